@@ -1,0 +1,117 @@
+// Package history is the record of a storm: what each node said it believed, what Redis granted, when work really
+// happened at the polled target, and what the harness did to them, as one list of events on one clock.
+//
+// Both engines write it; the judge (sim/check) reads nothing else but it and the nodes' logs. It imports nothing of the
+// accused, so that a mistake in the library cannot hide itself in the record.
+package history
+
+// Kind says what happened. The text form of a kind (String) is what stands in history.jsonl under "ev" and never changes.
+type Kind uint8
+
+// The kinds, grouped by who witnessed them. Each comment names the fields of Event that carry meaning beside T.
+const (
+	// KindUnknown is a node's word this version does not know: kept and shown, never judged. Reason holds the word.
+	KindUnknown Kind = iota
+
+	// What a node says (docs/node-protocol.md). Node and Instance are always set.
+
+	Ready         // the node takes part from now on
+	Acquired      // Session, Fence, Until: the term begins, trusted until Until
+	RenewStart    // Session, Fence: an attempt to renew is about to be sent
+	Renewed       // Session, Fence, Until: the attempt succeeded
+	RenewFailed   // Session, Fence, Reason: refused, failed or unanswered in time: polling must stop
+	Lost          // Session, Fence, Reason: the term is over without a release
+	Released      // Session, Fence, Reason: the term was given back
+	PollStart     // Session, Fence: a poll begins
+	PollCancelled // Session, Fence, Reason: a running poll's context was ended
+	PollEnd       // Session, Fence, Reason: the poll returned
+	Paused        // Session, Fence: the node stops itself between its check and its send
+	Stopped       // the node has released everything and is about to exit
+
+	// What the polled target saw: the independent witness. N is the arrival's own number, shared by its Served or Aborted.
+
+	Arrived  // Session, Instance, Fence, N: a poll arrived and was accepted
+	Rejected // Session, Instance, Fence, N, Reason: a poll arrived with an older fence and was refused
+	Served   // Session, Instance, N: the accepted poll was answered
+	Aborted  // Session, Instance, N: the client went away before the answer
+
+	// What Redis did, read from its replication stream, outside the proxies.
+
+	RedisGranted  // Session, Instance, Until: the lease key was set
+	RedisExtended // Session, Until: its expiry was moved (Instance: the holder as last set, "" if unknown)
+	RedisDeleted  // Session: the key went (released, expired or deleted by hand)
+	RedisFence    // Session, Fence: the lease's fence was set
+	RedisBeat     // Instance, Until: a heartbeat was set or extended
+	RedisBeatGone // Instance: a heartbeat was deleted or expired
+	RedisFlushed  // all keys went at once
+	TapDown       // what Redis grants is unknown from here
+	TapUp         // what Redis grants is known again from here (a snapshot of the leases follows as RedisGranted)
+
+	// What the harness did and saw.
+
+	Phase          // Reason: "start" (T 0), "storm", "calm", "end"
+	Spawned        // Node, N: a process was started with PID N
+	Exited         // Node, N, Reason: the process ended (N: exit code, -1 by signal; Reason "asked" if the plan did it)
+	FaultStart     // N: index in the plan; Reason: kind; Node, Session: the target, if it is one
+	FaultEnd       // N, Reason, Node, Session as above: healed (instant faults have none)
+	SessionAdded   // Session
+	SessionRemoved // Session
+	SessionPaused  // Session
+	SessionResumed // Session
+	RedisDown      // Redis stopped answering by the harness's doing
+	RedisUp        // Redis answers the harness again (Reason: "kept" or "empty": what it remembers)
+	Stall          // Until: the harness's own canary was not scheduled from T to Until
+	Malformed      // Node, Reason: a line of a node that is no protocol line (its first 200 bytes)
+	Note           // Reason: anything a reader should know
+
+	kindCount
+)
+
+// Event is one thing that happened. A field that a kind does not use is zero.
+type Event struct {
+	T        int64  // ns since the run's start, on the harness's one clock
+	Kind     Kind   //
+	Node     string // the slot the harness started ("node-3"), "" if none
+	Instance string // the instance ID as the witness knows it
+	Session  string // session ID
+	Fence    int64  // 0: none
+	Until    int64  // ns on the same clock as T; 0: none
+	N        int64  // number whose meaning the kind gives
+	Reason   string //
+}
+
+var kindNames = [kindCount]string{
+	KindUnknown: "unknown",
+	Ready:       "ready", Acquired: "acquired", RenewStart: "renewStart", Renewed: "renewed", RenewFailed: "renewFailed",
+	Lost: "lost", Released: "released", PollStart: "pollStart", PollCancelled: "pollCancelled", PollEnd: "pollEnd",
+	Paused: "paused", Stopped: "stopped",
+	Arrived: "arrived", Rejected: "rejected", Served: "served", Aborted: "aborted",
+	RedisGranted: "redisGranted", RedisExtended: "redisExtended", RedisDeleted: "redisDeleted", RedisFence: "redisFence",
+	RedisBeat: "redisBeat", RedisBeatGone: "redisBeatGone", RedisFlushed: "redisFlushed", TapDown: "tapDown", TapUp: "tapUp",
+	Phase: "phase", Spawned: "spawned", Exited: "exited", FaultStart: "faultStart", FaultEnd: "faultEnd",
+	SessionAdded: "sessionAdded", SessionRemoved: "sessionRemoved", SessionPaused: "sessionPaused",
+	SessionResumed: "sessionResumed", RedisDown: "redisDown", RedisUp: "redisUp", Stall: "stall",
+	Malformed: "malformed", Note: "note",
+}
+
+// String returns the kind's name in history.jsonl.
+func (k Kind) String() string {
+	if k >= kindCount {
+		return kindNames[KindUnknown]
+	}
+	return kindNames[k]
+}
+
+var kindByName = func() map[string]Kind {
+	m := make(map[string]Kind, kindCount)
+	for k, name := range kindNames {
+		m[name] = Kind(k)
+	}
+	return m
+}()
+
+// ParseKind returns the kind with that name, or KindUnknown and false.
+func ParseKind(name string) (Kind, bool) {
+	k, ok := kindByName[name]
+	return k, ok
+}
