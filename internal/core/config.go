@@ -1,0 +1,64 @@
+package core
+
+// Defaults of seed 002 (FR-004, FR-006) and of DESIGN 5.
+const (
+	Millisecond = int64(1_000_000)
+	Second      = 1000 * Millisecond
+
+	TTLDefault       = 30 * Second
+	RenewDefault     = 10 * Second
+	DiscoveryDefault = 10 * Second
+	BatchDefault     = 100
+)
+
+// Config is what a core needs to know. All durations are nanoseconds.
+type Config struct {
+	Instance    string // instance ID
+	TTL         int64  // of leases and of the heartbeat; whole milliseconds
+	Renew       int64  // renewal and heartbeat interval
+	Discovery   int64  // interval of the full look; a safety net
+	OpTimeout   int64  // an attempt without an answer for this long is unanswered
+	MarginPPM   int64  // clock rate error allowed for, parts per million of TTL
+	MarginMin   int64  // and at least this
+	Batch       int    // items an op carries at most
+	Stagger     int64  // a waiter of order k acquires k × Stagger after the first
+	StaggerMax  int    // k is at most this
+	Lead        int64  // a waiter reads a lease this long before the expiry it knows
+	HeirGrace   int64  // how long others leave a released lease to its heir
+	Place       bool   // place sessions and wait for them; else only leases on demand
+	LookBudget  int64  // keys a second that all instances' looks together may read
+	MaxProbe    int64  // longest pause between two probes of a silent Redis
+	NoHeartbeat bool   // leases on demand only: no registry
+}
+
+// Margin is the part of a TTL that is not trusted (DESIGN 5: clock rate error).
+func (c *Config) Margin() int64 {
+	return max(c.TTL/1_000_000*c.MarginPPM, c.MarginMin)
+}
+
+// WithDefaults returns c with every zero field set to its default.
+func (c Config) WithDefaults() Config {
+	def := func(v *int64, d int64) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	def(&c.TTL, TTLDefault)
+	def(&c.Renew, c.TTL/3)
+	def(&c.Discovery, c.TTL/3)
+	def(&c.OpTimeout, c.TTL/10)
+	def(&c.MarginPPM, 10_000)
+	def(&c.MarginMin, 5*Millisecond)
+	def(&c.Stagger, 20*Millisecond)
+	def(&c.Lead, 25*Millisecond)
+	def(&c.HeirGrace, 120*Millisecond)
+	def(&c.LookBudget, 25_000)
+	def(&c.MaxProbe, max(c.Renew/20, 10*Millisecond))
+	if c.Batch == 0 {
+		c.Batch = BatchDefault
+	}
+	if c.StaggerMax == 0 {
+		c.StaggerMax = 6
+	}
+	return c
+}
