@@ -8,14 +8,14 @@
 //
 // # A lease, as one instance sees it
 //
-//	         want / placed            granted                    attempt failed
-//	  idle ───────────────▶ acquiring ────────▶ owned(certain) ─────────────────▶ owned(uncertain)
-//	   ▲                    │      ▲              │   ▲  │  ▲                        │   │
-//	   │          held by   ▼      │ expiry,      │   │  └──┴── renewed ─────────────┘   │
-//	   │          another waiting ─┘ release      │   └ renewed                          │
-//	   │                                          │ drop                                 │ window ends,
-//	   ├──────────────── releasing ◀──────────────┘                                      │ or Redis says so
-//	   └─────────────────────────────────────── lost ◀───────────────────────────────────┘
+//	       want / placed            granted                    attempt failed
+//	idle ───────────────▶ acquiring ────────▶ owned(certain) ─────────────────▶ owned(uncertain)
+//	 ▲                    │      ▲              │   ▲  │  ▲                        │   │
+//	 │          held by   ▼      │ expiry,      │   │  └──┴── renewed ─────────────┘   │
+//	 │          another waiting ─┘ release      │   └ renewed                          │
+//	 │                                          │ drop                                 │ window ends,
+//	 ├──────────────── releasing ◀──────────────┘                                      │ or Redis says so
+//	 └─────────────────────────────────────── lost ◀───────────────────────────────────┘
 //
 // # What every rule rests on
 //

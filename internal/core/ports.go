@@ -73,7 +73,9 @@ const (
 )
 
 // Extends reports whether an executed op of this kind lengthens what its instance holds.
-func (k OpKind) Extends() bool { return k == OpAcquire || k == OpRenew || k == OpReassert || k == OpBeat }
+func (k OpKind) Extends() bool {
+	return k == OpAcquire || k == OpRenew || k == OpReassert || k == OpBeat
+}
 
 // Item is one lease (or, in OpNodes, one instance) in an Op.
 type Item struct {
