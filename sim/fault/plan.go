@@ -7,7 +7,7 @@ import "time"
 // Kind names a fault, as it is written in plans, scenario files and after --faults.
 type Kind string
 
-// Faults of processes. Target is a node slot ("node-3").
+// Faults of processes. Target is a node slot (NodeTarget(3), "node-3", counted from 1).
 const (
 	Crash     Kind = "crash"      // SIGKILL; started again after For (0: stays dead)
 	Terminate Kind = "terminate"  // SIGTERM, a clean stop; started again after For
@@ -45,7 +45,8 @@ const (
 	KeyDelete     Kind = "key-delete"        // the lease key of session Target ("session-7") deleted by a foreign hand
 )
 
-// Faults of the workload. Target is a session ("session-7": the index of its creation) or "" for the harness's choice.
+// Faults of the workload. Target is a session (SessionTarget(7), "session-7": the 7th created, counted from 1) or "" for
+// the harness's choice.
 const (
 	SessionAdd    Kind = "session-add"    // Ms new sessions appear (at least 1)
 	SessionRemove Kind = "session-remove" // it disappears

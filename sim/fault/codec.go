@@ -1,0 +1,120 @@
+package fault
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// Version is the format of plans that this program writes and the newest that it reads.
+const Version = 1
+
+// faultJSON is the form of a fault in plan.json and report.json. Times are whole milliseconds.
+type faultJSON struct {
+	AtMs     int64  `json:"atMs"`
+	Kind     Kind   `json:"kind"`
+	Target   string `json:"target,omitempty"`
+	ForMs    int64  `json:"forMs"`
+	Ms       int64  `json:"ms,omitempty"`
+	JitterMs int64  `json:"jitterMs,omitempty"`
+	KBps     int64  `json:"kbps,omitempty"`
+	Lone     bool   `json:"lone,omitempty"`
+}
+
+// MarshalJSON writes the fault in the form of report.json. Times are rounded down to milliseconds, which loses nothing of
+// a drawn plan.
+func (f Fault) MarshalJSON() ([]byte, error) {
+	return json.Marshal(faultJSON{
+		AtMs: f.At.Milliseconds(), Kind: f.Kind, Target: f.Target, ForMs: f.For.Milliseconds(),
+		Ms: f.Ms, JitterMs: f.Jitter, KBps: f.KBps, Lone: f.Lone,
+	})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote. Unknown fields and unknown kinds are refused (ErrUnknownKind lists the known
+// ones); whether the fault makes sense is for Plan.Validate to say.
+func (f *Fault) UnmarshalJSON(data []byte) error {
+	var j faultJSON
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&j); err != nil {
+		return fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	if !j.Kind.Known() {
+		return j.Kind.Available()
+	}
+	const msMax = int64(1<<63-1) / int64(time.Millisecond)
+	if j.AtMs > msMax || j.ForMs > msMax || j.AtMs < -msMax || j.ForMs < -msMax {
+		return fmt.Errorf("%w: atMs %d or forMs %d is out of range", ErrFormat, j.AtMs, j.ForMs)
+	}
+	*f = Fault{
+		At: time.Duration(j.AtMs) * time.Millisecond, Kind: j.Kind, Target: j.Target,
+		For: time.Duration(j.ForMs) * time.Millisecond, Ms: j.Ms, Jitter: j.JitterMs, KBps: j.KBps, Lone: j.Lone,
+	}
+	return nil
+}
+
+// planJSON is the form of plan.json.
+type planJSON struct {
+	Version int     `json:"version"`
+	Seed    uint64  `json:"seed"`
+	Faults  []Fault `json:"faults"`
+}
+
+// MarshalJSON writes the plan in the form of plan.json.
+func (p Plan) MarshalJSON() ([]byte, error) {
+	out := planJSON{Version: p.Version, Seed: p.Seed, Faults: p.Faults}
+	if out.Version == 0 {
+		out.Version = Version
+	}
+	if out.Faults == nil {
+		out.Faults = []Fault{} // a list, not null: tools iterate over it
+	}
+	return json.Marshal(out)
+}
+
+// UnmarshalJSON reads plan.json. A version newer than Version is refused with ErrFormat.
+func (p *Plan) UnmarshalJSON(data []byte) error {
+	var j planJSON
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&j); err != nil {
+		return fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	if j.Version < 1 || j.Version > Version {
+		return fmt.Errorf("%w: version %d: this program reads version %d", ErrFormat, j.Version, Version)
+	}
+	*p = Plan(j)
+	return nil
+}
+
+// Save writes the plan to a file, indented, replacing what is there.
+func (p Plan) Save(path string) error {
+	data, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode plan: %w", err)
+	}
+	if err := os.WriteFile(path, append(data, '\n'), 0o644); err != nil {
+		return fmt.Errorf("save plan: %w", err)
+	}
+	return nil
+}
+
+// Load reads a plan that Save wrote. The error names the file; errors.Is tells ErrFormat and ErrUnknownKind.
+func Load(path string) (Plan, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return Plan{}, fmt.Errorf("read plan: %w", err)
+	}
+	var p Plan
+	dec := json.NewDecoder(bytes.NewReader(data))
+	if err := dec.Decode(&p); err != nil {
+		if err == io.EOF {
+			err = fmt.Errorf("%w: the file is empty", ErrFormat)
+		}
+		return Plan{}, fmt.Errorf("plan %s: %w", path, err)
+	}
+	return p, nil
+}

@@ -1,0 +1,197 @@
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Scope says what a kind of fault hits, and so what its Target names.
+type Scope uint8
+
+// The scopes.
+const (
+	ScopeNone     Scope = iota // no target: the whole fleet (crash-all)
+	ScopeNode                  // Target is a node slot, NodeTarget(i)
+	ScopeRedis                 // Target is "redis" or empty
+	ScopeSession               // Target is a session, SessionTarget(i), or empty for the harness's choice
+	ScopeElsewhere              // a fault of another engine or a later version: never struck by the real engine
+)
+
+// Errors of this package. Each is wrapped in a sentence that names what was given and what is allowed.
+var (
+	// ErrUnknownKind: no fault has that name.
+	ErrUnknownKind = errors.New("unknown fault")
+	// ErrUnavailable: the fault is known, but this engine or version cannot do it.
+	ErrUnavailable = errors.New("fault not available")
+	// ErrInvalid: a fault of a plan contradicts itself, its kind or the run's size.
+	ErrInvalid = errors.New("invalid fault")
+	// ErrFormat: a plan's text is no plan of a version this program reads.
+	ErrFormat = errors.New("invalid plan")
+)
+
+// info is what a kind needs to be valid.
+type info struct {
+	scope   Scope
+	needFor bool   // heals after For, which must be positive
+	mayFor  bool   // For may be given (0 means: for good)
+	needMs  bool   // Ms must be positive
+	reason  string // ScopeElsewhere: why it is refused
+}
+
+const (
+	onlyVirtual = "it needs the virtual engine, which is not in this version yet"
+	laterIssue  = "it needs replicas or a memory limit of Redis, which a later version brings"
+)
+
+// order lists every kind once, in the order in which they are shown.
+var order = []Kind{
+	Crash, Terminate, CrashAll, Freeze, CheckSend, Join, Leave,
+	Cut, BlackHole, RequestsLost, RepliesLost, Latency, Bandwidth, Fragments, Flapping,
+	RedisOutage, RedisRestart, RedisWipe, RedisFlush, RedisFreeze, RedisSlow, RedisLoading, RedisReadOnly,
+	ScriptFlush, ClientKill, KeyDelete,
+	SessionAdd, SessionRemove, SessionPause, PollSlow, PollHang,
+	ClockStep, ClockDrift, Suspend, Duplicate, Reorder, RedisFailover, RedisSentinel, RedisCluster, RedisMemory,
+}
+
+var kinds = map[Kind]info{
+	Crash:     {scope: ScopeNode, mayFor: true},
+	Terminate: {scope: ScopeNode, mayFor: true},
+	CrashAll:  {scope: ScopeNone, mayFor: true},
+	Freeze:    {scope: ScopeNode, needFor: true},
+	CheckSend: {scope: ScopeNode},
+	Join:      {scope: ScopeNode},
+	Leave:     {scope: ScopeNode},
+
+	Cut:          {scope: ScopeNode, needFor: true},
+	BlackHole:    {scope: ScopeNode, needFor: true},
+	RequestsLost: {scope: ScopeNode, needFor: true},
+	RepliesLost:  {scope: ScopeNode, needFor: true},
+	Latency:      {scope: ScopeNode, needFor: true, needMs: true},
+	Bandwidth:    {scope: ScopeNode, needFor: true},
+	Fragments:    {scope: ScopeNode, needFor: true},
+	Flapping:     {scope: ScopeNode, needFor: true, needMs: true},
+
+	RedisOutage:   {scope: ScopeRedis, needFor: true},
+	RedisRestart:  {scope: ScopeRedis},
+	RedisWipe:     {scope: ScopeRedis, mayFor: true},
+	RedisFlush:    {scope: ScopeRedis},
+	RedisFreeze:   {scope: ScopeRedis, needFor: true},
+	RedisSlow:     {scope: ScopeRedis, needMs: true},
+	RedisLoading:  {scope: ScopeRedis, needMs: true},
+	RedisReadOnly: {scope: ScopeRedis, needFor: true},
+	ScriptFlush:   {scope: ScopeRedis},
+	ClientKill:    {scope: ScopeRedis},
+	KeyDelete:     {scope: ScopeSession},
+
+	SessionAdd:    {scope: ScopeSession},
+	SessionRemove: {scope: ScopeSession},
+	SessionPause:  {scope: ScopeSession, needFor: true},
+	PollSlow:      {scope: ScopeSession, needFor: true, needMs: true},
+	PollHang:      {scope: ScopeSession, needFor: true},
+
+	ClockStep:     {scope: ScopeElsewhere, reason: onlyVirtual},
+	ClockDrift:    {scope: ScopeElsewhere, reason: onlyVirtual},
+	Suspend:       {scope: ScopeElsewhere, reason: onlyVirtual},
+	Duplicate:     {scope: ScopeElsewhere, reason: onlyVirtual},
+	Reorder:       {scope: ScopeElsewhere, reason: onlyVirtual},
+	RedisFailover: {scope: ScopeElsewhere, reason: laterIssue},
+	RedisSentinel: {scope: ScopeElsewhere, reason: laterIssue},
+	RedisCluster:  {scope: ScopeElsewhere, reason: laterIssue},
+	RedisMemory:   {scope: ScopeElsewhere, reason: laterIssue},
+}
+
+// Kinds returns every kind that this version can strike, in a fixed order. The caller owns the slice.
+func Kinds() []Kind {
+	return slices.DeleteFunc(slices.Clone(order), func(k Kind) bool { return kinds[k].scope == ScopeElsewhere })
+}
+
+// Known reports whether any engine or version has the kind.
+func (k Kind) Known() bool { _, ok := kinds[k]; return ok }
+
+// Scope says what the kind hits; ScopeElsewhere also for kinds that are unknown.
+func (k Kind) Scope() Scope {
+	in, ok := kinds[k]
+	if !ok {
+		return ScopeElsewhere
+	}
+	return in.scope
+}
+
+// Available returns nil if the real engine of this version has the kind; otherwise an error that says why not:
+// ErrUnknownKind with the names that are allowed, or ErrUnavailable with the reason.
+func (k Kind) Available() error {
+	in, ok := kinds[k]
+	switch {
+	case !ok:
+		return fmt.Errorf("%w %q: known are %s", ErrUnknownKind, string(k), joinKinds(Kinds()))
+	case in.scope == ScopeElsewhere:
+		return fmt.Errorf("%w: %q cannot be struck: %s", ErrUnavailable, string(k), in.reason)
+	}
+	return nil
+}
+
+// ParseKinds reads a comma-separated list of kinds, as given to --faults. Blanks around a name are ignored, a kind named
+// twice counts once, an empty list is refused. The errors are those of Available, or ErrInvalid.
+func ParseKinds(list string) ([]Kind, error) {
+	var out []Kind
+	for name := range strings.SplitSeq(list, ",") {
+		k := Kind(strings.TrimSpace(name))
+		if k == "" {
+			continue
+		}
+		if err := k.Available(); err != nil {
+			return nil, err
+		}
+		if !slices.Contains(out, k) {
+			out = append(out, k)
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%w: no fault named; known are %s", ErrInvalid, joinKinds(Kinds()))
+	}
+	return out, nil
+}
+
+// Redis is the target of the faults of Redis.
+const Redis = "redis"
+
+const (
+	nodePrefix    = "node-"
+	sessionPrefix = "session-"
+)
+
+// NodeTarget names the i-th node slot, counted from 1: a run of 10 nodes has "node-1" to "node-10", and those that join
+// later are "node-11" and on.
+func NodeTarget(i int) string { return nodePrefix + strconv.Itoa(i) }
+
+// SessionTarget names the i-th session in the order of creation, counted from 1.
+func SessionTarget(i int) string { return sessionPrefix + strconv.Itoa(i) }
+
+// NodeIndex returns the number of a node slot named by NodeTarget; false if the name is none.
+func NodeIndex(target string) (int, bool) { return index(target, nodePrefix) }
+
+// SessionIndex returns the number of a session named by SessionTarget; false if the name is none.
+func SessionIndex(target string) (int, bool) { return index(target, sessionPrefix) }
+
+func index(target, prefix string) (int, bool) {
+	digits, ok := strings.CutPrefix(target, prefix)
+	if !ok {
+		return 0, false
+	}
+	i, err := strconv.Atoi(digits)
+	if err != nil || i < 1 || strconv.Itoa(i) != digits {
+		return 0, false
+	}
+	return i, true
+}
+
+func joinKinds(ks []Kind) string {
+	names := make([]string, len(ks))
+	for i, k := range ks {
+		names[i] = string(k)
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,109 @@
+package fault
+
+import (
+	"fmt"
+	"time"
+)
+
+// Limits is the size of the run that a plan is meant for.
+type Limits struct {
+	Nodes    int           // nodes at the start
+	Sessions int           // sessions at the start
+	Storm    time.Duration // length of the storm
+}
+
+// Validate returns nil if the plan can be run: kinds that exist and are available, in order of At, inside the storm, with
+// targets that exist when they are struck and with amounts their kind needs. The error (ErrInvalid, ErrUnknownKind or
+// ErrUnavailable) names the fault by its number, counted from 1.
+func (p Plan) Validate(l Limits) error {
+	alive := make(map[int]bool, l.Nodes)
+	for i := range l.Nodes {
+		alive[i+1] = true
+	}
+	sessions := l.Sessions
+	for i, f := range p.Faults {
+		if err := f.validate(l); err != nil {
+			return fmt.Errorf("fault %d: %w", i+1, err)
+		}
+		if i > 0 && f.At < p.Faults[i-1].At {
+			return fmt.Errorf("fault %d: %w: at %v, before the one above it (%v): give faults in order of time",
+				i+1, ErrInvalid, f.At, p.Faults[i-1].At)
+		}
+		if f.Kind == SessionAdd {
+			sessions += int(max(f.Ms, 1))
+		}
+		if err := f.validateTarget(alive, sessions); err != nil {
+			return fmt.Errorf("fault %d: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
+// validate checks what needs no knowledge of the faults before.
+func (f Fault) validate(l Limits) error {
+	if err := f.Kind.Available(); err != nil {
+		return err
+	}
+	in := kinds[f.Kind]
+	switch {
+	case f.At < 0 || f.At > l.Storm:
+		return fmt.Errorf("%w: %s at %v is outside the storm, which lasts %v", ErrInvalid, f.Kind, f.At, l.Storm)
+	case f.For < 0:
+		return fmt.Errorf("%w: %s for %v: must not be negative", ErrInvalid, f.Kind, f.For)
+	case in.needFor && f.For == 0:
+		return fmt.Errorf("%w: %s needs a duration (for) after which it is healed", ErrInvalid, f.Kind)
+	case !in.needFor && !in.mayFor && f.For > 0:
+		return fmt.Errorf("%w: %s happens at once and takes no duration (for)", ErrInvalid, f.Kind)
+	case f.Ms < 0 || f.Jitter < 0 || f.KBps < 0:
+		return fmt.Errorf("%w: %s: amounts (ms, jitterMs, kbps) must not be negative", ErrInvalid, f.Kind)
+	case in.needMs && f.Ms == 0:
+		return fmt.Errorf("%w: %s needs an amount (ms)", ErrInvalid, f.Kind)
+	case f.Kind == Bandwidth && f.KBps == 0:
+		return fmt.Errorf("%w: %s needs an amount (kbps)", ErrInvalid, f.Kind)
+	case f.Kind == SessionAdd && f.Ms > 100_000:
+		return fmt.Errorf("%w: %s of %d sessions at once: at most 100000", ErrInvalid, f.Kind, f.Ms)
+	}
+	return nil
+}
+
+// validateTarget checks that the target exists, and follows which slots are in use.
+func (f Fault) validateTarget(slots map[int]bool, sessions int) error {
+	switch f.Kind.Scope() {
+	case ScopeNone:
+		if f.Target != "" {
+			return fmt.Errorf("%w: %s takes no target, got %q", ErrInvalid, f.Kind, f.Target)
+		}
+	case ScopeRedis:
+		if f.Target != "" && f.Target != Redis {
+			return fmt.Errorf("%w: %s hits %q, got target %q", ErrInvalid, f.Kind, Redis, f.Target)
+		}
+	case ScopeSession:
+		if f.Target == "" {
+			return nil
+		}
+		if i, ok := SessionIndex(f.Target); !ok || i > sessions {
+			return fmt.Errorf("%w: %s: no session %q: there are session-1 to session-%d", ErrInvalid, f.Kind, f.Target,
+				sessions)
+		}
+	case ScopeNode:
+		return f.validateNode(slots)
+	}
+	return nil
+}
+
+func (f Fault) validateNode(slots map[int]bool) error {
+	i, ok := NodeIndex(f.Target)
+	switch {
+	case !ok:
+		return fmt.Errorf("%w: %s: target %q is no node: write node-1, node-2, …", ErrInvalid, f.Kind, f.Target)
+	case f.Kind == Join && slots[i]:
+		return fmt.Errorf("%w: %s of %s, which takes part already", ErrInvalid, f.Kind, f.Target)
+	case f.Kind == Join:
+		slots[i] = true
+	case !slots[i]:
+		return fmt.Errorf("%w: %s: %s does not take part at that time", ErrInvalid, f.Kind, f.Target)
+	case f.Kind == Leave:
+		delete(slots, i)
+	}
+	return nil
+}
