@@ -133,10 +133,10 @@ func (s *Server) URL() string {
 }
 
 func (s *Server) options() *redis.Options {
-	return &redis.Options{Addr: s.Addr(), Password: s.password, ContextTimeoutEnabled: true}
+	return &redis.Options{Addr: s.Addr(), Password: s.password, ContextTimeoutEnabled: true, MaxRetries: -1}
 }
 
-// Client returns a new client with go-redis' own defaults, except that it honours deadlines of contexts; the test closes
+// Client returns a new client that honours deadlines of contexts and does not retry; the test closes
 // it at its end.
 func (s *Server) Client() *redis.Client {
 	c := redis.NewClient(s.options())

@@ -40,7 +40,7 @@ func TestCluster(t *testing.T) {
 func TestRestartLoading(t *testing.T) {
 	s := redistest.Start(t)
 	c := s.Client()
-	for i := range 100 {
+	for i := range 200 {
 		c.Set(t.Context(), "k"+strings.Repeat("x", i), strings.Repeat("v", 100), 0)
 	}
 	s.RestartLoading(10 * time.Millisecond)
