@@ -13,10 +13,10 @@ type Scope uint8
 
 // The scopes.
 const (
-	ScopeNone     Scope = iota // no target: the whole fleet (crash-all)
-	ScopeNode                  // Target is a node slot, NodeTarget(i)
-	ScopeRedis                 // Target is "redis" or empty
-	ScopeSession               // Target is a session, SessionTarget(i), or empty for the harness's choice
+	ScopeNone      Scope = iota // no target: the whole fleet (crash-all)
+	ScopeNode                   // Target is a node slot, NodeTarget(i)
+	ScopeRedis                  // Target is "redis" or empty
+	ScopeSession                // Target is a session, SessionTarget(i), or empty for the harness's choice
 	ScopeElsewhere              // a fault of another engine or a later version: never struck by the real engine
 )
 

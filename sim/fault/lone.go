@@ -1,0 +1,247 @@
+package fault
+
+import (
+	"slices"
+	"time"
+)
+
+// firsts are the kinds without which a guarantee stays unexercised, in the order in which they strike: changes of the
+// fleet while Redis is well (G7 wants a TTL of quiet around each), then silent owners, then Redis, whose quarantines
+// delay every change that comes after. What each is for: session-add G8; join G6, G7, G8, G11; leave also G13; crash G5;
+// check-send G2; black hole G4; the three losses of Redis G9.
+var firsts = []Kind{SessionAdd, Join, Leave, Crash, CheckSend, BlackHole, RedisOutage, RedisWipe, RedisFlush}
+
+// spares are the first to go when a storm has no time for all firsts: other strikes exercise the same guarantees.
+var spares = []Kind{SessionAdd, RedisFlush, BlackHole, RedisOutage, CheckSend, Leave, Join, RedisWipe}
+
+// roundsMax bounds how often a short list of kinds is gone through alone.
+const roundsMax = 4
+
+// lone places the lone strikes and moves the cursor to the end of their aftermath.
+func (d *drawer) lone() {
+	var want []Kind
+	for _, k := range firsts {
+		if slices.Contains(d.p.Kinds, k) {
+			want = append(want, k)
+		}
+	}
+	chosen := len(want) // by the table above; what follows is drawn alone only where time is left
+	for _, k := range d.p.Kinds {
+		if !slices.Contains(want, k) {
+			want = append(want, k)
+		}
+	}
+	if len(want) == 0 {
+		return
+	}
+	if chosen == 0 {
+		chosen = len(want)
+	}
+	warm := d.p.TTL + slack // a cold start is a change too
+	first, rest := want[:chosen], want[chosen:]
+	room := d.p.Storm - warm
+	tight := d.total(first, false) > room
+	for tight && len(first) > 0 && d.total(first, true) > room {
+		first = drop(first)
+	}
+	if len(first) == 0 {
+		d.short(want[0])
+		return
+	}
+	d.at = warm
+	d.strike(first, tight)
+	d.extra(first, rest, tight)
+}
+
+// extra uses the time that the firsts left: the other kinds alone once, then all again, up to three quarters of the storm.
+func (d *drawer) extra(first, rest []Kind, tight bool) {
+	if tight {
+		return
+	}
+	until := d.p.Storm * 3 / 4
+	d.rng.Shuffle(len(rest), func(i, j int) { rest[i], rest[j] = rest[j], rest[i] })
+	for _, k := range rest {
+		if d.at+d.total([]Kind{k}, false) <= until {
+			d.strike([]Kind{k}, false)
+		}
+	}
+	for range roundsMax - 1 {
+		if d.at+d.total(first, false) > until {
+			return
+		}
+		d.strike(first, false)
+	}
+}
+
+// drop returns the kinds without the one that is missed least.
+func drop(ks []Kind) []Kind {
+	for _, k := range spares {
+		if i := slices.Index(ks, k); i >= 0 {
+			return slices.Delete(slices.Clone(ks), i, i+1)
+		}
+	}
+	return ks[:len(ks)-1]
+}
+
+// short places one strike early into a storm that has no time to judge any alone.
+func (d *drawer) short(k Kind) {
+	d.at = d.p.Storm / 10
+	f, _ := d.loneFault(k, true)
+	if f.For = min(f.For, d.p.Storm/2).Truncate(time.Millisecond); d.placeable(k) && d.aim(&f) {
+		f.Lone = false
+		d.add(f, f.For+d.settle())
+	}
+}
+
+// total is how long the kinds take alone, one after another.
+func (d *drawer) total(ks []Kind, tight bool) (sum time.Duration) {
+	for i, k := range ks {
+		_, length := d.loneFault(k, tight)
+		if !shares(ks, i, tight) {
+			sum += length
+		}
+	}
+	return sum
+}
+
+// shares reports whether the i-th kind strikes together with the one before it: in a short storm a black hole strikes
+// while another node is stopped between check and send. Neither can delay what the other is for: G2 and G4 have no
+// time limit that another node's silence could stretch.
+func shares(ks []Kind, i int, tight bool) bool {
+	return tight && i > 0 && ks[i] == BlackHole && ks[i-1] == CheckSend
+}
+
+// strike places the kinds one after another, each a random moment (at most a tenth of a renewal interval; none in a short
+// storm) after the aftermath of the one before.
+func (d *drawer) strike(ks []Kind, tight bool) {
+	for i, k := range ks {
+		if !d.placeable(k) {
+			continue
+		}
+		f, length := d.loneFault(k, tight)
+		before := d.at
+		if shares(ks, i, tight) && i > 0 && len(d.faults) > 0 {
+			// The one before has moved the cursor to its end; strike shortly after its start.
+			d.at = d.faults[len(d.faults)-1].At + d.p.Poll
+			length = before - d.at
+		}
+		if !tight {
+			d.at += d.between(0, d.p.Renew/10)
+		}
+		if d.aim(&f) {
+			d.add(f, length)
+			d.at = max(before, f.At, d.at+length).Truncate(time.Millisecond)
+		}
+	}
+}
+
+// placeable reports whether the fleet can lose what the kind takes: a crash or a leave needs others to take over, unless
+// nothing but such kinds was asked for.
+func (d *drawer) placeable(k Kind) bool {
+	switch k {
+	case Leave:
+		return len(d.live) > 2
+	case Crash, Terminate, Freeze, CheckSend:
+		return len(d.live) > 1 || len(d.p.Kinds) == 1
+	case KeyDelete, SessionRemove, SessionPause, PollSlow, PollHang:
+		return d.sessions > 0
+	}
+	return true
+}
+
+// loneFault returns the kind's lone strike and how long nothing else may follow: until all that it changes has met its
+// limits. In a short storm (tight) a change of Redis is followed as soon as living owners have their leases again.
+func (d *drawer) loneFault(k Kind, tight bool) (f Fault, length time.Duration) {
+	p := d.p
+	f = Fault{Kind: k, Lone: true}
+	tail := d.settle()
+	switch k {
+	case Join, Leave:
+		return f, max(p.TTL, tail) + slack // G7: no other change within a TTL
+	case Crash:
+		f.For = d.gap() + slack
+		if tight {
+			f.For = p.Storm // started again with the calm, so that its return is not a change in another's way
+			return f, d.gap() + slack
+		}
+		f.For += tail // balanced without it, then with it
+		return f, f.For + tail
+	case Terminate, CrashAll:
+		f.For = p.TTL + slack
+		tail = p.TTL + slack
+	case CheckSend:
+		if tight {
+			return f, d.gap() + slack
+		}
+		return f, p.Poll + d.gap() + tail
+	case Freeze, BlackHole, RequestsLost, RepliesLost:
+		f.For = p.TTL + p.Renew
+		if tight {
+			f.For = p.Renew * 3 / 2
+		}
+	case Cut, Flapping, Latency, Bandwidth, Fragments:
+		f.For = 2 * p.Renew
+	case SessionAdd:
+		tail = 2*p.Discovery + time.Second + slack
+	case SessionRemove, SessionPause:
+		tail = 2*p.Discovery + p.Poll + slack
+		f.For = p.Discovery
+	case PollSlow, PollHang:
+		f.For = 2 * p.Poll
+	default:
+		f.For, tail = d.loneRedis(k, tight)
+	}
+	d.amounts(&f)
+	return f, f.For + tail
+}
+
+// loneRedis returns duration and tail of a fault of Redis.
+func (d *drawer) loneRedis(k Kind, tight bool) (dur, tail time.Duration) {
+	p := d.p
+	again := p.Renew + p.Poll + slack // G9, for owners that live on
+	switch k {
+	case RedisOutage, RedisWipe:
+		dur = p.Renew / 2
+		if tight {
+			dur = p.TTL / 15
+		}
+	case RedisFreeze, RedisReadOnly:
+		return p.Renew, again
+	case ScriptFlush, ClientKill, KeyDelete, RedisSlow:
+		return 0, again
+	}
+	if tight {
+		return dur, again
+	}
+	return dur, p.TTL + again // until the end of the quarantine
+}
+
+// amounts fills what the kind needs beside its duration, and clears what it does not take.
+func (d *drawer) amounts(f *Fault) {
+	in := kinds[f.Kind]
+	if !in.needFor && !in.mayFor {
+		f.For = 0
+	}
+	if in.needFor {
+		f.For = max(f.For, 10*time.Millisecond)
+	}
+	ms := func(x time.Duration) int64 { return max(1, x.Milliseconds()) }
+	p := d.p
+	switch f.Kind {
+	case Latency:
+		f.Ms = ms(d.between(5*time.Millisecond, p.TTL*8/100))
+		f.Jitter = f.Ms / 2
+	case Flapping:
+		f.Ms = ms(d.between(p.Renew/10, p.Renew))
+	case Bandwidth:
+		f.KBps = 1 + d.rng.Int64N(16)
+	case RedisSlow:
+		f.Ms = ms(d.between(p.TTL/100, p.TTL/10))
+	case RedisLoading:
+		f.Ms = ms(p.Renew)
+	case SessionAdd:
+		f.Ms = 1 + d.rng.Int64N(int64(max(1, p.Sessions/20)))
+	case PollSlow:
+		f.Ms = ms(d.between(p.PollTimeout/4, p.PollTimeout*8/10))
+	}
+}
