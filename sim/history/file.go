@@ -1,0 +1,215 @@
+package history
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// FileName is the name of the history in a run's folder; it may have CompressedSuffix behind it.
+const (
+	FileName         = "history.jsonl"
+	CompressedSuffix = ".zst"
+)
+
+// Conditions of a saved history; each comes wrapped in a message that names the file and the line.
+var (
+	// ErrNotFound: the folder holds neither history.jsonl nor history.jsonl.zst.
+	ErrNotFound = errors.New("history: no history file")
+	// ErrEmpty: the file holds no event at all.
+	ErrEmpty = errors.New("history: file is empty")
+	// ErrTruncated: the file ends in the middle of a line (or of a compressed block). What stands before was read.
+	ErrTruncated = errors.New("history: file is cut off")
+)
+
+// Writer writes a history file. It is not safe for concurrent use.
+type Writer struct {
+	path string
+	file *os.File
+	zst  *zstd.Encoder // nil: plain
+	buf  *bufio.Writer
+	line []byte
+	err  error
+}
+
+// Create begins a history file at path, compressed if path ends in ".zst". Nothing stands at path before Close.
+func Create(path string) (*Writer, error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return nil, fmt.Errorf("history: cannot write %s: %w", path, err)
+	}
+	w := &Writer{path: path, file: f}
+	var sink io.Writer = f
+	if strings.HasSuffix(path, CompressedSuffix) {
+		if w.zst, err = zstd.NewWriter(f, zstd.WithEncoderConcurrency(1)); err != nil {
+			return nil, errors.Join(fmt.Errorf("history: cannot compress %s: %w", path, err), w.discard())
+		}
+		sink = w.zst
+	}
+	w.buf = bufio.NewWriterSize(sink, 1<<18)
+	return w, nil
+}
+
+// Write appends one event. An error stays: every later call and Close return it.
+func (w *Writer) Write(e *Event) error {
+	w.line = AppendLine(w.line[:0], e)
+	return w.writeLine()
+}
+
+func (w *Writer) writeLine() error {
+	if w.err == nil {
+		_, w.err = w.buf.Write(w.line)
+	}
+	return w.err
+}
+
+// Close finishes the file and puts it at its path. On an error nothing is left behind.
+func (w *Writer) Close() error {
+	if w.err == nil {
+		w.err = w.buf.Flush()
+	}
+	if w.zst != nil {
+		if err := w.zst.Close(); w.err == nil {
+			w.err = err
+		}
+	}
+	if w.err == nil {
+		w.err = w.file.Chmod(0o644)
+	}
+	if w.err != nil {
+		return errors.Join(fmt.Errorf("history: cannot write %s: %w", w.path, w.err), w.discard())
+	}
+	if err := w.file.Close(); err != nil {
+		return errors.Join(fmt.Errorf("history: cannot write %s: %w", w.path, err), os.Remove(w.file.Name()))
+	}
+	if err := os.Rename(w.file.Name(), w.path); err != nil {
+		return errors.Join(fmt.Errorf("history: cannot write %s: %w", w.path, err), os.Remove(w.file.Name()))
+	}
+	return nil
+}
+
+func (w *Writer) discard() error {
+	return errors.Join(w.file.Close(), os.Remove(w.file.Name()))
+}
+
+// Find returns the path of the history in a run's folder, or path itself if it is a file. Without one: ErrNotFound.
+func Find(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrNotFound, err)
+	}
+	if !info.IsDir() {
+		return path, nil
+	}
+	for _, name := range []string{FileName, FileName + CompressedSuffix} {
+		file := filepath.Join(path, name)
+		if _, err := os.Stat(file); err == nil {
+			return file, nil
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("%w: %w", ErrNotFound, err)
+		}
+	}
+	return "", fmt.Errorf("%w in %s: it should hold %s or %s%s", ErrNotFound, path, FileName, FileName,
+		CompressedSuffix)
+}
+
+// Open returns the events of a saved history, in the order of the file: path is a run's folder or the file itself. The
+// file is opened when the sequence is walked and closed at its end, and the sequence can be walked again. An error is
+// yielded once, as the last element; errors.Is tells ErrNotFound, ErrEmpty, ErrTruncated and ErrMalformed apart.
+func Open(path string) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		if err := walk(path, yield); err != nil {
+			yield(Event{}, err)
+		}
+	}
+}
+
+func walk(path string, yield func(Event, error) bool) error {
+	file, err := Find(path)
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrNotFound, err)
+	}
+	defer f.Close()
+	if !strings.HasSuffix(file, CompressedSuffix) {
+		return Read(f, file, yield)
+	}
+	zst, err := zstd.NewReader(f, zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		return fmt.Errorf("history: cannot read %s: %w", file, err)
+	}
+	defer zst.Close()
+	return Read(zst, file, yield)
+}
+
+// Read yields the events of r, which messages call name, until yield returns false. It returns nil at the end or when
+// it was told to stop; otherwise an error that names the line and how many events were readable before it.
+func Read(r io.Reader, name string, yield func(Event, error) bool) error {
+	var (
+		d       Decoder
+		e       Event
+		in      = bufio.NewReaderSize(r, 1<<18)
+		long    []byte
+		lineNo  int
+		decoded int
+	)
+	for {
+		part, err := in.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			long = append(long, part...)
+			continue
+		}
+		text := part
+		if len(long) > 0 {
+			long = append(long, part...)
+			text = long
+		}
+		lineNo++
+		whole := err == nil
+		switch {
+		case err != nil && !errors.Is(err, io.EOF):
+			return broken(name, lineNo, decoded, err)
+		case !whole && len(text) == 0:
+			if decoded == 0 {
+				return fmt.Errorf("%w: %s holds no event", ErrEmpty, name)
+			}
+			return nil
+		}
+		if err := d.Decode(text, &e); err != nil {
+			if !whole {
+				return fmt.Errorf("%w: %s ends in the middle of line %d; %d events before it are readable",
+					ErrTruncated, name, lineNo, decoded)
+			}
+			return fmt.Errorf("%s line %d: %w; %d events before it are readable", name, lineNo, err, decoded)
+		}
+		decoded++
+		if !yield(e, nil) || !whole {
+			return nil
+		}
+		long = long[:0]
+	}
+}
+
+// broken tells a compressed file that ends too early from one that cannot be read.
+func broken(name string, lineNo, decoded int, err error) error {
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF) && decoded == 0:
+		return fmt.Errorf("%w: %s ends before its first event", ErrTruncated, name)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("%w: %s ends in the middle of line %d; %d events before it are readable", ErrTruncated,
+			name, lineNo, decoded)
+	}
+	return fmt.Errorf("history: cannot read %s at line %d (%d events before it are readable): %w", name, lineNo,
+		decoded, err)
+}

@@ -1,0 +1,179 @@
+package history
+
+import (
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Recorder collects the events of a run. Witnesses tell late (a frozen process is heard of when it thaws), so events
+// are kept, compactly, and put in order of T when they are asked for; events of one T stay in the order of Add.
+// All methods are safe for concurrent use.
+type Recorder struct {
+	mu     sync.Mutex
+	chunks [][]compact
+	count  [kindCount]int64
+	ids    map[string]uint32
+	names  []string
+}
+
+// compact is an Event with its strings replaced by their numbers in Recorder.names: 56 bytes for 104, and no pointers
+// for the collector to follow.
+type compact struct {
+	t, fence, until, n              int64
+	node, instance, session, reason uint32
+	kind                            Kind
+}
+
+// chunkLen keeps growth from copying what is already there.
+const chunkLen = 4096
+
+// NewRecorder returns an empty recorder.
+func NewRecorder() *Recorder {
+	return &Recorder{ids: map[string]uint32{"": 0}, names: []string{""}}
+}
+
+// Add records one event. Text that is not valid UTF-8 is made so, because the file it goes to is JSON.
+func (r *Recorder) Add(e Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e.Kind >= kindCount {
+		e.Kind = KindUnknown
+	}
+	last := len(r.chunks) - 1
+	if last < 0 || len(r.chunks[last]) == chunkLen {
+		r.chunks = append(r.chunks, make([]compact, 0, chunkLen))
+		last++
+	}
+	r.chunks[last] = append(r.chunks[last], compact{
+		t: e.T, fence: e.Fence, until: e.Until, n: e.N, kind: e.Kind,
+		node: r.id(e.Node), instance: r.id(e.Instance), session: r.id(e.Session), reason: r.id(e.Reason),
+	})
+	r.count[e.Kind]++
+}
+
+func (r *Recorder) id(s string) uint32 {
+	if id, ok := r.ids[s]; ok {
+		return id
+	}
+	s = strings.ToValidUTF8(strings.Clone(s), "\uFFFD")
+	if id, ok := r.ids[s]; ok {
+		return id
+	}
+	id := uint32(len(r.names))
+	r.ids[s] = id
+	r.names = append(r.names, s)
+	return id
+}
+
+// Counts returns how many events of each kind were recorded so far; kinds without an event are absent.
+func (r *Recorder) Counts() map[Kind]int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	counts := make(map[Kind]int64)
+	for k, n := range r.count {
+		if n > 0 {
+			counts[Kind(k)] = n
+		}
+	}
+	return counts
+}
+
+// Len returns how many events were recorded so far.
+func (r *Recorder) Len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.len()
+}
+
+func (r *Recorder) len() int {
+	if len(r.chunks) == 0 {
+		return 0
+	}
+	return (len(r.chunks)-1)*chunkLen + len(r.chunks[len(r.chunks)-1])
+}
+
+// Events returns what was recorded until now, in order of T. The error is always nil; it is there so that the judge
+// reads memory and files alike.
+func (r *Recorder) Events() iter.Seq2[Event, error] {
+	sorted, names := r.sorted()
+	return func(yield func(Event, error) bool) {
+		for i := range sorted {
+			if !yield(sorted[i].event(names), nil) {
+				return
+			}
+		}
+	}
+}
+
+// sorted returns a copy of the events in order, and the names they refer to. Names only grow, so that the returned
+// slice stays valid while more is recorded.
+func (r *Recorder) sorted() ([]compact, []string) {
+	r.mu.Lock()
+	all := make([]compact, 0, r.len())
+	for _, c := range r.chunks {
+		all = append(all, c...)
+	}
+	names := r.names[:len(r.names):len(r.names)]
+	r.mu.Unlock()
+	slices.SortStableFunc(all, func(a, b compact) int {
+		switch {
+		case a.t < b.t:
+			return -1
+		case a.t > b.t:
+			return 1
+		}
+		return 0
+	})
+	return all, names
+}
+
+func (c *compact) event(names []string) Event {
+	return Event{
+		T: c.t, Kind: c.kind, Node: names[c.node], Instance: names[c.instance], Session: names[c.session],
+		Fence: c.fence, Until: c.until, N: c.n, Reason: names[c.reason],
+	}
+}
+
+// Save writes the events, in order of T, to path, compressed if path ends in ".zst". The file appears whole or not at
+// all: it is written beside path and renamed.
+func (r *Recorder) Save(path string) error {
+	w, err := Create(path)
+	if err != nil {
+		return err
+	}
+	sorted, names := r.sorted()
+	quoted := make([][]byte, len(names)) // each name is escaped once, not once a line
+	for i, s := range names {
+		quoted[i] = appendQuoted(nil, s)
+	}
+	for i := range sorted {
+		w.line = sorted[i].append(w.line[:0], quoted)
+		if err := w.writeLine(); err != nil {
+			break // Close reports it
+		}
+	}
+	return w.Close()
+}
+
+// append writes the same line as AppendLine.
+func (c *compact) append(dst []byte, quoted [][]byte) []byte {
+	dst = appendHead(dst, c.t, c.kind)
+	dst = appendName(dst, `,"node":`, c.node, quoted)
+	dst = appendName(dst, `,"instance":`, c.instance, quoted)
+	dst = appendName(dst, `,"session":`, c.session, quoted)
+	dst = appendNumber(dst, `,"fence":`, c.fence)
+	dst = appendNumber(dst, `,"until":`, c.until)
+	dst = appendNumber(dst, `,"n":`, c.n)
+	dst = appendName(dst, `,"reason":`, c.reason, quoted)
+	return append(dst, '}', '\n')
+}
+
+func appendName(dst []byte, field string, id uint32, quoted [][]byte) []byte {
+	if id == 0 {
+		return dst
+	}
+	dst = append(dst, field...)
+	return append(dst, quoted[id]...)
+}
