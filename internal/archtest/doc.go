@@ -1,0 +1,3 @@
+// Package archtest holds the architecture as tests: who may import whom, which packages stay pure, how long a file may
+// be. A rule that breaks says what to do instead. It has no code of its own.
+package archtest

@@ -1,0 +1,119 @@
+package archtest
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const fileLinesMax = 500
+
+// source is one Go file of the module, tests included.
+type source struct {
+	path string // inside the module
+	text []byte
+	ast  *ast.File
+	fset *token.FileSet
+}
+
+func (s source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
+
+func sources(t *testing.T) []source {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	var out []source
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == ".git" || d.Name() == "bin" || d.Name() == "reports") {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || !strings.HasSuffix(path, ".go") {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, path, text, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		out = append(out, source{path: filepath.ToSlash(rel), text: text, ast: file, fset: fset})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// A file is one concern: what does not fit 500 lines is two.
+func TestFilesAreShort(t *testing.T) {
+	for _, s := range sources(t) {
+		if n := bytes.Count(s.text, []byte("\n")); n > fileLinesMax {
+			t.Errorf("%s has %d lines, at most %d are allowed: which of its concerns can stand alone?", s.path, n, fileLinesMax)
+		}
+	}
+}
+
+// A test that sleeps is slow when all is well and red when the machine is busy: wait for the thing itself.
+func TestTestsDoNotSleep(t *testing.T) {
+	for _, s := range sources(t) {
+		if !s.isTest() {
+			continue
+		}
+		ast.Inspect(s.ast, func(n ast.Node) bool {
+			if sel, ok := n.(*ast.SelectorExpr); ok && sel.Sel.Name == "Sleep" {
+				if x, ok := sel.X.(*ast.Ident); ok && x.Name == "time" {
+					t.Errorf("%s: time.Sleep: wait for the signal itself; in a synctest bubble, for a timer", s.fset.Position(n.Pos()))
+				}
+			}
+			return true
+		})
+	}
+}
+
+// A package that starts goroutines proves in its tests that none is left behind.
+func TestGoroutinesAreAccountedFor(t *testing.T) {
+	starts, checks := map[string]string{}, map[string]bool{}
+	for _, s := range sources(t) {
+		dir := filepath.ToSlash(filepath.Dir(s.path))
+		if s.isTest() && s.imports("go.uber.org/goleak") {
+			checks[dir] = true
+		}
+		if s.isTest() {
+			continue
+		}
+		ast.Inspect(s.ast, func(n ast.Node) bool {
+			if _, ok := n.(*ast.GoStmt); ok && starts[dir] == "" {
+				starts[dir] = s.fset.Position(n.Pos()).String()
+			}
+			return true
+		})
+	}
+	for dir, where := range starts {
+		if !checks[dir] {
+			t.Errorf("%s starts a goroutine (%s) and no test of it uses goleak", dir, where)
+		}
+	}
+}
+
+func (s source) imports(path string) bool {
+	for _, imp := range s.ast.Imports {
+		if p, err := strconv.Unquote(imp.Path.Value); err == nil && p == path {
+			return true
+		}
+	}
+	return false
+}

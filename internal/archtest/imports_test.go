@@ -1,0 +1,137 @@
+package archtest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// rule forbids packages under From to reach, over any number of imports, packages under Never (except Except, which also
+// ends the search: what the exception imports is its own affair).
+type rule struct {
+	From, Never, Except []string
+	Why                 string
+}
+
+var rules = []rule{
+	{
+		From: []string{"lease", "internal/node", "cmd/node"}, Never: []string{"sim", "scenarios", "cmd/simulate"},
+		Why: "who imports the library compiles nothing of the storm",
+	},
+	{
+		From: []string{"sim/history", "sim/fault", "sim/check", "sim/report"}, Never: []string{"lease", "internal/core"},
+		Why: "the judge shares nothing with the accused",
+	},
+	{
+		From: []string{"sim/history", "sim/fault"}, Never: []string{"sim"}, Except: []string{"sim/history", "sim/fault"},
+		Why: "records and plans know no engine",
+	},
+	{
+		From: []string{"sim/check", "sim/report"}, Never: []string{"sim/real", "sim/virtual", "sim/mutant"},
+		Why: "the judge reads saved files and runs nothing",
+	},
+	{
+		From: []string{"sim/real"}, Never: []string{"internal/core", "lease"},
+		Why: "the real engine knows a node only by its protocol",
+	},
+	{
+		From: []string{"lease", "internal/core", "cmd/node", "internal/node"}, Never: []string{"sim/mutant"},
+		Why: "a lease that is broken on purpose is never reachable from production code",
+	},
+	{
+		From: []string{"internal/node", "cmd/node"}, Never: []string{"lease/redisstore", "internal/core"},
+		Except: []string{"lease", "lease/poll"},
+		Why:    "the reference node is a normal user of the public API",
+	},
+	{
+		From: []string{"lease/redisstore"}, Never: []string{"lease"}, Except: []string{"lease/redisstore"},
+		Why: "the store is below the library",
+	},
+	{
+		From: []string{"scenarios"}, Never: []string{"lease", "internal", "cmd", "sim/real", "sim/virtual", "sim/check"},
+		Except: []string{"sim"},
+		Why:    "a scenario states a promise and reads a verdict, it has no logic",
+	},
+}
+
+// broken returns one sentence for each package that breaks the rule.
+func (r rule) broken(g graph) []string {
+	var out []string
+	for from := range g {
+		if !under(from, r.From...) {
+			continue
+		}
+		sub := make(graph, len(g))
+		for path, imports := range g {
+			if path == from || !slices.Contains(r.Except, path) {
+				sub[path] = imports
+			}
+		}
+		chain := sub.reach(from, func(path string) bool {
+			return under(path, r.Never...) && !under(path, r.From...) && !slices.Contains(r.Except, path)
+		})
+		if chain != nil {
+			out = append(out, fmt.Sprintf("%s: %s", strings.Join(chain, " → "), r.Why))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func TestImports(t *testing.T) {
+	g := graphOf(loaded(t))
+	for _, r := range rules {
+		for _, s := range r.broken(g) {
+			t.Error(s)
+		}
+	}
+}
+
+// Each rule must be able to fail: a graph that breaks it in two steps is refused.
+func TestImportRulesCatch(t *testing.T) {
+	for _, r := range rules {
+		t.Run(r.Why, func(t *testing.T) {
+			never := r.Never[0] + "/broken"
+			g := graph{r.From[0]: {"internal/between", "fmt"}, "internal/between": {never}}
+			if len(r.broken(g)) != 1 {
+				t.Errorf("%v → internal/between → %v is not refused", r.From[0], never)
+			}
+			if s := r.broken(graph{r.From[0]: {"fmt", "internal/between"}}); len(s) != 0 && !under("internal/between", r.Never...) {
+				t.Errorf("refused without reason: %v", s)
+			}
+		})
+	}
+}
+
+// pureStd is all that the rules of leases may import: packages without I/O, clocks, locks and randomness.
+var pureStd = []string{"cmp", "errors", "iter", "math", "math/bits", "slices", "sort", "strconv", "strings", "unique"}
+
+func TestCoreImportsOnlyPurePackages(t *testing.T) {
+	for path, imports := range graphOf(loaded(t)) {
+		if !under(path, "internal/core") {
+			continue
+		}
+		for _, imp := range imports {
+			if !slices.Contains(pureStd, imp) && !under(imp, "internal/core") {
+				t.Errorf("%s imports %s: the core computes, it may import only %v", path, imp, pureStd)
+			}
+		}
+	}
+}
+
+// Pulling the embedded Redis, the proxies or the command line into production would be an accident.
+func TestLibraryDependencies(t *testing.T) {
+	allowed := []string{"github.com/redis/go-redis/v9", "go.uber.org/zap", "github.com/google/uuid", "golang.org/x/sys"}
+	for path, imports := range graphOf(loaded(t)) {
+		if !under(path, "lease") || strings.HasSuffix(path, "test") {
+			continue
+		}
+		for _, imp := range imports {
+			foreign := strings.Contains(strings.Split(imp, "/")[0], ".")
+			if foreign && !under(imp, allowed...) {
+				t.Errorf("%s imports %s: the library leans on %v only", path, imp, allowed)
+			}
+		}
+	}
+}
