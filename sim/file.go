@@ -1,0 +1,295 @@
+package sim
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+)
+
+// fileMax bounds a scenario file: it is written by hand.
+const fileMax = 1 << 20
+
+// scenarioYAML is the form of a scenario file. Pointers tell what is absent from what is zero.
+type scenarioYAML struct {
+	Name        string         `yaml:"name,omitempty"`
+	Description string         `yaml:"description,omitempty"`
+	System      string         `yaml:"system,omitempty"`
+	Nodes       *int           `yaml:"nodes,omitempty"`
+	Sessions    *int           `yaml:"sessions,omitempty"`
+	Speed       *float64       `yaml:"speed,omitempty"`
+	Duration    *time.Duration `yaml:"duration,omitempty"`
+	Seed        *uint64        `yaml:"seed,omitempty"`
+	LongPolls   bool           `yaml:"longPolls,omitempty"`
+	Timings     *timingsYAML   `yaml:"timings,omitempty"`
+	Faults      []string       `yaml:"faults,omitempty"`
+	Plan        []faultYAML    `yaml:"plan,omitempty"`
+	Criteria    []string       `yaml:"criteria,omitempty"`
+	NodeCmd     []string       `yaml:"nodeCmd,omitempty"`
+}
+
+type timingsYAML struct {
+	TTL         *time.Duration `yaml:"ttl,omitempty"`
+	Renew       *time.Duration `yaml:"renew,omitempty"`
+	Heartbeat   *time.Duration `yaml:"heartbeat,omitempty"`
+	Discovery   *time.Duration `yaml:"discovery,omitempty"`
+	Poll        *time.Duration `yaml:"poll,omitempty"`
+	PollTimeout *time.Duration `yaml:"pollTimeout,omitempty"`
+	Serve       *time.Duration `yaml:"serve,omitempty"`
+}
+
+type faultYAML struct {
+	At     time.Duration `yaml:"at"`
+	Kind   string        `yaml:"kind"`
+	Target string        `yaml:"target,omitempty"`
+	For    time.Duration `yaml:"for,omitempty"`
+	Ms     int64         `yaml:"ms,omitempty"`
+	Jitter int64         `yaml:"jitterMs,omitempty"`
+	KBps   int64         `yaml:"kbps,omitempty"`
+}
+
+//go:embed builtin/*.yaml
+var builtin embed.FS
+
+// Builtin returns the scenarios that the program brings, by name.
+func Builtin() []Scenario {
+	entries, err := fs.ReadDir(builtin, "builtin")
+	if err != nil {
+		panic(err) // the embedded folder is part of the program
+	}
+	var out []Scenario
+	for _, e := range entries {
+		s, err := load("builtin/"+e.Name(), builtin.ReadFile)
+		if err != nil {
+			panic(err) // a test reads them all
+		}
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b Scenario) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// Load reads a scenario file or, if there is no such file, the built-in scenario of that name. Errors begin with the file
+// and, where there is one, line and column; errors.Is(err, ErrInvalid) holds.
+func Load(nameOrFile string) (Scenario, error) {
+	if nameForm.MatchString(nameOrFile) {
+		for _, s := range Builtin() {
+			if s.Name == nameOrFile {
+				return s, nil
+			}
+		}
+	}
+	s, err := load(nameOrFile, readBounded)
+	if errors.Is(err, fs.ErrNotExist) {
+		var names []string
+		for _, s := range Builtin() {
+			names = append(names, s.Name)
+		}
+		return Scenario{}, fmt.Errorf("%w: scenario %s: no such file, and no built-in scenario: those are %s",
+			ErrInvalid, nameOrFile, strings.Join(names, ", "))
+	}
+	return s, err
+}
+
+func readBounded(file string) ([]byte, error) {
+	st, err := os.Stat(file)
+	if err != nil {
+		return nil, err
+	}
+	if !st.Mode().IsRegular() || st.Size() > fileMax {
+		return nil, fmt.Errorf("%s is no file of at most %d bytes", file, fileMax)
+	}
+	return os.ReadFile(file)
+}
+
+func load(file string, read func(string) ([]byte, error)) (Scenario, error) {
+	data, err := read(file)
+	if err != nil {
+		return Scenario{}, fmt.Errorf("%w: scenario: %w", ErrInvalid, err)
+	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return Scenario{}, fmt.Errorf("%w: scenario %s is empty: write at least \"nodes: 10\"", ErrInvalid, file)
+	}
+	tree, err := parser.ParseBytes(data, 0)
+	if err != nil {
+		return Scenario{}, syntax(file, err)
+	}
+	var y scenarioYAML
+	if err := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(&y); err != nil {
+		return Scenario{}, syntax(file, err)
+	}
+	s := y.scenario()
+	s.source, s.path = tree, file
+	if s.Name == "" {
+		s.Name = nameOf(file)
+	}
+	if err := y.check(); err != nil {
+		return Scenario{}, s.locate(err)
+	}
+	return s, nil
+}
+
+// check refuses what the conversion would take for "not given", and names that exist nowhere. The rest is Resolve's.
+func (y scenarioYAML) check() error {
+	zero := func(key string, is bool) error {
+		if is {
+			return wrong(key, "must be more than zero; leave it out for the default")
+		}
+		return nil
+	}
+	t := y.Timings
+	if t == nil {
+		t = &timingsYAML{}
+	}
+	err := first(
+		zero("nodes", y.Nodes != nil && *y.Nodes <= 0), zero("sessions", y.Sessions != nil && *y.Sessions <= 0),
+		zero("speed", y.Speed != nil && !(*y.Speed > 0)), zero("duration", y.Duration != nil && *y.Duration <= 0),
+	)
+	for _, d := range []struct {
+		key string
+		is  *time.Duration
+	}{
+		{"ttl", t.TTL}, {"renew", t.Renew}, {"heartbeat", t.Heartbeat}, {"discovery", t.Discovery}, {"poll", t.Poll},
+		{"pollTimeout", t.PollTimeout}, {"serve", t.Serve},
+	} {
+		err = first(err, zero("timings."+d.key, d.is != nil && *d.is <= 0))
+	}
+	for i, f := range y.Plan {
+		if e := fault.Kind(f.Kind).Available(); err == nil && e != nil {
+			err = wrong(fmt.Sprintf("plan[%d].kind", i), "%w", e)
+		}
+	}
+	for i, k := range y.Faults {
+		if e := fault.Kind(k).Available(); err == nil && e != nil {
+			err = wrong(fmt.Sprintf("faults[%d]", i), "%w", e)
+		}
+	}
+	if err == nil && len(y.Faults) > 0 && len(y.Plan) > 0 {
+		err = wrong("faults", "draw faults or give a plan, not both")
+	}
+	return err
+}
+
+func first(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (y scenarioYAML) scenario() Scenario {
+	s := Scenario{
+		Name: y.Name, Description: y.Description, System: y.System, Nodes: deref(y.Nodes), Sessions: deref(y.Sessions),
+		Speed: deref(y.Speed), Duration: deref(y.Duration), Seed: deref(y.Seed), LongPolls: y.LongPolls,
+		Criteria: y.Criteria, NodeCmd: y.NodeCmd,
+	}
+	for _, k := range y.Faults {
+		s.Faults = append(s.Faults, fault.Kind(k))
+	}
+	if t := y.Timings; t != nil {
+		s.Timings = Timings{
+			TTL: deref(t.TTL), Renew: deref(t.Renew), Heartbeat: deref(t.Heartbeat), Discovery: deref(t.Discovery),
+			Poll: deref(t.Poll), PollTimeout: deref(t.PollTimeout), Serve: deref(t.Serve),
+		}
+	}
+	for _, f := range y.Plan {
+		s.Plan = append(s.Plan, fault.Fault{
+			At: f.At, Kind: fault.Kind(f.Kind), Target: f.Target, For: f.For, Ms: f.Ms, Jitter: f.Jitter, KBps: f.KBps,
+		})
+	}
+	return s
+}
+
+func deref[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
+// nameOf makes a scenario's name of its file's.
+func nameOf(file string) string {
+	base := strings.ToLower(strings.TrimSuffix(path.Base(file), path.Ext(file)))
+	name := strings.Trim(strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, base), "-")
+	return name[:min(len(name), 64)]
+}
+
+// syntax turns an error of the YAML library into one line that begins with file, line and column.
+func syntax(file string, err error) error {
+	var y yaml.Error
+	if !errors.As(err, &y) {
+		line, _, _ := strings.Cut(err.Error(), "\n")
+		return fmt.Errorf("%w: %s: %s", ErrInvalid, file, line)
+	}
+	return fmt.Errorf("%w: %s: %s", ErrInvalid, position(file, y.GetToken()), y.GetMessage())
+}
+
+func position(file string, t *token.Token) string {
+	if t == nil || t.Position == nil {
+		return file
+	}
+	return fmt.Sprintf("%s:%d:%d", file, t.Position.Line, t.Position.Column)
+}
+
+// locate puts file, line and column before the error if it names a key that stands in the scenario's file.
+func (s Scenario) locate(err error) error {
+	var k *KeyError
+	if s.source == nil || !errors.As(err, &k) {
+		return err
+	}
+	at, perr := yaml.PathString("$." + k.Key)
+	if perr != nil {
+		return err
+	}
+	node, perr := at.FilterFile(s.source)
+	if perr != nil || node == nil {
+		return err // a default or a flag is what is wrong
+	}
+	return fmt.Errorf("%s: %w", position(s.path, node.GetToken()), err)
+}
+
+// Save writes the configuration as a scenario file that runs it again: durations are as they were in the run, so its
+// speed is 1. The plan is not in it: it stands in plan.json beside it.
+func (c Config) Save(file string) error {
+	one := 1.0
+	total := c.Duration()
+	y := scenarioYAML{
+		Name: c.Name, System: c.System, Nodes: &c.Nodes, Sessions: &c.Sessions, Speed: &one, Duration: &total,
+		Seed: &c.Seed, LongPolls: c.LongPolls, Criteria: c.Criteria, NodeCmd: c.NodeCmd,
+		Timings: &timingsYAML{
+			TTL: &c.TTL, Renew: &c.Renew, Heartbeat: &c.Heartbeat, Discovery: &c.Discovery, Poll: &c.Poll,
+			PollTimeout: &c.PollTimeout, Serve: &c.Serve,
+		},
+	}
+	for _, k := range c.Faults {
+		y.Faults = append(y.Faults, string(k))
+	}
+	data, err := yaml.Marshal(y)
+	if err != nil {
+		return fmt.Errorf("encode scenario: %w", err)
+	}
+	head := fmt.Sprintf("# As run at speed %v: the durations below are those of the run, hence speed 1.\n", c.Speed)
+	if err := os.WriteFile(file, append([]byte(head), data...), 0o644); err != nil {
+		return fmt.Errorf("save scenario: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,239 @@
+package sim
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+)
+
+// Scenario says what a storm is made of. The zero value is the default run; so is every field that is zero. All durations
+// are those of a run at speed 1 and are divided by Speed, except those in Fixed.
+type Scenario struct {
+	Name        string // [a-z0-9-], part of the run folder's name; "storm" if empty
+	Description string // one line, shown by "simulate scenarios"
+	System      string // "polling"
+	Nodes       int    // processes at the start
+	Sessions    int    // polling sessions at the start
+	Timings     Timings
+	LongPolls   bool          // a poll may take longer than the TTL
+	Speed       float64       // 10 if zero
+	Duration    time.Duration // storm and calm
+	Seed        uint64        // drawn if zero
+	Faults      []fault.Kind  // kinds to draw the plan from; all usual ones if empty
+	Plan        []fault.Fault // the plan itself; drawn if nil
+	Criteria    []string      // guarantees that decide, "G1" to "G13"; those that the plan can exercise if empty
+	NodeCmd     []string      // the node's argument vector; the reference node if empty
+
+	Fixed Fixed // durations that Speed does not divide
+
+	source *ast.File // of a scenario file: where each key stands
+	path   string
+}
+
+// Timings are the durations that the nodes work with.
+type Timings struct {
+	TTL         time.Duration // of a lease and of a heartbeat; 30 s
+	Renew       time.Duration // between renewals; a third of TTL
+	Heartbeat   time.Duration // between heartbeats; as Renew
+	Discovery   time.Duration // between looks at the fleet and the sessions; 10 s
+	Poll        time.Duration // between polls of one session; 5 s
+	PollTimeout time.Duration // of one poll; Poll or a third of TTL, whichever is less
+	Serve       time.Duration // how long the polled target takes to answer; 100 ms
+}
+
+// Fixed are durations taken as written, whatever the speed. Each that is not zero takes the place of the scenario's own.
+type Fixed struct {
+	Duration, TTL, Renew, Poll time.Duration
+}
+
+// Config is a Scenario with every parameter set. It comes from Scenario.Resolve only.
+type Config struct {
+	Name, System    string
+	Nodes, Sessions int
+
+	TTL, Renew, RenewTimeout, Heartbeat, Discovery time.Duration
+	Poll, PollTimeout, Serve                       time.Duration
+	LongPolls                                      bool
+
+	Speed       float64
+	Storm, Calm time.Duration
+	Seed        uint64
+	Faults      []fault.Kind // to draw from; empty: all usual ones
+	Plan        *fault.Plan  // nil: drawn when the engine is known
+	Criteria    []string
+	NodeCmd     []string
+}
+
+// Duration is the length of the run: storm and calm.
+func (c Config) Duration() time.Duration { return c.Storm + c.Calm }
+
+// Defaults of a Scenario.
+const (
+	NameDefault        = "storm"
+	SystemPolling      = "polling"
+	NodesDefault       = 10
+	SessionsDefault    = 100
+	SpeedDefault       = 10.0
+	TTLDefault         = 30 * time.Second // at speed 1, as the durations below
+	DiscoveryDefault   = 10 * time.Second
+	PollDefault        = 5 * time.Second
+	ServeDefault       = 100 * time.Millisecond
+	DurationMinDefault = 60 * time.Second // a default run is never shorter, whatever the speed
+	DurationDefault    = 5 * time.Minute  // at speed 1
+)
+
+// Bounds of a Scenario's numbers. They keep a typing error from taking the machine down.
+const (
+	NodesMax    = 500
+	SessionsMax = 200_000
+	SpeedMin    = 0.1
+	SpeedMax    = 60.0
+	TTLMin      = 500 * time.Millisecond
+	TTLMax      = time.Hour
+	DurationMin = 2 * time.Second
+	DurationMax = 24 * time.Hour
+)
+
+// ErrInvalid: a scenario contradicts itself or is out of bounds.
+var ErrInvalid = errors.New("invalid scenario")
+
+// KeyError says which key of a scenario is wrong and what is allowed. errors.Is(err, ErrInvalid) holds.
+type KeyError struct {
+	Key string // as in a scenario file: "nodes", "timings.ttl", "plan[2]"
+	Err error  // the sentence
+}
+
+// Error returns the sentence, with the key first.
+func (e *KeyError) Error() string { return e.Key + ": " + e.Err.Error() }
+
+// Unwrap returns the cause and ErrInvalid.
+func (e *KeyError) Unwrap() []error { return []error{ErrInvalid, e.Err} }
+
+func wrong(key, format string, args ...any) error {
+	return &KeyError{Key: key, Err: fmt.Errorf(format, args...)}
+}
+
+// Resolve fills in what is not given, divides by the speed and refuses contradictions with a KeyError (in a scenario file
+// it begins with file, line and column).
+func (s Scenario) Resolve() (Config, error) {
+	c, err := s.resolve()
+	if err != nil {
+		return Config{}, s.locate(err)
+	}
+	return c, nil
+}
+
+func (s Scenario) resolve() (Config, error) {
+	c := Config{
+		Name: cmp.Or(s.Name, NameDefault), System: cmp.Or(s.System, SystemPolling),
+		Nodes: cmp.Or(s.Nodes, NodesDefault), Sessions: cmp.Or(s.Sessions, SessionsDefault),
+		LongPolls: s.LongPolls, Speed: cmp.Or(s.Speed, SpeedDefault), Seed: s.Seed,
+		Faults: s.Faults, Criteria: s.Criteria, NodeCmd: s.NodeCmd,
+	}
+	if err := c.checkCounts(); err != nil {
+		return Config{}, err
+	}
+	if err := s.timings(&c); err != nil {
+		return Config{}, err
+	}
+	if err := s.phases(&c); err != nil {
+		return Config{}, err
+	}
+	for _, k := range c.Faults {
+		if err := k.Available(); err != nil {
+			return Config{}, wrong("faults", "%w", err)
+		}
+	}
+	for c.Seed == 0 {
+		c.Seed = uint64(rand.Uint32()) // short enough to be typed again
+	}
+	return c, s.plan(&c)
+}
+
+// timings sets the nodes' durations.
+func (s Scenario) timings(c *Config) error {
+	at := func(d time.Duration) time.Duration { return time.Duration(float64(d) / c.Speed) }
+	t := s.Timings
+	c.TTL = cmp.Or(s.Fixed.TTL, at(cmp.Or(t.TTL, TTLDefault)))
+	c.Renew = cmp.Or(s.Fixed.Renew, at(t.Renew), c.TTL/3)
+	c.RenewTimeout = c.TTL / 10
+	c.Heartbeat = cmp.Or(at(t.Heartbeat), c.Renew)
+	c.Discovery = at(cmp.Or(t.Discovery, DiscoveryDefault))
+	c.Poll = cmp.Or(s.Fixed.Poll, at(cmp.Or(t.Poll, PollDefault)))
+	c.PollTimeout = cmp.Or(at(t.PollTimeout), min(c.Poll, c.TTL/3))
+	c.Serve = cmp.Or(at(t.Serve), min(at(ServeDefault), c.PollTimeout/4))
+	return c.checkTimings()
+}
+
+// phases divides the run into storm and calm. The calm is long enough for the last fault's aftermath: a Redis that comes
+// back empty at its start is in quarantine for a TTL, then heartbeats, leases and balance need as much again and a half.
+func (s Scenario) phases(c *Config) error {
+	total := cmp.Or(s.Fixed.Duration, time.Duration(float64(s.Duration)/c.Speed))
+	if total == 0 {
+		total = max(DurationMinDefault, time.Duration(float64(DurationDefault)/c.Speed))
+	}
+	total = total.Truncate(time.Millisecond)
+	if total < DurationMin || total > DurationMax {
+		return wrong("duration", "%v is out of bounds: %v to %v (flag --duration)", total, DurationMin, DurationMax)
+	}
+	c.Calm = min(c.TTL*5/2+time.Second, total/2).Truncate(time.Millisecond)
+	c.Storm = total - c.Calm
+	return nil
+}
+
+// plan checks a plan given by hand.
+func (s Scenario) plan(c *Config) error {
+	if s.Plan == nil {
+		return nil
+	}
+	p := fault.Plan{Version: fault.Version, Seed: 0, Faults: make([]fault.Fault, len(s.Plan))}
+	div := func(d time.Duration) time.Duration {
+		return time.Duration(float64(d) / c.Speed).Truncate(time.Millisecond)
+	}
+	for i, f := range s.Plan {
+		f.At, f.For = div(f.At), div(f.For)
+		p.Faults[i] = f
+		upTo := fault.Plan{Faults: p.Faults[:i+1]}
+		if err := upTo.Validate(fault.Limits{Nodes: c.Nodes, Sessions: c.Sessions, Storm: c.Storm}); err != nil {
+			return wrong(fmt.Sprintf("plan[%d]", i), "%w", err)
+		}
+	}
+	c.Plan = &p
+	return nil
+}
+
+// Draw returns the run's plan: the one given, or the one that its seed gives from the kinds for which supported returns
+// nil. A kind that was named and is not supported is an error; one that was not named is left out.
+func (c Config) Draw(supported func(fault.Kind) error) (fault.Plan, error) {
+	if c.Plan != nil {
+		for i, f := range c.Plan.Faults {
+			if err := supported(f.Kind); err != nil {
+				return fault.Plan{}, wrong(fmt.Sprintf("plan[%d]", i), "%w", err)
+			}
+		}
+		return *c.Plan, nil
+	}
+	kinds := c.Faults
+	if len(kinds) == 0 {
+		for _, k := range fault.DefaultKinds() {
+			if supported(k) == nil {
+				kinds = append(kinds, k)
+			}
+		}
+	}
+	for _, k := range kinds {
+		if err := supported(k); err != nil {
+			return fault.Plan{}, wrong("faults", "%w", err)
+		}
+	}
+	return fault.Draw(c.Seed, fault.DrawParams{
+		Nodes: c.Nodes, Sessions: c.Sessions, TTL: c.TTL, Renew: c.Renew, Discovery: c.Discovery, Poll: c.Poll,
+		PollTimeout: c.PollTimeout, Storm: c.Storm, Kinds: kinds,
+	}), nil
+}

@@ -1,0 +1,104 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// ErrLater: what was asked for is designed but not part of this version.
+var ErrLater = errors.New("not in this version yet")
+
+var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
+
+// Guarantees are the names that Criteria may hold, in order.
+func Guarantees() []string {
+	out := make([]string, 13)
+	for i := range out {
+		out[i] = fmt.Sprintf("G%d", i+1)
+	}
+	return out
+}
+
+// ParseCriteria reads a comma-separated list of guarantees, as given to --criteria. Blanks are ignored and lower case is
+// understood. The error (a KeyError) names what is allowed.
+func ParseCriteria(list string) ([]string, error) {
+	var out []string
+	for name := range strings.SplitSeq(list, ",") {
+		name = strings.ToUpper(strings.TrimSpace(name))
+		if name == "" {
+			continue
+		}
+		if !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	if len(out) == 0 {
+		return nil, wrong("criteria", "no guarantee named: write some of G1 to G13 (flag --criteria)")
+	}
+	return out, checkCriteria(out)
+}
+
+func checkCriteria(names []string) error {
+	for _, name := range names {
+		if !slices.Contains(Guarantees(), name) {
+			return wrong("criteria", "unknown guarantee %q: known are G1 to G13 (flag --criteria)", name)
+		}
+	}
+	return nil
+}
+
+// checkCounts refuses numbers and names that are out of bounds on their own.
+func (c Config) checkCounts() error {
+	switch {
+	case !nameForm.MatchString(c.Name):
+		return wrong("name", "%q: use up to 64 of a-z, 0-9 and -, not - first", c.Name)
+	case c.System == "election" || c.System == "intents":
+		return wrong("system", "%q: %w: this version has %q (flag --system)", c.System, ErrLater, SystemPolling)
+	case c.System != SystemPolling:
+		return wrong("system", "unknown system %q: known are polling, election, intents (flag --system)", c.System)
+	case c.Nodes < 1 || c.Nodes > NodesMax:
+		return wrong("nodes", "%d is out of bounds: 1 to %d (flag --nodes)", c.Nodes, NodesMax)
+	case c.Sessions < 1 || c.Sessions > SessionsMax:
+		return wrong("sessions", "%d is out of bounds: 1 to %d (flag --sessions)", c.Sessions, SessionsMax)
+	case !(c.Speed >= SpeedMin && c.Speed <= SpeedMax): // so written, NaN is refused
+		return wrong("speed", "%v is out of bounds: %v to %v (flag --speed)", c.Speed, SpeedMin, SpeedMax)
+	}
+	return checkCriteria(c.Criteria)
+}
+
+// checkTimings refuses durations that are out of bounds or contradict each other.
+func (c Config) checkTimings() error {
+	for _, d := range []struct {
+		key   string
+		value time.Duration
+	}{
+		{"timings.ttl", c.TTL}, {"timings.renew", c.Renew}, {"timings.heartbeat", c.Heartbeat},
+		{"timings.discovery", c.Discovery}, {"timings.poll", c.Poll}, {"timings.pollTimeout", c.PollTimeout},
+		{"timings.serve", c.Serve},
+	} {
+		if d.value < time.Millisecond {
+			return wrong(d.key, "%v is too short: at least 1ms after the division by the speed (%v)", d.value, c.Speed)
+		}
+	}
+	switch {
+	case c.TTL < TTLMin || c.TTL > TTLMax:
+		return wrong("timings.ttl", "%v is out of bounds: %v to %v (flag --ttl; --speed divides the default)",
+			c.TTL, TTLMin, TTLMax)
+	case c.Renew >= c.TTL:
+		return wrong("timings.renew",
+			"%v must be shorter than the TTL, which is %v: a third of it is usual (flags --renew, --ttl)", c.Renew, c.TTL)
+	case c.Heartbeat >= c.TTL:
+		return wrong("timings.heartbeat", "%v must be shorter than the TTL, which is %v", c.Heartbeat, c.TTL)
+	case c.PollTimeout > c.TTL && !c.LongPolls:
+		return wrong("timings.pollTimeout",
+			"%v is longer than the TTL, which is %v: shorten it, or allow such polls with longPolls: true",
+			c.PollTimeout, c.TTL)
+	case c.Serve >= c.PollTimeout:
+		return wrong("timings.serve", "%v must be shorter than the poll time-out, which is %v", c.Serve, c.PollTimeout)
+	}
+	return nil
+}
