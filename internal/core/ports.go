@@ -77,6 +77,9 @@ func (k OpKind) Extends() bool {
 	return k == OpAcquire || k == OpRenew || k == OpReassert || k == OpBeat
 }
 
+// reads reports whether an answered op of this kind ends a silence.
+func (k OpKind) reads() bool { return k == OpObserve || k == OpNodes || k == OpLook }
+
 // Item is one lease (or, in OpNodes, one instance) in an Op.
 type Item struct {
 	ID    string
@@ -207,7 +210,7 @@ const (
 	TellClock                             // a clock stepped: Cause, Wait (ns, signed size of the step)
 	TellSilent                            // Redis went silent for this instance (Text)
 	TellHeard                             // Redis is heard again
-	TellWithdrawn                         // this instance left the registry because it cannot take what it is given
+	TellWithdrawn                         // this instance left the registry for a while: it cannot take what it is given
 	TellDrained                           // EvDrain is done: no lease is held and none is being released
 )
 

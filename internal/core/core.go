@@ -1,0 +1,384 @@
+package core
+
+// Core is one instance's view of everything it shares with the others, and the rules by which it acts.
+type Core struct {
+	cfg    Config
+	margin int64 // the part of each TTL that is not trusted
+	self   string
+	now    Now
+	eff    Effects
+
+	started   bool
+	draining  bool
+	drained   bool
+	withdrawn bool // left the registry because it cannot take what it is given
+
+	timers    timerHeap
+	nextRenew Time // the tick on which everything held is renewed and the heartbeat is set
+	nextLook  Time
+	nextProbe Time // while silent
+
+	leases    map[string]*lease // every lease this instance holds, wants or watches; never ranged over
+	held      []*lease          // those it holds, in any but a fixed order
+	releasing int               // leases whose release is not confirmed
+
+	seq uint64
+	ops map[uint64]*inflight // never ranged over
+
+	silence silence
+	epoch   epochState
+	clock   clockState
+
+	fleet fleet
+	nodes []node
+	index map[string]int32 // instance ID → nodes; never ranged over
+
+	queue queue
+}
+
+// inflight is an op that was sent and not answered.
+type inflight struct {
+	op     Op
+	leases []*lease // aligned with op.Items; an item counts only while lease.op is still this op
+}
+
+// queue collects what a step wants to ask, so that it leaves in as few ops as possible.
+type queue struct {
+	acquire, renew, reassert, release, observe []*lease
+	nodes                                      []int32
+	beat, leave, look, probe                   bool
+}
+
+// New returns the core of one instance. cfg's zero fields take their defaults. The caller has checked that durations do
+// not contradict each other.
+func New(cfg Config) *Core {
+	cfg = cfg.WithDefaults()
+	c := &Core{
+		cfg:    cfg,
+		margin: cfg.Margin(),
+		self:   cfg.Instance,
+		leases: map[string]*lease{},
+		ops:    map[uint64]*inflight{},
+		index:  map[string]int32{},
+	}
+	c.fleet.sessions = NewSessions(nil)
+	c.nodeIndex(cfg.Instance) // self is always 0
+	return c
+}
+
+// Step takes one event and returns what follows from it. The effects are valid until the next Step. Time must not run
+// backwards: an event older than the one before it is taken as if it happened at that one's instant.
+func (c *Core) Step(ev Event) Effects {
+	c.eff.Tells = c.eff.Tells[:0]
+	c.eff.Ops = c.eff.Ops[:0]
+	due := c.Next()
+	c.advance(ev.Now)
+	if due != 0 && c.now.Mono-due > Time(c.cfg.OpTimeout) {
+		c.lookSoon(0) // this instance did not run for a while: what it knows is old
+	}
+	c.runTimers()
+	switch ev.Kind {
+	case EvStart:
+		c.start()
+	case EvAnswer:
+		c.answer(&ev.Answer)
+	case EvNotice:
+		c.notice(&ev.Notice)
+	case EvSubscribed:
+		c.lookSoon(0)
+	case EvWant:
+		c.want(ev.ID, ev.Wait)
+	case EvDrop:
+		c.drop(ev.ID, ev.Cause)
+	case EvAbandon:
+		c.abandon(ev.ID)
+	case EvRecovered:
+		c.recovered(ev.ID)
+	case EvDrain:
+		c.drain()
+	case EvTick:
+	}
+	c.flush()
+	return c.eff
+}
+
+func (c *Core) start() {
+	if c.started {
+		return
+	}
+	c.started = true
+	c.nextRenew = c.now.Mono + Time(c.cfg.Renew)
+	if !c.cfg.NoHeartbeat {
+		c.queue.beat = true
+		c.lookSoon(0)
+	}
+	// Nothing is done in an epoch that is not known: ask for it.
+	c.queue.probe = true
+}
+
+func (c *Core) drain() {
+	if c.draining {
+		return
+	}
+	c.draining = true
+	c.nextLook = 0
+	if !c.cfg.NoHeartbeat && !c.withdrawn {
+		c.queue.leave = true
+	}
+	// Whoever is still to stop is not an heir; computed once, so that the heirs together are balanced.
+	c.nodes[0].alive = false
+	c.fleet.dirty = true
+	for _, l := range c.held {
+		if !l.yielding {
+			c.yield(l, "", CauseDrain)
+		}
+	}
+	c.drainedYet()
+}
+
+func (c *Core) drainedYet() {
+	if c.draining && !c.drained && len(c.held) == 0 && c.releasing == 0 {
+		c.drained = true
+		c.nextRenew, c.nextProbe = 0, 0
+		c.tell(Tell{Kind: TellDrained})
+	}
+}
+
+// runIntervals does what recurs. The next time is counted from the last planned one, not from now: an interval restarted
+// after the work drifts, and loses leases on a loaded machine.
+func (c *Core) runIntervals() {
+	if c.due(&c.nextRenew) {
+		c.nextRenew = advanceBy(c.nextRenew, c.cfg.Renew, c.now.Mono)
+		c.renewAll()
+	}
+	if c.due(&c.nextLook) {
+		c.nextLook = c.now.Mono + Time(c.lookInterval())
+		c.queue.look = true
+	}
+	if c.due(&c.nextProbe) {
+		c.nextProbe = 0
+		c.queue.probe = true
+	}
+}
+
+func (c *Core) due(t *Time) bool { return *t != 0 && *t <= c.now.Mono }
+
+// advanceBy returns the first t + k × step, k ≥ 1, that is after now.
+func advanceBy(t Time, step int64, now Time) Time {
+	return t + Time(step*(int64(now-t)/step+1))
+}
+
+func (c *Core) tell(t Tell) {
+	t.At = c.now.Mono
+	c.eff.Tells = append(c.eff.Tells, t)
+}
+
+// flush turns what the step collected into ops. While Redis is silent nothing leaves that extends: it would go on
+// lengthening, unseen, what this instance can no longer use (DESIGN 5).
+func (c *Core) flush() {
+	q := &c.queue
+	if !c.started {
+		return
+	}
+	switch {
+	case c.silence.on:
+		c.holdBack()
+	case c.epoch.value == "": // the first answer tells it; until then the queues wait
+	default:
+		if q.beat && !c.draining && !c.withdrawn {
+			c.send(OpBeat, nil, nil)
+		}
+		q.beat = false
+		c.batch(OpReassert, &q.reassert)
+		c.batch(OpRenew, &q.renew)
+		c.batch(OpAcquire, &q.acquire)
+	}
+	if q.leave {
+		q.leave = false
+		c.send(OpLeave, nil, nil)
+	}
+	if c.epoch.value != "" {
+		c.batch(OpRelease, &q.release)
+	}
+	if q.probe {
+		q.probe = false
+		c.probe()
+	}
+	c.batch(OpObserve, &q.observe)
+	c.flushNodes()
+	if q.look && !c.silence.on && c.fleet.lookOp == 0 && c.epoch.value != "" {
+		q.look = false
+		c.fleet.lookOp = c.send(OpLook, nil, nil)
+		c.fleet.touched = c.fleet.touched[:0]
+	}
+}
+
+// holdBack decides what becomes of attempts that may not be sent now.
+func (c *Core) holdBack() {
+	q := &c.queue
+	for _, l := range q.renew {
+		if c.stillFor(OpRenew, l) {
+			l.op = 0
+		}
+	}
+	for _, l := range q.reassert {
+		if c.stillFor(OpReassert, l) {
+			l.op = 0
+		}
+	}
+	for _, l := range q.acquire {
+		if c.stillFor(OpAcquire, l) {
+			c.refuse(l, CauseNoAnswer, "", c.cfg.MaxProbe, c.silence.text)
+		}
+	}
+	clear(q.renew)
+	clear(q.reassert)
+	clear(q.acquire)
+	q.renew, q.reassert, q.acquire = q.renew[:0], q.reassert[:0], q.acquire[:0]
+}
+
+// batch sends the leases of list in ops of at most Config.Batch items and empties it.
+func (c *Core) batch(kind OpKind, list *[]*lease) {
+	var items []Item
+	var leases []*lease
+	for k, l := range *list {
+		if !c.stillFor(kind, l) {
+			continue
+		}
+		if items == nil {
+			n := min(len(*list)-k, c.cfg.Batch)
+			items, leases = make([]Item, 0, n), make([]*lease, 0, n)
+		}
+		it := Item{ID: l.id}
+		switch kind {
+		case OpRenew, OpReassert:
+			it.Fence = l.fence
+		case OpRelease:
+			it.Fence, it.Peer = l.fence, l.heir
+		}
+		items, leases = append(items, it), append(leases, l)
+		l.op = c.seq + 1
+		if len(items) == c.cfg.Batch {
+			c.send(kind, items, leases)
+			items, leases = nil, nil
+		}
+	}
+	if len(items) > 0 {
+		c.send(kind, items, leases)
+	}
+	clear(*list)
+	*list = (*list)[:0]
+}
+
+// stillFor reports whether l, queued for kind earlier in this step, is still to be asked for that: what came later in the
+// step may have ended its term, and one lease may stand in a queue twice.
+func (c *Core) stillFor(kind OpKind, l *lease) bool {
+	if l.op != queued {
+		return false
+	}
+	switch kind {
+	case OpAcquire:
+		return l.phase == acquiring
+	case OpRenew:
+		return l.phase == owned && !l.reassert
+	case OpReassert:
+		return l.phase == owned && l.reassert
+	case OpRelease:
+		return l.phase == releasing
+	default:
+		return l.phase == idle
+	}
+}
+
+func (c *Core) send(kind OpKind, items []Item, leases []*lease) uint64 {
+	c.seq++
+	op := Op{
+		Seq: c.seq, Kind: kind, Epoch: c.epoch.value, Owner: c.self, TTL: c.cfg.TTL, Fence: c.epoch.fence,
+		Items: items, Sent: c.now.Mono, Deadline: c.now.Mono + Time(c.cfg.OpTimeout),
+	}
+	if kind == OpLook {
+		op.Deadline = c.now.Mono + Time(max(2*c.cfg.OpTimeout, c.cfg.Discovery/2))
+	}
+	c.ops[c.seq] = &inflight{op: op, leases: leases}
+	c.timers.push(timer{at: op.Deadline, kind: timerOp, n: c.seq})
+	c.eff.Ops = append(c.eff.Ops, op)
+	return c.seq
+}
+
+// timeout takes an op as unanswered. A later answer to it finds nothing.
+func (c *Core) timeout(seq uint64) {
+	c.answer(&Answer{Seq: seq, Failure: FailUnknown, Text: "no answer in time"})
+}
+
+// answer takes what became of an op.
+func (c *Core) answer(a *Answer) {
+	in, ok := c.ops[a.Seq]
+	if !ok {
+		return // it was given up: trust that began with it has run out, or will be asked for again
+	}
+	delete(c.ops, a.Seq)
+	if a.Failure != FailNone {
+		c.failed(in, a)
+		return
+	}
+	c.heard(in)
+	c.learn(in, a)
+	switch in.op.Kind {
+	case OpAcquire:
+		c.acquireAnswered(in, a)
+	case OpRenew, OpReassert:
+		c.renewAnswered(in, a)
+	case OpRelease:
+		c.releaseAnswered(in, a)
+	case OpObserve:
+		c.observeAnswered(in, a)
+	case OpBeat:
+		c.beatAnswered(a)
+	case OpNodes:
+		c.nodesAnswered(in, a)
+	case OpLook:
+		c.lookAnswered(in, a)
+	case OpLeave, OpAsk:
+	}
+}
+
+// failed takes an op that has no result.
+func (c *Core) failed(in *inflight, a *Answer) {
+	cause := CauseFailed
+	if a.Failure == FailUnknown {
+		cause = CauseNoAnswer
+	}
+	c.fellSilent(in, a)
+	for _, l := range in.leases {
+		if l.op != in.op.Seq {
+			continue
+		}
+		l.op = 0
+		switch in.op.Kind {
+		case OpAcquire:
+			l.open = true
+			c.refuse(l, cause, "", c.cfg.MaxProbe, a.Text)
+		case OpRenew, OpReassert:
+			c.doubt(l, cause, a.Text)
+		case OpRelease:
+			c.releaseFailed(l, cause, a.Text)
+		case OpObserve:
+			c.rewatch(l)
+		}
+	}
+	switch in.op.Kind {
+	case OpBeat:
+		c.queue.beat = true
+	case OpLook:
+		if in.op.Seq == c.fleet.lookOp {
+			c.fleet.lookOp = 0
+		}
+		c.queue.look = true
+	case OpNodes:
+		for _, it := range in.op.Items {
+			if i, ok := c.index[it.ID]; ok {
+				c.armNode(i, c.now.Mono+Time(c.cfg.MaxProbe))
+			}
+		}
+	}
+}

@@ -1,0 +1,389 @@
+package core
+
+import (
+	"cmp"
+	"slices"
+)
+
+// fleet is what this instance knows of the sessions and their owners: the last look, corrected by what notices and its
+// own acts told since.
+type fleet struct {
+	sessions *Sessions
+	owner    []int32 // aligned with sessions; index into Core.nodes, nobody if free
+	free     []bool  // aligned: found free at the last look already
+	look     uint64  // looks so far
+	lookOp   uint64  // the look under way, 0 none
+	touched  []int32 // sessions that changed owner while a look was under way: it may be older than that
+	asks     []ask   // to be decided on what the next look shows
+
+	dirty  bool    // target is out of date
+	live   []int32 // live instances, ascending by ID: index into Core.nodes
+	place  []int32 // nodes → index into live, or nobody
+	target []int32 // aligned with sessions; index into live, or nobody where the owner keeps it
+	mine   int     // of the sessions, how many this instance owns
+	placer Placer
+	hashes []uint64
+	owners []int32
+	waits  []int32
+}
+
+// ask is what another instance wants; it is decided on a look that was sent after it was heard.
+type ask struct {
+	from  string
+	ids   []string
+	after uint64 // ops sent before it was heard
+}
+
+const nobody = int32(-1)
+
+// setOwner notes who owns id now; "" nobody.
+func (c *Core) setOwner(id, owner string) {
+	if !c.cfg.Place {
+		return
+	}
+	i := c.fleet.sessions.find(id)
+	if i < 0 {
+		return
+	}
+	o := nobody
+	if owner != "" {
+		o = c.nodeIndex(owner)
+	}
+	if c.fleet.lookOp != 0 {
+		c.fleet.touched = append(c.fleet.touched, i)
+	}
+	if c.fleet.owner[i] != o {
+		c.fleet.owner[i] = o
+		c.fleet.dirty = true
+	}
+	c.fleet.free[i] = false
+}
+
+// placement brings target up to date.
+func (c *Core) placement() {
+	f := &c.fleet
+	if !f.dirty {
+		return
+	}
+	f.dirty = false
+	f.live = f.live[:0]
+	for i := range c.nodes {
+		if n := &c.nodes[i]; n.alive && !n.suspect {
+			f.live = append(f.live, int32(i))
+		}
+	}
+	slices.SortFunc(f.live, func(a, b int32) int { return cmp.Compare(c.nodes[a].id, c.nodes[b].id) })
+	f.place = resize(f.place, len(c.nodes))
+	for i := range f.place {
+		f.place[i] = nobody
+	}
+	f.hashes = f.hashes[:0]
+	for k, i := range f.live {
+		f.place[i] = int32(k)
+		f.hashes = append(f.hashes, c.nodes[i].hash)
+	}
+	for i := range c.nodes {
+		c.nodes[i].owned = 0
+	}
+	f.owners = resize(f.owners, len(f.owner))
+	for i, o := range f.owner {
+		f.owners[i] = nobody
+		if o != nobody {
+			c.nodes[o].owned++
+			f.owners[i] = f.place[o]
+		}
+	}
+	f.target = f.placer.Place(f.sessions, f.hashes, f.owners)
+}
+
+// targetOf returns the instance that should take session i, nobody where its owner keeps it.
+func (c *Core) targetOf(i int32) int32 {
+	c.placement()
+	if t := c.fleet.target[i]; t != nobody {
+		return c.fleet.live[t]
+	}
+	return nobody
+}
+
+// heirOf returns who should take id when this instance is gone.
+func (c *Core) heirOf(id string) string {
+	i := c.fleet.sessions.find(id)
+	if !c.cfg.Place || i < 0 {
+		return ""
+	}
+	if t := c.targetOf(i); t > 0 {
+		return c.nodes[t].id
+	}
+	return ""
+}
+
+// delay is how long this instance leaves l to those before it: the target acquires at once, the others in order, by how
+// little they own and then by rank. A dead successor so costs milliseconds, not a TTL.
+func (c *Core) delay(l *lease) int64 {
+	if !l.place {
+		return 0
+	}
+	i := c.fleet.sessions.find(l.id)
+	if i < 0 {
+		return 0
+	}
+	t := c.targetOf(i)
+	if t == 0 {
+		return 0
+	}
+	f := &c.fleet
+	h := f.sessions.hashes[i]
+	me := &c.nodes[0]
+	k := 1 // the target is before
+	for _, j := range f.live {
+		n := &c.nodes[j]
+		if j == 0 || j == t {
+			continue
+		}
+		before := cmp.Or(cmp.Compare(n.owned, me.owned), -cmp.Compare(rank(n.hash, h), rank(me.hash, h)))
+		if before < 0 {
+			k++
+		}
+	}
+	return int64(min(k, c.cfg.StaggerMax)) * c.cfg.Stagger
+}
+
+// lookInterval is Discovery, stretched where all instances' looks together would read more than LookBudget keys a second.
+func (c *Core) lookInterval() int64 {
+	keys := int64(len(c.fleet.sessions.IDs)) * int64(max(1, len(c.fleet.live)))
+	return max(c.cfg.Discovery, keys*Second/c.cfg.LookBudget)
+}
+
+// lookSoon makes the next look happen within d ns; 0 is at once. Instances that were moved by the same event are spread a
+// little, each by its own hash, so that they do not all read at the same instant.
+func (c *Core) lookSoon(d int64) {
+	if c.draining || c.cfg.NoHeartbeat || !c.started {
+		return
+	}
+	if d == 0 {
+		c.queue.look = true
+		return
+	}
+	d += int64(c.nodes[0].hash%64) * d / 256
+	if at := c.now.Mono + Time(d); c.nextLook == 0 || at < c.nextLook {
+		c.nextLook = at
+	}
+}
+
+func (c *Core) lookAnswered(in *inflight, a *Answer) {
+	f := &c.fleet
+	if in.op.Seq != f.lookOp {
+		return
+	}
+	f.lookOp = 0
+	if a.Look == nil || c.draining {
+		return
+	}
+	f.look++
+	changed := c.seeNodes(in, a.Look.Nodes)
+	if c.cfg.Place {
+		changed = c.seeOwners(a.Look) || changed
+	}
+	f.touched = f.touched[:0]
+	f.dirty = f.dirty || changed
+	if next := c.now.Mono + Time(c.lookInterval()); c.nextLook == 0 || c.nextLook > next {
+		c.nextLook = next
+	}
+	if changed {
+		c.lookSoon(c.cfg.Discovery / 10)
+	}
+	if c.cfg.Place {
+		c.answerAsks(in.op.Seq)
+		c.takeFree()
+		c.askForMine()
+		c.dropUnwanted()
+	}
+}
+
+// seeOwners takes over the sessions and owners that a look showed. It reports whether the set of sessions changed.
+func (c *Core) seeOwners(look *Look) bool {
+	f := &c.fleet
+	changed := f.sessions != look.Sessions && !slices.Equal(f.sessions.IDs, look.Sessions.IDs)
+	if f.sessions != look.Sessions {
+		c.remap(look.Sessions)
+	}
+	slices.Sort(f.touched)
+	last, lastIndex := "", nobody // runs of one owner are common, and a map look-up each is most of the cost
+	for i, owner := range look.Owners {
+		s := int32(i)
+		if len(f.touched) > 0 {
+			if _, ok := slices.BinarySearch(f.touched, s); ok {
+				continue
+			}
+		}
+		o := nobody
+		if owner != "" {
+			if owner != last {
+				last, lastIndex = owner, c.nodeIndex(owner)
+			}
+			o = lastIndex
+			f.free[i] = false
+		}
+		if f.owner[i] == 0 && o != 0 {
+			// We believe to own what Redis shows as not ours: a foreign hand, or a read older than the grant. Ask.
+			if l := c.leases[f.sessions.IDs[i]]; l != nil && l.phase == owned {
+				if l.op == 0 {
+					c.requestRenew(l)
+				}
+				continue
+			}
+		}
+		if f.owner[i] != o {
+			f.owner[i] = o
+			f.dirty = true
+		}
+	}
+	return changed
+}
+
+// remap carries what is known over to another set of sessions. Both sets are sorted, so it is one walk.
+func (c *Core) remap(to *Sessions) {
+	f := &c.fleet
+	owner := make([]int32, len(to.IDs))
+	free := make([]bool, len(to.IDs))
+	slices.Sort(f.touched)
+	var touched []int32
+	j := 0
+	for i, id := range to.IDs {
+		for j < len(f.sessions.IDs) && f.sessions.IDs[j] < id {
+			j++
+		}
+		if j < len(f.sessions.IDs) && f.sessions.IDs[j] == id {
+			owner[i], free[i] = f.owner[j], f.free[j]
+			if _, ok := slices.BinarySearch(f.touched, int32(j)); ok {
+				touched = append(touched, int32(i))
+			}
+			continue
+		}
+		owner[i] = nobody
+		if l := c.leases[id]; l != nil && l.phase == owned {
+			owner[i] = 0
+		}
+	}
+	f.sessions, f.owner, f.free, f.touched = to, owner, free, touched
+	f.dirty = true
+}
+
+// takeFree acts on the sessions without a live owner. One that is merely found free is taken only by its target; one that
+// was already free at the look before, by whoever comes first in order. One whose owner shows no heartbeat is watched.
+func (c *Core) takeFree() {
+	f := &c.fleet
+	c.placement()
+	f.waits = f.waits[:0]
+	for i, o := range f.owner {
+		if o == nobody || o == 0 || !c.nodes[o].alive {
+			f.waits = append(f.waits, int32(i))
+		}
+	}
+	anyFree := false
+	for _, i := range f.waits {
+		id, o := f.sessions.IDs[i], f.owner[i]
+		l := c.leases[id]
+		if l != nil && (l.phase != idle || l.stuck || l.place) {
+			anyFree = anyFree || o == nobody && !l.stuck
+			continue // held, under way, or its turn is set already
+		}
+		switch {
+		case o == 0: // ours in Redis, no term here: an attempt that was not answered
+			l = c.lease(id)
+			l.place = true
+			c.tryAcquire(l)
+		case o != nobody:
+			l = c.lease(id)
+			l.place = true
+			c.observe(l)
+		default:
+			anyFree = true
+			c.foundFree(i, id)
+		}
+	}
+	if anyFree {
+		c.lookSoon(c.cfg.Discovery / 10)
+	}
+}
+
+func (c *Core) foundFree(i int32, id string) {
+	second := c.fleet.free[i]
+	c.fleet.free[i] = true
+	if c.targetOf(i) == 0 {
+		l := c.lease(id)
+		l.place = true
+		c.tryAcquire(l)
+		return
+	}
+	if second {
+		l := c.lease(id)
+		l.place = true
+		l.exp = c.now.Mono
+		c.awaitExpiry(l)
+	}
+}
+
+// dropUnwanted ends the work of placed leases whose session was gone or paused at two looks in a row. Not while Redis has
+// just forgotten: its sessions come back from whoever keeps them, and a lease given up in a quarantine is out of reach
+// until its end.
+func (c *Core) dropUnwanted() {
+	for _, l := range c.held {
+		switch {
+		case !l.place || l.want || l.yielding:
+		case c.fleet.sessions.find(l.id) >= 0 || c.epoch.quarantine > c.now.Mono:
+			l.missing = false
+		case !l.missing:
+			l.missing = true
+			c.lookSoon(c.cfg.Discovery / 10)
+		default:
+			c.yield(l, "", CauseUnwanted)
+		}
+	}
+}
+
+// PreferredOwner returns the instance that should own id: its owner where that keeps it, else the one it is to be given
+// to, else, for an unknown session, the live instance that ranks it highest. "" if no instance is live.
+func (c *Core) PreferredOwner(id string) string {
+	c.placement()
+	if i := c.fleet.sessions.find(id); i >= 0 && c.cfg.Place {
+		if t := c.targetOf(i); t != nobody {
+			return c.nodes[t].id
+		}
+		if o := c.fleet.owner[i]; o != nobody {
+			return c.nodes[o].id
+		}
+	}
+	best, owner, h := uint64(0), "", hashID(id)
+	for _, i := range c.fleet.live {
+		if r := rank(c.nodes[i].hash, h); owner == "" || r > best {
+			best, owner = r, c.nodes[i].id
+		}
+	}
+	return owner
+}
+
+// LiveNodes returns the IDs of the instances whose heartbeat lives, itself among them, ascending.
+func (c *Core) LiveNodes() []string {
+	c.placement()
+	ids := make([]string, 0, len(c.fleet.live))
+	for _, i := range c.fleet.live {
+		ids = append(ids, c.nodes[i].id)
+	}
+	return ids
+}
+
+// Settled reports whether, as far as this instance can see, nothing is left to move: every session has a live owner, and
+// none is to be given to another.
+func (c *Core) Settled() bool {
+	if !c.started || c.draining || c.silence.on || c.cfg.Place && c.fleet.look == 0 {
+		return false
+	}
+	c.placement()
+	for _, t := range c.fleet.target {
+		if t != nobody {
+			return false
+		}
+	}
+	return true
+}

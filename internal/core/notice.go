@@ -1,0 +1,184 @@
+package core
+
+// notice takes what another instance said to all. Notices only save time: each names something that a look would show.
+func (c *Core) notice(n *Notice) {
+	if n.From == c.self || !c.started || c.draining {
+		return
+	}
+	switch n.Kind {
+	case NoticeJoined:
+		i := c.nodeIndex(n.From)
+		if c.beats(i, c.now.Mono+Time(c.cfg.TTL)) {
+			c.lookSoon(c.cfg.Discovery / 10)
+		}
+	case NoticeLeft:
+		if i, ok := c.index[n.From]; ok {
+			c.buried(i)
+			c.nodes[i].seen = c.now.Mono
+			c.lookSoon(c.cfg.Discovery / 10)
+		}
+	case NoticeTaken:
+		for _, id := range n.IDs {
+			c.taken(id, n.From)
+		}
+	case NoticeFreed:
+		for k, id := range n.IDs {
+			heir := ""
+			if k < len(n.Peers) {
+				heir = n.Peers[k]
+			}
+			c.freed(id, heir)
+		}
+	case NoticeAsked:
+		if len(n.Peers) > 0 && n.Peers[0] == c.self && c.cfg.Place {
+			c.fleet.asks = append(c.fleet.asks, ask{from: n.From, ids: n.IDs, after: c.seq})
+			c.lookSoon(0)
+		}
+	}
+}
+
+func (c *Core) taken(id, owner string) {
+	l := c.leases[id]
+	if l != nil && l.phase == owned {
+		return // Redis decides, not hearsay: the next renewal tells
+	}
+	c.setOwner(id, owner)
+	if l == nil || l.phase != idle || l.stuck {
+		return
+	}
+	l.holder = owner
+	switch {
+	case l.place && !l.want && c.vouched(owner):
+		c.forget(l)
+	case l.want || l.place:
+		l.exp = c.now.Mono + Time(c.cfg.TTL)
+		c.awaitExpiry(l)
+	}
+}
+
+// freed acts on a release: the heir, or without one the target, acquires at once; whoever waits for this very lease does
+// too; the others of the fleet give the heir a moment and then come in order.
+func (c *Core) freed(id, heir string) {
+	l := c.leases[id]
+	if l != nil && (l.phase != idle || l.stuck) {
+		return
+	}
+	i := int32(-1)
+	if c.cfg.Place {
+		i = c.fleet.sessions.find(id)
+	}
+	if l != nil && l.want {
+		l.holder = ""
+		c.retry(l)
+		return
+	}
+	if i < 0 {
+		return
+	}
+	c.setOwner(id, "")
+	l = c.lease(id)
+	l.place = true
+	l.holder = ""
+	l.exp = c.now.Mono
+	switch {
+	case heir == c.self:
+		c.retry(l)
+	case heir != "":
+		c.setOwner(id, heir) // as good as: so that what follows is placed around it
+		l.read = false
+		l.op = 0
+		c.armLease(l, c.now.Mono+Time(c.cfg.HeirGrace+max(c.delay(l), c.cfg.Stagger)))
+	default:
+		if d := c.delay(l); d > 0 {
+			l.read = false
+			l.op = 0
+			c.armLease(l, c.now.Mono+Time(d))
+		} else {
+			c.retry(l)
+		}
+	}
+}
+
+// retry acquires l now, whatever was being waited for.
+func (c *Core) retry(l *lease) {
+	l.op = 0
+	c.tryAcquire(l)
+}
+
+// askForMine asks the owners of what this instance should have, one message to each. It is repeated at every look: a
+// message may be lost, and nobody gives up unasked.
+func (c *Core) askForMine() {
+	f := &c.fleet
+	c.placement()
+	if c.withdrawn || !c.nodes[0].alive {
+		return
+	}
+	me := f.place[0]
+	if me == nobody {
+		return
+	}
+	f.waits = f.waits[:0]
+	for i, t := range f.target {
+		if o := f.owner[i]; t == me && o > 0 && c.nodes[o].alive {
+			f.waits = append(f.waits, int32(i))
+		}
+	}
+	for k := range f.waits {
+		if f.waits[k] < 0 {
+			continue
+		}
+		o := f.owner[f.waits[k]]
+		peer := c.nodes[o].id
+		var items []Item
+		for j := k; j < len(f.waits); j++ {
+			if i := f.waits[j]; i >= 0 && f.owner[i] == o {
+				items = append(items, Item{ID: f.sessions.IDs[i], Peer: peer})
+				f.waits[j] = -1
+			}
+		}
+		c.send(OpAsk, items, nil)
+	}
+}
+
+// answerAsks gives, on what the look just made shows, what others asked for and this instance owns above its quota.
+func (c *Core) answerAsks(look uint64) {
+	f := &c.fleet
+	if len(f.asks) == 0 {
+		return
+	}
+	c.placement()
+	me := f.place[0]
+	if me == nobody {
+		return
+	}
+	excess := -f.placer.Quota(int(me))
+	for _, l := range c.held {
+		if l.place && !l.yielding && f.sessions.find(l.id) >= 0 {
+			excess++
+		}
+	}
+	later := f.asks[:0]
+	for _, a := range f.asks {
+		if a.after >= look {
+			later = append(later, a)
+			continue
+		}
+		i, ok := c.index[a.from]
+		if !ok || !c.nodes[i].alive {
+			continue
+		}
+		for _, id := range a.ids {
+			l := c.leases[id]
+			if excess <= 0 {
+				break
+			}
+			if l == nil || l.phase != owned || l.yielding || l.want && !l.place {
+				continue
+			}
+			excess--
+			c.yield(l, a.from, CauseRebalance)
+		}
+	}
+	clear(f.asks[len(later):])
+	f.asks = later
+}

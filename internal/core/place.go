@@ -1,0 +1,177 @@
+package core
+
+import (
+	"cmp"
+	"slices"
+)
+
+// hashID is FNV-1a, 64 bits. It is not used raw: rank mixes two of them.
+func hashID(s string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * 1099511628211
+	}
+	return h
+}
+
+// rank is the weight of a session at an instance: the higher, the rather it goes there. FNV-1a avalanches badly and
+// concatenated IDs are ambiguous, so each ID is hashed once and the pair is put through a finalizer (DESIGN 3).
+func rank(instance, session uint64) uint64 {
+	x := instance ^ session
+	x = (x ^ x>>33) * 0xff51afd7ed558ccd
+	x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53
+	return x ^ x>>33
+}
+
+// NewSessions returns the set of ids. It sorts ids, drops doubles and keeps the slice.
+func NewSessions(ids []string) *Sessions {
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	s := &Sessions{IDs: ids, hashes: make([]uint64, len(ids))}
+	for i, id := range ids {
+		s.hashes[i] = hashID(id)
+	}
+	return s
+}
+
+// find returns the index of id, or -1.
+func (s *Sessions) find(id string) int32 {
+	if i, ok := slices.BinarySearch(s.IDs, id); ok {
+		return int32(i)
+	}
+	return -1
+}
+
+// Placer computes who should own what. It keeps its working memory between calls; the zero value is ready.
+//
+// The rules are DESIGN 5b: rendezvous ranks choose, quotas bound, and what an instance owns within its quota stays. So
+// every instance is within one of the ideal, and a join or a leave moves only what it must (G6, G7).
+type Placer struct {
+	owned  []int32  // per instance
+	quota  []int32  // per instance
+	order  []int32  // instances as quotas are handed out
+	pool   []int32  // sessions to be placed
+	room   []int32  // instances with room
+	target []int32  // the result
+	ranks  []ranked // sessions of one instance
+}
+
+type ranked struct {
+	rank uint64
+	s    int32
+}
+
+// Place returns, for each session, the instance that should take it, or -1 where its owner keeps it. instances are the
+// hashes of the live instances' IDs in ascending order of the IDs; owner holds an index into them, or -1 for a session
+// that is free or whose owner is not among them. The result is valid until the next call.
+func (p *Placer) Place(s *Sessions, instances []uint64, owner []int32) []int32 {
+	n, m := len(instances), len(s.IDs)
+	p.target = resize(p.target, m)
+	p.owned = resize(p.owned, n)
+	p.quota = resize(p.quota, n)
+	clear(p.owned)
+	for i := range p.target {
+		p.target[i] = -1
+	}
+	if n == 0 {
+		return p.target
+	}
+	p.pool = p.pool[:0]
+	for i, o := range owner {
+		if o < 0 {
+			p.pool = append(p.pool, int32(i))
+		} else {
+			p.owned[o]++
+		}
+	}
+	p.quotas(instances, m)
+	free := len(p.pool)
+	for i := range instances {
+		if p.owned[i] > p.quota[i] {
+			p.shed(s, int32(i), instances[i], owner)
+		}
+	}
+	if len(p.pool) > free {
+		slices.Sort(p.pool)
+	}
+	p.fill(s, instances)
+	return p.target
+}
+
+// quotas gives the instances their share: q or q+1 each, the larger share to those that own most already, so that nothing
+// moves only because the sum does not divide.
+func (p *Placer) quotas(instances []uint64, m int) {
+	n := len(instances)
+	q, r := int32(m/n), m%n
+	p.order = p.order[:0]
+	for i := range instances {
+		p.order = append(p.order, int32(i))
+	}
+	slices.SortFunc(p.order, func(a, b int32) int {
+		return cmp.Or(
+			-cmp.Compare(min(p.owned[a], q+1), min(p.owned[b], q+1)), // clipped: how far above counts for nothing
+			cmp.Compare(instances[a], instances[b]),
+			cmp.Compare(a, b))
+	})
+	for k, i := range p.order {
+		p.quota[i] = q
+		if k < r {
+			p.quota[i]++
+		}
+	}
+}
+
+// shed puts what instance i owns above its quota into the pool: the sessions with the lowest rank there.
+func (p *Placer) shed(s *Sessions, i int32, hash uint64, owner []int32) {
+	p.ranks = p.ranks[:0]
+	for j, o := range owner {
+		if o == i {
+			p.ranks = append(p.ranks, ranked{rank(hash, s.hashes[j]), int32(j)})
+		}
+	}
+	slices.SortFunc(p.ranks, func(a, b ranked) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.s, b.s))
+	})
+	for _, x := range p.ranks[:p.owned[i]-p.quota[i]] {
+		p.pool = append(p.pool, x.s)
+	}
+	p.owned[i] = p.quota[i]
+}
+
+// fill gives each session of the pool, by ID, to the instance with room that ranks it highest.
+func (p *Placer) fill(s *Sessions, instances []uint64) {
+	p.room = p.room[:0]
+	for i := range instances {
+		if p.owned[i] < p.quota[i] {
+			p.room = append(p.room, int32(i))
+		}
+	}
+	for _, j := range p.pool {
+		if len(p.room) == 0 {
+			return // cannot be: the quotas sum to the number of sessions
+		}
+		h := s.hashes[j]
+		best, at := uint64(0), 0
+		for k, i := range p.room {
+			if r := rank(instances[i], h); r > best {
+				best, at = r, k
+			}
+		}
+		i := p.room[at]
+		p.target[j] = i
+		if p.owned[i]++; p.owned[i] == p.quota[i] {
+			p.room = slices.Delete(p.room, at, at+1) // keeps the order, so that a tie falls the same way everywhere
+		}
+	}
+}
+
+// Quota returns instance i's share as of the last Place.
+func (p *Placer) Quota(i int) int { return int(p.quota[i]) }
+
+// resize returns a with length n, its contents undefined.
+func resize(a []int32, n int) []int32 {
+	if cap(a) < n {
+		return make([]int32, n, n+n/4)
+	}
+	return a[:n]
+}

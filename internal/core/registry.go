@@ -1,0 +1,187 @@
+package core
+
+// node is an instance, as its heartbeat and its leases show it.
+type node struct {
+	id      string
+	hash    uint64
+	exp     Time // when its heartbeat expires, as far as known
+	seen    Time // when it was last known to live: a look older than that does not bury it
+	asked   Time // when it was last asked for what is ours
+	owned   int32
+	gen     uint32 // of its timer
+	alive   bool   // its heartbeat lives
+	suspect bool   // a lease of it expired while its heartbeat lived: not counted until the heartbeat is refreshed
+	checked bool   // its heartbeat was read shortly before it expires and was not refreshed
+	since   Time   // suspect: the expiry its heartbeat had then
+}
+
+// nodeIndex returns the index of an instance, which it makes known if it was not.
+func (c *Core) nodeIndex(id string) int32 {
+	if i, ok := c.index[id]; ok {
+		return i
+	}
+	i := int32(len(c.nodes))
+	c.nodes = append(c.nodes, node{id: id, hash: hashID(id), alive: id == c.self})
+	c.index[id] = i
+	c.fleet.dirty = true
+	return i
+}
+
+// vouched reports whether owner's leases need no watching of their own, because its heartbeat is fresh and is watched.
+func (c *Core) vouched(owner string) bool {
+	i, ok := c.index[owner]
+	return ok && i != 0 && c.nodes[i].alive && c.nodes[i].exp > c.now.Mono+Time(c.cfg.Lead)
+}
+
+// beats takes note that instance i's heartbeat expires at exp.
+func (c *Core) beats(i int32, exp Time) (changed bool) {
+	n := &c.nodes[i]
+	changed = !n.alive
+	if !n.alive {
+		n.alive = true
+		c.fleet.dirty = true
+	}
+	if n.suspect && exp > n.since+Time(c.cfg.Renew/4) {
+		n.suspect = false
+		c.fleet.dirty = true
+		changed = true
+	}
+	n.seen = c.now.Mono
+	if exp > n.exp || n.gen == 0 {
+		n.exp = exp
+		n.checked = false
+		c.armNode(i, exp-Time(c.cfg.Lead))
+	}
+	return changed
+}
+
+// buried takes note that instance i shows no heartbeat.
+func (c *Core) buried(i int32) {
+	n := &c.nodes[i]
+	n.gen++
+	if !n.alive {
+		return
+	}
+	n.alive, n.suspect, n.exp = false, false, 0
+	c.fleet.dirty = true
+}
+
+// suspect takes note that the lease just won had expired under its holder's living heartbeat.
+func (c *Core) suspect(l *lease) {
+	if !l.place || l.holder == "" || l.holder == c.self {
+		return
+	}
+	i, ok := c.index[l.holder]
+	if !ok || !c.nodes[i].alive || c.nodes[i].suspect {
+		return
+	}
+	n := &c.nodes[i]
+	n.suspect, n.since = true, n.exp
+	c.fleet.dirty = true
+	c.tell(Tell{Kind: TellSuspect, ID: l.id, Owner: n.id})
+}
+
+// wakeNode looks at a heartbeat that is about to expire, and again when it should have.
+func (c *Core) wakeNode(i int32) {
+	if c.draining {
+		return
+	}
+	c.queue.nodes = append(c.queue.nodes, i)
+}
+
+// flushNodes sends what wakeNode collected.
+func (c *Core) flushNodes() {
+	for q := c.queue.nodes; len(q) > 0; {
+		n := min(len(q), c.cfg.Batch)
+		items := make([]Item, 0, n)
+		for _, i := range q[:n] {
+			items = append(items, Item{ID: c.nodes[i].id})
+		}
+		c.send(OpNodes, items, nil)
+		q = q[n:]
+	}
+	c.queue.nodes = c.queue.nodes[:0]
+}
+
+func (c *Core) nodesAnswered(in *inflight, a *Answer) {
+	for k, it := range in.op.Items {
+		i := c.nodeIndex(it.ID)
+		r := a.result(k)
+		if i == 0 || r.Outcome == OutUnknown {
+			continue
+		}
+		if r.Outcome == OutGone {
+			if c.nodes[i].seen <= in.op.Sent {
+				c.watch(i)
+				c.buried(i)
+				c.lookSoon(c.cfg.Discovery / 10)
+			}
+			continue
+		}
+		exp := c.expiry(in, r.PTTL)
+		refreshed := exp > c.nodes[i].exp+Time(c.cfg.Lead)
+		c.beats(i, exp)
+		if !refreshed {
+			// It is about to expire. The leases of its owner expire at about the same time: read when.
+			if !c.nodes[i].checked {
+				c.doomed(i)
+			}
+			c.armNode(i, max(c.nodes[i].exp, c.now.Mono)+Time(Millisecond))
+		}
+	}
+}
+
+// doomed takes note that instance i has not refreshed its heartbeat when it should long have: it is not counted any more,
+// so that the order in which the others come for its leases is settled before they expire.
+func (c *Core) doomed(i int32) {
+	n := &c.nodes[i]
+	n.checked = true
+	n.suspect, n.since = true, n.exp
+	c.fleet.dirty = true
+	c.watch(i)
+}
+
+// watch reads the leases of an instance that seems to have died, so as to be there when they expire.
+func (c *Core) watch(o int32) {
+	if !c.cfg.Place {
+		return
+	}
+	for i, owner := range c.fleet.owner {
+		if owner != o {
+			continue
+		}
+		l := c.lease(c.fleet.sessions.IDs[i])
+		if l.phase == idle && !l.stuck && !l.place {
+			l.place = true
+			c.observe(l)
+		}
+	}
+}
+
+// seeNodes takes over the heartbeats that a look showed. It reports whether the set of live instances changed.
+func (c *Core) seeNodes(in *inflight, seen []Seen) (changed bool) {
+	for _, s := range seen {
+		i := c.nodeIndex(s.ID)
+		if i == 0 {
+			continue
+		}
+		if c.beats(i, c.expiry(in, s.PTTL)) {
+			changed = true
+		}
+		c.nodes[i].seen = c.now.Mono
+	}
+	for i := 1; i < len(c.nodes); i++ {
+		n := &c.nodes[i]
+		if n.alive && n.seen <= in.op.Sent {
+			c.buried(int32(i))
+			changed = true
+		}
+	}
+	return changed
+}
+
+func (c *Core) beatAnswered(a *Answer) {
+	if a.Stale {
+		c.queue.beat = true
+	}
+}

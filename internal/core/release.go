@@ -1,0 +1,126 @@
+package core
+
+// yield asks the shell to end the work under l; the release follows with its EvDrop (kubernetes learned that the hard
+// way: a lock given back before its work returned is held by two).
+func (c *Core) yield(l *lease, heir string, cause Cause) {
+	l.yielding = true
+	l.heir, l.cause = heir, cause
+	c.tell(Tell{Kind: TellYield, Cause: cause, ID: l.id, Fence: l.fence, Owner: heir})
+}
+
+func (c *Core) drop(id string, cause Cause) {
+	l, ok := c.leases[id]
+	if !ok {
+		return
+	}
+	l.want, l.wait = false, false
+	switch l.phase {
+	case owned:
+		if l.yielding {
+			cause = l.cause
+		}
+		c.release(l, cause)
+	case acquiring, releasing:
+		l.place = false
+	case idle:
+		l.place = false
+		if !l.open && !l.stuck {
+			c.forget(l)
+		}
+	}
+}
+
+// release gives a term back: trust ends now, the key goes when Redis hears of it.
+func (c *Core) release(l *lease, cause Cause) {
+	switch cause {
+	case CauseDrain:
+		l.heir = c.heirOf(l.id)
+	case CauseRebalance:
+	default:
+		l.heir = ""
+	}
+	c.unhold(l)
+	l.phase = releasing
+	l.place, l.told = false, false
+	l.since = c.now.Mono
+	c.releasing++
+	c.setOwner(l.id, l.heir)
+	c.tell(Tell{Kind: TellReleased, Cause: cause, ID: l.id, Fence: l.fence, Owner: l.heir})
+	c.requestRelease(l)
+}
+
+func (c *Core) requestRelease(l *lease) {
+	l.op = queued
+	c.queue.release = append(c.queue.release, l)
+	c.armLease(l, l.since+Time(c.cfg.TTL))
+}
+
+func (c *Core) releaseAnswered(in *inflight, a *Answer) {
+	for i, l := range in.leases {
+		if l.op != in.op.Seq {
+			continue
+		}
+		l.op = 0
+		switch r := a.result(i); {
+		case a.Stale:
+			c.requestRelease(l)
+		case r.Outcome == OutUnknown:
+			c.releaseFailed(l, CauseFailed, a.Text)
+		default:
+			c.released(l)
+		}
+	}
+}
+
+func (c *Core) released(l *lease) {
+	l.phase = idle
+	l.op = 0
+	c.releasing--
+	switch {
+	case l.want && !c.draining:
+		c.tryAcquire(l)
+	default:
+		c.forget(l)
+	}
+	c.drainedYet()
+}
+
+// releaseFailed keeps trying: the release names its term, so it can come late or twice without harm.
+func (c *Core) releaseFailed(l *lease, cause Cause, text string) {
+	if !l.told {
+		l.told = true
+		c.tell(Tell{Kind: TellReleaseFailed, Cause: cause, ID: l.id, Fence: l.fence, Text: text})
+	}
+	c.armLease(l, min(c.now.Mono+Time(c.cfg.MaxProbe), l.since+Time(c.cfg.TTL)))
+}
+
+func (c *Core) retryRelease(l *lease) {
+	switch {
+	case c.now.Mono >= l.since+Time(c.cfg.TTL):
+		c.released(l) // Redis has let it expire by now
+	case l.op == 0:
+		c.requestRelease(l)
+	}
+}
+
+// abandon ends a term whose work is stuck. The key is left to expire: the work may still be going on.
+func (c *Core) abandon(id string) {
+	l, ok := c.leases[id]
+	if !ok || l.phase != owned {
+		return
+	}
+	l.stuck = true
+	c.lost(l, CauseStuck, "")
+}
+
+func (c *Core) recovered(id string) {
+	l, ok := c.leases[id]
+	if !ok || !l.stuck {
+		return
+	}
+	l.stuck = false
+	if l.phase == idle {
+		c.forget(l)
+		c.lookSoon(0)
+	}
+}

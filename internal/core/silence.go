@@ -1,0 +1,77 @@
+package core
+
+// silence is what the instance knows of a Redis that does not answer.
+type silence struct {
+	on     bool
+	since  Time   // when it was noticed: only an answer to a read sent at or after it ends the silence
+	op     uint64 // the probe in flight
+	failed int    // probes without answer in a row
+	text   string // what the first failure said
+}
+
+// fellSilent takes note that an attempt has no result. From here on the only thing sent is a read, until one is answered:
+// when replies are lost and requests are not, an owner that has stopped working would otherwise go on extending what it
+// holds for as long as the fault lasts (DESIGN 5).
+func (c *Core) fellSilent(in *inflight, a *Answer) {
+	s := &c.silence
+	if in.op.Seq == s.op {
+		s.op = 0
+		s.failed++
+		c.probeLater()
+	}
+	if s.on {
+		return
+	}
+	s.on, s.since, s.text = true, c.now.Mono, a.Text
+	if s.failed == 0 {
+		c.queue.probe = true
+	}
+	if c.fleet.lookOp != 0 { // its answer may be far behind the fault; a fresh one follows the silence
+		c.fleet.lookOp = 0
+		c.queue.look = true
+	}
+	c.tell(Tell{Kind: TellSilent, Text: a.Text})
+}
+
+func (c *Core) probeLater() {
+	pause := c.cfg.MaxProbe >> max(0, 4-c.silence.failed)
+	c.nextProbe = c.now.Mono + Time(max(pause, Millisecond))
+}
+
+// probe asks for the epoch: the smallest read there is.
+func (c *Core) probe() {
+	if c.silence.op != 0 {
+		return
+	}
+	seq := c.send(OpObserve, nil, nil)
+	c.silence.op = seq
+	// A probe is given up sooner than an attempt: when the path heals, the time until it is used again is what counts.
+	// Each failure doubles the patience, so that a path which is merely slow is found too.
+	patience := max(c.cfg.OpTimeout/6, 50*Millisecond) << min(c.silence.failed, 6)
+	in := c.ops[seq]
+	in.op.Deadline = c.now.Mono + Time(min(patience, c.cfg.OpTimeout))
+	c.eff.Ops[len(c.eff.Ops)-1].Deadline = in.op.Deadline
+	c.timers.push(timer{at: in.op.Deadline, kind: timerOp, n: seq})
+}
+
+// heard takes note that an op was answered. What ends a silence is the answer to a read that was sent after it began.
+func (c *Core) heard(in *inflight) {
+	s := &c.silence
+	if in.op.Seq == s.op {
+		s.op = 0
+	}
+	if !s.on || !in.op.Kind.reads() || in.op.Sent < s.since {
+		return
+	}
+	was := s.text
+	*s = silence{op: s.op}
+	c.nextProbe = 0
+	c.tell(Tell{Kind: TellHeard, Text: was})
+	c.queue.beat = !c.cfg.NoHeartbeat
+	for _, l := range c.held {
+		if (l.uncertain || l.reassert) && l.op == 0 {
+			c.requestRenew(l)
+		}
+	}
+	c.lookSoon(0)
+}
