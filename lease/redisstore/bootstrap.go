@@ -1,0 +1,62 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// ErrInUse: Bootstrap found a lease or a heartbeat that lives, or Redis was used for the first time just then.
+var ErrInUse = errors.New("not a first deployment")
+
+// Bootstrap declares that nobody has ever been granted a lease that could still be trusted: the Redis is new, and not
+// one that lost its data. It begins an epoch without quarantine, so that the first instances need not wait for one TTL.
+// Where the present epoch has none, nothing is changed. While a lease or a heartbeat lives it is refused with ErrInUse.
+//
+// It is for the operator, once. Called by a program at each start it would undo G9.
+func (s *Store) Bootstrap(ctx context.Context) error {
+	before, err := s.epoch(ctx)
+	if err != nil {
+		return err
+	}
+	// A grant between this look and the script is impossible where there was no epoch, and harmless where there was one.
+	for _, prefix := range []string{s.opt.LeasePrefix, s.opt.NodePrefix} {
+		names, err := s.scan(ctx, prefix)
+		if err != nil {
+			return fmt.Errorf("bootstrap: look for %s*: %w", prefix, err)
+		}
+		if len(names) > 0 {
+			return fmt.Errorf("bootstrap: %w: the key %s%s lives (one of %d); stop all instances and wait until their "+
+				"leases have expired, or let the quarantine of %v pass instead", ErrInUse, prefix, names[0], len(names),
+				s.opt.Quarantine)
+		}
+	}
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	done, err := bootstrapScript.Run(ctx, s.client, []string{s.opt.EpochKey}, before).Int()
+	switch {
+	case err != nil:
+		return fmt.Errorf("bootstrap: %w", err)
+	case done != 1:
+		return fmt.Errorf("bootstrap: %w: another instance began to use Redis just now", ErrInUse)
+	}
+	return nil
+}
+
+// epoch reads the epoch key, "" if there is none.
+func (s *Store) epoch(ctx context.Context) (string, error) {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	epoch, err := s.client.Get(ctx, s.opt.EpochKey).Result()
+	if errors.Is(err, redis.Nil) {
+		return "", nil
+	}
+	if err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") {
+		return "", fmt.Errorf("the epoch key %s holds no string; it is somebody else's: choose another EpochKey: %w",
+			s.opt.EpochKey, err)
+	}
+	return epoch, err
+}

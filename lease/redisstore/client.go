@@ -1,0 +1,69 @@
+package redisstore
+
+import (
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// derive returns a client to the same server as client, fit for attempts that must be made at most once.
+func derive(client redis.UniversalClient, opt *Options) (redis.UniversalClient, error) {
+	switch c := client.(type) {
+	case *redis.Client:
+		if c != nil {
+			return redis.NewClient(single(c.Options(), opt)), nil
+		}
+	case *redis.ClusterClient:
+		if c != nil {
+			return redis.NewClusterClient(clustered(c.Options(), opt)), nil
+		}
+	case *redis.Ring:
+		return nil, fmt.Errorf("%w: a *redis.Ring spreads keys over servers that know nothing of each other, so it "+
+			"cannot say which of them lost data; give New a *redis.Client or a *redis.ClusterClient",
+			ErrUnsupportedClient)
+	}
+	return nil, fmt.Errorf("%w: %T; give New a *redis.Client (plain or failover) or a *redis.ClusterClient",
+		ErrUnsupportedClient, client)
+}
+
+func single(from *redis.Options, opt *Options) *redis.Options {
+	o := *from
+	o.MaxRetries = -1   // a retry would be a second attempt under the stamp of the first (G1)
+	o.DialerRetries = 1 // the core decides when to try again
+	o.ContextTimeoutEnabled = true
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = opt.OpTimeout, opt.OpTimeout, opt.OpTimeout
+	o.PoolTimeout = opt.OpTimeout
+	o.PoolSize, o.MinIdleConns, o.MaxIdleConns, o.MaxActiveConns = opt.PoolSize, 0, 0, 0
+	o.MaxConcurrentDials = opt.PoolSize
+	o.Protocol = 2 // no pushes: every reply belongs to a request
+	o.DisableIdentity = true
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	o.PushNotificationProcessor = nil
+	o.ClientSideCache, o.ClientSideCacheConfig = nil, nil
+	o.AutoPipelineOptions = nil
+	o.Limiter = nil
+	return &o
+}
+
+func clustered(from *redis.ClusterOptions, opt *Options) *redis.ClusterOptions {
+	o := *from
+	o.MaxRetries = -1
+	// The client follows redirects in the same loop in which it sends again what was cut off, so both are switched off;
+	// a redirect is an attempt refused, and makes the client read the map of slots anew.
+	o.MaxRedirects = -1
+	o.DialerRetries = 1
+	o.ContextTimeoutEnabled = true
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = opt.OpTimeout, opt.OpTimeout, opt.OpTimeout
+	o.PoolTimeout = opt.OpTimeout
+	o.PoolSize, o.MinIdleConns, o.MaxIdleConns, o.MaxActiveConns = opt.PoolSize, 0, 0, 0
+	o.MaxConcurrentDials = opt.PoolSize
+	o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false // the master alone knows
+	o.DisableRoutingPolicies = true
+	o.Protocol = 2
+	o.DisableIdentity = true
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	o.PushNotificationProcessor = nil
+	o.AutoPipelineOptions = nil
+	return &o
+}

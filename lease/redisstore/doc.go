@@ -1,0 +1,29 @@
+// Package redisstore keeps leases, heartbeats and fences in Redis (6.2 or later). It is the only code of the library that
+// talks to Redis, and it has no rules of its own: it carries out one core.Op at a time, at most once, and says what became
+// of it.
+//
+// # Keys
+//
+//	poll:lease:<id>           owner's instance ID, PX TTL
+//	poll:node:<instance>      "1", PX TTL: the heartbeat
+//	{poll:lease:<id>}:fence   last fence granted, expires 24 h after its last use
+//	poll:epoch                "<run_id> <end of quarantine, µs of Redis TIME>", no TTL
+//	poll:notify               channel of notices
+//
+// On a Redis Cluster all keys must live in one slot, so the prefixes must carry the same hash tag, such as
+// "{poll}:lease:"; a fence is then "{poll}:lease:<id>:fence".
+//
+// # What the scripts guarantee
+//
+//   - Acquire is atomic; only the owner renews, and only the owner of the very term (owner and fence) releases (G10).
+//   - Fences of a lease strictly increase, also when Redis lost them: a fence is never below Redis TIME in µs, nor below
+//     what the acquirer has seen (G3). Assumed: clocks of successive masters differ by less than a TTL.
+//   - Every script compares the epoch that its caller knows with that of Redis. A Redis with another run_id, or without
+//     the epoch key, has lost data or may have: it gets a new epoch, in which nothing is granted for the length of a
+//     quarantine, and whatever was under way in the old one does nothing (G9).
+//
+// # What is not seen
+//
+// A single lease key that a foreign hand deletes, or that Redis evicts: Check warns of eviction policies. Where INFO is
+// denied or shows no run_id, a restart with data is not seen either (an empty one and a flush are).
+package redisstore

@@ -1,0 +1,61 @@
+package redisstore
+
+import (
+	"errors"
+	"net"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+)
+
+// refusals are the error codes with which Redis says that it executed nothing. A script that changed something cannot
+// end with one of them: each is decided before the command or at a script's first write.
+var refusals = map[string]bool{
+	"LOADING": true, "READONLY": true, "NOAUTH": true, "WRONGPASS": true, "OOM": true, "MASTERDOWN": true,
+	"CLUSTERDOWN": true, "TRYAGAIN": true, "MOVED": true, "ASK": true, "CROSSSLOT": true, "BUSY": true, "MISCONF": true,
+	"NOREPLICAS": true, "NOSCRIPT": true, "NOPROTO": true, "WRONGTYPE": true,
+}
+
+// failure classifies the error of an attempt. What is not known to be refused may have been executed.
+func failure(err error) (core.Failure, string) {
+	var reply redis.Error
+	if errors.As(err, &reply) {
+		if refused(reply.Error()) {
+			return core.FailRefused, reply.Error()
+		}
+		return core.FailUnknown, reply.Error()
+	}
+	var op *net.OpError
+	switch {
+	case errors.As(err, &op) && op.Op == "dial":
+		return core.FailRefused, err.Error()
+	case errors.Is(err, redis.ErrPoolTimeout):
+		return core.FailRefused, "no free connection: " + err.Error()
+	case errors.Is(err, redis.ErrClosed):
+		return core.FailRefused, "the store is closed"
+	}
+	return core.FailUnknown, err.Error()
+}
+
+func refused(text string) bool {
+	code, rest, _ := strings.Cut(text, " ")
+	if refusals[code] {
+		return true
+	}
+	// An ACL may deny one command in the middle of a script.
+	if code == "NOPERM" {
+		return !strings.Contains(rest, "script")
+	}
+	if code != "ERR" {
+		return false
+	}
+	// Redis 6.2 wraps what a script met: "ERR Error running script (…): @user_script:9: -READONLY You can't …".
+	if strings.HasPrefix(rest, "Error running script") {
+		_, inner, ok := strings.Cut(rest, ": -")
+		inner, _, _ = strings.Cut(inner, " ")
+		return ok && refusals[inner]
+	}
+	return strings.HasPrefix(rest, "max number of clients") || strings.HasPrefix(rest, "unknown command")
+}

@@ -1,0 +1,92 @@
+package redisstore
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+const fenceSuffix = ":fence"
+
+// hashTag returns what Redis Cluster hashes of key instead of the whole, "" if it hashes the whole.
+func hashTag(key string) string {
+	_, rest, ok := strings.Cut(key, "{")
+	if !ok {
+		return ""
+	}
+	tag, _, ok := strings.Cut(rest, "}")
+	if !ok {
+		return ""
+	}
+	return tag
+}
+
+// keys builds the keys of one request in one piece of memory.
+type keys struct {
+	buf  strings.Builder
+	ends []int
+}
+
+func newKeys(count, bytes int) *keys {
+	k := &keys{ends: make([]int, 0, count)}
+	k.buf.Grow(bytes)
+	return k
+}
+
+func (k *keys) end() { k.ends = append(k.ends, k.buf.Len()) }
+
+func (k *keys) add(prefix, id string) {
+	k.buf.WriteString(prefix)
+	k.buf.WriteString(id)
+	k.end()
+}
+
+// fence adds the fence key of a lease, which is in its lease's slot.
+func (k *keys) fence(prefix, id string, tagged bool) {
+	if tagged {
+		k.buf.WriteString(prefix)
+		k.buf.WriteString(id)
+	} else {
+		k.buf.WriteByte('{')
+		k.buf.WriteString(prefix)
+		k.buf.WriteString(id)
+		k.buf.WriteByte('}')
+	}
+	k.buf.WriteString(fenceSuffix)
+	k.end()
+}
+
+func (k *keys) list() []string {
+	all := k.buf.String()
+	out := make([]string, len(k.ends))
+	start := 0
+	for i, end := range k.ends {
+		out[i] = all[start:end]
+		start = end
+	}
+	return out
+}
+
+// checkID says why id cannot name a lease or an instance. Notices separate names by spaces and write "-" for nobody, and
+// where the prefix carries a hash tag a fence key ends as no lease may.
+func checkID(what, id string) error {
+	switch {
+	case id == "":
+		return fmt.Errorf("the %s ID is empty", what)
+	case id == "-":
+		return fmt.Errorf("the %s ID is %q, which stands for nobody", what, id)
+	case !utf8.ValidString(id) || strings.ContainsFunc(id, func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r)
+	}):
+		return fmt.Errorf("the %s ID %q holds spaces, control characters or invalid UTF-8", what, id)
+	case strings.HasSuffix(id, fenceSuffix):
+		return fmt.Errorf("the %s ID %q ends with %q, which names fences", what, id, fenceSuffix)
+	}
+	return nil
+}
+
+// glob escapes what SCAN's MATCH takes for a pattern.
+func glob(text string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
+}

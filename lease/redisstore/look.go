@@ -1,0 +1,186 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+)
+
+const (
+	lookChunk = 1000 // keys of one script call: 0.6 ms
+	scanCount = 1000 // keys of one SCAN: 0.3 ms
+)
+
+// Look executes an OpLook: who owns each of sessions, and whose heartbeat lives for how long. It reads in pieces, so
+// it is no snapshot; a loss of data in its course makes it fail. Owners' names are shared between all
+// their leases.
+func (s *Store) Look(ctx context.Context, op *core.Op, sessions *core.Sessions) core.Answer {
+	a := core.Answer{Seq: op.Seq, Results: make([]core.Result, len(op.Items))}
+	look := &core.Look{Sessions: sessions, Owners: make([]string, len(sessions.IDs))}
+	intern := map[string]string{}
+	for start := 0; start < len(sessions.IDs); start += lookChunk {
+		end := min(start+lookChunk, len(sessions.IDs))
+		if err := s.owners(ctx, op, sessions.IDs[start:end], look.Owners[start:end], intern, &a); err != nil {
+			return s.fail(ctx, op, err)
+		}
+	}
+	nodes, err := s.nodes(ctx, op, &a)
+	if err != nil {
+		return s.fail(ctx, op, err)
+	}
+	look.Nodes = nodes
+	a.Look = look
+	return a
+}
+
+// errEpochChanged says that Redis lost data between two reads of one look.
+type errEpochChanged struct{ from, to string }
+
+// Error implements error.
+func (e errEpochChanged) Error() string {
+	return fmt.Sprintf("the epoch changed from %q to %q during the look", e.from, e.to)
+}
+
+// head reads the head of a reply into a, and checks that it is of the same epoch as the one before.
+func head(reply []any, a *core.Answer) ([]any, error) {
+	before := a.Epoch
+	rest, err := decodeHead(reply, a)
+	if err == nil && before != "" && before != a.Epoch {
+		return nil, fmt.Errorf("the epoch changed from %q to %q during the look", before, a.Epoch)
+	}
+	return rest, err
+}
+
+func (s *Store) owners(ctx context.Context, op *core.Op, ids, owners []string, intern map[string]string,
+	a *core.Answer) error {
+	k := newKeys(1+len(ids), (1+len(ids))*keyBytes)
+	k.add(s.opt.EpochKey, "")
+	for _, id := range ids {
+		if err := checkID("lease", id); err != nil {
+			return err
+		}
+		k.add(s.opt.LeasePrefix, id)
+	}
+	reply, err := s.run(ctx, ownersScript, k.list(), op.Epoch, s.opt.Quarantine.Microseconds())
+	if err != nil {
+		return err
+	}
+	rest, err := head(reply, a)
+	if err != nil {
+		return err
+	}
+	if len(rest) == 0 {
+		return fmt.Errorf("Redis answered no owners")
+	}
+	packed, ok := rest[0].(string)
+	if !ok || len(packed) != 2*len(ids) {
+		return fmt.Errorf("Redis answered the owners of %d leases with %d bytes", len(ids), len(packed))
+	}
+	names := make([]string, len(rest))
+	for i, v := range rest[1:] {
+		name, _ := v.(string)
+		if _, ok := intern[name]; !ok {
+			intern[name] = name
+		}
+		names[i+1] = intern[name]
+	}
+	for i := range owners {
+		n := int(packed[2*i])<<8 | int(packed[2*i+1])
+		if n >= len(names) {
+			return fmt.Errorf("Redis answered owner %d of %d", n, len(names)-1)
+		}
+		owners[i] = names[n]
+	}
+	return nil
+}
+
+// nodes finds the live heartbeats. It calls the script at least once, so that a carries the epoch.
+func (s *Store) nodes(ctx context.Context, op *core.Op, a *core.Answer) ([]core.Seen, error) {
+	found, err := s.scan(ctx, s.opt.NodePrefix)
+	if err != nil {
+		return nil, err
+	}
+	seen := make([]core.Seen, 0, len(found))
+	for start := 0; ; start += lookChunk {
+		chunk := found[min(start, len(found)):min(start+lookChunk, len(found))]
+		k := newKeys(1+len(chunk), (1+len(chunk))*keyBytes)
+		k.add(s.opt.EpochKey, "")
+		for _, id := range chunk {
+			k.add(s.opt.NodePrefix, id)
+		}
+		reply, err := s.run(ctx, nodesScript, k.list(), op.Epoch, s.opt.Quarantine.Microseconds())
+		if err != nil {
+			return nil, err
+		}
+		rest, err := head(reply, a)
+		if err != nil {
+			return nil, err
+		}
+		if len(rest) != len(chunk) {
+			return nil, fmt.Errorf("Redis answered %d heartbeats of %d", len(rest), len(chunk))
+		}
+		for i, item := range rest {
+			r, err := decodeItem(item)
+			if err != nil {
+				return nil, err
+			}
+			if r.Outcome == core.OutAlive {
+				seen = append(seen, core.Seen{ID: chunk[i], PTTL: r.PTTL})
+			}
+		}
+		if start+lookChunk >= len(found) {
+			return seen, nil
+		}
+	}
+}
+
+// scan returns the names of the keys with a prefix, without it, each once. Where the prefix carries a hash tag, fences
+// are left out: they look like leases.
+func (s *Store) scan(ctx context.Context, prefix string) ([]string, error) {
+	var client redis.Cmdable = s.client
+	if c, ok := s.client.(*redis.ClusterClient); ok {
+		node, err := c.MasterForKey(ctx, s.opt.EpochKey)
+		if err != nil {
+			return nil, err
+		}
+		client = node
+	}
+	var names []string
+	known := map[string]bool{}
+	for cursor := uint64(0); ; {
+		page, next, err := s.scanPage(ctx, client, cursor, glob(prefix)+"*")
+		if err != nil {
+			return nil, err
+		}
+		for _, key := range page {
+			name := strings.TrimPrefix(key, prefix)
+			if !known[name] && checkID("", name) == nil {
+				known[name] = true
+				names = append(names, name)
+			}
+		}
+		if cursor = next; cursor == 0 {
+			return names, nil
+		}
+	}
+}
+
+func (s *Store) scanPage(ctx context.Context, client redis.Cmdable, cursor uint64, match string) ([]string, uint64,
+	error) {
+	if err := ctx.Err(); err != nil {
+		return nil, 0, err
+	}
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	return client.Scan(ctx, cursor, match, scanCount).Result()
+}
+
+// Nodes returns the live heartbeats, in any order.
+func (s *Store) Nodes(ctx context.Context) ([]core.Seen, error) {
+	var a core.Answer
+	return s.nodes(ctx, &core.Op{Kind: core.OpNodes}, &a)
+}

@@ -1,0 +1,11 @@
+-- beat.lua sets a heartbeat, and says so on the channel when it was not there.
+--
+-- KEYS[2]  heartbeat
+-- ARGV[3]  instance
+-- ARGV[4]  TTL, ms
+-- ARGV[5]  channel
+if void then return reply end
+local present = call('EXISTS', KEYS[2])
+call('SET', KEYS[2], '1', 'PX', ARGV[4])
+if present == 0 then try('PUBLISH', ARGV[5], 'joined ' .. ARGV[3]) end
+return reply

@@ -1,0 +1,34 @@
+-- epoch.lua stands before every script (the store concatenates them): it finds out whether Redis is still the Redis that
+-- granted what the caller believes, and begins a new epoch with a quarantine where it is not (guarantee G9).
+--
+-- KEYS[1]  the epoch key: "<run_id> <end of quarantine, µs of Redis TIME>", no TTL
+-- ARGV[1]  the epoch that the caller knows, "" for none
+-- ARGV[2]  length of a quarantine, µs
+--
+-- Gives the scripts: now (TIME in µs), left (µs of quarantine left, 0 for none), void (the caller knows another epoch),
+-- and reply, which begins with {epoch, left, now}; every script appends one element per item to it, either a code or
+-- {code, owner, pttl in ms, fence}:
+--   1 granted  2 adopted  3 held  4 free  5 quarantine  6 renewed  7 reasserted  8 lost  9 released  10 superseded
+--   11 closed  12 wrong type  13 alive  14 gone
+-- INFO may be denied or without a run_id; then "?" stands for it and only a missing key shows a loss of data.
+local call, try = redis.call, redis.pcall
+local time = call('TIME')
+local now = time[1] * 1000000 + time[2]
+local info = try('INFO', 'server')
+local run = type(info) == 'string' and string.match(info, 'run_id:(%w+)') or '?'
+local epoch = try('GET', KEYS[1])
+if type(epoch) == 'table' then
+  return redis.error_reply('WRONGTYPE the epoch key ' .. KEYS[1] .. ' holds no string')
+end
+local known_run, quarantine_end
+if epoch then
+  known_run, quarantine_end = string.match(epoch, '^(%S+) (%d+)$')
+end
+if known_run ~= run then
+  quarantine_end = string.format('%.0f', now + ARGV[2])
+  epoch = run .. ' ' .. quarantine_end
+  call('SET', KEYS[1], epoch)
+end
+local left = math.max(0, quarantine_end - now)
+local void = epoch ~= ARGV[1]
+local reply = {epoch, left, now}

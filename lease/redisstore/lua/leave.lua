@@ -1,0 +1,9 @@
+-- leave.lua deletes a heartbeat and says so on the channel.
+--
+-- KEYS[2]  heartbeat
+-- ARGV[3]  instance
+-- ARGV[4]  channel
+if void then return reply end
+call('DEL', KEYS[2])
+try('PUBLISH', ARGV[4], 'left ' .. ARGV[3])
+return reply

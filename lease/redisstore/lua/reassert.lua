@@ -1,0 +1,27 @@
+-- reassert.lua restores terms that Redis forgot: only while the quarantine lasts, in which nobody is granted anything,
+-- and never over a higher fence (guarantees G1, G9).
+--
+-- KEYS[2i], KEYS[2i+1]  lease and fence key of item i
+-- ARGV[3]  owner
+-- ARGV[4]  TTL, ms
+-- ARGV[5]  life of a fence key, ms
+-- ARGV[5+i]  fence of item i
+-- per item: reasserted, superseded (owner and pttl, if the lease is held), closed, wrong type
+if void then return reply end
+local owner, ttl, fence_life = ARGV[3], ARGV[4], ARGV[5]
+for i = 1, (#KEYS - 1) / 2 do
+  local lease, fence_key, fence = KEYS[2 * i], KEYS[2 * i + 1], ARGV[5 + i]
+  local holder, last = try('GET', lease), try('GET', fence_key)
+  if type(holder) == 'table' or type(last) == 'table' then
+    reply[i + 3] = 12
+  elseif left == 0 then
+    reply[i + 3] = 11
+  elseif last and (tonumber(last) or 0) > tonumber(fence) then
+    reply[i + 3] = holder and {10, holder, call('PTTL', lease), 0} or 10
+  else
+    call('SET', lease, owner, 'PX', ttl)
+    call('SET', fence_key, fence, 'PX', fence_life)
+    reply[i + 3] = 7
+  end
+end
+return reply

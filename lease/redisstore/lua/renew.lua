@@ -1,0 +1,27 @@
+-- renew.lua extends the leases that their owner still holds. It never creates a key (guarantee G10).
+--
+-- KEYS[2…n-1]  leases
+-- KEYS[n]      the fence key of one of them: its life is extended now and then, so that it outlives long terms
+-- ARGV[3]  owner
+-- ARGV[4]  TTL, ms
+-- ARGV[5]  life of a fence key, ms
+-- per item: renewed, lost (owner and pttl, if another holds it), wrong type
+if void then return reply end
+local owner, ttl = ARGV[3], ARGV[4]
+local n = #KEYS
+for i = 2, n - 1 do
+  local lease = KEYS[i]
+  local holder = try('GET', lease)
+  if holder == owner then
+    call('PEXPIRE', lease, ttl)
+    reply[i + 2] = 6
+  elseif not holder then
+    reply[i + 2] = 8
+  elseif type(holder) == 'table' then
+    reply[i + 2] = 12
+  else
+    reply[i + 2] = {8, holder, call('PTTL', lease), 0}
+  end
+end
+call('PEXPIRE', KEYS[n], ARGV[5])
+return reply

@@ -1,0 +1,55 @@
+package redisstore
+
+import (
+	"strings"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+)
+
+// The first word of a notice; the sender's ID follows, then the IDs that it is about.
+const (
+	wordTaken  = "taken"  // taken <from> <id>…
+	wordFreed  = "freed"  // freed <from> <id> <heir> …
+	wordJoined = "joined" // joined <from>
+	wordLeft   = "left"   // left <from>
+	wordAsked  = "asked"  // asked <from> <owner asked> <id>…
+
+	nobody = "-" // in place of an heir
+)
+
+// parseNotice reads a message of the channel. Whatever is not a notice, such as one of a later version, is passed over.
+func parseNotice(text string) (core.Notice, bool) {
+	words := strings.Split(text, " ")
+	if len(words) < 2 || words[1] == "" {
+		return core.Notice{}, false
+	}
+	n, rest := core.Notice{From: words[1]}, words[2:]
+	switch words[0] {
+	case wordTaken:
+		n.Kind, n.IDs = core.NoticeTaken, rest
+		return n, len(rest) > 0
+	case wordFreed:
+		n.Kind = core.NoticeFreed
+		n.IDs, n.Peers = make([]string, len(rest)/2), make([]string, len(rest)/2)
+		for i := range n.IDs {
+			n.IDs[i] = rest[2*i]
+			if heir := rest[2*i+1]; heir != nobody {
+				n.Peers[i] = heir
+			}
+		}
+		return n, len(rest) > 0 && len(rest)%2 == 0
+	case wordJoined:
+		n.Kind = core.NoticeJoined
+		return n, len(rest) == 0
+	case wordLeft:
+		n.Kind = core.NoticeLeft
+		return n, len(rest) == 0
+	case wordAsked:
+		if len(rest) < 2 {
+			return n, false
+		}
+		n.Kind, n.Peers, n.IDs = core.NoticeAsked, rest[:1], rest[1:]
+		return n, true
+	}
+	return n, false
+}

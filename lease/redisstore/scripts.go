@@ -1,0 +1,91 @@
+package redisstore
+
+import (
+	"context"
+	_ "embed"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed lua/epoch.lua
+var epochText string
+
+//go:embed lua/acquire.lua
+var acquireText string
+
+//go:embed lua/renew.lua
+var renewText string
+
+//go:embed lua/reassert.lua
+var reassertText string
+
+//go:embed lua/release.lua
+var releaseText string
+
+//go:embed lua/observe.lua
+var observeText string
+
+//go:embed lua/nodes.lua
+var nodesText string
+
+//go:embed lua/owners.lua
+var ownersText string
+
+//go:embed lua/beat.lua
+var beatText string
+
+//go:embed lua/leave.lua
+var leaveText string
+
+//go:embed lua/bootstrap.lua
+var bootstrapText string
+
+var (
+	acquireScript   = guarded(acquireText)
+	renewScript     = guarded(renewText)
+	reassertScript  = guarded(reassertText)
+	releaseScript   = guarded(releaseText)
+	observeScript   = guarded(observeText)
+	nodesScript     = guarded(nodesText)
+	ownersScript    = guarded(ownersText)
+	beatScript      = guarded(beatText)
+	leaveScript     = guarded(leaveText)
+	bootstrapScript = redis.NewScript(bootstrapText)
+)
+
+func guarded(text string) *redis.Script { return redis.NewScript(epochText + text) }
+
+// run calls a script by its SHA and, where Redis does not know it, once more by its text: NOSCRIPT says that nothing was
+// executed. It returns when ctx ends, even though the attempt itself then goes on until its time-out.
+func (s *Store) run(ctx context.Context, script *redis.Script, keys []string, args ...any) ([]any, error) {
+	ctx, cancel := s.deadline(ctx)
+	type result struct {
+		reply []any
+		err   error
+	}
+	done := make(chan result, 1) // buffered: nobody may be waiting any more
+	go func() {
+		defer cancel()
+		reply, err := script.Run(ctx, s.client, keys, args...).Slice()
+		done <- result{reply, err}
+	}()
+	select {
+	case r := <-done:
+		return r.reply, r.err
+	case <-ctx.Done():
+		select {
+		case r := <-done: // it ended ctx itself
+			return r.reply, r.err
+		default:
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// deadline bounds ctx, so that no attempt can hang.
+func (s *Store) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, s.opt.OpTimeout)
+}

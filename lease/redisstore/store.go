@@ -1,0 +1,143 @@
+package redisstore
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Defaults of Options: the keys of the seed (FR-001, FR-006) and its TTL.
+const (
+	LeasePrefixDefault = "poll:lease:"
+	NodePrefixDefault  = "poll:node:"
+	EpochKeyDefault    = "poll:epoch"
+	ChannelDefault     = "poll:notify"
+	FenceTTLDefault    = 24 * time.Hour
+	QuarantineDefault  = 30 * time.Second
+	OpTimeoutDefault   = 3 * time.Second
+	PoolSizeDefault    = 4
+
+	// ItemsMax is how many items one Op may carry: one script call each, and no call may block Redis for more than 2 ms.
+	ItemsMax = 500
+)
+
+// Errors of New, Bootstrap and Check. Errors of operations are core.Answer's Failure and Text.
+var (
+	// ErrUnsupportedClient: the client given to New cannot carry leases.
+	ErrUnsupportedClient = errors.New("unsupported Redis client")
+	// ErrInvalidOptions: the Options contradict each other or the client.
+	ErrInvalidOptions = errors.New("invalid options of the lease store")
+)
+
+// Options say where a Store keeps what. The zero value is the default of each field.
+type Options struct {
+	// LeasePrefix precedes the lease's ID in its key.
+	LeasePrefix string
+	// NodePrefix precedes the instance's ID in the key of its heartbeat.
+	NodePrefix string
+	// EpochKey holds the epoch.
+	EpochKey string
+	// Channel carries notices.
+	Channel string
+	// FenceTTL is how long a fence outlives its last use. At least a minute.
+	FenceTTL time.Duration
+	// Quarantine is how long a Redis that may have lost data grants nothing. It must be at least the longest TTL of any
+	// lease under LeasePrefix, else an old owner may still trust its lease when a new one is granted it (G1).
+	Quarantine time.Duration
+	// OpTimeout bounds an operation whose context has no deadline, and each wait for a connection.
+	OpTimeout time.Duration
+	// PoolSize is how many connections the store opens at most for operations (a subscription has one more).
+	PoolSize int
+
+	_ struct{}
+}
+
+func (o Options) withDefaults() Options {
+	text := func(v *string, def string) {
+		if *v == "" {
+			*v = def
+		}
+	}
+	span := func(v *time.Duration, def time.Duration) {
+		if *v == 0 {
+			*v = def
+		}
+	}
+	text(&o.LeasePrefix, LeasePrefixDefault)
+	text(&o.NodePrefix, NodePrefixDefault)
+	text(&o.EpochKey, EpochKeyDefault)
+	text(&o.Channel, ChannelDefault)
+	span(&o.FenceTTL, FenceTTLDefault)
+	span(&o.Quarantine, QuarantineDefault)
+	span(&o.OpTimeout, OpTimeoutDefault)
+	if o.PoolSize == 0 {
+		o.PoolSize = PoolSizeDefault
+	}
+	return o
+}
+
+func (o *Options) validate(cluster bool) error {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("%w: %s", ErrInvalidOptions, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case o.FenceTTL < time.Minute:
+		return bad("FenceTTL is %v; it must be at least 1m", o.FenceTTL)
+	case o.Quarantine < time.Millisecond:
+		return bad("Quarantine is %v; it must be at least the longest lease TTL in use", o.Quarantine)
+	case o.OpTimeout < time.Millisecond:
+		return bad("OpTimeout is %v; it must be at least 1ms", o.OpTimeout)
+	case o.PoolSize < 1:
+		return bad("PoolSize is %d; it must be at least 1", o.PoolSize)
+	case strings.HasPrefix(o.LeasePrefix, o.NodePrefix), strings.HasPrefix(o.NodePrefix, o.LeasePrefix):
+		return bad("LeasePrefix %q and NodePrefix %q must not begin with each other", o.LeasePrefix, o.NodePrefix)
+	case strings.HasPrefix(o.EpochKey, o.LeasePrefix), strings.HasPrefix(o.EpochKey, o.NodePrefix):
+		return bad("EpochKey %q must not begin with LeasePrefix %q or NodePrefix %q",
+			o.EpochKey, o.LeasePrefix, o.NodePrefix)
+	}
+	if !cluster {
+		return nil
+	}
+	tag := hashTag(o.LeasePrefix)
+	if tag == "" || hashTag(o.NodePrefix) != tag || hashTag(o.EpochKey) != tag {
+		return bad("on a Redis Cluster LeasePrefix %q, NodePrefix %q and EpochKey %q must carry the same hash tag, "+
+			"such as %q, %q and %q, because each script reads several keys of one slot",
+			o.LeasePrefix, o.NodePrefix, o.EpochKey, "{poll}:lease:", "{poll}:node:", "{poll}:epoch")
+	}
+	return nil
+}
+
+// Store executes operations on Redis. It is safe for concurrent use.
+type Store struct {
+	client redis.UniversalClient // the store's own
+	opt    Options
+	tagged bool // LeasePrefix carries a hash tag
+}
+
+// New returns a store on the server of client, which is a *redis.Client (plain or failover) or a *redis.ClusterClient.
+// It opens no connection yet; Check does.
+//
+// The store works on a client of its own, with client's address, credentials, TLS, dialer and OnConnect, but without
+// retries (an attempt sent twice may be applied late), with deadlines of contexts honoured, and without hooks, client-side
+// cache and limiter. A failover client must stay open as long as the store is used, since it finds the master.
+func New(client redis.UniversalClient, options Options) (*Store, error) {
+	opt := options.withDefaults()
+	_, cluster := client.(*redis.ClusterClient)
+	if err := opt.validate(cluster); err != nil {
+		return nil, err
+	}
+	own, err := derive(client, &opt)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{client: own, opt: opt, tagged: hashTag(opt.LeasePrefix) != ""}, nil
+}
+
+// Options returns the store's options, with every default filled in.
+func (s *Store) Options() Options { return s.opt }
+
+// Close closes the store's own connections, not the client given to New. Operations under way end at once, unanswered.
+func (s *Store) Close() error { return s.client.Close() }
