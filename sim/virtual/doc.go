@@ -1,0 +1,21 @@
+// Package virtual is the engine that runs the rules of internal/core against a model of everything around them: the
+// clocks of each instance, the network, Redis, the processes, the polled target. One event loop, one seed, no clock, no
+// goroutine and no map order: the same configuration, plan and seed give the same events, byte for byte, on any machine,
+// thousands of times faster than real time.
+//
+// It writes the history that the real engine writes (sim/history), so the same judge reads both. What it adds is an
+// oracle: it knows every clock, so it evaluates exactly what each instance believes at each instant, without the rounding
+// that a record has (Outcome.Overlaps).
+//
+// # What is modelled, and how
+//
+//   - Time: one true clock in nanoseconds. Each instance has a monotonic and a wall clock of its own with an offset, a rate
+//     error in parts per million, steps of the wall clock, and suspension, during which the monotonic clock stands still.
+//   - Network: every request and every reply is delayed on its own, so they overtake each other. Links are cut (connections
+//     reset, what was under way may still be executed), or hold bytes back in one or both directions and deliver them late
+//     when they heal. Replies may come after their deadline, twice, or never.
+//   - Redis: the store's scripts as atomic steps, on a clock of its own, with milliseconds rounded as Redis rounds them.
+//     It can be frozen, killed, wiped, flushed, restarted, made read-only, or replaced by an older copy of itself.
+//   - Process: a shell as thin as the production one: it carries out what the core tells before it sends what the core
+//     asks, runs one poll at a time for each session it holds, and drops a lease only when its poll has ended.
+package virtual

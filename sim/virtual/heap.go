@@ -1,0 +1,110 @@
+package virtual
+
+// eventKind says who handles an event of the loop.
+type eventKind uint8
+
+const (
+	evTick         eventKind = iota // node: its core asked for this time
+	evSend                          // node: msg leaves the process
+	evArrive                        // msg reaches Redis
+	evExec                          // Redis executes msg
+	evReply                         // msg's answer reaches node
+	evTimeout                       // node: msg's deadline passed and nothing came
+	evNotice                        // note reaches node
+	evSubUp                         // node tries to subscribe
+	evPoll                          // node: term arg is due
+	evPollArrive                    // poll arg reaches the target
+	evPollServed                    // the target answers poll arg
+	evPollEnd                       // node: the answer of poll arg arrives
+	evPollTimeout                   // node: poll arg's own time-out
+	evLeaseExpiry                   // Redis: lease arg may have expired
+	evBeatExpiry                    // Redis: heartbeat arg may have expired
+	evSpawn                         // node: start a process in this slot
+	evTerm                          // node: asked to stop
+	evThaw                          // node: runs again
+	evPollSend                      // node: poll arg leaves
+	evKill                          // node: a clean stop took too long
+	evFaultStart                    // plan fault arg strikes
+	evFaultEnd                      // plan fault arg heals
+	evFlap                          // fault arg toggles
+	evSnapshot                      // a replica's copy for fault arg is taken
+	evSessionsBack                  // the application puts its sessions back
+	evOracle                        // session arg: an excused overlap must be over
+	evPhase                         // arg: the phase that begins
+)
+
+// event is one entry of the loop. It holds no pointer that must be freed: messages are pooled and counted.
+type event struct {
+	at   int64  // true time
+	seq  uint64 // order among equal times
+	kind eventKind
+	node int32
+	arg  int32
+	gen  uint32 // of what node or arg names, so that an event for something gone is dropped
+	msg  *message
+	note *notice
+}
+
+// queue is a 4-ary heap: half the depth of a binary one, and children that share a cache line or two.
+type queue struct {
+	heap []event
+	seq  uint64
+}
+
+func before(a, b *event) bool {
+	if a.at != b.at {
+		return a.at < b.at
+	}
+	return a.seq < b.seq
+}
+
+// push adds e; events of the same instant come out in the order they were pushed.
+func (q *queue) push(e event) {
+	q.seq++
+	e.seq = q.seq
+	q.heap = append(q.heap, e)
+	h := q.heap
+	i := len(h) - 1
+	for i > 0 {
+		parent := (i - 1) / 4
+		if !before(&e, &h[parent]) {
+			break
+		}
+		h[i] = h[parent]
+		i = parent
+	}
+	h[i] = e
+}
+
+// pop removes and returns the earliest event. The queue must not be empty.
+func (q *queue) pop() event {
+	h := q.heap
+	top := h[0]
+	last := h[len(h)-1]
+	h[len(h)-1] = event{}
+	h = h[:len(h)-1]
+	q.heap = h
+	if len(h) == 0 {
+		return top
+	}
+	i := 0
+	for {
+		first := 4*i + 1
+		if first >= len(h) {
+			break
+		}
+		least := first
+		for c := first + 1; c < min(first+4, len(h)); c++ {
+			if before(&h[c], &h[least]) {
+				least = c
+			}
+		}
+		if !before(&h[least], &last) {
+			break
+		}
+		h[i] = h[least]
+		i = least
+	}
+	h[i] = last
+	return top
+}

@@ -1,0 +1,280 @@
+package virtual
+
+import (
+	"slices"
+	"time"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+)
+
+// message is one op on its way and its answer. It is pooled; refs counts the events and lists that name it.
+type message struct {
+	op       core.Op
+	ans      core.Answer
+	node     int32
+	gen      uint32 // of the process that sent it
+	run      uint32 // of the server it was sent to
+	refs     int32
+	deadline int64 // true time
+	armed    bool  // its time-out is an event
+	told     bool  // the process has been told something
+	noReply  bool  // its connection is gone: no answer can come
+	lost     bool  // the request died on its way
+}
+
+// notice is one published message; it is shared by its deliveries and never changed.
+type notice struct{ core.Notice }
+
+// link is the network between one machine and Redis. Counters, because faults may overlap.
+type link struct {
+	cut       int
+	holdOut   int           // requests are held back
+	holdIn    int           // answers and notices are held back
+	extra     time.Duration // latency, each way
+	jitter    time.Duration
+	kbps      []int64 // bandwidth limits in force
+	fragments int
+	double    int
+	reorder   time.Duration
+
+	heldOut  []event
+	heldIn   []event
+	flight   []*message // sent, neither answered nor given up
+	noticeAt int64      // notices of one subscription arrive in order
+	hears    bool       // subscribed
+	trying   bool       // an attempt to subscribe is under way
+	sub      uint32     // counts subscriptions
+}
+
+func (w *world) message() *message {
+	if k := len(w.free); k > 0 {
+		m := w.free[k-1]
+		w.free = w.free[:k-1]
+		results := m.ans.Results[:0]
+		*m = message{}
+		m.ans.Results = results
+		return m
+	}
+	return &message{}
+}
+
+// post schedules an event that names m.
+func (w *world) post(at int64, kind eventKind, m *message) {
+	m.refs++
+	w.q.push(event{at: at, kind: kind, node: m.node, msg: m})
+}
+
+func (w *world) release(m *message) {
+	if m.refs--; m.refs == 0 {
+		m.op.Items, m.ans.Look = nil, nil
+		w.free = append(w.free, m)
+	}
+}
+
+// delay draws how long size bytes take one way.
+func (w *world) delay(l *link, size int) int64 {
+	d := int64(w.cfg.Net.Delay) + upTo(w.net, int64(w.cfg.Net.Jitter))
+	if w.cfg.Net.Spike > 0 && chance(w.net, 1000) {
+		d += upTo(w.net, int64(w.cfg.Net.Spike))
+	}
+	if l.extra > 0 {
+		d += int64(l.extra) + spread(w.net, int64(min(l.jitter, l.extra)))
+	}
+	if len(l.kbps) > 0 {
+		d += int64(size) * million / max(1, slices.Min(l.kbps))
+	}
+	if l.fragments > 0 {
+		d += upTo(w.net, int64(10*time.Millisecond))
+	}
+	return d + upTo(w.net, int64(l.reorder))
+}
+
+// sizeOf estimates the bytes of an op, sizeOfAnswer those of its answer: only a bandwidth limit asks.
+func sizeOf(op *core.Op) int { return 150 + 60*len(op.Items) }
+
+func sizeOfAnswer(m *message) int {
+	size := 60 + 70*len(m.ans.Results)
+	if m.ans.Look != nil {
+		size += 90*len(m.ans.Look.Owners) + 80*len(m.ans.Look.Nodes)
+	}
+	return size
+}
+
+// send takes an op from a core. Mostly it leaves at once; sometimes the process is slow, and a freeze can fall between
+// the stamp and the send.
+func (w *world) send(n *node, op *core.Op) {
+	m := w.message()
+	m.op, m.node, m.gen, m.run = *op, int32(n.slot-1), n.gen, w.server.gen
+	m.deadline = n.clock.when(w.t, op.Deadline)
+	if w.net.Int64N(8) == 0 {
+		w.post(w.t+upTo(w.net, int64(time.Millisecond)), evSend, m)
+		return
+	}
+	w.depart(n, m)
+}
+
+func (w *world) depart(n *node, m *message) {
+	l := &n.link
+	if l.cut > 0 || w.server.down {
+		m.ans = core.Answer{Seq: m.op.Seq, Failure: core.FailRefused, Text: textRefused, Results: m.ans.Results}
+		w.post(w.t+w.delay(l, 0), evReply, m)
+		return
+	}
+	m.run = w.server.gen
+	m.refs++
+	l.flight = append(l.flight, m)
+	if chance(w.net, w.cfg.Net.Lost) {
+		w.arm(n, m)
+		return
+	}
+	w.post(w.t+w.delay(l, sizeOf(&m.op)), evArrive, m)
+}
+
+// arm schedules what a client does when nothing comes: it gives the connection up at the deadline.
+func (w *world) arm(n *node, m *message) {
+	if !m.armed && !m.told {
+		m.armed = true
+		w.post(max(w.t, m.deadline)+upTo(w.net, int64(w.cfg.Clock.Late)), evTimeout, m)
+	}
+}
+
+// landed takes m out of the flight.
+func (w *world) landed(l *link, m *message) {
+	if i := slices.Index(l.flight, m); i >= 0 {
+		l.flight = slices.Delete(l.flight, i, i+1)
+		w.release(m)
+	}
+}
+
+// answered handles evReply and evTimeout in a running process.
+func (w *world) answered(n *node, e *event) {
+	m := e.msg
+	defer w.release(m)
+	if m.gen != n.gen || !n.alive {
+		return
+	}
+	if e.kind == evTimeout {
+		if m.told {
+			return
+		}
+		m.told = true
+		w.landed(&n.link, m)
+		text := textTimeout
+		if m.noReply {
+			text = textReset
+		}
+		w.step(n, core.Event{Kind: core.EvAnswer, Answer: core.Answer{
+			Seq: m.op.Seq, Failure: core.FailUnknown, Text: text,
+		}})
+		return
+	}
+	if m.noReply && m.ans.Failure != core.FailRefused {
+		return
+	}
+	if w.t > m.deadline && !chance(w.net, w.cfg.Net.Late) {
+		w.arm(n, m)
+		return
+	}
+	m.told = true
+	w.landed(&n.link, m)
+	w.step(n, core.Event{Kind: core.EvAnswer, Answer: m.ans})
+}
+
+// reset breaks every connection of a machine. What was under way out may still be executed; answers are gone.
+func (w *world) reset(n *node) {
+	l := &n.link
+	for _, m := range l.flight {
+		m.noReply = true
+		if w.net.Int64N(2) == 0 {
+			m.lost = true
+		}
+		if !m.told {
+			w.post(w.t+upTo(w.net, int64(time.Millisecond)), evTimeout, m)
+		}
+		w.release(m)
+	}
+	clear(l.flight)
+	l.flight = l.flight[:0]
+	w.dropHeldIn(l)
+	w.deafen(n)
+}
+
+func (w *world) dropHeldIn(l *link) {
+	for i := range l.heldIn {
+		if m := l.heldIn[i].msg; m != nil {
+			w.release(m)
+		}
+	}
+	clear(l.heldIn)
+	l.heldIn = l.heldIn[:0]
+}
+
+// deafen ends the subscription; the process tries again.
+func (w *world) deafen(n *node) {
+	n.link.hears = false
+	n.link.sub++
+	w.subscribe(n, upTo(w.net, int64(20*time.Millisecond)))
+}
+
+// resubscribe is the longest pause between two attempts to subscribe.
+const resubscribe = 100 * time.Millisecond
+
+func (w *world) subscribe(n *node, after int64) {
+	if n.alive && !n.link.trying {
+		n.link.trying = true
+		w.q.push(event{at: w.t + after, kind: evSubUp, node: int32(n.slot - 1), gen: n.gen})
+	}
+}
+
+func (w *world) subUp(n *node, gen uint32) {
+	if gen != n.gen {
+		return
+	}
+	l := &n.link
+	l.trying = false
+	if l.hears || !n.alive {
+		return
+	}
+	if l.cut > 0 || w.server.down || w.server.loading > 0 || l.holdOut > 0 || l.holdIn > 0 || w.server.hold > 0 {
+		w.subscribe(n, int64(resubscribe)/2+upTo(w.net, int64(resubscribe)/2))
+		return
+	}
+	l.hears = true
+	l.noticeAt = w.t
+	w.step(n, core.Event{Kind: core.EvSubscribed})
+}
+
+// publish delivers a notice to every process that is subscribed now.
+func (w *world) publish(no core.Notice) {
+	shared := &notice{no}
+	for i, n := range w.nodes {
+		l := &n.link
+		if !n.alive || !l.hears || chance(w.net, w.cfg.Net.Mute) {
+			continue
+		}
+		l.noticeAt = max(l.noticeAt, w.t+w.delay(l, 100+40*len(no.IDs)))
+		w.q.push(event{at: l.noticeAt, kind: evNotice, node: int32(i), gen: l.sub, note: shared})
+	}
+}
+
+// heal delivers what a link held back, in order, late.
+func (w *world) heal(n *node) {
+	l := &n.link
+	if l.holdOut == 0 {
+		w.replay(&l.heldOut)
+	}
+	if l.holdIn == 0 {
+		w.replay(&l.heldIn)
+	}
+}
+
+func (w *world) replay(held *[]event) {
+	at := w.t
+	for _, e := range *held {
+		at += upTo(w.net, int64(200*time.Microsecond))
+		e.at = at
+		w.q.push(e)
+	}
+	clear(*held)
+	*held = (*held)[:0]
+}

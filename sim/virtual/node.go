@@ -1,0 +1,294 @@
+package virtual
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// node is one slot: a machine with its clocks and its link, and the process that runs on it, if one does.
+type node struct {
+	slot  int // from 1
+	name  string
+	clock clock
+	link  link
+
+	// The process.
+	gen      uint32 // counts processes of this slot
+	alive    bool
+	draining bool
+	frozen   int
+	instance string
+	pid      int64
+	machine  Machine
+	tickAt   int64 // true time of the earliest tick under way, 0: none
+	inbox    []event
+	todo     []core.Event // what the process tells its core as soon as the present step is carried out
+	working  bool         // a step is being carried out
+
+	terms   []term
+	vacant  []int32
+	held    map[int32]int32 // session → terms; never ranged over
+	pause   int             // check-send faults that wait for the next poll
+	again   time.Duration   // restart this long after a clean stop; 0: never
+	restart bool
+	witness int32 // session whose passing on thaws the process, -1: none
+}
+
+// term is what the shell knows of one lease it holds.
+type term struct {
+	gen       uint32 // 0: vacant
+	session   int32
+	fence     int64
+	until     core.Time
+	untilWall int64
+	certain   bool
+	yield     bool // no poll may begin; drop it when the running one has ended
+	cause     core.Cause
+	due       bool  // a poll waits for the next renewal
+	next      int64 // true time of the next poll
+	poll      int32 // running, -1: none
+}
+
+// trusts is IsOwned.
+func (n *node) trusts(t *term, at int64) bool {
+	if t.gen == 0 || !t.certain {
+		return false
+	}
+	now := n.clock.now(at)
+	return now.Mono < t.until && now.Wall < t.untilWall
+}
+
+func (w *world) addNode(r *rand.Rand) *node {
+	slot := len(w.nodes) + 1
+	n := &node{slot: slot, name: fault.NodeTarget(slot), witness: -1}
+	n.clock = clock{
+		base: w.t,
+		mono: 1 + r.Int64N(int64(1000*time.Hour)),
+		wall: epochNs + w.t + spread(r, int64(w.cfg.Clock.Offset)),
+		ppm:  spread(r, w.cfg.Clock.Drift),
+	}
+	w.nodes = append(w.nodes, n)
+	return n
+}
+
+// spawn starts a process in a slot that has none.
+func (w *world) spawn(n *node) {
+	if n.alive || w.phase == phaseEnd {
+		return
+	}
+	n.gen++
+	w.pids++
+	n.alive, n.draining, n.pid = true, false, w.pids
+	n.frozen, n.pause, n.again, n.restart, n.witness = 0, 0, 0, false, -1
+	n.tickAt, n.working = 0, false
+	n.inbox, n.todo = n.inbox[:0], n.todo[:0]
+	n.terms, n.vacant, n.held = nil, nil, map[int32]int32{}
+	n.link.trying, n.link.hears = false, false
+	n.instance = fmt.Sprintf("%s-%d-%08x", n.name, (epochNs+w.t)/int64(time.Second), w.load.Uint32())
+	cfg := core.Config{
+		Instance: n.instance, TTL: int64(w.cfg.TTL), Renew: int64(w.cfg.Renew), Discovery: int64(w.cfg.Discovery),
+		OpTimeout: int64(w.cfg.OpTimeout), Place: true,
+	}
+	if w.cfg.Tune != nil {
+		w.cfg.Tune(&cfg)
+	}
+	n.machine = w.cfg.New(cfg)
+	w.emit(history.Event{Kind: history.Spawned, Node: n.name, Instance: n.instance, N: n.pid})
+	w.say(n, history.Ready, "", 0, "")
+	w.subscribe(n, upTo(w.net, int64(5*time.Millisecond)))
+	w.step(n, core.Event{Kind: core.EvStart})
+}
+
+// die ends the process at once: nothing it holds is released, what it sent may still be executed.
+func (w *world) die(n *node, code int64, reason string) {
+	if !n.alive {
+		return
+	}
+	for i := range n.terms {
+		t := &n.terms[i]
+		if t.gen == 0 {
+			continue
+		}
+		if t.poll >= 0 {
+			w.hangUp(t.poll)
+		}
+		w.ends(believer{int32(n.slot - 1), int32(i), t.gen}, t.session)
+		t.gen = 0
+	}
+	l := &n.link
+	for _, m := range l.flight {
+		w.release(m)
+	}
+	clear(l.flight)
+	l.flight = l.flight[:0]
+	for i := range n.inbox {
+		if m := n.inbox[i].msg; m != nil {
+			w.release(m)
+		}
+	}
+	clear(n.inbox)
+	n.inbox = n.inbox[:0]
+	w.dropHeldIn(l)
+	n.alive, n.frozen = false, 0
+	l.hears = false
+	l.sub++
+	n.gen++
+	w.emit(history.Event{Kind: history.Exited, Node: n.name, Instance: n.instance, N: code, Reason: reason})
+}
+
+// nodeEvent delivers an event to a process: held back by the network, kept by the kernel while the process is frozen, or
+// handled.
+func (w *world) nodeEvent(n *node, e *event) {
+	if l := &n.link; l.holdIn > 0 && (e.kind == evReply || e.kind == evNotice) && !refusedHere(e) {
+		l.heldIn = append(l.heldIn, *e)
+		if e.msg != nil && e.msg.gen == n.gen {
+			w.arm(n, e.msg)
+		}
+		return
+	}
+	if n.alive && n.frozen > 0 && e.kind != evTick && e.kind != evThaw && e.kind != evKill {
+		n.inbox = append(n.inbox, *e)
+		return
+	}
+	switch e.kind {
+	case evTick:
+		w.tick(n, e)
+	case evSend:
+		if e.msg.gen == n.gen && n.alive {
+			w.depart(n, e.msg)
+		}
+		w.release(e.msg)
+	case evReply, evTimeout:
+		w.answered(n, e)
+	case evNotice:
+		if n.alive && e.gen == n.link.sub {
+			w.step(n, core.Event{Kind: core.EvNotice, Notice: e.note.Notice})
+		}
+	case evSubUp:
+		w.subUp(n, e.gen)
+	case evPoll:
+		w.pollDue(n, e.arg, e.gen)
+	case evPollSend:
+		w.pollSent(e.arg, e.gen)
+	case evPollEnd, evPollTimeout:
+		w.pollReturned(n, e)
+	case evThaw:
+		if e.gen == n.gen {
+			w.thaw(n)
+		}
+	case evTerm:
+		w.drain(n, e.gen)
+	case evKill:
+		if n.alive && e.gen == n.gen {
+			w.die(n, -1, "killed: the clean stop took too long")
+			w.comeBack(n)
+		}
+	}
+}
+
+// refusedHere reports whether the answer never crossed the network.
+func refusedHere(e *event) bool {
+	return e.msg != nil && e.msg.ans.Failure == core.FailRefused && e.msg.ans.Text == textRefused
+}
+
+func (w *world) tick(n *node, e *event) {
+	if !n.alive || e.gen != n.gen || e.at != n.tickAt {
+		return
+	}
+	n.tickAt = 0
+	if n.frozen > 0 {
+		return // thaw sets it again
+	}
+	w.step(n, core.Event{Kind: core.EvTick})
+}
+
+// setTick schedules the tick that the core wants, unless an earlier one is under way.
+func (w *world) setTick(n *node) {
+	next := n.machine.Next()
+	if next == 0 || n.frozen > 0 || !n.alive {
+		return
+	}
+	at := max(n.clock.when(w.t, next)+upTo(w.net, int64(w.cfg.Clock.Late)), w.t+1)
+	if n.tickAt == 0 || at < n.tickAt {
+		n.tickAt = at
+		w.q.push(event{at: at, kind: evTick, node: int32(n.slot - 1), gen: n.gen})
+	}
+}
+
+// step tells the core ev and carries out what follows, tells before ops, then what the shell has to say to it.
+func (w *world) step(n *node, ev core.Event) {
+	n.todo = append(n.todo, ev)
+	if n.working {
+		return
+	}
+	n.working = true
+	for i := 0; i < len(n.todo) && n.alive; i++ {
+		ev := n.todo[i]
+		ev.Now = n.clock.now(w.t)
+		eff := n.machine.Step(ev)
+		for k := range eff.Tells {
+			w.told(n, &eff.Tells[k])
+		}
+		for k := 0; k < len(eff.Ops) && n.alive; k++ {
+			w.sayRenewing(n, &eff.Ops[k])
+			w.send(n, &eff.Ops[k])
+		}
+	}
+	clear(n.todo)
+	n.todo = n.todo[:0]
+	n.working = false
+	if n.alive {
+		w.setTick(n)
+	}
+}
+
+// freeze stops the process; it may be frozen by several faults.
+func (w *world) freeze(n *node) { n.frozen++ }
+
+// thaw lets it run. What came meanwhile and its timers race.
+func (w *world) thaw(n *node) {
+	if !n.alive || n.frozen == 0 {
+		return
+	}
+	if n.frozen--; n.frozen > 0 {
+		return
+	}
+	at := w.t
+	tick := w.t + upTo(w.net, int64(len(n.inbox)+1)*int64(20*time.Microsecond)) + 1
+	for _, e := range n.inbox {
+		at += upTo(w.net, int64(40*time.Microsecond))
+		e.at = at
+		w.q.push(e)
+	}
+	clear(n.inbox)
+	n.inbox = n.inbox[:0]
+	n.tickAt = tick
+	w.q.push(event{at: tick, kind: evTick, node: int32(n.slot - 1), gen: n.gen})
+}
+
+// stop asks the process for a clean end; again > 0 starts a new one that long after.
+func (w *world) stop(n *node, again time.Duration) {
+	n.again = again
+	n.restart = again > 0
+	w.q.push(event{at: w.t, kind: evTerm, node: int32(n.slot - 1), gen: n.gen})
+	w.q.push(event{at: w.t + 2*int64(w.cfg.TTL), kind: evKill, node: int32(n.slot - 1), gen: n.gen})
+}
+
+func (w *world) drain(n *node, gen uint32) {
+	if n.alive && gen == n.gen && !n.draining {
+		n.draining = true
+		w.step(n, core.Event{Kind: core.EvDrain})
+	}
+}
+
+// comeBack starts the next process of a slot whose stop asked for it.
+func (w *world) comeBack(n *node) {
+	if n.restart {
+		w.q.push(event{at: w.t + int64(n.again), kind: evSpawn, node: int32(n.slot - 1)})
+	}
+}

@@ -1,0 +1,228 @@
+package virtual
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+)
+
+// fenceTTL is how long a fence outlives its last use.
+const fenceTTL = 24 * 3600 * core.Second
+
+// redis is the store's keys and scripts as one server executes them: atomically, on its own clock, with times in whole
+// milliseconds as Redis keeps them. It knows nothing of network or processes; redisServer puts it behind a queue.
+type redis struct {
+	runID string
+	runs  int
+	ahead int64 // ns that its clock is ahead of true time
+
+	epoch      string // value of poll:epoch, "" if the key is not there
+	quarantine int64  // ns that an epoch without declared data grants nothing
+	readonly   int    // > 0: writes are refused
+	full       int    // > 0: writes that need memory are refused
+	denied     string // why the script under way was refused
+
+	leases   []leaseKey
+	leaseIdx map[string]int32 // never ranged over
+	beats    []beatKey
+	beatIdx  map[string]int32 // never ranged over
+	live     []int32          // heartbeats that were set and not yet found expired, ascending
+
+	sessions    []string // ascending, unpaused
+	sessionSet  *core.Sessions
+	sessionIdx  []int32 // lease of each session
+	version     uint64  // of what a look shows, but for expiries
+	look        *core.Look
+	lookVersion uint64
+	lookUntil   int64 // the look is right until then, in ms of its clock
+
+	tap     tap
+	publish func(core.Notice)
+}
+
+// leaseKey is one lease and its fence key.
+type leaseKey struct {
+	id        string
+	owner     string // "": the key is not there
+	expire    int64  // ms; the key lives while now ≤ expire
+	foreign   bool   // the key is there and holds no string
+	fence     int64  // 0: not there
+	fenceLast int64  // ms; of its last use
+	timer     bool   // an expiry event is under way
+}
+
+// beatKey is one heartbeat.
+type beatKey struct {
+	id     string
+	set    bool
+	expire int64 // ms
+	timer  bool
+}
+
+// tap is told what the server does, as a replica is. Times are ms of the server's clock.
+type tap interface {
+	granted(lease int32, owner string, expire int64)
+	extended(lease int32, owner string, expire int64)
+	deleted(lease int32)
+	fenced(lease int32, fence int64)
+	beat(i int32, expire int64)
+	beatGone(i int32)
+	flushed()
+}
+
+func newRedis(quarantine int64, t tap, publish func(core.Notice)) *redis {
+	r := &redis{
+		quarantine: quarantine, tap: t, publish: publish,
+		leaseIdx: map[string]int32{}, beatIdx: map[string]int32{}, sessionSet: core.NewSessions(nil),
+	}
+	r.restart()
+	return r
+}
+
+// restart gives the server a new run, as a start of its process does.
+func (r *redis) restart() {
+	r.runs++
+	r.runID = "run" + strconv.Itoa(r.runs)
+	r.version++
+}
+
+// bootstrap declares that nothing was lost: the present run needs no quarantine.
+func (r *redis) bootstrap() { r.epoch = r.runID + " 0" }
+
+// flush deletes every key.
+func (r *redis) flush() {
+	for i := range r.leases {
+		k := &r.leases[i]
+		k.owner, k.foreign, k.fence = "", false, 0
+	}
+	for i := range r.beats {
+		r.beats[i].set = false
+	}
+	r.live = r.live[:0]
+	r.epoch = ""
+	r.sessions, r.sessionSet, r.sessionIdx = nil, core.NewSessions(nil), nil
+	r.version++
+	r.tap.flushed()
+}
+
+// setSessions makes ids, ascending, the unpaused sessions.
+func (r *redis) setSessions(ids []string) {
+	r.sessions = ids
+	r.sessionSet = core.NewSessions(ids)
+	r.sessionIdx = r.sessionIdx[:0]
+	for _, id := range r.sessionSet.IDs {
+		r.sessionIdx = append(r.sessionIdx, r.lease(id))
+	}
+	r.version++
+}
+
+// copyData returns what a replica holds at this instant; restore makes it the data of this server.
+func (r *redis) copyData() *redis {
+	c := *r
+	c.leases, c.beats, c.live = slices.Clone(r.leases), slices.Clone(r.beats), slices.Clone(r.live)
+	c.leaseIdx, c.beatIdx = maps.Clone(r.leaseIdx), maps.Clone(r.beatIdx)
+	return &c
+}
+
+// restore takes over the leases, heartbeats and epoch of an older copy. Keys that the copy does not know are gone. The
+// sessions are the application's and stay.
+func (r *redis) restore(old *redis) {
+	for i := range r.leases {
+		k := &r.leases[i]
+		timer := k.timer
+		if i < len(old.leases) {
+			*k = old.leases[i]
+		} else {
+			*k = leaseKey{id: k.id}
+		}
+		k.timer = timer
+	}
+	r.live = r.live[:0]
+	for i := range r.beats {
+		b := &r.beats[i]
+		timer := b.timer
+		if i < len(old.beats) {
+			*b = old.beats[i]
+		} else {
+			*b = beatKey{id: b.id}
+		}
+		if b.timer = timer; b.set {
+			r.live = append(r.live, int32(i))
+		}
+	}
+	r.epoch = old.epoch
+	r.version++
+}
+
+func (r *redis) nowMs(t int64) int64 { return (t + r.ahead) / core.Millisecond }
+func (r *redis) nowUs(t int64) int64 { return (t + r.ahead) / 1000 }
+
+// trueOf is the true time at which the server's clock reads ms.
+func (r *redis) trueOf(ms int64) int64 { return ms*core.Millisecond - r.ahead }
+
+func (r *redis) lease(id string) int32 {
+	i, ok := r.leaseIdx[id]
+	if !ok {
+		i = int32(len(r.leases))
+		r.leases = append(r.leases, leaseKey{id: id})
+		r.leaseIdx[id] = i
+	}
+	return i
+}
+
+func (r *redis) beatKey(id string) int32 {
+	i, ok := r.beatIdx[id]
+	if !ok {
+		i = int32(len(r.beats))
+		r.beats = append(r.beats, beatKey{id: id})
+		r.beatIdx[id] = i
+	}
+	return i
+}
+
+// expireLease deletes the lease if its time is over. Redis takes a key as expired when its clock is past the time.
+func (r *redis) expireLease(i int32, now int64) {
+	if k := &r.leases[i]; k.owner != "" && now > k.expire {
+		r.deleteLease(i)
+	}
+}
+
+func (r *redis) deleteLease(i int32) {
+	r.leases[i].owner, r.leases[i].foreign = "", false
+	r.version++
+	r.tap.deleted(i)
+}
+
+func (r *redis) expireBeat(i int32, now int64) {
+	if b := &r.beats[i]; b.set && now > b.expire {
+		r.deleteBeat(i)
+	}
+}
+
+func (r *redis) deleteBeat(i int32) {
+	r.beats[i].set = false
+	if at, ok := slices.BinarySearch(r.live, i); ok {
+		r.live = slices.Delete(r.live, at, at+1)
+	}
+	r.version++
+	r.tap.beatGone(i)
+}
+
+// runOf is the run that an epoch value names.
+func runOf(epoch string) string {
+	run, _, _ := strings.Cut(epoch, " ")
+	return run
+}
+
+// endOf is the end of quarantine that an epoch value names, in µs.
+func endOf(epoch string) int64 {
+	_, end, _ := strings.Cut(epoch, " ")
+	us, err := strconv.ParseInt(end, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return us
+}

@@ -1,0 +1,234 @@
+package virtual
+
+import (
+	"strings"
+	"time"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// server is the Redis process: the store behind one queue, executed one op after another.
+type server struct {
+	*redis
+	down    bool
+	loading int   // > 0: every command is answered LOADING
+	hold    int   // > 0: frozen; requests wait
+	until   int64 // busy until then
+	gen     uint32
+	waiting []*message
+}
+
+// Cost of executing an op, and each of its items.
+const (
+	opCost   = int64(20 * time.Microsecond)
+	itemCost = int64(3 * time.Microsecond)
+)
+
+func (w *world) serverEvent(e *event) {
+	m := e.msg
+	if m.lost || w.server.down || m.run != w.server.gen {
+		w.release(m)
+		return
+	}
+	n := w.nodes[e.node]
+	if e.kind == evArrive && n.link.holdOut > 0 {
+		n.link.heldOut = append(n.link.heldOut, *e)
+		if m.gen == n.gen {
+			w.arm(n, m)
+		}
+		return
+	}
+	s := &w.server
+	if s.hold > 0 {
+		s.waiting = append(s.waiting, m)
+		if m.gen == n.gen {
+			w.arm(n, m)
+		}
+		return
+	}
+	if e.kind == evArrive {
+		start := max(w.t, s.until)
+		s.until = start + opCost + itemCost*int64(len(m.op.Items))
+		if start > w.t {
+			w.post(start, evExec, m)
+			w.release(m)
+			return
+		}
+	}
+	w.execute(m)
+	w.release(m)
+}
+
+func (w *world) execute(m *message) {
+	s := &w.server
+	if s.loading > 0 {
+		m.ans = core.Answer{Seq: m.op.Seq, Failure: core.FailRefused, Text: textLoading, Results: m.ans.Results[:0]}
+	} else {
+		w.out.Commands++
+		s.do(w.t, &m.op, &m.ans)
+	}
+	l := &w.nodes[m.node].link
+	if chance(w.net, w.cfg.Net.Lost) {
+		if n := w.nodes[m.node]; n.gen == m.gen {
+			w.arm(n, m)
+		}
+		return
+	}
+	back := w.t + opCost + w.delay(l, sizeOfAnswer(m))
+	w.post(back, evReply, m)
+	if l.double > 0 || chance(w.net, w.cfg.Net.Double) {
+		w.post(back+upTo(w.net, int64(w.cfg.TTL)), evReply, m)
+	}
+}
+
+// thawServer executes what has waited, in order.
+func (w *world) thawServer() {
+	waiting := w.server.waiting
+	w.server.waiting = nil
+	w.server.until = w.t
+	for _, m := range waiting {
+		w.post(w.t, evArrive, m)
+		w.release(m)
+	}
+}
+
+// killServer ends the process: every connection breaks and what waited is gone.
+func (w *world) killServer() {
+	s := &w.server
+	if s.down {
+		return
+	}
+	s.down = true
+	s.gen++
+	for _, m := range s.waiting {
+		w.release(m)
+	}
+	s.waiting = nil
+	for _, n := range w.nodes {
+		w.reset(n)
+	}
+	w.emit(history.Event{Kind: history.TapDown})
+	w.emit(history.Event{Kind: history.RedisDown})
+}
+
+// startServer starts a new run of the process, with its data or without.
+func (w *world) startServer(empty bool) {
+	s := &w.server
+	s.down = false
+	s.restart()
+	s.until = w.t
+	kept := "kept"
+	if empty {
+		kept = "empty"
+		s.flush()
+		w.application()
+	}
+	w.emit(history.Event{Kind: history.RedisUp, Reason: kept})
+	w.snapshot()
+}
+
+// application puts the sessions back soon after Redis lost them.
+func (w *world) application() {
+	w.q.push(event{at: w.t + upTo(w.load, int64(50*time.Millisecond)), kind: evSessionsBack})
+}
+
+// snapshot says what the keys are, as a replica learns it when it connects again.
+func (w *world) snapshot() {
+	s := &w.server
+	now := s.nowMs(w.t)
+	w.emit(history.Event{Kind: history.TapUp})
+	for i := range s.leases {
+		k := &s.leases[i]
+		s.expireLease(int32(i), now)
+		if k.owner != "" {
+			w.granted(int32(i), k.owner, k.expire)
+			w.fenced(int32(i), k.fence)
+		}
+	}
+	for i := range s.beats {
+		s.expireBeat(int32(i), now)
+		if b := &s.beats[i]; b.set {
+			w.beat(int32(i), b.expire)
+		}
+	}
+}
+
+// The world is the store's tap: what a replica sees becomes history and keeps the expiry events.
+
+func (w *world) granted(i int32, owner string, expire int64) {
+	w.leaseTimer(i)
+	w.thawWitness(i, owner)
+	if w.sink != nil {
+		w.emit(history.Event{Kind: history.RedisGranted, Session: w.sess[i].id, Instance: owner, Until: w.server.trueOf(expire)})
+	}
+}
+
+func (w *world) extended(i int32, owner string, expire int64) {
+	if w.sink != nil {
+		w.emit(history.Event{Kind: history.RedisExtended, Session: w.sess[i].id, Instance: owner, Until: w.server.trueOf(expire)})
+	}
+}
+
+func (w *world) deleted(i int32) {
+	if w.sink != nil {
+		w.emit(history.Event{Kind: history.RedisDeleted, Session: w.sess[i].id})
+	}
+}
+
+func (w *world) fenced(i int32, fence int64) {
+	if w.sink != nil && fence != 0 {
+		w.emit(history.Event{Kind: history.RedisFence, Session: w.sess[i].id, Fence: fence})
+	}
+}
+
+func (w *world) beat(i int32, expire int64) {
+	w.beatTimer(i)
+	if w.sink != nil {
+		w.emit(history.Event{Kind: history.RedisBeat, Instance: w.server.beats[i].id, Until: w.server.trueOf(expire)})
+	}
+}
+
+func (w *world) beatGone(i int32) {
+	if w.sink != nil {
+		w.emit(history.Event{Kind: history.RedisBeatGone, Instance: w.server.beats[i].id})
+	}
+}
+
+func (w *world) flushed() { w.emit(history.Event{Kind: history.RedisFlushed}) }
+
+// leaseTimer has the server look at a lease when it expires: one event under way for each lease, however often it is
+// renewed meanwhile.
+func (w *world) leaseTimer(i int32) {
+	if k := &w.server.leases[i]; !k.timer && k.owner != "" {
+		k.timer = true
+		w.q.push(event{at: max(w.t, w.server.trueOf(k.expire+1)), kind: evLeaseExpiry, arg: i})
+	}
+}
+
+func (w *world) beatTimer(i int32) {
+	if b := &w.server.beats[i]; !b.timer && b.set {
+		b.timer = true
+		w.q.push(event{at: max(w.t, w.server.trueOf(b.expire+1)), kind: evBeatExpiry, arg: i})
+	}
+}
+
+// clockOf makes the server's clock read ahead of true time by this much from now on; every key's end moves with it.
+func (w *world) clockOf(ahead int64) {
+	s := &w.server
+	s.ahead = ahead
+	s.version++
+	now := s.nowMs(w.t)
+	for i := range s.leases {
+		s.expireLease(int32(i), now)
+	}
+	for i := range s.beats {
+		s.expireBeat(int32(i), now)
+	}
+}
+
+// cutText is a text as an event's reason: one line, bounded.
+func cutText(s string) string {
+	s, _, _ = strings.Cut(s, "\n")
+	return s[:min(len(s), 200)]
+}

@@ -1,0 +1,154 @@
+package virtual
+
+import (
+	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// told carries out one tell, as the production shell does: the trust table first, then what hangs on it.
+func (w *world) told(n *node, t *core.Tell) {
+	switch t.Kind {
+	case core.TellAcquired:
+		w.tellAcquired(n, t)
+	case core.TellRenewed:
+		w.tellRenewed(n, t)
+	case core.TellUncertain:
+		if _, tm := n.term(w, t.ID); tm != nil {
+			tm.certain = false
+		}
+		w.say(n, history.RenewFailed, t.ID, t.Fence, reason(t))
+	case core.TellLost:
+		w.say(n, history.Lost, t.ID, t.Fence, reason(t))
+		w.over(n, t.ID, reason(t))
+	case core.TellReleased:
+		w.say(n, history.Released, t.ID, t.Fence, reason(t))
+		w.over(n, t.ID, reason(t))
+	case core.TellYield:
+		w.yield(n, t)
+	case core.TellDrained:
+		w.say(n, history.Stopped, "", 0, "")
+		w.die(n, 0, "asked")
+		w.comeBack(n)
+	}
+}
+
+// reason is a tell's cause as a history shows it.
+func reason(t *core.Tell) string {
+	if t.Text == "" {
+		return t.Cause.String()
+	}
+	return t.Cause.String() + ": " + cutText(t.Text)
+}
+
+// term finds the held term of a lease; nil if the shell knows of none.
+func (n *node) term(w *world, id string) (int32, *term) {
+	s, ok := w.sessIdx[id]
+	if !ok {
+		return -1, nil
+	}
+	i, ok := n.held[s]
+	if !ok {
+		return -1, nil
+	}
+	return i, &n.terms[i]
+}
+
+func (w *world) tellAcquired(n *node, t *core.Tell) {
+	s, ok := w.sessIdx[t.ID]
+	if !ok {
+		w.first("%s acquired %q, which is no session", n.instance, t.ID)
+		w.out.Falls++
+		return
+	}
+	w.over(n, t.ID, "superseded by its own next term")
+	var i int32
+	if k := len(n.vacant); k > 0 {
+		i = n.vacant[k-1]
+		n.vacant = n.vacant[:k-1]
+	} else {
+		i = int32(len(n.terms))
+		n.terms = append(n.terms, term{})
+	}
+	w.gens++
+	w.out.Acquires++
+	n.terms[i] = term{
+		gen: w.gens, session: s, fence: t.Fence, until: t.Until, untilWall: t.UntilWall, certain: true, poll: -1,
+	}
+	n.held[s] = i
+	w.sayUntil(n, history.Acquired, t)
+	w.begins(believer{int32(n.slot - 1), i, w.gens}, s, t.Fence)
+	if w.cfg.Poll > 0 {
+		n.terms[i].next = w.t
+		w.q.push(event{at: w.t, kind: evPoll, node: int32(n.slot - 1), arg: i, gen: w.gens})
+	}
+}
+
+func (w *world) tellRenewed(n *node, t *core.Tell) {
+	i, tm := n.term(w, t.ID)
+	w.sayUntil(n, history.Renewed, t)
+	if tm == nil || tm.fence != t.Fence {
+		w.first("%s renewed %s with fence %d, which it does not hold", n.instance, t.ID, t.Fence)
+		w.out.Falls++
+		return
+	}
+	w.out.Renewals++
+	tm.until, tm.untilWall, tm.certain = t.Until, t.UntilWall, true
+	w.suspect(tm.session)
+	if tm.due {
+		tm.due = false
+		w.q.push(event{at: w.t, kind: evPoll, node: int32(n.slot - 1), arg: i, gen: tm.gen})
+	}
+}
+
+// over ends a term: its running poll is cancelled.
+func (w *world) over(n *node, id, why string) {
+	i, tm := n.term(w, id)
+	if tm == nil {
+		return
+	}
+	if tm.poll >= 0 {
+		w.cancel(n, tm.poll, why)
+	}
+	w.ends(believer{int32(n.slot - 1), i, tm.gen}, tm.session)
+	delete(n.held, tm.session)
+	tm.gen = 0
+	n.vacant = append(n.vacant, i)
+}
+
+// yield lets the running poll end, then gives the lease back.
+func (w *world) yield(n *node, t *core.Tell) {
+	_, tm := n.term(w, t.ID)
+	if tm != nil && tm.poll >= 0 {
+		tm.yield, tm.cause = true, t.Cause
+		return
+	}
+	if tm != nil {
+		tm.yield = true
+	}
+	w.step(n, core.Event{Kind: core.EvDrop, ID: t.ID, Cause: t.Cause})
+}
+
+func (w *world) say(n *node, k history.Kind, id string, fence int64, why string) {
+	if w.sink != nil {
+		w.emit(history.Event{Kind: k, Node: n.name, Instance: n.instance, Session: id, Fence: fence, Reason: why})
+	}
+}
+
+func (w *world) sayUntil(n *node, k history.Kind, t *core.Tell) {
+	if w.sink != nil {
+		w.emit(history.Event{
+			Kind: k, Node: n.name, Instance: n.instance, Session: t.ID, Fence: t.Fence,
+			Until: n.clock.windowEnd(w.t, t.Until, t.UntilWall),
+		})
+	}
+}
+
+// sayRenewing says which terms an attempt is about to extend.
+func (w *world) sayRenewing(n *node, op *core.Op) {
+	if w.sink == nil || op.Kind != core.OpRenew && op.Kind != core.OpReassert {
+		return
+	}
+	for i := range op.Items {
+		w.say(n, history.RenewStart, op.Items[i].ID, op.Items[i].Fence, "")
+	}
+}

@@ -1,0 +1,299 @@
+package virtual
+
+import (
+	"slices"
+	"time"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// striker is what a kind of fault does. end is called once for every start whose fault lasts.
+type striker struct {
+	hits  fault.Scope
+	start func(*world, int32, *strike)
+	end   func(*world, int32, *strike)
+}
+
+// strikers has one entry for each kind this engine can strike. It is set in init, because the strikers refer to it.
+var strikers map[fault.Kind]striker
+
+func init() {
+	strikers = map[fault.Kind]striker{}
+	for _, m := range []map[fault.Kind]striker{processStrikers(), networkStrikers(), redisStrikers(), loadStrikers(), clockStrikers()} {
+		for k, s := range m { //lint:ignore order copied into a map
+			strikers[k] = s
+		}
+	}
+}
+
+func processStrikers() map[fault.Kind]striker {
+	thaw := func(w *world, _ int32, s *strike) {
+		if n := w.nodes[s.node]; n.gen == s.gen {
+			w.thaw(n)
+		}
+	}
+	return map[fault.Kind]striker{
+		fault.Crash: {fault.ScopeNode, func(w *world, _ int32, s *strike) {
+			w.die(w.nodes[s.node], -1, "asked")
+		}, func(w *world, _ int32, s *strike) { w.spawn(w.nodes[s.node]) }},
+		fault.Terminate: {fault.ScopeNode, func(w *world, _ int32, s *strike) {
+			w.stop(w.nodes[s.node], max(s.For, 1))
+		}, nil},
+		fault.Leave: {fault.ScopeNode, func(w *world, _ int32, s *strike) { w.stop(w.nodes[s.node], 0) }, nil},
+		fault.Join:  {fault.ScopeNode, func(w *world, _ int32, s *strike) { w.spawn(w.nodes[s.node]) }, nil},
+		fault.CrashAll: {fault.ScopeNone, func(w *world, _ int32, s *strike) {
+			for _, n := range w.nodes {
+				w.die(n, -1, "asked")
+			}
+		}, func(w *world, _ int32, s *strike) {
+			for _, n := range w.nodes {
+				w.spawn(n)
+			}
+		}},
+		fault.Freeze: {fault.ScopeNode, func(w *world, _ int32, s *strike) { w.freeze(w.nodes[s.node]) }, thaw},
+		fault.CheckSend: {fault.ScopeNode, func(w *world, _ int32, s *strike) {
+			w.nodes[s.node].pause++
+		}, func(w *world, _ int32, s *strike) {
+			n := w.nodes[s.node]
+			if n.gen != s.gen {
+				return
+			}
+			n.pause = 0
+			if n.witness >= 0 {
+				n.witness = -1
+				w.thaw(n)
+			}
+		}},
+	}
+}
+
+func networkStrikers() map[fault.Kind]striker {
+	// on and off change a link; off heals what it held back.
+	lasting := func(on, off func(*world, *node, *strike)) striker {
+		return striker{fault.ScopeNode, func(w *world, _ int32, s *strike) {
+			on(w, w.nodes[s.node], s)
+		}, func(w *world, _ int32, s *strike) {
+			n := w.nodes[s.node]
+			off(w, n, s)
+			w.heal(n)
+		}}
+	}
+	cut := func(w *world, n *node, _ *strike) { n.link.cut++; w.reset(n) }
+	mended := func(_ *world, n *node, _ *strike) { n.link.cut-- }
+	limit := func(w *world, n *node, s *strike) {
+		s.kbps = max(1, s.KBps)
+		n.link.kbps = append(n.link.kbps, s.kbps)
+	}
+	return map[fault.Kind]striker{
+		fault.Cut: lasting(cut, mended),
+		fault.BlackHole: lasting(func(_ *world, n *node, _ *strike) { n.link.holdOut++; n.link.holdIn++ },
+			func(w *world, n *node, _ *strike) {
+				n.link.holdOut--
+				n.link.holdIn--
+				if w.net.Int64N(2) == 0 && n.link.holdIn == 0 { // the client had given the connection up
+					w.dropHeldIn(&n.link)
+					w.deafen(n)
+				}
+			}),
+		fault.RequestsLost: lasting(func(_ *world, n *node, _ *strike) { n.link.holdOut++ },
+			func(_ *world, n *node, _ *strike) { n.link.holdOut-- }),
+		fault.RepliesLost: lasting(func(_ *world, n *node, _ *strike) { n.link.holdIn++ },
+			func(_ *world, n *node, _ *strike) { n.link.holdIn-- }),
+		fault.Latency: lasting(func(_ *world, n *node, s *strike) {
+			n.link.extra += time.Duration(s.Ms) * time.Millisecond
+			n.link.jitter += time.Duration(s.Jitter) * time.Millisecond
+		}, func(_ *world, n *node, s *strike) {
+			n.link.extra -= time.Duration(s.Ms) * time.Millisecond
+			n.link.jitter -= time.Duration(s.Jitter) * time.Millisecond
+		}),
+		fault.Bandwidth: lasting(limit, func(_ *world, n *node, s *strike) {
+			if i := slices.Index(n.link.kbps, s.kbps); i >= 0 {
+				n.link.kbps = slices.Delete(n.link.kbps, i, i+1)
+			}
+		}),
+		fault.Fragments: lasting(func(_ *world, n *node, _ *strike) { n.link.fragments++ },
+			func(_ *world, n *node, _ *strike) { n.link.fragments-- }),
+		fault.Duplicate: lasting(func(_ *world, n *node, _ *strike) { n.link.double++ },
+			func(_ *world, n *node, _ *strike) { n.link.double-- }),
+		fault.Reorder: lasting(func(_ *world, n *node, s *strike) {
+			n.link.reorder += time.Duration(max(s.Ms, 50)) * time.Millisecond
+		}, func(_ *world, n *node, s *strike) {
+			n.link.reorder -= time.Duration(max(s.Ms, 50)) * time.Millisecond
+		}),
+		fault.Flapping: {fault.ScopeNode, func(w *world, i int32, s *strike) { w.flap(i, s) }, func(w *world, _ int32, s *strike) {
+			if s.on {
+				s.on = false
+				w.nodes[s.node].link.cut--
+			}
+		}},
+	}
+}
+
+// flap cuts a link or mends it, and plans the next time.
+func (w *world) flap(i int32, s *strike) {
+	n := w.nodes[s.node]
+	if s.on = !s.on; s.on {
+		n.link.cut++
+		w.reset(n)
+	} else {
+		n.link.cut--
+	}
+	w.q.push(event{at: w.t + max(1, s.Ms)*int64(time.Millisecond), kind: evFlap, arg: i})
+}
+
+func redisStrikers() map[fault.Kind]striker {
+	kill := func(w *world, _ int32, _ *strike) { w.killServer() }
+	hold := func(w *world, _ int32, _ *strike) { w.server.hold++ }
+	thaw := func(w *world, _ int32, _ *strike) {
+		if w.server.hold--; w.server.hold == 0 {
+			w.thawServer()
+		}
+	}
+	resetAll := func(w *world, _ int32, _ *strike) {
+		for _, n := range w.nodes {
+			w.reset(n)
+		}
+	}
+	restart := func(w *world) {
+		if !w.server.down {
+			w.killServer()
+			w.startServer(false)
+		}
+	}
+	return map[fault.Kind]striker{
+		fault.RedisOutage: {fault.ScopeRedis, kill, func(w *world, _ int32, _ *strike) { w.startServer(false) }},
+		fault.RedisWipe: {fault.ScopeRedis, func(w *world, i int32, s *strike) {
+			w.killServer()
+			if s.For == 0 {
+				w.startServer(true)
+			}
+		}, func(w *world, _ int32, _ *strike) { w.startServer(true) }},
+		fault.RedisRestart: {fault.ScopeRedis, func(w *world, _ int32, _ *strike) { restart(w) }, nil},
+		fault.RedisFlush: {fault.ScopeRedis, func(w *world, _ int32, _ *strike) {
+			w.server.flush()
+			w.application()
+		}, nil},
+		fault.RedisFreeze: {fault.ScopeRedis, hold, thaw},
+		fault.RedisSlow:   {fault.ScopeRedis, hold, thaw},
+		fault.RedisLoading: {fault.ScopeRedis, func(w *world, _ int32, _ *strike) {
+			restart(w)
+			w.server.loading++
+		}, func(w *world, _ int32, _ *strike) { w.server.loading-- }},
+		fault.RedisReadOnly: {fault.ScopeRedis, func(w *world, _ int32, _ *strike) { w.server.readonly++ },
+			func(w *world, _ int32, _ *strike) { w.server.readonly-- }},
+		fault.RedisMemory: {fault.ScopeRedis, func(w *world, _ int32, _ *strike) { w.server.full++ },
+			func(w *world, _ int32, _ *strike) { w.server.full-- }},
+		fault.ScriptFlush: {fault.ScopeRedis, func(*world, int32, *strike) {}, nil}, // costs one more round trip
+		fault.ClientKill:  {fault.ScopeRedis, resetAll, nil},
+		// The replica that takes over has the data of Ms before and a clock of its own, off by up to ± Jitter.
+		fault.RedisFailover: {fault.ScopeRedis, func(w *world, _ int32, s *strike) {
+			w.killServer()
+			w.server.restore(s.copy)
+			w.clockOf(w.server.ahead + spread(w.pick, s.Jitter*core.Millisecond))
+			if s.For == 0 {
+				w.startServer(false)
+			}
+		}, func(w *world, _ int32, _ *strike) { w.startServer(false) }},
+	}
+}
+
+func loadStrikers() map[fault.Kind]striker {
+	return map[fault.Kind]striker{
+		fault.KeyDelete: {fault.ScopeSession, func(w *world, _ int32, s *strike) {
+			k := &w.server.leases[s.session]
+			if k.owner == "" {
+				return
+			}
+			// G1's exception: the owner notices at its next renewal, at the latest when that is unanswered.
+			se := &w.sess[s.session]
+			se.excused = w.t + int64(w.cfg.Renew+w.cfg.OpTimeout) + 2*int64(w.cfg.Clock.Late)
+			w.server.deleteLease(s.session)
+			w.q.push(event{at: se.excused, kind: evOracle, arg: s.session})
+		}, nil},
+		fault.SessionAdd: {fault.ScopeSession, func(w *world, _ int32, s *strike) {
+			for range max(1, s.Ms) {
+				w.addSession()
+			}
+			w.putSessions()
+		}, nil},
+		fault.SessionRemove: {fault.ScopeSession, func(w *world, _ int32, s *strike) {
+			w.sess[s.session].gone = true
+			w.putSessions()
+			w.emit(history.Event{Kind: history.SessionRemoved, Session: w.sess[s.session].id})
+		}, nil},
+		fault.SessionPause: {fault.ScopeSession, func(w *world, _ int32, s *strike) {
+			w.sess[s.session].paused++
+			w.putSessions()
+			w.emit(history.Event{Kind: history.SessionPaused, Session: w.sess[s.session].id})
+		}, func(w *world, _ int32, s *strike) {
+			w.sess[s.session].paused--
+			w.putSessions()
+			w.emit(history.Event{Kind: history.SessionResumed, Session: w.sess[s.session].id})
+		}},
+		fault.PollSlow: {fault.ScopeSession, func(w *world, _ int32, s *strike) {
+			w.sess[s.session].slow = time.Duration(s.Ms) * time.Millisecond
+		}, func(w *world, _ int32, s *strike) { w.sess[s.session].slow = 0 }},
+		fault.PollHang: {fault.ScopeSession, func(w *world, _ int32, s *strike) { w.sess[s.session].hang++ },
+			func(w *world, _ int32, s *strike) { w.sess[s.session].hang-- }},
+	}
+}
+
+func clockStrikers() map[fault.Kind]striker {
+	// changed lets a process notice nothing, but its next tick comes at another true time and its windows end elsewhere.
+	changed := func(w *world, n *node) {
+		if n.alive {
+			n.tickAt = 0
+			w.setTick(n)
+			for i := range n.terms {
+				if t := &n.terms[i]; t.gen != 0 {
+					w.suspect(t.session)
+				}
+			}
+		}
+	}
+	return map[fault.Kind]striker{
+		// The wall clock steps by Ms, back if Jitter is not 0.
+		fault.ClockStep: {fault.ScopeNode, func(w *world, _ int32, s *strike) {
+			n := w.nodes[s.node]
+			n.clock.rebase(w.t)
+			step := s.Ms * core.Millisecond
+			if s.Jitter != 0 {
+				step = -step
+			}
+			n.clock.wall += step
+			changed(w, n)
+		}, nil},
+		// Both clocks run at Ms parts per million off, slow if Jitter is not 0, until it heals.
+		fault.ClockDrift: {fault.ScopeNode, func(w *world, _ int32, s *strike) {
+			n := w.nodes[s.node]
+			n.clock.rebase(w.t)
+			s.kbps = n.clock.ppm
+			n.clock.ppm = min(s.Ms, maxDrift)
+			if s.Jitter != 0 {
+				n.clock.ppm = -n.clock.ppm
+			}
+			changed(w, n)
+		}, func(w *world, _ int32, s *strike) {
+			n := w.nodes[s.node]
+			n.clock.rebase(w.t)
+			n.clock.ppm = s.kbps
+			changed(w, n)
+		}},
+		// The machine sleeps: nothing runs, the monotonic clock stands still, the wall clock goes on.
+		fault.Suspend: {fault.ScopeNode, func(w *world, _ int32, s *strike) {
+			n := w.nodes[s.node]
+			n.clock.rebase(w.t)
+			n.clock.suspended = true
+			w.freeze(n)
+		}, func(w *world, _ int32, s *strike) {
+			n := w.nodes[s.node]
+			n.clock.rebase(w.t)
+			n.clock.suspended = false
+			if n.gen == s.gen {
+				w.thaw(n)
+			}
+		}},
+	}
+}

@@ -1,0 +1,163 @@
+package virtual
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// ErrConfig: the configuration contradicts itself. It is wrapped in a sentence that names the field.
+var ErrConfig = errors.New("invalid virtual run")
+
+// Machine is what the engine drives: the core, or a core broken on purpose.
+type Machine interface {
+	Step(core.Event) core.Effects
+	Next() core.Time
+}
+
+// Config is a run's size, timings and surroundings. A zero field takes its default.
+type Config struct {
+	Nodes    int // instances at the start; at least 1
+	Sessions int // unpaused sessions at the start
+
+	TTL       time.Duration // default 30 s
+	Renew     time.Duration // default TTL / 3
+	Discovery time.Duration // default TTL / 3
+	OpTimeout time.Duration // default TTL / 10
+
+	Poll        time.Duration // interval; 0: instances hold leases without polling
+	PollTimeout time.Duration // default the smaller of Poll and TTL / 3
+	Serve       time.Duration // the target takes 0.5 to 1.5 times as long; default 5 ms
+	LongPolls   bool          // polls may outlast the trust window as long as renewals succeed
+
+	Start time.Duration // before the storm, for the cold start; default TTL / 3
+	Storm time.Duration // the plan's time
+	Calm  time.Duration // all faults healed
+
+	Unannounced bool // Redis was not bootstrapped: the run begins with a quarantine
+
+	Net   Net
+	Clock Clock
+
+	// New builds the machine of an instance; nil: core.New. It must be pure.
+	New func(core.Config) Machine
+	// Tune changes what the engine would give to New; nil: nothing.
+	Tune func(*core.Config)
+
+	_ struct{}
+}
+
+// Net is the network without faults. Probabilities are parts per million of the messages.
+type Net struct {
+	Delay  time.Duration // one way, at least; default 100 µs
+	Jitter time.Duration // one way, at most this much more; default 400 µs
+	Spike  time.Duration // one message in a thousand takes up to this much more
+	Late   int64         // an answer after its deadline is delivered nevertheless, not dropped with its connection
+	Double int64         // an answer is delivered twice, the second time up to a TTL later
+	Lost   int64         // a request or an answer disappears
+	Mute   int64         // a notice disappears
+}
+
+// Clock is how wrong the clocks are without faults.
+type Clock struct {
+	Drift  int64         // each instance's and Redis' rate error is at most this, parts per million
+	Offset time.Duration // and each wall clock is off by at most this
+	Late   time.Duration // timers fire at most this late; default 200 µs
+}
+
+// Outcome is what a run came to.
+type Outcome struct {
+	Steps     uint64 // of the event loop
+	Acquires  uint64 // terms that began
+	Renewals  uint64 // leases renewed
+	Polls     uint64 // begun
+	Commands  uint64 // ops that Redis executed
+	VirtualNs int64  // true time that passed
+
+	// Overlaps counts the moments at which two instances were found to believe in one lease; a lease whose key a foreign
+	// hand deleted is left out until its owner must have noticed (G1). First describes the first of them.
+	Overlaps uint64
+	// Falls counts grants with a fence that is not higher than one granted before (G3).
+	Falls uint64
+	First string
+
+	// At the end of the calm.
+	Alive    int      // instances that take part
+	Unowned  int      // unpaused sessions in which no instance believes
+	Owned    []int    // sessions in which each of them believes, by slot
+	Misowned int      // sessions paused or gone in which one still believes
+	Skipped  []string // faults that found no target
+}
+
+func (c Config) withDefaults() Config {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	def(&c.TTL, 30*time.Second)
+	def(&c.Renew, c.TTL/3)
+	def(&c.Discovery, c.TTL/3)
+	def(&c.OpTimeout, c.TTL/10)
+	def(&c.PollTimeout, min(c.Poll, c.TTL/3))
+	def(&c.Serve, 5*time.Millisecond)
+	def(&c.Start, c.TTL/3)
+	def(&c.Net.Delay, 100*time.Microsecond)
+	def(&c.Net.Jitter, 400*time.Microsecond)
+	def(&c.Clock.Late, 200*time.Microsecond)
+	if c.New == nil {
+		c.New = func(cc core.Config) Machine { return core.New(cc) }
+	}
+	return c
+}
+
+// maxDrift bounds clock rates so that no product of a rate and a time overflows.
+const maxDrift = 100_000
+
+// Validate says what contradicts in c, after defaults: an error that wraps ErrConfig and names the field.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("%w: %s", ErrConfig, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case c.Nodes < 1 || c.Nodes > 100_000:
+		return bad("Nodes is %d; 1 to 100,000 are possible", c.Nodes)
+	case c.Sessions < 0 || c.Sessions > 10_000_000:
+		return bad("Sessions is %d; 0 to 10,000,000 are possible", c.Sessions)
+	case c.TTL < 10*time.Millisecond || c.TTL%time.Millisecond != 0:
+		return bad("TTL is %v; whole milliseconds from 10 ms are possible", c.TTL)
+	case c.Renew <= 0 || c.Renew >= c.TTL:
+		return bad("Renew is %v; it must be positive and below TTL (%v)", c.Renew, c.TTL)
+	case c.Discovery <= 0 || c.OpTimeout <= 0 || c.OpTimeout >= c.TTL:
+		return bad("Discovery is %v and OpTimeout %v; both must be positive, OpTimeout below TTL (%v)",
+			c.Discovery, c.OpTimeout, c.TTL)
+	case c.Poll < 0 || c.Start < 0 || c.Storm < 0 || c.Calm < 0 || c.Serve < 0:
+		return bad("a duration is negative: Poll %v, Start %v, Storm %v, Calm %v, Serve %v",
+			c.Poll, c.Start, c.Storm, c.Calm, c.Serve)
+	case c.Poll > 0 && c.PollTimeout > c.TTL && !c.LongPolls:
+		return bad("PollTimeout (%v) is above TTL (%v); that needs LongPolls", c.PollTimeout, c.TTL)
+	case c.Clock.Drift < 0 || c.Clock.Drift > maxDrift:
+		return bad("Clock.Drift is %d ppm; 0 to %d are possible", c.Clock.Drift, maxDrift)
+	}
+	return nil
+}
+
+// Run plays plan against a fleet and returns what came of it. Every event goes to emit (which may be nil), ordered by
+// time. The same arguments give the same events. Run is a pure function of its arguments and safe for concurrent use.
+// The error wraps ErrConfig, or names the fault of the plan that cannot be struck; then nothing ran.
+func Run(cfg Config, plan fault.Plan, seed uint64, emit func(history.Event)) (Outcome, error) {
+	if err := cfg.Validate(); err != nil {
+		return Outcome{}, err
+	}
+	if err := checkPlan(plan); err != nil {
+		return Outcome{}, err
+	}
+	w := newWorld(cfg.withDefaults(), plan, seed, emit)
+	w.run()
+	return w.outcome(), nil
+}

@@ -1,0 +1,239 @@
+package virtual
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// Streams of randomness, one a concern, so that a change of one draws nothing else differently.
+const (
+	streamNet   = 0x6e6574
+	streamLoad  = 0x6c6f6164
+	streamSetup = 0x7365747570
+	streamFault = 0x6661756c74
+)
+
+// phases, as the argument of evPhase.
+const (
+	phaseStart = iota
+	phaseStorm
+	phaseCalm
+	phaseEnd
+)
+
+var phaseNames = [...]string{phaseStart: "start", phaseStorm: "storm", phaseCalm: "calm", phaseEnd: "end"}
+
+// world is everything of one run. It is driven by one loop; nothing in it is safe for concurrent use.
+type world struct {
+	cfg  Config
+	t    int64 // true time
+	q    queue
+	net  *rand.Rand
+	load *rand.Rand
+	pick *rand.Rand // targets of faults
+	sink func(history.Event)
+
+	server server
+	nodes  []*node // slot i is nodes[i-1]
+
+	sess    []session // by creation
+	sessIdx map[string]int32
+	polls   pollTable
+	arrived int64 // polls that reached the target
+
+	free []*message
+	pids int64
+	gens uint32 // of terms and polls
+
+	plan   []strike
+	phase  int
+	events uint64
+	out    Outcome
+}
+
+// session is what the application, the target and the oracle know of one session.
+type session struct {
+	id       string
+	gone     bool
+	paused   int
+	slow     time.Duration // the target serves it in this time
+	hang     int
+	fence    int64 // highest that the target accepted
+	granted  int64 // highest fence that an instance was told
+	excused  int64 // true time until which overlaps count as the foreign hand's
+	believed []believer
+}
+
+func newWorld(cfg Config, plan fault.Plan, seed uint64, emit func(history.Event)) *world {
+	w := &world{
+		cfg: cfg, sink: emit,
+		net:  rand.New(rand.NewPCG(seed, streamNet)),
+		load: rand.New(rand.NewPCG(seed, streamLoad)),
+		pick: rand.New(rand.NewPCG(seed, streamFault)),
+
+		sessIdx: map[string]int32{},
+	}
+	setup := rand.New(rand.NewPCG(seed, streamSetup))
+	w.server.redis = newRedis(int64(cfg.TTL), w, w.publish)
+	w.server.ahead = epochNs + spread(setup, int64(cfg.Clock.Offset))
+	for range cfg.Sessions {
+		w.addSession()
+	}
+	w.putSessions()
+	if !cfg.Unannounced {
+		w.server.bootstrap()
+	}
+	for range cfg.Nodes {
+		n := w.addNode(setup)
+		w.q.push(event{at: setup.Int64N(int64(50 * time.Millisecond)), kind: evSpawn, node: int32(n.slot - 1)})
+	}
+	w.schedule(plan)
+	return w
+}
+
+// epochNs is the wall time at true time zero: 2024-01-01. Fences are Redis' microseconds, so it must look like one.
+const epochNs = int64(1_704_067_200) * int64(time.Second)
+
+// spread draws from [-d, d].
+func spread(r *rand.Rand, d int64) int64 {
+	if d <= 0 {
+		return 0
+	}
+	return r.Int64N(2*d+1) - d
+}
+
+// upTo draws from [0, d), 0 if d is not positive.
+func upTo(r *rand.Rand, d int64) int64 {
+	if d <= 0 {
+		return 0
+	}
+	return r.Int64N(d)
+}
+
+// chance is true in ppm of a million draws.
+func chance(r *rand.Rand, ppm int64) bool { return ppm > 0 && r.Int64N(million) < ppm }
+
+func (w *world) run() {
+	for w.phase != phaseEnd {
+		e := w.q.pop()
+		w.t = e.at
+		w.events++
+		w.dispatch(&e)
+	}
+}
+
+func (w *world) dispatch(e *event) {
+	switch e.kind {
+	case evArrive, evExec:
+		w.serverEvent(e)
+	case evPollArrive:
+		w.pollArrives(e.arg, e.gen)
+	case evPollServed:
+		w.pollServed(e.arg, e.gen)
+	case evLeaseExpiry:
+		w.server.leases[e.arg].timer = false
+		w.server.expireLease(e.arg, w.server.nowMs(w.t))
+		w.leaseTimer(e.arg)
+	case evBeatExpiry:
+		w.server.beats[e.arg].timer = false
+		w.server.expireBeat(e.arg, w.server.nowMs(w.t))
+		w.beatTimer(e.arg)
+	case evSpawn:
+		w.spawn(w.nodes[e.node])
+	case evFaultStart, evFaultEnd, evFlap, evSnapshot:
+		w.faultEvent(e)
+	case evSessionsBack:
+		w.putSessions()
+	case evOracle:
+		w.suspect(e.arg)
+	case evPhase:
+		w.enter(int(e.arg))
+	default:
+		w.nodeEvent(w.nodes[e.node], e)
+	}
+}
+
+func (w *world) enter(phase int) {
+	w.phase = phase
+	if phase == phaseCalm {
+		w.healAll()
+	}
+	w.emit(history.Event{Kind: history.Phase, Reason: phaseNames[phase]})
+}
+
+func (w *world) emit(e history.Event) {
+	if w.sink != nil {
+		e.T = w.t
+		w.sink(e)
+	}
+}
+
+// addSession creates a session, which shows in Redis at the next putSessions.
+func (w *world) addSession() int32 {
+	i := int32(len(w.sess))
+	var raw uuid.UUID
+	binary.BigEndian.PutUint64(raw[:8], w.load.Uint64())
+	binary.BigEndian.PutUint64(raw[8:], w.load.Uint64())
+	raw[6], raw[8] = raw[6]&0x0f|0x40, raw[8]&0x3f|0x80
+	id := raw.String()
+	w.sess = append(w.sess, session{id: id})
+	w.sessIdx[id] = i
+	if w.server.lease(id) != i {
+		panic("virtual: leases and sessions are numbered alike")
+	}
+	w.emit(history.Event{Kind: history.SessionAdded, Session: id})
+	return i
+}
+
+// putSessions makes Redis show what the application has: all sessions that are neither paused nor gone.
+func (w *world) putSessions() {
+	ids := make([]string, 0, len(w.sess))
+	for i := range w.sess {
+		if s := &w.sess[i]; !s.gone && s.paused == 0 {
+			ids = append(ids, s.id)
+		}
+	}
+	slices.Sort(ids)
+	w.server.setSessions(ids)
+}
+
+func (w *world) outcome() Outcome {
+	out := w.out
+	out.Steps, out.VirtualNs = w.events, w.t
+	out.Owned = make([]int, len(w.nodes))
+	for _, n := range w.nodes {
+		if n.alive && !n.draining {
+			out.Alive++
+		}
+	}
+	for i := range w.sess {
+		s := &w.sess[i]
+		owned := false
+		for _, b := range s.believed {
+			if w.believes(b) {
+				owned = true
+				out.Owned[b.node]++
+			}
+		}
+		wanted := !s.gone && s.paused == 0
+		if wanted && !owned {
+			out.Unowned++
+		}
+		if !wanted && owned {
+			out.Misowned++
+		}
+	}
+	return out
+}
+
+func (w *world) note(format string, args ...any) {
+	w.emit(history.Event{Kind: history.Note, Reason: fmt.Sprintf(format, args...)})
+}
