@@ -3,6 +3,7 @@ package fault
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -111,8 +112,11 @@ func Load(path string) (Plan, error) {
 	var p Plan
 	dec := json.NewDecoder(bytes.NewReader(data))
 	if err := dec.Decode(&p); err != nil {
-		if err == io.EOF {
+		switch {
+		case errors.Is(err, io.EOF):
 			err = fmt.Errorf("%w: the file is empty", ErrFormat)
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			err = fmt.Errorf("%w: the file is cut off", ErrFormat)
 		}
 		return Plan{}, fmt.Errorf("plan %s: %w", path, err)
 	}

@@ -166,10 +166,13 @@ func (d *drawer) aim(f *Fault) bool {
 }
 
 // add puts an aimed fault at the cursor into the plan and follows what it does to the fleet. effect is how long its target
-// is left alone.
+// is left alone. A fault that would be healed as it strikes, because the storm is over, is left out.
 func (d *drawer) add(f Fault, effect time.Duration) {
 	f.At = d.at.Truncate(time.Millisecond)
 	f.For = min(f.For, d.p.Storm-f.At).Truncate(time.Millisecond)
+	if f.For <= 0 && kinds[f.Kind].needFor {
+		return
+	}
 	end := f.At + effect
 	switch f.Kind.Scope() {
 	case ScopeNone:

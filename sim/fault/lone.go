@@ -120,9 +120,9 @@ func (d *drawer) strike(ks []Kind, tight bool) {
 		}
 		f, length := d.loneFault(k, tight)
 		before := d.at
-		if shares(ks, i, tight) && i > 0 && len(d.faults) > 0 {
+		if n := len(d.faults); shares(ks, i, tight) && n > 0 && d.faults[n-1].Kind == ks[i-1] {
 			// The one before has moved the cursor to its end; strike shortly after its start.
-			d.at = d.faults[len(d.faults)-1].At + d.p.Poll
+			d.at = d.faults[n-1].At + d.p.Poll
 			length = before - d.at
 		}
 		if !tight {

@@ -13,7 +13,7 @@ var weights = map[Scope]int{ScopeNone: 1, ScopeNode: 12, ScopeRedis: 3, ScopeSes
 // left to be judged.
 func (d *drawer) mixed() {
 	// The fewer the nodes, the rarer the strikes: each node sees about as many whatever the size of the fleet.
-	mean := d.p.TTL*15/100 + d.p.TTL*6/10/time.Duration(d.p.Nodes)
+	mean := d.p.TTL*8/100 + d.p.TTL*4/10/time.Duration(d.p.Nodes)
 	for {
 		d.at += d.between(mean/4, mean*7/4).Truncate(time.Millisecond) + time.Millisecond
 		if d.at+d.p.Renew/4 >= d.p.Storm {

@@ -1,0 +1,58 @@
+package sim
+
+import (
+	"context"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// Engine runs storms. It belongs to one run: Open, then Supports and Run, then Close whatever happened.
+type Engine interface {
+	// Name is how reports call it: "real".
+	Name() string
+	// Open starts or checks what the run needs beside its nodes; dir is the run's folder. An error is a sentence that
+	// says what is wrong and what is allowed, and leaves nothing behind.
+	Open(ctx context.Context, dir string) (RedisInfo, error)
+	// Supports returns nil if the opened engine can strike the kind, else the reason why not.
+	Supports(fault.Kind) error
+	// Run runs the storm and the calm and records them. When ctx ends it stops within 3 s, and what is recorded so far
+	// stays valid: that is no error but Outcome.Interrupted.
+	Run(ctx context.Context, s Storm, rec *history.Recorder) (Outcome, error)
+	// Close removes everything but the run's folder.
+	Close() error
+}
+
+// RedisInfo says which Redis a run used.
+type RedisInfo struct {
+	Kind    string // "server", "embedded", "url"
+	Version string
+	Note    string // what this kind cannot show, "" if nothing
+}
+
+// Storm is what an engine runs.
+type Storm struct {
+	Config
+	Plan     fault.Plan
+	Dir      string // the run's folder, exists
+	Progress func(Progress)
+}
+
+// Progress is a moment of a run, for whoever watches.
+type Progress struct {
+	Elapsed, Total              time.Duration
+	Phase                       string // "start", "storm", "calm"
+	Alive, Nodes                int
+	Polls, Rejected, Violations int64
+	Fault                       string // striking now, "" if none
+}
+
+// Outcome is what an engine knows of a run beside its history.
+type Outcome struct {
+	Tap           bool // what Redis granted is in the history
+	Interrupted   bool // the run ended before its time
+	RedisCommands int64
+	Late          int      // faults that struck later than planned
+	Notes         []string // anything a reader should know
+}

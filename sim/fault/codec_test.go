@@ -1,0 +1,137 @@
+package fault
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestPlanSurvivesItsFile(t *testing.T) {
+	dir := t.TempDir()
+	rapid.Check(t, func(t *rapid.T) {
+		plan := Draw(rapid.Uint64().Draw(t, "seed"), drawAnyParams(t))
+		file := filepath.Join(dir, "plan.json")
+		if err := plan.Save(file); err != nil {
+			t.Fatal(err)
+		}
+		loaded, err := Load(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(plan.Faults) == 0 { // saved as an empty list, not as null
+			plan.Faults = loaded.Faults[:0]
+		}
+		if !reflect.DeepEqual(plan, loaded) {
+			t.Fatalf("saved\n%s\nloaded\n%s", text(plan), text(loaded))
+		}
+	})
+}
+
+// The form of a fault is what report.json promises.
+func TestFaultJSON(t *testing.T) {
+	f := Fault{At: 1200 * time.Millisecond, Kind: Crash, Target: "node-3"}
+	data, err := json.Marshal(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"atMs":1200,"kind":"crash","target":"node-3","forMs":0}`; string(data) != want {
+		t.Errorf("got %s, want %s", data, want)
+	}
+}
+
+func TestLoadRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		text string
+		is   error
+		says string
+	}{
+		"empty":         {"", ErrFormat, "empty"},
+		"cut off":       {`{"version":1,"faults":[{"atMs":1`, ErrFormat, "cut off"},
+		"newer":         {`{"version":2,"faults":[]}`, ErrFormat, "version 2"},
+		"unknown field": {`{"version":1,"fault":[]}`, ErrFormat, `"fault"`},
+		"unknown kind":  {`{"version":1,"faults":[{"atMs":1,"kind":"meteor"}]}`, ErrUnknownKind, "known are crash, "},
+		"out of range":  {`{"version":1,"faults":[{"atMs":9223372036854775807,"kind":"crash"}]}`, ErrFormat, "out of range"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "plan.json")
+			if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err := Load(file)
+			switch {
+			case err == nil:
+				t.Fatal("loaded")
+			case !errors.Is(err, c.is):
+				t.Errorf("got %v, want %v", err, c.is)
+			case !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), file):
+				t.Errorf("%q names not both %q and the file", err, c.says)
+			}
+		})
+	}
+}
+
+func TestValidateRefuses(t *testing.T) {
+	s := time.Second
+	for _, c := range []struct {
+		faults []Fault
+		is     error
+		says   string
+	}{
+		{[]Fault{{At: -1, Kind: Crash, Target: "node-1"}}, ErrInvalid, "outside the storm"},
+		{[]Fault{{At: 11 * s, Kind: Crash, Target: "node-1"}}, ErrInvalid, "lasts 10s"},
+		{[]Fault{{Kind: Freeze, Target: "node-1"}}, ErrInvalid, "needs a duration"},
+		{[]Fault{{Kind: Join, Target: "node-4", For: s}}, ErrInvalid, "takes no duration"},
+		{[]Fault{{Kind: Crash, Target: "node-1", For: -s}}, ErrInvalid, "must not be negative"},
+		{[]Fault{{Kind: Latency, Target: "node-1", For: s}}, ErrInvalid, "needs an amount (ms)"},
+		{[]Fault{{Kind: Bandwidth, Target: "node-1", For: s}}, ErrInvalid, "needs an amount (kbps)"},
+		{[]Fault{{Kind: SessionAdd, Ms: 1 << 40}}, ErrInvalid, "at most 100000"},
+		{[]Fault{{Kind: Crash, Target: "node-4"}}, ErrInvalid, "node-4 does not take part"},
+		{[]Fault{{Kind: Crash, Target: "redis"}}, ErrInvalid, "is no node"},
+		{[]Fault{{Kind: Crash, Target: "node-01"}}, ErrInvalid, "is no node"},
+		{[]Fault{{Kind: Join, Target: "node-3"}}, ErrInvalid, "takes part already"},
+		{[]Fault{{Kind: Leave, Target: "node-3"}, {Kind: Crash, Target: "node-3"}}, ErrInvalid, "fault 2: "},
+		{[]Fault{{Kind: RedisFlush, Target: "node-1"}}, ErrInvalid, `hits "redis"`},
+		{[]Fault{{Kind: CrashAll, Target: "node-1"}}, ErrInvalid, "takes no target"},
+		{[]Fault{{Kind: KeyDelete, Target: "session-8"}}, ErrInvalid, "session-1 to session-7"},
+		{[]Fault{{At: 2 * s, Kind: RedisFlush}, {At: s, Kind: RedisFlush}}, ErrInvalid, "in order of time"},
+		{[]Fault{{Kind: "meteor"}}, ErrUnknownKind, "known are crash"},
+		{[]Fault{{Kind: ClockStep}}, ErrUnavailable, "virtual engine"},
+		{[]Fault{{Kind: RedisFailover}}, ErrUnavailable, "later version"},
+	} {
+		err := Plan{Faults: c.faults}.Validate(Limits{Nodes: 3, Sessions: 7, Storm: 10 * s})
+		if !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%+v: got %v, want %v that says %q", c.faults, err, c.is, c.says)
+		}
+	}
+}
+
+func TestParseKinds(t *testing.T) {
+	got, err := ParseKinds(" crash, cut ,crash,")
+	if err != nil || !reflect.DeepEqual(got, []Kind{Crash, Cut}) {
+		t.Errorf("got %v, %v", got, err)
+	}
+	for list, is := range map[string]error{"": ErrInvalid, ",": ErrInvalid, "Crash": ErrUnknownKind, "suspend": ErrUnavailable} {
+		if _, err := ParseKinds(list); !errors.Is(err, is) {
+			t.Errorf("ParseKinds(%q): got %v, want %v", list, err, is)
+		}
+	}
+}
+
+// Every kind that plan.go names is in the table that says what it needs, and the other way round.
+func TestEveryKindIsDescribed(t *testing.T) {
+	if len(order) != len(kinds) {
+		t.Fatalf("%d kinds are listed, %d described", len(order), len(kinds))
+	}
+	for _, k := range order {
+		if !k.Known() {
+			t.Errorf("%s is listed, but not described", k)
+		}
+	}
+}
