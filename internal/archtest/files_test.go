@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -76,7 +77,8 @@ func TestTestsDoNotSleep(t *testing.T) {
 		ast.Inspect(s.ast, func(n ast.Node) bool {
 			if sel, ok := n.(*ast.SelectorExpr); ok && sel.Sel.Name == "Sleep" {
 				if x, ok := sel.X.(*ast.Ident); ok && x.Name == "time" {
-					t.Errorf("%s: time.Sleep: wait for the signal itself; in a synctest bubble, for a timer", s.fset.Position(n.Pos()))
+					t.Errorf("%s: time.Sleep: wait for the signal itself; in a synctest bubble, for a timer",
+						s.fset.Position(n.Pos()))
 				}
 			}
 			return true
@@ -109,11 +111,14 @@ func TestGoroutinesAreAccountedFor(t *testing.T) {
 	}
 }
 
-func (s source) imports(path string) bool {
+func (s source) imports(path string) bool { return slices.Contains(s.importPaths(), path) }
+
+func (s source) importPaths() []string {
+	var out []string
 	for _, imp := range s.ast.Imports {
-		if p, err := strconv.Unquote(imp.Path.Value); err == nil && p == path {
-			return true
+		if path, err := strconv.Unquote(imp.Path.Value); err == nil {
+			out = append(out, path)
 		}
 	}
-	return false
+	return out
 }
