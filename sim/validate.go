@@ -72,22 +72,22 @@ func (c Config) checkCounts() error {
 
 // checkTimings refuses durations that are out of bounds or contradict each other.
 func (c Config) checkTimings() error {
+	if c.TTL < TTLMin || c.TTL > TTLMax {
+		return wrong("timings.ttl", "%v is out of bounds: %v to %v (flag --ttl; --speed divides the default)",
+			c.TTL, TTLMin, TTLMax)
+	}
 	for _, d := range []struct {
 		key   string
 		value time.Duration
 	}{
-		{"timings.ttl", c.TTL}, {"timings.renew", c.Renew}, {"timings.heartbeat", c.Heartbeat},
-		{"timings.discovery", c.Discovery}, {"timings.poll", c.Poll}, {"timings.pollTimeout", c.PollTimeout},
-		{"timings.serve", c.Serve},
+		{"timings.renew", c.Renew}, {"timings.heartbeat", c.Heartbeat}, {"timings.discovery", c.Discovery},
+		{"timings.poll", c.Poll}, {"timings.pollTimeout", c.PollTimeout}, {"timings.serve", c.Serve},
 	} {
 		if d.value < time.Millisecond {
 			return wrong(d.key, "%v is too short: at least 1ms after the division by the speed (%v)", d.value, c.Speed)
 		}
 	}
 	switch {
-	case c.TTL < TTLMin || c.TTL > TTLMax:
-		return wrong("timings.ttl", "%v is out of bounds: %v to %v (flag --ttl; --speed divides the default)",
-			c.TTL, TTLMin, TTLMax)
 	case c.Renew >= c.TTL:
 		return wrong("timings.renew",
 			"%v must be shorter than the TTL, which is %v: a third of it is usual (flags --renew, --ttl)", c.Renew, c.TTL)
