@@ -52,8 +52,9 @@ type Placer struct {
 	order  []int32  // instances as quotas are handed out
 	pool   []int32  // sessions to be placed
 	room   []int32  // instances with room
+	start  []int32  // where an instance's sessions stand in ranks
 	target []int32  // the result
-	ranks  []ranked // sessions of one instance
+	ranks  []ranked // sessions of the instances above their quota
 }
 
 type ranked struct {
@@ -85,15 +86,7 @@ func (p *Placer) Place(s *Sessions, instances []uint64, owner []int32) []int32 {
 		}
 	}
 	p.quotas(instances, m)
-	free := len(p.pool)
-	for i := range instances {
-		if p.owned[i] > p.quota[i] {
-			p.shed(s, int32(i), instances[i], owner)
-		}
-	}
-	if len(p.pool) > free {
-		slices.Sort(p.pool)
-	}
+	p.shed(s, instances, owner)
 	p.fill(s, instances)
 	return p.target
 }
@@ -121,22 +114,70 @@ func (p *Placer) quotas(instances []uint64, m int) {
 	}
 }
 
-// shed puts what instance i owns above its quota into the pool: the sessions with the lowest rank there.
-func (p *Placer) shed(s *Sessions, i int32, hash uint64, owner []int32) {
-	p.ranks = p.ranks[:0]
-	for j, o := range owner {
-		if o == i {
-			p.ranks = append(p.ranks, ranked{rank(hash, s.hashes[j]), int32(j)})
+// shed puts what instances own above their quota into the pool: the sessions with the lowest rank there. One pass sorts the
+// sessions of those instances into buckets; a selection in each finds the lowest.
+func (p *Placer) shed(s *Sessions, instances []uint64, owner []int32) {
+	p.start = resize(p.start, len(instances))
+	total := int32(0)
+	for i := range instances {
+		p.start[i] = total
+		if p.owned[i] > p.quota[i] {
+			total += p.owned[i]
 		}
 	}
-	slices.SortFunc(p.ranks, func(a, b ranked) int {
-		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.s, b.s))
-	})
-	for _, x := range p.ranks[:p.owned[i]-p.quota[i]] {
-		p.pool = append(p.pool, x.s)
+	if total == 0 {
+		return
 	}
-	p.owned[i] = p.quota[i]
+	p.ranks = slices.Grow(p.ranks[:0], int(total))[:total]
+	for j, o := range owner {
+		if o >= 0 && p.owned[o] > p.quota[o] {
+			p.ranks[p.start[o]] = ranked{rank(instances[o], s.hashes[j]), int32(j)}
+			p.start[o]++
+		}
+	}
+	for i := range instances {
+		if excess := p.owned[i] - p.quota[i]; excess > 0 {
+			mine := p.ranks[p.start[i]-p.owned[i] : p.start[i]]
+			lowest(mine, int(excess))
+			for _, x := range mine[:excess] {
+				p.pool = append(p.pool, x.s)
+			}
+			p.owned[i] = p.quota[i]
+		}
+	}
+	slices.Sort(p.pool)
 }
+
+// lowest moves the k lowest of a to its front, in any order.
+func lowest(a []ranked, k int) {
+	for len(a) > 1 && k > 0 && k < len(a) {
+		pivot := a[len(a)/2]
+		i, j := 0, len(a)-1
+		for i <= j {
+			for a[i].less(pivot) {
+				i++
+			}
+			for pivot.less(a[j]) {
+				j--
+			}
+			if i <= j {
+				a[i], a[j] = a[j], a[i]
+				i++
+				j--
+			}
+		}
+		switch {
+		case k <= j:
+			a = a[:j+1]
+		case k > i:
+			a, k = a[i:], k-i
+		default:
+			return
+		}
+	}
+}
+
+func (r ranked) less(o ranked) bool { return r.rank < o.rank || r.rank == o.rank && r.s < o.s }
 
 // fill gives each session of the pool, by ID, to the instance with room that ranks it highest.
 func (p *Placer) fill(s *Sessions, instances []uint64) {

@@ -6,7 +6,7 @@ type node struct {
 	hash    uint64
 	exp     Time // when its heartbeat expires, as far as known
 	seen    Time // when it was last known to live: a look older than that does not bury it
-	asked   Time // when it was last asked for what is ours
+	look    uint64 // the last look that showed it
 	owned   int32
 	gen     uint32 // of its timer
 	alive   bool   // its heartbeat lives
@@ -111,7 +111,7 @@ func (c *Core) nodesAnswered(in *inflight, a *Answer) {
 			continue
 		}
 		if r.Outcome == OutGone {
-			if c.nodes[i].seen <= in.op.Sent {
+			if c.nodes[i].seen < in.op.Sent {
 				c.watch(i)
 				c.buried(i)
 				c.lookSoon(c.cfg.Discovery / 10)
@@ -168,11 +168,11 @@ func (c *Core) seeNodes(in *inflight, seen []Seen) (changed bool) {
 		if c.beats(i, c.expiry(in, s.PTTL)) {
 			changed = true
 		}
-		c.nodes[i].seen = c.now.Mono
+		c.nodes[i].look = c.fleet.look
 	}
 	for i := 1; i < len(c.nodes); i++ {
 		n := &c.nodes[i]
-		if n.alive && n.seen <= in.op.Sent {
+		if n.alive && n.look != c.fleet.look && n.seen < in.op.Sent {
 			c.buried(int32(i))
 			changed = true
 		}

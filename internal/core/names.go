@@ -1,0 +1,16 @@
+package core
+
+var causeNames = [...]string{
+	CauseNone: "", CauseExpired: "expired", CauseTaken: "taken", CauseGone: "gone", CauseSuperseded: "superseded",
+	CauseNoAnswer: "no answer", CauseFailed: "failed", CauseClock: "clock", CauseStuck: "stuck",
+	CauseRequested: "requested", CauseRebalance: "rebalance", CauseDrain: "drain", CauseHeld: "held",
+	CauseQuarantine: "quarantine", CauseWrongType: "wrong type", CauseUnwanted: "unwanted",
+}
+
+// String returns the cause as it stands in logs and histories.
+func (c Cause) String() string {
+	if int(c) < len(causeNames) {
+		return causeNames[c]
+	}
+	return "unknown"
+}

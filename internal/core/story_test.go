@@ -1,0 +1,237 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+)
+
+// TestStories runs the stories of testdata: what one instance is told, and what it does about it, step by step. Each file
+// is meant to be read. `go test ./internal/core -run Stories -rewrite` writes the outcomes anew; read the difference
+// before you keep it, for the outcome is the assertion.
+//
+// In a story, an op is answered by its number: "answer 3" followed by one word a result.
+func TestStories(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		s := &story{epoch: "r1"}
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			s.out.Reset()
+			s.run(t, d)
+			if s.out.Len() == 0 {
+				return "nothing\n"
+			}
+			return s.out.String()
+		})
+	})
+}
+
+type story struct {
+	core  *Core
+	now   Now
+	epoch string
+	quar  time.Duration
+	look  *Sessions
+	out   strings.Builder
+}
+
+func (s *story) run(t *testing.T, d *datadriven.TestData) {
+	arg := func(key, def string) string {
+		for _, a := range d.CmdArgs {
+			if a.Key == key && len(a.Vals) > 0 {
+				return a.Vals[0]
+			}
+		}
+		return def
+	}
+	has := func(key string) bool {
+		return slices.ContainsFunc(d.CmdArgs, func(a datadriven.CmdArg) bool { return a.Key == key })
+	}
+	dur := func(text string) int64 {
+		v, err := time.ParseDuration(text)
+		if err != nil {
+			t.Fatalf("%s: %v", d.Pos, err)
+		}
+		return int64(v)
+	}
+	num := func(text string) int64 {
+		v, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			t.Fatalf("%s: %v", d.Pos, err)
+		}
+		return v
+	}
+	first := func() string { return d.CmdArgs[0].Key }
+	if d.Cmd == "answer" || d.Cmd == "look" || d.Cmd == "fail" {
+		s.sleep(Time(time.Millisecond)) // nothing is answered at once
+	}
+	switch d.Cmd {
+	case "start":
+		s.core = New(Config{Instance: arg("instance", "a"), Place: has("place"), NoHeartbeat: !has("place")})
+		s.now = Now{Mono: 1, Wall: 1}
+		s.step(Event{Kind: EvStart})
+	case "redis": // what Redis says of itself in the answers from here on
+		s.epoch = arg("epoch", s.epoch)
+		s.quar = time.Duration(dur(arg("quarantine", "0s")))
+	case "wait":
+		end := s.now.Mono + Time(dur(first()))
+		for n := s.core.Next(); n != 0 && n <= end; n = s.core.Next() {
+			s.sleep(n - s.now.Mono)
+			s.step(Event{Kind: EvTick})
+		}
+		s.sleep(end - s.now.Mono)
+	case "sleep": // time passes and nothing runs: a freeze
+		s.sleep(Time(dur(first())))
+		s.step(Event{Kind: EvTick})
+	case "step-wall":
+		s.now.Wall += dur(first())
+		s.step(Event{Kind: EvTick})
+	case "want":
+		s.step(Event{Kind: EvWant, ID: first(), Wait: has("wait")})
+	case "drop":
+		s.step(Event{Kind: EvDrop, ID: first(), Cause: CauseRequested})
+	case "abandon":
+		s.step(Event{Kind: EvAbandon, ID: first()})
+	case "recovered":
+		s.step(Event{Kind: EvRecovered, ID: first()})
+	case "drain":
+		s.step(Event{Kind: EvDrain})
+	case "notice":
+		kinds := map[string]NoticeKind{"taken": NoticeTaken, "freed": NoticeFreed, "joined": NoticeJoined,
+			"left": NoticeLeft, "asked": NoticeAsked}
+		n := Notice{Kind: kinds[first()], From: arg("from", "b")}
+		if has("id") {
+			n.IDs = []string{arg("id", "")}
+			n.Peers = []string{arg("peer", "")}
+		}
+		s.step(Event{Kind: EvNotice, Notice: n})
+	case "fail":
+		a := Answer{Seq: uint64(num(first())), Failure: FailUnknown, Text: "connection reset"}
+		if has("refused") {
+			a.Failure = FailRefused
+		}
+		s.step(Event{Kind: EvAnswer, Answer: a})
+	case "answer":
+		a := Answer{Seq: uint64(num(first())), Epoch: s.epoch, Quarantine: int64(s.quar), Stale: has("stale")}
+		for _, line := range strings.Split(d.Input, "\n") {
+			if w := strings.Fields(line); len(w) > 0 {
+				a.Results = append(a.Results, s.result(t, d, w, num, dur))
+			}
+		}
+		s.step(Event{Kind: EvAnswer, Answer: a})
+	case "look":
+		s.step(Event{Kind: EvAnswer, Answer: Answer{Seq: uint64(num(first())), Epoch: s.epoch,
+			Quarantine: int64(s.quar), Look: s.lookOf(d.Input, dur)}})
+	default:
+		t.Fatalf("%s: unknown command %s", d.Pos, d.Cmd)
+	}
+}
+
+func (s *story) result(t *testing.T, d *datadriven.TestData, w []string, num func(string) int64,
+	dur func(string) int64) Result {
+	var r Result
+	for k, o := range outcomeNames {
+		if o == w[0] {
+			r.Outcome = Outcome(k)
+		}
+	}
+	if r.Outcome == OutUnknown {
+		t.Fatalf("%s: unknown outcome %s", d.Pos, w[0])
+	}
+	for _, f := range w[1:] {
+		key, val, _ := strings.Cut(f, "=")
+		switch key {
+		case "fence":
+			r.Fence = num(val)
+		case "owner":
+			r.Owner = val
+		case "pttl":
+			r.PTTL = dur(val)
+		}
+	}
+	return r
+}
+
+// lookOf reads "session <id> <owner or ->" and "node <id> <pttl>" lines.
+func (s *story) lookOf(input string, dur func(string) int64) *Look {
+	l := &Look{}
+	var ids []string
+	owners := map[string]string{}
+	for _, line := range strings.Split(input, "\n") {
+		w := strings.Fields(line)
+		switch {
+		case len(w) == 3 && w[0] == "session":
+			ids = append(ids, w[1])
+			owners[w[1]] = strings.TrimSuffix(w[2], "-")
+		case len(w) == 3 && w[0] == "node":
+			l.Nodes = append(l.Nodes, Seen{ID: w[1], PTTL: dur(w[2])})
+		}
+	}
+	l.Sessions = NewSessions(ids)
+	if s.look != nil && slices.Equal(s.look.IDs, l.Sessions.IDs) {
+		l.Sessions = s.look
+	}
+	s.look = l.Sessions
+	for _, id := range l.Sessions.IDs {
+		l.Owners = append(l.Owners, owners[id])
+	}
+	return l
+}
+
+func (s *story) sleep(d Time) {
+	s.now.Mono += d
+	s.now.Wall += int64(d)
+}
+
+var outcomeNames = []string{"unknown", "granted", "adopted", "held", "free", "quarantine", "renewed", "reasserted", "lost",
+	"released", "superseded", "closed", "wrongtype", "alive", "gone"}
+
+var opNames = []string{"", "acquire", "renew", "reassert", "release", "observe", "beat", "leave", "nodes", "look", "ask"}
+
+var tellNames = []string{"", "ACQUIRED", "RENEWED", "UNCERTAIN", "LOST", "RELEASED", "RELEASE-FAILED", "REFUSED", "YIELD",
+	"SUSPECT", "EPOCH", "CLOCK", "SILENT", "HEARD", "WITHDRAWN", "DRAINED"}
+
+func (s *story) step(ev Event) {
+	ev.Now = s.now
+	eff := s.core.Step(ev)
+	at := time.Duration(s.now.Mono - 1).Round(time.Millisecond)
+	for _, t := range eff.Tells {
+		fmt.Fprintf(&s.out, "%8s  %s", at, tellNames[t.Kind])
+		if t.ID != "" {
+			fmt.Fprintf(&s.out, " %s", t.ID)
+		}
+		if t.Fence != 0 {
+			fmt.Fprintf(&s.out, " fence=%d", t.Fence)
+		}
+		if t.Until != 0 {
+			fmt.Fprintf(&s.out, " until=%s", time.Duration(t.Until-1))
+		}
+		if t.Owner != "" {
+			fmt.Fprintf(&s.out, " owner=%s", t.Owner)
+		}
+		if t.Cause != CauseNone {
+			fmt.Fprintf(&s.out, " (%s)", t.Cause)
+		}
+		if t.Wait != 0 {
+			fmt.Fprintf(&s.out, " wait=%s", time.Duration(t.Wait).Round(time.Millisecond))
+		}
+		fmt.Fprintln(&s.out)
+	}
+	for _, op := range eff.Ops {
+		fmt.Fprintf(&s.out, "%8s  op %d: %s", at, op.Seq, opNames[op.Kind])
+		for _, it := range op.Items {
+			fmt.Fprintf(&s.out, " %s", it.ID)
+			if it.Fence != 0 {
+				fmt.Fprintf(&s.out, "/%d", it.Fence)
+			}
+			if it.Peer != "" {
+				fmt.Fprintf(&s.out, "→%s", it.Peer)
+			}
+		}
+		fmt.Fprintln(&s.out)
+	}
+}
