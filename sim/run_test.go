@@ -1,0 +1,184 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// fake is an engine that starts nothing: it records two events and returns.
+type fake struct {
+	openErr, runErr error
+	unsupported     fault.Kind
+	closed          int
+	storm           Storm
+}
+
+func (f *fake) Name() string { return "fake" }
+
+func (f *fake) Open(context.Context, string) (RedisInfo, error) {
+	return RedisInfo{Kind: "fake"}, f.openErr
+}
+
+func (f *fake) Supports(k fault.Kind) error {
+	if k == f.unsupported {
+		return errors.New("the fake cannot")
+	}
+	return nil
+}
+
+func (f *fake) Run(ctx context.Context, s Storm, rec *history.Recorder) (Outcome, error) {
+	f.storm = s
+	rec.Add(history.Event{T: 0, Kind: history.Phase, Reason: "start"})
+	rec.Add(history.Event{T: int64(s.Duration()), Kind: history.Phase, Reason: "end"})
+	s.Progress(Progress{Elapsed: s.Duration(), Total: s.Duration(), Phase: "calm"})
+	return Outcome{Interrupted: ctx.Err() != nil}, f.runErr
+}
+
+func (f *fake) Close() error { f.closed++; return nil }
+
+func resolved(t *testing.T, s Scenario) Config {
+	t.Helper()
+	c, err := s.Resolve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestStoreSavesEverything(t *testing.T) {
+	reports := filepath.Join(t.TempDir(), "made", "on demand")
+	c := resolved(t, Scenario{Seed: 42})
+	var started []Start
+	progress := 0
+	f := &fake{}
+	saved, err := Store(t.Context(), c, Options{
+		Engine: f, Reports: reports,
+		Started:  func(s Start) { started = append(started, s) },
+		Progress: func(Progress) { progress++ },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := filepath.Join(reports, "storm-42"); saved.Dir != want {
+		t.Errorf("saved in %s, want %s", saved.Dir, want)
+	}
+	for _, name := range []string{HistoryFile, ScenarioFile, PlanFile} {
+		if st, err := os.Stat(filepath.Join(saved.Dir, name)); err != nil || st.Size() == 0 {
+			t.Errorf("%s is missing or empty: %v", name, err)
+		}
+	}
+	if len(started) != 1 || len(started[0].Plan.Faults) == 0 || progress != 1 || f.closed != 1 {
+		t.Errorf("started %d times, progress %d, closed %d", len(started), progress, f.closed)
+	}
+	again, err := LoadRun(saved.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(again.Plan.Faults) != len(f.storm.Plan.Faults) || again.Duration() != f.storm.Duration() {
+		t.Errorf("the saved run is another one: %+v", again)
+	}
+}
+
+func TestStoreNeverSharesAFolder(t *testing.T) {
+	reports := t.TempDir()
+	c := resolved(t, Scenario{Seed: 7})
+	seen := map[string]bool{}
+	for range 3 {
+		saved, err := Store(t.Context(), c, Options{Engine: &fake{}, Reports: reports})
+		if err != nil || seen[saved.Dir] {
+			t.Fatalf("%s was used before, or %v", saved.Dir, err)
+		}
+		seen[saved.Dir] = true
+	}
+	if !seen[filepath.Join(reports, "storm-7-3")] {
+		t.Errorf("got %v, want the third to be storm-7-3", seen)
+	}
+}
+
+func TestStoreFails(t *testing.T) {
+	boom := errors.New("boom")
+	for name, c := range map[string]struct {
+		engine *fake
+		is     error
+		left   bool // the folder stays, with the nodes' logs
+	}{
+		"no Redis":           {&fake{openErr: boom}, ErrHarness, false},
+		"a fault it has not": {&fake{unsupported: fault.RedisWipe}, ErrInvalid, false},
+		"nodes do not start": {&fake{runErr: boom}, ErrHarness, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reports := t.TempDir()
+			cfg := resolved(t, Scenario{Seed: 1, Faults: []fault.Kind{fault.RedisWipe}})
+			_, err := Store(t.Context(), cfg, Options{Engine: c.engine, Reports: reports})
+			if !errors.Is(err, c.is) {
+				t.Errorf("got %v, want %v", err, c.is)
+			}
+			entries, rerr := os.ReadDir(reports)
+			if rerr != nil || (len(entries) > 0) != c.left {
+				t.Errorf("left behind: %v, %v", entries, rerr)
+			}
+			if c.engine.closed != 1 {
+				t.Errorf("closed %d times", c.engine.closed)
+			}
+		})
+	}
+}
+
+func TestStoreRefusesAFolderThatCannotBeWritten(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := &fake{}
+	_, err := Store(t.Context(), resolved(t, Scenario{}), Options{Engine: f, Reports: filepath.Join(file, "x")})
+	if !errors.Is(err, ErrHarness) || !strings.Contains(err.Error(), "--report") {
+		t.Errorf("got %v", err)
+	}
+	if f.storm.Nodes != 0 {
+		t.Error("the storm ran nevertheless")
+	}
+}
+
+func TestInterruptedRunIsSaved(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	saved, err := Store(ctx, resolved(t, Scenario{}), Options{Engine: &fake{}, Reports: t.TempDir()})
+	if err != nil || !saved.Outcome.Interrupted {
+		t.Fatalf("got %+v, %v", saved.Outcome, err)
+	}
+	var last time.Duration
+	for e, err := range history.Open(saved.Dir) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = time.Duration(e.T)
+	}
+	if last != saved.Config.Duration() {
+		t.Errorf("the history ends at %v", last)
+	}
+}
+
+func TestLoadRunRefuses(t *testing.T) {
+	reports := t.TempDir()
+	saved, err := Store(t.Context(), resolved(t, Scenario{}), Options{Engine: &fake{}, Reports: reports})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LoadRun(filepath.Join(reports, "none")); !errors.Is(err, ErrInvalid) {
+		t.Errorf("a missing folder: got %v", err)
+	}
+	if err := os.Truncate(filepath.Join(saved.Dir, PlanFile), 20); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LoadRun(saved.Dir); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), PlanFile) {
+		t.Errorf("a plan that is cut off: got %v", err)
+	}
+}
