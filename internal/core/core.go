@@ -8,15 +8,16 @@ type Core struct {
 	now    Now
 	eff    Effects
 
-	started   bool
-	draining  bool
-	drained   bool
-	withdrawn bool // left the registry because it cannot take what it is given
+	started  bool
+	draining bool
+	drained  bool
+	unable   int // acquisitions in a row that failed though Redis is heard
 
 	timers    timerHeap
 	nextRenew Time // the tick on which everything held is renewed and the heartbeat is set
 	nextLook  Time
 	nextProbe Time // while silent
+	rejoin    Time // withdrawn from the registry until then
 
 	leases    map[string]*lease // every lease this instance holds, wants or watches; never ranged over
 	held      []*lease          // those it holds, in any but a fixed order
@@ -122,7 +123,7 @@ func (c *Core) drain() {
 	}
 	c.draining = true
 	c.nextLook = 0
-	if !c.cfg.NoHeartbeat && !c.withdrawn {
+	if !c.cfg.NoHeartbeat {
 		c.queue.leave = true
 	}
 	// Whoever is still to stop is not an heir; computed once, so that the heirs together are balanced.
@@ -139,7 +140,7 @@ func (c *Core) drain() {
 func (c *Core) drainedYet() {
 	if c.draining && !c.drained && len(c.held) == 0 && c.releasing == 0 {
 		c.drained = true
-		c.nextRenew, c.nextProbe = 0, 0
+		c.nextRenew, c.nextProbe, c.rejoin = 0, 0, 0
 		c.tell(Tell{Kind: TellDrained})
 	}
 }
@@ -154,6 +155,13 @@ func (c *Core) runIntervals() {
 	if c.due(&c.nextLook) {
 		c.nextLook = c.now.Mono + Time(c.lookInterval())
 		c.queue.look = true
+	}
+	if c.due(&c.rejoin) {
+		c.rejoin, c.unable = 0, 0
+		c.nodes[0].alive = true
+		c.fleet.dirty = true
+		c.queue.beat = true
+		c.lookSoon(0)
 	}
 	if c.due(&c.nextProbe) {
 		c.nextProbe = 0
@@ -185,7 +193,7 @@ func (c *Core) flush() {
 		c.holdBack()
 	case c.epoch.value == "": // the first answer tells it; until then the queues wait
 	default:
-		if q.beat && !c.draining && !c.withdrawn {
+		if q.beat && !c.draining && c.rejoin == 0 {
 			c.send(OpBeat, nil, nil)
 		}
 		q.beat = false
@@ -367,6 +375,8 @@ func (c *Core) failed(in *inflight, a *Answer) {
 		}
 	}
 	switch in.op.Kind {
+	case OpAcquire:
+		c.couldNotTake()
 	case OpBeat:
 		c.queue.beat = true
 	case OpLook:

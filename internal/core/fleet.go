@@ -16,11 +16,12 @@ type fleet struct {
 	touched  []int32 // sessions that changed owner while a look was under way: it may be older than that
 	asks     []ask   // to be decided on what the next look shows
 
+	vacant []int32 // entries of Core.nodes that nobody uses
+
 	dirty  bool    // target is out of date
 	live   []int32 // live instances, ascending by ID: index into Core.nodes
 	place  []int32 // nodes → index into live, or nobody
 	target []int32 // aligned with sessions; index into live, or nobody where the owner keeps it
-	mine   int     // of the sessions, how many this instance owns
 	placer Placer
 	hashes []uint64
 	owners []int32
@@ -176,7 +177,7 @@ func (c *Core) lookAnswered(in *inflight, a *Answer) {
 		return
 	}
 	f.lookOp = 0
-	if a.Look == nil || c.draining {
+	if a.Look == nil || c.draining || c.rejoin != 0 {
 		return
 	}
 	f.look++
@@ -198,6 +199,7 @@ func (c *Core) lookAnswered(in *inflight, a *Answer) {
 		c.askForMine()
 		c.dropUnwanted()
 	}
+	c.prune()
 }
 
 // seeOwners takes over the sessions and owners that a look showed. It reports whether the set of sessions changed.

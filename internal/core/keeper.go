@@ -170,6 +170,7 @@ func (c *Core) wakeLease(l *lease, at Time) {
 }
 
 func (c *Core) acquireAnswered(in *inflight, a *Answer) {
+	c.unable = 0
 	for i, l := range in.leases {
 		if l.op != in.op.Seq {
 			continue

@@ -110,8 +110,8 @@ func (c *Core) retry(l *lease) {
 func (c *Core) askForMine() {
 	f := &c.fleet
 	c.placement()
-	if c.withdrawn || !c.nodes[0].alive {
-		return
+	if until, _ := c.barred(); until != 0 || !c.nodes[0].alive {
+		return // it could not take what it is given
 	}
 	me := f.place[0]
 	if me == nobody {
@@ -145,6 +145,10 @@ func (c *Core) answerAsks(look uint64) {
 	f := &c.fleet
 	if len(f.asks) == 0 {
 		return
+	}
+	if until, _ := c.barred(); until != 0 {
+		f.asks = f.asks[:0]
+		return // what is given up now nobody can take
 	}
 	c.placement()
 	me := f.place[0]

@@ -4,8 +4,8 @@ package core
 type node struct {
 	id      string
 	hash    uint64
-	exp     Time // when its heartbeat expires, as far as known
-	seen    Time // when it was last known to live: a look older than that does not bury it
+	exp     Time   // when its heartbeat expires, as far as known
+	seen    Time   // when it was last known to live: a look older than that does not bury it
 	look    uint64 // the last look that showed it
 	owned   int32
 	gen     uint32 // of its timer
@@ -20,8 +20,17 @@ func (c *Core) nodeIndex(id string) int32 {
 	if i, ok := c.index[id]; ok {
 		return i
 	}
-	i := int32(len(c.nodes))
-	c.nodes = append(c.nodes, node{id: id, hash: hashID(id), alive: id == c.self})
+	n := node{id: id, hash: hashID(id), alive: id == c.self}
+	var i int32
+	if k := len(c.fleet.vacant); k > 0 {
+		i = c.fleet.vacant[k-1]
+		c.fleet.vacant = c.fleet.vacant[:k-1]
+		n.gen = c.nodes[i].gen
+		c.nodes[i] = n
+	} else {
+		i = int32(len(c.nodes))
+		c.nodes = append(c.nodes, n)
+	}
 	c.index[id] = i
 	c.fleet.dirty = true
 	return i
@@ -47,7 +56,7 @@ func (c *Core) beats(i int32, exp Time) (changed bool) {
 		changed = true
 	}
 	n.seen = c.now.Mono
-	if exp > n.exp || n.gen == 0 {
+	if exp > n.exp {
 		n.exp = exp
 		n.checked = false
 		c.armNode(i, exp-Time(c.cfg.Lead))
@@ -95,9 +104,13 @@ func (c *Core) flushNodes() {
 		n := min(len(q), c.cfg.Batch)
 		items := make([]Item, 0, n)
 		for _, i := range q[:n] {
-			items = append(items, Item{ID: c.nodes[i].id})
+			if c.nodes[i].id != "" { // not forgotten since
+				items = append(items, Item{ID: c.nodes[i].id})
+			}
 		}
-		c.send(OpNodes, items, nil)
+		if len(items) > 0 {
+			c.send(OpNodes, items, nil)
+		}
 		q = q[n:]
 	}
 	c.queue.nodes = c.queue.nodes[:0]
@@ -178,6 +191,32 @@ func (c *Core) seeNodes(in *inflight, seen []Seen) (changed bool) {
 		}
 	}
 	return changed
+}
+
+// couldNotTake counts acquisitions that fail. An instance that can be heard and yet wins nothing it is given would keep
+// asking for its share and have it released for nothing: it leaves the registry for one TTL.
+func (c *Core) couldNotTake() {
+	if c.unable++; c.unable < 3 || c.cfg.NoHeartbeat || c.rejoin != 0 || c.draining {
+		return
+	}
+	c.rejoin = c.now.Mono + Time(c.cfg.TTL)
+	c.nodes[0].alive = false
+	c.fleet.dirty = true
+	c.queue.leave = true
+	c.tell(Tell{Kind: TellWithdrawn, Wait: c.cfg.TTL})
+}
+
+// prune forgets the dead that own nothing, so that a fleet whose instances come and go for years costs no memory.
+func (c *Core) prune() {
+	c.placement()
+	for i := 1; i < len(c.nodes); i++ {
+		n := &c.nodes[i]
+		if n.id != "" && !n.alive && n.owned == 0 {
+			delete(c.index, n.id)
+			*n = node{gen: n.gen + 1}
+			c.fleet.vacant = append(c.fleet.vacant, int32(i))
+		}
+	}
 }
 
 func (c *Core) beatAnswered(a *Answer) {

@@ -130,5 +130,6 @@ func (c *Core) Next() Time {
 	earlier(c.nextRenew)
 	earlier(c.nextLook)
 	earlier(c.nextProbe)
+	earlier(c.rejoin)
 	return next
 }
