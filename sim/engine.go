@@ -24,6 +24,10 @@ type Engine interface {
 	Close() error
 }
 
+// RedisChoice says which Redis the real engine uses. Kind is "" (redis-server or valkey-server from PATH, else embedded),
+// "server", "embedded", or "url" with URL.
+type RedisChoice struct{ Kind, URL string }
+
 // RedisInfo says which Redis a run used.
 type RedisInfo struct {
 	Kind    string // "server", "embedded", "url"

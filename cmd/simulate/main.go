@@ -1,0 +1,60 @@
+// Command simulate runs N nodes that share M polling sessions through Redis, breaks things on purpose, and says guarantee
+// by guarantee whether exactly one of them polled.
+//
+//	simulate --nodes 10 --sessions 100     # about a minute, a plan of faults drawn from a fresh seed
+//	simulate replay reports/storm-42       # the same storm again
+//	simulate check reports/storm-42        # the verdict of a saved run again
+//
+// Exit codes: 0 all criteria pass; 1 a guarantee failed; 2 a criterion stayed unknown; 3 the command line or the harness
+// was wrong and nothing was judged.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// Exit codes.
+const (
+	exitPass    = 0
+	exitFail    = 1
+	exitUnknown = 2
+	exitWrong   = 3
+)
+
+// verdictError carries the exit code of a verdict, which has been printed already.
+type verdictError int
+
+func (e verdictError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+func main() {
+	if code, ok := hiddenMode(os.Args); ok {
+		os.Exit(code)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once; the reaper cleans up behind it
+	os.Exit(execute(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// execute runs one command line and returns the exit code.
+func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	cmd := newRoot()
+	cmd.SetArgs(args)
+	cmd.SetOut(stdout)
+	cmd.SetErr(stderr)
+	err := cmd.ExecuteContext(ctx)
+	var verdict verdictError
+	switch {
+	case err == nil:
+		return exitPass
+	case errors.As(err, &verdict):
+		return int(verdict)
+	}
+	fmt.Fprintf(stderr, "simulate: %v\n", oneLine(err))
+	return exitWrong
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim"
+	"github.com/leasestorm/leasestorm/sim/fault"
+)
+
+// printStart says everything that was given or drawn, before the first node starts.
+func printStart(out io.Writer, s sim.Start) {
+	c := s.Config
+	fmt.Fprintf(out, "scenario %s  seed %d  speed %v  nodes %d  sessions %d\n", c.Name, c.Seed, c.Speed, c.Nodes, c.Sessions)
+	fmt.Fprintf(out, "storm %v  calm %v  TTL %v  renew %v  heartbeat %v  discovery %v\n",
+		c.Storm, c.Calm, ms(c.TTL), ms(c.Renew), ms(c.Heartbeat), ms(c.Discovery))
+	fmt.Fprintf(out, "poll %v  poll time-out %v  served in %v  long polls %v\n",
+		ms(c.Poll), ms(c.PollTimeout), ms(c.Serve), c.LongPolls)
+	redis := s.Redis.Kind
+	if s.Redis.Version != "" {
+		redis += " " + s.Redis.Version
+	}
+	fmt.Fprintf(out, "Redis: %s", redis)
+	if s.Redis.Note != "" {
+		fmt.Fprintf(out, " (%s)", s.Redis.Note)
+	}
+	node := "reference node"
+	if len(c.NodeCmd) > 0 {
+		node = strings.Join(c.NodeCmd, " ")
+	}
+	criteria := "those that the plan can exercise"
+	if len(c.Criteria) > 0 {
+		criteria = strings.Join(c.Criteria, ", ")
+	}
+	fmt.Fprintf(out, "\nnode: %s\ncriteria: %s\n", node, criteria)
+	printPlan(out, s.Plan)
+	fmt.Fprintf(out, "folder: %s\n\n", s.Dir)
+}
+
+func printPlan(out io.Writer, p fault.Plan) {
+	lone := 0
+	for _, f := range p.Faults {
+		if f.Lone {
+			lone++
+		}
+	}
+	fmt.Fprintf(out, "plan: %d faults, %d of them alone\n", len(p.Faults), lone)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, f := range p.Faults {
+		how := ""
+		if f.Lone {
+			how = "alone"
+		}
+		fmt.Fprintf(w, "  %v\t%s\t%s\t%s\t%s\n", f.At, f.Kind, f.Target, amount(f), how)
+	}
+	_ = w.Flush()
+}
+
+// amount says how long and how much.
+func amount(f fault.Fault) string {
+	var parts []string
+	add := func(name string, n int64, unit string) {
+		if n > 0 {
+			parts = append(parts, name+strconv.FormatInt(n, 10)+unit)
+		}
+	}
+	if f.For > 0 {
+		parts = append(parts, "for "+f.For.String())
+	}
+	if f.Kind == fault.SessionAdd {
+		add("", f.Ms, " sessions")
+	} else {
+		add("", f.Ms, "ms")
+	}
+	add("± ", f.Jitter, "ms")
+	add("", f.KBps, " kB/s")
+	return strings.Join(parts, " ")
+}
+
+// ms rounds a derived duration for the eye; the files hold it exactly.
+func ms(d time.Duration) time.Duration { return d.Round(time.Millisecond) }

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+
+	"github.com/leasestorm/leasestorm/sim"
+)
+
+// plainEvery is how often a line is written where there is no terminal and nothing changes.
+const plainEvery = 10 * time.Second
+
+// progress shows how a run goes on: a bar on a terminal, a line now and then elsewhere.
+type progress struct {
+	mu    sync.Mutex
+	out   io.Writer
+	bar   *progressbar.ProgressBar // nil: plain lines
+	last  time.Duration            // elapsed at the last plain line
+	phase string
+	fault string
+}
+
+func newProgress(out io.Writer, total time.Duration) *progress {
+	p := &progress{out: out, last: -plainEvery}
+	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		p.bar = progressbar.NewOptions64(total.Milliseconds(), progressbar.OptionSetWriter(out),
+			progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false),
+			progressbar.OptionSetWidth(24), progressbar.OptionUseANSICodes(true), progressbar.OptionThrottle(0))
+	}
+	return p
+}
+
+// show is told of each moment.
+func (p *progress) show(m sim.Progress) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.bar != nil {
+		p.bar.ChangeMax64(max(1, m.Total.Milliseconds()))
+		p.bar.Describe(sentence(m))
+		_ = p.bar.Set64(min(m.Elapsed, m.Total).Milliseconds()) // a terminal that is gone stops no run
+		return
+	}
+	changed := m.Phase != p.phase || (m.Fault != p.fault && m.Fault != "")
+	p.phase, p.fault = m.Phase, m.Fault
+	if !changed && m.Elapsed-p.last < plainEvery {
+		return
+	}
+	p.last = m.Elapsed
+	fmt.Fprintf(p.out, "%7s  %s\n", m.Elapsed.Round(100*time.Millisecond), sentence(m))
+}
+
+// done leaves the terminal on a fresh line.
+func (p *progress) done() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.bar != nil {
+		_ = p.bar.Clear()
+	}
+}
+
+func sentence(m sim.Progress) string {
+	s := fmt.Sprintf("%-5s  %d of %d nodes alive  %d polls  %d refused  %d violations", m.Phase, m.Alive, m.Nodes, m.Polls,
+		m.Rejected, m.Violations)
+	if m.Fault != "" {
+		s += "  striking: " + m.Fault
+	}
+	return s
+}

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/leasestorm/leasestorm/sim"
+	"github.com/leasestorm/leasestorm/sim/fault"
+)
+
+// flags are the command line of a run as given.
+type flags struct {
+	engine, system   string
+	nodes, sessions  int
+	duration         time.Duration
+	speed            float64
+	seed             uint64
+	ttl, renew, poll time.Duration
+	faults           string
+	scenario         string
+	criteria         string
+	redis            string
+	nodeCmd          string
+	report           string
+	json, quiet      bool
+}
+
+func newRoot() *cobra.Command {
+	var f flags
+	cmd := &cobra.Command{
+		Use:   "simulate",
+		Short: "Break a fleet that shares leases on Redis, and judge whether its promises held",
+		Long: `simulate starts N nodes that share M polling sessions through Redis, strikes them with a plan of faults drawn
+from a seed, lets everything heal, and judges guarantee by guarantee (G1 to G13) what happened.
+
+Every node is a process behind a proxy of its own; the polled target beside them records what really arrived. Redis is
+redis-server or valkey-server from PATH unless --redis says otherwise. Nothing else needs to be installed or running.
+
+Exit codes: 0 all criteria pass; 1 a guarantee failed; 2 a criterion stayed unknown; 3 the command line or the harness
+was wrong, nothing was judged.`,
+		Example: `  simulate --nodes 10 --sessions 100            about a minute: the real timings divided by ten
+  simulate --speed 1                            the real timings, TTL 30 s, five minutes
+  simulate --faults crash,blackhole --seed 42   only these faults, the same storm each time
+  simulate --node-cmd "python3 node.py" --criteria G1,G2,G3
+                                                anybody's node that speaks docs/node-protocol.md`,
+		Args:          noArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := f.config(cmd.Flags())
+			if err != nil {
+				return err
+			}
+			return f.run(cmd, c)
+		},
+	}
+	f.register(cmd.Flags())
+	cmd.SetFlagErrorFunc(flagError)
+	cmd.CompletionOptions.HiddenDefaultCmd = true
+	cmd.AddCommand(newCheck(), newScenarios(), newReplay())
+	return cmd
+}
+
+func (f *flags) register(fs *pflag.FlagSet) {
+	fs.SortFlags = false
+	fs.StringVar(&f.scenario, "scenario", "", "scenario `FILE` or built-in name (simulate scenarios); flags win over it")
+	fs.StringVar(&f.engine, "engine", "real", "real: processes, sockets, Redis")
+	fs.StringVar(&f.system, "system", "", "what the nodes share: polling")
+	fs.IntVar(&f.nodes, "nodes", 0, fmt.Sprintf("`N` processes at the start (default %d)", sim.NodesDefault))
+	fs.IntVar(&f.sessions, "sessions", 0, fmt.Sprintf("`M` polling sessions at the start (default %d)", sim.SessionsDefault))
+	fs.DurationVar(&f.duration, "duration", 0, "storm and calm together (default 1m, at speed 1 5m)")
+	fs.Float64Var(&f.speed, "speed", 0, "divides the default timings and those of a scenario file, not the flags' (default 10)")
+	fs.Uint64Var(&f.seed, "seed", 0, "everything random comes from it (default: drawn and printed)")
+	fs.DurationVar(&f.ttl, "ttl", 0, "life of a lease without renewal (default 30s / speed)")
+	fs.DurationVar(&f.renew, "renew", 0, "between renewals (default a third of the TTL)")
+	fs.DurationVar(&f.poll, "poll", 0, "between polls of one session (default 5s / speed)")
+	fs.StringVar(&f.faults, "faults", "", "draw only these faults, `A,B` (an unknown one lists them all)")
+	fs.StringVar(&f.criteria, "criteria", "", "guarantees that decide the exit code, `G1,G2` (default: those the plan can exercise)")
+	f.registerRun(fs)
+}
+
+// registerRun adds what a replay takes too.
+func (f *flags) registerRun(fs *pflag.FlagSet) {
+	fs.StringVar(&f.redis, "redis", "", "server, embedded or a `URL` (default: server if installed, else embedded)")
+	fs.StringVar(&f.nodeCmd, "node-cmd", "", "start this `COMMAND` as node, split at blanks (default: the reference node)")
+	fs.StringVar(&f.report, "report", "reports", "`DIR` for the run's folder")
+	fs.BoolVar(&f.json, "json", false, "write report.json and nothing else to standard output")
+	fs.BoolVar(&f.quiet, "quiet", false, "no parameters, no progress: the verdict only")
+}
+
+// config makes the run's configuration of scenario file and flags.
+func (f *flags) config(fs *pflag.FlagSet) (sim.Config, error) {
+	if err := f.check(fs); err != nil {
+		return sim.Config{}, err
+	}
+	var s sim.Scenario
+	var err error
+	if fs.Changed("scenario") {
+		if s, err = sim.Load(f.scenario); err != nil {
+			return sim.Config{}, err
+		}
+	}
+	set := func(name string, apply func()) {
+		if fs.Changed(name) {
+			apply()
+		}
+	}
+	set("system", func() { s.System = f.system })
+	set("nodes", func() { s.Nodes = f.nodes })
+	set("sessions", func() { s.Sessions = f.sessions })
+	set("speed", func() { s.Speed = f.speed })
+	set("seed", func() { s.Seed = f.seed })
+	set("duration", func() { s.Fixed.Duration = f.duration })
+	set("ttl", func() { s.Fixed.TTL = f.ttl })
+	set("renew", func() { s.Fixed.Renew = f.renew })
+	set("poll", func() { s.Fixed.Poll = f.poll })
+	set("node-cmd", func() { s.NodeCmd = strings.Fields(f.nodeCmd) })
+	if fs.Changed("faults") {
+		s.Plan = nil
+		if s.Faults, err = fault.ParseKinds(f.faults); err != nil {
+			return sim.Config{}, fmt.Errorf("--faults: %w", err)
+		}
+	}
+	if fs.Changed("criteria") {
+		if s.Criteria, err = sim.ParseCriteria(f.criteria); err != nil {
+			return sim.Config{}, err
+		}
+	}
+	return s.Resolve()
+}
+
+// check refuses what a Scenario would take for "not given", and engines that are not there.
+func (f *flags) check(fs *pflag.FlagSet) error {
+	for _, name := range []string{"nodes", "sessions", "speed", "duration", "ttl", "renew", "poll", "seed"} {
+		flag := fs.Lookup(name)
+		if flag == nil || !flag.Changed {
+			continue
+		}
+		if v := flag.Value.String(); v == "0" || v == "0s" || strings.HasPrefix(v, "-") {
+			return fmt.Errorf("--%s %s: must be more than zero; leave it out for the default", name, v)
+		}
+	}
+	switch f.engine {
+	case "real":
+	case "virtual":
+		return fmt.Errorf("--engine virtual: %w: this version has real", sim.ErrLater)
+	default:
+		return fmt.Errorf("--engine %q: unknown engine: known are real, virtual", f.engine)
+	}
+	return f.checkRun(fs)
+}
+
+func (f *flags) checkRun(fs *pflag.FlagSet) error {
+	if fs.Changed("node-cmd") && strings.TrimSpace(f.nodeCmd) == "" {
+		return errors.New("--node-cmd is empty: give a program, or leave it out for the reference node")
+	}
+	if f.report == "" {
+		return errors.New("--report is empty: give a folder, or leave it out for reports/")
+	}
+	_, err := redisChoice(f.redis)
+	return err
+}
+
+// flagError turns pflag's errors into one line that says what is allowed.
+func flagError(cmd *cobra.Command, err error) error {
+	var value *pflag.InvalidValueError
+	var unknown *pflag.NotExistError
+	switch {
+	case errors.As(err, &value):
+		return fmt.Errorf("--%s %q: give %s", value.GetFlag().Name, value.GetValue(), wanted(value.GetFlag()))
+	case errors.As(err, &unknown):
+		return fmt.Errorf("%w: %s --help lists the flags", err, cmd.CommandPath())
+	}
+	return err
+}
+
+// wanted says what a flag's value looks like.
+func wanted(f *pflag.Flag) string {
+	switch f.Value.Type() {
+	case "int", "uint64":
+		return "a whole number above zero, such as 10"
+	case "float64":
+		return "a number above zero, such as 10 or 0.5"
+	case "duration":
+		return "a duration with its unit, such as 30s or 500ms"
+	case "bool":
+		return "true or false"
+	}
+	return "a " + f.Value.Type()
+}
+
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return fmt.Errorf("unknown command or argument %q: commands are check, replay, scenarios; %s --help lists the flags",
+		args[0], cmd.CommandPath())
+}
+
+// oneLine keeps an error that joins several on one line.
+func oneLine(err error) string {
+	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+}
