@@ -356,6 +356,7 @@ func (c *Core) failed(in *inflight, a *Answer) {
 	if a.Failure == FailUnknown {
 		cause = CauseNoAnswer
 	}
+	began := !c.silence.on
 	c.fellSilent(in, a)
 	for _, l := range in.leases {
 		if l.op != in.op.Seq {
@@ -376,8 +377,13 @@ func (c *Core) failed(in *inflight, a *Answer) {
 	}
 	switch in.op.Kind {
 	case OpAcquire:
-		c.couldNotTake()
+		if began {
+			c.couldNotTake()
+		}
+	case OpRenew:
+		c.unable = 0 // it is not only acquisitions that fail
 	case OpBeat:
+		c.unable = 0
 		c.queue.beat = true
 	case OpLook:
 		if in.op.Seq == c.fleet.lookOp {

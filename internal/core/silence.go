@@ -7,6 +7,8 @@ type silence struct {
 	op     uint64 // the probe in flight
 	failed int    // probes without answer in a row
 	text   string // what the first failure said
+
+	refused int // silences in a row that began with a refused extension: Redis can be read and not written
 }
 
 // fellSilent takes note that an attempt has no result. From here on the only thing sent is a read, until one is answered:
@@ -23,6 +25,9 @@ func (c *Core) fellSilent(in *inflight, a *Answer) {
 		return
 	}
 	s.on, s.since, s.text = true, c.now.Mono, a.Text
+	if in.op.Kind.Extends() {
+		s.refused++
+	}
 	if s.failed == 0 {
 		c.queue.probe = true
 	}
@@ -60,18 +65,29 @@ func (c *Core) heard(in *inflight) {
 	if in.op.Seq == s.op {
 		s.op = 0
 	}
+	if in.op.Kind.Extends() {
+		s.refused = 0
+	}
 	if !s.on || !in.op.Kind.reads() || in.op.Sent < s.since {
 		return
 	}
 	was := s.text
-	*s = silence{op: s.op}
+	*s = silence{op: s.op, refused: s.refused}
 	c.nextProbe = 0
 	c.tell(Tell{Kind: TellHeard, Text: was})
+	if s.refused > 1 {
+		// Reads are answered and writes are not (READONLY, out of memory): not at the speed of the network.
+		pause := min(c.cfg.MaxProbe<<min(s.refused, 16), c.cfg.Renew/4)
+		c.nextRenew = min(c.nextRenew, c.now.Mono+Time(pause))
+		c.queue.look = false
+		c.lookSoon(pause)
+		return
+	}
+	c.lookSoon(0)
 	c.queue.beat = !c.cfg.NoHeartbeat
 	for _, l := range c.held {
 		if (l.uncertain || l.reassert) && l.op == 0 {
 			c.requestRenew(l)
 		}
 	}
-	c.lookSoon(0)
 }
