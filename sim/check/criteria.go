@@ -1,0 +1,175 @@
+package check
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+)
+
+// ErrCriterion is the condition of a criterion that is no guarantee.
+var ErrCriterion = errors.New("check: unknown guarantee")
+
+// ParseCriteria reads a list of guarantees separated by commas ("G1,g5"), as --criteria and scenario files give it. Each is
+// named once, in order of its number.
+func ParseCriteria(list string) ([]string, error) {
+	var ids []string
+	for id := range strings.SplitSeq(list, ",") {
+		if id = strings.ToUpper(strings.TrimSpace(id)); id == "" {
+			continue
+		}
+		if !slices.Contains(IDs(), id) {
+			return nil, fmt.Errorf("%w %q: known are %s", ErrCriterion, id, strings.Join(IDs(), ", "))
+		}
+		ids = append(ids, id)
+	}
+	if len(ids) == 0 {
+		return nil, fmt.Errorf("%w: none named; known are %s", ErrCriterion, strings.Join(IDs(), ", "))
+	}
+	return slices.DeleteFunc(IDs(), func(id string) bool { return !slices.Contains(ids, id) }), nil
+}
+
+// Exercisable returns the guarantees that a run of these parameters can put to the test: its criteria, unless others are
+// named. A kind of fault counts where the plan leaves its change free of others that could delay it.
+func Exercisable(p Params) []string {
+	var ids []string
+	for _, id := range IDs() {
+		if p.exercises(id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+func (p Params) exercises(id string) bool {
+	limit := p.TTL + failoverAllowance
+	several := p.Nodes > 1
+	switch id {
+	case "G1", "G2", "G3":
+		return p.has(fault.Crash, fault.CrashAll, fault.Terminate, fault.Leave, fault.Join, fault.Freeze, fault.CheckSend,
+			fault.Cut, fault.BlackHole, fault.RequestsLost, fault.RepliesLost) && (several || p.has(fault.Join, fault.Crash, fault.Terminate))
+	case "G4":
+		return p.lasts(p.Renew, fault.Cut, fault.BlackHole, fault.RequestsLost, fault.RepliesLost, fault.RedisOutage,
+			fault.RedisWipe, fault.RedisFreeze, fault.RedisReadOnly)
+	case "G5":
+		return several && p.alone(limit, fault.Crash)
+	case "G6":
+		return p.Sessions > 0
+	case "G7":
+		return p.quiet(max(p.TTL, time.Duration(p.settle())), fault.Join, fault.Leave)
+	case "G8":
+		return p.alone(limit+p.Poll, fault.Crash, fault.Join, fault.Leave, fault.Terminate, fault.SessionAdd) ||
+			p.alone(p.TTL, fault.BlackHole, fault.Cut)
+	case "G9":
+		return p.alone(p.Renew+p.Poll+failoverAllowance, fault.RedisOutage, fault.RedisRestart, fault.RedisWipe,
+			fault.RedisFlush, fault.RedisFreeze, fault.RedisReadOnly)
+	case "G10":
+		return p.Tap && p.Sessions > 0
+	case "G11":
+		return p.Nodes+p.count(fault.Join) >= int(guarantees[10].Limit) && p.has(fault.Join) && p.has(fault.Leave)
+	case "G12":
+		return !p.Foreign
+	case "G13":
+		return several && p.alone(failoverAllowance, fault.Terminate, fault.Leave)
+	}
+	return false
+}
+
+func (p Params) count(kinds ...fault.Kind) (n int) {
+	for _, f := range p.Plan.Faults {
+		if slices.Contains(kinds, f.Kind) {
+			n++
+		}
+	}
+	return n
+}
+
+func (p Params) has(kinds ...fault.Kind) bool { return p.count(kinds...) > 0 }
+
+// lasts reports whether a fault of one of the kinds lasts so long.
+func (p Params) lasts(d time.Duration, kinds ...fault.Kind) bool {
+	return slices.ContainsFunc(p.Plan.Faults, func(f fault.Fault) bool {
+		return slices.Contains(kinds, f.Kind) && f.For >= d
+	})
+}
+
+// alone reports whether the plan has a fault of one of the kinds whose aftermath no fault that could delay it overlaps.
+func (p Params) alone(limit time.Duration, kinds ...fault.Kind) bool {
+	return p.apart(0, limit, func(f fault.Fault) bool { _, ok := p.planned(f); return !ok }, kinds)
+}
+
+// quiet reports the same where nothing else may change at all, before and after.
+func (p Params) quiet(limit time.Duration, kinds ...fault.Kind) bool {
+	return p.apart(time.Duration(p.settle()), limit, func(fault.Fault) bool { return false }, kinds)
+}
+
+func (p Params) apart(before, after time.Duration, harmless func(fault.Fault) bool, kinds []fault.Kind) bool {
+next:
+	for i, f := range p.Plan.Faults {
+		if !slices.Contains(kinds, f.Kind) {
+			continue
+		}
+		from, to := f.At-before, f.At+f.For+after
+		if f.Kind == fault.Crash || f.Kind == fault.Terminate {
+			to = f.At + after // For is when it is started again
+		}
+		for j, other := range p.Plan.Faults {
+			if i == j || harmless(other) {
+				continue
+			}
+			r, _ := p.planned(other)
+			if time.Duration(r.from) <= to && time.Duration(max(r.to, r.from)) >= from {
+				continue next
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// planned is the reach of a fault if it strikes and is healed as planned.
+func (p Params) planned(f fault.Fault) (span, bool) {
+	w := world{Params: p}
+	s := &strike{Fault: f, start: int64(f.At), end: int64(f.At + f.For)}
+	r, ok := w.reach(s)
+	if !ok {
+		return span{int64(f.At), int64(f.At)}, false
+	}
+	return r, true
+}
+
+// Decide returns the verdict of a run: fail if a criterion or any of G1 to G4 failed, unknown if a criterion was not put
+// to the test or the run is incomplete, else pass. Without criteria (Params.Criteria, else Exercisable) it is unknown.
+func Decide(p Params, r Result) Outcome {
+	criteria := p.Criteria
+	if len(criteria) == 0 {
+		criteria = Exercisable(p)
+	}
+	out := Pass
+	if !r.Complete || len(criteria) == 0 {
+		out = Unknown
+	}
+	for i, v := range r.Verdicts {
+		switch asked := slices.Contains(criteria, v.ID); {
+		case v.Verdict == Fail && (asked || i < 4):
+			return Fail
+		case asked && v.Verdict != Pass:
+			out = Unknown
+		}
+	}
+	return out
+}
+
+// ExitCode is the simulator's exit code for a verdict: 0 pass, 1 fail, 2 unknown.
+func (o Outcome) ExitCode() int {
+	switch o {
+	case Pass:
+		return 0
+	case Fail:
+		return 1
+	}
+	return 2
+}

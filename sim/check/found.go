@@ -1,0 +1,216 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// hooks is what every checker starts from: hooks that do nothing, and the account of what it found.
+type hooks struct {
+	w         *world
+	v         Verdict
+	breaks    int
+	texts     []string // the first few breaks
+	notes     []string // said in any case
+	excuses   map[string]int
+	widened   int64 // ns: the most that a limit was widened for a stalled host
+	exhibit   *follower
+	untested  string // why it could not be judged, if that is not simply that nothing happened
+	exercised int
+	excused   int
+}
+
+func (h *hooks) attach(w *world, v Verdict) { h.w, h.v = w, v }
+func (h *hooks) event(*history.Event)       {}
+func (h *hooks) belief(*term, bool)         {}
+func (h *hooks) began(*term)                {}
+func (h *hooks) ended(*term, ending)        {}
+func (h *hooks) struck(*strike)             {}
+func (h *hooks) healed(*strike)             {}
+func (h *hooks) finish()                    {}
+
+// textsMax bounds how many breaks are told in full; the others are counted.
+const textsMax = 3
+
+// broke records a break of the guarantee, and for the first one the events around it: those of the session, if one is
+// named, and those that concern everybody.
+func (h *hooks) broke(s *session, format string, args ...any) {
+	h.breaks++
+	if len(h.texts) < textsMax {
+		h.texts = append(h.texts, fmt.Sprintf(format, args...))
+	}
+	if h.exhibit == nil {
+		h.exhibit = h.w.follow(s)
+	}
+}
+
+// excuse counts a change that the strike could delay.
+func (h *hooks) excuse(by *strike) {
+	h.excused++
+	if h.excuses == nil {
+		h.excuses = map[string]int{}
+	}
+	h.excuses[string(by.Kind)]++
+}
+
+func (h *hooks) note(format string, args ...any) {
+	h.notes = append(h.notes, fmt.Sprintf(format, args...))
+}
+
+// within holds a measured time against its limit, widened by what the host stalled in between.
+func (h *hooks) within(took, limit, from int64) bool {
+	if took <= limit {
+		return true
+	}
+	stall := h.w.stall(from, from+took)
+	if took <= limit+stall {
+		h.widened = max(h.widened, stall)
+		return true
+	}
+	return false
+}
+
+// verdict is the common end: a break fails, nothing judged is unknown.
+func (h *hooks) verdict() Verdict {
+	v := h.v
+	v.Exercised, v.Excused = h.exercised, h.excused
+	var say []string
+	switch {
+	case h.breaks > 0:
+		v.Verdict = Fail
+		say = append(say, h.texts...)
+		if more := h.breaks - len(h.texts); more > 0 {
+			say = append(say, fmt.Sprintf("and %d more", more))
+		}
+		v.Evidence = h.exhibit.evidence()
+	case h.untested != "":
+		v.Verdict = Unknown
+		say = append(say, h.untested)
+	case h.exercised == 0:
+		v.Verdict = Unknown
+		say = append(say, "nothing in this run put it to the test")
+	default:
+		v.Verdict = Pass
+	}
+	say = append(say, h.notes...)
+	if h.widened > 0 {
+		say = append(say, fmt.Sprintf("a limit was widened by %d ms in which the host stalled", ms(h.widened)))
+	}
+	if h.excused > 0 {
+		say = append(say, fmt.Sprintf("excused %d: overlapped by %s", h.excused, counts(h.excuses)))
+	}
+	v.Detail = strings.Join(say, "; ")
+	return v
+}
+
+// counts writes a tally in a fixed order.
+func counts(m map[string]int) string {
+	var parts []string
+	for _, k := range sortedKeys(m) {
+		parts = append(parts, fmt.Sprintf("%s × %d", k, m[k]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
+	keys := make([]K, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// sorted returns the sessions of which the instance has an open term, in a fixed order.
+func (i *instance) sorted() []string { return sortedKeys(i.held) }
+
+// who names an instance for a reader: the slot, if known, and the instance.
+func (i *instance) who() string {
+	if i == nil {
+		return "nobody"
+	}
+	if i.node == nil || i.node.name == "" || i.node.name == i.id {
+		return i.id
+	}
+	return i.node.name + " (" + i.id + ")"
+}
+
+// ringLen is how many events before a break are shown, of its session and of those that concern everybody; afterLen how
+// many after it.
+const (
+	ringLen  = 10
+	afterLen = 6
+)
+
+// ring keeps the last events that it was given.
+type ring struct {
+	events []history.Event
+	next   int
+}
+
+func newRing(n int) ring { return ring{events: make([]history.Event, 0, n)} }
+
+func (r *ring) add(e *history.Event) {
+	if len(r.events) < cap(r.events) {
+		r.events = append(r.events, *e)
+		return
+	}
+	r.events[r.next] = *e
+	r.next = (r.next + 1) % len(r.events)
+}
+
+func (r *ring) all() []history.Event {
+	return append(slices.Clone(r.events[r.next:]), r.events[:r.next]...)
+}
+
+// keep remembers the event for those who will want to see it.
+func (w *world) keep(e *history.Event) {
+	switch {
+	case e.Session != "" && e.Kind != history.FaultStart && e.Kind != history.FaultEnd:
+		w.session(e.Session).recent.add(e)
+	case e.Kind >= history.RedisFlushed && e.Kind <= history.RedisUp, e.Kind == history.Ready, e.Kind == history.Stopped:
+		w.recent.add(e)
+	default:
+		return
+	}
+	for i := 0; i < len(w.followers); i++ {
+		if f := w.followers[i]; f.wants(e) {
+			f.after = append(f.after, *e)
+			if len(f.after) == afterLen {
+				w.followers = slices.Delete(w.followers, i, i+1)
+				i--
+			}
+		}
+	}
+}
+
+// follower collects the events around a break.
+type follower struct {
+	session string
+	before  []history.Event
+	after   []history.Event
+}
+
+func (w *world) follow(s *session) *follower {
+	f := &follower{before: w.recent.all()}
+	if s != nil {
+		f.session = s.id
+		f.before = append(f.before, s.recent.all()...)
+		slices.SortStableFunc(f.before, func(a, b history.Event) int { return cmp.Compare(a.T, b.T) })
+	}
+	w.followers = append(w.followers, f)
+	return f
+}
+
+func (f *follower) wants(e *history.Event) bool { return e.Session == f.session || e.Session == "" }
+
+func (f *follower) evidence() []history.Event {
+	if f == nil {
+		return nil
+	}
+	return append(slices.Clone(f.before), f.after...)
+}

@@ -1,0 +1,135 @@
+package check
+
+import (
+	"fmt"
+
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// g1: no two instances' trust windows for one lease overlap.
+//
+// A window opens with acquired, is extended (or opened again) by renewed, and closes with renewFailed, lost, released, the
+// end of its process, or at its until. A frozen process still believes until then: that is the case worth catching.
+type g1 struct {
+	hooks
+	overlaps map[*session][]*overlap
+	second   *opinion
+	worst    int64
+	broken   map[string]bool // sessions, for comparison with the second opinion
+	deleted  int             // overlaps that a deleted key explains
+	deletedW int64
+}
+
+// overlap is a time in which two instances believe in one lease.
+type overlap struct {
+	first, second *term
+	from          int64
+	untils        [2]int64 // what each believed when it began
+}
+
+func (g *g1) attach(w *world, v Verdict) {
+	g.hooks.attach(w, v)
+	g.overlaps = map[*session][]*overlap{}
+	g.broken = map[string]bool{}
+	g.second = newOpinion(w)
+}
+
+func (g *g1) event(e *history.Event) { g.second.event(e) }
+
+func (g *g1) began(t *term) {
+	if last := t.session.last; last != nil && last.inst != t.inst {
+		g.exercised++
+	}
+}
+
+func (g *g1) belief(t *term, on bool) {
+	s := t.session
+	if on {
+		for _, u := range s.terms {
+			if u.believes && u.inst != t.inst {
+				g.overlaps[s] = append(g.overlaps[s], &overlap{u, t, t.from, [2]int64{u.until, t.until}})
+			}
+		}
+		return
+	}
+	var still []*overlap
+	for _, o := range g.overlaps[s] {
+		if o.first != t && o.second != t {
+			still = append(still, o)
+		} else if t.to > o.from {
+			g.overlap(o, t.to)
+		}
+	}
+	if still == nil {
+		delete(g.overlaps, s)
+		return
+	}
+	g.overlaps[s] = still
+}
+
+func (g *g1) overlap(o *overlap, to int64) {
+	s, length := o.first.session, to-o.from
+	if g.deletedBefore(s, o.from) && length <= int64(g.w.Renew+g.w.RenewTimeout) {
+		g.deleted++
+		g.deletedW = max(g.deletedW, length)
+		return
+	}
+	g.worst = max(g.worst, length)
+	g.broken[s.id] = true
+	g.broke(s, "%s and %s both trusted their lease of session %s for %d ms, from %s to %s: %s had it from %s (fence %d) and "+
+		"believed until %s, %s had it from %s (fence %d) and believed until %s",
+		o.first.inst.who(), o.second.inst.who(), s.id, ms(length), clock(o.from), clock(to),
+		o.first.inst.who(), clock(o.first.since), o.first.fence, until(o.untils[0]),
+		o.second.inst.who(), clock(o.second.since), o.second.fence, until(o.untils[1]))
+}
+
+// deletedBefore reports whether the plan deleted the session's key so shortly before from that its owner cannot know yet.
+func (g *g1) deletedBefore(s *session, from int64) bool {
+	for _, at := range s.deletes {
+		if at <= from && from <= at+int64(g.w.Renew+g.w.RenewTimeout) {
+			return true
+		}
+	}
+	return false
+}
+
+func (g *g1) finish() {
+	for _, id := range sortedKeys(g.w.sessions) {
+		for _, o := range g.overlaps[g.w.sessions[id]] {
+			if g.w.now > o.from {
+				g.overlap(o, g.w.now)
+			}
+		}
+	}
+	g.second.compare(g)
+}
+
+func (g *g1) verdict() Verdict {
+	v := g.hooks.verdict()
+	v.Value = ms(g.worst)
+	if v.Verdict == Pass {
+		v.Detail = join(fmt.Sprintf("%d changes of owner, no two windows open at once", g.exercised), v.Detail)
+	}
+	if g.deleted > 0 {
+		v.Detail = join(v.Detail, fmt.Sprintf("after a key was deleted by hand %d overlaps of at most %d ms (allowed: one "+
+			"renewal interval and its time-out)", g.deleted, ms(g.deletedW)))
+	}
+	return v
+}
+
+func until(t int64) string {
+	if t == 0 {
+		return "it says otherwise"
+	}
+	return clock(t)
+}
+
+func join(a, b string) string {
+	switch {
+	case a == "":
+		return b
+	case b == "":
+		return a
+	}
+	return a + "; " + b
+}

@@ -1,0 +1,177 @@
+package check
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// g4: a renewal that fails, or is not answered within its time-out, stops polling at once; no polling begins again before a
+// success; at the end of the trust window running polls are cancelled.
+type g4 struct {
+	hooks
+	leases    map[owning]*renewal
+	failures  int
+	silent    int // renewals without an answer in time
+	cancelled int // polls that ran when a window closed
+	frozen    int // polls of processes that had just been thawed
+	starts    bool
+	ends      bool
+}
+
+// owning is one instance's view of one session.
+type owning struct {
+	inst    *instance
+	session string
+}
+
+// renewal is the state of one instance's renewals and polls of one session.
+type renewal struct {
+	failed  bool
+	failAt  int64
+	reason  string
+	sent    int64 // a renewal waits for its answer; 0: none does
+	running int   // polls that run
+	begun   int64
+	closes  int64 // end of the window, as last said
+}
+
+func (g *g4) attach(w *world, v Verdict) {
+	g.hooks.attach(w, v)
+	g.leases = map[owning]*renewal{}
+}
+
+// thawGrace is what a process gets after a thaw before what was overdue must have been noticed.
+const thawGrace = int64(100 * time.Millisecond)
+
+func (g *g4) event(e *history.Event) {
+	switch {
+	case e.Kind < history.Acquired || e.Kind > history.PollEnd:
+		if e.Kind == history.Exited {
+			g.forget(e)
+		}
+		return
+	}
+	key := owning{g.w.instance(e.Instance), e.Session}
+	r := g.leases[key]
+	if r == nil {
+		r = &renewal{}
+		g.leases[key] = r
+	}
+	switch e.Kind {
+	case history.Acquired, history.Renewed:
+		running, begun := r.running, r.begun
+		*r = renewal{running: running, begun: begun, closes: max(r.closes, e.Until)}
+		g.watch(key, r)
+	case history.RenewStart:
+		g.starts = true
+		if r.sent == 0 {
+			r.sent = e.T
+		}
+	case history.RenewFailed:
+		g.failures++
+		g.exercised++
+		r.failed, r.failAt, r.reason, r.sent = true, e.T, e.Reason, 0
+	case history.Lost, history.Released:
+		r.failed, r.failAt, r.sent = true, e.T, 0
+		r.reason = e.Kind.String() + " " + e.Reason
+	case history.PollStart:
+		g.started(key, r, e)
+	case history.PollCancelled, history.PollEnd:
+		g.ends = true
+		r.running = max(0, r.running-1)
+		if e.Kind == history.PollCancelled {
+			r.running = 0
+		}
+	}
+}
+
+func (g *g4) forget(e *history.Event) {
+	for key := range g.leases {
+		if key.inst.gone && key.inst.node != nil && key.inst.node.name == e.Node {
+			delete(g.leases, key)
+		}
+	}
+}
+
+// started judges a poll that begins.
+func (g *g4) started(key owning, r *renewal, e *history.Event) {
+	r.running++
+	r.begun = e.T
+	slack := int64(stampAllowance)
+	late := func(since int64) bool {
+		if e.T <= since+slack {
+			return false
+		}
+		if key.inst.node.frozenWithin(e.T - thawGrace) {
+			g.frozen++
+			return false
+		}
+		return true
+	}
+	s := g.w.session(e.Session)
+	switch {
+	case r.failed:
+		if late(r.failAt) {
+			g.broke(s, "%s began a poll of session %s at %s although its renewal had failed at %s (%s) and none had succeeded since",
+				key.inst.who(), e.Session, clock(e.T), clock(r.failAt), r.reason)
+		}
+	case r.closes != 0 && late(r.closes):
+		g.broke(s, "%s began a poll of session %s at %s, after its trust window had closed at %s", key.inst.who(), e.Session,
+			clock(e.T), clock(r.closes))
+	case g.unanswered(r, e.T):
+		g.silent++
+		g.exercised++
+		due := r.sent + int64(g.w.RenewTimeout)
+		r.sent = 0
+		if late(due) {
+			g.broke(s, "%s began a poll of session %s at %s although a renewal was to be answered by %s and was not", key.inst.who(),
+				e.Session, clock(e.T), clock(due))
+		}
+	}
+}
+
+// unanswered reports whether a renewal is overdue. What time-out a foreign node gives its renewals is not known.
+func (g *g4) unanswered(r *renewal, now int64) bool {
+	return !g.w.Foreign && g.w.RenewTimeout > 0 && r.sent != 0 && now > r.sent+int64(g.w.RenewTimeout)+int64(stampAllowance)
+}
+
+// watch looks, when the window has closed, whether a poll still runs.
+func (g *g4) watch(key owning, r *renewal) {
+	closes := r.closes
+	if closes == 0 {
+		return
+	}
+	g.w.at(closes, func() {
+		if g.leases[key] != r || r.closes != closes || r.running == 0 || key.inst.gone {
+			return
+		}
+		begun := r.begun
+		if g.ends {
+			g.cancelled++
+			g.exercised++
+		}
+		g.w.at(closes+g.w.margin(), func() {
+			if !g.ends || g.leases[key] != r || r.closes != closes || r.running == 0 || r.begun != begun || key.inst.gone ||
+				key.inst.node.frozenWithin(closes) {
+				return
+			}
+			g.broke(g.w.session(key.session), "a poll of session %s that %s began at %s still ran at %s, although its trust window "+
+				"had closed at %s", key.session, key.inst.who(), clock(begun), clock(g.w.now), clock(closes))
+		})
+	})
+}
+
+func (g *g4) verdict() Verdict {
+	v := g.hooks.verdict()
+	v.Value = int64(g.breaks)
+	v.Detail = join(v.Detail, fmt.Sprintf("%d renewals failed, %d polls ran when a window closed", g.failures, g.cancelled))
+	if g.frozen > 0 {
+		v.Detail = join(v.Detail, fmt.Sprintf("%d polls of processes that had just been thawed", g.frozen))
+	}
+	if !g.starts || g.w.Foreign {
+		v.Detail = join(v.Detail, "renewals without an answer are not judged: the nodes do not tell of them")
+	}
+	return v
+}

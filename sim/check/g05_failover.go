@@ -1,0 +1,210 @@
+package check
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// g5: a crashed owner's sessions are owned again within TTL + 250 ms of the crash, or of the victim's last command that
+// Redis executed if that is later.
+type g5 struct {
+	hooks
+	orphans map[string]*orphan // by session
+	crashes int
+	took    times
+	limit   int64
+}
+
+// orphan is a session whose owner crashed.
+type orphan struct {
+	session *session
+	victim  *term
+	crash   *strike
+	at      int64  // of the crash
+	base    int64  // what the limit counts from
+	why     string // what base is, if it is not the crash
+	over    bool
+}
+
+func (g *g5) attach(w *world, v Verdict) {
+	v.Limit = (w.TTL + failoverAllowance).Milliseconds()
+	g.hooks.attach(w, v)
+	g.limit = int64(w.TTL + failoverAllowance)
+	g.orphans = map[string]*orphan{}
+	g.took = newTimes()
+}
+
+// ended sees the crash: the victim's open terms end with its process.
+func (g *g5) ended(t *term, how ending) {
+	if how != endExited || !t.inst.killed || t.passed || g.w.phase == "end" {
+		return
+	}
+	crash := t.inst.node.killer
+	if crash == nil {
+		return // it died of something else
+	}
+	s := t.session
+	if !s.unpaused() && s.added {
+		return
+	}
+	if old := g.orphans[s.id]; old != nil {
+		old.over = true
+	}
+	o := &orphan{session: s, victim: t, crash: crash, at: g.w.now, base: g.w.now}
+	g.orphans[s.id] = o
+	g.watch(o)
+}
+
+func (g *g5) struck(s *strike) {
+	if s.Kind == fault.Crash || s.Kind == fault.CrashAll {
+		g.crashes++
+	}
+}
+
+// watch finds the orphan that nobody takes in time.
+func (g *g5) watch(o *orphan) {
+	base := o.base
+	g.w.at(base+g.limit+g.w.stall(base, base+g.limit)+1, func() {
+		switch {
+		case o.over:
+		case o.base != base:
+			g.watch(o)
+		case !g.anybody():
+			g.rebase(o, g.w.now, "no instance was there to take it before")
+			g.watch(o)
+		case g.w.stall(base, g.w.now) > g.w.now-base-g.limit: // it stalled meanwhile
+			g.watch(o)
+		default:
+			g.close(o)
+			if by := g.delayed(o, g.w.now); by != nil {
+				g.excuse(by)
+				return
+			}
+			g.exercised++
+			g.took.add(g.w.now - base)
+			g.broke(o.session, "nobody acquired session %s within %d ms of %s: its owner %s crashed at %s (fence %d)", o.session.id,
+				ms(g.limit), o.since(), o.victim.inst.who(), clock(o.at), o.victim.fence)
+		}
+	})
+}
+
+func (o *orphan) since() string {
+	if o.why == "" {
+		return "the crash"
+	}
+	return fmt.Sprintf("%s (%s)", clock(o.base), o.why)
+}
+
+func (g *g5) rebase(o *orphan, at int64, why string) { o.base, o.why = max(o.base, at), why }
+
+func (g *g5) anybody() bool {
+	for _, n := range g.w.nodes {
+		if n.current != nil && n.current.ready && !n.current.gone {
+			return true
+		}
+	}
+	return false
+}
+
+func (g *g5) close(o *orphan) {
+	o.over = true
+	if g.orphans[o.session.id] == o {
+		delete(g.orphans, o.session.id)
+	}
+}
+
+func (g *g5) delayed(o *orphan, to int64) *strike { return g.w.delayed(o.at, to, o.crash) }
+
+func (g *g5) event(e *history.Event) {
+	o := g.orphans[e.Session]
+	if o == nil {
+		return
+	}
+	switch e.Kind {
+	case history.RedisExtended: // the victim's own bytes, held back by a partition, arrive after its death
+		if e.Instance == o.victim.inst.id {
+			g.rebase(o, e.T, "the victim's last command that Redis executed")
+		}
+	case history.RedisGranted:
+		i := g.w.instances[e.Instance]
+		switch {
+		case e.Instance == o.victim.inst.id:
+			g.rebase(o, e.T, "the victim's last command that Redis executed")
+		case i != nil && g.silenced(i):
+			g.rebase(o, e.T, "it went to "+i.who()+", which a fault had silenced")
+		}
+	case history.SessionRemoved, history.SessionPaused:
+		g.close(o)
+	}
+}
+
+// silenced reports whether a fault keeps the instance from hearing that it was granted something.
+func (g *g5) silenced(i *instance) bool {
+	if i.gone {
+		return true
+	}
+	for _, s := range g.w.open {
+		if s.open && s.silences() && s.node != nil && s.node == i.node {
+			return true
+		}
+	}
+	return false
+}
+
+func (g *g5) began(t *term) {
+	o := g.orphans[t.session.id]
+	if o == nil {
+		return
+	}
+	g.close(o)
+	if by := g.delayed(o, g.w.now); by != nil {
+		g.excuse(by)
+		return
+	}
+	took := g.w.now - o.base
+	g.exercised++
+	g.took.add(took)
+	if !g.within(took, g.limit, o.base) {
+		g.broke(o.session, "session %s was acquired by %s at %s, %d ms after %s: its owner %s crashed at %s", o.session.id,
+			t.inst.who(), clock(t.since), ms(took), o.since(), o.victim.inst.who(), clock(o.at))
+	}
+}
+
+func (g *g5) verdict() Verdict {
+	v := g.hooks.verdict()
+	v.Value = ms(g.took.max)
+	if g.exercised > 0 {
+		v.Detail = join(v.Detail, fmt.Sprintf("%d takeovers after %d crashes: %s", g.exercised, g.crashes, g.took))
+	}
+	return v
+}
+
+// times collects measured times for their percentiles.
+type times struct {
+	h   *hdrhistogram.Histogram
+	max int64
+}
+
+func newTimes() times {
+	return times{h: hdrhistogram.New(1, int64(time.Hour/time.Microsecond), 3)}
+}
+
+func (t *times) add(ns int64) {
+	t.max = max(t.max, ns)
+	us := min(max(1, ns/int64(time.Microsecond)), t.h.HighestTrackableValue())
+	if err := t.h.RecordValue(us); err != nil { // us is within the histogram's range
+		panic(err)
+	}
+}
+
+func (t times) String() string {
+	q := func(p float64) string {
+		return time.Duration(t.h.ValueAtQuantile(p) * int64(time.Microsecond)).Round(time.Millisecond / 10).String()
+	}
+	return fmt.Sprintf("p50 %s, p99 %s, max %s", q(50), q(99), time.Duration(t.max).Round(time.Millisecond/10))
+}

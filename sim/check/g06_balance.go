@@ -1,0 +1,77 @@
+package check
+
+import "fmt"
+
+// g6: 1.2 discovery intervals after the last change that Redis shows (two after a change of the sessions) every instance
+// owns within 1 of ideal, and nothing moves any more.
+type g6 struct {
+	hooks
+	worst int64 // leases off ideal, rounded up
+}
+
+func (g *g6) attach(w *world, v Verdict) {
+	g.hooks.attach(w, v)
+	w.rest.listener = append(w.rest.listener, g)
+}
+
+// rested looks at who owns what, at the moment by which it must be settled.
+func (g *g6) rested() {
+	live := g.w.rest.live()
+	if len(live) == 0 || g.w.existing == 0 {
+		return
+	}
+	for _, s := range g.w.sessions {
+		if !s.unpaused() {
+			continue
+		}
+		for _, t := range s.terms {
+			if n, ok := live[t.inst]; ok && t.believes {
+				live[t.inst] = n + 1
+				break
+			}
+		}
+	}
+	g.exercised++
+	n, m := int64(len(live)), int64(g.w.existing)
+	var least, most *instance
+	for _, id := range sortedKeys(g.w.instances) {
+		i := g.w.instances[id]
+		owned, ok := live[i]
+		if !ok {
+			continue
+		}
+		off := owned*n - m
+		if off < 0 {
+			off = -off
+		}
+		g.worst = max(g.worst, (off+n-1)/n)
+		if least == nil || owned < live[least] {
+			least = i
+		}
+		if most == nil || owned > live[most] {
+			most = i
+		}
+	}
+	if live[most]*n-m > n || m-live[least]*n > n {
+		g.broke(nil, "at %s, %s after the last change, %d instances share %d sessions, %d.%02d each, but %s owns %d and %s owns %d",
+			clock(g.w.now), clock(g.w.now-g.w.rest.since), n, m, m/n, m%n*100/n, most.who(), live[most], least.who(), live[least])
+	}
+}
+
+// stirred is told of the first lease that moves after everything was settled.
+func (g *g6) stirred() {
+	g.broke(nil, "a lease moved at %s although nothing had changed since %s and all was to be settled by %s", clock(g.w.now),
+		clock(g.w.rest.since), clock(g.w.rest.due))
+}
+
+func (g *g6) disturbed(by *strike) { g.excuse(by) }
+
+func (g *g6) verdict() Verdict {
+	v := g.hooks.verdict()
+	v.Value = g.worst
+	if g.exercised > 0 {
+		v.Detail = join(v.Detail, fmt.Sprintf("looked at the fleet %d times when it had to be at rest: at most %d off ideal",
+			g.exercised, g.worst))
+	}
+	return v
+}

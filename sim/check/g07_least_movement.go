@@ -1,0 +1,178 @@
+package check
+
+import (
+	"fmt"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// g7: a join moves only what the newcomer needs, a leave only what the leaver held. Judged for one join or leave of a fleet
+// at rest, with no other change for a TTL.
+type g7 struct {
+	hooks
+	now   *movement // the change that is being watched
+	joins int
+	gone  int
+	moves int
+	extra int
+}
+
+// movement is one join or leave and what it has moved so far.
+type movement struct {
+	joiner, leaver *instance
+	strike         *strike
+	at             int64
+	need           int             // what the newcomer is short of
+	held           map[string]bool // what the leaver held and nobody has taken yet
+	taken          int
+	extra          int
+	first          string // the first needless move
+	session        *session
+}
+
+func (g *g7) attach(w *world, v Verdict) {
+	g.hooks.attach(w, v)
+	w.rest.listener = append(w.rest.listener, g)
+}
+
+func (g *g7) rested()           {}
+func (g *g7) stirred()          {}
+func (g *g7) disturbed(*strike) {}
+
+// struck begins or ends a watch: a clean stop or a join from rest begins one, every other fault ends the one that runs.
+func (g *g7) struck(s *strike) {
+	switch s.Kind {
+	case fault.PollSlow, fault.PollHang, fault.ScriptFlush:
+		return
+	}
+	calm := g.w.rest.wasAtRest
+	if g.now != nil {
+		g.excuse(s)
+		g.now = nil
+	}
+	if !calm || s.node == nil {
+		return
+	}
+	switch s.Kind {
+	case fault.Join:
+		g.watch(&movement{strike: s})
+	case fault.Leave, fault.Terminate:
+		leaver := s.node.current
+		if leaver == nil {
+			return
+		}
+		m := &movement{strike: s, leaver: leaver, held: map[string]bool{}}
+		for _, id := range leaver.sorted() {
+			m.held[id] = true
+		}
+		g.watch(m)
+	}
+}
+
+// event ends the watch when something else changes: another process, or the one that left comes back.
+func (g *g7) event(e *history.Event) {
+	m := g.now
+	if m == nil {
+		return
+	}
+	switch e.Kind {
+	case history.Phase:
+		if e.Reason == "end" {
+			g.now = nil
+		}
+	case history.Spawned:
+		if m.leaver != nil || e.Node != m.strike.node.name {
+			g.now = nil
+		}
+	case history.Exited:
+		if m.leaver == nil || e.Node != m.strike.node.name {
+			g.now = nil
+		}
+	}
+}
+
+func (g *g7) watch(m *movement) {
+	m.at = g.w.now
+	g.now = m
+	g.w.at(m.at+max(int64(g.w.TTL), g.w.settle()), func() {
+		if g.now == m {
+			g.now = nil
+			g.judge(m)
+		}
+	})
+}
+
+func (g *g7) judge(m *movement) {
+	if m.leaver == nil && m.joiner == nil {
+		return // the newcomer has not come
+	}
+	g.exercised++
+	if m.joiner != nil {
+		g.joins++
+		if over := m.taken - m.need; over > 0 {
+			m.extra += over
+			if m.first == "" {
+				m.first = fmt.Sprintf("it took %d leases and needs %d", m.taken, m.need)
+			}
+		}
+	} else {
+		g.gone++
+	}
+	g.moves += m.taken
+	if m.extra == 0 {
+		return
+	}
+	g.extra += m.extra
+	who, what := m.joiner, "join"
+	if m.leaver != nil {
+		who, what = m.leaver, "leave"
+	}
+	g.broke(m.session, "the %s of %s at %s moved %d leases more than it had to; the first: %s", what, who.who(), clock(m.at), m.extra,
+		m.first)
+}
+
+func (g *g7) began(t *term) {
+	m := g.now
+	last := t.session.last
+	if m == nil || last == nil {
+		return
+	}
+	if m.joiner == nil && m.leaver == nil && t.inst.node == m.strike.node {
+		g.joined(m, t.inst)
+	}
+	switch {
+	case m.joiner != nil && t.inst == m.joiner:
+		m.taken++
+		return
+	case m.held[t.session.id]:
+		delete(m.held, t.session.id)
+		m.taken++
+		return
+	case last.inst == t.inst && !last.over:
+		return // a new term of the same owner moves nothing
+	}
+	m.extra++
+	if m.first == "" {
+		m.session = t.session
+		m.first = fmt.Sprintf("session %s went from %s to %s at %s", t.session.id, last.inst.who(), t.inst.who(), clock(t.since))
+	}
+}
+
+// joined notes the newcomer, and what it needs: the whole part of an equal share.
+func (g *g7) joined(m *movement, i *instance) {
+	m.joiner = i
+	if n := len(g.w.rest.live()); n > 0 {
+		m.need = g.w.existing / n
+	}
+}
+
+func (g *g7) verdict() Verdict {
+	v := g.hooks.verdict()
+	v.Value = int64(g.extra)
+	if g.exercised > 0 {
+		v.Detail = join(v.Detail, fmt.Sprintf("%d joins and %d leaves from rest moved %d leases, %d more than they had to", g.joins,
+			g.gone, g.moves, g.extra))
+	}
+	return v
+}

@@ -1,0 +1,210 @@
+package check
+
+import (
+	"fmt"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// g8: no session is unpolled for longer than one TTL + one poll interval + 250 ms around any join, leave, crash or partition
+// of its owner; a session that appears is polled within one discovery interval + 1 s; around a graceful handover, not
+// longer than one poll interval + 100 ms.
+//
+// Polls are those that the target accepted. What Redis' own faults cost is G9's.
+type g8 struct {
+	hooks
+	targets                   map[string]*polled
+	gapLimit, handLimit, news int64
+	gap, hand, appear         int64 // the worst of each
+	gaps, hands, appears      int   // judged
+	storm                     int64 // when the storm began
+	worstClass                int
+}
+
+// polled is what is known of one session's polls.
+type polled struct {
+	serving int    // polls that the target is answering
+	last    int64  // end of the last one, or when the session appeared
+	inst    string // who polled last
+	fresh   bool   // it appeared and was not polled yet
+	initial bool   // it was there before the storm
+	handed  bool   // its owner released it since then, of its own will
+	handedA string // that owner
+}
+
+func (g *g8) attach(w *world, v Verdict) {
+	g.gapLimit = int64(w.TTL + w.Poll + failoverAllowance)
+	g.handLimit = int64(w.Poll + handoverAllowance)
+	g.news = int64(w.Discovery + appearAllowance)
+	v.Limit = ms(g.gapLimit)
+	g.hooks.attach(w, v)
+	g.targets = map[string]*polled{}
+}
+
+func (g *g8) target(id string) *polled {
+	p := g.targets[id]
+	if p == nil {
+		p = &polled{last: g.w.now, initial: true}
+		g.targets[id] = p
+	}
+	return p
+}
+
+func (g *g8) event(e *history.Event) {
+	if g.w.phase == "end" {
+		if e.Kind == history.Phase {
+			g.remaining()
+		}
+		return
+	}
+	switch e.Kind {
+	case history.Phase:
+		if e.Reason == "storm" {
+			g.storm = e.T
+		}
+	case history.SessionAdded, history.SessionResumed:
+		*g.target(e.Session) = polled{last: e.T, fresh: true, initial: g.w.phase == "" || g.w.phase == "start"}
+	case history.Served, history.Aborted:
+		p := g.target(e.Session)
+		p.serving = max(0, p.serving-1)
+		p.last = e.T
+	case history.Released:
+		g.released(e)
+	case history.Arrived:
+		p := g.target(e.Session)
+		if p.serving == 0 && g.w.session(e.Session).unpaused() {
+			g.polled(p, e)
+		}
+		p.serving++
+		p.inst, p.last = e.Instance, e.T
+		p.fresh, p.initial, p.handed = false, false, false
+	}
+}
+
+// released notes a graceful handover: by an owner that neither stops nor suffers from a fault.
+func (g *g8) released(e *history.Event) {
+	i := g.w.instance(e.Instance)
+	if i.node != nil && (i.node.asked != nil || i.gone) {
+		return
+	}
+	p := g.target(e.Session)
+	p.handed, p.handedA = true, e.Instance
+}
+
+// polled judges the time for which the session had not been polled.
+func (g *g8) polled(p *polled, e *history.Event) {
+	from := max(p.last, g.storm)
+	if e.T <= from {
+		return
+	}
+	by := g.causes(e.Session, from, e.T)
+	gap := e.T - from
+	switch {
+	case p.fresh && p.initial:
+		return // a cold start
+	case p.fresh:
+		g.class(2, e, gap, g.news, from, by, len(by) > 0)
+	case p.handed && e.Instance != p.handedA && len(by) == 0:
+		g.class(1, e, gap, g.handLimit, from, nil, false)
+	case gap > g.handLimit || (p.inst != e.Instance && len(by) > 0):
+		g.class(0, e, gap, g.gapLimit, from, by, len(by) > 1 || g.ofRedis(by))
+	}
+}
+
+func (g *g8) ofRedis(by []*strike) bool {
+	for _, s := range by {
+		if s.ofRedis() {
+			return true
+		}
+	}
+	return false
+}
+
+// class judges a gap of one of the three kinds: 0 around a fault, 1 a handover, 2 a session that appeared.
+func (g *g8) class(kind int, e *history.Event, gap, limit, from int64, by []*strike, excused bool) {
+	if excused && gap > g.handLimit {
+		if !g.ofRedis(by) {
+			g.excuse(by[len(by)-1])
+		}
+		return
+	}
+	g.exercised++
+	worst := []*int64{&g.gap, &g.hand, &g.appear}[kind]
+	*[]*int{&g.gaps, &g.hands, &g.appears}[kind]++
+	*worst = max(*worst, gap)
+	if g.within(gap, limit, from) {
+		return
+	}
+	if g.breaks == 0 {
+		g.worstClass = kind
+	}
+	around := []string{g.around(by), "a graceful handover", "it had appeared"}[kind]
+	g.broke(g.w.session(e.Session), "session %s was not polled for %d ms, from %s to %s, when %s polled it (%s; limit %d ms)",
+		e.Session, ms(gap), clock(from), clock(e.T), g.w.instance(e.Instance).who(), around, ms(limit))
+}
+
+func (g *g8) around(by []*strike) string {
+	if len(by) == 0 {
+		return "no fault of the plan explains it"
+	}
+	return "around " + by[0].String()
+}
+
+// causes returns the faults that could keep the session from being polled between from and to.
+func (g *g8) causes(session string, from, to int64) (by []*strike) {
+	for _, s := range g.w.strikes {
+		switch s.Kind {
+		case fault.PollHang, fault.PollSlow, fault.KeyDelete:
+			end := s.end
+			if s.open || end == 0 {
+				end = to
+			}
+			if s.session == session && s.start <= to && end >= from {
+				by = append(by, s)
+			}
+			continue
+		}
+		if r, ok := g.w.reach(s); ok && r.from <= to && r.to >= from {
+			by = append(by, s)
+		}
+	}
+	return by
+}
+
+// remaining judges, at the end of the run, the sessions that are unpolled by then.
+func (g *g8) remaining() {
+	for _, id := range sortedKeys(g.targets) {
+		p, s := g.targets[id], g.w.session(id)
+		if p.serving > 0 || !s.unpaused() {
+			continue
+		}
+		from := max(p.last, g.storm)
+		gap, by := g.w.now-from, g.causes(id, from, g.w.now)
+		if len(by) > 1 || g.ofRedis(by) || g.within(gap, g.gapLimit, from) {
+			continue
+		}
+		g.gap = max(g.gap, gap)
+		g.exercised++
+		g.broke(s, "session %s was not polled any more: %d ms from %s to the end of the run (%s; limit %d ms)", id, ms(gap),
+			clock(from), g.around(by), ms(g.gapLimit))
+	}
+}
+
+func (g *g8) verdict() Verdict {
+	v := g.hooks.verdict()
+	v.Value = ms(g.gap)
+	switch {
+	case v.Verdict != Fail || g.worstClass == 0:
+	case g.worstClass == 1:
+		v.Value, v.Limit = ms(g.hand), ms(g.handLimit)
+	default:
+		v.Value, v.Limit = ms(g.appear), ms(g.news)
+	}
+	if g.exercised > 0 {
+		v.Detail = join(v.Detail, fmt.Sprintf("%d gaps around faults (max %d of %d ms), %d graceful handovers (max %d of %d ms), %d "+
+			"sessions appeared (max %d of %d ms)", g.gaps, ms(g.gap), ms(g.gapLimit), g.hands, ms(g.hand), ms(g.handLimit),
+			g.appears, ms(g.appear), ms(g.news)))
+	}
+	return v
+}

@@ -1,0 +1,246 @@
+package check
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// g10: acquire is atomic; only the owner of the current term renews or releases. What Redis granted, extended and deleted
+// is matched to what the owners say they did.
+type g10 struct {
+	hooks
+	keys map[string]*key
+	tap  bool // what Redis holds is being watched
+}
+
+// key is a lease as Redis holds it.
+type key struct {
+	session *session
+	known   bool
+	holder  string
+	since   int64
+	until   int64
+	said    map[string]*said // by instance
+}
+
+// said is what an instance last said about a lease.
+type said struct {
+	at       int64
+	gaveUp   bool  // released or lost, and not acquired since
+	asked    int64 // when its last renewal was sent
+	granted  int64 // when Redis last granted it the lease
+	everGave bool
+}
+
+// wordAllowance is how far a node's word and what Redis shows of it may lie apart.
+const wordAllowance = int64(250 * time.Millisecond)
+
+// expirySlack is how much earlier than shown a key may go by itself: rounding, and the clocks' offset.
+const expirySlack = int64(20 * time.Millisecond)
+
+func (g *g10) attach(w *world, v Verdict) {
+	g.hooks.attach(w, v)
+	g.keys = map[string]*key{}
+	g.tap = w.Tap
+	if !w.Tap {
+		g.untested = "what Redis granted was not recorded"
+	}
+}
+
+func (g *g10) key(session string) *key {
+	k := g.keys[session]
+	if k == nil {
+		k = &key{session: g.w.session(session), said: map[string]*said{}}
+		g.keys[session] = k
+	}
+	return k
+}
+
+func (k *key) by(inst string) *said {
+	s := k.said[inst]
+	if s == nil {
+		s = &said{}
+		k.said[inst] = s
+	}
+	return s
+}
+
+func (g *g10) event(e *history.Event) {
+	if !g.w.Tap {
+		return
+	}
+	switch e.Kind {
+	case history.RedisGranted:
+		g.granted(g.key(e.Session), e)
+	case history.RedisExtended:
+		g.extended(g.key(e.Session), e)
+	case history.RedisDeleted:
+		g.deleted(g.key(e.Session), e)
+	case history.RedisFlushed, history.TapDown:
+		g.tap = g.tap && e.Kind != history.TapDown
+		for _, k := range g.keys {
+			k.known = false
+		}
+	case history.TapUp:
+		g.tap = true
+	case history.Acquired, history.RenewStart, history.Renewed, history.Lost, history.Released:
+		g.word(g.key(e.Session), e)
+	}
+}
+
+func (g *g10) granted(k *key, e *history.Event) {
+	k.by(e.Instance).granted = e.T
+	if k.known && k.holder != "" {
+		g.exercised++
+		if k.holder != e.Instance && (k.until == 0 || k.until > e.T+expirySlack) {
+			g.broke(k.session, "at %s Redis gave the lease of session %s to %s although %s held it until %s: the acquisition did not "+
+				"look whether it was free", clock(e.T), k.session.id, g.who(e.Instance), g.who(k.holder), clock(k.until))
+		}
+	}
+	k.known, k.holder, k.since, k.until = true, e.Instance, e.T, e.Until
+}
+
+func (g *g10) who(inst string) string { return g.w.instance(inst).who() }
+
+// extended: the holder must have asked for it, lately or, if its bytes were held back, at some time without an answer.
+func (g *g10) extended(k *key, e *history.Event) {
+	if !k.known || k.holder == "" {
+		return
+	}
+	k.until = max(k.until, e.Until)
+	g.exercised++
+	holder, since := k.holder, k.since
+	asked := func() bool {
+		s := k.by(holder)
+		return s.at >= e.T-int64(g.w.TTL) || s.asked > 0
+	}
+	if asked() {
+		return
+	}
+	g.w.at(e.T+wordAllowance+g.w.stall(e.T-wordAllowance, e.T), func() {
+		if asked() || k.since != since || g.faulty(holder, e.T) {
+			return
+		}
+		g.broke(k.session, "at %s somebody extended the lease of session %s, which %s holds and had not asked for%s", clock(e.T),
+			k.session.id, g.who(holder), g.suspect(k, holder, e.T))
+	})
+}
+
+// deleted: before its end only the holder deletes its lease, and says so.
+func (g *g10) deleted(k *key, e *history.Event) {
+	holder, since, until := k.holder, k.since, k.until
+	known := k.known
+	k.known, k.holder, k.until, k.since = g.tap, "", 0, e.T
+	if !known || holder == "" {
+		return
+	}
+	g.exercised++
+	if until != 0 && e.T >= until-expirySlack || g.byPlan(k.session, e.T) {
+		return
+	}
+	gave := func() bool { s := k.by(holder); return s.gaveUp && s.at >= since-wordAllowance }
+	if gave() {
+		return
+	}
+	g.w.at(e.T+wordAllowance+int64(g.w.RenewTimeout)+g.w.stall(e.T-wordAllowance, e.T), func() {
+		if gave() || k.by(holder).everGave && k.by(holder).at >= e.T || g.faulty(holder, e.T) || g.byPlan(k.session, e.T) {
+			return
+		}
+		g.broke(k.session, "at %s the lease of session %s was deleted, %d ms before its end, while %s held it and had not released "+
+			"it%s", clock(e.T), k.session.id, ms(until-e.T), g.who(holder), g.suspect(k, holder, e.T))
+	})
+}
+
+// byPlan reports whether the harness itself deleted the key about then.
+func (g *g10) byPlan(s *session, at int64) bool {
+	for _, d := range s.deletes {
+		if d >= at-wordAllowance && d <= at+wordAllowance {
+			return true
+		}
+	}
+	return false
+}
+
+// faulty reports whether a fault keeps the instance from saying what it did.
+func (g *g10) faulty(inst string, at int64) bool {
+	i := g.w.instances[inst]
+	if i == nil || i.node == nil || i.gone && i.killed {
+		return true
+	}
+	for _, s := range g.w.strikes {
+		if r, ok := g.w.reach(s); ok && (s.node == i.node || s.ofRedis()) && r.from <= at+wordAllowance &&
+			r.to >= at-int64(g.w.TTL) {
+			return true
+		}
+	}
+	return false
+}
+
+// suspect names another instance that said something about the lease at that time.
+func (g *g10) suspect(k *key, but string, at int64) string {
+	for _, id := range sortedKeys(k.said) {
+		s := k.said[id]
+		if id != but && s.at >= at-int64(time.Second) && s.at <= at+int64(time.Second) {
+			return fmt.Sprintf("; %s released or renewed a lease of that session at %s, which it did not hold", g.who(id),
+				clock(s.at))
+		}
+	}
+	return ""
+}
+
+// word is what a node says; where Redis shows that it cannot be, somebody's check is missing.
+func (g *g10) word(k *key, e *history.Event) {
+	s := k.by(e.Instance)
+	sent := s.asked
+	s.at = e.T
+	switch e.Kind {
+	case history.RenewStart:
+		s.asked = e.T
+		return
+	case history.Lost, history.Released:
+		s.gaveUp, s.everGave = true, true
+		return
+	case history.Acquired:
+		s.gaveUp, s.asked = false, 0
+		g.claimed(k, e)
+		return
+	}
+	s.asked = 0
+	if sent == 0 {
+		sent = e.T - int64(g.w.RenewTimeout) - wordAllowance
+	}
+	if k.known && g.tap && k.holder != "" && k.holder != e.Instance && k.since < sent-expirySlack && k.until > e.T {
+		g.broke(k.session, "%s says that it renewed its lease of session %s at %s (fence %d), but Redis shows it with %s since %s",
+			g.who(e.Instance), k.session.id, clock(e.T), e.Fence, g.who(k.holder), clock(k.since))
+	}
+}
+
+// claimed: what a node says it acquired, Redis must have granted it.
+func (g *g10) claimed(k *key, e *history.Event) {
+	inst, at, fence := e.Instance, e.T, e.Fence
+	if !g.tap || !k.known || k.holder == inst {
+		return
+	}
+	g.w.at(at+wordAllowance+g.w.stall(at-wordAllowance, at), func() {
+		if !g.tap || !k.known || k.holder == inst || k.by(inst).granted >= at-int64(g.w.TTL) && k.by(inst).granted > 0 {
+			return
+		}
+		holder := "nobody"
+		if k.holder != "" {
+			holder = g.who(k.holder)
+		}
+		g.broke(k.session, "%s says that it acquired session %s at %s (fence %d), but Redis shows that lease with %s", g.who(inst),
+			k.session.id, clock(at), fence, holder)
+	})
+}
+
+func (g *g10) verdict() Verdict {
+	v := g.hooks.verdict()
+	v.Value = int64(g.breaks)
+	if v.Verdict == Pass {
+		v.Detail = join(fmt.Sprintf("%d changes of leases in Redis matched to their owners' words", g.exercised), v.Detail)
+	}
+	return v
+}

@@ -1,0 +1,100 @@
+package check
+
+import (
+	"fmt"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// g11: 10 instances and more, no configuration of counts; join and leave at run time. What it means that they work together
+// is judged by the other guarantees; here that so many took part, that one came and took work, and that one went.
+type g11 struct {
+	hooks
+	live, most int
+	waiting    map[*instance]*strike // newcomers that have no lease yet
+	joins      int
+	leaves     int
+}
+
+func (g *g11) attach(w *world, v Verdict) {
+	g.hooks.attach(w, v)
+	g.waiting = map[*instance]*strike{}
+}
+
+func (g *g11) event(e *history.Event) {
+	switch e.Kind {
+	case history.Ready, history.Exited, history.Stopped:
+	default:
+		return
+	}
+	live := 0
+	for _, n := range g.w.nodes {
+		if n.current != nil && n.current.ready && !n.current.gone {
+			live++
+		}
+	}
+	g.most = max(g.most, live)
+	if e.Kind == history.Ready && g.w.phase == "storm" {
+		g.joined(g.w.instance(e.Instance))
+	}
+}
+
+// joined waits for the newcomer's first lease.
+func (g *g11) joined(i *instance) {
+	var join *strike
+	for _, s := range g.w.strikes {
+		if s.Kind == fault.Join && s.node != nil && s.node == i.node {
+			join = s
+		}
+	}
+	if join == nil || g.w.existing < len(g.w.rest.live())+1 {
+		return // it was asked for otherwise, or there is no work for it
+	}
+	g.waiting[i] = join
+	limit := int64(g.w.TTL) + g.w.settle()
+	at := g.w.now
+	g.w.at(at+limit, func() {
+		if g.waiting[i] == nil || g.w.phase == "end" {
+			return
+		}
+		delete(g.waiting, i)
+		if by := g.w.delayed(at, g.w.now, join); by != nil || i.gone {
+			if by != nil {
+				g.excuse(by)
+			}
+			return
+		}
+		g.exercised++
+		g.broke(nil, "%s joined at %s and has acquired nothing by %s", i.who(), clock(at), clock(g.w.now))
+	})
+}
+
+func (g *g11) began(t *term) {
+	if g.waiting[t.inst] != nil {
+		delete(g.waiting, t.inst)
+		g.joins++
+		g.exercised++
+	}
+}
+
+func (g *g11) ended(t *term, how ending) {
+	n := t.inst.node
+	if n != nil && n.asked != nil && n.asked.Kind == fault.Leave && how == endReleased && len(t.inst.held) == 0 {
+		g.leaves++
+		g.exercised++
+	}
+}
+
+func (g *g11) verdict() Verdict {
+	switch {
+	case int64(g.most) < g.v.Limit:
+		g.untested = fmt.Sprintf("it takes %d instances, a join and a leave", g.v.Limit)
+	case g.joins == 0 || g.leaves == 0:
+		g.untested = "it takes a join and a leave"
+	}
+	v := g.hooks.verdict()
+	v.Value = int64(g.most)
+	v.Detail = join(v.Detail, fmt.Sprintf("%d instances at once, %d joined and took leases, %d left", g.most, g.joins, g.leaves))
+	return v
+}

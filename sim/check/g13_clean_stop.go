@@ -1,0 +1,134 @@
+package check
+
+import (
+	"fmt"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// g13: a stopped instance releases all it holds, and the others own it within 250 ms.
+type g13 struct {
+	hooks
+	heirless map[string]*legacy // released by an instance that stops, and owned by nobody since
+	stops    map[*strike]bool
+	took     times
+}
+
+// legacy is one lease that an instance released because it was stopped.
+type legacy struct {
+	session *session
+	from    *instance
+	stop    *strike
+	at      int64
+	over    bool
+}
+
+func (g *g13) attach(w *world, v Verdict) {
+	g.hooks.attach(w, v)
+	g.heirless = map[string]*legacy{}
+	g.stops = map[*strike]bool{}
+	g.took = newTimes()
+}
+
+func (g *g13) ended(t *term, how ending) {
+	n := t.inst.node
+	if n == nil || n.asked == nil || g.w.phase == "end" {
+		return
+	}
+	stop := n.asked
+	switch {
+	case how == endExited && !t.passed:
+		if by := g.w.delayed(stop.start, g.w.now, stop); by != nil {
+			g.excuse(by)
+			return
+		}
+		g.exercised++
+		g.broke(t.session, "%s was asked to stop at %s and ended at %s without releasing its lease of session %s (fence %d)",
+			t.inst.who(), clock(stop.start), clock(g.w.now), t.session.id, t.fence)
+	case how == endReleased && (t.session.unpaused() || !t.session.added) && g.others(n):
+		l := &legacy{session: t.session, from: t.inst, stop: stop, at: g.w.now}
+		g.heirless[t.session.id] = l
+		g.watch(l)
+	}
+}
+
+// others reports whether anybody is there to take what the node leaves.
+func (g *g13) others(leaver *node) bool {
+	for _, n := range g.w.nodes {
+		if n != leaver && n.current != nil && n.current.ready && !n.current.gone && n.asked == nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (g *g13) watch(l *legacy) {
+	limit := int64(failoverAllowance)
+	due := l.at + limit + g.w.stall(l.at, g.w.now+limit)
+	g.w.at(due, func() {
+		switch {
+		case l.over:
+		case g.w.phase == "end":
+			g.close(l)
+		case l.at+limit+g.w.stall(l.at, g.w.now) > due:
+			g.watch(l) // the host stalled meanwhile
+		case g.w.delayed(l.at, g.w.now, l.stop) != nil:
+			g.close(l)
+			g.excuse(g.w.delayed(l.at, g.w.now, l.stop))
+		default: // it breaks; how late it will be is seen when somebody takes it
+			g.exercised++
+			g.took.add(g.w.now - l.at)
+			g.close(l)
+			g.broke(l.session, "session %s was released by %s at %s, which was asked to stop at %s, and nobody had acquired it %d ms "+
+				"later", l.session.id, l.from.who(), clock(l.at), clock(l.stop.start), ms(g.w.now-l.at))
+		}
+	})
+}
+
+func (g *g13) close(l *legacy) {
+	l.over = true
+	if g.heirless[l.session.id] == l {
+		delete(g.heirless, l.session.id)
+	}
+}
+
+func (g *g13) event(e *history.Event) {
+	if l := g.heirless[e.Session]; l != nil && (e.Kind == history.SessionRemoved || e.Kind == history.SessionPaused) {
+		g.close(l)
+	}
+}
+
+func (g *g13) struck(s *strike) {
+	if (s.Kind == fault.Terminate || s.Kind == fault.Leave) && s.node != nil && s.node.current != nil {
+		g.stops[s] = true
+	}
+}
+
+func (g *g13) began(t *term) {
+	l := g.heirless[t.session.id]
+	if l == nil || t.inst == l.from {
+		return
+	}
+	g.close(l)
+	took := g.w.now - l.at
+	if by := g.w.delayed(l.at, g.w.now, l.stop); by != nil {
+		g.excuse(by)
+		return
+	}
+	g.exercised++
+	g.took.add(took)
+	if !g.within(took, int64(failoverAllowance), l.at) {
+		g.broke(l.session, "session %s was released by %s at %s and acquired by %s %d ms later", l.session.id, l.from.who(),
+			clock(l.at), t.inst.who(), ms(took))
+	}
+}
+
+func (g *g13) verdict() Verdict {
+	v := g.hooks.verdict()
+	v.Value = ms(g.took.max)
+	if g.exercised > 0 {
+		v.Detail = join(v.Detail, fmt.Sprintf("%d leases handed over in %d clean stops: %s", g.exercised, len(g.stops), g.took))
+	}
+	return v
+}

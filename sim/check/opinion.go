@@ -1,0 +1,189 @@
+package check
+
+import (
+	"fmt"
+	"hash/fnv"
+	"sort"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// opinion is the second opinion on G1 and G3: sampled leases are held against a model of a lease by a checker that is not
+// ours. It follows the nodes' words by itself, so that a mistake in the world's book-keeping shows as a disagreement.
+type opinion struct {
+	w      *world
+	every  uint32
+	leases map[string]*sampled
+}
+
+// Bounds of the sample: so that a long run costs the second opinion seconds, not minutes.
+const (
+	sampledLeases = 16
+	sampledOps    = 20_000
+	sampledTime   = 5 * time.Second // for one lease
+)
+
+// sampled is one lease of the sample: who believes, and what was done so far.
+type sampled struct {
+	holders map[string]*window
+	ops     []porcupine.Operation
+	full    bool
+}
+
+type window struct{ until int64 }
+
+// leaseOp is an operation on the model: a trust window opens or closes.
+type leaseOp struct {
+	opens bool
+	inst  string
+	fence int64 // of a new term; 0: the window of an old one opens again, or there are no fences
+}
+
+// leaseState is the model: a lease has one holder, and its fence only grows.
+type leaseState struct {
+	holder string
+	fence  int64
+}
+
+var leaseModel = porcupine.Model{
+	Init: func() any { return leaseState{} },
+	Step: func(state, input, _ any) (bool, any) {
+		s, op := state.(leaseState), input.(leaseOp)
+		if !op.opens {
+			if s.holder != op.inst {
+				return false, s
+			}
+			return true, leaseState{"", s.fence}
+		}
+		if s.holder != "" || (op.fence != 0 && op.fence <= s.fence) {
+			return false, s
+		}
+		return true, leaseState{op.inst, max(s.fence, op.fence)}
+	},
+}
+
+func newOpinion(w *world) *opinion {
+	return &opinion{w: w, every: uint32(max(1, w.Sessions/sampledLeases)), leases: map[string]*sampled{}}
+}
+
+func (o *opinion) lease(id string) *sampled {
+	if l := o.leases[id]; l != nil {
+		return l
+	}
+	h := fnv.New32a()
+	h.Write([]byte(id))
+	if h.Sum32()%o.every != 0 || len(o.leases) >= sampledLeases {
+		return nil
+	}
+	l := &sampled{holders: map[string]*window{}}
+	o.leases[id] = l
+	return l
+}
+
+func (o *opinion) event(e *history.Event) {
+	switch e.Kind {
+	case history.Acquired, history.Renewed, history.RenewFailed, history.Lost, history.Released:
+		if l := o.lease(e.Session); l != nil {
+			l.word(e)
+		}
+	case history.Exited:
+		for _, id := range sortedKeys(o.leases) {
+			l := o.leases[id]
+			for _, inst := range sortedKeys(l.holders) {
+				if i := o.w.instances[inst]; i != nil && i.node != nil && i.node.name == e.Node {
+					l.expire(e.T)
+					l.close(inst, e.T)
+				}
+			}
+		}
+	}
+}
+
+func (l *sampled) word(e *history.Event) {
+	l.expire(e.T)
+	held := l.holders[e.Instance]
+	switch e.Kind {
+	case history.Acquired:
+		l.close(e.Instance, e.T)
+		l.opened(e, e.Fence)
+	case history.Renewed:
+		if held == nil {
+			l.opened(e, 0)
+		} else {
+			held.until = max(held.until, e.Until)
+		}
+	default:
+		l.close(e.Instance, e.T)
+	}
+}
+
+func (l *sampled) opened(e *history.Event, fence int64) {
+	if e.Until != 0 && e.Until <= e.T {
+		return
+	}
+	if l.full = l.full || len(l.ops) >= sampledOps; l.full {
+		return
+	}
+	l.holders[e.Instance] = &window{until: e.Until}
+	l.op(leaseOp{opens: true, inst: e.Instance, fence: fence}, e.T)
+}
+
+// expire closes the windows whose time has come by now.
+func (l *sampled) expire(now int64) {
+	for _, inst := range sortedKeys(l.holders) {
+		if h := l.holders[inst]; h.until != 0 && h.until <= now {
+			l.close(inst, h.until)
+		}
+	}
+}
+
+func (l *sampled) close(inst string, at int64) {
+	if l.holders[inst] == nil {
+		return
+	}
+	delete(l.holders, inst)
+	l.op(leaseOp{inst: inst}, at)
+}
+
+func (l *sampled) op(op leaseOp, at int64) {
+	l.ops = append(l.ops, porcupine.Operation{ClientId: len(l.ops), Input: op, Call: at, Return: at})
+}
+
+// compare runs the model over the sample and holds its answers against those of G1 and G3.
+func (o *opinion) compare(g *g1) {
+	third := o.w.checkers[2].(*g3)
+	asked, agreed := 0, 0
+	for _, id := range sortedKeys(o.leases) {
+		l := o.leases[id]
+		if len(o.w.session(id).deletes) > 0 || len(l.ops) == 0 {
+			continue // the model knows nothing of the exception
+		}
+		l.expire(o.w.now)
+		sort.SliceStable(l.ops, func(i, j int) bool { return l.ops[i].Call < l.ops[j].Call })
+		answer := porcupine.CheckOperationsTimeout(leaseModel, l.ops, sampledTime)
+		if answer == porcupine.Unknown || l.full {
+			continue
+		}
+		asked++
+		ours := !g.broken[id] && !third.broken[id]
+		if ours == (answer == porcupine.Ok) {
+			agreed++
+			continue
+		}
+		g.untested = fmt.Sprintf("the harness contradicts itself: on session %s the model of a lease says %s, the overlap of trust "+
+			"windows (G1) and the order of fences (G3) say %s", id, word(answer == porcupine.Ok), word(ours))
+	}
+	if asked > 0 {
+		g.note("second opinion (a model of a lease) on %d leases: agrees on %d", asked, agreed)
+	}
+}
+
+func word(holds bool) string {
+	if holds {
+		return "it holds"
+	}
+	return "it is broken"
+}

@@ -1,0 +1,127 @@
+package check
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+)
+
+// Params is what a run was: all that the judge must know beside the history to judge it, again and again. Its JSON form
+// is the "config" of report.json (times in milliseconds) without the plan, which stands there as "faults".
+type Params struct {
+	Nodes    int // at the start
+	Sessions int // at the start
+
+	TTL          time.Duration // of a lease
+	Renew        time.Duration // between renewals
+	RenewTimeout time.Duration // of one renewal; 0: the nodes' own, not known
+	Heartbeat    time.Duration // between heartbeats
+	Discovery    time.Duration // between looks at the fleet
+	Poll         time.Duration // between polls of one session
+	PollTimeout  time.Duration
+	Serve        time.Duration // how long the target takes for one poll
+	Duration     time.Duration // storm and calm
+	Speed        float64       // what the default timings were divided by; 0: not known
+
+	Plan fault.Plan
+
+	Tap         bool     // what Redis did was recorded
+	Interrupted bool     // the run was ended from outside before its time
+	Foreign     bool     // the nodes are another program, known by the node protocol only
+	Scenario    string   // its name
+	Redis       string   // kind of Redis: server, embedded, url, …
+	Criteria    []string // guarantees that decide the verdict; empty: those that the plan can exercise
+}
+
+// paramsJSON is the form of Params in report.json.
+type paramsJSON struct {
+	Nodes          int      `json:"nodes"`
+	Sessions       int      `json:"sessions"`
+	TTLMs          millis   `json:"ttlMs"`
+	RenewMs        millis   `json:"renewMs"`
+	RenewTimeoutMs millis   `json:"renewTimeoutMs"`
+	HeartbeatMs    millis   `json:"heartbeatMs"`
+	DiscoveryMs    millis   `json:"discoveryMs"`
+	PollMs         millis   `json:"pollMs"`
+	PollTimeoutMs  millis   `json:"pollTimeoutMs"`
+	ServeMs        millis   `json:"serveMs"`
+	DurationMs     millis   `json:"durationMs"`
+	Speed          float64  `json:"speed,omitempty"`
+	Tap            bool     `json:"tap"`
+	Interrupted    bool     `json:"interrupted"`
+	Foreign        bool     `json:"foreign"`
+	Scenario       string   `json:"scenario,omitempty"`
+	Redis          string   `json:"redis,omitempty"`
+	Criteria       []string `json:"criteria,omitempty"`
+}
+
+// millis is a duration in JSON: milliseconds, with a fraction only where there is one.
+type millis time.Duration
+
+func (m millis) MarshalJSON() ([]byte, error) {
+	if d := time.Duration(m); d%time.Millisecond == 0 {
+		return json.Marshal(d.Milliseconds())
+	}
+	return json.Marshal(float64(m) / float64(time.Millisecond))
+}
+
+func (m *millis) UnmarshalJSON(data []byte) error {
+	var f float64
+	if err := json.Unmarshal(data, &f); err != nil {
+		return fmt.Errorf("a time in milliseconds: %w", err)
+	}
+	ns := math.Round(f * float64(time.Millisecond))
+	if math.Abs(ns) > math.MaxInt64/2 {
+		return fmt.Errorf("a time in milliseconds: %v is out of range", f)
+	}
+	*m = millis(ns)
+	return nil
+}
+
+// MarshalJSON writes the config of report.json.
+func (p Params) MarshalJSON() ([]byte, error) {
+	return json.Marshal(paramsJSON{
+		Nodes: p.Nodes, Sessions: p.Sessions, TTLMs: millis(p.TTL), RenewMs: millis(p.Renew),
+		RenewTimeoutMs: millis(p.RenewTimeout), HeartbeatMs: millis(p.Heartbeat), DiscoveryMs: millis(p.Discovery),
+		PollMs: millis(p.Poll), PollTimeoutMs: millis(p.PollTimeout), ServeMs: millis(p.Serve),
+		DurationMs: millis(p.Duration), Speed: p.Speed, Tap: p.Tap, Interrupted: p.Interrupted, Foreign: p.Foreign,
+		Scenario: p.Scenario, Redis: p.Redis, Criteria: p.Criteria,
+	})
+}
+
+// UnmarshalJSON reads the config of report.json; Plan is left as it is. Unknown fields are ignored.
+func (p *Params) UnmarshalJSON(data []byte) error {
+	var j paramsJSON
+	if err := json.Unmarshal(data, &j); err != nil {
+		return err
+	}
+	*p = Params{
+		Nodes: j.Nodes, Sessions: j.Sessions, TTL: time.Duration(j.TTLMs), Renew: time.Duration(j.RenewMs),
+		RenewTimeout: time.Duration(j.RenewTimeoutMs), Heartbeat: time.Duration(j.HeartbeatMs),
+		Discovery: time.Duration(j.DiscoveryMs), Poll: time.Duration(j.PollMs),
+		PollTimeout: time.Duration(j.PollTimeoutMs), Serve: time.Duration(j.ServeMs),
+		Duration: time.Duration(j.DurationMs), Speed: j.Speed, Plan: p.Plan, Tap: j.Tap,
+		Interrupted: j.Interrupted, Foreign: j.Foreign, Scenario: j.Scenario, Redis: j.Redis, Criteria: j.Criteria,
+	}
+	return nil
+}
+
+// Allowances of the guarantees: never divided by the speed of a run.
+const (
+	failoverAllowance = 250 * time.Millisecond // G5, G8, G9, G13: noticing and taking over
+	handoverAllowance = 100 * time.Millisecond // G8: a graceful handover
+	appearAllowance   = time.Second            // G8: a session that appears
+	stampAllowance    = 5 * time.Millisecond   // G4: between a check and the stamp of what follows it
+)
+
+// settle is how long after a change of the fleet it must be balanced (G6).
+func (p Params) settle() int64 { return int64(p.Discovery) * 12 / 10 }
+
+// settleSessions is the same after a change of the sessions.
+func (p Params) settleSessions() int64 { return 2 * int64(p.Discovery) }
+
+// margin is what a trust window ends before its lease (DESIGN: clock rate error): 1 % of the TTL, at least 5 ms.
+func (p Params) margin() int64 { return max(int64(p.TTL)/100, int64(5*time.Millisecond)) }

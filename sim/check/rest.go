@@ -1,0 +1,216 @@
+package check
+
+import (
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// rest follows whether the fleet should be at rest: balanced, with nothing on the move. G6 looks at it when it should be,
+// G7 judges changes that begin from rest.
+//
+// Every change that Redis shows (a heartbeat that comes or goes, a session that comes or goes) and the end of every fault
+// sets a deadline; while a fault goes on, or a dead process' heartbeat lives, there is none.
+type rest struct {
+	w         *world
+	beats     map[string]int64 // instance → end of its heartbeat, as Redis shows it (0: as long as the process lives)
+	dead      map[string]bool  // instances that are dead while their heartbeat lives
+	tap       bool             // what Redis shows is known
+	due       int64            // when the fleet must be at rest
+	since     int64            // the last change
+	pending   bool             // a deadline runs
+	atRest    bool             // it passed, and nothing has changed since
+	wasAtRest bool             // it was so when the last fault struck
+	turbid    bool             // something moved in the state of rest (G6 reports it once)
+	listener  []restListener
+}
+
+// beatSlack is how late Redis may notice, and the tap tell, that a heartbeat has expired.
+const beatSlack = int64(100 * time.Millisecond)
+
+// restListener is told when the fleet must be at rest, when a lease moves in that state, and when a change comes before
+// the deadline of the one before was reached because a fault struck.
+type restListener interface {
+	rested()
+	stirred()
+	disturbed(by *strike)
+}
+
+func (r *rest) init(w *world) {
+	*r = rest{w: w, beats: map[string]int64{}, dead: map[string]bool{}, tap: w.Tap}
+}
+
+// change begins a new wait: everything must be settled so long after now.
+func (r *rest) change(settle int64) { r.changeAt(r.w.now, settle) }
+
+func (r *rest) changeAt(at, settle int64) {
+	r.atRest, r.turbid = false, false
+	r.since = r.w.now
+	due := at + settle
+	if r.pending && due <= r.due {
+		return // a shorter wait does not end a longer one
+	}
+	r.due, r.pending = due, true
+	r.w.at(due, r.reached)
+}
+
+func (r *rest) reached() {
+	if !r.pending || r.w.now < r.due || r.w.phase == "end" {
+		return
+	}
+	for _, id := range sortedKeys(r.beats) {
+		if until := r.beats[id]; until != 0 && until+beatSlack < r.w.now {
+			delete(r.beats, id) // its end was not shown: that is the change
+			delete(r.dead, id)
+			r.changeAt(max(until, r.since), r.w.settle())
+			if r.due > r.w.now {
+				return
+			}
+		}
+	}
+	if r.busy() {
+		return // the end of what keeps it busy is a change of its own
+	}
+	r.pending, r.atRest = false, true
+	for _, l := range r.listener {
+		l.rested()
+	}
+}
+
+// busy reports whether a fault goes on, or a process is dead whose heartbeat still says that it lives.
+func (r *rest) busy() bool {
+	for id := range r.dead {
+		if _, beats := r.beats[id]; beats {
+			return true
+		}
+	}
+	for _, s := range r.w.open {
+		if s.open && (s.silences() || s.ofRedis()) {
+			return true
+		}
+	}
+	return false
+}
+
+// redis is an event of what Redis did.
+func (r *rest) redis(e *history.Event) {
+	switch e.Kind {
+	case history.RedisBeat:
+		_, known := r.beats[e.Instance]
+		r.beats[e.Instance] = e.Until
+		if !known {
+			r.change(r.w.settle())
+		}
+	case history.RedisBeatGone:
+		if _, known := r.beats[e.Instance]; known {
+			delete(r.beats, e.Instance)
+			delete(r.dead, e.Instance)
+			r.change(r.w.settle())
+		}
+	case history.RedisFlushed:
+		clear(r.beats)
+		clear(r.dead)
+		r.change(r.w.settleSessions())
+	}
+}
+
+func (r *rest) ready(i *instance) {
+	if !r.tap {
+		r.beats[i.id] = 0
+	}
+	r.change(r.w.settle())
+}
+
+func (r *rest) exited(i *instance) {
+	if _, beats := r.beats[i.id]; beats && i.killed {
+		r.dead[i.id] = true
+		r.atRest = false
+		r.bury(i.id)
+		return
+	}
+	if !r.tap {
+		delete(r.beats, i.id)
+	}
+	r.change(r.w.settle())
+}
+
+// bury ends a dead instance's heartbeat at the latest when it must have expired, if nobody tells of it: it is watched by
+// the expiry that Redis showed, or assumed to have been set just before the death.
+func (r *rest) bury(id string) {
+	due := r.beats[id]
+	if due == 0 {
+		due = r.w.now + int64(r.w.TTL)
+	}
+	r.w.at(due+beatSlack, func() {
+		until, beats := r.beats[id]
+		switch {
+		case !beats:
+		case until > due:
+			r.bury(id)
+		default:
+			delete(r.beats, id)
+			delete(r.dead, id)
+			r.change(r.w.settle())
+		}
+	})
+}
+
+func (r *rest) sessions() { r.change(r.w.settleSessions()) }
+
+func (r *rest) phase() {
+	if r.w.phase == "end" {
+		r.pending, r.atRest = false, false
+	}
+}
+
+func (r *rest) struck(s *strike) {
+	r.wasAtRest = r.atRest
+	switch s.Kind {
+	case fault.PollSlow, fault.PollHang, fault.ScriptFlush:
+		return
+	}
+	if r.pending && (s.silences() || s.ofRedis() || s.Kind == fault.ClientKill || s.Kind == fault.KeyDelete) {
+		for _, l := range r.listener {
+			l.disturbed(s)
+		}
+	}
+	settle := r.w.settle()
+	switch {
+	case s.Kind == fault.Crash, s.Kind == fault.CrashAll, s.Kind == fault.KeyDelete:
+		settle += int64(r.w.TTL)
+	case s.forgets():
+		settle += int64(r.w.TTL)
+	}
+	r.change(settle)
+}
+
+func (r *rest) healed(s *strike) {
+	switch {
+	case s.forgets(): // nothing is granted for a quarantine's length; sessions are put back
+		r.change(int64(r.w.TTL) + r.w.settleSessions())
+	case s.silences(), s.ofRedis():
+		r.change(r.w.settle())
+	}
+}
+
+// moved is told of every acquisition, loss and release.
+func (r *rest) moved() {
+	if r.atRest && !r.turbid {
+		r.turbid = true
+		for _, l := range r.listener {
+			l.stirred()
+		}
+	}
+}
+
+// live returns the instances that should own sessions now: alive, and with a heartbeat.
+func (r *rest) live() map[*instance]int64 {
+	live := map[*instance]int64{}
+	for id := range r.beats {
+		if i := r.w.instances[id]; i != nil && i.ready && !i.gone {
+			live[i] = 0
+		}
+	}
+	return live
+}

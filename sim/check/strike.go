@@ -1,0 +1,229 @@
+package check
+
+import (
+	"fmt"
+	"sort"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// strike is a fault of the plan that really struck.
+type strike struct {
+	fault.Fault
+	index   int64
+	node    *node
+	session string
+	start   int64
+	end     int64 // when it was healed; 0: not yet, or never
+	open    bool  // it goes on
+}
+
+func (s *strike) String() string {
+	name := string(s.Kind)
+	switch {
+	case s.node != nil:
+		name += " of " + s.node.name
+	case s.session != "":
+		name += " of session " + s.session
+	}
+	return fmt.Sprintf("%s at %s", name, clock(s.start))
+}
+
+// silences reports whether the fault leaves its node alive but unheard.
+func (s *strike) silences() bool {
+	switch s.Kind {
+	case fault.Freeze, fault.CheckSend, fault.Cut, fault.BlackHole, fault.RequestsLost, fault.RepliesLost,
+		fault.Latency, fault.Bandwidth, fault.Fragments, fault.Flapping:
+		return true
+	}
+	return false
+}
+
+// freezes reports whether the fault stops its process.
+func (s *strike) freezes() bool { return s.Kind == fault.Freeze || s.Kind == fault.CheckSend }
+
+// forgets reports whether Redis comes back from it as another one (run_id or marker), so that a quarantine follows.
+func (s *strike) forgets() bool {
+	switch s.Kind {
+	case fault.RedisOutage, fault.RedisRestart, fault.RedisWipe, fault.RedisFlush, fault.RedisLoading:
+		return true
+	}
+	return false
+}
+
+// ofRedis reports whether the fault takes Redis away from everybody for a while.
+func (s *strike) ofRedis() bool {
+	switch s.Kind {
+	case fault.RedisFreeze, fault.RedisSlow, fault.RedisReadOnly:
+		return true
+	}
+	return s.forgets()
+}
+
+// span is an interval of time, ends included.
+type span struct{ from, to int64 }
+
+// reach is the time in which the strike can delay what others do: while it lasts and in its aftermath. Faults that cannot
+// delay anybody have none.
+func (w *world) reach(s *strike) (span, bool) {
+	end := s.end
+	if s.open {
+		end = w.now
+	}
+	end = max(end, s.start)
+	switch s.Kind {
+	case fault.Crash, fault.CrashAll: // its leases and its heartbeat outlive it
+		return span{s.start, s.start + int64(w.TTL)}, true
+	case fault.Terminate, fault.Leave:
+		return span{s.start, s.start + int64(failoverAllowance)}, true
+	case fault.ClientKill:
+		return span{s.start, s.start + int64(failoverAllowance)}, true
+	case fault.RedisSlow:
+		return span{s.start, max(end, s.start+s.Ms*int64(time.Millisecond))}, true
+	}
+	switch {
+	case s.forgets():
+		return span{s.start, end + int64(w.TTL)}, true
+	case s.ofRedis(), s.silences():
+		return span{s.start, end}, true
+	}
+	return span{}, false
+}
+
+// delayed returns a strike other than the given ones that could delay something between from and to; nil: there is none.
+func (w *world) delayed(from, to int64, but ...*strike) *strike {
+next:
+	for _, s := range w.strikes {
+		for _, b := range but {
+			if s == b || (b != nil && b.Kind == fault.CrashAll && s.index == b.index) {
+				continue next
+			}
+		}
+		if r, ok := w.reach(s); ok && r.from <= to && r.to >= from {
+			return s
+		}
+	}
+	return nil
+}
+
+func (w *world) strike(e *history.Event) {
+	s := &strike{index: e.N, session: e.Session, start: e.T}
+	if e.N >= 0 && e.N < int64(len(w.Plan.Faults)) {
+		s.Fault = w.Plan.Faults[e.N]
+	}
+	if e.Reason != "" {
+		s.Kind = fault.Kind(e.Reason)
+	}
+	if e.Node != "" {
+		s.node = w.node(e.Node)
+	}
+	if n, ok := fault.SessionIndex(s.session); ok && n <= len(w.created) && w.sessions[s.session] == nil {
+		s.session = w.created[n-1] // the plan's name for it
+	}
+	switch s.Kind {
+	case fault.Crash, fault.CrashAll, fault.Terminate, fault.Leave, fault.Join, fault.RedisFlush, fault.ScriptFlush,
+		fault.ClientKill, fault.KeyDelete, fault.SessionAdd, fault.SessionRemove:
+	default:
+		s.open = true
+	}
+	w.strikes = append(w.strikes, s)
+	w.open[s.index] = s
+	w.process(s)
+	w.rest.struck(s)
+	for _, c := range w.checkers {
+		c.struck(s)
+	}
+}
+
+// process notes what the strike does to processes.
+func (w *world) process(s *strike) {
+	switch s.Kind {
+	case fault.Crash:
+		if s.node != nil {
+			s.node.killer = s
+		}
+	case fault.CrashAll:
+		for _, n := range w.nodes {
+			if n.current != nil && (s.node == nil || s.node == n) {
+				n.killer = s
+			}
+		}
+	case fault.Terminate, fault.Leave:
+		if s.node != nil {
+			s.node.asked = s
+		}
+	case fault.Freeze:
+		if s.node != nil {
+			s.node.freeze(s, w.now)
+		}
+	case fault.CheckSend:
+		if s.node != nil {
+			s.node.freezer = s // it stops itself at its next poll, and says so
+		}
+	case fault.KeyDelete:
+		if s.session != "" {
+			t := w.session(s.session)
+			t.deletes = append(t.deletes, s.start)
+		}
+	}
+}
+
+func (n *node) freeze(s *strike, at int64) {
+	n.freezer = s
+	if !n.frozen {
+		n.frozen, n.frozenAt, n.ever = true, at, true
+	}
+}
+
+// paused is the node's word that it stops itself between a check and a send.
+func (w *world) paused(inst *instance) {
+	if inst.node != nil {
+		inst.node.freeze(inst.node.freezer, w.now)
+	}
+}
+
+func (w *world) heal(e *history.Event) {
+	s := w.open[e.N]
+	if s == nil {
+		return
+	}
+	delete(w.open, e.N)
+	s.end, s.open = e.T, false
+	if s.freezes() && s.node != nil && s.node.frozen {
+		s.node.frozen, s.node.thawedAt = false, e.T
+	}
+	w.rest.healed(s)
+	for _, c := range w.checkers {
+		c.healed(s)
+	}
+}
+
+// frozenWithin reports whether the node's process was stopped at any moment between from and now.
+func (n *node) frozenWithin(from int64) bool {
+	return n != nil && n.ever && (n.frozen || n.thawedAt >= from)
+}
+
+// stalled adds a time in which the host did not run the harness. Stalls come in order of their beginning.
+func (w *world) stalled(from, to int64) {
+	if to <= from {
+		return
+	}
+	if n := len(w.stalls); n > 0 && from <= w.stalls[n-1].to {
+		w.stats.Stalled += max(0, to-w.stalls[n-1].to)
+		w.stalls[n-1].to = max(w.stalls[n-1].to, to)
+		return
+	}
+	w.stats.Stalled += to - from
+	w.stalls = append(w.stalls, span{from, to})
+}
+
+// stall is how much of the time between from and to the host stalled.
+func (w *world) stall(from, to int64) (sum int64) {
+	i := sort.Search(len(w.stalls), func(i int) bool { return w.stalls[i].to > from })
+	for ; i < len(w.stalls) && w.stalls[i].from < to; i++ {
+		sum += min(w.stalls[i].to, to) - max(w.stalls[i].from, from)
+	}
+	return sum
+}
