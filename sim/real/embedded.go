@@ -1,0 +1,53 @@
+package real
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+)
+
+// embedded is a miniredis whose time is driven, for machines without a Redis server. It shows the program at work; no
+// guarantee is proven on it.
+type embedded struct {
+	m    *miniredis.Miniredis
+	stop chan struct{}
+	done chan struct{}
+}
+
+// embeddedTick is how often TTLs pass.
+const embeddedTick = 5 * time.Millisecond
+
+func startEmbedded() (*embedded, error) {
+	e := &embedded{m: miniredis.NewMiniRedis(), stop: make(chan struct{}), done: make(chan struct{})}
+	if err := listenLow(e.m.StartAddr); err != nil {
+		return nil, fmt.Errorf("embedded Redis: %w", err)
+	}
+	go e.drive()
+	return e, nil
+}
+
+func (e *embedded) drive() {
+	defer close(e.done)
+	tick := time.NewTicker(embeddedTick)
+	defer tick.Stop()
+	last := time.Now()
+	for {
+		select {
+		case <-e.stop:
+			return
+		case <-tick.C:
+			now := time.Now()
+			e.m.FastForward(now.Sub(last))
+			last = now
+		}
+	}
+}
+
+func (e *embedded) addr() string { return e.m.Addr() }
+
+func (e *embedded) close() {
+	close(e.stop)
+	<-e.done
+	e.m.Close()
+}

@@ -1,0 +1,226 @@
+package real
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	toxiproxy "github.com/Shopify/toxiproxy/v2"
+	"github.com/rs/zerolog"
+)
+
+// Ports are taken below the usual range of ephemeral ports (32768 and up), and above those of well-known services.
+const (
+	portMin = 15_000
+	portMax = 32_000
+	// portTries: even with ten runs of a hundred nodes, most of the range is free.
+	portTries = 200
+)
+
+var errNoPort = errors.New("no free port on 127.0.0.1 between 15000 and 32000")
+
+// errPortTaken: another port must be tried.
+var errPortTaken = errors.New("port taken")
+
+// listenLow calls listen with addresses until one is free: as long as it returns errPortTaken or "address in use".
+func listenLow(listen func(addr string) error) error {
+	var err error
+	for range portTries {
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(portMin+rand.IntN(portMax-portMin)))
+		err = listen(addr)
+		if !errors.Is(err, errPortTaken) && !errors.Is(err, syscall.EADDRINUSE) {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: %w", errNoPort, err)
+}
+
+// lineTimeout bounds every call into toxiproxy.
+const lineTimeout = 2 * time.Second
+
+var lineNumber atomic.Uint64
+
+// line is one node's way to Redis: a toxiproxy with a server and collection of its own, so that one that hangs harms no
+// other. Safe for concurrent use.
+type line struct {
+	name     string
+	upstream string
+	up, down *direction // node to Redis, Redis to node
+
+	mu     sync.Mutex
+	proxy  *toxiproxy.Proxy
+	addr   string // stays the same for the line's life
+	effect map[int]effect
+	isCut  bool
+	closed bool
+}
+
+// effect is what one fault of the plan does to a line.
+type effect struct {
+	up, down network
+	cut      bool
+}
+
+// newLine opens a way to upstream ("host:port"). Delays are drawn from seed.
+func newLine(name, upstream string, seed, stream uint64) (*line, error) {
+	l := &line{
+		name: fmt.Sprintf("%s-%d", name, lineNumber.Add(1)), upstream: upstream, effect: map[int]effect{},
+		up: newDirection(seed, 2*stream), down: newDirection(seed, 2*stream+1),
+	}
+	directions.Store(l.name+"-up", l.up)
+	directions.Store(l.name+"-down", l.down)
+	err := listenLow(func(addr string) error {
+		p, err := l.open(addr)
+		if err == nil {
+			l.proxy, l.addr = p, addr
+		}
+		return err
+	})
+	if err != nil {
+		l.forget()
+		return nil, fmt.Errorf("proxy of %s: %w", name, err)
+	}
+	return l, nil
+}
+
+// open starts a proxy. The reset_peer toxic never runs (toxicity 0): its presence makes toxiproxy set SO_LINGER 0, so
+// that a cut is a reset, as when a cable is replaced by a firewall's answer.
+func (l *line) open(addr string) (*toxiproxy.Proxy, error) {
+	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
+	p := toxiproxy.NewProxy(server, l.name, addr, l.upstream)
+	for _, toxic := range []string{
+		`{"name":"reset","type":"reset_peer","stream":"upstream","toxicity":0}`,
+		`{"name":"up","type":"leasestorm-wire","stream":"upstream","attributes":{"direction":"` + l.name + `-up"}}`,
+		`{"name":"down","type":"leasestorm-wire","stream":"downstream","attributes":{"direction":"` + l.name + `-down"}}`,
+	} {
+		if _, err := p.Toxics.AddToxicJson(strings.NewReader(toxic)); err != nil {
+			return nil, err
+		}
+	}
+	if err := within(p.Start); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+var errHung = errors.New("toxiproxy did not answer")
+
+// within calls f and gives up on it after lineTimeout: f then stays behind in a goroutine of its own.
+func within(f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	t := time.NewTimer(lineTimeout)
+	defer t.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-t.C:
+		return errHung
+	}
+}
+
+// apply lets the fault number n do e to the line, beside what other faults do to it.
+func (l *line) apply(n int, e effect) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.effect[n] = e
+	return l.update()
+}
+
+// heal ends what fault n does.
+func (l *line) heal(n int) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.effect, n)
+	return l.update()
+}
+
+// update brings the line to the sum of its effects. mu is held.
+func (l *line) update() error {
+	if l.closed {
+		return nil
+	}
+	var up, down network
+	cut := false
+	for _, e := range l.effect { // order does not matter: each sum is commutative
+		up, down, cut = up.plus(e.up), down.plus(e.down), cut || e.cut
+	}
+	l.up.set(up)
+	l.down.set(down)
+	switch {
+	case cut && !l.isCut:
+		l.isCut = true
+		return l.stop()
+	case !cut && l.isCut:
+		l.isCut = false
+		return l.restart()
+	}
+	return nil
+}
+
+func (n network) plus(m network) network {
+	n.hold = n.hold || m.hold
+	n.fragments = n.fragments || m.fragments
+	n.latency += m.latency
+	n.jitter += m.jitter
+	if n.rate == 0 || m.rate > 0 && m.rate < n.rate {
+		n.rate = m.rate
+	}
+	return n
+}
+
+// stop resets all connections and refuses new ones.
+func (l *line) stop() error {
+	p := l.proxy
+	err := within(func() error { p.Stop(); return nil })
+	l.up.lose()
+	l.down.lose()
+	if err != nil {
+		// The listener is closed first, so that the address is free; the hung proxy is left behind for a new one.
+		l.proxy = nil
+	}
+	return err
+}
+
+// restart listens again on the same address, with a new proxy if the old one hangs. Something else may hold the port
+// for a moment, so it insists for a while.
+func (l *line) restart() error {
+	var err error
+	for end := time.Now().Add(lineTimeout); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if l.proxy == nil {
+			l.proxy, err = l.open(l.addr)
+		} else if err = within(l.proxy.Start); errors.Is(err, errHung) {
+			l.proxy = nil
+		}
+		if err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("proxy at %s does not come back: %w", l.addr, err)
+}
+
+// close ends the line and all its connections.
+func (l *line) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
+	l.closed = true
+	if !l.isCut && l.proxy != nil {
+		_ = l.stop()
+	}
+	l.forget()
+}
+
+func (l *line) forget() {
+	directions.Delete(l.name + "-up")
+	directions.Delete(l.name + "-down")
+}

@@ -1,0 +1,225 @@
+package real
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// Errors of Run when nodes do not start. Each is wrapped in a sentence with the command and its last words.
+var (
+	// ErrNodeStart: the command cannot be started (it does not exist, is not executable, …).
+	ErrNodeStart = errors.New("node does not start")
+	// ErrNodeExited: a node ended before it said "ready".
+	ErrNodeExited = errors.New("node ended before it was ready")
+	// ErrNodeNotReady: a node did not say "ready" in time.
+	ErrNodeNotReady = errors.New("node never said ready")
+)
+
+const (
+	// readyWithin bounds the wait for "ready" at the start of a run; more nodes on a machine need more time.
+	readyWithin     = 10 * time.Second
+	readyWithinNode = 200 * time.Millisecond
+	// drainWithin bounds how long the output of an ended process is read: something it started may hold it open.
+	drainWithin = time.Second
+	// malformedMax bounds how many malformed lines of a slot are recorded; the rest is counted.
+	malformedMax = 1000
+)
+
+// slot is one place of the fleet: its processes, one after another, and their line to Redis.
+type slot struct {
+	run  *run
+	name string
+	line *line
+
+	mu        sync.Mutex
+	node      *node // the process of now, or the last one
+	left      bool  // it left for good: never started again
+	frozen    int   // freezes that hold it
+	malformed int64
+}
+
+// node is one process of a slot.
+type node struct {
+	*process
+	asked bool          // its end was the plan's doing; guarded by slot.mu
+	ready chan struct{} // closed at its first "ready"
+	done  chan struct{} // closed when all it said is recorded, and its end
+	once  sync.Once
+
+	mu       sync.Mutex
+	instance string
+}
+
+func (n *node) setInstance(id string) {
+	n.mu.Lock()
+	n.instance = id
+	n.mu.Unlock()
+	n.once.Do(func() { close(n.ready) })
+}
+
+func (r *run) newSlot(name string, stream uint64) (*slot, error) {
+	l, err := newLine(name, r.redis.url.Addr, r.cfg.Seed, stream)
+	if err != nil {
+		return nil, err
+	}
+	return &slot{run: r, name: name, line: l}, nil
+}
+
+// env is what docs/node-protocol.md promises a node.
+func (s *slot) env() []string {
+	c, u := s.run.cfg, s.run.redis.url
+	ms := func(key string, d time.Duration) string {
+		return key + "=" + strconv.FormatInt(d.Milliseconds(), 10)
+	}
+	env := append(os.Environ(),
+		"LEASESTORM_REDIS_URL="+redisURL(u.Username, u.Password, s.line.addr, u.DB),
+		"LEASESTORM_TARGET_URL="+s.run.target.url,
+		"LEASESTORM_NODE="+s.name,
+		ms("LEASESTORM_TTL_MS", c.TTL), ms("LEASESTORM_RENEW_MS", c.Renew), ms("LEASESTORM_POLL_MS", c.Poll),
+		ms("LEASESTORM_HEARTBEAT_MS", c.Heartbeat), ms("LEASESTORM_DISCOVERY_MS", c.Discovery),
+		ms("LEASESTORM_POLL_TIMEOUT_MS", c.PollTimeout), "LEASESTORM_LOG=debug",
+	)
+	return append(env, c.NodeEnv...)
+}
+
+// start starts a process in the slot, unless one lives, or the slot is left. It does not wait for "ready".
+func (s *slot) start() (*node, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.left || s.node != nil && s.node.alive() {
+		return s.node, nil
+	}
+	log, err := os.OpenFile(s.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("log of %s: %w", s.name, err)
+	}
+	defer func() { _ = log.Close() }()
+	out, in, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("output of %s: %w", s.name, err)
+	}
+	defer func() { _ = in.Close() }()
+	argv := s.run.cfg.NodeCmd
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env, cmd.Stdout, cmd.Stderr = s.env(), in, log
+	p, err := startProcess(s.run.redis.spawner, s.run.redis.reaper, cmd)
+	if err != nil {
+		_ = out.Close()
+		return nil, fmt.Errorf("%w: %s: %w", ErrNodeStart, strings.Join(argv, " "), err)
+	}
+	n := &node{process: p, ready: make(chan struct{}), done: make(chan struct{})}
+	s.node, s.frozen = n, 0
+	s.run.record(history.Event{Kind: history.Spawned, Node: s.name, N: int64(p.pid)})
+	go s.attend(n, out)
+	return n, nil
+}
+
+func (s *slot) logFile() string { return filepath.Join(s.run.cfg.Dir, "logs", s.name+".log") }
+
+// attend records what a process says, and its end.
+func (s *slot) attend(n *node, out *os.File) {
+	defer close(n.done)
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		readWords(out, func(w word) { s.said(n, w) }, s.babbled)
+	}()
+	<-n.exited
+	timer := time.NewTimer(drainWithin)
+	defer timer.Stop()
+	select {
+	case <-read:
+	case <-timer.C:
+	}
+	_ = out.Close()
+	<-read
+	when, code := n.end()
+	e := history.Event{
+		T: int64(when.Sub(s.run.clock.base)), Kind: history.Exited, Node: s.name, N: int64(code), Instance: n.id(),
+	}
+	s.mu.Lock()
+	if n.asked {
+		e.Reason = "asked"
+	}
+	s.mu.Unlock()
+	s.run.rec.Add(e)
+	if e.Reason == "" {
+		s.run.notef("%s ended by itself with code %d: %s", s.name, code, s.lastWords())
+	}
+}
+
+func (n *node) id() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.instance
+}
+
+func (s *slot) said(n *node, w word) {
+	e, ok := s.run.clock.event(s.name, w)
+	if !ok {
+		s.babbled("t is not CLOCK_MONOTONIC in ns: " + w.Event + " t=" + strconv.FormatInt(w.T, 10))
+	}
+	if e.Kind != history.KindUnknown && e.Instance == "" {
+		if e.Instance = n.id(); e.Instance == "" {
+			s.babbled("no instance in: " + w.Event)
+			return
+		}
+	}
+	s.run.rec.Add(e)
+	if e.Kind == history.Ready {
+		n.setInstance(e.Instance)
+	}
+	if !s.run.watch.tell(&e) && e.Kind == history.Paused {
+		s.run.tail.Go(func() { s.run.rescue(s, n, e) })
+	}
+}
+
+func (s *slot) babbled(shown string) {
+	s.mu.Lock()
+	s.malformed++
+	keep := s.malformed <= malformedMax
+	s.mu.Unlock()
+	if keep {
+		s.run.record(history.Event{Kind: history.Malformed, Node: s.name, Reason: shown})
+	}
+}
+
+// lastWords returns the end of what the slot's processes wrote to standard error.
+func (s *slot) lastWords() string {
+	f, err := os.Open(s.logFile())
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = f.Close() }()
+	if size, err := f.Seek(0, io.SeekEnd); err == nil {
+		_, _ = f.Seek(max(0, size-1000), io.SeekStart)
+	}
+	tail, _ := io.ReadAll(f)
+	lines := bytes.Split(bytes.TrimSpace(tail), []byte("\n"))
+	text := strings.ToValidUTF8(string(bytes.Join(lines[max(0, len(lines)-2):], []byte(" / "))), "\uFFFD")
+	if text == "" {
+		return "it wrote nothing to standard error"
+	}
+	return text
+}
+
+// redisURL builds what a node connects to.
+func redisURL(user, password, addr string, db int) string {
+	u := url.URL{Scheme: "redis", Host: addr, Path: "/" + strconv.Itoa(db)}
+	if user != "" || password != "" {
+		u.User = url.UserPassword(user, password)
+	}
+	return u.String()
+}

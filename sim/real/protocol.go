@@ -1,0 +1,103 @@
+package real
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// lineMax bounds a line of a node, in bytes (docs/node-protocol.md).
+const lineMax = 64 << 10
+
+// malformedShown is how much of a malformed line is kept.
+const malformedShown = 200
+
+// word is one line of a node.
+type word struct {
+	Event    string `json:"event"`
+	Session  string `json:"session"`
+	Instance string `json:"instance"`
+	Fence    int64  `json:"fence"`
+	T        int64  `json:"t"`
+	Until    int64  `json:"until"`
+	Reason   string `json:"reason"`
+}
+
+// readWords calls word for each line of a node and malformed for what is none, until the node closes its output. A line
+// without end costs no memory.
+func readWords(r io.Reader, say func(word), malformed func(shown string)) {
+	in := bufio.NewReaderSize(r, lineMax)
+	for {
+		line, err := in.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			malformed(show(line) + " (longer than 64 KiB)")
+			for errors.Is(err, bufio.ErrBufferFull) {
+				_, err = in.ReadSlice('\n')
+			}
+			if err != nil {
+				return
+			}
+			continue
+		}
+		if text := strings.TrimSpace(string(line)); text != "" {
+			var w word
+			if jsonErr := json.Unmarshal([]byte(text), &w); jsonErr != nil || w.Event == "" {
+				malformed(show([]byte(text)))
+			} else {
+				say(w)
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func show(line []byte) string {
+	return strings.ToValidUTF8(string(line[:min(len(line), malformedShown)]), "\uFFFD")
+}
+
+// nodeWords are the events that a node may say. All other kinds are other witnesses'.
+var nodeWords = map[string]history.Kind{}
+
+func init() {
+	for _, k := range []history.Kind{
+		history.Ready, history.Acquired, history.RenewStart, history.Renewed, history.RenewFailed, history.Lost,
+		history.Released, history.PollStart, history.PollCancelled, history.PollEnd, history.Paused, history.Stopped,
+	} {
+		nodeWords[k.String()] = k
+	}
+}
+
+// stampSlack is how far a stamp may lie in the future, for clocks that are read one after the other.
+const stampSlack = int64(50e6)
+
+// event turns a node's word into an event of its slot. Without a stamp, or with one that cannot be CLOCK_MONOTONIC of
+// this host since the run's start, it is stamped now and ok is false in the latter case.
+func (c *clock) event(slot string, w word) (e history.Event, ok bool) {
+	now := c.now()
+	e = history.Event{
+		T: now, Node: slot, Instance: w.Instance, Session: w.Session, Fence: w.Fence, Reason: w.Reason,
+	}
+	kind, known := nodeWords[w.Event]
+	if !known {
+		e.Reason = strings.TrimSpace(w.Event + " " + w.Reason)
+	}
+	e.Kind = kind
+	ok = true
+	if w.T != 0 {
+		if t := c.fromMono(w.T); t >= 0 && t <= now+stampSlack {
+			e.T = min(t, now)
+		} else {
+			ok = false
+		}
+	}
+	if w.Until > 0 && ok {
+		e.Until = c.fromMono(w.Until)
+	}
+	return e, ok
+}

@@ -1,0 +1,350 @@
+package real
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Errors of Provision. Each is wrapped in a sentence that names the URL and what is allowed.
+var (
+	// ErrChoice: the choice of Redis contradicts itself or names something unknown.
+	ErrChoice = errors.New("no such Redis")
+	// ErrNoServer: a server was asked for, and neither redis-server nor valkey-server is in PATH, or it does not start.
+	ErrNoServer = errors.New("no Redis server")
+	// ErrNoRedis: nothing at the URL answers as Redis does.
+	ErrNoRedis = errors.New("no Redis answers")
+	// ErrPassword: Redis wants a password, or another one.
+	ErrPassword = errors.New("Redis refuses the password") //nolint:staticcheck // a proper name
+	// ErrReplica: the URL is a replica, which takes no writes.
+	ErrReplica = errors.New("read-only replica")
+	// ErrTooOld: older than Redis 6.2.
+	ErrTooOld = errors.New("Redis too old") //nolint:staticcheck // a proper name
+	// ErrNotEmpty: the database holds keys of the run's patterns, which may be somebody's.
+	ErrNotEmpty = errors.New("database in use")
+)
+
+// Kinds of Redis.
+const (
+	kindServer   = "server"
+	kindEmbedded = "embedded"
+	kindURL      = "url"
+)
+
+// RedisChoice says which Redis a run uses. Kind is "" (redis-server or valkey-server from PATH, else embedded), "server",
+// "embedded", or "url" with URL.
+type RedisChoice struct{ Kind, URL string }
+
+// Redis is the Redis of a run: started by Provision, or given and checked by it. Its methods are safe for concurrent use.
+type Redis struct {
+	kind    string
+	version string
+	note    string
+	url     *redis.Options // of raw
+	claimed bool           // the run's keys at a given URL are ours to remove
+	raw     string         // the URL
+	spawner *spawner
+	reaper  *reaper
+	server  *server   // kindServer
+	mini    *embedded // kindEmbedded
+	client  atomic.Pointer[redis.Client]
+
+	mu       sync.Mutex   // one disturbance at a time
+	commands atomic.Int64 // counted before restarts
+}
+
+// Provision starts or checks Redis. Folders that a server of its own needs are made in dir ("": the system's folder for
+// temporary files) and removed by Close. The errors are sentinels of this package in a sentence.
+func Provision(ctx context.Context, c RedisChoice, dir string) (*Redis, error) {
+	if c.URL != "" && c.Kind != kindURL {
+		return nil, fmt.Errorf("%w: a URL is given, but the kind is %q instead of \"url\"", ErrChoice, c.Kind)
+	}
+	r := &Redis{kind: c.Kind}
+	if r.kind == "" {
+		r.kind = kindServer
+		if _, err := findServer(); err != nil {
+			r.kind = kindEmbedded
+			r.note = "no redis-server or valkey-server in PATH: the embedded Redis shows the program at work, but not what " +
+				"Redis grants (G10), nor restarts with data, freezes or slow scripts of a real server"
+		}
+	}
+	var err error
+	if r.reaper, err = startReaper(); err != nil {
+		return nil, err
+	}
+	r.spawner = newSpawner()
+	switch r.kind {
+	case kindServer:
+		err = r.provisionServer(ctx, dir)
+	case kindEmbedded:
+		err = r.provisionEmbedded()
+	case kindURL:
+		err = r.provisionURL(ctx, c.URL)
+	default:
+		err = fmt.Errorf("%w: %q: allowed are server, embedded, or a redis:// URL", ErrChoice, c.Kind)
+	}
+	if err != nil {
+		_ = r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func findServer() (string, error) {
+	for _, name := range []string{"redis-server", "valkey-server"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%w: neither redis-server nor valkey-server is in PATH; install one, give a redis:// URL, "+
+		"or choose embedded", ErrNoServer)
+}
+
+func (r *Redis) provisionServer(ctx context.Context, dir string) error {
+	binary, err := findServer()
+	if err != nil {
+		return err
+	}
+	folder, err := os.MkdirTemp(dir, "redis-")
+	if err != nil {
+		return fmt.Errorf("folder for redis-server: %w", err)
+	}
+	r.reaper.add(reapDir, folder)
+	r.server = &server{binary: binary, dir: folder, spawner: r.spawner, reaper: r.reaper}
+	if err := r.server.first(ctx); err != nil {
+		return err
+	}
+	r.use("redis://" + r.server.addr)
+	return r.check(ctx)
+}
+
+func (r *Redis) provisionEmbedded() error {
+	var err error
+	if r.mini, err = startEmbedded(); err != nil {
+		return err
+	}
+	r.use("redis://" + r.mini.addr())
+	r.version = "miniredis"
+	return nil
+}
+
+func (r *Redis) provisionURL(ctx context.Context, raw string) error {
+	opts, err := redis.ParseURL(raw)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %q is no Redis URL (%v): write redis://[user:password@]host:port[/db]", ErrChoice,
+			redact(raw), err)
+	case opts.Network != "tcp" || opts.TLSConfig != nil:
+		return fmt.Errorf("%w: %s: nodes reach Redis through TCP proxies, so that only redis:// URLs can be used",
+			ErrChoice, redact(raw))
+	}
+	r.use(raw)
+	if err := r.check(ctx); err != nil {
+		return err
+	}
+	if err := r.refuseUsed(ctx); err != nil {
+		return err
+	}
+	r.claimed = true
+	r.reaper.add(reapKeys, raw)
+	return nil
+}
+
+// redact hides a password in a URL that goes into a message.
+func redact(raw string) string {
+	at := strings.LastIndexByte(raw, '@')
+	scheme := strings.Index(raw, "://")
+	if at < 0 || scheme < 0 || at < scheme {
+		return raw
+	}
+	return raw[:scheme+3] + "…" + raw[at:]
+}
+
+// use makes raw, which must be valid, the Redis of this run.
+func (r *Redis) use(raw string) {
+	opts, _ := redis.ParseURL(raw)
+	r.raw, r.url = raw, opts
+	r.renewClient()
+}
+
+// renewClient replaces the harness's own client: after a restart an old one may still wait before it dials again.
+func (r *Redis) renewClient() {
+	if old := r.client.Swap(redis.NewClient(adminOptions(r.url))); old != nil {
+		_ = old.Close()
+	}
+}
+
+// adminOptions are those of the harness's own connections: few, short time-outs, no retries, no extra commands.
+func adminOptions(o *redis.Options) *redis.Options {
+	return &redis.Options{
+		Network: o.Network, Addr: o.Addr, Username: o.Username, Password: o.Password, DB: o.DB,
+		Protocol: 2, DisableIdentity: true, MaxRetries: -1, ContextTimeoutEnabled: true,
+		DialTimeout: 2 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second, PoolSize: 4,
+	}
+}
+
+// check asks who answers: Redis, writable, new enough.
+func (r *Redis) check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	where := redact(r.raw)
+	info, err := r.client.Load().Info(ctx).Result()
+	if err != nil {
+		return explain(where, err)
+	}
+	fields := infoFields(info)
+	r.version = fields["valkey_version"]
+	if r.version == "" {
+		r.version = fields["redis_version"]
+	}
+	if r.version == "" {
+		return fmt.Errorf("%w at %s: its INFO names no version", ErrNoRedis, where)
+	}
+	if !atLeast(fields["redis_version"], 6, 2) {
+		return fmt.Errorf("%w: %s runs %s, and 6.2 or newer is needed", ErrTooOld, where, fields["redis_version"])
+	}
+	if fields["role"] == "slave" {
+		return fmt.Errorf("%w: %s follows %s:%s and takes no writes; give its master's URL", ErrReplica, where,
+			fields["master_host"], fields["master_port"])
+	}
+	return nil
+}
+
+// explain says in a sentence why Redis did not answer.
+func explain(where string, err error) error {
+	text := err.Error()
+	var dial *net.OpError
+	switch {
+	case strings.HasPrefix(text, "NOAUTH"):
+		return fmt.Errorf("%w: %s wants one; give it in the URL: redis://:password@host:port", ErrPassword, where)
+	case strings.HasPrefix(text, "WRONGPASS"), strings.HasPrefix(text, "ERR invalid password"),
+		strings.HasPrefix(text, "ERR AUTH"):
+		return fmt.Errorf("%w: %s: %v", ErrPassword, where, err)
+	case strings.HasPrefix(text, "NOPERM"):
+		return fmt.Errorf("%w: %s: the user may not do what a run needs: %v", ErrPassword, where, err)
+	case errors.As(err, &dial) && dial.Op == "dial":
+		return fmt.Errorf("%w at %s: %v; is it running?", ErrNoRedis, where, err)
+	case errors.Is(err, context.DeadlineExceeded), os.IsTimeout(err):
+		return fmt.Errorf("%w at %s within 5 s: something listens there, but it is silent", ErrNoRedis, where)
+	}
+	return fmt.Errorf("%w at %s: %v", ErrNoRedis, where, err)
+}
+
+// infoFields reads the answer of INFO.
+func infoFields(info string) map[string]string {
+	fields := map[string]string{}
+	for l := range strings.SplitSeq(info, "\n") {
+		if k, v, ok := strings.Cut(strings.TrimSpace(l), ":"); ok {
+			fields[k] = v
+		}
+	}
+	return fields
+}
+
+// atLeast compares a version's first two numbers.
+func atLeast(version string, major, minor int) bool {
+	parts := strings.SplitN(version, ".", 3)
+	if len(parts) < 2 {
+		return false
+	}
+	a, errA := strconv.Atoi(parts[0])
+	b, errB := strconv.Atoi(parts[1])
+	return errA == nil && errB == nil && (a > major || a == major && b >= minor)
+}
+
+// runPatterns match all that a run writes: sessions, leases, heartbeats, fences and the epoch.
+var runPatterns = []string{"session:*", "poll:*", "{poll:*"}
+
+// refuseUsed refuses a given database that holds keys a run would read, write and remove.
+func (r *Redis) refuseUsed(ctx context.Context) error {
+	for _, pattern := range runPatterns {
+		it := r.client.Load().Scan(ctx, 0, pattern, 1000).Iterator()
+		if it.Next(ctx) {
+			return fmt.Errorf("%w: %s already holds keys like %q, and a run uses (and at its end removes) %s; "+
+				"give an empty database", ErrNotEmpty, redact(r.raw), it.Val(), strings.Join(runPatterns, " "))
+		}
+		if err := it.Err(); err != nil {
+			return explain(redact(r.raw), err)
+		}
+	}
+	return nil
+}
+
+// deleteRunKeys removes what a run wrote and returns how many keys it were.
+func deleteRunKeys(ctx context.Context, c *redis.Client) (int, error) {
+	n := 0
+	for _, pattern := range runPatterns {
+		var cursor uint64
+		for {
+			keys, next, err := c.Scan(ctx, cursor, pattern, 1000).Result()
+			if err != nil {
+				return n, err
+			}
+			if len(keys) > 0 {
+				if err := c.Unlink(ctx, keys...).Err(); err != nil {
+					return n, err
+				}
+				n += len(keys)
+			}
+			if cursor = next; cursor == 0 {
+				break
+			}
+		}
+	}
+	return n, nil
+}
+
+// Kind returns "server", "embedded" or "url".
+func (r *Redis) Kind() string { return r.kind }
+
+// Version returns what Redis says its version is.
+func (r *Redis) Version() string { return r.version }
+
+// URL returns where Redis is, without its password.
+func (r *Redis) URL() string { return redact(r.raw) }
+
+// Note returns what a reader should know about this Redis, or "".
+func (r *Redis) Note() string { return r.note }
+
+// Close stops a server of its own and removes its folder, or removes the run's keys from a given one. It may be called
+// more than once.
+func (r *Redis) Close() error {
+	var err error
+	if r.kind == kindURL && r.claimed {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		if _, err = deleteRunKeys(ctx, r.client.Load()); err != nil {
+			err = fmt.Errorf("keys of the run (%s) remain at %s: %w", strings.Join(runPatterns, " "), r.URL(), err)
+		}
+		cancel()
+		r.claimed = false
+		r.reaper.drop(reapKeys, r.raw)
+	}
+	if c := r.client.Swap(nil); c != nil {
+		_ = c.Close()
+	}
+	if r.server != nil {
+		r.server.stop()
+		if e := os.RemoveAll(r.server.dir); e != nil {
+			err = fmt.Errorf("folder of redis-server: %w", e)
+		}
+		r.reaper.drop(reapDir, r.server.dir)
+	}
+	if r.mini != nil {
+		r.mini.close()
+	}
+	if r.spawner != nil {
+		r.spawner.close()
+	}
+	r.reaper.close()
+	return err
+}

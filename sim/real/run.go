@@ -1,0 +1,423 @@
+package real
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// ErrConfig: a Config contradicts itself; the message names the field.
+var ErrConfig = errors.New("invalid run")
+
+// Config says what a run is. All durations are wall time; those of the lease are handed to the nodes as they are.
+type Config struct {
+	Nodes    int // started before the storm, at least 1: slots node-1, node-2, …
+	Sessions int // created before the first node starts
+
+	TTL, Renew, Heartbeat, Discovery, Poll, PollTimeout time.Duration
+	Serve                                               time.Duration // how long the target takes to answer a poll
+
+	Storm time.Duration // the plan's faults strike in it, from its start
+	Calm  time.Duration // then everything is healed and must converge
+
+	Plan    fault.Plan
+	NodeCmd []string // argv of a node
+	NodeEnv []string // more KEY=VALUE for nodes, after those of docs/node-protocol.md
+
+	Dir  string // run folder, which exists: logs/<slot>.log gets the nodes' standard error
+	Seed uint64 // session IDs, delays and choices of the harness are drawn from it
+
+	// Progress is called at most every 200 ms, from one goroutine. It may be nil.
+	Progress func(Progress)
+}
+
+// Progress is how far a run is.
+type Progress struct {
+	Elapsed, Total              time.Duration // since the storm's start; storm and calm together
+	Phase                       string        // "start", "storm", "calm" or "end"
+	Alive, Nodes                int           // processes that run; slots that take part
+	Polls, Rejected, Violations int64         // seen by the target; violations: two instances of one session at once
+	Fault                       string        // the last fault that struck and is not healed, "" if none
+}
+
+// Outcome is what a run tells beside its history.
+type Outcome struct {
+	Tap           bool     // what Redis granted is in the history
+	Interrupted   bool     // the context ended before the calm did
+	RedisCommands int64    // executed by Redis during the run, as far as it tells
+	Late          int      // faults that struck more than 50 ms after their time
+	Notes         []string // what a reader should know
+}
+
+const (
+	progressEvery = 200 * time.Millisecond
+	lateAfter     = 50 * time.Millisecond
+	notesMax      = 200
+	// stopGrace is how long nodes may take for a clean stop, beside the time-out of a poll.
+	stopGrace = 5 * time.Second
+	// interruptGrace is the same for a run that was interrupted, which must end within 3 s.
+	interruptGrace = time.Second
+)
+
+// run is one run under way.
+type run struct {
+	cfg    Config
+	redis  *Redis
+	rec    *history.Recorder
+	clock  *clock
+	target *target
+	tap    *tap
+	watch  watch
+	work   *workload
+
+	phase atomic.Pointer[string]
+	storm atomic.Int64 // start of the storm, run clock; 0 before
+
+	ending chan struct{}  // closed when the calm is over
+	tail   sync.WaitGroup // of rescues
+
+	mu     sync.Mutex
+	slots  map[string]*slot
+	order  []string // of slots, by their creation
+	notes  []string
+	late   int
+	struck []activeFault
+}
+
+type activeFault struct {
+	n    int
+	text string
+}
+
+// Run starts the nodes, strikes the plan's faults, and stops everything again. What happened is added to rec, by node
+// words, target, tap and harness. When ctx ends, the run stops within 3 s, the history so far is valid, and
+// Outcome.Interrupted is set; that is no error. Errors are those of a start that fails (ErrConfig, ErrNodeStart,
+// ErrNodeExited, ErrNodeNotReady) and of the host. Nothing is left running in any case. One Redis serves one run at a time.
+func Run(ctx context.Context, r *Redis, cfg Config, rec *history.Recorder) (Outcome, error) {
+	if err := cfg.validate(r); err != nil {
+		return Outcome{}, err
+	}
+	if err := os.MkdirAll(filepath.Join(cfg.Dir, "logs"), 0o755); err != nil {
+		return Outcome{}, fmt.Errorf("run folder: %w", err)
+	}
+	run := &run{
+		cfg: cfg, redis: r, rec: rec, clock: newClock(), slots: map[string]*slot{},
+		ending: make(chan struct{}),
+	}
+	return run.all(ctx)
+}
+
+// stream numbers of random sources that do not change from run to run of one seed.
+const (
+	streamSessions = 0
+	streamLines    = 100 // and one for each slot
+)
+
+func (c *Config) validate(r *Redis) error {
+	durations := map[string]time.Duration{
+		"TTL": c.TTL, "Renew": c.Renew, "Heartbeat": c.Heartbeat, "Discovery": c.Discovery, "Poll": c.Poll,
+		"PollTimeout": c.PollTimeout, "Storm": c.Storm,
+	}
+	for _, name := range []string{"TTL", "Renew", "Heartbeat", "Discovery", "Poll", "PollTimeout", "Storm"} {
+		if durations[name] < time.Millisecond {
+			return fmt.Errorf("%w: %s is %v, at least 1ms is needed", ErrConfig, name, durations[name])
+		}
+	}
+	switch {
+	case c.Nodes < 1:
+		return fmt.Errorf("%w: Nodes is %d, at least 1 is needed", ErrConfig, c.Nodes)
+	case c.Sessions < 0:
+		return fmt.Errorf("%w: Sessions is %d, must not be negative", ErrConfig, c.Sessions)
+	case c.Calm < 0 || c.Serve < 0:
+		return fmt.Errorf("%w: Calm and Serve must not be negative", ErrConfig)
+	case len(c.NodeCmd) == 0 || c.NodeCmd[0] == "":
+		return fmt.Errorf("%w: NodeCmd is empty: name the program that is a node", ErrConfig)
+	}
+	for i, f := range c.Plan.Faults {
+		if err := r.Supports(f.Kind); err != nil {
+			return fmt.Errorf("%w: fault %d of the plan: %w", ErrConfig, i+1, err)
+		}
+	}
+	return nil
+}
+
+// all is the run from start to end.
+func (r *run) all(ctx context.Context) (out Outcome, err error) {
+	r.setPhase("start")
+	var background sync.WaitGroup
+	defer background.Wait()
+	stop := make(chan struct{})
+	defer close(stop)
+	if r.target, err = newTarget(r.clock, r.rec, r.cfg.Serve); err != nil {
+		return out, err
+	}
+	defer r.target.close()
+	background.Go(func() { r.canary(stop) })
+	background.Go(func() { r.report(stop) })
+	before := r.redis.executed(ctx)
+	if err := r.prepare(ctx); err != nil {
+		return out, err
+	}
+	if r.redis.note != "" {
+		r.notef("%s", r.redis.note)
+	}
+	r.tapIn(ctx)
+	defer func() {
+		if r.tap != nil {
+			r.tap.close()
+		}
+	}()
+	// Lines outlive the nodes: a line that is closed first is a fault that no plan knows of.
+	defer r.closeLines()
+	err = r.startFleet(ctx)
+	if err == nil {
+		out.Interrupted = !r.weather(ctx)
+	} else if ctx.Err() != nil {
+		out.Interrupted, err = true, nil
+	}
+	r.setPhase("end")
+	close(r.ending)
+	r.stopFleet(out.Interrupted || err != nil)
+	r.tail.Wait()
+	out.RedisCommands = max(0, r.redis.executed(context.Background())-before)
+	out.Tap = r.tap != nil
+	r.finalNotes()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out.Late, out.Notes = r.late, slices.Clone(r.notes)
+	return out, err
+}
+
+// weather is storm and calm; false if the context ended before.
+func (r *run) weather(ctx context.Context) bool {
+	start := time.Now()
+	r.storm.Store(r.clock.now())
+	r.setPhase("storm")
+	storm, cancel := context.WithDeadline(ctx, start.Add(r.cfg.Storm))
+	r.strikeAll(ctx, storm, start)
+	<-storm.Done()
+	cancel()
+	if ctx.Err() != nil {
+		return false
+	}
+	r.setPhase("calm")
+	calm := time.NewTimer(r.cfg.Calm)
+	defer calm.Stop()
+	select {
+	case <-calm.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// tapIn opens the tap, if this Redis has one.
+func (r *run) tapIn(ctx context.Context) {
+	if r.redis.kind == kindEmbedded {
+		r.record(history.Event{Kind: history.TapDown, Reason: "the embedded Redis has no replication stream"})
+		return
+	}
+	t := newTap(r.redis, r.clock, r.rec)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err := t.wait(ctx); err != nil {
+		t.close()
+		r.record(history.Event{Kind: history.TapDown, Reason: brief(err)})
+		r.notef("what Redis grants is not seen: %v", err)
+		return
+	}
+	r.tap = t
+}
+
+// startFleet starts all nodes and waits until each is ready.
+func (r *run) startFleet(ctx context.Context) error {
+	nodes := make([]*node, r.cfg.Nodes)
+	for i := range nodes {
+		s, err := r.addSlot(fault.NodeTarget(i + 1))
+		if err != nil {
+			return err
+		}
+		if nodes[i], err = s.start(); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	within := readyWithin + time.Duration(r.cfg.Nodes)*readyWithinNode
+	late := time.NewTimer(within)
+	defer late.Stop()
+	for i, n := range nodes {
+		s := r.slot(fault.NodeTarget(i + 1))
+		select {
+		case <-n.ready:
+		case <-n.done:
+			_, code := n.end()
+			return fmt.Errorf("%w: %s (%s) with code %d: %s", ErrNodeExited, s.name, r.cfg.NodeCmd[0], code, s.lastWords())
+		case <-late.C:
+			return fmt.Errorf("%w: %s (%s) within %v: a node prints {\"event\":\"ready\",\"instance\":\"…\"}; %s",
+				ErrNodeNotReady, s.name, r.cfg.NodeCmd[0], within, s.lastWords())
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// stopFleet ends all processes: cleanly, or within the time that an interrupted run has.
+func (r *run) stopFleet(hurry bool) {
+	grace := stopGrace + r.cfg.PollTimeout
+	if hurry {
+		grace = interruptGrace
+	}
+	var all sync.WaitGroup
+	for _, s := range r.allSlots() {
+		all.Go(func() { s.finish(grace) })
+	}
+	all.Wait()
+}
+
+// finish ends the slot's process for good and waits until its last words are recorded.
+func (s *slot) finish(grace time.Duration) {
+	s.mu.Lock()
+	s.left = true
+	n := s.node
+	if n != nil {
+		n.asked = true
+	}
+	s.mu.Unlock()
+	if n == nil {
+		return
+	}
+	if n.terminate(grace, nil) {
+		s.run.notef("%s ignored SIGTERM for %v and was killed", s.name, grace)
+	}
+	<-n.done
+}
+
+func (r *run) addSlot(name string) (*slot, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.slots[name]; s != nil {
+		return s, nil
+	}
+	s, err := r.newSlot(name, uint64(streamLines+len(r.slots)))
+	if err != nil {
+		return nil, err
+	}
+	r.slots[name] = s
+	r.order = append(r.order, name)
+	return s, nil
+}
+
+func (r *run) slot(name string) *slot {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.slots[name]
+}
+
+func (r *run) allSlots() []*slot {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := make([]*slot, 0, len(r.order))
+	for _, name := range r.order {
+		out = append(out, r.slots[name])
+	}
+	return out
+}
+
+func (r *run) closeLines() {
+	for _, s := range r.allSlots() {
+		s.line.close()
+	}
+}
+
+// record stamps an event of the harness and adds it.
+func (r *run) record(e history.Event) {
+	e.T = r.clock.now()
+	r.rec.Add(e)
+}
+
+func (r *run) setPhase(name string) {
+	r.phase.Store(&name)
+	e := history.Event{Kind: history.Phase, Reason: name}
+	if name != "start" {
+		e.T = r.clock.now()
+	}
+	r.rec.Add(e)
+}
+
+// notef records a note, in the history and for the outcome; beyond a bound in the history only.
+func (r *run) notef(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	r.record(history.Event{Kind: history.Note, Reason: text})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.notes) < notesMax {
+		r.notes = append(r.notes, text)
+	}
+}
+
+func (r *run) finalNotes() {
+	for _, s := range r.allSlots() {
+		s.mu.Lock()
+		n := s.malformed
+		s.mu.Unlock()
+		if n > 0 {
+			r.notef("%s: %d malformed lines on standard output", s.name, n)
+		}
+	}
+	if n := r.target.strangers.Load(); n > 0 {
+		r.notef("the target was polled %d times for sessions that do not exist", n)
+	}
+}
+
+// report calls Progress.
+func (r *run) report(stop <-chan struct{}) {
+	if r.cfg.Progress == nil {
+		return
+	}
+	tick := time.NewTicker(progressEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+			r.cfg.Progress(r.progress())
+		}
+	}
+}
+
+func (r *run) progress() Progress {
+	p := Progress{Total: r.cfg.Storm + r.cfg.Calm, Phase: *r.phase.Load()}
+	if start := r.storm.Load(); start > 0 {
+		p.Elapsed = min(p.Total, time.Duration(r.clock.now()-start))
+	}
+	for _, s := range r.allSlots() {
+		s.mu.Lock()
+		if !s.left {
+			p.Nodes++
+		}
+		if s.node != nil && s.node.alive() {
+			p.Alive++
+		}
+		s.mu.Unlock()
+	}
+	p.Polls, p.Rejected, p.Violations = r.target.polls.Load(), r.target.rejected.Load(), r.target.violations.Load()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := len(r.struck); n > 0 {
+		p.Fault = r.struck[n-1].text
+	}
+	return p
+}

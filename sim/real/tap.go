@@ -1,0 +1,311 @@
+package real
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// errNoTap: this Redis shows nobody what it grants.
+var errNoTap = errors.New("Redis gives no replication stream") //nolint:staticcheck // a proper name
+
+// tap reads what Redis granted from its replication stream: the effects of scripts, in order, with absolute expiries.
+// It follows Redis over restarts; while it is down, what Redis grants is unknown.
+type tap struct {
+	redis *Redis
+	clock *clock
+	rec   *history.Recorder
+
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	up     chan struct{} // closed when the stream flows for the first time
+	upOnce sync.Once
+	err    error // why it never did; set before done is closed
+
+	holders map[string]string // session → holder as last set
+	fences  map[string]int64  // session → fence as last set, for increments
+	gap     bool              // the stream was interrupted: fences that are not in the map may exist
+	db      int               // selected by the stream
+}
+
+// tapChannel carries the mark that joins a snapshot of the leases to the stream.
+const tapChannel = "leasestorm:tap"
+
+// snapshotScript reads all leases, heartbeats and fences, and publishes a mark in one step. The publication is part of the stream, so that the
+// stream up to the mark is in the snapshot, and what follows it is not.
+const snapshotScript = `
+local out = {}
+for _, pattern in ipairs({'poll:lease:*', 'poll:node:*', '{poll:lease:*'}) do
+  for _, key in ipairs(redis.call('KEYS', pattern)) do
+    if redis.call('TYPE', key).ok == 'string' then
+      out[#out + 1] = key
+      out[#out + 1] = redis.call('GET', key)
+      out[#out + 1] = tostring(redis.call('PTTL', key))
+    end
+  end
+end
+redis.call('PUBLISH', ARGV[1], ARGV[2])
+return out`
+
+func newTap(r *Redis, c *clock, rec *history.Recorder) *tap {
+	ctx, cancel := context.WithCancel(context.Background())
+	t := &tap{
+		redis: r, clock: c, rec: rec, cancel: cancel, done: make(chan struct{}), up: make(chan struct{}),
+		holders: map[string]string{}, fences: map[string]int64{},
+	}
+	go t.run(ctx)
+	return t
+}
+
+// wait returns nil when the stream flows, or why this Redis gives none.
+func (t *tap) wait(ctx context.Context) error {
+	select {
+	case <-t.up:
+		return nil
+	case <-t.done:
+		return t.err
+	case <-ctx.Done():
+		return fmt.Errorf("%w: no answer", errNoTap)
+	}
+}
+
+func (t *tap) close() {
+	t.cancel()
+	<-t.done
+}
+
+func (t *tap) run(ctx context.Context) {
+	defer close(t.done)
+	for {
+		flowed, err := t.follow(ctx)
+		if flowed {
+			t.gap = true
+			t.rec.Add(history.Event{T: t.clock.now(), Kind: history.TapDown, Reason: brief(err)})
+		}
+		if no := refusal(""); errors.As(err, &no) && !t.everUp() && !transient(no) {
+			t.err = fmt.Errorf("%w: %w", errNoTap, err)
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+func (t *tap) everUp() bool {
+	select {
+	case <-t.up:
+		return true
+	default:
+		return false
+	}
+}
+
+// refusal is an error answer of Redis.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+// transient: the same question may be answered later.
+func transient(err error) bool {
+	text := err.Error()
+	return strings.HasPrefix(text, "LOADING") || strings.HasPrefix(text, "NOMASTERLINK") ||
+		strings.HasPrefix(text, "MASTERDOWN") || strings.HasPrefix(text, "BUSY")
+}
+
+func brief(err error) string {
+	if err == nil {
+		return ""
+	}
+	text := err.Error()
+	return text[:min(len(text), 200)]
+}
+
+// follow reads one connection's stream to its end and reports whether it ever flowed.
+func (t *tap) follow(ctx context.Context) (flowed bool, err error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", t.redis.url.Addr)
+	if err != nil {
+		return false, err
+	}
+	release := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer release()
+	defer func() { _ = conn.Close() }()
+	in := bufio.NewReaderSize(conn, 64<<10)
+	if err := t.handshake(conn, in); err != nil {
+		return false, err
+	}
+	if err := skipSnapshot(in); err != nil {
+		return false, err
+	}
+	acks := make(chan struct{})
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer close(acks)
+	wg.Go(func() { acknowledge(conn, acks) })
+	marked := make(chan snapshot, 1)
+	nonce := strconv.FormatInt(time.Now().UnixNano(), 36)
+	wg.Go(func() { t.takeSnapshot(ctx, nonce, marked, conn) })
+	return t.stream(in, nonce, marked)
+}
+
+// handshake asks to be a replica.
+func (t *tap) handshake(conn net.Conn, in *bufio.Reader) error {
+	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	defer func() { _ = conn.SetDeadline(time.Time{}) }()
+	commands := [][]string{
+		{"REPLCONF", "listening-port", "0"}, {"REPLCONF", "capa", "eof", "capa", "psync2"}, {"PSYNC", "?", "-1"},
+	}
+	switch o := t.redis.url; {
+	case o.Username != "":
+		commands = append([][]string{{"AUTH", o.Username, o.Password}}, commands...)
+	case o.Password != "":
+		commands = append([][]string{{"AUTH", o.Password}}, commands...)
+	}
+	for _, c := range commands {
+		var b strings.Builder
+		fmt.Fprintf(&b, "*%d\r\n", len(c))
+		for _, w := range c {
+			fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(w), w)
+		}
+		if _, err := conn.Write([]byte(b.String())); err != nil {
+			return err
+		}
+		line, err := readLine(in)
+		for err == nil && len(line) == 0 {
+			line, err = readLine(in)
+		}
+		if err != nil {
+			return err
+		}
+		if line[0] == '-' {
+			return refusal(line[1:])
+		}
+	}
+	return nil
+}
+
+// acknowledge keeps the stream flowing: a master sends nothing before the first acknowledgement that follows its
+// transfer, and drops a replica that sends none for a minute.
+func acknowledge(conn net.Conn, stop <-chan struct{}) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if _, err := conn.Write([]byte("*3\r\n$8\r\nREPLCONF\r\n$3\r\nACK\r\n$1\r\n0\r\n")); err != nil {
+			return
+		}
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// snapshot is all leases, heartbeats and fences at the moment of its mark.
+type snapshot struct {
+	at   int64    // when it was asked for: not later than the moment
+	keys []string // key, value, PTTL; key, value, PTTL; …
+}
+
+// takeSnapshot closes the connection if it cannot: then all begins anew.
+func (t *tap) takeSnapshot(ctx context.Context, nonce string, out chan<- snapshot, conn net.Conn) {
+	client := t.redis.client.Load()
+	if client == nil {
+		_ = conn.Close()
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	asked := t.clock.now()
+	keys, err := client.Eval(ctx, snapshotScript, nil, tapChannel, nonce).StringSlice()
+	if err != nil {
+		_ = conn.Close()
+		return
+	}
+	out <- snapshot{asked, keys}
+}
+
+// stream reads commands until the connection ends.
+func (t *tap) stream(in *bufio.Reader, nonce string, marked <-chan snapshot) (flowed bool, err error) {
+	var words [][]byte
+	for {
+		words, err = readCommand(in, words)
+		if err != nil {
+			return flowed, err
+		}
+		if len(words) == 0 {
+			continue
+		}
+		if flowed {
+			t.command(words)
+			continue
+		}
+		if strings.EqualFold(string(words[0]), "select") {
+			t.command(words) // which database is selected is not in the snapshot
+		}
+		if len(words) == 3 && strings.EqualFold(string(words[0]), "publish") && string(words[1]) == tapChannel &&
+			string(words[2]) == nonce {
+			s, ok := awaitSnapshot(marked)
+			if !ok {
+				return false, errors.New("no snapshot of the leases")
+			}
+			t.begin(s)
+			flowed = true
+		}
+	}
+}
+
+func awaitSnapshot(marked <-chan snapshot) (snapshot, bool) {
+	timer := time.NewTimer(5 * time.Second)
+	defer timer.Stop()
+	select {
+	case s := <-marked:
+		return s, true
+	case <-timer.C:
+		return snapshot{}, false
+	}
+}
+
+// begin records that the tap is up, and all leases and heartbeats as they stand.
+func (t *tap) begin(s snapshot) {
+	now := t.clock.now()
+	clear(t.holders)
+	clear(t.fences)
+	t.rec.Add(history.Event{T: now, Kind: history.TapUp})
+	for i := 0; i+2 < len(s.keys); i += 3 {
+		ms, err := strconv.ParseInt(s.keys[i+2], 10, 64)
+		if err != nil {
+			continue
+		}
+		e := history.Event{T: now, Reason: "snapshot"}
+		if ms >= 0 {
+			e.Until = s.at + ms*int64(time.Millisecond)
+		}
+		value := s.keys[i+1]
+		switch kind, id := splitKey([]byte(s.keys[i])); kind {
+		case keyLease:
+			e.Kind, e.Session, e.Instance = history.RedisGranted, id, value
+			t.holders[id] = value
+			t.rec.Add(e)
+		case keyNode:
+			e.Kind, e.Instance = history.RedisBeat, id
+			t.rec.Add(e)
+		case keyFence:
+			t.fences[id], _ = strconv.ParseInt(value, 10, 64)
+		case keyOther:
+		}
+	}
+	t.upOnce.Do(func() { close(t.up) })
+}

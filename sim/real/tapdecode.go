@@ -1,0 +1,203 @@
+package real
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+type keyKind uint8
+
+const (
+	keyOther keyKind = iota
+	keyLease
+	keyFence
+	keyNode
+)
+
+var (
+	leasePrefix = []byte("poll:lease:")
+	nodePrefix  = []byte("poll:node:")
+	fencePrefix = []byte("{poll:lease:")
+	fenceSuffix = []byte("}:fence")
+)
+
+// splitKey returns what a key is and the session or instance it belongs to.
+func splitKey(key []byte) (keyKind, string) {
+	if id, ok := bytes.CutPrefix(key, leasePrefix); ok {
+		return keyLease, string(id)
+	}
+	if id, ok := bytes.CutPrefix(key, nodePrefix); ok {
+		return keyNode, string(id)
+	}
+	if id, ok := bytes.CutPrefix(key, fencePrefix); ok {
+		if id, ok = bytes.CutSuffix(id, fenceSuffix); ok {
+			return keyFence, string(id)
+		}
+	}
+	return keyOther, ""
+}
+
+// command records what one command of the stream did. Redis rewrites relative expiries to absolute ones and deletes
+// expired keys by DEL, so that few commands are left.
+func (t *tap) command(words [][]byte) {
+	verb := strings.ToUpper(string(words[0]))
+	args := words[1:]
+	if verb == "SELECT" && len(args) == 1 {
+		t.db, _ = strconv.Atoi(string(args[0]))
+		return
+	}
+	if verb == "FLUSHALL" || verb == "FLUSHDB" && t.db == t.redis.url.DB {
+		clear(t.holders)
+		clear(t.fences)
+		t.rec.Add(history.Event{T: t.clock.now(), Kind: history.RedisFlushed})
+		return
+	}
+	if t.db != t.redis.url.DB || len(args) == 0 {
+		return
+	}
+	switch verb {
+	case "SET":
+		if len(args) >= 2 {
+			t.set(args[0], string(args[1]), t.expiry(args[2:]))
+		}
+	case "SETEX", "PSETEX": // never seen from a server of today, but cheap to know
+		if len(args) == 3 {
+			t.set(args[0], string(args[2]), t.relative(verb == "SETEX", args[1]))
+		}
+	case "MSET":
+		for i := 0; i+1 < len(args); i += 2 {
+			t.set(args[i], string(args[i+1]), 0)
+		}
+	case "PEXPIREAT", "EXPIREAT", "PEXPIRE", "EXPIRE", "PERSIST":
+		t.extend(verb, args)
+	case "INCR", "INCRBY", "DECR", "DECRBY":
+		t.increment(verb, args)
+	case "DEL", "UNLINK", "GETDEL":
+		for _, key := range args {
+			t.remove(key)
+		}
+	}
+}
+
+// expiry finds the expiry among the options of SET, on the run's clock; 0: none.
+func (t *tap) expiry(options [][]byte) int64 {
+	for i := 0; i+1 < len(options); i++ {
+		n, err := strconv.ParseInt(string(options[i+1]), 10, 64)
+		if err != nil {
+			continue
+		}
+		switch strings.ToUpper(string(options[i])) {
+		case "PXAT":
+			return t.clock.fromWall(n * int64(time.Millisecond))
+		case "EXAT":
+			return t.clock.fromWall(n * int64(time.Second))
+		case "PX":
+			return t.clock.now() + n*int64(time.Millisecond)
+		case "EX":
+			return t.clock.now() + n*int64(time.Second)
+		}
+	}
+	return 0
+}
+
+func (t *tap) relative(seconds bool, arg []byte) int64 {
+	n, _ := strconv.ParseInt(string(arg), 10, 64)
+	if seconds {
+		n *= 1000
+	}
+	return t.clock.now() + n*int64(time.Millisecond)
+}
+
+func (t *tap) set(key []byte, value string, until int64) {
+	kind, id := splitKey(key)
+	e := history.Event{T: t.clock.now(), Until: until}
+	switch kind {
+	case keyLease:
+		e.Kind, e.Session, e.Instance = history.RedisGranted, id, value
+		t.holders[id] = value
+	case keyFence:
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil {
+			return
+		}
+		t.fences[id] = n
+		e.Kind, e.Session, e.Fence, e.Until = history.RedisFence, id, n, 0
+	case keyNode:
+		e.Kind, e.Instance = history.RedisBeat, id
+	case keyOther:
+		return
+	}
+	t.rec.Add(e)
+}
+
+func (t *tap) extend(verb string, args [][]byte) {
+	kind, id := splitKey(args[0])
+	var until int64
+	if len(args) > 1 {
+		n, err := strconv.ParseInt(string(args[1]), 10, 64)
+		if err != nil {
+			return
+		}
+		switch verb {
+		case "PEXPIREAT":
+			until = t.clock.fromWall(n * int64(time.Millisecond))
+		case "EXPIREAT":
+			until = t.clock.fromWall(n * int64(time.Second))
+		default:
+			until = t.relative(verb == "EXPIRE", args[1])
+		}
+	}
+	e := history.Event{T: t.clock.now(), Until: until}
+	switch kind {
+	case keyLease:
+		e.Kind, e.Session, e.Instance = history.RedisExtended, id, t.holders[id]
+	case keyNode:
+		e.Kind, e.Instance = history.RedisBeat, id
+	case keyFence, keyOther:
+		return
+	}
+	t.rec.Add(e)
+}
+
+// increment follows fences of foreign nodes. After a gap the value is not known, and nothing is recorded.
+func (t *tap) increment(verb string, args [][]byte) {
+	kind, id := splitKey(args[0])
+	if kind != keyFence {
+		return
+	}
+	by := int64(1)
+	if len(args) > 1 {
+		by, _ = strconv.ParseInt(string(args[1]), 10, 64)
+	}
+	if strings.HasPrefix(verb, "DECR") {
+		by = -by
+	}
+	last, known := t.fences[id]
+	if !known && t.gap {
+		return
+	}
+	t.fences[id] = last + by
+	t.rec.Add(history.Event{T: t.clock.now(), Kind: history.RedisFence, Session: id, Fence: last + by})
+}
+
+func (t *tap) remove(key []byte) {
+	kind, id := splitKey(key)
+	e := history.Event{T: t.clock.now()}
+	switch kind {
+	case keyLease:
+		e.Kind, e.Session, e.Instance = history.RedisDeleted, id, t.holders[id]
+		delete(t.holders, id)
+	case keyNode:
+		e.Kind, e.Instance = history.RedisBeatGone, id
+	case keyFence:
+		delete(t.fences, id)
+		return
+	case keyOther:
+		return
+	}
+	t.rec.Add(e)
+}

@@ -1,0 +1,231 @@
+package real
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// target is the polled target: an HTTP server beside the proxies, and the independent witness. It accepts
+// POST /poll/{sessionID} with headers X-Instance and X-Fence, and refuses a fence older than the highest it has seen for
+// that session with 409. All methods are safe for concurrent use.
+type target struct {
+	clock  *clock
+	rec    *history.Recorder
+	serve  time.Duration // how long an answer takes
+	url    string
+	server *http.Server
+	served chan struct{} // closed when the server's goroutine has ended
+	stop   chan struct{} // closed to let polls that are being served go
+
+	number     atomic.Int64 // of the last arrival
+	polls      atomic.Int64
+	rejected   atomic.Int64
+	violations atomic.Int64 // accepted while another instance was being served, for the progress line only
+	strangers  atomic.Int64 // polls of sessions that do not exist
+
+	mu       sync.RWMutex
+	sessions map[string]*polled
+}
+
+// polled is one session at the target.
+type polled struct {
+	mu      sync.Mutex
+	fence   int64
+	serving map[string]int // instance → polls being served
+	slow    time.Duration  // instead of target.serve, if longer
+	hang    chan struct{}  // not nil: no answer before it is closed
+}
+
+func newTarget(c *clock, rec *history.Recorder, serve time.Duration) (*target, error) {
+	t := &target{
+		clock: c, rec: rec, serve: serve, served: make(chan struct{}), stop: make(chan struct{}),
+		sessions: map[string]*polled{},
+	}
+	var listener net.Listener
+	err := listenLow(func(addr string) (err error) {
+		listener, err = net.Listen("tcp", addr)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("polled target: %w", err)
+	}
+	t.url = "http://" + listener.Addr().String()
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /poll/{session}", t.poll)
+	t.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	go func() {
+		defer close(t.served)
+		_ = t.server.Serve(listener)
+	}()
+	return t, nil
+}
+
+// add lets the target know a session. A session that was removed stays known: late polls of it are witnessed too.
+func (t *target) add(session string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.sessions[session] == nil {
+		t.sessions[session] = &polled{serving: map[string]int{}}
+	}
+}
+
+func (t *target) find(session string) *polled {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.sessions[session]
+}
+
+var errFence = errors.New("X-Fence is no positive number")
+
+func parseFence(text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 1 {
+		return 0, errFence
+	}
+	return n, nil
+}
+
+func (t *target) poll(w http.ResponseWriter, req *http.Request) {
+	session, instance := req.PathValue("session"), req.Header.Get("X-Instance")
+	fence, err := parseFence(req.Header.Get("X-Fence"))
+	p := t.find(session)
+	switch {
+	case p == nil:
+		t.strangers.Add(1)
+		http.Error(w, "no such session", http.StatusNotFound)
+		return
+	case instance == "" || len(instance) > 512:
+		http.Error(w, "header X-Instance must name the instance", http.StatusBadRequest)
+		return
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	n := t.number.Add(1)
+	if highest, ok := t.accept(p, session, instance, fence, n); !ok {
+		http.Error(w, "fence older than "+strconv.FormatInt(highest, 10), http.StatusConflict)
+		return
+	}
+	if t.work(req.Context(), p) {
+		// Stamped before the answer is sent: a client may act on it before this goroutine runs again.
+		t.finish(p, history.Served, session, instance, n)
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	t.finish(p, history.Aborted, session, instance, n)
+}
+
+// accept decides about an arrival and records it, both under the session's lock, so that the record is in the order of
+// the decisions.
+func (t *target) accept(p *polled, session, instance string, fence, n int64) (highest int64, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := history.Event{Kind: history.Arrived, Session: session, Instance: instance, Fence: fence, N: n, T: t.clock.now()}
+	if fence != 0 && fence < p.fence {
+		e.Kind = history.Rejected
+		e.Reason = "fence older than " + strconv.FormatInt(p.fence, 10)
+		t.rejected.Add(1)
+		t.rec.Add(e)
+		return p.fence, false
+	}
+	p.fence = max(p.fence, fence)
+	if len(p.serving) > 1 || len(p.serving) == 1 && p.serving[instance] == 0 {
+		t.violations.Add(1)
+	}
+	p.serving[instance]++
+	t.polls.Add(1)
+	t.rec.Add(e)
+	return p.fence, true
+}
+
+func (t *target) finish(p *polled, kind history.Kind, session, instance string, n int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t.rec.Add(history.Event{T: t.clock.now(), Kind: kind, Session: session, Instance: instance, N: n})
+	if p.serving[instance]--; p.serving[instance] == 0 {
+		delete(p.serving, instance)
+	}
+}
+
+// work takes as long as the answer takes; false if the client, or the run, went away before.
+func (t *target) work(ctx context.Context, p *polled) bool {
+	p.mu.Lock()
+	length, hang := max(t.serve, p.slow), p.hang
+	p.mu.Unlock()
+	if hang != nil {
+		select {
+		case <-hang:
+		case <-ctx.Done():
+			return false
+		case <-t.stop:
+			return false
+		}
+	}
+	if length <= 0 {
+		return true
+	}
+	timer := time.NewTimer(length)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	case <-t.stop:
+		return false
+	}
+}
+
+// slow makes polls of the session that arrive from now on take d; 0 ends it.
+func (t *target) slow(session string, d time.Duration) {
+	if p := t.find(session); p != nil {
+		p.mu.Lock()
+		p.slow = d
+		p.mu.Unlock()
+	}
+}
+
+// hang leaves polls of the session without an answer until the returned function is called.
+func (t *target) hang(session string) (release func()) {
+	p := t.find(session)
+	if p == nil {
+		return func() {}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := make(chan struct{})
+	if p.hang == nil {
+		p.hang = c
+	}
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.hang == c {
+			close(c)
+			p.hang = nil
+		}
+	}
+}
+
+// close ends all polls and the server.
+func (t *target) close() {
+	close(t.stop)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if t.server.Shutdown(ctx) != nil {
+		_ = t.server.Close()
+	}
+	<-t.served
+}

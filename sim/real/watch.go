@@ -1,0 +1,61 @@
+package real
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// watch lets faults wait for what nodes say. Safe for concurrent use.
+type watch struct {
+	count atomic.Int32 // of waiters: the way of most events is to find none
+	mu    sync.Mutex
+	wait  map[int]waiter
+	next  int
+}
+
+type waiter struct {
+	match func(*history.Event) bool
+	found chan history.Event
+}
+
+// await returns a channel that gets the first event from now on that match accepts. cancel must be called.
+func (w *watch) await(match func(*history.Event) bool) (found <-chan history.Event, cancel func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.wait == nil {
+		w.wait = map[int]waiter{}
+	}
+	id := w.next
+	w.next++
+	c := make(chan history.Event, 1)
+	w.wait[id] = waiter{match, c}
+	w.count.Add(1)
+	return c, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if _, ok := w.wait[id]; ok {
+			delete(w.wait, id)
+			w.count.Add(-1)
+		}
+	}
+}
+
+// tell reports whether anybody waited for the event.
+func (w *watch) tell(e *history.Event) (found bool) {
+	if w.count.Load() == 0 {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, one := range w.wait {
+		if one.match(e) {
+			one.found <- *e
+			delete(w.wait, id)
+			w.count.Add(-1)
+			found = true
+		}
+	}
+	return found
+}

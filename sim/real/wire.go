@@ -1,0 +1,237 @@
+package real
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/Shopify/toxiproxy/v2/stream"
+	"github.com/Shopify/toxiproxy/v2/toxics"
+)
+
+// network is what is wrong with a node's way to Redis, in one direction. The zero value passes everything on.
+type network struct {
+	hold      bool          // bytes are kept and delivered, late, once it ends
+	latency   time.Duration // each chunk is delayed by latency ± jitter
+	jitter    time.Duration //
+	rate      int64         // bytes a second, 0: unbounded
+	fragments bool          // chunks are torn into small pieces
+}
+
+// direction is one direction of a line: what is wrong with it now, and what its connections need to notice changes.
+type direction struct {
+	mu      sync.Mutex
+	now     network
+	changed chan struct{} // closed, and replaced, at each change
+	cut     chan struct{} // closed, and replaced, when what is under way is lost
+	rng     *rand.Rand    // drawn from the run's seed
+}
+
+func newDirection(seed, stream uint64) *direction {
+	return &direction{
+		changed: make(chan struct{}), cut: make(chan struct{}), rng: rand.New(rand.NewPCG(seed, stream)),
+	}
+}
+
+func (d *direction) set(n network) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.now = n
+	close(d.changed)
+	d.changed = make(chan struct{})
+}
+
+func (d *direction) get() (network, <-chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.now, d.changed
+}
+
+// generation returns the channel that is closed when the bytes of today's connections are lost.
+func (d *direction) generation() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.cut
+}
+
+// lose drops whatever is under way.
+func (d *direction) lose() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	close(d.cut)
+	d.cut = make(chan struct{})
+}
+
+// delay draws the delay of one chunk.
+func (d *direction) delay(n network) time.Duration {
+	if n.jitter <= 0 {
+		return n.latency
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return max(0, n.latency-n.jitter+time.Duration(d.rng.Int64N(int64(2*n.jitter)+1)))
+}
+
+// pieces tears data into at most 64 pieces.
+func (d *direction) pieces(data []byte) [][]byte {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var out [][]byte
+	for len(data) > 0 && len(out) < 63 {
+		n := min(len(data), 1+d.rng.IntN(1+max(15, len(data)/32)))
+		out = append(out, data[:n])
+		data = data[n:]
+	}
+	if len(data) > 0 {
+		out = append(out, data)
+	}
+	return out
+}
+
+const (
+	// wireMax is how many bytes a wire keeps before it lets the sender feel it, as a network does.
+	wireMax = 64 << 20
+	// wireLinger is how long a closed connection waits for its reader to take the rest.
+	wireLinger = 5 * time.Second
+	// pieceGap keeps fragments from being joined again by the next buffer.
+	pieceGap = 200 * time.Microsecond
+)
+
+// directions finds the direction that a wire belongs to: toxiproxy makes toxics from JSON, which cannot carry a pointer.
+var directions sync.Map // name → *direction
+
+// wire is the only toxic on a line. toxiproxy's own are not used: their randomness is global, a black hole of theirs
+// cannot heal on a live connection, and adding or removing any of them can hang while a client does not read. A wire
+// stays in place and changes what it does.
+type wire struct {
+	Direction string `json:"direction"`
+}
+
+func init() { toxics.Register("leasestorm-wire", new(wire)) }
+
+type chunk struct {
+	*stream.StreamChunk
+	due time.Time
+}
+
+// Pipe moves bytes until the connection ends (toxics.Toxic).
+func (w *wire) Pipe(stub *toxics.ToxicStub) {
+	found, ok := directions.Load(w.Direction)
+	if !ok {
+		stub.Close()
+		return
+	}
+	l := &link{dir: found.(*direction), stub: stub}
+	l.run()
+}
+
+// link is one direction of one connection.
+type link struct {
+	dir   *direction
+	stub  *toxics.ToxicStub
+	queue []chunk
+	bytes int
+	last  time.Time // when the newest chunk of the queue is due
+	ended bool      // the sender has closed
+}
+
+func (l *link) run() {
+	lost := l.dir.generation()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var linger <-chan time.Time
+	for {
+		net, changed := l.dir.get()
+		if l.ended && len(l.queue) == 0 {
+			l.stub.Close()
+			return
+		}
+		if l.ended && !net.hold && linger == nil {
+			linger = time.After(wireLinger)
+		}
+		in := l.stub.Input
+		if l.ended || l.bytes > wireMax {
+			in = nil
+		}
+		out, head, due := l.head(net, timer)
+		select {
+		case <-l.stub.Interrupt:
+			return
+		case <-lost:
+			l.stub.Close()
+			l.drain()
+			return
+		case <-linger:
+			l.stub.Close()
+			return
+		case c := <-in:
+			l.take(c, net)
+		case out <- head:
+			l.bytes -= len(head.Data)
+			l.queue[0] = chunk{}
+			l.queue = l.queue[1:]
+		case <-due:
+		case <-changed:
+			l.hurry()
+		}
+	}
+}
+
+// drain lets go of a sender that is still writing, until it closes.
+func (l *link) drain() {
+	if l.ended {
+		return
+	}
+	for c := range l.stub.Input {
+		if c == nil {
+			return
+		}
+	}
+}
+
+// head returns what can be delivered now, or the timer that says when.
+func (l *link) head(net network, timer *time.Timer) (chan<- *stream.StreamChunk, *stream.StreamChunk, <-chan time.Time) {
+	if net.hold || len(l.queue) == 0 {
+		return nil, nil, nil
+	}
+	if wait := time.Until(l.queue[0].due); wait > 0 {
+		timer.Reset(wait)
+		return nil, nil, timer.C
+	}
+	return l.stub.Output, l.queue[0].StreamChunk, nil
+}
+
+// take queues one chunk from the sender; nil is its end.
+func (l *link) take(c *stream.StreamChunk, net network) {
+	if c == nil {
+		l.ended = true
+		return
+	}
+	l.bytes += len(c.Data)
+	due := time.Now().Add(l.dir.delay(net))
+	pieces := [][]byte{c.Data}
+	if net.fragments {
+		pieces = l.dir.pieces(c.Data)
+	}
+	for i, p := range pieces {
+		if i > 0 {
+			due = due.Add(pieceGap)
+		}
+		if due.Before(l.last) { // TCP keeps the order
+			due = l.last
+		}
+		if net.rate > 0 {
+			due = due.Add(time.Duration(len(p)) * time.Second / time.Duration(net.rate))
+		}
+		l.last = due
+		l.queue = append(l.queue, chunk{&stream.StreamChunk{Data: p, Timestamp: c.Timestamp}, due})
+	}
+}
+
+// hurry makes what is queued due at once: the network that delayed it is not the same any more.
+func (l *link) hurry() {
+	l.last = time.Time{}
+	for i := range l.queue {
+		l.queue[i].due = l.last
+	}
+}

@@ -1,0 +1,167 @@
+package real
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// workload is the application's side: the sessions, which nodes find in Redis. It puts them back when Redis lost them,
+// as whoever owns them would. Safe for concurrent use.
+type workload struct {
+	run *run
+
+	mu       sync.Mutex
+	rng      *rand.Rand
+	created  []string // session IDs in order of creation: session-1 is the first
+	paused   map[string]bool
+	removed  map[string]bool
+	outdated bool // Redis does not hold what it should: the last write failed
+}
+
+// document is a session as the application stores it.
+type document struct {
+	ID       string `json:"id"`
+	Name     string `json:"name"`
+	Endpoint string `json:"endpoint"`
+	IsPaused bool   `json:"isPaused"`
+}
+
+func newWorkload(r *run) *workload {
+	return &workload{
+		run: r, rng: rand.New(rand.NewPCG(r.cfg.Seed, streamSessions)), paused: map[string]bool{}, removed: map[string]bool{},
+	}
+}
+
+// add creates n sessions, with IDs drawn from the seed, and returns their IDs.
+func (w *workload) add(ctx context.Context, n int) ([]string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var ids []string
+	for range n {
+		var b [16]byte
+		for i := range b {
+			b[i] = byte(w.rng.Uint32())
+		}
+		b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80 // version 4, RFC 9562
+		id := uuid.UUID(b).String()
+		w.created = append(w.created, id)
+		ids = append(ids, id)
+		w.run.target.add(id)
+		w.run.record(history.Event{Kind: history.SessionAdded, Session: id})
+	}
+	return ids, w.write(ctx, ids)
+}
+
+// write stores the sessions with these IDs as they should be. mu is held.
+func (w *workload) write(ctx context.Context, ids []string) error {
+	client := w.run.redis.client.Load()
+	const batch = 500
+	for start := 0; start < len(ids); start += batch {
+		_, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for _, id := range ids[start:min(start+batch, len(ids))] {
+				if w.removed[id] {
+					p.Del(ctx, "session:"+id)
+					continue
+				}
+				text, err := json.Marshal(document{
+					ID: id, Name: "session " + id[:8], Endpoint: w.run.target.url + "/poll/" + id, IsPaused: w.paused[id],
+				})
+				if err != nil {
+					return err
+				}
+				p.Set(ctx, "session:"+id, text, 0)
+			}
+			return nil
+		})
+		if err != nil {
+			w.outdated = true
+			return fmt.Errorf("sessions cannot be written: %w", err)
+		}
+	}
+	return nil
+}
+
+// restore puts all sessions back, after Redis lost them or while it did not take a change.
+func (w *workload) restore(ctx context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.outdated = false
+	return w.write(ctx, w.created)
+}
+
+// repair is restore if a change did not reach Redis.
+func (w *workload) repair(ctx context.Context) error {
+	w.mu.Lock()
+	outdated := w.outdated
+	w.mu.Unlock()
+	if !outdated {
+		return nil
+	}
+	return w.restore(ctx)
+}
+
+// change removes, pauses or resumes one session.
+func (w *workload) change(ctx context.Context, id string, kind history.Kind) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch kind {
+	case history.SessionRemoved:
+		w.removed[id] = true
+	case history.SessionPaused:
+		w.paused[id] = true
+	case history.SessionResumed:
+		delete(w.paused, id)
+	}
+	err := w.write(ctx, []string{id})
+	if kind != history.SessionResumed || !w.removed[id] {
+		w.run.record(history.Event{Kind: kind, Session: id})
+	}
+	return err
+}
+
+// pick returns the session that a fault's target names, or one drawn from those that exist and are not paused.
+func (w *workload) pick(target string) (string, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if target != "" {
+		i, ok := fault.SessionIndex(target)
+		if !ok || i > len(w.created) || w.removed[w.created[i-1]] {
+			return "", false
+		}
+		return w.created[i-1], true
+	}
+	var open []string
+	for _, id := range w.created {
+		if !w.removed[id] && !w.paused[id] {
+			open = append(open, id)
+		}
+	}
+	if len(open) == 0 {
+		return "", false
+	}
+	return open[w.rng.IntN(len(open))], true
+}
+
+// prepare stores the sessions and declares the first deployment, so that nodes need not wait for a quarantine.
+func (r *run) prepare(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	r.work = newWorkload(r)
+	if _, err := r.work.add(ctx, r.cfg.Sessions); err != nil {
+		return err
+	}
+	if err := r.redis.bootstrap(ctx); err != nil {
+		return fmt.Errorf("epoch cannot be written: %w", err)
+	}
+	return nil
+}
