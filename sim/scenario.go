@@ -172,7 +172,7 @@ func (s Scenario) timings(c *Config) error {
 }
 
 // phases divides the run into storm and calm. The calm is long enough for the last fault's aftermath: a Redis that comes
-// back empty at its start is in quarantine for a TTL, then heartbeats, leases and balance need as much again and a half.
+// back empty at its start is in quarantine for a TTL, then heartbeats, leases and balance need two looks, less than another TTL.
 func (s Scenario) phases(c *Config) error {
 	total := cmp.Or(s.Fixed.Duration, time.Duration(float64(s.Duration)/c.Speed))
 	if total == 0 {
@@ -182,7 +182,7 @@ func (s Scenario) phases(c *Config) error {
 	if total < DurationMin || total > DurationMax {
 		return wrong("duration", "%v is out of bounds: %v to %v (flag --duration)", total, DurationMin, DurationMax)
 	}
-	c.Calm = min(c.TTL*5/2+time.Second, total/2).Truncate(time.Millisecond)
+	c.Calm = min(c.TTL*2+time.Second, total/2).Truncate(time.Millisecond)
 	c.Storm = total - c.Calm
 	return nil
 }

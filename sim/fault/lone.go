@@ -37,11 +37,13 @@ func (d *drawer) lone() {
 	if chosen == 0 {
 		chosen = len(want)
 	}
-	warm := d.p.TTL + slack // a cold start is a change too
 	first, rest := want[:chosen], want[chosen:]
-	room := d.p.Storm - warm
-	tight := d.total(first, false) > room
-	for tight && len(first) > 0 && d.total(first, true) > room {
+	warm := d.p.Discovery*2 + slack // a cold start is a change too
+	tight := d.total(first, false) > d.p.Storm-warm
+	if tight {
+		warm = d.settle()
+	}
+	for tight && len(first) > 0 && d.total(first, true) > d.p.Storm-warm {
 		first = drop(first)
 	}
 	if len(first) == 0 {
@@ -150,7 +152,7 @@ func (d *drawer) placeable(k Kind) bool {
 }
 
 // loneFault returns the kind's lone strike and how long nothing else may follow: until all that it changes has met its
-// limits. In a short storm (tight) a change of Redis is followed as soon as living owners have their leases again.
+// limits. In a short storm (tight) what follows waits only for what could delay it.
 func (d *drawer) loneFault(k Kind, tight bool) (f Fault, length time.Duration) {
 	p := d.p
 	f = Fault{Kind: k, Lone: true}
@@ -182,7 +184,7 @@ func (d *drawer) loneFault(k Kind, tight bool) (f Fault, length time.Duration) {
 	case Cut, Flapping, Latency, Bandwidth, Fragments:
 		f.For = 2 * p.Renew
 	case SessionAdd:
-		tail = 2*p.Discovery + time.Second + slack
+		tail = p.Discovery + max(p.Discovery, time.Second) + p.Poll + slack
 	case SessionRemove, SessionPause:
 		tail = 2*p.Discovery + p.Poll + slack
 		f.For = p.Discovery
@@ -210,10 +212,13 @@ func (d *drawer) loneRedis(k Kind, tight bool) (dur, tail time.Duration) {
 	case ScriptFlush, ClientKill, KeyDelete, RedisSlow:
 		return 0, again
 	}
-	if tight {
+	switch {
+	case tight && k == RedisFlush: // the last of its kind: nothing that its quarantine could delay comes after
 		return dur, again
+	case tight:
+		return dur, p.TTL + slack // the quarantine
 	}
-	return dur, p.TTL + again // until the end of the quarantine
+	return dur, p.TTL + again
 }
 
 // amounts fills what the kind needs beside its duration, and clears what it does not take.

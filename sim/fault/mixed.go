@@ -67,7 +67,7 @@ func (d *drawer) fits(k Kind) bool {
 	}
 	switch k {
 	case Join:
-		return d.slots < 2*d.p.Nodes
+		return d.slots < d.p.Nodes+max(2, d.p.Nodes/3)
 	case Leave:
 		return len(d.live) > max(2, d.p.Nodes*3/4) && d.healthy() > 2
 	case CheckSend: // what it waits for takes a TTL
