@@ -136,6 +136,9 @@ func (s *Server) options() *redis.Options {
 	return &redis.Options{Addr: s.Addr(), Password: s.password, ContextTimeoutEnabled: true, MaxRetries: -1}
 }
 
+// IsCluster reports whether the server was started with Cluster.
+func (s *Server) IsCluster() bool { return s.cluster }
+
 // Client returns a new client that honours deadlines of contexts and does not retry; the test closes
 // it at its end.
 func (s *Server) Client() *redis.Client {
@@ -172,6 +175,19 @@ func (s *Server) Flush() {
 	s.Do("FLUSHALL")
 }
 
+// ReadOnly makes the server refuse writes (-READONLY), as a replica whose master is away; reads and expiry go on. A
+// cluster cannot.
+func (s *Server) ReadOnly() {
+	s.t.Helper()
+	s.Do("REPLICAOF", "127.0.0.1", "1") // nobody listens there
+}
+
+// Writable ends ReadOnly.
+func (s *Server) Writable() {
+	s.t.Helper()
+	s.Do("REPLICAOF", "NO", "ONE")
+}
+
 // Kill ends the server at once (SIGKILL) and returns when it is gone. What was not written to disk is lost.
 func (s *Server) Kill() {
 	if s.proc != nil {
@@ -205,9 +221,7 @@ func (s *Server) Restart(empty bool) {
 	if s.proc, err = s.spawn("Ready to accept connections"); err != nil {
 		s.t.Fatalf("redistest: restart redis-server: %v", err)
 	}
-	if empty {
-		s.formCluster()
-	}
+	s.formCluster()
 }
 
 // RestartLoading saves, kills and starts the server again so slowly that it answers -LOADING for some time: about
@@ -217,7 +231,8 @@ func (s *Server) RestartLoading(delay time.Duration) {
 	s.Do("SAVE")
 	s.Kill()
 	var err error
-	s.proc, err = s.spawn("Server initialized", "--key-load-delay", strconv.FormatInt(delay.Microseconds(), 10),
+	// The file of AppendOnly is read without answering anybody.
+	s.proc, err = s.spawn("Server initialized", "--appendonly", "no", "--key-load-delay", strconv.FormatInt(delay.Microseconds(), 10),
 		"--loading-process-events-interval-bytes", "1024")
 	if err != nil {
 		s.t.Fatalf("redistest: restart redis-server: %v", err)
@@ -241,7 +256,9 @@ func (s *Server) formCluster() {
 	if !s.cluster {
 		return
 	}
-	s.Do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+	if strings.Contains(fmt.Sprint(s.Do("CLUSTER", "INFO")), "cluster_slots_assigned:0") {
+		s.Do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+	}
 	// Redis lets two seconds pass before a master with slots serves them.
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

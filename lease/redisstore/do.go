@@ -229,7 +229,7 @@ func decodeItem(item any) (core.Result, error) {
 	if !ok1 || !ok2 || !ok3 || !ok4 || code < 1 || code >= int64(len(outcomes)) {
 		return bad()
 	}
-	if pttl == 0 && fence == 0 {
+	if pttl == 0 {
 		pttl = 1 // in its last millisecond: 0 would mean that it never ends
 	}
 	return core.Result{

@@ -30,7 +30,7 @@ for i = 2, #KEYS, 2 do
       taken[#taken + 1] = string.sub(lease, ARGV[8] + 1)
     end
     call('SET', fence_key, string.format('%.0f', fence), 'PX', fence_life)
-    reply[#reply + 1] = {holder and 2 or 1, owner, 0, fence}
+    reply[#reply + 1] = {holder and 2 or 1, owner, -1, fence}
   end
 end
 -- A notice only saves time, so a denied PUBLISH must not undo what was granted.

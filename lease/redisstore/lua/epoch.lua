@@ -9,7 +9,7 @@
 -- and reply, which begins with {epoch, left, now}; every script appends one element per item to it, either a code or
 -- {code, owner, pttl in ms, fence}:
 --   1 granted  2 adopted  3 held  4 free  5 quarantine  6 renewed  7 reasserted  8 lost  9 released  10 superseded
---   11 closed  12 wrong type  13 alive  14 gone
+--   11 closed  12 wrong type  13 alive  14 gone; a pttl of -1 is none
 -- INFO may be denied or without a run_id; then "?" stands for it and only a missing key shows a loss of data.
 local call, try = redis.call, redis.pcall
 local time = call('TIME')
