@@ -1,0 +1,242 @@
+// Package node is the reference node: the library and the node protocol, nothing else. It uses only what any program can
+// use (lease, lease/poll).
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/poll"
+)
+
+// Exit codes.
+const (
+	exitOK    = 0
+	exitDirty = 1 // something could not be released
+	exitWrong = 3 // a setting or the Redis is wrong
+)
+
+// Main runs a node until it is told to stop, and returns the exit code.
+func Main(args []string) int {
+	redis.SetLogger(&logging.VoidLogger{}) // its errors come back from the calls
+	run := serve
+	if len(args) > 0 && args[0] == "bootstrap" {
+		run, args = bootstrap, args[1:]
+	}
+	s, err := parse(args, os.Getenv, os.Stdout)
+	if errors.Is(err, errHelp) {
+		return exitOK
+	}
+	if err == nil {
+		var code int
+		if code, err = run(&s); err == nil {
+			return code
+		}
+	}
+	fmt.Fprintln(os.Stderr, "node:", err)
+	return exitWrong
+}
+
+func bootstrap(s *settings) (int, error) {
+	client, err := s.client()
+	if err != nil {
+		return 0, err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := lease.Bootstrap(ctx, client, s.lease()); err != nil {
+		return 0, fmt.Errorf("bootstrap: %w", err)
+	}
+	fmt.Fprintln(os.Stderr, "node: declared the first deployment; leases are granted from now on")
+	return exitOK, nil
+}
+
+// node is a running node.
+type node struct {
+	out      *output
+	instance string
+	target   *url.URL
+	http     *http.Client
+	pause    atomic.Bool // the next poll stops the process between check and send
+}
+
+func serve(s *settings) (int, error) {
+	target, err := s.target()
+	if err != nil {
+		return 0, err
+	}
+	client, err := s.client()
+	if err != nil {
+		return 0, err
+	}
+	defer client.Close()
+	clock, err := newClock()
+	if err != nil {
+		return 0, fmt.Errorf("read CLOCK_MONOTONIC: %w", err)
+	}
+	lc, pc := s.lease(), s.poll()
+	lc.InstanceID = lease.GenerateInstanceID()
+	lc.Logger = logger(s)
+	n := &node{instance: lc.InstanceID, target: target, http: httpClient()}
+	n.pause.Store(s.pauseNow)
+	n.out = newOutput(os.Stdout, clock, lc.InstanceID, orphaned)
+	defer n.out.close()
+	pc.Poll, pc.Notify = n.poll, n.notify
+	m, err := poll.New(client, lc, pc)
+	if err != nil {
+		return 0, err
+	}
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR1)
+	defer signal.Stop(signals)
+	if err := m.Start(context.Background()); err != nil {
+		return 0, err
+	}
+	n.out.say(line{event: "ready", at: time.Now()})
+	for sig := range signals {
+		if sig != syscall.SIGUSR1 {
+			break
+		}
+		n.pause.Store(true)
+	}
+	go func() {
+		for sig := range signals {
+			if sig != syscall.SIGUSR1 {
+				os.Exit(exitDirty) // asked twice
+			}
+		}
+	}()
+	err = m.Stop()
+	n.http.CloseIdleConnections()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "node:", err)
+		n.out.say(line{event: "stopped", at: time.Now(), reason: err.Error()})
+		return exitDirty, nil
+	}
+	n.out.say(line{event: "stopped", at: time.Now()})
+	return exitOK, nil
+}
+
+// orphaned: whoever started this node is gone, and with it the only reader.
+func orphaned(error) { os.Exit(exitDirty) }
+
+func logger(s *settings) *zap.Logger {
+	enc := zap.NewProductionEncoderConfig()
+	enc.EncodeTime = zapcore.RFC3339NanoTimeEncoder
+	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(enc), zapcore.Lock(os.Stderr), s.logLevel))
+	if s.name != "" {
+		log = log.With(zap.String("node", s.name))
+	}
+	return log
+}
+
+// httpClient keeps as many connections as polls run at once, each with small buffers: many nodes share a machine.
+func httpClient() *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			DialContext:           (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+			MaxIdleConns:          64,
+			MaxIdleConnsPerHost:   64,
+			IdleConnTimeout:       30 * time.Second,
+			ResponseHeaderTimeout: 0, // the poll's context bounds it
+			ReadBufferSize:        2048,
+			WriteBufferSize:       2048,
+			DisableCompression:    true,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+var said = map[lease.EventKind]string{
+	lease.EventAcquired: "acquired", lease.EventRenewing: "renewStart", lease.EventRenewed: "renewed",
+	lease.EventUncertain: "renewFailed", lease.EventLost: "lost", lease.EventReleased: "released",
+}
+
+// notify says what the node believes, before anything follows from it.
+func (n *node) notify(e lease.Event) {
+	name, ok := said[e.Kind]
+	if !ok {
+		return
+	}
+	l := line{event: name, session: e.Name, fence: e.Fence, at: e.At, reason: e.Reason}
+	if e.Kind == lease.EventAcquired || e.Kind == lease.EventRenewed {
+		l.until = e.Until
+	}
+	n.out.say(l)
+}
+
+// errFenced: the target has seen a higher fence: another instance polls the session.
+var errFenced = errors.New("fenced off: the target has seen a higher fence")
+
+// poll polls one session once.
+func (n *node) poll(ctx context.Context, s poll.Session) (err error) {
+	n.out.say(line{event: "pollStart", session: s.ID, fence: s.Fence, at: s.Began})
+	stop := context.AfterFunc(ctx, func() {
+		n.out.say(line{event: "pollCancelled", session: s.ID, fence: s.Fence, at: time.Now(),
+			reason: context.Cause(ctx).Error()})
+	})
+	defer func() {
+		stop()
+		l := line{event: "pollEnd", session: s.ID, fence: s.Fence, at: time.Now()}
+		if err != nil {
+			l.reason = err.Error()
+		}
+		n.out.say(l)
+	}()
+	if n.pause.CompareAndSwap(true, false) {
+		return n.pausedPoll(ctx, s)
+	}
+	return n.send(ctx, s)
+}
+
+// pausedPoll stops the process after the check and before the send, and sends when it is thawed: what no lease can
+// prevent and a fence must. The context is left out of the send, as it is when a process freezes in the write itself.
+func (n *node) pausedPoll(ctx context.Context, s poll.Session) error {
+	n.out.say(line{event: "paused", session: s.ID, fence: s.Fence, at: time.Now()})
+	n.out.flush()
+	if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
+		return fmt.Errorf("pause: %w", err)
+	}
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	return n.send(late, s)
+}
+
+func (n *node) send(ctx context.Context, s poll.Session) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, n.target.JoinPath("poll", s.ID).String(), nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("X-Instance", n.instance)
+	req.Header.Set("X-Fence", fmt.Sprint(s.Fence))
+	resp, err := n.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // so that the connection can be used again
+	switch {
+	case resp.StatusCode == http.StatusConflict:
+		return errFenced
+	case resp.StatusCode >= 300:
+		return fmt.Errorf("target answered %s", resp.Status)
+	}
+	return nil
+}

@@ -1,0 +1,156 @@
+package node
+
+import (
+	"encoding/json"
+	"io"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// clock turns times of this process into CLOCK_MONOTONIC, the clock that all processes of a host share.
+type clock struct {
+	base   time.Time
+	offset int64
+}
+
+// newClock takes the closest of 100 readings: one system call between two readings of Go's own clock.
+func newClock() (clock, error) {
+	c := clock{base: time.Now()}
+	best := int64(1<<63 - 1)
+	for range 100 {
+		var ts unix.Timespec
+		before := int64(time.Since(c.base))
+		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+			return c, err
+		}
+		after := int64(time.Since(c.base))
+		if width := after - before; width < best {
+			best = width
+			c.offset = ts.Nano() - before - width/2
+		}
+	}
+	return c, nil
+}
+
+func (c clock) ns(t time.Time) int64 { return c.offset + int64(t.Sub(c.base)) }
+
+// outputMax is how much may wait for a reader of standard output.
+const outputMax = 64 << 20
+
+// output writes protocol lines. Whoever says something never waits for the reader; lines that are said together leave in
+// one write.
+type output struct {
+	clock    clock
+	instance []byte // JSON
+	w        io.Writer
+	broken   func(error) // called once, when nobody reads any more
+
+	mu      sync.Mutex
+	buf     []byte
+	writing bool // a write is under way
+	closed  bool
+	err     error
+	changed sync.Cond
+	done    chan struct{}
+}
+
+func newOutput(w io.Writer, c clock, instance string, broken func(error)) *output {
+	name, _ := json.Marshal(instance)
+	o := &output{clock: c, instance: name, w: w, broken: broken, done: make(chan struct{})}
+	o.changed.L = &o.mu
+	go o.run()
+	return o
+}
+
+// line is one thing said. Zero fields are left out.
+type line struct {
+	event   string
+	session string
+	fence   int64
+	at      time.Time
+	until   time.Time
+	reason  string
+}
+
+// say queues one line.
+func (o *output) say(l line) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed || o.err != nil || len(o.buf) > outputMax {
+		return
+	}
+	b := append(o.buf, `{"event":"`...)
+	b = append(b, l.event...)
+	if l.session != "" {
+		b = append(b, `","session":"`...)
+		b = append(b, l.session...) // a UUID
+	}
+	b = append(b, `","instance":`...)
+	b = append(b, o.instance...)
+	if l.fence != 0 {
+		b = strconv.AppendInt(append(b, `,"fence":`...), l.fence, 10)
+	}
+	b = strconv.AppendInt(append(b, `,"t":`...), o.clock.ns(l.at), 10)
+	if !l.until.IsZero() {
+		b = strconv.AppendInt(append(b, `,"until":`...), o.clock.ns(l.until), 10)
+	}
+	if l.reason != "" {
+		reason, _ := json.Marshal(l.reason)
+		b = append(append(b, `,"reason":`...), reason...)
+	}
+	o.buf = append(b, '}', '\n')
+	o.changed.Broadcast()
+}
+
+// flush waits until everything said before has been written.
+func (o *output) flush() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for (len(o.buf) > 0 || o.writing) && o.err == nil {
+		o.changed.Wait()
+	}
+}
+
+// close writes what is left.
+func (o *output) close() {
+	o.mu.Lock()
+	o.closed = true
+	o.changed.Broadcast()
+	o.mu.Unlock()
+	<-o.done
+}
+
+func (o *output) run() {
+	defer close(o.done)
+	var spare []byte
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for {
+		for len(o.buf) == 0 {
+			if o.closed {
+				return
+			}
+			o.changed.Wait()
+		}
+		batch := o.buf
+		o.buf, o.writing = spare[:0], true
+		o.mu.Unlock()
+		_, err := o.w.Write(batch)
+		o.mu.Lock()
+		spare, o.writing = batch, false
+		if cap(spare) > 1<<20 {
+			spare = nil
+		}
+		o.changed.Broadcast()
+		if err != nil {
+			o.err = err
+			o.mu.Unlock()
+			o.broken(err)
+			o.mu.Lock()
+			return
+		}
+	}
+}

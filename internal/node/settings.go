@@ -1,0 +1,169 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/pflag"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/poll"
+)
+
+const usage = `node shares polling sessions with other nodes through Redis and polls those it owns.
+
+  node --redis redis://127.0.0.1:6379 --target http://127.0.0.1:8080
+  node bootstrap --redis redis://127.0.0.1:6379
+
+It finds sessions by SCAN session:* (JSON with "id", a UUID, and "isPaused"), owns its share of them by leases
+(poll:lease:<id>), and sends POST <target>/poll/<id> with the headers X-Instance and X-Fence once every interval. The
+target should refuse a fence lower than the highest it has seen, with 409.
+
+Standard output: one JSON object a line, what the node believes and does (docs/node-protocol.md).
+Standard error:  the log, JSON.
+SIGTERM, SIGINT: stop cleanly: running polls end, leases are released, exit 0. A second one: exit 1 at once.
+SIGUSR1:         at the next poll, between its check and its send, print "paused" and stop (SIGSTOP).
+
+node bootstrap   declares the first deployment on an empty Redis, once. Without it the first nodes wait for one TTL, as
+                 they do when Redis has lost its data. Refused while any lease or heartbeat lives.
+
+Exit codes: 0 stopped cleanly; 1 not everything could be released; 3 a setting or the Redis is wrong, nothing was done.
+
+Every setting is an environment variable; a flag overrides it. Durations in variables are milliseconds, in flags "1.5s".
+`
+
+// settings is what a node is told.
+type settings struct {
+	redisURL  string
+	targetURL string
+	name      string
+	prefix    string
+	pauseNow  bool
+	logLevel  zapcore.Level
+
+	ttl, renew, heartbeat, discovery, opTimeout time.Duration
+	interval, timeout, drain, stuck             time.Duration
+	longPolls                                   bool
+}
+
+// errHelp: the usage was asked for and printed.
+var errHelp = errors.New("help")
+
+// parse reads the environment and then the flags. Its errors name the variable or the flag.
+func parse(args []string, getenv func(string) string, out io.Writer) (settings, error) {
+	s := settings{}
+	fs := pflag.NewFlagSet("node", pflag.ContinueOnError)
+	fs.SortFlags = false
+	fs.SetOutput(io.Discard)
+	env := map[string]string{} // flag → variable
+	text := func(p *string, flag, variable, help string) {
+		env[flag] = variable
+		fs.StringVar(p, flag, getenv(variable), help+" ("+variable+")")
+	}
+	var problem error
+	duration := func(p *time.Duration, flag, variable string, def time.Duration, help string) {
+		env[flag] = variable
+		if v := getenv(variable); v != "" {
+			ms, err := strconv.ParseInt(v, 10, 64)
+			if err != nil || ms <= 0 || ms > int64(24*time.Hour/time.Millisecond) {
+				problem = errors.Join(problem, fmt.Errorf("%s is %q; it must be milliseconds, 1 to 86400000", variable, v))
+			}
+			def = time.Duration(ms) * time.Millisecond
+		}
+		fs.DurationVar(p, flag, def, help+" ("+variable+")")
+	}
+	text(&s.redisURL, "redis", "LEASESTORM_REDIS_URL", "Redis, as redis://[user:password@]host:port[/db]")
+	text(&s.targetURL, "target", "LEASESTORM_TARGET_URL", "what is polled, as http://host:port")
+	text(&s.name, "name", "LEASESTORM_NODE", "name of this node in its log")
+	duration(&s.ttl, "ttl", "LEASESTORM_TTL_MS", lease.TTLDefault, "how long a lease lives without a renewal")
+	duration(&s.renew, "renew", "LEASESTORM_RENEW_MS", 0, "time between renewals; 0: TTL/3")
+	duration(&s.heartbeat, "heartbeat", "LEASESTORM_HEARTBEAT_MS", 0, "time between heartbeats: that of renewals")
+	duration(&s.discovery, "discovery", "LEASESTORM_DISCOVERY_MS", 0, "time between full looks at Redis; 0: TTL/3")
+	duration(&s.opTimeout, "op-timeout", "LEASESTORM_OP_TIMEOUT_MS", 0, "patience with an answer of Redis; 0: TTL/10")
+	duration(&s.interval, "poll", "LEASESTORM_POLL_MS", poll.IntervalDefault, "time between polls of a session")
+	duration(&s.timeout, "poll-timeout", "LEASESTORM_POLL_TIMEOUT_MS", 0, "longest poll; 0: the interval, at most TTL/3")
+	duration(&s.drain, "drain", "LEASESTORM_DRAIN_MS", 0, "how long a clean stop lets polls run; 0: the poll time-out")
+	duration(&s.stuck, "stuck", "LEASESTORM_STUCK_MS", 0, "when a poll that does not end loses its lease; 0: TTL/3")
+	var level, long, pause string
+	text(&level, "log", "LEASESTORM_LOG", "debug, info, warn or error; info if empty")
+	text(&long, "long-polls", "LEASESTORM_LONG_POLLS", "true: polls may outlast the TTL while renewals succeed")
+	text(&pause, "pause", "LEASESTORM_PAUSE", "check-send: stop at the first poll between its check and its send")
+	fs.Lookup("long-polls").NoOptDefVal = "true"
+	var help bool
+	fs.BoolVarP(&help, "help", "h", false, "this text")
+
+	if err := fs.Parse(args); err != nil {
+		return s, fmt.Errorf("%w; see node --help", err)
+	}
+	if help {
+		fmt.Fprintf(out, "%s\n%s", usage, fs.FlagUsages())
+		return s, errHelp
+	}
+	if rest := fs.Args(); len(rest) > 0 {
+		return s, fmt.Errorf("unexpected argument %q; the only command is bootstrap, and it comes first", rest[0])
+	}
+	if problem != nil {
+		return s, problem
+	}
+	return s, s.validate(level, long, pause)
+}
+
+func (s *settings) validate(level, long, pause string) error {
+	if s.redisURL == "" {
+		return errors.New("no Redis given; set LEASESTORM_REDIS_URL or --redis, as redis://127.0.0.1:6379")
+	}
+	if level != "" {
+		if err := s.logLevel.Set(level); err != nil {
+			return fmt.Errorf("LEASESTORM_LOG (--log) is %q; it must be debug, info, warn or error", level)
+		}
+	}
+	switch pause {
+	case "", "check-send":
+		s.pauseNow = pause != ""
+	default:
+		return fmt.Errorf("LEASESTORM_PAUSE (--pause) is %q; the only value is check-send", pause)
+	}
+	if long != "" {
+		v, err := strconv.ParseBool(long)
+		if err != nil {
+			return fmt.Errorf("LEASESTORM_LONG_POLLS (--long-polls) is %q; it must be true or false", long)
+		}
+		s.longPolls = v
+	}
+	return nil
+}
+
+// target checks the URL that is polled.
+func (s *settings) target() (*url.URL, error) {
+	u, err := url.Parse(s.targetURL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("target %q; set LEASESTORM_TARGET_URL or --target, as http://127.0.0.1:8080", s.targetURL)
+	}
+	return u, nil
+}
+
+// client returns a client for the given Redis. It connects when it is used.
+func (s *settings) client() (*redis.Client, error) {
+	opt, err := redis.ParseURL(s.redisURL)
+	if err != nil {
+		return nil, fmt.Errorf("Redis URL %q: %w; wanted as redis://[user:password@]host:port[/db]", s.redisURL, err)
+	}
+	opt.DisableIdentity = true
+	opt.ReadBufferSize, opt.WriteBufferSize = 4096, 4096 // many nodes share a machine
+	return redis.NewClient(opt), nil
+}
+
+func (s *settings) lease() lease.Config {
+	return lease.Config{TTL: s.ttl, RenewInterval: s.renew, DiscoveryInterval: s.discovery, OpTimeout: s.opTimeout}
+}
+
+func (s *settings) poll() poll.Config {
+	return poll.Config{Interval: s.interval, Timeout: s.timeout, LongPolls: s.longPolls, Stuck: s.stuck,
+		DrainTimeout: s.drain}
+}

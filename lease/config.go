@@ -1,0 +1,205 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/lease/redisstore"
+)
+
+// Defaults of seed 002 and bounds.
+const (
+	TTLDefault           = 30 * time.Second
+	RenewIntervalDefault = 10 * time.Second
+	TTLMin               = 100 * time.Millisecond
+	TTLMax               = 12 * time.Hour // fences are remembered for 24 h after their last use
+	NameLengthMax        = 512            // bytes, of lease names and instance IDs
+)
+
+// Config is the settings of an instance. The zero value is the seed's: leases and heartbeat of 30 s renewed every 10 s,
+// discovery every 10 s. All instances that share leases must agree on TTL, keys and channel.
+type Config struct {
+	// InstanceID names this instance; "": GenerateInstanceID(). No two instances may ever share one, also not one after
+	// the other.
+	InstanceID string
+
+	// TTL is how long a lease and the heartbeat live without a renewal: it bounds failover. 100 ms to 12 h, whole
+	// milliseconds.
+	TTL time.Duration
+	// RenewInterval is the time between renewals of the leases and of the heartbeat; 0: TTL/3.
+	RenewInterval time.Duration
+	// OpTimeout is how long an attempt may stay without an answer; then the term is uncertain. 0: TTL/10.
+	OpTimeout time.Duration
+	// DiscoveryInterval is the time between two full looks at Redis, a safety net: joins, leaves and releases are told at
+	// once. 0: TTL/3. It grows by itself where looks would load Redis.
+	DiscoveryInterval time.Duration
+	// Quarantine is how long nothing is granted after Redis lost its data: the longest TTL of all that share its epoch
+	// key. 0: TTL.
+	Quarantine time.Duration
+	// DrainTimeout bounds Stop: work that has not ended by then keeps its lease until that expires. 0: RenewInterval.
+	DrainTimeout time.Duration
+
+	// Sessions returns the IDs of the sessions to share, all that are not paused. With it the instance places and
+	// acquires by itself; without it leases are acquired on demand. It is called from one goroutine, must end with its
+	// context, and its last good answer is used when it fails. Only for New.
+	Sessions func(ctx context.Context) ([]string, error)
+	// Notify is told every event before anything follows from it: before the next request is sent to Redis. It runs in
+	// the instance's loop, so it must return at once and never wait for a method of this package except those of Hold
+	// that say so. With Notify, work is ended by whoever listens: each EventYield must be answered by Hold.Drop once the
+	// work has returned. Subscribe is the door for everybody else. Only for New.
+	Notify func(Event)
+
+	// LeasePrefix, NodePrefix, EpochKey and Channel are the names in Redis; "": "poll:lease:", "poll:node:",
+	// "poll:epoch", "poll:notify". In a cluster all carry the same hash tag.
+	LeasePrefix, NodePrefix, EpochKey, Channel string
+
+	// Logger gets one entry for every acquire, renewal, release and loss (FR-019 to FR-022); nil: none.
+	Logger *zap.Logger
+	// RenewLogLevel is the level of renewals that succeed; nil: debug.
+	RenewLogLevel *zapcore.Level
+
+	_ struct{}
+}
+
+func configError(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrConfig, fmt.Sprintf(format, args...))
+}
+
+func (c Config) withDefaults() Config {
+	def := func(v *time.Duration, d time.Duration) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	def(&c.TTL, TTLDefault)
+	def(&c.RenewInterval, c.TTL/3)
+	def(&c.OpTimeout, c.TTL/10)
+	def(&c.DiscoveryInterval, c.TTL/3)
+	def(&c.Quarantine, c.TTL)
+	def(&c.DrainTimeout, c.RenewInterval)
+	if c.InstanceID == "" {
+		c.InstanceID = GenerateInstanceID()
+	}
+	if c.Logger == nil {
+		c.Logger = zap.NewNop()
+	}
+	if c.RenewLogLevel == nil {
+		debug := zapcore.DebugLevel
+		c.RenewLogLevel = &debug
+	}
+	return c
+}
+
+// validate refuses what contradicts itself. c has its defaults.
+func (c *Config) validate() error {
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"TTL", c.TTL}, {"RenewInterval", c.RenewInterval}, {"OpTimeout", c.OpTimeout},
+		{"DiscoveryInterval", c.DiscoveryInterval}, {"Quarantine", c.Quarantine}, {"DrainTimeout", c.DrainTimeout},
+	} {
+		if d.value < time.Millisecond {
+			return configError("%s is %v; it must be at least 1ms (0 gives the default)", d.name, d.value)
+		}
+	}
+	cc := c.core()
+	margin := time.Duration(cc.Margin())
+	switch {
+	case c.TTL < TTLMin || c.TTL > TTLMax || c.TTL%time.Millisecond != 0:
+		return configError("TTL is %v; it must be %v to %v in whole milliseconds", c.TTL, TTLMin, TTLMax)
+	case c.RenewInterval >= c.TTL:
+		return configError("RenewInterval %v is not less than TTL %v: every lease would expire before its renewal",
+			c.RenewInterval, c.TTL)
+	case c.RenewInterval+c.OpTimeout > c.TTL-margin:
+		return configError("RenewInterval %v and OpTimeout %v do not fit into the trust window %v (TTL %v less %v)",
+			c.RenewInterval, c.OpTimeout, c.TTL-margin, c.TTL, margin)
+	case c.Quarantine < c.TTL:
+		return configError("Quarantine %v is shorter than TTL %v: leases that Redis forgot may still be believed in",
+			c.Quarantine, c.TTL)
+	}
+	if err := checkName(c.InstanceID); err != nil {
+		return configError("InstanceID %q %s", c.InstanceID, err)
+	}
+	return nil
+}
+
+func (c *Config) core() core.Config {
+	return core.Config{
+		Instance:  c.InstanceID,
+		TTL:       int64(c.TTL),
+		Renew:     int64(c.RenewInterval),
+		Discovery: int64(c.DiscoveryInterval),
+		OpTimeout: int64(c.OpTimeout),
+		Place:     c.Sessions != nil,
+	}.WithDefaults()
+}
+
+func (c *Config) store() redisstore.Options {
+	return redisstore.Options{
+		LeasePrefix: c.LeasePrefix,
+		NodePrefix:  c.NodePrefix,
+		EpochKey:    c.EpochKey,
+		Channel:     c.Channel,
+		Quarantine:  c.Quarantine,
+		OpTimeout:   c.OpTimeout,
+		PoolSize:    8,
+	}
+}
+
+// checkName returns what is wrong with a lease name or an instance ID, as the rest of a sentence.
+func checkName(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("is empty")
+	case len(name) > NameLengthMax:
+		return fmt.Errorf("has %d bytes, at most %d are allowed", len(name), NameLengthMax)
+	case !utf8.ValidString(name):
+		return fmt.Errorf("is not UTF-8")
+	case strings.ContainsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }):
+		return fmt.Errorf("has spaces or control characters, which are not allowed")
+	}
+	return nil
+}
+
+func nameError(name string) error {
+	if err := checkName(name); err != nil {
+		return fmt.Errorf("%w: %q %s", ErrName, name, err)
+	}
+	return nil
+}
+
+// sessionError accepts the form of 36 characters only: the others that a UUID can be written in would give one session
+// several leases.
+func sessionError(id string) error {
+	if len(id) == 36 && uuid.Validate(id) == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %q (wanted like %s)", ErrSessionID, id, "0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e")
+}
+
+// Bootstrap declares the first deployment on an empty Redis, which otherwise looks like one that lost its data: without
+// it the first instances wait for one quarantine (a TTL) before they are granted anything. It is refused while any lease
+// or heartbeat lives. Call it once, by hand or from a deployment job; never at every start.
+func Bootstrap(ctx context.Context, client redis.UniversalClient, cfg Config) error {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return err
+	}
+	st, err := redisstore.New(client, cfg.store())
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	return st.Bootstrap(ctx)
+}

@@ -1,0 +1,68 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// The conditions a caller can tell apart with errors.Is.
+var (
+	// ErrHeld: another owner holds the lease; errors.As gives a *HeldError.
+	ErrHeld = errors.New("lease is held by another")
+	// ErrLost: the term is over, or there was none.
+	ErrLost = errors.New("lease is not held")
+	// ErrQuarantine: Redis lost its data a moment ago and grants nothing yet; errors.As gives a *QuarantineError.
+	ErrQuarantine = errors.New("redis forgot its leases and grants nothing until the last of them has run out")
+	// ErrUnknown: there was no answer, so it is not known what Redis did. What may have been acquired is not believed in.
+	ErrUnknown = errors.New("no answer from redis: the outcome is not known")
+	// ErrStopped: the instance is stopping or has stopped; make a new one.
+	ErrStopped = errors.New("stopped")
+	// ErrNotStarted: call Start first.
+	ErrNotStarted = errors.New("not started: call Start first")
+	// ErrConfig: settings contradict each other or are out of range.
+	ErrConfig = errors.New("invalid lease configuration")
+	// ErrSessionID: a session ID that is no UUID.
+	ErrSessionID = errors.New("session ID is not a UUID")
+	// ErrName: a lease name that is empty, too long or has spaces or control characters.
+	ErrName = errors.New("invalid lease name")
+	// ErrWrongType: the lease's key holds another type: it belongs to somebody else.
+	ErrWrongType = errors.New("lease key holds another type")
+)
+
+// HeldError says who holds a lease.
+type HeldError struct {
+	Name  string        // the lease
+	Owner string        // instance ID
+	TTL   time.Duration // until it expires if it is not renewed; 0: not known
+
+	_ struct{}
+}
+
+// Error implements error.
+func (e *HeldError) Error() string {
+	if e.TTL <= 0 {
+		return fmt.Sprintf("lease %q is held by %q", e.Name, e.Owner)
+	}
+	return fmt.Sprintf("lease %q is held by %q and expires in %v unless renewed", e.Name, e.Owner,
+		e.TTL.Round(time.Millisecond))
+}
+
+// Is makes errors.Is(err, ErrHeld) true.
+func (e *HeldError) Is(target error) bool { return target == ErrHeld }
+
+// QuarantineError says when Redis grants leases again.
+type QuarantineError struct {
+	Until time.Time // on this instance's clock
+
+	_ struct{}
+}
+
+// Error implements error.
+func (e *QuarantineError) Error() string {
+	return fmt.Sprintf("redis lost its data: no lease is granted before %s (lease.Bootstrap declares a first deployment)",
+		e.Until.Format(time.RFC3339Nano))
+}
+
+// Is makes errors.Is(err, ErrQuarantine) true.
+func (e *QuarantineError) Is(target error) bool { return target == ErrQuarantine }

@@ -1,0 +1,184 @@
+package lease
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// EventKind says what happened. Its String is the field "event" of log entries.
+type EventKind uint8
+
+// The events of a lease. Every term begins with Acquired and ends with exactly one of Lost and Released.
+const (
+	EventAcquired      EventKind = iota + 1 // Fence, Until: a term begins
+	EventRenewing                           // an attempt to renew is about to be sent
+	EventRenewed                            // Until: the attempt succeeded; it also ends an uncertainty
+	EventUncertain                          // Reason: an attempt failed; nothing may begin until renewed (G4)
+	EventLost                               // Reason, Owner if known: the term is over
+	EventReleased                           // Reason, Owner (the heir, if any): the term was given back
+	EventAcquireFailed                      // Reason, Owner: another holds it, or there was no answer
+	EventReleaseFailed                      // Reason: Redis did not confirm; it is tried until the lease has expired
+	EventYield                              // Reason, Owner (who asked): the work should end
+)
+
+var eventNames = [...]string{
+	EventAcquired: "acquired", EventRenewing: "renewStart", EventRenewed: "renewed", EventUncertain: "renewFailed",
+	EventLost: "lost", EventReleased: "released", EventAcquireFailed: "acquireFailed",
+	EventReleaseFailed: "releaseFailed", EventYield: "yield",
+}
+
+// String returns the event's name in logs.
+func (k EventKind) String() string {
+	if int(k) >= len(eventNames) || eventNames[k] == "" {
+		return fmt.Sprintf("EventKind(%d)", uint8(k))
+	}
+	return eventNames[k]
+}
+
+// Event is one thing that happened to one lease.
+type Event struct {
+	Kind   EventKind
+	Name   string // session ID or lease name
+	Fence  int64
+	At     time.Time
+	Until  time.Time // Acquired, Renewed: end of the trust window
+	Reason string
+	Owner  string
+	// Hold is the term; nil with EventAcquireFailed and EventReleaseFailed.
+	Hold *Hold
+	// Dropped counts the events that this listener missed just before this one, because it was slow.
+	Dropped int64
+
+	_ struct{}
+}
+
+// queueMax is how many entries a listener may be behind before it misses some.
+const queueMax = 1 << 16
+
+// queue hands entries to one goroutine without ever holding up who puts them. When the reader is queueMax behind, new
+// entries are counted instead of kept.
+type queue[T any] struct {
+	mu      sync.Mutex
+	items   []T
+	dropped int64
+	closed  bool
+	wake    chan struct{}
+	done    chan struct{}
+}
+
+// newQueue starts the goroutine, which ends after close once everything was handled.
+func newQueue[T any](handle func(item T, dropped int64)) *queue[T] {
+	q := &queue[T]{wake: make(chan struct{}, 1), done: make(chan struct{})}
+	go q.run(handle)
+	return q
+}
+
+func (q *queue[T]) put(item T) {
+	q.mu.Lock()
+	switch {
+	case q.closed:
+	case len(q.items) >= queueMax:
+		q.dropped++
+	default:
+		q.items = append(q.items, item)
+	}
+	q.mu.Unlock()
+	q.poke()
+}
+
+func (q *queue[T]) poke() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// close makes run end once it has handled what is there.
+func (q *queue[T]) close() {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	q.poke()
+}
+
+func (q *queue[T]) run(handle func(T, int64)) {
+	defer close(q.done)
+	var batch []T
+	for range q.wake {
+		for {
+			q.mu.Lock()
+			batch, q.items = q.items, batch[:0]
+			dropped, closed := q.dropped, q.closed
+			q.dropped = 0
+			q.mu.Unlock()
+			for _, item := range batch {
+				handle(item, dropped)
+				dropped = 0
+			}
+			clear(batch) // do not keep terms alive
+			if len(batch) == 0 {
+				if closed {
+					return
+				}
+				break
+			}
+		}
+	}
+}
+
+// hub is the event stream: any number of listeners, each with its own queue, so that one that is slow or panics harms
+// only itself.
+type hub struct {
+	mu        sync.Mutex
+	listeners []*queue[Event]
+	closed    bool
+}
+
+func (b *hub) subscribe(f func(Event), panicked func(any)) (cancel func()) {
+	q := newQueue(func(e Event, dropped int64) {
+		defer func() {
+			if r := recover(); r != nil {
+				panicked(r)
+			}
+		}()
+		e.Dropped = dropped
+		f(e)
+	})
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		q.close()
+		return func() {}
+	}
+	b.listeners = append(append([]*queue[Event]{}, b.listeners...), q)
+	return func() {
+		q.close()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		var rest []*queue[Event]
+		for _, l := range b.listeners {
+			if l != q {
+				rest = append(rest, l)
+			}
+		}
+		b.listeners = rest
+	}
+}
+
+func (b *hub) current() []*queue[Event] {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.listeners
+}
+
+func (b *hub) close() {
+	b.mu.Lock()
+	b.closed = true
+	all := b.listeners
+	b.listeners = nil
+	b.mu.Unlock()
+	for _, q := range all {
+		q.close()
+	}
+}

@@ -1,0 +1,173 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+)
+
+// Hold is one term of a lease: one unbroken ownership by this instance. A lease that is lost and acquired again is
+// another Hold with a higher fence (G3). Safe for concurrent use.
+type Hold struct {
+	s          *shell
+	name       string
+	fence      int64
+	acquiredAt core.Time
+
+	// The trust window: work may begin while now is before both. The loop stores wall before mono and readers load mono
+	// before wall, so that a reader who sees a new mono sees a wall at least as new. mono 0: not believed.
+	mono, wall atomic.Int64
+	renewedAt  atomic.Int64 // core.Time of the last renewal, 0 none
+	yielding   atomic.Bool  // its work is being ended: nothing new begins
+
+	mu    sync.Mutex
+	ended error // why the term is over, nil while it is not
+	ctx   context.Context
+	end   context.CancelCauseFunc
+
+	given bool // loop only: somebody has it who will release it
+}
+
+// Name returns the lease's name: the session ID, with a Manager.
+func (h *Hold) Name() string { return h.name }
+
+// Fence returns the number to send along with everything done under the lease: larger than that of every term before.
+func (h *Hold) Fence() int64 { return h.fence }
+
+// Valid reports whether the lease is held now. It is a local read. False while a renewal is overdue (it may become true
+// again), and for ever once the term is over.
+func (h *Hold) Valid() bool {
+	now := time.Now()
+	return int64(now.Sub(h.s.base)) < h.mono.Load() && now.UnixNano() < h.wall.Load()
+}
+
+// Until returns the end of the trust window as it stands, the zero time if the lease is not believed in now. Each renewal
+// moves it.
+func (h *Hold) Until() time.Time {
+	m := h.mono.Load()
+	if m == 0 {
+		return time.Time{}
+	}
+	return h.s.time(core.Time(m))
+}
+
+// Context ends with the term: when the trust window runs out, when the lease is lost or released, and when the instance
+// stops. context.Cause says which: ErrLost or ErrStopped. A renewal that is merely late does not end it.
+func (h *Hold) Context() context.Context {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ctx == nil {
+		h.ctx, h.end = context.WithCancelCause(context.Background())
+		if h.ended != nil {
+			h.end(h.ended)
+		}
+	}
+	return h.ctx
+}
+
+// Release gives the lease back and waits until Redis has confirmed it. Call it once the work has returned. Releasing
+// again, or what was lost, does nothing. ErrUnknown: not confirmed; the release is tried until the lease has expired.
+func (h *Hold) Release(ctx context.Context) error { return h.s.release(ctx, h.name, h) }
+
+// Drop gives the lease back without waiting. It may be called from Config.Notify.
+func (h *Hold) Drop() { h.s.post(func() { h.s.dropHold(h) }) }
+
+// Abandon says that the work is stuck: the lease is neither renewed nor released, because the work may still be going on,
+// and not acquired again by this instance before Recovered. It may be called from Config.Notify.
+func (h *Hold) Abandon() { h.s.event(core.Event{Kind: core.EvAbandon, ID: h.name}) }
+
+// Recovered says that stuck work has returned. It may be called from Config.Notify.
+func (h *Hold) Recovered() { h.s.event(core.Event{Kind: core.EvRecovered, ID: h.name}) }
+
+// finish ends the context. Called by the loop only.
+func (h *Hold) finish(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ended == nil {
+		h.ended = err
+	}
+	if h.end != nil {
+		h.end(h.ended)
+	}
+}
+
+func (h *Hold) lostError(reason string) error {
+	return fmt.Errorf("%w: %q, fence %d: %s", ErrLost, h.name, h.fence, reason)
+}
+
+// tableShards is how many copy-on-write maps the trust table has. One map would be copied whole at every change.
+const tableShards = 64
+
+// table is the trust table: what IsOwned reads without a lock. Only the loop writes.
+type table struct {
+	shards [tableShards]atomic.Pointer[map[string]*Hold]
+	staged [tableShards]map[string]*Hold // copies of this step, published together
+	n      int
+}
+
+func shardOf(id string) int {
+	if len(id) < 2 {
+		return 0
+	}
+	return int(id[len(id)-1]*31+id[len(id)-2]) % tableShards
+}
+
+func (t *table) get(id string) *Hold {
+	if m := t.shards[shardOf(id)].Load(); m != nil {
+		return (*m)[id]
+	}
+	return nil
+}
+
+// stage returns the map that replaces id's shard at the next publish.
+func (t *table) stage(id string) map[string]*Hold {
+	i := shardOf(id)
+	if t.staged[i] == nil {
+		if m := t.shards[i].Load(); m != nil {
+			t.staged[i] = maps.Clone(*m)
+		} else {
+			t.staged[i] = map[string]*Hold{}
+		}
+	}
+	return t.staged[i]
+}
+
+// current is get as the loop sees it: with what is staged.
+func (t *table) current(id string) *Hold {
+	if m := t.staged[shardOf(id)]; m != nil {
+		return m[id]
+	}
+	return t.get(id)
+}
+
+func (t *table) publish() {
+	for i, m := range t.staged {
+		if m != nil {
+			t.shards[i].Store(&m)
+			t.staged[i] = nil
+		}
+	}
+}
+
+// holds returns all terms, ascending by name.
+func (t *table) holds() []*Hold {
+	var all []*Hold
+	for i := range t.shards {
+		if m := t.shards[i].Load(); m != nil {
+			all = slices.AppendSeq(all, maps.Values(*m))
+		}
+	}
+	slices.SortFunc(all, func(a, b *Hold) int {
+		if a.name < b.name {
+			return -1
+		}
+		return 1
+	})
+	return all
+}

@@ -1,0 +1,106 @@
+package lease
+
+import (
+	"context"
+	"sync"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+)
+
+// The lanes on which requests travel. A lane's requests wait only for each other, so that renewals never stand behind a
+// long look or a storm of acquisitions.
+const (
+	laneExtend = iota // renewals and the heartbeat
+	laneChange        // acquisitions and releases
+	laneRead          // small reads and notices
+	laneLook          // looks
+	laneCount
+)
+
+// laneWorkers is how many requests of a lane are under way at once, at most.
+var laneWorkers = [laneCount]int{laneExtend: 3, laneChange: 3, laneRead: 3, laneLook: 1}
+
+func laneOf(k core.OpKind) int {
+	switch k {
+	case core.OpRenew, core.OpReassert, core.OpBeat:
+		return laneExtend
+	case core.OpAcquire, core.OpRelease, core.OpLeave:
+		return laneChange
+	case core.OpLook:
+		return laneLook
+	default:
+		return laneRead
+	}
+}
+
+// lane is an unbounded first-in-first-out list of requests. What bounds it is time: a request past its deadline is not
+// sent.
+type lane struct {
+	mu     sync.Mutex
+	ready  sync.Cond
+	ops    []*core.Op
+	closed bool
+}
+
+func newLane() *lane {
+	l := &lane{}
+	l.ready.L = &l.mu
+	return l
+}
+
+func (l *lane) put(op *core.Op) {
+	l.mu.Lock()
+	l.ops = append(l.ops, op)
+	l.mu.Unlock()
+	l.ready.Signal()
+}
+
+// take waits for a request; nil: the lane is closed.
+func (l *lane) take() *core.Op {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.ops) == 0 && !l.closed {
+		l.ready.Wait()
+	}
+	if l.closed {
+		return nil
+	}
+	op := l.ops[0]
+	l.ops[0] = nil
+	l.ops = l.ops[1:]
+	return op
+}
+
+func (l *lane) close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.ready.Broadcast()
+}
+
+// work carries requests of one lane to the store until the lane is closed.
+func (s *shell) work(l *lane) {
+	for {
+		op := l.take()
+		if op == nil {
+			return
+		}
+		a := s.execute(op)
+		a.Seq = op.Seq
+		s.answered(op, a)
+	}
+}
+
+// execute sends one request, once.
+func (s *shell) execute(op *core.Op) core.Answer {
+	deadline := s.time(op.Deadline)
+	if s.now().Mono >= op.Deadline {
+		return core.Answer{Failure: core.FailRefused, Text: "not sent: its time was over before its turn came"}
+	}
+	ctx, cancel := context.WithDeadline(s.ctx, deadline)
+	defer cancel()
+	if op.Kind != core.OpLook {
+		return s.store.Do(ctx, op)
+	}
+	return s.store.Look(ctx, op, s.sessions(ctx))
+}

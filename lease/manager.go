@@ -1,0 +1,245 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+)
+
+// Manager shares sessions between instances: it implements LeaseManager. Safe for concurrent use.
+type Manager struct{ s *shell }
+
+var _ LeaseManager = (*Manager)(nil)
+
+// New makes the manager of one instance. Nothing runs before Start. The client is only read for its settings: the manager
+// has connections of its own, without the client's retries, and never closes the client.
+func New(client redis.UniversalClient, cfg Config) (*Manager, error) {
+	s, err := newShell(client, cfg, false)
+	if err != nil {
+		return nil, err
+	}
+	return &Manager{s: s}, nil
+}
+
+// Start implements LeaseManager. A Redis that does not answer is waited for; one that will never do (no Redis, too old, a
+// password missing) is an error.
+func (m *Manager) Start(ctx context.Context) error { return m.s.start(ctx) }
+
+// Stop implements LeaseManager. It waits at most Config.DrainTimeout. ErrUnknown: not every release was confirmed.
+func (m *Manager) Stop() error { return m.s.stop() }
+
+// TryAcquire implements LeaseManager. Errors: ErrSessionID, ErrQuarantine, ErrUnknown, ErrWrongType, ErrNotStarted,
+// ErrStopped.
+func (m *Manager) TryAcquire(ctx context.Context, sessionID string) (bool, error) {
+	if err := sessionError(sessionID); err != nil {
+		return false, err
+	}
+	_, err := m.s.acquire(ctx, sessionID, false)
+	if errors.Is(err, ErrHeld) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Release implements LeaseManager. ErrLost: this instance does not hold it. With placement the session is taken again by
+// whoever should have it.
+func (m *Manager) Release(ctx context.Context, sessionID string) error {
+	if err := sessionError(sessionID); err != nil {
+		return err
+	}
+	return m.s.release(ctx, sessionID, nil)
+}
+
+// IsOwned implements LeaseManager.
+func (m *Manager) IsOwned(sessionID string) bool {
+	h := m.s.table.get(sessionID)
+	return h != nil && h.Valid() && !h.yielding.Load()
+}
+
+// OwnedSessions implements LeaseManager.
+func (m *Manager) OwnedSessions() []string {
+	ids := []string{}
+	for _, h := range m.s.table.holds() {
+		if h.Valid() {
+			ids = append(ids, h.name)
+		}
+	}
+	return ids
+}
+
+// GetLiveNodes implements LeaseManager.
+func (m *Manager) GetLiveNodes(ctx context.Context) ([]string, error) {
+	nodes, err := m.s.store.Nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]string, 0, len(nodes))
+	for _, n := range nodes {
+		ids = append(ids, n.ID)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), nil
+}
+
+// PreferredOwner implements LeaseManager. It answers from the last look at Redis.
+func (m *Manager) PreferredOwner(ctx context.Context, sessionID string) (string, error) {
+	if err := sessionError(sessionID); err != nil {
+		return "", err
+	}
+	if err := m.s.running(); err != nil {
+		return "", err
+	}
+	ch := make(chan string, 1)
+	m.s.post(func() { ch <- m.s.core.PreferredOwner(sessionID) })
+	select {
+	case owner := <-ch:
+		return owner, nil
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	case <-m.s.done:
+		return "", ErrStopped
+	}
+}
+
+// InstanceID implements LeaseManager.
+func (m *Manager) InstanceID() string { return m.s.cfg.InstanceID }
+
+// Info tells what is known of one lease: from memory if it is this instance's, else by one read of Redis.
+func (m *Manager) Info(ctx context.Context, sessionID string) (LeaseInfo, error) {
+	info := LeaseInfo{SessionID: sessionID}
+	if err := sessionError(sessionID); err != nil {
+		return info, err
+	}
+	if h := m.s.table.get(sessionID); h != nil {
+		info.OwnerID = m.s.cfg.InstanceID
+		info.State = LeaseStateUncertain
+		if h.Valid() {
+			info.State = LeaseStateOwned
+		}
+		info.AcquiredAt = m.s.time(h.acquiredAt)
+		if at := h.renewedAt.Load(); at != 0 {
+			info.LastRenewedAt = m.s.time(core.Time(at))
+		}
+		return info, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, m.s.cfg.OpTimeout)
+	defer cancel()
+	a := m.s.store.Do(ctx, &core.Op{Kind: core.OpObserve, Owner: m.s.cfg.InstanceID,
+		Items: []core.Item{{ID: sessionID}}})
+	if a.Failure != core.FailNone || len(a.Results) != 1 {
+		return info, unknownError("read", sessionID, a.Text)
+	}
+	switch r := a.Results[0]; r.Outcome {
+	case core.OutHeld:
+		info.OwnerID, info.State = r.Owner, LeaseStateOther
+	case core.OutWrongType:
+		return info, fmt.Errorf("%w: %q", ErrWrongType, sessionID)
+	}
+	return info, nil
+}
+
+// State tells where the instance stands.
+func (m *Manager) State() State { return State(m.s.state.Load()) }
+
+// Subscribe calls f with every event from now on, in order, from one goroutine of its own, until cancel or Stop. An f that
+// is 65,536 events behind misses some and is told how many (Event.Dropped); one that panics misses that event. Neither
+// holds up anything else.
+func (m *Manager) Subscribe(f func(Event)) (cancel func()) { return m.s.hub.subscribe(f, m.s.panicked) }
+
+// Keeper holds named leases for anything. Every lease has one holder at a time, also among the callers in this process.
+// Safe for concurrent use.
+type Keeper struct{ s *shell }
+
+// NewKeeper makes a keeper. It has no heartbeat and takes no part in placement; Config.Sessions and Config.Notify must be
+// nil. Keepers and managers that share a Redis and a prefix share its leases.
+func NewKeeper(client redis.UniversalClient, cfg Config) (*Keeper, error) {
+	if cfg.Sessions != nil || cfg.Notify != nil {
+		return nil, configError("Sessions and Notify are for New; a Keeper acquires by name and tells by Subscribe")
+	}
+	s, err := newShell(client, cfg, true)
+	if err != nil {
+		return nil, err
+	}
+	return &Keeper{s: s}, nil
+}
+
+// Start begins renewing; it ends with Stop or with ctx.
+func (k *Keeper) Start(ctx context.Context) error { return k.s.start(ctx) }
+
+// Stop ends the contexts of all holds, waits at most Config.DrainTimeout for their release, and leaves the others to
+// expire. ErrUnknown: not every release was confirmed.
+func (k *Keeper) Stop() error { return k.s.stop() }
+
+// InstanceID returns the owner under which leases are held.
+func (k *Keeper) InstanceID() string { return k.s.cfg.InstanceID }
+
+// State tells where the keeper stands.
+func (k *Keeper) State() State { return State(k.s.state.Load()) }
+
+// Subscribe is Manager.Subscribe.
+func (k *Keeper) Subscribe(f func(Event)) (cancel func()) { return k.s.hub.subscribe(f, k.s.panicked) }
+
+// TryAcquire makes one attempt.
+//
+//	held by another          *HeldError (ErrHeld), with owner and remaining TTL
+//	Redis lost its data      *QuarantineError (ErrQuarantine), until when
+//	no answer                ErrUnknown: not believed in; given back if it turns out to be won
+//	the key is somebody's    ErrWrongType
+func (k *Keeper) TryAcquire(ctx context.Context, name string) (*Hold, error) {
+	if err := nameError(name); err != nil {
+		return nil, err
+	}
+	return k.s.acquire(ctx, name, false)
+}
+
+// Acquire waits until the lease is this caller's or ctx ends. It sleeps until the holder's lease expires or is released;
+// it does not poll Redis.
+func (k *Keeper) Acquire(ctx context.Context, name string) (*Hold, error) {
+	if err := nameError(name); err != nil {
+		return nil, err
+	}
+	return k.s.acquire(ctx, name, true)
+}
+
+// Do waits for the lease, runs f under it and gives it back after f has returned, also when f panics. f's context ends
+// with the caller's, with the trust window and with the keeper (context.Cause says which); f sends fence along with
+// whatever it changes. The error is f's, joined with ErrLost if the lease was lost while f ran.
+func (k *Keeper) Do(ctx context.Context, name string, f func(ctx context.Context, fence int64) error) (err error) {
+	h, err := k.Acquire(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.s.cfg.OpTimeout)
+		defer cancel()
+		lost := h.lost()
+		if rerr := h.Release(rctx); rerr != nil && !errors.Is(rerr, ErrUnknown) {
+			err = errors.Join(err, rerr)
+		}
+		err = errors.Join(err, lost)
+	}()
+	work, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	term := h.Context()
+	defer context.AfterFunc(term, func() { cancel(context.Cause(term)) })()
+	return f(work, h.fence)
+}
+
+// lost returns why the term is over before it was released, nil if it is not.
+func (h *Hold) lost() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ended == nil || errors.Is(h.ended, ErrStopped) {
+		return nil
+	}
+	return h.ended
+}
+
+// remaining is how much of the trust window is left.
+func (h *Hold) remaining() time.Duration { return time.Until(h.Until()) }

@@ -1,0 +1,101 @@
+// Package poll polls the sessions that this instance owns. A SessionManager finds the sessions in Redis, shares them with
+// the other instances through lease.Manager, and runs one publisher for each that it owns: the first poll at once, then
+// one every interval, each only while the lease is held (FR-009 to FR-012).
+//
+// # What ends a poll
+//
+// The context of a poll ends at its time-out, when a renewal fails, when the trust window runs out or the lease is lost
+// (G4), and at the end of a drain. No poll begins before the renewal has succeeded. What a poll function does after its
+// context ended, it does without the lease: it must return. One that does not within Config.Stuck loses its lease, which
+// then expires, and the session is polled elsewhere; carry Session.Fence to the target, so that it can tell.
+//
+// A session is polled by one goroutine at a time, also over a change of terms; no goroutine exists between polls.
+package poll
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/leasestorm/leasestorm/lease"
+)
+
+// Defaults of Config.
+const (
+	IntervalDefault      = 5 * time.Second
+	SessionPrefixDefault = "session:"
+)
+
+// ErrConfig: settings contradict each other.
+var ErrConfig = errors.New("invalid poll configuration")
+
+// Session is one poll of one session.
+type Session struct {
+	ID    string
+	Fence int64     // to be sent to the target, which refuses older ones (G2)
+	Began time.Time // when the lease was checked
+}
+
+// Config is what a SessionManager does with the sessions it owns.
+type Config struct {
+	// Poll polls one session once. It must return soon after ctx has ended. A panic costs this one poll.
+	Poll func(ctx context.Context, s Session) error
+	// Interval is the time from one poll's planned begin to the next's; 0: 5 s. A poll that takes longer is followed by
+	// the next at once.
+	Interval time.Duration
+	// Timeout bounds a poll; 0: Interval, at most TTL/3. Unless LongPolls it is at most nine tenths of the TTL, and a poll
+	// begins only if it fits into what is left of the trust window.
+	Timeout time.Duration
+	// LongPolls allows polls that outlast the TTL: they live as long as renewals succeed. When their process freezes, the
+	// fence alone protects the target.
+	LongPolls bool
+	// Stuck is how long a poll may go on after its context ended before its lease is given up; 0: TTL/3.
+	Stuck time.Duration
+	// DrainTimeout is how long Stop lets running polls go on before it ends their contexts; 0: Timeout.
+	DrainTimeout time.Duration
+	// Notify is told every event of a lease, as lease.Config.Notify is; nil: nobody. It must return at once and leave the
+	// holds alone.
+	Notify func(lease.Event)
+	// SessionPrefix is what the keys of sessions begin with; "": "session:". The rest of a key is the session's ID.
+	SessionPrefix string
+
+	_ struct{}
+}
+
+func (c Config) withDefaults(l lease.Config) (Config, error) {
+	ttl := l.TTL
+	if ttl == 0 {
+		ttl = lease.TTLDefault
+	}
+	def := func(v *time.Duration, d time.Duration) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	def(&c.Interval, IntervalDefault)
+	def(&c.Timeout, min(c.Interval, ttl/3))
+	def(&c.Stuck, ttl/3)
+	def(&c.DrainTimeout, c.Timeout)
+	if c.SessionPrefix == "" {
+		c.SessionPrefix = SessionPrefixDefault
+	}
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{{"Interval", c.Interval}, {"Timeout", c.Timeout}, {"Stuck", c.Stuck}, {"DrainTimeout", c.DrainTimeout}} {
+		if d.value < time.Millisecond {
+			return c, fmt.Errorf("%w: %s is %v; it must be at least 1ms (0 gives the default)", ErrConfig, d.name, d.value)
+		}
+	}
+	switch {
+	case c.Poll == nil:
+		return c, fmt.Errorf("%w: Poll is nil; it must be the function that polls a session", ErrConfig)
+	case l.Sessions != nil || l.Notify != nil:
+		return c, fmt.Errorf("%w: Sessions and Notify of the lease configuration are set by New; leave them nil", ErrConfig)
+	case !c.LongPolls && c.Timeout > ttl*9/10:
+		return c, fmt.Errorf("%w: Timeout %v does not fit into the trust window of TTL %v; shorten it to at most %v, or set "+
+			"LongPolls", ErrConfig, c.Timeout, ttl, ttl*9/10)
+	}
+	return c, nil
+}

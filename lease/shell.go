@@ -1,0 +1,401 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/lease/redisstore"
+)
+
+// store is what a shell needs of lease/redisstore.
+type store interface {
+	Do(ctx context.Context, op *core.Op) core.Answer
+	Look(ctx context.Context, op *core.Op, s *core.Sessions) core.Answer
+	Subscribe(ctx context.Context, heard func(core.Notice), up func(bool))
+	Nodes(ctx context.Context) ([]core.Seen, error)
+	Check(ctx context.Context) ([]redisstore.Warning, error)
+	Close() error
+}
+
+// shell runs a core: one loop that owns it, a few workers that carry its requests, one goroutine that hears notices and
+// one that writes the log. All else is called from outside.
+type shell struct {
+	cfg    Config
+	keeper bool // named leases: a term that nobody asked for is given back
+	store  store
+	base   time.Time // core.Time is measured from here
+	table  table
+	hub    hub
+	logs   *queue[logEntry]
+	state  atomic.Int32
+
+	ctx     context.Context // of all requests
+	cancel  context.CancelFunc
+	workers sync.WaitGroup
+	lanes   [laneCount]*lane
+
+	life     sync.Mutex // Start and Stop
+	begun    bool
+	stopping bool
+	stopErr  error
+	unhook   func() bool   // of Start's context
+	done     chan struct{} // closed when everything has ended
+
+	inbox   inbox
+	drained chan struct{} // closed by TellDrained
+
+	// Owned by the loop.
+	core      *core.Core
+	todo      []core.Event // what a step's tells want the core to be told next
+	wants     map[string]*wanted
+	releasers map[string][]chan error
+	draining  bool
+	tells     bool // somebody listens: events are worth building
+
+	source source
+}
+
+func newShell(client redis.UniversalClient, cfg Config, keeper bool) (*shell, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	st, err := redisstore.New(client, cfg.store())
+	if err != nil {
+		return nil, err
+	}
+	return startShell(st, cfg, keeper), nil
+}
+
+// startShell makes a shell of a validated configuration. Nothing runs before start.
+func startShell(st store, cfg Config, keeper bool) *shell {
+	cc := cfg.core()
+	cc.NoHeartbeat = keeper
+	s := &shell{
+		cfg:       cfg,
+		keeper:    keeper,
+		store:     st,
+		base:      time.Now().Add(-1), // so that no reading is 0, which means never
+		core:      core.New(cc),
+		wants:     map[string]*wanted{},
+		releasers: map[string][]chan error{},
+		done:      make(chan struct{}),
+		drained:   make(chan struct{}),
+	}
+	s.inbox.wake = make(chan struct{}, 1)
+	s.source.read = cfg.Sessions
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+// now reads both clocks at once.
+func (s *shell) now() core.Now {
+	t := time.Now()
+	return core.Now{Mono: core.Time(t.Sub(s.base)), Wall: t.UnixNano()}
+}
+
+func (s *shell) time(t core.Time) time.Time { return s.base.Add(time.Duration(t)) }
+
+func (s *shell) start(ctx context.Context) error {
+	s.life.Lock()
+	defer s.life.Unlock()
+	switch {
+	case s.stopping:
+		return ErrStopped
+	case s.begun:
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := s.check(ctx); err != nil {
+		return err
+	}
+	s.begun = true
+	s.logs = newQueue(s.writeLog)
+	for i := range s.lanes {
+		s.lanes[i] = newLane()
+		for range laneWorkers[i] {
+			s.workers.Go(func() { s.work(s.lanes[i]) })
+		}
+	}
+	s.workers.Go(func() { s.store.Subscribe(s.ctx, s.heard, s.subscribed) })
+	s.workers.Go(s.loop)
+	s.event(core.Event{Kind: core.EvStart})
+	s.unhook = context.AfterFunc(ctx, func() { _ = s.stop() })
+	return nil
+}
+
+// check refuses a Redis that will never do. One that cannot be reached now is waited for: an instance that starts during
+// an outage takes part when it ends.
+func (s *shell) check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.OpTimeout)
+	defer cancel()
+	warnings, err := s.store.Check(ctx)
+	for _, w := range warnings {
+		s.cfg.Logger.Warn(string(w), zap.String("event", "warning"), zap.String("instance", s.cfg.InstanceID))
+	}
+	if err == nil {
+		return nil
+	}
+	for _, never := range []error{redisstore.ErrNotRedis, redisstore.ErrTooOld, redisstore.ErrAuth} {
+		if errors.Is(err, never) {
+			return fmt.Errorf("lease: %w", err)
+		}
+	}
+	s.cfg.Logger.Warn("redis does not answer yet; trying on", zap.String("event", "warning"),
+		zap.String("instance", s.cfg.InstanceID), zap.Error(err))
+	return nil
+}
+
+// stop ends everything; every call waits for the end and gets the same error.
+func (s *shell) stop() error {
+	s.life.Lock()
+	if s.stopping {
+		s.life.Unlock()
+		<-s.done
+		return s.stopErr
+	}
+	s.stopping = true
+	begun := s.begun
+	s.life.Unlock()
+	defer close(s.done)
+	if !begun {
+		s.state.Store(int32(StateStopped))
+		s.hub.close()
+		s.cancel()
+		s.stopErr = s.store.Close()
+		return s.stopErr
+	}
+	s.unhook()
+	s.post(s.drain)
+	timer := time.NewTimer(s.cfg.DrainTimeout)
+	defer timer.Stop()
+	select {
+	case <-s.drained:
+	case <-timer.C:
+	}
+	left := make(chan []string, 1)
+	s.post(func() { left <- s.finish() })
+	names := <-left
+	s.cancel()
+	for _, l := range s.lanes {
+		l.close()
+	}
+	s.inbox.close()
+	s.workers.Wait()
+	s.state.Store(int32(StateStopped))
+	s.hub.close()
+	s.logs.close()
+	<-s.logs.done
+	s.stopErr = s.store.Close()
+	if len(names) > 0 {
+		s.stopErr = fmt.Errorf("%w: stopped while the release of %d leases (%q first) was not confirmed; they expire within %v",
+			ErrUnknown, len(names), names[0], s.cfg.TTL)
+	}
+	return s.stopErr
+}
+
+// drain begins the end. Runs in the loop.
+func (s *shell) drain() {
+	s.draining = true
+	s.state.Store(int32(StateDraining))
+	for _, name := range s.wantedNames() {
+		s.answerAll(name, nil, ErrStopped)
+	}
+	s.step(core.Event{Kind: core.EvDrain})
+}
+
+// finish gives up what is still held or being released and names it. Runs in the loop, last.
+func (s *shell) finish() (left []string) {
+	for name := range s.releasers {
+		left = append(left, name)
+	}
+	for _, h := range s.table.holds() {
+		left = append(left, h.name)
+		s.step(core.Event{Kind: core.EvAbandon, ID: h.name})
+	}
+	select {
+	case <-s.drained:
+	default:
+		if len(left) == 0 {
+			left = append(left, "") // released, and nobody waits for the confirmation
+		}
+	}
+	for _, waiting := range s.releasers {
+		for _, ch := range waiting {
+			ch <- ErrUnknown
+		}
+	}
+	clear(s.releasers)
+	slices.Sort(left)
+	return left
+}
+
+// inbox is what is to be done by the loop, in order. Whoever puts never waits, so that nothing called from the loop can
+// lock it up; what comes from outside is bounded by requests under way, callers, and noticeMax.
+type inbox struct {
+	mu     sync.Mutex
+	items  []message
+	closed bool
+	missed bool // notices were dropped: look instead
+	wake   chan struct{}
+}
+
+// message is either a function to run or an event for the core.
+type message struct {
+	run func()
+	ev  core.Event
+	op  *core.Op // the request that an EvAnswer answers
+}
+
+// noticeMax is how many messages may wait before notices are dropped.
+const noticeMax = 4096
+
+func (b *inbox) put(m message) {
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		return
+	}
+	if m.ev.Kind == core.EvNotice && len(b.items) >= noticeMax {
+		b.missed = true
+	} else {
+		b.items = append(b.items, m)
+	}
+	b.mu.Unlock()
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (b *inbox) close() {
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (b *inbox) take(old []message) (items []message, missed, closed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	items, b.items = b.items, old[:0]
+	missed, b.missed = b.missed, false
+	return items, missed, b.closed
+}
+
+func (s *shell) post(f func())       { s.inbox.put(message{run: f}) }
+func (s *shell) event(ev core.Event) { s.inbox.put(message{ev: ev}) }
+func (s *shell) heard(n core.Notice) { s.event(core.Event{Kind: core.EvNotice, Notice: n}) }
+func (s *shell) subscribed(now bool) {
+	if now {
+		s.event(core.Event{Kind: core.EvSubscribed})
+	}
+}
+
+func (s *shell) answered(op *core.Op, a core.Answer) {
+	s.inbox.put(message{ev: core.Event{Kind: core.EvAnswer, Answer: a}, op: op})
+}
+
+// loop is the only goroutine that touches the core.
+func (s *shell) loop() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var batch []message
+	for {
+		select {
+		case <-s.inbox.wake:
+		case <-timer.C:
+			s.step(core.Event{Kind: core.EvTick})
+		}
+		var missed, closed bool
+		batch, missed, closed = s.inbox.take(batch)
+		for i := range batch {
+			m := &batch[i]
+			if m.run != nil {
+				m.run()
+				continue
+			}
+			s.step(m.ev)
+			if m.op != nil && m.op.Kind == core.OpRelease {
+				s.confirmReleases(m.op, &m.ev.Answer)
+			}
+		}
+		clear(batch)
+		if missed {
+			s.step(core.Event{Kind: core.EvSubscribed})
+		}
+		if closed {
+			return
+		}
+		s.report()
+		s.arm(timer)
+	}
+}
+
+// arm sets the timer for when the core wants to be woken.
+func (s *shell) arm(timer *time.Timer) {
+	next := s.core.Next()
+	if next == 0 {
+		timer.Stop()
+		return
+	}
+	timer.Reset(max(0, time.Until(s.time(next))))
+}
+
+// step tells the core one thing and does what follows: first what it tells, so that nobody believes in what is over when
+// the next request leaves, then the requests.
+func (s *shell) step(ev core.Event) {
+	for {
+		ev.Now = s.now()
+		eff := s.core.Step(ev)
+		s.carry(eff.Tells)
+		s.dispatch(eff.Ops)
+		if len(s.todo) == 0 {
+			return
+		}
+		ev = s.todo[0]
+		s.todo = s.todo[1:]
+		if len(s.todo) == 0 {
+			s.todo = nil
+		}
+	}
+}
+
+func (s *shell) dispatch(ops []core.Op) {
+	for i := range ops {
+		op := ops[i]
+		if op.Kind == core.OpRenew || op.Kind == core.OpReassert {
+			s.renewing(&op)
+		}
+		s.lanes[laneOf(op.Kind)].put(&op)
+	}
+}
+
+// report keeps State up to date.
+func (s *shell) report() {
+	if s.draining {
+		return
+	}
+	st := StateBalancing
+	switch {
+	case s.core.Settled():
+		st = StateSettled
+	case State(s.state.Load()) == StateStarting:
+		st = StateStarting
+	}
+	s.state.Store(int32(st))
+}

@@ -1,0 +1,73 @@
+package lease
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+)
+
+// source reads the sessions to share. Only the worker of the look lane uses it.
+type source struct {
+	read   func(context.Context) ([]string, error)
+	last   *core.Sessions
+	failed bool            // and told
+	bad    map[string]bool // IDs that were reported as no UUID
+}
+
+// sessions returns what is to be owned. When the source fails, its last answer stands: a broken source must not look like
+// a fleet without sessions, nor like a Redis that does not answer.
+func (s *shell) sessions(ctx context.Context) *core.Sessions {
+	src := &s.source
+	if src.last == nil {
+		src.last = core.NewSessions(nil)
+	}
+	if src.read == nil {
+		return src.last
+	}
+	if deadline, ok := ctx.Deadline(); ok { // leave half of the time to the look itself
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
+		defer cancel()
+	}
+	ids, err := src.read(ctx)
+	if err != nil {
+		if !src.failed {
+			s.cfg.Logger.Warn("the sessions cannot be read; the last known ones stand", zap.String("event", "sessionsFailed"),
+				zap.String("instance", s.cfg.InstanceID), zap.Error(err))
+		}
+		src.failed = true
+		return src.last
+	}
+	src.failed = false
+	ids = s.onlySessions(ids)
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	if !slices.Equal(ids, src.last.IDs) {
+		src.last = core.NewSessions(ids)
+	}
+	return src.last
+}
+
+// onlySessions leaves out what is no session ID and reports each once.
+func (s *shell) onlySessions(ids []string) []string {
+	bad := map[string]bool{}
+	good := make([]string, 0, len(ids))
+	for _, id := range ids {
+		err := sessionError(id)
+		if err == nil {
+			good = append(good, id)
+			continue
+		}
+		bad[id] = true
+		if !s.source.bad[id] {
+			s.cfg.Logger.Warn("session left out", zap.String("event", "sessionRefused"),
+				zap.String("instance", s.cfg.InstanceID), zap.Error(err))
+		}
+	}
+	s.source.bad = bad
+	return good
+}

@@ -1,0 +1,258 @@
+package lease
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+)
+
+// carry does what the core tells: first the trust table for all, then everybody else. A term that is over stops being
+// believed in with the first pass, before any listener runs.
+func (s *shell) carry(tells []core.Tell) {
+	if len(tells) == 0 {
+		return
+	}
+	holds := make([]*Hold, len(tells))
+	for i := range tells {
+		holds[i] = s.trust(&tells[i])
+	}
+	s.table.publish()
+	s.tells = len(s.hub.current()) > 0 || s.cfg.Notify != nil
+	for i := range tells {
+		s.announce(&tells[i], holds[i])
+		s.settle(&tells[i], holds[i])
+	}
+}
+
+// trust applies one tell to the trust table and returns the term it is about.
+func (s *shell) trust(t *core.Tell) *Hold {
+	switch t.Kind {
+	case core.TellAcquired:
+		h := &Hold{s: s, name: t.ID, fence: t.Fence, acquiredAt: t.At}
+		h.wall.Store(t.UntilWall)
+		h.mono.Store(int64(t.Until))
+		s.table.stage(t.ID)[t.ID] = h
+		return h
+	case core.TellRenewed:
+		h := s.table.current(t.ID)
+		if h != nil {
+			h.wall.Store(t.UntilWall)
+			h.mono.Store(int64(t.Until))
+			h.renewedAt.Store(int64(t.At))
+		}
+		return h
+	case core.TellUncertain:
+		h := s.table.current(t.ID)
+		if h != nil {
+			h.mono.Store(0)
+		}
+		return h
+	case core.TellYield:
+		h := s.table.current(t.ID)
+		if h != nil {
+			h.yielding.Store(true)
+		}
+		return h
+	case core.TellLost, core.TellReleased:
+		h := s.table.current(t.ID)
+		if h != nil {
+			h.mono.Store(0)
+			delete(s.table.stage(t.ID), t.ID)
+		}
+		return h
+	default:
+		return nil
+	}
+}
+
+// settle answers those who wait for what was told.
+func (s *shell) settle(t *core.Tell, h *Hold) {
+	switch t.Kind {
+	case core.TellAcquired:
+		s.acquired(h)
+	case core.TellRefused:
+		s.refused(t)
+	case core.TellYield:
+		s.yield(h, t)
+	case core.TellLost:
+		if h != nil {
+			h.finish(h.lostError(reason(t)))
+		}
+		s.resolveRelease(t.ID, nil)
+		s.wantAgain(t.ID)
+	case core.TellReleased:
+		if h != nil {
+			h.finish(h.lostError("released"))
+		}
+		s.wantAgain(t.ID)
+	case core.TellReleaseFailed:
+		s.resolveRelease(t.ID, unknownError("release", t.ID, t.Text))
+	case core.TellDrained:
+		close(s.drained)
+	}
+}
+
+// yield asks the work to end. Where nobody would hear it, the lease is given back at once: IsOwned is false already.
+func (s *shell) yield(h *Hold, t *core.Tell) {
+	if h == nil {
+		return
+	}
+	if t.Cause == core.CauseDrain && h.given {
+		h.finish(ErrStopped)
+	}
+	if !h.given && s.cfg.Notify == nil {
+		s.todo = append(s.todo, core.Event{Kind: core.EvDrop, ID: h.name, Cause: t.Cause})
+	}
+}
+
+var tellEvents = map[core.TellKind]EventKind{
+	core.TellAcquired: EventAcquired, core.TellRenewed: EventRenewed, core.TellUncertain: EventUncertain,
+	core.TellLost: EventLost, core.TellReleased: EventReleased, core.TellRefused: EventAcquireFailed,
+	core.TellReleaseFailed: EventReleaseFailed, core.TellYield: EventYield,
+}
+
+// announce puts one tell into the log and the event stream.
+func (s *shell) announce(t *core.Tell, h *Hold) {
+	kind, isLease := tellEvents[t.Kind]
+	if !isLease {
+		s.logInstance(t)
+		return
+	}
+	level := s.levelOf(kind)
+	logged := s.cfg.Logger.Core().Enabled(level)
+	if !logged && !s.tells {
+		return
+	}
+	e := Event{Kind: kind, Name: t.ID, Fence: t.Fence, At: s.time(t.At), Reason: reason(t), Owner: t.Owner, Hold: h}
+	if t.Until != 0 {
+		e.Until = s.time(t.Until)
+	}
+	if logged {
+		s.logs.put(logEntry{level: level, at: e.At, msg: logMessages[kind], event: e})
+	}
+	s.publish(e)
+}
+
+// publish hands an event to everybody.
+func (s *shell) publish(e Event) {
+	if s.cfg.Notify != nil {
+		s.notify(e)
+	}
+	for _, l := range s.hub.current() {
+		l.put(e)
+	}
+}
+
+func (s *shell) notify(e Event) {
+	defer func() {
+		if r := recover(); r != nil {
+			s.panicked(r)
+		}
+	}()
+	s.cfg.Notify(e)
+}
+
+func (s *shell) panicked(r any) {
+	s.cfg.Logger.Error("a listener of lease events panicked", zap.String("event", "listenerPanicked"),
+		zap.String("instance", s.cfg.InstanceID), zap.Any("panic", r))
+}
+
+// renewing announces that an attempt is about to be sent.
+func (s *shell) renewing(op *core.Op) {
+	if s.cfg.Notify == nil && len(s.hub.current()) == 0 {
+		return
+	}
+	for _, it := range op.Items {
+		s.publish(Event{Kind: EventRenewing, Name: it.ID, Fence: it.Fence, At: s.time(op.Sent),
+			Hold: s.table.get(it.ID)})
+	}
+}
+
+func reason(t *core.Tell) string {
+	cause := t.Cause.String()
+	switch {
+	case t.Text == "":
+		return cause
+	case cause == "":
+		return t.Text
+	}
+	return cause + ": " + t.Text
+}
+
+// logEntry is an entry on its way to the log: a log that is slow or stuck must not hold up renewals.
+type logEntry struct {
+	level zapcore.Level
+	at    time.Time
+	msg   string
+	event Event  // of a lease, if Kind is set
+	name  string // else: the event's name
+	text  string
+	owner string
+	wait  time.Duration
+}
+
+var logMessages = map[EventKind]string{
+	EventAcquired: "Lease acquired", EventRenewed: "Lease renewed", EventUncertain: "Lease renewal failed",
+	EventLost: "Lease lost", EventReleased: "Lease released", EventAcquireFailed: "Lease not acquired",
+	EventReleaseFailed: "Lease release not confirmed", EventYield: "Lease asked for",
+}
+
+func (s *shell) levelOf(k EventKind) zapcore.Level {
+	switch k {
+	case EventRenewed:
+		return *s.cfg.RenewLogLevel
+	case EventUncertain, EventLost, EventReleaseFailed:
+		return zapcore.WarnLevel
+	default:
+		return zapcore.InfoLevel
+	}
+}
+
+// logInstance logs what concerns the instance as a whole.
+func (s *shell) logInstance(t *core.Tell) {
+	e := logEntry{level: zapcore.InfoLevel, at: s.time(t.At), text: reason(t), owner: t.Owner, wait: time.Duration(t.Wait)}
+	switch t.Kind {
+	case core.TellEpoch:
+		e.name, e.msg = "epoch", "Redis has a new epoch; nothing is granted before its quarantine ends"
+	case core.TellClock:
+		e.name, e.msg, e.level = "clock", "A clock stepped", zapcore.WarnLevel
+	case core.TellSilent:
+		e.name, e.msg, e.level = "redisSilent", "Redis does not answer", zapcore.WarnLevel
+	case core.TellHeard:
+		e.name, e.msg = "redisHeard", "Redis answers again"
+	case core.TellWithdrawn:
+		e.name, e.msg, e.level = "withdrawn", "Left the registry: cannot take what is given", zapcore.WarnLevel
+	case core.TellSuspect:
+		e.name, e.msg = "suspect", "An instance let a lease expire while its heartbeat lived"
+	case core.TellDrained:
+		e.name, e.msg = "drained", "Everything is released"
+	default:
+		return
+	}
+	s.logs.put(e)
+}
+
+// writeLog runs in the log's own goroutine.
+func (s *shell) writeLog(e logEntry, dropped int64) {
+	instance := zap.String("instance", s.cfg.InstanceID)
+	if dropped > 0 {
+		s.cfg.Logger.Error("the log is too slow: entries are missing", zap.String("event", "logDropped"), instance,
+			zap.Int64("entries", dropped))
+	}
+	ce := s.cfg.Logger.Check(e.level, e.msg)
+	if ce == nil {
+		return
+	}
+	ce.Time = e.at
+	if e.event.Kind == 0 {
+		ce.Write(zap.String("event", e.name), instance, zap.String("reason", e.text), zap.String("owner", e.owner),
+			zap.Duration("wait", e.wait))
+		return
+	}
+	ev := &e.event
+	ce.Write(zap.String("event", ev.Kind.String()), instance, zap.String("endpoint", ev.Name),
+		zap.Int64("fence", ev.Fence), zap.String("reason", ev.Reason), zap.String("owner", ev.Owner))
+}
