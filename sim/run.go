@@ -63,7 +63,10 @@ func Store(ctx context.Context, c Config, o Options) (Saved, error) {
 	if cerr := o.Engine.Close(); err == nil && cerr != nil {
 		s.Outcome.Notes = append(s.Outcome.Notes, "clean-up: "+cerr.Error())
 	}
-	if err != nil && !started {
+	switch {
+	case err != nil && started:
+		err = fmt.Errorf("%w; the nodes' logs are in %s", err, filepath.Join(dir, LogsDir))
+	case err != nil:
 		err = errors.Join(err, os.RemoveAll(dir))
 	}
 	return s, err

@@ -78,7 +78,7 @@ func TestResolveRefuses(t *testing.T) {
 		{Scenario{Name: "../x"}, "name", "a-z"},
 		{Scenario{System: "election"}, "system", "not in this version yet"},
 		{Scenario{System: "chess"}, "system", "known are polling"},
-		{Scenario{Criteria: []string{"G14"}}, "criteria", "G1 to G13"},
+		{Scenario{Criteria: []string{"G14"}}, "criteria", "known are G1, G2, "},
 		{Scenario{Fixed: Fixed{TTL: time.Second, Renew: time.Second}}, "timings.renew", "shorter than the TTL"},
 		{Scenario{Timings: Timings{Heartbeat: time.Minute}}, "timings.heartbeat", "shorter than the TTL"},
 		{Scenario{Timings: Timings{PollTimeout: time.Minute}}, "timings.pollTimeout", "longPolls: true"},

@@ -2,11 +2,12 @@ package sim
 
 import (
 	"errors"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/leasestorm/leasestorm/sim/check"
 )
 
 // ErrLater: what was asked for is designed but not part of this version.
@@ -14,38 +15,10 @@ var ErrLater = errors.New("not in this version yet")
 
 var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
 
-// Guarantees are the names that Criteria may hold, in order.
-func Guarantees() []string {
-	out := make([]string, 13)
-	for i := range out {
-		out[i] = fmt.Sprintf("G%d", i+1)
-	}
-	return out
-}
-
-// ParseCriteria reads a comma-separated list of guarantees, as given to --criteria. Blanks are ignored and lower case is
-// understood. The error (a KeyError) names what is allowed.
-func ParseCriteria(list string) ([]string, error) {
-	var out []string
-	for name := range strings.SplitSeq(list, ",") {
-		name = strings.ToUpper(strings.TrimSpace(name))
-		if name == "" {
-			continue
-		}
-		if !slices.Contains(out, name) {
-			out = append(out, name)
-		}
-	}
-	if len(out) == 0 {
-		return nil, wrong("criteria", "no guarantee named: write some of G1 to G13 (flag --criteria)")
-	}
-	return out, checkCriteria(out)
-}
-
 func checkCriteria(names []string) error {
 	for _, name := range names {
-		if !slices.Contains(Guarantees(), name) {
-			return wrong("criteria", "unknown guarantee %q: known are G1 to G13 (flag --criteria)", name)
+		if !slices.Contains(check.IDs(), name) {
+			return wrong("criteria", "unknown guarantee %q: known are %s", name, strings.Join(check.IDs(), ", "))
 		}
 	}
 	return nil

@@ -1,6 +1,22 @@
 package main
 
-// hiddenMode runs what this binary is besides the simulator, if the arguments ask for it.
+import (
+	"fmt"
+	"os"
+
+	"github.com/leasestorm/leasestorm/sim/real"
+)
+
+// nodeArg makes this program the reference node: one binary is enough for a storm.
+const nodeArg = "__node"
+
+// hiddenMode runs what this binary is besides the simulator, if the arguments ask for it: the reaper (which never
+// returns) or a node.
 func hiddenMode(args []string) (code int, ok bool) {
-	return 0, false
+	real.ReaperMain()
+	if len(args) < 2 || args[1] != nodeArg {
+		return 0, false
+	}
+	fmt.Fprintln(os.Stderr, "the reference node is not linked")
+	return exitWrong, true
 }

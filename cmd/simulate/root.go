@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/leasestorm/leasestorm/sim"
+	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
@@ -127,8 +128,8 @@ func (f *flags) config(fs *pflag.FlagSet) (sim.Config, error) {
 		}
 	}
 	if fs.Changed("criteria") {
-		if s.Criteria, err = sim.ParseCriteria(f.criteria); err != nil {
-			return sim.Config{}, err
+		if s.Criteria, err = check.ParseCriteria(f.criteria); err != nil {
+			return sim.Config{}, fmt.Errorf("--criteria: %w", err)
 		}
 	}
 	return s.Resolve()

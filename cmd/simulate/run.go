@@ -11,9 +11,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim"
 )
 
-// nodeArg makes this program the reference node: so one binary is enough.
-const nodeArg = "__node"
-
 // redisChoice reads --redis. The URL itself is judged by whoever connects to it.
 func redisChoice(s string) (sim.RedisChoice, error) {
 	switch {
@@ -31,8 +28,7 @@ var newEngine = func(redis sim.RedisChoice) (sim.Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find this program, to start it as a node: %w", err)
 	}
-	_ = self
-	return nil, fmt.Errorf("the real engine is not linked")
+	return sim.NewReal(redis, []string{self, nodeArg}), nil
 }
 
 // run runs the storm, has it judged and prints what came of it.
