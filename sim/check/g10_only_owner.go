@@ -40,6 +40,9 @@ const wordAllowance = int64(250 * time.Millisecond)
 // expirySlack is how much earlier than shown a key may go by itself: rounding, and the clocks' offset.
 const expirySlack = int64(20 * time.Millisecond)
 
+// snapshotReason marks what Redis held when the tap opened: not a grant of that moment.
+const snapshotReason = "snapshot"
+
 func (g *g10) attach(w *world, v Verdict) {
 	g.hooks.attach(w, v)
 	g.keys = map[string]*key{}
@@ -92,7 +95,7 @@ func (g *g10) event(e *history.Event) {
 
 func (g *g10) granted(k *key, e *history.Event) {
 	k.by(e.Instance).granted = e.T
-	if k.known && k.holder != "" {
+	if k.known && k.holder != "" && e.Reason != snapshotReason {
 		g.exercised++
 		if k.holder != e.Instance && (k.until == 0 || k.until > e.T+expirySlack) {
 			g.broke(k.session, "at %s Redis gave the lease of session %s to %s although %s held it until %s: the acquisition did not "+

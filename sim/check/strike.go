@@ -154,13 +154,9 @@ func (w *world) process(s *strike) {
 		if s.node != nil {
 			s.node.asked = s
 		}
-	case fault.Freeze:
+	case fault.Freeze, fault.CheckSend:
 		if s.node != nil {
 			s.node.freeze(s, w.now)
-		}
-	case fault.CheckSend:
-		if s.node != nil {
-			s.node.freezer = s // it stops itself at its next poll, and says so
 		}
 	case fault.KeyDelete:
 		if s.session != "" {
@@ -178,9 +174,16 @@ func (n *node) freeze(s *strike, at int64) {
 }
 
 // paused is the node's word that it stops itself between a check and a send.
-func (w *world) paused(inst *instance) {
-	if inst.node != nil {
-		inst.node.freeze(inst.node.freezer, w.now)
+func (w *world) paused(n *node) {
+	if n != nil && !n.frozen {
+		n.freeze(nil, w.now)
+	}
+}
+
+// speaks is any other word of a node: if it had stopped itself and no fault holds it, it goes on.
+func (w *world) speaks(n *node) {
+	if n != nil && n.frozen && (n.freezer == nil || !n.freezer.open) {
+		n.frozen, n.thawedAt = false, w.now
 	}
 }
 

@@ -171,14 +171,17 @@ func (w *world) word(e *history.Event) {
 		inst.node = w.node(e.Node)
 		inst.node.current = inst
 	}
+	if e.Kind == history.Paused {
+		w.paused(inst.node)
+		return
+	}
+	w.speaks(inst.node)
 	switch e.Kind {
 	case history.Ready:
 		inst.ready, inst.readyAt = true, e.T
 		w.rest.ready(inst)
 	case history.Stopped:
 		w.leave(inst)
-	case history.Paused:
-		w.paused(inst)
 	case history.Acquired:
 		w.stats.Acquires++
 		w.acquired(inst, e)

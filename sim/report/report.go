@@ -1,0 +1,164 @@
+// Package report is what a run leaves behind for people and tools: report.json, the table of verdicts, and the text of a
+// failure. It runs nothing; it reads a run's folder and judges it again.
+package report
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/fault"
+)
+
+// Version is the format of report.json that this program writes and the newest that it reads.
+const Version = 1
+
+// Names in a run's folder.
+const (
+	FileName = "report.json"
+	PlanName = "plan.json"
+	LogsName = "logs"
+)
+
+// Errors of a saved report. Each comes wrapped in a message that names the file.
+var (
+	ErrNotFound = errors.New("report: no report.json")
+	ErrEmpty    = errors.New("report: file is empty")
+	ErrFormat   = errors.New("report: not a report of a version this program reads")
+)
+
+// Report is report.json, field by field.
+type Report struct {
+	Version    int             `json:"version"`
+	Engine     string          `json:"engine"` // "real" or "virtual"
+	Seed       uint64          `json:"seed"`
+	Commit     string          `json:"commit"`
+	Redis      Redis           `json:"redis"`
+	Config     check.Params    `json:"config"` // without its Plan: that is Faults
+	Faults     []fault.Fault   `json:"faults"`
+	Guarantees []check.Verdict `json:"guarantees"`
+	Stats      Stats           `json:"stats"`
+	Verdict    check.Outcome   `json:"verdict"`
+}
+
+// Redis says which Redis a run used.
+type Redis struct {
+	Kind    string `json:"kind"` // "server", "container", "embedded", "model" or "url"
+	Version string `json:"version"`
+}
+
+// Stats counts what happened.
+type Stats struct {
+	Polls         int64 `json:"polls"`
+	Rejected      int64 `json:"rejected"`
+	Acquires      int64 `json:"acquires"`
+	Renewals      int64 `json:"renewals"`
+	Losses        int64 `json:"losses"`
+	Releases      int64 `json:"releases"`
+	Events        int64 `json:"events"`
+	RedisCommands int64 `json:"redisCommands"`
+	StalledMs     int64 `json:"stalledMs"`
+	WallMs        int64 `json:"wallMs"`
+	VirtualMs     int64 `json:"virtualMs"`
+}
+
+// Meta is what a report says of a run beside its parameters and judgement.
+type Meta struct {
+	Engine        string
+	Commit        string
+	Redis         Redis
+	RedisCommands int64
+	Wall          time.Duration // how long the run took
+	Virtual       time.Duration // what it simulated, in a virtual engine
+}
+
+// New makes the report of a judged run. Its verdict is check.Decide's.
+func New(m Meta, p check.Params, r check.Result) Report {
+	faults := p.Plan.Faults
+	if faults == nil {
+		faults = []fault.Fault{} // a list, not null: tools iterate over it
+	}
+	if len(p.Criteria) == 0 {
+		p.Criteria = check.Exercisable(p)
+	}
+	return Report{
+		Version: Version, Engine: m.Engine, Seed: p.Plan.Seed, Commit: m.Commit, Redis: m.Redis, Config: p, Faults: faults,
+		Guarantees: r.Verdicts, Verdict: check.Decide(p, r),
+		Stats: Stats{
+			Polls: r.Stats.Polls, Rejected: r.Stats.Rejected, Acquires: r.Stats.Acquires, Renewals: r.Stats.Renewals,
+			Losses: r.Stats.Losses, Releases: r.Stats.Releases, Events: r.Stats.Events, RedisCommands: m.RedisCommands,
+			StalledMs: r.Stats.Stalled / int64(time.Millisecond), WallMs: m.Wall.Milliseconds(),
+			VirtualMs: m.Virtual.Milliseconds(),
+		},
+	}
+}
+
+// Params returns the parameters of the run with its plan, as Judge needs them.
+func (r Report) Params() check.Params {
+	p := r.Config
+	p.Plan = fault.Plan{Version: fault.Version, Seed: r.Seed, Faults: r.Faults}
+	return p
+}
+
+// JSON returns report.json's text, with a newline at its end.
+func (r Report) JSON() ([]byte, error) {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("report: %w", err)
+	}
+	return append(text, '\n'), nil
+}
+
+// Save writes report.json into the run's folder.
+func (r Report) Save(dir string) error {
+	text, err := r.JSON()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, FileName), text, 0o644); err != nil {
+		return fmt.Errorf("report: cannot be saved: %w", err)
+	}
+	return nil
+}
+
+// Load reads report.json from a run's folder. errors.Is tells ErrNotFound, ErrEmpty and ErrFormat apart.
+func Load(dir string) (Report, error) {
+	file := filepath.Join(dir, FileName)
+	text, err := os.ReadFile(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Report{}, fmt.Errorf("%w in %s: is it the folder of one run?", ErrNotFound, dir)
+	case err != nil:
+		return Report{}, fmt.Errorf("report: cannot be read: %w", err)
+	case len(text) == 0:
+		return Report{}, fmt.Errorf("%w: %s", ErrEmpty, file)
+	}
+	var r Report
+	if err := json.Unmarshal(text, &r); err != nil {
+		return Report{}, fmt.Errorf("%w: %s: %w%s", ErrFormat, file, err, lineOf(text, err))
+	}
+	if r.Version < 1 || r.Version > Version {
+		return Report{}, fmt.Errorf("%w: %s has version %d, known is %d", ErrFormat, file, r.Version, Version)
+	}
+	return r, nil
+}
+
+// lineOf says at which line of the file the error is, if it knows.
+func lineOf(text []byte, err error) string {
+	var syntax *json.SyntaxError
+	if !errors.As(err, &syntax) || syntax.Offset > int64(len(text)) {
+		return ""
+	}
+	line := 1
+	for _, c := range text[:syntax.Offset] {
+		if c == '\n' {
+			line++
+		}
+	}
+	return fmt.Sprintf(" (line %d)", line)
+}

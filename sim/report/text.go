@@ -1,0 +1,136 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// promises are the guarantees in a few words, for the table. docs/guarantees.md says them in full.
+var promises = map[string]string{
+	"G1": "one owner", "G2": "one poller", "G3": "fences rise", "G4": "fail-closed", "G5": "failover", "G6": "balance",
+	"G7": "least movement", "G8": "no missed polls", "G9": "Redis fails", "G10": "only the owner", "G11": "scale",
+	"G12": "told", "G13": "clean stop",
+}
+
+// Table writes the verdicts as a table that is read without colour: one line a guarantee, those that decide the run's
+// verdict marked with a star.
+func (r Report) Table(w io.Writer) error {
+	rows := [][]string{{"", "promise", "verdict", "value", "limit", "unit", "exercised", "excused"}}
+	for _, v := range r.Guarantees {
+		id := v.ID
+		if slices.Contains(r.Config.Criteria, v.ID) {
+			id += "*"
+		}
+		value, limit := strconv.FormatInt(v.Value, 10), strconv.FormatInt(v.Limit, 10)
+		if v.Exercised == 0 && v.Verdict == check.Unknown {
+			value = "-"
+		}
+		rows = append(rows, []string{
+			id, promises[v.ID], strings.ToUpper(string(v.Verdict)), value, limit, v.Unit, strconv.Itoa(v.Exercised),
+			strconv.Itoa(v.Excused),
+		})
+	}
+	right := []bool{false, false, false, true, true, false, true, true}
+	if err := writeRows(w, rows, right); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\nverdict: %s (seed %d; * decides)\n", strings.ToUpper(string(r.Verdict)), r.Seed)
+	return err
+}
+
+func writeRows(w io.Writer, rows [][]string, right []bool) error {
+	widths := make([]int, len(right))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], len(cell))
+		}
+	}
+	for _, row := range rows {
+		var b strings.Builder
+		for i, cell := range row {
+			pad := strings.Repeat(" ", widths[i]-len(cell))
+			if right[i] {
+				b.WriteString(pad + cell)
+			} else {
+				b.WriteString(cell + pad)
+			}
+			b.WriteString("  ")
+		}
+		if _, err := fmt.Fprintln(w, strings.TrimRight(b.String(), " ")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Failures writes what a reader needs when a run did not pass: for each guarantee that broke its explanation and the
+// events around the first break; for each criterion that stayed unknown why; the seed; and the commands that run and judge
+// it again. dir is the run's folder. It writes nothing for a run that passed.
+func (r Report) Failures(w io.Writer, dir string) error {
+	if r.Verdict == check.Pass {
+		return nil
+	}
+	var b strings.Builder
+	for _, v := range r.Guarantees {
+		switch {
+		case v.Verdict == check.Fail:
+			fmt.Fprintf(&b, "\n%s %s is BROKEN (%s): %s\n", v.ID, promises[v.ID], measured(v), v.Detail)
+			writeEvents(&b, v.Evidence)
+		case v.Verdict == check.Unknown && slices.Contains(r.Config.Criteria, v.ID):
+			fmt.Fprintf(&b, "\n%s %s is UNKNOWN: %s\n", v.ID, promises[v.ID], v.Detail)
+		}
+	}
+	fmt.Fprintf(&b, "\nseed %d", r.Seed)
+	if r.Commit != "" {
+		fmt.Fprintf(&b, ", commit %s", r.Commit)
+	}
+	b.WriteByte('\n')
+	quoted := dir
+	if strings.ContainsAny(dir, " \t'\"$\\*?;&|<>()") {
+		quoted = "'" + strings.ReplaceAll(dir, "'", `'\''`) + "'"
+	}
+	fmt.Fprintf(&b, "  judge it again:  simulate check %s\n  run it again:    simulate replay %s\n", quoted, quoted)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func measured(v check.Verdict) string {
+	return fmt.Sprintf("%d %s, limit %d", v.Value, v.Unit, v.Limit)
+}
+
+// writeEvents writes events as a story: when, who, what.
+func writeEvents(b *strings.Builder, events []history.Event) {
+	for i := range events {
+		fmt.Fprintf(b, "    %s\n", Line(&events[i]))
+	}
+}
+
+// Line writes one event for a reader: time in seconds since the run's start, node, word, and what it is about.
+func Line(e *history.Event) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%11.5fs  %-8s %-13s", time.Duration(e.T).Seconds(), e.Node, e.Kind)
+	for _, part := range []struct {
+		name, value string
+	}{{"session", e.Session}, {"instance", e.Instance}, {"reason", e.Reason}} {
+		if part.value != "" {
+			fmt.Fprintf(&b, " %s=%s", part.name, part.value)
+		}
+	}
+	if e.Fence != 0 {
+		fmt.Fprintf(&b, " fence=%d", e.Fence)
+	}
+	if e.Until != 0 {
+		fmt.Fprintf(&b, " until=%.5fs", time.Duration(e.Until).Seconds())
+	}
+	if e.N != 0 {
+		fmt.Fprintf(&b, " n=%d", e.N)
+	}
+	return b.String()
+}
