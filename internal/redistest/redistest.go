@@ -62,6 +62,7 @@ type Server struct {
 	args     []string
 	cluster  bool
 	password string
+	sentinel string // configuration file, if it is one
 	proc     *process
 }
 
@@ -73,6 +74,19 @@ func Start(t testing.TB, opts ...Option) *Server {
 	for _, o := range opts {
 		o(s)
 	}
+	return s.start("Ready to accept connections")
+}
+
+// Sentinel starts a sentinel with the given configuration file, which it rewrites; see Start.
+func Sentinel(t testing.TB, conf string) *Server {
+	t.Helper()
+	s := &Server{t: t, binary: find(t), dir: t.TempDir(), sentinel: conf}
+	return s.start("monitor master")
+}
+
+func (s *Server) start(ready string) *Server {
+	t := s.t
+	t.Helper()
 	t.Cleanup(func() {
 		if s.proc != nil {
 			s.proc.kill()
@@ -84,7 +98,7 @@ func Start(t testing.TB, opts ...Option) *Server {
 		if s.port, err = freePort(); err != nil {
 			break
 		}
-		if s.proc, err = s.spawn("Ready to accept connections"); err == nil {
+		if s.proc, err = s.spawn(ready); err == nil {
 			s.formCluster()
 			return s
 		}
@@ -282,6 +296,9 @@ func (s *Server) spawn(ready string, extra ...string) (*process, error) {
 	args := []string{
 		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--daemonize", "no",
 		"--repl-diskless-sync-delay", "0",
+	}
+	if s.sentinel != "" {
+		args = []string{s.sentinel, "--sentinel", "--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir}
 	}
 	args = append(append(args, s.args...), extra...)
 	p := &process{

@@ -1,0 +1,278 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/redistest"
+	"github.com/leasestorm/leasestorm/lease/redisstore"
+)
+
+// deaf is a proxy that, when told to, closes the connection in place of the next reply, once.
+type deaf struct {
+	net.Listener
+	upstream string
+	mu       sync.Mutex
+	cut      bool
+	wg       sync.WaitGroup
+}
+
+func newDeaf(t *testing.T, upstream string) *deaf {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &deaf{Listener: l, upstream: upstream}
+	d.wg.Add(1)
+	go d.serve()
+	return d
+}
+
+func (d *deaf) end() {
+	_ = d.Close()
+	d.wg.Wait()
+}
+
+func (d *deaf) cutReply() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.cut = true
+}
+
+func (d *deaf) cuts() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	cut := d.cut
+	d.cut = false
+	return cut
+}
+
+func (d *deaf) serve() {
+	defer d.wg.Done()
+	for {
+		down, err := d.Accept()
+		if err != nil {
+			return
+		}
+		up, err := net.Dial("tcp", d.upstream)
+		if err != nil {
+			_ = down.Close()
+			continue
+		}
+		d.wg.Add(2)
+		go func() {
+			defer d.wg.Done()
+			_, _ = io.Copy(up, down)
+			_ = up.Close()
+		}()
+		go func() {
+			defer d.wg.Done()
+			defer func() { _, _ = down.Close(), up.Close() }()
+			buf := make([]byte, 64<<10)
+			for {
+				n, err := up.Read(buf)
+				if err != nil || d.cuts() {
+					return
+				}
+				if _, err := down.Write(buf[:n]); err != nil {
+					return
+				}
+			}
+		}()
+	}
+}
+
+// calls is how many scripts Redis was asked to run, by SHA or by text.
+func calls(srv *redistest.Server) string {
+	var lines []string
+	for _, line := range strings.Split(srv.Do("INFO", "commandstats").(string), "\r\n") {
+		if strings.HasPrefix(line, "cmdstat_eval") {
+			line, _, _ = strings.Cut(line, ",")
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, " ")
+}
+
+// A client that tries again by itself sends an attempt twice, the second time under the stamp of the first (G1).
+func TestAtMostOnce(t *testing.T) {
+	t.Run("client", func(t *testing.T) {
+		srv := redistest.Start(t)
+		d := newDeaf(t, srv.Addr())
+		t.Cleanup(d.end)
+		c := client(t, redis.Options{Addr: d.Addr().String(), MaxRetries: 5})
+		atMostOnce(t, srv, d, c, redisstore.Options{})
+	})
+	t.Run("cluster client", func(t *testing.T) {
+		srv := redistest.Start(t, redistest.Cluster())
+		d := newDeaf(t, srv.Addr())
+		t.Cleanup(d.end)
+		c := redis.NewClusterClient(&redis.ClusterOptions{
+			MaxRedirects: 5,
+			ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+				return []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: []redis.ClusterNode{{Addr: d.Addr().String()}}}}, nil
+			},
+		})
+		t.Cleanup(func() { _ = c.Close() })
+		atMostOnce(t, srv, d, c, redisstore.Options{
+			LeasePrefix: "{p}l:", NodePrefix: "{p}n:", EpochKey: "{p}e", FenceTTL: time.Hour,
+		})
+	})
+}
+
+func atMostOnce(t *testing.T, srv *redistest.Server, d *deaf, c redis.UniversalClient, opt redisstore.Options) {
+	s, epoch := bootstrapped(t, c, opt)
+	if a := s.Do(t.Context(), acquire(epoch, "a", "x")); a.Failure != core.FailNone {
+		t.Fatal(a.Text)
+	}
+	op := acquire(epoch, "a", "x")
+	op.Kind = core.OpRenew
+	s.Do(t.Context(), op) // so that Redis knows the script
+	srv.Do("CONFIG", "RESETSTAT")
+	d.cutReply()
+	if a := s.Do(t.Context(), op); a.Failure != core.FailUnknown {
+		t.Fatalf("an attempt whose reply was cut off: %+v, want FailUnknown", a)
+	}
+	if got := calls(srv); got != "cmdstat_evalsha:calls=1" {
+		t.Fatalf("Redis was called %q, want one EVALSHA", got)
+	}
+	if a := s.Do(t.Context(), op); a.Failure != core.FailNone || a.Results[0].Outcome != core.OutRenewed {
+		t.Fatalf("after the cut: %+v", a)
+	}
+}
+
+// recorder keeps what a subscription said.
+type recorder struct {
+	ups     chan bool
+	notices chan core.Notice
+}
+
+func subscribe(t *testing.T, s *redisstore.Store) recorder {
+	r := recorder{make(chan bool, 100), make(chan core.Notice, 100)}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.Subscribe(ctx, func(n core.Notice) { r.notices <- n }, func(up bool) { r.ups <- up })
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	return r
+}
+
+func receive[T any](t *testing.T, what string, c <-chan T) T {
+	t.Helper()
+	timeout := time.NewTimer(15 * time.Second)
+	defer timeout.Stop()
+	select {
+	case v := <-c:
+		return v
+	case <-timeout.C:
+		t.Fatalf("no %s", what)
+		panic("unreachable")
+	}
+}
+
+func TestSubscribeAgain(t *testing.T) {
+	srv := redistest.Start(t)
+	s, epoch := bootstrapped(t, srv.Client(), redisstore.Options{OpTimeout: 200 * time.Millisecond})
+	r := subscribe(t, s)
+	for _, hurt := range []struct {
+		name string
+		by   func()
+	}{
+		{"nothing", func() {}},
+		{"a killed connection", func() { srv.Do("CLIENT", "KILL", "TYPE", "pubsub") }},
+		{"a restart", func() { srv.Restart(true) }},
+		{"a silence", func() {
+			srv.Freeze()
+			if receive(t, "word that the silent server is down", r.ups) {
+				t.Fatal("a silent server is said to be up")
+			}
+			srv.Thaw()
+			r.ups <- false // as the others find it
+		}},
+	} {
+		hurt.by()
+		if hurt.name != "nothing" && receive(t, "word of the loss: "+hurt.name, r.ups) {
+			t.Fatalf("%s: up without down", hurt.name)
+		}
+		if !receive(t, "word of the subscription after "+hurt.name, r.ups) {
+			t.Fatalf("%s: down twice", hurt.name)
+		}
+		epoch = s.Do(t.Context(), &core.Op{Kind: core.OpObserve}).Epoch
+		s.Do(t.Context(), &core.Op{Kind: core.OpLeave, Epoch: epoch, Owner: "me"})
+		if n := receive(t, "notice after "+hurt.name, r.notices); n.Kind != core.NoticeLeft || n.From != "me" {
+			t.Fatalf("%s: heard %+v", hurt.name, n)
+		}
+	}
+}
+
+// The store of a failover client finds the master that the client's sentinels name.
+func TestFailoverClient(t *testing.T) {
+	srv := redistest.Start(t)
+	host, port, _ := net.SplitHostPort(srv.Addr())
+	conf := filepath.Join(t.TempDir(), "sentinel.conf")
+	text := fmt.Sprintf("sentinel monitor boss %s %s 1\n", host, port)
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sentinel := redistest.Sentinel(t, conf)
+	c := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "boss", SentinelAddrs: []string{sentinel.Addr()}})
+	t.Cleanup(func() { _ = c.Close() })
+	s, epoch := bootstrapped(t, c, redisstore.Options{})
+	if a := s.Do(t.Context(), acquire(epoch, "a", "x")); a.Failure != core.FailNone || a.Results[0].Outcome != core.OutGranted {
+		t.Fatalf("acquire: %+v", a)
+	}
+	if got := srv.Do("GET", "poll:lease:x"); got != "a" {
+		t.Fatalf("the master holds %v", got)
+	}
+}
+
+// miniredis shows the program where there is no Redis, so the scripts must run there, without a run_id.
+func TestMiniredis(t *testing.T) {
+	m := miniredis.RunT(t)
+	c := client(t, redis.Options{Addr: m.Addr(), DisableIdentity: true})
+	s, epoch := bootstrapped(t, c, redisstore.Options{})
+	if _, err := s.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	op := acquire(epoch, "a", "x", "y")
+	a := s.Do(t.Context(), op)
+	if a.Failure != core.FailNone || a.Results[1].Outcome != core.OutGranted || a.Results[0].Fence <= 0 {
+		t.Fatalf("acquire: %+v", a)
+	}
+	op.Items[0].Fence = a.Results[0].Fence
+	for kind, want := range map[core.OpKind]core.Outcome{core.OpRenew: core.OutRenewed, core.OpObserve: core.OutHeld} {
+		op.Kind = kind
+		if a := s.Do(t.Context(), op); a.Failure != core.FailNone || a.Results[0].Outcome != want {
+			t.Fatalf("op of kind %d: %+v", kind, a)
+		}
+	}
+	op.Kind = core.OpBeat
+	s.Do(t.Context(), op)
+	look := s.Look(t.Context(), op, core.NewSessions([]string{"x", "z"}))
+	if look.Failure != core.FailNone || look.Look.Owners[0] != "a" || look.Look.Owners[1] != "" || len(look.Look.Nodes) != 1 {
+		t.Fatalf("look: %+v", look)
+	}
+	op.Kind = core.OpRelease
+	if a := s.Do(t.Context(), op); a.Failure != core.FailNone || a.Results[0].Outcome != core.OutReleased {
+		t.Fatalf("release: %+v", a)
+	}
+	m.FlushAll()
+	op.Kind = core.OpAcquire
+	if a := s.Do(t.Context(), op); !a.Stale || a.Quarantine == 0 {
+		t.Fatalf("after a flush: %+v", a)
+	}
+}
