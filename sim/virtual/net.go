@@ -20,6 +20,7 @@ type message struct {
 	told     bool  // the process has been told something
 	noReply  bool  // its connection is gone: no answer can come
 	lost     bool  // the request died on its way
+	torn     bool  // a look whose first half is read
 }
 
 // notice is one published message; it is shared by its deliveries and never changed.
@@ -89,6 +90,9 @@ func (w *world) delay(l *link, size int) int64 {
 	return d + upTo(w.net, int64(l.reorder))
 }
 
+// loses draws whether the network without faults loses a message. In the calm it does not.
+func (w *world) loses(ppm int64) bool { return w.phase < phaseCalm && chance(w.net, ppm) }
+
 // sizeOf estimates the bytes of an op, sizeOfAnswer those of its answer: only a bandwidth limit asks.
 func sizeOf(op *core.Op) int { return 150 + 60*len(op.Items) }
 
@@ -123,7 +127,7 @@ func (w *world) depart(n *node, m *message) {
 	m.run = w.server.gen
 	m.refs++
 	l.flight = append(l.flight, m)
-	if chance(w.net, w.cfg.Net.Lost) {
+	if w.loses(w.cfg.Net.Lost) {
 		w.arm(n, m)
 		return
 	}
@@ -249,7 +253,7 @@ func (w *world) publish(no core.Notice) {
 	shared := &notice{no}
 	for i, n := range w.nodes {
 		l := &n.link
-		if !n.alive || !l.hears || chance(w.net, w.cfg.Net.Mute) {
+		if !n.alive || !l.hears || w.loses(w.cfg.Net.Mute) {
 			continue
 		}
 		l.noticeAt = max(l.noticeAt, w.t+w.delay(l, 100+40*len(no.IDs)))

@@ -17,7 +17,7 @@ const fenceTTL = 24 * 3600 * core.Second
 type redis struct {
 	runID string
 	runs  int
-	ahead int64 // ns that its clock is ahead of true time
+	clock clock
 
 	epoch      string // value of poll:epoch, "" if the key is not there
 	quarantine int64  // ns that an epoch without declared data grants nothing
@@ -157,11 +157,13 @@ func (r *redis) restore(old *redis) {
 	r.version++
 }
 
-func (r *redis) nowMs(t int64) int64 { return (t + r.ahead) / core.Millisecond }
-func (r *redis) nowUs(t int64) int64 { return (t + r.ahead) / 1000 }
+func (r *redis) nowMs(t int64) int64 { return r.clock.wallAt(t) / core.Millisecond }
+func (r *redis) nowUs(t int64) int64 { return r.clock.wallAt(t) / 1000 }
 
-// trueOf is the true time at which the server's clock reads ms.
-func (r *redis) trueOf(ms int64) int64 { return ms*core.Millisecond - r.ahead }
+// trueOf is the true time, not before t, at which the server's clock reads ms.
+func (r *redis) trueOf(t, ms int64) int64 {
+	return t + r.clock.trueOf(r.clock.wallAt(t), ms*core.Millisecond)
+}
 
 func (r *redis) lease(id string) int32 {
 	i, ok := r.leaseIdx[id]

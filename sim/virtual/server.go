@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -62,22 +63,47 @@ func (w *world) serverEvent(e *event) {
 
 func (w *world) execute(m *message) {
 	s := &w.server
-	if s.loading > 0 {
+	switch {
+	case s.loading > 0:
 		m.ans = core.Answer{Seq: m.op.Seq, Failure: core.FailRefused, Text: textLoading, Results: m.ans.Results[:0]}
-	} else {
+	case m.torn:
+		m.ans.Look = mixed(m.ans.Look, s.lookAt(w.t))
+	default:
 		w.out.Commands++
 		s.do(w.t, &m.op, &m.ans)
+		if m.op.Kind == core.OpLook && m.ans.Look != nil {
+			m.torn = true
+			w.post(w.t+w.delay(&w.nodes[m.node].link, 0), evExec, m)
+			return
+		}
 	}
-	l := &w.nodes[m.node].link
-	if chance(w.net, w.cfg.Net.Lost) {
-		if n := w.nodes[m.node]; n.gen == m.gen {
+	w.reply(m)
+}
+
+// mixed is a look as a client makes it, in several reads: the second half of the owners as of later than the first.
+func mixed(first, later *core.Look) *core.Look {
+	if first.Sessions != later.Sessions {
+		return first
+	}
+	look := *first
+	if half := len(first.Owners) / 2; !slices.Equal(first.Owners[half:], later.Owners[half:]) {
+		look.Owners = slices.Concat(first.Owners[:half], later.Owners[half:])
+	}
+	return &look
+}
+
+// reply sends the answer on its way, perhaps twice, perhaps for nothing.
+func (w *world) reply(m *message) {
+	n := w.nodes[m.node]
+	if w.loses(w.cfg.Net.Lost) {
+		if n.gen == m.gen {
 			w.arm(n, m)
 		}
 		return
 	}
-	back := w.t + opCost + w.delay(l, sizeOfAnswer(m))
+	back := w.t + opCost + w.delay(&n.link, sizeOfAnswer(m))
 	w.post(back, evReply, m)
-	if l.double > 0 || chance(w.net, w.cfg.Net.Double) {
+	if n.link.double > 0 || chance(w.net, w.cfg.Net.Double) {
 		w.post(back+upTo(w.net, int64(w.cfg.TTL)), evReply, m)
 	}
 }
@@ -160,13 +186,13 @@ func (w *world) granted(i int32, owner string, expire int64) {
 	w.leaseTimer(i)
 	w.thawWitness(i, owner)
 	if w.sink != nil {
-		w.emit(history.Event{Kind: history.RedisGranted, Session: w.sess[i].id, Instance: owner, Until: w.server.trueOf(expire)})
+		w.emit(history.Event{Kind: history.RedisGranted, Session: w.sess[i].id, Instance: owner, Until: w.server.trueOf(w.t, expire)})
 	}
 }
 
 func (w *world) extended(i int32, owner string, expire int64) {
 	if w.sink != nil {
-		w.emit(history.Event{Kind: history.RedisExtended, Session: w.sess[i].id, Instance: owner, Until: w.server.trueOf(expire)})
+		w.emit(history.Event{Kind: history.RedisExtended, Session: w.sess[i].id, Instance: owner, Until: w.server.trueOf(w.t, expire)})
 	}
 }
 
@@ -185,7 +211,7 @@ func (w *world) fenced(i int32, fence int64) {
 func (w *world) beat(i int32, expire int64) {
 	w.beatTimer(i)
 	if w.sink != nil {
-		w.emit(history.Event{Kind: history.RedisBeat, Instance: w.server.beats[i].id, Until: w.server.trueOf(expire)})
+		w.emit(history.Event{Kind: history.RedisBeat, Instance: w.server.beats[i].id, Until: w.server.trueOf(w.t, expire)})
 	}
 }
 
@@ -202,21 +228,22 @@ func (w *world) flushed() { w.emit(history.Event{Kind: history.RedisFlushed}) }
 func (w *world) leaseTimer(i int32) {
 	if k := &w.server.leases[i]; !k.timer && k.owner != "" {
 		k.timer = true
-		w.q.push(event{at: max(w.t, w.server.trueOf(k.expire+1)), kind: evLeaseExpiry, arg: i})
+		w.q.push(event{at: w.server.trueOf(w.t, k.expire+1), kind: evLeaseExpiry, arg: i})
 	}
 }
 
 func (w *world) beatTimer(i int32) {
 	if b := &w.server.beats[i]; !b.timer && b.set {
 		b.timer = true
-		w.q.push(event{at: max(w.t, w.server.trueOf(b.expire+1)), kind: evBeatExpiry, arg: i})
+		w.q.push(event{at: w.server.trueOf(w.t, b.expire+1), kind: evBeatExpiry, arg: i})
 	}
 }
 
-// clockOf makes the server's clock read ahead of true time by this much from now on; every key's end moves with it.
-func (w *world) clockOf(ahead int64) {
+// stepServer steps the server's clock; the end of every key moves with it.
+func (w *world) stepServer(by int64) {
 	s := &w.server
-	s.ahead = ahead
+	s.clock.rebase(w.t)
+	s.clock.wall += by
 	s.version++
 	now := s.nowMs(w.t)
 	for i := range s.leases {

@@ -87,6 +87,7 @@ type Outcome struct {
 
 	// At the end of the calm.
 	Alive    int      // instances that take part
+	Living   []bool   // which, by slot
 	Unowned  int      // unpaused sessions in which no instance believes
 	Owned    []int    // sessions in which each of them believes, by slot
 	Misowned int      // sessions paused or gone in which one still believes

@@ -83,7 +83,7 @@ func newWorld(cfg Config, plan fault.Plan, seed uint64, emit func(history.Event)
 	}
 	setup := rand.New(rand.NewPCG(seed, streamSetup))
 	w.server.redis = newRedis(int64(cfg.TTL), w, w.publish)
-	w.server.ahead = epochNs + spread(setup, int64(cfg.Clock.Offset))
+	w.server.clock = clock{wall: epochNs + spread(setup, int64(cfg.Clock.Offset)), ppm: spread(setup, cfg.Clock.Drift)}
 	for range cfg.Sessions {
 		w.addSession()
 	}
@@ -209,9 +209,11 @@ func (w *world) outcome() Outcome {
 	out := w.out
 	out.Steps, out.VirtualNs = w.events, w.t
 	out.Owned = make([]int, len(w.nodes))
-	for _, n := range w.nodes {
+	out.Living = make([]bool, len(w.nodes))
+	for i, n := range w.nodes {
 		if n.alive && !n.draining {
 			out.Alive++
+			out.Living[i] = true
 		}
 	}
 	for i := range w.sess {
