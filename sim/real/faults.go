@@ -68,8 +68,13 @@ func (r *run) strikeAll(ctx, storm context.Context, start time.Time) {
 }
 
 // begin records that the fault strikes now.
-func (s *strike) begin() {
-	s.record(s.event(history.FaultStart))
+func (s *strike) begin() { s.beginAt(s.clock.now()) }
+
+// beginAt is begin for a fault that is heard of after it struck.
+func (s *strike) beginAt(t int64) {
+	e := s.event(history.FaultStart)
+	e.T = max(0, t)
+	s.rec.Add(e)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	text := string(s.Kind)

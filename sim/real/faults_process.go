@@ -187,9 +187,7 @@ func (s *strike) checkSend() {
 		return
 	}
 	s.session = e.Session
-	start := s.event(history.FaultStart)
-	start.T = e.T
-	s.rec.Add(start)
+	s.beginAt(e.T - 1) // just before the node's own word, which is explained by it
 	if !s.holdUntilPassed(at, n, e, s.storm.Done()) {
 		s.notef("fault %d: %s did not pass on while its owner was paused", s.n+1, s.session)
 	}

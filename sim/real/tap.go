@@ -87,7 +87,7 @@ func (t *tap) run(ctx context.Context) {
 	defer close(t.done)
 	for {
 		flowed, err := t.follow(ctx)
-		if flowed {
+		if flowed && ctx.Err() == nil {
 			t.gap = true
 			t.rec.Add(history.Event{T: t.clock.now(), Kind: history.TapDown, Reason: brief(err)})
 		}

@@ -1,0 +1,174 @@
+package real
+
+import (
+	"testing"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// Every kind that this engine claims to support strikes once, and is healed if it lasts.
+func TestEveryKindStrikes(t *testing.T) {
+	ms := time.Millisecond
+	plans := map[string][]fault.Fault{
+		"processes": {
+			{At: 50 * ms, Kind: fault.Terminate, Target: "node-1", For: 100 * ms},
+			{At: 400 * ms, Kind: fault.CheckSend, Target: "node-2"},
+			{At: 450 * ms, Kind: fault.Join, Target: "node-3"},
+			{At: 1700 * ms, Kind: fault.Leave, Target: "node-1"},
+			{At: 1900 * ms, Kind: fault.CrashAll, For: 100 * ms},
+		},
+		"network": {
+			{At: 50 * ms, Kind: fault.BlackHole, Target: "node-1", For: 200 * ms},
+			{At: 60 * ms, Kind: fault.Latency, Target: "node-2", For: 200 * ms, Ms: 20, Jitter: 10},
+			{At: 400 * ms, Kind: fault.RequestsLost, Target: "node-2", For: 200 * ms},
+			{At: 410 * ms, Kind: fault.Fragments, Target: "node-1", For: 200 * ms},
+			{At: 700 * ms, Kind: fault.RepliesLost, Target: "node-1", For: 200 * ms},
+			{At: 710 * ms, Kind: fault.Bandwidth, Target: "node-2", For: 200 * ms, KBps: 2},
+			{At: 1000 * ms, Kind: fault.Flapping, Target: "node-1", For: 200 * ms, Ms: 50},
+		},
+		"redis": {
+			{At: 50 * ms, Kind: fault.RedisOutage, For: 100 * ms},
+			{At: 300 * ms, Kind: fault.RedisRestart},
+			{At: 500 * ms, Kind: fault.RedisWipe, For: 50 * ms},
+			{At: 750 * ms, Kind: fault.RedisFlush},
+			{At: 800 * ms, Kind: fault.RedisFreeze, For: 100 * ms},
+			{At: 1000 * ms, Kind: fault.RedisSlow, Ms: 50},
+			{At: 1100 * ms, Kind: fault.RedisReadOnly, For: 100 * ms},
+			{At: 1300 * ms, Kind: fault.ScriptFlush},
+			{At: 1310 * ms, Kind: fault.ClientKill},
+			{At: 1320 * ms, Kind: fault.KeyDelete, Target: "session-2"},
+			{At: 1400 * ms, Kind: fault.RedisLoading, Ms: 300},
+		},
+		"workload": {
+			{At: 50 * ms, Kind: fault.SessionAdd, Ms: 3},
+			{At: 100 * ms, Kind: fault.SessionRemove, Target: "session-1"},
+			{At: 200 * ms, Kind: fault.SessionPause, For: 200 * ms},
+			{At: 500 * ms, Kind: fault.PollSlow, Target: "session-2", For: 200 * ms, Ms: 50},
+			{At: 600 * ms, Kind: fault.PollHang, Target: "session-3", For: 200 * ms},
+		},
+	}
+	struck := map[fault.Kind]bool{fault.Crash: true, fault.Freeze: true, fault.Cut: true} // in TestRunCrashFreezeCut
+	for name, plan := range plans {
+		for _, f := range plan {
+			struck[f.Kind] = true
+		}
+		t.Run(name, func(t *testing.T) {
+			r := provision(t)
+			cfg := config(t, plan...)
+			cfg.Storm = plan[len(plan)-1].At + 500*ms
+			out, events := storm(t, r, cfg)
+			starts, ends := map[int64]int{}, map[int64]int{}
+			for _, e := range events {
+				switch e.Kind {
+				case history.FaultStart:
+					starts[e.N]++
+				case history.FaultEnd:
+					ends[e.N]++
+				}
+			}
+			for n, f := range plan {
+				lasts := f.For > 0 || f.Kind == fault.CheckSend || f.Kind == fault.RedisRestart || f.Kind == fault.RedisSlow ||
+					f.Kind == fault.RedisLoading
+				if starts[int64(n)] != 1 || (ends[int64(n)] == 1) != lasts {
+					t.Errorf("%s: %d starts, %d ends (it lasts: %v)", f.Kind, starts[int64(n)], ends[int64(n)], lasts)
+				}
+			}
+			if !out.Tap {
+				t.Error("no tap")
+			}
+			inspect[name](t, events)
+			if t.Failed() {
+				dump(t, events)
+			}
+		})
+	}
+	for _, k := range fault.Kinds() {
+		if !struck[k] {
+			t.Errorf("%s is struck by no test", k)
+		}
+	}
+}
+
+func dump(t *testing.T, events []history.Event) {
+	t.Helper()
+	for _, e := range events {
+		if e.Kind != history.PollStart && e.Kind != history.PollEnd && e.Kind != history.RenewStart &&
+			e.Kind != history.Arrived && e.Kind != history.Served {
+			t.Logf("%8.1f ms %-14s %s %s %s n=%d fence=%d %s", float64(e.T)/1e6, e.Kind, e.Node, e.Instance, e.Session, e.N,
+				e.Fence, e.Reason)
+		}
+	}
+}
+
+// inspect holds what else must be in the histories of TestEveryKindStrikes.
+var inspect = map[string]func(*testing.T, []history.Event){
+	"processes": func(t *testing.T, events []history.Event) {
+		if n := count(events, history.Paused); n != 1 {
+			t.Errorf("%d pauses, want 1", n)
+		}
+		if n := count(events, history.Rejected); n < 1 {
+			t.Error("the poll of the paused node was not refused by its fence")
+		}
+		if n := count(events, history.Exited, func(e history.Event) bool { return e.Reason != "asked" }); n != 0 {
+			t.Errorf("%d processes ended unasked", n)
+		}
+	},
+	"network": func(t *testing.T, events []history.Event) {
+		if n := count(events, history.Exited, func(e history.Event) bool { return e.N != 0 }); n != 0 {
+			t.Errorf("%d nodes did not end cleanly: the network was not healed", n)
+		}
+		if count(events, history.Lost) == 0 {
+			t.Error("no node lost a lease to the network")
+		}
+	},
+	"redis": func(t *testing.T, events []history.Event) {
+		downs, ups := count(events, history.RedisDown), count(events, history.RedisUp)
+		if downs != ups || downs != 7 {
+			t.Errorf("Redis went down %d times and came back %d times, want 7", downs, ups)
+		}
+		if n := count(events, history.RedisUp, func(e history.Event) bool { return e.Reason == "empty" }); n != 1 {
+			t.Errorf("Redis came back empty %d times, want 1", n)
+		}
+		if n := count(events, history.RedisFlushed); n != 1 {
+			t.Errorf("%d flushes seen, want 1", n)
+		}
+		if ups, downs := count(events, history.TapUp), count(events, history.TapDown); ups < 4 || ups != downs+1 && ups != downs {
+			t.Errorf("the tap was up %d times and went down %d times", ups, downs)
+		}
+		var down, up int64
+		for _, e := range events {
+			if e.Kind == history.RedisDown && e.Reason == string(fault.RedisLoading) {
+				down = e.T
+			} else if e.Kind == history.RedisUp && down != 0 && up == 0 {
+				up = e.T
+			}
+		}
+		if loaded := time.Duration(up - down); loaded < 200*time.Millisecond {
+			t.Errorf("Redis was back %v after the start of a load of 300 ms", loaded)
+		}
+	},
+	"workload": func(t *testing.T, events []history.Event) {
+		for kind, want := range map[history.Kind]int{
+			history.SessionAdded: 6, history.SessionRemoved: 1, history.SessionPaused: 1, history.SessionResumed: 1,
+		} {
+			if got := count(events, kind); got != want {
+				t.Errorf("%v: %d, want %d", kind, got, want)
+			}
+		}
+		slowest := int64(0)
+		arrived := map[int64]int64{}
+		for _, e := range events {
+			switch e.Kind {
+			case history.Arrived:
+				arrived[e.N] = e.T
+			case history.Served:
+				slowest = max(slowest, e.T-arrived[e.N])
+			}
+		}
+		if slowest < int64(50*time.Millisecond) {
+			t.Errorf("the slowest poll took %v, and the plan slowed one down to 50 ms", time.Duration(slowest))
+		}
+	},
+}
