@@ -7,19 +7,22 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
+	"time"
 
+	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/report"
 )
 
-// Names of the files in a run's folder.
+// Names in a run's folder, beside report.FileName.
 const (
-	ReportFile   = "report.json"
 	HistoryFile  = "history.jsonl"
 	ScenarioFile = "scenario.yaml"
-	PlanFile     = "plan.json"
-	LogsDir      = "logs"
+	PlanFile     = report.PlanName
+	LogsDir      = report.LogsName
 )
 
 // ErrHarness: the run could not be started or saved; nothing was judged.
@@ -43,63 +46,112 @@ type Start struct {
 	Redis  RedisInfo
 }
 
-// Saved is a finished run that is not judged yet: all of it is in Dir, except what the engine alone knows.
-type Saved struct {
+// Result is a run that has been judged.
+type Result struct {
 	Start
-	Engine  string
 	Outcome Outcome
+	Report  report.Report // as saved in the folder
 }
 
-// Store runs the storm and saves history, scenario and plan in a folder of its own under o.Reports, which no other run
-// uses. An error wraps ErrHarness (or ErrInvalid, where a fault was named that the engine cannot strike); the folder is
-// then removed again unless nodes had started, whose logs explain the error.
-func Store(ctx context.Context, c Config, o Options) (Saved, error) {
+// Run runs the storm, saves history, scenario and plan in a folder of its own under o.Reports, which no other run uses, has
+// them judged from there and saves the report beside them. A guarantee that broke is no error: Result.Report tells.
+//
+// An error wraps ErrHarness (or ErrInvalid, where a fault was named that the engine cannot strike); the folder is then
+// removed again unless nodes had started, whose logs explain the error. When ctx ends, the run stops within 3 s and what
+// there is of it is judged.
+func Run(ctx context.Context, c Config, o Options) (Result, error) {
 	dir, err := newDir(o.Reports, c)
 	if err != nil {
-		return Saved{}, err
+		return Result{}, err
 	}
-	s := Saved{Start: Start{Dir: dir, Config: c}, Engine: o.Engine.Name()}
-	started, err := s.run(ctx, o)
+	r := Result{Start: Start{Dir: dir, Config: c}}
+	begin := time.Now()
+	started, err := r.run(ctx, o)
 	if cerr := o.Engine.Close(); err == nil && cerr != nil {
-		s.Outcome.Notes = append(s.Outcome.Notes, "clean-up: "+cerr.Error())
+		r.Outcome.Notes = append(r.Outcome.Notes, "clean-up: "+cerr.Error())
 	}
 	switch {
 	case err != nil && started:
-		err = fmt.Errorf("%w; the nodes' logs are in %s", err, filepath.Join(dir, LogsDir))
+		return r, fmt.Errorf("%w; the nodes' logs are in %s", err, filepath.Join(dir, LogsDir))
 	case err != nil:
-		err = errors.Join(err, os.RemoveAll(dir))
+		return r, errors.Join(err, os.RemoveAll(dir))
 	}
-	return s, err
+	return r, r.judge(o.Engine.Name(), time.Since(begin))
 }
 
-// run does the work of Store between making the folder and closing the engine. It reports whether nodes may have started.
-func (s *Saved) run(ctx context.Context, o Options) (started bool, err error) {
-	if s.Redis, err = o.Engine.Open(ctx, s.Dir); err != nil {
+// judge has the saved history judged and saves the report.
+func (r *Result) judge(engine string, wall time.Duration) error {
+	p := r.params()
+	judged, err := check.Judge(p, history.Open(r.Dir), check.DirLogs(filepath.Join(r.Dir, LogsDir)))
+	if err != nil {
+		return fmt.Errorf("%w: judge %s: %w", ErrHarness, r.Dir, err)
+	}
+	r.Report = report.New(report.Meta{
+		Engine: engine, Commit: commit(), Redis: report.Redis{Kind: r.Redis.Kind, Version: r.Redis.Version},
+		RedisCommands: r.Outcome.RedisCommands, Wall: wall,
+	}, p, judged)
+	if err := r.Report.Save(r.Dir); err != nil {
+		return fmt.Errorf("%w: %w", ErrHarness, err)
+	}
+	return nil
+}
+
+// params is what the judge must know of the run beside its history.
+func (r *Result) params() check.Params {
+	c := r.Config
+	plan := r.Plan
+	plan.Seed = c.Seed // of the run, also where the plan was written by hand
+	return check.Params{
+		Nodes: c.Nodes, Sessions: c.Sessions,
+		TTL: c.TTL, Renew: c.Renew, RenewTimeout: c.RenewTimeout, Heartbeat: c.Heartbeat, Discovery: c.Discovery,
+		Poll: c.Poll, PollTimeout: c.PollTimeout, Serve: c.Serve, Duration: c.Duration(), Speed: c.Speed,
+		Plan: plan, Tap: r.Outcome.Tap, Interrupted: r.Outcome.Interrupted, Foreign: len(c.NodeCmd) > 0,
+		Scenario: c.Name, Redis: r.Redis.Kind, Criteria: c.Criteria,
+	}
+}
+
+// commit is the version of the program's source, if it was built from a checkout.
+func commit() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value
+		}
+	}
+	return ""
+}
+
+// run does the work of Run between making the folder and closing the engine. It reports whether nodes may have started.
+func (r *Result) run(ctx context.Context, o Options) (started bool, err error) {
+	if r.Redis, err = o.Engine.Open(ctx, r.Dir); err != nil {
 		return false, fmt.Errorf("%w: %w", ErrHarness, err)
 	}
-	if s.Plan, err = s.Config.Draw(o.Engine.Supports); err != nil {
+	if r.Plan, err = r.Config.Draw(o.Engine.Supports); err != nil {
 		return false, err
 	}
-	if err := s.Plan.Save(filepath.Join(s.Dir, PlanFile)); err != nil {
+	if err := r.Plan.Save(filepath.Join(r.Dir, PlanFile)); err != nil {
 		return false, fmt.Errorf("%w: %w", ErrHarness, err)
 	}
-	if err := s.Config.Save(filepath.Join(s.Dir, ScenarioFile)); err != nil {
+	if err := r.Config.Save(filepath.Join(r.Dir, ScenarioFile)); err != nil {
 		return false, fmt.Errorf("%w: %w", ErrHarness, err)
 	}
 	if o.Started != nil {
-		o.Started(s.Start)
+		o.Started(r.Start)
 	}
 	progress := o.Progress
 	if progress == nil {
 		progress = func(Progress) {}
 	}
 	rec := history.NewRecorder()
-	storm := Storm{Config: s.Config, Plan: s.Plan, Dir: s.Dir, Progress: progress}
-	if s.Outcome, err = o.Engine.Run(ctx, storm, rec); err != nil {
+	storm := Storm{Config: r.Config, Plan: r.Plan, Dir: r.Dir, Progress: progress}
+	if r.Outcome, err = o.Engine.Run(ctx, storm, rec); err != nil {
 		// What was recorded may explain the error; that it could not be saved either is the smaller news.
-		return true, errors.Join(fmt.Errorf("%w: %w", ErrHarness, err), rec.Save(filepath.Join(s.Dir, HistoryFile)))
+		return true, errors.Join(fmt.Errorf("%w: %w", ErrHarness, err), rec.Save(filepath.Join(r.Dir, HistoryFile)))
 	}
-	if err := rec.Save(filepath.Join(s.Dir, HistoryFile)); err != nil {
+	if err := rec.Save(filepath.Join(r.Dir, HistoryFile)); err != nil {
 		return true, fmt.Errorf("%w: %w", ErrHarness, err)
 	}
 	return true, nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/report"
 )
 
 // fake is an engine that starts nothing: it records two events and returns.
@@ -53,13 +54,13 @@ func resolved(t *testing.T, s Scenario) Config {
 	return c
 }
 
-func TestStoreSavesEverything(t *testing.T) {
+func TestRunSavesEverything(t *testing.T) {
 	reports := filepath.Join(t.TempDir(), "made", "on demand")
 	c := resolved(t, Scenario{Seed: 42})
 	var started []Start
 	progress := 0
 	f := &fake{}
-	saved, err := Store(t.Context(), c, Options{
+	saved, err := Run(t.Context(), c, Options{
 		Engine: f, Reports: reports,
 		Started:  func(s Start) { started = append(started, s) },
 		Progress: func(Progress) { progress++ },
@@ -70,7 +71,7 @@ func TestStoreSavesEverything(t *testing.T) {
 	if want := filepath.Join(reports, "storm-42"); saved.Dir != want {
 		t.Errorf("saved in %s, want %s", saved.Dir, want)
 	}
-	for _, name := range []string{HistoryFile, ScenarioFile, PlanFile} {
+	for _, name := range []string{HistoryFile, ScenarioFile, PlanFile, report.FileName} {
 		if st, err := os.Stat(filepath.Join(saved.Dir, name)); err != nil || st.Size() == 0 {
 			t.Errorf("%s is missing or empty: %v", name, err)
 		}
@@ -87,12 +88,12 @@ func TestStoreSavesEverything(t *testing.T) {
 	}
 }
 
-func TestStoreNeverSharesAFolder(t *testing.T) {
+func TestRunNeverSharesAFolder(t *testing.T) {
 	reports := t.TempDir()
 	c := resolved(t, Scenario{Seed: 7})
 	seen := map[string]bool{}
 	for range 3 {
-		saved, err := Store(t.Context(), c, Options{Engine: &fake{}, Reports: reports})
+		saved, err := Run(t.Context(), c, Options{Engine: &fake{}, Reports: reports})
 		if err != nil || seen[saved.Dir] {
 			t.Fatalf("%s was used before, or %v", saved.Dir, err)
 		}
@@ -103,7 +104,7 @@ func TestStoreNeverSharesAFolder(t *testing.T) {
 	}
 }
 
-func TestStoreFails(t *testing.T) {
+func TestRunFails(t *testing.T) {
 	boom := errors.New("boom")
 	for name, c := range map[string]struct {
 		engine *fake
@@ -117,7 +118,7 @@ func TestStoreFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			reports := t.TempDir()
 			cfg := resolved(t, Scenario{Seed: 1, Faults: []fault.Kind{fault.RedisWipe}})
-			_, err := Store(t.Context(), cfg, Options{Engine: c.engine, Reports: reports})
+			_, err := Run(t.Context(), cfg, Options{Engine: c.engine, Reports: reports})
 			if !errors.Is(err, c.is) {
 				t.Errorf("got %v, want %v", err, c.is)
 			}
@@ -132,13 +133,13 @@ func TestStoreFails(t *testing.T) {
 	}
 }
 
-func TestStoreRefusesAFolderThatCannotBeWritten(t *testing.T) {
+func TestRunRefusesAFolderThatCannotBeWritten(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	f := &fake{}
-	_, err := Store(t.Context(), resolved(t, Scenario{}), Options{Engine: f, Reports: filepath.Join(file, "x")})
+	_, err := Run(t.Context(), resolved(t, Scenario{}), Options{Engine: f, Reports: filepath.Join(file, "x")})
 	if !errors.Is(err, ErrHarness) || !strings.Contains(err.Error(), "--report") {
 		t.Errorf("got %v", err)
 	}
@@ -150,7 +151,7 @@ func TestStoreRefusesAFolderThatCannotBeWritten(t *testing.T) {
 func TestInterruptedRunIsSaved(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	saved, err := Store(ctx, resolved(t, Scenario{}), Options{Engine: &fake{}, Reports: t.TempDir()})
+	saved, err := Run(ctx, resolved(t, Scenario{}), Options{Engine: &fake{}, Reports: t.TempDir()})
 	if err != nil || !saved.Outcome.Interrupted {
 		t.Fatalf("got %+v, %v", saved.Outcome, err)
 	}
@@ -168,7 +169,7 @@ func TestInterruptedRunIsSaved(t *testing.T) {
 
 func TestLoadRunRefuses(t *testing.T) {
 	reports := t.TempDir()
-	saved, err := Store(t.Context(), resolved(t, Scenario{}), Options{Engine: &fake{}, Reports: reports})
+	saved, err := Run(t.Context(), resolved(t, Scenario{}), Options{Engine: &fake{}, Reports: reports})
 	if err != nil {
 		t.Fatal(err)
 	}

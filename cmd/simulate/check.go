@@ -1,10 +1,11 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/leasestorm/leasestorm/sim/report"
 )
 
 func newCheck() *cobra.Command {
@@ -17,16 +18,31 @@ from its files alone. Exit codes are those of a run.`,
 		Example: "  simulate check reports/storm-42",
 		Args:    oneDir,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.check1(cmd, args[0])
+			return f.again(cmd, args[0])
 		},
 	}
 	cmd.Flags().BoolVar(&f.json, "json", false, "write report.json and nothing else to standard output")
 	return cmd
 }
 
-func (f *flags) check1(cmd *cobra.Command, dir string) error {
-	_, _ = cmd, dir
-	return errors.New("not built")
+// again judges a saved run again. Where its history is damaged, what could be read is judged and the damage is told.
+func (f *flags) again(cmd *cobra.Command, dir string) error {
+	r, _, damage := report.Judge(dir)
+	if !report.Readable(damage) {
+		return damage
+	}
+	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
+	text := stdout
+	if f.json {
+		text = stderr
+	}
+	if err := f.verdict(r, dir, stdout, text); err != nil {
+		return err
+	}
+	if damage != nil {
+		fmt.Fprintf(stderr, "simulate: damaged, judged as far as it can be read: %v\n", oneLine(damage))
+	}
+	return exit(r)
 }
 
 // oneDir wants exactly the folder of a saved run.

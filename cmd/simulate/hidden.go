@@ -1,9 +1,7 @@
 package main
 
 import (
-	"fmt"
-	"os"
-
+	"github.com/leasestorm/leasestorm/internal/node"
 	"github.com/leasestorm/leasestorm/sim/real"
 )
 
@@ -17,6 +15,5 @@ func hiddenMode(args []string) (code int, ok bool) {
 	if len(args) < 2 || args[1] != nodeArg {
 		return 0, false
 	}
-	fmt.Fprintln(os.Stderr, "the reference node is not linked")
-	return exitWrong, true
+	return node.Main(args[2:]), true
 }

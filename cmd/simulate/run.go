@@ -1,14 +1,18 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/leasestorm/leasestorm/sim"
+	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/report"
 )
 
 // redisChoice reads --redis. The URL itself is judged by whoever connects to it.
@@ -52,18 +56,54 @@ func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 		o.Started = func(s sim.Start) { printStart(text, s) }
 		o.Progress = bar.show
 	}
-	saved, err := sim.Store(cmd.Context(), c, o)
+	r, err := sim.Run(cmd.Context(), c, o)
 	bar.done()
 	if err != nil {
 		return err
 	}
-	return f.judge(saved.Dir, stdout, text, saved)
+	for _, note := range r.Outcome.Notes {
+		fmt.Fprintf(text, "note: %s\n", note)
+	}
+	if r.Outcome.Late > 0 {
+		fmt.Fprintf(text, "note: %d faults struck later than planned: the host was busy\n", r.Outcome.Late)
+	}
+	if r.Outcome.Interrupted {
+		fmt.Fprintln(text, "note: interrupted: judged as far as it went")
+	}
+	if err := f.verdict(r.Report, r.Dir, stdout, text); err != nil {
+		return err
+	}
+	return exit(r.Report)
 }
 
-// judge is the end of a run and of a check: verdict, where the files are, how to go on.
-func (f *flags) judge(dir string, stdout, text io.Writer, saved sim.Saved) error {
-	_ = saved
-	fmt.Fprintln(text, dir)
-	_ = stdout
+// verdict prints the end of a run or a check: the table, what broke, where the files are and how to go on.
+func (f *flags) verdict(r report.Report, dir string, stdout, text io.Writer) error {
+	if f.json {
+		data, err := r.JSON()
+		if err == nil {
+			_, err = stdout.Write(data)
+		}
+		if err != nil {
+			return fmt.Errorf("write the report: %w", err)
+		}
+	}
+	fmt.Fprintln(text)
+	if err := errors.Join(r.Table(text), r.Failures(text, dir)); err != nil {
+		return fmt.Errorf("write the verdict: %w", err)
+	}
+	if r.Verdict == check.Pass {
+		fmt.Fprintf(text, "  judge it again:  simulate check %[1]s\n  run it again:    simulate replay %[1]s\n", dir)
+	}
+	fmt.Fprintf(text, "  look further:    %s\n", filepath.Join(dir, "{"+strings.Join([]string{
+		report.FileName, sim.HistoryFile, sim.PlanFile, sim.ScenarioFile, sim.LogsDir + "/",
+	}, ",")+"}"))
+	return nil
+}
+
+// exit turns a verdict into the program's end.
+func exit(r report.Report) error {
+	if code := r.Verdict.ExitCode(); code != exitPass {
+		return verdictError(code)
+	}
 	return nil
 }

@@ -131,7 +131,7 @@ func (d *drawer) strike(ks []Kind, tight bool) {
 			d.at += d.between(0, d.p.Renew/10)
 		}
 		if d.aim(&f) {
-			d.add(f, length)
+			d.add(f, max(length, f.For+d.p.Renew)) // a node that is down until the calm is no target for more
 			d.at = max(before, f.At, d.at+length).Truncate(time.Millisecond)
 		}
 	}
