@@ -31,10 +31,9 @@ type redis struct {
 	beatIdx  map[string]int32 // never ranged over
 	live     []int32          // heartbeats that were set and not yet found expired, ascending
 
-	sessions    []string // ascending, unpaused
-	sessionSet  *core.Sessions
-	sessionIdx  []int32 // lease of each session
-	version     uint64  // of what a look shows, but for expiries
+	sessionSet  *core.Sessions // unpaused
+	sessionIdx  []int32        // lease of each session
+	version     uint64         // of what a look shows, but for expiries
 	look        *core.Look
 	lookVersion uint64
 	lookUntil   int64 // the look is right until then, in ms of its clock
@@ -45,13 +44,25 @@ type redis struct {
 
 // leaseKey is one lease and its fence key.
 type leaseKey struct {
-	id        string
-	owner     string // "": the key is not there
-	expire    int64  // ms; the key lives while now ≤ expire
-	foreign   bool   // the key is there and holds no string
-	fence     int64  // 0: not there
-	fenceLast int64  // ms; of its last use
-	timer     bool   // an expiry event is under way
+	id           string
+	owner        string // "": the key is not there
+	expire       int64  // ms; the key lives while now ≤ expire
+	foreign      bool   // the key is there and holds no string
+	fenceForeign bool   // so does the fence key
+	fence        int64  // 0: not there
+	fenceLast    int64  // ms; of its last use
+	timer        bool   // an expiry event is under way
+}
+
+// forever is the expiry of a key without one.
+const forever = int64(1) << 62
+
+// left is the remaining life of a held lease in ns, 0 if it has no end.
+func (k *leaseKey) left(now int64) int64 {
+	if k.expire == forever {
+		return 0
+	}
+	return (k.expire - now) * core.Millisecond
 }
 
 // beatKey is one heartbeat.
@@ -96,22 +107,21 @@ func (r *redis) bootstrap() { r.epoch = r.runID + " 0" }
 func (r *redis) flush() {
 	for i := range r.leases {
 		k := &r.leases[i]
-		k.owner, k.foreign, k.fence = "", false, 0
+		k.owner, k.foreign, k.fence, k.fenceForeign = "", false, 0, false
 	}
 	for i := range r.beats {
 		r.beats[i].set = false
 	}
 	r.live = r.live[:0]
 	r.epoch = ""
-	r.sessions, r.sessionSet, r.sessionIdx = nil, core.NewSessions(nil), nil
+	r.sessionSet, r.sessionIdx = core.NewSessions(nil), nil
 	r.version++
 	r.tap.flushed()
 }
 
-// setSessions makes ids, ascending, the unpaused sessions.
-func (r *redis) setSessions(ids []string) {
-	r.sessions = ids
-	r.sessionSet = core.NewSessions(ids)
+// setSessions makes set the unpaused sessions.
+func (r *redis) setSessions(set *core.Sessions) {
+	r.sessionSet = set
 	r.sessionIdx = r.sessionIdx[:0]
 	for _, id := range r.sessionSet.IDs {
 		r.sessionIdx = append(r.sessionIdx, r.lease(id))

@@ -16,9 +16,16 @@ const (
 	textTimeout  = "i/o timeout"
 )
 
-// do executes one op at true time t and fills a. Results are appended to a.Results[:0].
+// do executes one op at true time t and fills a, whose Results it reuses: one for each item, whatever happens.
 func (r *redis) do(t int64, op *core.Op, a *core.Answer) {
 	*a = core.Answer{Seq: op.Seq, Results: a.Results[:0]}
+	r.execute(t, op, a)
+	for len(a.Results) < len(op.Items) {
+		a.Results = append(a.Results, core.Result{})
+	}
+}
+
+func (r *redis) execute(t int64, op *core.Op, a *core.Answer) {
 	if op.Kind == core.OpAsk {
 		r.ask(op)
 		return
@@ -98,7 +105,7 @@ func (r *redis) acquire(t int64, op *core.Op, a *core.Answer) {
 		k := &r.leases[i]
 		var res core.Result
 		switch {
-		case k.foreign:
+		case k.foreign || k.fenceForeign:
 			res.Outcome = core.OutWrongType
 		case k.owner != "" && k.owner != op.Owner:
 			res = r.heldBy(k, now)
@@ -111,11 +118,12 @@ func (r *redis) acquire(t int64, op *core.Op, a *core.Answer) {
 			res.Outcome = core.OutGranted
 			if k.owner != "" {
 				res.Outcome = core.OutAdopted
+			} else {
+				taken = append(taken, it.ID)
 			}
 			res.Fence = max(r.fenceOf(k, now), op.Fence, r.nowUs(t)-1) + 1
 			r.set(i, op.Owner, now+op.TTL/core.Millisecond)
 			r.setFence(i, res.Fence, now)
-			taken = append(taken, it.ID)
 		}
 		a.Results = append(a.Results, res)
 	}
@@ -125,7 +133,7 @@ func (r *redis) acquire(t int64, op *core.Op, a *core.Answer) {
 }
 
 func (r *redis) heldBy(k *leaseKey, now int64) core.Result {
-	return core.Result{Outcome: core.OutHeld, Owner: k.owner, PTTL: (k.expire - now) * core.Millisecond}
+	return core.Result{Outcome: core.OutHeld, Owner: k.owner, PTTL: k.left(now)}
 }
 
 func (r *redis) fenceOf(k *leaseKey, now int64) int64 {
@@ -152,6 +160,9 @@ func (r *redis) setFence(i int32, fence, now int64) {
 
 func (r *redis) renew(t int64, op *core.Op, a *core.Answer) {
 	now := r.nowMs(t)
+	if len(op.Items) > 0 && !r.mayWrite(false) {
+		return
+	}
 	for _, it := range op.Items {
 		i := r.lease(it.ID)
 		r.expireLease(i, now)
@@ -161,14 +172,11 @@ func (r *redis) renew(t int64, op *core.Op, a *core.Answer) {
 		case k.foreign:
 			res.Outcome = core.OutWrongType
 		case k.owner == op.Owner:
-			if !r.mayWrite(false) {
-				return
-			}
 			res.Outcome = core.OutRenewed
 			k.expire, k.fenceLast = now+op.TTL/core.Millisecond, now
 			r.tap.extended(i, k.owner, k.expire)
 		case k.owner != "":
-			res.Owner, res.PTTL = k.owner, (k.expire-now)*core.Millisecond
+			res.Owner, res.PTTL = k.owner, k.left(now)
 		}
 		a.Results = append(a.Results, res)
 	}
@@ -182,12 +190,15 @@ func (r *redis) reassert(t int64, op *core.Op, a *core.Answer) {
 		k := &r.leases[i]
 		res := core.Result{Outcome: core.OutReasserted}
 		switch {
+		case k.foreign || k.fenceForeign:
+			res.Outcome = core.OutWrongType
 		case a.Quarantine == 0:
 			res.Outcome = core.OutClosed
-		case k.foreign:
-			res.Outcome = core.OutWrongType
 		case r.fenceOf(k, now) > it.Fence:
-			res = core.Result{Outcome: core.OutSuperseded, Owner: k.owner}
+			res.Outcome = core.OutSuperseded
+			if k.owner != "" {
+				res.Owner, res.PTTL = k.owner, k.left(now)
+			}
 		default:
 			if !r.mayWrite(true) {
 				return
@@ -208,7 +219,7 @@ func (r *redis) release(t int64, op *core.Op, a *core.Answer) {
 		k := &r.leases[i]
 		res := core.Result{Outcome: core.OutLost}
 		switch {
-		case k.foreign:
+		case k.foreign || k.fenceForeign:
 			res.Outcome = core.OutWrongType
 		case k.owner == op.Owner && r.fenceOf(k, now) == it.Fence:
 			if !r.mayWrite(false) {
@@ -217,8 +228,8 @@ func (r *redis) release(t int64, op *core.Op, a *core.Answer) {
 			res.Outcome = core.OutReleased
 			r.deleteLease(i)
 			ids, heirs = append(ids, it.ID), append(heirs, it.Peer)
-		case k.owner != "" && k.owner != op.Owner:
-			res.Owner, res.PTTL = k.owner, (k.expire-now)*core.Millisecond
+		case k.owner != "":
+			res.Owner, res.PTTL = k.owner, k.left(now)
 		}
 		a.Results = append(a.Results, res)
 	}
@@ -324,7 +335,7 @@ func (r *redis) lookAt(t int64) *core.Look {
 
 func (r *redis) readOwners(now int64) {
 	owners := make([]string, len(r.sessionSet.IDs))
-	until := int64(1) << 62
+	until := forever
 	for n, i := range r.sessionIdx {
 		if k := &r.leases[i]; k.owner != "" && now <= k.expire {
 			owners[n] = k.owner

@@ -4,11 +4,11 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
@@ -201,8 +201,7 @@ func (w *world) putSessions() {
 			ids = append(ids, s.id)
 		}
 	}
-	slices.Sort(ids)
-	w.server.setSessions(ids)
+	w.server.setSessions(core.NewSessions(ids))
 }
 
 func (w *world) outcome() Outcome {

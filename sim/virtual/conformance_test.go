@@ -1,0 +1,154 @@
+package virtual
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/lease/redisstore/storetest"
+)
+
+// TestConformance holds the model to the suite that the store on a real Redis passes.
+func TestConformance(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, quarantine time.Duration) storetest.Harness {
+		m := &model{T: t}
+		m.redis = newRedis(int64(quarantine), deaf{}, func(n core.Notice) { m.heard = append(m.heard, n) })
+		m.redis.clock.wall = epochNs
+		return m
+	})
+}
+
+// model is the store and its Redis: the scripts are the model's, what surrounds them is what the suite wants of a client.
+type model struct {
+	*testing.T
+	redis   *redis
+	t       int64
+	loading bool
+	heard   []core.Notice
+}
+
+// deaf is a tap that nobody listens to.
+type deaf struct{}
+
+func (deaf) granted(int32, string, int64)  {}
+func (deaf) extended(int32, string, int64) {}
+func (deaf) deleted(int32)                 {}
+func (deaf) fenced(int32, int64)           {}
+func (deaf) beat(int32, int64)             {}
+func (deaf) beatGone(int32)                {}
+func (deaf) flushed()                      {}
+
+func (m *model) Store() storetest.Store { return m }
+
+func (m *model) Do(ctx context.Context, op *core.Op) core.Answer {
+	a := core.Answer{Seq: op.Seq, Results: make([]core.Result, len(op.Items))}
+	a.Failure, a.Text = m.refusal(ctx, op)
+	if a.Failure != core.FailNone {
+		return a
+	}
+	m.t += int64(time.Microsecond)
+	m.redis.do(m.t, op, &a)
+	return a
+}
+
+func (m *model) refusal(ctx context.Context, op *core.Op) (core.Failure, string) {
+	if err := ctx.Err(); err != nil {
+		return core.FailUnknown, err.Error()
+	}
+	ids := make([]string, 0, len(op.Items)+1)
+	if op.Owner != "" || op.Kind == core.OpBeat {
+		ids = append(ids, op.Owner)
+	}
+	for _, it := range op.Items {
+		ids = append(ids, it.ID)
+	}
+	for _, id := range ids {
+		if id == "" || id == "-" || strings.ContainsFunc(id, forges) || strings.HasSuffix(id, ":fence") {
+			return core.FailRefused, "not a name"
+		}
+	}
+	switch {
+	case op.TTL <= 0 || op.TTL%core.Millisecond != 0:
+		return core.FailRefused, "not a TTL of whole milliseconds"
+	case m.loading:
+		return core.FailRefused, textLoading
+	}
+	return core.FailNone, ""
+}
+
+// forges reports whether a name with r in it could be taken for something else in a key or a notice.
+func forges(r rune) bool { return r <= ' ' || r == utf8.RuneError }
+
+func (m *model) Look(ctx context.Context, op *core.Op, sessions *core.Sessions) core.Answer {
+	m.redis.setSessions(sessions)
+	op.TTL = core.Millisecond
+	return m.Do(ctx, op)
+}
+
+func (m *model) Bootstrap(context.Context) error {
+	now := m.redis.nowMs(m.t)
+	for i := range m.redis.leases {
+		if m.redis.expireLease(int32(i), now); m.redis.leases[i].owner != "" {
+			return errors.New("a lease lives")
+		}
+	}
+	if len(m.redis.live) > 0 {
+		return errors.New("a heartbeat lives")
+	}
+	m.redis.bootstrap()
+	return nil
+}
+
+func (m *model) Lease(id string) (string, time.Duration) {
+	i, now := m.redis.lease(id), m.redis.nowMs(m.t)
+	m.redis.expireLease(i, now)
+	k := &m.redis.leases[i]
+	if k.owner == "" {
+		return "", 0
+	}
+	return k.owner, time.Duration(k.left(now))
+}
+
+func (m *model) SetLease(id, owner string, ttl time.Duration) {
+	expire := forever
+	if ttl > 0 {
+		expire = m.redis.nowMs(m.t) + ttl.Milliseconds()
+	}
+	m.redis.set(m.redis.lease(id), owner, expire)
+}
+
+func (m *model) DeleteLease(id string)   { m.redis.deleteLease(m.redis.lease(id)) }
+func (m *model) DeleteFence(id string)   { m.redis.leases[m.redis.lease(id)].fence = 0 }
+func (m *model) SpoilLease(id string)    { m.redis.leases[m.redis.lease(id)].foreign = true }
+func (m *model) SpoilFence(id string)    { m.redis.leases[m.redis.lease(id)].fenceForeign = true }
+func (m *model) Flush()                  { m.redis.flush() }
+func (m *model) ForgetScripts()          {}
+func (m *model) Loading()                { m.loading = true }
+func (m *model) Advance(d time.Duration) { m.t += int64(d + time.Millisecond) }
+
+func (m *model) Restart(empty bool) {
+	m.redis.restart()
+	if empty {
+		m.redis.flush()
+	}
+}
+
+func (m *model) ReadOnly(on bool) {
+	m.redis.readonly = 0
+	if on {
+		m.redis.readonly = 1
+	}
+}
+
+func (m *model) Notices(n int) []core.Notice {
+	got := m.heard
+	m.heard = nil
+	if len(got) < n {
+		m.Fatalf("%d notices, want at least %d", len(got), n)
+	}
+	return got
+}
