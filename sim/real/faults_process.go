@@ -112,9 +112,8 @@ func (s *strike) leave() {
 func (s *strike) stopCleanly(at *slot, n *node) {
 	at.expect(n)
 	s.begin()
-	grace := stopGrace + s.cfg.PollTimeout
-	if n.terminate(grace, s.ctx.Done()) {
-		s.notef("%s ignored SIGTERM for %v and was killed", at.name, grace)
+	if n.terminate(s.cfg.grace, s.ctx.Done()) {
+		s.notef("%s ignored SIGTERM for %v and was killed", at.name, s.cfg.grace)
 	}
 	<-n.done
 }

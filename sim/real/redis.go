@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 )
 
 // Errors of Provision. Each is wrapped in a sentence that names the URL and what is allowed.
@@ -64,11 +65,13 @@ type Redis struct {
 }
 
 // Provision starts or checks Redis. Folders that a server of its own needs are made in dir ("": the system's folder for
-// temporary files) and removed by Close. The errors are sentinels of this package in a sentence.
+// temporary files) and removed by Close. The errors are sentinels of this package in a sentence. From now on go-redis
+// logs nothing in this process.
 func Provision(ctx context.Context, c RedisChoice, dir string) (*Redis, error) {
 	if c.URL != "" && c.Kind != kindURL {
 		return nil, fmt.Errorf("%w: a URL is given, but the kind is %q instead of \"url\"", ErrChoice, c.Kind)
 	}
+	logging.Disable() // go-redis would tell on standard error of each connection that the plan breaks
 	r := &Redis{kind: c.Kind}
 	if r.kind == "" {
 		r.kind = kindServer
@@ -189,7 +192,7 @@ func adminOptions(o *redis.Options) *redis.Options {
 	return &redis.Options{
 		Network: o.Network, Addr: o.Addr, Username: o.Username, Password: o.Password, DB: o.DB,
 		Protocol: 2, DisableIdentity: true, MaxRetries: -1, ContextTimeoutEnabled: true,
-		DialTimeout: 2 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second, PoolSize: 4,
+		DialTimeout: 2 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second, PoolSize: 4, DialerRetries: 1,
 	}
 }
 

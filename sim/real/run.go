@@ -38,6 +38,9 @@ type Config struct {
 
 	// Progress is called at most every 200 ms, from one goroutine. It may be nil.
 	Progress func(Progress)
+
+	// For tests; 0 means the constants below.
+	readyWithin, grace time.Duration
 }
 
 // Progress is how far a run is.
@@ -108,6 +111,12 @@ func Run(ctx context.Context, r *Redis, cfg Config, rec *history.Recorder) (Outc
 	}
 	if err := os.MkdirAll(filepath.Join(cfg.Dir, "logs"), 0o755); err != nil {
 		return Outcome{}, fmt.Errorf("run folder: %w", err)
+	}
+	if cfg.readyWithin == 0 {
+		cfg.readyWithin = readyWithin + time.Duration(cfg.Nodes)*readyWithinNode
+	}
+	if cfg.grace == 0 {
+		cfg.grace = stopGrace + cfg.PollTimeout
 	}
 	run := &run{
 		cfg: cfg, redis: r, rec: rec, clock: newClock(), slots: map[string]*slot{},
@@ -253,7 +262,7 @@ func (r *run) startFleet(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-	within := readyWithin + time.Duration(r.cfg.Nodes)*readyWithinNode
+	within := r.cfg.readyWithin
 	late := time.NewTimer(within)
 	defer late.Stop()
 	for i, n := range nodes {
@@ -275,7 +284,7 @@ func (r *run) startFleet(ctx context.Context) error {
 
 // stopFleet ends all processes: cleanly, or within the time that an interrupted run has.
 func (r *run) stopFleet(hurry bool) {
-	grace := stopGrace + r.cfg.PollTimeout
+	grace := r.cfg.grace
 	if hurry {
 		grace = interruptGrace
 	}

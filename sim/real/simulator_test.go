@@ -1,3 +1,204 @@
 package real
 
-func fakeSimulator() int { return 0 }
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// traces is what a simulator would leave behind if nobody cleaned up.
+type traces struct {
+	Dir   string   `json:"dir"`
+	PIDs  []int    `json:"pids"`
+	Addrs []string `json:"addrs"`
+}
+
+// fakeSimulator runs a long storm and tells what it started; one node is frozen, so that it cannot end by itself.
+func fakeSimulator() int {
+	r, err := Provision(context.Background(), RedisChoice{Kind: os.Getenv("REAL_TEST_KIND"), URL: os.Getenv("REAL_TEST_URL")},
+		os.Getenv("REAL_TEST_DIR"))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 3
+	}
+	self, _ := os.Executable()
+	ms := time.Millisecond
+	rec := history.NewRecorder()
+	told := false
+	cfg := Config{
+		Nodes: 2, Sessions: 2, TTL: 600 * ms, Renew: 150 * ms, Heartbeat: 150 * ms, Discovery: 150 * ms, Poll: 50 * ms,
+		PollTimeout: 200 * ms, Storm: time.Minute, Dir: os.Getenv("REAL_TEST_RUN"), NodeCmd: []string{self},
+		NodeEnv: []string{"REAL_TEST_PART=node"},
+		Plan:    fault.Plan{Faults: []fault.Fault{{At: 50 * ms, Kind: fault.Freeze, Target: "node-1", For: time.Minute}}},
+	}
+	cfg.Progress = func(p Progress) {
+		if told || p.Fault == "" {
+			return
+		}
+		told = true
+		tr := traces{Addrs: []string{r.url.Addr}}
+		if r.server != nil {
+			tr.Dir, tr.PIDs = r.server.dir, []int{r.server.proc.pid}
+		}
+		for e := range rec.Events() {
+			if e.Kind == history.Spawned {
+				tr.PIDs = append(tr.PIDs, int(e.N))
+			}
+		}
+		tr.PIDs = append(tr.PIDs, r.reaper.cmd.Process.Pid)
+		_ = json.NewEncoder(os.Stdout).Encode(tr)
+	}
+	_, err = Run(context.Background(), r, cfg, rec)
+	fmt.Fprintln(os.Stderr, err)
+	return 3
+}
+
+// startSimulator starts one and returns it with what it started.
+func startSimulator(t *testing.T, env ...string) (*exec.Cmd, traces) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), "REAL_TEST_PART=simulator", "REAL_TEST_RUN="+t.TempDir())
+	cmd.Env = append(cmd.Env, env...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	line, err := bufio.NewReader(out).ReadBytes('\n')
+	if err != nil {
+		t.Fatalf("the simulator told nothing: %v", err)
+	}
+	var tr traces
+	if err := json.Unmarshal(line, &tr); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, tr
+}
+
+// runs reports whether a process lives; one that nobody has reaped yet does not.
+func runs(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	after := string(stat[strings.LastIndexByte(string(stat), ')')+1:])
+	return !strings.HasPrefix(strings.TrimSpace(after), "Z")
+}
+
+// eventually polls until the condition holds, and fails with the complaint after 10 s.
+func eventually(t *testing.T, complaint string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	end := time.After(10 * time.Second)
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatal(complaint)
+		}
+	}
+}
+
+func TestKilledSimulatorLeavesNothing(t *testing.T) {
+	provision(t) // skips without a server
+	dir := t.TempDir()
+	cmd, tr := startSimulator(t, "REAL_TEST_KIND=server", "REAL_TEST_DIR="+dir)
+	if len(tr.PIDs) != 4 || tr.Dir == "" {
+		t.Fatalf("traces %+v: want a server, two nodes, a reaper and a folder", tr)
+	}
+	for _, pid := range tr.PIDs {
+		if !runs(pid) {
+			t.Fatalf("process %d does not run before the kill", pid)
+		}
+	}
+	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range tr.PIDs {
+		eventually(t, fmt.Sprintf("process %d outlives the simulator", pid), func() bool { return !runs(pid) })
+	}
+	eventually(t, "the server's folder outlives the simulator", func() bool {
+		left, err := filepath.Glob(filepath.Join(dir, "*"))
+		return err == nil && len(left) == 0
+	})
+	for _, addr := range tr.Addrs {
+		if c, err := net.Dial("tcp", addr); err == nil {
+			_ = c.Close()
+			t.Errorf("something listens on %s", addr)
+		}
+	}
+}
+
+func TestKilledSimulatorRemovesItsKeysFromAGivenRedis(t *testing.T) {
+	given := provision(t)
+	client := given.client.Load()
+	ctx := t.Context()
+	if err := client.Set(ctx, "somebody:else", "1", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	cmd, tr := startSimulator(t, "REAL_TEST_KIND=url", "REAL_TEST_URL="+given.raw)
+	if n, err := client.DBSize(ctx).Result(); err != nil || n < 5 {
+		t.Fatalf("%d keys (%v) while the run goes on, want sessions, leases, heartbeats", n, err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range tr.PIDs {
+		eventually(t, fmt.Sprintf("process %d outlives the simulator", pid), func() bool { return !runs(pid) })
+	}
+	keys, err := client.Keys(ctx, "*").Result()
+	if err != nil || len(keys) != 1 || keys[0] != "somebody:else" {
+		t.Errorf("keys %v (%v) are left, want only the one that was there before", keys, err)
+	}
+}
+
+func TestRunOnAGivenRedis(t *testing.T) {
+	given := provision(t)
+	client := given.client.Load()
+	ctx := t.Context()
+	if err := client.Set(ctx, "somebody:else", "1", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Provision(ctx, RedisChoice{Kind: "url", URL: given.raw + "/0"}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, events := storm(t, r, config(t, fault.Fault{Kind: fault.KeyDelete, Target: "session-1"}))
+	if !out.Tap || count(events, history.RedisGranted) == 0 {
+		t.Errorf("outcome %+v: what Redis granted was not seen", out)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := client.Keys(ctx, "*").Result()
+	if err != nil || len(keys) != 1 || keys[0] != "somebody:else" {
+		t.Errorf("keys %v (%v) are left, want only the one that was there before", keys, err)
+	}
+	for _, k := range []fault.Kind{fault.RedisFlush, fault.RedisOutage, fault.ClientKill, fault.RedisReadOnly} {
+		if err := r.Supports(k); !errors.Is(err, ErrUnsupported) {
+			t.Errorf("Supports(%s) = %v on a given Redis, want ErrUnsupported", k, err)
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package real
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// impostor answers every line with what reply returns, as a server that is not the Redis one hoped for.
+func impostor(t *testing.T, reply func(line string) string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { _ = c.Close() })
+			go func() {
+				in := bufio.NewScanner(c)
+				for in.Scan() {
+					if text := reply(in.Text()); text != "" {
+						_, _ = c.Write([]byte(text))
+					}
+				}
+			}()
+		}
+	}()
+	return "redis://" + l.Addr().String()
+}
+
+// info makes an impostor answer INFO with the fields.
+func info(fields string) func(string) string {
+	return func(line string) string {
+		switch strings.ToLower(line) {
+		case "hello":
+			return "-ERR unknown command\r\n"
+		case "info":
+		default:
+			return ""
+		}
+		return "$" + strconv.Itoa(len(fields)) + "\r\n" + fields + "\r\n"
+	}
+}
+
+func TestProvisionRefuses(t *testing.T) {
+	used := provision(t)
+	if err := used.client.Load().Set(t.Context(), "session:1", "{}", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	locked := provision(t)
+	if err := locked.client.Load().ConfigSet(t.Context(), "requirepass", "secret").Err(); err != nil {
+		t.Fatal(err)
+	}
+	closed := "redis://127.0.0.1:1"
+	for name, c := range map[string]struct {
+		choice RedisChoice
+		want   error
+		says   string
+	}{
+		"unknown kind":     {RedisChoice{Kind: "cloud"}, ErrChoice, "allowed are"},
+		"URL and a kind":   {RedisChoice{Kind: "server", URL: closed}, ErrChoice, "kind"},
+		"no URL":           {RedisChoice{Kind: "url", URL: "localhost"}, ErrChoice, "redis://"},
+		"TLS":              {RedisChoice{Kind: "url", URL: "rediss://localhost:1"}, ErrChoice, "TCP proxies"},
+		"nothing there":    {RedisChoice{Kind: "url", URL: closed}, ErrNoRedis, "is it running"},
+		"not a Redis":      {RedisChoice{Kind: "url", URL: impostor(t, func(string) string { return "HTTP/1.1 400\r\n" })}, ErrNoRedis, "127.0.0.1"},
+		"too old":          {RedisChoice{Kind: "url", URL: impostor(t, info("redis_version:6.0.16\r\nrole:master"))}, ErrTooOld, "6.2"},
+		"a replica":        {RedisChoice{Kind: "url", URL: impostor(t, info("redis_version:7.0.15\r\nrole:slave\r\nmaster_host:h\r\nmaster_port:6379"))}, ErrReplica, "h:6379"},
+		"wants a password": {RedisChoice{Kind: "url", URL: locked.raw}, ErrPassword, "wants one"},
+		"wrong password":   {RedisChoice{Kind: "url", URL: strings.Replace(locked.raw, "://", "://:wrong@", 1)}, ErrPassword, "…@"},
+		"in use":           {RedisChoice{Kind: "url", URL: used.raw}, ErrNotEmpty, "session:1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := Provision(t.Context(), c.choice, t.TempDir())
+			if err == nil {
+				_ = r.Close()
+			}
+			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("Provision: %v, want %v that says %q", err, c.want, c.says)
+			}
+			if err != nil && strings.Contains(err.Error(), "wrong@") {
+				t.Errorf("the message shows the password: %v", err)
+			}
+		})
+	}
+	if err := used.client.Load().Get(t.Context(), "session:1").Err(); err != nil {
+		t.Errorf("a refused database was touched: %v", err)
+	}
+}
+
+func TestProvisionGivesUpOnASilentServer(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, err := Provision(ctx, RedisChoice{Kind: "url", URL: impostor(t, func(string) string { return "" })}, "")
+	if !errors.Is(err, ErrNoRedis) {
+		t.Errorf("Provision: %v, want ErrNoRedis", err)
+	}
+}
+
+func TestRedact(t *testing.T) {
+	for raw, want := range map[string]string{
+		"redis://h:1": "redis://h:1", "redis://u:p@h:1": "redis://…@h:1", "redis://:p@@h:1/2": "redis://…@h:1/2", "h": "h",
+	} {
+		if got := redact(raw); got != want {
+			t.Errorf("redact(%q) = %q, want %q", raw, got, want)
+		}
+	}
+}

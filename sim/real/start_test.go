@@ -1,0 +1,186 @@
+package real
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+func TestNodesThatDoNotStart(t *testing.T) {
+	r := provision(t)
+	for name, c := range map[string]struct {
+		cmd  []string
+		env  string
+		want error
+		says string
+	}{
+		"missing": {cmd: []string{"/nonexistent/node"}, want: ErrNodeStart, says: "/nonexistent/node"},
+		"exits":   {env: "REAL_TEST_NODE=exits", want: ErrNodeExited, says: "no configuration found"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := config(t)
+			if c.cmd != nil {
+				cfg.NodeCmd = c.cmd
+			}
+			cfg.NodeEnv = append(cfg.NodeEnv, c.env)
+			_, err := Run(t.Context(), r, cfg, history.NewRecorder())
+			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("Run: %v, want %v that says %q", err, c.want, c.says)
+			}
+		})
+	}
+}
+
+func TestNodeThatIsNeverReady(t *testing.T) {
+	r := provision(t)
+	cfg := config(t)
+	cfg.NodeEnv = append(cfg.NodeEnv, "REAL_TEST_NODE=silent")
+	cfg.readyWithin = 100 * time.Millisecond
+	_, err := Run(t.Context(), r, cfg, history.NewRecorder())
+	if !errors.Is(err, ErrNodeNotReady) {
+		t.Errorf("Run: %v, want ErrNodeNotReady", err)
+	}
+}
+
+func TestNodeThatIgnoresSIGTERM(t *testing.T) {
+	r := provision(t)
+	cfg := config(t, fault.Fault{Kind: fault.Leave, Target: "node-1"})
+	cfg.NodeEnv = append(cfg.NodeEnv, "REAL_TEST_NODE=stubborn")
+	cfg.Storm, cfg.Calm, cfg.grace = 100*time.Millisecond, 0, 50*time.Millisecond
+	out, events := storm(t, r, cfg)
+	if n := count(events, history.Exited, func(e history.Event) bool { return e.N == -1 && e.Reason == "asked" }); n != 2 {
+		t.Errorf("%d nodes were killed, want 2", n)
+	}
+	if n := strings.Count(strings.Join(out.Notes, "\n"), "ignored SIGTERM"); n != 2 {
+		t.Errorf("%d notes say so, want 2: %q", n, out.Notes)
+	}
+}
+
+func TestNodeThatPrintsGarbage(t *testing.T) {
+	r := provision(t)
+	cfg := config(t)
+	cfg.NodeEnv = append(cfg.NodeEnv, "REAL_TEST_NODE=endless")
+	cfg.Storm, cfg.Calm = 200*time.Millisecond, 100*time.Millisecond
+	out, events := storm(t, r, cfg)
+	if n := count(events, history.Malformed); n != 4 { // an endless line and one that is no JSON, of each node
+		t.Errorf("%d malformed lines, want 4", n)
+	}
+	unknown := func(e history.Event) bool { return e.Reason == "danced a waltz" && e.Node != "" }
+	if n := count(events, history.KindUnknown, unknown); n != 2 {
+		t.Errorf("%d unknown words kept, want 2", n)
+	}
+	if notes := strings.Join(out.Notes, "\n"); !strings.Contains(notes, "2 malformed lines") {
+		t.Errorf("no note counts them: %q", notes)
+	}
+}
+
+func TestInterruptedRunEndsSoonAndKeepsItsHistory(t *testing.T) {
+	r := provision(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	cfg := config(t,
+		fault.Fault{Kind: fault.Freeze, Target: "node-1", For: time.Minute},
+		fault.Fault{At: 10 * time.Millisecond, Kind: fault.RedisFreeze, For: time.Minute},
+		fault.Fault{At: 20 * time.Millisecond, Kind: fault.BlackHole, Target: "node-2", For: time.Minute},
+	)
+	cfg.Storm = time.Minute
+	cfg.Progress = func(p Progress) {
+		if p.Fault != "" {
+			cancel()
+		}
+	}
+	rec := history.NewRecorder()
+	var stopped time.Time
+	release := context.AfterFunc(ctx, func() { stopped = time.Now() })
+	defer release()
+	out, err := Run(ctx, r, cfg, rec)
+	if err != nil || !out.Interrupted {
+		t.Fatalf("Run: %+v, %v, want an interrupted run without an error", out, err)
+	}
+	if took := time.Since(stopped); took > 3*time.Second {
+		t.Errorf("the run ended %v after it was interrupted", took)
+	}
+	events := collect(t, rec)
+	if starts, ends := count(events, history.FaultStart), count(events, history.FaultEnd); starts != 3 || ends != 3 {
+		t.Errorf("%d faults struck and %d were healed, want 3", starts, ends)
+	}
+	if n := count(events, history.Exited); n != 2 {
+		t.Errorf("%d processes ended, want 2", n)
+	}
+	if last := events[len(events)-1]; last.T <= 0 {
+		t.Errorf("last event %+v has no time", last)
+	}
+}
+
+func TestInvalidConfigs(t *testing.T) {
+	r := &Redis{kind: kindServer}
+	for name, spoil := range map[string]func(*Config){
+		"Nodes":    func(c *Config) { c.Nodes = 0 },
+		"Sessions": func(c *Config) { c.Sessions = -1 },
+		"TTL":      func(c *Config) { c.TTL = 0 },
+		"Storm":    func(c *Config) { c.Storm = -time.Second },
+		"Calm":     func(c *Config) { c.Calm = -1 },
+		"NodeCmd":  func(c *Config) { c.NodeCmd = nil },
+		"plan":     func(c *Config) { c.Plan.Faults = []fault.Fault{{Kind: "earthquake"}} },
+	} {
+		cfg := config(t)
+		spoil(&cfg)
+		_, err := Run(t.Context(), r, cfg, history.NewRecorder())
+		if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v, want ErrConfig that names it", name, err)
+		}
+	}
+}
+
+func TestRunFolderThatCannotBeWritten(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg := config(t)
+	cfg.Dir = file
+	if _, err := Run(t.Context(), &Redis{kind: kindServer}, cfg, history.NewRecorder()); err == nil ||
+		!strings.Contains(err.Error(), "run folder") {
+		t.Errorf("Run: %v, want an error about the run folder", err)
+	}
+}
+
+func TestEmbeddedRun(t *testing.T) {
+	r, err := Provision(t.Context(), RedisChoice{Kind: "embedded"}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	ms := time.Millisecond
+	out, events := storm(t, r, config(t,
+		fault.Fault{At: 50 * ms, Kind: fault.Crash, Target: "node-1", For: 100 * ms},
+		fault.Fault{At: 300 * ms, Kind: fault.RedisOutage, For: 50 * ms},
+		fault.Fault{At: 500 * ms, Kind: fault.RedisWipe, For: 50 * ms},
+		fault.Fault{At: 700 * ms, Kind: fault.RedisFlush},
+	))
+	if out.Tap || count(events, history.TapDown) != 1 || count(events, history.TapUp) != 0 {
+		t.Errorf("outcome %+v: an embedded Redis shows nobody what it grants", out)
+	}
+	if n := count(events, history.RedisUp); n != 2 {
+		t.Errorf("Redis came back %d times, want 2", n)
+	}
+	if count(events, history.Served) == 0 {
+		t.Error("nothing was polled")
+	}
+	for _, k := range []fault.Kind{fault.RedisFreeze, fault.RedisLoading, fault.ClockStep, "earthquake"} {
+		if r.Supports(k) == nil {
+			t.Errorf("the embedded Redis claims to support %s", k)
+		}
+	}
+}
