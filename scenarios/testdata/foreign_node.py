@@ -369,7 +369,7 @@ class Node:
         except OSError as err:
             return str(err)
         status = head.split(b" ")[1]
-        return "" if status == b"200" else f"status {status.decode()}"
+        return "" if status.startswith(b"2") else f"status {status.decode()}"
 
 
 def keys_of(session):

@@ -1,0 +1,38 @@
+package scenarios
+
+import (
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+
+	"github.com/leasestorm/leasestorm/sim"
+	"github.com/leasestorm/leasestorm/sim/fault"
+)
+
+// foreign is a storm on nodes in another language, which share nothing with the library but the node protocol.
+func foreign(name, bug string) sim.Scenario {
+	return sim.Scenario{
+		Name: name, Nodes: 3, Sessions: 12, Duration: 7 * time.Minute,
+		NodeCmd: []string{"env", "BUG=" + bug, "python3", foreignNode},
+		Plan: []fault.Fault{
+			{At: settled, Kind: fault.Crash, Target: "node-1", For: 5 * time.Second},
+			{At: settled + 50*time.Second, Kind: fault.Freeze, Target: "node-2", For: 2 * ttl},
+			{At: settled + 150*time.Second, Kind: fault.BlackHole, Target: "node-3", For: 2 * ttl},
+			{At: settled + 250*time.Second, Kind: fault.Cut, Target: "node-1", For: 2 * ttl},
+		},
+	}
+}
+
+var _ = Describe("A node in another language", func() {
+	DescribeTable("that is safe by rules of its own is found safe", holds,
+		Entry("under crash, freeze, black hole and cut",
+			Label("foreign"), foreign("foreign", ""), "G1", "G2", "G3"),
+	)
+
+	DescribeTable("with one bug is caught", breaks,
+		Entry("when it releases a lease without asking whose it is",
+			Label("foreign"), foreign("foreign-release-any", "release-any"), "G1"),
+		Entry("when its belief never ends",
+			Label("foreign"), foreign("foreign-believe-forever", "believe-forever"), "G1"),
+	)
+})

@@ -1,0 +1,54 @@
+package scenarios
+
+import (
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+
+	"github.com/leasestorm/leasestorm/sim"
+	"github.com/leasestorm/leasestorm/sim/fault"
+)
+
+var _ = Describe("Redis fails, and nothing is polled twice", func() {
+	DescribeTable("whether it remembers or not", holds,
+
+		Entry("while Redis is away for longer than a lease lives, nobody polls; when it is back, everybody does",
+			Label("EC-1"),
+			sim.Scenario{
+				Name: "outage", Nodes: 3, Sessions: 9, Duration: 4 * time.Minute,
+				Plan: []fault.Fault{{At: settled, Kind: fault.RedisOutage, For: 45 * time.Second}},
+			},
+			"G1", "G2", "G3", "G4", "G9"),
+
+		Entry("a Redis that hangs, restarts, is emptied, forgets its scripts or drops its clients costs no duplicate",
+			Label("SC-005"),
+			sim.Scenario{
+				Name: "redis-fails", Nodes: 4, Sessions: 20, Duration: 9 * time.Minute,
+				Plan: []fault.Fault{
+					{At: settled, Kind: fault.RedisFreeze, For: 15 * time.Second},
+					{At: settled + 45*time.Second, Kind: fault.RedisRestart},
+					{At: settled + 100*time.Second, Kind: fault.RedisWipe, For: 5 * time.Second},
+					{At: settled + 190*time.Second, Kind: fault.RedisFlush},
+					{At: settled + 270*time.Second, Kind: fault.ScriptFlush},
+					{At: settled + 290*time.Second, Kind: fault.ClientKill},
+					{At: settled + 310*time.Second, Kind: fault.RedisReadOnly, For: 15 * time.Second},
+				},
+			},
+			"G1", "G2", "G3", "G4", "G9"),
+	)
+
+	DescribeTable("in the specification's own 30 seconds", holds,
+
+		Entry("after an outage, an empty restart and a flush every session is polled again within a renewal interval",
+			Label("SC-005", "speed-1"),
+			sim.Scenario{
+				Name: "seed-timings-redis", Nodes: 3, Sessions: 24, Speed: 1, Duration: 230 * time.Second,
+				Plan: []fault.Fault{
+					{At: 15 * time.Second, Kind: fault.RedisOutage, For: 40 * time.Second},
+					{At: 75 * time.Second, Kind: fault.RedisWipe, For: 2 * time.Second},
+					{At: 125 * time.Second, Kind: fault.RedisFlush},
+				},
+			},
+			"G1", "G2", "G3", "G4", "G9"),
+	)
+})

@@ -1,0 +1,99 @@
+package scenarios
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gexec"
+
+	"github.com/leasestorm/leasestorm/sim"
+	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/real"
+)
+
+// foreignNode is a node that shares nothing with the library. Nodes are started in this folder's place.
+var foreignNode = absolute("testdata/foreign_node.py")
+
+// referenceNode is the binary of cmd/node, built for this suite.
+var referenceNode string
+
+func TestMain(m *testing.M) {
+	real.ReaperMain()
+	os.Exit(m.Run())
+}
+
+// TestScenarios plays the short storm only, unless a label filter says otherwise: a plain go test ./... must not take the
+// twenty minutes of all of them.
+func TestScenarios(t *testing.T) {
+	RegisterFailHandler(Fail)
+	suite, reporter := GinkgoConfiguration()
+	if suite.LabelFilter == "" {
+		suite.LabelFilter = "smoke"
+	}
+	RunSpecs(t, "leasestorm", suite, reporter)
+}
+
+var _ = BeforeSuite(func() {
+	var err error
+	referenceNode, err = gexec.Build("github.com/leasestorm/leasestorm/cmd/node")
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(gexec.CleanupBuildArtifacts)
+})
+
+// holds runs the storm and asserts that each promise was put to the test and held.
+func holds(ctx SpecContext, s sim.Scenario, promises ...string) {
+	verdicts := storm(ctx, s, promises)
+	Expect(verdicts).To(HaveLen(len(promises)))
+	Expect(verdicts).To(HaveEach(And(
+		HaveField("Verdict", check.Pass),
+		HaveField("Exercised", BeNumerically(">", 0)),
+	)))
+}
+
+// breaks runs the storm and asserts that the judge found the first of the promises broken.
+func breaks(ctx SpecContext, s sim.Scenario, promises ...string) {
+	Expect(storm(ctx, s, promises)).To(HaveEach(HaveField("Verdict", check.Fail)))
+}
+
+// storm runs the scenario on real processes and a real Redis and returns the verdicts on the promises. What it leaves
+// behind is named in the output of a spec that fails.
+func storm(ctx context.Context, s sim.Scenario, promises []string) []check.Verdict {
+	s.Criteria = promises
+	config, err := s.Resolve()
+	Expect(err).NotTo(HaveOccurred())
+
+	ctx, cancel := context.WithTimeout(ctx, config.Duration()+time.Minute)
+	defer cancel()
+	result, err := sim.Run(ctx, config, sim.Options{
+		Engine:  sim.NewReal(sim.RedisChoice{Kind: "server"}, []string{referenceNode}),
+		Reports: absolute("../reports/chaos"),
+		Started: func(start sim.Start) {
+			GinkgoWriter.Printf("sim seed %d, run folder %s\n", start.Config.Seed, start.Dir)
+			DeferCleanup(func() {
+				if CurrentSpecReport().Failed() {
+					AddReportEntry("run", start.Dir)
+				}
+			})
+		},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	Expect(result.Report.Table(GinkgoWriter)).To(Succeed())
+	Expect(result.Report.Failures(GinkgoWriter, result.Dir)).To(Succeed())
+	return slices.DeleteFunc(slices.Clone(result.Report.Guarantees), func(v check.Verdict) bool {
+		return !slices.Contains(promises, v.ID)
+	})
+}
+
+func absolute(path string) string {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		panic(err)
+	}
+	return abs
+}
