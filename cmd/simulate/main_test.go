@@ -1,10 +1,15 @@
 package main
 
 import (
+	"bufio"
 	"errors"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -15,21 +20,29 @@ func TestMain(m *testing.M) {
 
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
-		Dir:  "testdata",
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"refuses": refuses},
+		Dir:       "testdata",
+		Condition: condition,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"refuses": refuses, "ends": ends, "interrupts": interrupts, "truncate": truncate,
+		},
 	})
+}
+
+// condition tells scripts whether there is a redis-server. CI must have one.
+func condition(name string) (bool, error) {
+	if name != "redis" {
+		return false, errors.New("unknown condition " + name)
+	}
+	_, err := exec.LookPath("redis-server")
+	if err != nil && os.Getenv("CI") == "true" {
+		return false, err
+	}
+	return err == nil, nil
 }
 
 // refuses runs simulate with the arguments and wants exit code 3, one line on standard error and nothing else.
 func refuses(ts *testscript.TestScript, neg bool, args []string) {
-	if neg {
-		ts.Fatalf("unsupported: ! refuses")
-	}
-	err := ts.Exec("simulate", args...)
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != exitWrong {
-		ts.Fatalf("simulate %q: got %v, want exit status %d", args, err, exitWrong)
-	}
+	ends(ts, neg, append([]string{strconv.Itoa(exitWrong)}, args...))
 	if out := ts.ReadFile("stdout"); out != "" {
 		ts.Fatalf("simulate %q wrote to standard output: %s", args, out)
 	}
@@ -37,4 +50,67 @@ func refuses(ts *testscript.TestScript, neg bool, args []string) {
 	if strings.Count(said, "\n") != 1 || !strings.HasPrefix(said, "simulate: ") {
 		ts.Fatalf("simulate %q: want one line, got %q", args, said)
 	}
+}
+
+// ends runs simulate with all but the first argument, which is the exit code it wants.
+func ends(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: ends code arguments...")
+	}
+	code := 0
+	var exit *exec.ExitError
+	if err := ts.Exec("simulate", args[1:]...); errors.As(err, &exit) {
+		code = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if strconv.Itoa(code) != args[0] {
+		ts.Fatalf("simulate %q: exit code %d, want %s", args[1:], code, args[0])
+	}
+}
+
+// interruptedWithin is how long a run may take to end after Ctrl-C, judging included, on a busy machine.
+const interruptedWithin = 5 * time.Second
+
+// interrupts runs simulate with the arguments, sends it an interrupt when its nodes work, and writes what it says to
+// stdout.txt. It wants exit code 2 soon after.
+func interrupts(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("usage: interrupts arguments...")
+	}
+	path, err := exec.LookPath("simulate")
+	ts.Check(err)
+	cmd := exec.Command(path, args...)
+	cmd.Dir = ts.Getenv("WORK")
+	stderr, err := cmd.StderrPipe()
+	ts.Check(err)
+	var stdout strings.Builder
+	cmd.Stdout = &stdout
+	ts.Check(cmd.Start())
+	begin := time.Now()
+	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		if strings.Contains(lines.Text(), " storm ") {
+			begin = time.Now()
+			ts.Check(cmd.Process.Signal(os.Interrupt))
+		}
+	}
+	err = cmd.Wait()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != exitUnknown {
+		ts.Fatalf("interrupted run ended with %v, want exit code %d\n%s", err, exitUnknown, stdout.String())
+	}
+	if took := time.Since(begin); took > interruptedWithin {
+		ts.Fatalf("interrupted run took %v to end", took)
+	}
+	ts.Check(os.WriteFile(filepath.Join(cmd.Dir, "stdout.txt"), []byte(stdout.String()), 0o600))
+}
+
+// truncate cuts a file to a size in bytes.
+func truncate(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: truncate file size")
+	}
+	size, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	ts.Check(os.Truncate(ts.MkAbs(args[0]), size))
 }
