@@ -5,6 +5,7 @@ package redistest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -128,7 +129,8 @@ func freePort() (int, error) {
 	for range 100 {
 		port := 15_000 + rand.IntN(7_000)
 		var l net.Listener
-		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		if l, err = new(net.ListenConfig).Listen(context.Background(), "tcp", addr); err == nil {
 			return port, l.Close()
 		}
 	}
@@ -177,7 +179,7 @@ func (s *Server) Do(args ...any) any {
 	c := redis.NewClient(s.options())
 	defer func() { _ = c.Close() }()
 	v, err := c.Do(ctx, args...).Result()
-	if err != nil && err != redis.Nil {
+	if err != nil && !errors.Is(err, redis.Nil) {
 		s.t.Fatalf("redistest: %v: %v", args, err)
 	}
 	return v
@@ -246,7 +248,8 @@ func (s *Server) RestartLoading(delay time.Duration) {
 	s.Kill()
 	var err error
 	// The file of AppendOnly is read without answering anybody.
-	s.proc, err = s.spawn("Server initialized", "--appendonly", "no", "--key-load-delay", strconv.FormatInt(delay.Microseconds(), 10),
+	s.proc, err = s.spawn("Server initialized", "--appendonly", "no",
+		"--key-load-delay", strconv.FormatInt(delay.Microseconds(), 10),
 		"--loading-process-events-interval-bytes", "1024")
 	if err != nil {
 		s.t.Fatalf("redistest: restart redis-server: %v", err)
@@ -302,7 +305,7 @@ func (s *Server) spawn(ready string, extra ...string) (*process, error) {
 	}
 	args = append(append(args, s.args...), extra...)
 	p := &process{
-		cmd:  exec.Command(s.binary, args...),
+		cmd:  exec.CommandContext(context.Background(), s.binary, args...),
 		out:  &output{want: []byte(ready), ready: make(chan struct{})},
 		done: make(chan struct{}),
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrInUse: Bootstrap found a lease or a heartbeat that lives, or Redis was used for the first time just then.
+// ErrInUse says that Bootstrap found a lease or a heartbeat that lives, or Redis was used for the first time just then.
 var ErrInUse = errors.New("not a first deployment")
 
 // Bootstrap declares that nobody has ever been granted a lease that could still be trusted: the Redis is new, and not

@@ -13,18 +13,18 @@ import (
 
 // Errors of Check, by what is wrong with the server.
 var (
-	// ErrUnreachable: no connection, or no answer in time.
+	// ErrUnreachable says that there is no connection, or no answer in time.
 	ErrUnreachable = errors.New("no answer from Redis")
-	// ErrNotRedis: something answers that is no Redis.
+	// ErrNotRedis says that something answers that is no Redis.
 	ErrNotRedis = errors.New("not a Redis")
-	// ErrAuth: a password is wanted, or the one given is wrong.
+	// ErrAuth says that a password is wanted, or the one given is wrong.
 	ErrAuth = errors.New("not authenticated at Redis")
-	// ErrReadOnly: a replica that refuses writes.
+	// ErrReadOnly says that this is a replica, which refuses writes.
 	ErrReadOnly = errors.New("a read-only replica")
-	// ErrTooOld: older than VersionMin.
-	ErrTooOld = errors.New("Redis is too old")
-	// ErrNotReady: Redis is loading its data or has lost its master; it may work later.
-	ErrNotReady = errors.New("Redis is not ready")
+	// ErrTooOld says that Redis is older than VersionMin.
+	ErrTooOld = errors.New("too old a Redis")
+	// ErrNotReady says that Redis is loading its data or has lost its master; it may work later.
+	ErrNotReady = errors.New("not ready")
 )
 
 // VersionMin is the oldest Redis that the scripts are made for.
@@ -121,5 +121,5 @@ func diagnose(err error) error {
 	case "READONLY":
 		return fmt.Errorf("%w: %w", ErrReadOnly, err)
 	}
-	return fmt.Errorf("Redis refuses: %w", err)
+	return fmt.Errorf("refused by Redis: %w", err)
 }

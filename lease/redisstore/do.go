@@ -40,16 +40,11 @@ func (s *Store) Do(ctx context.Context, op *core.Op) core.Answer {
 		a.Stale = true
 		return a
 	}
-	if len(rest) == 0 && (op.Kind == core.OpBeat || op.Kind == core.OpLeave) {
+	if op.Kind == core.OpBeat || op.Kind == core.OpLeave {
 		return a
 	}
-	if len(rest) != len(a.Results) {
-		return fail(op, core.FailUnknown, fmt.Sprintf("Redis answered %d items of %d", len(rest), len(a.Results)))
-	}
-	for i, item := range rest {
-		if a.Results[i], err = decodeItem(item); err != nil {
-			return fail(op, core.FailUnknown, err.Error())
-		}
+	if err := decodeItems(rest, a.Results); err != nil {
+		return fail(op, core.FailUnknown, err.Error())
 	}
 	return a
 }
@@ -186,56 +181,4 @@ func (s *Store) fail(ctx context.Context, op *core.Op, err error) core.Answer {
 
 func fail(op *core.Op, kind core.Failure, text string) core.Answer {
 	return core.Answer{Seq: op.Seq, Failure: kind, Text: text, Results: make([]core.Result, len(op.Items))}
-}
-
-// decodeHead reads what every guarded script answers first, and returns the rest.
-func decodeHead(reply []any, a *core.Answer) ([]any, error) {
-	if len(reply) < 3 {
-		return nil, fmt.Errorf("Redis answered %d elements of at least 3", len(reply))
-	}
-	epoch, ok1 := reply[0].(string)
-	left, ok2 := reply[1].(int64)
-	now, ok3 := reply[2].(int64)
-	if !ok1 || !ok2 || !ok3 {
-		return nil, fmt.Errorf("Redis answered %T, %T, %T for epoch, quarantine and time", reply[0], reply[1], reply[2])
-	}
-	a.Epoch, a.Quarantine, a.RedisNow = epoch, left*int64(time.Microsecond), now
-	return reply[3:], nil
-}
-
-// outcomes by the codes of epoch.lua.
-var outcomes = [...]core.Outcome{
-	1: core.OutGranted, 2: core.OutAdopted, 3: core.OutHeld, 4: core.OutFree, 5: core.OutQuarantine,
-	6: core.OutRenewed, 7: core.OutReasserted, 8: core.OutLost, 9: core.OutReleased, 10: core.OutSuperseded,
-	11: core.OutClosed, 12: core.OutWrongType, 13: core.OutAlive, 14: core.OutGone,
-}
-
-func decodeItem(item any) (core.Result, error) {
-	bad := func() (core.Result, error) { return core.Result{}, fmt.Errorf("Redis answered the item %v", item) }
-	if code, ok := item.(int64); ok {
-		if code < 1 || code >= int64(len(outcomes)) {
-			return bad()
-		}
-		return core.Result{Outcome: outcomes[code]}, nil
-	}
-	fields, ok := item.([]any)
-	if !ok || len(fields) != 4 {
-		return bad()
-	}
-	code, ok1 := fields[0].(int64)
-	owner, ok2 := fields[1].(string)
-	pttl, ok3 := fields[2].(int64)
-	fence, ok4 := fields[3].(int64)
-	if !ok1 || !ok2 || !ok3 || !ok4 || code < 1 || code >= int64(len(outcomes)) {
-		return bad()
-	}
-	if pttl == 0 {
-		pttl = 1 // in its last millisecond: 0 would mean that it never ends
-	}
-	return core.Result{
-		Outcome: outcomes[code],
-		Owner:   owner,
-		Fence:   fence,
-		PTTL:    max(0, pttl) * int64(time.Millisecond),
-	}, nil
 }

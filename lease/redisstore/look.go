@@ -37,14 +37,6 @@ func (s *Store) Look(ctx context.Context, op *core.Op, sessions *core.Sessions) 
 	return a
 }
 
-// errEpochChanged says that Redis lost data between two reads of one look.
-type errEpochChanged struct{ from, to string }
-
-// Error implements error.
-func (e errEpochChanged) Error() string {
-	return fmt.Sprintf("the epoch changed from %q to %q during the look", e.from, e.to)
-}
-
 // head reads the head of a reply into a, and checks that it is of the same epoch as the one before.
 func head(reply []any, a *core.Answer) ([]any, error) {
 	before := a.Epoch
@@ -73,12 +65,9 @@ func (s *Store) owners(ctx context.Context, op *core.Op, ids, owners []string, i
 	if err != nil {
 		return err
 	}
-	if len(rest) == 0 {
-		return fmt.Errorf("Redis answered no owners")
-	}
 	packed, ok := rest[0].(string)
 	if !ok || len(packed) != 2*len(ids) {
-		return fmt.Errorf("Redis answered the owners of %d leases with %d bytes", len(ids), len(packed))
+		return fmt.Errorf("the reply of Redis holds the owners of %d leases in %d bytes", len(ids), len(packed))
 	}
 	names := make([]string, len(rest))
 	for i, v := range rest[1:] {
@@ -91,7 +80,7 @@ func (s *Store) owners(ctx context.Context, op *core.Op, ids, owners []string, i
 	for i := range owners {
 		n := int(packed[2*i])<<8 | int(packed[2*i+1])
 		if n >= len(names) {
-			return fmt.Errorf("Redis answered owner %d of %d", n, len(names)-1)
+			return fmt.Errorf("the reply of Redis names owner %d of %d", n, len(names)-1)
 		}
 		owners[i] = names[n]
 	}
@@ -120,14 +109,11 @@ func (s *Store) nodes(ctx context.Context, op *core.Op, a *core.Answer) ([]core.
 		if err != nil {
 			return nil, err
 		}
-		if len(rest) != len(chunk) {
-			return nil, fmt.Errorf("Redis answered %d heartbeats of %d", len(rest), len(chunk))
+		results := make([]core.Result, len(chunk))
+		if err := decodeItems(rest, results); err != nil {
+			return nil, err
 		}
-		for i, item := range rest {
-			r, err := decodeItem(item)
-			if err != nil {
-				return nil, err
-			}
+		for i, r := range results {
 			if r.Outcome == core.OutAlive {
 				seen = append(seen, core.Seen{ID: chunk[i], PTTL: r.PTTL})
 			}

@@ -186,7 +186,7 @@ func receive[T any](t *testing.T, what string, c <-chan T) T {
 
 func TestSubscribeAgain(t *testing.T) {
 	srv := redistest.Start(t)
-	s, epoch := bootstrapped(t, srv.Client(), redisstore.Options{OpTimeout: 200 * time.Millisecond})
+	s := newStore(t, srv.Client(), redisstore.Options{OpTimeout: 200 * time.Millisecond})
 	r := subscribe(t, s)
 	for _, hurt := range []struct {
 		name string
@@ -211,7 +211,7 @@ func TestSubscribeAgain(t *testing.T) {
 		if !receive(t, "word of the subscription after "+hurt.name, r.ups) {
 			t.Fatalf("%s: down twice", hurt.name)
 		}
-		epoch = s.Do(t.Context(), &core.Op{Kind: core.OpObserve}).Epoch
+		epoch := s.Do(t.Context(), &core.Op{Kind: core.OpObserve}).Epoch
 		s.Do(t.Context(), &core.Op{Kind: core.OpLeave, Epoch: epoch, Owner: "me"})
 		if n := receive(t, "notice after "+hurt.name, r.notices); n.Kind != core.NoticeLeft || n.From != "me" {
 			t.Fatalf("%s: heard %+v", hurt.name, n)

@@ -56,30 +56,11 @@ var (
 func guarded(text string) *redis.Script { return redis.NewScript(epochText + text) }
 
 // run calls a script by its SHA and, where Redis does not know it, once more by its text: NOSCRIPT says that nothing was
-// executed. It returns when ctx ends, even though the attempt itself then goes on until its time-out.
+// executed.
 func (s *Store) run(ctx context.Context, script *redis.Script, keys []string, args ...any) ([]any, error) {
 	ctx, cancel := s.deadline(ctx)
-	type result struct {
-		reply []any
-		err   error
-	}
-	done := make(chan result, 1) // buffered: nobody may be waiting any more
-	go func() {
-		defer cancel()
-		reply, err := script.Run(ctx, s.client, keys, args...).Slice()
-		done <- result{reply, err}
-	}()
-	select {
-	case r := <-done:
-		return r.reply, r.err
-	case <-ctx.Done():
-		select {
-		case r := <-done: // it ended ctx itself
-			return r.reply, r.err
-		default:
-			return nil, ctx.Err()
-		}
-	}
+	defer cancel()
+	return script.Run(ctx, s.client, keys, args...).Slice()
 }
 
 // deadline bounds ctx, so that no attempt can hang.

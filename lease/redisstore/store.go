@@ -26,9 +26,9 @@ const (
 
 // Errors of New, Bootstrap and Check. Errors of operations are core.Answer's Failure and Text.
 var (
-	// ErrUnsupportedClient: the client given to New cannot carry leases.
+	// ErrUnsupportedClient says that the client given to New cannot carry leases.
 	ErrUnsupportedClient = errors.New("unsupported Redis client")
-	// ErrInvalidOptions: the Options contradict each other or the client.
+	// ErrInvalidOptions says that the Options contradict each other or the client.
 	ErrInvalidOptions = errors.New("invalid options of the lease store")
 )
 

@@ -9,18 +9,19 @@
 -- ARGV[7]  channel
 -- ARGV[8]  length of the lease prefix
 -- per item: granted or adopted (fence), held (owner, pttl), quarantine, wrong type
-if void then return reply end
+if void then return answer() end
 local owner, ttl, fence_life = ARGV[3], ARGV[4], ARGV[6]
 local taken = {'taken', owner}
 for i = 2, #KEYS, 2 do
   local lease, fence_key = KEYS[i], KEYS[i + 1]
   local holder, last = try('GET', lease), try('GET', fence_key)
   if type(holder) == 'table' or type(last) == 'table' then
-    reply[#reply + 1] = 12
+    codes[#codes + 1] = 'w'
   elseif holder and holder ~= owner then
-    reply[#reply + 1] = {3, holder, call('PTTL', lease), 0}
+    codes[#codes + 1] = 'H'
+    detail(holder, call('PTTL', lease), 0)
   elseif left > 0 then
-    reply[#reply + 1] = 5
+    codes[#codes + 1] = 'q'
   else
     local fence = math.max(tonumber(last or 0) or 0, tonumber(ARGV[5]), now - 1) + 1
     if holder then
@@ -30,9 +31,10 @@ for i = 2, #KEYS, 2 do
       taken[#taken + 1] = string.sub(lease, ARGV[8] + 1)
     end
     call('SET', fence_key, string.format('%.0f', fence), 'PX', fence_life)
-    reply[#reply + 1] = {holder and 2 or 1, owner, -1, fence}
+    codes[#codes + 1] = holder and 'A' or 'G'
+    detail(owner, -1, fence)
   end
 end
 -- A notice only saves time, so a denied PUBLISH must not undo what was granted.
 if #taken > 2 then try('PUBLISH', ARGV[7], table.concat(taken, ' ')) end
-return reply
+return answer()

@@ -4,8 +4,8 @@
 -- ARGV[3]  instance
 -- ARGV[4]  TTL, ms
 -- ARGV[5]  channel
-if void then return reply end
+if void then return answer() end
 local present = call('EXISTS', KEYS[2])
 call('SET', KEYS[2], '1', 'PX', ARGV[4])
 if present == 0 then try('PUBLISH', ARGV[5], 'joined ' .. ARGV[3]) end
-return reply
+return answer()

@@ -6,10 +6,11 @@
 -- ARGV[2]  length of a quarantine, µs
 --
 -- Gives the scripts: now (TIME in µs), left (µs of quarantine left, 0 for none), void (the caller knows another epoch),
--- and reply, which begins with {epoch, left, now}; every script appends one element per item to it, either a code or
--- {code, owner, pttl in ms, fence}:
---   1 granted  2 adopted  3 held  4 free  5 quarantine  6 renewed  7 reasserted  8 lost  9 released  10 superseded
---   11 closed  12 wrong type  13 alive  14 gone; a pttl of -1 is none
+-- codes, to which a script appends one letter per item, and answer(), which it returns:
+--   {epoch, left, now, codes, owner, pttl, fence, owner, pttl, fence, …}
+-- A capital letter has three more elements, which detail() appends: owner or "", PTTL in ms or -1 for none, fence or 0.
+--   G granted  A adopted  H held  f free  q quarantine  r renewed  t reasserted  l, L lost  d released  s, S superseded
+--   c closed  w wrong type  V alive  g gone
 -- INFO may be denied or without a run_id; then "?" stands for it and only a missing key shows a loss of data.
 local call, try = redis.call, redis.pcall
 local time = call('TIME')
@@ -31,4 +32,12 @@ if known_run ~= run then
 end
 local left = math.max(0, quarantine_end - now)
 local void = epoch ~= ARGV[1]
-local reply = {epoch, left, now}
+local codes, reply = {}, {epoch, left, now, ''}
+local function detail(owner, pttl, fence)
+  local n = #reply
+  reply[n + 1], reply[n + 2], reply[n + 3] = owner, pttl, fence
+end
+local function answer()
+  reply[4] = table.concat(codes)
+  return reply
+end

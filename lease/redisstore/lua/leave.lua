@@ -3,7 +3,7 @@
 -- KEYS[2]  heartbeat
 -- ARGV[3]  instance
 -- ARGV[4]  channel
-if void then return reply end
+if void then return answer() end
 call('DEL', KEYS[2])
 try('PUBLISH', ARGV[4], 'left ' .. ARGV[3])
-return reply
+return answer()

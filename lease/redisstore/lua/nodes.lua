@@ -4,6 +4,11 @@
 -- per item: alive (pttl), gone
 for i = 2, #KEYS do
   local pttl = call('PTTL', KEYS[i])
-  reply[i + 2] = pttl == -2 and 14 or {13, '', pttl, 0}
+  if pttl == -2 then
+    codes[i - 1] = 'g'
+  else
+    codes[i - 1] = 'V'
+    detail('', pttl, 0)
+  end
 end
-return reply
+return answer()

@@ -5,11 +5,12 @@
 for i = 2, #KEYS do
   local holder = try('GET', KEYS[i])
   if not holder then
-    reply[i + 2] = 4
+    codes[i - 1] = 'f'
   elseif type(holder) == 'table' then
-    reply[i + 2] = 12
+    codes[i - 1] = 'w'
   else
-    reply[i + 2] = {3, holder, call('PTTL', KEYS[i]), 0}
+    codes[i - 1] = 'H'
+    detail(holder, call('PTTL', KEYS[i]), 0)
   end
 end
-return reply
+return answer()

@@ -1,9 +1,9 @@
 -- owners.lua reads the owners of many leases in little space. It is never void.
 --
 -- KEYS[2…]  leases, at most 7,000
--- appended to the reply: one string, in which bytes 2i-1 and 2i are the number of the owner of lease i, high byte first,
+-- in place of the codes: a string in which bytes 2i-1 and 2i are the number of the owner of lease i, high byte first,
 -- 0 for none (a key of another type counts as none: who tries to acquire it is told); then the owners, from number 1 on
-if #KEYS < 2 then reply[4] = '' return reply end
+if #KEYS < 2 then return reply end
 local char = string.char
 local numbers, count, packed = {}, 0, {}
 local holders = call('MGET', unpack(KEYS, 2))

@@ -7,21 +7,22 @@
 -- ARGV[5]  life of a fence key, ms
 -- ARGV[5+i]  fence of item i
 -- per item: reasserted, superseded (owner and pttl, if the lease is held), closed, wrong type
-if void then return reply end
+if void then return answer() end
 local owner, ttl, fence_life = ARGV[3], ARGV[4], ARGV[5]
 for i = 1, (#KEYS - 1) / 2 do
   local lease, fence_key, fence = KEYS[2 * i], KEYS[2 * i + 1], ARGV[5 + i]
   local holder, last = try('GET', lease), try('GET', fence_key)
   if type(holder) == 'table' or type(last) == 'table' then
-    reply[i + 3] = 12
+    codes[i] = 'w'
   elseif left == 0 then
-    reply[i + 3] = 11
+    codes[i] = 'c'
   elseif last and (tonumber(last) or 0) > tonumber(fence) then
-    reply[i + 3] = holder and {10, holder, call('PTTL', lease), 0} or 10
+    codes[i] = holder and 'S' or 's'
+    if holder then detail(holder, call('PTTL', lease), 0) end
   else
     call('SET', lease, owner, 'PX', ttl)
     call('SET', fence_key, fence, 'PX', fence_life)
-    reply[i + 3] = 7
+    codes[i] = 't'
   end
 end
-return reply
+return answer()

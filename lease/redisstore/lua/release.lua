@@ -8,25 +8,26 @@
 -- ARGV[6]  length of the lease prefix
 -- ARGV[5+2i], ARGV[6+2i]  fence and heir of item i, "-" for no heir
 -- per item: released, lost (owner and pttl, if the lease is held), wrong type
-if void then return reply end
+if void then return answer() end
 local owner = ARGV[3]
 local freed = {'freed', owner}
 for i = 1, (#KEYS - 1) / 2 do
   local lease, fence_key = KEYS[2 * i], KEYS[2 * i + 1]
   local holder, last = try('GET', lease), try('GET', fence_key)
   if type(holder) == 'table' or type(last) == 'table' then
-    reply[i + 3] = 12
+    codes[i] = 'w'
   elseif holder == owner and last == ARGV[5 + 2 * i] then
     call('DEL', lease)
     call('PEXPIRE', fence_key, ARGV[4])
     freed[#freed + 1] = string.sub(lease, ARGV[6] + 1)
     freed[#freed + 1] = ARGV[6 + 2 * i]
-    reply[i + 3] = 9
+    codes[i] = 'd'
   elseif holder then
-    reply[i + 3] = {8, holder, call('PTTL', lease), 0}
+    codes[i] = 'L'
+    detail(holder, call('PTTL', lease), 0)
   else
-    reply[i + 3] = 8
+    codes[i] = 'l'
   end
 end
 if #freed > 2 then try('PUBLISH', ARGV[5], table.concat(freed, ' ')) end
-return reply
+return answer()

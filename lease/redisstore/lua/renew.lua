@@ -6,7 +6,7 @@
 -- ARGV[4]  TTL, ms
 -- ARGV[5]  life of a fence key, ms
 -- per item: renewed, lost (owner and pttl, if another holds it), wrong type
-if void then return reply end
+if void then return answer() end
 local owner, ttl = ARGV[3], ARGV[4]
 local n = #KEYS
 for i = 2, n - 1 do
@@ -14,14 +14,15 @@ for i = 2, n - 1 do
   local holder = try('GET', lease)
   if holder == owner then
     call('PEXPIRE', lease, ttl)
-    reply[i + 2] = 6
+    codes[i - 1] = 'r'
   elseif not holder then
-    reply[i + 2] = 8
+    codes[i - 1] = 'l'
   elseif type(holder) == 'table' then
-    reply[i + 2] = 12
+    codes[i - 1] = 'w'
   else
-    reply[i + 2] = {8, holder, call('PTTL', lease), 0}
+    codes[i - 1] = 'L'
+    detail(holder, call('PTTL', lease), 0)
   end
 end
 call('PEXPIRE', KEYS[n], ARGV[5])
-return reply
+return answer()

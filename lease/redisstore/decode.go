@@ -1,0 +1,73 @@
+package redisstore
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+)
+
+// decodeHead reads what every guarded script answers first, and returns the rest.
+func decodeHead(reply []any, a *core.Answer) ([]any, error) {
+	if len(reply) < 4 {
+		return nil, fmt.Errorf("the reply of Redis holds %d elements of at least 4", len(reply))
+	}
+	epoch, ok1 := reply[0].(string)
+	left, ok2 := reply[1].(int64)
+	now, ok3 := reply[2].(int64)
+	if !ok1 || !ok2 || !ok3 {
+		return nil, fmt.Errorf("the reply of Redis holds %T, %T, %T for epoch, quarantine and time",
+			reply[0], reply[1], reply[2])
+	}
+	a.Epoch, a.Quarantine, a.RedisNow = epoch, left*int64(time.Microsecond), now
+	return reply[3:], nil
+}
+
+// outcomes by the letters of epoch.lua. A capital has details.
+var outcomes = [256]core.Outcome{
+	'G': core.OutGranted, 'A': core.OutAdopted, 'H': core.OutHeld, 'f': core.OutFree, 'q': core.OutQuarantine,
+	'r': core.OutRenewed, 't': core.OutReasserted, 'l': core.OutLost, 'L': core.OutLost, 'd': core.OutReleased,
+	's': core.OutSuperseded, 'S': core.OutSuperseded, 'c': core.OutClosed, 'w': core.OutWrongType,
+	'V': core.OutAlive, 'g': core.OutGone,
+}
+
+// decodeItems reads the codes and details that follow the head into results, one per item.
+func decodeItems(rest []any, results []core.Result) error {
+	codes, ok := rest[0].(string)
+	if !ok || len(codes) != len(results) {
+		return fmt.Errorf("the reply of Redis holds %q for %d items", rest[0], len(results))
+	}
+	details := rest[1:]
+	for i := range results {
+		code := codes[i]
+		if outcomes[code] == core.OutUnknown {
+			return fmt.Errorf("the reply of Redis holds the unknown code %q", code)
+		}
+		results[i].Outcome = outcomes[code]
+		if code >= 'a' {
+			continue
+		}
+		if err := decodeDetail(details, &results[i]); err != nil {
+			return err
+		}
+		details = details[3:]
+	}
+	return nil
+}
+
+func decodeDetail(details []any, r *core.Result) error {
+	if len(details) < 3 {
+		return fmt.Errorf("the reply of Redis ends within the details of an item")
+	}
+	owner, ok1 := details[0].(string)
+	pttl, ok2 := details[1].(int64)
+	fence, ok3 := details[2].(int64)
+	if !ok1 || !ok2 || !ok3 {
+		return fmt.Errorf("the reply of Redis holds the details %v", details[:3])
+	}
+	if pttl == 0 {
+		pttl = 1 // in its last millisecond; 0 would mean that nothing is known
+	}
+	r.Owner, r.Fence, r.PTTL = owner, fence, max(0, pttl)*int64(time.Millisecond)
+	return nil
+}
