@@ -14,6 +14,7 @@ type hooks struct {
 	w         *world
 	v         Verdict
 	breaks    int
+	when      []int64  // of the first breaks
 	texts     []string // the first few breaks
 	notes     []string // said in any case
 	excuses   map[string]int
@@ -36,10 +37,16 @@ func (h *hooks) finish()                    {}
 // textsMax bounds how many breaks are told in full; the others are counted.
 const textsMax = 3
 
+// whenMax bounds how many breaks are remembered by their time, for G9.
+const whenMax = 256
+
 // broke records a break of the guarantee, and for the first one the events around it: those of the session, if one is
 // named, and those that concern everybody.
 func (h *hooks) broke(s *session, format string, args ...any) {
 	h.breaks++
+	if len(h.when) < whenMax {
+		h.when = append(h.when, h.w.now)
+	}
 	if len(h.texts) < textsMax {
 		h.texts = append(h.texts, fmt.Sprintf(format, args...))
 	}

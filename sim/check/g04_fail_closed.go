@@ -17,7 +17,6 @@ type g4 struct {
 	cancelled int // polls that ran when a window closed
 	frozen    int // polls of processes that had just been thawed
 	starts    bool
-	ends      bool
 }
 
 // owning is one instance's view of one session.
@@ -35,6 +34,7 @@ type renewal struct {
 	running int   // polls that run
 	begun   int64
 	closes  int64 // end of the window, as last said
+	overrun int64 // end of a window that closed while a poll ran
 }
 
 func (g *g4) attach(w *world, v Verdict) {
@@ -61,8 +61,7 @@ func (g *g4) event(e *history.Event) {
 	}
 	switch e.Kind {
 	case history.Acquired, history.Renewed:
-		running, begun := r.running, r.begun
-		*r = renewal{running: running, begun: begun, closes: max(r.closes, e.Until)}
+		*r = renewal{running: r.running, begun: r.begun, overrun: r.overrun, closes: max(r.closes, e.Until)}
 		g.watch(key, r)
 	case history.RenewStart:
 		g.starts = true
@@ -79,11 +78,7 @@ func (g *g4) event(e *history.Event) {
 	case history.PollStart:
 		g.started(key, r, e)
 	case history.PollCancelled, history.PollEnd:
-		g.ends = true
-		r.running = max(0, r.running-1)
-		if e.Kind == history.PollCancelled {
-			r.running = 0
-		}
+		g.returned(key, r, e)
 	}
 }
 
@@ -137,30 +132,36 @@ func (g *g4) unanswered(r *renewal, now int64) bool {
 	return !g.w.Foreign && g.w.RenewTimeout > 0 && r.sent != 0 && now > r.sent+int64(g.w.RenewTimeout)+int64(stampAllowance)
 }
 
-// watch looks, when the window has closed, whether a poll still runs.
+// watch notes, when the window has closed, that a poll still runs.
 func (g *g4) watch(key owning, r *renewal) {
 	closes := r.closes
 	if closes == 0 {
 		return
 	}
 	g.w.at(closes, func() {
-		if g.leases[key] != r || r.closes != closes || r.running == 0 || key.inst.gone {
-			return
+		if g.leases[key] == r && r.closes == closes && r.running > 0 && !key.inst.gone {
+			r.overrun = closes
 		}
-		begun := r.begun
-		if g.ends {
-			g.cancelled++
-			g.exercised++
-		}
-		g.w.at(closes+g.w.margin(), func() {
-			if !g.ends || g.leases[key] != r || r.closes != closes || r.running == 0 || r.begun != begun || key.inst.gone ||
-				key.inst.node.frozenWithin(closes) {
-				return
-			}
-			g.broke(g.w.session(key.session), "a poll of session %s that %s began at %s still ran at %s, although its trust window "+
-				"had closed at %s", key.session, key.inst.who(), clock(begun), clock(g.w.now), clock(closes))
-		})
 	})
+}
+
+// returned judges the end of a poll that still ran when its window closed. Nodes that do not tell of ends are not judged.
+func (g *g4) returned(key owning, r *renewal, e *history.Event) {
+	r.running = max(0, r.running-1)
+	if e.Kind == history.PollCancelled {
+		r.running = 0
+	}
+	closed := r.overrun
+	if closed == 0 {
+		return
+	}
+	r.overrun = 0
+	g.cancelled++
+	g.exercised++
+	if e.T > closed+g.w.margin() && !key.inst.node.frozenWithin(closed) {
+		g.broke(g.w.session(key.session), "a poll of session %s that %s began at %s ran until %s, although its trust window had closed "+
+			"at %s", key.session, key.inst.who(), clock(r.begun), clock(e.T), clock(closed))
+	}
 }
 
 func (g *g4) verdict() Verdict {
@@ -170,8 +171,11 @@ func (g *g4) verdict() Verdict {
 	if g.frozen > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("%d polls of processes that had just been thawed", g.frozen))
 	}
-	if !g.starts || g.w.Foreign {
-		v.Detail = join(v.Detail, "renewals without an answer are not judged: the nodes do not tell of them")
+	switch {
+	case g.w.Foreign:
+		v.Detail = join(v.Detail, "renewals without an answer are not judged: the nodes' own time-out is not known")
+	case !g.starts:
+		v.Detail = join(v.Detail, "renewals without an answer are not judged: the nodes do not tell of renewals that they send")
 	}
 	return v
 }

@@ -29,6 +29,7 @@ type orphan struct {
 	base    int64  // what the limit counts from
 	why     string // what base is, if it is not the crash
 	over    bool
+	late    bool // the limit has passed, and nothing excused it
 }
 
 func (g *g5) attach(w *world, v Verdict) {
@@ -80,15 +81,12 @@ func (g *g5) watch(o *orphan) {
 		case g.w.stall(base, g.w.now) > g.w.now-base-g.limit: // it stalled meanwhile
 			g.watch(o)
 		default:
-			g.close(o)
 			if by := g.delayed(o, g.w.now); by != nil {
+				g.close(o)
 				g.excuse(by)
 				return
 			}
-			g.exercised++
-			g.took.add(g.w.now - base)
-			g.broke(o.session, "nobody acquired session %s within %d ms of %s: its owner %s crashed at %s (fence %d)", o.session.id,
-				ms(g.limit), o.since(), o.victim.inst.who(), clock(o.at), o.victim.fence)
+			o.late = true // it is broken; how late it will be is seen when somebody takes it
 		}
 	})
 }
@@ -162,7 +160,7 @@ func (g *g5) began(t *term) {
 		return
 	}
 	g.close(o)
-	if by := g.delayed(o, g.w.now); by != nil {
+	if by := g.delayed(o, g.w.now); by != nil && !o.late {
 		g.excuse(by)
 		return
 	}
@@ -172,6 +170,18 @@ func (g *g5) began(t *term) {
 	if !g.within(took, g.limit, o.base) {
 		g.broke(o.session, "session %s was acquired by %s at %s, %d ms after %s: its owner %s crashed at %s", o.session.id,
 			t.inst.who(), clock(t.since), ms(took), o.since(), o.victim.inst.who(), clock(o.at))
+	}
+}
+
+// finish names those that nobody took at all.
+func (g *g5) finish() {
+	for _, id := range sortedKeys(g.orphans) {
+		if o := g.orphans[id]; o.late {
+			g.exercised++
+			g.took.add(g.w.now - o.base)
+			g.broke(o.session, "nobody acquired session %s any more, %d ms after %s: its owner %s crashed at %s (fence %d)", id,
+				ms(g.w.now-o.base), o.since(), o.victim.inst.who(), clock(o.at), o.victim.fence)
+		}
 	}
 }
 
@@ -204,7 +214,8 @@ func (t *times) add(ns int64) {
 
 func (t times) String() string {
 	q := func(p float64) string {
-		return time.Duration(t.h.ValueAtQuantile(p) * int64(time.Microsecond)).Round(time.Millisecond / 10).String()
+		ns := min(t.h.ValueAtQuantile(p)*int64(time.Microsecond), t.max) // a bucket's upper end may lie beyond the maximum
+		return time.Duration(ns).Round(time.Millisecond / 10).String()
 	}
 	return fmt.Sprintf("p50 %s, p99 %s, max %s", q(50), q(99), time.Duration(t.max).Round(time.Millisecond/10))
 }

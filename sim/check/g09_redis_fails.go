@@ -17,7 +17,7 @@ type g9 struct {
 	worst      int64
 	worstLimit int64
 	kinds      map[string]int
-	before     int // breaks of G1 to G3 when Redis began to fail
+	judged     []*recovery
 }
 
 // recovery is the time after one return of Redis.
@@ -29,7 +29,6 @@ type recovery struct {
 	slowest int64
 	limit   int64 // of the slowest
 	over    bool
-	breaks  int // breaks of G1 to G3 when Redis began to fail
 }
 
 func (g *g9) attach(w *world, v Verdict) {
@@ -42,9 +41,6 @@ func (g *g9) struck(s *strike) {
 	if !s.ofRedis() {
 		return
 	}
-	if len(g.failing) == 0 {
-		g.before = g.safety()
-	}
 	switch s.Kind {
 	case fault.RedisFlush:
 		g.returned(s)
@@ -56,10 +52,20 @@ func (g *g9) struck(s *strike) {
 	}
 }
 
-// safety counts the breaks of G1 to G3.
-func (g *g9) safety() int {
+// finish holds G1 to G3 against the times in which Redis failed and returned. An overlap is known at its end only, which is
+// at most a trust window later.
+func (g *g9) finish() {
 	c := g.w.checkers
-	return c[0].(*g1).breaks + c[1].(*g2).breaks + c[2].(*g3).breaks
+	for i, when := range [][]int64{c[0].(*g1).when, c[1].(*g2).when, c[2].(*g3).when} {
+		for _, r := range g.judged {
+			for _, at := range when {
+				if at >= r.strike.start && at <= r.back+2*int64(g.w.TTL) {
+					g.broke(nil, "%s was broken at %s, when Redis failed or had just returned (%s)", guarantees[i].ID, clock(at), r.strike)
+					break
+				}
+			}
+		}
+	}
 }
 
 func (g *g9) healed(s *strike) {
@@ -103,8 +109,7 @@ func (g *g9) event(e *history.Event) {
 
 // returned begins to wait for each session's next poll.
 func (g *g9) returned(s *strike) {
-	r := &recovery{strike: s, back: g.w.now, missing: map[string]int64{}, late: map[string]int64{},
-		breaks: g.before}
+	r := &recovery{strike: s, back: g.w.now, missing: map[string]int64{}, late: map[string]int64{}}
 	open := int64(g.w.Renew + g.w.Poll + failoverAllowance)
 	last := int64(0)
 	for id, t := range g.w.sessions {
@@ -167,9 +172,7 @@ func (g *g9) judge(r *recovery) {
 	if closer(r.slowest, r.limit, g.worst, g.worstLimit) {
 		g.worst, g.worstLimit = r.slowest, r.limit
 	}
-	if g.safety() > r.breaks {
-		g.broke(nil, "while Redis failed (%s) G1, G2 or G3 was broken", r.strike)
-	}
+	g.judged = append(g.judged, r)
 	if ids := sortedKeys(r.late); len(ids) > 0 {
 		g.broke(g.w.session(ids[0]), "after %s Redis was back at %s, but %d sessions were polled again too late: session %s after "+
 			"%d ms", r.strike, clock(r.back), len(ids), ids[0], ms(r.late[ids[0]]))

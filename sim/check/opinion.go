@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"sort"
 	"time"
 
@@ -33,14 +34,22 @@ type sampled struct {
 	full    bool
 }
 
-type window struct{ until int64 }
+type window struct{ fence, until int64 }
 
-// leaseOp is an operation on the model: a trust window opens or closes.
+// leaseOp is an operation on the model: a trust window opens or closes, or a term begins.
 type leaseOp struct {
-	opens bool
+	do    action
 	inst  string
-	fence int64 // of a new term; 0: the window of an old one opens again, or there are no fences
+	fence int64 // of the term that begins
 }
+
+type action uint8
+
+const (
+	opens action = iota
+	closes
+	begins
+)
 
 // leaseState is the model: a lease has one holder, and its fence only grows.
 type leaseState struct {
@@ -52,16 +61,14 @@ var leaseModel = porcupine.Model{
 	Init: func() any { return leaseState{} },
 	Step: func(state, input, _ any) (bool, any) {
 		s, op := state.(leaseState), input.(leaseOp)
-		if !op.opens {
-			if s.holder != op.inst {
-				return false, s
-			}
-			return true, leaseState{"", s.fence}
+		switch op.do {
+		case opens:
+			return s.holder == "", leaseState{op.inst, s.fence}
+		case closes:
+			return s.holder == op.inst, leaseState{"", s.fence}
+		default:
+			return op.fence > s.fence, leaseState{s.holder, op.fence}
 		}
-		if s.holder != "" || (op.fence != 0 && op.fence <= s.fence) {
-			return false, s
-		}
-		return true, leaseState{op.inst, max(s.fence, op.fence)}
 	},
 }
 
@@ -105,13 +112,23 @@ func (o *opinion) event(e *history.Event) {
 func (l *sampled) word(e *history.Event) {
 	l.expire(e.T)
 	held := l.holders[e.Instance]
+	if held != nil && e.Kind != history.Acquired && e.Fence != 0 && held.fence != 0 && e.Fence != held.fence {
+		if e.Kind != history.Renewed {
+			return // a late word about an older term
+		}
+		l.close(e.Instance, e.T)
+		held = nil
+	}
 	switch e.Kind {
 	case history.Acquired:
 		l.close(e.Instance, e.T)
-		l.opened(e, e.Fence)
+		if e.Fence != 0 {
+			l.op(leaseOp{begins, e.Instance, e.Fence}, e.T)
+		}
+		l.opened(e)
 	case history.Renewed:
 		if held == nil {
-			l.opened(e, 0)
+			l.opened(e)
 		} else {
 			held.until = max(held.until, e.Until)
 		}
@@ -120,15 +137,15 @@ func (l *sampled) word(e *history.Event) {
 	}
 }
 
-func (l *sampled) opened(e *history.Event, fence int64) {
+func (l *sampled) opened(e *history.Event) {
 	if e.Until != 0 && e.Until <= e.T {
 		return
 	}
 	if l.full = l.full || len(l.ops) >= sampledOps; l.full {
 		return
 	}
-	l.holders[e.Instance] = &window{until: e.Until}
-	l.op(leaseOp{opens: true, inst: e.Instance, fence: fence}, e.T)
+	l.holders[e.Instance] = &window{fence: e.Fence, until: e.Until}
+	l.op(leaseOp{do: opens, inst: e.Instance}, e.T)
 }
 
 // expire closes the windows whose time has come by now.
@@ -145,7 +162,7 @@ func (l *sampled) close(inst string, at int64) {
 		return
 	}
 	delete(l.holders, inst)
-	l.op(leaseOp{inst: inst}, at)
+	l.op(leaseOp{do: closes, inst: inst}, at)
 }
 
 func (l *sampled) op(op leaseOp, at int64) {
@@ -162,6 +179,9 @@ func (o *opinion) compare(g *g1) {
 			continue // the model knows nothing of the exception
 		}
 		l.expire(o.w.now)
+		if !o.w.complete { // what else was said in the last instant is not known
+			l.ops = slices.DeleteFunc(l.ops, func(op porcupine.Operation) bool { return op.Call >= o.w.now })
+		}
 		sort.SliceStable(l.ops, func(i, j int) bool { return l.ops[i].Call < l.ops[j].Call })
 		answer := porcupine.CheckOperationsTimeout(leaseModel, l.ops, sampledTime)
 		if answer == porcupine.Unknown || l.full {

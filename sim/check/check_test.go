@@ -1,0 +1,383 @@
+package check
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// logged is a story for G12: two words, and what the node logged.
+func logged(t *testing.T, killed bool, lines ...string) Verdict {
+	t.Helper()
+	dir := t.TempDir()
+	if lines != nil {
+		text := strings.Join(lines, "\n") + "\n"
+		if err := os.WriteFile(filepath.Join(dir, "node-1.log"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code := int64(0)
+	if killed {
+		code = -1
+	}
+	events := []history.Event{
+		{T: 1, Kind: history.Ready, Node: "node-1", Instance: "i"},
+		{T: 2, Kind: history.Acquired, Node: "node-1", Instance: "i", Session: "s", Fence: 7, Until: 9},
+		{T: 3, Kind: history.Lost, Node: "node-1", Instance: "i", Session: "s", Fence: 7, Reason: "refused"},
+		{T: 4, Kind: history.Exited, Node: "node-1", N: code},
+		{T: 5, Kind: history.Phase, Reason: "end"},
+	}
+	r, err := Judge(storyParams(), sequence(events), DirLogs(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, _ := r.Verdict("G12")
+	return v
+}
+
+func TestG12(t *testing.T) {
+	const (
+		acquired = `{"level":"info","ts":1.5,"msg":"Lease acquired","event":"acquired","instance":"i","endpoint":"s","fence":7}`
+		lost     = `{"ts":1.6,"event":"lost","instance":"i","endpoint":"s","fence":7,"reason":"refused"}`
+	)
+	for _, c := range []struct {
+		name   string
+		killed bool
+		lines  []string
+		want   Outcome
+		says   string
+	}{
+		{"told", false, []string{acquired, lost}, Pass, "2 words"},
+		{"other lines do not matter", false, []string{"panic: x", `{"event":"ready"}`, acquired, lost, `{"event":"lo`}, Pass, ""},
+		{"one is missing", false, []string{acquired}, Fail, `"lost" 1 times and logged it 0 times`},
+		{"one too many", false, []string{acquired, lost, lost}, Fail, "logged it 2 times"},
+		{"missing, but killed in mid-sentence", true, []string{acquired}, Pass, ""},
+		{"another fence", false, []string{strings.Replace(acquired, "7", "8", 1), lost}, Fail, "other endpoints or fences"},
+		{"another endpoint", false, []string{strings.Replace(acquired, `"s"`, `"x"`, 1), lost}, Fail, "other endpoints or fences"},
+		{"no fence", false, []string{strings.Replace(acquired, `,"fence":7`, "", 1), lost}, Fail, "lacks one of"},
+		{"no time", false, []string{acquired, strings.Replace(lost, `"ts":1.6,`, "", 1)}, Fail, "lacks one of"},
+		{"no reason", false, []string{acquired, strings.Replace(lost, `,"reason":"refused"`, "", 1)}, Fail, "gave a reason"},
+		{"no logs", false, nil, Unknown, "no structured log"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := logged(t, c.killed, c.lines...)
+			if v.Verdict != c.want || !strings.Contains(v.Detail, c.says) {
+				t.Errorf("%s: %s; want %s, %q", v.Verdict, v.Detail, c.want, c.says)
+			}
+		})
+	}
+}
+
+func TestDirLogsLongLine(t *testing.T) {
+	dir := t.TempDir()
+	long := strings.Repeat("x", 200<<10)
+	if err := os.WriteFile(filepath.Join(dir, "node-1.log"), []byte("a\n"+long+"\nb"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line, err := range DirLogs(dir).Lines("node-1") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, strings.TrimSpace(string(line)))
+	}
+	if len(got) != 3 || got[0] != "a" || got[2] != "b" {
+		t.Errorf("%d lines: %.10q", len(got), got)
+	}
+	if nodes, err := DirLogs(filepath.Join(dir, "none")).Nodes(); len(nodes) != 0 || err != nil {
+		t.Errorf("a folder that is not there: %v, %v", nodes, err)
+	}
+}
+
+// TestJudgeUnfinished: a history that breaks off is judged as far as it goes, passes nothing, and the error comes along.
+func TestJudgeUnfinished(t *testing.T) {
+	broken := errors.New("line 3 is cut off")
+	events := []history.Event{
+		{T: 1, Kind: history.Acquired, Node: "a", Instance: "a", Session: "s", Fence: 1, Until: 1000},
+		{T: 500, Kind: history.Acquired, Node: "b", Instance: "b", Session: "s", Fence: 1, Until: 2000},
+		{T: 1500, Kind: history.Note},
+	}
+	r, err := Judge(storyParams(), func(yield func(history.Event, error) bool) {
+		for _, e := range events {
+			if !yield(e, nil) {
+				return
+			}
+		}
+		yield(history.Event{}, broken)
+	}, nil)
+	if !errors.Is(err, broken) || r.Complete {
+		t.Fatalf("error %v, complete %v", err, r.Complete)
+	}
+	for _, v := range r.Verdicts {
+		want := Unknown
+		if v.ID == "G1" || v.ID == "G3" {
+			want = Fail
+		}
+		if v.Verdict != want {
+			t.Errorf("%s %s, want %s: %s", v.ID, v.Verdict, want, v.Detail)
+		}
+	}
+}
+
+func TestJudgeUnordered(t *testing.T) {
+	_, err := Judge(storyParams(), sequence([]history.Event{{T: 5, Kind: history.Note}, {T: 4, Kind: history.Note}}), nil)
+	if !errors.Is(err, ErrUnordered) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestJudgeNothing(t *testing.T) {
+	r, err := Judge(Params{}, sequence(nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range r.Verdicts {
+		if v.Verdict != Unknown {
+			t.Errorf("%s %s of nothing", v.ID, v.Verdict)
+		}
+	}
+}
+
+// TestJudgeAnything: no history makes the judge panic, and the same history has the same verdicts.
+func TestJudgeAnything(t *testing.T) {
+	name := rapid.SampledFrom([]string{"", "A", "B", "C"})
+	kinds := rapid.SampledFrom([]string{"", "crash", "freeze", "blackhole", "terminate", "redis-wipe", "key-delete", "join", "crash-all"})
+	rapid.Check(t, func(t *rapid.T) {
+		var events []history.Event
+		at := int64(0)
+		for range rapid.IntRange(0, 120).Draw(t, "n") {
+			at += rapid.Int64Range(0, int64(time.Second)).Draw(t, "step")
+			e := history.Event{
+				T: at, Kind: history.Kind(rapid.IntRange(0, 60).Draw(t, "kind")), Node: name.Draw(t, "node"),
+				Instance: name.Draw(t, "instance"), Session: rapid.SampledFrom([]string{"", "s", "r"}).Draw(t, "session"),
+				Fence: rapid.Int64Range(0, 4).Draw(t, "fence"), N: rapid.Int64Range(-2, 4).Draw(t, "number"),
+				Until:  at + rapid.Int64Range(-at, int64(3*time.Second)).Draw(t, "until"),
+				Reason: kinds.Draw(t, "reason"),
+			}
+			events = append(events, e)
+		}
+		p := storyParams()
+		p.Tap = rapid.Bool().Draw(t, "tap")
+		one, err := Judge(p, sequence(events), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		two, err := Judge(p, sequence(events), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(one, two); diff != "" {
+			t.Fatalf("judged twice:\n%s", diff)
+		}
+	})
+}
+
+// TestOpinionAgrees: the overlap of windows and the model of a lease judge arbitrary words alike.
+func TestOpinionAgrees(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		words := []history.Kind{
+			history.Acquired, history.Acquired, history.Renewed, history.RenewFailed, history.Lost, history.Released,
+		}
+		var events []history.Event
+		at, fence := int64(0), int64(0)
+		held := map[string]int64{}
+		for range rapid.IntRange(0, 30).Draw(t, "n") {
+			at += rapid.Int64Range(1, 900).Draw(t, "step") * int64(time.Millisecond)
+			inst := rapid.SampledFrom([]string{"A", "B"}).Draw(t, "instance")
+			k := rapid.SampledFrom(words).Draw(t, "kind")
+			if k == history.Acquired {
+				fence += rapid.Int64Range(0, 3).Draw(t, "rise")
+				held[inst] = fence
+			}
+			e := history.Event{T: at, Kind: k, Node: inst, Instance: inst, Session: "s", Fence: held[inst]}
+			if k == history.Acquired || k == history.Renewed {
+				e.Until = at + rapid.Int64Range(0, 3000).Draw(t, "trust")*int64(time.Millisecond)
+			}
+			events = append(events, e)
+		}
+		events = append(events, history.Event{T: at + int64(time.Minute), Kind: history.Phase, Reason: "end"})
+		r, err := Judge(storyParams(), sequence(events), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := r.Verdicts[0]; strings.Contains(v.Detail, "contradicts") || strings.Contains(v.Detail, "agrees on 0") {
+			t.Fatal(v.Detail)
+		}
+	})
+}
+
+func TestParamsJSON(t *testing.T) {
+	p := storyParams()
+	p.Speed, p.Tap, p.Scenario, p.Redis, p.Criteria = 10, true, "storm", "server", []string{"G1", "G2"}
+	p.RenewTimeout = 333333333 * time.Nanosecond
+	text, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back Params
+	if err := json.Unmarshal(text, &back); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(p, back); diff != "" {
+		t.Errorf("%s:\n%s", text, diff)
+	}
+	for _, want := range []string{`"ttlMs":3000`, `"renewTimeoutMs":333.333333`, `"sessions":1`} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%s lacks %s", text, want)
+		}
+	}
+	if err := json.Unmarshal([]byte(`{"ttlMs":1e300}`), &back); err == nil {
+		t.Error("an absurd time was read")
+	}
+}
+
+func plan(faults ...fault.Fault) fault.Plan {
+	return fault.Plan{Version: fault.Version, Faults: faults}
+}
+
+func TestExercisable(t *testing.T) {
+	const s = time.Second
+	for _, c := range []struct {
+		name string
+		plan fault.Plan
+		has  []string
+		not  []string
+	}{
+		{"nothing", plan(), []string{"G6", "G12"}, []string{"G1", "G5", "G9", "G13"}},
+		{"a crash", plan(fault.Fault{At: 5 * s, Kind: fault.Crash, For: 5 * s}), []string{"G1", "G5", "G8"}, []string{"G7", "G9"}},
+		{
+			"a crash in the middle of a black hole",
+			plan(fault.Fault{At: 5 * s, Kind: fault.BlackHole, For: 9 * s}, fault.Fault{At: 6 * s, Kind: fault.Crash}),
+			[]string{"G1", "G4"}, []string{"G5"},
+		},
+		{"a join", plan(fault.Fault{At: 5 * s, Kind: fault.Join}), []string{"G7", "G8"}, []string{"G5", "G13"}},
+		{
+			"a join and a leave at once",
+			plan(fault.Fault{At: 5 * s, Kind: fault.Join}, fault.Fault{At: 6 * s, Kind: fault.Leave}),
+			[]string{"G13"}, []string{"G7"},
+		},
+		{"a flush", plan(fault.Fault{At: 5 * s, Kind: fault.RedisFlush}), []string{"G9"}, []string{"G5"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := storyParams()
+			p.Plan = c.plan
+			got := Exercisable(p)
+			for _, id := range c.has {
+				if !slices.Contains(got, id) {
+					t.Errorf("%v lacks %s", got, id)
+				}
+			}
+			for _, id := range c.not {
+				if slices.Contains(got, id) {
+					t.Errorf("%v has %s", got, id)
+				}
+			}
+		})
+	}
+}
+
+func TestDecide(t *testing.T) {
+	result := func(set map[string]Outcome) Result {
+		r := Result{Complete: true}
+		for _, id := range IDs() {
+			o := Pass
+			if x, ok := set[id]; ok {
+				o = x
+			}
+			r.Verdicts = append(r.Verdicts, Verdict{ID: id, Verdict: o})
+		}
+		return r
+	}
+	cut := result(nil)
+	cut.Complete = false
+	for _, c := range []struct {
+		name string
+		r    Result
+		want Outcome
+		code int
+	}{
+		{"all pass", result(nil), Pass, 0},
+		{"a criterion fails", result(map[string]Outcome{"G5": Fail}), Fail, 1},
+		{"a criterion is unknown", result(map[string]Outcome{"G5": Unknown}), Unknown, 2},
+		{"another fails", result(map[string]Outcome{"G6": Fail}), Pass, 0},
+		{"another is unknown", result(map[string]Outcome{"G6": Unknown, "G2": Unknown}), Pass, 0},
+		{"safety fails, asked or not", result(map[string]Outcome{"G2": Fail, "G5": Unknown}), Fail, 1},
+		{"not complete", cut, Unknown, 2},
+	} {
+		p := Params{Criteria: []string{"G1", "G5"}}
+		if got := Decide(p, c.r); got != c.want || got.ExitCode() != c.code {
+			t.Errorf("%s: %s, exit %d; want %s, %d", c.name, got, got.ExitCode(), c.want, c.code)
+		}
+	}
+}
+
+func TestParseCriteria(t *testing.T) {
+	got, err := ParseCriteria(" g3,G1 ,,G3")
+	if err != nil || !slices.Equal(got, []string{"G1", "G3"}) {
+		t.Errorf("%v, %v", got, err)
+	}
+	for _, bad := range []string{"", "G0", "G14", "one", ",", "G1;G2"} {
+		if _, err := ParseCriteria(bad); !errors.Is(err, ErrCriterion) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+// BenchmarkJudge judges a calm fleet of 50 instances and 5,000 sessions at seed timings: what a verdict costs an event.
+func BenchmarkJudge(b *testing.B) {
+	p := storyParams()
+	p.Nodes, p.Sessions, p.TTL, p.Renew, p.Poll = 50, 5000, 30*time.Second, 10*time.Second, 5*time.Second
+	var events []history.Event
+	for i := range p.Sessions {
+		events = append(events, history.Event{Kind: history.SessionAdded, Session: fmt.Sprint("session-", i)})
+	}
+	for i := range p.Nodes {
+		events = append(events, history.Event{Kind: history.Ready, Node: fmt.Sprint("node-", i), Instance: fmt.Sprint("node-", i)})
+	}
+	arrival := int64(0)
+	for second := range int64(60) {
+		for i := range p.Sessions {
+			at := second*int64(time.Second) + int64(i)*100_000
+			e := history.Event{
+				T: at, Session: fmt.Sprint("session-", i), Node: fmt.Sprint("node-", i%p.Nodes), Fence: 1,
+				Instance: fmt.Sprint("node-", i%p.Nodes),
+			}
+			word := func(k history.Kind, until, n int64) {
+				e.Kind, e.Until, e.N = k, until, n
+				events = append(events, e)
+			}
+			switch {
+			case second == 0:
+				word(history.Acquired, at+int64(p.TTL), 0)
+			case second%10 == int64(i)%10:
+				word(history.RenewStart, 0, 0)
+				word(history.Renewed, at+int64(p.TTL), 0)
+			case second%5 == int64(i)%5:
+				arrival++
+				word(history.PollStart, 0, 0)
+				word(history.Arrived, 0, arrival)
+				word(history.Served, 0, arrival)
+				word(history.PollEnd, 0, 0)
+			}
+		}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Judge(p, sequence(events), nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(len(events))*float64(b.N)/b.Elapsed().Seconds(), "events/s")
+}

@@ -1,0 +1,285 @@
+package check
+
+import (
+	"fmt"
+	"iter"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// TestStories judges the hand-made histories of testdata/stories. Each file belongs to one guarantee and tells, as stories, what
+// it accepts and what it must catch. A story is the input of a "judge" command; -rewrite writes the verdicts anew, to be
+// read by a human.
+//
+//	judge G1 [tap] [foreign] [nodes=10] …
+//	0 ready A                          time in ms, the word, then in any order:
+//	100 acquired A s1 f5 u3070         node A, session s1, fence 5, until 3070 ms
+//	200 faultStart n0 (crash) A        n: number, (…): reason
+//	300 arrived A s1 f5 n7
+//	+polls A s1 f5 1000 5000           A polls s1 from 1 s to 5 s, each answered within 10 ms
+//	+renews A s1 f5 1000 5000          A renews s1 once a second, each answered within 1 ms
+//	+extends A s1 1000 5000            Redis shows the same
+//	----
+//
+// Timings are those of speed 10: TTL 3 s, renewal 1 s, time-out 300 ms, heartbeat and discovery 1 s, poll 500 ms. A faultStart
+// puts its fault into the plan.
+func TestStories(t *testing.T) {
+	datadriven.Walk(t, "testdata/stories", func(t *testing.T, path string) {
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			if d.Cmd != "judge" {
+				d.Fatalf(t, "unknown command")
+			}
+			p, ids, events := readStory(t, d)
+			r := judgeBothWays(t, p, events)
+			var out strings.Builder
+			for _, v := range r.Verdicts {
+				if !slices.Contains(ids, v.ID) {
+					continue
+				}
+				fmt.Fprintf(&out, "%s %s: %d of %d %s, exercised %d, excused %d\n", v.ID, v.Verdict, v.Value, v.Limit, v.Unit,
+					v.Exercised, v.Excused)
+				for _, s := range strings.Split(v.Detail, "; ") {
+					fmt.Fprintf(&out, "  %s\n", s)
+				}
+				if v.Verdict == Fail && len(v.Evidence) == 0 {
+					t.Errorf("%s: %s failed without evidence", d.Pos, v.ID)
+				}
+			}
+			return out.String()
+		})
+	})
+}
+
+// judgeBothWays judges the events in memory and from a saved file: the verdicts must be the same.
+func judgeBothWays(t *testing.T, p Params, events []history.Event) Result {
+	t.Helper()
+	rec := history.NewRecorder()
+	for _, e := range events {
+		rec.Add(e)
+	}
+	memory, err := Judge(p, rec.Events(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), history.FileName)
+	if err := rec.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	saved, err := Judge(p, history.Open(path), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(memory, saved); diff != "" {
+		t.Fatalf("a saved history is judged differently:\n%s", diff)
+	}
+	return memory
+}
+
+func storyParams() Params {
+	return Params{
+		Nodes: 3, Sessions: 1, TTL: 3 * time.Second, Renew: time.Second, RenewTimeout: 300 * time.Millisecond,
+		Heartbeat: time.Second, Discovery: time.Second, Poll: 500 * time.Millisecond, PollTimeout: 400 * time.Millisecond,
+	}
+}
+
+// readStory reads the command's arguments and its input.
+func readStory(t *testing.T, d *datadriven.TestData) (p Params, ids []string, events []history.Event) {
+	t.Helper()
+	p = storyParams()
+	for _, a := range d.CmdArgs {
+		switch a.Key {
+		case "tap":
+			p.Tap = true
+		case "foreign":
+			p.Foreign = true
+		case "interrupted":
+			p.Interrupted = true
+		case "nodes", "sessions":
+			n, err := strconv.Atoi(a.Vals[0])
+			if err != nil {
+				d.Fatalf(t, "%v", err)
+			}
+			if a.Key == "nodes" {
+				p.Nodes = n
+			} else {
+				p.Sessions = n
+			}
+		default:
+			ids = append(ids, a.Key)
+		}
+	}
+	s := story{p: &p, spawns: map[string]int{}}
+	for _, line := range strings.Split(d.Input, "\n") {
+		line, _, _ = strings.Cut(line, "#")
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		if err := s.line(line); err != nil {
+			d.Fatalf(t, "%s: %v", line, err)
+		}
+	}
+	slices.SortStableFunc(s.events, func(a, b history.Event) int { return int(a.T - b.T) })
+	s.name()
+	return p, ids, s.events
+}
+
+// story turns lines into events.
+type story struct {
+	p      *Params
+	events []history.Event
+	spawns map[string]int
+	polls  int64
+}
+
+func (s *story) line(line string) error {
+	reason := ""
+	if i, j := strings.Index(line, "("), strings.LastIndex(line, ")"); i >= 0 && j > i {
+		reason = line[i+1 : j]
+		line = line[:i] + line[j+1:]
+	}
+	fields := strings.Fields(line)
+	if strings.HasPrefix(fields[0], "+") {
+		return s.macro(fields)
+	}
+	at, err := millisOf(fields[0])
+	if err != nil {
+		return err
+	}
+	kind, ok := history.ParseKind(fields[1])
+	if !ok {
+		return fmt.Errorf("unknown word %s", fields[1])
+	}
+	e := history.Event{T: at, Kind: kind, Reason: reason}
+	for _, f := range fields[2:] {
+		if err := s.field(&e, f); err != nil {
+			return err
+		}
+	}
+	s.events = append(s.events, e)
+	if kind == history.FaultStart {
+		for int64(len(s.p.Plan.Faults)) <= e.N {
+			s.p.Plan.Faults = append(s.p.Plan.Faults, fault.Fault{})
+		}
+		s.p.Plan.Faults[e.N] = fault.Fault{Kind: fault.Kind(reason), Target: e.Node + e.Session, At: time.Duration(at)}
+	}
+	return nil
+}
+
+func (s *story) field(e *history.Event, f string) (err error) {
+	switch {
+	case f[0] >= 'A' && f[0] <= 'Z':
+		e.Node = f
+	case f[0] == 's':
+		e.Session = f
+	case f[0] == 'f':
+		e.Fence, err = strconv.ParseInt(f[1:], 10, 64)
+	case f[0] == 'u':
+		e.Until, err = millisOf(f[1:])
+	case f[0] == 'n':
+		e.N, err = strconv.ParseInt(f[1:], 10, 64)
+	default:
+		err = fmt.Errorf("what is %s?", f)
+	}
+	return err
+}
+
+// name gives nodes' words their instance: the slot and how often a process was started in it.
+func (s *story) name() {
+	for i := range s.events {
+		e := &s.events[i]
+		switch {
+		case e.Kind == history.Spawned:
+			s.spawns[e.Node]++
+		case e.Kind >= history.Ready && e.Kind <= history.Stopped || e.Kind == history.Exited:
+			e.Instance = s.instance(e.Node)
+		case e.Kind >= history.Arrived && e.Kind <= history.RedisBeatGone:
+			e.Node, e.Instance = "", s.instance(e.Node)
+		}
+	}
+}
+
+// instance is "A" for the first process of slot A (which need not be spawned), "A2" for the second, and so on.
+func (s *story) instance(node string) string {
+	if n := s.spawns[node]; n > 1 && node != "" {
+		return node + strconv.Itoa(n)
+	}
+	return node
+}
+
+func (s *story) macro(f []string) error {
+	span := len(f) - 2
+	from, err := millisOf(f[span])
+	if err != nil {
+		return err
+	}
+	to, err := millisOf(f[span+1])
+	if err != nil {
+		return err
+	}
+	base := history.Event{}
+	for _, x := range f[1:span] {
+		if err := s.field(&base, x); err != nil {
+			return err
+		}
+	}
+	add := func(k history.Kind, t int64, set func(*history.Event)) {
+		e := base
+		e.Kind, e.T = k, t
+		set(&e)
+		s.events = append(s.events, e)
+	}
+	none := func(*history.Event) {}
+	const ms = int64(time.Millisecond)
+	switch f[0] {
+	case "+polls":
+		for t := from; t <= to; t += int64(s.p.Poll) {
+			s.polls++
+			n := func(e *history.Event) { e.N = 1000 + s.polls }
+			add(history.PollStart, t, none)
+			add(history.Arrived, t+ms, n)
+			add(history.Served, t+9*ms, func(e *history.Event) { n(e); e.Fence = 0 })
+			add(history.PollEnd, t+10*ms, none)
+		}
+	case "+renews":
+		for t := from; t <= to; t += int64(s.p.Renew) {
+			add(history.RenewStart, t, none)
+			add(history.Renewed, t+ms, func(e *history.Event) { e.Until = t + int64(s.p.TTL) - s.p.margin() })
+		}
+	case "+extends":
+		for t := from; t <= to; t += int64(s.p.Renew) {
+			add(history.RedisExtended, t+ms/2, func(e *history.Event) { e.Until = t + int64(s.p.TTL) })
+		}
+	case "+beats":
+		for t := from; t <= to; t += int64(s.p.Heartbeat) {
+			add(history.RedisBeat, t, func(e *history.Event) { e.Until = t + int64(s.p.TTL) })
+		}
+	default:
+		return fmt.Errorf("unknown macro")
+	}
+	return nil
+}
+
+func millisOf(s string) (int64, error) {
+	f, err := strconv.ParseFloat(s, 64)
+	return int64(f * float64(time.Millisecond)), err
+}
+
+func sequence(events []history.Event) iter.Seq2[history.Event, error] {
+	return func(yield func(history.Event, error) bool) {
+		for _, e := range events {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
