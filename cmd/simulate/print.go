@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -38,6 +39,9 @@ func printStart(out io.Writer, s sim.Start) {
 	}
 	fmt.Fprintf(out, "\nnode: %s\ncriteria: %s\n", node, criteria)
 	printPlan(out, s.Plan)
+	if missing := missed(c.Faults, s.Plan); missing != "" {
+		fmt.Fprintf(out, "  the storm is too short for: %s\n", missing)
+	}
 	fmt.Fprintf(out, "folder: %s\n\n", s.Dir)
 }
 
@@ -58,6 +62,17 @@ func printPlan(out io.Writer, p fault.Plan) {
 		fmt.Fprintf(w, "  %v\t%s\t%s\t%s\t%s\n", f.At, f.Kind, f.Target, amount(f), how)
 	}
 	_ = w.Flush()
+}
+
+// missed names the kinds that were asked for and that the plan does not have.
+func missed(asked []fault.Kind, p fault.Plan) string {
+	var names []string
+	for _, k := range asked {
+		if !slices.ContainsFunc(p.Faults, func(f fault.Fault) bool { return f.Kind == k }) {
+			names = append(names, string(k))
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // amount says how long and how much.

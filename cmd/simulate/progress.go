@@ -16,11 +16,15 @@ import (
 // plainEvery is how often a line is written where there is no terminal and nothing changes.
 const plainEvery = 10 * time.Second
 
+// barWidth is the bar's share of a terminal's line, in columns.
+const barWidth = 16
+
 // progress shows how a run goes on: a bar on a terminal, a line now and then elsewhere.
 type progress struct {
 	mu    sync.Mutex
 	out   io.Writer
 	bar   *progressbar.ProgressBar // nil: plain lines
+	room  int                      // columns for text beside the bar
 	last  time.Duration            // elapsed at the last plain line
 	phase string
 	fault string
@@ -29,9 +33,15 @@ type progress struct {
 func newProgress(out io.Writer, total time.Duration) *progress {
 	p := &progress{out: out, last: -plainEvery}
 	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		width, _, err := term.GetSize(int(f.Fd()))
+		if err != nil || width <= 0 {
+			width = 80
+		}
+		p.room = width - barWidth - len("100% || ") - 1 // a line that wraps is drawn again and again
 		p.bar = progressbar.NewOptions64(total.Milliseconds(), progressbar.OptionSetWriter(out),
 			progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false),
-			progressbar.OptionSetWidth(24), progressbar.OptionUseANSICodes(true), progressbar.OptionThrottle(0))
+			progressbar.OptionSetWidth(barWidth), progressbar.OptionUseANSICodes(true),
+			progressbar.OptionShowDescriptionAtLineEnd())
 	}
 	return p
 }
@@ -40,9 +50,13 @@ func newProgress(out io.Writer, total time.Duration) *progress {
 func (p *progress) show(m sim.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if m.Phase == "end" {
+		return // the verdict follows
+	}
 	if p.bar != nil {
 		p.bar.ChangeMax64(max(1, m.Total.Milliseconds()))
-		p.bar.Describe(sentence(m))
+		text := sentence(m)
+		p.bar.Describe(text[:max(0, min(len(text), p.room))])
 		_ = p.bar.Set64(min(m.Elapsed, m.Total).Milliseconds()) // a terminal that is gone stops no run
 		return
 	}
@@ -65,10 +79,10 @@ func (p *progress) done() {
 }
 
 func sentence(m sim.Progress) string {
-	s := fmt.Sprintf("%-5s  %d of %d nodes alive  %d polls  %d refused  %d violations", m.Phase, m.Alive, m.Nodes, m.Polls,
-		m.Rejected, m.Violations)
+	s := fmt.Sprintf("%-5s  %d of %d nodes alive  %d violations  %d polls  %d refused", m.Phase, m.Alive, m.Nodes, m.Violations,
+		m.Polls, m.Rejected)
 	if m.Fault != "" {
-		s += "  striking: " + m.Fault
+		s += "  now: " + m.Fault
 	}
 	return s
 }
