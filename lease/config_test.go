@@ -1,0 +1,130 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+func TestConfigDefaultsAreTheSeeds(t *testing.T) { // FR-004, FR-006
+	c := Config{}.withDefaults()
+	if err := c.validate(); err != nil {
+		t.Fatal(err)
+	}
+	if c.TTL != 30*time.Second || c.RenewInterval != 10*time.Second || c.DiscoveryInterval != 10*time.Second {
+		t.Errorf("TTL %v, renew %v, discovery %v", c.TTL, c.RenewInterval, c.DiscoveryInterval)
+	}
+	cc := c.core()
+	if cc.TTL != int64(c.TTL) || cc.Renew != int64(c.RenewInterval) || cc.Discovery != int64(c.DiscoveryInterval) ||
+		cc.OpTimeout != int64(c.OpTimeout) || cc.Place {
+		t.Errorf("the core is told %+v", cc)
+	}
+}
+
+func TestConfigRefusesContradictions(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		c    Config
+		want string // stands in the message
+	}{
+		{"renew = TTL", Config{TTL: time.Second, RenewInterval: time.Second}, "RenewInterval"},
+		{"renew > TTL", Config{RenewInterval: time.Minute}, "RenewInterval"},
+		{"no time for an answer", Config{TTL: time.Second, RenewInterval: 900 * time.Millisecond}, "OpTimeout"},
+		{"negative TTL", Config{TTL: -time.Second}, "TTL"},
+		{"negative renew", Config{RenewInterval: -1}, "RenewInterval"},
+		{"tiny TTL", Config{TTL: 10 * time.Millisecond}, "TTL"},
+		{"huge TTL", Config{TTL: 1000 * time.Hour}, "TTL"},
+		{"TTL of half a millisecond more", Config{TTL: time.Second + 500*time.Microsecond}, "TTL"},
+		{"short quarantine", Config{Quarantine: time.Second}, "Quarantine"},
+		{"negative drain", Config{DrainTimeout: -1}, "DrainTimeout"},
+		{"instance with a space", Config{InstanceID: "a b"}, "InstanceID"},
+		{"instance with a newline", Config{InstanceID: "a\n"}, "InstanceID"},
+		{"long instance", Config{InstanceID: strings.Repeat("x", 513)}, "InstanceID"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m, err := New(unused(t), tt.c)
+			if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("New = %v, %v; want ErrConfig that names %s", m, err, tt.want)
+			}
+		})
+	}
+	if _, err := NewKeeper(unused(t), Config{Notify: func(Event) {}}); !errors.Is(err, ErrConfig) {
+		t.Errorf("NewKeeper with Notify: %v", err)
+	}
+	if err := Bootstrap(t.Context(), unused(t), Config{TTL: -1}); !errors.Is(err, ErrConfig) {
+		t.Errorf("Bootstrap: %v", err)
+	}
+}
+
+// unused returns a client that is never used.
+func unused(t *testing.T) *redis.Client {
+	c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func TestNamesAndSessionIDs(t *testing.T) {
+	for _, name := range []string{"a", "jobs/clean-up:2", "ü", strings.Repeat("x", 512)} {
+		if err := nameError(name); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	for _, name := range []string{"", " ", "a b", "a\tb", "a\x00", "a\u2028b", "\xff", strings.Repeat("x", 513)} {
+		if err := nameError(name); !errors.Is(err, ErrName) {
+			t.Errorf("%q: %v, want ErrName", name, err)
+		}
+	}
+	if err := sessionError(session); err != nil {
+		t.Error(err)
+	}
+	for _, id := range []string{"", "x", session + " ", "{" + session + "}", "urn:uuid:" + session,
+		strings.ReplaceAll(session, "-", "")} {
+		if err := sessionError(id); !errors.Is(err, ErrSessionID) || !strings.Contains(err.Error(), id) {
+			t.Errorf("%q: %v, want ErrSessionID that names it", id, err)
+		}
+	}
+}
+
+func TestBeforeStart(t *testing.T) {
+	m, err := New(unused(t), Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.TryAcquire(t.Context(), session); !errors.Is(err, ErrNotStarted) {
+		t.Errorf("TryAcquire: %v", err)
+	}
+	if err := m.Release(t.Context(), session); !errors.Is(err, ErrNotStarted) {
+		t.Errorf("Release: %v", err)
+	}
+	if _, err := m.PreferredOwner(t.Context(), session); !errors.Is(err, ErrNotStarted) {
+		t.Errorf("PreferredOwner: %v", err)
+	}
+	if m.IsOwned(session) || m.State() != StateStarting {
+		t.Errorf("owned %v, state %v", m.IsOwned(session), m.State())
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := m.Start(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Start with an ended context: %v", err)
+	}
+	if err := m.Stop(); err != nil {
+		t.Errorf("Stop: %v", err)
+	}
+	if err := m.Start(t.Context()); !errors.Is(err, ErrStopped) {
+		t.Errorf("Start after Stop: %v", err)
+	}
+}
+
+func TestInstanceIDsDiffer(t *testing.T) { // FR-005
+	a, b := GenerateInstanceID(), GenerateInstanceID()
+	if a == b {
+		t.Errorf("twice %q", a)
+	}
+	if parts := strings.Split(a, "-"); len(parts) < 3 || len(parts[len(parts)-1]) != 8 || checkName(a) != nil {
+		t.Errorf("%q is not hostname-bootTimestamp-randomSuffix", a)
+	}
+}

@@ -1,0 +1,290 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/redistest"
+)
+
+// quick is timings for tests on a real server: a thirtieth of the seed's.
+func quick(id string) Config {
+	return Config{InstanceID: id, TTL: time.Second}
+}
+
+// bootstrapped returns a client of a server of its own that grants leases at once.
+func bootstrapped(t testing.TB, opts ...redistest.Option) (*redistest.Server, *redis.Client) {
+	server := redistest.Start(t, opts...)
+	client := server.Client()
+	if err := Bootstrap(t.Context(), client, quick("")); err != nil {
+		t.Fatal(err)
+	}
+	return server, client
+}
+
+// heardEvents collects the events of one instance and lets a test wait for one.
+type heardEvents struct {
+	mu      sync.Mutex
+	all     []Event
+	changed chan struct{}
+}
+
+func newHeard() *heardEvents { return &heardEvents{changed: make(chan struct{}, 1)} }
+
+func (h *heardEvents) add(e Event) {
+	h.mu.Lock()
+	h.all = append(h.all, e)
+	h.mu.Unlock()
+	select {
+	case h.changed <- struct{}{}:
+	default:
+	}
+}
+
+// wait returns the first event, heard or to come, that matches.
+func (h *heardEvents) wait(t testing.TB, what string, match func(Event) bool) Event {
+	t.Helper()
+	timeout := time.After(20 * time.Second)
+	for {
+		h.mu.Lock()
+		i := slices.IndexFunc(h.all, match)
+		var e Event
+		if i >= 0 {
+			e = h.all[i]
+		}
+		h.mu.Unlock()
+		if i >= 0 {
+			return e
+		}
+		select {
+		case <-h.changed:
+		case <-timeout:
+			t.Fatalf("not within 20 s: %s", what)
+		}
+	}
+}
+
+func startKeeper(t testing.TB, c redis.UniversalClient, cfg Config) *Keeper {
+	t.Helper()
+	k, err := NewKeeper(c, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Start(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = k.Stop() })
+	return k
+}
+
+func startManager(t testing.TB, c redis.UniversalClient, cfg Config) *Manager {
+	t.Helper()
+	m, err := New(c, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Start(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Stop() })
+	return m
+}
+
+func TestRedisHandoverAndTakeover(t *testing.T) {
+	_, client := bootstrapped(t)
+	a := startKeeper(t, client, quick("a"))
+	b := startKeeper(t, client, quick("b"))
+	ha, err := a.Acquire(t.Context(), "job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var held *HeldError
+	if _, err := b.TryAcquire(t.Context(), "job"); !errors.As(err, &held) || held.Owner != "a" {
+		t.Fatalf("TryAcquire = %v", err)
+	}
+	got := make(chan *Hold, 1)
+	go func() {
+		hb, err := b.Acquire(context.Background(), "job")
+		if err != nil {
+			t.Error(err)
+		}
+		got <- hb
+	}()
+	if err := ha.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	hb := <-got
+	if hb.Fence() <= ha.Fence() || !hb.Valid() || ha.Valid() {
+		t.Errorf("fences %d, %d; valid %v, %v", ha.Fence(), hb.Fence(), ha.Valid(), hb.Valid())
+	}
+	if owner := client.Get(t.Context(), "poll:lease:job").Val(); owner != "b" {
+		t.Errorf("the key holds %q", owner)
+	}
+	hb.Abandon() // as a crash: the key stays and is not renewed
+	start := time.Now()
+	again, err := a.Acquire(t.Context(), "job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if wait := time.Since(start); wait > 1250*time.Millisecond { // G5
+		t.Errorf("taken over %v after the crash, want at most TTL + 250ms", wait)
+	}
+	if again.Fence() <= hb.Fence() {
+		t.Errorf("fence %d after %d", again.Fence(), hb.Fence())
+	}
+}
+
+func TestRedisKeyOfAnotherType(t *testing.T) {
+	_, client := bootstrapped(t)
+	client.LPush(t.Context(), "poll:lease:"+session, "x")
+	m := startManager(t, client, quick("a"))
+	if _, err := m.TryAcquire(t.Context(), session); !errors.Is(err, ErrWrongType) {
+		t.Errorf("TryAcquire = %v, want ErrWrongType", err)
+	}
+	if _, err := m.TryAcquire(t.Context(), "x"); !errors.Is(err, ErrSessionID) {
+		t.Errorf("TryAcquire = %v, want ErrSessionID", err)
+	}
+}
+
+func TestRedisFlushCostsNoDuplicateAndNoGap(t *testing.T) { // G9
+	server, client := bootstrapped(t)
+	a := startKeeper(t, client, quick("a"))
+	b := startKeeper(t, client, quick("b"))
+	events := newHeard()
+	defer a.Subscribe(events.add)()
+	h, err := a.Acquire(t.Context(), "job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Flush()
+	if _, err := b.TryAcquire(t.Context(), "job"); err == nil || !errors.Is(err, ErrQuarantine) && !errors.Is(err, ErrHeld) {
+		t.Errorf("a second owner after a flush: %v", err)
+	}
+	flushed := time.Now()
+	events.wait(t, "the owner asserts its term", func(e Event) bool { return e.Kind == EventRenewed && e.At.After(flushed) })
+	if owner := client.Get(t.Context(), "poll:lease:job").Val(); owner != "a" || !h.Valid() {
+		t.Errorf("the key holds %q, hold valid: %v", owner, h.Valid())
+	}
+}
+
+func TestRedisOutage(t *testing.T) { // G4, G9
+	server, client := bootstrapped(t)
+	m := startManager(t, client, quick("a"))
+	events := newHeard()
+	defer m.Subscribe(events.add)()
+	if ok, err := m.TryAcquire(t.Context(), session); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	server.Kill()
+	e := events.wait(t, "the renewal fails", func(e Event) bool { return e.Kind == EventUncertain })
+	if m.IsOwned(session) || e.Hold.Valid() {
+		t.Error("believed after a failed renewal")
+	}
+	lost := events.wait(t, "the window ends", func(e Event) bool { return e.Kind == EventLost })
+	if lost.Reason == "" || lost.Hold != e.Hold {
+		t.Errorf("lost: %+v", lost)
+	}
+	server.Restart(true)
+	again := newHeard()
+	go func() {
+		tries := time.NewTicker(10 * time.Millisecond)
+		defer tries.Stop()
+		for t.Context().Err() == nil {
+			if ok, _ := m.TryAcquire(t.Context(), session); ok {
+				again.add(Event{Kind: EventAcquired})
+				return
+			}
+			<-tries.C
+		}
+	}()
+	again.wait(t, "acquired again after the quarantine", func(Event) bool { return true })
+}
+
+func TestRedisManagersShare(t *testing.T) { // US1, US2
+	_, client := bootstrapped(t)
+	ids := sessionIDs(9)
+	var ms []*Manager
+	heard := newHeard()
+	for _, id := range []string{"a", "b", "c"} {
+		cfg := quick(id)
+		cfg.Sessions = func(context.Context) ([]string, error) { return slices.Clone(ids), nil }
+		cfg.Notify = func(e Event) {
+			if e.Kind == EventYield {
+				e.Hold.Drop()
+			}
+			heard.add(e)
+		}
+		ms = append(ms, startManager(t, client, cfg))
+	}
+	balanced := func(want ...int) func(Event) bool {
+		return func(Event) bool {
+			for i, m := range ms {
+				if len(m.OwnedSessions()) != want[i] {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	heard.wait(t, "three each", balanced(3, 3, 3))
+	if err := ms[0].Stop(); err != nil {
+		t.Fatal(err)
+	}
+	live, err := ms[1].GetLiveNodes(t.Context())
+	if err != nil || !slices.Equal(live, []string{"b", "c"}) {
+		t.Errorf("live %v, %v", live, err)
+	}
+	heard.wait(t, "the others take what was released", func(Event) bool {
+		return len(ms[1].OwnedSessions())+len(ms[2].OwnedSessions()) == 9
+	})
+	info, err := ms[1].Info(t.Context(), ms[2].OwnedSessions()[0])
+	if err != nil || info.State != LeaseStateOther || info.OwnerID != "c" {
+		t.Errorf("Info of the other's lease: %+v, %v", info, err)
+	}
+}
+
+func TestRedisThatIsNone(t *testing.T) {
+	server := redistest.Start(t, redistest.Password("secret"))
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer client.Close()
+	m, err := New(client, quick("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Start(t.Context()); err == nil {
+		t.Error("started without the password")
+	}
+	if err := m.Stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestContextOfStartStops(t *testing.T) {
+	_, client := bootstrapped(t)
+	k, err := NewKeeper(client, quick("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := k.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	h, err := k.Acquire(t.Context(), "job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	<-h.Context().Done()
+	if err := h.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := k.Stop(); err != nil {
+		t.Error(err)
+	}
+}
