@@ -40,9 +40,6 @@ func (d *drawer) lone() {
 	first, rest := want[:chosen], want[chosen:]
 	warm := d.p.Discovery*2 + slack // a cold start is a change too
 	tight := d.total(first, false) > d.p.Storm-warm
-	if tight {
-		warm = d.settle()
-	}
 	for tight && len(first) > 0 && d.total(first, true) > d.p.Storm-warm {
 		first = drop(first)
 	}
