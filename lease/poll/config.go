@@ -65,7 +65,7 @@ type Config struct {
 
 func (c Config) withDefaults(l lease.Config) (Config, error) {
 	ttl := l.TTL
-	if ttl == 0 {
+	if ttl <= 0 { // a negative one is refused by lease.New
 		ttl = lease.TTLDefault
 	}
 	def := func(v *time.Duration, d time.Duration) {

@@ -1,0 +1,354 @@
+package poll
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/leasestorm/leasestorm/internal/redistest"
+	"github.com/leasestorm/leasestorm/lease"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const id = "0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e"
+
+// bench is a server with one session and whatever a test makes of it.
+type bench struct {
+	t      *testing.T
+	server *redistest.Server
+	client *redis.Client
+	log    *observer.ObservedLogs
+	core   zapcore.Core
+
+	mu      sync.Mutex
+	events  []lease.Event
+	changed chan struct{}
+}
+
+func newBench(t *testing.T) *bench {
+	b := &bench{t: t, server: redistest.Start(t), changed: make(chan struct{}, 1)}
+	b.client = b.server.Client()
+	b.core, b.log = observer.New(zapcore.DebugLevel)
+	if err := lease.Bootstrap(t.Context(), b.client, lease.Config{TTL: time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	b.session(id, false)
+	return b
+}
+
+func (b *bench) session(id string, paused bool) {
+	b.client.Set(b.t.Context(), "session:"+id, fmt.Sprintf(`{"id":%q,"isPaused":%v,"name":"x"}`, id, paused), 0)
+}
+
+func (b *bench) notify(e lease.Event) {
+	b.mu.Lock()
+	b.events = append(b.events, e)
+	b.mu.Unlock()
+	select {
+	case b.changed <- struct{}{}:
+	default:
+	}
+}
+
+// wait returns the first event of that kind that happened after since.
+func (b *bench) wait(kind lease.EventKind, since time.Time) lease.Event {
+	b.t.Helper()
+	timeout := time.After(20 * time.Second)
+	for {
+		b.mu.Lock()
+		i := slices.IndexFunc(b.events, func(e lease.Event) bool { return e.Kind == kind && !e.At.Before(since) })
+		var e lease.Event
+		if i >= 0 {
+			e = b.events[i]
+		}
+		b.mu.Unlock()
+		if i >= 0 {
+			return e
+		}
+		select {
+		case <-b.changed:
+		case <-timeout:
+			b.t.Fatalf("no %v within 20 s", kind)
+		}
+	}
+}
+
+func (b *bench) start(cfg Config) *SessionManager {
+	b.t.Helper()
+	cfg.Notify = b.notify
+	m, err := New(b.client, lease.Config{TTL: time.Second, DiscoveryInterval: 100 * time.Millisecond,
+		Logger: zap.New(b.core)}, cfg)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := m.Start(context.Background()); err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { _ = m.Stop() })
+	return m
+}
+
+func receive[T any](t *testing.T, what string, ch <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-ch:
+		return v
+	case <-time.After(20 * time.Second):
+		t.Fatalf("not within 20 s: %s", what)
+		panic("unreachable")
+	}
+}
+
+func TestPollsAtOnceAndThenEveryInterval(t *testing.T) {
+	b := newBench(t)
+	polls := make(chan Session, 100)
+	m := b.start(Config{Interval: 50 * time.Millisecond, Timeout: 50 * time.Millisecond,
+		Poll: func(ctx context.Context, s Session) error {
+			if deadline, ok := ctx.Deadline(); !ok || deadline.Sub(s.Began) > 50*time.Millisecond {
+				t.Errorf("deadline %v after the begin", deadline.Sub(s.Began))
+			}
+			polls <- s
+			return nil
+		}})
+	first := receive(t, "the first poll", polls)
+	got := b.wait(lease.EventAcquired, time.Time{})
+	if first.ID != id || first.Fence != got.Fence || first.Began.Before(got.At) || first.Began.After(got.Until) {
+		t.Errorf("first poll %+v under %+v", first, got)
+	}
+	last := first
+	for range 9 {
+		last = receive(t, "another poll", polls)
+	}
+	if d := last.Began.Sub(first.Began); d < 440*time.Millisecond {
+		t.Errorf("ten polls in %v, the interval is 50ms", d)
+	}
+	if p := m.Polled(); !slices.Equal(p, []string{id}) || !m.Leases().IsOwned(id) {
+		t.Errorf("polled %v", p)
+	}
+	if err := m.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.client.Exists(t.Context(), "poll:lease:"+id).Val(); n != 0 {
+		t.Error("the lease was not released")
+	}
+	if err := m.Start(t.Context()); !errors.Is(err, lease.ErrStopped) {
+		t.Errorf("Start after Stop: %v", err)
+	}
+}
+
+func TestPausedAndMalformedSessionsAreLeftOut(t *testing.T) {
+	b := newBench(t)
+	other := "11111111-2222-4333-8444-555555555555"
+	paused := "22222222-2222-4333-8444-555555555555"
+	b.session(paused, true)
+	ctx := t.Context()
+	b.client.Set(ctx, "session:no-json", "{", 0)
+	b.client.Set(ctx, "session:33333333-2222-4333-8444-555555555555", `{"id":"`+other+`"}`, 0)
+	b.client.Set(ctx, "session:short", `{"id":"short"}`, 0)
+	b.client.LPush(ctx, "session:list", "x")
+	polls := make(chan string, 100)
+	b.start(Config{Interval: time.Second, Timeout: 100 * time.Millisecond, Poll: func(_ context.Context, s Session) error {
+		polls <- s.ID
+		return nil
+	}})
+	if got := receive(t, "a poll", polls); got != id {
+		t.Fatalf("polled %s", got)
+	}
+	since := time.Now()
+	b.session(id, true) // paused while it is polled
+	if e := b.wait(lease.EventReleased, since); e.Name != id {
+		t.Errorf("released %s", e.Name)
+	}
+	b.session(other, false) // appears
+	for receive(t, "the new session's poll", polls) != other {
+	}
+	if n := b.log.FilterField(zap.String("event", "sessionMalformed")).Len(); n != 4 {
+		t.Errorf("%d entries on 4 malformed sessions", n)
+	}
+}
+
+func TestPanicCostsOnePoll(t *testing.T) {
+	b := newBench(t)
+	polls := make(chan Session, 100)
+	b.start(Config{Interval: 20 * time.Millisecond, Poll: func(_ context.Context, s Session) error {
+		polls <- s
+		panic("boom")
+	}})
+	first := receive(t, "a poll", polls)
+	second := receive(t, "a poll after the panic", polls)
+	if first.Fence != second.Fence {
+		t.Errorf("the panic cost the lease: fences %d, %d", first.Fence, second.Fence)
+	}
+	if b.log.FilterField(zap.String("event", "pollPanicked")).Len() == 0 {
+		t.Error("the panic is not in the log")
+	}
+}
+
+func TestOutageCancelsThePollAndNoneBegins(t *testing.T) { // G4
+	b := newBench(t)
+	polls := make(chan Session, 100)
+	ended := make(chan error, 100)
+	b.start(Config{Interval: 50 * time.Millisecond, Timeout: time.Minute, LongPolls: true,
+		Poll: func(ctx context.Context, s Session) error {
+			polls <- s
+			<-ctx.Done()
+			ended <- context.Cause(ctx)
+			return ctx.Err()
+		}})
+	receive(t, "a poll", polls)
+	b.server.Kill()
+	uncertain := b.wait(lease.EventUncertain, time.Time{})
+	if err := receive(t, "the poll ends", ended); !errors.Is(err, ErrUncertain) {
+		t.Errorf("ended by %v, want ErrUncertain", err)
+	}
+	b.wait(lease.EventLost, uncertain.At)
+	if n := len(polls); n != 0 {
+		t.Errorf("%d polls began after the renewal failed", n)
+	}
+}
+
+func TestLongPollOutlivesTheTTL(t *testing.T) {
+	b := newBench(t)
+	fences := make(chan int64, 10)
+	b.start(Config{Interval: 50 * time.Millisecond, Timeout: time.Minute, LongPolls: true,
+		Poll: func(ctx context.Context, s Session) error {
+			select {
+			case <-time.After(2500 * time.Millisecond): // 2.5 TTLs
+				fences <- s.Fence
+			case <-ctx.Done():
+				fences <- 0
+			}
+			return nil
+		}})
+	first, second := receive(t, "the first long poll", fences), receive(t, "the second", fences)
+	if first == 0 || first != second {
+		t.Errorf("fences %d, %d; want the same term throughout", first, second)
+	}
+}
+
+func TestStuckPollLosesItsLeaseUntilItReturns(t *testing.T) {
+	b := newBench(t)
+	polls := make(chan Session, 100)
+	hang := make(chan struct{})
+	b.start(Config{Interval: 50 * time.Millisecond, Timeout: 50 * time.Millisecond, Stuck: 100 * time.Millisecond,
+		Poll: func(_ context.Context, s Session) error {
+			polls <- s
+			<-hang
+			return nil
+		}})
+	first := receive(t, "a poll", polls)
+	lost := b.wait(lease.EventLost, time.Time{})
+	if lost.Fence != first.Fence || !strings.Contains(lost.Reason, "stuck") {
+		t.Errorf("lost %+v, want fence %d and the reason", lost, first.Fence)
+	}
+	if owner := b.client.Get(t.Context(), "poll:lease:"+id).Val(); owner == "" {
+		t.Error("the key was deleted while the poll went on")
+	}
+	if b.log.FilterField(zap.String("event", "pollStuck")).Len() != 1 {
+		t.Error("not in the log")
+	}
+	close(hang)
+	again := receive(t, "a poll after it returned", polls)
+	if again.Fence <= first.Fence {
+		t.Errorf("fence %d after %d", again.Fence, first.Fence)
+	}
+}
+
+func TestStopLetsPollsEndThenCancels(t *testing.T) {
+	b := newBench(t)
+	polls := make(chan Session, 100)
+	cause := make(chan error, 1)
+	m := b.start(Config{Interval: time.Second, Timeout: 800 * time.Millisecond, DrainTimeout: 100 * time.Millisecond,
+		Poll: func(ctx context.Context, s Session) error {
+			polls <- s
+			<-ctx.Done()
+			if owner := b.client.Get(context.Background(), "poll:lease:"+id).Val(); owner == "" {
+				t.Error("released while the poll ran")
+			}
+			cause <- context.Cause(ctx)
+			return nil
+		}})
+	receive(t, "a poll", polls)
+	if err := m.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := receive(t, "the end", cause); !errors.Is(err, ErrDrained) {
+		t.Errorf("ended by %v, want ErrDrained", err)
+	}
+	if b.client.Exists(t.Context(), "poll:lease:"+id).Val() != 0 {
+		t.Error("not released")
+	}
+}
+
+func TestStopDoesNotWaitForEver(t *testing.T) {
+	b := newBench(t)
+	polls := make(chan Session, 100)
+	hang := make(chan struct{})
+	defer close(hang)
+	m := b.start(Config{Interval: time.Second, Timeout: 50 * time.Millisecond, DrainTimeout: 50 * time.Millisecond,
+		Stuck: 50 * time.Millisecond, Poll: func(_ context.Context, s Session) error {
+			polls <- s
+			<-hang
+			return nil
+		}})
+	receive(t, "a poll", polls)
+	if err := m.Stop(); !errors.Is(err, lease.ErrUnknown) {
+		t.Errorf("Stop = %v, want ErrUnknown", err)
+	}
+}
+
+func TestConfigRefusesContradictions(t *testing.T) {
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	defer client.Close()
+	f := func(context.Context, Session) error { return nil }
+	for _, tt := range []struct {
+		name  string
+		lease lease.Config
+		poll  Config
+		want  string
+	}{
+		{"no function", lease.Config{}, Config{}, "Poll"},
+		{"negative interval", lease.Config{}, Config{Poll: f, Interval: -1}, "Interval"},
+		{"negative time-out", lease.Config{}, Config{Poll: f, Timeout: -1}, "Timeout"},
+		{"time-out over the TTL", lease.Config{}, Config{Poll: f, Timeout: time.Minute}, "LongPolls"},
+		{"own sessions", lease.Config{Sessions: func(context.Context) ([]string, error) { return nil, nil }},
+			Config{Poll: f}, "Sessions"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, err := New(client, tt.lease, tt.poll); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("New: %v; want ErrConfig that names %s", err, tt.want)
+			}
+		})
+	}
+	if _, err := New(client, lease.Config{TTL: -1}, Config{Poll: f, LongPolls: true}); !errors.Is(err, lease.ErrConfig) {
+		t.Errorf("New with a negative TTL: %v", err)
+	}
+}
+
+func TestClusterSessions(t *testing.T) {
+	server := redistest.Start(t, redistest.Cluster())
+	client := server.ClusterClient()
+	for i := range 20 {
+		sid := fmt.Sprintf("%08x-0000-4000-8000-000000000000", i)
+		client.Set(t.Context(), "session:"+sid, fmt.Sprintf(`{"id":%q}`, sid), 0)
+	}
+	client.LPush(t.Context(), "session:list", "x")
+	s := newSessions(client, "session:", zap.NewNop())
+	defer s.close()
+	ids, err := s.list(t.Context())
+	if err != nil || len(ids) != 20 {
+		t.Errorf("%d sessions, %v; want 20", len(ids), err)
+	}
+}
