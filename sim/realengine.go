@@ -39,11 +39,15 @@ func (e *realEngine) Run(ctx context.Context, s Storm, rec *history.Recorder) (O
 	if len(node) == 0 {
 		node = e.node
 	}
+	var env []string
+	if s.LongPolls {
+		env = append(env, "LEASESTORM_LONG_POLLS=true")
+	}
 	o, err := real.Run(ctx, e.redis, real.Config{
 		Nodes: s.Nodes, Sessions: s.Sessions,
 		TTL: s.TTL, Renew: s.Renew, Heartbeat: s.Heartbeat, Discovery: s.Discovery,
 		Poll: s.Poll, PollTimeout: s.PollTimeout, Serve: s.Serve,
-		Storm: s.Config.Storm, Calm: s.Calm, Plan: s.Plan, NodeCmd: node, Dir: s.Dir, Seed: s.Seed,
+		Storm: s.Config.Storm, Calm: s.Calm, Plan: s.Plan, NodeCmd: node, NodeEnv: env, Dir: s.Dir, Seed: s.Seed,
 		Progress: func(p real.Progress) { s.Progress(Progress(p)) },
 	}, rec)
 	return Outcome(o), err

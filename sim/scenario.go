@@ -158,16 +158,18 @@ func (s Scenario) resolve() (Config, error) {
 
 // timings sets the nodes' durations.
 func (s Scenario) timings(c *Config) error {
-	at := func(d time.Duration) time.Duration { return time.Duration(float64(d) / c.Speed) }
+	// Nodes are told whole milliseconds, so the judge must not know finer ones.
+	ms := func(d time.Duration) time.Duration { return d.Truncate(time.Millisecond) }
+	at := func(d time.Duration) time.Duration { return ms(time.Duration(float64(d) / c.Speed)) }
 	t := s.Timings
-	c.TTL = cmp.Or(s.Fixed.TTL, at(cmp.Or(t.TTL, TTLDefault)))
-	c.Renew = cmp.Or(s.Fixed.Renew, at(t.Renew), c.TTL/3)
-	c.RenewTimeout = c.TTL / 10
+	c.TTL = cmp.Or(ms(s.Fixed.TTL), at(cmp.Or(t.TTL, TTLDefault)))
+	c.Renew = cmp.Or(ms(s.Fixed.Renew), at(t.Renew), ms(c.TTL/3))
+	c.RenewTimeout = ms(c.TTL / 10)
 	c.Heartbeat = cmp.Or(at(t.Heartbeat), c.Renew)
 	c.Discovery = at(cmp.Or(t.Discovery, DiscoveryDefault))
-	c.Poll = cmp.Or(s.Fixed.Poll, at(cmp.Or(t.Poll, PollDefault)))
-	c.PollTimeout = cmp.Or(at(t.PollTimeout), min(c.Poll, c.TTL/3))
-	c.Serve = cmp.Or(at(t.Serve), min(at(ServeDefault), c.PollTimeout/4))
+	c.Poll = cmp.Or(ms(s.Fixed.Poll), at(cmp.Or(t.Poll, PollDefault)))
+	c.PollTimeout = cmp.Or(at(t.PollTimeout), ms(min(c.Poll, c.TTL/3)))
+	c.Serve = cmp.Or(at(t.Serve), max(time.Millisecond, ms(min(at(ServeDefault), c.PollTimeout/4))))
 	return c.checkTimings()
 }
 

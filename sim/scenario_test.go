@@ -80,6 +80,7 @@ func TestResolveRefuses(t *testing.T) {
 		{Scenario{System: "chess"}, "system", "known are polling"},
 		{Scenario{Criteria: []string{"G14"}}, "criteria", "known are G1, G2, "},
 		{Scenario{Fixed: Fixed{TTL: time.Second, Renew: time.Second}}, "timings.renew", "shorter than the TTL"},
+		{Scenario{Fixed: Fixed{TTL: time.Second, Renew: 900 * time.Millisecond}}, "timings.renew", "no time for an answer"},
 		{Scenario{Timings: Timings{Heartbeat: time.Minute}}, "timings.heartbeat", "shorter than the TTL"},
 		{Scenario{Timings: Timings{PollTimeout: time.Minute}}, "timings.pollTimeout", "longPolls: true"},
 		{Scenario{Timings: Timings{Serve: 5 * time.Second}}, "timings.serve", "shorter than the poll time-out"},

@@ -64,11 +64,15 @@ func (c Config) checkTimings() error {
 	case c.Renew >= c.TTL:
 		return wrong("timings.renew",
 			"%v must be shorter than the TTL, which is %v: a third of it is usual (flags --renew, --ttl)", c.Renew, c.TTL)
+	case c.Renew+c.RenewTimeout > c.TTL*99/100:
+		return wrong("timings.renew",
+			"%v leaves no time for an answer (a tenth of the TTL) before trust ends: the TTL is %v (flags --renew, --ttl)",
+			c.Renew, c.TTL)
 	case c.Heartbeat >= c.TTL:
 		return wrong("timings.heartbeat", "%v must be shorter than the TTL, which is %v", c.Heartbeat, c.TTL)
-	case c.PollTimeout > c.TTL && !c.LongPolls:
+	case c.PollTimeout > c.TTL*9/10 && !c.LongPolls:
 		return wrong("timings.pollTimeout",
-			"%v is longer than the TTL, which is %v: shorten it, or allow such polls with longPolls: true",
+			"%v is longer than nine tenths of the TTL, which is %v: shorten it, or allow such polls with longPolls: true",
 			c.PollTimeout, c.TTL)
 	case c.Serve >= c.PollTimeout:
 		return wrong("timings.serve", "%v must be shorter than the poll time-out, which is %v", c.Serve, c.PollTimeout)
