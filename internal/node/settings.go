@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -128,6 +129,10 @@ func (s *settings) validate(level, long, pause string) error {
 		s.pauseNow = pause != ""
 	default:
 		return fmt.Errorf("LEASESTORM_PAUSE (--pause) is %q; the only value is check-send", pause)
+	}
+	if s.heartbeat != 0 && s.heartbeat != cmp.Or(s.renew, s.ttl/3) {
+		return fmt.Errorf("LEASESTORM_HEARTBEAT_MS (--heartbeat) is %v; the heartbeat is set with every renewal, so leave it "+
+			"out or give the time between renewals", s.heartbeat)
 	}
 	if long != "" {
 		v, err := strconv.ParseBool(long)

@@ -1,0 +1,406 @@
+package node
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"github.com/leasestorm/leasestorm/internal/redistest"
+	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/poll"
+)
+
+// TestMain is also the node: the tests start their own binary with asNode set.
+const asNode = "LEASESTORM_TEST_AS_NODE"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asNode) != "" {
+		os.Exit(Main(os.Args[1:]))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func TestSettings(t *testing.T) {
+	env := map[string]string{
+		"LEASESTORM_REDIS_URL": "redis://h:1", "LEASESTORM_TTL_MS": "3000", "LEASESTORM_POLL_MS": "500",
+		"LEASESTORM_RENEW_MS": "1000", "LEASESTORM_LOG": "debug", "LEASESTORM_PAUSE": "check-send",
+	}
+	s, err := parse([]string{"--poll", "250ms", "--target=http://h:2"}, func(k string) string { return env[k] }, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.ttl != 3*time.Second || s.renew != time.Second || s.interval != 250*time.Millisecond || !s.pauseNow ||
+		s.redisURL != "redis://h:1" || s.targetURL != "http://h:2" || s.logLevel.String() != "debug" {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestWrongSettingsAreNamed(t *testing.T) {
+	for _, tt := range []struct {
+		args []string
+		env  string
+		want string
+	}{
+		{nil, "", "LEASESTORM_REDIS_URL"},
+		{[]string{"--redis=redis://h", "--bogus"}, "", "bogus"},
+		{[]string{"--redis=redis://h", "serve"}, "", `"serve"`},
+		{[]string{"--redis=redis://h", "--ttl=x"}, "", "ttl"},
+		{[]string{"--redis=redis://h", "--log=loud"}, "", "LEASESTORM_LOG"},
+		{[]string{"--redis=redis://h", "--pause=now"}, "", "LEASESTORM_PAUSE"},
+		{[]string{"--redis=redis://h", "--long-polls=maybe"}, "", "LEASESTORM_LONG_POLLS"},
+		{[]string{"--redis=redis://h"}, "LEASESTORM_TTL_MS=-1", "LEASESTORM_TTL_MS"},
+		{[]string{"--redis=redis://h"}, "LEASESTORM_POLL_MS=1s", "LEASESTORM_POLL_MS"},
+		{[]string{"--redis=redis://h"}, "LEASESTORM_RENEW_MS=99999999999", "LEASESTORM_RENEW_MS"},
+		{[]string{"--redis=redis://h"}, "LEASESTORM_HEARTBEAT_MS=5000", "LEASESTORM_HEARTBEAT_MS"},
+	} {
+		getenv := func(k string) string {
+			if name, value, _ := strings.Cut(tt.env, "="); k == name {
+				return value
+			}
+			return ""
+		}
+		if _, err := parse(tt.args, getenv, io.Discard); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%v %s: %v; want an error that names %s", tt.args, tt.env, err, tt.want)
+		}
+	}
+	for _, u := range []string{"", "x", "ftp://h", "http://"} {
+		s := settings{targetURL: u}
+		if _, err := s.target(); err == nil {
+			t.Errorf("target %q accepted", u)
+		}
+	}
+	s := settings{redisURL: "http://h"}
+	if _, err := s.client(); err == nil {
+		t.Error("Redis URL http://h accepted")
+	}
+}
+
+func TestHelpTeaches(t *testing.T) {
+	var out bytes.Buffer
+	if _, err := parse([]string{"--help"}, func(string) string { return "" }, &out); !errors.Is(err, errHelp) {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"bootstrap", "LEASESTORM_REDIS_URL", "--ttl", "SIGTERM", "X-Fence"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("--help does not mention %s", want)
+		}
+	}
+}
+
+func TestClockIsMonotonic(t *testing.T) {
+	c, err := newClock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before, after unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &before); err != nil {
+		t.Fatal(err)
+	}
+	now := c.ns(time.Now())
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &after); err != nil {
+		t.Fatal(err)
+	}
+	const slack = int64(10 * time.Microsecond)
+	if now < before.Nano()-slack || now > after.Nano()+slack {
+		t.Errorf("%d is not between %d and %d", now, before.Nano(), after.Nano())
+	}
+}
+
+// slowReader is a standard output whose reader takes its time.
+type slowReader struct {
+	mu     sync.Mutex
+	writes [][]byte
+	gate   chan struct{}
+	err    error
+}
+
+func (w *slowReader) Write(p []byte) (int, error) {
+	<-w.gate
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.writes = append(w.writes, bytes.Clone(p))
+	return len(p), w.err
+}
+
+func TestOutputNeverHoldsUpWhoSpeaks(t *testing.T) {
+	w := &slowReader{gate: make(chan struct{})}
+	c := clock{base: time.Now()}
+	o := newOutput(w, c, `an "instance"`, func(err error) { t.Errorf("broken: %v", err) })
+	for i := range 1000 {
+		o.say(line{event: "acquired", session: "s", fence: int64(i + 1), at: c.base.Add(5), until: c.base.Add(7), reason: "r\"\n"})
+	}
+	close(w.gate)
+	o.flush()
+	o.close()
+	if len(w.writes) > 3 {
+		t.Errorf("1000 lines in %d writes", len(w.writes))
+	}
+	lines := bytes.Split(bytes.TrimSpace(bytes.Join(w.writes, nil)), []byte("\n"))
+	if len(lines) != 1000 {
+		t.Fatalf("%d lines", len(lines))
+	}
+	var got map[string]any
+	if err := json.Unmarshal(lines[999], &got); err != nil {
+		t.Fatalf("%s: %v", lines[999], err)
+	}
+	want := `map[event:acquired fence:1000 instance:an "instance" reason:r"` + "\n" + ` session:s t:5 until:7]`
+	if fmt.Sprint(got) != want {
+		t.Errorf("%v, want %s", got, want)
+	}
+}
+
+func TestBrokenOutputIsTold(t *testing.T) {
+	broken := make(chan error, 1)
+	w := &slowReader{gate: make(chan struct{}), err: io.ErrClosedPipe}
+	close(w.gate)
+	o := newOutput(w, clock{base: time.Now()}, "i", func(err error) { broken <- err })
+	o.say(line{event: "ready", at: time.Now()})
+	if err := <-broken; !errors.Is(err, io.ErrClosedPipe) {
+		t.Error(err)
+	}
+	o.say(line{event: "stopped", at: time.Now()})
+	o.flush()
+	o.close()
+}
+
+func TestFencedOffIsReported(t *testing.T) {
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost || r.URL.Path != "/poll/s" || r.Header.Get("X-Instance") != "i" {
+			t.Errorf("%s %s by %q", r.Method, r.URL.Path, r.Header.Get("X-Instance"))
+		}
+		if r.Header.Get("X-Fence") == "1" {
+			w.WriteHeader(http.StatusConflict)
+		}
+	}))
+	defer target.Close()
+	s := settings{targetURL: target.URL}
+	u, err := s.target()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{instance: "i", target: u, http: httpClient()}
+	defer n.http.CloseIdleConnections()
+	if err := n.send(t.Context(), poll.Session{ID: "s", Fence: 1}); !errors.Is(err, errFenced) {
+		t.Errorf("409 gave %v", err)
+	}
+	if err := n.send(t.Context(), poll.Session{ID: "s", Fence: 2}); err != nil {
+		t.Error(err)
+	}
+}
+
+// child is a node in a process of its own.
+type child struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	lines chan map[string]any
+	done  chan struct{}
+	err   error
+	log   bytes.Buffer
+}
+
+func startChild(t *testing.T, env []string, args ...string) *child {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &child{t: t, cmd: exec.Command(exe, args...), lines: make(chan map[string]any, 10_000), done: make(chan struct{})}
+	c.cmd.Env = append(append(os.Environ(), asNode+"=1"), env...)
+	c.cmd.Stderr = &c.log
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(c.done)
+		defer close(c.lines)
+		for sc := bufio.NewScanner(out); sc.Scan(); {
+			var l map[string]any
+			if err := json.Unmarshal(sc.Bytes(), &l); err != nil {
+				t.Errorf("line %q: %v", sc.Text(), err)
+			}
+			c.lines <- l
+		}
+		c.err = c.cmd.Wait()
+	}()
+	t.Cleanup(func() { _ = c.cmd.Process.Kill(); <-c.done })
+	return c
+}
+
+// wait returns the next line with that event.
+func (c *child) wait(event string) map[string]any {
+	c.t.Helper()
+	timeout := time.After(20 * time.Second)
+	for {
+		select {
+		case l, ok := <-c.lines:
+			if !ok {
+				c.t.Fatalf("ended before %q; log:\n%s", event, c.log.String())
+			}
+			if l["event"] == event {
+				return l
+			}
+		case <-timeout:
+			c.t.Fatalf("no %q within 20 s", event)
+		}
+	}
+}
+
+func (c *child) signal(s syscall.Signal) {
+	c.t.Helper()
+	if err := c.cmd.Process.Signal(s); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+const session = "0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e"
+
+func TestNodePollsPausesAndStops(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client()
+	if err := lease.Bootstrap(t.Context(), client, lease.Config{TTL: time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	client.Set(t.Context(), "session:"+session, fmt.Sprintf(`{"id":%q,"isPaused":false}`, session), 0)
+	arrived := make(chan string, 1000)
+	target := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		arrived <- r.Header.Get("X-Fence")
+	}))
+	defer target.Close()
+	c := startChild(t, []string{"LEASESTORM_REDIS_URL=" + server.URL(), "LEASESTORM_TARGET_URL=" + target.URL,
+		"LEASESTORM_NODE=node-1", "LEASESTORM_TTL_MS=1000", "LEASESTORM_POLL_MS=100", "LEASESTORM_LOG=debug"})
+	c.wait("ready")
+	got := c.wait("acquired")
+	if got["session"] != session || got["until"].(float64)-got["t"].(float64) > 1e9 {
+		t.Errorf("acquired: %v", got)
+	}
+	started := c.wait("pollStart")
+	if started["fence"] != got["fence"] || started["t"].(float64) < got["t"].(float64) {
+		t.Errorf("pollStart %v after acquired %v", started, got)
+	}
+	c.wait("pollEnd")
+	c.wait("renewStart")
+	c.wait("renewed")
+
+	c.signal(syscall.SIGUSR1)
+	c.wait("paused")
+	stopped := waitStopped(t, c.cmd.Process.Pid)
+	if !stopped {
+		t.Fatal("the process did not stop itself")
+	}
+	for len(arrived) > 0 {
+		<-arrived
+	}
+	c.signal(syscall.SIGCONT)
+	<-arrived // the late send
+	c.signal(syscall.SIGTERM)
+	c.wait("released")
+	c.wait("stopped")
+	<-c.done
+	if c.err != nil {
+		t.Errorf("exit: %v\n%s", c.err, c.log.String())
+	}
+	for _, want := range []string{`"event":"acquired"`, `"endpoint":"` + session, `"node":"node-1"`, `"event":"renewed"`} {
+		if !strings.Contains(c.log.String(), want) {
+			t.Errorf("the log lacks %s", want)
+		}
+	}
+}
+
+// waitStopped waits until the process is in state T.
+func waitStopped(t *testing.T, pid int) bool {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for range 2000 {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, rest, _ := strings.Cut(string(stat), ") "); strings.HasPrefix(rest, "T") {
+			return true
+		}
+		<-tick.C
+	}
+	return false
+}
+
+func TestNodeRefusesWithOneLine(t *testing.T) {
+	none := []string{"LEASESTORM_REDIS_URL=", "LEASESTORM_TARGET_URL="}
+	for _, args := range [][]string{
+		{},
+		{"--redis=redis://127.0.0.1:1"},
+		{"--redis=redis://127.0.0.1:1", "--target=http://127.0.0.1:1", "--renew=1m"},
+		{"--redis=redis://127.0.0.1:1", "--target=http://127.0.0.1:1", "--poll-timeout=1m"},
+		{"bootstrap", "--redis=redis://127.0.0.1:1"},
+	} {
+		c := startChild(t, none, args...)
+		<-c.done
+		if code := c.cmd.ProcessState.ExitCode(); code != exitWrong {
+			t.Errorf("%v: exit %d, want %d", args, code, exitWrong)
+		}
+		if text := c.log.String(); strings.Count(text, "\n") != 1 || !strings.HasPrefix(text, "node: ") {
+			t.Errorf("%v said %q, want one line", args, text)
+		}
+	}
+}
+
+func TestBootstrapOnce(t *testing.T) {
+	server := redistest.Start(t)
+	env := []string{"LEASESTORM_REDIS_URL=" + server.URL()}
+	c := startChild(t, env, "bootstrap")
+	<-c.done
+	if c.err != nil {
+		t.Fatalf("%v: %s", c.err, c.log.String())
+	}
+	server.Client().Set(t.Context(), "poll:lease:x", "somebody", time.Minute)
+	c = startChild(t, env, "bootstrap")
+	<-c.done
+	if code := c.cmd.ProcessState.ExitCode(); code != exitWrong {
+		t.Errorf("bootstrap over a living lease: exit %d: %s", code, c.log.String())
+	}
+}
+
+func TestNodeEndsWithItsReader(t *testing.T) {
+	server := redistest.Start(t)
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe, "--redis="+server.URL(), "--target=http://127.0.0.1:1")
+	cmd.Env = append(os.Environ(), asNode+"=1")
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout = w
+	r.Close()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	timer := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
+	defer timer.Stop()
+	_ = cmd.Wait()
+	if !timer.Stop() {
+		t.Error("lived on without a reader")
+	}
+}
