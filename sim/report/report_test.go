@@ -1,0 +1,248 @@
+package report
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+const (
+	sec = int64(time.Second)
+	mil = int64(time.Millisecond)
+)
+
+// saved writes the folder of a small run: A holds s, crashes, B takes it over; with overlap, B does so too early.
+func saved(t *testing.T, overlap bool) (dir string, r Report) {
+	t.Helper()
+	dir = t.TempDir()
+	takeover := 3*sec + 100*mil
+	if overlap {
+		takeover = 1900 * mil
+	}
+	rec := history.NewRecorder()
+	for _, e := range []history.Event{
+		{Kind: history.Phase, Reason: "start"},
+		{Kind: history.SessionAdded, Session: "s"},
+		{Kind: history.Ready, Node: "node-1", Instance: "i1"},
+		{Kind: history.Ready, Node: "node-2", Instance: "i2"},
+		{T: 1, Kind: history.Phase, Reason: "storm"},
+		{T: 100 * mil, Kind: history.Acquired, Node: "node-1", Instance: "i1", Session: "s", Fence: 5, Until: 3*sec + 70*mil},
+		{T: 2 * sec, Kind: history.FaultStart, Node: "node-1", Reason: "crash"},
+		{T: 2*sec + mil, Kind: history.Exited, Node: "node-1", N: -1, Reason: "asked"},
+		{T: takeover, Kind: history.Acquired, Node: "node-2", Instance: "i2", Session: "s", Fence: 6, Until: 9 * sec},
+		{T: 9 * sec, Kind: history.Phase, Reason: "end"},
+	} {
+		rec.Add(e)
+	}
+	if err := rec.Save(filepath.Join(dir, history.FileName)); err != nil {
+		t.Fatal(err)
+	}
+	p := check.Params{
+		Nodes: 2, Sessions: 1, TTL: 3 * time.Second, Renew: time.Second, Poll: time.Second, Discovery: time.Second,
+		Plan:     fault.Plan{Version: fault.Version, Seed: 42, Faults: []fault.Fault{{At: 2 * time.Second, Kind: fault.Crash, Target: "node-1"}}},
+		Criteria: []string{"G1", "G3", "G5"}, Foreign: true,
+	}
+	result, err := check.Judge(p, rec.Events(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r = New(Meta{Engine: "real", Commit: "abc", Redis: Redis{"server", "7.0.15"}, RedisCommands: 12, Wall: 9 * time.Second}, p, result)
+	if err := r.Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	return dir, r
+}
+
+// TestJudgeAgain: a saved folder is judged as the run itself was.
+func TestJudgeAgain(t *testing.T) {
+	for _, overlap := range []bool{false, true} {
+		dir, want := saved(t, overlap)
+		if err := os.Mkdir(filepath.Join(dir, LogsName), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		got, result, err := Judge(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantText, _ := want.JSON()
+		gotText, _ := got.JSON()
+		wantText = []byte(strings.Replace(string(wantText), "the nodes' logs were not kept", "the nodes keep no structured log", 1))
+		gotText = []byte(strings.Replace(string(gotText), "; 0 words of the nodes, 0 log entries", "", 1))
+		if diff := cmp.Diff(string(wantText), string(gotText)); diff != "" {
+			t.Errorf("overlap %v: judged differently:\n%s", overlap, diff)
+		}
+		if v, _ := result.Verdict("G1"); overlap != (v.Verdict == check.Fail) || overlap != (len(v.Evidence) > 0) {
+			t.Errorf("overlap %v: G1 %s with %d events", overlap, v.Verdict, len(v.Evidence))
+		}
+	}
+}
+
+// TestReportJSON: the names that tools read.
+func TestReportJSON(t *testing.T) {
+	dir, _ := saved(t, false)
+	text, err := os.ReadFile(filepath.Join(dir, FileName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r map[string]any
+	if err := json.Unmarshal(text, &r); err != nil {
+		t.Fatal(err)
+	}
+	keys := func(m any) []string {
+		var out []string
+		for k := range m.(map[string]any) {
+			out = append(out, k)
+		}
+		slices.Sort(out)
+		return out
+	}
+	first := func(m any) any { return m.([]any)[0] }
+	for name, c := range map[string]struct {
+		of   any
+		want string
+	}{
+		"report":    {r, "commit config engine faults guarantees redis seed stats verdict version"},
+		"redis":     {r["redis"], "kind version"},
+		"guarantee": {first(r["guarantees"]), "detail excused exercised id limit spec unit value verdict"},
+		"fault":     {first(r["faults"]), "atMs forMs kind target"},
+	} {
+		if got := strings.Join(keys(c.of), " "); got != c.want {
+			t.Errorf("%s has %s, want %s", name, got, c.want)
+		}
+	}
+	for _, k := range []string{"nodes", "sessions", "ttlMs", "renewMs", "durationMs"} {
+		if _, ok := r["config"].(map[string]any)[k]; !ok {
+			t.Errorf("config lacks %s", k)
+		}
+	}
+	for _, k := range []string{"polls", "acquires", "renewals", "redisCommands", "wallMs", "virtualMs"} {
+		if _, ok := r["stats"].(map[string]any)[k]; !ok {
+			t.Errorf("stats lacks %s", k)
+		}
+	}
+	if r["seed"] != 42.0 || r["verdict"] != "pass" || r["version"] != 1.0 {
+		t.Errorf("seed %v, verdict %v, version %v", r["seed"], r["verdict"], r["version"])
+	}
+}
+
+// TestDamagedFolders: what is missing, empty or cut off is named, and what remains is judged.
+func TestDamagedFolders(t *testing.T) {
+	edit := func(name string, f func([]byte) []byte) func(*testing.T, string) {
+		return func(t *testing.T, dir string) {
+			t.Helper()
+			path := filepath.Join(dir, name)
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, f(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	remove := func(name string) func(*testing.T, string) {
+		return func(t *testing.T, dir string) {
+			t.Helper()
+			if err := os.Remove(filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	empty := func([]byte) []byte { return nil }
+	half := func(b []byte) []byte { return b[:len(b)/2] }
+	for _, c := range []struct {
+		name     string
+		damage   func(*testing.T, string)
+		want     error
+		says     string
+		readable bool
+	}{
+		{"no report", remove(FileName), ErrNotFound, "report.json", false},
+		{"empty report", edit(FileName, empty), ErrEmpty, "report.json", false},
+		{"half a report", edit(FileName, half), ErrFormat, "line", false},
+		{"a later report", edit(FileName, func(b []byte) []byte {
+			return []byte(strings.Replace(string(b), `"version": 1`, `"version": 9`, 1))
+		}), ErrFormat, "version 9", false},
+		{"no history", remove(history.FileName), history.ErrNotFound, history.FileName, false},
+		{"empty history", edit(history.FileName, empty), history.ErrEmpty, history.FileName, false},
+		{
+			"a history cut off",
+			edit(history.FileName, func(b []byte) []byte { return b[:len(b)-9] }), history.ErrTruncated,
+			"line 10; 9 events before it are readable", true,
+		},
+		{"garbage in the history", edit(history.FileName, func(b []byte) []byte {
+			return []byte(strings.Replace(string(b), `{"t":1,`, `"t":1,`, 1))
+		}), history.ErrMalformed, "line 5", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir, _ := saved(t, true)
+			c.damage(t, dir)
+			r, result, err := Judge(dir)
+			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || Readable(err) != c.readable {
+				t.Fatalf("%v (readable %v); want %v, %q, %v", err, Readable(err), c.want, c.says, c.readable)
+			}
+			if c.readable && (result.Complete || r.Verdict == check.Pass) {
+				t.Errorf("complete %v, verdict %s", result.Complete, r.Verdict)
+			}
+			if v, ok := result.Verdict("G1"); c.want == history.ErrTruncated && (!ok || v.Verdict != check.Fail) {
+				t.Errorf("the overlap before the cut is not seen: %+v", v)
+			}
+		})
+	}
+}
+
+func TestText(t *testing.T) {
+	dir, r := saved(t, true)
+	var table, failures strings.Builder
+	if err := r.Table(&table); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Failures(&failures, dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"G1*", "one owner", "FAIL", "101", "UNKNOWN", "verdict: FAIL (seed 42"} {
+		if !strings.Contains(table.String(), want) {
+			t.Errorf("the table lacks %q:\n%s", want, table.String())
+		}
+	}
+	for line := range strings.Lines(table.String()) {
+		if len(line) > 120 || strings.Contains(line, "\x1b") {
+			t.Errorf("%d characters: %q", len(line), line)
+		}
+	}
+	for _, want := range []string{
+		"G1 one owner is BROKEN", "node-1 (i1) and node-2 (i2)", "from 1.9s to 2.001s", "seed 42, commit abc",
+		"simulate check " + dir, "simulate replay " + dir, "acquired", "until=9.00000s", "faultStart",
+	} {
+		if !strings.Contains(failures.String(), want) {
+			t.Errorf("the failure lacks %q:\n%s", want, failures.String())
+		}
+	}
+	_, passed := saved(t, false)
+	var none strings.Builder
+	if err := passed.Failures(&none, dir); err != nil || none.Len() > 0 {
+		t.Errorf("a run that passed has failures (%v): %s", err, none.String())
+	}
+}
+
+func TestFailuresQuotesTheFolder(t *testing.T) {
+	_, r := saved(t, true)
+	var b strings.Builder
+	if err := r.Failures(&b, "my runs/it's"); err != nil {
+		t.Fatal(err)
+	}
+	if want := `simulate check 'my runs/it'\''s'`; !strings.Contains(b.String(), want) {
+		t.Errorf("lacks %s:\n%s", want, b.String())
+	}
+}
