@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
@@ -122,12 +123,8 @@ func load(file string, read func(string) ([]byte, error)) (Scenario, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return Scenario{}, fmt.Errorf("%w: scenario %s is empty: write at least \"nodes: 10\"", ErrInvalid, file)
 	}
-	tree, err := parser.ParseBytes(data, 0)
+	tree, y, err := decode(data)
 	if err != nil {
-		return Scenario{}, syntax(file, err)
-	}
-	var y scenarioYAML
-	if err := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(&y); err != nil {
 		return Scenario{}, syntax(file, err)
 	}
 	s := y.scenario()
@@ -139,6 +136,20 @@ func load(file string, read func(string) ([]byte, error)) (Scenario, error) {
 		return Scenario{}, s.locate(err)
 	}
 	return s, nil
+}
+
+// decode reads the file's text. The YAML library panics on some texts that are no YAML: that is their error, not ours.
+func decode(data []byte) (tree *ast.File, y scenarioYAML, err error) {
+	defer func() {
+		if recover() != nil {
+			err = errors.New("not YAML that can be read")
+		}
+	}()
+	if tree, err = parser.ParseBytes(data, 0); err != nil {
+		return nil, y, err
+	}
+	err = yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(&y)
+	return tree, y, err
 }
 
 // check refuses what the conversion would take for "not given", and names that exist nowhere. The rest is Resolve's.
