@@ -1,0 +1,205 @@
+package real
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+func openTap(t *testing.T, r *Redis) (*tap, *history.Recorder) {
+	t.Helper()
+	rec := history.NewRecorder()
+	tap := newTap(r, newClock(), rec)
+	t.Cleanup(tap.close)
+	if err := tap.wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return tap, rec
+}
+
+func TestTapSeesWhatRedisDid(t *testing.T) {
+	r := provision(t)
+	ctx, c := t.Context(), r.client.Load()
+	c.Set(ctx, "poll:lease:old", "first", time.Minute) // before the tap: in its snapshot
+	tap, rec := openTap(t, r)
+	c.Set(ctx, "poll:lease:s", "me", time.Minute)
+	c.SetNX(ctx, "poll:lease:s", "other", time.Minute) // refused: grants nothing
+	c.Eval(ctx, `redis.call('PEXPIRE', KEYS[1], 2000)`, []string{"poll:lease:s"})
+	extended := tap.clock.now()
+	c.Set(ctx, "{poll:lease:s}:fence", 41, 0)
+	c.Incr(ctx, "{poll:lease:s}:fence")
+	c.Set(ctx, "poll:node:me", 1, time.Minute)
+	c.Del(ctx, "poll:node:me", "poll:lease:s")
+	c.Set(ctx, "poll:lease:short", "me", 30*time.Millisecond)
+	c.Set(ctx, "session:s", "{}", 0)
+	c.Do(ctx, "SELECT", 0)
+	c.Set(ctx, "poll:lease:list", "", time.Minute)
+	c.FlushAll(ctx)
+	eventually(t, "the flush was not seen", func() bool { return rec.Counts()[history.RedisFlushed] == 1 })
+	for _, w := range []struct {
+		kind     history.Kind
+		session  string
+		instance string
+		fence    int64
+		n        int
+	}{
+		{history.TapUp, "", "", 0, 1},
+		{history.RedisGranted, "old", "first", 0, 1},
+		{history.RedisGranted, "s", "me", 0, 1},
+		{history.RedisGranted, "s", "other", 0, 0},
+		{history.RedisExtended, "s", "me", 0, 1},
+		{history.RedisDeleted, "s", "me", 0, 1},
+		{history.RedisFence, "s", "", 41, 1},
+		{history.RedisFence, "s", "", 42, 1},
+		{history.RedisBeat, "", "me", 0, 1},
+		{history.RedisBeatGone, "", "me", 0, 1},
+		{history.RedisGranted, "short", "me", 0, 1},
+		{history.TapDown, "", "", 0, 0},
+	} {
+		n := count(collect(t, rec), w.kind, func(e history.Event) bool {
+			return e.Session == w.session && e.Instance == w.instance && e.Fence == w.fence
+		})
+		if n != w.n {
+			t.Errorf("%v session %q instance %q fence %d: %d times, want %d", w.kind, w.session, w.instance, w.fence, n, w.n)
+		}
+	}
+	for _, e := range collect(t, rec) {
+		if e.Kind == history.RedisExtended {
+			until := extended + int64(2*time.Second)
+			if e.Until > until+int64(2*time.Millisecond) || e.Until < until-int64(100*time.Millisecond) {
+				t.Errorf("extended until %v, want about %v", time.Duration(e.Until), time.Duration(until))
+			}
+		}
+	}
+}
+
+func TestTapSeesAnExpiry(t *testing.T) {
+	r := provision(t)
+	_, rec := openTap(t, r)
+	r.client.Load().Set(t.Context(), "poll:lease:s", "me", 30*time.Millisecond)
+	eventually(t, "the expiry was not seen", func() bool { return rec.Counts()[history.RedisDeleted] == 1 })
+	for _, e := range collect(t, rec) {
+		if e.Kind == history.RedisDeleted && (e.Session != "s" || e.Instance != "me") {
+			t.Errorf("expired: %+v", e)
+		}
+	}
+}
+
+func TestTapFollowsRedisOverARestart(t *testing.T) {
+	r := provision(t)
+	ctx := t.Context()
+	_, rec := openTap(t, r)
+	r.client.Load().Set(ctx, "poll:lease:s", "me", time.Minute)
+	r.mu.Lock()
+	r.halt(ctx)
+	eventually(t, "the tap did not notice the end of Redis", func() bool { return rec.Counts()[history.TapDown] == 1 })
+	err := r.resume(ctx)
+	r.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the tap did not come back", func() bool { return rec.Counts()[history.TapUp] == 2 })
+	snapshot := func(e history.Event) bool { return e.Reason == "snapshot" && e.Session == "s" && e.Instance == "me" }
+	eventually(t, "the lease that survived is not in the second snapshot", func() bool {
+		return count(collect(t, rec), history.RedisGranted, snapshot) == 1
+	})
+}
+
+// A Redis that gives no replication stream is no reason not to run.
+func TestTapRefused(t *testing.T) {
+	r := provision(t)
+	if err := r.client.Load().Do(t.Context(), "ACL", "SETUSER", "default", "-psync").Err(); err != nil {
+		t.Fatal(err)
+	}
+	rec := history.NewRecorder()
+	tap := newTap(r, newClock(), rec)
+	err := tap.wait(t.Context())
+	tap.close()
+	if !errors.Is(err, errNoTap) || !strings.Contains(err.Error(), "NOPERM") {
+		t.Errorf("tap: %v, want errNoTap with Redis' own reason", err)
+	}
+	out, _ := storm(t, r, config(t, fault.Fault{Kind: fault.ScriptFlush}))
+	if out.Tap || !strings.Contains(strings.Join(out.Notes, "\n"), "is not seen") {
+		t.Errorf("outcome %+v: want no tap, and a note", out)
+	}
+}
+
+func TestSkipSnapshot(t *testing.T) {
+	mark := strings.Repeat("m", 40)
+	for name, c := range map[string]struct {
+		in   string
+		left string
+		bad  bool
+	}{
+		"length":             {in: "$5\r\nRDB\r\n*1", left: "*1"},
+		"mark":               {in: "\n\n$EOF:" + mark + "\r\nREDIS" + mark + "*1", left: "*1"},
+		"mark after a false": {in: "$EOF:" + mark + "\r\n" + mark[:39] + "x" + mark + "*1", left: "*1"},
+		"cut off":            {in: "$50\r\nRDB", bad: true},
+		"no snapshot":        {in: "-ERR no\r\n", bad: true},
+		"negative":           {in: "$-1\r\n", bad: true},
+		"empty mark":         {in: "$EOF:\r\nxx", bad: true},
+	} {
+		r := bufio.NewReader(strings.NewReader(c.in))
+		err := skipSnapshot(r)
+		left, _ := io.ReadAll(r)
+		if (err != nil) != c.bad || !c.bad && string(left) != c.left {
+			t.Errorf("%s: %v, left %q; want %q", name, err, left, c.left)
+		}
+	}
+}
+
+func TestReadCommand(t *testing.T) {
+	for name, c := range map[string]struct {
+		in   string
+		want string
+		bad  bool
+	}{
+		"command":     {in: "*2\r\n$3\r\nDEL\r\n$1\r\nk\r\n", want: "DEL k"},
+		"inline":      {in: "PING  x\r\n", want: "PING x"},
+		"keep-alive":  {in: "\n", want: ""},
+		"long":        {in: "*2\r\n$3\r\nSET\r\n$5000\r\n" + strings.Repeat("x", 5000) + "\r\n", want: "SET " + strings.Repeat("x", argKeep)},
+		"no bulk":     {in: "*1\r\n+OK\r\n", bad: true},
+		"negative":    {in: "*-1\r\n", bad: true},
+		"huge":        {in: "*99999999\r\n", bad: true},
+		"huge word":   {in: "*1\r\n$99999999999\r\n", bad: true},
+		"cut off":     {in: "*1\r\n$3\r\nDE", bad: true},
+		"no line end": {in: strings.Repeat("x", 5000), bad: true},
+	} {
+		words, err := readCommand(bufio.NewReader(strings.NewReader(c.in)), nil)
+		if got := string(bytes.Join(words, []byte(" "))); (err != nil) != c.bad || !c.bad && got != c.want {
+			t.Errorf("%s: %q, %v; want %q", name, got, err, c.want)
+		}
+	}
+}
+
+func FuzzReplicationStream(f *testing.F) {
+	f.Add([]byte("*3\r\n$3\r\nSET\r\n$12\r\npoll:lease:s\r\n$2\r\nme\r\n"))
+	f.Add([]byte("*3\r\n$9\r\nPEXPIREAT\r\n$12\r\npoll:lease:s\r\n$13\r\n1700000000000\r\n"))
+	f.Add([]byte("*2\r\n$4\r\nINCR\r\n$20\r\n{poll:lease:s}:fence\r\n"))
+	f.Add([]byte("*1\r\n$8\r\nFLUSHALL\r\n\n*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		r := &Redis{}
+		r.use("redis://127.0.0.1:1")
+		defer func() { _ = r.client.Load().Close() }()
+		tap := &tap{
+			redis: r, clock: newClock(), rec: history.NewRecorder(), holders: map[string]string{}, fences: map[string]int64{},
+		}
+		in = append(in, "\r\n"...)
+		for b := bufio.NewReader(bytes.NewReader(in)); ; {
+			words, err := readCommand(b, nil)
+			if err != nil {
+				return
+			}
+			if len(words) > 0 {
+				tap.command(words)
+			}
+		}
+	})
+}

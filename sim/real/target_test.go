@@ -1,0 +1,139 @@
+package real
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+func openTarget(t testing.TB, serve time.Duration) (*target, *history.Recorder) {
+	t.Helper()
+	rec := history.NewRecorder()
+	target, err := newTarget(newClock(), rec, serve)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	t.Cleanup(target.close)
+	target.add("s")
+	return target, rec
+}
+
+// pollAs polls and returns the status, 0 if there was no answer.
+func pollAs(ctx context.Context, url, session, instance string, fence int64) int {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/poll/"+session, nil)
+	if err != nil {
+		return 0
+	}
+	req.Header.Set("X-Instance", instance)
+	if fence != 0 {
+		req.Header.Set("X-Fence", strconv.FormatInt(fence, 10))
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode
+}
+
+func TestTargetKeepsTheHighestFence(t *testing.T) {
+	target, rec := openTarget(t, 0)
+	for i, c := range []struct {
+		session, instance string
+		fence             int64
+		want              int
+	}{
+		{"s", "a", 5, 204},
+		{"s", "a", 5, 204},
+		{"s", "b", 0, 204}, // no fence: nothing to hold it against
+		{"s", "b", 7, 204},
+		{"s", "a", 5, 409},
+		{"s", "b", 7, 204},
+		{"s", "c", -1, 400},
+		{"s", "", 8, 400},
+		{"unknown", "a", 9, 404},
+	} {
+		if got := pollAs(t.Context(), target.url, c.session, c.instance, c.fence); got != c.want {
+			t.Errorf("poll %d by %q with fence %d: status %d, want %d", i+1, c.instance, c.fence, got, c.want)
+		}
+	}
+	var kinds []string
+	last := int64(-1)
+	for _, e := range collect(t, rec) {
+		kinds = append(kinds, e.Kind.String())
+		if e.T < last {
+			t.Errorf("%v at %d, after one at %d", e.Kind, e.T, last)
+		}
+		last = e.T
+	}
+	wanted := []string{"arrived", "served", "arrived", "served", "arrived", "served", "arrived", "served", "rejected", "arrived",
+		"served"}
+	if !slices.Equal(kinds, wanted) {
+		t.Errorf("recorded %v, want %v", kinds, wanted)
+	}
+}
+
+func TestTargetSeesTwoPollersAtOnce(t *testing.T) {
+	target, rec := openTarget(t, 0)
+	release := target.hang("s")
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { pollAs(ctx, target.url, "s", "a", 1) })
+	eventually(t, "the first poll never arrived", func() bool { return target.polls.Load() == 1 })
+	status := make(chan int, 1)
+	wg.Go(func() { status <- pollAs(t.Context(), target.url, "s", "b", 2) })
+	eventually(t, "the second poll never arrived", func() bool { return target.polls.Load() == 2 })
+	if n := target.violations.Load(); n != 1 {
+		t.Errorf("%d violations, want 1", n)
+	}
+	cancel()
+	eventually(t, "the end of the first was not noticed", func() bool { return rec.Counts()[history.Aborted] == 1 })
+	release()
+	if got := <-status; got != 204 {
+		t.Errorf("the hanging poll was answered with %d, want 204", got)
+	}
+	wg.Wait()
+}
+
+func TestTargetSlowsOneSession(t *testing.T) {
+	target, _ := openTarget(t, 0)
+	target.add("other")
+	target.slow("s", 50*time.Millisecond)
+	start := time.Now()
+	pollAs(t.Context(), target.url, "s", "a", 0)
+	if took := time.Since(start); took < 50*time.Millisecond {
+		t.Errorf("a slow poll took %v", took)
+	}
+	target.slow("s", 0)
+	target.slow("unknown", time.Hour)
+	target.hang("unknown")()
+	if got := pollAs(t.Context(), target.url, "other", "a", 0); got != 204 {
+		t.Errorf("status %d of a session that is not slow", got)
+	}
+}
+
+// The target must not be what a storm is limited by.
+func BenchmarkTarget(b *testing.B) {
+	target, _ := openTarget(b, 0)
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+	defer client.CloseIdleConnections()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			req, _ := http.NewRequest(http.MethodPost, target.url+"/poll/s", nil)
+			req.Header.Set("X-Instance", "a")
+			resp, err := client.Do(req)
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			_ = resp.Body.Close()
+		}
+	})
+}
