@@ -14,6 +14,7 @@ type g1 struct {
 	hooks
 	overlaps map[*session][]*overlap
 	second   *opinion
+	granted  grants
 	worst    int64
 	broken   map[string]bool // sessions, for comparison with the second opinion
 	deleted  int             // overlaps that a deleted key explains
@@ -32,9 +33,15 @@ func (g *g1) attach(w *world, v Verdict) {
 	g.overlaps = map[*session][]*overlap{}
 	g.broken = map[string]bool{}
 	g.second = newOpinion(w)
+	g.granted = grants{g: g, leases: map[string]*grant{}}
 }
 
-func (g *g1) event(e *history.Event) { g.second.event(e) }
+func (g *g1) event(e *history.Event) {
+	g.second.event(e)
+	if g.w.Tap {
+		g.granted.event(e)
+	}
+}
 
 func (g *g1) began(t *term) {
 	if last := t.session.last; last != nil && last.inst != t.inst {
@@ -106,7 +113,7 @@ func (g *g1) finish() {
 
 func (g *g1) verdict() Verdict {
 	v := g.hooks.verdict()
-	v.Value = ms(g.worst)
+	v.Value = ms(max(g.worst, g.granted.worst))
 	if v.Verdict == Pass {
 		v.Detail = join(fmt.Sprintf("%d changes of owner, no two windows open at once", g.exercised), v.Detail)
 	}
