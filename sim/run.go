@@ -25,7 +25,7 @@ const (
 	LogsDir      = report.LogsName
 )
 
-// ErrHarness: the run could not be started or saved; nothing was judged.
+// ErrHarness means that the run could not be started or saved; nothing was judged.
 var ErrHarness = errors.New("the storm did not run")
 
 // Options are what a run needs beside its Config. Engine is required.

@@ -100,7 +100,7 @@ const (
 	DurationMax = 24 * time.Hour
 )
 
-// ErrInvalid: a scenario contradicts itself or is out of bounds.
+// ErrInvalid means that a scenario contradicts itself or is out of bounds.
 var ErrInvalid = errors.New("invalid scenario")
 
 // KeyError says which key of a scenario is wrong and what is allowed. errors.Is(err, ErrInvalid) holds.

@@ -10,7 +10,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/check"
 )
 
-// ErrLater: what was asked for is designed but not part of this version.
+// ErrLater means that what was asked for is designed but not part of this version.
 var ErrLater = errors.New("not in this version yet")
 
 var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)

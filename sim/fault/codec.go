@@ -66,7 +66,7 @@ type planJSON struct {
 
 // MarshalJSON writes the plan in the form of plan.json.
 func (p Plan) MarshalJSON() ([]byte, error) {
-	out := planJSON{Version: p.Version, Seed: p.Seed, Faults: p.Faults}
+	out := planJSON(p)
 	if out.Version == 0 {
 		out.Version = Version
 	}

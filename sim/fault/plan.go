@@ -34,7 +34,7 @@ const (
 const (
 	RedisOutage   Kind = "redis-outage"      // killed, back with its data after For
 	RedisRestart  Kind = "redis-restart"     // restarted at once with its data
-	RedisWipe     Kind = "redis-wipe"        // killed, back empty after For (sessions are put back by their owner, the application)
+	RedisWipe     Kind = "redis-wipe"        // killed, back empty after For (the application puts sessions back)
 	RedisFlush    Kind = "redis-flush"       // FLUSHALL (sessions are put back)
 	RedisFreeze   Kind = "redis-freeze"      // SIGSTOP for For
 	RedisSlow     Kind = "redis-slow-script" // a script that blocks Redis for Ms
