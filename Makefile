@@ -40,7 +40,7 @@ smoke: ## One short storm on a real Redis
 .PHONY: chaos
 chaos: setup ## Every scenario of the specification against real processes, about 20 minutes (LABELS="SC-002" for some)
 	go test -count=1 -timeout 40m -v ./scenarios -ginkgo.label-filter='$(or $(LABELS),!smoke)' \
-		-ginkgo.randomize-all -ginkgo.fail-on-pending -ginkgo.fail-on-empty -ginkgo.v
+		-ginkgo.randomize-all -ginkgo.fail-on-pending -ginkgo.fail-on-empty -ginkgo.v -ginkgo.no-color
 
 .PHONY: bench
 bench: setup ## Measure the speed table of docs/performance.md, as ratios to limits of the same run

@@ -68,16 +68,17 @@ var _ = Describe("An instance that fails is replaced, never doubled", func() {
 			},
 			"G1", "G2", "G3"),
 
-		Entry("a poll that takes longer than a lease lives goes on, because the lease is renewed meanwhile",
+		Entry("a poll that takes longer than a lease lives goes on, because the lease is renewed meanwhile, and moves after it",
 			Label("EC-2"),
 			sim.Scenario{
-				Name: "long-polls", Nodes: 3, Sessions: 9, Duration: 5 * time.Minute, LongPolls: true,
+				Name: "long-polls", Nodes: 3, Sessions: 9, Duration: 4 * time.Minute, LongPolls: true,
 				Timings: sim.Timings{PollTimeout: 3 * ttl},
 				Plan: []fault.Fault{
-					{At: settled, Kind: fault.PollSlow, Target: "session-3", For: 70 * time.Second, Ms: 6000}, // 2 TTL at speed 10
+					{At: settled, Kind: fault.PollSlow, For: 2 * ttl, Ms: 6000}, // 2 TTL at speed 10
+					{At: settled + 20*time.Second, Kind: fault.Join, Target: "node-4"},
 				},
 			},
-			"G1", "G2", "G6"),
+			"G1", "G2", "G3", "G10"),
 	)
 
 	DescribeTable("in the specification's own 30 seconds", holds,

@@ -27,11 +27,11 @@ var _ = Describe("Redis fails, and nothing is polled twice", func() {
 				Plan: []fault.Fault{
 					{At: settled, Kind: fault.RedisFreeze, For: 15 * time.Second},
 					{At: settled + 45*time.Second, Kind: fault.RedisRestart},
-					{At: settled + 100*time.Second, Kind: fault.RedisWipe, For: 5 * time.Second},
-					{At: settled + 190*time.Second, Kind: fault.RedisFlush},
-					{At: settled + 270*time.Second, Kind: fault.ScriptFlush},
-					{At: settled + 290*time.Second, Kind: fault.ClientKill},
-					{At: settled + 310*time.Second, Kind: fault.RedisReadOnly, For: 15 * time.Second},
+					{At: settled + 100*time.Second, Kind: fault.RedisWipe, For: 40 * time.Second}, // nobody's belief outlives it
+					{At: settled + 220*time.Second, Kind: fault.RedisFlush},
+					{At: settled + 290*time.Second, Kind: fault.ScriptFlush},
+					{At: settled + 310*time.Second, Kind: fault.ClientKill},
+					{At: settled + 330*time.Second, Kind: fault.RedisReadOnly, For: 15 * time.Second},
 				},
 			},
 			"G1", "G2", "G3", "G4", "G9"),

@@ -50,10 +50,9 @@ var _ = BeforeSuite(func() {
 func holds(ctx SpecContext, s sim.Scenario, promises ...string) {
 	verdicts := storm(ctx, s, promises)
 	Expect(verdicts).To(HaveLen(len(promises)))
-	Expect(verdicts).To(HaveEach(And(
-		HaveField("Verdict", check.Pass),
-		HaveField("Exercised", BeNumerically(">", 0)),
-	)))
+	Expect(slices.DeleteFunc(verdicts, func(v check.Verdict) bool {
+		return v.Verdict == check.Pass && v.Exercised > 0
+	})).To(BeEmpty(), "promises that did not hold, or were not put to the test")
 }
 
 // breaks runs the storm and asserts that the judge found the first of the promises broken.
