@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -150,6 +151,49 @@ func atMostOnce(t *testing.T, srv *redistest.Server, d *deaf, c redis.UniversalC
 	}
 	if a := s.Do(t.Context(), op); a.Failure != core.FailNone || a.Results[0].Outcome != core.OutRenewed {
 		t.Fatalf("after the cut: %+v", a)
+	}
+}
+
+// However many try at once, one owns, and fences rise in the order of ownership (G1, G3, G10).
+func TestManyAtOnce(t *testing.T) {
+	srv := redistest.Start(t)
+	s, epoch := bootstrapped(t, srv.Client(), redisstore.Options{PoolSize: 8})
+	var owners, grants atomic.Int32
+	var last atomic.Int64
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			op := acquire(epoch, fmt.Sprint("n", i), "x")
+			for range 200 {
+				op.Kind = core.OpAcquire
+				a := s.Do(t.Context(), op)
+				if a.Failure != core.FailNone {
+					t.Errorf("acquire: %s", a.Text)
+					return
+				}
+				if a.Results[0].Outcome != core.OutGranted {
+					continue
+				}
+				grants.Add(1)
+				if n := owners.Add(1); n != 1 {
+					t.Errorf("%d owners at once", n)
+				}
+				if a.Results[0].Fence <= last.Load() {
+					t.Errorf("fence %d after %d", a.Results[0].Fence, last.Load())
+				}
+				op.Items[0].Fence = a.Results[0].Fence
+				last.Store(op.Items[0].Fence)
+				owners.Add(-1)
+				op.Kind = core.OpRelease
+				if a := s.Do(t.Context(), op); a.Failure != core.FailNone || a.Results[0].Outcome != core.OutReleased {
+					t.Errorf("release: %+v", a)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if grants.Load() < 8 {
+		t.Fatalf("only %d grants", grants.Load())
 	}
 }
 

@@ -73,6 +73,7 @@ func Run(t *testing.T, start New) {
 		"Reassert":  reassertChecks,
 		"Failure":   failureChecks,
 		"Bootstrap": bootstrapChecks,
+		"Walk":      walkChecks,
 	}
 	for _, name := range slices.Sorted(func(yield func(string) bool) {
 		for name := range groups {
