@@ -305,7 +305,7 @@ func (c *Core) send(kind OpKind, items []Item, leases []*lease) uint64 {
 		Items: items, Sent: c.now.Mono, Deadline: c.now.Mono + Time(c.cfg.OpTimeout),
 	}
 	if kind == OpLook {
-		op.Deadline = c.now.Mono + Time(max(2*c.cfg.OpTimeout, c.cfg.Discovery/2))
+		op.Deadline = c.now.Mono + Time(max(2*c.cfg.OpTimeout, c.cfg.Discovery))
 	}
 	c.ops[c.seq] = &inflight{op: op, leases: leases}
 	c.timers.push(timer{at: op.Deadline, kind: timerOp, n: c.seq})

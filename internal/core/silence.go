@@ -11,17 +11,23 @@ type silence struct {
 	refused int // silences in a row that began with a refused extension: Redis can be read and not written
 }
 
-// fellSilent takes note that an attempt has no result. From here on the only thing sent is a read, until one is answered:
-// when replies are lost and requests are not, an owner that has stopped working would otherwise go on extending what it
-// holds for as long as the fault lasts (DESIGN 5).
+// fellSilent takes note that an op has no result. After an attempt to extend something, or a probe, the only thing sent is
+// a read, until one is answered: when replies are lost and requests are not, an owner that has stopped working would
+// otherwise go on extending what it holds for as long as the fault lasts (DESIGN 5).
 func (c *Core) fellSilent(in *inflight, a *Answer) {
 	s := &c.silence
-	if in.op.Seq == s.op {
+	probe := s.op
+	if in.op.Seq == probe {
 		s.op = 0
 		s.failed++
 		c.probeLater()
 	}
 	if s.on {
+		return
+	}
+	if in.op.Seq != probe && !in.op.Kind.Extends() {
+		// A read that failed has extended nothing; it is a reason to find out, not yet one to hold everything back.
+		c.queue.probe = true
 		return
 	}
 	s.on, s.since, s.text = true, c.now.Mono, a.Text
