@@ -32,8 +32,9 @@ func (c *clock) now() int64 { return int64(time.Since(c.base)) }
 // fromMono converts a stamp of CLOCK_MONOTONIC.
 func (c *clock) fromMono(ns int64) int64 { return ns - c.mono }
 
-// fromWall converts a reading of this host's wall clock, as it stands against the monotonic one now.
-func (c *clock) fromWall(ns int64) int64 {
+// fromWall converts a reading of a wall clock that is ahead of this host's by skew, as that stands against the monotonic
+// one now.
+func (c *clock) fromWall(ns int64, skew time.Duration) int64 {
 	now := time.Now()
-	return ns - now.UnixNano() + int64(now.Sub(c.base))
+	return ns - int64(skew) - now.UnixNano() + int64(now.Sub(c.base))
 }

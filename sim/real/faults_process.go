@@ -152,7 +152,7 @@ func (s *slot) release(n *node) {
 }
 
 // checkSend asks a node to stop itself between the check and the send of its next poll, and thaws it when the lease has
-// passed on, so that the poll is sent by an instance that does not own the session any more.
+// passed on and is used, so that the poll is sent by an instance that does not own the session any more.
 func (s *strike) checkSend() {
 	at, n := s.living()
 	if n == nil {
@@ -196,11 +196,13 @@ func (s *strike) checkSend() {
 // selfStop is how long a node may take from saying "paused" to stopping itself: a thaw before that would be lost.
 const selfStop = 100 * time.Millisecond
 
-// holdUntilPassed keeps a paused process stopped until another instance acquired the lease of its poll, two TTLs are
-// over, or stop is closed. It reports whether the lease passed on.
+// holdUntilPassed keeps a paused process stopped until another instance has polled the session with a newer fence, two
+// TTLs are over, or stop is closed. It reports whether the lease passed on. An acquisition would be too early to thaw: the
+// target can refuse an older fence only once it has seen the newer one.
 func (r *run) holdUntilPassed(at *slot, n *node, e history.Event, stop <-chan struct{}) (passed bool) {
 	taken, cancel := r.watch.await(func(a *history.Event) bool {
-		return a.Kind == history.Acquired && a.Session == e.Session && a.Instance != e.Instance
+		return a.Kind == history.Arrived && a.Session == e.Session && a.Instance != e.Instance &&
+			(a.Fence > e.Fence || e.Fence == 0)
 	})
 	defer cancel()
 	at.hold(n)

@@ -11,7 +11,9 @@ import (
 
 // alone takes Redis for this fault; another that has it is not disturbed.
 func (s *strike) alone() bool {
-	if !s.redis.mu.TryLock() {
+	ctx, cancel := context.WithTimeout(s.ctx, turnWithin)
+	defer cancel()
+	if !s.redis.take(ctx.Done()) {
 		s.skip("Redis is under another fault")
 		return false
 	}
@@ -35,7 +37,7 @@ func (s *strike) redisOutage() {
 	if !s.alone() {
 		return
 	}
-	defer s.redis.mu.Unlock()
+	defer s.redis.give()
 	s.begin()
 	s.down()
 	s.redis.halt(s.ctx)
@@ -48,7 +50,7 @@ func (s *strike) redisWipe() {
 	if !s.alone() {
 		return
 	}
-	defer s.redis.mu.Unlock()
+	defer s.redis.give()
 	s.begin()
 	s.down()
 	s.redis.halt(s.ctx)
@@ -78,7 +80,7 @@ func (s *strike) redisFlush() {
 	if !s.alone() {
 		return
 	}
-	defer s.redis.mu.Unlock()
+	defer s.redis.give()
 	s.begin()
 	s.failed(s.redis.client.Load().FlushAll(s.ctx).Err())
 	s.failed(s.work.restore(s.ctx))
@@ -88,7 +90,7 @@ func (s *strike) redisFreeze() {
 	if !s.alone() {
 		return
 	}
-	defer s.redis.mu.Unlock()
+	defer s.redis.give()
 	s.begin()
 	s.down()
 	s.failed(s.redis.server.freeze())
@@ -108,7 +110,7 @@ func (s *strike) redisSlow() {
 	if !s.alone() {
 		return
 	}
-	defer s.redis.mu.Unlock()
+	defer s.redis.give()
 	s.begin()
 	s.down()
 	client := s.redis.client.Load().WithTimeout(time.Duration(s.Ms)*time.Millisecond + time.Minute)
@@ -123,7 +125,7 @@ func (s *strike) redisLoading() {
 	if !s.alone() {
 		return
 	}
-	defer s.redis.mu.Unlock()
+	defer s.redis.give()
 	keys, err := s.redis.compact(s.ctx)
 	if err != nil {
 		s.skip(fmt.Sprintf("its data cannot be compacted: %v", err))
@@ -140,7 +142,7 @@ func (s *strike) redisReadOnly() {
 	if !s.alone() {
 		return
 	}
-	defer s.redis.mu.Unlock()
+	defer s.redis.give()
 	s.begin()
 	s.down()
 	s.failed(s.redis.client.Load().ReplicaOf(s.ctx, "127.0.0.1", "1").Err())

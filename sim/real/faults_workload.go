@@ -6,7 +6,14 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
+// writable waits until Redis is not under a fault: what the application writes must be seen when the history says so.
+func (s *strike) writable() bool { return s.redis.take(s.ctx.Done()) }
+
 func (s *strike) sessionAdd() {
+	if !s.writable() {
+		return
+	}
+	defer s.redis.give()
 	s.begin()
 	_, err := s.work.add(s.ctx, int(max(1, s.Ms)))
 	s.failed(err)
@@ -24,6 +31,10 @@ func (s *strike) picked() bool {
 }
 
 func (s *strike) sessionRemove() {
+	if !s.writable() {
+		return
+	}
+	defer s.redis.give()
 	if s.picked() {
 		s.begin()
 		s.failed(s.work.change(s.ctx, s.session, history.SessionRemoved))
@@ -31,14 +42,28 @@ func (s *strike) sessionRemove() {
 }
 
 func (s *strike) sessionPause() {
-	if !s.picked() {
+	if !s.sessionPaused() {
 		return
+	}
+	s.last()
+	if s.writable() {
+		s.failed(s.work.change(s.ctx, s.session, history.SessionResumed))
+		s.redis.give()
+	}
+	s.end()
+}
+
+func (s *strike) sessionPaused() bool {
+	if !s.writable() {
+		return false
+	}
+	defer s.redis.give()
+	if !s.picked() {
+		return false
 	}
 	s.begin()
 	s.failed(s.work.change(s.ctx, s.session, history.SessionPaused))
-	s.last()
-	s.failed(s.work.change(s.ctx, s.session, history.SessionResumed))
-	s.end()
+	return true
 }
 
 func (s *strike) pollSlow() {

@@ -35,6 +35,8 @@ const (
 	drainWithin = time.Second
 	// malformedMax bounds how many malformed lines of a slot are recorded; the rest is counted.
 	malformedMax = 1000
+	// unknownMax does the same for words that this version does not know.
+	unknownMax = 10_000
 )
 
 // slot is one place of the fleet: its processes, one after another, and their line to Redis.
@@ -48,6 +50,7 @@ type slot struct {
 	left      bool  // it left for good: never started again
 	frozen    int   // freezes that hold it
 	malformed int64
+	unknown   int64
 }
 
 // node is one process of a slot.
@@ -177,6 +180,9 @@ func (s *slot) said(n *node, w word) {
 			return
 		}
 	}
+	if e.Kind == history.KindUnknown && !s.keepUnknown() {
+		return
+	}
 	s.run.rec.Add(e)
 	if e.Kind == history.Ready {
 		n.setInstance(e.Instance)
@@ -184,6 +190,14 @@ func (s *slot) said(n *node, w word) {
 	if !s.run.watch.tell(&e) && e.Kind == history.Paused {
 		s.run.tail.Go(func() { s.run.rescue(s, n, e) })
 	}
+}
+
+// keepUnknown bounds how many words without a meaning are kept of a slot.
+func (s *slot) keepUnknown() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unknown++
+	return s.unknown <= unknownMax
 }
 
 func (s *slot) babbled(shown string) {

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -60,8 +59,8 @@ type Redis struct {
 	mini    *embedded // kindEmbedded
 	client  atomic.Pointer[redis.Client]
 
-	mu       sync.Mutex   // one disturbance at a time
-	commands atomic.Int64 // counted before restarts
+	turn     chan struct{} // holds one token while Redis is disturbed, or written to by the workload
+	commands atomic.Int64  // counted before restarts
 }
 
 // Provision starts or checks Redis. Folders that a server of its own needs are made in dir ("": the system's folder for
@@ -72,7 +71,7 @@ func Provision(ctx context.Context, c RedisChoice, dir string) (*Redis, error) {
 		return nil, fmt.Errorf("%w: a URL is given, but the kind is %q instead of \"url\"", ErrChoice, c.Kind)
 	}
 	logging.Disable() // go-redis would tell on standard error of each connection that the plan breaks
-	r := &Redis{kind: c.Kind}
+	r := &Redis{kind: c.Kind, turn: make(chan struct{}, 1)}
 	if r.kind == "" {
 		r.kind = kindServer
 		if _, err := findServer(); err != nil {

@@ -48,6 +48,22 @@ func (r *Redis) Supports(k fault.Kind) error {
 	return nil
 }
 
+// turnWithin is how long a fault waits for its turn: as long as the workload may take to write, and no longer.
+const turnWithin = 250 * time.Millisecond
+
+// take waits for the turn until done is closed, and reports whether it got it.
+func (r *Redis) take(done <-chan struct{}) bool {
+	select {
+	case r.turn <- struct{}{}:
+		return true
+	case <-done:
+		return false
+	}
+}
+
+// give lets the next one have its turn.
+func (r *Redis) give() { <-r.turn }
+
 // bootstrap declares a first deployment on an empty Redis: an epoch without a quarantine.
 func (r *Redis) bootstrap(ctx context.Context) error {
 	id := "?"
@@ -72,7 +88,7 @@ func (r *Redis) executed(ctx context.Context) int64 {
 	return r.commands.Load() + n
 }
 
-// halt kills Redis. mu is held.
+// halt kills Redis. The caller has the turn.
 func (r *Redis) halt(ctx context.Context) {
 	r.commands.Store(r.executed(ctx))
 	if r.mini != nil {
@@ -82,7 +98,7 @@ func (r *Redis) halt(ctx context.Context) {
 	r.server.kill()
 }
 
-// erase forgets what a halted Redis held. mu is held.
+// erase forgets what a halted Redis held. The caller has the turn.
 func (r *Redis) erase() error {
 	if r.mini != nil {
 		r.mini.m.FlushAll()
@@ -91,7 +107,7 @@ func (r *Redis) erase() error {
 	return r.server.erase()
 }
 
-// resume starts a halted Redis and returns when it takes commands. mu is held.
+// resume starts a halted Redis and returns when it takes commands. The caller has the turn.
 func (r *Redis) resume(ctx context.Context, args ...string) error {
 	defer r.renewClient()
 	if r.mini != nil {

@@ -166,7 +166,7 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 	defer background.Wait()
 	stop := make(chan struct{})
 	defer close(stop)
-	if r.target, err = newTarget(r.clock, r.rec, r.cfg.Serve); err != nil {
+	if r.target, err = newTarget(r.clock, r.rec, r.cfg.Serve, func(e *history.Event) { r.watch.tell(e) }); err != nil {
 		return out, err
 	}
 	defer r.target.close()
@@ -217,6 +217,9 @@ func (r *run) weather(ctx context.Context) bool {
 	cancel()
 	if ctx.Err() != nil {
 		return false
+	}
+	if err := r.work.repair(ctx); err != nil {
+		r.notef("%v", err)
 	}
 	r.setPhase("calm")
 	calm := time.NewTimer(r.cfg.Calm)

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -35,6 +37,7 @@ type tap struct {
 	fences  map[string]int64  // session → fence as last set, for increments
 	gap     bool              // the stream was interrupted: fences that are not in the map may exist
 	db      int               // selected by the stream
+	skew    time.Duration     // how far Redis' wall clock is ahead of this host's
 }
 
 // tapChannel carries the mark that joins a snapshot of the leases to the stream.
@@ -149,6 +152,9 @@ func (t *tap) follow(ctx context.Context) (flowed bool, err error) {
 	if err := skipSnapshot(in); err != nil {
 		return false, err
 	}
+	if t.redis.kind == kindURL { // perhaps another host's clock
+		t.skew = measureSkew(ctx, t.redis.client.Load())
+	}
 	acks := make(chan struct{})
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -194,6 +200,25 @@ func (t *tap) handshake(conn net.Conn, in *bufio.Reader) error {
 		}
 	}
 	return nil
+}
+
+// measureSkew returns how far Redis' wall clock is ahead of this host's, by the quickest of a few answers; 0 if that is
+// less than the answer's own uncertainty.
+func measureSkew(ctx context.Context, client *redis.Client) time.Duration {
+	var skew time.Duration
+	best := time.Duration(1<<63 - 1)
+	for range 5 {
+		before := time.Now()
+		there, err := client.Time(ctx).Result()
+		took := time.Since(before)
+		if err == nil && took < best {
+			best, skew = took, there.Sub(before.Add(took/2))
+		}
+	}
+	if skew.Abs() <= best {
+		return 0
+	}
+	return skew
 }
 
 // acknowledge keeps the stream flowing: a master sends nothing before the first acknowledgement that follows its

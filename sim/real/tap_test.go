@@ -97,11 +97,9 @@ func TestTapFollowsRedisOverARestart(t *testing.T) {
 	ctx := t.Context()
 	_, rec := openTap(t, r)
 	r.client.Load().Set(ctx, "poll:lease:s", "me", time.Minute)
-	r.mu.Lock()
 	r.halt(ctx)
 	eventually(t, "the tap did not notice the end of Redis", func() bool { return rec.Counts()[history.TapDown] == 1 })
 	err := r.resume(ctx)
-	r.mu.Unlock()
 	if err != nil {
 		t.Fatal(err)
 	}

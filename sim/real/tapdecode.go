@@ -92,9 +92,9 @@ func (t *tap) expiry(options [][]byte) int64 {
 		}
 		switch strings.ToUpper(string(options[i])) {
 		case "PXAT":
-			return t.clock.fromWall(n * int64(time.Millisecond))
+			return t.clock.fromWall(n*int64(time.Millisecond), t.skew)
 		case "EXAT":
-			return t.clock.fromWall(n * int64(time.Second))
+			return t.clock.fromWall(n*int64(time.Second), t.skew)
 		case "PX":
 			return t.clock.now() + n*int64(time.Millisecond)
 		case "EX":
@@ -144,9 +144,9 @@ func (t *tap) extend(verb string, args [][]byte) {
 		}
 		switch verb {
 		case "PEXPIREAT":
-			until = t.clock.fromWall(n * int64(time.Millisecond))
+			until = t.clock.fromWall(n*int64(time.Millisecond), t.skew)
 		case "EXPIREAT":
-			until = t.clock.fromWall(n * int64(time.Second))
+			until = t.clock.fromWall(n*int64(time.Second), t.skew)
 		default:
 			until = t.relative(verb == "EXPIRE", args[1])
 		}

@@ -23,8 +23,9 @@ type target struct {
 	serve  time.Duration // how long an answer takes
 	url    string
 	server *http.Server
-	served chan struct{} // closed when the server's goroutine has ended
-	stop   chan struct{} // closed to let polls that are being served go
+	tell   func(*history.Event) // hears of accepted arrivals; must not block
+	served chan struct{}        // closed when the server's goroutine has ended
+	stop   chan struct{}        // closed to let polls that are being served go
 
 	number     atomic.Int64 // of the last arrival
 	polls      atomic.Int64
@@ -45,9 +46,9 @@ type polled struct {
 	hang    chan struct{}  // not nil: no answer before it is closed
 }
 
-func newTarget(c *clock, rec *history.Recorder, serve time.Duration) (*target, error) {
+func newTarget(c *clock, rec *history.Recorder, serve time.Duration, tell func(*history.Event)) (*target, error) {
 	t := &target{
-		clock: c, rec: rec, serve: serve, served: make(chan struct{}), stop: make(chan struct{}),
+		clock: c, rec: rec, serve: serve, tell: tell, served: make(chan struct{}), stop: make(chan struct{}),
 		sessions: map[string]*polled{},
 	}
 	var listener net.Listener
@@ -147,6 +148,7 @@ func (t *target) accept(p *polled, session, instance string, fence, n int64) (hi
 	p.serving[instance]++
 	t.polls.Add(1)
 	t.rec.Add(e)
+	t.tell(&e)
 	return p.fence, true
 }
 
