@@ -58,7 +58,7 @@ func (s *Store) check(op *core.Op) error {
 		return fmt.Errorf("an op of %d items; at most %d are allowed", len(op.Items), ItemsMax)
 	}
 	if op.Kind != core.OpObserve && op.Kind != core.OpNodes {
-		if err := checkID("instance", op.Owner); err != nil {
+		if err := checkInstance(op.Owner); err != nil {
 			return err
 		}
 	}
@@ -66,13 +66,16 @@ func (s *Store) check(op *core.Op) error {
 		return fmt.Errorf("the TTL is %v; it must be a positive number of whole milliseconds", time.Duration(op.TTL))
 	}
 	for i := range op.Items {
-		if err := checkID("lease", op.Items[i].ID); err != nil {
-			return err
+		id, peer := op.Items[i].ID, op.Items[i].Peer
+		err := s.checkLease(id)
+		if op.Kind == core.OpNodes {
+			err = checkInstance(id)
 		}
-		if peer := op.Items[i].Peer; peer != "" {
-			if err := checkID("instance", peer); err != nil {
-				return err
-			}
+		if err == nil && peer != "" {
+			err = checkInstance(peer)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	if op.Kind == core.OpAsk && (len(op.Items) == 0 || op.Items[0].Peer == "") {

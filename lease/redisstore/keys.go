@@ -68,22 +68,32 @@ func (k *keys) list() []string {
 	return out
 }
 
-// checkID says why id cannot name a lease or an instance. Notices separate names by spaces and write "-" for nobody, and
-// where the prefix carries a hash tag a fence key ends as no lease may.
-func checkID(what, id string) error {
+// checkName says why id cannot name anything: a notice separates names by spaces.
+func checkName(what, id string) error {
 	switch {
 	case id == "":
 		return fmt.Errorf("the %s ID is empty", what)
-	case id == "-":
-		return fmt.Errorf("the %s ID is %q, which stands for nobody", what, id)
 	case !utf8.ValidString(id) || strings.ContainsFunc(id, func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r)
 	}):
 		return fmt.Errorf("the %s ID %q holds spaces, control characters or invalid UTF-8", what, id)
-	case strings.HasSuffix(id, fenceSuffix):
-		return fmt.Errorf("the %s ID %q ends with %q, which names fences", what, id, fenceSuffix)
 	}
 	return nil
+}
+
+func checkInstance(id string) error {
+	if id == nobody {
+		return fmt.Errorf("the instance ID is %q, which stands for nobody", id)
+	}
+	return checkName("instance", id)
+}
+
+func (s *Store) checkLease(id string) error {
+	if s.tagged && strings.HasSuffix(id, fenceSuffix) {
+		return fmt.Errorf("the lease ID %q ends with %q, which names fences where LeasePrefix carries a hash tag", id,
+			fenceSuffix)
+	}
+	return checkName("lease", id)
 }
 
 // glob escapes what SCAN's MATCH takes for a pattern.

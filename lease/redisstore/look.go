@@ -52,7 +52,7 @@ func (s *Store) owners(ctx context.Context, op *core.Op, ids, owners []string, i
 	k := newKeys(1+len(ids), (1+len(ids))*keyBytes)
 	k.add(s.opt.EpochKey, "")
 	for _, id := range ids {
-		if err := checkID("lease", id); err != nil {
+		if err := s.checkLease(id); err != nil {
 			return err
 		}
 		k.add(s.opt.LeasePrefix, id)
@@ -144,7 +144,7 @@ func (s *Store) scan(ctx context.Context, prefix string) ([]string, error) {
 		}
 		for _, key := range page {
 			name := strings.TrimPrefix(key, prefix)
-			if !known[name] && checkID("", name) == nil {
+			if !known[name] && name != "" && !(s.tagged && strings.HasSuffix(name, fenceSuffix)) {
 				known[name] = true
 				names = append(names, name)
 			}

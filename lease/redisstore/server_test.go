@@ -200,6 +200,23 @@ func TestPrefixIsNoPattern(t *testing.T) {
 	}
 }
 
+// Where the prefix carries a hash tag, fences begin like leases, and must not be taken for any.
+func TestTaggedFence(t *testing.T) {
+	s, epoch := bootstrapped(t, redistest.Start(t).Client(), redisstore.Options{LeasePrefix: "{p}l:"})
+	op := acquire(epoch, "a", "x")
+	a := s.Do(t.Context(), op)
+	op.Kind, op.Items[0].Fence = core.OpRelease, a.Results[0].Fence
+	if a := s.Do(t.Context(), op); a.Failure != core.FailNone || a.Results[0].Outcome != core.OutReleased {
+		t.Fatalf("release: %+v", a)
+	}
+	if err := s.Bootstrap(t.Context()); err != nil {
+		t.Fatalf("Bootstrap took a fence for a lease: %v", err)
+	}
+	if a := s.Do(t.Context(), acquire(epoch, "a", "x:fence")); a.Failure != core.FailRefused {
+		t.Fatalf("acquire x:fence: %+v, want FailRefused", a)
+	}
+}
+
 // Without life a fence would stay for ever; every use of it extends it.
 func TestFenceLives(t *testing.T) {
 	srv := redistest.Start(t)
