@@ -414,10 +414,10 @@ func TestSessionsAreSharedAndFollowTheirInstances(t *testing.T) { // G6, G13
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeRedis()
 		ids := sessionIDs(12)
-		broken := false
+		var broken atomic.Bool
 		source := func(c *Config) {
 			c.Sessions = func(context.Context) ([]string, error) {
-				if broken {
+				if broken.Load() {
 					return nil, errors.New("source is broken")
 				}
 				return append([]string{"no UUID"}, ids...), nil
@@ -436,7 +436,7 @@ func TestSessionsAreSharedAndFollowTheirInstances(t *testing.T) { // G6, G13
 		if na, nb := len(a.managerOf().OwnedSessions()), len(b.managerOf().OwnedSessions()); na != 6 || nb != 6 {
 			t.Fatalf("owned %d and %d, want 6 and 6", na, nb)
 		}
-		broken = true
+		broken.Store(true)
 		pass(time.Minute)
 		if na := len(a.managerOf().OwnedSessions()); na != 6 {
 			t.Errorf("owns %d after its source broke, want 6", na)
