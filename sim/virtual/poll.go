@@ -158,7 +158,8 @@ func (w *world) pollReturned(n *node, e *event) {
 	if p == nil || p.over || !n.alive {
 		return
 	}
-	t := &n.terms[p.term]
+	ti := p.term // removing the poll clears it
+	t := &n.terms[ti]
 	if t.gen != p.termGen {
 		return
 	}
@@ -169,7 +170,7 @@ func (w *world) pollReturned(n *node, e *event) {
 		w.polls.remove(e.arg)
 		t.poll = -1
 	}
-	w.pollNext(n, int32(p.term), t)
+	w.pollNext(n, ti, t)
 }
 
 // pollNext plans the term's next poll, in phase, or gives the lease back if that was asked.
