@@ -94,6 +94,6 @@ var _ = Describe("An instance that fails is replaced, never doubled", func() {
 					{At: 80 * time.Second, Kind: fault.BlackHole, Target: "node-3", For: 40 * time.Second},
 				},
 			},
-			"G1", "G2", "G3", "G4", "G5", "G6", "G7", "G8", "G13"),
+			"G1", "G2", "G3", "G4", "G5", "G6", "G8", "G13"),
 	)
 })
