@@ -36,6 +36,9 @@ type arrival struct {
 	at    int64
 }
 
+// sentLate is how long after a thaw a poll may still arrive that was begun before the freeze.
+const sentLate = int64(failoverAllowance)
+
 func (g *g2) attach(w *world, v Verdict) {
 	g.hooks.attach(w, v)
 	g.targets = map[string]*targeted{}
@@ -65,7 +68,7 @@ func (g *g2) event(e *history.Event) {
 	case history.Rejected:
 		g.rejected++
 		g.exercised++
-		if g.wasFrozen(e.Instance, e.T-int64(g.w.TTL)) {
+		if g.wasFrozen(e.Instance, e.T-sentLate) {
 			g.late++
 		}
 	}
@@ -82,7 +85,7 @@ func (g *g2) arrived(t *targeted, e *history.Event) {
 		if a.inst == e.Instance {
 			continue
 		}
-		if g.wasFrozen(a.inst, a.at) || g.wasFrozen(e.Instance, e.T-int64(g.w.TTL)) {
+		if g.wasFrozen(a.inst, a.at-sentLate) || g.wasFrozen(e.Instance, e.T-sentLate) {
 			g.frozen++
 			continue
 		}

@@ -16,6 +16,7 @@ type g4 struct {
 	silent    int // renewals without an answer in time
 	cancelled int // polls that ran when a window closed
 	frozen    int // polls of processes that had just been thawed
+	stalled   int // polls that began in the very moment in which their renewal's time-out was noticed
 	starts    bool
 }
 
@@ -118,13 +119,30 @@ func (g *g4) started(key owning, r *renewal, e *history.Event) {
 	case g.unanswered(r, e.T):
 		g.silent++
 		g.exercised++
-		due := r.sent + int64(g.w.RenewTimeout)
-		r.sent = 0
-		if late(due) {
-			g.broke(s, "%s began a poll of session %s at %s although a renewal was to be answered by %s and was not", key.inst.who(),
-				e.Session, clock(e.T), clock(due))
+		if late(r.sent + int64(g.w.RenewTimeout)) {
+			g.overdue(key, r, e.T)
 		}
 	}
+}
+
+// overdue judges a poll that began when a renewal should have been answered. The time-out is not seen, only that the node
+// says renewFailed; a process that the host did not run notices both at once, which is all that it can.
+func (g *g4) overdue(key owning, r *renewal, at int64) {
+	due, sent := r.sent+int64(g.w.RenewTimeout), r.sent
+	grace := int64(stampAllowance)
+	if g.w.stall(sent, at) > 0 {
+		grace = thawGrace
+	}
+	g.w.at(at+grace, func() {
+		switch {
+		case r.sent != sent: // it failed, or was answered
+			g.stalled++
+		default:
+			r.sent = 0
+			g.broke(g.w.session(key.session), "%s began a poll of session %s at %s although a renewal was to be answered by %s and was not",
+				key.inst.who(), key.session, clock(at), clock(due))
+		}
+	})
 }
 
 // unanswered reports whether a renewal is overdue. What time-out a foreign node gives its renewals is not known.
@@ -170,6 +188,9 @@ func (g *g4) verdict() Verdict {
 	v.Detail = join(v.Detail, fmt.Sprintf("%d renewals failed, %d polls ran when a window closed", g.failures, g.cancelled))
 	if g.frozen > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("%d polls of processes that had just been thawed", g.frozen))
+	}
+	if g.stalled > 0 {
+		v.Detail = join(v.Detail, fmt.Sprintf("%d polls began just when a time-out was noticed", g.stalled))
 	}
 	switch {
 	case g.w.Foreign:
