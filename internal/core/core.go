@@ -91,6 +91,9 @@ func (c *Core) Step(ev Event) Effects {
 		c.want(ev.ID, ev.Wait)
 	case EvDrop:
 		c.drop(ev.ID, ev.Cause)
+		for _, id := range ev.IDs {
+			c.drop(id, ev.Cause)
+		}
 	case EvAbandon:
 		c.abandon(ev.ID)
 	case EvRecovered:

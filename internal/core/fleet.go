@@ -19,6 +19,7 @@ type fleet struct {
 	vacant []int32 // entries of Core.nodes that nobody uses
 
 	dirty  bool    // target is out of date
+	midway bool    // target was made for owners that have since moved along it
 	live   []int32 // live instances, ascending by ID: index into Core.nodes
 	place  []int32 // nodes → index into live, or nobody
 	target []int32 // aligned with sessions; index into live, or nobody where the owner keeps it
@@ -53,11 +54,31 @@ func (c *Core) setOwner(id, owner string) {
 	if c.fleet.lookOp != 0 {
 		c.fleet.touched = append(c.fleet.touched, i)
 	}
-	if c.fleet.owner[i] != o {
-		c.fleet.owner[i] = o
-		c.fleet.dirty = true
-	}
 	c.fleet.free[i] = false
+	c.moveOwner(i, o)
+}
+
+// moveOwner notes the owner of session i. A session that went where it was to go is a step of the plan that stands, which
+// is followed on until the next look: a rebalance of many sessions, told one by one, does not cost a placement each. (A
+// placement made anew midway may hand the odd session of a share that does not divide to another: not worse, but not the
+// same, so what instances must agree on, who asks whom and who gives, is decided on a placement made at the look.)
+func (c *Core) moveOwner(i, o int32) {
+	f := &c.fleet
+	old := f.owner[i]
+	if old == o {
+		return
+	}
+	f.owner[i] = o
+	if f.dirty || o == nobody || f.place[o] == nobody || f.target[i] != f.place[o] {
+		f.dirty = true
+		return
+	}
+	f.midway = true
+	f.target[i] = nobody
+	c.nodes[o].owned++
+	if old != nobody {
+		c.nodes[old].owned--
+	}
 }
 
 // placement brings target up to date.
@@ -66,7 +87,7 @@ func (c *Core) placement() {
 	if !f.dirty {
 		return
 	}
-	f.dirty = false
+	f.dirty, f.midway = false, false
 	f.live = f.live[:0]
 	for i := range c.nodes {
 		if n := &c.nodes[i]; n.alive && !n.suspect {
@@ -186,7 +207,7 @@ func (c *Core) lookAnswered(in *inflight, a *Answer) {
 		changed = c.seeOwners(a.Look) || changed
 	}
 	f.touched = f.touched[:0]
-	f.dirty = f.dirty || changed
+	f.dirty = f.dirty || f.midway || changed
 	if next := c.now.Mono + Time(c.lookInterval()); c.nextLook == 0 || c.nextLook > next {
 		c.nextLook = next
 	}
@@ -235,10 +256,7 @@ func (c *Core) seeOwners(look *Look) bool {
 				continue
 			}
 		}
-		if f.owner[i] != o {
-			f.owner[i] = o
-			f.dirty = true
-		}
+		c.moveOwner(s, o)
 	}
 	return changed
 }

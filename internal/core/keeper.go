@@ -41,6 +41,7 @@ type lease struct {
 	stuck     bool // its work does not end: never acquired again before that
 	open      bool // an acquire was not answered: the key may be ours
 	read      bool // idle: the next wake reads; else it acquires
+	ordered   bool // idle: at the next wake, first wait for this instance's turn
 	told      bool // releasing: a failed release was told
 	missing   bool // owned: its session was not there at the last look
 }
@@ -87,6 +88,7 @@ func (c *Core) tryAcquire(l *lease) {
 	}
 	l.phase = acquiring
 	l.op = queued
+	l.ordered = false
 	c.queue.acquire = append(c.queue.acquire, l)
 }
 
@@ -133,6 +135,7 @@ func (c *Core) refuse(l *lease, cause Cause, owner string, wait int64, text stri
 // awaitExpiry makes l wake when the holder's lease is about to run out: a little before to read it once more, and if that
 // read was just made, at the expiry itself in this instance's turn.
 func (c *Core) awaitExpiry(l *lease) {
+	l.ordered = false
 	if lead := l.exp - Time(c.cfg.Lead); lead > c.now.Mono {
 		l.read = true
 		c.armLease(l, lead)
@@ -161,6 +164,9 @@ func (c *Core) wakeLease(l *lease, at Time) {
 		case c.silence.on:
 			// What cannot be heard cannot be used if it is won.
 			c.armLease(l, c.now.Mono+Time(c.cfg.MaxProbe))
+		case l.ordered:
+			l.ordered, l.read = false, false
+			c.armLease(l, c.now.Mono+Time(max(c.delay(l), c.cfg.Stagger)))
 		case l.read || c.now.Mono > at+Time(c.cfg.Lead):
 			c.observe(l) // also when this instance slept through its turn
 		default:

@@ -75,27 +75,25 @@ func (c *Core) freed(id, heir string) {
 	if i < 0 {
 		return
 	}
-	c.setOwner(id, "")
+	c.setOwner(id, heir) // the heir is as good as the owner: what follows is placed around it
 	l = c.lease(id)
 	l.place = true
 	l.holder = ""
 	l.exp = c.now.Mono
-	switch {
-	case heir == c.self:
+	if heir == c.self {
 		c.retry(l)
-	case heir != "":
-		c.setOwner(id, heir) // as good as: so that what follows is placed around it
-		l.read = false
-		l.op = 0
-		c.armLease(l, c.now.Mono+Time(c.cfg.HeirGrace+max(c.delay(l), c.cfg.Stagger)))
-	default:
-		if d := c.delay(l); d > 0 {
-			l.read = false
-			l.op = 0
-			c.armLease(l, c.now.Mono+Time(d))
-		} else {
-			c.retry(l)
-		}
+		return
+	}
+	l.read, l.op = false, 0
+	if heir != "" {
+		l.ordered = true // by then most have heard who took it, and need no order
+		c.armLease(l, c.now.Mono+Time(c.cfg.HeirGrace))
+		return
+	}
+	if d := c.delay(l); d > 0 {
+		c.armLease(l, c.now.Mono+Time(d))
+	} else {
+		c.retry(l)
 	}
 }
 

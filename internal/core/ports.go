@@ -47,9 +47,10 @@ const (
 type Event struct {
 	Kind   EventKind
 	Now    Now
-	ID     string // lease
-	Wait   bool   // EvWant
-	Cause  Cause  // EvDrop
+	ID     string   // lease
+	IDs    []string // EvDrop: more leases, so that many are released in few calls
+	Wait   bool     // EvWant
+	Cause  Cause    // EvDrop
 	Answer Answer
 	Notice Notice
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// TestStories runs the stories of testdata: what one instance is told, and what it does about it, step by step. Each file
+// TestStories runs the stories of testdata/stories: what one instance is told, and what it does about it, step by step. Each file
 // is meant to be read. `go test ./internal/core -run Stories -rewrite` writes the outcomes anew; read the difference
 // before you keep it, for the outcome is the assertion.
 //
 // In a story, an op is answered by its number: "answer 3" followed by one word a result.
 func TestStories(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+	datadriven.Walk(t, "testdata/stories", func(t *testing.T, path string) {
 		s := &story{epoch: "r1"}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			s.out.Reset()
