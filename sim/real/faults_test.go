@@ -13,9 +13,9 @@ func TestEveryKindStrikes(t *testing.T) {
 	ms := time.Millisecond
 	plans := map[string][]fault.Fault{
 		"processes": {
-			{At: 50 * ms, Kind: fault.Terminate, Target: "node-1", For: 100 * ms},
-			{At: 400 * ms, Kind: fault.CheckSend, Target: "node-2"},
-			{At: 450 * ms, Kind: fault.Join, Target: "node-3"},
+			{At: 50 * ms, Kind: fault.Terminate, Target: "node-1", For: 600 * ms}, // node-2 owns all when it is paused
+			{At: 500 * ms, Kind: fault.CheckSend, Target: "node-2"},
+			{At: 650 * ms, Kind: fault.Join, Target: "node-3"},
 			{At: 1700 * ms, Kind: fault.Leave, Target: "node-1"},
 			{At: 1900 * ms, Kind: fault.CrashAll, For: 100 * ms},
 		},
@@ -55,6 +55,7 @@ func TestEveryKindStrikes(t *testing.T) {
 			struck[f.Kind] = true
 		}
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := provision(t)
 			cfg := config(t, plan...)
 			cfg.Storm = plan[len(plan)-1].At + 500*ms

@@ -57,7 +57,13 @@ func storm(t *testing.T, r *Redis, cfg Config) (Outcome, []history.Event) {
 	for _, n := range out.Notes {
 		t.Log("note:", n)
 	}
-	return out, collect(t, rec)
+	events := collect(t, rec)
+	for _, e := range events {
+		if e.Kind == history.Spawned && runs(int(e.N)) {
+			t.Errorf("%s, process %d, outlives its run", e.Node, e.N)
+		}
+	}
+	return out, events
 }
 
 func collect(t *testing.T, rec *history.Recorder) []history.Event {

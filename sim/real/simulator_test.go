@@ -10,7 +10,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -24,6 +27,8 @@ type traces struct {
 	Dir   string   `json:"dir"`
 	PIDs  []int    `json:"pids"`
 	Addrs []string `json:"addrs"`
+
+	Grandchildren []int `json:"grandchildren"`
 }
 
 // fakeSimulator runs a long storm and tells what it started; one node is frozen, so that it cannot end by itself.
@@ -44,6 +49,9 @@ func fakeSimulator() int {
 		NodeEnv: []string{"REAL_TEST_PART=node"},
 		Plan:    fault.Plan{Faults: []fault.Fault{{At: 50 * ms, Kind: fault.Freeze, Target: "node-1", For: time.Minute}}},
 	}
+	if os.Getenv("REAL_TEST_SHELL") != "" {
+		cfg.NodeCmd = []string{"/bin/sh", "-c", `"$0"; true`, self}
+	}
 	cfg.Progress = func(p Progress) {
 		if told || p.Fault == "" {
 			return
@@ -54,8 +62,13 @@ func fakeSimulator() int {
 			tr.Dir, tr.PIDs = r.server.dir, []int{r.server.proc.pid}
 		}
 		for e := range rec.Events() {
-			if e.Kind == history.Spawned {
+			switch e.Kind {
+			case history.Spawned:
 				tr.PIDs = append(tr.PIDs, int(e.N))
+			case history.Ready:
+				if pid, err := strconv.Atoi(e.Instance[strings.LastIndexByte(e.Instance, '-')+1:]); err == nil {
+					tr.Grandchildren = append(tr.Grandchildren, pid)
+				}
 			}
 		}
 		tr.PIDs = append(tr.PIDs, r.reaper.cmd.Process.Pid)
@@ -171,6 +184,56 @@ func TestKilledSimulatorRemovesItsKeysFromAGivenRedis(t *testing.T) {
 	keys, err := client.Keys(ctx, "*").Result()
 	if err != nil || len(keys) != 1 || keys[0] != "somebody:else" {
 		t.Errorf("keys %v (%v) are left, want only the one that was there before", keys, err)
+	}
+}
+
+// What a node starts ends with the simulator, too, also where the node's own end would not take it along.
+func TestKilledSimulatorTakesGrandchildrenAlong(t *testing.T) {
+	provision(t) // skips without a server
+	cmd, tr := startSimulator(t, "REAL_TEST_KIND=server", "REAL_TEST_DIR="+t.TempDir(), "REAL_TEST_SHELL=yes")
+	if len(tr.Grandchildren) != 2 {
+		t.Fatalf("traces %+v: want two grandchildren", tr)
+	}
+	for _, pid := range tr.Grandchildren {
+		if !runs(pid) || slices.Contains(tr.PIDs, pid) {
+			t.Fatalf("%d is no running grandchild: %+v", pid, tr)
+		}
+	}
+	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range append(tr.Grandchildren, tr.PIDs...) {
+		eventually(t, fmt.Sprintf("process %d outlives the simulator", pid), func() bool { return !runs(pid) })
+	}
+}
+
+func TestTenRunsAtOnce(t *testing.T) {
+	provision(t) // skips without a server
+	dir := t.TempDir()
+	var all sync.WaitGroup
+	for i := range 10 {
+		cfg := config(t, fault.Fault{At: 100 * time.Millisecond, Kind: fault.Cut, Target: "node-1", For: 100 * time.Millisecond})
+		cfg.Storm, cfg.Calm, cfg.Seed = 400*time.Millisecond, 200*time.Millisecond, uint64(i)
+		cfg.readyWithin = time.Minute // twenty nodes start at once, on a machine that may have two cores
+		all.Go(func() {
+			r, err := Provision(t.Context(), RedisChoice{Kind: "server"}, dir)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			rec := history.NewRecorder()
+			_, err = Run(t.Context(), r, cfg, rec)
+			if err := errors.Join(err, r.Close()); err != nil {
+				t.Error(err)
+			}
+			if n := rec.Counts()[history.Malformed]; n != 0 || rec.Counts()[history.FaultEnd] != 1 {
+				t.Errorf("run %d: %v", i, rec.Counts())
+			}
+		})
+	}
+	all.Wait()
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("%v (%v) are left", left, err)
 	}
 }
 

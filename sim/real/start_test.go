@@ -91,15 +91,14 @@ func TestInterruptedRunEndsSoonAndKeepsItsHistory(t *testing.T) {
 		fault.Fault{At: 20 * time.Millisecond, Kind: fault.BlackHole, Target: "node-2", For: time.Minute},
 	)
 	cfg.Storm = time.Minute
+	var stopped time.Time
 	cfg.Progress = func(p Progress) {
-		if p.Fault != "" {
+		if p.Fault != "" && stopped.IsZero() {
+			stopped = time.Now()
 			cancel()
 		}
 	}
 	rec := history.NewRecorder()
-	var stopped time.Time
-	release := context.AfterFunc(ctx, func() { stopped = time.Now() })
-	defer release()
 	out, err := Run(ctx, r, cfg, rec)
 	if err != nil || !out.Interrupted {
 		t.Fatalf("Run: %+v, %v, want an interrupted run without an error", out, err)
