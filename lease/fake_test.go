@@ -29,7 +29,6 @@ type fakeRedis struct {
 	seq    int
 	fence  int64
 	quiet  time.Time // end of quarantine
-	ops    map[core.OpKind]int
 }
 
 type fakeLease struct {
@@ -39,8 +38,7 @@ type fakeLease struct {
 }
 
 func newFakeRedis() *fakeRedis {
-	return &fakeRedis{leases: map[string]fakeLease{}, nodes: map[string]time.Time{}, heard: map[int]func(core.Notice){},
-		ops: map[core.OpKind]int{}}
+	return &fakeRedis{leases: map[string]fakeLease{}, nodes: map[string]time.Time{}, heard: map[int]func(core.Notice){}}
 }
 
 // fakeStore is one instance's way to a fakeRedis.
@@ -127,7 +125,6 @@ func (r *fakeRedis) answer() core.Answer {
 func (r *fakeRedis) do(op *core.Op) core.Answer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ops[op.Kind]++
 	now := time.Now()
 	a := r.answer()
 	a.Seq = op.Seq
@@ -229,7 +226,6 @@ func (r *fakeRedis) seen() (nodes []core.Seen) {
 func (r *fakeRedis) look(op *core.Op, s *core.Sessions) core.Answer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ops[op.Kind]++
 	a := r.answer()
 	a.Seq = op.Seq
 	a.Look = &core.Look{Sessions: s, Owners: make([]string, len(s.IDs)), Nodes: r.seen()}
@@ -248,12 +244,6 @@ func (r *fakeRedis) owner(id string) string {
 		return l.owner
 	}
 	return ""
-}
-
-func (r *fakeRedis) count(k core.OpKind) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.ops[k]
 }
 
 // rig is one instance on a fake Redis inside a synctest bubble, with its log.

@@ -97,6 +97,13 @@ func (h *Hold) finish(err error) {
 	}
 }
 
+// over reports whether the term has ended.
+func (h *Hold) over() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.ended != nil
+}
+
 func (h *Hold) lostError(reason string) error {
 	return fmt.Errorf("%w: %q, fence %d: %s", ErrLost, h.name, h.fence, reason)
 }
@@ -108,7 +115,6 @@ const tableShards = 64
 type table struct {
 	shards [tableShards]atomic.Pointer[map[string]*Hold]
 	staged [tableShards]map[string]*Hold // copies of this step, published together
-	n      int
 }
 
 func shardOf(id string) int {

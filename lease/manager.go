@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -240,6 +239,3 @@ func (h *Hold) lost() error {
 	}
 	return h.ended
 }
-
-// remaining is how much of the trust window is left.
-func (h *Hold) remaining() time.Duration { return time.Until(h.Until()) }

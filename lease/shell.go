@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,7 +58,8 @@ type shell struct {
 	wants     map[string]*wanted
 	releasers map[string][]chan error
 	draining  bool
-	tells     bool // somebody listens: events are worth building
+	listened  bool    // somebody listens: events are worth building
+	holds     []*Hold // carry's scratch
 
 	source source
 }
@@ -184,9 +184,9 @@ func (s *shell) stop() error {
 	case <-s.drained:
 	case <-timer.C:
 	}
-	left := make(chan []string, 1)
-	s.post(func() { left <- s.finish() })
-	names := <-left
+	unconfirmed := make(chan string, 1)
+	s.post(func() { unconfirmed <- s.finish() })
+	left := <-unconfirmed
 	s.cancel()
 	for _, l := range s.lanes {
 		l.close()
@@ -198,9 +198,9 @@ func (s *shell) stop() error {
 	s.logs.close()
 	<-s.logs.done
 	s.stopErr = s.store.Close()
-	if len(names) > 0 {
-		s.stopErr = fmt.Errorf("%w: stopped while the release of %d leases (%q first) was not confirmed; they expire within %v",
-			ErrUnknown, len(names), names[0], s.cfg.TTL)
+	if left != "" {
+		s.stopErr = fmt.Errorf("%w: stopped after %v with %s; what is left expires within %v", ErrUnknown,
+			s.cfg.DrainTimeout, left, s.cfg.TTL)
 	}
 	return s.stopErr
 }
@@ -215,29 +215,26 @@ func (s *shell) drain() {
 	s.step(core.Event{Kind: core.EvDrain})
 }
 
-// finish gives up what is still held or being released and names it. Runs in the loop, last.
-func (s *shell) finish() (left []string) {
-	for name := range s.releasers {
-		left = append(left, name)
-	}
-	for _, h := range s.table.holds() {
-		left = append(left, h.name)
-		s.step(core.Event{Kind: core.EvAbandon, ID: h.name})
-	}
+// finish gives up what is still held or being released and says what that is, "" for nothing. Runs in the loop, last.
+func (s *shell) finish() string {
 	select {
 	case <-s.drained:
+		return ""
 	default:
-		if len(left) == 0 {
-			left = append(left, "") // released, and nobody waits for the confirmation
+	}
+	left := "releases that Redis has not confirmed"
+	if holds := s.table.holds(); len(holds) > 0 {
+		left = fmt.Sprintf("work that has not ended under %d leases, %q first", len(holds), holds[0].name)
+		for _, h := range holds {
+			s.step(core.Event{Kind: core.EvAbandon, ID: h.name})
 		}
 	}
-	for _, waiting := range s.releasers {
+	for name, waiting := range s.releasers {
 		for _, ch := range waiting {
-			ch <- ErrUnknown
+			ch <- unknownError("release", name, "the instance has stopped")
 		}
 	}
 	clear(s.releasers)
-	slices.Sort(left)
 	return left
 }
 

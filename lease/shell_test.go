@@ -3,7 +3,6 @@ package lease
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -408,98 +407,4 @@ func TestRenewalsDoNotWaitForLooks(t *testing.T) {
 			t.Errorf("%d entries on the failing source, want 1", n)
 		}
 	})
-}
-
-func TestSessionsAreSharedAndFollowTheirInstances(t *testing.T) { // G6, G13
-	synctest.Test(t, func(t *testing.T) {
-		r := newFakeRedis()
-		ids := sessionIDs(12)
-		var broken atomic.Bool
-		source := func(c *Config) {
-			c.Sessions = func(context.Context) ([]string, error) {
-				if broken.Load() {
-					return nil, errors.New("source is broken")
-				}
-				return append([]string{"no UUID"}, ids...), nil
-			}
-		}
-		a := newRig(t, r, "a", false, source)
-		pass(5 * time.Second)
-		if got := len(a.managerOf().OwnedSessions()); got != 12 {
-			t.Fatalf("alone it owns %d of 12", got)
-		}
-		if a.managerOf().State() != StateSettled {
-			t.Errorf("state %v, want settled", a.managerOf().State())
-		}
-		b := newRig(t, r, "b", false, source)
-		pass(15 * time.Second)
-		if na, nb := len(a.managerOf().OwnedSessions()), len(b.managerOf().OwnedSessions()); na != 6 || nb != 6 {
-			t.Fatalf("owned %d and %d, want 6 and 6", na, nb)
-		}
-		broken.Store(true)
-		pass(time.Minute)
-		if na := len(a.managerOf().OwnedSessions()); na != 6 {
-			t.Errorf("owns %d after its source broke, want 6", na)
-		}
-		if err := a.managerOf().Stop(); err != nil {
-			t.Fatal(err)
-		}
-		pass(250 * time.Millisecond)
-		if nb := len(b.managerOf().OwnedSessions()); nb != 12 {
-			t.Errorf("owns %d after the other stopped, want 12", nb)
-		}
-		live, err := b.managerOf().GetLiveNodes(t.Context())
-		if err != nil || fmt.Sprint(live) != "[b]" {
-			t.Errorf("live %v, %v", live, err)
-		}
-		if owner, err := b.managerOf().PreferredOwner(t.Context(), ids[0]); owner != "b" || err != nil {
-			t.Errorf("preferred owner %q, %v", owner, err)
-		}
-		if n := a.log.FilterField(zap.String("event", "sessionRefused")).Len(); n != 1 {
-			t.Errorf("%d entries on the ID that is no UUID, want 1", n)
-		}
-	})
-}
-
-func TestStuckWorkLosesItsLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newFakeRedis()
-		var hold *Hold
-		g := newRig(t, r, "a", false, func(c *Config) {
-			c.Notify = func(e Event) {
-				if e.Kind == EventAcquired {
-					hold = e.Hold
-				}
-			}
-		})
-		m := g.managerOf()
-		if _, err := m.TryAcquire(t.Context(), session); err != nil {
-			t.Fatal(err)
-		}
-		hold.Abandon()
-		synctest.Wait()
-		if m.IsOwned(session) || r.owner(session) != "a" {
-			t.Error("abandoned: must not be believed, and the key must be left to expire")
-		}
-		if ok, err := m.TryAcquire(t.Context(), session); ok || err != nil {
-			t.Errorf("TryAcquire while stuck = %v, %v", ok, err)
-		}
-		pass(31 * time.Second)
-		if r.owner(session) != "" {
-			t.Error("an abandoned lease was renewed")
-		}
-		hold.Recovered()
-		if ok, err := m.TryAcquire(t.Context(), session); !ok || err != nil {
-			t.Errorf("TryAcquire after Recovered = %v, %v", ok, err)
-		}
-	})
-}
-
-// sessionIDs returns n session IDs, the same every time.
-func sessionIDs(n int) []string {
-	ids := make([]string, n)
-	for i := range ids {
-		ids[i] = fmt.Sprintf("%08x-0000-4000-8000-%012x", uint32(i)*2654435761, i)
-	}
-	return ids
 }

@@ -15,16 +15,17 @@ func (s *shell) carry(tells []core.Tell) {
 	if len(tells) == 0 {
 		return
 	}
-	holds := make([]*Hold, len(tells))
+	s.holds = s.holds[:0]
 	for i := range tells {
-		holds[i] = s.trust(&tells[i])
+		s.holds = append(s.holds, s.trust(&tells[i]))
 	}
 	s.table.publish()
-	s.tells = len(s.hub.current()) > 0 || s.cfg.Notify != nil
+	s.listened = len(s.hub.current()) > 0 || s.cfg.Notify != nil
 	for i := range tells {
-		s.announce(&tells[i], holds[i])
-		s.settle(&tells[i], holds[i])
+		s.announce(&tells[i], s.holds[i])
+		s.settle(&tells[i], s.holds[i])
 	}
+	clear(s.holds) // do not keep terms alive
 }
 
 // trust applies one tell to the trust table and returns the term it is about.
@@ -123,7 +124,7 @@ func (s *shell) announce(t *core.Tell, h *Hold) {
 	}
 	level := s.levelOf(kind)
 	logged := s.cfg.Logger.Core().Enabled(level)
-	if !logged && !s.tells {
+	if !logged && !s.listened {
 		return
 	}
 	e := Event{Kind: kind, Name: t.ID, Fence: t.Fence, At: s.time(t.At), Reason: reason(t), Owner: t.Owner, Hold: h}

@@ -259,7 +259,10 @@ func (s *shell) release(ctx context.Context, name string, h *Hold) error {
 	case <-ctx.Done():
 		return fmt.Errorf("release of lease %q: %w", name, errors.Join(ErrUnknown, context.Cause(ctx)))
 	case <-s.done:
-		return nil
+		if h != nil && h.over() {
+			return nil
+		}
+		return ErrStopped
 	}
 }
 

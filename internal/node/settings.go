@@ -44,7 +44,6 @@ type settings struct {
 	redisURL  string
 	targetURL string
 	name      string
-	prefix    string
 	pauseNow  bool
 	logLevel  zapcore.Level
 

@@ -325,8 +325,7 @@ func (m *SessionManager) lookAfter(p *publisher, now time.Time) {
 
 func (m *SessionManager) begin(p *publisher, now time.Time) {
 	// The next is counted from the planned begin, so that the phase stays; what was missed is not made up for.
-	late := now.Sub(p.next)
-	p.next = p.next.Add(m.cfg.Interval * (late/m.cfg.Interval + 1))
+	p.next = p.next.Add(now.Sub(p.next).Truncate(m.cfg.Interval) + m.cfg.Interval)
 	ctx, end := context.WithDeadline(context.Background(), now.Add(m.cfg.Timeout))
 	ctx, cancel := context.WithCancelCause(ctx)
 	p.run = &run{hold: p.hold, cancel: func(err error) { cancel(err); end() }, endsAt: now.Add(m.cfg.Timeout)}
