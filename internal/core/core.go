@@ -230,11 +230,13 @@ func (c *Core) holdBack() {
 	for _, l := range q.renew {
 		if c.stillFor(OpRenew, l) {
 			l.op = 0
+			c.doubt(l, CauseNoAnswer, c.silence.text)
 		}
 	}
 	for _, l := range q.reassert {
 		if c.stillFor(OpReassert, l) {
 			l.op = 0
+			c.doubt(l, CauseNoAnswer, c.silence.text)
 		}
 	}
 	for _, l := range q.acquire {

@@ -81,11 +81,13 @@ func (c *Core) learn(in *inflight, a *Answer) {
 	if first {
 		return
 	}
-	// Redis lost data, or may have. Terms whose windows are open are asserted again; everything else is looked up.
+	// Redis lost data, or may have. Terms whose windows are open are asserted again, and nothing begins under them before
+	// that is confirmed, a round trip later; everything else is looked up.
 	c.clock.redis = false
 	for _, l := range c.held {
 		l.reassert = true
 		l.op = 0
+		c.doubt(l, CauseForgot, a.Epoch)
 		c.requestRenew(l)
 	}
 	c.queue.beat = !c.cfg.NoHeartbeat

@@ -4,7 +4,7 @@ var causeNames = [...]string{
 	CauseNone: "", CauseExpired: "expired", CauseTaken: "taken", CauseGone: "gone", CauseSuperseded: "superseded",
 	CauseNoAnswer: "no answer", CauseFailed: "failed", CauseClock: "clock", CauseStuck: "stuck",
 	CauseRequested: "requested", CauseRebalance: "rebalance", CauseDrain: "drain", CauseHeld: "held",
-	CauseQuarantine: "quarantine", CauseWrongType: "wrong type", CauseUnwanted: "unwanted",
+	CauseQuarantine: "quarantine", CauseWrongType: "wrong type", CauseUnwanted: "unwanted", CauseForgot: "redis forgot",
 }
 
 // String returns the cause as it stands in logs and histories.

@@ -236,6 +236,7 @@ const (
 	CauseQuarantine       // Redis forgot; nothing is granted yet
 	CauseWrongType        // the key holds another type
 	CauseUnwanted         // its session went or was paused
+	CauseForgot           // Redis may have forgotten it: to be asserted again
 )
 
 // Tell is one thing the core tells its shell. Tells of a step are carried out before its ops.
