@@ -105,3 +105,23 @@ func sessionIDs(n int) []string {
 	}
 	return ids
 }
+
+// A stop while an acquisition is under way leaves nothing behind.
+func TestStopWaitsForWhatItMayStillWin(t *testing.T) { // G13
+	synctest.Test(t, func(t *testing.T) {
+		r := newFakeRedis()
+		g := newRig(t, r, "a", true, nil)
+		pass(time.Second)
+		go func() { _, _ = g.keeperOf().Acquire(t.Context(), "job") }()
+		<-time.After(500 * time.Microsecond)
+		if r.owner("job") != "a" {
+			t.Fatal("the acquisition is not under way")
+		}
+		if err := g.keeperOf().Stop(); err != nil {
+			t.Error(err)
+		}
+		if owner := r.owner("job"); owner != "" {
+			t.Errorf("%q holds the lease after its clean stop", owner)
+		}
+	})
+}

@@ -58,6 +58,8 @@ type shell struct {
 	wants     map[string]*wanted
 	releasers map[string][]chan error
 	draining  bool
+	allGiven  bool    // the core has told that it holds nothing any more
+	changing  int     // requests under way that change what is held
 	listened  bool    // somebody listens: events are worth building
 	holds     []*Hold // carry's scratch
 
@@ -327,8 +329,8 @@ func (s *shell) loop() {
 				continue
 			}
 			s.step(m.ev)
-			if m.op != nil && m.op.Kind == core.OpRelease {
-				s.confirmReleases(m.op, &m.ev.Answer)
+			if m.op != nil {
+				s.settled(m.op, &m.ev.Answer)
 			}
 		}
 		clear(batch)
@@ -362,6 +364,7 @@ func (s *shell) step(ev core.Event) {
 		s.carry(eff.Tells)
 		s.dispatch(eff.Ops)
 		if len(s.todo) == 0 {
+			s.drainedYet()
 			return
 		}
 		ev = s.todo[0]
@@ -378,7 +381,32 @@ func (s *shell) dispatch(ops []core.Op) {
 		if op.Kind == core.OpRenew || op.Kind == core.OpReassert {
 			s.renewing(&op)
 		}
-		s.lanes[laneOf(op.Kind)].put(&op)
+		lane := laneOf(op.Kind)
+		if lane == laneChange {
+			s.changing++
+		}
+		s.lanes[lane].put(&op)
+	}
+}
+
+// settled takes note that a request is under way no more, whatever became of it.
+func (s *shell) settled(op *core.Op, a *core.Answer) {
+	if laneOf(op.Kind) != laneChange {
+		return
+	}
+	s.changing--
+	if op.Kind == core.OpRelease {
+		s.confirmReleases(op, a)
+	}
+	s.drainedYet()
+}
+
+// drainedYet ends a drain once nothing is held and nothing is under way: an acquisition that is answered late is given
+// back, and the heartbeat is gone, before the connections close (G13).
+func (s *shell) drainedYet() {
+	if s.allGiven && s.changing == 0 {
+		s.allGiven = false
+		close(s.drained)
 	}
 }
 

@@ -92,7 +92,7 @@ func (s *shell) settle(t *core.Tell, h *Hold) {
 	case core.TellReleaseFailed:
 		s.resolveRelease(t.ID, unknownError("release", t.ID, t.Text))
 	case core.TellDrained:
-		close(s.drained)
+		s.allGiven = true
 	}
 }
 
