@@ -179,6 +179,7 @@ func (f *fake) poll(session string, fence int64) {
 	if armed {
 		f.say("paused", session, fence, 0)
 		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		<-time.After(50 * time.Millisecond) // the stop may reach this thread a moment later than it was sent
 	}
 	req, _ := http.NewRequest(http.MethodPost, f.target+"/poll/"+session, nil)
 	req.Header.Set("X-Instance", f.id)
