@@ -44,9 +44,9 @@ var _ = Describe("Redis fails, and nothing is polled twice", func() {
 			sim.Scenario{
 				Name: "seed-timings-redis", Nodes: 3, Sessions: 24, Speed: 1, Duration: 230 * time.Second,
 				Plan: []fault.Fault{
-					{At: 15 * time.Second, Kind: fault.RedisOutage, For: 40 * time.Second},
-					{At: 75 * time.Second, Kind: fault.RedisWipe, For: 2 * time.Second},
-					{At: 125 * time.Second, Kind: fault.RedisFlush},
+					{At: 12 * time.Second, Kind: fault.RedisOutage, For: 35 * time.Second}, // then a quarantine, as after each
+					{At: 95 * time.Second, Kind: fault.RedisWipe, For: time.Second},
+					{At: 145 * time.Second, Kind: fault.RedisFlush},
 				},
 			},
 			"G1", "G2", "G3", "G4", "G9"),
