@@ -221,7 +221,7 @@ func (r *redis) release(t int64, op *core.Op, a *core.Answer) {
 		switch {
 		case k.foreign || k.fenceForeign:
 			res.Outcome = core.OutWrongType
-		case k.owner == op.Owner && r.fenceOf(k, now) == it.Fence:
+		case k.owner == op.Owner && k.fence != 0 && r.fenceOf(k, now) == it.Fence:
 			if !r.mayWrite(false) {
 				return
 			}

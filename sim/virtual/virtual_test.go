@@ -1,6 +1,11 @@
 package virtual
 
 import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -8,17 +13,202 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-func TestColdStart(t *testing.T) {
-	var n int
-	out, err := Run(Config{Nodes: 10, Sessions: 100, Poll: 5 * time.Second, Calm: time.Minute}, fault.Plan{}, 1,
-		func(e history.Event) {
-			n++
-			if n < 400 {
-				t.Logf("%12v %-14v %s %s f%d until %v n%d %s", time.Duration(e.T), e.Kind, e.Instance, e.Session, e.Fence, time.Duration(e.Until), e.N, e.Reason)
+// Same seed, same events, whatever else the process did before; another seed, other events.
+func TestSameSeedSameEvents(t *testing.T) {
+	digest := func(seed uint64) uint64 {
+		h := fnv.New64a()
+		cfg, plan := Swarm(seed)
+		out, err := Run(cfg, plan, seed, func(e history.Event) { fmt.Fprintln(h, e) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(h, out)
+		return h.Sum64()
+	}
+	seen := map[uint64]uint64{}
+	for seed := range uint64(12) {
+		first := digest(seed)
+		if other, ok := seen[first]; ok {
+			t.Errorf("seeds %d and %d give the same events", other, seed)
+		}
+		seen[first] = seed
+	}
+	for sum, seed := range seen {
+		if again := digest(seed); again != sum {
+			t.Errorf("seed %d gave other events the second time", seed)
+		}
+	}
+}
+
+// Events come in order of time, and whatever an instance says is about a lease it was told it holds.
+func TestHistoryIsWellFormed(t *testing.T) {
+	for seed := range uint64(20) {
+		cfg, plan := Swarm(seed)
+		var last int64
+		held := map[string]int64{}
+		alive := map[string]bool{}
+		_, err := Run(cfg, plan, seed, func(e history.Event) {
+			if e.T < last {
+				t.Fatalf("seed %d: %v at %d after %d", seed, e.Kind, e.T, last)
+			}
+			last = e.T
+			key := e.Instance + " " + e.Session
+			switch e.Kind {
+			case history.Spawned:
+				alive[e.Instance] = true
+			case history.Exited:
+				delete(alive, e.Instance)
+			case history.Acquired:
+				held[key] = e.Fence
+			case history.Renewed, history.RenewFailed, history.PollStart:
+				if held[key] != e.Fence {
+					t.Fatalf("seed %d: %v of %s with fence %d at %d, which it does not hold", seed, e.Kind, key, e.Fence, e.T)
+				}
+			case history.Lost, history.Released:
+				if held[key] != e.Fence {
+					t.Fatalf("seed %d: %v of %s with fence %d at %d, which it does not hold", seed, e.Kind, key, e.Fence, e.T)
+				}
+				delete(held, key)
+			}
+			if e.Node != "" && e.Kind < history.Arrived && !alive[e.Instance] {
+				t.Fatalf("seed %d: %v of %s, which does not run", seed, e.Kind, e.Instance)
 			}
 		})
-	if err != nil {
-		t.Fatal(err)
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
-	t.Logf("%+v", out)
+}
+
+// Every kind of fault that the engine claims to strike is struck, shows in the history and, if it lasts, ends.
+func TestEveryKindStrikes(t *testing.T) {
+	for _, kind := range swarmKinds {
+		t.Run(string(kind), func(t *testing.T) {
+			f := fault.Fault{At: 5 * time.Second, Kind: kind, For: 2 * time.Second, Ms: 500, KBps: 10}
+			cfg := Config{Nodes: 3, Sessions: 9, TTL: 3 * time.Second, Poll: time.Second, Storm: 20 * time.Second, Calm: 15 * time.Second}
+			var began, ended int
+			out, err := Run(cfg, fault.Plan{Faults: []fault.Fault{f}}, 1, func(e history.Event) {
+				switch e.Kind {
+				case history.FaultStart:
+					began++
+				case history.FaultEnd:
+					ended++
+				}
+			})
+			w := world{cfg: cfg}
+			if lasts := w.lasts(f) > 0; err != nil || began != 1 || ended > 1 || lasts != (ended == 1) || len(out.Skipped) > 0 {
+				t.Errorf("began %d times, ended %d times, skipped %v, %v", began, ended, out.Skipped, err)
+			}
+			if out.Overlaps+out.Falls > 0 || out.Unowned > 0 {
+				t.Errorf("%d overlaps, %d falls, %d unowned: %s", out.Overlaps, out.Falls, out.Unowned, out.First)
+			}
+		})
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	good := Config{Nodes: 3, Sessions: 9}
+	for _, c := range []struct {
+		name string
+		bend func(*Config)
+		says string
+	}{
+		{"no nodes", func(c *Config) { c.Nodes = 0 }, "Nodes is 0"},
+		{"negative sessions", func(c *Config) { c.Sessions = -1 }, "Sessions is -1"},
+		{"TTL of microseconds", func(c *Config) { c.TTL = 10500 * time.Microsecond }, "TTL is 10.5ms"},
+		{"renewal after expiry", func(c *Config) { c.Renew = time.Minute }, "Renew is 1m0s"},
+		{"time-out above TTL", func(c *Config) { c.OpTimeout = time.Minute }, "OpTimeout 1m0s"},
+		{"negative storm", func(c *Config) { c.Storm = -1 }, "negative"},
+		{"polls above TTL", func(c *Config) { c.Poll, c.PollTimeout = time.Second, time.Minute }, "LongPolls"},
+		{"mad clocks", func(c *Config) { c.Clock.Drift = 1 << 40 }, "Clock.Drift"},
+	} {
+		cfg := good
+		c.bend(&cfg)
+		_, err := Run(cfg, fault.Plan{}, 1, nil)
+		if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want ErrConfig that says %q", c.name, err, c.says)
+		}
+	}
+	_, err := Run(good, fault.Plan{Faults: []fault.Fault{{Kind: fault.RedisSentinel}}}, 1, nil)
+	if !errors.Is(err, fault.ErrUnavailable) {
+		t.Errorf("a fault that the engine has not: %v, want fault.ErrUnavailable", err)
+	}
+	_, err = Run(good, fault.Plan{Faults: []fault.Fault{{Kind: fault.Crash, At: -1}}}, 1, nil)
+	if !errors.Is(err, fault.ErrInvalid) {
+		t.Errorf("a fault before the start: %v, want fault.ErrInvalid", err)
+	}
+}
+
+// A target that is not there is skipped and said so; nothing panics.
+func TestTargetsThatAreNotThere(t *testing.T) {
+	out, err := Run(Config{Nodes: 2, Sessions: 2, Storm: time.Minute}, fault.Plan{Faults: []fault.Fault{
+		{At: 1, Kind: fault.Crash, Target: fault.NodeTarget(77)},
+		{At: 2, Kind: fault.SessionRemove, Target: fault.SessionTarget(77)},
+		{At: 3, Kind: fault.Leave, Target: fault.NodeTarget(1)},
+		{At: 30 * time.Second, Kind: fault.Freeze, Target: fault.NodeTarget(1), For: 1},
+		{At: time.Hour, Kind: fault.RedisFlush},
+	}}, 1, nil)
+	if err != nil || len(out.Skipped) != 4 {
+		t.Errorf("skipped %q, %v; want four", out.Skipped, err)
+	}
+}
+
+// Long polls outlast the TTL while renewals succeed, and end with the trust window when they do not.
+func TestLongPolls(t *testing.T) {
+	cfg := Config{
+		Nodes: 1, Sessions: 1, TTL: 3 * time.Second, Poll: 20 * time.Second, PollTimeout: 15 * time.Second,
+		Serve: 10 * time.Second, LongPolls: true, Storm: 60 * time.Second,
+	}
+	polls := func(plan fault.Plan) (served int, aborted, lost int64) {
+		if _, err := Run(cfg, plan, 1, func(e history.Event) {
+			switch e.Kind {
+			case history.Served:
+				served++
+			case history.Aborted:
+				aborted = e.T
+			case history.Lost:
+				lost = e.T
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return served, aborted, lost
+	}
+	if served, aborted, _ := polls(fault.Plan{}); served < 2 || aborted != 0 {
+		t.Errorf("%d long polls were served, one aborted at %d; want them to outlast the TTL", served, aborted)
+	}
+	_, aborted, lost := polls(fault.Plan{Faults: []fault.Fault{{At: time.Second, Kind: fault.BlackHole, For: 10 * time.Second}}})
+	if lost == 0 || aborted < lost || aborted > lost+int64(5*time.Millisecond) {
+		t.Errorf("the window ended at %d, the poll at %d", lost, aborted)
+	}
+}
+
+func BenchmarkSwarm(b *testing.B) {
+	var steps uint64
+	var virtual int64
+	for i := range b.N {
+		cfg, plan := Swarm(uint64(i))
+		out, err := Run(cfg, plan, uint64(i), func(e history.Event) { _, _ = io.Discard.Write(nil) })
+		if err != nil {
+			b.Fatal(err)
+		}
+		steps += out.Steps
+		virtual += out.VirtualNs
+	}
+	b.ReportMetric(float64(virtual)/float64(b.Elapsed().Nanoseconds()), "virtual/real")
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(steps), "ns/event")
+}
+
+// BenchmarkEmptyLoop is the limit that BenchmarkSwarm is held against: the queue alone, with as many events under way.
+func BenchmarkEmptyLoop(b *testing.B) {
+	var q queue
+	for i := range 400 {
+		q.push(event{at: int64(i)})
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		e := q.pop()
+		e.at += 400 + e.at%7
+		q.push(e)
+	}
 }
