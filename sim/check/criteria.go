@@ -55,7 +55,7 @@ func (p Params) exercises(id string) bool {
 		return p.lasts(p.Renew, fault.Cut, fault.BlackHole, fault.RequestsLost, fault.RepliesLost, fault.RedisOutage,
 			fault.RedisWipe, fault.RedisFreeze, fault.RedisReadOnly)
 	case "G5":
-		return several && p.alone(limit, fault.Crash)
+		return several && p.alone(limit, fault.Crash) || p.alone(limit, fault.CrashAll)
 	case "G6":
 		return p.Sessions > 0
 	case "G7":
@@ -69,7 +69,7 @@ func (p Params) exercises(id string) bool {
 	case "G10":
 		return p.Tap && p.Sessions > 0
 	case "G11":
-		return p.Nodes+p.count(fault.Join) >= int(guarantees[10].Limit) && p.has(fault.Join) && p.has(fault.Leave)
+		return p.most() >= int(guarantees[10].Limit) && p.has(fault.Join) && p.has(fault.Leave)
 	case "G12":
 		return !p.Foreign
 	case "G13":
@@ -85,6 +85,22 @@ func (p Params) count(kinds ...fault.Kind) (n int) {
 		}
 	}
 	return n
+}
+
+// most is how many instances the plan has at once.
+func (p Params) most() int {
+	n := p.Nodes
+	most := n
+	for _, f := range p.Plan.Faults { // in order of At
+		switch f.Kind {
+		case fault.Join:
+			n++
+		case fault.Leave:
+			n--
+		}
+		most = max(most, n)
+	}
+	return most
 }
 
 func (p Params) has(kinds ...fault.Kind) bool { return p.count(kinds...) > 0 }

@@ -146,6 +146,14 @@ func (i *instance) who() string {
 	return i.node.name + " (" + i.id + ")"
 }
 
+// short names an instance that the reader has met: by its slot, if it has one.
+func (i *instance) short() string {
+	if i.node == nil || i.node.name == "" {
+		return i.id
+	}
+	return i.node.name
+}
+
 // ringLen is how many events before a break are shown, of its session and of those that concern everybody; afterLen how
 // many after it.
 const (

@@ -83,11 +83,15 @@ func (g *g1) overlap(o *overlap, to int64) {
 	}
 	g.worst = max(g.worst, length)
 	g.broken[s.id] = true
+	a, b := o.first.inst.short(), o.second.inst.short()
+	if a == b { // two processes of one slot
+		a, b = o.first.inst.id, o.second.inst.id
+	}
 	g.broke(s, "%s and %s both trusted their lease of session %s for %d ms, from %s to %s: %s had it from %s (fence %d) and "+
 		"believed until %s, %s had it from %s (fence %d) and believed until %s",
 		o.first.inst.who(), o.second.inst.who(), s.id, ms(length), clock(o.from), clock(to),
-		o.first.inst.who(), clock(o.first.since), o.first.fence, until(o.untils[0]),
-		o.second.inst.who(), clock(o.second.since), o.second.fence, until(o.untils[1]))
+		a, clock(o.first.since), o.first.fence, until(o.untils[0]),
+		b, clock(o.second.since), o.second.fence, until(o.untils[1]))
 }
 
 // deletedBefore reports whether the plan deleted the session's key so shortly before from that its owner cannot know yet.

@@ -86,8 +86,8 @@ type term struct {
 	to       int64 // when it ceased to, if it does not
 	doubt    bool  // a renewal failed and none has succeeded since
 	over     bool
-	passed   bool // another instance has acquired the lease since
-	armed    bool // a timer watches its until
+	passed   bool  // another instance has acquired the lease since
+	armed    int64 // when the timer that watches its until is due; 0: there is none
 }
 
 // ending says how a term came to its end.
@@ -241,8 +241,15 @@ func (w *world) renewed(inst *instance, e *history.Event) {
 		s.terms = append(s.terms, t)
 		inst.held[s.id] = t
 	}
+	switch {
+	case e.Until != 0 && e.Until <= w.now:
+		return // an answer after the window that it gives is worth nothing
+	case t.believes:
+		t.until = max(t.until, e.Until)
+	default:
+		t.until = e.Until
+	}
 	t.doubt = false
-	t.until = max(t.until, e.Until)
 	w.trust(t)
 }
 
@@ -260,17 +267,22 @@ func (w *world) trust(t *term) {
 	w.watch(t)
 }
 
-// watch closes the window when its time has come. One timer a term follows the window as it moves.
+// watch closes the window when its time has come. One timer a term follows the window as it moves on; only a window that is
+// said to close earlier than before needs another.
 func (w *world) watch(t *term) {
-	if t.armed || t.until == 0 {
+	due := t.until
+	if due == 0 || (t.armed != 0 && t.armed <= due) {
 		return
 	}
-	t.armed = true
-	w.at(t.until, func() {
-		t.armed = false
+	t.armed = due
+	w.at(due, func() {
+		if t.armed != due {
+			return
+		}
+		t.armed = 0
 		switch {
 		case !t.believes:
-		case t.until > w.now:
+		case t.until > due:
 			w.watch(t)
 		default:
 			w.cease(t, t.until)

@@ -81,10 +81,12 @@ func (r Report) Failures(w io.Writer, dir string) error {
 	for _, v := range r.Guarantees {
 		switch {
 		case v.Verdict == check.Fail:
-			fmt.Fprintf(&b, "\n%s %s is BROKEN (%s): %s\n", v.ID, promises[v.ID], measured(v), v.Detail)
+			fmt.Fprintf(&b, "\n%s %s is BROKEN (%s)\n", v.ID, promises[v.ID], measured(v))
+			writeWrapped(&b, v.Detail)
 			writeEvents(&b, v.Evidence)
 		case v.Verdict == check.Unknown && slices.Contains(r.Config.Criteria, v.ID):
-			fmt.Fprintf(&b, "\n%s %s is UNKNOWN: %s\n", v.ID, promises[v.ID], v.Detail)
+			fmt.Fprintf(&b, "\n%s %s is UNKNOWN\n", v.ID, promises[v.ID])
+			writeWrapped(&b, v.Detail)
 		}
 	}
 	fmt.Fprintf(&b, "\nseed %d", r.Seed)
@@ -103,6 +105,30 @@ func (r Report) Failures(w io.Writer, dir string) error {
 
 func measured(v check.Verdict) string {
 	return fmt.Sprintf("%d %s, limit %d", v.Value, v.Unit, v.Limit)
+}
+
+// textWidth is how wide a paragraph is.
+const textWidth = 110
+
+// writeWrapped writes a text as an indented paragraph.
+func writeWrapped(b *strings.Builder, text string) {
+	column := 0
+	for word := range strings.FieldsSeq(text) {
+		switch {
+		case column == 0:
+			b.WriteString("  ")
+			column = 2
+		case column+1+len(word) > textWidth:
+			b.WriteString("\n  ")
+			column = 2
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += len(word)
+	}
+	b.WriteByte('\n')
 }
 
 // writeEvents writes events as a story: when, who, what.
