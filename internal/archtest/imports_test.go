@@ -101,7 +101,7 @@ func TestImportRulesCatch(t *testing.T) {
 }
 
 // pureStd is all that the rules of leases may import: packages without I/O, clocks, locks and randomness.
-var pureStd = []string{"cmp", "errors", "iter", "math", "math/bits", "slices", "sort", "strconv", "strings", "unique"}
+var pureStd = []string{"cmp", "errors", "iter", "maps", "math", "math/bits", "slices", "sort", "strconv", "strings", "unique"}
 
 func TestCoreImportsOnlyPurePackages(t *testing.T) {
 	for path, imports := range graphOf(loaded(t)) {

@@ -8,10 +8,11 @@ type Core struct {
 	now    Now
 	eff    Effects
 
-	started  bool
-	draining bool
-	drained  bool
-	unable   int // acquisitions in a row that failed though Redis is heard
+	started     bool
+	draining    bool
+	drained     bool
+	unable      int // acquisitions in a row that failed though Redis is heard
+	withdrawals int // from the registry, in a row, because of that
 
 	timers    timerHeap
 	nextRenew Time // the tick on which everything held is renewed and the heartbeat is set
@@ -22,6 +23,7 @@ type Core struct {
 	leases    map[string]*lease // every lease this instance holds, wants or watches; never ranged over
 	held      []*lease          // those it holds, in any but a fixed order
 	releasing int               // leases whose release is not confirmed
+	acquiring int               // leases that were asked for and not answered
 
 	seq uint64
 	ops map[uint64]*inflight // never ranged over
@@ -86,6 +88,7 @@ func (c *Core) Step(ev Event) Effects {
 	case EvNotice:
 		c.notice(&ev.Notice)
 	case EvSubscribed:
+		c.observeWanted()
 		c.lookSoon(0)
 	case EvWant:
 		c.want(ev.ID, ev.Wait)
@@ -141,7 +144,7 @@ func (c *Core) drain() {
 }
 
 func (c *Core) drainedYet() {
-	if c.draining && !c.drained && len(c.held) == 0 && c.releasing == 0 {
+	if c.draining && !c.drained && len(c.held) == 0 && c.releasing == 0 && c.acquiring == 0 {
 		c.drained = true
 		c.nextRenew, c.nextProbe, c.rejoin = 0, 0, 0
 		c.tell(Tell{Kind: TellDrained})
@@ -380,6 +383,7 @@ func (c *Core) failed(in *inflight, a *Answer) {
 			c.rewatch(l)
 		}
 	}
+	c.drainedYet()
 	switch in.op.Kind {
 	case OpAcquire:
 		if began {

@@ -15,6 +15,8 @@ type fleet struct {
 	lookOp   uint64  // the look under way, 0 none
 	touched  []int32 // sessions that changed owner while a look was under way: it may be older than that
 	asks     []ask   // to be decided on what the next look shows
+	missing  int     // sessions that the last look asked others for
+	asked    int     // looks in a row that asked for as many
 
 	vacant []int32 // entries of Core.nodes that nobody uses
 
@@ -56,6 +58,13 @@ func (c *Core) setOwner(id, owner string) {
 	}
 	c.fleet.free[i] = false
 	c.moveOwner(i, o)
+}
+
+// touch makes what a look under way shows of id count for nothing: it may have been read before what just happened.
+func (c *Core) touch(id string) {
+	if i := c.fleet.sessions.find(id); i >= 0 && c.fleet.lookOp != 0 && c.cfg.Place {
+		c.fleet.touched = append(c.fleet.touched, i)
+	}
 }
 
 // moveOwner notes the owner of session i. A session that went where it was to go is a step of the plan that stands, which

@@ -1,5 +1,10 @@
 package core
 
+import (
+	"maps"
+	"slices"
+)
+
 // phase is where a lease stands for this instance.
 type phase uint8
 
@@ -41,6 +46,7 @@ type lease struct {
 	stuck     bool // its work does not end: never acquired again before that
 	open      bool // an acquire was not answered: the key may be ours
 	read      bool // idle: the next wake reads; else it acquires
+	freed     bool // acquiring: a release of it was heard meanwhile
 	ordered   bool // idle: at the next wake, first wait for this instance's turn
 	told      bool // releasing: a failed release was told
 	missing   bool // owned: its session was not there at the last look
@@ -88,15 +94,15 @@ func (c *Core) tryAcquire(l *lease) {
 	}
 	l.phase = acquiring
 	l.op = queued
-	l.ordered = false
+	l.ordered, l.freed = false, false
+	c.acquiring++
 	c.queue.acquire = append(c.queue.acquire, l)
 }
 
 // refuse ends an acquisition that did not succeed and decides when the next one may. wait is how long, if that is known
 // other than by l.exp.
 func (c *Core) refuse(l *lease, cause Cause, owner string, wait int64, text string) {
-	l.phase = idle
-	l.op = 0
+	c.answered(l)
 	if cause == CauseHeld {
 		wait = int64(l.exp - c.now.Mono)
 	}
@@ -175,14 +181,22 @@ func (c *Core) wakeLease(l *lease, at Time) {
 	}
 }
 
+// answered ends an attempt to acquire, if one is under way.
+func (c *Core) answered(l *lease) {
+	l.op = 0
+	if l.phase == acquiring {
+		l.phase = idle
+		c.acquiring--
+	}
+}
+
 func (c *Core) acquireAnswered(in *inflight, a *Answer) {
-	c.unable = 0
+	c.unable, c.withdrawals = 0, 0
 	for i, l := range in.leases {
 		if l.op != in.op.Seq {
 			continue
 		}
-		l.op = 0
-		l.phase = idle
+		c.answered(l)
 		if a.Stale {
 			c.tryAcquire(l)
 			continue
@@ -195,6 +209,10 @@ func (c *Core) acquireAnswered(in *inflight, a *Answer) {
 			l.open = false
 			l.holder = r.Owner
 			l.exp = c.expiry(in, r.PTTL)
+			if l.freed {
+				c.tryAcquire(l) // it was held when this was answered, and has been given back since
+				continue
+			}
 			c.setOwner(l.id, r.Owner)
 			c.refuse(l, CauseHeld, r.Owner, 0, "")
 		case OutQuarantine:
@@ -205,6 +223,7 @@ func (c *Core) acquireAnswered(in *inflight, a *Answer) {
 			c.refuse(l, CauseFailed, "", c.cfg.MaxProbe, a.Text)
 		}
 	}
+	c.drainedYet()
 }
 
 // granted begins a term. Trust is counted from the stamp of the attempt (G1).
@@ -367,6 +386,15 @@ func (c *Core) observe(l *lease) {
 	}
 	l.op = queued
 	c.queue.observe = append(c.queue.observe, l)
+}
+
+// observeWanted reads every lease that is waited for: a release of it may have gone unheard.
+func (c *Core) observeWanted() {
+	for _, id := range slices.Sorted(maps.Keys(c.leases)) {
+		if l := c.leases[id]; l.wait && l.phase == idle {
+			c.observe(l)
+		}
+	}
 }
 
 func (c *Core) rewatch(l *lease) {

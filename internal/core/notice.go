@@ -27,7 +27,7 @@ func (c *Core) notice(n *Notice) {
 			if k < len(n.Peers) {
 				heir = n.Peers[k]
 			}
-			c.freed(id, heir)
+			c.freed(id, heir, n.From)
 		}
 	case NoticeAsked:
 		if len(n.Peers) > 0 && n.Peers[0] == c.self && c.cfg.Place {
@@ -41,6 +41,10 @@ func (c *Core) taken(id, owner string) {
 	l := c.leases[id]
 	if l != nil && l.phase == owned {
 		return // Redis decides, not hearsay: the next renewal tells
+	}
+	if l == nil && c.cfg.Place && c.fleet.sessions.find(id) < 0 {
+		c.lookSoon(c.cfg.Discovery / 100) // a session that this instance has not seen yet
+		return
 	}
 	c.setOwner(id, owner)
 	if l == nil || l.phase != idle || l.stuck {
@@ -58,9 +62,10 @@ func (c *Core) taken(id, owner string) {
 
 // freed acts on a release: the heir, or without one the target, acquires at once; whoever waits for this very lease does
 // too; the others of the fleet give the heir a moment and then come in order.
-func (c *Core) freed(id, heir string) {
+func (c *Core) freed(id, heir, from string) {
 	l := c.leases[id]
 	if l != nil && (l.phase != idle || l.stuck) {
+		l.freed = l.phase == acquiring // the answer under way may be older than the release
 		return
 	}
 	i := int32(-1)
@@ -73,6 +78,11 @@ func (c *Core) freed(id, heir string) {
 		return
 	}
 	if i < 0 {
+		return
+	}
+	if heir == from {
+		c.setOwner(id, "") // its session went or was paused, which this instance has yet to see
+		c.lookSoon(c.cfg.Discovery / 100)
 		return
 	}
 	c.setOwner(id, heir) // the heir is as good as the owner: what follows is placed around it
@@ -121,6 +131,10 @@ func (c *Core) askForMine() {
 			f.waits = append(f.waits, int32(i))
 		}
 	}
+	if c.unable > 0 || c.withdrawals > 0 {
+		f.waits = f.waits[:min(1, len(f.waits))] // it has yet to show that it can take what it is given
+	}
+	c.askAgain(len(f.waits))
 	for k := range f.waits {
 		if f.waits[k] < 0 {
 			continue
@@ -135,6 +149,18 @@ func (c *Core) askForMine() {
 			}
 		}
 		c.send(OpAsk, items, nil)
+	}
+}
+
+// askAgain makes the next look, and with it the next asking, come soon while something is missing; not for ever where
+// nobody gives.
+func (c *Core) askAgain(missing int) {
+	f := &c.fleet
+	if missing != f.missing {
+		f.missing, f.asked = missing, 0
+	}
+	if f.asked++; missing > 0 && f.asked <= 5 {
+		c.lookSoon(c.cfg.Discovery / 10)
 	}
 }
 

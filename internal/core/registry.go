@@ -194,16 +194,18 @@ func (c *Core) seeNodes(in *inflight, seen []Seen) (changed bool) {
 }
 
 // couldNotTake counts acquisitions that fail. An instance that can be heard and yet wins nothing it is given would keep
-// asking for its share and have it released for nothing: it leaves the registry for one TTL.
+// asking for its share and have it released for nothing: it leaves the registry, for longer each time.
 func (c *Core) couldNotTake() {
 	if c.unable++; c.unable < 3 || c.cfg.NoHeartbeat || c.rejoin != 0 || c.draining {
 		return
 	}
-	c.rejoin = c.now.Mono + Time(c.cfg.TTL)
+	pause := c.cfg.TTL << min(c.withdrawals, 4)
+	c.withdrawals++
+	c.rejoin = c.now.Mono + Time(pause)
 	c.nodes[0].alive = false
 	c.fleet.dirty = true
 	c.queue.leave = true
-	c.tell(Tell{Kind: TellWithdrawn, Wait: c.cfg.TTL})
+	c.tell(Tell{Kind: TellWithdrawn, Wait: pause})
 }
 
 // prune forgets the dead that own nothing, so that a fleet whose instances come and go for years costs no memory.

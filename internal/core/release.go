@@ -36,6 +36,8 @@ func (c *Core) release(l *lease, cause Cause) {
 	case CauseDrain:
 		l.heir = c.heirOf(l.id)
 	case CauseRebalance:
+	case CauseUnwanted:
+		l.heir = c.self // which tells the others that nobody shall take it
 	default:
 		l.heir = ""
 	}
@@ -44,9 +46,17 @@ func (c *Core) release(l *lease, cause Cause) {
 	l.place, l.told = false, false
 	l.since = c.now.Mono
 	c.releasing++
-	c.setOwner(l.id, l.heir)
-	c.tell(Tell{Kind: TellReleased, Cause: cause, ID: l.id, Fence: l.fence, Owner: l.heir})
+	c.setOwner(l.id, c.successor(l))
+	c.tell(Tell{Kind: TellReleased, Cause: cause, ID: l.id, Fence: l.fence, Owner: c.successor(l)})
 	c.requestRelease(l)
+}
+
+// successor is who is to own l after its release, "" for nobody in particular.
+func (c *Core) successor(l *lease) string {
+	if l.heir == c.self {
+		return ""
+	}
+	return l.heir
 }
 
 func (c *Core) requestRelease(l *lease) {
@@ -76,6 +86,10 @@ func (c *Core) released(l *lease) {
 	l.phase = idle
 	l.op = 0
 	c.releasing--
+	c.touch(l.id)
+	if i := c.fleet.sessions.find(l.id); i >= 0 && c.fleet.owner[i] == 0 {
+		c.setOwner(l.id, c.successor(l)) // a look answered meanwhile had still shown it as ours
+	}
 	switch {
 	case l.want && !c.draining:
 		c.tryAcquire(l)

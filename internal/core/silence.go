@@ -81,6 +81,7 @@ func (c *Core) heard(in *inflight) {
 	*s = silence{op: s.op, refused: s.refused}
 	c.nextProbe = 0
 	c.tell(Tell{Kind: TellHeard, Text: was})
+	c.observeWanted()
 	if s.refused > 1 {
 		// Reads are answered and writes are not (READONLY, out of memory): not at the speed of the network.
 		pause := min(c.cfg.MaxProbe<<min(s.refused, 16), c.cfg.Renew/4)
