@@ -154,10 +154,11 @@ func (i *instance) short() string {
 	return i.node.name
 }
 
-// ringLen is how many events before a break are shown, of its session and of those that concern everybody; afterLen how
-// many after it.
+// How many events before a break are shown, of its lease, of its polls and of those that concern everybody; and how many
+// after it.
 const (
 	ringLen  = 10
+	pollsLen = 4
 	afterLen = 6
 )
 
@@ -186,7 +187,11 @@ func (r *ring) all() []history.Event {
 func (w *world) keep(e *history.Event) {
 	switch {
 	case e.Session != "" && e.Kind != history.FaultStart && e.Kind != history.FaultEnd:
-		w.session(e.Session).recent.add(e)
+		if s := w.session(e.Session); isPoll(e.Kind) {
+			s.polls.add(e)
+		} else {
+			s.recent.add(e)
+		}
 	case e.Kind >= history.RedisFlushed && e.Kind <= history.RedisUp, e.Kind == history.Ready, e.Kind == history.Stopped:
 		w.recent.add(e)
 	default:
@@ -203,6 +208,11 @@ func (w *world) keep(e *history.Event) {
 	}
 }
 
+// isPoll reports whether the event is one of those that come with every poll, and would drown the others.
+func isPoll(k history.Kind) bool {
+	return k >= history.PollStart && k <= history.PollEnd || k >= history.Arrived && k <= history.Aborted
+}
+
 // follower collects the events around a break.
 type follower struct {
 	session string
@@ -214,7 +224,7 @@ func (w *world) follow(s *session) *follower {
 	f := &follower{before: w.recent.all()}
 	if s != nil {
 		f.session = s.id
-		f.before = append(f.before, s.recent.all()...)
+		f.before = append(append(f.before, s.recent.all()...), s.polls.all()...)
 		slices.SortStableFunc(f.before, func(a, b history.Event) int { return cmp.Compare(a.T, b.T) })
 	}
 	w.followers = append(w.followers, f)

@@ -66,8 +66,9 @@ type session struct {
 	addedAt int64 // when it came or was resumed
 	added   bool  // SessionAdded was seen, so that addedAt means something
 	terms   []*term
-	last    *term // the term that began last, open or not
-	recent  ring
+	last    *term   // the term that began last, open or not
+	recent  ring    // of what befell its lease
+	polls   ring    // of its polls
 	deletes []int64 // times at which the plan deleted its key
 }
 
@@ -130,7 +131,7 @@ func (w *world) instance(id string) *instance {
 func (w *world) session(id string) *session {
 	s := w.sessions[id]
 	if s == nil {
-		s = &session{id: id, recent: newRing(ringLen)}
+		s = &session{id: id, recent: newRing(ringLen), polls: newRing(pollsLen)}
 		w.sessions[id] = s
 	}
 	return s

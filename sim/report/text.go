@@ -131,10 +131,20 @@ func writeWrapped(b *strings.Builder, text string) {
 	b.WriteByte('\n')
 }
 
-// writeEvents writes events as a story: when, who, what.
+// writeEvents writes events as a story: when, who, what. What the target and Redis say of an instance is told by its slot,
+// where a word of its own shows which that is.
 func writeEvents(b *strings.Builder, events []history.Event) {
-	for i := range events {
-		fmt.Fprintf(b, "    %s\n", Line(&events[i]))
+	slots := map[string]string{}
+	for _, e := range events {
+		if e.Node != "" && e.Instance != "" {
+			slots[e.Instance] = e.Node
+		}
+	}
+	for _, e := range events {
+		if e.Node == "" && e.Instance != "" && slots[e.Instance] != "" {
+			e.Node, e.Instance = slots[e.Instance], ""
+		}
+		fmt.Fprintf(b, "    %s\n", Line(&e))
 	}
 }
 
@@ -142,9 +152,13 @@ func writeEvents(b *strings.Builder, events []history.Event) {
 func Line(e *history.Event) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%11.5fs  %-8s %-13s", time.Duration(e.T).Seconds(), e.Node, e.Kind)
+	instance := e.Instance
+	if e.Node != "" {
+		instance = "" // the slot says it; which process it is, the text does
+	}
 	for _, part := range []struct {
 		name, value string
-	}{{"session", e.Session}, {"instance", e.Instance}, {"reason", e.Reason}} {
+	}{{"session", e.Session}, {"instance", instance}, {"reason", e.Reason}} {
 		if part.value != "" {
 			fmt.Fprintf(&b, " %s=%s", part.name, part.value)
 		}
@@ -158,5 +172,5 @@ func Line(e *history.Event) string {
 	if e.N != 0 {
 		fmt.Fprintf(&b, " n=%d", e.N)
 	}
-	return b.String()
+	return strings.TrimRight(b.String(), " ")
 }
