@@ -37,7 +37,8 @@ type tap struct {
 	fences  map[string]int64  // session → fence as last set, for increments
 	gap     bool              // the stream was interrupted: fences that are not in the map may exist
 	db      int               // selected by the stream
-	skew    time.Duration     // how far Redis' wall clock is ahead of this host's
+	stamp   tapStamp
+	skew    time.Duration // how far Redis' wall clock is ahead of this host's
 }
 
 // tapChannel carries the mark that joins a snapshot of the leases to the stream.
@@ -329,7 +330,7 @@ func (t *tap) begin(s snapshot) {
 			t.rec.Add(e)
 		case keyFence:
 			t.fences[id], _ = strconv.ParseInt(value, 10, 64)
-		case keyOther:
+		case keyOther, keyKinds:
 		}
 	}
 	t.upOnce.Do(func() { close(t.up) })

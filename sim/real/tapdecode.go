@@ -16,6 +16,7 @@ const (
 	keyLease
 	keyFence
 	keyNode
+	keyKinds // how many there are
 )
 
 var (
@@ -53,7 +54,7 @@ func (t *tap) command(words [][]byte) {
 	if verb == "FLUSHALL" || verb == "FLUSHDB" && t.db == t.redis.url.DB {
 		clear(t.holders)
 		clear(t.fences)
-		t.rec.Add(history.Event{T: t.clock.now(), Kind: history.RedisFlushed})
+		t.rec.Add(history.Event{T: t.stamp.at(keyOther, 0, t.clock.now()), Kind: history.RedisFlushed})
 		return
 	}
 	if t.db != t.redis.url.DB || len(args) == 0 {
@@ -114,7 +115,7 @@ func (t *tap) relative(seconds bool, arg []byte) int64 {
 
 func (t *tap) set(key []byte, value string, until int64) {
 	kind, id := splitKey(key)
-	e := history.Event{T: t.clock.now(), Until: until}
+	e := history.Event{Until: until}
 	switch kind {
 	case keyLease:
 		e.Kind, e.Session, e.Instance = history.RedisGranted, id, value
@@ -128,9 +129,10 @@ func (t *tap) set(key []byte, value string, until int64) {
 		e.Kind, e.Session, e.Fence, e.Until = history.RedisFence, id, n, 0
 	case keyNode:
 		e.Kind, e.Instance = history.RedisBeat, id
-	case keyOther:
+	case keyOther, keyKinds:
 		return
 	}
+	e.T = t.stamp.at(kind, until, t.clock.now())
 	t.rec.Add(e)
 }
 
@@ -151,15 +153,16 @@ func (t *tap) extend(verb string, args [][]byte) {
 			until = t.relative(verb == "EXPIRE", args[1])
 		}
 	}
-	e := history.Event{T: t.clock.now(), Until: until}
+	e := history.Event{Until: until}
 	switch kind {
 	case keyLease:
 		e.Kind, e.Session, e.Instance = history.RedisExtended, id, t.holders[id]
 	case keyNode:
 		e.Kind, e.Instance = history.RedisBeat, id
-	case keyFence, keyOther:
+	case keyFence, keyOther, keyKinds:
 		return
 	}
+	e.T = t.stamp.at(kind, until, t.clock.now())
 	t.rec.Add(e)
 }
 
@@ -181,12 +184,14 @@ func (t *tap) increment(verb string, args [][]byte) {
 		return
 	}
 	t.fences[id] = last + by
-	t.rec.Add(history.Event{T: t.clock.now(), Kind: history.RedisFence, Session: id, Fence: last + by})
+	t.rec.Add(history.Event{
+		T: t.stamp.at(kind, 0, t.clock.now()), Kind: history.RedisFence, Session: id, Fence: last + by,
+	})
 }
 
 func (t *tap) remove(key []byte) {
 	kind, id := splitKey(key)
-	e := history.Event{T: t.clock.now()}
+	e := history.Event{T: t.stamp.at(kind, 0, t.clock.now())}
 	switch kind {
 	case keyLease:
 		e.Kind, e.Session, e.Instance = history.RedisDeleted, id, t.holders[id]
@@ -196,7 +201,7 @@ func (t *tap) remove(key []byte) {
 	case keyFence:
 		delete(t.fences, id)
 		return
-	case keyOther:
+	case keyOther, keyKinds:
 		return
 	}
 	t.rec.Add(e)
