@@ -11,10 +11,10 @@ import (
 // is judged by the other guarantees; here that so many took part, that one came and took work, and that one went.
 type g11 struct {
 	hooks
-	live, most int
-	waiting    map[*instance]*strike // newcomers that have no lease yet
-	joins      int
-	leaves     int
+	most    int
+	waiting map[*instance]*strike // newcomers that have no lease yet
+	joins   int
+	leaves  int
 }
 
 func (g *g11) attach(w *world, v Verdict) {

@@ -276,6 +276,44 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
+// BenchmarkSaveAndRead writes a run's worth of events and reads them back: what a line costs each way.
+func BenchmarkSaveAndRead(b *testing.B) {
+	const lines = 200_000
+	r := NewRecorder()
+	for i := range int64(lines) {
+		e := sample
+		e.T, e.Node = i*1000, fmt.Sprintf("node-%d", i%50)
+		e.Session = fmt.Sprintf("0b9f1c1e-2c55-4f6a-9d1e-%012d", i%5000)
+		r.Add(e)
+	}
+	for _, name := range []string{FileName, FileName + CompressedSuffix} {
+		path := filepath.Join(b.TempDir(), name)
+		b.Run("save/"+name, func(b *testing.B) {
+			for b.Loop() {
+				if err := r.Save(path); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(lines)*float64(b.N)/b.Elapsed().Seconds(), "lines/s")
+		})
+		b.Run("read/"+name, func(b *testing.B) {
+			for b.Loop() {
+				n := 0
+				for _, err := range Open(path) {
+					if err != nil {
+						b.Fatal(err)
+					}
+					n++
+				}
+				if n != lines {
+					b.Fatalf("%d lines", n)
+				}
+			}
+			b.ReportMetric(float64(lines)*float64(b.N)/b.Elapsed().Seconds(), "lines/s")
+		})
+	}
+}
+
 func BenchmarkRecorderAdd(b *testing.B) {
 	r := NewRecorder()
 	b.ReportAllocs()

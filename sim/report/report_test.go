@@ -195,7 +195,7 @@ func TestDamagedFolders(t *testing.T) {
 			if c.readable && (result.Complete || r.Verdict == check.Pass) {
 				t.Errorf("complete %v, verdict %s", result.Complete, r.Verdict)
 			}
-			if v, ok := result.Verdict("G1"); c.want == history.ErrTruncated && (!ok || v.Verdict != check.Fail) {
+			if v, ok := result.Verdict("G1"); errors.Is(c.want, history.ErrTruncated) && (!ok || v.Verdict != check.Fail) {
 				t.Errorf("the overlap before the cut is not seen: %+v", v)
 			}
 		})
