@@ -132,9 +132,8 @@ func (c *Core) nodesAnswered(in *inflight, a *Answer) {
 			continue
 		}
 		exp := c.expiry(in, r.PTTL)
-		refreshed := exp > c.nodes[i].exp+Time(c.cfg.Lead)
 		c.beats(i, exp)
-		if !refreshed {
+		if c.nodes[i].exp-c.now.Mono <= 2*Time(c.cfg.Lead) {
 			// It is about to expire. The leases of its owner expire at about the same time: read when.
 			if !c.nodes[i].checked {
 				c.doomed(i)
