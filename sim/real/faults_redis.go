@@ -154,11 +154,19 @@ func (s *strike) redisReadOnly() {
 }
 
 func (s *strike) scriptFlush() {
+	if !s.alone() {
+		return
+	}
+	defer s.redis.give()
 	s.begin()
 	s.failed(s.redis.client.Load().ScriptFlush(s.ctx).Err())
 }
 
 func (s *strike) clientKill() {
+	if !s.alone() {
+		return
+	}
+	defer s.redis.give()
 	s.begin()
 	for _, kind := range []string{"normal", "pubsub"} {
 		s.failed(s.redis.client.Load().ClientKillByFilter(s.ctx, "TYPE", kind, "SKIPME", "yes").Err())
@@ -167,6 +175,10 @@ func (s *strike) clientKill() {
 
 // keyDelete removes a lease as a foreign hand would.
 func (s *strike) keyDelete() {
+	if !s.alone() {
+		return
+	}
+	defer s.redis.give()
 	if s.picked() {
 		s.begin()
 		s.failed(s.redis.client.Load().Del(s.ctx, string(leasePrefix)+s.session).Err())

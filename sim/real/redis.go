@@ -25,11 +25,11 @@ var (
 	// ErrNoRedis: nothing at the URL answers as Redis does.
 	ErrNoRedis = errors.New("no Redis answers")
 	// ErrPassword: Redis wants a password, or another one.
-	ErrPassword = errors.New("Redis refuses the password") //nolint:staticcheck // a proper name
+	ErrPassword = errors.New("Redis refuses the password")
 	// ErrReplica: the URL is a replica, which takes no writes.
 	ErrReplica = errors.New("read-only replica")
 	// ErrTooOld: older than Redis 6.2.
-	ErrTooOld = errors.New("Redis too old") //nolint:staticcheck // a proper name
+	ErrTooOld = errors.New("Redis too old")
 	// ErrNotEmpty: the database holds keys of the run's patterns, which may be somebody's.
 	ErrNotEmpty = errors.New("database in use")
 )

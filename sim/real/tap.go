@@ -17,7 +17,7 @@ import (
 )
 
 // errNoTap: this Redis shows nobody what it grants.
-var errNoTap = errors.New("Redis gives no replication stream") //nolint:staticcheck // a proper name
+var errNoTap = errors.New("Redis gives no replication stream")
 
 // tap reads what Redis granted from its replication stream: the effects of scripts, in order, with absolute expiries.
 // It follows Redis over restarts; while it is down, what Redis grants is unknown.
@@ -44,8 +44,8 @@ type tap struct {
 // tapChannel carries the mark that joins a snapshot of the leases to the stream.
 const tapChannel = "leasestorm:tap"
 
-// snapshotScript reads all leases, heartbeats and fences, and publishes a mark in one step. The publication is part of the stream, so that the
-// stream up to the mark is in the snapshot, and what follows it is not.
+// snapshotScript reads all leases, heartbeats and fences, and publishes a mark in one step. The publication is part of the
+// stream, so that the stream up to the mark is in the snapshot, and what follows it is not.
 const snapshotScript = `
 local out = {}
 for _, pattern in ipairs({'poll:lease:*', 'poll:node:*', '{poll:lease:*'}) do
