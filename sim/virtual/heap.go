@@ -21,7 +21,6 @@ const (
 	evBeatExpiry                    // Redis: heartbeat arg may have expired
 	evSpawn                         // node: start a process in this slot
 	evTerm                          // node: asked to stop
-	evThaw                          // node: runs again
 	evPollSend                      // node: poll arg leaves
 	evKill                          // node: a clean stop took too long
 	evFaultStart                    // plan fault arg strikes

@@ -33,10 +33,11 @@ type node struct {
 	terms   []term
 	vacant  []int32
 	held    map[int32]int32 // session → terms; never ranged over
-	pause   int             // check-send faults that wait for the next poll
+	pauses  []int32         // check-send faults of the plan that wait for the next poll
 	again   time.Duration   // restart this long after a clean stop; 0: never
 	restart bool
 	witness int32 // session whose passing on thaws the process, -1: none
+	paused  int32 // the fault that froze it then
 }
 
 // term is what the shell knows of one lease it holds.
@@ -84,7 +85,7 @@ func (w *world) spawn(n *node) {
 	n.gen++
 	w.pids++
 	n.alive, n.draining, n.pid = true, false, w.pids
-	n.frozen, n.pause, n.again, n.restart, n.witness = 0, 0, 0, false, -1
+	n.frozen, n.pauses, n.again, n.restart, n.witness = 0, nil, 0, false, -1
 	n.tickAt, n.working = 0, false
 	n.inbox, n.todo = n.inbox[:0], n.todo[:0]
 	n.terms, n.vacant, n.held = nil, nil, map[int32]int32{}
@@ -151,7 +152,7 @@ func (w *world) nodeEvent(n *node, e *event) {
 		}
 		return
 	}
-	if n.alive && n.frozen > 0 && e.kind != evTick && e.kind != evThaw && e.kind != evKill {
+	if n.alive && n.frozen > 0 && e.kind != evTick && e.kind != evKill {
 		n.inbox = append(n.inbox, *e)
 		return
 	}
@@ -177,10 +178,6 @@ func (w *world) nodeEvent(n *node, e *event) {
 		w.pollSent(e.arg, e.gen)
 	case evPollEnd, evPollTimeout:
 		w.pollReturned(n, e)
-	case evThaw:
-		if e.gen == n.gen {
-			w.thaw(n)
-		}
 	case evTerm:
 		w.drain(n, e.gen)
 	case evKill:

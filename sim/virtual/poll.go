@@ -74,8 +74,9 @@ func (w *world) pollDue(n *node, ti int32, gen uint32) {
 	t.poll = pi
 	id := w.sess[t.session].id
 	w.say(n, history.PollStart, id, t.fence, "")
-	if n.pause > 0 {
-		n.pause--
+	if len(n.pauses) > 0 {
+		n.paused = n.pauses[0]
+		n.pauses = n.pauses[1:]
 		w.say(n, history.Paused, id, t.fence, "")
 		n.witness = t.session
 		w.freeze(n)
@@ -218,7 +219,7 @@ func (w *world) thawWitness(s int32, owner string) {
 	for _, n := range w.nodes {
 		if n.witness == s && n.frozen > 0 && n.instance != owner {
 			n.witness = -1
-			w.q.push(event{at: w.t + int64(5*time.Millisecond), kind: evThaw, node: int32(n.slot - 1), gen: n.gen})
+			w.q.push(event{at: w.t + int64(5*time.Millisecond), kind: evFaultEnd, arg: n.paused})
 		}
 	}
 }

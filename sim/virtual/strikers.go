@@ -54,18 +54,20 @@ func processStrikers() map[fault.Kind]striker {
 			}
 		}},
 		fault.Freeze: {fault.ScopeNode, func(w *world, _ int32, s *strike) { w.freeze(w.nodes[s.node]) }, thaw},
-		fault.CheckSend: {fault.ScopeNode, func(w *world, _ int32, s *strike) {
-			w.nodes[s.node].pause++
-		}, func(w *world, _ int32, s *strike) {
+		fault.CheckSend: {fault.ScopeNode, func(w *world, i int32, s *strike) {
+			n := w.nodes[s.node]
+			n.pauses = append(n.pauses, i)
+		}, func(w *world, i int32, s *strike) {
 			n := w.nodes[s.node]
 			if n.gen != s.gen {
 				return
 			}
-			n.pause = 0
-			if n.witness >= 0 {
-				n.witness = -1
-				w.thaw(n)
+			if k := slices.Index(n.pauses, i); k >= 0 {
+				n.pauses = slices.Delete(n.pauses, k, k+1) // it never came to a poll
+				return
 			}
+			n.witness = -1
+			w.thaw(n)
 		}},
 	}
 }
