@@ -1,0 +1,141 @@
+package lease
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+)
+
+// A loop that is not scheduled (here: held up by a listener, just before the renewal is sent) cannot tell that a renewal
+// was not answered. Belief ends at the time-out all the same.
+func TestUnansweredRenewalEndsBeliefWithoutTheLoop(t *testing.T) { // G4
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan *Hold, 1)
+		renewing, goOn := make(chan bool, 100), make(chan bool)
+		g := newRig(t, newFakeRedis(), "a", false, func(c *Config) {
+			c.Notify = func(e Event) {
+				switch e.Kind {
+				case EventAcquired:
+					hold <- e.Hold
+				case EventRenewing:
+					renewing <- true
+					<-goOn
+				case EventYield:
+					e.Hold.Drop()
+				}
+			}
+		})
+		m := g.managerOf()
+		if ok, err := m.TryAcquire(t.Context(), session); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		h := <-hold
+		window := h.Until()
+		<-renewing // and the loop hangs
+		sent := time.Now()
+		if !m.IsOwned(session) || !h.Valid() {
+			t.Error("not believed while the renewal may still be answered")
+		}
+		if !h.Until().Equal(window) {
+			t.Errorf("the window ends in %v, want %v: a renewal under way does not shorten it", time.Until(h.Until()),
+				time.Until(window))
+		}
+		pass(g.cfg.OpTimeout - time.Millisecond)
+		if !m.IsOwned(session) {
+			t.Error("not believed before the time-out")
+		}
+		pass(time.Millisecond)
+		if m.IsOwned(session) || h.Valid() || !h.Until().IsZero() || len(m.OwnedSessions()) != 0 {
+			t.Errorf("believed %v after the send of a renewal without answer", time.Since(sent))
+		}
+		close(goOn)
+		pass(time.Second)
+		if !m.IsOwned(session) || !h.Valid() || !h.Until().After(window) {
+			t.Error("not believed after a renewal that succeeded")
+		}
+	})
+}
+
+// What is opened early ends early on both clocks, and an attempt never gives back what a doubt took.
+func TestAttemptOnlyShortens(t *testing.T) {
+	h := &Hold{}
+	h.believe(1000, 5000)
+	h.believeUntil(1200)
+	if h.mono.Load() != 1000 || h.wall.Load() != 5000 {
+		t.Errorf("prolonged to %d, %d", h.mono.Load(), h.wall.Load())
+	}
+	h.believeUntil(400)
+	h.believeUntil(700)
+	if h.mono.Load() != 400 || h.wall.Load() != 4400 {
+		t.Errorf("ends at %d, %d, want 400, 4400", h.mono.Load(), h.wall.Load())
+	}
+	h.doubt()
+	h.believeUntil(300)
+	if h.mono.Load() != 0 {
+		t.Error("an attempt restored a belief that was in doubt")
+	}
+	h.believe(2000, 6000)
+	if h.mono.Load() != 2000 || h.wall.Load() != 6000 || h.until.Load() != 2000 {
+		t.Error("a success does not open the window anew")
+	}
+}
+
+// A thousand leases leave in ten requests, whether the instance gives them back itself or whoever listens does.
+func TestDrainReleasesInBatches(t *testing.T) { // G13
+	for _, tt := range []struct {
+		name   string
+		change func(*Config)
+	}{
+		{"unheard", nil},
+		{"dropped by the listener", func(c *Config) {
+			c.Notify = func(e Event) {
+				if e.Kind == EventYield {
+					e.Hold.Drop()
+				}
+			}
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newFakeRedis()
+				g := newRig(t, r, "a", false, tt.change)
+				m := g.managerOf()
+				ids := sessionIDs(1000)
+				var wg sync.WaitGroup
+				for _, id := range ids {
+					wg.Go(func() {
+						if ok, err := m.TryAcquire(t.Context(), id); !ok || err != nil {
+							t.Error(ok, err)
+						}
+					})
+				}
+				wg.Wait()
+				var mu sync.Mutex
+				calls, items := 0, 0
+				g.fake.set(func(op *core.Op) (lost, executed bool) {
+					if op.Kind == core.OpRelease {
+						mu.Lock()
+						defer mu.Unlock()
+						calls++
+						items += len(op.Items)
+					}
+					return false, true
+				})
+				if err := m.Stop(); err != nil {
+					t.Fatal(err)
+				}
+				if calls > 10 || items != 1000 {
+					t.Errorf("%d leases were released in %d requests, want 1000 in 10", items, calls)
+				}
+				for _, id := range ids {
+					if r.owner(id) != "" {
+						t.Fatalf("%s was not released", id)
+					}
+				}
+			})
+		})
+	}
+}
