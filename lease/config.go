@@ -131,6 +131,9 @@ func (c *Config) validate() error {
 	if err := checkName(c.InstanceID); err != nil {
 		return configError("InstanceID %q %s", c.InstanceID, err)
 	}
+	if err := redisstore.CheckInstance(c.InstanceID); err != nil {
+		return configError("InstanceID: %v; choose another", err)
+	}
 	return nil
 }
 
@@ -153,7 +156,7 @@ func (c *Config) store() redisstore.Options {
 		Channel:     c.Channel,
 		Quarantine:  c.Quarantine,
 		OpTimeout:   c.OpTimeout,
-		PoolSize:    8,
+		PoolSize:    connections(),
 	}
 }
 
@@ -172,9 +175,12 @@ func checkName(name string) error {
 	return nil
 }
 
-func nameError(name string) error {
+func (s *shell) nameError(name string) error {
 	if err := checkName(name); err != nil {
 		return fmt.Errorf("%w: %q %s", ErrName, name, err)
+	}
+	if err := s.store.CheckLease(name); err != nil {
+		return fmt.Errorf("%w: %w", ErrName, err)
 	}
 	return nil
 }

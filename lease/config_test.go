@@ -43,6 +43,7 @@ func TestConfigRefusesContradictions(t *testing.T) {
 		{"negative drain", Config{DrainTimeout: -1}, "DrainTimeout"},
 		{"instance with a space", Config{InstanceID: "a b"}, "InstanceID"},
 		{"instance with a newline", Config{InstanceID: "a\n"}, "InstanceID"},
+		{"instance that means nobody", Config{InstanceID: "-"}, "InstanceID"},
 		{"long instance", Config{InstanceID: strings.Repeat("x", 513)}, "InstanceID"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -68,6 +69,12 @@ func unused(t *testing.T) *redis.Client {
 }
 
 func TestNamesAndSessionIDs(t *testing.T) {
+	k, err := NewKeeper(unused(t), Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = k.Stop() })
+	nameError := k.s.nameError
 	for _, name := range []string{"a", "jobs/clean-up:2", "ü", strings.Repeat("x", 512)} {
 		if err := nameError(name); err != nil {
 			t.Errorf("%q: %v", name, err)
@@ -77,6 +84,17 @@ func TestNamesAndSessionIDs(t *testing.T) {
 		if err := nameError(name); !errors.Is(err, ErrName) {
 			t.Errorf("%q: %v, want ErrName", name, err)
 		}
+	}
+	tagged, err := NewKeeper(unused(t), Config{LeasePrefix: "{x}:lease:", NodePrefix: "{x}:node:", EpochKey: "{x}:epoch"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tagged.Stop() })
+	if _, err := tagged.TryAcquire(t.Context(), "job:fence"); !errors.Is(err, ErrName) {
+		t.Errorf("a lease named like a fence key: %v, want ErrName", err)
+	}
+	if _, err := k.TryAcquire(t.Context(), "job:fence"); !errors.Is(err, ErrNotStarted) {
+		t.Errorf("where it cannot be mistaken for one: %v, want ErrNotStarted", err)
 	}
 	if err := sessionError(session); err != nil {
 		t.Error(err)

@@ -99,6 +99,7 @@ func (f *fakeStore) Nodes(context.Context) ([]core.Seen, error) {
 }
 
 func (f *fakeStore) Check(context.Context) ([]redisstore.Warning, error) { return nil, nil }
+func (f *fakeStore) CheckLease(string) error                             { return nil }
 func (f *fakeStore) Close() error                                        { return nil }
 
 func (f *fakeStore) Subscribe(ctx context.Context, heard func(core.Notice), up func(bool)) {

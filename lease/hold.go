@@ -20,9 +20,12 @@ type Hold struct {
 	fence      int64
 	acquiredAt core.Time
 
-	// The trust window: work may begin while now is before both. The loop stores wall before mono and readers load mono
-	// before wall, so that a reader who sees a new mono sees a wall at least as new. mono 0: not believed.
+	// Work may begin while now is before both of these, the trust window's end on either clock. While an attempt to renew
+	// is open they are its deadline, if that is earlier: an attempt that is not answered then ends belief by itself,
+	// however late the loop comes to it (G4). mono 0: not believed. The loop stores wall before mono and readers load mono
+	// before wall, so that a reader who sees a longer mono sees a wall at least as new.
 	mono, wall atomic.Int64
+	until      atomic.Int64 // core.Time: end of the trust window itself
 	renewedAt  atomic.Int64 // core.Time of the last renewal, 0 none
 	yielding   atomic.Bool  // its work is being ended: nothing new begins
 
@@ -48,14 +51,32 @@ func (h *Hold) Valid() bool {
 }
 
 // Until returns the end of the trust window as it stands, the zero time if the lease is not believed in now. Each renewal
-// moves it.
+// moves it; one that is not answered ends it early.
 func (h *Hold) Until() time.Time {
-	m := h.mono.Load()
-	if m == 0 {
+	if !h.Valid() {
 		return time.Time{}
 	}
-	return h.s.time(core.Time(m))
+	return h.s.time(core.Time(h.until.Load()))
 }
+
+// believe opens the trust window anew. Called by the loop only, as the next three.
+func (h *Hold) believe(until core.Time, untilWall int64) {
+	h.until.Store(int64(until))
+	h.wall.Store(untilWall)
+	h.mono.Store(int64(until))
+}
+
+// believeUntil ends belief at deadline unless the window is opened anew before. It never prolongs it.
+func (h *Hold) believeUntil(deadline core.Time) {
+	early := h.mono.Load() - int64(deadline)
+	if early > 0 {
+		h.wall.Add(-early)
+		h.mono.Store(int64(deadline))
+	}
+}
+
+// doubt ends belief now.
+func (h *Hold) doubt() { h.mono.Store(0) }
 
 // Context ends with the term: when the trust window runs out, when the lease is lost or released, and when the instance
 // stops. context.Cause says which: ErrLost or ErrStopped. A renewal that is merely late does not end it.
@@ -75,8 +96,9 @@ func (h *Hold) Context() context.Context {
 // again, or what was lost, does nothing. ErrUnknown: not confirmed; the release is tried until the lease has expired.
 func (h *Hold) Release(ctx context.Context) error { return h.s.release(ctx, h.name, h) }
 
-// Drop gives the lease back without waiting. It may be called from Config.Notify.
-func (h *Hold) Drop() { h.s.post(func() { h.s.dropHold(h) }) }
+// Drop gives the lease back without waiting. It may be called from Config.Notify. Leases that are dropped at about the same
+// time are released together.
+func (h *Hold) Drop() { h.s.inbox.put(message{drop: h}) }
 
 // Abandon says that the work is stuck: the lease is neither renewed nor released, because the work may still be going on,
 // and not acquired again by this instance before Recovered. It may be called from Config.Notify.

@@ -20,6 +20,19 @@ const (
 // laneWorkers is how many requests of a lane are under way at once, at most.
 var laneWorkers = [laneCount]int{laneExtend: 3, laneChange: 3, laneRead: 3, laneLook: 1}
 
+// outsideMax is how many reads of callers (GetLiveNodes, Info) are under way at once, so that they never take from the
+// lanes what those need.
+const outsideMax = 2
+
+// connections is what all this takes.
+func connections() int {
+	n := outsideMax
+	for _, workers := range laneWorkers {
+		n += workers
+	}
+	return n
+}
+
 func laneOf(k core.OpKind) int {
 	switch k {
 	case core.OpRenew, core.OpReassert, core.OpBeat:
@@ -76,6 +89,21 @@ func (l *lane) close() {
 	l.closed = true
 	l.mu.Unlock()
 	l.ready.Broadcast()
+}
+
+// outsider waits until a caller's read may be sent; done gives the place back.
+func (s *shell) outsider(ctx context.Context) (done func(), err error) {
+	if s.ctx.Err() != nil {
+		return nil, ErrStopped
+	}
+	select {
+	case s.outside <- struct{}{}:
+		return func() { <-s.outside }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-s.ctx.Done():
+		return nil, ErrStopped
+	}
 }
 
 // work carries requests of one lane to the store until the lane is closed.

@@ -74,6 +74,11 @@ func (m *Manager) OwnedSessions() []string {
 
 // GetLiveNodes implements LeaseManager.
 func (m *Manager) GetLiveNodes(ctx context.Context) ([]string, error) {
+	done, err := m.s.outsider(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	nodes, err := m.s.store.Nodes(ctx)
 	if err != nil {
 		return nil, err
@@ -127,6 +132,11 @@ func (m *Manager) Info(ctx context.Context, sessionID string) (LeaseInfo, error)
 		}
 		return info, nil
 	}
+	done, err := m.s.outsider(ctx)
+	if err != nil {
+		return info, err
+	}
+	defer done()
 	ctx, cancel := context.WithTimeout(ctx, m.s.cfg.OpTimeout)
 	defer cancel()
 	a := m.s.store.Do(ctx, &core.Op{Kind: core.OpObserve, Owner: m.s.cfg.InstanceID,
@@ -191,7 +201,7 @@ func (k *Keeper) Subscribe(f func(Event)) (cancel func()) { return k.s.hub.subsc
 //	no answer                ErrUnknown: not believed in; given back if it turns out to be won
 //	the key is somebody's    ErrWrongType
 func (k *Keeper) TryAcquire(ctx context.Context, name string) (*Hold, error) {
-	if err := nameError(name); err != nil {
+	if err := k.s.nameError(name); err != nil {
 		return nil, err
 	}
 	return k.s.acquire(ctx, name, false)
@@ -200,7 +210,7 @@ func (k *Keeper) TryAcquire(ctx context.Context, name string) (*Hold, error) {
 // Acquire waits until the lease is this caller's or ctx ends. It sleeps until the holder's lease expires or is released;
 // it does not poll Redis.
 func (k *Keeper) Acquire(ctx context.Context, name string) (*Hold, error) {
-	if err := nameError(name); err != nil {
+	if err := k.s.nameError(name); err != nil {
 		return nil, err
 	}
 	return k.s.acquire(ctx, name, true)

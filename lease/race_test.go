@@ -29,4 +29,3 @@ func TestReleaseOvertakesTheRefusal(t *testing.T) {
 		}
 	})
 }
-

@@ -22,6 +22,7 @@ type store interface {
 	Subscribe(ctx context.Context, heard func(core.Notice), up func(bool))
 	Nodes(ctx context.Context) ([]core.Seen, error)
 	Check(ctx context.Context) ([]redisstore.Warning, error)
+	CheckLease(name string) error
 	Close() error
 }
 
@@ -49,6 +50,7 @@ type shell struct {
 	unhook   func() bool   // of Start's context
 	done     chan struct{} // closed when everything has ended
 
+	outside chan struct{} // a place for each read of a caller under way
 	inbox   inbox
 	drained chan struct{} // closed by TellDrained
 
@@ -92,6 +94,7 @@ func startShell(st store, cfg Config, keeper bool) *shell {
 		releasers: map[string][]chan error{},
 		done:      make(chan struct{}),
 		drained:   make(chan struct{}),
+		outside:   make(chan struct{}, outsideMax),
 	}
 	s.inbox.wake = make(chan struct{}, 1)
 	s.source.read = cfg.Sessions
@@ -250,11 +253,12 @@ type inbox struct {
 	wake   chan struct{}
 }
 
-// message is either a function to run or an event for the core.
+// message is a function to run, a term to give back, or an event for the core.
 type message struct {
-	run func()
-	ev  core.Event
-	op  *core.Op // the request that an EvAnswer answers
+	run  func()
+	drop *Hold
+	ev   core.Event
+	op   *core.Op // the request that an EvAnswer answers
 }
 
 // noticeMax is how many messages may wait before notices are dropped.
@@ -322,17 +326,7 @@ func (s *shell) loop() {
 		}
 		var missed, closed bool
 		batch, missed, closed = s.inbox.take(batch)
-		for i := range batch {
-			m := &batch[i]
-			if m.run != nil {
-				m.run()
-				continue
-			}
-			s.step(m.ev)
-			if m.op != nil {
-				s.settled(m.op, &m.ev.Answer)
-			}
-		}
+		s.handle(batch)
 		clear(batch)
 		if missed {
 			s.step(core.Event{Kind: core.EvSubscribed})
@@ -342,6 +336,40 @@ func (s *shell) loop() {
 		}
 		s.report()
 		s.arm(timer)
+	}
+}
+
+// handle does what was put into the inbox, in order. Terms given back one after the other are told to the core as one, so
+// that they leave in few requests.
+func (s *shell) handle(batch []message) {
+	var drops []string
+	for i := range batch {
+		m := &batch[i]
+		if m.drop != nil {
+			if s.table.get(m.drop.name) == m.drop {
+				drops = append(drops, m.drop.name)
+			}
+			continue
+		}
+		s.drop(drops)
+		drops = nil
+		switch {
+		case m.run != nil:
+			m.run()
+		default:
+			s.step(m.ev)
+			if m.op != nil {
+				s.settled(m.op, &m.ev.Answer)
+			}
+		}
+	}
+	s.drop(drops)
+}
+
+// drop tells the core that the work under names has ended. A term that was asked for keeps the cause of that.
+func (s *shell) drop(names []string) {
+	if len(names) > 0 {
+		s.step(core.Event{Kind: core.EvDrop, ID: names[0], IDs: names[1:], Cause: core.CauseRequested})
 	}
 }
 
@@ -367,18 +395,38 @@ func (s *shell) step(ev core.Event) {
 			s.drainedYet()
 			return
 		}
-		ev = s.todo[0]
-		s.todo = s.todo[1:]
-		if len(s.todo) == 0 {
-			s.todo = nil
-		}
+		ev = s.next()
 	}
 }
 
+// next takes the first event of todo, with the drops that follow a drop for the same reason.
+func (s *shell) next() core.Event {
+	ev, n := s.todo[0], 1
+	for ; ev.Kind == core.EvDrop && n < len(s.todo); n++ {
+		if more := &s.todo[n]; more.Kind != core.EvDrop || more.Cause != ev.Cause {
+			break
+		}
+		ev.IDs = append(ev.IDs, s.todo[n].ID)
+	}
+	s.todo = s.todo[n:]
+	if len(s.todo) == 0 {
+		s.todo = nil
+	}
+	return ev
+}
+
+func renews(k core.OpKind) bool { return k == core.OpRenew || k == core.OpReassert }
+
+// dispatch sends requests on their lanes. The trust table is brought up to date for all of them before any listener runs.
 func (s *shell) dispatch(ops []core.Op) {
 	for i := range ops {
+		if renews(ops[i].Kind) {
+			s.attempting(&ops[i])
+		}
+	}
+	for i := range ops {
 		op := ops[i]
-		if op.Kind == core.OpRenew || op.Kind == core.OpReassert {
+		if renews(op.Kind) {
 			s.renewing(&op)
 		}
 		lane := laneOf(op.Kind)

@@ -33,22 +33,20 @@ func (s *shell) trust(t *core.Tell) *Hold {
 	switch t.Kind {
 	case core.TellAcquired:
 		h := &Hold{s: s, name: t.ID, fence: t.Fence, acquiredAt: t.At}
-		h.wall.Store(t.UntilWall)
-		h.mono.Store(int64(t.Until))
+		h.believe(t.Until, t.UntilWall)
 		s.table.stage(t.ID)[t.ID] = h
 		return h
 	case core.TellRenewed:
 		h := s.table.current(t.ID)
 		if h != nil {
-			h.wall.Store(t.UntilWall)
-			h.mono.Store(int64(t.Until))
+			h.believe(t.Until, t.UntilWall)
 			h.renewedAt.Store(int64(t.At))
 		}
 		return h
 	case core.TellUncertain:
 		h := s.table.current(t.ID)
 		if h != nil {
-			h.mono.Store(0)
+			h.doubt()
 		}
 		return h
 	case core.TellYield:
@@ -60,7 +58,7 @@ func (s *shell) trust(t *core.Tell) *Hold {
 	case core.TellLost, core.TellReleased:
 		h := s.table.current(t.ID)
 		if h != nil {
-			h.mono.Store(0)
+			h.doubt()
 			delete(s.table.stage(t.ID), t.ID)
 		}
 		return h
@@ -159,6 +157,15 @@ func (s *shell) notify(e Event) {
 func (s *shell) panicked(r any) {
 	s.cfg.Logger.Error("a listener of lease events panicked", zap.String("event", "listenerPanicked"),
 		zap.String("instance", s.cfg.InstanceID), zap.Any("panic", r))
+}
+
+// attempting takes note that an attempt to renew is about to be sent: belief ends at its deadline until it is answered.
+func (s *shell) attempting(op *core.Op) {
+	for i := range op.Items {
+		if h := s.table.get(op.Items[i].ID); h != nil {
+			h.believeUntil(op.Deadline)
+		}
+	}
 }
 
 // renewing announces that an attempt is about to be sent.

@@ -58,7 +58,7 @@ func (s *Store) check(op *core.Op) error {
 		return fmt.Errorf("an op of %d items; at most %d are allowed", len(op.Items), ItemsMax)
 	}
 	if op.Kind != core.OpObserve && op.Kind != core.OpNodes {
-		if err := checkInstance(op.Owner); err != nil {
+		if err := CheckInstance(op.Owner); err != nil {
 			return err
 		}
 	}
@@ -67,12 +67,12 @@ func (s *Store) check(op *core.Op) error {
 	}
 	for i := range op.Items {
 		id, peer := op.Items[i].ID, op.Items[i].Peer
-		err := s.checkLease(id)
+		err := s.CheckLease(id)
 		if op.Kind == core.OpNodes {
-			err = checkInstance(id)
+			err = CheckInstance(id)
 		}
 		if err == nil && peer != "" {
-			err = checkInstance(peer)
+			err = CheckInstance(peer)
 		}
 		if err != nil {
 			return err

@@ -81,14 +81,16 @@ func checkName(what, id string) error {
 	return nil
 }
 
-func checkInstance(id string) error {
+// CheckInstance returns why id cannot name an instance, nil if it can.
+func CheckInstance(id string) error {
 	if id == nobody {
 		return fmt.Errorf("the instance ID is %q, which stands for nobody", id)
 	}
 	return checkName("instance", id)
 }
 
-func (s *Store) checkLease(id string) error {
+// CheckLease returns why id cannot name a lease in this store, nil if it can.
+func (s *Store) CheckLease(id string) error {
 	if s.tagged && strings.HasSuffix(id, fenceSuffix) {
 		return fmt.Errorf("the lease ID %q ends with %q, which names fences where LeasePrefix carries a hash tag", id,
 			fenceSuffix)

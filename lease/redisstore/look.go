@@ -52,7 +52,7 @@ func (s *Store) owners(ctx context.Context, op *core.Op, ids, owners []string, i
 	k := newKeys(1+len(ids), (1+len(ids))*keyBytes)
 	k.add(s.opt.EpochKey, "")
 	for _, id := range ids {
-		if err := s.checkLease(id); err != nil {
+		if err := s.CheckLease(id); err != nil {
 			return err
 		}
 		k.add(s.opt.LeasePrefix, id)
