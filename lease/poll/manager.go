@@ -216,6 +216,8 @@ type publisher struct {
 // run is one poll under way.
 type run struct {
 	hold      *lease.Hold
+	planned   time.Time // the begin it was planned for
+	unbegun   bool      // the lease was not believed any more when its turn came
 	cancel    context.CancelCauseFunc
 	endsAt    time.Time // when its context ends at the latest
 	abandoned bool      // it did not return: its lease was given up
@@ -325,16 +327,19 @@ func (m *SessionManager) lookAfter(p *publisher, now time.Time) {
 
 func (m *SessionManager) begin(p *publisher, now time.Time) {
 	// The next is counted from the planned begin, so that the phase stays; what was missed is not made up for.
+	planned := p.next
 	p.next = p.next.Add(now.Sub(p.next).Truncate(m.cfg.Interval) + m.cfg.Interval)
 	ctx, end := context.WithDeadline(context.Background(), now.Add(m.cfg.Timeout))
 	ctx, cancel := context.WithCancelCause(ctx)
-	p.run = &run{hold: p.hold, cancel: func(err error) { cancel(err); end() }, endsAt: now.Add(m.cfg.Timeout)}
+	p.run = &run{hold: p.hold, planned: planned, cancel: func(err error) { cancel(err); end() },
+		endsAt: now.Add(m.cfg.Timeout)}
 	m.at(p, p.run.endsAt.Add(m.cfg.Stuck))
 	m.running++
-	go m.poll(ctx, p, p.run, Session{ID: p.id, Fence: p.hold.Fence(), Began: now})
+	go m.poll(ctx, p, p.run)
 }
 
-func (m *SessionManager) poll(ctx context.Context, p *publisher, r *run, s Session) {
+func (m *SessionManager) poll(ctx context.Context, p *publisher, r *run) {
+	s := Session{ID: p.id, Fence: r.hold.Fence(), Began: time.Now()}
 	defer m.finished(p, r)
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -342,6 +347,9 @@ func (m *SessionManager) poll(ctx context.Context, p *publisher, r *run, s Sessi
 				zap.String("endpoint", s.ID), zap.Any("panic", cause), zap.ByteString("stack", debug.Stack()))
 		}
 	}()
+	if r.unbegun = ctx.Err() != nil || !r.hold.Valid(); r.unbegun {
+		return // on a loaded machine the lease went while this goroutine waited for its turn (G4)
+	}
 	if err := m.cfg.Poll(ctx, s); err != nil {
 		m.log.Debug("Poll failed", zap.String("event", "pollFailed"), zap.String("instance", m.leases.InstanceID()),
 			zap.String("endpoint", s.ID), zap.Int64("fence", s.Fence), zap.Error(err))
@@ -355,6 +363,9 @@ func (m *SessionManager) finished(p *publisher, r *run) {
 	r.cancel(nil)
 	p.run = nil
 	m.running--
+	if r.unbegun && p.hold == r.hold {
+		p.next = r.planned
+	}
 	if m.idle != nil && m.running == 0 {
 		close(m.idle)
 	}
