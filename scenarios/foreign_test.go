@@ -1,6 +1,8 @@
 package scenarios
 
 import (
+	"os"
+	"os/exec"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -24,6 +26,12 @@ func foreign(name, bug string) sim.Scenario {
 }
 
 var _ = Describe("A node in another language", func() {
+	BeforeEach(func() {
+		if _, err := exec.LookPath("python3"); err != nil && os.Getenv("CI") == "" {
+			Skip("python3 is not installed")
+		}
+	})
+
 	DescribeTable("that is safe by rules of its own is found safe", holds,
 		Entry("under crash, freeze, black hole and cut",
 			Label("foreign"), foreign("foreign", ""), "G1", "G2", "G3"),
