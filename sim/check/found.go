@@ -56,12 +56,15 @@ func (h *hooks) broke(s *session, format string, args ...any) {
 }
 
 // excuse counts a change that the strike could delay.
-func (h *hooks) excuse(by *strike) {
+func (h *hooks) excuse(by *strike) { h.excuseFor(string(by.Kind)) }
+
+// excuseFor counts a change that something else could delay.
+func (h *hooks) excuseFor(why string) {
 	h.excused++
 	if h.excuses == nil {
 		h.excuses = map[string]int{}
 	}
-	h.excuses[string(by.Kind)]++
+	h.excuses[why]++
 }
 
 func (h *hooks) note(format string, args ...any) {

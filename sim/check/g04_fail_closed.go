@@ -30,6 +30,7 @@ type owning struct {
 type renewal struct {
 	failed  bool
 	failAt  int64
+	noticed int64 // when it last said that one failed, or that the term is over
 	reason  string
 	sent    int64 // a renewal waits for its answer; 0: none does
 	running int   // polls that run
@@ -62,7 +63,8 @@ func (g *g4) event(e *history.Event) {
 	}
 	switch e.Kind {
 	case history.Acquired, history.Renewed:
-		*r = renewal{running: r.running, begun: r.begun, overrun: r.overrun, closes: max(r.closes, e.Until)}
+		*r = renewal{running: r.running, begun: r.begun, overrun: r.overrun, noticed: r.noticed,
+			closes: max(r.closes, e.Until)}
 		g.watch(key, r)
 	case history.RenewStart:
 		g.starts = true
@@ -72,9 +74,9 @@ func (g *g4) event(e *history.Event) {
 	case history.RenewFailed:
 		g.failures++
 		g.exercised++
-		r.failed, r.failAt, r.reason, r.sent = true, e.T, e.Reason, 0
+		r.failed, r.failAt, r.reason, r.sent, r.noticed = true, e.T, e.Reason, 0, e.T
 	case history.Lost, history.Released:
-		r.failed, r.failAt, r.sent = true, e.T, 0
+		r.failed, r.failAt, r.sent, r.noticed = true, e.T, 0, e.T
 		r.reason = e.Kind.String() + " " + e.Reason
 	case history.PollStart:
 		g.started(key, r, e)
@@ -129,20 +131,26 @@ func (g *g4) started(key owning, r *renewal, e *history.Event) {
 // says renewFailed; a process that the host did not run notices both at once, which is all that it can.
 func (g *g4) overdue(key owning, r *renewal, at int64) {
 	due, sent := r.sent+int64(g.w.RenewTimeout), r.sent
-	grace := int64(stampAllowance)
-	if g.w.stall(sent, at) > 0 {
-		grace = thawGrace
+	patience := func() int64 { // what of it the host took is known afterwards only
+		if stall := g.w.stall(sent, g.w.now); stall > 0 {
+			return thawGrace + stall
+		}
+		return int64(stampAllowance)
 	}
-	g.w.at(at+grace, func() {
-		switch {
-		case r.sent != sent: // it failed, or was answered
+	var look func()
+	look = func() {
+		switch until := at + patience(); {
+		case r.noticed >= at || r.sent != sent && g.w.stall(sent, at) > 0: // it failed, or the answer had waited for the host too
 			g.stalled++
+		case until > g.w.now:
+			g.w.at(until, look)
 		default:
 			r.sent = 0
 			g.broke(g.w.session(key.session), "%s began a poll of session %s at %s although a renewal was to be answered by %s and was not",
 				key.inst.who(), key.session, clock(at), clock(due))
 		}
-	})
+	}
+	g.w.at(at+patience(), look)
 }
 
 // unanswered reports whether a renewal is overdue. What time-out a foreign node gives its renewals is not known.

@@ -24,14 +24,14 @@ func (g *g6) rested() {
 		if !s.unpaused() {
 			continue
 		}
-		for _, t := range s.terms {
-			if n, ok := live[t.inst]; ok && t.believes {
+		if t := s.owner(g.w.now); t != nil {
+			if n, ok := live[t.inst]; ok {
 				live[t.inst] = n + 1
-				break
 			}
 		}
 	}
 	g.exercised++
+	g.widened = max(g.widened, g.w.rest.stalled)
 	n, m := int64(len(live)), int64(g.w.existing)
 	var least, most *instance
 	for _, id := range sortedKeys(g.w.instances) {

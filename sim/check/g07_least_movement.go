@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -103,19 +104,27 @@ func (g *g7) watch(m *movement) {
 	})
 }
 
+// turn is about what separates those who wait for a lease: a host that stalls for longer lets the wrong one take it, who then
+// has to give it on.
+const turn = int64(20 * time.Millisecond)
+
 func (g *g7) judge(m *movement) {
 	if m.leaver == nil && m.joiner == nil {
 		return // the newcomer has not come
 	}
+	if over := m.taken - m.need; m.joiner != nil && over > 0 {
+		m.extra += over
+		if m.first == "" {
+			m.first = fmt.Sprintf("it took %d leases and needs %d", m.taken, m.need)
+		}
+	}
+	if m.extra > 0 && g.w.stall(m.at, m.at+g.w.settle()) > turn {
+		g.excuseFor("a host that stalled")
+		return
+	}
 	g.exercised++
 	if m.joiner != nil {
 		g.joins++
-		if over := m.taken - m.need; over > 0 {
-			m.extra += over
-			if m.first == "" {
-				m.first = fmt.Sprintf("it took %d leases and needs %d", m.taken, m.need)
-			}
-		}
 	} else {
 		g.gone++
 	}

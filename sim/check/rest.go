@@ -16,9 +16,11 @@ type rest struct {
 	w         *world
 	beats     map[string]int64 // instance → end of its heartbeat, as Redis shows it (0: as long as the process lives)
 	dead      map[string]bool  // instances that are dead while their heartbeat lives
+	returns   map[string]bool  // instances that a fault silenced until just now: their next heartbeat is a change
 	tap       bool             // what Redis shows is known
 	due       int64            // when the fleet must be at rest
 	since     int64            // the last change
+	stalled   int64            // what the host stalled between it and the time at which all had to be settled
 	pending   bool             // a deadline runs
 	atRest    bool             // it passed, and nothing has changed since
 	wasAtRest bool             // it was so when the last fault struck
@@ -38,7 +40,7 @@ type restListener interface {
 }
 
 func (r *rest) init(w *world) {
-	*r = rest{w: w, beats: map[string]int64{}, dead: map[string]bool{}, tap: w.Tap}
+	*r = rest{w: w, beats: map[string]int64{}, dead: map[string]bool{}, returns: map[string]bool{}, tap: w.Tap}
 }
 
 // change begins a new wait: everything must be settled so long after now.
@@ -59,10 +61,14 @@ func (r *rest) reached() {
 	if !r.pending || r.w.now < r.due || r.w.phase == "end" {
 		return
 	}
+	r.stalled = r.w.stall(r.since, r.w.now)
+	if due := r.due + r.stalled; due > r.w.now {
+		r.w.at(due, r.reached) // the host stalled meanwhile
+		return
+	}
 	for _, id := range sortedKeys(r.beats) {
 		if until := r.beats[id]; until != 0 && until+beatSlack < r.w.now {
-			delete(r.beats, id) // its end was not shown: that is the change
-			delete(r.dead, id)
+			r.forget(id) // its end was not shown: that is the change
 			r.changeAt(max(until, r.since), r.w.settle())
 			if r.due > r.w.now {
 				return
@@ -72,7 +78,7 @@ func (r *rest) reached() {
 	if r.busy() {
 		return // the end of what keeps it busy is a change of its own
 	}
-	r.pending, r.atRest = false, true
+	r.pending, r.atRest, r.due = false, true, r.w.now
 	for _, l := range r.listener {
 		l.rested()
 	}
@@ -84,6 +90,9 @@ func (r *rest) busy() bool {
 		if _, beats := r.beats[id]; beats {
 			return true
 		}
+	}
+	if len(r.returns) > 0 {
+		return true
 	}
 	for _, s := range r.w.open {
 		if s.open && (s.silences() || s.ofRedis()) {
@@ -99,18 +108,19 @@ func (r *rest) redis(e *history.Event) {
 	case history.RedisBeat:
 		_, known := r.beats[e.Instance]
 		r.beats[e.Instance] = e.Until
-		if !known {
+		if !known || r.returns[e.Instance] {
+			delete(r.returns, e.Instance)
 			r.change(r.w.settle())
 		}
 	case history.RedisBeatGone:
 		if _, known := r.beats[e.Instance]; known {
-			delete(r.beats, e.Instance)
-			delete(r.dead, e.Instance)
+			r.forget(e.Instance)
 			r.change(r.w.settle())
 		}
 	case history.RedisFlushed:
 		clear(r.beats)
 		clear(r.dead)
+		clear(r.returns)
 		r.change(r.w.settleSessions())
 	}
 }
@@ -125,10 +135,12 @@ func (r *rest) ready(i *instance) {
 func (r *rest) exited(i *instance) {
 	if _, beats := r.beats[i.id]; beats && i.killed {
 		r.dead[i.id] = true
+		delete(r.returns, i.id)
 		r.atRest = false
 		r.bury(i.id)
 		return
 	}
+	delete(r.returns, i.id)
 	if !r.tap {
 		delete(r.beats, i.id)
 	}
@@ -149,8 +161,7 @@ func (r *rest) bury(id string) {
 		case until > due:
 			r.bury(id)
 		default:
-			delete(r.beats, id)
-			delete(r.dead, id)
+			r.forget(id)
 			r.change(r.w.settle())
 		}
 	})
@@ -189,9 +200,32 @@ func (r *rest) healed(s *strike) {
 	switch {
 	case s.forgets(): // nothing is granted for a quarantine's length; sessions are put back
 		r.change(int64(r.w.TTL) + r.w.settleSessions())
-	case s.silences(), s.ofRedis():
+	case s.silences():
+		r.change(r.w.settle())
+		r.back(s.node)
+	case s.ofRedis():
 		r.change(r.w.settle())
 	}
+}
+
+// back: an instance that was silent is counted again by the others when they see its heartbeat refreshed.
+func (r *rest) back(n *node) {
+	switch {
+	case n == nil || n.current == nil || n.current.gone:
+	case !r.tap:
+		r.change(r.w.settle() + int64(r.w.Heartbeat))
+	default:
+		if _, beats := r.beats[n.current.id]; beats {
+			r.returns[n.current.id] = true
+		}
+	}
+}
+
+// forget: the instance has no heartbeat any more.
+func (r *rest) forget(id string) {
+	delete(r.beats, id)
+	delete(r.dead, id)
+	delete(r.returns, id)
 }
 
 // moved is told of every acquisition, loss and release.

@@ -75,6 +75,16 @@ type session struct {
 // unpaused reports whether somebody should be polling it.
 func (s *session) unpaused() bool { return s.exists && !s.paused }
 
+// owner returns the term that owns the session now, also if its instance doubts it; nil: there is none.
+func (s *session) owner(now int64) *term {
+	for i := len(s.terms) - 1; i >= 0; i-- {
+		if t := s.terms[i]; !t.passed && (t.until == 0 || t.until > now) {
+			return t
+		}
+	}
+	return nil
+}
+
 // term is one unbroken ownership in its instance's own eyes.
 type term struct {
 	session  *session
