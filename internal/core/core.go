@@ -223,6 +223,7 @@ func (c *Core) flush() {
 	if q.look && !c.silence.on && c.fleet.lookOp == 0 && c.epoch.value != "" {
 		q.look = false
 		c.fleet.lookOp = c.send(OpLook, nil, nil)
+		c.fleet.lookedAt = c.now.Mono
 		c.fleet.touched = c.fleet.touched[:0]
 	}
 }
@@ -374,7 +375,7 @@ func (c *Core) failed(in *inflight, a *Answer) {
 		switch in.op.Kind {
 		case OpAcquire:
 			l.open = true
-			c.refuse(l, cause, "", c.cfg.MaxProbe, a.Text)
+			c.refuse(l, cause, "", c.backoff(), a.Text)
 		case OpRenew, OpReassert:
 			c.doubt(l, cause, a.Text)
 		case OpRelease:

@@ -17,6 +17,9 @@ type fleet struct {
 	asks     []ask   // to be decided on what the next look shows
 	missing  int     // sessions that the last look asked others for
 	asked    int     // looks in a row that asked for as many
+	askFrom  Time    // beginning of a tenth of an interval
+	askings  int     // in it
+	lookedAt Time    // when the last look was sent
 
 	vacant []int32 // entries of Core.nodes that nobody uses
 

@@ -32,7 +32,7 @@ func (c *Core) notice(n *Notice) {
 	case NoticeAsked:
 		if len(n.Peers) > 0 && n.Peers[0] == c.self && c.cfg.Place {
 			c.fleet.asks = append(c.fleet.asks, ask{from: n.From, ids: n.IDs, after: c.seq})
-			c.lookSoon(0)
+			c.lookForAsk()
 		}
 	}
 }
@@ -135,6 +135,9 @@ func (c *Core) askForMine() {
 		f.waits = f.waits[:min(1, len(f.waits))] // it has yet to show that it can take what it is given
 	}
 	c.askAgain(len(f.waits))
+	if len(f.waits) > 0 && !c.mayAsk() {
+		return
+	}
 	for k := range f.waits {
 		if f.waits[k] < 0 {
 			continue
@@ -150,6 +153,27 @@ func (c *Core) askForMine() {
 		}
 		c.send(OpAsk, items, nil)
 	}
+}
+
+// lookForAsk looks at once if the last look is not very recent: instances that disagree for a while must not drive each
+// other to ask and look at the speed of the network.
+func (c *Core) lookForAsk() {
+	at := c.fleet.lookedAt + Time(c.cfg.Discovery/50)
+	if c.fleet.lookedAt == 0 || at <= c.now.Mono {
+		c.lookSoon(0)
+	} else if c.nextLook == 0 || at < c.nextLook {
+		c.nextLook = at
+	}
+}
+
+// mayAsk allows two askings in a tenth of the interval: the one that a join needs at once, and one on what came of it.
+func (c *Core) mayAsk() bool {
+	f := &c.fleet
+	if c.now.Mono-f.askFrom >= Time(c.cfg.Discovery/10) {
+		f.askFrom, f.askings = c.now.Mono, 0
+	}
+	f.askings++
+	return f.askings <= 2
 }
 
 // askAgain makes the next look, and with it the next asking, come soon while something is missing; not for ever where

@@ -85,6 +85,9 @@ func (c *Core) suspect(l *lease) {
 		return
 	}
 	n := &c.nodes[i]
+	if n.exp > l.exp+Time(c.cfg.Renew/4) {
+		return // its heartbeat was set since: it lives, and lost a race
+	}
 	n.suspect, n.since = true, n.exp
 	c.fleet.dirty = true
 	c.tell(Tell{Kind: TellSuspect, ID: l.id, Owner: n.id})

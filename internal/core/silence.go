@@ -84,9 +84,9 @@ func (c *Core) heard(in *inflight) {
 	c.observeWanted()
 	if s.refused > 1 {
 		// Reads are answered and writes are not (READONLY, out of memory): not at the speed of the network.
-		pause := min(c.cfg.MaxProbe<<min(s.refused, 16), c.cfg.Renew/4)
+		pause := c.backoff()
 		c.nextRenew = min(c.nextRenew, c.now.Mono+Time(pause))
-		c.queue.look = false
+		c.queue.look, c.queue.beat = false, false
 		c.lookSoon(pause)
 		return
 	}
@@ -97,4 +97,9 @@ func (c *Core) heard(in *inflight) {
 			c.requestRenew(l)
 		}
 	}
+}
+
+// backoff is how long to leave an extension that was refused or not answered: longer with each in a row.
+func (c *Core) backoff() int64 {
+	return min(c.cfg.MaxProbe<<min(max(c.silence.refused-1, 0), 16), c.cfg.Renew/4)
 }
