@@ -10,7 +10,7 @@ import (
 )
 
 // stormSeeds is how many runs of a swarm a test makes: few enough for every day. More are a loop around this test.
-const stormSeeds = 120
+const stormSeeds = 300
 
 // Whatever a plan breaks, no two trust windows overlap, no fence falls and nothing is polled without trust (G1, G3, G4);
 // and once everything is healed, every session is owned, the fleet is balanced, and then nothing moves any more (G6).
