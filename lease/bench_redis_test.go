@@ -1,0 +1,421 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/redistest"
+	"github.com/leasestorm/leasestorm/lease/redisstore"
+)
+
+// acquireAll makes m hold n leases.
+func acquireAll(b *testing.B, m *Manager, ids []string) {
+	b.Helper()
+	var wg sync.WaitGroup
+	next := atomic.Int64{}
+	for range 64 {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; int(i) < len(ids); i = next.Add(1) - 1 {
+				if ok, err := m.TryAcquire(context.Background(), ids[i]); !ok || err != nil {
+					b.Error(ok, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// slowTimings leaves room: nothing but what is measured happens.
+func slowTimings(id string) Config {
+	return Config{InstanceID: id, TTL: 30 * time.Second, RenewInterval: 3 * time.Second}
+}
+
+// BenchmarkMemory holds 10,000 leases and reports what one costs.
+func BenchmarkMemory(b *testing.B) {
+	_, client := bootstrapped(b)
+	ids := sessionIDs(10_000)
+	cfg := slowTimings("bench")
+	for b.Loop() {
+		m := startManager(b, client, cfg)
+		acquireAll(b, m, ids[:1000]) // what exists once
+		before, goroutines := heap(), runtime.NumGoroutine()
+		acquireAll(b, m, ids[1000:])
+		b.ReportMetric(float64(heap()-before)/9000, "B/lease")
+		b.ReportMetric(float64(runtime.NumGoroutine()-goroutines)/9000, "goroutines/lease")
+		if err := m.Stop(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var s runtime.MemStats
+	runtime.ReadMemStats(&s)
+	return int64(s.HeapAlloc)
+}
+
+// tickStore watches the renewals of all leases pass.
+type tickStore struct {
+	store
+	mu          sync.Mutex
+	first, last time.Time
+	calls       int
+	leases      int
+}
+
+func (t *tickStore) Do(ctx context.Context, op *core.Op) core.Answer {
+	if op.Kind != core.OpRenew {
+		return t.store.Do(ctx, op)
+	}
+	start := time.Now()
+	a := t.store.Do(ctx, op)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.calls == 0 {
+		t.first = start
+	}
+	t.last = time.Now()
+	t.calls++
+	t.leases += len(op.Items)
+	return a
+}
+
+// rawRenew is the least that can be done: compare the owner, extend.
+var rawRenew = redis.NewScript(`
+for i = 1, #KEYS do
+  if redis.call('GET', KEYS[i]) == ARGV[1] then redis.call('PEXPIRE', KEYS[i], ARGV[2]) end
+end
+return #KEYS`)
+
+// BenchmarkRenewAll renews 10,000 leases once, by a whole instance and by the raw script in the same batches.
+func BenchmarkRenewAll(b *testing.B) {
+	_, client := bootstrapped(b)
+	ids := sessionIDs(10_000)
+	cfg := slowTimings("bench").withDefaults()
+	real, err := redisstore.New(client, cfg.store())
+	if err != nil {
+		b.Fatal(err)
+	}
+	watch := &tickStore{store: real}
+	m := &Manager{startShell(watch, cfg, false)}
+	if err := m.Start(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	defer m.Stop()
+	acquireAll(b, m, ids)
+	var wall, raw []float64
+	calls := 0
+	for b.Loop() {
+		watch.mu.Lock()
+		watch.calls, watch.leases = 0, 0
+		watch.mu.Unlock()
+		tick := time.NewTicker(5 * time.Millisecond)
+		for done := false; !done; {
+			<-tick.C
+			watch.mu.Lock()
+			done = watch.leases >= len(ids)
+			watch.mu.Unlock()
+		}
+		tick.Stop()
+		wall = append(wall, float64(watch.last.Sub(watch.first))/1e6)
+		calls = watch.calls
+		start := time.Now()
+		for at := 0; at < len(ids); at += 100 {
+			keys := make([]string, 100)
+			for i := range keys {
+				keys[i] = "poll:lease:" + ids[at+i]
+			}
+			if err := rawRenew.Run(b.Context(), client, keys, "bench", 30_000).Err(); err != nil {
+				b.Fatal(err)
+			}
+		}
+		raw = append(raw, float64(time.Since(start))/1e6)
+	}
+	b.ReportMetric(slices.Min(wall), "instance-ms")
+	b.ReportMetric(slices.Min(raw), "raw-ms")
+	b.ReportMetric(slices.Min(wall)/slices.Min(raw), "wall-ratio")
+	b.ReportMetric(float64(calls), "calls")
+	b.ReportMetric(0, "ns/op")
+}
+
+// rounds is how many rounds a latency is measured in. The best one counts: what else runs on the machine only adds.
+const rounds = 5
+
+// latencies reports p50 and p99 of the best of some rounds in ms, and how late a timer was in that round at p99: what no
+// program on this machine could have bettered. The longest of all rounds stands beside.
+func latencies(b *testing.B, round func(n int) []time.Duration) {
+	var best, bestLate, worst []time.Duration
+	p99 := func(all []time.Duration) time.Duration { return all[(len(all)-1)*99/100] }
+	for n := 0; b.Loop(); {
+		for range rounds {
+			stop := make(chan struct{})
+			late := lateness(stop)
+			all := round(n)
+			close(stop)
+			n++
+			slices.Sort(all)
+			if best == nil || p99(all) < p99(best) {
+				best, bestLate = all, <-late
+			}
+			if worst == nil || p99(all) > p99(worst) {
+				worst = all
+			}
+		}
+	}
+	ms := func(d time.Duration) float64 { return float64(d) / 1e6 }
+	b.ReportMetric(ms(best[len(best)/2]), "p50-ms")
+	b.ReportMetric(ms(p99(best)), "p99-ms")
+	b.ReportMetric(ms(p99(worst)), "worst-p99-ms")
+	b.ReportMetric(ms(p99(bestLate)), "timer-p99-ms")
+	b.ReportMetric(0, "ns/op")
+}
+
+// lateness watches how late timers of 2 ms are until stop is closed; what it saw, sorted, follows.
+func lateness(stop chan struct{}) <-chan []time.Duration {
+	seen := make(chan []time.Duration, 1)
+	go func() {
+		const pause = 2 * time.Millisecond
+		all := []time.Duration{0}
+		timer := time.NewTimer(pause)
+		defer timer.Stop()
+		for {
+			start := time.Now()
+			timer.Reset(pause)
+			select {
+			case <-timer.C:
+				all = append(all, time.Since(start)-pause)
+			case <-stop:
+				slices.Sort(all)
+				seen <- all
+				return
+			}
+		}
+	}()
+	return seen
+}
+
+// BenchmarkTakeover measures from the expiry of a lease whose owner is gone to the waiter's term, 200 times a round.
+func BenchmarkTakeover(b *testing.B) {
+	_, client := bootstrapped(b)
+	a, w := startKeeper(b, client, quick("a")), startKeeper(b, client, quick("w"))
+	latencies(b, func(n int) []time.Duration {
+		return succession(b, a, w, n, func(h *Hold) time.Time {
+			h.Abandon()
+			left, err := client.PTTL(b.Context(), "poll:lease:"+h.Name()).Result()
+			if err != nil {
+				b.Error(err)
+			}
+			return time.Now().Add(left)
+		})
+	})
+}
+
+// BenchmarkHandover measures from the call of Release to the waiter's term, 200 times a round.
+func BenchmarkHandover(b *testing.B) {
+	_, client := bootstrapped(b)
+	a, w := startKeeper(b, client, quick("a")), startKeeper(b, client, quick("w"))
+	latencies(b, func(n int) []time.Duration {
+		return succession(b, a, w, n, func(h *Hold) time.Time {
+			start := time.Now()
+			if err := h.Release(b.Context()); err != nil {
+				b.Error(err)
+			}
+			return start
+		})
+	})
+}
+
+// succession makes 200 leases pass from a to w, one every 5 ms, and returns how long each took from what end returned.
+func succession(b *testing.B, a, w *Keeper, round int, end func(*Hold) time.Time) []time.Duration {
+	b.Helper()
+	const n = 200
+	took := make([]time.Duration, n)
+	var wg sync.WaitGroup
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for i := range n {
+		name := fmt.Sprintf("lease-%d-%d", round, i)
+		h, err := a.Acquire(b.Context(), name)
+		if err != nil {
+			b.Fatal(err)
+		}
+		from := make(chan time.Time, 1)
+		wg.Go(func() {
+			h, err := w.Acquire(context.Background(), name)
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			got := time.Now()
+			took[i] = got.Sub(<-from)
+			_ = h.Release(context.Background())
+		})
+		<-tick.C
+		wg.Go(func() { from <- end(h) })
+	}
+	wg.Wait()
+	return took
+}
+
+// BenchmarkWaiters counts the commands that 100 waiting instances cost while one lease is held for 3 s.
+func BenchmarkWaiters(b *testing.B) {
+	server, client := bootstrapped(b)
+	cfg := func(id string) Config { return Config{InstanceID: id} } // the seed's timings
+	holder := startKeeper(b, client, cfg("holder"))
+	var keepers []*Keeper
+	for i := range 100 {
+		keepers = append(keepers, startKeeper(b, client, cfg(fmt.Sprintf("w%d", i))))
+	}
+	for b.Loop() {
+		h, err := holder.Acquire(b.Context(), "job")
+		if err != nil {
+			b.Fatal(err)
+		}
+		before := commands(b, server)
+		var wg sync.WaitGroup
+		ctx, cancel := context.WithCancel(context.Background())
+		for _, k := range keepers {
+			wg.Go(func() {
+				if h, err := k.Acquire(ctx, "job"); err == nil {
+					_ = h.Release(context.Background())
+				}
+			})
+		}
+		<-time.After(3 * time.Second)
+		during := commands(b, server) - before
+		_ = h.Release(b.Context())
+		wg.Wait()
+		cancel()
+		b.ReportMetric(float64(during)/100, "commands/waiter")
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// commands is how many calls Redis has executed, those inside scripts left out.
+func commands(b *testing.B, s *redistest.Server) int64 {
+	b.Helper()
+	var sum int64
+	for _, line := range strings.Split(s.Do("INFO", "commandstats").(string), "\r\n") {
+		name, rest, _ := strings.Cut(line, ":calls=")
+		switch strings.TrimPrefix(name, "cmdstat_") {
+		case "evalsha", "eval", "publish", "script|load", "subscribe", "ping", "hello", "client|setname", "scan":
+			var n int64
+			if _, err := fmt.Sscan(strings.SplitN(rest, ",", 2)[0], &n); err != nil {
+				b.Fatal(err)
+			}
+			sum += n
+		}
+	}
+	return sum
+}
+
+// BenchmarkIdle reports the CPU that an instance with 1,000 placed sessions takes at the seed's timings, in percent of a
+// core: a renewal, a heartbeat and a look every 10 s.
+func BenchmarkIdle(b *testing.B) {
+	_, client := bootstrapped(b)
+	ids := sessionIDs(1000)
+	m := startManager(b, client, Config{InstanceID: "bench", Sessions: fixed(ids)})
+	settle(b, []*Manager{m}, len(ids))
+	least := 100.0
+	for b.Loop() {
+		for range 2 {
+			before, start := cpu(b), time.Now()
+			<-time.After(10 * time.Second)
+			least = min(least, 100*float64(cpu(b)-before)/float64(time.Since(start)))
+		}
+	}
+	b.ReportMetric(least, "%-of-a-core")
+	b.ReportMetric(0, "ns/op")
+}
+
+func cpu(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func fixed(ids []string) func(context.Context) ([]string, error) {
+	return func(context.Context) ([]string, error) { return slices.Clone(ids), nil }
+}
+
+// settle waits until managers share n sessions.
+func settle(b *testing.B, managers []*Manager, n int) {
+	b.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	end := time.After(2 * time.Minute)
+	for {
+		owned, settled := 0, true
+		for _, m := range managers {
+			owned += len(m.OwnedSessions())
+			settled = settled && m.State() == StateSettled
+		}
+		if settled && owned == n {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-end:
+			b.Fatalf("%d of %d sessions are owned, all settled %v", owned, n, settled)
+		}
+	}
+}
+
+// BenchmarkLooks reports what a settled fleet costs Redis at the seed's timings: commands (calls of scripts count as one) and
+// reads of keys a second, all told, and Redis' CPU.
+func BenchmarkLooks(b *testing.B) {
+	for _, size := range []struct{ instances, sessions int }{{10, 1000}, {50, 5000}} {
+		b.Run(fmt.Sprintf("instances=%d/sessions=%d", size.instances, size.sessions), func(b *testing.B) {
+			server, client := bootstrapped(b)
+			ids := sessionIDs(size.sessions)
+			var fleet []*Manager
+			for i := range size.instances {
+				fleet = append(fleet, startManager(b, client, Config{InstanceID: fmt.Sprintf("host-%d", i), Sessions: fixed(ids)}))
+			}
+			settle(b, fleet, size.sessions)
+			for b.Loop() {
+				calls, keys, used := commands(b, server), info(b, server, "keyspace_hits", "keyspace_misses"),
+					info(b, server, "used_cpu_sys", "used_cpu_user")
+				start := time.Now()
+				<-time.After(20 * time.Second)
+				took := time.Since(start).Seconds()
+				b.ReportMetric(float64(commands(b, server)-calls)/took, "commands/s")
+				b.ReportMetric((info(b, server, "keyspace_hits", "keyspace_misses")-keys)/took, "key-reads/s")
+				b.ReportMetric(100*(info(b, server, "used_cpu_sys", "used_cpu_user")-used)/took, "%-of-a-redis-core")
+			}
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// info is the sum of fields of Redis' INFO.
+func info(b *testing.B, s *redistest.Server, fields ...string) (sum float64) {
+	b.Helper()
+	for _, line := range strings.Split(s.Do("INFO").(string), "\r\n") {
+		name, value, _ := strings.Cut(line, ":")
+		if slices.Contains(fields, name) {
+			var v float64
+			if _, err := fmt.Sscan(value, &v); err != nil {
+				b.Fatal(err)
+			}
+			sum += v
+		}
+	}
+	return sum
+}
