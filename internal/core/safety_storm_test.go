@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"flag"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -9,13 +10,22 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
-// stormSeeds is how many runs of a swarm a test makes: few enough for every day. More are a loop around this test.
-const stormSeeds = 300
+// How many runs of the swarm TestStormSwarm makes: few enough for every day. A search is
+//
+//	go test ./internal/core -run StormSwarm -seeds 5000 -from 100000
+//
+// and a seed that it finds is looked at with
+//
+//	go test ./sim/virtual -run Trace -v -look SEED -from 17s -to 19s -node node-1
+var (
+	stormSeeds = flag.Int("seeds", 300, "runs of the swarm")
+	stormFrom  = flag.Uint64("from", 0, "first seed of the swarm")
+)
 
 // Whatever a plan breaks, no two trust windows overlap, no fence falls and nothing is polled without trust (G1, G3, G4);
 // and once everything is healed, every session is owned, the fleet is balanced, and then nothing moves any more (G6).
 func TestStormSwarm(t *testing.T) {
-	for seed := range uint64(stormSeeds) {
+	for seed := *stormFrom; seed < *stormFrom+uint64(*stormSeeds); seed++ {
 		cfg, plan := virtual.Swarm(seed)
 		r := play(t, cfg, plan, seed)
 		if r.out.Alive == 0 {

@@ -62,8 +62,15 @@ func swarmPlan(r *rand.Rand, c Config, seed uint64) fault.Plan {
 	// A wall clock that steps back while the machine also sleeps is what trust windows do not promise: never both.
 	kinds = append(kinds, []fault.Kind{fault.ClockStep, fault.Suspend}[r.IntN(2)])
 	p := fault.Plan{Seed: seed}
+	stay := c.Nodes
 	for range r.IntN(26) {
-		p.Faults = append(p.Faults, swarmFault(r, c, kinds[r.IntN(len(kinds))]))
+		f := swarmFault(r, c, kinds[r.IntN(len(kinds))])
+		if f.Kind == fault.Leave || f.Kind == fault.Crash && f.For == 0 {
+			if stay--; stay < 2 {
+				f.Kind = fault.Join // a fleet of nobody has nothing to show
+			}
+		}
+		p.Faults = append(p.Faults, f)
 	}
 	slices.SortStableFunc(p.Faults, func(a, b fault.Fault) int { return int(a.At - b.At) })
 	return p

@@ -47,6 +47,9 @@ type Config struct {
 	New func(core.Config) Machine
 	// Tune changes what the engine would give to New; nil: nothing.
 	Tune func(*core.Config)
+	// Stop ends the run early once it returns true; nil: never. It is asked every few thousand events, and must not change
+	// anything that the run sees.
+	Stop func() bool
 
 	_ struct{}
 }
@@ -77,6 +80,7 @@ type Outcome struct {
 	Polls     uint64 // begun
 	Commands  uint64 // ops that Redis executed
 	VirtualNs int64  // true time that passed
+	Stopped   bool   // Config.Stop ended the run
 
 	// Overlaps counts the moments at which two instances were found to believe in one lease; a lease whose key a foreign
 	// hand deleted is left out until its owner must have noticed (G1). First describes the first of them.

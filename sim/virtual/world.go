@@ -121,8 +121,15 @@ func upTo(r *rand.Rand, d int64) int64 {
 // chance is true in ppm of a million draws.
 func chance(r *rand.Rand, ppm int64) bool { return ppm > 0 && r.Int64N(million) < ppm }
 
+// stopEvery is how many events lie between two questions whether to stop.
+const stopEvery = 1 << 12
+
 func (w *world) run() {
 	for w.phase != phaseEnd {
+		if w.events%stopEvery == 0 && w.cfg.Stop != nil && w.cfg.Stop() {
+			w.out.Stopped = true
+			return
+		}
 		e := w.q.pop()
 		w.t = e.at
 		w.events++
