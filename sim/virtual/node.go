@@ -93,7 +93,7 @@ func (w *world) spawn(n *node) {
 	n.instance = fmt.Sprintf("%s-%d-%08x", n.name, (epochNs+w.t)/int64(time.Second), w.load.Uint32())
 	cfg := core.Config{
 		Instance: n.instance, TTL: int64(w.cfg.TTL), Renew: int64(w.cfg.Renew), Discovery: int64(w.cfg.Discovery),
-		OpTimeout: int64(w.cfg.OpTimeout), Place: true,
+		OpTimeout: int64(w.cfg.OpTimeout), Place: !w.cfg.Candidates, NoHeartbeat: w.cfg.Candidates,
 	}
 	if w.cfg.Tune != nil {
 		w.cfg.Tune(&cfg)
@@ -103,6 +103,18 @@ func (w *world) spawn(n *node) {
 	w.say(n, history.Ready, "", 0, "")
 	w.subscribe(n, upTo(w.net, int64(5*time.Millisecond)))
 	w.step(n, core.Event{Kind: core.EvStart})
+	if w.cfg.Candidates {
+		for i := range w.sess {
+			w.want(n, w.sess[i].id)
+		}
+	}
+}
+
+// want asks for a lease and waits for it, unless the process is about to end.
+func (w *world) want(n *node, id string) {
+	if n.alive && !n.draining {
+		w.step(n, core.Event{Kind: core.EvWant, ID: id, Wait: true})
+	}
 }
 
 // die ends the process at once: nothing it holds is released, what it sent may still be executed.

@@ -17,12 +17,16 @@ func (w *world) told(n *node, t *core.Tell) {
 			tm.certain = false
 		}
 		w.say(n, history.RenewFailed, t.ID, t.Fence, reason(t))
-	case core.TellLost:
-		w.say(n, history.Lost, t.ID, t.Fence, reason(t))
+	case core.TellLost, core.TellReleased:
+		kind := history.Lost
+		if t.Kind == core.TellReleased {
+			kind = history.Released
+		}
+		w.say(n, kind, t.ID, t.Fence, reason(t))
 		w.over(n, t.ID, reason(t))
-	case core.TellReleased:
-		w.say(n, history.Released, t.ID, t.Fence, reason(t))
-		w.over(n, t.ID, reason(t))
+		if w.cfg.Candidates {
+			w.want(n, t.ID)
+		}
 	case core.TellYield:
 		w.yield(n, t)
 	case core.TellDrained:

@@ -34,6 +34,10 @@ type Config struct {
 	Serve       time.Duration // the target takes 0.5 to 1.5 times as long; default 5 ms
 	LongPolls   bool          // polls may outlast the trust window as long as renewals succeed
 
+	// Candidates: nothing is placed. Every instance wants every session's lease and waits for it, as candidates of an
+	// election do; one that loses it wants it again.
+	Candidates bool
+
 	Start time.Duration // before the storm, for the cold start; default TTL / 3
 	Storm time.Duration // the plan's time
 	Calm  time.Duration // all faults healed

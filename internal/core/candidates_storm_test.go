@@ -1,0 +1,73 @@
+package core_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/virtual"
+)
+
+// Leases on demand, as elections and workers have them: nothing is placed, everybody wants every lease and waits.
+func candidates(nodes, leases int) virtual.Config {
+	cfg := calmFleet(nodes, leases)
+	cfg.Candidates = true
+	return cfg
+}
+
+// Whatever breaks, candidates keep the guarantees of a lease; and after the calm each lease is held.
+func TestStormCandidatesSwarm(t *testing.T) {
+	for seed := range uint64(100) {
+		cfg, plan := virtual.Swarm(seed)
+		cfg.Candidates = true
+		cfg.Sessions = min(cfg.Sessions, 5)
+		plan.Faults = slices.DeleteFunc(plan.Faults, func(f fault.Fault) bool {
+			return f.Kind.Scope() == fault.ScopeSession && f.Kind != fault.KeyDelete // whose sessions come and go, placement sees
+		})
+		r := play(t, cfg, plan, seed)
+		if r.out.Alive > 0 && r.out.Unowned > 0 {
+			t.Errorf("%s: after the calm %d leases are held by nobody\n%s", r.name, r.out.Unowned, planText(plan))
+		}
+	}
+}
+
+// The next candidate leads within TTL + 100 ms of a crash and 250 ms of a clean stop.
+func TestStormCandidatesTakeOver(t *testing.T) {
+	for _, kind := range []fault.Kind{fault.Crash, fault.Leave} {
+		limit := 250 * time.Millisecond
+		if kind == fault.Crash {
+			limit = ttl + failoverAim
+		}
+		for seed := range uint64(20) {
+			at := 20*time.Second + time.Duration(seed)*613*time.Millisecond
+			cfg := candidates(5, 1)
+			quiet := play(t, cfg, fault.Plan{}, seed)
+			_, leader := quiet.at(history.Acquired, 0)
+			slot := fault.Fault{At: at, Kind: kind, Target: leader[:len("node-1")]}
+			r := play(t, cfg, fault.Plan{Faults: []fault.Fault{slot}}, seed)
+			gone, _ := r.at(history.Exited, start+at)
+			next, who := r.at(history.Acquired, gone)
+			if next-gone > limit || who == leader {
+				t.Errorf("%s: %v after the %s of %s, %s leads; limit %v", r.name, next-gone, kind, leader, who, limit)
+			}
+		}
+	}
+}
+
+// A hundred candidates for one lease sleep: what each sends in three seconds can be counted on two hands.
+func TestStormManyWaitersAreQuiet(t *testing.T) {
+	const waiters, each = 100, 10
+	cfg := virtual.Config{Nodes: waiters, Sessions: 1, Candidates: true, Start: 2 * time.Second, Storm: time.Second}
+	ops := 0
+	cfg.New = func(c core.Config) virtual.Machine { return &counted{core.New(c), &ops} }
+	play(t, cfg, fault.Plan{}, 1)
+	if ops > waiters*each {
+		t.Errorf("%d ops of %d waiters in 3s, want at most %d each", ops, waiters, each)
+	}
+	if ops < waiters {
+		t.Errorf("%d ops of %d waiters: not all took part", ops, waiters)
+	}
+}
