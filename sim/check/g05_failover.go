@@ -84,7 +84,7 @@ func (g *g5) watch(o *orphan) {
 		case o.over:
 		case o.base != base:
 			g.watch(o)
-		case !g.anybody():
+		case g.w.alive == 0:
 			o.ends = 0
 			g.rebase(o, g.w.now, "no instance was there to take it before")
 			g.watch(o)
@@ -109,15 +109,6 @@ func (o *orphan) since() string {
 }
 
 func (g *g5) rebase(o *orphan, at int64, why string) { o.base, o.why = max(o.base, at), why }
-
-func (g *g5) anybody() bool {
-	for _, n := range g.w.nodes {
-		if n.current != nil && n.current.ready && !n.current.gone {
-			return true
-		}
-	}
-	return false
-}
 
 func (g *g5) close(o *orphan) {
 	o.over = true

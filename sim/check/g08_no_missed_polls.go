@@ -94,7 +94,7 @@ func (g *g8) released(e *history.Event) {
 
 // polled judges the time for which the session had not been polled.
 func (g *g8) polled(p *polled, e *history.Event) {
-	from := max(p.last, g.storm)
+	from := max(p.last, g.storm, g.w.peopled)
 	if e.T <= from {
 		return
 	}
@@ -174,12 +174,15 @@ func (g *g8) causes(session string, from, to int64) (by []*strike) {
 
 // remaining judges, at the end of the run, the sessions that are unpolled by then.
 func (g *g8) remaining() {
+	if g.w.alive == 0 {
+		return // nobody is there to poll
+	}
 	for _, id := range sortedKeys(g.targets) {
 		p, s := g.targets[id], g.w.session(id)
 		if p.serving > 0 || !s.unpaused() {
 			continue
 		}
-		from := max(p.last, g.storm)
+		from := max(p.last, g.storm, g.w.peopled)
 		gap, by := g.w.now-from, g.causes(id, from, g.w.now)
 		if len(by) > 1 || g.ofRedis(by) || g.within(gap, g.gapLimit, from) {
 			continue

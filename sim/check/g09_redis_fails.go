@@ -163,6 +163,9 @@ func (g *g9) judge(r *recovery) {
 			break
 		}
 	}
+	if g.w.deserted(r.back) {
+		return // nobody was there to poll
+	}
 	if by := g.w.delayed(r.strike.start, g.w.now, r.strike); by != nil {
 		g.excuse(by)
 		return

@@ -28,13 +28,7 @@ func (g *g11) event(e *history.Event) {
 	default:
 		return
 	}
-	live := 0
-	for _, n := range g.w.nodes {
-		if n.current != nil && n.current.ready && !n.current.gone {
-			live++
-		}
-	}
-	g.most = max(g.most, live)
+	g.most = max(g.most, g.w.alive)
 	if e.Kind == history.Ready && g.w.phase == "storm" {
 		g.joined(g.w.instance(e.Instance))
 	}

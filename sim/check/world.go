@@ -20,6 +20,8 @@ type world struct {
 	nodes     map[string]*node
 	instances map[string]*instance
 	sessions  map[string]*session
+	alive     int      // instances that take part
+	peopled   int64    // when the first of them came, after there had been none
 	existing  int      // sessions that exist and are not paused
 	created   []string // sessions in the order of their creation
 	strikes   []*strike
@@ -48,14 +50,12 @@ type node struct {
 
 // instance is one process, by the name it gives itself.
 type instance struct {
-	id      string
-	node    *node // nil until a word of its own was heard
-	ready   bool
-	readyAt int64
-	gone    bool // stopped or exited
-	goneAt  int64
-	killed  bool
-	held    map[string]*term // by session: open terms
+	id     string
+	node   *node // nil until a word of its own was heard
+	ready  bool
+	gone   bool // stopped or exited
+	killed bool
+	held   map[string]*term // by session: open terms
 }
 
 // session is one polling target.
@@ -189,7 +189,7 @@ func (w *world) word(e *history.Event) {
 	w.speaks(inst.node)
 	switch e.Kind {
 	case history.Ready:
-		inst.ready, inst.readyAt = true, e.T
+		w.join(inst)
 		w.rest.ready(inst)
 	case history.Stopped:
 		w.leave(inst)
@@ -333,11 +333,29 @@ func (w *world) end(t *term, how ending) {
 	}
 }
 
+func (w *world) join(inst *instance) {
+	if inst.ready || inst.gone {
+		return
+	}
+	inst.ready = true
+	if w.alive == 0 {
+		w.peopled = w.now
+	}
+	w.alive++
+}
+
 func (w *world) leave(inst *instance) {
-	if !inst.gone {
-		inst.gone, inst.goneAt = true, w.now
+	if inst.gone {
+		return
+	}
+	inst.gone = true
+	if inst.ready {
+		w.alive--
 	}
 }
+
+// deserted reports whether, at any moment since then, there was no instance that takes part.
+func (w *world) deserted(since int64) bool { return w.alive == 0 || w.peopled > since }
 
 // harness is an event of the harness itself.
 func (w *world) harness(e *history.Event) {
