@@ -106,6 +106,7 @@ func BenchmarkRenewAll(b *testing.B) {
 	_, client := bootstrapped(b)
 	ids := sessionIDs(10_000)
 	cfg := slowTimings("bench").withDefaults()
+	cfg.Logger = dropAll()
 	real, err := redisstore.New(client, cfg.store())
 	if err != nil {
 		b.Fatal(err)
@@ -116,6 +117,7 @@ func BenchmarkRenewAll(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer m.Stop()
+	defer m.Subscribe(func(Event) {})()
 	acquireAll(b, m, ids)
 	var wall, raw []float64
 	calls := 0

@@ -175,8 +175,9 @@ func (t *table) current(id string) *Hold {
 }
 
 func (t *table) publish() {
-	for i, m := range t.staged {
-		if m != nil {
+	for i := range t.staged {
+		if t.staged[i] != nil {
+			m := t.staged[i]
 			t.shards[i].Store(&m)
 			t.staged[i] = nil
 		}
