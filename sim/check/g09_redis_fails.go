@@ -117,7 +117,7 @@ func (g *g9) returned(s *strike) {
 			continue
 		}
 		limit := open
-		if s.forgets() && !trusted(t) {
+		if g.w.forgets(s) && !trusted(t) {
 			limit += int64(g.w.TTL)
 		}
 		r.missing[id] = limit

@@ -133,7 +133,7 @@ func (r *rest) ready(i *instance) {
 }
 
 func (r *rest) exited(i *instance) {
-	if _, beats := r.beats[i.id]; beats && i.killed {
+	if _, beats := r.beats[i.id]; beats && (i.killed || r.tap) {
 		r.dead[i.id] = true
 		delete(r.returns, i.id)
 		r.atRest = false
@@ -198,13 +198,16 @@ func (r *rest) struck(s *strike) {
 
 func (r *rest) healed(s *strike) {
 	switch {
-	case s.forgets(): // nothing is granted for a quarantine's length; sessions are put back
+	case r.w.forgets(s): // nothing is granted for a quarantine's length; sessions are put back
 		r.change(int64(r.w.TTL) + r.w.settleSessions())
 	case s.silences():
 		r.change(r.w.settle())
 		r.back(s.node)
 	case s.ofRedis():
 		r.change(r.w.settle())
+		for _, n := range r.w.nodes {
+			r.back(n)
+		}
 	}
 }
 
@@ -215,9 +218,14 @@ func (r *rest) back(n *node) {
 	case !r.tap:
 		r.change(r.w.settle() + int64(r.w.Heartbeat))
 	default:
-		if _, beats := r.beats[n.current.id]; beats {
-			r.returns[n.current.id] = true
-		}
+		id := n.current.id
+		r.returns[id] = true
+		r.w.at(r.w.now+int64(r.w.TTL), func() { // it stays away: that is no reason to wait for ever
+			if r.returns[id] {
+				delete(r.returns, id)
+				r.change(r.w.settle())
+			}
+		})
 	}
 }
 

@@ -62,6 +62,20 @@ func (s *strike) ofRedis() bool {
 	return s.forgets()
 }
 
+// forgets reports whether a quarantine follows the strike: its own, or that of a loss of data that happened while it kept
+// everybody from Redis, whose quarantine begins when somebody can write again.
+func (w *world) forgets(s *strike) bool {
+	if s.forgets() || !s.ofRedis() {
+		return s.forgets()
+	}
+	for _, other := range w.strikes {
+		if other.forgets() && other.start >= s.start && (s.open || other.start <= s.end) {
+			return true
+		}
+	}
+	return false
+}
+
 // span is an interval of time, ends included.
 type span struct{ from, to int64 }
 
@@ -84,7 +98,7 @@ func (w *world) reach(s *strike) (span, bool) {
 		return span{s.start, max(end, s.start+s.Ms*int64(time.Millisecond))}, true
 	}
 	switch {
-	case s.forgets():
+	case w.forgets(s):
 		return span{s.start, end + int64(w.TTL)}, true
 	case s.ofRedis(), s.silences():
 		return span{s.start, end}, true
@@ -156,7 +170,7 @@ func (w *world) process(s *strike) {
 		}
 	case fault.Freeze, fault.CheckSend:
 		if s.node != nil {
-			s.node.freeze(s, w.now)
+			s.node.freeze()
 		}
 	case fault.KeyDelete:
 		if s.session != "" {
@@ -166,23 +180,30 @@ func (w *world) process(s *strike) {
 	}
 }
 
-func (n *node) freeze(s *strike, at int64) {
-	n.freezer = s
-	if !n.frozen {
-		n.frozen, n.frozenAt, n.ever = true, at, true
-	}
-}
+func (n *node) freeze() { n.frozen, n.ever = true, true }
 
 // paused is the node's word that it stops itself between a check and a send.
 func (w *world) paused(n *node) {
 	if n != nil && !n.frozen {
-		n.freeze(nil, w.now)
+		n.freeze()
 	}
 }
 
 // speaks is any other word of a node: if it had stopped itself and no fault holds it, it goes on.
 func (w *world) speaks(n *node) {
-	if n != nil && n.frozen && (n.freezer == nil || !n.freezer.open) {
+	if n != nil && n.frozen {
+		w.thaw(n)
+	}
+}
+
+// thaw lets the process go on, unless another fault still holds it.
+func (w *world) thaw(n *node) {
+	for _, s := range w.open {
+		if s.open && s.freezes() && s.node == n {
+			return
+		}
+	}
+	if n.frozen {
 		n.frozen, n.thawedAt = false, w.now
 	}
 }
@@ -194,8 +215,8 @@ func (w *world) heal(e *history.Event) {
 	}
 	delete(w.open, e.N)
 	s.end, s.open = e.T, false
-	if s.freezes() && s.node != nil && s.node.frozen {
-		s.node.frozen, s.node.thawedAt = false, e.T
+	if s.freezes() && s.node != nil {
+		w.thaw(s.node)
 	}
 	w.rest.healed(s)
 	for _, c := range w.checkers {

@@ -40,10 +40,8 @@ type node struct {
 	current  *instance
 	pid      int64
 	frozen   bool
-	frozenAt int64
-	thawedAt int64 // end of the last freeze; meaningful if everFrozen
-	ever     bool  // it was frozen at least once
-	freezer  *strike
+	thawedAt int64   // end of the last freeze; meaningful if everFrozen
+	ever     bool    // it was frozen at least once
 	asked    *strike // the clean stop that is under way
 	killer   *strike // the crash that was announced and not yet seen as an exit
 }
