@@ -8,9 +8,15 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
+// Names of the engines.
+const (
+	EngineReal    = "real"    // processes, sockets, Redis
+	EngineVirtual = "virtual" // one event loop: the same rules under virtual clocks, network and Redis
+)
+
 // Engine runs storms. It belongs to one run: Open, then Supports and Run, then Close whatever happened.
 type Engine interface {
-	// Name is how reports call it: "real".
+	// Name is how reports call it: EngineReal or EngineVirtual.
 	Name() string
 	// Open starts or checks what the run needs beside its nodes; dir is the run's folder. An error is a sentence that
 	// says what is wrong and what is allowed, and leaves nothing behind.
@@ -30,7 +36,7 @@ type RedisChoice struct{ Kind, URL string }
 
 // RedisInfo says which Redis a run used.
 type RedisInfo struct {
-	Kind    string // "server", "embedded", "url"
+	Kind    string // "server", "embedded", "url", "model"
 	Version string
 	Note    string // what this kind cannot show, "" if nothing
 }
@@ -59,4 +65,7 @@ type Outcome struct {
 	RedisCommands int64
 	Late          int      // faults that struck later than planned
 	Notes         []string // anything a reader should know
+
+	Virtual time.Duration // virtual time that passed; 0 on the real engine
+	SHA256  string        // hexadecimal, of the history's lines; "" where the engine cannot give the same ones twice
 }

@@ -27,6 +27,7 @@ const fileMax = 1 << 20
 type scenarioYAML struct {
 	Name        string         `yaml:"name,omitempty"`
 	Description string         `yaml:"description,omitempty"`
+	Engine      string         `yaml:"engine,omitempty"`
 	System      string         `yaml:"system,omitempty"`
 	Nodes       *int           `yaml:"nodes,omitempty"`
 	Sessions    *int           `yaml:"sessions,omitempty"`
@@ -39,6 +40,7 @@ type scenarioYAML struct {
 	Plan        []faultYAML    `yaml:"plan,omitempty"`
 	Criteria    []string       `yaml:"criteria,omitempty"`
 	NodeCmd     []string       `yaml:"nodeCmd,omitempty"`
+	Virtual     *virtualYAML   `yaml:"virtual,omitempty"`
 }
 
 type timingsYAML struct {
@@ -178,12 +180,12 @@ func (y scenarioYAML) check() error {
 		err = first(err, zero("timings."+d.key, d.is != nil && *d.is <= 0))
 	}
 	for i, f := range y.Plan {
-		if e := fault.Kind(f.Kind).Available(); err == nil && e != nil {
+		if e := y.available(f.Kind); err == nil && e != nil {
 			err = wrong(fmt.Sprintf("plan[%d].kind", i), "%w", e)
 		}
 	}
 	for i, k := range y.Faults {
-		if e := fault.Kind(k).Available(); err == nil && e != nil {
+		if e := y.available(k); err == nil && e != nil {
 			err = wrong(fmt.Sprintf("faults[%d]", i), "%w", e)
 		}
 	}
@@ -191,6 +193,11 @@ func (y scenarioYAML) check() error {
 		err = wrong("faults", "draw faults or give a plan, not both")
 	}
 	return err
+}
+
+// available refuses the kinds that no engine has; which engine it will be, a flag may say later.
+func (y scenarioYAML) available(k string) error {
+	return fault.Kind(k).AvailableOn(y.Engine != EngineReal)
 }
 
 func first(errs ...error) error {
@@ -206,7 +213,7 @@ func (y scenarioYAML) scenario() Scenario {
 	s := Scenario{
 		Name: y.Name, Description: y.Description, System: y.System, Nodes: deref(y.Nodes), Sessions: deref(y.Sessions),
 		Speed: deref(y.Speed), Duration: deref(y.Duration), Seed: deref(y.Seed), LongPolls: y.LongPolls,
-		Criteria: y.Criteria, NodeCmd: y.NodeCmd,
+		Criteria: y.Criteria, NodeCmd: y.NodeCmd, Engine: y.Engine, Virtual: y.Virtual.virtual(),
 	}
 	for _, k := range y.Faults {
 		s.Faults = append(s.Faults, fault.Kind(k))
@@ -281,24 +288,36 @@ func (s Scenario) locate(err error) error {
 // Save writes the configuration as a scenario file that runs it again: durations are as they were in the run, so its
 // speed is 1. The plan is not in it: it stands in plan.json beside it.
 func (c Config) Save(file string) error {
+	y := c.yaml()
+	head := fmt.Sprintf("# As run at speed %v: the durations below are those of the run, hence speed 1.\n", c.Speed)
+	return y.save(file, head)
+}
+
+func (c Config) yaml() scenarioYAML {
 	one := 1.0
 	total := c.Duration()
 	y := scenarioYAML{
 		Name: c.Name, System: c.System, Nodes: &c.Nodes, Sessions: &c.Sessions, Speed: &one, Duration: &total,
-		Seed: &c.Seed, LongPolls: c.LongPolls, Criteria: c.Criteria, NodeCmd: c.NodeCmd,
+		Seed: &c.Seed, LongPolls: c.LongPolls, Criteria: c.Criteria, NodeCmd: c.NodeCmd, Virtual: c.Virtual.yaml(),
 		Timings: &timingsYAML{
 			TTL: &c.TTL, Renew: &c.Renew, Heartbeat: &c.Heartbeat, Discovery: &c.Discovery, Poll: &c.Poll,
 			PollTimeout: &c.PollTimeout, Serve: &c.Serve,
 		},
 	}
+	if c.onVirtual() {
+		y.Engine = c.Engine
+	}
 	for _, k := range c.Faults {
 		y.Faults = append(y.Faults, string(k))
 	}
+	return y
+}
+
+func (y scenarioYAML) save(file, head string) error {
 	data, err := yaml.Marshal(y)
 	if err != nil {
 		return fmt.Errorf("encode scenario: %w", err)
 	}
-	head := fmt.Sprintf("# As run at speed %v: the durations below are those of the run, hence speed 1.\n", c.Speed)
 	if err := os.WriteFile(file, append([]byte(head), data...), 0o644); err != nil {
 		return fmt.Errorf("save scenario: %w", err)
 	}

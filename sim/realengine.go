@@ -21,7 +21,7 @@ func NewReal(choice RedisChoice, node []string) Engine {
 	return &realEngine{choice: choice, node: node}
 }
 
-func (e *realEngine) Name() string { return "real" }
+func (e *realEngine) Name() string { return EngineReal }
 
 func (e *realEngine) Open(ctx context.Context, dir string) (RedisInfo, error) {
 	r, err := real.Provision(ctx, real.RedisChoice(e.choice), "")
@@ -50,7 +50,9 @@ func (e *realEngine) Run(ctx context.Context, s Storm, rec *history.Recorder) (O
 		Storm: s.Config.Storm, Calm: s.Calm, Plan: s.Plan, NodeCmd: node, NodeEnv: env, Dir: s.Dir, Seed: s.Seed,
 		Progress: func(p real.Progress) { s.Progress(Progress(p)) },
 	}, rec)
-	return Outcome(o), err
+	return Outcome{
+		Tap: o.Tap, Interrupted: o.Interrupted, RedisCommands: o.RedisCommands, Late: o.Late, Notes: o.Notes,
+	}, err
 }
 
 func (e *realEngine) Close() error {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"time"
 
@@ -88,7 +89,7 @@ func (r *Result) judge(engine string, wall time.Duration) error {
 	}
 	r.Report = report.New(report.Meta{
 		Engine: engine, Commit: commit(), Redis: report.Redis{Kind: r.Redis.Kind, Version: r.Redis.Version},
-		RedisCommands: r.Outcome.RedisCommands, Wall: wall,
+		RedisCommands: r.Outcome.RedisCommands, Wall: wall, Virtual: r.Outcome.Virtual, SHA256: r.Outcome.SHA256,
 	}, p, judged)
 	if err := r.Report.Save(r.Dir); err != nil {
 		return fmt.Errorf("%w: %w", ErrHarness, err)
@@ -97,17 +98,21 @@ func (r *Result) judge(engine string, wall time.Duration) error {
 }
 
 // params is what the judge must know of the run beside its history.
-func (r *Result) params() check.Params {
-	c := r.Config
-	plan := r.Plan
+func (r *Result) params() check.Params { return params(r.Config, r.Plan, r.Outcome, r.Redis.Kind) }
+
+func params(c Config, plan fault.Plan, o Outcome, redis string) check.Params {
 	plan.Seed = c.Seed // of the run, also where the plan was written by hand
-	return check.Params{
+	p := check.Params{
 		Nodes: c.Nodes, Sessions: c.Sessions,
 		TTL: c.TTL, Renew: c.Renew, RenewTimeout: c.RenewTimeout, Heartbeat: c.Heartbeat, Discovery: c.Discovery,
 		Poll: c.Poll, PollTimeout: c.PollTimeout, Serve: c.Serve, Duration: c.Duration(), Speed: c.Speed,
-		Plan: plan, Tap: r.Outcome.Tap, Interrupted: r.Outcome.Interrupted, Foreign: len(c.NodeCmd) > 0,
-		Scenario: c.Name, Redis: r.Redis.Kind, Criteria: c.Criteria,
+		Plan: plan, Tap: o.Tap, Interrupted: o.Interrupted, Foreign: len(c.NodeCmd) > 0,
+		Scenario: c.Name, Redis: redis, Criteria: c.Criteria,
 	}
+	if c.onVirtual() && len(p.Criteria) == 0 {
+		p.Criteria = slices.DeleteFunc(check.Exercisable(p), func(id string) bool { return id == untold })
+	}
+	return p
 }
 
 // commit is the version of the program's source, if it was built from a checkout.
@@ -204,9 +209,33 @@ func LoadRun(dir string) (Config, error) {
 	if err != nil {
 		return Config{}, fmt.Errorf("saved run %s: %w: %w", dir, ErrInvalid, err)
 	}
-	if err := plan.Validate(fault.Limits{Nodes: c.Nodes, Sessions: c.Sessions, Storm: c.Storm}); err != nil {
+	if err := plan.Validate(fault.Limits{Nodes: c.Nodes, Sessions: c.Sessions, Storm: c.Storm, Virtual: c.onVirtual()}); err != nil {
 		return Config{}, fmt.Errorf("saved run %s: %w: %s: %w", dir, ErrInvalid, PlanFile, err)
 	}
 	c.Plan = &plan
+	return c, nil
+}
+
+// On returns the configuration for an engine: what only the other one has is left out, or refused where the run would be
+// another one without it.
+func (c Config) On(engine string) (Config, error) {
+	c.Engine = engine
+	if !c.onVirtual() {
+		c.Virtual = Virtual{}
+	}
+	if err := c.checkEngine(); err != nil {
+		return Config{}, err
+	}
+	if err := c.checkCounts(); err != nil {
+		return Config{}, err
+	}
+	if c.Plan == nil {
+		return c, nil
+	}
+	for i, f := range c.Plan.Faults {
+		if err := f.Kind.AvailableOn(c.onVirtual()); err != nil {
+			return Config{}, wrong(fmt.Sprintf("plan[%d]", i), "%w", err)
+		}
+	}
 	return c, nil
 }

@@ -17,18 +17,20 @@ import (
 type Scenario struct {
 	Name        string // [a-z0-9-], part of the run folder's name; "storm" if empty
 	Description string // one line, shown by "simulate scenarios"
+	Engine      string // EngineReal or EngineVirtual; EngineReal if empty
 	System      string // "polling"
 	Nodes       int    // processes at the start
 	Sessions    int    // polling sessions at the start
 	Timings     Timings
 	LongPolls   bool          // a poll may take longer than the TTL
-	Speed       float64       // 10 if zero
+	Speed       float64       // if zero 10, on the virtual engine 1
 	Duration    time.Duration // storm and calm
 	Seed        uint64        // drawn if zero
 	Faults      []fault.Kind  // kinds to draw the plan from; all usual ones if empty
 	Plan        []fault.Fault // the plan itself; drawn if nil
 	Criteria    []string      // guarantees that decide, "G1" to "G13"; those that the plan can exercise if empty
 	NodeCmd     []string      // the node's argument vector; the reference node if empty
+	Virtual     Virtual       // for the virtual engine only
 
 	Fixed Fixed // durations that Speed does not divide
 
@@ -54,7 +56,8 @@ type Fixed struct {
 
 // Config is a Scenario with every parameter set. It comes from Scenario.Resolve only.
 type Config struct {
-	Name, System    string
+	Name, Engine    string
+	System          string
 	Nodes, Sessions int
 
 	TTL, Renew, RenewTimeout, Heartbeat, Discovery time.Duration
@@ -68,6 +71,7 @@ type Config struct {
 	Plan        *fault.Plan  // nil: drawn when the engine is known
 	Criteria    []string
 	NodeCmd     []string
+	Virtual     Virtual
 }
 
 // Duration is the length of the run: storm and calm.
@@ -75,29 +79,32 @@ func (c Config) Duration() time.Duration { return c.Storm + c.Calm }
 
 // Defaults of a Scenario.
 const (
-	NameDefault        = "storm"
-	SystemPolling      = "polling"
-	NodesDefault       = 10
-	SessionsDefault    = 100
-	SpeedDefault       = 10.0
-	TTLDefault         = 30 * time.Second // at speed 1, as the durations below
-	DiscoveryDefault   = 10 * time.Second
-	PollDefault        = 5 * time.Second
-	ServeDefault       = 100 * time.Millisecond
-	DurationMinDefault = 60 * time.Second // a default run is never shorter, whatever the speed
-	DurationDefault    = 5 * time.Minute  // at speed 1
+	NameDefault     = "storm"
+	SystemPolling   = "polling"
+	NodesDefault    = 10
+	SessionsDefault = 100
+	SpeedDefault    = 10.0
+
+	SpeedDefaultVirtual = 1.0
+	TTLDefault          = 30 * time.Second // at speed 1, as the durations below
+	DiscoveryDefault    = 10 * time.Second
+	PollDefault         = 5 * time.Second
+	ServeDefault        = 100 * time.Millisecond
+	DurationMinDefault  = 60 * time.Second // a default run is never shorter, whatever the speed
+	DurationDefault     = 5 * time.Minute  // at speed 1
 )
 
 // Bounds of a Scenario's numbers. They keep a typing error from taking the machine down.
 const (
-	NodesMax    = 500
-	SessionsMax = 200_000
-	SpeedMin    = 0.1
-	SpeedMax    = 60.0
-	TTLMin      = 500 * time.Millisecond
-	TTLMax      = time.Hour
-	DurationMin = 2 * time.Second
-	DurationMax = 24 * time.Hour
+	NodesMax        = 500
+	NodesMaxVirtual = 10_000
+	SessionsMax     = 200_000
+	SpeedMin        = 0.1
+	SpeedMax        = 60.0
+	TTLMin          = 500 * time.Millisecond
+	TTLMax          = time.Hour
+	DurationMin     = 2 * time.Second
+	DurationMax     = 24 * time.Hour
 )
 
 // ErrInvalid means that a scenario contradicts itself or is out of bounds.
@@ -131,10 +138,19 @@ func (s Scenario) Resolve() (Config, error) {
 
 func (s Scenario) resolve() (Config, error) {
 	c := Config{
-		Name: cmp.Or(s.Name, NameDefault), System: cmp.Or(s.System, SystemPolling),
+		Name: cmp.Or(s.Name, NameDefault), System: cmp.Or(s.System, SystemPolling), Engine: cmp.Or(s.Engine, EngineReal),
 		Nodes: cmp.Or(s.Nodes, NodesDefault), Sessions: cmp.Or(s.Sessions, SessionsDefault),
-		LongPolls: s.LongPolls, Speed: cmp.Or(s.Speed, SpeedDefault), Seed: s.Seed,
-		Faults: s.Faults, Criteria: s.Criteria, NodeCmd: s.NodeCmd,
+		LongPolls: s.LongPolls, Speed: s.Speed, Seed: s.Seed,
+		Faults: s.Faults, Criteria: s.Criteria, NodeCmd: s.NodeCmd, Virtual: s.Virtual,
+	}
+	if c.Speed == 0 {
+		c.Speed = SpeedDefault
+		if c.onVirtual() {
+			c.Speed = SpeedDefaultVirtual
+		}
+	}
+	if err := c.checkEngine(); err != nil {
+		return Config{}, err
 	}
 	if err := c.checkCounts(); err != nil {
 		return Config{}, err
@@ -145,9 +161,9 @@ func (s Scenario) resolve() (Config, error) {
 	if err := s.phases(&c); err != nil {
 		return Config{}, err
 	}
-	for _, k := range c.Faults {
-		if err := k.Available(); err != nil {
-			return Config{}, wrong("faults", "%w", err)
+	for i, k := range c.Faults {
+		if err := k.AvailableOn(c.onVirtual()); err != nil {
+			return Config{}, wrong(fmt.Sprintf("faults[%d]", i), "%w", err)
 		}
 	}
 	for c.Seed == 0 {
@@ -202,7 +218,7 @@ func (s Scenario) plan(c *Config) error {
 		f.At, f.For = div(f.At), div(f.For)
 		p.Faults[i] = f
 		upTo := fault.Plan{Faults: p.Faults[:i+1]}
-		if err := upTo.Validate(fault.Limits{Nodes: c.Nodes, Sessions: c.Sessions, Storm: c.Storm}); err != nil {
+		if err := upTo.Validate(fault.Limits{Nodes: c.Nodes, Sessions: c.Sessions, Storm: c.Storm, Virtual: c.onVirtual()}); err != nil {
 			return wrong(fmt.Sprintf("plan[%d]", i), "%w", err)
 		}
 	}
@@ -236,6 +252,6 @@ func (c Config) Draw(supported func(fault.Kind) error) (fault.Plan, error) {
 	}
 	return fault.Draw(c.Seed, fault.DrawParams{
 		Nodes: c.Nodes, Sessions: c.Sessions, TTL: c.TTL, Renew: c.Renew, Discovery: c.Discovery, Poll: c.Poll,
-		PollTimeout: c.PollTimeout, Storm: c.Storm, Kinds: kinds,
+		PollTimeout: c.PollTimeout, Storm: c.Storm, Kinds: kinds, Virtual: c.onVirtual(),
 	}), nil
 }

@@ -22,7 +22,7 @@ func TestDefaults(t *testing.T) {
 	}
 	c.Seed = 0
 	want := Config{
-		Name: "storm", System: "polling", Nodes: 10, Sessions: 100, Speed: 10,
+		Name: "storm", Engine: "real", System: "polling", Nodes: 10, Sessions: 100, Speed: 10,
 		TTL: 3 * time.Second, Renew: time.Second, RenewTimeout: 300 * time.Millisecond, Heartbeat: time.Second,
 		Discovery: time.Second, Poll: 500 * time.Millisecond, PollTimeout: 500 * time.Millisecond,
 		Serve: 10 * time.Millisecond, Storm: 53 * time.Second, Calm: 7 * time.Second,
@@ -88,8 +88,8 @@ func TestResolveRefuses(t *testing.T) {
 		{Scenario{Timings: Timings{Poll: -time.Second}}, "timings.poll", "too short"},
 		{Scenario{Fixed: Fixed{Duration: time.Millisecond}}, "duration", "out of bounds"},
 		{Scenario{Plan: []fault.Fault{{Kind: fault.Crash, Target: "node-11"}}}, "plan[0]", "does not take part"},
-		{Scenario{Faults: []fault.Kind{"meteor"}}, "faults", "known are crash"},
-		{Scenario{Faults: []fault.Kind{fault.RedisSentinel}}, "faults", "later version"},
+		{Scenario{Faults: []fault.Kind{"meteor"}}, "faults[0]", "known are crash"},
+		{Scenario{Faults: []fault.Kind{fault.RedisSentinel}}, "faults[0]", "later version"},
 	} {
 		_, err := c.s.Resolve()
 		var k *KeyError

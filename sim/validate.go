@@ -24,8 +24,25 @@ func checkCriteria(names []string) error {
 	return nil
 }
 
+// checkEngine refuses an engine that exists nowhere, and what the chosen one does not have.
+func (c Config) checkEngine() error {
+	switch {
+	case c.Engine != EngineReal && c.Engine != EngineVirtual:
+		return wrong("engine", "%q: unknown engine: known are %s, %s (flag --engine)", c.Engine, EngineReal, EngineVirtual)
+	case c.onVirtual() && len(c.NodeCmd) > 0:
+		return wrong("nodeCmd", "the virtual engine runs this library's own rules and starts no program (flag --node-cmd)")
+	case !c.onVirtual() && c.Virtual != (Virtual{}):
+		return wrong("virtual", "these are the virtual engine's surroundings: add engine: virtual (flag --engine)")
+	}
+	return nil
+}
+
 // checkCounts refuses numbers and names that are out of bounds on their own.
 func (c Config) checkCounts() error {
+	nodesMax := NodesMax
+	if c.onVirtual() {
+		nodesMax = NodesMaxVirtual
+	}
 	switch {
 	case !nameForm.MatchString(c.Name):
 		return wrong("name", "%q: use up to 64 of a-z, 0-9 and -, not - first", c.Name)
@@ -33,8 +50,8 @@ func (c Config) checkCounts() error {
 		return wrong("system", "%q: %w: this version has %q (flag --system)", c.System, ErrLater, SystemPolling)
 	case c.System != SystemPolling:
 		return wrong("system", "unknown system %q: known are polling, election, intents (flag --system)", c.System)
-	case c.Nodes < 1 || c.Nodes > NodesMax:
-		return wrong("nodes", "%d is out of bounds: 1 to %d (flag --nodes)", c.Nodes, NodesMax)
+	case c.Nodes < 1 || c.Nodes > nodesMax:
+		return wrong("nodes", "%d is out of bounds: 1 to %d (flag --nodes)", c.Nodes, nodesMax)
 	case c.Sessions < 1 || c.Sessions > SessionsMax:
 		return wrong("sessions", "%d is out of bounds: 1 to %d (flag --sessions)", c.Sessions, SessionsMax)
 	case !(c.Speed >= SpeedMin && c.Speed <= SpeedMax): // so written, NaN is refused

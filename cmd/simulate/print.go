@@ -30,6 +30,9 @@ func printStart(out io.Writer, s sim.Start) {
 		fmt.Fprintf(out, " (%s)", s.Redis.Note)
 	}
 	node := "reference node"
+	if c.Engine == sim.EngineVirtual {
+		node = "the library's rules, in virtual time"
+	}
 	if len(c.NodeCmd) > 0 {
 		node = strings.Join(c.NodeCmd, " ")
 	}

@@ -29,6 +29,8 @@ type flags struct {
 	nodeCmd          string
 	report           string
 	json, quiet      bool
+
+	saved string // the sum of the history that a replay must give again
 }
 
 func newRoot() *cobra.Command {
@@ -70,12 +72,11 @@ was wrong, nothing was judged.`,
 func (f *flags) register(fs *pflag.FlagSet) {
 	fs.SortFlags = false
 	fs.StringVar(&f.scenario, "scenario", "", "scenario `FILE` or built-in name (simulate scenarios); flags win over it")
-	fs.StringVar(&f.engine, "engine", "real", "real: processes, sockets, Redis")
 	fs.StringVar(&f.system, "system", "", "what the nodes share: polling")
 	fs.IntVar(&f.nodes, "nodes", 0, fmt.Sprintf("`N` processes at the start (default %d)", sim.NodesDefault))
 	fs.IntVar(&f.sessions, "sessions", 0, fmt.Sprintf("`M` polling sessions at the start (default %d)", sim.SessionsDefault))
 	fs.DurationVar(&f.duration, "duration", 0, "storm and calm together (default 1m, at speed 1 5m)")
-	fs.Float64Var(&f.speed, "speed", 0, "divides the default timings and those of a scenario file, not the flags' (default 10)")
+	fs.Float64Var(&f.speed, "speed", 0, "divides the default timings and those of a scenario file, not the flags' (default 10, virtual 1)")
 	fs.Uint64Var(&f.seed, "seed", 0, "everything random comes from it (default: drawn and printed)")
 	fs.DurationVar(&f.ttl, "ttl", 0, "life of a lease without renewal (default 30s / speed)")
 	fs.DurationVar(&f.renew, "renew", 0, "between renewals (default a third of the TTL)")
@@ -87,6 +88,8 @@ func (f *flags) register(fs *pflag.FlagSet) {
 
 // registerRun adds what a replay takes too.
 func (f *flags) registerRun(fs *pflag.FlagSet) {
+	fs.StringVar(&f.engine, "engine", sim.EngineReal,
+		"real: processes, sockets, Redis; virtual: one event loop, deterministic")
 	fs.StringVar(&f.redis, "redis", "", "server, embedded or a `URL` (default: server if installed, else embedded)")
 	fs.StringVar(&f.nodeCmd, "node-cmd", "", "start this `COMMAND` as node, split at blanks (default: the reference node)")
 	fs.StringVar(&f.report, "report", "reports", "`DIR` for the run's folder")
@@ -111,6 +114,7 @@ func (f *flags) config(fs *pflag.FlagSet) (sim.Config, error) {
 			apply()
 		}
 	}
+	set("engine", func() { s.Engine = f.engine })
 	set("system", func() { s.System = f.system })
 	set("nodes", func() { s.Nodes = f.nodes })
 	set("sessions", func() { s.Sessions = f.sessions })
@@ -123,7 +127,7 @@ func (f *flags) config(fs *pflag.FlagSet) (sim.Config, error) {
 	set("node-cmd", func() { s.NodeCmd = strings.Fields(f.nodeCmd) })
 	if fs.Changed("faults") {
 		s.Plan = nil
-		if s.Faults, err = fault.ParseKinds(f.faults); err != nil {
+		if s.Faults, err = fault.ParseKinds(f.faults, s.Engine == sim.EngineVirtual); err != nil {
 			return sim.Config{}, fmt.Errorf("--faults: %w", err)
 		}
 	}
@@ -146,17 +150,13 @@ func (f *flags) check(fs *pflag.FlagSet) error {
 			return fmt.Errorf("--%s %s: must be more than zero; leave it out for the default", name, v)
 		}
 	}
-	switch f.engine {
-	case "real":
-	case "virtual":
-		return fmt.Errorf("--engine virtual: %w: this version has real", sim.ErrLater)
-	default:
-		return fmt.Errorf("--engine %q: unknown engine: known are real, virtual", f.engine)
-	}
 	return f.checkRun(fs)
 }
 
 func (f *flags) checkRun(fs *pflag.FlagSet) error {
+	if f.engine != sim.EngineReal && f.engine != sim.EngineVirtual {
+		return fmt.Errorf("--engine %q: unknown engine: known are %s, %s", f.engine, sim.EngineReal, sim.EngineVirtual)
+	}
 	if fs.Changed("node-cmd") && strings.TrimSpace(f.nodeCmd) == "" {
 		return errors.New("--node-cmd is empty: give a program, or leave it out for the reference node")
 	}

@@ -26,8 +26,16 @@ func redisChoice(s string) (sim.RedisChoice, error) {
 	return sim.RedisChoice{}, fmt.Errorf("--redis %q: give server, embedded or a URL such as redis://localhost:6379", s)
 }
 
-// newEngine is replaced in tests, where no process should start.
-var newEngine = func(redis sim.RedisChoice) (sim.Engine, error) {
+// bend breaks the virtual engine's instances; only tests set it.
+var bend sim.Breaker
+
+func (f *flags) newEngine(c sim.Config, redis sim.RedisChoice) (sim.Engine, error) {
+	if c.Engine == sim.EngineVirtual {
+		if f.redis != "" {
+			return nil, fmt.Errorf("--redis %s: the virtual engine has a Redis of its own: leave it out", f.redis)
+		}
+		return sim.NewVirtual(bend), nil
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program, to start it as a node: %w", err)
@@ -41,7 +49,7 @@ func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 	if err != nil {
 		return err
 	}
-	engine, err := newEngine(choice)
+	engine, err := f.newEngine(c, choice)
 	if err != nil {
 		return err
 	}
@@ -73,6 +81,9 @@ func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 	if err := f.verdict(r.Report, r.Dir, stdout, text); err != nil {
 		return err
 	}
+	if err := f.compare(r, text); err != nil {
+		return err
+	}
 	return exit(r.Report)
 }
 
@@ -93,6 +104,9 @@ func (f *flags) verdict(r report.Report, dir string, stdout, text io.Writer) err
 	}
 	if r.Verdict == check.Pass {
 		fmt.Fprintf(text, "  judge it again:  simulate check %[1]s\n  run it again:    simulate replay %[1]s\n", dir)
+	}
+	if sum := r.Stats.HistorySHA256; sum != "" {
+		fmt.Fprintf(text, "  history sha256:  %s\n", sum)
 	}
 	fmt.Fprintf(text, "  look further:    %s\n", filepath.Join(dir, "{"+strings.Join([]string{
 		report.FileName, sim.HistoryFile, sim.PlanFile, sim.ScenarioFile, sim.LogsDir + "/",

@@ -113,12 +113,12 @@ func TestValidateRefuses(t *testing.T) {
 }
 
 func TestParseKinds(t *testing.T) {
-	got, err := ParseKinds(" crash, cut ,crash,")
+	got, err := ParseKinds(" crash, cut ,crash,", false)
 	if err != nil || !reflect.DeepEqual(got, []Kind{Crash, Cut}) {
 		t.Errorf("got %v, %v", got, err)
 	}
 	for list, is := range map[string]error{"": ErrInvalid, ",": ErrInvalid, "Crash": ErrUnknownKind, "suspend": ErrUnavailable} {
-		if _, err := ParseKinds(list); !errors.Is(err, is) {
+		if _, err := ParseKinds(list, false); !errors.Is(err, is) {
 			t.Errorf("ParseKinds(%q): got %v, want %v", list, err, is)
 		}
 	}

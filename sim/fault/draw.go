@@ -22,6 +22,13 @@ type DrawParams struct {
 
 	// Kinds are the faults to draw from; empty: DefaultKinds. Kinds that are not available are left out.
 	Kinds []Kind
+
+	// Rate is how much denser than usual mixed strikes follow each other; 0: as usual. Mixed leaves the lone strikes out.
+	Rate  float64
+	Mixed bool
+
+	// Virtual: the plan is for the virtual engine, which has faults of its own.
+	Virtual bool
 }
 
 // DefaultKinds returns the faults that a storm draws from unless told otherwise. Left out are those that make the harness
@@ -50,7 +57,9 @@ const failoverAllowance = 250 * time.Millisecond
 // with mixed strikes that overlap freely.
 func Draw(seed uint64, p DrawParams) Plan {
 	d := newDrawer(seed, p)
-	d.lone()
+	if !p.Mixed {
+		d.lone()
+	}
 	d.mixed()
 	slices.SortStableFunc(d.faults, func(a, b Fault) int { return int(a.At - b.At) })
 	return Plan{Version: Version, Seed: seed, Faults: d.faults}
@@ -82,7 +91,7 @@ func newDrawer(seed uint64, p DrawParams) *drawer {
 	if len(p.Kinds) == 0 {
 		p.Kinds = DefaultKinds()
 	}
-	p.Kinds = slices.DeleteFunc(slices.Clone(p.Kinds), func(k Kind) bool { return k.Available() != nil })
+	p.Kinds = slices.DeleteFunc(slices.Clone(p.Kinds), func(k Kind) bool { return k.AvailableOn(p.Virtual) != nil })
 	d := &drawer{
 		p: p, rng: rand.New(rand.NewPCG(seed, stream)), slots: p.Nodes, sessions: p.Sessions,
 		busy: map[int]time.Duration{}, gone: map[int]bool{}, asleep: map[int]time.Duration{},

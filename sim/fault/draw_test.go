@@ -191,7 +191,7 @@ func TestStory(t *testing.T) {
 		if d.HasArg("faults") {
 			var faults string
 			d.ScanArgs(t, "faults", &faults)
-			kinds, err := ParseKinds(strings.ReplaceAll(faults, "+", ","))
+			kinds, err := ParseKinds(strings.ReplaceAll(faults, "+", ","), false)
 			if err != nil {
 				return err.Error() + "\n"
 			}

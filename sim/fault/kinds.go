@@ -38,12 +38,14 @@ type info struct {
 	needFor bool   // heals after For, which must be positive
 	mayFor  bool   // For may be given (0 means: for good)
 	needMs  bool   // Ms must be positive
-	reason  string // ScopeElsewhere: why it is refused
+	reason  string // not empty: the real engine refuses it, and this is why
+	virtual bool   // the virtual engine strikes it nevertheless
 }
 
 const (
-	onlyVirtual = "it needs the virtual engine, which is not in this version yet"
-	laterIssue  = "it needs replicas or a memory limit of Redis, which a later version brings"
+	onlyVirtual = "it needs the virtual engine (--engine virtual)"
+	laterIssue  = "it needs replicas of Redis, which a later version brings"
+	modelOnly   = "it needs replicas or a memory limit of Redis, for which the real engine waits for a later version (--engine virtual)"
 )
 
 // order lists every kind once, in the order in which they are shown.
@@ -92,20 +94,25 @@ var kinds = map[Kind]info{
 	PollSlow:      {scope: ScopeSession, needFor: true, needMs: true},
 	PollHang:      {scope: ScopeSession, needFor: true},
 
-	ClockStep:     {scope: ScopeElsewhere, reason: onlyVirtual},
-	ClockDrift:    {scope: ScopeElsewhere, reason: onlyVirtual},
-	Suspend:       {scope: ScopeElsewhere, reason: onlyVirtual},
-	Duplicate:     {scope: ScopeElsewhere, reason: onlyVirtual},
-	Reorder:       {scope: ScopeElsewhere, reason: onlyVirtual},
-	RedisFailover: {scope: ScopeElsewhere, reason: laterIssue},
+	ClockStep:     {scope: ScopeNode, needMs: true, reason: onlyVirtual, virtual: true},
+	ClockDrift:    {scope: ScopeNode, needFor: true, needMs: true, reason: onlyVirtual, virtual: true},
+	Suspend:       {scope: ScopeNode, needFor: true, reason: onlyVirtual, virtual: true},
+	Duplicate:     {scope: ScopeNode, needFor: true, reason: onlyVirtual, virtual: true},
+	Reorder:       {scope: ScopeNode, needFor: true, needMs: true, reason: onlyVirtual, virtual: true},
+	RedisFailover: {scope: ScopeRedis, mayFor: true, needMs: true, reason: modelOnly, virtual: true},
+	RedisMemory:   {scope: ScopeRedis, needFor: true, reason: modelOnly, virtual: true},
 	RedisSentinel: {scope: ScopeElsewhere, reason: laterIssue},
 	RedisCluster:  {scope: ScopeElsewhere, reason: laterIssue},
-	RedisMemory:   {scope: ScopeElsewhere, reason: laterIssue},
 }
 
-// Kinds returns every kind that this version can strike, in a fixed order. The caller owns the slice.
-func Kinds() []Kind {
-	return slices.DeleteFunc(slices.Clone(order), func(k Kind) bool { return kinds[k].scope == ScopeElsewhere })
+// Kinds returns every kind that the real engine of this version can strike, in a fixed order. The caller owns the slice.
+func Kinds() []Kind { return kindsOf(false) }
+
+// VirtualKinds returns every kind that the virtual engine can strike, in a fixed order. The caller owns the slice.
+func VirtualKinds() []Kind { return kindsOf(true) }
+
+func kindsOf(virtual bool) []Kind {
+	return slices.DeleteFunc(slices.Clone(order), func(k Kind) bool { return k.AvailableOn(virtual) != nil })
 }
 
 // Known reports whether any engine or version has the kind.
@@ -122,27 +129,30 @@ func (k Kind) Scope() Scope {
 
 // Available returns nil if the real engine of this version has the kind; otherwise an error that says why not:
 // ErrUnknownKind with the names that are allowed, or ErrUnavailable with the reason.
-func (k Kind) Available() error {
+func (k Kind) Available() error { return k.AvailableOn(false) }
+
+// AvailableOn is Available for the virtual engine if virtual is set, else for the real one.
+func (k Kind) AvailableOn(virtual bool) error {
 	in, ok := kinds[k]
 	switch {
 	case !ok:
-		return fmt.Errorf("%w %q: known are %s", ErrUnknownKind, string(k), joinKinds(Kinds()))
-	case in.scope == ScopeElsewhere:
+		return fmt.Errorf("%w %q: known are %s", ErrUnknownKind, string(k), joinKinds(kindsOf(virtual)))
+	case in.reason != "" && !(virtual && in.virtual):
 		return fmt.Errorf("%w: %q cannot be struck: %s", ErrUnavailable, string(k), in.reason)
 	}
 	return nil
 }
 
 // ParseKinds reads a comma-separated list of kinds, as given to --faults. Blanks around a name are ignored, a kind named
-// twice counts once, an empty list is refused. The errors are those of Available, or ErrInvalid.
-func ParseKinds(list string) ([]Kind, error) {
+// twice counts once, an empty list is refused. The errors are those of AvailableOn, or ErrInvalid.
+func ParseKinds(list string, virtual bool) ([]Kind, error) {
 	var out []Kind
 	for name := range strings.SplitSeq(list, ",") {
 		k := Kind(strings.TrimSpace(name))
 		if k == "" {
 			continue
 		}
-		if err := k.Available(); err != nil {
+		if err := k.AvailableOn(virtual); err != nil {
 			return nil, err
 		}
 		if !slices.Contains(out, k) {
@@ -150,7 +160,7 @@ func ParseKinds(list string) ([]Kind, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("%w: no fault named; known are %s", ErrInvalid, joinKinds(Kinds()))
+		return nil, fmt.Errorf("%w: no fault named; known are %s", ErrInvalid, joinKinds(kindsOf(virtual)))
 	}
 	return out, nil
 }

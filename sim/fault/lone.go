@@ -140,7 +140,7 @@ func (d *drawer) placeable(k Kind) bool {
 	switch k {
 	case Leave:
 		return len(d.live) > 2
-	case Crash, Terminate, Freeze, CheckSend:
+	case Crash, Terminate, Freeze, CheckSend, Suspend:
 		return len(d.live) > 1 || len(d.p.Kinds) == 1
 	case KeyDelete, SessionRemove, SessionPause, PollSlow, PollHang:
 		return d.sessions > 0
@@ -173,12 +173,12 @@ func (d *drawer) loneFault(k Kind, tight bool) (f Fault, length time.Duration) {
 			return f, d.gap() + slack
 		}
 		return f, p.Poll + d.gap() + tail
-	case Freeze, BlackHole, RequestsLost, RepliesLost:
+	case Freeze, BlackHole, RequestsLost, RepliesLost, Suspend:
 		f.For = p.TTL + p.Renew
 		if tight {
 			f.For = p.Renew * 3 / 2
 		}
-	case Cut, Flapping, Latency, Bandwidth, Fragments:
+	case Cut, Flapping, Latency, Bandwidth, Fragments, ClockDrift, Duplicate, Reorder:
 		f.For = 2 * p.Renew
 	case SessionAdd:
 		tail = p.Discovery + max(p.Discovery, time.Second) + p.Poll + slack
@@ -199,12 +199,12 @@ func (d *drawer) loneRedis(k Kind, tight bool) (dur, tail time.Duration) {
 	p := d.p
 	again := p.Renew + p.Poll + slack // G9, for owners that live on
 	switch k {
-	case RedisOutage, RedisWipe:
+	case RedisOutage, RedisWipe, RedisFailover:
 		dur = p.Renew / 2
 		if tight {
 			dur = p.TTL / 15
 		}
-	case RedisFreeze, RedisReadOnly:
+	case RedisFreeze, RedisReadOnly, RedisMemory:
 		return p.Renew, again
 	case ScriptFlush, ClientKill, KeyDelete, RedisSlow:
 		return 0, again
@@ -241,6 +241,14 @@ func (d *drawer) amounts(f *Fault) {
 		f.Ms = ms(d.between(p.TTL/100, p.TTL/10))
 	case RedisLoading:
 		f.Ms = ms(p.Renew)
+	case ClockStep: // forward, or back
+		f.Ms, f.Jitter = ms(d.between(p.TTL/100, p.TTL*2)), d.rng.Int64N(2)
+	case ClockDrift: // parts per million, fast or slow; within the margin
+		f.Ms, f.Jitter = 1+d.rng.Int64N(5_000), d.rng.Int64N(2)
+	case Reorder:
+		f.Ms = ms(d.between(p.TTL/100, p.TTL/4))
+	case RedisFailover: // how far the replica lags, and how far its clock is off at most
+		f.Ms, f.Jitter = ms(d.between(p.TTL/100, p.TTL)), ms(d.between(p.TTL/100, p.TTL/2))
 	case SessionAdd:
 		f.Ms = 1 + d.rng.Int64N(int64(max(1, p.Sessions/20)))
 	case PollSlow:

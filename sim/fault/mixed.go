@@ -14,6 +14,9 @@ var weights = map[Scope]int{ScopeNone: 1, ScopeNode: 12, ScopeRedis: 3, ScopeSes
 func (d *drawer) mixed() {
 	// The fewer the nodes, the rarer the strikes: each node sees about as many whatever the size of the fleet.
 	mean := d.p.TTL*8/100 + d.p.TTL*4/10/time.Duration(d.p.Nodes)
+	if d.p.Rate > 0 {
+		mean = time.Duration(float64(mean) / d.p.Rate)
+	}
 	for {
 		d.at += d.between(mean/4, mean*7/4).Truncate(time.Millisecond) + time.Millisecond
 		if d.at+d.p.Renew/4 >= d.p.Storm {
@@ -96,19 +99,19 @@ func (d *drawer) mixedFault(k Kind) (f Fault, effect time.Duration) {
 	switch k {
 	case Crash, Terminate, CrashAll:
 		f.For = d.between(p.TTL/10, p.TTL*3/2)
-	case Freeze, BlackHole, RequestsLost, RepliesLost, Cut:
+	case Freeze, BlackHole, RequestsLost, RepliesLost, Cut, Suspend:
 		// Mostly short, where windows stay open; at times longer than a TTL, where others take over.
 		if f.For = brief; d.rng.IntN(3) == 0 {
 			f.For = long
 		}
-	case Latency, Bandwidth, Fragments, Flapping, SessionPause, PollSlow, PollHang:
+	case Latency, Bandwidth, Fragments, Flapping, SessionPause, PollSlow, PollHang, ClockDrift, Duplicate, Reorder:
 		f.For = long
 	case CheckSend:
 		effect = 2*p.TTL + p.Renew
-	case RedisOutage, RedisWipe:
+	case RedisOutage, RedisWipe, RedisFailover:
 		f.For = d.between(p.Renew/10, p.Renew)
 		effect = p.TTL / 2
-	case RedisFreeze, RedisReadOnly:
+	case RedisFreeze, RedisReadOnly, RedisMemory:
 		f.For = brief
 		effect = p.TTL / 2
 	case RedisRestart, RedisFlush, RedisLoading:

@@ -10,6 +10,7 @@ type Limits struct {
 	Nodes    int           // nodes at the start
 	Sessions int           // sessions at the start
 	Storm    time.Duration // length of the storm
+	Virtual  bool          // it is meant for the virtual engine, which has faults of its own
 }
 
 // Validate returns nil if the plan can be run: kinds that exist and are available, in order of At, inside the storm, with
@@ -41,7 +42,7 @@ func (p Plan) Validate(l Limits) error {
 
 // validate checks what needs no knowledge of the faults before.
 func (f Fault) validate(l Limits) error {
-	if err := f.Kind.Available(); err != nil {
+	if err := f.Kind.AvailableOn(l.Virtual); err != nil {
 		return err
 	}
 	in := kinds[f.Kind]

@@ -19,10 +19,15 @@ func Judge(dir string) (Report, check.Result, error) {
 		return Report{}, check.Result{}, err
 	}
 	p := saved.Params()
-	result, err := check.Judge(p, history.Open(dir), check.DirLogs(filepath.Join(dir, LogsName)))
+	events, sum := history.Open(dir), func() string { return "" }
+	if saved.Stats.HistorySHA256 != "" {
+		events, sum = history.Summed(events)
+	}
+	result, err := check.Judge(p, events, check.DirLogs(filepath.Join(dir, LogsName)))
 	again := New(Meta{Engine: saved.Engine, Commit: saved.Commit, Redis: saved.Redis}, p, result)
 	again.Stats.RedisCommands = saved.Stats.RedisCommands
 	again.Stats.WallMs, again.Stats.VirtualMs = saved.Stats.WallMs, saved.Stats.VirtualMs
+	again.Stats.HistorySHA256 = sum()
 	return again, result, err
 }
 

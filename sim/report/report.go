@@ -65,6 +65,9 @@ type Stats struct {
 	StalledMs     int64 `json:"stalledMs"`
 	WallMs        int64 `json:"wallMs"`
 	VirtualMs     int64 `json:"virtualMs"`
+
+	// HistorySHA256 is that of the history's uncompressed lines: equal for equal runs of the virtual engine, absent elsewhere.
+	HistorySHA256 string `json:"historySha256,omitempty"`
 }
 
 // Meta is what a report says of a run beside its parameters and judgement.
@@ -75,6 +78,7 @@ type Meta struct {
 	RedisCommands int64
 	Wall          time.Duration // how long the run took
 	Virtual       time.Duration // what it simulated, in a virtual engine
+	SHA256        string        // of the history's lines, in a virtual engine
 }
 
 // New makes the report of a judged run. Its verdict is check.Decide's.
@@ -93,7 +97,7 @@ func New(m Meta, p check.Params, r check.Result) Report {
 			Polls: r.Stats.Polls, Rejected: r.Stats.Rejected, Acquires: r.Stats.Acquires, Renewals: r.Stats.Renewals,
 			Losses: r.Stats.Losses, Releases: r.Stats.Releases, Events: r.Stats.Events, RedisCommands: m.RedisCommands,
 			StalledMs: r.Stats.Stalled / int64(time.Millisecond), WallMs: m.Wall.Milliseconds(),
-			VirtualMs: m.Virtual.Milliseconds(),
+			VirtualMs: m.Virtual.Milliseconds(), HistorySHA256: m.SHA256,
 		},
 	}
 }

@@ -1,0 +1,138 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/virtual"
+)
+
+// streamSwarm separates this generator from others that are built from the same seed.
+const streamSwarm = 0x6578706c6f7265
+
+// Swarm returns the run of the virtual engine that the seed gives: what the scenario does not say is drawn, its counts
+// (mostly small), its timings, how good its network and clocks are, which kinds of faults it has and how dense they are. A
+// run that has every kind of fault at once seldom gets anywhere; runs that each lack some go deeper.
+//
+// All is drawn whether it is used or not, so that saying one thing changes no other. Every run keeps within what the
+// guarantees assume: clock rates within the margin, no machine that both sleeps and steps its wall clock back.
+func (s Scenario) Swarm(seed uint64) (Config, fault.Plan, error) {
+	r := rand.New(rand.NewPCG(seed, streamSwarm))
+	d := drawSwarm(r)
+	s.Engine, s.Seed = EngineVirtual, seed
+	if s.Name == "" {
+		s.Name = "swarm"
+	}
+	def(&s.Nodes, d.nodes)
+	def(&s.Sessions, d.sessions)
+	if s.Timings == (Timings{}) && s.Fixed == (Fixed{Duration: s.Fixed.Duration}) {
+		s.Timings = d.timings()
+	}
+	if s.Duration == 0 && s.Fixed.Duration == 0 {
+		s.Fixed.Duration = d.duration()
+	}
+	if s.Virtual == (Virtual{}) {
+		s.Virtual = d.virtual
+	}
+	if seed == 0 {
+		s.Seed = 1 // Resolve would draw one; the plan and the run below are drawn from this one all the same
+	}
+	c, err := s.Resolve()
+	if err != nil {
+		return Config{}, fault.Plan{}, err
+	}
+	if c.Plan != nil {
+		return c, *c.Plan, nil
+	}
+	if len(c.Faults) == 0 {
+		c.Faults = d.kinds
+	}
+	return c, fault.Draw(c.Seed, fault.DrawParams{
+		Nodes: c.Nodes, Sessions: c.Sessions, TTL: c.TTL, Renew: c.Renew, Discovery: c.Discovery, Poll: c.Poll,
+		PollTimeout: c.PollTimeout, Storm: c.Storm, Kinds: c.Faults, Virtual: true, Rate: d.rate, Mixed: d.mixed,
+	}), nil
+}
+
+func def[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+// swarm is what a seed draws.
+type swarm struct {
+	nodes, sessions int
+	ttl             time.Duration
+	renew           time.Duration
+	storm           int // in TTLs
+	virtual         Virtual
+	kinds           []fault.Kind
+	rate            float64
+	mixed           bool // no lone strikes
+}
+
+// Sizes of drawn runs: one in largeEvery is large.
+const (
+	smallNodes, smallSessions = 8, 40
+	largeNodes, largeSessions = 50, 1_000
+	largeEvery                = 100
+)
+
+func drawSwarm(r *rand.Rand) swarm {
+	d := swarm{nodes: 2 + r.IntN(smallNodes-1), sessions: 1 + r.IntN(smallSessions)}
+	if nodes, sessions := 2+r.IntN(largeNodes-1), 1+r.IntN(largeSessions); r.IntN(largeEvery) == 0 {
+		d.nodes, d.sessions = nodes, sessions
+	}
+	d.ttl = []time.Duration{3 * time.Second, 10 * time.Second, 30 * time.Second, 30 * time.Second}[r.IntN(4)]
+	d.renew = d.ttl / time.Duration([]int{3, 3, 3, 4, 5}[r.IntN(5)])
+	d.storm = 5 + r.IntN(8)
+	d.virtual = drawVirtual(r, d.ttl)
+	d.mixed = r.IntN(2) == 0
+	d.rate = 0.25 + r.Float64()*1.75
+	d.kinds = drawKinds(r, d.mixed)
+	return d
+}
+
+func (d swarm) timings() Timings {
+	return Timings{
+		TTL: d.ttl, Renew: d.renew, Heartbeat: d.renew, Discovery: d.ttl / 3, Poll: d.ttl / 6, PollTimeout: d.ttl / 6,
+		Serve: max(d.ttl/1000, 2*time.Millisecond),
+	}
+}
+
+func (d swarm) duration() time.Duration { return time.Duration(d.storm)*d.ttl + 2*d.ttl + time.Second }
+
+func drawVirtual(r *rand.Rand, ttl time.Duration) (v Virtual) {
+	jitter := time.Duration(r.Int64N(int64(20 * time.Millisecond)))
+	if r.IntN(2) == 0 {
+		v.Net.Jitter, v.Net.Spike = jitter, ttl/20
+	}
+	doubled := r.Int64N(100_000)
+	if r.IntN(2) == 0 {
+		v.Net.Late, v.Net.Double = 500_000, doubled
+	}
+	late := time.Duration(r.Int64N(int64(5 * time.Millisecond)))
+	if r.IntN(2) == 0 {
+		v.Clock = virtual.Clock{Drift: 4_000, Offset: time.Hour, Late: late}
+	}
+	return v
+}
+
+// drawKinds draws which kinds of faults a run has at all. Runs with lone strikes have more of them: each needs its turn.
+func drawKinds(r *rand.Rand, mixed bool) []fault.Kind {
+	// A wall clock that steps back while the machine also sleeps is what trust windows do not promise: never both.
+	never := []fault.Kind{fault.ClockStep, fault.Suspend}[r.IntN(2)]
+	var kinds []fault.Kind
+	for _, k := range fault.VirtualKinds() {
+		drawn := r.IntN(3)
+		if k != never && (drawn == 0 || !mixed && drawn == 1) {
+			kinds = append(kinds, k)
+		}
+	}
+	if len(kinds) == 0 {
+		kinds = append(kinds, fault.Crash)
+	}
+	return kinds
+}

@@ -1,0 +1,112 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/virtual"
+)
+
+// Virtual is how good the virtual engine's network and clocks are without faults. The zero value is a good network and
+// exact clocks. Speed divides nothing of it.
+type Virtual struct {
+	Unannounced bool // Redis was not bootstrapped: the run begins with a quarantine
+	Net         virtual.Net
+	Clock       virtual.Clock
+}
+
+// untold is the guarantee that the virtual engine cannot put to the test: its instances are the rules alone, and what
+// logs is the shell around them.
+const untold = "G12"
+
+func (c Config) onVirtual() bool { return c.Engine == EngineVirtual }
+
+// Breaker makes the machine of a virtual instance: a core broken on purpose, to see whether the judge sees it.
+type Breaker = func(*virtual.Config)
+
+// virtualEngine runs storms in one event loop.
+type virtualEngine struct{ bend Breaker }
+
+// NewVirtual returns the virtual engine. bend may change the virtual run's configuration before it starts; nil: nothing.
+func NewVirtual(bend Breaker) Engine { return virtualEngine{bend} }
+
+func (virtualEngine) Name() string { return EngineVirtual }
+
+func (virtualEngine) Open(context.Context, string) (RedisInfo, error) { return virtualRedis, nil }
+
+var virtualRedis = RedisInfo{Kind: "model", Note: "virtual time; " + untold + " stays unknown: no logs"}
+
+func (virtualEngine) Supports(k fault.Kind) error { return k.AvailableOn(true) }
+
+func (e virtualEngine) Run(ctx context.Context, s Storm, rec *history.Recorder) (Outcome, error) {
+	sum := history.NewSum()
+	watch := watcher{total: s.Duration(), nodes: s.Nodes, progress: s.Progress}
+	out, err := runVirtual(ctx, s.Config, s.Plan, e.bend, func(ev history.Event) {
+		rec.Add(ev)
+		sum.Add(&ev)
+		watch.see(&ev)
+	})
+	out.SHA256 = sum.String()
+	return out, err
+}
+
+func (virtualEngine) Close() error { return nil }
+
+// runVirtual runs a configuration on the virtual engine. Outcome.SHA256 is left to the caller, who sees the events.
+func runVirtual(ctx context.Context, c Config, plan fault.Plan, bend Breaker, emit func(history.Event)) (Outcome, error) {
+	v := virtual.Config{
+		Nodes: c.Nodes, Sessions: c.Sessions, TTL: c.TTL, Renew: c.Renew, Discovery: c.Discovery, OpTimeout: c.RenewTimeout,
+		Poll: c.Poll, PollTimeout: c.PollTimeout, Serve: c.Serve, LongPolls: c.LongPolls, Storm: c.Storm, Calm: c.Calm,
+		Unannounced: c.Virtual.Unannounced, Net: c.Virtual.Net, Clock: c.Virtual.Clock,
+		Stop: func() bool { return ctx.Err() != nil },
+	}
+	if bend != nil {
+		bend(&v)
+	}
+	o, err := virtual.Run(v, plan, c.Seed, emit)
+	if err != nil {
+		return Outcome{}, fmt.Errorf("virtual engine: %w", err)
+	}
+	out := Outcome{
+		Tap: true, Interrupted: o.Stopped, RedisCommands: int64(o.Commands), Virtual: time.Duration(o.VirtualNs),
+	}
+	for _, skipped := range o.Skipped {
+		out.Notes = append(out.Notes, skipped)
+	}
+	return out, nil
+}
+
+// watcher tells of a virtual run while it goes on.
+type watcher struct {
+	total    time.Duration
+	nodes    int
+	progress func(Progress)
+	now      Progress
+	seen     int
+}
+
+// watchEvery is how many events lie between two moments that are told.
+const watchEvery = 1 << 18
+
+func (w *watcher) see(e *history.Event) {
+	tell := false
+	switch e.Kind {
+	case history.Phase:
+		w.now.Phase, tell = e.Reason, true
+	case history.Spawned:
+		w.now.Alive++
+	case history.Exited:
+		w.now.Alive--
+	case history.Arrived:
+		w.now.Polls++
+	case history.Rejected:
+		w.now.Rejected++
+	}
+	if w.seen++; (tell || w.seen%watchEvery == 0) && w.progress != nil {
+		w.now.Elapsed, w.now.Total, w.now.Nodes = time.Duration(e.T), w.total, w.nodes
+		w.progress(w.now)
+	}
+}
