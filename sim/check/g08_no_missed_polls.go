@@ -64,7 +64,9 @@ func (g *g8) event(e *history.Event) {
 			g.storm = e.T
 		}
 	case history.SessionAdded, history.SessionResumed:
-		*g.target(e.Session) = polled{last: e.T, fresh: true, initial: g.w.phase == "" || g.w.phase == "start"}
+		if g.w.session(e.Session).unpaused() {
+			*g.target(e.Session) = polled{last: e.T, fresh: true, initial: g.w.phase == "" || g.w.phase == "start"}
+		}
 	case history.Served, history.Aborted:
 		p := g.target(e.Session)
 		p.serving = max(0, p.serving-1)

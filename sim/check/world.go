@@ -376,10 +376,9 @@ func (w *world) harness(e *history.Event) {
 		w.appear(w.session(e.Session), true, false)
 	case history.SessionRemoved:
 		w.appear(w.session(e.Session), false, false)
-	case history.SessionPaused:
-		w.appear(w.session(e.Session), true, true)
-	case history.SessionResumed:
-		w.appear(w.session(e.Session), true, false)
+	case history.SessionPaused, history.SessionResumed: // of a session that was removed meanwhile they change nothing
+		s := w.session(e.Session)
+		w.appear(s, s.exists || !s.added, e.Kind == history.SessionPaused)
 	case history.Stall:
 		w.stalled(e.T, e.Until)
 	}
