@@ -71,3 +71,33 @@ func TestStormManyWaitersAreQuiet(t *testing.T) {
 		t.Errorf("%d ops of %d waiters: not all took part", ops, waiters)
 	}
 }
+
+// Two workers that pass leases on all the time wait for each other's work, not for a TTL: whatever a release crosses on
+// its way, who waits for it hears of it.
+func TestStormHandoversAreNotLost(t *testing.T) {
+	const hold, rest, wait = 5 * time.Millisecond, 2 * time.Second, 500 * time.Millisecond
+	for seed := range uint64(10) {
+		r := play(t, virtual.Config{
+			Nodes: 2, Sessions: 20, Candidates: true, Hold: hold, Rest: rest, Storm: 200 * time.Second,
+			Net: virtual.Net{Jitter: time.Duration(1+seed) * 3 * time.Millisecond},
+		}, fault.Plan{}, seed)
+		released := map[term]time.Duration{}
+		handovers := 0
+		for i := range r.events {
+			e := &r.events[i]
+			at, k := time.Duration(e.T), term{e.Instance, e.Session}
+			switch e.Kind {
+			case history.Released:
+				released[k] = at
+			case history.Acquired:
+				handovers++
+				if since, ok := released[k]; ok && at-since > rest+wait {
+					t.Fatalf("%s: at %v %s had waited for %v", r.name, at, e.Instance, at-since-rest)
+				}
+			}
+		}
+		if handovers < 300 {
+			t.Errorf("%s: %d handovers", r.name, handovers)
+		}
+	}
+}

@@ -45,10 +45,10 @@ func (w *world) schedule(p fault.Plan) {
 			w.out.Skipped = append(w.out.Skipped, fmt.Sprintf("%s at %v: after the storm", f.Kind, f.At))
 			continue
 		}
-		w.q.push(event{at: at, kind: evFaultStart, arg: int32(i)})
-		if f.Kind == fault.RedisFailover {
+		if f.Kind == fault.RedisFailover { // first, for a replica that lags by nothing
 			w.q.push(event{at: max(0, at-f.Ms*int64(time.Millisecond)), kind: evSnapshot, arg: int32(i)})
 		}
+		w.q.push(event{at: at, kind: evFaultStart, arg: int32(i)})
 		if lasts := w.lasts(f); lasts > 0 && at+lasts < calm {
 			w.q.push(event{at: at + lasts, kind: evFaultEnd, arg: int32(i)})
 		}

@@ -12,6 +12,8 @@ const (
 	evTimeout                       // node: msg's deadline passed and nothing came
 	evNotice                        // note reaches node
 	evSubUp                         // node tries to subscribe
+	evWant                          // node: session arg is wanted
+	evHeld                          // node: term arg was held for long enough
 	evPoll                          // node: term arg is due
 	evPollArrive                    // poll arg reaches the target
 	evPollServed                    // the target answers poll arg

@@ -184,6 +184,17 @@ func (w *world) nodeEvent(n *node, e *event) {
 		}
 	case evSubUp:
 		w.subUp(n, e.gen)
+	case evWant:
+		if e.gen == n.gen {
+			w.want(n, w.sess[e.arg].id)
+		}
+	case evHeld:
+		if int(e.arg) >= len(n.terms) {
+			return
+		}
+		if t := &n.terms[e.arg]; n.alive && t.gen == e.gen {
+			w.step(n, core.Event{Kind: core.EvDrop, ID: w.sess[t.session].id, Cause: core.CauseRequested})
+		}
 	case evPoll:
 		w.pollDue(n, e.arg, e.gen)
 	case evPollSend:

@@ -24,8 +24,8 @@ func (w *world) told(n *node, t *core.Tell) {
 		}
 		w.say(n, kind, t.ID, t.Fence, reason(t))
 		w.over(n, t.ID, reason(t))
-		if w.cfg.Candidates {
-			w.want(n, t.ID)
+		if s, ok := w.sessIdx[t.ID]; ok && w.cfg.Candidates {
+			w.q.push(event{at: w.t + int64(w.cfg.Rest), kind: evWant, node: int32(n.slot - 1), arg: s, gen: n.gen})
 		}
 	case core.TellYield:
 		w.yield(n, t)
@@ -81,6 +81,9 @@ func (w *world) tellAcquired(n *node, t *core.Tell) {
 	n.held[s] = i
 	w.sayUntil(n, history.Acquired, t)
 	w.begins(believer{int32(n.slot - 1), i, w.gens}, s, t.Fence)
+	if w.cfg.Hold > 0 {
+		w.q.push(event{at: w.t + int64(w.cfg.Hold), kind: evHeld, node: int32(n.slot - 1), arg: i, gen: w.gens})
+	}
 	if w.cfg.Poll > 0 {
 		n.terms[i].next = w.t
 		w.q.push(event{at: w.t, kind: evPoll, node: int32(n.slot - 1), arg: i, gen: w.gens})

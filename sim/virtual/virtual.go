@@ -37,6 +37,9 @@ type Config struct {
 	// Candidates: nothing is placed. Every instance wants every session's lease and waits for it, as candidates of an
 	// election do; one that loses it wants it again.
 	Candidates bool
+	// Hold, with Candidates: an instance that was granted a lease gives it back after this long. Rest: it wants a lease
+	// that it has not any more again after this long.
+	Hold, Rest time.Duration
 
 	Start time.Duration // before the storm, for the cold start; default TTL / 3
 	Storm time.Duration // the plan's time
@@ -145,7 +148,7 @@ func (c Config) Validate() error {
 	case c.Discovery <= 0 || c.OpTimeout <= 0 || c.OpTimeout >= c.TTL:
 		return bad("Discovery is %v and OpTimeout %v; both must be positive, OpTimeout below TTL (%v)",
 			c.Discovery, c.OpTimeout, c.TTL)
-	case c.Poll < 0 || c.Start < 0 || c.Storm < 0 || c.Calm < 0 || c.Serve < 0:
+	case c.Poll < 0 || c.Hold < 0 || c.Rest < 0 || c.Start < 0 || c.Storm < 0 || c.Calm < 0 || c.Serve < 0:
 		return bad("a duration is negative: Poll %v, Start %v, Storm %v, Calm %v, Serve %v",
 			c.Poll, c.Start, c.Storm, c.Calm, c.Serve)
 	case c.Poll > 0 && c.PollTimeout > c.TTL && !c.LongPolls:

@@ -153,6 +153,16 @@ func TestTargetsThatAreNotThere(t *testing.T) {
 	}
 }
 
+// A replica that lags by nothing takes over with everything (the third acquisition is the cold start's).
+func TestFailoverWithoutLag(t *testing.T) {
+	out, err := Run(Config{Nodes: 2, Sessions: 2, Storm: time.Minute, Calm: time.Minute}, fault.Plan{Faults: []fault.Fault{
+		{At: 30 * time.Second, Kind: fault.RedisFailover},
+	}}, 1, nil)
+	if err != nil || out.Acquires > 3 || out.Unowned != 0 || out.Overlaps+out.Falls != 0 {
+		t.Errorf("%+v, %v; want the two terms to live on", out, err)
+	}
+}
+
 // Long polls outlast the TTL while renewals succeed, and end with the trust window when they do not.
 func TestLongPolls(t *testing.T) {
 	cfg := Config{
