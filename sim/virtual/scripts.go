@@ -316,14 +316,10 @@ func (r *redis) ask(op *core.Op) {
 	r.publish(core.Notice{Kind: core.NoticeAsked, From: op.Owner, IDs: ids, Peers: []string{op.Items[0].Peer}})
 }
 
-// lookAt reads the whole namespace. Looks of an unchanged namespace share what they show, as far as nothing expires in
-// between; PTTLs are read each time.
+// lookAt reads the whole namespace.
 func (r *redis) lookAt(t int64) *core.Look {
 	now := r.nowMs(t)
-	if r.look == nil || r.lookVersion != r.version || now > r.lookUntil {
-		r.readOwners(now)
-	}
-	look := *r.look
+	look := *r.ownersAt(t)
 	look.Nodes = make([]core.Seen, 0, len(r.live))
 	for _, i := range r.live {
 		if b := &r.beats[i]; now <= b.expire {
@@ -331,6 +327,15 @@ func (r *redis) lookAt(t int64) *core.Look {
 		}
 	}
 	return &look
+}
+
+// ownersAt reads sessions and owners. Looks of an unchanged namespace share what they show, as far as nothing expires in
+// between.
+func (r *redis) ownersAt(t int64) *core.Look {
+	if now := r.nowMs(t); r.look == nil || r.lookVersion != r.version || now > r.lookUntil {
+		r.readOwners(now)
+	}
+	return r.look
 }
 
 func (r *redis) readOwners(now int64) {

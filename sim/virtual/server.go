@@ -67,7 +67,7 @@ func (w *world) execute(m *message) {
 	case s.loading > 0:
 		m.ans = core.Answer{Seq: m.op.Seq, Failure: core.FailRefused, Text: textLoading, Results: m.ans.Results[:0]}
 	case m.torn:
-		m.ans.Look = mixed(m.ans.Look, s.lookAt(w.t))
+		m.ans.Look = mixed(m.ans.Look, s.ownersAt(w.t))
 	default:
 		w.out.Commands++
 		s.do(w.t, &m.op, &m.ans)
