@@ -76,7 +76,8 @@ func (g *g1) belief(t *term, on bool) {
 
 func (g *g1) overlap(o *overlap, to int64) {
 	s, length := o.first.session, to-o.from
-	if g.deletedBefore(s, o.from) && length <= int64(g.w.Renew+g.w.RenewTimeout) {
+	asleep := o.first.inst.node.frozenWithin(o.from) // it cannot learn of it before its thaw or the end of its window
+	if g.deletedBefore(s, o.from) && (asleep || length <= int64(g.w.Renew+g.w.RenewTimeout)) {
 		g.deleted++
 		g.deletedW = max(g.deletedW, length)
 		return
@@ -123,7 +124,7 @@ func (g *g1) verdict() Verdict {
 	}
 	if g.deleted > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("after a key was deleted by hand %d overlaps of at most %d ms (allowed: one "+
-			"renewal interval and its time-out)", g.deleted, ms(g.deletedW)))
+			"renewal interval and its time-out, or until a frozen owner's window ends)", g.deleted, ms(g.deletedW)))
 	}
 	return v
 }

@@ -38,6 +38,11 @@ func (g *g9) attach(w *world, v Verdict) {
 }
 
 func (g *g9) struck(s *strike) {
+	if s.Kind == fault.KeyDelete { // its owner loses it by another cause
+		for _, r := range g.recoveries {
+			delete(r.missing, s.session)
+		}
+	}
 	if !s.ofRedis() {
 		return
 	}
@@ -166,7 +171,11 @@ func (g *g9) judge(r *recovery) {
 	if g.w.deserted(r.back) {
 		return // nobody was there to poll
 	}
-	if by := g.w.delayed(r.strike.start, g.w.now, r.strike); by != nil {
+	delayed := g.w.delayed
+	if g.w.forgets(r.strike) { // open terms are had back in a quarantine, and the limit of closed ones contains one
+		delayed = g.w.struckBetween
+	}
+	if by := delayed(r.strike.start, g.w.now, r.strike); by != nil {
 		g.excuse(by)
 		return
 	}

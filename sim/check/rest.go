@@ -191,7 +191,7 @@ func (r *rest) struck(s *strike) {
 	case s.Kind == fault.Crash, s.Kind == fault.CrashAll, s.Kind == fault.KeyDelete:
 		settle += int64(r.w.TTL)
 	case s.forgets():
-		settle += int64(r.w.TTL)
+		settle += int64(r.w.TTL + r.w.Renew)
 	}
 	r.change(settle)
 }
@@ -199,7 +199,7 @@ func (r *rest) struck(s *strike) {
 func (r *rest) healed(s *strike) {
 	switch {
 	case r.w.forgets(s): // nothing is granted for a quarantine's length; sessions are put back
-		r.change(int64(r.w.TTL) + r.w.settleSessions())
+		r.change(int64(r.w.TTL+r.w.Renew) + r.w.settleSessions())
 	case s.silences():
 		r.change(r.w.settle())
 		r.back(s.node)

@@ -98,24 +98,36 @@ func (w *world) reach(s *strike) (span, bool) {
 		return span{s.start, max(end, s.start+s.Ms*int64(time.Millisecond))}, true
 	}
 	switch {
-	case w.forgets(s):
-		return span{s.start, end + int64(w.TTL)}, true
+	case w.forgets(s): // the quarantine begins with the first script that sees the loss: a renewal at the latest
+		return span{s.start, end + int64(w.TTL+w.Renew)}, true
 	case s.ofRedis(), s.silences():
 		return span{s.start, end}, true
 	}
 	return span{}, false
 }
 
-// delayed returns a strike other than the given ones that could delay something between from and to; nil: there is none.
-func (w *world) delayed(from, to int64, but ...*strike) *strike {
-next:
-	for _, s := range w.strikes {
-		for _, b := range but {
-			if s == b || (b != nil && b.Kind == fault.CrashAll && s.index == b.index) {
-				continue next
-			}
+// delayed returns a strike other than the given one that could delay something between from and to; nil: there is none.
+func (w *world) delayed(from, to int64, but *strike) *strike {
+	return w.overlapping(from, to, but, w.reach)
+}
+
+// struckBetween is delayed for those whom a quarantine that is over does not hold up.
+func (w *world) struckBetween(from, to int64, but *strike) *strike {
+	return w.overlapping(from, to, but, func(s *strike) (span, bool) {
+		r, ok := w.reach(s)
+		if w.forgets(s) {
+			r.to -= int64(w.TTL + w.Renew)
 		}
-		if r, ok := w.reach(s); ok && r.from <= to && r.to >= from {
+		return r, ok
+	})
+}
+
+func (w *world) overlapping(from, to int64, but *strike, reach func(*strike) (span, bool)) *strike {
+	for _, s := range w.strikes {
+		if s == but || (but != nil && but.Kind == fault.CrashAll && s.index == but.index) {
+			continue
+		}
+		if r, ok := reach(s); ok && r.from <= to && r.to >= from {
 			return s
 		}
 	}
