@@ -24,6 +24,7 @@ func TestScripts(t *testing.T) {
 		Condition: condition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"refuses": refuses, "ends": ends, "interrupts": interrupts, "truncate": truncate,
+			"contains": contains,
 		},
 	})
 }
@@ -113,4 +114,14 @@ func truncate(ts *testscript.TestScript, neg bool, args []string) {
 	size, err := strconv.ParseInt(args[1], 10, 64)
 	ts.Check(err)
 	ts.Check(os.Truncate(ts.MkAbs(args[0]), size))
+}
+
+// contains wants the first file to hold the second one's text.
+func contains(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: contains file part")
+	}
+	if part := ts.ReadFile(args[1]); part == "" || !strings.Contains(ts.ReadFile(args[0]), part) {
+		ts.Fatalf("%s does not hold what %s says: %q", args[0], args[1], part)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,33 +17,77 @@ import (
 func newReplay() *cobra.Command {
 	var f flags
 	cmd := &cobra.Command{
-		Use:   "replay DIR",
-		Short: "Run the storm of a saved run again, with the same plan",
-		Long: `replay runs the scenario and the plan that a run saved once more, into a folder of its own. The faults strike the
-same targets at the same times; what processes, sockets and Redis make of them is real again and may differ.`,
-		Example: "  simulate replay reports/storm-42",
+		Use:   "replay DIR|SEED",
+		Short: "Run the storm of a saved run, or of an exploration's seed, again",
+		Long: `replay runs the scenario and the plan that a run saved once more, into a folder of its own. On the real engine the
+faults strike the same targets at the same times; what processes, sockets and Redis make of them is real again and may
+differ. In virtual time every byte of the history is the same, or replay says that it is not.
+
+replay SEED draws that seed as simulate --seeds does; give the flags that the exploration had.`,
+		Example: "  simulate replay reports/storm-42\n  simulate replay reports/storm-42 --engine virtual\n  simulate replay 42",
 		Args:    oneDir,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.checkRun(cmd.Flags()); err != nil {
-				return err
-			}
-			c, err := sim.LoadRun(args[0])
+			c, err := f.recalled(cmd.Flags(), args[0])
 			if err != nil {
 				return err
 			}
-			c, err = f.elsewhere(cmd.Flags(), c)
-			if err != nil {
-				return err
-			}
-			if cmd.Flags().Changed("node-cmd") {
-				c.NodeCmd = strings.Fields(f.nodeCmd)
-			}
-			f.saved = savedSum(args[0], c.Engine)
 			return f.run(cmd, c)
 		},
 	}
-	f.registerRun(cmd.Flags())
+	f.register(cmd.Flags())
 	return cmd
+}
+
+// recalled returns the configuration of a saved run or of an exploration's seed, with its plan.
+func (f *flags) recalled(fs *pflag.FlagSet, arg string) (sim.Config, error) {
+	if seed, err := strconv.ParseUint(arg, 10, 64); err == nil && seed > 0 {
+		return f.swarm(fs, seed)
+	}
+	var wrong error
+	fs.Visit(func(flag *pflag.Flag) {
+		switch flag.Name {
+		case "engine", "redis", "node-cmd", "report", "json", "quiet", "confirm-real":
+		default:
+			wrong = fmt.Errorf("--%s: a saved run says it itself: leave it out", flag.Name)
+		}
+	})
+	if wrong != nil {
+		return sim.Config{}, wrong
+	}
+	if err := f.checkRun(fs); err != nil {
+		return sim.Config{}, err
+	}
+	c, err := sim.LoadRun(arg)
+	if err != nil {
+		return sim.Config{}, err
+	}
+	if c, err = f.elsewhere(fs, c); err != nil {
+		return sim.Config{}, err
+	}
+	if fs.Changed("node-cmd") {
+		c.NodeCmd = strings.Fields(f.nodeCmd)
+	}
+	f.saved = savedSum(arg, c.Engine)
+	return c, nil
+}
+
+// swarm draws a seed as an exploration with the same flags does.
+func (f *flags) swarm(fs *pflag.FlagSet, seed uint64) (sim.Config, error) {
+	switch {
+	case fs.Changed("seed"):
+		return sim.Config{}, fmt.Errorf("--seed %d: the seed is %d already: leave it out", f.seed, seed)
+	case fs.Changed("engine") && f.engine != sim.EngineVirtual:
+		return sim.Config{}, fmt.Errorf("--engine %s: a seed is a run in virtual time; shrink --confirm-real goes to the real engine",
+			f.engine)
+	}
+	f.engine = sim.EngineVirtual
+	s, err := f.given(fs)
+	if err != nil {
+		return sim.Config{}, err
+	}
+	c, plan, err := s.Swarm(seed)
+	c.Plan = &plan
+	return c, err
 }
 
 // elsewhere moves a saved run to the engine that --engine names.

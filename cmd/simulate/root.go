@@ -30,6 +30,10 @@ type flags struct {
 	report           string
 	json, quiet      bool
 
+	seeds, shard        string
+	parallel            int
+	keepGoing, resuming bool
+
 	saved string // the sum of the history that a replay must give again
 }
 
@@ -49,12 +53,19 @@ was wrong, nothing was judged.`,
 		Example: `  simulate --nodes 10 --sessions 100            about a minute: the real timings divided by ten
   simulate --speed 1                            the real timings, TTL 30 s, five minutes
   simulate --faults crash,blackhole --seed 42   only these faults, the same storm each time
+  simulate --engine virtual --seed 42           the same storm in virtual time: the same history, byte by byte
+  simulate --engine virtual --seeds 1-10000     ten thousand drawn storms
   simulate --node-cmd "python3 node.py" --criteria G1,G2,G3
                                                 anybody's node that speaks docs/node-protocol.md`,
 		Args:          noArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if explores, err := f.explores(cmd.Flags()); err != nil {
+				return err
+			} else if explores {
+				return f.explore(cmd)
+			}
 			c, err := f.config(cmd.Flags())
 			if err != nil {
 				return err
@@ -63,6 +74,7 @@ was wrong, nothing was judged.`,
 		},
 	}
 	f.register(cmd.Flags())
+	f.registerExplore(cmd.Flags())
 	cmd.SetFlagErrorFunc(flagError)
 	cmd.CompletionOptions.HiddenDefaultCmd = true
 	cmd.AddCommand(newCheck(), newScenarios(), newReplay())
@@ -99,14 +111,23 @@ func (f *flags) registerRun(fs *pflag.FlagSet) {
 
 // config makes the run's configuration of scenario file and flags.
 func (f *flags) config(fs *pflag.FlagSet) (sim.Config, error) {
-	if err := f.check(fs); err != nil {
+	s, err := f.given(fs)
+	if err != nil {
 		return sim.Config{}, err
+	}
+	return s.Resolve()
+}
+
+// given is the scenario that file and flags say, without what they leave open.
+func (f *flags) given(fs *pflag.FlagSet) (sim.Scenario, error) {
+	if err := f.check(fs); err != nil {
+		return sim.Scenario{}, err
 	}
 	var s sim.Scenario
 	var err error
 	if fs.Changed("scenario") {
 		if s, err = sim.Load(f.scenario); err != nil {
-			return sim.Config{}, err
+			return sim.Scenario{}, err
 		}
 	}
 	set := func(name string, apply func()) {
@@ -128,15 +149,15 @@ func (f *flags) config(fs *pflag.FlagSet) (sim.Config, error) {
 	if fs.Changed("faults") {
 		s.Plan = nil
 		if s.Faults, err = fault.ParseKinds(f.faults, s.Engine == sim.EngineVirtual); err != nil {
-			return sim.Config{}, fmt.Errorf("--faults: %w", err)
+			return sim.Scenario{}, fmt.Errorf("--faults: %w", err)
 		}
 	}
 	if fs.Changed("criteria") {
 		if s.Criteria, err = check.ParseCriteria(f.criteria); err != nil {
-			return sim.Config{}, fmt.Errorf("--criteria: %w", err)
+			return sim.Scenario{}, fmt.Errorf("--criteria: %w", err)
 		}
 	}
-	return s.Resolve()
+	return s, nil
 }
 
 // check refuses what a Scenario would take for "not given", and engines that are not there.

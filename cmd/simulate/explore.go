@@ -1,0 +1,208 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/leasestorm/leasestorm/sim"
+)
+
+func (f *flags) registerExplore(fs *pflag.FlagSet) {
+	fs.StringVar(&f.seeds, "seeds", "", "explore drawn storms in virtual time, `A-B` both included; other flags fix what is drawn")
+	fs.IntVar(&f.parallel, "parallel", runtime.GOMAXPROCS(0), "with --seeds: runs at a time")
+	fs.StringVar(&f.shard, "shard", "1/1", "with --seeds: the `i/n`-th part of them, for several machines")
+	fs.BoolVar(&f.keepGoing, "keep-going", false, "with --seeds: do not stop at the first seed that fails")
+	fs.BoolVar(&f.resuming, "resume", false, "with --seeds: go on where the same exploration stopped")
+}
+
+// explores reports whether the command line asks for an exploration, and refuses flags that do not go together.
+func (f *flags) explores(fs *pflag.FlagSet) (bool, error) {
+	if fs.Changed("seeds") {
+		switch {
+		case fs.Changed("seed"):
+			return false, fmt.Errorf("--seed and --seeds: give one seed or a range, not both")
+		case fs.Changed("engine") && f.engine == sim.EngineReal:
+			return false, fmt.Errorf("--seeds explores in virtual time: give --engine virtual with it")
+		}
+		return true, nil
+	}
+	for _, name := range []string{"parallel", "shard", "keep-going", "resume"} {
+		if fs.Changed(name) {
+			return false, fmt.Errorf("--%s goes with --seeds A-B only", name)
+		}
+	}
+	return false, nil
+}
+
+// exploration makes an exploration of the command line.
+func (f *flags) exploration(fs *pflag.FlagSet) (sim.Exploration, error) {
+	f.engine = sim.EngineVirtual
+	x := sim.Exploration{
+		Parallel: f.parallel, KeepGoing: f.keepGoing, Resume: f.resuming, Reports: f.report, Bend: bend,
+	}
+	var err error
+	if x.Scenario, err = f.given(fs); err != nil {
+		return x, err
+	}
+	if f.redis != "" {
+		return x, fmt.Errorf("--redis %s: the virtual engine has a Redis of its own: leave it out", f.redis)
+	}
+	from, to, ok := strings.Cut(f.seeds, "-")
+	if x.Seeds.From, x.Seeds.To, err = pair(from, to, ok); err != nil {
+		return x, fmt.Errorf("--seeds %q: give the first and the last seed, such as 1-1000: %w", f.seeds, err)
+	}
+	index, of, ok := strings.Cut(f.shard, "/")
+	if x.Shard.Index, x.Shard.Of, err = pair(index, of, ok); err != nil {
+		return x, fmt.Errorf("--shard %q: give the part and how many there are, such as 1/4: %w", f.shard, err)
+	}
+	return x, nil
+}
+
+func pair(a, b string, ok bool) (x, y uint64, err error) {
+	if !ok {
+		return 0, 0, fmt.Errorf("two numbers are needed")
+	}
+	if x, err = strconv.ParseUint(a, 10, 64); err == nil {
+		y, err = strconv.ParseUint(b, 10, 64)
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("%w", unwrapNumber(err))
+	}
+	return x, y, nil
+}
+
+// unwrapNumber leaves the function's name out of an error of strconv.
+func unwrapNumber(err error) error {
+	if n, ok := err.(*strconv.NumError); ok {
+		return fmt.Errorf("%q: %w", n.Num, n.Err)
+	}
+	return err
+}
+
+// explore runs the exploration and prints what it covered.
+func (f *flags) explore(cmd *cobra.Command) error {
+	x, err := f.exploration(cmd.Flags())
+	if err != nil {
+		return err
+	}
+	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
+	text := stdout
+	if f.json {
+		text = stderr
+	}
+	if !f.quiet {
+		x.Progress = coverageLine(stderr)
+	}
+	c, err := sim.Explore(cmd.Context(), x)
+	if err != nil {
+		return err
+	}
+	if f.json {
+		data, err := json.MarshalIndent(c, "", "  ")
+		if err == nil {
+			_, err = stdout.Write(append(data, '\n'))
+		}
+		if err != nil {
+			return fmt.Errorf("write the coverage: %w", err)
+		}
+	}
+	printCoverage(text, c)
+	if code := c.Verdict.ExitCode(); code != exitPass {
+		return verdictError(code)
+	}
+	return nil
+}
+
+// coverageLine returns what shows the progress: one line that is written over on a terminal, a line now and then elsewhere.
+func coverageLine(out io.Writer) func(sim.Coverage) {
+	file, ok := out.(*os.File)
+	terminal := ok && term.IsTerminal(int(file.Fd()))
+	var last time.Time
+	return func(c sim.Coverage) {
+		if last.IsZero() {
+			fmt.Fprintf(out, "seeds %d-%d  shard %d/%d  each draws what the flags leave open\n", c.Seeds.From, c.Seeds.To,
+				c.Shard.Index, c.Shard.Of)
+			if terminal {
+				last = time.Now()
+			}
+		}
+		line := fmt.Sprintf("%d of %d seeds  %.0f seeds/s  %d violations  %s  %v left", c.Done, c.Total, c.Rate, len(c.Failed),
+			rarest(c), c.Left.Round(time.Second))
+		switch {
+		case terminal:
+			fmt.Fprintf(out, "\r\033[K%s", line)
+			if c.Done == c.Total {
+				fmt.Fprintln(out)
+			}
+		case time.Since(last) >= plainEvery:
+			last = time.Now()
+			fmt.Fprintln(out, line)
+		}
+	}
+}
+
+// rarest says how many guarantees were put to the test, and which by the fewest seeds.
+func rarest(c sim.Coverage) string {
+	fewest := sim.GuaranteeCount{}
+	for _, g := range c.Guarantees {
+		for _, id := range c.Criteria {
+			if id == g.ID && (fewest.ID == "" || g.Exercised < fewest.Exercised) {
+				fewest = g
+			}
+		}
+	}
+	return fmt.Sprintf("%d of %d guarantees exercised, %s by %d seeds", len(c.Criteria)-len(c.Missing()), len(c.Criteria),
+		fewest.ID, fewest.Exercised)
+}
+
+// failedMax is how many failing seeds are printed; the state file has them all.
+const failedMax = 20
+
+func printCoverage(out io.Writer, c sim.Coverage) {
+	fmt.Fprintln(out)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "\tseeds that exercised it\tthat broke it")
+	for _, g := range c.Guarantees {
+		mark := ""
+		for _, id := range c.Criteria {
+			if id == g.ID {
+				mark = "*"
+			}
+		}
+		fmt.Fprintf(w, "%s%s\t%d\t%d\n", g.ID, mark, g.Exercised, g.Broken)
+	}
+	_ = w.Flush()
+	for i, s := range c.Failed {
+		if i == failedMax {
+			fmt.Fprintf(out, "\n… and %d more failing seeds, in %s\n", len(c.Failed)-failedMax, c.File)
+			break
+		}
+		fmt.Fprintf(out, "\nseed %d breaks %s: %s\n", s.Seed, strings.Join(s.Broke, ", "), s.Detail)
+		if s.Dir != "" {
+			fmt.Fprintf(out, "  judge it again:  simulate check %[1]s\n  run it again:    simulate replay %[1]s\n"+
+				"  make it small:   simulate shrink %[1]s\n", s.Dir)
+		}
+	}
+	wall := time.Duration(c.WallMs) * time.Millisecond
+	virtual := time.Duration(c.VirtualMs) * time.Millisecond
+	fmt.Fprintf(out, "\n%d of %d seeds, %d failed, %d run twice and compared; %d events, %v of virtual time in %v\n", c.Done,
+		c.Total, len(c.Failed), c.Repeated, c.Events, virtual.Round(time.Second), wall.Round(time.Millisecond))
+	switch missing := c.Missing(); {
+	case c.Done < c.Total:
+		fmt.Fprintf(out, "not complete: the same command with --resume goes on at the %d. seed of %d\n", c.Next+1, c.Total)
+	case len(missing) > 0:
+		fmt.Fprintf(out, "no seed exercised %s: more seeds would\n", strings.Join(missing, ", "))
+	}
+	fmt.Fprintf(out, "verdict: %s (* decides)\nstate: %s\n", strings.ToUpper(string(c.Verdict)), c.File)
+}

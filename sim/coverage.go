@@ -1,0 +1,243 @@
+package sim
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/check"
+)
+
+// CoverageVersion is the format of an exploration's state that this program writes and reads.
+const CoverageVersion = 1
+
+// Coverage is what an exploration came to so far. Its JSON form is the exploration's state file.
+type Coverage struct {
+	Version  int             `json:"version"`
+	Commit   string          `json:"commit"`
+	Seeds    SeedRange       `json:"seeds"`
+	Shard    Shard           `json:"shard"`
+	Scenario json.RawMessage `json:"scenario"` // what was given; the rest is drawn
+
+	Total  uint64   `json:"total"`            // seeds of the shard
+	Done   uint64   `json:"done"`             // of these
+	Next   uint64   `json:"next"`             // all before this one are done, counted from 0
+	Beyond []uint64 `json:"beyond,omitempty"` // done ones behind it
+
+	Criteria   []string         `json:"criteria"`
+	Guarantees []GuaranteeCount `json:"guarantees"`
+	Failed     []FailedSeed     `json:"failed"`
+	Repeated   uint64           `json:"repeated"` // run twice and compared
+	Events     int64            `json:"events"`
+	VirtualMs  int64            `json:"virtualMs"`
+	WallMs     int64            `json:"wallMs"`
+	Verdict    check.Outcome    `json:"verdict"`
+
+	File string        `json:"-"` // the state file
+	Rate float64       `json:"-"` // seeds a second since the start or the resumption
+	Left time.Duration `json:"-"` // estimated, 0 if not known
+	Old  uint64        `json:"-"` // done before the resumption
+}
+
+// GuaranteeCount is how many seeds put a guarantee to the test, and how many broke it.
+type GuaranteeCount struct {
+	ID        string `json:"id"`
+	Exercised uint64 `json:"exercised"`
+	Broken    uint64 `json:"broken"`
+}
+
+// Missing returns the criteria that no seed has put to the test yet.
+func (c *Coverage) Missing() []string {
+	var ids []string
+	for _, g := range c.Guarantees {
+		if g.Exercised == 0 && slices.Contains(c.Criteria, g.ID) {
+			ids = append(ids, g.ID)
+		}
+	}
+	return ids
+}
+
+func (c *Coverage) decide() check.Outcome {
+	switch {
+	case len(c.Failed) > 0:
+		return check.Fail
+	case c.Done < c.Total || len(c.Missing()) > 0:
+		return check.Unknown
+	}
+	return check.Pass
+}
+
+// state keeps a Coverage on disk. It belongs to one goroutine.
+type state struct {
+	Coverage
+	begin     time.Time
+	wall      int64 // ms spent before
+	told, put time.Time
+	sumFile   *os.File
+	sums      *bufio.Writer
+}
+
+// How often progress is told and the state is saved.
+const (
+	tellEvery = time.Second
+	saveEvery = 5 * time.Second
+)
+
+// stateName is the state file's name without its suffix.
+func (x Exploration) stateName() string {
+	name := fmt.Sprintf("explore-%d-%d", x.Seeds.From, x.Seeds.To)
+	if x.Shard.Of > 1 {
+		name += fmt.Sprintf("-shard-%d-of-%d", x.Shard.Index, x.Shard.Of)
+	}
+	return filepath.Join(x.Reports, name)
+}
+
+func openState(x Exploration) (*state, error) {
+	scenario, err := json.Marshal(x.Scenario)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrHarness, err)
+	}
+	st := &state{Coverage: Coverage{
+		Version: CoverageVersion, Commit: commit(), Seeds: x.Seeds, Shard: x.Shard, Scenario: scenario,
+		Total: x.Seeds.count(x.Shard), Criteria: criteria(x.Scenario.Criteria), Failed: []FailedSeed{},
+		File: x.stateName() + ".json",
+	}, begin: time.Now()}
+	for _, id := range check.IDs() {
+		st.Guarantees = append(st.Guarantees, GuaranteeCount{ID: id})
+	}
+	how := os.O_TRUNC
+	if x.Resume {
+		found, err := st.resume()
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			how = os.O_APPEND
+		}
+	}
+	st.Verdict = st.decide()
+	if st.sumFile, err = os.OpenFile(x.stateName()+".sha256", os.O_CREATE|os.O_WRONLY|how, 0o644); err != nil {
+		return nil, fmt.Errorf("%w: %w (flag --report)", ErrHarness, err)
+	}
+	st.sums = bufio.NewWriter(st.sumFile)
+	return st, nil
+}
+
+// resume reads what the same exploration left behind, and reports whether there was anything. What another program, or
+// another exploration, left is refused: its seeds may be other runs.
+func (st *state) resume() (bool, error) {
+	text, err := os.ReadFile(st.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	var old Coverage
+	if err == nil {
+		err = json.Unmarshal(text, &old)
+	}
+	var compact bytes.Buffer
+	if err == nil && old.Version == CoverageVersion {
+		err = json.Compact(&compact, old.Scenario)
+	}
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("%w: --resume: %s cannot be read: %w", ErrInvalid, st.File, err)
+	case old.Version != CoverageVersion:
+		return false, fmt.Errorf("%w: --resume: %s has version %d, this program has %d: begin anew without --resume",
+			ErrInvalid, st.File, old.Version, CoverageVersion)
+	case old.Commit != st.Commit:
+		return false, fmt.Errorf("%w: --resume: %s was made by commit %q, this program is %q: begin anew without --resume",
+			ErrInvalid, st.File, old.Commit, st.Commit)
+	case !bytes.Equal(compact.Bytes(), st.Scenario):
+		return false, fmt.Errorf("%w: --resume: %s explored %s, now given is %s: give the same flags or begin anew",
+			ErrInvalid, st.File, compact.Bytes(), st.Scenario)
+	case old.Total != st.Total || old.Next > old.Total || old.Done > old.Total || len(old.Guarantees) != len(st.Guarantees):
+		return false, fmt.Errorf("%w: --resume: %s contradicts itself: begin anew without --resume", ErrInvalid, st.File)
+	}
+	old.File, old.Old, old.Scenario = st.File, old.Done, st.Scenario
+	st.Coverage, st.wall = old, old.WallMs
+	return true, nil
+}
+
+// take enters one seed.
+func (st *state) take(r seedResult) {
+	st.Done++
+	if r.index == st.Next {
+		st.Next++
+		for i := slices.Index(st.Beyond, st.Next); i >= 0; i = slices.Index(st.Beyond, st.Next) {
+			st.Beyond = slices.Delete(st.Beyond, i, i+1)
+			st.Next++
+		}
+	} else {
+		st.Beyond = append(st.Beyond, r.index)
+	}
+	for i := range st.Guarantees {
+		g := &st.Guarantees[i]
+		if slices.Contains(r.exercised, g.ID) {
+			g.Exercised++
+		}
+		if r.failed != nil && slices.Contains(r.failed.Broke, g.ID) {
+			g.Broken++
+		}
+	}
+	if r.failed != nil {
+		st.Failed = append(st.Failed, *r.failed)
+	}
+	if r.repeated {
+		st.Repeated++
+	}
+	st.Events += r.events
+	st.VirtualMs += r.virtual.Milliseconds()
+	fmt.Fprintf(st.sums, "%s  %d\n", r.sum, r.seed) // an error shows at the next flush
+}
+
+// tick tells and saves, each when its time has come.
+func (st *state) tick(progress func(Coverage)) error {
+	now := time.Now()
+	if now.Sub(st.told) >= tellEvery && progress != nil {
+		st.told = now
+		st.measure()
+		progress(st.Coverage)
+	}
+	if now.Sub(st.put) < saveEvery {
+		return nil
+	}
+	st.put = now
+	return st.save()
+}
+
+func (st *state) measure() {
+	spent := time.Since(st.begin)
+	st.WallMs = st.wall + spent.Milliseconds()
+	if st.Rate = float64(st.Done-st.Old) / max(spent.Seconds(), 1e-9); st.Rate > 0 {
+		st.Left = time.Duration(float64(st.Total-st.Done) / st.Rate * float64(time.Second))
+	}
+	st.Verdict = st.decide()
+}
+
+// save replaces the state file as a whole.
+func (st *state) save() error {
+	st.measure()
+	text, err := json.MarshalIndent(st.Coverage, "", "  ")
+	if err == nil {
+		err = st.sums.Flush()
+	}
+	if err == nil {
+		err = os.WriteFile(st.File+".tmp", append(text, '\n'), 0o644)
+	}
+	if err == nil {
+		err = os.Rename(st.File+".tmp", st.File)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: save %s: %w", ErrHarness, st.File, err)
+	}
+	return nil
+}
+
+func (st *state) close() error { return errors.Join(st.save(), st.sumFile.Close()) }

@@ -1,0 +1,321 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// Exploration is a range of seeds to run in virtual time, each drawn by Scenario.Swarm and judged in memory.
+type Exploration struct {
+	Scenario  Scenario // what it says is the same in every seed; the rest is drawn
+	Seeds     SeedRange
+	Shard     Shard
+	Parallel  int    // runs at a time; at least 1
+	KeepGoing bool   // do not stop at the first seed that fails
+	Resume    bool   // go on where the same exploration stopped, if it ran before
+	Reports   string // folder for the state and the folders of failing seeds; "reports" if empty
+
+	Progress func(Coverage) // called about once a second from one goroutine; nil: not called
+	Bend     Breaker        // breaks the instances on purpose; nil: not
+}
+
+// SeedRange is a range of seeds, both ends in it.
+type SeedRange struct {
+	From uint64 `json:"from"`
+	To   uint64 `json:"to"`
+}
+
+// SeedsMax bounds a range, so that a typing error does not run for a year.
+const SeedsMax = 1_000_000_000
+
+// Shard is one of several parts of a range: every Of-th seed, beginning with the Index-th, counted from 1.
+type Shard struct {
+	Index uint64 `json:"index"`
+	Of    uint64 `json:"of"`
+}
+
+// count is how many seeds the shard has.
+func (r SeedRange) count(s Shard) uint64 {
+	all := r.To - r.From + 1
+	if all < s.Index {
+		return 0
+	}
+	return (all-s.Index)/s.Of + 1
+}
+
+// seed is the i-th seed of the shard, from 0.
+func (r SeedRange) seed(s Shard, i uint64) uint64 { return r.From + s.Index - 1 + i*s.Of }
+
+// check refuses ranges, shards and numbers that cannot be explored.
+func (x Exploration) check() error {
+	switch {
+	case x.Seeds.From == 0 || x.Seeds.To < x.Seeds.From:
+		return wrong("seeds", "%d-%d is no range: give the first seed, from 1, and the last, such as 1-1000",
+			x.Seeds.From, x.Seeds.To)
+	case x.Seeds.To-x.Seeds.From >= SeedsMax || x.Seeds.To == math.MaxUint64:
+		return wrong("seeds", "%d-%d is too many or too far: at most %d seeds, below %d", x.Seeds.From, x.Seeds.To,
+			SeedsMax, uint64(math.MaxUint64))
+	case x.Shard.Of < 1 || x.Shard.Index < 1 || x.Shard.Index > x.Shard.Of:
+		return wrong("shard", "%d/%d is out of range: give 1/n to n/n", x.Shard.Index, x.Shard.Of)
+	case x.Seeds.count(x.Shard) == 0:
+		return wrong("shard", "%d/%d has no seed: %d-%d has only %d", x.Shard.Index, x.Shard.Of, x.Seeds.From, x.Seeds.To,
+			x.Seeds.To-x.Seeds.From+1)
+	case x.Parallel < 1 || x.Parallel > 1024:
+		return wrong("parallel", "%d is out of range: 1 to 1024 runs at a time", x.Parallel)
+	}
+	_, _, err := x.Scenario.Swarm(x.Seeds.From)
+	return err
+}
+
+// FailedSeed is a seed that broke a guarantee.
+type FailedSeed struct {
+	Seed   uint64   `json:"seed"`
+	Broke  []string `json:"broke"`         // guarantees, or "panic", or "determinism"
+	Detail string   `json:"detail"`        // of the first
+	Dir    string   `json:"dir,omitempty"` // its folder, "" if it has none
+	SHA256 string   `json:"historySha256,omitempty"`
+}
+
+// repeatEvery: in so many is run twice, and the histories are compared.
+const repeatEvery = 20
+
+// seedResult is what one seed came to.
+type seedResult struct {
+	index     uint64
+	seed      uint64
+	sum       string
+	exercised []string
+	excused   int
+	virtual   time.Duration
+	events    int64
+	failed    *FailedSeed
+	repeated  bool
+	err       error // of the harness
+	stopped   bool  // the exploration ended before the seed did
+}
+
+// Explore runs the seeds and returns what it covered. An error wraps ErrInvalid or ErrHarness; a guarantee that broke is
+// none. When ctx ends, what was covered so far is returned, and Exploration.Resume goes on from there.
+func Explore(ctx context.Context, x Exploration) (Coverage, error) {
+	x.Scenario.Engine = EngineVirtual
+	if err := x.check(); err != nil {
+		return Coverage{}, err
+	}
+	if x.Reports == "" {
+		x.Reports = "reports"
+	}
+	if err := os.MkdirAll(x.Reports, 0o755); err != nil {
+		return Coverage{}, fmt.Errorf("%w: report folder: %w (flag --report)", ErrHarness, err)
+	}
+	st, err := openState(x)
+	if err != nil {
+		return Coverage{}, err
+	}
+	err = x.run(ctx, st)
+	return st.Coverage, errors.Join(err, st.close())
+}
+
+func (x Exploration) run(ctx context.Context, st *state) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	work, done := make(chan uint64), make(chan seedResult)
+	var workers sync.WaitGroup
+	for range x.Parallel {
+		workers.Go(func() {
+			for i := range work {
+				done <- x.one(ctx, i)
+			}
+		})
+	}
+	first, total, beyond := st.Next, st.Total, slices.Clone(st.Beyond)
+	go func() {
+		defer func() { close(work); workers.Wait(); close(done) }()
+		for i := first; i < total; i++ {
+			if slices.Contains(beyond, i) {
+				continue
+			}
+			select {
+			case work <- i:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	var err error
+	for r := range done {
+		if r.stopped {
+			continue
+		}
+		if r.err != nil {
+			err = errors.Join(err, r.err)
+			stop()
+			continue
+		}
+		st.take(r)
+		if r.failed != nil && !x.KeepGoing {
+			stop()
+		}
+		if terr := st.tick(x.Progress); terr != nil {
+			err = errors.Join(err, terr)
+			stop()
+		}
+	}
+	return err
+}
+
+// one runs one seed, and again where it failed (to save it) or where its turn has come to be compared.
+func (x Exploration) one(ctx context.Context, i uint64) seedResult {
+	r := seedResult{index: i, seed: x.Seeds.seed(x.Shard, i)}
+	c, plan, err := x.Scenario.Swarm(r.seed)
+	if err != nil {
+		r.err = err
+		return r
+	}
+	if len(c.Criteria) == 0 {
+		c.Criteria = criteria(nil) // whatever breaks decides, also what the plan was not meant to put to the test
+	}
+	verdicts, out, events, err := judgeVirtual(ctx, c, plan, x.Bend)
+	var crash *panicError
+	switch {
+	case errors.As(err, &crash):
+		r.failed = &FailedSeed{Seed: r.seed, Broke: []string{"panic"}, Detail: crash.Error()}
+		return r
+	case err != nil:
+		r.err = fmt.Errorf("%w: seed %d: %w", ErrHarness, r.seed, err)
+		return r
+	case out.Interrupted:
+		r.stopped = true
+		return r
+	}
+	r.sum, r.virtual, r.events = out.SHA256, out.Virtual, events
+	var broke []string
+	detail := ""
+	for _, v := range verdicts {
+		if v.Exercised > 0 {
+			r.exercised = append(r.exercised, v.ID)
+		}
+		r.excused += v.Excused
+		if v.Verdict == check.Fail && decides(v.ID, c.Criteria) {
+			broke = append(broke, v.ID)
+			detail = firstOf(detail, v.ID+": "+v.Detail)
+		}
+	}
+	if len(broke) > 0 {
+		r.failed = &FailedSeed{Seed: r.seed, Broke: broke, Detail: cutAt(detail, 600), SHA256: r.sum}
+		x.save(ctx, c, plan, &r)
+		return r
+	}
+	if r.seed%repeatEvery == 0 {
+		x.repeat(ctx, c, plan, &r)
+	}
+	return r
+}
+
+// decides reports whether a break of the guarantee fails a seed: G1 to G4 always do.
+func decides(id string, criteria []string) bool {
+	return slices.Contains(criteria, id) || slices.Contains(check.IDs()[:4], id)
+}
+
+func firstOf(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+func cutAt(s string, n int) string {
+	if len(s) > n {
+		return strings.ToValidUTF8(s[:n], "") + "…"
+	}
+	return s
+}
+
+// save runs the seed once more, into a folder of its own.
+func (x Exploration) save(ctx context.Context, c Config, plan fault.Plan, r *seedResult) {
+	c.Plan = &plan
+	saved, err := Run(ctx, c, Options{Engine: NewVirtual(x.Bend), Reports: x.Reports})
+	switch {
+	case err != nil:
+		r.err = err
+		return
+	case saved.Outcome.Interrupted:
+		r.stopped = true
+		return
+	case saved.Outcome.SHA256 != r.sum:
+		r.failed.Broke = append(r.failed.Broke, "determinism")
+	}
+	r.failed.Dir = saved.Dir
+}
+
+// repeat runs the seed again and compares.
+func (x Exploration) repeat(ctx context.Context, c Config, plan fault.Plan, r *seedResult) {
+	sum := history.NewSum()
+	out, err := runVirtual(ctx, c, plan, x.Bend, func(e history.Event) { sum.Add(&e) })
+	if err != nil || out.Interrupted {
+		r.err, r.stopped = err, out.Interrupted
+		return
+	}
+	r.repeated = true
+	if again := sum.String(); again != r.sum {
+		r.failed = &FailedSeed{
+			Seed: r.seed, Broke: []string{"determinism"}, Detail: "the second run's history has the sha256 " + again, SHA256: r.sum,
+		}
+	}
+}
+
+// panicError is a panic of the accused (or of the engine), with where it happened.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (p *panicError) Error() string { return fmt.Sprintf("panic: %v\n%s", p.value, p.stack) }
+
+// judgeVirtual runs a plan and judges the very event values that are hashed, as they come; nothing is kept.
+func judgeVirtual(ctx context.Context, c Config, plan fault.Plan, bend Breaker) (v []check.Verdict, out Outcome, n int64,
+	err error,
+) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &panicError{p, debug.Stack()}
+		}
+	}()
+	sum := history.NewSum()
+	var events iter.Seq2[history.Event, error] = func(yield func(history.Event, error) bool) {
+		more := true
+		var failed error
+		out, failed = runVirtual(ctx, c, plan, bend, func(e history.Event) {
+			sum.Add(&e)
+			if more {
+				more = yield(e, nil)
+			}
+		})
+		if failed != nil && more {
+			yield(history.Event{}, failed)
+		}
+	}
+	r, err := check.Judge(params(c, plan, Outcome{Tap: true}, virtualRedis.Kind), events, nil)
+	out.SHA256 = sum.String()
+	return r.Verdicts, out, r.Stats.Events, err
+}
+
+// criteria are the guarantees that decide an exploration: those named, else all that virtual time can put to the test.
+func criteria(named []string) []string {
+	if len(named) > 0 {
+		return named
+	}
+	return slices.DeleteFunc(check.IDs(), func(id string) bool { return id == untold })
+}

@@ -1,0 +1,150 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/virtual"
+)
+
+// constant is a core whose fences never rise: G3 is broken at the first change of owner.
+type constant struct{ *core.Core }
+
+func (c constant) Step(ev core.Event) core.Effects {
+	eff := c.Core.Step(ev)
+	for i := range eff.Tells {
+		eff.Tells[i].Fence = min(eff.Tells[i].Fence, 7)
+	}
+	return eff
+}
+
+func constantFence(v *virtual.Config) {
+	v.New = func(c core.Config) virtual.Machine { return constant{core.New(c)} }
+}
+
+func crashes() Scenario {
+	return Scenario{
+		Faults: []fault.Kind{fault.Crash}, Criteria: []string{"G1", "G2", "G3"}, Nodes: 3, Sessions: 3,
+		Timings: Timings{TTL: 3 * time.Second, Discovery: time.Second, Poll: time.Second, Serve: time.Millisecond},
+		Fixed:   Fixed{Duration: 20 * time.Second},
+	}
+}
+
+// An exploration that was interrupted again and again covers in the end what an uninterrupted one covers.
+func TestExploreResumes(t *testing.T) {
+	x := Exploration{
+		Scenario: crashes(), Seeds: SeedRange{3, 42}, Shard: Shard{1, 2}, Parallel: 2, Resume: true, Reports: t.TempDir(),
+	}
+	whole := x
+	whole.Reports = t.TempDir()
+	want, err := Explore(t.Context(), whole)
+	if err != nil || want.Verdict != check.Pass || want.Done != 20 || want.Repeated != 0 {
+		t.Fatalf("%+v, %v", want, err)
+	}
+	interrupted := 0
+	var got Coverage
+	for range 40 {
+		ctx, stop := context.WithCancel(t.Context())
+		x.Progress = func(Coverage) { stop() } // at the first seed that ends
+		got, err = Explore(ctx, x)
+		stop()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Done == got.Total {
+			break
+		}
+		interrupted++
+		if got.Verdict != check.Unknown {
+			t.Fatalf("an incomplete exploration is %s", got.Verdict)
+		}
+	}
+	if interrupted == 0 {
+		t.Error("it was never interrupted")
+	}
+	if !reflect.DeepEqual(got.Guarantees, want.Guarantees) || got.Events != want.Events || got.Next != want.Next ||
+		got.Verdict != check.Pass {
+		t.Errorf("in pieces %+v, at once %+v", got, want)
+	}
+}
+
+// A seed that breaks a guarantee stops the exploration, keeps its folder, and the folder has the same history.
+func TestExploreKeepsWhatBreaks(t *testing.T) {
+	x := Exploration{
+		Scenario: crashes(), Seeds: SeedRange{1, 100}, Shard: Shard{1, 1}, Parallel: 1, Reports: t.TempDir(), Bend: constantFence,
+	}
+	c, err := Explore(t.Context(), x)
+	if err != nil || c.Verdict != check.Fail || len(c.Failed) != 1 || c.Done >= c.Total {
+		t.Fatalf("%d of %d seeds, %s: %+v, %v", c.Done, c.Total, c.Verdict, c.Failed, err)
+	}
+	f := c.Failed[0]
+	if !slices.Contains(f.Broke, "G3") || slices.Contains(f.Broke, "determinism") {
+		t.Errorf("broke %v", f.Broke)
+	}
+	sum := history.NewSum()
+	for e, err := range history.Open(filepath.Join(f.Dir, HistoryFile)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum.Add(&e)
+	}
+	if sum.String() != f.SHA256 {
+		t.Errorf("the saved history has the sum %s, judged was %s", sum, f.SHA256)
+	}
+}
+
+// A panic of the accused is a finding, not the end of the exploration.
+func TestExploreSurvivesPanics(t *testing.T) {
+	x := Exploration{
+		Scenario: crashes(), Seeds: SeedRange{1, 3}, Shard: Shard{1, 1}, Parallel: 1, Reports: t.TempDir(), KeepGoing: true,
+		Bend: func(v *virtual.Config) { v.New = func(core.Config) virtual.Machine { panic("broken") } },
+	}
+	c, err := Explore(t.Context(), x)
+	if err != nil || len(c.Failed) != 3 || c.Failed[0].Broke[0] != "panic" {
+		t.Errorf("%+v, %v", c.Failed, err)
+	}
+}
+
+func TestExploreRefuses(t *testing.T) {
+	good := Exploration{Seeds: SeedRange{1, 4}, Shard: Shard{1, 1}, Parallel: 1, Reports: t.TempDir()}
+	for name, bend := range map[string]func(*Exploration){
+		"empty":    func(x *Exploration) { x.Seeds = SeedRange{} },
+		"reversed": func(x *Exploration) { x.Seeds = SeedRange{5, 4} },
+		"shard":    func(x *Exploration) { x.Shard = Shard{2, 1} },
+		"parallel": func(x *Exploration) { x.Parallel = 0 },
+		"nodes":    func(x *Exploration) { x.Scenario.Nodes = -1 },
+	} {
+		x := good
+		bend(&x)
+		if _, err := Explore(t.Context(), x); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: %v, want ErrInvalid", name, err)
+		}
+	}
+}
+
+// What is drawn does not depend on what is given beside it, and every drawn plan can be saved and loaded.
+func TestSwarmIsValid(t *testing.T) {
+	for seed := uint64(1); seed <= 300; seed++ {
+		c, plan, err := Scenario{}.Swarm(seed)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		l := fault.Limits{Nodes: c.Nodes, Sessions: c.Sessions, Storm: c.Storm, Virtual: true}
+		if err := plan.Validate(l); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		fixed, _, err := Scenario{Nodes: 5}.Swarm(seed)
+		if err != nil || fixed.Nodes != 5 || fixed.Sessions != c.Sessions || fixed.TTL != c.TTL || fixed.Virtual != c.Virtual {
+			t.Fatalf("seed %d with 5 nodes: %+v, without %+v, %v", seed, fixed, c, err)
+		}
+	}
+}
