@@ -22,16 +22,13 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer keeper.Stop() // releases what is held
-
 	err = keeper.Do(ctx, "nightly", func(ctx context.Context, fence int64) error {
-		// ctx ends with the lease; send fence along with every write.
-		fmt.Println("working under fence", fence)
-		return nil
+		return work(ctx, fence) // ctx ends with the lease; the fence goes along with every write
 	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	fmt.Println("nightly work:", err)
 }
+
+func work(ctx context.Context, fence int64) error { return ctx.Err() }
 
 // Sessions are shared between replicas; each polls its own.
 func ExampleManager() {

@@ -79,7 +79,9 @@ func (h *Hold) believeUntil(deadline core.Time) {
 func (h *Hold) doubt() { h.mono.Store(0) }
 
 // Context ends with the term: when the trust window runs out, when the lease is lost or released, and when the instance
-// stops. context.Cause says which: ErrLost or ErrStopped. A renewal that is merely late does not end it.
+// stops. context.Cause says which: ErrLost or ErrStopped. A renewal that is merely late does not end it. It is ended by a
+// goroutine, so a process that was frozen or starved may go on for a moment: ask Valid just before what must not be done
+// twice, and send the fence along.
 func (h *Hold) Context() context.Context {
 	h.mu.Lock()
 	defer h.mu.Unlock()

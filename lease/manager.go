@@ -81,7 +81,7 @@ func (m *Manager) GetLiveNodes(ctx context.Context) ([]string, error) {
 	defer done()
 	nodes, err := m.s.store.Nodes(ctx)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: read of the live instances: %w", ErrUnknown, err)
 	}
 	ids := make([]string, 0, len(nodes))
 	for _, n := range nodes {
@@ -228,6 +228,7 @@ func (k *Keeper) Do(ctx context.Context, name string, f func(ctx context.Context
 		rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.s.cfg.OpTimeout)
 		defer cancel()
 		lost := h.lost()
+		// A release without answer is no failure of f: it is tried on, and then the lease expires.
 		if rerr := h.Release(rctx); rerr != nil && !errors.Is(rerr, ErrUnknown) {
 			err = errors.Join(err, rerr)
 		}

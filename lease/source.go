@@ -2,6 +2,8 @@ package lease
 
 import (
 	"context"
+	"fmt"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -33,7 +35,7 @@ func (s *shell) sessions(ctx context.Context) *core.Sessions {
 		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
 		defer cancel()
 	}
-	ids, err := src.read(ctx)
+	ids, err := src.ask(ctx)
 	if err != nil {
 		if !src.failed {
 			s.cfg.Logger.Warn("the sessions cannot be read; the last known ones stand", zap.String("event", "sessionsFailed"),
@@ -50,6 +52,16 @@ func (s *shell) sessions(ctx context.Context) *core.Sessions {
 		src.last = core.NewSessions(ids)
 	}
 	return src.last
+}
+
+// ask calls the user's function. One that panics has failed, and costs no more than that.
+func (src *source) ask(ctx context.Context) (ids []string, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("Config.Sessions panicked: %v\n%s", r, debug.Stack())
+		}
+	}()
+	return src.read(ctx)
 }
 
 // onlySessions leaves out what is no session ID and reports each once.

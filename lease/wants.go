@@ -73,7 +73,7 @@ func (s *shell) want(name string, w *waiter) {
 			w.answer(nil, unknownError("renewal", name, "the lease is this instance's, but not certain now"))
 			return
 		case !w.wait:
-			w.answer(nil, &HeldError{Name: name, Owner: s.cfg.InstanceID, TTL: time.Until(h.Until())})
+			w.answer(nil, s.heldHere(h))
 			return
 		}
 		s.wanted(name).add(w)
@@ -149,7 +149,7 @@ func (s *shell) acquired(h *Hold) {
 			h.given = s.keeper
 			w.answer(h, nil)
 		case !w.wait:
-			w.answer(nil, &HeldError{Name: h.name, Owner: s.cfg.InstanceID, TTL: time.Until(h.Until())})
+			w.answer(nil, s.heldHere(h))
 		default:
 			rest = append(rest, w)
 		}
@@ -194,7 +194,8 @@ func (s *shell) refusal(t *core.Tell) error {
 	case core.CauseHeld:
 		return &HeldError{Name: t.ID, Owner: t.Owner, TTL: wait}
 	case core.CauseStuck:
-		return &HeldError{Name: t.ID, Owner: s.cfg.InstanceID + " (its work there is stuck)"}
+		return fmt.Errorf("%w: this instance's own work under it is stuck; call Hold.Recovered once it has returned",
+			&HeldError{Name: t.ID, Owner: s.cfg.InstanceID})
 	case core.CauseQuarantine:
 		return &QuarantineError{Until: time.Now().Add(wait)}
 	case core.CauseDrain:
@@ -204,6 +205,11 @@ func (s *shell) refusal(t *core.Tell) error {
 	default:
 		return unknownError("acquire", t.ID, reason(t))
 	}
+}
+
+// heldHere says that another caller of this instance holds the lease.
+func (s *shell) heldHere(h *Hold) error {
+	return &HeldError{Name: h.name, Owner: s.cfg.InstanceID, TTL: max(0, time.Until(h.Until()))}
 }
 
 func unknownError(what, name, text string) error {
