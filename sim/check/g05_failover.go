@@ -79,7 +79,8 @@ func (g *g5) struck(s *strike) {
 // watch finds the orphan that nobody takes in time.
 func (g *g5) watch(o *orphan) {
 	base := o.base
-	g.w.at(base+g.limit+g.w.stall(base, base+g.limit)+1, func() {
+	stalled := g.w.stall(base, max(g.w.now, base+g.limit)) // as far as it is known by now
+	g.w.at(base+g.limit+stalled+1, func() {
 		switch {
 		case o.over:
 		case o.base != base:
