@@ -11,8 +11,9 @@ type Core struct {
 	started     bool
 	draining    bool
 	drained     bool
-	unable      int // acquisitions in a row that failed though Redis is heard
-	withdrawals int // from the registry, in a row, because of that
+	written     bool // a heartbeat was set since the last acquisition that failed
+	unable      int  // acquisitions in a row that failed though Redis is heard
+	withdrawals int  // from the registry, in a row, because of that
 
 	timers    timerHeap
 	nextRenew Time // the tick on which everything held is renewed and the heartbeat is set
@@ -24,6 +25,7 @@ type Core struct {
 	held      []*lease          // those it holds, in any but a fixed order
 	releasing int               // leases whose release is not confirmed
 	acquiring int               // leases that were asked for and not answered
+	beatOp    uint64            // the heartbeat under way, 0 none
 
 	seq uint64
 	ops map[uint64]*inflight // never ranged over
@@ -144,7 +146,7 @@ func (c *Core) drain() {
 }
 
 func (c *Core) drainedYet() {
-	if c.draining && !c.drained && len(c.held) == 0 && c.releasing == 0 && c.acquiring == 0 {
+	if c.draining && !c.drained && len(c.held) == 0 && c.releasing == 0 && c.acquiring == 0 && c.beatOp == 0 {
 		c.drained = true
 		c.nextRenew, c.nextProbe, c.rejoin = 0, 0, 0
 		c.tell(Tell{Kind: TellDrained})
@@ -200,7 +202,7 @@ func (c *Core) flush() {
 	case c.epoch.value == "": // the first answer tells it; until then the queues wait
 	default:
 		if q.beat && !c.draining && c.rejoin == 0 {
-			c.send(OpBeat, nil, nil)
+			c.beatOp = c.send(OpBeat, nil, nil)
 		}
 		q.beat = false
 		c.batch(OpReassert, &q.reassert)
@@ -350,7 +352,7 @@ func (c *Core) answer(a *Answer) {
 	case OpObserve:
 		c.observeAnswered(in, a)
 	case OpBeat:
-		c.beatAnswered(a)
+		c.beatAnswered(in, a)
 	case OpNodes:
 		c.nodesAnswered(in, a)
 	case OpLook:
@@ -395,6 +397,7 @@ func (c *Core) failed(in *inflight, a *Answer) {
 	case OpBeat:
 		c.unable = 0
 		c.queue.beat = true
+		c.beatEnded(in)
 	case OpLook:
 		if in.op.Seq == c.fleet.lookOp {
 			c.fleet.lookOp = 0

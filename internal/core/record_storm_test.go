@@ -39,7 +39,7 @@ func play(t *testing.T, cfg virtual.Config, plan fault.Plan, seed uint64) *recor
 			r.redis = append(r.redis, e)
 		case history.Arrived:
 			r.polls = append(r.polls, e)
-		case history.RedisFence, history.RedisBeat, history.RedisBeatGone, history.RedisDeleted, history.RenewStart,
+		case history.RedisFence, history.RedisBeat, history.RedisDeleted, history.RenewStart,
 			history.Renewed, history.PollStart, history.PollEnd, history.Served:
 		default:
 			r.events = append(r.events, e)

@@ -198,6 +198,10 @@ func (c *Core) seeNodes(in *inflight, seen []Seen) (changed bool) {
 // couldNotTake counts acquisitions that fail. An instance that can be heard and yet wins nothing it is given would keep
 // asking for its share and have it released for nothing: it leaves the registry, for longer each time.
 func (c *Core) couldNotTake() {
+	if !c.written {
+		return // not even a heartbeat can be written: it is Redis, not this instance
+	}
+	c.written = false
 	if c.unable++; c.unable < 3 || c.cfg.NoHeartbeat || c.rejoin != 0 || c.draining {
 		return
 	}
@@ -223,8 +227,22 @@ func (c *Core) prune() {
 	}
 }
 
-func (c *Core) beatAnswered(a *Answer) {
+func (c *Core) beatAnswered(in *inflight, a *Answer) {
 	if a.Stale {
 		c.queue.beat = true
+	}
+	c.written = !a.Stale
+	c.beatEnded(in)
+}
+
+// beatEnded: a heartbeat that was under way when the instance left may have been set after it was deleted.
+func (c *Core) beatEnded(in *inflight) {
+	if in.op.Seq != c.beatOp {
+		return
+	}
+	c.beatOp = 0
+	if c.draining {
+		c.queue.leave = true
+		c.drainedYet()
 	}
 }
