@@ -206,6 +206,9 @@ func (n *node) poll(ctx context.Context, s poll.Session) (err error) {
 	return n.send(ctx, s)
 }
 
+// selfStop is longer than a stop signal takes to reach every thread of its own process.
+const selfStop = 50 * time.Millisecond
+
 // pausedPoll stops the process after the check and before the send, and sends when it is thawed: what no lease can
 // prevent and a fence must. The context is left out of the send, as it is when a process freezes in the write itself.
 func (n *node) pausedPoll(ctx context.Context, s poll.Session) error {
@@ -214,6 +217,8 @@ func (n *node) pausedPoll(ctx context.Context, s poll.Session) error {
 	if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
 		return fmt.Errorf("pause: %w", err)
 	}
+	// In a process of several threads the stop may come a moment after the call has returned.
+	<-time.After(selfStop)
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	return n.send(late, s)

@@ -193,37 +193,55 @@ func (s *strike) checkSend() {
 	s.end()
 }
 
-// selfStop is how long a node may take from saying "paused" to stopping itself: a thaw before that would be lost.
-const selfStop = 100 * time.Millisecond
+// selfStop is how long a node may take from saying "paused" to stopping itself on a busy host.
+const selfStop = 2 * time.Second
+
+// awaitStop waits until the process has stopped itself. A stop of the harness's own before that would let the node's come
+// after the thaw, and keep it stopped for good.
+func awaitStop(n *node) {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(selfStop); !stopped(n.pid) && time.Now().Before(deadline); {
+		select {
+		case <-tick.C:
+		case <-n.exited:
+			return
+		}
+	}
+}
+
+// stopped reports whether a process is stopped, as /proc shows it.
+func stopped(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return true // no such process, or no /proc to tell
+	}
+	_, state, ok := strings.Cut(string(stat), ") ") // the name before it may hold anything
+	return ok && strings.HasPrefix(state, "T")
+}
 
 // holdUntilPassed keeps a paused process stopped until another instance has polled the session with a newer fence, two
 // TTLs are over, or stop is closed. It reports whether the lease passed on. An acquisition would be too early to thaw: the
 // target can refuse an older fence only once it has seen the newer one.
-func (r *run) holdUntilPassed(at *slot, n *node, e history.Event, stop <-chan struct{}) (passed bool) {
+func (r *run) holdUntilPassed(at *slot, n *node, e history.Event, stop <-chan struct{}) bool {
 	taken, cancel := r.watch.await(func(a *history.Event) bool {
 		return a.Kind == history.Arrived && a.Session == e.Session && a.Instance != e.Instance &&
 			(a.Fence > e.Fence || e.Fence == 0)
 	})
 	defer cancel()
+	awaitStop(n)
 	at.hold(n)
 	defer at.release(n)
-	least := time.NewTimer(selfStop)
-	defer least.Stop()
 	thaw := time.NewTimer(2 * r.cfg.TTL)
 	defer thaw.Stop()
 	select {
 	case <-taken:
-		passed = true
+		return true
 	case <-thaw.C:
 	case <-n.exited:
-		return false
 	case <-stop:
 	}
-	select {
-	case <-least.C:
-	case <-n.exited:
-	}
-	return passed
+	return false
 }
 
 // rescue thaws a node that paused when no fault of the plan waited for it any more: it was asked too late, or paused of
