@@ -21,8 +21,11 @@
 // # Two doors
 //
 // A [Manager] shares sessions: with [Config.Sessions] it places them over the live instances by itself, without it they
-// are acquired on demand. A [Keeper] holds leases of any name for anything: leadership, a slot, a job. Both run one loop
-// and a few workers, no goroutine per lease, and are safe for concurrent use.
+// are acquired on demand. A [Keeper] holds leases of any name for anything: leadership, a slot, a job. Both are safe for
+// concurrent use.
+//
+// An instance runs the same few goroutines however many leases it holds: the loop that decides, ten workers that carry its
+// requests, one that hears the other instances, one that writes the log, and one for each listener of Subscribe.
 //
 // # The trust window
 //

@@ -2,6 +2,13 @@
 // the other instances through lease.Manager, and runs one publisher for each that it owns: the first poll at once, then
 // one every interval, each only while the lease is held (FR-009 to FR-012).
 //
+// # What is not promised
+//
+// A poll function is told to stop by its context; nothing can make it. What it sends after that, or from a process that was
+// frozen between the check and the send, only the target can refuse: by Session.Fence. Polls that were missed while the
+// lease was in doubt are not made up for one by one. A session that was paused or removed may be polled until the next
+// discovery. What polls return is not retried.
+//
 // # What ends a poll
 //
 // The context of a poll ends at its time-out, when a renewal fails, when the trust window runs out or the lease is lost
@@ -30,11 +37,13 @@ const (
 // ErrConfig: settings contradict each other.
 var ErrConfig = errors.New("invalid poll configuration")
 
-// Session is one poll of one session.
+// Session is one poll of one session. The application's JSON is not part of it: what this instance read at its last
+// discovery may be an interval old, and keeping it would cost every instance the memory of all sessions. A poll function that
+// needs it reads the session's key, once per poll and up to date.
 type Session struct {
 	ID    string
 	Fence int64     // to be sent to the target, which refuses older ones (G2)
-	Began time.Time // when the lease was checked
+	Began time.Time // just before the lease was last checked
 }
 
 // Config is what a SessionManager does with the sessions it owns.

@@ -219,6 +219,39 @@ func TestOutageCancelsThePollAndNoneBegins(t *testing.T) { // G4
 	}
 }
 
+// A poll whose goroutine gets its turn only after the lease went does not begin; it is made up for.
+func TestPollThatComesTooLateDoesNotBegin(t *testing.T) { // G4
+	b := newBench(t)
+	polls := make(chan Session, 100)
+	m := b.start(Config{Interval: time.Hour, Timeout: 100 * time.Millisecond, Poll: func(ctx context.Context, s Session) error {
+		if ctx.Err() != nil {
+			t.Error("began without the lease")
+		}
+		polls <- s
+		return nil
+	}})
+	first := receive(t, "the first poll", polls)
+	hold := b.wait(lease.EventAcquired, time.Time{}).Hold
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var p *publisher
+	var r *run
+	for done := false; !done; { // until the first has been seen to
+		m.mu.Lock()
+		p = m.publishers[id]
+		if done = p.run == nil; done {
+			r = &run{hold: hold, planned: time.Now(), cancel: func(error) {}, endsAt: time.Now().Add(time.Minute)}
+			p.run, p.next = r, time.Now().Add(time.Hour)
+			m.running++
+		}
+		m.mu.Unlock()
+	}
+	m.poll(ctx, p, r)
+	if again := receive(t, "the poll that is made up for", polls); again.Fence != first.Fence || again.Began.Before(r.planned) {
+		t.Errorf("%+v after %+v, planned for %v", again, first, r.planned)
+	}
+}
+
 func TestLongPollOutlivesTheTTL(t *testing.T) {
 	b := newBench(t)
 	fences := make(chan int64, 10)
