@@ -224,6 +224,9 @@ func (y scenarioYAML) scenario() Scenario {
 			Poll: deref(t.Poll), PollTimeout: deref(t.PollTimeout), Serve: deref(t.Serve),
 		}
 	}
+	if y.Plan != nil {
+		s.Plan = []fault.Fault{} // an empty plan is a plan: nothing is drawn
+	}
 	for _, f := range y.Plan {
 		s.Plan = append(s.Plan, fault.Fault{
 			At: f.At, Kind: fault.Kind(f.Kind), Target: f.Target, For: f.For, Ms: f.Ms, Jitter: f.Jitter, KBps: f.KBps,

@@ -2,20 +2,47 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"simulate": main})
+	testscript.Main(m, map[string]func(){"simulate": main, "broken": broken})
+}
+
+// broken is a simulator whose virtual instances do not hear that a renewal failed. It exits like simulate, but for a verdict of
+// fail, which is what it is there for.
+func broken() {
+	if code, ok := hiddenMode(os.Args); ok {
+		os.Exit(code) // a sound node of the real engine
+	}
+	bend = func(v *virtual.Config) {
+		v.New = func(c core.Config) virtual.Machine { return deaf{core.New(c)} }
+	}
+	if code := execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr); code != exitFail {
+		os.Exit(code)
+	}
+}
+
+type deaf struct{ *core.Core }
+
+func (d deaf) Step(ev core.Event) core.Effects {
+	eff := d.Core.Step(ev)
+	eff.Tells = slices.DeleteFunc(eff.Tells, func(t core.Tell) bool { return t.Kind == core.TellUncertain })
+	return eff
 }
 
 func TestScripts(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -45,9 +46,8 @@ func (f *flags) recalled(fs *pflag.FlagSet, arg string) (sim.Config, error) {
 	}
 	var wrong error
 	fs.Visit(func(flag *pflag.Flag) {
-		switch flag.Name {
-		case "engine", "redis", "node-cmd", "report", "json", "quiet", "confirm-real":
-		default:
+		how := slices.Contains([]string{"engine", "redis", "node-cmd", "report", "json", "quiet", "confirm-real"}, flag.Name)
+		if !how && !(f.shrinks && flag.Name == "criteria") {
 			wrong = fmt.Errorf("--%s: a saved run says it itself: leave it out", flag.Name)
 		}
 	})

@@ -34,6 +34,8 @@ type flags struct {
 	parallel            int
 	keepGoing, resuming bool
 
+	shrinks bool // --criteria names what must stay broken, also of a saved run
+
 	saved string // the sum of the history that a replay must give again
 }
 
@@ -77,7 +79,7 @@ was wrong, nothing was judged.`,
 	f.registerExplore(cmd.Flags())
 	cmd.SetFlagErrorFunc(flagError)
 	cmd.CompletionOptions.HiddenDefaultCmd = true
-	cmd.AddCommand(newCheck(), newScenarios(), newReplay())
+	cmd.AddCommand(newCheck(), newScenarios(), newReplay(), newShrink())
 	return cmd
 }
 
@@ -220,7 +222,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return fmt.Errorf("unknown command or argument %q: commands are check, replay, scenarios; %s --help lists the flags",
+	return fmt.Errorf("unknown command or argument %q: commands are check, replay, shrink, scenarios; %s --help lists the flags",
 		args[0], cmd.CommandPath())
 }
 

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leasestorm/leasestorm/sim"
+	"github.com/leasestorm/leasestorm/sim/check"
+)
+
+func newShrink() *cobra.Command {
+	var f flags
+	var confirm bool
+	cmd := &cobra.Command{
+		Use:   "shrink DIR|SEED",
+		Short: "Make a run that breaks a guarantee as small as it can be",
+		Long: `shrink looks, in virtual time, for the fewest faults, nodes and sessions and the shortest time with which a saved run,
+or an exploration's seed (give the flags that it had), still breaks the guarantee that it broke first, or the one that
+--criteria names. The smallest run's folder has it as a scenario of a few lines and as a drawing of what happened.
+
+Exit codes: 0 shrunk (and confirmed, where --confirm-real asked for it); 2 not confirmed on the real engine; 3 the run
+breaks nothing in virtual time, or the command line is wrong.`,
+		Example: "  simulate shrink reports/swarm-42\n  simulate shrink 42 --confirm-real",
+		Args:    oneDir,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.shrink(cmd, args[0], confirm)
+		},
+	}
+	f.register(cmd.Flags())
+	cmd.Flags().BoolVar(&confirm, "confirm-real", false, "run the smallest run on the real engine too")
+	return cmd
+}
+
+func (f *flags) shrink(cmd *cobra.Command, arg string, confirm bool) error {
+	c, guarantee, err := f.toShrink(cmd, arg)
+	if err != nil {
+		return err
+	}
+	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
+	text := stdout
+	if f.json {
+		text = stderr
+	}
+	progress := func(s sim.Size) { fmt.Fprintf(stderr, "still broken with %v\n", s) }
+	if f.quiet {
+		progress = nil
+	}
+	s, err := sim.Shrink(cmd.Context(), c, guarantee, bend, progress)
+	if err != nil {
+		return err
+	}
+	r, err := s.Save(cmd.Context(), f.report, bend)
+	if err != nil {
+		return err
+	}
+	if err := f.verdict(r.Report, r.Dir, stdout, text); err != nil {
+		return err
+	}
+	scenario := filepath.Join(r.Dir, sim.ShrunkFile)
+	fmt.Fprintf(text, "\n%s still breaks with %v (from %v, in %d runs)\n  the scenario:    simulate --engine virtual --scenario %s\n"+
+		"  what happened:   %s\n", s.Guarantee, s.To, s.From, s.Runs, scenario, filepath.Join(r.Dir, sim.DiagramFile))
+	if !confirm {
+		return nil
+	}
+	return f.confirm(cmd, s, text)
+}
+
+// toShrink is the run to be shrunk, and the guarantee that it must go on breaking; "" for the first that it breaks.
+func (f *flags) toShrink(cmd *cobra.Command, arg string) (sim.Config, string, error) {
+	fs := cmd.Flags()
+	guarantee := ""
+	f.shrinks = true
+	if fs.Changed("criteria") {
+		ids, err := check.ParseCriteria(f.criteria)
+		if err != nil {
+			return sim.Config{}, "", fmt.Errorf("--criteria: %w", err)
+		}
+		if len(ids) != 1 {
+			return sim.Config{}, "", fmt.Errorf("--criteria %s: shrink keeps one guarantee broken: name one", f.criteria)
+		}
+		guarantee = ids[0]
+	}
+	c, err := f.recalled(fs, arg)
+	return c, guarantee, err
+}
+
+// confirm runs the smallest run on processes and Redis, and wants the same guarantee broken.
+func (f *flags) confirm(cmd *cobra.Command, s sim.Shrunk, text io.Writer) error {
+	c, err := s.Config.On(sim.EngineReal)
+	if err != nil {
+		return fmt.Errorf("--confirm-real: %w", err)
+	}
+	if s.Config.Virtual != (sim.Virtual{}) {
+		fmt.Fprintln(text, "note: the real engine's network and clocks are as they are, not as the smallest run's")
+	}
+	choice, err := redisChoice(f.redis)
+	if err != nil {
+		return err
+	}
+	engine, err := f.newEngine(c, choice)
+	if err != nil {
+		return err
+	}
+	r, err := sim.Run(cmd.Context(), c, sim.Options{Engine: engine, Reports: f.report})
+	if err != nil {
+		return err
+	}
+	for _, v := range r.Report.Guarantees {
+		if v.ID == s.Guarantee && v.Verdict == check.Fail {
+			fmt.Fprintf(text, "\nconfirmed: the real engine breaks %s too, see %s\n  %s\n", s.Guarantee, r.Dir, v.Detail)
+			return nil
+		}
+	}
+	fmt.Fprintf(text, "\nnot confirmed: the real engine does not break %s with it, see %s\n", s.Guarantee, r.Dir)
+	return verdictError(exitUnknown)
+}

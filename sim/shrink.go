@@ -1,0 +1,351 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/fault"
+)
+
+// ErrNothingBroke means that a run which was to be shrunk breaks no guarantee in virtual time.
+var ErrNothingBroke = errors.New("nothing broke in virtual time")
+
+// Shrunk is the smallest run found that still breaks the guarantee.
+type Shrunk struct {
+	Config           // with its Plan
+	Guarantee string // that it breaks
+	From      Size   // what it was
+	To        Size
+	Runs      int           // tried
+	Verdict   check.Verdict // of Guarantee, in the smallest run
+}
+
+// Size is how large a run is.
+type Size struct {
+	Faults, Nodes, Sessions int
+	Duration                time.Duration
+}
+
+func (s Size) String() string {
+	return fmt.Sprintf("%d faults, %d nodes, %d sessions, %v", s.Faults, s.Nodes, s.Sessions, s.Duration)
+}
+
+func size(c Config) Size { return Size{len(c.Plan.Faults), c.Nodes, c.Sessions, c.Duration()} }
+
+// seedsTried is how many seeds a smaller run is given to break: another size is another interleaving.
+const seedsTried = 3
+
+// Shrink looks for the fewest faults, nodes and sessions and the shortest time with which the run, which has a Plan, still
+// breaks the guarantee ("": the first that it breaks). progress is told of each smaller run; nil: not. The error wraps
+// ErrNothingBroke, ErrHarness or the context's.
+func Shrink(ctx context.Context, c Config, guarantee string, bend Breaker, progress func(Size)) (Shrunk, error) {
+	c, err := c.On(EngineVirtual)
+	if err != nil {
+		return Shrunk{}, err
+	}
+	c.Name, c.Faults = fmt.Sprintf("shrunk-%d", c.Seed), nil
+	s := shrinker{ctx: ctx, bend: bend, progress: progress, best: c}
+	if err := s.first(guarantee); err != nil {
+		return Shrunk{}, err
+	}
+	from := size(c)
+	for before := (Size{}); before != size(s.best) && s.err == nil; {
+		before = size(s.best)
+		s.shorten()
+		s.drop()
+		s.fewer()
+		s.plain()
+		s.earlier()
+		s.briefer()
+	}
+	if s.err != nil {
+		return Shrunk{}, s.err
+	}
+	s.best.Criteria = []string{s.guarantee}
+	return Shrunk{
+		Config: s.best, Guarantee: s.guarantee, From: from, To: size(s.best), Runs: s.runs, Verdict: s.verdict,
+	}, nil
+}
+
+// shrinker holds the smallest run that breaks the guarantee so far.
+type shrinker struct {
+	ctx       context.Context
+	bend      Breaker
+	progress  func(Size)
+	guarantee string
+	best      Config
+	verdict   check.Verdict
+	runs      int
+	err       error
+}
+
+// first runs what is to be shrunk, and settles which guarantee it breaks.
+func (s *shrinker) first(guarantee string) error {
+	verdicts, err := s.judge(s.best)
+	if err != nil {
+		return err
+	}
+	for _, v := range verdicts {
+		if v.Verdict == check.Fail && (guarantee == "" || guarantee == v.ID) {
+			s.guarantee, s.verdict = v.ID, v
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: %s with seed %d: shrink needs a run that does", ErrNothingBroke, size(s.best), s.best.Seed)
+}
+
+func (s *shrinker) judge(c Config) ([]check.Verdict, error) {
+	s.runs++
+	verdicts, out, _, err := judgeVirtual(s.ctx, c, *c.Plan, s.bend)
+	if out.Interrupted {
+		return nil, fmt.Errorf("%w: interrupted", ErrHarness)
+	}
+	return verdicts, err
+}
+
+// try takes the run for the best if it breaks the guarantee too.
+func (s *shrinker) try(c Config) bool {
+	l := fault.Limits{Nodes: c.Nodes, Sessions: c.Sessions, Storm: c.Storm, Virtual: true}
+	if s.err != nil || c.Plan.Validate(l) != nil {
+		return false
+	}
+	for i := range uint64(seedsTried) {
+		next := c
+		next.Seed += i
+		verdicts, err := s.judge(next)
+		if err != nil {
+			s.err = err
+			return false
+		}
+		for _, v := range verdicts {
+			if v.ID == s.guarantee && v.Verdict == check.Fail {
+				s.best, s.verdict = next, v
+				if s.progress != nil {
+					s.progress(size(next))
+				}
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// with returns the best run with other faults.
+func (s *shrinker) with(faults []fault.Fault) Config {
+	c := s.best
+	c.Plan = &fault.Plan{Version: fault.Version, Faults: faults}
+	return c
+}
+
+// lasting returns the run with a storm of about that length, cut where its faults do not fit.
+func lasting(c Config, storm time.Duration) (Config, bool) {
+	total := min(2*storm, storm+2*c.TTL+time.Second)
+	total = max(total, DurationMin).Truncate(time.Millisecond)
+	if (Scenario{Fixed: Fixed{Duration: total}}).phases(&c) != nil {
+		return c, false
+	}
+	p := fault.Plan{Version: fault.Version}
+	for _, f := range c.Plan.Faults {
+		if f.At < c.Storm {
+			if f.For > 0 {
+				f.For = max(time.Millisecond, min(f.For, c.Storm-f.At))
+			}
+			p.Faults = append(p.Faults, f)
+		}
+	}
+	c.Plan = &p
+	return c, true
+}
+
+// shorten ends the run soon after what broke, or halves it.
+func (s *shrinker) shorten() {
+	for _, e := range s.verdict.Evidence {
+		if c, ok := lasting(s.best, time.Duration(e.T)); ok && c.Duration() < s.best.Duration() && s.try(c) {
+			break
+		}
+	}
+	for parts := time.Duration(2); parts <= 8; parts *= 2 {
+		for {
+			c, ok := lasting(s.best, s.best.Storm*(parts-1)/parts)
+			if !ok || c.Duration() >= s.best.Duration() || !s.try(c) {
+				break
+			}
+		}
+	}
+}
+
+// drop leaves faults out: halves, quarters, and so on down to single ones.
+func (s *shrinker) drop() {
+	for chunk := max(1, len(s.best.Plan.Faults)/2); ; chunk = max(1, chunk/2) {
+		for i := 0; i < len(s.best.Plan.Faults); {
+			faults := s.best.Plan.Faults
+			rest := slices.Concat(faults[:i], faults[min(i+chunk, len(faults)):])
+			if !s.try(s.with(rest)) {
+				i += chunk
+			}
+		}
+		if chunk == 1 {
+			return
+		}
+	}
+}
+
+// fewer leaves nodes and sessions out; the faults' targets are numbered anew.
+func (s *shrinker) fewer() {
+	for n := 1; n < s.best.Nodes && s.err == nil; n += max(1, n/4) {
+		c := s.with(renumber(s.best.Plan.Faults, s.best.Nodes, n))
+		if c.Nodes = n; s.try(c) {
+			break
+		}
+	}
+	for m := 1; m < s.best.Sessions && s.err == nil; m += max(1, m/2) {
+		faults := slices.Clone(s.best.Plan.Faults)
+		for i, f := range faults {
+			if j, ok := fault.SessionIndex(f.Target); ok {
+				faults[i].Target = fault.SessionTarget((j-1)%m + 1)
+			}
+		}
+		c := s.with(faults)
+		if c.Sessions = m; s.try(c) {
+			break
+		}
+	}
+}
+
+// renumber maps the targets of a fleet that began with old nodes to one that begins with n: in the order of their first
+// use, those of the start to 1 … n and those that joined to the slots behind.
+func renumber(faults []fault.Fault, old, n int) []fault.Fault {
+	slots := map[int]int{}
+	first, joined := 0, n
+	out := slices.Clone(faults)
+	for i, f := range out {
+		j, ok := fault.NodeIndex(f.Target)
+		if !ok {
+			continue
+		}
+		if _, seen := slots[j]; !seen {
+			if j <= old {
+				slots[j] = first%n + 1
+				first++
+			} else {
+				joined++
+				slots[j] = joined
+			}
+		}
+		out[i].Target = fault.NodeTarget(slots[j])
+	}
+	return out
+}
+
+// plain tries exact clocks, a good network and a Redis that was bootstrapped.
+func (s *shrinker) plain() {
+	for _, bend := range []func(*Virtual){
+		func(v *Virtual) { *v = Virtual{} },
+		func(v *Virtual) { v.Net = Virtual{}.Net },
+		func(v *Virtual) { v.Clock = Virtual{}.Clock },
+		func(v *Virtual) { v.Unannounced = false },
+	} {
+		c := s.best
+		if bend(&c.Virtual); c.Virtual != s.best.Virtual {
+			s.try(c)
+		}
+	}
+}
+
+// earlier moves the faults towards the start of the storm, all of them together and each behind the one before.
+func (s *shrinker) earlier() {
+	for i := range s.best.Plan.Faults {
+		for _, part := range []time.Duration{0, 2, 4} {
+			faults := slices.Clone(s.best.Plan.Faults)
+			var before time.Duration
+			if i > 0 {
+				before = faults[i-1].At
+			}
+			gap := faults[i].At - before
+			shift := gap
+			if part > 0 {
+				shift = gap / part
+			}
+			if shift < s.best.TTL/20 {
+				break
+			}
+			for j := i; j < len(faults); j++ {
+				faults[j].At = (faults[j].At - shift).Truncate(time.Millisecond)
+			}
+			c, ok := lasting(s.with(faults), s.best.Storm-shift)
+			if s.try(s.with(faults)) || ok && s.try(c) {
+				break
+			}
+		}
+	}
+	s.shorten()
+}
+
+// briefer halves how long faults last.
+func (s *shrinker) briefer() {
+	for i := range s.best.Plan.Faults {
+		for s.best.Plan.Faults[i].For >= s.best.TTL/10 {
+			faults := slices.Clone(s.best.Plan.Faults)
+			faults[i].For = (faults[i].For / 2).Truncate(time.Millisecond)
+			if !s.try(s.with(faults)) {
+				break
+			}
+		}
+	}
+}
+
+// Names of what shrinking leaves in the smallest run's folder, beside a run's own files.
+const (
+	ShrunkFile  = "shrunk.yaml" // the scenario in a few lines, its plan in it
+	DiagramFile = "trace.txt"   // what happened, time down, nodes across
+)
+
+// Save runs the smallest run once more into a folder of its own under reports, with ShrunkFile and DiagramFile.
+func (s Shrunk) Save(ctx context.Context, reports string, bend Breaker) (Result, error) {
+	r, err := Run(ctx, s.Config, Options{Engine: NewVirtual(bend), Reports: reports})
+	if err != nil {
+		return r, err
+	}
+	return r, errors.Join(s.saveScenario(filepath.Join(r.Dir, ShrunkFile)), s.saveDiagram(r.Dir))
+}
+
+// saveScenario writes the scenario with its plan, and leaves out what is the default.
+func (s Shrunk) saveScenario(file string) error {
+	plain, err := Scenario{Speed: 1, Timings: Timings{TTL: s.TTL}, Seed: s.Seed}.Resolve()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrHarness, err)
+	}
+	y := s.Config.yaml()
+	y.System = ""
+	t := y.Timings
+	for _, d := range []struct {
+		is       **time.Duration
+		ours, by time.Duration
+	}{
+		{&t.TTL, s.TTL, TTLDefault}, {&t.Renew, s.Renew, plain.Renew}, {&t.Heartbeat, s.Heartbeat, s.Renew},
+		{&t.Discovery, s.Discovery, plain.Discovery}, {&t.Poll, s.Poll, plain.Poll},
+		{&t.PollTimeout, s.PollTimeout, min(s.Poll, s.TTL/3).Truncate(time.Millisecond)}, {&t.Serve, s.Serve, plain.Serve},
+	} {
+		if d.ours == d.by {
+			*d.is = nil
+		}
+	}
+	if *t == (timingsYAML{}) {
+		y.Timings = nil
+	}
+	for _, f := range s.Plan.Faults {
+		y.Plan = append(y.Plan, faultYAML{
+			At: f.At, Kind: string(f.Kind), Target: f.Target, For: f.For, Ms: f.Ms, Jitter: f.Jitter, KBps: f.KBps,
+		})
+	}
+	head := fmt.Sprintf("# Breaks %s. Shrunk from %s.\n", s.Guarantee, s.From)
+	if len(y.Plan) == 0 {
+		head += "plan: []\n" // no faults, not drawn ones
+	}
+	return y.save(file, head)
+}

@@ -1,0 +1,117 @@
+package sim
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/virtual"
+)
+
+// deaf is a core whose shell does not hear that a renewal failed: it goes on polling, which breaks G4.
+type deaf struct{ *core.Core }
+
+func (d deaf) Step(ev core.Event) core.Effects {
+	eff := d.Core.Step(ev)
+	eff.Tells = slices.DeleteFunc(eff.Tells, func(t core.Tell) bool { return t.Kind == core.TellUncertain })
+	return eff
+}
+
+func deafToFailure(v *virtual.Config) {
+	v.New = func(c core.Config) virtual.Machine { return deaf{core.New(c)} }
+}
+
+// linesMax is what counts as a scenario of a few lines.
+const linesMax = 30
+
+// A storm of many faults shrinks to what breaks the lease, in a file of a few lines that gives the very same history, and a
+// drawing of it.
+func TestShrink(t *testing.T) {
+	for _, m := range []struct {
+		breaks string
+		bend   Breaker
+		shows  string
+	}{
+		{"G3", constantFence, "OWNS"},
+		{"G4", deafToFailure, "**"},
+	} {
+		t.Run(m.breaks, func(t *testing.T) {
+			c, plan, err := Scenario{Nodes: 8, Sessions: 30}.Swarm(17)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Plan = &plan
+			if len(plan.Faults) < 10 {
+				t.Fatalf("only %d faults to shrink", len(plan.Faults))
+			}
+			s, err := Shrink(t.Context(), c, m.breaks, m.bend, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.To.Faults > 3 || s.To.Nodes > 2 || s.To.Sessions > 2 || s.To.Duration >= s.From.Duration {
+				t.Errorf("%s shrunk from %v to %v", s.Guarantee, s.From, s.To)
+			}
+			r, err := s.Save(t.Context(), t.TempDir(), m.bend)
+			if err != nil || r.Report.Verdict != check.Fail {
+				t.Fatalf("%s, %v", r.Report.Verdict, err)
+			}
+			sameAgain(t, r, m.bend)
+			drawn, err := os.ReadFile(filepath.Join(r.Dir, DiagramFile))
+			if err != nil || !strings.Contains(string(drawn), m.shows) {
+				t.Errorf("the drawing does not show %q, %v:\n%s", m.shows, err, drawn)
+			}
+		})
+	}
+}
+
+// sameAgain holds the run of the short scenario file against the run that it was made of.
+func sameAgain(t *testing.T, r Result, bend Breaker) {
+	t.Helper()
+	file := filepath.Join(r.Dir, ShrunkFile)
+	text, err := os.ReadFile(file)
+	if lines := strings.Count(string(text), "\n"); err != nil || lines > linesMax {
+		t.Errorf("the scenario has %d lines, %v:\n%s", lines, err, text)
+	}
+	loaded, err := Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := resolved(t, loaded)
+	if again.Plan == nil {
+		t.Fatalf("the scenario has no plan:\n%s", text)
+	}
+	sum := history.NewSum()
+	if _, err := runVirtual(t.Context(), again, *again.Plan, bend, func(e history.Event) { sum.Add(&e) }); err != nil {
+		t.Fatal(err)
+	}
+	if sum.String() != r.Outcome.SHA256 {
+		t.Errorf("the scenario file gives another run than it was made of:\n%s", text)
+	}
+}
+
+// What breaks nothing is told, not shrunk.
+func TestShrinkOfASoundRun(t *testing.T) {
+	c := resolved(t, Scenario{Engine: EngineVirtual, Nodes: 2, Sessions: 2, Seed: 5, Plan: []fault.Fault{}})
+	if _, err := Shrink(t.Context(), c, "", nil, nil); !errors.Is(err, ErrNothingBroke) {
+		t.Errorf("%v, want ErrNothingBroke", err)
+	}
+}
+
+func TestRenumber(t *testing.T) {
+	at := func(k fault.Kind, i int) fault.Fault { return fault.Fault{Kind: k, Target: fault.NodeTarget(i)} }
+	in := []fault.Fault{at(fault.Crash, 7), at(fault.Join, 11), {Kind: fault.RedisFlush}, at(fault.Cut, 3), at(fault.Freeze, 7)}
+	var got []string
+	for _, f := range renumber(in, 10, 2) {
+		got = append(got, f.Target)
+	}
+	if s := strings.Join(got, " "); s != "node-1 node-3  node-2 node-1" {
+		t.Errorf("got %q", s)
+	}
+}
