@@ -74,12 +74,23 @@ func (c *Core) releaseAnswered(in *inflight, a *Answer) {
 		switch r := a.result(i); {
 		case a.Stale:
 			c.requestRelease(l)
+		case r.Outcome == OutLost && r.Owner == c.self:
+			c.overtaken(l)
 		case r.Outcome == OutUnknown:
 			c.releaseFailed(l, CauseFailed, a.Text)
 		default:
 			c.released(l)
 		}
 	}
+}
+
+// overtaken takes a release that found the lease ours under another fence: an attempt to acquire it that was never answered
+// was executed after the one that was. It is adopted, and the term that gives is released in turn.
+func (c *Core) overtaken(l *lease) {
+	c.releasing--
+	c.acquiring++
+	l.phase, l.op = acquiring, queued
+	c.queue.acquire = append(c.queue.acquire, l)
 }
 
 func (c *Core) released(l *lease) {

@@ -71,7 +71,10 @@ func (c *Core) heard(in *inflight) {
 	if in.op.Seq == s.op {
 		s.op = 0
 	}
-	if in.op.Kind.Extends() {
+	if in.op.Kind.Extends() && s.refused > 0 {
+		if s.refused > 1 && !s.on {
+			c.catchUp() // what was put off
+		}
 		s.refused = 0
 	}
 	if !s.on || !in.op.Kind.reads() || in.op.Sent < s.since {
@@ -91,6 +94,11 @@ func (c *Core) heard(in *inflight) {
 		return
 	}
 	c.lookSoon(0)
+	c.catchUp()
+}
+
+// catchUp sends what a silence has held back.
+func (c *Core) catchUp() {
 	c.queue.beat = !c.cfg.NoHeartbeat
 	for _, l := range c.held {
 		if (l.uncertain || l.reassert) && l.op == 0 {
