@@ -51,7 +51,7 @@ func TestScripts(t *testing.T) {
 		Condition: condition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"refuses": refuses, "ends": ends, "interrupts": interrupts, "truncate": truncate,
-			"contains": contains,
+			"contains": contains, "stops": stops,
 		},
 	})
 }
@@ -150,5 +150,28 @@ func contains(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if part := ts.ReadFile(args[1]); part == "" || !strings.Contains(ts.ReadFile(args[0]), part) {
 		ts.Fatalf("%s does not hold what %s says: %q", args[0], args[1], part)
+	}
+}
+
+// stops runs an exploration, interrupts it as soon as it shows progress, and wants exit code 2.
+func stops(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("usage: stops arguments...")
+	}
+	path, err := exec.LookPath("simulate")
+	ts.Check(err)
+	cmd := exec.Command(path, args...)
+	cmd.Dir = ts.Getenv("WORK")
+	stderr, err := cmd.StderrPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	lines := bufio.NewScanner(stderr)
+	lines.Scan()
+	ts.Check(cmd.Process.Signal(os.Interrupt))
+	for lines.Scan() {
+	}
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitUnknown {
+		ts.Fatalf("interrupted exploration ended with %v, want exit code %d", err, exitUnknown)
 	}
 }
