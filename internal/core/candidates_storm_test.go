@@ -75,12 +75,18 @@ func TestStormManyWaitersAreQuiet(t *testing.T) {
 // Two workers that pass leases on all the time wait for each other's work, not for a TTL: whatever a release crosses on
 // its way, who waits for it hears of it.
 func TestStormHandoversAreNotLost(t *testing.T) {
-	const hold, rest, wait = 5 * time.Millisecond, 2 * time.Second, 500 * time.Millisecond
-	for seed := range uint64(10) {
+	const hold, rest, wait = 5 * time.Millisecond, 4 * time.Second, 2 * time.Second
+	for seed := range uint64(20) {
+		var plan fault.Plan
+		if seed >= 10 { // connections break, so that notices are lost and the channel is subscribed to anew
+			for at := time.Second; at < 400*time.Second; at += 700 * time.Millisecond {
+				plan.Faults = append(plan.Faults, fault.Fault{At: at, Kind: fault.ClientKill})
+			}
+		}
 		r := play(t, virtual.Config{
-			Nodes: 2, Sessions: 20, Candidates: true, Hold: hold, Rest: rest, Storm: 200 * time.Second,
+			Nodes: 2, Sessions: 20, Candidates: true, Hold: hold, Rest: rest, Storm: 400 * time.Second,
 			Net: virtual.Net{Jitter: time.Duration(1+seed) * 3 * time.Millisecond},
-		}, fault.Plan{}, seed)
+		}, plan, seed)
 		released := map[term]time.Duration{}
 		handovers := 0
 		for i := range r.events {
