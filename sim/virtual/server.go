@@ -169,7 +169,6 @@ func (w *world) snapshot() {
 		s.expireLease(int32(i), now)
 		if k.owner != "" {
 			w.granted(int32(i), k.owner, k.expire)
-			w.fenced(int32(i), k.fence)
 		}
 	}
 	for i := range s.beats {

@@ -193,6 +193,7 @@ func redisStrikers() map[fault.Kind]striker {
 		// The replica that takes over has the data of Ms before and a clock of its own, off by up to ± Jitter.
 		fault.RedisFailover: {fault.ScopeRedis, func(w *world, _ int32, s *strike) {
 			w.killServer()
+			w.flushed() // what the old server held went with it; startServer says what the new one holds
 			w.server.restore(s.copy)
 			w.stepServer(spread(w.pick, s.Jitter*core.Millisecond))
 			if s.For == 0 {
