@@ -304,9 +304,10 @@ func awaitSnapshot(marked <-chan snapshot) (snapshot, bool) {
 	}
 }
 
-// begin records that the tap is up, and all leases and heartbeats as they stand.
+// begin records that the tap is up, and all leases and heartbeats as they stood. It is stamped with the time of asking: what
+// follows in the stream is stamped with its execution, which may be before this is read.
 func (t *tap) begin(s snapshot) {
-	now := t.clock.now()
+	now := s.at
 	clear(t.holders)
 	clear(t.fences)
 	t.rec.Add(history.Event{T: now, Kind: history.TapUp})
