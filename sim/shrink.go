@@ -169,9 +169,9 @@ func (s *shrinker) shorten() {
 			break
 		}
 	}
-	for parts := time.Duration(2); parts <= 8; parts *= 2 {
+	for _, parts := range []int64{2, 4, 8} {
 		for {
-			c, ok := lasting(s.best, s.best.Storm*(parts-1)/parts)
+			c, ok := lasting(s.best, time.Duration(int64(s.best.Storm)/parts*(parts-1)))
 			if !ok || c.Duration() >= s.best.Duration() || !s.try(c) {
 				break
 			}

@@ -73,9 +73,7 @@ func runVirtual(ctx context.Context, c Config, plan fault.Plan, bend Breaker, em
 	out := Outcome{
 		Tap: true, Interrupted: o.Stopped, RedisCommands: int64(o.Commands), Virtual: time.Duration(o.VirtualNs),
 	}
-	for _, skipped := range o.Skipped {
-		out.Notes = append(out.Notes, skipped)
-	}
+	out.Notes = o.Skipped
 	return out, nil
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -84,7 +85,8 @@ func pair(a, b string, ok bool) (x, y uint64, err error) {
 
 // unwrapNumber leaves the function's name out of an error of strconv.
 func unwrapNumber(err error) error {
-	if n, ok := err.(*strconv.NumError); ok {
+	var n *strconv.NumError
+	if errors.As(err, &n) {
 		return fmt.Errorf("%q: %w", n.Num, n.Err)
 	}
 	return err

@@ -119,6 +119,7 @@ func (f *flags) compare(r sim.Result, text io.Writer) error {
 		fmt.Fprintln(text, "  replayed:        the history is the saved one, bit by bit")
 		return nil
 	}
-	return fmt.Errorf("%w: its sha256 is %s, saved is %s: the saved run is of another version of this program or was changed (this one is in %s)",
+	return fmt.Errorf("%w: its sha256 is %s, saved is %s: the saved run was changed, or another version of this program made it"+
+		" (this one is in %s)",
 		errOther, r.Outcome.SHA256, f.saved, r.Dir)
 }
