@@ -21,7 +21,12 @@ func (s *shell) carry(tells []core.Tell) {
 	}
 	s.table.publish()
 	s.listened = len(s.hub.current()) > 0 || s.cfg.Notify != nil
+	over := s.now().Mono // belief in what ended, ended in the table a moment ago, not when the step began
 	for i := range tells {
+		switch tells[i].Kind {
+		case core.TellUncertain, core.TellLost, core.TellReleased:
+			tells[i].At = over
+		}
 		s.announce(&tells[i], s.holds[i])
 		s.settle(&tells[i], s.holds[i])
 	}
