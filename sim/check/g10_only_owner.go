@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -19,6 +20,7 @@ type g10 struct {
 type key struct {
 	session *session
 	known   bool
+	stale   bool // the holder is what a replica knew that took over: a re-assertion replaces it if its fence is higher
 	holder  string
 	since   int64
 	until   int64
@@ -95,14 +97,25 @@ func (g *g10) event(e *history.Event) {
 
 func (g *g10) granted(k *key, e *history.Event) {
 	k.by(e.Instance).granted = e.T
-	if k.known && k.holder != "" && e.Reason != snapshotReason {
+	if k.known && k.holder != "" && e.Reason != snapshotReason && !k.stale {
 		g.exercised++
 		if k.holder != e.Instance && (k.until == 0 || k.until > e.T+expirySlack) {
 			g.broke(k.session, "at %s Redis gave the lease of session %s to %s although %s held it until %s: the acquisition did not "+
 				"look whether it was free", clock(e.T), k.session.id, g.who(e.Instance), g.who(k.holder), clock(k.until))
 		}
 	}
+	k.stale = e.Reason == snapshotReason && g.failedOver(e.T)
 	k.known, k.holder, k.since, k.until = true, e.Instance, e.T, e.Until
+}
+
+// failedOver reports whether what Redis holds about then is that of a replica, and a quarantine is still to end.
+func (g *g10) failedOver(at int64) bool {
+	for _, s := range g.w.strikes {
+		if r, ok := g.w.reach(s); ok && s.Kind == fault.RedisFailover && r.from <= at && at <= r.to {
+			return true
+		}
+	}
+	return false
 }
 
 func (g *g10) who(inst string) string { return g.w.instance(inst).who() }

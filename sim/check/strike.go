@@ -35,19 +35,22 @@ func (s *strike) String() string {
 func (s *strike) silences() bool {
 	switch s.Kind {
 	case fault.Freeze, fault.CheckSend, fault.Cut, fault.BlackHole, fault.RequestsLost, fault.RepliesLost,
-		fault.Latency, fault.Bandwidth, fault.Fragments, fault.Flapping:
+		fault.Latency, fault.Bandwidth, fault.Fragments, fault.Flapping, fault.Reorder, fault.Suspend:
 		return true
 	}
 	return false
 }
 
 // freezes reports whether the fault stops its process.
-func (s *strike) freezes() bool { return s.Kind == fault.Freeze || s.Kind == fault.CheckSend }
+func (s *strike) freezes() bool {
+	return s.Kind == fault.Freeze || s.Kind == fault.CheckSend || s.Kind == fault.Suspend
+}
 
 // forgets reports whether Redis comes back from it as another one (run_id or marker), so that a quarantine follows.
 func (s *strike) forgets() bool {
 	switch s.Kind {
-	case fault.RedisOutage, fault.RedisRestart, fault.RedisWipe, fault.RedisFlush, fault.RedisLoading:
+	case fault.RedisOutage, fault.RedisRestart, fault.RedisWipe, fault.RedisFlush, fault.RedisLoading,
+		fault.RedisFailover:
 		return true
 	}
 	return false
@@ -56,7 +59,7 @@ func (s *strike) forgets() bool {
 // ofRedis reports whether the fault takes Redis away from everybody for a while.
 func (s *strike) ofRedis() bool {
 	switch s.Kind {
-	case fault.RedisFreeze, fault.RedisSlow, fault.RedisReadOnly:
+	case fault.RedisFreeze, fault.RedisSlow, fault.RedisReadOnly, fault.RedisMemory:
 		return true
 	}
 	return s.forgets()
@@ -94,6 +97,8 @@ func (w *world) reach(s *strike) (span, bool) {
 		return span{s.start, s.start + int64(failoverAllowance)}, true
 	case fault.ClientKill:
 		return span{s.start, s.start + int64(failoverAllowance)}, true
+	case fault.ClockStep: // its node doubts its terms, and acquires nothing for a TTL
+		return span{s.start, s.start + int64(w.TTL+w.Renew)}, true
 	case fault.RedisSlow:
 		return span{s.start, max(end, s.start+s.Ms*int64(time.Millisecond))}, true
 	}
@@ -180,7 +185,7 @@ func (w *world) process(s *strike) {
 		if s.node != nil {
 			s.node.asked = s
 		}
-	case fault.Freeze, fault.CheckSend:
+	case fault.Freeze, fault.CheckSend, fault.Suspend:
 		if s.node != nil {
 			s.node.freeze()
 		}

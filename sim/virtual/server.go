@@ -168,7 +168,9 @@ func (w *world) snapshot() {
 		k := &s.leases[i]
 		s.expireLease(int32(i), now)
 		if k.owner != "" {
-			w.granted(int32(i), k.owner, k.expire)
+			w.leaseTimer(int32(i))
+			w.thawWitness(int32(i), k.owner)
+			w.tellGrant(int32(i), k.owner, k.expire, "snapshot")
 		}
 	}
 	for i := range s.beats {
@@ -184,8 +186,14 @@ func (w *world) snapshot() {
 func (w *world) granted(i int32, owner string, expire int64) {
 	w.leaseTimer(i)
 	w.thawWitness(i, owner)
+	w.tellGrant(i, owner, expire, "")
+}
+
+func (w *world) tellGrant(i int32, owner string, expire int64, why string) {
 	if w.sink != nil {
-		w.emit(history.Event{Kind: history.RedisGranted, Session: w.sess[i].id, Instance: owner, Until: w.server.trueOf(w.t, expire)})
+		w.emit(history.Event{
+			Kind: history.RedisGranted, Session: w.sess[i].id, Instance: owner, Until: w.server.trueOf(w.t, expire), Reason: why,
+		})
 	}
 }
 
