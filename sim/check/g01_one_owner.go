@@ -19,6 +19,7 @@ type g1 struct {
 	broken   map[string]bool // sessions, for comparison with the second opinion
 	deleted  int             // overlaps that a deleted key explains
 	deletedW int64
+	asleep   map[[2]*term]bool // such overlaps with an owner that is frozen: what the other doubts and has back is the same one
 }
 
 // overlap is a time in which two instances believe in one lease.
@@ -32,6 +33,7 @@ func (g *g1) attach(w *world, v Verdict) {
 	g.hooks.attach(w, v)
 	g.overlaps = map[*session][]*overlap{}
 	g.broken = map[string]bool{}
+	g.asleep = map[[2]*term]bool{}
 	g.second = newOpinion(w)
 	g.granted = grants{g: g, leases: map[string]*grant{}}
 }
@@ -77,7 +79,10 @@ func (g *g1) belief(t *term, on bool) {
 func (g *g1) overlap(o *overlap, to int64) {
 	s, length := o.first.session, to-o.from
 	asleep := o.first.inst.node.frozenWithin(o.from) // it cannot learn of it before its thaw or the end of its window
-	if g.deletedBefore(s, o.from) && (asleep || length <= int64(g.w.Renew+g.w.RenewTimeout)) {
+	pair := [2]*term{o.first, o.second}
+	resumed := asleep && g.asleep[pair]
+	if resumed || g.deletedBefore(s, o.from) && (asleep || length <= int64(g.w.Renew+g.w.RenewTimeout)) {
+		g.asleep[pair] = asleep
 		g.deleted++
 		g.deletedW = max(g.deletedW, length)
 		return

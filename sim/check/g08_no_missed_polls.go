@@ -110,8 +110,14 @@ func (g *g8) polled(p *polled, e *history.Event) {
 	case p.handed && e.Instance != p.handedA && len(by) == 0:
 		g.class(1, e, gap, g.handLimit, from, nil, false)
 	case gap > g.handLimit || (p.inst != e.Instance && len(by) > 0):
-		g.class(0, e, gap, g.gapLimit, from, by, len(by) > 1 || g.ofRedis(by))
+		g.class(0, e, gap, g.gapLimit, from, by, len(by) > 1 || g.ofRedis(by) || g.beyond(by, from))
 	}
+}
+
+// beyond reports whether the one fault is more than the loss of an instance: it struck the only one that was there, or it
+// lets messages arrive seconds late, renewals that extend the lease and the one that takes it over among them.
+func (g *g8) beyond(by []*strike, from int64) bool {
+	return len(by) == 1 && (by[0].Kind == fault.Reorder || by[0].silences() && (g.w.alive < 2 || g.w.coupled > from))
 }
 
 func (g *g8) ofRedis(by []*strike) bool {
@@ -186,7 +192,7 @@ func (g *g8) remaining() {
 		}
 		from := max(p.last, g.storm, g.w.peopled)
 		gap, by := g.w.now-from, g.causes(id, from, g.w.now)
-		if len(by) > 1 || g.ofRedis(by) || g.within(gap, g.gapLimit, from) {
+		if len(by) > 1 || g.ofRedis(by) || g.beyond(by, from) || g.within(gap, g.gapLimit, from) {
 			continue
 		}
 		g.gap = max(g.gap, gap)

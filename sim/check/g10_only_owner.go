@@ -99,13 +99,26 @@ func (g *g10) granted(k *key, e *history.Event) {
 	k.by(e.Instance).granted = e.T
 	if k.known && k.holder != "" && e.Reason != snapshotReason && !k.stale {
 		g.exercised++
-		if k.holder != e.Instance && (k.until == 0 || k.until > e.T+expirySlack) {
+		if k.holder != e.Instance && !g.twoOwners(k.session, e.T) && (k.until == 0 || k.until > e.T+expirySlack) {
 			g.broke(k.session, "at %s Redis gave the lease of session %s to %s although %s held it until %s: the acquisition did not "+
 				"look whether it was free", clock(e.T), k.session.id, g.who(e.Instance), g.who(k.holder), clock(k.until))
 		}
 	}
 	k.stale = e.Reason == snapshotReason && g.failedOver(e.T)
 	k.known, k.holder, k.since, k.until = true, e.Instance, e.T, e.Until
+}
+
+// twoOwners reports whether two instances may re-assert the lease: its key was deleted by hand, and before the first owner
+// could know, Redis lost the fence of the second.
+func (g *g10) twoOwners(s *session, at int64) bool {
+	for _, d := range s.deletes {
+		for _, f := range g.w.strikes {
+			if r, ok := g.w.reach(f); ok && g.w.forgets(f) && r.from >= d && r.from <= d+int64(g.w.TTL) && r.from <= at && at <= r.to {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // failedOver reports whether what Redis holds about then is that of a replica, and a quarantine is still to end.

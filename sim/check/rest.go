@@ -18,6 +18,7 @@ type rest struct {
 	dead      map[string]bool  // instances that are dead while their heartbeat lives
 	returns   map[string]bool  // instances that a fault silenced until just now: their next heartbeat is a change
 	tap       bool             // what Redis shows is known
+	forgot    bool             // Redis lost data, and nobody was heard there since: its quarantine is still to begin
 	due       int64            // when the fleet must be at rest
 	since     int64            // the last change
 	stalled   int64            // what the host stalled between it and the time at which all had to be settled
@@ -106,6 +107,10 @@ func (r *rest) busy() bool {
 func (r *rest) redis(e *history.Event) {
 	switch e.Kind {
 	case history.RedisBeat:
+		if r.forgot {
+			r.forgot = false
+			r.change(int64(r.w.TTL) + r.w.settleSessions())
+		}
 		_, known := r.beats[e.Instance]
 		r.beats[e.Instance] = e.Until
 		if !known || r.returns[e.Instance] {
@@ -177,6 +182,7 @@ func (r *rest) phase() {
 
 func (r *rest) struck(s *strike) {
 	r.wasAtRest = r.atRest
+	r.forgot = r.forgot || s.forgets()
 	switch s.Kind {
 	case fault.PollSlow, fault.PollHang, fault.ScriptFlush:
 		return
@@ -201,7 +207,11 @@ func (r *rest) healed(s *strike) {
 	case r.w.forgets(s): // nothing is granted for a quarantine's length; sessions are put back
 		r.change(int64(r.w.TTL+r.w.Renew) + r.w.settleSessions())
 	case s.silences():
-		r.change(r.w.settle())
+		settle := r.w.settle()
+		if r.w.failedOver(s.start) { // its node sees only now that Redis' clock jumped
+			settle += int64(r.w.TTL)
+		}
+		r.change(settle)
 		r.back(s.node)
 	case s.ofRedis():
 		r.change(r.w.settle())
@@ -209,6 +219,16 @@ func (r *rest) healed(s *strike) {
 			r.back(n)
 		}
 	}
+}
+
+// failedOver reports whether, at any moment since then, another server with another clock took over.
+func (w *world) failedOver(since int64) bool {
+	for _, s := range w.strikes {
+		if s.Kind == fault.RedisFailover && (s.open || s.end >= since) {
+			return true
+		}
+	}
+	return false
 }
 
 // back: an instance that was silent is counted again by the others when they see its heartbeat refreshed.

@@ -22,6 +22,7 @@ type world struct {
 	sessions  map[string]*session
 	alive     int      // instances that take part
 	peopled   int64    // when the first of them came, after there had been none
+	coupled   int64    // when the second of them came, after there had been fewer
 	existing  int      // sessions that exist and are not paused
 	created   []string // sessions in the order of their creation
 	strikes   []*strike
@@ -340,6 +341,9 @@ func (w *world) join(inst *instance) {
 		w.peopled = w.now
 	}
 	w.alive++
+	if w.alive == 2 {
+		w.coupled = w.now
+	}
 }
 
 func (w *world) leave(inst *instance) {
