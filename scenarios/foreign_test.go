@@ -14,7 +14,7 @@ import (
 // foreign is a storm on nodes in another language, which share nothing with the library but the node protocol.
 func foreign(name, bug string) sim.Scenario {
 	return sim.Scenario{
-		Name: name, Nodes: 3, Sessions: 12, Duration: 7 * time.Minute,
+		Name: name, Nodes: 3, Sessions: 12, Duration: 450 * time.Second,
 		NodeCmd: []string{"env", "BUG=" + bug, "python3", foreignNode},
 		Plan: []fault.Fault{
 			{At: settled, Kind: fault.Crash, Target: "node-1", For: 5 * time.Second},

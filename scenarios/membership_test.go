@@ -12,7 +12,7 @@ import (
 // Times of the specification, as plans and fleets below name them.
 const (
 	ttl     = 30 * time.Second
-	settled = 20 * time.Second // the fleet has started and is balanced
+	settled = 35 * time.Second // the fleet has started, is balanced, and nothing has changed for a TTL
 	short   = 3 * time.Minute  // a storm of one or two strikes, and its calm
 )
 

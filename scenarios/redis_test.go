@@ -16,7 +16,10 @@ var _ = Describe("Redis fails, and nothing is polled twice", func() {
 			Label("EC-1"),
 			sim.Scenario{
 				Name: "outage", Nodes: 3, Sessions: 9, Duration: 4 * time.Minute,
-				Plan: []fault.Fault{{At: settled, Kind: fault.RedisOutage, For: 45 * time.Second}},
+				Plan: []fault.Fault{
+					{At: time.Second, Kind: fault.Join, Target: "node-4"}, // so that leases change hands for certain, as below
+					{At: settled, Kind: fault.RedisOutage, For: 45 * time.Second},
+				},
 			},
 			"G1", "G2", "G3", "G4", "G9"),
 
@@ -25,6 +28,7 @@ var _ = Describe("Redis fails, and nothing is polled twice", func() {
 			sim.Scenario{
 				Name: "redis-fails", Nodes: 4, Sessions: 20, Duration: 9 * time.Minute,
 				Plan: []fault.Fault{
+					{At: time.Second, Kind: fault.Join, Target: "node-5"},
 					{At: settled, Kind: fault.RedisFreeze, For: 15 * time.Second},
 					{At: settled + 45*time.Second, Kind: fault.RedisRestart},
 					{At: settled + 100*time.Second, Kind: fault.RedisWipe, For: 40 * time.Second}, // nobody's belief outlives it
@@ -44,9 +48,10 @@ var _ = Describe("Redis fails, and nothing is polled twice", func() {
 			sim.Scenario{
 				Name: "seed-timings-redis", Nodes: 3, Sessions: 24, Speed: 1, Duration: 230 * time.Second,
 				Plan: []fault.Fault{
-					{At: 12 * time.Second, Kind: fault.RedisOutage, For: 35 * time.Second}, // then a quarantine, as after each
-					{At: 95 * time.Second, Kind: fault.RedisWipe, For: time.Second},
-					{At: 145 * time.Second, Kind: fault.RedisFlush},
+					{At: time.Second, Kind: fault.Join, Target: "node-4"},
+					{At: 15 * time.Second, Kind: fault.RedisOutage, For: 35 * time.Second}, // then a quarantine, as after each
+					{At: 97 * time.Second, Kind: fault.RedisWipe, For: time.Second},
+					{At: 147 * time.Second, Kind: fault.RedisFlush},
 				},
 			},
 			"G1", "G2", "G3", "G4", "G9"),
