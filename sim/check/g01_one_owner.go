@@ -19,7 +19,6 @@ type g1 struct {
 	broken   map[string]bool // sessions, for comparison with the second opinion
 	deleted  int             // overlaps that a deleted key explains
 	deletedW int64
-	asleep   map[[2]*term]bool // such overlaps with an owner that is frozen: what the other doubts and has back is the same one
 }
 
 // overlap is a time in which two instances believe in one lease.
@@ -33,7 +32,6 @@ func (g *g1) attach(w *world, v Verdict) {
 	g.hooks.attach(w, v)
 	g.overlaps = map[*session][]*overlap{}
 	g.broken = map[string]bool{}
-	g.asleep = map[[2]*term]bool{}
 	g.second = newOpinion(w)
 	g.granted = grants{g: g, leases: map[string]*grant{}}
 }
@@ -79,10 +77,8 @@ func (g *g1) belief(t *term, on bool) {
 func (g *g1) overlap(o *overlap, to int64) {
 	s, length := o.first.session, to-o.from
 	asleep := o.first.inst.node.frozenWithin(o.from) // it cannot learn of it before its thaw or the end of its window
-	pair := [2]*term{o.first, o.second}
-	resumed := asleep && g.asleep[pair]
-	if resumed || g.deletedBefore(s, o.from) && (asleep || length <= int64(g.w.Renew+g.w.RenewTimeout)) {
-		g.asleep[pair] = asleep
+	short := length <= int64(g.w.Renew+g.w.RenewTimeout)
+	if g.deletedBefore(s, o.from) && (asleep || short) || asleep && g.asleepSince(o) {
 		g.deleted++
 		g.deletedW = max(g.deletedW, length)
 		return
@@ -104,6 +100,19 @@ func (g *g1) overlap(o *overlap, to int64) {
 func (g *g1) deletedBefore(s *session, from int64) bool {
 	for _, at := range s.deletes {
 		if at <= from && from <= at+int64(g.w.Renew+g.w.RenewTimeout) {
+			return true
+		}
+	}
+	return false
+}
+
+// asleepSince reports whether the plan deleted the first owner's key, and froze that owner before it could know, for as
+// long as the overlap lasts: it believes until its window ends, whenever another takes what Redis shows as free.
+func (g *g1) asleepSince(o *overlap) bool {
+	for _, at := range o.first.session.deletes {
+		frozen := o.first.inst.node.frozenAt
+		if o.first.since <= at && at <= o.from && o.from <= at+int64(g.w.TTL) && frozen <= o.from &&
+			frozen <= at+int64(g.w.Renew+g.w.RenewTimeout) {
 			return true
 		}
 	}

@@ -187,7 +187,7 @@ func (w *world) process(s *strike) {
 		}
 	case fault.Freeze, fault.CheckSend, fault.Suspend:
 		if s.node != nil {
-			s.node.freeze()
+			s.node.freeze(w.now)
 		}
 	case fault.KeyDelete:
 		if s.session != "" {
@@ -197,12 +197,17 @@ func (w *world) process(s *strike) {
 	}
 }
 
-func (n *node) freeze() { n.frozen, n.ever = true, true }
+func (n *node) freeze(now int64) {
+	if !n.frozen {
+		n.frozenAt = now
+	}
+	n.frozen, n.ever = true, true
+}
 
 // paused is the node's word that it stops itself between a check and a send.
 func (w *world) paused(n *node) {
 	if n != nil && !n.frozen {
-		n.freeze()
+		n.freeze(w.now)
 	}
 }
 

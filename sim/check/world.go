@@ -41,7 +41,8 @@ type node struct {
 	current  *instance
 	pid      int64
 	frozen   bool
-	thawedAt int64   // end of the last freeze; meaningful if everFrozen
+	frozenAt int64   // beginning of the last freeze; meaningful if ever
+	thawedAt int64   // end of the last freeze; meaningful if ever
 	ever     bool    // it was frozen at least once
 	asked    *strike // the clean stop that is under way
 	killer   *strike // the crash that was announced and not yet seen as an exit
