@@ -14,6 +14,8 @@ type fleet struct {
 	look     uint64  // looks so far
 	lookOp   uint64  // the look under way, 0 none
 	touched  []int32 // sessions that changed owner while a look was under way: it may be older than that
+	left     []left  // what the last look shows free although its owner lives, ascending by session
+	hoped    []int32 // sessions that this instance wanted of others at the last look, ascending: they may be released to it
 	asks     []ask   // to be decided on what the next look shows
 	missing  int     // sessions that the last look asked others for
 	asked    int     // looks in a row that asked for as many
@@ -32,6 +34,12 @@ type fleet struct {
 	hashes []uint64
 	owners []int32
 	waits  []int32
+}
+
+// left is a session without the owner that it had.
+type left struct {
+	session, owner int32
+	ask            bool
 }
 
 // ask is what another instance wants; it is decided on a look that was sent after it was heard.
@@ -243,6 +251,7 @@ func (c *Core) seeOwners(look *Look) bool {
 		c.remap(look.Sessions)
 	}
 	slices.Sort(f.touched)
+	f.left = f.left[:0]
 	last, lastIndex := "", nobody // runs of one owner are common, and a map look-up each is most of the cost
 	for i, owner := range look.Owners {
 		s := int32(i)
@@ -267,6 +276,9 @@ func (c *Core) seeOwners(look *Look) bool {
 				}
 				continue
 			}
+		}
+		if was := f.owner[i]; o == nobody && was > 0 && c.nodes[was].alive {
+			f.left = append(f.left, left{session: s, owner: was})
 		}
 		c.moveOwner(s, o)
 	}
@@ -297,7 +309,7 @@ func (c *Core) remap(to *Sessions) {
 			owner[i] = 0
 		}
 	}
-	f.sessions, f.owner, f.free, f.touched = to, owner, free, touched
+	f.sessions, f.owner, f.free, f.touched, f.hoped = to, owner, free, touched, f.hoped[:0]
 	f.dirty = true
 }
 
@@ -334,6 +346,7 @@ func (c *Core) takeFree() {
 			c.foundFree(i, id)
 		}
 	}
+	c.askFormers()
 	if anyFree {
 		c.lookSoon(c.cfg.Discovery / 10)
 	}
@@ -342,6 +355,9 @@ func (c *Core) takeFree() {
 func (c *Core) foundFree(i int32, id string) {
 	second := c.fleet.free[i]
 	c.fleet.free[i] = true
+	if !second && c.vanished(i) {
+		return
+	}
 	if c.targetOf(i) == 0 {
 		l := c.lease(id)
 		l.place = true
@@ -353,6 +369,42 @@ func (c *Core) foundFree(i int32, id string) {
 		l.place = true
 		l.exp = c.now.Mono
 		c.awaitExpiry(l)
+	}
+}
+
+// vanished reports whether session i had a living owner until this look, that nothing told of a release and nobody here
+// asked for one: a foreign hand may have deleted the key without its owner's knowing.
+func (c *Core) vanished(i int32) bool {
+	f := &c.fleet
+	if _, hoped := slices.BinarySearch(f.hoped, i); hoped {
+		return false
+	}
+	k, ok := slices.BinarySearchFunc(f.left, i, func(l left, i int32) int { return cmp.Compare(l.session, i) })
+	if !ok {
+		return false
+	}
+	f.left[k].ask = true
+	return true
+}
+
+// askFormers has the owners of what vanished look for themselves, which they are given until the next look: it comes soon,
+// because mostly it was a release that was not heard.
+func (c *Core) askFormers() {
+	all := slices.DeleteFunc(c.fleet.left, func(l left) bool { return !l.ask })
+	c.fleet.left = all
+	if until, _ := c.barred(); until != 0 {
+		return // nobody takes anything now
+	}
+	slices.SortStableFunc(all, func(a, b left) int { return cmp.Compare(a.owner, b.owner) })
+	for len(all) > 0 {
+		owner := all[0].owner
+		var items []Item
+		for len(all) > 0 && all[0].owner == owner {
+			items = append(items, Item{ID: c.fleet.sessions.IDs[all[0].session], Peer: c.nodes[owner].id})
+			all = all[1:]
+		}
+		c.send(OpAsk, items, nil)
+		c.lookSoon(c.cfg.Discovery / 60)
 	}
 }
 

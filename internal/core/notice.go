@@ -117,6 +117,7 @@ func (c *Core) retry(l *lease) {
 // message may be lost, and nobody gives up unasked.
 func (c *Core) askForMine() {
 	f := &c.fleet
+	f.hoped = f.hoped[:0]
 	c.placement()
 	if until, _ := c.barred(); until != 0 || !c.nodes[0].alive {
 		return // it could not take what it is given
@@ -134,6 +135,7 @@ func (c *Core) askForMine() {
 	if c.unable > 0 || c.withdrawals > 0 {
 		f.waits = f.waits[:min(1, len(f.waits))] // it has yet to show that it can take what it is given
 	}
+	f.hoped = append(f.hoped, f.waits...)
 	c.askAgain(len(f.waits))
 	if len(f.waits) > 0 && !c.mayAsk() {
 		return
