@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -114,10 +115,20 @@ func (g *g8) polled(p *polled, e *history.Event) {
 	}
 }
 
-// beyond reports whether the one fault is more than the loss of an instance: it struck the only one that was there, or it
-// lets messages arrive seconds late, renewals that extend the lease and the one that takes it over among them.
+// beyond reports whether the one fault is more, or other, than the loss of an instance: it struck the only one that was
+// there, or it lets messages arrive so late that renewals extend the lease and yet are not answered in time.
 func (g *g8) beyond(by []*strike, from int64) bool {
-	return len(by) == 1 && (by[0].Kind == fault.Reorder || by[0].silences() && (g.w.alive < 2 || g.w.coupled > from))
+	if len(by) != 1 {
+		return false
+	}
+	switch s := by[0]; s.Kind {
+	case fault.Reorder:
+		return true
+	case fault.Latency:
+		return 2*(s.Ms+s.Jitter)*int64(time.Millisecond) > int64(g.w.RenewTimeout) || g.w.alive < 2 || g.w.coupled > from
+	default:
+		return s.silences() && (g.w.alive < 2 || g.w.coupled > from)
+	}
 }
 
 func (g *g8) ofRedis(by []*strike) bool {

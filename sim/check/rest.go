@@ -107,7 +107,7 @@ func (r *rest) busy() bool {
 func (r *rest) redis(e *history.Event) {
 	switch e.Kind {
 	case history.RedisBeat:
-		if r.forgot {
+		if r.forgot && e.Reason != snapshotReason {
 			r.forgot = false
 			r.change(int64(r.w.TTL) + r.w.settleSessions())
 		}

@@ -18,6 +18,7 @@ type strike struct {
 	start   int64
 	end     int64 // when it was healed; 0: not yet, or never
 	open    bool  // it goes on
+	heard   int64 // when somebody wrote to Redis first after it was healed: a quarantine begins by then; 0: nobody yet
 }
 
 func (s *strike) String() string {
@@ -104,7 +105,7 @@ func (w *world) reach(s *strike) (span, bool) {
 	}
 	switch {
 	case w.forgets(s): // the quarantine begins with the first script that sees the loss: a renewal at the latest
-		return span{s.start, end + int64(w.TTL+w.Renew)}, true
+		return span{s.start, max(end+int64(w.TTL+w.Renew), s.heard+int64(w.TTL))}, true
 	case s.ofRedis(), s.silences():
 		return span{s.start, end}, true
 	}
@@ -121,10 +122,24 @@ func (w *world) struckBetween(from, to int64, but *strike) *strike {
 	return w.overlapping(from, to, but, func(s *strike) (span, bool) {
 		r, ok := w.reach(s)
 		if w.forgets(s) {
-			r.to -= int64(w.TTL + w.Renew)
+			if r.to = max(s.start, s.end); s.open {
+				r.to = w.now
+			}
 		}
 		return r, ok
 	})
+}
+
+// heard notes the first heartbeat that is set after a loss: who is frozen, or cannot reach Redis, does not see the loss.
+func (w *world) heard(e *history.Event) {
+	if e.Kind != history.RedisBeat || e.Reason == snapshotReason {
+		return
+	}
+	for _, s := range w.strikes {
+		if s.heard == 0 && !s.open && s.forgets() {
+			s.heard = w.now
+		}
+	}
 }
 
 func (w *world) overlapping(from, to int64, but *strike, reach func(*strike) (span, bool)) *strike {

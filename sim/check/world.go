@@ -169,6 +169,7 @@ func (w *world) update(e *history.Event) {
 	case e.Kind == history.Rejected:
 		w.stats.Rejected++
 	case e.Kind >= history.RedisGranted && e.Kind <= history.TapUp:
+		w.heard(e)
 		w.rest.redis(e)
 	default:
 		w.harness(e)

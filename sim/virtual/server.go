@@ -176,7 +176,8 @@ func (w *world) snapshot() {
 	for i := range s.beats {
 		s.expireBeat(int32(i), now)
 		if b := &s.beats[i]; b.set {
-			w.beat(int32(i), b.expire)
+			w.beatTimer(int32(i))
+			w.tellBeat(int32(i), b.expire, "snapshot")
 		}
 	}
 }
@@ -217,8 +218,14 @@ func (w *world) fenced(i int32, fence int64) {
 
 func (w *world) beat(i int32, expire int64) {
 	w.beatTimer(i)
+	w.tellBeat(i, expire, "")
+}
+
+func (w *world) tellBeat(i int32, expire int64, why string) {
 	if w.sink != nil {
-		w.emit(history.Event{Kind: history.RedisBeat, Instance: w.server.beats[i].id, Until: w.server.trueOf(w.t, expire)})
+		w.emit(history.Event{
+			Kind: history.RedisBeat, Instance: w.server.beats[i].id, Until: w.server.trueOf(w.t, expire), Reason: why,
+		})
 	}
 }
 
