@@ -208,7 +208,7 @@ func (r *rest) healed(s *strike) {
 		r.change(int64(r.w.TTL+r.w.Renew) + r.w.settleSessions())
 	case s.silences():
 		settle := r.w.settle()
-		if r.w.failedOver(s.start) { // its node sees only now that Redis' clock jumped
+		if s.Kind == fault.Suspend || r.w.failedOver(s.start) { // its node sees only now that Redis' clock jumped
 			settle += int64(r.w.TTL)
 		}
 		r.change(settle)
