@@ -78,7 +78,8 @@ func (g *g1) overlap(o *overlap, to int64) {
 	s, length := o.first.session, to-o.from
 	asleep := o.first.inst.node.frozenWithin(o.from) // it cannot learn of it before its thaw or the end of its window
 	short := length <= int64(g.w.Renew+g.w.RenewTimeout)
-	if g.deletedBefore(s, o.from) && (asleep || short) || asleep && g.asleepSince(o) {
+	if g.deletedBefore(s, o.from) && (asleep || short) ||
+		(asleep || short && o.first.inst.node.frozenWithin(o.from-thawGrace)) && g.asleepSince(o) {
 		g.deleted++
 		g.deletedW = max(g.deletedW, length)
 		return

@@ -47,11 +47,23 @@ func (g *g13) ended(t *term, how ending) {
 		g.exercised++
 		g.broke(t.session, "%s was asked to stop at %s and ended at %s without releasing its lease of session %s (fence %d)",
 			t.inst.who(), clock(stop.start), clock(g.w.now), t.session.id, t.fence)
+	case how == endReleased && g.deleted(t.session):
+		return // Redis had nothing to release, and nobody could be told
 	case how == endReleased && (t.session.unpaused() || !t.session.added) && g.others(n):
 		l := &legacy{session: t.session, from: t.inst, stop: stop, at: g.w.now}
 		g.heirless[t.session.id] = l
 		g.watch(l)
 	}
+}
+
+// deleted reports whether the plan deleted the session's key so shortly before that its owner did not know.
+func (g *g13) deleted(s *session) bool {
+	for _, at := range s.deletes {
+		if at >= g.w.now-int64(g.w.Renew+g.w.RenewTimeout) {
+			return true
+		}
+	}
+	return false
 }
 
 // others reports whether anybody is there to take what the node leaves.
