@@ -180,6 +180,9 @@ func (f *flags) checkRun(fs *pflag.FlagSet) error {
 	if f.engine != sim.EngineReal && f.engine != sim.EngineVirtual {
 		return fmt.Errorf("--engine %q: unknown engine: known are %s, %s", f.engine, sim.EngineReal, sim.EngineVirtual)
 	}
+	if fs.Changed("redis") && strings.TrimSpace(f.redis) == "" {
+		return errors.New("--redis is empty: give server, embedded or a URL, or leave it out")
+	}
 	if fs.Changed("node-cmd") && strings.TrimSpace(f.nodeCmd) == "" {
 		return errors.New("--node-cmd is empty: give a program, or leave it out for the reference node")
 	}

@@ -32,6 +32,8 @@ var (
 	ErrTooOld = errors.New("Redis too old")
 	// ErrNotEmpty: the database holds keys of the run's patterns, which may be somebody's.
 	ErrNotEmpty = errors.New("database in use")
+	// ErrGone: Redis was taken away by somebody else than the plan.
+	ErrGone = errors.New("Redis went away, and not by the plan")
 )
 
 // Kinds of Redis.
@@ -144,8 +146,9 @@ func (r *Redis) provisionURL(ctx context.Context, raw string) error {
 	opts, err := redis.ParseURL(raw)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w: %q is no Redis URL (%v): write redis://[user:password@]host:port[/db]", ErrChoice,
-			redact(raw), err)
+		// What is wrong with it is not repeated: the parser quotes the URL, password and all.
+		return fmt.Errorf("%w: %q is no Redis URL: write redis://[user:password@]host:port[/db], special characters as %%XX",
+			ErrChoice, redact(raw))
 	case opts.Network != "tcp" || opts.TLSConfig != nil:
 		return fmt.Errorf("%w: %s: nodes reach Redis through TCP proxies, so that only redis:// URLs can be used",
 			ErrChoice, redact(raw))
@@ -349,4 +352,15 @@ func (r *Redis) Close() error {
 	}
 	r.reaper.close()
 	return err
+}
+
+// gone returns ErrGone if Redis does not answer any more although every fault of the plan is healed.
+func (r *Redis) gone(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	r.renewClient()
+	if err := r.client.Load().Ping(ctx).Err(); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("%w: %v; what the run shows is worth nothing", ErrGone, err)
+	}
+	return nil
 }

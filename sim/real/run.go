@@ -190,6 +190,9 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 	err = r.startFleet(ctx)
 	if err == nil {
 		out.Interrupted = !r.weather(ctx)
+		if !out.Interrupted {
+			err = r.redis.gone(ctx)
+		}
 	} else if ctx.Err() != nil {
 		out.Interrupted, err = true, nil
 	}
@@ -232,6 +235,9 @@ func (r *run) weather(ctx context.Context) bool {
 	}
 }
 
+// tapPatience is more than a server leaves its first replica waiting for others (repl-diskless-sync-delay, 5 s by default).
+const tapPatience = 20 * time.Second
+
 // tapIn opens the tap, if this Redis has one.
 func (r *run) tapIn(ctx context.Context) {
 	if r.redis.kind == kindEmbedded {
@@ -239,7 +245,7 @@ func (r *run) tapIn(ctx context.Context) {
 		return
 	}
 	t := newTap(r.redis, r.clock, r.rec)
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, tapPatience)
 	defer cancel()
 	if err := t.wait(ctx); err != nil {
 		t.close()

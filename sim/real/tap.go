@@ -169,7 +169,7 @@ func (t *tap) follow(ctx context.Context) (flowed bool, err error) {
 
 // handshake asks to be a replica.
 func (t *tap) handshake(conn net.Conn, in *bufio.Reader) error {
-	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(tapPatience))
 	defer func() { _ = conn.SetDeadline(time.Time{}) }()
 	commands := [][]string{
 		{"REPLCONF", "listening-port", "0"}, {"REPLCONF", "capa", "eof", "capa", "psync2"}, {"PSYNC", "?", "-1"},
