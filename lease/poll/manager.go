@@ -319,10 +319,11 @@ func (m *SessionManager) lookAfter(p *publisher, now time.Time) {
 		return
 	}
 	p.run.abandoned = true
-	p.run.hold.Abandon()
+	// Said before it is done, so that the log explains the loss that follows.
 	m.log.Error("Poll is stuck; its lease is given up", zap.String("event", "pollStuck"),
 		zap.String("instance", m.leases.InstanceID()), zap.String("endpoint", p.id),
 		zap.Int64("fence", p.run.hold.Fence()))
+	p.run.hold.Abandon()
 }
 
 func (m *SessionManager) begin(p *publisher, now time.Time) {
