@@ -36,7 +36,7 @@ func main() {
 	if code, ok := hiddenMode(os.Args); ok {
 		os.Exit(code)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once; the reaper cleans up behind it
 	os.Exit(execute(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }

@@ -99,7 +99,7 @@ func (r Report) Failures(w io.Writer, dir string) error {
 		quoted = "'" + strings.ReplaceAll(dir, "'", `'\''`) + "'"
 	}
 	fmt.Fprintf(&b, "  judge it again:  simulate check %s\n  run it again:    simulate replay %s\n", quoted, quoted)
-	if r.Verdict == check.Fail {
+	if r.Verdict == check.Fail && !r.Config.Foreign { // a program of somebody's own cannot run in virtual time
 		fmt.Fprintf(&b, "  make it small:   simulate shrink %s\n", quoted)
 	}
 	_, err := io.WriteString(w, b.String())
