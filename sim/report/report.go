@@ -30,6 +30,7 @@ var (
 	ErrNotFound = errors.New("report: no report.json")
 	ErrEmpty    = errors.New("report: file is empty")
 	ErrFormat   = errors.New("report: not a report of a version this program reads")
+	ErrDamaged  = errors.New("report: damaged")
 )
 
 // Report is report.json, field by field.
@@ -148,6 +149,10 @@ func Load(dir string) (Report, error) {
 	}
 	if r.Version < 1 || r.Version > Version {
 		return Report{}, fmt.Errorf("%w: %s has version %d, known is %d", ErrFormat, file, r.Version, Version)
+	}
+	if c := r.Config; c.Nodes < 1 || c.Sessions < 1 || c.TTL <= 0 || c.Renew <= 0 || c.Poll <= 0 || c.Discovery <= 0 {
+		return Report{}, fmt.Errorf("%w: %s: config lacks nodes, sessions or timings, from which every limit is computed",
+			ErrDamaged, file)
 	}
 	return r, nil
 }
