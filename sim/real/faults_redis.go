@@ -76,6 +76,13 @@ func (s *strike) back(remembers string, args ...string) {
 	s.end()
 }
 
+// answers ends a fault that Redis went through without losing anything.
+func (s *strike) answers() {
+	s.up(kept)
+	s.failed(s.work.repair(s.ctx))
+	s.end()
+}
+
 func (s *strike) redisFlush() {
 	if !s.alone() {
 		return
@@ -96,9 +103,7 @@ func (s *strike) redisFreeze() {
 	s.failed(s.redis.server.freeze())
 	s.last()
 	s.failed(s.redis.server.thaw())
-	s.up(kept)
-	s.failed(s.work.repair(s.ctx))
-	s.end()
+	s.answers()
 }
 
 // slowScript computes for a given time and touches nothing.
@@ -115,9 +120,7 @@ func (s *strike) redisSlow() {
 	s.down()
 	client := s.redis.client.Load().WithTimeout(time.Duration(s.Ms)*time.Millisecond + time.Minute)
 	s.failed(client.Eval(s.ctx, slowScript, nil, strconv.FormatInt(s.Ms, 10)).Err())
-	s.up(kept)
-	s.failed(s.work.repair(s.ctx))
-	s.end()
+	s.answers()
 }
 
 // redisLoading restarts Redis with its data so that it takes about Ms to load it, and answers LOADING meanwhile.
@@ -148,9 +151,7 @@ func (s *strike) redisReadOnly() {
 	s.failed(s.redis.client.Load().ReplicaOf(s.ctx, "127.0.0.1", "1").Err())
 	s.last()
 	s.failed(s.redis.client.Load().ReplicaOf(context.WithoutCancel(s.ctx), "NO", "ONE").Err())
-	s.up(kept)
-	s.failed(s.work.repair(s.ctx))
-	s.end()
+	s.answers()
 }
 
 func (s *strike) scriptFlush() {
