@@ -150,11 +150,11 @@ func check(t *testing.T, body string) []string {
 	return append(impurities(fset, []*ast.File{f}, info), floats(fset, []*ast.File{f})...)
 }
 
-// Redis is spoken to in lease/redisstore. The rest of lease passes a client on; lease/poll reads the application's
-// sessions with it, and knows no key of a lease.
+// Redis is spoken to in lease/redisstore, and of intents in lease/intent/store. The rest of lease passes a client on;
+// lease/poll reads the application's sessions with it, and knows no key of a lease.
 func TestOnlyTheStoreSpeaksToRedis(t *testing.T) {
 	for path, p := range loaded(t) {
-		if !under(path, "lease") || under(path, "lease/redisstore") {
+		if !under(path, "lease") || under(path, "lease/redisstore", "lease/intent/store") {
 			continue
 		}
 		for _, s := range redisUse(p, path == "lease/poll") {

@@ -107,3 +107,17 @@ func TestStormHandoversAreNotLost(t *testing.T) {
 		}
 	}
 }
+
+// A release names its term: one that comes seconds late, when its owner holds the lease again, leaves that later term
+// alone. Else others are granted what its owner believes in. The scripts themselves run here, not their twins.
+func TestStormLateReleaseEndsNoLaterTerm(t *testing.T) { // G1
+	for seed := range uint64(3) {
+		cfg := virtual.Config{
+			Nodes: 3, Sessions: 5, Candidates: true, Lua: true, TTL: 3 * time.Second, Storm: 25 * time.Second,
+			Hold: 20 * time.Millisecond, Rest: 10 * time.Millisecond, Net: virtual.Net{Spike: 3 * time.Second},
+		}
+		if r := play(t, cfg, fault.Plan{}, seed); r.out.Acquires < 400 {
+			t.Errorf("%s: only %d terms", r.name, r.out.Acquires)
+		}
+	}
+}

@@ -51,7 +51,7 @@ func (c Config) WithDefaults() Config {
 	def(&c.MarginMin, 5*Millisecond)
 	def(&c.Stagger, 20*Millisecond)
 	def(&c.Lead, max(25*Millisecond, c.TTL/200))
-	def(&c.HeirGrace, 120*Millisecond)
+	def(&c.HeirGrace, 60*Millisecond)
 	def(&c.LookBudget, 25_000)
 	def(&c.MaxProbe, max(c.Renew/20, 10*Millisecond))
 	if c.Batch == 0 {

@@ -13,6 +13,7 @@ type Core struct {
 	drained     bool
 	written     bool // a heartbeat was set since the last acquisition that failed
 	unable      int  // acquisitions in a row that failed though Redis is heard
+	unableAt    Time // when the last of them did
 	withdrawals int  // from the registry, in a row, because of that
 
 	timers    timerHeap
@@ -26,6 +27,7 @@ type Core struct {
 	releasing int               // leases whose release is not confirmed
 	acquiring int               // leases that were asked for and not answered
 	beatOp    uint64            // the heartbeat under way, 0 none
+	traces    traces
 
 	seq uint64
 	ops map[uint64]*inflight // never ranged over
@@ -203,6 +205,7 @@ func (c *Core) flush() {
 	default:
 		if q.beat && !c.draining && c.rejoin == 0 {
 			c.beatOp = c.send(OpBeat, nil, nil)
+			c.eff.Ops[len(c.eff.Ops)-1].TTL = c.beatTTL()
 		}
 		q.beat = false
 		c.batch(OpReassert, &q.reassert)
@@ -228,6 +231,16 @@ func (c *Core) flush() {
 		c.fleet.lookedAt = c.now.Mono
 		c.fleet.touched = c.fleet.touched[:0]
 	}
+}
+
+// beatTTL is how long a heartbeat that is set now lives: not longer than what was renewed at the last tick. The others watch
+// the heartbeat in place of the leases, so it must not outlive them (G5).
+func (c *Core) beatTTL() int64 {
+	if len(c.held) == 0 {
+		return c.cfg.TTL
+	}
+	sinceTick := int64(c.now.Mono-c.nextRenew) + c.cfg.Renew
+	return c.cfg.TTL - max(0, sinceTick)/Millisecond*Millisecond
 }
 
 // holdBack decides what becomes of attempts that may not be sent now.
@@ -270,6 +283,8 @@ func (c *Core) batch(kind OpKind, list *[]*lease) {
 		}
 		it := Item{ID: l.id}
 		switch kind {
+		case OpAcquire:
+			it.Fresh = !c.traces.has(l.id)
 		case OpRenew, OpReassert:
 			it.Fence = l.fence
 		case OpRelease:
@@ -377,6 +392,9 @@ func (c *Core) failed(in *inflight, a *Answer) {
 		switch in.op.Kind {
 		case OpAcquire:
 			l.open = true
+			if a.Failure == FailUnknown {
+				c.traces.leave(l.id)
+			}
 			c.refuse(l, cause, "", c.backoff(), a.Text)
 		case OpRenew, OpReassert:
 			c.doubt(l, cause, a.Text)
@@ -390,7 +408,7 @@ func (c *Core) failed(in *inflight, a *Answer) {
 	switch in.op.Kind {
 	case OpAcquire:
 		if began {
-			c.couldNotTake()
+			c.couldNotTake(in)
 		}
 	case OpRenew:
 		c.unable = 0 // it is not only acquisitions that fail

@@ -85,6 +85,9 @@ func (c *Core) learn(in *inflight, a *Answer) {
 	// that is confirmed, a round trip later; everything else is looked up.
 	c.clock.redis = false
 	for _, l := range c.held {
+		if l.yielding && l.cause == CauseRebalance {
+			c.keep(l, CauseForgot) // what is given up in a quarantine nobody can take
+		}
 		l.reassert = true
 		l.op = 0
 		c.doubt(l, CauseForgot, a.Epoch)

@@ -98,7 +98,7 @@ func TestStormCrash(t *testing.T) {
 
 // The instance that would take a dead one's sessions dies or falls mute in the very instants around their expiry: the
 // others wait 120 ms for it, not a TTL.
-func TestStormSuccessorDiesToo(t *testing.T) {
+func TestStormSuccessorDiesToo(t *testing.T) { // G5
 	for seed := range uint64(20) {
 		// The victim renews at start + k · 10 s after its own beginning; 25 s later its leases are about to expire.
 		plan := fault.Plan{Faults: []fault.Fault{

@@ -47,6 +47,7 @@ type lease struct {
 	open      bool // an acquire was not answered: the key may be ours
 	read      bool // idle: the next wake reads; else it acquires
 	freed     bool // acquiring: a release of it was heard meanwhile
+	heirOf    bool // acquiring: it was released to this instance
 	ordered   bool // idle: at the next wake, first wait for this instance's turn
 	told      bool // releasing: a failed release was told
 	missing   bool // owned: its session was not there at the last look
@@ -94,7 +95,7 @@ func (c *Core) tryAcquire(l *lease) {
 	}
 	l.phase = acquiring
 	l.op = queued
-	l.ordered, l.freed = false, false
+	l.ordered, l.freed, l.heirOf = false, false, false
 	c.acquiring++
 	c.queue.acquire = append(c.queue.acquire, l)
 }
@@ -214,6 +215,9 @@ func (c *Core) acquireAnswered(in *inflight, a *Answer) {
 				continue
 			}
 			c.setOwner(l.id, r.Owner)
+			if l.heirOf {
+				c.lookSoon(c.cfg.Discovery / 10) // it came too late for what it is to have: something else will be given
+			}
 			c.refuse(l, CauseHeld, r.Owner, 0, "")
 		case OutQuarantine:
 			c.refuse(l, CauseQuarantine, "", a.Quarantine, "")
@@ -233,6 +237,7 @@ func (c *Core) granted(l *lease, in *inflight, r *Result) {
 	if until <= c.now.Mono || in.op.Seq <= c.clock.stepped {
 		// The answer came after the window it opens. The key is ours all the same: ask again and adopt it.
 		l.open = true
+		c.traces.leave(l.id)
 		c.tryAcquire(l)
 		return
 	}
@@ -266,6 +271,7 @@ func (c *Core) expiry(in *inflight, pttl int64) Time {
 // renewAll is the renewal tick: everything held, in as few calls as it takes, together with the heartbeat, so that both
 // expire together when the instance dies.
 func (c *Core) renewAll() {
+	c.traces.age(c.now.Mono, c.cfg.TTL)
 	c.queue.beat = !c.cfg.NoHeartbeat
 	for _, l := range c.held {
 		switch {
@@ -350,6 +356,7 @@ func (c *Core) doubt(l *lease, cause Cause, text string) {
 // lost ends a term that was not given back.
 func (c *Core) lost(l *lease, cause Cause, owner string) {
 	c.unhold(l)
+	c.traces.leave(l.id)
 	l.phase = idle
 	l.holder = owner
 	c.tell(Tell{Kind: TellLost, Cause: cause, ID: l.id, Fence: l.fence, Owner: owner})
@@ -429,7 +436,7 @@ func (c *Core) observedHeld(l *lease, in *inflight, r *Result) {
 	l.holder = r.Owner
 	l.exp = c.expiry(in, r.PTTL)
 	switch {
-	case r.Owner == c.self:
+	case r.Owner == c.self && c.traces.has(l.id):
 		c.tryAcquire(l) // an attempt that was not answered succeeded: adopt it
 	case l.place && !l.want && c.vouched(r.Owner) && l.exp > c.now.Mono+Time(c.cfg.Lead):
 		c.forget(l) // renewed, and its owner's heartbeat is watched

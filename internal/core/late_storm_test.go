@@ -68,7 +68,7 @@ func TestStormLateGrant(t *testing.T) {
 
 // An owner that hears no answers, while its commands are executed, does not go on extending what it cannot use: its
 // sessions are another's within a TTL and one time-out of the fault's start, however long that lasts.
-func TestStormUnheardOwnerLetsGo(t *testing.T) {
+func TestStormUnheardOwnerLetsGo(t *testing.T) { // G5
 	const timeout = 3 * time.Second
 	for seed := range uint64(20) {
 		at := 15*time.Second + time.Duration(seed)*530*time.Millisecond
@@ -90,7 +90,7 @@ func TestStormUnheardOwnerLetsGo(t *testing.T) {
 // A fence does not fall although Redis comes back empty, with a clock an hour or so off: who acquires carries the highest
 // fence it has seen. (Only who has seen it: further apart than a TTL the clocks of successive masters are assumed not to
 // be, so this is more than is promised.)
-func TestStormFenceIsCarried(t *testing.T) {
+func TestStormFenceIsCarried(t *testing.T) { // G3
 	for seed := range uint64(20) {
 		cfg := virtual.Config{Nodes: 1, Sessions: 3, Storm: 150 * time.Second, Calm: 60 * time.Second}
 		r := play(t, cfg, fault.Plan{Faults: []fault.Fault{

@@ -16,7 +16,8 @@ var sizes = []struct{ nodes, sessions int }{{2, 1}, {3, 9}, {3, 10}, {5, 23}, {1
 
 // calmFleet is a fleet at the seeds' timings, cold for ten seconds before the plan begins.
 func calmFleet(nodes, sessions int) virtual.Config {
-	return virtual.Config{Nodes: nodes, Sessions: sessions, Storm: 120 * time.Second, Calm: 60 * time.Second}
+	return virtual.Config{Nodes: nodes, Sessions: sessions, Storm: 120 * time.Second, Calm: 60 * time.Second,
+		Loaded: true}
 }
 
 const (

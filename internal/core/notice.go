@@ -78,6 +78,7 @@ func (c *Core) freed(id, heir, from string) {
 		return
 	}
 	if i < 0 {
+		c.lookSoon(c.cfg.Discovery / 100) // a session that this instance has not seen yet
 		return
 	}
 	if heir == from {
@@ -92,6 +93,7 @@ func (c *Core) freed(id, heir, from string) {
 	l.exp = c.now.Mono
 	if heir == c.self {
 		c.retry(l)
+		l.heirOf = true
 		return
 	}
 	l.read, l.op = false, 0
@@ -196,7 +198,7 @@ func (c *Core) answerAsks(look uint64) {
 	if len(f.asks) == 0 {
 		return
 	}
-	if until, _ := c.barred(); until != 0 {
+	if c.epoch.quarantine > c.now.Mono {
 		f.asks = f.asks[:0]
 		return // what is given up now nobody can take
 	}

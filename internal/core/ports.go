@@ -61,7 +61,7 @@ type OpKind uint8
 // The requests. Those that extend something (OpAcquire, OpRenew, OpReassert, OpBeat) are never sent after an attempt
 // without answer before a read (OpObserve, OpNodes, OpLook) was answered: DESIGN 5.
 const (
-	OpAcquire  OpKind = iota + 1 // SET NX PX each item, adopt if the owner is the same, grant a fence
+	OpAcquire  OpKind = iota + 1 // SET NX PX each item, adopt if the owner is the same and not Fresh, grant a fence
 	OpRenew                      // extend each item that its owner still holds
 	OpReassert                   // after a loss of data, in quarantine only: restore each item with its fence
 	OpRelease                    // delete each item whose owner and fence match; publish, naming Item.Peer as heir
@@ -86,6 +86,7 @@ type Item struct {
 	ID    string
 	Fence int64  // OpRenew, OpReassert, OpRelease: the term's fence
 	Peer  string // OpRelease: heir, "" for none; OpAsk: the owner asked
+	Fresh bool   // OpAcquire: no earlier attempt of this core can have left the lease in its name: adopt nothing
 }
 
 // Op is one attempt. A store executes it at most once; whoever carries it may not retry it.
@@ -206,6 +207,7 @@ const (
 	TellReleaseFailed                     // the release was not confirmed (Cause, Text); it is tried again until it cannot matter
 	TellRefused                           // an acquisition did not succeed: Cause, Owner, Wait (ns until it may), Text
 	TellYield                             // end the guarded work of ID, then send EvDrop (Owner: who asked)
+	TellKept                              // TellYield is taken back: the guarded work of ID goes on
 	TellSuspect                           // Owner's lease ID expired while its heartbeat lived
 	TellEpoch                             // Redis lost data or restarted: Text is the new epoch, Wait the quarantine left
 	TellClock                             // a clock stepped: Cause, Wait (ns, signed size of the step)

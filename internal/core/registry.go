@@ -197,11 +197,14 @@ func (c *Core) seeNodes(in *inflight, seen []Seen) (changed bool) {
 
 // couldNotTake counts acquisitions that fail. An instance that can be heard and yet wins nothing it is given would keep
 // asking for its share and have it released for nothing: it leaves the registry, for longer each time.
-func (c *Core) couldNotTake() {
+func (c *Core) couldNotTake(in *inflight) {
 	if !c.written {
 		return // not even a heartbeat can be written: it is Redis, not this instance
 	}
-	c.written = false
+	if in.op.Sent < c.unableAt {
+		return // it was under way when the last one failed, and says nothing new
+	}
+	c.written, c.unableAt = false, c.now.Mono
 	if c.unable++; c.unable < 3 || c.cfg.NoHeartbeat || c.rejoin != 0 || c.draining {
 		return
 	}

@@ -8,6 +8,12 @@ func (c *Core) yield(l *lease, heir string, cause Cause) {
 	c.tell(Tell{Kind: TellYield, Cause: cause, ID: l.id, Fence: l.fence, Owner: heir})
 }
 
+// keep takes a yield back.
+func (c *Core) keep(l *lease, cause Cause) {
+	l.yielding, l.heir = false, ""
+	c.tell(Tell{Kind: TellKept, Cause: cause, ID: l.id, Fence: l.fence})
+}
+
 func (c *Core) drop(id string, cause Cause) {
 	l, ok := c.leases[id]
 	if !ok {
@@ -89,6 +95,7 @@ func (c *Core) releaseAnswered(in *inflight, a *Answer) {
 func (c *Core) overtaken(l *lease) {
 	c.releasing--
 	c.acquiring++
+	c.traces.leave(l.id)
 	l.phase, l.op = acquiring, queued
 	c.queue.acquire = append(c.queue.acquire, l)
 }

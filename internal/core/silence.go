@@ -7,6 +7,7 @@ type silence struct {
 	op     uint64 // the probe in flight
 	failed int    // probes without answer in a row
 	text   string // what the first failure said
+	items  []Item // of the largest attempt to extend that was not answered
 
 	refused int // silences in a row that began with a refused extension: Redis can be read and not written
 }
@@ -21,6 +22,9 @@ func (c *Core) fellSilent(in *inflight, a *Answer) {
 		s.op = 0
 		s.failed++
 		c.probeLater()
+	}
+	if in.op.Kind.Extends() && a.Failure == FailUnknown && len(in.op.Items) > len(s.items) {
+		s.items = in.op.Items
 	}
 	if s.on {
 		return
@@ -49,12 +53,14 @@ func (c *Core) probeLater() {
 	c.nextProbe = c.now.Mono + Time(max(pause, Millisecond))
 }
 
-// probe asks for the epoch: the smallest read there is.
+// probe asks for the epoch, and reads along whatever the largest attempt to extend asked for that was not answered: on a path
+// that lets only small messages through in time, a small read would be answered again and again, and each attempt that
+// follows be executed too late to be used (G8).
 func (c *Core) probe() {
 	if c.silence.op != 0 {
 		return
 	}
-	seq := c.send(OpObserve, nil, nil)
+	seq := c.send(OpObserve, c.silence.items, nil)
 	c.silence.op = seq
 	// A probe is given up sooner than an attempt: when the path heals, the time until it is used again is what counts.
 	// Each failure doubles the patience, so that a path which is merely slow is found too.
@@ -65,10 +71,12 @@ func (c *Core) probe() {
 	c.timers.push(timer{at: in.op.Deadline, kind: timerOp, n: seq})
 }
 
-// heard takes note that an op was answered. What ends a silence is the answer to a read that was sent after it began.
+// heard takes note that an op was answered. What ends a silence is the answer to a read that was sent after it began, and
+// that is as large as what was not answered.
 func (c *Core) heard(in *inflight) {
 	s := &c.silence
-	if in.op.Seq == s.op {
+	probe := in.op.Seq == s.op
+	if probe {
 		s.op = 0
 	}
 	if in.op.Kind.Extends() && s.refused > 0 {
@@ -77,7 +85,8 @@ func (c *Core) heard(in *inflight) {
 		}
 		s.refused = 0
 	}
-	if !s.on || !in.op.Kind.reads() || in.op.Sent < s.since {
+	if !s.on || !in.op.Kind.reads() || in.op.Sent < s.since || len(s.items) > 0 && !probe {
+		c.queue.probe = c.queue.probe || s.on && probe // it was under way when the silence began, and ends nothing
 		return
 	}
 	was := s.text

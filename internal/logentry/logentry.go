@@ -1,0 +1,108 @@
+// Package logentry says what the library logs (G12): which tells of the core become a structured entry, at which level, with
+// which message and fields. It is pure, so that the production shell, which writes entries, and the virtual engine, which
+// has them judged, log the same.
+package logentry
+
+import "github.com/leasestorm/leasestorm/internal/core"
+
+// Level is an entry's level. Its numbers are those of zapcore.Level.
+type Level int8
+
+// The levels that entries have.
+const (
+	Debug Level = iota - 1
+	Info
+	Warn
+)
+
+// String returns the level as it stands in a log.
+func (l Level) String() string { return [...]string{"debug", "info", "warn"}[l-Debug] }
+
+// form is what is fixed about the entries of one kind of tell.
+type form struct {
+	event   string
+	level   Level
+	message string
+	lease   bool // it is about one lease; else about the instance
+}
+
+var forms = [...]form{
+	core.TellAcquired:      {"acquired", Info, "Lease acquired", true},
+	core.TellRenewed:       {"renewed", Debug, "Lease renewed", true},
+	core.TellUncertain:     {"renewFailed", Warn, "Lease renewal failed", true},
+	core.TellLost:          {"lost", Warn, "Lease lost", true},
+	core.TellReleased:      {"released", Info, "Lease released", true},
+	core.TellRefused:       {"acquireFailed", Info, "Lease not acquired", true},
+	core.TellReleaseFailed: {"releaseFailed", Warn, "Lease release not confirmed", true},
+	core.TellYield:         {"yield", Info, "Lease asked for", true},
+	core.TellKept:          {"kept", Info, "Lease kept", true},
+
+	core.TellEpoch:     {"epoch", Info, "Redis has a new epoch; nothing is granted before its quarantine ends", false},
+	core.TellClock:     {"clock", Warn, "A clock stepped", false},
+	core.TellSilent:    {"redisSilent", Warn, "Redis does not answer", false},
+	core.TellHeard:     {"redisHeard", Info, "Redis answers again", false},
+	core.TellWithdrawn: {"withdrawn", Warn, "Left the registry: cannot take what is given", false},
+	core.TellSuspect:   {"suspect", Info, "An instance let a lease expire while its heartbeat lived", false},
+	core.TellDrained:   {"drained", Info, "Everything is released", false},
+}
+
+func formOf(k core.TellKind) form {
+	if int(k) < len(forms) {
+		return forms[k]
+	}
+	return form{}
+}
+
+// Event returns the name of what was told, the field "event"; "" if it has no entry.
+func Event(k core.TellKind) string { return formOf(k).event }
+
+// Head returns level and message of the tell's entry, and false if it has none. Renewals that succeed are debug entries;
+// a shell may choose otherwise.
+func Head(k core.TellKind) (Level, string, bool) {
+	f := formOf(k)
+	return f.level, f.message, f.event != ""
+}
+
+// FieldKind says how a field's value is written.
+type FieldKind uint8
+
+// The kinds of values.
+const (
+	Text     FieldKind = iota
+	Number             // a whole number
+	Duration           // nanoseconds
+)
+
+// Field is one field of an entry, beside its time, level and message.
+type Field struct {
+	Key    string
+	Kind   FieldKind
+	Text   string
+	Number int64 // of Number and Duration
+}
+
+// Fields appends the fields of the entry that an instance makes of a tell.
+func Fields(dst []Field, instance string, t *core.Tell) []Field {
+	f := formOf(t.Kind)
+	dst = append(dst, Field{Key: "event", Text: f.event}, Field{Key: "instance", Text: instance})
+	if f.lease {
+		dst = append(dst, Field{Key: "endpoint", Text: t.ID}, Field{Key: "fence", Kind: Number, Number: t.Fence})
+	}
+	dst = append(dst, Field{Key: "reason", Text: Reason(t)}, Field{Key: "owner", Text: t.Owner})
+	if !f.lease {
+		dst = append(dst, Field{Key: "wait", Kind: Duration, Number: t.Wait})
+	}
+	return dst
+}
+
+// Reason is why something was told: the cause, and what the store said.
+func Reason(t *core.Tell) string {
+	cause := t.Cause.String()
+	switch {
+	case t.Text == "":
+		return cause
+	case cause == "":
+		return t.Text
+	}
+	return cause + ": " + t.Text
+}
