@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/latency"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
@@ -174,67 +175,11 @@ func renewRaw(b *testing.B, client *redis.Client, ids []string) {
 	}
 }
 
-// rounds is how many rounds a latency is measured in. The best one counts: what else runs on the machine only adds.
-const rounds = 5
-
-// latencies reports p50 and p99 of the best of some rounds in ms, and how late a timer was in that round at p99: what no
-// program on this machine could have bettered. The longest of all rounds stands beside.
-func latencies(b *testing.B, round func(n int) []time.Duration) {
-	var best, bestLate, worst []time.Duration
-	p99 := func(all []time.Duration) time.Duration { return all[(len(all)-1)*99/100] }
-	for n := 0; b.Loop(); {
-		for range rounds {
-			stop := make(chan struct{})
-			late := lateness(stop)
-			all := round(n)
-			close(stop)
-			n++
-			slices.Sort(all)
-			if best == nil || p99(all) < p99(best) {
-				best, bestLate = all, <-late
-			}
-			if worst == nil || p99(all) > p99(worst) {
-				worst = all
-			}
-		}
-	}
-	ms := func(d time.Duration) float64 { return float64(d) / 1e6 }
-	b.ReportMetric(ms(best[len(best)/2]), "p50-ms")
-	b.ReportMetric(ms(p99(best)), "p99-ms")
-	b.ReportMetric(ms(p99(worst)), "worst-p99-ms")
-	b.ReportMetric(ms(p99(bestLate)), "timer-p99-ms")
-	b.ReportMetric(0, "ns/op")
-}
-
-// lateness watches how late timers of 2 ms are until stop is closed; what it saw, sorted, follows.
-func lateness(stop chan struct{}) <-chan []time.Duration {
-	seen := make(chan []time.Duration, 1)
-	go func() {
-		const pause = 2 * time.Millisecond
-		all := []time.Duration{0}
-		timer := time.NewTimer(pause)
-		defer timer.Stop()
-		for {
-			start := time.Now()
-			timer.Reset(pause)
-			select {
-			case <-timer.C:
-				all = append(all, time.Since(start)-pause)
-			case <-stop:
-				slices.Sort(all)
-				seen <- all
-				return
-			}
-		}
-	}()
-	return seen
-}
-
 // BenchmarkTakeover measures from the expiry of a lease whose owner is gone to the waiter's term, 200 times a round.
 func BenchmarkTakeover(b *testing.B) {
 	_, client := bootstrapped(b)
 	a, w := startKeeper(b, client, quick("a")), startKeeper(b, client, quick("w"))
-	latencies(b, func(n int) []time.Duration {
+	latency.Report(b, func(n int) []time.Duration {
 		return succession(b, a, w, n, func(h *Hold) time.Time {
 			h.Abandon()
 			left, err := client.PTTL(b.Context(), "poll:lease:"+h.Name()).Result()
@@ -250,7 +195,7 @@ func BenchmarkTakeover(b *testing.B) {
 func BenchmarkHandover(b *testing.B) {
 	_, client := bootstrapped(b)
 	a, w := startKeeper(b, client, quick("a")), startKeeper(b, client, quick("w"))
-	latencies(b, func(n int) []time.Duration {
+	latency.Report(b, func(n int) []time.Duration {
 		return succession(b, a, w, n, func(h *Hold) time.Time {
 			start := time.Now()
 			if err := h.Release(b.Context()); err != nil {

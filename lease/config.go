@@ -56,12 +56,14 @@ type Config struct {
 	// Notify is told every event before anything follows from it: before the next request is sent to Redis. It runs in
 	// the instance's loop, so it must return at once and never wait for a method of this package except those of Hold
 	// that say so. With Notify, work is ended by whoever listens: each EventYield must be answered by Hold.Drop once the
-	// work has returned. Subscribe is the door for everybody else. Only for New.
+	// work has returned. Subscribe is the door for everybody else.
 	Notify func(Event)
 
 	// LeasePrefix, NodePrefix, EpochKey and Channel are the names in Redis; "": "poll:lease:", "poll:node:",
 	// "poll:epoch", "poll:notify". In a cluster all carry the same hash tag.
 	LeasePrefix, NodePrefix, EpochKey, Channel string
+	// ExactKeys makes a lease's name its key in Redis, whole: for keys that others named. Not on a cluster.
+	ExactKeys bool
 
 	// Logger gets one entry for every acquire, renewal, release and loss (FR-019 to FR-022); nil: none.
 	Logger *zap.Logger
@@ -151,6 +153,7 @@ func (c *Config) core() core.Config {
 func (c *Config) store() redisstore.Options {
 	return redisstore.Options{
 		LeasePrefix: c.LeasePrefix,
+		ExactKeys:   c.ExactKeys,
 		NodePrefix:  c.NodePrefix,
 		EpochKey:    c.EpochKey,
 		Channel:     c.Channel,

@@ -53,8 +53,9 @@ func TestConfigRefusesContradictions(t *testing.T) {
 			}
 		})
 	}
-	if _, err := NewKeeper(unused(t), Config{Notify: func(Event) {}}); !errors.Is(err, ErrConfig) {
-		t.Errorf("NewKeeper with Notify: %v", err)
+	sessions := func(context.Context) ([]string, error) { return nil, nil }
+	if _, err := NewKeeper(unused(t), Config{Sessions: sessions}); !errors.Is(err, ErrConfig) {
+		t.Errorf("NewKeeper with Sessions: %v", err)
 	}
 	if err := Bootstrap(t.Context(), unused(t), Config{TTL: -1}); !errors.Is(err, ErrConfig) {
 		t.Errorf("Bootstrap: %v", err)

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/logentry"
 )
 
 // EventKind says what happened. Its String is the field "event" of log entries.
@@ -20,12 +23,22 @@ const (
 	EventAcquireFailed                      // Reason, Owner: another holds it, or there was no answer
 	EventReleaseFailed                      // Reason: Redis did not confirm; it is tried until the lease has expired
 	EventYield                              // Reason, Owner (who asked): the work should end
+	EventKept                               // Reason: what EventYield asked is off, the work goes on
+	EventAcquiring                          // an attempt to acquire is about to be sent
 )
 
 var eventNames = [...]string{
-	EventAcquired: "acquired", EventRenewing: "renewStart", EventRenewed: "renewed", EventUncertain: "renewFailed",
-	EventLost: "lost", EventReleased: "released", EventAcquireFailed: "acquireFailed",
-	EventReleaseFailed: "releaseFailed", EventYield: "yield",
+	EventAcquired:      logentry.Event(core.TellAcquired),
+	EventRenewing:      "renewStart", // nothing has happened yet: it is not logged
+	EventRenewed:       logentry.Event(core.TellRenewed),
+	EventUncertain:     logentry.Event(core.TellUncertain),
+	EventLost:          logentry.Event(core.TellLost),
+	EventReleased:      logentry.Event(core.TellReleased),
+	EventAcquireFailed: logentry.Event(core.TellRefused),
+	EventReleaseFailed: logentry.Event(core.TellReleaseFailed),
+	EventYield:         logentry.Event(core.TellYield),
+	EventKept:          logentry.Event(core.TellKept),
+	EventAcquiring:     "acquireStart", // as renewStart
 }
 
 // String returns the event's name in logs.
@@ -45,7 +58,7 @@ type Event struct {
 	Until  time.Time // Acquired, Renewed: end of the trust window
 	Reason string
 	Owner  string
-	// Hold is the term; nil with EventAcquireFailed and EventReleaseFailed.
+	// Hold is the term; nil with EventAcquiring, EventAcquireFailed and EventReleaseFailed.
 	Hold *Hold
 	// Dropped counts the events that this listener missed just before this one, because it was slow.
 	Dropped int64

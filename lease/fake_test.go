@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -28,6 +29,7 @@ type fakeRedis struct {
 	heard  map[int]func(core.Notice)
 	seq    int
 	fence  int64
+	losses int       // of all data, so far
 	quiet  time.Time // end of quarantine
 }
 
@@ -99,8 +101,11 @@ func (f *fakeStore) Nodes(context.Context) ([]core.Seen, error) {
 }
 
 func (f *fakeStore) Check(context.Context) ([]redisstore.Warning, error) { return nil, nil }
-func (f *fakeStore) CheckLease(string) error                             { return nil }
-func (f *fakeStore) Close() error                                        { return nil }
+func (f *fakeStore) Pass(context.Context, string, string, time.Duration, ...string) ([]string, error) {
+	return nil, nil
+}
+func (f *fakeStore) CheckLease(string) error { return nil }
+func (f *fakeStore) Close() error            { return nil }
 
 func (f *fakeStore) Subscribe(ctx context.Context, heard func(core.Notice), up func(bool)) {
 	f.r.mu.Lock()
@@ -116,7 +121,7 @@ func (f *fakeStore) Subscribe(ctx context.Context, heard func(core.Notice), up f
 }
 
 func (r *fakeRedis) answer() core.Answer {
-	a := core.Answer{Epoch: "run 0"}
+	a := core.Answer{Epoch: fmt.Sprint("run ", r.losses)}
 	if left := time.Until(r.quiet); left > 0 {
 		a.Quarantine = int64(left)
 	}
@@ -129,6 +134,9 @@ func (r *fakeRedis) do(op *core.Op) core.Answer {
 	now := time.Now()
 	a := r.answer()
 	a.Seq = op.Seq
+	if a.Stale = op.Epoch != a.Epoch && op.Kind != core.OpObserve && op.Kind != core.OpNodes; a.Stale {
+		return a
+	}
 	for i := range op.Items {
 		a.Results = append(a.Results, r.item(op, &op.Items[i], now))
 	}
@@ -182,6 +190,9 @@ func (r *fakeRedis) item(op *core.Op, it *core.Item, now time.Time) core.Result 
 			return core.Result{Outcome: core.OutAdopted, Fence: r.fence}
 		}
 		return core.Result{Outcome: core.OutGranted, Fence: r.fence}
+	case core.OpReassert:
+		r.leases[it.ID] = fakeLease{op.Owner, it.Fence, exp}
+		return core.Result{Outcome: core.OutReasserted}
 	case core.OpRenew:
 		if !held || l.owner != op.Owner {
 			return core.Result{Outcome: core.OutLost}
@@ -207,6 +218,16 @@ func (r *fakeRedis) item(op *core.Op, it *core.Item, now time.Time) core.Result 
 		return core.Result{Outcome: core.OutGone}
 	}
 	return core.Result{}
+}
+
+// forget loses all data; a quarantine follows.
+func (r *fakeRedis) forget(quarantine time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.losses++
+	r.quiet = time.Now().Add(quarantine)
+	clear(r.leases)
+	clear(r.nodes)
 }
 
 func (r *fakeRedis) seen() (nodes []core.Seen) {

@@ -128,7 +128,10 @@ func (s *shell) execute(op *core.Op) core.Answer {
 	ctx, cancel := context.WithDeadline(s.ctx, deadline)
 	defer cancel()
 	if op.Kind != core.OpLook {
-		return s.store.Do(ctx, op)
+		s.passed.asked(op)
+		a := s.store.Do(ctx, op)
+		s.passed.answered(op, &a)
+		return a
 	}
 	return s.store.Look(ctx, op, s.sessions(ctx))
 }

@@ -165,11 +165,11 @@ func (m *Manager) Subscribe(f func(Event)) (cancel func()) { return m.s.hub.subs
 // Safe for concurrent use.
 type Keeper struct{ s *shell }
 
-// NewKeeper makes a keeper. It has no heartbeat and takes no part in placement; Config.Sessions and Config.Notify must be
-// nil. Keepers and managers that share a Redis and a prefix share its leases.
+// NewKeeper makes a keeper. It has no heartbeat and takes no part in placement; Config.Sessions must be nil. Keepers and
+// managers that share a Redis and a prefix share its leases.
 func NewKeeper(client redis.UniversalClient, cfg Config) (*Keeper, error) {
-	if cfg.Sessions != nil || cfg.Notify != nil {
-		return nil, configError("Sessions and Notify are for New; a Keeper acquires by name and tells by Subscribe")
+	if cfg.Sessions != nil {
+		return nil, configError("Sessions is for New; a Keeper acquires by name")
 	}
 	s, err := newShell(client, cfg, true)
 	if err != nil {
@@ -215,6 +215,20 @@ func (k *Keeper) Acquire(ctx context.Context, name string) (*Hold, error) {
 	}
 	return k.s.acquire(ctx, name, true)
 }
+
+// Want asks for the lease and goes on waiting for it, with no caller and no goroutine: EventAcquired brings the Hold, which
+// whoever listens must Drop. It is for one term: after EventLost or EventReleased, Want again. While the lease is waited for,
+// Want again makes an attempt now. Both may be called from Config.Notify, and do nothing once the keeper stops.
+func (k *Keeper) Want(name string) error {
+	if err := k.s.nameError(name); err != nil {
+		return err
+	}
+	k.s.post(func() { k.s.stand(name) })
+	return nil
+}
+
+// Unwant takes Want back. An EventAcquired may still be under way: its Hold must be dropped as any other.
+func (k *Keeper) Unwant(name string) { k.s.post(func() { k.s.standDown(name) }) }
 
 // Do waits for the lease, runs f under it and gives it back after f has returned, also when f panics. f's context ends
 // with the caller's, with the trust window and with the keeper (context.Cause says which); f sends fence along with

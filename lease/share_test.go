@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -127,6 +128,53 @@ func TestStopWaitsForWhatItMayStillWin(t *testing.T) { // G13
 		}
 		if owner := r.owner("job"); owner != "" {
 			t.Errorf("%q holds the lease after its clean stop", owner)
+		}
+	})
+}
+
+// What is given up in a quarantine nobody can take: work that was asked to end, and has not yet, goes on.
+func TestHandoverIsTakenBackWhenRedisForgets(t *testing.T) { // G9
+	synctest.Test(t, func(t *testing.T) {
+		r := newFakeRedis()
+		ids := sessionIDs(2)
+		asked, kept := make(chan *Hold, 2), make(chan *Hold, 2)
+		share := func(c *Config) {
+			c.Sessions = func(context.Context) ([]string, error) { return slices.Clone(ids), nil }
+		}
+		a := newRig(t, r, "a", false, func(c *Config) {
+			share(c)
+			c.Notify = func(e Event) {
+				switch e.Kind {
+				case EventYield:
+					asked <- e.Hold
+				case EventKept:
+					kept <- e.Hold
+				}
+			}
+		})
+		pass(5 * time.Second)
+		newRig(t, r, "b", false, share)
+		h := <-asked
+		if a.managerOf().IsOwned(h.Name()) {
+			t.Error("owned although it is asked for")
+		}
+		r.forget(a.cfg.TTL)
+		if got := <-kept; got != h {
+			t.Fatalf("kept %s, want %s", got.Name(), h.Name())
+		}
+		pass(10 * time.Millisecond)
+		if !a.managerOf().IsOwned(h.Name()) || !h.Valid() {
+			t.Error("kept and not owned")
+		}
+		h2 := <-asked // after the quarantine it is asked for again
+		h2.Drop()
+		pass(time.Second)
+		if got := len(a.managerOf().OwnedSessions()); got != 1 {
+			t.Errorf("owns %d of 2 in the end", got)
+		}
+		close(asked)
+		for h := range asked {
+			h.Drop()
 		}
 	})
 }

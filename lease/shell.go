@@ -21,6 +21,7 @@ type store interface {
 	Look(ctx context.Context, op *core.Op, s *core.Sessions) core.Answer
 	Subscribe(ctx context.Context, heard func(core.Notice), up func(bool))
 	Nodes(ctx context.Context) ([]core.Seen, error)
+	Pass(ctx context.Context, owner, heir string, ttl time.Duration, ids ...string) ([]string, error)
 	Check(ctx context.Context) ([]redisstore.Warning, error)
 	CheckLease(name string) error
 	Close() error
@@ -50,6 +51,7 @@ type shell struct {
 	unhook   func() bool   // of Start's context
 	done     chan struct{} // closed when everything has ended
 
+	passed  passedOn
 	outside chan struct{} // a place for each read of a caller under way
 	inbox   inbox
 	drained chan struct{} // closed by TellDrained
@@ -58,6 +60,7 @@ type shell struct {
 	core      *core.Core
 	todo      []core.Event // what a step's tells want the core to be told next
 	wants     map[string]*wanted
+	standing  map[string]bool // leases that Keeper.Want asked for and that are not held
 	releasers map[string][]chan error
 	draining  bool
 	allGiven  bool    // the core has told that it holds nothing any more
@@ -91,6 +94,7 @@ func startShell(st store, cfg Config, keeper bool) *shell {
 		base:      time.Now().Add(-1), // so that no reading is 0, which means never
 		core:      core.New(cc),
 		wants:     map[string]*wanted{},
+		standing:  map[string]bool{},
 		releasers: map[string][]chan error{},
 		done:      make(chan struct{}),
 		drained:   make(chan struct{}),
@@ -426,9 +430,7 @@ func (s *shell) dispatch(ops []core.Op) {
 	}
 	for i := range ops {
 		op := ops[i]
-		if renews(op.Kind) {
-			s.renewing(&op)
-		}
+		s.announceAttempt(&op)
 		lane := laneOf(op.Kind)
 		if lane == laneChange {
 			s.changing++

@@ -7,6 +7,8 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/logentry"
+	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 )
 
 // carry does what the core tells: first the trust table for all, then everybody else. A term that is over stops being
@@ -60,6 +62,12 @@ func (s *shell) trust(t *core.Tell) *Hold {
 			h.yielding.Store(true)
 		}
 		return h
+	case core.TellKept:
+		h := s.table.current(t.ID)
+		if h != nil {
+			h.yielding.Store(false)
+		}
+		return h
 	case core.TellLost, core.TellReleased:
 		h := s.table.current(t.ID)
 		if h != nil {
@@ -83,7 +91,7 @@ func (s *shell) settle(t *core.Tell, h *Hold) {
 		s.yield(h, t)
 	case core.TellLost:
 		if h != nil {
-			h.finish(h.lostError(reason(t)))
+			h.finish(h.lostError(logentry.Reason(t)))
 		}
 		s.resolveRelease(t.ID, nil)
 		s.wantAgain(t.ID)
@@ -116,26 +124,27 @@ var tellEvents = map[core.TellKind]EventKind{
 	core.TellAcquired: EventAcquired, core.TellRenewed: EventRenewed, core.TellUncertain: EventUncertain,
 	core.TellLost: EventLost, core.TellReleased: EventReleased, core.TellRefused: EventAcquireFailed,
 	core.TellReleaseFailed: EventReleaseFailed, core.TellYield: EventYield,
+	core.TellKept: EventKept,
 }
 
-// announce puts one tell into the log and the event stream.
+// announce puts one tell into the log and, if it is about a lease, into the event stream.
 func (s *shell) announce(t *core.Tell, h *Hold) {
+	if level, message, ok := logentry.Head(t.Kind); ok {
+		at := zapcore.Level(level)
+		if t.Kind == core.TellRenewed {
+			at = *s.cfg.RenewLogLevel
+		}
+		if s.cfg.Logger.Core().Enabled(at) {
+			s.logs.put(logEntry{level: at, at: s.time(t.At), message: message, tell: *t})
+		}
+	}
 	kind, isLease := tellEvents[t.Kind]
-	if !isLease {
-		s.logInstance(t)
+	if !isLease || !s.listened {
 		return
 	}
-	level := s.levelOf(kind)
-	logged := s.cfg.Logger.Core().Enabled(level)
-	if !logged && !s.listened {
-		return
-	}
-	e := Event{Kind: kind, Name: t.ID, Fence: t.Fence, At: s.time(t.At), Reason: reason(t), Owner: t.Owner, Hold: h}
+	e := Event{Kind: kind, Name: t.ID, Fence: t.Fence, At: s.time(t.At), Reason: logentry.Reason(t), Owner: t.Owner, Hold: h}
 	if t.Until != 0 {
 		e.Until = s.time(t.Until)
-	}
-	if logged {
-		s.logs.put(logEntry{level: level, at: e.At, msg: logMessages[kind], event: e})
 	}
 	s.publish(e)
 }
@@ -173,99 +182,46 @@ func (s *shell) attempting(op *core.Op) {
 	}
 }
 
-// renewing announces that an attempt is about to be sent.
-func (s *shell) renewing(op *core.Op) {
-	if s.cfg.Notify == nil && len(s.hub.current()) == 0 {
+// attempts are the events that announce a request.
+var attempts = map[core.OpKind]EventKind{
+	core.OpRenew: EventRenewing, core.OpReassert: EventRenewing, core.OpAcquire: EventAcquiring,
+}
+
+// announceAttempt announces that op is about to be sent, if it is an attempt to hold something.
+func (s *shell) announceAttempt(op *core.Op) {
+	kind, ok := attempts[op.Kind]
+	if !ok || s.cfg.Notify == nil && len(s.hub.current()) == 0 {
 		return
 	}
 	for _, it := range op.Items {
-		s.publish(Event{Kind: EventRenewing, Name: it.ID, Fence: it.Fence, At: s.time(op.Sent),
-			Hold: s.table.get(it.ID)})
+		e := Event{Kind: kind, Name: it.ID, Fence: it.Fence, At: s.time(op.Sent)}
+		if kind == EventRenewing {
+			e.Hold = s.table.get(it.ID)
+		}
+		s.publish(e)
 	}
-}
-
-func reason(t *core.Tell) string {
-	cause := t.Cause.String()
-	switch {
-	case t.Text == "":
-		return cause
-	case cause == "":
-		return t.Text
-	}
-	return cause + ": " + t.Text
 }
 
 // logEntry is an entry on its way to the log: a log that is slow or stuck must not hold up renewals.
 type logEntry struct {
-	level zapcore.Level
-	at    time.Time
-	msg   string
-	event Event  // of a lease, if Kind is set
-	name  string // else: the event's name
-	text  string
-	owner string
-	wait  time.Duration
-}
-
-var logMessages = map[EventKind]string{
-	EventAcquired: "Lease acquired", EventRenewed: "Lease renewed", EventUncertain: "Lease renewal failed",
-	EventLost: "Lease lost", EventReleased: "Lease released", EventAcquireFailed: "Lease not acquired",
-	EventReleaseFailed: "Lease release not confirmed", EventYield: "Lease asked for",
-}
-
-func (s *shell) levelOf(k EventKind) zapcore.Level {
-	switch k {
-	case EventRenewed:
-		return *s.cfg.RenewLogLevel
-	case EventUncertain, EventLost, EventReleaseFailed:
-		return zapcore.WarnLevel
-	default:
-		return zapcore.InfoLevel
-	}
-}
-
-// logInstance logs what concerns the instance as a whole.
-func (s *shell) logInstance(t *core.Tell) {
-	e := logEntry{level: zapcore.InfoLevel, at: s.time(t.At), text: reason(t), owner: t.Owner, wait: time.Duration(t.Wait)}
-	switch t.Kind {
-	case core.TellEpoch:
-		e.name, e.msg = "epoch", "Redis has a new epoch; nothing is granted before its quarantine ends"
-	case core.TellClock:
-		e.name, e.msg, e.level = "clock", "A clock stepped", zapcore.WarnLevel
-	case core.TellSilent:
-		e.name, e.msg, e.level = "redisSilent", "Redis does not answer", zapcore.WarnLevel
-	case core.TellHeard:
-		e.name, e.msg = "redisHeard", "Redis answers again"
-	case core.TellWithdrawn:
-		e.name, e.msg, e.level = "withdrawn", "Left the registry: cannot take what is given", zapcore.WarnLevel
-	case core.TellSuspect:
-		e.name, e.msg = "suspect", "An instance let a lease expire while its heartbeat lived"
-	case core.TellDrained:
-		e.name, e.msg = "drained", "Everything is released"
-	default:
-		return
-	}
-	s.logs.put(e)
+	level   zapcore.Level
+	at      time.Time
+	message string
+	tell    core.Tell
 }
 
 // writeLog runs in the log's own goroutine.
 func (s *shell) writeLog(e logEntry, dropped int64) {
-	instance := zap.String("instance", s.cfg.InstanceID)
 	if dropped > 0 {
-		s.cfg.Logger.Error("the log is too slow: entries are missing", zap.String("event", "logDropped"), instance,
-			zap.Int64("entries", dropped))
+		s.cfg.Logger.Error("the log is too slow: entries are missing", zap.String("event", "logDropped"),
+			zap.String("instance", s.cfg.InstanceID), zap.Int64("entries", dropped))
 	}
-	ce := s.cfg.Logger.Check(e.level, e.msg)
+	ce := s.cfg.Logger.Check(e.level, e.message)
 	if ce == nil {
 		return
 	}
 	ce.Time = e.at
-	if e.event.Kind == 0 {
-		ce.Write(zap.String("event", e.name), instance, zap.String("reason", e.text), zap.String("owner", e.owner),
-			zap.Duration("wait", e.wait))
-		return
-	}
-	ev := &e.event
-	ce.Write(zap.String("event", ev.Kind.String()), instance, zap.String("endpoint", ev.Name),
-		zap.Int64("fence", ev.Fence), zap.String("reason", ev.Reason), zap.String("owner", ev.Owner))
+	var room [8]logentry.Field
+	fields := logentry.Fields(room[:0], s.cfg.InstanceID, &e.tell)
+	ce.Write(zaplog.Append(make([]zap.Field, 0, len(fields)), fields)...)
 }

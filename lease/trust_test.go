@@ -83,6 +83,29 @@ func TestAttemptOnlyShortens(t *testing.T) {
 	}
 }
 
+// A window ends by whichever of the two clocks comes to its end first: the monotonic one may stand still while the machine
+// sleeps, the wall clock may be set back.
+func TestWindowEndsByWhicheverClockIsFirst(t *testing.T) { // G1
+	synctest.Test(t, func(t *testing.T) {
+		h := &Hold{s: &shell{base: time.Now()}}
+		mono := func(d time.Duration) core.Time { return core.Time(time.Since(h.s.base) + d) }
+		wall := func(d time.Duration) int64 { return time.Now().Add(d).UnixNano() }
+		h.believe(mono(time.Minute), wall(time.Minute))
+		if !h.Valid() {
+			t.Error("not believed while both clocks are before the end")
+		}
+		pass(time.Second)
+		h.believe(mono(-1), wall(time.Minute))
+		if h.Valid() {
+			t.Error("believed after the end by the monotonic clock: somebody set the wall clock back")
+		}
+		h.believe(mono(time.Minute), wall(-1))
+		if h.Valid() {
+			t.Error("believed after the end by the wall clock: the machine slept")
+		}
+	})
+}
+
 // A thousand leases leave in ten requests, whether the instance gives them back itself or whoever listens does.
 func TestDrainReleasesInBatches(t *testing.T) { // G13
 	for _, tt := range []struct {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/logentry"
 )
 
 // wanted is one lease that callers of this instance are after.
@@ -87,7 +88,7 @@ func (s *shell) want(name string, w *waiter) {
 	}
 	e.add(w)
 	if !asking || w.wait {
-		s.step(core.Event{Kind: core.EvWant, ID: name, Wait: e.waits()})
+		s.step(core.Event{Kind: core.EvWant, ID: name, Wait: e.waits() || s.standing[name]})
 	}
 }
 
@@ -126,7 +127,7 @@ func (s *shell) unwant(name string, w *waiter) {
 	e.waiters = slices.DeleteFunc(e.waiters, func(x *waiter) bool { return x == w })
 	if len(e.waiters) == 0 {
 		delete(s.wants, name)
-		if s.table.get(name) == nil {
+		if s.table.get(name) == nil && !s.standing[name] {
 			s.step(core.Event{Kind: core.EvDrop, ID: name, Cause: core.CauseRequested})
 		}
 	}
@@ -136,7 +137,10 @@ func (s *shell) unwant(name string, w *waiter) {
 func (s *shell) acquired(h *Hold) {
 	e, ok := s.wants[h.name]
 	if !ok {
-		if s.keeper {
+		if s.standing[h.name] {
+			delete(s.standing, h.name)
+			h.given = true
+		} else if s.keeper {
 			s.todo = append(s.todo, core.Event{Kind: core.EvDrop, ID: h.name, Cause: core.CauseRequested})
 		}
 		return
@@ -183,7 +187,7 @@ func (s *shell) refused(t *core.Tell) {
 		return
 	}
 	delete(s.wants, t.ID)
-	if final {
+	if final && !s.standing[t.ID] {
 		s.todo = append(s.todo, core.Event{Kind: core.EvDrop, ID: t.ID, Cause: core.CauseRequested})
 	}
 }
@@ -203,7 +207,7 @@ func (s *shell) refusal(t *core.Tell) error {
 	case core.CauseWrongType:
 		return fmt.Errorf("%w: %q; choose another name or Config.LeasePrefix", ErrWrongType, t.ID)
 	default:
-		return unknownError("acquire", t.ID, reason(t))
+		return unknownError("acquire", t.ID, logentry.Reason(t))
 	}
 }
 
@@ -218,8 +222,30 @@ func unknownError(what, name, text string) error {
 
 // wantAgain asks anew for a lease whose term here is over while others here wait for it.
 func (s *shell) wantAgain(name string) {
-	if e, ok := s.wants[name]; ok && !s.draining {
-		s.todo = append(s.todo, core.Event{Kind: core.EvWant, ID: name, Wait: e.waits()})
+	e, ok := s.wants[name]
+	if (ok || s.standing[name]) && !s.draining {
+		s.todo = append(s.todo, core.Event{Kind: core.EvWant, ID: name, Wait: s.standing[name] || e.waits()})
+	}
+}
+
+// stand asks for name and waits for it without a caller.
+func (s *shell) stand(name string) {
+	if s.draining {
+		return
+	}
+	s.standing[name] = true
+	if s.table.get(name) == nil {
+		s.step(core.Event{Kind: core.EvWant, ID: name, Wait: true})
+	}
+}
+
+func (s *shell) standDown(name string) {
+	if !s.standing[name] {
+		return
+	}
+	delete(s.standing, name)
+	if _, ok := s.wants[name]; !ok && s.table.get(name) == nil {
+		s.step(core.Event{Kind: core.EvDrop, ID: name, Cause: core.CauseRequested})
 	}
 }
 

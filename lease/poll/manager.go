@@ -199,6 +199,8 @@ func (m *SessionManager) notify(e lease.Event) {
 		if p.run == nil {
 			p.hold.Drop()
 		}
+	case lease.EventKept:
+		p.yielding = false // where no poll runs, the lease is dropped already
 	}
 }
 

@@ -252,6 +252,45 @@ func TestPollThatComesTooLateDoesNotBegin(t *testing.T) { // G4
 	}
 }
 
+// A poll is begun only if its time-out fits into the window: what a target still does for it then, it does under the lease.
+func TestPollBeginsOnlyIfItFitsTheWindow(t *testing.T) { // G4
+	b := newBench(t)
+	type begun struct{ at, ends time.Time }
+	polls := make(chan begun, 1000)
+	b.start(Config{Interval: 20 * time.Millisecond, Timeout: 800 * time.Millisecond,
+		Poll: func(ctx context.Context, s Session) error {
+			ends, _ := ctx.Deadline()
+			polls <- begun{s.Began, ends}
+			return nil
+		}})
+	at := time.Time{}
+	for range 4 { // renewals: between two of them most of the window has passed
+		at = b.wait(lease.EventRenewed, at.Add(1)).At
+	}
+	first := receive(t, "a poll", polls)
+	for p := first; ; p = receive(t, "another poll", polls) {
+		if until := b.windowAt(p.at); p.ends.After(until) {
+			t.Errorf("a poll that began at %v may last %v longer than its window, which ends at %v", p.at, p.ends.Sub(until), until)
+		}
+		if p.at.After(at) {
+			break
+		}
+	}
+}
+
+// windowAt is the end of the latest window that was told by then, or a moment later.
+func (b *bench) windowAt(at time.Time) (until time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, e := range b.events {
+		opens := e.Kind == lease.EventAcquired || e.Kind == lease.EventRenewed
+		if opens && !e.At.After(at.Add(time.Millisecond)) && e.Until.After(until) {
+			until = e.Until
+		}
+	}
+	return until
+}
+
 func TestLongPollOutlivesTheTTL(t *testing.T) {
 	b := newBench(t)
 	fences := make(chan int64, 10)
@@ -271,7 +310,7 @@ func TestLongPollOutlivesTheTTL(t *testing.T) {
 	}
 }
 
-func TestStuckPollLosesItsLeaseUntilItReturns(t *testing.T) {
+func TestStuckPollLosesItsLeaseUntilItReturns(t *testing.T) { // G8
 	b := newBench(t)
 	polls := make(chan Session, 100)
 	hang := make(chan struct{})
@@ -299,7 +338,7 @@ func TestStuckPollLosesItsLeaseUntilItReturns(t *testing.T) {
 	}
 }
 
-func TestStopLetsPollsEndThenCancels(t *testing.T) {
+func TestStopLetsPollsEndThenCancels(t *testing.T) { // G2
 	b := newBench(t)
 	polls := make(chan Session, 100)
 	cause := make(chan error, 1)
@@ -383,5 +422,50 @@ func TestClusterSessions(t *testing.T) {
 	ids, err := s.list(t.Context())
 	if err != nil || len(ids) != 20 {
 		t.Errorf("%d sessions, %v; want 20", len(ids), err)
+	}
+}
+
+// A poll is slow to end when its lease is asked for; then Redis forgets, so that nobody could take what is given up.
+func TestPollingGoesOnWhenTheHandoverIsTakenBack(t *testing.T) { // G9
+	b := newBench(t)
+	other := "0290a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e"
+	b.session(other, false)
+	polls, goOn := make(chan Session, 100), make(chan bool)
+	cfg := Config{Interval: 50 * time.Millisecond, Timeout: 20 * time.Second, LongPolls: true,
+		Poll: func(_ context.Context, s Session) error {
+			polls <- s
+			<-goOn
+			return nil
+		}}
+	b.start(cfg)
+	fences := map[string]int64{}
+	for range 2 {
+		s := receive(t, "a poll of each", polls)
+		fences[s.ID] = s.Fence
+	}
+	second, err := New(b.client, lease.Config{TTL: time.Second, DiscoveryInterval: 100 * time.Millisecond},
+		Config{Interval: time.Second, Poll: func(context.Context, Session) error { return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = second.Stop() }()
+	asked := b.wait(lease.EventYield, time.Time{})
+	if err := b.client.FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	b.session(id, false)
+	b.session(other, false)
+	b.wait(lease.EventKept, asked.At)
+	close(goOn)
+	for {
+		if s := receive(t, "the next poll of what was asked for", polls); s.ID == asked.Name {
+			if s.Fence != fences[s.ID] {
+				t.Errorf("fence %d, want %d: the same term", s.Fence, fences[s.ID])
+			}
+			return
+		}
 	}
 }

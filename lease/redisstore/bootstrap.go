@@ -17,26 +17,27 @@ var ErrInUse = errors.New("not a first deployment")
 // Where the present epoch has none, nothing is changed. While a lease or a heartbeat lives it is refused with ErrInUse.
 //
 // It is for the operator, once. Called by a program at each start it would undo G9.
-func (s *Store) Bootstrap(ctx context.Context) error {
+func (s *Store) Bootstrap(ctx context.Context) error { return s.BootstrapNamed(ctx) }
+
+// BootstrapNamed is Bootstrap where Options.ExactKeys leaves nothing to find leases by: it is refused while one of those
+// named lives.
+func (s *Store) BootstrapNamed(ctx context.Context, leases ...string) error {
 	before, err := s.epoch(ctx)
 	if err != nil {
 		return err
 	}
 	// A grant between this look and the script is impossible where there was no epoch, and harmless where there was one.
-	for _, prefix := range []string{s.opt.LeasePrefix, s.opt.NodePrefix} {
-		names, err := s.scan(ctx, prefix)
-		if err != nil {
-			return fmt.Errorf("bootstrap: look for %s*: %w", prefix, err)
-		}
-		if len(names) > 0 {
-			return fmt.Errorf("bootstrap: %w: the key %s%s lives (one of %d); stop all instances and wait until their "+
-				"leases have expired, or let the quarantine of %v pass instead", ErrInUse, prefix, names[0], len(names),
-				s.opt.Quarantine)
-		}
+	living, err := s.living(ctx, leases)
+	if err != nil {
+		return err
+	}
+	if len(living) > 0 {
+		return fmt.Errorf("bootstrap: %w: the key %s lives (one of %d); stop all instances and wait until their leases have "+
+			"expired, or let the quarantine of %v pass instead", ErrInUse, living[0], len(living), s.wire.opt.Quarantine)
 	}
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
-	done, err := bootstrapScript.Run(ctx, s.client, []string{s.opt.EpochKey}, before).Int()
+	done, err := bootstrapScript.Run(ctx, s.client, []string{s.wire.opt.EpochKey}, before).Int()
 	switch {
 	case err != nil:
 		return fmt.Errorf("bootstrap: %w", err)
@@ -50,13 +51,46 @@ func (s *Store) Bootstrap(ctx context.Context) error {
 func (s *Store) epoch(ctx context.Context) (string, error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
-	epoch, err := s.client.Get(ctx, s.opt.EpochKey).Result()
+	epoch, err := s.client.Get(ctx, s.wire.opt.EpochKey).Result()
 	if errors.Is(err, redis.Nil) {
 		return "", nil
 	}
 	if err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") {
 		return "", fmt.Errorf("the epoch key %s holds no string; it is somebody else's: choose another EpochKey: %w",
-			s.opt.EpochKey, err)
+			s.wire.opt.EpochKey, err)
 	}
 	return epoch, err
+}
+
+// living returns the keys of leases, or else of heartbeats, that there are.
+func (s *Store) living(ctx context.Context, leases []string) ([]string, error) {
+	var keys []string
+	for _, key := range leases {
+		ctx, cancel := s.deadline(ctx)
+		n, err := s.client.Exists(ctx, key).Result()
+		cancel()
+		if err != nil {
+			return nil, fmt.Errorf("bootstrap: look for %s: %w", key, err)
+		}
+		if n > 0 {
+			keys = append(keys, key)
+		}
+	}
+	prefixes := []string{s.wire.opt.LeasePrefix, s.wire.opt.NodePrefix}
+	if s.wire.opt.ExactKeys {
+		prefixes = prefixes[1:]
+	}
+	for _, prefix := range prefixes {
+		if len(keys) > 0 {
+			break
+		}
+		names, err := s.scan(ctx, prefix)
+		if err != nil {
+			return nil, fmt.Errorf("bootstrap: look for %s*: %w", prefix, err)
+		}
+		for _, name := range names {
+			keys = append(keys, prefix+name)
+		}
+	}
+	return keys, nil
 }

@@ -54,7 +54,7 @@ func (s *Store) Check(ctx context.Context) ([]Warning, error) {
 
 func (s *Store) info(ctx context.Context) (string, error) {
 	if c, ok := s.client.(*redis.ClusterClient); ok {
-		node, err := c.MasterForKey(ctx, s.opt.EpochKey)
+		node, err := c.MasterForKey(ctx, s.wire.opt.EpochKey)
 		if err != nil {
 			return "", err
 		}

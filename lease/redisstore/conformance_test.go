@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestConformance(t *testing.T) {
+func TestConformance(t *testing.T) { // G1, G3, G9, G10
 	storetest.Run(t, func(t *testing.T, quarantine time.Duration) storetest.Harness {
 		srv := redistest.Start(t, redistest.AppendOnly())
 		return newHarness(t, srv, srv.Client(), redisstore.Options{Quarantine: quarantine})

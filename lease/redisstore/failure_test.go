@@ -107,13 +107,13 @@ func FuzzParseNotice(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		n, ok := parseNotice(s)
+		n, ok := ParseNotice(s)
 		if !ok {
 			return
 		}
 		if n.From == "" || n.Kind == 0 || n.Kind == core.NoticeFreed && len(n.IDs) != len(n.Peers) ||
 			n.Kind == core.NoticeAsked && (len(n.Peers) != 1 || len(n.IDs) == 0) {
-			t.Fatalf("parseNotice(%q) = %+v", s, n)
+			t.Fatalf("ParseNotice(%q) = %+v", s, n)
 		}
 	})
 }

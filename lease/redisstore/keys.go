@@ -90,8 +90,14 @@ func CheckInstance(id string) error {
 }
 
 // CheckLease returns why id cannot name a lease in this store, nil if it can.
-func (s *Store) CheckLease(id string) error {
-	if s.tagged && strings.HasSuffix(id, fenceSuffix) {
+func (s *Store) CheckLease(id string) error { return s.wire.CheckLease(id) }
+
+// CheckLease is Store.CheckLease.
+func (w Wire) CheckLease(id string) error {
+	if w.opt.ExactKeys && (id == w.opt.EpochKey || strings.HasSuffix(id, fenceSuffix)) {
+		return fmt.Errorf("the key %q is that of the epoch or of a fence, not of a lease", id)
+	}
+	if w.tagged && strings.HasSuffix(id, fenceSuffix) {
 		return fmt.Errorf("the lease ID %q ends with %q, which names fences where LeasePrefix carries a hash tag", id,
 			fenceSuffix)
 	}

@@ -19,22 +19,47 @@ const (
 // it is no snapshot; a loss of data in its course makes it fail. Owners' names are shared between all
 // their leases.
 func (s *Store) Look(ctx context.Context, op *core.Op, sessions *core.Sessions) core.Answer {
-	a := core.Answer{Seq: op.Seq, Results: make([]core.Result, len(op.Items))}
-	look := &core.Look{Sessions: sessions, Owners: make([]string, len(sessions.IDs))}
-	intern := map[string]string{}
-	for start := 0; start < len(sessions.IDs); start += lookChunk {
-		end := min(start+lookChunk, len(sessions.IDs))
-		if err := s.owners(ctx, op, sessions.IDs[start:end], look.Owners[start:end], intern, &a); err != nil {
-			return s.fail(ctx, op, err)
-		}
-	}
-	nodes, err := s.nodes(ctx, op, &a)
+	a, err := s.wire.Look(op, sessions, s.reader(ctx))
 	if err != nil {
 		return s.fail(ctx, op, err)
 	}
-	look.Nodes = nodes
-	a.Look = look
 	return a
+}
+
+// Reader is what a look needs of Redis.
+type Reader struct {
+	Run  func(Call) ([]any, error)
+	Scan func(prefix string) ([]string, error) // names of the keys with a prefix, without it, each once
+}
+
+func (s *Store) reader(ctx context.Context) Reader {
+	return Reader{
+		Run:  func(c Call) ([]any, error) { return s.run(ctx, c) },
+		Scan: func(prefix string) ([]string, error) { return s.scan(ctx, prefix) },
+	}
+}
+
+// Look is Store.Look on any Redis. An error is one of r's, or says what the replies contradict.
+func (w Wire) Look(op *core.Op, sessions *core.Sessions, r Reader) (core.Answer, error) {
+	a, err := w.LookOwners(op, sessions, r)
+	if err == nil {
+		a.Look.Nodes, err = w.readNodes(op.Epoch, r, &a)
+	}
+	return a, err
+}
+
+// LookOwners is the first part of Look: the owners, without the heartbeats.
+func (w Wire) LookOwners(op *core.Op, sessions *core.Sessions, r Reader) (core.Answer, error) {
+	a := core.Answer{Seq: op.Seq, Results: make([]core.Result, len(op.Items))}
+	a.Look = &core.Look{Sessions: sessions, Owners: make([]string, len(sessions.IDs))}
+	intern := map[string]string{}
+	for start := 0; start < len(sessions.IDs); start += lookChunk {
+		end := min(start+lookChunk, len(sessions.IDs))
+		if err := w.readOwners(op, sessions.IDs[start:end], a.Look.Owners[start:end], intern, r, &a); err != nil {
+			return a, err
+		}
+	}
+	return a, nil
 }
 
 // head reads the head of a reply into a, and checks that it is of the same epoch as the one before.
@@ -47,17 +72,12 @@ func head(reply []any, a *core.Answer) ([]any, error) {
 	return rest, err
 }
 
-func (s *Store) owners(ctx context.Context, op *core.Op, ids, owners []string, intern map[string]string,
-	a *core.Answer) error {
-	k := newKeys(1+len(ids), (1+len(ids))*keyBytes)
-	k.add(s.opt.EpochKey, "")
-	for _, id := range ids {
-		if err := s.CheckLease(id); err != nil {
-			return err
-		}
-		k.add(s.opt.LeasePrefix, id)
+func (w Wire) readOwners(op *core.Op, ids, owners []string, intern map[string]string, r Reader, a *core.Answer) error {
+	call, err := w.owners(op.Epoch, ids)
+	if err != nil {
+		return err
 	}
-	reply, err := s.run(ctx, ownersScript, k.list(), op.Epoch, s.opt.Quarantine.Microseconds())
+	reply, err := r.Run(call)
 	if err != nil {
 		return err
 	}
@@ -87,21 +107,16 @@ func (s *Store) owners(ctx context.Context, op *core.Op, ids, owners []string, i
 	return nil
 }
 
-// nodes finds the live heartbeats. It calls the script at least once, so that a carries the epoch.
-func (s *Store) nodes(ctx context.Context, op *core.Op, a *core.Answer) ([]core.Seen, error) {
-	found, err := s.scan(ctx, s.opt.NodePrefix)
+// readNodes finds the live heartbeats. It calls the script at least once, so that a carries the epoch.
+func (w Wire) readNodes(epoch string, r Reader, a *core.Answer) ([]core.Seen, error) {
+	found, err := r.Scan(w.opt.NodePrefix)
 	if err != nil {
 		return nil, err
 	}
 	seen := make([]core.Seen, 0, len(found))
 	for start := 0; ; start += lookChunk {
 		chunk := found[min(start, len(found)):min(start+lookChunk, len(found))]
-		k := newKeys(1+len(chunk), (1+len(chunk))*keyBytes)
-		k.add(s.opt.EpochKey, "")
-		for _, id := range chunk {
-			k.add(s.opt.NodePrefix, id)
-		}
-		reply, err := s.run(ctx, nodesScript, k.list(), op.Epoch, s.opt.Quarantine.Microseconds())
+		reply, err := r.Run(w.nodes(epoch, chunk))
 		if err != nil {
 			return nil, err
 		}
@@ -129,7 +144,7 @@ func (s *Store) nodes(ctx context.Context, op *core.Op, a *core.Answer) ([]core.
 func (s *Store) scan(ctx context.Context, prefix string) ([]string, error) {
 	var client redis.Cmdable = s.client
 	if c, ok := s.client.(*redis.ClusterClient); ok {
-		node, err := c.MasterForKey(ctx, s.opt.EpochKey)
+		node, err := c.MasterForKey(ctx, s.wire.opt.EpochKey)
 		if err != nil {
 			return nil, err
 		}
@@ -144,7 +159,7 @@ func (s *Store) scan(ctx context.Context, prefix string) ([]string, error) {
 		}
 		for _, key := range page {
 			name := strings.TrimPrefix(key, prefix)
-			if !known[name] && name != "" && !(s.tagged && strings.HasSuffix(name, fenceSuffix)) {
+			if !known[name] && name != "" && !(s.wire.tagged && strings.HasSuffix(name, fenceSuffix)) {
 				known[name] = true
 				names = append(names, name)
 			}
@@ -168,5 +183,5 @@ func (s *Store) scanPage(ctx context.Context, client redis.Cmdable, cursor uint6
 // Nodes returns the live heartbeats, in any order.
 func (s *Store) Nodes(ctx context.Context) ([]core.Seen, error) {
 	var a core.Answer
-	return s.nodes(ctx, &core.Op{Kind: core.OpNodes}, &a)
+	return s.wire.readNodes("", s.reader(ctx), &a)
 }

@@ -17,8 +17,8 @@ const (
 	nobody = "-" // in place of an heir
 )
 
-// parseNotice reads a message of the channel. Whatever is not a notice, such as one of a later version, is passed over.
-func parseNotice(text string) (core.Notice, bool) {
+// ParseNotice reads a message of the channel. Whatever is not a notice, such as one of a later version, is passed over.
+func ParseNotice(text string) (core.Notice, bool) {
 	words := strings.Split(text, " ")
 	if len(words) < 2 || words[1] == "" {
 		return core.Notice{}, false

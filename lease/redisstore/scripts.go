@@ -37,8 +37,17 @@ var beatText string
 //go:embed lua/leave.lua
 var leaveText string
 
+//go:embed lua/pass.lua
+var passText string
+
 //go:embed lua/bootstrap.lua
 var bootstrapText string
+
+// script is a script with its text, which a *redis.Script keeps to itself.
+type script struct {
+	*redis.Script
+	text string
+}
 
 var (
 	acquireScript   = guarded(acquireText)
@@ -50,17 +59,20 @@ var (
 	ownersScript    = guarded(ownersText)
 	beatScript      = guarded(beatText)
 	leaveScript     = guarded(leaveText)
+	passScript      = redis.NewScript(passText)
 	bootstrapScript = redis.NewScript(bootstrapText)
 )
 
-func guarded(text string) *redis.Script { return redis.NewScript(epochText + text) }
+func guarded(text string) *script {
+	return &script{redis.NewScript(epochText + text), epochText + text}
+}
 
 // run calls a script by its SHA and, where Redis does not know it, once more by its text: NOSCRIPT says that nothing was
 // executed.
-func (s *Store) run(ctx context.Context, script *redis.Script, keys []string, args ...any) ([]any, error) {
+func (s *Store) run(ctx context.Context, c Call) ([]any, error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
-	return script.Run(ctx, s.client, keys, args...).Slice()
+	return c.script.Run(ctx, s.client, c.Keys, c.Args...).Slice()
 }
 
 // deadline bounds ctx, so that no attempt can hang.
@@ -68,5 +80,5 @@ func (s *Store) deadline(ctx context.Context) (context.Context, context.CancelFu
 	if _, ok := ctx.Deadline(); ok {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeout(ctx, s.opt.OpTimeout)
+	return context.WithTimeout(ctx, s.wire.opt.OpTimeout)
 }

@@ -36,6 +36,8 @@ var (
 type Options struct {
 	// LeasePrefix precedes the lease's ID in its key.
 	LeasePrefix string
+	// ExactKeys makes a lease's ID its key, whole; LeasePrefix must be empty. It is for keys that others named.
+	ExactKeys bool
 	// NodePrefix precedes the instance's ID in the key of its heartbeat.
 	NodePrefix string
 	// EpochKey holds the epoch.
@@ -66,7 +68,9 @@ func (o Options) withDefaults() Options {
 			*v = def
 		}
 	}
-	text(&o.LeasePrefix, LeasePrefixDefault)
+	if !o.ExactKeys {
+		text(&o.LeasePrefix, LeasePrefixDefault)
+	}
 	text(&o.NodePrefix, NodePrefixDefault)
 	text(&o.EpochKey, EpochKeyDefault)
 	text(&o.Channel, ChannelDefault)
@@ -92,6 +96,12 @@ func (o *Options) validate(cluster bool) error {
 		return bad("OpTimeout is %v; it must be at least 1ms", o.OpTimeout)
 	case o.PoolSize < 1:
 		return bad("PoolSize is %d; it must be at least 1", o.PoolSize)
+	case o.ExactKeys && o.LeasePrefix != "":
+		return bad("LeasePrefix is %q; with ExactKeys it must be empty", o.LeasePrefix)
+	case o.ExactKeys && cluster:
+		return bad("ExactKeys is not possible on a Redis Cluster: nothing says that the keys are in one slot")
+	case o.ExactKeys: // CheckLease keeps leases off the other keys
+		return nil
 	case strings.HasPrefix(o.LeasePrefix, o.NodePrefix), strings.HasPrefix(o.NodePrefix, o.LeasePrefix):
 		return bad("LeasePrefix %q and NodePrefix %q must not begin with each other", o.LeasePrefix, o.NodePrefix)
 	case strings.HasPrefix(o.EpochKey, o.LeasePrefix), strings.HasPrefix(o.EpochKey, o.NodePrefix):
@@ -113,8 +123,7 @@ func (o *Options) validate(cluster bool) error {
 // Store executes operations on Redis. It is safe for concurrent use.
 type Store struct {
 	client redis.UniversalClient // the store's own
-	opt    Options
-	tagged bool // LeasePrefix carries a hash tag
+	wire   Wire
 }
 
 // New returns a store on the server of client, which is a *redis.Client (plain or failover) or a *redis.ClusterClient.
@@ -124,20 +133,20 @@ type Store struct {
 // retries (an attempt sent twice may be applied late), with deadlines of contexts honoured, and without hooks, client-side
 // cache and limiter. A failover client must stay open as long as the store is used, since it finds the master.
 func New(client redis.UniversalClient, options Options) (*Store, error) {
-	opt := options.withDefaults()
 	_, cluster := client.(*redis.ClusterClient)
-	if err := opt.validate(cluster); err != nil {
-		return nil, err
-	}
-	own, err := derive(client, &opt)
+	wire, err := newWire(options, cluster)
 	if err != nil {
 		return nil, err
 	}
-	return &Store{client: own, opt: opt, tagged: hashTag(opt.LeasePrefix) != ""}, nil
+	own, err := derive(client, &wire.opt)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{client: own, wire: wire}, nil
 }
 
 // Options returns the store's options, with every default filled in.
-func (s *Store) Options() Options { return s.opt }
+func (s *Store) Options() Options { return s.wire.opt }
 
 // Close closes the store's own connections, not the client given to New. Operations under way end at once, unanswered.
 func (s *Store) Close() error { return s.client.Close() }

@@ -49,12 +49,12 @@ func (s *Store) hear(ctx context.Context, heard func(core.Notice), up func(bool)
 			up(false)
 		}
 	}()
-	if err := ps.Subscribe(ctx, s.opt.Channel); err != nil {
+	if err := ps.Subscribe(ctx, s.wire.opt.Channel); err != nil {
 		return false
 	}
 	asked := false
 	for {
-		msg, err := ps.ReceiveTimeout(ctx, s.opt.OpTimeout)
+		msg, err := ps.ReceiveTimeout(ctx, s.wire.opt.OpTimeout)
 		if err != nil {
 			var timeout net.Error
 			if !errors.As(err, &timeout) || !timeout.Timeout() || asked || ps.Ping(ctx) != nil {
@@ -71,7 +71,7 @@ func (s *Store) hear(ctx context.Context, heard func(core.Notice), up func(bool)
 				up(true)
 			}
 		case *redis.Message:
-			if n, ok := parseNotice(m.Payload); ok {
+			if n, ok := ParseNotice(m.Payload); ok {
 				heard(n)
 			}
 		}

@@ -1,5 +1,6 @@
--- acquire.lua takes leases that are free and adopts those that the owner already holds; each grant is a new term with a
--- new fence (guarantees G1, G3, G10). In quarantine it grants and adopts nothing.
+-- acquire.lua takes leases that are free and adopts those that the owner already holds, unless the owner has never asked
+-- for them: then they are those of another instance with its ID. Each grant is a new term with a new fence (guarantees G1,
+-- G3, G10). In quarantine it grants and adopts nothing.
 --
 -- KEYS[2i], KEYS[2i+1]  lease and fence key of item i
 -- ARGV[3]  owner
@@ -8,6 +9,7 @@
 -- ARGV[6]  life of a fence key, ms
 -- ARGV[7]  channel
 -- ARGV[8]  length of the lease prefix
+-- ARGV[8+i]  1 if the owner has never asked for item i
 -- per item: granted or adopted (fence), held (owner, pttl), quarantine, wrong type
 if void then return answer() end
 local owner, ttl, fence_life = ARGV[3], ARGV[4], ARGV[6]
@@ -17,7 +19,7 @@ for i = 2, #KEYS, 2 do
   local holder, last = try('GET', lease), try('GET', fence_key)
   if type(holder) == 'table' or type(last) == 'table' then
     codes[#codes + 1] = 'w'
-  elseif holder and holder ~= owner then
+  elseif holder and (holder ~= owner or ARGV[8 + i / 2] == '1') then
     codes[#codes + 1] = 'H'
     detail(holder, call('PTTL', lease), 0)
   elseif left > 0 then

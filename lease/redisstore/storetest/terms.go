@@ -37,6 +37,14 @@ var acquireChecks = []check{
 		e.want(core.Op{Kind: core.OpRelease, Owner: "a", Items: term("x", first)}, core.OutLost)
 		e.owned("x", "a")
 	}},
+	{name: "who has never asked adopts nothing: its ID is used twice (G1)", run: func(e *env) {
+		first := e.acquire("a", "x", core.OutGranted)
+		fresh := []core.Item{{ID: "x", Fresh: true}, {ID: "y", Fresh: true}}
+		r := e.want(core.Op{Kind: core.OpAcquire, Owner: "a", Items: fresh}, core.OutHeld, core.OutGranted)
+		e.held(r[0], "a")
+		e.want(core.Op{Kind: core.OpRelease, Owner: "a", Items: term("x", first)}, core.OutReleased)
+		e.want(core.Op{Kind: core.OpAcquire, Owner: "a", Items: fresh[:1]}, core.OutGranted)
+	}},
 	{name: "fences increase over every change (G3)", run: func(e *env) {
 		var last int64
 		for i := range 50 {

@@ -1,0 +1,112 @@
+package redisstore
+
+import (
+	"context"
+	_ "embed"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed lua/sweep.lua
+var sweepText string
+
+var sweepScript = redis.NewScript(sweepText)
+
+// Heartbeats sets each key of set to now, in ms since the epoch, for ttl, and deletes those of del: one request.
+// It has nothing to do with leases: whoever sets a heartbeat owns nothing by it.
+func (s *Store) Heartbeats(ctx context.Context, set []string, now time.Time, ttl time.Duration, del []string) error {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, key := range set {
+			p.Set(ctx, key, now.UnixMilli(), ttl)
+		}
+		if len(del) > 0 {
+			p.Del(ctx, del...)
+		}
+		return nil
+	})
+	return err
+}
+
+// Glance is one reading of who holds a lease, and of a heartbeat.
+type Glance struct {
+	Lease  string // ID
+	Prefix string // of heartbeats
+
+	Of        string // whose heartbeat is read; "": the owner's. Where the owner is another, it becomes the owner
+	Owner     string // "" nobody
+	Fence     int64  // the last one granted, 0 if there is none
+	Heartbeat string // "" none
+}
+
+// Glances fills in all of them: one command for each, and one more where the owner is not the one expected. Keys of another
+// type count as missing.
+func (s *Store) Glances(ctx context.Context, all []Glance) error {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	read := make([]*redis.SliceCmd, len(all))
+	_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i := range all {
+			k := newKeys(3, 3*keyBytes)
+			k.add(s.wire.opt.LeasePrefix, all[i].Lease)
+			k.fence(s.wire.opt.LeasePrefix, all[i].Lease, s.wire.tagged)
+			if all[i].Of != "" {
+				k.add(all[i].Prefix, all[i].Of)
+			}
+			read[i] = p.MGet(ctx, k.list()...)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var others []*Glance
+	for i := range all {
+		g, v := &all[i], read[i].Val()
+		g.Owner, _ = v[0].(string)
+		text, _ := v[1].(string)
+		g.Fence, _ = strconv.ParseInt(text, 10, 64)
+		if g.Of != "" {
+			g.Heartbeat, _ = v[2].(string)
+		}
+		if g.Owner != "" && g.Owner != g.Of {
+			others = append(others, g)
+		}
+	}
+	if len(others) == 0 {
+		return nil
+	}
+	beats := make([]*redis.SliceCmd, len(others))
+	_, err = s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, g := range others {
+			beats[i] = p.MGet(ctx, g.Prefix+g.Owner) // as GET, and another type is no error
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for i, g := range others {
+		g.Of = g.Owner
+		g.Heartbeat, _ = beats[i].Val()[0].(string)
+	}
+	return nil
+}
+
+// SweepHeartbeats deletes heartbeats of the dead on one page of the keys that begin with prefix, and returns where the next
+// begins, 0 for none. A heartbeat with a life of at most age goes by itself; what else looks like one and is older than
+// age, by Redis' clock, was left behind.
+func (s *Store) SweepHeartbeats(ctx context.Context, prefix string, cursor uint64, age time.Duration) (next uint64,
+	swept int, err error) {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	page, next, err := s.client.Scan(ctx, cursor, glob(prefix)+"*", scanCount).Result()
+	if err != nil || len(page) == 0 {
+		return next, 0, err
+	}
+	swept, err = sweepScript.Run(ctx, s.client, page, age.Milliseconds()).Int()
+	return next, swept, err
+}

@@ -1,0 +1,46 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Pass takes leases from owner and gives them to heir, for ttl; "": to nobody. It returns those that were owner's. The caller
+// vouches that owner does not believe in them any more, and heir that it acquires them before it does.
+func (s *Store) Pass(ctx context.Context, owner, heir string, ttl time.Duration, ids ...string) ([]string, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	if heir == "" {
+		heir = nobody
+	} else if err := CheckInstance(heir); err != nil {
+		return nil, err
+	}
+	if err := CheckInstance(owner); err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		if err := s.CheckLease(id); err != nil {
+			return nil, err
+		}
+	}
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	var passed []string
+	for len(ids) > 0 {
+		n := min(len(ids), ItemsMax)
+		k := newKeys(n, n*keyBytes)
+		for _, id := range ids[:n] {
+			k.add(s.wire.opt.LeasePrefix, id)
+		}
+		ids = ids[n:]
+		reply, err := passScript.Run(ctx, s.client, k.list(), owner, heir, ttl.Milliseconds(), s.wire.opt.Channel,
+			len(s.wire.opt.LeasePrefix)).StringSlice()
+		if err != nil {
+			return passed, errors.Join(ErrUnreachable, err)
+		}
+		passed = append(passed, reply...)
+	}
+	return passed, nil
+}

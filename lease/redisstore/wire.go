@@ -1,0 +1,232 @@
+package redisstore
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+)
+
+// Wire is the part of a Store that needs no connection: the script call that an op becomes, and the answer that a reply
+// means. Whoever carries the calls to something that runs the scripts as Redis does has the same store; the virtual
+// engine does. A Wire is immutable and safe for concurrent use.
+type Wire struct {
+	opt    Options
+	tagged bool // LeasePrefix carries a hash tag
+}
+
+// NewWire returns a wire for a single server. The error wraps ErrInvalidOptions.
+func NewWire(options Options) (Wire, error) { return newWire(options, false) }
+
+func newWire(options Options, cluster bool) (Wire, error) {
+	opt := options.withDefaults()
+	return Wire{opt, hashTag(opt.LeasePrefix) != ""}, opt.validate(cluster)
+}
+
+// Options returns the options, with every default filled in.
+func (w Wire) Options() Options { return w.opt }
+
+// Call is one call of a script. Args are strings, ints, int64s and bools, which travel as 1 and 0.
+type Call struct {
+	script *script
+	Keys   []string
+	Args   []any
+}
+
+// Text is the script itself, as embedded from the .lua files.
+func (c Call) Text() string { return c.script.text }
+
+// Validate refuses what would make keys or notices that mean something else, or block Redis for long.
+func (w Wire) Validate(op *core.Op) error {
+	if op.Kind < core.OpAcquire || op.Kind > core.OpAsk || op.Kind == core.OpLook {
+		return fmt.Errorf("an op of kind %d cannot be given to Do", op.Kind)
+	}
+	if len(op.Items) > ItemsMax {
+		return fmt.Errorf("an op of %d items; at most %d are allowed", len(op.Items), ItemsMax)
+	}
+	if op.Kind != core.OpObserve && op.Kind != core.OpNodes {
+		if err := CheckInstance(op.Owner); err != nil {
+			return err
+		}
+	}
+	if op.Kind.Extends() && (op.TTL < int64(time.Millisecond) || op.TTL%int64(time.Millisecond) != 0) {
+		return fmt.Errorf("the TTL is %v; it must be a positive number of whole milliseconds", time.Duration(op.TTL))
+	}
+	for i := range op.Items {
+		id, peer := op.Items[i].ID, op.Items[i].Peer
+		err := w.CheckLease(id)
+		if op.Kind == core.OpNodes {
+			err = CheckInstance(id)
+		}
+		if err == nil && peer != "" {
+			err = CheckInstance(peer)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if op.Kind == core.OpAsk && (len(op.Items) == 0 || op.Items[0].Peer == "") {
+		return errors.New("an ask must name the owner asked and its leases")
+	}
+	return nil
+}
+
+// Call returns the script call that op is. Validate must accept op, and op is neither OpLook nor OpAsk. The .lua files name KEYS
+// and ARGV.
+func (w Wire) Call(op *core.Op) Call {
+	fenceLife, prefix := w.opt.FenceTTL.Milliseconds(), len(w.opt.LeasePrefix)
+	ttl := op.TTL / int64(time.Millisecond)
+	args := append(make([]any, 0, 8+2*len(op.Items)), op.Epoch, w.opt.Quarantine.Microseconds())
+	switch op.Kind {
+	case core.OpAcquire:
+		args = append(args, op.Owner, ttl, op.Fence, fenceLife, w.opt.Channel, prefix)
+		for i := range op.Items {
+			args = append(args, op.Items[i].Fresh)
+		}
+		return Call{acquireScript, w.leaseAndFenceKeys(op), args}
+	case core.OpRenew:
+		return Call{renewScript, w.renewKeys(op), append(args, op.Owner, ttl, fenceLife)}
+	case core.OpReassert:
+		args = append(args, op.Owner, ttl, fenceLife)
+		for i := range op.Items {
+			args = append(args, op.Items[i].Fence)
+		}
+		return Call{reassertScript, w.leaseAndFenceKeys(op), args}
+	case core.OpRelease:
+		args = append(args, op.Owner, fenceLife, w.opt.Channel, prefix)
+		for i := range op.Items {
+			heir := op.Items[i].Peer
+			if heir == "" {
+				heir = nobody
+			}
+			args = append(args, op.Items[i].Fence, heir)
+		}
+		return Call{releaseScript, w.leaseAndFenceKeys(op), args}
+	case core.OpBeat:
+		return Call{beatScript, w.beatKeys(op), append(args, op.Owner, ttl, w.opt.Channel)}
+	case core.OpLeave:
+		return Call{leaveScript, w.beatKeys(op), append(args, op.Owner, w.opt.Channel)}
+	case core.OpNodes:
+		return Call{nodesScript, w.plainKeys(w.opt.NodePrefix, op.Items), args}
+	default: // core.OpObserve
+		return Call{observeScript, w.plainKeys(w.opt.LeasePrefix, op.Items), args}
+	}
+}
+
+// keyBytes is what a key of an ID of about 40 bytes takes, fence included.
+const keyBytes = 64
+
+func (w Wire) beatKeys(op *core.Op) []string {
+	return []string{w.opt.EpochKey, w.opt.NodePrefix + op.Owner}
+}
+
+func (w Wire) plainKeys(prefix string, items []core.Item) []string {
+	k := newKeys(1+len(items), (1+len(items))*keyBytes)
+	k.add(w.opt.EpochKey, "")
+	for i := range items {
+		k.add(prefix, items[i].ID)
+	}
+	return k.list()
+}
+
+func (w Wire) leaseAndFenceKeys(op *core.Op) []string {
+	k := newKeys(1+2*len(op.Items), (1+2*len(op.Items))*keyBytes)
+	k.add(w.opt.EpochKey, "")
+	for i := range op.Items {
+		k.add(w.opt.LeasePrefix, op.Items[i].ID)
+		k.fence(w.opt.LeasePrefix, op.Items[i].ID, w.tagged)
+	}
+	return k.list()
+}
+
+// renewKeys ends with one fence key of the batch. Refreshing them all would cost a third of the renewal; drawn from the
+// op's number, each of 100 is refreshed every 1,000 s at a renewal interval of 10 s, far more often than it expires.
+func (w Wire) renewKeys(op *core.Op) []string {
+	k := newKeys(2+len(op.Items), (2+len(op.Items))*keyBytes)
+	k.add(w.opt.EpochKey, "")
+	for i := range op.Items {
+		k.add(w.opt.LeasePrefix, op.Items[i].ID)
+	}
+	if len(op.Items) == 0 {
+		k.add(w.opt.EpochKey, "-none") // no such key: the script wants one to refresh
+	} else {
+		k.fence(w.opt.LeasePrefix, op.Items[Refreshed(op)].ID, w.tagged)
+	}
+	return k.list()
+}
+
+// Refreshed is the index of the item whose fence key a renewal refreshes. It is mixed from Op.Seq (by the finalizer of
+// splitmix64), whose own steps may share a factor with the number of items and would then always pass some over.
+func Refreshed(op *core.Op) int {
+	x := op.Seq + 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return int((x ^ x>>31) % uint64(len(op.Items)))
+}
+
+// owners is the call that reads the owners of leases.
+func (w Wire) owners(epoch string, ids []string) (Call, error) {
+	k := newKeys(1+len(ids), (1+len(ids))*keyBytes)
+	k.add(w.opt.EpochKey, "")
+	for _, id := range ids {
+		if err := w.CheckLease(id); err != nil {
+			return Call{}, err
+		}
+		k.add(w.opt.LeasePrefix, id)
+	}
+	return Call{ownersScript, k.list(), []any{epoch, w.opt.Quarantine.Microseconds()}}, nil
+}
+
+// nodes is the call that reads heartbeats.
+func (w Wire) nodes(epoch string, ids []string) Call {
+	k := newKeys(1+len(ids), (1+len(ids))*keyBytes)
+	k.add(w.opt.EpochKey, "")
+	for _, id := range ids {
+		k.add(w.opt.NodePrefix, id)
+	}
+	return Call{nodesScript, k.list(), []any{epoch, w.opt.Quarantine.Microseconds()}}
+}
+
+// Answer is what the reply to op's call means.
+func (w Wire) Answer(op *core.Op, reply []any) core.Answer {
+	a := core.Answer{Seq: op.Seq, Results: make([]core.Result, len(op.Items))}
+	rest, err := decodeHead(reply, &a)
+	if err != nil {
+		return fail(op, core.FailUnknown, err.Error())
+	}
+	// What only reads is never void, and answers in every epoch.
+	if a.Epoch != op.Epoch && op.Kind != core.OpObserve && op.Kind != core.OpNodes {
+		a.Stale = true
+		return a
+	}
+	if op.Kind == core.OpBeat || op.Kind == core.OpLeave {
+		return a
+	}
+	if err := decodeItems(rest, a.Results); err != nil {
+		return fail(op, core.FailUnknown, err.Error())
+	}
+	return a
+}
+
+// Failed is what the error reply of Redis to op's call means.
+func (w Wire) Failed(op *core.Op, text string) core.Answer {
+	if refused(text) {
+		return fail(op, core.FailRefused, text)
+	}
+	return fail(op, core.FailUnknown, text)
+}
+
+// AskText is the message that an OpAsk publishes.
+func AskText(op *core.Op) string {
+	words := append(make([]string, 0, 3+len(op.Items)), wordAsked, op.Owner, op.Items[0].Peer)
+	for i := range op.Items {
+		words = append(words, op.Items[i].ID)
+	}
+	return strings.Join(words, " ")
+}
+
+func fail(op *core.Op, kind core.Failure, text string) core.Answer {
+	return core.Answer{Seq: op.Seq, Failure: kind, Text: text, Results: make([]core.Result, len(op.Items))}
+}
