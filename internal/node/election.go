@@ -1,0 +1,93 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/election"
+	"github.com/leasestorm/leasestorm/lease/poll"
+)
+
+func (s *settings) members() election.Config {
+	return election.Config{
+		LeaderKey: s.leaderKey, HeartbeatPrefix: s.beatPrefix, EpochKey: s.epochKey, LeaderTTL: s.ttl,
+		ElectionInterval: s.election, HeartbeatInterval: s.heartbeat, StartDelayMax: s.startDelay, RenewInterval: s.renew,
+		OpTimeout: s.opTimeout, DrainTimeout: s.drain,
+	}
+}
+
+// elected takes part in one election, and writes to the target while it leads.
+type elected struct {
+	*election.Election
+	n                 *node
+	interval, timeout time.Duration
+	ended             chan error
+}
+
+func (n *node) election(client redis.UniversalClient, s *settings) (part, error) {
+	cfg := s.members()
+	cfg.InstanceID, cfg.Logger, cfg.Notify, cfg.Observe = n.instance, logger(s), n.notify, n.observe
+	e, err := election.New(client, cfg)
+	if err != nil {
+		return nil, err
+	}
+	p := &elected{Election: e, n: n, interval: s.interval, timeout: s.timeout, ended: make(chan error, 1)}
+	if p.timeout == 0 {
+		p.timeout = min(p.interval, s.ttl/3)
+	}
+	return p, nil
+}
+
+func (p *elected) Start(ctx context.Context) error {
+	if err := p.Election.Start(ctx); err != nil {
+		return err
+	}
+	go func() { p.ended <- p.Run(ctx, p.reign) }()
+	return nil
+}
+
+func (p *elected) Stop() error {
+	err := p.Election.Stop()
+	if rerr := <-p.ended; !errors.Is(rerr, lease.ErrStopped) {
+		err = errors.Join(err, rerr)
+	}
+	return err
+}
+
+// reign writes to the target, once every interval, until the leadership is over.
+func (p *elected) reign(ctx context.Context, fence int64) error {
+	tick := time.NewTicker(p.interval)
+	defer tick.Stop()
+	for {
+		if began := time.Now(); p.IsLeader() {
+			p.write(ctx, poll.Session{ID: p.Key(), Fence: fence, Began: began})
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (p *elected) write(ctx context.Context, s poll.Session) {
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	_ = p.n.poll(ctx, s) // it says what became of it
+}
+
+// observe says what the member publishes, when it does.
+func (n *node) observe(e election.Event) {
+	l := line{event: e.Kind.String(), session: e.Election, fence: e.Fence, at: e.At, reason: e.Reason}
+	switch e.Kind {
+	case election.EventStateChanged:
+		l.from, l.to = e.From.String(), e.To.String()
+	case election.EventLeaderChanged:
+		l.event, l.leader = "leading", e.Leader
+	}
+	n.out.say(l)
+}

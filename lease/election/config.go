@@ -1,0 +1,206 @@
+package election
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
+
+	rules "github.com/leasestorm/leasestorm/internal/core/election"
+	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/redisstore"
+)
+
+// Defaults: the keys and settings of the Sovereign library.
+const (
+	LeaderKeyDefault         = "sovereign:leader"
+	HeartbeatPrefixDefault   = "sovereign:heartbeat:"
+	EpochKeyDefault          = "sovereign:epoch"
+	ChannelDefault           = "sovereign:notify"
+	LeaderTTLDefault         = 30 * time.Second
+	ElectionIntervalDefault  = 15 * time.Second
+	HeartbeatIntervalDefault = 10 * time.Second
+	StartDelayMaxDefault     = 10 * time.Second
+
+	// NoStartDelay as Config.StartDelayMax lets a member take part at once.
+	NoStartDelay = time.Duration(-1)
+)
+
+// Config is the settings of a member. The zero value is Sovereign's. Members of one election must agree on LeaderKey,
+// LeaderTTL, EpochKey and Channel, and should on the rest.
+type Config struct {
+	// InstanceID names this member; "": lease.GenerateInstanceID(). It is the value of the leader key. No two processes may
+	// use one at the same time; one that does is told (EventDuplicateInstance) and does not lead. A process that starts again
+	// with the ID of one that crashed as leader waits until that leadership has expired.
+	InstanceID string
+
+	// LeaderKey holds the leader's ID; "": "sovereign:leader". It is the whole key. Two elections are two leader keys.
+	LeaderKey string
+	// HeartbeatPrefix precedes a leader's ID in the key of its heartbeat; "": "sovereign:heartbeat:".
+	HeartbeatPrefix string
+	// EpochKey and Channel are what the members need besides, "": "sovereign:epoch", "sovereign:notify". Elections that share
+	// an EpochKey must have one LeaderTTL, or a Quarantine as long as the longest.
+	EpochKey, Channel string
+
+	// LeaderTTL is how long leadership lives without a renewal: it bounds failover. 0: 30 s.
+	LeaderTTL time.Duration
+	// ElectionInterval is the time between two looks of a follower, a safety net: it waits for the expiry and for the
+	// notice of a release. 0: LeaderTTL/2 (15 s).
+	ElectionInterval time.Duration
+	// HeartbeatInterval is the time between two heartbeats of the leader. They decide nothing here; other libraries look at
+	// them. 0: LeaderTTL/3 (10 s).
+	HeartbeatInterval time.Duration
+	// StartDelayMax bounds the random time between Start and the first attempt; 0: LeaderTTL/3 (10 s); NoStartDelay: none.
+	StartDelayMax time.Duration
+	// RenewInterval is the time between two renewals of the leader; 0: LeaderTTL/3.
+	RenewInterval time.Duration
+	// OpTimeout is how long a request may stay without an answer; then the leader is none until it is answered. 0:
+	// LeaderTTL/10.
+	OpTimeout time.Duration
+	// Quarantine is how long nobody is elected after Redis lost its data; 0: LeaderTTL.
+	Quarantine time.Duration
+	// DrainTimeout bounds Stop: work that has not returned by then keeps its leadership until that expires. 0: RenewInterval.
+	DrainTimeout time.Duration
+
+	// Notify is told every event of the lease under the elections before anything follows from it, as lease.Config.Notify;
+	// nil: nobody. It must return at once and leave the holds alone. Listen is the door for everybody else.
+	Notify func(lease.Event)
+	// Observe is told every event of the elections in the moment in which it happens; nil: nobody. It must return at once
+	// and call nothing of this package but the local reads (IsLeader, Fence, State, Leader).
+	Observe func(Event)
+	// Logger gets an entry for each event of an election and of its lease; nil: none.
+	Logger *zap.Logger
+
+	_ struct{}
+}
+
+func (c Config) withDefaults() Config {
+	text := func(v *string, def string) {
+		if *v == "" {
+			*v = def
+		}
+	}
+	span := func(v *time.Duration, def time.Duration) {
+		if *v == 0 {
+			*v = def
+		}
+	}
+	text(&c.LeaderKey, LeaderKeyDefault)
+	text(&c.HeartbeatPrefix, HeartbeatPrefixDefault)
+	text(&c.EpochKey, EpochKeyDefault)
+	text(&c.Channel, ChannelDefault)
+	span(&c.LeaderTTL, LeaderTTLDefault)
+	span(&c.ElectionInterval, c.LeaderTTL/2)
+	span(&c.HeartbeatInterval, c.LeaderTTL/3)
+	span(&c.StartDelayMax, c.LeaderTTL/3)
+	span(&c.RenewInterval, c.LeaderTTL/3)
+	span(&c.OpTimeout, c.LeaderTTL/10)
+	span(&c.DrainTimeout, c.RenewInterval)
+	if c.InstanceID == "" {
+		c.InstanceID = lease.GenerateInstanceID()
+	}
+	if c.Logger == nil {
+		c.Logger = zap.NewNop()
+	}
+	return c
+}
+
+func configError(format string, args ...any) error {
+	return fmt.Errorf("%w: election: %s", lease.ErrConfig, fmt.Sprintf(format, args...))
+}
+
+// validate refuses what contradicts itself; what the lease is made of, lease.NewKeeper checks. c has its defaults.
+func (c *Config) validate() error {
+	switch {
+	case c.ElectionInterval < time.Millisecond || c.ElectionInterval >= c.LeaderTTL:
+		return configError("ElectionInterval is %v; it must be 1ms or more and less than LeaderTTL %v, or a member that "+
+			"renews on it loses its leadership", c.ElectionInterval, c.LeaderTTL)
+	case c.HeartbeatInterval < time.Millisecond || c.HeartbeatInterval >= c.LeaderTTL:
+		return configError("HeartbeatInterval is %v; it must be 1ms or more and less than LeaderTTL %v, or a living leader "+
+			"looks dead", c.HeartbeatInterval, c.LeaderTTL)
+	case c.StartDelayMax < 0 && c.StartDelayMax != NoStartDelay:
+		return configError("StartDelayMax is %v; it must be positive, 0 for the default, or NoStartDelay", c.StartDelayMax)
+	case c.DrainTimeout < time.Millisecond:
+		return configError("DrainTimeout is %v; it must be at least 1ms (0 gives the default)", c.DrainTimeout)
+	}
+	if err := checkKey("EpochKey", c.EpochKey); err != nil {
+		return err
+	}
+	if err := checkKey("Channel", c.Channel); err != nil {
+		return err
+	}
+	return c.validateKeys()
+}
+
+// validateKeys checks the names of one election.
+func (c *Config) validateKeys() error {
+	if err := checkKey("LeaderKey", c.LeaderKey); err != nil {
+		return err
+	}
+	if err := checkKey("HeartbeatPrefix", c.HeartbeatPrefix); err != nil {
+		return err
+	}
+	for _, key := range []string{c.LeaderKey, c.EpochKey} {
+		if strings.HasPrefix(key, c.HeartbeatPrefix) {
+			return configError("%q begins with HeartbeatPrefix %q: it would be taken for a heartbeat", key, c.HeartbeatPrefix)
+		}
+	}
+	return nil
+}
+
+func checkKey(what, key string) error {
+	switch {
+	case key == "":
+		return configError("%s is empty", what)
+	case len(key) > lease.NameLengthMax:
+		return configError("%s has %d bytes, at most %d are allowed", what, len(key), lease.NameLengthMax)
+	case !utf8.ValidString(key) || strings.ContainsFunc(key, func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r)
+	}):
+		return configError("%s %q holds spaces, control characters or invalid UTF-8", what, key)
+	}
+	return nil
+}
+
+// lease returns the settings of the keeper under the elections.
+func (c *Config) lease() lease.Config {
+	return lease.Config{
+		InstanceID: c.InstanceID, TTL: c.LeaderTTL, RenewInterval: c.RenewInterval, OpTimeout: c.OpTimeout,
+		Quarantine: c.Quarantine, DrainTimeout: c.DrainTimeout, ExactKeys: true, EpochKey: c.EpochKey, Channel: c.Channel,
+		Logger: c.Logger,
+	}
+}
+
+// store returns the options of the store that carries heartbeats and looks.
+func (c *Config) store() redisstore.Options {
+	return redisstore.Options{
+		ExactKeys: true, NodePrefix: c.HeartbeatPrefix, EpochKey: c.EpochKey, Channel: c.Channel, OpTimeout: c.OpTimeout,
+		PoolSize: 1, Quarantine: max(c.Quarantine, c.LeaderTTL),
+	}
+}
+
+func (c *Config) rules() rules.Config {
+	return rules.Config{Instance: c.InstanceID, TTL: int64(c.LeaderTTL), Interval: int64(c.ElectionInterval),
+		Heartbeat: int64(c.HeartbeatInterval), StartDelay: c.startDelay()}
+}
+
+// Bootstrap declares the first deployment on an empty Redis, which otherwise looks like one that lost its data: without it
+// nobody is elected for one LeaderTTL. It is refused while cfg.LeaderKey, one of more, or a heartbeat lives. Call it once, by
+// hand or from a deployment job; never at every start.
+func Bootstrap(ctx context.Context, client redis.UniversalClient, cfg Config, more ...string) error {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return err
+	}
+	st, err := redisstore.New(client, cfg.store())
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	return st.BootstrapNamed(ctx, append([]string{cfg.LeaderKey}, more...)...)
+}

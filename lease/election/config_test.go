@@ -1,0 +1,114 @@
+package election
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/lease"
+)
+
+func TestDefaultsAreSovereigns(t *testing.T) {
+	c := Config{}.withDefaults()
+	if err := c.validate(); err != nil {
+		t.Fatal(err)
+	}
+	if c.LeaderKey != "sovereign:leader" || c.HeartbeatPrefix != "sovereign:heartbeat:" || c.LeaderTTL != LeaderTTLDefault ||
+		c.ElectionInterval != ElectionIntervalDefault || c.HeartbeatInterval != HeartbeatIntervalDefault ||
+		c.StartDelayMax != StartDelayMaxDefault {
+		t.Errorf("%+v", c)
+	}
+	for range 100 {
+		if d := c.startDelay(); d < 0 || d >= int64(10*time.Second) {
+			t.Errorf("start delay %v", time.Duration(d))
+		}
+	}
+	if c.StartDelayMax = NoStartDelay; c.startDelay() != 0 {
+		t.Error("a start delay with NoStartDelay")
+	}
+}
+
+func TestContradictionsAreRefused(t *testing.T) {
+	long := strings.Repeat("x", 513)
+	for _, tt := range []struct {
+		name string
+		c    Config
+		want string // stands in the message
+	}{
+		{"long leader key", Config{LeaderKey: long}, "LeaderKey"},
+		{"leader key with a space", Config{LeaderKey: "a b"}, "LeaderKey"},
+		{"leader key that is no UTF-8", Config{LeaderKey: "a\xff"}, "LeaderKey"},
+		{"leader key among the heartbeats", Config{LeaderKey: "sovereign:heartbeat:leader"}, "heartbeat"},
+		{"leader key that is the epoch's", Config{LeaderKey: "x", EpochKey: "x"}, "epoch"},
+		{"leader key that is a fence's", Config{LeaderKey: "x:fence"}, "fence"},
+		{"long heartbeat prefix", Config{HeartbeatPrefix: long}, "HeartbeatPrefix"},
+		{"heartbeat prefix with a newline", Config{HeartbeatPrefix: "a\n"}, "HeartbeatPrefix"},
+		{"epoch key with a space", Config{EpochKey: "a b"}, "EpochKey"},
+		{"channel with a tab", Config{Channel: "a\tb"}, "Channel"},
+		{"long instance", Config{InstanceID: long}, "InstanceID"},
+		{"instance with a space", Config{InstanceID: "a b"}, "InstanceID"},
+		{"interval = TTL", Config{ElectionInterval: 30 * time.Second}, "ElectionInterval"},
+		{"negative interval", Config{ElectionInterval: -1}, "ElectionInterval"},
+		{"heartbeat = TTL", Config{HeartbeatInterval: 30 * time.Second}, "HeartbeatInterval"},
+		{"negative heartbeat", Config{HeartbeatInterval: -time.Second}, "HeartbeatInterval"},
+		{"negative start delay", Config{StartDelayMax: -time.Second}, "StartDelayMax"},
+		{"negative drain", Config{DrainTimeout: -time.Second}, "DrainTimeout"},
+		{"tiny TTL", Config{LeaderTTL: time.Millisecond}, "TTL"},
+		{"negative TTL", Config{LeaderTTL: -time.Second}, "ElectionInterval"},
+		{"renewal = TTL", Config{RenewInterval: 30 * time.Second}, "RenewInterval"},
+		{"no time for an answer", Config{OpTimeout: 25 * time.Second}, "OpTimeout"},
+		{"short quarantine", Config{Quarantine: time.Second}, "Quarantine"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e, err := New(unused(t), tt.c)
+			if !errors.Is(err, lease.ErrConfig) || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("New = %v, %v; want ErrConfig that names %s", e, err, tt.want)
+			}
+		})
+	}
+	if err := Bootstrap(t.Context(), unused(t), Config{LeaderKey: "a b"}); !errors.Is(err, lease.ErrConfig) {
+		t.Errorf("Bootstrap: %v", err)
+	}
+}
+
+func TestOneMembershipAProcess(t *testing.T) {
+	g, err := NewGroup(unused(t), Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := g.Election("a", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Election("a", ""); !errors.Is(err, lease.ErrConfig) {
+		t.Errorf("the same election twice: %v", err)
+	}
+	if _, err := g.Election("b c", ""); !errors.Is(err, lease.ErrConfig) {
+		t.Errorf("a leader key with a space: %v", err)
+	}
+	if err := e.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Election("a", ""); err != nil {
+		t.Errorf("after Stop: %v", err)
+	}
+	if err := g.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Election("d", ""); !errors.Is(err, lease.ErrStopped) {
+		t.Errorf("after Group.Stop: %v", err)
+	}
+	if err := e.Start(t.Context()); !errors.Is(err, lease.ErrStopped) {
+		t.Errorf("Start after Stop: %v", err)
+	}
+}
+
+// unused returns a client that is never used.
+func unused(t *testing.T) *redis.Client {
+	c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}

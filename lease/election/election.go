@@ -1,0 +1,265 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+	rules "github.com/leasestorm/leasestorm/internal/core/election"
+	"github.com/leasestorm/leasestorm/lease"
+)
+
+// ErrRunning: Run was called for a member for which it runs already.
+var ErrRunning = errors.New("Run is running for this member already")
+
+// Election is this process's part in one election. Safe for concurrent use. It has one life: after Stop, make another.
+type Election struct {
+	g       *Group
+	own     bool // the group is this election's alone
+	key     string
+	beatKey string // of this member's heartbeat
+	prefix  string
+
+	lead      atomic.Pointer[lease.Hold] // while this member leads and does not stop
+	state     atomic.Uint32
+	known     atomic.Pointer[rules.Leadership]
+	stats     stats
+	listeners atomic.Pointer[[]*listener] // replaced whole, under g.mu
+
+	done chan struct{} // closed when the member has withdrawn
+	life context.Context
+	end  context.CancelCauseFunc // ends the contexts of Run
+
+	// Under g.mu.
+	m       *rules.Machine
+	hold    *lease.Hold
+	started bool
+	hook    func() bool      // of Start's context
+	terms   chan *lease.Hold // Run waits for its leaderships here; nil: nobody runs
+}
+
+// New makes a member of one election with connections of its own. Nothing runs before Start. The client is only read for its
+// settings and never closed. For many elections in one process make a Group. Errors: lease.ErrConfig.
+func New(client redis.UniversalClient, cfg Config) (*Election, error) {
+	g, err := NewGroup(client, cfg)
+	if err != nil {
+		return nil, err
+	}
+	e, err := g.Election("", "")
+	if err != nil {
+		return nil, errors.Join(err, g.Stop())
+	}
+	e.own = true
+	return e, nil
+}
+
+// Start takes part, after a random delay of at most Config.StartDelayMax, until Stop or until ctx ends, which counts as
+// Stop. A Redis that does not answer is waited for; one that will never do is an error. Errors: lease.ErrStopped.
+func (e *Election) Start(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := e.g.start(ctx); err != nil {
+		return err
+	}
+	e.g.mu.Lock()
+	defer e.g.mu.Unlock()
+	switch {
+	case e.g.closing || e.m.Stopped():
+		return lease.ErrStopped
+	case e.started:
+		return nil
+	}
+	e.started = true
+	e.hook = context.AfterFunc(ctx, func() { _ = e.Stop() })
+	e.g.step(e, rules.Input{Kind: rules.Start, Now: e.g.now()})
+	return nil
+}
+
+// Stop withdraws: IsLeader is false at once, the context of Run's function ends, and when the function has returned
+// leadership is given back, which the other members hear at once. It waits at most Config.DrainTimeout; work that has not
+// returned by then keeps its leadership until that expires, and Stop says so: lease.ErrUnknown, as when Redis did not
+// confirm. The elections of a Group are confirmed by Group.Stop.
+func (e *Election) Stop() error {
+	if e.own {
+		return e.g.Stop()
+	}
+	e.withdraw()
+	timer := time.NewTimer(e.g.cfg.DrainTimeout)
+	defer timer.Stop()
+	return e.await(timer.C)
+}
+
+// withdraw begins the end.
+func (e *Election) withdraw() {
+	e.end(lease.ErrStopped)
+	e.g.mu.Lock()
+	defer e.g.mu.Unlock()
+	if e.hook != nil {
+		e.hook()
+	}
+	e.g.step(e, rules.Input{Kind: rules.Stop, Now: e.g.now()})
+}
+
+// await waits for the end; after late it leaves the leadership to expire.
+func (e *Election) await(late <-chan time.Time) error {
+	select {
+	case <-e.done:
+		return nil
+	default:
+	}
+	select {
+	case <-e.done:
+		return nil
+	case <-late:
+	}
+	e.g.mu.Lock()
+	hold := e.hold
+	e.g.mu.Unlock()
+	if hold != nil {
+		hold.Abandon()
+	}
+	return fmt.Errorf("%w: election %q: the work under the leadership has not returned after %v; the leadership expires "+
+		"within %v", lease.ErrUnknown, e.key, e.g.cfg.DrainTimeout, e.g.cfg.LeaderTTL)
+}
+
+// IsLeader reports whether this member leads now. It is a local read: no call to Redis, no allocation. False while a
+// renewal is overdue; whatever outlasts the answer must carry the fence.
+func (e *Election) IsLeader() bool {
+	h := e.lead.Load()
+	return h != nil && h.Valid()
+}
+
+// Fence returns the fence of this member's leadership; false if it does not lead now.
+func (e *Election) Fence() (int64, bool) {
+	h := e.lead.Load()
+	if h == nil || !h.Valid() {
+		return 0, false
+	}
+	return h.Fence(), true
+}
+
+// State returns what the member is. A member can be LEADER for a moment without leading (IsLeader), while a renewal is
+// overdue: nobody else can lead before its window has ended, and then it is FOLLOWER.
+func (e *Election) State() State { return State(e.state.Load()) }
+
+// Leadership is who leads.
+type Leadership struct {
+	Instance string
+	Fence    int64     // 0: not known, as with leaders of libraries that have none
+	Since    time.Time // of this member: when it was elected; of another: since when this member has known of it
+
+	_ struct{}
+}
+
+// Leader returns who leads as far as this member knows; false: nobody is known to. It is a local read, for people to look
+// at: only IsLeader may decide anything.
+func (e *Election) Leader() (Leadership, bool) {
+	l := e.known.Load()
+	if l == nil || l.Instance == "" {
+		return Leadership{}, false
+	}
+	return Leadership{Instance: l.Instance, Fence: l.Fence, Since: e.g.time(l.Since)}, true
+}
+
+// InstanceID returns this member's ID.
+func (e *Election) InstanceID() string { return e.g.cfg.InstanceID }
+
+// Key returns the leader key, which names the election.
+func (e *Election) Key() string { return e.key }
+
+// Listen calls f with every event from now on, in order, one at a time, until remove; with tellNow, an f that listens to a
+// leader is first told EventLeadershipAcquired of the present leadership. An f that is 65,536 events behind misses some and
+// is told how many (Event.Dropped); one that blocks or panics harms nobody else. After remove no call begins.
+func (e *Election) Listen(f func(Event), tellNow bool) (remove func()) {
+	l := &listener{f: f, panicked: e.g.panicked}
+	e.g.mu.Lock()
+	defer e.g.mu.Unlock()
+	if tellNow && e.m.State() == rules.Leader {
+		own := e.m.Leader()
+		l.put(Event{Kind: EventLeadershipAcquired, Election: e.key, Fence: own.Fence, Leader: own.Instance,
+			At: e.g.time(own.Since)})
+	}
+	e.setListeners(append(e.allListeners(), l))
+	return func() {
+		l.remove()
+		e.g.mu.Lock()
+		defer e.g.mu.Unlock()
+		var rest []*listener
+		for _, x := range e.allListeners() {
+			if x != l {
+				rest = append(rest, x)
+			}
+		}
+		e.setListeners(rest)
+	}
+}
+
+func (e *Election) allListeners() []*listener {
+	if all := e.listeners.Load(); all != nil {
+		return append([]*listener{}, *all...)
+	}
+	return nil
+}
+
+func (e *Election) setListeners(all []*listener) { e.listeners.Store(&all) }
+
+// Stats counts what happened since New.
+type Stats struct {
+	Acquired, Lost, Failed  int64 // leaderships won and ended; attempts that won none
+	LeaderChanges           int64 // another leader or fence was seen
+	HeartbeatsStale         int64 // times the leader's heartbeat stood still while it held the leader key
+	HeartbeatsInvalid       int64
+	DuplicateInstances      int64
+	HeartbeatsSwept, Cycles int64 // heartbeats of the dead deleted; looks of a follower
+
+	_ struct{}
+}
+
+type stats struct {
+	events        [len(eventNames)]atomic.Int64
+	swept, cycles atomic.Int64
+}
+
+// Stats returns the counters.
+func (e *Election) Stats() Stats {
+	n := func(k EventKind) int64 { return e.stats.events[k].Load() }
+	return Stats{
+		Acquired: n(EventLeadershipAcquired), Lost: n(EventLeadershipLost), Failed: n(EventElectionFailed),
+		LeaderChanges: n(EventLeaderChanged), HeartbeatsStale: n(EventHeartbeatStale),
+		HeartbeatsInvalid: n(EventHeartbeatInvalid), DuplicateInstances: n(EventDuplicateInstance),
+		HeartbeatsSwept: e.stats.swept.Load(), Cycles: e.stats.cycles.Load(),
+	}
+}
+
+// inputOf turns what the lease tells into what the rules are told; Kind 0: nothing to tell.
+func (g *Group) inputOf(ev *lease.Event) rules.Input {
+	in := rules.Input{Kind: rules.Tell, Fence: ev.Fence, Owner: ev.Owner, Reason: ev.Reason,
+		Now: core.Now{Mono: core.Time(ev.At.Sub(g.base)), Wall: time.Now().UnixNano()}}
+	switch ev.Kind {
+	case lease.EventAcquiring:
+		in.Kind = rules.Attempt
+	case lease.EventAcquired:
+		in.Tell = core.TellAcquired
+	case lease.EventRenewed:
+		in.Tell = core.TellRenewed
+	case lease.EventUncertain:
+		in.Tell = core.TellUncertain
+	case lease.EventLost:
+		in.Tell = core.TellLost
+	case lease.EventReleased:
+		in.Tell = core.TellReleased
+	case lease.EventAcquireFailed:
+		in.Tell = core.TellRefused
+	case lease.EventYield:
+		in.Tell = core.TellYield
+	default:
+		in.Kind = 0
+	}
+	return in
+}

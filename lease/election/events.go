@@ -1,0 +1,172 @@
+package election
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	rules "github.com/leasestorm/leasestorm/internal/core/election"
+)
+
+// State is what a member is.
+type State uint8
+
+// The states of the specification.
+const (
+	StateFollower  = State(rules.Follower)
+	StateCandidate = State(rules.Candidate) // an attempt is under way
+	StateLeader    = State(rules.Leader)
+)
+
+// String returns FOLLOWER, CANDIDATE or LEADER.
+func (s State) String() string { return rules.State(s).String() }
+
+// EventKind says what happened. Its String is the field "event" of log entries.
+type EventKind uint8
+
+// The events. Each transition publishes exactly these, in this order, each once:
+//
+//	FOLLOWER  → CANDIDATE   StateChanged
+//	CANDIDATE → LEADER      StateChanged, LeadershipAcquired
+//	CANDIDATE → FOLLOWER    StateChanged, ElectionFailed
+//	LEADER    → FOLLOWER    StateChanged, LeadershipLost
+//
+// The others tell of no transition.
+const (
+	EventStateChanged       = EventKind(rules.StateChanged)       // From, To; Fence to or from LEADER
+	EventLeadershipAcquired = EventKind(rules.LeadershipAcquired) // Fence
+	EventLeadershipLost     = EventKind(rules.LeadershipLost)     // Fence, Reason; Leader if another is known
+	EventElectionFailed     = EventKind(rules.ElectionFailed)     // Reason; Leader if known
+	EventLeaderChanged      = EventKind(rules.LeaderChanged)      // Leader, Fence if known: who leads now
+	EventHeartbeatStale     = EventKind(rules.HeartbeatStale)     // Leader holds the key, its heartbeat stands still
+	EventHeartbeatInvalid   = EventKind(rules.HeartbeatInvalid)   // Leader, Reason: no time, or one to come
+	EventDuplicateInstance  = EventKind(rules.DuplicateInstance)  // Reason: another process has this member's ID
+)
+
+var eventNames = [...]string{
+	EventStateChanged: "stateChanged", EventLeadershipAcquired: "leadershipAcquired",
+	EventLeadershipLost: "leadershipLost", EventElectionFailed: "electionFailed", EventLeaderChanged: "leaderChanged",
+	EventHeartbeatStale: "heartbeatStale", EventHeartbeatInvalid: "heartbeatInvalid",
+	EventDuplicateInstance: "duplicateInstance",
+}
+
+// String returns the event's name in logs.
+func (k EventKind) String() string {
+	if int(k) >= len(eventNames) || eventNames[k] == "" {
+		return fmt.Sprintf("EventKind(%d)", uint8(k))
+	}
+	return eventNames[k]
+}
+
+// Event is one thing that happened to one election, as this member saw it.
+type Event struct {
+	Kind     EventKind
+	Election string // the leader key
+	From, To State
+	Fence    int64
+	Leader   string // instance ID
+	Reason   string
+	At       time.Time
+	// Dropped counts the events that this listener missed just before this one, because it was slow.
+	Dropped int64
+
+	_ struct{}
+}
+
+// queueMax is how many events a listener may be behind before it misses some.
+const queueMax = 1 << 16
+
+// listener hands events to one function, in order, one at a time. A goroutine runs only while there are events to hand, so
+// that a thousand quiet elections cost none, and one whose function blocks or panics harms nobody else.
+type listener struct {
+	f        func(Event)
+	panicked func(any)
+
+	mu      sync.Mutex
+	events  []Event
+	dropped int64
+	running bool
+	removed bool
+}
+
+// put never waits.
+func (l *listener) put(e Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.removed:
+		return
+	case len(l.events) >= queueMax:
+		l.dropped++
+		return
+	}
+	e.Dropped, l.dropped = l.dropped, 0
+	l.events = append(l.events, e)
+	if !l.running {
+		l.running = true
+		go l.run()
+	}
+}
+
+func (l *listener) run() {
+	for {
+		l.mu.Lock()
+		if len(l.events) == 0 || l.removed {
+			l.running, l.events = false, nil
+			l.mu.Unlock()
+			return
+		}
+		e := l.events[0]
+		l.events = l.events[1:]
+		l.mu.Unlock()
+		l.call(e)
+	}
+}
+
+func (l *listener) call(e Event) {
+	defer func() {
+		if r := recover(); r != nil {
+			l.panicked(r)
+		}
+	}()
+	l.f(e)
+}
+
+func (l *listener) remove() {
+	l.mu.Lock()
+	l.removed = true
+	l.mu.Unlock()
+}
+
+func levelOf(k EventKind) zapcore.Level {
+	switch k {
+	case EventStateChanged, EventElectionFailed:
+		return zapcore.DebugLevel // what matters of them is told by the others, or by the lease
+	case EventLeadershipLost, EventHeartbeatStale, EventHeartbeatInvalid, EventDuplicateInstance:
+		return zapcore.WarnLevel
+	}
+	return zapcore.InfoLevel
+}
+
+var messages = [...]string{
+	EventStateChanged: "Member's state changed", EventLeadershipAcquired: "Leadership acquired",
+	EventLeadershipLost: "Leadership lost", EventElectionFailed: "Election failed", EventLeaderChanged: "Leader changed",
+	EventHeartbeatStale:    "The leader's heartbeat stands still; the leader key decides, so nothing is done about it",
+	EventHeartbeatInvalid:  "The leader's heartbeat is no heartbeat",
+	EventDuplicateInstance: "This member's instance ID is used twice; give every process its own",
+}
+
+// log is the first listener of every election.
+func (g *Group) log(e Event) {
+	ce := g.cfg.Logger.Check(levelOf(e.Kind), messages[e.Kind])
+	if ce == nil {
+		return
+	}
+	ce.Time = e.At
+	ce.Write(zap.String("event", e.Kind.String()), zap.String("instance", g.cfg.InstanceID),
+		zap.String("election", e.Election), zap.Int64("fence", e.Fence), zap.String("leader", e.Leader),
+		zap.String("reason", e.Reason), zap.Stringer("from", e.From), zap.Stringer("to", e.To))
+}

@@ -1,0 +1,320 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+	rules "github.com/leasestorm/leasestorm/internal/core/election"
+	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/redisstore"
+)
+
+// Group is this process's part in any number of elections, under one instance ID. They share connections, timers and
+// renewals: an election more costs no goroutine and, led or followed, no request of its own but its look. Safe for
+// concurrent use.
+type Group struct {
+	cfg    Config
+	keeper *lease.Keeper
+	hand   *hand
+	base   time.Time // core.Time is measured from here
+
+	life     sync.Mutex // start and Stop
+	begun    bool
+	stopping bool
+	stopErr  error
+	done     chan struct{}
+	quit     chan struct{} // ends the timer's goroutine
+	workers  sync.WaitGroup
+
+	wake chan struct{}
+
+	mu        sync.Mutex // of everything below, and of the machines
+	elections map[string]*Election
+	order     []*Election // as they were made, without those that have withdrawn
+	next      core.Time   // when the timer's goroutine wakes, 0: never
+	closing   bool
+}
+
+// NewGroup makes the part of one process. Nothing runs before the first election starts.
+func NewGroup(client redis.UniversalClient, cfg Config) (*Group, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	g := &Group{
+		cfg:       cfg,
+		base:      time.Now().Add(-1),
+		done:      make(chan struct{}),
+		quit:      make(chan struct{}),
+		wake:      make(chan struct{}, 1),
+		elections: map[string]*Election{},
+	}
+	lc := cfg.lease()
+	lc.Notify = g.notify
+	var err error
+	if g.keeper, err = lease.NewKeeper(client, lc); err != nil {
+		return nil, err
+	}
+	st, err := redisstore.New(client, cfg.store())
+	if err != nil {
+		return nil, errors.Join(err, g.keeper.Stop())
+	}
+	g.hand = newHand(g, st)
+	return g, nil
+}
+
+// Election makes this process a member of the election whose leader key is leaderKey; "" for either name: that of Config.
+// An election that has stopped may be made again.
+func (g *Group) Election(leaderKey, heartbeatPrefix string) (*Election, error) {
+	cfg := g.cfg
+	if leaderKey != "" {
+		cfg.LeaderKey = leaderKey
+	}
+	if heartbeatPrefix != "" {
+		cfg.HeartbeatPrefix = heartbeatPrefix
+	}
+	if err := cfg.validateKeys(); err != nil {
+		return nil, err
+	}
+	if err := g.hand.store.CheckLease(cfg.LeaderKey); err != nil {
+		return nil, configError("LeaderKey: %v", err)
+	}
+	e := &Election{
+		g: g, key: cfg.LeaderKey, prefix: cfg.HeartbeatPrefix, beatKey: cfg.HeartbeatPrefix + cfg.InstanceID,
+		m: rules.New(cfg.rules()), done: make(chan struct{}),
+	}
+	e.life, e.end = context.WithCancelCause(context.Background())
+	e.setListeners([]*listener{{f: g.log, panicked: g.panicked}})
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.closing:
+		return nil, lease.ErrStopped
+	case g.elections[e.key] != nil:
+		return nil, configError("this process takes part in the election %q already", e.key)
+	}
+	g.elections[e.key] = e
+	g.order = append(g.order, e)
+	return e, nil
+}
+
+func (c *Config) startDelay() int64 {
+	if c.StartDelayMax <= 0 {
+		return 0
+	}
+	return rand.Int64N(int64(c.StartDelayMax))
+}
+
+// start begins what all elections share, once.
+func (g *Group) start(ctx context.Context) error {
+	g.life.Lock()
+	defer g.life.Unlock()
+	switch {
+	case g.stopping:
+		return lease.ErrStopped
+	case g.begun:
+		return nil
+	}
+	if err := g.keeper.Start(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	g.begun = true
+	g.workers.Go(g.keepTime)
+	g.workers.Go(g.hand.work)
+	return nil
+}
+
+// Stop withdraws from all elections, as Election.Stop does from one, and waits until Redis has confirmed that leadership was
+// given back. Every call waits for the end and gets the same error.
+func (g *Group) Stop() error {
+	g.life.Lock()
+	if g.stopping {
+		g.life.Unlock()
+		<-g.done
+		return g.stopErr
+	}
+	g.stopping = true
+	begun := g.begun
+	g.life.Unlock()
+	defer close(g.done)
+	g.mu.Lock()
+	g.closing = true
+	all := slices.Clone(g.order)
+	g.mu.Unlock()
+	for _, e := range all {
+		e.withdraw()
+	}
+	timer := time.NewTimer(g.cfg.DrainTimeout)
+	defer timer.Stop()
+	var errs []error
+	late := timer.C
+	for _, e := range all {
+		err := e.await(late)
+		if err != nil {
+			errs = append(errs, err)
+			over := make(chan time.Time)
+			close(over)
+			late = over // for the others too
+		}
+	}
+	errs = append(errs, g.keeper.Stop())
+	close(g.quit)
+	if begun {
+		g.hand.finish()
+		g.workers.Wait()
+	}
+	g.hand.end()
+	errs = append(errs, g.hand.store.Close())
+	g.stopErr = errors.Join(errs...)
+	return g.stopErr
+}
+
+func (g *Group) now() core.Now {
+	t := time.Now()
+	return core.Now{Mono: core.Time(t.Sub(g.base)), Wall: t.UnixNano()}
+}
+
+func (g *Group) time(t core.Time) time.Time { return g.base.Add(time.Duration(t)) }
+
+// notify runs in the loop of the leases, before anything follows from the event: a member is leader no more before the
+// next request leaves.
+func (g *Group) notify(ev lease.Event) {
+	if g.cfg.Notify != nil {
+		g.cfg.Notify(ev)
+	}
+	in := g.inputOf(&ev)
+	if in.Kind == 0 {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	e := g.elections[ev.Name]
+	if e == nil {
+		if ev.Kind == lease.EventAcquired {
+			ev.Hold.Drop() // won in the moment in which the member withdrew
+		}
+		return
+	}
+	switch ev.Kind {
+	case lease.EventAcquired:
+		e.hold = ev.Hold
+	case lease.EventLost, lease.EventReleased:
+		e.hold = nil
+	}
+	g.step(e, in)
+}
+
+// step tells one machine one thing and carries out what follows. Nothing in it waits.
+func (g *Group) step(e *Election, in rules.Input) {
+	was := e.m.Leader()
+	eff := e.m.Step(in)
+	e.state.Store(uint32(e.m.State()))
+	if e.m.Leads() {
+		e.lead.Store(e.hold)
+	} else {
+		e.lead.Store(nil)
+	}
+	if now := e.m.Leader(); now != was {
+		e.known.Store(&now)
+	}
+	elected := false
+	for i := range eff.Events {
+		e.tell(&eff.Events[i])
+		elected = elected || eff.Events[i].Kind == rules.LeadershipAcquired
+	}
+	switch {
+	case eff.Want:
+		_ = g.keeper.Want(e.key) // its name was checked
+	case eff.Drop && e.hold != nil:
+		e.hold.Drop()
+	case eff.Drop:
+		g.keeper.Unwant(e.key)
+	}
+	g.hand.take(e, &eff)
+	if elected && e.terms != nil {
+		e.take()
+	}
+	if e.m.Stopped() && g.elections[e.key] == e {
+		delete(g.elections, e.key)
+		g.order = slices.DeleteFunc(g.order, func(x *Election) bool { return x == e })
+		close(e.done)
+	}
+	if next := e.m.Next(); next != 0 && (g.next == 0 || next < g.next) {
+		g.next = next
+		select {
+		case g.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// tell hands one event to whoever listens.
+func (e *Election) tell(r *rules.Event) {
+	e.stats.events[r.Kind].Add(1)
+	ev := Event{Kind: EventKind(r.Kind), Election: e.key, From: State(r.From), To: State(r.To), Fence: r.Fence,
+		Leader: r.Leader, Reason: r.Reason, At: e.g.time(r.At)}
+	if e.g.cfg.Observe != nil {
+		e.g.observe(ev)
+	}
+	for _, l := range *e.listeners.Load() {
+		l.put(ev)
+	}
+}
+
+func (g *Group) observe(ev Event) {
+	defer func() {
+		if r := recover(); r != nil {
+			g.panicked(r)
+		}
+	}()
+	g.cfg.Observe(ev)
+}
+
+func (g *Group) panicked(r any) {
+	g.cfg.Logger.Error("a listener of election events panicked", zap.String("event", "listenerPanicked"),
+		zap.String("instance", g.cfg.InstanceID), zap.Any("panic", r))
+}
+
+// keepTime wakes the machines.
+func (g *Group) keepTime() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-g.wake:
+		case <-g.quit:
+			return
+		}
+		if next := g.tick(); next != 0 {
+			timer.Reset(max(0, time.Until(g.time(next))))
+		}
+	}
+}
+
+// tick wakes every machine that is due and returns when the next will be.
+func (g *Group) tick() core.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.now()
+	for _, e := range slices.Clone(g.order) {
+		if next := e.m.Next(); next != 0 && next <= now.Mono {
+			g.step(e, rules.Input{Kind: rules.Tick, Now: now})
+		}
+	}
+	g.next = 0
+	for _, e := range g.order {
+		if next := e.m.Next(); next != 0 && (g.next == 0 || next < g.next) {
+			g.next = next
+		}
+	}
+	return g.next
+}

@@ -1,0 +1,192 @@
+package election
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	rules "github.com/leasestorm/leasestorm/internal/core/election"
+	"github.com/leasestorm/leasestorm/lease/redisstore"
+)
+
+// hand carries what the machines want of Redis besides the lease: heartbeats, looks and sweeps. What several elections want
+// at about the same time travels together; a heartbeat that several elections share is set once.
+type hand struct {
+	g     *Group
+	store *redisstore.Store
+	ctx   context.Context
+	end   context.CancelFunc
+	ended chan struct{}
+	wake  chan struct{}
+
+	mu       sync.Mutex
+	beats    map[string]bool // key → set; false: delete
+	looks    []look
+	sweeps   []*Election
+	finished bool
+}
+
+type look struct {
+	e      *Election
+	glance redisstore.Glance
+}
+
+func newHand(g *Group, st *redisstore.Store) *hand {
+	h := &hand{g: g, store: st, wake: make(chan struct{}, 1), ended: make(chan struct{}), beats: map[string]bool{}}
+	h.ctx, h.end = context.WithCancel(context.Background())
+	return h
+}
+
+// take notes what a step wants. It is called under g.mu and never waits.
+func (h *hand) take(e *Election, eff *rules.Effects) {
+	if !eff.Beat && !eff.Unbeat && !eff.Look && !eff.Sweep {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case eff.Beat:
+		h.beats[e.beatKey] = true
+	case eff.Unbeat && !h.g.leadsWith(e.beatKey):
+		h.beats[e.beatKey] = false
+	}
+	if eff.Look {
+		l := look{e: e, glance: redisstore.Glance{Lease: e.key, Of: eff.LookOf, Prefix: e.prefix}}
+		h.looks = append(h.looks, l)
+	}
+	if eff.Sweep {
+		h.sweeps = append(h.sweeps, e)
+	}
+	h.poke()
+}
+
+// leadsWith reports whether an election that this process leads uses the heartbeat key. Under g.mu.
+func (g *Group) leadsWith(key string) bool {
+	for _, e := range g.order {
+		if e.beatKey == key && e.m.State() == rules.Leader {
+			return true
+		}
+	}
+	return false
+}
+
+func (h *hand) poke() {
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+// finish carries out what is left, for OpTimeout at most, and ends the work.
+func (h *hand) finish() {
+	timer := time.AfterFunc(h.g.cfg.OpTimeout, h.end)
+	defer timer.Stop()
+	h.mu.Lock()
+	h.finished = true
+	h.sweeps = nil
+	h.poke()
+	h.mu.Unlock()
+	<-h.ended
+	h.end()
+}
+
+func (h *hand) work() {
+	defer close(h.ended)
+	var s sweep
+	for {
+		h.mu.Lock()
+		beats, looks, sweeps, finished := h.beats, h.looks, h.sweeps, h.finished
+		h.beats, h.looks, h.sweeps = map[string]bool{}, nil, nil
+		h.mu.Unlock()
+		h.beat(beats)
+		if finished {
+			return
+		}
+		h.look(looks)
+		s.add(sweeps)
+		if h.page(&s) {
+			continue // another page, after whatever came meanwhile
+		}
+		select {
+		case <-h.wake:
+		case <-h.ctx.Done():
+			return
+		}
+	}
+}
+
+// beat sets and deletes heartbeats. One that fails is not tried again: the next is due soon, and an old one expires.
+func (h *hand) beat(beats map[string]bool) {
+	if len(beats) == 0 {
+		return
+	}
+	var set, del []string
+	for key, on := range beats {
+		if on {
+			set = append(set, key)
+		} else {
+			del = append(del, key)
+		}
+	}
+	ctx, cancel := context.WithTimeout(h.ctx, h.g.cfg.OpTimeout)
+	defer cancel()
+	cfg := h.g.cfg.rules()
+	_ = h.store.Heartbeats(ctx, set, time.Now(), time.Duration(cfg.HeartbeatTTL()), del)
+}
+
+// look reads for followers and tells them.
+func (h *hand) look(looks []look) {
+	if len(looks) == 0 {
+		return
+	}
+	glances := make([]redisstore.Glance, len(looks))
+	for i := range looks {
+		glances[i] = looks[i].glance
+	}
+	ctx, cancel := context.WithTimeout(h.ctx, h.g.cfg.OpTimeout)
+	defer cancel()
+	err := h.store.Glances(ctx, glances)
+	h.g.mu.Lock()
+	defer h.g.mu.Unlock()
+	now := h.g.now()
+	for i := range looks {
+		e, gl := looks[i].e, &glances[i]
+		e.stats.cycles.Add(1)
+		h.g.step(e, rules.Input{Kind: rules.Looked, Now: now, Look: rules.Look{Failed: err != nil, Leader: gl.Owner,
+			Fence: gl.Fence, Of: gl.Of, Heartbeat: gl.Heartbeat}})
+	}
+}
+
+// sweep is a walk over the heartbeats of the dead, a page at a time, for all elections that wanted one when it began.
+type sweep struct {
+	queue  []*Election
+	cursor uint64
+}
+
+func (s *sweep) add(more []*Election) {
+	for _, e := range more {
+		known := false
+		for _, x := range s.queue {
+			known = known || x.prefix == e.prefix
+		}
+		if !known { // one prefix is walked once, also for a thousand elections
+			s.queue = append(s.queue, e)
+		}
+	}
+}
+
+// page sweeps one page and reports whether there is more. A sweep that fails is given up: the next leader sweeps again.
+func (h *hand) page(s *sweep) bool {
+	if len(s.queue) == 0 {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(h.ctx, h.g.cfg.OpTimeout)
+	defer cancel()
+	e, cfg := s.queue[0], h.g.cfg.rules()
+	next, swept, err := h.store.SweepHeartbeats(ctx, e.prefix, s.cursor, time.Duration(cfg.HeartbeatTTL()))
+	e.stats.swept.Add(int64(swept))
+	if s.cursor = next; next == 0 || err != nil {
+		s.queue, s.cursor = s.queue[1:], 0
+	}
+	return len(s.queue) > 0
+}

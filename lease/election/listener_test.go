@@ -1,0 +1,87 @@
+package election
+
+import (
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func TestListenersHarmNobody(t *testing.T) {
+	_, client := elected(t)
+	e, err := New(client, quick("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := make(chan struct{})
+	defer close(block)
+	e.Listen(func(Event) { <-block }, false)
+	e.Listen(func(Event) { panic("listener") }, false)
+	m := watch(t, e)
+	if err := e.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m.wait(EventLeadershipAcquired)
+	after(1500 * time.Millisecond)
+	if !e.IsLeader() {
+		t.Error("a listener kept the lease from being renewed")
+	}
+	if err := e.Stop(); err != nil {
+		t.Error(err)
+	}
+	m.wait(EventLeadershipLost)
+}
+
+func TestListenerIsToldAtOnceAndRemoved(t *testing.T) {
+	_, client := elected(t)
+	a := join(t, client, quick("a"))
+	first := a.wait(EventLeadershipAcquired)
+	told := make(chan Event, 100)
+	var calls atomic.Int64
+	remove := a.Listen(func(e Event) { calls.Add(1); told <- e }, true)
+	if e := <-told; e.Kind != EventLeadershipAcquired || e.Fence != first.Fence || e.Leader != "a" {
+		t.Errorf("told %+v", e)
+	}
+	later := a.Listen(func(e Event) { t.Errorf("told %s although not asked to be told at once", e.Kind) }, false)
+	later()
+	remove()
+	before := calls.Load()
+	if err := a.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	a.wait(EventLeadershipLost)
+	if calls.Load() != before {
+		t.Error("told after remove")
+	}
+	a.Listen(func(e Event) { t.Errorf("told %s of a member that does not lead", e.Kind) }, true)
+}
+
+func TestListenerIsToldInOrderAndWhatItMissed(t *testing.T) {
+	gate, entered := make(chan struct{}), make(chan struct{}, 1)
+	var fences, dropped []int64
+	done := make(chan struct{})
+	l := &listener{f: func(e Event) {
+		if e.Fence == 0 {
+			entered <- struct{}{}
+			<-gate
+		}
+		fences, dropped = append(fences, e.Fence), append(dropped, e.Dropped)
+		if e.Reason == "last" {
+			close(done)
+		}
+	}}
+	l.put(Event{})
+	<-entered // it is being called: the queue is empty, and fills
+	for i := range queueMax + 10 {
+		l.put(Event{Fence: int64(i + 1)})
+	}
+	l.mu.Lock()
+	l.events = l.events[:3] // as if it had worked off the rest
+	l.mu.Unlock()
+	l.put(Event{Fence: 1 << 20, Reason: "last"})
+	close(gate)
+	<-done
+	if !slices.Equal(fences, []int64{0, 1, 2, 3, 1 << 20}) || !slices.Equal(dropped, []int64{0, 0, 0, 0, 10}) {
+		t.Errorf("fences %v, dropped %v", fences, dropped)
+	}
+}

@@ -1,0 +1,369 @@
+package election
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+	"go.uber.org/goleak"
+
+	"github.com/leasestorm/leasestorm/internal/redistest"
+)
+
+// asLeader, set to a Redis URL, makes the test binary a process that takes part in the elections of BenchmarkFailover.
+const asLeader = "LEASESTORM_TEST_AS_LEADER"
+
+func TestMain(m *testing.M) {
+	if url := os.Getenv(asLeader); url != "" {
+		lead(url)
+		return
+	}
+	redis.SetLogger(&logging.VoidLogger{}) // servers are killed here
+	goleak.VerifyTestMain(m)
+}
+
+// quick is timings for tests on a real server: a thirtieth of Sovereign's.
+func quick(id string) Config {
+	return Config{InstanceID: id, LeaderTTL: time.Second, StartDelayMax: NoStartDelay}
+}
+
+// elected returns a server of its own on which elections can be held at once.
+func elected(t testing.TB, keys ...string) (*redistest.Server, *redis.Client) {
+	server := redistest.Start(t)
+	client := server.Client()
+	if err := Bootstrap(t.Context(), client, quick(""), keys...); err != nil {
+		t.Fatal(err)
+	}
+	return server, client
+}
+
+// member is an election whose events a test can wait for.
+type member struct {
+	*Election
+	t       testing.TB
+	mu      sync.Mutex
+	events  []Event
+	read    int // what wait has gone past
+	changed chan struct{}
+}
+
+// watch makes a member of an election that has yet to start.
+func watch(t testing.TB, e *Election) *member {
+	m := &member{Election: e, t: t, changed: make(chan struct{}, 1)}
+	e.Listen(func(ev Event) {
+		m.mu.Lock()
+		m.events = append(m.events, ev)
+		m.mu.Unlock()
+		select {
+		case m.changed <- struct{}{}:
+		default:
+		}
+	}, false)
+	return m
+}
+
+// join starts a member and stops it at the test's end.
+func join(t testing.TB, client redis.UniversalClient, cfg Config) *member {
+	t.Helper()
+	e, err := New(client, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := watch(t, e)
+	if err := e.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Stop() })
+	return m
+}
+
+// wait returns the next event of a kind, passing over others.
+func (m *member) wait(k EventKind) Event {
+	m.t.Helper()
+	timeout := time.After(30 * time.Second)
+	for {
+		m.mu.Lock()
+		for m.read < len(m.events) {
+			e := m.events[m.read]
+			m.read++
+			if e.Kind == k {
+				m.mu.Unlock()
+				return e
+			}
+		}
+		m.mu.Unlock()
+		select {
+		case <-m.changed:
+		case <-timeout:
+			m.t.Fatalf("%s: no %s within 30 s; heard %s", m.InstanceID(), k, m.story())
+		}
+	}
+}
+
+// story is what the member published of its transitions, as one line.
+func (m *member) story() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out string
+	for _, e := range m.events {
+		switch e.Kind {
+		case EventStateChanged:
+			out += fmt.Sprintf("%s→%s ", e.From, e.To)
+		case EventLeaderChanged:
+		default:
+			out += e.Kind.String() + " "
+		}
+	}
+	return out
+}
+
+// one returns the member that leads; the others must agree.
+func one(t testing.TB, members []*member) *member {
+	t.Helper()
+	i := slices.IndexFunc(members, func(m *member) bool { return m.IsLeader() })
+	if i < 0 {
+		t.Fatal("nobody leads")
+	}
+	if slices.ContainsFunc(members[i+1:], func(m *member) bool { return m.IsLeader() }) {
+		t.Fatal("two lead")
+	}
+	return members[i]
+}
+
+// after waits for d of real time: what is being tested is that nothing happens meanwhile.
+func after(d time.Duration) { <-time.After(d) }
+
+func TestOneLeadsAndTheNextFollows(t *testing.T) {
+	_, client := elected(t)
+	a := join(t, client, quick("a"))
+	first := a.wait(EventLeadershipAcquired)
+	b := join(t, client, quick("b"))
+	b.wait(EventElectionFailed)
+	if got := b.wait(EventLeaderChanged); got.Leader != "a" {
+		t.Errorf("b takes %q for the leader", got.Leader)
+	}
+	if got := b.wait(EventLeaderChanged); got.Leader != "a" || got.Fence != first.Fence {
+		t.Errorf("b takes %q with fence %d for the leader, want a with %d", got.Leader, got.Fence, first.Fence)
+	}
+	fence, ok := a.Fence()
+	if !a.IsLeader() || !ok || fence != first.Fence || a.State() != StateLeader || b.IsLeader() || b.State() != StateFollower {
+		t.Errorf("a: %v %v %d, b: %v %v", a.IsLeader(), a.State(), fence, b.IsLeader(), b.State())
+	}
+	if l, ok := a.Leader(); !ok || l.Instance != "a" || l.Fence != fence || time.Since(l.Since) > time.Minute {
+		t.Errorf("a takes %+v for the leader", l)
+	}
+	stopped := time.Now()
+	if err := a.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	second := b.wait(EventLeadershipAcquired)
+	if wait := second.At.Sub(stopped); wait > 500*time.Millisecond {
+		t.Errorf("handed over after %v", wait)
+	}
+	if second.Fence <= first.Fence || a.IsLeader() || !b.IsLeader() || a.State() != StateFollower {
+		t.Errorf("fence %d after %d; a leads: %v, b leads: %v", second.Fence, first.Fence, a.IsLeader(), b.IsLeader())
+	}
+	if want := "FOLLOWER→CANDIDATE CANDIDATE→LEADER leadershipAcquired LEADER→FOLLOWER leadershipLost "; a.story() != want {
+		a.wait(EventLeadershipLost)
+		if a.story() != want {
+			t.Errorf("a published %s", a.story())
+		}
+	}
+}
+
+func TestKeysAreThoseOfTheSpecification(t *testing.T) {
+	server, client := elected(t)
+	before := time.Now().UnixMilli()
+	a := join(t, client, Config{InstanceID: "instance-1", StartDelayMax: NoStartDelay, LeaderTTL: 30 * time.Second,
+		DrainTimeout: time.Second})
+	fence := a.wait(EventLeadershipAcquired).Fence
+	eventually(t, "the heartbeat", func() bool { return server.Do("EXISTS", "sovereign:heartbeat:instance-1") == int64(1) })
+	if got := client.Get(t.Context(), "sovereign:leader").Val(); got != "instance-1" {
+		t.Errorf("the leader key holds %q", got)
+	}
+	if ttl := client.PTTL(t.Context(), "sovereign:leader").Val(); ttl < 20*time.Second || ttl > 30*time.Second {
+		t.Errorf("the leader key lives for %v", ttl)
+	}
+	beat, err := client.Get(t.Context(), "sovereign:heartbeat:instance-1").Int64()
+	if err != nil || beat < before || beat > time.Now().UnixMilli() {
+		t.Errorf("the heartbeat is %d, %v", beat, err)
+	}
+	if ttl := client.PTTL(t.Context(), "sovereign:heartbeat:instance-1").Val(); ttl < 30*time.Second || ttl > 35*time.Second {
+		t.Errorf("the heartbeat lives for %v", ttl)
+	}
+	if got := client.Get(t.Context(), "{sovereign:leader}:fence").Val(); got != fmt.Sprint(fence) {
+		t.Errorf("the fence is %q, want %d", got, fence)
+	}
+	if err := a.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"sovereign:leader", "sovereign:heartbeat:instance-1"} {
+		if server.Do("EXISTS", key) != int64(0) {
+			t.Errorf("%s is there after Stop", key)
+		}
+	}
+}
+
+// eventually waits until what is true.
+func eventually(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for range 4000 {
+		if is() {
+			return
+		}
+		<-tick.C
+	}
+	t.Fatalf("%s: not within 20 s", what)
+}
+
+func TestHeartbeatsOfTheDeadAreSwept(t *testing.T) {
+	_, client := elected(t)
+	set := func(id string, value any, ttl time.Duration) {
+		client.Set(context.Background(), "sovereign:heartbeat:"+id, value, ttl)
+	}
+	old := time.Now().Add(-time.Hour).UnixMilli()
+	set("dead", old, 0)
+	set("dead-with-a-long-life", old, time.Hour)
+	set("living", time.Now().UnixMilli(), 6*time.Second)
+	set("living-without-expiry", time.Now().UnixMilli(), 0)
+	set("not-ours", "a value", 0)
+	client.LPush(t.Context(), "sovereign:heartbeat:a-list", 1)
+	client.Set(t.Context(), "other:dead", old, 0)
+	a := join(t, client, quick("a"))
+	eventually(t, "the sweep", func() bool { return a.Stats().HeartbeatsSwept == 2 })
+	keys := client.Keys(t.Context(), "*heartbeat:*").Val()
+	slices.Sort(keys)
+	want := []string{"a", "a-list", "living", "living-without-expiry", "not-ours"}
+	for i := range want {
+		want[i] = "sovereign:heartbeat:" + want[i]
+	}
+	if !slices.Equal(keys, want) {
+		t.Errorf("left: %v, want %v", keys, want)
+	}
+	if client.Exists(t.Context(), "other:dead").Val() != 1 {
+		t.Error("a key of another prefix was deleted")
+	}
+}
+
+func TestStaleHeartbeatIsNoCoup(t *testing.T) { // the specification's scenario 3
+	_, client := elected(t)
+	a := join(t, client, quick("a"))
+	fence := a.wait(EventLeadershipAcquired).Fence
+	eventually(t, "the heartbeat", func() bool {
+		return client.Exists(context.Background(), "sovereign:heartbeat:a").Val() == 1
+	})
+	b := join(t, client, quick("b"))
+	b.wait(EventElectionFailed)
+	// What a member of another library would take for a stale heartbeat: b is shown the same value for as long as it lives.
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		tick := time.NewTicker(2 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+				client.Set(context.Background(), "sovereign:heartbeat:a", 1_700_000_000_000, 0)
+			}
+		}
+	}()
+	if e := b.wait(EventHeartbeatStale); e.Leader != "a" {
+		t.Errorf("%+v", e)
+	}
+	if got, ok := a.Fence(); !ok || got != fence || b.IsLeader() || b.Stats().HeartbeatsStale != 1 {
+		t.Errorf("a's fence is %d, want %d; b leads: %v; %+v", got, fence, b.IsLeader(), b.Stats())
+	}
+}
+
+func TestBadHeartbeatsAreTold(t *testing.T) {
+	for name, value := range map[string]any{"no number": "yesterday", "from the future": time.Now().Add(time.Hour).UnixMilli()} {
+		t.Run(name, func(t *testing.T) {
+			_, client := elected(t)
+			client.Set(t.Context(), "sovereign:leader", "java-1", time.Minute)
+			client.Set(t.Context(), "sovereign:heartbeat:java-1", value, time.Minute)
+			a := join(t, client, quick("a"))
+			if e := a.wait(EventHeartbeatInvalid); e.Leader != "java-1" || e.Reason == "" {
+				t.Errorf("%+v", e)
+			}
+			client.Del(t.Context(), "sovereign:leader", "sovereign:heartbeat:java-1")
+			a.wait(EventLeadershipAcquired) // a lost heartbeat, no lost election
+		})
+	}
+}
+
+func TestKeyOfAnotherTypeIsToldAndOutlived(t *testing.T) {
+	_, client := elected(t)
+	client.LPush(t.Context(), "sovereign:leader", "somebody's list")
+	a := join(t, client, quick("a"))
+	if e := a.wait(EventElectionFailed); e.Reason == "" {
+		t.Errorf("%+v", e)
+	}
+	client.Del(t.Context(), "sovereign:leader")
+	a.wait(EventLeadershipAcquired)
+}
+
+func TestDuplicateInstanceIsTold(t *testing.T) {
+	_, client := elected(t)
+	// A TTL so long that no attempt goes unanswered on a busy machine: what an instance never heard of it may adopt.
+	patient := func(id string) Config {
+		return Config{InstanceID: id, LeaderTTL: 10 * time.Second, StartDelayMax: NoStartDelay}
+	}
+	x := join(t, client, patient("x"))
+	x.wait(EventLeadershipAcquired)
+	twins := []*member{join(t, client, patient("a")), join(t, client, patient("a"))}
+	for _, m := range twins {
+		m.wait(EventElectionFailed)
+	}
+	if err := x.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a leader", func() bool { return twins[0].IsLeader() || twins[1].IsLeader() })
+	leader := one(t, twins)
+	other := twins[0]
+	if other == leader {
+		other = twins[1]
+	}
+	other.wait(EventDuplicateInstance)
+	one(t, twins)
+	if err := leader.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	other.wait(EventLeadershipAcquired) // it is told, and the election goes on
+}
+
+// lead takes part in many elections until standard input ends.
+func lead(url string) {
+	opt, err := redis.ParseURL(url)
+	if err != nil {
+		panic(err)
+	}
+	client := redis.NewClient(opt)
+	g, err := NewGroup(client, benchConfig("first"))
+	if err != nil {
+		panic(err)
+	}
+	for i := range side {
+		e, err := g.Election(fmt.Sprintf("leader:%d", i), "")
+		if err != nil {
+			panic(err)
+		}
+		if err := e.Start(context.Background()); err != nil {
+			panic(err)
+		}
+	}
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	if err := g.Stop(); err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,98 @@
+package election
+
+import (
+	"context"
+	"errors"
+
+	rules "github.com/leasestorm/leasestorm/internal/core/election"
+	"github.com/leasestorm/leasestorm/lease"
+)
+
+// Run takes part and calls f whenever this member leads, each time with a higher fence, one call at a time. f's context
+// ends with ctx, with the trust window and with Stop (context.Cause says which); f sends fence along with whatever it
+// changes. Leadership is given back only after f has returned, also when f panics; while an f whose leadership was lost has
+// not returned, this member is no candidate. Run starts the member, unless Start did, and stops it.
+//
+//	f returned while it led         Run returns what f returned
+//	the leadership was lost         Run waits for the next, and f is called again; an error of f that is not about its
+//	                                context is returned instead, joined with lease.ErrLost
+//	ctx ended, or Stop was called   Run returns the cause, joined with f's error if that is another
+//
+// Joined with each: what Stop says if it is not nil. ErrRunning: another Run runs.
+func (e *Election) Run(ctx context.Context, f func(ctx context.Context, fence int64) error) (err error) {
+	terms := make(chan *lease.Hold, 1)
+	e.g.mu.Lock()
+	if e.terms != nil {
+		e.g.mu.Unlock()
+		return ErrRunning
+	}
+	e.terms = terms
+	if e.m.Leads() {
+		e.take()
+	}
+	e.g.mu.Unlock()
+	if err := e.Start(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	defer func() {
+		e.g.mu.Lock()
+		e.terms = nil
+		e.g.step(e, rules.Input{Kind: rules.Done, Now: e.g.now()}) // a leadership that nobody took up
+		e.g.mu.Unlock()
+		err = errors.Join(err, e.Stop())
+	}()
+	for {
+		select {
+		case h := <-terms:
+			if again, err := e.reign(ctx, h, f); !again {
+				return err
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-e.life.Done():
+			return context.Cause(e.life)
+		}
+	}
+}
+
+// take hands the leadership to Run, under g.mu: no Stop comes between the election and the work. A machine that is busy is
+// elected once, so there is room.
+func (e *Election) take() {
+	e.terms <- e.hold
+	e.m.Step(rules.Input{Kind: rules.Busy, Now: e.g.now()})
+}
+
+// reign is one leadership. It reports whether there is to be another.
+func (e *Election) reign(ctx context.Context, h *lease.Hold, f func(context.Context, int64) error) (again bool, err error) {
+	defer func() {
+		e.g.mu.Lock()
+		defer e.g.mu.Unlock()
+		e.g.step(e, rules.Input{Kind: rules.Done, Now: e.g.now()})
+	}()
+	if h.Context().Err() != nil {
+		return true, nil // over before it began
+	}
+	work, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	for _, c := range []context.Context{h.Context(), e.life} {
+		defer context.AfterFunc(c, func() { cancel(context.Cause(c)) })()
+	}
+	err = f(work, h.Fence())
+	cause := context.Cause(work)
+	if cause == nil { // as it is ended by another goroutine
+		cause = context.Cause(h.Context())
+	}
+	if cause == nil { // still leading: f has decided
+		return false, err
+	}
+	if err != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, cause)) {
+		err = nil
+	}
+	if ctx.Err() != nil || e.life.Err() != nil {
+		return false, errors.Join(cause, err)
+	}
+	if err != nil {
+		return false, errors.Join(err, cause)
+	}
+	return true, nil
+}

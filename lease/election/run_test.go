@@ -1,0 +1,191 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/leasestorm/leasestorm/lease"
+)
+
+func TestRunReleasesAfterTheFunctionReturned(t *testing.T) {
+	_, client := elected(t)
+	e, err := New(client, quick("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := (*member)(nil)
+	done := errors.New("done")
+	err = e.Run(t.Context(), func(ctx context.Context, fence int64) error {
+		if got, ok := e.Fence(); !ok || got != fence {
+			t.Errorf("fence %d, want %d", got, fence)
+		}
+		b = join(t, client, quick("b"))
+		b.wait(EventElectionFailed)
+		after(1500 * time.Millisecond) // longer than the TTL
+		if ctx.Err() != nil || b.IsLeader() || !e.IsLeader() {
+			t.Errorf("context: %v; b leads: %v; a leads: %v", context.Cause(ctx), b.IsLeader(), e.IsLeader())
+		}
+		return done
+	})
+	if !errors.Is(err, done) {
+		t.Errorf("Run = %v", err)
+	}
+	b.wait(EventLeadershipAcquired)
+	if err := e.Run(t.Context(), nil); !errors.Is(err, lease.ErrStopped) {
+		t.Errorf("Run after Run = %v", err)
+	}
+}
+
+func TestRunEndsItsContextWithTheWindowAndComesBack(t *testing.T) {
+	server, client := elected(t)
+	e, err := New(client, quick("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	enough := errors.New("enough")
+	var fences []int64
+	var lateness time.Duration
+	err = e.Run(ctx, func(ctx context.Context, fence int64) error {
+		fences = append(fences, fence)
+		if len(fences) == 2 {
+			cancel(enough)
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		frozen := time.Now()
+		server.Freeze()
+		defer server.Thaw()
+		<-ctx.Done()
+		lateness = time.Since(frozen) - time.Second
+		if e.IsLeader() || !errors.Is(context.Cause(ctx), lease.ErrLost) {
+			t.Errorf("leads: %v, cause %v", e.IsLeader(), context.Cause(ctx))
+		}
+		return ctx.Err()
+	})
+	if !errors.Is(err, enough) || errors.Is(err, context.Canceled) {
+		t.Errorf("Run = %v, want the cause alone", err)
+	}
+	if len(fences) != 2 || fences[1] <= fences[0] {
+		t.Errorf("fences %v", fences)
+	}
+	if lateness > 2*time.Second { // the window is below 1 s; a busy machine gets patience, a window that never ends none
+		t.Errorf("the context ended %v after the TTL", lateness)
+	}
+}
+
+func TestRunTellsAnErrorOfLostWork(t *testing.T) {
+	_, client := elected(t)
+	e, err := New(client, quick("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("broken")
+	err = e.Run(t.Context(), func(ctx context.Context, _ int64) error {
+		client.Del(context.Background(), "sovereign:leader")
+		<-ctx.Done()
+		return broken
+	})
+	if !errors.Is(err, broken) || !errors.Is(err, lease.ErrLost) {
+		t.Errorf("Run = %v", err)
+	}
+}
+
+func TestRunTakesUpALeadershipThatStartWon(t *testing.T) {
+	_, client := elected(t)
+	a := join(t, client, quick("a"))
+	fence := a.wait(EventLeadershipAcquired).Fence
+	if err := a.Run(t.Context(), func(_ context.Context, got int64) error {
+		if got != fence {
+			t.Errorf("fence %d, want %d", got, fence)
+		}
+		if err := a.Run(t.Context(), nil); !errors.Is(err, ErrRunning) {
+			t.Errorf("a second Run = %v", err)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStopEndsRun(t *testing.T) {
+	_, client := elected(t)
+	e, err := New(client, quick("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		ended <- e.Run(t.Context(), func(ctx context.Context, _ int64) error {
+			close(begun)
+			<-ctx.Done()
+			if !errors.Is(context.Cause(ctx), lease.ErrStopped) {
+				t.Errorf("cause %v", context.Cause(ctx))
+			}
+			return nil
+		})
+	}()
+	<-begun
+	if err := e.Stop(); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; !errors.Is(err, lease.ErrStopped) {
+		t.Errorf("Run = %v", err)
+	}
+	if e.IsLeader() || client.Exists(t.Context(), "sovereign:leader").Val() != 0 {
+		t.Error("still leading")
+	}
+}
+
+func TestWorkThatDoesNotReturnKeepsItsLeadershipUntilItExpires(t *testing.T) {
+	_, client := elected(t)
+	cfg := quick("a")
+	cfg.DrainTimeout = 50 * time.Millisecond
+	e, err := New(client, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun, free, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		ended <- e.Run(t.Context(), func(context.Context, int64) error {
+			close(begun)
+			<-free
+			return nil
+		})
+	}()
+	<-begun
+	b := join(t, client, quick("b"))
+	b.wait(EventElectionFailed)
+	if err := e.Stop(); !errors.Is(err, lease.ErrUnknown) {
+		t.Errorf("Stop = %v", err)
+	}
+	if b.IsLeader() {
+		t.Error("handed over while the work was running")
+	}
+	b.wait(EventLeadershipAcquired)
+	close(free)
+	if err := <-ended; !errors.Is(err, lease.ErrStopped) {
+		t.Errorf("Run = %v", err)
+	}
+}
+
+func TestRunGivesBackWhenTheFunctionPanics(t *testing.T) {
+	_, client := elected(t)
+	e, err := New(client, quick("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	func() {
+		defer func() {
+			if r := recover(); r != "work" {
+				t.Errorf("recovered %v", r)
+			}
+		}()
+		_ = e.Run(t.Context(), func(context.Context, int64) error { panic("work") })
+	}()
+	if client.Exists(t.Context(), "sovereign:leader").Val() != 0 {
+		t.Error("the leader key is still there")
+	}
+}
