@@ -1,5 +1,5 @@
 // Package node is the reference node: the library and the node protocol, nothing else. It uses only what any program can
-// use (lease, lease/poll).
+// use (lease, lease/poll, lease/election).
 package node
 
 import (
@@ -22,6 +22,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/election"
 	"github.com/leasestorm/leasestorm/lease/poll"
 )
 
@@ -35,6 +36,9 @@ const (
 // Main runs a node until it is told to stop, and returns the exit code.
 func Main(args []string) int {
 	redis.SetLogger(&logging.VoidLogger{}) // its errors come back from the calls
+	if wantsIntents(args, os.Getenv) {
+		return ended(intentsMain(args))
+	}
 	run := serve
 	if len(args) > 0 && args[0] == "bootstrap" {
 		run, args = bootstrap, args[1:]
@@ -49,6 +53,14 @@ func Main(args []string) int {
 			return code
 		}
 	}
+	return ended(0, err)
+}
+
+// ended is the exit code of what has run, or could not.
+func ended(code int, err error) int {
+	if err == nil {
+		return code
+	}
 	fmt.Fprintln(os.Stderr, "node:", err)
 	return exitWrong
 }
@@ -61,7 +73,12 @@ func bootstrap(s *settings) (int, error) {
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if err := lease.Bootstrap(ctx, client, s.lease()); err != nil {
+	if s.system == systemElection {
+		err = election.Bootstrap(ctx, client, s.members())
+	} else {
+		err = lease.Bootstrap(ctx, client, s.lease())
+	}
+	if err != nil {
 		return 0, fmt.Errorf("bootstrap: %w", err)
 	}
 	fmt.Fprintln(os.Stderr, "node: declared the first deployment; leases are granted from now on")
@@ -75,6 +92,12 @@ type node struct {
 	target   *url.URL
 	http     *http.Client
 	pause    atomic.Bool // the next poll stops the process between check and send
+}
+
+// part is what a node takes part in.
+type part interface {
+	Start(ctx context.Context) error
+	Stop() error
 }
 
 func serve(s *settings) (int, error) {
@@ -91,22 +114,33 @@ func serve(s *settings) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("read CLOCK_MONOTONIC: %w", err)
 	}
-	lc, pc := s.lease(), s.poll()
-	lc.InstanceID = lease.GenerateInstanceID()
-	lc.Logger = logger(s)
-	n := &node{instance: lc.InstanceID, target: target, http: httpClient()}
+	n := &node{instance: lease.GenerateInstanceID(), target: target, http: httpClient()}
 	n.pause.Store(s.pauseNow)
-	n.out = newOutput(os.Stdout, clock, lc.InstanceID, orphaned)
+	n.out = newOutput(os.Stdout, clock, n.instance, orphaned)
 	defer n.out.close()
-	pc.Poll, pc.Notify = n.poll, n.notify
-	m, err := poll.New(client, lc, pc)
+	p, err := n.polling(client, s)
+	if s.system == systemElection {
+		p, err = n.election(client, s)
+	}
 	if err != nil {
 		return 0, err
 	}
+	return n.live(p)
+}
+
+func (n *node) polling(client redis.UniversalClient, s *settings) (part, error) {
+	lc, pc := s.lease(), s.poll()
+	lc.InstanceID, lc.Logger = n.instance, logger(s)
+	pc.Poll, pc.Notify = n.poll, n.notify
+	return poll.New(client, lc, pc)
+}
+
+// live takes part until the node is told to stop.
+func (n *node) live(p part) (int, error) {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR1)
 	defer signal.Stop(signals)
-	if err := m.Start(context.Background()); err != nil {
+	if err := p.Start(context.Background()); err != nil {
 		return 0, err
 	}
 	n.out.say(line{event: "ready", at: time.Now()})
@@ -123,7 +157,7 @@ func serve(s *settings) (int, error) {
 			}
 		}
 	}()
-	err = m.Stop()
+	err := p.Stop()
 	n.http.CloseIdleConnections()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "node:", err)
@@ -171,15 +205,19 @@ var said = map[lease.EventKind]string{
 
 // notify says what the node believes, before anything follows from it.
 func (n *node) notify(e lease.Event) {
-	name, ok := said[e.Kind]
-	if !ok {
-		return
+	if l, ok := leaseLine(&e); ok {
+		n.out.say(l)
 	}
+}
+
+// leaseLine is what the protocol says of an event of a lease, if it says anything.
+func leaseLine(e *lease.Event) (line, bool) {
+	name, ok := said[e.Kind]
 	l := line{event: name, session: e.Name, fence: e.Fence, at: e.At, reason: e.Reason}
 	if e.Kind == lease.EventAcquired || e.Kind == lease.EventRenewed {
 		l.until = e.Until
 	}
-	n.out.say(l)
+	return l, ok
 }
 
 // errFenced: the target has seen a higher fence: another instance polls the session.

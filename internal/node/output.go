@@ -73,6 +73,8 @@ type line struct {
 	at      time.Time
 	until   time.Time
 	reason  string
+
+	from, to, leader string // of an election
 }
 
 // say queues one line.
@@ -85,10 +87,12 @@ func (o *output) say(l line) {
 	b := append(o.buf, `{"event":"`...)
 	b = append(b, l.event...)
 	if l.session != "" {
-		b = append(b, `","session":"`...)
-		b = append(b, l.session...) // a UUID
+		b = append(b, `","session":`...)
+		b = appendText(b, l.session)
+		b = append(b, `,"instance":`...)
+	} else {
+		b = append(b, `","instance":`...)
 	}
-	b = append(b, `","instance":`...)
 	b = append(b, o.instance...)
 	if l.fence != 0 {
 		b = strconv.AppendInt(append(b, `,"fence":`...), l.fence, 10)
@@ -97,12 +101,25 @@ func (o *output) say(l line) {
 	if !l.until.IsZero() {
 		b = strconv.AppendInt(append(b, `,"until":`...), o.clock.ns(l.until), 10)
 	}
-	if l.reason != "" {
-		reason, _ := json.Marshal(l.reason)
-		b = append(append(b, `,"reason":`...), reason...)
+	for _, f := range [...]struct{ name, text string }{{`,"from":`, l.from}, {`,"to":`, l.to}, {`,"leader":`, l.leader},
+		{`,"reason":`, l.reason}} {
+		if f.text != "" {
+			b = appendText(append(b, f.name...), f.text)
+		}
 	}
 	o.buf = append(b, '}', '\n')
 	o.changed.Broadcast()
+}
+
+// appendText appends text as a JSON string.
+func appendText(b []byte, text string) []byte {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			quoted, _ := json.Marshal(text)
+			return append(b, quoted...)
+		}
+	}
+	return append(append(append(b, '"'), text...), '"')
 }
 
 // flush waits until everything said before has been written.

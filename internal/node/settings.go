@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/election"
 	"github.com/leasestorm/leasestorm/lease/poll"
 )
 
@@ -22,9 +23,12 @@ const usage = `node shares polling sessions with other nodes through Redis and p
   node --redis redis://127.0.0.1:6379 --target http://127.0.0.1:8080
   node bootstrap --redis redis://127.0.0.1:6379
 
+  node --system election --redis redis://127.0.0.1:6379 --target http://127.0.0.1:8080
+
 It finds sessions by SCAN session:* (JSON with "id", a UUID, and "isPaused"), owns its share of them by leases
 (poll:lease:<id>), and sends POST <target>/poll/<id> with the headers X-Instance and X-Fence once every interval. The
-target should refuse a fence lower than the highest it has seen, with 409.
+target should refuse a fence lower than the highest it has seen, with 409. With --system election it shares one thing with
+the others, leadership (sovereign:leader), and while it leads it sends POST <target>/poll/sovereign:leader in the same way.
 
 Standard output: one JSON object a line, what the node believes and does (docs/node-protocol.md).
 Standard error:  the log, JSON.
@@ -39,6 +43,12 @@ Exit codes: 0 stopped cleanly; 1 not everything could be released; 3 a setting o
 Every setting is an environment variable; a flag overrides it. Durations in variables are milliseconds, in flags "1.5s".
 `
 
+// What nodes can share.
+const (
+	systemPolling  = "polling"
+	systemElection = "election"
+)
+
 // settings is what a node is told.
 type settings struct {
 	redisURL  string
@@ -46,6 +56,10 @@ type settings struct {
 	name      string
 	pauseNow  bool
 	logLevel  zapcore.Level
+
+	system                          string // what the nodes share
+	leaderKey, beatPrefix, epochKey string
+	election, startDelay            time.Duration
 
 	ttl, renew, heartbeat, discovery, opTimeout time.Duration
 	interval, timeout, drain, stuck             time.Duration
@@ -78,6 +92,7 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 		}
 		fs.DurationVar(p, flag, def, help+" ("+variable+")")
 	}
+	text(&s.system, "system", "LEASESTORM_SYSTEM", "polling (if empty) or election: what the nodes share")
 	text(&s.redisURL, "redis", "LEASESTORM_REDIS_URL", "Redis, as redis://[user:password@]host:port[/db]")
 	text(&s.targetURL, "target", "LEASESTORM_TARGET_URL", "what is polled, as http://host:port")
 	text(&s.name, "name", "LEASESTORM_NODE", "name of this node in its log")
@@ -90,6 +105,14 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 	duration(&s.timeout, "poll-timeout", "LEASESTORM_POLL_TIMEOUT_MS", 0, "longest poll; 0: the interval, at most TTL/3")
 	duration(&s.drain, "drain", "LEASESTORM_DRAIN_MS", 0, "how long a clean stop lets polls run; 0: the poll time-out")
 	duration(&s.stuck, "stuck", "LEASESTORM_STUCK_MS", 0, "when a poll that does not end loses its lease; 0: TTL/3")
+	duration(&s.election, "election", "LEASESTORM_ELECTION_MS", 0, "election: time between two looks of a follower; 0: TTL/2")
+	var delay string
+	text(&delay, "start-delay", "LEASESTORM_START_DELAY_MS", "election: longest random time before the first attempt, in "+
+		"ms; 0: none, empty: TTL/3")
+	text(&s.leaderKey, "leader-key", "LEASESTORM_LEADER_KEY", "election: "+election.LeaderKeyDefault+" if empty")
+	text(&s.beatPrefix, "heartbeat-prefix", "LEASESTORM_HEARTBEAT_PREFIX", "election: "+election.HeartbeatPrefixDefault+
+		" if empty")
+	text(&s.epochKey, "epoch-key", "LEASESTORM_EPOCH_KEY", "election: "+election.EpochKeyDefault+" if empty")
 	var level, long, pause string
 	text(&level, "log", "LEASESTORM_LOG", "debug, info, warn or error; info if empty")
 	text(&long, "long-polls", "LEASESTORM_LONG_POLLS", "true: polls may outlast the TTL while renewals succeed")
@@ -111,7 +134,24 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 	if problem != nil {
 		return s, problem
 	}
+	if err := s.setStartDelay(delay); err != nil {
+		return s, err
+	}
 	return s, s.validate(level, long, pause)
+}
+
+func (s *settings) setStartDelay(text string) error {
+	if text == "" {
+		return nil
+	}
+	ms, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || ms < 0 || ms > int64(24*time.Hour/time.Millisecond) {
+		return fmt.Errorf("LEASESTORM_START_DELAY_MS (--start-delay) is %q; it must be milliseconds, 0 to 86400000", text)
+	}
+	if s.startDelay = time.Duration(ms) * time.Millisecond; ms == 0 {
+		s.startDelay = election.NoStartDelay
+	}
+	return nil
 }
 
 func (s *settings) validate(level, long, pause string) error {
@@ -129,7 +169,12 @@ func (s *settings) validate(level, long, pause string) error {
 	default:
 		return fmt.Errorf("LEASESTORM_PAUSE (--pause) is %q; the only value is check-send", pause)
 	}
-	if s.heartbeat != 0 && s.heartbeat != cmp.Or(s.renew, s.ttl/3) {
+	switch s.system {
+	case "", systemPolling, systemElection:
+	default:
+		return fmt.Errorf("LEASESTORM_SYSTEM (--system) is %q; it must be %s or %s", s.system, systemPolling, systemElection)
+	}
+	if s.system != systemElection && s.heartbeat != 0 && s.heartbeat != cmp.Or(s.renew, s.ttl/3) {
 		return fmt.Errorf("LEASESTORM_HEARTBEAT_MS (--heartbeat) is %v; the heartbeat is set with every renewal, so leave it "+
 			"out or give the time between renewals", s.heartbeat)
 	}

@@ -1,0 +1,263 @@
+package intent
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+	"pgregory.net/rapid"
+)
+
+const ms = core.Time(1_000_000)
+
+// world is one worker's machine, and all that answers it: leases, records, pipelines. It holds the rules against it.
+type world struct {
+	t       *rapid.T
+	m       *Machine
+	cfg     Config
+	now     core.Time
+	fence   int64
+	asks    []Effect             // not answered yet
+	owner   map[string]string    // lease → session, as granted
+	fences  map[string]int64     // lease → fence
+	until   map[string]core.Time // lease → end of trust
+	works   map[string]bool      // pipelines that run
+	states  map[string]State     // records
+	known   map[string]bool      // sessions that the machine has and has not forgotten
+	acked   map[string]bool
+	drained bool
+}
+
+// carry takes note of effects, and checks what each must never be.
+func (w *world) carry(effects []Effect) {
+	for _, e := range slices.Clone(effects) {
+		switch e.Kind {
+		case Release:
+			if w.works[e.Session] {
+				w.t.Fatalf("the leases of %s are released while its pipeline runs", e.Session)
+			}
+			for _, l := range e.Leases {
+				delete(w.owner, l)
+			}
+			w.asks = append(w.asks, e)
+		case Abandon:
+			for _, l := range e.Leases {
+				delete(w.owner, l)
+			}
+		case Launch:
+			service, tuner := "service:"+e.Session[:1], TunerLease(e.Slot)
+			if w.owner[service] != e.Session || w.owner[tuner] != e.Session || w.fences[service] != e.Fence || w.fences[tuner] != e.TunerFence {
+				w.t.Fatalf("%s is launched without both leases: %v", e.Session, w.owner)
+			}
+			if w.now >= min(w.until[service], w.until[tuner])-core.Time(w.cfg.Grace) {
+				w.t.Fatalf("%s is launched with no time left", e.Session)
+			}
+			w.asks = append(w.asks, e)
+		case Write:
+			if e.State == Ended {
+				for l, s := range w.owner {
+					if s == e.Session {
+						w.t.Fatalf("%s is written ENDED while it holds %s", s, l)
+					}
+				}
+			}
+			w.asks = append(w.asks, e)
+		case Forget:
+			for l, s := range w.owner {
+				if s == e.Session {
+					w.t.Fatalf("%s is forgotten and holds %s", s, l)
+				}
+			}
+			if w.works[e.Session] {
+				w.t.Fatalf("%s is forgotten and its pipeline runs", e.Session)
+			}
+			delete(w.known, e.Session)
+		case Drained:
+			w.drained = true
+		case Bury:
+			w.acked[e.Session] = true
+		default:
+			w.asks = append(w.asks, e)
+		}
+	}
+	for l, until := range w.until { // whoever runs was asked to stop in time
+		s := w.owner[l]
+		if s != "" && w.works[s] && w.now >= until-core.Time(w.cfg.Grace) && !w.halted(s) {
+			w.t.Fatalf("%s runs at %d and its trust in %s ends at %d", s, w.now, l, until)
+		}
+	}
+}
+
+func (w *world) halted(session string) bool {
+	return slices.ContainsFunc(w.asks, func(e Effect) bool { return e.Kind == Halt && e.Session == session })
+}
+
+func (w *world) step(e Event) {
+	e.Now = w.now
+	w.carry(w.m.Step(e))
+}
+
+// answer answers one thing that was asked, in a way that is drawn.
+func (w *world) answer(calm bool) {
+	i := 0
+	if !calm {
+		i = rapid.IntRange(0, len(w.asks)-1).Draw(w.t, "which")
+	}
+	e := w.asks[i]
+	w.asks = slices.Delete(w.asks, i, i+1)
+	draw := func(n int) int {
+		if calm {
+			return 0
+		}
+		return rapid.IntRange(0, n).Draw(w.t, "how")
+	}
+	ev := Event{Session: e.Session, Lease: e.Lease}
+	switch e.Kind {
+	case Acquire:
+		ev.Kind = EvLease
+		switch how := draw(3); {
+		case w.owner[e.Lease] != "" || how == 1:
+			ev.Outcome, ev.Owner, ev.Wait = Held, "another", int64(500*ms)
+		case how == 0:
+			w.fence++
+			w.owner[e.Lease], w.fences[e.Lease], w.until[e.Lease] = e.Session, w.fence, w.now+1000*ms
+			ev.Outcome, ev.Fence, ev.Until = Granted, w.fence, w.until[e.Lease]
+		case how == 2:
+			ev.Outcome = NoAnswer
+		default:
+			ev.Outcome, ev.Wait = NotNow, int64(200*ms)
+		}
+	case Release:
+		ev.Kind = EvReleased
+	case Write:
+		ev.Kind = EvWritten
+		ev.Wrote = []Wrote{WroteOK, WroteFailed, WroteStop, WroteOver, WroteMissing}[draw(4)]
+		if ev.Wrote == WroteOK || ev.Wrote == WroteStop {
+			w.states[e.Session] = e.State
+		}
+		if ev.Wrote != WroteFailed && e.Ack != "" {
+			w.acked[e.Session] = true
+		}
+	case Launch:
+		ev.Kind = EvLaunched
+		ev.Launch = []Launched{LaunchOK, LaunchDoubt, LaunchFail}[draw(2)]
+		w.works[e.Session] = ev.Launch == LaunchOK
+	case Halt:
+		delete(w.works, e.Session)
+		ev.Kind = EvReturned
+	}
+	w.step(ev)
+}
+
+// Whatever happens in whatever order: both leases or none, no pipeline without them or past its time, nothing released under a
+// pipeline; and when all is calm again every session is running or has ended, and after a drain nothing is left (I1, I3, I5).
+func TestAnyOrder(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		w := &world{t: rt, cfg: Config{
+			Worker: "w", Slots: []string{"1", "2"}, Grace: int64(100 * ms), StopTimeout: int64(300 * ms), Retry: int64(10 * ms),
+			MaxTries: 3, Starting: 3,
+		}, owner: map[string]string{}, fences: map[string]int64{}, until: map[string]core.Time{}, works: map[string]bool{},
+			states: map[string]State{}, known: map[string]bool{}, acked: map[string]bool{}, now: 1}
+		w.m = New(w.cfg)
+		for i := range rapid.IntRange(1, 60).Draw(rt, "steps") {
+			w.random(i)
+		}
+		w.calm()
+		for id := range w.known {
+			if w.states[id] != Running || !w.works[id] {
+				rt.Fatalf("%s is %v (runs: %v) long after the last fault", id, w.states[id], w.works[id])
+			}
+		}
+		w.step(Event{Kind: EvDrain})
+		w.calm()
+		if !w.drained || w.m.Len() != 0 || len(w.owner) != 0 {
+			rt.Fatalf("after the drain %d sessions and the leases %v are left", w.m.Len(), w.owner)
+		}
+	})
+}
+
+// random does one thing.
+func (w *world) random(i int) {
+	switch what := rapid.IntRange(0, 7).Draw(w.t, "what"); {
+	case what == 0:
+		id := fmt.Sprintf("%c%d", 'a'+rapid.IntRange(0, 2).Draw(w.t, "service"), i)
+		w.known[id] = true
+		w.step(Event{Kind: EvEntry, Entry: Entry{ID: id, Session: id, Service: id[:1], Tries: 1}})
+	case what == 1:
+		w.pass(core.Time(rapid.IntRange(1, 400).Draw(w.t, "ms")) * ms)
+	case what == 2 && len(w.owner) > 0:
+		l := rapid.SampledFrom(w.held()).Draw(w.t, "lease")
+		fence := w.fences[l]
+		delete(w.owner, l)
+		w.step(Event{Kind: EvLost, Lease: l, Fence: fence})
+	case what == 3 && len(w.owner) > 0:
+		w.renew(rapid.SampledFrom(w.held()).Draw(w.t, "lease"))
+	case what == 4 && len(w.states) > 0:
+		w.step(Event{Kind: EvStop, Session: rapid.SampledFrom(w.sessions()).Draw(w.t, "session")})
+	case what == 5:
+		w.step(Event{Kind: EvCheck})
+	case len(w.asks) > 0:
+		w.answer(false)
+	}
+}
+
+func (w *world) held() []string {
+	var all []string
+	for l := range w.owner {
+		all = append(all, l)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func (w *world) sessions() []string {
+	var all []string
+	for id := range w.states {
+		all = append(all, id)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func (w *world) renew(l string) {
+	w.until[l] = w.now + 1000*ms
+	w.step(Event{Kind: EvRenewed, Lease: l, Fence: w.fences[l], Until: w.until[l]})
+}
+
+// pass lets time pass in the steps in which the machine wants to be told. Leases that run out are lost.
+func (w *world) pass(d core.Time) {
+	end := w.now + d
+	for {
+		next := w.m.Next()
+		if next == 0 || next > end {
+			break
+		}
+		w.now = max(w.now, next)
+		w.step(Event{Kind: EvTick})
+	}
+	w.now = end
+	w.step(Event{Kind: EvTick})
+	for _, l := range w.held() {
+		if w.now >= w.until[l] {
+			delete(w.owner, l)
+			w.step(Event{Kind: EvLost, Lease: l, Fence: w.fences[l]})
+		}
+	}
+}
+
+// calm answers everything well, renews what is held, and lets time pass.
+func (w *world) calm() {
+	for range 200 {
+		for range 100 {
+			if len(w.asks) == 0 {
+				break
+			}
+			w.answer(true)
+		}
+		for _, l := range w.held() {
+			w.renew(l)
+		}
+		w.pass(50 * ms)
+	}
+}

@@ -1,0 +1,102 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/intent/api"
+	"github.com/leasestorm/leasestorm/lease/intent/store"
+)
+
+// commandWithin bounds a command that looks after intents.
+const commandWithin = 10 * time.Second
+
+// withStore runs a command on the store of intents.
+func withStore(s *intentSettings, run func(context.Context, *store.Store) error) (int, error) {
+	client, err := s.client()
+	if err != nil {
+		return 0, err
+	}
+	defer client.Close()
+	st, err := store.New(client, s.storeOptions())
+	if err != nil {
+		return 0, err
+	}
+	defer st.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), commandWithin)
+	defer cancel()
+	return exitOK, run(ctx, st)
+}
+
+func bootstrapIntents(s *intentSettings) (int, error) {
+	return withStore(s, func(ctx context.Context, st *store.Store) error {
+		client, err := s.client()
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		if err := lease.Bootstrap(ctx, client, st.Options().Leases); err != nil {
+			return fmt.Errorf("bootstrap: %w", err)
+		}
+		fmt.Fprintln(os.Stderr, "node: declared the first deployment; leases are granted from now on")
+		return nil
+	})
+}
+
+// letter is a dead letter as it is shown, one JSON object a line.
+type letter struct {
+	ID      string            `json:"id"`
+	At      time.Time         `json:"at"`
+	Why     string            `json:"why"`
+	Tries   int               `json:"tries"`
+	Session string            `json:"session,omitempty"`
+	Fields  map[string]string `json:"fields"`
+}
+
+// lettersPage is how many letters are read at once.
+const lettersPage = 100
+
+func listDeadLetters(s *intentSettings) (int, error) {
+	return withStore(s, func(ctx context.Context, st *store.Store) error {
+		out := json.NewEncoder(os.Stdout)
+		for cursor := ""; ; {
+			page, err := st.DeadLetters(ctx, cursor, lettersPage)
+			if err != nil {
+				return err
+			}
+			for _, l := range page {
+				if err := out.Encode(letter{l.ID, l.At, l.Why, l.Tries, l.Session, l.Fields}); err != nil {
+					return err
+				}
+				cursor = l.ID
+			}
+			if len(page) < lettersPage {
+				return nil
+			}
+		}
+	})
+}
+
+func requeueDeadLetter(s *intentSettings, id string) (int, error) {
+	return withStore(s, func(ctx context.Context, st *store.Store) error {
+		session, err := st.Requeue(ctx, id, api.KeyTTLDefault)
+		if err == nil {
+			fmt.Fprintf(os.Stderr, "node: session %s is on the bus again\n", session)
+		}
+		return err
+	})
+}
+
+func dropDeadLetter(s *intentSettings, id string) (int, error) {
+	return withStore(s, func(ctx context.Context, st *store.Store) error {
+		found, err := st.Drop(ctx, id)
+		if err == nil && !found {
+			err = fmt.Errorf("there is no dead letter %q; node intents dead-letters list shows them", id)
+		}
+		return err
+	})
+}

@@ -1,0 +1,229 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/intent/api"
+	"github.com/leasestorm/leasestorm/lease/intent/store"
+	"github.com/leasestorm/leasestorm/lease/intent/worker"
+)
+
+// systemIntents is the system of intents and workers, as LEASESTORM_SYSTEM and --system name it.
+const systemIntents = "intents"
+
+// wantsIntents reports whether the command line, or else the environment, asks for that system.
+func wantsIntents(args []string, getenv func(string) string) bool {
+	if len(args) > 0 && args[0] == systemIntents {
+		return true
+	}
+	system := getenv("LEASESTORM_SYSTEM")
+	for i, arg := range args {
+		if value, ok := strings.CutPrefix(arg, "--system="); ok {
+			system = value
+		} else if arg == "--system" && i+1 < len(args) {
+			system = args[i+1]
+		}
+	}
+	return system == systemIntents
+}
+
+// intentsMain runs a node of intents, or a command that looks after them.
+func intentsMain(args []string) (int, error) {
+	run, serving := serveIntents, true
+	if len(args) > 0 && args[0] == systemIntents {
+		var err error
+		serving = false
+		if run, args, err = intentsCommand(args[1:]); err != nil {
+			return 0, err
+		}
+	}
+	s, err := parseIntents(args, os.Getenv, os.Stdout, serving)
+	if errors.Is(err, errHelp) {
+		return exitOK, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return run(&s)
+}
+
+// intentNode is a running node of intents.
+type intentNode struct {
+	*intentSettings
+	out    *output
+	client *redis.Client
+	tuner  *receiver
+	worker *worker.Worker // nil: an API only
+	store  *store.Store
+	server *http.Server // nil: a worker only
+	failed chan error
+}
+
+func serveIntents(s *intentSettings) (code int, err error) {
+	client, err := s.client()
+	if err != nil {
+		return 0, err
+	}
+	defer client.Close()
+	clock, err := newClock()
+	if err != nil {
+		return 0, fmt.Errorf("read CLOCK_MONOTONIC: %w", err)
+	}
+	for _, w := range s.warnings {
+		fmt.Fprintln(os.Stderr, "node:", w)
+	}
+	n := &intentNode{intentSettings: s, client: client, failed: make(chan error, 1)}
+	instance := lease.GenerateInstanceID()
+	n.out = newOutput(os.Stdout, clock, instance, orphaned)
+	defer n.out.close()
+	n.tuner = &receiver{out: n.out, instance: instance, http: httpClient()}
+	n.tuner.pause.Store(s.pauseNow)
+	if s.targetURL != "" {
+		if n.tuner.target, err = s.target(); err != nil {
+			return 0, err
+		}
+	}
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR1)
+	defer signal.Stop(signals)
+	if err := n.start(instance); err != nil {
+		return 0, errors.Join(err, n.stop())
+	}
+	n.out.say(line{event: "ready", at: time.Now()})
+	if err := n.wait(signals); err != nil {
+		return 0, errors.Join(err, n.stop())
+	}
+	go func() {
+		for sig := range signals {
+			if sig != syscall.SIGUSR1 {
+				os.Exit(exitDirty) // asked twice
+			}
+		}
+	}()
+	if err := n.stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "node:", err)
+		n.out.say(line{event: "stopped", at: time.Now(), reason: err.Error()})
+		return exitDirty, nil
+	}
+	n.out.say(line{event: "stopped", at: time.Now()})
+	return exitOK, nil
+}
+
+// start starts the roles: the worker first, so that what the API accepts is run at once.
+func (n *intentNode) start(instance string) error {
+	if n.role != roleAPI {
+		var err error
+		n.worker, err = worker.New(n.client, worker.Config{
+			Store: n.storeOptions(), InstanceID: instance, Name: n.name, Slots: n.slots, Notify: n.notify,
+			NewPipeline: func(j worker.Job) worker.Pipeline {
+				return n.tuner.pipeline(tuning{
+					session: j.SessionID, service: j.ServiceRef, slot: j.Slot, fence: j.TunerFence, serviceFence: j.ServiceFence,
+				})
+			},
+			SingleWriter: n.singleWriter, Logger: logger(&n.settings),
+		})
+		if err != nil {
+			return err
+		}
+		if err := n.worker.Start(context.Background()); err != nil {
+			return err
+		}
+	}
+	if n.role == roleWorker {
+		return nil
+	}
+	var err error
+	if n.store, err = store.New(n.client, n.storeOptions()); err != nil {
+		return err
+	}
+	handler, err := api.NewHandler(n.store, api.Config{Tokens: n.tokens, APILeases: n.apiLeases})
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", n.apiAddr)
+	if err != nil {
+		return fmt.Errorf("LEASESTORM_API_ADDR (--api): %w", err)
+	}
+	n.server = api.NewServer(n.apiAddr, handler)
+	go func() { n.failed <- n.server.Serve(listener) }()
+	return nil
+}
+
+// wait returns nil when the node is asked to stop.
+func (n *intentNode) wait(signals <-chan os.Signal) error {
+	for {
+		select {
+		case sig := <-signals:
+			if sig != syscall.SIGUSR1 {
+				return nil
+			}
+			n.tuner.pause.Store(true)
+		case err := <-n.failed:
+			return fmt.Errorf("the API ended: %w", err)
+		}
+	}
+}
+
+// apiStopWithin is how long requests under way may take when the API stops.
+const apiStopWithin = time.Second
+
+// stop ends what start began: no new intents, then what runs.
+func (n *intentNode) stop() (err error) {
+	if n.server != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), apiStopWithin)
+		defer cancel()
+		if n.server.Shutdown(ctx) != nil {
+			_ = n.server.Close()
+		}
+	}
+	if n.worker != nil {
+		err = n.worker.Stop()
+	}
+	if n.store != nil {
+		err = errors.Join(err, n.store.Close())
+	}
+	n.tuner.http.CloseIdleConnections()
+	return err
+}
+
+func (n *intentNode) notify(e lease.Event) {
+	if l, ok := leaseLine(&e); ok {
+		n.out.say(l)
+	}
+}
+
+func (s *intentSettings) storeOptions() store.Options { return store.Options{Leases: s.lease()} }
+
+// intentsCommand returns what "node intents …" runs.
+func intentsCommand(args []string) (run func(*intentSettings) (int, error), rest []string, err error) {
+	const usage = "known are: node intents bootstrap; node intents dead-letters list|requeue ID|drop ID"
+	words := args
+	if i := slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, "-") }); i >= 0 {
+		words = args[:i]
+	}
+	rest = args[len(words):]
+	switch {
+	case len(words) == 1 && words[0] == "bootstrap":
+		return bootstrapIntents, rest, nil
+	case len(words) == 2 && words[0] == "dead-letters" && words[1] == "list":
+		return listDeadLetters, rest, nil
+	case len(words) == 3 && words[0] == "dead-letters" && words[1] == "requeue":
+		return func(s *intentSettings) (int, error) { return requeueDeadLetter(s, words[2]) }, rest, nil
+	case len(words) == 3 && words[0] == "dead-letters" && words[1] == "drop":
+		return func(s *intentSettings) (int, error) { return dropDeadLetter(s, words[2]) }, rest, nil
+	}
+	return nil, nil, fmt.Errorf("intents %s: %s", strings.Join(words, " "), usage)
+}

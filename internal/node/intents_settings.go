@@ -1,0 +1,187 @@
+package node
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/intent"
+	"github.com/leasestorm/leasestorm/lease/intent/api"
+)
+
+const intentsUsage = `node --system intents accepts intents (role api), runs the sessions they ask for (role worker), or both.
+
+  node --system intents --redis redis://127.0.0.1:6379 --api 127.0.0.1:8080 --tokens tokens.txt --target http://127.0.0.1:9090
+  node intents dead-letters list|requeue ID|drop ID --redis redis://127.0.0.1:6379
+
+An API takes POST /api/v3/intents and tells of sessions under /api/v3/sessions (docs/intents.md). A worker owns the lease of a
+service and of a tuner slot for each session, and has the slot serve it: POST <target>/tune/<slot>, which lasts as long as the
+session runs, with the headers X-Instance, X-Session, X-Service, X-Fence (of the slot) and X-Service-Fence. The target should
+refuse a fence lower than the highest it has seen, with 409. Without a target a session runs until it is stopped and does
+nothing: a dry run.
+
+Standard output: one JSON object a line, what the node believes and does (docs/node-protocol.md).
+Standard error:  the log, JSON.
+SIGTERM, SIGINT: stop cleanly: sessions end, leases are released, exit 0. A second one: exit 1 at once.
+
+Exit codes: 0 stopped cleanly; 1 not everything could be released; 3 a setting or the Redis is wrong, nothing was done.
+
+Every setting is an environment variable; a flag overrides it. Durations in variables are milliseconds, in flags "1.5s".
+`
+
+// Roles of a node of intents.
+const (
+	roleAPI    = "api"
+	roleWorker = "worker"
+	roleBoth   = "both"
+)
+
+// tunersMax keeps a typing error from giving a pool that no worker can search.
+const tunersMax = 10_000
+
+// intentSettings is what a node of intents is told.
+type intentSettings struct {
+	settings
+	role         string
+	apiAddr      string
+	slots        []string
+	tokens       []api.Token
+	apiLeases    bool
+	singleWriter bool
+	warnings     []string
+}
+
+// variables reads settings from the environment and flags. Its errors name the variable or the flag.
+type variables struct {
+	*pflag.FlagSet
+	getenv  func(string) string
+	problem error
+}
+
+func newVariables(name string, getenv func(string) string) *variables {
+	v := &variables{FlagSet: pflag.NewFlagSet(name, pflag.ContinueOnError), getenv: getenv}
+	v.SortFlags = false
+	v.SetOutput(io.Discard)
+	return v
+}
+
+func (v *variables) text(p *string, flag, variable, def, help string) {
+	v.StringVar(p, flag, cmp.Or(v.getenv(variable), def), help+" ("+variable+")")
+}
+
+func (v *variables) duration(p *time.Duration, flag, variable string, def time.Duration, help string) {
+	if text := v.getenv(variable); text != "" {
+		ms, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || ms <= 0 || ms > int64(24*time.Hour/time.Millisecond) {
+			v.problem = errors.Join(v.problem, fmt.Errorf("%s is %q; it must be milliseconds, 1 to 86400000", variable, text))
+		}
+		def = time.Duration(ms) * time.Millisecond
+	}
+	v.DurationVar(p, flag, def, help+" ("+variable+")")
+}
+
+// parseIntents reads the environment and then the flags. serving: a node is to run, which needs more than a command does.
+func parseIntents(args []string, getenv func(string) string, out io.Writer, serving bool) (intentSettings, error) {
+	s := intentSettings{}
+	v := newVariables("node --system intents", getenv)
+	var system, tuners, tokensFile, level, pause string
+	v.text(&system, "system", "LEASESTORM_SYSTEM", systemIntents, "intents")
+	v.text(&s.redisURL, "redis", "LEASESTORM_REDIS_URL", "", "Redis, as redis://[user:password@]host:port[/db]")
+	v.text(&s.role, "role", "LEASESTORM_ROLE", roleBoth, "api, worker or both")
+	v.text(&s.apiAddr, "api", "LEASESTORM_API_ADDR", "127.0.0.1:8080", "address of the API, as host:port")
+	v.text(&tokensFile, "tokens", "LEASESTORM_TOKENS_FILE", "",
+		"file of the API's tokens, one a line: name sha256:<hex> scope,scope [expires]")
+	v.text(&s.targetURL, "target", "LEASESTORM_TARGET_URL", "", "what serves the slots, as http://host:port; none: a dry run")
+	v.text(&tuners, "tuners", "LEASESTORM_TUNERS", "4", "slots, by number (\"4\" is 1,2,3,4) or by name (\"a,b\")")
+	v.text(&s.name, "name", "LEASESTORM_NODE", "", "name of this worker, the same after a restart: it takes back what it left")
+	v.duration(&s.ttl, "ttl", "LEASESTORM_TTL_MS", lease.TTLDefault, "how long a lease lives without a renewal")
+	v.duration(&s.renew, "renew", "LEASESTORM_RENEW_MS", 0, "time between renewals; 0: TTL/3")
+	v.duration(&s.opTimeout, "op-timeout", "LEASESTORM_OP_TIMEOUT_MS", 0, "patience with an answer of Redis; 0: TTL/10")
+	v.BoolVar(&s.singleWriter, "single-writer", false, "delete all leases at the start; refused while another worker lives")
+	v.text(&level, "log", "LEASESTORM_LOG", "", "debug, info, warn or error; info if empty")
+	v.text(&pause, "pause", "LEASESTORM_PAUSE", "", "check-send: stop at the first pipeline between its check and its send")
+	var help bool
+	v.BoolVarP(&help, "help", "h", false, "this text")
+	if err := v.Parse(args); err != nil {
+		return s, fmt.Errorf("%w; see node --system intents --help", err)
+	}
+	if help {
+		fmt.Fprintf(out, "%s\n%s", intentsUsage, v.FlagUsages())
+		return s, errHelp
+	}
+	if rest := v.Args(); len(rest) > 0 {
+		return s, fmt.Errorf("unexpected argument %q; see node --system intents --help", rest[0])
+	}
+	if v.problem != nil {
+		return s, v.problem
+	}
+	if err := s.settings.validate(level, "", pause); err != nil {
+		return s, err
+	}
+	if !serving {
+		return s, nil
+	}
+	var err error
+	if s.apiLeases, s.warnings, err = intent.PhaseFromEnv(getenv); err != nil {
+		return s, err
+	}
+	return s, s.complete(tuners, getenv("LEASESTORM_TOKENS"), tokensFile)
+}
+
+// complete checks what the roles need.
+func (s *intentSettings) complete(tuners, tokens, file string) (err error) {
+	if !slices.Contains([]string{roleAPI, roleWorker, roleBoth}, s.role) {
+		return fmt.Errorf("LEASESTORM_ROLE (--role) is %q; it must be api, worker or both", s.role)
+	}
+	if s.slots, err = parseSlots(tuners); err != nil {
+		return err
+	}
+	if s.role == roleWorker {
+		return nil
+	}
+	if file != "" {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("LEASESTORM_TOKENS_FILE (--tokens): %w", err)
+		}
+		tokens = string(text)
+	}
+	if s.tokens, err = api.ParseTokens(strings.NewReader(strings.ReplaceAll(tokens, ";", "\n"))); err != nil {
+		return err
+	}
+	if len(s.tokens) == 0 {
+		return errors.New("no token given, so nobody could use the API; set LEASESTORM_TOKENS_FILE or --tokens")
+	}
+	return nil
+}
+
+// parseSlots reads the pool: how many, or their names.
+func parseSlots(text string) (slots []string, err error) {
+	if n, err := strconv.Atoi(text); err == nil {
+		if n < 1 || n > tunersMax {
+			return nil, fmt.Errorf("LEASESTORM_TUNERS (--tuners) is %d; it must be 1 to %d", n, tunersMax)
+		}
+		for i := range n {
+			slots = append(slots, strconv.Itoa(i+1))
+		}
+		return slots, nil
+	}
+	for name := range strings.SplitSeq(text, ",") {
+		name = strings.TrimSpace(name)
+		if name == "" || strings.ContainsAny(name, " \t/?#%") || slices.Contains(slots, name) {
+			return nil, fmt.Errorf("LEASESTORM_TUNERS (--tuners) has the slot %q; names are wanted once each, without spaces and / ? # %%",
+				name)
+		}
+		slots = append(slots, name)
+	}
+	return slots, nil
+}

@@ -1,0 +1,160 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// tuning is what a pipeline is told: which slot serves which session, under which fences.
+type tuning struct {
+	session, service, slot string
+	fence, serviceFence    int64
+}
+
+// receiver makes pipelines: each is one request to the slot, whose answer lasts as long as the slot serves it.
+type receiver struct {
+	out      *output
+	instance string
+	target   *url.URL // nil: a dry run
+	http     *http.Client
+	pause    atomic.Bool // the next pipeline stops the process between check and send
+}
+
+// pipeline is a session's use of its slot. It implements worker.Pipeline.
+type pipeline struct {
+	*receiver
+	tuning
+	stop   chan struct{}
+	once   sync.Once
+	cancel context.CancelFunc // of the request
+	body   io.ReadCloser
+	ctx    context.Context // of the leases
+}
+
+func (r *receiver) pipeline(t tuning) *pipeline {
+	return &pipeline{receiver: r, tuning: t, stop: make(chan struct{})}
+}
+
+// answerWithin bounds how long a slot may take to answer.
+const answerWithin = time.Second
+
+// Start has the slot serve the session.
+func (p *pipeline) Start(ctx context.Context, _ int64) error {
+	p.ctx = ctx
+	if p.target == nil {
+		return nil
+	}
+	// The answer outlives ctx until the slot has let go, so the request has a context of its own.
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := func() bool { return true }
+	if paused, err := p.paused(); err != nil {
+		cancel()
+		return err
+	} else if !paused {
+		stop = context.AfterFunc(ctx, cancel)
+	}
+	late := time.AfterFunc(answerWithin, cancel)
+	resp, err := p.send(life, http.MethodPost)
+	switch {
+	case err == nil && resp.StatusCode == http.StatusConflict:
+		err = errFenced
+	case err == nil && resp.StatusCode != http.StatusOK:
+		err = fmt.Errorf("slot %s answered %s", p.slot, resp.Status)
+	case err == nil && !(stop() && late.Stop()):
+		err = errTooLate
+	}
+	if err != nil {
+		cancel()
+		if resp != nil {
+			_ = resp.Body.Close()
+		}
+		return err
+	}
+	p.cancel, p.body = cancel, resp.Body
+	return nil
+}
+
+// paused stops the process, if it was asked to, between the check of the leases and the send, and reports that it did: what is
+// sent when it is thawed no lease can prevent, and a fence must.
+func (p *pipeline) paused() (bool, error) {
+	if !p.pause.CompareAndSwap(true, false) {
+		return false, nil
+	}
+	p.out.say(line{event: "paused", session: "tuner:" + p.slot, fence: p.fence, at: time.Now()})
+	p.out.flush()
+	if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
+		return false, fmt.Errorf("pause: %w", err)
+	}
+	<-time.After(selfStop)
+	return true, nil
+}
+
+// errTooLate: the slot answered when the leases, or the patience, had ended.
+var errTooLate = errors.New("the slot answered too late")
+
+// errEnded: the slot stopped serving without having been asked.
+var errEnded = errors.New("the slot ended it")
+
+// Wait returns once the slot serves the session no more.
+func (p *pipeline) Wait() error {
+	if p.target == nil {
+		select {
+		case <-p.stop:
+		case <-p.ctx.Done():
+		}
+		return nil
+	}
+	defer p.cancel()
+	eof := make(chan struct{})
+	go func() {
+		defer close(eof)
+		_, _ = io.Copy(io.Discard, p.body)
+	}()
+	defer func() { p.cancel(); <-eof; _ = p.body.Close() }()
+	select {
+	case <-eof:
+		return errEnded
+	case <-p.stop:
+	case <-p.ctx.Done():
+	}
+	return p.letGo()
+}
+
+// letGo has the slot confirm that it serves the session no more: until then the leases must not pass on.
+func (p *pipeline) letGo() error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), answerWithin)
+	defer cancel()
+	resp, err := p.send(ctx, http.MethodDelete)
+	if err != nil {
+		return err
+	}
+	_ = resp.Body.Close()
+	return nil
+}
+
+// Stop asks it to end.
+func (p *pipeline) Stop() { p.once.Do(func() { close(p.stop) }) }
+
+func (p *pipeline) send(ctx context.Context, method string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, p.target.JoinPath("tune", p.slot).String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	for name, value := range map[string]string{
+		"X-Instance": p.instance, "X-Session": p.session, "X-Service": p.service,
+		"X-Fence": strconv.FormatInt(p.fence, 10), "X-Service-Fence": strconv.FormatInt(p.serviceFence, 10),
+	} {
+		req.Header.Set(name, value)
+	}
+	return p.http.Do(req)
+}

@@ -1,0 +1,147 @@
+package api
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/leasestorm/leasestorm/lease/intent"
+)
+
+// Token is what a client shows. Only its hash is known here: a token has at least 128 random bits, so a plain hash cannot be
+// searched.
+type Token struct {
+	Name    string // for people
+	SHA256  [sha256.Size]byte
+	Scopes  []string  // intent.ScopeWrite, intent.ScopeRead
+	Expires time.Time // zero: never
+
+	_ struct{}
+}
+
+// NewToken returns the token of a secret.
+func NewToken(name, secret string, scopes ...string) Token {
+	return Token{Name: name, SHA256: sha256.Sum256([]byte(secret)), Scopes: scopes}
+}
+
+// ParseTokens reads one token a line: name, sha256:<64 hex digits>, scopes separated by commas, and if it expires an RFC 3339
+// time; empty lines and lines that begin with # are skipped.
+func ParseTokens(r io.Reader) ([]Token, error) {
+	var tokens []Token
+	lines := bufio.NewScanner(r)
+	for n := 1; lines.Scan(); n++ {
+		words := strings.Fields(lines.Text())
+		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
+			continue
+		}
+		t, err := parseToken(words)
+		if err != nil {
+			return nil, fmt.Errorf("%w: tokens, line %d: %w", ErrConfig, n, err)
+		}
+		tokens = append(tokens, t)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%w: tokens: %w", ErrConfig, err)
+	}
+	return tokens, nil
+}
+
+func parseToken(words []string) (Token, error) {
+	if len(words) < 3 || len(words) > 4 {
+		return Token{}, fmt.Errorf("%d words; wanted: name sha256:<hex> scope,scope [expires]", len(words))
+	}
+	t := Token{Name: words[0], Scopes: strings.Split(words[2], ",")}
+	sum, err := hex.DecodeString(strings.TrimPrefix(words[1], "sha256:"))
+	if err != nil || len(sum) != sha256.Size || !strings.HasPrefix(words[1], "sha256:") {
+		return Token{}, fmt.Errorf("the hash of %q is not sha256: and 64 hexadecimal digits", t.Name)
+	}
+	copy(t.SHA256[:], sum)
+	if len(words) == 4 {
+		if t.Expires, err = time.Parse(time.RFC3339, words[3]); err != nil {
+			return Token{}, fmt.Errorf("the expiry of %q: %w", t.Name, err)
+		}
+	}
+	return t, t.validate()
+}
+
+func (t *Token) validate() error {
+	if t.Name == "" || t.SHA256 == [sha256.Size]byte{} || len(t.Scopes) == 0 {
+		return fmt.Errorf("token %q wants a name, a hash and a scope", t.Name)
+	}
+	for _, s := range t.Scopes {
+		if s != intent.ScopeWrite && s != intent.ScopeRead {
+			return fmt.Errorf("token %q has the scope %q; there are %s and %s", t.Name, s, intent.ScopeWrite, intent.ScopeRead)
+		}
+	}
+	return nil
+}
+
+// authorize returns what is wrong with the token that a request shows, nil if it may do what needs scope.
+func (h *handler) authorize(r *http.Request, scope string) *problem {
+	values := r.Header.Values("Authorization")
+	if len(values) == 0 {
+		return unauthorized("", "send Authorization: Bearer <token>")
+	}
+	kind, secret, _ := strings.Cut(values[0], " ")
+	if len(values) > 1 || !strings.EqualFold(kind, "Bearer") || !tokenForm(secret) {
+		return unauthorized("invalid_request", "the Authorization header is malformed; send Bearer <token>, once")
+	}
+	token := h.find(secret)
+	switch {
+	case token == nil:
+		return unauthorized("invalid_token", "the token is not known")
+	case !token.Expires.IsZero() && !time.Now().Before(token.Expires):
+		return unauthorized("invalid_token", "the token has expired")
+	case !slices.Contains(token.Scopes, scope):
+		p := refused(http.StatusForbidden, "insufficient-scope", "the token does not have the scope "+scope)
+		p.challenge = `Bearer error="insufficient_scope", scope="` + scope + `"`
+		return p
+	}
+	return nil
+}
+
+func unauthorized(code, detail string) *problem {
+	p := refused(http.StatusUnauthorized, "unauthorized", detail)
+	p.challenge = "Bearer"
+	if code != "" {
+		p.challenge += ` error="` + code + `"`
+	}
+	return p
+}
+
+// tokenForm is the token68 of RFC 7235, of a bounded length.
+func tokenForm(s string) bool {
+	body := strings.TrimRight(s, "=")
+	if body == "" || len(s) > 512 {
+		return false
+	}
+	for i := range len(body) {
+		c := body[i]
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~+/", c) >= 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// find compares with every token, each in constant time, so that the time taken tells nothing of which one was nearly met.
+func (h *handler) find(secret string) *Token {
+	sum := sha256.Sum256([]byte(secret))
+	found := -1
+	for i := range h.cfg.Tokens {
+		if subtle.ConstantTimeCompare(sum[:], h.cfg.Tokens[i].SHA256[:]) == 1 {
+			found = i
+		}
+	}
+	if found < 0 {
+		return nil
+	}
+	return &h.cfg.Tokens[found]
+}

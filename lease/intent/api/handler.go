@@ -1,0 +1,276 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/leasestorm/leasestorm/lease/intent"
+	"github.com/leasestorm/leasestorm/lease/intent/store"
+)
+
+// Defaults of Config.
+const (
+	KeyTTLDefault      = 24 * time.Hour
+	BodyMaxDefault     = 8 << 10 // bytes
+	BodyTimeoutDefault = 5 * time.Second
+	PageDefault        = 50
+	PageMax            = 200
+)
+
+// ErrConfig: settings of the handler are out of range.
+var ErrConfig = errors.New("invalid settings of the intents API")
+
+// Store is what a handler needs of *store.Store.
+type Store interface {
+	PutSessionWithIdempotency(ctx context.Context, s intent.Session, key string, ttl time.Duration) (string, bool, error)
+	PutSessionWithLease(ctx context.Context, s intent.Session, key string, ttl time.Duration) (string, bool, error)
+	Stop(ctx context.Context, id string) (ended bool, err error)
+	Get(ctx context.Context, id string) (intent.Session, error)
+	List(ctx context.Context, cursor string, limit int) (sessions []intent.Session, next string, err error)
+	Ping(ctx context.Context) error
+}
+
+// Config is the settings of a handler.
+type Config struct {
+	// Tokens are those that are accepted; at least one.
+	Tokens []Token
+	// AllowedNets are the networks that requests may come from; nil: LAN().
+	AllowedNets []netip.Prefix
+	// TrustedProxies are the peers whose X-Forwarded-For is believed; nil: none.
+	TrustedProxies []netip.Prefix
+	// APILeases is phase 1 of the migration: the service lease is taken before a start is accepted, and a start of a service
+	// in use is answered with 409, also one with the same key.
+	APILeases bool
+	// KeyTTL is how long a key answers for a session that no worker has made run. 0: 24 h.
+	KeyTTL time.Duration
+	// BodyMax and BodyTimeout bound a body. 0: 8 KiB, 5 s.
+	BodyMax     int64
+	BodyTimeout time.Duration
+	// Observer counts; nil: nobody does.
+	Observer intent.Observer
+
+	_ struct{}
+}
+
+type handler struct {
+	cfg   Config
+	store Store
+	mode  string
+}
+
+// NewHandler returns the API. It is safe for concurrent use.
+func NewHandler(st Store, cfg Config) (http.Handler, error) {
+	if cfg.AllowedNets == nil {
+		cfg.AllowedNets = LAN()
+	}
+	if cfg.KeyTTL == 0 {
+		cfg.KeyTTL = KeyTTLDefault
+	}
+	if cfg.BodyMax == 0 {
+		cfg.BodyMax = BodyMaxDefault
+	}
+	if cfg.BodyTimeout == 0 {
+		cfg.BodyTimeout = BodyTimeoutDefault
+	}
+	if cfg.Observer == nil {
+		cfg.Observer = nobody{}
+	}
+	switch {
+	case len(cfg.Tokens) == 0:
+		return nil, fmt.Errorf("%w: no Tokens: nobody could use it", ErrConfig)
+	case cfg.KeyTTL < time.Second:
+		return nil, fmt.Errorf("%w: KeyTTL is %v; it must be at least 1s", ErrConfig, cfg.KeyTTL)
+	case cfg.BodyMax < 1 || cfg.BodyTimeout < time.Millisecond:
+		return nil, fmt.Errorf("%w: BodyMax is %d and BodyTimeout %v; at least 1 and 1ms are wanted", ErrConfig, cfg.BodyMax,
+			cfg.BodyTimeout)
+	}
+	for i := range cfg.Tokens {
+		if err := cfg.Tokens[i].validate(); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+		}
+	}
+	h := &handler{cfg: cfg, store: st, mode: "phase2"}
+	if cfg.APILeases {
+		h.mode = "phase1"
+	}
+	return h, nil
+}
+
+// NewServer returns a server for h with limits against clients that are slow or never end.
+func NewServer(addr string, h http.Handler) *http.Server {
+	return &http.Server{
+		Addr: addr, Handler: h,
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, WriteTimeout: 15 * time.Second,
+		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+	}
+}
+
+// ServeHTTP implements http.Handler.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/healthz":
+		if p := only(r, http.MethodGet, http.MethodHead); p != nil {
+			p.write(w)
+			return
+		}
+		writeJSON(w, http.StatusOK, "application/json", map[string]string{"status": "ok"})
+		return
+	case "/readyz":
+		h.ready(w, r)
+		return
+	}
+	if p := h.serve(w, r); p != nil {
+		p.write(w)
+	}
+}
+
+func (h *handler) serve(w http.ResponseWriter, r *http.Request) *problem {
+	intents := r.URL.Path == "/api/v3/intents"
+	p := h.guard(r)
+	if p == nil {
+		switch id, one := strings.CutPrefix(r.URL.Path, "/api/v3/sessions/"); {
+		case intents:
+			p = h.intent(w, r)
+		case r.URL.Path == "/api/v3/sessions":
+			p = h.list(w, r)
+		case r.URL.Path == "/api/v3/openapi.json":
+			p = h.openAPI(w, r)
+		case one:
+			p = h.session(w, r, id)
+		default:
+			p = refused(http.StatusNotFound, "not-found", "there is nothing at this path")
+		}
+	}
+	if intents && p != nil {
+		h.cfg.Observer.Intent(p.outcome, h.mode)
+	}
+	return p
+}
+
+// only refuses other methods.
+func only(r *http.Request, methods ...string) *problem {
+	for _, m := range methods {
+		if r.Method == m {
+			return nil
+		}
+	}
+	p := refused(http.StatusMethodNotAllowed, "method", "use "+strings.Join(methods, " or "))
+	p.allow = strings.Join(methods, ", ")
+	return p
+}
+
+// accepted is the answer to an intent.
+type accepted struct {
+	SessionID string `json:"sessionId"`
+	Replayed  bool   `json:"replayed,omitempty"` // an equal start had made this session
+	Ended     bool   `json:"ended,omitempty"`    // of a stop: it had ended already
+}
+
+func (h *handler) intent(w http.ResponseWriter, r *http.Request) *problem {
+	if p := only(r, http.MethodPost); p != nil {
+		return p
+	}
+	if p := h.authorize(r, intent.ScopeWrite); p != nil {
+		return p
+	}
+	body, p := h.readBody(w, r)
+	if p != nil {
+		return p
+	}
+	req, err := parse(body)
+	if err != nil {
+		return refused(http.StatusBadRequest, "invalid", err.Error())
+	}
+	var a accepted
+	outcome := "accepted"
+	if req.stop {
+		a.SessionID = req.session
+		a.Ended, err = h.store.Stop(r.Context(), req.session)
+		outcome = "stopped"
+	} else {
+		a.SessionID, a.Replayed, err = h.publish(r.Context(), req.start)
+	}
+	if err != nil {
+		return storeProblem(err)
+	}
+	if a.Replayed {
+		outcome = "replayed"
+		h.cfg.Observer.Replay()
+	}
+	h.cfg.Observer.Intent(outcome, h.mode)
+	w.Header().Set("Location", "/api/v3/sessions/"+a.SessionID)
+	writeJSON(w, http.StatusAccepted, "application/json", &a)
+	return nil
+}
+
+// publish accepts a start.
+func (h *handler) publish(ctx context.Context, start intent.Start) (id string, replayed bool, err error) {
+	fresh, err := uuid.NewV7() // ordered by time, so that lists are
+	if err != nil {
+		return "", false, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
+	s := intent.Session{ID: fresh.String(), Start: start}
+	if h.cfg.APILeases {
+		return h.store.PutSessionWithLease(ctx, s, start.Key(), h.cfg.KeyTTL)
+	}
+	return h.store.PutSessionWithIdempotency(ctx, s, start.Key(), h.cfg.KeyTTL)
+}
+
+// storeProblem tells what the store said, without its words: they name the server.
+func storeProblem(err error) *problem {
+	var busy *store.BusyError
+	switch {
+	case errors.As(err, &busy):
+		p := refused(http.StatusConflict, "conflict", "the service is in use; stop that session, or wait for its end")
+		p.SessionID, _ = strings.CutPrefix(busy.Holder, store.SessionOwner(""))
+		if p.SessionID == busy.Holder {
+			p.SessionID = "" // a worker holds it
+		}
+		return p
+	case errors.Is(err, store.ErrNotFound):
+		return refused(http.StatusNotFound, "not-found", "there is no session of this ID, or it ended long ago")
+	case errors.Is(err, store.ErrQuarantine):
+		p := refused(http.StatusServiceUnavailable, "quarantine", "Redis lost its data a moment ago; nothing is started yet")
+		p.retryAfter = 5
+		return p
+	}
+	p := refused(http.StatusServiceUnavailable, "unavailable", "Redis does not answer; send the same request again")
+	p.retryAfter = 1
+	return p
+}
+
+func (h *handler) ready(w http.ResponseWriter, r *http.Request) {
+	p := only(r, http.MethodGet, http.MethodHead)
+	if p == nil {
+		if err := h.store.Ping(r.Context()); err != nil {
+			p = storeProblem(err)
+		}
+	}
+	if p != nil {
+		p.write(w)
+		return
+	}
+	writeJSON(w, http.StatusOK, "application/json", map[string]string{"status": "ready"})
+}
+
+func limitOf(text string) (int, bool) {
+	if text == "" {
+		return PageDefault, true
+	}
+	n, err := strconv.Atoi(text)
+	return n, err == nil && n >= 1 && n <= PageMax
+}
+
+type nobody struct{}
+
+func (nobody) Intent(string, string) {}
+func (nobody) Replay()               {}
+func (nobody) WorkerStart(string)    {}

@@ -1,0 +1,61 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+)
+
+// problem is an error as RFC 9457 wants it told.
+type problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+	// SessionID is the session in whose way a start came (409), where it is known.
+	SessionID string `json:"sessionId,omitempty"`
+
+	outcome    string // in metrics
+	challenge  string // WWW-Authenticate
+	allow      string // Allow
+	retryAfter int    // seconds
+}
+
+// problemPrefix precedes the code in the member "type".
+const problemPrefix = "urn:leasestorm:problem:"
+
+func refused(status int, code, detail string) *problem {
+	return &problem{Type: problemPrefix + code, Title: http.StatusText(status), Status: status, Detail: detail, outcome: code}
+}
+
+func (p *problem) write(w http.ResponseWriter) {
+	header := w.Header()
+	if p.challenge != "" {
+		header.Set("WWW-Authenticate", p.challenge)
+	}
+	if p.allow != "" {
+		header.Set("Allow", p.allow)
+	}
+	if p.retryAfter > 0 {
+		header.Set("Retry-After", strconv.Itoa(p.retryAfter))
+	}
+	if p.Status == http.StatusRequestTimeout || p.Status == http.StatusRequestEntityTooLarge {
+		header.Set("Connection", "close") // what is left of the body is not waited for
+	}
+	writeJSON(w, p.Status, "application/problem+json", p)
+}
+
+func writeJSON(w http.ResponseWriter, status int, kind string, v any) {
+	body, err := json.Marshal(v)
+	if err != nil { // strings and numbers only: it cannot fail
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	header := w.Header()
+	header.Set("Content-Type", kind)
+	header.Set("Content-Length", strconv.Itoa(len(body)+1))
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n')) // whoever asked may be gone
+}

@@ -1,0 +1,108 @@
+package api
+
+import (
+	_ "embed"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/leasestorm/leasestorm/lease/intent"
+)
+
+// sessionView is a session as clients see it.
+type sessionView struct {
+	SessionID  string        `json:"sessionId"`
+	ServiceRef string        `json:"serviceRef"`
+	Profile    string        `json:"profile"`
+	StartMs    int64         `json:"startMs,omitempty"`
+	State      intent.State  `json:"state"`
+	Reason     intent.Reason `json:"reason,omitempty"`
+	Detail     string        `json:"detail,omitempty"`
+	Stopping   bool          `json:"stopping,omitempty"`
+	Slot       string        `json:"slot,omitempty"`
+	Worker     string        `json:"worker,omitempty"`
+	Fence      int64         `json:"fence,omitempty"`
+	CreatedMs  int64         `json:"createdMs"`
+	UpdatedMs  int64         `json:"updatedMs"`
+}
+
+func view(s *intent.Session) sessionView {
+	return sessionView{
+		SessionID: s.ID, ServiceRef: s.ServiceRef, Profile: s.Profile, StartMs: s.StartMs, State: s.State, Reason: s.Reason,
+		Detail: s.Detail, Stopping: s.StopAsked, Slot: s.Slot, Worker: s.Worker, Fence: s.Fence,
+		CreatedMs: s.CreatedAt.UnixMilli(), UpdatedMs: s.UpdatedAt.UnixMilli(),
+	}
+}
+
+// readable refuses who may not read.
+func (h *handler) readable(r *http.Request) *problem {
+	if p := only(r, http.MethodGet, http.MethodHead); p != nil {
+		return p
+	}
+	return h.authorize(r, intent.ScopeRead)
+}
+
+func (h *handler) session(w http.ResponseWriter, r *http.Request, id string) *problem {
+	if p := h.readable(r); p != nil {
+		return p
+	}
+	if !sessionForm(id) {
+		return refused(http.StatusNotFound, "not-found", "a session's ID is a UUID")
+	}
+	s, err := h.store.Get(r.Context(), id)
+	if err != nil {
+		return storeProblem(err)
+	}
+	writeJSON(w, http.StatusOK, "application/json", view(&s))
+	return nil
+}
+
+type page struct {
+	Sessions []sessionView `json:"sessions"`
+	Next     string        `json:"next,omitempty"` // cursor of the next page
+}
+
+func (h *handler) list(w http.ResponseWriter, r *http.Request) *problem {
+	if p := h.readable(r); p != nil {
+		return p
+	}
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return refused(http.StatusBadRequest, "invalid", "the query is malformed")
+	}
+	for name, values := range query {
+		if name != "limit" && name != "cursor" || len(values) > 1 {
+			return refused(http.StatusBadRequest, "invalid", "the query has limit and cursor, each once at most")
+		}
+	}
+	limit, ok := limitOf(query.Get("limit"))
+	if !ok {
+		return refused(http.StatusBadRequest, "invalid", fmt.Sprintf("limit must be 1 to %d", PageMax))
+	}
+	cursor := query.Get("cursor")
+	if cursor != "" && !sessionForm(cursor) {
+		return refused(http.StatusBadRequest, "invalid", "cursor is not one that a page ended with")
+	}
+	sessions, next, err := h.store.List(r.Context(), cursor, limit)
+	if err != nil {
+		return storeProblem(err)
+	}
+	body := page{Sessions: make([]sessionView, 0, len(sessions)), Next: next}
+	for i := range sessions {
+		body.Sessions = append(body.Sessions, view(&sessions[i]))
+	}
+	writeJSON(w, http.StatusOK, "application/json", &body)
+	return nil
+}
+
+//go:embed openapi.json
+var openAPIDocument []byte
+
+func (h *handler) openAPI(w http.ResponseWriter, r *http.Request) *problem {
+	if p := only(r, http.MethodGet, http.MethodHead); p != nil {
+		return p
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(openAPIDocument) // whoever asked may be gone
+	return nil
+}

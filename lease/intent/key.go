@@ -1,0 +1,77 @@
+package intent
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Bounds of a start.
+const (
+	ServiceRefMax  = 256 // bytes
+	ProfileMax     = 64
+	ProfileDefault = "default"
+	// StartMsMin is the earliest start time of catch-up: bucket 0 stands for live.
+	StartMsMin = 1000
+	// StartMsMax keeps times exact in every JSON reader.
+	StartMsMax = 1<<53 - 1
+)
+
+// ErrInvalid: what was asked for is malformed; the text names the member and what is allowed.
+var ErrInvalid = errors.New("invalid intent")
+
+// Start is what a client asks to be started.
+type Start struct {
+	ServiceRef string
+	Profile    string
+	StartMs    int64 // ms since 1970, of catch-up; 0: live
+}
+
+// Canonical returns s as it is stored and compared, or ErrInvalid.
+func (s Start) Canonical() (Start, error) {
+	length := len(s.ServiceRef)
+	s.ServiceRef = strings.TrimRight(s.ServiceRef, ":")
+	if s.Profile == "" {
+		s.Profile = ProfileDefault
+	}
+	switch {
+	case s.ServiceRef == "":
+		return s, fmt.Errorf("%w: serviceRef is missing or empty", ErrInvalid)
+	case length > ServiceRefMax:
+		return s, fmt.Errorf("%w: serviceRef has %d bytes; at most %d are allowed", ErrInvalid, length, ServiceRefMax)
+	case len(s.Profile) > ProfileMax:
+		return s, fmt.Errorf("%w: profile has %d bytes; at most %d are allowed", ErrInvalid, len(s.Profile), ProfileMax)
+	case s.StartMs != 0 && (s.StartMs < StartMsMin || s.StartMs > StartMsMax):
+		return s, fmt.Errorf("%w: startMs is %d; it must be %d to %d (leave it out for live)", ErrInvalid, s.StartMs,
+			StartMsMin, int64(StartMsMax))
+	}
+	for i := range len(s.ServiceRef) {
+		if c := s.ServiceRef[i]; c <= ' ' || c > '~' {
+			return s, fmt.Errorf("%w: serviceRef has byte 0x%02x at %d; printable ASCII without spaces is allowed", ErrInvalid, c, i)
+		}
+	}
+	for i := range len(s.Profile) {
+		if !profileByte(s.Profile[i]) {
+			return s, fmt.Errorf("%w: profile has byte 0x%02x at %d; A-Z a-z 0-9 . _ - are allowed", ErrInvalid, s.Profile[i], i)
+		}
+	}
+	return s, nil
+}
+
+func profileByte(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-'
+}
+
+// CanonicalForm is what Key hashes. s is canonical.
+func (s Start) CanonicalForm() string {
+	return "v1:stream.start:" + s.ServiceRef + ":" + s.Profile + ":" + strconv.FormatInt(s.StartMs/1000, 10)
+}
+
+// Key is the idempotency key. s is canonical.
+func (s Start) Key() string {
+	sum := sha256.Sum256([]byte(s.CanonicalForm()))
+	return hex.EncodeToString(sum[:])
+}

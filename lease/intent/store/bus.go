@@ -1,0 +1,224 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	core "github.com/leasestorm/leasestorm/internal/core/intent"
+	"github.com/leasestorm/leasestorm/lease/intent"
+	"github.com/leasestorm/leasestorm/lease/redisstore"
+)
+
+const group = "workers"
+
+// ServiceLease is the name of the lease on a service.
+func ServiceLease(service string) string { return core.ServiceLease(service) }
+
+// TunerLease is the name of the lease on a slot.
+func TunerLease(slot string) string { return core.TunerLease(slot) }
+
+// SessionOwner is the owner of a service lease that the API took for a session (phase 1).
+func SessionOwner(session string) string { return core.SessionOwner(session) }
+
+// Entry is a start on the bus, as one worker gets it.
+type Entry struct {
+	ID      string
+	Type    string // "start"; anything else is a foreign hand's
+	Session string
+	intent.Start
+	Tries int    // deliveries, this one included
+	From  string // the dead worker that it was claimed from, "" for none
+	Owner string // the worker that the session's record names; only of entries from Sweep
+	Fence int64  // of the session's record; only of entries from Sweep
+
+	_ struct{}
+}
+
+// Bus is one worker's end of the bus.
+type Bus struct {
+	s      *Store
+	worker string
+	reader redis.UniversalClient // one blocking read at a time
+}
+
+// Bus returns the end of the bus of the worker with that instance ID. Close ends a Fetch under way.
+func (s *Store) Bus(worker string) (*Bus, error) {
+	own, err := redisstore.OwnClient(s.client, redisstore.Options{OpTimeout: s.opt.OpTimeout, PoolSize: 1})
+	if err != nil {
+		return nil, err
+	}
+	return &Bus{s: s, worker: worker, reader: own}, nil
+}
+
+// Close closes the connection of Fetch.
+func (b *Bus) Close() error { return b.reader.Close() }
+
+// Create makes sure that the group exists. Fetch calls it when it finds that it does not.
+func (b *Bus) Create(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, b.s.opt.OpTimeout)
+	defer cancel()
+	err := b.s.client.XGroupCreateMkStream(ctx, b.s.bus, group, "0").Err()
+	if err != nil && !strings.HasPrefix(err.Error(), "BUSYGROUP") {
+		return unavailable(err)
+	}
+	return nil
+}
+
+// Fetch waits at most block for entries that nobody has been given yet, and takes up to n. It must not be called twice at
+// the same time.
+func (b *Bus) Fetch(ctx context.Context, n int, block time.Duration) ([]Entry, error) {
+	wait, cancel := context.WithTimeout(ctx, block+b.s.opt.OpTimeout)
+	defer cancel()
+	streams, err := b.reader.XReadGroup(wait, &redis.XReadGroupArgs{Group: group, Consumer: b.worker,
+		Streams: []string{b.s.bus, ">"}, Count: int64(n), Block: block}).Result()
+	switch {
+	case errors.Is(err, redis.Nil):
+		return nil, nil
+	case err != nil && strings.HasPrefix(err.Error(), "NOGROUP"):
+		return nil, b.Create(ctx) // Redis lost its data
+	case err != nil:
+		return nil, unavailable(err)
+	}
+	var entries []Entry
+	for _, st := range streams {
+		for _, m := range st.Messages {
+			word := func(name string) string { v, _ := m.Values[name].(string); return v }
+			entries = append(entries, Entry{ID: m.ID, Type: word("type"), Session: word("session"), Tries: 1,
+				Start: startOf(word("service"), word("profile"), word("start"))})
+		}
+	}
+	return entries, nil
+}
+
+// Sweep deals with what dead workers left behind: sessions that ran there end with ReasonLeaseLost, entries that were not
+// done with are taken by this worker. It also returns entries that this worker was given idle ago or earlier and has not
+// done with, which it may not know of: an answer may have been lost. A worker is dead when its last beat is life ago. more
+// reports that there is more to do at once.
+func (b *Bus) Sweep(ctx context.Context, life, idle time.Duration) (entries []Entry, more bool, err error) {
+	reply, err := b.s.run(ctx, sweepScript, b.worker, life.Milliseconds(), sweepMax, idle.Milliseconds())
+	if err != nil {
+		return nil, false, err
+	}
+	list, ok := reply.([]any)
+	if !ok || len(list) == 0 {
+		return nil, false, unavailable(errReply)
+	}
+	for _, item := range list[1:] {
+		w, err := wordsOf(item, 10)
+		if err != nil {
+			return nil, false, err
+		}
+		e := Entry{ID: w[0], From: w[2], Type: w[3], Session: w[4], Start: startOf(w[5], w[8], w[9]), Owner: w[6]}
+		e.Tries, _ = strconv.Atoi(w[1])
+		e.Fence, _ = strconv.ParseInt(w[7], 10, 64)
+		entries = append(entries, e)
+	}
+	return entries, fmt.Sprint(list[0]) == "1", nil
+}
+
+// startOf reads what an entry says is to be started. What is no number is refused by whoever checks the start.
+func startOf(service, profile, start string) intent.Start {
+	ms, err := strconv.ParseInt(start, 10, 64)
+	if err != nil {
+		ms = -1
+	}
+	return intent.Start{ServiceRef: service, Profile: profile, StartMs: ms}
+}
+
+// sweepMax bounds what one call does, so that Redis is not blocked for longer than 2 ms.
+const sweepMax = 100
+
+// Write is what a worker writes of a session.
+type Write struct {
+	Session    string
+	Service    string
+	State      intent.State
+	Reason     intent.Reason
+	Detail     string
+	Slot       string
+	Fence      int64  // of the service lease; with none held, of the record that the verdict stands on
+	TunerFence int64  // 0: none
+	Ack        string // the entry that is done with this
+
+	_ struct{}
+}
+
+// Wrote is what became of a write.
+type Wrote string
+
+// The outcomes of Write.
+const (
+	WroteOK      Wrote = "K" // written
+	WroteStop    Wrote = "S" // written, and a stop was asked
+	WroteOver    Wrote = "O" // not: the session has ended, or a newer term has written
+	WroteMissing Wrote = "M" // not: there is no session of this ID and service
+)
+
+// Write writes a session's state.
+func (b *Bus) Write(ctx context.Context, w Write) (Wrote, error) {
+	tunerFence := ""
+	if w.TunerFence != 0 {
+		tunerFence = strconv.FormatInt(w.TunerFence, 10)
+	}
+	reply, err := b.s.run(ctx, writeScript, w.Session, string(w.State), w.Fence, b.worker, w.Ack, tunerFence, w.Slot,
+		string(w.Reason), w.Detail, w.Service)
+	if err != nil {
+		return "", err
+	}
+	return Wrote(fmt.Sprint(reply)), nil
+}
+
+// Bury makes an entry a dead letter and ends its session with reason, unless a term newer than fence has it.
+func (b *Bus) Bury(ctx context.Context, e Entry, why string, fence int64, reason intent.Reason) error {
+	_, err := b.s.run(ctx, buryScript, e.ID, why, e.Session, fence, string(reason), e.Tries, b.s.opt.DeadLetters)
+	return err
+}
+
+// Beat keeps the worker alive in the registry. info describes it. stops are the sessions whose end was asked, begun is how
+// many the records say that this worker has begun and not ended.
+func (b *Bus) Beat(ctx context.Context, info string) (stops []string, begun int, err error) {
+	reply, err := b.s.run(ctx, beatScript, b.worker, info)
+	if err != nil {
+		return nil, 0, err
+	}
+	words, err := wordsOf(reply, 1)
+	if err != nil {
+		return nil, 0, err
+	}
+	begun, err = strconv.Atoi(words[0])
+	return words[1:], begun, err
+}
+
+// Leave declares a worker dead: this one when it stops, or one that is known not to run.
+func (b *Bus) Leave(ctx context.Context, worker string) error {
+	_, err := b.s.run(ctx, leaveScript, worker, b.s.notify)
+	return err
+}
+
+// Listen calls stop and left for what is told on the channel, until ctx ends. up is called whenever the channel is heard
+// again: what was told before was missed.
+func (b *Bus) Listen(ctx context.Context, stop, left func(string), up func()) {
+	sub := b.s.client.Subscribe(ctx, b.s.notify)
+	defer sub.Close()
+	defer context.AfterFunc(ctx, func() { sub.Close() })() // which closes its channel
+	for v := range sub.ChannelWithSubscriptions() {
+		switch m := v.(type) {
+		case *redis.Subscription:
+			up()
+		case *redis.Message:
+			verb, id, _ := strings.Cut(m.Payload, " ")
+			switch verb {
+			case "stop":
+				stop(id)
+			case "left":
+				left(id)
+			}
+		}
+	}
+}

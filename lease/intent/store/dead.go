@@ -1,0 +1,83 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// DeadLetter is an entry that could not be done.
+type DeadLetter struct {
+	ID      string // of the dead letter
+	At      time.Time
+	Entry   string // its ID on the bus
+	Why     string
+	Tries   int
+	Session string // "" if the entry named none
+	Fields  map[string]string
+
+	_ struct{}
+}
+
+// DeadLetters returns up to limit dead letters, oldest first, that come after the letter cursor ("" for the first).
+func (s *Store) DeadLetters(ctx context.Context, cursor string, limit int) ([]DeadLetter, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
+	defer cancel()
+	from := "-"
+	if cursor != "" {
+		from = "(" + cursor
+	}
+	messages, err := s.client.XRangeN(ctx, s.opt.KeyPrefix+"dead", from, "+", int64(limit)).Result()
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	letters := make([]DeadLetter, 0, len(messages))
+	for _, m := range messages {
+		l := DeadLetter{ID: m.ID, Fields: map[string]string{}}
+		for k, v := range m.Values {
+			l.Fields[k] = fmt.Sprint(v)
+		}
+		l.Entry, l.Why, l.Session = l.Fields["entry"], l.Fields["why"], l.Fields["session"]
+		l.Tries, _ = strconv.Atoi(l.Fields["tries"])
+		var ms, seq int64
+		_, _ = fmt.Sscanf(m.ID, "%d-%d", &ms, &seq)
+		l.At = time.UnixMilli(ms)
+		letters = append(letters, l)
+	}
+	return letters, nil
+}
+
+// Requeue puts a dead letter back on the bus: its session begins anew. ErrRequeue says why it cannot.
+func (s *Store) Requeue(ctx context.Context, id string, ttl time.Duration) (session string, err error) {
+	reply, err := s.run(ctx, requeueScript, id, ttl.Milliseconds())
+	if err != nil {
+		return "", err
+	}
+	w, err := wordsOf(reply, 2)
+	if err != nil {
+		return "", err
+	}
+	switch w[0] {
+	case "K":
+		return w[1], nil
+	case "0":
+		return "", fmt.Errorf("%w: there is no dead letter %q", ErrRequeue, id)
+	case "B":
+		return "", fmt.Errorf("%w: session %q answers for its key by now", ErrRequeue, w[1])
+	case "L":
+		return "", fmt.Errorf("%w: its session %q has not ended", ErrRequeue, w[1])
+	}
+	return "", fmt.Errorf("%w: its session %q has no record; start anew", ErrRequeue, w[1])
+}
+
+// Drop deletes a dead letter; false: there is none of this ID.
+func (s *Store) Drop(ctx context.Context, id string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
+	defer cancel()
+	n, err := s.client.XDel(ctx, s.opt.KeyPrefix+"dead", id).Result()
+	if err != nil {
+		return false, unavailable(err)
+	}
+	return n > 0, nil
+}

@@ -1,0 +1,24 @@
+-- requeue.lua puts a dead letter back on the bus: its session is as new.
+--
+-- ARGV[5]  dead letter
+-- ARGV[6]  life of the idempotency key, ms
+-- returns {'K', session}, {'0', ''} when there is no such letter, {'M', session} when its session has no record, {'B', session}
+-- when another session answers for its key, {'L', session} when its session has not ended
+local got = redis.call('XRANGE', prefix .. 'dead', ARGV[5], ARGV[5])
+if not got[1] then return {'0', ''} end
+local f = {}
+for i = 1, #got[1][2], 2 do f[got[1][2][i]] = got[1][2][i + 1] end
+local id = f.session or ''
+local r = redis.call('HMGET', record(id), 'state', 'key', 'service', 'profile', 'start')
+if not r[1] or not r[2] then return {'M', id} end
+if r[1] ~= 'ENDED' then return {'L', id} end
+local key = prefix .. 'idem:' .. r[2]
+local present = redis.call('GET', key)
+if present and present ~= id then return {'B', present} end
+redis.call('SET', key, id, 'PX', ARGV[6])
+redis.call('HSET', record(id), 'state', 'NEW', 'updated', stamp)
+redis.call('HDEL', record(id), 'reason', 'detail', 'stop', 'slot', 'owner', 'tunerFence')
+redis.call('ZREM', ended, id)
+redis.call('XADD', bus, '*', 'type', 'start', 'session', id, 'service', r[3], 'profile', r[4], 'start', r[5])
+redis.call('XDEL', prefix .. 'dead', ARGV[5])
+return {'K', id}

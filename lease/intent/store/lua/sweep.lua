@@ -1,0 +1,80 @@
+-- sweep.lua deals with what dead workers left behind, and with entries that were delivered to the caller in an answer that
+-- it never got. Sessions that ran there end; entries that nobody has finished go to the caller. One call does a bounded
+-- amount of work.
+--
+-- ARGV[5]  worker that sweeps
+-- ARGV[6]  ms after its last beat at which a worker is dead
+-- ARGV[7]  how many sessions are ended and entries are taken, at most
+-- ARGV[8]  ms that an entry of the caller's own must have been with it to be told again
+-- returns {1 if there is more to do, entry, entry, …}, an entry being
+--   {id, deliveries, worker it was taken from or '', type, session, service, owner in the record, fence in the record, profile, start}
+local me, limit = ARGV[5], tonumber(ARGV[7])
+local reply, more = {0}, false
+local function alive(worker)
+  local beat = redis.call('ZSCORE', workers, worker)
+  return beat and tonumber(beat) + tonumber(ARGV[6]) > ms
+end
+local function tell(entry, tries, from, fields)
+  local f = {}
+  for i = 1, #fields, 2 do f[fields[i]] = fields[i + 1] end
+  local r = redis.call('HMGET', record(f.session or ''), 'owner', 'fence')
+  reply[#reply + 1] = {entry, tries, from, f.type or '', f.session or '', f.service or '', r[1] or '', r[2] or '0',
+    f.profile or '', f.start or ''}
+end
+local function take(worker)
+  local pending
+  if worker == me then
+    pending = redis.call('XPENDING', bus, group, 'IDLE', ARGV[8], '-', '+', limit, me)
+  else
+    pending = redis.call('XPENDING', bus, group, '-', '+', limit, worker)
+  end
+  for _, p in ipairs(pending) do
+    local got
+    if worker == me then
+      got = redis.call('XRANGE', bus, p[1], p[1])
+    else
+      got = redis.call('XCLAIM', bus, group, me, 0, p[1])
+      p[4] = p[4] + 1
+    end
+    if got[1] and got[1][2] then
+      tell(p[1], p[4], worker == me and '' or worker, got[1][2])
+    else
+      redis.call('XACK', bus, group, p[1]) -- deleted by a foreign hand
+    end
+  end
+  if worker ~= me and #pending == limit then more = true end
+  return #pending
+end
+local function bury(worker)
+  local sessions = redis.call('ZRANGE', owned(worker), 0, limit - 1)
+  for _, id in ipairs(sessions) do
+    local r = redis.call('HMGET', record(id), 'state', 'key', 'owner')
+    if r[1] == 'RUNNING' and r[3] == worker then
+      finish(id, r[2], worker, 'R_LEASE_LOST', 'its worker is gone')
+    else
+      redis.call('ZREM', owned(worker), id)
+    end
+  end
+  if #sessions == limit then more = true end
+end
+local groups = redis.call('EXISTS', bus) == 1 and redis.call('XINFO', 'GROUPS', bus) or {}
+local consumers = {}
+if #groups > 0 then
+  consumers = redis.call('XPENDING', bus, group)[4] or {}
+end
+for _, c in ipairs(consumers) do
+  if c[1] == me or not alive(c[1]) then take(c[1]) end
+end
+for _, worker in ipairs(redis.call('ZRANGEBYSCORE', workers, '-inf', '(' .. string.format('%.0f', ms - ARGV[6] + 1), 'LIMIT', 0, 10)) do
+  if worker ~= me then
+    bury(worker)
+    local left = #groups > 0 and redis.call('XPENDING', bus, group, '-', '+', 1, worker) or {}
+    if #left == 0 and redis.call('EXISTS', owned(worker)) == 0 then
+      if #groups > 0 then redis.call('XGROUP', 'DELCONSUMER', bus, group, worker) end
+      redis.call('ZREM', workers, worker)
+      redis.call('HDEL', info, worker)
+    end
+  end
+end
+if more then reply[1] = 1 end
+return reply

@@ -1,0 +1,38 @@
+-- write.lua writes a session's state under a fence: not once the session has ended, nor over a higher fence. In the same
+-- step the entry on the bus is done with.
+--
+-- ARGV[5]  session ID
+-- ARGV[6]  state: STARTING, RUNNING or ENDED
+-- ARGV[7]  fence
+-- ARGV[8]  worker
+-- ARGV[9]  entry that is done with this, "" for none
+-- ARGV[10] tuner fence, "" for none
+-- ARGV[11] slot
+-- ARGV[12] reason
+-- ARGV[13] detail
+-- ARGV[14] service reference
+-- returns 'K' when written, 'S' when written and a stop was asked, 'O' when it has ended or is a newer term's, 'M' when there
+-- is no such session
+local id, state, worker = ARGV[5], ARGV[6], ARGV[8]
+local now = redis.call('HMGET', record(id), 'state', 'fence', 'key', 'stop', 'owner', 'service')
+if not now[1] or now[6] ~= ARGV[14] then return 'M' end
+if now[1] == 'ENDED' then
+  done(ARGV[9])
+  return 'O'
+end
+if tonumber(now[2] or 0) > tonumber(ARGV[7]) then return 'O' end
+done(ARGV[9])
+if now[5] and now[5] ~= worker then redis.call('ZREM', owned(now[5]), id) end
+if ARGV[10] ~= '' then
+  redis.call('HSET', record(id), 'slot', ARGV[11], 'fence', ARGV[7], 'tunerFence', ARGV[10], 'owner', worker)
+end
+if state == 'ENDED' then
+  finish(id, now[3], worker, ARGV[12], ARGV[13])
+  return 'K'
+end
+redis.call('HSET', record(id), 'state', state, 'updated', stamp)
+redis.call('ZADD', owned(worker), 0, id)
+if state == 'RUNNING' and now[3] and redis.call('GET', prefix .. 'idem:' .. now[3]) == id then
+  redis.call('PERSIST', prefix .. 'idem:' .. now[3]) -- a running session answers for its key however long it runs
+end
+return now[4] and 'S' or 'K'

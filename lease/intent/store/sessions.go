@@ -1,0 +1,166 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/lease/intent"
+	"github.com/leasestorm/leasestorm/lease/redisstore"
+)
+
+// PutSessionWithIdempotency accepts a start, atomically with its publishing: record, key and entry on the bus together. If
+// the key stands for a session that has not ended, nothing is changed and that session's ID returned. Of session, ID and
+// Start count; key is Start.Key(). ttl is how long the key stands for the session while no worker has made it run; from
+// then on it does until the session ends.
+//
+//	accepted         session.ID, false, nil
+//	it is known      its ID, true, nil
+//	no answer        ErrUnavailable: ask again with the same session; it is accepted once
+func (s *Store) PutSessionWithIdempotency(ctx context.Context, session intent.Session, key string, ttl time.Duration) (
+	existingID string, exists bool, err error) {
+	reply, err := s.run(ctx, putScript, putArgs(&session, key, ttl)...)
+	if err != nil {
+		return "", false, err
+	}
+	return putReply(reply)
+}
+
+func putArgs(session *intent.Session, key string, ttl time.Duration) []any {
+	return []any{session.ID, session.ServiceRef, session.Profile, session.StartMs, key, ttl.Milliseconds()}
+}
+
+func putReply(reply any) (id string, exists bool, err error) {
+	words, err := wordsOf(reply, 2)
+	if err != nil {
+		return "", false, err
+	}
+	return words[1], words[0] == "E", nil
+}
+
+// PutSessionWithLease is PutSessionWithIdempotency of phase 1: the service's lease is taken in the same step, with a value
+// that names the session. *BusyError (ErrBusy) when the service is in use, also by a session of the same key, and
+// ErrQuarantine when Redis grants no leases: then nothing was changed.
+func (s *Store) PutSessionWithLease(ctx context.Context, session intent.Session, key string, ttl time.Duration) (
+	existingID string, exists bool, err error) {
+	lo := s.opt.leaseOptions()
+	leaseKey, fenceKey, epochKey, err := redisstore.LeaseKeys(lo, ServiceLease(session.ServiceRef))
+	if err != nil {
+		return "", false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
+	defer cancel()
+	args := append([]any{"", lo.Quarantine.Microseconds(), s.opt.KeyPrefix, s.opt.Retention.Milliseconds()},
+		putArgs(&session, key, ttl)...)
+	args = append(args, s.opt.Leases.TTL.Milliseconds(), redisstore.FenceTTLDefault.Milliseconds())
+	reply, err := putLeasedScript.Run(ctx, s.client, []string{epochKey, leaseKey, fenceKey}, args...).Result()
+	if err != nil {
+		return "", false, unavailable(err)
+	}
+	words, err := wordsOf(reply, 2)
+	switch {
+	case err != nil:
+		return "", false, err
+	case words[0] == "B":
+		return "", false, &BusyError{Service: session.ServiceRef, Holder: words[1]}
+	case words[0] == "Q":
+		return "", false, fmt.Errorf("%w: %s ms", ErrQuarantine, words[1])
+	}
+	return putReply(reply)
+}
+
+// Stop asks for the end of a session; ended reports that it had ended already. ErrNotFound, ErrUnavailable.
+func (s *Store) Stop(ctx context.Context, id string) (ended bool, err error) {
+	reply, err := s.run(ctx, stopScript, id, s.notify)
+	switch {
+	case err != nil:
+		return false, err
+	case reply == "M":
+		return false, fmt.Errorf("%w: %q", ErrNotFound, id)
+	}
+	return reply == "E", nil
+}
+
+// Get returns a session's record. ErrNotFound, ErrUnavailable.
+func (s *Store) Get(ctx context.Context, id string) (intent.Session, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
+	defer cancel()
+	fields, err := s.client.HGetAll(ctx, s.session(id)).Result()
+	if err != nil {
+		return intent.Session{}, unavailable(err)
+	}
+	if len(fields) == 0 {
+		return intent.Session{}, fmt.Errorf("%w: %q", ErrNotFound, id)
+	}
+	return decode(fields), nil
+}
+
+// List returns up to limit sessions, newest first, that come after the session cursor ("" for the newest). next is the cursor
+// of the next page, "" after the last. A session that is accepted meanwhile never moves others between pages.
+func (s *Store) List(ctx context.Context, cursor string, limit int) (sessions []intent.Session, next string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
+	defer cancel()
+	from := "+"
+	if cursor != "" {
+		from = "(" + cursor
+	}
+	by := &redis.ZRangeBy{Min: "-", Max: from, Count: int64(limit) + 1}
+	ids, err := s.client.ZRevRangeByLex(ctx, s.opt.KeyPrefix+"sessions", by).Result()
+	if err != nil {
+		return nil, "", unavailable(err)
+	}
+	if len(ids) > limit {
+		ids = ids[:limit]
+		next = ids[limit-1]
+	}
+	pipe := s.client.Pipeline()
+	records := make([]*redis.MapStringStringCmd, len(ids))
+	for i, id := range ids {
+		records[i] = pipe.HGetAll(ctx, s.session(id))
+	}
+	if _, err := pipe.Exec(ctx); err != nil && len(ids) > 0 {
+		return nil, "", unavailable(err)
+	}
+	for _, r := range records {
+		if fields := r.Val(); len(fields) > 0 {
+			sessions = append(sessions, decode(fields))
+		}
+	}
+	return sessions, next, nil
+}
+
+func (s *Store) session(id string) string { return s.opt.KeyPrefix + "session:" + id }
+
+func decode(f map[string]string) intent.Session {
+	number := func(name string) int64 {
+		n, _ := strconv.ParseInt(f[name], 10, 64) // what is missing or no number is 0
+		return n
+	}
+	return intent.Session{
+		ID:    f["id"],
+		Start: intent.Start{ServiceRef: f["service"], Profile: f["profile"], StartMs: number("start")},
+		Key:   f["key"], State: intent.State(f["state"]), Reason: intent.Reason(f["reason"]), Detail: f["detail"],
+		StopAsked: f["stop"] != "", Worker: f["owner"], Slot: f["slot"],
+		Fence: number("fence"), TunerFence: number("tunerFence"),
+		CreatedAt: time.UnixMilli(number("created")), UpdatedAt: time.UnixMilli(number("updated")),
+	}
+}
+
+var errReply = errors.New("a reply of an unknown form")
+
+// wordsOf returns a reply of n strings.
+func wordsOf(reply any, n int) ([]string, error) {
+	list, ok := reply.([]any)
+	if !ok || len(list) < n {
+		return nil, unavailable(errReply)
+	}
+	words := make([]string, len(list))
+	for i, v := range list {
+		words[i] = fmt.Sprint(v)
+	}
+	return words, nil
+}

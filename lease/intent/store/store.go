@@ -1,0 +1,171 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/redisstore"
+)
+
+// Defaults of Options.
+const (
+	KeyPrefixDefault   = "v3:"
+	LeasePrefixDefault = "lease:"
+	RetentionDefault   = time.Hour
+	OpTimeoutDefault   = 3 * time.Second
+	PoolSizeDefault    = 16
+	DeadLettersDefault = 10_000
+)
+
+// The conditions a caller can tell apart with errors.Is.
+var (
+	// ErrNotFound: no session has this ID, or it ended longer than Options.Retention ago.
+	ErrNotFound = errors.New("no such session")
+	// ErrUnavailable: Redis did not answer, or refused; what was asked may have been done. Asking again is safe.
+	ErrUnavailable = errors.New("redis is not available")
+	// ErrBusy: the service is in use (phase 1); errors.As gives a *BusyError.
+	ErrBusy = errors.New("service is in use")
+	// ErrQuarantine: Redis lost its data a moment ago and grants no leases yet (phase 1).
+	ErrQuarantine = errors.New("redis forgot its leases and grants none until the last of them has run out")
+	// ErrOptions: Options are out of range or contradict each other.
+	ErrOptions = errors.New("invalid options of the intent store")
+	// ErrRequeue: a dead letter cannot go back on the bus; the text says why.
+	ErrRequeue = errors.New("dead letter not requeued")
+)
+
+// BusyError says who uses a service.
+type BusyError struct {
+	Service string
+	Holder  string // "session:<id>" of a session that no worker has yet, or a worker's instance ID
+
+	_ struct{}
+}
+
+// Error implements error.
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("service %q is in use by %q: stop that session, or wait for its end", e.Service, e.Holder)
+}
+
+// Is makes errors.Is(err, ErrBusy) true.
+func (e *BusyError) Is(target error) bool { return target == ErrBusy }
+
+// Options say where a Store keeps what. The zero value is the default of each field. Every API and worker that work
+// together must agree on KeyPrefix and on the names in Leases.
+type Options struct {
+	// KeyPrefix precedes every key but those of leases: "v3:".
+	KeyPrefix string
+	// Leases are the settings of the leases on services and slots: the TTL, and the names in Redis, of which LeasePrefix is
+	// "lease:", NodePrefix, EpochKey and Channel begin with KeyPrefix, unless set. The worker's keeper is made of it.
+	Leases lease.Config
+	// Retention is how long the record of an ended session is kept at least. 0: 1 h.
+	Retention time.Duration
+	// OpTimeout bounds every call. 0: 3 s.
+	OpTimeout time.Duration
+	// PoolSize is how many connections are opened at most. 0: 16.
+	PoolSize int
+	// DeadLetters is how many dead letters are kept, about. 0: 10,000.
+	DeadLetters int
+
+	_ struct{}
+}
+
+func (o Options) withDefaults() Options {
+	text := func(v *string, d string) {
+		if *v == "" {
+			*v = d
+		}
+	}
+	span := func(v *time.Duration, d time.Duration) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	text(&o.KeyPrefix, KeyPrefixDefault)
+	text(&o.Leases.LeasePrefix, LeasePrefixDefault)
+	text(&o.Leases.NodePrefix, o.KeyPrefix+"node:")
+	text(&o.Leases.EpochKey, o.KeyPrefix+"epoch")
+	text(&o.Leases.Channel, o.KeyPrefix+"leases")
+	span(&o.Leases.TTL, lease.TTLDefault)
+	span(&o.Leases.Quarantine, o.Leases.TTL)
+	span(&o.Retention, RetentionDefault)
+	span(&o.OpTimeout, OpTimeoutDefault)
+	if o.PoolSize == 0 {
+		o.PoolSize = PoolSizeDefault
+	}
+	if o.DeadLetters == 0 {
+		o.DeadLetters = DeadLettersDefault
+	}
+	return o
+}
+
+func (o *Options) validate() error {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("%w: %s", ErrOptions, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case strings.ContainsAny(o.KeyPrefix, " \r\n\t"):
+		return bad("KeyPrefix %q has spaces", o.KeyPrefix)
+	case strings.HasPrefix(o.KeyPrefix, o.Leases.LeasePrefix) || strings.HasPrefix(o.Leases.LeasePrefix, o.KeyPrefix):
+		return bad("KeyPrefix %q and Leases.LeasePrefix %q must not begin with each other", o.KeyPrefix, o.Leases.LeasePrefix)
+	case o.Retention < time.Second:
+		return bad("Retention is %v; it must be at least 1s", o.Retention)
+	case o.OpTimeout < time.Millisecond:
+		return bad("OpTimeout is %v; it must be at least 1ms", o.OpTimeout)
+	case o.Leases.TTL < lease.TTLMin:
+		return bad("Leases.TTL is %v; it must be at least %v", o.Leases.TTL, lease.TTLMin)
+	case o.PoolSize < 1 || o.DeadLetters < 1:
+		return bad("PoolSize is %d and DeadLetters %d; both must be at least 1", o.PoolSize, o.DeadLetters)
+	}
+	return nil
+}
+
+// leaseOptions are those of lease/redisstore that the names of leases depend on.
+func (o *Options) leaseOptions() redisstore.Options {
+	return redisstore.Options{LeasePrefix: o.Leases.LeasePrefix, EpochKey: o.Leases.EpochKey, Quarantine: o.Leases.Quarantine}
+}
+
+// Store is safe for concurrent use.
+type Store struct {
+	opt    Options
+	client redis.UniversalClient // the store's own
+	bus    string
+	notify string
+}
+
+// New returns a store on the server of client, which is a *redis.Client (plain or failover) or a *redis.ClusterClient. Like
+// lease.New it works on connections of its own, and opens none yet.
+func New(client redis.UniversalClient, options Options) (*Store, error) {
+	opt := options.withDefaults()
+	if err := opt.validate(); err != nil {
+		return nil, err
+	}
+	own, err := redisstore.OwnClient(client, redisstore.Options{OpTimeout: opt.OpTimeout, PoolSize: opt.PoolSize})
+	if err != nil {
+		return nil, err
+	}
+	return &Store{opt: opt, client: own, bus: opt.KeyPrefix + "bus", notify: opt.KeyPrefix + "notify"}, nil
+}
+
+// Options returns the store's options, with every default filled in.
+func (s *Store) Options() Options { return s.opt }
+
+// Ping says whether Redis answers: nil or ErrUnavailable.
+func (s *Store) Ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
+	defer cancel()
+	if err := s.client.Ping(ctx).Err(); err != nil {
+		return unavailable(err)
+	}
+	return nil
+}
+
+// Close closes the store's own connections. Calls under way end with ErrUnavailable.
+func (s *Store) Close() error { return s.client.Close() }
+
+func unavailable(err error) error { return fmt.Errorf("%w: %w", ErrUnavailable, err) }

@@ -1,0 +1,109 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// WorkerInfo is one worker of the registry.
+type WorkerInfo struct {
+	Instance string
+	Info     string        // what it says of itself
+	Age      time.Duration // since its last beat, by Redis' clock
+
+	_ struct{}
+}
+
+// Workers returns all workers of the registry, dead ones that were not dealt with yet included.
+func (s *Store) Workers(ctx context.Context) ([]WorkerInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
+	defer cancel()
+	pipe := s.client.Pipeline()
+	clock := pipe.Time(ctx)
+	beats := pipe.ZRangeWithScores(ctx, s.opt.KeyPrefix+"workers", 0, -1)
+	infos := pipe.HGetAll(ctx, s.opt.KeyPrefix+"worker:info")
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, unavailable(err)
+	}
+	var all []WorkerInfo
+	for _, b := range beats.Val() {
+		instance := fmt.Sprint(b.Member)
+		age := clock.Val().Sub(time.UnixMilli(int64(b.Score)))
+		all = append(all, WorkerInfo{Instance: instance, Info: infos.Val()[instance], Age: age})
+	}
+	return all, nil
+}
+
+// ServicesOf returns the services whose leases a worker may hold: those of the sessions that it has begun, and of the entries
+// it was given and is not done with. Some may be there twice.
+func (s *Store) ServicesOf(ctx context.Context, worker string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
+	defer cancel()
+	ids, err := s.client.ZRange(ctx, s.opt.KeyPrefix+"owned:"+worker, 0, -1).Result()
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	pending, err := s.client.XPendingExt(ctx, &redis.XPendingExtArgs{Stream: s.bus, Group: group, Start: "-", End: "+",
+		Count: pendingMax, Consumer: worker}).Result()
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	if len(ids)+len(pending) == 0 {
+		return nil, nil
+	}
+	pipe := s.client.Pipeline()
+	var begun []*redis.StringCmd
+	var given []*redis.XMessageSliceCmd
+	for _, id := range ids {
+		begun = append(begun, pipe.HGet(ctx, s.session(id), "service"))
+	}
+	for _, p := range pending {
+		given = append(given, pipe.XRange(ctx, s.bus, p.ID, p.ID))
+	}
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return nil, unavailable(err)
+	}
+	var services []string
+	for _, c := range begun {
+		services = append(services, c.Val())
+	}
+	for _, c := range given {
+		for _, m := range c.Val() {
+			services = append(services, fmt.Sprint(m.Values["service"]))
+		}
+	}
+	return services, nil
+}
+
+// pendingMax is more than a worker takes from the bus before it has done with some.
+const pendingMax = 10_000
+
+// DeleteAllLeases deletes the leases on all services and slots, whoever holds them: for the only worker of an installation,
+// at its start. The caller vouches that no other worker lives.
+func (s *Store) DeleteAllLeases(ctx context.Context) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
+	defer cancel()
+	deleted := 0
+	for _, name := range []string{ServiceLease(""), TunerLease("")} {
+		keys := s.client.Scan(ctx, 0, glob.Replace(s.opt.Leases.LeasePrefix+name)+"*", 1000).Iterator()
+		for keys.Next(ctx) {
+			n, err := s.client.Del(ctx, keys.Val()).Result()
+			if err != nil {
+				return deleted, unavailable(err)
+			}
+			deleted += int(n)
+		}
+		if err := keys.Err(); err != nil {
+			return deleted, unavailable(err)
+		}
+	}
+	return deleted, nil
+}
+
+// glob escapes what SCAN's MATCH takes for a pattern.
+var glob = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)

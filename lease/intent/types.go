@@ -1,0 +1,63 @@
+package intent
+
+import "time"
+
+// State is where a session stands.
+type State string
+
+// The states of ADR-003. Ended is final.
+const (
+	StateNew      State = "NEW"      // accepted and on the bus
+	StateStarting State = "STARTING" // a worker holds both its leases
+	StateRunning  State = "RUNNING"  // its pipeline runs
+	StateEnded    State = "ENDED"    // Reason says why
+)
+
+// Reason says why a session ended.
+type Reason string
+
+// The reasons of ADR-003.
+const (
+	ReasonLeaseBusy      Reason = "R_LEASE_BUSY"      // another session uses the service
+	ReasonNoTuner        Reason = "R_NO_TUNER"        // no slot of the pool is free
+	ReasonLeaseLost      Reason = "R_LEASE_LOST"      // a lease, or the worker itself, was lost
+	ReasonStopped        Reason = "R_STOPPED"         // on request, or the pipeline came to its end
+	ReasonPipelineFailed Reason = "R_PIPELINE_FAILED" // Detail says how
+)
+
+// Session is the record of one accepted start.
+type Session struct {
+	ID string // UUID
+	Start
+	Key string // Start.Key()
+
+	State      State
+	Reason     Reason // of StateEnded
+	Detail     string // one sentence for people
+	StopAsked  bool   // a stop was accepted and has not taken effect yet
+	Worker     string // instance that holds its leases, or held them last
+	Slot       string
+	Fence      int64 // of the service lease: what is written of the session stands on it
+	TunerFence int64
+	CreatedAt  time.Time // by Redis' clock, as UpdatedAt
+	UpdatedAt  time.Time
+
+	_ struct{}
+}
+
+// Scopes that the API asks of a token.
+const (
+	ScopeWrite = "v3:write"
+	ScopeRead  = "v3:read"
+)
+
+// Observer is told what the metrics of ADR-003 count. Its methods must not block; package metrics implements it.
+type Observer interface {
+	// Intent counts one request to publish: outcome is accepted, replayed, stopped, conflict, or what refused it; mode is
+	// phase1 or phase2.
+	Intent(outcome, mode string)
+	// Replay counts one start that was answered with an existing session.
+	Replay()
+	// WorkerStart counts one start that a worker has dealt with: started, rejected_busy, rejected_no_tuner, failed, stopped.
+	WorkerStart(outcome string)
+}

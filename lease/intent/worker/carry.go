@@ -1,0 +1,257 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+
+	"go.uber.org/zap"
+
+	core "github.com/leasestorm/leasestorm/internal/core/intent"
+	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/intent"
+	"github.com/leasestorm/leasestorm/lease/intent/store"
+)
+
+// job is what the shell keeps of a session. Owned by the loop.
+type job struct {
+	entry    store.Entry
+	holds    []*lease.Hold // what was taken and not given back; in order
+	stuck    []*lease.Hold // abandoned, until the pipeline returns
+	pipeline Pipeline
+	started  bool // was written RUNNING
+}
+
+func (j *job) hold(name string) *lease.Hold {
+	for _, h := range j.holds {
+		if h.Name() == name {
+			return h
+		}
+	}
+	return nil
+}
+
+// carry does what the machine asks for. What waits for anything runs in a goroutine of its own and answers with an event;
+// the machine bounds how many there are by Config.Starting, and while everything is being stopped by the number of sessions.
+func (w *Worker) carry(e core.Effect) {
+	j := w.jobs[e.Session]
+	switch e.Kind {
+	case core.Acquire:
+		w.tasks.Go(func() { w.acquire(e) })
+	case core.Release:
+		holds := j.holds
+		j.holds = nil
+		w.tasks.Go(func() { w.release(e.Session, holds) })
+	case core.Abandon:
+		for _, h := range j.holds {
+			h.Abandon()
+		}
+		j.stuck, j.holds = j.holds, nil
+		w.cfg.Logger.Error("a pipeline does not stop; its leases are left to expire", w.fields(e)...)
+	case core.Write:
+		entry := j.entry
+		w.tasks.Go(func() { w.write(e, entry.ServiceRef) })
+	case core.Launch:
+		w.launch(e, j)
+	case core.Halt:
+		p := j.pipeline
+		w.tasks.Go(func() { _ = w.guarded(e.Session, "Stop", func() error { p.Stop(); return nil }) })
+	case core.Bury:
+		entry := store.Entry{ID: e.Ack}
+		if j != nil {
+			entry = j.entry
+		}
+		if e.Reason == core.NoReason {
+			entry.Session = ""
+		} else {
+			entry.Session = e.Session
+		}
+		w.tasks.Go(func() { w.bury(entry, e.Text, e.Fence) })
+	case core.Forget:
+		delete(w.jobs, e.Session)
+	case core.Drained:
+		close(w.drained)
+	}
+}
+
+func (w *Worker) acquire(e core.Effect) {
+	var h *lease.Hold
+	var err error
+	if e.From != "" {
+		h, err = w.keeper.Adopt(w.ctx, e.Lease, e.From)
+	} else {
+		h, err = w.keeper.TryAcquire(w.ctx, e.Lease)
+	}
+	ev := core.Event{Kind: core.EvLease, Session: e.Session, Lease: e.Lease}
+	var held *lease.HeldError
+	var quarantine *lease.QuarantineError
+	switch {
+	case err == nil:
+		ev.Outcome, ev.Fence, ev.Until = core.Granted, h.Fence(), w.at(h.WindowEnd())
+	case errors.As(err, &held):
+		ev.Outcome, ev.Owner, ev.Wait = core.Held, held.Owner, int64(held.TTL)
+	case errors.As(err, &quarantine):
+		ev.Outcome, ev.Wait = core.NotNow, int64(w.at(quarantine.Until)-w.now())
+	case errors.Is(err, lease.ErrName), errors.Is(err, lease.ErrWrongType):
+		ev.Outcome, ev.Text = core.Refused, err.Error()
+	default:
+		ev.Outcome = core.NoAnswer
+	}
+	w.inbox.put(message{event: ev, f: func() { w.keep(e.Session, h) }})
+}
+
+// keep notes what was taken. If nobody is left to use it, it is given back.
+func (w *Worker) keep(session string, h *lease.Hold) {
+	if h == nil {
+		return
+	}
+	if j := w.jobs[session]; j != nil {
+		j.holds = append(j.holds, h)
+		return
+	}
+	h.Drop()
+}
+
+// release gives everything back and waits for Redis' word, or for the time after which it has expired or is being tried on.
+func (w *Worker) release(session string, holds []*lease.Hold) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), w.store.Options().OpTimeout)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, h := range holds {
+		wg.Go(func() {
+			if err := h.Release(ctx); err != nil {
+				w.cfg.Logger.Info("release not confirmed; it is tried on until the lease expires", zap.String("session", session),
+					zap.String("lease", h.Name()), zap.Error(err))
+			}
+		})
+	}
+	wg.Wait()
+	w.post(core.Event{Kind: core.EvReleased, Session: session})
+}
+
+var states = map[core.State]intent.State{
+	core.Starting: intent.StateStarting, core.Running: intent.StateRunning, core.Ended: intent.StateEnded,
+}
+
+var reasons = map[core.Reason]intent.Reason{
+	core.LeaseBusy: intent.ReasonLeaseBusy, core.NoTuner: intent.ReasonNoTuner, core.LeaseLost: intent.ReasonLeaseLost,
+	core.Stopped: intent.ReasonStopped, core.PipelineFailed: intent.ReasonPipelineFailed,
+}
+
+var wrotes = map[store.Wrote]core.Wrote{
+	store.WroteOK: core.WroteOK, store.WroteStop: core.WroteStop, store.WroteOver: core.WroteOver,
+	store.WroteMissing: core.WroteMissing,
+}
+
+func (w *Worker) write(e core.Effect, service string) {
+	wrote, err := w.bus.Write(context.WithoutCancel(w.ctx), store.Write{
+		Session: e.Session, Service: service, State: states[e.State], Reason: reasons[e.Reason], Detail: e.Text, Slot: e.Slot,
+		Fence: e.Fence, TunerFence: e.TunerFence, Ack: e.Ack,
+	})
+	ev := core.Event{Kind: core.EvWritten, Session: e.Session, Wrote: wrotes[wrote]}
+	if err != nil || ev.Wrote == 0 {
+		ev.Wrote = core.WroteFailed
+	}
+	w.inbox.put(message{event: ev, f: func() { w.count(e, ev.Wrote) }})
+}
+
+var startOutcomes = map[core.Reason]string{
+	core.LeaseBusy: "rejected_busy", core.NoTuner: "rejected_no_tuner", core.LeaseLost: "failed", core.Stopped: "stopped",
+	core.PipelineFailed: "failed",
+}
+
+// count tells the observer and the log what a write says, once.
+func (w *Worker) count(e core.Effect, wrote core.Wrote) {
+	j := w.jobs[e.Session]
+	if j == nil || wrote != core.WroteOK && wrote != core.WroteStop {
+		return
+	}
+	switch {
+	case e.State == core.Running && !j.started:
+		j.started = true
+		w.cfg.Observer.WorkerStart("started")
+		w.cfg.Logger.Info("session runs", w.fields(e)...)
+	case e.State == core.Ended:
+		if !j.started {
+			w.cfg.Observer.WorkerStart(startOutcomes[e.Reason])
+		}
+		w.cfg.Logger.Info("session ended", w.fields(e)...)
+	}
+}
+
+func (w *Worker) fields(e core.Effect) []zap.Field {
+	return []zap.Field{
+		zap.String("session", e.Session), zap.String("worker", w.cfg.InstanceID), zap.String("slot", e.Slot),
+		zap.Int64("fence", e.Fence), zap.String("reason", string(reasons[e.Reason])), zap.String("detail", e.Text),
+	}
+}
+
+// launch starts the pipeline, waits for its end, and tells both. It is the one goroutine that a running session has.
+func (w *Worker) launch(e core.Effect, j *job) {
+	service, tuner := j.hold(core.ServiceLease(j.entry.ServiceRef)), j.hold(core.TunerLease(e.Slot))
+	told := core.Event{Kind: core.EvLaunched, Session: e.Session}
+	if service == nil || tuner == nil || !service.Valid() || !tuner.Valid() {
+		told.Launch = core.LaunchDoubt
+		w.post(told)
+		return
+	}
+	p := w.cfg.NewPipeline(Job{
+		SessionID: e.Session, Start: j.entry.Start, Worker: w.cfg.InstanceID, Slot: e.Slot, ServiceFence: e.Fence,
+		TunerFence: e.TunerFence,
+	})
+	j.pipeline = p
+	w.tasks.Go(func() {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		defer cancel(nil)
+		for _, h := range []*lease.Hold{service, tuner} {
+			term := h.Context()
+			defer context.AfterFunc(term, func() { cancel(context.Cause(term)) })()
+		}
+		err := w.guarded(e.Session, "Start", func() error { return p.Start(ctx, e.Fence) })
+		if err != nil {
+			told.Launch, told.Text = core.LaunchFail, err.Error()
+			w.post(told)
+			return
+		}
+		told.Launch = core.LaunchOK
+		w.post(told)
+		back := core.Event{Kind: core.EvReturned, Session: e.Session}
+		if err := w.guarded(e.Session, "Wait", p.Wait); err != nil {
+			back.Text = err.Error()
+		}
+		w.inbox.put(message{event: back, f: func() { w.returned(e.Session) }})
+	})
+}
+
+// returned lets leases that were abandoned with a stuck pipeline be taken here again.
+func (w *Worker) returned(session string) {
+	if j := w.jobs[session]; j != nil {
+		for _, h := range j.stuck {
+			h.Recovered()
+		}
+		j.stuck = nil
+	}
+}
+
+// guarded calls a method of a pipeline. One that panics has failed, and costs no more than its session.
+func (w *Worker) guarded(session, method string, f func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%s panicked: %v", method, r)
+			w.cfg.Logger.Error("a pipeline panicked", zap.String("session", session), zap.String("method", method),
+				zap.Any("panic", r), zap.ByteString("stack", debug.Stack()))
+		}
+	}()
+	return f()
+}
+
+// bury makes an entry a dead letter. If Redis does not answer, the entry is delivered again and buried then.
+func (w *Worker) bury(e store.Entry, why string, fence int64) {
+	if err := w.bus.Bury(context.WithoutCancel(w.ctx), e, why, fence, intent.ReasonPipelineFailed); err != nil {
+		w.cfg.Logger.Info("entry not buried yet", zap.String("entry", e.ID), zap.Error(err))
+		return
+	}
+	w.cfg.Logger.Warn("entry is a dead letter", zap.String("entry", e.ID), zap.String("session", e.Session), zap.String("why", why))
+}

@@ -1,0 +1,168 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	core "github.com/leasestorm/leasestorm/internal/core/intent"
+	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/intent"
+	"github.com/leasestorm/leasestorm/lease/intent/store"
+)
+
+// Defaults of Config.
+const (
+	MaxTriesDefault = 5
+	StartingDefault = 128
+)
+
+// The conditions a caller can tell apart with errors.Is.
+var (
+	// ErrConfig: settings contradict each other or are out of range.
+	ErrConfig = errors.New("invalid settings of the worker")
+	// ErrOtherWorker: SingleWriter is set and another worker lives.
+	ErrOtherWorker = errors.New("another worker lives")
+	// ErrStuck: a pipeline did not return in time; its leases expire.
+	ErrStuck = errors.New("a pipeline did not return in time")
+	// ErrStopped: the worker has stopped; make a new one.
+	ErrStopped = errors.New("stopped")
+)
+
+// Job is what a pipeline is to do.
+type Job struct {
+	SessionID string
+	intent.Start
+	Worker       string // instance ID
+	Slot         string
+	ServiceFence int64 // send both along: who keeps the highest it has seen can refuse a frozen process's late acts
+	TunerFence   int64
+
+	_ struct{}
+}
+
+// Pipeline is the work of one session. Start is called once; if it returned nil, Wait once, and Stop any number of times, at
+// any time.
+type Pipeline interface {
+	// Start begins the work under fence, the service's. It should return within seconds. ctx ends when the trust in either
+	// lease ends, and after Wait has returned: work must not outlast it.
+	Start(ctx context.Context, fence int64) error
+	// Wait returns when the work has ended, by itself or because it was asked to, and uses neither slot nor service any more.
+	Wait() error
+	// Stop asks the work to end. It returns at once.
+	Stop()
+}
+
+// Config is the settings of a worker.
+type Config struct {
+	// Store says where everything is in Redis; Store.Leases has the TTL of the leases, their renewal, and the logger.
+	Store store.Options
+	// Name is the worker's over restarts; "": the instance ID. A worker that starts frees at once what an earlier process of
+	// the same name and machine held.
+	Name string
+	// InstanceID names this process; "": lease.GenerateInstanceID().
+	InstanceID string
+	// Slots is the pool that all workers share, in the order in which it is tried.
+	Slots []string
+	// NewPipeline makes the pipeline of a job.
+	NewPipeline func(Job) Pipeline
+	// Grace is how long before the trust in its leases ends a pipeline is asked to stop. 0: TTL/6.
+	Grace time.Duration
+	// StopTimeout is how long a pipeline may take to return once asked; then its leases are left to expire. 0: TTL.
+	StopTimeout time.Duration
+	// MaxTries is after how many deliveries without an end a start becomes a dead letter. 0: 5.
+	MaxTries int
+	// Starting is how many sessions are being started at once. 0: 128.
+	Starting int
+	// SingleWriter declares that this installation has no other worker: at its start all leases on services and slots are
+	// deleted, whoever held them. Refused with ErrOtherWorker while another worker is seen alive.
+	SingleWriter bool
+	// Notify is told every event of a lease, as lease.Config.Notify is: it must return at once, and leave the holds alone. nil:
+	// nobody.
+	Notify func(lease.Event)
+	// Observer counts; nil: nobody does.
+	Observer intent.Observer
+	// Logger gets an entry for every session that runs or ends here; nil: none.
+	Logger *zap.Logger
+
+	_ struct{}
+}
+
+func (c Config) withDefaults() Config {
+	if c.Store.Leases.TTL == 0 {
+		c.Store.Leases.TTL = lease.TTLDefault
+	}
+	ttl := c.Store.Leases.TTL
+	if c.InstanceID == "" {
+		c.InstanceID = lease.GenerateInstanceID()
+	}
+	if c.Name == "" {
+		c.Name = c.InstanceID
+	}
+	if c.Grace == 0 {
+		c.Grace = ttl / 6
+	}
+	if c.StopTimeout == 0 {
+		c.StopTimeout = ttl
+	}
+	if c.MaxTries == 0 {
+		c.MaxTries = MaxTriesDefault
+	}
+	if c.Starting == 0 {
+		c.Starting = StartingDefault
+	}
+	if c.Observer == nil {
+		c.Observer = nobody{}
+	}
+	if c.Logger == nil {
+		c.Logger = zap.NewNop()
+	}
+	return c
+}
+
+func (c *Config) validate() error {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("%w: %s", ErrConfig, fmt.Sprintf(format, args...))
+	}
+	seen := map[string]bool{}
+	for _, s := range c.Slots {
+		if s == "" || seen[s] || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			return bad("slot %q is empty, there twice, or not printable ASCII without spaces", s)
+		}
+		seen[s] = true
+	}
+	ttl := c.Store.Leases.TTL
+	switch {
+	case c.NewPipeline == nil:
+		return bad("NewPipeline is missing")
+	case len(c.Slots) == 0:
+		return bad("Slots is empty: no session could ever run")
+	case c.Grace < time.Millisecond || c.Grace > ttl/2:
+		return bad("Grace is %v; it must be 1ms to half of the TTL, %v", c.Grace, ttl/2)
+	case c.StopTimeout < time.Millisecond || c.MaxTries < 1 || c.Starting < 1:
+		return bad("StopTimeout is %v, MaxTries %d and Starting %d; at least 1ms, 1 and 1 are wanted", c.StopTimeout, c.MaxTries,
+			c.Starting)
+	}
+	return nil
+}
+
+// core is the machine's settings. Attempts that had no answer are made again after a hundredth of the TTL.
+func (c *Config) core() core.Config {
+	return core.Config{
+		Worker: c.InstanceID, Slots: c.Slots, Grace: int64(c.Grace), StopTimeout: int64(c.StopTimeout),
+		Retry: int64(max(c.Store.Leases.TTL/100, 10*time.Millisecond)), MaxTries: c.MaxTries, Starting: c.Starting,
+	}
+}
+
+// life is how long after its last beat a worker is dead; beats come every tenth of it.
+func (c *Config) life() time.Duration { return c.Store.Leases.TTL }
+
+type nobody struct{}
+
+func (nobody) Intent(string, string) {}
+func (nobody) Replay()               {}
+func (nobody) WorkerStart(string)    {}

@@ -1,0 +1,80 @@
+package worker
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+)
+
+// incarnation says which process a worker is, so that its successor on the same machine can tell whether it still runs.
+type incarnation struct {
+	Name  string `json:"name"`
+	Boot  string `json:"boot,omitempty"`  // of the kernel
+	PIDNS string `json:"pidns,omitempty"` // namespace in which PID counts
+	PID   int    `json:"pid,omitempty"`
+	Start uint64 `json:"start,omitempty"` // ticks after the boot
+}
+
+// whoAmI describes this process, as far as the system tells (Linux does).
+func whoAmI(name string) incarnation {
+	me := incarnation{Name: name}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return me
+	}
+	ns, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return me
+	}
+	start, _, err := processStart(os.Getpid())
+	if err != nil {
+		return me
+	}
+	me.Boot, me.PIDNS, me.PID, me.Start = string(bytes.TrimSpace(boot)), ns, os.Getpid(), start
+	return me
+}
+
+// provenDead reports whether the process that another worker was certainly does not run any more: this machine has not booted
+// since, and its process ID stands for nobody, or for a process that began at another time. A namespace that is gone has taken
+// its processes with it, so one that was given the same name since proves the same.
+func (me incarnation) provenDead(other incarnation) bool {
+	if me.Boot == "" || me.Boot != other.Boot || me.PIDNS != other.PIDNS || other.PID == 0 {
+		return false
+	}
+	start, ended, err := processStart(other.PID)
+	if os.IsNotExist(err) {
+		return true
+	}
+	return err == nil && (start != other.Start || ended)
+}
+
+func parseIncarnation(text string) (i incarnation, ok bool) {
+	return i, json.Unmarshal([]byte(text), &i) == nil
+}
+
+func (me incarnation) String() string {
+	text, err := json.Marshal(me)
+	if err != nil { // strings and numbers only: it cannot fail
+		return "{}"
+	}
+	return string(text)
+}
+
+// processStart reads when a process began, and whether all of it has ended and only its parent has not looked yet.
+func processStart(pid int) (ticks uint64, ended bool, err error) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0, false, err
+	}
+	// The command may hold spaces and parentheses; what follows the last one does not.
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	const state, threads, start = 0, 17, 19 // from the third field on, proc(5)
+	if len(fields) <= start {
+		return 0, false, fmt.Errorf("stat of process %d has %d fields", pid, len(fields))
+	}
+	ticks, err = strconv.ParseUint(string(fields[start]), 10, 64)
+	gone := bytes.IndexByte([]byte("ZX"), fields[state][0]) >= 0
+	return ticks, gone && (len(fields[threads]) == 1 && fields[threads][0] <= '1'), err
+}

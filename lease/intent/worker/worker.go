@@ -1,0 +1,262 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
+
+	leasecore "github.com/leasestorm/leasestorm/internal/core"
+	core "github.com/leasestorm/leasestorm/internal/core/intent"
+	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/intent/store"
+)
+
+// Worker runs pipelines for the starts on the bus. Safe for concurrent use.
+type Worker struct {
+	cfg    Config
+	store  *store.Store
+	bus    *store.Bus
+	keeper *lease.Keeper
+	me     incarnation
+	base   time.Time
+
+	ctx    context.Context // of everything that waits
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup // what the loop has started
+	loops  sync.WaitGroup // the loop itself, reader, beat, listener
+	hungry chan struct{}  // the loop can take more
+	kick   chan struct{}  // beat and sweep now
+
+	life     sync.Mutex // Start and Stop
+	begun    bool
+	stopping bool
+	stopErr  error
+	unhook   func() bool
+	done     chan struct{}
+	drained  chan struct{}
+
+	inbox inbox
+
+	// Owned by the loop.
+	machine *core.Machine
+	jobs    map[string]*job
+}
+
+// New makes a worker. Nothing runs before Start. Like lease.New it works on connections of its own.
+func New(client redis.UniversalClient, cfg Config) (*Worker, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	st, err := store.New(client, cfg.Store)
+	if err != nil {
+		return nil, err
+	}
+	w := &Worker{
+		cfg: cfg, store: st, me: whoAmI(cfg.Name), base: time.Now().Add(-1), machine: core.New(cfg.core()), jobs: map[string]*job{},
+		hungry: make(chan struct{}, 1), kick: make(chan struct{}, 1), done: make(chan struct{}), drained: make(chan struct{}),
+	}
+	w.inbox.wake = make(chan struct{}, 1)
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	lc := st.Options().Leases
+	lc.InstanceID, lc.Notify = cfg.InstanceID, w.heard
+	if w.keeper, err = lease.NewKeeper(client, lc); err == nil {
+		w.bus, err = st.Bus(cfg.InstanceID)
+	}
+	if err != nil {
+		st.Close()
+		return nil, err
+	}
+	return w, nil
+}
+
+// InstanceID returns the owner under which leases are held.
+func (w *Worker) InstanceID() string { return w.cfg.InstanceID }
+
+// Start takes part in the work, until Stop or until ctx ends. It returns once an earlier process of this name that is known to
+// be dead has been dealt with; while Redis does not answer it waits. ErrOtherWorker, or an error of lease.Keeper.Start.
+func (w *Worker) Start(ctx context.Context) error {
+	w.life.Lock()
+	defer w.life.Unlock()
+	switch {
+	case w.stopping:
+		return ErrStopped
+	case w.begun:
+		return nil
+	}
+	if err := w.keeper.Start(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	if err := w.prepare(ctx); err != nil {
+		return err
+	}
+	w.begun = true
+	w.hungry <- struct{}{}
+	w.loops.Go(w.loop)
+	w.loops.Go(w.read)
+	w.loops.Go(w.beat)
+	w.loops.Go(func() {
+		w.bus.Listen(w.ctx, w.stopAsked, func(string) { w.sweepNow() }, w.sweepNow)
+	})
+	w.unhook = context.AfterFunc(ctx, func() { _ = w.Stop() })
+	return nil
+}
+
+// Stop ends all pipelines, gives their leases back, and leaves what it has not begun to other workers. It waits at most
+// StopTimeout and a time-out of Redis. Every call waits for the end and gets the same error: ErrStuck, or ErrUnknown of lease.
+func (w *Worker) Stop() error {
+	w.life.Lock()
+	if w.stopping {
+		w.life.Unlock()
+		<-w.done
+		return w.stopErr
+	}
+	w.stopping = true
+	begun := w.begun
+	w.life.Unlock()
+	defer close(w.done)
+	if begun {
+		w.unhook()
+		w.stopErr = w.drain()
+	}
+	w.cancel()
+	w.bus.Close()
+	w.inbox.close()
+	w.loops.Wait()
+	if err := w.keeper.Stop(); w.stopErr == nil {
+		w.stopErr = err
+	}
+	if begun {
+		// Last, when its leases are free: whoever is told takes over what is left.
+		if err := w.bus.Leave(context.Background(), w.cfg.InstanceID); err != nil {
+			w.cfg.Logger.Info("not signed off; the others find out after a TTL", zap.String("worker", w.cfg.InstanceID), zap.Error(err))
+		}
+	}
+	w.store.Close()
+	return w.stopErr
+}
+
+// drain ends what runs. What does not return in time is left behind, with its leases.
+func (w *Worker) drain() error {
+	w.post(core.Event{Kind: core.EvDrain})
+	timer := time.NewTimer(w.cfg.StopTimeout + w.store.Options().OpTimeout)
+	defer timer.Stop()
+	select {
+	case <-w.drained:
+		w.tasks.Wait()
+		return nil
+	case <-timer.C:
+		return fmt.Errorf("%w: stopped all the same; its leases expire within %v", ErrStuck, w.cfg.Store.Leases.TTL)
+	}
+}
+
+func (w *Worker) now() leasecore.Time { return w.at(time.Now()) }
+
+func (w *Worker) at(t time.Time) leasecore.Time { return leasecore.Time(t.Sub(w.base)) }
+
+// inbox hands events and functions to the loop without ever holding up who puts them.
+type inbox struct {
+	mu     sync.Mutex
+	items  []message
+	closed bool
+	wake   chan struct{}
+}
+
+// message is one thing for the loop: f runs before event is told to the machine.
+type message struct {
+	f     func()
+	event core.Event
+}
+
+func (b *inbox) put(m message) {
+	b.mu.Lock()
+	if !b.closed {
+		b.items = append(b.items, m)
+	}
+	b.mu.Unlock()
+	b.poke()
+}
+
+func (b *inbox) poke() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (b *inbox) close() {
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	b.poke()
+}
+
+func (b *inbox) take(into []message) (items []message, closed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	items, b.items = b.items, into[:0]
+	return items, b.closed
+}
+
+func (w *Worker) post(e core.Event) { w.inbox.put(message{event: e}) }
+
+// loop owns the machine.
+func (w *Worker) loop() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	var batch []message
+	for {
+		select {
+		case <-w.inbox.wake:
+		case <-timer.C:
+			w.step(core.Event{Kind: core.EvTick})
+		}
+		for {
+			var closed bool
+			batch, closed = w.inbox.take(batch)
+			for i := range batch {
+				if batch[i].f != nil {
+					batch[i].f()
+				}
+				if batch[i].event.Kind != 0 {
+					w.step(batch[i].event)
+				}
+			}
+			if closed {
+				return
+			}
+			if len(batch) == 0 {
+				break
+			}
+			clear(batch)
+		}
+		if w.machine.Waiting() == 0 {
+			w.feed()
+		}
+		if next := w.machine.Next(); next != 0 {
+			timer.Reset(max(0, time.Duration(next-w.now())))
+		} else {
+			timer.Reset(time.Hour)
+		}
+	}
+}
+
+func (w *Worker) step(e core.Event) {
+	e.Now = w.now()
+	effects := w.machine.Step(e)
+	for i := range effects {
+		w.carry(effects[i])
+	}
+}
+
+// feed lets the reader fetch.
+func (w *Worker) feed() {
+	select {
+	case w.hungry <- struct{}{}:
+	default:
+	}
+}
