@@ -3,6 +3,7 @@ package sim
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,13 +11,17 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// CoverageVersion is the format of an exploration's state that this program writes and reads.
-const CoverageVersion = 1
+// CoverageVersion is the format of an exploration's state that this program writes and reads. A state is resumed by the
+// program that made it and by no other, so any change of its fields raises it.
+const CoverageVersion = 2
 
 // Coverage is what an exploration came to so far. Its JSON form is the exploration's state file.
 type Coverage struct {
@@ -31,14 +36,15 @@ type Coverage struct {
 	Next   uint64   `json:"next"`             // all before this one are done, counted from 0
 	Beyond []uint64 `json:"beyond,omitempty"` // done ones behind it
 
-	Criteria   []string         `json:"criteria"`
-	Guarantees []GuaranteeCount `json:"guarantees"`
-	Failed     []FailedSeed     `json:"failed"`
-	Repeated   uint64           `json:"repeated"` // run twice and compared
-	Events     int64            `json:"events"`
-	VirtualMs  int64            `json:"virtualMs"`
-	WallMs     int64            `json:"wallMs"`
-	Verdict    check.Outcome    `json:"verdict"`
+	Criteria    []string         `json:"criteria"`
+	Guarantees  []GuaranteeCount `json:"guarantees"`
+	Failed      []FailedSeed     `json:"failed"`
+	Repeated    uint64           `json:"repeated"`    // run twice and compared
+	Interpreted uint64           `json:"interpreted"` // run twice, the second time with the .lua files themselves, and compared
+	Events      int64            `json:"events"`
+	VirtualMs   int64            `json:"virtualMs"`
+	WallMs      int64            `json:"wallMs"`
+	Verdict     check.Outcome    `json:"verdict"`
 
 	File string        `json:"-"` // the state file
 	Rate float64       `json:"-"` // seeds a second since the start or the resumption
@@ -62,6 +68,24 @@ func (c *Coverage) Missing() []string {
 		}
 	}
 	return ids
+}
+
+// Covered says in words which seeds are done.
+func (c *Coverage) Covered() string {
+	var parts []string
+	if c.Next > 0 {
+		parts = append(parts, fmt.Sprintf("seeds %d to %d are covered", c.Seeds.From, c.Seeds.seed(c.Shard, c.Next-1)))
+		if c.Shard.Of > 1 {
+			parts[0] += fmt.Sprintf(" as far as they are in shard %d/%d", c.Shard.Index, c.Shard.Of)
+		}
+	}
+	if n := len(c.Beyond); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d behind them", n))
+	}
+	if len(parts) == 0 {
+		return "no seed is covered"
+	}
+	return strings.Join(parts, " and ")
 }
 
 func (c *Coverage) decide() check.Outcome {
@@ -100,16 +124,16 @@ func (x Exploration) stateName() string {
 }
 
 func openState(x Exploration) (*state, error) {
-	scenario, err := json.Marshal(x.Scenario)
+	scenario, err := x.Scenario.given()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrHarness, err)
 	}
 	st := &state{Coverage: Coverage{
 		Version: CoverageVersion, Commit: commit(), Seeds: x.Seeds, Shard: x.Shard, Scenario: scenario,
-		Total: x.Seeds.count(x.Shard), Criteria: criteria(x.Scenario.Criteria), Failed: []FailedSeed{},
+		Total: x.Seeds.count(x.Shard), Criteria: criteria(x.Scenario.System, x.Scenario.Criteria), Failed: []FailedSeed{},
 		File: x.stateName() + ".json",
 	}, begin: time.Now()}
-	for _, id := range check.IDs() {
+	for _, id := range check.IDs(x.Scenario.System) {
 		st.Guarantees = append(st.Guarantees, GuaranteeCount{ID: id})
 	}
 	how := os.O_TRUNC
@@ -137,20 +161,26 @@ func (st *state) resume() (bool, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	var old Coverage
-	if err == nil {
-		err = json.Unmarshal(text, &old)
+	var v struct {
+		Version int    `json:"version"`
+		Commit  string `json:"commit"`
 	}
+	if err == nil {
+		err = json.Unmarshal(text, &v)
+	}
+	var old Coverage
 	var compact bytes.Buffer
-	if err == nil && old.Version == CoverageVersion {
-		err = json.Compact(&compact, old.Scenario)
+	if err == nil && v.Version == CoverageVersion {
+		if err = json.Unmarshal(text, &old); err == nil {
+			err = json.Compact(&compact, old.Scenario)
+		}
 	}
 	switch {
 	case err != nil:
 		return false, fmt.Errorf("%w: --resume: %s cannot be read: %w", ErrInvalid, st.File, err)
-	case old.Version != CoverageVersion:
-		return false, fmt.Errorf("%w: --resume: %s has version %d, this program has %d: begin anew without --resume",
-			ErrInvalid, st.File, old.Version, CoverageVersion)
+	case v.Version != CoverageVersion:
+		return false, fmt.Errorf("%w: --resume: %s has version %d (commit %q), this program reads version %d (commit %q): "+
+			"begin anew without --resume", ErrInvalid, st.File, v.Version, v.Commit, CoverageVersion, st.Commit)
 	case old.Commit != st.Commit:
 		return false, fmt.Errorf("%w: --resume: %s was made by commit %q, this program is %q: begin anew without --resume",
 			ErrInvalid, st.File, old.Commit, st.Commit)
@@ -163,6 +193,32 @@ func (st *state) resume() (bool, error) {
 	old.File, old.Old, old.Scenario = st.File, old.Done, st.Scenario
 	st.Coverage, st.wall = old, old.WallMs
 	return true, nil
+}
+
+// sameProgram runs the seed again that was done last, and refuses to resume if its history is another one: commits do not
+// tell everything about a program that was built from changed files.
+func (x Exploration) sameProgram(ctx context.Context, st *state) error {
+	text, err := os.ReadFile(x.stateName() + ".sha256")
+	if err != nil {
+		return fmt.Errorf("%w: --resume: %w: begin anew without --resume", ErrInvalid, err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	sum, number, ok := strings.Cut(lines[len(lines)-1], "  ")
+	seed, err := strconv.ParseUint(number, 10, 64)
+	if !ok || err != nil || sum == "" {
+		return nil //nolint:nilerr // it was killed while it wrote, or the seed has no history
+	}
+	c, plan, err := x.Scenario.Swarm(seed)
+	if err != nil {
+		return err
+	}
+	again := history.NewSum()
+	out, err := runVirtual(ctx, c, plan, x.Bend, func(e history.Event) { again.Add(&e) }, nil)
+	if err != nil || out.Interrupted || again.String() == sum {
+		return err
+	}
+	return fmt.Errorf("%w: --resume: seed %d had a history of sha256 %s and has one of %s now: another program (commit %q) explored "+
+		"it than this one (commit %q): begin anew without --resume", ErrInvalid, seed, sum, again, st.Commit, commit())
 }
 
 // take enters one seed.
@@ -191,6 +247,9 @@ func (st *state) take(r seedResult) {
 	}
 	if r.repeated {
 		st.Repeated++
+	}
+	if r.interpreted {
+		st.Interpreted++
 	}
 	st.Events += r.events
 	st.VirtualMs += r.virtual.Milliseconds()

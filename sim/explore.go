@@ -16,6 +16,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
 // Exploration is a range of seeds to run in virtual time, each drawn by Scenario.Swarm and judged in memory.
@@ -83,7 +84,7 @@ func (x Exploration) check() error {
 // FailedSeed is a seed that broke a guarantee.
 type FailedSeed struct {
 	Seed   uint64   `json:"seed"`
-	Broke  []string `json:"broke"`         // guarantees, or "panic", or "determinism"
+	Broke  []string `json:"broke"`         // guarantees, or "panic", "determinism", or "scripts"
 	Detail string   `json:"detail"`        // of the first
 	Dir    string   `json:"dir,omitempty"` // its folder, "" if it has none
 	SHA256 string   `json:"historySha256,omitempty"`
@@ -92,19 +93,27 @@ type FailedSeed struct {
 // repeatEvery: in so many is run twice, and the histories are compared.
 const repeatEvery = 20
 
+// scriptsEvery: in so many is run a second time with the .lua files themselves in the place of their Go twins, and the
+// histories are compared. scriptsAt says which of them: none that is repeated anyway.
+const (
+	scriptsEvery = 100
+	scriptsAt    = 50
+)
+
 // seedResult is what one seed came to.
 type seedResult struct {
-	index     uint64
-	seed      uint64
-	sum       string
-	exercised []string
-	excused   int
-	virtual   time.Duration
-	events    int64
-	failed    *FailedSeed
-	repeated  bool
-	err       error // of the harness
-	stopped   bool  // the exploration ended before the seed did
+	index       uint64
+	seed        uint64
+	sum         string
+	exercised   []string
+	excused     int
+	virtual     time.Duration
+	events      int64
+	failed      *FailedSeed
+	repeated    bool
+	interpreted bool  // run a second time with the scripts themselves
+	err         error // of the harness
+	stopped     bool  // the exploration ended before the seed did
 }
 
 // Explore runs the seeds and returns what it covered. An error wraps ErrInvalid or ErrHarness; a guarantee that broke is
@@ -123,6 +132,11 @@ func Explore(ctx context.Context, x Exploration) (Coverage, error) {
 	st, err := openState(x)
 	if err != nil {
 		return Coverage{}, err
+	}
+	if st.Old > 0 {
+		if err := x.sameProgram(ctx, st); err != nil {
+			return Coverage{}, errors.Join(err, st.sumFile.Close())
+		}
 	}
 	err = x.run(ctx, st)
 	return st.Coverage, errors.Join(err, st.close())
@@ -185,7 +199,7 @@ func (x Exploration) one(ctx context.Context, i uint64) seedResult {
 		return r
 	}
 	if len(c.Criteria) == 0 {
-		c.Criteria = criteria(nil) // whatever breaks decides, also what the plan was not meant to put to the test
+		c.Criteria = criteria(c.System, nil) // whatever breaks decides, also what the plan was not meant to put to the test
 	}
 	verdicts, out, events, err := judgeVirtual(ctx, c, plan, x.Bend)
 	var crash *panicError
@@ -208,7 +222,7 @@ func (x Exploration) one(ctx context.Context, i uint64) seedResult {
 			r.exercised = append(r.exercised, v.ID)
 		}
 		r.excused += v.Excused
-		if v.Verdict == check.Fail && decides(v.ID, c.Criteria) {
+		if v.Verdict == check.Fail && decides(v.ID, c) {
 			broke = append(broke, v.ID)
 			detail = firstOf(detail, v.ID+": "+v.Detail)
 		}
@@ -218,15 +232,18 @@ func (x Exploration) one(ctx context.Context, i uint64) seedResult {
 		x.save(ctx, c, plan, &r)
 		return r
 	}
-	if r.seed%repeatEvery == 0 {
+	switch {
+	case r.seed%repeatEvery == 0:
 		x.repeat(ctx, c, plan, &r)
+	case r.seed%scriptsEvery == scriptsAt:
+		x.interpret(ctx, c, plan, &r)
 	}
 	return r
 }
 
-// decides reports whether a break of the guarantee fails a seed: G1 to G4 always do.
-func decides(id string, criteria []string) bool {
-	return slices.Contains(criteria, id) || slices.Contains(check.IDs()[:4], id)
+// decides reports whether a break of the guarantee fails a seed: those that are never excused always do.
+func decides(id string, c Config) bool {
+	return slices.Contains(c.Criteria, id) || slices.Contains(check.Safety(c.System), id)
 }
 
 func firstOf(a, b string) string {
@@ -262,18 +279,28 @@ func (x Exploration) save(ctx context.Context, c Config, plan fault.Plan, r *see
 
 // repeat runs the seed again and compares.
 func (x Exploration) repeat(ctx context.Context, c Config, plan fault.Plan, r *seedResult) {
+	r.repeated = x.again(ctx, c, plan, x.Bend, "determinism", r)
+}
+
+// interpret runs the seed again, with the scripts themselves, and compares.
+func (x Exploration) interpret(ctx context.Context, c Config, plan fault.Plan, r *seedResult) {
+	r.interpreted = x.again(ctx, c, plan, Interpreted(x.Bend), "scripts", r)
+}
+
+// again reports whether there was a second run to compare; where its history is another one, the seed broke what.
+func (x Exploration) again(ctx context.Context, c Config, plan fault.Plan, bend Breaker, what string, r *seedResult) bool {
 	sum := history.NewSum()
-	out, err := runVirtual(ctx, c, plan, x.Bend, func(e history.Event) { sum.Add(&e) })
+	out, err := runVirtual(ctx, c, plan, bend, func(e history.Event) { sum.Add(&e) }, nil)
 	if err != nil || out.Interrupted {
 		r.err, r.stopped = err, out.Interrupted
-		return
+		return false
 	}
-	r.repeated = true
 	if again := sum.String(); again != r.sum {
 		r.failed = &FailedSeed{
-			Seed: r.seed, Broke: []string{"determinism"}, Detail: "the second run's history has the sha256 " + again, SHA256: r.sum,
+			Seed: r.seed, Broke: []string{what}, Detail: "the second run's history has the sha256 " + again, SHA256: r.sum,
 		}
 	}
+	return true
 }
 
 // panicError is a panic of the accused (or of the engine), with where it happened.
@@ -293,7 +320,7 @@ func judgeVirtual(ctx context.Context, c Config, plan fault.Plan, bend Breaker) 
 			err = &panicError{p, debug.Stack()}
 		}
 	}()
-	sum := history.NewSum()
+	sum, logs := history.NewSum(), check.NewLogs()
 	var events iter.Seq2[history.Event, error] = func(yield func(history.Event, error) bool) {
 		more := true
 		var failed error
@@ -302,20 +329,20 @@ func judgeVirtual(ctx context.Context, c Config, plan fault.Plan, bend Breaker) 
 			if more {
 				more = yield(e, nil)
 			}
-		})
+		}, func(e *virtual.LogEntry) { judged(logs, e) })
 		if failed != nil && more {
 			yield(history.Event{}, failed)
 		}
 	}
-	r, err := check.Judge(params(c, plan, Outcome{Tap: true}, virtualRedis.Kind), events, nil)
+	r, err := check.Judge(params(c, plan, Outcome{Tap: true}, virtualRedis.Kind), events, logs)
 	out.SHA256 = sum.String()
 	return r.Verdicts, out, r.Stats.Events, err
 }
 
-// criteria are the guarantees that decide an exploration: those named, else all that virtual time can put to the test.
-func criteria(named []string) []string {
+// criteria are the guarantees that decide an exploration: those named, else all of the system.
+func criteria(system string, named []string) []string {
 	if len(named) > 0 {
 		return named
 	}
-	return slices.DeleteFunc(check.IDs(), func(id string) bool { return id == untold })
+	return check.IDs(system)
 }

@@ -2,7 +2,10 @@ package sim
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -10,9 +13,11 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/logentry"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/report"
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
@@ -77,13 +82,14 @@ func TestExploreResumes(t *testing.T) {
 	}
 }
 
-// A seed that breaks a guarantee stops the exploration, keeps its folder, and the folder has the same history.
+// A seed that breaks a guarantee stops the exploration (what ends meanwhile counts), keeps its folder, and the folder has the
+// same history.
 func TestExploreKeepsWhatBreaks(t *testing.T) {
 	x := Exploration{
 		Scenario: crashes(), Seeds: SeedRange{1, 100}, Shard: Shard{1, 1}, Parallel: 1, Reports: t.TempDir(), Bend: constantFence,
 	}
 	c, err := Explore(t.Context(), x)
-	if err != nil || c.Verdict != check.Fail || len(c.Failed) != 1 || c.Done >= c.Total {
+	if err != nil || c.Verdict != check.Fail || len(c.Failed) == 0 || c.Done >= c.Total {
 		t.Fatalf("%d of %d seeds, %s: %+v, %v", c.Done, c.Total, c.Verdict, c.Failed, err)
 	}
 	f := c.Failed[0]
@@ -99,6 +105,44 @@ func TestExploreKeepsWhatBreaks(t *testing.T) {
 	}
 	if sum.String() != f.SHA256 {
 		t.Errorf("the saved history has the sum %s, judged was %s", sum, f.SHA256)
+	}
+}
+
+// What virtual instances log is judged: an exploration puts G12 to the test, and hears of an entry that is missing or wrong.
+func TestExploreJudgesLogs(t *testing.T) {
+	x := Exploration{
+		Scenario: crashes(), Seeds: SeedRange{1, 3}, Shard: Shard{1, 1}, Parallel: 1, Reports: t.TempDir(), KeepGoing: true,
+	}
+	x.Scenario.Criteria = []string{"G12"}
+	x.Scenario.Fixed.Duration = 2 * time.Minute // more entries than a process that is killed in mid-sentence may lack
+	c, err := Explore(t.Context(), x)
+	if err != nil || c.Verdict != check.Pass || c.Guarantees[11].Exercised != 3 {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	for name, bad := range map[string]func(e *virtual.LogEntry) bool{
+		"not logged": func(e *virtual.LogEntry) bool { return e.Fields[0].Text != "renewed" },
+		"no fence": func(e *virtual.LogEntry) bool {
+			e.Fields = slices.DeleteFunc(e.Fields, func(f logentry.Field) bool { return f.Key == "fence" })
+			return true
+		},
+	} {
+		x.Reports = t.TempDir()
+		x.Bend = func(v *virtual.Config) {
+			log := v.Log
+			v.Log = func(e *virtual.LogEntry) {
+				if bad(e) && log != nil {
+					log(e)
+				}
+			}
+		}
+		c, err := Explore(t.Context(), x)
+		if err != nil || len(c.Failed) == 0 || !slices.Equal(c.Failed[0].Broke, []string{"G12"}) {
+			t.Fatalf("%s: %+v, %v", name, c.Failed, err)
+		}
+		again, _, err := report.Judge(c.Failed[0].Dir) // from the log files
+		if v := again.Guarantees[11]; err != nil || v.Verdict != check.Fail {
+			t.Errorf("%s: the saved run's G12 is %s: %s, %v", name, v.Verdict, v.Detail, err)
+		}
 	}
 }
 
@@ -146,5 +190,57 @@ func TestSwarmIsValid(t *testing.T) {
 		if err != nil || fixed.Nodes != 5 || fixed.Sessions != c.Sessions || fixed.TTL != c.TTL || fixed.Virtual != c.Virtual {
 			t.Fatalf("seed %d with 5 nodes: %+v, without %+v, %v", seed, fixed, c, err)
 		}
+	}
+}
+
+// In one seed of a hundred the scripts themselves run too, and a difference fails the seed.
+func TestExploreRunsTheScripts(t *testing.T) {
+	x := Exploration{Scenario: crashes(), Seeds: SeedRange{49, 50}, Shard: Shard{1, 1}, Parallel: 1, Reports: t.TempDir()}
+	got, err := Explore(t.Context(), x)
+	if err != nil || got.Interpreted != 1 || got.Repeated != 0 || len(got.Failed) != 0 {
+		t.Fatalf("%+v, %v; want one of two seeds to be run by the scripts", got, err)
+	}
+	runs := 0
+	x.Bend = func(v *virtual.Config) {
+		if runs++; runs == 3 { // the second one of seed 50
+			v.Serve++
+		}
+	}
+	got, err = Explore(t.Context(), x)
+	if err != nil || len(got.Failed) != 1 || !slices.Equal(got.Failed[0].Broke, []string{"scripts"}) {
+		t.Fatalf("%+v, %v; want seed 50 to fail by its scripts", got, err)
+	}
+}
+
+// drawnSum is the sum of what seeds draw in DrawVersion. A change of it is a new version: old seeds are other runs then.
+const drawnSum = "1-5101138203b660f0"
+
+func TestDrawVersion(t *testing.T) {
+	h := sha256.New()
+	write := func(c Config, p fault.Plan) {
+		text, err := json.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Plan = nil
+		fmt.Fprintf(h, "%+v %s\n", c, text)
+	}
+	for seed := uint64(1); seed <= 200; seed++ {
+		c, plan, err := Scenario{}.Swarm(seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(c, plan)
+	}
+	for _, engine := range []string{EngineReal, EngineVirtual} {
+		c := resolved(t, Scenario{Seed: 42, Engine: engine})
+		plan, err := c.Draw(func(k fault.Kind) error { return k.AvailableOn(engine == EngineVirtual) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(c, plan)
+	}
+	if sum := fmt.Sprintf("%d-%x", DrawVersion, h.Sum(nil)[:8]); sum != drawnSum {
+		t.Errorf("seeds draw %s, known is %q: raise DrawVersion, and set drawnSum", sum, drawnSum)
 	}
 }

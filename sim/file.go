@@ -3,11 +3,13 @@ package sim
 import (
 	"bytes"
 	"embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -20,11 +22,16 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
+// ScenarioVersion is the format of scenario files that this program writes and the newest that it reads. It is raised when
+// what a file says comes to mean something else; a key that is added does not raise it.
+const ScenarioVersion = 1
+
 // fileMax bounds a scenario file: it is written by hand.
 const fileMax = 1 << 20
 
 // scenarioYAML is the form of a scenario file. Pointers tell what is absent from what is zero.
 type scenarioYAML struct {
+	Version     int            `yaml:"version,omitempty"`
 	Name        string         `yaml:"name,omitempty"`
 	Description string         `yaml:"description,omitempty"`
 	Engine      string         `yaml:"engine,omitempty"`
@@ -35,6 +42,7 @@ type scenarioYAML struct {
 	Duration    *time.Duration `yaml:"duration,omitempty"`
 	Seed        *uint64        `yaml:"seed,omitempty"`
 	LongPolls   bool           `yaml:"longPolls,omitempty"`
+	APILeases   string         `yaml:"apiLeases,omitempty"`
 	Timings     *timingsYAML   `yaml:"timings,omitempty"`
 	Faults      []string       `yaml:"faults,omitempty"`
 	Plan        []faultYAML    `yaml:"plan,omitempty"`
@@ -150,6 +158,12 @@ func decode(data []byte) (tree *ast.File, y scenarioYAML, err error) {
 	if tree, err = parser.ParseBytes(data, 0); err != nil {
 		return nil, y, err
 	}
+	var v struct {
+		Version int `yaml:"version"`
+	}
+	if yaml.Unmarshal(data, &v) == nil && (v.Version < 0 || v.Version > ScenarioVersion) { // before keys that this one does not know
+		return nil, y, fmt.Errorf("it has version %d, this program reads version %d", v.Version, ScenarioVersion)
+	}
 	err = yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(&y)
 	return tree, y, err
 }
@@ -212,7 +226,7 @@ func first(errs ...error) error {
 func (y scenarioYAML) scenario() Scenario {
 	s := Scenario{
 		Name: y.Name, Description: y.Description, System: y.System, Nodes: deref(y.Nodes), Sessions: deref(y.Sessions),
-		Speed: deref(y.Speed), Duration: deref(y.Duration), Seed: deref(y.Seed), LongPolls: y.LongPolls,
+		Speed: deref(y.Speed), Duration: deref(y.Duration), Seed: deref(y.Seed), LongPolls: y.LongPolls, APILeases: y.APILeases,
 		Criteria: y.Criteria, NodeCmd: y.NodeCmd, Engine: y.Engine, Virtual: y.Virtual.virtual(),
 	}
 	for _, k := range y.Faults {
@@ -261,7 +275,37 @@ func syntax(file string, err error) error {
 		line, _, _ := strings.Cut(err.Error(), "\n")
 		return fmt.Errorf("%w: %s: %s", ErrInvalid, file, line)
 	}
-	return fmt.Errorf("%w: %s: %s", ErrInvalid, position(file, y.GetToken()), y.GetMessage())
+	message := y.GetMessage()
+	var typed *yaml.TypeError
+	if errors.As(err, &typed) {
+		message = mistyped(typed)
+	}
+	return fmt.Errorf("%w: %s: %s", ErrInvalid, position(file, y.GetToken()), message)
+}
+
+// mistyped says what kind of value a key wants, without the names that it has in this program.
+func mistyped(e *yaml.TypeError) string {
+	wants := "another kind of value"
+	switch t := e.DstType; {
+	case t == reflect.TypeFor[time.Duration]():
+		wants = "a duration with its unit, such as 30s or 500ms"
+	case t.Kind() == reflect.Bool:
+		wants = "true or false"
+	case t.Kind() == reflect.Float64:
+		wants = "a number"
+	case t.Kind() == reflect.Int, t.Kind() == reflect.Int64, t.Kind() == reflect.Uint64:
+		wants = "a whole number"
+	case t.Kind() == reflect.String:
+		wants = "a text"
+	case t.Kind() == reflect.Slice:
+		wants = "a list"
+	case t.Kind() == reflect.Struct:
+		wants = "keys with values"
+	}
+	if e.Token == nil {
+		return "this needs " + wants
+	}
+	return fmt.Sprintf("%q: this needs %s", e.Token.Value, wants)
 }
 
 func position(file string, t *token.Token) string {
@@ -300,13 +344,14 @@ func (c Config) yaml() scenarioYAML {
 	one := 1.0
 	total := c.Duration()
 	y := scenarioYAML{
-		Name: c.Name, System: c.System, Nodes: &c.Nodes, Sessions: &c.Sessions, Speed: &one, Duration: &total,
+		Version: ScenarioVersion, Name: c.Name, System: c.System, Nodes: &c.Nodes, Sessions: &c.Sessions, Speed: &one, Duration: &total,
 		Seed: &c.Seed, LongPolls: c.LongPolls, Criteria: c.Criteria, NodeCmd: c.NodeCmd, Virtual: c.Virtual.yaml(),
 		Timings: &timingsYAML{
 			TTL: &c.TTL, Renew: &c.Renew, Heartbeat: &c.Heartbeat, Discovery: &c.Discovery, Poll: &c.Poll,
 			PollTimeout: &c.PollTimeout, Serve: &c.Serve,
 		},
 	}
+	y.APILeases = c.APILeases
 	if c.onVirtual() {
 		y.Engine = c.Engine
 	}
@@ -314,6 +359,72 @@ func (c Config) yaml() scenarioYAML {
 		y.Faults = append(y.Faults, string(k))
 	}
 	return y
+}
+
+// givenYAML is what a scenario says, and nothing that it leaves open.
+type givenYAML struct {
+	scenarioYAML `yaml:",inline"`
+
+	Fixed *fixedYAML `yaml:"fixed,omitempty"`
+}
+
+// fixedYAML are durations that the speed does not divide.
+type fixedYAML struct {
+	Duration time.Duration `yaml:"duration,omitempty"`
+	TTL      time.Duration `yaml:"ttl,omitempty"`
+	Renew    time.Duration `yaml:"renew,omitempty"`
+	Poll     time.Duration `yaml:"poll,omitempty"`
+}
+
+// given is what the scenario says as JSON, with the keys of a scenario file.
+func (s Scenario) given() (json.RawMessage, error) {
+	t := s.Timings
+	y := givenYAML{scenarioYAML: scenarioYAML{
+		Name: s.Name, Engine: s.Engine, System: s.System, Nodes: some(s.Nodes), Sessions: some(s.Sessions), Speed: some(s.Speed),
+		Duration: some(s.Duration), Seed: some(s.Seed), LongPolls: s.LongPolls, Criteria: s.Criteria, NodeCmd: s.NodeCmd,
+		Virtual: s.Virtual.yaml(),
+	}}
+	if t != (Timings{}) {
+		y.Timings = &timingsYAML{
+			TTL: some(t.TTL), Renew: some(t.Renew), Heartbeat: some(t.Heartbeat), Discovery: some(t.Discovery), Poll: some(t.Poll),
+			PollTimeout: some(t.PollTimeout), Serve: some(t.Serve),
+		}
+	}
+	if s.Fixed != (Fixed{}) {
+		fixed := fixedYAML(s.Fixed)
+		y.Fixed = &fixed
+	}
+	for _, k := range s.Faults {
+		y.Faults = append(y.Faults, string(k))
+	}
+	for _, f := range s.Plan {
+		y.Plan = append(y.Plan, planYAML(f))
+	}
+	text, err := yaml.Marshal(y)
+	if err == nil {
+		text, err = yaml.YAMLToJSON(text)
+	}
+	var out bytes.Buffer
+	if err == nil {
+		err = json.Compact(&out, text)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("encode scenario: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+// some is nil for the zero value, which in a scenario is what was not given.
+func some[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}
+
+func planYAML(f fault.Fault) faultYAML {
+	return faultYAML{At: f.At, Kind: string(f.Kind), Target: f.Target, For: f.For, Ms: f.Ms, Jitter: f.Jitter, KBps: f.KBps}
 }
 
 func (y scenarioYAML) save(file, head string) error {

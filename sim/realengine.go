@@ -43,13 +43,17 @@ func (e *realEngine) Run(ctx context.Context, s Storm, rec *history.Recorder) (O
 	if s.LongPolls {
 		env = append(env, "LEASESTORM_LONG_POLLS=true")
 	}
-	o, err := real.Run(ctx, e.redis, real.Config{
-		Nodes: s.Nodes, Sessions: s.Sessions,
+	rc := real.Config{
+		System: s.System, Nodes: s.Nodes, Sessions: s.Sessions,
 		TTL: s.TTL, Renew: s.Renew, Heartbeat: s.Heartbeat, Discovery: s.Discovery,
 		Poll: s.Poll, PollTimeout: s.PollTimeout, Serve: s.Serve,
 		Storm: s.Config.Storm, Calm: s.Calm, Plan: s.Plan, NodeCmd: node, NodeEnv: env, Dir: s.Dir, Seed: s.Seed,
 		Progress: func(p real.Progress) { s.Progress(Progress(p)) },
-	}, rec)
+	}
+	if complete := systems[s.System].real; complete != nil {
+		complete(s.Config, &rc)
+	}
+	o, err := real.Run(ctx, e.redis, rc, rec)
 	return Outcome{
 		Tap: o.Tap, Interrupted: o.Interrupted, RedisCommands: o.RedisCommands, Late: o.Late, Notes: o.Notes,
 	}, err

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"time"
 
@@ -25,6 +24,10 @@ const (
 	PlanFile     = report.PlanName
 	LogsDir      = report.LogsName
 )
+
+// ErrUnsaved means that a run was judged, and its Result holds the verdict, but not all of it could be saved. It comes
+// wrapped beside ErrHarness.
+var ErrUnsaved = errors.New("judged, but not saved")
 
 // ErrHarness means that the run could not be started or saved; nothing was judged.
 var ErrHarness = errors.New("the storm did not run")
@@ -52,6 +55,8 @@ type Result struct {
 	Start
 	Outcome Outcome
 	Report  report.Report // as saved in the folder
+
+	unsaved error // why the history is not in the folder
 }
 
 // Run runs the storm, saves history, scenario and plan in a folder of its own under o.Reports, which no other run uses, has
@@ -66,8 +71,8 @@ func Run(ctx context.Context, c Config, o Options) (Result, error) {
 		return Result{}, err
 	}
 	r := Result{Start: Start{Dir: dir, Config: c}}
-	begin := time.Now()
-	started, err := r.run(ctx, o)
+	begin, rec := time.Now(), history.NewRecorder()
+	started, err := r.run(ctx, o, rec)
 	if cerr := o.Engine.Close(); err == nil && cerr != nil {
 		r.Outcome.Notes = append(r.Outcome.Notes, "clean-up: "+cerr.Error())
 	}
@@ -77,24 +82,43 @@ func Run(ctx context.Context, c Config, o Options) (Result, error) {
 	case err != nil:
 		return r, errors.Join(err, os.RemoveAll(dir))
 	}
-	return r, r.judge(o.Engine.Name(), time.Since(begin))
+	return r, r.judge(o.Engine.Name(), rec, time.Since(begin))
 }
 
-// judge has the saved history judged and saves the report.
-func (r *Result) judge(engine string, wall time.Duration) error {
+// judge has the saved history judged and saves the report. What could not be saved is judged from memory: a disk that is
+// full costs the files, not the verdict.
+func (r *Result) judge(engine string, rec *history.Recorder, wall time.Duration) error {
 	p := r.params()
-	judged, err := check.Judge(p, history.Open(r.Dir), check.DirLogs(filepath.Join(r.Dir, LogsDir)))
+	events, logs := history.Open(r.Dir), check.ReadLogs(filepath.Join(r.Dir, LogsDir))
+	if r.unsaved != nil {
+		events, logs = rec.Events(), nil // logs may have suffered from the same
+	}
+	sum := func() string { return r.Outcome.SHA256 }
+	if sum() == "" {
+		events, sum = history.Summed(events)
+	}
+	judged, err := check.Judge(p, events, logs)
 	if err != nil {
 		return fmt.Errorf("%w: judge %s: %w", ErrHarness, r.Dir, err)
 	}
-	r.Report = report.New(report.Meta{
-		Engine: engine, Commit: commit(), Redis: report.Redis{Kind: r.Redis.Kind, Version: r.Redis.Version},
-		RedisCommands: r.Outcome.RedisCommands, Wall: wall, Virtual: r.Outcome.Virtual, SHA256: r.Outcome.SHA256,
-	}, p, judged)
-	if err := r.Report.Save(r.Dir); err != nil {
-		return fmt.Errorf("%w: %w", ErrHarness, err)
+	r.Report = report.New(r.meta(engine, wall, sum()), p, judged)
+	if err := errors.Join(r.unsaved, r.Report.Save(r.Dir)); err != nil {
+		return fmt.Errorf("%w: %w: %w", ErrHarness, ErrUnsaved, err)
 	}
 	return nil
+}
+
+func (r *Result) meta(engine string, wall time.Duration, sum string) report.Meta {
+	return report.Meta{
+		Engine: engine, Commit: commit(), Redis: report.Redis{Kind: r.Redis.Kind, Version: r.Redis.Version},
+		RedisCommands: r.Outcome.RedisCommands, Wall: wall, Virtual: r.Outcome.Virtual, SHA256: sum,
+	}
+}
+
+// begin saves what the judge must know of a run that nobody will be there to end.
+func (r *Result) begin(engine string) error {
+	p := params(r.Config, r.Plan, Outcome{Interrupted: true}, r.Redis.Kind)
+	return report.New(r.meta(engine, 0, ""), p, check.Result{}).Save(r.Dir)
 }
 
 // params is what the judge must know of the run beside its history.
@@ -102,17 +126,13 @@ func (r *Result) params() check.Params { return params(r.Config, r.Plan, r.Outco
 
 func params(c Config, plan fault.Plan, o Outcome, redis string) check.Params {
 	plan.Seed = c.Seed // of the run, also where the plan was written by hand
-	p := check.Params{
-		Nodes: c.Nodes, Sessions: c.Sessions,
+	return check.Params{
+		System: c.System, Nodes: c.Nodes, Sessions: c.Sessions, Tuners: c.tuners(),
 		TTL: c.TTL, Renew: c.Renew, RenewTimeout: c.RenewTimeout, Heartbeat: c.Heartbeat, Discovery: c.Discovery,
 		Poll: c.Poll, PollTimeout: c.PollTimeout, Serve: c.Serve, Duration: c.Duration(), Speed: c.Speed,
 		Plan: plan, Tap: o.Tap, Interrupted: o.Interrupted, Foreign: len(c.NodeCmd) > 0,
 		Scenario: c.Name, Redis: redis, Criteria: c.Criteria,
 	}
-	if c.onVirtual() && len(p.Criteria) == 0 {
-		p.Criteria = slices.DeleteFunc(check.Exercisable(p), func(id string) bool { return id == untold })
-	}
-	return p
 }
 
 // commit is the version of the program's source, if it was built from a checkout.
@@ -121,16 +141,20 @@ func commit() string {
 	if !ok {
 		return ""
 	}
+	revision, changed := "", ""
 	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return s.Value
+		switch {
+		case s.Key == "vcs.revision":
+			revision = s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
+			changed = "+changes"
 		}
 	}
-	return ""
+	return revision + changed
 }
 
 // run does the work of Run between making the folder and closing the engine. It reports whether nodes may have started.
-func (r *Result) run(ctx context.Context, o Options) (started bool, err error) {
+func (r *Result) run(ctx context.Context, o Options, rec *history.Recorder) (started bool, err error) {
 	if r.Redis, err = o.Engine.Open(ctx, r.Dir); err != nil {
 		return false, fmt.Errorf("%w: %w", ErrHarness, err)
 	}
@@ -143,6 +167,9 @@ func (r *Result) run(ctx context.Context, o Options) (started bool, err error) {
 	if err := r.Config.Save(filepath.Join(r.Dir, ScenarioFile)); err != nil {
 		return false, fmt.Errorf("%w: %w", ErrHarness, err)
 	}
+	if err := r.begin(o.Engine.Name()); err != nil {
+		return false, fmt.Errorf("%w: %w", ErrHarness, err)
+	}
 	if o.Started != nil {
 		o.Started(r.Start)
 	}
@@ -150,16 +177,50 @@ func (r *Result) run(ctx context.Context, o Options) (started bool, err error) {
 	if progress == nil {
 		progress = func(Progress) {}
 	}
-	rec := history.NewRecorder()
 	storm := Storm{Config: r.Config, Plan: r.Plan, Dir: r.Dir, Progress: progress}
+	if !r.Config.onVirtual() { // in virtual time the whole history is there in no time, or again from its seed
+		if err := rec.Journal(r.Dir); err != nil {
+			return false, fmt.Errorf("%w: %w", ErrHarness, err)
+		}
+		defer flushing(rec)()
+	}
 	if r.Outcome, err = o.Engine.Run(ctx, storm, rec); err != nil {
 		// What was recorded may explain the error; that it could not be saved either is the smaller news.
-		return true, errors.Join(fmt.Errorf("%w: %w", ErrHarness, err), rec.Save(filepath.Join(r.Dir, HistoryFile)))
+		return true, errors.Join(fmt.Errorf("%w: %w", ErrHarness, err), r.save(rec))
 	}
-	if err := rec.Save(filepath.Join(r.Dir, HistoryFile)); err != nil {
-		return true, fmt.Errorf("%w: %w", ErrHarness, err)
-	}
+	r.unsaved = r.save(rec)
 	return true, nil
+}
+
+// save writes the history in order of time, in the place of what was written as it went.
+func (r *Result) save(rec *history.Recorder) error {
+	err := rec.Save(filepath.Join(r.Dir, HistoryFile))
+	if jerr := rec.EndJournal(err == nil); err != nil {
+		return errors.Join(err, jerr)
+	}
+	return nil
+}
+
+// flushEvery bounds what a simulator that is killed has not written yet.
+const flushEvery = time.Second
+
+// flushing flushes the journal now and then, until the function that it returns is called.
+func flushing(rec *history.Recorder) (stop func()) {
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(flushEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+				rec.FlushJournal()
+			}
+		}
+	}()
+	return func() { close(done); <-ended }
 }
 
 // dirsMax bounds how many runs of one scenario and seed are kept side by side.

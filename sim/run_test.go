@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/report"
@@ -181,5 +182,27 @@ func TestLoadRunRefuses(t *testing.T) {
 	}
 	if _, err := LoadRun(saved.Dir); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), PlanFile) {
 		t.Errorf("a plan that is cut off: got %v", err)
+	}
+}
+
+// fullDisk is an engine on whose disk nothing can be written any more once it has run.
+type fullDisk struct{ Engine }
+
+func (e fullDisk) Run(ctx context.Context, s Storm, rec *history.Recorder) (Outcome, error) {
+	out, err := e.Engine.Run(ctx, s, rec)
+	return out, errors.Join(err, os.RemoveAll(s.Dir))
+}
+
+// A history that cannot be saved is judged nevertheless.
+func TestRunJudgesWhatItCannotSave(t *testing.T) {
+	c := resolved(t, Scenario{
+		Engine: EngineVirtual, Nodes: 2, Sessions: 2, Seed: 3, Faults: []fault.Kind{fault.Crash}, Criteria: []string{"G1", "G3"},
+	})
+	r, err := Run(t.Context(), c, Options{Engine: fullDisk{NewVirtual(nil)}, Reports: t.TempDir()})
+	if !errors.Is(err, ErrUnsaved) || !errors.Is(err, ErrHarness) {
+		t.Errorf("%v, want ErrUnsaved", err)
+	}
+	if r.Report.Verdict != check.Pass {
+		t.Errorf("the verdict is %q", r.Report.Verdict)
 	}
 }

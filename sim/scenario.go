@@ -18,17 +18,18 @@ type Scenario struct {
 	Name        string // [a-z0-9-], part of the run folder's name; "storm" if empty
 	Description string // one line, shown by "simulate scenarios"
 	Engine      string // EngineReal or EngineVirtual; EngineReal if empty
-	System      string // "polling"
+	System      string // SystemPolling if empty
 	Nodes       int    // processes at the start
 	Sessions    int    // polling sessions at the start
 	Timings     Timings
 	LongPolls   bool          // a poll may take longer than the TTL
+	APILeases   string        // of intents: which slots are in phase 1 of the migration: APILeasesOff (if empty), On, Mixed
 	Speed       float64       // if zero 10, on the virtual engine 1
 	Duration    time.Duration // storm and calm
 	Seed        uint64        // drawn if zero
 	Faults      []fault.Kind  // kinds to draw the plan from; all usual ones if empty
 	Plan        []fault.Fault // the plan itself; drawn if nil
-	Criteria    []string      // guarantees that decide, "G1" to "G13"; those that the plan can exercise if empty
+	Criteria    []string      // guarantees of the system that decide; those that the plan can exercise if empty
 	NodeCmd     []string      // the node's argument vector; the reference node if empty
 	Virtual     Virtual       // for the virtual engine only
 
@@ -63,6 +64,7 @@ type Config struct {
 	TTL, Renew, RenewTimeout, Heartbeat, Discovery time.Duration
 	Poll, PollTimeout, Serve                       time.Duration
 	LongPolls                                      bool
+	APILeases                                      string
 
 	Speed       float64
 	Storm, Calm time.Duration
@@ -80,7 +82,6 @@ func (c Config) Duration() time.Duration { return c.Storm + c.Calm }
 // Defaults of a Scenario.
 const (
 	NameDefault     = "storm"
-	SystemPolling   = "polling"
 	NodesDefault    = 10
 	SessionsDefault = 100
 	SpeedDefault    = 10.0
@@ -139,10 +140,14 @@ func (s Scenario) Resolve() (Config, error) {
 func (s Scenario) resolve() (Config, error) {
 	c := Config{
 		Name: cmp.Or(s.Name, NameDefault), System: cmp.Or(s.System, SystemPolling), Engine: cmp.Or(s.Engine, EngineReal),
-		Nodes: cmp.Or(s.Nodes, NodesDefault), Sessions: cmp.Or(s.Sessions, SessionsDefault),
-		LongPolls: s.LongPolls, Speed: s.Speed, Seed: s.Seed,
+		Nodes: cmp.Or(s.Nodes, NodesDefault), Sessions: s.Sessions,
+		LongPolls: s.LongPolls, APILeases: s.APILeases, Speed: s.Speed, Seed: s.Seed,
 		Faults: s.Faults, Criteria: s.Criteria, NodeCmd: s.NodeCmd, Virtual: s.Virtual,
 	}
+	if err := c.checkSystem(); err != nil {
+		return Config{}, err
+	}
+	def(&c.Sessions, systems[c.System].sessions)
 	if c.Speed == 0 {
 		c.Speed = SpeedDefault
 		if c.onVirtual() {
@@ -162,7 +167,11 @@ func (s Scenario) resolve() (Config, error) {
 		return Config{}, err
 	}
 	for i, k := range c.Faults {
-		if err := k.AvailableOn(c.onVirtual()); err != nil {
+		err := k.AvailableOn(c.onVirtual())
+		if err == nil {
+			err = c.strikes(k)
+		}
+		if err != nil {
 			return Config{}, wrong(fmt.Sprintf("faults[%d]", i), "%w", err)
 		}
 	}
@@ -217,6 +226,9 @@ func (s Scenario) plan(c *Config) error {
 	for i, f := range s.Plan {
 		f.At, f.For = div(f.At), div(f.For)
 		p.Faults[i] = f
+		if err := c.strikes(f.Kind); err != nil {
+			return wrong(fmt.Sprintf("plan[%d]", i), "%w", err)
+		}
 		upTo := fault.Plan{Faults: p.Faults[:i+1]}
 		if err := upTo.Validate(fault.Limits{Nodes: c.Nodes, Sessions: c.Sessions, Storm: c.Storm, Virtual: c.onVirtual()}); err != nil {
 			return wrong(fmt.Sprintf("plan[%d]", i), "%w", err)
@@ -240,7 +252,7 @@ func (c Config) Draw(supported func(fault.Kind) error) (fault.Plan, error) {
 	kinds := c.Faults
 	if len(kinds) == 0 {
 		for _, k := range fault.DefaultKinds() {
-			if supported(k) == nil {
+			if supported(k) == nil && c.strikes(k) == nil {
 				kinds = append(kinds, k)
 			}
 		}
@@ -252,6 +264,6 @@ func (c Config) Draw(supported func(fault.Kind) error) (fault.Plan, error) {
 	}
 	return fault.Draw(c.Seed, fault.DrawParams{
 		Nodes: c.Nodes, Sessions: c.Sessions, TTL: c.TTL, Renew: c.Renew, Discovery: c.Discovery, Poll: c.Poll,
-		PollTimeout: c.PollTimeout, Storm: c.Storm, Kinds: kinds, Virtual: c.onVirtual(),
+		PollTimeout: c.PollTimeout, Storm: c.Storm, Leader: c.System == SystemElection, Kinds: kinds, Virtual: c.onVirtual(),
 	}), nil
 }

@@ -1,12 +1,18 @@
 package sim
 
 import (
+	"cmp"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
+
+// DrawVersion is the version of what seeds draw: it is raised with any change after which a seed gives another run of the
+// simulator (counts, timings, surroundings or plan). Changes of the accused do not count: they are what a seed is run again for.
+const DrawVersion = 1
 
 // streamSwarm separates this generator from others that are built from the same seed.
 const streamSwarm = 0x6578706c6f7265
@@ -25,7 +31,9 @@ func (s Scenario) Swarm(seed uint64) (Config, fault.Plan, error) {
 		s.Name = "swarm"
 	}
 	def(&s.Nodes, d.nodes)
-	def(&s.Sessions, d.sessions)
+	if known := systems[cmp.Or(s.System, SystemPolling)]; known != nil {
+		def(&s.Sessions, min(d.sessions, known.sessionsMax))
+	}
 	if s.Timings == (Timings{}) && s.Fixed == (Fixed{Duration: s.Fixed.Duration}) {
 		s.Timings = d.timings()
 	}
@@ -46,11 +54,15 @@ func (s Scenario) Swarm(seed uint64) (Config, fault.Plan, error) {
 		return c, *c.Plan, nil
 	}
 	if len(c.Faults) == 0 {
-		c.Faults = d.kinds
+		c.Faults = slices.DeleteFunc(d.kinds, func(k fault.Kind) bool { return c.strikes(k) != nil })
+		if len(c.Faults) == 0 {
+			c.Faults = []fault.Kind{fault.Crash}
+		}
 	}
 	return c, fault.Draw(c.Seed, fault.DrawParams{
 		Nodes: c.Nodes, Sessions: c.Sessions, TTL: c.TTL, Renew: c.Renew, Discovery: c.Discovery, Poll: c.Poll,
-		PollTimeout: c.PollTimeout, Storm: c.Storm, Kinds: c.Faults, Virtual: true, Rate: d.rate, Mixed: d.mixed,
+		PollTimeout: c.PollTimeout, Storm: c.Storm, Leader: c.System == SystemElection, Kinds: c.Faults, Virtual: true,
+		Rate: d.rate, Mixed: d.mixed,
 	}), nil
 }
 

@@ -4,25 +4,13 @@ import (
 	"errors"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
-
-	"github.com/leasestorm/leasestorm/sim/check"
 )
 
 // ErrLater means that what was asked for is designed but not part of this version.
 var ErrLater = errors.New("not in this version yet")
 
 var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
-
-func checkCriteria(names []string) error {
-	for _, name := range names {
-		if !slices.Contains(check.IDs(), name) {
-			return wrong("criteria", "unknown guarantee %q: known are %s", name, strings.Join(check.IDs(), ", "))
-		}
-	}
-	return nil
-}
 
 // checkEngine refuses an engine that exists nowhere, and what the chosen one does not have.
 func (c Config) checkEngine() error {
@@ -46,18 +34,18 @@ func (c Config) checkCounts() error {
 	switch {
 	case !nameForm.MatchString(c.Name):
 		return wrong("name", "%q: use up to 64 of a-z, 0-9 and -, not - first", c.Name)
-	case c.System == "election" || c.System == "intents":
-		return wrong("system", "%q: %w: this version has %q (flag --system)", c.System, ErrLater, SystemPolling)
-	case c.System != SystemPolling:
-		return wrong("system", "unknown system %q: known are polling, election, intents (flag --system)", c.System)
+	case c.APILeases != "" && !slices.Contains([]string{APILeasesOff, APILeasesOn, APILeasesMixed}, c.APILeases):
+		return wrong("apiLeases", "%q: known are %s, %s, %s", c.APILeases, APILeasesOff, APILeasesOn, APILeasesMixed)
+	case c.APILeases != "" && c.System != SystemIntents:
+		return wrong("apiLeases", "only APIs of intents take leases: add system: %s (flag --system)", SystemIntents)
 	case c.Nodes < 1 || c.Nodes > nodesMax:
 		return wrong("nodes", "%d is out of bounds: 1 to %d (flag --nodes)", c.Nodes, nodesMax)
-	case c.Sessions < 1 || c.Sessions > SessionsMax:
-		return wrong("sessions", "%d is out of bounds: 1 to %d (flag --sessions)", c.Sessions, SessionsMax)
+	case c.Sessions < 1 || c.Sessions > systems[c.System].sessionsMax:
+		return wrong("sessions", "%d is out of bounds: %s (flag --sessions)", c.Sessions, systems[c.System].sessionsOf())
 	case !(c.Speed >= SpeedMin && c.Speed <= SpeedMax): // so written, NaN is refused
 		return wrong("speed", "%v is out of bounds: %v to %v (flag --speed)", c.Speed, SpeedMin, SpeedMax)
 	}
-	return checkCriteria(c.Criteria)
+	return c.checkCriteria()
 }
 
 // checkTimings refuses durations that are out of bounds or contradict each other.

@@ -2,7 +2,9 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
@@ -18,14 +20,21 @@ type Virtual struct {
 	Clock       virtual.Clock
 }
 
-// untold is the guarantee that the virtual engine cannot put to the test: its instances are the rules alone, and what
-// logs is the shell around them.
-const untold = "G12"
-
 func (c Config) onVirtual() bool { return c.Engine == EngineVirtual }
 
 // Breaker makes the machine of a virtual instance: a core broken on purpose, to see whether the judge sees it.
 type Breaker = func(*virtual.Config)
+
+// Interpreted is bend with the store's .lua files run by an interpreter in the place of the model's Go twins of them: the
+// same events, if the two are equal. It is how scripts that are broken on purpose are run.
+func Interpreted(bend Breaker) Breaker {
+	return func(v *virtual.Config) {
+		if bend != nil {
+			bend(v)
+		}
+		v.Lua = true
+	}
+}
 
 // virtualEngine runs storms in one event loop.
 type virtualEngine struct{ bend Breaker }
@@ -37,31 +46,38 @@ func (virtualEngine) Name() string { return EngineVirtual }
 
 func (virtualEngine) Open(context.Context, string) (RedisInfo, error) { return virtualRedis, nil }
 
-var virtualRedis = RedisInfo{Kind: "model", Note: "virtual time; " + untold + " stays unknown: no logs"}
+var virtualRedis = RedisInfo{Kind: "model", Note: "virtual time"}
 
 func (virtualEngine) Supports(k fault.Kind) error { return k.AvailableOn(true) }
 
 func (e virtualEngine) Run(ctx context.Context, s Storm, rec *history.Recorder) (Outcome, error) {
 	sum := history.NewSum()
 	watch := watcher{total: s.Duration(), nodes: s.Nodes, progress: s.Progress}
+	logs := newLogFiles(filepath.Join(s.Dir, LogsDir))
 	out, err := runVirtual(ctx, s.Config, s.Plan, e.bend, func(ev history.Event) {
 		rec.Add(ev)
 		sum.Add(&ev)
 		watch.see(&ev)
-	})
+	}, logs.write)
 	out.SHA256 = sum.String()
-	return out, err
+	return out, errors.Join(err, logs.close())
 }
 
 func (virtualEngine) Close() error { return nil }
 
-// runVirtual runs a configuration on the virtual engine. Outcome.SHA256 is left to the caller, who sees the events.
-func runVirtual(ctx context.Context, c Config, plan fault.Plan, bend Breaker, emit func(history.Event)) (Outcome, error) {
+// runVirtual runs a configuration on the virtual engine. Outcome.SHA256 is left to the caller, who sees the events. log may
+// be nil.
+func runVirtual(ctx context.Context, c Config, plan fault.Plan, bend Breaker, emit func(history.Event),
+	log func(*virtual.LogEntry),
+) (Outcome, error) {
 	v := virtual.Config{
 		Nodes: c.Nodes, Sessions: c.Sessions, TTL: c.TTL, Renew: c.Renew, Discovery: c.Discovery, OpTimeout: c.RenewTimeout,
 		Poll: c.Poll, PollTimeout: c.PollTimeout, Serve: c.Serve, LongPolls: c.LongPolls, Storm: c.Storm, Calm: c.Calm,
 		Unannounced: c.Virtual.Unannounced, Net: c.Virtual.Net, Clock: c.Virtual.Clock,
-		Stop: func() bool { return ctx.Err() != nil },
+		Stop: func() bool { return ctx.Err() != nil }, Log: log,
+	}
+	if complete := systems[c.System].virtual; complete != nil {
+		complete(c, &v)
 	}
 	if bend != nil {
 		bend(&v)

@@ -25,7 +25,7 @@ const (
 
 // Verdict is what the judge found about one guarantee.
 type Verdict struct {
-	ID      string   `json:"id"`      // "G1" to "G13"
+	ID      string   `json:"id"`      // of the guarantee: "G1" to "G13", "E1", …
 	Spec    []string `json:"spec"`    // requirements of the specification that it stands for
 	Verdict Outcome  `json:"verdict"` //
 	Value   int64    `json:"value"`   // the worst that was seen, in Unit
@@ -36,7 +36,8 @@ type Verdict struct {
 	Excused   int    `json:"excused"`   // changes that were not, because another fault could delay them
 	Detail    string `json:"detail"`    // what happened, for a reader who knows nothing of the run
 
-	// Evidence is the first break in the history's own words: the events around it, in order of T.
+	// At is when the first break was noticed, ns; Evidence are the events around it, in order of T.
+	At       int64           `json:"-"`
 	Evidence []history.Event `json:"-"`
 }
 
@@ -55,7 +56,7 @@ type Stats struct {
 
 // Result is the judgement of a run.
 type Result struct {
-	Verdicts []Verdict // G1 to G13, in order
+	Verdicts []Verdict // one for each guarantee of the run's system, in order
 	Stats    Stats
 	Complete bool // the history reaches the run's end
 }
@@ -87,19 +88,16 @@ type checker interface {
 	attach(w *world, v Verdict) // before everything else: where to look, and the guarantee's constants
 }
 
-// Judge reads the events, which must be in order of T, once, and returns a verdict for each guarantee. logs may be nil: what
-// the nodes logged is unknown then.
+// Judge reads the events, which must be in order of T, once, and returns a verdict for each guarantee of the run's system.
+// logs may be nil: what the nodes logged is unknown then. They are looked at when the events are at their end.
 //
 // An error of the sequence (a file that is cut off) or a history out of order ends the reading: the result then covers
 // what was read, nothing in it passes that a complete history could still break, and the error is returned beside it.
-func Judge(p Params, events iter.Seq2[history.Event, error], logs Logs) (Result, error) {
-	w := newWorld(p)
-	told := &g12{logs: logs}
-	w.checkers = []checker{
-		&g1{}, &g2{}, &g3{}, &g4{}, &g5{}, &g6{}, &g7{}, &g8{}, &g9{}, &g10{}, &g11{}, told, &g13{},
-	}
+func Judge(p Params, events iter.Seq2[history.Event, error], logs *Logs) (Result, error) {
+	w, s := newWorld(p), systemOf(p.System)
+	w.checkers = s.checkers(logs)
 	for i, c := range w.checkers {
-		c.attach(w, guarantees[i])
+		c.attach(w, s.guarantees[i])
 	}
 	err := w.read(events)
 	w.finish(err)
@@ -107,8 +105,8 @@ func Judge(p Params, events iter.Seq2[history.Event, error], logs Logs) (Result,
 	for _, c := range w.checkers {
 		r.Verdicts = append(r.Verdicts, c.verdict())
 	}
-	if err == nil {
-		err = told.err
+	if err == nil && logs != nil {
+		err = logs.err
 	}
 	if !r.Complete {
 		r.incomplete(p)
@@ -142,30 +140,4 @@ func (r *Result) incomplete(p Params) {
 			v.Detail = "held as far as recorded, but " + why + "; " + v.Detail
 		}
 	}
-}
-
-// guarantees are the constants of each verdict. docs/guarantees.md numbers them.
-var guarantees = []Verdict{
-	{ID: "G1", Spec: []string{"SC-001", "FR-009", "FR-010", "FR-012"}, Unit: "ms of overlap"},
-	{ID: "G2", Spec: []string{"SC-001", "US3"}, Unit: "duplicate polls"},
-	{ID: "G3", Spec: []string{}, Unit: "fences that fell"},
-	{ID: "G4", Spec: []string{"FR-012", "FR-016"}, Unit: "polls without trust"},
-	{ID: "G5", Spec: []string{"SC-002", "FR-017", "US2"}, Unit: "ms"},
-	{ID: "G6", Spec: []string{"SC-004", "US4"}, Limit: 1, Unit: "leases off ideal"},
-	{ID: "G7", Spec: []string{"US4-2"}, Unit: "needless moves"},
-	{ID: "G8", Spec: []string{"SC-006"}, Unit: "ms unpolled"},
-	{ID: "G9", Spec: []string{"SC-005"}, Unit: "ms"},
-	{ID: "G10", Spec: []string{"FR-001", "FR-002", "FR-003"}, Unit: "foreign changes"},
-	{ID: "G11", Spec: []string{"SC-003"}, Limit: 10, Unit: "instances at once"},
-	{ID: "G12", Spec: []string{"FR-019", "FR-020", "FR-021", "FR-022"}, Unit: "entries missing"},
-	{ID: "G13", Spec: []string{"US1-3"}, Limit: failoverAllowance.Milliseconds(), Unit: "ms"},
-}
-
-// IDs returns the IDs of all guarantees in order.
-func IDs() []string {
-	ids := make([]string, len(guarantees))
-	for i, v := range guarantees {
-		ids[i] = v.ID
-	}
-	return ids
 }

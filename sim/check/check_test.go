@@ -3,7 +3,6 @@ package check
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,7 +22,10 @@ func logged(t *testing.T, killed bool, lines ...string) Verdict {
 	t.Helper()
 	dir := t.TempDir()
 	if lines != nil {
-		text := strings.Join(lines, "\n") + "\n"
+		text := ""
+		for _, l := range lines {
+			text += l + "\n"
+		}
 		if err := os.WriteFile(filepath.Join(dir, "node-1.log"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +41,7 @@ func logged(t *testing.T, killed bool, lines ...string) Verdict {
 		{T: 4, Kind: history.Exited, Node: "node-1", N: code},
 		{T: 5, Kind: history.Phase, Reason: "end"},
 	}
-	r, err := Judge(storyParams(), sequence(events), DirLogs(dir))
+	r, err := Judge(storyParams(), sequence(events), ReadLogs(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,10 +68,12 @@ func TestG12(t *testing.T) {
 		{"missing, but killed in mid-sentence", true, []string{acquired}, Pass, ""},
 		{"another fence", false, []string{strings.Replace(acquired, "7", "8", 1), lost}, Fail, "other endpoints or fences"},
 		{"another endpoint", false, []string{strings.Replace(acquired, `"s"`, `"x"`, 1), lost}, Fail, "other endpoints or fences"},
-		{"no fence", false, []string{strings.Replace(acquired, `,"fence":7`, "", 1), lost}, Fail, "lacks one of"},
-		{"no time", false, []string{acquired, strings.Replace(lost, `"ts":1.6,`, "", 1)}, Fail, "lacks one of"},
+		{"no fence", false, []string{strings.Replace(acquired, `,"fence":7`, "", 1), lost}, Fail, "lack one of"},
+		{"no time", false, []string{acquired, strings.Replace(lost, `"ts":1.6,`, "", 1)}, Fail, "lack one of"},
 		{"no reason", false, []string{acquired, strings.Replace(lost, `,"reason":"refused"`, "", 1)}, Fail, "gave a reason"},
-		{"no logs", false, nil, Unknown, "no structured log"},
+		{"no log", false, nil, Unknown, "no log, or an empty one, of node-1"},
+		{"an empty log", false, []string{}, Unknown, "no log, or an empty one, of node-1"},
+		{"a log without entries", false, []string{"hello"}, Fail, `"acquired" 1 times and logged it 0 times`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v := logged(t, c.killed, c.lines...)
@@ -80,24 +84,60 @@ func TestG12(t *testing.T) {
 	}
 }
 
-func TestDirLogsLongLine(t *testing.T) {
-	dir := t.TempDir()
-	long := strings.Repeat("x", 200<<10)
-	if err := os.WriteFile(filepath.Join(dir, "node-1.log"), []byte("a\n"+long+"\nb"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+func TestLinesOfAnyLength(t *testing.T) {
 	var got []string
-	for line, err := range DirLogs(dir).Lines("node-1") {
-		if err != nil {
-			t.Fatal(err)
-		}
+	err := lines(strings.NewReader("a\n"+strings.Repeat("x", 200<<10)+"\nb"), func(line []byte) {
 		got = append(got, strings.TrimSpace(string(line)))
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	if len(got) != 3 || got[0] != "a" || got[2] != "b" {
 		t.Errorf("%d lines: %.10q", len(got), got)
 	}
-	if nodes, err := DirLogs(filepath.Join(dir, "none")).Nodes(); len(nodes) != 0 || err != nil {
-		t.Errorf("a folder that is not there: %v, %v", nodes, err)
+}
+
+// Entries that are added while the events are read are judged as those of files are.
+func TestG12OfAddedEntries(t *testing.T) {
+	events := []history.Event{
+		{T: 1, Kind: history.Ready, Node: "node-1", Instance: "i"},
+		{T: 2, Kind: history.Acquired, Node: "node-1", Instance: "i", Session: "s", Fence: 7, Until: 9},
+		{T: 4, Kind: history.Exited, Node: "node-1"},
+		{T: 5, Kind: history.Phase, Reason: "end"},
+	}
+	entry := LogEntry{Event: "acquired", Instance: "i", Endpoint: "s", Fence: 7, HasFence: true, HasTime: true}
+	other := entry
+	other.Fence = 8
+	bare := entry
+	bare.HasFence = false
+	for _, c := range []struct {
+		entries []LogEntry
+		want    Outcome
+	}{
+		{[]LogEntry{entry}, Pass},
+		{nil, Fail},
+		{[]LogEntry{entry, entry}, Fail},
+		{[]LogEntry{other}, Fail},
+		{[]LogEntry{bare}, Fail},
+		{[]LogEntry{entry, {Event: "epoch", Instance: "i"}}, Pass},
+	} {
+		logs := NewLogs()
+		r, err := Judge(storyParams(), func(yield func(history.Event, error) bool) {
+			for _, e := range events {
+				if !yield(e, nil) {
+					return
+				}
+			}
+			for i := range c.entries {
+				logs.Add(&c.entries[i])
+			}
+		}, logs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v, _ := r.Verdict("G12"); v.Verdict != c.want {
+			t.Errorf("%+v: %s: %s", c.entries, v.Verdict, v.Detail)
+		}
 	}
 }
 
@@ -291,7 +331,7 @@ func TestExercisable(t *testing.T) {
 func TestDecide(t *testing.T) {
 	result := func(set map[string]Outcome) Result {
 		r := Result{Complete: true}
-		for _, id := range IDs() {
+		for _, id := range IDs(SystemPolling) {
 			o := Pass
 			if x, ok := set[id]; ok {
 				o = x
@@ -333,51 +373,4 @@ func TestParseCriteria(t *testing.T) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
-}
-
-// BenchmarkJudge judges a calm fleet of 50 instances and 5,000 sessions at seed timings: what a verdict costs an event.
-func BenchmarkJudge(b *testing.B) {
-	p := storyParams()
-	p.Nodes, p.Sessions, p.TTL, p.Renew, p.Poll = 50, 5000, 30*time.Second, 10*time.Second, 5*time.Second
-	var events []history.Event
-	for i := range p.Sessions {
-		events = append(events, history.Event{Kind: history.SessionAdded, Session: fmt.Sprint("session-", i)})
-	}
-	for i := range p.Nodes {
-		events = append(events, history.Event{Kind: history.Ready, Node: fmt.Sprint("node-", i), Instance: fmt.Sprint("node-", i)})
-	}
-	arrival := int64(0)
-	for second := range int64(60) {
-		for i := range p.Sessions {
-			at := second*int64(time.Second) + int64(i)*100_000
-			e := history.Event{
-				T: at, Session: fmt.Sprint("session-", i), Node: fmt.Sprint("node-", i%p.Nodes), Fence: 1,
-				Instance: fmt.Sprint("node-", i%p.Nodes),
-			}
-			word := func(k history.Kind, until, n int64) {
-				e.Kind, e.Until, e.N = k, until, n
-				events = append(events, e)
-			}
-			switch {
-			case second == 0:
-				word(history.Acquired, at+int64(p.TTL), 0)
-			case second%10 == int64(i)%10:
-				word(history.RenewStart, 0, 0)
-				word(history.Renewed, at+int64(p.TTL), 0)
-			case second%5 == int64(i)%5:
-				arrival++
-				word(history.PollStart, 0, 0)
-				word(history.Arrived, 0, arrival)
-				word(history.Served, 0, arrival)
-				word(history.PollEnd, 0, 0)
-			}
-		}
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := Judge(p, sequence(events), nil); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(len(events))*float64(b.N)/b.Elapsed().Seconds(), "events/s")
 }

@@ -2,9 +2,7 @@ package check
 
 import (
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
@@ -13,38 +11,20 @@ import (
 // ErrCriterion is the condition of a criterion that is no guarantee.
 var ErrCriterion = errors.New("check: unknown guarantee")
 
-// ParseCriteria reads a list of guarantees separated by commas ("G1,g5"), as --criteria and scenario files give it. Each is
-// named once, in order of its number.
-func ParseCriteria(list string) ([]string, error) {
-	var ids []string
-	for id := range strings.SplitSeq(list, ",") {
-		if id = strings.ToUpper(strings.TrimSpace(id)); id == "" {
-			continue
-		}
-		if !slices.Contains(IDs(), id) {
-			return nil, fmt.Errorf("%w %q: known are %s", ErrCriterion, id, strings.Join(IDs(), ", "))
-		}
-		ids = append(ids, id)
-	}
-	if len(ids) == 0 {
-		return nil, fmt.Errorf("%w: none named; known are %s", ErrCriterion, strings.Join(IDs(), ", "))
-	}
-	return slices.DeleteFunc(IDs(), func(id string) bool { return !slices.Contains(ids, id) }), nil
-}
-
 // Exercisable returns the guarantees that a run of these parameters can put to the test: its criteria, unless others are
 // named. A kind of fault counts where the plan leaves its change free of others that could delay it.
 func Exercisable(p Params) []string {
 	var ids []string
-	for _, id := range IDs() {
-		if p.exercises(id) {
+	s := systemOf(p.System)
+	for _, id := range s.ids() {
+		if s.exercises(p, id) {
 			ids = append(ids, id)
 		}
 	}
 	return ids
 }
 
-func (p Params) exercises(id string) bool {
+func pollingExercises(p Params, id string) bool {
 	limit := p.TTL + failoverAllowance
 	several := p.Nodes > 1
 	switch id {
@@ -69,7 +49,7 @@ func (p Params) exercises(id string) bool {
 	case "G10":
 		return p.Tap && p.Sessions > 0
 	case "G11":
-		return p.most() >= int(guarantees[10].Limit) && p.has(fault.Join) && p.has(fault.Leave)
+		return p.most() >= instancesNeeded && p.has(fault.Join) && p.has(fault.Leave)
 	case "G12":
 		return !p.Foreign
 	case "G13":
@@ -157,8 +137,9 @@ func (p Params) planned(f fault.Fault) (span, bool) {
 	return r, true
 }
 
-// Decide returns the verdict of a run: fail if a criterion or any of G1 to G4 failed, unknown if a criterion was not put
-// to the test or the run is incomplete, else pass. Without criteria (Params.Criteria, else Exercisable) it is unknown.
+// Decide returns the verdict of a run: fail if a criterion or any that is never excused (Safety) failed, unknown if a
+// criterion was not put to the test or the run is incomplete, else pass. Without criteria (Params.Criteria, else Exercisable)
+// it is unknown.
 func Decide(p Params, r Result) Outcome {
 	criteria := p.Criteria
 	if len(criteria) == 0 {
@@ -168,9 +149,10 @@ func Decide(p Params, r Result) Outcome {
 	if !r.Complete || len(criteria) == 0 {
 		out = Unknown
 	}
-	for i, v := range r.Verdicts {
+	safety := Safety(p.System)
+	for _, v := range r.Verdicts {
 		switch asked := slices.Contains(criteria, v.ID); {
-		case v.Verdict == Fail && (asked || i < 4):
+		case v.Verdict == Fail && (asked || slices.Contains(safety, v.ID)):
 			return Fail
 		case asked && v.Verdict != Pass:
 			out = Unknown

@@ -96,7 +96,7 @@ func (h *hooks) verdict() Verdict {
 		if more := h.breaks - len(h.texts); more > 0 {
 			say = append(say, fmt.Sprintf("and %d more", more))
 		}
-		v.Evidence = h.exhibit.evidence()
+		v.At, v.Evidence = h.when[0], h.exhibit.evidence()
 	case h.untested != "":
 		v.Verdict = Unknown
 		say = append(say, h.untested)
@@ -190,7 +190,7 @@ func (r *ring) all() []history.Event {
 func (w *world) keep(e *history.Event) {
 	switch {
 	case e.Session != "" && e.Kind != history.FaultStart && e.Kind != history.FaultEnd:
-		if s := w.session(e.Session); isPoll(e.Kind) {
+		if s := w.subject; isPoll(e.Kind) {
 			s.polls.add(e)
 		} else {
 			s.recent.add(e)

@@ -6,7 +6,7 @@ import "github.com/leasestorm/leasestorm/sim/history"
 // only waits for its owner to fall silent.
 type grants struct {
 	g      *g1
-	leases map[string]*grant
+	leases rows[grant]
 	worst  int64 // ns by which a window reached beyond
 }
 
@@ -19,13 +19,13 @@ type grant struct {
 func (r *grants) event(e *history.Event) {
 	switch e.Kind {
 	case history.RedisGranted:
-		r.leases[e.Session] = &grant{e.Instance, e.Until}
+		r.leases.set(r.g.w.subject, &grant{e.Instance, e.Until})
 	case history.RedisExtended:
-		if l := r.leases[e.Session]; l != nil && l.until != 0 {
+		if l := r.leases.get(r.g.w.subject); l != nil && l.until != 0 {
 			l.until = max(l.until, e.Until)
 		}
 	case history.RedisDeleted:
-		delete(r.leases, e.Session)
+		r.leases.set(r.g.w.subject, nil)
 	case history.RedisFlushed, history.TapDown:
 		clear(r.leases)
 	case history.Acquired, history.Renewed:
@@ -35,18 +35,19 @@ func (r *grants) event(e *history.Event) {
 
 // trusted looks at a window that a node says it has. Redis' side of it may be told a moment later.
 func (r *grants) trusted(e *history.Event) {
-	l := r.leases[e.Session]
+	s := r.g.w.subject
+	l := r.leases.get(s)
 	if l == nil || l.holder != e.Instance || l.until == 0 || e.Until <= l.until+int64(stampAllowance) {
 		return
 	}
 	w, said := r.g.w, *e
 	w.at(e.T+wordAllowance+w.stall(e.T-wordAllowance, e.T), func() {
 		beyond := said.Until - l.until
-		if r.leases[said.Session] != l || beyond <= int64(stampAllowance) {
+		if r.leases.get(s) != l || beyond <= int64(stampAllowance) {
 			return
 		}
 		r.worst = max(r.worst, beyond)
-		r.g.broke(w.session(said.Session), "%s said at %s that it trusts its lease of session %s (fence %d) until %s, but Redis had "+
+		r.g.broke(s, "%s said at %s that it trusts its lease of session %s (fence %d) until %s, but Redis had "+
 			"granted it until %s: another can own it for %d ms while it still believes", w.instance(said.Instance).who(), clock(said.T),
 			said.Session, said.Fence, clock(said.Until), clock(l.until), ms(beyond))
 	})

@@ -12,7 +12,8 @@ import (
 // end of its process, or at its until. A frozen process still believes until then: that is the case worth catching.
 type g1 struct {
 	hooks
-	overlaps map[*session][]*overlap
+	fences   *g3                     // the second opinion's other half
+	overlaps map[*session][]*overlap // none of most
 	second   *opinion
 	granted  grants
 	worst    int64
@@ -33,7 +34,7 @@ func (g *g1) attach(w *world, v Verdict) {
 	g.overlaps = map[*session][]*overlap{}
 	g.broken = map[string]bool{}
 	g.second = newOpinion(w)
-	g.granted = grants{g: g, leases: map[string]*grant{}}
+	g.granted = grants{g: g}
 }
 
 func (g *g1) event(e *history.Event) {
@@ -78,7 +79,7 @@ func (g *g1) overlap(o *overlap, to int64) {
 	s, length := o.first.session, to-o.from
 	asleep := o.first.inst.node.frozenWithin(o.from) // it cannot learn of it before its thaw or the end of its window
 	short := length <= int64(g.w.Renew+g.w.RenewTimeout)
-	if g.deletedBefore(s, o.from) && (asleep || short) ||
+	if g.w.deletedUnknown(s, o.from) && (asleep || short) ||
 		(asleep || short && o.first.inst.node.frozenWithin(o.from-thawGrace)) && g.asleepSince(o) {
 		g.deleted++
 		g.deletedW = max(g.deletedW, length)
@@ -95,16 +96,6 @@ func (g *g1) overlap(o *overlap, to int64) {
 		o.first.inst.who(), o.second.inst.who(), s.id, ms(length), clock(o.from), clock(to),
 		a, clock(o.first.since), o.first.fence, until(o.untils[0]),
 		b, clock(o.second.since), o.second.fence, until(o.untils[1]))
-}
-
-// deletedBefore reports whether the plan deleted the session's key so shortly before from that its owner cannot know yet.
-func (g *g1) deletedBefore(s *session, from int64) bool {
-	for _, at := range s.deletes {
-		if at <= from && from <= at+int64(g.w.Renew+g.w.RenewTimeout) {
-			return true
-		}
-	}
-	return false
 }
 
 // asleepSince reports whether the plan deleted the first owner's key, and froze that owner before it could know, for as

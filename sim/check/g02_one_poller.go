@@ -8,15 +8,21 @@ import (
 
 // g2: the polled target never serves two instances for one session at once, and never accepts a poll with an older fence.
 //
-// It is judged from the target's own record; of the nodes only is used which of them the plan had frozen.
+// It is judged from the target's own record; of the nodes only is used which of them the plan had frozen. Where the plan
+// deleted the lease's key, two may own it for a moment (the exception of G1), so two polls may meet: counted apart, as long
+// as the later one has the higher fence.
 type g2 struct {
 	hooks
-	targets  map[string]*targeted
+	targets  rows[targeted]
 	arrivals int
-	older    int // accepted with an older fence, or one fence from two instances
-	together int // overlapping arrivals that nothing explains
-	frozen   int // overlaps with the work of a frozen process
-	late     int // polls of a process that had been frozen, refused by fence
+	older    int               // accepted with an older fence, or one fence from two instances
+	together int               // overlapping arrivals that nothing explains
+	frozen   int               // overlaps with the work of a frozen process
+	deleted  int               // overlaps that a deleted key explains
+	hungUp   int               // overlaps with a poll whose client was gone, which the target had yet to notice
+	meetings map[int64]meeting // by the number of the first, whose client had hung up
+	gone     map[owning]int64  // when an instance last said that a poll of a session is over
+	late     int               // polls of a process that had been frozen, refused by fence
 	rejected int
 }
 
@@ -36,29 +42,40 @@ type arrival struct {
 	at    int64
 }
 
+// meeting is a poll that arrived while the target served another.
+type meeting struct {
+	s      *session
+	first  arrival
+	second history.Event
+}
+
 // sentLate is how long after a thaw a poll may still arrive that was begun before the freeze.
 const sentLate = int64(failoverAllowance)
 
 func (g *g2) attach(w *world, v Verdict) {
 	g.hooks.attach(w, v)
-	g.targets = map[string]*targeted{}
-}
-
-func (g *g2) target(session string) *targeted {
-	t := g.targets[session]
-	if t == nil {
-		t = &targeted{}
-		g.targets[session] = t
-	}
-	return t
+	g.gone, g.meetings = map[owning]int64{}, map[int64]meeting{}
 }
 
 func (g *g2) event(e *history.Event) {
 	switch e.Kind {
 	case history.Arrived:
-		g.arrived(g.target(e.Session), e)
+		g.arrived(g.targets.of(g.w.subject), e)
+	case history.PollCancelled:
+		g.gone[owning{g.w.instance(e.Instance), e.Session}] = e.T
 	case history.Served, history.Aborted:
-		t := g.target(e.Session)
+		switch _, met := g.meetings[e.N]; {
+		case !met:
+		case e.Kind == history.Served:
+			g.met(e.N) // it was served to the end
+		default:
+			delete(g.meetings, e.N)
+			g.hungUp++
+		}
+		if e.Kind == history.Aborted {
+			delete(g.gone, owning{g.w.instance(e.Instance), e.Session})
+		}
+		t := g.targets.of(g.w.subject)
 		for i := range t.serving {
 			if t.serving[i].n == e.N {
 				t.serving = append(t.serving[:i], t.serving[i+1:]...)
@@ -68,7 +85,7 @@ func (g *g2) event(e *history.Event) {
 	case history.Rejected:
 		g.rejected++
 		g.exercised++
-		if g.wasFrozen(e.Instance, e.T-sentLate) {
+		if g.w.frozenSince(e.Instance, e.T-sentLate) {
 			g.late++
 		}
 	}
@@ -79,24 +96,47 @@ func (g *g2) arrived(t *targeted, e *history.Event) {
 	if t.last != "" && t.last != e.Instance {
 		g.exercised++
 	}
-	s := g.w.session(e.Session)
+	s := g.w.subject
 	g.fenced(s, t, e)
 	for _, a := range t.serving {
 		if a.inst == e.Instance {
 			continue
 		}
-		if g.wasFrozen(a.inst, a.at-sentLate) || g.wasFrozen(e.Instance, e.T-sentLate) {
+		if g.w.frozenSince(a.inst, a.at-sentLate) || g.w.frozenSince(e.Instance, e.T-sentLate) {
 			g.frozen++
 			continue
 		}
-		g.together++
-		g.broke(s, "the target served session %s to %s (poll %d, fence %d, arrived %s, not yet answered) when the poll of %s "+
-			"(poll %d, fence %d) arrived at %s: two pollers at once, and the plan had frozen neither",
-			s.id, g.w.instance(a.inst).who(), a.n, a.fence, clock(a.at), g.w.instance(e.Instance).who(), e.N, e.Fence,
-			clock(e.T))
+		if a.fence < e.Fence && g.w.deletedUnknown(s, e.T) {
+			g.deleted++
+			continue
+		}
+		met := meeting{s, a, *e}
+		if g.gone[owning{g.w.instance(a.inst), s.id}] > a.at { // its client has hung up, which is on its way to the target
+			g.meetings[a.n] = met
+			g.w.at(e.T+int64(failoverAllowance), func() { g.met(a.n) })
+			continue
+		}
+		g.overlapped(&met)
 	}
 	t.last = e.Instance
 	t.serving = append(t.serving, arrival{e.N, e.Instance, e.Fence, e.T})
+}
+
+// met judges a meeting with a poll whose client had hung up, if the target has not noticed that by now.
+func (g *g2) met(n int64) {
+	if m, ok := g.meetings[n]; ok {
+		delete(g.meetings, n)
+		g.overlapped(&m)
+	}
+}
+
+func (g *g2) overlapped(m *meeting) {
+	a, e := &m.first, &m.second
+	g.together++
+	g.broke(m.s, "the target served session %s to %s (poll %d, fence %d, arrived %s, not yet answered) when the poll of %s "+
+		"(poll %d, fence %d) arrived at %s: two pollers at once, and the plan had frozen neither",
+		m.s.id, g.w.instance(a.inst).who(), a.n, a.fence, clock(a.at), g.w.instance(e.Instance).who(), e.N, e.Fence,
+		clock(e.T))
 }
 
 // fenced holds the poll's fence against the highest that the target has accepted.
@@ -117,12 +157,6 @@ func (g *g2) fenced(s *session, t *targeted, e *history.Event) {
 	}
 }
 
-// wasFrozen reports whether the plan froze the instance's process at any moment since then.
-func (g *g2) wasFrozen(inst string, since int64) bool {
-	i := g.w.instances[inst]
-	return i != nil && i.node.frozenWithin(since)
-}
-
 func (g *g2) verdict() Verdict {
 	v := g.hooks.verdict()
 	v.Value = int64(g.older + g.together)
@@ -132,5 +166,13 @@ func (g *g2) verdict() Verdict {
 	}
 	v.Detail = join(v.Detail, fmt.Sprintf("%d polls accepted, %d refused by fence; of frozen processes: sent late and refused %d, "+
 		"frozenInFlight %d", g.arrivals, g.rejected, g.late, g.frozen))
+	if g.hungUp > 0 {
+		v.Detail = join(v.Detail, fmt.Sprintf("%d polls came when the client before had hung up, which the target noticed a moment "+
+			"later", g.hungUp))
+	}
+	if g.deleted > 0 {
+		v.Detail = join(v.Detail, fmt.Sprintf("after a key was deleted by hand, before its owner could know, %d polls came while its "+
+			"last one was served", g.deleted))
+	}
 	return v
 }

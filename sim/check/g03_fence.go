@@ -12,10 +12,11 @@ import (
 // it was watched (a fence that is set is not below one that was).
 type g3 struct {
 	hooks
-	leases  map[string]*fences
+	leases  rows[fences]
 	losses  int64           // times at which Redis lost everything, so far
 	across  int             // terms that followed such a loss
 	without int             // terms whose owner gives no fence
+	late    int             // terms told of after a later one, whose key the plan had deleted
 	broken  map[string]bool // sessions of which a term has no larger fence than the one before
 }
 
@@ -26,21 +27,14 @@ type fences struct {
 	losses int64
 	polled int64 // highest fence seen at the target
 	poller string
-	set    int64 // highest fence seen at Redis
+	set    int64  // highest fence seen at Redis
+	setFor string // the instance that it was granted to
+	heldBy string // the instance that Redis shows as the owner
 }
 
 func (g *g3) attach(w *world, v Verdict) {
 	g.hooks.attach(w, v)
-	g.leases, g.broken = map[string]*fences{}, map[string]bool{}
-}
-
-func (g *g3) lease(session string) *fences {
-	f := g.leases[session]
-	if f == nil {
-		f = &fences{}
-		g.leases[session] = f
-	}
-	return f
+	g.broken = map[string]bool{}
 }
 
 func (g *g3) struck(s *strike) {
@@ -54,13 +48,17 @@ func (g *g3) began(t *term) {
 		g.without++
 		return
 	}
-	f := g.lease(t.session.id)
+	f := g.leases.of(t.session)
 	if f.holder != nil {
 		g.exercised++
 		if f.losses != g.losses {
 			g.across++
 		}
-		if t.fence <= f.last {
+		switch {
+		case t.fence > f.last:
+		case t.fence < f.last && g.deleted(t.session): // granted before the key went, and told late
+			g.late++
+		default:
 			g.broken[t.session.id] = true
 			g.broke(t.session, "the term that %s began for session %s at %s has fence %d, the one before it (%s) had %d: it must "+
 				"be larger", t.inst.who(), t.session.id, clock(t.since), t.fence, f.holder.who(), f.last)
@@ -69,24 +67,47 @@ func (g *g3) began(t *term) {
 	f.last, f.holder, f.losses = max(f.last, t.fence), t.inst, g.losses
 }
 
+// deleted reports whether the plan deleted the session's key so shortly before that a grant from before may be told after
+// the next one.
+func (g *g3) deleted(s *session) bool {
+	for _, at := range s.deletes {
+		if g.w.now <= at+int64(g.w.TTL) {
+			return true
+		}
+	}
+	return false
+}
+
 func (g *g3) event(e *history.Event) {
 	switch e.Kind {
 	case history.Arrived, history.Rejected:
-		f := g.lease(e.Session)
+		f := g.leases.of(g.w.subject)
 		if e.Fence != 0 && e.Fence == f.polled && f.poller != e.Instance {
-			g.broke(g.w.session(e.Session), "%s and %s polled session %s with one fence, %d; the second at %s",
+			g.broke(g.w.subject, "%s and %s polled session %s with one fence, %d; the second at %s",
 				g.w.instance(f.poller).who(), g.w.instance(e.Instance).who(), e.Session, e.Fence, clock(e.T))
 		}
 		if e.Fence > f.polled {
 			f.polled, f.poller = e.Fence, e.Instance
 		}
+	case history.RedisGranted:
+		g.leases.of(g.w.subject).heldBy = e.Instance
 	case history.RedisFence:
-		f := g.lease(e.Session)
-		if e.Fence < f.set && len(g.w.session(e.Session).deletes) == 0 {
-			g.broke(g.w.session(e.Session), "at %s Redis' fence of session %s fell from %d to %d", clock(e.T), e.Session, f.set,
-				e.Fence)
-		}
-		f.set = max(f.set, e.Fence)
+		g.set(e)
+	}
+}
+
+// set looks at a fence that Redis was given. It may fall back to that of a term where nobody ever had the higher one: an
+// attempt to acquire that was given up, and was executed after the one that began the term, leaves a higher fence behind;
+// when Redis then forgets it, its owner asserts the fence that it knows.
+func (g *g3) set(e *history.Event) {
+	f := g.leases.of(g.w.subject)
+	unheard := f.setFor == f.heldBy && f.last < f.set
+	if e.Fence < f.set && !unheard && len(g.w.subject.deletes) == 0 {
+		g.broke(g.w.subject, "at %s Redis' fence of session %s fell from %d to %d", clock(e.T), e.Session, f.set,
+			e.Fence)
+	}
+	if e.Fence > f.set {
+		f.set, f.setFor = e.Fence, f.heldBy
 	}
 }
 
@@ -99,6 +120,9 @@ func (g *g3) verdict() Verdict {
 	if v.Verdict == Pass {
 		v.Detail = join(fmt.Sprintf("%d new terms, %d of them the first after Redis restarted or lost its data", g.exercised,
 			g.across), v.Detail)
+	}
+	if g.late > 0 {
+		v.Detail = join(v.Detail, fmt.Sprintf("%d granted before their key was deleted by hand and told after the next", g.late))
 	}
 	return v
 }

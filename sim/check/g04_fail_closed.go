@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -11,7 +12,7 @@ import (
 // success; at the end of the trust window running polls are cancelled.
 type g4 struct {
 	hooks
-	leases    map[owning]*renewal
+	leases    rows[renewals]
 	failures  int
 	silent    int // renewals without an answer in time
 	cancelled int // polls that ran when a window closed
@@ -20,14 +21,15 @@ type g4 struct {
 	starts    bool
 }
 
-// owning is one instance's view of one session.
-type owning struct {
-	inst    *instance
-	session string
-}
+// renewals are those of one session, by instance.
+type renewals []*renewal
 
 // renewal is the state of one instance's renewals and polls of one session.
 type renewal struct {
+	inst    *instance
+	session *session
+	armed   int64 // when the timer that watches the end of the window is due; 0: there is none
+
 	failed  bool
 	failAt  int64
 	noticed int64 // when it last said that one failed, or that the term is over
@@ -41,7 +43,19 @@ type renewal struct {
 
 func (g *g4) attach(w *world, v Verdict) {
 	g.hooks.attach(w, v)
-	g.leases = map[owning]*renewal{}
+}
+
+// renewal is the state that the word in hand is about.
+func (g *g4) renewal() *renewal {
+	all, inst := g.leases.of(g.w.subject), g.w.speaker
+	for _, r := range *all {
+		if r.inst == inst {
+			return r
+		}
+	}
+	r := &renewal{inst: inst, session: g.w.subject}
+	*all = append(*all, r)
+	return r
 }
 
 // thawGrace is what a process gets after a thaw before what was overdue must have been noticed.
@@ -55,17 +69,12 @@ func (g *g4) event(e *history.Event) {
 		}
 		return
 	}
-	key := owning{g.w.instance(e.Instance), e.Session}
-	r := g.leases[key]
-	if r == nil {
-		r = &renewal{}
-		g.leases[key] = r
-	}
+	r := g.renewal()
 	switch e.Kind {
 	case history.Acquired, history.Renewed:
-		*r = renewal{running: r.running, begun: r.begun, overrun: r.overrun, noticed: r.noticed,
-			closes: max(r.closes, e.Until)}
-		g.watch(key, r)
+		r.failed, r.failAt, r.reason, r.sent = false, 0, "", 0
+		r.closes = max(r.closes, e.Until)
+		g.watch(r)
 	case history.RenewStart:
 		g.starts = true
 		if r.sent == 0 {
@@ -79,22 +88,24 @@ func (g *g4) event(e *history.Event) {
 		r.failed, r.failAt, r.sent, r.noticed = true, e.T, 0, e.T
 		r.reason = e.Kind.String() + " " + e.Reason
 	case history.PollStart:
-		g.started(key, r, e)
+		g.started(r, e)
 	case history.PollCancelled, history.PollEnd:
-		g.returned(key, r, e)
+		g.returned(r, e)
 	}
 }
 
 func (g *g4) forget(e *history.Event) {
-	for key := range g.leases {
-		if key.inst.gone && key.inst.node != nil && key.inst.node.name == e.Node {
-			delete(g.leases, key)
+	for _, all := range g.leases {
+		if all != nil {
+			*all = slices.DeleteFunc(*all, func(r *renewal) bool {
+				return r.inst.gone && r.inst.node != nil && r.inst.node.name == e.Node
+			})
 		}
 	}
 }
 
 // started judges a poll that begins.
-func (g *g4) started(key owning, r *renewal, e *history.Event) {
+func (g *g4) started(r *renewal, e *history.Event) {
 	r.running++
 	r.begun = e.T
 	slack := int64(stampAllowance)
@@ -102,35 +113,35 @@ func (g *g4) started(key owning, r *renewal, e *history.Event) {
 		if e.T <= since+slack {
 			return false
 		}
-		if key.inst.node.frozenWithin(e.T - thawGrace) {
+		if r.inst.node.frozenWithin(e.T - thawGrace) {
 			g.frozen++
 			return false
 		}
 		return true
 	}
-	s := g.w.session(e.Session)
+	s := g.w.subject
 	switch {
 	case r.failed:
 		if late(r.failAt) {
 			g.broke(s, "%s began a poll of session %s at %s although its renewal had failed at %s (%s) and none had succeeded since",
-				key.inst.who(), e.Session, clock(e.T), clock(r.failAt), r.reason)
+				r.inst.who(), e.Session, clock(e.T), clock(r.failAt), r.reason)
 		}
 	case r.closes != 0 && late(r.closes):
-		g.broke(s, "%s began a poll of session %s at %s, after its trust window had closed at %s", key.inst.who(), e.Session,
+		g.broke(s, "%s began a poll of session %s at %s, after its trust window had closed at %s", r.inst.who(), e.Session,
 			clock(e.T), clock(r.closes))
 	case g.unanswered(r, e.T):
 		g.silent++
 		g.exercised++
-		if late(r.sent + int64(g.w.RenewTimeout)) {
-			g.overdue(key, r, e.T)
+		if late(g.due(r)) {
+			g.overdue(r, e.T)
 		}
 	}
 }
 
 // overdue judges a poll that began when a renewal should have been answered. The time-out is not seen, only that the node
 // says renewFailed; a process that the host did not run notices both at once, which is all that it can.
-func (g *g4) overdue(key owning, r *renewal, at int64) {
-	due, sent := r.sent+int64(g.w.RenewTimeout), r.sent
+func (g *g4) overdue(r *renewal, at int64) {
+	due, sent := g.due(r), r.sent
 	patience := func() int64 { // what of it the host took is known afterwards only
 		if stall := g.w.stall(sent, g.w.now); stall > 0 {
 			return thawGrace + stall
@@ -146,8 +157,8 @@ func (g *g4) overdue(key owning, r *renewal, at int64) {
 			g.w.at(until, look)
 		default:
 			r.sent = 0
-			g.broke(g.w.session(key.session), "%s began a poll of session %s at %s although a renewal was to be answered by %s and was not",
-				key.inst.who(), key.session, clock(at), clock(due))
+			g.broke(r.session, "%s began a poll of session %s at %s although a renewal was to be answered by %s and was not",
+				r.inst.who(), r.session.id, clock(at), clock(due))
 		}
 	}
 	g.w.at(at+patience(), look)
@@ -155,24 +166,36 @@ func (g *g4) overdue(key owning, r *renewal, at int64) {
 
 // unanswered reports whether a renewal is overdue. What time-out a foreign node gives its renewals is not known.
 func (g *g4) unanswered(r *renewal, now int64) bool {
-	return !g.w.Foreign && g.w.RenewTimeout > 0 && r.sent != 0 && now > r.sent+int64(g.w.RenewTimeout)+int64(stampAllowance)
+	return !g.w.Foreign && g.w.RenewTimeout > 0 && r.sent != 0 && now > g.due(r)+int64(stampAllowance)
 }
 
-// watch notes, when the window has closed, that a poll still runs.
-func (g *g4) watch(key owning, r *renewal) {
-	closes := r.closes
-	if closes == 0 {
+// due is when a renewal must have been answered. The node measures that by its own clock, which may run 1 % slow: the rate
+// error that the margin of a trust window allows for.
+func (g *g4) due(r *renewal) int64 {
+	return r.sent + int64(g.w.RenewTimeout) + int64(g.w.RenewTimeout)/100
+}
+
+// watch notes, when the window has closed, that a poll still runs. One timer follows the window as it moves on.
+func (g *g4) watch(r *renewal) {
+	if r.closes == 0 || r.armed != 0 {
 		return
 	}
-	g.w.at(closes, func() {
-		if g.leases[key] == r && r.closes == closes && r.running > 0 && !key.inst.gone {
-			r.overrun = closes
+	r.armed = r.closes
+	g.w.at(r.armed, func() {
+		due := r.armed
+		r.armed = 0
+		switch {
+		case r.inst.gone:
+		case r.closes > due:
+			g.watch(r)
+		case r.running > 0:
+			r.overrun = due
 		}
 	})
 }
 
 // returned judges the end of a poll that still ran when its window closed. Nodes that do not tell of ends are not judged.
-func (g *g4) returned(key owning, r *renewal, e *history.Event) {
+func (g *g4) returned(r *renewal, e *history.Event) {
 	r.running = max(0, r.running-1)
 	if e.Kind == history.PollCancelled {
 		r.running = 0
@@ -184,9 +207,9 @@ func (g *g4) returned(key owning, r *renewal, e *history.Event) {
 	r.overrun = 0
 	g.cancelled++
 	g.exercised++
-	if e.T > closed+g.w.margin() && !key.inst.node.frozenWithin(closed) {
-		g.broke(g.w.session(key.session), "a poll of session %s that %s began at %s ran until %s, although its trust window had closed "+
-			"at %s", key.session, key.inst.who(), clock(r.begun), clock(e.T), clock(closed))
+	if e.T > closed+g.w.margin() && !r.inst.node.frozenWithin(closed) {
+		g.broke(r.session, "a poll of session %s that %s began at %s ran until %s, although its trust window had closed "+
+			"at %s", r.session.id, r.inst.who(), clock(r.begun), clock(e.T), clock(closed))
 	}
 }
 

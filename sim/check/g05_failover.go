@@ -2,6 +2,8 @@ package check
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -15,20 +17,23 @@ import (
 // waiters as much time; so where Redis was watched, the 250 ms are also held against the end of the lease itself.
 type g5 struct {
 	hooks
-	orphans map[string]*orphan // by session
-	keys    map[string]*grant  // by session: the lease as Redis holds it
+	orphans rows[orphan]
+	keys    rows[grant] // the lease as Redis holds it
 	crashes int
 	took    times
 	lags    times // after the end of the lease
 	limit   int64
 	slow    bool // a break was one of time after the crash
+
+	partitions bool // owners that are cut off, or stopped, are judged as crashed ones are (E4)
 }
 
-// orphan is a session whose owner crashed.
+// orphan is a session whose owner crashed, or was cut off.
 type orphan struct {
 	session *session
 	victim  *term
 	crash   *strike
+	alive   bool   // its owner is only cut off
 	at      int64  // of the crash
 	base    int64  // what the limit counts from
 	ends    int64  // when the lease ends by itself, as Redis showed; 0: not known
@@ -41,8 +46,6 @@ func (g *g5) attach(w *world, v Verdict) {
 	v.Limit = (w.TTL + failoverAllowance).Milliseconds()
 	g.hooks.attach(w, v)
 	g.limit = int64(w.TTL + failoverAllowance)
-	g.orphans = map[string]*orphan{}
-	g.keys = map[string]*grant{}
 	g.took, g.lags = newTimes(), newTimes()
 }
 
@@ -59,20 +62,52 @@ func (g *g5) ended(t *term, how ending) {
 	if !s.unpaused() && s.added {
 		return
 	}
-	if old := g.orphans[s.id]; old != nil {
+	if old := g.orphans.get(s); old != nil {
 		old.over = true
 	}
 	o := &orphan{session: s, victim: t, crash: crash, at: g.w.now, base: g.w.now}
-	if k := g.keys[s.id]; k != nil && k.holder == t.inst.id && crash.Kind == fault.Crash {
+	if k := g.keys.get(s); k != nil && k.holder == t.inst.id && crash.Kind == fault.Crash {
 		o.ends = k.until
 	}
-	g.orphans[s.id] = o
+	g.orphans.set(s, o)
 	g.watch(o)
 }
 
 func (g *g5) struck(s *strike) {
-	if s.Kind == fault.Crash || s.Kind == fault.CrashAll {
+	switch {
+	case s.Kind == fault.Crash || s.Kind == fault.CrashAll:
 		g.crashes++
+	case !g.partitions || s.node == nil || s.node.current == nil || !slices.Contains(silent, s.Kind):
+	default:
+		for _, id := range s.node.current.sorted() {
+			g.cutOff(s.node.current.held[id], s)
+		}
+	}
+}
+
+// cutOff begins to wait for who takes over from an owner that Redis does not hear any more.
+func (g *g5) cutOff(t *term, s *strike) {
+	if g.orphans.get(t.session) != nil || t.passed {
+		return // it is orphaned already
+	}
+	g.crashes++
+	o := &orphan{session: t.session, victim: t, crash: s, alive: true, at: g.w.now, base: g.w.now}
+	if k := g.keys.get(t.session); k != nil && k.holder == t.inst.id {
+		o.ends = k.until
+	}
+	g.orphans.set(t.session, o)
+	g.watch(o)
+}
+
+// healed: an owner that is heard again in time has nothing to lose.
+func (g *g5) healed(s *strike) {
+	if !g.partitions {
+		return
+	}
+	for _, id := range sortedKeys(g.w.sessions) {
+		if o := g.orphans.get(g.w.sessions[id]); o != nil && o.crash == s && o.alive && !o.late {
+			g.close(o)
+		}
 	}
 }
 
@@ -81,11 +116,12 @@ func (g *g5) watch(o *orphan) {
 	base := o.base
 	stalled := g.w.stall(base, max(g.w.now, base+g.limit)) // as far as it is known by now
 	g.w.at(base+g.limit+stalled+1, func() {
+		g.candidates(o)
 		switch {
 		case o.over:
 		case o.base != base:
 			g.watch(o)
-		case g.w.alive == 0:
+		case g.w.alive == 0 || o.alive && g.w.alive == 1: // and that one is its owner
 			o.ends = 0
 			g.rebase(o, g.w.now, "no instance was there to take it before")
 			g.watch(o)
@@ -102,19 +138,48 @@ func (g *g5) watch(o *orphan) {
 	})
 }
 
+// fell says what befell the owner.
+func (o *orphan) fell() string {
+	if o.alive {
+		return "was cut off (" + string(o.crash.Kind) + ")"
+	}
+	return "crashed"
+}
+
 func (o *orphan) since() string {
 	if o.why == "" {
-		return "the crash"
+		return "the " + string(o.crash.Kind)
 	}
 	return fmt.Sprintf("%s (%s)", clock(o.base), o.why)
 }
 
-func (g *g5) rebase(o *orphan, at int64, why string) { o.base, o.why = max(o.base, at), why }
+// candidates: members of an election take part some time after they came.
+func (g *g5) candidates(o *orphan) {
+	if g.w.startDelay() == 0 || o.over {
+		return
+	}
+	first := int64(math.MaxInt64)
+	for _, i := range g.w.instances {
+		if i.ready && !i.gone && i != o.victim.inst {
+			first = min(first, i.since)
+		}
+	}
+	if from := first + g.w.startDelay(); first != math.MaxInt64 && from > o.base {
+		o.ends = 0
+		g.rebase(o, from, "the first of the others had just come, and waits before it takes part")
+	}
+}
+
+func (g *g5) rebase(o *orphan, at int64, why string) {
+	if at > o.base {
+		o.base, o.why = at, why
+	}
+}
 
 func (g *g5) close(o *orphan) {
 	o.over = true
-	if g.orphans[o.session.id] == o {
-		delete(g.orphans, o.session.id)
+	if g.orphans.get(o.session) == o {
+		g.orphans.set(o.session, nil)
 	}
 }
 
@@ -123,17 +188,26 @@ func (g *g5) delayed(o *orphan, to int64) *strike { return g.w.delayed(o.at, to,
 func (g *g5) event(e *history.Event) {
 	switch e.Kind {
 	case history.RedisGranted:
-		g.keys[e.Session] = &grant{e.Instance, e.Until}
+		g.keys.set(g.w.subject, &grant{e.Instance, e.Until})
 	case history.RedisExtended:
-		if k := g.keys[e.Session]; k != nil {
+		if k := g.keys.get(g.w.subject); k != nil {
 			k.until = max(k.until, e.Until)
 		}
 	case history.RedisDeleted:
-		delete(g.keys, e.Session)
+		g.keys.set(g.w.subject, nil)
 	case history.RedisFlushed, history.TapDown:
 		clear(g.keys)
 	}
-	o := g.orphans[e.Session]
+	if e.Kind == history.Ready && g.w.peopled == g.w.now { // the first after a time without any
+		for _, o := range g.orphans {
+			if o == nil {
+				continue
+			}
+			o.ends = 0
+			g.rebase(o, g.w.now+int64(failoverAllowance)-g.limit, "no instance was there to take it before")
+		}
+	}
+	o := g.orphans.get(g.w.subject)
 	if o == nil {
 		return
 	}
@@ -171,10 +245,11 @@ func (g *g5) silenced(i *instance) bool {
 }
 
 func (g *g5) began(t *term) {
-	o := g.orphans[t.session.id]
+	o := g.orphans.get(t.session)
 	if o == nil {
 		return
 	}
+	g.candidates(o)
 	g.close(o)
 	if by := g.delayed(o, g.w.now); by != nil && !o.late {
 		g.excuse(by)
@@ -190,23 +265,23 @@ func (g *g5) began(t *term) {
 	switch {
 	case !g.within(took, g.limit, o.base):
 		g.slow = true
-		g.broke(o.session, "session %s was acquired by %s at %s, %d ms after %s: its owner %s crashed at %s", o.session.id,
-			t.inst.who(), clock(t.since), ms(took), o.since(), o.victim.inst.who(), clock(o.at))
+		g.broke(o.session, "session %s was acquired by %s at %s, %d ms after %s: its owner %s %s at %s", o.session.id,
+			t.inst.who(), clock(t.since), ms(took), o.since(), o.victim.inst.who(), o.fell(), clock(o.at))
 	case o.ends != 0 && !g.within(lag, int64(failoverAllowance), o.ends):
-		g.broke(o.session, "session %s was acquired by %s at %s, %d ms after its lease had ended at %s: its owner %s crashed at %s",
-			o.session.id, t.inst.who(), clock(t.since), ms(lag), clock(o.ends), o.victim.inst.who(), clock(o.at))
+		g.broke(o.session, "session %s was acquired by %s at %s, %d ms after its lease had ended at %s: its owner %s %s at %s",
+			o.session.id, t.inst.who(), clock(t.since), ms(lag), clock(o.ends), o.victim.inst.who(), o.fell(), clock(o.at))
 	}
 }
 
 // finish names those that nobody took at all.
 func (g *g5) finish() {
-	for _, id := range sortedKeys(g.orphans) {
-		if o := g.orphans[id]; o.late {
+	for _, id := range sortedKeys(g.w.sessions) {
+		if o := g.orphans.get(g.w.sessions[id]); o != nil && o.late {
 			g.exercised++
 			g.slow = true
 			g.took.add(g.w.now - o.base)
-			g.broke(o.session, "nobody acquired session %s any more, %d ms after %s: its owner %s crashed at %s (fence %d)", id,
-				ms(g.w.now-o.base), o.since(), o.victim.inst.who(), clock(o.at), o.victim.fence)
+			g.broke(o.session, "nobody acquired session %s any more, %d ms after %s: its owner %s %s at %s (fence %d)", id,
+				ms(g.w.now-o.base), o.since(), o.victim.inst.who(), o.fell(), clock(o.at), o.victim.fence)
 		}
 	}
 }
@@ -218,12 +293,19 @@ func (g *g5) verdict() Verdict {
 		v.Value, v.Limit = ms(g.lags.max), failoverAllowance.Milliseconds()
 	}
 	if g.exercised > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("%d takeovers after %d crashes: %s", g.exercised, g.crashes, g.took))
+		v.Detail = join(v.Detail, fmt.Sprintf("%d takeovers after %d %s: %s", g.exercised, g.crashes, g.fall(), g.took))
 	}
 	if g.lags.h.TotalCount() > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("after the lease's end: %s", g.lags))
 	}
 	return v
+}
+
+func (g *g5) fall() string {
+	if g.partitions {
+		return "crashes and partitions"
+	}
+	return "crashes"
 }
 
 // times collects measured times for their percentiles.

@@ -86,6 +86,8 @@ func (g *g7) event(e *history.Event) {
 		if m.leaver != nil || e.Node != m.strike.node.name {
 			g.now = nil
 		}
+	case history.SessionAdded, history.SessionRemoved, history.SessionPaused, history.SessionResumed:
+		g.now = nil // what comes back is taken by whoever has room
 	case history.Exited:
 		if m.leaver == nil || e.Node != m.strike.node.name {
 			g.now = nil

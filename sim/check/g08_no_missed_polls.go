@@ -15,7 +15,7 @@ import (
 // Polls are those that the target accepted. What Redis' own faults cost is G9's.
 type g8 struct {
 	hooks
-	targets                   map[string]*polled
+	targets                   rows[polled]
 	gapLimit, handLimit, news int64
 	gap, hand, appear         int64 // the worst of each
 	gaps, hands, appears      int   // judged
@@ -40,14 +40,14 @@ func (g *g8) attach(w *world, v Verdict) {
 	g.news = int64(w.Discovery + appearAllowance)
 	v.Limit = ms(g.gapLimit)
 	g.hooks.attach(w, v)
-	g.targets = map[string]*polled{}
 }
 
-func (g *g8) target(id string) *polled {
-	p := g.targets[id]
+// target is what is known of the polls of the session that the event in hand is about.
+func (g *g8) target() *polled {
+	p := g.targets.get(g.w.subject)
 	if p == nil {
 		p = &polled{last: g.w.now, initial: true}
-		g.targets[id] = p
+		g.targets.set(g.w.subject, p)
 	}
 	return p
 }
@@ -65,18 +65,18 @@ func (g *g8) event(e *history.Event) {
 			g.storm = e.T
 		}
 	case history.SessionAdded, history.SessionResumed:
-		if g.w.session(e.Session).unpaused() {
-			*g.target(e.Session) = polled{last: e.T, fresh: true, initial: g.w.phase == "" || g.w.phase == "start"}
+		if g.w.subject.unpaused() {
+			*g.target() = polled{last: e.T, fresh: true, initial: g.w.phase == "" || g.w.phase == "start"}
 		}
 	case history.Served, history.Aborted:
-		p := g.target(e.Session)
+		p := g.target()
 		p.serving = max(0, p.serving-1)
 		p.last = e.T
 	case history.Released:
 		g.released(e)
 	case history.Arrived:
-		p := g.target(e.Session)
-		if p.serving == 0 && g.w.session(e.Session).unpaused() {
+		p := g.target()
+		if p.serving == 0 && g.w.subject.unpaused() {
 			g.polled(p, e)
 		}
 		p.serving++
@@ -87,11 +87,11 @@ func (g *g8) event(e *history.Event) {
 
 // released notes a graceful handover: by an owner that neither stops nor suffers from a fault.
 func (g *g8) released(e *history.Event) {
-	i := g.w.instance(e.Instance)
+	i := g.w.speaker
 	if i.node != nil && (i.node.asked != nil || i.gone) {
 		return
 	}
-	p := g.target(e.Session)
+	p := g.target()
 	p.handed, p.handedA = true, e.Instance
 }
 
@@ -159,7 +159,7 @@ func (g *g8) class(kind int, e *history.Event, gap, limit, from int64, by []*str
 		g.worstClass = kind
 	}
 	around := []string{g.around(by), "a graceful handover", "it had appeared"}[kind]
-	g.broke(g.w.session(e.Session), "session %s was not polled for %d ms, from %s to %s, when %s polled it (%s; limit %d ms)",
+	g.broke(g.w.subject, "session %s was not polled for %d ms, from %s to %s, when %s polled it (%s; limit %d ms)",
 		e.Session, ms(gap), clock(from), clock(e.T), g.w.instance(e.Instance).who(), around, ms(limit))
 }
 
@@ -196,9 +196,10 @@ func (g *g8) remaining() {
 	if g.w.alive == 0 {
 		return // nobody is there to poll
 	}
-	for _, id := range sortedKeys(g.targets) {
-		p, s := g.targets[id], g.w.session(id)
-		if p.serving > 0 || !s.unpaused() {
+	for _, id := range sortedKeys(g.w.sessions) {
+		s := g.w.sessions[id]
+		p := g.targets.get(s)
+		if p == nil || p.serving > 0 || !s.unpaused() {
 			continue
 		}
 		from := max(p.last, g.storm, g.w.peopled)

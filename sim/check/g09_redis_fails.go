@@ -12,6 +12,7 @@ import (
 // interval (+ 250 ms) of its return, or, where trust windows had closed and a quarantine runs, of the quarantine's end.
 type g9 struct {
 	hooks
+	safety     []*hooks  // G1 to G3
 	failing    []*strike // of Redis, not yet returned from
 	recoveries []*recovery
 	worst      int64
@@ -60,12 +61,11 @@ func (g *g9) struck(s *strike) {
 // finish holds G1 to G3 against the times in which Redis failed and returned. An overlap is known at its end only, which is
 // at most a trust window later.
 func (g *g9) finish() {
-	c := g.w.checkers
-	for i, when := range [][]int64{c[0].(*g1).when, c[1].(*g2).when, c[2].(*g3).when} {
+	for _, other := range g.safety {
 		for _, r := range g.judged {
-			for _, at := range when {
+			for _, at := range other.when {
 				if at >= r.strike.start && at <= r.back+2*int64(g.w.TTL) {
-					g.broke(nil, "%s was broken at %s, when Redis failed or had just returned (%s)", guarantees[i].ID, clock(at), r.strike)
+					g.broke(nil, "%s was broken at %s, when Redis failed or had just returned (%s)", other.v.ID, clock(at), r.strike)
 					break
 				}
 			}
@@ -96,6 +96,10 @@ func (g *g9) event(e *history.Event) {
 		failing := g.failing
 		g.failing = nil
 		for _, s := range failing {
+			if s.Kind == fault.RedisLoading {
+				g.failing = append(g.failing, s) // up, and answers nothing before it has loaded
+				continue
+			}
 			g.returned(s)
 		}
 	case history.Arrived:
@@ -115,7 +119,7 @@ func (g *g9) event(e *history.Event) {
 // returned begins to wait for each session's next poll.
 func (g *g9) returned(s *strike) {
 	r := &recovery{strike: s, back: g.w.now, missing: map[string]int64{}, late: map[string]int64{}}
-	open := int64(g.w.Renew + g.w.Poll + failoverAllowance)
+	open := g.open()
 	last := int64(0)
 	for id, t := range g.w.sessions {
 		if !t.unpaused() {
@@ -134,6 +138,28 @@ func (g *g9) returned(s *strike) {
 	g.recoveries = append(g.recoveries, r)
 	g.w.at(r.back+last+g.w.stall(r.back, r.back+last), func() { g.judge(r) })
 }
+
+// ended takes note that an instance closed a window itself, because it was asked to stop or did not know yet that Redis had
+// forgotten: nobody takes anything in a quarantine.
+func (g *g9) ended(t *term, how ending) {
+	if how != endReleased || t.inst.node == nil {
+		return
+	}
+	for _, r := range g.recoveries {
+		if t.inst.node.asked == nil && g.w.now > r.back+int64(g.w.Renew+g.w.RenewTimeout) {
+			continue
+		}
+		limit, ok := r.missing[t.session.id]
+		if ok && limit == g.open() && g.w.forgets(r.strike) {
+			limit += int64(g.w.TTL)
+			r.missing[t.session.id] = limit
+			g.w.at(r.back+limit+g.w.stall(r.back, r.back+limit), func() { g.judge(r) })
+		}
+	}
+}
+
+// open is the limit for sessions of which a window is open when Redis is back.
+func (g *g9) open() int64 { return int64(g.w.Renew + g.w.Poll + failoverAllowance) }
 
 // trusted reports whether an instance trusts its lease of the session now.
 func trusted(s *session) bool {
@@ -160,6 +186,11 @@ func (g *g9) polled(r *recovery, session string, took, limit int64) {
 func (g *g9) judge(r *recovery) {
 	if r.over || g.w.phase == "end" && len(r.missing) > 0 && g.w.now-r.back < r.limit {
 		return
+	}
+	for _, limit := range r.missing {
+		if g.w.now < r.back+limit {
+			return // it is judged again then
+		}
 	}
 	r.over = true
 	for i, other := range g.recoveries {

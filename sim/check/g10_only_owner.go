@@ -1,7 +1,9 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
@@ -12,8 +14,10 @@ import (
 // is matched to what the owners say they did.
 type g10 struct {
 	hooks
-	keys map[string]*key
+	keys rows[key]
 	tap  bool // what Redis holds is being watched
+
+	fences bool // leases have fences
 }
 
 // key is a lease as Redis holds it.
@@ -24,16 +28,17 @@ type key struct {
 	holder  string
 	since   int64
 	until   int64
-	said    map[string]*said // by instance
+	fenced  int64   // when its fence was last set
+	said    []*said // one an instance that said anything
 }
 
 // said is what an instance last said about a lease.
 type said struct {
+	inst     string
 	at       int64
-	gaveUp   bool  // released or lost, and not acquired since
+	released int64 // when it last gave the lease back
 	asked    int64 // when its last renewal was sent
 	granted  int64 // when Redis last granted it the lease
-	everGave bool
 }
 
 // wordAllowance is how far a node's word and what Redis shows of it may lie apart.
@@ -47,28 +52,27 @@ const snapshotReason = "snapshot"
 
 func (g *g10) attach(w *world, v Verdict) {
 	g.hooks.attach(w, v)
-	g.keys = map[string]*key{}
 	g.tap = w.Tap
 	if !w.Tap {
 		g.untested = "what Redis granted was not recorded"
 	}
 }
 
-func (g *g10) key(session string) *key {
-	k := g.keys[session]
-	if k == nil {
-		k = &key{session: g.w.session(session), said: map[string]*said{}}
-		g.keys[session] = k
-	}
+// key is the lease that the event in hand is about.
+func (g *g10) key() *key {
+	k := g.keys.of(g.w.subject)
+	k.session = g.w.subject
 	return k
 }
 
 func (k *key) by(inst string) *said {
-	s := k.said[inst]
-	if s == nil {
-		s = &said{}
-		k.said[inst] = s
+	for _, s := range k.said {
+		if s.inst == inst {
+			return s
+		}
 	}
+	s := &said{inst: inst}
+	k.said = append(k.said, s)
 	return s
 }
 
@@ -78,20 +82,25 @@ func (g *g10) event(e *history.Event) {
 	}
 	switch e.Kind {
 	case history.RedisGranted:
-		g.granted(g.key(e.Session), e)
+		g.granted(g.key(), e)
 	case history.RedisExtended:
-		g.extended(g.key(e.Session), e)
+		g.extended(g.key(), e)
 	case history.RedisDeleted:
-		g.deleted(g.key(e.Session), e)
+		g.deleted(g.key(), e)
+	case history.RedisFence:
+		g.fences = true
+		g.key().fenced = e.T
 	case history.RedisFlushed, history.TapDown:
 		g.tap = g.tap && e.Kind != history.TapDown
 		for _, k := range g.keys {
-			k.known = false
+			if k != nil {
+				k.known = false
+			}
 		}
 	case history.TapUp:
 		g.tap = true
 	case history.Acquired, history.RenewStart, history.Renewed, history.Lost, history.Released:
-		g.word(g.key(e.Session), e)
+		g.word(g.key(), e)
 	}
 }
 
@@ -106,6 +115,22 @@ func (g *g10) granted(k *key, e *history.Event) {
 	}
 	k.stale = e.Reason == snapshotReason && g.failedOver(e.T)
 	k.known, k.holder, k.since, k.until = true, e.Instance, e.T, e.Until
+	if e.Reason != snapshotReason {
+		g.fencing(k)
+	}
+}
+
+// fencing: whoever is given a lease is given its fence with it. A key that is made without one was made by something that
+// should only have extended it.
+func (g *g10) fencing(k *key) {
+	holder, since := k.holder, k.since
+	g.w.at(since+wordAllowance, func() {
+		if !g.fences || !g.tap || !k.known || k.since != since || k.holder != holder || k.fenced >= since-int64(stampAllowance) {
+			return
+		}
+		g.broke(k.session, "at %s Redis made the lease of session %s anew for %s and set no fence: a renewal must not create what it "+
+			"is to extend", clock(since), k.session.id, g.who(holder))
+	})
 }
 
 // twoOwners reports whether two instances may re-assert the lease: its key was deleted by hand, and before the first owner
@@ -169,12 +194,12 @@ func (g *g10) deleted(k *key, e *history.Event) {
 	if until != 0 && e.T >= until-expirySlack || g.byPlan(k.session, e.T) {
 		return
 	}
-	gave := func() bool { s := k.by(holder); return s.gaveUp && s.at >= since-wordAllowance }
+	gave := func() bool { s := k.by(holder); return s.released != 0 && s.released >= since-wordAllowance }
 	if gave() {
 		return
 	}
 	g.w.at(e.T+wordAllowance+int64(g.w.RenewTimeout)+g.w.stall(e.T-wordAllowance, e.T), func() {
-		if gave() || k.by(holder).everGave && k.by(holder).at >= e.T || g.faulty(holder, e.T) || g.byPlan(k.session, e.T) {
+		if gave() || g.faulty(holder, e.T) || g.byPlan(k.session, e.T) {
 			return
 		}
 		g.broke(k.session, "at %s the lease of session %s was deleted, %d ms before its end, while %s held it and had not released "+
@@ -209,10 +234,10 @@ func (g *g10) faulty(inst string, at int64) bool {
 
 // suspect names another instance that said something about the lease at that time.
 func (g *g10) suspect(k *key, but string, at int64) string {
-	for _, id := range sortedKeys(k.said) {
-		s := k.said[id]
-		if id != but && s.at >= at-int64(time.Second) && s.at <= at+int64(time.Second) {
-			return fmt.Sprintf("; %s released or renewed a lease of that session at %s, which it did not hold", g.who(id),
+	all := slices.SortedFunc(slices.Values(k.said), func(a, b *said) int { return cmp.Compare(a.inst, b.inst) })
+	for _, s := range all {
+		if s.inst != but && s.at >= at-int64(time.Second) && s.at <= at+int64(time.Second) {
+			return fmt.Sprintf("; %s released or renewed a lease of that session at %s, which it did not hold", g.who(s.inst),
 				clock(s.at))
 		}
 	}
@@ -228,11 +253,13 @@ func (g *g10) word(k *key, e *history.Event) {
 	case history.RenewStart:
 		s.asked = e.T
 		return
-	case history.Lost, history.Released:
-		s.gaveUp, s.everGave = true, true
+	case history.Lost: // it has deleted nothing
+		return
+	case history.Released:
+		s.released = e.T
 		return
 	case history.Acquired:
-		s.gaveUp, s.asked = false, 0
+		s.asked = 0
 		g.claimed(k, e)
 		return
 	}
@@ -254,6 +281,9 @@ func (g *g10) claimed(k *key, e *history.Event) {
 	}
 	g.w.at(at+wordAllowance+g.w.stall(at-wordAllowance, at), func() {
 		if !g.tap || !k.known || k.holder == inst || k.by(inst).granted >= at-int64(g.w.TTL) && k.by(inst).granted > 0 {
+			return
+		}
+		if g.byPlan(k.session, at) { // the key went while its owner was being told
 			return
 		}
 		holder := "nobody"

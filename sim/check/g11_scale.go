@@ -59,6 +59,9 @@ func (g *g11) joined(i *instance) {
 			}
 			return
 		}
+		if g.w.existing < len(g.w.rest.live()) {
+			return // more came than there is work for
+		}
 		g.exercised++
 		g.broke(nil, "%s joined at %s and has acquired nothing by %s", i.who(), clock(at), clock(g.w.now))
 	})

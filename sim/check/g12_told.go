@@ -1,11 +1,7 @@
 package check
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
-	"hash/maphash"
-	"strconv"
 
 	"github.com/leasestorm/leasestorm/sim/history"
 )
@@ -17,71 +13,29 @@ import (
 // (endpoint, fence) pairs among them.
 type g12 struct {
 	hooks
-	logs    Logs
-	err     error
-	words   map[saying]*tally
+	logs    *Logs // nil: not kept
+	words   map[string]*[saidKinds]sum
 	held    map[string]int // instances that were killed → terms open at their end
-	seed    maphash.Seed
+	blind   []string       // nodes with words and without a log
 	missing int
-	entries int
-	bare    int
-}
 
-// saying is one kind of word of one instance.
-type saying struct {
-	inst string
-	kind history.Kind
-}
-
-// tally sums up words or entries. Sum does not depend on their order.
-type tally struct {
-	words, entries      int
-	wordSum, entrySum   uint64
-	withReason, reasons int
+	last string // the instance that spoke last, and its sums
+	sums *[saidKinds]sum
 }
 
 func (g *g12) attach(w *world, v Verdict) {
 	g.hooks.attach(w, v)
-	g.words, g.held, g.seed = map[saying]*tally{}, map[string]int{}, maphash.MakeSeed()
-}
-
-// told are the words that need an entry.
-func told(k history.Kind) bool {
-	switch k {
-	case history.Acquired, history.Renewed, history.RenewFailed, history.Lost, history.Released:
-		return true
-	}
-	return false
+	g.words, g.held = map[string]*[saidKinds]sum{}, map[string]int{}
 }
 
 func (g *g12) event(e *history.Event) {
-	if !told(e.Kind) {
+	if g.logs == nil || !told(e.Kind) {
 		return
 	}
-	t := g.tally(saying{e.Instance, e.Kind})
-	t.words++
-	t.wordSum += g.hash(e.Session, e.Fence)
-	if e.Reason != "" {
-		t.withReason++
+	if g.sums == nil || g.last != e.Instance {
+		g.last, g.sums = e.Instance, sumsOf(g.words, e.Instance)
 	}
-}
-
-func (g *g12) tally(s saying) *tally {
-	t := g.words[s]
-	if t == nil {
-		t = &tally{}
-		g.words[s] = t
-	}
-	return t
-}
-
-func (g *g12) hash(session string, fence int64) uint64 {
-	var h maphash.Hash
-	h.SetSeed(g.seed)
-	h.WriteString(session)
-	h.WriteByte(0)
-	h.Write(strconv.AppendInt(nil, fence, 10))
-	return h.Sum64()
+	g.sums[e.Kind-history.Acquired].add(g.logs.hash(e.Session, e.Fence), e.Reason)
 }
 
 func (g *g12) ended(t *term, how ending) {
@@ -90,111 +44,84 @@ func (g *g12) ended(t *term, how ending) {
 	}
 }
 
-// entry is a node's log entry, as far as it matters.
-type entry struct {
-	Event    string          `json:"event"`
-	Instance string          `json:"instance"`
-	Endpoint string          `json:"endpoint"`
-	Fence    *int64          `json:"fence"`
-	Reason   string          `json:"reason"`
-	TS       json.RawMessage `json:"ts"`
-}
-
 func (g *g12) finish() {
-	if g.logs == nil {
+	switch {
+	case g.logs == nil:
 		g.untested = "the nodes' logs were not kept"
 		return
-	}
-	nodes, err := g.logs.Nodes()
-	if err != nil {
-		g.err = fmt.Errorf("check: logs: %w", err)
-	}
-	for _, n := range nodes {
-		for line, err := range g.logs.Lines(n) {
-			if err != nil {
-				g.err = fmt.Errorf("check: log of %s: %w", n, err)
-				break
-			}
-			g.line(line)
-		}
-	}
-	if g.entries == 0 && (g.w.Foreign || len(nodes) == 0) {
+	case g.logs.entries == 0 && g.w.Foreign:
 		g.untested = "the nodes keep no structured log"
 		return
 	}
-	g.compare()
+	if g.logs.bare > 0 {
+		g.broke(nil, "log entries that lack one of instance, endpoint, fence, ts: %d, first %s", g.logs.bare, g.logs.example)
+	}
+	for _, id := range sortedKeys(g.words) {
+		g.compare(g.w.instance(id), g.words[id])
+	}
+	if len(g.blind) > 0 {
+		g.untested = fmt.Sprintf("no log, or an empty one, of %s", count(len(g.blind), "node", g.blind[0]))
+	}
 }
 
-func (g *g12) line(line []byte) {
-	if !bytes.Contains(line, []byte(`"event"`)) {
-		return
+// count names the first of several.
+func count(n int, what, first string) string {
+	if n == 1 {
+		return first
 	}
-	var e entry
-	if json.Unmarshal(line, &e) != nil {
-		return // not an entry of ours: a panic's trace, a line that was cut off by a kill
-	}
-	kind, ok := history.ParseKind(e.Event)
-	if !ok || !told(kind) {
-		return
-	}
-	g.entries++
-	t := g.tally(saying{e.Instance, kind})
-	t.entries++
-	fence := int64(0)
-	if e.Fence != nil {
-		fence = *e.Fence
-	}
-	t.entrySum += g.hash(e.Endpoint, fence)
-	if e.Reason != "" {
-		t.reasons++
-	}
-	if e.Endpoint == "" || e.Instance == "" || e.Fence == nil || len(e.TS) == 0 {
-		g.bare++
-		if g.bare == 1 {
-			g.broke(nil, "a log entry lacks one of instance, endpoint, fence, ts: %s", bytes.TrimSpace(line))
-		}
-	}
+	return fmt.Sprintf("%d %ss, %s first", n, what, first)
 }
 
 // killedSlack is how many entries of a killed process may be missing beside one for each lease that it held: words and
 // entries leave it through two pipes, and the kill falls between.
 const killedSlack = 16
 
-func (g *g12) compare() {
-	for _, id := range sortedKeys(g.w.instances) {
-		for k := history.Acquired; k <= history.Released; k++ {
-			t := g.words[saying{id, k}]
-			if t == nil {
+// compare holds an instance's words against its entries.
+func (g *g12) compare(i *instance, words *[saidKinds]sum) {
+	logged := sumsOf(g.logs.said, i.id)
+	if *logged == ([saidKinds]sum{}) && g.logs.blind(i.slot()) {
+		if n := len(g.blind); n == 0 || g.blind[n-1] != i.slot() {
+			g.blind = append(g.blind, i.slot())
+		}
+		return
+	}
+	for k := range words {
+		kind := history.Acquired + history.Kind(k)
+		word, entry := words[k], logged[k]
+		g.exercised += word.count
+		missing := word.count - entry.count
+		if i.killed || !i.gone { // it was ended in mid-sentence, or still speaks
+			if missing <= g.held[i.id]+len(i.held)+killedSlack {
 				continue
 			}
-			g.exercised += t.words
-			missing := t.words - t.entries
-			i := g.w.instances[id]
-			if i.killed || !i.gone { // it was ended in mid-sentence, or still speaks
-				if missing < 0 || missing <= g.held[id]+len(i.held)+killedSlack {
-					continue
-				}
-			}
-			switch {
-			case missing != 0:
-				g.missing += max(missing, -missing)
-				g.broke(nil, "%s said %q %d times and logged it %d times", i.who(), k, t.words, t.entries)
-			case t.wordSum != t.entrySum:
-				g.missing++
-				g.broke(nil, "%s's %d log entries of %q name other endpoints or fences than its words", i.who(), t.entries, k)
-			case t.reasons < t.withReason:
-				g.missing += t.withReason - t.reasons
-				g.broke(nil, "%s gave a reason for %q %d times and logged one %d times", i.who(), k, t.withReason, t.reasons)
-			}
+		}
+		switch {
+		case missing != 0:
+			g.missing += max(missing, -missing)
+			g.broke(nil, "%s said %q %d times and logged it %d times", i.who(), kind, word.count, entry.count)
+		case word.hash != entry.hash:
+			g.missing++
+			g.broke(nil, "%s's %d log entries of %q name other endpoints or fences than its words", i.who(), entry.count, kind)
+		case entry.reasons < word.reasons:
+			g.missing += word.reasons - entry.reasons
+			g.broke(nil, "%s gave a reason for %q %d times and logged one %d times", i.who(), kind, word.reasons, entry.reasons)
 		}
 	}
 }
 
+// slot is the node on which the instance runs, "" if that is not known.
+func (i *instance) slot() string {
+	if i.node == nil {
+		return ""
+	}
+	return i.node.name
+}
+
 func (g *g12) verdict() Verdict {
 	v := g.hooks.verdict()
-	v.Value = int64(g.missing + g.bare)
 	if g.logs != nil {
-		v.Detail = join(v.Detail, fmt.Sprintf("%d words of the nodes, %d log entries", g.exercised, g.entries))
+		v.Value = int64(g.missing + g.logs.bare)
+		v.Detail = join(v.Detail, fmt.Sprintf("%d words of the nodes, %d log entries", g.exercised, g.logs.entries))
 	}
 	return v
 }

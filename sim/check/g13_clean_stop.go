@@ -69,7 +69,8 @@ func (g *g13) deleted(s *session) bool {
 // others reports whether anybody is there to take what the node leaves.
 func (g *g13) others(leaver *node) bool {
 	for _, n := range g.w.nodes {
-		if n != leaver && n.current != nil && n.current.ready && !n.current.gone && n.asked == nil {
+		if n != leaver && n.current != nil && n.current.ready && !n.current.gone && n.asked == nil &&
+			g.w.now-n.current.since >= g.w.startDelay() {
 			return true
 		}
 	}

@@ -2,68 +2,194 @@ package check
 
 import (
 	"bufio"
+	"bytes"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"hash/maphash"
 	"io"
-	"iter"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
+
+	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// Logs gives the judge what the nodes logged (G12).
-type Logs interface {
-	// Nodes names the slots that have a log, in a fixed order.
-	Nodes() ([]string, error)
-	// Lines yields the lines of one node's log, in order. A line is valid until the next; an error is the last element.
-	Lines(node string) iter.Seq2[[]byte, error]
+// Logs is what the nodes logged, as far as the judge needs it (G12): summed up as the entries come, so that it takes memory
+// for the instances and not for their entries. It is not safe for concurrent use.
+type Logs struct {
+	all     bool            // every node's entries are added
+	nodes   map[string]bool // those whose log was found → it says anything at all
+	said    map[string]*[saidKinds]sum
+	seed    maphash.Seed
+	entries int
+	bare    int    // entries that lack a field
+	example string // the first of them
+	err     error
+
+	last string // the instance added last, and its sums
+	sums *[saidKinds]sum
 }
 
-// DirLogs reads logs/<node>.log files of a run's folder.
-type DirLogs string
+// saidKinds is how many kinds of words need an entry.
+const saidKinds = history.Released - history.Acquired + 1
+
+// told reports whether the word needs an entry.
+func told(k history.Kind) bool {
+	switch k {
+	case history.Acquired, history.Renewed, history.RenewFailed, history.Lost, history.Released:
+		return true
+	}
+	return false
+}
+
+// sum is a number of words or entries of one kind of one instance, whatever their order.
+type sum struct {
+	count   int
+	hash    uint64 // of endpoints and fences
+	reasons int    // those that give one
+}
+
+// LogEntry is one structured entry of a node's log, as far as the judge looks at it.
+type LogEntry struct {
+	Event, Instance, Endpoint, Reason string
+	Fence                             int64
+	HasFence, HasTime                 bool
+}
+
+// NewLogs returns the logs of nodes whose every entry will be added, at the latest with the last event that Judge reads.
+func NewLogs() *Logs {
+	return &Logs{all: true, nodes: map[string]bool{}, said: map[string]*[saidKinds]sum{}, seed: maphash.MakeSeed()}
+}
+
+// ReadLogs reads the <node>.log files of a run's log folder. A folder that does not exist holds no logs. What cannot be
+// read comes back as the error of Judge.
+func ReadLogs(dir string) *Logs {
+	l := NewLogs()
+	l.all = false
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		l.err = fmt.Errorf("check: logs: %w", err)
+	}
+	for _, e := range entries {
+		name, ok := strings.CutSuffix(e.Name(), logSuffix)
+		if !ok || !e.Type().IsRegular() {
+			continue
+		}
+		if err := l.read(name, filepath.Join(dir, e.Name())); err != nil {
+			l.err = fmt.Errorf("check: log of %s: %w", name, err)
+		}
+	}
+	return l
+}
 
 // logSuffix ends the name of a node's log.
 const logSuffix = ".log"
 
-// Nodes implements Logs. A folder that does not exist holds no logs.
-func (d DirLogs) Nodes() ([]string, error) {
-	entries, err := os.ReadDir(string(d))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
+func (l *Logs) read(node, file string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
 	}
-	var nodes []string
-	for _, e := range entries {
-		if name, ok := strings.CutSuffix(e.Name(), logSuffix); ok && e.Type().IsRegular() {
-			nodes = append(nodes, name)
-		}
-	}
-	slices.Sort(nodes)
-	return nodes, err
+	defer f.Close()
+	l.nodes[node] = false
+	return lines(f, func(line []byte) {
+		l.nodes[node] = true
+		l.line(line)
+	})
 }
 
-// Lines implements Logs. Of a line longer than 64 KiB only the end is seen, which is no entry.
-func (d DirLogs) Lines(node string) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
-		f, err := os.Open(filepath.Join(string(d), node+logSuffix))
-		if err != nil {
-			yield(nil, err)
-			return
+// lines gives away r's lines, each valid until the next. Of one longer than 64 KiB only the end is seen, which is no entry.
+func lines(r io.Reader, each func([]byte)) error {
+	in := bufio.NewReaderSize(r, 64<<10)
+	for {
+		line, err := in.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
 		}
-		defer f.Close()
-		in := bufio.NewReaderSize(f, 64<<10)
-		for {
-			line, err := in.ReadSlice('\n')
-			switch {
-			case errors.Is(err, bufio.ErrBufferFull):
-				continue
-			case len(line) > 0 && !yield(line, nil):
-				return
-			case errors.Is(err, io.EOF):
-				return
-			case err != nil:
-				yield(nil, err)
-				return
-			}
+		if len(line) > 0 {
+			each(line)
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
 		}
 	}
 }
+
+// line adds the entry that a line of a log is, if it is one: a panic's trace or a line that was cut off by a kill is none.
+func (l *Logs) line(line []byte) {
+	if !bytes.Contains(line, []byte(`"event"`)) {
+		return
+	}
+	var e struct {
+		Event    string          `json:"event"`
+		Instance string          `json:"instance"`
+		Endpoint string          `json:"endpoint"`
+		Fence    *int64          `json:"fence"`
+		Reason   string          `json:"reason"`
+		TS       json.RawMessage `json:"ts"`
+	}
+	if json.Unmarshal(line, &e) != nil {
+		return
+	}
+	entry := LogEntry{
+		Event: e.Event, Instance: e.Instance, Endpoint: e.Endpoint, Reason: e.Reason, HasFence: e.Fence != nil,
+		HasTime: len(e.TS) > 0,
+	}
+	if e.Fence != nil {
+		entry.Fence = *e.Fence
+	}
+	bare := l.bare
+	if l.Add(&entry); bare == 0 && l.bare > 0 {
+		l.example = string(bytes.TrimSpace(line))
+	}
+}
+
+// Add adds one entry. Those that no word needs are passed over.
+func (l *Logs) Add(e *LogEntry) {
+	kind, ok := history.ParseKind(e.Event)
+	if !ok || !told(kind) {
+		return
+	}
+	l.entries++
+	if l.sums == nil || l.last != e.Instance {
+		l.last, l.sums = e.Instance, sumsOf(l.said, e.Instance)
+	}
+	l.sums[kind-history.Acquired].add(l.hash(e.Endpoint, e.Fence), e.Reason)
+	if e.Endpoint == "" || e.Instance == "" || !e.HasFence || !e.HasTime {
+		if l.bare++; l.bare == 1 {
+			l.example = fmt.Sprintf("%+v", *e)
+		}
+	}
+}
+
+func sumsOf(m map[string]*[saidKinds]sum, instance string) *[saidKinds]sum {
+	s := m[instance]
+	if s == nil {
+		s = &[saidKinds]sum{}
+		m[instance] = s
+	}
+	return s
+}
+
+func (s *sum) add(hash uint64, reason string) {
+	s.count++
+	s.hash += hash
+	if reason != "" {
+		s.reasons++
+	}
+}
+
+// hash mixes the two, so that sums of hashes do not come out alike by chance.
+func (l *Logs) hash(endpoint string, fence int64) uint64 {
+	const odd = 0x9e3779b97f4a7c15
+	h := maphash.String(l.seed, endpoint) ^ uint64(fence)*odd
+	h = (h ^ h>>32) * odd
+	return h ^ h>>29
+}
+
+// blind reports whether nothing can be said of a node's words: it has no log, or one in which nothing stands.
+func (l *Logs) blind(node string) bool { return !l.all && !l.nodes[node] }

@@ -18,7 +18,11 @@ type opinion struct {
 	w      *world
 	every  uint32
 	leases map[string]*sampled
+	asked  rows[sampled] // of each session that was asked for: its lease, or passed
 }
+
+// passed stands for the leases that are not in the sample.
+var passed = &sampled{}
 
 // Bounds of the sample: so that a long run costs the second opinion seconds, not minutes.
 const (
@@ -76,14 +80,24 @@ func newOpinion(w *world) *opinion {
 	return &opinion{w: w, every: uint32(max(1, w.Sessions/sampledLeases)), leases: map[string]*sampled{}}
 }
 
-func (o *opinion) lease(id string) *sampled {
-	if l := o.leases[id]; l != nil {
-		return l
+// lease is that of the session, nil if it is not in the sample.
+func (o *opinion) lease(s *session) *sampled {
+	l := o.asked.get(s)
+	if l == nil {
+		l = o.sample(s.id)
+		o.asked.set(s, l)
 	}
+	if l == passed {
+		return nil
+	}
+	return l
+}
+
+func (o *opinion) sample(id string) *sampled {
 	h := fnv.New32a()
 	h.Write([]byte(id))
 	if h.Sum32()%o.every != 0 || len(o.leases) >= sampledLeases {
-		return nil
+		return passed
 	}
 	l := &sampled{holders: map[string]*window{}}
 	o.leases[id] = l
@@ -93,7 +107,7 @@ func (o *opinion) lease(id string) *sampled {
 func (o *opinion) event(e *history.Event) {
 	switch e.Kind {
 	case history.Acquired, history.Renewed, history.RenewFailed, history.Lost, history.Released:
-		if l := o.lease(e.Session); l != nil {
+		if l := o.lease(o.w.subject); l != nil {
 			l.word(e)
 		}
 	case history.Exited:
@@ -171,7 +185,6 @@ func (l *sampled) op(op leaseOp, at int64) {
 
 // compare runs the model over the sample and holds its answers against those of G1 and G3.
 func (o *opinion) compare(g *g1) {
-	third := o.w.checkers[2].(*g3)
 	asked, agreed := 0, 0
 	for _, id := range sortedKeys(o.leases) {
 		l := o.leases[id]
@@ -188,13 +201,13 @@ func (o *opinion) compare(g *g1) {
 			continue
 		}
 		asked++
-		ours := !g.broken[id] && !third.broken[id]
+		ours := !g.broken[id] && !g.fences.broken[id]
 		if ours == (answer == porcupine.Ok) {
 			agreed++
 			continue
 		}
 		g.untested = fmt.Sprintf("the harness contradicts itself: on session %s the model of a lease says %s, the overlap of trust "+
-			"windows (G1) and the order of fences (G3) say %s", id, word(answer == porcupine.Ok), word(ours))
+			"windows (%s) and the order of fences (%s) say %s", id, word(answer == porcupine.Ok), g.v.ID, g.fences.v.ID, word(ours))
 	}
 	if asked > 0 {
 		g.note("second opinion (a model of a lease) on %d leases: agrees on %d", asked, agreed)

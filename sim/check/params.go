@@ -12,8 +12,9 @@ import (
 // Params is what a run was: all that the judge must know beside the history to judge it, again and again. Its JSON form
 // is the "config" of report.json (times in milliseconds) without the plan, which stands there as "faults".
 type Params struct {
-	Nodes    int // at the start
-	Sessions int // at the start
+	System   string // what the nodes share: SystemPolling if empty
+	Nodes    int    // at the start
+	Sessions int    // at the start
 
 	TTL          time.Duration // of a lease
 	Renew        time.Duration // between renewals
@@ -28,6 +29,8 @@ type Params struct {
 
 	Plan fault.Plan
 
+	Tuners int // slots that the workers of intents share; 0 in other systems
+
 	Tap         bool     // what Redis did was recorded
 	Interrupted bool     // the run was ended from outside before its time
 	Foreign     bool     // the nodes are another program, known by the node protocol only
@@ -38,6 +41,8 @@ type Params struct {
 
 // paramsJSON is the form of Params in report.json.
 type paramsJSON struct {
+	System         string   `json:"system,omitempty"`
+	Tuners         int      `json:"tuners,omitempty"`
 	Nodes          int      `json:"nodes"`
 	Sessions       int      `json:"sessions"`
 	TTLMs          millis   `json:"ttlMs"`
@@ -84,7 +89,7 @@ func (m *millis) UnmarshalJSON(data []byte) error {
 // MarshalJSON writes the config of report.json.
 func (p Params) MarshalJSON() ([]byte, error) {
 	return json.Marshal(paramsJSON{
-		Nodes: p.Nodes, Sessions: p.Sessions, TTLMs: millis(p.TTL), RenewMs: millis(p.Renew),
+		System: p.System, Tuners: p.Tuners, Nodes: p.Nodes, Sessions: p.Sessions, TTLMs: millis(p.TTL), RenewMs: millis(p.Renew),
 		RenewTimeoutMs: millis(p.RenewTimeout), HeartbeatMs: millis(p.Heartbeat), DiscoveryMs: millis(p.Discovery),
 		PollMs: millis(p.Poll), PollTimeoutMs: millis(p.PollTimeout), ServeMs: millis(p.Serve),
 		DurationMs: millis(p.Duration), Speed: p.Speed, Tap: p.Tap, Interrupted: p.Interrupted, Foreign: p.Foreign,
@@ -99,7 +104,7 @@ func (p *Params) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	*p = Params{
-		Nodes: j.Nodes, Sessions: j.Sessions, TTL: time.Duration(j.TTLMs), Renew: time.Duration(j.RenewMs),
+		System: j.System, Tuners: j.Tuners, Nodes: j.Nodes, Sessions: j.Sessions, TTL: time.Duration(j.TTLMs), Renew: time.Duration(j.RenewMs),
 		RenewTimeout: time.Duration(j.RenewTimeoutMs), Heartbeat: time.Duration(j.HeartbeatMs),
 		Discovery: time.Duration(j.DiscoveryMs), Poll: time.Duration(j.PollMs),
 		PollTimeout: time.Duration(j.PollTimeoutMs), Serve: time.Duration(j.ServeMs),
@@ -122,6 +127,14 @@ func (p Params) settle() int64 { return int64(p.Discovery) * 12 / 10 }
 
 // settleSessions is the same after a change of the sessions.
 func (p Params) settleSessions() int64 { return 2 * int64(p.Discovery) }
+
+// startDelay is the longest that an instance waits before it takes part: members of an election do.
+func (p Params) startDelay() int64 {
+	if p.System != SystemElection {
+		return 0
+	}
+	return int64(p.TTL) / 3
+}
 
 // margin is what a trust window ends before its lease (DESIGN: clock rate error): 1 % of the TTL, at least 5 ms.
 func (p Params) margin() int64 { return max(int64(p.TTL)/100, int64(5*time.Millisecond)) }

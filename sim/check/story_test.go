@@ -1,6 +1,7 @@
 package check
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"iter"
 	"path/filepath"
@@ -29,6 +30,7 @@ import (
 //	+polls A s1 f5 1000 5000           A polls s1 from 1 s to 5 s, each answered within 10 ms
 //	+renews A s1 f5 1000 5000          A renews s1 once a second, each answered within 1 ms
 //	+extends A s1 1000 5000            Redis shows the same
+//	90 redisKeyed s-1 (key of a:hd:0)  of intents: the idempotency key of what is asked for
 //	----
 //
 // Timings are those of speed 10: TTL 3 s, renewal 1 s, time-out 300 ms, heartbeat and discovery 1 s, poll 500 ms. A faultStart
@@ -104,17 +106,19 @@ func readStory(t *testing.T, d *datadriven.TestData) (p Params, ids []string, ev
 			p.Foreign = true
 		case "interrupted":
 			p.Interrupted = true
-		case "nodes", "sessions":
+		case "nodes", "sessions", "tuners":
 			n, err := strconv.Atoi(a.Vals[0])
 			if err != nil {
 				d.Fatalf(t, "%v", err)
 			}
-			if a.Key == "nodes" {
-				p.Nodes = n
-			} else {
-				p.Sessions = n
-			}
+			*map[string]*int{"nodes": &p.Nodes, "sessions": &p.Sessions, "tuners": &p.Tuners}[a.Key] = n
 		default:
+			switch a.Key[0] {
+			case 'I':
+				p.System = SystemIntents
+			case 'E':
+				p.System = SystemElection
+			}
 			ids = append(ids, a.Key)
 		}
 	}
@@ -159,6 +163,9 @@ func (s *story) line(line string) error {
 	if !ok {
 		return fmt.Errorf("unknown word %s", fields[1])
 	}
+	if payload, ok := strings.CutPrefix(reason, "key of "); ok {
+		reason = fmt.Sprintf("%x", sha256.Sum256([]byte("v1:stream.start:"+payload)))
+	}
 	e := history.Event{T: at, Kind: kind, Reason: reason}
 	for _, f := range fields[2:] {
 		if err := s.field(&e, f); err != nil {
@@ -179,7 +186,7 @@ func (s *story) field(e *history.Event, f string) (err error) {
 	switch {
 	case f[0] >= 'A' && f[0] <= 'Z':
 		e.Node = f
-	case f[0] == 's':
+	case f[0] == 's', f[0] == 't':
 		e.Session = f
 	case f[0] == 'f':
 		e.Fence, err = strconv.ParseInt(f[1:], 10, 64)
@@ -200,7 +207,7 @@ func (s *story) name() {
 		switch {
 		case e.Kind == history.Spawned:
 			s.spawns[e.Node]++
-		case e.Kind >= history.Ready && e.Kind <= history.Stopped || e.Kind == history.Exited:
+		case e.Kind.Said() || e.Kind == history.Exited:
 			e.Instance = s.instance(e.Node)
 		case e.Kind >= history.Arrived && e.Kind <= history.RedisBeatGone:
 			e.Node, e.Instance = "", s.instance(e.Node)

@@ -80,6 +80,25 @@ func (w *world) forgets(s *strike) bool {
 	return false
 }
 
+// deletedUnknown reports whether the plan deleted the session's key so shortly before t that its owner need not know yet: it
+// learns of it when it next renews. Where Redis forgets everything while the owner's window is still open, the owner asserts,
+// until the end of the quarantine, what it cannot know to be gone, and learns of it at the renewal after.
+func (w *world) deletedUnknown(s *session, t int64) bool {
+	renewal := int64(w.Renew + w.RenewTimeout)
+	for _, at := range s.deletes {
+		known := at + renewal
+		for _, loss := range w.strikes {
+			if end := max(loss.start, loss.end); loss.forgets() && loss.start <= at+int64(w.TTL) && end >= at {
+				known = max(known, end+int64(w.TTL)+renewal)
+			}
+		}
+		if at <= t && t <= known {
+			return true
+		}
+	}
+	return false
+}
+
 // span is an interval of time, ends included.
 type span struct{ from, to int64 }
 
@@ -264,6 +283,12 @@ func (w *world) heal(e *history.Event) {
 // frozenWithin reports whether the node's process was stopped at any moment between from and now.
 func (n *node) frozenWithin(from int64) bool {
 	return n != nil && n.ever && (n.frozen || n.thawedAt >= from)
+}
+
+// frozenSince reports whether the plan froze the instance's process at any moment since then.
+func (w *world) frozenSince(inst string, since int64) bool {
+	i := w.instances[inst]
+	return i != nil && i.node.frozenWithin(since)
 }
 
 // stalled adds a time in which the host did not run the harness. Stalls come in order of their beginning.

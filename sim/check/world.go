@@ -1,7 +1,6 @@
 package check
 
 import (
-	"container/heap"
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -14,17 +13,20 @@ type world struct {
 	checkers []checker
 
 	now       int64
+	calm      int64  // when the calm began; 0: not yet
 	phase     string // "", "start", "storm", "calm", "end"
 	complete  bool
 	stats     Stats
 	nodes     map[string]*node
 	instances map[string]*instance
 	sessions  map[string]*session
-	alive     int      // instances that take part
-	peopled   int64    // when the first of them came, after there had been none
-	coupled   int64    // when the second of them came, after there had been fewer
-	existing  int      // sessions that exist and are not paused
-	created   []string // sessions in the order of their creation
+	subject   *session  // of the event in hand; that of no name if it names none
+	speaker   *instance // whose word the event in hand is; nil: it is no instance's
+	alive     int       // instances that take part
+	peopled   int64     // when the first of them came, after there had been none
+	coupled   int64     // when the second of them came, after there had been fewer
+	existing  int       // sessions that exist and are not paused
+	created   []string  // sessions in the order of their creation
 	strikes   []*strike
 	open      map[int64]*strike // by index in the plan, not yet healed
 	stalls    []span
@@ -34,82 +36,6 @@ type world struct {
 	recent    ring // of events that concern everybody
 	followers []*follower
 }
-
-// node is a slot: one process after the other.
-type node struct {
-	name     string
-	current  *instance
-	pid      int64
-	frozen   bool
-	frozenAt int64   // beginning of the last freeze; meaningful if ever
-	thawedAt int64   // end of the last freeze; meaningful if ever
-	ever     bool    // it was frozen at least once
-	asked    *strike // the clean stop that is under way
-	killer   *strike // the crash that was announced and not yet seen as an exit
-}
-
-// instance is one process, by the name it gives itself.
-type instance struct {
-	id     string
-	node   *node // nil until a word of its own was heard
-	ready  bool
-	gone   bool // stopped or exited
-	killed bool
-	held   map[string]*term // by session: open terms
-}
-
-// session is one polling target.
-type session struct {
-	id      string
-	exists  bool
-	paused  bool
-	addedAt int64 // when it came or was resumed
-	added   bool  // SessionAdded was seen, so that addedAt means something
-	terms   []*term
-	last    *term   // the term that began last, open or not
-	recent  ring    // of what befell its lease
-	polls   ring    // of its polls
-	deletes []int64 // times at which the plan deleted its key
-}
-
-// unpaused reports whether somebody should be polling it.
-func (s *session) unpaused() bool { return s.exists && !s.paused }
-
-// owner returns the term that owns the session now, also if its instance doubts it; nil: there is none.
-func (s *session) owner(now int64) *term {
-	for i := len(s.terms) - 1; i >= 0; i-- {
-		if t := s.terms[i]; !t.passed && (t.until == 0 || t.until > now) {
-			return t
-		}
-	}
-	return nil
-}
-
-// term is one unbroken ownership in its instance's own eyes.
-type term struct {
-	session  *session
-	inst     *instance
-	fence    int64
-	since    int64
-	until    int64 // end of the trust window; 0: the node gives none
-	believes bool  // the instance trusts it now
-	from     int64 // since when, if it believes
-	to       int64 // when it ceased to, if it does not
-	doubt    bool  // a renewal failed and none has succeeded since
-	over     bool
-	passed   bool  // another instance has acquired the lease since
-	armed    int64 // when the timer that watches its until is due; 0: there is none
-}
-
-// ending says how a term came to its end.
-type ending uint8
-
-const (
-	endReplaced ending = iota // by a new term of the same instance
-	endLost
-	endReleased
-	endExited
-)
 
 func newWorld(p Params) *world {
 	w := &world{
@@ -141,7 +67,7 @@ func (w *world) instance(id string) *instance {
 func (w *world) session(id string) *session {
 	s := w.sessions[id]
 	if s == nil {
-		s = &session{id: id, recent: newRing(ringLen), polls: newRing(pollsLen)}
+		s = &session{id: id, n: len(w.sessions), recent: newRing(ringLen), polls: newRing(pollsLen)}
 		w.sessions[id] = s
 	}
 	return s
@@ -153,6 +79,7 @@ func (w *world) take(e *history.Event) {
 	w.now = e.T
 	w.stats.Events++
 	w.stats.LastT = e.T
+	w.find(e)
 	w.keep(e)
 	w.update(e)
 	for _, c := range w.checkers {
@@ -160,9 +87,22 @@ func (w *world) take(e *history.Event) {
 	}
 }
 
+// find looks up, once for all, what the event is about. A fault names its session as the plan does, which makes none known.
+func (w *world) find(e *history.Event) {
+	w.speaker = nil
+	if e.Kind == history.FaultStart || e.Kind == history.FaultEnd {
+		w.subject = w.sessions[e.Session]
+	} else {
+		w.subject = w.session(e.Session)
+	}
+	if e.Kind.Said() {
+		w.speaker = w.instance(e.Instance)
+	}
+}
+
 func (w *world) update(e *history.Event) {
 	switch {
-	case e.Kind >= history.Ready && e.Kind <= history.Stopped:
+	case e.Kind.Said():
 		w.word(e)
 	case e.Kind == history.Arrived:
 		w.stats.Polls++
@@ -178,7 +118,7 @@ func (w *world) update(e *history.Event) {
 
 // word is a node's own.
 func (w *world) word(e *history.Event) {
-	inst := w.instance(e.Instance)
+	inst := w.speaker
 	if e.Node != "" && inst.node == nil {
 		inst.node = w.node(e.Node)
 		inst.node.current = inst
@@ -201,32 +141,42 @@ func (w *world) word(e *history.Event) {
 		w.stats.Renewals++
 		w.renewed(inst, e)
 	case history.RenewFailed:
-		if t := inst.term(e); t != nil {
+		if t := w.term(e); t != nil {
 			t.doubt = true
 			w.cease(t, e.T)
 		}
 	case history.Lost:
 		w.stats.Losses++
-		w.end(inst.term(e), endLost)
+		w.end(w.term(e), endLost)
 	case history.Released:
 		w.stats.Releases++
-		w.end(inst.term(e), endReleased)
+		w.end(w.term(e), endReleased)
 	}
 }
 
 // term returns the open term that a word is about: of that session, and with its fence where both give one. A late word
 // about an older term is about none.
-func (i *instance) term(e *history.Event) *term {
-	t := i.held[e.Session]
+func (w *world) term(e *history.Event) *term {
+	t := w.subject.heldBy(w.speaker)
 	if t == nil || (e.Fence != 0 && t.fence != 0 && e.Fence != t.fence) {
 		return nil
 	}
 	return t
 }
 
+// heldBy returns the instance's open term of the session, nil if it has none.
+func (s *session) heldBy(i *instance) *term {
+	for _, t := range s.terms {
+		if t.inst == i {
+			return t
+		}
+	}
+	return nil
+}
+
 func (w *world) acquired(inst *instance, e *history.Event) {
-	s := w.session(e.Session)
-	w.end(inst.held[e.Session], endReplaced)
+	s := w.subject
+	w.end(s.heldBy(inst), endReplaced)
 	if !s.added { // a history that does not tell of its sessions
 		w.appear(s, true, false)
 	}
@@ -245,10 +195,10 @@ func (w *world) acquired(inst *instance, e *history.Event) {
 }
 
 func (w *world) renewed(inst *instance, e *history.Event) {
-	t := inst.term(e)
+	t := w.term(e)
 	if t == nil { // it renews what it never said it had: it believes, and that is what counts
-		s := w.session(e.Session)
-		w.end(inst.held[e.Session], endReplaced)
+		s := w.subject
+		w.end(s.heldBy(inst), endReplaced)
 		t = &term{session: s, inst: inst, fence: e.Fence, since: e.T}
 		s.terms = append(s.terms, t)
 		inst.held[s.id] = t
@@ -338,7 +288,7 @@ func (w *world) join(inst *instance) {
 	if inst.ready || inst.gone {
 		return
 	}
-	inst.ready = true
+	inst.ready, inst.since = true, w.now
 	if w.alive == 0 {
 		w.peopled = w.now
 	}
@@ -366,6 +316,9 @@ func (w *world) harness(e *history.Event) {
 	switch e.Kind {
 	case history.Phase:
 		w.phase = e.Reason
+		if w.phase == "calm" {
+			w.calm = e.T
+		}
 		w.complete = w.complete || e.Reason == "end"
 		w.rest.phase()
 	case history.Spawned:
@@ -438,41 +391,4 @@ func ms(ns int64) int64 {
 		return 0
 	}
 	return (ns + int64(time.Millisecond) - 1) / int64(time.Millisecond)
-}
-
-// timers run what is due, in order of time and, at one time, of asking.
-type timers []timer
-
-type timer struct {
-	at, seq int64
-	run     func()
-}
-
-func (t timers) Len() int { return len(t) }
-func (t timers) Less(i, j int) bool {
-	return t[i].at < t[j].at || (t[i].at == t[j].at && t[i].seq < t[j].seq)
-}
-func (t timers) Swap(i, j int) { t[i], t[j] = t[j], t[i] }
-func (t *timers) Push(x any)   { *t = append(*t, x.(timer)) }
-func (t *timers) Pop() any {
-	old := *t
-	x := old[len(old)-1]
-	old[len(old)-1] = timer{}
-	*t = old[:len(old)-1]
-	return x
-}
-
-// at runs f once the history is past t: after every event of that very moment, so that what happens at a limit meets it.
-func (w *world) at(t int64, f func()) {
-	w.seq++
-	heap.Push(&w.timers, timer{at: t, seq: w.seq, run: f})
-}
-
-// elapse runs the timers that are due before t.
-func (w *world) elapse(t int64) {
-	for len(w.timers) > 0 && w.timers[0].at < t {
-		x := heap.Pop(&w.timers).(timer)
-		w.now = max(w.now, x.at)
-		x.run()
-	}
 }

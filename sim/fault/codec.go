@@ -78,14 +78,20 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON reads plan.json. A version newer than Version is refused with ErrFormat.
 func (p *Plan) UnmarshalJSON(data []byte) error {
+	var v struct {
+		Version *int `json:"version"`
+	}
+	if json.Unmarshal(data, &v) == nil && v.Version != nil && *v.Version != Version { // before fields that this one does not know
+		return fmt.Errorf("%w: it has version %d, this program reads version %d", ErrFormat, *v.Version, Version)
+	}
 	var j planJSON
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&j); err != nil {
 		return fmt.Errorf("%w: %w", ErrFormat, err)
 	}
-	if j.Version < 1 || j.Version > Version {
-		return fmt.Errorf("%w: version %d: this program reads version %d", ErrFormat, j.Version, Version)
+	if j.Version != Version {
+		return fmt.Errorf("%w: it has no version, this program reads version %d", ErrFormat, Version)
 	}
 	*p = Plan(j)
 	return nil

@@ -27,6 +27,9 @@ type DrawParams struct {
 	Rate  float64
 	Mixed bool
 
+	// Leader: one lease is what matters, so that most faults of nodes are aimed at whoever holds it.
+	Leader bool
+
 	// Virtual: the plan is for the virtual engine, which has faults of its own.
 	Virtual bool
 }
@@ -158,6 +161,10 @@ func (d *drawer) aim(f *Fault) bool {
 			f.Target = NodeTarget(d.slots + 1)
 			return true
 		}
+		if d.p.Leader && d.busy[0] <= d.at && f.Kind != Leave && (f.Lone || d.rng.IntN(4) > 0) {
+			f.Target = Leader
+			return d.healthy() > 1 || len(d.live) == 1
+		}
 		i, ok := d.node()
 		f.Target = NodeTarget(i)
 		return ok
@@ -189,7 +196,7 @@ func (d *drawer) add(f Fault, effect time.Duration) {
 			d.busy[i] = max(d.busy[i], end)
 		}
 	case ScopeNode:
-		i, _ := NodeIndex(f.Target)
+		i, _ := NodeIndex(f.Target) // 0 is the leader, whoever that will be
 		switch f.Kind {
 		case Join:
 			d.slots = i

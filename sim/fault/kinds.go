@@ -168,6 +168,10 @@ func ParseKinds(list string, virtual bool) ([]Kind, error) {
 // Redis is the target of the faults of Redis.
 const Redis = "redis"
 
+// Leader is the target of a fault of whatever node holds the lease of the first session when it strikes; any node, if none
+// does. Nodes that come or go for good are named.
+const Leader = "leader"
+
 const (
 	nodePrefix    = "node-"
 	sessionPrefix = "session-"

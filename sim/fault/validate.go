@@ -95,6 +95,7 @@ func (f Fault) validateTarget(slots map[int]bool, sessions int) error {
 func (f Fault) validateNode(slots map[int]bool) error {
 	i, ok := NodeIndex(f.Target)
 	switch {
+	case f.Target == Leader && f.Kind != Join && f.Kind != Leave:
 	case !ok:
 		return fmt.Errorf("%w: %s: target %q is no node: write node-1, node-2, …", ErrInvalid, f.Kind, f.Target)
 	case f.Kind == Join && slots[i]:

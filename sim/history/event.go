@@ -64,6 +64,28 @@ const (
 	Malformed      // Node, Reason: a line of a node that is no protocol line (its first 200 bytes)
 	Note           // Reason: anything a reader should know
 
+	// What a node of an election says beside: each transition and the events that its listeners are told, in their order.
+
+	StateChanged       // Session, Fence (to or from LEADER), Reason: the two states, "FOLLOWER CANDIDATE"
+	LeadershipAcquired // Session, Fence
+	LeadershipLost     // Session, Fence, Reason
+	ElectionFailed     // Session, Reason
+	Leading            // Session, Fence (0: not known), Reason: the instance that this node takes for the leader from now on
+
+	// What clients of the intents API saw. N is the request's own number. A start is known by what it asks for,
+	// "service:profile:bucket", everything else by its session.
+
+	Asked    // N, Node: the slot asked; Reason: "start", "stop" or "bad …"; Session: what is asked for, or to be stopped
+	Answered // N, Node, Reason: the status ("202"), or "none …"; Session: the session that a start was given
+	Seen     // Session, Reason: its state as the API told it: "RUNNING", "ENDED R_STOPPED", "gone"
+
+	// What Redis did for intents, read as above. N is 1 for what stood there when the tap opened.
+
+	RedisIntent  // Session, Reason: "start" or "stop": an event for the workers was published
+	RedisKeyed   // Session, Reason: the idempotency key answers with that session from now on; Until
+	RedisUnkeyed // Reason: the idempotency key went
+	RedisState   // Session, Reason: its record's state, as with Seen; Fence: under which it was written, Instance: by whom
+
 	kindCount
 )
 
@@ -92,6 +114,23 @@ var kindNames = [kindCount]string{
 	SessionAdded: "sessionAdded", SessionRemoved: "sessionRemoved", SessionPaused: "sessionPaused",
 	SessionResumed: "sessionResumed", RedisDown: "redisDown", RedisUp: "redisUp", Stall: "stall",
 	Malformed: "malformed", Note: "note",
+	StateChanged: "stateChanged", LeadershipAcquired: "leadershipAcquired", LeadershipLost: "leadershipLost",
+	ElectionFailed: "electionFailed", Leading: "leading",
+	Asked: "asked", Answered: "answered", Seen: "seen",
+	RedisIntent: "redisIntent", RedisKeyed: "redisKeyed", RedisUnkeyed: "redisUnkeyed", RedisState: "redisState",
+}
+
+// Said reports whether the kind is a word of a node.
+func (k Kind) Said() bool { return k >= Ready && k <= Stopped || k >= StateChanged && k <= Leading }
+
+// Words returns the kinds that a node can say, in order.
+func Words() (words []Kind) {
+	for k := range kindCount {
+		if k.Said() {
+			words = append(words, k)
+		}
+	}
+	return words
 }
 
 // String returns the kind's name in history.jsonl.

@@ -109,7 +109,7 @@ func Find(path string) (string, error) {
 	if !info.IsDir() {
 		return path, nil
 	}
-	for _, name := range []string{FileName, FileName + CompressedSuffix} {
+	for _, name := range []string{FileName, FileName + CompressedSuffix, JournalName} {
 		file := filepath.Join(path, name)
 		if _, err := os.Stat(file); err == nil {
 			return file, nil
@@ -142,7 +142,10 @@ func walk(path string, yield func(Event, error) bool) error {
 		return fmt.Errorf("%w: %w", ErrNotFound, err)
 	}
 	defer f.Close()
-	if !strings.HasSuffix(file, CompressedSuffix) {
+	switch {
+	case isJournal(file):
+		return inOrder(file, func(each func(Event, error) bool) error { return Read(f, file, each) }, yield)
+	case !strings.HasSuffix(file, CompressedSuffix):
 		return Read(f, file, yield)
 	}
 	zst, err := zstd.NewReader(f, zstd.WithDecoderConcurrency(1))

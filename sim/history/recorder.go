@@ -16,6 +16,8 @@ type Recorder struct {
 	count  [kindCount]int64
 	ids    map[string]uint32
 	names  []string
+
+	journal *journal // nil: nothing is written as it goes
 }
 
 // compact is an Event with its strings replaced by their numbers in Recorder.names: 56 bytes for 104, and no pointers
@@ -51,6 +53,10 @@ func (r *Recorder) Add(e Event) {
 		node: r.id(e.Node), instance: r.id(e.Instance), session: r.id(e.Session), reason: r.id(e.Reason),
 	})
 	r.count[e.Kind]++
+	if r.journal != nil {
+		e.Reason = r.names[r.id(e.Reason)] // as it will be saved
+		r.journal.add(&e)
+	}
 }
 
 func (r *Recorder) id(s string) uint32 {

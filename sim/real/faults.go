@@ -59,12 +59,33 @@ func (r *run) strikeAll(ctx, storm context.Context, start time.Time) {
 			r.late++
 			r.mu.Unlock()
 		}
+		if f.Target == fault.Leader {
+			f.Target = r.leading()
+		}
 		s := &strike{run: r, Fault: f, n: n, ctx: ctx, storm: storm}
 		all.Go(func() {
 			defer s.off()
 			strikers[f.Kind](s)
 		})
 	}
+}
+
+// leading is the slot of who says that it holds the one lease; if none that runs does, the first that runs.
+func (r *run) leading() string {
+	last, _ := r.holder.Load().(string)
+	first := ""
+	for _, s := range r.allSlots() {
+		s.mu.Lock()
+		runs := s.node != nil && s.node.alive()
+		s.mu.Unlock()
+		if runs && s.name == last {
+			return last
+		}
+		if runs && first == "" {
+			first = s.name
+		}
+	}
+	return first
 }
 
 // begin records that the fault strikes now.

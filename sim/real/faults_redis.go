@@ -182,6 +182,6 @@ func (s *strike) keyDelete() {
 	defer s.redis.give()
 	if s.picked() {
 		s.begin()
-		s.failed(s.redis.client.Load().Del(s.ctx, string(leasePrefix)+s.session).Err())
+		s.failed(s.redis.client.Load().Del(s.ctx, s.system.prefix+s.session).Err())
 	}
 }

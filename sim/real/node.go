@@ -44,6 +44,7 @@ type slot struct {
 	run  *run
 	name string
 	line *line
+	api  string // address of its API, "" if it has none
 
 	mu        sync.Mutex
 	node      *node // the process of now, or the last one
@@ -51,6 +52,8 @@ type slot struct {
 	frozen    int   // freezes that hold it
 	malformed int64
 	unknown   int64
+
+	firstMalformed string
 }
 
 // node is one process of a slot.
@@ -77,24 +80,36 @@ func (r *run) newSlot(name string, stream uint64) (*slot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &slot{run: r, name: name, line: l}, nil
+	s := &slot{run: r, name: name, line: l}
+	if r.system.clients && r.role(name) != "worker" {
+		if err := s.reserve(); err != nil {
+			l.close()
+			return nil, fmt.Errorf("API of %s: %w", name, err)
+		}
+	}
+	return s, nil
 }
 
 // env is what docs/node-protocol.md promises a node.
 func (s *slot) env() []string {
 	c, u := s.run.cfg, s.run.redis.url
-	ms := func(key string, d time.Duration) string {
-		return key + "=" + strconv.FormatInt(d.Milliseconds(), 10)
-	}
 	env := append(os.Environ(),
 		"LEASESTORM_REDIS_URL="+redisURL(u.Username, u.Password, s.line.addr, u.DB),
 		"LEASESTORM_TARGET_URL="+s.run.target.url,
-		"LEASESTORM_NODE="+s.name,
+		"LEASESTORM_NODE="+s.name, "LEASESTORM_SYSTEM="+c.System,
 		ms("LEASESTORM_TTL_MS", c.TTL), ms("LEASESTORM_RENEW_MS", c.Renew), ms("LEASESTORM_POLL_MS", c.Poll),
 		ms("LEASESTORM_HEARTBEAT_MS", c.Heartbeat), ms("LEASESTORM_DISCOVERY_MS", c.Discovery),
 		ms("LEASESTORM_POLL_TIMEOUT_MS", c.PollTimeout), "LEASESTORM_LOG=debug",
 	)
+	if more := s.run.system.env; more != nil {
+		env = append(env, more(s)...)
+	}
 	return append(env, c.NodeEnv...)
+}
+
+// ms is a duration as a node is told it.
+func ms(key string, d time.Duration) string {
+	return key + "=" + strconv.FormatInt(d.Milliseconds(), 10)
 }
 
 // start starts a process in the slot, unless one lives, or the slot is left. It does not wait for "ready".
@@ -184,6 +199,9 @@ func (s *slot) said(n *node, w word) {
 		return
 	}
 	s.run.rec.Add(e)
+	if e.Kind == history.Acquired {
+		s.run.holder.Store(s.name)
+	}
 	if e.Kind == history.Ready {
 		n.setInstance(e.Instance)
 	}
@@ -202,12 +220,24 @@ func (s *slot) keepUnknown() bool {
 
 func (s *slot) babbled(shown string) {
 	s.mu.Lock()
-	s.malformed++
+	if s.malformed++; s.malformed == 1 {
+		s.firstMalformed = shown
+	}
 	keep := s.malformed <= malformedMax
 	s.mu.Unlock()
 	if keep {
 		s.run.record(history.Event{Kind: history.Malformed, Node: s.name, Reason: shown})
 	}
+}
+
+// babble tells of lines on standard output that are none of the protocol: "" without any.
+func (s *slot) babble() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.malformed == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d lines on its standard output are none of the protocol, first %q; ", s.malformed, s.firstMalformed)
 }
 
 // lastWords returns the end of what the slot's processes wrote to standard error.

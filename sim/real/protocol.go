@@ -25,6 +25,10 @@ type word struct {
 	T        int64  `json:"t"`
 	Until    int64  `json:"until"`
 	Reason   string `json:"reason"`
+
+	From   string `json:"from"`   // stateChanged
+	To     string `json:"to"`     // stateChanged
+	Leader string `json:"leader"` // leading
 }
 
 // readWords calls word for each line of a node and malformed for what is none, until the node closes its output. A line
@@ -65,10 +69,7 @@ func show(line []byte) string {
 var nodeWords = map[string]history.Kind{}
 
 func init() {
-	for _, k := range []history.Kind{
-		history.Ready, history.Acquired, history.RenewStart, history.Renewed, history.RenewFailed, history.Lost,
-		history.Released, history.PollStart, history.PollCancelled, history.PollEnd, history.Paused, history.Stopped,
-	} {
+	for _, k := range history.Words() {
 		nodeWords[k.String()] = k
 	}
 }
@@ -87,7 +88,12 @@ func (c *clock) event(slot string, w word) (e history.Event, ok bool) {
 	if !known {
 		e.Reason = strings.TrimSpace(w.Event + " " + w.Reason)
 	}
-	e.Kind = kind
+	switch e.Kind = kind; kind {
+	case history.StateChanged:
+		e.Reason = w.From + " " + w.To
+	case history.Leading:
+		e.Reason = w.Leader
+	}
 	ok = true
 	if w.T != 0 {
 		if t := c.fromMono(w.T); t >= 0 && t <= now+stampSlack {

@@ -267,9 +267,6 @@ func atLeast(version string, major, minor int) bool {
 	return errA == nil && errB == nil && (a > major || a == major && b >= minor)
 }
 
-// runPatterns match all that a run writes: sessions, leases, heartbeats, fences and the epoch.
-var runPatterns = []string{"session:*", "poll:*", "{poll:*"}
-
 // refuseUsed refuses a given database that holds keys a run would read, write and remove.
 func (r *Redis) refuseUsed(ctx context.Context) error {
 	for _, pattern := range runPatterns {

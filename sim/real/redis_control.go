@@ -65,14 +65,14 @@ func (r *Redis) take(done <-chan struct{}) bool {
 func (r *Redis) give() { <-r.turn }
 
 // bootstrap declares a first deployment on an empty Redis: an epoch without a quarantine.
-func (r *Redis) bootstrap(ctx context.Context) error {
+func (r *Redis) bootstrap(ctx context.Context, epochKey string) error {
 	id := "?"
 	if info, err := r.client.Load().Info(ctx, "server").Result(); err == nil {
 		if v := infoFields(info)["run_id"]; v != "" {
 			id = v
 		}
 	}
-	return r.client.Load().SetNX(ctx, "poll:epoch", id+" 0", 0).Err()
+	return r.client.Load().SetNX(ctx, epochKey, id+" 0", 0).Err()
 }
 
 // executed returns how many commands Redis has executed, over all restarts so far; 0 if it does not tell.

@@ -20,8 +20,13 @@ var ErrConfig = errors.New("invalid run")
 
 // Config says what a run is. All durations are wall time; those of the lease are handed to the nodes as they are.
 type Config struct {
-	Nodes    int // started before the storm, at least 1: slots node-1, node-2, …
-	Sessions int // created before the first node starts
+	System   string // "polling" if empty, "election" or "intents"
+	Nodes    int    // started before the storm, at least 1: slots node-1, node-2, …
+	Sessions int    // created before the first node starts; of intents: services, each with a client
+	Tuners   int    // of intents: slots that the workers share
+
+	// Phase1 says of intents in which slots, by number, the API takes leases itself; nil: in none.
+	Phase1 func(slot int) bool
 
 	TTL, Renew, Heartbeat, Discovery, Poll, PollTimeout time.Duration
 	Serve                                               time.Duration // how long the target takes to answer a poll
@@ -74,6 +79,7 @@ const (
 // run is one run under way.
 type run struct {
 	cfg    Config
+	system *system
 	redis  *Redis
 	rec    *history.Recorder
 	clock  *clock
@@ -82,8 +88,9 @@ type run struct {
 	watch  watch
 	work   *workload
 
-	phase atomic.Pointer[string]
-	storm atomic.Int64 // start of the storm, run clock; 0 before
+	phase  atomic.Pointer[string]
+	holder atomic.Value // string: the slot that said last that it acquired a lease
+	storm  atomic.Int64 // start of the storm, run clock; 0 before
 
 	ending chan struct{}  // closed when the calm is over
 	tail   sync.WaitGroup // of rescues
@@ -106,6 +113,9 @@ type activeFault struct {
 // Outcome.Interrupted is set; that is no error. Errors are those of a start that fails (ErrConfig, ErrNodeStart,
 // ErrNodeExited, ErrNodeNotReady) and of the host. Nothing is left running in any case. One Redis serves one run at a time.
 func Run(ctx context.Context, r *Redis, cfg Config, rec *history.Recorder) (Outcome, error) {
+	if cfg.System == "" {
+		cfg.System = systemPolling
+	}
 	if err := cfg.validate(r); err != nil {
 		return Outcome{}, err
 	}
@@ -119,7 +129,7 @@ func Run(ctx context.Context, r *Redis, cfg Config, rec *history.Recorder) (Outc
 		cfg.grace = stopGrace + cfg.PollTimeout
 	}
 	run := &run{
-		cfg: cfg, redis: r, rec: rec, clock: newClock(), slots: map[string]*slot{},
+		cfg: cfg, system: systems[cfg.System], redis: r, rec: rec, clock: newClock(), slots: map[string]*slot{},
 		ending: make(chan struct{}),
 	}
 	return run.all(ctx)
@@ -129,6 +139,7 @@ func Run(ctx context.Context, r *Redis, cfg Config, rec *history.Recorder) (Outc
 const (
 	streamSessions = 0
 	streamLines    = 100 // and one for each slot
+	streamClients  = 1 << 32
 )
 
 func (c *Config) validate(r *Redis) error {
@@ -142,6 +153,8 @@ func (c *Config) validate(r *Redis) error {
 		}
 	}
 	switch {
+	case systems[c.System] == nil:
+		return fmt.Errorf("%w: System is %q, which this engine does not have", ErrConfig, c.System)
 	case c.Nodes < 1:
 		return fmt.Errorf("%w: Nodes is %d, at least 1 is needed", ErrConfig, c.Nodes)
 	case c.Sessions < 0:
@@ -189,7 +202,12 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 	defer r.closeLines()
 	err = r.startFleet(ctx)
 	if err == nil {
+		silence := func() {}
+		if r.system.clients {
+			silence = r.startClients(ctx).close
+		}
 		out.Interrupted = !r.weather(ctx)
+		silence()
 		if !out.Interrupted {
 			err = r.redis.gone(ctx)
 		}
@@ -244,7 +262,7 @@ func (r *run) tapIn(ctx context.Context) {
 		r.record(history.Event{Kind: history.TapDown, Reason: "the embedded Redis has no replication stream"})
 		return
 	}
-	t := newTap(r.redis, r.clock, r.rec)
+	t := newTap(r.redis, r.system, r.clock, r.rec)
 	ctx, cancel := context.WithTimeout(ctx, tapPatience)
 	defer cancel()
 	if err := t.wait(ctx); err != nil {
@@ -280,10 +298,11 @@ func (r *run) startFleet(ctx context.Context) error {
 		case <-n.ready:
 		case <-n.done:
 			_, code := n.end()
-			return fmt.Errorf("%w: %s (%s) with code %d: %s", ErrNodeExited, s.name, r.cfg.NodeCmd[0], code, s.lastWords())
+			return fmt.Errorf("%w: %s (%s) with code %d: %s", ErrNodeExited, s.name, r.cfg.NodeCmd[0], code,
+				s.babble()+s.lastWords())
 		case <-late.C:
 			return fmt.Errorf("%w: %s (%s) within %v: a node prints {\"event\":\"ready\",\"instance\":\"…\"}; %s",
-				ErrNodeNotReady, s.name, r.cfg.NodeCmd[0], within, s.lastWords())
+				ErrNodeNotReady, s.name, r.cfg.NodeCmd[0], within, s.babble()+s.lastWords())
 		case <-ctx.Done():
 			return ctx.Err()
 		}

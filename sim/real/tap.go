@@ -22,9 +22,10 @@ var errNoTap = errors.New("Redis gives no replication stream")
 // tap reads what Redis granted from its replication stream: the effects of scripts, in order, with absolute expiries.
 // It follows Redis over restarts; while it is down, what Redis grants is unknown.
 type tap struct {
-	redis *Redis
-	clock *clock
-	rec   *history.Recorder
+	redis  *Redis
+	system *system
+	clock  *clock
+	rec    *history.Recorder
 
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -44,26 +45,37 @@ type tap struct {
 // tapChannel carries the mark that joins a snapshot of the leases to the stream.
 const tapChannel = "leasestorm:tap"
 
-// snapshotScript reads all leases, heartbeats and fences, and publishes a mark in one step. The publication is part of the
-// stream, so that the stream up to the mark is in the snapshot, and what follows it is not.
+// snapshotScript reads all keys of the patterns ARGV[3] and on, which are leases, heartbeats and fences, and publishes a mark
+// (channel ARGV[1], text ARGV[2]) in one step. The publication is part of the stream, so that the stream up to the mark is in
+// the snapshot, and what follows it is not. Expiries are absolute: nobody knows how long the script waited for its turn.
 const snapshotScript = `
 local out = {}
-for _, pattern in ipairs({'poll:lease:*', 'poll:node:*', '{poll:lease:*'}) do
-  for _, key in ipairs(redis.call('KEYS', pattern)) do
-    if redis.call('TYPE', key).ok == 'string' then
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+for i = 3, #ARGV do
+  for _, key in ipairs(redis.call('KEYS', ARGV[i])) do
+    local kind, value = redis.call('TYPE', key).ok, nil
+    if kind == 'string' then
+      value = redis.call('GET', key)
+    elseif kind == 'hash' then
+      local r = redis.call('HMGET', key, 'state', 'reason')
+      value = (r[1] or '') .. ' ' .. (r[2] or '')
+    end
+    if value then
       out[#out + 1] = key
-      out[#out + 1] = redis.call('GET', key)
-      out[#out + 1] = tostring(redis.call('PTTL', key))
+      out[#out + 1] = value
+      local left = redis.call('PTTL', key)
+      out[#out + 1] = string.format('%.0f', left < 0 and left or now + left)
     end
   end
 end
 redis.call('PUBLISH', ARGV[1], ARGV[2])
 return out`
 
-func newTap(r *Redis, c *clock, rec *history.Recorder) *tap {
+func newTap(r *Redis, s *system, c *clock, rec *history.Recorder) *tap {
 	ctx, cancel := context.WithCancel(context.Background())
 	t := &tap{
-		redis: r, clock: c, rec: rec, cancel: cancel, done: make(chan struct{}), up: make(chan struct{}),
+		redis: r, system: s, clock: c, rec: rec, cancel: cancel, done: make(chan struct{}), up: make(chan struct{}),
 		holders: map[string]string{}, fences: map[string]int64{},
 	}
 	go t.run(ctx)
@@ -242,7 +254,7 @@ func acknowledge(conn net.Conn, stop <-chan struct{}) {
 // snapshot is all leases, heartbeats and fences at the moment of its mark.
 type snapshot struct {
 	at   int64    // when it was asked for: not later than the moment
-	keys []string // key, value, PTTL; key, value, PTTL; …
+	keys []string // key, value, expiry in ms of Redis' clock (negative: none); key, value, …
 }
 
 // takeSnapshot closes the connection if it cannot: then all begins anew.
@@ -254,8 +266,12 @@ func (t *tap) takeSnapshot(ctx context.Context, nonce string, out chan<- snapsho
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
+	args := []any{tapChannel, nonce}
+	for _, pattern := range t.system.tapped {
+		args = append(args, pattern)
+	}
 	asked := t.clock.now()
-	keys, err := client.Eval(ctx, snapshotScript, nil, tapChannel, nonce).StringSlice()
+	keys, err := client.Eval(ctx, snapshotScript, nil, args...).StringSlice()
 	if err != nil {
 		_ = conn.Close()
 		return
@@ -318,10 +334,10 @@ func (t *tap) begin(s snapshot) {
 		}
 		e := history.Event{T: now, Reason: "snapshot"}
 		if ms >= 0 {
-			e.Until = s.at + ms*int64(time.Millisecond)
+			e.Until = t.clock.fromWall(ms*int64(time.Millisecond), t.skew)
 		}
 		value := s.keys[i+1]
-		switch kind, id := splitKey([]byte(s.keys[i])); kind {
+		switch kind, id := t.system.split([]byte(s.keys[i])); kind {
 		case keyLease:
 			e.Kind, e.Session, e.Instance = history.RedisGranted, id, value
 			t.holders[id] = value
@@ -331,7 +347,14 @@ func (t *tap) begin(s snapshot) {
 			t.rec.Add(e)
 		case keyFence:
 			t.fences[id], _ = strconv.ParseInt(value, 10, 64)
-		case keyOther, keyKinds:
+		case keyIdem:
+			e.Kind, e.Session, e.Reason, e.N = history.RedisKeyed, value, id, 1
+			t.holders[id] = value
+			t.rec.Add(e)
+		case keyRecord:
+			e.Kind, e.Session, e.Reason, e.N = history.RedisState, id, strings.TrimSpace(value), 1
+			t.rec.Add(e)
+		case keyBus, keyOther, keyKinds:
 		}
 	}
 	t.upOnce.Do(func() { close(t.up) })

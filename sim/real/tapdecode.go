@@ -1,7 +1,6 @@
 package real
 
 import (
-	"bytes"
 	"strconv"
 	"strings"
 	"time"
@@ -16,31 +15,11 @@ const (
 	keyLease
 	keyFence
 	keyNode
-	keyKinds // how many there are
+	keyIdem   // an idempotency key, whose value is a session
+	keyRecord // the record of a session, a hash
+	keyBus    // the stream of events for workers
+	keyKinds  // how many there are
 )
-
-var (
-	leasePrefix = []byte("poll:lease:")
-	nodePrefix  = []byte("poll:node:")
-	fencePrefix = []byte("{poll:lease:")
-	fenceSuffix = []byte("}:fence")
-)
-
-// splitKey returns what a key is and the session or instance it belongs to.
-func splitKey(key []byte) (keyKind, string) {
-	if id, ok := bytes.CutPrefix(key, leasePrefix); ok {
-		return keyLease, string(id)
-	}
-	if id, ok := bytes.CutPrefix(key, nodePrefix); ok {
-		return keyNode, string(id)
-	}
-	if id, ok := bytes.CutPrefix(key, fencePrefix); ok {
-		if id, ok = bytes.CutSuffix(id, fenceSuffix); ok {
-			return keyFence, string(id)
-		}
-	}
-	return keyOther, ""
-}
 
 // command records what one command of the stream did. Redis rewrites relative expiries to absolute ones and deletes
 // expired keys by DEL, so that few commands are left.
@@ -77,6 +56,14 @@ func (t *tap) command(words [][]byte) {
 		t.extend(verb, args)
 	case "INCR", "INCRBY", "DECR", "DECRBY":
 		t.increment(verb, args)
+	case "HSET", "HMSET":
+		if kind, id := t.system.split(args[0]); kind == keyRecord {
+			t.written(id, args[1:])
+		}
+	case "XADD":
+		if kind, _ := t.system.split(args[0]); kind == keyBus {
+			t.published(args)
+		}
 	case "DEL", "UNLINK", "GETDEL":
 		for _, key := range args {
 			t.remove(key)
@@ -114,7 +101,7 @@ func (t *tap) relative(seconds bool, arg []byte) int64 {
 }
 
 func (t *tap) set(key []byte, value string, until int64) {
-	kind, id := splitKey(key)
+	kind, id := t.system.split(key)
 	e := history.Event{Until: until}
 	switch kind {
 	case keyLease:
@@ -129,7 +116,10 @@ func (t *tap) set(key []byte, value string, until int64) {
 		e.Kind, e.Session, e.Fence, e.Until = history.RedisFence, id, n, 0
 	case keyNode:
 		e.Kind, e.Instance = history.RedisBeat, id
-	case keyOther, keyKinds:
+	case keyIdem:
+		e.Kind, e.Session, e.Reason = history.RedisKeyed, value, id
+		t.holders[id] = value
+	case keyRecord, keyBus, keyOther, keyKinds:
 		return
 	}
 	e.T = t.stamp.at(kind, until, t.clock.now())
@@ -137,7 +127,7 @@ func (t *tap) set(key []byte, value string, until int64) {
 }
 
 func (t *tap) extend(verb string, args [][]byte) {
-	kind, id := splitKey(args[0])
+	kind, id := t.system.split(args[0])
 	var until int64
 	if len(args) > 1 {
 		n, err := strconv.ParseInt(string(args[1]), 10, 64)
@@ -159,7 +149,9 @@ func (t *tap) extend(verb string, args [][]byte) {
 		e.Kind, e.Session, e.Instance = history.RedisExtended, id, t.holders[id]
 	case keyNode:
 		e.Kind, e.Instance = history.RedisBeat, id
-	case keyFence, keyOther, keyKinds:
+	case keyIdem:
+		e.Kind, e.Session, e.Reason = history.RedisKeyed, t.holders[id], id
+	case keyFence, keyRecord, keyBus, keyOther, keyKinds:
 		return
 	}
 	e.T = t.stamp.at(kind, until, t.clock.now())
@@ -168,7 +160,7 @@ func (t *tap) extend(verb string, args [][]byte) {
 
 // increment follows fences of foreign nodes. After a gap the value is not known, and nothing is recorded.
 func (t *tap) increment(verb string, args [][]byte) {
-	kind, id := splitKey(args[0])
+	kind, id := t.system.split(args[0])
 	if kind != keyFence {
 		return
 	}
@@ -190,7 +182,7 @@ func (t *tap) increment(verb string, args [][]byte) {
 }
 
 func (t *tap) remove(key []byte) {
-	kind, id := splitKey(key)
+	kind, id := t.system.split(key)
 	e := history.Event{T: t.stamp.at(kind, 0, t.clock.now())}
 	switch kind {
 	case keyLease:
@@ -201,7 +193,12 @@ func (t *tap) remove(key []byte) {
 	case keyFence:
 		delete(t.fences, id)
 		return
-	case keyOther, keyKinds:
+	case keyIdem:
+		e.Kind, e.Reason = history.RedisUnkeyed, id
+		delete(t.holders, id)
+	case keyRecord:
+		e.Kind, e.Session, e.Reason = history.RedisState, id, "gone"
+	case keyBus, keyOther, keyKinds:
 		return
 	}
 	t.rec.Add(e)

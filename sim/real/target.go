@@ -62,6 +62,7 @@ func newTarget(c *clock, rec *history.Recorder, serve time.Duration, tell func(*
 	t.url = "http://" + listener.Addr().String()
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /poll/{session}", t.poll)
+	newTuners(t).register(mux)
 	t.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	go func() {
 		defer close(t.served)

@@ -46,6 +46,13 @@ func newWorkload(r *run) *workload {
 func (w *workload) add(ctx context.Context, n int) ([]string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if only := w.run.system.lease; only != "" {
+		w.know(only)
+		return []string{only}, nil
+	}
+	if w.run.system.clients {
+		return nil, nil
+	}
 	var ids []string
 	for range n {
 		var b [16]byte
@@ -54,16 +61,24 @@ func (w *workload) add(ctx context.Context, n int) ([]string, error) {
 		}
 		b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80 // version 4, RFC 9562
 		id := uuid.UUID(b).String()
-		w.created = append(w.created, id)
 		ids = append(ids, id)
-		w.run.target.add(id)
-		w.run.record(history.Event{Kind: history.SessionAdded, Session: id})
+		w.know(id)
 	}
 	return ids, w.write(ctx, ids)
 }
 
-// write stores the sessions with these IDs as they should be. mu is held.
+// know lets target and history know a session. mu is held.
+func (w *workload) know(id string) {
+	w.created = append(w.created, id)
+	w.run.target.add(id)
+	w.run.record(history.Event{Kind: history.SessionAdded, Session: id})
+}
+
+// write stores the sessions with these IDs as they should be, if this system has any. mu is held.
 func (w *workload) write(ctx context.Context, ids []string) error {
+	if w.run.system.lease != "" || w.run.system.clients {
+		return nil
+	}
 	client := w.run.redis.client.Load()
 	const batch = 500
 	for start := 0; start < len(ids); start += batch {
@@ -160,7 +175,7 @@ func (r *run) prepare(ctx context.Context) error {
 	if _, err := r.work.add(ctx, r.cfg.Sessions); err != nil {
 		return err
 	}
-	if err := r.redis.bootstrap(ctx); err != nil {
+	if err := r.redis.bootstrap(ctx, r.system.epochKey); err != nil {
 		return fmt.Errorf("epoch cannot be written: %w", err)
 	}
 	return nil

@@ -2,6 +2,8 @@ package report
 
 import (
 	"errors"
+	"fmt"
+	"iter"
 	"path/filepath"
 
 	"github.com/leasestorm/leasestorm/sim/check"
@@ -23,7 +25,12 @@ func Judge(dir string) (Report, check.Result, error) {
 	if saved.Stats.HistorySHA256 != "" {
 		events, sum = history.Summed(events)
 	}
-	result, err := check.Judge(p, events, check.DirLogs(filepath.Join(dir, LogsName)))
+	if saved.begun() {
+		p.Tap = tapped(dir)
+	} else {
+		events = whole(events, saved.Stats, sum)
+	}
+	result, err := check.Judge(p, events, check.ReadLogs(filepath.Join(dir, LogsName)))
 	again := New(Meta{Engine: saved.Engine, Commit: saved.Commit, Redis: saved.Redis}, p, result)
 	again.Stats.RedisCommands = saved.Stats.RedisCommands
 	again.Stats.WallMs, again.Stats.VirtualMs = saved.Stats.WallMs, saved.Stats.VirtualMs
@@ -31,8 +38,46 @@ func Judge(dir string) (Report, check.Result, error) {
 	return again, result, err
 }
 
-// Readable reports whether the error of Judge leaves a judgement of what could be read.
+// begun reports whether the report was written when the run began, and by nobody since.
+func (r Report) begun() bool { return len(r.Guarantees) == 0 }
+
+// tapped reports whether what Redis granted is in the history, which nobody had the time to say.
+func tapped(dir string) bool {
+	for e, err := range history.Open(dir) {
+		if err == nil && (e.Kind == history.RedisFence || e.Kind == history.RedisGranted) {
+			return true
+		}
+	}
+	return false
+}
+
+// ErrAltered: the history is not the one that the report was made of.
+var ErrAltered = errors.New("report: the history was changed")
+
+// whole yields the events, and at their end an error if they are not those that the report counted and summed up.
+func whole(events iter.Seq2[history.Event, error], saved Stats, sum func() string) iter.Seq2[history.Event, error] {
+	return func(yield func(history.Event, error) bool) {
+		n := int64(0)
+		for e, err := range events {
+			if !yield(e, err) || err != nil {
+				return
+			}
+			n++
+		}
+		switch {
+		case n != saved.Events:
+			yield(history.Event{}, fmt.Errorf("%w: it holds %d events, %s was made of %d: lines are missing or added", ErrAltered, n,
+				FileName, saved.Events))
+		case saved.HistorySHA256 != "" && sum() != saved.HistorySHA256:
+			yield(history.Event{}, fmt.Errorf("%w: its sha256 is %s, %s was made of %s", ErrAltered, sum(), FileName,
+				saved.HistorySHA256))
+		}
+	}
+}
+
+// Readable reports whether the error of Judge leaves a judgement of what could be read. A history that is not the one of the
+// run leaves none: its breaks may be those of its editor.
 func Readable(err error) bool {
 	return err == nil || errors.Is(err, history.ErrTruncated) || errors.Is(err, history.ErrMalformed) ||
-		errors.Is(err, check.ErrUnordered)
+		errors.Is(err, check.ErrUnordered) || errors.Is(err, history.ErrUnfinished)
 }

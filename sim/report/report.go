@@ -67,7 +67,8 @@ type Stats struct {
 	WallMs        int64 `json:"wallMs"`
 	VirtualMs     int64 `json:"virtualMs"`
 
-	// HistorySHA256 is that of the history's uncompressed lines: equal for equal runs of the virtual engine, absent elsewhere.
+	// HistorySHA256 is that of the history's uncompressed lines: equal for equal runs of the virtual engine, and on any engine
+	// what shows a history that was changed.
 	HistorySHA256 string `json:"historySha256,omitempty"`
 }
 
@@ -79,7 +80,7 @@ type Meta struct {
 	RedisCommands int64
 	Wall          time.Duration // how long the run took
 	Virtual       time.Duration // what it simulated, in a virtual engine
-	SHA256        string        // of the history's lines, in a virtual engine
+	SHA256        string        // of the history's lines
 }
 
 // New makes the report of a judged run. Its verdict is check.Decide's.
@@ -143,12 +144,18 @@ func Load(dir string) (Report, error) {
 	case len(text) == 0:
 		return Report{}, fmt.Errorf("%w: %s", ErrEmpty, file)
 	}
+	var v struct {
+		Version *int `json:"version"`
+	}
+	if json.Unmarshal(text, &v) == nil && v.Version != nil && *v.Version != Version { // before values that this one does not know
+		return Report{}, fmt.Errorf("%w: %s has version %d, this program reads version %d", ErrFormat, file, *v.Version, Version)
+	}
 	var r Report
 	if err := json.Unmarshal(text, &r); err != nil {
 		return Report{}, fmt.Errorf("%w: %s: %w%s", ErrFormat, file, err, lineOf(text, err))
 	}
-	if r.Version < 1 || r.Version > Version {
-		return Report{}, fmt.Errorf("%w: %s has version %d, known is %d", ErrFormat, file, r.Version, Version)
+	if r.Version != Version {
+		return Report{}, fmt.Errorf("%w: %s has no version, this program reads version %d", ErrFormat, file, Version)
 	}
 	if c := r.Config; c.Nodes < 1 || c.Sessions < 1 || c.TTL <= 0 || c.Renew <= 0 || c.Poll <= 0 || c.Discovery <= 0 {
 		return Report{}, fmt.Errorf("%w: %s: config lacks nodes, sessions or timings, from which every limit is computed",

@@ -12,14 +12,22 @@ import (
 	"github.com/leasestorm/leasestorm/lease/redisstore/storetest"
 )
 
-// TestConformance holds the model to the suite that the store on a real Redis passes.
+// TestConformance holds the model, with the scripts' twins and with the scripts themselves, to the suite that the store
+// on a real Redis passes.
 func TestConformance(t *testing.T) {
-	storetest.Run(t, func(t *testing.T, quarantine time.Duration) storetest.Harness {
-		m := &model{T: t}
-		m.redis = newRedis(int64(quarantine), deaf{}, func(n core.Notice) { m.heard = append(m.heard, n) })
-		m.redis.clock.wall = epochNs
-		return m
-	})
+	for name, lua := range map[string]bool{"twins": false, "scripts": true} {
+		t.Run(name, func(t *testing.T) {
+			storetest.Run(t, func(t *testing.T, quarantine time.Duration) storetest.Harness {
+				m := &model{T: t}
+				m.redis = newRedis(int64(quarantine), deaf{}, func(n core.Notice) { m.heard = append(m.heard, n) })
+				m.redis.clock.wall = epochNs
+				if lua {
+					m.redis.lua = newInterpreter(m.redis)
+				}
+				return m
+			})
+		})
+	}
 }
 
 // model is the store and its Redis: the scripts are the model's, what surrounds them is what the suite wants of a client.
@@ -29,6 +37,18 @@ type model struct {
 	t       int64
 	loading bool
 	heard   []core.Notice
+}
+
+// spoil puts a value of another type in the place of a lease or its fence.
+func (r *redis) spoil(k key) {
+	if r.get(k, 0).there {
+		r.del(k)
+	}
+	if l := &r.leases[k.i]; k.kind == keyLease {
+		l.foreign, l.expire = true, forever
+	} else {
+		l.fenceForeign, l.fenceExpire = true, forever
+	}
 }
 
 // deaf is a tap that nobody listens to.
@@ -123,8 +143,8 @@ func (m *model) SetLease(id, owner string, ttl time.Duration) {
 
 func (m *model) DeleteLease(id string)   { m.redis.deleteLease(m.redis.lease(id)) }
 func (m *model) DeleteFence(id string)   { m.redis.leases[m.redis.lease(id)].fence = 0 }
-func (m *model) SpoilLease(id string)    { m.redis.leases[m.redis.lease(id)].foreign = true }
-func (m *model) SpoilFence(id string)    { m.redis.leases[m.redis.lease(id)].fenceForeign = true }
+func (m *model) SpoilLease(id string)    { m.redis.spoil(m.redis.keyAt("poll:lease:" + id)) }
+func (m *model) SpoilFence(id string)    { m.redis.spoil(m.redis.keyAt("{poll:lease:" + id + "}:fence")) }
 func (m *model) Flush()                  { m.redis.flush() }
 func (m *model) ForgetScripts()          {}
 func (m *model) Loading()                { m.loading = true }

@@ -154,6 +154,12 @@ func (w *world) aimNode(s *strike) bool {
 		s.node = int32(w.addNode(w.pick).slot - 1)
 		return true
 	}
+	if s.Target == fault.Leader {
+		if n := w.leader(); n != nil {
+			s.node, s.gen = int32(n.slot-1), n.gen
+			return true
+		}
+	}
 	if i, ok := fault.NodeIndex(s.Target); ok {
 		if i < 1 || i > len(w.nodes) {
 			return false
@@ -174,6 +180,19 @@ func (w *world) aimNode(s *strike) bool {
 	n := w.nodes[s.node]
 	s.gen = n.gen
 	return n.alive
+}
+
+// leader is the node that holds the first session's lease as Redis shows it; nil: none that runs.
+func (w *world) leader() *node {
+	if len(w.sess) == 0 {
+		return nil
+	}
+	for _, n := range w.nodes {
+		if n.alive && n.instance == w.server.leases[0].owner {
+			return n
+		}
+	}
+	return nil
 }
 
 func (w *world) aimSession(s *strike) bool {

@@ -50,7 +50,7 @@ func drawn(seed uint64, speed time.Duration) (Config, fault.Plan) {
 const judgeSeeds = 8
 
 // The judge of the real engine reads the histories of this one, and finds that every guarantee held and was put to the
-// test by the default storm, at both speeds. G12 is about logs, which virtual instances do not write.
+// test by the default storm, at both speeds. G12 is about logs, which package sim hands to the judge.
 func TestJudgeReadsVirtualStorms(t *testing.T) {
 	for _, speed := range []time.Duration{10, 1} {
 		for seed := range uint64(judgeSeeds) {

@@ -13,8 +13,9 @@ import (
 // bent is a core whose tells a mutant bends before the shell hears them.
 type bent struct {
 	*core.Core
-	ttl  int64
-	bend func(ttl int64, t *core.Tell) (keep bool)
+	ttl     int64
+	bend    func(ttl int64, t *core.Tell) (keep bool)
+	patient bool // attempts wait for ever, so that belief does not end with their time-out either
 }
 
 func (b *bent) Step(ev core.Event) core.Effects {
@@ -26,6 +27,11 @@ func (b *bent) Step(ev core.Event) core.Effects {
 		}
 	}
 	eff.Tells = kept
+	for i := range eff.Ops {
+		if b.patient && eff.Ops[i].Kind.Extends() {
+			eff.Ops[i].Deadline += core.Time(100 * b.ttl)
+		}
+	}
 	return eff
 }
 
@@ -37,10 +43,11 @@ var mutants = []struct {
 	guarantee  string
 	oracle     bool // the engine's oracle sees it too
 	bend       func(ttl int64, t *core.Tell) bool
+	patient    bool
 	quarantine time.Duration // of the model, where it is not the TTL
 	faults     []fault.Fault
 }{
-	{name: "trust without end", guarantee: "G1", oracle: true, bend: func(ttl int64, t *core.Tell) bool {
+	{name: "trust without end", guarantee: "G1", oracle: true, patient: true, bend: func(ttl int64, t *core.Tell) bool {
 		if begins(t) {
 			t.Until, t.UntilWall = t.Until+core.Time(100*ttl), t.UntilWall+100*ttl
 		}
@@ -56,7 +63,7 @@ var mutants = []struct {
 		{At: 20 * time.Second, Kind: fault.Latency, Ms: 1200, For: 100 * time.Second, Target: fault.NodeTarget(1)},
 		{At: 45 * time.Second, Kind: fault.Freeze, For: 60 * time.Second, Target: fault.NodeTarget(1)},
 	}},
-	{name: "a renewal that fails is ignored", guarantee: "G4", bend: func(_ int64, t *core.Tell) bool {
+	{name: "a renewal that fails is ignored", guarantee: "G4", patient: true, bend: func(_ int64, t *core.Tell) bool {
 		return t.Kind != core.TellUncertain
 	}, faults: []fault.Fault{{At: 30 * time.Second, Kind: fault.BlackHole, For: 40 * time.Second}}},
 	{name: "the fence is constant", guarantee: "G3", oracle: true, bend: func(_ int64, t *core.Tell) bool {
@@ -78,7 +85,7 @@ func TestMutantsAreCaught(t *testing.T) {
 				Net: Net{Late: 1_000_000},
 			}
 			if m.bend != nil {
-				cfg.New = func(c core.Config) Machine { return &bent{core.New(c), c.TTL, m.bend} }
+				cfg.New = func(c core.Config) Machine { return &bent{core.New(c), c.TTL, m.bend, m.patient} }
 			}
 			found, seen := 0, 0
 			const seeds = 5

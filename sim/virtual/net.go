@@ -5,12 +5,15 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/sim/foreign"
 )
 
 // message is one op on its way and its answer. It is pooled; refs counts the events and lists that name it.
 type message struct {
 	op       core.Op
 	ans      core.Answer
+	cmd      *foreign.Command // instead of op: a plain command of the node's program
+	reply    foreign.Reply    // to it
 	node     int32
 	gen      uint32 // of the process that sent it
 	run      uint32 // of the server it was sent to
@@ -21,6 +24,7 @@ type message struct {
 	noReply  bool  // its connection is gone: no answer can come
 	lost     bool  // the request died on its way
 	torn     bool  // a look whose first half is read
+	since    int64 // true time of that
 }
 
 // notice is one published message; it is shared by its deliveries and never changed.
@@ -167,9 +171,7 @@ func (w *world) answered(n *node, e *event) {
 		if m.noReply {
 			text = textReset
 		}
-		w.step(n, core.Event{Kind: core.EvAnswer, Answer: core.Answer{
-			Seq: m.op.Seq, Failure: core.FailUnknown, Text: text,
-		}})
+		w.finished(n, m, core.Answer{Seq: m.op.Seq, Failure: core.FailUnknown, Text: text})
 		return
 	}
 	if m.noReply && m.ans.Failure != core.FailRefused {
@@ -181,7 +183,7 @@ func (w *world) answered(n *node, e *event) {
 	}
 	m.told = true
 	w.landed(&n.link, m)
-	w.step(n, core.Event{Kind: core.EvAnswer, Answer: m.ans})
+	w.finished(n, m, m.ans)
 }
 
 // reset breaks every connection of a machine. What was under way out may still be executed; answers are gone.

@@ -25,7 +25,8 @@ type node struct {
 	instance string
 	pid      int64
 	machine  Machine
-	tickAt   int64 // true time of the earliest tick under way, 0: none
+	program  program // nil: leases and polls are all
+	tickAt   int64   // true time of the earliest tick under way, 0: none
 	inbox    []event
 	todo     []core.Event // what the process tells its core as soon as the present step is carried out
 	working  bool         // a step is being carried out
@@ -42,17 +43,18 @@ type node struct {
 
 // term is what the shell knows of one lease it holds.
 type term struct {
-	gen       uint32 // 0: vacant
-	session   int32
-	fence     int64
-	until     core.Time
-	untilWall int64
-	certain   bool
-	yield     bool // no poll may begin; drop it when the running one has ended
-	cause     core.Cause
-	due       bool  // a poll waits for the next renewal
-	next      int64 // true time of the next poll
-	poll      int32 // running, -1: none
+	gen     uint32 // 0: vacant
+	session int32
+	fence   int64
+	until   core.Time // end of the trust window
+	mono    core.Time // belief ends at these, which an attempt to renew draws in to its deadline until it is answered
+	wall    int64
+	certain bool
+	yield   bool // no poll may begin; drop it when the running one has ended
+	cause   core.Cause
+	due     bool  // a poll waits for the next renewal
+	next    int64 // true time of the next poll
+	poll    int32 // running, -1: none
 }
 
 // trusts is IsOwned.
@@ -61,7 +63,7 @@ func (n *node) trusts(t *term, at int64) bool {
 		return false
 	}
 	now := n.clock.now(at)
-	return now.Mono < t.until && now.Wall < t.untilWall
+	return now.Mono < t.mono && now.Wall < t.wall
 }
 
 func (w *world) addNode(r *rand.Rand) *node {
@@ -98,12 +100,20 @@ func (w *world) spawn(n *node) {
 	if w.cfg.Tune != nil {
 		w.cfg.Tune(&cfg)
 	}
-	n.machine = w.cfg.New(cfg)
+	n.program = w.programOf(n)
+	if _, alone := n.program.(*foreigner); alone {
+		n.machine = nothing{}
+	} else {
+		n.machine = w.cfg.New(cfg)
+	}
 	w.emit(history.Event{Kind: history.Spawned, Node: n.name, Instance: n.instance, N: n.pid})
 	w.say(n, history.Ready, "", 0, "")
 	w.subscribe(n, upTo(w.net, int64(5*time.Millisecond)))
 	w.step(n, core.Event{Kind: core.EvStart})
-	if w.cfg.Candidates {
+	switch {
+	case n.program != nil:
+		n.program.start(w, n)
+	case w.cfg.Candidates:
 		for i := range w.sess {
 			w.want(n, w.sess[i].id)
 		}
@@ -224,12 +234,22 @@ func (w *world) tick(n *node, e *event) {
 	if n.frozen > 0 {
 		return // thaw sets it again
 	}
-	w.step(n, core.Event{Kind: core.EvTick})
+	if n.program != nil {
+		n.program.tick(w, n)
+	}
+	if n.alive {
+		w.step(n, core.Event{Kind: core.EvTick})
+	}
 }
 
 // setTick schedules the tick that the core wants, unless an earlier one is under way.
 func (w *world) setTick(n *node) {
 	next := n.machine.Next()
+	if n.program != nil {
+		if own := n.program.next(); own != 0 && (next == 0 || own < next) {
+			next = own
+		}
+	}
 	if next == 0 || n.frozen > 0 || !n.alive {
 		return
 	}
@@ -247,15 +267,23 @@ func (w *world) step(n *node, ev core.Event) {
 		return
 	}
 	n.working = true
-	for i := 0; i < len(n.todo) && n.alive; i++ {
+	for i := 0; i < len(n.todo) && n.alive; {
 		ev := n.todo[i]
+		i++
+		// Drops that follow a drop for the same reason leave with it, as in production: many releases in few requests.
+		for ; ev.Kind == core.EvDrop && i < len(n.todo) && n.todo[i].Kind == core.EvDrop && n.todo[i].Cause == ev.Cause; i++ {
+			ev.IDs = append(ev.IDs, n.todo[i].ID)
+		}
 		ev.Now = n.clock.now(w.t)
 		eff := n.machine.Step(ev)
 		for k := range eff.Tells {
 			w.told(n, &eff.Tells[k])
 		}
 		for k := 0; k < len(eff.Ops) && n.alive; k++ {
-			w.sayRenewing(n, &eff.Ops[k])
+			w.renewing(n, &eff.Ops[k])
+			if n.program != nil {
+				n.program.asks(w, n, &eff.Ops[k])
+			}
 			w.send(n, &eff.Ops[k])
 		}
 	}
@@ -302,6 +330,9 @@ func (w *world) stop(n *node, again time.Duration) {
 func (w *world) drain(n *node, gen uint32) {
 	if n.alive && gen == n.gen && !n.draining {
 		n.draining = true
+		if n.program != nil && n.program.drain(w, n) {
+			return
+		}
 		w.step(n, core.Event{Kind: core.EvDrain})
 	}
 }

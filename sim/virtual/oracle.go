@@ -25,7 +25,7 @@ func (w *world) believes(b believer) bool {
 // begins enters a term and judges it: nobody else may believe, and no fence may have been as high.
 func (w *world) begins(b believer, s int32, fence int64) {
 	se := &w.sess[s]
-	if fence <= se.granted && w.t > se.excused {
+	if fence != 0 && fence <= se.granted && w.t > se.excused {
 		w.out.Falls++
 		w.first("fence %d of %s told to %s after %d", fence, se.id, w.nodes[b.node].instance, se.granted)
 	}
@@ -60,7 +60,7 @@ func (w *world) suspect(s int32) {
 	a, b := w.nodes[who[0].node], w.nodes[who[1].node]
 	ta, tb := &a.terms[who[0].term], &b.terms[who[1].term]
 	w.first("%s is believed in by %s (fence %d, for %v more) and %s (fence %d)", se.id,
-		a.instance, ta.fence, time.Duration(a.clock.windowEnd(w.t, ta.until, ta.untilWall)-w.t), b.instance, tb.fence)
+		a.instance, ta.fence, time.Duration(a.clock.windowEnd(w.t, ta.mono, ta.wall)-w.t), b.instance, tb.fence)
 }
 
 func (w *world) first(format string, args ...any) {

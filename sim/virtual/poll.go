@@ -114,7 +114,7 @@ func (w *world) pollArrives(pi int32, gen uint32) {
 		Kind: history.Arrived, Session: s.id, Instance: p.instance, Fence: p.fence, N: p.arrival,
 	}
 	back := event{kind: evPollEnd, node: p.node, arg: pi, gen: gen}
-	if p.fence < s.fence {
+	if p.fence != 0 && p.fence < s.fence {
 		ev.Kind, ev.Reason = history.Rejected, "an older fence than the highest seen"
 		w.emit(ev)
 		back.at = w.t + w.hop()
@@ -122,7 +122,7 @@ func (w *world) pollArrives(pi int32, gen uint32) {
 		return
 	}
 	p.accepted = true
-	s.fence = p.fence
+	s.fence = max(s.fence, p.fence)
 	w.emit(ev)
 	serve := int64(w.cfg.Serve)/2 + upTo(w.load, int64(w.cfg.Serve))
 	serve = max(serve, int64(s.slow))

@@ -7,10 +7,11 @@ import (
 	"strings"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
-// fenceTTL is how long a fence outlives its last use.
-const fenceTTL = 24 * 3600 * core.Second
+// fenceLife is how long a fence outlives its last use, in ms.
+const fenceLife = int64(redisstore.FenceTTLDefault) / core.Millisecond
 
 // redis is the store's keys and scripts as one server executes them: atomically, on its own clock, with times in whole
 // milliseconds as Redis keeps them. It knows nothing of network or processes; redisServer puts it behind a queue.
@@ -19,17 +20,21 @@ type redis struct {
 	runs  int
 	clock clock
 
-	epoch      string // value of poll:epoch, "" if the key is not there
-	quarantine int64  // ns that an epoch without declared data grants nothing
-	readonly   int    // > 0: writes are refused
-	full       int    // > 0: writes that need memory are refused
-	denied     string // why the script under way was refused
+	epoch      string       // value of poll:epoch, "" if the key is not there
+	quarantine int64        // ns that an epoch without declared data grants nothing
+	readonly   int          // > 0: writes are refused
+	full       int          // > 0: writes that need memory are refused
+	denied     string       // why the script under way was refused
+	dirty      bool         // the script under way has written
+	lua        *interpreter // nil: the scripts' twins run
 
 	leases   []leaseKey
 	leaseIdx map[string]int32 // never ranged over
 	beats    []beatKey
-	beatIdx  map[string]int32 // never ranged over
-	live     []int32          // heartbeats that were set and not yet found expired, ascending
+	beatIdx  map[string]int32    // never ranged over
+	live     []int32             // heartbeats that were set and not yet found expired, ascending
+	scanned  []int32             // what the last scan showed
+	others   map[string]otherKey // never ranged over
 
 	sessionSet  *core.Sessions // unpaused
 	sessionIdx  []int32        // lease of each session
@@ -49,10 +54,15 @@ type leaseKey struct {
 	expire       int64  // ms; the key lives while now ≤ expire
 	foreign      bool   // the key is there and holds no string
 	fenceForeign bool   // so does the fence key
-	fence        int64  // 0: not there
-	fenceLast    int64  // ms; of its last use
+	fence        int64  // 0: the fence key holds none
+	fenceText    string // what it holds if that is a string but no fence, "" otherwise
+	fenceExpire  int64  // ms
 	timer        bool   // an expiry event is under way
 }
+
+func (k *leaseKey) there() bool { return k.owner != "" || k.foreign }
+
+func (k *leaseKey) fenced() bool { return k.fence != 0 || k.fenceText != "" || k.fenceForeign }
 
 // forever is the expiry of a key without one.
 const forever = int64(1) << 62
@@ -62,16 +72,20 @@ func (k *leaseKey) left(now int64) int64 {
 	if k.expire == forever {
 		return 0
 	}
-	return (k.expire - now) * core.Millisecond
+	return max(1, k.expire-now) * core.Millisecond // 0 would mean that nothing is known, also in the last millisecond
 }
 
 // beatKey is one heartbeat.
 type beatKey struct {
 	id     string
+	text   string // "" stands for "1"
 	set    bool
+	since  int64 // true time at which it was last set anew
 	expire int64 // ms
 	timer  bool
 }
+
+func (b *beatKey) left(now int64) int64 { return max(1, b.expire-now) * core.Millisecond }
 
 // tap is told what the server does, as a replica is. Times are ms of the server's clock.
 type tap interface {
@@ -107,12 +121,13 @@ func (r *redis) bootstrap() { r.epoch = r.runID + " 0" }
 func (r *redis) flush() {
 	for i := range r.leases {
 		k := &r.leases[i]
-		k.owner, k.foreign, k.fence, k.fenceForeign = "", false, 0, false
+		*k = leaseKey{id: k.id, timer: k.timer}
 	}
 	for i := range r.beats {
 		r.beats[i].set = false
 	}
 	r.live = r.live[:0]
+	r.others = nil
 	r.epoch = ""
 	r.sessionSet, r.sessionIdx = core.NewSessions(nil), nil
 	r.version++
@@ -133,7 +148,7 @@ func (r *redis) setSessions(set *core.Sessions) {
 func (r *redis) copyData() *redis {
 	c := *r
 	c.leases, c.beats, c.live = slices.Clone(r.leases), slices.Clone(r.beats), slices.Clone(r.live)
-	c.leaseIdx, c.beatIdx = maps.Clone(r.leaseIdx), maps.Clone(r.beatIdx)
+	c.leaseIdx, c.beatIdx, c.others = maps.Clone(r.leaseIdx), maps.Clone(r.beatIdx), maps.Clone(r.others)
 	return &c
 }
 
@@ -163,7 +178,7 @@ func (r *redis) restore(old *redis) {
 			r.live = append(r.live, int32(i))
 		}
 	}
-	r.epoch = old.epoch
+	r.epoch, r.others = old.epoch, old.others
 	r.version++
 }
 
@@ -197,7 +212,7 @@ func (r *redis) beatKey(id string) int32 {
 
 // expireLease deletes the lease if its time is over. Redis takes a key as expired when its clock is past the time.
 func (r *redis) expireLease(i int32, now int64) {
-	if k := &r.leases[i]; k.owner != "" && now > k.expire {
+	if k := &r.leases[i]; now > k.expire && k.there() {
 		r.deleteLease(i)
 	}
 }
@@ -223,18 +238,13 @@ func (r *redis) deleteBeat(i int32) {
 	r.tap.beatGone(i)
 }
 
-// runOf is the run that an epoch value names.
-func runOf(epoch string) string {
-	run, _, _ := strings.Cut(epoch, " ")
-	return run
-}
-
-// endOf is the end of quarantine that an epoch value names, in µs.
-func endOf(epoch string) int64 {
-	_, end, _ := strings.Cut(epoch, " ")
-	us, err := strconv.ParseInt(end, 10, 64)
-	if err != nil {
-		return 0
+// parseEpoch reads an epoch's value: the run that it names and the end of its quarantine in µs. What is no epoch names no
+// run.
+func parseEpoch(epoch string) (run string, end int64) {
+	run, digits, ok := strings.Cut(epoch, " ")
+	end, err := strconv.ParseInt(digits, 10, 64)
+	if !ok || err != nil || digits[0] < '0' {
+		return "", 0
 	}
-	return us
+	return run, end
 }

@@ -1,9 +1,12 @@
 package virtual
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
 // Texts of Redis' own refusals.
@@ -14,14 +17,31 @@ const (
 	textRefused  = "connection refused"
 	textReset    = "connection reset by peer"
 	textTimeout  = "i/o timeout"
+	textTornLook = "the epoch changed during the look"
 )
 
 // do executes one op at true time t and fills a, whose Results it reuses: one for each item, whatever happens.
 func (r *redis) do(t int64, op *core.Op, a *core.Answer) {
+	if r.lua != nil {
+		*a = r.lua.do(t, op)
+		return
+	}
 	*a = core.Answer{Seq: op.Seq, Results: a.Results[:0]}
 	r.execute(t, op, a)
 	for len(a.Results) < len(op.Items) {
 		a.Results = append(a.Results, core.Result{})
+	}
+}
+
+// glance executes the first part of a look: the owners.
+func (r *redis) glance(t int64, op *core.Op, a *core.Answer) {
+	if r.lua != nil {
+		*a = r.lua.glance(t, op)
+		return
+	}
+	*a = core.Answer{Seq: op.Seq, Results: a.Results[:0]}
+	if len(r.sessionSet.IDs) == 0 || r.guard(t, a) {
+		a.Look = r.ownersAt(t)
 	}
 }
 
@@ -67,32 +87,33 @@ func (r *redis) execute(t int64, op *core.Op, a *core.Answer) {
 // guard is what every script begins with: it finds or writes the present epoch.
 func (r *redis) guard(t int64, a *core.Answer) bool {
 	us := r.nowUs(t)
-	if r.epoch == "" || runOf(r.epoch) != r.runID {
-		if r.readonly > 0 || r.full > 0 {
-			text := textReadonly
-			if r.readonly == 0 {
-				text = textFull
-			}
-			*a = core.Answer{Seq: a.Seq, Failure: core.FailRefused, Text: text, Results: a.Results}
+	r.dirty = false
+	run, end := parseEpoch(r.epoch)
+	if run != r.runID {
+		if !r.mayWrite(true) {
+			*a = core.Answer{Seq: a.Seq, Failure: core.FailRefused, Text: r.denied, Results: a.Results}
 			return false
 		}
-		r.epoch = r.runID + " " + strconv.FormatInt(us+r.quarantine/1000, 10)
+		end = us + r.quarantine/1000
+		r.epoch = r.runID + " " + strconv.FormatInt(end, 10)
 	}
 	a.Epoch = r.epoch
-	a.Quarantine = max(0, endOf(r.epoch)-us) * 1000
+	a.Quarantine = max(0, end-us) * 1000
 	a.RedisNow = us
 	return true
 }
 
-// mayWrite is asked before the first write of a script, where Redis refuses: what a script has not written by then it
-// never writes, so a refused op was not executed. memory says that the write needs some.
+// mayWrite is asked before each write, where Redis refuses. memory says that the write needs some; what a script has
+// begun it may complete, so a refused op was not executed.
 func (r *redis) mayWrite(memory bool) bool {
+	r.denied = ""
 	switch {
 	case r.readonly > 0:
 		r.denied = textReadonly
-	case r.full > 0 && memory:
+	case r.full > 0 && memory && !r.dirty:
 		r.denied = textFull
 	}
+	r.dirty = r.dirty || r.denied == ""
 	return r.denied == ""
 }
 
@@ -100,30 +121,32 @@ func (r *redis) acquire(t int64, op *core.Op, a *core.Answer) {
 	now := r.nowMs(t)
 	var taken []string
 	for _, it := range op.Items {
-		i := r.lease(it.ID)
-		r.expireLease(i, now)
+		i := r.current(it.ID, now)
 		k := &r.leases[i]
 		var res core.Result
 		switch {
 		case k.foreign || k.fenceForeign:
 			res.Outcome = core.OutWrongType
-		case k.owner != "" && k.owner != op.Owner:
+		case k.owner != "" && (k.owner != op.Owner || it.Fresh):
 			res = r.heldBy(k, now)
 		case a.Quarantine > 0:
 			res.Outcome = core.OutQuarantine
 		default:
-			if !r.mayWrite(true) {
+			adopts := k.owner != ""
+			if !r.mayWrite(!adopts) {
 				return
 			}
-			res.Outcome = core.OutGranted
-			if k.owner != "" {
+			res.Owner = op.Owner
+			res.Fence = max(k.fence, op.Fence, r.nowUs(t)-1) + 1
+			if adopts {
 				res.Outcome = core.OutAdopted
+				r.extend(i, now+op.TTL/core.Millisecond)
 			} else {
+				res.Outcome = core.OutGranted
 				taken = append(taken, it.ID)
+				r.set(i, op.Owner, now+op.TTL/core.Millisecond)
 			}
-			res.Fence = max(r.fenceOf(k, now), op.Fence, r.nowUs(t)-1) + 1
-			r.set(i, op.Owner, now+op.TTL/core.Millisecond)
-			r.setFence(i, res.Fence, now)
+			r.setFence(i, res.Fence, now+fenceLife)
 		}
 		a.Results = append(a.Results, res)
 	}
@@ -132,40 +155,64 @@ func (r *redis) acquire(t int64, op *core.Op, a *core.Answer) {
 	}
 }
 
+// current is the lease of an ID; it and its fence are gone if their time is over.
+func (r *redis) current(id string, now int64) int32 {
+	i := r.lease(id)
+	r.expireLease(i, now)
+	r.expireFence(&r.leases[i], now)
+	return i
+}
+
 func (r *redis) heldBy(k *leaseKey, now int64) core.Result {
 	return core.Result{Outcome: core.OutHeld, Owner: k.owner, PTTL: k.left(now)}
 }
 
-func (r *redis) fenceOf(k *leaseKey, now int64) int64 {
-	if k.fence != 0 && now > k.fenceLast+fenceTTL/core.Millisecond {
-		k.fence = 0
+func (r *redis) expireFence(k *leaseKey, now int64) {
+	if now > k.fenceExpire {
+		k.fence, k.fenceText, k.fenceForeign = 0, "", false
 	}
-	return k.fence
 }
 
 func (r *redis) set(i int32, owner string, expire int64) {
 	k := &r.leases[i]
-	if k.owner != owner {
+	if k.owner != owner || k.expire > expire {
 		r.version++
 	}
 	k.owner, k.expire = owner, expire
 	r.tap.granted(i, owner, expire)
 }
 
-func (r *redis) setFence(i int32, fence, now int64) {
+func (r *redis) extend(i int32, expire int64) {
 	k := &r.leases[i]
-	k.fence, k.fenceLast = fence, now
+	if k.expire > expire {
+		r.version++
+	}
+	k.expire = expire
+	r.tap.extended(i, k.owner, expire)
+}
+
+func (r *redis) setFence(i int32, fence, expire int64) {
+	k := &r.leases[i]
+	k.fence, k.fenceExpire = fence, expire
 	r.tap.fenced(i, fence)
+}
+
+// refreshFence extends the life of a fence that is there.
+func (r *redis) refreshFence(i int32, now int64) {
+	k := &r.leases[i]
+	r.expireFence(k, now)
+	if k.fenced() {
+		k.fenceExpire = now + fenceLife
+	}
 }
 
 func (r *redis) renew(t int64, op *core.Op, a *core.Answer) {
 	now := r.nowMs(t)
-	if len(op.Items) > 0 && !r.mayWrite(false) {
+	if !r.mayWrite(false) {
 		return
 	}
 	for _, it := range op.Items {
-		i := r.lease(it.ID)
-		r.expireLease(i, now)
+		i := r.current(it.ID, now)
 		k := &r.leases[i]
 		res := core.Result{Outcome: core.OutLost}
 		switch {
@@ -173,20 +220,21 @@ func (r *redis) renew(t int64, op *core.Op, a *core.Answer) {
 			res.Outcome = core.OutWrongType
 		case k.owner == op.Owner:
 			res.Outcome = core.OutRenewed
-			k.expire, k.fenceLast = now+op.TTL/core.Millisecond, now
-			r.tap.extended(i, k.owner, k.expire)
+			r.extend(i, now+op.TTL/core.Millisecond)
 		case k.owner != "":
 			res.Owner, res.PTTL = k.owner, k.left(now)
 		}
 		a.Results = append(a.Results, res)
+	}
+	if len(op.Items) > 0 {
+		r.refreshFence(r.lease(op.Items[redisstore.Refreshed(op)].ID), now)
 	}
 }
 
 func (r *redis) reassert(t int64, op *core.Op, a *core.Answer) {
 	now := r.nowMs(t)
 	for _, it := range op.Items {
-		i := r.lease(it.ID)
-		r.expireLease(i, now)
+		i := r.current(it.ID, now)
 		k := &r.leases[i]
 		res := core.Result{Outcome: core.OutReasserted}
 		switch {
@@ -194,7 +242,7 @@ func (r *redis) reassert(t int64, op *core.Op, a *core.Answer) {
 			res.Outcome = core.OutWrongType
 		case a.Quarantine == 0:
 			res.Outcome = core.OutClosed
-		case r.fenceOf(k, now) > it.Fence:
+		case k.fence > it.Fence:
 			res.Outcome = core.OutSuperseded
 			if k.owner != "" {
 				res.Owner, res.PTTL = k.owner, k.left(now)
@@ -204,7 +252,7 @@ func (r *redis) reassert(t int64, op *core.Op, a *core.Answer) {
 				return
 			}
 			r.set(i, op.Owner, now+op.TTL/core.Millisecond)
-			r.setFence(i, it.Fence, now)
+			r.setFence(i, it.Fence, now+fenceLife)
 		}
 		a.Results = append(a.Results, res)
 	}
@@ -214,19 +262,19 @@ func (r *redis) release(t int64, op *core.Op, a *core.Answer) {
 	now := r.nowMs(t)
 	var ids, heirs []string
 	for _, it := range op.Items {
-		i := r.lease(it.ID)
-		r.expireLease(i, now)
+		i := r.current(it.ID, now)
 		k := &r.leases[i]
 		res := core.Result{Outcome: core.OutLost}
 		switch {
 		case k.foreign || k.fenceForeign:
 			res.Outcome = core.OutWrongType
-		case k.owner == op.Owner && k.fence != 0 && r.fenceOf(k, now) == it.Fence:
+		case k.owner == op.Owner && k.fence != 0 && k.fence == it.Fence:
 			if !r.mayWrite(false) {
 				return
 			}
 			res.Outcome = core.OutReleased
 			r.deleteLease(i)
+			r.refreshFence(i, now)
 			ids, heirs = append(ids, it.ID), append(heirs, it.Peer)
 		case k.owner != "":
 			res.Owner, res.PTTL = k.owner, k.left(now)
@@ -241,8 +289,7 @@ func (r *redis) release(t int64, op *core.Op, a *core.Answer) {
 func (r *redis) observe(t int64, op *core.Op, a *core.Answer) {
 	now := r.nowMs(t)
 	for _, it := range op.Items {
-		i := r.lease(it.ID)
-		r.expireLease(i, now)
+		i := r.current(it.ID, now)
 		k := &r.leases[i]
 		res := core.Result{Outcome: core.OutFree}
 		switch {
@@ -262,13 +309,21 @@ func (r *redis) setBeat(t int64, op *core.Op) {
 	now := r.nowMs(t)
 	i := r.beatKey(op.Owner)
 	r.expireBeat(i, now)
+	if r.putBeat(t, i, now+op.TTL/core.Millisecond) {
+		r.publish(core.Notice{Kind: core.NoticeJoined, From: op.Owner})
+	}
+}
+
+// putBeat sets a heartbeat and says whether it was not there.
+func (r *redis) putBeat(t int64, i int32, expire int64) bool {
 	b := &r.beats[i]
 	joined := !b.set
-	b.set, b.expire = true, now+op.TTL/core.Millisecond
+	b.set, b.expire = true, expire
 	r.tap.beat(i, b.expire)
 	if !joined {
-		return
+		return false
 	}
+	b.since = t
 	r.version++
 	at := len(r.live)
 	for at > 0 && r.live[at-1] > i {
@@ -277,7 +332,7 @@ func (r *redis) setBeat(t int64, op *core.Op) {
 	r.live = append(r.live, 0)
 	copy(r.live[at+1:], r.live[at:])
 	r.live[at] = i
-	r.publish(core.Notice{Kind: core.NoticeJoined, From: op.Owner})
+	return true
 }
 
 func (r *redis) leave(t int64, op *core.Op) {
@@ -299,7 +354,7 @@ func (r *redis) nodes(t int64, op *core.Op, a *core.Answer) {
 		r.expireBeat(i, now)
 		res := core.Result{Outcome: core.OutGone}
 		if b := &r.beats[i]; b.set {
-			res = core.Result{Outcome: core.OutAlive, PTTL: (b.expire - now) * core.Millisecond}
+			res = core.Result{Outcome: core.OutAlive, PTTL: b.left(now)}
 		}
 		a.Results = append(a.Results, res)
 	}
@@ -320,13 +375,23 @@ func (r *redis) ask(op *core.Op) {
 func (r *redis) lookAt(t int64) *core.Look {
 	now := r.nowMs(t)
 	look := *r.ownersAt(t)
-	look.Nodes = make([]core.Seen, 0, len(r.live))
-	for _, i := range r.live {
-		if b := &r.beats[i]; now <= b.expire {
-			look.Nodes = append(look.Nodes, core.Seen{ID: b.id, PTTL: (b.expire - now) * core.Millisecond})
-		}
+	alive := r.scan(now)
+	look.Nodes = make([]core.Seen, len(alive))
+	for n, i := range alive {
+		look.Nodes[n] = core.Seen{ID: r.beats[i].id, PTTL: r.beats[i].left(now)}
 	}
 	return &look
+}
+
+// scan is SCAN of the heartbeats: those that are there. The slice is the model's own.
+func (r *redis) scan(now int64) []int32 {
+	for n := len(r.live) - 1; n >= 0; n-- {
+		r.expireBeat(r.live[n], now)
+	}
+	// By name: SCAN has no order, and the model's must not tell how the scripts were run.
+	r.scanned = append(r.scanned[:0], r.live...)
+	slices.SortFunc(r.scanned, func(a, b int32) int { return strings.Compare(r.beats[a].id, r.beats[b].id) })
+	return r.scanned
 }
 
 // ownersAt reads sessions and owners. Looks of an unchanged namespace share what they show, as far as nothing expires in
@@ -342,7 +407,8 @@ func (r *redis) readOwners(now int64) {
 	owners := make([]string, len(r.sessionSet.IDs))
 	until := forever
 	for n, i := range r.sessionIdx {
-		if k := &r.leases[i]; k.owner != "" && now <= k.expire {
+		r.expireLease(i, now)
+		if k := &r.leases[i]; k.owner != "" {
 			owners[n] = k.owner
 			until = min(until, k.expire)
 		}

@@ -18,6 +18,7 @@ type server struct {
 	until   int64 // busy until then
 	gen     uint32
 	waiting []*message
+	loaded  uint16 // scripts that it knows, a bit for each kind of op
 }
 
 // Cost of executing an op, and each of its items.
@@ -64,32 +65,97 @@ func (w *world) serverEvent(e *event) {
 func (w *world) execute(m *message) {
 	s := &w.server
 	switch {
+	case s.loading == 0 && m.cmd == nil && !s.knows(m.op.Kind):
+		w.sendScript(m)
+		return
 	case s.loading > 0:
 		m.ans = core.Answer{Seq: m.op.Seq, Failure: core.FailRefused, Text: textLoading, Results: m.ans.Results[:0]}
-	case m.torn:
-		m.ans.Look = mixed(m.ans.Look, s.ownersAt(w.t))
-	default:
+	case m.cmd != nil:
 		w.out.Commands++
-		s.do(w.t, &m.op, &m.ans)
-		if m.op.Kind == core.OpLook && m.ans.Look != nil {
-			m.torn = true
+		m.reply = s.obey(w.t, m.cmd)
+	case m.op.Kind == core.OpLook && !m.torn:
+		w.out.Commands++
+		s.glance(w.t, &m.op, &m.ans)
+		if m.ans.Look != nil {
+			m.torn, m.since = true, w.t
 			w.post(w.t+w.delay(&w.nodes[m.node].link, 0), evExec, m)
 			return
 		}
+	case m.torn:
+		first := m.ans
+		s.do(w.t, &m.op, &m.ans)
+		w.join(&first, m)
+	default:
+		w.out.Commands++
+		s.do(w.t, &m.op, &m.ans)
 	}
 	w.reply(m)
 }
 
-// mixed is a look as a client makes it, in several reads: the second half of the owners as of later than the first.
-func mixed(first, later *core.Look) *core.Look {
-	if first.Sessions != later.Sessions {
-		return first
+// knows reports whether the server has the script of an op.
+func (s *server) knows(k core.OpKind) bool { return k == core.OpAsk || s.loaded>>k&1 != 0 }
+
+// sendScript is what NOSCRIPT costs: the client sends the op once more, with the script's text, which the server then
+// knows. The second time is another request: whatever befalls a request or a reply befalls it too.
+func (w *world) sendScript(m *message) {
+	n := w.nodes[m.node]
+	w.server.loaded |= 1 << m.op.Kind
+	if n.link.holdIn > 0 || w.loses(w.cfg.Net.Lost) {
+		if m.gen == n.gen {
+			w.arm(n, m)
+		}
+		return
 	}
-	look := *first
-	if half := len(first.Owners) / 2; !slices.Equal(first.Owners[half:], later.Owners[half:]) {
-		look.Owners = slices.Concat(first.Owners[:half], later.Owners[half:])
+	w.post(w.t+opCost+w.delay(&n.link, 0)+w.delay(&n.link, sizeOf(&m.op)), evArrive, m)
+}
+
+// join makes m's answer that of a look as a client makes it, in several reads: the second half of the owners as of later
+// than the first, then the heartbeats by SCAN, which shows what was there all the time; what came in its course it may
+// show or not. A loss of data in its course makes the look fail.
+func (w *world) join(first *core.Answer, m *message) {
+	a := &m.ans
+	switch {
+	case a.Look == nil:
+		return
+	case first.Epoch != "" && first.Epoch != a.Epoch:
+		*a = core.Answer{Seq: m.op.Seq, Failure: core.FailUnknown, Text: textTornLook, Results: a.Results[:0]}
+		return
 	}
-	return &look
+	look := *a.Look
+	if first.Look.Sessions != look.Sessions {
+		look.Sessions, look.Owners = w.scanned(first.Look, &look)
+	} else if half := len(look.Owners) / 2; !slices.Equal(first.Look.Owners[:half], look.Owners[:half]) {
+		look.Owners = slices.Concat(first.Look.Owners[:half], look.Owners[half:])
+	}
+	look.Nodes = slices.DeleteFunc(look.Nodes, func(n core.Seen) bool {
+		return w.server.beats[w.server.beatKey(n.ID)].since > m.since && w.net.Int64N(2) == 0
+	})
+	a.Look = &look
+}
+
+// scanned is what a SCAN shows of sessions that changed in its course: all that were there before and after, and of the
+// others some.
+func (w *world) scanned(before, after *core.Look) (*core.Sessions, []string) {
+	var ids, owners []string
+	show := func(l *core.Look, i int) { ids, owners = append(ids, l.Sessions.IDs[i]), append(owners, l.Owners[i]) }
+	for b, a := 0, 0; b < len(before.Owners) || a < len(after.Owners); {
+		switch {
+		case a == len(after.Owners) || b < len(before.Owners) && before.Sessions.IDs[b] < after.Sessions.IDs[a]:
+			if w.net.Int64N(2) == 0 {
+				show(before, b)
+			}
+			b++
+		case b == len(before.Owners) || after.Sessions.IDs[a] < before.Sessions.IDs[b]:
+			if w.net.Int64N(2) == 0 {
+				show(after, a)
+			}
+			a++
+		default:
+			show(after, a)
+			a, b = a+1, b+1
+		}
+	}
+	return core.NewSessions(ids), owners
 }
 
 // reply sends the answer on its way, perhaps twice, perhaps for nothing.
@@ -141,7 +207,7 @@ func (w *world) killServer() {
 // startServer starts a new run of the process, with its data or without.
 func (w *world) startServer(empty bool) {
 	s := &w.server
-	s.down = false
+	s.down, s.loaded = false, 0
 	s.restart()
 	s.until = w.t
 	kept := "kept"

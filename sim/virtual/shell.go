@@ -2,11 +2,22 @@ package virtual
 
 import (
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/logentry"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
 // told carries out one tell, as the production shell does: the trust table first, then what hangs on it.
 func (w *world) told(n *node, t *core.Tell) {
+	if w.cfg.Log != nil {
+		w.log(n, t)
+	}
+	w.carryOut(n, t)
+	if n.program != nil {
+		n.program.told(w, n, t)
+	}
+}
+
+func (w *world) carryOut(n *node, t *core.Tell) {
 	switch t.Kind {
 	case core.TellAcquired:
 		w.tellAcquired(n, t)
@@ -24,11 +35,15 @@ func (w *world) told(n *node, t *core.Tell) {
 		}
 		w.say(n, kind, t.ID, t.Fence, reason(t))
 		w.over(n, t.ID, reason(t))
-		if s, ok := w.sessIdx[t.ID]; ok && w.cfg.Candidates {
+		if s, ok := w.sessIdx[t.ID]; ok && w.cfg.Candidates && n.program == nil {
 			w.q.push(event{at: w.t + int64(w.cfg.Rest), kind: evWant, node: int32(n.slot - 1), arg: s, gen: n.gen})
 		}
 	case core.TellYield:
 		w.yield(n, t)
+	case core.TellKept:
+		if _, tm := n.term(w, t.ID); tm != nil && tm.poll >= 0 {
+			tm.yield = false
+		}
 	case core.TellDrained:
 		w.say(n, history.Stopped, "", 0, "")
 		w.die(n, 0, "asked")
@@ -36,12 +51,23 @@ func (w *world) told(n *node, t *core.Tell) {
 	}
 }
 
+// log makes the entry that the production shell makes of the tell.
+func (w *world) log(n *node, t *core.Tell) {
+	level, message, ok := logentry.Head(t.Kind)
+	if !ok {
+		return
+	}
+	e := &w.entry
+	e.Node, e.Wall, e.Level, e.Message = n.name, n.clock.wallAt(w.t), level, message
+	e.Fields = logentry.Fields(e.Fields[:0], n.instance, t)
+	w.cfg.Log(e)
+}
+
 // reason is a tell's cause as a history shows it.
 func reason(t *core.Tell) string {
-	if t.Text == "" {
-		return t.Cause.String()
-	}
-	return t.Cause.String() + ": " + cutText(t.Text)
+	short := *t
+	short.Text = cutText(t.Text)
+	return logentry.Reason(&short)
 }
 
 // term finds the held term of a lease; nil if the shell knows of none.
@@ -58,13 +84,19 @@ func (n *node) term(w *world, id string) (int32, *term) {
 }
 
 func (w *world) tellAcquired(n *node, t *core.Tell) {
-	s, ok := w.sessIdx[t.ID]
-	if !ok {
+	if _, ok := w.sessIdx[t.ID]; !ok {
 		w.first("%s acquired %q, which is no session", n.instance, t.ID)
 		w.out.Falls++
 		return
 	}
 	w.over(n, t.ID, "superseded by its own next term")
+	w.sayUntil(n, history.Acquired, t)
+	w.hold(n, t)
+}
+
+// hold begins a term and the work that hangs on it.
+func (w *world) hold(n *node, t *core.Tell) {
+	s := w.sessIdx[t.ID]
 	var i int32
 	if k := len(n.vacant); k > 0 {
 		i = n.vacant[k-1]
@@ -76,10 +108,9 @@ func (w *world) tellAcquired(n *node, t *core.Tell) {
 	w.gens++
 	w.out.Acquires++
 	n.terms[i] = term{
-		gen: w.gens, session: s, fence: t.Fence, until: t.Until, untilWall: t.UntilWall, certain: true, poll: -1,
+		gen: w.gens, session: s, fence: t.Fence, until: t.Until, mono: t.Until, wall: t.UntilWall, certain: true, poll: -1,
 	}
 	n.held[s] = i
-	w.sayUntil(n, history.Acquired, t)
 	w.begins(believer{int32(n.slot - 1), i, w.gens}, s, t.Fence)
 	if w.cfg.Hold > 0 {
 		w.q.push(event{at: w.t + int64(w.cfg.Hold), kind: evHeld, node: int32(n.slot - 1), arg: i, gen: w.gens})
@@ -99,7 +130,7 @@ func (w *world) tellRenewed(n *node, t *core.Tell) {
 		return
 	}
 	w.out.Renewals++
-	tm.until, tm.untilWall, tm.certain = t.Until, t.UntilWall, true
+	tm.until, tm.mono, tm.wall, tm.certain = t.Until, t.Until, t.UntilWall, true
 	w.suspect(tm.session)
 	if tm.due {
 		tm.due = false
@@ -150,12 +181,17 @@ func (w *world) sayUntil(n *node, k history.Kind, t *core.Tell) {
 	}
 }
 
-// sayRenewing says which terms an attempt is about to extend.
-func (w *world) sayRenewing(n *node, op *core.Op) {
-	if w.sink == nil || op.Kind != core.OpRenew && op.Kind != core.OpReassert {
+// renewing says which terms an attempt is about to extend. Belief in them ends at its deadline until it is answered,
+// however late the node comes to its timers (G4).
+func (w *world) renewing(n *node, op *core.Op) {
+	if op.Kind != core.OpRenew && op.Kind != core.OpReassert {
 		return
 	}
 	for i := range op.Items {
 		w.say(n, history.RenewStart, op.Items[i].ID, op.Items[i].Fence, "")
+		if _, tm := n.term(w, op.Items[i].ID); tm != nil && tm.mono > op.Deadline {
+			tm.wall -= int64(tm.mono - op.Deadline)
+			tm.mono = op.Deadline
+		}
 	}
 }

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/logentry"
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/foreign"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -41,6 +43,13 @@ type Config struct {
 	// that it has not any more again after this long.
 	Hold, Rest time.Duration
 
+	// Lease, with Candidates and one session, is the lease's ID: an election's leader key.
+	Lease string
+	// Election, with Lease: every instance takes part in an election of whoever holds it; nil: none.
+	Election *Election
+	// Foreign gives the machine of an instance that is another program; nil, or where it returns nil: the library's rules.
+	Foreign func(Instance) foreign.Machine
+
 	Start time.Duration // before the storm, for the cold start; default TTL / 3
 	Storm time.Duration // the plan's time
 	Calm  time.Duration // all faults healed
@@ -49,6 +58,16 @@ type Config struct {
 
 	Net   Net
 	Clock Clock
+
+	// Log is given every entry that the production shell would log, debug entries too; nil: nothing is logged. The entry
+	// is valid until the call returns.
+	Log func(*LogEntry)
+
+	// Lua: the store's .lua files run in an interpreter, in place of the model's Go twins of them. The events must be the
+	// same; it takes longer.
+	Lua bool
+	// Loaded: Redis knows the scripts from the start, as it does once a fleet has run for a while.
+	Loaded bool
 
 	// New builds the machine of an instance; nil: core.New. It must be pure.
 	New func(core.Config) Machine
@@ -61,6 +80,13 @@ type Config struct {
 	_ struct{}
 }
 
+// Instance is a process that begins.
+type Instance struct {
+	Slot  int // from 1
+	ID    string
+	Delay time.Duration // drawn for it, up to a third of the TTL: for programs that wait before they begin
+}
+
 // Net is the network without faults. Probabilities are parts per million of the messages.
 type Net struct {
 	Delay  time.Duration // one way, at least; default 100 µs
@@ -70,6 +96,15 @@ type Net struct {
 	Double int64         // an answer is delivered twice, the second time up to a TTL later
 	Lost   int64         // a request or an answer disappears
 	Mute   int64         // a notice disappears
+}
+
+// LogEntry is one entry of an instance's structured log.
+type LogEntry struct {
+	Node    string // its slot
+	Wall    int64  // ns since the epoch, on its machine's own clock
+	Level   logentry.Level
+	Message string
+	Fields  []logentry.Field
 }
 
 // Clock is how wrong the clocks are without faults.
@@ -151,6 +186,8 @@ func (c Config) Validate() error {
 	case c.Poll < 0 || c.Hold < 0 || c.Rest < 0 || c.Start < 0 || c.Storm < 0 || c.Calm < 0 || c.Serve < 0:
 		return bad("a duration is negative: Poll %v, Start %v, Storm %v, Calm %v, Serve %v",
 			c.Poll, c.Start, c.Storm, c.Calm, c.Serve)
+	case c.Lease != "" && (!c.Candidates || c.Sessions != 1), c.Election != nil && c.Lease == "":
+		return bad("Lease is %q with %d sessions; it needs Candidates and one session, and Election needs it", c.Lease, c.Sessions)
 	case c.Poll > 0 && c.PollTimeout > c.TTL && !c.LongPolls:
 		return bad("PollTimeout (%v) is above TTL (%v); that needs LongPolls", c.PollTimeout, c.TTL)
 	case c.Clock.Drift < 0 || c.Clock.Drift > maxDrift:

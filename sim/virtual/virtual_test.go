@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -190,35 +189,5 @@ func TestLongPolls(t *testing.T) {
 	_, aborted, lost := polls(fault.Plan{Faults: []fault.Fault{{At: time.Second, Kind: fault.BlackHole, For: 10 * time.Second}}})
 	if lost == 0 || aborted < lost || aborted > lost+int64(5*time.Millisecond) {
 		t.Errorf("the window ended at %d, the poll at %d", lost, aborted)
-	}
-}
-
-func BenchmarkSwarm(b *testing.B) {
-	var steps uint64
-	var virtual int64
-	for i := range b.N {
-		cfg, plan := Swarm(uint64(i))
-		out, err := Run(cfg, plan, uint64(i), func(e history.Event) { _, _ = io.Discard.Write(nil) })
-		if err != nil {
-			b.Fatal(err)
-		}
-		steps += out.Steps
-		virtual += out.VirtualNs
-	}
-	b.ReportMetric(float64(virtual)/float64(b.Elapsed().Nanoseconds()), "virtual/real")
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(steps), "ns/event")
-}
-
-// BenchmarkEmptyLoop is the limit that BenchmarkSwarm is held against: the queue alone, with as many events under way.
-func BenchmarkEmptyLoop(b *testing.B) {
-	var q queue
-	for i := range 400 {
-		q.push(event{at: int64(i)})
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		e := q.pop()
-		e.at += 400 + e.at%7
-		q.push(e)
 	}
 }

@@ -56,6 +56,7 @@ type world struct {
 	plan   []strike
 	phase  int
 	events uint64
+	entry  LogEntry // the one that is being logged
 	out    Outcome
 }
 
@@ -83,6 +84,12 @@ func newWorld(cfg Config, plan fault.Plan, seed uint64, emit func(history.Event)
 	}
 	setup := rand.New(rand.NewPCG(seed, streamSetup))
 	w.server.redis = newRedis(int64(cfg.TTL), w, w.publish)
+	if cfg.Lua {
+		w.server.lua = newInterpreter(w.server.redis)
+	}
+	if cfg.Loaded {
+		w.server.loaded = ^uint16(0)
+	}
 	w.server.clock = clock{wall: epochNs + spread(setup, int64(cfg.Clock.Offset)), ppm: spread(setup, cfg.Clock.Drift)}
 	for range cfg.Sessions {
 		w.addSession()
@@ -191,6 +198,9 @@ func (w *world) addSession() int32 {
 	binary.BigEndian.PutUint64(raw[8:], w.load.Uint64())
 	raw[6], raw[8] = raw[6]&0x0f|0x40, raw[8]&0x3f|0x80
 	id := raw.String()
+	if w.cfg.Lease != "" {
+		id = w.cfg.Lease
+	}
 	w.sess = append(w.sess, session{id: id})
 	w.sessIdx[id] = i
 	if w.server.lease(id) != i {

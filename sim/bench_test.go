@@ -1,0 +1,182 @@
+package sim
+
+import (
+	"context"
+	"iter"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/leasestorm/leasestorm/internal/cputime"
+	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// tenMinutes is the storm of the table: 10 instances, 100 sessions, the seeds' timings.
+func tenMinutes(b *testing.B, seed uint64, length time.Duration) Config {
+	b.Helper()
+	c, err := Scenario{Engine: EngineVirtual, Nodes: 10, Sessions: 100, Seed: seed, Fixed: Fixed{Duration: length}}.Resolve()
+	if err != nil {
+		b.Fatal(err)
+	}
+	return c
+}
+
+// BenchmarkVirtualStorm is `simulate --engine virtual --nodes 10 --sessions 100 --duration 10m`: the storm, its history and
+// logs written, hashed and read again, all guarantees judged, the report saved.
+func BenchmarkVirtualStorm(b *testing.B) {
+	dir := b.TempDir()
+	var events int64
+	var virtual time.Duration
+	clock, seed := cputime.OneCore(b), uint64(0)
+	for b.Loop() {
+		seed++
+		r, err := Run(b.Context(), tenMinutes(b, seed, 10*time.Minute), Options{Engine: NewVirtual(nil), Reports: dir})
+		if err != nil {
+			b.Fatal(err)
+		}
+		events += r.Report.Stats.Events
+		virtual += r.Outcome.Virtual
+	}
+	took := clock()
+	b.ReportMetric(float64(virtual)/float64(took), "x-real-time")
+	b.ReportMetric(float64(events)/took.Seconds(), "events/s")
+}
+
+// BenchmarkSeed is one seed of an exploration.
+func BenchmarkSeed(b *testing.B) {
+	clock, seed := cputime.OneCore(b), uint64(0)
+	for b.Loop() {
+		seed++
+		c, plan, err := Scenario{}.Swarm(seed)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, _, _, err := judgeVirtual(b.Context(), c, plan, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(clock().Microseconds())/1000/float64(seed), "ms/seed")
+}
+
+// BenchmarkJudgeStorm judges a saved storm again, from memory and from its file, and looks at what it holds at the end of ten
+// minutes and of an hour, without faults and with six times as many.
+func BenchmarkJudgeStorm(b *testing.B) {
+	dir := b.TempDir()
+	storm := func(c Config) Result {
+		r, err := Run(b.Context(), c, Options{Engine: NewVirtual(nil), Reports: dir})
+		if err != nil {
+			b.Fatal(err)
+		}
+		return r
+	}
+	short := storm(tenMinutes(b, 1, 10*time.Minute))
+	judge := func(b *testing.B, r Result, events iter.Seq2[history.Event, error]) {
+		p := r.params()
+		if _, err := check.Judge(p, events, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+	lines := func(r Result) iter.Seq2[history.Event, error] { return history.Open(filepath.Join(r.Dir, HistoryFile)) }
+	var decoded []history.Event
+	for e, err := range lines(short) {
+		if err != nil {
+			b.Fatal(err)
+		}
+		decoded = append(decoded, e)
+	}
+	rate := func(b *testing.B, unit string, events func() iter.Seq2[history.Event, error]) {
+		clock, n := cputime.OneCore(b), 0
+		for b.Loop() {
+			judge(b, short, events())
+			n += len(decoded)
+		}
+		b.ReportMetric(float64(n)/clock().Seconds(), unit)
+	}
+	b.Run("decoded", func(b *testing.B) {
+		rate(b, "events/s", func() iter.Seq2[history.Event, error] {
+			return func(yield func(history.Event, error) bool) {
+				for i := range decoded {
+					if !yield(decoded[i], nil) {
+						return
+					}
+				}
+			}
+		})
+	})
+	b.Run("lines", func(b *testing.B) {
+		rate(b, "lines/s", func() iter.Seq2[history.Event, error] { return lines(short) })
+	})
+	b.Run("memory", func(b *testing.B) {
+		calm := func(length time.Duration) Result {
+			c := tenMinutes(b, 1, length)
+			c.Plan = &fault.Plan{}
+			return storm(c)
+		}
+		long, calmShort, calmLong := storm(tenMinutes(b, 1, time.Hour)), calm(10*time.Minute), calm(time.Hour)
+		decoded = nil
+		held := func(r Result) (bytes uint64) {
+			judge(b, r, func(yield func(history.Event, error) bool) {
+				before := heap()
+				for e, err := range lines(r) {
+					if !yield(e, err) {
+						return
+					}
+				}
+				bytes = heap() - before
+			})
+			return bytes
+		}
+		for b.Loop() {
+			b.ReportMetric(float64(held(calmLong))/float64(held(calmShort)), "x-memory-6-x-length")
+			b.ReportMetric(float64(held(long))/float64(held(short)), "x-memory-6-x-faults")
+		}
+	})
+}
+
+// heap is what lives.
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// BenchmarkShrink shrinks storms of 60 faults that break a guarantee, to their minimum.
+func BenchmarkShrink(b *testing.B) {
+	for _, m := range []struct {
+		breaks string
+		bend   Breaker
+	}{{"G3", constantFence}, {"G4", deafToFailure}} {
+		b.Run(m.breaks, func(b *testing.B) {
+			c, plan := sixtyFaults(b)
+			c.Plan = &plan
+			clock := cputime.OneCore(b)
+			for b.Loop() {
+				s, err := Shrink(context.Background(), c, m.breaks, m.bend, nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(float64(s.To.Faults), "faults-left")
+			}
+			b.ReportMetric(clock().Seconds()/float64(b.N), "s/shrink")
+		})
+	}
+}
+
+// sixtyFaults draws a dense storm of the default fleet and cuts its plan to 60.
+func sixtyFaults(b *testing.B) (Config, fault.Plan) {
+	b.Helper()
+	c := tenMinutes(b, 3, 10*time.Minute)
+	plan := fault.Draw(c.Seed, fault.DrawParams{
+		Nodes: c.Nodes, Sessions: c.Sessions, TTL: c.TTL, Renew: c.Renew, Discovery: c.Discovery, Poll: c.Poll,
+		PollTimeout: c.PollTimeout, Storm: c.Storm, Virtual: true, Mixed: true, Rate: 2,
+	})
+	if len(plan.Faults) < 60 {
+		b.Fatalf("only %d faults were drawn", len(plan.Faults))
+	}
+	plan.Faults = plan.Faults[:60]
+	return c, plan
+}

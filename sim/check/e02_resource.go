@@ -1,0 +1,48 @@
+package check
+
+import "github.com/leasestorm/leasestorm/sim/history"
+
+// e2: the fenced resource accepts no write of an older leader, and two leaders never write at once, except the late write of
+// a frozen one, which is rejected.
+//
+// It is G2 of the resource's own record. Where a leader sends no fence, the resource cannot tell an older one; then the order
+// in which leaders began tells the judge.
+type e2 struct {
+	g2
+	terms  int64               // leaderships so far
+	order  map[*instance]int64 // number of an instance's last leadership
+	newest map[string]leading  // by session: the newest leader whose write was accepted
+}
+
+// leading is a leadership by its number.
+type leading struct {
+	number int64
+	inst   *instance
+}
+
+func (g *e2) attach(w *world, v Verdict) {
+	g.g2.attach(w, v)
+	g.order, g.newest = map[*instance]int64{}, map[string]leading{}
+}
+
+func (g *e2) began(t *term) {
+	g.terms++
+	g.order[t.inst] = g.terms
+}
+
+func (g *e2) event(e *history.Event) {
+	g.g2.event(e)
+	if e.Kind != history.Arrived {
+		return
+	}
+	inst := g.w.instance(e.Instance)
+	number, newest := g.order[inst], g.newest[e.Session]
+	if number < newest.number && e.Fence == 0 {
+		g.older++
+		g.broke(g.w.session(e.Session), "the resource accepted write %d of %s at %s, without a fence, although %s leads since and "+
+			"has written: an older leader's write", e.N, inst.who(), clock(e.T), newest.inst.who())
+	}
+	if number > newest.number {
+		g.newest[e.Session] = leading{number, inst}
+	}
+}

@@ -1,0 +1,38 @@
+package check
+
+import "github.com/leasestorm/leasestorm/sim/history"
+
+// e4: a new leader within TTL + 250 ms of a crash or partition, and within 250 ms of a clean stop.
+//
+// It is G5, told of partitions too, and G13, under one number: the worse of both against its own limit.
+type e4 struct {
+	failover g5
+	handover g13
+}
+
+func (g *e4) attach(w *world, v Verdict) {
+	g.failover.partitions = true
+	g.failover.attach(w, v)
+	v.Limit = failoverAllowance.Milliseconds()
+	g.handover.attach(w, v)
+}
+
+func (g *e4) event(e *history.Event)  { g.failover.event(e); g.handover.event(e) }
+func (g *e4) belief(t *term, on bool) { g.failover.belief(t, on); g.handover.belief(t, on) }
+func (g *e4) began(t *term)           { g.failover.began(t); g.handover.began(t) }
+func (g *e4) ended(t *term, h ending) { g.failover.ended(t, h); g.handover.ended(t, h) }
+func (g *e4) struck(s *strike)        { g.failover.struck(s); g.handover.struck(s) }
+func (g *e4) healed(s *strike)        { g.failover.healed(s); g.handover.healed(s) }
+func (g *e4) finish()                 { g.failover.finish(); g.handover.finish() }
+
+func (g *e4) verdict() Verdict {
+	a, b := g.failover.verdict(), g.handover.verdict()
+	v, other := a, b
+	if a.Verdict != Fail && (b.Verdict == Fail || a.Verdict == Unknown && b.Verdict == Pass) { // or no leader fell, but some stopped
+		v, other = b, a
+	}
+	if v.Exercised, v.Excused = a.Exercised+b.Exercised, a.Excused+b.Excused; other.Verdict != Unknown {
+		v.Detail = join(v.Detail, other.Detail)
+	}
+	return v
+}

@@ -1,0 +1,117 @@
+package check
+
+import (
+	"fmt"
+
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// e5: a leader that cannot renew is no leader, and says so, before its lease can be anybody else's.
+//
+// That it does nothing any more as a leader is G4 of its writes. That it has said so is held against Redis: by the time at
+// which the key expires, or goes to another, its holder's last word about it is not that it leads.
+type e5 struct {
+	g4
+	keys   map[string]*grant
+	claims map[owning]int64 // since when an instance says that it leads; absent: it does not
+	silent int              // leaderships that ended without a release
+	unsaid int
+}
+
+// owning is one instance's view of one session.
+type owning struct {
+	inst    *instance
+	session string
+}
+
+func (g *e5) attach(w *world, v Verdict) {
+	g.g4.attach(w, v)
+	g.keys, g.claims = map[string]*grant{}, map[owning]int64{}
+}
+
+func (g *e5) event(e *history.Event) {
+	g.g4.event(e)
+	key := owning{g.w.instance(e.Instance), e.Session}
+	switch e.Kind {
+	case history.Acquired, history.Renewed:
+		g.claims[key] = e.T
+	case history.RenewFailed, history.Lost, history.Released:
+		delete(g.claims, key)
+	case history.RedisGranted:
+		if l := g.keys[e.Session]; l != nil && l.holder != e.Instance && e.Reason != snapshotReason {
+			g.passed(l.holder, e, "went to "+g.w.instance(e.Instance).who())
+		}
+		g.keys[e.Session] = &grant{e.Instance, e.Until}
+	case history.RedisExtended:
+		if l := g.keys[e.Session]; l != nil {
+			l.until = max(l.until, e.Until)
+		}
+	case history.RedisDeleted:
+		l := g.keys[e.Session]
+		if l != nil && l.until != 0 && e.T >= l.until-expirySlack && !g.forgot(e.T) {
+			g.passed(l.holder, e, "expired")
+		}
+		if l != nil && e.T < l.until-expirySlack {
+			return // deleted: whose it was is not forgotten before it is another's
+		}
+		delete(g.keys, e.Session)
+	case history.RedisFlushed, history.TapDown:
+		clear(g.keys)
+	}
+}
+
+// forgot reports whether Redis lost data so shortly before that nothing is granted yet.
+func (g *e5) forgot(at int64) bool {
+	for _, s := range g.w.strikes {
+		if r, ok := g.w.reach(s); ok && g.w.forgets(s) && r.from <= at && at <= r.to {
+			return true
+		}
+	}
+	return false
+}
+
+// passed looks at what the holder says of a lease that is not its own any more. Words are stamped a moment after the fact.
+func (g *e5) passed(holder string, e *history.Event, what string) {
+	inst := g.w.instance(holder)
+	key, at := owning{inst, e.Session}, e.T
+	s := g.w.session(e.Session)
+	if inst.gone || inst.node == nil || g.byPlan(s, at) {
+		return
+	}
+	g.silent++
+	g.exercised++
+	since, claims := g.claims[key]
+	if !claims {
+		return
+	}
+	g.w.at(at+int64(stampAllowance)+g.w.stall(at-wordAllowance, at), func() {
+		if still, ok := g.claims[key]; !ok || still != since || inst.gone || inst.node.frozenWithin(at-thawGrace) {
+			return
+		}
+		g.unsaid++
+		g.broke(s, "at %s the leader key %s %s, and %s, who held it, had last said at %s that it leads, and nothing since", clock(at),
+			s.id, what, inst.who(), clock(since))
+	})
+}
+
+// byPlan reports whether the plan deleted the key so shortly before that its owner cannot know.
+func (g *e5) byPlan(s *session, at int64) bool {
+	for _, d := range s.deletes {
+		if d <= at && at <= d+int64(g.w.TTL) {
+			return true
+		}
+	}
+	return false
+}
+
+func (g *e5) verdict() Verdict {
+	v := g.g4.verdict()
+	v.Value = int64(g.breaks)
+	switch {
+	case !g.w.Tap:
+		v.Detail = join(v.Detail, "whether leaders say in time that they lead no more is not judged: what Redis granted was not recorded")
+	default:
+		v.Detail = join(v.Detail, fmt.Sprintf("%d leaderships passed without a release, %d of them without a word", g.silent, g.unsaid))
+	}
+	return v
+}

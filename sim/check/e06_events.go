@@ -1,0 +1,218 @@
+package check
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// e6: events: each transition publishes exactly what the specification's table says, once, in order; after the calm there is
+// exactly one leader, and all agree who.
+type e6 struct {
+	hooks
+	members map[*instance]*member
+	moves   int
+	fallen  int // transitions of killed processes whose events were cut off
+	quiet   int // runs whose calm was long enough to be judged
+}
+
+// member is what one instance has said of itself.
+type member struct {
+	state  string
+	next   []history.Kind // events that its last transition is still to publish
+	fence  int64          // of the leadership that its last transition began or ended
+	moved  int64          // time of the last transition
+	change string         // the last transition, for the reader
+	led    int64          // fence of the last LeadershipAcquired
+	leads  string         // whom it takes for the leader
+	spoke  bool           // it tells of transitions at all
+}
+
+// States of the specification.
+const (
+	stateFollower  = "FOLLOWER"
+	stateCandidate = "CANDIDATE"
+	stateLeader    = "LEADER"
+)
+
+// published is the specification's table, row by row: a transition that matches two rows publishes each event once.
+var published = map[string][]history.Kind{
+	stateFollower + " " + stateCandidate: nil,
+	stateCandidate + " " + stateLeader:   {history.LeadershipAcquired},
+	stateCandidate + " " + stateFollower: {history.ElectionFailed},
+	stateLeader + " " + stateFollower:    {history.LeadershipLost},
+}
+
+func (g *e6) attach(w *world, v Verdict) {
+	g.hooks.attach(w, v)
+	g.members = map[*instance]*member{}
+}
+
+func (g *e6) member(i *instance) *member {
+	m := g.members[i]
+	if m == nil {
+		m = &member{state: stateFollower}
+		g.members[i] = m
+	}
+	return m
+}
+
+func (g *e6) event(e *history.Event) {
+	switch e.Kind {
+	case history.StateChanged:
+		g.changed(g.w.instance(e.Instance), e)
+	case history.LeadershipAcquired, history.LeadershipLost, history.ElectionFailed:
+		g.publishes(g.w.instance(e.Instance), e)
+	case history.Leading:
+		g.member(g.w.instance(e.Instance)).leads = e.Reason
+	case history.Acquired, history.Lost, history.Released:
+		g.believes(g.w.instance(e.Instance), e)
+	case history.Stopped:
+		g.owes(g.w.instance(e.Instance), e)
+	case history.Phase:
+		if e.Reason == "end" {
+			g.agree()
+		}
+	}
+}
+
+func (g *e6) changed(i *instance, e *history.Event) {
+	g.owes(i, e)
+	m := g.member(i)
+	m.spoke = true
+	g.moves++
+	g.exercised++
+	from, to, _ := strings.Cut(e.Reason, " ")
+	events, known := published[e.Reason]
+	s := g.w.session(e.Session)
+	switch {
+	case from != m.state:
+		g.broke(s, "%s went from %s to %s at %s, but it was %s", i.who(), from, to, clock(e.T), m.state)
+	case !known:
+		g.broke(s, "%s went from %s to %s at %s: the state machine has no such transition", i.who(), from, to, clock(e.T))
+	}
+	m.state, m.next, m.fence, m.moved, m.change = to, events, e.Fence, e.T, e.Reason
+}
+
+// owes: what the last transition was to publish and did not.
+func (g *e6) owes(i *instance, e *history.Event) {
+	m := g.member(i)
+	if len(m.next) > 0 {
+		g.broke(g.w.session(e.Session), "%s went %s at %s and published no %s before %s at %s", i.who(), m.path(), clock(m.moved),
+			m.next[0], e.Kind, clock(e.T))
+	}
+	m.next = nil
+}
+
+func (m *member) path() string { return strings.Replace(m.change, " ", " to ", 1) }
+
+func (g *e6) publishes(i *instance, e *history.Event) {
+	m := g.member(i)
+	s := g.w.session(e.Session)
+	if len(m.next) == 0 || m.next[0] != e.Kind {
+		last := "no transition"
+		if m.spoke {
+			last = "its last transition, " + m.path() + " at " + clock(m.moved)
+		}
+		g.broke(s, "%s published %s at %s, which %s does not publish here", i.who(), e.Kind, clock(e.T), last)
+		return
+	}
+	m.next = m.next[1:]
+	if e.Kind == history.LeadershipAcquired {
+		m.led = e.Fence
+	}
+	if e.Kind != history.ElectionFailed && m.fence != 0 && e.Fence != m.fence {
+		g.broke(s, "%s published %s at %s with fence %d, but its transition at %s has %d", i.who(), e.Kind, clock(e.T), e.Fence,
+			clock(m.moved), m.fence)
+	}
+}
+
+// believes: who holds the lease is LEADER and nobody else is, a moment later.
+func (g *e6) believes(i *instance, e *history.Event) {
+	s, at := g.w.session(e.Session), e.T
+	g.w.at(at+int64(stampAllowance)+g.w.stall(at-wordAllowance, at), func() {
+		m := g.member(i)
+		t := i.held[s.id]
+		holds := t != nil
+		if holds && m.state == stateLeader && m.led != t.fence {
+			g.broke(s, "%s acquired fence %d at %s, but its LeadershipAcquired says %d", i.who(), t.fence, clock(t.since), m.led)
+		}
+		if !m.spoke || i.gone || i.node.frozenWithin(at-thawGrace) || holds == (m.state == stateLeader) {
+			return
+		}
+		has := "does not hold"
+		if holds {
+			has = "holds"
+		}
+		g.broke(s, "%s %s the lease after %s at %s, but its state is %s", i.who(), has, e.Kind, clock(at), m.state)
+	})
+}
+
+func (g *e6) ended(t *term, how ending) {
+	if m := g.members[t.inst]; m != nil && how == endExited && len(m.next) > 0 {
+		g.fallen++
+	}
+}
+
+// agree looks at the end of the calm, if that was long enough for a quarantine and an election.
+func (g *e6) agree() {
+	if g.w.calm == 0 || g.w.now-g.w.calm-g.w.stall(g.w.calm, g.w.now) < 2*int64(g.w.TTL) {
+		g.note("the calm, without what the host stalled, was too short to ask who leads at its end")
+		return
+	}
+	var leaders []string
+	asked := 0
+	for _, id := range sortedKeys(g.w.instances) {
+		i := g.w.instances[id]
+		if !i.ready || i.gone {
+			continue
+		}
+		asked++
+		if m := g.members[i]; m != nil && m.state == stateLeader {
+			leaders = append(leaders, id)
+		}
+	}
+	if asked == 0 || g.moves == 0 {
+		return
+	}
+	g.quiet++
+	g.exercised++
+	if len(leaders) != 1 {
+		g.broke(g.only(), "at the end of the calm %d of %d instances say that they are LEADER (%s): it must be exactly one",
+			len(leaders), asked, strings.Join(leaders, ", "))
+		return
+	}
+	for _, id := range sortedKeys(g.w.instances) {
+		i := g.w.instances[id]
+		if m := g.members[i]; m != nil && i.ready && !i.gone && m.leads != "" && m.leads != leaders[0] {
+			g.broke(g.only(), "at the end of the calm %s is leader, but %s takes %s for it", g.w.instance(leaders[0]).who(), i.who(), m.leads)
+		}
+	}
+}
+
+// only is the election's lease.
+func (g *e6) only() *session {
+	if len(g.w.created) == 0 {
+		return nil
+	}
+	return g.w.session(g.w.created[0])
+}
+
+func (g *e6) verdict() Verdict {
+	if g.moves == 0 {
+		g.breaks, g.untested = 0, "the nodes do not tell of transitions"
+	}
+	v := g.hooks.verdict()
+	v.Value = int64(g.breaks)
+	if g.moves > 0 {
+		v.Detail = join(v.Detail, fmt.Sprintf("%d transitions with their events", g.moves))
+	}
+	if g.fallen > 0 {
+		v.Detail = join(v.Detail, fmt.Sprintf("%d processes were killed between a transition and its events", g.fallen))
+	}
+	if g.quiet > 0 && g.breaks == 0 {
+		v.Detail = join(v.Detail, "one leader at the end of the calm, and all agree")
+	}
+	return v
+}

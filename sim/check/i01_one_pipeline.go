@@ -1,0 +1,113 @@
+package check
+
+import (
+	"fmt"
+
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// i1: a tuner slot, and a service, never serves two pipelines at once. It is judged from the tuners' own record: a pipeline
+// arrives at a slot for a service, each under the fence of its lease, and is served until it lets go, breaks off or is
+// pushed out by a newer fence. Of the nodes only is used which of them the plan had frozen.
+type i1 struct {
+	hooks
+	book     *intents
+	places   map[string]*place
+	streams  int
+	rejected int
+	late     int // of a process that had been frozen, refused by fence
+	frozen   int // overlaps with the pipeline of a frozen process
+}
+
+// place is a slot or a service.
+type place struct {
+	fence   int64 // highest accepted
+	holder  string
+	last    arrival
+	serving []arrival
+}
+
+func (g *i1) attach(w *world, v Verdict) {
+	g.hooks.attach(w, v)
+	g.book.w = w
+	g.places = map[string]*place{}
+}
+
+func (g *i1) place(name string) *place {
+	p := g.places[name]
+	if p == nil {
+		p = &place{}
+		g.places[name] = p
+	}
+	return p
+}
+
+func (g *i1) event(e *history.Event) {
+	g.book.take(e)
+	switch e.Kind {
+	case history.Arrived:
+		g.arrived(g.place(e.Session), e)
+	case history.Served, history.Aborted:
+		g.leave(g.place(e.Session), func(a arrival) bool { return a.n == e.N })
+	case history.Exited: // a process that is gone uses nothing, even if its connections are not closed yet
+		for _, name := range sortedKeys(g.places) {
+			g.leave(g.places[name], func(a arrival) bool { return a.inst == e.Instance })
+		}
+	case history.Rejected:
+		g.rejected++
+		g.exercised++
+		if g.w.frozenSince(e.Instance, e.T-sentLate) {
+			g.late++
+		}
+	}
+}
+
+func (g *i1) leave(p *place, match func(arrival) bool) {
+	kept := p.serving[:0]
+	for _, a := range p.serving {
+		if !match(a) {
+			kept = append(kept, a)
+		}
+	}
+	p.serving = kept
+}
+
+func (g *i1) arrived(p *place, e *history.Event) {
+	g.streams++
+	if p.last.inst != "" && (p.last.inst != e.Instance || p.last.fence != e.Fence) {
+		g.exercised++
+	}
+	s := g.w.session(e.Session)
+	switch {
+	case e.Fence == 0:
+	case e.Fence < p.fence, e.Fence == p.fence && p.holder != e.Instance:
+		g.broke(s, "%s accepted pipeline %d of %s with fence %d at %s, after it had accepted fence %d of %s", s.id, e.N,
+			g.w.instance(e.Instance).who(), e.Fence, clock(e.T), p.fence, g.w.instance(p.holder).who())
+	}
+	if e.Fence > p.fence {
+		p.fence, p.holder = e.Fence, e.Instance
+	}
+	for _, a := range p.serving {
+		if g.w.frozenSince(a.inst, a.at) || g.w.frozenSince(e.Instance, e.T-sentLate) {
+			g.frozen++
+			continue
+		}
+		g.broke(s, "%s served pipeline %d of %s (fence %d, since %s) when pipeline %d of %s (fence %d) began at %s: two at once, and "+
+			"the plan had frozen neither", s.id, a.n, g.w.instance(a.inst).who(), a.fence, clock(a.at), e.N,
+			g.w.instance(e.Instance).who(), e.Fence, clock(e.T))
+	}
+	p.last = arrival{e.N, e.Instance, e.Fence, e.T}
+	p.serving = append(p.serving, p.last)
+}
+
+func (g *i1) verdict() Verdict {
+	v := g.hooks.verdict()
+	v.Value = int64(g.breaks)
+	if g.streams == 0 {
+		v.Detail = "the tuners saw no pipeline"
+		return v
+	}
+	v.Detail = join(v.Detail, fmt.Sprintf("%d times a slot or a service was taken, %d times refused by fence; of frozen processes: "+
+		"begun late and refused %d, still serving when the next began %d", g.streams, g.rejected, g.late, g.frozen))
+	return v
+}

@@ -1,0 +1,120 @@
+package check
+
+import (
+	"fmt"
+
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// i2: one idempotency key in force gives one session and exactly one accepted start, however often and wherever it is sent.
+// A key is in force from its first accepted start until it expires or its session has ended. What Redis holds is matched to
+// what clients asked for and were told; the key itself is computed anew.
+type i2 struct {
+	hooks
+	book    *intents
+	replays int
+	keys    int
+}
+
+func (g *i2) attach(w *world, v Verdict) {
+	g.hooks.attach(w, v)
+	if !w.Tap {
+		g.untested = "what Redis stored was not recorded"
+	}
+}
+
+func (g *i2) event(e *history.Event) {
+	b := g.book
+	switch e.Kind {
+	case history.RedisIntent:
+		if s := b.session(e.Session); e.Reason == "start" && s.starts > 1 {
+			g.broke(g.w.session(e.Session), "the start of session %s was published %d times, the last at %s", e.Session, s.starts,
+				clock(e.T))
+		}
+	case history.RedisKeyed:
+		g.keyed(b, e)
+	case history.RedisUnkeyed:
+		if v := b.byHash[e.Reason]; v != nil {
+			v.inForce = nil
+		}
+	case history.Answered:
+		if r := b.requests[e.N]; r != nil && r.want != nil && e.Reason == "202" {
+			g.answered(b, r, e)
+		}
+	}
+}
+
+// keyed: Redis lets a key answer with a session from now on. What Redis did may be stamped a little earlier than the request
+// that asked for it.
+func (g *i2) keyed(b *intents, e *history.Event) {
+	v, s := b.byHash[e.Reason], b.session(e.Session)
+	if v == nil {
+		late := *e
+		g.w.at(e.T+wordAllowance, func() {
+			if b.byHash[late.Reason] != nil {
+				g.keyed(b, &late)
+				return
+			}
+			g.broke(g.w.session(s.id), "the idempotency key %.12s… of session %s (%s) is that of nothing that anybody asked for: the canonical "+
+				"form differs", late.Reason, s.id, clock(late.T))
+		})
+		return
+	}
+	s.want = v
+	if v.inForce != nil && v.inForce.created > s.created { // it has passed on already
+		s.passed = v.inForce.created
+		return
+	}
+	old := v.inForce
+	if old != nil && old != s {
+		old.passed = e.T
+		if !old.ended() && (v.until == 0 || v.until > e.T) {
+			g.broke(g.w.session(e.Session), "at %s the key of %s was given to session %s although session %s, which had it, was %s", clock(e.T),
+				v.payload, s.id, old.id, old.state)
+		}
+	}
+	if e.N == 0 && old != s {
+		g.keys++
+	}
+	v.inForce, v.until = s, e.Until
+}
+
+// answered: a client was told that its start was accepted.
+func (g *i2) answered(b *intents, r *request, e *history.Event) {
+	s := b.session(e.Session)
+	if r.want.accepted > 1 {
+		g.exercised++
+	}
+	if s.accepted < e.T {
+		g.replays++
+	}
+	switch {
+	case s.want != nil && s.want != r.want:
+		g.broke(g.w.session(s.id), "request %d asked for %s and was given session %s at %s, which is that of %s", e.N, r.want.payload,
+			s.id, clock(e.T), s.want.payload)
+	case s.passed != 0 && s.passed < r.at:
+		g.broke(g.w.session(s.id), "request %d, sent at %s, was given session %s of %s, whose key had passed to another at %s", e.N,
+			clock(r.at), s.id, r.want.payload, clock(s.passed))
+	}
+	s.want = r.want
+}
+
+func (g *i2) finish() {
+	b := g.book
+	for _, s := range b.order {
+		if !g.w.Tap || s.accepted == 0 || s.starts > 0 || b.forgiven(s) || s.asked <= b.gapAt {
+			continue
+		}
+		g.broke(g.w.session(s.id), "session %s was accepted at %s and its start was never published", s.id, clock(s.accepted))
+	}
+}
+
+func (g *i2) verdict() Verdict {
+	v := g.hooks.verdict()
+	v.Value = int64(g.breaks)
+	if g.keys > 0 {
+		v.Detail = join(v.Detail, fmt.Sprintf("%d keys came into force, %d starts were answered with a session that others had been "+
+			"given before", g.keys, g.replays))
+	}
+	return v
+}

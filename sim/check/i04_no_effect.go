@@ -1,0 +1,66 @@
+package check
+
+import (
+	"fmt"
+
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// i4: a rejected request changes nothing. Requests that must be refused ask for what nobody else asks for, so that any trace
+// of it in Redis is theirs; so is one of a start whose every request was refused.
+type i4 struct {
+	hooks
+	book *intents
+	by   map[string]int // rejections by status
+}
+
+func (g *i4) attach(w *world, v Verdict) {
+	g.hooks.attach(w, v)
+	g.by = map[string]int{}
+	if !w.Tap {
+		g.untested = "what Redis stored was not recorded"
+	}
+}
+
+func (g *i4) event(e *history.Event) {
+	b := g.book
+	switch e.Kind {
+	case history.Answered:
+		r := b.requests[e.N]
+		if r == nil || isNone(e.Reason) {
+			return
+		}
+		bad := len(r.what) > 3 && r.what[:3] == "bad"
+		if e.Reason[0] == '4' {
+			g.exercised++
+			g.by[e.Reason]++
+		} else if bad {
+			g.broke(nil, "request %d (%s) was answered %s at %s instead of being refused", e.N, r.what, e.Reason, clock(e.T))
+		}
+	case history.RedisKeyed:
+		v := b.byHash[e.Reason]
+		if v != nil && e.N == 0 && v.open == 0 && v.accepted == 0 && v.rejected > 0 {
+			g.broke(g.w.session(e.Session), "at %s Redis held a session (%s) of %s, and every request for it had been refused", clock(e.T),
+				e.Session, v.payload)
+			v.inForce = nil
+		}
+	}
+}
+
+func (g *i4) finish() {
+	b := g.book
+	for _, payload := range sortedKeys(b.wants) {
+		if v := b.wants[payload]; v.open == 0 && v.accepted == 0 && v.rejected > 0 && v.inForce != nil {
+			g.broke(g.w.session(v.inForce.id), "Redis holds session %s of %s, and every request for it was refused", v.inForce.id, payload)
+		}
+	}
+}
+
+func (g *i4) verdict() Verdict {
+	v := g.hooks.verdict()
+	v.Value = int64(g.breaks)
+	if len(g.by) > 0 {
+		v.Detail = join(v.Detail, fmt.Sprintf("refused: %s", counts(g.by)))
+	}
+	return v
+}

@@ -1,0 +1,187 @@
+package check
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// i5: the busy contract. A start that conflicts ends with R_LEASE_BUSY or R_NO_TUNER; it never hangs and never harms the
+// running one. Who ends so must have met a lease that was held; who conflicts must end within a second where nothing delays it;
+// and a running session loses its leases or its pipeline only where a fault can explain it.
+type i5 struct {
+	hooks
+	book   *intents
+	leases map[string]*held
+	slots  []*held // of these, in order of their first use
+	busy   map[string]int
+	took   times // from the answer to the end of who conflicts
+}
+
+// held is a lease as Redis shows it.
+type held struct {
+	name  string
+	by    string // "": nobody
+	until int64
+	freed int64 // when it was free again last; -1: never
+}
+
+// busyLimit is how long a conflicting start may take to end.
+const busyLimit = int64(time.Second)
+
+// Reasons of a session's end that the judge knows.
+const (
+	reasonBusy     = "R_LEASE_BUSY"
+	reasonNoTuner  = "R_NO_TUNER"
+	reasonLost     = "R_LEASE_LOST"
+	reasonPipeline = "R_PIPELINE_FAILED"
+)
+
+func (g *i5) attach(w *world, v Verdict) {
+	g.hooks.attach(w, v)
+	g.leases, g.busy, g.took = map[string]*held{}, map[string]int{}, newTimes()
+	if !w.Tap {
+		g.untested = "what Redis granted was not recorded"
+	}
+}
+
+func (g *i5) lease(name string) *held {
+	l := g.leases[name]
+	if l == nil {
+		l = &held{name: name, freed: -1}
+		g.leases[name] = l
+		if strings.HasPrefix(name, tunerPrefix) {
+			g.slots = append(g.slots, l)
+		}
+	}
+	return l
+}
+
+func (g *i5) event(e *history.Event) {
+	switch e.Kind {
+	case history.RedisGranted:
+		g.grant(e)
+	case history.RedisExtended:
+		if l := g.lease(e.Session); l.by != "" {
+			l.until = max(l.until, e.Until)
+		}
+	case history.RedisDeleted:
+		g.free(g.lease(e.Session))
+	case history.RedisFlushed, history.TapDown:
+		for _, name := range sortedKeys(g.leases) {
+			g.free(g.leases[name])
+		}
+	case history.Answered:
+		if r := g.book.requests[e.N]; r != nil && r.want != nil && e.Reason == "202" {
+			g.conflict(g.book.session(e.Session), r.want, e.T)
+		}
+	case history.RedisState:
+		if s := g.book.sessions[e.Session]; s != nil && s.since == e.T && s.state == stateEnded {
+			g.closed(s)
+		}
+	}
+}
+
+func (g *i5) grant(e *history.Event) {
+	l := g.lease(e.Session)
+	l.by, l.until = e.Instance, e.Until
+}
+
+func (g *i5) free(l *held) {
+	if l.by != "" {
+		l.by, l.freed = "", g.w.now
+	}
+}
+
+// since reports whether the lease was held at any moment from then on.
+func (l *held) since(t int64) bool { return l.by != "" || l.freed >= t }
+
+// tried is how many slots were held at some moment since then. A worker tries one after the other, so they need not have been
+// held all at once.
+func (g *i5) tried(since int64) (n int) {
+	for _, l := range g.slots {
+		if l.since(since) {
+			n++
+		}
+	}
+	return n
+}
+
+// conflict waits for the end of a session that was accepted while another one of its service ran.
+func (g *i5) conflict(s *intent, v *want, at int64) {
+	if s.accepted != at || g.rival(s, v) == nil {
+		return
+	}
+	due := at + busyLimit + g.w.stall(at, g.w.now)
+	g.w.at(due, func() {
+		switch {
+		case s.ended() || s.state == stateRunning || g.w.phase == "end" || g.book.forgiven(s):
+		case at+busyLimit+g.w.stall(at, g.w.now) > due:
+			g.conflict(s, v, at) // the host stalled meanwhile
+		case g.w.delayed(at-int64(g.w.TTL+g.w.Renew), g.w.now, nil) != nil:
+			g.excuse(g.w.delayed(at-int64(g.w.TTL+g.w.Renew), g.w.now, nil))
+		default:
+			g.broke(g.w.session(s.id), "session %s of %s, accepted at %s while another one ran, was still %q at %s", s.id, v.payload,
+				clock(at), s.state, clock(g.w.now))
+		}
+	})
+}
+
+// rival returns another session of the same service that runs.
+func (g *i5) rival(s *intent, v *want) *intent {
+	for _, o := range g.book.order {
+		if o != s && o.state == stateRunning && o.want != nil && o.want.service == v.service {
+			return o
+		}
+	}
+	return nil
+}
+
+// closed judges how a session ended.
+func (g *i5) closed(s *intent) {
+	g.busy[s.reason]++
+	now := g.w.now
+	switch s.reason {
+	case reasonBusy:
+		g.exercised++
+		if s.accepted != 0 {
+			g.took.add(max(0, now-s.accepted))
+		}
+		l := g.lease(s.service())
+		if s.want != nil && !l.since(s.created) && !g.unseen(s) {
+			g.broke(g.w.session(l.name), "session %s ended with %s at %s, and nobody had held %s since it was created at %s", s.id,
+				s.reason, clock(now), l.name, clock(s.created))
+		}
+	case reasonNoTuner:
+		g.exercised++
+		if n := g.tried(s.created); n < g.w.Tuners && !g.unseen(s) {
+			g.broke(g.w.session(s.id), "session %s ended with %s at %s although %d of %d slots had been free all the time since it was created at "+
+				"%s", s.id, s.reason, clock(now), g.w.Tuners-n, g.w.Tuners, clock(s.created))
+		}
+	case reasonLost, reasonPipeline:
+		from := now - int64(g.w.TTL+g.w.Renew)
+		if by := g.w.delayed(from, now, nil); by != nil {
+			g.excuse(by)
+		} else if g.w.stall(from, now) < int64(g.w.RenewTimeout) && g.w.phase != "end" {
+			g.broke(g.w.session(s.id), "session %s, accepted at %s, ended with %s at %s, and no fault had struck for %v", s.id,
+				clock(s.accepted), s.reason, clock(now), time.Duration(now-from))
+		}
+	}
+}
+
+// unseen reports whether Redis was not watched, or lost its data, at any moment since the session was created.
+func (g *i5) unseen(s *intent) bool { return g.book.gapAt >= s.created || g.book.lostAt >= s.created }
+
+func (g *i5) verdict() Verdict {
+	v := g.hooks.verdict()
+	v.Value = int64(g.breaks)
+	if len(g.busy) > 0 {
+		v.Detail = join(v.Detail, fmt.Sprintf("sessions ended: %s", counts(g.busy)))
+	}
+	if g.took.h.TotalCount() > 0 {
+		v.Detail = join(v.Detail, fmt.Sprintf("from the answer to %s: %s", reasonBusy, g.took))
+	}
+	return v
+}

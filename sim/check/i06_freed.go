@@ -1,0 +1,204 @@
+package check
+
+import (
+	"fmt"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// i6: a slot of a crashed worker is free within TTL + 250 ms of the crash, or of the victim's last command that Redis executed;
+// after a restart of the same worker within 250 ms of its readiness. Free is a lease that Redis has let go, or given to another
+// process.
+type i6 struct {
+	hooks
+	keys    map[string]*grant
+	owed    []*debt // by crashed processes, in order
+	limit   int64
+	took    times // after the crash
+	again   times // after the readiness of the same worker
+	crashes int
+}
+
+// debt is a lease that a crashed process left behind.
+type debt struct {
+	name   string
+	victim *instance
+	crash  *strike
+	at     int64 // of the crash
+	base   int64 // what the limit counts from
+	ready  int64 // when the same worker was ready again; 0: it was not
+	over   bool
+}
+
+func (g *i6) attach(w *world, v Verdict) {
+	v.Limit = (w.TTL + failoverAllowance).Milliseconds()
+	g.hooks.attach(w, v)
+	g.keys, g.limit = map[string]*grant{}, int64(w.TTL+failoverAllowance)
+	g.took, g.again = newTimes(), newTimes()
+	if !w.Tap {
+		g.untested = "what Redis granted was not recorded"
+	}
+}
+
+func (g *i6) struck(s *strike) {
+	if s.Kind == fault.Crash || s.Kind == fault.CrashAll {
+		g.crashes++
+	}
+}
+
+func (g *i6) event(e *history.Event) {
+	switch e.Kind {
+	case history.RedisGranted:
+		g.let(e.Session, e.Instance)
+		g.keys[e.Session] = &grant{e.Instance, e.Until}
+		g.late(e)
+	case history.RedisExtended:
+		if k := g.keys[e.Session]; k != nil {
+			k.until = max(k.until, e.Until)
+			g.late(e)
+		}
+	case history.RedisDeleted:
+		g.let(e.Session, "")
+		delete(g.keys, e.Session)
+	case history.RedisFlushed, history.TapDown:
+		clear(g.keys)
+		for _, d := range g.owed {
+			d.over = true
+		}
+	case history.Exited:
+		g.exited(e)
+	case history.Ready:
+		for _, d := range g.open() {
+			if d.ready == 0 && d.victim.node != nil && d.victim.node.name == e.Node && d.victim.id != e.Instance {
+				d.ready = e.T
+				g.watch(d)
+			}
+		}
+	}
+}
+
+// open returns the debts that are not paid, and forgets the others.
+func (g *i6) open() []*debt {
+	kept := g.owed[:0]
+	for _, d := range g.owed {
+		if !d.over {
+			kept = append(kept, d)
+		}
+	}
+	g.owed = kept
+	return kept
+}
+
+// exited: the process left its leases behind if the plan killed it. The world has forgotten already who ran there.
+func (g *i6) exited(e *history.Event) {
+	inst := g.w.instances[e.Instance]
+	if inst == nil || !inst.killed || g.w.phase == "end" {
+		return
+	}
+	var crash *strike
+	for _, s := range g.w.strikes {
+		if (s.Kind == fault.Crash && s.node == inst.node || s.Kind == fault.CrashAll) && s.start <= e.T {
+			crash = s
+		}
+	}
+	if crash == nil {
+		return
+	}
+	for _, name := range sortedKeys(g.keys) {
+		if k := g.keys[name]; k.holder == inst.id && (k.until == 0 || k.until > e.T) {
+			d := &debt{name: name, victim: inst, crash: crash, at: e.T, base: e.T}
+			g.owed = append(g.owed, d)
+			g.watch(d)
+		}
+	}
+}
+
+// late: the victim's own bytes, held back by a partition, arrive after its death.
+func (g *i6) late(e *history.Event) {
+	for _, d := range g.owed {
+		if !d.over && d.name == e.Session && d.victim.id == e.Instance {
+			d.base = e.T
+			g.watch(d)
+		}
+	}
+}
+
+// due is when the lease must be free.
+func (d *debt) due(limit int64) int64 {
+	due := d.base + limit
+	if d.ready != 0 {
+		due = min(due, max(d.ready, d.base)+int64(failoverAllowance))
+	}
+	return due
+}
+
+func (g *i6) watch(d *debt) {
+	due := d.due(g.limit)
+	g.w.at(due+g.w.stall(d.at, g.w.now), func() {
+		if d.over || d.due(g.limit) > due {
+			return
+		}
+		k := g.keys[d.name]
+		switch {
+		case k == nil || k.holder != d.victim.id:
+			g.paid(d, g.w.now)
+		case k.until != 0 && k.until <= due: // Redis grants it to whoever asks, and tells of its end when it gets to it
+			g.paid(d, k.until)
+		case g.w.phase == "end":
+			d.over = true
+		case g.w.delayed(d.at, g.w.now, d.crash) != nil:
+			d.over = true
+			g.excuse(g.w.delayed(d.at, g.w.now, d.crash))
+		default:
+			g.owes(d, k)
+		}
+	})
+}
+
+func (g *i6) owes(d *debt, k *grant) {
+	d.over = true
+	g.exercised++
+	after := fmt.Sprintf("%d ms after", ms(g.w.now-d.base))
+	if d.ready != 0 {
+		g.again.add(g.w.now - d.ready)
+		after = fmt.Sprintf("%d ms after the same worker was ready again and %s", ms(g.w.now-d.ready), after)
+	}
+	g.took.add(g.w.now - d.base)
+	g.broke(g.w.session(d.name), "at %s, %s the crash of %s at %s, Redis still held %s for it, until %s", clock(g.w.now), after,
+		d.victim.who(), clock(d.at), d.name, clock(k.until))
+}
+
+// let: the lease is no longer with whom it was, unless that is to.
+func (g *i6) let(name, to string) {
+	for _, d := range g.open() {
+		if d.name == name && d.victim.id != to {
+			at := g.w.now
+			if k := g.keys[name]; k != nil && k.until != 0 {
+				at = min(at, k.until)
+			}
+			g.paid(d, at)
+		}
+	}
+}
+
+func (g *i6) paid(d *debt, at int64) {
+	d.over = true
+	g.exercised++
+	g.took.add(max(0, at-d.base))
+	if d.ready != 0 {
+		g.again.add(max(0, at-d.ready))
+	}
+}
+
+func (g *i6) verdict() Verdict {
+	v := g.hooks.verdict()
+	v.Value = ms(g.took.max)
+	if g.took.h.TotalCount() > 0 {
+		v.Detail = join(v.Detail, fmt.Sprintf("%d leases left behind by %d crashes, free after %s", g.exercised, g.crashes, g.took))
+	}
+	if g.again.h.TotalCount() > 0 {
+		v.Detail = join(v.Detail, fmt.Sprintf("%d of them after the same worker was ready again, within %s", g.again.h.TotalCount(), g.again))
+	}
+	return v
+}

@@ -1,0 +1,233 @@
+package check
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// intents is what the history has shown of intents so far: what clients asked for, what they were told, what Redis holds.
+// The checkers of I1 to I6 share it; the first of them keeps it up to date. A session's state is Redis' record of it,
+// or, where Redis was not watched, what the API told.
+type intents struct {
+	w        *world
+	requests map[int64]*request
+	wants    map[string]*want // by "service:profile:bucket"
+	byHash   map[string]*want // by idempotency key
+	sessions map[string]*intent
+	order    []*intent // of sessions, by when they were first heard of
+	streams  map[int64]*served
+	lostAt   int64 // when Redis last lost its data; -1: never
+	gapAt    int64 // when what Redis does was last not seen; -1: never
+}
+
+// request is one request of a client.
+type request struct {
+	n        int64
+	at       int64
+	what     string // "start", "stop", "bad …"
+	want     *want  // of a start
+	session  string // of a stop
+	answered bool
+}
+
+// want is what starts ask for: all that ask for the same share an idempotency key.
+type want struct {
+	payload  string
+	service  string
+	hash     string
+	open     int // requests that were not answered
+	accepted int
+	rejected int
+	inForce  *intent // whom the key answers with, as Redis shows it
+	until    int64   // until then
+}
+
+// intent is one session.
+type intent struct {
+	id       string
+	want     *want // nil: not known yet
+	asked    int64 // when the first request was sent that was given it
+	accepted int64 // when the first answer came that gave it; 0: none did
+	created  int64 // when it was first heard of
+	starts   int   // published
+	stopped  int64 // when a stop was accepted; 0: none was
+	state    string
+	reason   string
+	since    int64 // of the state
+	passed   int64 // when the key was given to another session; 0: it was not
+	serving  []*served
+}
+
+// served is a pipeline at a tuner.
+type served struct {
+	of   *intent
+	inst string
+}
+
+// States of a session's record.
+const (
+	stateRunning = "RUNNING"
+	stateEnded   = "ENDED"
+	stateGone    = "gone"
+)
+
+const (
+	servicePrefix = "service:"
+	tunerPrefix   = "tuner:"
+)
+
+func newIntents() *intents {
+	return &intents{
+		requests: map[int64]*request{}, wants: map[string]*want{}, byHash: map[string]*want{},
+		sessions: map[string]*intent{}, streams: map[int64]*served{}, lostAt: -1, gapAt: -1,
+	}
+}
+
+// want returns what a payload asks for. Its key is computed here from the specification (ADR-003, 3.3), not by the code that
+// is judged.
+func (b *intents) want(payload string) *want {
+	v := b.wants[payload]
+	if v == nil {
+		sum := sha256.Sum256([]byte("v1:stream.start:" + payload))
+		v = &want{payload: payload, hash: hex.EncodeToString(sum[:])}
+		v.service = payload
+		for range 2 { // neither profile nor bucket has a colon, a service may
+			v.service = v.service[:max(0, strings.LastIndexByte(v.service, ':'))]
+		}
+		b.wants[payload], b.byHash[v.hash] = v, v
+	}
+	return v
+}
+
+func (b *intents) session(id string) *intent {
+	s := b.sessions[id]
+	if s == nil {
+		s = &intent{id: id, created: b.w.now, asked: b.w.now}
+		b.sessions[id] = s
+		b.order = append(b.order, s)
+	}
+	return s
+}
+
+func (s *intent) ended() bool { return s.state == stateEnded || s.state == stateGone }
+
+// service names the lease that its pipeline needs beside a slot's; "" while that is not known.
+func (s *intent) service() string {
+	if s.want == nil {
+		return ""
+	}
+	return servicePrefix + s.want.service
+}
+
+// forgiven reports whether Redis lost its data after the session was asked for: nobody can know of it any more.
+func (b *intents) forgiven(s *intent) bool { return s.asked <= b.lostAt }
+
+// take brings the book up to the event. The checkers see the event afterwards.
+func (b *intents) take(e *history.Event) {
+	switch e.Kind {
+	case history.Asked:
+		b.ask(e)
+	case history.Answered:
+		b.answer(e)
+	case history.Seen:
+		if !b.w.Tap {
+			b.state(e)
+		}
+	case history.RedisState:
+		b.state(e)
+	case history.RedisIntent:
+		if s := b.session(e.Session); e.Reason == "start" {
+			s.starts++
+		}
+	case history.RedisFlushed:
+		b.lost()
+	case history.RedisUp:
+		if e.Reason == "empty" {
+			b.lost()
+		}
+	case history.TapDown:
+		b.gapAt = e.T
+		b.unknown()
+	case history.Arrived:
+		if strings.HasPrefix(e.Session, tunerPrefix) && e.Reason != "" {
+			s := b.session(e.Reason)
+			p := &served{s, e.Instance}
+			s.serving = append(s.serving, p)
+			b.streams[e.N] = p
+		}
+	case history.Served, history.Aborted:
+		if p := b.streams[e.N]; p != nil && strings.HasPrefix(e.Session, tunerPrefix) {
+			p.of.serving = slices.DeleteFunc(p.of.serving, func(q *served) bool { return q == p })
+			delete(b.streams, e.N)
+		}
+	}
+}
+
+func (b *intents) ask(e *history.Event) {
+	r := &request{n: e.N, at: e.T, what: e.Reason}
+	if r.what == "stop" {
+		r.session = e.Session
+	} else {
+		r.want = b.want(e.Session)
+		r.want.open++
+	}
+	b.requests[e.N] = r
+}
+
+func (b *intents) answer(e *history.Event) {
+	r := b.requests[e.N]
+	if r == nil || r.answered || isNone(e.Reason) { // without an answer it stays open: it may have been heard
+		return
+	}
+	r.answered = true
+	switch {
+	case r.want == nil:
+		if e.Reason == "202" {
+			if s := b.session(r.session); s.stopped == 0 {
+				s.stopped = e.T
+			}
+		}
+	case e.Reason == "202":
+		r.want.open--
+		r.want.accepted++
+		s := b.session(e.Session)
+		s.asked = min(s.asked, r.at)
+		if s.accepted == 0 {
+			s.accepted = e.T
+		}
+	case strings.HasPrefix(e.Reason, "4"):
+		r.want.open--
+		r.want.rejected++
+	}
+}
+
+// isNone reports whether the answer leaves open what happened: there was none, or the API could not know.
+func isNone(status string) bool {
+	return !strings.HasPrefix(status, "2") && !strings.HasPrefix(status, "4")
+}
+
+func (b *intents) state(e *history.Event) {
+	s := b.session(e.Session)
+	state, reason, _ := strings.Cut(e.Reason, " ")
+	if state == s.state || s.state == stateEnded && state == stateGone { // seen again; forgotten after its time
+		return
+	}
+	s.state, s.reason, s.since = state, reason, e.T
+}
+
+// lost: Redis has forgotten everything.
+func (b *intents) lost() {
+	b.lostAt = b.w.now
+	b.unknown()
+}
+
+// unknown: what Redis holds has to be seen again.
+func (b *intents) unknown() {
+	for _, v := range b.wants {
+		v.inForce = nil
+	}
+}

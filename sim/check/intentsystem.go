@@ -1,0 +1,33 @@
+package check
+
+import "github.com/leasestorm/leasestorm/sim/fault"
+
+// intentSystem is the system of intents and workers: I1 to I6 (docs/guarantees.md).
+var intentSystem = &system{
+	guarantees: []Verdict{
+		{ID: "I1", Spec: []string{"ADR-003 3.2"}, Unit: "pipelines too many"},
+		{ID: "I2", Spec: []string{"ADR-003 3.3", "ADR-003 5.1"}, Unit: "starts too many or lost"},
+		{ID: "I3", Spec: []string{"ADR-003 3.2"}, Unit: "ms"},
+		{ID: "I4", Spec: []string{"ADR-003 6"}, Unit: "effects of refused requests"},
+		{ID: "I5", Spec: []string{"ADR-003 3.5", "ADR-003 5.2"}, Unit: "breaches of contract"},
+		{ID: "I6", Spec: []string{"ADR-003 5.3"}, Unit: "ms"},
+	},
+	safety: 2,
+	checkers: func(*Logs) []checker {
+		book := newIntents()
+		return []checker{
+			&i1{book: book}, &i2{book: book}, &i3{book: book}, &i4{book: book}, &i5{book: book}, &i6{},
+		}
+	},
+	exercises: intentsExercise,
+}
+
+func intentsExercise(p Params, id string) bool {
+	switch id {
+	case "I2", "I4", "I5":
+		return p.Tap
+	case "I6":
+		return p.Tap && p.alone(p.TTL+failoverAllowance, fault.Crash)
+	}
+	return true
+}

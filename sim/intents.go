@@ -1,0 +1,46 @@
+package sim
+
+import (
+	"fmt"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/real"
+)
+
+// Bounds of a storm of intents.
+const (
+	ServicesDefault = 100   // --sessions: services, each with a client
+	ServicesMax     = 2_000 // each client is a goroutine with connections of its own
+)
+
+// Which slots are in phase 1 of ADR-003's migration: their API takes the lease of a service itself.
+const (
+	APILeasesOff   = "off"
+	APILeasesOn    = "on"
+	APILeasesMixed = "mixed" // every other slot: the migration while it is under way
+)
+
+// intents is the third system: APIs that accept intents, workers that own leases in pairs, clients and tuners.
+var intents = &system{
+	sessions: ServicesDefault, sessionsMax: ServicesMax, realOnly: true,
+	faults: func(k fault.Kind) error {
+		if k.Scope() == fault.ScopeSession {
+			return fmt.Errorf("%w: %q strikes polling sessions", ErrPointless, k)
+		}
+		return nil
+	},
+	real: func(c Config, rc *real.Config) {
+		rc.Tuners = c.tuners()
+		rc.Phase1 = func(slot int) bool {
+			return c.APILeases == APILeasesOn || c.APILeases == APILeasesMixed && slot%2 == 1
+		}
+	},
+}
+
+// tuners is how many slots the workers of intents share: fewer than services, so that some find none.
+func (c Config) tuners() int {
+	if c.System != SystemIntents {
+		return 0
+	}
+	return max(1, c.Sessions/2)
+}

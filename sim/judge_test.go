@@ -1,0 +1,49 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/virtual"
+)
+
+// Judging the event values as a run emits them and judging the lines that were saved of it is the same, to the last word
+// and the evidence, also where guarantees are broken.
+func TestJudgingMemoryAndFileIsTheSame(t *testing.T) {
+	lossy := func(v *virtual.Config) { v.Net.Lost = 20_000 } // no fault of the plan excuses it
+	broken := map[string]bool{}
+	for name, bend := range map[string]Breaker{"sound": nil, "constant fences": constantFence, "lossy network": lossy} {
+		t.Run(name, func(t *testing.T) {
+			for seed := uint64(1); seed <= 4; seed++ {
+				c, plan, err := Scenario{
+					Nodes: 4, Sessions: 12, Fixed: Fixed{Duration: time.Minute},
+					Timings: Timings{TTL: 3 * time.Second, Discovery: time.Second, Poll: time.Second},
+				}.Swarm(seed)
+				if err != nil {
+					t.Fatal(err)
+				}
+				c.Plan = &plan
+				memory, out, _, err := judgeVirtual(t.Context(), c, plan, bend)
+				if err != nil {
+					t.Fatal(err)
+				}
+				saved, err := Run(t.Context(), c, Options{Engine: NewVirtual(bend), Reports: t.TempDir()})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(memory, saved.Report.Guarantees); diff != "" || out.SHA256 != saved.Outcome.SHA256 {
+					t.Errorf("seed %d: in memory (-) %s, saved (+) %s: %s", seed, out.SHA256, saved.Outcome.SHA256, diff)
+				}
+				for _, v := range memory {
+					broken[name] = broken[name] || v.Verdict == check.Fail
+				}
+			}
+		})
+	}
+	if !broken["constant fences"] || !broken["lossy network"] || broken["sound"] {
+		t.Errorf("what broke a guarantee: %v; want all but the sound runs", broken)
+	}
+}

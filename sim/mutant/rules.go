@@ -1,0 +1,140 @@
+package mutant
+
+import (
+	"github.com/leasestorm/leasestorm/sim"
+	"github.com/leasestorm/leasestorm/sim/fault"
+)
+
+const (
+	coreFile   = "internal/core/core.go"
+	keeperFile = "internal/core/keeper.go"
+	epochFile  = "internal/core/epoch.go"
+	fleetFile  = "internal/core/fleet.go"
+)
+
+// whyClock: what the judge knows of a window is when its owner said that it would end. A clock that is wrong stretches the
+// window afterwards, which shows in what is done after that end.
+const whyClock = "the judge knows a window by the end its owner told; a clock that changes later shows as polls behind it"
+
+// rules are mutants of internal/core.
+var rules = []Mutant{
+	{
+		Name:   "trust-from-answer",
+		Story:  "Trust is counted from the answer instead of the send (client-go's leader election).",
+		Breaks: "G1", Seeds: 20,
+		Edits: []Edit{
+			{keeperFile, "until := in.op.Sent + Time(c.cfg.TTL-c.margin)\n\tif until <= c.now.Mono || ",
+				"until := c.now.Mono + Time(c.cfg.TTL-c.margin)\n\tif until <= c.now.Mono || "},
+			{keeperFile, "until := in.op.Sent + Time(c.cfg.TTL-c.margin)\n\tif until <= c.now.Mono {",
+				"until := c.now.Mono + Time(c.cfg.TTL-c.margin)\n\tif until <= c.now.Mono {"},
+		},
+	},
+	{
+		Name:   "no-margin",
+		Story:  "Trust lasts a whole TTL: nothing is left for clocks that run at different rates.",
+		Breaks: "G1", Seeds: 100,
+		Edits: []Edit{
+			{keeperFile, "Time(c.cfg.TTL-c.margin)\n\tif until <= c.now.Mono || ", "Time(c.cfg.TTL)\n\tif until <= c.now.Mono || "},
+			{keeperFile, "Time(c.cfg.TTL-c.margin)\n\tif until <= c.now.Mono {", "Time(c.cfg.TTL)\n\tif until <= c.now.Mono {"},
+		},
+	},
+	{
+		Name:   "belief-until-told",
+		Story:  "An owner believes until Redis says otherwise (redislock, Redisson: no local deadline).",
+		Breaks: "G1", Seeds: 20,
+		Edits: []Edit{
+			{keeperFile, "Time(c.cfg.TTL-c.margin)\n\tif until <= c.now.Mono || ", "Time(100*c.cfg.TTL)\n\tif until <= c.now.Mono || "},
+			{keeperFile, "Time(c.cfg.TTL-c.margin)\n\tif until <= c.now.Mono {", "Time(100*c.cfg.TTL)\n\tif until <= c.now.Mono {"},
+		},
+	},
+	{
+		Name:   "timeout-means-acquired",
+		Story:  "An acquisition that was not answered is taken as granted.",
+		Breaks: "G1", Seeds: 50,
+		Edits: []Edit{{coreFile, "l.open = true\n\t\t\tif a.Failure == FailUnknown {\n\t\t\t\tc.traces.leave(l.id)\n\t\t\t}\n" +
+			"\t\t\tc.refuse(l, cause, \"\", c.backoff(), a.Text)",
+			"c.answered(l)\n\t\t\tc.granted(l, in, &Result{Outcome: OutGranted, Fence: c.epoch.fence + 1})"}},
+	},
+	{
+		Name:   "failed-renewal-ignored",
+		Story:  "A renewal that fails, or is not answered, changes nothing before the window ends.",
+		Breaks: "G4", Package: "lease", Test: "TestFailedRenewalStopsBeliefAtOnceAndSuccessRestoresTheSameTerm",
+		Edits: []Edit{{keeperFile, "if l.phase != owned {\n\t\treturn\n\t}\n\tl.uncertain = true",
+			"if true {\n\t\treturn\n\t}\n\tl.uncertain = true"}},
+	},
+	{
+		Name:   "one-failure-ends-the-renewer",
+		Story:  "A renewal that failed is the last (Redisson's watchdog, redisson#775, #3194).",
+		Breaks: "G9", Seeds: 50, Scenario: sim.Scenario{Faults: []fault.Kind{fault.RedisFreeze, fault.RedisReadOnly}},
+		Edits: []Edit{
+			{keeperFile, "case l.op == 0:\n\t\t\tc.requestRenew(l)", "case l.op == 0 && !l.uncertain:\n\t\t\tc.requestRenew(l)"},
+			{"internal/core/silence.go", "if (l.uncertain || l.reassert) && l.op == 0 {", "if l.reassert && l.op == 0 {"},
+		},
+	},
+	{
+		Name:   "quota-off",
+		Story:  "Sessions go to whoever ranks them highest, however many it owns: plain rendezvous hashing.",
+		Breaks: "G6", Seeds: 20,
+		Edits: []Edit{{"internal/core/place.go", "p.quota[i] = q\n\t\tif k < r {", "p.quota[i] = int32(m)\n\t\tif k < 0*r {"}},
+	},
+	{
+		Name: "wall-clock",
+		Story: "Time is read from the wall clock alone: a window moves with every step of it (rueidislock sends wall-clock " +
+			"expiries).",
+		Breaks: "G1", Seeds: 50,
+		Edits: []Edit{
+			{epochFile, "if k.known && (step > c.margin || step < -c.margin) {",
+				"if k.known && (step > c.margin || step < -c.margin) {\n\t\tfor _, l := range c.held {\n\t\t\tl.until -= Time(step)\n" +
+					"\t\t\tc.armLease(l, max(l.until, c.now.Mono))\n\t\t}\n\t}\n\tif false {"},
+			{coreFile, "t.At = c.now.Mono", "t.At = c.now.Mono\n\tif t.Until != 0 {\n\t\tt.Until += Time(100 * c.cfg.TTL)\n\t}"},
+		},
+	},
+	{
+		Name:   "clock-stops-in-suspension",
+		Story:  "Only the monotonic clock is read, which stands still while the machine sleeps (Go's, on most systems).",
+		Breaks: "G4", Seeds: 20, Why: whyClock, Scenario: sim.Scenario{Faults: []fault.Kind{fault.Suspend}},
+		Edits: []Edit{
+			{epochFile, "if k.known && (step > c.margin || step < -c.margin) {", "if false {"},
+			{coreFile, "t.At = c.now.Mono", "t.At = c.now.Mono\n\tif t.UntilWall != 0 {\n\t\tt.UntilWall += 100 * c.cfg.TTL\n\t}"},
+		},
+	},
+	{
+		Name:   "late-renewal-outlives-release",
+		Story:  "The answer of a renewal counts after the term was given back (redisson#7272).",
+		Breaks: "G1", Seeds: 200,
+		Edits: []Edit{{keeperFile, "func (c *Core) renewAnswered(in *inflight, a *Answer) {\n" +
+			"\tfor i, l := range in.leases {\n\t\tif l.op != in.op.Seq {\n",
+			"func (c *Core) renewAnswered(in *inflight, a *Answer) {\n\tfor i, l := range in.leases {\n\t\tif l.op != in.op.Seq {\n" +
+				"\t\t\tif !a.Stale && a.result(i).Outcome == OutRenewed {\n\t\t\t\tc.renewed(l, in)\n\t\t\t}\n"}},
+	},
+	{
+		Name: "extends-unheard",
+		Story: "After an attempt without answer it goes on extending, with no read in between: when only replies are lost, a lease " +
+			"is extended for as long as that lasts by an owner that does not work.",
+		Breaks: "G5", Package: "internal/core", Test: "TestStormUnheardOwnerLetsGo",
+		Edits: []Edit{
+			{coreFile, "case c.silence.on:\n\t\tc.holdBack()", "case false:\n\t\tc.holdBack()"},
+			{keeperFile, "case c.silence.on:\n\t\t\tc.doubt(", "case false:\n\t\t\tc.doubt("},
+		},
+	},
+	{
+		Name:   "only-the-next-waits",
+		Story:  "A lease that expires is waited for by the next in rank alone.",
+		Breaks: "G5", Package: "internal/core", Test: "TestStormSuccessorDiesToo",
+		Edits: []Edit{{fleetFile, "return int64(min(k, c.cfg.StaggerMax)) * c.cfg.Stagger", "return c.cfg.TTL + int64(k)"}},
+	},
+	{
+		Name:   "late-reassertion-counts",
+		Story:  "A term is asserted anew after Redis lost its data although its own window had closed before that.",
+		Breaks: "G1", Seeds: 300,
+		Edits: []Edit{{keeperFile, "c.lost(l, CauseExpired, \"\")",
+			"if c.silence.on {\n\t\t\tc.armLease(l, c.now.Mono+Time(c.cfg.MaxProbe))\n\t\t\treturn\n\t\t}\n\t\tc.lost(l, CauseExpired, \"\")"}},
+	},
+	{
+		Name: "fence-not-carried",
+		Story: "An acquisition does not carry the highest fence its instance has seen: what is left is Redis' clock, which is " +
+			"enough only as long as the clocks of successive masters differ by less than a TTL.",
+		Breaks: "G3", Package: "internal/core", Test: "TestStormFenceIsCarried",
+		Edits: []Edit{{coreFile, "TTL: c.cfg.TTL, Fence: c.epoch.fence,", "TTL: c.cfg.TTL,"}},
+	},
+}

@@ -1,0 +1,82 @@
+package mutant
+
+const (
+	holdFile   = "lease/hold.go"
+	tellsFile  = "lease/tells.go"
+	pollFile   = "lease/poll/manager.go"
+	clientFile = "lease/redisstore/client.go"
+)
+
+// shell are mutants of the goroutines, clocks and connections around the rules.
+var shell = []Mutant{
+	{
+		Name:   "drain-before-the-poll-returned",
+		Story:  "A lease that is to be given up is released while its poll still runs (kubernetes#139991).",
+		Breaks: "G2", Package: "lease/poll", Test: "TestStopLetsPollsEndThenCancels",
+		Edits: []Edit{{pollFile, "p.yielding = true\n\t\tif p.run == nil {", "p.yielding = true\n\t\tif true {"}},
+	},
+	{
+		Name:   "poll-at-the-last-moment",
+		Story:  "A poll is begun while the lease is held, however little of its window is left.",
+		Breaks: "G4", Package: "lease/poll", Test: "TestPollBeginsOnlyIfItFitsTheWindow",
+		Edits: []Edit{{pollFile, "case !m.cfg.LongPolls && now.Add(m.cfg.Timeout).After(p.hold.Until()):", "case false:"}},
+	},
+	{
+		Name:   "stuck-work-keeps-its-lease",
+		Story:  "The lease of a poll that never returns is renewed for ever: renewal follows the process, not the work (etcd#17470).",
+		Breaks: "G8", Package: "lease/poll", Test: "TestStuckPollLosesItsLeaseUntilItReturns",
+		Edits: []Edit{{pollFile, "\tp.run.hold.Abandon()\n", ""}},
+	},
+	{
+		Name:   "belief-needs-the-loop",
+		Story:  "That a renewal was not answered ends belief only when the loop comes to it.",
+		Breaks: "G4", Package: "lease", Test: "TestUnansweredRenewalEndsBeliefWithoutTheLoop",
+		Edits: []Edit{{tellsFile, "h.believeUntil(op.Deadline)", "_ = h"}},
+	},
+	{
+		Name:   "shell-ignores-failed-renewals",
+		Story:  "The rules say that a renewal failed, and IsOwned goes on saying yes.",
+		Breaks: "G4", Package: "lease", Test: "TestFailedRenewalStopsBeliefAtOnceAndSuccessRestoresTheSameTerm",
+		Edits: []Edit{
+			{tellsFile, "h.believeUntil(op.Deadline)", "_ = h"},
+			{tellsFile, "case core.TellUncertain:\n\t\th := s.table.current(t.ID)\n\t\tif h != nil {",
+				"case core.TellUncertain:\n\t\th := s.table.current(t.ID)\n\t\tif false {"},
+		},
+	},
+	{
+		Name:   "valid-by-the-wall-clock",
+		Story:  "IsOwned reads the wall clock only, which may be set back.",
+		Breaks: "G1", Package: "lease", Test: "TestWindowEndsByWhicheverClockIsFirst",
+		Edits: []Edit{{holdFile, "return int64(now.Sub(h.s.base)) < h.mono.Load() && now", "return h.mono.Load() != 0 && now"}},
+	},
+	{
+		Name:   "valid-by-the-monotonic-clock",
+		Story:  "IsOwned reads the monotonic clock only, which stands still while the machine sleeps.",
+		Breaks: "G1", Package: "lease", Test: "TestWindowEndsByWhicheverClockIsFirst",
+		Edits: []Edit{{holdFile, "< h.mono.Load() && now.UnixNano() < h.wall.Load()", "< h.mono.Load()"}},
+	},
+	{
+		Name:   "client-tries-again",
+		Story:  "The Redis client repeats by itself what was not answered, under the stamp of the first attempt (go-redis' default).",
+		Breaks: "G1", Package: "lease/redisstore", Test: "TestAtMostOnce",
+		Edits: []Edit{{clientFile, "o.MaxRetries = -1   // a retry", "o.MaxRetries = 3   // a retry"}},
+	},
+	{
+		Name:   "get-then-del",
+		Story:  "A release reads the owner and then deletes the key, in two commands (Sovereign).",
+		Breaks: "G10", Package: "lease/redisstore", Test: "TestOpIsOneCommand",
+		Edits: []Edit{{"lease/redisstore/do.go", "\treply, err := s.run(ctx, s.wire.Call(op))\n", `	if op.Kind == core.OpRelease {
+		a := core.Answer{Seq: op.Seq, Epoch: op.Epoch, Results: make([]core.Result, len(op.Items))}
+		for i, it := range op.Items {
+			key := s.wire.opt.LeasePrefix + it.ID
+			if holder, err := s.client.Get(ctx, key).Result(); err == nil && holder == op.Owner {
+				s.client.Del(ctx, key)
+			}
+			a.Results[i].Outcome = core.OutReleased
+		}
+		return a
+	}
+	reply, err := s.run(ctx, s.wire.Call(op))
+`}},
+	},
+}

@@ -1,0 +1,141 @@
+package real
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// systemIntents is the system of intents and workers (ADR-003).
+const systemIntents = "intents"
+
+// Names of its keys. What follows a prefix is the lease, the session or the idempotency key.
+const (
+	intentLease  = "lease:"
+	intentEpoch  = "v3:epoch"
+	intentIdem   = "v3:idem:"
+	intentRecord = "v3:session:"
+	intentBus    = "v3:bus"
+)
+
+// intentsSystem is its entry in systems.
+var intentsSystem = &system{
+	epochKey: intentEpoch,
+	tapped:   []string{"lease:service:*", "lease:tuner:*", "{lease:*", intentIdem + "*", intentRecord + "*"},
+	prefix:   intentLease,
+	split:    splitIntents,
+	env:      intentsEnv,
+	clients:  true,
+}
+
+func splitIntents(key []byte) (keyKind, string) {
+	text := string(key)
+	if id, ok := strings.CutPrefix(text, intentLease); ok && (strings.HasPrefix(id, "service:") || strings.HasPrefix(id, "tuner:")) {
+		return keyLease, id
+	}
+	if id, ok := strings.CutPrefix(text, "{"+intentLease); ok {
+		if id, ok = strings.CutSuffix(id, fenceSuffix); ok {
+			return keyFence, id
+		}
+	}
+	if id, ok := strings.CutPrefix(text, intentIdem); ok {
+		return keyIdem, id
+	}
+	if id, ok := strings.CutPrefix(text, intentRecord); ok {
+		return keyRecord, id
+	}
+	if text == intentBus {
+		return keyBus, ""
+	}
+	return keyOther, ""
+}
+
+// role is what a slot does. Among three there are two APIs and two workers; a small fleet does everything everywhere.
+func (r *run) role(name string) string {
+	i, ok := fault.NodeIndex(name)
+	if !ok || r.cfg.Nodes < 3 {
+		return "both"
+	}
+	return []string{"both", "api", "worker"}[i%3]
+}
+
+// intentsEnv is what a node of intents is told beside what all are told (docs/node-protocol.md).
+func intentsEnv(s *slot) []string {
+	c := &s.run.cfg
+	hash := func(token string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(token))) }
+	env := []string{
+		"LEASESTORM_ROLE=" + s.run.role(s.name), "LEASESTORM_TUNERS=" + strconv.Itoa(c.Tuners),
+		"LEASESTORM_TOKENS=writer sha256:" + hash(writeToken) + " v3:write,v3:read; reader sha256:" + hash(readToken) + " v3:read",
+	}
+	if i, ok := fault.NodeIndex(s.name); ok && c.Phase1 != nil && c.Phase1(i) {
+		env = append(env, "LEASESTORM_API_LEASES=true")
+	}
+	if s.api != "" {
+		env = append(env, "LEASESTORM_API_ADDR="+s.api)
+	}
+	return env
+}
+
+// reserve finds an address for the slot's API, which stays the same over restarts. It is below the ephemeral ports, so that
+// nothing takes it meanwhile but another run.
+func (s *slot) reserve() error {
+	return listenLow(func(addr string) error {
+		l, err := net.Listen("tcp", addr)
+		if err != nil {
+			return err
+		}
+		s.api = addr
+		return l.Close()
+	})
+}
+
+// record tells what a command did to a session's record; its state is written in one HSET with its reason.
+func (t *tap) written(id string, fields [][]byte) {
+	var state, reason, fence string
+	for i := 0; i+1 < len(fields); i += 2 {
+		switch string(fields[i]) {
+		case "state":
+			state = string(fields[i+1])
+		case "reason":
+			reason = string(fields[i+1])
+		case "fence":
+			fence = string(fields[i+1])
+		}
+	}
+	if state == "" {
+		return
+	}
+	n, _ := strconv.ParseInt(fence, 10, 64)
+	t.rec.Add(history.Event{
+		T: t.stamp.at(keyRecord, 0, t.clock.now()), Kind: history.RedisState, Session: id, Fence: n,
+		Reason: strings.TrimSpace(state + " " + reason),
+	})
+}
+
+// published tells of an entry on the bus: XADD key [options] ID field value …
+func (t *tap) published(args [][]byte) {
+	i := 1
+	for i < len(args) && !bytes.ContainsRune(args[i], '-') { // options have no dash, an ID has
+		i++
+	}
+	var session, kind string
+	for i++; i+1 < len(args); i += 2 {
+		switch string(args[i]) {
+		case "session":
+			session = string(args[i+1])
+		case "type":
+			kind = string(args[i+1])
+		}
+	}
+	if session != "" {
+		t.rec.Add(history.Event{
+			T: t.stamp.at(keyBus, 0, t.clock.now()), Kind: history.RedisIntent, Session: session, Reason: kind,
+		})
+	}
+}

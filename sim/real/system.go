@@ -1,0 +1,97 @@
+package real
+
+import (
+	"bytes"
+	"strings"
+)
+
+// system is what differs between systems (Config.System) in the real engine: what their keys are, what the run itself writes
+// to Redis for them, and what their nodes are told.
+type system struct {
+	epochKey string   // written before the first node starts, so that nobody waits for a quarantine
+	tapped   []string // patterns of leases, heartbeats and fences
+	prefix   string   // of a session's lease: the rest of its key is the session's ID
+	// split returns what a key is and the session or instance it belongs to.
+	split func(key []byte) (keyKind, string)
+	// lease is the one lease that all nodes want. Where it is "", the run creates sessions, stores them as the application
+	// does, and each has a lease.
+	lease string
+	// clients: the run stores nothing; clients ask APIs for what they want, and nodes have roles.
+	clients bool
+	// env is what a slot's node is told beside what all are told; nil: nothing.
+	env func(*slot) []string
+}
+
+// Names of the systems, as Config.System and LEASESTORM_SYSTEM.
+const (
+	systemPolling  = "polling"
+	systemElection = "election"
+)
+
+var systems = map[string]*system{
+	systemPolling: {
+		epochKey: "poll:epoch",
+		tapped:   []string{"poll:lease:*", "poll:node:*", "{poll:lease:*"},
+		prefix:   "poll:lease:",
+		split:    splitBy("poll:lease:", "poll:node:"),
+	},
+	systemElection: {
+		epochKey: electionEpoch,
+		tapped:   []string{leaderKey, "sovereign:heartbeat:*", "{" + leaderKey + "}*"},
+		split:    splitElection,
+		lease:    leaderKey,
+		env:      electionEnv,
+	},
+	systemIntents: intentsSystem,
+}
+
+// runPatterns match all that a run of any system writes: sessions, leases, heartbeats, fences and the epoch.
+var runPatterns = []string{"session:*", "poll:*", "{poll:*", "sovereign:*", "{sovereign:*", "lease:*", "{lease:*", "v3:*"}
+
+// leaderKey is the lease of an election, and the name by which a history knows it.
+const leaderKey = "sovereign:leader"
+
+const electionEpoch = "sovereign:epoch"
+
+// fenceSuffix follows a lease's key, in braces, in the name of its fence.
+const fenceSuffix = "}:fence"
+
+// splitBy splits keys that are a prefix and an ID.
+func splitBy(lease, node string) func([]byte) (keyKind, string) {
+	leasePrefix, nodePrefix, fencePrefix := []byte(lease), []byte(node), []byte("{"+lease)
+	return func(key []byte) (keyKind, string) {
+		if id, ok := bytes.CutPrefix(key, leasePrefix); ok {
+			return keyLease, string(id)
+		}
+		if id, ok := bytes.CutPrefix(key, nodePrefix); ok {
+			return keyNode, string(id)
+		}
+		if id, ok := bytes.CutPrefix(key, fencePrefix); ok {
+			if id, ok = bytes.CutSuffix(id, []byte(fenceSuffix)); ok {
+				return keyFence, string(id)
+			}
+		}
+		return keyOther, ""
+	}
+}
+
+func splitElection(key []byte) (keyKind, string) {
+	switch text := string(key); {
+	case text == leaderKey:
+		return keyLease, leaderKey
+	case text == "{"+leaderKey+fenceSuffix:
+		return keyFence, leaderKey
+	case strings.HasPrefix(text, "sovereign:heartbeat:"):
+		return keyNode, strings.TrimPrefix(text, "sovereign:heartbeat:")
+	}
+	return keyOther, ""
+}
+
+func electionEnv(s *slot) []string {
+	c := &s.run.cfg
+	return []string{
+		ms("LEASESTORM_ELECTION_MS", c.TTL/2), ms("LEASESTORM_START_DELAY_MS", c.TTL/3),
+		"LEASESTORM_LEADER_KEY=" + leaderKey, "LEASESTORM_HEARTBEAT_PREFIX=sovereign:heartbeat:",
+		"LEASESTORM_EPOCH_KEY=" + electionEpoch,
+	}
+}

@@ -1,0 +1,177 @@
+package real
+
+import (
+	"net/http"
+	"strconv"
+	"sync"
+
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// tuners is the witness of a storm of intents, beside the proxies: slots that serve pipelines. A pipeline is one request,
+// POST /tune/{slot}, whose answer lasts as long as the slot serves it; it is refused with 409 where slot or service has seen a
+// newer fence, pushes out whoever is served under an older one, and ends cleanly by DELETE of the same URL. All methods are safe
+// for concurrent use.
+type tuners struct {
+	target *target
+
+	mu     sync.Mutex
+	places map[string]*fencedPlace // slots and services
+}
+
+// fencedPlace is a slot or a service: what serves one pipeline at a time.
+type fencedPlace struct {
+	fence   int64
+	current *pipeline
+}
+
+// pipeline is one that is served.
+type pipeline struct {
+	n        int64
+	slot     string // as the history names it
+	service  string
+	instance string
+	fence    int64 // of the slot's lease
+	end      chan struct{}
+	over     bool
+}
+
+func newTuners(t *target) *tuners {
+	return &tuners{target: t, places: map[string]*fencedPlace{}}
+}
+
+func (u *tuners) register(mux *http.ServeMux) {
+	mux.HandleFunc("POST /tune/{slot}", u.tune)
+	mux.HandleFunc("DELETE /tune/{slot}", u.letGo)
+}
+
+// claim is what the headers of a pipeline say.
+type claim struct {
+	instance, slot, service, session string
+	fence, serviceFence              int64
+}
+
+func readClaim(w http.ResponseWriter, req *http.Request) (c claim, ok bool) {
+	h := req.Header
+	c = claim{
+		instance: h.Get("X-Instance"), slot: "tuner:" + req.PathValue("slot"), service: "service:" + h.Get("X-Service"),
+		session: h.Get("X-Session"),
+	}
+	var err, serviceErr error
+	c.fence, err = parseFence(h.Get("X-Fence"))
+	c.serviceFence, serviceErr = parseFence(h.Get("X-Service-Fence"))
+	ok = c.instance != "" && c.service != "service:" && c.session != "" && err == nil && serviceErr == nil
+	if !ok {
+		http.Error(w, "wanted are X-Instance, X-Service, X-Session and positive X-Fence and X-Service-Fence", http.StatusBadRequest)
+	}
+	return c, ok
+}
+
+func (u *tuners) tune(w http.ResponseWriter, req *http.Request) {
+	c, ok := readClaim(w, req)
+	if !ok {
+		return
+	}
+	s, newer := u.accept(c)
+	if s == nil {
+		http.Error(w, "fence older than "+strconv.FormatInt(newer, 10), http.StatusConflict)
+		return
+	}
+	w.WriteHeader(http.StatusOK)
+	_ = http.NewResponseController(w).Flush()
+	select {
+	case <-s.end:
+	case <-u.target.stop:
+		u.finish(s, history.Aborted, "the run is over")
+	case <-req.Context().Done():
+		u.finish(s, history.Aborted, "gone")
+	}
+}
+
+// accept decides about a pipeline, for its slot and its service in one step, and records it. It returns nil and the newer
+// fence where one was seen.
+func (u *tuners) accept(c claim) (*pipeline, int64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	slot, service := u.place(c.slot), u.place(c.service)
+	n, now := u.target.number.Add(1), u.target.clock.now()
+	if c.fence < slot.fence || c.serviceFence < service.fence {
+		e := history.Event{T: now, Kind: history.Rejected, Session: c.slot, Instance: c.instance, Fence: c.fence, N: n}
+		newer := slot.fence
+		if c.fence >= slot.fence {
+			e.Session, e.Fence, newer = c.service, c.serviceFence, service.fence
+		}
+		e.Reason = "fence older than " + strconv.FormatInt(newer, 10)
+		u.target.rejected.Add(1)
+		u.target.rec.Add(e)
+		return nil, newer
+	}
+	s := &pipeline{
+		n: n, slot: c.slot, service: c.service, instance: c.instance, fence: c.fence, end: make(chan struct{}),
+	}
+	u.target.polls.Add(1)
+	olds := []*pipeline{slot.current, service.current}
+	for _, e := range []history.Event{
+		{Session: c.slot, Fence: c.fence, Reason: c.session}, {Session: c.service, Fence: c.serviceFence, Reason: c.session},
+	} {
+		e.T, e.Kind, e.Instance, e.N = now, history.Arrived, c.instance, n
+		u.target.rec.Add(e)
+		u.target.tell(&e)
+	}
+	for _, old := range olds {
+		if old != nil && !old.over {
+			u.target.violations.Add(1)
+			u.over(old, history.Aborted, "newer fence")
+		}
+	}
+	slot.fence, slot.current = c.fence, s
+	service.fence, service.current = c.serviceFence, s
+	return s, 0
+}
+
+// place is what is known of a slot or a service. mu is held.
+func (u *tuners) place(name string) *fencedPlace {
+	p := u.places[name]
+	if p == nil {
+		p = &fencedPlace{}
+		u.places[name] = p
+	}
+	return p
+}
+
+func (u *tuners) finish(s *pipeline, kind history.Kind, why string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.over(s, kind, why)
+}
+
+// over records that a pipeline is not served any more. mu is held.
+func (u *tuners) over(s *pipeline, kind history.Kind, why string) {
+	if s.over {
+		return
+	}
+	s.over = true
+	close(s.end)
+	for _, name := range []string{s.slot, s.service} {
+		u.target.rec.Add(history.Event{
+			T: u.target.clock.now(), Kind: kind, Session: name, Instance: s.instance, N: s.n, Reason: why,
+		})
+		if p := u.places[name]; p.current == s {
+			p.current = nil
+		}
+	}
+}
+
+// letGo ends a pipeline cleanly. Only after its answer may the leases pass on.
+func (u *tuners) letGo(w http.ResponseWriter, req *http.Request) {
+	c, ok := readClaim(w, req)
+	if !ok {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if s := u.place(c.slot).current; s != nil && s.instance == c.instance && s.fence == c.fence {
+		u.over(s, history.Served, "")
+	}
+	w.WriteHeader(http.StatusNoContent)
+}

@@ -1,0 +1,190 @@
+package sim
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/fault"
+)
+
+// seedTimings is an election at the timings of the specification, whose clocks are exact.
+func seedTimings(kinds ...fault.Kind) Scenario {
+	s := Scenario{
+		Engine: EngineVirtual, System: SystemElection, Nodes: 4, Faults: kinds,
+		Timings: Timings{TTL: 30 * time.Second, Discovery: 10 * time.Second, Poll: 5 * time.Second, Serve: 100 * time.Millisecond},
+		Fixed:   Fixed{Duration: 5 * time.Minute},
+	}
+	s.Virtual.Net.Jitter = 400 * time.Microsecond
+	return s
+}
+
+// The Sovereign document's algorithm is caught by E1, E2 and E5, and each break shrinks to what a reader can follow. The
+// plans and traces of docs/election.md come from here: go test ./sim -run SovereignIsCaught -v prints them.
+func TestSovereignIsCaught(t *testing.T) {
+	for _, c := range []struct {
+		breaks string
+		faults []fault.Kind
+		within uint64 // seeds
+	}{
+		{"E5", []fault.Kind{fault.BlackHole, fault.RequestsLost, fault.Latency}, 5},
+		{"E1", []fault.Kind{fault.Cut, fault.Crash, fault.Terminate, fault.RepliesLost}, 5},
+		{"E2", []fault.Kind{fault.RedisWipe, fault.RedisFlush, fault.Terminate}, 5},
+	} {
+		t.Run(c.breaks, func(t *testing.T) {
+			s, err := firstBroken(t, c.breaks, seedTimings(c.faults...), c.within)
+			if err != nil {
+				t.Fatalf("%s was not broken by any of %d seeds: %v", c.breaks, c.within, err)
+			}
+			if s.To.Faults > 3 || s.To.Nodes > 4 {
+				t.Errorf("%s shrunk from %v to %v only", c.breaks, s.From, s.To)
+			}
+			r, err := s.Save(t.Context(), t.TempDir(), Sovereign(nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{ShrunkFile, DiagramFile} {
+				text, err := os.ReadFile(filepath.Join(r.Dir, name))
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Logf("%s\n%s", name, text)
+			}
+		})
+	}
+}
+
+func firstBroken(t *testing.T, breaks string, s Scenario, within uint64) (Shrunk, error) {
+	t.Helper()
+	var last error
+	for seed := uint64(1); seed <= within; seed++ {
+		c, plan, err := s.Swarm(seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Plan = &plan
+		shrunk, err := Shrink(t.Context(), c, breaks, Sovereign(nil), nil)
+		if err == nil {
+			return shrunk, nil
+		}
+		last = err
+	}
+	return Shrunk{}, last
+}
+
+// Every plan that docs/election.md shows breaks the guarantee that it names, where members follow the document, and none
+// where they are this library's.
+func TestSovereignPlansOfTheDocs(t *testing.T) {
+	text, err := os.ReadFile("../docs/election.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plans := 0
+	for _, part := range strings.Split(string(text), "```yaml\n")[1:] {
+		yaml, _, _ := strings.Cut(part, "```")
+		id, ok := strings.CutPrefix(yaml, "# breaks ")
+		if !ok {
+			continue
+		}
+		plans++
+		id, _, _ = strings.Cut(id, "\n")
+		file := filepath.Join(t.TempDir(), strings.ToLower(id)+".yaml")
+		if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Load(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Engine, s.Speed = EngineVirtual, 1
+		c, err := s.Resolve()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, who := range []struct {
+			name  string
+			bend  Breaker
+			fails bool
+		}{{"the document's members", Sovereign(nil), true}, {"this library's", nil, false}} {
+			verdicts, _, _, err := judgeVirtual(t.Context(), c, *c.Plan, who.bend)
+			if err != nil {
+				t.Fatal(err)
+			}
+			broke := ""
+			for _, v := range verdicts {
+				if v.Verdict == check.Fail {
+					broke += v.ID + " "
+				}
+			}
+			if strings.Contains(broke, id) != who.fails || !who.fails && broke != "" {
+				t.Errorf("%s: with %s it breaks %q", id, who.name, broke)
+			}
+		}
+	}
+	if plans != 3 {
+		t.Errorf("%d plans found in docs/election.md, want 3", plans)
+	}
+}
+
+// Each promise of an election can be broken, and the judge says so: by the document's members, or by rules of ours that are
+// broken on purpose.
+func TestElectionMutants(t *testing.T) {
+	for _, m := range []struct {
+		breaks string
+		bend   Breaker
+		within uint64 // seeds
+	}{
+		{"E1", Sovereign(nil), 5},
+		{"E2", Sovereign(nil), 5},
+		{"E3", constantFence, 5},
+		{"E4", Sovereign(nil), 10},
+		{"E5", Sovereign(nil), 5},
+		{"E6", Sovereign(nil), 5},
+	} {
+		caught := false
+		for seed := uint64(1); seed <= m.within && !caught; seed++ {
+			s := seedTimings(fault.Crash, fault.BlackHole, fault.RequestsLost, fault.Terminate, fault.RedisOutage)
+			c, plan, err := s.Swarm(seed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			verdicts, _, _, err := judgeVirtual(t.Context(), c, plan, m.bend)
+			if err != nil {
+				t.Fatal(err)
+			}
+			caught = slices.ContainsFunc(verdicts, func(v check.Verdict) bool {
+				return v.ID == m.breaks && v.Verdict == check.Fail
+			})
+		}
+		if !caught {
+			t.Errorf("%s was broken by none of %d seeds", m.breaks, m.within)
+		}
+	}
+}
+
+// One member that follows the document among four of ours: as long as nothing breaks there is one leader at a time.
+func TestSovereignAmongOurs(t *testing.T) {
+	s := seedTimings()
+	s.Nodes, s.Plan, s.Faults = 5, []fault.Fault{}, nil
+	for seed := uint64(1); seed <= 10; seed++ {
+		s.Seed = seed
+		c, err := s.Resolve()
+		if err != nil {
+			t.Fatal(err)
+		}
+		bend := Sovereign(func(slot int) bool { return slot != 1 })
+		verdicts, _, _, err := judgeVirtual(t.Context(), c, *c.Plan, bend)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range verdicts {
+			if v.Verdict == check.Fail {
+				t.Errorf("seed %d: %s: %s", seed, v.ID, v.Detail)
+			}
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/real"
+	"github.com/leasestorm/leasestorm/sim/virtual"
+)
+
+// Names of the systems: what the nodes of a run share.
+const (
+	SystemPolling  = check.SystemPolling
+	SystemElection = check.SystemElection
+	SystemIntents  = check.SystemIntents
+)
+
+// system is what differs between systems outside the judge (check.Params.System): its defaults, what cannot be struck in it,
+// and what its engines are told. One entry in systems, one in check, and a program for the nodes of each engine make one.
+type system struct {
+	sessions    int                           // at the start, if the scenario does not say
+	sessionsMax int                           //
+	realOnly    bool                          // the virtual engine does not have it yet
+	faults      func(fault.Kind) error        // why a kind makes no sense in it; nil: all do
+	virtual     func(Config, *virtual.Config) // completes what the virtual engine is told; nil: nothing to add
+	real        func(Config, *real.Config)    // the same for the real engine
+}
+
+// systems has every system that this version can run.
+var systems = map[string]*system{
+	SystemPolling:  {sessions: SessionsDefault, sessionsMax: SessionsMax},
+	SystemElection: electionSystem,
+	SystemIntents:  intents,
+}
+
+// ErrPointless: the kind of fault strikes what the system does not have.
+var ErrPointless = errors.New("makes no sense in this system")
+
+// strikes returns why a kind of fault makes no sense in the run's system.
+func (c Config) strikes(k fault.Kind) error {
+	s := systems[c.System]
+	if s == nil || s.faults == nil {
+		return nil
+	}
+	return s.faults(k)
+}
+
+// checkSystem refuses systems that exist nowhere, or not in this version.
+func (c Config) checkSystem() error {
+	planned := []string{SystemPolling, SystemElection, SystemIntents}
+	switch s := systems[c.System]; {
+	case s != nil && s.realOnly && c.onVirtual():
+		return wrong("system", "%q: %w on the virtual engine (flags --system, --engine)", c.System, ErrLater)
+	case s != nil:
+		return nil
+	case slices.Contains(planned, c.System):
+		return wrong("system", "%q: %w: this version has %s (flag --system)", c.System, ErrLater,
+			strings.Join(slices.Sorted(maps.Keys(systems)), ", "))
+	}
+	return wrong("system", "unknown system %q: known are %s (flag --system)", c.System, strings.Join(planned, ", "))
+}
+
+// checkCriteria refuses guarantees that the system does not have.
+func (c Config) checkCriteria() error {
+	ids := check.IDs(c.System)
+	for _, name := range c.Criteria {
+		if !slices.Contains(ids, name) {
+			return wrong("criteria", "unknown guarantee %q: known are %s (of %s)", name, strings.Join(ids, ", "), c.System)
+		}
+	}
+	return nil
+}
+
+// sessionsOf is a sentence about how many sessions a system can have, where that is not what a typing error gives.
+func (s *system) sessionsOf() string {
+	if s.sessionsMax == 1 {
+		return "exactly 1 is possible in this system"
+	}
+	return fmt.Sprintf("1 to %d", s.sessionsMax)
+}

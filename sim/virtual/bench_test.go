@@ -1,0 +1,153 @@
+package virtual
+
+import (
+	"runtime/metrics"
+	"testing"
+	"time"
+
+	"github.com/leasestorm/leasestorm/internal/cputime"
+	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// fleet is a run at the seed's timings: TTL 30 s, renewal and look every 10 s, a poll every 5 s.
+func fleet(nodes, sessions int, storm, calm time.Duration) Config {
+	return Config{
+		Nodes: nodes, Sessions: sessions, Poll: 5 * time.Second, Serve: 100 * time.Millisecond, Storm: storm, Calm: calm,
+	}.withDefaults()
+}
+
+func drawnFor(cfg Config, seed uint64) fault.Plan {
+	return fault.Draw(seed, fault.DrawParams{
+		Nodes: cfg.Nodes, Sessions: cfg.Sessions, TTL: cfg.TTL, Renew: cfg.Renew, Discovery: cfg.Discovery, Poll: cfg.Poll,
+		PollTimeout: cfg.PollTimeout, Storm: cfg.Storm, Virtual: true,
+	})
+}
+
+// judged runs a storm, hashes its history and has it judged as it comes.
+func judged(b *testing.B, cfg Config, plan fault.Plan, seed uint64) Outcome {
+	b.Helper()
+	var out Outcome
+	sum := history.NewSum()
+	_, err := check.Judge(params(cfg, plan), func(yield func(history.Event, error) bool) {
+		var err error
+		if out, err = Run(cfg, plan, seed, func(e history.Event) {
+			sum.Add(&e)
+			yield(e, nil)
+		}); err != nil {
+			b.Fatal(err)
+		}
+	}, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return out
+}
+
+// BenchmarkEngine holds the engine against an empty event loop: the queue alone, with as many events under way as ten
+// instances with a hundred sessions have, and as many of them in all.
+func BenchmarkEngine(b *testing.B) {
+	cfg := fleet(10, 100, 10*time.Minute, time.Minute)
+	plan := drawnFor(cfg, 1)
+	var engine, empty time.Duration
+	var steps uint64
+	for b.Loop() {
+		clock := cputime.OneCore(b)
+		out, err := Run(cfg, plan, 1, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		engine += clock()
+		steps += out.Steps
+		clock = cputime.OneCore(b)
+		emptyLoop(out.Steps)
+		empty += clock()
+	}
+	b.ReportMetric(100*float64(empty)/float64(engine), "%-of-empty-loop")
+	b.ReportMetric(float64(engine.Nanoseconds())/float64(steps), "ns/event")
+}
+
+// underWay is how many events are in the queue at a time: two a session, and some an instance.
+const underWay = 300
+
+func emptyLoop(steps uint64) {
+	var q queue
+	for i := range int64(underWay) {
+		q.push(event{at: i})
+	}
+	for range steps {
+		e := q.pop()
+		e.at += underWay + e.at%7
+		q.push(e)
+	}
+}
+
+// BenchmarkSteady counts what an event allocates between the cold start and the end of a run in which nothing happens but
+// renewals, looks and polls.
+func BenchmarkSteady(b *testing.B) {
+	cfg := fleet(10, 100, 10*time.Minute, 0)
+	allocs := func() uint64 {
+		s := []metrics.Sample{{Name: "/gc/heap/allocs:objects"}}
+		metrics.Read(s)
+		return s[0].Value.Uint64()
+	}
+	var count, events uint64
+	for b.Loop() {
+		var from, n uint64
+		if _, err := Run(cfg, fault.Plan{}, 1, func(e history.Event) {
+			switch n++; {
+			case e.Kind == history.Phase && e.Reason == phaseNames[phaseStorm]:
+				from, n = allocs(), 0
+			case e.Kind == history.Phase && e.Reason == phaseNames[phaseEnd]:
+				count += allocs() - from
+				events += n
+			}
+		}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(count)/float64(events), "allocs/event")
+}
+
+// BenchmarkGrowth is what an event costs in a storm of ten instances and in one of a hundred, with the judge.
+func BenchmarkGrowth(b *testing.B) {
+	perEvent := func(nodes, sessions int) float64 {
+		cfg := fleet(nodes, sessions, 9*time.Minute, time.Minute)
+		clock, steps := cputime.OneCore(b), uint64(0)
+		for seed := uint64(1); steps < 200_000; seed++ {
+			steps += judged(b, cfg, drawnFor(cfg, seed), seed).Steps
+		}
+		return float64(clock().Nanoseconds()) / float64(steps)
+	}
+	for b.Loop() {
+		small, large := perEvent(10, 100), perEvent(100, 10_000)
+		b.ReportMetric(small, "ns/event-10x100")
+		b.ReportMetric(large, "ns/event-100x10000")
+		b.ReportMetric(large/small, "x-growth")
+	}
+}
+
+// BenchmarkLarge is the largest fleet: a thousand instances start at once and share ten thousand sessions.
+func BenchmarkLarge(b *testing.B) {
+	cfg := fleet(1000, 10_000, 9*time.Minute, time.Minute)
+	for b.Loop() {
+		clock := cputime.OneCore(b)
+		var most uint64
+		next := time.Duration(0)
+		cfg.Stop = func() bool {
+			if at := clock(); at >= next { // every half second of CPU: reading the heap's size is not free
+				next = at + time.Second/2
+				s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}}
+				metrics.Read(s)
+				most = max(most, s[0].Value.Uint64())
+			}
+			return false
+		}
+		out := judged(b, cfg, drawnFor(cfg, 1), 1)
+		took := clock()
+		b.ReportMetric(float64(out.VirtualNs)/float64(took), "x-real-time")
+		b.ReportMetric(float64(out.Steps)/took.Seconds(), "events/s")
+		b.ReportMetric(float64(most)/(1<<30), "GiB")
+	}
+}

@@ -1,0 +1,387 @@
+package virtual
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/leasestorm/leasestorm/lease/redisstore"
+)
+
+// This file is the model as commands see it: by the names of keys, their values as text, replies as Redis gives them. The
+// scripts, interpreted, run on it; so does whoever compares the model with a real Redis command by command.
+
+// reply is what a command answers: nil, int64, string, status, []reply or a refusal.
+type reply any
+
+type status string
+
+// refusal is an error of Redis. Nothing was executed.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+type keyKind uint8
+
+const (
+	keyOther keyKind = iota
+	keyLease
+	keyFence
+	keyBeat
+	keyEpoch
+)
+
+// key is a key's place in the model.
+type key struct {
+	kind keyKind
+	i    int32
+	name string
+}
+
+// value is what a key holds.
+type value struct {
+	there   bool
+	foreign bool // no string
+	text    string
+	expire  int64 // ms, or forever
+}
+
+// otherKey is a key that the store has no use for: a script that was broken on purpose may.
+type otherKey struct {
+	text   string
+	expire int64
+}
+
+// Keys of an election, as its scenario names them.
+const (
+	electionLeader = "sovereign:leader"
+	electionBeats  = "sovereign:heartbeat:"
+)
+
+func (r *redis) keyAt(name string) key {
+	if id, ok := strings.CutPrefix(name, redisstore.LeasePrefixDefault); ok {
+		return key{keyLease, r.lease(id), name}
+	}
+	if id, ok := strings.CutPrefix(name, "{"+redisstore.LeasePrefixDefault); ok {
+		if id, ok = strings.CutSuffix(id, "}:fence"); ok {
+			return key{keyFence, r.lease(id), name}
+		}
+	}
+	if id, ok := strings.CutPrefix(name, redisstore.NodePrefixDefault); ok {
+		return key{keyBeat, r.beatKey(id), name}
+	}
+	if id, ok := strings.CutPrefix(name, electionBeats); ok {
+		return key{keyBeat, r.beatKey(id), name}
+	}
+	switch name {
+	case electionLeader:
+		return key{keyLease, r.lease(name), name}
+	case "{" + electionLeader + "}:fence":
+		return key{keyFence, r.lease(electionLeader), name}
+	case redisstore.EpochKeyDefault:
+		return key{kind: keyEpoch, name: name}
+	}
+	return key{kind: keyOther, name: name}
+}
+
+// get reads a key, which is gone from then on if its time is over.
+func (r *redis) get(k key, now int64) value {
+	switch k.kind {
+	case keyLease:
+		r.expireLease(k.i, now)
+		l := &r.leases[k.i]
+		return value{l.there(), l.foreign, l.owner, l.expire}
+	case keyFence:
+		l := &r.leases[k.i]
+		r.expireFence(l, now)
+		text := l.fenceText
+		if l.fence != 0 {
+			text = strconv.FormatInt(l.fence, 10)
+		}
+		return value{l.fenced(), l.fenceForeign, text, l.fenceExpire}
+	case keyBeat:
+		r.expireBeat(k.i, now)
+		b := &r.beats[k.i]
+		return value{b.set, false, cmp.Or(b.text, "1"), b.expire}
+	case keyEpoch:
+		return value{r.epoch != "", false, r.epoch, forever}
+	}
+	o, ok := r.others[k.name]
+	if ok && now > o.expire {
+		delete(r.others, k.name)
+		return value{}
+	}
+	return value{ok, false, o.text, o.expire}
+}
+
+// put is SET.
+func (r *redis) put(t int64, k key, text string, expire int64) {
+	now := r.nowMs(t)
+	switch k.kind {
+	case keyLease:
+		r.expireLease(k.i, now)
+		r.leases[k.i].foreign = false
+		r.set(k.i, text, expire)
+	case keyFence:
+		l := &r.leases[k.i]
+		l.fenceForeign, l.fence, l.fenceText, l.fenceExpire = false, 0, "", expire
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 && strconv.FormatInt(n, 10) == text {
+			r.setFence(k.i, n, expire)
+		} else {
+			l.fenceText = text
+		}
+	case keyBeat:
+		r.expireBeat(k.i, now)
+		r.putBeat(t, k.i, expire)
+		r.beats[k.i].text = text
+	case keyEpoch:
+		r.epoch = text
+	case keyOther:
+		if r.others == nil {
+			r.others = map[string]otherKey{}
+		}
+		r.others[k.name] = otherKey{text, expire}
+	}
+}
+
+// until is PEXPIREAT of a key that is there.
+func (r *redis) until(k key, expire int64) {
+	switch k.kind {
+	case keyLease:
+		r.extend(k.i, expire)
+	case keyFence:
+		r.leases[k.i].fenceExpire = expire
+	case keyBeat:
+		r.beats[k.i].expire = expire
+		r.tap.beat(k.i, expire)
+	case keyEpoch:
+		panic("virtual: an epoch key with an end is not modelled")
+	case keyOther:
+		r.others[k.name] = otherKey{r.others[k.name].text, expire}
+	}
+}
+
+// del is DEL of a key that is there.
+func (r *redis) del(k key) {
+	switch k.kind {
+	case keyLease:
+		r.deleteLease(k.i)
+	case keyFence:
+		l := &r.leases[k.i]
+		l.fence, l.fenceText, l.fenceForeign = 0, "", false
+	case keyBeat:
+		r.deleteBeat(k.i)
+	case keyEpoch:
+		r.epoch = ""
+	case keyOther:
+		delete(r.others, k.name)
+	}
+}
+
+// verb is how a command is called and what it needs.
+type verb struct {
+	args   int // at least
+	writes bool
+	memory bool // refused when memory is full
+	run    func(r *redis, t int64, args []string) reply
+}
+
+// verbs are the commands that the store, its scripts, or those broken on purpose use. It is never ranged over.
+var verbs = map[string]verb{
+	"GET":    {args: 1, run: (*redis).cmdGet},
+	"MGET":   {args: 1, run: (*redis).cmdMGet},
+	"SET":    {args: 2, writes: true, memory: true, run: (*redis).cmdSet},
+	"INCR":   {args: 1, writes: true, memory: true, run: (*redis).cmdIncr},
+	"DEL":    {args: 1, writes: true, run: (*redis).cmdDel},
+	"KEYS":   {args: 1, run: (*redis).cmdKeys},
+	"EXISTS": {args: 1, run: (*redis).cmdExists},
+	"PTTL":   {args: 1, run: (*redis).cmdPTTL},
+	"PEXPIRE": {args: 2, writes: true, run: func(r *redis, t int64, args []string) reply {
+		return r.cmdExpire(t, args, 1, r.nowMs(t))
+	}},
+	"EXPIRE": {args: 2, writes: true, run: func(r *redis, t int64, args []string) reply {
+		return r.cmdExpire(t, args, 1000, r.nowMs(t))
+	}},
+	"PEXPIREAT": {args: 2, writes: true, run: func(r *redis, t int64, args []string) reply { return r.cmdExpire(t, args, 1, 0) }},
+	"FLUSHALL": {writes: true, run: func(r *redis, _ int64, _ []string) reply {
+		r.flush()
+		return status("OK")
+	}},
+	"TIME": {run: func(r *redis, t int64, _ []string) reply {
+		us := r.nowUs(t)
+		return []reply{strconv.FormatInt(us/1_000_000, 10), strconv.FormatInt(us%1_000_000, 10)}
+	}},
+	"INFO": {run: func(r *redis, _ int64, _ []string) reply {
+		return "# Server\r\nrun_id:" + r.runID + "\r\n"
+	}},
+	"PUBLISH": {args: 2, run: func(r *redis, _ int64, args []string) reply {
+		if n, ok := redisstore.ParseNotice(args[1]); ok && args[0] == redisstore.ChannelDefault {
+			r.publish(n)
+		}
+		return int64(0)
+	}},
+}
+
+const (
+	textWrongType  = "WRONGTYPE Operation against a key holding the wrong kind of value"
+	textNotInteger = "ERR value is not an integer or out of range"
+	textSyntax     = "ERR syntax error"
+)
+
+// command executes one command at true time t.
+func (r *redis) command(t int64, name string, args []string) reply {
+	v, ok := verbs[strings.ToUpper(name)]
+	switch {
+	case !ok:
+		panic(fmt.Sprintf("virtual: the command %s is not modelled", name))
+	case len(args) < v.args:
+		return refusal("ERR wrong number of arguments for '" + strings.ToLower(name) + "' command")
+	}
+	if v.writes && !r.mayWrite(v.memory) {
+		return refusal(r.denied)
+	}
+	return v.run(r, t, args)
+}
+
+func (r *redis) cmdGet(t int64, args []string) reply {
+	switch v := r.get(r.keyAt(args[0]), r.nowMs(t)); {
+	case v.foreign:
+		return refusal(textWrongType)
+	case v.there:
+		return v.text
+	}
+	return nil
+}
+
+func (r *redis) cmdMGet(t int64, args []string) reply {
+	out := make([]reply, len(args))
+	for i, name := range args {
+		if v := r.get(r.keyAt(name), r.nowMs(t)); v.there && !v.foreign {
+			out[i] = v.text
+		}
+	}
+	return out
+}
+
+// cmdSet knows NX, PX and EX.
+func (r *redis) cmdSet(t int64, args []string) reply {
+	now := r.nowMs(t)
+	expire, fresh := forever, false
+	for i := 2; i < len(args); i++ {
+		switch strings.ToUpper(args[i]) {
+		case "NX":
+			fresh = true
+		case "PX", "EX":
+			if i++; i == len(args) {
+				return refusal(textSyntax)
+			}
+			n, err := strconv.ParseInt(args[i], 10, 64)
+			if err != nil {
+				return refusal(textNotInteger)
+			}
+			if n <= 0 {
+				return refusal("ERR invalid expire time in 'set' command")
+			}
+			if strings.EqualFold(args[i-1], "EX") {
+				n *= 1000
+			}
+			expire = now + n
+		default:
+			return refusal(textSyntax)
+		}
+	}
+	k := r.keyAt(args[0])
+	if fresh && r.get(k, now).there {
+		return nil
+	}
+	r.put(t, k, args[1], expire)
+	return status("OK")
+}
+
+func (r *redis) cmdIncr(t int64, args []string) reply {
+	now := r.nowMs(t)
+	k := r.keyAt(args[0])
+	v := r.get(k, now)
+	if v.foreign {
+		return refusal(textWrongType)
+	}
+	n := int64(0)
+	if v.there {
+		var err error
+		if n, err = strconv.ParseInt(v.text, 10, 64); err != nil {
+			return refusal(textNotInteger)
+		}
+	} else {
+		v.expire = forever
+	}
+	r.put(t, k, strconv.FormatInt(n+1, 10), v.expire)
+	return n + 1
+}
+
+func (r *redis) cmdDel(t int64, args []string) reply {
+	n := int64(0)
+	for _, name := range args {
+		if k := r.keyAt(name); r.get(k, r.nowMs(t)).there {
+			r.del(k)
+			n++
+		}
+	}
+	return n
+}
+
+// cmdKeys knows the heartbeats of an election, and no other pattern.
+func (r *redis) cmdKeys(t int64, args []string) reply {
+	if args[0] != electionBeats+"*" {
+		panic(fmt.Sprintf("virtual: KEYS %s is not modelled", args[0]))
+	}
+	var out []reply
+	for _, i := range slices.Clone(r.live) {
+		if name := electionBeats + r.beats[i].id; r.get(key{keyBeat, i, name}, r.nowMs(t)).there {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+func (r *redis) cmdExists(t int64, args []string) reply {
+	n := int64(0)
+	for _, name := range args {
+		if r.get(r.keyAt(name), r.nowMs(t)).there {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *redis) cmdPTTL(t int64, args []string) reply {
+	now := r.nowMs(t)
+	switch v := r.get(r.keyAt(args[0]), now); {
+	case !v.there:
+		return int64(-2)
+	case v.expire == forever:
+		return int64(-1)
+	default:
+		return v.expire - now
+	}
+}
+
+// cmdExpire gives a key an end, n units after base; one that is not in the future deletes it at once.
+func (r *redis) cmdExpire(t int64, args []string, unit, base int64) reply {
+	n, err := strconv.ParseInt(args[1], 10, 64)
+	if err != nil {
+		return refusal(textNotInteger)
+	}
+	now := r.nowMs(t)
+	k := r.keyAt(args[0])
+	switch expire := base + n*unit; {
+	case !r.get(k, now).there:
+		return int64(0)
+	case expire <= now:
+		r.del(k)
+	default:
+		r.until(k, expire)
+	}
+	return int64(1)
+}

@@ -1,0 +1,264 @@
+package virtual
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	lua "github.com/yuin/gopher-lua"
+	"github.com/yuin/gopher-lua/parse"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/lease/redisstore"
+)
+
+// interpreter runs the store's own scripts, as they are embedded, against the model's keys: what redis.execute does in
+// Go, in the words of the .lua files. The two are held equal, so one may stand for the other.
+type interpreter struct {
+	r     *redis
+	wire  redisstore.Wire
+	state *lua.LState
+	known map[string]*lua.LFunction // by text; never ranged over
+	t     int64                     // of the call under way
+}
+
+// registry is how many values a script may have at hand: owners.lua unpacks a thousand keys.
+const registry = 1 << 15
+
+func newInterpreter(r *redis) *interpreter {
+	wire, err := redisstore.NewWire(redisstore.Options{Quarantine: time.Duration(r.quarantine)})
+	if err != nil {
+		panic(err) // Config.Validate refuses such a TTL
+	}
+	in := &interpreter{r: r, wire: wire, known: map[string]*lua.LFunction{}}
+	l := lua.NewState(lua.Options{SkipOpenLibs: true, RegistrySize: registry})
+	for _, open := range []lua.LGFunction{lua.OpenBase, lua.OpenTable, lua.OpenString, lua.OpenMath} {
+		l.Push(l.NewFunction(open))
+		l.Call(0, 0)
+	}
+	api := l.NewTable()
+	api.RawSetString("call", l.NewFunction(func(l *lua.LState) int { return in.command(l, true) }))
+	api.RawSetString("pcall", l.NewFunction(func(l *lua.LState) int { return in.command(l, false) }))
+	api.RawSetString("error_reply", l.NewFunction(func(l *lua.LState) int {
+		l.Push(failure(l, l.CheckString(1)))
+		return 1
+	}))
+	l.SetGlobal("redis", api)
+	// As in Redis, a script that sets a global variable fails.
+	locked := l.NewTable()
+	locked.RawSetString("__newindex", l.NewFunction(func(l *lua.LState) int {
+		l.RaiseError("Attempt to modify a readonly table")
+		return 0
+	}))
+	l.SetMetatable(l.Get(lua.GlobalsIndex), locked)
+	in.state = l
+	return in
+}
+
+// do is redis.do, glance redis.glance.
+func (in *interpreter) do(t int64, op *core.Op) core.Answer {
+	in.t = t
+	if op.Kind == core.OpLook {
+		return in.looked(op, in.wire.Look)
+	}
+	if err := in.wire.Validate(op); err != nil {
+		return core.Answer{
+			Seq: op.Seq, Failure: core.FailRefused, Text: err.Error(), Results: make([]core.Result, len(op.Items)),
+		}
+	}
+	if op.Kind == core.OpAsk {
+		in.r.command(t, "PUBLISH", []string{redisstore.ChannelDefault, redisstore.AskText(op)})
+		return core.Answer{Seq: op.Seq, Results: make([]core.Result, len(op.Items))}
+	}
+	got, err := in.run(in.wire.Call(op))
+	if err != nil {
+		return in.wire.Failed(op, err.Error())
+	}
+	return in.wire.Answer(op, got)
+}
+
+func (in *interpreter) glance(t int64, op *core.Op) core.Answer {
+	in.t = t
+	return in.looked(op, in.wire.LookOwners)
+}
+
+func (in *interpreter) looked(op *core.Op, look func(*core.Op, *core.Sessions, redisstore.Reader) (core.Answer, error),
+) core.Answer {
+	a, err := look(op, in.r.sessionSet, redisstore.Reader{
+		Run: in.run, Scan: func(string) ([]string, error) { return in.beats(), nil },
+	})
+	if err != nil {
+		return in.wire.Failed(op, err.Error())
+	}
+	return a
+}
+
+// beats names the heartbeats that are there.
+func (in *interpreter) beats() []string {
+	alive := in.r.scan(in.r.nowMs(in.t))
+	names := make([]string, len(alive))
+	for n, i := range alive {
+		names[n] = in.r.beats[i].id
+	}
+	return names
+}
+
+// run runs a script. The error is what Redis would reply.
+func (in *interpreter) run(c redisstore.Call) ([]any, error) {
+	args := make([]string, len(c.Args))
+	for i, arg := range c.Args {
+		switch arg {
+		case true:
+			args[i] = "1"
+		case false:
+			args[i] = "0"
+		default:
+			args[i] = fmt.Sprint(arg)
+		}
+	}
+	got, err := in.eval(c.Text(), c.Keys, args)
+	if err != nil {
+		return nil, err
+	}
+	list, ok := got.([]reply)
+	if !ok {
+		return nil, fmt.Errorf("the script returned %T, want a list", got)
+	}
+	out := make([]any, len(list))
+	for i, v := range list {
+		out[i] = v
+	}
+	return out, nil
+}
+
+// eval is EVAL.
+func (in *interpreter) eval(text string, keys, args []string) (reply, error) {
+	l := in.state
+	fn, ok := in.known[text]
+	if !ok {
+		chunk, err := parse.Parse(strings.NewReader(text), "@user_script")
+		if err != nil {
+			return nil, refusal("ERR Error compiling script (new function): " + err.Error())
+		}
+		proto, err := lua.Compile(chunk, "@user_script")
+		if err != nil {
+			return nil, refusal("ERR Error compiling script (new function): " + err.Error())
+		}
+		fn = l.NewFunctionFromProto(proto)
+		in.known[text] = fn
+	}
+	globals := l.Get(lua.GlobalsIndex).(*lua.LTable)
+	globals.RawSetString("KEYS", table(l, keys))
+	globals.RawSetString("ARGV", table(l, args))
+	in.r.dirty = false
+	if err := l.CallByParam(lua.P{Fn: fn, NRet: 1, Protect: true}); err != nil {
+		var raised *lua.ApiError
+		if errors.As(err, &raised) {
+			if t, ok := raised.Object.(*lua.LTable); ok {
+				return nil, refusal(lua.LVAsString(t.RawGetString("err")))
+			}
+			return nil, refusal("ERR " + cutText(raised.Object.String()))
+		}
+		return nil, refusal("ERR " + cutText(err.Error()))
+	}
+	got := ofLua(l.Get(-1))
+	l.Pop(1)
+	if e, ok := got.(refusal); ok {
+		return nil, e
+	}
+	return got, nil
+}
+
+// command is redis.call (raises) and redis.pcall.
+func (in *interpreter) command(l *lua.LState, raises bool) int {
+	args := make([]string, l.GetTop())
+	for i := range args {
+		switch v := l.Get(i + 1).(type) {
+		case lua.LString:
+			args[i] = string(v)
+		case lua.LNumber:
+			args[i] = fmt.Sprintf("%.17g", float64(v))
+		default:
+			l.RaiseError("Lua redis lib command arguments must be strings or integers")
+		}
+	}
+	if len(args) == 0 {
+		l.RaiseError("Please specify at least one argument for this redis.call()")
+	}
+	got := in.r.command(in.t, args[0], args[1:])
+	if e, ok := got.(refusal); ok && raises {
+		l.Error(failure(l, string(e)), 0)
+	}
+	l.Push(toLua(l, got))
+	return 1
+}
+
+func failure(l *lua.LState, text string) *lua.LTable {
+	t := l.NewTable()
+	t.RawSetString("err", lua.LString(text))
+	return t
+}
+
+func table(l *lua.LState, words []string) *lua.LTable {
+	t := l.CreateTable(len(words), 0)
+	for _, word := range words {
+		t.Append(lua.LString(word))
+	}
+	return t
+}
+
+// toLua and ofLua convert replies as Redis does for RESP2.
+func toLua(l *lua.LState, v reply) lua.LValue {
+	switch v := v.(type) {
+	case nil:
+		return lua.LFalse
+	case int64:
+		return lua.LNumber(v)
+	case string:
+		return lua.LString(v)
+	case refusal:
+		return failure(l, string(v))
+	case status:
+		t := l.NewTable()
+		t.RawSetString("ok", lua.LString(v))
+		return t
+	case []reply:
+		t := l.CreateTable(len(v), 0)
+		for i := range v {
+			t.RawSetInt(i+1, toLua(l, v[i]))
+		}
+		return t
+	}
+	panic(fmt.Sprintf("virtual: a command replied %T", v))
+}
+
+func ofLua(v lua.LValue) reply {
+	switch v := v.(type) {
+	case lua.LString:
+		return string(v)
+	case lua.LNumber:
+		return int64(v) // truncated
+	case lua.LBool:
+		if v {
+			return int64(1)
+		}
+		return nil
+	case *lua.LTable:
+		if err, ok := v.RawGetString("err").(lua.LString); ok {
+			return refusal(err)
+		}
+		if ok, is := v.RawGetString("ok").(lua.LString); is {
+			return string(ok)
+		}
+		var out []reply
+		for i := 1; ; i++ {
+			next := v.RawGetInt(i)
+			if next == lua.LNil {
+				return out
+			}
+			out = append(out, ofLua(next))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+package virtual
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+)
+
+// modelSide is the model.
+type modelSide struct {
+	r     *redis
+	op    func(*redis, *core.Op)               // if not nil, makes an op another one,
+	then  func(*redis, *core.Op, *core.Answer) // and this what came of it: the model is wrong on purpose
+	heard []core.Notice
+	tapped
+}
+
+func newModelSide(scripts bool) *modelSide {
+	m := &modelSide{}
+	m.r = newRedis(quarantineMs*core.Millisecond, &m.tapped, func(n core.Notice) { m.heard = append(m.heard, n) })
+	if scripts {
+		m.r.lua = newInterpreter(m.r)
+	}
+	return m
+}
+
+func (m *modelSide) do(us int64, op *core.Op, sessions *core.Sessions) core.Answer {
+	m.r.setSessions(sessions)
+	var a core.Answer
+	bent := *op
+	bent.Items = slices.Clone(op.Items)
+	if m.op != nil {
+		m.op(m.r, &bent)
+	}
+	m.r.do(us*1000, &bent, &a)
+	if m.then != nil {
+		m.then(m.r, &bent, &a)
+	}
+	return a
+}
+
+func (m *modelSide) command(us int64, args ...string) (int64, reply) {
+	m.r.dirty = false
+	return us, m.r.command(us*1000, args[0], args[1:])
+}
+
+func (m *modelSide) spoil(name string) { m.r.spoil(m.r.keyAt(name)) }
+
+func (m *modelSide) restart(run string, empty bool) string {
+	m.r.restart()
+	m.r.runID, m.r.readonly, m.r.full = run, 0, 0
+	if empty {
+		m.r.flush()
+	}
+	return run
+}
+
+func (m *modelSide) forget() {}
+
+func (m *modelSide) readOnly(on bool) { m.r.readonly = oneIf(on) }
+func (m *modelSide) full(on bool)     { m.r.full = oneIf(on) }
+
+func oneIf(on bool) int {
+	if on {
+		return 1
+	}
+	return 0
+}
+
+func (m *modelSide) notices() []core.Notice {
+	heard := m.heard
+	m.heard = nil
+	return heard
+}
+
+func (m *modelSide) keys(us int64) map[string]value {
+	keys := map[string]value{}
+	for _, name := range universe {
+		v := m.r.get(m.r.keyAt(name), us/1000)
+		if v.there {
+			keys[name] = v
+		}
+	}
+	return keys
+}
+
+// tapped writes down what a replica would see.
+type tapped struct{ seen []string }
+
+func (t *tapped) say(format string, args ...any) {
+	t.seen = append(t.seen, fmt.Sprintf(format, args...))
+}
+
+func (t *tapped) granted(i int32, owner string, until int64) {
+	t.say("granted %d %s %d", i, owner, until)
+}
+func (t *tapped) extended(i int32, owner string, until int64) {
+	t.say("extended %d %s %d", i, owner, until)
+}
+func (t *tapped) deleted(i int32)             { t.say("deleted %d", i) }
+func (t *tapped) fenced(i int32, fence int64) { t.say("fenced %d %d", i, fence) }
+func (t *tapped) beat(i int32, until int64)   { t.say("beat %d %d", i, until) }
+func (t *tapped) beatGone(i int32)            { t.say("beat gone %d", i) }
+func (t *tapped) flushed()                    { t.say("flushed") }

@@ -1,0 +1,92 @@
+package sim
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
+	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/virtual"
+)
+
+// judged adds a virtual instance's entry to what the judge is given: by the names of its fields, as it reads them in a file.
+func judged(logs *check.Logs, e *virtual.LogEntry) {
+	entry := check.LogEntry{HasTime: true} // every log has its time from the shell's encoder
+	for i := range e.Fields {
+		switch f := &e.Fields[i]; f.Key {
+		case "event":
+			entry.Event = f.Text
+		case "instance":
+			entry.Instance = f.Text
+		case "endpoint":
+			entry.Endpoint = f.Text
+		case "reason":
+			entry.Reason = f.Text
+		case "fence":
+			entry.Fence, entry.HasFence = f.Number, true
+		}
+	}
+	logs.Add(&entry)
+}
+
+// logFiles writes the logs of virtual nodes, one file each, as those of processes look.
+type logFiles struct {
+	dir    string
+	files  map[string]*logFile
+	fields []zap.Field
+	err    error
+}
+
+type logFile struct {
+	file *os.File
+	buf  *bufio.Writer
+	core zapcore.Core
+}
+
+func newLogFiles(dir string) *logFiles { return &logFiles{dir: dir, files: map[string]*logFile{}} }
+
+// write writes one entry. The first error stays, and comes back from close.
+func (l *logFiles) write(e *virtual.LogEntry) {
+	f := l.files[e.Node]
+	if f == nil && l.err == nil {
+		f, l.err = l.open(e.Node)
+	}
+	if l.err != nil {
+		return
+	}
+	l.fields = zaplog.Append(l.fields[:0], e.Fields)
+	l.err = f.core.Write(zapcore.Entry{
+		Level: zapcore.Level(e.Level), Time: time.Unix(0, e.Wall).UTC(), Message: e.Message,
+	}, l.fields)
+}
+
+func (l *logFiles) open(node string) (*logFile, error) {
+	file, err := os.Create(filepath.Join(l.dir, node+".log"))
+	if err != nil {
+		return nil, err
+	}
+	f := &logFile{file: file, buf: bufio.NewWriter(file)}
+	enc := zap.NewProductionEncoderConfig()
+	enc.EncodeTime = zapcore.RFC3339NanoTimeEncoder
+	core := zapcore.NewCore(zapcore.NewJSONEncoder(enc), zapcore.AddSync(f.buf), zapcore.DebugLevel)
+	f.core = core.With([]zap.Field{zap.String("node", node)})
+	l.files[node] = f
+	return f, nil
+}
+
+func (l *logFiles) close() error {
+	for _, f := range l.files {
+		l.err = errors.Join(l.err, f.buf.Flush(), f.file.Close())
+	}
+	if l.err != nil {
+		return fmt.Errorf("write the nodes' logs: %w", l.err)
+	}
+	return nil
+}
