@@ -1,10 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
@@ -14,7 +17,9 @@ func newCheck() *cobra.Command {
 		Use:   "check DIR",
 		Short: "Judge a saved run again",
 		Long: `check reads the history, plan and logs that a run saved and judges them again: the verdict of the run's own end,
-from its files alone. Exit codes are those of a run.`,
+from its files alone. Exit codes are those of a run. A history that is cut off is judged as far as it goes, and so is that of a
+run that was killed; the first cannot pass and exits 3 unless a guarantee is broken already, and a history that was changed is
+not judged.`,
 		Example: "  simulate check reports/storm-42",
 		Args:    oneDir,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -39,8 +44,13 @@ func (f *flags) again(cmd *cobra.Command, dir string) error {
 	if err := f.verdict(r, dir, stdout, text); err != nil {
 		return err
 	}
+	switch {
+	case damage == nil, r.Verdict == check.Fail, errors.Is(damage, history.ErrUnfinished):
+	default:
+		return fmt.Errorf("damaged, judged as far as it can be read: %w", damage)
+	}
 	if damage != nil {
-		fmt.Fprintf(stderr, "simulate: damaged, judged as far as it can be read: %v\n", oneLine(damage))
+		fmt.Fprintf(stderr, "simulate: judged as far as it can be read: %v\n", oneLine(damage))
 	}
 	return exit(r)
 }

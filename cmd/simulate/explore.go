@@ -20,7 +20,8 @@ import (
 )
 
 func (f *flags) registerExplore(fs *pflag.FlagSet) {
-	fs.StringVar(&f.seeds, "seeds", "", "explore drawn storms in virtual time, `A-B` both included; other flags fix what is drawn")
+	fs.StringVar(&f.seeds, "seeds", "",
+		"explore drawn storms in virtual time, `A-B` both included (A-B@V: as version V draws them); other flags fix what is drawn")
 	fs.IntVar(&f.parallel, "parallel", runtime.GOMAXPROCS(0), "with --seeds: runs at a time")
 	fs.StringVar(&f.shard, "shard", "1/1", "with --seeds: the `i/n`-th part of them, for several machines")
 	fs.BoolVar(&f.keepGoing, "keep-going", false, "with --seeds: do not stop at the first seed that fails")
@@ -50,7 +51,7 @@ func (f *flags) explores(fs *pflag.FlagSet) (bool, error) {
 func (f *flags) exploration(fs *pflag.FlagSet) (sim.Exploration, error) {
 	f.engine = sim.EngineVirtual
 	x := sim.Exploration{
-		Parallel: f.parallel, KeepGoing: f.keepGoing, Resume: f.resuming, Reports: f.report, Bend: bend,
+		Parallel: f.parallel, KeepGoing: f.keepGoing, Resume: f.resuming, Reports: f.report, Bend: f.bend(),
 	}
 	var err error
 	if x.Scenario, err = f.given(fs); err != nil {
@@ -59,7 +60,11 @@ func (f *flags) exploration(fs *pflag.FlagSet) (sim.Exploration, error) {
 	if f.redis != "" {
 		return x, fmt.Errorf("--redis %s: the virtual engine has a Redis of its own: leave it out", f.redis)
 	}
-	from, to, ok := strings.Cut(f.seeds, "-")
+	seeds, err := drawnBy(f.seeds)
+	if err != nil {
+		return x, fmt.Errorf("--seeds %w", err)
+	}
+	from, to, ok := strings.Cut(seeds, "-")
 	if x.Seeds.From, x.Seeds.To, err = pair(from, to, ok); err != nil {
 		return x, fmt.Errorf("--seeds %q: give the first and the last seed, such as 1-1000: %w", f.seeds, err)
 	}
@@ -68,6 +73,17 @@ func (f *flags) exploration(fs *pflag.FlagSet) (sim.Exploration, error) {
 		return x, fmt.Errorf("--shard %q: give the part and how many there are, such as 1/4: %w", f.shard, err)
 	}
 	return x, nil
+}
+
+// drawnBy takes the version of what seeds draw off "1-1000@1" or "42@1", and refuses another one than this program's: its
+// seeds are other runs.
+func drawnBy(seeds string) (string, error) {
+	seeds, version, given := strings.Cut(seeds, "@")
+	if given && version != strconv.Itoa(sim.DrawVersion) {
+		return "", fmt.Errorf("%s@%s: version %q drew these seeds, this program draws version %d: go to a commit that draws that one",
+			seeds, version, version, sim.DrawVersion)
+	}
+	return seeds, nil
 }
 
 func pair(a, b string, ok bool) (x, y uint64, err error) {
@@ -133,13 +149,13 @@ func coverageLine(out io.Writer) func(sim.Coverage) {
 	var last time.Time
 	return func(c sim.Coverage) {
 		if last.IsZero() {
-			fmt.Fprintf(out, "seeds %d-%d  shard %d/%d  each draws what the flags leave open\n", c.Seeds.From, c.Seeds.To,
-				c.Shard.Index, c.Shard.Of)
+			fmt.Fprintf(out, "seeds %d-%d@%d  shard %d/%d  each draws what the flags leave open\n", c.Seeds.From, c.Seeds.To,
+				sim.DrawVersion, c.Shard.Index, c.Shard.Of)
 			if terminal {
 				last = time.Now()
 			}
 		}
-		line := fmt.Sprintf("%d of %d seeds  %.0f seeds/s  %d violations  %s  %v left", c.Done, c.Total, c.Rate, len(c.Failed),
+		line := fmt.Sprintf("%d of %d seeds  %s seeds/s  %d violations  %s  %v left", c.Done, c.Total, rate(c.Rate), len(c.Failed),
 			rarest(c), c.Left.Round(time.Second))
 		switch {
 		case terminal:
@@ -152,6 +168,14 @@ func coverageLine(out io.Writer) func(sim.Coverage) {
 			fmt.Fprintln(out, line)
 		}
 	}
+}
+
+// rate keeps a digit behind the point where the whole number would say little.
+func rate(perSecond float64) string {
+	if perSecond < 10 {
+		return strconv.FormatFloat(perSecond, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(perSecond, 'f', 0, 64)
 }
 
 // rarest says how many guarantees were put to the test, and which by the fewest seeds.
@@ -198,13 +222,14 @@ func printCoverage(out io.Writer, c sim.Coverage) {
 	}
 	wall := time.Duration(c.WallMs) * time.Millisecond
 	virtual := time.Duration(c.VirtualMs) * time.Millisecond
-	fmt.Fprintf(out, "\n%d of %d seeds, %d failed, %d run twice and compared; %d events, %v of virtual time in %v\n", c.Done,
-		c.Total, len(c.Failed), c.Repeated, c.Events, virtual.Round(time.Second), wall.Round(time.Millisecond))
-	switch missing := c.Missing(); {
-	case c.Done < c.Total:
-		fmt.Fprintf(out, "not complete: the same command with --resume goes on at the %d. seed of %d\n", c.Next+1, c.Total)
-	case len(missing) > 0:
-		fmt.Fprintf(out, "no seed exercised %s: more seeds would\n", strings.Join(missing, ", "))
+	fmt.Fprintf(out, "\n%d of %d seeds, %d failed, %d run twice and compared, %d more against the .lua files; %d events, "+
+		"%v of virtual time in %v\n", c.Done, c.Total, len(c.Failed), c.Repeated, c.Interpreted, c.Events,
+		virtual.Round(time.Second), wall.Round(time.Millisecond))
+	if missing := c.Missing(); len(missing) > 0 {
+		fmt.Fprintf(out, "no seed exercised %s: more seeds might\n", strings.Join(missing, ", "))
+	}
+	if c.Done < c.Total {
+		fmt.Fprintf(out, "not complete: %s; the same command with --resume goes on with the other %d\n", c.Covered(), c.Total-c.Done)
 	}
 	fmt.Fprintf(out, "verdict: %s (* decides)\nstate: %s\n", strings.ToUpper(string(c.Verdict)), c.File)
 }

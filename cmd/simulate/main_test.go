@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -42,6 +43,11 @@ type deaf struct{ *core.Core }
 func (d deaf) Step(ev core.Event) core.Effects {
 	eff := d.Core.Step(ev)
 	eff.Tells = slices.DeleteFunc(eff.Tells, func(t core.Tell) bool { return t.Kind == core.TellUncertain })
+	for i := range eff.Ops { // nor does belief end when the attempt should have been answered
+		if eff.Ops[i].Kind.Extends() {
+			eff.Ops[i].Deadline += core.Time(time.Hour)
+		}
+	}
 	return eff
 }
 
@@ -51,7 +57,7 @@ func TestScripts(t *testing.T) {
 		Condition: condition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"refuses": refuses, "ends": ends, "interrupts": interrupts, "truncate": truncate,
-			"contains": contains, "stops": stops,
+			"contains": contains, "stops": stops, "killed": killed,
 		},
 	})
 }
@@ -153,7 +159,34 @@ func contains(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// stops runs an exploration, interrupts it as soon as it shows progress, and wants exit code 2.
+// killed runs simulate on the real engine and kills it as soon as a node's word stands in the history that is written as it goes.
+func killed(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("usage: killed arguments...")
+	}
+	path, err := exec.LookPath("simulate")
+	ts.Check(err)
+	cmd := exec.Command(path, args...)
+	cmd.Dir = ts.Getenv("WORK")
+	ts.Check(cmd.Start())
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for range 1200 {
+		<-tick.C
+		files, err := filepath.Glob(ts.MkAbs("reports/*/history.partial.jsonl"))
+		ts.Check(err)
+		if len(files) == 1 {
+			if text, err := os.ReadFile(files[0]); err == nil && bytes.Contains(text, []byte(`"acquired"`)) {
+				break
+			}
+		}
+	}
+	ts.Check(cmd.Process.Kill())
+	_ = cmd.Wait() // it was killed
+}
+
+// stops runs an exploration, interrupts it as soon as it shows progress, and wants exit code 2. What it wrote to standard
+// output is in stopped.txt.
 func stops(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
 		ts.Fatalf("usage: stops arguments...")
@@ -162,6 +195,8 @@ func stops(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	cmd := exec.Command(path, args...)
 	cmd.Dir = ts.Getenv("WORK")
+	var stdout bytes.Buffer
+	cmd.Stdout = &stdout
 	stderr, err := cmd.StderrPipe()
 	ts.Check(err)
 	ts.Check(cmd.Start())
@@ -174,4 +209,5 @@ func stops(ts *testscript.TestScript, neg bool, args []string) {
 	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitUnknown {
 		ts.Fatalf("interrupted exploration ended with %v, want exit code %d", err, exitUnknown)
 	}
+	ts.Check(os.WriteFile(ts.MkAbs("stopped.txt"), stdout.Bytes(), 0o600))
 }

@@ -42,9 +42,6 @@ func printStart(out io.Writer, s sim.Start) {
 	}
 	fmt.Fprintf(out, "\nnode: %s\ncriteria: %s\n", node, criteria)
 	printPlan(out, s.Plan)
-	if missing := missed(c.Faults, s.Plan); missing != "" {
-		fmt.Fprintf(out, "  the storm is too short for: %s\n", missing)
-	}
 	fmt.Fprintf(out, "folder: %s\n\n", s.Dir)
 }
 

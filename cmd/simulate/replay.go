@@ -24,7 +24,8 @@ func newReplay() *cobra.Command {
 faults strike the same targets at the same times; what processes, sockets and Redis make of them is real again and may
 differ. In virtual time every byte of the history is the same, or replay says that it is not.
 
-replay SEED draws that seed as simulate --seeds does; give the flags that the exploration had.`,
+replay SEED draws that seed as simulate --seeds does; give the flags that the exploration had. SEED@V is refused unless this
+program draws version V, as the exploration's first line said.`,
 		Example: "  simulate replay reports/storm-42\n  simulate replay reports/storm-42 --engine virtual\n  simulate replay 42",
 		Args:    oneDir,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -41,12 +42,19 @@ replay SEED draws that seed as simulate --seeds does; give the flags that the ex
 
 // recalled returns the configuration of a saved run or of an exploration's seed, with its plan.
 func (f *flags) recalled(fs *pflag.FlagSet, arg string) (sim.Config, error) {
-	if seed, err := strconv.ParseUint(arg, 10, 64); err == nil && seed > 0 {
+	number, versionErr := drawnBy(arg)
+	if versionErr != nil {
+		number, _, _ = strings.Cut(arg, "@")
+	}
+	if seed, err := strconv.ParseUint(number, 10, 64); err == nil && seed > 0 {
+		if versionErr != nil {
+			return sim.Config{}, fmt.Errorf("seed %w", versionErr)
+		}
 		return f.swarm(fs, seed)
 	}
 	var wrong error
 	fs.Visit(func(flag *pflag.Flag) {
-		how := slices.Contains([]string{"engine", "redis", "node-cmd", "report", "json", "quiet", "confirm-real"}, flag.Name)
+		how := slices.Contains([]string{"engine", "redis", "node-cmd", "report", "json", "quiet", "confirm-real", "lua"}, flag.Name)
 		if !how && !(f.shrinks && flag.Name == "criteria") {
 			wrong = fmt.Errorf("--%s: a saved run says it itself: leave it out", flag.Name)
 		}
@@ -67,7 +75,7 @@ func (f *flags) recalled(fs *pflag.FlagSet, arg string) (sim.Config, error) {
 	if fs.Changed("node-cmd") {
 		c.NodeCmd = strings.Fields(f.nodeCmd)
 	}
-	f.saved = savedSum(arg, c.Engine)
+	f.saved, f.savedBy = savedSum(arg, c.Engine)
 	return c, nil
 }
 
@@ -85,8 +93,15 @@ func (f *flags) swarm(fs *pflag.FlagSet, seed uint64) (sim.Config, error) {
 	if err != nil {
 		return sim.Config{}, err
 	}
+	nodeCmd := s.NodeCmd
+	if f.shrinks {
+		s.NodeCmd = nil // for --confirm-real
+	}
 	c, plan, err := s.Swarm(seed)
 	c.Plan = &plan
+	if f.shrinks {
+		c.NodeCmd = nodeCmd
+	}
 	return c, err
 }
 
@@ -98,13 +113,14 @@ func (f *flags) elsewhere(fs *pflag.FlagSet, c sim.Config) (sim.Config, error) {
 	return c.On(f.engine)
 }
 
-// savedSum is the sum of the history that a run on the engine must give again; "" where it need not.
-func savedSum(dir, engine string) string {
+// savedSum is the sum of the history that a run on the engine must give again, "" where it need not, and the commit that
+// gave it.
+func savedSum(dir, engine string) (sum, by string) {
 	r, err := report.Load(dir)
-	if err != nil || r.Engine != engine || r.Config.Interrupted {
-		return ""
+	if err != nil || r.Engine != engine || engine != sim.EngineVirtual || r.Config.Interrupted {
+		return "", ""
 	}
-	return r.Stats.HistorySHA256
+	return r.Stats.HistorySHA256, r.Commit
 }
 
 // errOther means that a replay in virtual time was not the saved run.
@@ -119,7 +135,6 @@ func (f *flags) compare(r sim.Result, text io.Writer) error {
 		fmt.Fprintln(text, "  replayed:        the history is the saved one, bit by bit")
 		return nil
 	}
-	return fmt.Errorf("%w: its sha256 is %s, saved is %s: the saved run was changed, or another version of this program made it"+
-		" (this one is in %s)",
-		errOther, r.Outcome.SHA256, f.saved, r.Dir)
+	return fmt.Errorf("%w: its sha256 is %s, saved is %s: the saved run was changed, or its program (commit %q) is not this one "+
+		"(commit %q, in %s)", errOther, r.Outcome.SHA256, f.saved, f.savedBy, r.Report.Commit, r.Dir)
 }

@@ -29,6 +29,7 @@ type flags struct {
 	nodeCmd          string
 	report           string
 	json, quiet      bool
+	lua              bool // the store's scripts themselves run, not their twins
 
 	seeds, shard        string
 	parallel            int
@@ -36,7 +37,8 @@ type flags struct {
 
 	shrinks bool // --criteria names what must stay broken, also of a saved run
 
-	saved string // the sum of the history that a replay must give again
+	saved   string // the sum of the history that a replay must give again
+	savedBy string // the commit that gave it
 }
 
 func newRoot() *cobra.Command {
@@ -86,7 +88,7 @@ was wrong, nothing was judged.`,
 func (f *flags) register(fs *pflag.FlagSet) {
 	fs.SortFlags = false
 	fs.StringVar(&f.scenario, "scenario", "", "scenario `FILE` or built-in name (simulate scenarios); flags win over it")
-	fs.StringVar(&f.system, "system", "", "what the nodes share: polling")
+	fs.StringVar(&f.system, "system", "", "what the nodes share: "+strings.Join(check.Systems(), ", "))
 	fs.IntVar(&f.nodes, "nodes", 0, fmt.Sprintf("`N` processes at the start (default %d)", sim.NodesDefault))
 	fs.IntVar(&f.sessions, "sessions", 0, fmt.Sprintf("`M` polling sessions at the start (default %d)", sim.SessionsDefault))
 	fs.DurationVar(&f.duration, "duration", 0, "storm and calm together (default 1m, at speed 1 5m)")
@@ -107,6 +109,8 @@ func (f *flags) registerRun(fs *pflag.FlagSet) {
 	fs.StringVar(&f.redis, "redis", "", "server, embedded or a `URL` (default: server if installed, else embedded)")
 	fs.StringVar(&f.nodeCmd, "node-cmd", "", "start this `COMMAND` as node, split at blanks (default: the reference node)")
 	fs.StringVar(&f.report, "report", "reports", "`DIR` for the run's folder")
+	fs.BoolVar(&f.lua, "lua", false, "virtual: run the store's Lua scripts in an interpreter: the same history, slower")
+	_ = fs.MarkHidden("lua") // the error is that there is no such flag
 	fs.BoolVar(&f.json, "json", false, "write report.json and nothing else to standard output")
 	fs.BoolVar(&f.quiet, "quiet", false, "no parameters, no progress: the verdict only")
 }
@@ -122,9 +126,7 @@ func (f *flags) config(fs *pflag.FlagSet) (sim.Config, error) {
 
 // given is the scenario that file and flags say, without what they leave open.
 func (f *flags) given(fs *pflag.FlagSet) (sim.Scenario, error) {
-	if err := f.check(fs); err != nil {
-		return sim.Scenario{}, err
-	}
+	wrong := []error{f.check(fs)}
 	var s sim.Scenario
 	var err error
 	if fs.Changed("scenario") {
@@ -151,46 +153,48 @@ func (f *flags) given(fs *pflag.FlagSet) (sim.Scenario, error) {
 	if fs.Changed("faults") {
 		s.Plan = nil
 		if s.Faults, err = fault.ParseKinds(f.faults, s.Engine == sim.EngineVirtual); err != nil {
-			return sim.Scenario{}, fmt.Errorf("--faults: %w", err)
+			wrong = append(wrong, fmt.Errorf("--faults: %w", err))
 		}
 	}
 	if fs.Changed("criteria") {
 		if s.Criteria, err = check.ParseCriteria(f.criteria); err != nil {
-			return sim.Scenario{}, fmt.Errorf("--criteria: %w", err)
+			wrong = append(wrong, fmt.Errorf("--criteria: %w", err))
 		}
 	}
-	return s, nil
+	return s, errors.Join(wrong...)
 }
 
 // check refuses what a Scenario would take for "not given", and engines that are not there.
 func (f *flags) check(fs *pflag.FlagSet) error {
+	var wrong []error
 	for _, name := range []string{"nodes", "sessions", "speed", "duration", "ttl", "renew", "poll", "seed"} {
 		flag := fs.Lookup(name)
 		if flag == nil || !flag.Changed {
 			continue
 		}
 		if v := flag.Value.String(); v == "0" || v == "0s" || strings.HasPrefix(v, "-") {
-			return fmt.Errorf("--%s %s: must be more than zero; leave it out for the default", name, v)
+			wrong = append(wrong, fmt.Errorf("--%s %s: must be more than zero; leave it out for the default", name, v))
 		}
 	}
-	return f.checkRun(fs)
+	return errors.Join(append(wrong, f.checkRun(fs))...)
 }
 
 func (f *flags) checkRun(fs *pflag.FlagSet) error {
+	var wrong []error
 	if f.engine != sim.EngineReal && f.engine != sim.EngineVirtual {
-		return fmt.Errorf("--engine %q: unknown engine: known are %s, %s", f.engine, sim.EngineReal, sim.EngineVirtual)
+		wrong = append(wrong, fmt.Errorf("--engine %q: unknown engine: known are %s, %s", f.engine, sim.EngineReal, sim.EngineVirtual))
 	}
 	if fs.Changed("redis") && strings.TrimSpace(f.redis) == "" {
-		return errors.New("--redis is empty: give server, embedded or a URL, or leave it out")
+		wrong = append(wrong, errors.New("--redis is empty: give server, embedded or a URL, or leave it out"))
 	}
 	if fs.Changed("node-cmd") && strings.TrimSpace(f.nodeCmd) == "" {
-		return errors.New("--node-cmd is empty: give a program, or leave it out for the reference node")
+		wrong = append(wrong, errors.New("--node-cmd is empty: give a program, or leave it out for the reference node"))
 	}
 	if f.report == "" {
-		return errors.New("--report is empty: give a folder, or leave it out for reports/")
+		wrong = append(wrong, errors.New("--report is empty: give a folder, or leave it out for reports/"))
 	}
 	_, err := redisChoice(f.redis)
-	return err
+	return errors.Join(append(wrong, err)...)
 }
 
 // flagError turns pflag's errors into one line that says what is allowed.

@@ -29,12 +29,23 @@ func redisChoice(s string) (sim.RedisChoice, error) {
 // bend breaks the virtual engine's instances; only tests set it.
 var bend sim.Breaker
 
+// bend is what changes a virtual run before it starts.
+func (f *flags) bend() sim.Breaker {
+	if f.lua {
+		return sim.Interpreted(bend)
+	}
+	return bend
+}
+
 func (f *flags) newEngine(c sim.Config, redis sim.RedisChoice) (sim.Engine, error) {
 	if c.Engine == sim.EngineVirtual {
 		if f.redis != "" {
 			return nil, fmt.Errorf("--redis %s: the virtual engine has a Redis of its own: leave it out", f.redis)
 		}
-		return sim.NewVirtual(bend), nil
+		return sim.NewVirtual(f.bend()), nil
+	}
+	if f.lua {
+		return nil, errors.New("--lua: the real engine always runs the scripts: leave it out, or give --engine virtual")
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -66,9 +77,10 @@ func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 	}
 	r, err := sim.Run(cmd.Context(), c, o)
 	bar.done()
-	if err != nil {
+	if err != nil && !errors.Is(err, sim.ErrUnsaved) {
 		return err
 	}
+	unsaved := err
 	for _, note := range r.Outcome.Notes {
 		fmt.Fprintf(text, "note: %s\n", note)
 	}
@@ -78,8 +90,17 @@ func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 	if r.Outcome.Interrupted {
 		fmt.Fprintln(text, "note: interrupted: judged as far as it went")
 	}
+	if missing := missed(r.Config.Faults, r.Plan); missing != "" {
+		fmt.Fprintf(text, "note: the storm is too short for: %s\n", missing)
+	}
 	if err := f.verdict(r.Report, r.Dir, stdout, text); err != nil {
 		return err
+	}
+	if unsaved != nil && r.Report.Verdict != check.Fail {
+		return unsaved
+	}
+	if unsaved != nil {
+		fmt.Fprintf(stderr, "simulate: %s\n", oneLine(unsaved))
 	}
 	if err := f.compare(r, text); err != nil {
 		return err
