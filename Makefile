@@ -23,7 +23,7 @@ simulate: setup ## Run a storm: 10 nodes, 100 sessions, about a minute (ARGS="--
 	@bin/simulate $(ARGS)
 
 .PHONY: test
-test: setup lint unit race smoke ## Lint, unit tests, properties, race detector, conformance, one short storm
+test: setup lint unit race determinism smoke ## Lint, unit tests, properties, race detector, conformance, determinism, one short storm
 
 .PHONY: unit
 unit: ## Tests of the packages that have no goroutines
@@ -31,7 +31,7 @@ unit: ## Tests of the packages that have no goroutines
 
 .PHONY: race
 race: ## Tests of all other packages, under the race detector
-	go test -race $$(go list ./... | grep -vE '$(PURE)|/scenarios$$')
+	go test -race $$(go list ./... | grep -vE '$(PURE)|/(scenarios|sim/engines)$$')
 
 .PHONY: smoke
 smoke: ## One short storm on a real Redis
@@ -41,6 +41,23 @@ smoke: ## One short storm on a real Redis
 chaos: setup ## Every scenario of the specification against real processes, about 20 minutes (LABELS="SC-002" for some)
 	go test -count=1 -timeout 40m -v ./scenarios -ginkgo.label-filter='$(or $(LABELS),!smoke)' \
 		-ginkgo.randomize-all -ginkgo.fail-on-pending -ginkgo.fail-on-empty -ginkgo.v -ginkgo.no-color
+	@[ -n "$(LABELS)" ] || $(MAKE) engines
+
+.PHONY: engines
+engines: setup ## Ten plans on both engines: the same verdicts, figures that lie alike; about two minutes (part of chaos)
+	go test -count=1 -timeout 5m -v ./sim/engines -args -all
+
+.PHONY: determinism
+determinism: ## The same seed gives the same history on one thread, on two and under the race detector
+	@scripts/determinism
+
+.PHONY: explore
+explore: ## Drawn storms in virtual time that nobody has seen, at most 4 minutes (SEEDS=1-1000 for given ones)
+	@scripts/explore $(SEEDS)
+
+.PHONY: mutants
+mutants: setup ## Break leases on purpose; each must be caught by the guarantee it breaks (ONLY=REGEXP, UPDATE=1 for docs/mutants.md)
+	@go run ./sim/mutant/gate $(if $(ONLY),-only '$(ONLY)') $(if $(UPDATE),-update)
 
 .PHONY: bench
 bench: setup ## Measure the speed table of docs/performance.md, as ratios to limits of the same run
