@@ -101,16 +101,21 @@ func (g *g8) polled(p *polled, e *history.Event) {
 	if e.T <= from {
 		return
 	}
-	by := g.causes(e.Session, from, e.T)
-	gap := e.T - from
+	gap, another := e.T-from, p.inst != e.Instance
+	handed := p.handed && e.Instance != p.handedA
 	switch {
 	case p.fresh && p.initial:
 		return // a cold start
+	case !p.fresh && !handed && !another && gap <= g.handLimit:
+		return // in time, by the same: nearly every poll, and no cause is looked for
+	}
+	by := g.causes(e.Session, from, e.T)
+	switch {
 	case p.fresh:
 		g.class(2, e, gap, g.news, from, by, len(by) > 0)
-	case p.handed && e.Instance != p.handedA && len(by) == 0:
+	case handed && len(by) == 0:
 		g.class(1, e, gap, g.handLimit, from, nil, false)
-	case gap > g.handLimit || (p.inst != e.Instance && len(by) > 0):
+	case gap > g.handLimit || (another && len(by) > 0):
 		g.class(0, e, gap, g.gapLimit, from, by, len(by) > 1 || g.ofRedis(by) || g.beyond(by, from))
 	}
 }
