@@ -26,7 +26,6 @@ type fleet struct {
 	vacant []int32 // entries of Core.nodes that nobody uses
 
 	dirty  bool    // target is out of date
-	midway bool    // target was made for owners that have since moved along it
 	live   []int32 // live instances, ascending by ID: index into Core.nodes
 	place  []int32 // nodes → index into live, or nobody
 	target []int32 // aligned with sessions; index into live, or nobody where the owner keeps it
@@ -78,10 +77,9 @@ func (c *Core) touch(id string) {
 	}
 }
 
-// moveOwner notes the owner of session i. A session that went where it was to go is a step of the plan that stands, which
-// is followed on until the next look: a rebalance of many sessions, told one by one, does not cost a placement each. (A
-// placement made anew midway may hand the odd session of a share that does not divide to another: not worse, but not the
-// same, so what instances must agree on, who asks whom and who gives, is decided on a placement made at the look.)
+// moveOwner notes the owner of session i. A session that went where it was to go is a step of the plan that stands, and a
+// placement made anew would be the rest of the same plan: a rebalance of many sessions, told one by one, does not cost a
+// placement each.
 func (c *Core) moveOwner(i, o int32) {
 	f := &c.fleet
 	old := f.owner[i]
@@ -93,7 +91,6 @@ func (c *Core) moveOwner(i, o int32) {
 		f.dirty = true
 		return
 	}
-	f.midway = true
 	f.target[i] = nobody
 	c.nodes[o].owned++
 	if old != nobody {
@@ -107,7 +104,7 @@ func (c *Core) placement() {
 	if !f.dirty {
 		return
 	}
-	f.dirty, f.midway = false, false
+	f.dirty = false
 	f.live = f.live[:0]
 	for i := range c.nodes {
 		if n := &c.nodes[i]; n.alive && !n.suspect {
@@ -227,7 +224,7 @@ func (c *Core) lookAnswered(in *inflight, a *Answer) {
 		changed = c.seeOwners(a.Look) || changed
 	}
 	f.touched = f.touched[:0]
-	f.dirty = f.dirty || f.midway || changed
+	f.dirty = f.dirty || changed
 	if next := c.now.Mono + Time(c.lookInterval()); c.nextLook == 0 || c.nextLook > next {
 		c.nextLook = next
 	}

@@ -91,8 +91,9 @@ func (p *Placer) Place(s *Sessions, instances []uint64, owner []int32) []int32 {
 	return p.target
 }
 
-// quotas gives the instances their share: q or q+1 each, the larger share to those that own most already, so that nothing
-// moves only because the sum does not divide.
+// quotas gives the instances their share: q or q+1 each, the larger share to those that own more than q already, so that
+// nothing moves only because the sum does not divide. Among the others how little they own counts for nothing: the shares
+// would change with every lease that moves, and whoever looks half way through a rebalance would ask for another outcome.
 func (p *Placer) quotas(instances []uint64, m int) {
 	n := len(instances)
 	q, r := int32(m/n), m%n
@@ -102,7 +103,7 @@ func (p *Placer) quotas(instances []uint64, m int) {
 	}
 	slices.SortFunc(p.order, func(a, b int32) int {
 		return cmp.Or(
-			-cmp.Compare(min(p.owned[a], q+1), min(p.owned[b], q+1)), // clipped: how far above counts for nothing
+			-cmp.Compare(clip(p.owned[a], q), clip(p.owned[b], q)),
 			cmp.Compare(instances[a], instances[b]),
 			cmp.Compare(a, b))
 	})
@@ -113,6 +114,9 @@ func (p *Placer) quotas(instances []uint64, m int) {
 		}
 	}
 }
+
+// clip makes all that own more than q equal, and all that do not.
+func clip(owned, q int32) int32 { return min(max(owned, q), q+1) }
 
 // shed puts what instances own above their quota into the pool: the sessions with the lowest rank there. One pass sorts the
 // sessions of those instances into buckets; a selection in each finds the lowest.

@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -164,6 +165,34 @@ func TestPlaceFromAnything(t *testing.T) {
 		w.checkBalance(t)
 		if moved > excess {
 			t.Fatalf("moved %d, more than the %d above %d..%d", moved, excess, floor, quota)
+		}
+	})
+}
+
+// TestPlaceMidway: whoever looks while a placement is being carried out, in whatever order, wants the rest of the same one.
+// Were it another, instances that look at different times would ask for different shares, and the last of them would be
+// settled an interval late (G6).
+func TestPlaceMidway(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		choices := append([]string{"", "dead"}, w.instances...)
+		for _, s := range w.sessions.IDs {
+			w.owner[s] = rapid.SampledFrom(choices).Draw(t, "owner")
+		}
+		before := maps.Clone(w.owner)
+		w.place()
+		planned := maps.Clone(w.owner)
+		w.owner = before
+		for _, s := range w.sessions.IDs {
+			if rapid.Bool().Draw(t, "carried out") {
+				w.owner[s] = planned[s]
+			}
+		}
+		w.place()
+		for _, s := range w.sessions.IDs {
+			if w.owner[s] != planned[s] {
+				t.Fatalf("session %s was to go to %s, and half way to %s", s, planned[s], w.owner[s])
+			}
 		}
 	})
 }
