@@ -77,7 +77,7 @@ var ErrUnordered = errors.New("check: history is not in order of time")
 // checker judges one guarantee. Its hooks are called in the order of the history, after the world has been brought up to
 // date; those that a guarantee does not need are inherited from hooks.
 type checker interface {
-	event(e *history.Event)     // each event
+	event(e *history.Event)     // each event; e is valid until the hook returns
 	belief(t *term, on bool)    // an instance begins or ceases to trust its term
 	began(t *term)              // a new term
 	ended(t *term, how ending)  // a term is over
@@ -115,10 +115,12 @@ func Judge(p Params, events iter.Seq2[history.Event, error], logs *Logs) (Result
 }
 
 func (w *world) read(events iter.Seq2[history.Event, error]) error {
-	for e, err := range events {
+	var e history.Event // one for all: the loop's own would be allocated for each
+	for next, err := range events {
 		if err != nil {
 			return err
 		}
+		e = next
 		if e.T < w.now && w.stats.Events > 0 {
 			return fmt.Errorf("%w: event %d (%s) is of %s, the one before it of %s", ErrUnordered, w.stats.Events+1,
 				e.Kind, clock(e.T), clock(w.now))

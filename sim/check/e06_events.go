@@ -130,7 +130,7 @@ func (g *e6) publishes(i *instance, e *history.Event) {
 
 // believes: who holds the lease is LEADER and nobody else is, a moment later.
 func (g *e6) believes(i *instance, e *history.Event) {
-	s, at := g.w.session(e.Session), e.T
+	s, at, kind := g.w.session(e.Session), e.T, e.Kind
 	g.w.at(at+int64(stampAllowance)+g.w.stall(at-wordAllowance, at), func() {
 		m := g.member(i)
 		t := i.held[s.id]
@@ -145,7 +145,7 @@ func (g *e6) believes(i *instance, e *history.Event) {
 		if holds {
 			has = "holds"
 		}
-		g.broke(s, "%s %s the lease after %s at %s, but its state is %s", i.who(), has, e.Kind, clock(at), m.state)
+		g.broke(s, "%s %s the lease after %s at %s, but its state is %s", i.who(), has, kind, clock(at), m.state)
 	})
 }
 

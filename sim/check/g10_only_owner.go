@@ -149,7 +149,10 @@ func (g *g10) twoOwners(s *session, at int64) bool {
 // failedOver reports whether what Redis holds about then is that of a replica, and a quarantine is still to end.
 func (g *g10) failedOver(at int64) bool {
 	for _, s := range g.w.strikes {
-		if r, ok := g.w.reach(s); ok && s.Kind == fault.RedisFailover && r.from <= at && at <= r.to {
+		if s.Kind != fault.RedisFailover {
+			continue
+		}
+		if r, ok := g.w.reach(s); ok && r.from <= at && at <= r.to {
 			return true
 		}
 	}
@@ -165,45 +168,47 @@ func (g *g10) extended(k *key, e *history.Event) {
 	}
 	k.until = max(k.until, e.Until)
 	g.exercised++
-	holder, since := k.holder, k.since
-	asked := func() bool {
-		s := k.by(holder)
-		return s.at >= e.T-int64(g.w.TTL) || s.asked > 0
-	}
-	if asked() {
+	holder, since, at := k.holder, k.since, e.T
+	if k.asked(holder, at-int64(g.w.TTL)) {
 		return
 	}
-	g.w.at(e.T+wordAllowance+g.w.stall(e.T-wordAllowance, e.T), func() {
-		if asked() || k.since != since || g.faulty(holder, e.T) {
+	g.w.at(at+wordAllowance+g.w.stall(at-wordAllowance, at), func() {
+		if k.since != since || k.asked(holder, at-int64(g.w.TTL)) || g.faulty(holder, at) {
 			return
 		}
-		g.broke(k.session, "at %s somebody extended the lease of session %s, which %s holds and had not asked for%s", clock(e.T),
-			k.session.id, g.who(holder), g.suspect(k, holder, e.T))
+		g.broke(k.session, "at %s somebody extended the lease of session %s, which %s holds and had not asked for%s", clock(at),
+			k.session.id, g.who(holder), g.suspect(k, holder, at))
 	})
+}
+
+// asked reports whether the instance has said anything of the lease since then, or waits for an answer.
+func (k *key) asked(inst string, since int64) bool {
+	s := k.by(inst)
+	return s.at >= since || s.asked > 0
 }
 
 // deleted: before its end only the holder deletes its lease, and says so.
 func (g *g10) deleted(k *key, e *history.Event) {
-	holder, since, until := k.holder, k.since, k.until
+	holder, since, until, at := k.holder, k.since, k.until, e.T
 	known := k.known
-	k.known, k.holder, k.until, k.since = g.tap, "", 0, e.T
+	k.known, k.holder, k.until, k.since = g.tap, "", 0, at
 	if !known || holder == "" {
 		return
 	}
 	g.exercised++
-	if until != 0 && e.T >= until-expirySlack || g.byPlan(k.session, e.T) {
+	if until != 0 && at >= until-expirySlack || g.byPlan(k.session, at) {
 		return
 	}
 	gave := func() bool { s := k.by(holder); return s.released != 0 && s.released >= since-wordAllowance }
 	if gave() {
 		return
 	}
-	g.w.at(e.T+wordAllowance+int64(g.w.RenewTimeout)+g.w.stall(e.T-wordAllowance, e.T), func() {
-		if gave() || g.faulty(holder, e.T) || g.byPlan(k.session, e.T) {
+	g.w.at(at+wordAllowance+int64(g.w.RenewTimeout)+g.w.stall(at-wordAllowance, at), func() {
+		if gave() || g.faulty(holder, at) || g.byPlan(k.session, at) {
 			return
 		}
 		g.broke(k.session, "at %s the lease of session %s was deleted, %d ms before its end, while %s held it and had not released "+
-			"it%s", clock(e.T), k.session.id, ms(until-e.T), g.who(holder), g.suspect(k, holder, e.T))
+			"it%s", clock(at), k.session.id, ms(until-at), g.who(holder), g.suspect(k, holder, at))
 	})
 }
 

@@ -72,8 +72,8 @@ func (w *world) forgets(s *strike) bool {
 	if s.forgets() || !s.ofRedis() {
 		return s.forgets()
 	}
-	for _, other := range w.strikes {
-		if other.forgets() && other.start >= s.start && (s.open || other.start <= s.end) {
+	for _, loss := range w.losses {
+		if loss.start >= s.start && (s.open || loss.start <= s.end) {
 			return true
 		}
 	}
@@ -87,8 +87,8 @@ func (w *world) deletedUnknown(s *session, t int64) bool {
 	renewal := int64(w.Renew + w.RenewTimeout)
 	for _, at := range s.deletes {
 		known := at + renewal
-		for _, loss := range w.strikes {
-			if end := max(loss.start, loss.end); loss.forgets() && loss.start <= at+int64(w.TTL) && end >= at {
+		for _, loss := range w.losses {
+			if end := max(loss.start, loss.end); loss.start <= at+int64(w.TTL) && end >= at {
 				known = max(known, end+int64(w.TTL)+renewal)
 			}
 		}
@@ -154,8 +154,8 @@ func (w *world) heard(e *history.Event) {
 	if e.Kind != history.RedisBeat || e.Reason == snapshotReason {
 		return
 	}
-	for _, s := range w.strikes {
-		if s.heard == 0 && !s.open && s.forgets() {
+	for _, s := range w.losses {
+		if s.heard == 0 && !s.open {
 			s.heard = w.now
 		}
 	}
@@ -194,6 +194,9 @@ func (w *world) strike(e *history.Event) {
 		s.open = true
 	}
 	w.strikes = append(w.strikes, s)
+	if s.forgets() {
+		w.losses = append(w.losses, s)
+	}
 	w.open[s.index] = s
 	w.process(s)
 	w.rest.struck(s)
