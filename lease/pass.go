@@ -23,48 +23,28 @@ func (k *Keeper) Adopt(ctx context.Context, name, owner string) (*Hold, error) {
 	return k.s.acquire(ctx, name, false)
 }
 
-// passedOn are the leases that Adopt has put into this instance's name, or may have: an acquisition may find them there, which
-// otherwise only an earlier attempt of its own could explain.
+// passedOn is core.Passed for callers of any goroutine.
 type passedOn struct {
 	mu    sync.Mutex
-	names map[string]bool
+	names core.Passed
 }
 
 func (p *passedOn) add(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.names == nil {
-		p.names = map[string]bool{}
-	}
-	p.names[name] = true
+	p.names.Add(name)
 }
 
-// asked marks what an acquisition about to be sent may find in this instance's name.
 func (p *passedOn) asked(op *core.Op) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.names) == 0 || op.Kind != core.OpAcquire {
-		return
-	}
-	for i := range op.Items {
-		if p.names[op.Items[i].ID] {
-			op.Items[i].Fresh = false
-		}
-	}
+	p.names.Asked(op)
 }
 
-// answered forgets what is settled.
 func (p *passedOn) answered(op *core.Op, a *core.Answer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.names) == 0 || op.Kind != core.OpAcquire || a.Stale {
-		return
-	}
-	for i := range op.Items {
-		if i < len(a.Results) && a.Results[i].Outcome != core.OutUnknown && a.Results[i].Outcome != core.OutQuarantine {
-			delete(p.names, op.Items[i].ID)
-		}
-	}
+	p.names.Answered(op, a)
 }
 
 // Evict deletes those of the leases names that owner holds, and returns them: for an owner that is known not to run any more,

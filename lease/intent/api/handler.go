@@ -56,6 +56,8 @@ type Config struct {
 	BodyTimeout time.Duration
 	// Observer counts; nil: nobody does.
 	Observer intent.Observer
+	// NewID gives a session its ID, a UUID; nil: version 7, ordered by time, so that lists are.
+	NewID func() (uuid.UUID, error)
 
 	_ struct{}
 }
@@ -82,6 +84,9 @@ func NewHandler(st Store, cfg Config) (http.Handler, error) {
 	}
 	if cfg.Observer == nil {
 		cfg.Observer = nobody{}
+	}
+	if cfg.NewID == nil {
+		cfg.NewID = uuid.NewV7
 	}
 	switch {
 	case len(cfg.Tokens) == 0:
@@ -213,7 +218,7 @@ func (h *handler) intent(w http.ResponseWriter, r *http.Request) *problem {
 
 // publish accepts a start.
 func (h *handler) publish(ctx context.Context, start intent.Start) (id string, replayed bool, err error) {
-	fresh, err := uuid.NewV7() // ordered by time, so that lists are
+	fresh, err := h.cfg.NewID()
 	if err != nil {
 		return "", false, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}

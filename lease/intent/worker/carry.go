@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
+	"github.com/leasestorm/leasestorm/internal/tend"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
@@ -59,15 +60,11 @@ func (w *Worker) carry(e core.Effect) {
 		p := j.pipeline
 		w.tasks.Go(func() { _ = w.guarded(e.Session, "Stop", func() error { p.Stop(); return nil }) })
 	case core.Bury:
-		entry := store.Entry{ID: e.Ack}
+		var known *store.Entry
 		if j != nil {
-			entry = j.entry
+			known = &j.entry
 		}
-		if e.Reason == core.NoReason {
-			entry.Session = ""
-		} else {
-			entry.Session = e.Session
-		}
+		entry := tend.Buried(&e, known)
 		w.tasks.Go(func() { w.bury(entry, e.Text, e.Fence) })
 	case core.Forget:
 		delete(w.jobs, e.Session)
@@ -131,29 +128,8 @@ func (w *Worker) release(session string, holds []*lease.Hold) {
 	w.post(core.Event{Kind: core.EvReleased, Session: session})
 }
 
-var states = map[core.State]intent.State{
-	core.Starting: intent.StateStarting, core.Running: intent.StateRunning, core.Ended: intent.StateEnded,
-}
-
-var reasons = map[core.Reason]intent.Reason{
-	core.LeaseBusy: intent.ReasonLeaseBusy, core.NoTuner: intent.ReasonNoTuner, core.LeaseLost: intent.ReasonLeaseLost,
-	core.Stopped: intent.ReasonStopped, core.PipelineFailed: intent.ReasonPipelineFailed,
-}
-
-var wrotes = map[store.Wrote]core.Wrote{
-	store.WroteOK: core.WroteOK, store.WroteStop: core.WroteStop, store.WroteOver: core.WroteOver,
-	store.WroteMissing: core.WroteMissing,
-}
-
 func (w *Worker) write(e core.Effect, service string) {
-	wrote, err := w.bus.Write(context.WithoutCancel(w.ctx), store.Write{
-		Session: e.Session, Service: service, State: states[e.State], Reason: reasons[e.Reason], Detail: e.Text, Slot: e.Slot,
-		Fence: e.Fence, TunerFence: e.TunerFence, Ack: e.Ack,
-	})
-	ev := core.Event{Kind: core.EvWritten, Session: e.Session, Wrote: wrotes[wrote]}
-	if err != nil || ev.Wrote == 0 {
-		ev.Wrote = core.WroteFailed
-	}
+	ev := tend.Write(context.WithoutCancel(w.ctx), w.bus, &e, service)
 	w.inbox.put(message{event: ev, f: func() { w.count(e, ev.Wrote) }})
 }
 
@@ -184,7 +160,7 @@ func (w *Worker) count(e core.Effect, wrote core.Wrote) {
 func (w *Worker) fields(e core.Effect) []zap.Field {
 	return []zap.Field{
 		zap.String("session", e.Session), zap.String("worker", w.cfg.InstanceID), zap.String("slot", e.Slot),
-		zap.Int64("fence", e.Fence), zap.String("reason", string(reasons[e.Reason])), zap.String("detail", e.Text),
+		zap.Int64("fence", e.Fence), zap.String("reason", tend.ReasonText(e.Reason)), zap.String("detail", e.Text),
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
+	"github.com/leasestorm/leasestorm/internal/tend"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
@@ -26,7 +27,7 @@ var (
 	// ErrConfig: settings contradict each other or are out of range.
 	ErrConfig = errors.New("invalid settings of the worker")
 	// ErrOtherWorker: SingleWriter is set and another worker lives.
-	ErrOtherWorker = errors.New("another worker lives")
+	ErrOtherWorker = tend.ErrOtherWorker
 	// ErrStuck: a pipeline did not return in time; its leases expire.
 	ErrStuck = errors.New("a pipeline did not return in time")
 	// ErrStopped: the worker has stopped; make a new one.

@@ -82,29 +82,6 @@ func TestSingleWriterRefusesCompany(t *testing.T) {
 	}
 }
 
-// A living process is never taken for dead, whatever its name.
-func TestTheLivingAreNotProvenDead(t *testing.T) {
-	me := whoAmI("w")
-	if me.PID == 0 {
-		t.Skip("this system does not tell")
-	}
-	if me.provenDead(me) {
-		t.Error("this process is proven dead")
-	}
-	later := me
-	later.Start++
-	reboot := later
-	reboot.Boot = "another"
-	elsewhere := later
-	elsewhere.PIDNS = "another"
-	unknown := later
-	unknown.PID = 0
-	if !me.provenDead(later) || me.provenDead(reboot) || me.provenDead(elsewhere) || me.provenDead(unknown) ||
-		(incarnation{}).provenDead(incarnation{}) {
-		t.Error("the proof does not hold")
-	}
-}
-
 func TestConfigIsChecked(t *testing.T) {
 	c := redis.NewClient(&redis.Options{})
 	defer c.Close()

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	leasecore "github.com/leasestorm/leasestorm/internal/core"
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
+	"github.com/leasestorm/leasestorm/internal/tend"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
@@ -21,7 +23,7 @@ type Worker struct {
 	store  *store.Store
 	bus    *store.Bus
 	keeper *lease.Keeper
-	me     incarnation
+	tender *tend.Tender
 	base   time.Time
 
 	ctx    context.Context // of everything that waits
@@ -57,7 +59,7 @@ func New(client redis.UniversalClient, cfg Config) (*Worker, error) {
 		return nil, err
 	}
 	w := &Worker{
-		cfg: cfg, store: st, me: whoAmI(cfg.Name), base: time.Now().Add(-1), machine: core.New(cfg.core()), jobs: map[string]*job{},
+		cfg: cfg, store: st, base: time.Now().Add(-1), machine: core.New(cfg.core()), jobs: map[string]*job{},
 		hungry: make(chan struct{}, 1), kick: make(chan struct{}, 1), done: make(chan struct{}), drained: make(chan struct{}),
 	}
 	w.inbox.wake = make(chan struct{}, 1)
@@ -71,6 +73,7 @@ func New(client redis.UniversalClient, cfg Config) (*Worker, error) {
 		st.Close()
 		return nil, err
 	}
+	w.tender = w.tends()
 	return w, nil
 }
 
@@ -91,13 +94,15 @@ func (w *Worker) Start(ctx context.Context) error {
 	if err := w.keeper.Start(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
-	if err := w.prepare(ctx); err != nil {
+	if err := w.tender.Prepare(ctx); errors.Is(err, tend.ErrQuit) {
+		return ErrStopped
+	} else if err != nil {
 		return err
 	}
 	w.begun = true
 	w.hungry <- struct{}{}
 	w.loops.Go(w.loop)
-	w.loops.Go(w.read)
+	w.loops.Go(func() { w.tender.Read(w.ctx) })
 	w.loops.Go(w.beat)
 	w.loops.Go(func() {
 		w.bus.Listen(w.ctx, w.stopAsked, func(string) { w.sweepNow() }, w.sweepNow)

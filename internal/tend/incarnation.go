@@ -1,4 +1,4 @@
-package worker
+package tend
 
 import (
 	"bytes"
@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// incarnation says which process a worker is, so that its successor on the same machine can tell whether it still runs.
-type incarnation struct {
+// Incarnation says which process a worker is, so that its successor on the same machine can tell whether it still runs.
+type Incarnation struct {
 	Name  string `json:"name"`
 	Boot  string `json:"boot,omitempty"`  // of the kernel
 	PIDNS string `json:"pidns,omitempty"` // namespace in which PID counts
@@ -17,9 +17,9 @@ type incarnation struct {
 	Start uint64 `json:"start,omitempty"` // ticks after the boot
 }
 
-// whoAmI describes this process, as far as the system tells (Linux does).
-func whoAmI(name string) incarnation {
-	me := incarnation{Name: name}
+// WhoAmI describes this process, as far as the system tells (Linux does).
+func WhoAmI(name string) Incarnation {
+	me := Incarnation{Name: name}
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return me
@@ -36,10 +36,10 @@ func whoAmI(name string) incarnation {
 	return me
 }
 
-// provenDead reports whether the process that another worker was certainly does not run any more: this machine has not booted
+// ProvenDead reports whether the process that another worker was certainly does not run any more: this machine has not booted
 // since, and its process ID stands for nobody, or for a process that began at another time. A namespace that is gone has taken
 // its processes with it, so one that was given the same name since proves the same.
-func (me incarnation) provenDead(other incarnation) bool {
+func (me Incarnation) ProvenDead(other Incarnation) bool {
 	if me.Boot == "" || me.Boot != other.Boot || me.PIDNS != other.PIDNS || other.PID == 0 {
 		return false
 	}
@@ -50,11 +50,11 @@ func (me incarnation) provenDead(other incarnation) bool {
 	return err == nil && (start != other.Start || ended)
 }
 
-func parseIncarnation(text string) (i incarnation, ok bool) {
+func parseIncarnation(text string) (i Incarnation, ok bool) {
 	return i, json.Unmarshal([]byte(text), &i) == nil
 }
 
-func (me incarnation) String() string {
+func (me Incarnation) String() string {
 	text, err := json.Marshal(me)
 	if err != nil { // strings and numbers only: it cannot fail
 		return "{}"
