@@ -27,8 +27,15 @@ var _ = Describe("Election: one leader at a time", func() {
 			election("election-partition", fault.Fault{At: settled, Kind: fault.BlackHole, Target: fault.Leader, For: 3 * ttl}),
 			"E1", "E2", "E3", "E4", "E5", "E6"),
 
-		Entry("a leader whose replies are lost is none either, and its key is not kept alive unheard",
+		Entry("a leader whose heartbeat stands still while its key lives goes on leading",
 			Label("SOVEREIGN-3"),
+			election("election-heartbeat-stale",
+				fault.Fault{At: settled, Kind: fault.BeatStale, Target: fault.Leader, For: 4 * ttl},
+				fault.Fault{At: settled + 5*ttl, Kind: fault.Terminate, Target: fault.Leader}),
+			"E1", "E2", "E3", "E4", "E6"),
+
+		Entry("a leader whose replies are lost is none either, and its key is not kept alive unheard",
+			Label("SOVEREIGN-2"),
 			election("election-replies-lost", fault.Fault{At: settled, Kind: fault.RepliesLost, Target: fault.Leader, For: 3 * ttl}),
 			"E1", "E2", "E3", "E5", "E6"),
 

@@ -27,7 +27,7 @@ var intents = &system{
 		if k.Scope() == fault.ScopeSession {
 			return fmt.Errorf("%w: %q strikes polling sessions", ErrPointless, k)
 		}
-		return nil
+		return noBeats(k)
 	},
 	real: func(c Config, rc *real.Config) {
 		rc.Tuners = c.tuners()

@@ -125,8 +125,8 @@ func TestSovereignPlansOfTheDocs(t *testing.T) {
 			}
 		}
 	}
-	if plans != 3 {
-		t.Errorf("%d plans found in docs/election.md, want 3", plans)
+	if plans != 4 {
+		t.Errorf("%d plans found in docs/election.md, want 4", plans)
 	}
 }
 

@@ -33,13 +33,21 @@ type system struct {
 
 // systems has every system that this version can run.
 var systems = map[string]*system{
-	SystemPolling:  {sessions: SessionsDefault, sessionsMax: SessionsMax},
+	SystemPolling:  {sessions: SessionsDefault, sessionsMax: SessionsMax, faults: noBeats},
 	SystemElection: electionSystem,
 	SystemIntents:  intents,
 }
 
 // ErrPointless: the kind of fault strikes what the system does not have.
 var ErrPointless = errors.New("makes no sense in this system")
+
+// noBeats refuses what strikes the time that a heartbeat holds, where heartbeats hold none.
+func noBeats(k fault.Kind) error {
+	if k == fault.BeatStale {
+		return fmt.Errorf("%w: %q: only in an election does a heartbeat hold a time", ErrPointless, string(k))
+	}
+	return nil
+}
 
 // strikes returns why a kind of fault makes no sense in the run's system.
 func (c Config) strikes(k fault.Kind) error {

@@ -48,7 +48,7 @@ const (
 	modelOnly   = "it needs replicas or a memory limit of Redis, for which the real engine waits for a later version (--engine virtual)"
 )
 
-// order lists every kind once, in the order in which they are shown.
+// order lists every kind once, in the order in which they are shown. Seeds draw in it: what comes last leaves them as they are.
 var order = []Kind{
 	Crash, Terminate, CrashAll, Freeze, CheckSend, Join, Leave,
 	Cut, BlackHole, RequestsLost, RepliesLost, Latency, Bandwidth, Fragments, Flapping,
@@ -56,6 +56,7 @@ var order = []Kind{
 	ScriptFlush, ClientKill, KeyDelete,
 	SessionAdd, SessionRemove, SessionPause, PollSlow, PollHang,
 	ClockStep, ClockDrift, Suspend, Duplicate, Reorder, RedisFailover, RedisSentinel, RedisCluster, RedisMemory,
+	BeatStale,
 }
 
 var kinds = map[Kind]info{
@@ -87,6 +88,7 @@ var kinds = map[Kind]info{
 	ScriptFlush:   {scope: ScopeRedis},
 	ClientKill:    {scope: ScopeRedis},
 	KeyDelete:     {scope: ScopeSession},
+	BeatStale:     {scope: ScopeNode, needFor: true},
 
 	SessionAdd:    {scope: ScopeSession},
 	SessionRemove: {scope: ScopeSession},

@@ -43,6 +43,7 @@ const (
 	ScriptFlush   Kind = "script-flush"      // SCRIPT FLUSH
 	ClientKill    Kind = "client-kill"       // CLIENT KILL of all normal and pubsub connections
 	KeyDelete     Kind = "key-delete"        // the lease key of session Target ("session-7") deleted by a foreign hand
+	BeatStale     Kind = "heartbeat-stale"   // a foreign hand holds the heartbeat of node Target at a time long past for For
 )
 
 // Faults of the workload. Target is a session (SessionTarget(7), "session-7": the 7th created, counted from 1) or "" for

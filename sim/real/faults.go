@@ -34,6 +34,7 @@ var strikers = map[fault.Kind]func(*strike){
 	fault.RedisSlow: (*strike).redisSlow, fault.RedisLoading: (*strike).redisLoading,
 	fault.RedisReadOnly: (*strike).redisReadOnly, fault.ScriptFlush: (*strike).scriptFlush,
 	fault.ClientKill: (*strike).clientKill, fault.KeyDelete: (*strike).keyDelete,
+	fault.BeatStale: (*strike).beatStale,
 
 	fault.SessionAdd: (*strike).sessionAdd, fault.SessionRemove: (*strike).sessionRemove,
 	fault.SessionPause: (*strike).sessionPause, fault.PollSlow: (*strike).pollSlow, fault.PollHang: (*strike).pollHang,

@@ -174,6 +174,37 @@ func (s *strike) clientKill() {
 	}
 }
 
+// beatStale keeps the heartbeat of an instance that lives at a time long past, whatever the instance writes.
+func (s *strike) beatStale() {
+	_, n := s.living()
+	if n == nil {
+		return
+	}
+	s.begin()
+	old := time.Now().Add(-2 * (s.cfg.TTL + beatGrace)).UnixMilli()
+	until := time.NewTimer(s.For)
+	defer until.Stop()
+	for lasts := true; lasts; {
+		if err := s.redis.client.Load().Set(s.ctx, s.system.beats+n.id(), old, s.cfg.TTL+beatGrace).Err(); err != nil {
+			s.failed(err)
+			break
+		}
+		select {
+		case <-until.C:
+			lasts = false
+		case <-s.storm.Done():
+			lasts = false
+		case <-time.After(beatStaleEvery):
+		}
+	}
+	s.end()
+}
+
+const (
+	beatGrace      = 5 * time.Second       // how much longer than the leader key a heartbeat lives
+	beatStaleEvery = 20 * time.Millisecond // so that what the instance writes is seen for no longer
+)
+
 // keyDelete removes a lease as a foreign hand would.
 func (s *strike) keyDelete() {
 	if !s.alone() {

@@ -10,6 +10,7 @@ import (
 type system struct {
 	epochKey string   // written before the first node starts, so that nobody waits for a quarantine
 	tapped   []string // patterns of leases, heartbeats and fences
+	beats    string   // prefix of heartbeats that hold a time; "" none do
 	prefix   string   // of a session's lease: the rest of its key is the session's ID
 	// split returns what a key is and the session or instance it belongs to.
 	split func(key []byte) (keyKind, string)
@@ -37,9 +38,10 @@ var systems = map[string]*system{
 	},
 	systemElection: {
 		epochKey: electionEpoch,
-		tapped:   []string{leaderKey, "sovereign:heartbeat:*", "{" + leaderKey + "}*"},
+		tapped:   []string{leaderKey, electionBeats + "*", "{" + leaderKey + "}*"},
 		split:    splitElection,
 		lease:    leaderKey,
+		beats:    electionBeats,
 		env:      electionEnv,
 	},
 	systemIntents: intentsSystem,
@@ -50,6 +52,9 @@ var runPatterns = []string{"session:*", "poll:*", "{poll:*", "sovereign:*", "{so
 
 // leaderKey is the lease of an election, and the name by which a history knows it.
 const leaderKey = "sovereign:leader"
+
+// electionBeats begins the key of an instance's heartbeat.
+const electionBeats = "sovereign:heartbeat:"
 
 const electionEpoch = "sovereign:epoch"
 
@@ -81,8 +86,8 @@ func splitElection(key []byte) (keyKind, string) {
 		return keyLease, leaderKey
 	case text == "{"+leaderKey+fenceSuffix:
 		return keyFence, leaderKey
-	case strings.HasPrefix(text, "sovereign:heartbeat:"):
-		return keyNode, strings.TrimPrefix(text, "sovereign:heartbeat:")
+	case strings.HasPrefix(text, electionBeats):
+		return keyNode, strings.TrimPrefix(text, electionBeats)
 	}
 	return keyOther, ""
 }
@@ -91,7 +96,7 @@ func electionEnv(s *slot) []string {
 	c := &s.run.cfg
 	return []string{
 		ms("LEASESTORM_ELECTION_MS", c.TTL/2), ms("LEASESTORM_START_DELAY_MS", c.TTL/3),
-		"LEASESTORM_LEADER_KEY=" + leaderKey, "LEASESTORM_HEARTBEAT_PREFIX=sovereign:heartbeat:",
+		"LEASESTORM_LEADER_KEY=" + leaderKey, "LEASESTORM_HEARTBEAT_PREFIX=" + electionBeats,
 		"LEASESTORM_EPOCH_KEY=" + electionEpoch,
 	}
 }

@@ -135,7 +135,7 @@ func (r *redis) put(t int64, k key, text string, expire int64) {
 	case keyBeat:
 		r.expireBeat(k.i, now)
 		r.putBeat(t, k.i, expire)
-		r.beats[k.i].text = text
+		r.beats[k.i].text = cmp.Or(r.staleBeats[k.i], text)
 	case keyEpoch:
 		r.epoch = text
 	case keyOther:

@@ -36,6 +36,8 @@ type redis struct {
 	scanned  []int32             // what the last scan showed
 	others   map[string]otherKey // never ranged over
 
+	staleBeats map[int32]string // what a foreign hand makes of a heartbeat, whatever is written to it
+
 	sessionSet  *core.Sessions // unpaused
 	sessionIdx  []int32        // lease of each session
 	version     uint64         // of what a look shows, but for expiries

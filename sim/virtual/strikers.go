@@ -3,6 +3,7 @@ package virtual
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
@@ -217,6 +218,18 @@ func loadStrikers() map[fault.Kind]striker {
 			w.server.deleteLease(s.session)
 			w.q.push(event{at: se.excused, kind: evOracle, arg: s.session})
 		}, nil},
+		fault.BeatStale: {fault.ScopeNode, func(w *world, _ int32, s *strike) {
+			i := w.server.beatKey(w.nodes[s.node].instance)
+			if w.server.staleBeats == nil {
+				w.server.staleBeats = map[int32]string{}
+			}
+			w.server.staleBeats[i] = strconv.FormatInt((w.server.clock.wallAt(w.t)-2*int64(w.cfg.TTL))/core.Millisecond, 10)
+			if b := &w.server.beats[i]; b.set {
+				b.text = w.server.staleBeats[i]
+			}
+		}, func(w *world, _ int32, s *strike) {
+			delete(w.server.staleBeats, w.server.beatKey(w.nodes[s.node].instance))
+		}},
 		fault.SessionAdd: {fault.ScopeSession, func(w *world, _ int32, s *strike) {
 			for range max(1, s.Ms) {
 				w.addSession()
