@@ -29,6 +29,7 @@ type Config struct {
 	LookBudget  int64  // keys a second that all instances' looks together may read
 	MaxProbe    int64  // longest pause between two probes of a silent Redis
 	NoHeartbeat bool   // leases on demand only: no registry
+	Ranks       *Ranks // shared with the other cores of the process, to save work; nil: none
 }
 
 // Margin is the part of a TTL that is not trusted (DESIGN 5: clock rate error).

@@ -69,6 +69,7 @@ func New(cfg Config) *Core {
 		index:  map[string]int32{},
 	}
 	c.fleet.sessions = NewSessions(nil)
+	c.fleet.placer.shared = cfg.Ranks
 	c.nodeIndex(cfg.Instance) // self is always 0
 	return c
 }

@@ -2,6 +2,7 @@ package core
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 )
 
@@ -28,19 +29,34 @@ func NewSessions(ids []string) *Sessions {
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
 	s := &Sessions{IDs: ids, hashes: make([]uint64, len(ids))}
+	s.slots = make([]int32, 1<<bits.Len(uint(2*len(ids)))) // at most half full
 	for i, id := range ids {
-		s.hashes[i] = hashID(id)
+		h := hashID(id)
+		s.hashes[i] = h
+		slot := s.slot(h)
+		for s.slots[slot] != 0 {
+			slot = s.next(slot)
+		}
+		s.slots[slot] = int32(i + 1)
 	}
 	return s
 }
 
 // find returns the index of id, or -1.
 func (s *Sessions) find(id string) int32 {
-	if i, ok := slices.BinarySearch(s.IDs, id); ok {
-		return int32(i)
+	h := hashID(id)
+	for slot := s.slot(h); s.slots[slot] != 0; slot = s.next(slot) {
+		if i := s.slots[slot] - 1; s.hashes[i] == h && s.IDs[i] == id {
+			return i
+		}
 	}
 	return -1
 }
+
+// slot is where the search for a hash begins; FNV's low bits are good enough for that.
+func (s *Sessions) slot(h uint64) int { return int(h) & (len(s.slots) - 1) }
+
+func (s *Sessions) next(slot int) int { return (slot + 1) & (len(s.slots) - 1) }
 
 // Placer computes who should own what. It keeps its working memory between calls; the zero value is ready.
 //
@@ -55,8 +71,11 @@ type Placer struct {
 	start  []int32  // where an instance's sessions stand in ranks
 	target []int32  // the result
 	ranks  []ranked // sessions of the instances above their quota
+	shared *Ranks   // nil: none
+	at     []int32  // where the instances that it knows stand among those to be placed on
 }
 
+// ranked is a session as an instance ranks it, or an instance as a session does.
 type ranked struct {
 	rank uint64
 	s    int32
@@ -191,23 +210,39 @@ func (p *Placer) fill(s *Sessions, instances []uint64) {
 			p.room = append(p.room, int32(i))
 		}
 	}
+	if p.shared != nil && len(p.room) > favouritesMax {
+		p.at = p.shared.numbers(instances, p.at)
+	}
 	for _, j := range p.pool {
 		if len(p.room) == 0 {
 			return // cannot be: the quotas sum to the number of sessions
 		}
-		h := s.hashes[j]
-		best, at := uint64(0), 0
-		for k, i := range p.room {
-			if r := rank(instances[i], h); r > best {
-				best, at = r, k
-			}
-		}
+		at := p.highest(instances, s.hashes[j])
 		i := p.room[at]
 		p.target[j] = i
 		if p.owned[i]++; p.owned[i] == p.quota[i] {
 			p.room = slices.Delete(p.room, at, at+1) // keeps the order, so that a tie falls the same way everywhere
 		}
 	}
+}
+
+// highest returns where in room the instance stands that ranks the session highest.
+func (p *Placer) highest(instances []uint64, session uint64) (at int) {
+	if p.shared != nil && len(p.room) > favouritesMax {
+		for _, f := range p.shared.of(session) {
+			if i := p.at[f.s]; i != nobody && p.owned[i] < p.quota[i] {
+				at, _ = slices.BinarySearch(p.room, i)
+				return at
+			}
+		}
+	}
+	best := uint64(0)
+	for k, i := range p.room {
+		if r := rank(instances[i], session); r > best {
+			best, at = r, k
+		}
+	}
+	return at
 }
 
 // Quota returns instance i's share as of the last Place.

@@ -172,6 +172,7 @@ type Seen struct {
 type Sessions struct {
 	IDs    []string
 	hashes []uint64
+	slots  []int32 // index + 1 by hash, open addressing; 0: vacant
 }
 
 // NoticeKind is a message of one instance to all.

@@ -42,7 +42,8 @@ type world struct {
 	sink func(history.Event)
 
 	server server
-	nodes  []*node // slot i is nodes[i-1]
+	nodes  []*node     // slot i is nodes[i-1]
+	ranks  *core.Ranks // what all their cores compute alike
 
 	sess    []session // by creation
 	sessIdx map[string]int32
@@ -80,7 +81,7 @@ func newWorld(cfg Config, plan fault.Plan, seed uint64, emit func(history.Event)
 		load: rand.New(rand.NewPCG(seed, streamLoad)),
 		pick: rand.New(rand.NewPCG(seed, streamFault)),
 
-		sessIdx: map[string]int32{},
+		sessIdx: map[string]int32{}, ranks: core.NewRanks(),
 	}
 	setup := rand.New(rand.NewPCG(seed, streamSetup))
 	w.server.redis = newRedis(int64(cfg.TTL), w, w.publish)

@@ -1,0 +1,67 @@
+package core
+
+// Ranks remembers which instances each session ranks highest, among all that were ever placed on. Cores of one process that
+// share it do not each compute instances × sessions ranks to come to the same: in virtual time a thousand of them start at
+// once. It changes no placement, takes some 200 bytes a session, and is not safe for concurrent use.
+type Ranks struct {
+	number    map[uint64]int32 // of an instance, by its hash; never ranged over
+	instances []uint64         // by number
+	rows      map[uint64]*favourites
+}
+
+// favouritesMax: with a tenth of the instances having room, three sessions in four find one among so many.
+const favouritesMax = 12
+
+// favourites are a session's, the highest rank first, among the first seen instances.
+type favourites struct {
+	seen, n int32
+	top     [favouritesMax]ranked // of instances, by number
+}
+
+// NewRanks returns ranks that nothing was asked of yet.
+func NewRanks() *Ranks {
+	return &Ranks{number: map[uint64]int32{}, rows: map[uint64]*favourites{}}
+}
+
+// numbers fills at, by number, with the places of instances, nobody for those that are not among them.
+func (r *Ranks) numbers(instances []uint64, at []int32) []int32 {
+	for _, h := range instances {
+		if _, ok := r.number[h]; !ok {
+			r.number[h] = int32(len(r.instances))
+			r.instances = append(r.instances, h)
+		}
+	}
+	at = resize(at, len(r.instances))
+	for i := range at {
+		at[i] = nobody
+	}
+	for i, h := range instances {
+		at[r.number[h]] = int32(i)
+	}
+	return at
+}
+
+// of returns the favourites of the session with that hash.
+func (r *Ranks) of(session uint64) []ranked {
+	f := r.rows[session]
+	if f == nil {
+		f = &favourites{}
+		r.rows[session] = f
+	}
+	for ; int(f.seen) < len(r.instances); f.seen++ {
+		x := ranked{rank(r.instances[f.seen], session), f.seen}
+		i := f.n
+		if i == favouritesMax {
+			if i--; !f.top[i].less(x) {
+				continue
+			}
+		} else {
+			f.n++
+		}
+		for ; i > 0 && f.top[i-1].less(x); i-- {
+			f.top[i] = f.top[i-1]
+		}
+		f.top[i] = x
+	}
+	return f.top[:f.n]
+}
