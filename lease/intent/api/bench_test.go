@@ -1,82 +1,272 @@
 package api
 
 import (
+	"bufio"
+	"bytes"
+	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
-	"strings"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
 
+	"github.com/leasestorm/leasestorm/internal/latency"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
-// Accepted starts a second, every one a new session: over HTTP on loopback, and the bare script through the same store, with the
-// same number of callers. Compare the two:
-//
-//	go test ./lease/intent/api -run '^$' -bench Accept -benchtime 3s -count 5
-func BenchmarkAccept(b *testing.B) {
-	const callers = 32 // a core
+// acceptCallers is how many clients send starts at once, and how many callers of the bare script they are compared with.
+const acceptCallers = 64
+
+// acceptRig is one Redis, one API on loopback, and a connection to each for every caller.
+type acceptRig struct {
+	*testing.B
+	redis   *redis.Client
+	script  *redis.Script
+	senders []*sender
+	next    atomic.Int64 // every start is of another service
+}
+
+func newAcceptRig(b *testing.B) *acceptRig {
 	server := redistest.Start(b)
-	st, err := store.New(server.Client(), store.Options{PoolSize: 64})
+	r := &acceptRig{B: b}
+	r.redis = redis.NewClient(&redis.Options{Addr: server.Addr(), PoolSize: acceptCallers})
+	b.Cleanup(func() { r.redis.Close() })
+	st, err := store.New(r.redis, store.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer st.Close()
-	var n atomic.Int64
-	b.Run("script", func(b *testing.B) {
-		b.SetParallelism(callers)
-		b.RunParallel(func(pb *testing.PB) {
-			for pb.Next() {
-				s, err := intent.Start{ServiceRef: fmt.Sprint("s", n.Add(1))}.Canonical()
-				if err != nil {
-					b.Error(err)
-				}
-				id := uuid.Must(uuid.NewV7()).String()
-				_, _, err = st.PutSessionWithIdempotency(b.Context(), intent.Session{ID: id, Start: s}, s.Key(), KeyTTLDefault)
-				if err != nil {
-					b.Error(err)
-				}
-			}
-		})
-	})
-	b.Run("http", func(b *testing.B) {
-		h, err := NewHandler(st, Config{Tokens: []Token{NewToken("w", writer, intent.ScopeWrite)}})
+	b.Cleanup(func() { st.Close() })
+	var text bytes.Buffer
+	for _, name := range []string{"common", "put"} {
+		part, err := os.ReadFile("../store/lua/" + name + ".lua")
 		if err != nil {
 			b.Fatal(err)
 		}
-		srv := httptest.NewServer(h)
-		defer srv.Close()
-		client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1024}}
-		defer client.CloseIdleConnections()
-		b.ResetTimer()
-		b.SetParallelism(callers)
-		b.RunParallel(func(pb *testing.PB) {
-			for pb.Next() {
-				body := startBody(fmt.Sprint("s", n.Add(1)), "p")
-				req, err := http.NewRequestWithContext(b.Context(), http.MethodPost, srv.URL+"/api/v3/intents", strings.NewReader(body))
-				if err != nil {
-					b.Error(err)
-					return
-				}
-				req.Header.Set("Authorization", "Bearer "+writer)
-				req.Header.Set("Content-Type", "application/json")
-				resp, err := client.Do(req)
-				if err != nil {
-					b.Error(err)
-					return
-				}
-				_, _ = io.Copy(io.Discard, resp.Body)
-				resp.Body.Close()
-				if resp.StatusCode != http.StatusAccepted {
-					b.Error(resp.Status)
-				}
+		text.Write(part)
+	}
+	r.script = redis.NewScript(text.String())
+	h, err := NewHandler(st, Config{Tokens: []Token{NewToken("w", writer, intent.ScopeWrite)}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	srv := httptest.NewUnstartedServer(h)
+	srv.Config = NewServer("", h)
+	srv.Start()
+	b.Cleanup(srv.Close)
+	for range acceptCallers {
+		r.senders = append(r.senders, newSender(b, srv.Listener.Addr().String()))
+	}
+	return r
+}
+
+// sender is a client that costs as little as a caller of the script does: one connection, and a request of which only the
+// number of the service changes.
+type sender struct {
+	conn    net.Conn
+	answers *bufio.Reader
+	request []byte
+	number  []byte // within request
+}
+
+func newSender(b *testing.B, addr string) *sender {
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { conn.Close() })
+	const number = "000000000000"
+	body := startBody("s"+number, "p")
+	s := &sender{conn: conn, answers: bufio.NewReader(conn), request: fmt.Appendf(nil, "POST /api/v3/intents HTTP/1.1\r\nHost: %s\r\n"+
+		"Authorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", addr, writer, len(body), body)}
+	at := bytes.Index(s.request, []byte(number))
+	s.number = s.request[at : at+len(number)]
+	return s
+}
+
+var lengthHeader = []byte("Content-Length: ")
+
+// start sends one start and reads its answer to the end.
+func (s *sender) start(n int64) error {
+	for i := len(s.number) - 1; i >= 0; i-- {
+		s.number[i] = byte('0' + n%10)
+		n /= 10
+	}
+	if _, err := s.conn.Write(s.request); err != nil {
+		return err
+	}
+	length := -1
+	for first := true; ; first = false {
+		line, err := s.answers.ReadSlice('\n')
+		if err != nil {
+			return err
+		}
+		if first && !bytes.HasPrefix(line, []byte("HTTP/1.1 202 ")) {
+			return fmt.Errorf("not accepted: %q", line)
+		}
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			break
+		}
+		if rest, ok := bytes.CutPrefix(line, lengthHeader); ok {
+			if length, err = strconv.Atoi(string(rest)); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := s.answers.Discard(length)
+	return err
+}
+
+// raw runs the script that accepts a start, and nothing else.
+func (r *acceptRig) raw(int) error {
+	s, err := intent.Start{ServiceRef: fmt.Sprint("s", r.next.Add(1)), Profile: "p"}.Canonical()
+	if err != nil {
+		return err
+	}
+	return r.script.EvalSha(r.Context(), r.redis, []string{"v3:bus"}, "", "", "v3:", 3_600_000, uuid.Must(uuid.NewV7()).String(),
+		s.ServiceRef, s.Profile, s.StartMs, s.Key(), 86_400_000).Err()
+}
+
+func (r *acceptRig) http(caller int) error { return r.senders[caller].start(r.next.Add(1)) }
+
+// perSecond has all callers make n calls together, on an empty Redis.
+func (r *acceptRig) perSecond(n int64, call func(caller int) error) float64 {
+	r.Helper()
+	r.empty()
+	var left atomic.Int64
+	left.Store(n)
+	start := time.Now()
+	r.callers(func(caller int) error {
+		for left.Add(-1) >= 0 {
+			if err := call(caller); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return float64(n) / time.Since(start).Seconds()
+}
+
+func (r *acceptRig) empty() {
+	r.Helper()
+	if err := r.redis.FlushAll(r.Context()).Err(); err != nil {
+		r.Fatal(err)
+	}
+	if err := r.script.Load(r.Context(), r.redis).Err(); err != nil {
+		r.Fatal(err)
+	}
+}
+
+func (r *acceptRig) callers(f func(caller int) error) {
+	var wg sync.WaitGroup
+	for caller := range acceptCallers {
+		wg.Go(func() {
+			if err := f(caller); err != nil {
+				r.Error(err)
 			}
 		})
+	}
+	wg.Wait()
+}
+
+// BenchmarkAccept compares accepted starts a second over HTTP on loopback, every one a new session, with the rate of the bare
+// script, by as many callers on the same Redis. Generator, API and callers share one process. They take turns, and the best
+// round of each counts.
+func BenchmarkAccept(b *testing.B) {
+	r := newAcceptRig(b)
+	const rounds, each = 40, 4_000
+	var raw, http, ratio []float64
+	for b.Loop() {
+		for range rounds {
+			raw = append(raw, r.perSecond(each, r.raw))
+			http = append(http, r.perSecond(each, r.http))
+			ratio = append(ratio, http[len(http)-1]/raw[len(raw)-1])
+		}
+	}
+	slices.Sort(ratio)
+	b.ReportMetric(ratio[len(ratio)/2], "x-script-p50")
+	b.ReportMetric(slices.Max(raw), "script/s")
+	b.ReportMetric(slices.Max(http), "accepted/s")
+	b.ReportMetric(slices.Max(http)/slices.Max(raw), "x-script")
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkAcceptHalf sends starts at half of the rate that 64 callers reach, each at its own instant whether or not the one
+// before was answered in time, and measures from that instant to the end of the answer.
+func BenchmarkAcceptHalf(b *testing.B) {
+	r := newAcceptRig(b)
+	full := 0.0
+	for range 5 {
+		full = max(full, r.perSecond(10_000, r.http))
+	}
+	const each = 10_000 / acceptCallers
+	period := time.Duration(float64(time.Second) * 2 / full * acceptCallers) // of one caller
+	latency.Report(b, func(int) []time.Duration {
+		r.empty()
+		took := make([][]time.Duration, acceptCallers)
+		began := time.Now()
+		r.callers(func(caller int) error {
+			timer := time.NewTimer(0)
+			defer timer.Stop()
+			<-timer.C
+			due := began.Add(period * time.Duration(caller) / acceptCallers)
+			for range each {
+				if early := time.Until(due); early > 0 {
+					timer.Reset(early)
+					<-timer.C
+				}
+				if err := r.http(caller); err != nil {
+					return err
+				}
+				took[caller] = append(took[caller], time.Since(due))
+				due = due.Add(period)
+			}
+			return nil
+		})
+		return slices.Concat(took...)
 	})
+	b.ReportMetric(acceptCallers/period.Seconds(), "starts/s")
+}
+
+// BenchmarkHandler is the handler's own cost of one start, with a store that does nothing.
+func BenchmarkHandler(b *testing.B) {
+	h, err := NewHandler(noStore{}, Config{Tokens: []Token{NewToken("w", writer, intent.ScopeWrite)}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	body := []byte(startBody("1:0:19:283D:3FB:1:C00000:0:0:0:", "hd"))
+	reader := bytes.NewReader(body)
+	req := httptest.NewRequest(http.MethodPost, "/api/v3/intents", nil)
+	req.Body, req.ContentLength, req.RemoteAddr = io.NopCloser(reader), int64(len(body)), "127.0.0.1:5000"
+	req.Header.Set("Authorization", "Bearer "+writer)
+	req.Header.Set("Content-Type", "application/json")
+	b.ReportAllocs()
+	for b.Loop() {
+		reader.Reset(body)
+		w := discard{http.Header{}}
+		h.ServeHTTP(w, req)
+	}
+}
+
+type discard struct{ header http.Header }
+
+func (d discard) Header() http.Header         { return d.header }
+func (d discard) Write(p []byte) (int, error) { return len(p), nil }
+func (d discard) WriteHeader(int)             {}
+
+type noStore struct{ Store }
+
+func (noStore) PutSessionWithIdempotency(_ context.Context, s intent.Session, _ string, _ time.Duration) (string, bool, error) {
+	return s.ID, false, nil
 }

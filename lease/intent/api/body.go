@@ -1,16 +1,14 @@
 package api
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
 	"os"
+	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -31,17 +29,17 @@ const (
 
 // readBody reads what a client sends, no more than is allowed and no longer.
 func (h *handler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *problem) {
-	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	charset := params["charset"]
-	if err != nil || kind != "application/json" || charset != "" && charset != "utf-8" && charset != "UTF-8" {
+	if !jsonMedia(r.Header.Get("Content-Type")) {
 		return nil, refused(http.StatusUnsupportedMediaType, "media-type", "send Content-Type: application/json")
 	}
 	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		return nil, refused(http.StatusUnsupportedMediaType, "media-type", "the body must not be encoded")
 	}
-	large := refused(http.StatusRequestEntityTooLarge, "too-large", fmt.Sprintf("the body has more than %d bytes", h.cfg.BodyMax))
+	large := func() *problem {
+		return refused(http.StatusRequestEntityTooLarge, "too-large", fmt.Sprintf("the body has more than %d bytes", h.cfg.BodyMax))
+	}
 	if r.ContentLength > h.cfg.BodyMax {
-		return nil, large
+		return nil, large()
 	}
 	// Not every ResponseWriter can; then the server's own limits hold.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.cfg.BodyTimeout))
@@ -52,9 +50,18 @@ func (h *handler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *pro
 	case err != nil:
 		return nil, refused(http.StatusBadRequest, "invalid", "the body cannot be read")
 	case int64(len(body)) > h.cfg.BodyMax:
-		return nil, large
+		return nil, large()
 	}
 	return body, nil
+}
+
+func jsonMedia(header string) bool {
+	if header == "application/json" {
+		return true // what nearly everybody sends
+	}
+	kind, params, err := mime.ParseMediaType(header)
+	charset := params["charset"]
+	return err == nil && kind == "application/json" && (charset == "" || charset == "utf-8" || charset == "UTF-8")
 }
 
 // parse reads a body: one flat JSON object of known members, each once.
@@ -63,100 +70,42 @@ func parse(body []byte) (request, error) {
 	bad := func(format string, args ...any) (request, error) {
 		return req, fmt.Errorf("%w: %s", intent.ErrInvalid, fmt.Sprintf(format, args...))
 	}
-	switch {
-	case len(bytes.TrimSpace(body)) == 0:
-		return bad("the body is empty")
-	case !utf8.Valid(body):
-		return bad("the body is not UTF-8")
-	}
-	members, err := flatObject(body)
+	m, err := flatObject(body)
 	if err != nil {
 		return bad("%v", err)
 	}
-	kind, given := members["type"].(string)
-	if !given {
+	var refused error
+	switch kind := m[mType].text; {
+	case !m[mType].given:
 		return bad("type is missing; it is %q or %q", typeStart, typeStop)
+	case kind == typeStop:
+		refused = m.only(kind, mType, mSession)
+	case kind == typeStart:
+		refused = m.only(kind, mType, mRef, mProfile, mStart)
+	default:
+		return bad("type is %q; it is %q or %q", clip(kind), typeStart, typeStop)
 	}
-	delete(members, "type")
-	if kind == typeStop {
-		req.stop = true
-		req.session, _ = members["sessionId"].(string)
+	if refused != nil {
+		return bad("%v", refused)
+	}
+	if m[mType].text == typeStop {
+		req.stop, req.session = true, m[mSession].text
 		if !sessionForm(req.session) {
 			return bad("sessionId is missing or no UUID")
 		}
-		delete(members, "sessionId")
-		return req, leftOver(members, kind)
+		return req, nil
 	}
-	if kind != typeStart {
-		return bad("type is %q; it is %q or %q", clip(kind), typeStart, typeStop)
-	}
-	req.start.ServiceRef, _ = members["serviceRef"].(string)
-	req.start.Profile, _ = members["profile"].(string)
-	if p, given := members["profile"]; given && p == "" {
+	req.start.ServiceRef, req.start.Profile = m[mRef].text, m[mProfile].text
+	if m[mProfile].given && req.start.Profile == "" {
 		return bad("profile is empty; leave it out for %q", intent.ProfileDefault)
 	}
-	if n, given := members["startMs"].(json.Number); given {
-		if req.start.StartMs, err = n.Int64(); err != nil || req.start.StartMs == 0 {
-			return bad("startMs is %s; it must be a whole number of milliseconds from %d", clip(n.String()), intent.StartMsMin)
+	if n := m[mStart]; n.given {
+		if req.start.StartMs, err = strconv.ParseInt(n.text, 10, 64); err != nil || req.start.StartMs == 0 {
+			return bad("startMs is %s; it must be a whole number of milliseconds from %d", clip(n.text), intent.StartMsMin)
 		}
-	}
-	delete(members, "serviceRef")
-	delete(members, "profile")
-	delete(members, "startMs")
-	if err := leftOver(members, kind); err != nil {
-		return req, err
 	}
 	req.start, err = req.start.Canonical()
 	return req, err
-}
-
-// memberTypes are the members that any intent may have, with a value of the type that each must have.
-var memberTypes = map[string]any{"type": "", "serviceRef": "", "profile": "", "sessionId": "", "startMs": json.Number("")}
-
-func leftOver(members map[string]any, kind string) error {
-	for name := range members {
-		return fmt.Errorf("%w: %s does not have the member %q", intent.ErrInvalid, kind, name)
-	}
-	return nil
-}
-
-// flatObject reads an object of strings and numbers. Names are compared exactly; unknown and repeated ones are refused.
-func flatObject(body []byte) (map[string]any, error) {
-	dec := json.NewDecoder(bytes.NewReader(body))
-	dec.UseNumber()
-	if first, err := dec.Token(); err != nil || first != json.Delim('{') {
-		return nil, errors.New("the body is not a JSON object")
-	}
-	members := map[string]any{}
-	for dec.More() {
-		token, err := dec.Token()
-		if err != nil {
-			return nil, errors.New("the body is not JSON")
-		}
-		name, _ := token.(string)
-		want, known := memberTypes[name]
-		if !known {
-			return nil, fmt.Errorf("the member %q is not known", clip(name))
-		}
-		if _, twice := members[name]; twice {
-			return nil, fmt.Errorf("the member %q is there twice", name)
-		}
-		value, err := dec.Token()
-		if err != nil {
-			return nil, errors.New("the body is not JSON")
-		}
-		if fmt.Sprintf("%T", value) != fmt.Sprintf("%T", want) {
-			return nil, fmt.Errorf("the member %q must be a %s", name, map[bool]string{true: "string", false: "number"}[want == ""])
-		}
-		members[name] = value
-	}
-	if _, err := dec.Token(); err != nil { // the closing brace
-		return nil, errors.New("the body is not JSON")
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("something follows the JSON object")
-	}
-	return members, nil
 }
 
 // sessionForm accepts the form of 36 characters only.

@@ -2,8 +2,11 @@ package api
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -141,6 +144,12 @@ func FuzzIntent(fz *testing.F) {
 		if err := json.Unmarshal(body, &loose); err != nil {
 			t.Fatalf("%q is accepted and no JSON object: %v", body, err)
 		}
+		if names := repeated(t, body); names != len(loose) {
+			t.Fatalf("%q is accepted, and of its %d members %d are different", body, names, len(loose))
+		}
+		if at, _ := loose["startMs"].(float64); int64(at) != req.start.StartMs {
+			t.Fatalf("%q starts at %d", body, req.start.StartMs)
+		}
 		if req.stop {
 			if loose["sessionId"] != req.session {
 				t.Fatalf("%q stops %q", body, req.session)
@@ -155,6 +164,21 @@ func FuzzIntent(fz *testing.F) {
 			t.Fatalf("%q is not canonical: %v", body, err)
 		}
 	})
+}
+
+// repeated counts the members of a flat object, those that are there twice twice.
+func repeated(t *testing.T, body []byte) (n int) {
+	dec := json.NewDecoder(bytes.NewReader(body))
+	for {
+		_, err := dec.Token()
+		if errors.Is(err, io.EOF) {
+			return (n - 2) / 2 // without the braces, a name and a value each
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
 }
 
 // FuzzForwarded sends any chain through a trusted proxy: what is returned is never a trusted proxy unless all are, and never

@@ -59,7 +59,7 @@ func (s *Store) run(ctx context.Context, script *redis.Script, args ...any) (any
 	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 	defer cancel()
 	all := append(make([]any, 0, 4+len(args)), "", "", s.opt.KeyPrefix, s.opt.Retention.Milliseconds())
-	reply, err := script.Run(ctx, s.client, []string{s.bus}, append(all, args...)...).Result()
+	reply, err := s.batcher.call(ctx, script, []string{s.bus}, append(all, args...)...)
 	if err != nil {
 		return nil, unavailable(err)
 	}

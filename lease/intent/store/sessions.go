@@ -57,7 +57,7 @@ func (s *Store) PutSessionWithLease(ctx context.Context, session intent.Session,
 	args := append([]any{"", lo.Quarantine.Microseconds(), s.opt.KeyPrefix, s.opt.Retention.Milliseconds()},
 		putArgs(&session, key, ttl)...)
 	args = append(args, s.opt.Leases.TTL.Milliseconds(), redisstore.FenceTTLDefault.Milliseconds())
-	reply, err := putLeasedScript.Run(ctx, s.client, []string{epochKey, leaseKey, fenceKey}, args...).Result()
+	reply, err := s.batcher.call(ctx, putLeasedScript, []string{epochKey, leaseKey, fenceKey}, args...)
 	if err != nil {
 		return "", false, unavailable(err)
 	}
@@ -160,6 +160,10 @@ func wordsOf(reply any, n int) ([]string, error) {
 	}
 	words := make([]string, len(list))
 	for i, v := range list {
+		if text, ok := v.(string); ok {
+			words[i] = text
+			continue
+		}
 		words[i] = fmt.Sprint(v)
 	}
 	return words, nil

@@ -132,10 +132,11 @@ func (o *Options) leaseOptions() redisstore.Options {
 
 // Store is safe for concurrent use.
 type Store struct {
-	opt    Options
-	client redis.UniversalClient // the store's own
-	bus    string
-	notify string
+	opt     Options
+	client  redis.UniversalClient // the store's own
+	batcher *batcher
+	bus     string
+	notify  string
 }
 
 // New returns a store on the server of client, which is a *redis.Client (plain or failover) or a *redis.ClusterClient. Like
@@ -149,7 +150,10 @@ func New(client redis.UniversalClient, options Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{opt: opt, client: own, bus: opt.KeyPrefix + "bus", notify: opt.KeyPrefix + "notify"}, nil
+	return &Store{
+		opt: opt, client: own, batcher: &batcher{client: own, timeout: opt.OpTimeout}, bus: opt.KeyPrefix + "bus",
+		notify: opt.KeyPrefix + "notify",
+	}, nil
 }
 
 // Options returns the store's options, with every default filled in.
