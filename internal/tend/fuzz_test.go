@@ -1,4 +1,4 @@
-package worker
+package tend
 
 import (
 	"strings"
@@ -13,6 +13,7 @@ import (
 // FuzzEntry takes any entry off the bus: it is a dead letter, or one that the API could have put there, and then its leases can
 // be asked for and the rules take it into hand.
 func FuzzEntry(f *testing.F) {
+	const maxTries = 5
 	const uuid = "0190a8c2-8f5e-7c2a-9d7e-3b1f6a2c4d5e"
 	f.Add("1-1", "start", uuid, "1:0:1:445D:453:1:C00000:0:0:0", "hd", int64(0), 1, "", "", int64(0))
 	f.Add("1-1", "start", uuid, "a", "default", int64(1_700_000_000_000), 99, "w-1", "w-2", int64(7))
@@ -22,7 +23,7 @@ func FuzzEntry(f *testing.F) {
 			ID: id, Type: kind, Session: session, Start: intent.Start{ServiceRef: service, Profile: profile, StartMs: start},
 			Tries: tries, From: from, Owner: owner, Fence: fence,
 		}
-		if malformed(&e) != "" {
+		if Malformed(&e) != "" {
 			return
 		}
 		if again, err := e.Canonical(); err != nil || again != e.Start || kind != "start" || len(session) != 36 {
@@ -31,11 +32,11 @@ func FuzzEntry(f *testing.F) {
 		if _, _, _, err := redisstore.LeaseKeys(redisstore.Options{}, store.ServiceLease(service)); err != nil {
 			t.Fatalf("%+v is accepted, and no lease can have its name: %v", e, err)
 		}
-		m := core.New(core.Config{Worker: "w", Slots: []string{"1"}, MaxTries: MaxTriesDefault, Starting: 1})
+		m := core.New(core.Config{Worker: "w", Slots: []string{"1"}, MaxTries: maxTries, Starting: 1})
 		effects := m.Step(core.Event{Kind: core.EvEntry, Now: 1, Entry: core.Entry{
 			ID: id, Session: session, Service: service, Tries: tries, From: from, Owner: owner, Fence: fence,
 		}})
-		if len(effects) != 1 || (effects[0].Kind == core.Acquire) == (tries > MaxTriesDefault) {
+		if len(effects) != 1 || (effects[0].Kind == core.Acquire) == (tries > maxTries) {
 			t.Fatalf("%+v: %+v", e, effects)
 		}
 	})
@@ -44,14 +45,14 @@ func FuzzEntry(f *testing.F) {
 // FuzzIncarnation reads what any hand has written of a worker into the registry: this very process is never proven dead by it,
 // and what cannot be read proves nothing.
 func FuzzIncarnation(f *testing.F) {
-	me := whoAmI("w")
+	me := WhoAmI("w")
 	f.Add(me.String())
 	f.Add(`{"name":"w","boot":"` + me.Boot + `","pidns":"` + me.PIDNS + `","pid":-1,"start":18446744073709551615}`)
 	f.Add(`{"pid":1e9}`)
 	f.Add("[]")
 	f.Fuzz(func(t *testing.T, text string) {
 		past, ok := parseIncarnation(text)
-		dead := me.provenDead(past)
+		dead := me.ProvenDead(past)
 		if ok && dead && past.PID == me.PID && past.Start == me.Start {
 			t.Fatalf("%q proves this process dead", text)
 		}
