@@ -96,6 +96,54 @@ func TestStormCrash(t *testing.T) {
 	}
 }
 
+// Whose heartbeat should have been refreshed and was not is not counted any more, so each of its leases has its heir before
+// it expires, and the heir comes at the expiry: no 20 ms of stagger, let alone a heartbeat's end (G5).
+func TestStormTakeoverAtTheExpiry(t *testing.T) {
+	for _, size := range sizes {
+		for seed := range uint64(10) {
+			at := 23*time.Second + time.Duration(seed)*900*time.Millisecond
+			r := play(t, calmFleet(size.nodes, size.sessions), fault.Plan{Faults: []fault.Fault{
+				{At: at, Kind: fault.Crash, Target: fault.NodeTarget(1)},
+			}}, seed)
+			for _, late := range r.afterExpiry(start + at) {
+				if late < 0 || late > 10*time.Millisecond {
+					t.Errorf("%s: a dead instance's lease was taken %v after its expiry", r.name, late)
+				}
+			}
+		}
+	}
+}
+
+// afterExpiry returns how long after their expiry the leases of the instance that died at crash were taken.
+func (r *record) afterExpiry(crash time.Duration) []time.Duration {
+	_, victim := r.at(history.Exited, crash)
+	held, until := map[string]bool{}, map[string]int64{}
+	for i := range r.events {
+		switch e := &r.events[i]; {
+		case e.Kind == history.Acquired && time.Duration(e.T) < crash:
+			held[e.Session] = e.Instance == victim
+		case e.Kind == history.Exited && e.Instance == victim:
+			for i := range r.redis {
+				if x := &r.redis[i]; x.Instance == victim && held[x.Session] {
+					until[x.Session] = x.Until
+				}
+			}
+		}
+	}
+	var late []time.Duration
+	for i := range r.events {
+		e := &r.events[i]
+		if end, ok := until[e.Session]; ok && e.Kind == history.Acquired && time.Duration(e.T) > crash {
+			late = append(late, time.Duration(e.T-end))
+			delete(until, e.Session)
+		}
+	}
+	if len(until) > 0 {
+		r.Errorf("%s: %d leases of a dead instance were not taken", r.name, len(until))
+	}
+	return late
+}
+
 // The instance that would take a dead one's sessions dies or falls mute in the very instants around their expiry: the
 // others wait 120 ms for it, not a TTL.
 func TestStormSuccessorDiesToo(t *testing.T) { // G5

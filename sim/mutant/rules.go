@@ -10,6 +10,7 @@ const (
 	keeperFile = "internal/core/keeper.go"
 	epochFile  = "internal/core/epoch.go"
 	fleetFile  = "internal/core/fleet.go"
+	noticeFile = "internal/core/notice.go"
 )
 
 // whyClock: what the judge knows of a window is when its owner said that it would end. A clock that is wrong stretches the
@@ -122,6 +123,32 @@ var rules = []Mutant{
 		Story:  "A lease that expires is waited for by the next in rank alone.",
 		Breaks: "G5", Package: "internal/core", Test: "TestStormSuccessorDiesToo",
 		Edits: []Edit{{fleetFile, "return int64(min(k, c.cfg.StaggerMax)) * c.cfg.Stagger", "return c.cfg.TTL + int64(k)"}},
+	},
+	{
+		Name:   "timeout-means-not-acquired",
+		Story:  "An acquisition that was not answered is taken as refused, and tried again when the key would have expired.",
+		Breaks: "G8", Package: "internal/core", Test: "TestStormGrantThatWasNotHeard",
+		Edits: []Edit{{coreFile, `c.refuse(l, cause, "", c.backoff(), a.Text)`, `c.refuse(l, cause, "", c.cfg.TTL, a.Text)`}},
+	},
+	{
+		Name:   "gives-up-unasked",
+		Story:  "An instance releases what it owns above its quota although nobody who could take it has asked.",
+		Breaks: "G6", Package: "internal/core", Test: "TestStormNobodyGivesUnasked",
+		Edits: []Edit{{noticeFile, "	if len(f.asks) == 0 {\n		return\n", `	if len(f.asks) == 0 {
+		for _, l := range append([]*lease(nil), c.held...) {
+			if i := f.sessions.find(l.id); i >= 0 && !l.yielding && c.targetOf(i) > 0 {
+				c.yield(l, c.nodes[c.targetOf(i)].id, CauseRebalance)
+			}
+		}
+		return
+`}},
+	},
+	{
+		Name: "suspect-rule-off",
+		Story: "An instance that has not refreshed its heartbeat when it should long have still counts: its leases have no heir " +
+			"when they expire.",
+		Breaks: "G5", Package: "internal/core", Test: "TestStormTakeoverAtTheExpiry",
+		Edits: []Edit{{fleetFile, "n.alive && !n.suspect", "n.alive"}},
 	},
 	{
 		Name:   "late-reassertion-counts",
