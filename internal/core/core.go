@@ -16,6 +16,7 @@ type Core struct {
 	unableAt    Time // when the last of them did
 	withdrawals int  // from the registry, in a row, because of that
 
+	next      Time // as of the last step
 	timers    timerHeap
 	nextRenew Time // the tick on which everything held is renewed and the heartbeat is set
 	nextLook  Time
@@ -79,9 +80,8 @@ func New(cfg Config) *Core {
 func (c *Core) Step(ev Event) Effects {
 	c.eff.Tells = c.eff.Tells[:0]
 	c.eff.Ops = c.eff.Ops[:0]
-	due := c.Next()
 	c.advance(ev.Now)
-	if due != 0 && c.now.Mono-due > Time(c.cfg.OpTimeout) {
+	if c.next != 0 && c.now.Mono-c.next > Time(c.cfg.OpTimeout) {
 		c.lookSoon(0) // this instance did not run for a while: what it knows is old
 	}
 	c.runTimers()
@@ -111,6 +111,7 @@ func (c *Core) Step(ev Event) Effects {
 	case EvTick:
 	}
 	c.flush()
+	c.next = c.earliest()
 	return c.eff
 }
 

@@ -249,7 +249,6 @@ func (c *Core) seeOwners(look *Look) bool {
 	}
 	slices.Sort(f.touched)
 	f.left = f.left[:0]
-	last, lastIndex := "", nobody // runs of one owner are common, and a map look-up each is most of the cost
 	for i, owner := range look.Owners {
 		s := int32(i)
 		if len(f.touched) > 0 {
@@ -259,10 +258,9 @@ func (c *Core) seeOwners(look *Look) bool {
 		}
 		o := nobody
 		if owner != "" {
-			if owner != last {
-				last, lastIndex = owner, c.nodeIndex(owner)
+			if o = f.owner[i]; o == nobody || c.nodes[o].id != owner { // mostly it is who it was
+				o = c.nodeIndex(owner)
 			}
-			o = lastIndex
 			f.free[i] = false
 		}
 		if f.owner[i] == 0 && o != 0 {

@@ -2,7 +2,6 @@ package core
 
 import (
 	"cmp"
-	"math/bits"
 	"slices"
 )
 
@@ -28,35 +27,21 @@ func rank(instance, session uint64) uint64 {
 func NewSessions(ids []string) *Sessions {
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
-	s := &Sessions{IDs: ids, hashes: make([]uint64, len(ids))}
-	s.slots = make([]int32, 1<<bits.Len(uint(2*len(ids)))) // at most half full
+	s := &Sessions{IDs: ids, hashes: make([]uint64, len(ids)), index: make(map[string]int32, len(ids))}
 	for i, id := range ids {
-		h := hashID(id)
-		s.hashes[i] = h
-		slot := s.slot(h)
-		for s.slots[slot] != 0 {
-			slot = s.next(slot)
-		}
-		s.slots[slot] = int32(i + 1)
+		s.hashes[i] = hashID(id)
+		s.index[id] = int32(i)
 	}
 	return s
 }
 
 // find returns the index of id, or -1.
 func (s *Sessions) find(id string) int32 {
-	h := hashID(id)
-	for slot := s.slot(h); s.slots[slot] != 0; slot = s.next(slot) {
-		if i := s.slots[slot] - 1; s.hashes[i] == h && s.IDs[i] == id {
-			return i
-		}
+	if i, ok := s.index[id]; ok {
+		return i
 	}
 	return -1
 }
-
-// slot is where the search for a hash begins; FNV's low bits are good enough for that.
-func (s *Sessions) slot(h uint64) int { return int(h) & (len(s.slots) - 1) }
-
-func (s *Sessions) next(slot int) int { return (slot + 1) & (len(s.slots) - 1) }
 
 // Placer computes who should own what. It keeps its working memory between calls; the zero value is ready.
 //

@@ -172,7 +172,7 @@ type Seen struct {
 type Sessions struct {
 	IDs    []string
 	hashes []uint64
-	slots  []int32 // index + 1 by hash, open addressing; 0: vacant
+	index  map[string]int32 // never ranged over
 }
 
 // NoticeKind is a message of one instance to all.

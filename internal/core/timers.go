@@ -114,7 +114,9 @@ func (c *Core) runTimers() {
 }
 
 // Next returns when the core wants EvTick: the earliest instant at which it would do something. Zero: never.
-func (c *Core) Next() Time {
+func (c *Core) Next() Time { return c.next }
+
+func (c *Core) earliest() Time {
 	for len(c.timers.a) > 0 && !c.live(&c.timers.a[0]) {
 		c.timers.pop()
 	}

@@ -262,36 +262,41 @@ func (w *world) setTick(n *node) {
 
 // step tells the core ev and carries out what follows, tells before ops, then what the shell has to say to it.
 func (w *world) step(n *node, ev core.Event) {
-	n.todo = append(n.todo, ev)
 	if n.working {
+		n.todo = append(n.todo, ev)
 		return
 	}
 	n.working = true
+	w.act(n, &ev)
 	for i := 0; i < len(n.todo) && n.alive; {
-		ev := n.todo[i]
+		ev := &n.todo[i]
 		i++
 		// Drops that follow a drop for the same reason leave with it, as in production: many releases in few requests.
 		for ; ev.Kind == core.EvDrop && i < len(n.todo) && n.todo[i].Kind == core.EvDrop && n.todo[i].Cause == ev.Cause; i++ {
 			ev.IDs = append(ev.IDs, n.todo[i].ID)
 		}
-		ev.Now = n.clock.now(w.t)
-		eff := n.machine.Step(ev)
-		for k := range eff.Tells {
-			w.told(n, &eff.Tells[k])
-		}
-		for k := 0; k < len(eff.Ops) && n.alive; k++ {
-			w.renewing(n, &eff.Ops[k])
-			if n.program != nil {
-				n.program.asks(w, n, &eff.Ops[k])
-			}
-			w.send(n, &eff.Ops[k])
-		}
+		w.act(n, ev)
 	}
 	clear(n.todo)
 	n.todo = n.todo[:0]
 	n.working = false
 	if n.alive {
 		w.setTick(n)
+	}
+}
+
+func (w *world) act(n *node, ev *core.Event) {
+	ev.Now = n.clock.now(w.t)
+	eff := n.machine.Step(*ev)
+	for k := range eff.Tells {
+		w.told(n, &eff.Tells[k])
+	}
+	for k := 0; k < len(eff.Ops) && n.alive; k++ {
+		w.renewing(n, &eff.Ops[k])
+		if n.program != nil {
+			n.program.asks(w, n, &eff.Ops[k])
+		}
+		w.send(n, &eff.Ops[k])
 	}
 }
 
