@@ -98,7 +98,7 @@ func TestStormCrash(t *testing.T) {
 
 // Whose heartbeat should have been refreshed and was not is not counted any more, so each of its leases has its heir before
 // it expires, and the heir comes at the expiry: no 20 ms of stagger, let alone a heartbeat's end (G5).
-func TestStormTakeoverAtTheExpiry(t *testing.T) {
+func TestStormTakeoverAtTheExpiry(t *testing.T) { // G5
 	for _, size := range sizes {
 		for seed := range uint64(10) {
 			at := 23*time.Second + time.Duration(seed)*900*time.Millisecond

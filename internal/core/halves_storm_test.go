@@ -63,7 +63,7 @@ func halved(slot string, h half) func(core.Config) virtual.Machine {
 
 // Nobody gives up what nobody asked for: beside an instance that beats and neither asks nor takes, the others keep
 // what they have above their share (G6: nothing moves any more).
-func TestStormNobodyGivesUnasked(t *testing.T) {
+func TestStormNobodyGivesUnasked(t *testing.T) { // G6
 	for seed := range uint64(12) {
 		cfg := calmFleet(4, 30)
 		cfg.New = halved("node-5", half{kinds: []core.OpKind{core.OpAcquire, core.OpAsk, core.OpRenew}, failure: core.FailRefused})
@@ -75,7 +75,7 @@ func TestStormNobodyGivesUnasked(t *testing.T) {
 }
 
 // An acquisition that was executed and not answered is found out about, and its lease owned, long before it expires (G8).
-func TestStormGrantThatWasNotHeard(t *testing.T) {
+func TestStormGrantThatWasNotHeard(t *testing.T) { // G8
 	for seed := range uint64(12) {
 		cfg := calmFleet(2, 10)
 		cfg.New = halved("node-1", half{kinds: []core.OpKind{core.OpAcquire}, failure: core.FailUnknown, once: true})
