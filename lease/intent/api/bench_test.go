@@ -43,7 +43,7 @@ func newAcceptRig(b *testing.B) *acceptRig {
 	r := &acceptRig{B: b}
 	r.redis = redis.NewClient(&redis.Options{Addr: server.Addr(), PoolSize: acceptCallers})
 	b.Cleanup(func() { r.redis.Close() })
-	st, err := store.New(r.redis, store.Options{})
+	st, err := store.New(r.redis, store.Options{PoolSize: 2})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -2,95 +2,140 @@ package store
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// How calls are put together. Redis runs a batch in one go, so batchMax bounds for how long nobody else is served; batchesMax
-// is how many are under way at once, so that one is being written while Redis works on another.
-const (
-	batchMax   = 32
-	batchesMax = 4
-)
+// batchMax is how many calls travel together at most. Redis runs them in one go, so it bounds for how long nobody else is
+// served.
+const batchMax = 32
 
-// batcher sends the script calls that callers make at the same time together: most of what a call costs, here and in Redis,
-// is its own write and its own read. A call that comes alone is sent at once. (The client's auto-pipelining does the same and
-// more, but is declared experimental, and runs goroutines for as long as it exists.)
+// batcher sends the script calls that would have to wait for a connection together as soon as one is free: most of what a
+// call costs, here and in Redis, is its own write and its own read. The callers do it themselves: whoever may send takes
+// those along who came after him, and when he has his answer the first of those who wait may. (The client's auto-pipelining
+// is declared experimental, and runs goroutines for as long as it exists.)
 type batcher struct {
 	client  redis.UniversalClient
 	timeout time.Duration // of one batch
+	lanes   int           // batches under way at once, at most
 
 	mu      sync.Mutex
 	waiting []*scriptCall
-	running int // batches under way
+	busy    int // lanes that are in use
 }
 
-// scriptCall is one call of a script, and its answer once done is closed.
+// scriptCall is one call of a script.
 type scriptCall struct {
-	ctx    context.Context // of the caller, who may have left
 	script *redis.Script
 	keys   []string
 	args   []any
 	answer *redis.Cmd
-	done   chan struct{}
+	turn   chan turn // with room for the one word that is said to it
 }
+
+// turn is what a caller who waits is told.
+type turn bool
+
+const (
+	answered turn = false // by somebody else
+	send     turn = true  // has a lane from now on
+)
 
 // call runs a script once at most. Without an answer before ctx ends it may have run, or run later.
 func (b *batcher) call(ctx context.Context, script *redis.Script, keys []string, args ...any) (any, error) {
-	c := &scriptCall{ctx: ctx, script: script, keys: keys, args: args, done: make(chan struct{})}
-	b.mu.Lock()
-	b.waiting = append(b.waiting, c)
-	idle := b.running < batchesMax
-	if idle {
-		b.running++
-	}
-	b.mu.Unlock()
-	if idle {
-		go b.run()
-	}
-	select {
-	case <-c.done:
-		return c.answer.Result()
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
-
-// run sends batches until nobody waits.
-func (b *batcher) run() {
-	var batch []*scriptCall
-	for {
-		if batch = b.take(batch[:0]); len(batch) == 0 {
-			return
+	c := &scriptCall{script: script, keys: keys, args: args}
+	if !b.enter(c) {
+		select {
+		case t := <-c.turn:
+			if t == answered {
+				return c.answer.Result()
+			}
+			if ctx.Err() != nil {
+				b.leave()
+				return nil, context.Cause(ctx)
+			}
+		case <-ctx.Done():
+			b.quit(c)
+			return nil, context.Cause(ctx)
 		}
-		b.send(batch)
-		clear(batch)
 	}
+	batch := b.board(c)
+	defer b.leave()
+	b.send(ctx, batch)
+	for _, other := range batch[1:] {
+		other.turn <- answered
+	}
+	return c.answer.Result()
 }
 
-// take returns the calls of the next batch. With none left, the one who asks is done.
-func (b *batcher) take(batch []*scriptCall) []*scriptCall {
+// enter takes a lane, or a place among those who wait.
+func (b *batcher) enter(c *scriptCall) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n := 0
-	for ; n < len(b.waiting) && len(batch) < batchMax; n++ {
-		if b.waiting[n].ctx.Err() == nil {
-			batch = append(batch, b.waiting[n])
-		}
+	if b.busy < b.lanes {
+		b.busy++
+		return true
 	}
-	left := copy(b.waiting, b.waiting[n:])
-	clear(b.waiting[left:])
-	b.waiting = b.waiting[:left]
-	if len(batch) == 0 {
-		b.running--
-	}
+	c.turn = make(chan turn, 1)
+	b.waiting = append(b.waiting, c)
+	return false
+}
+
+// board returns the calls that travel with first.
+func (b *batcher) board(first *scriptCall) []*scriptCall {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := min(len(b.waiting), batchMax-1)
+	batch := append(make([]*scriptCall, 0, 1+n), first)
+	batch = append(batch, b.waiting[:n]...)
+	b.waiting = slices.Delete(b.waiting, 0, n)
 	return batch
 }
 
-func (b *batcher) send(batch []*scriptCall) {
-	ctx, cancel := context.WithTimeout(context.Background(), b.timeout)
+// leave passes a lane on.
+func (b *batcher) leave() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.waiting) == 0 {
+		b.busy--
+		return
+	}
+	b.waiting[0].turn <- send
+	b.waiting = slices.Delete(b.waiting, 0, 1)
+}
+
+// quit is the end of a caller who does not wait any more. A lane that he was given meanwhile goes to the next.
+func (b *batcher) quit(c *scriptCall) {
+	b.mu.Lock()
+	i := slices.Index(b.waiting, c)
+	if i >= 0 {
+		b.waiting = slices.Delete(b.waiting, i, i+1)
+	}
+	b.mu.Unlock()
+	if i >= 0 {
+		return
+	}
+	select {
+	case t := <-c.turn:
+		if t == send {
+			b.leave()
+		}
+	default: // he is on his way; nobody will read the answer
+	}
+}
+
+// send runs the calls of a batch. Their first one's caller is the one who runs this, with ctx; others are not to suffer when
+// he gives up.
+func (b *batcher) send(ctx context.Context, batch []*scriptCall) {
+	if len(batch) == 1 {
+		c := batch[0]
+		c.answer = c.script.Run(ctx, b.client, c.keys, c.args...)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.timeout)
 	defer cancel()
 	pipe := b.client.Pipeline()
 	for _, c := range batch {
@@ -99,8 +144,7 @@ func (b *batcher) send(batch []*scriptCall) {
 	_, _ = pipe.Exec(ctx) // each answer has its own error
 	for _, c := range batch {
 		if redis.HasErrorPrefix(c.answer.Err(), "NOSCRIPT") { // so it has not run; Redis keeps it from now on
-			c.answer = c.script.Eval(ctx, b.client, c.keys, c.args...)
+			c.answer = c.script.Run(ctx, b.client, c.keys, c.args...)
 		}
-		close(c.done)
 	}
 }

@@ -52,7 +52,7 @@ func TestCallsTravelTogether(t *testing.T) {
 	before := f.reads()
 	f.pause(50 * time.Millisecond)
 	f.puts(n)
-	// Batches of 32, and besides four of whatever size that were first, and a few reads that have to do with connections.
+	// Batches of 32, and besides the first ones, of whatever size, and a few reads that have to do with connections.
 	if reads := f.reads() - before; reads > n/4 {
 		t.Errorf("%d reads for %d calls", reads, n)
 	}
@@ -74,24 +74,83 @@ func TestScriptsAreForgotten(t *testing.T) {
 
 // Who does not wait any more is not waited for, and what he wanted and was not sent yet is not done.
 func TestCallerLeaves(t *testing.T) {
+	const leavers = 100
 	f := setup(t)
-	f.pause(200 * time.Millisecond)
+	f.put("first") // so that what is frozen is a server that knows the script
+	f.server.Freeze()
+	var sent, left sync.WaitGroup
+	for i := range PoolSizeDefault {
+		sent.Go(func() {
+			s := session(fmt.Sprint("sent", i))
+			if _, _, err := f.store.PutSessionWithIdempotency(t.Context(), s, s.Key, keyTTL); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	f.queue(PoolSizeDefault, 0)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cause := errors.New("left")
-	var wg sync.WaitGroup
-	for i := range batchesMax * 50 { // the first of them fill the connections
-		wg.Go(func() {
-			s := session(fmt.Sprint("s", i))
+	for i := range leavers {
+		left.Go(func() {
+			s := session(fmt.Sprint("left", i))
 			_, _, err := f.store.PutSessionWithIdempotency(ctx, s, s.Key, keyTTL)
 			if !errors.Is(err, ErrUnavailable) || !errors.Is(err, cause) {
 				t.Errorf("%d: %v", i, err)
 			}
 		})
 	}
+	f.queue(PoolSizeDefault, leavers)
 	cancel(cause)
-	wg.Wait()
-	f.put("last") // waits for the pause to end
-	if got := f.length("v3:bus"); got > batchesMax*batchMax+1 {
-		t.Errorf("%d starts are on the bus", got)
+	left.Wait() // while Redis is frozen
+	f.server.Thaw()
+	sent.Wait()
+	f.queue(0, 0)
+	if got := f.length("v3:bus"); got != PoolSizeDefault+1 {
+		t.Errorf("%d starts are on the bus, want %d", got, PoolSizeDefault+1)
+	}
+}
+
+// A lane that was given to somebody who leaves at the same time goes on to the next.
+func TestLaneOfALeaver(t *testing.T) {
+	b := &batcher{lanes: 1}
+	first, leaver, next := &scriptCall{}, &scriptCall{}, &scriptCall{}
+	if !b.enter(first) || b.enter(leaver) || b.enter(next) {
+		t.Fatal("one lane is for one")
+	}
+	b.leave()
+	b.quit(leaver)
+	select {
+	case got := <-next.turn:
+		if got != send {
+			t.Error("the next is told that he was answered")
+		}
+	default:
+		t.Error("the lane is lost")
+	}
+	b.leave()
+	if b.busy != 0 || len(b.waiting) != 0 {
+		t.Errorf("%d lanes are in use, %d wait", b.busy, len(b.waiting))
+	}
+}
+
+// queue waits until so many lanes are in use and so many callers wait.
+func (f *fixture) queue(busy, waiting int) {
+	f.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	timeout := time.After(10 * time.Second)
+	for {
+		b := f.store.batcher
+		b.mu.Lock()
+		isBusy, isWaiting := b.busy, len(b.waiting)
+		b.mu.Unlock()
+		if isBusy == busy && isWaiting == waiting {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-timeout:
+			f.Fatalf("%d lanes are in use and %d wait, want %d and %d", isBusy, isWaiting, busy, waiting)
+		}
 	}
 }

@@ -67,7 +67,7 @@ type Options struct {
 	Retention time.Duration
 	// OpTimeout bounds every call. 0: 3 s.
 	OpTimeout time.Duration
-	// PoolSize is how many connections are opened at most. 0: 16.
+	// PoolSize is how many calls are under way at once; those that come meanwhile then travel together. 0: 16.
 	PoolSize int
 	// DeadLetters is how many dead letters are kept, about. 0: 10,000.
 	DeadLetters int
@@ -151,7 +151,7 @@ func New(client redis.UniversalClient, options Options) (*Store, error) {
 		return nil, err
 	}
 	return &Store{
-		opt: opt, client: own, batcher: &batcher{client: own, timeout: opt.OpTimeout}, bus: opt.KeyPrefix + "bus",
+		opt: opt, client: own, batcher: &batcher{client: own, timeout: opt.OpTimeout, lanes: opt.PoolSize}, bus: opt.KeyPrefix + "bus",
 		notify: opt.KeyPrefix + "notify",
 	}, nil
 }
