@@ -176,11 +176,16 @@ func (g *e6) agree() {
 	if asked == 0 || g.moves == 0 {
 		return
 	}
-	g.quiet++
 	g.exercised++
 	if len(leaders) != 1 {
 		g.broke(g.only(), "at the end of the calm %d of %d instances say that they are LEADER (%s): it must be exactly one",
 			len(leaders), asked, strings.Join(leaders, ", "))
+		return
+	}
+	// Others hear of it by a notice that may be lost, and see it at their next look, an election interval later at most.
+	since := g.members[g.w.instances[leaders[0]]].moved
+	if ttl := int64(g.w.TTL); g.w.now-since-g.w.stall(since, g.w.now) < ttl/2+ttl/10 {
+		g.note("the leader at the end of the calm is too new for all to know it")
 		return
 	}
 	for _, id := range sortedKeys(g.w.instances) {
@@ -189,6 +194,7 @@ func (g *e6) agree() {
 			g.broke(g.only(), "at the end of the calm %s is leader, but %s takes %s for it", g.w.instance(leaders[0]).who(), i.who(), m.leads)
 		}
 	}
+	g.quiet++
 }
 
 // only is the election's lease.
