@@ -48,16 +48,21 @@ func (s *Sessions) find(id string) int32 {
 // The rules are DESIGN 5b: rendezvous ranks choose, quotas bound, and what an instance owns within its quota stays. So
 // every instance is within one of the ideal, and a join or a leave moves only what it must (G6, G7).
 type Placer struct {
-	owned  []int32  // per instance
-	quota  []int32  // per instance
-	order  []int32  // instances as quotas are handed out
-	pool   []int32  // sessions to be placed
-	room   []int32  // instances with room
-	start  []int32  // where an instance's sessions stand in ranks
-	target []int32  // the result
-	ranks  []ranked // sessions of the instances above their quota
-	shared *Ranks   // nil: none
-	at     []int32  // where the instances that it knows stand among those to be placed on
+	quota  []int32 // per instance
+	target []int32 // the result
+	shared *Ranks  // nil: none
+	*work
+}
+
+// work is what one placement needs while it is made.
+type work struct {
+	owned []int32  // per instance
+	order []int32  // instances as quotas are handed out
+	pool  []int32  // sessions to be placed
+	room  []int32  // instances with room
+	start []int32  // where an instance's sessions stand in ranks
+	ranks []ranked // sessions of the instances above their quota
+	at    []int32  // where the instances that shared knows stand among those to be placed on
 }
 
 // ranked is a session as an instance ranks it, or an instance as a session does.
@@ -71,6 +76,13 @@ type ranked struct {
 // that is free or whose owner is not among them. The result is valid until the next call.
 func (p *Placer) Place(s *Sessions, instances []uint64, owner []int32) []int32 {
 	n, m := len(instances), len(s.IDs)
+	switch {
+	case p.work != nil:
+	case p.shared != nil:
+		p.work = &p.shared.work
+	default:
+		p.work = &work{}
+	}
 	p.target = resize(p.target, m)
 	p.owned = resize(p.owned, n)
 	p.quota = resize(p.quota, n)

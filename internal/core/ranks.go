@@ -1,12 +1,14 @@
 package core
 
 // Ranks remembers which instances each session ranks highest, among all that were ever placed on. Cores of one process that
-// share it do not each compute instances × sessions ranks to come to the same: in virtual time a thousand of them start at
-// once. It changes no placement, takes some 200 bytes a session, and is not safe for concurrent use.
+// share it do not each compute instances × sessions ranks to come to the same, nor keep the memory that this takes: in virtual
+// time a thousand of them start at once. It changes no placement, takes some 200 bytes a session, and is not safe for
+// concurrent use.
 type Ranks struct {
 	number    map[uint64]int32 // of an instance, by its hash; never ranged over
 	instances []uint64         // by number
 	rows      map[uint64]*favourites
+	work      work
 }
 
 // favouritesMax: with a tenth of the instances having room, three sessions in four find one among so many.
