@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -128,7 +129,9 @@ func heap() uint64 {
 	return m.HeapAlloc + m.StackInuse
 }
 
+// resident is what the process holds of the machine's memory once it has given back what it does not use.
 func resident(b *testing.B) int64 {
+	debug.FreeOSMemory()
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
 		b.Skip("this system does not tell")

@@ -164,7 +164,7 @@ func (w *Worker) fields(e core.Effect) []zap.Field {
 	}
 }
 
-// launch starts the pipeline, waits for its end, and tells both. It is the one goroutine that a running session has.
+// launch starts the pipeline and tells how that went.
 func (w *Worker) launch(e core.Effect, j *job) {
 	service, tuner := j.hold(core.ServiceLease(j.entry.ServiceRef)), j.hold(core.TunerLease(e.Slot))
 	told := core.Event{Kind: core.EvLaunched, Session: e.Session}
@@ -179,26 +179,41 @@ func (w *Worker) launch(e core.Effect, j *job) {
 	})
 	j.pipeline = p
 	w.tasks.Go(func() {
-		ctx, cancel := context.WithCancelCause(context.Background())
-		defer cancel(nil)
-		for _, h := range []*lease.Hold{service, tuner} {
-			term := h.Context()
-			defer context.AfterFunc(term, func() { cancel(context.Cause(term)) })()
-		}
+		ctx, end := trust(service.Context(), tuner.Context())
 		err := w.guarded(e.Session, "Start", func() error { return p.Start(ctx, e.Fence) })
 		if err != nil {
+			end()
 			told.Launch, told.Text = core.LaunchFail, err.Error()
 			w.post(told)
 			return
 		}
 		told.Launch = core.LaunchOK
 		w.post(told)
-		back := core.Event{Kind: core.EvReturned, Session: e.Session}
-		if err := w.guarded(e.Session, "Wait", p.Wait); err != nil {
-			back.Text = err.Error()
-		}
-		w.inbox.put(message{event: back, f: func() { w.returned(e.Session) }})
+		// The one goroutine that a running session has is a new one: this one's stack has grown, and would stay.
+		session := e.Session
+		w.tasks.Go(func() { w.await(session, p, end) })
 	})
+}
+
+// trust returns a context that ends with either term, and with end.
+func trust(service, tuner context.Context) (ctx context.Context, end func()) {
+	ctx, cancel := context.WithCancelCause(service)
+	stop := context.AfterFunc(tuner, func() { cancel(context.Cause(tuner)) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// await waits for the end of a pipeline and tells it.
+func (w *Worker) await(session string, p Pipeline, end func()) {
+	err := w.guarded(session, "Wait", p.Wait)
+	end()
+	back := core.Event{Kind: core.EvReturned, Session: session}
+	if err != nil {
+		back.Text = err.Error()
+	}
+	w.inbox.put(message{event: back, f: func() { w.returned(session) }})
 }
 
 // returned lets leases that were abandoned with a stuck pipeline be taken here again.
@@ -215,12 +230,16 @@ func (w *Worker) returned(session string) {
 func (w *Worker) guarded(session, method string, f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("%s panicked: %v", method, r)
-			w.cfg.Logger.Error("a pipeline panicked", zap.String("session", session), zap.String("method", method),
-				zap.Any("panic", r), zap.ByteString("stack", debug.Stack()))
+			err = w.panicked(session, method, r)
 		}
 	}()
 	return f()
+}
+
+func (w *Worker) panicked(session, method string, r any) error {
+	w.cfg.Logger.Error("a pipeline panicked", zap.String("session", session), zap.String("method", method),
+		zap.Any("panic", r), zap.ByteString("stack", debug.Stack()))
+	return fmt.Errorf("%s panicked: %v", method, r)
 }
 
 // bury makes an entry a dead letter. If Redis does not answer, the entry is delivered again and buried then.
