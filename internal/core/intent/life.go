@@ -37,6 +37,9 @@ func (m *Machine) written(s *session, w Wrote) {
 		m.runningWritten(s, w)
 	case s.sent == Ended && w == WroteFailed:
 		m.sleep(s, 0, ending)
+	case s.sent == Ended && w == WroteMissing: // the entry is still on the bus, and would come back for ever
+		s.after = buryIt
+		m.proceed(s)
 	case s.sent == Ended:
 		m.gone(s)
 	default: // the answer to RUNNING, come while the pipeline was being ended

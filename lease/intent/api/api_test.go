@@ -201,6 +201,7 @@ var rejects = []struct {
 	{"no content type", 415, call{body: startBody("a", "p"), kind: "none"}},
 	{"a form", 415, call{body: startBody("a", "p"), kind: "application/x-www-form-urlencoded"}},
 	{"another character set", 415, call{body: startBody("a", "p"), kind: "application/json; charset=latin1"}},
+	{"two content types", 415, call{body: startBody("a", "p"), kind: "none", header: http.Header{"Content-Type": {"application/json", "text/plain"}}}},
 	{"encoded", 415, call{body: startBody("a", "p"), header: http.Header{"Content-Encoding": {"gzip"}}}},
 	{"no token", 401, call{body: startBody("a", "p"), auth: "none"}},
 	{"no such token", 401, call{body: startBody("a", "p"), auth: "Bearer guess"}},

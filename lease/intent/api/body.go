@@ -29,7 +29,7 @@ const (
 
 // readBody reads what a client sends, no more than is allowed and no longer.
 func (h *handler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *problem) {
-	if !jsonMedia(r.Header.Get("Content-Type")) {
+	if kinds := r.Header["Content-Type"]; len(kinds) != 1 || !jsonMedia(kinds[0]) {
 		return nil, refused(http.StatusUnsupportedMediaType, "media-type", "send Content-Type: application/json")
 	}
 	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {

@@ -209,6 +209,14 @@ func trust(service, tuner context.Context) (ctx context.Context, end func()) {
 func (w *Worker) await(session string, p Pipeline, end func()) {
 	err := w.guarded(session, "Wait", p.Wait)
 	end()
+	w.ended(session, err)
+}
+
+// ended is apart from await, as panicked is from guarded, so that what they need at the end is not part of the stack on which
+// every running session waits: 2 KiB are enough for that.
+//
+//go:noinline
+func (w *Worker) ended(session string, err error) {
 	back := core.Event{Kind: core.EvReturned, Session: session}
 	if err != nil {
 		back.Text = err.Error()
@@ -236,6 +244,7 @@ func (w *Worker) guarded(session, method string, f func() error) (err error) {
 	return f()
 }
 
+//go:noinline
 func (w *Worker) panicked(session, method string, r any) error {
 	w.cfg.Logger.Error("a pipeline panicked", zap.String("session", session), zap.String("method", method),
 		zap.Any("panic", r), zap.ByteString("stack", debug.Stack()))

@@ -438,14 +438,37 @@ func TestForeignEntries(t *testing.T) {
 	for _, values := range foreign {
 		r.must(r.client.XAdd(t.Context(), &redis.XAddArgs{Stream: "v3:bus", Values: values}).Err())
 	}
-	b := r.start("c", "hd")
-	r.wait(b, intent.StateRunning, "")
+	r.wait(r.start("c", "hd"), intent.StateRunning, "")
+	r.deadLetters(int64(len(foreign)))
+}
+
+// So do those of no session that end before they have their leases.
+func TestForeignEntriesThatAreRejected(t *testing.T) {
+	r := newRig(t)
+	r.run(r.config("w1", "1"))
+	r.wait(r.start("a", "hd"), intent.StateRunning, "")
+	for _, service := range []string{"a", "b"} { // busy, and no tuner
+		r.must(r.client.XAdd(t.Context(), &redis.XAddArgs{Stream: "v3:bus", Values: []string{
+			"type", "start", "session", uuid.NewString(), "service", service, "profile", "hd", "start", "0",
+		}}).Err())
+	}
+	r.deadLetters(2)
+}
+
+// deadLetters waits until the bus is empty, and checks how many entries have become dead letters.
+func (r *rig) deadLetters(want int64) {
+	r.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	for r.client.XLen(t.Context(), "v3:bus").Val() > 0 {
-		<-tick.C
+	timeout := time.After(30 * time.Second)
+	for r.client.XLen(r.Context(), "v3:bus").Val() > 0 {
+		select {
+		case <-tick.C:
+		case <-timeout:
+			r.Fatal("the bus is never empty")
+		}
 	}
-	if n := r.client.XLen(t.Context(), "v3:dead").Val(); n != int64(len(foreign)) {
-		t.Errorf("%d dead letters", n)
+	if n := r.client.XLen(r.Context(), "v3:dead").Val(); n != want {
+		r.Errorf("%d dead letters, want %d", n, want)
 	}
 }
