@@ -173,14 +173,17 @@ func (c *Core) delay(l *lease) int64 {
 	f := &c.fleet
 	h := f.sessions.hashes[i]
 	me := &c.nodes[0]
+	mine := rank(me.hash, h)
 	k := 1 // the target is before
 	for _, j := range f.live {
+		if k >= c.cfg.StaggerMax {
+			break // whoever comes later comes then
+		}
 		n := &c.nodes[j]
 		if j == 0 || j == t {
 			continue
 		}
-		before := cmp.Or(cmp.Compare(n.owned, me.owned), -cmp.Compare(rank(n.hash, h), rank(me.hash, h)))
-		if before < 0 {
+		if n.owned < me.owned || n.owned == me.owned && rank(n.hash, h) > mine {
 			k++
 		}
 	}

@@ -48,7 +48,7 @@ func (g *g4) attach(w *world, v Verdict) {
 // renewal is the state that the word in hand is about.
 func (g *g4) renewal() *renewal {
 	all, inst := g.leases.of(g.w.subject), g.w.speaker
-	for _, r := range *all {
+	for _, r := range slices.Backward(*all) { // it is mostly about the latest
 		if r.inst == inst {
 			return r
 		}

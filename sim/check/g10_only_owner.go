@@ -66,7 +66,7 @@ func (g *g10) key() *key {
 }
 
 func (k *key) by(inst string) *said {
-	for _, s := range k.said {
+	for _, s := range slices.Backward(k.said) { // it is mostly about the latest
 		if s.inst == inst {
 			return s
 		}
