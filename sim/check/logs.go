@@ -3,7 +3,6 @@ package check
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -26,6 +25,7 @@ type Logs struct {
 	bare    int    // entries that lack a field
 	example string // the first of them
 	err     error
+	names   map[string]string // each once; never ranged over
 
 	last string // the instance added last, and its sums
 	sums *[saidKinds]sum
@@ -59,7 +59,10 @@ type LogEntry struct {
 
 // NewLogs returns the logs of nodes whose every entry will be added, at the latest with the last event that Judge reads.
 func NewLogs() *Logs {
-	return &Logs{all: true, nodes: map[string]bool{}, said: map[string]*[saidKinds]sum{}, seed: maphash.MakeSeed()}
+	return &Logs{
+		all: true, nodes: map[string]bool{}, said: map[string]*[saidKinds]sum{}, seed: maphash.MakeSeed(),
+		names: map[string]string{},
+	}
 }
 
 // ReadLogs reads the <node>.log files of a run's log folder. A folder that does not exist holds no logs. What cannot be
@@ -124,23 +127,9 @@ func (l *Logs) line(line []byte) {
 	if !bytes.Contains(line, []byte(`"event"`)) {
 		return
 	}
-	var e struct {
-		Event    string          `json:"event"`
-		Instance string          `json:"instance"`
-		Endpoint string          `json:"endpoint"`
-		Fence    *int64          `json:"fence"`
-		Reason   string          `json:"reason"`
-		TS       json.RawMessage `json:"ts"`
-	}
-	if json.Unmarshal(line, &e) != nil {
+	var entry LogEntry
+	if !l.flat(line, &entry) && !decode(line, &entry) {
 		return
-	}
-	entry := LogEntry{
-		Event: e.Event, Instance: e.Instance, Endpoint: e.Endpoint, Reason: e.Reason, HasFence: e.Fence != nil,
-		HasTime: len(e.TS) > 0,
-	}
-	if e.Fence != nil {
-		entry.Fence = *e.Fence
 	}
 	bare := l.bare
 	if l.Add(&entry); bare == 0 && l.bare > 0 {

@@ -1,0 +1,46 @@
+package check
+
+import "testing"
+
+const flatLine = `{"level":"info","ts":"2024-01-01T00:00:00.02938102Z","msg":"Lease acquired","node":"node-1","event":"acquired",` +
+	`"instance":"node-1-1704067200-f53c432c","endpoint":"3ef23113","fence":1704067200028974,"reason":"","owner":""}`
+
+// What the short way reads, encoding/json reads alike; and it does read what the nodes write.
+func FuzzLogLine(f *testing.F) {
+	for _, line := range []string{
+		flatLine, flatLine + "\n", " " + flatLine + "\r\n",
+		`{"event":"lost","fence":7,"ts":1.5}`, `{"event":"lost","ts":15,"fence":"7"}`, `{"event":"lost","fence":007}`,
+		`{"Event":"lost","event":"released"}`, `{"event":"released","EVENT":"lost"}`, `{"event":"lost","event":"released"}`,
+		`{"event":5}`, `{"event":"lo\u0073t"}`, `{"event":"lost","reason":{"a":[1]}}`, `{"event":"lost","fence":-1}`,
+		`{"event":"lost","fence":99999999999999999999}`, `{"event":"lost",}`, `{"event":"lost"} x`, `{"event":"lost"`, `{}`, `{"`,
+		`{"event":"lost","fence":null,"instance":null}`, "{\"event\":\"l\u00f6st\"}", `{"event":"lost";"ts":1}`,
+	} {
+		f.Add([]byte(line))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		var short, long LogEntry
+		if !NewLogs().flat(line, &short) {
+			return
+		}
+		if !decode(line, &long) {
+			t.Fatalf("%q is read as %+v, and is no JSON", line, short)
+		}
+		if short != long {
+			t.Fatalf("%q is read as %+v, by encoding/json as %+v", line, short, long)
+		}
+	})
+}
+
+func TestNodesLogsAreReadTheShortWay(t *testing.T) {
+	var e LogEntry
+	if !NewLogs().flat([]byte(flatLine+"\n"), &e) {
+		t.Fatalf("a line as nodes write it is left to encoding/json: %s", flatLine)
+	}
+	want := LogEntry{
+		Event: "acquired", Instance: "node-1-1704067200-f53c432c", Endpoint: "3ef23113", Fence: 1704067200028974,
+		HasFence: true, HasTime: true,
+	}
+	if e != want {
+		t.Fatalf("read %+v, want %+v", e, want)
+	}
+}
