@@ -149,7 +149,7 @@ func (n *intentNode) start(instance string) error {
 	if n.store, err = store.New(n.client, n.storeOptions()); err != nil {
 		return err
 	}
-	handler, err := api.NewHandler(n.store, api.Config{Tokens: n.tokens, APILeases: n.apiLeases})
+	handler, err := api.NewHandler(n.store, api.Config{Tokens: n.tokens, TrustedProxies: n.proxies, APILeases: n.apiLeases})
 	if err != nil {
 		return err
 	}

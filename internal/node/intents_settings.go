@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -55,6 +56,7 @@ type intentSettings struct {
 	apiAddr      string
 	slots        []string
 	tokens       []api.Token
+	proxies      []netip.Prefix
 	apiLeases    bool
 	singleWriter bool
 	warnings     []string
@@ -93,13 +95,15 @@ func (v *variables) duration(p *time.Duration, flag, variable string, def time.D
 func parseIntents(args []string, getenv func(string) string, out io.Writer, serving bool) (intentSettings, error) {
 	s := intentSettings{}
 	v := newVariables("node --system intents", getenv)
-	var system, tuners, tokensFile, level, pause string
+	var system, tuners, tokensFile, proxies, level, pause string
 	v.text(&system, "system", "LEASESTORM_SYSTEM", systemIntents, "intents")
 	v.text(&s.redisURL, "redis", "LEASESTORM_REDIS_URL", "", "Redis, as redis://[user:password@]host:port[/db]")
 	v.text(&s.role, "role", "LEASESTORM_ROLE", roleBoth, "api, worker or both")
 	v.text(&s.apiAddr, "api", "LEASESTORM_API_ADDR", "127.0.0.1:8080", "address of the API, as host:port")
 	v.text(&tokensFile, "tokens", "LEASESTORM_TOKENS_FILE", "",
 		"file of the API's tokens, one a line: name sha256:<hex> scope,scope [expires]")
+	v.text(&proxies, "trusted-proxies", "LEASESTORM_TRUSTED_PROXIES", "",
+		"networks whose X-Forwarded-For the API believes, as 10.0.0.1/32,…; none if empty")
 	v.text(&s.targetURL, "target", "LEASESTORM_TARGET_URL", "", "what serves the slots, as http://host:port; none: a dry run")
 	v.text(&tuners, "tuners", "LEASESTORM_TUNERS", "4", "slots, by number (\"4\" is 1,2,3,4) or by name (\"a,b\")")
 	v.text(&s.name, "name", "LEASESTORM_NODE", "", "name of this worker, the same after a restart: it takes back what it left")
@@ -131,6 +135,9 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 		return s, nil
 	}
 	var err error
+	if s.proxies, err = parseNetworks(proxies); err != nil {
+		return s, err
+	}
 	if s.apiLeases, s.warnings, err = intent.PhaseFromEnv(getenv); err != nil {
 		return s, err
 	}
@@ -162,6 +169,20 @@ func (s *intentSettings) complete(tuners, tokens, file string) (err error) {
 		return errors.New("no token given, so nobody could use the API; set LEASESTORM_TOKENS_FILE or --tokens")
 	}
 	return nil
+}
+
+func parseNetworks(text string) (networks []netip.Prefix, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	for word := range strings.SplitSeq(text, ",") {
+		n, err := netip.ParsePrefix(strings.TrimSpace(word))
+		if err != nil {
+			return nil, fmt.Errorf("LEASESTORM_TRUSTED_PROXIES (--trusted-proxies) has %q; networks are wanted, as 10.0.0.1/32", word)
+		}
+		networks = append(networks, n)
+	}
+	return networks, nil
 }
 
 // parseSlots reads the pool: how many, or their names.
