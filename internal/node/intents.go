@@ -205,7 +205,9 @@ func (n *intentNode) notify(e lease.Event) {
 	}
 }
 
-func (s *intentSettings) storeOptions() store.Options { return store.Options{Leases: s.lease()} }
+func (s *intentSettings) storeOptions() store.Options {
+	return store.Options{Leases: s.lease(), Batches: 4}
+}
 
 // intentsCommand returns what "node intents …" runs.
 func intentsCommand(args []string) (run func(*intentSettings) (int, error), rest []string, err error) {

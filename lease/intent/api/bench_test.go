@@ -44,7 +44,7 @@ func newAcceptRig(b *testing.B) *acceptRig {
 	r := &acceptRig{B: b}
 	r.redis = redis.NewClient(&redis.Options{Addr: server.Addr(), PoolSize: acceptCallers})
 	b.Cleanup(func() { r.redis.Close() })
-	st, err := store.New(r.redis, store.Options{})
+	st, err := store.New(r.redis, store.Options{Batches: 4}) // as cmd/node has it
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -67,8 +67,12 @@ type Options struct {
 	Retention time.Duration
 	// OpTimeout bounds every call. 0: 3 s.
 	OpTimeout time.Duration
-	// PoolSize is how many calls are under way at once; those that come meanwhile then travel together. 0: 16.
+	// PoolSize is how many connections are opened at most for calls that travel alone. 0: 16.
 	PoolSize int
+	// Batches is how many calls of scripts (starts, stops, a worker's writes) are under way at once; those that come meanwhile
+	// travel together as soon as one is done. Few make large batches, which cost least; many suit a Redis that is far away.
+	// 0: PoolSize.
+	Batches int
 	// DeadLetters is how many dead letters are kept, about. 0: 10,000.
 	DeadLetters int
 
@@ -98,6 +102,9 @@ func (o Options) withDefaults() Options {
 	if o.PoolSize == 0 {
 		o.PoolSize = PoolSizeDefault
 	}
+	if o.Batches == 0 {
+		o.Batches = o.PoolSize
+	}
 	if o.DeadLetters == 0 {
 		o.DeadLetters = DeadLettersDefault
 	}
@@ -119,8 +126,8 @@ func (o *Options) validate() error {
 		return bad("OpTimeout is %v; it must be at least 1ms", o.OpTimeout)
 	case o.Leases.TTL < lease.TTLMin:
 		return bad("Leases.TTL is %v; it must be at least %v", o.Leases.TTL, lease.TTLMin)
-	case o.PoolSize < 1 || o.DeadLetters < 1:
-		return bad("PoolSize is %d and DeadLetters %d; both must be at least 1", o.PoolSize, o.DeadLetters)
+	case o.PoolSize < 1 || o.Batches < 1 || o.DeadLetters < 1:
+		return bad("PoolSize is %d, Batches %d and DeadLetters %d; each must be at least 1", o.PoolSize, o.Batches, o.DeadLetters)
 	}
 	return nil
 }
@@ -151,7 +158,7 @@ func New(client redis.UniversalClient, options Options) (*Store, error) {
 		return nil, err
 	}
 	return &Store{
-		opt: opt, client: own, batcher: &batcher{client: own, timeout: opt.OpTimeout, lanes: opt.PoolSize}, bus: opt.KeyPrefix + "bus",
+		opt: opt, client: own, batcher: &batcher{client: own, timeout: opt.OpTimeout, lanes: opt.Batches}, bus: opt.KeyPrefix + "bus",
 		notify: opt.KeyPrefix + "notify",
 	}, nil
 }

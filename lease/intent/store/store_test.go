@@ -471,7 +471,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	c := redis.NewClient(&redis.Options{})
 	defer c.Close()
 	for _, o := range []Options{
-		{KeyPrefix: "lease:x"}, {KeyPrefix: "a b"}, {Retention: 1}, {OpTimeout: 1}, {PoolSize: -1}, {DeadLetters: -1},
+		{KeyPrefix: "lease:x"}, {KeyPrefix: "a b"}, {Retention: 1}, {OpTimeout: 1}, {PoolSize: -1}, {Batches: -1}, {DeadLetters: -1},
 		{Leases: lease.Config{TTL: 1}}, {Leases: lease.Config{LeasePrefix: "v"}},
 	} {
 		if _, err := New(c, o); !errors.Is(err, ErrOptions) {

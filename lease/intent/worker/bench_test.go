@@ -93,8 +93,8 @@ func BenchmarkAcceptedToRunning(b *testing.B) {
 		took = append(took, time.Since(accepted))
 	}
 	slices.Sort(took)
-	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "ms-p50")
-	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "ms-p99")
+	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
+	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
 }
 
 // What 10,000 running sessions cost one worker beyond what it had without.
