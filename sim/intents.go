@@ -37,6 +37,14 @@ var intents = &system{
 	},
 }
 
+// owns returns which slots' nodes can own leases, nil if all can: a third of a fleet of intents are APIs only.
+func (c Config) owns() func(slot int) bool {
+	if c.System != SystemIntents || c.Nodes < 3 {
+		return nil
+	}
+	return func(slot int) bool { return slot%3 != 1 }
+}
+
 // tuners is how many slots the workers of intents share: fewer than services, so that some find none.
 func (c Config) tuners() int {
 	if c.System != SystemIntents {

@@ -264,6 +264,6 @@ func (c Config) Draw(supported func(fault.Kind) error) (fault.Plan, error) {
 	}
 	return fault.Draw(c.Seed, fault.DrawParams{
 		Nodes: c.Nodes, Sessions: c.Sessions, TTL: c.TTL, Renew: c.Renew, Discovery: c.Discovery, Poll: c.Poll,
-		PollTimeout: c.PollTimeout, Storm: c.Storm, Leader: c.System == SystemElection, Kinds: kinds, Virtual: c.onVirtual(),
+		PollTimeout: c.PollTimeout, Storm: c.Storm, Leader: c.System == SystemElection, Owns: c.owns(), Kinds: kinds, Virtual: c.onVirtual(),
 	}), nil
 }

@@ -61,7 +61,7 @@ func (s Scenario) Swarm(seed uint64) (Config, fault.Plan, error) {
 	}
 	return c, fault.Draw(c.Seed, fault.DrawParams{
 		Nodes: c.Nodes, Sessions: c.Sessions, TTL: c.TTL, Renew: c.Renew, Discovery: c.Discovery, Poll: c.Poll,
-		PollTimeout: c.PollTimeout, Storm: c.Storm, Leader: c.System == SystemElection, Kinds: c.Faults, Virtual: true,
+		PollTimeout: c.PollTimeout, Storm: c.Storm, Leader: c.System == SystemElection, Owns: c.owns(), Kinds: c.Faults, Virtual: true,
 		Rate: d.rate, Mixed: d.mixed,
 	}), nil
 }

@@ -26,6 +26,7 @@ type held struct {
 	by    string // "": nobody
 	until int64
 	freed int64 // when it was free again last; -1: never
+	trust int64 // end of the last window in which a worker said that it held it
 }
 
 // busyLimit is how long a conflicting start may take to end.
@@ -73,6 +74,11 @@ func (g *i5) event(e *history.Event) {
 		for _, name := range sortedKeys(g.leases) {
 			g.free(g.leases[name])
 		}
+	case history.Acquired, history.Renewed:
+		l := g.lease(e.Session)
+		l.trust = max(l.trust, e.Until)
+	case history.Lost, history.Released:
+		g.lease(e.Session).trust = e.T
 	case history.Answered:
 		if r := g.book.requests[e.N]; r != nil && r.want != nil && e.Reason == "202" {
 			g.conflict(g.book.session(e.Session), r.want, e.T)
@@ -95,8 +101,9 @@ func (g *i5) free(l *held) {
 	}
 }
 
-// since reports whether the lease was held at any moment from then on.
-func (l *held) since(t int64) bool { return l.by != "" || l.freed >= t }
+// since reports whether the lease was held at any moment from then on. A Redis that has just lost its data does not show a
+// lease whose owner still trusts it, and no other session may have that.
+func (l *held) since(t int64) bool { return l.by != "" || l.freed >= t || l.trust >= t }
 
 // tried is how many slots were held at some moment since then. A worker tries one after the other, so they need not have been
 // held all at once.

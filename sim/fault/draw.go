@@ -29,6 +29,8 @@ type DrawParams struct {
 
 	// Leader: one lease is what matters, so that most faults of nodes are aimed at whoever holds it.
 	Leader bool
+	// Owns: whether the node in a slot can own leases. Lone strikes aim at one that can. nil: all can.
+	Owns func(slot int) bool
 
 	// Virtual: the plan is for the virtual engine, which has faults of its own.
 	Virtual bool
@@ -111,9 +113,10 @@ func (d *drawer) settle() time.Duration { return d.p.Discovery*12/10 + slack }
 // gap is the time in which an owner's silence is made up for (G5, G8).
 func (d *drawer) gap() time.Duration { return d.p.TTL + d.p.Poll + failoverAllowance }
 
-// node returns a random slot that takes part and has no fault now; false if none has.
-func (d *drawer) node() (int, bool) {
-	free := slices.DeleteFunc(slices.Clone(d.live), func(i int) bool { return d.busy[i] > d.at })
+// node returns a random slot that takes part and has no fault now, among those that own leases if owns is not nil; false if
+// there is none.
+func (d *drawer) node(owns func(slot int) bool) (int, bool) {
+	free := slices.DeleteFunc(slices.Clone(d.live), func(i int) bool { return d.busy[i] > d.at || owns != nil && !owns(i) })
 	if len(free) == 0 {
 		return 0, false
 	}
@@ -165,7 +168,11 @@ func (d *drawer) aim(f *Fault) bool {
 			f.Target = Leader
 			return d.healthy() > 1 || len(d.live) == 1
 		}
-		i, ok := d.node()
+		owns := d.p.Owns
+		if !f.Lone || f.Kind == Leave {
+			owns = nil
+		}
+		i, ok := d.node(owns)
 		f.Target = NodeTarget(i)
 		return ok
 	case ScopeRedis:

