@@ -209,7 +209,7 @@ func (c *Core) acquireAnswered(in *inflight, a *Answer) {
 		case OutHeld:
 			l.open = false
 			l.holder = r.Owner
-			l.exp = c.expiry(in, r.PTTL)
+			l.exp = c.heldUntil(in, r.PTTL)
 			if l.freed {
 				c.tryAcquire(l) // it was held when this was answered, and has been given back since
 				continue
@@ -266,6 +266,15 @@ func (c *Core) wall(t Time) int64 { return int64(t) + c.clock.offset }
 // expiry is when a lease that had pttl left while op was under way expires, on the own clock.
 func (c *Core) expiry(in *inflight, pttl int64) Time {
 	return in.op.Sent + (c.now.Mono-in.op.Sent)/2 + Time(pttl+Millisecond)
+}
+
+// heldUntil is when a lease that another holds is worth an attempt. A key without an end is a foreign hand's work: it is asked
+// about once a TTL, not at the speed of the network.
+func (c *Core) heldUntil(in *inflight, pttl int64) Time {
+	if pttl <= 0 {
+		return c.now.Mono + Time(c.cfg.TTL)
+	}
+	return c.expiry(in, pttl)
 }
 
 // renewAll is the renewal tick: everything held, in as few calls as it takes, together with the heartbeat, so that both
@@ -434,7 +443,7 @@ func (c *Core) observeAnswered(in *inflight, a *Answer) {
 func (c *Core) observedHeld(l *lease, in *inflight, r *Result) {
 	c.setOwner(l.id, r.Owner)
 	l.holder = r.Owner
-	l.exp = c.expiry(in, r.PTTL)
+	l.exp = c.heldUntil(in, r.PTTL)
 	switch {
 	case r.Owner == c.self && c.traces.has(l.id):
 		c.tryAcquire(l) // an attempt that was not answered succeeded: adopt it

@@ -239,3 +239,27 @@ func TestFenceLives(t *testing.T) {
 	s.Do(t.Context(), op)
 	lives("a release")
 }
+
+// TestForeignFence: what no fence can be counts for nothing, so that the next term has a good one (G3).
+func TestForeignFence(t *testing.T) {
+	srv := redistest.Start(t)
+	s, epoch := bootstrapped(t, srv.Client(), redisstore.Options{})
+	for _, text := range []string{"none", "-5", "nan", "inf", "1e300", "9007199254740992", "9223372036854775807"} {
+		last := int64(0)
+		for _, owner := range []string{"a", "b"} {
+			if last == 0 {
+				srv.Do("SET", "{poll:lease:x}:fence", text)
+			}
+			a := s.Do(t.Context(), acquire(epoch, owner, "x"))
+			if a.Failure != core.FailNone || a.Results[0].Outcome != core.OutGranted {
+				t.Fatalf("with %q in the fence key: %+v", text, a)
+			}
+			fence := a.Results[0].Fence
+			if fence <= last || fence >= 1<<53 {
+				t.Errorf("with %q in the fence key, fence %d was granted after %d", text, fence, last)
+			}
+			last = fence
+			srv.Do("DEL", "poll:lease:x")
+		}
+	}
+}

@@ -14,7 +14,7 @@ const (
 )
 
 // The words of acquire.lua that grant a fence.
-const grantFence = "local fence = math.max(tonumber(last or 0) or 0, tonumber(ARGV[5]), now - 1) + 1"
+const grantFence = "local fence = math.max(fence_of(last), tonumber(ARGV[5]), now - 1) + 1"
 
 // scripts are mutants of the Lua scripts. They run in an interpreter, on the model of Redis.
 var scripts = []Mutant{
@@ -79,7 +79,7 @@ var scripts = []Mutant{
 		Story:  "A lease's fence lives as long as its key, so that it begins anew after every expiry.",
 		Breaks: "G3", Seeds: 50,
 		Edits: []Edit{
-			{acquireFile, grantFence, "local fence = (tonumber(last or 0) or 0) + 1"},
+			{acquireFile, grantFence, "local fence = fence_of(last) + 1"},
 			{acquireFile, "'PX', fence_life)", "'PX', ttl)"},
 		},
 	},
@@ -117,6 +117,6 @@ var scripts = []Mutant{
 		Name:   "reasserts-over-a-higher-fence",
 		Story:  "A term is asserted anew although a later one was granted.",
 		Breaks: "G1", Package: "lease/redisstore", Test: "TestConformance",
-		Edits: []Edit{{luaDir + "reassert.lua", "elseif last and (tonumber(last) or 0) > tonumber(fence) then", "elseif false then"}},
+		Edits: []Edit{{luaDir + "reassert.lua", "elseif fence_of(last) > tonumber(fence) then", "elseif false then"}},
 	},
 }

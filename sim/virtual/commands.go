@@ -127,7 +127,7 @@ func (r *redis) put(t int64, k key, text string, expire int64) {
 	case keyFence:
 		l := &r.leases[k.i]
 		l.fenceForeign, l.fence, l.fenceText, l.fenceExpire = false, 0, "", expire
-		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 && strconv.FormatInt(n, 10) == text {
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 && n < 1<<53 && strconv.FormatInt(n, 10) == text {
 			r.setFence(k.i, n, expire)
 		} else {
 			l.fenceText = text

@@ -264,7 +264,8 @@ func (c *comparison) world(s step) string {
 			{"SET", lease, instances[s.owner], "NX", "PX", life}, {"PEXPIRE", lease, life}, {"SET", lease, "d", "EX", "20"},
 		}[s.n+2])
 	case "set fence":
-		return c.command("SET", fence, []string{"1", "-5", "0", "none", strconv.FormatInt(c.top+5, 10)}[s.n+2])
+		none := []string{"none", "nan", "inf", "1e300", "9007199254740992", "9223372036854775807"}[(s.life+item)%6]
+		return c.command("SET", fence, []string{"1", "-5", "0", none, strconv.FormatInt(c.top+5, 10)}[s.n+2])
 	case "set epoch":
 		epoch := cmp.Or(c.epoch, "other 2")
 		run, _, _ := strings.Cut(epoch, " ")

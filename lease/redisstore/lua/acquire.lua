@@ -25,7 +25,7 @@ for i = 2, #KEYS, 2 do
   elseif left > 0 then
     codes[#codes + 1] = 'q'
   else
-    local fence = math.max(tonumber(last or 0) or 0, tonumber(ARGV[5]), now - 1) + 1
+    local fence = math.max(fence_of(last), tonumber(ARGV[5]), now - 1) + 1
     if holder then
       call('PEXPIRE', lease, ttl)
     else

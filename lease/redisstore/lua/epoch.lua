@@ -33,6 +33,12 @@ end
 local left = math.max(0, quarantine_end - now)
 local void = epoch ~= ARGV[1]
 local codes, reply = {}, {epoch, left, now, ''}
+-- fence_of is what a fence key says. What no fence can be, a foreign hand wrote: it counts for nothing. Numbers in scripts are
+-- exact below 2^53, which fences, being microseconds of Redis' clock at first, reach in the year 2255.
+local function fence_of(text)
+  local n = tonumber(text or 0)
+  return n and n > 0 and n < 9007199254740992 and n or 0
+end
 local function detail(owner, pttl, fence)
   local n = #reply
   reply[n + 1], reply[n + 2], reply[n + 3] = owner, pttl, fence

@@ -16,7 +16,7 @@ for i = 1, (#KEYS - 1) / 2 do
     codes[i] = 'w'
   elseif left == 0 then
     codes[i] = 'c'
-  elseif last and (tonumber(last) or 0) > tonumber(fence) then
+  elseif fence_of(last) > tonumber(fence) then
     codes[i] = holder and 'S' or 's'
     if holder then detail(holder, call('PTTL', lease), 0) end
   else
