@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"runtime/debug"
 	"runtime/metrics"
 	"testing"
 	"time"
@@ -128,8 +129,11 @@ func BenchmarkGrowth(b *testing.B) {
 	}
 }
 
-// BenchmarkLarge is the largest fleet: a thousand instances start at once and share ten thousand sessions.
+// BenchmarkLarge is the largest fleet: a thousand instances start at once and share ten thousand sessions. The collector is told
+// of the limit, as GOMEMLIMIT tells it.
 func BenchmarkLarge(b *testing.B) {
+	before := debug.SetMemoryLimit(1950 << 20)
+	b.Cleanup(func() { debug.SetMemoryLimit(before) })
 	cfg := fleet(1000, 10_000, 9*time.Minute, time.Minute)
 	for b.Loop() {
 		clock := cputime.OneCore(b)
