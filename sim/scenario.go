@@ -187,6 +187,19 @@ func (s Scenario) timings(c *Config) error {
 	ms := func(d time.Duration) time.Duration { return d.Truncate(time.Millisecond) }
 	at := func(d time.Duration) time.Duration { return ms(time.Duration(float64(d) / c.Speed)) }
 	t := s.Timings
+	for _, g := range []struct {
+		key          string
+		given, value time.Duration
+	}{
+		{"ttl", s.Fixed.TTL, ms(s.Fixed.TTL)}, {"renew", s.Fixed.Renew, ms(s.Fixed.Renew)}, {"poll", s.Fixed.Poll, ms(s.Fixed.Poll)},
+		{"timings.ttl", t.TTL, at(t.TTL)}, {"timings.renew", t.Renew, at(t.Renew)}, {"timings.heartbeat", t.Heartbeat, at(t.Heartbeat)},
+		{"timings.discovery", t.Discovery, at(t.Discovery)}, {"timings.poll", t.Poll, at(t.Poll)},
+		{"timings.pollTimeout", t.PollTimeout, at(t.PollTimeout)}, {"timings.serve", t.Serve, at(t.Serve)},
+	} {
+		if g.given != 0 && g.value == 0 {
+			return wrong(g.key, "%v at speed %g is less than a millisecond, which is the least a node can be told", g.given, c.Speed)
+		}
+	}
 	c.TTL = cmp.Or(ms(s.Fixed.TTL), at(cmp.Or(t.TTL, TTLDefault)))
 	c.Renew = cmp.Or(ms(s.Fixed.Renew), at(t.Renew), ms(c.TTL/3))
 	c.RenewTimeout = ms(c.TTL / 10)

@@ -152,6 +152,10 @@ func (b *intents) take(e *history.Event) {
 	case history.TapDown:
 		b.gapAt = e.T
 		b.unknown()
+	case history.TapUp:
+		if b.gapAt >= 0 {
+			b.gapAt = e.T // what was executed until now is shown by what is stored, not by what was published
+		}
 	case history.Arrived:
 		if strings.HasPrefix(e.Session, tunerPrefix) && e.Reason != "" {
 			s := b.session(e.Reason)
