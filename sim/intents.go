@@ -5,6 +5,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/real"
+	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
 // Bounds of a storm of intents.
@@ -22,7 +23,7 @@ const (
 
 // intents is the third system: APIs that accept intents, workers that own leases in pairs, clients and tuners.
 var intents = &system{
-	sessions: ServicesDefault, sessionsMax: ServicesMax, realOnly: true,
+	sessions: ServicesDefault, sessionsMax: ServicesMax, virtual: intentsVirtual,
 	faults: func(k fault.Kind) error {
 		if k.Scope() == fault.ScopeSession {
 			return fmt.Errorf("%w: %q strikes polling sessions", ErrPointless, k)
@@ -31,9 +32,7 @@ var intents = &system{
 	},
 	real: func(c Config, rc *real.Config) {
 		rc.Tuners = c.tuners()
-		rc.Phase1 = func(slot int) bool {
-			return c.APILeases == APILeasesOn || c.APILeases == APILeasesMixed && slot%2 == 1
-		}
+		rc.Phase1 = c.phase1
 	},
 }
 
@@ -43,6 +42,24 @@ func (c Config) owns() func(slot int) bool {
 		return nil
 	}
 	return func(slot int) bool { return slot%3 != 1 }
+}
+
+func intentsVirtual(c Config, v *virtual.Config) {
+	v.Candidates = true
+	v.Intents = &virtual.Intents{
+		Tuners: c.tuners(), Phase1: c.phase1,
+		Role: func(slot int) string {
+			if c.Nodes < 3 {
+				return "both"
+			}
+			return []string{"both", "api", "worker"}[slot%3]
+		},
+	}
+}
+
+// phase1 reports whether a slot's API takes the lease of a service itself.
+func (c Config) phase1(slot int) bool {
+	return c.APILeases == APILeasesOn || c.APILeases == APILeasesMixed && slot%2 == 1
 }
 
 // tuners is how many slots the workers of intents share: fewer than services, so that some find none.

@@ -25,7 +25,6 @@ const (
 type system struct {
 	sessions    int                           // at the start, if the scenario does not say
 	sessionsMax int                           //
-	realOnly    bool                          // the virtual engine does not have it yet
 	faults      func(fault.Kind) error        // why a kind makes no sense in it; nil: all do
 	virtual     func(Config, *virtual.Config) // completes what the virtual engine is told; nil: nothing to add
 	real        func(Config, *real.Config)    // the same for the real engine
@@ -62,8 +61,6 @@ func (c Config) strikes(k fault.Kind) error {
 func (c Config) checkSystem() error {
 	planned := []string{SystemPolling, SystemElection, SystemIntents}
 	switch s := systems[c.System]; {
-	case s != nil && s.realOnly && c.onVirtual():
-		return wrong("system", "%q: %w on the virtual engine (flags --system, --engine)", c.System, ErrLater)
 	case s != nil:
 		return nil
 	case slices.Contains(planned, c.System):

@@ -88,7 +88,7 @@ func (g *i1) arrived(p *place, e *history.Event) {
 		p.fence, p.holder = e.Fence, e.Instance
 	}
 	for _, a := range p.serving {
-		if g.w.frozenSince(a.inst, a.at) || g.w.frozenSince(e.Instance, e.T-sentLate) {
+		if g.w.frozenSince(a.inst, a.at-sentLate) || g.w.frozenSince(e.Instance, e.T-sentLate) {
 			g.frozen++
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/leasestorm/leasestorm/sim/client"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
@@ -71,7 +72,7 @@ func intentsEnv(s *slot) []string {
 	hash := func(token string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(token))) }
 	env := []string{
 		"LEASESTORM_ROLE=" + s.run.role(s.name), "LEASESTORM_TUNERS=" + strconv.Itoa(c.Tuners),
-		"LEASESTORM_TOKENS=writer sha256:" + hash(writeToken) + " v3:write,v3:read; reader sha256:" + hash(readToken) + " v3:read",
+		"LEASESTORM_TOKENS=writer sha256:" + hash(client.WriteToken) + " v3:write,v3:read; reader sha256:" + hash(client.ReadToken) + " v3:read",
 	}
 	if i, ok := fault.NodeIndex(s.name); ok && c.Phase1 != nil && c.Phase1(i) {
 		env = append(env, "LEASESTORM_API_LEASES=true")

@@ -139,7 +139,6 @@ func Run(ctx context.Context, r *Redis, cfg Config, rec *history.Recorder) (Outc
 const (
 	streamSessions = 0
 	streamLines    = 100 // and one for each slot
-	streamClients  = 1 << 32
 )
 
 func (c *Config) validate(r *Redis) error {

@@ -3,6 +3,7 @@ package virtual
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,28 +49,29 @@ type value struct {
 	expire  int64 // ms, or forever
 }
 
-// otherKey is a key that the store has no use for: a script that was broken on purpose may.
-type otherKey struct {
-	text   string
-	expire int64
-}
-
 // Keys of an election, as its scenario names them.
 const (
 	electionLeader = "sovereign:leader"
 	electionBeats  = "sovereign:heartbeat:"
 )
 
+// names are those that the store of leases is told.
+type names struct{ lease, node, epoch, channel string }
+
+var defaultNames = names{
+	redisstore.LeasePrefixDefault, redisstore.NodePrefixDefault, redisstore.EpochKeyDefault, redisstore.ChannelDefault,
+}
+
 func (r *redis) keyAt(name string) key {
-	if id, ok := strings.CutPrefix(name, redisstore.LeasePrefixDefault); ok {
+	if id, ok := strings.CutPrefix(name, r.names.lease); ok {
 		return key{keyLease, r.lease(id), name}
 	}
-	if id, ok := strings.CutPrefix(name, "{"+redisstore.LeasePrefixDefault); ok {
-		if id, ok = strings.CutSuffix(id, "}:fence"); ok {
+	if rest, ok := strings.CutPrefix(name, "{"); ok && strings.HasPrefix(rest, r.names.lease) {
+		if id, ok := strings.CutSuffix(rest[len(r.names.lease):], "}:fence"); ok {
 			return key{keyFence, r.lease(id), name}
 		}
 	}
-	if id, ok := strings.CutPrefix(name, redisstore.NodePrefixDefault); ok {
+	if id, ok := strings.CutPrefix(name, r.names.node); ok {
 		return key{keyBeat, r.beatKey(id), name}
 	}
 	if id, ok := strings.CutPrefix(name, electionBeats); ok {
@@ -80,7 +82,7 @@ func (r *redis) keyAt(name string) key {
 		return key{keyLease, r.lease(name), name}
 	case "{" + electionLeader + "}:fence":
 		return key{keyFence, r.lease(electionLeader), name}
-	case redisstore.EpochKeyDefault:
+	case r.names.epoch:
 		return key{kind: keyEpoch, name: name}
 	}
 	return key{kind: keyOther, name: name}
@@ -108,12 +110,11 @@ func (r *redis) get(k key, now int64) value {
 	case keyEpoch:
 		return value{r.epoch != "", false, r.epoch, forever}
 	}
-	o, ok := r.others[k.name]
-	if ok && now > o.expire {
-		delete(r.others, k.name)
+	o := r.other(k.name, now)
+	if o == nil {
 		return value{}
 	}
-	return value{ok, false, o.text, o.expire}
+	return value{true, o.kind != objString, o.text, o.expire}
 }
 
 // put is SET.
@@ -139,10 +140,8 @@ func (r *redis) put(t int64, k key, text string, expire int64) {
 	case keyEpoch:
 		r.epoch = text
 	case keyOther:
-		if r.others == nil {
-			r.others = map[string]otherKey{}
-		}
-		r.others[k.name] = otherKey{text, expire}
+		r.store(k.name, &object{text: text, expire: expire})
+		r.tap.stored(k.name, text, expire)
 	}
 }
 
@@ -159,7 +158,11 @@ func (r *redis) until(k key, expire int64) {
 	case keyEpoch:
 		panic("virtual: an epoch key with an end is not modelled")
 	case keyOther:
-		r.others[k.name] = otherKey{r.others[k.name].text, expire}
+		o := r.others[k.name]
+		o.expire = expire
+		if o.kind == objString {
+			r.tap.stored(k.name, o.text, expire)
+		}
 	}
 }
 
@@ -176,7 +179,7 @@ func (r *redis) del(k key) {
 	case keyEpoch:
 		r.epoch = ""
 	case keyOther:
-		delete(r.others, k.name)
+		r.remove(k.name)
 	}
 }
 
@@ -217,11 +220,21 @@ var verbs = map[string]verb{
 		return "# Server\r\nrun_id:" + r.runID + "\r\n"
 	}},
 	"PUBLISH": {args: 2, run: func(r *redis, _ int64, args []string) reply {
-		if n, ok := redisstore.ParseNotice(args[1]); ok && args[0] == redisstore.ChannelDefault {
+		if args[0] != r.names.channel {
+			r.shout(args[0], args[1])
+		} else if n, ok := redisstore.ParseNotice(args[1]); ok {
 			r.publish(n)
 		}
 		return int64(0)
 	}},
+	"PING":    {run: func(*redis, int64, []string) reply { return status("PONG") }},
+	"PERSIST": {args: 1, writes: true, run: (*redis).cmdPersist},
+	"SCAN":    {args: 1, run: (*redis).cmdScan},
+}
+
+func init() {
+	maps.Copy(verbs, objectVerbs)
+	maps.Copy(verbs, streamVerbs)
 }
 
 const (
@@ -384,4 +397,30 @@ func (r *redis) cmdExpire(t int64, args []string, unit, base int64) reply {
 		r.until(k, expire)
 	}
 	return int64(1)
+}
+
+func (r *redis) cmdPersist(t int64, args []string) reply {
+	k := r.keyAt(args[0])
+	if v := r.get(k, r.nowMs(t)); !v.there || v.expire == forever {
+		return int64(0)
+	}
+	r.until(k, forever)
+	return int64(1)
+}
+
+// cmdScan shows in one answer the leases whose keys begin with the pattern, and knows no other.
+func (r *redis) cmdScan(t int64, args []string) reply {
+	i := slices.IndexFunc(args, func(a string) bool { return strings.EqualFold(a, "MATCH") })
+	if i < 0 || i+1 == len(args) || !strings.HasSuffix(args[i+1], "*") || !strings.HasPrefix(args[i+1], r.names.lease) {
+		panic(fmt.Sprintf("virtual: SCAN %v is not modelled", args))
+	}
+	prefix := strings.TrimSuffix(args[i+1], "*")
+	out := []reply{}
+	for k := range r.leases {
+		name := r.names.lease + r.leases[k].id
+		if strings.HasPrefix(name, prefix) && r.get(key{keyLease, int32(k), name}, r.nowMs(t)).there {
+			out = append(out, name)
+		}
+	}
+	return []reply{"0", out}
 }

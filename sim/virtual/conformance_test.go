@@ -61,6 +61,10 @@ func (deaf) fenced(int32, int64)           {}
 func (deaf) beat(int32, int64)             {}
 func (deaf) beatGone(int32)                {}
 func (deaf) flushed()                      {}
+func (deaf) stored(string, string, int64)  {}
+func (deaf) hashed(string, []string)       {}
+func (deaf) added(string, []string)        {}
+func (deaf) removed(string)                {}
 
 func (m *model) Store() storetest.Store { return m }
 

@@ -19,6 +19,7 @@ type Election struct {
 
 // campaign is an instance's part in an election: the production machine, the lease of its core, and a heartbeat.
 type campaign struct {
+	plainProgram
 	m    *election.Machine
 	cfg  election.Config
 	id   string // the leader key

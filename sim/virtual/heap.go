@@ -32,6 +32,8 @@ const (
 	evSessionsBack                  // the application puts its sessions back
 	evOracle                        // session arg: an excused overlap must be over
 	evPhase                         // arg: the phase that begins
+	evCall                          // call arg is due
+	evProcess                       // node: call arg is due
 )
 
 // event is one entry of the loop. It holds no pointer that must be freed: messages are pooled and counted.

@@ -27,7 +27,10 @@ type interpreter struct {
 const registry = 1 << 15
 
 func newInterpreter(r *redis) *interpreter {
-	wire, err := redisstore.NewWire(redisstore.Options{Quarantine: time.Duration(r.quarantine)})
+	wire, err := redisstore.NewWire(redisstore.Options{
+		Quarantine: time.Duration(r.quarantine), LeasePrefix: r.names.lease, NodePrefix: r.names.node, EpochKey: r.names.epoch,
+		Channel: r.names.channel,
+	})
 	if err != nil {
 		panic(err) // Config.Validate refuses such a TTL
 	}
@@ -68,7 +71,7 @@ func (in *interpreter) do(t int64, op *core.Op) core.Answer {
 		}
 	}
 	if op.Kind == core.OpAsk {
-		in.r.command(t, "PUBLISH", []string{redisstore.ChannelDefault, redisstore.AskText(op)})
+		in.r.command(t, "PUBLISH", []string{in.r.names.channel, redisstore.AskText(op)})
 		return core.Answer{Seq: op.Seq, Results: make([]core.Result, len(op.Items))}
 	}
 	got, err := in.run(in.wire.Call(op))

@@ -12,8 +12,9 @@ import (
 type message struct {
 	op       core.Op
 	ans      core.Answer
-	cmd      *foreign.Command // instead of op: a plain command of the node's program
-	reply    foreign.Reply    // to it
+	cmd      *foreign.Command   // instead of op: a plain command of the node's program
+	reply    reply              // to it
+	done     func(reply, error) // who asked for it, if that is not the program: the error says that there is no answer
 	node     int32
 	gen      uint32 // of the process that sent it
 	run      uint32 // of the server it was sent to
@@ -28,7 +29,10 @@ type message struct {
 }
 
 // notice is one published message; it is shared by its deliveries and never changed.
-type notice struct{ core.Notice }
+type notice struct {
+	core.Notice
+	text string // of a message that is not the leases'
+}
 
 // link is the network between one machine and Redis. Counters, because faults may overlap.
 type link struct {
@@ -248,17 +252,24 @@ func (w *world) subUp(n *node, gen uint32) {
 	l.hears = true
 	l.noticeAt = w.t
 	w.step(n, core.Event{Kind: core.EvSubscribed})
+	if n.program != nil && n.alive {
+		n.program.heard(w, n, "")
+	}
 }
 
 // publish delivers a notice to every process that is subscribed now.
-func (w *world) publish(no core.Notice) {
-	shared := &notice{no}
+func (w *world) publish(no core.Notice) { w.deliver(&notice{Notice: no}, 100+40*len(no.IDs)) }
+
+// shout delivers a message that is not the leases'.
+func (w *world) shout(_, text string) { w.deliver(&notice{text: text}, 60+len(text)) }
+
+func (w *world) deliver(shared *notice, size int) {
 	for i, n := range w.nodes {
 		l := &n.link
 		if !n.alive || !l.hears || w.loses(w.cfg.Net.Mute) {
 			continue
 		}
-		l.noticeAt = max(l.noticeAt, w.t+w.delay(l, 100+40*len(no.IDs)))
+		l.noticeAt = max(l.noticeAt, w.t+w.delay(l, size))
 		w.q.push(event{at: l.noticeAt, kind: evNotice, node: int32(i), gen: l.sub, note: shared})
 	}
 }

@@ -30,6 +30,8 @@ type node struct {
 	inbox    []event
 	todo     []core.Event // what the process tells its core as soon as the present step is carried out
 	working  bool         // a step is being carried out
+	routines []*routine
+	spawned  bool // a process has run here
 
 	terms   []term
 	vacant  []int32
@@ -86,7 +88,7 @@ func (w *world) spawn(n *node) {
 	}
 	n.gen++
 	w.pids++
-	n.alive, n.draining, n.pid = true, false, w.pids
+	n.alive, n.draining, n.pid, n.spawned = true, false, w.pids, true
 	n.frozen, n.pauses, n.again, n.restart, n.witness = 0, nil, 0, false, -1
 	n.tickAt, n.working = 0, false
 	n.inbox, n.todo = n.inbox[:0], n.todo[:0]
@@ -101,13 +103,15 @@ func (w *world) spawn(n *node) {
 		w.cfg.Tune(&cfg)
 	}
 	n.program = w.programOf(n)
-	if _, alone := n.program.(*foreigner); alone {
+	if n.program != nil && !n.program.leases() {
 		n.machine = nothing{}
 	} else {
 		n.machine = w.cfg.New(cfg)
 	}
 	w.emit(history.Event{Kind: history.Spawned, Node: n.name, Instance: n.instance, N: n.pid})
-	w.say(n, history.Ready, "", 0, "")
+	if w.cfg.Intents == nil {
+		w.say(n, history.Ready, "", 0, "")
+	}
 	w.subscribe(n, upTo(w.net, int64(5*time.Millisecond)))
 	w.step(n, core.Event{Kind: core.EvStart})
 	switch {
@@ -158,6 +162,10 @@ func (w *world) die(n *node, code int64, reason string) {
 	n.inbox = n.inbox[:0]
 	w.dropHeldIn(l)
 	n.alive, n.frozen = false, 0
+	endAll(&n.routines)
+	if n.program != nil {
+		n.program.died(w, n)
+	}
 	l.hears = false
 	l.sub++
 	n.gen++
@@ -189,8 +197,16 @@ func (w *world) nodeEvent(n *node, e *event) {
 	case evReply, evTimeout:
 		w.answered(n, e)
 	case evNotice:
-		if n.alive && e.gen == n.link.sub {
+		switch {
+		case !n.alive || e.gen != n.link.sub:
+		case e.note.text != "" && n.program != nil:
+			n.program.heard(w, n, e.note.text)
+		case e.note.text == "":
 			w.step(n, core.Event{Kind: core.EvNotice, Notice: e.note.Notice})
+		}
+	case evProcess:
+		if f := w.take(e.arg); n.alive && e.gen == n.gen {
+			f()
 		}
 	case evSubUp:
 		w.subUp(n, e.gen)

@@ -1,6 +1,11 @@
 package virtual
 
 import (
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
@@ -21,9 +26,31 @@ type program interface {
 	told(w *world, n *node, t *core.Tell)
 	// replied: what became of a command of its own.
 	replied(w *world, n *node, r *foreign.Reply)
+	// answered: the core has been told the answer of an op.
+	answered(w *world, n *node, op *core.Op, a *core.Answer)
+	// heard: a message that is not the leases' came; "": messages come from now on, and some may have been missed.
+	heard(w *world, n *node, text string)
+	// leases: the process has a core.
+	leases() bool
+	// drained: the core holds nothing any more. False: the process ends.
+	drained(w *world, n *node) bool
+	// died: the process is gone.
+	died(w *world, n *node)
 	// drain: the process is asked to stop. False: the core is to be drained as ever.
 	drain(w *world, n *node) bool
 }
+
+// plainProgram is what most programs do about what concerns few.
+type plainProgram struct{}
+
+func (plainProgram) asks(*world, *node, *core.Op)                   {}
+func (plainProgram) told(*world, *node, *core.Tell)                 {}
+func (plainProgram) replied(*world, *node, *foreign.Reply)          {}
+func (plainProgram) answered(*world, *node, *core.Op, *core.Answer) {}
+func (plainProgram) heard(*world, *node, string)                    {}
+func (plainProgram) leases() bool                                   { return true }
+func (plainProgram) drained(*world, *node) bool                     { return false }
+func (plainProgram) died(*world, *node)                             {}
 
 // programOf makes the program of a process that begins; nil: it needs none.
 func (w *world) programOf(n *node) program {
@@ -33,23 +60,70 @@ func (w *world) programOf(n *node) program {
 			return &foreigner{machine: m}
 		}
 	}
-	if w.cfg.Election != nil {
+	switch {
+	case w.cfg.Election != nil:
 		return w.newCampaign(n)
+	case w.cfg.Intents != nil:
+		return w.newIntentNode(n)
 	}
 	return nil
 }
 
 // command sends a command of the node's program. It travels as an op does.
-func (w *world) command(n *node, c foreign.Command) {
+func (w *world) command(n *node, c foreign.Command) { w.request(n, c, w.cfg.OpTimeout, nil) }
+
+// request sends a command and says what became of it to done or, if that is nil, to the program.
+func (w *world) request(n *node, c foreign.Command, patience time.Duration, done func(reply, error)) {
 	m := w.message()
-	m.cmd, m.node, m.gen, m.run = &c, int32(n.slot-1), n.gen, w.server.gen
-	m.deadline = n.clock.when(w.t, n.clock.monoAt(w.t)+core.Time(w.cfg.OpTimeout))
+	m.cmd, m.node, m.gen, m.run, m.done = &c, int32(n.slot-1), n.gen, w.server.gen, done
+	m.deadline = n.clock.when(w.t, n.clock.monoAt(w.t)+core.Time(patience))
 	w.depart(n, m)
 }
 
 // obey executes a command of a program.
-func (r *redis) obey(t int64, c *foreign.Command) foreign.Reply {
-	r.denied, r.dirty = "", false
+func (s *server) obey(t int64, c *foreign.Command) reply {
+	s.denied, s.dirty = "", false
+	switch c.Args[0] {
+	case "eval", "EVAL", "evalsha", "EVALSHA":
+		return s.script(t, c.Args)
+	}
+	return s.command(t, c.Args[0], c.Args[1:])
+}
+
+// script is EVAL and EVALSHA of any script.
+func (s *server) script(t int64, args []string) reply {
+	text := args[1]
+	if strings.EqualFold(args[0], "EVALSHA") {
+		known, ok := s.scripts[text]
+		if !ok {
+			return refusal("NOSCRIPT No matching script. Please use EVAL.")
+		}
+		text = known
+	} else {
+		sum := sha1.Sum([]byte(text))
+		s.scripts[hex.EncodeToString(sum[:])] = text
+	}
+	keys, err := strconv.Atoi(args[2])
+	if err != nil || keys > len(args)-3 {
+		return refusal(textNotInteger)
+	}
+	s.interpreter.t = t
+	got, err := s.interpreter.eval(text, args[3:3+keys], args[3+keys:])
+	var no refusal
+	if errors.As(err, &no) {
+		return no
+	}
+	return got
+}
+
+// forget is SCRIPT FLUSH.
+func (s *server) forget() {
+	s.loaded = 0
+	clear(s.scripts)
+}
+
+// told makes a reply one of a program of another making.
+func told(v reply) foreign.Reply {
 	var plain func(reply) any
 	plain = func(v reply) any {
 		switch v := v.(type) {
@@ -64,7 +138,6 @@ func (r *redis) obey(t int64, c *foreign.Command) foreign.Reply {
 		}
 		return v
 	}
-	v := r.command(t, c.Args[0], c.Args[1:])
 	if no, refused := v.(refusal); refused {
 		return foreign.Reply{Err: string(no)}
 	}
@@ -73,11 +146,18 @@ func (r *redis) obey(t int64, c *foreign.Command) foreign.Reply {
 
 // finished hands a node what became of a message, of its core's or of its program's.
 func (w *world) finished(n *node, m *message, a core.Answer) {
-	if m.cmd == nil {
+	switch {
+	case m.done != nil:
+		w.concluded(m, &a)
+		return
+	case m.cmd == nil:
 		w.step(n, core.Event{Kind: core.EvAnswer, Answer: a})
+		if n.program != nil && n.alive {
+			n.program.answered(w, n, &m.op, &a)
+		}
 		return
 	}
-	r := m.reply
+	r := told(m.reply)
 	if a.Failure != core.FailNone {
 		r = foreign.Reply{Err: a.Text}
 	}
@@ -85,6 +165,24 @@ func (w *world) finished(n *node, m *message, a core.Answer) {
 	n.program.replied(w, n, &r)
 	if n.alive {
 		w.setTick(n)
+	}
+}
+
+// concluded tells who sent a command what became of it.
+func (w *world) concluded(m *message, a *core.Answer) {
+	done := m.done
+	m.done = func(reply, error) {} // a socket gives every answer once
+	switch {
+	case a.Failure == core.FailNone:
+		done(m.reply, nil)
+	case a.Text == textLoading:
+		done(refusal(textLoading), nil)
+	case a.Failure == core.FailRefused:
+		done(nil, errRefused)
+	case m.noReply:
+		done(nil, errReset)
+	default:
+		done(nil, errSilent)
 	}
 }
 
@@ -96,6 +194,7 @@ func (nothing) Next() core.Time              { return 0 }
 
 // foreigner runs another program's machine. Its leadership is a term without an end and without a fence.
 type foreigner struct {
+	plainProgram
 	machine foreign.Machine
 	began   core.Time
 }
@@ -122,8 +221,7 @@ func (f *foreigner) tick(w *world, n *node) {
 	}
 }
 
-func (*foreigner) asks(*world, *node, *core.Op)   {}
-func (*foreigner) told(*world, *node, *core.Tell) {}
+func (*foreigner) leases() bool { return false }
 
 func (f *foreigner) replied(w *world, n *node, r *foreign.Reply) {
 	f.step(w, n, foreign.Input{Reply: r})

@@ -31,10 +31,12 @@ type redis struct {
 	leases   []leaseKey
 	leaseIdx map[string]int32 // never ranged over
 	beats    []beatKey
-	beatIdx  map[string]int32    // never ranged over
-	live     []int32             // heartbeats that were set and not yet found expired, ascending
-	scanned  []int32             // what the last scan showed
-	others   map[string]otherKey // never ranged over
+	beatIdx  map[string]int32   // never ranged over
+	live     []int32            // heartbeats that were set and not yet found expired, ascending
+	scanned  []int32            // what the last scan showed
+	others   map[string]*object // never ranged over but to be copied or shown in order
+	names    names
+	fed      []string // streams that got an entry in the command under way
 
 	staleBeats map[int32]string // what a foreign hand makes of a heartbeat, whatever is written to it
 
@@ -47,6 +49,8 @@ type redis struct {
 
 	tap     tap
 	publish func(core.Notice)
+	shout   func(channel, text string) // what is published on other channels
+	onLease func(id string)            // a lease is spoken of for the first time
 }
 
 // leaseKey is one lease and its fence key.
@@ -98,11 +102,16 @@ type tap interface {
 	beat(i int32, expire int64)
 	beatGone(i int32)
 	flushed()
+	// Of keys that the leases have no use for.
+	stored(name, text string, expire int64)
+	hashed(name string, pairs []string)
+	added(name string, pairs []string)
+	removed(name string)
 }
 
 func newRedis(quarantine int64, t tap, publish func(core.Notice)) *redis {
 	r := &redis{
-		quarantine: quarantine, tap: t, publish: publish,
+		quarantine: quarantine, tap: t, publish: publish, names: defaultNames, shout: func(string, string) {}, onLease: func(string) {},
 		leaseIdx: map[string]int32{}, beatIdx: map[string]int32{}, sessionSet: core.NewSessions(nil),
 	}
 	r.restart()
@@ -150,7 +159,7 @@ func (r *redis) setSessions(set *core.Sessions) {
 func (r *redis) copyData() *redis {
 	c := *r
 	c.leases, c.beats, c.live = slices.Clone(r.leases), slices.Clone(r.beats), slices.Clone(r.live)
-	c.leaseIdx, c.beatIdx, c.others = maps.Clone(r.leaseIdx), maps.Clone(r.beatIdx), maps.Clone(r.others)
+	c.leaseIdx, c.beatIdx, c.others = maps.Clone(r.leaseIdx), maps.Clone(r.beatIdx), cloneObjects(r.others)
 	return &c
 }
 
@@ -197,6 +206,7 @@ func (r *redis) lease(id string) int32 {
 	if !ok {
 		i = int32(len(r.leases))
 		r.leases = append(r.leases, leaseKey{id: id})
+		r.onLease(id)
 		r.leaseIdx[id] = i
 	}
 	return i

@@ -19,6 +19,10 @@ type server struct {
 	gen     uint32
 	waiting []*message
 	loaded  uint16 // scripts that it knows, a bit for each kind of op
+
+	interpreter *interpreter      // runs the scripts that have no twin; nil: nobody sends any
+	scripts     map[string]string // of those, what it knows, by SHA-1; never ranged over
+	blocked     []*blockedRead
 }
 
 // Cost of executing an op, and each of its items.
@@ -73,6 +77,11 @@ func (w *world) execute(m *message) {
 	case m.cmd != nil:
 		w.out.Commands++
 		m.reply = s.obey(w.t, m.cmd)
+		w.feedBlocked()
+		if wait, blocks := m.reply.(waitFor); blocks {
+			w.block(m, wait)
+			return
+		}
 	case m.op.Kind == core.OpLook && !m.torn:
 		w.out.Commands++
 		s.glance(w.t, &m.op, &m.ans)
@@ -197,6 +206,7 @@ func (w *world) killServer() {
 		w.release(m)
 	}
 	s.waiting = nil
+	w.unblockAll()
 	for _, n := range w.nodes {
 		w.reset(n)
 	}
@@ -207,7 +217,8 @@ func (w *world) killServer() {
 // startServer starts a new run of the process, with its data or without.
 func (w *world) startServer(empty bool) {
 	s := &w.server
-	s.down, s.loaded = false, 0
+	s.down = false
+	s.forget()
 	s.restart()
 	s.until = w.t
 	kept := "kept"
@@ -246,6 +257,7 @@ func (w *world) snapshot() {
 			w.tellBeat(int32(i), b.expire, "snapshot")
 		}
 	}
+	w.tellRecords()
 }
 
 // The world is the store's tap: what a replica sees becomes history and keeps the expiry events.
@@ -259,26 +271,26 @@ func (w *world) granted(i int32, owner string, expire int64) {
 func (w *world) tellGrant(i int32, owner string, expire int64, why string) {
 	if w.sink != nil {
 		w.emit(history.Event{
-			Kind: history.RedisGranted, Session: w.sess[i].id, Instance: owner, Until: w.server.trueOf(w.t, expire), Reason: why,
+			Kind: history.RedisGranted, Session: w.server.leases[i].id, Instance: owner, Until: w.server.trueOf(w.t, expire), Reason: why,
 		})
 	}
 }
 
 func (w *world) extended(i int32, owner string, expire int64) {
 	if w.sink != nil {
-		w.emit(history.Event{Kind: history.RedisExtended, Session: w.sess[i].id, Instance: owner, Until: w.server.trueOf(w.t, expire)})
+		w.emit(history.Event{Kind: history.RedisExtended, Session: w.server.leases[i].id, Instance: owner, Until: w.server.trueOf(w.t, expire)})
 	}
 }
 
 func (w *world) deleted(i int32) {
 	if w.sink != nil {
-		w.emit(history.Event{Kind: history.RedisDeleted, Session: w.sess[i].id})
+		w.emit(history.Event{Kind: history.RedisDeleted, Session: w.server.leases[i].id})
 	}
 }
 
 func (w *world) fenced(i int32, fence int64) {
 	if w.sink != nil && fence != 0 {
-		w.emit(history.Event{Kind: history.RedisFence, Session: w.sess[i].id, Fence: fence})
+		w.emit(history.Event{Kind: history.RedisFence, Session: w.server.leases[i].id, Fence: fence})
 	}
 }
 

@@ -45,6 +45,9 @@ func (w *world) carryOut(n *node, t *core.Tell) {
 			tm.yield = false
 		}
 	case core.TellDrained:
+		if n.program != nil && n.program.drained(w, n) {
+			return
+		}
 		w.say(n, history.Stopped, "", 0, "")
 		w.die(n, 0, "asked")
 		w.comeBack(n)
@@ -115,7 +118,7 @@ func (w *world) hold(n *node, t *core.Tell) {
 	if w.cfg.Hold > 0 {
 		w.q.push(event{at: w.t + int64(w.cfg.Hold), kind: evHeld, node: int32(n.slot - 1), arg: i, gen: w.gens})
 	}
-	if w.cfg.Poll > 0 {
+	if w.cfg.Poll > 0 && w.cfg.Intents == nil {
 		n.terms[i].next = w.t
 		w.q.push(event{at: w.t, kind: evPoll, node: int32(n.slot - 1), arg: i, gen: w.gens})
 	}

@@ -189,7 +189,7 @@ func redisStrikers() map[fault.Kind]striker {
 			func(w *world, _ int32, _ *strike) { w.server.readonly-- }},
 		fault.RedisMemory: {fault.ScopeRedis, func(w *world, _ int32, _ *strike) { w.server.full++ },
 			func(w *world, _ int32, _ *strike) { w.server.full-- }},
-		fault.ScriptFlush: {fault.ScopeRedis, func(w *world, _ int32, _ *strike) { w.server.loaded = 0 }, nil},
+		fault.ScriptFlush: {fault.ScopeRedis, func(w *world, _ int32, _ *strike) { w.server.forget() }, nil},
 		fault.ClientKill:  {fault.ScopeRedis, resetAll, nil},
 		// The replica that takes over has the data of Ms before and a clock of its own, off by up to ± Jitter.
 		fault.RedisFailover: {fault.ScopeRedis, func(w *world, _ int32, s *strike) {

@@ -103,3 +103,8 @@ func (t *tapped) fenced(i int32, fence int64) { t.say("fenced %d %d", i, fence) 
 func (t *tapped) beat(i int32, until int64)   { t.say("beat %d %d", i, until) }
 func (t *tapped) beatGone(i int32)            { t.say("beat gone %d", i) }
 func (t *tapped) flushed()                    { t.say("flushed") }
+
+func (t *tapped) stored(name, text string, until int64) { t.say("stored %s %s %d", name, text, until) }
+func (t *tapped) hashed(name string, pairs []string)    { t.say("hashed %s %q", name, pairs) }
+func (t *tapped) added(name string, pairs []string)     { t.say("added %s %q", name, pairs) }
+func (t *tapped) removed(name string)                   { t.say("removed %s", name) }

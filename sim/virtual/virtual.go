@@ -47,6 +47,9 @@ type Config struct {
 	Lease string
 	// Election, with Lease: every instance takes part in an election of whoever holds it; nil: none.
 	Election *Election
+	// Intents: the instances are APIs and workers of the system of intents, Sessions the services that clients ask for; nil:
+	// they are not.
+	Intents *Intents
 	// Foreign gives the machine of an instance that is another program; nil, or where it returns nil: the library's rules.
 	Foreign func(Instance) foreign.Machine
 
@@ -188,6 +191,8 @@ func (c Config) Validate() error {
 			c.Poll, c.Start, c.Storm, c.Calm, c.Serve)
 	case c.Lease != "" && (!c.Candidates || c.Sessions != 1), c.Election != nil && c.Lease == "":
 		return bad("Lease is %q with %d sessions; it needs Candidates and one session, and Election needs it", c.Lease, c.Sessions)
+	case c.Intents != nil && (!c.Candidates || c.Intents.Tuners < 1 || c.Poll <= 0):
+		return bad("Intents needs Candidates, Poll and at least one of its Tuners, which are %d", c.Intents.Tuners)
 	case c.Poll > 0 && c.PollTimeout > c.TTL && !c.LongPolls:
 		return bad("PollTimeout (%v) is above TTL (%v); that needs LongPolls", c.PollTimeout, c.TTL)
 	case c.Clock.Drift < 0 || c.Clock.Drift > maxDrift:

@@ -50,9 +50,14 @@ type world struct {
 	polls   pollTable
 	arrived int64 // polls that reached the target
 
-	free []*message
-	pids int64
-	gens uint32 // of terms and polls
+	free     []*message
+	calls    []func() // that events name
+	vacant   []int32  // of calls
+	routines []*routine
+	current  *routine // that runs now
+	intents  *intentWorld
+	pids     int64
+	gens     uint32 // of terms and polls
 
 	plan   []strike
 	phase  int
@@ -85,6 +90,15 @@ func newWorld(cfg Config, plan fault.Plan, seed uint64, emit func(history.Event)
 	}
 	setup := rand.New(rand.NewPCG(seed, streamSetup))
 	w.server.redis = newRedis(int64(cfg.TTL), w, w.publish)
+	w.server.scripts = map[string]string{}
+	w.server.onLease = func(id string) {
+		w.sessIdx[id] = int32(len(w.sess))
+		w.sess = append(w.sess, session{id: id})
+	}
+	if cfg.Intents != nil {
+		w.server.names, w.server.shout = intentNames, w.shout
+		w.server.interpreter = newInterpreter(w.server.redis)
+	}
 	if cfg.Lua {
 		w.server.lua = newInterpreter(w.server.redis)
 	}
@@ -92,10 +106,12 @@ func newWorld(cfg Config, plan fault.Plan, seed uint64, emit func(history.Event)
 		w.server.loaded = ^uint16(0)
 	}
 	w.server.clock = clock{wall: epochNs + spread(setup, int64(cfg.Clock.Offset)), ppm: spread(setup, cfg.Clock.Drift)}
-	for range cfg.Sessions {
-		w.addSession()
+	if cfg.Intents == nil {
+		for range cfg.Sessions {
+			w.addSession()
+		}
+		w.putSessions()
 	}
-	w.putSessions()
 	if !cfg.Unannounced {
 		w.server.bootstrap()
 	}
@@ -104,6 +120,9 @@ func newWorld(cfg Config, plan fault.Plan, seed uint64, emit func(history.Event)
 		w.q.push(event{at: setup.Int64N(int64(50 * time.Millisecond)), kind: evSpawn, node: int32(n.slot - 1)})
 	}
 	w.schedule(plan)
+	if cfg.Intents != nil {
+		w.startIntents(seed)
+	}
 	return w
 }
 
@@ -133,6 +152,7 @@ func chance(r *rand.Rand, ppm int64) bool { return ppm > 0 && r.Int64N(million) 
 const stopEvery = 1 << 12
 
 func (w *world) run() {
+	defer w.endRoutines()
 	for w.phase != phaseEnd {
 		if w.events%stopEvery == 0 && w.cfg.Stop != nil && w.cfg.Stop() {
 			w.out.Stopped = true
@@ -171,6 +191,8 @@ func (w *world) dispatch(e *event) {
 		w.suspect(e.arg)
 	case evPhase:
 		w.enter(int(e.arg))
+	case evCall:
+		w.take(e.arg)()
 	default:
 		w.nodeEvent(w.nodes[e.node], e)
 	}
@@ -193,7 +215,6 @@ func (w *world) emit(e history.Event) {
 
 // addSession creates a session, which shows in Redis at the next putSessions.
 func (w *world) addSession() int32 {
-	i := int32(len(w.sess))
 	var raw uuid.UUID
 	binary.BigEndian.PutUint64(raw[:8], w.load.Uint64())
 	binary.BigEndian.PutUint64(raw[8:], w.load.Uint64())
@@ -202,11 +223,7 @@ func (w *world) addSession() int32 {
 	if w.cfg.Lease != "" {
 		id = w.cfg.Lease
 	}
-	w.sess = append(w.sess, session{id: id})
-	w.sessIdx[id] = i
-	if w.server.lease(id) != i {
-		panic("virtual: leases and sessions are numbered alike")
-	}
+	i := w.server.lease(id)
 	w.emit(history.Event{Kind: history.SessionAdded, Session: id})
 	return i
 }

@@ -1,0 +1,74 @@
+package virtual
+
+import (
+	"slices"
+	"time"
+)
+
+// blockedRead is a read of a stream that waits for an entry.
+type blockedRead struct {
+	m   *message
+	key string
+}
+
+// block keeps a command until its stream is fed or its time is over.
+func (w *world) block(m *message, wait waitFor) {
+	s := &w.server
+	b := &blockedRead{m, wait.key}
+	m.refs++
+	s.blocked = append(s.blocked, b)
+	w.after(s.clock.trueOf(0, wait.block*int64(time.Millisecond)), func() { w.unblock(b) })
+}
+
+// unblock answers that nothing came, once the server runs.
+func (w *world) unblock(b *blockedRead) {
+	s := &w.server
+	i := slices.Index(s.blocked, b)
+	switch {
+	case i < 0:
+		return
+	case s.hold > 0:
+		w.after(int64(10*time.Millisecond), func() { w.unblock(b) })
+		return
+	}
+	s.blocked = slices.Delete(s.blocked, i, i+1)
+	b.m.reply = nil
+	w.reply(b.m)
+	w.release(b.m)
+}
+
+// feedBlocked serves who waits for the streams that the last command added to.
+func (w *world) feedBlocked() {
+	s := &w.server
+	fed := s.fed
+	s.fed = nil
+	for _, key := range fed {
+		for _, b := range slices.Clone(s.blocked) {
+			if b.key != key {
+				continue
+			}
+			n := w.nodes[b.m.node]
+			gone := b.m.noReply || b.m.gen != n.gen && n.link.holdOut == 0
+			got := reply(nil)
+			if !gone {
+				got = s.obey(w.t, b.m.cmd)
+				if _, still := got.(waitFor); still {
+					continue
+				}
+			}
+			s.blocked = slices.DeleteFunc(s.blocked, func(o *blockedRead) bool { return o == b })
+			if b.m.reply = got; !gone {
+				w.reply(b.m)
+			}
+			w.release(b.m)
+		}
+	}
+}
+
+// unblockAll: the server is gone, and with it who waited.
+func (w *world) unblockAll() {
+	for _, b := range w.server.blocked {
+		w.release(b.m)
+	}
+	w.server.blocked = nil
+}

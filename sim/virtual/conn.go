@@ -1,0 +1,145 @@
+package virtual
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// conn is a connection of a production client to the model: what a real one would carry over a socket. Whoever reads waits
+// for the model's answers.
+type conn struct {
+	// ask sends a command and waits; err: there is no answer, and the connection is gone.
+	ask    func(args []string) (reply, error)
+	in     bytes.Buffer // what the client has sent
+	out    bytes.Buffer // what it has not read yet
+	broken error
+}
+
+// errRefused, errReset and errSilent are why a connection gives no answer.
+var (
+	errRefused = errors.New(textRefused)
+	errReset   = errors.New(textReset)
+	errSilent  = os.ErrDeadlineExceeded
+)
+
+// Write implements net.Conn.
+func (c *conn) Write(p []byte) (int, error) {
+	if c.broken != nil {
+		return 0, c.broken
+	}
+	return c.in.Write(p)
+}
+
+// Read implements net.Conn.
+func (c *conn) Read(p []byte) (int, error) {
+	for c.out.Len() == 0 {
+		if c.broken != nil {
+			return 0, c.broken
+		}
+		args, err := readCommand(&c.in)
+		if err != nil {
+			c.broken = io.EOF
+			return 0, c.broken
+		}
+		c.answer(args)
+	}
+	return c.out.Read(p)
+}
+
+// answer has a command executed. A greeting is not worth a round trip.
+func (c *conn) answer(args []string) {
+	switch verb := strings.ToUpper(args[0]); verb {
+	case "HELLO":
+		writeReply(&c.out, refusal("ERR unknown command 'HELLO'"))
+		return
+	case "CLIENT", "SELECT":
+		writeReply(&c.out, status("OK"))
+		return
+	}
+	v, err := c.ask(args)
+	if err != nil {
+		c.broken = err
+		return
+	}
+	writeReply(&c.out, v)
+}
+
+// readCommand reads one command, an array of bulk strings.
+func readCommand(in *bytes.Buffer) ([]string, error) {
+	n, err := readNumber(in, '*')
+	if err != nil {
+		return nil, err
+	}
+	args := make([]string, n)
+	for i := range args {
+		size, err := readNumber(in, '$')
+		if err != nil {
+			return nil, err
+		}
+		word := in.Next(size + 2)
+		if len(word) != size+2 {
+			return nil, io.ErrUnexpectedEOF
+		}
+		args[i] = string(word[:size])
+	}
+	return args, nil
+}
+
+func readNumber(in *bytes.Buffer, kind byte) (int, error) {
+	line, err := in.ReadBytes('\n')
+	if err != nil {
+		return 0, err
+	}
+	if line[0] != kind {
+		return 0, fmt.Errorf("a command of the form %q", line)
+	}
+	return strconv.Atoi(string(line[1 : len(line)-2]))
+}
+
+func writeReply(out *bytes.Buffer, v reply) {
+	line := func(kind byte, text string) {
+		out.WriteByte(kind)
+		out.WriteString(text)
+		out.WriteString("\r\n")
+	}
+	switch v := v.(type) {
+	case nil:
+		line('$', "-1")
+	case int64:
+		line(':', strconv.FormatInt(v, 10))
+	case status:
+		line('+', string(v))
+	case refusal:
+		line('-', string(v))
+	case string:
+		line('$', strconv.Itoa(len(v)))
+		out.WriteString(v)
+		out.WriteString("\r\n")
+	case []reply:
+		line('*', strconv.Itoa(len(v)))
+		for i := range v {
+			writeReply(out, v[i])
+		}
+	default:
+		panic(fmt.Sprintf("virtual: a command replied %T", v))
+	}
+}
+
+// Close and what follows implement net.Conn. Time-outs are the world's.
+func (c *conn) Close() error {
+	c.broken = net.ErrClosed
+	return nil
+}
+
+func (*conn) LocalAddr() net.Addr              { return &net.TCPAddr{} }
+func (*conn) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
+func (*conn) SetDeadline(time.Time) error      { return nil }
+func (*conn) SetReadDeadline(time.Time) error  { return nil }
+func (*conn) SetWriteDeadline(time.Time) error { return nil }

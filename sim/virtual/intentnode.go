@@ -1,0 +1,406 @@
+package virtual
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	goredis "github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/core/intent"
+	"github.com/leasestorm/leasestorm/internal/tend"
+	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/intent/api"
+	"github.com/leasestorm/leasestorm/lease/intent/store"
+	"github.com/leasestorm/leasestorm/lease/intent/worker"
+	"github.com/leasestorm/leasestorm/lease/redisstore"
+	"github.com/leasestorm/leasestorm/sim/client"
+	"github.com/leasestorm/leasestorm/sim/foreign"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// intentNode is a process of the system of intents: the production API, store, tender and machine, and a shell that does for
+// the machine what lease/intent/worker does.
+type intentNode struct {
+	plainProgram
+	w    *world
+	n    *node
+	role string
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	store  *store.Store
+
+	// API.
+	handler   http.Handler
+	listening bool
+	open      map[int64]func(int, []byte) // requests under way; ranged over only to end them, in order of their numbers
+	requests  int64
+
+	// Worker.
+	bus       *store.Bus
+	leasesOf  *redisstore.Store // passes leases on
+	tender    *tend.Tender
+	machine   *intent.Machine
+	jobs      map[string]*intentJob
+	inbox     []intentMessage
+	busy      bool // a step of the machine is carried out
+	passed    core.Passed
+	wants     map[string][]string // sessions that wait for the attempt at a lease
+	releasers map[string][]*intentRelease
+	hungry    bool
+	reader    *routine // waits for hunger
+	kicked    bool
+	beater    *routine // waits for its next beat
+	nextBeat  core.Time
+	rest      int // counts its rests between beats
+	stopping  bool
+	up        bool // it has signed on
+	left      bool // it has signed off, or is about to
+}
+
+// intentJob is what the shell keeps of a session.
+type intentJob struct {
+	entry    store.Entry
+	holds    []string // leases that were taken and not given back
+	stuck    []string
+	pipeline *pipeline
+}
+
+// intentMessage is one thing for the machine: f runs before event is told.
+type intentMessage struct {
+	f     func()
+	event intent.Event
+}
+
+// intentRelease waits for Redis' word on leases that were given back.
+type intentRelease struct {
+	session string
+	left    int
+	over    bool
+}
+
+func (w *world) newIntentNode(n *node) *intentNode {
+	p := &intentNode{
+		w: w, n: n, role: w.cfg.Intents.Role(n.slot), open: map[int64]func(int, []byte){}, jobs: map[string]*intentJob{},
+		wants: map[string][]string{}, releasers: map[string][]*intentRelease{},
+	}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	return p
+}
+
+// never is the patience of production code, whose time-outs are the world's.
+const never = 24 * time.Hour
+
+// poolSize is more connections than a process has routines: who waits for one would hold up the world.
+const poolSize = 1 << 12
+
+// dial returns a client of Redis for production code of this process.
+func (p *intentNode) dial(patience time.Duration) *goredis.Client {
+	return goredis.NewClient(&goredis.Options{
+		Addr: "model:0", ReadBufferSize: 4 << 10, WriteBufferSize: 4 << 10,
+		Dialer: func(context.Context, string, string) (net.Conn, error) {
+			return &conn{ask: func(args []string) (reply, error) { return p.ask(args, patience) }}, nil
+		},
+	})
+}
+
+// ask sends a command on behalf of the routine that runs, and waits for its answer.
+func (p *intentNode) ask(args []string, patience time.Duration) (v reply, err error) {
+	r := p.w.current
+	if r == nil || r.dead {
+		return nil, errReset
+	}
+	for i, arg := range args {
+		if strings.EqualFold(arg, "BLOCK") && i+1 < len(args) {
+			ms, _ := time.ParseDuration(args[i+1] + "ms")
+			patience += ms
+		}
+	}
+	p.w.request(p.n, foreign.Command{Args: args}, patience, func(got reply, failed error) {
+		v, err = got, failed
+		r.wake()
+	})
+	if !r.park() {
+		return nil, errReset
+	}
+	return v, err
+}
+
+func (p *intentNode) storeOptions() store.Options {
+	c := &p.w.cfg
+	return store.Options{OpTimeout: never, PoolSize: poolSize, Leases: lease.Config{TTL: c.TTL, RenewInterval: c.Renew, OpTimeout: c.OpTimeout}}
+}
+
+// must is for what only a mistake of this engine can make fail.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(fmt.Sprintf("virtual: %v", err))
+	}
+	return v
+}
+
+func (p *intentNode) leases() bool { return p.role != roleAPI }
+
+func (p *intentNode) start(w *world, n *node) {
+	client := p.dial(storePatience)
+	p.store = must(store.New(client, p.storeOptions()))
+	if p.role != roleWorker {
+		p.handler = must(api.NewHandler(p.store, api.Config{
+			Tokens: intentTokens, APILeases: w.cfg.Intents.Phase1 != nil && w.cfg.Intents.Phase1(n.slot),
+			NewID: func() (uuid.UUID, error) { return w.intents.uuid(n.clock.wallAt(w.t)), nil },
+		}))
+	}
+	if p.role == roleAPI {
+		p.ready()
+		return
+	}
+	p.machine = intent.New(intent.Config{
+		Worker: n.instance, Slots: w.intents.slots, Grace: int64(w.cfg.TTL / 6), StopTimeout: int64(w.cfg.TTL),
+		Retry: int64(max(w.cfg.TTL/100, 10*time.Millisecond)), MaxTries: worker.MaxTriesDefault, Starting: worker.StartingDefault,
+	})
+	p.bus = must(p.store.Bus(n.instance))
+	p.leasesOf = must(redisstore.New(p.dial(w.cfg.OpTimeout), redisstore.Options{
+		LeasePrefix: intentNames.lease, NodePrefix: intentNames.node, EpochKey: intentNames.epoch, Channel: intentNames.channel,
+		Quarantine: w.cfg.TTL, OpTimeout: never, PoolSize: poolSize,
+	}))
+	p.tender = p.tends()
+	w.goes(n, func(*routine) {
+		err := p.tender.Prepare(p.ctx)
+		if err != nil {
+			w.after(0, func() { p.exit(err.Error()) })
+			return
+		}
+		p.nextBeat = n.clock.monoAt(w.t)
+		w.inProcess(n, 0, p.signedOn)
+	})
+}
+
+// exit: the process ends because it cannot do what it was told.
+func (p *intentNode) exit(why string) {
+	if p.n.alive && p.n.program == program(p) {
+		p.w.die(p.n, 3, why)
+	}
+}
+
+// signedOn: the worker takes part from now on.
+func (p *intentNode) signedOn() {
+	if p.stopping {
+		return
+	}
+	p.hungry, p.up = true, true
+	p.w.goes(p.n, func(*routine) { p.tender.Read(p.ctx) })
+	p.w.goes(p.n, p.beats)
+	p.pump()
+	p.ready()
+}
+
+func (p *intentNode) ready() {
+	p.listening = p.handler != nil
+	p.w.say(p.n, history.Ready, "", 0, "")
+}
+
+var intentTokens = []api.Token{
+	api.NewToken("writer", client.WriteToken, "v3:write", "v3:read"), api.NewToken("reader", client.ReadToken, "v3:read"),
+}
+
+func (p *intentNode) tends() *tend.Tender {
+	w, n := p.w, p.n
+	single := w.cfg.Intents.SingleWriter
+	return &tend.Tender{
+		Me: tend.Incarnation{Name: n.name, Boot: "virtual", PIDNS: n.name, PID: int(n.pid)}, Instance: n.instance, Slots: w.intents.slots,
+		SingleWriter: single != nil && single(n.slot), Life: w.cfg.TTL, Store: p.store, Bus: p.bus, Logger: zap.NewNop(),
+		Evict: func(ctx context.Context, owner string, names ...string) ([]string, error) {
+			passed, err := p.leasesOf.Pass(ctx, owner, "", w.cfg.TTL, names...)
+			if err != nil {
+				return passed, fmt.Errorf("%w: %w", lease.ErrUnknown, err)
+			}
+			return passed, nil
+		},
+		// One process runs in a slot at a time: another one's number is that of a dead one.
+		Proven:  func(other tend.Incarnation) bool { return other.PIDNS == n.name && other.PID != int(n.pid) },
+		Deliver: func(entries []store.Entry) { p.put(intentMessage{f: func() { p.deliver(entries) }}) },
+		Stop:    func(session string) { p.tell(intent.Event{Kind: intent.EvStop, Session: session}) },
+		Check:   func() { p.tell(intent.Event{Kind: intent.EvCheck}) },
+		Running: p.machine.Running, Hungry: p.awaitHunger, Kick: p.kick,
+		Pause: func(d time.Duration) { w.current.sleep(max(d, 10*time.Millisecond)) },
+		Quit:  func() bool { return w.current.dead || p.ctx.Err() != nil },
+	}
+}
+
+func (p *intentNode) awaitHunger() bool {
+	r := p.w.current
+	if !p.hungry {
+		p.reader = r
+		if !r.park() {
+			return false
+		}
+	}
+	p.hungry = false
+	return p.ctx.Err() == nil
+}
+
+// kick asks for a beat now.
+func (p *intentNode) kick() {
+	p.kicked = true
+	if r := p.beater; r != nil {
+		p.beater = nil
+		p.w.inProcess(p.n, 0, r.wake)
+	}
+}
+
+// beats is the loop of the production worker that beats.
+func (p *intentNode) beats(r *routine) {
+	every := core.Time(tend.BeatEvery(p.w.cfg.TTL))
+	for !r.dead && p.ctx.Err() == nil {
+		_ = p.tender.Tend(p.ctx) // what was not reached is tried again with the next beat
+		now := p.n.clock.monoAt(p.w.t)
+		for p.nextBeat <= now {
+			p.nextBeat += every
+		}
+		if !p.kicked {
+			p.beater = r
+			p.rest++
+			rest := p.rest
+			p.w.inProcess(p.n, p.n.clock.trueOf(int64(now), int64(p.nextBeat)), func() {
+				if p.beater == r && p.rest == rest {
+					p.beater = nil
+					r.wake()
+				}
+			})
+			if !r.park() {
+				return
+			}
+		}
+		p.kicked = false
+	}
+}
+
+// deliver hands entries to the machine.
+func (p *intentNode) deliver(entries []store.Entry) {
+	for _, e := range entries {
+		if p.machine.Has(e.Session) {
+			continue
+		}
+		if why := tend.Malformed(&e); why != "" {
+			p.goes(func() { _ = p.bus.Bury(p.ctx, store.Entry{ID: e.ID, Tries: e.Tries}, why, 0, "R_PIPELINE_FAILED") })
+			continue
+		}
+		p.jobs[e.Session] = &intentJob{entry: e}
+		p.step(tend.Event(&e))
+		if !p.machine.Has(e.Session) {
+			delete(p.jobs, e.Session)
+		}
+	}
+}
+
+// goes runs f in a routine of the process.
+func (p *intentNode) goes(f func()) { p.w.goes(p.n, func(*routine) { f() }) }
+
+func (p *intentNode) tell(e intent.Event) { p.put(intentMessage{event: e}) }
+
+// put hands something to the loop of the machine.
+func (p *intentNode) put(m intentMessage) {
+	p.inbox = append(p.inbox, m)
+	p.pump()
+}
+
+// pump is that loop, for as long as there is something.
+func (p *intentNode) pump() {
+	if p.busy || !p.up || !p.n.alive || p.n.program != program(p) {
+		return
+	}
+	p.busy = true
+	for len(p.inbox) > 0 && p.n.alive {
+		m := p.inbox[0]
+		p.inbox = p.inbox[1:]
+		if m.f != nil {
+			m.f()
+		}
+		if m.event.Kind != 0 {
+			p.step(m.event)
+		}
+	}
+	p.busy = false
+	if !p.n.alive {
+		return
+	}
+	if p.machine.Waiting() == 0 && !p.stopping {
+		p.hungry = true
+		if r := p.reader; r != nil {
+			p.reader = nil
+			p.w.inProcess(p.n, 0, r.wake)
+		}
+	}
+	p.w.setTick(p.n)
+}
+
+func (p *intentNode) step(e intent.Event) {
+	e.Now = p.n.clock.monoAt(p.w.t)
+	for _, eff := range slices.Clone(p.machine.Step(e)) {
+		if p.n.alive {
+			p.carry(&eff)
+		}
+	}
+}
+
+func (p *intentNode) next() core.Time {
+	if !p.up {
+		return 0
+	}
+	return p.machine.Next()
+}
+
+func (p *intentNode) tick(w *world, n *node) {
+	if next := p.next(); next != 0 && n.clock.monoAt(w.t) >= next {
+		p.tell(intent.Event{Kind: intent.EvTick})
+	}
+}
+
+func (p *intentNode) heard(_ *world, _ *node, text string) {
+	verb, id, _ := strings.Cut(text, " ")
+	if !p.up {
+		return
+	}
+	if verb == "stop" {
+		p.tell(intent.Event{Kind: intent.EvStop, Session: id})
+		return
+	}
+	p.kick() // a worker left, or something may have been missed
+}
+
+// died: what waits for this process is told that it is gone.
+func (p *intentNode) died(*world, *node) {
+	p.cancel()
+	for _, job := range p.jobs {
+		if job.pipeline != nil {
+			job.pipeline.state = pipeOver
+		}
+	}
+	for _, c := range p.running() {
+		c.hangUp()
+	}
+	numbers := make([]int64, 0, len(p.open))
+	for n := range p.open {
+		numbers = append(numbers, n)
+	}
+	slices.Sort(numbers)
+	for _, n := range numbers {
+		p.open[n](0, nil)
+	}
+	clear(p.open)
+	if p.bus != nil {
+		p.bus.Close()
+		p.leasesOf.Close()
+	}
+	if p.store != nil {
+		p.store.Close()
+	}
+}

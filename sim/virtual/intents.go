@@ -1,0 +1,239 @@
+package virtual
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/leasestorm/leasestorm/lease/intent/store"
+	"github.com/leasestorm/leasestorm/sim/client"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// Intents is the system of intents and workers; see Config.Intents.
+type Intents struct {
+	Tuners       int                   // slots that the workers share
+	Role         func(slot int) string // "api", "worker" or "both"
+	Phase1       func(slot int) bool   // the slot's API takes the lease of a service itself; nil: none does
+	SingleWriter func(slot int) bool   // the slot's worker takes itself for the only one; nil: none does
+}
+
+// Roles of a slot.
+const (
+	roleAPI    = "api"
+	roleWorker = "worker"
+)
+
+// Names in Redis.
+const (
+	intentPrefix = store.KeyPrefixDefault
+	idemPrefix   = intentPrefix + "idem:"
+	recordPrefix = intentPrefix + "session:"
+	busKey       = intentPrefix + "bus"
+)
+
+var intentNames = names{store.LeasePrefixDefault, intentPrefix + "node:", intentPrefix + "epoch", intentPrefix + "leases"}
+
+// storePatience is how long the store of intents waits for an answer.
+const storePatience = store.OpTimeoutDefault
+
+// intentWorld is what clients and tuners are to a world of intents.
+type intentWorld struct {
+	clients client.Config
+	number  int64 // of requests
+	slots   []string
+	tuners  tuners
+	ids     *rand.Rand // of sessions and processes
+}
+
+const streamIntents = 0x696e74656e7473
+
+// startIntents lets the clients begin with the storm's first node.
+func (w *world) startIntents(seed uint64) {
+	iw := &intentWorld{ids: rand.New(rand.NewPCG(seed, streamIntents)), tuners: tuners{places: map[string]*tunerPlace{}}}
+	w.intents = iw
+	iw.clients = client.Config{Seed: seed, TTL: w.cfg.TTL, Poll: w.cfg.Poll, Number: func() int64 {
+		iw.number++
+		return iw.number
+	}}
+	for i := range w.cfg.Intents.Tuners {
+		iw.slots = append(iw.slots, strconv.Itoa(i+1))
+		w.server.lease("tuner:" + iw.slots[i])
+	}
+	for i := range w.cfg.Sessions {
+		w.server.lease("service:" + client.Service(i))
+		w.after(0, func() {
+			w.goes(nil, func(r *routine) { client.Live(clientWorld{r}, &iw.clients, i) })
+		})
+	}
+}
+
+// endRoutines ends all code that waits: the run is over.
+func (w *world) endRoutines() {
+	endAll(&w.routines)
+	for _, n := range w.nodes {
+		endAll(&n.routines)
+		if n.program != nil {
+			n.program.died(w, n)
+		}
+	}
+}
+
+// uuid draws what a version 7 would be on a machine whose wall clock reads wall.
+func (iw *intentWorld) uuid(wall int64) (id [16]byte) {
+	binary.BigEndian.PutUint64(id[:8], uint64(wall/int64(time.Millisecond))<<16|iw.ids.Uint64()&0xffff)
+	binary.BigEndian.PutUint64(id[8:], iw.ids.Uint64())
+	id[6], id[8] = id[6]&0x0f|0x70, id[8]&0x3f|0x80
+	return id
+}
+
+// clientWorld lends a client its routine. What is asked of it when that has ended, fails.
+type clientWorld struct{ r *routine }
+
+func (c clientWorld) Wait(d time.Duration) bool { return c.r.sleep(d) }
+func (c clientWorld) Since() time.Duration      { return time.Duration(c.r.w.t) }
+
+func (c clientWorld) Go(f func(client.World)) {
+	w := c.r.w
+	w.after(0, func() { w.goes(nil, func(r *routine) { f(clientWorld{r}) }) })
+}
+
+func (c clientWorld) Record(e history.Event) {
+	if !c.r.dead {
+		c.r.w.emit(e)
+	}
+}
+
+func (c clientWorld) APIs() []string {
+	var names []string
+	for _, n := range c.r.w.nodes {
+		if c.r.w.cfg.Intents.Role(n.slot) != roleWorker && n.spawned {
+			names = append(names, n.name)
+		}
+	}
+	return names
+}
+
+// Send sends a request over a network without faults: what is cut off from Redis can still be asked.
+func (c clientWorld) Send(api string, req *client.Request) (status int, body []byte) {
+	w := c.r.w
+	i := slices.IndexFunc(w.nodes, func(n *node) bool { return n.name == api })
+	over := false
+	done := func(code int, text []byte) {
+		if !over {
+			over = true
+			status, body = code, text
+			c.r.wake()
+		}
+	}
+	w.after(int64(w.intents.clients.Patience()), func() { done(0, nil) })
+	w.after(w.hop(), func() { w.arrives(w.nodes[i], req, done) })
+	if !c.r.park() {
+		return 0, nil
+	}
+	return status, body
+}
+
+// arrives: a request is at a slot's API.
+func (w *world) arrives(n *node, req *client.Request, done func(int, []byte)) {
+	p, _ := n.program.(*intentNode)
+	if !n.alive || p == nil || !p.listening {
+		w.after(w.hop(), func() { done(0, nil) })
+		return
+	}
+	p.serve(req, func(code int, text []byte) { w.after(w.hop(), func() { done(code, text) }) })
+}
+
+// What a replica sees of the keys that are not leases becomes history. In other systems nobody cares.
+
+func (w *world) stored(name, text string, expire int64) { w.tellKeyed(name, text, expire, 0) }
+
+func (w *world) tellKeyed(name, text string, expire, n int64) {
+	if id, ok := strings.CutPrefix(name, idemPrefix); ok && w.sink != nil {
+		e := history.Event{Kind: history.RedisKeyed, Session: text, Reason: id, N: n}
+		if expire != forever {
+			e.Until = w.server.trueOf(w.t, expire)
+		}
+		w.emit(e)
+	}
+}
+
+func (w *world) hashed(name string, pairs []string) { w.tellState(name, pairs, 0) }
+
+func (w *world) tellState(name string, pairs []string, n int64) {
+	id, ok := strings.CutPrefix(name, recordPrefix)
+	if !ok || w.sink == nil {
+		return
+	}
+	e := history.Event{Kind: history.RedisState, Session: id, N: n}
+	var state, reason string
+	for i := 0; i+1 < len(pairs); i += 2 {
+		switch pairs[i] {
+		case "state":
+			state = pairs[i+1]
+		case "reason":
+			reason = pairs[i+1]
+		case "fence":
+			e.Fence, _ = strconv.ParseInt(pairs[i+1], 10, 64)
+		}
+	}
+	if state == "" {
+		return
+	}
+	if n != 0 {
+		e.Fence = 0 // a snapshot does not show it
+	}
+	e.Reason = strings.TrimSpace(state + " " + reason)
+	w.emit(e)
+}
+
+func (w *world) added(name string, pairs []string) {
+	if name != busKey || w.sink == nil {
+		return
+	}
+	e := history.Event{Kind: history.RedisIntent}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		switch pairs[i] {
+		case "session":
+			e.Session = pairs[i+1]
+		case "type":
+			e.Reason = pairs[i+1]
+		}
+	}
+	w.emit(e)
+}
+
+func (w *world) removed(name string) {
+	if w.sink == nil {
+		return
+	}
+	if id, ok := strings.CutPrefix(name, idemPrefix); ok {
+		w.emit(history.Event{Kind: history.RedisUnkeyed, Reason: id})
+	}
+	if id, ok := strings.CutPrefix(name, recordPrefix); ok {
+		w.emit(history.Event{Kind: history.RedisState, Session: id, Reason: "gone"})
+	}
+}
+
+// tellRecords is the part of a snapshot that only the system of intents has.
+func (w *world) tellRecords() {
+	s := &w.server
+	var all []string
+	for name := range s.others {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	for _, name := range all {
+		if o := s.other(name, s.nowMs(w.t)); o != nil {
+			switch o.kind {
+			case objString:
+				w.tellKeyed(name, o.text, o.expire, 1)
+			case objHash:
+				w.tellState(name, o.hash, 1)
+			}
+		}
+	}
+}

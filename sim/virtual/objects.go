@@ -1,0 +1,376 @@
+package virtual
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// object is a key that the leases have no use for: the store of intents has, and scripts that were broken on purpose. Which of
+// its fields means something its kind says. Redis shows hashes and sets in no order; here they have one.
+type object struct {
+	kind   objectKind
+	text   string
+	hash   []string // field, value, …; in order of their first use
+	set    []string // ascending
+	zset   []scored // ascending
+	stream *stream
+	expire int64 // ms, or forever
+}
+
+type objectKind uint8
+
+const (
+	objString objectKind = iota
+	objHash
+	objSet
+	objZSet
+	objStream
+)
+
+var objectKinds = [...]string{objString: "string", objHash: "hash", objSet: "set", objZSet: "zset", objStream: "stream"}
+
+// scored is a member of a sorted set.
+type scored struct {
+	member string
+	score  float64
+}
+
+func (a scored) before(b scored) int {
+	switch {
+	case a.score < b.score:
+		return -1
+	case a.score > b.score:
+		return 1
+	}
+	return strings.Compare(a.member, b.member)
+}
+
+func (o *object) clone() *object {
+	c := *o
+	c.hash, c.set, c.zset = slices.Clone(o.hash), slices.Clone(o.set), slices.Clone(o.zset)
+	if o.stream != nil {
+		c.stream = o.stream.clone()
+	}
+	return &c
+}
+
+func cloneObjects(all map[string]*object) map[string]*object {
+	c := maps.Clone(all)
+	for name, o := range c {
+		c[name] = o.clone()
+	}
+	return c
+}
+
+// find returns an object that is there, and nil if none is; wrong reports that it is of another kind.
+func (r *redis) find(t int64, name string, kind objectKind) (o *object, wrong bool) {
+	k := r.keyAt(name)
+	if k.kind != keyOther {
+		return nil, r.get(k, r.nowMs(t)).there
+	}
+	if o = r.other(name, r.nowMs(t)); o == nil {
+		return nil, false
+	}
+	return o, o.kind != kind
+}
+
+// other returns the object of a name if its time is not over.
+func (r *redis) other(name string, now int64) *object {
+	o := r.others[name]
+	if o != nil && now > o.expire {
+		r.remove(name)
+		return nil
+	}
+	return o
+}
+
+func (r *redis) store(name string, o *object) *object {
+	if r.others == nil {
+		r.others = map[string]*object{}
+	}
+	r.others[name] = o
+	return o
+}
+
+func (r *redis) remove(name string) {
+	delete(r.others, name)
+	r.tap.removed(name)
+}
+
+// with runs f on the object of args[0], which is created if made is set. What f leaves empty is gone. Where there is none, the
+// answer is none.
+func with(kind objectKind, made bool, none reply, f func(r *redis, t int64, o *object, args []string) reply,
+) func(*redis, int64, []string) reply {
+	return func(r *redis, t int64, args []string) reply {
+		o, wrong := r.find(t, args[0], kind)
+		if wrong {
+			return refusal(textWrongType)
+		}
+		fresh := o == nil
+		if fresh {
+			if !made {
+				return none
+			}
+			o = &object{kind: kind, expire: forever}
+		}
+		got := f(r, t, o, args[1:])
+		empty := kind != objStream && len(o.hash)+len(o.set)+len(o.zset) == 0
+		switch {
+		case fresh && !empty:
+			r.store(args[0], o)
+		case !fresh && empty:
+			r.remove(args[0])
+		}
+		return got
+	}
+}
+
+// at is the index of a field's value in the hash, -1 for none.
+func (o *object) at(field string) int {
+	for i := 0; i < len(o.hash); i += 2 {
+		if o.hash[i] == field {
+			return i + 1
+		}
+	}
+	return -1
+}
+
+func (o *object) field(name string) reply {
+	if i := o.at(name); i >= 0 {
+		return o.hash[i]
+	}
+	return nil
+}
+
+func (r *redis) cmdHSet(t int64, args []string) reply {
+	if len(args)%2 == 0 {
+		return refusal("ERR wrong number of arguments for 'hset' command")
+	}
+	return with(objHash, true, nil, func(r *redis, _ int64, o *object, pairs []string) reply {
+		added := int64(0)
+		for i := 0; i+1 < len(pairs); i += 2 {
+			if at := o.at(pairs[i]); at >= 0 {
+				o.hash[at] = pairs[i+1]
+				continue
+			}
+			o.hash = append(o.hash, pairs[i], pairs[i+1])
+			added++
+		}
+		r.tap.hashed(args[0], pairs)
+		return added
+	})(r, t, args)
+}
+
+func cmdHGet(_ *redis, _ int64, o *object, args []string) reply { return o.field(args[0]) }
+
+func (r *redis) cmdHMGet(t int64, args []string) reply {
+	none := make([]reply, len(args)-1)
+	return with(objHash, false, none, func(_ *redis, _ int64, o *object, fields []string) reply {
+		for i, f := range fields {
+			none[i] = o.field(f)
+		}
+		return none
+	})(r, t, args)
+}
+
+func cmdHGetAll(_ *redis, _ int64, o *object, _ []string) reply { return texts(o.hash) }
+
+func cmdHDel(_ *redis, _ int64, o *object, fields []string) reply {
+	n := int64(0)
+	for _, f := range fields {
+		if at := o.at(f); at >= 0 {
+			o.hash = slices.Delete(o.hash, at-1, at+1)
+			n++
+		}
+	}
+	return n
+}
+
+func texts(words []string) []reply {
+	out := make([]reply, len(words))
+	for i, word := range words {
+		out[i] = word
+	}
+	return out
+}
+
+func cmdSAdd(_ *redis, _ int64, o *object, members []string) reply {
+	n := int64(0)
+	for _, m := range members {
+		if at, there := slices.BinarySearch(o.set, m); !there {
+			o.set = slices.Insert(o.set, at, m)
+			n++
+		}
+	}
+	return n
+}
+
+func cmdSRem(_ *redis, _ int64, o *object, members []string) reply {
+	n := int64(0)
+	for _, m := range members {
+		if at, there := slices.BinarySearch(o.set, m); there {
+			o.set = slices.Delete(o.set, at, at+1)
+			n++
+		}
+	}
+	return n
+}
+
+func cmdSMembers(_ *redis, _ int64, o *object, _ []string) reply { return texts(o.set) }
+
+// score returns the index of a member, -1 for none.
+func (o *object) score(member string) int {
+	return slices.IndexFunc(o.zset, func(s scored) bool { return s.member == member })
+}
+
+func (o *object) unscore(member string) bool {
+	at := o.score(member)
+	if at >= 0 {
+		o.zset = slices.Delete(o.zset, at, at+1)
+	}
+	return at >= 0
+}
+
+// cmdZAdd knows XX.
+func (r *redis) cmdZAdd(t int64, args []string) reply {
+	name, pairs := args[0], args[1:]
+	only := len(pairs) > 0 && strings.EqualFold(pairs[0], "XX")
+	if only {
+		pairs = pairs[1:]
+	}
+	if len(pairs) == 0 || len(pairs)%2 != 0 {
+		return refusal(textSyntax)
+	}
+	return with(objZSet, !only, int64(0), func(_ *redis, _ int64, o *object, _ []string) reply {
+		added := int64(0)
+		for i := 0; i < len(pairs); i += 2 {
+			score, err := strconv.ParseFloat(pairs[i], 64)
+			if err != nil {
+				return refusal("ERR value is not a valid float")
+			}
+			there := o.score(pairs[i+1]) >= 0
+			if only && !there {
+				continue
+			}
+			if !there {
+				added++
+			}
+			o.unscore(pairs[i+1])
+			s := scored{pairs[i+1], score}
+			at, _ := slices.BinarySearchFunc(o.zset, s, scored.before)
+			o.zset = slices.Insert(o.zset, at, s)
+		}
+		return added
+	})(r, t, []string{name})
+}
+
+func cmdZRem(_ *redis, _ int64, o *object, members []string) reply {
+	n := int64(0)
+	for _, m := range members {
+		if o.unscore(m) {
+			n++
+		}
+	}
+	return n
+}
+
+func cmdZCard(_ *redis, _ int64, o *object, _ []string) reply { return int64(len(o.zset)) }
+
+func cmdZScore(_ *redis, _ int64, o *object, args []string) reply {
+	if at := o.score(args[0]); at >= 0 {
+		return scoreText(o.zset[at].score)
+	}
+	return nil
+}
+
+func scoreText(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+
+// cmdZRange is ZRANGE by index.
+func cmdZRange(_ *redis, _ int64, o *object, args []string) reply {
+	from, err := strconv.Atoi(args[0])
+	to, err2 := strconv.Atoi(args[1])
+	if err != nil || err2 != nil {
+		return refusal(textNotInteger)
+	}
+	if to < 0 {
+		to += len(o.zset)
+	}
+	var out []reply
+	for i := max(0, from); i <= min(to, len(o.zset)-1); i++ {
+		out = append(out, o.zset[i].member)
+		if len(args) > 2 && strings.EqualFold(args[2], "WITHSCORES") {
+			out = append(out, scoreText(o.zset[i].score))
+		}
+	}
+	return out
+}
+
+// limitOf reads LIMIT offset count at the end of args.
+func limitOf(args []string) (offset, count int) {
+	if len(args) == 3 && strings.EqualFold(args[0], "LIMIT") {
+		offset, _ = strconv.Atoi(args[1])
+		count, _ = strconv.Atoi(args[2])
+		return offset, count
+	}
+	return 0, 1 << 30
+}
+
+func cut(out []reply, args []string) []reply {
+	offset, count := limitOf(args)
+	out = out[min(offset, len(out)):]
+	if count < 0 {
+		return out
+	}
+	return out[:min(count, len(out))]
+}
+
+// cmdZRangeByScore knows -inf and an open upper end.
+func cmdZRangeByScore(_ *redis, _ int64, o *object, args []string) reply {
+	top, open := strings.CutPrefix(args[1], "(")
+	limit, err := strconv.ParseFloat(top, 64)
+	if err != nil || args[0] != "-inf" {
+		return refusal("ERR min or max is not a float")
+	}
+	var out []reply
+	for _, s := range o.zset {
+		if s.score < limit || !open && s.score == limit {
+			out = append(out, s.member)
+		}
+	}
+	return cut(out, args[2:])
+}
+
+// cmdZRevRangeByLex knows +, (x and -.
+func cmdZRevRangeByLex(_ *redis, _ int64, o *object, args []string) reply {
+	top, open := strings.CutPrefix(args[0], "(")
+	var out []reply
+	for _, s := range slices.Backward(o.zset) {
+		if args[0] == "+" || open && s.member < top {
+			out = append(out, s.member)
+		}
+	}
+	return cut(out, args[2:])
+}
+
+// objectVerbs are the commands on objects. Like verbs it is never ranged over but to be added to them.
+var objectVerbs = map[string]verb{
+	"HSET":    {args: 3, writes: true, memory: true, run: (*redis).cmdHSet},
+	"HGET":    {args: 2, run: with(objHash, false, nil, cmdHGet)},
+	"HMGET":   {args: 2, run: (*redis).cmdHMGet},
+	"HGETALL": {args: 1, run: with(objHash, false, []reply(nil), cmdHGetAll)},
+	"HDEL":    {args: 2, writes: true, run: with(objHash, false, int64(0), cmdHDel)},
+
+	"SADD":     {args: 2, writes: true, memory: true, run: with(objSet, true, nil, cmdSAdd)},
+	"SREM":     {args: 2, writes: true, run: with(objSet, false, int64(0), cmdSRem)},
+	"SMEMBERS": {args: 1, run: with(objSet, false, []reply(nil), cmdSMembers)},
+
+	"ZADD":           {args: 3, writes: true, memory: true, run: (*redis).cmdZAdd},
+	"ZREM":           {args: 2, writes: true, run: with(objZSet, false, int64(0), cmdZRem)},
+	"ZCARD":          {args: 1, run: with(objZSet, false, int64(0), cmdZCard)},
+	"ZSCORE":         {args: 2, run: with(objZSet, false, nil, cmdZScore)},
+	"ZRANGE":         {args: 3, run: with(objZSet, false, []reply(nil), cmdZRange)},
+	"ZRANGEBYSCORE":  {args: 3, run: with(objZSet, false, []reply(nil), cmdZRangeByScore)},
+	"ZREVRANGEBYLEX": {args: 3, run: with(objZSet, false, []reply(nil), cmdZRevRangeByLex)},
+}

@@ -1,0 +1,122 @@
+package virtual
+
+import (
+	"iter"
+	"slices"
+	"time"
+)
+
+// routine is code that blocks, run in virtual time: production code of a process, or a client's. It is a coroutine of the loop:
+// one runs at a time, while whoever woke it waits, until it parks again. It belongs to a process or, with no node, to nobody.
+type routine struct {
+	w       *world
+	n       *node
+	gen     uint32
+	resume  func() (struct{}, bool)
+	stop    func()
+	yield   func(struct{}) bool
+	running bool
+	dead    bool // its process or the run is over: whatever it waits for fails at once
+}
+
+// goes runs f until it parks.
+func (w *world) goes(n *node, f func(*routine)) {
+	r := &routine{w: w, n: n}
+	owner := &w.routines
+	if n != nil {
+		r.gen, owner = n.gen, &n.routines
+	}
+	r.resume, r.stop = iter.Pull(func(yield func(struct{}) bool) {
+		r.yield = yield
+		f(r)
+	})
+	*owner = append(*owner, r)
+	r.wake()
+}
+
+// wake runs it until it parks again.
+func (r *routine) wake() {
+	if r.dead {
+		return
+	}
+	before := r.w.current
+	r.w.current, r.running = r, true
+	_, more := r.resume()
+	r.w.current, r.running = before, false
+	if !more {
+		r.forget()
+	}
+}
+
+func (r *routine) forget() {
+	owner := &r.w.routines
+	if r.n != nil {
+		owner = &r.n.routines
+	}
+	if i := slices.Index(*owner, r); i >= 0 {
+		*owner = slices.Delete(*owner, i, i+1)
+	}
+}
+
+// park returns when somebody wakes it; false: it is to end.
+func (r *routine) park() bool {
+	if !r.dead && !r.yield(struct{}{}) {
+		r.dead = true
+	}
+	return !r.dead
+}
+
+// sleep lets time pass on the clock of its process; false: it is to end.
+func (r *routine) sleep(d time.Duration) bool {
+	if r.dead {
+		return false
+	}
+	if r.n == nil {
+		r.w.after(int64(d), r.wake)
+	} else {
+		r.w.inProcess(r.n, r.n.clock.trueOf(0, int64(d)), r.wake)
+	}
+	return r.park()
+}
+
+// endAll ends routines: what they wait for fails. One that runs ends by itself.
+func endAll(all *[]*routine) {
+	for _, r := range slices.Clone(*all) {
+		if r.dead = true; !r.running {
+			before := r.w.current
+			r.w.current = r
+			r.stop()
+			r.w.current = before
+		}
+	}
+	*all = nil
+}
+
+// after calls f a while from now, whatever happens to any process.
+func (w *world) after(d int64, f func()) {
+	w.q.push(event{at: w.t + max(0, d), kind: evCall, arg: w.keep(f)})
+}
+
+// inProcess calls f in a process a while from now, if that still runs; once it is thawed, if it is frozen.
+func (w *world) inProcess(n *node, d int64, f func()) {
+	w.q.push(event{at: w.t + max(0, d), kind: evProcess, node: int32(n.slot - 1), arg: w.keep(f), gen: n.gen})
+}
+
+// keep holds f until an event takes it.
+func (w *world) keep(f func()) int32 {
+	if k := len(w.vacant); k > 0 {
+		i := w.vacant[k-1]
+		w.vacant = w.vacant[:k-1]
+		w.calls[i] = f
+		return i
+	}
+	w.calls = append(w.calls, f)
+	return int32(len(w.calls) - 1)
+}
+
+func (w *world) take(i int32) func() {
+	f := w.calls[i]
+	w.calls[i] = nil
+	w.vacant = append(w.vacant, i)
+	return f
+}

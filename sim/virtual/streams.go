@@ -1,0 +1,407 @@
+package virtual
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// streamID is the ID of an entry.
+type streamID struct{ ms, seq int64 }
+
+func (a streamID) compare(b streamID) int {
+	return cmp.Or(cmp.Compare(a.ms, b.ms), cmp.Compare(a.seq, b.seq))
+}
+
+func (a streamID) String() string {
+	return strconv.FormatInt(a.ms, 10) + "-" + strconv.FormatInt(a.seq, 10)
+}
+
+// parseID reads an ID; one without a sequence gets rest.
+func parseID(text string, rest int64) (id streamID, ok bool) {
+	ms, seq, full := strings.Cut(text, "-")
+	var err, err2 error
+	id.ms, err = strconv.ParseInt(ms, 10, 64)
+	if id.seq = rest; full {
+		id.seq, err2 = strconv.ParseInt(seq, 10, 64)
+	}
+	return id, err == nil && err2 == nil
+}
+
+// stream is a stream and its consumer groups.
+type stream struct {
+	entries []streamEntry // ascending; their fields are never changed
+	last    streamID
+	groups  map[string]*streamGroup // never ranged over
+}
+
+type streamEntry struct {
+	id     streamID
+	fields []string
+}
+
+// streamGroup is a consumer group.
+type streamGroup struct {
+	last      streamID
+	consumers []string  // ascending
+	pending   []pending // ascending by ID
+}
+
+// pending is an entry that was delivered and not acknowledged.
+type pending struct {
+	id       streamID
+	consumer string
+	at       int64 // ms of the last delivery
+	tries    int64
+}
+
+func (s *stream) clone() *stream {
+	c := *s
+	c.entries, c.groups = slices.Clone(s.entries), maps.Clone(s.groups)
+	for name, g := range c.groups {
+		copied := *g
+		copied.consumers, copied.pending = slices.Clone(g.consumers), slices.Clone(g.pending)
+		c.groups[name] = &copied
+	}
+	return &c
+}
+
+func (s *stream) find(id streamID) (int, bool) {
+	return slices.BinarySearchFunc(s.entries, id, func(e streamEntry, id streamID) int { return e.id.compare(id) })
+}
+
+func (g *streamGroup) find(id streamID) (int, bool) {
+	return slices.BinarySearchFunc(g.pending, id, func(p pending, id streamID) int { return p.id.compare(id) })
+}
+
+func (g *streamGroup) consumer(name string) {
+	if at, there := slices.BinarySearch(g.consumers, name); !there {
+		g.consumers = slices.Insert(g.consumers, at, name)
+	}
+}
+
+func (e *streamEntry) reply() reply { return []reply{e.id.String(), texts(e.fields)} }
+
+// cmdXAdd is XADD with * for an ID, and MAXLEN ~: Redis cuts off whole nodes of 100 entries only.
+func (r *redis) cmdXAdd(t int64, args []string) reply {
+	name, rest, keep := args[0], args[1:], 0
+	if len(rest) > 3 && strings.EqualFold(rest[0], "MAXLEN") && rest[1] == "~" {
+		keep, _ = strconv.Atoi(rest[2])
+		rest = rest[3:]
+	}
+	if len(rest) < 3 || rest[0] != "*" || len(rest)%2 != 1 {
+		return refusal("ERR wrong number of arguments for 'xadd' command")
+	}
+	o, wrong := r.find(t, name, objStream)
+	if wrong {
+		return refusal(textWrongType)
+	}
+	if o == nil {
+		o = r.store(name, newStream())
+	}
+	s := o.stream
+	id := streamID{ms: r.nowMs(t)}
+	if id.compare(s.last) <= 0 {
+		id = streamID{s.last.ms, s.last.seq + 1}
+	}
+	s.last = id
+	s.entries = append(s.entries, streamEntry{id, slices.Clone(rest[1:])})
+	for keep > 0 && len(s.entries)-keep >= 100 {
+		s.entries = slices.Delete(s.entries, 0, 100)
+	}
+	r.tap.added(name, rest[1:])
+	r.fed = append(r.fed, name)
+	return id.String()
+}
+
+func newStream() *object {
+	return &object{kind: objStream, expire: forever, stream: &stream{groups: map[string]*streamGroup{}}}
+}
+
+func cmdXLen(_ *redis, _ int64, o *object, _ []string) reply { return int64(len(o.stream.entries)) }
+
+// cmdXDel deletes entries; who was given them still has them pending.
+func cmdXDel(_ *redis, _ int64, o *object, ids []string) reply {
+	n := int64(0)
+	for _, text := range ids {
+		id, ok := parseID(text, 0)
+		if !ok {
+			return refusal(textStreamID)
+		}
+		if at, there := o.stream.find(id); there {
+			o.stream.entries = slices.Delete(o.stream.entries, at, at+1)
+			n++
+		}
+	}
+	return n
+}
+
+const textStreamID = "ERR Invalid stream ID specified as stream command argument"
+
+// cmdXRange knows -, +, (x and COUNT.
+func cmdXRange(_ *redis, _ int64, o *object, args []string) reply {
+	from, open := strings.CutPrefix(args[0], "(")
+	low, high := streamID{}, streamID{1 << 62, 1 << 62}
+	ok, ok2 := true, true
+	if from != "-" {
+		low, ok = parseID(from, 0)
+	}
+	if args[1] != "+" {
+		high, ok2 = parseID(args[1], 1<<62)
+	}
+	if !ok || !ok2 {
+		return refusal(textStreamID)
+	}
+	count := 1 << 30
+	if len(args) == 4 && strings.EqualFold(args[2], "COUNT") {
+		count, _ = strconv.Atoi(args[3])
+	}
+	out := []reply{}
+	for i := range o.stream.entries {
+		e := &o.stream.entries[i]
+		if c := e.id.compare(low); c < 0 || c == 0 && open || e.id.compare(high) > 0 || len(out) >= count {
+			continue
+		}
+		out = append(out, e.reply())
+	}
+	return out
+}
+
+func noGroup(key, group string) refusal {
+	return refusal(fmt.Sprintf("NOGROUP No such key '%s' or consumer group '%s'", key, group))
+}
+
+// cmdXGroup knows CREATE … 0 MKSTREAM and DELCONSUMER.
+func (r *redis) cmdXGroup(t int64, args []string) reply {
+	verb, name, group := strings.ToUpper(args[0]), args[1], args[2]
+	o, wrong := r.find(t, name, objStream)
+	if wrong {
+		return refusal(textWrongType)
+	}
+	switch verb {
+	case "CREATE":
+		if !r.mayWrite(true) {
+			return refusal(r.denied)
+		}
+		if o == nil {
+			o = r.store(name, newStream())
+		}
+		if o.stream.groups[group] != nil {
+			return refusal("BUSYGROUP Consumer Group name already exists")
+		}
+		o.stream.groups[group] = &streamGroup{}
+		return status("OK")
+	case "DELCONSUMER":
+		g := groupOf(o, group)
+		if g == nil {
+			return noGroup(name, group)
+		}
+		had := int64(0)
+		g.pending = slices.DeleteFunc(g.pending, func(p pending) bool {
+			if p.consumer == args[3] {
+				had++
+			}
+			return p.consumer == args[3]
+		})
+		g.consumers = slices.DeleteFunc(g.consumers, func(c string) bool { return c == args[3] })
+		return had
+	}
+	panic(fmt.Sprintf("virtual: XGROUP %s is not modelled", verb))
+}
+
+func groupOf(o *object, name string) *streamGroup {
+	if o == nil {
+		return nil
+	}
+	return o.stream.groups[name]
+}
+
+func cmdXAck(_ *redis, _ int64, o *object, args []string) reply {
+	g := groupOf(o, args[0])
+	n := int64(0)
+	for _, text := range args[1:] {
+		id, ok := parseID(text, 0)
+		if !ok {
+			return refusal(textStreamID)
+		}
+		if g == nil {
+			continue
+		}
+		if at, there := g.find(id); there {
+			g.pending = slices.Delete(g.pending, at, at+1)
+			n++
+		}
+	}
+	return n
+}
+
+// cmdXPending is XPENDING, whole or with a range; of that it knows IDLE, - and +, and a consumer.
+func (r *redis) cmdXPending(t int64, args []string) reply {
+	o, wrong := r.find(t, args[0], objStream)
+	g := groupOf(o, args[1])
+	switch {
+	case wrong:
+		return refusal(textWrongType)
+	case g == nil:
+		return noGroup(args[0], args[1])
+	case len(args) == 2:
+		return g.summary()
+	}
+	rest, idle := args[2:], int64(0)
+	if strings.EqualFold(rest[0], "IDLE") {
+		idle, _ = strconv.ParseInt(rest[1], 10, 64)
+		rest = rest[2:]
+	}
+	count, err := strconv.Atoi(rest[2])
+	if err != nil || rest[0] != "-" || rest[1] != "+" {
+		return refusal(textSyntax)
+	}
+	now, out := r.nowMs(t), []reply{}
+	for _, p := range g.pending {
+		if len(out) < count && now-p.at >= idle && (len(rest) < 4 || p.consumer == rest[3]) {
+			out = append(out, []reply{p.id.String(), p.consumer, max(0, now-p.at), p.tries})
+		}
+	}
+	return out
+}
+
+func (g *streamGroup) summary() reply {
+	if len(g.pending) == 0 {
+		return []reply{int64(0), nil, nil, nil}
+	}
+	var each []reply
+	for _, c := range g.consumers {
+		n := 0
+		for _, p := range g.pending {
+			if p.consumer == c {
+				n++
+			}
+		}
+		if n > 0 {
+			each = append(each, []reply{c, strconv.Itoa(n)})
+		}
+	}
+	return []reply{int64(len(g.pending)), g.pending[0].id.String(), g.pending[len(g.pending)-1].id.String(), each}
+}
+
+// cmdXClaim is XCLAIM key group consumer min-idle ID …. Entries that were deleted are forgotten.
+func (r *redis) cmdXClaim(t int64, args []string) reply {
+	o, wrong := r.find(t, args[0], objStream)
+	g := groupOf(o, args[1])
+	switch {
+	case wrong:
+		return refusal(textWrongType)
+	case g == nil:
+		return noGroup(args[0], args[1])
+	}
+	idle, err := strconv.ParseInt(args[3], 10, 64)
+	if err != nil {
+		return refusal("ERR Invalid min-idle-time argument for XCLAIM")
+	}
+	now, out := r.nowMs(t), []reply{}
+	for _, text := range args[4:] {
+		id, ok := parseID(text, 0)
+		if !ok {
+			return refusal(textStreamID)
+		}
+		at, there := g.find(id)
+		if !there {
+			continue
+		}
+		e, kept := o.stream.find(id)
+		if !kept {
+			g.pending = slices.Delete(g.pending, at, at+1)
+			continue
+		}
+		p := &g.pending[at]
+		if now-p.at < idle {
+			continue
+		}
+		g.consumer(args[2])
+		p.consumer, p.at, p.tries = args[2], now, p.tries+1
+		out = append(out, o.stream.entries[e].reply())
+	}
+	return out
+}
+
+func (r *redis) cmdXInfo(t int64, args []string) reply {
+	o, wrong := r.find(t, args[1], objStream)
+	switch {
+	case !strings.EqualFold(args[0], "GROUPS"):
+		panic(fmt.Sprintf("virtual: XINFO %s is not modelled", args[0]))
+	case wrong:
+		return refusal(textWrongType)
+	case o == nil:
+		return refusal("ERR no such key")
+	}
+	out := []reply{}
+	for _, name := range slices.Sorted(maps.Keys(o.stream.groups)) {
+		g := o.stream.groups[name]
+		out = append(out, []reply{"name", name, "consumers", int64(len(g.consumers)), "pending", int64(len(g.pending))})
+	}
+	return out
+}
+
+// waitFor is the reply to a command that blocks: there is none yet.
+type waitFor struct {
+	key   string
+	block int64 // ms
+}
+
+// cmdXReadGroup is XREADGROUP GROUP g c COUNT n BLOCK ms STREAMS key >.
+func (r *redis) cmdXReadGroup(t int64, args []string) reply {
+	group, consumer, count, block, key := args[1], args[2], 1<<30, int64(-1), ""
+	for i := 3; i+1 < len(args); i += 2 {
+		switch strings.ToUpper(args[i]) {
+		case "COUNT":
+			count, _ = strconv.Atoi(args[i+1])
+		case "BLOCK":
+			block, _ = strconv.ParseInt(args[i+1], 10, 64)
+		case "STREAMS":
+			key = args[i+1]
+		}
+	}
+	o, wrong := r.find(t, key, objStream)
+	g := groupOf(o, group)
+	switch {
+	case wrong:
+		return refusal(textWrongType)
+	case g == nil:
+		return noGroup(key, group) + " in XREADGROUP with GROUP option"
+	}
+	g.consumer(consumer)
+	var got []reply
+	for i := range o.stream.entries {
+		e := &o.stream.entries[i]
+		if e.id.compare(g.last) <= 0 || len(got) >= count {
+			continue
+		}
+		g.last = e.id
+		g.pending = append(g.pending, pending{e.id, consumer, r.nowMs(t), 1})
+		got = append(got, e.reply())
+	}
+	switch {
+	case len(got) > 0:
+		return []reply{[]reply{key, got}}
+	case block >= 0:
+		return waitFor{key, block}
+	}
+	return nil
+}
+
+// streamVerbs are the commands on streams.
+var streamVerbs = map[string]verb{
+	"XADD":       {args: 4, writes: true, memory: true, run: (*redis).cmdXAdd},
+	"XLEN":       {args: 1, run: with(objStream, false, int64(0), cmdXLen)},
+	"XDEL":       {args: 2, writes: true, run: with(objStream, false, int64(0), cmdXDel)},
+	"XRANGE":     {args: 3, run: with(objStream, false, []reply{}, cmdXRange)},
+	"XACK":       {args: 3, writes: true, run: with(objStream, false, int64(0), cmdXAck)},
+	"XGROUP":     {args: 3, writes: true, run: (*redis).cmdXGroup},
+	"XPENDING":   {args: 2, run: (*redis).cmdXPending},
+	"XCLAIM":     {args: 5, writes: true, run: (*redis).cmdXClaim},
+	"XINFO":      {args: 2, run: (*redis).cmdXInfo},
+	"XREADGROUP": {args: 6, writes: true, run: (*redis).cmdXReadGroup},
+}

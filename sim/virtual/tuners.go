@@ -1,0 +1,195 @@
+package virtual
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// tuners are the witness of a storm of intents: slots that serve pipelines, each under the fences of its slot and its service.
+// A pipeline is refused where slot or service has seen a newer fence, and pushes out whoever is served under an older one. They
+// do what those of the real engine do.
+type tuners struct {
+	places map[string]*tunerPlace // slots and services; never ranged over
+	number int64
+}
+
+// tunerPlace is a slot or a service: what serves one pipeline at a time.
+type tunerPlace struct {
+	fence   int64
+	current *pipeline
+}
+
+func (u *tuners) place(name string) *tunerPlace {
+	p := u.places[name]
+	if p == nil {
+		p = &tunerPlace{}
+		u.places[name] = p
+	}
+	return p
+}
+
+// pipeline is a session's use of its slot: what internal/node/pipeline.go does in a process, and what the slot knows of it.
+type pipeline struct {
+	p               *intentNode
+	instance        string
+	session         string
+	service, slot   string // leases
+	fence, slotFrom int64  // of the service, and of the slot
+
+	// In the process.
+	state  pipelineState
+	paused bool // it was frozen between the check of its leases and the send
+	sent   int64
+	ended  bool // the trust in a lease is over
+	stop   bool // it was asked to end
+
+	// At the tuner.
+	n      int64
+	served bool
+	gone   bool // its connection is closed
+}
+
+type pipelineState uint8
+
+const (
+	pipeSending pipelineState = iota
+	pipeUp
+	pipeLetting
+	pipeOver
+)
+
+// answerWithin bounds how long a slot may take to answer.
+const answerWithin = int64(time.Second)
+
+// tune: the request of a pipeline is at its slot.
+func (w *world) tune(c *pipeline) {
+	u := &w.intents.tuners
+	slot, service := u.place(c.slot), u.place(c.service)
+	u.number++
+	c.n = u.number
+	if c.slotFrom < slot.fence || c.fence < service.fence {
+		e := history.Event{Kind: history.Rejected, Session: c.slot, Instance: c.instance, Fence: c.slotFrom, N: c.n}
+		newer := slot.fence
+		if c.slotFrom >= slot.fence {
+			e.Session, e.Fence, newer = c.service, c.fence, service.fence
+		}
+		e.Reason = "fence older than " + strconv.FormatInt(newer, 10)
+		w.emit(e)
+		c.p.back(c, func() { c.refused("refused: an older fence than the slot has seen") })
+		return
+	}
+	c.served = true
+	for _, e := range []history.Event{{Session: c.slot, Fence: c.slotFrom}, {Session: c.service, Fence: c.fence}} {
+		e.Kind, e.Instance, e.N, e.Reason = history.Arrived, c.instance, c.n, c.session
+		w.emit(e)
+	}
+	for _, old := range []*pipeline{slot.current, service.current} {
+		if old != nil {
+			w.overAt(old, history.Aborted, "newer fence")
+			old.p.back(old, old.pushedOut)
+		}
+	}
+	slot.fence, slot.current = c.slotFrom, c
+	service.fence, service.current = c.fence, c
+	if c.gone {
+		w.after(w.hop(), func() { w.overAt(c, history.Aborted, "gone") })
+	}
+	c.p.back(c, c.accepted)
+}
+
+// overAt records that a pipeline is not served any more.
+func (w *world) overAt(c *pipeline, kind history.Kind, why string) {
+	if !c.served {
+		return
+	}
+	c.served = false
+	for _, name := range []string{c.slot, c.service} {
+		w.emit(history.Event{Kind: kind, Session: name, Instance: c.instance, N: c.n, Reason: why})
+		if p := w.intents.tuners.place(name); p.current == c {
+			p.current = nil
+		}
+	}
+}
+
+// back calls f in the pipeline's process as soon as the slot's word is there.
+func (p *intentNode) back(c *pipeline, f func()) {
+	p.w.after(p.w.hop(), func() {
+		if !c.gone {
+			p.w.inProcess(p.n, 0, f)
+		}
+	})
+}
+
+// hangUp closes the connection.
+func (c *pipeline) hangUp() {
+	if c.gone {
+		return
+	}
+	c.gone = true
+	w := c.p.w
+	w.after(w.hop(), func() { w.overAt(c, history.Aborted, "gone") })
+}
+
+// accepted: the slot serves it.
+func (c *pipeline) accepted() {
+	if c.state != pipeSending {
+		return
+	}
+	if int64(c.p.n.clock.monoAt(c.p.w.t))-c.sent >= answerWithin || c.ended && !c.paused {
+		c.refused("the slot answered too late")
+		return
+	}
+	c.state = pipeUp
+	c.p.launched(c)
+	c.letGo()
+}
+
+// refused: it did not begin.
+func (c *pipeline) refused(why string) {
+	if c.state != pipeSending {
+		return
+	}
+	c.state = pipeOver
+	c.hangUp()
+	c.p.failed(c, why)
+}
+
+// pushedOut: the slot ended it.
+func (c *pipeline) pushedOut() {
+	if c.state == pipeUp {
+		c.over("the slot ended it")
+	}
+}
+
+// end: the trust in its leases is over.
+func (c *pipeline) end() {
+	c.ended = true
+	if c.state == pipeSending && !c.paused {
+		c.refused("context canceled")
+	}
+	c.letGo()
+}
+
+// letGo has the slot confirm that it serves the session no more, if it is time for that.
+func (c *pipeline) letGo() {
+	if c.state != pipeUp || !c.stop && !c.ended {
+		return
+	}
+	c.state = pipeLetting
+	w := c.p.w
+	w.after(w.hop(), func() {
+		w.overAt(c, history.Served, "")
+		c.p.back(c, func() { c.over("") })
+	})
+}
+
+func (c *pipeline) over(why string) {
+	if c.state == pipeOver {
+		return
+	}
+	c.state = pipeOver
+	c.hangUp()
+	c.p.returned(c, why)
+}
