@@ -136,7 +136,9 @@ func (p *intentNode) ask(args []string, patience time.Duration) (v reply, err er
 
 func (p *intentNode) storeOptions() store.Options {
 	c := &p.w.cfg
-	return store.Options{OpTimeout: never, PoolSize: poolSize, Leases: lease.Config{TTL: c.TTL, RenewInterval: c.Renew, OpTimeout: c.OpTimeout}}
+	return store.Options{
+		OpTimeout: never, PoolSize: poolSize, Leases: lease.Config{TTL: c.TTL, RenewInterval: c.Renew, OpTimeout: c.OpTimeout},
+	}
 }
 
 // must is for what only a mistake of this engine can make fail.

@@ -29,8 +29,6 @@ const (
 	objStream
 )
 
-var objectKinds = [...]string{objString: "string", objHash: "hash", objSet: "set", objZSet: "zset", objStream: "stream"}
-
 // scored is a member of a sorted set.
 type scored struct {
 	member string
