@@ -23,7 +23,7 @@ const (
 
 // intents is the third system: APIs that accept intents, workers that own leases in pairs, clients and tuners.
 var intents = &system{
-	sessions: ServicesDefault, sessionsMax: ServicesMax, virtual: intentsVirtual,
+	sessions: ServicesDefault, sessionsMax: ServicesMax, share: 4, virtual: intentsVirtual,
 	faults: func(k fault.Kind) error {
 		if k.Scope() == fault.ScopeSession {
 			return fmt.Errorf("%w: %q strikes polling sessions", ErrPointless, k)

@@ -32,7 +32,7 @@ func (s Scenario) Swarm(seed uint64) (Config, fault.Plan, error) {
 	}
 	def(&s.Nodes, d.nodes)
 	if known := systems[cmp.Or(s.System, SystemPolling)]; known != nil {
-		def(&s.Sessions, min(d.sessions, known.sessionsMax))
+		def(&s.Sessions, min(known.drawn(d.sessions), known.sessionsMax))
 	}
 	if s.Timings == (Timings{}) && s.Fixed == (Fixed{Duration: s.Fixed.Duration}) {
 		s.Timings = d.timings()

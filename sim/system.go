@@ -25,6 +25,7 @@ const (
 type system struct {
 	sessions    int                           // at the start, if the scenario does not say
 	sessionsMax int                           //
+	share       int                           // seeds draw this part of the sessions that they draw for polling; 0: all
 	faults      func(fault.Kind) error        // why a kind makes no sense in it; nil: all do
 	virtual     func(Config, *virtual.Config) // completes what the virtual engine is told; nil: nothing to add
 	real        func(Config, *real.Config)    // the same for the real engine
@@ -36,6 +37,9 @@ var systems = map[string]*system{
 	SystemElection: electionSystem,
 	SystemIntents:  intents,
 }
+
+// drawn is how many sessions a run has that draws n.
+func (s *system) drawn(n int) int { return 1 + (n-1)/max(1, s.share) }
 
 // ErrPointless: the kind of fault strikes what the system does not have.
 var ErrPointless = errors.New("makes no sense in this system")

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -26,7 +25,7 @@ type conn struct {
 var (
 	errRefused = errors.New(textRefused)
 	errReset   = errors.New(textReset)
-	errSilent  = os.ErrDeadlineExceeded
+	errSilent  = errors.New(textTimeout)
 )
 
 // Write implements net.Conn.

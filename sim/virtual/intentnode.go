@@ -3,6 +3,7 @@ package virtual
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 	goredis "github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 	"go.uber.org/zap"
 
 	"github.com/leasestorm/leasestorm/internal/core"
@@ -105,7 +107,8 @@ const poolSize = 1 << 12
 // dial returns a client of Redis for production code of this process.
 func (p *intentNode) dial(patience time.Duration) *goredis.Client {
 	return goredis.NewClient(&goredis.Options{
-		Addr: "model:0", ReadBufferSize: 4 << 10, WriteBufferSize: 4 << 10,
+		Addr: "model:0", Protocol: 2, ReadBufferSize: 4 << 10, WriteBufferSize: 4 << 10,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		Dialer: func(context.Context, string, string) (net.Conn, error) {
 			return &conn{ask: func(args []string) (reply, error) { return p.ask(args, patience) }}, nil
 		},
@@ -152,7 +155,9 @@ func must[T any](v T, err error) T {
 func (p *intentNode) leases() bool { return p.role != roleAPI }
 
 func (p *intentNode) start(w *world, n *node) {
-	client := p.dial(storePatience)
+	client, patient := p.dial(storePatience), p.dial(w.cfg.OpTimeout)
+	defer client.Close() // stores have connections of their own
+	defer patient.Close()
 	p.store = must(store.New(client, p.storeOptions()))
 	if p.role != roleWorker {
 		p.handler = must(api.NewHandler(p.store, api.Config{
@@ -169,7 +174,7 @@ func (p *intentNode) start(w *world, n *node) {
 		Retry: int64(max(w.cfg.TTL/100, 10*time.Millisecond)), MaxTries: worker.MaxTriesDefault, Starting: worker.StartingDefault,
 	})
 	p.bus = must(p.store.Bus(n.instance))
-	p.leasesOf = must(redisstore.New(p.dial(w.cfg.OpTimeout), redisstore.Options{
+	p.leasesOf = must(redisstore.New(patient, redisstore.Options{
 		LeasePrefix: intentNames.lease, NodePrefix: intentNames.node, EpochKey: intentNames.epoch, Channel: intentNames.channel,
 		Quarantine: w.cfg.TTL, OpTimeout: never, PoolSize: poolSize,
 	}))
@@ -381,20 +386,11 @@ func (p *intentNode) heard(_ *world, _ *node, text string) {
 // died: what waits for this process is told that it is gone.
 func (p *intentNode) died(*world, *node) {
 	p.cancel()
-	for _, job := range p.jobs {
-		if job.pipeline != nil {
-			job.pipeline.state = pipeOver
-		}
-	}
 	for _, c := range p.running() {
+		c.state = pipeOver
 		c.hangUp()
 	}
-	numbers := make([]int64, 0, len(p.open))
-	for n := range p.open {
-		numbers = append(numbers, n)
-	}
-	slices.Sort(numbers)
-	for _, n := range numbers {
+	for _, n := range slices.Sorted(maps.Keys(p.open)) {
 		p.open[n](0, nil)
 	}
 	clear(p.open)

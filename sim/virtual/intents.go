@@ -2,6 +2,7 @@ package virtual
 
 import (
 	"encoding/binary"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -221,12 +222,7 @@ func (w *world) removed(name string) {
 // tellRecords is the part of a snapshot that only the system of intents has.
 func (w *world) tellRecords() {
 	s := &w.server
-	var all []string
-	for name := range s.others {
-		all = append(all, name)
-	}
-	slices.Sort(all)
-	for _, name := range all {
+	for _, name := range slices.Sorted(maps.Keys(s.others)) {
 		if o := s.other(name, s.nowMs(w.t)); o != nil {
 			switch o.kind {
 			case objString:

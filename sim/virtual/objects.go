@@ -55,9 +55,9 @@ func (o *object) clone() *object {
 }
 
 func cloneObjects(all map[string]*object) map[string]*object {
-	c := maps.Clone(all)
-	for name, o := range c {
-		c[name] = o.clone()
+	c := make(map[string]*object, len(all))
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		c[name] = all[name].clone()
 	}
 	return c
 }

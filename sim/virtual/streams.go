@@ -60,11 +60,11 @@ type pending struct {
 
 func (s *stream) clone() *stream {
 	c := *s
-	c.entries, c.groups = slices.Clone(s.entries), maps.Clone(s.groups)
-	for name, g := range c.groups {
-		copied := *g
-		copied.consumers, copied.pending = slices.Clone(g.consumers), slices.Clone(g.pending)
-		c.groups[name] = &copied
+	c.entries, c.groups = slices.Clone(s.entries), map[string]*streamGroup{}
+	for _, name := range slices.Sorted(maps.Keys(s.groups)) {
+		g := *s.groups[name]
+		g.consumers, g.pending = slices.Clone(g.consumers), slices.Clone(g.pending)
+		c.groups[name] = &g
 	}
 	return &c
 }

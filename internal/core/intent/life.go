@@ -161,7 +161,12 @@ func (m *Machine) resume(s *session) {
 	case service:
 		m.begin(s)
 	case tuner:
-		m.seek(s)
+		if !s.awaits {
+			m.seek(s)
+			return
+		}
+		s.awaits = false // what it has tried since it began is not tried again
+		m.trySlot(s)
 	case starting:
 		m.write(s)
 	case launching:

@@ -1,6 +1,10 @@
 package intent
 
-import "github.com/leasestorm/leasestorm/internal/core"
+import (
+	"slices"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+)
 
 type phase uint8
 
@@ -54,6 +58,7 @@ type session struct {
 	acked  bool  // its entry is done with
 	live   bool  // its pipeline was launched and has not returned
 	waited bool  // it has slept until an earlier attempt's lease ran out
+	awaits bool  // it sleeps until the attempts of others at slots are answered
 	stop   bool  // somebody asked for its end
 	lost   bool  // a lease was lost
 	turn   bool  // it counts as being started
@@ -266,7 +271,17 @@ func (m *Machine) trySlot(s *session) {
 		}
 		s.slot = -1
 	}
+	if m.trying() { // what another start here is trying may turn out not to be got
+		s.pass, s.awaits = 0, true
+		m.sleep(s, 0, tuner)
+		return
+	}
 	m.end(s, NoTuner, "no slot is free")
+}
+
+// trying reports whether an attempt at a slot is under way.
+func (m *Machine) trying() bool {
+	return slices.ContainsFunc(m.mine, func(s *session) bool { return s != nil && s.phase == tuner })
 }
 
 func (m *Machine) tunerAnswered(s *session, e *Event) {
