@@ -178,12 +178,8 @@ func (g *i5) closed(s *intent) {
 	}
 }
 
-// unseen reports whether Redis was not watched at any moment since the session was created, or had lost its data so shortly
-// before that a lease may still have been believed in of which it showed nothing.
-func (g *i5) unseen(s *intent) bool {
-	b := g.book
-	return b.gapAt >= s.created || b.lostAt >= 0 && b.lostAt >= s.created-int64(g.w.TTL)
-}
+// unseen reports whether Redis was not watched, or lost its data, at any moment since the session was created.
+func (g *i5) unseen(s *intent) bool { return g.book.gapAt >= s.created || g.book.lostAt >= s.created }
 
 func (g *i5) verdict() Verdict {
 	v := g.hooks.verdict()
