@@ -16,7 +16,7 @@ if got[1] then
 end
 done(ARGV[5])
 if ARGV[7] ~= '' then
-  local r = redis.call('HMGET', record(ARGV[7]), 'state', 'fence', 'key', 'owner')
+  local r = fields(ARGV[7], 'state', 'fence', 'key', 'owner')
   if r[1] and r[1] ~= 'ENDED' and tonumber(r[2] or 0) <= tonumber(ARGV[8]) then
     finish(ARGV[7], r[3], r[4], ARGV[9], ARGV[6])
   end

@@ -13,6 +13,11 @@ local clock = redis.call('TIME')
 local ms = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local stamp = string.format('%.0f', ms)
 local function record(id) return prefix .. 'session:' .. id end
+-- fields reads fields of a record. A key of another type is a foreign hand's, and a record without any.
+local function fields(id, ...)
+  local r = redis.pcall('HMGET', record(id), ...)
+  return r.err and {} or r
+end
 local function owned(worker) return prefix .. 'owned:' .. worker end
 local function done(entry)
   if entry ~= '' then

@@ -14,10 +14,10 @@ local function alive(worker)
   local beat = redis.call('ZSCORE', workers, worker)
   return beat and tonumber(beat) + tonumber(ARGV[6]) > ms
 end
-local function tell(entry, tries, from, fields)
+local function tell(entry, tries, from, said)
   local f = {}
-  for i = 1, #fields, 2 do f[fields[i]] = fields[i + 1] end
-  local r = redis.call('HMGET', record(f.session or ''), 'owner', 'fence')
+  for i = 1, #said, 2 do f[said[i]] = said[i + 1] end
+  local r = fields(f.session or '', 'owner', 'fence')
   reply[#reply + 1] = {entry, tries, from, f.type or '', f.session or '', f.service or '', r[1] or '', r[2] or '0',
     f.profile or '', f.start or ''}
 end
@@ -48,7 +48,7 @@ end
 local function bury(worker)
   local sessions = redis.call('ZRANGE', owned(worker), 0, limit - 1)
   for _, id in ipairs(sessions) do
-    local r = redis.call('HMGET', record(id), 'state', 'key', 'owner')
+    local r = fields(id, 'state', 'key', 'owner')
     if r[1] == 'RUNNING' and r[3] == worker then
       finish(id, r[2], worker, 'R_LEASE_LOST', 'its worker is gone')
     else

@@ -14,7 +14,7 @@
 -- returns 'K' when written, 'S' when written and a stop was asked, 'O' when it has ended or is a newer term's, 'M' when there
 -- is no such session
 local id, state, worker = ARGV[5], ARGV[6], ARGV[8]
-local now = redis.call('HMGET', record(id), 'state', 'fence', 'key', 'stop', 'owner', 'service')
+local now = fields(id, 'state', 'fence', 'key', 'stop', 'owner', 'service')
 if not now[1] or now[6] ~= ARGV[14] then return 'M' end
 if now[1] == 'ENDED' then
   done(ARGV[9])
