@@ -157,11 +157,11 @@ type Leadership struct {
 	_ struct{}
 }
 
-// Leader returns who leads as far as this member knows; false: nobody is known to. It is a local read, for people to look
-// at: only IsLeader may decide anything.
+// Leader returns who leads as far as this member knows; false: nobody is known to, or whoever was has not been seen for a
+// LeaderTTL. It is a local read, for people to look at: only IsLeader may decide anything.
 func (e *Election) Leader() (Leadership, bool) {
 	l := e.known.Load()
-	if l == nil || l.Instance == "" {
+	if l == nil || !l.At(e.g.now().Mono) {
 		return Leadership{}, false
 	}
 	return Leadership{Instance: l.Instance, Fence: l.Fence, Since: e.g.time(l.Since)}, true

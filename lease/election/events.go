@@ -34,7 +34,8 @@ type EventKind uint8
 //	CANDIDATE → FOLLOWER    StateChanged, ElectionFailed
 //	LEADER    → FOLLOWER    StateChanged, LeadershipLost
 //
-// The others tell of no transition.
+// An attempt that fails is told again in every ElectionInterval while that lasts and nobody is seen to lead. The others tell
+// of no transition.
 const (
 	EventStateChanged       = EventKind(rules.StateChanged)       // From, To; Fence to or from LEADER
 	EventLeadershipAcquired = EventKind(rules.LeadershipAcquired) // Fence

@@ -153,7 +153,7 @@ func (h *hand) look(looks []look) {
 		e, gl := looks[i].e, &glances[i]
 		e.stats.cycles.Add(1)
 		h.g.step(e, rules.Input{Kind: rules.Looked, Now: now, Look: rules.Look{Failed: err != nil, Leader: gl.Owner,
-			Fence: gl.Fence, Of: gl.Of, Heartbeat: gl.Heartbeat}})
+			Fence: gl.Fence, Of: gl.Of, Beats: gl.Beats, Heartbeat: gl.Heartbeat}})
 	}
 }
 

@@ -287,7 +287,9 @@ func TestStaleHeartbeatIsNoCoup(t *testing.T) { // the specification's scenario 
 }
 
 func TestBadHeartbeatsAreTold(t *testing.T) {
-	for name, value := range map[string]any{"no number": "yesterday", "from the future": time.Now().Add(time.Hour).UnixMilli()} {
+	for name, value := range map[string]any{
+		"no number": "yesterday", "nothing": "", "from the future": time.Now().Add(time.Hour).UnixMilli(),
+	} {
 		t.Run(name, func(t *testing.T) {
 			_, client := elected(t)
 			client.Set(t.Context(), "sovereign:leader", "java-1", time.Minute)

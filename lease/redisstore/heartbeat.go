@@ -39,7 +39,8 @@ type Glance struct {
 	Of        string // whose heartbeat is read; "": the owner's. Where the owner is another, it becomes the owner
 	Owner     string // "" nobody
 	Fence     int64  // the last one granted, 0 if there is none
-	Heartbeat string // "" none
+	Beats     bool   // there is a heartbeat
+	Heartbeat string // what it says, which may be nothing
 }
 
 // Glances fills in all of them: one command for each, and one more where the owner is not the one expected. Keys of another
@@ -70,7 +71,7 @@ func (s *Store) Glances(ctx context.Context, all []Glance) error {
 		text, _ := v[1].(string)
 		g.Fence, _ = strconv.ParseInt(text, 10, 64)
 		if g.Of != "" {
-			g.Heartbeat, _ = v[2].(string)
+			g.Heartbeat, g.Beats = v[2].(string)
 		}
 		if g.Owner != "" && g.Owner != g.Of {
 			others = append(others, g)
@@ -91,7 +92,7 @@ func (s *Store) Glances(ctx context.Context, all []Glance) error {
 	}
 	for i, g := range others {
 		g.Of = g.Owner
-		g.Heartbeat, _ = beats[i].Val()[0].(string)
+		g.Heartbeat, g.Beats = beats[i].Val()[0].(string)
 	}
 	return nil
 }

@@ -123,16 +123,16 @@ func (c *campaign) replied(w *world, n *node, r *foreign.Reply) {
 	case r.Err != "":
 		l.read = election.Look{Failed: true}
 	case l.more:
-		l.read.Heartbeat = r.Text()
+		l.read.Heartbeat, l.read.Beats = r.Value.(string)
 	default:
 		texts := r.Texts()
 		l.read.Leader = texts[0]
 		l.read.Fence, _ = strconv.ParseInt(texts[1], 10, 64)
-		if len(texts) > 2 {
-			l.read.Heartbeat = texts[2]
+		if all := r.Value.([]any); len(all) > 2 {
+			l.read.Heartbeat, l.read.Beats = all[2].(string)
 		}
 		if lead := l.read.Leader; lead != "" && lead != l.read.Of {
-			l.read.Of, l.read.Heartbeat = lead, ""
+			l.read.Of, l.read.Heartbeat, l.read.Beats = lead, "", false
 			l.seq, l.more = c.send(w, n, "GET", electionBeats+lead), true
 			return
 		}

@@ -24,6 +24,9 @@
 // The table of the specification has rows that overlap (LEADER → FOLLOWER is both "LEADER → *" and "* → FOLLOWER"): a
 // transition publishes the union of its rows, so StateChanged once.
 //
+// An attempt that the core puts off, because Redis does not answer, passes through CANDIDATE as one that failed. Where nobody
+// is known to hold the lease and attempts fail, there is one in each cycle.
+//
 // A leader whose renewal failed stays LEADER while its window is open, because nobody else can lead before that: it begins
 // nothing new, and either the same term goes on, which is no transition, or the window ends, which is.
 package election

@@ -27,6 +27,7 @@ type Machine struct {
 	wake   core.Time // delaying: the first attempt; running: the next cycle of a follower or heartbeat of a leader
 	leader Leadership
 
+	vain    bool // follower: the last attempt failed, and not because another leads
 	certain bool // leader: no renewal has failed since the last that succeeded
 	busy    bool // work runs under the leadership, or has not returned from a lost one
 	owed    bool // a heartbeat was due while uncertain
@@ -39,6 +40,7 @@ type Machine struct {
 // heart is what a follower knows of the leader's heartbeat. It is judged by this member's own clock: a heartbeat is fresh
 // as long as it changes.
 type heart struct {
+	there   bool
 	text    string
 	since   core.Time // when it was first seen with this text, or first missed
 	stale   bool      // told
@@ -51,7 +53,7 @@ func New(cfg Config) *Machine { return &Machine{cfg: cfg} }
 // State returns what the member is.
 func (m *Machine) State() State { return m.state }
 
-// Leader returns who leads, as far as the member knows.
+// Leader returns who leads, as far as the member knows: until Leadership.Until.
 func (m *Machine) Leader() Leadership { return m.leader }
 
 // Leads reports whether new work may begin, as far as the rules know; the trust window has the last word.
@@ -115,8 +117,12 @@ func (m *Machine) tick() {
 		m.want()
 	case m.phase == running:
 		m.wake = m.aligned(m.cfg.Interval)
-		if m.state == Follower {
-			m.look()
+		if m.state != Follower {
+			return
+		}
+		m.look()
+		if m.vain {
+			m.want() // so that it is told again why there is no attempt
 		}
 	}
 }
@@ -173,7 +179,7 @@ func (m *Machine) acquired(in *Input) {
 		m.become(Candidate, 0)
 	}
 	m.become(Leader, in.Fence)
-	m.certain, m.owed, m.twin, m.self = true, false, false, 0
+	m.vain, m.certain, m.owed, m.twin, m.self = false, true, false, false, 0
 	m.publish(Event{Kind: LeadershipAcquired, Fence: in.Fence, Leader: m.cfg.Instance})
 	m.know(m.cfg.Instance, in.Fence)
 	m.wake = m.aligned(m.cfg.Heartbeat)
@@ -197,14 +203,22 @@ func (m *Machine) lost(in *Input) {
 	m.want()
 }
 
+// refused ends an attempt. One that the core did not even send, because Redis does not answer, is an attempt for whoever
+// listens: a member that cannot be elected says so once in an interval, with the cause.
 func (m *Machine) refused(in *Input) {
-	news := in.Owner != "" && (m.leader.Instance != in.Owner || m.leader.Fence == 0)
+	if m.phase == running && m.state == Follower {
+		m.become(Candidate, 0)
+	}
+	m.vain = in.Owner == ""
 	m.fail(in.Reason, in.Owner)
 	if in.Owner == m.cfg.Instance {
 		m.duplicate("the leader key holds this member's ID, and it is not this member that wrote it")
 	}
-	if m.phase == running && news {
-		m.know(in.Owner, 0)
+	if m.phase != running || in.Owner == "" {
+		return
+	}
+	m.know(in.Owner, 0)
+	if m.leader.Instance != "" && m.leader.Fence == 0 {
 		m.look() // its fence
 	}
 }
@@ -225,9 +239,19 @@ func (m *Machine) duplicate(reason string) {
 	}
 }
 
-// know takes note of who leads.
+// know takes note of who leads now, by the leader key. Where that names this member, and it does not lead, nobody is known
+// to: it is what a leadership left that ended before its key, or a twin's.
 func (m *Machine) know(instance string, fence int64) {
+	var until core.Time
+	switch {
+	case m.state == Leader || instance == "":
+	case instance == m.cfg.Instance:
+		instance, fence = "", 0
+	default:
+		until = m.now.Mono + core.Time(m.cfg.TTL)
+	}
 	l := &m.leader
+	l.Until = until
 	if l.Instance == instance && (l.Fence == fence || fence == 0) {
 		return
 	}
@@ -274,7 +298,7 @@ func (m *Machine) done() {
 func (m *Machine) looked(l *Look) {
 	switch {
 	case l.Leader == "":
-		if l.Of != "" && l.Of == m.leader.Instance && l.Heartbeat == "" {
+		if l.Of != "" && l.Of == m.leader.Instance && !l.Beats {
 			// The leader left, and the notice of it did not arrive. With a heartbeat it would be a key that vanished from
 			// under a leader who may believe in it still: that one finds out at its next renewal, before the core acts.
 			m.know("", 0)
@@ -282,26 +306,26 @@ func (m *Machine) looked(l *Look) {
 		}
 		return
 	case l.Leader != m.cfg.Instance:
-		m.self = 0
+		m.self, m.vain = 0, false
 	default: // once, it may be what an own attempt left, which the core adopts
 		if m.self++; m.self > 1 {
 			m.duplicate("the leader key holds this member's ID, and this member does not lead")
 		}
 	}
 	m.know(l.Leader, l.Fence)
-	if l.Of == l.Leader {
-		m.listen(l.Heartbeat)
+	if l.Of == l.Leader && l.Leader == m.leader.Instance {
+		m.listen(l.Beats, l.Heartbeat)
 	}
 }
 
 // listen judges the leader's heartbeat. Whatever it is, the leader key decides who leads: a stale heartbeat is told, never
 // a reason to take over.
-func (m *Machine) listen(text string) {
+func (m *Machine) listen(there bool, text string) {
 	h := &m.heart
-	if text != h.text {
-		*h = heart{text: text, since: m.now.Mono}
+	if there != h.there || text != h.text {
+		*h = heart{there: there, text: text, since: m.now.Mono}
 	}
-	if text != "" && !h.invalid {
+	if there && !h.invalid {
 		if reason := m.wrong(text); reason != "" {
 			h.invalid = true
 			m.publish(Event{Kind: HeartbeatInvalid, Leader: m.leader.Instance, Reason: reason})

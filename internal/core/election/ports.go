@@ -47,7 +47,7 @@ const (
 	Start
 	// Stop: withdraw. A leader gives its lease back once no work runs under it.
 	Stop
-	// Attempt: an attempt to acquire the lease is about to be sent.
+	// Attempt: an attempt to acquire the lease is about to be sent. One that is not sent is told by its refusal alone.
 	Attempt
 	// Tell: the core told Input.Tell of the lease: acquired (Fence), uncertain, renewed, lost, released, refused, yield.
 	Tell
@@ -85,7 +85,8 @@ type Look struct {
 	Leader    string // the leader key, "" if there is none
 	Fence     int64  // the last fence granted, 0 if not known
 	Of        string // whose heartbeat was read
-	Heartbeat string // the heartbeat of Of, "" if there is none
+	Beats     bool   // there is a heartbeat of Of
+	Heartbeat string // what it says, which may be nothing
 }
 
 // Effects is what one step asks for. Events are valid until the next step.
@@ -130,4 +131,8 @@ type Leadership struct {
 	Instance string    // "" nobody is known to lead
 	Fence    int64     // 0 not known
 	Since    core.Time // own: since it was acquired; others': since this member has known of it
+	Until    core.Time // others': when it must have expired, unless it was renewed since it was last seen; own: 0
 }
+
+// At reports whether somebody is known to lead at t, on the own clock.
+func (l *Leadership) At(t core.Time) bool { return l.Instance != "" && (l.Until == 0 || t < l.Until) }

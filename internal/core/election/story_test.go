@@ -59,7 +59,7 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) {
 	}
 	in := Input{Fence: num("fence"), Owner: arg("owner"), Reason: strings.ReplaceAll(arg("reason"), "-", " ")}
 	in.Look = Look{Leader: arg("leader"), Fence: num("fence"), Of: arg("of"), Heartbeat: arg("heartbeat"),
-		Failed: d.HasArg("failed")}
+		Beats: d.HasArg("heartbeat"), Failed: d.HasArg("failed")}
 	switch d.Cmd {
 	case "start":
 		delay := int64(0)
@@ -70,6 +70,13 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) {
 			StartDelay: delay})
 		s.now = core.Now{Mono: 1, Wall: 1_700_000_000_000 * core.Millisecond}
 		in.Kind = Start
+	case "leader":
+		if l := s.m.Leader(); l.At(s.now.Mono) {
+			fmt.Fprintf(&s.out, "%s fence=%d\n", l.Instance, l.Fence)
+		} else {
+			s.out.WriteString("nobody\n")
+		}
+		return
 	case "wait":
 		end := s.now.Mono + core.Time(dur(d.CmdArgs[0].Key))
 		for n := s.m.Next(); n != 0 && n <= end; n = s.m.Next() {

@@ -1,0 +1,73 @@
+package election
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// claims counts how often the member told that it leads itself.
+func (m *member) claims() (n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, e := range m.events {
+		if e.Kind == EventLeaderChanged && e.Leader == m.InstanceID() {
+			n++
+		}
+	}
+	return n
+}
+
+func TestEpochKeyOfAnotherTypeIsToldInEveryInterval(t *testing.T) {
+	_, client := elected(t)
+	cfg := quick("a")
+	cfg.ElectionInterval = 5 * time.Millisecond // a look falls into the moment between the window's end and the key's
+	a := join(t, client, cfg)
+	fence := a.wait(EventLeadershipAcquired).Fence
+	client.Del(t.Context(), "sovereign:epoch")
+	client.LPush(t.Context(), "sovereign:epoch", "somebody's list")
+	a.wait(EventLeadershipLost)
+	for range 20 {
+		if e := a.wait(EventElectionFailed); !strings.Contains(e.Reason, "WRONGTYPE the epoch key sovereign:epoch") {
+			t.Fatalf("the reason is %q", e.Reason)
+		}
+	}
+	if l, ok := a.Leader(); ok {
+		t.Errorf("a takes %+v for the leader although nobody leads", l)
+	}
+	if got := a.claims(); got != 1 {
+		t.Errorf("a said %d times that it leads, and led once", got)
+	}
+	client.Del(t.Context(), "sovereign:epoch")
+	if got := a.wait(EventLeadershipAcquired).Fence; got <= fence {
+		t.Errorf("fence %d after %d", got, fence)
+	}
+	if got := a.claims(); got != 2 {
+		t.Errorf("a said %d times that it leads, and led twice", got)
+	}
+}
+
+func TestNobodyIsKnownToLeadWhileRedisIsSilent(t *testing.T) {
+	server, client := elected(t)
+	a := join(t, client, quick("a"))
+	a.wait(EventLeadershipAcquired)
+	b := join(t, client, quick("b"))
+	eventually(t, "b knows a", func() bool { _, ok := b.Leader(); return ok })
+	server.Freeze()
+	defer server.Thaw()
+	for _, m := range []*member{a, b} {
+		eventually(t, m.InstanceID()+" knows nobody", func() bool { _, ok := m.Leader(); return !ok })
+	}
+	after(2 * time.Second) // looks fail meanwhile
+	for _, m := range []*member{a, b} {
+		if l, ok := m.Leader(); ok {
+			t.Errorf("%s takes %+v for the leader", m.InstanceID(), l)
+		}
+	}
+	server.Thaw()
+	eventually(t, "both know the same leader", func() bool {
+		x, known := a.Leader()
+		y, too := b.Leader()
+		return known && too && x.Instance == y.Instance && x.Fence == y.Fence
+	})
+}
