@@ -232,7 +232,9 @@ func TestHeartbeatsOfTheDeadAreSwept(t *testing.T) {
 	}
 	old := time.Now().Add(-time.Hour).UnixMilli()
 	set("dead", old, 0)
-	set("dead-with-a-long-life", old, time.Hour)
+	set("dead-too", old, 0)
+	set("living-in-an-election-with-a-long-TTL", old, time.Hour)
+	set("a-number", 1000, 0)
 	set("living", time.Now().UnixMilli(), 6*time.Second)
 	set("living-without-expiry", time.Now().UnixMilli(), 0)
 	set("not-ours", "a value", 0)
@@ -242,7 +244,7 @@ func TestHeartbeatsOfTheDeadAreSwept(t *testing.T) {
 	eventually(t, "the sweep", func() bool { return a.Stats().HeartbeatsSwept == 2 })
 	keys := client.Keys(t.Context(), "*heartbeat:*").Val()
 	slices.Sort(keys)
-	want := []string{"a", "a-list", "living", "living-without-expiry", "not-ours"}
+	want := []string{"a", "a-list", "a-number", "living", "living-in-an-election-with-a-long-TTL", "living-without-expiry", "not-ours"}
 	for i := range want {
 		want[i] = "sovereign:heartbeat:" + want[i]
 	}

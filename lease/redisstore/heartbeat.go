@@ -98,8 +98,8 @@ func (s *Store) Glances(ctx context.Context, all []Glance) error {
 }
 
 // SweepHeartbeats deletes heartbeats of the dead on one page of the keys that begin with prefix, and returns where the next
-// begins, 0 for none. A heartbeat with a life of at most age goes by itself; what else looks like one and is older than
-// age, by Redis' clock, was left behind.
+// begins, 0 for none. A heartbeat that expires goes by itself; one that does not, and is older than age by Redis' clock, was
+// left behind. Only 13 digits, a time in ms since the epoch, are a heartbeat.
 func (s *Store) SweepHeartbeats(ctx context.Context, prefix string, cursor uint64, age time.Duration) (next uint64,
 	swept int, err error) {
 	ctx, cancel := s.deadline(ctx)

@@ -2,14 +2,14 @@
 -- epoch.lua: no lease hangs on a heartbeat.
 --
 -- KEYS     what may be heartbeats: keys found by their prefix
--- ARGV[1]  how old a heartbeat of a living leader is at most, ms; also the life that its writer gives it
+-- ARGV[1]  how old a heartbeat of a living leader is at most, ms
 -- returns how many were deleted
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local age, swept = tonumber(ARGV[1]), 0
 for _, key in ipairs(KEYS) do
-  local left = redis.call('PTTL', key)
-  if left == -1 or left > age then
+  -- One that expires goes by itself. However long its life, it may be that of a living leader: of an election with another TTL.
+  if redis.call('PTTL', key) == -1 then
     local text = redis.pcall('GET', key)
     -- 13 digits: ms since the epoch, from 2001 to 2286. Anything else is somebody else's key.
     if type(text) == 'string' and string.match(text, '^%d%d%d%d%d%d%d%d%d%d%d%d%d$') and now - tonumber(text) > age then
