@@ -136,10 +136,10 @@ func (g *i5) conflict(s *intent, v *want, at int64) {
 	})
 }
 
-// rival returns another session of the same service that runs.
+// rival returns another session of the same service that runs, as far as a Redis that lost data since can be believed.
 func (g *i5) rival(s *intent, v *want) *intent {
 	for _, o := range g.book.order {
-		if o != s && o.state == stateRunning && o.want != nil && o.want.service == v.service {
+		if o != s && o.state == stateRunning && o.want != nil && o.want.service == v.service && !g.book.forgiven(o) {
 			return o
 		}
 	}

@@ -31,18 +31,23 @@ func (p *intentNode) carry(e *intent.Effect) {
 		j.holds = nil
 		p.release(e.Session, holds)
 	case intent.Abandon:
-		for _, id := range j.holds {
-			p.w.step(p.n, core.Event{Kind: core.EvAbandon, ID: id})
+		for _, h := range j.holds {
+			if p.holds(h) {
+				p.w.step(p.n, core.Event{Kind: core.EvAbandon, ID: h.id})
+				j.stuck = append(j.stuck, h.id)
+			}
 		}
-		j.stuck, j.holds = j.holds, nil
+		j.holds = nil
 	case intent.Write:
 		service := j.entry.ServiceRef
 		p.goes(func() { p.answer(tend.Write(p.ctx, p.bus, &eff, service)) })
 	case intent.Launch:
 		p.launch(&eff, j)
 	case intent.Halt:
-		j.pipeline.stop = true
-		j.pipeline.letGo()
+		if c := j.pipeline; c != nil { // else it has returned, which is about to be told
+			c.stop = true
+			c.letGo()
+		}
 	case intent.Bury:
 		var known *store.Entry
 		if j != nil {
@@ -147,10 +152,14 @@ func (p *intentNode) acquired(t *core.Tell) {
 		return
 	}
 	session, id := waiting[0], t.ID
+	hold := intentHold{id: id}
+	if _, tm := p.n.term(p.w, id); tm != nil {
+		hold.gen = tm.gen
+	}
 	p.put(intentMessage{
 		f: func() {
 			if j := p.jobs[session]; j != nil {
-				j.holds = append(j.holds, id)
+				j.holds = append(j.holds, hold)
 			} else {
 				p.drop(id)
 			}
@@ -195,25 +204,27 @@ func (p *intentNode) refused(t *core.Tell) {
 }
 
 // release gives leases back and waits for Redis' word, no longer than the store's time-out.
-func (p *intentNode) release(session string, holds []string) {
+func (p *intentNode) release(session string, holds []intentHold) {
 	r := &intentRelease{session: session}
-	for _, id := range holds {
-		if _, tm := p.n.term(p.w, id); tm == nil {
-			continue
-		}
+	holds = slices.DeleteFunc(holds, func(h intentHold) bool { return !p.holds(h) })
+	for _, h := range holds {
 		r.left++
-		p.releasers[id] = append(p.releasers[id], r)
+		p.releasers[h.id] = append(p.releasers[h.id], r)
 	}
 	if r.left == 0 {
 		p.released(r)
 		return
 	}
 	p.w.inProcess(p.n, p.n.clock.trueOf(0, int64(storePatience)), func() { p.released(r) })
-	for _, id := range holds {
-		if _, tm := p.n.term(p.w, id); tm != nil {
-			p.drop(id)
-		}
+	for _, h := range holds {
+		p.drop(h.id)
 	}
+}
+
+// holds reports whether a term is not over.
+func (p *intentNode) holds(h intentHold) bool {
+	_, tm := p.n.term(p.w, h.id)
+	return tm != nil && tm.gen == h.gen
 }
 
 func (p *intentNode) released(r *intentRelease) {

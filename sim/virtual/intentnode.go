@@ -71,9 +71,15 @@ type intentNode struct {
 // intentJob is what the shell keeps of a session.
 type intentJob struct {
 	entry    store.Entry
-	holds    []string // leases that were taken and not given back
-	stuck    []string
+	holds    []intentHold // what was taken and not given back; some may be over
+	stuck    []string     // leases
 	pipeline *pipeline
+}
+
+// intentHold is one term of a lease.
+type intentHold struct {
+	id  string
+	gen uint32
 }
 
 // intentMessage is one thing for the machine: f runs before event is told.

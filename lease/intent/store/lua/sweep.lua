@@ -10,9 +10,18 @@
 --   {id, deliveries, worker it was taken from or '', type, session, service, owner in the record, fence in the record, profile, start}
 local me, limit = ARGV[5], tonumber(ARGV[7])
 local reply, more = {0}, false
+-- A server that has just started, perhaps from an older copy and by another clock, knows of no late beats: whoever was in the
+-- registry has a whole life from the first sweep on, unless it has signed off, which is a beat at 0.
+local server = redis.pcall('INFO', 'server')
+local run = type(server) == 'string' and string.match(server, 'run_id:(%w+)') or '?'
+local known, since = string.match(redis.call('GET', prefix .. 'run') or '', '^(%S+) (%d+)$')
+if known ~= run then
+  since = stamp
+  redis.call('SET', prefix .. 'run', run .. ' ' .. stamp)
+end
 local function alive(worker)
-  local beat = redis.call('ZSCORE', workers, worker)
-  return beat and tonumber(beat) + tonumber(ARGV[6]) > ms
+  local beat = tonumber(redis.call('ZSCORE', workers, worker) or 0)
+  return beat > 0 and math.max(beat, tonumber(since)) + tonumber(ARGV[6]) > ms
 end
 local function tell(entry, tries, from, said)
   local f = {}
@@ -66,7 +75,7 @@ for _, c in ipairs(consumers) do
   if c[1] == me or not alive(c[1]) then take(c[1]) end
 end
 for _, worker in ipairs(redis.call('ZRANGEBYSCORE', workers, '-inf', '(' .. string.format('%.0f', ms - ARGV[6] + 1), 'LIMIT', 0, 10)) do
-  if worker ~= me then
+  if worker ~= me and not alive(worker) then
     bury(worker)
     local left = #groups > 0 and redis.call('XPENDING', bus, group, '-', '+', 1, worker) or {}
     if #left == 0 and redis.call('EXISTS', owned(worker)) == 0 then
