@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -104,11 +105,14 @@ func (c Config) withDefaults() Config {
 
 // validate refuses what contradicts itself. c has its defaults.
 func (c *Config) validate() error {
+	if c.TTL < TTLMin || c.TTL > TTLMax || c.TTL%time.Millisecond != 0 { // first: defaults of the others come from it
+		return configError("TTL is %v; it must be %v to %v in whole milliseconds (0 gives the default)", c.TTL, TTLMin, TTLMax)
+	}
 	for _, d := range []struct {
 		name  string
 		value time.Duration
 	}{
-		{"TTL", c.TTL}, {"RenewInterval", c.RenewInterval}, {"OpTimeout", c.OpTimeout},
+		{"RenewInterval", c.RenewInterval}, {"OpTimeout", c.OpTimeout},
 		{"DiscoveryInterval", c.DiscoveryInterval}, {"Quarantine", c.Quarantine}, {"DrainTimeout", c.DrainTimeout},
 	} {
 		if d.value < time.Millisecond {
@@ -118,8 +122,6 @@ func (c *Config) validate() error {
 	cc := c.core()
 	margin := time.Duration(cc.Margin())
 	switch {
-	case c.TTL < TTLMin || c.TTL > TTLMax || c.TTL%time.Millisecond != 0:
-		return configError("TTL is %v; it must be %v to %v in whole milliseconds", c.TTL, TTLMin, TTLMax)
 	case c.RenewInterval >= c.TTL:
 		return configError("RenewInterval %v is not less than TTL %v: every lease would expire before its renewal",
 			c.RenewInterval, c.TTL)
@@ -131,7 +133,7 @@ func (c *Config) validate() error {
 			c.Quarantine, c.TTL)
 	}
 	if err := checkName(c.InstanceID); err != nil {
-		return configError("InstanceID %q %s", c.InstanceID, err)
+		return configError("InstanceID %s %s", brief(c.InstanceID), err)
 	}
 	if err := redisstore.CheckInstance(c.InstanceID); err != nil {
 		return configError("InstanceID: %v; choose another", err)
@@ -178,9 +180,22 @@ func checkName(name string) error {
 	return nil
 }
 
+// brief quotes a name for an error: what is too long for one is cut.
+func brief(name string) string {
+	const most = 64
+	if len(name) <= most {
+		return strconv.Quote(name)
+	}
+	cut := most
+	for cut > most-utf8.UTFMax && !utf8.RuneStart(name[cut]) {
+		cut--
+	}
+	return fmt.Sprintf("%q… (%d bytes)", name[:cut], len(name))
+}
+
 func (s *shell) nameError(name string) error {
 	if err := checkName(name); err != nil {
-		return fmt.Errorf("%w: %q %s", ErrName, name, err)
+		return fmt.Errorf("%w: %s %s", ErrName, brief(name), err)
 	}
 	if err := s.store.CheckLease(name); err != nil {
 		return fmt.Errorf("%w: %w", ErrName, err)
@@ -207,7 +222,7 @@ func Bootstrap(ctx context.Context, client redis.UniversalClient, cfg Config) er
 	}
 	st, err := redisstore.New(client, cfg.store())
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	defer st.Close()
 	return st.Bootstrap(ctx)

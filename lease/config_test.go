@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
 func TestConfigDefaultsAreTheSeeds(t *testing.T) { // FR-004, FR-006
@@ -38,6 +40,7 @@ func TestConfigRefusesContradictions(t *testing.T) {
 		{"negative renew", Config{RenewInterval: -1}, "RenewInterval"},
 		{"tiny TTL", Config{TTL: 10 * time.Millisecond}, "TTL"},
 		{"huge TTL", Config{TTL: 1000 * time.Hour}, "TTL"},
+		{"TTL of one and a half milliseconds", Config{TTL: 1500 * time.Microsecond}, ": TTL is 1.5ms"},
 		{"TTL of half a millisecond more", Config{TTL: time.Second + 500*time.Microsecond}, "TTL"},
 		{"short quarantine", Config{Quarantine: time.Second}, "Quarantine"},
 		{"negative drain", Config{DrainTimeout: -1}, "DrainTimeout"},
@@ -45,13 +48,20 @@ func TestConfigRefusesContradictions(t *testing.T) {
 		{"instance with a newline", Config{InstanceID: "a\n"}, "InstanceID"},
 		{"instance that means nobody", Config{InstanceID: "-"}, "InstanceID"},
 		{"long instance", Config{InstanceID: strings.Repeat("x", 513)}, "InstanceID"},
+		{"huge instance", Config{InstanceID: "é" + strings.Repeat("xé", 1<<18)}, "éxéx\"… (786434 bytes) has 786434 bytes"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m, err := New(unused(t), tt.c)
 			if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("New = %v, %v; want ErrConfig that names %s", m, err, tt.want)
 			}
+			if err != nil && len(err.Error()) > 300 {
+				t.Errorf("the error has %d bytes", len(err.Error()))
+			}
 		})
+	}
+	if m, err := New(nil, Config{}); !errors.Is(err, ErrConfig) || !errors.Is(err, redisstore.ErrUnsupportedClient) {
+		t.Errorf("New without a client = %v, %v", m, err)
 	}
 	sessions := func(context.Context) ([]string, error) { return nil, nil }
 	if _, err := NewKeeper(unused(t), Config{Sessions: sessions}); !errors.Is(err, ErrConfig) {

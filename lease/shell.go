@@ -78,7 +78,7 @@ func newShell(client redis.UniversalClient, cfg Config, keeper bool) (*shell, er
 	}
 	st, err := redisstore.New(client, cfg.store())
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	return startShell(st, cfg, keeper), nil
 }

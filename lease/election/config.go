@@ -111,22 +111,36 @@ func (c Config) withDefaults() Config {
 }
 
 func configError(format string, args ...any) error {
-	return fmt.Errorf("%w: election: %s", lease.ErrConfig, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%w: election: %w", lease.ErrConfig, fmt.Errorf(format, args...))
 }
 
 // validate refuses what contradicts itself; what the lease is made of, lease.NewKeeper checks. c has its defaults.
 func (c *Config) validate() error {
+	if c.LeaderTTL < lease.TTLMin || c.LeaderTTL > lease.TTLMax || c.LeaderTTL%time.Millisecond != 0 {
+		return configError("LeaderTTL is %v; it must be %v to %v in whole milliseconds (0 gives the default)", c.LeaderTTL,
+			lease.TTLMin, lease.TTLMax)
+	}
+	// What others have their defaults from comes before them, so that what is named is what was set.
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"ElectionInterval", c.ElectionInterval}, {"HeartbeatInterval", c.HeartbeatInterval},
+		{"RenewInterval", c.RenewInterval}, {"OpTimeout", c.OpTimeout}, {"DrainTimeout", c.DrainTimeout},
+	} {
+		if d.value < time.Millisecond {
+			return configError("%s is %v; it must be at least 1ms (0 gives the default)", d.name, d.value)
+		}
+	}
 	switch {
-	case c.ElectionInterval < time.Millisecond || c.ElectionInterval >= c.LeaderTTL:
-		return configError("ElectionInterval is %v; it must be 1ms or more and less than LeaderTTL %v, or a member that "+
-			"renews on it loses its leadership", c.ElectionInterval, c.LeaderTTL)
-	case c.HeartbeatInterval < time.Millisecond || c.HeartbeatInterval >= c.LeaderTTL:
-		return configError("HeartbeatInterval is %v; it must be 1ms or more and less than LeaderTTL %v, or a living leader "+
-			"looks dead", c.HeartbeatInterval, c.LeaderTTL)
+	case c.ElectionInterval >= c.LeaderTTL:
+		return configError("ElectionInterval is %v; it must be less than LeaderTTL %v, or a member that renews on it loses "+
+			"its leadership", c.ElectionInterval, c.LeaderTTL)
+	case c.HeartbeatInterval >= c.LeaderTTL:
+		return configError("HeartbeatInterval is %v; it must be less than LeaderTTL %v, or a living leader looks dead",
+			c.HeartbeatInterval, c.LeaderTTL)
 	case c.StartDelayMax < 0 && c.StartDelayMax != NoStartDelay:
 		return configError("StartDelayMax is %v; it must be positive, 0 for the default, or NoStartDelay", c.StartDelayMax)
-	case c.DrainTimeout < time.Millisecond:
-		return configError("DrainTimeout is %v; it must be at least 1ms (0 gives the default)", c.DrainTimeout)
 	}
 	if err := checkKey("EpochKey", c.EpochKey); err != nil {
 		return err
@@ -145,10 +159,14 @@ func (c *Config) validateKeys() error {
 	if err := checkKey("HeartbeatPrefix", c.HeartbeatPrefix); err != nil {
 		return err
 	}
-	for _, key := range []string{c.LeaderKey, c.EpochKey} {
+	fence := "{" + c.LeaderKey + "}:fence" // as the store names it
+	for _, key := range []string{c.LeaderKey, c.EpochKey, fence} {
 		if strings.HasPrefix(key, c.HeartbeatPrefix) {
 			return configError("%q begins with HeartbeatPrefix %q: it would be taken for a heartbeat", key, c.HeartbeatPrefix)
 		}
+	}
+	if c.EpochKey == fence {
+		return configError("EpochKey %q is the key of the fence of LeaderKey %q", c.EpochKey, c.LeaderKey)
 	}
 	return nil
 }
@@ -199,7 +217,7 @@ func Bootstrap(ctx context.Context, client redis.UniversalClient, cfg Config, mo
 	}
 	st, err := redisstore.New(client, cfg.store())
 	if err != nil {
-		return err
+		return configError("%w", err)
 	}
 	defer st.Close()
 	return st.BootstrapNamed(ctx, append([]string{cfg.LeaderKey}, more...)...)

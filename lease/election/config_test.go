@@ -43,12 +43,16 @@ func TestContradictionsAreRefused(t *testing.T) {
 		{"leader key that is no UTF-8", Config{LeaderKey: "a\xff"}, "LeaderKey"},
 		{"leader key among the heartbeats", Config{LeaderKey: "sovereign:heartbeat:leader"}, "heartbeat"},
 		{"leader key that is the epoch's", Config{LeaderKey: "x", EpochKey: "x"}, "epoch"},
+		{"fence among the heartbeats", Config{HeartbeatPrefix: "{sovereign:leader}:fenc", InstanceID: "e"}, "heartbeat"},
+		{"fence among the heartbeats of another key", Config{LeaderKey: "x", HeartbeatPrefix: "{x}:"}, "heartbeat"},
+		{"epoch key that is a fence's", Config{LeaderKey: "x", EpochKey: "{x}:fence"}, "fence"},
 		{"leader key that is a fence's", Config{LeaderKey: "x:fence"}, "fence"},
 		{"long heartbeat prefix", Config{HeartbeatPrefix: long}, "HeartbeatPrefix"},
 		{"heartbeat prefix with a newline", Config{HeartbeatPrefix: "a\n"}, "HeartbeatPrefix"},
 		{"epoch key with a space", Config{EpochKey: "a b"}, "EpochKey"},
 		{"channel with a tab", Config{Channel: "a\tb"}, "Channel"},
 		{"long instance", Config{InstanceID: long}, "InstanceID"},
+		{"huge instance", Config{InstanceID: strings.Repeat("x", 1<<20)}, "InstanceID"},
 		{"instance with a space", Config{InstanceID: "a b"}, "InstanceID"},
 		{"interval = TTL", Config{ElectionInterval: 30 * time.Second}, "ElectionInterval"},
 		{"negative interval", Config{ElectionInterval: -1}, "ElectionInterval"},
@@ -57,7 +61,12 @@ func TestContradictionsAreRefused(t *testing.T) {
 		{"negative start delay", Config{StartDelayMax: -time.Second}, "StartDelayMax"},
 		{"negative drain", Config{DrainTimeout: -time.Second}, "DrainTimeout"},
 		{"tiny TTL", Config{LeaderTTL: time.Millisecond}, "TTL"},
-		{"negative TTL", Config{LeaderTTL: -time.Second}, "ElectionInterval"},
+		{"negative TTL", Config{LeaderTTL: -1}, ": LeaderTTL is -1ns"},
+		{"TTL of a nanosecond", Config{LeaderTTL: 1}, ": LeaderTTL is 1ns"},
+		{"TTL of one and a half milliseconds", Config{LeaderTTL: 1500 * time.Microsecond}, ": LeaderTTL is 1.5ms"},
+		{"TTL of a year", Config{LeaderTTL: 8760 * time.Hour}, ": LeaderTTL is 8760h0m0s"},
+		{"negative renewal", Config{RenewInterval: -5}, ": RenewInterval is -5ns"},
+		{"negative time-out", Config{OpTimeout: -5}, ": OpTimeout is -5ns"},
 		{"renewal = TTL", Config{RenewInterval: 30 * time.Second}, "RenewInterval"},
 		{"no time for an answer", Config{OpTimeout: 25 * time.Second}, "OpTimeout"},
 		{"short quarantine", Config{Quarantine: time.Second}, "Quarantine"},
@@ -67,7 +76,16 @@ func TestContradictionsAreRefused(t *testing.T) {
 			if !errors.Is(err, lease.ErrConfig) || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("New = %v, %v; want ErrConfig that names %s", e, err, tt.want)
 			}
+			if err != nil && len(err.Error()) > 300 {
+				t.Errorf("the error has %d bytes", len(err.Error()))
+			}
 		})
+	}
+	if e, err := New(nil, Config{}); !errors.Is(err, lease.ErrConfig) {
+		t.Errorf("New without a client = %v, %v", e, err)
+	}
+	if err := Bootstrap(t.Context(), nil, Config{}); !errors.Is(err, lease.ErrConfig) {
+		t.Errorf("Bootstrap without a client: %v", err)
 	}
 	if err := Bootstrap(t.Context(), unused(t), Config{LeaderKey: "a b"}); !errors.Is(err, lease.ErrConfig) {
 		t.Errorf("Bootstrap: %v", err)

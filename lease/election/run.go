@@ -18,8 +18,15 @@ import (
 //	                                context is returned instead, joined with lease.ErrLost
 //	ctx ended, or Stop was called   Run returns the cause, joined with f's error if that is another
 //
-// Joined with each: what Stop says if it is not nil. ErrRunning: another Run runs.
+// After the end of ctx IsLeader stays true, and the lease is renewed, until f returns, however long that takes: nobody else
+// may do the work before. Only Stop and the trust window end leadership while f runs.
+//
+// Joined with each: what Stop says if it is not nil. ErrRunning: another Run runs. lease.ErrConfig: f is nil, and nothing was
+// started.
 func (e *Election) Run(ctx context.Context, f func(ctx context.Context, fence int64) error) (err error) {
+	if f == nil {
+		return configError("Run has no function to call")
+	}
 	terms := make(chan *lease.Hold, 1)
 	e.g.mu.Lock()
 	if e.terms != nil {

@@ -9,6 +9,45 @@ import (
 	"github.com/leasestorm/leasestorm/lease"
 )
 
+// idle is work that is done at once.
+func idle(context.Context, int64) error { return nil }
+
+func TestRunWithoutAFunctionStartsNothing(t *testing.T) {
+	_, client := elected(t)
+	a := join(t, client, quick("a"))
+	fence := a.wait(EventLeadershipAcquired).Fence
+	if err := a.Run(t.Context(), nil); !errors.Is(err, lease.ErrConfig) {
+		t.Errorf("Run(nil) = %v", err)
+	}
+	if got, ok := a.Fence(); !ok || got != fence {
+		t.Errorf("after Run(nil) the fence is %d, want %d", got, fence)
+	}
+	if err := a.Run(t.Context(), idle); err != nil {
+		t.Errorf("Run after Run(nil) = %v", err)
+	}
+}
+
+func TestRunLeadsUntilTheFunctionReturnsAlsoAfterItsContext(t *testing.T) {
+	_, client := elected(t)
+	e, err := New(client, quick("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	err = e.Run(ctx, func(work context.Context, fence int64) error {
+		cancel()
+		<-work.Done()
+		after(1500 * time.Millisecond) // longer than the TTL
+		if got, ok := e.Fence(); !ok || got != fence {
+			t.Errorf("after the end of the context the fence is %d, %v, want %d", got, ok, fence)
+		}
+		return nil
+	})
+	if !errors.Is(err, context.Canceled) || e.IsLeader() {
+		t.Errorf("Run = %v; leads: %v", err, e.IsLeader())
+	}
+}
+
 func TestRunReleasesAfterTheFunctionReturned(t *testing.T) {
 	_, client := elected(t)
 	e, err := New(client, quick("a"))
@@ -33,7 +72,7 @@ func TestRunReleasesAfterTheFunctionReturned(t *testing.T) {
 		t.Errorf("Run = %v", err)
 	}
 	b.wait(EventLeadershipAcquired)
-	if err := e.Run(t.Context(), nil); !errors.Is(err, lease.ErrStopped) {
+	if err := e.Run(t.Context(), idle); !errors.Is(err, lease.ErrStopped) {
 		t.Errorf("Run after Run = %v", err)
 	}
 }
@@ -101,7 +140,7 @@ func TestRunTakesUpALeadershipThatStartWon(t *testing.T) {
 		if got != fence {
 			t.Errorf("fence %d, want %d", got, fence)
 		}
-		if err := a.Run(t.Context(), nil); !errors.Is(err, ErrRunning) {
+		if err := a.Run(t.Context(), idle); !errors.Is(err, ErrRunning) {
 			t.Errorf("a second Run = %v", err)
 		}
 		return nil
