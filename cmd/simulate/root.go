@@ -176,6 +176,9 @@ func (f *flags) check(fs *pflag.FlagSet) error {
 			wrong = append(wrong, fmt.Errorf("--%s %s: must be more than zero; leave it out for the default", name, v))
 		}
 	}
+	if system := fs.Lookup("system"); system != nil && system.Changed && f.system == "" {
+		wrong = append(wrong, fmt.Errorf("--system is empty: give %s, or leave it out", strings.Join(check.Systems(), ", ")))
+	}
 	return errors.Join(append(wrong, f.checkRun(fs))...)
 }
 
