@@ -49,6 +49,8 @@ func (g *g13) ended(t *term, how ending) {
 			t.inst.who(), clock(stop.start), clock(g.w.now), t.session.id, t.fence)
 	case how == endReleased && g.deleted(t.session):
 		return // Redis had nothing to release, and nobody could be told
+	case how == endReleased && g.takenFrom(t):
+		return // it has an owner already
 	case how == endReleased && (t.session.unpaused() || !t.session.added) && g.others(n):
 		l := &legacy{session: t.session, from: t.inst, stop: stop, at: g.w.now}
 		g.heirless[t.session.id] = l
@@ -64,6 +66,12 @@ func (g *g13) deleted(s *session) bool {
 		}
 	}
 	return false
+}
+
+// takenFrom reports whether another instance holds what t's instance believed to hold, because a foreign hand deleted the key.
+func (g *g13) takenFrom(t *term) bool {
+	o := t.session.owner(g.w.now)
+	return o != nil && o.inst != t.inst
 }
 
 // others reports whether anybody is there to take what the node leaves.
