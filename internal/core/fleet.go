@@ -23,6 +23,9 @@ type fleet struct {
 	askings  int     // in it
 	lookedAt Time    // when the last look was sent
 
+	promised []uint32 // aligned: a number while another instance is to take it, 0 else
+	promises uint32   // so far
+
 	vacant []int32 // entries of Core.nodes that nobody uses
 
 	dirty  bool    // target is out of date
@@ -55,19 +58,30 @@ func (c *Core) setOwner(id, owner string) {
 	if !c.cfg.Place {
 		return
 	}
-	i := c.fleet.sessions.find(id)
-	if i < 0 {
-		return
+	if i := c.fleet.sessions.find(id); i >= 0 {
+		c.ownedBy(i, owner)
 	}
-	o := nobody
-	if owner != "" {
-		o = c.nodeIndex(owner)
+}
+
+// ownedBy is setOwner for session i.
+func (c *Core) ownedBy(i int32, owner string) {
+	f := &c.fleet
+	if f.lookOp != 0 {
+		f.touched = append(f.touched, i)
 	}
-	if c.fleet.lookOp != 0 {
-		c.fleet.touched = append(c.fleet.touched, i)
+	f.free[i] = false
+	c.moveOwner(i, c.ownerIndex(i, owner))
+}
+
+// ownerIndex is nodeIndex of the owner of session i, who mostly is who it was; nobody for "".
+func (c *Core) ownerIndex(i int32, owner string) int32 {
+	if owner == "" {
+		return nobody
 	}
-	c.fleet.free[i] = false
-	c.moveOwner(i, o)
+	if o := c.fleet.owner[i]; o != nobody && c.nodes[o].id == owner {
+		return o
+	}
+	return c.nodeIndex(owner)
 }
 
 // touch makes what a look under way shows of id count for nothing: it may have been read before what just happened.
@@ -162,10 +176,14 @@ func (c *Core) delay(l *lease) int64 {
 	if !l.place {
 		return 0
 	}
-	i := c.fleet.sessions.find(l.id)
-	if i < 0 {
-		return 0
+	if i := c.fleet.sessions.find(l.id); i >= 0 {
+		return c.turn(i)
 	}
+	return 0
+}
+
+// turn is delay for session i.
+func (c *Core) turn(i int32) int64 {
 	t := c.targetOf(i)
 	if t == 0 {
 		return 0
@@ -259,11 +277,8 @@ func (c *Core) seeOwners(look *Look) bool {
 				continue
 			}
 		}
-		o := nobody
-		if owner != "" {
-			if o = f.owner[i]; o == nobody || c.nodes[o].id != owner { // mostly it is who it was
-				o = c.nodeIndex(owner)
-			}
+		o := c.ownerIndex(s, owner)
+		if o != nobody {
 			f.free[i] = false
 		}
 		if f.owner[i] == 0 && o != 0 {
@@ -285,6 +300,7 @@ func (c *Core) seeOwners(look *Look) bool {
 
 // remap carries what is known over to another set of sessions. Both sets are sorted, so it is one walk.
 func (c *Core) remap(to *Sessions) {
+	c.enterAll(nobody)
 	f := &c.fleet
 	owner := make([]int32, len(to.IDs))
 	free := make([]bool, len(to.IDs))
@@ -308,6 +324,7 @@ func (c *Core) remap(to *Sessions) {
 		}
 	}
 	f.sessions, f.owner, f.free, f.touched, f.hoped = to, owner, free, touched, f.hoped[:0]
+	f.promised = make([]uint32, len(to.IDs))
 	f.dirty = true
 }
 
@@ -325,6 +342,10 @@ func (c *Core) takeFree() {
 	anyFree := false
 	for _, i := range f.waits {
 		id, o := f.sessions.IDs[i], f.owner[i]
+		if f.isPromised(i) {
+			anyFree = anyFree || o == nobody
+			continue // its turn is set already
+		}
 		l := c.leases[id]
 		if l != nil && (l.phase != idle || l.stuck || l.place) {
 			anyFree = anyFree || o == nobody && !l.stuck

@@ -38,6 +38,14 @@ func (c *Core) notice(n *Notice) {
 }
 
 func (c *Core) taken(id, owner string) {
+	if i := c.fleet.sessions.find(id); c.fleet.isPromised(i) {
+		if c.vouched(owner) {
+			c.ownedBy(i, owner)
+			c.fleet.promised[i] = 0
+			return
+		}
+		c.enterAll(i)
+	}
 	l := c.leases[id]
 	if l != nil && l.phase == owned {
 		return // Redis decides, not hearsay: the next renewal tells
@@ -63,14 +71,23 @@ func (c *Core) taken(id, owner string) {
 // freed acts on a release: the heir, or without one the target, acquires at once; whoever waits for this very lease does
 // too; the others of the fleet give the heir a moment and then come in order.
 func (c *Core) freed(id, heir, from string) {
+	i := nobody
+	if c.cfg.Place {
+		i = c.fleet.sessions.find(id)
+	}
 	l := c.leases[id]
+	if l == nil && i >= 0 && heir != "" && heir != from && heir != c.self {
+		c.ownedBy(i, heir)
+		c.promise(i, timerHeir, c.now.Mono+Time(c.cfg.HeirGrace))
+		return
+	}
+	if c.fleet.isPromised(i) {
+		c.enterAll(i)
+		l = c.leases[id]
+	}
 	if l != nil && (l.phase != idle || l.stuck) {
 		l.freed = l.phase == acquiring // the answer under way may be older than the release
 		return
-	}
-	i := int32(-1)
-	if c.cfg.Place {
-		i = c.fleet.sessions.find(id)
 	}
 	if l != nil && l.want {
 		l.holder = ""

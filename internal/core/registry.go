@@ -162,7 +162,7 @@ func (c *Core) watch(o int32) {
 		return
 	}
 	for i, owner := range c.fleet.owner {
-		if owner != o {
+		if owner != o || c.fleet.isPromised(int32(i)) {
 			continue
 		}
 		l := c.lease(c.fleet.sessions.IDs[i])

@@ -15,6 +15,10 @@ func (c *Core) keep(l *lease, cause Cause) {
 }
 
 func (c *Core) drop(id string, cause Cause) {
+	if i := c.fleet.sessions.find(id); c.fleet.isPromised(i) {
+		c.fleet.promised[i] = 0
+		return
+	}
 	l, ok := c.leases[id]
 	if !ok {
 		return
