@@ -39,9 +39,9 @@ func (m *Mutant) scripts() bool {
 	return slices.ContainsFunc(m.Edits, func(e Edit) bool { return strings.HasPrefix(e.File, "lease/redisstore/") })
 }
 
-// onlyScripts reports whether nothing but Lua is changed.
+// onlyScripts reports whether nothing but the Lua of leases is changed.
 func (m *Mutant) onlyScripts() bool {
-	return !slices.ContainsFunc(m.Edits, func(e Edit) bool { return !strings.HasSuffix(e.File, ".lua") })
+	return !slices.ContainsFunc(m.Edits, func(e Edit) bool { return !strings.HasPrefix(e.File, luaDir) })
 }
 
 // ErrDisarmed is the condition of an edit whose words do not stand in the file exactly once.
@@ -51,7 +51,8 @@ var ErrDisarmed = errors.New("mutant disarmed")
 func All() []Mutant {
 	all := append([]Mutant(nil), rules...)
 	all = append(all, scripts...)
-	return append(all, shell...)
+	all = append(all, shell...)
+	return append(all, intents...)
 }
 
 // Apply returns the changed files of the module at root, by their path on disk.

@@ -25,7 +25,7 @@ func TestMutantsAreArmed(t *testing.T) {
 			t.Errorf("%+v: a mutant needs a name of its own, a story and an edit", m)
 		}
 		names[m.Name] = true
-		if !slices.Contains(check.IDs(check.SystemPolling), m.Breaks) {
+		if !slices.Contains(check.IDs(m.Scenario.System), m.Breaks) {
 			t.Errorf("%s breaks %q, which is no guarantee", m.Name, m.Breaks)
 		}
 		ways := 0

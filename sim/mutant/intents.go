@@ -1,0 +1,66 @@
+package mutant
+
+import "github.com/leasestorm/leasestorm/sim"
+
+const (
+	intentMachine = "internal/core/intent/machine.go"
+	intentLife    = "internal/core/intent/life.go"
+	intentCarry   = "sim/virtual/intentcarry.go"
+	intentLua     = "lease/intent/store/lua/"
+)
+
+// stormOfIntents is what their mutants are hunted in.
+var stormOfIntents = sim.Scenario{System: sim.SystemIntents}
+
+// intents are mutants of the system of intents and workers.
+var intents = []Mutant{
+	{
+		Name:   "publish-apart",
+		Story:  "A start is put on the bus by a command of its own, after its record and its key.",
+		Breaks: "I3", Seeds: 40, Scenario: stormOfIntents,
+		Edits: []Edit{
+			{intentLua + "put.lua", "redis.call('XADD', bus,", "local _ = (function() end)('XADD', bus,"},
+			{"lease/intent/store/sessions.go", "	return putReply(reply)\n}\n\nfunc putArgs", `	id, known, err := putReply(reply)
+	if err == nil && !known {
+		err = s.client.XAdd(ctx, &redis.XAddArgs{Stream: s.bus, Values: []any{
+			"type", "start", "session", id, "service", session.ServiceRef, "profile", session.Profile, "start", session.StartMs,
+		}}).Err()
+	}
+	return id, known, err
+}
+
+func putArgs`},
+		},
+	},
+	{
+		Name:   "no-dedup-lease",
+		Story:  "A session takes a tuner slot, and no lease on its service.",
+		Breaks: "I1", Seeds: 10, Scenario: stormOfIntents,
+		Edits: []Edit{
+			{intentMachine, "	m.do(Effect{Kind: Acquire, Session: s.entry.Session, Lease: ServiceLease(s.entry.Service)})", "	m.seek(s)"},
+			{intentLife, "min(s.service.until, s.tuner.until)", "s.tuner.until"},
+			{intentCarry, "if a == nil || b == nil || !n.trusts(a, w.t) || ", "if _ = a; b == nil || "},
+		},
+	},
+	{
+		Name:   "state-without-fence",
+		Story:  "A worker writes a session's state whoever has written it since.",
+		Breaks: "I3", Seeds: 60, Scenario: stormOfIntents,
+		Edits: []Edit{{intentLua + "write.lua", "if tonumber(now[2] or 0) > tonumber(ARGV[7]) then return 'O' end\n", ""}},
+	},
+	{
+		Name:   "every-worker-deletes-all-leases",
+		Story:  "A worker that starts deletes all leases, whoever holds them: two that each take themselves for the only one.",
+		Breaks: "I1", Seeds: 20, Scenario: stormOfIntents,
+		Edits: []Edit{
+			{"internal/tend/tend.go", "	if t.SingleWriter {\n", "	if true {\n"},
+			{"internal/tend/tend.go", "past.Name != t.Me.Name && other.Age < t.Life", "past.Name != t.Me.Name && false"},
+		},
+	},
+	{
+		Name:   "key-not-canonical",
+		Story:  "An idempotency key is made of the reference as it was sent, with or without colons at its end.",
+		Breaks: "I2", Seeds: 10, Scenario: stormOfIntents,
+		Edits: []Edit{{"lease/intent/key.go", `s.ServiceRef = strings.TrimRight(s.ServiceRef, ":")`, `_ = strings.TrimRight`}},
+	},
+}
