@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 
 	"go.uber.org/zap"
@@ -104,11 +105,13 @@ func (w *Worker) keep(session string, h *lease.Hold) {
 	if h == nil {
 		return
 	}
-	if j := w.jobs[session]; j != nil {
-		j.holds = append(j.holds, h)
+	j := w.jobs[session]
+	if j == nil {
+		h.Drop()
 		return
 	}
-	h.Drop()
+	// A term of the same lease that was lost before is over: there is nothing to give back, and it is not this one.
+	j.holds = append(slices.DeleteFunc(j.holds, func(o *lease.Hold) bool { return o.Name() == h.Name() }), h)
 }
 
 // release gives everything back and waits for Redis' word, or for the time after which it has expired or is being tried on.

@@ -1,0 +1,42 @@
+package worker
+
+import (
+	"testing"
+	"time"
+
+	"github.com/leasestorm/leasestorm/lease"
+)
+
+// A session that lost a lease before it ran and took it again goes on under the term that it has now.
+func TestJobHoldsTheLastTerm(t *testing.T) {
+	r := newRig(t)
+	cfg := r.store.Options().Leases
+	lost := make(chan struct{}, 1)
+	cfg.Notify = func(e lease.Event) {
+		if e.Kind == lease.EventLost {
+			lost <- struct{}{}
+		}
+	}
+	k, err := lease.NewKeeper(r.client, cfg)
+	r.must(err)
+	r.must(k.Start(t.Context()))
+	defer k.Stop()
+	w := &Worker{jobs: map[string]*job{"s": {}}}
+	take := func() *lease.Hold {
+		h, err := k.TryAcquire(t.Context(), "service:a")
+		r.must(err)
+		w.keep("s", h)
+		return h
+	}
+	take()
+	r.must(r.client.Del(t.Context(), cfg.LeasePrefix+"service:a").Err())
+	select {
+	case <-lost:
+	case <-time.After(2 * cfg.TTL):
+		t.Fatal("the lease was not lost")
+	}
+	now := take()
+	if j := w.jobs["s"]; j.hold("service:a") != now || len(j.holds) != 1 || !j.hold("service:a").Valid() {
+		t.Errorf("it holds %d terms, the first with fence %d; the valid one has %d", len(j.holds), j.holds[0].Fence(), now.Fence())
+	}
+}
