@@ -159,6 +159,9 @@ func cmdXRange(_ *redis, _ int64, o *object, args []string) reply {
 	if len(args) == 4 && strings.EqualFold(args[2], "COUNT") {
 		count, _ = strconv.Atoi(args[3])
 	}
+	if count == 0 {
+		return nil
+	}
 	out := []reply{}
 	for i := range o.stream.entries {
 		e := &o.stream.entries[i]
@@ -196,7 +199,10 @@ func (r *redis) cmdXGroup(t int64, args []string) reply {
 		return status("OK")
 	case "DELCONSUMER":
 		g := groupOf(o, group)
-		if g == nil {
+		switch {
+		case o == nil:
+			return refusal("ERR The XGROUP subcommand requires the key to exist.")
+		case g == nil:
 			return noGroup(name, group)
 		}
 		had := int64(0)
@@ -373,6 +379,9 @@ func (r *redis) cmdXReadGroup(t int64, args []string) reply {
 		return noGroup(key, group) + " in XREADGROUP with GROUP option"
 	}
 	g.consumer(consumer)
+	if count == 0 {
+		count = 1 << 30
+	}
 	var got []reply
 	for i := range o.stream.entries {
 		e := &o.stream.entries[i]
