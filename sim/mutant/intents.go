@@ -63,4 +63,13 @@ func putArgs`},
 		Breaks: "I2", Seeds: 10, Scenario: stormOfIntents,
 		Edits: []Edit{{"lease/intent/key.go", `s.ServiceRef = strings.TrimRight(s.ServiceRef, ":")`, `_ = strings.TrimRight`}},
 	},
+	{
+		Name:   "release-before-the-pipeline-returned",
+		Story:  "A pipeline is asked to end, and its leases are given back without waiting for that.",
+		Breaks: "I1", Package: "internal/core/intent", Test: "TestAnyOrder",
+		Edits: []Edit{{
+			"internal/core/intent/life.go", "	m.do(Effect{Kind: Halt, Session: s.entry.Session})\n}",
+			"	m.do(Effect{Kind: Halt, Session: s.entry.Session})\n	m.giveBack(s)\n}",
+		}},
+	},
 }

@@ -152,7 +152,7 @@ func (w *world) answer(calm bool) {
 
 // Whatever happens in whatever order: both leases or none, no pipeline without them or past its time, nothing released under a
 // pipeline; and when all is calm again every session is running or has ended, and after a drain nothing is left (I1, I3, I5).
-func TestAnyOrder(t *testing.T) {
+func TestAnyOrder(t *testing.T) { // I1, I3, I5
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &world{t: rt, cfg: Config{
 			Worker: "w", Slots: []string{"1", "2"}, Grace: int64(100 * ms), StopTimeout: int64(300 * ms), Retry: int64(10 * ms),
