@@ -66,7 +66,7 @@ func putArgs`},
 	{
 		Name:   "release-before-the-pipeline-returned",
 		Story:  "A pipeline is asked to end, and its leases are given back without waiting for that.",
-		Breaks: "I1", Package: "internal/core/intent", Test: "TestAnyOrder",
+		Breaks: "I1", Package: "internal/core/intent", Test: "TestAnyOrder", Scenario: stormOfIntents,
 		Edits: []Edit{{
 			"internal/core/intent/life.go", "	m.do(Effect{Kind: Halt, Session: s.entry.Session})\n}",
 			"	m.do(Effect{Kind: Halt, Session: s.entry.Session})\n	m.giveBack(s)\n}",
