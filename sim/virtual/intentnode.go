@@ -54,6 +54,7 @@ type intentNode struct {
 	jobs      map[string]*intentJob
 	inbox     []intentMessage
 	busy      bool // a step of the machine is carried out
+	later     bool // the inbox is looked at again once the step of the leases is over
 	passed    core.Passed
 	wants     map[string][]string // sessions that wait for the attempt at a lease
 	releasers map[string][]*intentRelease
@@ -325,9 +326,20 @@ func (p *intentNode) put(m intentMessage) {
 	p.pump()
 }
 
-// pump is that loop, for as long as there is something.
+// pump is that loop, for as long as there is something. It is not the loop of the leases: what it asks of that comes after all
+// that the step under way tells, or an attempt would get the answer to the one before.
 func (p *intentNode) pump() {
 	if p.busy || !p.up || !p.n.alive || p.n.program != program(p) {
+		return
+	}
+	if p.n.working {
+		if !p.later {
+			p.later = true
+			p.w.inProcess(p.n, 0, func() {
+				p.later = false
+				p.pump()
+			})
+		}
 		return
 	}
 	p.busy = true

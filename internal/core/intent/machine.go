@@ -58,7 +58,7 @@ type session struct {
 	acked  bool  // its entry is done with
 	live   bool  // its pipeline was launched and has not returned
 	waited bool  // it has slept until an earlier attempt's lease ran out
-	awaits bool  // it sleeps until the attempts of others at slots are answered
+	awaits bool  // it sleeps until what others do with slots is answered
 	stop   bool  // somebody asked for its end
 	lost   bool  // a lease was lost
 	turn   bool  // it counts as being started
@@ -271,7 +271,7 @@ func (m *Machine) trySlot(s *session) {
 		}
 		s.slot = -1
 	}
-	if m.trying() { // what another start here is trying may turn out not to be got
+	if m.unsettled() { // what another start here is trying may turn out not to be got
 		s.pass, s.awaits = 0, true
 		m.sleep(s, 0, tuner)
 		return
@@ -279,9 +279,10 @@ func (m *Machine) trySlot(s *session) {
 	m.end(s, NoTuner, "no slot is free")
 }
 
-// trying reports whether an attempt at a slot is under way.
-func (m *Machine) trying() bool {
-	return slices.ContainsFunc(m.mine, func(s *session) bool { return s != nil && s.phase == tuner })
+// unsettled reports whether an attempt at a slot is under way, or one is being given back: Redis may have it free already, and
+// who asked for the end of what used it may have been told so.
+func (m *Machine) unsettled() bool {
+	return slices.ContainsFunc(m.mine, func(s *session) bool { return s != nil && (s.phase == tuner || s.phase == releasing) })
 }
 
 func (m *Machine) tunerAnswered(s *session, e *Event) {

@@ -261,3 +261,37 @@ func (w *world) calm() {
 		w.pass(50 * ms)
 	}
 }
+
+// A slot that is being given back may be free in Redis already: no start ends for want of a slot before that is answered.
+func TestSlotBeingGivenBack(t *testing.T) {
+	m := New(Config{Worker: "w", Slots: []string{"1"}, Grace: int64(100 * ms), StopTimeout: int64(1000 * ms), Retry: int64(10 * ms)})
+	now := core.Time(0)
+	step := func(e Event, want EffectKind) Effect {
+		t.Helper()
+		e.Now = now
+		for _, effect := range m.Step(e) {
+			if effect.Kind == want {
+				return effect
+			}
+		}
+		t.Fatalf("%+v does not lead to effect %d", e, want)
+		return Effect{}
+	}
+	granted := func(session, lease string) Event {
+		return Event{Kind: EvLease, Session: session, Lease: lease, Outcome: Granted, Fence: 1, Until: now + 5000*ms}
+	}
+	step(Event{Kind: EvEntry, Entry: Entry{ID: "1", Session: "a", Service: "a", Tries: 1}}, Acquire)
+	step(granted("a", ServiceLease("a")), Acquire)
+	step(granted("a", TunerLease("1")), Write)
+	m.Step(Event{Kind: EvStop, Now: now, Session: "a"})
+	step(Event{Kind: EvWritten, Session: "a", Wrote: WroteOK}, Release)
+	step(Event{Kind: EvEntry, Entry: Entry{ID: "2", Session: "b", Service: "b", Tries: 1}}, Acquire)
+	if out := m.Step(granted("b", ServiceLease("b"))); len(out) != 0 {
+		t.Fatalf("with the slot under way: %+v", out)
+	}
+	step(Event{Kind: EvReleased, Session: "a"}, Write)
+	now += 20 * ms
+	if got := step(Event{Kind: EvTick}, Acquire); got.Lease != TunerLease("1") {
+		t.Errorf("asked for %q", got.Lease)
+	}
+}
