@@ -49,7 +49,10 @@ func TestEveryKindStrikes(t *testing.T) {
 			{At: 600 * ms, Kind: fault.PollHang, Target: "session-3", For: 200 * ms},
 		},
 	}
-	struck := map[fault.Kind]bool{fault.Crash: true, fault.Freeze: true, fault.Cut: true} // in TestRunCrashFreezeCut
+	struck := map[fault.Kind]bool{
+		fault.Crash: true, fault.Freeze: true, fault.Cut: true, // in TestRunCrashFreezeCut
+		fault.BeatStale: true, // of an election, in scenarios
+	}
 	for name, plan := range plans {
 		for _, f := range plan {
 			struck[f.Kind] = true
