@@ -49,6 +49,8 @@ type ask struct {
 	from  string
 	ids   []string
 	after uint64 // ops sent before it was heard
+	at    Time   // when it was heard
+	again bool   // a look has shown nothing to give
 }
 
 const nobody = int32(-1)

@@ -195,7 +195,10 @@ func (c *Core) answered(l *lease) {
 }
 
 func (c *Core) acquireAnswered(in *inflight, a *Answer) {
-	c.unable, c.withdrawals = 0, 0
+	if c.unable > 0 || c.withdrawals > 0 {
+		c.unable, c.withdrawals = 0, 0
+		c.lookSoon(c.cfg.Discovery / 10) // it has asked for one lease only, to see whether it could take it
+	}
 	for i, l := range in.leases {
 		if l.op != in.op.Seq {
 			continue

@@ -1,5 +1,7 @@
 package core
 
+import "slices"
+
 // notice takes what another instance said to all. Notices only save time: each names something that a look would show.
 func (c *Core) notice(n *Notice) {
 	if n.From == c.self || !c.started || c.draining {
@@ -31,7 +33,7 @@ func (c *Core) notice(n *Notice) {
 		}
 	case NoticeAsked:
 		if len(n.Peers) > 0 && n.Peers[0] == c.self && c.cfg.Place {
-			c.fleet.asks = append(c.fleet.asks, ask{from: n.From, ids: n.IDs, after: c.seq})
+			c.asked(n)
 			c.lookForAsk()
 		}
 	}
@@ -209,7 +211,21 @@ func (c *Core) askAgain(missing int) {
 	}
 }
 
+// asked keeps what another instance wants until the next look. It takes the place of what that one wanted before.
+func (c *Core) asked(n *Notice) {
+	f := &c.fleet
+	f.asks = slices.DeleteFunc(f.asks, func(a ask) bool { return a.again && a.from == n.From })
+	f.asks = append(f.asks, ask{from: n.From, ids: n.IDs, after: c.seq, at: c.now.Mono})
+}
+
+// lacks reports whether instance i owns less than its share.
+func (c *Core) lacks(i int32) bool {
+	p := c.fleet.place[i]
+	return p != nobody && int(c.nodes[i].owned) < c.fleet.placer.Quota(int(p))
+}
+
 // answerAsks gives, on what the look just made shows, what others asked for and this instance owns above its quota.
+// Who asks may know of an instance that is not counted here yet: what cannot be given now is kept in mind for an interval.
 func (c *Core) answerAsks(look uint64) {
 	f := &c.fleet
 	if len(f.asks) == 0 {
@@ -237,19 +253,23 @@ func (c *Core) answerAsks(look uint64) {
 			continue
 		}
 		i, ok := c.index[a.from]
-		if !ok || !c.nodes[i].alive {
+		if !ok || !c.nodes[i].alive || a.again && !c.lacks(i) {
 			continue
 		}
+		a.again = false
 		for _, id := range a.ids {
 			l := c.leases[id]
-			if excess <= 0 {
-				break
-			}
 			if l == nil || l.phase != owned || l.yielding || l.want && !l.place {
 				continue
 			}
+			if a.again = excess <= 0; a.again {
+				break
+			}
 			excess--
 			c.yield(l, a.from, CauseRebalance)
+		}
+		if a.again && c.now.Mono < a.at+Time(c.cfg.Discovery) {
+			later = append(later, a)
 		}
 	}
 	clear(f.asks[len(later):])
