@@ -46,11 +46,14 @@ type Tender struct {
 	Stop    func(session string)
 	Check   func()
 	Running func() int
+	Unknown func(sessions []string) []string // those that are not in the machine's hands
 	// Hungry waits until the machine can take more; false: the worker stops. Kick asks for a beat and a sweep soon. Pause waits.
 	Hungry func() bool
 	Kick   func()
 	Pause  func(time.Duration)
 	Quit   func() bool
+
+	server string // whose records are known to say no more than runs; Tend's
 }
 
 // Read fetches whenever the machine is hungry, until the worker stops.
@@ -83,9 +86,16 @@ func BeatEvery(life time.Duration) time.Duration { return life / 10 }
 // Tend keeps the worker alive in the registry, and looks after what dead ones left behind.
 func (t *Tender) Tend(ctx context.Context) error {
 	before := t.Running()
-	stops, begun, err := t.Bus.Beat(ctx, t.Me.String())
+	stops, begun, server, err := t.Bus.Beat(ctx, t.Me.String())
 	if err != nil {
 		return err
+	}
+	// Another run of Redis may have an older copy, in which what has ended since runs here, and its key answers with it.
+	if server != t.server {
+		if err := t.Bus.Disown(ctx, t.Unknown); err != nil {
+			return err
+		}
+		t.server = server
 	}
 	for _, id := range stops {
 		t.Stop(id)
@@ -129,7 +139,7 @@ func (t *Tender) signOn(ctx context.Context) error {
 	if err := t.Bus.Create(ctx); err != nil {
 		return err
 	}
-	if _, _, err := t.Bus.Beat(ctx, t.Me.String()); err != nil {
+	if _, _, _, err := t.Bus.Beat(ctx, t.Me.String()); err != nil {
 		return err
 	}
 	workers, err := t.Store.Workers(ctx)

@@ -244,8 +244,9 @@ func (p *intentNode) tends() *tend.Tender {
 		Stop:    func(session string) { p.tell(intent.Event{Kind: intent.EvStop, Session: session}) },
 		Check:   func() { p.tell(intent.Event{Kind: intent.EvCheck}) },
 		Running: p.machine.Running, Hungry: p.awaitHunger, Kick: p.kick,
-		Pause: func(d time.Duration) { w.current.sleep(max(d, 10*time.Millisecond)) },
-		Quit:  func() bool { return w.current.dead || p.ctx.Err() != nil },
+		Unknown: func(sessions []string) []string { return slices.DeleteFunc(sessions, p.machine.Has) },
+		Pause:   func(d time.Duration) { w.current.sleep(max(d, 10*time.Millisecond)) },
+		Quit:    func() bool { return w.current.dead || p.ctx.Err() != nil },
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -98,10 +99,11 @@ func (b *Bus) Fetch(ctx context.Context, n int, block time.Duration) ([]Entry, e
 
 // Sweep deals with what dead workers left behind: sessions that ran there end with ReasonLeaseLost, entries that were not
 // done with are taken by this worker. It also returns entries that this worker was given idle ago or earlier and has not
-// done with, which it may not know of: an answer may have been lost. A worker is dead when its last beat is life ago. more
-// reports that there is more to do at once.
+// done with, which it may not know of: an answer may have been lost. A worker is dead when its last beat is life ago; a session
+// of it runs all the same for as long as Redis has the lease on its service for it. more reports that there is more to do at once.
 func (b *Bus) Sweep(ctx context.Context, life, idle time.Duration) (entries []Entry, more bool, err error) {
-	reply, err := b.s.run(ctx, sweepScript, b.worker, life.Milliseconds(), sweepMax, idle.Milliseconds())
+	reply, err := b.s.run(ctx, sweepScript, b.worker, life.Milliseconds(), sweepMax, idle.Milliseconds(),
+		b.s.opt.Leases.LeasePrefix+ServiceLease(""))
 	if err != nil {
 		return nil, false, err
 	}
@@ -181,18 +183,40 @@ func (b *Bus) Bury(ctx context.Context, e Entry, why string, fence int64, reason
 }
 
 // Beat keeps the worker alive in the registry. info describes it. stops are the sessions whose end was asked, begun is how
-// many the records say that this worker has begun and not ended.
-func (b *Bus) Beat(ctx context.Context, info string) (stops []string, begun int, err error) {
+// many the records say that this worker has begun and not ended. server names the run of Redis that answered: another one may
+// have an older copy.
+func (b *Bus) Beat(ctx context.Context, info string) (stops []string, begun int, server string, err error) {
 	reply, err := b.s.run(ctx, beatScript, b.worker, info)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, "", err
 	}
-	words, err := wordsOf(reply, 1)
+	words, err := wordsOf(reply, 2)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, "", err
 	}
 	begun, err = strconv.Atoi(words[0])
-	return words[1:], begun, err
+	return words[2:], begun, words[1], err
+}
+
+// Disown ends, with ReasonLeaseLost, the sessions that run at this worker by their records and do not: unknown returns which
+// of them the worker has not in hand.
+func (b *Bus) Disown(ctx context.Context, unknown func([]string) []string) error {
+	wait, cancel := context.WithTimeout(ctx, b.s.opt.OpTimeout)
+	ids, err := b.s.client.ZRange(wait, b.s.opt.KeyPrefix+"owned:"+b.worker, 0, -1).Result()
+	cancel()
+	if err != nil {
+		return unavailable(err)
+	}
+	for some := range slices.Chunk(unknown(ids), sweepMax) {
+		args := []any{b.worker}
+		for _, id := range some {
+			args = append(args, id)
+		}
+		if _, err := b.s.run(ctx, disownScript, args...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Leave declares a worker dead: this one when it stops, or one that is known not to run.

@@ -36,6 +36,9 @@ var leaveText string
 //go:embed lua/sweep.lua
 var sweepText string
 
+//go:embed lua/disown.lua
+var disownText string
+
 //go:embed lua/bury.lua
 var buryText string
 
@@ -50,6 +53,7 @@ var (
 	beatScript      = redis.NewScript(commonText + beatText)
 	leaveScript     = redis.NewScript(commonText + leaveText)
 	sweepScript     = redis.NewScript(commonText + sweepText)
+	disownScript    = redis.NewScript(commonText + disownText)
 	buryScript      = redis.NewScript(commonText + buryText)
 	requeueScript   = redis.NewScript(commonText + requeueText)
 )

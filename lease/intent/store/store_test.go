@@ -73,7 +73,7 @@ func (f *fixture) bus(worker string) *Bus {
 	}
 	f.Cleanup(func() { b.Close() })
 	f.must(b.Create(f.Context()))
-	if _, _, err := b.Beat(f.Context(), `{"name":"`+worker+`"}`); err != nil {
+	if _, _, _, err := b.Beat(f.Context(), `{"name":"`+worker+`"}`); err != nil {
 		f.Fatal(err)
 	}
 	return b
@@ -240,14 +240,14 @@ func TestStop(t *testing.T) {
 	}
 	cancel()
 	wg.Wait()
-	if stops, _, err := b.Beat(t.Context(), "{}"); err != nil || !slices.Equal(stops, []string{s.ID}) {
+	if stops, _, _, err := b.Beat(t.Context(), "{}"); err != nil || !slices.Equal(stops, []string{s.ID}) {
 		t.Error(stops, err)
 	}
 	if got := f.write(b, Write{Session: s.ID, State: intent.StateStarting, Slot: "1", Fence: 10, TunerFence: 5}); got != WroteStop {
 		t.Errorf("STARTING of what is to stop: %s", got)
 	}
 	f.write(b, Write{Session: s.ID, State: intent.StateEnded, Reason: intent.ReasonStopped, Fence: 10})
-	if stops, begun, err := b.Beat(t.Context(), "{}"); err != nil || len(stops) != 0 || begun != 0 {
+	if stops, begun, _, err := b.Beat(t.Context(), "{}"); err != nil || len(stops) != 0 || begun != 0 {
 		t.Error(stops, begun, err)
 	}
 	if ended, err := f.store.Stop(t.Context(), s.ID); err != nil || !ended {

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -20,7 +21,7 @@ func (w *Worker) tends() *tend.Tender {
 		Deliver: func(entries []store.Entry) { w.inbox.put(message{f: func() { w.deliver(entries) }}) },
 		Stop:    w.stopAsked,
 		Check:   func() { w.post(core.Event{Kind: core.EvCheck}) },
-		Running: w.running, Hungry: w.awaitHunger, Kick: w.sweepNow, Pause: w.pause,
+		Running: w.running, Unknown: w.unknown, Hungry: w.awaitHunger, Kick: w.sweepNow, Pause: w.pause,
 		Quit: func() bool { return w.ctx.Err() != nil },
 	}
 }
@@ -102,13 +103,21 @@ func (w *Worker) beat() {
 }
 
 // running asks the loop how many sessions run.
-func (w *Worker) running() int {
-	answer := make(chan int, 1)
-	w.inbox.put(message{f: func() { answer <- w.machine.Running() }})
+func (w *Worker) running() int { return asked(w, w.machine.Running) }
+
+// unknown asks the loop which sessions it has not in hand.
+func (w *Worker) unknown(sessions []string) []string {
+	return asked(w, func() []string { return slices.DeleteFunc(sessions, w.machine.Has) })
+}
+
+// asked has the loop answer; a worker that stops has no answer.
+func asked[T any](w *Worker, f func() T) (none T) {
+	answer := make(chan T, 1)
+	w.inbox.put(message{f: func() { answer <- f() }})
 	select {
-	case n := <-answer:
-		return n
+	case v := <-answer:
+		return v
 	case <-w.ctx.Done():
-		return 0
+		return none
 	}
 }

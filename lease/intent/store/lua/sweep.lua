@@ -6,6 +6,7 @@
 -- ARGV[6]  ms after its last beat at which a worker is dead
 -- ARGV[7]  how many sessions are ended and entries are taken, at most
 -- ARGV[8]  ms that an entry of the caller's own must have been with it to be told again
+-- ARGV[9]  what the keys of the leases on services begin with
 -- returns {1 if there is more to do, entry, entry, …}, an entry being
 --   {id, deliveries, worker it was taken from or '', type, session, service, owner in the record, fence in the record, profile, start}
 local me, limit = ARGV[5], tonumber(ARGV[7])
@@ -54,17 +55,21 @@ local function take(worker)
   if worker ~= me and #pending == limit then more = true end
   return #pending
 end
+-- A worker whose beats fail may renew its leases all the same (a Redis without memory refuses the ones only): what has its lease
+-- runs until that is over.
 local function bury(worker)
-  local sessions = redis.call('ZRANGE', owned(worker), 0, limit - 1)
+  local sessions, kept = redis.call('ZRANGE', owned(worker), 0, limit - 1), 0
   for _, id in ipairs(sessions) do
-    local r = fields(id, 'state', 'key', 'owner')
-    if r[1] == 'RUNNING' and r[3] == worker then
-      finish(id, r[2], worker, 'R_LEASE_LOST', 'its worker is gone')
-    else
+    local r = fields(id, 'state', 'key', 'owner', 'service')
+    if r[1] ~= 'RUNNING' or r[3] ~= worker then
       redis.call('ZREM', owned(worker), id)
+    elseif redis.pcall('GET', ARGV[9] .. (r[4] or '')) == worker then
+      kept = kept + 1
+    else
+      finish(id, r[2], worker, 'R_LEASE_LOST', 'its worker is gone')
     end
   end
-  if #sessions == limit then more = true end
+  if #sessions == limit and kept < limit then more = true end
 end
 local groups = redis.call('EXISTS', bus) == 1 and redis.call('XINFO', 'GROUPS', bus) or {}
 local consumers = {}
