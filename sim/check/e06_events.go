@@ -157,7 +157,8 @@ func (g *e6) ended(t *term, how ending) {
 
 // agree looks at the end of the calm, if that was long enough for a quarantine and an election.
 func (g *e6) agree() {
-	if g.w.calm == 0 || g.w.now-g.w.calm-g.w.stall(g.w.calm, g.w.now) < 2*int64(g.w.TTL) {
+	// An election interval until it is seen that Redis forgot, a quarantine, and an election.
+	if g.w.calm == 0 || g.w.now-g.w.calm-g.w.stall(g.w.calm, g.w.now) < int64(g.w.TTL)*16/10 {
 		g.untested = "the calm, without what the host stalled, was too short to ask who leads at its end"
 		return
 	}
