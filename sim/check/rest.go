@@ -283,9 +283,20 @@ func (r *rest) forget(id string) {
 	delete(r.returns, id)
 }
 
+// hung reports whether a poll that the target does not answer keeps, or kept until just now, a lease where it is.
+func (r *rest) hung(s *session) bool {
+	for _, k := range r.w.strikes {
+		if (k.Kind == fault.PollHang || k.Kind == fault.PollSlow) && s != nil && k.session == s.id &&
+			(k.open || k.end+int64(r.w.PollTimeout) >= r.w.now) {
+			return true
+		}
+	}
+	return false
+}
+
 // moved is told of every acquisition, loss and release.
 func (r *rest) moved() {
-	if r.atRest && !r.turbid {
+	if r.atRest && !r.turbid && !r.hung(r.w.subject) {
 		r.turbid = true
 		for _, l := range r.listener {
 			l.stirred()
