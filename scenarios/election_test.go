@@ -31,7 +31,7 @@ var _ = Describe("Election: one leader at a time", func() {
 			Label("SOVEREIGN-3"),
 			election("election-heartbeat-stale",
 				fault.Fault{At: settled, Kind: fault.BeatStale, Target: fault.Leader, For: 4 * ttl},
-				fault.Fault{At: settled + 5*ttl, Kind: fault.Terminate, Target: fault.Leader}),
+				fault.Fault{At: settled + 130*time.Second, Kind: fault.Terminate, Target: fault.Leader}),
 			"E1", "E2", "E3", "E4", "E6"),
 
 		Entry("a leader whose replies are lost is none either, and its key is not kept alive unheard",
