@@ -27,11 +27,11 @@ type Core struct {
 	held      []*lease          // those it holds, in any but a fixed order
 	releasing int               // leases whose release is not confirmed
 	acquiring int               // leases that were asked for and not answered
-	beatOp    uint64            // the heartbeat under way, 0 none
 	traces    traces
 
-	seq uint64
-	ops map[uint64]*inflight // never ranged over
+	seq    uint64
+	ops    inflights
+	asking []*lease // while ops of many leases are made
 
 	silence silence
 	epoch   epochState
@@ -42,12 +42,6 @@ type Core struct {
 	index map[string]int32 // instance ID → nodes; never ranged over
 
 	queue queue
-}
-
-// inflight is an op that was sent and not answered.
-type inflight struct {
-	op     Op
-	leases []*lease // aligned with op.Items; an item counts only while lease.op is still this op
 }
 
 // queue collects what a step wants to ask, so that it leaves in as few ops as possible.
@@ -66,7 +60,6 @@ func New(cfg Config) *Core {
 		margin: cfg.Margin(),
 		self:   cfg.Instance,
 		leases: map[string]*lease{},
-		ops:    map[uint64]*inflight{},
 		index:  map[string]int32{},
 	}
 	c.fleet.sessions = NewSessions(nil)
@@ -135,9 +128,7 @@ func (c *Core) drain() {
 	}
 	c.draining = true
 	c.nextLook = 0
-	if !c.cfg.NoHeartbeat {
-		c.queue.leave = true
-	}
+	c.queue.leave = c.started && !c.cfg.NoHeartbeat
 	// Whoever is still to stop is not an heir; computed once, so that the heirs together are balanced.
 	c.nodes[0].alive = false
 	c.fleet.dirty = true
@@ -149,12 +140,14 @@ func (c *Core) drain() {
 	c.drainedYet()
 }
 
+// drainedYet tells when nothing of this instance is left in Redis, as far as can be known: who stops then is not remembered.
 func (c *Core) drainedYet() {
-	if c.draining && !c.drained && len(c.held) == 0 && c.releasing == 0 && c.acquiring == 0 && c.beatOp == 0 {
-		c.drained = true
-		c.nextRenew, c.nextProbe, c.rejoin = 0, 0, 0
-		c.tell(Tell{Kind: TellDrained})
+	if !c.draining || c.drained || len(c.held) > 0 || c.releasing > 0 || c.acquiring > 0 || c.queue.leave || c.ops.any(OpBeat, OpLeave) {
+		return
 	}
+	c.drained = true
+	c.nextRenew, c.nextProbe, c.rejoin = 0, 0, 0
+	c.tell(Tell{Kind: TellDrained})
 }
 
 // runIntervals does what recurs. The next time is counted from the last planned one, not from now: an interval restarted
@@ -205,14 +198,10 @@ func (c *Core) flush() {
 		c.holdBack()
 	case c.epoch.value == "": // the first answer tells it; until then the queues wait
 	default:
-		if q.beat && !c.draining && c.rejoin == 0 {
-			c.beatOp = c.send(OpBeat, nil, nil)
-			c.eff.Ops[len(c.eff.Ops)-1].TTL = c.beatTTL()
-		}
-		q.beat = false
 		c.batch(OpReassert, &q.reassert)
 		c.batch(OpRenew, &q.renew)
 		c.batch(OpAcquire, &q.acquire)
+		c.beat()
 	}
 	if q.leave {
 		q.leave = false
@@ -235,14 +224,24 @@ func (c *Core) flush() {
 	}
 }
 
-// beatTTL is how long a heartbeat that is set now lives: not longer than what was renewed at the last tick. The others watch
-// the heartbeat in place of the leases, so it must not outlive them (G5).
-func (c *Core) beatTTL() int64 {
-	if len(c.held) == 0 {
-		return c.cfg.TTL
+// beat sets the heartbeat once the renewals under way have been answered, and to end with the first of what is held. The
+// others watch it in place of the leases, so it must not outlive them (G5).
+func (c *Core) beat() {
+	if !c.queue.beat || c.ops.any(OpRenew, OpReassert) {
+		return
 	}
-	sinceTick := int64(c.now.Mono-c.nextRenew) + c.cfg.Renew
-	return c.cfg.TTL - max(0, sinceTick)/Millisecond*Millisecond
+	c.queue.beat = false
+	if c.draining || c.rejoin != 0 {
+		return
+	}
+	ttl := c.cfg.TTL
+	for _, l := range c.held {
+		if l.until > c.now.Mono { // what has ended already has no part in it
+			ttl = min(ttl, int64(l.until-c.now.Mono)+c.margin)
+		}
+	}
+	c.send(OpBeat, nil, nil)
+	c.eff.Ops[len(c.eff.Ops)-1].TTL = ttl / Millisecond * Millisecond
 }
 
 // holdBack decides what becomes of attempts that may not be sent now.
@@ -273,15 +272,17 @@ func (c *Core) holdBack() {
 
 // batch sends the leases of list in ops of at most Config.Batch items and empties it.
 func (c *Core) batch(kind OpKind, list *[]*lease) {
+	if len(*list) == 0 {
+		return
+	}
 	var items []Item
-	var leases []*lease
+	leases := c.asking[:0]
 	for k, l := range *list {
 		if !c.stillFor(kind, l) {
 			continue
 		}
 		if items == nil {
-			n := min(len(*list)-k, c.cfg.Batch)
-			items, leases = make([]Item, 0, n), make([]*lease, 0, n)
+			items = make([]Item, 0, min(len(*list)-k, c.cfg.Batch))
 		}
 		it := Item{ID: l.id}
 		switch kind {
@@ -296,12 +297,14 @@ func (c *Core) batch(kind OpKind, list *[]*lease) {
 		l.op = c.seq + 1
 		if len(items) == c.cfg.Batch {
 			c.send(kind, items, leases)
-			items, leases = nil, nil
+			items, leases = nil, leases[:0]
 		}
 	}
 	if len(items) > 0 {
 		c.send(kind, items, leases)
 	}
+	c.asking = leases[:0]
+	clear(leases[:cap(leases)])
 	clear(*list)
 	*list = (*list)[:0]
 }
@@ -335,7 +338,7 @@ func (c *Core) send(kind OpKind, items []Item, leases []*lease) uint64 {
 	if kind == OpLook {
 		op.Deadline = c.now.Mono + Time(max(2*c.cfg.OpTimeout, c.cfg.Discovery))
 	}
-	c.ops[c.seq] = &inflight{op: op, leases: leases}
+	c.ops.add(op, leases)
 	c.timers.push(timer{at: op.Deadline, kind: timerOp, n: c.seq})
 	c.eff.Ops = append(c.eff.Ops, op)
 	return c.seq
@@ -348,11 +351,11 @@ func (c *Core) timeout(seq uint64) {
 
 // answer takes what became of an op.
 func (c *Core) answer(a *Answer) {
-	in, ok := c.ops[a.Seq]
-	if !ok {
+	in := c.ops.take(a.Seq)
+	if in == nil {
 		return // it was given up: trust that began with it has run out, or will be asked for again
 	}
-	delete(c.ops, a.Seq)
+	defer c.ops.recycle(in)
 	if a.Failure != FailNone {
 		c.failed(in, a)
 		return
@@ -374,7 +377,9 @@ func (c *Core) answer(a *Answer) {
 		c.nodesAnswered(in, a)
 	case OpLook:
 		c.lookAnswered(in, a)
-	case OpLeave, OpAsk:
+	case OpLeave:
+		c.drainedYet()
+	case OpAsk:
 	}
 }
 
@@ -417,7 +422,7 @@ func (c *Core) failed(in *inflight, a *Answer) {
 	case OpBeat:
 		c.unable = 0
 		c.queue.beat = true
-		c.beatEnded(in)
+		c.beatEnded()
 	case OpLook:
 		if in.op.Seq == c.fleet.lookOp {
 			c.fleet.lookOp = 0
@@ -426,6 +431,7 @@ func (c *Core) failed(in *inflight, a *Answer) {
 	case OpNodes:
 		for _, it := range in.op.Items {
 			if i, ok := c.index[it.ID]; ok {
+				c.nodes[i].reading = false
 				c.armNode(i, c.now.Mono+Time(c.cfg.MaxProbe))
 			}
 		}

@@ -137,3 +137,15 @@ func (c *Core) barred() (Time, Cause) {
 	}
 	return 0, CauseNone
 }
+
+// askIdle has the epoch read by an instance without a heartbeat that neither holds nor watches a lease, or may not acquire one
+// yet: it sends nothing else, and would learn of a loss of data, or that Redis' clock has jumped, only when it wants something,
+// and then be barred for a TTL from there on (G9, I3, I5). One read a renewal interval, however many leases wait.
+func (c *Core) askIdle() {
+	if !c.cfg.NoHeartbeat || len(c.held) > 0 || c.silence.on || c.draining {
+		return
+	}
+	if until, _ := c.barred(); until != 0 || len(c.leases) == 0 {
+		c.queue.probe = true
+	}
+}

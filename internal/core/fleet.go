@@ -55,65 +55,6 @@ type ask struct {
 
 const nobody = int32(-1)
 
-// setOwner notes who owns id now; "" nobody.
-func (c *Core) setOwner(id, owner string) {
-	if !c.cfg.Place {
-		return
-	}
-	if i := c.fleet.sessions.find(id); i >= 0 {
-		c.ownedBy(i, owner)
-	}
-}
-
-// ownedBy is setOwner for session i.
-func (c *Core) ownedBy(i int32, owner string) {
-	f := &c.fleet
-	if f.lookOp != 0 {
-		f.touched = append(f.touched, i)
-	}
-	f.free[i] = false
-	c.moveOwner(i, c.ownerIndex(i, owner))
-}
-
-// ownerIndex is nodeIndex of the owner of session i, who mostly is who it was; nobody for "".
-func (c *Core) ownerIndex(i int32, owner string) int32 {
-	if owner == "" {
-		return nobody
-	}
-	if o := c.fleet.owner[i]; o != nobody && c.nodes[o].id == owner {
-		return o
-	}
-	return c.nodeIndex(owner)
-}
-
-// touch makes what a look under way shows of id count for nothing: it may have been read before what just happened.
-func (c *Core) touch(id string) {
-	if i := c.fleet.sessions.find(id); i >= 0 && c.fleet.lookOp != 0 && c.cfg.Place {
-		c.fleet.touched = append(c.fleet.touched, i)
-	}
-}
-
-// moveOwner notes the owner of session i. A session that went where it was to go is a step of the plan that stands, and a
-// placement made anew would be the rest of the same plan: a rebalance of many sessions, told one by one, does not cost a
-// placement each.
-func (c *Core) moveOwner(i, o int32) {
-	f := &c.fleet
-	old := f.owner[i]
-	if old == o {
-		return
-	}
-	f.owner[i] = o
-	if f.dirty || o == nobody || f.place[o] == nobody || f.target[i] != f.place[o] {
-		f.dirty = true
-		return
-	}
-	f.target[i] = nobody
-	c.nodes[o].owned++
-	if old != nobody {
-		c.nodes[old].owned--
-	}
-}
-
 // placement brings target up to date.
 func (c *Core) placement() {
 	f := &c.fleet
@@ -274,6 +215,9 @@ func (c *Core) seeOwners(look *Look) bool {
 	f.left = f.left[:0]
 	for i, owner := range look.Owners {
 		s := int32(i)
+		if o := f.owner[i]; o > 0 && c.nodes[o].id == owner {
+			continue // as most are: nothing is new
+		}
 		if len(f.touched) > 0 {
 			if _, ok := slices.BinarySearch(f.touched, s); ok {
 				continue
@@ -349,12 +293,12 @@ func (c *Core) takeFree() {
 			continue // its turn is set already
 		}
 		l := c.leases[id]
-		if l != nil && (l.phase != idle || l.stuck || l.place) {
+		if l != nil && (l.phase != idle || l.stuck || l.place && o != 0) {
 			anyFree = anyFree || o == nobody && !l.stuck
 			continue // held, under way, or its turn is set already
 		}
 		switch {
-		case o == 0: // ours in Redis, no term here: an attempt that was not answered
+		case o == 0: // ours in Redis, no term here: an attempt that was not answered, whatever was waited for since
 			l = c.lease(id)
 			l.place = true
 			c.tryAcquire(l)

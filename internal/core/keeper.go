@@ -169,7 +169,7 @@ func (c *Core) wakeLease(l *lease, at Time) {
 	case idle:
 		switch {
 		case l.stuck:
-		case !l.want && !l.open && (!l.place || c.fleet.sessions.find(l.id) < 0):
+		case c.unsought(l) && !l.open:
 			c.forget(l)
 		case c.silence.on:
 			// What cannot be heard cannot be used if it is won.
@@ -177,12 +177,18 @@ func (c *Core) wakeLease(l *lease, at Time) {
 		case l.ordered:
 			l.ordered, l.read = false, false
 			c.armLease(l, c.now.Mono+Time(max(c.delay(l), c.cfg.Stagger)))
-		case l.read || c.now.Mono > at+Time(c.cfg.Lead):
+		case l.read || c.unsought(l) || c.now.Mono > at+Time(c.cfg.Lead):
 			c.observe(l) // also when this instance slept through its turn
 		default:
 			c.tryAcquire(l)
 		}
 	}
+}
+
+// unsought reports whether nobody here is after l any more: no user, and its session is gone or paused. If an attempt to
+// acquire it was not answered it is looked at, to give back what that won, and not tried again.
+func (c *Core) unsought(l *lease) bool {
+	return !l.want && (!l.place || c.fleet.sessions.find(l.id) < 0)
 }
 
 // answered ends an attempt to acquire, if one is under way.
@@ -283,8 +289,8 @@ func (c *Core) heldUntil(in *inflight, pttl int64) Time {
 	return c.expiry(in, pttl)
 }
 
-// renewAll is the renewal tick: everything held, in as few calls as it takes, together with the heartbeat, so that both
-// expire together when the instance dies.
+// renewAll is the renewal tick: everything held, in as few calls as it takes, and then the heartbeat, so that both expire
+// together when the instance dies.
 func (c *Core) renewAll() {
 	c.traces.age(c.now.Mono, c.cfg.TTL)
 	c.queue.beat = !c.cfg.NoHeartbeat
@@ -296,6 +302,7 @@ func (c *Core) renewAll() {
 			c.requestRenew(l)
 		}
 	}
+	c.askIdle()
 }
 
 func (c *Core) requestRenew(l *lease) {
@@ -438,6 +445,10 @@ func (c *Core) observeAnswered(in *inflight, a *Answer) {
 			c.observedHeld(l, in, r)
 		case OutFree:
 			c.setOwner(l.id, "")
+			if c.unsought(l) {
+				c.forget(l)
+				continue
+			}
 			l.exp = c.now.Mono
 			c.awaitExpiry(l)
 		default:
@@ -453,6 +464,8 @@ func (c *Core) observedHeld(l *lease, in *inflight, r *Result) {
 	switch {
 	case r.Owner == c.self && c.traces.has(l.id):
 		c.tryAcquire(l) // an attempt that was not answered succeeded: adopt it
+	case c.unsought(l):
+		c.forget(l)
 	case l.place && !l.want && c.vouched(r.Owner) && l.exp > c.now.Mono+Time(c.cfg.Lead):
 		c.forget(l) // renewed, and its owner's heartbeat is watched
 	default:

@@ -40,8 +40,9 @@ func (c *Core) notice(n *Notice) {
 }
 
 func (c *Core) taken(id, owner string) {
-	if i := c.fleet.sessions.find(id); c.fleet.isPromised(i) {
-		if c.vouched(owner) {
+	i := c.fleet.sessions.find(id)
+	if c.fleet.isPromised(i) {
+		if o := c.ownerIndex(i, owner); c.fresh(o) {
 			c.ownedBy(i, owner)
 			c.fleet.promised[i] = 0
 			return
@@ -52,11 +53,13 @@ func (c *Core) taken(id, owner string) {
 	if l != nil && l.phase == owned {
 		return // Redis decides, not hearsay: the next renewal tells
 	}
-	if l == nil && c.cfg.Place && c.fleet.sessions.find(id) < 0 {
+	if l == nil && c.cfg.Place && i < 0 {
 		c.lookSoon(c.cfg.Discovery / 100) // a session that this instance has not seen yet
 		return
 	}
-	c.setOwner(id, owner)
+	if i >= 0 {
+		c.ownedBy(i, owner)
+	}
 	if l == nil || l.phase != idle || l.stuck {
 		return
 	}
@@ -140,8 +143,12 @@ func (c *Core) askForMine() {
 	f := &c.fleet
 	f.hoped = f.hoped[:0]
 	c.placement()
-	if until, _ := c.barred(); until != 0 || !c.nodes[0].alive {
-		return // it could not take what it is given
+	if until, _ := c.barred(); until != 0 {
+		c.lookSoon(int64(until - c.now.Mono)) // it could not take what it is given before
+		return
+	}
+	if !c.nodes[0].alive {
+		return // nobody would give it anything
 	}
 	me := f.place[0]
 	if me == nobody {
@@ -218,11 +225,14 @@ func (c *Core) asked(n *Notice) {
 	f.asks = append(f.asks, ask{from: n.From, ids: n.IDs, after: c.seq, at: c.now.Mono})
 }
 
-// lacks reports whether instance i owns less than its share.
+// lacks reports whether instance i owns less than its share, hasShare whether it owns as much. Of who is not placed on neither
+// is known.
 func (c *Core) lacks(i int32) bool {
 	p := c.fleet.place[i]
 	return p != nobody && int(c.nodes[i].owned) < c.fleet.placer.Quota(int(p))
 }
+
+func (c *Core) hasShare(i int32) bool { return c.fleet.place[i] != nobody && !c.lacks(i) }
 
 // answerAsks gives, on what the look just made shows, what others asked for and this instance owns above its quota.
 // Who asks may know of an instance that is not counted here yet: what cannot be given now is kept in mind for an interval.
@@ -256,8 +266,11 @@ func (c *Core) answerAsks(look uint64) {
 		if !ok || !c.nodes[i].alive || a.again && !c.lacks(i) {
 			continue
 		}
-		a.again = false
+		a.again = c.hasShare(i) // it asked more than once, or others gave: what it got since, the others lack
 		for _, id := range a.ids {
+			if a.again {
+				break
+			}
 			l := c.leases[id]
 			if l == nil || l.phase != owned || l.yielding || l.want && !l.place {
 				continue

@@ -1,5 +1,7 @@
 package core
 
+import "slices"
+
 // node is an instance, as its heartbeat and its leases show it.
 type node struct {
 	id      string
@@ -11,6 +13,7 @@ type node struct {
 	gen     uint32 // of its timer
 	alive   bool   // its heartbeat lives
 	suspect bool   // a lease of it expired while its heartbeat lived: not counted until the heartbeat is refreshed
+	reading bool   // its heartbeat is being read
 	checked bool   // its heartbeat was read shortly before it expires and was not refreshed
 	since   Time   // suspect: the expiry its heartbeat had then
 }
@@ -39,7 +42,12 @@ func (c *Core) nodeIndex(id string) int32 {
 // vouched reports whether owner's leases need no watching of their own, because its heartbeat is fresh and is watched.
 func (c *Core) vouched(owner string) bool {
 	i, ok := c.index[owner]
-	return ok && i != 0 && c.nodes[i].alive && c.nodes[i].exp > c.now.Mono+Time(c.cfg.Lead)
+	return ok && c.fresh(i)
+}
+
+// fresh is vouched for instance i.
+func (c *Core) fresh(i int32) bool {
+	return i > 0 && c.nodes[i].alive && c.nodes[i].exp > c.now.Mono+Time(c.cfg.Lead)
 }
 
 // beats takes note that instance i's heartbeat expires at exp.
@@ -95,26 +103,40 @@ func (c *Core) suspect(l *lease) {
 
 // wakeNode looks at a heartbeat that is about to expire, and again when it should have.
 func (c *Core) wakeNode(i int32) {
-	if c.draining {
-		return
+	if c.draining || c.nodes[i].reading {
+		return // the answer sets the next time
 	}
 	c.queue.nodes = append(c.queue.nodes, i)
 }
 
-// flushNodes sends what wakeNode collected.
+// flushNodes sends what wakeNode collected. What would be due within a renewal interval is read along: one by one, every instance
+// of a large fleet would read every other's heartbeat with a call of its own.
 func (c *Core) flushNodes() {
-	for q := c.queue.nodes; len(q) > 0; {
-		n := min(len(q), c.cfg.Batch)
-		items := make([]Item, 0, n)
-		for _, i := range q[:n] {
-			if c.nodes[i].id != "" { // not forgotten since
-				items = append(items, Item{ID: c.nodes[i].id})
-			}
+	if len(c.queue.nodes) == 0 {
+		return
+	}
+	soon := c.now.Mono + Time(c.cfg.Lead+c.cfg.Renew)
+	for i := 1; i < len(c.nodes); i++ {
+		if n := &c.nodes[i]; n.alive && !n.reading && n.exp <= soon {
+			c.queue.nodes = append(c.queue.nodes, int32(i))
 		}
-		if len(items) > 0 {
+	}
+	slices.Sort(c.queue.nodes)
+	var items []Item
+	for _, i := range slices.Compact(c.queue.nodes) {
+		n := &c.nodes[i]
+		if n.id == "" {
+			continue // forgotten since
+		}
+		n.reading = true
+		items = append(items, Item{ID: n.id})
+		if len(items) == c.cfg.Batch {
 			c.send(OpNodes, items, nil)
+			items = nil
 		}
-		q = q[n:]
+	}
+	if len(items) > 0 {
+		c.send(OpNodes, items, nil)
 	}
 	c.queue.nodes = c.queue.nodes[:0]
 }
@@ -122,6 +144,7 @@ func (c *Core) flushNodes() {
 func (c *Core) nodesAnswered(in *inflight, a *Answer) {
 	for k, it := range in.op.Items {
 		i := c.nodeIndex(it.ID)
+		c.nodes[i].reading = false
 		r := a.result(k)
 		if i == 0 || r.Outcome == OutUnknown {
 			continue
@@ -235,17 +258,12 @@ func (c *Core) beatAnswered(in *inflight, a *Answer) {
 		c.queue.beat = true
 	}
 	c.written = !a.Stale
-	c.beatEnded(in)
+	c.beatEnded()
 }
 
 // beatEnded: a heartbeat that was under way when the instance left may have been set after it was deleted.
-func (c *Core) beatEnded(in *inflight) {
-	if in.op.Seq != c.beatOp {
-		return
-	}
-	c.beatOp = 0
+func (c *Core) beatEnded() {
 	if c.draining {
 		c.queue.leave = true
-		c.drainedYet()
 	}
 }

@@ -65,7 +65,7 @@ func (c *Core) probe() {
 	// A probe is given up sooner than an attempt: when the path heals, the time until it is used again is what counts.
 	// Each failure doubles the patience, so that a path which is merely slow is found too.
 	patience := max(c.cfg.OpTimeout/6, 50*Millisecond) << min(c.silence.failed, 6)
-	in := c.ops[seq]
+	in := c.ops.find(seq)
 	in.op.Deadline = c.now.Mono + Time(min(patience, c.cfg.OpTimeout))
 	c.eff.Ops[len(c.eff.Ops)-1].Deadline = in.op.Deadline
 	c.timers.push(timer{at: in.op.Deadline, kind: timerOp, n: seq})

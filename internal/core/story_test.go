@@ -15,7 +15,8 @@ import (
 // is meant to be read. `go test ./internal/core -run Stories -rewrite` writes the outcomes anew; read the difference
 // before you keep it, for the outcome is the assertion.
 //
-// In a story, an op is answered by its number: "answer 3" followed by one word a result.
+// In a story, an op is answered by its number: "answer 3" followed by one word a result. While one waits with "reads", what
+// reads only the epoch is answered as it is sent.
 func TestStories(t *testing.T) {
 	datadriven.Walk(t, "testdata/stories", func(t *testing.T, path string) {
 		s := &story{epoch: "r1"}
@@ -36,6 +37,7 @@ type story struct {
 	epoch string
 	quar  time.Duration
 	look  *Sessions
+	read  uint64 // the read of the epoch that the last step sent, 0 none
 	out   strings.Builder
 }
 
@@ -82,6 +84,9 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) {
 		for n := s.core.Next(); n != 0 && n <= end; n = s.core.Next() {
 			s.sleep(n - s.now.Mono)
 			s.step(Event{Kind: EvTick})
+			if has("reads") && s.read != 0 {
+				s.step(Event{Kind: EvAnswer, Answer: Answer{Seq: s.read, Epoch: s.epoch, Quarantine: int64(s.quar)}})
+			}
 		}
 		s.sleep(end - s.now.Mono)
 	case "sleep": // time passes and nothing runs: a freeze
@@ -197,6 +202,7 @@ var tellNames = []string{"", "ACQUIRED", "RENEWED", "UNCERTAIN", "LOST", "RELEAS
 
 func (s *story) step(ev Event) {
 	ev.Now = s.now
+	s.read = 0
 	eff := s.core.Step(ev)
 	at := time.Duration(s.now.Mono - 1).Round(time.Millisecond)
 	for _, t := range eff.Tells {
@@ -222,6 +228,9 @@ func (s *story) step(ev Event) {
 		fmt.Fprintln(&s.out)
 	}
 	for _, op := range eff.Ops {
+		if op.Kind == OpObserve && len(op.Items) == 0 {
+			s.read = op.Seq
+		}
 		fmt.Fprintf(&s.out, "%8s  op %d: %s", at, op.Seq, opNames[op.Kind])
 		for _, it := range op.Items {
 			fmt.Fprintf(&s.out, " %s", it.ID)
@@ -231,6 +240,9 @@ func (s *story) step(ev Event) {
 			if it.Peer != "" {
 				fmt.Fprintf(&s.out, "→%s", it.Peer)
 			}
+		}
+		if op.Kind == OpBeat && op.TTL != s.core.cfg.TTL {
+			fmt.Fprintf(&s.out, " ttl=%s", time.Duration(op.TTL))
 		}
 		fmt.Fprintln(&s.out)
 	}

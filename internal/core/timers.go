@@ -80,8 +80,7 @@ func (c *Core) live(t *timer) bool {
 	case timerHeir, timerTurn:
 		return t.n < uint64(len(c.fleet.promised)) && c.fleet.promised[t.n] == t.gen
 	default:
-		_, ok := c.ops[t.n]
-		return ok
+		return c.ops.find(t.n) != nil
 	}
 }
 

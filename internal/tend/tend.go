@@ -47,10 +47,11 @@ type Tender struct {
 	Check   func()
 	Running func() int
 	Unknown func(sessions []string) []string // those that are not in the machine's hands
-	// Hungry waits until the machine can take more; false: the worker stops. Kick asks for a beat and a sweep soon. Pause waits.
+	// Hungry waits until the machine can take more; false: the worker stops. Kick asks for a beat and a sweep soon. Pause waits,
+	// no longer than ctx lasts.
 	Hungry func() bool
 	Kick   func()
-	Pause  func(time.Duration)
+	Pause  func(ctx context.Context, d time.Duration)
 	Quit   func() bool
 
 	server string // whose records are known to say no more than runs; Tend's
@@ -67,7 +68,7 @@ func (t *Tender) Read(ctx context.Context) {
 			if err != nil {
 				// An answer may have been lost: what it held is found by a sweep.
 				t.Kick()
-				t.Pause(t.Life / 100)
+				t.Pause(ctx, t.Life/100)
 			}
 			if len(entries) > 0 {
 				t.Deliver(entries)
@@ -117,15 +118,18 @@ func (t *Tender) Tend(ctx context.Context) error {
 	return nil
 }
 
-// Prepare signs on and deals with this worker's own past. It tries until Redis answers.
+// Prepare signs on and deals with this worker's own past. It tries until Redis answers or ctx ends.
 func (t *Tender) Prepare(ctx context.Context) error {
 	for {
 		err := t.signOn(ctx)
+		if err != nil && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		if err == nil || !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, lease.ErrUnknown) {
 			return err
 		}
 		t.Logger.Info("redis does not answer yet; trying on", zap.String("worker", t.Instance), zap.Error(err))
-		t.Pause(t.Life / 10)
+		t.Pause(ctx, t.Life/10)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

@@ -50,7 +50,6 @@ type session struct {
 	service, tuner term
 	fence, tfence  int64 // of the last terms: what is written stands on them
 	slot           int   // of tuner, or being tried; -1 none
-	pass           int   // over the pool: first the slots that are not known to be another's, then the others
 	began          core.Time
 
 	asked  bool  // a write is under way
@@ -75,7 +74,7 @@ type Machine struct {
 	leases   map[string]*session // held, by name
 	mine     []*session          // by slot: who has it or tries it
 	hint     []core.Time         // by slot: until when it is known to be another's
-	hinted   []core.Time         // by slot: since when
+	hinted   []core.Time         // by slot: when it was last found to be another's
 	line     []*session          // queued
 	busy     int                 // sessions that are being started
 	running  int                 // sessions in that phase
@@ -90,9 +89,12 @@ func New(cfg Config) *Machine {
 	n := len(cfg.Slots)
 	return &Machine{
 		cfg: cfg, sessions: map[string]*session{}, leases: map[string]*session{},
-		mine: make([]*session, n), hint: make([]core.Time, n), hinted: make([]core.Time, n),
+		mine: make([]*session, n), hint: make([]core.Time, n), hinted: slices.Repeat([]core.Time{never}, n),
 	}
 }
+
+// never is before all time.
+const never = core.Time(-1)
 
 // Len returns how many sessions are in the machine's hands.
 func (m *Machine) Len() int { return len(m.sessions) }
@@ -252,31 +254,43 @@ func (m *Machine) serviceHeld(s *session, e *Event) {
 
 // seek tries the first slot that may be free.
 func (m *Machine) seek(s *session) {
-	s.pass, s.slot, s.began = 0, -1, m.now
+	s.slot, s.began = -1, m.now
 	m.trySlot(s)
 }
 
+// trySlot tries the next slot that nobody here has and that was not found taken since s began: first those that are not known
+// to be another's, then the others. A slot that was given back here meanwhile is one of them.
 func (m *Machine) trySlot(s *session) {
-	for ; s.pass < 2; s.pass++ {
-		for i := s.slot + 1; i < len(m.cfg.Slots); i++ {
-			foreign := m.hint[i] > m.now
-			tried := foreign && m.hinted[i] >= s.began
-			if m.mine[i] != nil || tried || s.pass == 0 && foreign {
-				continue
-			}
-			s.slot, s.phase = i, tuner
-			m.mine[i] = s
-			m.do(Effect{Kind: Acquire, Session: s.entry.Session, Lease: TunerLease(m.cfg.Slots[i])})
-			return
-		}
-		s.slot = -1
+	if i := m.nextSlot(s.began); i >= 0 {
+		s.slot, s.phase = i, tuner
+		m.mine[i] = s
+		m.do(Effect{Kind: Acquire, Session: s.entry.Session, Lease: TunerLease(m.cfg.Slots[i])})
+		return
 	}
+	s.slot = -1
 	if m.unsettled() { // what another start here is trying may turn out not to be got
-		s.pass, s.awaits = 0, true
+		s.awaits = true
 		m.sleep(s, 0, tuner)
 		return
 	}
 	m.end(s, NoTuner, "no slot is free")
+}
+
+// nextSlot returns the slot to be tried by who began then, -1 if there is none.
+func (m *Machine) nextSlot(began core.Time) int {
+	next := -1
+	for i := range m.cfg.Slots {
+		if m.mine[i] != nil || m.hinted[i] >= began {
+			continue
+		}
+		if m.hint[i] <= m.now {
+			return i
+		}
+		if next < 0 {
+			next = i
+		}
+	}
+	return next
 }
 
 // unsettled reports whether an attempt at a slot is under way, or one is being given back: Redis may have it free already, and
@@ -297,7 +311,7 @@ func (m *Machine) tunerAnswered(s *session, e *Event) {
 	}
 	switch e.Outcome {
 	case Granted:
-		m.hint[slot] = 0
+		m.hint[slot], m.hinted[slot] = 0, never
 		s.phase = starting
 		m.write(s)
 	case Held, Refused:

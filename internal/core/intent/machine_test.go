@@ -295,3 +295,37 @@ func TestSlotBeingGivenBack(t *testing.T) {
 		t.Errorf("asked for %q", got.Lease)
 	}
 }
+
+// A slot that is given back while another one is being tried is tried too, also when the other one was only a second thought.
+func TestSlotGivenBackMeanwhile(t *testing.T) { // I5
+	m := New(Config{Worker: "w", Slots: []string{"1", "2"}, Grace: int64(100 * ms), StopTimeout: int64(1000 * ms), Retry: int64(10 * ms)})
+	now := core.Time(0)
+	tell := func(e Event) []Effect {
+		e.Now = now
+		return m.Step(e)
+	}
+	answer := func(session, lease string, o Outcome) []Effect {
+		return tell(Event{Kind: EvLease, Session: session, Lease: lease, Outcome: o, Fence: 1, Owner: "other", Wait: int64(4000 * ms), Until: now + 5000*ms})
+	}
+	entry := func(session string) {
+		tell(Event{Kind: EvEntry, Entry: Entry{ID: session, Session: session, Service: session, Tries: 1}})
+		answer(session, ServiceLease(session), Granted)
+	}
+	tries := func(out []Effect, slot string) {
+		t.Helper()
+		if len(out) != 1 || out[0].Kind != Acquire || out[0].Lease != TunerLease(slot) {
+			t.Fatalf("slot %s is not tried: %+v", slot, out)
+		}
+	}
+	entry("a")
+	answer("a", TunerLease("1"), Granted)
+	entry("b") // finds the second slot to be another's
+	answer("b", TunerLease("2"), Held)
+	now += 20 * ms
+	tell(Event{Kind: EvStop, Session: "a"})
+	tell(Event{Kind: EvWritten, Session: "a", Wrote: WroteOK}) // gives the first one back
+	tell(Event{Kind: EvEntry, Entry: Entry{ID: "c", Session: "c", Service: "c", Tries: 1}})
+	tries(answer("c", ServiceLease("c"), Granted), "2") // the first is not free yet
+	tell(Event{Kind: EvReleased, Session: "a"})
+	tries(answer("c", TunerLease("2"), Held), "1")
+}

@@ -1,5 +1,6 @@
 -- reassert.lua restores terms that Redis forgot: only while the quarantine lasts, in which nobody is granted anything,
--- and never over a higher fence (guarantees G1, G9).
+-- and never over a higher fence (guarantees G1, G9). A lease that is its owner's under a higher fence is extended as a renewal
+-- extends it: an attempt that was given up was executed after the one that began the term.
 --
 -- KEYS[2i], KEYS[2i+1]  lease and fence key of item i
 -- ARGV[3]  owner
@@ -16,6 +17,9 @@ for i = 1, (#KEYS - 1) / 2 do
     codes[i] = 'w'
   elseif left == 0 then
     codes[i] = 'c'
+  elseif fence_of(last) > tonumber(fence) and holder == owner then
+    call('PEXPIRE', lease, ttl)
+    codes[i] = 't'
   elseif fence_of(last) > tonumber(fence) then
     codes[i] = holder and 'S' or 's'
     if holder then detail(holder, call('PTTL', lease), 0) end

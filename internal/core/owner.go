@@ -1,0 +1,75 @@
+package core
+
+// setOwner notes who owns id now; "" nobody.
+func (c *Core) setOwner(id, owner string) {
+	if !c.cfg.Place {
+		return
+	}
+	if i := c.fleet.sessions.find(id); i >= 0 {
+		c.ownedBy(i, owner)
+	}
+}
+
+// ownedBy is setOwner for session i.
+func (c *Core) ownedBy(i int32, owner string) {
+	f := &c.fleet
+	if f.lookOp != 0 {
+		f.touched = append(f.touched, i)
+	}
+	f.free[i] = false
+	c.moveOwner(i, c.ownerIndex(i, owner))
+}
+
+// ownerIndex is nodeIndex of the owner of session i, who mostly is who it was; nobody for "".
+func (c *Core) ownerIndex(i int32, owner string) int32 {
+	if owner == "" {
+		return nobody
+	}
+	if o := c.fleet.owner[i]; o != nobody && c.nodes[o].id == owner {
+		return o
+	}
+	return c.nodeIndex(owner)
+}
+
+// touch makes what a look under way shows of id count for nothing: it may have been read before what just happened.
+func (c *Core) touch(id string) {
+	if i := c.fleet.sessions.find(id); i >= 0 && c.fleet.lookOp != 0 && c.cfg.Place {
+		c.fleet.touched = append(c.fleet.touched, i)
+	}
+}
+
+// moveOwner notes the owner of session i. A session that went where it was to go is a step of the plan that stands, and a
+// placement made anew would be the rest of the same plan: a rebalance of many sessions, told one by one, does not cost a
+// placement each. Nor does a session that loses a dead owner: to the placement it was free already.
+func (c *Core) moveOwner(i, o int32) {
+	f := &c.fleet
+	old := f.owner[i]
+	if old == o {
+		return
+	}
+	f.owner[i] = o
+	switch {
+	case f.dirty:
+		return
+	case f.placeOf(o) == f.placeOf(old): // both nobody's
+	case f.placeOf(o) != nobody && f.target[i] == f.place[o]:
+		f.target[i] = nobody
+	default:
+		f.dirty = true
+		return
+	}
+	if o != nobody {
+		c.nodes[o].owned++
+	}
+	if old != nobody {
+		c.nodes[old].owned--
+	}
+}
+
+// placeOf returns where instance o stands among those that are placed on, nobody if it does not.
+func (f *fleet) placeOf(o int32) int32 {
+	if o == nobody {
+		return nobody
+	}
+	return f.place[o]
+}
