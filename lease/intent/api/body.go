@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -89,7 +90,7 @@ func parse(body []byte) (request, error) {
 		return bad("%v", refused)
 	}
 	if m[mType].text == typeStop {
-		req.stop, req.session = true, m[mSession].text
+		req.stop, req.session = true, strings.ToLower(m[mSession].text)
 		if !sessionForm(req.session) {
 			return bad("sessionId is missing or no UUID")
 		}

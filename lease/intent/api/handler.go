@@ -8,9 +8,11 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
+	"go.uber.org/zap"
 
 	"github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
@@ -56,6 +58,8 @@ type Config struct {
 	BodyTimeout time.Duration
 	// Observer counts; nil: nobody does.
 	Observer intent.Observer
+	// Logger is told why requests are answered with 503, once a second at most; nil: none.
+	Logger *zap.Logger
 	// NewID gives a session its ID, a UUID; nil: version 7, ordered by time, so that lists are.
 	NewID func() (uuid.UUID, error)
 
@@ -63,9 +67,10 @@ type Config struct {
 }
 
 type handler struct {
-	cfg   Config
-	store Store
-	mode  string
+	cfg    Config
+	store  Store
+	mode   string
+	faults faults
 }
 
 // NewHandler returns the API. It is safe for concurrent use.
@@ -84,6 +89,9 @@ func NewHandler(st Store, cfg Config) (http.Handler, error) {
 	}
 	if cfg.Observer == nil {
 		cfg.Observer = nobody{}
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = zap.NewNop()
 	}
 	if cfg.NewID == nil {
 		cfg.NewID = uuid.NewV7
@@ -149,7 +157,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) *problem {
 		case r.URL.Path == "/api/v3/openapi.json":
 			p = h.openAPI(w, r)
 		case one:
-			p = h.session(w, r, id)
+			p = h.session(w, r, strings.ToLower(id))
 		default:
 			p = refused(http.StatusNotFound, "not-found", "there is nothing at this path")
 		}
@@ -204,7 +212,7 @@ func (h *handler) intent(w http.ResponseWriter, r *http.Request) *problem {
 		a.SessionID, a.Replayed, err = h.publish(r.Context(), req.start)
 	}
 	if err != nil {
-		return storeProblem(err)
+		return h.failed(r, err)
 	}
 	if a.Replayed {
 		outcome = "replayed"
@@ -229,6 +237,40 @@ func (h *handler) publish(ctx context.Context, start intent.Start) (id string, r
 	return h.store.PutSessionWithIdempotency(ctx, s, start.Key(), h.cfg.KeyTTL)
 }
 
+// failed is storeProblem, and has the log told of a 503.
+func (h *handler) failed(r *http.Request, err error) *problem {
+	p := storeProblem(err)
+	if p.Status != http.StatusServiceUnavailable || r.Context().Err() != nil { // whoever asked is gone
+		return p
+	}
+	if more, now := h.faults.due(time.Now()); now {
+		h.cfg.Logger.Warn("request answered with 503", zap.String("method", r.Method), zap.String("path", r.URL.Path), zap.Error(err),
+			zap.Int("sinceLast", more))
+	}
+	return p
+}
+
+// faults bounds what the log is told of a Redis that fails: requests come faster than anybody reads.
+type faults struct {
+	mu     sync.Mutex
+	told   time.Time
+	silent int // since then
+}
+
+const faultLogEvery = time.Second
+
+// due counts a failure. When it is time for a line again it returns how many have come since the last one.
+func (f *faults) due(now time.Time) (since int, due bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.told.IsZero() && now.Sub(f.told) < faultLogEvery {
+		f.silent++
+		return 0, false
+	}
+	since, f.silent, f.told = f.silent, 0, now
+	return since, true
+}
+
 // storeProblem tells what the store said, without its words: they name the server.
 func storeProblem(err error) *problem {
 	var busy *store.BusyError
@@ -247,7 +289,11 @@ func storeProblem(err error) *problem {
 		p.retryAfter = 5
 		return p
 	}
-	p := refused(http.StatusServiceUnavailable, "unavailable", "Redis does not answer; send the same request again")
+	detail := "Redis does not answer; send the same request again"
+	if code := store.Refused(err); code != "" {
+		detail = "Redis refused what was asked of it (" + code + "); send the same request again once that is mended"
+	}
+	p := refused(http.StatusServiceUnavailable, "unavailable", detail)
 	p.retryAfter = 1
 	return p
 }
@@ -256,7 +302,7 @@ func (h *handler) ready(w http.ResponseWriter, r *http.Request) {
 	p := only(r, http.MethodGet, http.MethodHead)
 	if p == nil {
 		if err := h.store.Ping(r.Context()); err != nil {
-			p = storeProblem(err)
+			p = h.failed(r, err)
 		}
 	}
 	if p != nil {

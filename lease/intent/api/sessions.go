@@ -51,7 +51,7 @@ func (h *handler) session(w http.ResponseWriter, r *http.Request, id string) *pr
 	}
 	s, err := h.store.Get(r.Context(), id)
 	if err != nil {
-		return storeProblem(err)
+		return h.failed(r, err)
 	}
 	writeJSON(w, http.StatusOK, "application/json", view(&s))
 	return nil
@@ -85,7 +85,7 @@ func (h *handler) list(w http.ResponseWriter, r *http.Request) *problem {
 	}
 	sessions, next, err := h.store.List(r.Context(), cursor, limit)
 	if err != nil {
-		return storeProblem(err)
+		return h.failed(r, err)
 	}
 	body := page{Sessions: make([]sessionView, 0, len(sessions)), Next: next}
 	for i := range sessions {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -20,12 +21,28 @@ type DeadLetter struct {
 	_ struct{}
 }
 
+// letterID refuses what is no ID of an entry: Redis would take - and + for the ends of all.
+func letterID(id string) error {
+	ms, seq, both := strings.Cut(id, "-")
+	_, err := strconv.ParseUint(ms, 10, 64)
+	if err == nil && both {
+		_, err = strconv.ParseUint(seq, 10, 64)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %q; they look like 1700000000000-0", ErrLetterID, id)
+	}
+	return nil
+}
+
 // DeadLetters returns up to limit dead letters, oldest first, that come after the letter cursor ("" for the first).
 func (s *Store) DeadLetters(ctx context.Context, cursor string, limit int) ([]DeadLetter, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 	defer cancel()
 	from := "-"
 	if cursor != "" {
+		if err := letterID(cursor); err != nil {
+			return nil, err
+		}
 		from = "(" + cursor
 	}
 	messages, err := s.client.XRangeN(ctx, s.opt.KeyPrefix+"dead", from, "+", int64(limit)).Result()
@@ -48,8 +65,11 @@ func (s *Store) DeadLetters(ctx context.Context, cursor string, limit int) ([]De
 	return letters, nil
 }
 
-// Requeue puts a dead letter back on the bus: its session begins anew. ErrRequeue says why it cannot.
+// Requeue puts a dead letter back on the bus: its session begins anew. ErrRequeue says why it cannot; ErrLetterID.
 func (s *Store) Requeue(ctx context.Context, id string, ttl time.Duration) (session string, err error) {
+	if err := letterID(id); err != nil {
+		return "", err
+	}
 	reply, err := s.run(ctx, requeueScript, id, ttl.Milliseconds())
 	if err != nil {
 		return "", err
@@ -71,8 +91,11 @@ func (s *Store) Requeue(ctx context.Context, id string, ttl time.Duration) (sess
 	return "", fmt.Errorf("%w: its session %q has no record; start anew", ErrRequeue, w[1])
 }
 
-// Drop deletes a dead letter; false: there is none of this ID.
+// Drop deletes a dead letter; false: there is none of this ID. ErrLetterID.
 func (s *Store) Drop(ctx context.Context, id string) (bool, error) {
+	if err := letterID(id); err != nil {
+		return false, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 	defer cancel()
 	n, err := s.client.XDel(ctx, s.opt.KeyPrefix+"dead", id).Result()

@@ -37,6 +37,8 @@ var (
 	ErrOptions = errors.New("invalid options of the intent store")
 	// ErrRequeue: a dead letter cannot go back on the bus; the text says why.
 	ErrRequeue = errors.New("dead letter not requeued")
+	// ErrLetterID: no dead letter can have such an ID.
+	ErrLetterID = errors.New("not the ID of a dead letter")
 )
 
 // BusyError says who uses a service.
@@ -166,11 +168,11 @@ func New(client redis.UniversalClient, options Options) (*Store, error) {
 // Options returns the store's options, with every default filled in.
 func (s *Store) Options() Options { return s.opt }
 
-// Ping says whether Redis answers: nil or ErrUnavailable.
+// Ping says whether Redis answers, and could take a start: nil or ErrUnavailable.
 func (s *Store) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 	defer cancel()
-	if err := s.client.Ping(ctx).Err(); err != nil {
+	if err := s.client.XLen(ctx, s.bus).Err(); err != nil {
 		return unavailable(err)
 	}
 	return nil
@@ -178,5 +180,19 @@ func (s *Store) Ping(ctx context.Context) error {
 
 // Close closes the store's own connections. Calls under way end with ErrUnavailable.
 func (s *Store) Close() error { return s.client.Close() }
+
+// Refused returns the code, such as WRONGTYPE or NOPERM, with which Redis refused what was asked, and "" where it did not
+// answer.
+func Refused(err error) string {
+	var said redis.Error
+	if !errors.As(err, &said) || errors.Is(err, redis.Nil) {
+		return ""
+	}
+	code, _, _ := strings.Cut(said.Error(), " ")
+	if code == "" || strings.ContainsFunc(code, func(r rune) bool { return r < 'A' || r > 'Z' }) {
+		return "ERR"
+	}
+	return code
+}
 
 func unavailable(err error) error { return fmt.Errorf("%w: %w", ErrUnavailable, err) }

@@ -24,6 +24,7 @@ type job struct {
 	stuck    []*lease.Hold // abandoned, until the pipeline returns
 	pipeline Pipeline
 	started  bool // was written RUNNING
+	over     bool // the log knows of its end
 }
 
 func (j *job) hold(name string) *lease.Hold {
@@ -68,6 +69,10 @@ func (w *Worker) carry(e core.Effect) {
 		entry := tend.Buried(&e, known)
 		w.tasks.Go(func() { w.bury(entry, e.Text, e.Fence) })
 	case core.Forget:
+		if j != nil && j.started && !j.over {
+			w.cfg.Logger.Warn("session ended here; its record is gone, or is another's", zap.String("session", e.Session),
+				zap.String("worker", w.cfg.InstanceID))
+		}
 		delete(w.jobs, e.Session)
 	case core.Drained:
 		close(w.drained)
@@ -144,7 +149,16 @@ var startOutcomes = map[core.Reason]string{
 // count tells the observer and the log what a write says, once.
 func (w *Worker) count(e core.Effect, wrote core.Wrote) {
 	j := w.jobs[e.Session]
-	if j == nil || wrote != core.WroteOK && wrote != core.WroteStop {
+	if j == nil {
+		return
+	}
+	if e.State == core.Ended && j.started && wrote != core.WroteFailed {
+		j.over = true
+		if wrote != core.WroteOK {
+			w.cfg.Logger.Warn("session ended; its record had been ended, or is another's", w.fields(e)...)
+		}
+	}
+	if wrote != core.WroteOK && wrote != core.WroteStop {
 		return
 	}
 	switch {

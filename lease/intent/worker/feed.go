@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -58,11 +59,12 @@ func (w *Worker) awaitHunger() bool {
 	}
 }
 
-func (w *Worker) pause(d time.Duration) {
+func (w *Worker) pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(max(d, 10*time.Millisecond))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+	case <-ctx.Done():
 	case <-w.ctx.Done():
 	}
 }
@@ -85,13 +87,24 @@ func (w *Worker) deliver(entries []store.Entry) {
 	}
 }
 
+// failureLogEvery is how often the log is told of a Redis that goes on failing: it is asked many times a second.
+const failureLogEvery = 3 * time.Second
+
 // beat keeps the worker alive in the registry, and looks after what dead ones left behind, ten times in the life of a lease.
 func (w *Worker) beat() {
 	ticker := time.NewTicker(tend.BeatEvery(w.cfg.life()))
 	defer ticker.Stop()
+	var told time.Time // when the log was last told that it fails; zero: it does not
 	for {
-		if err := w.tender.Tend(w.ctx); err != nil && w.ctx.Err() == nil {
-			w.cfg.Logger.Info("registry not reached", zap.String("worker", w.cfg.InstanceID), zap.Error(err))
+		err := w.tender.Tend(w.ctx)
+		switch id := zap.String("worker", w.cfg.InstanceID); {
+		case w.ctx.Err() != nil:
+		case err == nil && !told.IsZero():
+			w.cfg.Logger.Info("registry reached again", id)
+			told = time.Time{}
+		case err != nil && time.Since(told) >= failureLogEvery:
+			w.cfg.Logger.Info("registry not reached", id, zap.Error(err))
+			told = time.Now()
 		}
 		select {
 		case <-ticker.C:

@@ -9,16 +9,16 @@
 -- ARGV[11] how many dead letters are kept, about
 -- returns 1, or 0 when the entry is not on the bus any more. Of an entry that a foreign hand has made, 16 fields are kept.
 local got = redis.call('XRANGE', bus, ARGV[5], ARGV[5])
-local letter = {'entry', ARGV[5], 'why', ARGV[6], 'tries', ARGV[10]}
-if got[1] then
-  for i = 1, math.min(#got[1][2], 32) do letter[#letter + 1] = got[1][2][i] end
-  redis.call('XADD', prefix .. 'dead', 'MAXLEN', '~', ARGV[11], '*', unpack(letter))
-end
-done(ARGV[5])
 if ARGV[7] ~= '' then
   local r = fields(ARGV[7], 'state', 'fence', 'key', 'owner')
   if r[1] and r[1] ~= 'ENDED' and tonumber(r[2] or 0) <= tonumber(ARGV[8]) then
     finish(ARGV[7], r[3], r[4], ARGV[9], ARGV[6])
   end
 end
+local letter = {'entry', ARGV[5], 'why', ARGV[6], 'tries', ARGV[10]}
+if got[1] then
+  for i = 1, math.min(#got[1][2], 32) do letter[#letter + 1] = got[1][2][i] end
+  redis.call('XADD', prefix .. 'dead', 'MAXLEN', '~', ARGV[11], '*', unpack(letter))
+end
+done(ARGV[5])
 return #got

@@ -4,11 +4,15 @@
 -- ARGV[3]  prefix of all keys
 -- ARGV[4]  ms that the record of an ended session is kept
 --
+-- Redis does not undo what a script has written when a later command of it fails (a key of another type, a user who may not).
+-- So in every script what can fail comes before what a client or a worker goes by: the record's state and the idempotency key.
+-- What is left of one that failed in between is harmless, and the same call, made again, does the rest.
+--
 -- KEYS[1], ARGV[1] and ARGV[2] are those of epoch.lua (lease/redisstore), where that is part of a script.
 local prefix, retention = ARGV[3], tonumber(ARGV[4])
 local group = 'workers'
 local bus, index, ended = prefix .. 'bus', prefix .. 'sessions', prefix .. 'ended'
-local stops, workers, info = prefix .. 'stops', prefix .. 'workers', prefix .. 'worker:info'
+local waiting, stops, workers, info = prefix .. 'waiting', prefix .. 'stops', prefix .. 'workers', prefix .. 'worker:info'
 local clock = redis.call('TIME')
 local ms = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local stamp = string.format('%.0f', ms)
@@ -18,25 +22,35 @@ local function fields(id, ...)
   local r = redis.pcall('HMGET', record(id), ...)
   return r.err and {} or r
 end
+-- grant is what phase 1 adds to a start that is accepted (lease.lua).
+local grant = function() end
 local function owned(worker) return prefix .. 'owned:' .. worker end
+-- done takes an entry off the bus. One that stays there is told again, and found done with.
 local function done(entry)
   if entry ~= '' then
-    redis.call('XACK', bus, group, entry)
-    redis.call('XDEL', bus, entry)
+    redis.pcall('XACK', bus, group, entry)
+    redis.pcall('XDEL', bus, entry)
   end
+end
+-- start puts a start on the bus. Who is in waiting has an entry there, or sweep.lua gives it a new one.
+local function start(id, service, profile, at)
+  local entry = redis.call('XADD', bus, '*', 'type', 'start', 'session', id, 'service', service, 'profile', profile, 'start', at)
+  redis.call('ZADD', waiting, stamp, id)
+  return entry
 end
 -- finish ends a session: its key answers for nothing any more, and what ended long ago is forgotten, three for each one
 -- that ends, so that the number of records stays bounded without a sweep.
 local function finish(id, key, owner, reason, detail)
-  redis.call('HSET', record(id), 'state', 'ENDED', 'reason', reason, 'detail', detail, 'updated', stamp)
-  redis.call('HDEL', record(id), 'stop')
   if owner then redis.call('ZREM', owned(owner), id) end
   redis.call('SREM', stops, id)
-  if key and redis.call('GET', prefix .. 'idem:' .. key) == id then redis.call('DEL', prefix .. 'idem:' .. key) end
+  redis.call('ZREM', waiting, id)
   redis.call('ZADD', ended, stamp, id)
+  redis.call('HSET', record(id), 'state', 'ENDED', 'reason', reason, 'detail', detail, 'updated', stamp)
+  redis.call('HDEL', record(id), 'stop')
+  if key and redis.pcall('GET', prefix .. 'idem:' .. key) == id then redis.call('DEL', prefix .. 'idem:' .. key) end
   for _, old in ipairs(redis.call('ZRANGEBYSCORE', ended, '-inf', string.format('%.0f', ms - retention), 'LIMIT', 0, 3)) do
+    redis.call('ZREM', index, old)
     redis.call('DEL', record(old))
     redis.call('ZREM', ended, old)
-    redis.call('ZREM', index, old)
   end
 end

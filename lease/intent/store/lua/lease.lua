@@ -10,6 +10,8 @@ if left > 0 then return {'Q', string.format('%.0f', math.ceil(left / 1000))} end
 if not holder then
   local last = redis.call('GET', KEYS[3])
   local fence = math.max(tonumber(last or 0) or 0, now - 1) + 1
-  redis.call('SET', KEYS[2], 'session:' .. ARGV[5], 'NX', 'PX', ARGV[11])
-  redis.call('SET', KEYS[3], string.format('%.0f', fence), 'PX', ARGV[12])
+  grant = function()
+    redis.call('SET', KEYS[2], 'session:' .. ARGV[5], 'NX', 'PX', ARGV[11])
+    redis.call('SET', KEYS[3], string.format('%.0f', fence), 'PX', ARGV[12])
+  end
 end

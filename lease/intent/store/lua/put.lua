@@ -1,4 +1,5 @@
--- put.lua accepts a start: record, idempotency key and entry on the bus, or none of them (guarantee I2).
+-- put.lua accepts a start: record, idempotency key and entry on the bus, or none of them (guarantee I2). The entry is first: to
+-- add it fails where there is no stream, or no ID left. One whose record could not be written is a dead letter.
 --
 -- ARGV[5]  session ID
 -- ARGV[6]  service reference
@@ -14,9 +15,10 @@ if present then
   local state = redis.call('HGET', record(present), 'state')
   if state and state ~= 'ENDED' then return {'E', present} end
 end
-redis.call('SET', key, id, 'PX', ARGV[10])
-redis.call('HSET', record(id), 'id', id, 'service', ARGV[6], 'profile', ARGV[7], 'start', ARGV[8], 'key', ARGV[9],
-  'state', 'NEW', 'created', stamp, 'updated', stamp)
+local entry = start(id, ARGV[6], ARGV[7], ARGV[8])
+grant()
 redis.call('ZADD', index, 0, id)
-redis.call('XADD', bus, '*', 'type', 'start', 'session', id, 'service', ARGV[6], 'profile', ARGV[7], 'start', ARGV[8])
+redis.call('HSET', record(id), 'id', id, 'service', ARGV[6], 'profile', ARGV[7], 'start', ARGV[8], 'key', ARGV[9],
+  'state', 'NEW', 'created', stamp, 'updated', stamp, 'entry', entry)
+redis.call('SET', key, id, 'PX', ARGV[10])
 return {'N', id}

@@ -15,10 +15,10 @@ if r[1] ~= 'ENDED' then return {'L', id} end
 local key = prefix .. 'idem:' .. r[2]
 local present = redis.call('GET', key)
 if present and present ~= id then return {'B', present} end
-redis.call('SET', key, id, 'PX', ARGV[6])
-redis.call('HSET', record(id), 'state', 'NEW', 'updated', stamp)
-redis.call('HDEL', record(id), 'reason', 'detail', 'stop', 'slot', 'owner', 'tunerFence')
+local entry = start(id, r[3], r[4], r[5])
 redis.call('ZREM', ended, id)
-redis.call('XADD', bus, '*', 'type', 'start', 'session', id, 'service', r[3], 'profile', r[4], 'start', r[5])
+redis.call('SET', key, id, 'PX', ARGV[6])
+redis.call('HSET', record(id), 'state', 'NEW', 'updated', stamp, 'entry', entry)
+redis.call('HDEL', record(id), 'reason', 'detail', 'stop', 'slot', 'owner', 'tunerFence')
 redis.call('XDEL', prefix .. 'dead', ARGV[5])
 return {'K', id}

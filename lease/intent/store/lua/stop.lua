@@ -7,7 +7,7 @@
 local state = redis.call('HGET', record(ARGV[5]), 'state')
 if not state then return 'M' end
 if state == 'ENDED' then return 'E' end
-redis.call('HSET', record(ARGV[5]), 'stop', '1')
 redis.call('SADD', stops, ARGV[5])
+redis.call('HSET', record(ARGV[5]), 'stop', '1')
 redis.pcall('PUBLISH', ARGV[6], 'stop ' .. ARGV[5])
 return 'S'

@@ -1,6 +1,6 @@
 -- sweep.lua deals with what dead workers left behind, and with entries that were delivered to the caller in an answer that
--- it never got. Sessions that ran there end; entries that nobody has finished go to the caller. One call does a bounded
--- amount of work.
+-- it never got. Sessions that ran there end; entries that nobody has finished go to the caller. A start whose entry a foreign
+-- hand has taken off the bus is published again (I3). One call does a bounded amount of work.
 --
 -- ARGV[5]  worker that sweeps
 -- ARGV[6]  ms after its last beat at which a worker is dead
@@ -90,5 +90,24 @@ for _, worker in ipairs(redis.call('ZRANGEBYSCORE', workers, '-inf', '(' .. stri
     end
   end
 end
+-- A session that no worker has, and whose entry is not on the bus, would wait for ever. It is looked at once in a life.
+local function revive(id)
+  local r = fields(id, 'state', 'entry', 'owner', 'stop', 'service', 'profile', 'start', 'key')
+  local open = r[1] == 'NEW' or r[1] == 'STARTING'
+  if not open or (r[2] or '') == '' or not (r[5] and r[6] and r[7]) then
+    redis.call('ZREM', waiting, id)
+    return
+  end
+  redis.call('ZADD', waiting, stamp, id)
+  if #redis.call('XRANGE', bus, r[2], r[2]) > 0 or r[3] and alive(r[3]) then return end
+  if r[4] then
+    finish(id, r[8], r[3], 'R_STOPPED', 'stopped before it ran')
+  else
+    redis.call('HSET', record(id), 'entry', start(id, r[5], r[6], r[7]))
+  end
+end
+local unseen = redis.call('ZRANGEBYSCORE', waiting, '-inf', string.format('%.0f', ms - ARGV[6]), 'LIMIT', 0, limit)
+for _, id in ipairs(unseen) do revive(id) end
+if #unseen == limit then more = true end
 if more then reply[1] = 1 end
 return reply

@@ -21,18 +21,20 @@ if now[1] == 'ENDED' then
   return 'O'
 end
 if tonumber(now[2] or 0) > tonumber(ARGV[7]) then return 'O' end
-done(ARGV[9])
 if now[5] and now[5] ~= worker then redis.call('ZREM', owned(now[5]), id) end
+if state ~= 'ENDED' then redis.call('ZADD', owned(worker), 0, id) end
 if ARGV[10] ~= '' then
   redis.call('HSET', record(id), 'slot', ARGV[11], 'fence', ARGV[7], 'tunerFence', ARGV[10], 'owner', worker)
 end
 if state == 'ENDED' then
   finish(id, now[3], worker, ARGV[12], ARGV[13])
+  done(ARGV[9])
   return 'K'
 end
+if ARGV[9] ~= '' then redis.call('ZREM', waiting, id) end
 redis.call('HSET', record(id), 'state', state, 'updated', stamp)
-redis.call('ZADD', owned(worker), 0, id)
-if state == 'RUNNING' and now[3] and redis.call('GET', prefix .. 'idem:' .. now[3]) == id then
+if state == 'RUNNING' and now[3] and redis.pcall('GET', prefix .. 'idem:' .. now[3]) == id then
   redis.call('PERSIST', prefix .. 'idem:' .. now[3]) -- a running session answers for its key however long it runs
 end
+done(ARGV[9])
 return now[4] and 'S' or 'K'

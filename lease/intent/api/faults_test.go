@@ -1,0 +1,65 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+// A Redis that refuses is told from one that does not answer: to the client, to who asks for readiness, and in the log.
+func TestRefusalIsTold(t *testing.T) {
+	core, logs := observer.New(zap.InfoLevel)
+	f := setup(t, Config{Logger: zap.New(core)})
+	if err := f.client.Set(t.Context(), "v3:bus", "x", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []call{{body: startBody("1:0:1", "hd")}, {method: http.MethodGet, path: "/readyz", auth: "none"}} {
+		resp, body := f.do(c)
+		detail, _ := body["detail"].(string)
+		if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(detail, "WRONGTYPE") {
+			t.Errorf("%s: %d %q, want 503 and what Redis said", c.path, resp.StatusCode, detail)
+		}
+	}
+	lines := logs.FilterMessage("request answered with 503").All()
+	if len(lines) == 0 || !strings.Contains(lines[0].ContextMap()["error"].(string), "WRONGTYPE") {
+		t.Errorf("the log says %v, want the cause", lines)
+	}
+	f.server.Kill()
+	_, body := f.do(call{body: startBody("1:0:1", "hd")})
+	if detail, _ := body["detail"].(string); !strings.Contains(detail, "does not answer") {
+		t.Errorf("without Redis: %q", detail)
+	}
+}
+
+// The log is not told of every failure, and not of fewer than there were.
+func TestFaultsAreCounted(t *testing.T) {
+	var f faults
+	at := time.Unix(1_000_000, 0)
+	for i, step := range []struct {
+		after time.Duration
+		since int
+		due   bool
+	}{{0, 0, true}, {0, 0, false}, {faultLogEvery - 1, 0, false}, {1, 2, true}, {faultLogEvery, 0, true}} {
+		at = at.Add(step.after)
+		if since, due := f.due(at); since != step.since || due != step.due {
+			t.Errorf("step %d: %d, %v, want %d, %v", i, since, due, step.since, step.due)
+		}
+	}
+}
+
+// A UUID is the same in capital letters.
+func TestSessionInCapitals(t *testing.T) {
+	f := setup(t, Config{})
+	id := f.start(startBody("1:0:1", "hd"))
+	capitals := strings.ToUpper(id)
+	if resp, body := f.do(call{method: http.MethodGet, path: "/api/v3/sessions/" + capitals, auth: "Bearer " + reader}); body["sessionId"] != id {
+		t.Errorf("asked for: %s %v", resp.Status, body)
+	}
+	if resp, body := f.do(call{body: `{"type":"stream.stop","sessionId":"` + capitals + `"}`}); body["sessionId"] != id {
+		t.Errorf("stopped: %s %v", resp.Status, body)
+	}
+}

@@ -1,0 +1,185 @@
+package store
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/intent"
+)
+
+// A start whose entry cannot be put on the bus leaves nothing behind, whatever Redis has against it, so that the same start is
+// accepted later (I2, I3).
+func TestPutAllOrNothing(t *testing.T) {
+	for name, spoil := range map[string]func(f *fixture) (refused *Store){
+		"wrong type": func(f *fixture) *Store {
+			f.must(f.client.Set(f.Context(), "v3:bus", "x", 0).Err())
+			return f.store
+		},
+		"no ID left": func(f *fixture) *Store {
+			last := &redis.XAddArgs{Stream: "v3:bus", ID: "18446744073709551615-18446744073709551615", Values: []any{"a", "b"}}
+			f.must(f.client.XAdd(f.Context(), last).Err())
+			return f.store
+		},
+		"not permitted": func(f *fixture) *Store {
+			f.must(f.client.Do(f.Context(), "ACL", "SETUSER", "lim", "on", ">p", "~*", "&*", "+@all", "-xadd").Err())
+			o := *f.client.Options()
+			o.Username, o.Password = "lim", "p"
+			limited := redis.NewClient(&o)
+			f.Cleanup(func() { limited.Close() })
+			st, err := New(limited, f.store.Options())
+			f.must(err)
+			f.Cleanup(func() { st.Close() })
+			return st
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := setup(t)
+			f.must(lease.Bootstrap(t.Context(), f.client, f.store.Options().Leases))
+			refused := spoil(f)
+			s := session("a")
+			if _, _, err := refused.PutSessionWithIdempotency(t.Context(), s, s.Key, keyTTL); !errors.Is(err, ErrUnavailable) {
+				t.Fatalf("%v, want ErrUnavailable", err)
+			}
+			if _, _, err := refused.PutSessionWithLease(t.Context(), s, s.Key, keyTTL); !errors.Is(err, ErrUnavailable) {
+				t.Fatalf("phase 1: %v, want ErrUnavailable", err)
+			}
+			keys, err := f.client.Keys(t.Context(), "*").Result()
+			f.must(err)
+			for _, k := range keys {
+				if k != "v3:bus" && !strings.Contains(k, "epoch") {
+					t.Errorf("%s was left behind", k)
+				}
+			}
+			f.must(f.client.Del(t.Context(), "v3:bus").Err())
+			again := f.put("a")
+			if got := f.fetch(f.bus("w")); len(got) != 1 || got[0].Session != again.ID {
+				t.Errorf("on the bus: %+v, want the start of %s", got, again.ID)
+			}
+		})
+	}
+}
+
+// An entry whose record could not be written belongs to nobody: its key is free, and a worker finds no session.
+func TestPutOrphan(t *testing.T) {
+	f := setup(t)
+	w := f.bus("w")
+	f.must(f.client.Set(t.Context(), "v3:sessions", "x", 0).Err())
+	s := session("a")
+	if _, _, err := f.store.PutSessionWithIdempotency(t.Context(), s, s.Key, keyTTL); err == nil {
+		t.Fatal("it was accepted")
+	}
+	for _, e := range f.fetch(w) {
+		got := f.write(w, Write{Session: e.Session, State: intent.StateStarting, Slot: "1", Fence: 1, TunerFence: 1, Ack: e.ID})
+		if got != WroteMissing {
+			t.Errorf("%+v: %v, want WroteMissing", e, got)
+		}
+	}
+	f.must(f.client.Del(t.Context(), "v3:sessions").Err())
+	f.put("a")
+}
+
+// A worker's write that fails half-way keeps the entry on the bus, and the same write, made again, does all of it.
+func TestWriteAgain(t *testing.T) {
+	f := setup(t)
+	w := f.bus("w")
+	s := f.put("a")
+	entry := f.fetch(w)[0].ID
+	run := Write{Session: s.ID, Service: "a", State: intent.StateRunning, Slot: "1", Fence: 10, TunerFence: 5, Ack: entry}
+	end := Write{Session: s.ID, Service: "a", State: intent.StateEnded, Reason: intent.ReasonStopped, Fence: 10, Ack: entry}
+	for _, step := range []struct {
+		write  Write
+		broken string
+		before intent.State
+	}{{run, "v3:owned:w", intent.StateNew}, {end, "v3:ended", intent.StateRunning}} {
+		f.must(f.client.Set(t.Context(), step.broken, "x", 0).Err())
+		if _, err := w.Write(t.Context(), step.write); err == nil {
+			t.Fatalf("%s was written over a foreign %s", step.write.State, step.broken)
+		}
+		if got := f.get(s.ID); got.State != step.before {
+			t.Errorf("%+v after a write that failed, want %s", got, step.before)
+		}
+		if n := f.length("v3:bus"); step.before == intent.StateNew && n != 1 {
+			t.Errorf("%d entries are on the bus, want the one that is not done with", n)
+		}
+		f.must(f.client.Del(t.Context(), step.broken).Err())
+		if got := f.write(w, step.write); got != WroteOK {
+			t.Errorf("%s again: %v", step.write.State, got)
+		}
+	}
+	if n := f.length("v3:bus"); n != 0 {
+		t.Errorf("%d entries are on the bus", n)
+	}
+	if n := f.client.ZCard(t.Context(), "v3:ended").Val(); n != 1 {
+		t.Errorf("%d sessions will be forgotten, want 1", n)
+	}
+}
+
+// A start whose entry a foreign hand took off the bus is published again, once, for the same session (I2, I3).
+func TestSweepPublishesAgain(t *testing.T) {
+	f := setup(t)
+	w := f.bus("w")
+	waits, stopped, begun, present := f.put("a"), f.put("b"), f.put("c"), f.put("d")
+	other := f.bus("other")
+	f.write(other, Write{Session: begun.ID, Service: "c", State: intent.StateStarting, Slot: "1", Fence: 10, TunerFence: 5})
+	_, err := f.store.Stop(t.Context(), stopped.ID)
+	f.must(err)
+	entry := f.client.HGet(t.Context(), "v3:session:"+present.ID, "entry").Val()
+	for _, e := range f.fetch(w) {
+		if e.ID != entry {
+			f.must(f.client.XDel(t.Context(), "v3:bus", e.ID).Err())
+		}
+	}
+	sweep := func() {
+		t.Helper()
+		_, _, err := w.Sweep(t.Context(), time.Hour, time.Hour)
+		f.must(err)
+	}
+	late := func() {
+		for _, s := range []intent.Session{waits, stopped, begun, present} {
+			f.must(f.client.ZAddXX(t.Context(), "v3:waiting", redis.Z{Member: s.ID}).Err())
+		}
+	}
+	want := func(when string, ids ...string) {
+		t.Helper()
+		got := f.fetch(w)
+		for i, e := range got {
+			if i >= len(ids) || e.Session != ids[i] {
+				t.Fatalf("%s: %+v, want the starts of %v", when, got, ids)
+			}
+		}
+		if len(got) != len(ids) {
+			t.Fatalf("%s: %+v, want the starts of %v", when, got, ids)
+		}
+	}
+	sweep()
+	want("too early")
+	late()
+	sweep()
+	want("late", waits.ID)
+	if s := f.get(stopped.ID); s.State != intent.StateEnded || s.Reason != intent.ReasonStopped {
+		t.Errorf("%+v: it never ran, and was to be stopped", s)
+	}
+	late()
+	sweep()
+	want("again")
+	f.must(other.Leave(t.Context(), "other"))
+	late()
+	sweep()
+	want("after the death of the worker that had begun it", begun.ID)
+	f.must(f.client.Del(t.Context(), "v3:bus").Err())
+	late()
+	sweep()
+	f.must(w.Create(t.Context()))
+	want("without a stream", waits.ID, begun.ID, present.ID)
+	for _, e := range []intent.Session{waits, begun, present} {
+		f.write(w, Write{Session: e.ID, Service: e.ServiceRef, State: intent.StateEnded, Reason: intent.ReasonStopped, Fence: 20})
+	}
+	if n := f.client.ZCard(t.Context(), "v3:waiting").Val(); n != 0 {
+		t.Errorf("%d sessions wait for a worker, want none", n)
+	}
+}

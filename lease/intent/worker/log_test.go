@@ -1,0 +1,70 @@
+package worker
+
+import (
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/leasestorm/leasestorm/lease/intent"
+	"github.com/leasestorm/leasestorm/lease/intent/store"
+)
+
+func (r *rig) logged(cfg Config) *observer.ObservedLogs {
+	r.Helper()
+	core, logs := observer.New(zap.InfoLevel)
+	cfg.Logger = zap.New(core)
+	r.run(cfg)
+	return logs
+}
+
+// A session that was taken for lost while its worker was frozen is in that worker's log all the same.
+func TestLostSessionIsLogged(t *testing.T) {
+	r := newRig(t)
+	logs := r.logged(r.config("w1", "1"))
+	a := r.start("a", "hd")
+	fence := r.wait(a, intent.StateRunning, "").Fence
+	other, err := r.store.Bus("other")
+	r.must(err)
+	defer other.Close()
+	_, err = other.Write(t.Context(), store.Write{Session: a, Service: "a", State: intent.StateEnded, Reason: intent.ReasonLeaseLost,
+		Fence: fence + 1})
+	r.must(err)
+	r.must(r.client.Del(t.Context(), "lease:service:a", "lease:tuner:1").Err())
+	<-r.work(a).quit
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	timeout := time.After(20 * time.Second)
+	for logs.FilterMessageSnippet("session ended").FilterField(zap.String("session", a)).Len() == 0 {
+		select {
+		case <-tick.C:
+		case <-timeout:
+			t.Fatalf("the log says %+v", logs.All())
+		}
+	}
+}
+
+// A Redis that goes on failing is in the log a few times, not each time that it was asked, and so is its return.
+func TestOutageIsLoggedSeldom(t *testing.T) {
+	r := newRig(t)
+	logs := r.logged(r.config("w1", "1"))
+	a := r.start("a", "hd")
+	r.wait(a, intent.StateRunning, "")
+	r.server.Kill()
+	<-r.work(a).quit // seconds later, and after a hundred questions
+	if n := logs.FilterMessage("registry not reached").Len(); n < 1 || n > 3 {
+		t.Errorf("the log says %d times that the registry is not reached, want 1 to 3", n)
+	}
+	r.server.Restart(true)
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	timeout := time.After(20 * time.Second)
+	for logs.FilterMessage("registry reached again").Len() == 0 {
+		select {
+		case <-tick.C:
+		case <-timeout:
+			t.Fatalf("the log says %+v", logs.All())
+		}
+	}
+}
