@@ -70,6 +70,7 @@ type intentNode struct {
 	store  *store.Store
 	server *http.Server // nil: a worker only
 	failed chan error
+	ready  bool // start has returned
 }
 
 func serveIntents(s *intentSettings) (code int, err error) {
@@ -99,11 +100,11 @@ func serveIntents(s *intentSettings) (code int, err error) {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR1)
 	defer signal.Stop(signals)
-	if err := n.start(instance); err != nil {
-		return 0, errors.Join(err, n.stop())
-	}
-	n.out.say(line{event: "ready", at: time.Now()})
-	if err := n.wait(signals); err != nil {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	started := make(chan error, 1)
+	go func() { started <- n.start(ctx, instance) }()
+	if err := n.wait(signals, started); err != nil {
 		return 0, errors.Join(err, n.stop())
 	}
 	go func() {
@@ -113,6 +114,12 @@ func serveIntents(s *intentSettings) (code int, err error) {
 			}
 		}
 	}()
+	if !n.ready { // it still waits for Redis: whatever start says now, it is told to stop
+		cancel()
+		if err := <-started; err != nil && !errors.Is(err, context.Canceled) {
+			return 0, errors.Join(err, n.stop())
+		}
+	}
 	if err := n.stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "node:", err)
 		n.out.say(line{event: "stopped", at: time.Now(), reason: err.Error()})
@@ -122,8 +129,9 @@ func serveIntents(s *intentSettings) (code int, err error) {
 	return exitOK, nil
 }
 
-// start starts the roles: the worker first, so that what the API accepts is run at once.
-func (n *intentNode) start(instance string) error {
+// start starts the roles: the worker first, so that what the API accepts is run at once. While Redis does not answer a worker
+// waits for it, until ctx ends.
+func (n *intentNode) start(ctx context.Context, instance string) error {
 	if n.role != roleAPI {
 		var err error
 		n.worker, err = worker.New(n.client, worker.Config{
@@ -138,7 +146,9 @@ func (n *intentNode) start(instance string) error {
 		if err != nil {
 			return err
 		}
-		if err := n.worker.Start(context.Background()); err != nil {
+		if err := n.worker.Start(ctx); errors.Is(err, worker.ErrOtherWorker) {
+			return fmt.Errorf("--single-writer: %w", err)
+		} else if err != nil {
 			return err
 		}
 	}
@@ -149,7 +159,8 @@ func (n *intentNode) start(instance string) error {
 	if n.store, err = store.New(n.client, n.storeOptions()); err != nil {
 		return err
 	}
-	handler, err := api.NewHandler(n.store, api.Config{Tokens: n.tokens, TrustedProxies: n.proxies, APILeases: n.apiLeases})
+	handler, err := api.NewHandler(n.store, api.Config{Tokens: n.tokens, TrustedProxies: n.proxies, APILeases: n.apiLeases,
+		Logger: logger(&n.settings)})
 	if err != nil {
 		return err
 	}
@@ -162,16 +173,25 @@ func (n *intentNode) start(instance string) error {
 	return nil
 }
 
-// wait returns nil when the node is asked to stop.
-func (n *intentNode) wait(signals <-chan os.Signal) error {
+// wait returns nil when the node is asked to stop, ready or not.
+func (n *intentNode) wait(signals <-chan os.Signal, started <-chan error) error {
 	for {
 		select {
+		case err := <-started:
+			if err != nil {
+				return err
+			}
+			n.ready = true
+			n.out.say(line{event: "ready", at: time.Now()})
 		case sig := <-signals:
 			if sig != syscall.SIGUSR1 {
 				return nil
 			}
 			n.tuner.pause.Store(true)
 		case err := <-n.failed:
+			if !n.ready {
+				err = errors.Join(err, <-started)
+			}
 			return fmt.Errorf("the API ended: %w", err)
 		}
 	}
@@ -217,6 +237,9 @@ func intentsCommand(args []string) (run func(*intentSettings) (int, error), rest
 		words = args[:i]
 	}
 	rest = args[len(words):]
+	if slices.Contains(rest, "--help") || slices.Contains(rest, "-h") {
+		return listDeadLetters, []string{"--help"}, nil // which does not come to run
+	}
 	switch {
 	case len(words) == 1 && words[0] == "bootstrap":
 		return bootstrapIntents, rest, nil
@@ -227,5 +250,5 @@ func intentsCommand(args []string) (run func(*intentSettings) (int, error), rest
 	case len(words) == 3 && words[0] == "dead-letters" && words[1] == "drop":
 		return func(s *intentSettings) (int, error) { return dropDeadLetter(s, words[2]) }, rest, nil
 	}
-	return nil, nil, fmt.Errorf("intents %s: %s", strings.Join(words, " "), usage)
+	return nil, nil, fmt.Errorf("%s: %s", strings.Join(append([]string{"intents"}, words...), " "), usage)
 }

@@ -30,6 +30,11 @@ session runs, with the headers X-Instance, X-Session, X-Service, X-Fence (of the
 refuse a fence lower than the highest it has seen, with 409. Without a target a session runs until it is stopped and does
 nothing: a dry run.
 
+An API answers loopback and private networks only; --trusted-proxies says whose X-Forwarded-For tells where a request comes
+from. Tokens may be in LEASESTORM_TOKENS instead of a file, separated by ";". With LEASESTORM_API_LEASES=true (phase 1 of the
+migration) the API takes the service lease itself and answers 409 while the service is in use. GET /healthz: it runs;
+GET /readyz: it reaches Redis.
+
 Standard output: one JSON object a line, what the node believes and does (docs/node-protocol.md).
 Standard error:  the log, JSON.
 SIGTERM, SIGINT: stop cleanly: sessions end, leases are released, exit 0. A second one: exit 1 at once.
@@ -141,11 +146,21 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 	if s.apiLeases, s.warnings, err = intent.PhaseFromEnv(getenv); err != nil {
 		return s, err
 	}
-	return s, s.complete(tuners, getenv("LEASESTORM_TOKENS"), tokensFile)
+	return s, s.complete(tuners, getenv("LEASESTORM_TOKENS"), tokensFile, time.Now())
 }
 
 // complete checks what the roles need.
-func (s *intentSettings) complete(tuners, tokens, file string) (err error) {
+func (s *intentSettings) complete(tuners, tokens, file string, now time.Time) (err error) {
+	switch {
+	case s.ttl < lease.TTLMin || s.ttl > lease.TTLMax:
+		return fmt.Errorf("LEASESTORM_TTL_MS (--ttl) is %v; it must be %v to %v", s.ttl, lease.TTLMin, lease.TTLMax)
+	case s.renew < 0:
+		return fmt.Errorf("LEASESTORM_RENEW_MS (--renew) is %v; it must not be negative", s.renew)
+	case s.opTimeout < 0:
+		return fmt.Errorf("LEASESTORM_OP_TIMEOUT_MS (--op-timeout) is %v; it must not be negative", s.opTimeout)
+	case s.role == roleAPI && s.singleWriter:
+		return errors.New("--single-writer is a worker's; with LEASESTORM_ROLE (--role) api there is none")
+	}
 	if !slices.Contains([]string{roleAPI, roleWorker, roleBoth}, s.role) {
 		return fmt.Errorf("LEASESTORM_ROLE (--role) is %q; it must be api, worker or both", s.role)
 	}
@@ -168,6 +183,11 @@ func (s *intentSettings) complete(tuners, tokens, file string) (err error) {
 	if len(s.tokens) == 0 {
 		return errors.New("no token given, so nobody could use the API; set LEASESTORM_TOKENS_FILE or --tokens")
 	}
+	for _, t := range s.tokens {
+		if !t.Expires.IsZero() && !now.Before(t.Expires) {
+			s.warnings = append(s.warnings, fmt.Sprintf("the token %q expired at %s", t.Name, t.Expires.Format(time.RFC3339)))
+		}
+	}
 	return nil
 }
 
@@ -185,6 +205,8 @@ func parseNetworks(text string) (networks []netip.Prefix, err error) {
 	return networks, nil
 }
 
+func notInSlot(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("/?#%", r) }
+
 // parseSlots reads the pool: how many, or their names.
 func parseSlots(text string) (slots []string, err error) {
 	if n, err := strconv.Atoi(text); err == nil {
@@ -198,8 +220,9 @@ func parseSlots(text string) (slots []string, err error) {
 	}
 	for name := range strings.SplitSeq(text, ",") {
 		name = strings.TrimSpace(name)
-		if name == "" || strings.ContainsAny(name, " \t/?#%") || slices.Contains(slots, name) {
-			return nil, fmt.Errorf("LEASESTORM_TUNERS (--tuners) has the slot %q; names are wanted once each, without spaces and / ? # %%",
+		if name == "" || strings.ContainsFunc(name, notInSlot) || slices.Contains(slots, name) {
+			return nil, fmt.Errorf("LEASESTORM_TUNERS (--tuners) has the slot %q; names are wanted once each, of printable ASCII without "+
+				"spaces and / ? # %%",
 				name)
 		}
 		slots = append(slots, name)

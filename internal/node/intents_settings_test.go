@@ -2,6 +2,8 @@ package node
 
 import (
 	"io"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 )
@@ -23,6 +25,63 @@ func TestTrustedProxies(t *testing.T) {
 			t.Errorf("%q: %v", tt.text, err)
 		case tt.want >= 0 && (err != nil || len(s.proxies) != tt.want):
 			t.Errorf("%q: %v, %v", tt.text, s.proxies, err)
+		}
+	}
+}
+
+// What is wrong is named by its variable and its flag, before any Redis is asked.
+func TestWrongSettingsOfIntentsAreNamed(t *testing.T) {
+	for _, tt := range []struct{ flag, want string }{
+		{"--ttl=-3s", "--ttl"}, {"--ttl=48h", "--ttl"}, {"--renew=-1s", "--renew"}, {"--op-timeout=-1s", "--op-timeout"},
+		{"--tuners=ä", "--tuners"}, {"--tuners=a/b", "--tuners"}, {"--role=nobody", "--role"}, {"--log=loud", "--log"},
+	} {
+		env := map[string]string{"LEASESTORM_REDIS_URL": "redis://127.0.0.1:1", "LEASESTORM_TOKENS": "a sha256:" + hex64 + " v3:read"}
+		_, err := parseIntents([]string{tt.flag}, func(name string) string { return env[name] }, io.Discard, true)
+		if err == nil || !strings.Contains(err.Error(), "("+tt.want+")") {
+			t.Errorf("%s: %v", tt.flag, err)
+		}
+	}
+	env := map[string]string{"LEASESTORM_REDIS_URL": "redis://127.0.0.1:1", "LEASESTORM_TOKENS": "a sha256:" + hex64 + " v3:read"}
+	if _, err := parseIntents([]string{"--role=api", "--single-writer"}, func(name string) string { return env[name] }, io.Discard,
+		true); err == nil || !strings.Contains(err.Error(), "--single-writer") {
+		t.Errorf("an API that is to be the single worker: %v", err)
+	}
+}
+
+// A token that nobody can use any more is told at the start.
+func TestExpiredTokenIsTold(t *testing.T) {
+	env := map[string]string{
+		"LEASESTORM_REDIS_URL": "redis://127.0.0.1:1",
+		"LEASESTORM_TOKENS":    "old sha256:" + hex64 + " v3:read 2001-01-01T00:00:00Z; new sha256:" + hex64 + " v3:read 2999-01-01T00:00:00Z",
+	}
+	s, err := parseIntents(nil, func(name string) string { return env[name] }, io.Discard, true)
+	if err != nil || len(s.warnings) != 1 || !strings.Contains(s.warnings[0], `"old"`) {
+		t.Errorf("%q, %v; want a warning of the token that has expired", s.warnings, err)
+	}
+}
+
+// Every command explains itself, and says what it does not know without being asked for a Redis first.
+func TestCommandsOfIntentsExplainThemselves(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		args string
+		code int
+		want string // on standard error
+	}{
+		{"intents --help", exitOK, ""}, {"intents dead-letters --help", exitOK, ""}, {"intents dead-letters drop -h", exitOK, ""},
+		{"intents", exitWrong, "node: intents: known are"}, {"intents nonsense", exitWrong, "node: intents nonsense: known are"},
+		{"--system nope", exitWrong, "intents"},
+	} {
+		cmd := exec.Command(exe, strings.Fields(tt.args)...)
+		cmd.Env = append(os.Environ(), asNode+"=1", "LEASESTORM_REDIS_URL=")
+		var log strings.Builder
+		cmd.Stderr = &log
+		_ = cmd.Run()
+		if code := cmd.ProcessState.ExitCode(); code != tt.code || !strings.Contains(log.String(), tt.want) {
+			t.Errorf("%s: exit %d, %q; want %d, %q", tt.args, code, log.String(), tt.code, tt.want)
 		}
 	}
 }

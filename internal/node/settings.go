@@ -24,11 +24,13 @@ const usage = `node shares polling sessions with other nodes through Redis and p
   node bootstrap --redis redis://127.0.0.1:6379
 
   node --system election --redis redis://127.0.0.1:6379 --target http://127.0.0.1:8080
+  node --system intents --help
 
 It finds sessions by SCAN session:* (JSON with "id", a UUID, and "isPaused"), owns its share of them by leases
 (poll:lease:<id>), and sends POST <target>/poll/<id> with the headers X-Instance and X-Fence once every interval. The
 target should refuse a fence lower than the highest it has seen, with 409. With --system election it shares one thing with
 the others, leadership (sovereign:leader), and while it leads it sends POST <target>/poll/sovereign:leader in the same way.
+With --system intents it is another program, with settings of its own.
 
 Standard output: one JSON object a line, what the node believes and does (docs/node-protocol.md).
 Standard error:  the log, JSON.
@@ -92,7 +94,8 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 		}
 		fs.DurationVar(p, flag, def, help+" ("+variable+")")
 	}
-	text(&s.system, "system", "LEASESTORM_SYSTEM", "polling (if empty) or election: what the nodes share")
+	text(&s.system, "system", "LEASESTORM_SYSTEM", "polling (if empty) or election: what the nodes share; intents: see node --system "+
+		"intents --help")
 	text(&s.redisURL, "redis", "LEASESTORM_REDIS_URL", "Redis, as redis://[user:password@]host:port[/db]")
 	text(&s.targetURL, "target", "LEASESTORM_TARGET_URL", "what is polled, as http://host:port")
 	text(&s.name, "name", "LEASESTORM_NODE", "name of this node in its log")
@@ -155,6 +158,12 @@ func (s *settings) setStartDelay(text string) error {
 }
 
 func (s *settings) validate(level, long, pause string) error {
+	switch s.system {
+	case "", systemPolling, systemElection: // intents have settings of their own
+	default:
+		return fmt.Errorf("LEASESTORM_SYSTEM (--system) is %q; it must be %s, %s or %s", s.system, systemPolling, systemElection,
+			systemIntents)
+	}
 	if s.redisURL == "" {
 		return errors.New("no Redis given; set LEASESTORM_REDIS_URL or --redis, as redis://127.0.0.1:6379")
 	}
@@ -168,11 +177,6 @@ func (s *settings) validate(level, long, pause string) error {
 		s.pauseNow = pause != ""
 	default:
 		return fmt.Errorf("LEASESTORM_PAUSE (--pause) is %q; the only value is check-send", pause)
-	}
-	switch s.system {
-	case "", systemPolling, systemElection:
-	default:
-		return fmt.Errorf("LEASESTORM_SYSTEM (--system) is %q; it must be %s or %s", s.system, systemPolling, systemElection)
 	}
 	if s.system != systemElection && s.heartbeat != 0 && s.heartbeat != cmp.Or(s.renew, s.ttl/3) {
 		return fmt.Errorf("LEASESTORM_HEARTBEAT_MS (--heartbeat) is %v; the heartbeat is set with every renewal, so leave it "+
