@@ -56,7 +56,7 @@ func (c *conn) Read(p []byte) (int, error) {
 func (c *conn) answer(args []string) {
 	switch verb := strings.ToUpper(args[0]); verb {
 	case "HELLO":
-		writeReply(&c.out, refusal("ERR unknown command 'HELLO'"))
+		writeReply(&c.out, []reply{})
 		return
 	case "CLIENT", "SELECT":
 		writeReply(&c.out, status("OK"))

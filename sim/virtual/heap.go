@@ -36,17 +36,18 @@ const (
 	evProcess                       // node: call arg is due
 )
 
-// event is one entry of the loop. It holds no pointer that must be freed: messages are pooled and counted.
+// event is one entry of the loop. It holds no pointer: two fit a cache line, and the collector has no part in the queue.
 type event struct {
 	at   int64  // true time
 	seq  uint64 // order among equal times
 	kind eventKind
 	node int32
-	arg  int32
+	arg  int32  // in the events of messages and notices, their number
 	gen  uint32 // of what node or arg names, so that an event for something gone is dropped
-	msg  *message
-	note *notice
 }
+
+// named reports whether e names a message.
+func (e *event) named() bool { return e.kind >= evSend && e.kind <= evTimeout }
 
 // queue is a 4-ary heap: half the depth of a binary one, and children that share a cache line or two.
 type queue struct {
@@ -84,7 +85,6 @@ func (q *queue) pop() event {
 	h := q.heap
 	top := h[0]
 	last := h[len(h)-1]
-	h[len(h)-1] = event{}
 	h = h[:len(h)-1]
 	q.heap = h
 	if len(h) == 0 {

@@ -111,10 +111,13 @@ const never = 24 * time.Hour
 // poolSize is more connections than a process has routines: who waits for one would hold up the world.
 const poolSize = 1 << 12
 
+// bufferSize is small: most connections carry a few commands, and a run makes hundreds of them.
+const bufferSize = 512
+
 // dial returns a client of Redis for production code of this process.
 func (p *intentNode) dial(patience time.Duration) *goredis.Client {
 	return goredis.NewClient(&goredis.Options{
-		Addr: "model:0", Protocol: 2, ReadBufferSize: 4 << 10, WriteBufferSize: 4 << 10,
+		Addr: "model:0", Protocol: 2, ReadBufferSize: bufferSize, WriteBufferSize: bufferSize,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		Dialer: func(context.Context, string, string) (net.Conn, error) {
 			return &conn{ask: func(args []string) (reply, error) { return p.ask(args, patience) }}, nil
@@ -245,7 +248,7 @@ func (p *intentNode) tends() *tend.Tender {
 		Check:   func() { p.tell(intent.Event{Kind: intent.EvCheck}) },
 		Running: p.machine.Running, Hungry: p.awaitHunger, Kick: p.kick,
 		Unknown: func(sessions []string) []string { return slices.DeleteFunc(sessions, p.machine.Has) },
-		Pause:   func(d time.Duration) { w.current.sleep(max(d, 10*time.Millisecond)) },
+		Pause:   func(_ context.Context, d time.Duration) { w.current.sleep(max(d, 10*time.Millisecond)) },
 		Quit:    func() bool { return w.current.dead || p.ctx.Err() != nil },
 	}
 }

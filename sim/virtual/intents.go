@@ -81,6 +81,10 @@ func (w *world) endRoutines() {
 			n.program.died(w, n)
 		}
 	}
+	for _, c := range w.idle {
+		c.stop()
+	}
+	w.idle = nil
 }
 
 // uuid draws what a version 7 would be on a machine whose wall clock reads wall.

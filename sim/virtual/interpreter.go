@@ -3,6 +3,7 @@ package virtual
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -40,6 +41,8 @@ func newInterpreter(r *redis) *interpreter {
 		l.Push(l.NewFunction(open))
 		l.Call(0, 0)
 	}
+	words := l.GetGlobal("string").(*lua.LTable)
+	words.RawSetString("match", l.NewFunction(remembered(words.RawGetString("match").(*lua.LFunction).GFunction)))
 	api := l.NewTable()
 	api.RawSetString("call", l.NewFunction(func(l *lua.LState) int { return in.command(l, true) }))
 	api.RawSetString("pcall", l.NewFunction(func(l *lua.LState) int { return in.command(l, false) }))
@@ -135,6 +138,40 @@ func (in *interpreter) run(c redisstore.Call) ([]any, error) {
 	return out, nil
 }
 
+// rememberedMax bounds what remembered keeps.
+const rememberedMax = 1000
+
+// remembered is string.match, which compiles its pattern each time, with its answers kept: scripts mostly ask what they have
+// asked before.
+func remembered(match lua.LGFunction) lua.LGFunction {
+	type question struct{ text, pattern lua.LString }
+	known := map[question][]lua.LValue{}
+	return func(l *lua.LState) int {
+		text, ok := l.Get(1).(lua.LString)
+		pattern, ok2 := l.Get(2).(lua.LString)
+		if !ok || !ok2 || l.GetTop() != 2 {
+			return match(l)
+		}
+		q := question{text, pattern}
+		if got, ok := known[q]; ok {
+			for _, v := range got {
+				l.Push(v)
+			}
+			return len(got)
+		}
+		n := match(l)
+		got := make([]lua.LValue, n)
+		for i := range got {
+			got[i] = l.Get(i - n)
+		}
+		if len(known) == rememberedMax {
+			clear(known)
+		}
+		known[q] = got
+		return n
+	}
+}
+
 // eval is EVAL.
 func (in *interpreter) eval(text string, keys, args []string) (reply, error) {
 	l := in.state
@@ -148,6 +185,7 @@ func (in *interpreter) eval(text string, keys, args []string) (reply, error) {
 		if err != nil {
 			return nil, refusal("ERR Error compiling script (new function): " + err.Error())
 		}
+		proto.IsVarArg &^= lua.VarArgNeedsArg // a script has no table arg
 		fn = l.NewFunctionFromProto(proto)
 		in.known[text] = fn
 	}
@@ -181,7 +219,7 @@ func (in *interpreter) command(l *lua.LState, raises bool) int {
 		case lua.LString:
 			args[i] = string(v)
 		case lua.LNumber:
-			args[i] = fmt.Sprintf("%.17g", float64(v))
+			args[i] = strconv.FormatFloat(float64(v), 'g', 17, 64)
 		default:
 			l.RaiseError("Lua redis lib command arguments must be strings or integers")
 		}
@@ -205,8 +243,8 @@ func failure(l *lua.LState, text string) *lua.LTable {
 
 func table(l *lua.LState, words []string) *lua.LTable {
 	t := l.CreateTable(len(words), 0)
-	for _, word := range words {
-		t.Append(lua.LString(word))
+	for i, word := range words {
+		t.RawSetInt(i+1, lua.LString(word))
 	}
 	return t
 }

@@ -15,6 +15,7 @@ type message struct {
 	cmd      *foreign.Command   // instead of op: a plain command of the node's program
 	reply    reply              // to it
 	done     func(reply, error) // who asked for it, if that is not the program: the error says that there is no answer
+	number   int32              // among world.messages
 	node     int32
 	gen      uint32 // of the process that sent it
 	run      uint32 // of the server it was sent to
@@ -28,10 +29,12 @@ type message struct {
 	since    int64 // true time of that
 }
 
-// notice is one published message; it is shared by its deliveries and never changed.
+// notice is one published message; it is shared by its deliveries, which are counted, and not changed before the last of them.
 type notice struct {
 	core.Notice
-	text string // of a message that is not the leases'
+	text   string // of a message that is not the leases'
+	number int32  // among world.notices
+	refs   int32
 }
 
 // link is the network between one machine and Redis. Counters, because faults may overlap.
@@ -59,24 +62,41 @@ func (w *world) message() *message {
 	if k := len(w.free); k > 0 {
 		m := w.free[k-1]
 		w.free = w.free[:k-1]
-		results := m.ans.Results[:0]
-		*m = message{}
-		m.ans.Results = results
+		*m = message{number: m.number, ans: core.Answer{Results: m.ans.Results[:0]}}
 		return m
 	}
-	return &message{}
+	m := &message{number: int32(len(w.messages))}
+	w.messages = append(w.messages, m)
+	return m
 }
 
 // post schedules an event that names m.
 func (w *world) post(at int64, kind eventKind, m *message) {
 	m.refs++
-	w.q.push(event{at: at, kind: kind, node: m.node, msg: m})
+	w.q.push(event{at: at, kind: kind, node: m.node, arg: m.number})
 }
 
 func (w *world) release(m *message) {
 	if m.refs--; m.refs == 0 {
 		m.op.Items, m.ans.Look = nil, nil
 		w.free = append(w.free, m)
+	}
+}
+
+// lose gives up an event that a machine had kept.
+func (w *world) lose(e *event) {
+	switch {
+	case e.named():
+		w.release(w.messages[e.arg])
+	case e.kind == evNotice:
+		w.heard(w.notices[e.arg])
+	}
+}
+
+// heard counts one delivery of a notice less.
+func (w *world) heard(shared *notice) {
+	if shared.refs--; shared.refs == 0 {
+		w.spare = append(w.spare, shared)
 	}
 }
 
@@ -160,7 +180,7 @@ func (w *world) landed(l *link, m *message) {
 
 // answered handles evReply and evTimeout in a running process.
 func (w *world) answered(n *node, e *event) {
-	m := e.msg
+	m := w.messages[e.arg]
 	defer w.release(m)
 	if m.gen != n.gen || !n.alive {
 		return
@@ -211,11 +231,8 @@ func (w *world) reset(n *node) {
 
 func (w *world) dropHeldIn(l *link) {
 	for i := range l.heldIn {
-		if m := l.heldIn[i].msg; m != nil {
-			w.release(m)
-		}
+		w.lose(&l.heldIn[i])
 	}
-	clear(l.heldIn)
 	l.heldIn = l.heldIn[:0]
 }
 
@@ -258,20 +275,34 @@ func (w *world) subUp(n *node, gen uint32) {
 }
 
 // publish delivers a notice to every process that is subscribed now.
-func (w *world) publish(no core.Notice) { w.deliver(&notice{Notice: no}, 100+40*len(no.IDs)) }
+func (w *world) publish(no core.Notice) { w.deliver(notice{Notice: no}, 100+40*len(no.IDs)) }
 
 // shout delivers a message that is not the leases'.
-func (w *world) shout(_, text string) { w.deliver(&notice{text: text}, 60+len(text)) }
+func (w *world) shout(_, text string) { w.deliver(notice{text: text}, 60+len(text)) }
 
-func (w *world) deliver(shared *notice, size int) {
+func (w *world) deliver(no notice, size int) {
+	var shared *notice
+	if k := len(w.spare); k > 0 {
+		shared = w.spare[k-1]
+		w.spare = w.spare[:k-1]
+		no.number = shared.number
+	} else {
+		shared = &notice{}
+		no.number = int32(len(w.notices))
+		w.notices = append(w.notices, shared)
+	}
+	*shared = no
+	shared.refs = 1 // while it is being delivered
 	for i, n := range w.nodes {
 		l := &n.link
 		if !n.alive || !l.hears || w.loses(w.cfg.Net.Mute) {
 			continue
 		}
 		l.noticeAt = max(l.noticeAt, w.t+w.delay(l, size))
-		w.q.push(event{at: l.noticeAt, kind: evNotice, node: int32(i), gen: l.sub, note: shared})
+		shared.refs++
+		w.q.push(event{at: l.noticeAt, kind: evNotice, node: int32(i), arg: shared.number, gen: l.sub})
 	}
+	w.heard(shared)
 }
 
 // heal delivers what a link held back, in order, late.
@@ -292,6 +323,5 @@ func (w *world) replay(held *[]event) {
 		e.at = at
 		w.q.push(e)
 	}
-	clear(*held)
 	*held = (*held)[:0]
 }

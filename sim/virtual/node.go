@@ -109,6 +109,7 @@ func (w *world) spawn(n *node) {
 		n.machine = w.cfg.New(cfg)
 	}
 	w.emit(history.Event{Kind: history.Spawned, Node: n.name, Instance: n.instance, N: n.pid})
+	w.server.beatKey(n.instance) // its place in snapshots follows from its birth, not from who speaks of it first
 	if w.cfg.Intents == nil {
 		w.say(n, history.Ready, "", 0, "")
 	}
@@ -154,11 +155,8 @@ func (w *world) die(n *node, code int64, reason string) {
 	clear(l.flight)
 	l.flight = l.flight[:0]
 	for i := range n.inbox {
-		if m := n.inbox[i].msg; m != nil {
-			w.release(m)
-		}
+		w.lose(&n.inbox[i])
 	}
-	clear(n.inbox)
 	n.inbox = n.inbox[:0]
 	w.dropHeldIn(l)
 	n.alive, n.frozen = false, 0
@@ -175,10 +173,10 @@ func (w *world) die(n *node, code int64, reason string) {
 // nodeEvent delivers an event to a process: held back by the network, kept by the kernel while the process is frozen, or
 // handled.
 func (w *world) nodeEvent(n *node, e *event) {
-	if l := &n.link; l.holdIn > 0 && (e.kind == evReply || e.kind == evNotice) && !refusedHere(e) {
+	if l := &n.link; l.holdIn > 0 && (e.kind == evReply || e.kind == evNotice) && !w.refusedHere(e) {
 		l.heldIn = append(l.heldIn, *e)
-		if e.msg != nil && e.msg.gen == n.gen {
-			w.arm(n, e.msg)
+		if e.named() && w.messages[e.arg].gen == n.gen {
+			w.arm(n, w.messages[e.arg])
 		}
 		return
 	}
@@ -190,20 +188,23 @@ func (w *world) nodeEvent(n *node, e *event) {
 	case evTick:
 		w.tick(n, e)
 	case evSend:
-		if e.msg.gen == n.gen && n.alive {
-			w.depart(n, e.msg)
+		m := w.messages[e.arg]
+		if m.gen == n.gen && n.alive {
+			w.depart(n, m)
 		}
-		w.release(e.msg)
+		w.release(m)
 	case evReply, evTimeout:
 		w.answered(n, e)
 	case evNotice:
+		shared := w.notices[e.arg]
 		switch {
 		case !n.alive || e.gen != n.link.sub:
-		case e.note.text != "" && n.program != nil:
-			n.program.heard(w, n, e.note.text)
-		case e.note.text == "":
-			w.step(n, core.Event{Kind: core.EvNotice, Notice: e.note.Notice})
+		case shared.text != "" && n.program != nil:
+			n.program.heard(w, n, shared.text)
+		case shared.text == "":
+			w.step(n, core.Event{Kind: core.EvNotice, Notice: shared.Notice})
 		}
+		w.heard(shared)
 	case evProcess:
 		if f := w.take(e.arg); n.alive && e.gen == n.gen {
 			f()
@@ -238,8 +239,12 @@ func (w *world) nodeEvent(n *node, e *event) {
 }
 
 // refusedHere reports whether the answer never crossed the network.
-func refusedHere(e *event) bool {
-	return e.msg != nil && e.msg.ans.Failure == core.FailRefused && e.msg.ans.Text == textRefused
+func (w *world) refusedHere(e *event) bool {
+	if !e.named() {
+		return false
+	}
+	m := w.messages[e.arg]
+	return m.ans.Failure == core.FailRefused && m.ans.Text == textRefused
 }
 
 func (w *world) tick(n *node, e *event) {
@@ -334,7 +339,6 @@ func (w *world) thaw(n *node) {
 		e.at = at
 		w.q.push(e)
 	}
-	clear(n.inbox)
 	n.inbox = n.inbox[:0]
 	n.tickAt = tick
 	w.q.push(event{at: tick, kind: evTick, node: int32(n.slot - 1), gen: n.gen})

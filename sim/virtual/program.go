@@ -148,12 +148,13 @@ func told(v reply) foreign.Reply {
 func (w *world) finished(n *node, m *message, a core.Answer) {
 	switch {
 	case m.done != nil:
-		w.concluded(m, &a)
+		w.concluded(m, a)
 		return
 	case m.cmd == nil:
 		w.step(n, core.Event{Kind: core.EvAnswer, Answer: a})
 		if n.program != nil && n.alive {
-			n.program.answered(w, n, &m.op, &a)
+			kept := a // only a program costs an allocation
+			n.program.answered(w, n, &m.op, &kept)
 		}
 		return
 	}
@@ -169,7 +170,7 @@ func (w *world) finished(n *node, m *message, a core.Answer) {
 }
 
 // concluded tells who sent a command what became of it.
-func (w *world) concluded(m *message, a *core.Answer) {
+func (w *world) concluded(m *message, a core.Answer) {
 	done := m.done
 	m.done = func(reply, error) {} // a socket gives every answer once
 	switch {

@@ -12,39 +12,67 @@ type routine struct {
 	w       *world
 	n       *node
 	gen     uint32
-	resume  func() (struct{}, bool)
-	stop    func()
-	yield   func(struct{}) bool
+	f       func(*routine)
+	on      *coroutine
 	running bool
 	dead    bool // its process or the run is over: whatever it waits for fails at once
 }
 
+// coroutine runs one routine after another: most are short, and a stack that has grown once serves them all.
+type coroutine struct {
+	resume func() (struct{}, bool)
+	stop   func()
+	yield  func(struct{}) bool
+	runs   *routine // nil: none
+}
+
+func newCoroutine() *coroutine {
+	c := &coroutine{}
+	c.resume, c.stop = iter.Pull(func(yield func(struct{}) bool) {
+		c.yield = yield
+		for more := true; more; more = yield(struct{}{}) {
+			c.runs.f(c.runs)
+			c.runs = nil
+		}
+	})
+	return c
+}
+
 // goes runs f until it parks.
 func (w *world) goes(n *node, f func(*routine)) {
-	r := &routine{w: w, n: n}
+	r := &routine{w: w, n: n, f: f}
 	owner := &w.routines
 	if n != nil {
 		r.gen, owner = n.gen, &n.routines
 	}
-	r.resume, r.stop = iter.Pull(func(yield func(struct{}) bool) {
-		r.yield = yield
-		f(r)
-	})
+	if k := len(w.idle); k > 0 {
+		r.on, w.idle = w.idle[k-1], w.idle[:k-1]
+	} else {
+		r.on = newCoroutine()
+	}
+	r.on.runs = r
 	*owner = append(*owner, r)
 	r.wake()
 }
 
 // wake runs it until it parks again.
 func (r *routine) wake() {
-	if r.dead {
-		return
+	if r.dead || r.on.runs != r {
+		return // it is over, and its coroutine may run another
 	}
+	r.run()
+	if r.on.runs == nil {
+		r.forget()
+	}
+}
+
+func (r *routine) run() {
 	before := r.w.current
 	r.w.current, r.running = r, true
-	_, more := r.resume()
+	r.on.resume()
 	r.w.current, r.running = before, false
-	if !more {
-		r.forget()
+	if r.on.runs == nil {
+		r.w.idle = append(r.w.idle, r.on)
 	}
 }
 
@@ -60,8 +88,8 @@ func (r *routine) forget() {
 
 // park returns when somebody wakes it; false: it is to end.
 func (r *routine) park() bool {
-	if !r.dead && !r.yield(struct{}{}) {
-		r.dead = true
+	if !r.dead {
+		r.on.yield(struct{}{})
 	}
 	return !r.dead
 }
@@ -83,10 +111,7 @@ func (r *routine) sleep(d time.Duration) bool {
 func endAll(all *[]*routine) {
 	for _, r := range slices.Clone(*all) {
 		if r.dead = true; !r.running {
-			before := r.w.current
-			r.w.current = r
-			r.stop()
-			r.w.current = before
+			r.run()
 		}
 	}
 	*all = nil

@@ -242,6 +242,11 @@ func (r *redis) reassert(t int64, op *core.Op, a *core.Answer) {
 			res.Outcome = core.OutWrongType
 		case a.Quarantine == 0:
 			res.Outcome = core.OutClosed
+		case k.fence > it.Fence && k.owner == op.Owner:
+			if !r.mayWrite(false) {
+				return
+			}
+			r.extend(i, now+op.TTL/core.Millisecond)
 		case k.fence > it.Fence:
 			res.Outcome = core.OutSuperseded
 			if k.owner != "" {

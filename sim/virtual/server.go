@@ -32,7 +32,7 @@ const (
 )
 
 func (w *world) serverEvent(e *event) {
-	m := e.msg
+	m := w.messages[e.arg]
 	if m.lost || w.server.down || m.run != w.server.gen {
 		w.release(m)
 		return

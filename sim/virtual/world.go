@@ -50,11 +50,15 @@ type world struct {
 	polls   pollTable
 	arrived int64 // polls that reached the target
 
-	free     []*message
+	messages []*message // that events name by number
+	free     []*message // of them
+	notices  []*notice  // likewise
+	spare    []*notice
 	calls    []func() // that events name
 	vacant   []int32  // of calls
 	routines []*routine
-	current  *routine // that runs now
+	idle     []*coroutine // that run nothing
+	current  *routine     // that runs now
 	intents  *intentWorld
 	pids     int64
 	gens     uint32 // of terms and polls
