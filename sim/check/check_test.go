@@ -361,6 +361,10 @@ func TestDecide(t *testing.T) {
 			t.Errorf("%s: %s, exit %d; want %s, %d", c.name, got, got.ExitCode(), c.want, c.code)
 		}
 	}
+	quiet := Params{System: SystemPolling}
+	if got := Decide(quiet, result(map[string]Outcome{"G6": Fail})); got != Fail {
+		t.Errorf("no criteria named, one that the plan does not exercise fails: %s", got)
+	}
 }
 
 func TestParseCriteria(t *testing.T) {

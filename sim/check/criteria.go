@@ -137,14 +137,19 @@ func (p Params) planned(f fault.Fault) (span, bool) {
 	return r, true
 }
 
-// Decide returns the verdict of a run: fail if a criterion or any that is never excused (Safety) failed, unknown if a
-// criterion was not put to the test or the run is incomplete, else pass. Without criteria (Params.Criteria, else Exercisable)
-// it is unknown.
-func Decide(p Params, r Result) Outcome {
-	criteria := p.Criteria
-	if len(criteria) == 0 {
-		criteria = Exercisable(p)
+// Decides returns the guarantees that must pass: those named (Params.Criteria), else those that the plan can exercise.
+func Decides(p Params) []string {
+	if len(p.Criteria) > 0 {
+		return p.Criteria
 	}
+	return Exercisable(p)
+}
+
+// Decide returns the verdict of a run: fail if a criterion or any that is never excused (Safety) failed, or any at all where
+// no criteria were named; unknown if one of Decides was not put to the test or the run is incomplete, else pass. Where there
+// is none it is unknown.
+func Decide(p Params, r Result) Outcome {
+	criteria, named := Decides(p), len(p.Criteria) > 0
 	out := Pass
 	if !r.Complete || len(criteria) == 0 {
 		out = Unknown
@@ -152,7 +157,7 @@ func Decide(p Params, r Result) Outcome {
 	safety := Safety(p.System)
 	for _, v := range r.Verdicts {
 		switch asked := slices.Contains(criteria, v.ID); {
-		case v.Verdict == Fail && (asked || slices.Contains(safety, v.ID)):
+		case v.Verdict == Fail && (asked || !named || slices.Contains(safety, v.ID)):
 			return Fail
 		case asked && v.Verdict != Pass:
 			out = Unknown

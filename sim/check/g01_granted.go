@@ -5,30 +5,12 @@ import "github.com/leasestorm/leasestorm/sim/history"
 // grants holds G1 against Redis, where it was watched: a window that reaches beyond what Redis granted is an overlap that
 // only waits for its owner to fall silent.
 type grants struct {
-	g      *g1
-	leases rows[grant]
-	worst  int64 // ns by which a window reached beyond
-}
-
-// grant is a lease as Redis holds it. It is known from a grant until the tap goes down or the key goes.
-type grant struct {
-	holder string
-	until  int64
+	g     *g1
+	worst int64 // ns by which a window reached beyond
 }
 
 func (r *grants) event(e *history.Event) {
-	switch e.Kind {
-	case history.RedisGranted:
-		r.leases.set(r.g.w.subject, &grant{e.Instance, e.Until})
-	case history.RedisExtended:
-		if l := r.leases.get(r.g.w.subject); l != nil && l.until != 0 {
-			l.until = max(l.until, e.Until)
-		}
-	case history.RedisDeleted:
-		r.leases.set(r.g.w.subject, nil)
-	case history.RedisFlushed, history.TapDown:
-		clear(r.leases)
-	case history.Acquired, history.Renewed:
+	if e.Kind == history.Acquired || e.Kind == history.Renewed {
 		r.trusted(e)
 	}
 }
@@ -36,14 +18,14 @@ func (r *grants) event(e *history.Event) {
 // trusted looks at a window that a node says it has. Redis' side of it may be told a moment later.
 func (r *grants) trusted(e *history.Event) {
 	s := r.g.w.subject
-	l := r.leases.get(s)
+	l := r.g.w.granted.get(s)
 	if l == nil || l.holder != e.Instance || l.until == 0 || e.Until <= l.until+int64(stampAllowance) {
 		return
 	}
 	w, said := r.g.w, *e
 	w.at(e.T+wordAllowance+w.stall(e.T-wordAllowance, e.T), func() {
 		beyond := said.Until - l.until
-		if r.leases.get(s) != l || beyond <= int64(stampAllowance) {
+		if w.granted.get(s) != l || beyond <= int64(stampAllowance) {
 			return
 		}
 		r.worst = max(r.worst, beyond)

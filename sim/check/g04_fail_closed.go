@@ -22,7 +22,10 @@ type g4 struct {
 }
 
 // renewals are those of one session, by instance.
-type renewals []*renewal
+type renewals struct {
+	latest *renewal // that was spoken of; nil: none
+	all    []*renewal
+}
 
 // renewal is the state of one instance's renewals and polls of one session.
 type renewal struct {
@@ -48,14 +51,18 @@ func (g *g4) attach(w *world, v Verdict) {
 // renewal is the state that the word in hand is about.
 func (g *g4) renewal() *renewal {
 	all, inst := g.leases.of(g.w.subject), g.w.speaker
-	for _, r := range slices.Backward(*all) { // it is mostly about the latest
+	if all.latest != nil && all.latest.inst == inst {
+		return all.latest
+	}
+	for _, r := range all.all {
 		if r.inst == inst {
+			all.latest = r
 			return r
 		}
 	}
-	r := &renewal{inst: inst, session: g.w.subject}
-	*all = append(*all, r)
-	return r
+	all.latest = &renewal{inst: inst, session: g.w.subject}
+	all.all = append(all.all, all.latest)
+	return all.latest
 }
 
 // thawGrace is what a process gets after a thaw before what was overdue must have been noticed.
@@ -97,7 +104,8 @@ func (g *g4) event(e *history.Event) {
 func (g *g4) forget(e *history.Event) {
 	for _, all := range g.leases {
 		if all != nil {
-			*all = slices.DeleteFunc(*all, func(r *renewal) bool {
+			all.latest = nil
+			all.all = slices.DeleteFunc(all.all, func(r *renewal) bool {
 				return r.inst.gone && r.inst.node != nil && r.inst.node.name == e.Node
 			})
 		}

@@ -18,7 +18,6 @@ import (
 type g5 struct {
 	hooks
 	orphans rows[orphan]
-	keys    rows[grant] // the lease as Redis holds it
 	crashes int
 	took    times
 	lags    times // after the end of the lease
@@ -66,7 +65,7 @@ func (g *g5) ended(t *term, how ending) {
 		old.over = true
 	}
 	o := &orphan{session: s, victim: t, crash: crash, at: g.w.now, base: g.w.now}
-	if k := g.keys.get(s); k != nil && k.holder == t.inst.id && crash.Kind == fault.Crash {
+	if k := g.w.granted.get(s); k != nil && k.holder == t.inst.id && crash.Kind == fault.Crash {
 		o.ends = k.until
 	}
 	g.orphans.set(s, o)
@@ -92,7 +91,7 @@ func (g *g5) cutOff(t *term, s *strike) {
 	}
 	g.crashes++
 	o := &orphan{session: t.session, victim: t, crash: s, alive: true, at: g.w.now, base: g.w.now}
-	if k := g.keys.get(t.session); k != nil && k.holder == t.inst.id {
+	if k := g.w.granted.get(t.session); k != nil && k.holder == t.inst.id {
 		o.ends = k.until
 	}
 	g.orphans.set(t.session, o)
@@ -186,18 +185,6 @@ func (g *g5) close(o *orphan) {
 func (g *g5) delayed(o *orphan, to int64) *strike { return g.w.delayed(o.at, to, o.crash) }
 
 func (g *g5) event(e *history.Event) {
-	switch e.Kind {
-	case history.RedisGranted:
-		g.keys.set(g.w.subject, &grant{e.Instance, e.Until})
-	case history.RedisExtended:
-		if k := g.keys.get(g.w.subject); k != nil {
-			k.until = max(k.until, e.Until)
-		}
-	case history.RedisDeleted:
-		g.keys.set(g.w.subject, nil)
-	case history.RedisFlushed, history.TapDown:
-		clear(g.keys)
-	}
 	if e.Kind == history.Ready && g.w.peopled == g.w.now { // the first after a time without any
 		for _, o := range g.orphans {
 			if o == nil {

@@ -32,6 +32,8 @@ type polled struct {
 	initial bool   // it was there before the storm
 	handed  bool   // its owner released it since then, of its own will
 	handedA string // that owner
+	sent    int64  // a renewal of who polled last that Redis has not executed yet; 0: none
+	late    int64  // how late Redis executed the one that was on its way when the last poll ended
 }
 
 func (g *g8) attach(w *world, v Verdict) {
@@ -74,13 +76,24 @@ func (g *g8) event(e *history.Event) {
 		p.last = e.T
 	case history.Released:
 		g.released(e)
+	case history.RenewStart:
+		if p := g.target(); p.inst == e.Instance {
+			p.sent = 0 // what is sent after polling has ended is no reason to wait longer
+			if e.T <= p.last+int64(g.w.Poll) {
+				p.sent = e.T
+			}
+		}
+	case history.RedisExtended:
+		if p := g.target(); p.inst == e.Instance && p.sent != 0 {
+			p.sent, p.late = 0, e.T-p.sent
+		}
 	case history.Arrived:
 		p := g.target()
 		if p.serving == 0 && g.w.subject.unpaused() {
 			g.polled(p, e)
 		}
 		p.serving++
-		p.inst, p.last = e.Instance, e.T
+		p.inst, p.last, p.late = e.Instance, e.T, 0
 		p.fresh, p.initial, p.handed = false, false, false
 	}
 }
@@ -116,7 +129,7 @@ func (g *g8) polled(p *polled, e *history.Event) {
 	case handed && len(by) == 0:
 		g.class(1, e, gap, g.handLimit, from, nil, false)
 	case gap > g.handLimit || (another && len(by) > 0):
-		g.class(0, e, gap, g.gapLimit, from, by, len(by) > 1 || g.ofRedis(by) || g.beyond(by, from))
+		g.class(0, e, gap, g.gapLimit+p.late, from, by, len(by) > 1 || g.ofRedis(by) || g.beyond(by, from))
 	}
 }
 

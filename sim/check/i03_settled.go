@@ -67,9 +67,14 @@ func (g *i3) event(e *history.Event) {
 const endAllowance = int64(time.Second)
 
 // over holds the session to its end: a record that says ENDED while the session is served was written by somebody whose term
-// was over. A frozen process cannot let go.
+// was over. A frozen process cannot let go. Where Redis lost data, the end may have been written by an older copy, in which
+// nobody ran the session yet: whoever runs it, and hears nothing, may do so until the window that was open then has ended.
 func (g *i3) over(s *intent, at int64) {
-	g.w.at(at+endAllowance+g.w.stall(at, g.w.now), func() {
+	from := at
+	if g.book.forgiven(s) {
+		from = max(at, g.book.lostAt+int64(g.w.TTL))
+	}
+	g.w.at(from+endAllowance+g.w.stall(at, g.w.now), func() {
 		for _, p := range s.serving {
 			if s.since == at && !g.w.frozenSince(p.inst, at-int64(g.w.TTL)) && g.w.stall(at, g.w.now) == 0 && g.w.phase != "end" {
 				g.broke(g.w.session(s.id), "session %s has said ENDED %s since %s, and at %s a tuner still served it to %s", s.id, s.reason,

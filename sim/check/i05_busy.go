@@ -1,10 +1,12 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -146,6 +148,13 @@ func (g *i5) rival(s *intent, v *want) *intent {
 	return nil
 }
 
+// back returns a crash whose node came back in that time: what was lost with it is written then, if no worker lived before.
+func (g *i5) back(from, to int64) *strike {
+	return g.w.overlapping(from, to, nil, func(s *strike) (span, bool) {
+		return span{s.end, s.end}, (s.Kind == fault.Crash || s.Kind == fault.CrashAll) && !s.open
+	})
+}
+
 // closed judges how a session ended.
 func (g *i5) closed(s *intent) {
 	g.busy[s.reason]++
@@ -169,7 +178,7 @@ func (g *i5) closed(s *intent) {
 		}
 	case reasonLost, reasonPipeline:
 		from := now - int64(g.w.TTL+g.w.Renew)
-		if by := g.w.delayed(from, now, nil); by != nil {
+		if by := cmp.Or(g.w.delayed(from, now, nil), g.back(from, now)); by != nil {
 			g.excuse(by)
 		} else if g.w.stall(from, now) < int64(g.w.RenewTimeout) && g.w.phase != "end" {
 			g.broke(g.w.session(s.id), "session %s, accepted at %s, ended with %s at %s, and no fault had struck for %v", s.id,

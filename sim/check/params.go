@@ -36,7 +36,7 @@ type Params struct {
 	Foreign     bool     // the nodes are another program, known by the node protocol only
 	Scenario    string   // its name
 	Redis       string   // kind of Redis: server, embedded, url, …
-	Criteria    []string // guarantees that decide the verdict; empty: those that the plan can exercise
+	Criteria    []string // guarantees that decide the verdict; empty: Decides
 }
 
 // paramsJSON is the form of Params in report.json.

@@ -17,7 +17,6 @@ type rest struct {
 	beats     map[string]int64 // instance → end of its heartbeat, as Redis shows it (0: as long as the process lives)
 	dead      map[string]bool  // instances that are dead while their heartbeat lives
 	returns   map[string]bool  // instances that a fault silenced until just now: their next heartbeat is a change
-	keys      rows[grant]      // what Redis has granted
 	tap       bool             // what Redis shows is known
 	forgot    bool             // Redis lost data, and nobody was heard there since: its quarantine is still to begin
 	due       int64            // when the fleet must be at rest
@@ -94,7 +93,7 @@ func (r *rest) reached() {
 // answer it any more.
 func (r *rest) leftBehind() (until int64) {
 	for _, s := range r.w.sessions {
-		if k := r.keys.get(s); k != nil && k.until > until {
+		if k := r.w.granted.get(s); k != nil && k.until > until {
 			if i := r.w.instances[k.holder]; i != nil && i.gone {
 				until = k.until
 			}
@@ -140,16 +139,7 @@ func (r *rest) redis(e *history.Event) {
 			r.forget(e.Instance)
 			r.change(r.w.settle())
 		}
-	case history.RedisGranted:
-		r.keys.set(r.w.subject, &grant{e.Instance, e.Until})
-	case history.RedisExtended:
-		if k := r.keys.get(r.w.subject); k != nil {
-			k.until = max(k.until, e.Until)
-		}
-	case history.RedisDeleted:
-		r.keys.set(r.w.subject, nil)
 	case history.RedisFlushed:
-		clear(r.keys)
 		clear(r.beats)
 		clear(r.dead)
 		clear(r.returns)

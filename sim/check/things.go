@@ -1,5 +1,7 @@
 package check
 
+import "github.com/leasestorm/leasestorm/sim/history"
+
 // node is a slot: one process after the other.
 type node struct {
 	name     string
@@ -65,6 +67,28 @@ func (r *rows[T]) of(s *session) *T {
 		r.set(s, v)
 	}
 	return v
+}
+
+// grant is a lease as Redis holds it. It is known from a grant until the tap goes down or the key goes.
+type grant struct {
+	holder string
+	until  int64 // 0: it was not seen
+}
+
+// grants takes note of what Redis did to a lease.
+func (w *world) grants(e *history.Event) {
+	switch e.Kind {
+	case history.RedisGranted:
+		w.granted.set(w.subject, &grant{e.Instance, e.Until})
+	case history.RedisExtended:
+		if l := w.granted.get(w.subject); l != nil && l.until != 0 {
+			l.until = max(l.until, e.Until)
+		}
+	case history.RedisDeleted:
+		w.granted.set(w.subject, nil)
+	case history.RedisFlushed, history.TapDown:
+		clear(w.granted)
+	}
 }
 
 // unpaused reports whether somebody should be polling it.

@@ -34,7 +34,8 @@ type world struct {
 	timers    timers
 	seq       int64
 	rest      rest
-	recent    ring // of events that concern everybody
+	granted   rows[grant] // the leases as Redis holds them
+	recent    ring        // of events that concern everybody
 	followers []*follower
 }
 
@@ -111,6 +112,7 @@ func (w *world) update(e *history.Event) {
 		w.stats.Rejected++
 	case e.Kind >= history.RedisGranted && e.Kind <= history.TapUp:
 		w.heard(e)
+		w.grants(e)
 		w.rest.redis(e)
 	default:
 		w.harness(e)

@@ -89,9 +89,6 @@ func New(m Meta, p check.Params, r check.Result) Report {
 	if faults == nil {
 		faults = []fault.Fault{} // a list, not null: tools iterate over it
 	}
-	if len(p.Criteria) == 0 {
-		p.Criteria = check.Exercisable(p)
-	}
 	return Report{
 		Version: Version, Engine: m.Engine, Seed: p.Plan.Seed, Commit: m.Commit, Redis: m.Redis, Config: p, Faults: faults,
 		Guarantees: r.Verdicts, Verdict: check.Decide(p, r),

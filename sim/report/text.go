@@ -24,9 +24,10 @@ var promises = map[string]string{
 // verdict marked with a star.
 func (r Report) Table(w io.Writer) error {
 	rows := [][]string{{"", "promise", "verdict", "value", "limit", "unit", "exercised", "excused"}}
+	decides := check.Decides(r.Params())
 	for _, v := range r.Guarantees {
 		id := v.ID
-		if slices.Contains(r.Config.Criteria, v.ID) {
+		if slices.Contains(decides, v.ID) || v.Verdict == check.Fail && len(r.Config.Criteria) == 0 {
 			id += "*"
 		}
 		value, limit := strconv.FormatInt(v.Value, 10), strconv.FormatInt(v.Limit, 10)
@@ -85,7 +86,7 @@ func (r Report) Failures(w io.Writer, dir string) error {
 			fmt.Fprintf(&b, "\n%s %s is BROKEN (%s)\n", v.ID, promises[v.ID], measured(v))
 			writeWrapped(&b, v.Detail)
 			writeEvents(&b, v.Evidence)
-		case v.Verdict == check.Unknown && slices.Contains(r.Config.Criteria, v.ID):
+		case v.Verdict == check.Unknown && slices.Contains(check.Decides(r.Params()), v.ID):
 			fmt.Fprintf(&b, "\n%s %s is UNKNOWN\n", v.ID, promises[v.ID])
 			writeWrapped(&b, v.Detail)
 		}
