@@ -133,7 +133,7 @@ func both(t *testing.T, node, name string, faults []fault.Fault) pair {
 func (p pair) sameVerdicts(t *testing.T) {
 	for i, r := range p.real.Guarantees {
 		v := p.virtual.Guarantees[i]
-		decides := slices.Contains(p.real.Config.Criteria, r.ID) && slices.Contains(p.virtual.Config.Criteria, r.ID)
+		decides := slices.Contains(check.Decides(p.real.Params()), r.ID) && slices.Contains(check.Decides(p.virtual.Params()), r.ID)
 		if r.Verdict != v.Verdict && (decides || r.Verdict == check.Fail || v.Verdict == check.Fail) {
 			t.Errorf("%s: %s is %s on the real engine (%s; %s), %s in virtual time (%s)", p.name, r.ID, r.Verdict, r.Detail,
 				p.dir, v.Verdict, v.Detail)

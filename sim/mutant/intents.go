@@ -19,7 +19,7 @@ var intents = []Mutant{
 		Story:  "A start is put on the bus by a command of its own, after its record and its key.",
 		Breaks: "I3", Seeds: 40, Scenario: stormOfIntents,
 		Edits: []Edit{
-			{intentLua + "put.lua", "redis.call('XADD', bus,", "local _ = (function() end)('XADD', bus,"},
+			{intentLua + "put.lua", "start(id, ARGV[6], ARGV[7], ARGV[8])", "''"},
 			{"lease/intent/store/sessions.go", "	return putReply(reply)\n}\n\nfunc putArgs", `	id, known, err := putReply(reply)
 	if err == nil && !known {
 		err = s.client.XAdd(ctx, &redis.XAddArgs{Stream: s.bus, Values: []any{

@@ -125,10 +125,12 @@ var rules = []Mutant{
 		Edits: []Edit{{fleetFile, "return int64(min(k, c.cfg.StaggerMax)) * c.cfg.Stagger", "return c.cfg.TTL + int64(k)"}},
 	},
 	{
-		Name:   "timeout-means-not-acquired",
-		Story:  "An acquisition that was not answered is taken as refused, and tried again when the key would have expired.",
+		Name: "timeout-means-not-acquired",
+		Story: "An acquisition that was not answered is taken as refused, and tried again when the key would have expired, " +
+			"whatever a look shows.",
 		Breaks: "G8", Package: "internal/core", Test: "TestStormGrantThatWasNotHeard",
-		Edits: []Edit{{coreFile, `c.refuse(l, cause, "", c.backoff(), a.Text)`, `c.refuse(l, cause, "", c.cfg.TTL, a.Text)`}},
+		Edits: []Edit{{coreFile, `c.refuse(l, cause, "", c.backoff(), a.Text)`, `c.refuse(l, cause, "", c.cfg.TTL, a.Text)`},
+			{fleetFile, "l.place && o != 0", "l.place"}},
 	},
 	{
 		Name:   "gives-up-unasked",
