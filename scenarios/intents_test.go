@@ -9,10 +9,11 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// intents is a small storm of intents: two APIs, two workers and two that are both.
+// intents is a small storm of intents: two APIs, two workers and two that are both, with so many sessions that a worker which is
+// killed leaves leases behind whatever the seed.
 func intents(name string, apiLeases string, plan ...fault.Fault) sim.Scenario {
 	return sim.Scenario{
-		Name: name, System: sim.SystemIntents, Nodes: 6, Sessions: 12, Duration: short, APILeases: apiLeases, Plan: plan,
+		Name: name, System: sim.SystemIntents, Nodes: 6, Sessions: 48, Duration: short, APILeases: apiLeases, Plan: plan,
 	}
 }
 
