@@ -29,7 +29,7 @@ type Scenario struct {
 	Seed        uint64        // drawn if zero
 	Faults      []fault.Kind  // kinds to draw the plan from; all usual ones if empty
 	Plan        []fault.Fault // the plan itself; drawn if nil
-	Criteria    []string      // guarantees of the system that decide; those that the plan can exercise if empty
+	Criteria    []string      // guarantees that decide; if empty those that the plan can exercise, and any that breaks
 	NodeCmd     []string      // the node's argument vector; the reference node if empty
 	Virtual     Virtual       // for the virtual engine only
 

@@ -36,7 +36,7 @@ func printStart(out io.Writer, s sim.Start) {
 	if len(c.NodeCmd) > 0 {
 		node = strings.Join(c.NodeCmd, " ")
 	}
-	criteria := "those that the plan can exercise"
+	criteria := "those that the plan can exercise, and any that breaks"
 	if len(c.Criteria) > 0 {
 		criteria = strings.Join(c.Criteria, ", ")
 	}

@@ -167,8 +167,13 @@ func (c *Core) lookSoon(d int64) {
 		c.queue.look = true
 		return
 	}
-	d += int64(c.nodes[0].hash%64) * d / 256
-	if at := c.now.Mono + Time(d); c.nextLook == 0 || at < c.nextLook {
+	c.lookBy(c.now.Mono+Time(d), d)
+}
+
+// lookBy makes the next look happen at at, or up to a quarter of spread later.
+func (c *Core) lookBy(at Time, spread int64) {
+	at += Time(int64(c.nodes[0].hash%64) * spread / 256)
+	if c.nextLook == 0 || at < c.nextLook {
 		c.nextLook = at
 	}
 }
@@ -275,10 +280,13 @@ func (c *Core) remap(to *Sessions) {
 }
 
 // takeFree acts on the sessions without a live owner. One that is merely found free is taken only by its target; one that
-// was already free at the look before, by whoever comes first in order. One whose owner shows no heartbeat is watched.
+// was already free at the look before, by whoever comes first in order. One whose owner shows no heartbeat is watched. None of
+// it while nothing may be acquired: in a Redis that has just lost its data no heartbeat lives and every session is free, and
+// each instance of a large fleet would come to watch all of them. What is left then is seen by the look that askForMine makes.
 func (c *Core) takeFree() {
 	f := &c.fleet
 	c.placement()
+	until, _ := c.barred()
 	f.waits = f.waits[:0]
 	for i, o := range f.owner {
 		if o == nobody || o == 0 || !c.nodes[o].alive {
@@ -302,6 +310,8 @@ func (c *Core) takeFree() {
 			l = c.lease(id)
 			l.place = true
 			c.tryAcquire(l)
+		case until != 0:
+			f.free[i] = o == nobody
 		case o != nobody:
 			l = c.lease(id)
 			l.place = true

@@ -144,7 +144,7 @@ func (c *Core) askForMine() {
 	f.hoped = f.hoped[:0]
 	c.placement()
 	if until, _ := c.barred(); until != 0 {
-		c.lookSoon(int64(until - c.now.Mono)) // it could not take what it is given before
+		c.lookBy(until, c.cfg.Discovery/10) // it could not take what it is given before
 		return
 	}
 	if !c.nodes[0].alive {
@@ -225,14 +225,14 @@ func (c *Core) asked(n *Notice) {
 	f.asks = append(f.asks, ask{from: n.From, ids: n.IDs, after: c.seq, at: c.now.Mono})
 }
 
-// lacks reports whether instance i owns less than its share, hasShare whether it owns as much. Of who is not placed on neither
-// is known.
-func (c *Core) lacks(i int32) bool {
+// lacks reports whether instance i owns less than its share. known is false for who is not placed on.
+func (c *Core) lacks(i int32) (lacks, known bool) {
 	p := c.fleet.place[i]
-	return p != nobody && int(c.nodes[i].owned) < c.fleet.placer.Quota(int(p))
+	if p == nobody {
+		return false, false
+	}
+	return int(c.nodes[i].owned) < c.fleet.placer.Quota(int(p)), true
 }
-
-func (c *Core) hasShare(i int32) bool { return c.fleet.place[i] != nobody && !c.lacks(i) }
 
 // answerAsks gives, on what the look just made shows, what others asked for and this instance owns above its quota.
 // Who asks may know of an instance that is not counted here yet: what cannot be given now is kept in mind for an interval.
@@ -263,23 +263,23 @@ func (c *Core) answerAsks(look uint64) {
 			continue
 		}
 		i, ok := c.index[a.from]
-		if !ok || !c.nodes[i].alive || a.again && !c.lacks(i) {
+		if !ok || !c.nodes[i].alive {
 			continue
 		}
-		a.again = c.hasShare(i) // it asked more than once, or others gave: what it got since, the others lack
-		for _, id := range a.ids {
-			if a.again {
-				break
-			}
-			l := c.leases[id]
+		lacks, known := c.lacks(i)
+		if a.again && !lacks {
+			continue
+		}
+		a.again = known && !lacks // it asked more than once, or others gave: what it got since, the others lack
+		for k := 0; k < len(a.ids) && !a.again; k++ {
+			l := c.leases[a.ids[k]]
 			if l == nil || l.phase != owned || l.yielding || l.want && !l.place {
 				continue
 			}
-			if a.again = excess <= 0; a.again {
-				break
+			if a.again = excess <= 0; !a.again {
+				excess--
+				c.yield(l, a.from, CauseRebalance)
 			}
-			excess--
-			c.yield(l, a.from, CauseRebalance)
 		}
 		if a.again && c.now.Mono < a.at+Time(c.cfg.Discovery) {
 			later = append(later, a)

@@ -146,7 +146,11 @@ func (c *Core) nodesAnswered(in *inflight, a *Answer) {
 		i := c.nodeIndex(it.ID)
 		c.nodes[i].reading = false
 		r := a.result(k)
-		if i == 0 || r.Outcome == OutUnknown {
+		if i == 0 {
+			continue
+		}
+		if r.Outcome == OutUnknown {
+			c.armNode(i, c.now.Mono+Time(c.cfg.MaxProbe))
 			continue
 		}
 		if r.Outcome == OutGone {

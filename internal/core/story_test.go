@@ -174,6 +174,8 @@ func (s *story) lookOf(input string, dur func(string) int64) *Look {
 			owners[w[1]] = strings.TrimSuffix(w[2], "-")
 		case len(w) == 3 && w[0] == "node":
 			l.Nodes = append(l.Nodes, Seen{ID: w[1], PTTL: dur(w[2])})
+		case len(w) > 0:
+			panic("neither session ID OWNER (- is none) nor node ID TTL: " + line)
 		}
 	}
 	l.Sessions = NewSessions(ids)

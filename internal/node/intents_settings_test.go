@@ -8,6 +8,9 @@ import (
 	"testing"
 )
 
+// hex64 has the form of a SHA-256.
+const hex64 = "abababababababababababababababababababababababababababababababab"
+
 func TestTrustedProxies(t *testing.T) {
 	for _, tt := range []struct {
 		text string

@@ -45,5 +45,3 @@ func TestStopsWhileRedisDoesNotAnswer(t *testing.T) {
 		}
 	}
 }
-
-const hex64 = "abababababababababababababababababababababababababababababababab"

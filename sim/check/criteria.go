@@ -137,7 +137,8 @@ func (p Params) planned(f fault.Fault) (span, bool) {
 	return r, true
 }
 
-// Decides returns the guarantees that must pass: those named (Params.Criteria), else those that the plan can exercise.
+// Decides returns the guarantees that must pass: those named (Params.Criteria), else those that the plan can exercise
+// (where none are named, Decide also fails on any other that broke).
 func Decides(p Params) []string {
 	if len(p.Criteria) > 0 {
 		return p.Criteria

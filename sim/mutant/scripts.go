@@ -117,6 +117,6 @@ var scripts = []Mutant{
 		Name:   "reasserts-over-a-higher-fence",
 		Story:  "A term is asserted anew although a later one was granted.",
 		Breaks: "G1", Package: "lease/redisstore", Test: "TestConformance",
-		Edits: []Edit{{luaDir + "reassert.lua", "elseif fence_of(last) > tonumber(fence) then\n    codes", "elseif false then\n    codes"}},
+		Edits: []Edit{{luaDir + "reassert.lua", "elseif fence_of(last) <= tonumber(fence) then", "elseif true then"}},
 	},
 }

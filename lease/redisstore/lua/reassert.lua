@@ -17,16 +17,16 @@ for i = 1, (#KEYS - 1) / 2 do
     codes[i] = 'w'
   elseif left == 0 then
     codes[i] = 'c'
-  elseif fence_of(last) > tonumber(fence) and holder == owner then
-    call('PEXPIRE', lease, ttl)
-    codes[i] = 't'
-  elseif fence_of(last) > tonumber(fence) then
-    codes[i] = holder and 'S' or 's'
-    if holder then detail(holder, call('PTTL', lease), 0) end
-  else
+  elseif fence_of(last) <= tonumber(fence) then
     call('SET', lease, owner, 'PX', ttl)
     call('SET', fence_key, fence, 'PX', fence_life)
     codes[i] = 't'
+  elseif holder == owner then
+    call('PEXPIRE', lease, ttl)
+    codes[i] = 't'
+  else
+    codes[i] = holder and 'S' or 's'
+    if holder then detail(holder, call('PTTL', lease), 0) end
   end
 end
 return answer()
