@@ -183,9 +183,10 @@ func (c *Core) doomed(i int32) {
 	c.watch(i)
 }
 
-// watch reads the leases of an instance that seems to have died, so as to be there when they expire.
+// watch reads the leases of an instance that seems to have died, so as to be there when they expire. Not while nothing may be
+// acquired, as takeFree does not.
 func (c *Core) watch(o int32) {
-	if !c.cfg.Place {
+	if until, _ := c.barred(); !c.cfg.Place || until != 0 {
 		return
 	}
 	for i, owner := range c.fleet.owner {
