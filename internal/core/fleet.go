@@ -11,6 +11,7 @@ type fleet struct {
 	sessions *Sessions
 	owner    []int32 // aligned with sessions; index into Core.nodes, nobody if free
 	free     []bool  // aligned: found free at the last look already
+	anyFree  bool    // the last look showed a session that nobody owns
 	look     uint64  // looks so far
 	lookOp   uint64  // the look under way, 0 none
 	touched  []int32 // sessions that changed owner while a look was under way: it may be older than that
@@ -293,16 +294,16 @@ func (c *Core) takeFree() {
 			f.waits = append(f.waits, int32(i))
 		}
 	}
-	anyFree := false
+	f.anyFree = false
 	for _, i := range f.waits {
 		id, o := f.sessions.IDs[i], f.owner[i]
 		if f.isPromised(i) {
-			anyFree = anyFree || o == nobody
+			f.anyFree = f.anyFree || o == nobody
 			continue // its turn is set already
 		}
 		l := c.leases[id]
 		if l != nil && (l.phase != idle || l.stuck || l.place && o != 0) {
-			anyFree = anyFree || o == nobody && !l.stuck
+			f.anyFree = f.anyFree || o == nobody && !l.stuck
 			continue // held, under way, or its turn is set already
 		}
 		switch {
@@ -317,12 +318,12 @@ func (c *Core) takeFree() {
 			l.place = true
 			c.observe(l)
 		default:
-			anyFree = true
+			f.anyFree = true
 			c.foundFree(i, id)
 		}
 	}
 	c.askFormers()
-	if anyFree {
+	if f.anyFree {
 		c.lookSoon(c.cfg.Discovery / 10)
 	}
 }

@@ -183,11 +183,14 @@ func (c *Core) doomed(i int32) {
 	c.watch(i)
 }
 
-// watch reads the leases of an instance that seems to have died, so as to be there when they expire. Not while nothing may be
-// acquired, as takeFree does not.
+// watch reads the leases of an instance that seems to have died, so as to be there when they expire; what was free may have been
+// left to it, and is looked at again. Not while nothing may be acquired, as takeFree does not.
 func (c *Core) watch(o int32) {
 	if until, _ := c.barred(); !c.cfg.Place || until != 0 {
 		return
+	}
+	if c.fleet.anyFree {
+		c.lookSoon(0)
 	}
 	for i, owner := range c.fleet.owner {
 		if owner != o || c.fleet.isPromised(int32(i)) {
