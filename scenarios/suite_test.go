@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,7 +39,13 @@ func TestScenarios(t *testing.T) {
 		suite.LabelFilter = "smoke"
 	}
 	RunSpecs(t, "leasestorm", suite, reporter)
+	for _, table := range broken {
+		t.Log(table)
+	}
 }
+
+// broken are the verdicts of the specs that failed. They are shown once more at the end, where a log is looked at first.
+var broken []string
 
 var _ = BeforeSuite(func() {
 	var err error
@@ -88,8 +95,15 @@ func storm(ctx context.Context, s sim.Scenario, promises []string) []check.Verdi
 		},
 	})
 	Expect(err).NotTo(HaveOccurred())
-	Expect(result.Report.Table(GinkgoWriter)).To(Succeed())
-	Expect(result.Report.Failures(GinkgoWriter, result.Dir)).To(Succeed())
+	var table strings.Builder
+	Expect(result.Report.Table(&table)).To(Succeed())
+	Expect(result.Report.Failures(&table, result.Dir)).To(Succeed())
+	GinkgoWriter.Print(table.String())
+	DeferCleanup(func() {
+		if CurrentSpecReport().Failed() {
+			broken = append(broken, s.Name+"\n"+table.String())
+		}
+	})
 	return slices.DeleteFunc(slices.Clone(result.Report.Guarantees), func(v check.Verdict) bool {
 		return !slices.Contains(promises, v.ID)
 	})

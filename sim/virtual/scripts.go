@@ -26,7 +26,7 @@ func (r *redis) do(t int64, op *core.Op, a *core.Answer) {
 		*a = r.lua.do(t, op)
 		return
 	}
-	*a = core.Answer{Seq: op.Seq, Results: a.Results[:0]}
+	*a = core.Answer{Seq: op.Seq, Results: slices.Grow(a.Results[:0], len(op.Items))}
 	r.execute(t, op, a)
 	for len(a.Results) < len(op.Items) {
 		a.Results = append(a.Results, core.Result{})
