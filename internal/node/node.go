@@ -221,7 +221,7 @@ func leaseLine(e *lease.Event) (line, bool) {
 }
 
 // errFenced: the target has seen a higher fence: another instance polls the session.
-var errFenced = errors.New("fenced off: the target has seen a higher fence")
+var errFenced = fmt.Errorf("fenced off: %w", poll.ErrFenced)
 
 // poll polls one session once.
 func (n *node) poll(ctx context.Context, s poll.Session) (err error) {

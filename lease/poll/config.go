@@ -37,6 +37,12 @@ const (
 // ErrConfig: settings contradict each other.
 var ErrConfig = errors.New("invalid poll configuration")
 
+// ErrFenced is what a poll function returns, wrapped or not, when the target refused the fence as older than one it has seen.
+// Nothing that is done under such a term will be accepted, so the lease is given back, and whoever acquires it next, this
+// instance perhaps, has a higher fence. It happens where Redis lost its data after the lease had been taken from an owner
+// that could not hear of it, and let that one assert its term again.
+var ErrFenced = errors.New("the target has seen a higher fence")
+
 // Session is one poll of one session. The application's JSON is not part of it: what this instance read at its last
 // discovery may be an interval old, and keeping it would cost every instance the memory of all sessions. A poll function that
 // needs it reads the session's key, once per poll and up to date.
@@ -48,7 +54,8 @@ type Session struct {
 
 // Config is what a SessionManager does with the sessions it owns.
 type Config struct {
-	// Poll polls one session once. It must return soon after ctx has ended. A panic costs this one poll.
+	// Poll polls one session once. It must return soon after ctx has ended. A panic costs this one poll, an error too, unless it
+	// is ErrFenced.
 	Poll func(ctx context.Context, s Session) error
 	// Interval is the time from one poll's planned begin to the next's; 0: 5 s. A poll that takes longer is followed by
 	// the next at once.

@@ -223,6 +223,7 @@ type run struct {
 	cancel    context.CancelCauseFunc
 	endsAt    time.Time // when its context ends at the latest
 	abandoned bool      // it did not return: its lease was given up
+	fenced    bool      // the target refused its fence
 }
 
 // at makes p be looked at at t.
@@ -353,7 +354,9 @@ func (m *SessionManager) poll(ctx context.Context, p *publisher, r *run) {
 	if r.unbegun = ctx.Err() != nil || !r.hold.Valid(); r.unbegun {
 		return // on a loaded machine the lease went while this goroutine waited for its turn (G4)
 	}
-	if err := m.cfg.Poll(ctx, s); err != nil {
+	err := m.cfg.Poll(ctx, s)
+	r.fenced = errors.Is(err, ErrFenced)
+	if err != nil {
 		m.log.Debug("Poll failed", zap.String("event", "pollFailed"), zap.String("instance", m.leases.InstanceID()),
 			zap.String("endpoint", s.ID), zap.Int64("fence", s.Fence), zap.Error(err))
 	}
@@ -378,7 +381,7 @@ func (m *SessionManager) finished(p *publisher, r *run) {
 	switch {
 	case p.hold == nil:
 		m.remove(p)
-	case p.yielding:
+	case p.yielding, r.fenced && p.hold == r.hold:
 		p.hold.Drop()
 	default:
 		m.at(p, p.next)

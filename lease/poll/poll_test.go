@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -193,6 +194,24 @@ func TestPanicCostsOnePoll(t *testing.T) {
 	}
 	if b.log.FilterField(zap.String("event", "pollPanicked")).Len() == 0 {
 		t.Error("the panic is not in the log")
+	}
+}
+
+func TestFencedTermIsGivenBackForAHigherOne(t *testing.T) {
+	b := newBench(t)
+	polls := make(chan Session, 100)
+	var first atomic.Int64
+	b.start(Config{Interval: 50 * time.Millisecond, Poll: func(_ context.Context, s Session) error {
+		polls <- s
+		if first.CompareAndSwap(0, s.Fence) {
+			return fmt.Errorf("target: %w", ErrFenced)
+		}
+		return nil
+	}})
+	b.wait(lease.EventReleased, time.Time{})
+	refused := receive(t, "the refused poll", polls)
+	if next := receive(t, "a poll of the next term", polls); next.Fence <= refused.Fence {
+		t.Errorf("fence %d after %d was refused", next.Fence, refused.Fence)
 	}
 }
 

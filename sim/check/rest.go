@@ -136,8 +136,12 @@ func (r *rest) redis(e *history.Event) {
 		}
 	case history.RedisBeatGone:
 		if _, known := r.beats[e.Instance]; known {
+			settle := r.w.settle()
+			if r.withdrew(e.Instance) {
+				settle += int64(r.w.TTL)
+			}
 			r.forget(e.Instance)
-			r.change(r.w.settle())
+			r.change(settle)
 		}
 	case history.RedisFlushed:
 		clear(r.beats)
@@ -145,6 +149,13 @@ func (r *rest) redis(e *history.Event) {
 		clear(r.returns)
 		r.change(r.w.settleSessions())
 	}
+}
+
+// withdrew reports whether an instance whose heartbeat goes before its end took it back and lives on. It could not take what it
+// was given; it keeps what it has, which the others do not get, and is back after a TTL.
+func (r *rest) withdrew(id string) bool {
+	i := r.w.instances[id]
+	return i != nil && i.node != nil && !i.gone && i.node.asked == nil && r.beats[id] > r.w.now
 }
 
 func (r *rest) ready(i *instance) {

@@ -18,6 +18,7 @@ type poll struct {
 	instance string
 	arrival  int64 // the target's number, 0: not arrived
 	accepted bool
+	refused  bool // by the target, because of its fence
 	over     bool // the process has given it up or is gone
 }
 
@@ -116,6 +117,7 @@ func (w *world) pollArrives(pi int32, gen uint32) {
 	back := event{kind: evPollEnd, node: p.node, arg: pi, gen: gen}
 	if p.fence != 0 && p.fence < s.fence {
 		ev.Kind, ev.Reason = history.Rejected, "an older fence than the highest seen"
+		p.refused = true
 		w.emit(ev)
 		back.at = w.t + w.hop()
 		w.q.push(back)
@@ -164,12 +166,17 @@ func (w *world) pollReturned(n *node, e *event) {
 	if t.gen != p.termGen {
 		return
 	}
+	refused := p.refused
 	if e.kind == evPollTimeout {
 		w.cancel(n, e.arg, "time-out")
 	} else {
 		w.say(n, history.PollEnd, w.sess[p.session].id, p.fence, "")
 		w.polls.remove(e.arg)
 		t.poll = -1
+	}
+	if refused && !t.yield {
+		w.step(n, core.Event{Kind: core.EvDrop, ID: w.sess[t.session].id, Cause: core.CauseRequested})
+		return
 	}
 	w.pollNext(n, ti, t)
 }
