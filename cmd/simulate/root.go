@@ -98,7 +98,8 @@ func (f *flags) register(fs *pflag.FlagSet) {
 	fs.DurationVar(&f.renew, "renew", 0, "between renewals (default a third of the TTL)")
 	fs.DurationVar(&f.poll, "poll", 0, "between polls of one session (default 5s / speed)")
 	fs.StringVar(&f.faults, "faults", "", "draw only these faults, `A,B` (an unknown one lists them all)")
-	fs.StringVar(&f.criteria, "criteria", "", "guarantees that decide, `G1,G2` (default: those that the plan can exercise, and any that breaks)")
+	fs.StringVar(&f.criteria, "criteria", "",
+		"guarantees that decide, `G1,G2` (default: those that the plan can exercise, and any that breaks)")
 	f.registerRun(fs)
 }
 
