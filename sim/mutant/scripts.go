@@ -27,7 +27,7 @@ var scripts = []Mutant{
 	{
 		Name:   "expire-without-check",
 		Story:  "A renewal is an EXPIRE whose answer nobody reads.",
-		Breaks: "G10", Seeds: 50,
+		Breaks: "G1", Seeds: 50,
 		Edits: []Edit{
 			{renewFile, "if holder == owner then", "if type(holder) ~= 'table' then"},
 		},
