@@ -90,7 +90,7 @@ func (p *Placer) Place(s *Sessions, instances []uint64, owner []int32) []int32 {
 	for i := range p.target {
 		p.target[i] = -1
 	}
-	if n == 0 {
+	if n == 0 || p.shared.recall(p, s, instances, owner) {
 		return p.target
 	}
 	p.pool = p.pool[:0]
@@ -104,6 +104,7 @@ func (p *Placer) Place(s *Sessions, instances []uint64, owner []int32) []int32 {
 	p.quotas(instances, m)
 	p.shed(s, instances, owner)
 	p.fill(s, instances)
+	p.shared.remember(p, s, instances, owner)
 	return p.target
 }
 

@@ -11,7 +11,8 @@ import (
 // Whoever shares ranks with others that see other instances and other sessions places as if alone.
 func TestSharedRanksPlaceAlike(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		shared := Placer{shared: NewRanks()}
+		ranks := NewRanks()
+		placers := []*Placer{{shared: ranks}, {shared: ranks}}
 		for range rapid.IntRange(1, 4).Draw(t, "looks") {
 			instances := make([]uint64, rapid.IntRange(1, 4*favouritesMax).Draw(t, "instances"))
 			first := rapid.IntRange(0, 20).Draw(t, "first instance")
@@ -26,10 +27,18 @@ func TestSharedRanksPlaceAlike(t *testing.T) {
 			for i := range owner {
 				owner[i] = int32(rapid.IntRange(-1, len(instances)-1).Draw(t, "owner"))
 			}
-			var alone Placer
 			s := NewSessions(ids)
-			if got, want := shared.Place(s, instances, owner), alone.Place(s, instances, owner); !slices.Equal(got, want) {
-				t.Fatalf("%d sessions on %d instances: with shared ranks\n%v\nalone\n%v", len(ids), len(instances), got, want)
+			for i, p := range placers {
+				if len(ids) > 0 && rapid.Bool().Draw(t, "hears of a change") {
+					owner[rapid.IntRange(0, len(ids)-1).Draw(t, "session")] = int32(rapid.IntRange(-1, len(instances)-1).Draw(t, "to"))
+				}
+				var alone Placer
+				got, want := p.Place(s, instances, owner), alone.Place(s, instances, owner)
+				if !slices.Equal(got, want) || !slices.Equal(p.quota, alone.quota) {
+					t.Fatalf("placer %d, %d sessions on %d instances: with shared ranks\n%v, quotas %v\nalone\n%v, quotas %v", i, len(ids),
+						len(instances), got, p.quota, want, alone.quota)
+				}
+				clear(got) // it is the caller's until the next call
 			}
 		}
 	})
