@@ -195,9 +195,7 @@ func (c *Core) lookAnswered(in *inflight, a *Answer) {
 	}
 	f.touched = f.touched[:0]
 	f.dirty = f.dirty || changed
-	if next := c.now.Mono + Time(c.lookInterval()); c.nextLook == 0 || c.nextLook > next {
-		c.nextLook = next
-	}
+	c.lookBy(c.now.Mono+Time(c.lookInterval()), 0)
 	if changed {
 		c.lookSoon(c.cfg.Discovery / 10)
 	}
@@ -258,16 +256,19 @@ func (c *Core) remap(to *Sessions) {
 	free := make([]bool, len(to.IDs))
 	slices.Sort(f.touched)
 	var touched []int32
-	j := 0
+	j, was := 0, f.sessions.IDs
 	for i, id := range to.IDs {
-		for j < len(f.sessions.IDs) && f.sessions.IDs[j] < id {
-			j++
+		if j < len(was) && was[j] != id { // mostly it is the very same string, which is told without reading it
+			for j < len(was) && was[j] < id {
+				j++
+			}
 		}
-		if j < len(f.sessions.IDs) && f.sessions.IDs[j] == id {
+		if j < len(was) && was[j] == id {
 			owner[i], free[i] = f.owner[j], f.free[j]
 			if _, ok := slices.BinarySearch(f.touched, int32(j)); ok {
 				touched = append(touched, int32(i))
 			}
+			j++
 			continue
 		}
 		owner[i] = nobody

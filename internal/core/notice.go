@@ -191,9 +191,9 @@ func (c *Core) lookForAsk() {
 	at := c.fleet.lookedAt + Time(c.cfg.Discovery/50)
 	if c.fleet.lookedAt == 0 || at <= c.now.Mono {
 		c.lookSoon(0)
-	} else if c.nextLook == 0 || at < c.nextLook {
-		c.nextLook = at
+		return
 	}
+	c.lookBy(at, 0)
 }
 
 // mayAsk allows two askings in a tenth of the interval: the one that a join needs at once, and one on what came of it.
