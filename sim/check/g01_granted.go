@@ -18,14 +18,14 @@ func (r *grants) event(e *history.Event) {
 // trusted looks at a window that a node says it has. Redis' side of it may be told a moment later.
 func (r *grants) trusted(e *history.Event) {
 	s := r.g.w.subject
-	l := r.g.w.granted.get(s)
+	l := s.granted
 	if l == nil || l.holder != e.Instance || l.until == 0 || e.Until <= l.until+int64(stampAllowance) {
 		return
 	}
 	w, said := r.g.w, *e
 	w.at(e.T+wordAllowance+w.stall(e.T-wordAllowance, e.T), func() {
 		beyond := said.Until - l.until
-		if w.granted.get(s) != l || beyond <= int64(stampAllowance) {
+		if s.granted != l || beyond <= int64(stampAllowance) {
 			return
 		}
 		r.worst = max(r.worst, beyond)

@@ -13,7 +13,6 @@ import (
 // as the later one has the higher fence.
 type g2 struct {
 	hooks
-	targets  rows[targeted]
 	arrivals int
 	older    int               // accepted with an older fence, or one fence from two instances
 	together int               // overlapping arrivals that nothing explains
@@ -32,6 +31,7 @@ type targeted struct {
 	holder  string // instance that was accepted with it
 	last    string // instance accepted last
 	serving []arrival
+	server  [1]arrival // room for serving: mostly there is one
 }
 
 // arrival is a poll that was accepted and not yet answered.
@@ -60,7 +60,7 @@ func (g *g2) attach(w *world, v Verdict) {
 func (g *g2) event(e *history.Event) {
 	switch e.Kind {
 	case history.Arrived:
-		g.arrived(g.targets.of(g.w.subject), e)
+		g.arrived(&g.w.subject.target, e)
 	case history.PollCancelled:
 		g.gone[owning{g.w.instance(e.Instance), e.Session}] = e.T
 	case history.Served, history.Aborted:
@@ -75,7 +75,7 @@ func (g *g2) event(e *history.Event) {
 		if e.Kind == history.Aborted {
 			delete(g.gone, owning{g.w.instance(e.Instance), e.Session})
 		}
-		t := g.targets.of(g.w.subject)
+		t := &g.w.subject.target
 		for i := range t.serving {
 			if t.serving[i].n == e.N {
 				t.serving = append(t.serving[:i], t.serving[i+1:]...)

@@ -12,7 +12,6 @@ import (
 // it was watched (a fence that is set is not below one that was).
 type g3 struct {
 	hooks
-	leases  rows[fences]
 	losses  int64           // times at which Redis lost everything, so far
 	across  int             // terms that followed such a loss
 	without int             // terms whose owner gives no fence
@@ -48,7 +47,7 @@ func (g *g3) began(t *term) {
 		g.without++
 		return
 	}
-	f := g.leases.of(t.session)
+	f := &t.session.fences
 	if f.holder != nil {
 		g.exercised++
 		if f.losses != g.losses {
@@ -81,7 +80,7 @@ func (g *g3) deleted(s *session) bool {
 func (g *g3) event(e *history.Event) {
 	switch e.Kind {
 	case history.Arrived, history.Rejected:
-		f := g.leases.of(g.w.subject)
+		f := &g.w.subject.fences
 		if e.Fence != 0 && e.Fence == f.polled && f.poller != e.Instance {
 			g.broke(g.w.subject, "%s and %s polled session %s with one fence, %d; the second at %s",
 				g.w.instance(f.poller).who(), g.w.instance(e.Instance).who(), e.Session, e.Fence, clock(e.T))
@@ -90,7 +89,7 @@ func (g *g3) event(e *history.Event) {
 			f.polled, f.poller = e.Fence, e.Instance
 		}
 	case history.RedisGranted:
-		g.leases.of(g.w.subject).heldBy = e.Instance
+		g.w.subject.fences.heldBy = e.Instance
 	case history.RedisFence:
 		g.set(e)
 	}
@@ -100,7 +99,7 @@ func (g *g3) event(e *history.Event) {
 // attempt to acquire that was given up, and was executed after the one that began the term, leaves a higher fence behind;
 // when Redis then forgets it, its owner asserts the fence that it knows.
 func (g *g3) set(e *history.Event) {
-	f := g.leases.of(g.w.subject)
+	f := &g.w.subject.fences
 	unheard := f.setFor == f.heldBy && f.last < f.set
 	if e.Fence < f.set && !unheard && len(g.w.subject.deletes) == 0 {
 		g.broke(g.w.subject, "at %s Redis' fence of session %s fell from %d to %d", clock(e.T), e.Session, f.set,

@@ -12,7 +12,6 @@ import (
 // success; at the end of the trust window running polls are cancelled.
 type g4 struct {
 	hooks
-	leases    rows[renewals]
 	failures  int
 	silent    int // renewals without an answer in time
 	cancelled int // polls that ran when a window closed
@@ -50,7 +49,7 @@ func (g *g4) attach(w *world, v Verdict) {
 
 // renewal is the state that the word in hand is about.
 func (g *g4) renewal() *renewal {
-	all, inst := g.leases.of(g.w.subject), g.w.speaker
+	all, inst := &g.w.subject.renewals, g.w.speaker
 	if all.latest != nil && all.latest.inst == inst {
 		return all.latest
 	}
@@ -102,13 +101,11 @@ func (g *g4) event(e *history.Event) {
 }
 
 func (g *g4) forget(e *history.Event) {
-	for _, all := range g.leases {
-		if all != nil {
-			all.latest = nil
-			all.all = slices.DeleteFunc(all.all, func(r *renewal) bool {
-				return r.inst.gone && r.inst.node != nil && r.inst.node.name == e.Node
-			})
-		}
+	for _, s := range g.w.sessions {
+		s.renewals.latest = nil
+		s.renewals.all = slices.DeleteFunc(s.renewals.all, func(r *renewal) bool {
+			return r.inst.gone && r.inst.node != nil && r.inst.node.name == e.Node
+		})
 	}
 }
 

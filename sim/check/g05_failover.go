@@ -17,7 +17,6 @@ import (
 // waiters as much time; so where Redis was watched, the 250 ms are also held against the end of the lease itself.
 type g5 struct {
 	hooks
-	orphans rows[orphan]
 	crashes int
 	took    times
 	lags    times // after the end of the lease
@@ -61,14 +60,14 @@ func (g *g5) ended(t *term, how ending) {
 	if !s.unpaused() && s.added {
 		return
 	}
-	if old := g.orphans.get(s); old != nil {
+	if old := s.orphan; old != nil {
 		old.over = true
 	}
 	o := &orphan{session: s, victim: t, crash: crash, at: g.w.now, base: g.w.now}
-	if k := g.w.granted.get(s); k != nil && k.holder == t.inst.id && crash.Kind == fault.Crash {
+	if k := s.granted; k != nil && k.holder == t.inst.id && crash.Kind == fault.Crash {
 		o.ends = k.until
 	}
-	g.orphans.set(s, o)
+	s.orphan = o
 	g.watch(o)
 }
 
@@ -86,15 +85,15 @@ func (g *g5) struck(s *strike) {
 
 // cutOff begins to wait for who takes over from an owner that Redis does not hear any more.
 func (g *g5) cutOff(t *term, s *strike) {
-	if g.orphans.get(t.session) != nil || t.passed {
+	if t.session.orphan != nil || t.passed {
 		return // it is orphaned already
 	}
 	g.crashes++
 	o := &orphan{session: t.session, victim: t, crash: s, alive: true, at: g.w.now, base: g.w.now}
-	if k := g.w.granted.get(t.session); k != nil && k.holder == t.inst.id {
+	if k := t.session.granted; k != nil && k.holder == t.inst.id {
 		o.ends = k.until
 	}
-	g.orphans.set(t.session, o)
+	t.session.orphan = o
 	g.watch(o)
 }
 
@@ -104,7 +103,7 @@ func (g *g5) healed(s *strike) {
 		return
 	}
 	for _, id := range sortedKeys(g.w.sessions) {
-		if o := g.orphans.get(g.w.sessions[id]); o != nil && o.crash == s && o.alive && !o.late {
+		if o := g.w.sessions[id].orphan; o != nil && o.crash == s && o.alive && !o.late {
 			g.close(o)
 		}
 	}
@@ -177,8 +176,8 @@ func (g *g5) rebase(o *orphan, at int64, why string) {
 
 func (g *g5) close(o *orphan) {
 	o.over = true
-	if g.orphans.get(o.session) == o {
-		g.orphans.set(o.session, nil)
+	if o.session.orphan == o {
+		o.session.orphan = nil
 	}
 }
 
@@ -186,18 +185,17 @@ func (g *g5) delayed(o *orphan, to int64) *strike { return g.w.delayed(o.at, to,
 
 func (g *g5) event(e *history.Event) {
 	if e.Kind == history.Ready && g.w.peopled == g.w.now { // the first after a time without any
-		for _, o := range g.orphans {
-			if o == nil {
-				continue
+		for _, s := range g.w.sessions {
+			if o := s.orphan; o != nil {
+				o.ends = 0
+				g.rebase(o, g.w.now+int64(failoverAllowance)-g.limit, "no instance was there to take it before")
 			}
-			o.ends = 0
-			g.rebase(o, g.w.now+int64(failoverAllowance)-g.limit, "no instance was there to take it before")
 		}
 	}
-	o := g.orphans.get(g.w.subject)
-	if o == nil {
+	if g.w.subject == nil || g.w.subject.orphan == nil {
 		return
 	}
+	o := g.w.subject.orphan
 	switch e.Kind {
 	case history.RedisExtended: // the victim's own bytes, held back by a partition, arrive after its death
 		if e.Instance == o.victim.inst.id {
@@ -232,7 +230,7 @@ func (g *g5) silenced(i *instance) bool {
 }
 
 func (g *g5) began(t *term) {
-	o := g.orphans.get(t.session)
+	o := t.session.orphan
 	if o == nil {
 		return
 	}
@@ -263,7 +261,7 @@ func (g *g5) began(t *term) {
 // finish names those that nobody took at all.
 func (g *g5) finish() {
 	for _, id := range sortedKeys(g.w.sessions) {
-		if o := g.orphans.get(g.w.sessions[id]); o != nil && o.late {
+		if o := g.w.sessions[id].orphan; o != nil && o.late {
 			g.exercised++
 			g.slow = true
 			g.took.add(g.w.now - o.base)

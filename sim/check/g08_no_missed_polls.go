@@ -15,7 +15,6 @@ import (
 // Polls are those that the target accepted. What Redis' own faults cost is G9's.
 type g8 struct {
 	hooks
-	targets                   rows[polled]
 	gapLimit, handLimit, news int64
 	gap, hand, appear         int64 // the worst of each
 	gaps, hands, appears      int   // judged
@@ -25,6 +24,7 @@ type g8 struct {
 
 // polled is what is known of one session's polls.
 type polled struct {
+	known   bool   // the session appeared, or was polled
 	serving int    // polls that the target is answering
 	last    int64  // end of the last one, or when the session appeared
 	inst    string // who polled last
@@ -46,10 +46,9 @@ func (g *g8) attach(w *world, v Verdict) {
 
 // target is what is known of the polls of the session that the event in hand is about.
 func (g *g8) target() *polled {
-	p := g.targets.get(g.w.subject)
-	if p == nil {
-		p = &polled{last: g.w.now, initial: true}
-		g.targets.set(g.w.subject, p)
+	p := &g.w.subject.polled
+	if !p.known {
+		*p = polled{known: true, last: g.w.now, initial: true}
 	}
 	return p
 }
@@ -68,7 +67,7 @@ func (g *g8) event(e *history.Event) {
 		}
 	case history.SessionAdded, history.SessionResumed:
 		if g.w.subject.unpaused() {
-			*g.target() = polled{last: e.T, fresh: true, initial: g.w.phase == "" || g.w.phase == "start"}
+			g.w.subject.polled = polled{known: true, last: e.T, fresh: true, initial: g.w.phase == "" || g.w.phase == "start"}
 		}
 	case history.Served, history.Aborted:
 		p := g.target()
@@ -216,8 +215,8 @@ func (g *g8) remaining() {
 	}
 	for _, id := range sortedKeys(g.w.sessions) {
 		s := g.w.sessions[id]
-		p := g.targets.get(s)
-		if p == nil || p.serving > 0 || !s.unpaused() {
+		p := &s.polled
+		if !p.known || p.serving > 0 || !s.unpaused() {
 			continue
 		}
 		from := max(p.last, g.storm, g.w.peopled)

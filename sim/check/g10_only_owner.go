@@ -14,8 +14,7 @@ import (
 // is matched to what the owners say they did.
 type g10 struct {
 	hooks
-	keys rows[key]
-	tap  bool // what Redis holds is being watched
+	tap bool // what Redis holds is being watched
 
 	fences bool // leases have fences
 }
@@ -60,7 +59,7 @@ func (g *g10) attach(w *world, v Verdict) {
 
 // key is the lease that the event in hand is about.
 func (g *g10) key() *key {
-	k := g.keys.of(g.w.subject)
+	k := &g.w.subject.key
 	k.session = g.w.subject
 	return k
 }
@@ -92,10 +91,8 @@ func (g *g10) event(e *history.Event) {
 		g.key().fenced = e.T
 	case history.RedisFlushed, history.TapDown:
 		g.tap = g.tap && e.Kind != history.TapDown
-		for _, k := range g.keys {
-			if k != nil {
-				k.known = false
-			}
+		for _, s := range g.w.sessions {
+			s.key.known = false
 		}
 	case history.TapUp:
 		g.tap = true

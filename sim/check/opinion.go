@@ -18,7 +18,6 @@ type opinion struct {
 	w      *world
 	every  uint32
 	leases map[string]*sampled
-	asked  rows[sampled] // of each session that was asked for: its lease, or passed
 }
 
 // passed stands for the leases that are not in the sample.
@@ -82,15 +81,13 @@ func newOpinion(w *world) *opinion {
 
 // lease is that of the session, nil if it is not in the sample.
 func (o *opinion) lease(s *session) *sampled {
-	l := o.asked.get(s)
-	if l == nil {
-		l = o.sample(s.id)
-		o.asked.set(s, l)
+	if s.sampled == nil {
+		s.sampled = o.sample(s.id)
 	}
-	if l == passed {
+	if s.sampled == passed {
 		return nil
 	}
-	return l
+	return s.sampled
 }
 
 func (o *opinion) sample(id string) *sampled {

@@ -93,7 +93,7 @@ func (r *rest) reached() {
 // answer it any more.
 func (r *rest) leftBehind() (until int64) {
 	for _, s := range r.w.sessions {
-		if k := r.w.granted.get(s); k != nil && k.until > until {
+		if k := s.granted; k != nil && k.until > until {
 			if i := r.w.instances[k.holder]; i != nil && i.gone {
 				until = k.until
 			}

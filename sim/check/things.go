@@ -26,47 +26,30 @@ type instance struct {
 	held   map[string]*term // by session: open terms
 }
 
-// session is one polling target.
+// session is one polling target, and what each checker keeps of it. All of it lies together, because ten thousand sessions
+// fit no cache: an event that had to find each part in a place of its own would wait for memory ten times.
 type session struct {
 	id      string
-	n       int // sessions are numbered as they are met
 	exists  bool
 	paused  bool
-	addedAt int64 // when it came or was resumed
 	added   bool  // SessionAdded was seen, so that addedAt means something
+	addedAt int64 // when it came or was resumed
+	polls   ring  // of its polls
+
+	renewals renewals // G4
+	target   targeted // G2
+	polled   polled   // G8
+	fences   fences   // G3
+	orphan   *orphan  // G5; nil: it is none
+	sampled  *sampled // G1's second opinion; nil: it was not asked for
+
 	terms   []*term
-	last    *term   // the term that began last, open or not
-	recent  ring    // of what befell its lease
-	polls   ring    // of its polls
-	deletes []int64 // times at which the plan deleted its key
-}
-
-// rows is what a checker keeps of each session.
-type rows[T any] []*T
-
-// get returns what is kept of the session, nil if nothing is.
-func (r rows[T]) get(s *session) *T {
-	if s == nil || s.n >= len(r) {
-		return nil
-	}
-	return r[s.n]
-}
-
-func (r *rows[T]) set(s *session, v *T) {
-	for s.n >= len(*r) {
-		*r = append(*r, nil)
-	}
-	(*r)[s.n] = v
-}
-
-// of returns what is kept of the session, a zero value to be filled in if nothing was.
-func (r *rows[T]) of(s *session) *T {
-	v := r.get(s)
-	if v == nil {
-		v = new(T)
-		r.set(s, v)
-	}
-	return v
+	term    [1]*term // room for terms: mostly there is one
+	last    *term    // the term that began last, open or not
+	granted *grant   // the lease as Redis holds it; nil: nobody is known to
+	key     key      // G10
+	deletes []int64  // times at which the plan deleted its key
+	recent  ring     // of what befell its lease
 }
 
 // grant is a lease as Redis holds it. It is known from a grant until the tap goes down or the key goes.
@@ -79,15 +62,17 @@ type grant struct {
 func (w *world) grants(e *history.Event) {
 	switch e.Kind {
 	case history.RedisGranted:
-		w.granted.set(w.subject, &grant{e.Instance, e.Until})
+		w.subject.granted = &grant{e.Instance, e.Until}
 	case history.RedisExtended:
-		if l := w.granted.get(w.subject); l != nil && l.until != 0 {
+		if l := w.subject.granted; l != nil && l.until != 0 {
 			l.until = max(l.until, e.Until)
 		}
 	case history.RedisDeleted:
-		w.granted.set(w.subject, nil)
+		w.subject.granted = nil
 	case history.RedisFlushed, history.TapDown:
-		clear(w.granted)
+		for _, s := range w.sessions {
+			s.granted = nil
+		}
 	}
 }
 

@@ -20,6 +20,7 @@ type world struct {
 	nodes     map[string]*node
 	instances map[string]*instance
 	sessions  map[string]*session
+	room      []session // for those to come, side by side
 	subject   *session  // of the event in hand; that of no name if it names none
 	speaker   *instance // whose word the event in hand is; nil: it is no instance's
 	alive     int       // instances that take part
@@ -34,8 +35,7 @@ type world struct {
 	timers    timers
 	seq       int64
 	rest      rest
-	granted   rows[grant] // the leases as Redis holds them
-	recent    ring        // of events that concern everybody
+	recent    ring // of events that concern everybody
 	followers []*follower
 }
 
@@ -66,10 +66,19 @@ func (w *world) instance(id string) *instance {
 	return i
 }
 
+// roomMax bounds how many sessions are given room at once.
+const roomMax = 64
+
 func (w *world) session(id string) *session {
 	s := w.sessions[id]
 	if s == nil {
-		s = &session{id: id, n: len(w.sessions), recent: newRing(ringLen), polls: newRing(pollsLen)}
+		if len(w.room) == 0 {
+			w.room = make([]session, min(len(w.sessions)+1, roomMax))
+		}
+		s = &w.room[0]
+		w.room = w.room[1:]
+		s.id, s.recent, s.polls = id, newRing(ringLen), newRing(pollsLen)
+		s.terms, s.target.serving = s.term[:0], s.target.server[:0]
 		w.sessions[id] = s
 	}
 	return s
