@@ -15,6 +15,7 @@ type poll struct {
 	termGen  uint32
 	session  int32
 	fence    int64
+	id       string // of the session
 	instance string
 	arrival  int64 // the target's number, 0: not arrived
 	accepted bool
@@ -68,12 +69,12 @@ func (w *world) pollDue(n *node, ti int32, gen uint32) {
 	}
 	w.gens++
 	w.out.Polls++
+	id := w.sess[t.session].id
 	pi := w.polls.add(poll{
 		gen: w.gens, node: int32(n.slot - 1), term: ti, termGen: gen,
-		session: t.session, fence: t.fence, instance: n.instance,
+		session: t.session, fence: t.fence, id: id, instance: n.instance,
 	})
 	t.poll = pi
-	id := w.sess[t.session].id
 	w.say(n, history.PollStart, id, t.fence, "")
 	if len(n.pauses) > 0 {
 		n.paused = n.pauses[0]
@@ -112,7 +113,7 @@ func (w *world) pollArrives(pi int32, gen uint32) {
 	w.arrived++
 	p.arrival = w.arrived
 	ev := history.Event{
-		Kind: history.Arrived, Session: s.id, Instance: p.instance, Fence: p.fence, N: p.arrival,
+		Kind: history.Arrived, Session: p.id, Instance: p.instance, Fence: p.fence, N: p.arrival,
 	}
 	back := event{kind: evPollEnd, node: p.node, arg: pi, gen: gen}
 	if p.fence != 0 && p.fence < s.fence {
@@ -143,7 +144,7 @@ func (w *world) pollServed(pi int32, gen uint32) {
 	if p == nil {
 		return
 	}
-	ev := history.Event{Kind: history.Served, Session: w.sess[p.session].id, Instance: p.instance, N: p.arrival}
+	ev := history.Event{Kind: history.Served, Session: p.id, Instance: p.instance, N: p.arrival}
 	if p.over {
 		ev.Kind = history.Aborted
 		w.emit(ev)
@@ -170,13 +171,12 @@ func (w *world) pollReturned(n *node, e *event) {
 	if e.kind == evPollTimeout {
 		w.cancel(n, e.arg, "time-out")
 	} else {
-		w.say(n, history.PollEnd, w.sess[p.session].id, p.fence, "")
+		w.say(n, history.PollEnd, p.id, p.fence, "")
 		w.polls.remove(e.arg)
 		t.poll = -1
 	}
 	if refused && !t.yield {
-		w.step(n, core.Event{Kind: core.EvDrop, ID: w.sess[t.session].id, Cause: core.CauseRequested})
-		return
+		t.yield, t.cause = true, core.CauseRequested
 	}
 	w.pollNext(n, ti, t)
 }
@@ -197,9 +197,8 @@ func (w *world) pollNext(n *node, ti int32, t *term) {
 // cancel ends a running poll's context: the process is done with it at once, the target notices soon.
 func (w *world) cancel(n *node, pi int32, why string) {
 	p := &w.polls.polls[pi]
-	id := w.sess[p.session].id
-	w.say(n, history.PollCancelled, id, p.fence, why)
-	w.say(n, history.PollEnd, id, p.fence, why)
+	w.say(n, history.PollCancelled, p.id, p.fence, why)
+	w.say(n, history.PollEnd, p.id, p.fence, why)
 	n.terms[p.term].poll = -1
 	w.hangUp(pi)
 }
