@@ -167,23 +167,72 @@ const (
 
 // ring keeps the last events that it was given.
 type ring struct {
-	events []history.Event
-	next   int
+	moments []moment
+	next    int
 }
 
-func newRing(n int) ring { return ring{events: make([]history.Event, 0, n)} }
+// moment is an event in half the space: most have no reason, and their session and node are known.
+type moment struct {
+	t, fence int64
+	number   int64 // N or Until
+	until    bool  // it is Until
+	kind     history.Kind
+	instance string
+	whole    *history.Event // one that has more to it; nil: there is no more
+}
 
-func (r *ring) add(e *history.Event) {
-	if len(r.events) < cap(r.events) {
-		r.events = append(r.events, *e)
+func newRing(n int) ring { return ring{moments: make([]moment, 0, n)} }
+
+func (r *ring) add(m moment) {
+	if len(r.moments) < cap(r.moments) {
+		r.moments = append(r.moments, m)
 		return
 	}
-	r.events[r.next] = *e
-	r.next = (r.next + 1) % len(r.events)
+	r.moments[r.next] = m
+	if r.next++; r.next == len(r.moments) {
+		r.next = 0
+	}
 }
 
-func (r *ring) all() []history.Event {
-	return append(slices.Clone(r.events[r.next:]), r.events[:r.next]...)
+// moment makes one of the event in hand.
+func (w *world) moment(e *history.Event) moment {
+	m := moment{t: e.T, fence: e.Fence, number: e.N, kind: e.Kind, instance: e.Instance}
+	node, known := "", true
+	if i := w.speaker; i != nil {
+		if known = i.node != nil; known {
+			node = i.node.name
+		}
+	}
+	switch {
+	case !known || e.Node != node || e.Reason != "" || e.N != 0 && e.Until != 0:
+		whole := *e
+		m.whole = &whole
+	case e.Until != 0:
+		m.until, m.number = true, e.Until
+	}
+	return m
+}
+
+// events returns those of the ring, which are of that session, in order.
+func (w *world) events(r *ring, session string) (all []history.Event) {
+	for k := range r.moments {
+		m := &r.moments[(r.next+k)%len(r.moments)]
+		if m.whole != nil {
+			all = append(all, *m.whole)
+			continue
+		}
+		e := history.Event{T: m.t, Kind: m.kind, Session: session, Instance: m.instance, Fence: m.fence}
+		if m.until {
+			e.Until = m.number
+		} else {
+			e.N = m.number
+		}
+		if i := w.instances[m.instance]; m.kind.Said() && i.node != nil {
+			e.Node = i.node.name
+		}
+		all = append(all, e)
+	}
+	return all
 }
 
 // keep remembers the event for those who will want to see it.
@@ -191,12 +240,12 @@ func (w *world) keep(e *history.Event) {
 	switch {
 	case e.Session != "" && e.Kind != history.FaultStart && e.Kind != history.FaultEnd:
 		if s := w.subject; isPoll(e.Kind) {
-			s.polls.add(e)
+			s.polls.add(w.moment(e))
 		} else {
-			s.recent.add(e)
+			s.recent.add(w.moment(e))
 		}
 	case e.Kind >= history.RedisFlushed && e.Kind <= history.RedisUp, e.Kind == history.Ready, e.Kind == history.Stopped:
-		w.recent.add(e)
+		w.recent.add(w.moment(e))
 	default:
 		return
 	}
@@ -224,10 +273,10 @@ type follower struct {
 }
 
 func (w *world) follow(s *session) *follower {
-	f := &follower{before: w.recent.all()}
+	f := &follower{before: w.events(&w.recent, "")}
 	if s != nil {
 		f.session = s.id
-		f.before = append(append(f.before, s.recent.all()...), s.polls.all()...)
+		f.before = append(append(f.before, w.events(&s.recent, s.id)...), w.events(&s.polls, s.id)...)
 		slices.SortStableFunc(f.before, func(a, b history.Event) int { return cmp.Compare(a.T, b.T) })
 	}
 	w.followers = append(w.followers, f)

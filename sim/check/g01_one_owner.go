@@ -112,8 +112,8 @@ func (g *g1) asleepSince(o *overlap) bool {
 }
 
 func (g *g1) finish() {
-	for _, id := range sortedKeys(g.w.sessions) {
-		for _, o := range g.overlaps[g.w.sessions[id]] {
+	for _, s := range g.w.sessions.sorted() {
+		for _, o := range g.overlaps[s] {
 			if g.w.now > o.from {
 				g.overlap(o, g.w.now)
 			}

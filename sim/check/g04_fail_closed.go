@@ -101,7 +101,7 @@ func (g *g4) event(e *history.Event) {
 }
 
 func (g *g4) forget(e *history.Event) {
-	for _, s := range g.w.sessions {
+	for _, s := range g.w.sessions.all {
 		s.renewals.latest = nil
 		s.renewals.all = slices.DeleteFunc(s.renewals.all, func(r *renewal) bool {
 			return r.inst.gone && r.inst.node != nil && r.inst.node.name == e.Node

@@ -102,8 +102,8 @@ func (g *g5) healed(s *strike) {
 	if !g.partitions {
 		return
 	}
-	for _, id := range sortedKeys(g.w.sessions) {
-		if o := g.w.sessions[id].orphan; o != nil && o.crash == s && o.alive && !o.late {
+	for _, orphaned := range g.w.sessions.sorted() {
+		if o := orphaned.orphan; o != nil && o.crash == s && o.alive && !o.late {
 			g.close(o)
 		}
 	}
@@ -185,7 +185,7 @@ func (g *g5) delayed(o *orphan, to int64) *strike { return g.w.delayed(o.at, to,
 
 func (g *g5) event(e *history.Event) {
 	if e.Kind == history.Ready && g.w.peopled == g.w.now { // the first after a time without any
-		for _, s := range g.w.sessions {
+		for _, s := range g.w.sessions.all {
 			if o := s.orphan; o != nil {
 				o.ends = 0
 				g.rebase(o, g.w.now+int64(failoverAllowance)-g.limit, "no instance was there to take it before")
@@ -260,12 +260,12 @@ func (g *g5) began(t *term) {
 
 // finish names those that nobody took at all.
 func (g *g5) finish() {
-	for _, id := range sortedKeys(g.w.sessions) {
-		if o := g.w.sessions[id].orphan; o != nil && o.late {
+	for _, s := range g.w.sessions.sorted() {
+		if o := s.orphan; o != nil && o.late {
 			g.exercised++
 			g.slow = true
 			g.took.add(g.w.now - o.base)
-			g.broke(o.session, "nobody acquired session %s any more, %d ms after %s: its owner %s %s at %s (fence %d)", id,
+			g.broke(o.session, "nobody acquired session %s any more, %d ms after %s: its owner %s %s at %s (fence %d)", s.id,
 				ms(g.w.now-o.base), o.since(), o.victim.inst.who(), o.fell(), clock(o.at), o.victim.fence)
 		}
 	}

@@ -20,7 +20,7 @@ func (g *g6) rested() {
 	if len(live) == 0 || g.w.existing == 0 {
 		return
 	}
-	for _, s := range g.w.sessions {
+	for _, s := range g.w.sessions.all {
 		if !s.unpaused() {
 			continue
 		}

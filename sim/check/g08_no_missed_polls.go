@@ -213,20 +213,19 @@ func (g *g8) remaining() {
 	if g.w.alive == 0 {
 		return // nobody is there to poll
 	}
-	for _, id := range sortedKeys(g.w.sessions) {
-		s := g.w.sessions[id]
+	for _, s := range g.w.sessions.sorted() {
 		p := &s.polled
 		if !p.known || p.serving > 0 || !s.unpaused() {
 			continue
 		}
 		from := max(p.last, g.storm, g.w.peopled)
-		gap, by := g.w.now-from, g.causes(id, from, g.w.now)
+		gap, by := g.w.now-from, g.causes(s.id, from, g.w.now)
 		if len(by) > 1 || g.ofRedis(by) || g.beyond(by, from) || g.within(gap, g.gapLimit, from) {
 			continue
 		}
 		g.gap = max(g.gap, gap)
 		g.exercised++
-		g.broke(s, "session %s was not polled any more: %d ms from %s to the end of the run (%s; limit %d ms)", id, ms(gap),
+		g.broke(s, "session %s was not polled any more: %d ms from %s to the end of the run (%s; limit %d ms)", s.id, ms(gap),
 			clock(from), g.around(by), ms(g.gapLimit))
 	}
 }

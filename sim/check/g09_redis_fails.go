@@ -121,7 +121,7 @@ func (g *g9) returned(s *strike) {
 	r := &recovery{strike: s, back: g.w.now, missing: map[string]int64{}, late: map[string]int64{}}
 	open := g.open()
 	last := int64(0)
-	for id, t := range g.w.sessions {
+	for _, t := range g.w.sessions.all {
 		if !t.unpaused() {
 			continue
 		}
@@ -129,7 +129,7 @@ func (g *g9) returned(s *strike) {
 		if g.w.forgets(s) && !trusted(t) {
 			limit += int64(g.w.TTL)
 		}
-		r.missing[id] = limit
+		r.missing[t.id] = limit
 		last = max(last, limit)
 	}
 	if len(r.missing) == 0 {

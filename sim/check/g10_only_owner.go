@@ -91,7 +91,7 @@ func (g *g10) event(e *history.Event) {
 		g.key().fenced = e.T
 	case history.RedisFlushed, history.TapDown:
 		g.tap = g.tap && e.Kind != history.TapDown
-		for _, s := range g.w.sessions {
+		for _, s := range g.w.sessions.all {
 			s.key.known = false
 		}
 	case history.TapUp:

@@ -92,7 +92,7 @@ func (r *rest) reached() {
 // leftBehind returns when the last lease of an instance ends that is gone and could not give it back, because Redis did not
 // answer it any more.
 func (r *rest) leftBehind() (until int64) {
-	for _, s := range r.w.sessions {
+	for _, s := range r.w.sessions.all {
 		if k := s.granted; k != nil && k.until > until {
 			if i := r.w.instances[k.holder]; i != nil && i.gone {
 				until = k.until

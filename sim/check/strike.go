@@ -184,7 +184,7 @@ func (w *world) strike(e *history.Event) {
 	if e.Node != "" {
 		s.node = w.node(e.Node)
 	}
-	if n, ok := fault.SessionIndex(s.session); ok && n <= len(w.created) && w.sessions[s.session] == nil {
+	if n, ok := fault.SessionIndex(s.session); ok && n <= len(w.created) && w.sessions.find(s.session) == nil {
 		s.session = w.created[n-1] // the plan's name for it
 	}
 	switch s.Kind {

@@ -35,6 +35,7 @@ type session struct {
 	added   bool  // SessionAdded was seen, so that addedAt means something
 	addedAt int64 // when it came or was resumed
 	polls   ring  // of its polls
+	room    [pollsLen]moment
 
 	renewals renewals // G4
 	target   targeted // G2
@@ -70,7 +71,7 @@ func (w *world) grants(e *history.Event) {
 	case history.RedisDeleted:
 		w.subject.granted = nil
 	case history.RedisFlushed, history.TapDown:
-		for _, s := range w.sessions {
+		for _, s := range w.sessions.all {
 			s.granted = nil
 		}
 	}

@@ -19,8 +19,7 @@ type world struct {
 	stats     Stats
 	nodes     map[string]*node
 	instances map[string]*instance
-	sessions  map[string]*session
-	room      []session // for those to come, side by side
+	sessions  sessions
 	subject   *session  // of the event in hand; that of no name if it names none
 	speaker   *instance // whose word the event in hand is; nil: it is no instance's
 	alive     int       // instances that take part
@@ -41,7 +40,7 @@ type world struct {
 
 func newWorld(p Params) *world {
 	w := &world{
-		Params: p, nodes: map[string]*node{}, instances: map[string]*instance{}, sessions: map[string]*session{},
+		Params: p, nodes: map[string]*node{}, instances: map[string]*instance{},
 		open: map[int64]*strike{}, recent: newRing(ringLen),
 	}
 	w.rest.init(w)
@@ -66,20 +65,12 @@ func (w *world) instance(id string) *instance {
 	return i
 }
 
-// roomMax bounds how many sessions are given room at once.
-const roomMax = 64
-
 func (w *world) session(id string) *session {
-	s := w.sessions[id]
+	s := w.sessions.find(id)
 	if s == nil {
-		if len(w.room) == 0 {
-			w.room = make([]session, min(len(w.sessions)+1, roomMax))
-		}
-		s = &w.room[0]
-		w.room = w.room[1:]
-		s.id, s.recent, s.polls = id, newRing(ringLen), newRing(pollsLen)
+		s = w.sessions.add(id)
+		s.recent, s.polls = newRing(ringLen), ring{moments: s.room[:0]}
 		s.terms, s.target.serving = s.term[:0], s.target.server[:0]
-		w.sessions[id] = s
 	}
 	return s
 }
@@ -102,7 +93,7 @@ func (w *world) take(e *history.Event) {
 func (w *world) find(e *history.Event) {
 	w.speaker = nil
 	if e.Kind == history.FaultStart || e.Kind == history.FaultEnd {
-		w.subject = w.sessions[e.Session]
+		w.subject = w.sessions.find(e.Session)
 	} else {
 		w.subject = w.session(e.Session)
 	}
