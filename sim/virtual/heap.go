@@ -63,6 +63,7 @@ type queue struct {
 const (
 	slotBits = 27 // of ns: 134 ms
 	slots    = 256
+	slotMax  = 1 << 12 // events that a slot keeps room for
 )
 
 func before(a, b *event) bool {
@@ -106,10 +107,13 @@ func (q *queue) sift(e *event) {
 // advance goes on to the next slot.
 func (q *queue) advance() {
 	q.slot++
-	due := q.ring[q.slot%slots]
-	q.ring[q.slot%slots] = due[:0]
-	for i := range due {
-		if e := &due[i]; e.at>>slotBits > q.slot {
+	i := q.slot % slots
+	due := q.ring[i]
+	if q.ring[i] = due[:0]; cap(due) > slotMax {
+		q.ring[i] = nil // all instances start within one slot: what that took is not kept
+	}
+	for k := range due {
+		if e := &due[k]; e.at>>slotBits > q.slot {
 			q.putOff(e)
 		} else {
 			q.sift(e)

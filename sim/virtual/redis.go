@@ -42,6 +42,7 @@ type redis struct {
 
 	sessionSet  *core.Sessions // unpaused
 	sessionIdx  []int32        // lease of each session
+	sessionAt   []int32        // session of each lease, -1: it is none's; a lease that is newer is none's either
 	version     uint64         // of what a look shows, but for expiries
 	look        *core.Look
 	lookVersion uint64
@@ -58,12 +59,12 @@ type leaseKey struct {
 	id           string
 	owner        string // "": the key is not there
 	expire       int64  // ms; the key lives while now ≤ expire
+	fence        int64  // 0: the fence key holds none
+	fenceExpire  int64  // ms
 	foreign      bool   // the key is there and holds no string
 	fenceForeign bool   // so does the fence key
-	fence        int64  // 0: the fence key holds none
-	fenceText    string // what it holds if that is a string but no fence, "" otherwise
-	fenceExpire  int64  // ms
 	timer        bool   // an expiry event is under way
+	fenceText    string // what the fence key holds if that is a string but no fence, "" otherwise
 }
 
 func (k *leaseKey) there() bool { return k.owner != "" || k.foreign }
@@ -140,7 +141,7 @@ func (r *redis) flush() {
 	r.live = r.live[:0]
 	r.others = nil
 	r.epoch = ""
-	r.sessionSet, r.sessionIdx = core.NewSessions(nil), nil
+	r.sessionSet, r.sessionIdx, r.sessionAt = core.NewSessions(nil), nil, nil
 	r.version++
 	r.tap.flushed()
 }
@@ -151,6 +152,13 @@ func (r *redis) setSessions(set *core.Sessions) {
 	r.sessionIdx = r.sessionIdx[:0]
 	for _, id := range r.sessionSet.IDs {
 		r.sessionIdx = append(r.sessionIdx, r.lease(id))
+	}
+	r.sessionAt = make([]int32, len(r.leases))
+	for i := range r.sessionAt {
+		r.sessionAt[i] = -1
+	}
+	for n, i := range r.sessionIdx {
+		r.sessionAt[i] = int32(n)
 	}
 	r.version++
 }

@@ -408,15 +408,26 @@ func (r *redis) ownersAt(t int64) *core.Look {
 	return r.look
 }
 
+// readOwners goes through the leases as they lie in memory, and once more by name if any of them is over: so the order of
+// their ends is what it is to whoever reads one by one.
 func (r *redis) readOwners(now int64) {
 	owners := make([]string, len(r.sessionSet.IDs))
-	until := forever
-	for n, i := range r.sessionIdx {
-		r.expireLease(i, now)
-		if k := &r.leases[i]; k.owner != "" {
-			owners[n] = k.owner
-			until = min(until, k.expire)
+	until, over := forever, false
+	for i, n := range r.sessionAt {
+		if k := &r.leases[i]; n >= 0 {
+			over = over || now > k.expire && k.there()
+			if k.owner != "" {
+				owners[n] = k.owner
+				until = min(until, k.expire)
+			}
 		}
+	}
+	if over {
+		for _, i := range r.sessionIdx {
+			r.expireLease(i, now)
+		}
+		r.readOwners(now)
+		return
 	}
 	r.look = &core.Look{Sessions: r.sessionSet, Owners: owners}
 	r.lookVersion, r.lookUntil = r.version, until
