@@ -64,6 +64,9 @@ func (c Config) checkTimings() error {
 		if d.value < time.Millisecond {
 			return wrong(d.key, "%v is too short: at least 1ms after the division by the speed (%v)", d.value, c.Speed)
 		}
+		if d.value > DurationMax {
+			return wrong(d.key, "%v is too long: at most %v, as a run", d.value, DurationMax)
+		}
 	}
 	switch {
 	case c.Renew >= c.TTL:

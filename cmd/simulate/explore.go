@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -145,7 +146,11 @@ func (f *flags) explore(cmd *cobra.Command) error {
 			return fmt.Errorf("write the coverage: %w", err)
 		}
 	}
-	printCoverage(text, c)
+	var table bytes.Buffer
+	printCoverage(&table, c)
+	if _, err := table.WriteTo(text); err != nil {
+		return fmt.Errorf("write what was covered, which is in %s: %w", c.File, err)
+	}
 	if code := c.Verdict.ExitCode(); code != exitPass {
 		return verdictError(code)
 	}

@@ -239,7 +239,7 @@ func (r *rest) healed(s *strike) {
 		if s.Kind == fault.Suspend || r.w.failedOver(s.start) { // its node sees only now that Redis' clock jumped
 			settle += int64(r.w.TTL)
 		}
-		r.change(settle)
+		r.change(settle + s.lingers())
 		r.back(s.node)
 	case s.ofRedis():
 		r.change(r.w.settle())

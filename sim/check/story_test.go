@@ -25,7 +25,7 @@ import (
 //	judge G1 [tap] [foreign] [nodes=10] …
 //	0 ready A                          time in ms, the word, then in any order:
 //	100 acquired A s1 f5 u3070         node A, session s1, fence 5, until 3070 ms
-//	200 faultStart n0 (crash) A        n: number, (…): reason
+//	200 faultStart n0 (crash) A        n: number, (…): reason, m250: ms of the fault
 //	300 arrived A s1 f5 n7
 //	+polls A s1 f5 1000 5000           A polls s1 from 1 s to 5 s, each answered within 10 ms
 //	+renews A s1 f5 1000 5000          A renews s1 once a second, each answered within 1 ms
@@ -143,6 +143,7 @@ type story struct {
 	events []history.Event
 	spawns map[string]int
 	polls  int64
+	ms     int64 // of the line's fault
 }
 
 func (s *story) line(line string) error {
@@ -167,6 +168,7 @@ func (s *story) line(line string) error {
 		reason = fmt.Sprintf("%x", sha256.Sum256([]byte("v1:stream.start:"+payload)))
 	}
 	e := history.Event{T: at, Kind: kind, Reason: reason}
+	s.ms = 0
 	for _, f := range fields[2:] {
 		if err := s.field(&e, f); err != nil {
 			return err
@@ -177,7 +179,7 @@ func (s *story) line(line string) error {
 		for int64(len(s.p.Plan.Faults)) <= e.N {
 			s.p.Plan.Faults = append(s.p.Plan.Faults, fault.Fault{})
 		}
-		s.p.Plan.Faults[e.N] = fault.Fault{Kind: fault.Kind(reason), Target: e.Node + e.Session, At: time.Duration(at)}
+		s.p.Plan.Faults[e.N] = fault.Fault{Kind: fault.Kind(reason), Target: e.Node + e.Session, At: time.Duration(at), Ms: s.ms}
 	}
 	return nil
 }
@@ -192,6 +194,8 @@ func (s *story) field(e *history.Event, f string) (err error) {
 		e.Fence, err = strconv.ParseInt(f[1:], 10, 64)
 	case f[0] == 'u':
 		e.Until, err = millisOf(f[1:])
+	case f[0] == 'm':
+		s.ms, err = strconv.ParseInt(f[1:], 10, 64)
 	case f[0] == 'n':
 		e.N, err = strconv.ParseInt(f[1:], 10, 64)
 	default:

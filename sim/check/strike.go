@@ -42,6 +42,14 @@ func (s *strike) silences() bool {
 	return false
 }
 
+// lingers is for how long after its end, in ns, what was under way may still arrive.
+func (s *strike) lingers() int64 {
+	if s.Kind == fault.Latency || s.Kind == fault.Reorder {
+		return (s.Ms + s.Jitter) * int64(time.Millisecond)
+	}
+	return 0
+}
+
 // freezes reports whether the fault stops its process.
 func (s *strike) freezes() bool {
 	return s.Kind == fault.Freeze || s.Kind == fault.CheckSend || s.Kind == fault.Suspend

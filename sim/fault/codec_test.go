@@ -3,6 +3,7 @@ package fault
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -91,7 +92,11 @@ func TestValidateRefuses(t *testing.T) {
 		{[]Fault{{Kind: Crash, Target: "node-1", For: -s}}, ErrInvalid, "must not be negative"},
 		{[]Fault{{Kind: Latency, Target: "node-1", For: s}}, ErrInvalid, "needs an amount (ms)"},
 		{[]Fault{{Kind: Bandwidth, Target: "node-1", For: s}}, ErrInvalid, "needs an amount (kbps)"},
-		{[]Fault{{Kind: SessionAdd, Ms: 1 << 40}}, ErrInvalid, "at most 100000"},
+		{[]Fault{{Kind: SessionAdd, Ms: 100_001}}, ErrInvalid, "at most 100000"},
+		{[]Fault{{Kind: Latency, Target: "node-1", For: s, Ms: 86_400_001}}, ErrInvalid, "at most 86400000"},
+		{[]Fault{{Kind: Latency, Target: "node-1", For: s, Ms: 1, Jitter: math.MaxInt64}}, ErrInvalid, "at most 86400000"},
+		{[]Fault{{Kind: Bandwidth, Target: "node-1", For: s, KBps: math.MaxInt64}}, ErrInvalid, "at most 86400000"},
+		{[]Fault{{Kind: Freeze, Target: "node-1", For: 25 * time.Hour}}, ErrInvalid, "at most 24h"},
 		{[]Fault{{Kind: Crash, Target: "node-4"}}, ErrInvalid, "node-4 does not take part"},
 		{[]Fault{{Kind: Crash, Target: "redis"}}, ErrInvalid, "is no node"},
 		{[]Fault{{Kind: Crash, Target: "node-01"}}, ErrInvalid, "is no node"},

@@ -40,6 +40,12 @@ func (p Plan) Validate(l Limits) error {
 	return nil
 }
 
+// What a fault may be given: no run is longer than a day, and what is much more than that does not fit an int64 of nanoseconds.
+const (
+	lengthMax = 24 * time.Hour
+	amountMax = int64(lengthMax / time.Millisecond)
+)
+
 // validate checks what needs no knowledge of the faults before.
 func (f Fault) validate(l Limits) error {
 	if err := f.Kind.AvailableOn(l.Virtual); err != nil {
@@ -57,6 +63,10 @@ func (f Fault) validate(l Limits) error {
 		return fmt.Errorf("%w: %s happens at once and takes no duration (for)", ErrInvalid, f.Kind)
 	case f.Ms < 0 || f.Jitter < 0 || f.KBps < 0:
 		return fmt.Errorf("%w: %s: amounts (ms, jitterMs, kbps) must not be negative", ErrInvalid, f.Kind)
+	case f.At > lengthMax || f.For > lengthMax:
+		return fmt.Errorf("%w: %s at %v for %v: at most %v", ErrInvalid, f.Kind, f.At, f.For, lengthMax)
+	case f.Ms > amountMax || f.Jitter > amountMax || f.KBps > amountMax:
+		return fmt.Errorf("%w: %s: amounts (ms, jitterMs, kbps) are at most %d: a day, of ms", ErrInvalid, f.Kind, amountMax)
 	case in.needMs && f.Ms == 0:
 		return fmt.Errorf("%w: %s needs an amount (ms)", ErrInvalid, f.Kind)
 	case f.Kind == Bandwidth && f.KBps == 0:
