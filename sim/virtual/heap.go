@@ -86,6 +86,9 @@ func (q *queue) push(e event) {
 
 func (q *queue) putOff(e *event) {
 	i := min(e.at>>slotBits, q.slot+slots-1) % slots
+	if q.ring[i] == nil {
+		q.ring[i] = make([]event, 0, 16) // what ten instances with a hundred sessions fill
+	}
 	q.ring[i] = append(q.ring[i], *e)
 }
 
