@@ -92,6 +92,7 @@ func TestValidateRefuses(t *testing.T) {
 		{[]Fault{{Kind: Crash, Target: "node-1", For: -s}}, ErrInvalid, "must not be negative"},
 		{[]Fault{{Kind: Latency, Target: "node-1", For: s}}, ErrInvalid, "needs an amount (ms)"},
 		{[]Fault{{Kind: Bandwidth, Target: "node-1", For: s}}, ErrInvalid, "needs an amount (kbps)"},
+		{[]Fault{{Kind: SessionAdd, Ms: 1 << 40}}, ErrInvalid, "at most 100000"},
 		{[]Fault{{Kind: SessionAdd, Ms: 100_001}}, ErrInvalid, "at most 100000"},
 		{[]Fault{{Kind: Latency, Target: "node-1", For: s, Ms: 86_400_001}}, ErrInvalid, "at most 86400000"},
 		{[]Fault{{Kind: Latency, Target: "node-1", For: s, Ms: 1, Jitter: math.MaxInt64}}, ErrInvalid, "at most 86400000"},

@@ -63,16 +63,16 @@ func (f Fault) validate(l Limits) error {
 		return fmt.Errorf("%w: %s happens at once and takes no duration (for)", ErrInvalid, f.Kind)
 	case f.Ms < 0 || f.Jitter < 0 || f.KBps < 0:
 		return fmt.Errorf("%w: %s: amounts (ms, jitterMs, kbps) must not be negative", ErrInvalid, f.Kind)
-	case f.At > lengthMax || f.For > lengthMax:
-		return fmt.Errorf("%w: %s at %v for %v: at most %v", ErrInvalid, f.Kind, f.At, f.For, lengthMax)
+	case f.For > lengthMax:
+		return fmt.Errorf("%w: %s for %v: at most %v", ErrInvalid, f.Kind, f.For, lengthMax)
+	case f.Kind == SessionAdd && f.Ms > 100_000:
+		return fmt.Errorf("%w: %s of %d sessions at once: at most 100000", ErrInvalid, f.Kind, f.Ms)
 	case f.Ms > amountMax || f.Jitter > amountMax || f.KBps > amountMax:
 		return fmt.Errorf("%w: %s: amounts (ms, jitterMs, kbps) are at most %d: a day, of ms", ErrInvalid, f.Kind, amountMax)
 	case in.needMs && f.Ms == 0:
 		return fmt.Errorf("%w: %s needs an amount (ms)", ErrInvalid, f.Kind)
 	case f.Kind == Bandwidth && f.KBps == 0:
 		return fmt.Errorf("%w: %s needs an amount (kbps)", ErrInvalid, f.Kind)
-	case f.Kind == SessionAdd && f.Ms > 100_000:
-		return fmt.Errorf("%w: %s of %d sessions at once: at most 100000", ErrInvalid, f.Kind, f.Ms)
 	}
 	return nil
 }

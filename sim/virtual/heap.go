@@ -55,7 +55,7 @@ func (e *event) named() bool { return e.kind >= evSend && e.kind <= evTimeout }
 type queue struct {
 	heap []event
 	ring [slots][]event
-	slot int64 // the present one: time / slotWidth
+	slot int64 // the present one: time >> slotBits
 	seq  uint64
 }
 
