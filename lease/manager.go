@@ -208,7 +208,14 @@ func (k *Keeper) TryAcquire(ctx context.Context, name string) (*Hold, error) {
 }
 
 // Acquire waits until the lease is this caller's or ctx ends. It sleeps until the holder's lease expires or is released;
-// it does not poll Redis.
+// it does not poll Redis. If ctx ends first, the error is its cause and the last answer to whoever in this process
+// waits for the lease:
+//
+//	another holds it         *HeldError (ErrHeld), with owner and, unless it has renewed since, remaining TTL
+//	Redis lost its data      *QuarantineError (ErrQuarantine), until when
+//	no answer                ErrUnknown: none at all, or none to the last attempt, or Redis is silent now
+//
+// In each case what is won all the same is given back. ErrWrongType, ErrName, ErrNotStarted and ErrStopped do not wait.
 func (k *Keeper) Acquire(ctx context.Context, name string) (*Hold, error) {
 	if err := k.s.nameError(name); err != nil {
 		return nil, err
@@ -232,7 +239,8 @@ func (k *Keeper) Unwant(name string) { k.s.post(func() { k.s.standDown(name) }) 
 
 // Do waits for the lease, runs f under it and gives it back after f has returned, also when f panics. f's context ends
 // with the caller's, with the trust window and with the keeper (context.Cause says which); f sends fence along with
-// whatever it changes. The error is f's, joined with ErrLost if the lease was lost while f ran.
+// whatever it changes. The error is f's, joined with ErrLost if the lease was lost while f ran. If the lease was not had, f is
+// not called and the error is that of Acquire: ErrHeld if ctx ended while another held it.
 func (k *Keeper) Do(ctx context.Context, name string, f func(ctx context.Context, fence int64) error) (err error) {
 	h, err := k.Acquire(ctx, name)
 	if err != nil {

@@ -38,6 +38,7 @@ type shell struct {
 	hub    hub
 	logs   *queue[logEntry]
 	state  atomic.Int32
+	silent atomic.Bool // Redis does not answer now
 
 	ctx     context.Context // of all requests
 	cancel  context.CancelFunc

@@ -102,6 +102,8 @@ func (s *shell) settle(t *core.Tell, h *Hold) {
 		s.wantAgain(t.ID)
 	case core.TellReleaseFailed:
 		s.resolveRelease(t.ID, unknownError("release", t.ID, t.Text))
+	case core.TellSilent, core.TellHeard:
+		s.silent.Store(t.Kind == core.TellSilent)
 	case core.TellDrained:
 		s.allGiven = true
 	}

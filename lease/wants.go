@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
@@ -14,7 +15,7 @@ import (
 // wanted is one lease that callers of this instance are after.
 type wanted struct {
 	waiters []*waiter // first come, first served
-	refused error     // the last refusal, for who asks while the core waits
+	refused *refusal  // the last one, for who asks while the core waits
 }
 
 // waiter is one call of Acquire or TryAcquire.
@@ -23,6 +24,28 @@ type waiter struct {
 	done bool       // answered
 	hold *Hold      // what it got
 	ch   chan error // buffered: the loop never waits
+
+	refused atomic.Pointer[refusal] // the last it waits on after; read when its context ends, also while the loop is stuck
+}
+
+// refusal is why a lease was not had, and when.
+type refusal struct {
+	err error
+	at  time.Time
+}
+
+func refusedNow(err error) *refusal { return &refusal{err: err, at: time.Now()} }
+
+// present returns the reason as it stands now: what was left of the holder's TTL has become less. Once it has run out the
+// holder has renewed, and for how long is not known.
+func (r *refusal) present() error {
+	var held *HeldError
+	if !errors.As(r.err, &held) || held.TTL <= 0 {
+		return r.err
+	}
+	now := *held
+	now.TTL = max(0, held.TTL-time.Since(r.at))
+	return &now
 }
 
 // acquire asks for a lease on behalf of one caller.
@@ -40,11 +63,20 @@ func (s *shell) acquire(ctx context.Context, name string, wait bool) (*Hold, err
 		return w.hold, err
 	case <-ctx.Done():
 		s.post(func() { s.unwant(name, w) })
-		return nil, fmt.Errorf("lease %q: %w (if it is won all the same, it is given back)", name,
-			errors.Join(ErrUnknown, context.Cause(ctx)))
+		return nil, s.gaveUp(ctx, name, w)
 	case <-s.done:
 		return nil, ErrStopped
 	}
+}
+
+// gaveUp is the error of a call whose context ended: the cause, and the last answer. While Redis is silent that is out of date.
+func (s *shell) gaveUp(ctx context.Context, name string, w *waiter) error {
+	last := ErrUnknown
+	if r := w.refused.Load(); r != nil && !s.silent.Load() {
+		last = r.present()
+	}
+	return fmt.Errorf("lease %q: gave up waiting: %w; %w (if it is won all the same, it is given back)", name,
+		context.Cause(ctx), last)
 }
 
 func (s *shell) running() error {
@@ -77,15 +109,17 @@ func (s *shell) want(name string, w *waiter) {
 			w.answer(nil, s.heldHere(h))
 			return
 		}
+		w.refused.Store(refusedNow(s.heldHere(h)))
 		s.wanted(name).add(w)
 		return
 	}
 	e := s.wanted(name)
 	asking := len(e.waiters) > 0
 	if asking && !w.wait && e.refused != nil {
-		w.answer(nil, e.refused)
+		w.answer(nil, e.refused.present())
 		return
 	}
+	w.refused.Store(e.refused)
 	e.add(w)
 	if !asking || w.wait {
 		s.step(core.Event{Kind: core.EvWant, ID: name, Wait: e.waits() || s.standing[name]})
@@ -155,6 +189,7 @@ func (s *shell) acquired(h *Hold) {
 		case !w.wait:
 			w.answer(nil, s.heldHere(h))
 		default:
+			w.refused.Store(refusedNow(s.heldHere(h)))
 			rest = append(rest, w)
 		}
 		first = false
@@ -172,13 +207,14 @@ func (s *shell) refused(t *core.Tell) {
 		return
 	}
 	err := s.refusal(t)
-	e.refused = err
+	e.refused = refusedNow(err)
 	final := t.Cause == core.CauseDrain || t.Cause == core.CauseWrongType || t.Cause == core.CauseStuck
 	rest := e.waiters[:0]
 	for _, w := range e.waiters {
 		if final || !w.wait {
 			w.answer(nil, err)
 		} else {
+			w.refused.Store(e.refused)
 			rest = append(rest, w)
 		}
 	}
@@ -289,7 +325,7 @@ func (s *shell) release(ctx context.Context, name string, h *Hold) error {
 	case err := <-ch:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("release of lease %q: %w", name, errors.Join(ErrUnknown, context.Cause(ctx)))
+		return fmt.Errorf("release of lease %q: %w: %w", name, context.Cause(ctx), ErrUnknown)
 	case <-s.done:
 		if h != nil && h.over() {
 			return nil

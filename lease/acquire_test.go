@@ -1,0 +1,165 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+)
+
+// gaveUp fails the test unless err is one of a call that ended with its context after an answer that is want and nothing else.
+func gaveUp(t *testing.T, err, want error) {
+	t.Helper()
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("err = %v, want DeadlineExceeded", err)
+	}
+	for _, is := range []error{ErrHeld, ErrQuarantine, ErrUnknown} {
+		if errors.Is(err, is) != errors.Is(want, is) {
+			t.Errorf("err = %v: errors.Is(err, %q) is %v", err, is, errors.Is(err, is))
+		}
+	}
+	if text := err.Error(); strings.Contains(text, "\n") || !strings.Contains(text, `"job"`) {
+		t.Errorf("err = %q, want one line that names the lease", text)
+	}
+}
+
+// heldBy fails the test unless err says that owner holds the lease for d, give or take what requests take.
+func heldBy(t *testing.T, err error, owner string, d time.Duration) {
+	t.Helper()
+	gaveUp(t, err, ErrHeld)
+	var held *HeldError
+	if !errors.As(err, &held) || held.Owner != owner || (held.TTL-d).Abs() > 10*time.Millisecond {
+		t.Errorf("err = %v, want held by %q for %v", err, owner, d)
+	}
+}
+
+// acquireFor gives up after d.
+func acquireFor(t *testing.T, k *Keeper, d time.Duration) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	_, err := k.Acquire(ctx, "job")
+	return err
+}
+
+func unanswered(op *core.Op) (lost, executed bool) { return op.Kind == core.OpAcquire, false }
+
+func TestAcquireThatGivesUpSaysWhoHoldsTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFakeRedis()
+		a := newRig(t, r, "a", true, nil).keeperOf()
+		b := newRig(t, r, "b", true, nil).keeperOf()
+		h, err := a.Acquire(t.Context(), "job")
+		if err != nil {
+			t.Fatal(err)
+		}
+		heldBy(t, acquireFor(t, b, 5*time.Second), "a", 25*time.Second)
+		heldBy(t, acquireFor(t, a, 5*time.Second), "a", 20*time.Second-300*time.Millisecond) // by another caller of this process
+		heldBy(t, acquireFor(t, b, time.Minute), "a", 0)                                     // renewed since: for how long is not known
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err = b.Do(ctx, "job", func(context.Context, int64) error {
+			t.Error("called without the lease")
+			return nil
+		})
+		gaveUp(t, err, ErrHeld)
+
+		second := make(chan error, 2)
+		for range 2 {
+			go func() { second <- acquireFor(t, b, time.Minute) }()
+		}
+		pass(30 * time.Second)
+		if err := h.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-second; err != nil {
+			t.Errorf("the first who waited: %v", err)
+		}
+		heldBy(t, <-second, "b", 0)
+	})
+}
+
+func TestAcquireThatGivesUpSaysThatRedisIsInQuarantine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFakeRedis()
+		end := time.Now().Add(20 * time.Second)
+		r.quiet = end
+		err := acquireFor(t, newRig(t, r, "a", true, nil).keeperOf(), 5*time.Second)
+		gaveUp(t, err, ErrQuarantine)
+		var q *QuarantineError
+		if !errors.As(err, &q) || q.Until.Sub(end).Abs() > 10*time.Millisecond {
+			t.Errorf("err = %v, want a *QuarantineError until %v", err, end)
+		}
+	})
+}
+
+func TestAcquireThatGivesUpForgetsARefusalOnceAnAttemptIsNotAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFakeRedis()
+		a, b := newRig(t, r, "a", true, nil), newRig(t, r, "b", true, nil)
+		if _, err := a.keeperOf().Acquire(t.Context(), "job"); err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan error, 1)
+		go func() { got <- acquireFor(t, b.keeperOf(), 2*time.Minute) }()
+		pass(time.Second)
+		a.fake.set(mute)
+		b.fake.set(unanswered)
+		gaveUp(t, <-got, ErrUnknown)
+	})
+}
+
+func TestAcquireThatGivesUpWhileRedisIsSilentDoesNotKnow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFakeRedis()
+		a, b := newRig(t, r, "a", true, nil), newRig(t, r, "b", true, nil)
+		if _, err := a.keeperOf().Acquire(t.Context(), "job"); err != nil {
+			t.Fatal(err)
+		}
+		short, long := make(chan error, 1), make(chan error, 1)
+		go func() { short <- acquireFor(t, b.keeperOf(), 35*time.Second) }() // after the holder's expiry was to be read
+		go func() { long <- acquireFor(t, b.keeperOf(), time.Minute) }()
+		pass(time.Second)
+		b.fake.set(mute)
+		gaveUp(t, <-short, ErrUnknown)
+		b.fake.set(nil)
+		heldBy(t, <-long, "a", 0)
+	})
+}
+
+func TestAcquireThatJoinsOthersHasHeardWhatTheyHave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFakeRedis()
+		a, b := newRig(t, r, "a", true, nil), newRig(t, r, "b", true, nil)
+		if _, err := a.keeperOf().Acquire(t.Context(), "job"); err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan error, 1)
+		go func() { got <- acquireFor(t, b.keeperOf(), 5*time.Second) }()
+		pass(time.Second)
+		b.fake.set(unanswered) // so that the second hears nothing of its own
+		heldBy(t, acquireFor(t, b.keeperOf(), time.Second), "a", 28*time.Second)
+		b.fake.set(nil)
+		<-got
+	})
+}
+
+func TestReleaseThatGivesUpIsUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, newFakeRedis(), "a", true, nil)
+		h, err := g.keeperOf().Acquire(t.Context(), "job")
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.fake.set(func(op *core.Op) (bool, bool) { return op.Kind == core.OpRelease, false })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		gaveUp(t, h.Release(ctx), ErrUnknown)
+		g.fake.set(nil)
+	})
+}
