@@ -64,14 +64,16 @@ func (e *Election) Start(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := e.g.start(ctx); err != nil {
+	if err := e.g.start(ctx); errors.Is(err, lease.ErrStopped) {
+		return e.over()
+	} else if err != nil {
 		return err
 	}
 	e.g.mu.Lock()
 	defer e.g.mu.Unlock()
 	switch {
 	case e.g.closing || e.m.Stopped():
-		return lease.ErrStopped
+		return e.over()
 	case e.started:
 		return nil
 	}
@@ -79,6 +81,10 @@ func (e *Election) Start(ctx context.Context) error {
 	e.hook = context.AfterFunc(ctx, func() { _ = e.Stop() })
 	e.g.step(e, rules.Input{Kind: rules.Start, Now: e.g.now()})
 	return nil
+}
+
+func (e *Election) over() error {
+	return fmt.Errorf("%w: election %q: a member has one life; make another", lease.ErrStopped, e.key)
 }
 
 // Stop withdraws: IsLeader is false at once, the context of Run's function ends, and when the function has returned

@@ -11,7 +11,8 @@ import (
 // Run takes part and calls f whenever this member leads, each time with a higher fence, one call at a time. f's context
 // ends with ctx, with the trust window and with Stop (context.Cause says which); f sends fence along with whatever it
 // changes. Leadership is given back only after f has returned, also when f panics; while an f whose leadership was lost has
-// not returned, this member is no candidate. Run starts the member, unless Start did, and stops it.
+// not returned, this member is no candidate. Run starts the member, unless Start did, and stops it: an f that returns while it
+// leads gives the leadership back and ends this member's part in the election.
 //
 //	f returned while it led         Run returns what f returned
 //	the leadership was lost         Run waits for the next, and f is called again; an error of f that is not about its
@@ -21,8 +22,9 @@ import (
 // After the end of ctx IsLeader stays true, and the lease is renewed, until f returns, however long that takes: nobody else
 // may do the work before. Only Stop and the trust window end leadership while f runs.
 //
-// Joined with each: what Stop says if it is not nil. ErrRunning: another Run runs. lease.ErrConfig: f is nil, and nothing was
-// started.
+// Joined with each: what Stop says if it is not nil. ErrRunning: another Run runs. lease.ErrStopped, of every Run from then on:
+// the member has stopped; make another. lease.ErrConfig: f is nil, and nothing was started. After an error of Start that is
+// another, Run may be called again.
 func (e *Election) Run(ctx context.Context, f func(ctx context.Context, fence int64) error) (err error) {
 	if f == nil {
 		return configError("Run has no function to call")
@@ -38,16 +40,20 @@ func (e *Election) Run(ctx context.Context, f func(ctx context.Context, fence in
 		e.take()
 	}
 	e.g.mu.Unlock()
-	if err := e.Start(context.WithoutCancel(ctx)); err != nil {
-		return err
-	}
+	started := false
 	defer func() {
 		e.g.mu.Lock()
 		e.terms = nil
 		e.g.step(e, rules.Input{Kind: rules.Done, Now: e.g.now()}) // a leadership that nobody took up
 		e.g.mu.Unlock()
-		err = errors.Join(err, e.Stop())
+		if started {
+			err = errors.Join(err, e.Stop())
+		}
 	}()
+	if err := e.Start(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	started = true
 	for {
 		select {
 		case h := <-terms:

@@ -3,10 +3,15 @@ package election
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
 // idle is work that is done at once.
@@ -72,8 +77,59 @@ func TestRunReleasesAfterTheFunctionReturned(t *testing.T) {
 		t.Errorf("Run = %v", err)
 	}
 	b.wait(EventLeadershipAcquired)
-	if err := e.Run(t.Context(), idle); !errors.Is(err, lease.ErrStopped) {
-		t.Errorf("Run after Run = %v", err)
+	over(t, e)
+}
+
+// over fails the test unless every Run from now on says that the member has stopped.
+func over(t *testing.T, e *Election) {
+	t.Helper()
+	for range 3 {
+		if err := e.Run(t.Context(), idle); !errors.Is(err, lease.ErrStopped) || !strings.Contains(err.Error(), e.Key()) {
+			t.Errorf("Run after the end = %v, want ErrStopped and the key", err)
+		}
+	}
+}
+
+func TestRunOfOneElectionOfAGroupEndsThatOne(t *testing.T) {
+	_, client := elected(t)
+	g, err := NewGroup(client, quick("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		e, err := g.Election("", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Run(t.Context(), idle); err != nil {
+			t.Errorf("Run = %v", err)
+		}
+		over(t, e)
+	}
+	if err := g.Stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRunThatCouldNotStartMayBeTriedAgain(t *testing.T) {
+	server := redistest.Start(t, redistest.Password("secret"))
+	if err := Bootstrap(t.Context(), server.Client(), quick("")); err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer client.Close()
+	e, err := New(client, quick("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := e.Run(t.Context(), idle); !errors.Is(err, redisstore.ErrAuth) {
+			t.Errorf("Run without the password = %v", err)
+		}
+	}
+	server.Do("CONFIG", "SET", "requirepass", "")
+	if err := e.Run(t.Context(), idle); err != nil {
+		t.Errorf("Run = %v", err)
 	}
 }
 
