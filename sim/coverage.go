@@ -3,6 +3,7 @@ package sim
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -117,6 +118,9 @@ const (
 // stateName is the state file's name without its suffix.
 func (x Exploration) stateName() string {
 	name := fmt.Sprintf("explore-%d-%d", x.Seeds.From, x.Seeds.To)
+	if system := cmp.Or(x.Scenario.System, SystemPolling); system != SystemPolling {
+		name += "-" + system
+	}
 	if x.Shard.Of > 1 {
 		name += fmt.Sprintf("-shard-%d-of-%d", x.Shard.Index, x.Shard.Of)
 	}
@@ -145,6 +149,8 @@ func openState(x Exploration) (*state, error) {
 		if found {
 			how = os.O_APPEND
 		}
+	} else if err := st.replaceable(); err != nil {
+		return nil, err
 	}
 	st.Verdict = st.decide()
 	if st.sumFile, err = os.OpenFile(x.stateName()+".sha256", os.O_CREATE|os.O_WRONLY|how, 0o644); err != nil {
@@ -152,6 +158,33 @@ func openState(x Exploration) (*state, error) {
 	}
 	st.sums = bufio.NewWriter(st.sumFile)
 	return st, nil
+}
+
+// ErrState: the state that an exploration left behind stands in the way of this one, or cannot be gone on from.
+var ErrState = errors.New("saved exploration")
+
+// replaceable refuses to begin in the place of an exploration that is not finished: what it covered would be lost.
+func (st *state) replaceable() error {
+	text, err := os.ReadFile(st.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var old struct{ Done, Total uint64 }
+	if err == nil {
+		err = json.Unmarshal(text, &old)
+	}
+	switch {
+	case err != nil:
+		return st.unreadable(err)
+	case old.Done > 0 && old.Done < old.Total:
+		return fmt.Errorf("%w: %s has %d of %d seeds, which would be lost: go on with --resume, or give another --report",
+			ErrState, st.File, old.Done, old.Total)
+	}
+	return nil
+}
+
+func (st *state) unreadable(err error) error {
+	return fmt.Errorf("%w: %s cannot be read: %w: remove it, or give another --report", ErrState, st.File, err)
 }
 
 // resume reads what the same exploration left behind, and reports whether there was anything. What another program, or
@@ -177,18 +210,18 @@ func (st *state) resume() (bool, error) {
 	}
 	switch {
 	case err != nil:
-		return false, fmt.Errorf("%w: --resume: %s cannot be read: %w", ErrInvalid, st.File, err)
+		return false, st.unreadable(err)
 	case v.Version != CoverageVersion:
 		return false, fmt.Errorf("%w: --resume: %s has version %d (commit %q), this program reads version %d (commit %q): "+
-			"begin anew without --resume", ErrInvalid, st.File, v.Version, v.Commit, CoverageVersion, st.Commit)
+			"begin anew in another --report", ErrState, st.File, v.Version, v.Commit, CoverageVersion, st.Commit)
 	case old.Commit != st.Commit:
-		return false, fmt.Errorf("%w: --resume: %s was made by commit %q, this program is %q: begin anew without --resume",
-			ErrInvalid, st.File, old.Commit, st.Commit)
+		return false, fmt.Errorf("%w: --resume: %s was made by commit %q, this program is %q: begin anew in another --report",
+			ErrState, st.File, old.Commit, st.Commit)
 	case !bytes.Equal(compact.Bytes(), st.Scenario):
-		return false, fmt.Errorf("%w: --resume: %s explored %s, now given is %s: give the same flags or begin anew",
-			ErrInvalid, st.File, compact.Bytes(), st.Scenario)
+		return false, fmt.Errorf("%w: --resume: %s explored %s, now given is %s: give the same flags or another --report",
+			ErrState, st.File, compact.Bytes(), st.Scenario)
 	case old.Total != st.Total || old.Next > old.Total || old.Done > old.Total || len(old.Guarantees) != len(st.Guarantees):
-		return false, fmt.Errorf("%w: --resume: %s contradicts itself: begin anew without --resume", ErrInvalid, st.File)
+		return false, fmt.Errorf("%w: --resume: %s contradicts itself: begin anew in another --report", ErrState, st.File)
 	}
 	old.File, old.Old, old.Scenario = st.File, old.Done, st.Scenario
 	st.Coverage, st.wall = old, old.WallMs
@@ -200,7 +233,7 @@ func (st *state) resume() (bool, error) {
 func (x Exploration) sameProgram(ctx context.Context, st *state) error {
 	text, err := os.ReadFile(x.stateName() + ".sha256")
 	if err != nil {
-		return fmt.Errorf("%w: --resume: %w: begin anew without --resume", ErrInvalid, err)
+		return fmt.Errorf("%w: --resume: %w: begin anew in another --report", ErrState, err)
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	sum, number, ok := strings.Cut(lines[len(lines)-1], "  ")
@@ -218,7 +251,7 @@ func (x Exploration) sameProgram(ctx context.Context, st *state) error {
 		return err
 	}
 	return fmt.Errorf("%w: --resume: seed %d had a history of sha256 %s and has one of %s now: another program (commit %q) explored "+
-		"it than this one (commit %q): begin anew without --resume", ErrInvalid, seed, sum, again, st.Commit, commit())
+		"it than this one (commit %q): begin anew in another --report", ErrState, seed, sum, again, st.Commit, commit())
 }
 
 // take enters one seed.

@@ -116,8 +116,8 @@ type seedResult struct {
 	stopped     bool  // the exploration ended before the seed did
 }
 
-// Explore runs the seeds and returns what it covered. An error wraps ErrInvalid or ErrHarness; a guarantee that broke is
-// none. When ctx ends, what was covered so far is returned, and Exploration.Resume goes on from there.
+// Explore runs the seeds and returns what it covered. An error wraps ErrInvalid, ErrState or ErrHarness; a guarantee that broke
+// is none. When ctx ends, what was covered so far is returned, and Exploration.Resume goes on from there.
 func Explore(ctx context.Context, x Exploration) (Coverage, error) {
 	x.Scenario.Engine = EngineVirtual
 	if err := x.check(); err != nil {
@@ -170,12 +170,11 @@ func (x Exploration) run(ctx context.Context, st *state) error {
 	}()
 	var err error
 	for r := range done {
-		if r.stopped {
-			continue
-		}
 		if r.err != nil {
 			err = errors.Join(err, r.err)
 			stop()
+		}
+		if r.err != nil || r.stopped {
 			continue
 		}
 		st.take(r)
@@ -268,8 +267,8 @@ func (x Exploration) save(ctx context.Context, c Config, plan fault.Plan, r *see
 	case err != nil:
 		r.err = err
 		return
-	case saved.Outcome.Interrupted:
-		r.stopped = true
+	case saved.Outcome.Interrupted: // the seed counts as not run: nothing tells of its folder
+		r.stopped, r.err = true, os.RemoveAll(saved.Dir)
 		return
 	case saved.Outcome.SHA256 != r.sum:
 		r.failed.Broke = append(r.failed.Broke, "determinism")

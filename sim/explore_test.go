@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -105,6 +107,90 @@ func TestExploreKeepsWhatBreaks(t *testing.T) {
 	}
 	if sum.String() != f.SHA256 {
 		t.Errorf("the saved history has the sum %s, judged was %s", sum, f.SHA256)
+	}
+}
+
+// A seed that is cut off while it is saved counts as not run, and leaves no folder.
+func TestExploreLeavesNoFolderOfASeedCutOff(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	x := Exploration{
+		Scenario: crashes(), Seeds: SeedRange{1, 100}, Shard: Shard{1, 1}, Parallel: 1, Reports: t.TempDir(),
+	}
+	folders := func() []string {
+		dirs, err := filepath.Glob(filepath.Join(x.Reports, "swarm-*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return dirs
+	}
+	x.Bend = func(v *virtual.Config) {
+		constantFence(v)
+		if len(folders()) > 0 { // this run is the one that is saved
+			stop()
+		}
+	}
+	c, err := Explore(ctx, x)
+	if err != nil || ctx.Err() == nil || c.Verdict != check.Unknown || len(c.Failed) > 0 {
+		t.Fatalf("%d of %d seeds, %s: %+v, %v", c.Done, c.Total, c.Verdict, c.Failed, err)
+	}
+	if left := folders(); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// What an exploration that did not get to its end has covered is not lost to one that begins in its folder.
+func TestExploreKeepsAnEarlierState(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	x := Exploration{
+		Scenario: crashes(), Seeds: SeedRange{1, 20}, Shard: Shard{1, 1}, Parallel: 1, Reports: t.TempDir(),
+		Progress: func(Coverage) { stop() },
+	}
+	c, err := Explore(ctx, x)
+	if err != nil || c.Done == 0 || c.Done == c.Total {
+		t.Fatalf("%+v, %v; want it to be cut off", c, err)
+	}
+	read := func() string {
+		text, err := os.ReadFile(c.File)
+		sums, serr := os.ReadFile(x.stateName() + ".sha256")
+		if err = errors.Join(err, serr); err != nil {
+			t.Fatal(err)
+		}
+		return string(text) + string(sums)
+	}
+	before := read()
+	refused := func(why string, says ...string) {
+		t.Helper()
+		_, err := Explore(t.Context(), x)
+		if !errors.Is(err, ErrState) || errors.Is(err, ErrInvalid) {
+			t.Fatalf("%s: %v, want ErrState", why, err)
+		}
+		for _, want := range says {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v does not say %q", why, err, want)
+			}
+		}
+	}
+	refused("unfinished", "--resume", "--report", c.File)
+	x.Resume = true
+	x.Scenario.Nodes++
+	refused("other flags", "now given is", "--report")
+	if read() != before {
+		t.Error("a refused exploration changed the state")
+	}
+	if err := os.Truncate(c.File, 100); err != nil {
+		t.Fatal(err)
+	}
+	refused("cut off", "cannot be read", "--report")
+	x.Resume = false
+	refused("cut off, begun anew", "cannot be read", "--report")
+}
+
+// What tells one exploration from another names which slots have APIs that take leases.
+func TestGivenNamesAPILeases(t *testing.T) {
+	text, err := Scenario{System: SystemIntents, APILeases: APILeasesOn}.given()
+	if err != nil || !strings.Contains(string(text), `"apiLeases":"on"`) {
+		t.Errorf("%s, %v", text, err)
 	}
 }
 

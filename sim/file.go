@@ -381,8 +381,8 @@ func (s Scenario) given() (json.RawMessage, error) {
 	t := s.Timings
 	y := givenYAML{scenarioYAML: scenarioYAML{
 		Name: s.Name, Engine: s.Engine, System: s.System, Nodes: some(s.Nodes), Sessions: some(s.Sessions), Speed: some(s.Speed),
-		Duration: some(s.Duration), Seed: some(s.Seed), LongPolls: s.LongPolls, Criteria: s.Criteria, NodeCmd: s.NodeCmd,
-		Virtual: s.Virtual.yaml(),
+		Duration: some(s.Duration), Seed: some(s.Seed), LongPolls: s.LongPolls, APILeases: s.APILeases, Criteria: s.Criteria,
+		NodeCmd: s.NodeCmd, Virtual: s.Virtual.yaml(),
 	}}
 	if t != (Timings{}) {
 		y.Timings = &timingsYAML{
