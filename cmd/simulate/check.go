@@ -18,8 +18,8 @@ func newCheck() *cobra.Command {
 		Short: "Judge a saved run again",
 		Long: `check reads the history, plan and logs that a run saved and judges them again: the verdict of the run's own end,
 from its files alone. Exit codes are those of a run. A history that is cut off is judged as far as it goes, and so is that of a
-run that was killed; the first cannot pass and exits 3 unless a guarantee is broken already, and a history that was changed is
-not judged.`,
+run that was killed; the first cannot pass and exits 3 unless a guarantee is broken already, and a history or plan that was
+changed is not judged. A run that broke off exits 3 too, and so does one whose logs were cut off: only its G12 is not judged.`,
 		Example: "  simulate check reports/storm-42",
 		Args:    oneDir,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -47,7 +47,7 @@ func (f *flags) again(cmd *cobra.Command, dir string) error {
 	switch {
 	case damage == nil, r.Verdict == check.Fail, errors.Is(damage, history.ErrUnfinished):
 	default:
-		return fmt.Errorf("damaged, judged as far as it can be read: %w", damage)
+		return fmt.Errorf("judged as far as it can be read: %w", damage)
 	}
 	if damage != nil {
 		fmt.Fprintf(stderr, "simulate: judged as far as it can be read: %v\n", oneLine(damage))

@@ -44,6 +44,7 @@ type Verdict struct {
 // Stats counts what happened in a run, whoever's fault it was.
 type Stats struct {
 	Events   int64 // in the history
+	Entries  int64 // in the nodes' logs, of those that G12 needs
 	Polls    int64 // accepted by the target
 	Rejected int64 // refused by the target for an older fence
 	Acquires int64
@@ -105,8 +106,11 @@ func Judge(p Params, events iter.Seq2[history.Event, error], logs *Logs) (Result
 	for _, c := range w.checkers {
 		r.Verdicts = append(r.Verdicts, c.verdict())
 	}
-	if err == nil && logs != nil {
-		err = logs.err
+	if logs != nil {
+		r.Stats.Entries = logs.Entries()
+		if err == nil {
+			err = logs.err
+		}
 	}
 	if !r.Complete {
 		r.incomplete(p)

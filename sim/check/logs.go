@@ -155,6 +155,9 @@ func (l *Logs) Add(e *LogEntry) {
 	}
 }
 
+// Entries is how many entries were added of those that G12 needs.
+func (l *Logs) Entries() int64 { return int64(l.entries) }
+
 func sumsOf(m map[string]*[saidKinds]sum, instance string) *[saidKinds]sum {
 	s := m[instance]
 	if s == nil {

@@ -5,22 +5,32 @@ import (
 	"fmt"
 	"iter"
 	"path/filepath"
+	"slices"
 
 	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// Judge judges a saved run again, from its files alone: report.json for what the run was, the history for what happened,
-// logs for what the nodes told. It writes nothing.
+// Judge judges a saved run again, from its files alone: report.json and plan.json for what the run was, the history for what
+// happened, logs for what the nodes told. It writes nothing.
 //
 // Where the history is cut off or damaged, what stands before is judged, the error says which line and how many events
-// were readable, and both are returned; a report without events (ErrNotFound, ErrEmpty) holds no verdict but unknown.
+// were readable, and both are returned; a report without events (ErrNotFound, ErrEmpty) holds no verdict but unknown. Logs
+// that are not those of the run (ErrLogs) accuse nobody; a run that broke off (ErrBrokeOff) is judged as far as it went.
 func Judge(dir string) (Report, check.Result, error) {
 	saved, err := Load(dir)
 	if err != nil {
 		return Report{}, check.Result{}, err
 	}
 	p := saved.Params()
+	plan, err := fault.Load(filepath.Join(dir, PlanName))
+	if err == nil && !slices.Equal(plan.Faults, p.Plan.Faults) {
+		err = fmt.Errorf("%w: %s in %s has other faults than %s says", ErrDamaged, PlanName, dir, FileName)
+	}
+	if err != nil {
+		return Report{}, check.Result{}, err
+	}
 	events, sum := history.Open(dir), func() string { return "" }
 	if saved.Stats.HistorySHA256 != "" {
 		events, sum = history.Summed(events)
@@ -30,7 +40,21 @@ func Judge(dir string) (Report, check.Result, error) {
 	} else {
 		events = whole(events, saved.Stats, sum)
 	}
-	result, err := check.Judge(p, events, check.ReadLogs(filepath.Join(dir, LogsName)))
+	logs := check.ReadLogs(filepath.Join(dir, LogsName))
+	var missing error
+	if made := saved.Stats.LogEntries; made > 0 && logs.Entries() != made {
+		missing = fmt.Errorf("%w: those in %s hold %d entries, %s was made of %d", ErrLogs, filepath.Join(dir, LogsName),
+			logs.Entries(), FileName, made)
+		logs = nil
+	}
+	result, err := check.Judge(p, events, logs)
+	switch {
+	case err != nil:
+	case saved.begun():
+		err = fmt.Errorf("%w; the nodes' logs are in %s", ErrBrokeOff, filepath.Join(dir, LogsName))
+	default:
+		err = missing
+	}
 	again := New(Meta{Engine: saved.Engine, Commit: saved.Commit, Redis: saved.Redis}, p, result)
 	again.Stats.RedisCommands = saved.Stats.RedisCommands
 	again.Stats.WallMs, again.Stats.VirtualMs = saved.Stats.WallMs, saved.Stats.VirtualMs
@@ -50,6 +74,12 @@ func tapped(dir string) bool {
 	}
 	return false
 }
+
+// ErrLogs: the nodes' logs are not those that the report was made of. What stands in the history was judged.
+var ErrLogs = errors.New("report: lines of the nodes' logs are missing or added")
+
+// ErrBrokeOff: the run ended by an error of the harness, mostly before its storm began. What there is of it was judged.
+var ErrBrokeOff = errors.New("report: the run broke off and was not judged")
 
 // ErrAltered: the history is not the one that the report was made of.
 var ErrAltered = errors.New("report: the history was changed")
@@ -79,5 +109,6 @@ func whole(events iter.Seq2[history.Event, error], saved Stats, sum func() strin
 // run leaves none: its breaks may be those of its editor.
 func Readable(err error) bool {
 	return err == nil || errors.Is(err, history.ErrTruncated) || errors.Is(err, history.ErrMalformed) ||
-		errors.Is(err, check.ErrUnordered) || errors.Is(err, history.ErrUnfinished)
+		errors.Is(err, check.ErrUnordered) || errors.Is(err, history.ErrUnfinished) || errors.Is(err, ErrLogs) ||
+		errors.Is(err, ErrBrokeOff)
 }

@@ -62,6 +62,7 @@ type Stats struct {
 	Losses        int64 `json:"losses"`
 	Releases      int64 `json:"releases"`
 	Events        int64 `json:"events"`
+	LogEntries    int64 `json:"logEntries,omitempty"` // of the nodes, as G12 needs them
 	RedisCommands int64 `json:"redisCommands"`
 	StalledMs     int64 `json:"stalledMs"`
 	WallMs        int64 `json:"wallMs"`
@@ -94,7 +95,8 @@ func New(m Meta, p check.Params, r check.Result) Report {
 		Guarantees: r.Verdicts, Verdict: check.Decide(p, r),
 		Stats: Stats{
 			Polls: r.Stats.Polls, Rejected: r.Stats.Rejected, Acquires: r.Stats.Acquires, Renewals: r.Stats.Renewals,
-			Losses: r.Stats.Losses, Releases: r.Stats.Releases, Events: r.Stats.Events, RedisCommands: m.RedisCommands,
+			Losses: r.Stats.Losses, Releases: r.Stats.Releases, Events: r.Stats.Events,
+			LogEntries: r.Stats.Entries, RedisCommands: m.RedisCommands,
 			StalledMs: r.Stats.Stalled / int64(time.Millisecond), WallMs: m.Wall.Milliseconds(),
 			VirtualMs: m.Virtual.Milliseconds(), HistorySHA256: m.SHA256,
 		},

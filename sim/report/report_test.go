@@ -58,7 +58,7 @@ func saved(t *testing.T, overlap bool) (dir string, r Report) {
 		t.Fatal(err)
 	}
 	r = New(Meta{Engine: "real", Commit: "abc", Redis: Redis{"server", "7.0.15"}, RedisCommands: 12, Wall: 9 * time.Second}, p, result)
-	if err := r.Save(dir); err != nil {
+	if err := errors.Join(r.Save(dir), p.Plan.Save(filepath.Join(dir, PlanName))); err != nil {
 		t.Fatal(err)
 	}
 	return dir, r
@@ -174,6 +174,21 @@ func TestDamagedFolders(t *testing.T) {
 		{"a later report", edit(FileName, func(b []byte) []byte {
 			return []byte(strings.Replace(string(b), `"version": 1`, `"version": 9`, 1))
 		}), ErrFormat, "version 9", false},
+		{"no plan", remove(PlanName), os.ErrNotExist, PlanName, false},
+		{"half a plan", edit(PlanName, half), fault.ErrFormat, "plan.json: invalid plan: the file is cut off", false},
+		{"another plan", edit(PlanName, func(b []byte) []byte {
+			return []byte(strings.Replace(string(b), "node-1", "node-2", 1))
+		}), ErrDamaged, "plan.json", false},
+		{"a run that was not judged", edit(FileName, func(b []byte) []byte {
+			var r Report
+			_ = json.Unmarshal(b, &r)
+			r.Guarantees, r.Stats = nil, Stats{}
+			b, _ = r.JSON()
+			return b
+		}), ErrBrokeOff, "the run broke off", true},
+		{"logs cut off", edit(FileName, func(b []byte) []byte {
+			return []byte(strings.Replace(string(b), `"events": 10,`, `"events": 10, "logEntries": 3,`, 1))
+		}), ErrLogs, "hold 0 entries, report.json was made of 3", true},
 		{"no history", remove(history.FileName), history.ErrNotFound, history.FileName, false},
 		{"empty history", edit(history.FileName, empty), history.ErrEmpty, history.FileName, false},
 		{
@@ -192,7 +207,8 @@ func TestDamagedFolders(t *testing.T) {
 			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || Readable(err) != c.readable {
 				t.Fatalf("%v (readable %v); want %v, %q, %v", err, Readable(err), c.want, c.says, c.readable)
 			}
-			if c.readable && (result.Complete || r.Verdict == check.Pass) {
+			whole := errors.Is(err, ErrLogs) || errors.Is(err, ErrBrokeOff) // the history is
+			if c.readable && (result.Complete && !whole || r.Verdict == check.Pass) {
 				t.Errorf("complete %v, verdict %s", result.Complete, r.Verdict)
 			}
 			if v, ok := result.Verdict("G1"); errors.Is(c.want, history.ErrTruncated) && (!ok || v.Verdict != check.Fail) {
