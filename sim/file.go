@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -130,11 +131,11 @@ func load(file string, read func(string) ([]byte, error)) (Scenario, error) {
 	if err != nil {
 		return Scenario{}, fmt.Errorf("%w: scenario: %w", ErrInvalid, err)
 	}
-	if len(bytes.TrimSpace(data)) == 0 {
-		return Scenario{}, fmt.Errorf("%w: scenario %s is empty: write at least \"nodes: 10\"", ErrInvalid, file)
-	}
 	tree, y, err := decode(data)
-	if err != nil {
+	switch {
+	case errors.Is(err, io.EOF):
+		return Scenario{}, fmt.Errorf("%w: scenario %s is empty, or its first document: write at least \"nodes: 10\"", ErrInvalid, file)
+	case err != nil:
 		return Scenario{}, syntax(file, err)
 	}
 	s := y.scenario()
@@ -164,8 +165,30 @@ func decode(data []byte) (tree *ast.File, y scenarioYAML, err error) {
 	if yaml.Unmarshal(data, &v) == nil && (v.Version < 0 || v.Version > ScenarioVersion) { // before keys that this one does not know
 		return nil, y, fmt.Errorf("it has version %d, this program reads version %d", v.Version, ScenarioVersion)
 	}
+	if err := alone(tree); err != nil {
+		return nil, y, err
+	}
 	err = yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(&y)
 	return tree, y, err
+}
+
+// alone refuses a second document, also an empty one: only the first would be read.
+func alone(tree *ast.File) error {
+	first := true
+	for _, d := range tree.Docs {
+		if _, directive := d.Body.(*ast.DirectiveNode); directive {
+			continue
+		}
+		if !first {
+			at := d.Start // nil after a "..."
+			if at == nil {
+				at = d.Body.GetToken()
+			}
+			return &yaml.SyntaxError{Message: "a second document begins here: a file is one scenario", Token: at}
+		}
+		first = false
+	}
+	return nil
 }
 
 // check refuses what the conversion would take for "not given", and names that exist nowhere. The rest is Resolve's.
