@@ -262,3 +262,14 @@ func TestFailuresQuotesTheFolder(t *testing.T) {
 		t.Errorf("lacks %s:\n%s", want, b.String())
 	}
 }
+
+// Every guarantee of every system has its few words in the table.
+func TestPromises(t *testing.T) {
+	for _, system := range check.Systems() {
+		for _, id := range check.IDs(system) {
+			if promises[id] == "" {
+				t.Errorf("%s of %s has no words in the table", id, system)
+			}
+		}
+	}
+}

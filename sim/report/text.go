@@ -18,6 +18,8 @@ var promises = map[string]string{
 	"G7": "least movement", "G8": "no missed polls", "G9": "Redis fails", "G10": "only the owner", "G11": "scale",
 	"G12": "told", "G13": "clean stop",
 	"E1": "one leader", "E2": "one writer", "E3": "fences rise", "E4": "failover", "E5": "says so", "E6": "events",
+	"I1": "one pipeline", "I2": "one session", "I3": "nothing is lost", "I4": "refused, no effect", "I5": "busy contract",
+	"I6": "slots come back",
 }
 
 // Table writes the verdicts as a table that is read without colour: one line a guarantee, those that decide the run's
