@@ -300,8 +300,12 @@ func syntax(file string, err error) error {
 	}
 	message := y.GetMessage()
 	var typed *yaml.TypeError
-	if errors.As(err, &typed) {
+	var large *yaml.OverflowError
+	switch {
+	case errors.As(err, &typed):
 		message = mistyped(typed)
+	case errors.As(err, &large):
+		message = large.SrcNum + " is out of range"
 	}
 	return fmt.Errorf("%w: %s: %s", ErrInvalid, position(file, y.GetToken()), message)
 }

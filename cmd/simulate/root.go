@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -130,7 +131,7 @@ func (f *flags) given(fs *pflag.FlagSet) (sim.Scenario, error) {
 	wrong := []error{f.check(fs)}
 	var s sim.Scenario
 	var err error
-	if fs.Changed("scenario") {
+	if f.scenario != "" {
 		if s, err = sim.Load(f.scenario); err != nil {
 			return sim.Scenario{}, err
 		}
@@ -177,6 +178,9 @@ func (f *flags) check(fs *pflag.FlagSet) error {
 			wrong = append(wrong, fmt.Errorf("--%s %s: must be more than zero; leave it out for the default", name, v))
 		}
 	}
+	if fs.Changed("scenario") && f.scenario == "" {
+		wrong = append(wrong, errors.New("--scenario is empty: give a file or a built-in name (simulate scenarios), or leave it out"))
+	}
 	if system := fs.Lookup("system"); system != nil && system.Changed && f.system == "" {
 		wrong = append(wrong, fmt.Errorf("--system is empty: give %s, or leave it out", strings.Join(check.Systems(), ", ")))
 	}
@@ -217,8 +221,10 @@ func flagError(cmd *cobra.Command, err error) error {
 // wanted says what a flag's value looks like.
 func wanted(f *pflag.Flag) string {
 	switch f.Value.Type() {
-	case "int", "uint64":
+	case "int":
 		return "a whole number above zero, such as 10"
+	case "uint64":
+		return fmt.Sprintf("a whole number from 1 to %d, such as 10", uint64(math.MaxUint64))
 	case "float64":
 		return "a number above zero, such as 10 or 0.5"
 	case "duration":

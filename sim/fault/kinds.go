@@ -138,7 +138,7 @@ func (k Kind) AvailableOn(virtual bool) error {
 	in, ok := kinds[k]
 	switch {
 	case !ok:
-		return fmt.Errorf("%w %q: known are %s", ErrUnknownKind, string(k), joinKinds(kindsOf(virtual)))
+		return fmt.Errorf("%w %q: known are %s", ErrUnknownKind, string(k), knownKinds())
 	case in.reason != "" && !(virtual && in.virtual):
 		return fmt.Errorf("%w: %q cannot be struck: %s", ErrUnavailable, string(k), in.reason)
 	}
@@ -162,7 +162,7 @@ func ParseKinds(list string, virtual bool) ([]Kind, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("%w: no fault named; known are %s", ErrInvalid, joinKinds(kindsOf(virtual)))
+		return nil, fmt.Errorf("%w: no fault named; known are %s", ErrInvalid, knownKinds())
 	}
 	return out, nil
 }
@@ -202,6 +202,12 @@ func index(target, prefix string) (int, bool) {
 		return 0, false
 	}
 	return i, true
+}
+
+// knownKinds names all that can be struck, and which of them in virtual time only.
+func knownKinds() string {
+	only := slices.DeleteFunc(VirtualKinds(), func(k Kind) bool { return k.Available() == nil })
+	return joinKinds(Kinds()) + "; with --engine virtual also " + joinKinds(only)
 }
 
 func joinKinds(ks []Kind) string {
