@@ -149,7 +149,7 @@ func openState(x Exploration) (*state, error) {
 		if found {
 			how = os.O_APPEND
 		}
-	} else if err := st.replaceable(); err != nil {
+	} else if err := st.replaceable(x.KeepGoing); err != nil {
 		return nil, err
 	}
 	st.Verdict = st.decide()
@@ -163,20 +163,24 @@ func openState(x Exploration) (*state, error) {
 // ErrState: the state that an exploration left behind stands in the way of this one, or cannot be gone on from.
 var ErrState = errors.New("saved exploration")
 
-// replaceable refuses to begin in the place of an exploration that is not finished: what it covered would be lost.
-func (st *state) replaceable() error {
+// replaceable refuses to begin in the place of an exploration that is not finished: what it covered would be lost. One that
+// stopped at its failure has ended, unless failures were not to stop it.
+func (st *state) replaceable(keepGoing bool) error {
 	text, err := os.ReadFile(st.File)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	var old struct{ Done, Total uint64 }
+	var old struct {
+		Done, Total uint64
+		Failed      []FailedSeed
+	}
 	if err == nil {
 		err = json.Unmarshal(text, &old)
 	}
 	switch {
 	case err != nil:
 		return st.unreadable(err)
-	case old.Done > 0 && old.Done < old.Total:
+	case old.Done > 0 && old.Done < old.Total && (keepGoing || len(old.Failed) == 0):
 		return fmt.Errorf("%w: %s has %d of %d seeds, which would be lost: go on with --resume, or give another --report",
 			ErrState, st.File, old.Done, old.Total)
 	}

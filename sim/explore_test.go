@@ -186,6 +186,23 @@ func TestExploreKeepsAnEarlierState(t *testing.T) {
 	refused("cut off, begun anew", "cannot be read", "--report")
 }
 
+// One that stopped at its failure has ended: mended, it begins anew with the same flags.
+func TestExploreBeginsAnewAfterAFailure(t *testing.T) {
+	x := Exploration{
+		Scenario: crashes(), Seeds: SeedRange{1, 100}, Shard: Shard{1, 1}, Parallel: 1, Reports: t.TempDir(), Bend: constantFence,
+	}
+	for range 2 {
+		c, err := Explore(t.Context(), x)
+		if err != nil || len(c.Failed) != 1 || c.Done == c.Total {
+			t.Fatalf("%d of %d seeds, failed %+v, %v; want it to stop at a failure", c.Done, c.Total, c.Failed, err)
+		}
+	}
+	x.KeepGoing = true
+	if _, err := Explore(t.Context(), x); !errors.Is(err, ErrState) {
+		t.Errorf("not to stop at failures: %v, want ErrState", err)
+	}
+}
+
 // What tells one exploration from another names which slots have APIs that take leases.
 func TestGivenNamesAPILeases(t *testing.T) {
 	text, err := Scenario{System: SystemIntents, APILeases: APILeasesOn}.given()
