@@ -5,6 +5,7 @@ import (
 	"iter"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -59,6 +60,50 @@ func BenchmarkSeed(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(clock().Microseconds())/1000/float64(seed), "ms/seed")
+}
+
+// BenchmarkGrowth is what an event of the history costs in ten minutes of a hundred instances with ten thousand sessions,
+// hashed and judged as an exploration does it, to what it costs in ten minutes of ten with a hundred. The speed of a shared
+// machine changes by half from one minute to the next: so each of the large runs stands between small ones, and the median of
+// the rounds' ratios counts.
+func BenchmarkGrowth(b *testing.B) {
+	const rounds = 9
+	perEvent := func(nodes, sessions int, least int64) float64 {
+		clock, events := cputime.OneCore(b), int64(0)
+		for seed := uint64(1); events < least; seed++ {
+			c := tenMinutes(b, seed, 10*time.Minute)
+			c.Nodes, c.Sessions = nodes, sessions
+			plan, err := c.Draw(func(k fault.Kind) error { return k.AvailableOn(true) })
+			if err != nil {
+				b.Fatal(err)
+			}
+			_, _, n, err := judgeVirtual(b.Context(), c, plan, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			events += n
+		}
+		return float64(clock().Nanoseconds()) / float64(events)
+	}
+	for b.Loop() {
+		var smalls, larges, ratios []float64
+		before := perEvent(10, 100, 2_000_000)
+		for range rounds {
+			large := perEvent(100, 10_000, 1)
+			after := perEvent(10, 100, 2_000_000)
+			small := (before + after) / 2
+			smalls, larges, ratios = append(smalls, small), append(larges, large), append(ratios, large/small)
+			before = after
+		}
+		slices.Sort(smalls)
+		slices.Sort(larges)
+		slices.Sort(ratios)
+		b.ReportMetric(smalls[rounds/2], "ns/event-10x100")
+		b.ReportMetric(larges[rounds/2], "ns/event-100x10000")
+		b.ReportMetric(ratios[rounds/2], "x-growth")
+		b.ReportMetric(ratios[0], "x-growth-least")
+		b.ReportMetric(ratios[rounds-1], "x-growth-most")
+	}
 }
 
 // BenchmarkJudgeStorm judges a saved storm again, from memory and from its file, and looks at what it holds at the end of ten

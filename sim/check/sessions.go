@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"hash/maphash"
 	"slices"
+
+	"github.com/leasestorm/leasestorm/sim/history"
 )
 
 // sessions are all that a history names, by ID and in the order in which it does. Every event asks for its session: where
@@ -13,6 +15,7 @@ type sessions struct {
 	rooms [][]session // what all points to: roomLen in each
 	slots []slot      // a hash table without chains; the number of slots is a power of two
 	seed  maphash.Seed
+	warm  uint64 // of what findAll reads: it must not be left out as useless
 }
 
 // slot leads to a session.
@@ -28,7 +31,12 @@ func (s *sessions) find(id string) *session {
 	if len(s.slots) == 0 {
 		return nil
 	}
-	hash := uint32(maphash.String(s.seed, id))
+	return s.look(id, s.hash(id))
+}
+
+func (s *sessions) hash(id string) uint32 { return uint32(maphash.String(s.seed, id)) }
+
+func (s *sessions) look(id string, hash uint32) *session {
 	for i := hash; ; i++ {
 		x := s.slots[i&uint32(len(s.slots)-1)]
 		if x.n == 0 {
@@ -38,6 +46,66 @@ func (s *sessions) find(id string) *session {
 			return &s.rooms[n/roomLen][n%roomLen]
 		}
 	}
+}
+
+// findAll finds the sessions of all events of a batch, and reads a word of every line of memory that the checkers will ask of
+// them. In a large fleet hardly any is in a cache, and a line takes longer to come than an event takes to judge; but they come
+// side by side where nothing waits for one before the next is asked for, hence the rounds.
+func (s *sessions) findAll(batch []history.Event, met *[batchLen]*session) {
+	if len(s.slots) == 0 {
+		return
+	}
+	var hashes [batchLen]uint32
+	for i := range batch {
+		hashes[i] = s.hash(batch[i].Session)
+		s.warm += uint64(s.slots[hashes[i]&uint32(len(s.slots)-1)].n)
+	}
+	for i := range batch {
+		met[i] = s.look(batch[i].Session, hashes[i])
+	}
+	for i, x := range met[:len(batch)] {
+		if x != nil {
+			s.warm += x.lines(isPoll(batch[i].Kind))
+		}
+	}
+	for i, x := range met[:len(batch)] {
+		if x != nil {
+			s.warm += x.beyond(isPoll(batch[i].Kind))
+		}
+	}
+}
+
+// lines reads from the lines of memory in which lies what an event of a poll, or any other, asks of the session.
+func (x *session) lines(poll bool) uint64 {
+	sum := uint64(len(x.renewals.all)) + uint64(x.polled.last)
+	if poll {
+		return sum + uint64(x.room[x.polls.next].t) + uint64(len(x.target.last)) + uint64(x.target.server[0].at) + uint64(x.fences.last) +
+			uint64(x.fences.polled)
+	}
+	return sum + uint64(x.fences.set) + uint64(len(x.terms)) + uint64(len(x.key.holder)) + uint64(len(x.key.said)) + uint64(x.recent.next)
+}
+
+// beyond reads from what it points to.
+func (x *session) beyond(poll bool) (sum uint64) {
+	if r := x.renewals.latest; r != nil {
+		sum += uint64(r.sent)
+		if r.inst.gone {
+			sum++
+		}
+	}
+	if poll {
+		return sum
+	}
+	if len(x.terms) > 0 {
+		sum += uint64(x.terms[0].until) + uint64(x.terms[0].armed)
+	}
+	if len(x.recent.moments) > 0 {
+		sum += uint64(x.recent.moments[x.recent.next].t)
+	}
+	if len(x.key.said) > 0 {
+		sum += uint64(x.key.said[0].at)
+	}
+	return sum
 }
 
 // add makes a session of an ID that was not met before.
@@ -52,7 +120,7 @@ func (s *sessions) add(id string) *session {
 	x := &s.rooms[n/roomLen][n%roomLen]
 	x.id = id
 	s.all = append(s.all, x)
-	s.place(slot{hash: uint32(maphash.String(s.seed, id)), n: uint32(n + 1)})
+	s.place(slot{hash: s.hash(id), n: uint32(n + 1)})
 	return x
 }
 

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/leasestorm/leasestorm/sim/history"
 )
 
 // Sessions are found by the IDs that were added and by no other, stay where they are, and are given in both orders.
@@ -22,6 +24,19 @@ func TestSessionsAreFound(t *testing.T) {
 		for i, id := range ids {
 			if got := s.find(id); got != byID[id] || got != s.all[i] || got.id != id {
 				t.Fatalf("%q, the %dth, was found as %v", id, i, got)
+			}
+		}
+		var batch [batchLen]history.Event
+		for i := range batch {
+			batch[i].Session = rapid.StringMatching(`[a-g]{0,4}`).Draw(t, "session")
+			batch[i].Kind = rapid.SampledFrom([]history.Kind{history.Arrived, history.Renewed}).Draw(t, "kind")
+		}
+		var met [batchLen]*session
+		n := rapid.IntRange(0, batchLen).Draw(t, "events")
+		s.findAll(batch[:n], &met)
+		for i, x := range met {
+			if i < n && x != byID[batch[i].Session] || i >= n && x != nil {
+				t.Fatalf("event %d of %d, of %q, was found to be of %v", i, n, batch[i].Session, x)
 			}
 		}
 		if other := rapid.StringMatching(`[a-g]{0,5}`).Draw(t, "other"); byID[other] == nil && s.find(other) != nil {

@@ -75,13 +75,13 @@ func (w *world) session(id string) *session {
 	return s
 }
 
-// take brings the world up to the event and tells the checkers.
-func (w *world) take(e *history.Event) {
+// take brings the world up to the event and tells the checkers. s is its session if that was met before.
+func (w *world) take(e *history.Event, s *session) {
 	w.elapse(e.T)
 	w.now = e.T
 	w.stats.Events++
 	w.stats.LastT = e.T
-	w.find(e)
+	w.find(e, s)
 	w.keep(e)
 	w.update(e)
 	for _, c := range w.checkers {
@@ -90,11 +90,13 @@ func (w *world) take(e *history.Event) {
 }
 
 // find looks up, once for all, what the event is about. A fault names its session as the plan does, which makes none known.
-func (w *world) find(e *history.Event) {
-	w.speaker = nil
-	if e.Kind == history.FaultStart || e.Kind == history.FaultEnd {
+func (w *world) find(e *history.Event, s *session) {
+	w.subject, w.speaker = s, nil
+	switch {
+	case s != nil:
+	case e.Kind == history.FaultStart || e.Kind == history.FaultEnd:
 		w.subject = w.sessions.find(e.Session)
-	} else {
+	default:
 		w.subject = w.session(e.Session)
 	}
 	if e.Kind.Said() {

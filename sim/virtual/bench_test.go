@@ -3,7 +3,6 @@ package virtual
 import (
 	"runtime/debug"
 	"runtime/metrics"
-	"slices"
 	"testing"
 	"time"
 
@@ -110,40 +109,6 @@ func BenchmarkSteady(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(count)/float64(events), "allocs/event")
-}
-
-// BenchmarkGrowth is what an event costs in a storm of ten instances and in one of a hundred, with the judge. The speed of a
-// shared machine changes by half from one minute to the next: so each of the large runs stands between small ones, and the
-// median of the rounds' ratios counts.
-func BenchmarkGrowth(b *testing.B) {
-	const rounds = 5
-	perEvent := func(nodes, sessions int, least uint64) float64 {
-		cfg := fleet(nodes, sessions, 9*time.Minute, time.Minute)
-		clock, steps := cputime.OneCore(b), uint64(0)
-		for seed := uint64(1); steps < least; seed++ {
-			steps += judged(b, cfg, drawnFor(cfg, seed), seed).Steps
-		}
-		return float64(clock().Nanoseconds()) / float64(steps)
-	}
-	for b.Loop() {
-		var smalls, larges, ratios []float64
-		before := perEvent(10, 100, 2_000_000)
-		for range rounds {
-			large := perEvent(100, 10_000, 1)
-			after := perEvent(10, 100, 2_000_000)
-			small := (before + after) / 2
-			smalls, larges, ratios = append(smalls, small), append(larges, large), append(ratios, large/small)
-			before = after
-		}
-		slices.Sort(smalls)
-		slices.Sort(larges)
-		slices.Sort(ratios)
-		b.ReportMetric(smalls[rounds/2], "ns/event-10x100")
-		b.ReportMetric(larges[rounds/2], "ns/event-100x10000")
-		b.ReportMetric(ratios[rounds/2], "x-growth")
-		b.ReportMetric(ratios[0], "x-growth-least")
-		b.ReportMetric(ratios[rounds-1], "x-growth-most")
-	}
 }
 
 // BenchmarkLarge is the largest fleet: a thousand instances start at once and share ten thousand sessions. The collector is told

@@ -61,9 +61,9 @@ type queue struct {
 
 // The ring reaches 34 s ahead. What is due later waits in its farthest slot, and is put off again from there.
 const (
-	slotBits = 27 // of ns: 134 ms
-	slots    = 256
-	slotMax  = 1 << 12 // events that a slot keeps room for
+	slotBits = 26 // of ns: 67 ms
+	slots    = 512
+	slotMax  = 1 << 11 // events that a slot keeps room for
 )
 
 func before(a, b *event) bool {
@@ -87,7 +87,7 @@ func (q *queue) push(e event) {
 func (q *queue) putOff(e *event) {
 	i := min(e.at>>slotBits, q.slot+slots-1) % slots
 	if q.ring[i] == nil {
-		q.ring[i] = make([]event, 0, 16) // what ten instances with a hundred sessions fill
+		q.ring[i] = make([]event, 0, 8) // what ten instances with a hundred sessions fill
 	}
 	q.ring[i] = append(q.ring[i], *e)
 }

@@ -30,6 +30,7 @@ type redis struct {
 
 	leases   []leaseKey
 	leaseIdx map[string]int32 // never ranged over
+	warm     uint64           // of what was read only to have it at hand
 	beats    []beatKey
 	beatIdx  map[string]int32   // never ranged over
 	live     []int32            // heartbeats that were set and not yet found expired, ascending

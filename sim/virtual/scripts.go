@@ -211,6 +211,11 @@ func (r *redis) renew(t int64, op *core.Op, a *core.Answer) {
 	if !r.mayWrite(false) {
 		return
 	}
+	for _, it := range op.Items { // what the next loop asks of memory, read in one go: see readAhead
+		if i, ok := r.leaseIdx[it.ID]; ok {
+			r.warm += uint64(r.leases[i].fenceExpire)
+		}
+	}
 	for _, it := range op.Items {
 		i := r.current(it.ID, now)
 		k := &r.leases[i]

@@ -190,6 +190,11 @@ func (w *world) renewing(n *node, op *core.Op) {
 	if op.Kind != core.OpRenew && op.Kind != core.OpReassert {
 		return
 	}
+	for i := range op.Items { // what the next loop asks of memory, read in one go: see readAhead
+		if _, tm := n.term(w, op.Items[i].ID); tm != nil {
+			w.warm += uint64(tm.mono) + uint64(op.Items[i].ID[0])
+		}
+	}
 	for i := range op.Items {
 		w.say(n, history.RenewStart, op.Items[i].ID, op.Items[i].Fence, "")
 		if _, tm := n.term(w, op.Items[i].ID); tm != nil && tm.mono > op.Deadline {

@@ -48,7 +48,8 @@ type world struct {
 	sess    []session // by creation
 	sessIdx map[string]int32
 	polls   pollTable
-	arrived int64 // polls that reached the target
+	warm    uint64 // of what readAhead reads: it must not be left out as useless
+	arrived int64  // polls that reached the target
 
 	messages []*message // that events name by number
 	free     []*message // of them
@@ -70,17 +71,17 @@ type world struct {
 	out    Outcome
 }
 
-// session is what the application, the target and the oracle know of one session.
+// session is what the application, the target and the oracle know of one session. What a poll asks for stands first.
 type session struct {
 	id       string
-	gone     bool
-	paused   int
+	fence    int64         // highest that the target accepted
 	slow     time.Duration // the target serves it in this time
 	hang     int
-	fence    int64 // highest that the target accepted
+	believed []believer
 	granted  int64 // highest fence that an instance was told
 	excused  int64 // true time until which overlaps count as the foreign hand's
-	believed []believer
+	paused   int
+	gone     bool
 }
 
 func newWorld(cfg Config, plan fault.Plan, seed uint64, emit func(history.Event)) *world {
@@ -161,6 +162,10 @@ func (w *world) run() {
 		if w.events%stopEvery == 0 && w.cfg.Stop != nil && w.cfg.Stop() {
 			w.out.Stopped = true
 			return
+		}
+		for len(w.q.heap) == 0 {
+			w.q.advance()
+			w.readAhead(w.q.heap)
 		}
 		e := w.q.pop()
 		w.t = e.at
