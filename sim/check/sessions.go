@@ -76,18 +76,18 @@ func (s *sessions) findAll(batch []history.Event, met *[batchLen]*session) {
 }
 
 // lines reads from the lines of memory in which lies what an event of a poll, or any other, asks of the session.
-func (x *session) lines(poll bool) uint64 {
-	sum := uint64(len(x.renewals.all)) + uint64(x.polled.last)
+func (s *session) lines(poll bool) uint64 {
+	sum := uint64(len(s.renewals.all)) + uint64(s.polled.last)
 	if poll {
-		return sum + uint64(x.room[x.polls.next].t) + uint64(len(x.target.last)) + uint64(x.target.server[0].at) + uint64(x.fences.last) +
-			uint64(x.fences.polled)
+		return sum + uint64(s.room[s.polls.next].t) + uint64(len(s.target.last)) + uint64(s.target.server[0].at) + uint64(s.fences.last) +
+			uint64(s.fences.polled)
 	}
-	return sum + uint64(x.fences.set) + uint64(len(x.terms)) + uint64(len(x.key.holder)) + uint64(len(x.key.said)) + uint64(x.recent.next)
+	return sum + uint64(s.fences.set) + uint64(len(s.terms)) + uint64(len(s.key.holder)) + uint64(len(s.key.said)) + uint64(s.recent.next)
 }
 
 // beyond reads from what it points to.
-func (x *session) beyond(poll bool) (sum uint64) {
-	if r := x.renewals.latest; r != nil {
+func (s *session) beyond(poll bool) (sum uint64) {
+	if r := s.renewals.latest; r != nil {
 		sum += uint64(r.sent)
 		if r.inst.gone {
 			sum++
@@ -96,14 +96,14 @@ func (x *session) beyond(poll bool) (sum uint64) {
 	if poll {
 		return sum
 	}
-	if len(x.terms) > 0 {
-		sum += uint64(x.terms[0].until) + uint64(x.terms[0].armed)
+	if len(s.terms) > 0 {
+		sum += uint64(s.terms[0].until) + uint64(s.terms[0].armed)
 	}
-	if len(x.recent.moments) > 0 {
-		sum += uint64(x.recent.moments[x.recent.next].t)
+	if len(s.recent.moments) > 0 {
+		sum += uint64(s.recent.moments[s.recent.next].t)
 	}
-	if len(x.key.said) > 0 {
-		sum += uint64(x.key.said[0].at)
+	if len(s.key.said) > 0 {
+		sum += uint64(s.key.said[0].at)
 	}
 	return sum
 }
