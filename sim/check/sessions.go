@@ -55,10 +55,15 @@ func (s *sessions) findAll(batch []history.Event, met *[batchLen]*session) {
 	if len(s.slots) == 0 {
 		return
 	}
-	var hashes [batchLen]uint32
+	var hashes, first [batchLen]uint32
 	for i := range batch {
 		hashes[i] = s.hash(batch[i].Session)
-		s.warm += uint64(s.slots[hashes[i]&uint32(len(s.slots)-1)].n)
+		first[i] = s.slots[hashes[i]&uint32(len(s.slots)-1)].n
+	}
+	for _, n := range first[:len(batch)] {
+		if n--; n < uint32(len(s.all)) { // mostly it is the one
+			s.warm += uint64(s.rooms[n/roomLen][n%roomLen].addedAt)
+		}
 	}
 	for i := range batch {
 		met[i] = s.look(batch[i].Session, hashes[i])
@@ -78,9 +83,12 @@ func (s *sessions) findAll(batch []history.Event, met *[batchLen]*session) {
 // lines reads from the lines of memory in which lies what an event of a poll, or any other, asks of the session.
 func (s *session) lines(poll bool) uint64 {
 	sum := uint64(len(s.renewals.all)) + uint64(s.polled.last)
+	if s.orphan != nil {
+		sum++
+	}
 	if poll {
-		return sum + uint64(s.room[s.polls.next].t) + uint64(len(s.target.last)) + uint64(s.target.server[0].at) + uint64(s.fences.last) +
-			uint64(s.fences.polled)
+		return sum + uint64(s.room[s.polls.next].t) + uint64(len(s.target.last)) + uint64(len(s.target.serving)) +
+			uint64(s.target.server[0].at) + uint64(s.fences.last) + uint64(s.fences.polled)
 	}
 	return sum + uint64(s.fences.set) + uint64(len(s.terms)) + uint64(len(s.key.holder)) + uint64(len(s.key.said)) + uint64(s.recent.next)
 }

@@ -89,7 +89,7 @@ func (p *intentNode) acquire(e *intent.Effect) {
 }
 
 func (p *intentNode) want(session, id string) {
-	if _, tm := p.n.term(p.w, id); tm != nil {
+	if _, tm := p.n.term(id); tm != nil {
 		p.tell(p.heldHere(session, id))
 		return
 	}
@@ -102,7 +102,7 @@ func (p *intentNode) want(session, id string) {
 // heldHere says that another session of this process has the lease.
 func (p *intentNode) heldHere(session, id string) intent.Event {
 	e := intent.Event{Kind: intent.EvLease, Session: session, Lease: id, Outcome: intent.Held, Owner: p.n.instance}
-	if _, tm := p.n.term(p.w, id); tm != nil {
+	if _, tm := p.n.term(id); tm != nil {
 		e.Wait = int64(max(0, tm.until-p.n.clock.monoAt(p.w.t)))
 	}
 	return e
@@ -153,7 +153,7 @@ func (p *intentNode) acquired(t *core.Tell) {
 	}
 	session, id := waiting[0], t.ID
 	hold := intentHold{id: id}
-	if _, tm := p.n.term(p.w, id); tm != nil {
+	if _, tm := p.n.term(id); tm != nil {
 		hold.gen = tm.gen
 	}
 	p.put(intentMessage{
@@ -223,7 +223,7 @@ func (p *intentNode) release(session string, holds []intentHold) {
 
 // holds reports whether a term is not over.
 func (p *intentNode) holds(h intentHold) bool {
-	_, tm := p.n.term(p.w, h.id)
+	_, tm := p.n.term(h.id)
 	return tm != nil && tm.gen == h.gen
 }
 
@@ -263,8 +263,8 @@ func (p *intentNode) answered(_ *world, _ *node, op *core.Op, a *core.Answer) {
 func (p *intentNode) launch(e *intent.Effect, j *intentJob) {
 	w, n := p.w, p.n
 	service, slot := intent.ServiceLease(j.entry.ServiceRef), intent.TunerLease(e.Slot)
-	_, a := n.term(w, service)
-	_, b := n.term(w, slot)
+	_, a := n.term(service)
+	_, b := n.term(slot)
 	if a == nil || b == nil || !n.trusts(a, w.t) || !n.trusts(b, w.t) {
 		p.tell(intent.Event{Kind: intent.EvLaunched, Session: e.Session, Launch: intent.LaunchDoubt})
 		return

@@ -35,9 +35,9 @@ type node struct {
 
 	terms   []term
 	vacant  []int32
-	held    map[int32]int32 // session → terms; never ranged over
-	pauses  []int32         // check-send faults of the plan that wait for the next poll
-	again   time.Duration   // restart this long after a clean stop; 0: never
+	held    map[string]int32 // lease → terms; never ranged over
+	pauses  []int32          // check-send faults of the plan that wait for the next poll
+	again   time.Duration    // restart this long after a clean stop; 0: never
 	restart bool
 	witness int32 // session whose passing on thaws the process, -1: none
 	paused  int32 // the fault that froze it then
@@ -92,7 +92,7 @@ func (w *world) spawn(n *node) {
 	n.frozen, n.pauses, n.again, n.restart, n.witness = 0, nil, 0, false, -1
 	n.tickAt, n.working = 0, false
 	n.inbox, n.todo = n.inbox[:0], n.todo[:0]
-	n.terms, n.vacant, n.held = nil, nil, map[int32]int32{}
+	n.terms, n.vacant, n.held = nil, nil, map[string]int32{}
 	n.link.trying, n.link.hears = false, false
 	n.instance = fmt.Sprintf("%s-%d-%08x", n.name, (epochNs+w.t)/int64(time.Second), w.load.Uint32())
 	cfg := core.Config{

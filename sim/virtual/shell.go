@@ -24,7 +24,7 @@ func (w *world) carryOut(n *node, t *core.Tell) {
 	case core.TellRenewed:
 		w.tellRenewed(n, t)
 	case core.TellUncertain:
-		if _, tm := n.term(w, t.ID); tm != nil {
+		if _, tm := n.term(t.ID); tm != nil {
 			tm.certain = false
 		}
 		w.say(n, history.RenewFailed, t.ID, t.Fence, reason(t))
@@ -41,7 +41,7 @@ func (w *world) carryOut(n *node, t *core.Tell) {
 	case core.TellYield:
 		w.yield(n, t)
 	case core.TellKept:
-		if _, tm := n.term(w, t.ID); tm != nil && tm.poll >= 0 {
+		if _, tm := n.term(t.ID); tm != nil && tm.poll >= 0 {
 			tm.yield = false
 		}
 	case core.TellDrained:
@@ -74,12 +74,8 @@ func reason(t *core.Tell) string {
 }
 
 // term finds the held term of a lease; nil if the shell knows of none.
-func (n *node) term(w *world, id string) (int32, *term) {
-	s, ok := w.sessIdx[id]
-	if !ok {
-		return -1, nil
-	}
-	i, ok := n.held[s]
+func (n *node) term(id string) (int32, *term) {
+	i, ok := n.held[id]
 	if !ok {
 		return -1, nil
 	}
@@ -113,7 +109,7 @@ func (w *world) hold(n *node, t *core.Tell) {
 	n.terms[i] = term{
 		gen: w.gens, session: s, fence: t.Fence, until: t.Until, mono: t.Until, wall: t.UntilWall, certain: true, poll: -1,
 	}
-	n.held[s] = i
+	n.held[t.ID] = i
 	w.begins(believer{int32(n.slot - 1), i, w.gens}, s, t.Fence)
 	if w.cfg.Hold > 0 {
 		w.q.push(event{at: w.t + int64(w.cfg.Hold), kind: evHeld, node: int32(n.slot - 1), arg: i, gen: w.gens})
@@ -125,7 +121,7 @@ func (w *world) hold(n *node, t *core.Tell) {
 }
 
 func (w *world) tellRenewed(n *node, t *core.Tell) {
-	i, tm := n.term(w, t.ID)
+	i, tm := n.term(t.ID)
 	w.sayUntil(n, history.Renewed, t)
 	if tm == nil || tm.fence != t.Fence {
 		w.first("%s renewed %s with fence %d, which it does not hold", n.instance, t.ID, t.Fence)
@@ -143,7 +139,7 @@ func (w *world) tellRenewed(n *node, t *core.Tell) {
 
 // over ends a term: its running poll is cancelled.
 func (w *world) over(n *node, id, why string) {
-	i, tm := n.term(w, id)
+	i, tm := n.term(id)
 	if tm == nil {
 		return
 	}
@@ -151,14 +147,14 @@ func (w *world) over(n *node, id, why string) {
 		w.cancel(n, tm.poll, why)
 	}
 	w.ends(believer{int32(n.slot - 1), i, tm.gen}, tm.session)
-	delete(n.held, tm.session)
+	delete(n.held, id)
 	tm.gen = 0
 	n.vacant = append(n.vacant, i)
 }
 
 // yield lets the running poll end, then gives the lease back.
 func (w *world) yield(n *node, t *core.Tell) {
-	_, tm := n.term(w, t.ID)
+	_, tm := n.term(t.ID)
 	if tm != nil && tm.poll >= 0 {
 		tm.yield, tm.cause = true, t.Cause
 		return
@@ -191,13 +187,13 @@ func (w *world) renewing(n *node, op *core.Op) {
 		return
 	}
 	for i := range op.Items { // what the next loop asks of memory, read in one go: see readAhead
-		if _, tm := n.term(w, op.Items[i].ID); tm != nil {
+		if _, tm := n.term(op.Items[i].ID); tm != nil {
 			w.warm += uint64(tm.mono) + uint64(op.Items[i].ID[0])
 		}
 	}
 	for i := range op.Items {
 		w.say(n, history.RenewStart, op.Items[i].ID, op.Items[i].Fence, "")
-		if _, tm := n.term(w, op.Items[i].ID); tm != nil && tm.mono > op.Deadline {
+		if _, tm := n.term(op.Items[i].ID); tm != nil && tm.mono > op.Deadline {
 			tm.wall -= int64(tm.mono - op.Deadline)
 			tm.mono = op.Deadline
 		}
