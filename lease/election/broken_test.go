@@ -42,6 +42,7 @@ func TestEpochKeyOfAnotherTypeIsToldInEveryInterval(t *testing.T) {
 	if got := a.wait(EventLeadershipAcquired).Fence; got <= fence {
 		t.Errorf("fence %d after %d", got, fence)
 	}
+	eventually(t, "a says that it leads again", func() bool { return a.claims() > 1 }) // it says so after LeadershipAcquired
 	if got := a.claims(); got != 2 {
 		t.Errorf("a said %d times that it leads, and led twice", got)
 	}
