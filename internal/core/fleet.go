@@ -9,8 +9,7 @@ import (
 // own acts told since.
 type fleet struct {
 	sessions *Sessions
-	owner    []int32 // aligned with sessions; index into Core.nodes, nobody if free
-	free     []bool  // aligned: found free at the last look already
+	known    []known // aligned with sessions
 	anyFree  bool    // the last look showed a session that nobody owns
 	look     uint64  // looks so far
 	lookOp   uint64  // the look under way, 0 none
@@ -24,8 +23,7 @@ type fleet struct {
 	askings  int     // in it
 	lookedAt Time    // when the last look was sent
 
-	promised []uint32 // aligned: a number while another instance is to take it, 0 else
-	promises uint32   // so far
+	promises uint32 // so far
 
 	vacant []int32 // entries of Core.nodes that nobody uses
 
@@ -37,6 +35,8 @@ type fleet struct {
 	hashes []uint64
 	owners []int32
 	waits  []int32
+	named  []int32 // sessions of a notice
+	ahead  uint32  // what was read ahead, summed: a sum nobody reads, so that the reading is not left out
 }
 
 // left is a session without the owner that it had.
@@ -82,10 +82,10 @@ func (c *Core) placement() {
 	for i := range c.nodes {
 		c.nodes[i].owned = 0
 	}
-	f.owners = resize(f.owners, len(f.owner))
-	for i, o := range f.owner {
+	f.owners = resize(f.owners, len(f.known))
+	for i := range f.known {
 		f.owners[i] = nobody
-		if o != nobody {
+		if o := f.known[i].owner; o != nobody {
 			c.nodes[o].owned++
 			f.owners[i] = f.place[o]
 		}
@@ -102,13 +102,12 @@ func (c *Core) targetOf(i int32) int32 {
 	return nobody
 }
 
-// heirOf returns who should take id when this instance is gone.
-func (c *Core) heirOf(id string) string {
-	i := c.fleet.sessions.find(id)
-	if !c.cfg.Place || i < 0 {
+// heirOf returns who should take l when this instance is gone.
+func (c *Core) heirOf(l *lease) string {
+	if !c.cfg.Place || l.session == nobody {
 		return ""
 	}
-	if t := c.targetOf(i); t > 0 {
+	if t := c.targetOf(l.session); t > 0 {
 		return c.nodes[t].id
 	}
 	return ""
@@ -117,13 +116,10 @@ func (c *Core) heirOf(id string) string {
 // delay is how long this instance leaves l to those before it: the target acquires at once, the others in order, by how
 // little they own and then by rank. A dead successor so costs milliseconds, not a TTL.
 func (c *Core) delay(l *lease) int64 {
-	if !l.place {
+	if !l.place || l.session == nobody {
 		return 0
 	}
-	if i := c.fleet.sessions.find(l.id); i >= 0 {
-		return c.turn(i)
-	}
-	return 0
+	return c.turn(l.session)
 }
 
 // turn is delay for session i.
@@ -218,8 +214,8 @@ func (c *Core) seeOwners(look *Look) bool {
 	slices.Sort(f.touched)
 	f.left = f.left[:0]
 	for i, owner := range look.Owners {
-		s := int32(i)
-		if o := f.owner[i]; o > 0 && c.nodes[o].id == owner {
+		s, k := int32(i), &f.known[i]
+		if o := k.owner; o > 0 && c.nodes[o].id == owner {
 			continue // as most are: nothing is new
 		}
 		if len(f.touched) > 0 {
@@ -229,56 +225,21 @@ func (c *Core) seeOwners(look *Look) bool {
 		}
 		o := c.ownerIndex(s, owner)
 		if o != nobody {
-			f.free[i] = false
+			k.free = false
 		}
-		if f.owner[i] == 0 && o != 0 {
+		if k.held && k.owner == 0 && o != 0 {
 			// We believe to own what Redis shows as not ours: a foreign hand, or a read older than the grant. Ask.
-			if l := c.leases[f.sessions.IDs[i]]; l != nil && l.phase == owned {
-				if l.op == 0 {
-					c.requestRenew(l)
-				}
-				continue
+			if l := c.leases[f.sessions.IDs[i]]; l.op == 0 {
+				c.requestRenew(l)
 			}
+			continue
 		}
-		if was := f.owner[i]; o == nobody && was > 0 && c.nodes[was].alive {
+		if was := k.owner; o == nobody && was > 0 && c.nodes[was].alive {
 			f.left = append(f.left, left{session: s, owner: was})
 		}
 		c.moveOwner(s, o)
 	}
 	return changed
-}
-
-// remap carries what is known over to another set of sessions. Both sets are sorted, so it is one walk.
-func (c *Core) remap(to *Sessions) {
-	c.enterAll(nobody)
-	f := &c.fleet
-	owner := make([]int32, len(to.IDs))
-	free := make([]bool, len(to.IDs))
-	slices.Sort(f.touched)
-	var touched []int32
-	j, was := 0, f.sessions.IDs
-	for i, id := range to.IDs {
-		if j < len(was) && was[j] != id { // mostly it is the very same string, which is told without reading it
-			for j < len(was) && was[j] < id {
-				j++
-			}
-		}
-		if j < len(was) && was[j] == id {
-			owner[i], free[i] = f.owner[j], f.free[j]
-			if _, ok := slices.BinarySearch(f.touched, int32(j)); ok {
-				touched = append(touched, int32(i))
-			}
-			j++
-			continue
-		}
-		owner[i] = nobody
-		if l := c.leases[id]; l != nil && l.phase == owned {
-			owner[i] = 0
-		}
-	}
-	f.sessions, f.owner, f.free, f.touched, f.hoped = to, owner, free, touched, f.hoped[:0]
-	f.promised = make([]uint32, len(to.IDs))
-	f.dirty = true
 }
 
 // takeFree acts on the sessions without a live owner. One that is merely found free is taken only by its target; one that
@@ -290,19 +251,21 @@ func (c *Core) takeFree() {
 	c.placement()
 	until, _ := c.barred()
 	f.waits = f.waits[:0]
-	for i, o := range f.owner {
-		if o == nobody || o == 0 || !c.nodes[o].alive {
+	for i := range f.known {
+		k := &f.known[i]
+		if o := k.owner; o == nobody || o == 0 && !k.held || o > 0 && !c.nodes[o].alive {
 			f.waits = append(f.waits, int32(i))
 		}
 	}
 	f.anyFree = false
 	for _, i := range f.waits {
-		id, o := f.sessions.IDs[i], f.owner[i]
-		if f.isPromised(i) {
+		k, id := &f.known[i], f.sessions.IDs[i]
+		o := k.owner
+		if k.promised != 0 {
 			f.anyFree = f.anyFree || o == nobody
 			continue // its turn is set already
 		}
-		l := c.leases[id]
+		l := c.entry(i)
 		if l != nil && (l.phase != idle || l.stuck || l.place && o != 0) {
 			f.anyFree = f.anyFree || o == nobody && !l.stuck
 			continue // held, under way, or its turn is set already
@@ -313,7 +276,7 @@ func (c *Core) takeFree() {
 			l.place = true
 			c.tryAcquire(l)
 		case until != 0:
-			f.free[i] = o == nobody
+			k.free = o == nobody
 		case o != nobody:
 			l = c.lease(id)
 			l.place = true
@@ -330,8 +293,8 @@ func (c *Core) takeFree() {
 }
 
 func (c *Core) foundFree(i int32, id string) {
-	second := c.fleet.free[i]
-	c.fleet.free[i] = true
+	second := c.fleet.known[i].free
+	c.fleet.known[i].free = true
 	if !second && c.vanished(i) {
 		return
 	}
@@ -392,7 +355,7 @@ func (c *Core) dropUnwanted() {
 	for _, l := range c.held {
 		switch {
 		case !l.place || l.want || l.yielding:
-		case c.fleet.sessions.find(l.id) >= 0 || c.epoch.quarantine > c.now.Mono:
+		case l.session != nobody || c.epoch.quarantine > c.now.Mono:
 			l.missing = false
 		case !l.missing:
 			l.missing = true
@@ -411,7 +374,7 @@ func (c *Core) PreferredOwner(id string) string {
 		if t := c.targetOf(i); t != nobody {
 			return c.nodes[t].id
 		}
-		if o := c.fleet.owner[i]; o != nobody {
+		if o := c.fleet.known[i].owner; o != nobody {
 			return c.nodes[o].id
 		}
 	}

@@ -34,6 +34,8 @@ type lease struct {
 	gen uint32 // of its timer
 	pos int32  // owned: index in Core.held
 
+	session int32 // index in fleet.sessions, nobody if it is not one of them
+
 	phase phase
 	cause Cause // yielding: why
 
@@ -51,22 +53,6 @@ type lease struct {
 	ordered   bool // idle: at the next wake, first wait for this instance's turn
 	told      bool // releasing: a failed release was told
 	missing   bool // owned: its session was not there at the last look
-}
-
-func (c *Core) lease(id string) *lease {
-	l, ok := c.leases[id]
-	if !ok {
-		l = &lease{id: id, pos: -1}
-		c.leases[id] = l
-	}
-	return l
-}
-
-// forget drops the entry of a lease that nobody holds, wants or watches here.
-func (c *Core) forget(l *lease) {
-	l.gen++ // its timers
-	l.op = 0
-	delete(c.leases, l.id)
 }
 
 func (c *Core) want(id string, wait bool) {
@@ -188,7 +174,7 @@ func (c *Core) wakeLease(l *lease, at Time) {
 // unsought reports whether nobody here is after l any more: no user, and its session is gone or paused. If an attempt to
 // acquire it was not answered it is looked at, to give back what that won, and not tried again.
 func (c *Core) unsought(l *lease) bool {
-	return !l.want && (!l.place || c.fleet.sessions.find(l.id) < 0)
+	return !l.want && (!l.place || l.session == nobody)
 }
 
 // answered ends an attempt to acquire, if one is under way.
@@ -226,7 +212,7 @@ func (c *Core) acquireAnswered(in *inflight, a *Answer) {
 				c.tryAcquire(l) // it was held when this was answered, and has been given back since
 				continue
 			}
-			c.setOwner(l.id, r.Owner)
+			c.setOwner(l, r.Owner)
 			if l.heirOf {
 				c.lookSoon(c.cfg.Discovery / 10) // it came too late for what it is to have: something else will be given
 			}
@@ -262,8 +248,9 @@ func (c *Core) granted(l *lease, in *inflight, r *Result) {
 	l.phase = owned
 	l.pos = int32(len(c.held))
 	c.held = append(c.held, l)
+	c.holds(l, true)
 	c.armLease(l, until)
-	c.setOwner(l.id, c.self)
+	c.setOwner(l, c.self)
 	c.tell(Tell{Kind: TellAcquired, ID: l.id, Fence: l.fence, Until: until, UntilWall: c.wall(until)})
 	switch { // is anybody left to use it?
 	case c.draining:
@@ -382,7 +369,7 @@ func (c *Core) lost(l *lease, cause Cause, owner string) {
 	l.phase = idle
 	l.holder = owner
 	c.tell(Tell{Kind: TellLost, Cause: cause, ID: l.id, Fence: l.fence, Owner: owner})
-	c.setOwner(l.id, owner)
+	c.setOwner(l, owner)
 	placed := l.place
 	l.want, l.wait, l.place = false, false, false
 	if !l.stuck {
@@ -401,6 +388,7 @@ func (c *Core) unhold(l *lease) {
 	c.held[l.pos].pos = l.pos
 	c.held[last] = nil
 	c.held = c.held[:last]
+	c.holds(l, false)
 	l.pos = -1
 	l.op = 0
 	l.until = 0
@@ -444,7 +432,7 @@ func (c *Core) observeAnswered(in *inflight, a *Answer) {
 		case OutHeld:
 			c.observedHeld(l, in, r)
 		case OutFree:
-			c.setOwner(l.id, "")
+			c.setOwner(l, "")
 			if c.unsought(l) {
 				c.forget(l)
 				continue
@@ -458,7 +446,7 @@ func (c *Core) observeAnswered(in *inflight, a *Answer) {
 }
 
 func (c *Core) observedHeld(l *lease, in *inflight, r *Result) {
-	c.setOwner(l.id, r.Owner)
+	c.setOwner(l, r.Owner)
 	l.holder = r.Owner
 	l.exp = c.heldUntil(in, r.PTTL)
 	switch {

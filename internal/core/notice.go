@@ -20,16 +20,18 @@ func (c *Core) notice(n *Notice) {
 			c.lookSoon(c.cfg.Discovery / 10)
 		}
 	case NoticeTaken:
-		for _, id := range n.IDs {
-			c.taken(id, n.From)
+		named := c.named(n.IDs)
+		for k, id := range n.IDs {
+			c.taken(id, named[k], n.From)
 		}
 	case NoticeFreed:
+		named := c.named(n.IDs)
 		for k, id := range n.IDs {
 			heir := ""
 			if k < len(n.Peers) {
 				heir = n.Peers[k]
 			}
-			c.freed(id, heir, n.From)
+			c.freed(id, named[k], heir, n.From)
 		}
 	case NoticeAsked:
 		if len(n.Peers) > 0 && n.Peers[0] == c.self && c.cfg.Place {
@@ -39,17 +41,35 @@ func (c *Core) notice(n *Notice) {
 	}
 }
 
-func (c *Core) taken(id, owner string) {
-	i := c.fleet.sessions.find(id)
+// named returns which sessions ids are. It reads what is known of all of them before anything is done about the first: one
+// after the other they would each wait for memory, and it is this that notices cost in a large fleet.
+func (c *Core) named(ids []string) []int32 {
+	f := &c.fleet
+	f.named = f.named[:0]
+	for _, id := range ids {
+		f.named = append(f.named, f.sessions.find(id))
+	}
+	sum := uint32(0)
+	for _, i := range f.named {
+		if i != nobody {
+			sum += f.known[i].promised
+		}
+	}
+	f.ahead = sum
+	return f.named
+}
+
+// taken acts on an acquisition of id, which is session i.
+func (c *Core) taken(id string, i int32, owner string) {
 	if c.fleet.isPromised(i) {
 		if o := c.ownerIndex(i, owner); c.fresh(o) {
 			c.ownedBy(i, owner)
-			c.fleet.promised[i] = 0
+			c.fleet.known[i].promised = 0
 			return
 		}
 		c.enterAll(i)
 	}
-	l := c.leases[id]
+	l := c.entryOf(id, i)
 	if l != nil && l.phase == owned {
 		return // Redis decides, not hearsay: the next renewal tells
 	}
@@ -73,14 +93,10 @@ func (c *Core) taken(id, owner string) {
 	}
 }
 
-// freed acts on a release: the heir, or without one the target, acquires at once; whoever waits for this very lease does
-// too; the others of the fleet give the heir a moment and then come in order.
-func (c *Core) freed(id, heir, from string) {
-	i := nobody
-	if c.cfg.Place {
-		i = c.fleet.sessions.find(id)
-	}
-	l := c.leases[id]
+// freed acts on a release of id, which is session i: the heir, or without one the target, acquires at once; whoever waits for
+// this very lease does too; the others of the fleet give the heir a moment and then come in order.
+func (c *Core) freed(id string, i int32, heir, from string) {
+	l := c.entryOf(id, i)
 	if l == nil && i >= 0 && heir != "" && heir != from && heir != c.self {
 		c.ownedBy(i, heir)
 		c.promise(i, timerHeir, c.now.Mono+Time(c.cfg.HeirGrace))
@@ -88,7 +104,7 @@ func (c *Core) freed(id, heir, from string) {
 	}
 	if c.fleet.isPromised(i) {
 		c.enterAll(i)
-		l = c.leases[id]
+		l = c.entry(i)
 	}
 	if l != nil && (l.phase != idle || l.stuck) {
 		l.freed = l.phase == acquiring // the answer under way may be older than the release
@@ -104,11 +120,11 @@ func (c *Core) freed(id, heir, from string) {
 		return
 	}
 	if heir == from {
-		c.setOwner(id, "") // its session went or was paused, which this instance has yet to see
+		c.ownedBy(i, "") // its session went or was paused, which this instance has yet to see
 		c.lookSoon(c.cfg.Discovery / 100)
 		return
 	}
-	c.setOwner(id, heir) // the heir is as good as the owner: what follows is placed around it
+	c.ownedBy(i, heir) // the heir is as good as the owner: what follows is placed around it
 	l = c.lease(id)
 	l.place = true
 	l.holder = ""
@@ -156,7 +172,10 @@ func (c *Core) askForMine() {
 	}
 	f.waits = f.waits[:0]
 	for i, t := range f.target {
-		if o := f.owner[i]; t == me && o > 0 && c.nodes[o].alive {
+		if t != me {
+			continue
+		}
+		if o := f.known[i].owner; o > 0 && c.nodes[o].alive {
 			f.waits = append(f.waits, int32(i))
 		}
 	}
@@ -172,11 +191,11 @@ func (c *Core) askForMine() {
 		if f.waits[k] < 0 {
 			continue
 		}
-		o := f.owner[f.waits[k]]
+		o := f.known[f.waits[k]].owner
 		peer := c.nodes[o].id
 		var items []Item
 		for j := k; j < len(f.waits); j++ {
-			if i := f.waits[j]; i >= 0 && f.owner[i] == o {
+			if i := f.waits[j]; i >= 0 && f.known[i].owner == o {
 				items = append(items, Item{ID: f.sessions.IDs[i], Peer: peer})
 				f.waits[j] = -1
 			}
@@ -252,7 +271,7 @@ func (c *Core) answerAsks(look uint64) {
 	}
 	excess := -f.placer.Quota(int(me))
 	for _, l := range c.held {
-		if l.place && !l.yielding && f.sessions.find(l.id) >= 0 {
+		if l.place && !l.yielding && l.session != nobody {
 			excess++
 		}
 	}

@@ -1,12 +1,9 @@
 package core
 
-// setOwner notes who owns id now; "" nobody.
-func (c *Core) setOwner(id, owner string) {
-	if !c.cfg.Place {
-		return
-	}
-	if i := c.fleet.sessions.find(id); i >= 0 {
-		c.ownedBy(i, owner)
+// setOwner notes who owns l now; "" nobody.
+func (c *Core) setOwner(l *lease, owner string) {
+	if c.cfg.Place && l.session != nobody {
+		c.ownedBy(l.session, owner)
 	}
 }
 
@@ -16,7 +13,7 @@ func (c *Core) ownedBy(i int32, owner string) {
 	if f.lookOp != 0 {
 		f.touched = append(f.touched, i)
 	}
-	f.free[i] = false
+	f.known[i].free = false
 	c.moveOwner(i, c.ownerIndex(i, owner))
 }
 
@@ -25,16 +22,16 @@ func (c *Core) ownerIndex(i int32, owner string) int32 {
 	if owner == "" {
 		return nobody
 	}
-	if o := c.fleet.owner[i]; o != nobody && c.nodes[o].id == owner {
+	if o := c.fleet.known[i].owner; o != nobody && c.nodes[o].id == owner {
 		return o
 	}
 	return c.nodeIndex(owner)
 }
 
-// touch makes what a look under way shows of id count for nothing: it may have been read before what just happened.
-func (c *Core) touch(id string) {
-	if i := c.fleet.sessions.find(id); i >= 0 && c.fleet.lookOp != 0 && c.cfg.Place {
-		c.fleet.touched = append(c.fleet.touched, i)
+// touch makes what a look under way shows of l count for nothing: it may have been read before what just happened.
+func (c *Core) touch(l *lease) {
+	if l.session != nobody && c.fleet.lookOp != 0 && c.cfg.Place {
+		c.fleet.touched = append(c.fleet.touched, l.session)
 	}
 }
 
@@ -43,11 +40,11 @@ func (c *Core) touch(id string) {
 // placement each. Nor does a session that loses a dead owner: to the placement it was free already.
 func (c *Core) moveOwner(i, o int32) {
 	f := &c.fleet
-	old := f.owner[i]
+	old := f.known[i].owner
 	if old == o {
 		return
 	}
-	f.owner[i] = o
+	f.known[i].owner = o
 	switch {
 	case f.dirty:
 		return

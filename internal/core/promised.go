@@ -9,12 +9,12 @@ package core
 func (c *Core) promise(i int32, kind timerKind, at Time) {
 	f := &c.fleet
 	f.promises++
-	f.promised[i] = f.promises
+	f.known[i].promised = f.promises
 	c.timers.push(timer{at: at, kind: kind, gen: f.promises, n: uint64(i)})
 }
 
 // isPromised reports whether session i is promised.
-func (f *fleet) isPromised(i int32) bool { return i >= 0 && f.promised[i] != 0 }
+func (f *fleet) isPromised(i int32) bool { return i >= 0 && f.known[i].promised != 0 }
 
 // wakePromise: session i was not taken in time. After the heir's moment the others come in order.
 func (c *Core) wakePromise(t *timer) {
@@ -29,7 +29,7 @@ func (c *Core) wakePromise(t *timer) {
 // enter makes an entry of the promise that t is the timer of.
 func (c *Core) enter(t *timer) *lease {
 	f := &c.fleet
-	f.promised[t.n] = 0
+	f.known[t.n].promised = 0
 	l := c.lease(f.sessions.IDs[t.n])
 	l.place, l.ordered = true, t.kind == timerHeir
 	return l

@@ -192,8 +192,8 @@ func (c *Core) watch(o int32) {
 	if c.fleet.anyFree {
 		c.lookSoon(0)
 	}
-	for i, owner := range c.fleet.owner {
-		if owner != o || c.fleet.isPromised(int32(i)) {
+	for i := range c.fleet.known {
+		if k := &c.fleet.known[i]; k.owner != o || k.promised != 0 {
 			continue
 		}
 		l := c.lease(c.fleet.sessions.IDs[i])

@@ -16,7 +16,7 @@ func (c *Core) keep(l *lease, cause Cause) {
 
 func (c *Core) drop(id string, cause Cause) {
 	if i := c.fleet.sessions.find(id); c.fleet.isPromised(i) {
-		c.fleet.promised[i] = 0
+		c.fleet.known[i].promised = 0
 		return
 	}
 	l, ok := c.leases[id]
@@ -44,7 +44,7 @@ func (c *Core) drop(id string, cause Cause) {
 func (c *Core) release(l *lease, cause Cause) {
 	switch cause {
 	case CauseDrain:
-		l.heir = c.heirOf(l.id)
+		l.heir = c.heirOf(l)
 	case CauseRebalance:
 	case CauseUnwanted:
 		l.heir = c.self // which tells the others that nobody shall take it
@@ -56,7 +56,7 @@ func (c *Core) release(l *lease, cause Cause) {
 	l.place, l.told = false, false
 	l.since = c.now.Mono
 	c.releasing++
-	c.setOwner(l.id, c.successor(l))
+	c.setOwner(l, c.successor(l))
 	c.tell(Tell{Kind: TellReleased, Cause: cause, ID: l.id, Fence: l.fence, Owner: c.successor(l)})
 	c.requestRelease(l)
 }
@@ -108,9 +108,9 @@ func (c *Core) released(l *lease) {
 	l.phase = idle
 	l.op = 0
 	c.releasing--
-	c.touch(l.id)
-	if i := c.fleet.sessions.find(l.id); i >= 0 && c.fleet.owner[i] == 0 {
-		c.setOwner(l.id, c.successor(l)) // a look answered meanwhile had still shown it as ours
+	c.touch(l)
+	if l.session != nobody && c.fleet.known[l.session].owner == 0 {
+		c.setOwner(l, c.successor(l)) // a look answered meanwhile had still shown it as ours
 	}
 	switch {
 	case l.want && !c.draining:

@@ -78,7 +78,7 @@ func (c *Core) live(t *timer) bool {
 	case timerNode:
 		return c.nodes[t.n].gen == t.gen
 	case timerHeir, timerTurn:
-		return t.n < uint64(len(c.fleet.promised)) && c.fleet.promised[t.n] == t.gen
+		return t.n < uint64(len(c.fleet.known)) && c.fleet.known[t.n].promised == t.gen
 	default:
 		return c.ops.find(t.n) != nil
 	}
