@@ -78,7 +78,7 @@ func emptyLoop(steps uint64) {
 		q.push(event{at: i})
 	}
 	for range steps {
-		e := q.pop()
+		e := q.next()
 		e.at += underWay + e.at%7
 		q.push(e)
 	}

@@ -124,11 +124,16 @@ func (q *queue) advance() {
 	}
 }
 
-// pop removes and returns the earliest event. The queue must not be empty.
-func (q *queue) pop() event {
+// refill goes on until something is due, and returns all that is. The queue must not be empty, but its heap.
+func (q *queue) refill() []event {
 	for len(q.heap) == 0 {
 		q.advance()
 	}
+	return q.heap
+}
+
+// pop removes and returns the earliest event. The heap must not be empty.
+func (q *queue) pop() event {
 	h := q.heap
 	top := h[0]
 	last := h[len(h)-1]

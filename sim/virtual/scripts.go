@@ -158,9 +158,13 @@ func (r *redis) acquire(t int64, op *core.Op, a *core.Answer) {
 // current is the lease of an ID; it and its fence are gone if their time is over.
 func (r *redis) current(id string, now int64) int32 {
 	i := r.lease(id)
+	r.bringUp(i, now)
+	return i
+}
+
+func (r *redis) bringUp(i int32, now int64) {
 	r.expireLease(i, now)
 	r.expireFence(&r.leases[i], now)
-	return i
 }
 
 func (r *redis) heldBy(k *leaseKey, now int64) core.Result {
@@ -211,13 +215,14 @@ func (r *redis) renew(t int64, op *core.Op, a *core.Answer) {
 	if !r.mayWrite(false) {
 		return
 	}
+	r.asked = r.asked[:0]
 	for _, it := range op.Items { // what the next loop asks of memory, read in one go: see readAhead
-		if i, ok := r.leaseIdx[it.ID]; ok {
-			r.warm += uint64(r.leases[i].fenceExpire)
-		}
+		i := r.lease(it.ID)
+		r.asked = append(r.asked, i)
+		r.warm += uint64(r.leases[i].fenceExpire)
 	}
-	for _, it := range op.Items {
-		i := r.current(it.ID, now)
+	for _, i := range r.asked {
+		r.bringUp(i, now)
 		k := &r.leases[i]
 		res := core.Result{Outcome: core.OutLost}
 		switch {
@@ -232,7 +237,7 @@ func (r *redis) renew(t int64, op *core.Op, a *core.Answer) {
 		a.Results = append(a.Results, res)
 	}
 	if len(op.Items) > 0 {
-		r.refreshFence(r.lease(op.Items[redisstore.Refreshed(op)].ID), now)
+		r.refreshFence(r.asked[redisstore.Refreshed(op)], now)
 	}
 }
 

@@ -186,14 +186,17 @@ func (w *world) renewing(n *node, op *core.Op) {
 	if op.Kind != core.OpRenew && op.Kind != core.OpReassert {
 		return
 	}
+	w.asked = w.asked[:0]
 	for i := range op.Items { // what the next loop asks of memory, read in one go: see readAhead
-		if _, tm := n.term(op.Items[i].ID); tm != nil {
+		_, tm := n.term(op.Items[i].ID)
+		w.asked = append(w.asked, tm)
+		if tm != nil {
 			w.warm += uint64(tm.mono) + uint64(op.Items[i].ID[0])
 		}
 	}
-	for i := range op.Items {
+	for i, tm := range w.asked {
 		w.say(n, history.RenewStart, op.Items[i].ID, op.Items[i].Fence, "")
-		if _, tm := n.term(op.Items[i].ID); tm != nil && tm.mono > op.Deadline {
+		if tm != nil && tm.mono > op.Deadline {
 			tm.wall -= int64(tm.mono - op.Deadline)
 			tm.mono = op.Deadline
 		}

@@ -48,8 +48,9 @@ type world struct {
 	sess    []session // by creation
 	sessIdx map[string]int32
 	polls   pollTable
-	warm    uint64 // of what readAhead reads: it must not be left out as useless
-	arrived int64  // polls that reached the target
+	warm    uint64  // of what readAhead reads: it must not be left out as useless
+	asked   []*term // of the attempt that is about to be sent, nil for those that are over
+	arrived int64   // polls that reached the target
 
 	messages []*message // that events name by number
 	free     []*message // of them
@@ -163,9 +164,8 @@ func (w *world) run() {
 			w.out.Stopped = true
 			return
 		}
-		for len(w.q.heap) == 0 {
-			w.q.advance()
-			w.readAhead(w.q.heap)
+		if len(w.q.heap) == 0 {
+			w.readAhead(w.q.refill())
 		}
 		e := w.q.pop()
 		w.t = e.at
