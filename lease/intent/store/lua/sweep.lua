@@ -90,6 +90,15 @@ for _, worker in ipairs(redis.call('ZRANGEBYSCORE', workers, '-inf', '(' .. stri
     end
   end
 end
+-- The number alone does not tell: a bus that was deleted and made anew within a millisecond numbers its entries as before.
+local function published(id, entry)
+  local got = redis.call('XRANGE', bus, entry, entry)
+  local said = got[1] and got[1][2] or {}
+  for i = 1, #said, 2 do
+    if said[i] == 'session' then return said[i + 1] == id end
+  end
+  return false
+end
 -- A session that no worker has, and whose entry is not on the bus, would wait for ever. It is looked at once in a life.
 local function revive(id)
   local r = fields(id, 'state', 'entry', 'owner', 'stop', 'service', 'profile', 'start', 'key')
@@ -99,7 +108,7 @@ local function revive(id)
     return
   end
   redis.call('ZADD', waiting, stamp, id)
-  if #redis.call('XRANGE', bus, r[2], r[2]) > 0 or r[3] and alive(r[3]) then return end
+  if published(id, r[2]) or r[3] and alive(r[3]) then return end
   if r[4] then
     finish(id, r[8], r[3], 'R_STOPPED', 'stopped before it ran')
   else
