@@ -269,10 +269,26 @@ func (g *g10) word(k *key, e *history.Event) {
 	if sent == 0 {
 		sent = e.T - int64(g.w.RenewTimeout) - wordAllowance
 	}
-	if k.known && g.tap && k.holder != "" && k.holder != e.Instance && k.since < sent-expirySlack && k.until > e.T {
+	switch {
+	case !k.known || !g.tap || k.holder == e.Instance || k.since >= sent-expirySlack:
+	case k.holder == "":
+		g.nothing(k, e)
+	case k.until > e.T:
 		g.broke(k.session, "%s says that it renewed its lease of session %s at %s (fence %d), but Redis shows it with %s since %s",
 			g.who(e.Instance), k.session.id, clock(e.T), e.Fence, g.who(k.holder), clock(k.since))
 	}
+}
+
+// nothing: a renewal of a key that was gone before it was sent. What Redis granted meanwhile may still be to be shown.
+func (g *g10) nothing(k *key, e *history.Event) {
+	inst, at, fence, since := e.Instance, e.T, e.Fence, k.since
+	g.w.at(at+wordAllowance+g.w.stall(at-wordAllowance, at), func() {
+		if !g.tap || !k.known || k.holder != "" || k.since != since {
+			return
+		}
+		g.broke(k.session, "%s says that it renewed its lease of session %s at %s (fence %d), but Redis shows that nobody holds it "+
+			"since %s", g.who(inst), k.session.id, clock(at), fence, clock(since))
+	})
 }
 
 // claimed: what a node says it acquired, Redis must have granted it.

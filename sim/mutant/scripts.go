@@ -40,6 +40,12 @@ var scripts = []Mutant{
 			"elseif not holder then\n    call('SET', lease, owner, 'PX', ttl)\n    codes[i - 1] = 'r'"}},
 	},
 	{
+		Name:   "renewal-of-nothing",
+		Story:  "A renewal that finds no key says that it renewed (EXPIRE whose 0 nobody reads).",
+		Breaks: "G10", Seeds: 200,
+		Edits: []Edit{{renewFile, "elseif not holder then\n    codes[i - 1] = 'l'", "elseif not holder then\n    codes[i - 1] = 'r'"}},
+	},
+	{
 		Name:   "release-by-key",
 		Story:  "A release deletes the key whoever holds it (a plain DEL).",
 		Breaks: "G1", Seeds: 150,
