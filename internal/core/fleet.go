@@ -33,7 +33,6 @@ type fleet struct {
 	target []int32 // aligned with sessions; index into live, or nobody where the owner keeps it
 	placer Placer
 	hashes []uint64
-	owners []int32
 	waits  []int32
 	named  []int32 // sessions of a notice
 	ahead  uint32  // what was read ahead, summed: a sum nobody reads, so that the reading is not left out
@@ -82,15 +81,15 @@ func (c *Core) placement() {
 	for i := range c.nodes {
 		c.nodes[i].owned = 0
 	}
-	f.owners = resize(f.owners, len(f.known))
+	owners := f.placer.owners(len(f.known))
 	for i := range f.known {
-		f.owners[i] = nobody
+		owners[i] = nobody
 		if o := f.known[i].owner; o != nobody {
 			c.nodes[o].owned++
-			f.owners[i] = f.place[o]
+			owners[i] = f.place[o]
 		}
 	}
-	f.target = f.placer.Place(f.sessions, f.hashes, f.owners)
+	f.target = f.placer.Place(f.sessions, f.hashes, owners)
 }
 
 // targetOf returns the instance that should take session i, nobody where its owner keeps it.

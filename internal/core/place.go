@@ -63,6 +63,25 @@ type work struct {
 	start []int32  // where an instance's sessions stand in ranks
 	ranks []ranked // sessions of the instances above their quota
 	at    []int32  // where the instances that shared knows stand among those to be placed on
+	owner []int32  // what owners returned
+}
+
+// begin has the working memory at hand.
+func (p *Placer) begin() {
+	switch {
+	case p.work != nil:
+	case p.shared != nil:
+		p.work = &p.shared.work
+	default:
+		p.work = &work{}
+	}
+}
+
+// owners returns memory for the owners of m sessions, for the next Place and no longer. Its contents are undefined.
+func (p *Placer) owners(m int) []int32 {
+	p.begin()
+	p.owner = resize(p.owner, m)
+	return p.owner
 }
 
 // ranked is a session as an instance ranks it, or an instance as a session does.
@@ -76,13 +95,7 @@ type ranked struct {
 // that is free or whose owner is not among them. The result is valid until the next call.
 func (p *Placer) Place(s *Sessions, instances []uint64, owner []int32) []int32 {
 	n, m := len(instances), len(s.IDs)
-	switch {
-	case p.work != nil:
-	case p.shared != nil:
-		p.work = &p.shared.work
-	default:
-		p.work = &work{}
-	}
+	p.begin()
 	p.target = resize(p.target, m)
 	p.owned = resize(p.owned, n)
 	p.quota = resize(p.quota, n)
