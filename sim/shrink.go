@@ -44,8 +44,12 @@ func count(n int, what string) string {
 
 func size(c Config) Size { return Size{len(c.Plan.Faults), c.Nodes, c.Sessions, c.Duration()} }
 
-// seedsTried is how many seeds a smaller run is given to break: another size is another interleaving.
-const seedsTried = 3
+// A smaller run is given several seeds to break: another size is another interleaving. What is still large when nothing smaller
+// breaks is given more: there it was a rare one.
+const (
+	seedsTried    = 3
+	seedsStubborn = 12
+)
 
 // Shrink looks for the fewest faults, nodes and sessions and the shortest time with which the run, which has a Plan, still
 // breaks the guarantee ("": the first that it breaks). progress is told of each smaller run; nil: not. The error wraps
@@ -61,15 +65,13 @@ func Shrink(ctx context.Context, c Config, guarantee string, bend Breaker, progr
 		return Shrunk{}, err
 	}
 	from := size(c)
-	s.few()
-	for before := (Size{}); before != size(s.best) && s.err == nil; {
-		before = size(s.best)
-		s.shorten()
-		s.fewer()
-		s.drop()
-		s.plain()
-		s.earlier()
-		s.briefer()
+	s.seeds = seedsTried
+	s.few(1)
+	s.least()
+	if len(s.best.Plan.Faults) > fewMax {
+		s.seeds = seedsStubborn
+		s.few(seedsStubborn)
+		s.least()
 	}
 	if s.err != nil {
 		return Shrunk{}, s.err
@@ -88,6 +90,7 @@ type shrinker struct {
 	guarantee string
 	best      Config
 	verdict   check.Verdict
+	seeds     uint64 // that a smaller run is given
 	runs      int
 	err       error
 }
@@ -117,7 +120,7 @@ func (s *shrinker) judge(c Config) ([]check.Verdict, error) {
 }
 
 // try takes the run for the best if it breaks the guarantee too.
-func (s *shrinker) try(c Config) bool { return s.tryWith(c, seedsTried) }
+func (s *shrinker) try(c Config) bool { return s.tryWith(c, s.seeds) }
 
 func (s *shrinker) tryWith(c Config, seeds uint64) bool {
 	l := fault.Limits{Nodes: c.Nodes, Sessions: c.Sessions, Storm: c.Storm, Virtual: true}
@@ -175,10 +178,23 @@ func lasting(c Config, storm time.Duration) (Config, bool) {
 // fewMax is how many faults in a row may be what breaks, for a plan of many to be tried by its parts.
 const fewMax = 3
 
+// least goes on until nothing that is smaller breaks.
+func (s *shrinker) least() {
+	for before := (Size{}); before != size(s.best) && s.err == nil; {
+		before = size(s.best)
+		s.shorten()
+		s.fewer()
+		s.drop()
+		s.plain()
+		s.earlier()
+		s.briefer()
+	}
+}
+
 // few tries no faults at all, then short runs of one fault after the other alone, of two in a row and of three, those before
 // the break first: that is where leaving out halves takes longest.
-func (s *shrinker) few() {
-	if s.tryWith(s.with(nil), 1) {
+func (s *shrinker) few(seeds uint64) {
+	if s.tryWith(s.with(nil), seeds) {
 		return
 	}
 	faults := s.best.Plan.Faults
@@ -193,7 +209,7 @@ func (s *shrinker) few() {
 				some[j].At -= faults[i].At
 				end = max(end, some[j].At+some[j].For)
 			}
-			if c, ok := lasting(s.with(some), end+2*s.best.TTL); ok && c.Duration() < s.best.Duration() && s.tryWith(c, 1) {
+			if c, ok := lasting(s.with(some), end+2*s.best.TTL); ok && c.Duration() < s.best.Duration() && s.tryWith(c, seeds) {
 				return
 			}
 		}
