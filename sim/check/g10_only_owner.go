@@ -36,7 +36,8 @@ type said struct {
 	inst     string
 	at       int64
 	released int64 // when it last gave the lease back
-	asked    int64 // when its last renewal was sent
+	asked    int64 // when its last renewal was sent, 0: it is answered
+	waits    int64 // since when it has had one without an answer
 	granted  int64 // when Redis last granted it the lease
 }
 
@@ -253,6 +254,9 @@ func (g *g10) word(k *key, e *history.Event) {
 	s.at = e.T
 	switch e.Kind {
 	case history.RenewStart:
+		if s.asked == 0 {
+			s.waits = e.T
+		}
 		s.asked = e.T
 		return
 	case history.Lost: // it has deleted nothing
@@ -266,20 +270,22 @@ func (g *g10) word(k *key, e *history.Event) {
 		return
 	}
 	s.asked = 0
+	gone := sent != 0 && k.since < s.waits-expirySlack // which of several was answered is not said
 	if sent == 0 {
 		sent = e.T - int64(g.w.RenewTimeout) - wordAllowance
 	}
 	switch {
-	case !k.known || !g.tap || k.holder == e.Instance || k.since >= sent-expirySlack:
-	case k.holder == "":
+	case !k.known || !g.tap || k.holder == e.Instance:
+	case k.holder == "" && gone:
 		g.nothing(k, e)
-	case k.until > e.T:
+	case k.holder != "" && k.since < sent-expirySlack && k.until > e.T:
 		g.broke(k.session, "%s says that it renewed its lease of session %s at %s (fence %d), but Redis shows it with %s since %s",
 			g.who(e.Instance), k.session.id, clock(e.T), e.Fence, g.who(k.holder), clock(k.since))
 	}
 }
 
-// nothing: a renewal of a key that was gone before it was sent. What Redis granted meanwhile may still be to be shown.
+// nothing: a renewal of a key that was gone before it was sent, which only who says when can be accused of. What Redis granted
+// meanwhile may still be to be shown.
 func (g *g10) nothing(k *key, e *history.Event) {
 	inst, at, fence, since := e.Instance, e.T, e.Fence, k.since
 	g.w.at(at+wordAllowance+g.w.stall(at-wordAllowance, at), func() {
