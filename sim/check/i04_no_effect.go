@@ -38,19 +38,32 @@ func (g *i4) event(e *history.Event) {
 			g.broke(nil, "request %d (%s) was answered %s at %s instead of being refused", e.N, r.what, e.Reason, clock(e.T))
 		}
 	case history.RedisKeyed:
-		v := b.byHash[e.Reason]
-		if v != nil && e.N == 0 && v.open == 0 && v.accepted == 0 && v.rejected > 0 {
-			g.broke(g.w.session(e.Session), "at %s Redis held a session (%s) of %s, and every request for it had been refused", clock(e.T),
-				e.Session, v.payload)
-			v.inForce = nil
+		if v := b.byHash[e.Reason]; v != nil && e.N == 0 && v.refused() {
+			g.keyed(v, e.Session, e.T)
 		}
 	}
 }
 
+// keyed: Redis has a session of what was refused. What Redis did may be stamped a little earlier than the request that asked
+// for it.
+func (g *i4) keyed(v *want, session string, at int64) {
+	g.w.at(at+wordAllowance, func() {
+		if !v.refused() {
+			return
+		}
+		g.broke(g.w.session(session), "at %s Redis held a session (%s) of %s, and every request for it had been refused", clock(at), session,
+			v.payload)
+		v.inForce = nil
+	})
+}
+
+// refused reports whether all that asked for it were.
+func (v *want) refused() bool { return v.open == 0 && v.accepted == 0 && v.rejected > 0 }
+
 func (g *i4) finish() {
 	b := g.book
 	for _, payload := range sortedKeys(b.wants) {
-		if v := b.wants[payload]; v.open == 0 && v.accepted == 0 && v.rejected > 0 && v.inForce != nil {
+		if v := b.wants[payload]; v.refused() && v.inForce != nil {
 			g.broke(g.w.session(v.inForce.id), "Redis holds session %s of %s, and every request for it was refused", v.inForce.id, payload)
 		}
 	}
