@@ -47,8 +47,8 @@ func size(c Config) Size { return Size{len(c.Plan.Faults), c.Nodes, c.Sessions, 
 // A smaller run is given several seeds to break: another size is another interleaving. What is still large when nothing smaller
 // breaks is given more: there it was a rare one.
 const (
-	seedsTried    = 3
-	seedsStubborn = 12
+	seedsTried = 3
+	seedsRare  = 12
 )
 
 // Shrink looks for the fewest faults, nodes and sessions and the shortest time with which the run, which has a Plan, still
@@ -69,8 +69,8 @@ func Shrink(ctx context.Context, c Config, guarantee string, bend Breaker, progr
 	s.few(1)
 	s.least()
 	if len(s.best.Plan.Faults) > fewMax {
-		s.seeds = seedsStubborn
-		s.few(seedsStubborn)
+		s.seeds = seedsRare
+		s.few(seedsRare)
 		s.least()
 	}
 	if s.err != nil {
