@@ -150,7 +150,14 @@ func (x Exploration) run(ctx context.Context, st *state) error {
 	for range x.Parallel {
 		workers.Go(func() {
 			for i := range work {
-				done <- x.one(ctx, i)
+				if ctx.Err() != nil {
+					return
+				}
+				r := x.one(ctx, i)
+				if r.err != nil || r.failed != nil && !x.KeepGoing {
+					stop() // here, so that this worker begins no other
+				}
+				done <- r
 			}
 		})
 	}
@@ -172,15 +179,11 @@ func (x Exploration) run(ctx context.Context, st *state) error {
 	for r := range done {
 		if r.err != nil {
 			err = errors.Join(err, r.err)
-			stop()
 		}
 		if r.err != nil || r.stopped {
 			continue
 		}
 		st.take(r)
-		if r.failed != nil && !x.KeepGoing {
-			stop()
-		}
 		if terr := st.tick(x.Progress); terr != nil {
 			err = errors.Join(err, terr)
 			stop()

@@ -228,7 +228,7 @@ func (c *Core) seeOwners(look *Look) bool {
 		}
 		if k.held && k.owner == 0 && o != 0 {
 			// We believe to own what Redis shows as not ours: a foreign hand, or a read older than the grant. Ask.
-			if l := c.leases[f.sessions.IDs[i]]; l.op == 0 {
+			if l := c.entry(s); l.op == 0 {
 				c.requestRenew(l)
 			}
 			continue

@@ -53,7 +53,9 @@ func (g *i4) keyed(v *want, session string, at int64) {
 		}
 		g.broke(g.w.session(session), "at %s Redis held a session (%s) of %s, and every request for it had been refused", clock(at), session,
 			v.payload)
-		v.inForce = nil
+		if v.inForce != nil && v.inForce.id == session {
+			v.inForce = nil // told once
+		}
 	})
 }
 

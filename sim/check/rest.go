@@ -234,29 +234,18 @@ func (r *rest) healed(s *strike) {
 	switch {
 	case r.w.forgets(s): // nothing is granted for a quarantine's length; sessions are put back
 		r.change(int64(r.w.TTL+r.w.Renew) + r.w.settleSessions())
-	case s.silences():
+	case s.silences(), s.ofRedis():
 		settle := r.w.settle()
-		if s.Kind == fault.Suspend || r.w.failedOver(s.start) { // its node sees only now that Redis' clock jumped
+		if s.Kind == fault.Suspend || r.w.missedFailover(s) { // somebody sees only now that Redis' clock jumped
 			settle += int64(r.w.TTL)
 		}
 		r.change(settle + s.lingers())
-		r.back(s.node)
-	case s.ofRedis():
-		r.change(r.w.settle())
 		for _, n := range r.w.nodes {
-			r.back(n)
+			if s.node == nil || s.node == n {
+				r.back(n)
+			}
 		}
 	}
-}
-
-// failedOver reports whether, at any moment since then, another server with another clock took over.
-func (w *world) failedOver(since int64) bool {
-	for _, s := range w.strikes {
-		if s.Kind == fault.RedisFailover && (s.open || s.end >= since) {
-			return true
-		}
-	}
-	return false
 }
 
 // back: an instance that was silent is counted again by the others when they see its heartbeat refreshed.

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"time"
 
@@ -86,6 +87,21 @@ func (w *world) forgets(s *strike) bool {
 		}
 	}
 	return false
+}
+
+// missedFailover reports whether the fault, which ends now, may have kept somebody from hearing of a failover until now: the other
+// server's clock may be another, and who hears so acquires nothing for a TTL. Who is not disturbed hears of it with the next
+// renewal or heartbeat; disturbances that leave less time than that between them are one.
+func (w *world) missedFailover(by *strike) bool {
+	hears := int64(max(w.Renew, w.Heartbeat) + w.RenewTimeout)
+	since := by.start
+	lasted := func(s *strike) bool { return s.open || s.end+s.lingers()+hears >= since }
+	for _, s := range slices.Backward(w.strikes) {
+		if (s.ofRedis() || s.silences() && (by.node == nil || s.node == by.node)) && lasted(s) {
+			since = min(since, s.start)
+		}
+	}
+	return slices.ContainsFunc(w.losses, func(s *strike) bool { return s.Kind == fault.RedisFailover && lasted(s) })
 }
 
 // deletedUnknown reports whether the plan deleted the session's key so shortly before t that its owner need not know yet: it
