@@ -8,12 +8,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/check"
@@ -22,7 +24,7 @@ import (
 
 // CoverageVersion is the format of an exploration's state that this program writes and reads. A state is resumed by the
 // program that made it and by no other, so any change of its fields raises it.
-const CoverageVersion = 2
+const CoverageVersion = 3
 
 // Coverage is what an exploration came to so far. Its JSON form is the exploration's state file.
 type Coverage struct {
@@ -46,6 +48,7 @@ type Coverage struct {
 	VirtualMs   int64            `json:"virtualMs"`
 	WallMs      int64            `json:"wallMs"`
 	Verdict     check.Outcome    `json:"verdict"`
+	SumBytes    int64            `json:"sumBytes"` // what the list of histories' sums had when this was saved
 
 	File string        `json:"-"` // the state file
 	Rate float64       `json:"-"` // seeds a second since the start or the resumption
@@ -140,24 +143,55 @@ func openState(x Exploration) (*state, error) {
 	for _, id := range check.IDs(x.Scenario.System) {
 		st.Guarantees = append(st.Guarantees, GuaranteeCount{ID: id})
 	}
-	how := os.O_TRUNC
-	if x.Resume {
-		found, err := st.resume()
-		if err != nil {
-			return nil, err
-		}
-		if found {
-			how = os.O_APPEND
-		}
-	} else if err := st.replaceable(x.KeepGoing); err != nil {
+	if err := st.lock(x.stateName() + ".sha256"); err != nil {
 		return nil, err
 	}
+	if x.Resume {
+		err = st.resume()
+	} else {
+		err = st.replaceable(x.KeepGoing)
+	}
+	if err == nil {
+		err = st.cutSums()
+	}
+	if err != nil {
+		return nil, errors.Join(err, st.sumFile.Close())
+	}
 	st.Verdict = st.decide()
-	if st.sumFile, err = os.OpenFile(x.stateName()+".sha256", os.O_CREATE|os.O_WRONLY|how, 0o644); err != nil {
-		return nil, fmt.Errorf("%w: %w (flag --report)", ErrHarness, err)
+	return st, nil
+}
+
+// lock opens the list of sums and keeps every other process from it as long as it is open: two explorations that write the
+// same state would each undo what the other saved. On a file system without locks nothing keeps them apart.
+func (st *state) lock(list string) (err error) {
+	if st.sumFile, err = os.OpenFile(list, os.O_CREATE|os.O_RDWR, 0o644); err != nil {
+		return fmt.Errorf("%w: %w (flag --report)", ErrHarness, err)
 	}
 	st.sums = bufio.NewWriter(st.sumFile)
-	return st, nil
+	if err := syscall.Flock(int(st.sumFile.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
+		err = fmt.Errorf("%w: another simulate explores into %s now: wait for its end, or give another --report", ErrState, st.File)
+		return errors.Join(err, st.sumFile.Close())
+	}
+	return nil
+}
+
+// cutSums leaves of the list what belongs to the state: one that was killed may have written more since, mostly half a line.
+func (st *state) cutSums() error {
+	info, err := st.sumFile.Stat()
+	switch {
+	case err != nil:
+	case info.Size() < st.SumBytes:
+		return fmt.Errorf("%w: --resume: %s has %d bytes, and had %d when %s was saved: begin anew in another --report", ErrState,
+			st.sumFile.Name(), info.Size(), st.SumBytes, st.File)
+	default:
+		if err = st.sumFile.Truncate(st.SumBytes); err == nil {
+			_, err = st.sumFile.Seek(st.SumBytes, io.SeekStart)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w (flag --report)", ErrHarness, err)
+	}
+	return nil
 }
 
 // ErrState: the state that an exploration left behind stands in the way of this one, or cannot be gone on from.
@@ -191,12 +225,12 @@ func (st *state) unreadable(err error) error {
 	return fmt.Errorf("%w: %s cannot be read: %w: remove it, or give another --report", ErrState, st.File, err)
 }
 
-// resume reads what the same exploration left behind, and reports whether there was anything. What another program, or
-// another exploration, left is refused: its seeds may be other runs.
-func (st *state) resume() (bool, error) {
+// resume reads what the same exploration left behind, if there is anything. What another program, or another exploration, left
+// is refused: its seeds may be other runs.
+func (st *state) resume() error {
 	text, err := os.ReadFile(st.File)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+		return nil
 	}
 	var v struct {
 		Version int    `json:"version"`
@@ -214,36 +248,41 @@ func (st *state) resume() (bool, error) {
 	}
 	switch {
 	case err != nil:
-		return false, st.unreadable(err)
+		return st.unreadable(err)
 	case v.Version != CoverageVersion:
-		return false, fmt.Errorf("%w: --resume: %s has version %d (commit %q), this program reads version %d (commit %q): "+
+		return fmt.Errorf("%w: --resume: %s has version %d (commit %q), this program reads version %d (commit %q): "+
 			"begin anew in another --report", ErrState, st.File, v.Version, v.Commit, CoverageVersion, st.Commit)
 	case old.Commit != st.Commit:
-		return false, fmt.Errorf("%w: --resume: %s was made by commit %q, this program is %q: begin anew in another --report",
+		return fmt.Errorf("%w: --resume: %s was made by commit %q, this program is %q: begin anew in another --report",
 			ErrState, st.File, old.Commit, st.Commit)
 	case !bytes.Equal(compact.Bytes(), st.Scenario):
-		return false, fmt.Errorf("%w: --resume: %s explored %s, now given is %s: give the same flags or another --report",
+		return fmt.Errorf("%w: --resume: %s explored %s, now given is %s: give the same flags or another --report",
 			ErrState, st.File, compact.Bytes(), st.Scenario)
-	case old.Total != st.Total || old.Next > old.Total || old.Done > old.Total || len(old.Guarantees) != len(st.Guarantees):
-		return false, fmt.Errorf("%w: --resume: %s contradicts itself: begin anew in another --report", ErrState, st.File)
+	case old.Total != st.Total || old.Next > old.Total || old.Done != old.Next+uint64(len(old.Beyond)) ||
+		len(old.Guarantees) != len(st.Guarantees):
+		return fmt.Errorf("%w: --resume: %s contradicts itself: begin anew in another --report", ErrState, st.File)
 	}
 	old.File, old.Old, old.Scenario = st.File, old.Done, st.Scenario
 	st.Coverage, st.wall = old, old.WallMs
-	return true, nil
+	return nil
 }
 
 // sameProgram runs the seed again that was done last, and refuses to resume if its history is another one: commits do not
 // tell everything about a program that was built from changed files.
 func (x Exploration) sameProgram(ctx context.Context, st *state) error {
-	text, err := os.ReadFile(x.stateName() + ".sha256")
+	text, err := os.ReadFile(st.sumFile.Name())
 	if err != nil {
 		return fmt.Errorf("%w: --resume: %w: begin anew in another --report", ErrState, err)
 	}
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
 	sum, number, ok := strings.Cut(lines[len(lines)-1], "  ")
 	seed, err := strconv.ParseUint(number, 10, 64)
-	if !ok || err != nil || sum == "" {
-		return nil //nolint:nilerr // it was killed while it wrote, or the seed has no history
+	switch {
+	case !ok || err != nil || uint64(len(lines)) != st.Old:
+		return fmt.Errorf("%w: --resume: %s is not the list of the %d seeds that %s has: begin anew in another --report", ErrState,
+			st.sumFile.Name(), st.Old, st.File)
+	case sum == "":
+		return nil // the seed has no history: it panicked
 	}
 	c, plan, err := x.Scenario.Swarm(seed)
 	if err != nil {
@@ -320,9 +359,13 @@ func (st *state) measure() {
 // save replaces the state file as a whole.
 func (st *state) save() error {
 	st.measure()
-	text, err := json.MarshalIndent(st.Coverage, "", "  ")
+	err := st.sums.Flush()
 	if err == nil {
-		err = st.sums.Flush()
+		st.SumBytes, err = st.sumFile.Seek(0, io.SeekCurrent)
+	}
+	var text []byte
+	if err == nil {
+		text, err = json.MarshalIndent(st.Coverage, "", "  ")
 	}
 	if err == nil {
 		err = os.WriteFile(st.File+".tmp", append(text, '\n'), 0o644)
@@ -331,6 +374,7 @@ func (st *state) save() error {
 		err = os.Rename(st.File+".tmp", st.File)
 	}
 	if err != nil {
+		_ = os.Remove(st.File + ".tmp") // half of it, or none
 		return fmt.Errorf("%w: save %s: %w", ErrHarness, st.File, err)
 	}
 	return nil

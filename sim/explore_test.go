@@ -186,6 +186,76 @@ func TestExploreKeepsAnEarlierState(t *testing.T) {
 	refused("cut off, begun anew", "cannot be read", "--report")
 }
 
+// One that was killed may have written half a line to its list of sums, or lines behind its state; a list that lacks what the
+// state has is not its own.
+func TestExploreResumesAfterAKill(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	x := Exploration{
+		Scenario: crashes(), Seeds: SeedRange{1, 20}, Shard: Shard{1, 1}, Parallel: 1, Reports: t.TempDir(), Resume: true,
+		Progress: func(Coverage) { stop() },
+	}
+	c, err := Explore(ctx, x)
+	if err != nil || c.Done == 0 || c.Done == c.Total {
+		t.Fatalf("%+v, %v; want it to be cut off", c, err)
+	}
+	x.Progress = nil
+	list := x.stateName() + ".sha256"
+	saved, err := os.ReadFile(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(text []byte) {
+		if err := os.WriteFile(list, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for what, text := range map[string][]byte{
+		"emptied": nil, "a line short": saved[:len(saved)-1], "another": []byte(strings.Repeat("x", len(saved))),
+	} {
+		put(text)
+		if _, err := Explore(t.Context(), x); !errors.Is(err, ErrState) || !strings.Contains(err.Error(), list) {
+			t.Errorf("a list %s: %v, want ErrState and the file", what, err)
+		}
+	}
+	put(append(slices.Clone(saved), saved[:len(saved)/2+7]...))
+	if c, err = Explore(t.Context(), x); err != nil || c.Verdict != check.Pass {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	text, err := os.ReadFile(list)
+	if err != nil || !strings.HasPrefix(string(text), string(saved)) {
+		t.Fatalf("the list lost what it had, %v", err)
+	}
+	seeds := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		sum, seed, _ := strings.Cut(line, "  ")
+		if len(sum) != 64 || seeds[seed] {
+			t.Errorf("line %q", line)
+		}
+		seeds[seed] = true
+	}
+	if len(seeds) != 20 {
+		t.Errorf("%d seeds, want 20", len(seeds))
+	}
+}
+
+// Two explorations at a time do not write the same state.
+func TestExploreIsAloneInItsState(t *testing.T) {
+	x := Exploration{Scenario: crashes(), Seeds: SeedRange{1, 20}, Shard: Shard{1, 1}, Parallel: 1, Reports: t.TempDir()}
+	second := x
+	told := false
+	x.Progress = func(Coverage) {
+		for _, second.Resume = range []bool{false, true} {
+			if _, err := Explore(t.Context(), second); !errors.Is(err, ErrState) || !strings.Contains(err.Error(), "another simulate") {
+				t.Errorf("resume %v: %v, want ErrState", second.Resume, err)
+			}
+		}
+		told = true
+	}
+	if c, err := Explore(t.Context(), x); err != nil || c.Done != c.Total || !told {
+		t.Errorf("%+v, %v, %v", c, err, told)
+	}
+}
+
 // One that stopped at its failure has ended: mended, it begins anew with the same flags.
 func TestExploreBeginsAnewAfterAFailure(t *testing.T) {
 	x := Exploration{

@@ -12,6 +12,9 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
+// ErrInterrupted: the context ended before a smaller run was found.
+var ErrInterrupted = errors.New("interrupted")
+
 // ErrNothingBroke means that a run which was to be shrunk breaks no guarantee in virtual time.
 var ErrNothingBroke = errors.New("nothing broke in virtual time")
 
@@ -22,6 +25,7 @@ type Shrunk struct {
 	From      Size   // what it was
 	To        Size
 	Runs      int           // tried
+	Cut       bool          // the context ended before nothing smaller was left to try
 	Verdict   check.Verdict // of Guarantee, in the smallest run
 }
 
@@ -52,8 +56,8 @@ const (
 )
 
 // Shrink looks for the fewest faults, nodes and sessions and the shortest time with which the run, which has a Plan, still
-// breaks the guarantee ("": the first that it breaks). progress is told of each smaller run; nil: not. The error wraps
-// ErrNothingBroke, ErrHarness or the context's.
+// breaks the guarantee ("": the first that it breaks). progress is told of each smaller run; nil: not. When ctx ends, it
+// returns the smallest run found by then, if one was. The error wraps ErrNothingBroke, ErrInterrupted or ErrHarness.
 func Shrink(ctx context.Context, c Config, guarantee string, bend Breaker, progress func(Size)) (Shrunk, error) {
 	c, err := c.On(EngineVirtual)
 	if err != nil {
@@ -73,12 +77,13 @@ func Shrink(ctx context.Context, c Config, guarantee string, bend Breaker, progr
 		s.few(seedsRare)
 		s.least()
 	}
-	if s.err != nil {
+	cut := errors.Is(s.err, ErrInterrupted) && size(s.best) != from
+	if s.err != nil && !cut {
 		return Shrunk{}, s.err
 	}
 	s.best.Criteria = []string{s.guarantee}
 	return Shrunk{
-		Config: s.best, Guarantee: s.guarantee, From: from, To: size(s.best), Runs: s.runs, Verdict: s.verdict,
+		Config: s.best, Guarantee: s.guarantee, From: from, To: size(s.best), Runs: s.runs, Cut: cut, Verdict: s.verdict,
 	}, nil
 }
 
@@ -107,6 +112,9 @@ func (s *shrinker) first(guarantee string) error {
 			return nil
 		}
 	}
+	if guarantee != "" {
+		return fmt.Errorf("%s: %w: %s with seed %d: shrink needs a run that breaks it", guarantee, ErrNothingBroke, size(s.best), s.best.Seed)
+	}
 	return fmt.Errorf("%w: %s with seed %d: shrink needs a run that does", ErrNothingBroke, size(s.best), s.best.Seed)
 }
 
@@ -114,7 +122,7 @@ func (s *shrinker) judge(c Config) ([]check.Verdict, error) {
 	s.runs++
 	verdicts, out, _, err := judgeVirtual(s.ctx, c, *c.Plan, s.bend)
 	if out.Interrupted {
-		return nil, fmt.Errorf("%w: interrupted", ErrHarness)
+		return nil, fmt.Errorf("%w before a smaller run was found", ErrInterrupted)
 	}
 	return verdicts, err
 }

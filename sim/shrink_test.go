@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -115,6 +116,27 @@ func sameAgain(t *testing.T, r Result, bend Breaker) {
 	}
 	if sum.String() != r.Outcome.SHA256 {
 		t.Errorf("the scenario file gives another run than it was made of:\n%s", text)
+	}
+}
+
+// When it is interrupted the smallest run so far is there, and can be saved; nothing smaller, nothing.
+func TestShrinkInterrupted(t *testing.T) {
+	c, plan, err := Scenario{Nodes: 8, Sessions: 30, Faults: []fault.Kind{fault.Crash}}.Swarm(17)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Plan = &plan
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	s, err := Shrink(ctx, c, "G3", constantFence, func(Size) { stop() })
+	if err != nil || !s.Cut || s.To == s.From {
+		t.Fatalf("cut %v, from %v to %v, %v", s.Cut, s.From, s.To, err)
+	}
+	if r, err := s.Save(t.Context(), t.TempDir(), constantFence); err != nil || r.Report.Verdict != check.Fail {
+		t.Errorf("%s, %v", r.Report.Verdict, err)
+	}
+	if _, err := Shrink(ctx, c, "G3", constantFence, nil); !errors.Is(err, ErrInterrupted) {
+		t.Errorf("%v, want ErrInterrupted", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -17,9 +18,10 @@ func newCheck() *cobra.Command {
 		Use:   "check DIR",
 		Short: "Judge a saved run again",
 		Long: `check reads the history, plan and logs that a run saved and judges them again: the verdict of the run's own end,
-from its files alone. Exit codes are those of a run. A history that is cut off is judged as far as it goes, and so is that of a
-run that was killed; the first cannot pass and exits 3 unless a guarantee is broken already, and a history or plan that was
-changed is not judged. A run that broke off exits 3 too, and so does one whose logs were cut off: only its G12 is not judged.`,
+from its files alone. Exit codes are those of a run. A history that is cut off in the middle of a line is judged as far as it goes,
+and so is that of a real storm that was killed; the first cannot pass and exits 3 unless a guarantee is broken already. A history
+or a plan that was changed, or lacks lines, is not judged. A run that broke off exits 3 too, and so does one whose logs were cut
+off: only its G12 is not judged.`,
 		Example: "  simulate check reports/storm-42",
 		Args:    oneDir,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -32,7 +34,7 @@ changed is not judged. A run that broke off exits 3 too, and so does one whose l
 
 // again judges a saved run again. Where its history is damaged, what could be read is judged and the damage is told.
 func (f *flags) again(cmd *cobra.Command, dir string) error {
-	r, _, damage := report.Judge(dir)
+	r, damage := judged(cmd.Context(), dir)
 	if !report.Readable(damage) {
 		return damage
 	}
@@ -53,6 +55,25 @@ func (f *flags) again(cmd *cobra.Command, dir string) error {
 		fmt.Fprintf(stderr, "simulate: judged as far as it can be read: %v\n", oneLine(damage))
 	}
 	return exit(r)
+}
+
+// judged judges the folder's run. It writes nothing, so when ctx ends it is left where it is: it may wait for a file.
+func judged(ctx context.Context, dir string) (report.Report, error) {
+	type judgement struct {
+		report.Report
+		err error
+	}
+	done := make(chan judgement, 1)
+	go func() {
+		r, _, err := report.Judge(dir)
+		done <- judgement{r, err}
+	}()
+	select {
+	case j := <-done:
+		return j.Report, j.err
+	case <-ctx.Done():
+		return report.Report{}, errors.New("interrupted: nothing was judged")
+	}
 }
 
 // oneDir wants exactly the folder of a saved run.

@@ -89,6 +89,9 @@ func (f *flags) exploration(fs *pflag.FlagSet) (sim.Exploration, error) {
 // seeds are other runs.
 func drawnBy(seeds string) (string, error) {
 	seeds, version, given := strings.Cut(seeds, "@")
+	if given && version == "" {
+		return "", fmt.Errorf("%s@: the version behind the @ is missing; this program draws version %d", seeds, sim.DrawVersion)
+	}
 	if given && version != strconv.Itoa(sim.DrawVersion) {
 		return "", fmt.Errorf("%s@%s: version %q drew these seeds, this program draws version %d: go to a commit that draws that one",
 			seeds, version, version, sim.DrawVersion)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/leasestorm/leasestorm/sim"
+	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
@@ -27,7 +30,7 @@ differ. In virtual time every byte of the history is the same, or replay says th
 replay SEED draws that seed as simulate --seeds does; give the flags that the exploration had. SEED@V is refused unless this
 program draws version V, as the exploration's first line said.`,
 		Example: "  simulate replay reports/storm-42\n  simulate replay reports/storm-42 --engine virtual\n  simulate replay 42",
-		Args:    oneDir,
+		Args:    dirOrSeed,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := f.recalled(cmd.Flags(), args[0])
 			if err != nil {
@@ -38,6 +41,14 @@ program draws version V, as the exploration's first line said.`,
 	}
 	f.register(cmd.Flags())
 	return cmd
+}
+
+// dirOrSeed wants exactly what recalled takes.
+func dirOrSeed(cmd *cobra.Command, args []string) error {
+	if len(args) == 1 && args[0] != "" {
+		return nil
+	}
+	return fmt.Errorf("%s needs one saved run's folder, such as reports/storm-42, or one seed, such as 42", cmd.CommandPath())
 }
 
 // recalled returns the configuration of a saved run or of an exploration's seed, with its plan.
@@ -66,6 +77,10 @@ func (f *flags) recalled(fs *pflag.FlagSet, arg string) (sim.Config, error) {
 		return sim.Config{}, err
 	}
 	c, err := sim.LoadRun(arg)
+	if _, missing := os.Stat(arg); errors.Is(missing, os.ErrNotExist) {
+		return sim.Config{}, fmt.Errorf("%q is neither the folder of a saved run nor a seed, a whole number from 1 to %d", arg,
+			uint64(math.MaxUint64))
+	}
 	if err != nil {
 		return sim.Config{}, err
 	}
@@ -75,7 +90,7 @@ func (f *flags) recalled(fs *pflag.FlagSet, arg string) (sim.Config, error) {
 	if fs.Changed("node-cmd") {
 		c.NodeCmd = strings.Fields(f.nodeCmd)
 	}
-	f.saved, f.savedBy = savedSum(arg, c.Engine)
+	f.saved = savedRun(arg, c.Engine)
 	return c, nil
 }
 
@@ -113,14 +128,34 @@ func (f *flags) elsewhere(fs *pflag.FlagSet, c sim.Config) (sim.Config, error) {
 	return c.On(f.engine)
 }
 
-// savedSum is the sum of the history that a run on the engine must give again, "" where it need not, and the commit that
-// gave it.
-func savedSum(dir, engine string) (sum, by string) {
+// saved is what a replay must give again.
+type saved struct {
+	sum    string // of the history, as report.json has it; "": it need not be the same
+	commit string // that gave it
+	differ error  // why there is no sum, or why the history's file does not have it
+}
+
+// savedRun reads what a replay on the engine must give again: in virtual time the history, unless the run was interrupted.
+func savedRun(dir, engine string) (s saved) {
 	r, err := report.Load(dir)
-	if err != nil || r.Engine != engine || engine != sim.EngineVirtual || r.Config.Interrupted {
-		return "", ""
+	switch {
+	case engine != sim.EngineVirtual:
+		return s
+	case err != nil:
+		s.differ = err
+		return s
+	case r.Engine != engine || r.Config.Interrupted:
+		return s
 	}
-	return r.Stats.HistorySHA256, r.Commit
+	s.sum, s.commit = r.Stats.HistorySHA256, r.Commit
+	events, sum := history.Summed(history.Open(dir))
+	for _, err := range events {
+		s.differ = err
+	}
+	if s.differ == nil && sum() != s.sum {
+		s.differ = fmt.Errorf("%w: its sha256 is %s", report.ErrAltered, sum())
+	}
+	return s
 }
 
 // errOther means that a replay in virtual time was not the saved run.
@@ -128,13 +163,20 @@ var errOther = errors.New("the replay's history is not the saved one")
 
 // compare holds the history of a replay against the saved one.
 func (f *flags) compare(r sim.Result, text io.Writer) error {
+	was := f.saved
 	switch {
-	case f.saved == "" || r.Outcome.Interrupted:
-		return nil
-	case f.saved == r.Outcome.SHA256:
+	case r.Outcome.Interrupted:
+	case was.sum == "" && was.differ != nil:
+		fmt.Fprintf(text, "  replayed:        the history cannot be compared with the saved one: %v\n", oneLine(was.differ))
+	case was.sum == "":
+	case was.sum != r.Outcome.SHA256:
+		return fmt.Errorf("%w: its sha256 is %s, saved is %s: the saved run was changed, or its program (commit %q) is not this one "+
+			"(commit %q, in %s)", errOther, r.Outcome.SHA256, was.sum, was.commit, r.Report.Commit, r.Dir)
+	case was.differ != nil:
+		fmt.Fprintf(text, "  replayed:        the history is the one that %s was made of, bit by bit; the file beside it is not: %v\n",
+			report.FileName, oneLine(was.differ))
+	default:
 		fmt.Fprintln(text, "  replayed:        the history is the saved one, bit by bit")
-		return nil
 	}
-	return fmt.Errorf("%w: its sha256 is %s, saved is %s: the saved run was changed, or its program (commit %q) is not this one "+
-		"(commit %q, in %s)", errOther, r.Outcome.SHA256, f.saved, f.savedBy, r.Report.Commit, r.Dir)
+	return nil
 }

@@ -38,8 +38,7 @@ type flags struct {
 
 	shrinks bool // --criteria names what must stay broken, also of a saved run
 
-	saved   string // the sum of the history that a replay must give again
-	savedBy string // the commit that gave it
+	saved saved // what a replay must give again
 }
 
 func newRoot() *cobra.Command {
@@ -228,7 +227,7 @@ func wanted(f *pflag.Flag) string {
 	case "float64":
 		return "a number above zero, such as 10 or 0.5"
 	case "duration":
-		return "a duration with its unit, such as 30s or 500ms"
+		return "a duration with its unit, such as 30s or 500ms, of a day at most"
 	case "bool":
 		return "true or false"
 	}

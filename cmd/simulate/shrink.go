@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -24,10 +25,10 @@ or an exploration's seed (give the flags that it had), still breaks the guarante
 What is accused in virtual time is this program's own lease. --confirm-real runs the result on processes and Redis, a TTL of
 more than 3 s brought down to that, up to three times; --node-cmd is the program that is accused there.
 
-Exit codes: 0 shrunk (and confirmed, where --confirm-real asked for it); 2 not confirmed on the real engine; 3 the run
-breaks nothing in virtual time, or the command line is wrong.`,
+Exit codes: 0 shrunk (and confirmed, where --confirm-real asked for it); 2 not confirmed on the real engine, or interrupted, with
+the smallest run so far saved; 3 the run breaks nothing in virtual time, or the command line is wrong.`,
 		Example: "  simulate shrink reports/swarm-42\n  simulate shrink 42 --confirm-real",
-		Args:    oneDir,
+		Args:    dirOrSeed,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.shrink(cmd, args[0], confirm)
 		},
@@ -57,7 +58,7 @@ func (f *flags) shrink(cmd *cobra.Command, arg string, confirm bool) error {
 	if err != nil {
 		return err
 	}
-	r, err := s.Save(cmd.Context(), f.report, f.bend())
+	r, err := s.Save(context.WithoutCancel(cmd.Context()), f.report, f.bend()) // a second Ctrl-C ends the program
 	if err != nil {
 		return err
 	}
@@ -67,7 +68,11 @@ func (f *flags) shrink(cmd *cobra.Command, arg string, confirm bool) error {
 	scenario := filepath.Join(r.Dir, sim.ShrunkFile)
 	fmt.Fprintf(text, "\n%s still breaks with %v (from %v, in %d runs)\n  the scenario:    simulate --engine virtual --scenario %s\n"+
 		"  what happened:   %s\n", s.Guarantee, s.To, s.From, s.Runs, scenario, filepath.Join(r.Dir, sim.DiagramFile))
-	if !confirm {
+	switch {
+	case s.Cut:
+		fmt.Fprintf(text, "interrupted: a smaller run may break it too; to go on: simulate shrink %s\n", r.Dir)
+		return verdictError(exitUnknown)
+	case !confirm:
 		return nil
 	}
 	return f.confirm(cmd, s, nodeCmd, text)

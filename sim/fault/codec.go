@@ -126,5 +126,8 @@ func Load(path string) (Plan, error) {
 		}
 		return Plan{}, fmt.Errorf("plan %s: %w", path, err)
 	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return Plan{}, fmt.Errorf("plan %s: %w: there is more behind the plan's end", path, ErrFormat)
+	}
 	return p, nil
 }

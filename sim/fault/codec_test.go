@@ -54,6 +54,7 @@ func TestLoadRefuses(t *testing.T) {
 		says string
 	}{
 		"empty":         {"", ErrFormat, "empty"},
+		"more behind":   {`{"version":1,"faults":[]}{"x":1}`, ErrFormat, "behind"},
 		"cut off":       {`{"version":1,"faults":[{"atMs":1`, ErrFormat, "cut off"},
 		"newer":         {`{"version":2,"faults":[]}`, ErrFormat, "version 2"},
 		"unknown field": {`{"version":1,"fault":[]}`, ErrFormat, `"fault"`},

@@ -106,9 +106,8 @@ func whole(events iter.Seq2[history.Event, error], saved Stats, sum func() strin
 }
 
 // Readable reports whether the error of Judge leaves a judgement of what could be read. A history that is not the one of the
-// run leaves none: its breaks may be those of its editor.
+// run, or is damaged elsewhere than at its end, leaves none: its breaks may be those of its editor, or of the damage.
 func Readable(err error) bool {
-	return err == nil || errors.Is(err, history.ErrTruncated) || errors.Is(err, history.ErrMalformed) ||
-		errors.Is(err, check.ErrUnordered) || errors.Is(err, history.ErrUnfinished) || errors.Is(err, ErrLogs) ||
-		errors.Is(err, ErrBrokeOff)
+	return err == nil || errors.Is(err, history.ErrTruncated) || errors.Is(err, history.ErrUnfinished) ||
+		errors.Is(err, ErrLogs) || errors.Is(err, ErrBrokeOff)
 }

@@ -198,7 +198,10 @@ func TestDamagedFolders(t *testing.T) {
 		},
 		{"garbage in the history", edit(history.FileName, func(b []byte) []byte {
 			return []byte(strings.Replace(string(b), `{"t":1,`, `"t":1,`, 1))
-		}), history.ErrMalformed, "line 5", true},
+		}), history.ErrMalformed, "line 5", false},
+		{"a time changed", edit(history.FileName, func(b []byte) []byte {
+			return []byte(strings.Replace(string(b), `{"t":1,`, `{"t":-1,`, 1))
+		}), check.ErrUnordered, "", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir, _ := saved(t, true)
