@@ -1,9 +1,11 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -25,6 +27,7 @@ off: only its G12 is not judged.`,
 		Example: "  simulate check reports/storm-42",
 		Args:    oneDir,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			signal.Reset(os.Interrupt, syscall.SIGTERM) // it writes nothing and starts nothing: they may end it where it is
 			return f.again(cmd, args[0])
 		},
 	}
@@ -34,7 +37,7 @@ off: only its G12 is not judged.`,
 
 // again judges a saved run again. Where its history is damaged, what could be read is judged and the damage is told.
 func (f *flags) again(cmd *cobra.Command, dir string) error {
-	r, damage := judged(cmd.Context(), dir)
+	r, _, damage := report.Judge(dir)
 	if !report.Readable(damage) {
 		return damage
 	}
@@ -55,25 +58,6 @@ func (f *flags) again(cmd *cobra.Command, dir string) error {
 		fmt.Fprintf(stderr, "simulate: judged as far as it can be read: %v\n", oneLine(damage))
 	}
 	return exit(r)
-}
-
-// judged judges the folder's run. It writes nothing, so when ctx ends it is left where it is: it may wait for a file.
-func judged(ctx context.Context, dir string) (report.Report, error) {
-	type judgement struct {
-		report.Report
-		err error
-	}
-	done := make(chan judgement, 1)
-	go func() {
-		r, _, err := report.Judge(dir)
-		done <- judgement{r, err}
-	}()
-	select {
-	case j := <-done:
-		return j.Report, j.err
-	case <-ctx.Done():
-		return report.Report{}, errors.New("interrupted: nothing was judged")
-	}
 }
 
 // oneDir wants exactly the folder of a saved run.
