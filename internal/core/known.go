@@ -98,9 +98,15 @@ func (c *Core) remap(to *Sessions) {
 	f.dirty = true
 }
 
-// standsAt notes where the session of id's entry stands now, if it has one.
+// standsAt notes where the session of id's entry stands now, if it has one. Where the session is gone and an attempt to acquire
+// its lease was not answered, what that won is to be given back soon, not when a lease runs out that another held meanwhile.
 func (c *Core) standsAt(id string, entered bool, i int32) {
-	if entered {
-		c.leases[id].session = i
+	if !entered {
+		return
+	}
+	l := c.leases[id]
+	l.session = i
+	if i == nobody && l.open && l.phase == idle && !l.stuck {
+		c.rewatch(l)
 	}
 }

@@ -154,11 +154,13 @@ func (c *Core) nodesAnswered(in *inflight, a *Answer) {
 			continue
 		}
 		if r.Outcome == OutGone {
-			if c.nodes[i].seen < in.op.Sent {
-				c.watch(i)
-				c.buried(i)
-				c.lookSoon(c.cfg.Discovery / 10)
+			if n := &c.nodes[i]; n.seen > in.op.Sent {
+				c.armNode(i, max(n.exp, c.now.Mono)+Time(Millisecond)) // seen alive since it was sent: which came first is not known
+				continue
 			}
+			c.watch(i)
+			c.buried(i)
+			c.lookSoon(c.cfg.Discovery / 10)
 			continue
 		}
 		exp := c.expiry(in, r.PTTL)
@@ -218,7 +220,7 @@ func (c *Core) seeNodes(in *inflight, seen []Seen) (changed bool) {
 	}
 	for i := 1; i < len(c.nodes); i++ {
 		n := &c.nodes[i]
-		if n.alive && n.look != c.fleet.look && n.seen < in.op.Sent {
+		if n.alive && n.look != c.fleet.look && n.seen <= in.op.Sent {
 			c.buried(int32(i))
 			changed = true
 		}
