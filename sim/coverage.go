@@ -258,8 +258,8 @@ func (st *state) resume() error {
 	case !bytes.Equal(compact.Bytes(), st.Scenario):
 		return fmt.Errorf("%w: --resume: %s explored %s, now given is %s: give the same flags or another --report",
 			ErrState, st.File, compact.Bytes(), st.Scenario)
-	case old.Total != st.Total || old.Next > old.Total || old.Done != old.Next+uint64(len(old.Beyond)) ||
-		len(old.Guarantees) != len(st.Guarantees):
+	case old.Total != st.Total || old.Next > old.Total || old.Done > old.Total ||
+		old.Done != old.Next+uint64(len(old.Beyond)) || len(old.Guarantees) != len(st.Guarantees):
 		return fmt.Errorf("%w: --resume: %s contradicts itself: begin anew in another --report", ErrState, st.File)
 	}
 	old.File, old.Old, old.Scenario = st.File, old.Done, st.Scenario

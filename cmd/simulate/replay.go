@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/leasestorm/leasestorm/sim"
-	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
@@ -90,7 +89,7 @@ func (f *flags) recalled(fs *pflag.FlagSet, arg string) (sim.Config, error) {
 	if fs.Changed("node-cmd") {
 		c.NodeCmd = strings.Fields(f.nodeCmd)
 	}
-	f.saved = savedRun(arg, c.Engine)
+	f.saved = arg
 	return c, nil
 }
 
@@ -128,55 +127,32 @@ func (f *flags) elsewhere(fs *pflag.FlagSet, c sim.Config) (sim.Config, error) {
 	return c.On(f.engine)
 }
 
-// saved is what a replay must give again.
-type saved struct {
-	sum    string // of the history, as report.json has it; "": it need not be the same
-	commit string // that gave it
-	differ error  // why there is no sum, or why the history's file does not have it
-}
-
-// savedRun reads what a replay on the engine must give again: in virtual time the history, unless the run was interrupted.
-func savedRun(dir, engine string) (s saved) {
-	r, err := report.Load(dir)
-	switch {
-	case engine != sim.EngineVirtual:
-		return s
-	case err != nil:
-		s.differ = err
-		return s
-	case r.Engine != engine || r.Config.Interrupted:
-		return s
-	}
-	s.sum, s.commit = r.Stats.HistorySHA256, r.Commit
-	events, sum := history.Summed(history.Open(dir))
-	for _, err := range events {
-		s.differ = err
-	}
-	if s.differ == nil && sum() != s.sum {
-		s.differ = fmt.Errorf("%w: its sha256 is %s", report.ErrAltered, sum())
-	}
-	return s
-}
-
 // errOther means that a replay in virtual time was not the saved run.
 var errOther = errors.New("the replay's history is not the saved one")
 
-// compare holds the history of a replay against the saved one.
+// compare holds the history of a replay against the saved one, where it must be the same: in virtual time, of a run that was not
+// interrupted.
 func (f *flags) compare(r sim.Result, text io.Writer) error {
-	was := f.saved
-	switch {
-	case r.Outcome.Interrupted:
-	case was.sum == "" && was.differ != nil:
-		fmt.Fprintf(text, "  replayed:        the history cannot be compared with the saved one: %v\n", oneLine(was.differ))
-	case was.sum == "":
-	case was.sum != r.Outcome.SHA256:
-		return fmt.Errorf("%w: its sha256 is %s, saved is %s: the saved run was changed, or its program (commit %q) is not this one "+
-			"(commit %q, in %s)", errOther, r.Outcome.SHA256, was.sum, was.commit, r.Report.Commit, r.Dir)
-	case was.differ != nil:
-		fmt.Fprintf(text, "  replayed:        the history is the one that %s was made of, bit by bit; the file beside it is not: %v\n",
-			report.FileName, oneLine(was.differ))
-	default:
-		fmt.Fprintln(text, "  replayed:        the history is the saved one, bit by bit")
+	if f.saved == "" || r.Outcome.Interrupted || r.Config.Engine != sim.EngineVirtual {
+		return nil
 	}
+	was, err := report.Load(f.saved)
+	if err != nil {
+		fmt.Fprintf(text, "  replayed:        the history cannot be compared with the saved one: %v\n", oneLine(err))
+		return nil
+	}
+	if was.Engine != sim.EngineVirtual || was.Config.Interrupted || was.Stats.HistorySHA256 == "" {
+		return nil
+	}
+	if sum := was.Stats.HistorySHA256; sum != r.Outcome.SHA256 {
+		return fmt.Errorf("%w: its sha256 is %s, saved is %s: the saved run was changed, or its program (commit %q) is not this one "+
+			"(commit %q, in %s)", errOther, r.Outcome.SHA256, sum, was.Commit, r.Report.Commit, r.Dir)
+	}
+	if err := was.Intact(f.saved); err != nil {
+		fmt.Fprintf(text, "  replayed:        the history is the one that %s was made of, bit by bit; the file beside it is not: %v\n",
+			report.FileName, oneLine(err))
+		return nil
+	}
+	fmt.Fprintln(text, "  replayed:        the history is the saved one, bit by bit")
 	return nil
 }

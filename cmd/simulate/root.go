@@ -38,7 +38,7 @@ type flags struct {
 
 	shrinks bool // --criteria names what must stay broken, also of a saved run
 
-	saved saved // what a replay must give again
+	saved string // the folder whose run is done again; "": a seed
 }
 
 func newRoot() *cobra.Command {

@@ -105,6 +105,18 @@ func whole(events iter.Seq2[history.Event, error], saved Stats, sum func() strin
 	}
 }
 
+// Intact returns nil if dir holds the history that r was made of, else what is wrong with it. r's run was judged, and its history
+// has a sum.
+func (r Report) Intact(dir string) error {
+	events, sum := history.Summed(history.Open(dir))
+	for _, err := range whole(events, r.Stats, sum) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Readable reports whether the error of Judge leaves a judgement of what could be read. A history that is not the one of the
 // run, or is damaged elsewhere than at its end, leaves none: its breaks may be those of its editor, or of the damage.
 func Readable(err error) bool {
