@@ -265,9 +265,9 @@ func (c *Core) takeFree() {
 			continue // its turn is set already
 		}
 		l := c.entry(i)
-		if l != nil && (l.phase != idle || l.stuck || l.place && o != 0) {
+		if l != nil && (l.phase != idle || l.stuck || l.place && o != 0 && (o > 0 || l.exp <= c.now.Mono)) {
 			f.anyFree = f.anyFree || o == nobody && !l.stuck
-			continue // held, under way, or its turn is set already
+			continue // held, under way, or its turn is set already, and not by what somebody who gave it back had left
 		}
 		switch {
 		case o == 0: // ours in Redis, no term here: an attempt that was not answered, whatever was waited for since

@@ -28,7 +28,7 @@ type lease struct {
 	fence int64
 	until Time   // owned: end of the trust window
 	exp   Time   // idle: when Redis lets the holder's lease expire, as far as known
-	since Time   // releasing: when it was given back; idle and barred: until when it is not acquired
+	since Time   // yielding: when its work was asked to end; releasing: when it was given back
 	op    uint64 // the only op whose answer counts for it; 0 none
 
 	gen uint32 // of its timer
@@ -213,8 +213,11 @@ func (c *Core) acquireAnswered(in *inflight, a *Answer) {
 				continue
 			}
 			c.setOwner(l, r.Owner)
-			if l.heirOf {
+			switch {
+			case l.heirOf:
 				c.lookSoon(c.cfg.Discovery / 10) // it came too late for what it is to have: something else will be given
+			case l.place && c.fleet.anyFree:
+				c.lookSoon(c.cfg.Discovery / 100) // another took what was free for this one, and leaves it what is free still
 			}
 			c.refuse(l, CauseHeld, r.Owner, 0, "")
 		case OutQuarantine:

@@ -4,7 +4,7 @@ package core
 // way: a lock given back before its work returned is held by two).
 func (c *Core) yield(l *lease, heir string, cause Cause) {
 	l.yielding = true
-	l.heir, l.cause = heir, cause
+	l.heir, l.cause, l.since = heir, cause, c.now.Mono
 	c.tell(Tell{Kind: TellYield, Cause: cause, ID: l.id, Fence: l.fence, Owner: heir})
 }
 
@@ -46,6 +46,7 @@ func (c *Core) release(l *lease, cause Cause) {
 	case CauseDrain:
 		l.heir = c.heirOf(l)
 	case CauseRebalance:
+		l.heir = c.stillHeir(l)
 	case CauseUnwanted:
 		l.heir = c.self // which tells the others that nobody shall take it
 	default:
@@ -59,6 +60,28 @@ func (c *Core) release(l *lease, cause Cause) {
 	c.setOwner(l, c.successor(l))
 	c.tell(Tell{Kind: TellReleased, Cause: cause, ID: l.id, Fence: l.fence, Owner: c.successor(l)})
 	c.requestRelease(l)
+}
+
+// stillHeir is who is to have l that was asked for. Where its work took long to end, who asked may have had its share from others
+// since, and another lacks one.
+func (c *Core) stillHeir(l *lease) string {
+	if c.now.Mono-l.since < Time(c.cfg.Discovery/10) || l.session == nobody {
+		return l.heir
+	}
+	c.placement()
+	if i, ok := c.index[l.heir]; ok {
+		if lacks, _ := c.lacks(i); lacks {
+			return l.heir
+		}
+	}
+	heir, best := l.heir, uint64(0)
+	for _, i := range c.fleet.live {
+		lacks, _ := c.lacks(i)
+		if r := rank(c.nodes[i].hash, c.fleet.sessions.hashes[l.session]); i != 0 && lacks && r >= best {
+			heir, best = c.nodes[i].id, r
+		}
+	}
+	return heir
 }
 
 // successor is who is to own l after its release, "" for nobody in particular.

@@ -38,7 +38,7 @@ type said struct {
 	released int64 // when it last gave the lease back
 	asked    int64 // when its last renewal was sent, 0: it is answered
 	waits    int64 // since when it has had one without an answer
-	granted  int64 // when Redis last granted it the lease
+	granted  int64 // when Redis last granted it the lease, or let it adopt it
 }
 
 // wordAllowance is how far a node's word and what Redis shows of it may lie apart.
@@ -89,7 +89,7 @@ func (g *g10) event(e *history.Event) {
 		g.deleted(g.key(), e)
 	case history.RedisFence:
 		g.fences = true
-		g.key().fenced = e.T
+		g.fenced(g.key(), e)
 	case history.RedisFlushed, history.TapDown:
 		g.tap = g.tap && e.Kind != history.TapDown
 		for _, s := range g.w.sessions.all {
@@ -115,6 +115,14 @@ func (g *g10) granted(k *key, e *history.Event) {
 	k.known, k.holder, k.since, k.until = true, e.Instance, e.T, e.Until
 	if e.Reason != snapshotReason {
 		g.fencing(k)
+	}
+}
+
+// fenced: who has the lease and is given a fence adopts it, which is as good as a grant.
+func (g *g10) fenced(k *key, e *history.Event) {
+	k.fenced = e.T
+	if k.known && k.holder != "" {
+		k.by(k.holder).granted = e.T
 	}
 }
 

@@ -20,6 +20,7 @@ type strike struct {
 	end     int64 // when it was healed; 0: not yet, or never
 	open    bool  // it goes on
 	heard   int64 // when somebody wrote to Redis first after it was healed: a quarantine begins by then; 0: nobody yet
+	bars    bool  // somebody sees only at its end that Redis' clock jumped, and acquires nothing for a TTL from then on
 }
 
 func (s *strike) String() string {
@@ -157,7 +158,13 @@ func (w *world) reach(s *strike) (span, bool) {
 
 // delayed returns a strike other than the given one that could delay something between from and to; nil: there is none.
 func (w *world) delayed(from, to int64, but *strike) *strike {
-	return w.overlapping(from, to, but, w.reach)
+	return w.overlapping(from, to, but, func(s *strike) (span, bool) {
+		r, ok := w.reach(s)
+		if s.bars {
+			r.to += int64(w.TTL)
+		}
+		return r, ok
+	})
 }
 
 // struckBetween is delayed for those whom a quarantine that is over does not hold up.
@@ -298,6 +305,7 @@ func (w *world) heal(e *history.Event) {
 	}
 	delete(w.open, e.N)
 	s.end, s.open = e.T, false
+	s.bars = s.Kind == fault.Suspend || (s.silences() || s.ofRedis()) && !w.forgets(s) && w.missedFailover(s)
 	if s.freezes() && s.node != nil {
 		w.thaw(s.node)
 	}

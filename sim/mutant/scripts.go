@@ -49,7 +49,7 @@ var scripts = []Mutant{
 		Name:   "release-by-key",
 		Story:  "A release deletes the key whoever holds it (a plain DEL).",
 		Breaks: "G1", Seeds: 150,
-		Scenario: sim.Scenario{Faults: []fault.Kind{fault.Terminate, fault.Leave, fault.Latency, fault.BlackHole}},
+		Scenario: sim.Scenario{Faults: []fault.Kind{fault.Terminate, fault.Latency, fault.BlackHole}},
 		Edits:    []Edit{{releaseFile, "elseif holder == owner and last == ARGV[5 + 2 * i] then", "elseif holder then"}},
 	},
 	{

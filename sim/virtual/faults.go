@@ -16,7 +16,8 @@ type strike struct {
 	session int32  // -1: none
 	gen     uint32 // process it struck
 	on      bool   // flapping: cut now
-	kbps    int64
+	narrow  narrow // bandwidth
+	was     int64  // clock drift: the one before
 	copy    *redis
 }
 

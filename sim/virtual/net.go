@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -44,7 +45,7 @@ type link struct {
 	holdIn    int           // answers and notices are held back
 	extra     time.Duration // latency, each way
 	jitter    time.Duration
-	kbps      []int64 // bandwidth limits in force
+	narrow    []narrow // bandwidth limits in force
 	fragments int
 	double    int
 	reorder   time.Duration
@@ -100,6 +101,24 @@ func (w *world) heard(shared *notice) {
 	}
 }
 
+// narrow is a limit of bandwidth.
+type narrow struct {
+	kbps  int64 // kilobytes a second
+	until int64
+}
+
+// narrowed is how much later size bytes arrive because of the limits. What waits when the last of them is lifted goes on at once.
+func (l *link) narrowed(now int64, size int) int64 {
+	if len(l.narrow) == 0 {
+		return 0
+	}
+	kbps, until := int64(math.MaxInt64), now
+	for _, n := range l.narrow {
+		kbps, until = min(kbps, n.kbps), max(until, n.until)
+	}
+	return min(int64(size)*million/kbps, until-now)
+}
+
 // delay draws how long size bytes take one way.
 func (w *world) delay(l *link, size int) int64 {
 	d := int64(w.cfg.Net.Delay) + upTo(w.net, int64(w.cfg.Net.Jitter))
@@ -109,9 +128,7 @@ func (w *world) delay(l *link, size int) int64 {
 	if l.extra > 0 {
 		d += int64(l.extra) + spread(w.net, int64(min(l.jitter, l.extra)))
 	}
-	if len(l.kbps) > 0 {
-		d += int64(size) * million / max(1, slices.Min(l.kbps))
-	}
+	d += l.narrowed(w.t, size)
 	if l.fragments > 0 {
 		d += upTo(w.net, int64(10*time.Millisecond))
 	}

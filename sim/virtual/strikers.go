@@ -87,8 +87,9 @@ func networkStrikers() map[fault.Kind]striker {
 	cut := func(w *world, n *node, _ *strike) { n.link.cut++; w.reset(n) }
 	mended := func(_ *world, n *node, _ *strike) { n.link.cut-- }
 	limit := func(w *world, n *node, s *strike) {
-		s.kbps = max(1, s.KBps)
-		n.link.kbps = append(n.link.kbps, s.kbps)
+		until := min(w.cfg.Start+s.At+s.For, w.cfg.Start+w.cfg.Storm)
+		s.narrow = narrow{kbps: max(1, s.KBps), until: int64(until)}
+		n.link.narrow = append(n.link.narrow, s.narrow)
 	}
 	return map[fault.Kind]striker{
 		fault.Cut: lasting(cut, mended),
@@ -113,8 +114,8 @@ func networkStrikers() map[fault.Kind]striker {
 			n.link.jitter -= time.Duration(s.Jitter) * time.Millisecond
 		}),
 		fault.Bandwidth: lasting(limit, func(_ *world, n *node, s *strike) {
-			if i := slices.Index(n.link.kbps, s.kbps); i >= 0 {
-				n.link.kbps = slices.Delete(n.link.kbps, i, i+1)
+			if i := slices.Index(n.link.narrow, s.narrow); i >= 0 {
+				n.link.narrow = slices.Delete(n.link.narrow, i, i+1)
 			}
 		}),
 		fault.Fragments: lasting(func(_ *world, n *node, _ *strike) { n.link.fragments++ },
@@ -287,7 +288,7 @@ func clockStrikers() map[fault.Kind]striker {
 		fault.ClockDrift: {fault.ScopeNode, func(w *world, _ int32, s *strike) {
 			n := w.nodes[s.node]
 			n.clock.rebase(w.t)
-			s.kbps = n.clock.ppm
+			s.was = n.clock.ppm
 			n.clock.ppm = min(s.Ms, maxDrift)
 			if s.Jitter != 0 {
 				n.clock.ppm = -n.clock.ppm
@@ -296,7 +297,7 @@ func clockStrikers() map[fault.Kind]striker {
 		}, func(w *world, _ int32, s *strike) {
 			n := w.nodes[s.node]
 			n.clock.rebase(w.t)
-			n.clock.ppm = s.kbps
+			n.clock.ppm = s.was
 			changed(w, n)
 		}},
 		// The machine sleeps: nothing runs, the monotonic clock stands still, the wall clock goes on.
