@@ -291,6 +291,11 @@ func (c *Core) takeFree() {
 	}
 }
 
+// lookForFree looks again at once, where that is cheap: with 1,000 sessions, no sooner than the look that what is free asks for anyway.
+func (c *Core) lookForFree() {
+	c.lookSoon(max(c.cfg.Discovery/100, c.cfg.Discovery/10_000*int64(len(c.fleet.known))))
+}
+
 func (c *Core) foundFree(i int32, id string) {
 	second := c.fleet.known[i].free
 	c.fleet.known[i].free = true
