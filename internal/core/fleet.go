@@ -265,9 +265,9 @@ func (c *Core) takeFree() {
 			continue // its turn is set already
 		}
 		l := c.entry(i)
-		if l != nil && (l.phase != idle || l.stuck || l.place && o != 0 && (o > 0 || l.exp <= c.now.Mono)) {
+		if l != nil && (l.phase != idle || l.stuck || l.place && o != 0 && (o > 0 || !c.givenBack(l))) {
 			f.anyFree = f.anyFree || o == nobody && !l.stuck
-			continue // held, under way, or its turn is set already, and not by what somebody who gave it back had left
+			continue // held, under way, or its turn is set already
 		}
 		switch {
 		case o == 0: // ours in Redis, no term here: an attempt that was not answered, whatever was waited for since
@@ -293,8 +293,12 @@ func (c *Core) takeFree() {
 
 // lookForFree looks again at once, where that is cheap: with 1,000 sessions, no sooner than the look that what is free asks for anyway.
 func (c *Core) lookForFree() {
-	c.lookSoon(max(c.cfg.Discovery/100, c.cfg.Discovery/10_000*int64(len(c.fleet.known))))
+	c.lookSoon(max(c.lookInterval()/100, c.cfg.Discovery/10_000*int64(len(c.fleet.known))))
 }
+
+// givenBack reports whether l, found free, is waited for because somebody held it who must have given it back since. A key that a
+// foreign hand made has a holder without a name, and is asked about once a TTL.
+func (c *Core) givenBack(l *lease) bool { return l.holder != "" && l.exp > c.now.Mono }
 
 func (c *Core) foundFree(i int32, id string) {
 	second := c.fleet.known[i].free
@@ -302,16 +306,16 @@ func (c *Core) foundFree(i int32, id string) {
 	if !second && c.vanished(i) {
 		return
 	}
-	if c.targetOf(i) == 0 {
-		l := c.lease(id)
-		l.place = true
-		c.tryAcquire(l)
+	mine := c.targetOf(i) == 0
+	if !mine && !second {
 		return
 	}
-	if second {
-		l := c.lease(id)
-		l.place = true
-		l.exp = c.now.Mono
+	l := c.lease(id)
+	l.place = true
+	l.exp = c.now.Mono
+	if mine {
+		c.tryAcquire(l)
+	} else {
 		c.awaitExpiry(l)
 	}
 }

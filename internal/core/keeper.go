@@ -216,7 +216,7 @@ func (c *Core) acquireAnswered(in *inflight, a *Answer) {
 			switch {
 			case l.heirOf:
 				c.lookSoon(c.cfg.Discovery / 10) // it came too late for what it is to have: something else will be given
-			case l.place && c.fleet.anyFree:
+			case l.place && c.fleet.anyFree && r.Owner != "" && r.Owner != c.self:
 				c.lookForFree() // another took what was free for this one, and leaves it what is free still
 			}
 			c.refuse(l, CauseHeld, r.Owner, 0, "")

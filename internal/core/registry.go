@@ -101,6 +101,16 @@ func (c *Core) suspect(l *lease) {
 	c.tell(Tell{Kind: TellSuspect, ID: l.id, Owner: n.id})
 }
 
+// rearmNode has instance i's heartbeat read shortly before it expires, or, if that is past, when it should have.
+func (c *Core) rearmNode(i int32) {
+	exp := c.nodes[i].exp
+	if lead := exp - Time(c.cfg.Lead); lead > c.now.Mono {
+		c.armNode(i, lead)
+		return
+	}
+	c.armNode(i, max(exp, c.now.Mono)+Time(Millisecond))
+}
+
 // wakeNode looks at a heartbeat that is about to expire, and again when it should have.
 func (c *Core) wakeNode(i int32) {
 	if c.draining || c.nodes[i].reading {
@@ -155,7 +165,9 @@ func (c *Core) nodesAnswered(in *inflight, a *Answer) {
 		}
 		if r.Outcome == OutGone {
 			if n := &c.nodes[i]; n.seen > in.op.Sent {
-				c.armNode(i, max(n.exp, c.now.Mono)+Time(Millisecond)) // seen alive since it was sent: which came first is not known
+				if n.alive { // seen so since this was sent: which came first is not known
+					c.rearmNode(i)
+				}
 				continue
 			}
 			c.watch(i)

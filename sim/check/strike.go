@@ -305,7 +305,7 @@ func (w *world) heal(e *history.Event) {
 	}
 	delete(w.open, e.N)
 	s.end, s.open = e.T, false
-	s.bars = s.Kind == fault.Suspend || (s.silences() || s.ofRedis()) && !w.forgets(s) && w.missedFailover(s)
+	s.bars = (s.silences() || s.ofRedis()) && !w.forgets(s) && w.missedFailover(s)
 	if s.freezes() && s.node != nil {
 		w.thaw(s.node)
 	}
