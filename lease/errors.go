@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
 // The conditions a caller can tell apart with errors.Is.
@@ -14,8 +16,14 @@ var (
 	ErrLost = errors.New("lease is not held")
 	// ErrQuarantine: Redis lost its data a moment ago and grants nothing yet; errors.As gives a *QuarantineError.
 	ErrQuarantine = errors.New("redis forgot its leases and grants nothing until the last of them has run out")
-	// ErrUnknown: there was no answer, so it is not known what Redis did. What may have been acquired is not believed in.
+	// ErrUnknown: there was no answer, so it is not known what Redis did. What may have been acquired is not believed in. An error
+	// of the connection (no route, a certificate that is not trusted) is wrapped with it, as it is.
 	ErrUnknown = errors.New("no answer from redis: the outcome is not known")
+	// ErrRefused: Redis answered with an error, whose words follow (OOM, NOPERM, READONLY …). Unless the error is ErrUnknown too,
+	// nothing was done.
+	ErrRefused = redisstore.ErrRefused
+	// ErrClock: Redis' clock jumped forward, so that leases may have expired early. Nothing is acquired for one TTL.
+	ErrClock = errors.New("redis' clock jumped forward: leases may have expired early")
 	// ErrStopped: the instance is stopping or has stopped; make a new one.
 	ErrStopped = errors.New("stopped")
 	// ErrNotStarted: call Start first.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -81,7 +82,7 @@ func (m *Manager) GetLiveNodes(ctx context.Context) ([]string, error) {
 	defer done()
 	nodes, err := m.s.store.Nodes(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%w: read of the live instances: %w", ErrUnknown, err)
+		return nil, fmt.Errorf("read of the live instances: %w", resultless(err))
 	}
 	ids := make([]string, 0, len(nodes))
 	for _, n := range nodes {
@@ -141,8 +142,9 @@ func (m *Manager) Info(ctx context.Context, sessionID string) (LeaseInfo, error)
 	defer cancel()
 	a := m.s.store.Do(ctx, &core.Op{Kind: core.OpObserve, Owner: m.s.cfg.InstanceID,
 		Items: []core.Item{{ID: sessionID}}})
+	m.s.trouble.note(core.OpObserve, &a, time.Now())
 	if a.Failure != core.FailNone || len(a.Results) != 1 {
-		return info, unknownError("read", sessionID, a.Text)
+		return info, m.s.noResult(core.OpObserve, "read", sessionID, a.Text)
 	}
 	switch r := a.Results[0]; r.Outcome {
 	case core.OutHeld:
@@ -152,6 +154,9 @@ func (m *Manager) Info(ctx context.Context, sessionID string) (LeaseInfo, error)
 	}
 	return info, nil
 }
+
+// Health says whether this instance can be granted leases, and if not, why: for a readiness probe. It asks nobody.
+func (m *Manager) Health() Health { return m.s.health() }
 
 // State tells where the instance stands.
 func (m *Manager) State() State { return State(m.s.state.Load()) }
@@ -187,6 +192,9 @@ func (k *Keeper) Stop() error { return k.s.stop() }
 
 // InstanceID returns the owner under which leases are held.
 func (k *Keeper) InstanceID() string { return k.s.cfg.InstanceID }
+
+// Health is Manager.Health.
+func (k *Keeper) Health() Health { return k.s.health() }
 
 // State tells where the keeper stands.
 func (k *Keeper) State() State { return State(k.s.state.Load()) }
