@@ -186,8 +186,8 @@ func (e *SkippedError) Error() string {
 	return fmt.Sprintf("%d malformed sessions are left out: %s", e.Count, strings.Join(e.Names, "; "))
 }
 
-// skip counts one more malformed session.
-func (e *SkippedError) skip(what string) {
+// Skip counts one more malformed session.
+func (e *SkippedError) Skip(what string) {
 	e.Count++
 	if len(e.Names) < skippedMax {
 		e.Names = append(e.Names, what)

@@ -27,9 +27,12 @@ func New(client redis.UniversalClient, cfg Config) (*Manager, error) {
 	return &Manager{s: s}, nil
 }
 
-// Start implements LeaseManager. A Redis that does not answer is waited for; one that will never do (no Redis, too old, a
-// password missing) is an error.
+// Start implements LeaseManager. A Redis that does not answer is waited for; one that will never do is an error: no Redis, too
+// old, a password missing, an ACL that denies what is needed (ErrRefused, with the rules to add).
 func (m *Manager) Start(ctx context.Context) error { return m.s.start(ctx) }
+
+// Run is Start, and Stop as soon as ctx ends. It returns what Start said, or else what Stop said, also of a Stop by others.
+func (m *Manager) Run(ctx context.Context) error { return m.s.run(ctx) }
 
 // Stop implements LeaseManager. It waits at most Config.DrainTimeout. ErrUnknown: not every release was confirmed.
 func (m *Manager) Stop() error { return m.s.stop() }
@@ -37,7 +40,7 @@ func (m *Manager) Stop() error { return m.s.stop() }
 // TryAcquire implements LeaseManager. Errors: ErrSessionID, ErrQuarantine, ErrUnknown, ErrWrongType, ErrNotStarted,
 // ErrStopped.
 func (m *Manager) TryAcquire(ctx context.Context, sessionID string) (bool, error) {
-	if err := sessionError(sessionID); err != nil {
+	if err := m.s.cfg.CheckSession(sessionID); err != nil {
 		return false, err
 	}
 	_, err := m.s.acquire(ctx, sessionID, false)
@@ -50,7 +53,7 @@ func (m *Manager) TryAcquire(ctx context.Context, sessionID string) (bool, error
 // Release implements LeaseManager. ErrLost: this instance does not hold it. With placement the session is taken again by
 // whoever should have it.
 func (m *Manager) Release(ctx context.Context, sessionID string) error {
-	if err := sessionError(sessionID); err != nil {
+	if err := m.s.cfg.CheckSession(sessionID); err != nil {
 		return err
 	}
 	return m.s.release(ctx, sessionID, nil)
@@ -94,7 +97,7 @@ func (m *Manager) GetLiveNodes(ctx context.Context) ([]string, error) {
 
 // PreferredOwner implements LeaseManager. It answers from the last look at Redis.
 func (m *Manager) PreferredOwner(ctx context.Context, sessionID string) (string, error) {
-	if err := sessionError(sessionID); err != nil {
+	if err := m.s.cfg.CheckSession(sessionID); err != nil {
 		return "", err
 	}
 	if err := m.s.running(); err != nil {
@@ -118,7 +121,7 @@ func (m *Manager) InstanceID() string { return m.s.cfg.InstanceID }
 // Info tells what is known of one lease: from memory if it is this instance's, else by one read of Redis.
 func (m *Manager) Info(ctx context.Context, sessionID string) (LeaseInfo, error) {
 	info := LeaseInfo{SessionID: sessionID}
-	if err := sessionError(sessionID); err != nil {
+	if err := m.s.cfg.CheckSession(sessionID); err != nil {
 		return info, err
 	}
 	if h := m.s.table.get(sessionID); h != nil {
@@ -183,8 +186,11 @@ func NewKeeper(client redis.UniversalClient, cfg Config) (*Keeper, error) {
 	return &Keeper{s: s}, nil
 }
 
-// Start begins renewing; it ends with Stop or with ctx.
+// Start begins renewing, until Stop; ctx bounds the start only. It is Manager.Start.
 func (k *Keeper) Start(ctx context.Context) error { return k.s.start(ctx) }
+
+// Run is Manager.Run.
+func (k *Keeper) Run(ctx context.Context) error { return k.s.run(ctx) }
 
 // Stop ends the contexts of all holds, waits at most Config.DrainTimeout for their release, and leaves the others to
 // expire. ErrUnknown: not every release was confirmed.

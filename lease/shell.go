@@ -57,7 +57,6 @@ type shell struct {
 	begun    bool
 	stopping bool
 	stopErr  error
-	unhook   func() bool   // of Start's context
 	done     chan struct{} // closed when everything has ended
 
 	passed  passedOn
@@ -151,8 +150,20 @@ func (s *shell) start(ctx context.Context) error {
 	s.workers.Go(func() { s.store.Subscribe(s.ctx, s.heard, s.subscribed) })
 	s.workers.Go(s.loop)
 	s.event(core.Event{Kind: core.EvStart})
-	s.unhook = context.AfterFunc(ctx, func() { _ = s.stop() })
 	return nil
+}
+
+// run starts, and stops when ctx has ended.
+func (s *shell) run(ctx context.Context) error {
+	if err := s.start(ctx); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return s.stop()
+	case <-s.done:
+		return s.stopErr
+	}
 }
 
 // stop ends everything; every call waits for the end and gets the same error.
@@ -174,7 +185,6 @@ func (s *shell) stop() error {
 		s.stopErr = s.store.Close()
 		return s.stopErr
 	}
-	s.unhook()
 	s.post(s.drain)
 	timer := time.NewTimer(s.cfg.DrainTimeout)
 	defer timer.Stop()

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
 // source reads the sessions to share. Only the worker of the look lane uses it.
@@ -45,7 +46,7 @@ func (s *shell) sessions(ctx context.Context) *core.Sessions {
 	}
 	if err != nil {
 		if got := src.got.Load(); got == nil || got.sessions == 0 {
-			src.got.Store(&sourced{err: err})
+			src.got.Store(&sourced{err: redisstore.Cause(err)})
 		}
 		if !src.failed {
 			s.cfg.Logger.Warn("the sessions cannot be read; the last known ones stand", zap.String("event", "sessionsFailed"),
@@ -80,12 +81,12 @@ func (s *shell) onlySessions(ids []string, left *SkippedError) []string {
 	bad := map[string]bool{}
 	good := make([]string, 0, len(ids))
 	for _, id := range ids {
-		err := sessionError(id)
+		err := s.cfg.CheckSession(id)
 		if err == nil {
 			good = append(good, id)
 			continue
 		}
-		left.skip(err.Error())
+		left.Skip(err.Error())
 		bad[id] = true
 		if !s.source.bad[id] {
 			s.cfg.Logger.Warn("session left out", zap.String("event", "sessionRefused"),

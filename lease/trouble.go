@@ -122,8 +122,11 @@ func (s *shell) use() redisstore.Use { return redisstore.Use{Registry: !s.keeper
 func (s *shell) check(ctx context.Context) error {
 	known, err := s.examine(ctx)
 	s.unchecked.Store(!known)
-	if err == nil {
+	switch {
+	case err == nil:
 		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("lease: not started: %w: %w", context.Cause(ctx), err)
 	}
 	if never(err) {
 		return fmt.Errorf("lease: %w", err)

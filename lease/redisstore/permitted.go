@@ -23,7 +23,7 @@ var ErrDenied = errors.New("the ACL of Redis denies what leases need")
 
 // Use is what somebody will do with a store.
 type Use struct {
-	Registry bool     // set a heartbeat and look
+	Registry bool     // set a heartbeat and look; with Options.ExactKeys, as elections do
 	Leases   []string // the leases that are known, where Options.ExactKeys leaves no other way to know their keys
 }
 
@@ -165,7 +165,8 @@ func (p *prober) bySHA(keys []string, args ...any) *redis.Cmd {
 
 // probe runs the script and notes what it tells. The error is that of the call.
 func (p *prober) probe(run func([]string, ...any) *redis.Cmd, keys ...string) error {
-	told, err := run(keys, p.s.wire.opt.Channel, p.use.Registry, p.s.wire.opt.EpochKey).StringSlice()
+	told, err := run(keys, p.s.wire.opt.Channel, p.use.Registry, p.s.wire.opt.EpochKey,
+		p.use.Registry && !p.s.wire.opt.ExactKeys).StringSlice()
 	if err != nil {
 		return err
 	}
@@ -199,12 +200,25 @@ func (p *prober) verdict() error {
 		return Cause(p.other)
 	}
 	return fmt.Errorf("%w: %w: %s; add %s (ACL SETUSER %s %[4]s)", ErrRefused, ErrDenied, strings.Join(p.words, "; "),
-		strings.Join(p.rules, " "), p.user())
+		strings.Join(p.rules, " "), user(p.s.client))
 }
 
-func (p *prober) user() string {
+// Denial returns an error as that of Permitted if one of errs is of an ACL that denies something to client, and nil if none is.
+// rule is what would allow it, unless the server names a command.
+func Denial(client redis.UniversalClient, rule string, errs ...error) error {
+	p := prober{s: &Store{client: client}}
+	for _, err := range errs {
+		p.note(err, rule)
+	}
+	if len(p.rules) == 0 {
+		return nil
+	}
+	return p.verdict()
+}
+
+func user(client redis.UniversalClient) string {
 	name := ""
-	switch c := p.s.client.(type) {
+	switch c := client.(type) {
 	case *redis.Client:
 		name = c.Options().Username
 	case *redis.ClusterClient:

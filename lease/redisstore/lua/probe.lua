@@ -4,8 +4,9 @@
 --
 -- KEYS     keys of leases, fences and heartbeats, and the epoch key
 -- ARGV[1]  channel
--- ARGV[2]  1: the caller has a heartbeat and looks
+-- ARGV[2]  1: the caller looks
 -- ARGV[3]  the epoch key, which is never deleted nor given an expiry
+-- ARGV[4]  1: the caller has a heartbeat that is set by a script
 -- returns command and error of each that Redis refused
 local refused, probed = {}, {}
 local function probe(command, ...)
@@ -25,10 +26,8 @@ for _, key in ipairs(KEYS) do
     probe('PEXPIRE', key, '')
     probe('PTTL', key)
     if not holder then probe('DEL', key) end
-    if ARGV[2] == '1' then
-      probe('EXISTS', key)
-      probe('MGET', key)
-    end
+    if ARGV[2] == '1' then probe('MGET', key) end
+    if ARGV[4] == '1' then probe('EXISTS', key) end
   end
 end
 probe('PUBLISH', ARGV[1], 'probe')
