@@ -46,7 +46,8 @@ type Config struct {
 	// once. 0: TTL/3. It grows by itself where looks would load Redis.
 	DiscoveryInterval time.Duration
 	// Quarantine is how long nothing is granted after Redis lost its data: the longest TTL of all that share its epoch
-	// key. 0: TTL.
+	// key. 0: TTL. The first instance of a group decides for it. One that needs more is refused (ErrQuarantineTooShort), one that
+	// needs less takes the group's; SetQuarantine changes it.
 	Quarantine time.Duration
 	// DrainTimeout bounds Stop: work that has not ended by then keeps its lease until that expires. 0: RenewInterval.
 	DrainTimeout time.Duration
@@ -159,6 +160,8 @@ func (c *Config) core() core.Config {
 		Discovery: int64(c.DiscoveryInterval),
 		OpTimeout: int64(c.OpTimeout),
 		Place:     c.Sessions != nil,
+
+		Quarantine: int64(c.Quarantine),
 	}.WithDefaults()
 }
 
@@ -249,4 +252,24 @@ func Bootstrap(ctx context.Context, client redis.UniversalClient, cfg Config) er
 	}
 	defer st.Close()
 	return st.Bootstrap(ctx)
+}
+
+// SetQuarantine changes how long nothing is granted after Redis lost its data, for all instances that share cfg's EpochKey, and
+// returns what it was. It is how a fleet gets a longer TTL: raise the quarantine, wait one old TTL, roll the instances out. And a
+// shorter one: roll them out, then lower it. Until the next quarantine has passed nothing is granted that is free; living
+// owners lose nothing. Errors: ErrConfig; redisstore.ErrOutlives while a lease or a heartbeat lives longer than length.
+func SetQuarantine(ctx context.Context, client redis.UniversalClient, cfg Config, length time.Duration) (before time.Duration, err error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return 0, err
+	}
+	if length < TTLMin || length > TTLMax {
+		return 0, configError("a quarantine of %v; it must be %v to %v", length, TTLMin, TTLMax)
+	}
+	st, err := redisstore.New(client, cfg.store())
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	defer st.Close()
+	return st.SetQuarantine(ctx, length)
 }

@@ -14,6 +14,8 @@ var (
 	ErrHeld = errors.New("lease is held by another")
 	// ErrLost: the term is over, or there was none.
 	ErrLost = errors.New("lease is not held")
+	// ErrQuarantineTooShort: the group that shares the epoch has agreed on a quarantine shorter than this instance's TTL.
+	ErrQuarantineTooShort = redisstore.ErrQuarantineTooShort
 	// ErrQuarantine: Redis lost its data a moment ago and grants nothing yet; errors.As gives a *QuarantineError.
 	ErrQuarantine = errors.New("redis forgot its leases and grants nothing until the last of them has run out")
 	// ErrUnknown: there was no answer, so it is not known what Redis did. What may have been acquired is not believed in. An error

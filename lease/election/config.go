@@ -226,3 +226,21 @@ func Bootstrap(ctx context.Context, client redis.UniversalClient, cfg Config, mo
 	defer st.Close()
 	return st.BootstrapNamed(ctx, append([]string{cfg.LeaderKey}, more...)...)
 }
+
+// SetQuarantine is lease.SetQuarantine for the elections that share cfg's EpochKey; more are their other leader keys.
+func SetQuarantine(ctx context.Context, client redis.UniversalClient, cfg Config, length time.Duration, more ...string) (
+	before time.Duration, err error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return 0, err
+	}
+	if length < lease.TTLMin || length > lease.TTLMax {
+		return 0, configError("a quarantine of %v; it must be %v to %v", length, lease.TTLMin, lease.TTLMax)
+	}
+	st, err := redisstore.New(client, cfg.store())
+	if err != nil {
+		return 0, configError("%w", err)
+	}
+	defer st.Close()
+	return st.SetQuarantine(ctx, length, append([]string{cfg.LeaderKey}, more...)...)
+}
