@@ -156,6 +156,7 @@ type Answer struct {
 	Seq        uint64
 	Failure    Failure
 	Text       string   // of a failure
+	Err        error    // of a failure, for the shell: what Text says, to be told from others
 	Epoch      string   // the present epoch, "" if the store did not say
 	Stale      bool     // the op was void: its epoch is not the present one
 	Quarantine int64    // ns of quarantine left when the store answered, 0 if none

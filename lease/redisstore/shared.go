@@ -7,10 +7,17 @@ import (
 )
 
 // OwnClient returns a client to the server of client that sends every command at most once and honours deadlines of
-// contexts, as the stores of this module need. OpTimeout and PoolSize of options apply. The caller closes it.
+// contexts, as the stores of this module need. OpTimeout, PoolSize and Hooks of options apply. The caller closes it.
 func OwnClient(client redis.UniversalClient, options Options) (redis.UniversalClient, error) {
 	opt := options.withDefaults()
-	return derive(client, &opt)
+	own, err := derive(client, &opt)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range opt.Hooks {
+		own.AddHook(h)
+	}
+	return own, nil
 }
 
 // EpochText returns epoch.lua, for a script that takes a lease together with something else: KEYS[1] is the epoch key and

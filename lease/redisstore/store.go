@@ -53,6 +53,8 @@ type Options struct {
 	OpTimeout time.Duration
 	// PoolSize is how many connections the store opens at most for operations (a subscription has one more).
 	PoolSize int
+	// Hooks are added to the store's own client.
+	Hooks []redis.Hook
 
 	_ struct{}
 }
@@ -133,15 +135,15 @@ type Store struct {
 // It opens no connection yet; Check does.
 //
 // The store works on a client of its own, with client's address, credentials, TLS, dialer and OnConnect, but without
-// retries (an attempt sent twice may be applied late), with deadlines of contexts honoured, and without hooks, client-side
-// cache and limiter. A failover client must stay open as long as the store is used, since it finds the master.
+// retries (an attempt sent twice may be applied late), with deadlines of contexts honoured, and without client-side
+// cache and limiter. The client's hooks cannot be read from it: Options.Hooks has those of the store. A failover client must stay open as long as the store is used, since it finds the master.
 func New(client redis.UniversalClient, options Options) (*Store, error) {
 	_, cluster := client.(*redis.ClusterClient)
 	wire, err := newWire(options, cluster)
 	if err != nil {
 		return nil, err
 	}
-	own, err := derive(client, &wire.opt)
+	own, err := OwnClient(client, wire.opt)
 	if err != nil {
 		return nil, err
 	}
