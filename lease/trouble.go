@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
@@ -44,7 +45,7 @@ func (t *trouble) note(kind core.OpKind, a *core.Answer, now time.Time) {
 		return
 	}
 	f := t.kinds[kind]
-	if a.Err == nil || a.Err == context.Canceled || a.Err == context.DeadlineExceeded && f.err != nil {
+	if a.Err == nil || errors.Is(a.Err, context.Canceled) || timeOnly(a.Err) && len(t.kinds) > 0 {
 		return // says less than what is known already
 	}
 	if f.err == nil || now.Sub(f.at) > t.life {
@@ -52,6 +53,12 @@ func (t *trouble) note(kind core.OpKind, a *core.Answer, now time.Time) {
 	}
 	f.err, f.executed, f.at = a.Err, a.Failure == core.FailUnknown, now
 	t.kinds[kind] = f
+}
+
+// timeOnly reports whether err says nothing but that the time was over.
+func timeOnly(err error) bool {
+	var way *net.OpError
+	return errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &way)
 }
 
 // denied takes what the check of permissions found, nil for nothing.
