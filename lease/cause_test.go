@@ -72,7 +72,7 @@ func TestErrorsOfAConnection(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			client := redis.NewClient(&tt.opt)
 			t.Cleanup(func() { _ = client.Close() })
-			k := startKeeper(t, client, quick("a"))
+			k := startKeeper(t, client, Config{InstanceID: "a", TTL: 20 * time.Second})
 			_, err := k.TryAcquire(t.Context(), "job")
 			if !errors.Is(err, ErrUnknown) || errors.Is(err, ErrRefused) || !errors.As(err, tt.want) {
 				t.Errorf("TryAcquire: %v, want ErrUnknown and %T", err, tt.want)

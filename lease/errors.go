@@ -26,6 +26,8 @@ var (
 	ErrRefused = redisstore.ErrRefused
 	// ErrClock: Redis' clock jumped forward, so that leases may have expired early. Nothing is acquired for one TTL.
 	ErrClock = errors.New("redis' clock jumped forward: leases may have expired early")
+	// ErrNested: a Do or Acquire of a lease under the context that a Do of the same lease gave: it would wait for itself.
+	ErrNested = errors.New("the lease is held by the Do that this call is made in")
 	// ErrStopped: the instance is stopping or has stopped; make a new one.
 	ErrStopped = errors.New("stopped")
 	// ErrNotStarted: call Start first.

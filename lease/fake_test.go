@@ -103,6 +103,8 @@ func (f *fakeStore) Nodes(context.Context) ([]core.Seen, error) {
 
 func (f *fakeStore) Check(context.Context) ([]redisstore.Warning, error) { return nil, nil }
 func (f *fakeStore) Permitted(context.Context, redisstore.Use) error     { return nil }
+func (f *fakeStore) CheckQuarantine(context.Context) error               { return nil }
+func (f *fakeStore) TooShort(time.Duration, time.Duration) error         { return ErrQuarantineTooShort }
 func (f *fakeStore) Pass(context.Context, string, string, time.Duration, ...string) ([]string, error) {
 	return nil, nil
 }

@@ -37,8 +37,8 @@ func (m *Manager) Run(ctx context.Context) error { return m.s.run(ctx) }
 // Stop implements LeaseManager. It waits at most Config.DrainTimeout. ErrUnknown: not every release was confirmed.
 func (m *Manager) Stop() error { return m.s.stop() }
 
-// TryAcquire implements LeaseManager. Errors: ErrSessionID, ErrQuarantine, ErrUnknown, ErrWrongType, ErrNotStarted,
-// ErrStopped.
+// TryAcquire implements LeaseManager. Errors: ErrSessionID, ErrQuarantine, ErrClock, ErrUnknown, ErrRefused, ErrWrongType,
+// ErrQuarantineTooShort, ErrNotStarted, ErrStopped.
 func (m *Manager) TryAcquire(ctx context.Context, sessionID string) (bool, error) {
 	if err := m.s.cfg.CheckSession(sessionID); err != nil {
 		return false, err
@@ -213,6 +213,8 @@ func (k *Keeper) Subscribe(f func(Event)) (cancel func()) { return k.s.hub.subsc
 //	held by another          *HeldError (ErrHeld), with owner and remaining TTL
 //	Redis lost its data      *QuarantineError (ErrQuarantine), until when
 //	no answer                ErrUnknown: not believed in; given back if it turns out to be won
+//	Redis refuses            ErrRefused, with its words; nothing was done unless it is ErrUnknown too
+//	Redis' clock jumped      ErrClock, until when
 //	the key is somebody's    ErrWrongType
 func (k *Keeper) TryAcquire(ctx context.Context, name string) (*Hold, error) {
 	if err := k.s.nameError(name); err != nil {
@@ -229,10 +231,17 @@ func (k *Keeper) TryAcquire(ctx context.Context, name string) (*Hold, error) {
 //	Redis lost its data      *QuarantineError (ErrQuarantine), until when
 //	no answer                ErrUnknown: none at all, or none to the last attempt, or Redis is silent now
 //
-// In each case what is won all the same is given back. ErrWrongType, ErrName, ErrNotStarted and ErrStopped do not wait.
+//	Redis refuses            ErrRefused, with its words
+//	Redis' clock jumped      ErrClock, until when
+//
+// In each case what is won all the same is given back. ErrWrongType, ErrName, ErrNested, ErrQuarantineTooShort, ErrNotStarted and
+// ErrStopped do not wait.
 func (k *Keeper) Acquire(ctx context.Context, name string) (*Hold, error) {
 	if err := k.s.nameError(name); err != nil {
 		return nil, err
+	}
+	if ctx.Value(doing{k.s, name}) != nil {
+		return nil, fmt.Errorf("%w: %q", ErrNested, name)
 	}
 	return k.s.acquire(ctx, name, true)
 }
@@ -274,7 +283,13 @@ func (k *Keeper) Do(ctx context.Context, name string, f func(ctx context.Context
 	defer cancel(nil)
 	term := h.Context()
 	defer context.AfterFunc(term, func() { cancel(context.Cause(term)) })()
-	return f(work, h.fence)
+	return f(context.WithValue(work, doing{k.s, name}, true), h.fence)
+}
+
+// doing is the key under which the context of a Do says of which lease it is.
+type doing struct {
+	s    *shell
+	name string
 }
 
 // lost returns why the term is over before it was released, nil if it is not.

@@ -272,15 +272,18 @@ func TestContextOfStartStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	if err := k.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
+	ran := make(chan error, 1)
+	go func() { ran <- k.Run(ctx) }()
+	eventually(t, "it has started", func() bool { return k.Health().OK() })
 	h, err := k.Acquire(t.Context(), "job")
 	if err != nil {
 		t.Fatal(err)
 	}
 	cancel()
 	<-h.Context().Done()
+	if err := <-ran; err != nil {
+		t.Errorf("Run: %v", err)
+	}
 	if err := h.Release(t.Context()); err != nil {
 		t.Error(err)
 	}

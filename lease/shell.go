@@ -22,6 +22,8 @@ type store interface {
 	Pass(ctx context.Context, owner, heir string, ttl time.Duration, ids ...string) ([]string, error)
 	Check(ctx context.Context) ([]redisstore.Warning, error)
 	Permitted(ctx context.Context, use redisstore.Use) error
+	CheckQuarantine(ctx context.Context) error
+	TooShort(needs, agreed time.Duration) error
 	CheckLease(name string) error
 	Close() error
 }
@@ -43,10 +45,12 @@ type shell struct {
 	unchecked atomic.Bool // Redis was away when it was to be checked
 
 	// What Health reads.
-	alive       atomic.Bool         // started
-	met         atomic.Bool         // Redis has answered
-	silentSince atomic.Int64        // core.Time; 0: it answers
-	bar         atomic.Pointer[bar] // what keeps this instance from acquiring
+	alive       atomic.Bool            // started
+	met         atomic.Bool            // Redis has answered
+	silentSince atomic.Int64           // core.Time; 0: it answers
+	bar         atomic.Pointer[bar]    // what keeps this instance from acquiring
+	agreed      atomic.Int64           // ns: the quarantine of the group, when it was too short
+	rejected    atomic.Pointer[string] // why the present epoch is not believed; nil: it is
 
 	ctx     context.Context // of all requests
 	cancel  context.CancelFunc
@@ -110,7 +114,7 @@ func startShell(st store, cfg Config, keeper bool) *shell {
 	}
 	s.inbox.wake = make(chan struct{}, 1)
 	s.source.read = cfg.Sessions
-	s.trouble.life = 2*cfg.RenewInterval + cfg.OpTimeout
+	s.trouble.life, s.trouble.kinds = 2*cfg.RenewInterval+cfg.OpTimeout, map[core.OpKind]failure{}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }

@@ -110,6 +110,12 @@ func (s *shell) settle(t *core.Tell, h *Hold) {
 		s.silentSince.Store(0)
 	case core.TellEpoch:
 		s.met.Store(true)
+		s.rejected.Store(nil)
+	case core.TellRejected:
+		epoch := t.Text
+		s.rejected.Store(&epoch)
+	case core.TellOutside:
+		s.agreed.Store(t.Wait)
 	case core.TellDrained:
 		s.allGiven = true
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
@@ -19,7 +20,7 @@ type trouble struct {
 	life time.Duration // what is not said again for so long is over: nothing asks for it any more
 
 	mu    sync.Mutex
-	kinds [core.OpAsk + 1]failure
+	kinds map[core.OpKind]failure
 	deny  error // what Start's check of permissions found
 }
 
@@ -35,22 +36,29 @@ func (t *trouble) note(kind core.OpKind, a *core.Answer, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if a.Failure == core.FailNone {
-		t.kinds[kind] = failure{}
-		for i := range t.kinds {
-			if !isRefused(t.kinds[i].err) { // the way to Redis is open again
-				t.kinds[i] = failure{}
+		delete(t.kinds, kind)
+		for k, f := range t.kinds {
+			if !isRefused(f.err) { // the way to Redis is open again
+				delete(t.kinds, k)
 			}
 		}
 		return
 	}
-	f := &t.kinds[kind]
-	if a.Err == nil || a.Err == context.Canceled || a.Err == context.DeadlineExceeded && f.err != nil {
+	f := t.kinds[kind]
+	if a.Err == nil || errors.Is(a.Err, context.Canceled) || timeOnly(a.Err) && len(t.kinds) > 0 {
 		return // says less than what is known already
 	}
 	if f.err == nil || now.Sub(f.at) > t.life {
 		f.since = now
 	}
 	f.err, f.executed, f.at = a.Err, a.Failure == core.FailUnknown, now
+	t.kinds[kind] = f
+}
+
+// timeOnly reports whether err says nothing but that the time was over.
+func timeOnly(err error) bool {
+	var way *net.OpError
+	return errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &way)
 }
 
 // denied takes what the check of permissions found, nil for nothing.
@@ -66,10 +74,10 @@ func (t *trouble) present(kind core.OpKind, now time.Time) failure {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var last failure
-	for i, f := range t.kinds {
+	for k, f := range t.kinds {
 		switch {
 		case f.err == nil || now.Sub(f.at) > t.life:
-		case core.OpKind(i) == kind:
+		case k == kind:
 			return f
 		case last.err == nil || isRefused(f.err) && !isRefused(last.err) || isRefused(f.err) == isRefused(last.err) && f.at.After(last.at):
 			last = f
@@ -145,7 +153,8 @@ func (s *shell) check(ctx context.Context) error {
 
 // never reports whether err is of a Redis that will not do before somebody changes its settings.
 func never(err error) bool {
-	for _, never := range []error{redisstore.ErrNotRedis, redisstore.ErrTooOld, redisstore.ErrAuth, redisstore.ErrDenied} {
+	for _, never := range []error{redisstore.ErrNotRedis, redisstore.ErrTooOld, redisstore.ErrAuth, redisstore.ErrDenied,
+		redisstore.ErrQuarantineTooShort} {
 		if errors.Is(err, never) {
 			return true
 		}
@@ -166,8 +175,15 @@ func (s *shell) examine(ctx context.Context) (known bool, err error) {
 	}
 	timed, cancel = context.WithTimeout(ctx, s.cfg.OpTimeout)
 	defer cancel()
-	err = s.store.Permitted(timed, s.use())
-	return err == nil || isRefused(err), err
+	if err = s.store.CheckQuarantine(timed); err == nil {
+		err = s.store.Permitted(timed, s.use())
+	}
+	return err == nil || isRefused(err) || never(err), err
+}
+
+// disagrees is the error of an instance that its group's quarantine does not suit.
+func (s *shell) disagrees() error {
+	return s.store.TooShort(max(s.cfg.TTL, s.cfg.Quarantine), time.Duration(s.agreed.Load()))
 }
 
 // noted takes the outcome of a request. The first answer of a Redis that was away at Start makes it be checked.

@@ -243,6 +243,8 @@ func (s *shell) refusal(t *core.Tell) error {
 		return &QuarantineError{Until: time.Now().Add(wait)}
 	case core.CauseClock:
 		return fmt.Errorf("%w, so nothing is acquired before %s", ErrClock, time.Now().Add(wait).Format(time.RFC3339Nano))
+	case core.CauseGroup:
+		return s.disagrees()
 	case core.CauseDrain:
 		return ErrStopped
 	case core.CauseWrongType:

@@ -26,6 +26,9 @@ func (w Wire) TooShort(needs, agreed time.Duration) error {
 		ErrQuarantineTooShort, w.opt.EpochKey, agreed, w.opt.groupKey(), needs, needs)
 }
 
+// TooShort is Wire.TooShort.
+func (s *Store) TooShort(needs, agreed time.Duration) error { return s.wire.TooShort(needs, agreed) }
+
 // CheckQuarantine returns ErrQuarantineTooShort where the group has agreed on less than Options.Quarantine. It changes nothing.
 func (s *Store) CheckQuarantine(ctx context.Context) error {
 	ctx, cancel := s.deadline(ctx)

@@ -95,7 +95,7 @@ type named struct{ key, rule string }
 func (p *prober) keys() []named {
 	opt := &p.s.wire.opt
 	nobody := "probe-" + uuid.NewString()
-	all := []named{{opt.EpochKey, "~" + glob(opt.EpochKey)}}
+	all := []named{{opt.EpochKey, "~" + glob(opt.EpochKey)}, {opt.groupKey(), "~" + glob(opt.groupKey())}}
 	leases := p.use.Leases
 	if !opt.ExactKeys {
 		leases = []string{nobody}
@@ -166,7 +166,7 @@ func (p *prober) bySHA(keys []string, args ...any) *redis.Cmd {
 // probe runs the script and notes what it tells. The error is that of the call.
 func (p *prober) probe(run func([]string, ...any) *redis.Cmd, keys ...string) error {
 	told, err := run(keys, p.s.wire.opt.Channel, p.use.Registry, p.s.wire.opt.EpochKey,
-		p.use.Registry && !p.s.wire.opt.ExactKeys).StringSlice()
+		p.use.Registry && !p.s.wire.opt.ExactKeys, p.s.wire.opt.groupKey()).StringSlice()
 	if err != nil {
 		return err
 	}

@@ -2,10 +2,11 @@
 -- do. It stands alone, without epoch.lua. The commands that write are refused for their syntax, after Redis has decided whether
 -- they may run at all; one key is deleted only where it is not there.
 --
--- KEYS     keys of leases, fences and heartbeats, and the epoch key
+-- KEYS     keys of leases, fences and heartbeats, the epoch key, and the group's record
 -- ARGV[1]  channel
 -- ARGV[2]  1: the caller looks
 -- ARGV[3]  the epoch key, which is never deleted nor given an expiry
+-- ARGV[5]  the key of the group's record, a hash
 -- ARGV[4]  1: the caller has a heartbeat that is set by a script
 -- returns command and error of each that Redis refused
 local refused, probed = {}, {}
@@ -19,7 +20,11 @@ local function probe(command, ...)
   return reply
 end
 probe('TIME')
-for _, key in ipairs(KEYS) do
+local function probe_record(key)
+  probe('HMGET', key, 'epoch')
+  probe('HSET', key, 'odd', 'number', 'of')
+end
+local function probe_string(key)
   local holder = probe('GET', key)
   probe('SET', key, '', 'NX', 'XX')
   if key ~= ARGV[3] then
@@ -28,6 +33,13 @@ for _, key in ipairs(KEYS) do
     if not holder then probe('DEL', key) end
     if ARGV[2] == '1' then probe('MGET', key) end
     if ARGV[4] == '1' then probe('EXISTS', key) end
+  end
+end
+for _, key in ipairs(KEYS) do
+  if key == ARGV[5] then
+    probe_record(key)
+  else
+    probe_string(key)
   end
 end
 probe('PUBLISH', ARGV[1], 'probe')

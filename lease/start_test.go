@@ -1,0 +1,229 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap/zapcore"
+)
+
+// The context of Start bounds the start, and nothing after it.
+func TestStartsContextDoesNotEndTheInstance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startShell(&fakeStore{r: newFakeRedis()}, Config{InstanceID: "a"}.withDefaults(), true)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := s.start(ctx); err != nil {
+			t.Fatal(err)
+		}
+		pass(2 * time.Second)
+		k := &Keeper{s}
+		h, err := k.TryAcquire(t.Context(), "job")
+		if err != nil || k.State() >= StateDraining {
+			t.Fatalf("after the time-out of Start: %v, state %v", err, k.State())
+		}
+		h.Drop()
+		if err := k.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Run ends with its context, and when somebody else stops the instance.
+func TestRunEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, stop := range []bool{false, true} {
+			k := &Keeper{startShell(&fakeStore{r: newFakeRedis()}, Config{InstanceID: "a"}.withDefaults(), true)}
+			ctx, cancel := context.WithCancel(t.Context())
+			ran := make(chan error, 1)
+			go func() { ran <- k.Run(ctx) }()
+			pass(time.Second)
+			if h := k.Health(); !h.OK() || h.Error() != nil {
+				t.Errorf("Health: %v", h)
+			}
+			if stop {
+				if err := k.Stop(); err != nil {
+					t.Error(err)
+				}
+			} else {
+				cancel()
+			}
+			if err := <-ran; err != nil || k.State() != StateStopped || k.Health().State != HealthStopped {
+				t.Errorf("Run: %v; %v; %v", err, k.State(), k.Health())
+			}
+			cancel()
+		}
+	})
+}
+
+func TestDoInsideDoIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFakeRedis()
+		k, other := newRig(t, r, "a", true, nil).keeperOf(), newRig(t, newFakeRedis(), "b", true, nil).keeperOf()
+		never := func(context.Context, int64) error { t.Error("called"); return nil }
+		err := k.Do(t.Context(), "job", func(ctx context.Context, _ int64) error {
+			if err := k.Do(ctx, "job", never); !errors.Is(err, ErrNested) || !strings.Contains(err.Error(), `"job"`) {
+				t.Errorf("the same: %v, want ErrNested", err)
+			}
+			return k.Do(ctx, "more", func(ctx context.Context, _ int64) error {
+				if err := k.Do(ctx, "job", never); !errors.Is(err, ErrNested) {
+					t.Errorf("two up: %v, want ErrNested", err)
+				}
+				return other.Do(ctx, "job", func(context.Context, int64) error { return nil })
+			})
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A start that need not wait is not said to; one that must wait says until when, and what Bootstrap is for.
+func TestWhatAStartSaysOfItsQuarantine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, wait := range []time.Duration{0, time.Minute} {
+			r := newFakeRedis()
+			r.quiet = time.Now().Add(wait)
+			g := newRig(t, r, "a", true, nil)
+			pass(10 * time.Millisecond)
+			entries := g.log.FilterField(zapString("event", "epoch")).All()
+			if len(entries) != 1 {
+				t.Fatalf("%d entries", len(entries))
+			}
+			e := entries[0]
+			if waits := strings.Contains(e.Message, "grants nothing") && strings.Contains(e.Message, "Bootstrap"); waits != (wait > 0) {
+				t.Errorf("wait %v: %q", wait, e.Message)
+			}
+			until := e.ContextMap()["until"]
+			if wait == 0 && until != nil || wait > 0 && !strings.Contains(fmt.Sprint(until), r.quiet.Format("15:04:0")) {
+				t.Errorf("wait %v: until %v", wait, until)
+			}
+			h := g.keeperOf().Health()
+			if wait > 0 && (h.State != HealthQuarantine || h.OK() || h.Until.Sub(r.quiet).Abs() > time.Second) {
+				t.Errorf("Health: %v", h)
+			}
+			if wait == 0 && !h.OK() {
+				t.Errorf("Health: %v", h)
+			}
+			if err := g.stop(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func zapString(key, value string) zapcore.Field {
+	return zapcore.Field{Key: key, Type: zapcore.StringType, String: value}
+}
+
+// tracer is a hook that notes what it sees.
+type tracer struct{ dials, calls atomic.Int64 }
+
+func (h *tracer) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		h.dials.Add(1)
+		return next(ctx, network, addr)
+	}
+}
+
+func (h *tracer) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		h.calls.Add(1)
+		return next(ctx, cmd)
+	}
+}
+
+func (h *tracer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func TestHooksSeeWhatIsSent(t *testing.T) {
+	_, client := bootstrapped(t)
+	h := &tracer{}
+	cfg := quick("a")
+	cfg.Hooks = []redis.Hook{h}
+	k := startKeeper(t, client, cfg)
+	before := h.calls.Load()
+	if _, err := k.Acquire(t.Context(), "job"); err != nil {
+		t.Fatal(err)
+	}
+	if h.dials.Load() == 0 || h.calls.Load() <= before {
+		t.Errorf("%d dials, %d calls since the start", h.dials.Load(), h.calls.Load()-before)
+	}
+}
+
+// Malformed sessions are counted, some are named, and an instance that can share none is neither settled nor fit.
+func TestHealthOfSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ids []string
+		var err error
+		g := newRig(t, newFakeRedis(), "a", false, func(c *Config) {
+			c.DiscoveryInterval = time.Second
+			c.Sessions = func(context.Context) ([]string, error) { return slices.Clone(ids), err }
+		})
+		m := g.managerOf()
+		pass(20 * time.Second)
+		if h := m.Health(); h.State != HealthNoSessions || !h.OK() || m.State() != StateSettled {
+			t.Errorf("no sessions: %v, %v", h, m.State())
+		}
+		ids = []string{"one", "two", "three", "four", "five", "six"}
+		pass(20 * time.Second)
+		h := m.Health()
+		if h.State != HealthSessionsRefused || h.OK() || m.State() == StateSettled || h.Skipped != 6 || len(h.SkippedNames) != 5 ||
+			!strings.Contains(h.String(), `"one"`) || !strings.Contains(h.Error().Error(), "6 malformed") {
+			t.Errorf("none good: %v, %v", h, m.State())
+		}
+		ids, err = []string{session}, &SkippedError{Count: 7, Names: []string{"x: empty"}}
+		pass(20 * time.Second)
+		if h := m.Health(); !h.OK() || h.Skipped != 7 || m.State() != StateSettled || !m.IsOwned(session) {
+			t.Errorf("one good: %v, %v", h, m.State())
+		}
+		err = errors.New("who knows")
+		pass(20 * time.Second)
+		if h := m.Health(); !h.OK() || !m.IsOwned(session) {
+			t.Errorf("the last known stand: %v", h)
+		}
+	})
+}
+
+func TestNamedSessions(t *testing.T) {
+	named := Config{NamedSessions: true}
+	for id, good := range map[string]bool{
+		session: true, "north-1": true, strings.Repeat("x", 128): true, "a.b_c~!|": true,
+		"": false, strings.Repeat("x", 129): false, "a b": false, "a:b": false, "a/b": false, "{a}": false, "é": false, "a\n": false,
+	} {
+		if err := named.CheckSession(id); (err == nil) != good || err != nil && !errors.Is(err, ErrSessionID) {
+			t.Errorf("%q: %v", id, err)
+		}
+	}
+}
+
+// What is said of a group with another quarantine names both.
+func TestHealthOfAGroupThatDisagrees(t *testing.T) {
+	_, client := bootstrapped(t)
+	short := startKeeper(t, client, quick("a"))
+	if _, err := short.Acquire(t.Context(), "job"); err != nil {
+		t.Fatal(err)
+	}
+	k, err := NewKeeper(client, Config{InstanceID: "b", TTL: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = k.Stop() })
+	err = k.Start(t.Context())
+	if !errors.Is(err, ErrQuarantineTooShort) || !strings.Contains(err.Error(), "10s") || !strings.Contains(err.Error(), "1s") {
+		t.Errorf("Start: %v", err)
+	}
+	if h := k.Health(); h.State != HealthNotStarted {
+		t.Errorf("Health: %v", h)
+	}
+}
