@@ -123,6 +123,9 @@ func (in *interpreter) run(c redisstore.Call) ([]any, error) {
 			args[i] = fmt.Sprint(arg)
 		}
 	}
+	if in.r.deniesOne(c.Keys) {
+		return nil, refusal(textNoKey)
+	}
 	got, err := in.eval(c.Text(), c.Keys, args)
 	if err != nil {
 		return nil, err

@@ -9,10 +9,8 @@ import (
 	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
-// Texts of Redis' own refusals.
+// Texts of what else befalls an op.
 const (
-	textReadonly = "READONLY You can't write against a read only replica."
-	textFull     = "OOM command not allowed when used memory > 'maxmemory'."
 	textLoading  = "LOADING Redis is loading the dataset in memory"
 	textRefused  = "connection refused"
 	textReset    = "connection reset by peer"
@@ -40,7 +38,7 @@ func (r *redis) glance(t int64, op *core.Op, a *core.Answer) {
 		return
 	}
 	*a = core.Answer{Seq: op.Seq, Results: a.Results[:0]}
-	if len(r.sessionSet.IDs) == 0 || r.guard(t, a) {
+	if len(r.sessionSet.IDs) == 0 || r.guard(t, op, a) {
 		a.Look = r.ownersAt(t)
 	}
 }
@@ -50,7 +48,7 @@ func (r *redis) execute(t int64, op *core.Op, a *core.Answer) {
 		r.ask(op)
 		return
 	}
-	if !r.guard(t, a) {
+	if !r.guard(t, op, a) {
 		return
 	}
 	reads := op.Kind == core.OpObserve || op.Kind == core.OpNodes || op.Kind == core.OpLook
@@ -58,7 +56,7 @@ func (r *redis) execute(t int64, op *core.Op, a *core.Answer) {
 		a.Stale = true
 		return
 	}
-	r.denied = ""
+	r.why = ""
 	switch op.Kind {
 	case core.OpAcquire:
 		r.acquire(t, op, a)
@@ -79,19 +77,23 @@ func (r *redis) execute(t int64, op *core.Op, a *core.Answer) {
 	case core.OpLook:
 		a.Look = r.lookAt(t)
 	}
-	if r.denied != "" {
-		*a = core.Answer{Seq: op.Seq, Failure: core.FailRefused, Text: r.denied, Results: a.Results[:0]}
+	if r.why != "" {
+		refuse(op, a, r.why)
 	}
 }
 
 // guard is what every script begins with: it finds or writes the present epoch.
-func (r *redis) guard(t int64, a *core.Answer) bool {
+func (r *redis) guard(t int64, op *core.Op, a *core.Answer) bool {
+	if r.deniesOp(op) {
+		refuse(op, a, textNoKey)
+		return false
+	}
 	us := r.nowUs(t)
 	r.dirty = false
 	run, end := parseEpoch(r.epoch)
 	if run != r.runID {
-		if !r.mayWrite(true) {
-			*a = core.Answer{Seq: a.Seq, Failure: core.FailRefused, Text: r.denied, Results: a.Results}
+		if !r.mayWrite("SET", true) {
+			refuse(op, a, r.why)
 			return false
 		}
 		end = us + r.quarantine/1000
@@ -101,20 +103,6 @@ func (r *redis) guard(t int64, a *core.Answer) bool {
 	a.Quarantine = max(0, end-us) * 1000
 	a.RedisNow = us
 	return true
-}
-
-// mayWrite is asked before each write, where Redis refuses. memory says that the write needs some; what a script has
-// begun it may complete, so a refused op was not executed.
-func (r *redis) mayWrite(memory bool) bool {
-	r.denied = ""
-	switch {
-	case r.readonly > 0:
-		r.denied = textReadonly
-	case r.full > 0 && memory && !r.dirty:
-		r.denied = textFull
-	}
-	r.dirty = r.dirty || r.denied == ""
-	return r.denied == ""
 }
 
 func (r *redis) acquire(t int64, op *core.Op, a *core.Answer) {
@@ -132,19 +120,24 @@ func (r *redis) acquire(t int64, op *core.Op, a *core.Answer) {
 		case a.Quarantine > 0:
 			res.Outcome = core.OutQuarantine
 		default:
-			adopts := k.owner != ""
-			if !r.mayWrite(!adopts) {
-				return
-			}
 			res.Owner = op.Owner
 			res.Fence = max(k.fence, op.Fence, r.nowUs(t)-1) + 1
-			if adopts {
+			if k.owner != "" {
+				if !r.mayWrite("PEXPIRE", false) {
+					return
+				}
 				res.Outcome = core.OutAdopted
 				r.extend(i, now+op.TTL/core.Millisecond)
 			} else {
+				if !r.mayWrite("SET", true) {
+					return
+				}
 				res.Outcome = core.OutGranted
 				taken = append(taken, it.ID)
 				r.set(i, op.Owner, now+op.TTL/core.Millisecond)
+			}
+			if !r.mayWrite("SET", true) { // of an adoption, the first
+				return
 			}
 			r.setFence(i, res.Fence, now+fenceLife)
 		}
@@ -212,9 +205,6 @@ func (r *redis) refreshFence(i int32, now int64) {
 
 func (r *redis) renew(t int64, op *core.Op, a *core.Answer) {
 	now := r.nowMs(t)
-	if !r.mayWrite(false) {
-		return
-	}
 	r.asked = r.asked[:0]
 	for _, it := range op.Items { // what the next loop asks of memory, read in one go: see readAhead
 		i := r.lease(it.ID)
@@ -229,6 +219,9 @@ func (r *redis) renew(t int64, op *core.Op, a *core.Answer) {
 		case k.foreign:
 			res.Outcome = core.OutWrongType
 		case k.owner == op.Owner:
+			if !r.mayWrite("PEXPIRE", false) {
+				return
+			}
 			res.Outcome = core.OutRenewed
 			r.extend(i, now+op.TTL/core.Millisecond)
 		case k.owner != "":
@@ -236,7 +229,7 @@ func (r *redis) renew(t int64, op *core.Op, a *core.Answer) {
 		}
 		a.Results = append(a.Results, res)
 	}
-	if len(op.Items) > 0 {
+	if r.mayWrite("PEXPIRE", false) && len(op.Items) > 0 {
 		r.refreshFence(r.asked[redisstore.Refreshed(op)], now)
 	}
 }
@@ -253,7 +246,7 @@ func (r *redis) reassert(t int64, op *core.Op, a *core.Answer) {
 		case a.Quarantine == 0:
 			res.Outcome = core.OutClosed
 		case k.fence > it.Fence && k.owner == op.Owner:
-			if !r.mayWrite(false) {
+			if !r.mayWrite("PEXPIRE", false) {
 				return
 			}
 			r.extend(i, now+op.TTL/core.Millisecond)
@@ -263,7 +256,7 @@ func (r *redis) reassert(t int64, op *core.Op, a *core.Answer) {
 				res.Owner, res.PTTL = k.owner, k.left(now)
 			}
 		default:
-			if !r.mayWrite(true) {
+			if !r.mayWrite("SET", true) {
 				return
 			}
 			r.set(i, op.Owner, now+op.TTL/core.Millisecond)
@@ -284,7 +277,7 @@ func (r *redis) release(t int64, op *core.Op, a *core.Answer) {
 		case k.foreign || k.fenceForeign:
 			res.Outcome = core.OutWrongType
 		case k.owner == op.Owner && k.fence != 0 && k.fence == it.Fence:
-			if !r.mayWrite(false) {
+			if !r.mayWrite("DEL", false) {
 				return
 			}
 			res.Outcome = core.OutReleased
@@ -318,12 +311,12 @@ func (r *redis) observe(t int64, op *core.Op, a *core.Answer) {
 }
 
 func (r *redis) setBeat(t int64, op *core.Op) {
-	if !r.mayWrite(true) {
-		return
-	}
 	now := r.nowMs(t)
 	i := r.beatKey(op.Owner)
 	r.expireBeat(i, now)
+	if !r.mayWrite("SET", true) {
+		return
+	}
 	if r.putBeat(t, i, now+op.TTL/core.Millisecond) {
 		r.publish(core.Notice{Kind: core.NoticeJoined, From: op.Owner})
 	}
@@ -351,7 +344,7 @@ func (r *redis) putBeat(t int64, i int32, expire int64) bool {
 }
 
 func (r *redis) leave(t int64, op *core.Op) {
-	if !r.mayWrite(false) {
+	if !r.mayWrite("DEL", false) {
 		return
 	}
 	i := r.beatKey(op.Owner)
