@@ -69,14 +69,14 @@ func (r *redis) refused(command string, v verb, args []string) string {
 	case r.deniesOne(args):
 		return textNoKey
 	case !v.writes:
-	case r.full > 0 && v.needsMemory(args):
+	case r.full > 0 && v.needsMemory(args) && r.readonly == 0: // a replica knows no limit of its own
 		return textFull
 	case r.unsaved > 0:
 		return textUnsaved
-	case r.lonely > 0:
-		return textLonely
 	case r.readonly > 0:
 		return textReadonly
+	case r.lonely > 0:
+		return textLonely
 	}
 	return ""
 }

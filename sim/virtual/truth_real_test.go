@@ -2,6 +2,7 @@ package virtual
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -180,7 +181,7 @@ func (x *realSide) permit() {
 		rule = append(rule, "-set")
 	}
 	if x.set[fault.DenyFences] || x.set[fault.DenyLeases] {
-		rule = append(rule, "resetkeys", "~elsewhere", "~poll:epoch*", "~poll:node:*")
+		rule = append(rule, "resetkeys", "~elsewhere", "~hash", "~stream", "~poll:epoch*", "~poll:node:*")
 		if !x.set[fault.DenyFences] {
 			rule = append(rule, "~{poll:lease:*")
 		}
@@ -343,6 +344,48 @@ func TestRefusalsAreLikeRedis(t *testing.T) {
 			{kind: "accept"}, {kind: "bootstrap"}, {kind: "observe"}, {kind: "acquire", items: all},
 		}); diff != "" {
 			t.Errorf("%s: %s", what, diff)
+		}
+	}
+}
+
+// What a client sends without a script is refused in other words, and in another order where there are several reasons.
+func TestRefusedCommandsAreLikeRedis(t *testing.T) {
+	x, m := newRealSide(t), newModelSide(false)
+	commands := []string{
+		"GET poll:lease:x", "MGET elsewhere {poll:lease:x}:fence", "SET elsewhere 1", "SET poll:lease:x 1", "DEL elsewhere",
+		"PEXPIRE poll:node:a 1000", "INCR elsewhere", "HSET hash f v", "HGET hash f", "XGROUP CREATE stream g 0 MKSTREAM",
+		"XGROUP DELCONSUMER stream g c", "PUBLISH elsewhere 1",
+	}
+	why := func(err error) string {
+		if err == nil || errors.Is(err, goredis.Nil) || strings.HasPrefix(err.Error(), "BUSYGROUP") {
+			return ""
+		}
+		return err.Error()
+	}
+	x.srv.Do("XGROUP", "CREATE", "stream", "g", "0", "MKSTREAM")
+	m.r.direct(0, "XGROUP", []string{"CREATE", "stream", "g", "0", "MKSTREAM"})
+	for i, first := range refusing {
+		for _, second := range refusing[i:] {
+			for _, on := range []bool{true, false} {
+				for _, s := range []side{x, m} {
+					s.refuse(first, on)
+					s.refuse(second, on)
+				}
+				for _, command := range commands {
+					words := strings.Fields(command)
+					args := make([]any, len(words))
+					for i := range words {
+						args[i] = words[i]
+					}
+					want, got := why(x.nodes.Do(t.Context(), args...).Err()), ""
+					if no, refused := m.r.direct(0, words[0], words[1:]).(refusal); refused {
+						got = why(no)
+					}
+					if got != want {
+						t.Errorf("%s with %s and %s (%v): %q, want %q", command, first, second, on, got, want)
+					}
+				}
+			}
 		}
 	}
 }
