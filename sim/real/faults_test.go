@@ -44,10 +44,10 @@ func TestEveryKindStrikes(t *testing.T) {
 		"refusals": {
 			{At: 50 * ms, Kind: fault.RedisMemory, For: 100 * ms},
 			{At: 250 * ms, Kind: fault.RedisNoReplicas, For: 100 * ms},
-			{At: 450 * ms, Kind: fault.RedisMisconf, For: 100 * ms},
-			{At: 700 * ms, Kind: fault.RedisNoPerm, For: 100 * ms, Deny: fault.DenyFences},
-			{At: 900 * ms, Kind: fault.RedisNoPerm, For: 100 * ms, Deny: fault.DenyLeases},
-			{At: 1100 * ms, Kind: fault.RedisNoPerm, For: 100 * ms, Deny: fault.DenySet},
+			{At: 450 * ms, Kind: fault.RedisNoPerm, For: 100 * ms, Deny: fault.DenyFences},
+			{At: 650 * ms, Kind: fault.RedisNoPerm, For: 100 * ms, Deny: fault.DenyLeases},
+			{At: 850 * ms, Kind: fault.RedisNoPerm, For: 100 * ms, Deny: fault.DenySet},
+			{At: 1050 * ms, Kind: fault.RedisMisconf, For: 100 * ms}, // last: it takes a moment to prepare
 		},
 		"workload": {
 			{At: 50 * ms, Kind: fault.SessionAdd, Ms: 3},
