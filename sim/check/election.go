@@ -41,7 +41,7 @@ func electionExercises(p Params, id string) bool {
 		return several && p.alone(limit, fault.Crash, fault.Terminate) && p.hits(0, fault.Crash, fault.Terminate)
 	case "E5":
 		return p.hits(p.Renew+p.RenewTimeout, silent...) || p.lasts(p.Renew+p.RenewTimeout, fault.RedisOutage, fault.RedisWipe,
-			fault.RedisFreeze, fault.RedisReadOnly)
+			fault.RedisFreeze) || p.lasts(p.Renew+p.RenewTimeout, refusing(fault.RefusesAll)...)
 	case "E6":
 		return p.Nodes > 0
 	}

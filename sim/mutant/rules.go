@@ -155,7 +155,9 @@ var rules = []Mutant{
 	{
 		Name:   "late-reassertion-counts",
 		Story:  "A term is asserted anew after Redis lost its data although its own window had closed before that.",
-		Breaks: "G1", Seeds: 300,
+		Breaks: "G1", Seeds: 300, Scenario: sim.Scenario{Faults: []fault.Kind{
+			fault.Crash, fault.Cut, fault.BlackHole, fault.Join, fault.RedisWipe, fault.RedisFlush, fault.RedisOutage,
+		}},
 		Edits: []Edit{{keeperFile, "c.lost(l, CauseExpired, \"\")",
 			"if c.silence.on {\n\t\t\tc.armLease(l, c.now.Mono+Time(c.cfg.MaxProbe))\n\t\t\treturn\n\t\t}\n\t\tc.lost(l, CauseExpired, \"\")"}},
 	},

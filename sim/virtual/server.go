@@ -69,7 +69,7 @@ func (w *world) serverEvent(e *event) {
 func (w *world) execute(m *message) {
 	s := &w.server
 	switch {
-	case s.loading == 0 && m.cmd == nil && !s.knows(m.op.Kind):
+	case s.loading == 0 && m.cmd == nil && !s.knows(m.op.Kind) && !s.deniesOp(&m.op):
 		w.sendScript(m)
 		return
 	case s.loading > 0:
