@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -107,6 +108,9 @@ func (s *shell) health() Health {
 	silentSince := core.Time(s.silentSince.Load())
 	bar := s.bar.Load()
 	switch {
+	case errors.Is(f.err, ErrQuarantineTooShort):
+		h.Err = f.err
+		return h.as(HealthDisagrees, f.err.Error())
 	case isRefused(f.err) || f.err != nil && never(f.err):
 		h.Err, h.Since = f.err, f.since
 		return h.as(HealthRefused, f.err.Error())
