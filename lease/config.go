@@ -149,6 +149,8 @@ func (c *Config) core() core.Config {
 		Discovery: int64(c.DiscoveryInterval),
 		OpTimeout: int64(c.OpTimeout),
 		Place:     c.Sessions != nil,
+
+		Quarantine: int64(c.Quarantine),
 	}.WithDefaults()
 }
 

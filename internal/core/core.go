@@ -34,6 +34,8 @@ type Core struct {
 	asking []*lease // while ops of many leases are made
 
 	silence silence
+	paces   [kinds]pace // by OpKind
+	refusal refusal
 	epoch   epochState
 	clock   clockState
 
@@ -198,9 +200,13 @@ func (c *Core) flush() {
 		c.holdBack()
 	case c.epoch.value == "": // the first answer tells it; until then the queues wait
 	default:
-		c.batch(OpReassert, &q.reassert)
-		c.batch(OpRenew, &q.renew)
-		c.batch(OpAcquire, &q.acquire)
+		if !c.paced(OpReassert) {
+			c.batch(OpReassert, &q.reassert)
+		}
+		if !c.paced(OpRenew) {
+			c.batch(OpRenew, &q.renew)
+		}
+		c.batch(OpAcquire, &q.acquire) // see barred
 		c.beat()
 	}
 	if q.leave {
@@ -214,9 +220,10 @@ func (c *Core) flush() {
 		q.probe = false
 		c.probe()
 	}
+	c.supersede()
 	c.batch(OpObserve, &q.observe)
 	c.flushNodes()
-	if q.look && !c.silence.on && c.fleet.lookOp == 0 && c.epoch.value != "" {
+	if q.look && !c.silence.on && c.fleet.lookOp == 0 && c.epoch.value != "" && !c.paced(OpLook) {
 		q.look = false
 		c.fleet.lookOp = c.send(OpLook, nil, nil)
 		c.fleet.lookedAt = c.now.Mono
@@ -227,11 +234,11 @@ func (c *Core) flush() {
 // beat sets the heartbeat once the renewals under way have been answered, and to end with the first of what is held. The
 // others watch it in place of the leases, so it must not outlive them (G5).
 func (c *Core) beat() {
-	if !c.queue.beat || c.ops.any(OpRenew, OpReassert) {
+	if !c.queue.beat || c.paced(OpBeat) || c.ops.any(OpRenew, OpReassert) {
 		return
 	}
 	c.queue.beat = false
-	if c.draining || c.rejoin != 0 {
+	if c.draining || c.rejoin != 0 || c.epoch.outside {
 		return
 	}
 	ttl := c.cfg.TTL
@@ -333,7 +340,8 @@ func (c *Core) send(kind OpKind, items []Item, leases []*lease) uint64 {
 	c.seq++
 	op := Op{
 		Seq: c.seq, Kind: kind, Epoch: c.epoch.value, Owner: c.self, TTL: c.cfg.TTL, Fence: c.epoch.fence,
-		Items: items, Sent: c.now.Mono, Deadline: c.now.Mono + Time(c.cfg.OpTimeout),
+		Quarantine: c.quarantine(),
+		Items:      items, Sent: c.now.Mono, Deadline: c.now.Mono + Time(c.cfg.OpTimeout),
 	}
 	if kind == OpLook {
 		op.Deadline = c.now.Mono + Time(max(2*c.cfg.OpTimeout, c.cfg.Discovery))
@@ -356,12 +364,24 @@ func (c *Core) answer(a *Answer) {
 		return // it was given up: trust that began with it has run out, or will be asked for again
 	}
 	defer c.ops.recycle(in)
+	if a.Failure == FailNone {
+		if cause, text := c.distrust(a); cause != CauseNone {
+			rejected := c.reject(in, a, cause, text)
+			a = &rejected
+		}
+	}
 	if a.Failure != FailNone {
 		c.failed(in, a)
 		return
 	}
 	c.heard(in)
 	c.learn(in, a)
+	switch {
+	case a.Stale || in.op.Kind == OpSupersede: // two masters that are both reached must not be ended in turn at their speed
+		c.setback(in)
+	case in.op.Kind != OpAcquire: // of which only a grant shows that it can have an effect
+		c.effective(in.op.Kind)
+	}
 	switch in.op.Kind {
 	case OpAcquire:
 		c.acquireAnswered(in, a)
@@ -379,7 +399,7 @@ func (c *Core) answer(a *Answer) {
 		c.lookAnswered(in, a)
 	case OpLeave:
 		c.drainedYet()
-	case OpAsk:
+	case OpAsk, OpSupersede:
 	}
 }
 
@@ -389,7 +409,9 @@ func (c *Core) failed(in *inflight, a *Answer) {
 	if a.Failure == FailUnknown {
 		cause = CauseNoAnswer
 	}
-	began := !c.silence.on
+	first := !c.silence.on
+	c.setback(in)
+	c.refusedBy(in, a)
 	c.fellSilent(in, a)
 	for _, l := range in.leases {
 		if l.op != in.op.Seq {
@@ -402,9 +424,12 @@ func (c *Core) failed(in *inflight, a *Answer) {
 			if a.Failure == FailUnknown {
 				c.traces.leave(l.id)
 			}
-			c.refuse(l, cause, "", c.backoff(), a.Text)
+			c.refuse(l, cause, "", max(c.pause(c.paces[OpAcquire].failed), c.cfg.MaxProbe), a.Text)
 		case OpRenew, OpReassert:
 			c.doubt(l, cause, a.Text)
+			if !c.silence.on {
+				c.requestRenew(l)
+			}
 		case OpRelease:
 			c.releaseFailed(l, cause, a.Text)
 		case OpObserve:
@@ -414,7 +439,7 @@ func (c *Core) failed(in *inflight, a *Answer) {
 	c.drainedYet()
 	switch in.op.Kind {
 	case OpAcquire:
-		if began {
+		if first {
 			c.couldNotTake(in)
 		}
 	case OpRenew:

@@ -39,8 +39,12 @@ var forms = [...]form{
 
 	core.TellEpoch:     {"epoch", Info, "Redis has a new epoch; nothing is granted before its quarantine ends", false},
 	core.TellClock:     {"clock", Warn, "A clock stepped", false},
+	core.TellRejected:  {"epochRejected", Warn, "Redis has an epoch that is not believed; it is asked to begin a new one", false},
+	core.TellOutside:   {"outside", Warn, "The group's quarantine is shorter than this instance's TTL; it takes no part", false},
 	core.TellSilent:    {"redisSilent", Warn, "Redis does not answer", false},
 	core.TellHeard:     {"redisHeard", Info, "Redis answers again", false},
+	core.TellRefusing:  {"redisRefuses", Warn, "Redis answers and refuses to write", false},
+	core.TellAccepting: {"redisAccepts", Info, "Redis writes again", false},
 	core.TellWithdrawn: {"withdrawn", Warn, "Left the registry: cannot take what is given", false},
 	core.TellSuspect:   {"suspect", Info, "An instance let a lease expire while its heartbeat lived", false},
 	core.TellDrained:   {"drained", Info, "Everything is released", false},

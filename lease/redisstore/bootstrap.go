@@ -37,7 +37,8 @@ func (s *Store) BootstrapNamed(ctx context.Context, leases ...string) error {
 	}
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
-	done, err := bootstrapScript.Run(ctx, s.client, []string{s.wire.opt.EpochKey}, before).Int()
+	done, err := bootstrapScript.Run(ctx, s.client, []string{s.wire.opt.EpochKey, s.wire.opt.groupKey()}, before,
+		s.wire.opt.Quarantine.Microseconds()).Int()
 	switch {
 	case err != nil:
 		return fmt.Errorf("bootstrap: %w", err)

@@ -13,19 +13,20 @@ func OwnClient(client redis.UniversalClient, options Options) (redis.UniversalCl
 	return derive(client, &opt)
 }
 
-// EpochText returns epoch.lua, for a script that takes a lease together with something else: KEYS[1] is the epoch key,
-// ARGV[1] the epoch that the caller knows ("" for none: then void is always set), ARGV[2] the length of a quarantine in µs.
+// EpochText returns epoch.lua, for a script that takes a lease together with something else: KEYS[1] is the epoch key and
+// the last of KEYS, which it takes off, that of the group's record; ARGV[1] the epoch that the caller knows ("" for none: then void is always set), ARGV[2] the length of a quarantine in µs.
 func EpochText() string { return epochText }
 
-// LeaseKeys returns the key of a lease, of its fence, and of the epoch, for such a script.
-func LeaseKeys(options Options, id string) (lease, fence, epoch string, err error) {
+// LeaseKeys returns the keys for such a script, in order: the epoch, the lease, its fence, and the group's record.
+func LeaseKeys(options Options, id string) ([]string, error) {
 	opt := options.withDefaults()
 	if err := checkName("lease", id); err != nil {
-		return "", "", "", fmt.Errorf("%w: %w", ErrInvalidOptions, err)
+		return nil, fmt.Errorf("%w: %w", ErrInvalidOptions, err)
 	}
-	k := newKeys(2, 2*keyBytes)
+	k := newKeys(4, 4*keyBytes)
+	k.add(opt.EpochKey, "")
 	k.add(opt.LeasePrefix, id)
 	k.fence(opt.LeasePrefix, id, hashTag(opt.LeasePrefix) != "")
-	keys := k.list()
-	return keys[0], keys[1], opt.EpochKey, nil
+	k.add(opt.groupKey(), "")
+	return k.list(), nil
 }

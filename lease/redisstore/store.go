@@ -40,7 +40,7 @@ type Options struct {
 	ExactKeys bool
 	// NodePrefix precedes the instance's ID in the key of its heartbeat.
 	NodePrefix string
-	// EpochKey holds the epoch.
+	// EpochKey holds the epoch. The same key with ":group" at its end holds what the instances that share it have agreed on.
 	EpochKey string
 	// Channel carries notices.
 	Channel string
@@ -82,6 +82,9 @@ func (o Options) withDefaults() Options {
 	}
 	return o
 }
+
+// groupKey is the key of the group's record, in the slot of the epoch key if that carries a hash tag.
+func (o *Options) groupKey() string { return o.EpochKey + groupSuffix }
 
 func (o *Options) validate(cluster bool) error {
 	bad := func(format string, args ...any) error {
