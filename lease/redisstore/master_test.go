@@ -152,6 +152,38 @@ func TestSilentSentinels(t *testing.T) {
 	}
 }
 
+// A user who may not listen to the sentinels is not refused again and again, and hears of the switch by asking.
+func TestForbiddenHello(t *testing.T) {
+	n := newNamed(t)
+	n.old.Do("ACL", "SETUSER", "default", "resetchannels", "&poll:notify")
+	s := newStore(t, n.client(), redisstore.Options{Quarantine: 60 * time.Millisecond}) // asks every ten milliseconds
+	s.Do(t.Context(), &core.Op{Kind: core.OpObserve})
+	within(t, 2*time.Second, "refused", func() bool { return subscriptionsRefused(n.old) > 0 })
+	asked := accepted(n.old)
+	within(t, 2*time.Second, "ten looks", func() bool { return accepted(n.old) > asked+40 }) // some of them this test's own
+	if got := subscriptionsRefused(n.old); got > 2 { // go-redis may send it twice
+		t.Fatalf("%d subscriptions refused; the first one says it all", got)
+	}
+	n.switched()
+	within(t, 2*time.Second, "no connection to the old master", func() bool { return connections(n.old) == 0 })
+}
+
+func subscriptionsRefused(s *redistest.Server) int {
+	_, rest, _ := strings.Cut(fmt.Sprint(s.Do("INFO", "commandstats")), "cmdstat_subscribe:")
+	_, rest, _ = strings.Cut(rest, "rejected_calls=")
+	n := 0
+	_, _ = fmt.Sscanf(rest, "%d", &n)
+	return n
+}
+
+// accepted is how many connections a server has accepted.
+func accepted(s *redistest.Server) int {
+	_, rest, _ := strings.Cut(fmt.Sprint(s.Do("INFO", "stats")), "total_connections_received:")
+	n := 0
+	_, _ = fmt.Sscanf(rest, "%d", &n)
+	return n
+}
+
 // A client made of a store's own, as the intents' bus makes it, follows the master as well.
 func TestOwnClientOfOwnClient(t *testing.T) {
 	n := newNamed(t)

@@ -73,17 +73,18 @@ func (r *record) count() int {
 	return r.terms
 }
 
-// owned counts the leases that somebody trusts at the time.
-func (r *record) owned(at time.Time) int {
+// owners are who trusts which lease at the time, by lease.
+func (r *record) owners(at time.Time) map[string]string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := 0
-	for _, all := range r.windows {
-		if slices.ContainsFunc(all, func(w window) bool { return !w.from.After(at) && w.to.After(at) }) {
-			n++
+	owners := map[string]string{}
+	for name, all := range r.windows {
+		i := slices.IndexFunc(all, func(w window) bool { return !w.from.After(at) && w.to.After(at) })
+		if i >= 0 {
+			owners[name] = all[i].owner
 		}
 	}
-	return n
+	return owners
 }
 
 // since judges what was believed from the time on: the number of leases that had two owners at once, for how long the

@@ -1,12 +1,14 @@
 package sentinel
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
 // Kind is what happens to the master.
@@ -99,7 +101,7 @@ func (f *Fleet) join(id string) {
 	}
 	k, err := lease.NewKeeper(f.redis.Client(), cfg)
 	if err == nil {
-		err = k.Start(f.t.Context())
+		err = k.Start(context.Background())
 	}
 	if err != nil {
 		f.t.Fatal(err)
@@ -115,27 +117,57 @@ func (f *Fleet) want(k *lease.Keeper, name string) {
 	}
 }
 
-// awaitOwned waits until every lease has an owner.
+// awaitOwned waits until every lease has an owner, and the present master has it as the owner's.
 func (f *Fleet) awaitOwned() {
 	f.t.Helper()
 	timeout := time.NewTimer(30 * time.Second)
 	defer timeout.Stop()
-	for f.record.owned(time.Now()) < leases {
+	for !f.owned() {
 		select {
 		case <-f.record.changed:
 		case <-timeout.C:
-			f.t.Fatalf("30 s after the last switch only %d of %d leases have an owner", f.record.owned(time.Now()), leases)
+			f.t.Fatalf("30 s later only %d of %d leases have an owner, or the master has another one for them",
+				len(f.record.owners(time.Now())), leases)
 		}
 	}
 }
 
-// Play plays one round and judges it.
-func (f *Fleet) Play(kind Kind) Round {
+func (f *Fleet) owned() bool {
+	owners := f.record.owners(time.Now())
+	if len(owners) < leases {
+		return false
+	}
+	keys := []any{"MGET"}
+	for n := range leases {
+		keys = append(keys, redisstore.LeasePrefixDefault+name(n))
+	}
+	held, _ := f.redis.Master().Do(keys...).([]any)
+	for n, owner := range held {
+		if owner != owners[name(n)] {
+			return false
+		}
+	}
+	return len(held) == leases
+}
+
+// Play plays a round of each kind and judges it.
+func (f *Fleet) Play(kinds ...Kind) []Round {
+	f.t.Helper()
+	var rounds []Round
+	for _, kind := range kinds {
+		r := f.play(kind)
+		f.t.Log(r)
+		rounds = append(rounds, r)
+	}
+	return rounds
+}
+
+func (f *Fleet) play(kind Kind) Round {
 	f.t.Helper()
 	from, terms := time.Now(), f.record.count()
 	f.strike(kind)
 	f.redis.AwaitSettled()
-	f.wait(ttl) // what is believed by now has been confirmed, or has ended
+	wait(ttl) // what is believed by now has been confirmed, or has ended
 	f.awaitOwned()
 	to := time.Now()
 	r := Round{Kind: kind, Terms: f.record.count() - terms, Took: to.Sub(from)}
@@ -155,7 +187,7 @@ func (f *Fleet) strike(kind Kind) {
 		f.redis.Rejoin(master)
 	case Stop:
 		master.Freeze()
-		f.wait(stopped)
+		wait(stopped)
 		master.Thaw()
 		f.redis.AwaitSwitch(master)
 	case Failover:
@@ -168,7 +200,7 @@ func (f *Fleet) strike(kind Kind) {
 	}
 }
 
-func (f *Fleet) wait(d time.Duration) {
+func wait(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	<-timer.C
