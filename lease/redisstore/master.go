@@ -163,12 +163,11 @@ func (m *master) watch() {
 	}
 }
 
-// look dials once, and reports whether that led elsewhere than before.
+// look dials once, and reports whether that led elsewhere than before. It sets no deadline: a failover client gives a sentinel
+// that hangs up for another one only where its own time-outs end the waiting, never at the deadline of who dials.
 func (m *master) look() bool {
 	before := m.where()
-	ctx, cancel := context.WithTimeout(m.ctx, m.timeout)
-	defer cancel()
-	conn, err := m.connect(ctx, "tcp", failoverAddr)
+	conn, err := m.connect(m.ctx, "tcp", failoverAddr)
 	if err != nil {
 		return false
 	}

@@ -28,14 +28,19 @@ type named struct {
 
 func newNamed(t *testing.T) *named {
 	n := &named{t: t, old: redistest.Start(t), new: redistest.Start(t)}
-	conf := filepath.Join(t.TempDir(), "sentinel.conf")
+	n.speaker = n.sentinel()
+	return n
+}
+
+// sentinel starts one that calls the old server the master.
+func (n *named) sentinel() *redistest.Server {
+	conf := filepath.Join(n.t.TempDir(), "sentinel.conf")
 	host, port, _ := net.SplitHostPort(n.old.Addr())
 	text := fmt.Sprintf("sentinel monitor boss %s %s 1\n", host, port)
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+		n.t.Fatal(err)
 	}
-	n.speaker = redistest.Sentinel(t, conf)
-	return n
+	return redistest.Sentinel(n.t, conf)
 }
 
 func (n *named) client() *redis.Client {
@@ -152,6 +157,32 @@ func TestSilentSentinels(t *testing.T) {
 	}
 }
 
+// A sentinel that hangs is given up for another one, also where an operation has less time than the client needs for that.
+func TestHangingSentinel(t *testing.T) {
+	n := newNamed(t)
+	hanging := n.sentinel()
+	c := redis.NewFailoverClient(&redis.FailoverOptions{
+		MasterName: "boss", SentinelAddrs: []string{hanging.Addr(), n.speaker.Addr()}, ClientName: ours, MaxRetries: -1,
+		DialTimeout: 200 * time.Millisecond, ReadTimeout: 200 * time.Millisecond,
+	})
+	t.Cleanup(func() { _ = c.Close() })
+	s := newStore(t, c, redisstore.Options{Quarantine: 600 * time.Millisecond, OpTimeout: 50 * time.Millisecond})
+	if a := s.Do(t.Context(), &core.Op{Kind: core.OpObserve}); a.Failure != core.FailNone {
+		t.Fatalf("before: %+v", a)
+	}
+	heard := func(sentinel *redistest.Server) bool { // two channels, by go-redis
+		return strings.Contains(fmt.Sprint(sentinel.Do("CLIENT", "LIST")), " sub=2 ")
+	}
+	within(t, 5*time.Second, "a sentinel that is asked", func() bool { return heard(hanging) || heard(n.speaker) })
+	if heard(n.speaker) {
+		hanging, n.speaker = n.speaker, hanging
+	}
+	hanging.Freeze()
+	defer hanging.Thaw()
+	n.switched()
+	within(t, 5*time.Second, "no connection to the old master", func() bool { return connections(n.old) == 0 })
+}
+
 // A user who may not listen to the sentinels is not refused again and again, and hears of the switch by asking.
 func TestForbiddenHello(t *testing.T) {
 	n := newNamed(t)
@@ -161,7 +192,7 @@ func TestForbiddenHello(t *testing.T) {
 	within(t, 2*time.Second, "refused", func() bool { return subscriptionsRefused(n.old) > 0 })
 	asked := accepted(n.old)
 	within(t, 2*time.Second, "ten looks", func() bool { return accepted(n.old) > asked+40 }) // some of them this test's own
-	if got := subscriptionsRefused(n.old); got > 2 { // go-redis may send it twice
+	if got := subscriptionsRefused(n.old); got > 2 {                                         // go-redis may send it twice
 		t.Fatalf("%d subscriptions refused; the first one says it all", got)
 	}
 	n.switched()
