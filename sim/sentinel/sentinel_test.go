@@ -6,9 +6,12 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
-// TestRounds is for make soak, which asks for ten rounds of each kind (about fourteen minutes); make chaos plays one.
+// TestRounds is for make soak, which asks for ten rounds of each kind (about fourteen minutes); make chaos plays one. MIN_REPLICAS sets
+// min-replicas-to-write.
 func TestRounds(t *testing.T) {
 	text := os.Getenv("SENTINEL_ROUNDS")
 	if text == "" {
@@ -18,7 +21,11 @@ func TestRounds(t *testing.T) {
 	if err != nil || rounds < 1 {
 		t.Fatalf("SENTINEL_ROUNDS is %q; it must be a number of rounds", text)
 	}
-	f := Start(t)
+	var opts []redistest.Option
+	if least := os.Getenv("MIN_REPLICAS"); least != "" {
+		opts = append(opts, redistest.Args("--min-replicas-to-write", least))
+	}
+	f := Start(t, opts...)
 	for _, kind := range Kinds() {
 		for _, r := range f.Play(slices.Repeat([]Kind{kind}, rounds)...) {
 			if r.Doubled > 0 {
