@@ -20,6 +20,9 @@ const failoverAddr = "FailoverClient"
 // helloChannel is where sentinels tell each other, on every server that they watch, who the master is.
 const helloChannel = "__sentinel__:hello"
 
+// helloSilence is after what time the server is asked for a sign of life: each sentinel speaks every two seconds.
+const helloSilence = 5 * time.Second
+
 // lookMin is the first pause between looks that follow a doubt; each is twice as long as the one before.
 const lookMin = 10 * time.Millisecond
 
@@ -36,9 +39,8 @@ type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 // one led. So that the switch is heard while nothing has to be dialed, one is made now and then, and at once when the
 // sentinels' own messages change or when the server calls itself a replica.
 type master struct {
-	dial    dialer
-	every   time.Duration
-	timeout time.Duration
+	dial  dialer
+	every time.Duration
 
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -68,7 +70,7 @@ func (c *masterClient) Close() error {
 // newMasterClient takes the options that derive made of a failover client's.
 func newMasterClient(o *redis.Options, dial dialer, opt *Options) *masterClient {
 	m := &master{
-		dial: dial, every: opt.Quarantine / 6, timeout: opt.OpTimeout,
+		dial: dial, every: opt.Quarantine / 6,
 		doubted: make(chan struct{}, 1), conns: map[*masterConn]struct{}{},
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
@@ -180,7 +182,7 @@ func (m *master) look() bool {
 func (m *master) hear() {
 	for m.ctx.Err() == nil {
 		said := map[string]string{} // by sentinel, whom it calls the master
-		_, err := hear(m.ctx, m.client, helloChannel, m.timeout, func(text string) { m.hello(text, said) }, func(bool) {})
+		_, err := hear(m.ctx, m.client, helloChannel, helloSilence, func(text string) { m.hello(text, said) }, func(bool) {})
 		if refused := redis.Error(nil); errors.As(err, &refused) {
 			return
 		}
