@@ -368,6 +368,16 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// Log is all that the server has said since it was last started.
+func (s *Server) Log() string {
+	if s.proc == nil {
+		return ""
+	}
+	s.proc.out.mu.Lock()
+	defer s.proc.out.mu.Unlock()
+	return s.proc.out.buf.String()
+}
+
 func (o *output) tail() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
