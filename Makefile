@@ -51,10 +51,11 @@ chaos: setup ## Every scenario of the specification against real processes, abou
 engines: setup ## Ten plans on both engines: the same verdicts, figures that lie alike; about two minutes (part of chaos)
 	go test -count=1 -timeout 5m -v ./sim/engines -args -all
 
-# What make test leaves out: tests named TestLong…, which -short skips, and the race detector on storms in virtual time.
+# What make test leaves out: the race detector on storms in virtual time, and what -short skips. A package in which it skips
+# something is played here as a whole.
 .PHONY: long
 long: setup ## Tests too long for make test, and the storms in virtual time under the race detector; a minute or two (part of chaos)
-	go test -race -timeout 20m ./sim $$(grep -rl --include='*_test.go' '^func TestLong' . | xargs -n 1 dirname | sort -u)
+	go test -race -timeout 20m ./sim $$(grep -rl --include='*_test.go' 'testing\.Short()' . | xargs -n 1 dirname | sort -u)
 
 .PHONY: determinism
 determinism: ## The same seed gives the same history on one thread, on two and under the race detector
