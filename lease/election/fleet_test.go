@@ -277,6 +277,7 @@ func TestAThousandElectionsShareEverything(t *testing.T) {
 }
 
 func TestACycleIsTwoCommands(t *testing.T) {
+	t.Parallel()
 	server, client := elected(t)
 	var members []*member
 	for i := range 10 {

@@ -107,6 +107,7 @@ func calls(srv *redistest.Server) string {
 
 // A client that tries again by itself sends an attempt twice, the second time under the stamp of the first (G1).
 func TestAtMostOnce(t *testing.T) { // G1
+	t.Parallel()
 	t.Run("client", func(t *testing.T) {
 		srv := redistest.Start(t)
 		d := newDeaf(t, srv.Addr())

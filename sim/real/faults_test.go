@@ -19,14 +19,14 @@ func TestEveryKindStrikes(t *testing.T) {
 			{At: 1700 * ms, Kind: fault.Leave, Target: "node-1"},
 			{At: 1900 * ms, Kind: fault.CrashAll, For: 100 * ms},
 		},
-		"network": {
+		"network": { // whichever node has the leases, for longer than a renewal interval and a time-out none is renewed
 			{At: 50 * ms, Kind: fault.BlackHole, Target: "node-1", For: 200 * ms},
 			{At: 60 * ms, Kind: fault.Latency, Target: "node-2", For: 200 * ms, Ms: 20, Jitter: 10},
-			{At: 400 * ms, Kind: fault.RequestsLost, Target: "node-2", For: 200 * ms},
+			{At: 400 * ms, Kind: fault.RequestsLost, Target: "node-2", For: 400 * ms},
 			{At: 410 * ms, Kind: fault.Fragments, Target: "node-1", For: 200 * ms},
-			{At: 700 * ms, Kind: fault.RepliesLost, Target: "node-1", For: 200 * ms},
-			{At: 710 * ms, Kind: fault.Bandwidth, Target: "node-2", For: 200 * ms, KBps: 2},
-			{At: 1000 * ms, Kind: fault.Flapping, Target: "node-1", For: 200 * ms, Ms: 50},
+			{At: 900 * ms, Kind: fault.RepliesLost, Target: "node-1", For: 400 * ms},
+			{At: 910 * ms, Kind: fault.Bandwidth, Target: "node-2", For: 200 * ms, KBps: 2},
+			{At: 1400 * ms, Kind: fault.Flapping, Target: "node-1", For: 200 * ms, Ms: 50},
 		},
 		"redis": {
 			{At: 50 * ms, Kind: fault.RedisOutage, For: 100 * ms},

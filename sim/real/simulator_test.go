@@ -238,6 +238,7 @@ func TestTenRunsAtOnce(t *testing.T) {
 }
 
 func TestRunOnAGivenRedis(t *testing.T) {
+	t.Parallel()
 	given := provision(t)
 	client := given.client.Load()
 	ctx := t.Context()

@@ -152,6 +152,7 @@ func TestRunFolderThatCannotBeWritten(t *testing.T) {
 }
 
 func TestEmbeddedRun(t *testing.T) {
+	t.Parallel()
 	r, err := Provision(t.Context(), RedisChoice{Kind: "embedded"}, "")
 	if err != nil {
 		t.Fatal(err)
