@@ -266,7 +266,7 @@ func TestRedisThatIsNone(t *testing.T) {
 	}
 }
 
-func TestContextOfStartStops(t *testing.T) {
+func TestContextOfRunStops(t *testing.T) {
 	_, client := bootstrapped(t)
 	k, err := NewKeeper(client, quick("a"))
 	if err != nil {
@@ -282,9 +282,11 @@ func TestContextOfStartStops(t *testing.T) {
 	}
 	cancel()
 	<-h.Context().Done()
-	if err := <-ran; err != nil {
-		t.Errorf("Run: %v", err)
-	}
+	defer func() {
+		if err := <-ran; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	}()
 	if err := h.Release(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -242,7 +242,7 @@ func led(all []*Election) (n int) {
 
 func TestAThousandElectionsShareEverything(t *testing.T) {
 	const n = 1000
-	_, client := elected(t)
+	_, client := electedFor(t, Config{LeaderTTL: 10 * time.Second})
 	cfg := func(id string) Config {
 		return Config{InstanceID: id, LeaderTTL: 10 * time.Second, StartDelayMax: NoStartDelay}
 	}
@@ -278,7 +278,7 @@ func TestAThousandElectionsShareEverything(t *testing.T) {
 
 func TestACycleIsTwoCommands(t *testing.T) {
 	t.Parallel()
-	server, client := elected(t)
+	server, client := electedFor(t, Config{LeaderTTL: 2 * time.Second})
 	var members []*member
 	for i := range 10 {
 		members = append(members, join(t, client, Config{InstanceID: fmt.Sprint(i), LeaderTTL: 2 * time.Second,

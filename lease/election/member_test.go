@@ -36,9 +36,14 @@ func quick(id string) Config {
 
 // elected returns a server of its own on which elections can be held at once.
 func elected(t testing.TB, keys ...string) (*redistest.Server, *redis.Client) {
+	return electedFor(t, quick(""), keys...)
+}
+
+// electedFor is elected for members with these settings: they share a quarantine.
+func electedFor(t testing.TB, cfg Config, keys ...string) (*redistest.Server, *redis.Client) {
 	server := redistest.Start(t)
 	client := server.Client()
-	if err := Bootstrap(t.Context(), client, quick(""), keys...); err != nil {
+	if err := Bootstrap(t.Context(), client, cfg, keys...); err != nil {
 		t.Fatal(err)
 	}
 	return server, client
@@ -179,7 +184,7 @@ func TestOneLeadsAndTheNextFollows(t *testing.T) {
 }
 
 func TestKeysAreThoseOfTheSpecification(t *testing.T) {
-	server, client := elected(t)
+	server, client := electedFor(t, Config{})
 	before := time.Now().UnixMilli()
 	a := join(t, client, Config{InstanceID: "instance-1", StartDelayMax: NoStartDelay, LeaderTTL: 30 * time.Second,
 		DrainTimeout: time.Second})
@@ -320,7 +325,7 @@ func TestKeyOfAnotherTypeIsToldAndOutlived(t *testing.T) {
 
 func TestDuplicateInstanceIsTold(t *testing.T) {
 	t.Parallel()
-	_, client := elected(t)
+	_, client := electedFor(t, Config{LeaderTTL: 10 * time.Second})
 	// A TTL so long that no attempt goes unanswered on a busy machine: what an instance never heard of it may adopt.
 	patient := func(id string) Config {
 		return Config{InstanceID: id, LeaderTTL: 10 * time.Second, StartDelayMax: NoStartDelay}

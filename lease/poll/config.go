@@ -2,6 +2,18 @@
 // the other instances through lease.Manager, and runs one publisher for each that it owns: the first poll at once, then
 // one every interval, each only while the lease is held (FR-009 to FR-012).
 //
+// # Sessions
+//
+// A session is a key of Redis: Config.SessionPrefix and the session's ID ("session:0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e"). It holds
+// a string, the JSON of an object of which two members are read:
+//
+//	{"id": "0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e", "isPaused": false, …}
+//
+// id is the ID in the key: a UUID in lower or upper case, or with lease.Config.NamedSessions a name of up to 128 bytes of printable
+// ASCII without space, braces, colon and slash. isPaused, false where it is missing, takes the session out of the polling. All
+// other members are the application's. A session that is malformed is skipped, said in the log when it is first seen so, and
+// counted and named in Health.
+//
 // # What is not promised
 //
 // A poll function is told to stop by its context; nothing can make it. What it sends after that, or from a process that was

@@ -72,7 +72,9 @@ func New(client redis.UniversalClient, leases lease.Config, cfg Config) (*Sessio
 	if m.leases, err = lease.New(client, leases); err != nil {
 		return nil, err
 	}
-	m.sessions = newSessions(client, cfg.SessionPrefix, &leases)
+	if m.sessions, err = newSessions(client, cfg.SessionPrefix, &leases); err != nil {
+		return nil, errors.Join(err, m.leases.Stop())
+	}
 	return m, nil
 }
 

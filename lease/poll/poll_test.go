@@ -440,11 +440,15 @@ func TestClusterSessions(t *testing.T) {
 		client.Set(t.Context(), "session:"+sid, fmt.Sprintf(`{"id":%q}`, sid), 0)
 	}
 	client.LPush(t.Context(), "session:list", "x")
-	s := newSessions(client, "session:", &lease.Config{Logger: zap.NewNop()})
+	s, err := newSessions(client, "session:", &lease.Config{Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer s.close()
 	ids, err := s.list(t.Context())
-	if err != nil || len(ids) != 20 {
-		t.Errorf("%d sessions, %v; want 20", len(ids), err)
+	var skipped *lease.SkippedError
+	if !errors.As(err, &skipped) || skipped.Count != 1 || len(ids) != 20 {
+		t.Errorf("%d sessions, %v; want 20, and the list named as malformed", len(ids), err)
 	}
 }
 

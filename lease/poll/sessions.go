@@ -42,13 +42,15 @@ type verdict struct {
 	problem string // why it is malformed, "" if it is not
 }
 
-func newSessions(client redis.UniversalClient, prefix string, cfg *lease.Config) *sessions {
-	own := derive(client)
-	for _, h := range cfg.Hooks {
-		own.AddHook(h)
+// newSessions returns a source with a client of its own to the same server, which honours deadlines: one that hangs on a dead
+// connection would hold up what this instance learns of the others.
+func newSessions(client redis.UniversalClient, prefix string, cfg *lease.Config) (*sessions, error) {
+	own, err := redisstore.OwnClient(client, redisstore.Options{PoolSize: 1, Hooks: cfg.Hooks})
+	if err != nil {
+		return nil, err
 	}
 	return &sessions{client: own, prefix: prefix, log: cfg.Logger, check: cfg.CheckSession, seed: maphash.MakeSeed(),
-		known: map[string]verdict{}}
+		known: map[string]verdict{}}, nil
 }
 
 // permitted refuses an ACL that denies the sessions. Whatever else goes wrong is waited for.
@@ -63,22 +65,6 @@ func (s *sessions) permitted(ctx context.Context) error {
 		return fmt.Errorf("poll: sessions %s: %w", all, err)
 	}
 	return nil
-}
-
-// derive returns a client of its own to the same server, which honours deadlines: a session source that hangs on a dead
-// connection would hold up what this instance learns of the others.
-func derive(client redis.UniversalClient) redis.UniversalClient {
-	switch c := client.(type) {
-	case *redis.Client:
-		o := *c.Options()
-		o.ContextTimeoutEnabled, o.MaxRetries, o.PoolSize, o.MinIdleConns = true, -1, 1, 0
-		return redis.NewClient(&o)
-	case *redis.ClusterClient:
-		o := *c.Options()
-		o.ContextTimeoutEnabled, o.MaxRetries, o.PoolSize, o.MinIdleConns = true, -1, 1, 0
-		return redis.NewClusterClient(&o)
-	}
-	return client
 }
 
 // list returns the IDs of all sessions that are not paused, and beside them a *lease.SkippedError if some are malformed. Not safe

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
@@ -65,6 +66,10 @@ func TestSingleWriterRefusesCompany(t *testing.T) {
 	r := newRig(t)
 	long := options // whoever lives beats in time, however busy the machine is
 	long.Leases.TTL, long.Leases.OpTimeout = 0, 0
+	shared := r.store.Options().Leases // the group is to have the long TTL from its beginning
+	shared.TTL, shared.OpTimeout, shared.Quarantine = 0, 0, 0
+	r.must(r.client.FlushAll(t.Context()).Err())
+	r.must(lease.Bootstrap(t.Context(), r.client, shared))
 	first := r.config("w1", "1")
 	first.Store = long
 	r.run(first)

@@ -1,0 +1,78 @@
+package poll
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasestorm/leasestorm/lease"
+)
+
+// Sessions that are malformed are counted and named, and an instance that finds no other is not settled.
+func TestHealthNamesMalformedSessions(t *testing.T) {
+	b := newBench(t)
+	b.client.Del(t.Context(), "session:"+id)
+	b.client.Set(t.Context(), "session:north-1", `{"id":"north-1"}`, 0)
+	b.client.Set(t.Context(), "session:broken", "no JSON", 0)
+	m := b.start(Config{Interval: time.Hour, Poll: nothing})
+	b.until("the sessions are read", func() bool { return m.Health().Skipped == 2 })
+	h := m.Health()
+	if h.State != lease.HealthSessionsRefused || h.OK() || !strings.Contains(h.String(), "session:north-1") ||
+		!strings.Contains(h.String(), "NamedSessions") || m.Leases().State() == lease.StateSettled {
+		t.Errorf("%v, %v", h, m.Leases().State())
+	}
+	b.session(id, false)
+	b.until("the good one is polled", func() bool { return m.Health().OK() && m.Leases().IsOwned(id) })
+	if h := m.Health(); h.Skipped != 2 {
+		t.Errorf("%v", h)
+	}
+}
+
+// Names are sessions where that was asked for.
+func TestNamedSessionsArePolled(t *testing.T) {
+	b := newBench(t)
+	b.client.Set(t.Context(), "session:north-1", `{"id":"north-1"}`, 0)
+	m, err := New(b.client, lease.Config{TTL: time.Second, DiscoveryInterval: 100 * time.Millisecond, NamedSessions: true},
+		Config{Interval: time.Hour, Poll: nothing})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Stop() })
+	b.until("it is polled", func() bool { return m.Leases().IsOwned("north-1") })
+}
+
+// Sessions that an ACL denies are told at Start, with the rule to add.
+func TestStartNamesDeniedSessions(t *testing.T) {
+	b := newBench(t)
+	b.server.Do("ACL", "SETUSER", "default", "resetkeys", "~poll:*", "~{poll:lease:*", "-type")
+	m, err := New(b.client, lease.Config{TTL: time.Second}, Config{Poll: nothing})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Stop() })
+	if err := m.Start(t.Context()); !errors.Is(err, lease.ErrRefused) || !strings.Contains(fmt.Sprint(err), "~session:* +type") {
+		t.Errorf("Start: %v", err)
+	}
+}
+
+func nothing(context.Context, Session) error { return nil }
+
+// until waits for what nothing tells of.
+func (b *bench) until(what string, is func() bool) {
+	b.t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for timeout := time.After(20 * time.Second); !is(); {
+		select {
+		case <-tick.C:
+		case <-timeout:
+			b.t.Fatalf("not within 20 s: %s", what)
+		}
+	}
+}
