@@ -57,6 +57,7 @@ type link struct {
 	hears    bool       // subscribed
 	trying   bool       // an attempt to subscribe is under way
 	sub      uint32     // counts subscriptions
+	sent     int64      // commands in this bucket: history.Commands
 }
 
 func (w *world) message() *message {
@@ -164,6 +165,7 @@ func (w *world) send(n *node, op *core.Op) {
 
 func (w *world) depart(n *node, m *message) {
 	l := &n.link
+	l.sent += w.commands(m)
 	if l.cut > 0 || w.server.down {
 		m.ans = core.Answer{Seq: m.op.Seq, Failure: core.FailRefused, Text: textRefused, Results: m.ans.Results}
 		w.post(w.t+w.delay(l, 0), evReply, m)
@@ -279,6 +281,7 @@ func (w *world) subUp(n *node, gen uint32) {
 	if l.hears || !n.alive {
 		return
 	}
+	l.sent++
 	if l.cut > 0 || w.server.down || w.server.loading > 0 || l.holdOut > 0 || l.holdIn > 0 || w.server.hold > 0 {
 		w.subscribe(n, int64(resubscribe)/2+upTo(w.net, int64(resubscribe)/2))
 		return

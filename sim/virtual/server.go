@@ -115,6 +115,9 @@ func (w *world) sendScript(m *message) {
 		}
 		return
 	}
+	if n.gen == m.gen {
+		n.link.sent++
+	}
 	w.post(w.t+opCost+w.delay(&n.link, 0)+w.delay(&n.link, sizeOf(&m.op)), evArrive, m)
 }
 
