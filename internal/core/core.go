@@ -34,6 +34,8 @@ type Core struct {
 	asking []*lease // while ops of many leases are made
 
 	silence silence
+	paces   [kinds]pace // by OpKind
+	refusal refusal
 	epoch   epochState
 	clock   clockState
 
@@ -198,9 +200,13 @@ func (c *Core) flush() {
 		c.holdBack()
 	case c.epoch.value == "": // the first answer tells it; until then the queues wait
 	default:
-		c.batch(OpReassert, &q.reassert)
-		c.batch(OpRenew, &q.renew)
-		c.batch(OpAcquire, &q.acquire)
+		if !c.paced(OpReassert) {
+			c.batch(OpReassert, &q.reassert)
+		}
+		if !c.paced(OpRenew) {
+			c.batch(OpRenew, &q.renew)
+		}
+		c.batch(OpAcquire, &q.acquire) // see barred
 		c.beat()
 	}
 	if q.leave {
@@ -216,7 +222,7 @@ func (c *Core) flush() {
 	}
 	c.batch(OpObserve, &q.observe)
 	c.flushNodes()
-	if q.look && !c.silence.on && c.fleet.lookOp == 0 && c.epoch.value != "" {
+	if q.look && !c.silence.on && c.fleet.lookOp == 0 && c.epoch.value != "" && !c.paced(OpLook) {
 		q.look = false
 		c.fleet.lookOp = c.send(OpLook, nil, nil)
 		c.fleet.lookedAt = c.now.Mono
@@ -227,7 +233,7 @@ func (c *Core) flush() {
 // beat sets the heartbeat once the renewals under way have been answered, and to end with the first of what is held. The
 // others watch it in place of the leases, so it must not outlive them (G5).
 func (c *Core) beat() {
-	if !c.queue.beat || c.ops.any(OpRenew, OpReassert) {
+	if !c.queue.beat || c.paced(OpBeat) || c.ops.any(OpRenew, OpReassert) {
 		return
 	}
 	c.queue.beat = false
@@ -362,6 +368,12 @@ func (c *Core) answer(a *Answer) {
 	}
 	c.heard(in)
 	c.learn(in, a)
+	switch {
+	case a.Stale:
+		c.setback(in)
+	case in.op.Kind != OpAcquire: // of which only a grant shows that it can have an effect
+		c.effective(in.op.Kind)
+	}
 	switch in.op.Kind {
 	case OpAcquire:
 		c.acquireAnswered(in, a)
@@ -389,7 +401,9 @@ func (c *Core) failed(in *inflight, a *Answer) {
 	if a.Failure == FailUnknown {
 		cause = CauseNoAnswer
 	}
-	began := !c.silence.on
+	first := !c.silence.on
+	c.setback(in)
+	c.refusedBy(in, a)
 	c.fellSilent(in, a)
 	for _, l := range in.leases {
 		if l.op != in.op.Seq {
@@ -402,9 +416,12 @@ func (c *Core) failed(in *inflight, a *Answer) {
 			if a.Failure == FailUnknown {
 				c.traces.leave(l.id)
 			}
-			c.refuse(l, cause, "", c.backoff(), a.Text)
+			c.refuse(l, cause, "", max(c.pause(c.paces[OpAcquire].failed), c.cfg.MaxProbe), a.Text)
 		case OpRenew, OpReassert:
 			c.doubt(l, cause, a.Text)
+			if !c.silence.on {
+				c.requestRenew(l)
+			}
 		case OpRelease:
 			c.releaseFailed(l, cause, a.Text)
 		case OpObserve:
@@ -414,7 +431,7 @@ func (c *Core) failed(in *inflight, a *Answer) {
 	c.drainedYet()
 	switch in.op.Kind {
 	case OpAcquire:
-		if began {
+		if first {
 			c.couldNotTake(in)
 		}
 	case OpRenew:

@@ -135,6 +135,9 @@ func (c *Core) barred() (Time, Cause) {
 	if c.clock.acquires > c.now.Mono {
 		return c.clock.acquires, CauseClock
 	}
+	if c.paced(OpAcquire) {
+		return c.paces[OpAcquire].until, CauseFailed
+	}
 	return 0, CauseNone
 }
 

@@ -79,7 +79,7 @@ func (c *Core) tryAcquire(l *lease) {
 		c.refuse(l, CauseStuck, "", 0, "")
 		return
 	case until != 0:
-		c.refuse(l, cause, "", int64(until-c.now.Mono), "")
+		c.refuse(l, cause, "", int64(until-c.now.Mono), c.refusal.text)
 		return
 	}
 	l.phase = acquiring
@@ -233,6 +233,7 @@ func (c *Core) acquireAnswered(in *inflight, a *Answer) {
 
 // granted begins a term. Trust is counted from the stamp of the attempt (G1).
 func (c *Core) granted(l *lease, in *inflight, r *Result) {
+	c.effective(OpAcquire)
 	c.epoch.fence = max(c.epoch.fence, r.Fence)
 	until := in.op.Sent + Time(c.cfg.TTL-c.margin)
 	if until <= c.now.Mono || in.op.Seq <= c.clock.stepped {
@@ -282,6 +283,7 @@ func (c *Core) heldUntil(in *inflight, pttl int64) Time {
 // renewAll is the renewal tick: everything held, in as few calls as it takes, and then the heartbeat, so that both expire
 // together when the instance dies.
 func (c *Core) renewAll() {
+	c.refusal.told = false // it is told again as long as it lasts, once an interval
 	c.traces.age(c.now.Mono, c.cfg.TTL)
 	c.queue.beat = !c.cfg.NoHeartbeat
 	for _, l := range c.held {

@@ -71,12 +71,17 @@ const (
 	OpNodes                      // read the PTTL of the heartbeats of the instances named by the items
 	OpLook                       // read everything: sessions, heartbeats, owners
 	OpAsk                        // publish that Owner wants the items of Item.Peer (all items name one peer)
+
+	kinds // how many there are, and one more
 )
 
 // Extends reports whether an executed op of this kind lengthens what its instance holds.
 func (k OpKind) Extends() bool {
 	return k == OpAcquire || k == OpRenew || k == OpReassert || k == OpBeat
 }
+
+// writes reports whether Redis may refuse an op of this kind because it refuses to write.
+func (k OpKind) writes() bool { return k.Extends() || k == OpRelease || k == OpLeave }
 
 // reads reports whether an answered op of this kind ends a silence.
 func (k OpKind) reads() bool { return k == OpObserve || k == OpNodes || k == OpLook }
@@ -215,6 +220,8 @@ const (
 	TellSilent                            // Redis went silent for this instance (Text)
 	TellHeard                             // Redis is heard again
 	TellWithdrawn                         // this instance left the registry for a while: it cannot take what it is given
+	TellRefusing                          // Redis answers, and refuses what it is asked to write (Text: its words)
+	TellAccepting                         // it writes again (Text: what it had refused with)
 	TellDrained                           // EvDrain is done: no lease is held and none is being released
 )
 

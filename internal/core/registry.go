@@ -243,6 +243,7 @@ func (c *Core) seeNodes(in *inflight, seen []Seen) (changed bool) {
 // couldNotTake counts acquisitions that fail. An instance that can be heard and yet wins nothing it is given would keep
 // asking for its share and have it released for nothing: it leaves the registry, for longer each time.
 func (c *Core) couldNotTake(in *inflight) {
+	c.queue.beat = c.queue.beat || !c.cfg.NoHeartbeat // which shows, before the next attempt, who it is that cannot
 	if !c.written {
 		return // not even a heartbeat can be written: it is Redis, not this instance
 	}

@@ -8,8 +8,6 @@ type silence struct {
 	failed int    // probes without answer in a row
 	text   string // what the first failure said
 	items  []Item // of the largest attempt to extend that was not answered
-
-	refused int // silences in a row that began with a refused extension: Redis can be read and not written
 }
 
 // fellSilent takes note that an op has no result. After an attempt to extend something, or a probe, the only thing sent is
@@ -29,15 +27,13 @@ func (c *Core) fellSilent(in *inflight, a *Answer) {
 	if s.on {
 		return
 	}
-	if in.op.Seq != probe && !in.op.Kind.Extends() {
-		// A read that failed has extended nothing; it is a reason to find out, not yet one to hold everything back.
+	if in.op.Seq != probe && !(in.op.Kind.Extends() && a.Failure == FailUnknown) {
+		// What was refused, or only read, has extended nothing; it is a reason to find out whether Redis answers, not yet one to
+		// hold everything back.
 		c.queue.probe = true
 		return
 	}
 	s.on, s.since, s.text = true, c.now.Mono, a.Text
-	if in.op.Kind.Extends() {
-		s.refused++
-	}
 	if s.failed == 0 {
 		c.queue.probe = true
 	}
@@ -79,29 +75,19 @@ func (c *Core) heard(in *inflight) {
 	if probe {
 		s.op = 0
 	}
-	if in.op.Kind.Extends() && s.refused > 0 {
-		if s.refused > 1 && !s.on {
-			c.catchUp() // what was put off
-		}
-		s.refused = 0
+	if probe && !s.on {
+		c.tellRefusing()
 	}
 	if !s.on || !in.op.Kind.reads() || in.op.Sent < s.since || len(s.items) > 0 && !probe {
 		c.queue.probe = c.queue.probe || s.on && probe // it was under way when the silence began, and ends nothing
 		return
 	}
 	was := s.text
-	*s = silence{op: s.op, refused: s.refused}
+	*s = silence{op: s.op}
 	c.nextProbe = 0
 	c.tell(Tell{Kind: TellHeard, Text: was})
+	c.tellRefusing()
 	c.observeWanted()
-	if s.refused > 1 {
-		// Reads are answered and writes are not (READONLY, out of memory): not at the speed of the network.
-		pause := c.backoff()
-		c.nextRenew = min(c.nextRenew, c.now.Mono+Time(pause))
-		c.queue.look, c.queue.beat = false, false
-		c.lookSoon(pause)
-		return
-	}
 	c.lookSoon(0)
 	c.catchUp()
 }
@@ -114,9 +100,4 @@ func (c *Core) catchUp() {
 			c.requestRenew(l)
 		}
 	}
-}
-
-// backoff is how long to leave an extension that was refused or not answered: longer with each in a row.
-func (c *Core) backoff() int64 {
-	return min(c.cfg.MaxProbe<<min(max(c.silence.refused-1, 0), 16), c.cfg.Renew/4)
 }

@@ -200,7 +200,7 @@ var outcomeNames = []string{"unknown", "granted", "adopted", "held", "free", "qu
 var opNames = []string{"", "acquire", "renew", "reassert", "release", "observe", "beat", "leave", "nodes", "look", "ask"}
 
 var tellNames = []string{"", "ACQUIRED", "RENEWED", "UNCERTAIN", "LOST", "RELEASED", "RELEASE-FAILED", "REFUSED", "YIELD", "KEPT",
-	"SUSPECT", "EPOCH", "CLOCK", "SILENT", "HEARD", "WITHDRAWN", "DRAINED"}
+	"SUSPECT", "EPOCH", "CLOCK", "SILENT", "HEARD", "WITHDRAWN", "REFUSING", "ACCEPTING", "DRAINED"}
 
 func (s *story) step(ev Event) {
 	ev.Now = s.now

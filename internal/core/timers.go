@@ -138,5 +138,27 @@ func (c *Core) earliest() Time {
 	earlier(c.nextLook)
 	earlier(c.nextProbe)
 	earlier(c.rejoin)
+	for k := range c.paces {
+		if c.paced(OpKind(k)) && c.queued(OpKind(k)) {
+			earlier(c.paces[k].until)
+		}
+	}
 	return next
+}
+
+// queued reports whether a request of kind waits for its pace.
+func (c *Core) queued(kind OpKind) bool {
+	q := &c.queue
+	switch kind {
+	case OpRenew:
+		return len(q.renew) > 0
+	case OpReassert:
+		return len(q.reassert) > 0
+	case OpBeat:
+		return q.beat
+	case OpLook:
+		return q.look
+	default:
+		return false
+	}
 }

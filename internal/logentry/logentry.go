@@ -41,6 +41,8 @@ var forms = [...]form{
 	core.TellClock:     {"clock", Warn, "A clock stepped", false},
 	core.TellSilent:    {"redisSilent", Warn, "Redis does not answer", false},
 	core.TellHeard:     {"redisHeard", Info, "Redis answers again", false},
+	core.TellRefusing:  {"redisRefuses", Warn, "Redis answers and refuses to write", false},
+	core.TellAccepting: {"redisAccepts", Info, "Redis writes again", false},
 	core.TellWithdrawn: {"withdrawn", Warn, "Left the registry: cannot take what is given", false},
 	core.TellSuspect:   {"suspect", Info, "An instance let a lease expire while its heartbeat lived", false},
 	core.TellDrained:   {"drained", Info, "Everything is released", false},

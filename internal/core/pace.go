@@ -1,0 +1,74 @@
+package core
+
+// pace says how soon a kind of request may be made again after it failed. Every request that is repeated because it failed waits
+// here and nowhere else, so that no failure, however quick it is told, is repeated at the speed of the network (G14).
+type pace struct {
+	failed int  // attempts in a row without the effect they were made for
+	at     Time // when the last of them failed
+	until  Time // not sent again before
+}
+
+// refusal is a Redis that answers and refuses what it is asked to write: READONLY, out of memory, an ACL.
+type refusal struct {
+	text string // its last words, "" if it refuses nothing
+	told bool
+}
+
+// pause is how long to leave a request that failed n times in a row. The first is repeated at once: what it met has often passed
+// with it. The cap lets the first lease be had within a renewal interval of when writes are accepted again.
+func (c *Core) pause(n int) int64 {
+	if n < 2 {
+		return 0
+	}
+	return min(c.cfg.MaxProbe<<min(max(n-6, 0), 16)>>max(6-n, 0), c.cfg.Renew/4)
+}
+
+// setback takes note that in had no effect. Attempts that were under way together count as one.
+func (c *Core) setback(in *inflight) {
+	p := &c.paces[in.op.Kind]
+	if in.op.Sent < p.at {
+		return
+	}
+	p.failed++
+	p.at = c.now.Mono
+	p.until = c.now.Mono + Time(c.pause(p.failed))
+}
+
+// effective takes note that a request of kind had its effect.
+func (c *Core) effective(kind OpKind) {
+	c.paces[kind] = pace{}
+	if c.refusal.text == "" || c.fails() {
+		return
+	}
+	if c.refusal.told {
+		c.tell(Tell{Kind: TellAccepting, Text: c.refusal.text})
+	}
+	c.refusal = refusal{}
+}
+
+// fails reports whether the last attempt to write failed, of any kind.
+func (c *Core) fails() bool {
+	for k := range c.paces {
+		if c.paces[k].failed > 0 && OpKind(k).writes() {
+			return true
+		}
+	}
+	return false
+}
+
+// paced reports whether a request of kind has to wait.
+func (c *Core) paced(kind OpKind) bool { return c.paces[kind].until > c.now.Mono }
+
+// refusedBy keeps Redis' words. They are told when a read was answered: until then it may be that nothing is.
+func (c *Core) refusedBy(in *inflight, a *Answer) {
+	if a.Failure == FailRefused && in.op.Kind.writes() {
+		c.refusal.text = a.Text
+	}
+}
+
+func (c *Core) tellRefusing() {
+	if c.refusal.text != "" && !c.refusal.told {
+		c.refusal.told = true
+		c.tell(Tell{Kind: TellRefusing, Text: c.refusal.text})
+	}
+}
