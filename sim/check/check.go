@@ -37,6 +37,8 @@ type Verdict struct {
 	Excused   int    `json:"excused"`   // changes that were not, because another fault could delay them
 	Detail    string `json:"detail"`    // what happened, for a reader who knows nothing of the run
 
+	Loads []Load `json:"loads,omitempty"` // G14, E7, I7: what instances sent, by what they went through
+
 	// At is when the first break was noticed, ns; Evidence are the events around it, in order of T.
 	At       int64           `json:"-"`
 	Evidence []history.Event `json:"-"`

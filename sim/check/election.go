@@ -17,11 +17,12 @@ var electionSystem = &system{
 		{ID: "E4", Spec: []string{}, Unit: "ms"},
 		{ID: "E5", Spec: []string{}, Unit: "breaches"},
 		{ID: "E6", Spec: []string{}, Unit: "wrong events"},
+		{ID: "E7", Spec: []string{}, Unit: "commands"},
 	},
 	safety: 3,
 	checkers: func(*Logs) []checker {
 		fences := &g3{}
-		return []checker{&g1{fences: fences}, &e2{}, fences, &e4{}, &e5{}, &e6{}}
+		return []checker{&g1{fences: fences}, &e2{}, fences, &e4{}, &e5{}, &e6{}, &g14{needs: electionNeeds}}
 	},
 	exercises: electionExercises,
 }
@@ -44,6 +45,8 @@ func electionExercises(p Params, id string) bool {
 			fault.RedisFreeze, fault.RedisReadOnly)
 	case "E6":
 		return p.Nodes > 0
+	case "E7":
+		return p.counts()
 	}
 	return false
 }

@@ -281,12 +281,12 @@ func (w *world) subUp(n *node, gen uint32) {
 	if l.hears || !n.alive {
 		return
 	}
-	l.sent++
 	if l.cut > 0 || w.server.down || w.server.loading > 0 || l.holdOut > 0 || l.holdIn > 0 || w.server.hold > 0 {
 		w.subscribe(n, int64(resubscribe)/2+upTo(w.net, int64(resubscribe)/2))
 		return
 	}
 	l.hears = true
+	l.sent++
 	l.noticeAt = w.t
 	w.step(n, core.Event{Kind: core.EvSubscribed})
 	if n.program != nil && n.alive {
