@@ -24,9 +24,17 @@ type g14 struct {
 	moves   tally              // terms that began or ended, anybody's
 	writes  tally              // records and events that Redis was given, anybody's
 	touches touch              // of all nodes
+	away    map[string]bool    // instances whose heartbeat went
 
 	most [states]Load
 }
+
+// askedMost is how many looks an instance makes in an interval because others ask it for leases: it leaves a fiftieth between two.
+// In a drawn fleet, of those that may ask a quarter does.
+const (
+	askedMost  = 50
+	askedShare = 4
+)
 
 const (
 	windowBuckets = 11
@@ -38,7 +46,8 @@ type needs struct {
 	constant int64
 	beats    bool               // each reads the others' heartbeats
 	look     func(g *g14) int64 // one look at everything that concerns it
-	again    int64              // looks while not all is settled
+	again    int64              // looks while not all is settled, one in each tenth of an interval
+	asked    bool               // each of the others may have it look once more, by asking for a lease
 	own      int64              // about each of its own terms that begins or ends
 	others   float64            // about each of others'
 	write    int64              // about each record of a session, or event about one
@@ -46,7 +55,7 @@ type needs struct {
 	silence  int64              // while Redis or the network fails it
 }
 
-var pollingNeeds = needs{constant: 10, beats: true, look: lookAll, again: 12, own: 2, others: 0.5, silence: 60}
+var pollingNeeds = needs{constant: 10, beats: true, look: lookAll, again: 12, asked: true, own: 2, others: 0.5, silence: 60}
 
 var electionNeeds = needs{constant: 2, look: func(*g14) int64 { return 1 }, again: 6, own: 2, others: 1, silence: 40}
 
@@ -95,6 +104,7 @@ type touch struct {
 func (g *g14) attach(w *world, v Verdict) {
 	g.hooks.attach(w, v)
 	g.bucket, g.loads = int64(history.Bucket(w.Renew)), map[*node]*load{}
+	g.away = map[string]bool{}
 }
 
 func (g *g14) load(n *node) *load {
@@ -128,8 +138,16 @@ func (g *g14) event(e *history.Event) {
 		if e.N < 0 {
 			g.changed(changeCrash)
 		}
-	case history.Stopped, history.RedisBeatGone:
+	case history.Stopped:
 		g.changed(changeLeave)
+	case history.RedisBeatGone:
+		g.away[e.Instance] = true
+		g.changed(changeLeave)
+	case history.RedisBeat:
+		if g.away[e.Instance] {
+			delete(g.away, e.Instance)
+			g.changed(changeJoin)
+		}
 	case history.SessionAdded, history.SessionRemoved, history.SessionPaused, history.SessionResumed:
 		g.changed(changeSessions)
 	case history.RedisUp, history.RedisFlushed:
@@ -168,6 +186,9 @@ func (g *g14) healed(s *strike) {
 		t.last[f] = g.w.now + s.lingers()
 		if s.lasts() {
 			t.open[f]--
+		}
+		if s.node != nil {
+			g.changed(changeJoin) // it is heard again
 		}
 	}
 }
@@ -262,7 +283,11 @@ func (g *g14) budget(l *load) budget {
 		work:     g.needs.write*g.writes.sum(now, sinceBuckets) + g.needs.request*l.requests.sum(now, sinceBuckets),
 	}
 	if g.unsettled(l) {
-		b.changes = g.needs.again * look
+		looks := g.needs.again
+		if g.needs.asked {
+			looks += min(askedMost, int64(g.w.alive/askedShare))
+		}
+		b.changes = looks * look
 	}
 	for f := failRefusing; f <= failRedis; f++ {
 		if g.failing(l, f) {
@@ -319,7 +344,7 @@ func (g *g14) verdict() Verdict {
 		}
 	}
 	if v.Value, v.Limit = worst.Sent, worst.Limit; v.Limit > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("nearest to its limit while %s; in %d windows", worst.State, v.Exercised))
+		v.Detail = join(v.Detail, fmt.Sprintf("%d windows, nearest to the limit: %s", v.Exercised, worst.State))
 	}
 	return v
 }
