@@ -23,6 +23,7 @@ type g14 struct {
 	changes [changeKinds]int64 // when the last of each kind was; 0: there was none
 	moves   tally              // terms that began or ended, anybody's
 	writes  tally              // records and events that Redis was given, anybody's
+	vain    tally              // starts that found every tuner slot taken
 	touches touch              // of all nodes
 	away    map[string]bool    // instances whose heartbeat went
 
@@ -44,6 +45,7 @@ const (
 // needs are what the instances of a system may send, in commands.
 type needs struct {
 	constant int64
+	start    int64              // beside it for a process that is new: connections' greetings, checks, scripts that are not known yet
 	beats    bool               // each reads the others' heartbeats
 	look     func(g *g14) int64 // one look at everything that concerns it
 	again    int64              // looks while not all is settled, one in each tenth of an interval
@@ -53,14 +55,19 @@ type needs struct {
 	write    int64              // about each record of a session, or event about one
 	request  int64              // about each request of a client to it
 	silence  int64              // while Redis or the network fails it
+	stuck    int64              // then, about each of its own terms of the last TTL: what cannot be given back, or written, is tried again
 }
 
-var pollingNeeds = needs{constant: 10, beats: true, look: lookAll, again: 12, asked: true, own: 2, others: 0.5, silence: 60}
+var pollingNeeds = needs{
+	constant: 10, start: 10, beats: true, look: lookAll, again: 12, asked: true, own: 2, others: 0.5, silence: 60,
+}
 
-var electionNeeds = needs{constant: 2, look: func(*g14) int64 { return 1 }, again: 6, own: 2, others: 1, silence: 40}
+var electionNeeds = needs{
+	constant: 4, start: 10, look: func(*g14) int64 { return 1 }, again: 6, own: 2, others: 1, silence: 40,
+}
 
 var intentNeeds = needs{
-	constant: 20, look: func(*g14) int64 { return 2 }, again: 12, own: 5, write: 3, request: 8, silence: 160,
+	constant: 30, start: 10, look: func(*g14) int64 { return 2 }, again: 12, own: 5, write: 3, request: 8, silence: 180, stuck: 10,
 }
 
 // lookAll is a look at all sessions and heartbeats: both are found by SCAN among all keys, of which a session has three (its
@@ -154,6 +161,9 @@ func (g *g14) event(e *history.Event) {
 		g.changed(changeEpoch)
 	case history.RedisState, history.RedisIntent:
 		g.writes.add(g.now(), 1)
+		if strings.HasSuffix(e.Reason, reasonNoTuner) {
+			g.vain.add(g.now(), 1)
+		}
 	case history.Asked:
 		g.load(g.w.node(e.Node)).requests.add(g.now(), 1)
 	}
@@ -280,7 +290,11 @@ func (g *g14) budget(l *load) budget {
 		rounds:   4 * (1 + hundreds(held) + hundreds(others)),
 		looks:    3 * look,
 		moves:    g.needs.own*own + int64(g.needs.others*float64(all-own)),
-		work:     g.needs.write*g.writes.sum(now, sinceBuckets) + g.needs.request*l.requests.sum(now, sinceBuckets),
+		work: g.needs.write*g.writes.sum(now, sinceBuckets) + g.needs.request*l.requests.sum(now, sinceBuckets) +
+			int64(g.w.Tuners)*g.vain.sum(now, sinceBuckets),
+	}
+	if g.since(max(1, l.began)) {
+		b.constant += g.needs.start
 	}
 	if g.unsettled(l) {
 		looks := g.needs.again
@@ -291,7 +305,7 @@ func (g *g14) budget(l *load) budget {
 	}
 	for f := failRefusing; f <= failRedis; f++ {
 		if g.failing(l, f) {
-			b.silence = g.needs.silence
+			b.silence = g.needs.silence + g.needs.stuck*l.own.sum(now, min(tallyBuckets, int64(g.w.TTL)/g.bucket+sinceBuckets))
 		}
 	}
 	return b

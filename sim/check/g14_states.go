@@ -127,19 +127,21 @@ func (s *strike) lasts() bool {
 // tally counts by buckets, as far back as budgets ask. The zero value is empty.
 type tally struct {
 	last int64 // the newest bucket
-	n    [sinceBuckets]int64
+	n    [tallyBuckets]int64
 }
+
+const tallyBuckets = 64
 
 func (t *tally) add(bucket, n int64) {
 	t.turn(bucket)
-	t.n[bucket%sinceBuckets] += n
+	t.n[bucket%tallyBuckets] += n
 }
 
 // turn forgets what is too old to be asked for.
 func (t *tally) turn(bucket int64) {
-	for t.last = max(t.last, bucket-sinceBuckets); t.last < bucket; {
+	for t.last = max(t.last, bucket-tallyBuckets); t.last < bucket; {
 		t.last++
-		t.n[t.last%sinceBuckets] = 0
+		t.n[t.last%tallyBuckets] = 0
 	}
 }
 
@@ -147,7 +149,7 @@ func (t *tally) turn(bucket int64) {
 func (t *tally) sum(bucket, buckets int64) (sum int64) {
 	t.turn(bucket)
 	for b := bucket; b > bucket-buckets && b >= 0; b-- {
-		sum += t.n[b%sinceBuckets]
+		sum += t.n[b%tallyBuckets]
 	}
 	return sum
 }
