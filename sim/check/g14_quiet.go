@@ -24,6 +24,7 @@ type g14 struct {
 	moves   tally              // terms that began or ended, anybody's
 	writes  tally              // records and events that Redis was given, anybody's
 	vain    tally              // starts that found every tuner slot taken
+	open    map[string]bool    // sessions of intents that have not ended
 	touches touch              // of all nodes
 	away    map[string]bool    // instances whose heartbeat went
 
@@ -52,6 +53,7 @@ type needs struct {
 	asked    bool               // each of the others may have it look once more, by asking for a lease
 	own      int64              // about each of its own terms that begins or ends
 	others   float64            // about each of others'
+	session  int64              // about each session of intents that has not ended: who waits for one reads it
 	write    int64              // about each record of a session, or event about one
 	request  int64              // about each request of a client to it
 	silence  int64              // while Redis or the network fails it
@@ -67,7 +69,7 @@ var electionNeeds = needs{
 }
 
 var intentNeeds = needs{
-	constant: 30, start: 10, look: func(*g14) int64 { return 2 }, again: 12, own: 5, write: 3, request: 8, silence: 180, stuck: 10,
+	constant: 30, start: 10, look: func(*g14) int64 { return 2 }, again: 12, own: 5, session: 3, write: 3, request: 8, silence: 180, stuck: 10,
 }
 
 // lookAll is a look at all sessions and heartbeats: both are found by SCAN among all keys, of which a session has three (its
@@ -111,7 +113,7 @@ type touch struct {
 func (g *g14) attach(w *world, v Verdict) {
 	g.hooks.attach(w, v)
 	g.bucket, g.loads = int64(history.Bucket(w.Renew)), map[*node]*load{}
-	g.away = map[string]bool{}
+	g.away, g.open = map[string]bool{}, map[string]bool{}
 }
 
 func (g *g14) load(n *node) *load {
@@ -161,11 +163,25 @@ func (g *g14) event(e *history.Event) {
 		g.changed(changeEpoch)
 	case history.RedisState, history.RedisIntent:
 		g.writes.add(g.now(), 1)
-		if strings.HasSuffix(e.Reason, reasonNoTuner) {
-			g.vain.add(g.now(), 1)
-		}
+		g.record(e)
 	case history.Asked:
 		g.load(g.w.node(e.Node)).requests.add(g.now(), 1)
+	}
+}
+
+// record takes note of what became of a session of intents.
+func (g *g14) record(e *history.Event) {
+	if e.Kind != history.RedisState {
+		return
+	}
+	state, reason, _ := strings.Cut(e.Reason, " ")
+	if reason == reasonNoTuner {
+		g.vain.add(g.now(), 1)
+	}
+	if state == stateEnded || state == stateGone {
+		delete(g.open, e.Session)
+	} else {
+		g.open[e.Session] = true
 	}
 }
 
@@ -291,7 +307,7 @@ func (g *g14) budget(l *load) budget {
 		looks:    3 * look,
 		moves:    g.needs.own*own + int64(g.needs.others*float64(all-own)),
 		work: g.needs.write*g.writes.sum(now, sinceBuckets) + g.needs.request*l.requests.sum(now, sinceBuckets) +
-			int64(g.w.Tuners)*g.vain.sum(now, sinceBuckets),
+			g.needs.session*int64(len(g.open)) + int64(g.w.Tuners)*g.vain.sum(now, sinceBuckets),
 	}
 	if g.since(max(1, l.began)) {
 		b.constant += g.needs.start
