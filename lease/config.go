@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
@@ -45,15 +46,20 @@ type Config struct {
 	// once. 0: TTL/3. It grows by itself where looks would load Redis.
 	DiscoveryInterval time.Duration
 	// Quarantine is how long nothing is granted after Redis lost its data: the longest TTL of all that share its epoch
-	// key. 0: TTL.
+	// key. 0: TTL. The first instance of a group decides for it. One that needs more is refused (ErrQuarantineTooShort), one that
+	// needs less takes the group's; SetQuarantine changes it.
 	Quarantine time.Duration
 	// DrainTimeout bounds Stop: work that has not ended by then keeps its lease until that expires. 0: RenewInterval.
 	DrainTimeout time.Duration
 
 	// Sessions returns the IDs of the sessions to share, all that are not paused. With it the instance places and
 	// acquires by itself; without it leases are acquired on demand. It is called from one goroutine, must end with its
-	// context, and its last good answer is used when it fails. Only for New.
+	// context, and its last good answer is used when it fails. A *SkippedError beside the IDs is no failure: they stand, and
+	// Health counts what is malformed. Only for New.
 	Sessions func(ctx context.Context) ([]string, error)
+	// NamedSessions admits IDs of sessions that are no UUIDs: 1 to 128 bytes of printable ASCII without space, braces, colon and
+	// slash. All instances that share sessions must agree on it. Only for New.
+	NamedSessions bool
 	// Notify is told every event before anything follows from it: before the next request is sent to Redis. It runs in
 	// the instance's loop, so it must return at once and never wait for a method of this package except those of Hold
 	// that say so. With Notify, work is ended by whoever listens: each EventYield must be answered by Hold.Drop once the
@@ -66,8 +72,13 @@ type Config struct {
 	// ExactKeys makes a lease's name its key in Redis, whole: for keys that others named. Not on a cluster.
 	ExactKeys bool
 
-	// Logger gets one entry for every acquire, renewal, release and loss (FR-019 to FR-022); nil: none.
+	// Logger gets one entry for every acquire, renewal, release and loss (FR-019 to FR-022). nil: warnings and errors go to
+	// standard error; zap.NewNop() silences them.
 	Logger *zap.Logger
+	// Hooks are added to the connections that are made from the client's settings, in this order: those of the client itself
+	// cannot be read from it. Give those of a tracer (redisotel) here. A hook must not send a command again: an attempt that
+	// is made twice may be applied late.
+	Hooks []redis.Hook
 	// RenewLogLevel is the level of renewals that succeed; nil: debug.
 	RenewLogLevel *zapcore.Level
 
@@ -94,7 +105,7 @@ func (c Config) withDefaults() Config {
 		c.InstanceID = GenerateInstanceID()
 	}
 	if c.Logger == nil {
-		c.Logger = zap.NewNop()
+		c.Logger = zaplog.Default()
 	}
 	if c.RenewLogLevel == nil {
 		debug := zapcore.DebugLevel
@@ -149,6 +160,8 @@ func (c *Config) core() core.Config {
 		Discovery: int64(c.DiscoveryInterval),
 		OpTimeout: int64(c.OpTimeout),
 		Place:     c.Sessions != nil,
+
+		Quarantine: int64(c.Quarantine),
 	}.WithDefaults()
 }
 
@@ -162,6 +175,7 @@ func (c *Config) store() redisstore.Options {
 		Quarantine:  c.Quarantine,
 		OpTimeout:   c.OpTimeout,
 		PoolSize:    connections(),
+		Hooks:       c.Hooks,
 	}
 }
 
@@ -203,13 +217,25 @@ func (s *shell) nameError(name string) error {
 	return nil
 }
 
-// sessionError accepts the form of 36 characters only: the others that a UUID can be written in would give one session
-// several leases.
-func sessionError(id string) error {
-	if len(id) == 36 && uuid.Validate(id) == nil {
+// sessionLengthMax bounds IDs of sessions that are no UUIDs.
+const sessionLengthMax = 128
+
+// CheckSession returns why id cannot be the ID of a session (ErrSessionID), nil if it can. Of a UUID it accepts the form of 36
+// characters only: the others would give one session several leases.
+func (c *Config) CheckSession(id string) error {
+	switch {
+	case !c.NamedSessions && len(id) == 36 && uuid.Validate(id) == nil:
 		return nil
+	case !c.NamedSessions:
+		return fmt.Errorf("%w: %s (wanted like %s; Config.NamedSessions admits names)", ErrSessionID, brief(id),
+			"0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e")
+	case id == "" || len(id) > sessionLengthMax || strings.ContainsFunc(id, func(r rune) bool {
+		return r <= ' ' || r > '~' || strings.ContainsRune("{}:/", r)
+	}):
+		return fmt.Errorf("%w: %s (wanted are 1 to %d bytes of printable ASCII without space, braces, colon and slash)",
+			ErrSessionID, brief(id), sessionLengthMax)
 	}
-	return fmt.Errorf("%w: %q (wanted like %s)", ErrSessionID, id, "0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e")
+	return nil
 }
 
 // Bootstrap declares the first deployment on an empty Redis, which otherwise looks like one that lost its data: without
@@ -226,4 +252,24 @@ func Bootstrap(ctx context.Context, client redis.UniversalClient, cfg Config) er
 	}
 	defer st.Close()
 	return st.Bootstrap(ctx)
+}
+
+// SetQuarantine changes how long nothing is granted after Redis lost its data, for all instances that share cfg's EpochKey, and
+// returns what it was. It is how a fleet gets a longer TTL: raise the quarantine, wait one old TTL, roll the instances out. And a
+// shorter one: roll them out, then lower it. Until the next quarantine has passed nothing is granted that is free; living
+// owners lose nothing. Errors: ErrConfig; redisstore.ErrOutlives while a lease or a heartbeat lives longer than length.
+func SetQuarantine(ctx context.Context, client redis.UniversalClient, cfg Config, length time.Duration) (before time.Duration, err error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return 0, err
+	}
+	if length < TTLMin || length > TTLMax {
+		return 0, configError("a quarantine of %v; it must be %v to %v", length, TTLMin, TTLMax)
+	}
+	st, err := redisstore.New(client, cfg.store())
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	defer st.Close()
+	return st.SetQuarantine(ctx, length)
 }

@@ -107,12 +107,12 @@ func TestNamesAndSessionIDs(t *testing.T) {
 	if _, err := k.TryAcquire(t.Context(), "job:fence"); !errors.Is(err, ErrNotStarted) {
 		t.Errorf("where it cannot be mistaken for one: %v, want ErrNotStarted", err)
 	}
-	if err := sessionError(session); err != nil {
+	if err := (&Config{}).CheckSession(session); err != nil {
 		t.Error(err)
 	}
 	for _, id := range []string{"", "x", session + " ", "{" + session + "}", "urn:uuid:" + session,
 		strings.ReplaceAll(session, "-", "")} {
-		if err := sessionError(id); !errors.Is(err, ErrSessionID) || !strings.Contains(err.Error(), id) {
+		if err := (&Config{}).CheckSession(id); !errors.Is(err, ErrSessionID) || !strings.Contains(err.Error(), id) {
 			t.Errorf("%q: %v, want ErrSessionID that names it", id, err)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
 // The conditions a caller can tell apart with errors.Is.
@@ -12,18 +14,26 @@ var (
 	ErrHeld = errors.New("lease is held by another")
 	// ErrLost: the term is over, or there was none.
 	ErrLost = errors.New("lease is not held")
+	// ErrQuarantineTooShort: the group that shares the epoch has agreed on a quarantine shorter than this instance's TTL.
+	ErrQuarantineTooShort = redisstore.ErrQuarantineTooShort
 	// ErrQuarantine: Redis lost its data a moment ago and grants nothing yet; errors.As gives a *QuarantineError.
 	ErrQuarantine = errors.New("redis forgot its leases and grants nothing until the last of them has run out")
-	// ErrUnknown: there was no answer, so it is not known what Redis did. What may have been acquired is not believed in.
+	// ErrUnknown: there was no answer, so it is not known what Redis did. What may have been acquired is not believed in. An error
+	// of the connection (no route, a certificate that is not trusted) is wrapped with it, as it is.
 	ErrUnknown = errors.New("no answer from redis: the outcome is not known")
+	// ErrRefused: Redis answered with an error, whose words follow (OOM, NOPERM, READONLY …). Unless the error is ErrUnknown too,
+	// nothing was done.
+	ErrRefused = redisstore.ErrRefused
+	// ErrClock: Redis' clock jumped forward, so that leases may have expired early. Nothing is acquired for one TTL.
+	ErrClock = errors.New("redis' clock jumped forward: leases may have expired early")
 	// ErrStopped: the instance is stopping or has stopped; make a new one.
 	ErrStopped = errors.New("stopped")
 	// ErrNotStarted: call Start first.
 	ErrNotStarted = errors.New("not started: call Start first")
 	// ErrConfig: settings contradict each other or are out of range.
 	ErrConfig = errors.New("invalid lease configuration")
-	// ErrSessionID: a session ID that is no UUID.
-	ErrSessionID = errors.New("session ID is not a UUID")
+	// ErrSessionID: a session ID that is no UUID, or, with Config.NamedSessions, no name.
+	ErrSessionID = errors.New("not the ID of a session")
 	// ErrName: a lease name that is empty, too long or has spaces or control characters.
 	ErrName = errors.New("invalid lease name")
 	// ErrWrongType: the lease's key holds another type: it belongs to somebody else.

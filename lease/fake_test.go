@@ -29,8 +29,9 @@ type fakeRedis struct {
 	heard  map[int]func(core.Notice)
 	seq    int
 	fence  int64
-	losses int       // of all data, so far
-	quiet  time.Time // end of quarantine
+	losses int           // of all data, so far
+	quiet  time.Time     // end of quarantine
+	ahead  time.Duration // of its clock; 0: it does not tell the time
 }
 
 type fakeLease struct {
@@ -101,6 +102,7 @@ func (f *fakeStore) Nodes(context.Context) ([]core.Seen, error) {
 }
 
 func (f *fakeStore) Check(context.Context) ([]redisstore.Warning, error) { return nil, nil }
+func (f *fakeStore) Permitted(context.Context, redisstore.Use) error     { return nil }
 func (f *fakeStore) Pass(context.Context, string, string, time.Duration, ...string) ([]string, error) {
 	return nil, nil
 }
@@ -122,6 +124,9 @@ func (f *fakeStore) Subscribe(ctx context.Context, heard func(core.Notice), up f
 
 func (r *fakeRedis) answer() core.Answer {
 	a := core.Answer{Epoch: fmt.Sprint("run ", r.losses)}
+	if r.ahead != 0 {
+		a.RedisNow = time.Now().Add(r.ahead).UnixMicro()
+	}
 	if left := time.Until(r.quiet); left > 0 {
 		a.Quarantine = int64(left)
 	}
@@ -218,6 +223,13 @@ func (r *fakeRedis) item(op *core.Op, it *core.Item, now time.Time) core.Result 
 		return core.Result{Outcome: core.OutGone}
 	}
 	return core.Result{}
+}
+
+// clock sets how far the clock of Redis is ahead.
+func (r *fakeRedis) clock(ahead time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ahead = ahead
 }
 
 // forget loses all data; a quarantine follows.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -26,9 +27,12 @@ func New(client redis.UniversalClient, cfg Config) (*Manager, error) {
 	return &Manager{s: s}, nil
 }
 
-// Start implements LeaseManager. A Redis that does not answer is waited for; one that will never do (no Redis, too old, a
-// password missing) is an error.
+// Start implements LeaseManager. A Redis that does not answer is waited for; one that will never do is an error: no Redis, too
+// old, a password missing, an ACL that denies what is needed (ErrRefused, with the rules to add).
 func (m *Manager) Start(ctx context.Context) error { return m.s.start(ctx) }
+
+// Run is Start, and Stop as soon as ctx ends. It returns what Start said, or else what Stop said, also of a Stop by others.
+func (m *Manager) Run(ctx context.Context) error { return m.s.run(ctx) }
 
 // Stop implements LeaseManager. It waits at most Config.DrainTimeout. ErrUnknown: not every release was confirmed.
 func (m *Manager) Stop() error { return m.s.stop() }
@@ -36,7 +40,7 @@ func (m *Manager) Stop() error { return m.s.stop() }
 // TryAcquire implements LeaseManager. Errors: ErrSessionID, ErrQuarantine, ErrUnknown, ErrWrongType, ErrNotStarted,
 // ErrStopped.
 func (m *Manager) TryAcquire(ctx context.Context, sessionID string) (bool, error) {
-	if err := sessionError(sessionID); err != nil {
+	if err := m.s.cfg.CheckSession(sessionID); err != nil {
 		return false, err
 	}
 	_, err := m.s.acquire(ctx, sessionID, false)
@@ -49,7 +53,7 @@ func (m *Manager) TryAcquire(ctx context.Context, sessionID string) (bool, error
 // Release implements LeaseManager. ErrLost: this instance does not hold it. With placement the session is taken again by
 // whoever should have it.
 func (m *Manager) Release(ctx context.Context, sessionID string) error {
-	if err := sessionError(sessionID); err != nil {
+	if err := m.s.cfg.CheckSession(sessionID); err != nil {
 		return err
 	}
 	return m.s.release(ctx, sessionID, nil)
@@ -81,7 +85,7 @@ func (m *Manager) GetLiveNodes(ctx context.Context) ([]string, error) {
 	defer done()
 	nodes, err := m.s.store.Nodes(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%w: read of the live instances: %w", ErrUnknown, err)
+		return nil, fmt.Errorf("read of the live instances: %w", resultless(err))
 	}
 	ids := make([]string, 0, len(nodes))
 	for _, n := range nodes {
@@ -93,7 +97,7 @@ func (m *Manager) GetLiveNodes(ctx context.Context) ([]string, error) {
 
 // PreferredOwner implements LeaseManager. It answers from the last look at Redis.
 func (m *Manager) PreferredOwner(ctx context.Context, sessionID string) (string, error) {
-	if err := sessionError(sessionID); err != nil {
+	if err := m.s.cfg.CheckSession(sessionID); err != nil {
 		return "", err
 	}
 	if err := m.s.running(); err != nil {
@@ -117,7 +121,7 @@ func (m *Manager) InstanceID() string { return m.s.cfg.InstanceID }
 // Info tells what is known of one lease: from memory if it is this instance's, else by one read of Redis.
 func (m *Manager) Info(ctx context.Context, sessionID string) (LeaseInfo, error) {
 	info := LeaseInfo{SessionID: sessionID}
-	if err := sessionError(sessionID); err != nil {
+	if err := m.s.cfg.CheckSession(sessionID); err != nil {
 		return info, err
 	}
 	if h := m.s.table.get(sessionID); h != nil {
@@ -141,8 +145,9 @@ func (m *Manager) Info(ctx context.Context, sessionID string) (LeaseInfo, error)
 	defer cancel()
 	a := m.s.store.Do(ctx, &core.Op{Kind: core.OpObserve, Owner: m.s.cfg.InstanceID,
 		Items: []core.Item{{ID: sessionID}}})
+	m.s.trouble.note(core.OpObserve, &a, time.Now())
 	if a.Failure != core.FailNone || len(a.Results) != 1 {
-		return info, unknownError("read", sessionID, a.Text)
+		return info, m.s.noResult(core.OpObserve, "read", sessionID, a.Text)
 	}
 	switch r := a.Results[0]; r.Outcome {
 	case core.OutHeld:
@@ -152,6 +157,9 @@ func (m *Manager) Info(ctx context.Context, sessionID string) (LeaseInfo, error)
 	}
 	return info, nil
 }
+
+// Health says whether this instance can be granted leases, and if not, why: for a readiness probe. It asks nobody.
+func (m *Manager) Health() Health { return m.s.health() }
 
 // State tells where the instance stands.
 func (m *Manager) State() State { return State(m.s.state.Load()) }
@@ -178,8 +186,11 @@ func NewKeeper(client redis.UniversalClient, cfg Config) (*Keeper, error) {
 	return &Keeper{s: s}, nil
 }
 
-// Start begins renewing; it ends with Stop or with ctx.
+// Start begins renewing, until Stop; ctx bounds the start only. It is Manager.Start.
 func (k *Keeper) Start(ctx context.Context) error { return k.s.start(ctx) }
+
+// Run is Manager.Run.
+func (k *Keeper) Run(ctx context.Context) error { return k.s.run(ctx) }
 
 // Stop ends the contexts of all holds, waits at most Config.DrainTimeout for their release, and leaves the others to
 // expire. ErrUnknown: not every release was confirmed.
@@ -187,6 +198,9 @@ func (k *Keeper) Stop() error { return k.s.stop() }
 
 // InstanceID returns the owner under which leases are held.
 func (k *Keeper) InstanceID() string { return k.s.cfg.InstanceID }
+
+// Health is Manager.Health.
+func (k *Keeper) Health() Health { return k.s.health() }
 
 // State tells where the keeper stands.
 func (k *Keeper) State() State { return State(k.s.state.Load()) }

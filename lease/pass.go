@@ -72,7 +72,7 @@ func (s *shell) pass(ctx context.Context, owner, heir string, names ...string) (
 	defer cancel()
 	passed, err := s.store.Pass(ctx, owner, heir, s.cfg.TTL, names...)
 	if err != nil {
-		return passed, fmt.Errorf("%w: leases of %q: %w", ErrUnknown, owner, err)
+		return passed, unconfirmed{fmt.Errorf("leases of %q: not known to be passed on: %w", owner, resultless(err))}
 	}
 	return passed, nil
 }

@@ -2,14 +2,12 @@ package lease
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"go.uber.org/zap"
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/lease/redisstore"
@@ -23,6 +21,7 @@ type store interface {
 	Nodes(ctx context.Context) ([]core.Seen, error)
 	Pass(ctx context.Context, owner, heir string, ttl time.Duration, ids ...string) ([]string, error)
 	Check(ctx context.Context) ([]redisstore.Warning, error)
+	Permitted(ctx context.Context, use redisstore.Use) error
 	CheckLease(name string) error
 	Close() error
 }
@@ -40,6 +39,15 @@ type shell struct {
 	state  atomic.Int32
 	silent atomic.Bool // Redis does not answer now
 
+	trouble   trouble
+	unchecked atomic.Bool // Redis was away when it was to be checked
+
+	// What Health reads.
+	alive       atomic.Bool         // started
+	met         atomic.Bool         // Redis has answered
+	silentSince atomic.Int64        // core.Time; 0: it answers
+	bar         atomic.Pointer[bar] // what keeps this instance from acquiring
+
 	ctx     context.Context // of all requests
 	cancel  context.CancelFunc
 	workers sync.WaitGroup
@@ -49,7 +57,6 @@ type shell struct {
 	begun    bool
 	stopping bool
 	stopErr  error
-	unhook   func() bool   // of Start's context
 	done     chan struct{} // closed when everything has ended
 
 	passed  passedOn
@@ -103,6 +110,7 @@ func startShell(st store, cfg Config, keeper bool) *shell {
 	}
 	s.inbox.wake = make(chan struct{}, 1)
 	s.source.read = cfg.Sessions
+	s.trouble.life = 2*cfg.RenewInterval + cfg.OpTimeout
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
@@ -131,6 +139,7 @@ func (s *shell) start(ctx context.Context) error {
 		return err
 	}
 	s.begun = true
+	s.alive.Store(true)
 	s.logs = newQueue(s.writeLog)
 	for i := range s.lanes {
 		s.lanes[i] = newLane()
@@ -141,30 +150,20 @@ func (s *shell) start(ctx context.Context) error {
 	s.workers.Go(func() { s.store.Subscribe(s.ctx, s.heard, s.subscribed) })
 	s.workers.Go(s.loop)
 	s.event(core.Event{Kind: core.EvStart})
-	s.unhook = context.AfterFunc(ctx, func() { _ = s.stop() })
 	return nil
 }
 
-// check refuses a Redis that will never do. One that cannot be reached now is waited for: an instance that starts during
-// an outage takes part when it ends.
-func (s *shell) check(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.OpTimeout)
-	defer cancel()
-	warnings, err := s.store.Check(ctx)
-	for _, w := range warnings {
-		s.cfg.Logger.Warn(string(w), zap.String("event", "warning"), zap.String("instance", s.cfg.InstanceID))
+// run starts, and stops when ctx has ended.
+func (s *shell) run(ctx context.Context) error {
+	if err := s.start(ctx); err != nil {
+		return err
 	}
-	if err == nil {
-		return nil
+	select {
+	case <-ctx.Done():
+		return s.stop()
+	case <-s.done:
+		return s.stopErr
 	}
-	for _, never := range []error{redisstore.ErrNotRedis, redisstore.ErrTooOld, redisstore.ErrAuth} {
-		if errors.Is(err, never) {
-			return fmt.Errorf("lease: %w", err)
-		}
-	}
-	s.cfg.Logger.Warn("redis does not answer yet; trying on", zap.String("event", "warning"),
-		zap.String("instance", s.cfg.InstanceID), zap.Error(err))
-	return nil
 }
 
 // stop ends everything; every call waits for the end and gets the same error.
@@ -186,7 +185,6 @@ func (s *shell) stop() error {
 		s.stopErr = s.store.Close()
 		return s.stopErr
 	}
-	s.unhook()
 	s.post(s.drain)
 	timer := time.NewTimer(s.cfg.DrainTimeout)
 	defer timer.Stop()
@@ -211,6 +209,9 @@ func (s *shell) stop() error {
 	if left != "" {
 		s.stopErr = fmt.Errorf("%w: stopped after %v with %s; what is left expires within %v", ErrUnknown,
 			s.cfg.DrainTimeout, left, s.cfg.TTL)
+		if f := s.trouble.present(core.OpRelease, time.Now()); f.err != nil {
+			s.stopErr = fmt.Errorf("%w: %w", s.stopErr, f.err)
+		}
 	}
 	return s.stopErr
 }
@@ -241,7 +242,7 @@ func (s *shell) finish() string {
 	}
 	for name, waiting := range s.releasers {
 		for _, ch := range waiting {
-			ch <- unknownError("release", name, "the instance has stopped")
+			ch <- s.noResult(core.OpRelease, "release", name, "the instance has stopped")
 		}
 	}
 	clear(s.releasers)
@@ -461,14 +462,18 @@ func (s *shell) drainedYet() {
 	}
 }
 
-// report keeps State up to date.
+// report keeps State and Health up to date.
 func (s *shell) report() {
+	until, cause := s.core.Barred()
+	if now := (bar{until, cause}); s.bar.Load() == nil || *s.bar.Load() != now {
+		s.bar.Store(&now)
+	}
 	if s.draining {
 		return
 	}
 	st := StateBalancing
 	switch {
-	case s.core.Settled():
+	case s.core.Settled() && !s.source.got.Load().useless():
 		st = StateSettled
 	case State(s.state.Load()) == StateStarting:
 		st = StateStarting

@@ -2,21 +2,25 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
 // source reads the sessions to share. Only the worker of the look lane uses it.
 type source struct {
 	read   func(context.Context) ([]string, error)
 	last   *core.Sessions
-	failed bool            // and told
+	failed bool // and told
+	got    atomic.Pointer[sourced]
 	bad    map[string]bool // IDs that were reported as no UUID
 }
 
@@ -36,7 +40,14 @@ func (s *shell) sessions(ctx context.Context) *core.Sessions {
 		defer cancel()
 	}
 	ids, err := src.ask(ctx)
+	left := &SkippedError{}
+	if beside := (*SkippedError)(nil); errors.As(err, &beside) {
+		left, err = beside.clone(), nil
+	}
 	if err != nil {
+		if got := src.got.Load(); got == nil || got.sessions == 0 {
+			src.got.Store(&sourced{err: redisstore.Cause(err)})
+		}
 		if !src.failed {
 			s.cfg.Logger.Warn("the sessions cannot be read; the last known ones stand", zap.String("event", "sessionsFailed"),
 				zap.String("instance", s.cfg.InstanceID), zap.Error(err))
@@ -45,9 +56,10 @@ func (s *shell) sessions(ctx context.Context) *core.Sessions {
 		return src.last
 	}
 	src.failed = false
-	ids = s.onlySessions(ids)
+	ids = s.onlySessions(ids, left)
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
+	src.got.Store(&sourced{sessions: len(ids), skipped: left.Count, names: left.Names})
 	if !slices.Equal(ids, src.last.IDs) {
 		src.last = core.NewSessions(ids)
 	}
@@ -65,15 +77,16 @@ func (src *source) ask(ctx context.Context) (ids []string, err error) {
 }
 
 // onlySessions leaves out what is no session ID and reports each once.
-func (s *shell) onlySessions(ids []string) []string {
+func (s *shell) onlySessions(ids []string, left *SkippedError) []string {
 	bad := map[string]bool{}
 	good := make([]string, 0, len(ids))
 	for _, id := range ids {
-		err := sessionError(id)
+		err := s.cfg.CheckSession(id)
 		if err == nil {
 			good = append(good, id)
 			continue
 		}
+		left.Skip(err.Error())
 		bad[id] = true
 		if !s.source.bad[id] {
 			s.cfg.Logger.Warn("session left out", zap.String("event", "sessionRefused"),

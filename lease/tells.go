@@ -101,9 +101,15 @@ func (s *shell) settle(t *core.Tell, h *Hold) {
 		}
 		s.wantAgain(t.ID)
 	case core.TellReleaseFailed:
-		s.resolveRelease(t.ID, unknownError("release", t.ID, t.Text))
-	case core.TellSilent, core.TellHeard:
-		s.silent.Store(t.Kind == core.TellSilent)
+		s.resolveRelease(t.ID, s.noResult(core.OpRelease, "release", t.ID, t.Text))
+	case core.TellSilent:
+		s.silent.Store(true)
+		s.silentSince.Store(int64(t.At))
+	case core.TellHeard:
+		s.silent.Store(false)
+		s.silentSince.Store(0)
+	case core.TellEpoch:
+		s.met.Store(true)
 	case core.TellDrained:
 		s.allGiven = true
 	}
@@ -131,7 +137,7 @@ var tellEvents = map[core.TellKind]EventKind{
 
 // announce puts one tell into the log and, if it is about a lease, into the event stream.
 func (s *shell) announce(t *core.Tell, h *Hold) {
-	if level, message, ok := logentry.Head(t.Kind); ok {
+	if level, message, ok := logentry.Head(t); ok {
 		at := zapcore.Level(level)
 		if t.Kind == core.TellRenewed {
 			at = *s.cfg.RenewLogLevel
@@ -225,5 +231,9 @@ func (s *shell) writeLog(e logEntry, dropped int64) {
 	ce.Time = e.at
 	var room [8]logentry.Field
 	fields := logentry.Fields(room[:0], s.cfg.InstanceID, &e.tell)
+	if e.tell.Kind == core.TellEpoch && e.tell.Wait > 0 {
+		until := e.at.Add(time.Duration(e.tell.Wait)).Format(time.RFC3339Nano)
+		fields = append(fields, logentry.Field{Key: "until", Text: until})
+	}
 	ce.Write(zaplog.Append(make([]zap.Field, 0, len(fields)), fields)...)
 }

@@ -12,8 +12,7 @@ import (
 // LeaseManager coordinates the polling leases of all instances (seed 000). Every method may be called at any time by any
 // goroutine.
 type LeaseManager interface {
-	// Start takes part: heartbeat, renewals and, if configured, placement run until Stop or until ctx ends, which counts
-	// as Stop.
+	// Start takes part: heartbeat, renewals and, if configured, placement run until Stop. ctx bounds the start only.
 	Start(ctx context.Context) error
 
 	// Stop ends the work under each lease, releases it and leaves the registry.

@@ -74,6 +74,8 @@ func (s *shell) gaveUp(ctx context.Context, name string, w *waiter) error {
 	last := ErrUnknown
 	if r := w.refused.Load(); r != nil && !s.silent.Load() {
 		last = r.present()
+	} else if s.trouble.present(core.OpAcquire, time.Now()).err != nil {
+		last = s.noResult(core.OpAcquire, "acquire", name, "")
 	}
 	return fmt.Errorf("lease %q: gave up waiting: %w; %w (if it is won all the same, it is given back)", name,
 		context.Cause(ctx), last)
@@ -103,7 +105,8 @@ func (s *shell) want(name string, w *waiter) {
 			w.answer(h, nil)
 			return
 		case !s.keeper:
-			w.answer(nil, unknownError("renewal", name, "the lease is this instance's, but not certain now"))
+			w.answer(nil, s.noResult(core.OpRenew, "renewal", name,
+				"the lease is this instance's, but not certain now"))
 			return
 		case !w.wait:
 			w.answer(nil, s.heldHere(h))
@@ -238,22 +241,20 @@ func (s *shell) refusal(t *core.Tell) error {
 			&HeldError{Name: t.ID, Owner: s.cfg.InstanceID})
 	case core.CauseQuarantine:
 		return &QuarantineError{Until: time.Now().Add(wait)}
+	case core.CauseClock:
+		return fmt.Errorf("%w, so nothing is acquired before %s", ErrClock, time.Now().Add(wait).Format(time.RFC3339Nano))
 	case core.CauseDrain:
 		return ErrStopped
 	case core.CauseWrongType:
 		return fmt.Errorf("%w: %q; choose another name or Config.LeasePrefix", ErrWrongType, t.ID)
 	default:
-		return unknownError("acquire", t.ID, logentry.Reason(t))
+		return s.noResult(core.OpAcquire, "acquire", t.ID, logentry.Reason(t))
 	}
 }
 
 // heldHere says that another caller of this instance holds the lease.
 func (s *shell) heldHere(h *Hold) error {
 	return &HeldError{Name: h.name, Owner: s.cfg.InstanceID, TTL: max(0, time.Until(h.Until()))}
-}
-
-func unknownError(what, name, text string) error {
-	return fmt.Errorf("%w: %s of lease %q: %s", ErrUnknown, what, name, text)
 }
 
 // wantAgain asks anew for a lease whose term here is over while others here wait for it.

@@ -15,6 +15,7 @@ const (
 type Config struct {
 	Instance    string // instance ID
 	TTL         int64  // of leases and of the heartbeat; whole milliseconds
+	Quarantine  int64  // that the instance insists on beside its TTL: a group that has agreed on less is not joined
 	Renew       int64  // renewal and heartbeat interval
 	Discovery   int64  // interval of the full look; a safety net
 	OpTimeout   int64  // an attempt without an answer for this long is unanswered

@@ -220,6 +220,7 @@ func (c *Core) flush() {
 		q.probe = false
 		c.probe()
 	}
+	c.supersede()
 	c.batch(OpObserve, &q.observe)
 	c.flushNodes()
 	if q.look && !c.silence.on && c.fleet.lookOp == 0 && c.epoch.value != "" && !c.paced(OpLook) {
@@ -237,7 +238,7 @@ func (c *Core) beat() {
 		return
 	}
 	c.queue.beat = false
-	if c.draining || c.rejoin != 0 {
+	if c.draining || c.rejoin != 0 || c.epoch.outside {
 		return
 	}
 	ttl := c.cfg.TTL
@@ -339,7 +340,8 @@ func (c *Core) send(kind OpKind, items []Item, leases []*lease) uint64 {
 	c.seq++
 	op := Op{
 		Seq: c.seq, Kind: kind, Epoch: c.epoch.value, Owner: c.self, TTL: c.cfg.TTL, Fence: c.epoch.fence,
-		Items: items, Sent: c.now.Mono, Deadline: c.now.Mono + Time(c.cfg.OpTimeout),
+		Quarantine: c.quarantine(),
+		Items:      items, Sent: c.now.Mono, Deadline: c.now.Mono + Time(c.cfg.OpTimeout),
 	}
 	if kind == OpLook {
 		op.Deadline = c.now.Mono + Time(max(2*c.cfg.OpTimeout, c.cfg.Discovery))
@@ -362,6 +364,12 @@ func (c *Core) answer(a *Answer) {
 		return // it was given up: trust that began with it has run out, or will be asked for again
 	}
 	defer c.ops.recycle(in)
+	if a.Failure == FailNone {
+		if cause, text := c.distrust(a); cause != CauseNone {
+			rejected := c.reject(in, a, cause, text)
+			a = &rejected
+		}
+	}
 	if a.Failure != FailNone {
 		c.failed(in, a)
 		return
@@ -369,7 +377,7 @@ func (c *Core) answer(a *Answer) {
 	c.heard(in)
 	c.learn(in, a)
 	switch {
-	case a.Stale:
+	case a.Stale || in.op.Kind == OpSupersede: // two masters that are both reached must not be ended in turn at their speed
 		c.setback(in)
 	case in.op.Kind != OpAcquire: // of which only a grant shows that it can have an effect
 		c.effective(in.op.Kind)
@@ -391,7 +399,7 @@ func (c *Core) answer(a *Answer) {
 		c.lookAnswered(in, a)
 	case OpLeave:
 		c.drainedYet()
-	case OpAsk:
+	case OpAsk, OpSupersede:
 	}
 }
 

@@ -6,6 +6,74 @@ type epochState struct {
 	sent       Time   // stamp of the op that told it: an older op cannot bring an older epoch back
 	quarantine Time   // until then nothing is granted; an upper bound
 	fence      int64  // the highest fence ever seen: every acquire carries it
+
+	group    int64               // ns: the quarantine that the epoch's group has agreed on
+	outside  bool                // which is too short for this instance: it has no part in what the others do
+	past     map[string]struct{} // epochs that were seen superseded; never ranged over
+	rejected string              // an epoch that a server is to end
+}
+
+// Why an answer is not believed.
+const (
+	textSuperseded = "this Redis is one that was superseded: it is asked to begin a new epoch"
+	textUnderrated = "an instance with a shorter TTL began this epoch: another is asked for"
+)
+
+// distrust returns why an answer in a's epoch is worth nothing, "" if it is worth what it says.
+//
+// An epoch that was seen superseded is that of an old master, or of old data: what was granted elsewhere meanwhile it does not
+// know. And after a loss of data an epoch may be begun by who has never heard of this group: its quarantine is as long as that
+// one's TTL, and not as long as the group's leases are believed in.
+func (c *Core) distrust(a *Answer) (cause Cause, text string) {
+	e := &c.epoch
+	if _, past := e.past[a.Epoch]; past {
+		return CauseSuperseded, textSuperseded
+	}
+	if a.Epoch != e.value && c.tooShort(a.Group) && e.value != "" && !e.outside {
+		return CauseGroup, textUnderrated
+	}
+	return CauseNone, ""
+}
+
+// tooShort reports whether a group that has agreed on this quarantine is none for this instance. One that has agreed on more than
+// it needs is: so a fleet gets another TTL (docs/guarantees.md, G9).
+func (c *Core) tooShort(group int64) bool {
+	return group > 0 && group < max(c.cfg.TTL, c.cfg.Quarantine)
+}
+
+// quarantine is how long one has to last that this instance begins: as long as any of its group may believe in a lease.
+func (c *Core) quarantine() int64 {
+	if c.epoch.outside {
+		return c.epoch.group
+	}
+	return max(c.cfg.TTL, c.cfg.Quarantine, c.epoch.group)
+}
+
+// reject makes of an answer that is not believed one that says nothing, and has the server begin another epoch if it was asked
+// after the present one was heard of. What the op did there it may have done.
+func (c *Core) reject(in *inflight, a *Answer, cause Cause, text string) Answer {
+	e := &c.epoch
+	if in.op.Sent > e.sent && e.rejected != a.Epoch {
+		e.rejected = a.Epoch
+		c.tell(Tell{Kind: TellRejected, Cause: cause, Text: a.Epoch, Wait: a.Group})
+	}
+	failure := FailRefused
+	if in.op.Epoch == a.Epoch {
+		failure = FailUnknown
+	}
+	return Answer{Seq: a.Seq, Failure: failure, Text: text, Epoch: a.Epoch}
+}
+
+// supersede sends for a new epoch in place of the one that was rejected.
+func (c *Core) supersede() {
+	if c.epoch.rejected == "" || c.paced(OpSupersede) || c.ops.any(OpSupersede) {
+		return
+	}
+	c.send(OpSupersede, nil, nil)
+	op := &c.eff.Ops[len(c.eff.Ops)-1]
+	op.Epoch = c.epoch.rejected
+	c.ops.find(op.Seq).op.Epoch = op.Epoch
+	c.epoch.rejected = ""
 }
 
 // clockState watches the clocks that trust rests on.
@@ -76,8 +144,18 @@ func (c *Core) learn(in *inflight, a *Answer) {
 		return
 	}
 	first := e.value == ""
+	if !first {
+		if e.past == nil {
+			e.past = map[string]struct{}{}
+		}
+		e.past[e.value] = struct{}{}
+	}
 	e.value = a.Epoch
+	e.outside, e.group = c.tooShort(a.Group), a.Group
 	c.tell(Tell{Kind: TellEpoch, Text: a.Epoch, Wait: a.Quarantine})
+	if e.outside {
+		c.tell(Tell{Kind: TellOutside, Cause: CauseGroup, Wait: a.Group})
+	}
 	if first {
 		return
 	}
@@ -129,6 +207,9 @@ func (c *Core) watchRedisClock(in *inflight, a *Answer) {
 
 // barred returns until when nothing may be acquired, and why; 0 if it may.
 func (c *Core) barred() (Time, Cause) {
+	if c.epoch.outside {
+		return c.now.Mono + Time(c.cfg.TTL), CauseGroup
+	}
 	if c.epoch.quarantine > c.now.Mono {
 		return c.epoch.quarantine, CauseQuarantine
 	}

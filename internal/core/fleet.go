@@ -180,7 +180,7 @@ func (c *Core) lookAnswered(in *inflight, a *Answer) {
 		return
 	}
 	f.lookOp = 0
-	if a.Look == nil || c.draining || c.rejoin != 0 {
+	if a.Look == nil || c.draining || c.rejoin != 0 || c.epoch.outside {
 		return
 	}
 	f.look++

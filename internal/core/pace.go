@@ -61,7 +61,7 @@ func (c *Core) paced(kind OpKind) bool { return c.paces[kind].until > c.now.Mono
 
 // refusedBy keeps Redis' words. They are told when a read was answered: until then it may be that nothing is.
 func (c *Core) refusedBy(in *inflight, a *Answer) {
-	if a.Failure == FailRefused && in.op.Kind.writes() {
+	if a.Failure == FailRefused && a.Epoch == "" && in.op.Kind.writes() { // with an epoch it is this instance that does not believe it
 		c.refusal.text = a.Text
 	}
 }

@@ -61,16 +61,17 @@ type OpKind uint8
 // The requests. Those that extend something (OpAcquire, OpRenew, OpReassert, OpBeat) are never sent after an attempt
 // without answer before a read (OpObserve, OpNodes, OpLook) was answered: DESIGN 5.
 const (
-	OpAcquire  OpKind = iota + 1 // SET NX PX each item, adopt if the owner is the same and not Fresh, grant a fence
-	OpRenew                      // extend each item that its owner still holds
-	OpReassert                   // after a loss of data, in quarantine only: restore each item with its fence
-	OpRelease                    // delete each item whose owner and fence match; publish, naming Item.Peer as heir
-	OpObserve                    // read owner and PTTL of each item; with no item, only the epoch
-	OpBeat                       // set the instance's heartbeat; publish when it was not there
-	OpLeave                      // delete the instance's heartbeat; publish
-	OpNodes                      // read the PTTL of the heartbeats of the instances named by the items
-	OpLook                       // read everything: sessions, heartbeats, owners
-	OpAsk                        // publish that Owner wants the items of Item.Peer (all items name one peer)
+	OpAcquire   OpKind = iota + 1 // SET NX PX each item, adopt if the owner is the same and not Fresh, grant a fence
+	OpRenew                       // extend each item that its owner still holds
+	OpReassert                    // after a loss of data, in quarantine only: restore each item with its fence
+	OpRelease                     // delete each item whose owner and fence match; publish, naming Item.Peer as heir
+	OpObserve                     // read owner and PTTL of each item; with no item, only the epoch
+	OpBeat                        // set the instance's heartbeat; publish when it was not there
+	OpLeave                       // delete the instance's heartbeat; publish
+	OpNodes                       // read the PTTL of the heartbeats of the instances named by the items
+	OpLook                        // read everything: sessions, heartbeats, owners
+	OpAsk                         // publish that Owner wants the items of Item.Peer (all items name one peer)
+	OpSupersede                   // begin a new epoch, if the present one is still Op.Epoch: it must not be believed
 
 	kinds // how many there are, and one more
 )
@@ -96,9 +97,12 @@ type Item struct {
 
 // Op is one attempt. A store executes it at most once; whoever carries it may not retry it.
 type Op struct {
-	Seq      uint64 // echoed in the Answer
-	Kind     OpKind
-	Epoch    string // the epoch the instance knows; in another one the store does nothing (DESIGN 6)
+	Seq   uint64 // echoed in the Answer
+	Kind  OpKind
+	Epoch string // the epoch the instance knows; in another one the store does nothing (DESIGN 6)
+
+	Quarantine int64 // ns that an epoch begun by this op grants nothing; 0: as the store is configured
+
 	Owner    string // the instance
 	TTL      int64  // ns, whole milliseconds
 	Fence    int64  // OpAcquire: the highest fence the instance has seen
@@ -152,9 +156,11 @@ type Answer struct {
 	Seq        uint64
 	Failure    Failure
 	Text       string   // of a failure
+	Err        error    // of a failure, for the shell: what Text says, to be told from others
 	Epoch      string   // the present epoch, "" if the store did not say
 	Stale      bool     // the op was void: its epoch is not the present one
 	Quarantine int64    // ns of quarantine left when the store answered, 0 if none
+	Group      int64    // ns: the quarantine that the epoch's group has agreed on; 0 where the op's epoch is the present one
 	RedisNow   int64    // Redis TIME in µs, 0 if the store did not say
 	Results    []Result // one per item
 	Look       *Look    // OpLook
@@ -217,6 +223,8 @@ const (
 	TellSuspect                           // Owner's lease ID expired while its heartbeat lived
 	TellEpoch                             // Redis lost data or restarted: Text is the new epoch, Wait the quarantine left
 	TellClock                             // a clock stepped: Cause, Wait (ns, signed size of the step)
+	TellRejected                          // an epoch is not believed, and another is asked for: Text, Cause, Wait its group's quarantine
+	TellOutside                           // the group's quarantine (Wait) is too short for this instance: it takes no part
 	TellSilent                            // Redis went silent for this instance (Text)
 	TellHeard                             // Redis is heard again
 	TellWithdrawn                         // this instance left the registry for a while: it cannot take what it is given
@@ -247,6 +255,7 @@ const (
 	CauseWrongType        // the key holds another type
 	CauseUnwanted         // its session went or was paused
 	CauseForgot           // Redis may have forgotten it: to be asserted again
+	CauseGroup            // the group's quarantine is shorter than this instance's TTL
 )
 
 // Tell is one thing the core tells its shell. Tells of a step are carried out before its ops.

@@ -36,6 +36,7 @@ type story struct {
 	now   Now
 	epoch string
 	quar  time.Duration
+	group time.Duration
 	look  *Sessions
 	read  uint64 // the read of the epoch that the last step sent, 0 none
 	out   strings.Builder
@@ -79,13 +80,15 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) {
 	case "redis": // what Redis says of itself in the answers from here on
 		s.epoch = arg("epoch", s.epoch)
 		s.quar = time.Duration(dur(arg("quarantine", "0s")))
+		s.group = time.Duration(dur(arg("group", s.group.String())))
 	case "wait":
 		end := s.now.Mono + Time(dur(first()))
 		for n := s.core.Next(); n != 0 && n <= end; n = s.core.Next() {
 			s.sleep(n - s.now.Mono)
 			s.step(Event{Kind: EvTick})
 			if has("reads") && s.read != 0 {
-				s.step(Event{Kind: EvAnswer, Answer: Answer{Seq: s.read, Epoch: s.epoch, Quarantine: int64(s.quar)}})
+				s.step(Event{Kind: EvAnswer, Answer: Answer{Seq: s.read, Epoch: s.epoch, Quarantine: int64(s.quar),
+					Group: int64(s.group)}})
 			}
 		}
 		s.sleep(end - s.now.Mono)
@@ -121,7 +124,8 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) {
 		}
 		s.step(Event{Kind: EvAnswer, Answer: a})
 	case "answer":
-		a := Answer{Seq: uint64(num(first())), Epoch: s.epoch, Quarantine: int64(s.quar), Stale: has("stale")}
+		a := Answer{Seq: uint64(num(first())), Epoch: s.epoch, Quarantine: int64(s.quar), Group: int64(s.group),
+			Stale: has("stale")}
 		for _, line := range strings.Split(d.Input, "\n") {
 			if w := strings.Fields(line); len(w) > 0 {
 				a.Results = append(a.Results, s.result(t, d, w, num, dur))
@@ -130,7 +134,7 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) {
 		s.step(Event{Kind: EvAnswer, Answer: a})
 	case "look":
 		s.step(Event{Kind: EvAnswer, Answer: Answer{Seq: uint64(num(first())), Epoch: s.epoch,
-			Quarantine: int64(s.quar), Look: s.lookOf(d.Input, dur)}})
+			Quarantine: int64(s.quar), Group: int64(s.group), Look: s.lookOf(d.Input, dur)}})
 	default:
 		t.Fatalf("%s: unknown command %s", d.Pos, d.Cmd)
 	}
@@ -197,10 +201,10 @@ func (s *story) sleep(d Time) {
 var outcomeNames = []string{"unknown", "granted", "adopted", "held", "free", "quarantine", "renewed", "reasserted", "lost",
 	"released", "superseded", "closed", "wrongtype", "alive", "gone"}
 
-var opNames = []string{"", "acquire", "renew", "reassert", "release", "observe", "beat", "leave", "nodes", "look", "ask"}
+var opNames = []string{"", "acquire", "renew", "reassert", "release", "observe", "beat", "leave", "nodes", "look", "ask", "supersede"}
 
 var tellNames = []string{"", "ACQUIRED", "RENEWED", "UNCERTAIN", "LOST", "RELEASED", "RELEASE-FAILED", "REFUSED", "YIELD", "KEPT",
-	"SUSPECT", "EPOCH", "CLOCK", "SILENT", "HEARD", "WITHDRAWN", "REFUSING", "ACCEPTING", "DRAINED"}
+	"SUSPECT", "EPOCH", "CLOCK", "REJECTED", "OUTSIDE", "SILENT", "HEARD", "WITHDRAWN", "REFUSING", "ACCEPTING", "DRAINED"}
 
 func (s *story) step(ev Event) {
 	ev.Now = s.now
@@ -224,6 +228,9 @@ func (s *story) step(ev Event) {
 		if t.Cause != CauseNone {
 			fmt.Fprintf(&s.out, " (%s)", t.Cause)
 		}
+		if t.Kind == TellRejected {
+			fmt.Fprintf(&s.out, " %s", t.Text)
+		}
 		if t.Wait != 0 {
 			fmt.Fprintf(&s.out, " wait=%s", time.Duration(t.Wait).Round(time.Millisecond))
 		}
@@ -242,6 +249,9 @@ func (s *story) step(ev Event) {
 			if it.Peer != "" {
 				fmt.Fprintf(&s.out, "→%s", it.Peer)
 			}
+		}
+		if op.Kind == OpSupersede {
+			fmt.Fprintf(&s.out, " %s, quarantine %s", op.Epoch, time.Duration(op.Quarantine))
 		}
 		if op.Kind == OpBeat && op.TTL != s.core.cfg.TTL {
 			fmt.Fprintf(&s.out, " ttl=%s", time.Duration(op.TTL))

@@ -158,6 +158,8 @@ func (c *Core) queued(kind OpKind) bool {
 		return q.beat
 	case OpLook:
 		return q.look
+	case OpSupersede:
+		return c.epoch.rejected != ""
 	default:
 		return false
 	}

@@ -37,8 +37,10 @@ var forms = [...]form{
 	core.TellYield:         {"yield", Info, "Lease asked for", true},
 	core.TellKept:          {"kept", Info, "Lease kept", true},
 
-	core.TellEpoch:     {"epoch", Info, "Redis has a new epoch; nothing is granted before its quarantine ends", false},
+	core.TellEpoch:     {"epoch", Info, "Redis has a new epoch", false},
 	core.TellClock:     {"clock", Warn, "A clock stepped", false},
+	core.TellRejected:  {"epochRejected", Warn, "Redis has an epoch that is not believed; it is asked to begin a new one", false},
+	core.TellOutside:   {"outside", Warn, "The group's quarantine is shorter than this instance's TTL; it takes no part", false},
 	core.TellSilent:    {"redisSilent", Warn, "Redis does not answer", false},
 	core.TellHeard:     {"redisHeard", Info, "Redis answers again", false},
 	core.TellRefusing:  {"redisRefuses", Warn, "Redis answers and refuses to write", false},
@@ -60,10 +62,20 @@ func Event(k core.TellKind) string { return formOf(k).event }
 
 // Head returns level and message of the tell's entry, and false if it has none. Renewals that succeed are debug entries;
 // a shell may choose otherwise.
-func Head(k core.TellKind) (Level, string, bool) {
-	f := formOf(k)
+func Head(t *core.Tell) (Level, string, bool) {
+	f := formOf(t.Kind)
+	switch {
+	case t.Kind == core.TellEpoch && t.Wait > 0:
+		return Warn, "Redis is new or has lost its data, and grants nothing before its quarantine ends; a new server is declared, " +
+			"once, by Bootstrap", true
+	case ofRedisClock(t):
+		return f.level, "Redis' clock jumped forward; nothing is acquired for one TTL", true
+	}
 	return f.level, f.message, f.event != ""
 }
+
+// ofRedisClock reports whether t is told of a jump of Redis' clock, and not of one of the instance's own.
+func ofRedisClock(t *core.Tell) bool { return t.Kind == core.TellClock && t.Text == "redis" }
 
 // FieldKind says how a field's value is written.
 type FieldKind uint8
@@ -101,6 +113,8 @@ func Fields(dst []Field, instance string, t *core.Tell) []Field {
 func Reason(t *core.Tell) string {
 	cause := t.Cause.String()
 	switch {
+	case ofRedisClock(t):
+		return "redis' clock jumped"
 	case t.Text == "":
 		return cause
 	case cause == "":

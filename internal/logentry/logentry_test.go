@@ -2,6 +2,7 @@ package logentry
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/leasestorm/leasestorm/internal/core"
@@ -10,7 +11,7 @@ import (
 // Every tell has an entry, and those of leases have what G12 wants: instance, endpoint, fence and reason.
 func TestEveryTellHasAnEntry(t *testing.T) {
 	for k := core.TellAcquired; k <= core.TellDrained; k++ {
-		_, message, ok := Head(k)
+		_, message, ok := Head(&core.Tell{Kind: k})
 		if !ok || message == "" || Event(k) == "" {
 			t.Errorf("tell %d has no entry", k)
 			continue
@@ -30,7 +31,7 @@ func TestEveryTellHasAnEntry(t *testing.T) {
 			}
 		}
 	}
-	if _, _, ok := Head(core.TellDrained + 1); ok || Event(0) != "" {
+	if _, _, ok := Head(&core.Tell{Kind: core.TellDrained + 1}); ok || Event(0) != "" {
 		t.Error("what is no tell has an entry")
 	}
 }
@@ -49,5 +50,28 @@ func TestReason(t *testing.T) {
 		if got := Reason(&core.Tell{Cause: c.cause, Text: c.text}); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
+	}
+}
+
+// What an entry says at a start that need not wait, and of a jump of Redis' clock, is what happened.
+func TestHead(t *testing.T) {
+	for _, c := range []struct {
+		tell core.Tell
+		want Level
+		says string
+		not  string
+	}{
+		{core.Tell{Kind: core.TellEpoch, Text: "r 1"}, Info, "new epoch", "grants nothing"},
+		{core.Tell{Kind: core.TellEpoch, Text: "r 1", Wait: core.Second}, Warn, "Bootstrap", "never"},
+		{core.Tell{Kind: core.TellClock, Cause: core.CauseFailed, Text: "redis"}, Warn, "Redis' clock", "failed"},
+		{core.Tell{Kind: core.TellClock, Cause: core.CauseClock}, Warn, "A clock stepped", "Redis"},
+	} {
+		level, message, _ := Head(&c.tell)
+		if level != c.want || !strings.Contains(message, c.says) || strings.Contains(message, c.not) {
+			t.Errorf("%+v: %v %q", c.tell, level, message)
+		}
+	}
+	if got := Reason(&core.Tell{Kind: core.TellClock, Cause: core.CauseFailed, Text: "redis"}); got != "redis' clock jumped" {
+		t.Errorf("reason %q", got)
 	}
 }

@@ -39,9 +39,9 @@ func Main(args []string) int {
 	if wantsIntents(args, os.Getenv) {
 		return ended(intentsMain(args))
 	}
-	run := serve
-	if len(args) > 0 && args[0] == "bootstrap" {
-		run, args = bootstrap, args[1:]
+	run, args, err := command(args)
+	if err != nil {
+		return ended(0, err)
 	}
 	s, err := parse(args, os.Getenv, os.Stdout)
 	if errors.Is(err, errHelp) {
@@ -54,6 +54,18 @@ func Main(args []string) int {
 		}
 	}
 	return ended(0, err)
+}
+
+// command is what the first words ask for, and the flags that follow.
+func command(args []string) (run func(*settings) (int, error), rest []string, err error) {
+	switch {
+	case len(args) > 0 && args[0] == "bootstrap":
+		return bootstrap, args[1:], nil
+	case len(args) > 0 && args[0] == "quarantine":
+		length, rest, err := quarantineLength(args[1:])
+		return func(s *settings) (int, error) { return setQuarantine(s, length) }, rest, err
+	}
+	return serve, args, nil
 }
 
 // ended is the exit code of what has run, or could not.

@@ -22,6 +22,7 @@ const usage = `node shares polling sessions with other nodes through Redis and p
 
   node --redis redis://127.0.0.1:6379 --target http://127.0.0.1:8080
   node bootstrap --redis redis://127.0.0.1:6379
+  node quarantine 30s --redis redis://127.0.0.1:6379
 
   node --system election --redis redis://127.0.0.1:6379 --target http://127.0.0.1:8080
   node --system intents --help
@@ -39,6 +40,9 @@ SIGUSR1:         at the next poll, between its check and its send, print "paused
 
 node bootstrap   declares the first deployment on an empty Redis, once. Without it the first nodes wait for one TTL, as
                  they do when Redis has lost its data. Refused while any lease or heartbeat lives.
+node quarantine  changes how long nothing is granted after Redis lost its data, for all nodes: at least the longest TTL of
+                 any. To give a fleet a longer TTL, raise it, wait one old TTL, restart the nodes; for a shorter one restart
+                 them first. What is free is granted again after one quarantine; what is owned stays.
 
 Exit codes: 0 stopped cleanly; 1 not everything could be released; 3 a setting or the Redis is wrong, nothing was done.
 
@@ -132,7 +136,7 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 		return s, errHelp
 	}
 	if rest := fs.Args(); len(rest) > 0 {
-		return s, fmt.Errorf("unexpected argument %q; the only command is bootstrap, and it comes first", rest[0])
+		return s, fmt.Errorf("unexpected argument %q; the commands are bootstrap and quarantine, and come first", rest[0])
 	}
 	if problem != nil {
 		return s, problem

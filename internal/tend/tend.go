@@ -53,6 +53,8 @@ type Tender struct {
 	Kick   func()
 	Pause  func(ctx context.Context, d time.Duration)
 	Quit   func() bool
+	// Failed is told the outcome of each attempt to sign on; nil: nobody.
+	Failed func(error)
 
 	server string // whose records are known to say no more than runs; Tend's
 }
@@ -118,17 +120,27 @@ func (t *Tender) Tend(ctx context.Context) error {
 	return nil
 }
 
-// Prepare signs on and deals with this worker's own past. It tries until Redis answers or ctx ends.
+// Prepare signs on and deals with this worker's own past. It tries until Redis answers or ctx ends, unless an ACL denies it.
 func (t *Tender) Prepare(ctx context.Context) error {
 	for {
 		err := t.signOn(ctx)
 		if err != nil && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+		if t.Failed != nil {
+			t.Failed(err)
+		}
+		if denied := t.Store.Denied(err); denied != nil {
+			return denied
+		}
 		if err == nil || !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, lease.ErrUnknown) {
 			return err
 		}
-		t.Logger.Info("redis does not answer yet; trying on", zap.String("worker", t.Instance), zap.Error(err))
+		message := "redis does not answer yet; trying on"
+		if store.Refused(err) != "" {
+			message = "redis refuses; trying on"
+		}
+		t.Logger.Info(message, zap.String("worker", t.Instance), zap.Error(err))
 		t.Pause(ctx, t.Life/10)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

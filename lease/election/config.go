@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	rules "github.com/leasestorm/leasestorm/internal/core/election"
+	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
@@ -73,8 +74,11 @@ type Config struct {
 	// Observe is told every event of the elections in the moment in which it happens; nil: nobody. It must return at once
 	// and call nothing of this package but the local reads (IsLeader, Fence, State, Leader).
 	Observe func(Event)
-	// Logger gets an entry for each event of an election and of its lease; nil: none.
+	// Logger gets an entry for each event of an election and of its lease. nil: warnings and errors go to standard error;
+	// zap.NewNop() silences them.
 	Logger *zap.Logger
+	// Hooks are added to the connections, as lease.Config.Hooks.
+	Hooks []redis.Hook
 
 	_ struct{}
 }
@@ -105,7 +109,7 @@ func (c Config) withDefaults() Config {
 		c.InstanceID = lease.GenerateInstanceID()
 	}
 	if c.Logger == nil {
-		c.Logger = zap.NewNop()
+		c.Logger = zaplog.Default()
 	}
 	return c
 }
@@ -190,7 +194,7 @@ func (c *Config) lease() lease.Config {
 	return lease.Config{
 		InstanceID: c.InstanceID, TTL: c.LeaderTTL, RenewInterval: c.RenewInterval, OpTimeout: c.OpTimeout,
 		Quarantine: c.Quarantine, DrainTimeout: c.DrainTimeout, ExactKeys: true, EpochKey: c.EpochKey, Channel: c.Channel,
-		Logger: c.Logger,
+		Logger: c.Logger, Hooks: c.Hooks,
 	}
 }
 
@@ -198,7 +202,7 @@ func (c *Config) lease() lease.Config {
 func (c *Config) store() redisstore.Options {
 	return redisstore.Options{
 		ExactKeys: true, NodePrefix: c.HeartbeatPrefix, EpochKey: c.EpochKey, Channel: c.Channel, OpTimeout: c.OpTimeout,
-		PoolSize: 1, Quarantine: max(c.Quarantine, c.LeaderTTL),
+		PoolSize: 1, Quarantine: max(c.Quarantine, c.LeaderTTL), Hooks: c.Hooks,
 	}
 }
 
@@ -221,4 +225,22 @@ func Bootstrap(ctx context.Context, client redis.UniversalClient, cfg Config, mo
 	}
 	defer st.Close()
 	return st.BootstrapNamed(ctx, append([]string{cfg.LeaderKey}, more...)...)
+}
+
+// SetQuarantine is lease.SetQuarantine for the elections that share cfg's EpochKey; more are their other leader keys.
+func SetQuarantine(ctx context.Context, client redis.UniversalClient, cfg Config, length time.Duration, more ...string) (
+	before time.Duration, err error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return 0, err
+	}
+	if length < lease.TTLMin || length > lease.TTLMax {
+		return 0, configError("a quarantine of %v; it must be %v to %v", length, lease.TTLMin, lease.TTLMax)
+	}
+	st, err := redisstore.New(client, cfg.store())
+	if err != nil {
+		return 0, configError("%w", err)
+	}
+	defer st.Close()
+	return st.SetQuarantine(ctx, length, append([]string{cfg.LeaderKey}, more...)...)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 	rules "github.com/leasestorm/leasestorm/internal/core/election"
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
 // ErrRunning: Run was called for a member for which it runs already.
@@ -39,7 +40,6 @@ type Election struct {
 	m       *rules.Machine
 	hold    *lease.Hold
 	started bool
-	hook    func() bool      // of Start's context
 	terms   chan *lease.Hold // Run waits for its leaderships here; nil: nobody runs
 }
 
@@ -58,8 +58,9 @@ func New(client redis.UniversalClient, cfg Config) (*Election, error) {
 	return e, nil
 }
 
-// Start takes part, after a random delay of at most Config.StartDelayMax, until Stop or until ctx ends, which counts as
-// Stop. A Redis that does not answer is waited for; one that will never do is an error. Errors: lease.ErrStopped.
+// Start takes part, after a random delay of at most Config.StartDelayMax, until Stop. ctx bounds the start only; Run binds the
+// member to a context. A Redis that does not answer is waited for; one that will never do is an error: no Redis, too old, a
+// password missing, an ACL that denies what is needed (lease.ErrRefused, with the rules to add). Errors: lease.ErrStopped.
 func (e *Election) Start(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -67,6 +68,9 @@ func (e *Election) Start(ctx context.Context) error {
 	if err := e.g.start(ctx); errors.Is(err, lease.ErrStopped) {
 		return e.over()
 	} else if err != nil {
+		return err
+	}
+	if err := e.permitted(ctx); err != nil {
 		return err
 	}
 	e.g.mu.Lock()
@@ -78,9 +82,36 @@ func (e *Election) Start(ctx context.Context) error {
 		return nil
 	}
 	e.started = true
-	e.hook = context.AfterFunc(ctx, func() { _ = e.Stop() })
 	e.g.step(e, rules.Input{Kind: rules.Start, Now: e.g.now()})
 	return nil
+}
+
+// permitted refuses an ACL that denies what this election needs. Whatever else goes wrong is waited for.
+func (e *Election) permitted(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, e.g.cfg.OpTimeout)
+	defer cancel()
+	err := e.g.hand.store.Permitted(ctx, redisstore.Use{Registry: true, Leases: []string{e.key}})
+	if errors.Is(err, redisstore.ErrDenied) {
+		return fmt.Errorf("election %q: %w", e.key, err)
+	}
+	return nil
+}
+
+// Health says whether this member can be elected, and if not, why: for a readiness probe. It asks nobody.
+func (e *Election) Health() lease.Health {
+	h := e.g.keeper.Health()
+	e.g.mu.Lock()
+	started, stopped := e.started, e.g.closing || e.m.Stopped() || e.life.Err() != nil
+	e.g.mu.Unlock()
+	switch {
+	case stopped:
+		h.State, h.Reason = lease.HealthStopped, "this member has stopped; make another"
+	case !started && h.State != lease.HealthRefused && h.State != lease.HealthSilent:
+		h.State, h.Reason = lease.HealthNotStarted, "Start was not called, has not returned, or failed"
+	case h.OK():
+		h.Reason = "somebody can be elected"
+	}
+	return e.g.hand.looking.Add(e.g.hand.beating.Add(h, "heartbeats cannot be set"), "the leader cannot be read")
 }
 
 func (e *Election) over() error {
@@ -106,9 +137,6 @@ func (e *Election) withdraw() {
 	e.end(lease.ErrStopped)
 	e.g.mu.Lock()
 	defer e.g.mu.Unlock()
-	if e.hook != nil {
-		e.hook()
-	}
 	e.g.step(e, rules.Input{Kind: rules.Stop, Now: e.g.now()})
 }
 

@@ -123,7 +123,7 @@ func (g *Group) start(ctx context.Context) error {
 	case g.begun:
 		return nil
 	}
-	if err := g.keeper.Start(context.WithoutCancel(ctx)); err != nil {
+	if err := g.keeper.Start(ctx); err != nil {
 		return err
 	}
 	g.begun = true

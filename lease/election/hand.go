@@ -6,6 +6,7 @@ import (
 	"time"
 
 	rules "github.com/leasestorm/leasestorm/internal/core/election"
+	"github.com/leasestorm/leasestorm/internal/ready"
 	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
@@ -18,6 +19,8 @@ type hand struct {
 	end   context.CancelFunc
 	ended chan struct{}
 	wake  chan struct{}
+
+	beating, looking ready.Watch
 
 	mu       sync.Mutex
 	beats    map[string]bool // key → set; false: delete
@@ -33,6 +36,7 @@ type look struct {
 
 func newHand(g *Group, st *redisstore.Store) *hand {
 	h := &hand{g: g, store: st, wake: make(chan struct{}, 1), ended: make(chan struct{}), beats: map[string]bool{}}
+	h.beating.Life = 2*g.cfg.HeartbeatInterval + g.cfg.OpTimeout // a follower beats no more
 	h.ctx, h.end = context.WithCancel(context.Background())
 	return h
 }
@@ -131,7 +135,7 @@ func (h *hand) beat(beats map[string]bool) {
 	ctx, cancel := context.WithTimeout(h.ctx, h.g.cfg.OpTimeout)
 	defer cancel()
 	cfg := h.g.cfg.rules()
-	_ = h.store.Heartbeats(ctx, set, time.Now(), time.Duration(cfg.HeartbeatTTL()), del)
+	h.beating.Note(h.store.Heartbeats(ctx, set, time.Now(), time.Duration(cfg.HeartbeatTTL()), del))
 }
 
 // look reads for followers and tells them.
@@ -146,6 +150,7 @@ func (h *hand) look(looks []look) {
 	ctx, cancel := context.WithTimeout(h.ctx, h.g.cfg.OpTimeout)
 	defer cancel()
 	err := h.store.Glances(ctx, glances)
+	h.looking.Note(err)
 	h.g.mu.Lock()
 	defer h.g.mu.Unlock()
 	now := h.g.now()

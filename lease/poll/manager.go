@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
+	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 	"github.com/leasestorm/leasestorm/lease"
 )
 
@@ -33,7 +34,6 @@ type SessionManager struct {
 	begun   bool
 	stopped chan struct{} // made by the first Stop, closed when it is done
 	stopErr error
-	unhook  func() bool
 	quit    chan struct{} // ends the scheduler
 	ended   chan struct{} // the scheduler has ended
 
@@ -54,7 +54,7 @@ func New(client redis.UniversalClient, leases lease.Config, cfg Config) (*Sessio
 		return nil, err
 	}
 	if leases.Logger == nil {
-		leases.Logger = zap.NewNop()
+		leases.Logger = zaplog.Default()
 	}
 	if leases.DrainTimeout == 0 {
 		leases.DrainTimeout = cfg.DrainTimeout + cfg.Stuck
@@ -72,14 +72,15 @@ func New(client redis.UniversalClient, leases lease.Config, cfg Config) (*Sessio
 	if m.leases, err = lease.New(client, leases); err != nil {
 		return nil, err
 	}
-	m.sessions = newSessions(client, cfg.SessionPrefix, leases.Logger)
+	m.sessions = newSessions(client, cfg.SessionPrefix, &leases)
 	return m, nil
 }
 
 // Leases returns the lease manager, to be asked. The session manager starts and stops it.
 func (m *SessionManager) Leases() *lease.Manager { return m.leases }
 
-// Start begins: sessions are found, placed and polled until Stop or until ctx ends, which counts as Stop.
+// Start begins: sessions are found, placed and polled until Stop. ctx bounds the start only. Errors: those of
+// lease.Manager.Start, and lease.ErrRefused, with the rules to add, where an ACL denies the sessions.
 func (m *SessionManager) Start(ctx context.Context) error {
 	m.life.Lock()
 	defer m.life.Unlock()
@@ -89,14 +90,32 @@ func (m *SessionManager) Start(ctx context.Context) error {
 	case m.begun:
 		return nil
 	}
-	if err := m.leases.Start(context.WithoutCancel(ctx)); err != nil {
+	if err := m.sessions.permitted(ctx); err != nil {
+		return err
+	}
+	if err := m.leases.Start(ctx); err != nil {
 		return err
 	}
 	m.begun = true
 	go m.schedule()
-	m.unhook = context.AfterFunc(ctx, func() { _ = m.Stop() })
 	return nil
 }
+
+// Run is Start, and Stop as soon as ctx ends. It returns what Start said, or else what Stop said.
+func (m *SessionManager) Run(ctx context.Context) error {
+	if err := m.Start(ctx); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+	case <-m.ended:
+	}
+	return m.Stop()
+}
+
+// Health says whether sessions can be polled here, and if not, why: for a readiness probe. Malformed sessions are counted, and
+// some are named. It asks nobody.
+func (m *SessionManager) Health() lease.Health { return m.leases.Health() }
 
 // Stop drains: no poll begins any more, running polls may end within Config.DrainTimeout and are then cancelled, and each
 // lease is released once its poll has returned. Every call waits for the end and gets the same error: lease.ErrUnknown if
@@ -116,7 +135,6 @@ func (m *SessionManager) Stop() error {
 		m.stopErr = m.leases.Stop()
 		return m.stopErr
 	}
-	m.unhook()
 	late := time.AfterFunc(m.cfg.DrainTimeout, m.cancelAll)
 	m.stopErr = m.leases.Stop()
 	late.Stop()

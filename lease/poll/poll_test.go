@@ -436,7 +436,7 @@ func TestClusterSessions(t *testing.T) {
 		client.Set(t.Context(), "session:"+sid, fmt.Sprintf(`{"id":%q}`, sid), 0)
 	}
 	client.LPush(t.Context(), "session:list", "x")
-	s := newSessions(client, "session:", zap.NewNop())
+	s := newSessions(client, "session:", &lease.Config{Logger: zap.NewNop()})
 	defer s.close()
 	ids, err := s.list(t.Context())
 	if err != nil || len(ids) != 20 {

@@ -7,11 +7,17 @@ import (
 	"hash/maphash"
 	"strings"
 	"sync"
+	"time"
 
-	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
+
+	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
+
+// permittedTimeout bounds the check of permissions at Start.
+const permittedTimeout = 3 * time.Second
 
 // chunk is how many keys one SCAN or MGET is about.
 const chunk = 500
@@ -21,6 +27,7 @@ type sessions struct {
 	client redis.UniversalClient
 	prefix string
 	log    *zap.Logger
+	check  func(id string) error
 	seed   maphash.Seed
 	known  map[string]verdict // by key
 }
@@ -30,12 +37,32 @@ var globEscape = strings.NewReplacer("*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`,
 
 // verdict is what a session's value was found to be.
 type verdict struct {
-	hash   uint64
-	polled bool // well-formed and not paused
+	hash    uint64
+	polled  bool   // well-formed and not paused
+	problem string // why it is malformed, "" if it is not
 }
 
-func newSessions(client redis.UniversalClient, prefix string, log *zap.Logger) *sessions {
-	return &sessions{client: derive(client), prefix: prefix, log: log, seed: maphash.MakeSeed(), known: map[string]verdict{}}
+func newSessions(client redis.UniversalClient, prefix string, cfg *lease.Config) *sessions {
+	own := derive(client)
+	for _, h := range cfg.Hooks {
+		own.AddHook(h)
+	}
+	return &sessions{client: own, prefix: prefix, log: cfg.Logger, check: cfg.CheckSession, seed: maphash.MakeSeed(),
+		known: map[string]verdict{}}
+}
+
+// permitted refuses an ACL that denies the sessions. Whatever else goes wrong is waited for.
+func (s *sessions) permitted(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, permittedTimeout)
+	defer cancel()
+	all := globEscape.Replace(s.prefix) + "*"
+	key := s.prefix + "probe"
+	err := redisstore.Denial(s.client, "~"+all, s.client.Scan(ctx, 0, all, 1).Err(), s.client.MGet(ctx, key).Err(),
+		s.client.Get(ctx, key).Err(), s.client.Type(ctx, key).Err())
+	if err != nil {
+		return fmt.Errorf("poll: sessions %s: %w", all, err)
+	}
+	return nil
 }
 
 // derive returns a client of its own to the same server, which honours deadlines: a session source that hangs on a dead
@@ -54,7 +81,8 @@ func derive(client redis.UniversalClient) redis.UniversalClient {
 	return client
 }
 
-// list returns the IDs of all sessions that are not paused. Not safe for concurrent use.
+// list returns the IDs of all sessions that are not paused, and beside them a *lease.SkippedError if some are malformed. Not safe
+// for concurrent use.
 func (s *sessions) list(ctx context.Context) ([]string, error) {
 	keys, err := s.keys(ctx)
 	if err != nil {
@@ -62,6 +90,7 @@ func (s *sessions) list(ctx context.Context) ([]string, error) {
 	}
 	ids := make([]string, 0, len(keys))
 	known := make(map[string]verdict, len(keys))
+	skipped := &lease.SkippedError{}
 	for len(keys) > 0 {
 		n := min(len(keys), chunk)
 		values, err := s.values(ctx, keys[:n])
@@ -79,6 +108,9 @@ func (s *sessions) list(ctx context.Context) ([]string, error) {
 				}
 			}
 			v := s.judge(key, values[i])
+			if _, twice := known[key]; v.problem != "" && !twice {
+				skipped.Skip(key + ": " + v.problem)
+			}
 			known[key] = v
 			if v.polled {
 				ids = append(ids, key[len(s.prefix):])
@@ -87,6 +119,9 @@ func (s *sessions) list(ctx context.Context) ([]string, error) {
 		keys = keys[n:]
 	}
 	s.known = known
+	if skipped.Count > 0 {
+		return ids, skipped
+	}
 	return ids, nil
 }
 
@@ -150,19 +185,18 @@ func (s *sessions) judge(key string, value any) verdict {
 		IsPaused bool   `json:"isPaused"`
 	}
 	id := key[len(s.prefix):]
-	problem := ""
 	if !ok {
-		problem = "its key holds no string"
+		v.problem = "its key holds no string"
 	} else if err := json.Unmarshal([]byte(text), &session); err != nil {
-		problem = "not the JSON of a session: " + err.Error()
+		v.problem = "not the JSON of a session: " + err.Error()
 	} else if session.ID != id {
-		problem = fmt.Sprintf("its id is %q, not that of its key", session.ID)
-	} else if len(id) != 36 || uuid.Validate(id) != nil {
-		problem = "its ID is not a UUID"
+		v.problem = fmt.Sprintf("its id is %q, not that of its key", session.ID)
+	} else if err := s.check(id); err != nil {
+		v.problem = err.Error()
 	}
-	if problem != "" {
+	if v.problem != "" {
 		s.log.Warn("Session skipped", zap.String("event", "sessionMalformed"), zap.String("key", key),
-			zap.String("reason", problem))
+			zap.String("reason", v.problem))
 		return v
 	}
 	v.polled = !session.IsPaused

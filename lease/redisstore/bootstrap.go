@@ -27,7 +27,7 @@ func (s *Store) BootstrapNamed(ctx context.Context, leases ...string) error {
 		return err
 	}
 	// A grant between this look and the script is impossible where there was no epoch, and harmless where there was one.
-	living, err := s.living(ctx, leases)
+	living, err := s.living(ctx, leases, false)
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,8 @@ func (s *Store) BootstrapNamed(ctx context.Context, leases ...string) error {
 	}
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
-	done, err := bootstrapScript.Run(ctx, s.client, []string{s.wire.opt.EpochKey}, before).Int()
+	done, err := bootstrapScript.Run(ctx, s.client, []string{s.wire.opt.EpochKey, s.wire.opt.groupKey()}, before,
+		s.wire.opt.Quarantine.Microseconds()).Int()
 	switch {
 	case err != nil:
 		return fmt.Errorf("bootstrap: %w", err)
@@ -62,15 +63,15 @@ func (s *Store) epoch(ctx context.Context) (string, error) {
 	return epoch, err
 }
 
-// living returns the keys of leases, or else of heartbeats, that there are.
-func (s *Store) living(ctx context.Context, leases []string) ([]string, error) {
+// living returns the keys of leases and of heartbeats that there are; where all is not set, those of leases, or else of heartbeats.
+func (s *Store) living(ctx context.Context, leases []string, all bool) ([]string, error) {
 	var keys []string
 	for _, key := range leases {
 		ctx, cancel := s.deadline(ctx)
 		n, err := s.client.Exists(ctx, key).Result()
 		cancel()
 		if err != nil {
-			return nil, fmt.Errorf("bootstrap: look for %s: %w", key, err)
+			return nil, fmt.Errorf("look for %s: %w", key, err)
 		}
 		if n > 0 {
 			keys = append(keys, key)
@@ -81,12 +82,12 @@ func (s *Store) living(ctx context.Context, leases []string) ([]string, error) {
 		prefixes = prefixes[1:]
 	}
 	for _, prefix := range prefixes {
-		if len(keys) > 0 {
+		if len(keys) > 0 && !all {
 			break
 		}
 		names, err := s.scan(ctx, prefix)
 		if err != nil {
-			return nil, fmt.Errorf("bootstrap: look for %s*: %w", prefix, err)
+			return nil, fmt.Errorf("look for %s*: %w", prefix, err)
 		}
 		for _, name := range names {
 			keys = append(keys, prefix+name)

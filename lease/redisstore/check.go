@@ -38,7 +38,7 @@ type Warning string
 func (s *Store) Check(ctx context.Context) ([]Warning, error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
-	if err := s.client.Ping(ctx).Err(); err != nil {
+	if err := s.client.Ping(ctx).Err(); err != nil && !deniesCommand(err) { // what is denied, Permitted tells
 		return nil, diagnose(err)
 	}
 	text, err := s.info(ctx)
@@ -77,7 +77,7 @@ func judge(info map[string]string) ([]Warning, error) {
 		return nil, fmt.Errorf("%w: version %s; at least %s is required", ErrTooOld, version, VersionMin)
 	}
 	if info["role"] == "slave" && info["slave_read_only"] != "0" {
-		return nil, fmt.Errorf("%w (its master is %s:%s): leases must be taken at the master", ErrReadOnly,
+		return nil, fmt.Errorf("%w: %w (its master is %s:%s): leases must be taken at the master", ErrRefused, ErrReadOnly,
 			info["master_host"], info["master_port"])
 	}
 	if info["run_id"] == "" {
@@ -115,11 +115,11 @@ func diagnose(err error) error {
 	switch code {
 	case "NOAUTH", "WRONGPASS":
 		return fmt.Errorf("%w: give user name and password to the client (in a URL: redis://user:password@host): %w",
-			ErrAuth, err)
+			ErrAuth, Cause(err))
 	case "LOADING", "MASTERDOWN", "CLUSTERDOWN", "BUSY":
-		return fmt.Errorf("%w: %w", ErrNotReady, err)
+		return fmt.Errorf("%w: %w", ErrNotReady, Cause(err))
 	case "READONLY":
-		return fmt.Errorf("%w: %w", ErrReadOnly, err)
+		return fmt.Errorf("%w: %w", ErrReadOnly, Cause(err))
 	}
-	return fmt.Errorf("refused by Redis: %w", err)
+	return Cause(err)
 }

@@ -9,18 +9,22 @@ import (
 
 // decodeHead reads what every guarded script answers first, and returns the rest.
 func decodeHead(reply []any, a *core.Answer) ([]any, error) {
-	if len(reply) < 4 {
-		return nil, fmt.Errorf("the reply of Redis holds %d elements of at least 4", len(reply))
+	if len(reply) < 5 {
+		return nil, fmt.Errorf("the reply of Redis holds %d elements of at least 5", len(reply))
 	}
 	epoch, ok1 := reply[0].(string)
 	left, ok2 := reply[1].(int64)
 	now, ok3 := reply[2].(int64)
-	if !ok1 || !ok2 || !ok3 {
-		return nil, fmt.Errorf("the reply of Redis holds %T, %T, %T for epoch, quarantine and time",
-			reply[0], reply[1], reply[2])
+	agreed, ok4 := reply[3].(int64)
+	if !ok1 || !ok2 || !ok3 || !ok4 {
+		return nil, fmt.Errorf("the reply of Redis holds %T, %T, %T, %T for epoch, quarantine, time and the group's quarantine",
+			reply[0], reply[1], reply[2], reply[3])
 	}
 	a.Epoch, a.Quarantine, a.RedisNow = epoch, left*int64(time.Microsecond), now
-	return reply[3:], nil
+	if agreed > 0 { // in a look, the first script may have been told what the others then know
+		a.Group = agreed * int64(time.Microsecond)
+	}
+	return reply[4:], nil
 }
 
 // outcomes by the letters of epoch.lua. A capital has details.

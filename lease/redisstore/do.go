@@ -41,5 +41,7 @@ func (s *Store) fail(ctx context.Context, op *core.Op, err error) core.Answer {
 	if c, ok := s.client.(*redis.ClusterClient); ok && kind == core.FailRefused {
 		c.ReloadState(ctx) // the slot may have moved
 	}
-	return fail(op, kind, text)
+	a := fail(op, kind, text)
+	a.Err = Cause(err)
+	return a
 }

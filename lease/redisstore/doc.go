@@ -8,6 +8,8 @@
 //	poll:node:<instance>      "1", PX TTL: the heartbeat
 //	{poll:lease:<id>}:fence   last fence granted, expires 24 h after its last use
 //	poll:epoch                "<run_id> <end of quarantine, µs of Redis TIME>", no TTL
+//	poll:epoch:group          hash, no TTL: "epoch", the epoch it belongs to, and "quarantine", µs. What the instances that
+//	                          share the epoch have agreed on; fields of later versions are kept
 //	poll:notify               channel of notices
 //
 // On a Redis Cluster all keys must live in one slot, so the prefixes must carry the same hash tag, such as
@@ -21,6 +23,7 @@
 //   - Every script compares the epoch that its caller knows with that of Redis. A Redis with another run_id, or without
 //     the epoch key, has lost data or may have: it gets a new epoch, in which nothing is granted for the length of a
 //     quarantine, and whatever was under way in the old one does nothing (G9).
+//   - Who has seen an epoch superseded does not believe it again, and ends it: an old master that comes back begins a new one.
 //
 // # What is not seen
 //

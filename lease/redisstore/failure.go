@@ -1,7 +1,9 @@
 package redisstore
 
 import (
+	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 
@@ -18,6 +20,19 @@ var refusals = map[string]bool{
 	"NOREPLICAS": true, "NOSCRIPT": true, "NOPROTO": true, "WRONGTYPE": true,
 }
 
+// ErrRefused says that Redis answered with an error. Its words are in the message.
+var ErrRefused = errors.New("refused by Redis")
+
+// Cause is err as a caller is to see it: what Redis answered is marked as ErrRefused, anything else, such as an error of the
+// connection, is as it is.
+func Cause(err error) error {
+	var reply redis.Error
+	if errors.As(err, &reply) && !errors.Is(err, ErrRefused) {
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	return err
+}
+
 // failure classifies the error of an attempt. What is not known to be refused may have been executed.
 func failure(err error) (core.Failure, string) {
 	var reply redis.Error
@@ -28,7 +43,10 @@ func failure(err error) (core.Failure, string) {
 		return core.FailUnknown, reply.Error()
 	}
 	var op *net.OpError
+	var certificate *tls.CertificateVerificationError
 	switch {
+	case errors.As(err, &certificate):
+		return core.FailRefused, err.Error()
 	case errors.As(err, &op) && op.Op == "dial":
 		return core.FailRefused, err.Error()
 	case errors.Is(err, redis.ErrPoolTimeout):

@@ -7,7 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-const fenceSuffix = ":fence"
+const (
+	fenceSuffix = ":fence"
+	groupSuffix = ":group"
+)
 
 // hashTag returns what Redis Cluster hashes of key instead of the whole, "" if it hashes the whole.
 func hashTag(key string) string {
@@ -94,7 +97,7 @@ func (s *Store) CheckLease(id string) error { return s.wire.CheckLease(id) }
 
 // CheckLease is Store.CheckLease.
 func (w Wire) CheckLease(id string) error {
-	if w.opt.ExactKeys && (id == w.opt.EpochKey || strings.HasSuffix(id, fenceSuffix)) {
+	if w.opt.ExactKeys && (id == w.opt.EpochKey || id == w.opt.groupKey() || strings.HasSuffix(id, fenceSuffix)) {
 		return fmt.Errorf("the key %q is that of the epoch or of a fence, not of a lease", id)
 	}
 	if w.tagged && strings.HasSuffix(id, fenceSuffix) {

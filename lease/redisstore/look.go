@@ -43,7 +43,7 @@ func (s *Store) reader(ctx context.Context) Reader {
 func (w Wire) Look(op *core.Op, sessions *core.Sessions, r Reader) (core.Answer, error) {
 	a, err := w.LookOwners(op, sessions, r)
 	if err == nil {
-		a.Look.Nodes, err = w.readNodes(op.Epoch, r, &a)
+		a.Look.Nodes, err = w.readNodes(op, r, &a)
 	}
 	return a, err
 }
@@ -73,7 +73,7 @@ func head(reply []any, a *core.Answer) ([]any, error) {
 }
 
 func (w Wire) readOwners(op *core.Op, ids, owners []string, intern map[string]string, r Reader, a *core.Answer) error {
-	call, err := w.owners(op.Epoch, ids)
+	call, err := w.owners(op, ids)
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (w Wire) readOwners(op *core.Op, ids, owners []string, intern map[string]st
 }
 
 // readNodes finds the live heartbeats. It calls the script at least once, so that a carries the epoch.
-func (w Wire) readNodes(epoch string, r Reader, a *core.Answer) ([]core.Seen, error) {
+func (w Wire) readNodes(op *core.Op, r Reader, a *core.Answer) ([]core.Seen, error) {
 	found, err := r.Scan(w.opt.NodePrefix)
 	if err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func (w Wire) readNodes(epoch string, r Reader, a *core.Answer) ([]core.Seen, er
 	seen := make([]core.Seen, 0, len(found))
 	for start := 0; ; start += lookChunk {
 		chunk := found[min(start, len(found)):min(start+lookChunk, len(found))]
-		reply, err := r.Run(w.nodes(epoch, chunk))
+		reply, err := r.Run(w.nodes(op, chunk))
 		if err != nil {
 			return nil, err
 		}
@@ -183,5 +183,5 @@ func (s *Store) scanPage(ctx context.Context, client redis.Cmdable, cursor uint6
 // Nodes returns the live heartbeats, in any order.
 func (s *Store) Nodes(ctx context.Context) ([]core.Seen, error) {
 	var a core.Answer
-	return s.wire.readNodes("", s.reader(ctx), &a)
+	return s.wire.readNodes(&core.Op{}, s.reader(ctx), &a)
 }

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
@@ -38,7 +37,7 @@ func (s *Store) Pass(ctx context.Context, owner, heir string, ttl time.Duration,
 		reply, err := passScript.Run(ctx, s.client, k.list(), owner, heir, ttl.Milliseconds(), s.wire.opt.Channel,
 			len(s.wire.opt.LeasePrefix)).StringSlice()
 		if err != nil {
-			return passed, errors.Join(ErrUnreachable, err)
+			return passed, Cause(err)
 		}
 		passed = append(passed, reply...)
 	}

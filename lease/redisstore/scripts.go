@@ -37,6 +37,12 @@ var beatText string
 //go:embed lua/leave.lua
 var leaveText string
 
+//go:embed lua/supersede.lua
+var supersedeText string
+
+//go:embed lua/quarantine.lua
+var quarantineText string
+
 //go:embed lua/pass.lua
 var passText string
 
@@ -50,17 +56,19 @@ type script struct {
 }
 
 var (
-	acquireScript   = guarded(acquireText)
-	renewScript     = guarded(renewText)
-	reassertScript  = guarded(reassertText)
-	releaseScript   = guarded(releaseText)
-	observeScript   = guarded(observeText)
-	nodesScript     = guarded(nodesText)
-	ownersScript    = guarded(ownersText)
-	beatScript      = guarded(beatText)
-	leaveScript     = guarded(leaveText)
-	passScript      = redis.NewScript(passText)
-	bootstrapScript = redis.NewScript(bootstrapText)
+	acquireScript    = guarded(acquireText)
+	renewScript      = guarded(renewText)
+	reassertScript   = guarded(reassertText)
+	releaseScript    = guarded(releaseText)
+	observeScript    = guarded(observeText)
+	nodesScript      = guarded(nodesText)
+	ownersScript     = guarded(ownersText)
+	beatScript       = guarded(beatText)
+	leaveScript      = guarded(leaveText)
+	supersedeScript  = guarded(supersedeText)
+	quarantineScript = guarded(quarantineText)
+	passScript       = redis.NewScript(passText)
+	bootstrapScript  = redis.NewScript(bootstrapText)
 )
 
 func guarded(text string) *script {

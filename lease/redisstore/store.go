@@ -40,7 +40,7 @@ type Options struct {
 	ExactKeys bool
 	// NodePrefix precedes the instance's ID in the key of its heartbeat.
 	NodePrefix string
-	// EpochKey holds the epoch.
+	// EpochKey holds the epoch. The same key with ":group" at its end holds what the instances that share it have agreed on.
 	EpochKey string
 	// Channel carries notices.
 	Channel string
@@ -53,6 +53,8 @@ type Options struct {
 	OpTimeout time.Duration
 	// PoolSize is how many connections the store opens at most for operations (a subscription has one more).
 	PoolSize int
+	// Hooks are added to the store's own client.
+	Hooks []redis.Hook
 
 	_ struct{}
 }
@@ -82,6 +84,9 @@ func (o Options) withDefaults() Options {
 	}
 	return o
 }
+
+// groupKey is the key of the group's record, in the slot of the epoch key if that carries a hash tag.
+func (o *Options) groupKey() string { return o.EpochKey + groupSuffix }
 
 func (o *Options) validate(cluster bool) error {
 	bad := func(format string, args ...any) error {
@@ -130,15 +135,15 @@ type Store struct {
 // It opens no connection yet; Check does.
 //
 // The store works on a client of its own, with client's address, credentials, TLS, dialer and OnConnect, but without
-// retries (an attempt sent twice may be applied late), with deadlines of contexts honoured, and without hooks, client-side
-// cache and limiter. A failover client must stay open as long as the store is used, since it finds the master.
+// retries (an attempt sent twice may be applied late), with deadlines of contexts honoured, and without client-side
+// cache and limiter. The client's hooks cannot be read from it: Options.Hooks has those of the store. A failover client must stay open as long as the store is used, since it finds the master.
 func New(client redis.UniversalClient, options Options) (*Store, error) {
 	_, cluster := client.(*redis.ClusterClient)
 	wire, err := newWire(options, cluster)
 	if err != nil {
 		return nil, err
 	}
-	own, err := derive(client, &wire.opt)
+	own, err := OwnClient(client, wire.opt)
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ func (c Call) Text() string { return c.script.text }
 
 // Validate refuses what would make keys or notices that mean something else, or block Redis for long.
 func (w Wire) Validate(op *core.Op) error {
-	if op.Kind < core.OpAcquire || op.Kind > core.OpAsk || op.Kind == core.OpLook {
+	if op.Kind < core.OpAcquire || op.Kind > core.OpSupersede || op.Kind == core.OpLook {
 		return fmt.Errorf("an op of kind %d cannot be given to Do", op.Kind)
 	}
 	if len(op.Items) > ItemsMax {
@@ -78,7 +78,7 @@ func (w Wire) Validate(op *core.Op) error {
 func (w Wire) Call(op *core.Op) Call {
 	fenceLife, prefix := w.opt.FenceTTL.Milliseconds(), len(w.opt.LeasePrefix)
 	ttl := op.TTL / int64(time.Millisecond)
-	args := append(make([]any, 0, 8+2*len(op.Items)), op.Epoch, w.opt.Quarantine.Microseconds())
+	args := append(make([]any, 0, 8+2*len(op.Items)), op.Epoch, w.quarantine(op))
 	switch op.Kind {
 	case core.OpAcquire:
 		args = append(args, op.Owner, ttl, op.Fence, fenceLife, w.opt.Channel, prefix)
@@ -110,41 +110,53 @@ func (w Wire) Call(op *core.Op) Call {
 		return Call{leaveScript, w.beatKeys(op), append(args, op.Owner, w.opt.Channel)}
 	case core.OpNodes:
 		return Call{nodesScript, w.plainKeys(w.opt.NodePrefix, op.Items), args}
+	case core.OpSupersede:
+		return Call{supersedeScript, w.plainKeys("", nil), args}
 	default: // core.OpObserve
 		return Call{observeScript, w.plainKeys(w.opt.LeasePrefix, op.Items), args}
 	}
+}
+
+// quarantine is the length of a quarantine that op begins, in µs.
+func (w Wire) quarantine(op *core.Op) int64 {
+	if op.Quarantine != 0 {
+		return op.Quarantine / int64(time.Microsecond)
+	}
+	return w.opt.Quarantine.Microseconds()
 }
 
 // keyBytes is what a key of an ID of about 40 bytes takes, fence included.
 const keyBytes = 64
 
 func (w Wire) beatKeys(op *core.Op) []string {
-	return []string{w.opt.EpochKey, w.opt.NodePrefix + op.Owner}
+	return []string{w.opt.EpochKey, w.opt.NodePrefix + op.Owner, w.opt.groupKey()}
 }
 
 func (w Wire) plainKeys(prefix string, items []core.Item) []string {
-	k := newKeys(1+len(items), (1+len(items))*keyBytes)
+	k := newKeys(2+len(items), (2+len(items))*keyBytes)
 	k.add(w.opt.EpochKey, "")
 	for i := range items {
 		k.add(prefix, items[i].ID)
 	}
+	k.add(w.opt.groupKey(), "")
 	return k.list()
 }
 
 func (w Wire) leaseAndFenceKeys(op *core.Op) []string {
-	k := newKeys(1+2*len(op.Items), (1+2*len(op.Items))*keyBytes)
+	k := newKeys(2+2*len(op.Items), (2+2*len(op.Items))*keyBytes)
 	k.add(w.opt.EpochKey, "")
 	for i := range op.Items {
 		k.add(w.opt.LeasePrefix, op.Items[i].ID)
 		k.fence(w.opt.LeasePrefix, op.Items[i].ID, w.tagged)
 	}
+	k.add(w.opt.groupKey(), "")
 	return k.list()
 }
 
 // renewKeys ends with one fence key of the batch. Refreshing them all would cost a third of the renewal; drawn from the
 // op's number, each of 100 is refreshed every 1,000 s at a renewal interval of 10 s, far more often than it expires.
 func (w Wire) renewKeys(op *core.Op) []string {
-	k := newKeys(2+len(op.Items), (2+len(op.Items))*keyBytes)
+	k := newKeys(3+len(op.Items), (3+len(op.Items))*keyBytes)
 	k.add(w.opt.EpochKey, "")
 	for i := range op.Items {
 		k.add(w.opt.LeasePrefix, op.Items[i].ID)
@@ -154,6 +166,7 @@ func (w Wire) renewKeys(op *core.Op) []string {
 	} else {
 		k.fence(w.opt.LeasePrefix, op.Items[Refreshed(op)].ID, w.tagged)
 	}
+	k.add(w.opt.groupKey(), "")
 	return k.list()
 }
 
@@ -167,8 +180,8 @@ func Refreshed(op *core.Op) int {
 }
 
 // owners is the call that reads the owners of leases.
-func (w Wire) owners(epoch string, ids []string) (Call, error) {
-	k := newKeys(1+len(ids), (1+len(ids))*keyBytes)
+func (w Wire) owners(op *core.Op, ids []string) (Call, error) {
+	k := newKeys(2+len(ids), (2+len(ids))*keyBytes)
 	k.add(w.opt.EpochKey, "")
 	for _, id := range ids {
 		if err := w.CheckLease(id); err != nil {
@@ -176,17 +189,19 @@ func (w Wire) owners(epoch string, ids []string) (Call, error) {
 		}
 		k.add(w.opt.LeasePrefix, id)
 	}
-	return Call{ownersScript, k.list(), []any{epoch, w.opt.Quarantine.Microseconds()}}, nil
+	k.add(w.opt.groupKey(), "")
+	return Call{ownersScript, k.list(), []any{op.Epoch, w.quarantine(op)}}, nil
 }
 
 // nodes is the call that reads heartbeats.
-func (w Wire) nodes(epoch string, ids []string) Call {
-	k := newKeys(1+len(ids), (1+len(ids))*keyBytes)
+func (w Wire) nodes(op *core.Op, ids []string) Call {
+	k := newKeys(2+len(ids), (2+len(ids))*keyBytes)
 	k.add(w.opt.EpochKey, "")
 	for _, id := range ids {
 		k.add(w.opt.NodePrefix, id)
 	}
-	return Call{nodesScript, k.list(), []any{epoch, w.opt.Quarantine.Microseconds()}}
+	k.add(w.opt.groupKey(), "")
+	return Call{nodesScript, k.list(), []any{op.Epoch, w.quarantine(op)}}
 }
 
 // Answer is what the reply to op's call means.
@@ -195,6 +210,9 @@ func (w Wire) Answer(op *core.Op, reply []any) core.Answer {
 	rest, err := decodeHead(reply, &a)
 	if err != nil {
 		return fail(op, core.FailUnknown, err.Error())
+	}
+	if op.Kind == core.OpSupersede {
+		return a
 	}
 	// What only reads is never void, and answers in every epoch.
 	if a.Epoch != op.Epoch && op.Kind != core.OpObserve && op.Kind != core.OpNodes {

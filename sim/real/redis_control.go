@@ -65,14 +65,20 @@ func (r *Redis) take(done <-chan struct{}) bool {
 func (r *Redis) give() { <-r.turn }
 
 // bootstrap declares a first deployment on an empty Redis: an epoch without a quarantine.
-func (r *Redis) bootstrap(ctx context.Context, epochKey string) error {
+// quarantine is what its group agrees on.
+func (r *Redis) bootstrap(ctx context.Context, epochKey string, quarantine time.Duration) error {
 	id := "?"
 	if info, err := r.client.Load().Info(ctx, "server").Result(); err == nil {
 		if v := infoFields(info)["run_id"]; v != "" {
 			id = v
 		}
 	}
-	return r.client.Load().SetNX(ctx, epochKey, id+" 0", 0).Err()
+	epoch := id + " 0"
+	fresh, err := r.client.Load().SetNX(ctx, epochKey, epoch, 0).Result()
+	if err != nil || !fresh {
+		return err
+	}
+	return r.client.Load().HSet(ctx, epochKey+":group", "epoch", epoch, "quarantine", quarantine.Microseconds()).Err()
 }
 
 // executed returns how many commands Redis has executed, over all restarts so far; 0 if it does not tell.

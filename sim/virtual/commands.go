@@ -58,6 +58,9 @@ const (
 // names are those that the store of leases is told.
 type names struct{ lease, node, epoch, channel string }
 
+// group is the key of the group's record.
+func (n names) group() string { return n.epoch + ":group" }
+
 var defaultNames = names{
 	redisstore.LeasePrefixDefault, redisstore.NodePrefixDefault, redisstore.EpochKeyDefault, redisstore.ChannelDefault,
 }

@@ -3,6 +3,7 @@ package virtual
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,6 +23,10 @@ type interpreter struct {
 	state *lua.LState
 	known map[string]*lua.LFunction // by text; never ranged over
 	t     int64                     // of the call under way
+	op    *core.Op                  // and the op that it is for
+
+	// older, if set, returns the script and the keys with which an instance of an earlier version makes a call.
+	older func(op *core.Op, c redisstore.Call) (text string, keys []string, is bool)
 }
 
 // registry is how many values a script may have at hand: owners.lua unpacks a thousand keys.
@@ -64,7 +69,7 @@ func newInterpreter(r *redis) *interpreter {
 
 // do is redis.do, glance redis.glance.
 func (in *interpreter) do(t int64, op *core.Op) core.Answer {
-	in.t = t
+	in.t, in.op = t, op
 	if op.Kind == core.OpLook {
 		return in.looked(op, in.wire.Look)
 	}
@@ -85,7 +90,7 @@ func (in *interpreter) do(t int64, op *core.Op) core.Answer {
 }
 
 func (in *interpreter) glance(t int64, op *core.Op) core.Answer {
-	in.t = t
+	in.t, in.op = t, op
 	return in.looked(op, in.wire.LookOwners)
 }
 
@@ -123,7 +128,11 @@ func (in *interpreter) run(c redisstore.Call) ([]any, error) {
 			args[i] = fmt.Sprint(arg)
 		}
 	}
-	got, err := in.eval(c.Text(), c.Keys, args)
+	text, keys, older := c.Text(), c.Keys, false
+	if in.older != nil {
+		text, keys, older = in.older(in.op, c)
+	}
+	got, err := in.eval(text, keys, args)
 	if err != nil {
 		return nil, err
 	}
@@ -134,6 +143,9 @@ func (in *interpreter) run(c redisstore.Call) ([]any, error) {
 	out := make([]any, len(list))
 	for i, v := range list {
 		out[i] = v
+	}
+	if older {
+		out = slices.Insert(out, 3, any(int64(0))) // it knows of no group
 	}
 	return out, nil
 }

@@ -129,7 +129,10 @@ func (r *redis) restart() {
 }
 
 // bootstrap declares that nothing was lost: the present run needs no quarantine.
-func (r *redis) bootstrap() { r.epoch = r.runID + " 0" }
+func (r *redis) bootstrap() {
+	r.epoch = r.runID + " 0"
+	r.cmdHSet(0, []string{r.names.group(), "epoch", r.epoch, "quarantine", strconv.FormatInt(r.quarantine/1000, 10)})
+}
 
 // flush deletes every key.
 func (r *redis) flush() {

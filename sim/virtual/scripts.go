@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,7 +41,7 @@ func (r *redis) glance(t int64, op *core.Op, a *core.Answer) {
 		return
 	}
 	*a = core.Answer{Seq: op.Seq, Results: a.Results[:0]}
-	if len(r.sessionSet.IDs) == 0 || r.guard(t, a) {
+	if len(r.sessionSet.IDs) == 0 || r.guard(t, op, a) {
 		a.Look = r.ownersAt(t)
 	}
 }
@@ -50,7 +51,14 @@ func (r *redis) execute(t int64, op *core.Op, a *core.Answer) {
 		r.ask(op)
 		return
 	}
-	if !r.guard(t, a) {
+	if !r.guard(t, op, a) {
+		return
+	}
+	if op.Kind == core.OpSupersede {
+		if r.epoch == op.Epoch && !r.begin(t, op, a) {
+			return
+		}
+		r.head(t, a)
 		return
 	}
 	reads := op.Kind == core.OpObserve || op.Kind == core.OpNodes || op.Kind == core.OpLook
@@ -85,22 +93,57 @@ func (r *redis) execute(t int64, op *core.Op, a *core.Answer) {
 }
 
 // guard is what every script begins with: it finds or writes the present epoch.
-func (r *redis) guard(t int64, a *core.Answer) bool {
-	us := r.nowUs(t)
+func (r *redis) guard(t int64, op *core.Op, a *core.Answer) bool {
 	r.dirty = false
-	run, end := parseEpoch(r.epoch)
-	if run != r.runID {
-		if !r.mayWrite(true) {
-			*a = core.Answer{Seq: a.Seq, Failure: core.FailRefused, Text: r.denied, Results: a.Results}
+	if run, _ := parseEpoch(r.epoch); run != r.runID {
+		if !r.begin(t, op, a) {
 			return false
 		}
-		end = us + r.quarantine/1000
-		r.epoch = r.runID + " " + strconv.FormatInt(end, 10)
+	} else if r.epoch != op.Epoch {
+		if agreed, ok := r.agreed(t); ok {
+			a.Group = agreed
+		} else if !r.begin(t, op, a) {
+			return false
+		}
 	}
-	a.Epoch = r.epoch
-	a.Quarantine = max(0, end-us) * 1000
-	a.RedisNow = us
+	r.head(t, a)
 	return true
+}
+
+// head is what every script answers first.
+func (r *redis) head(t int64, a *core.Answer) {
+	_, end := parseEpoch(r.epoch)
+	a.Epoch, a.RedisNow = r.epoch, r.nowUs(t)
+	a.Quarantine = max(0, end-a.RedisNow) * 1000
+}
+
+// begin begins a new epoch, and its group's record.
+func (r *redis) begin(t int64, op *core.Op, a *core.Answer) bool {
+	length := cmp.Or(op.Quarantine, r.quarantine)
+	end := r.nowUs(t) + length/1000
+	epoch := r.runID + " " + strconv.FormatInt(end, 10)
+	if epoch == r.epoch {
+		epoch = r.runID + " " + strconv.FormatInt(end+1, 10)
+	}
+	if !r.mayWrite(true) {
+		*a = core.Answer{Seq: a.Seq, Failure: core.FailRefused, Text: r.denied, Results: a.Results}
+		return false
+	}
+	a.Group = length / 1000 * 1000
+	r.cmdHSet(t, []string{r.names.group(), "epoch", epoch, "quarantine", strconv.FormatInt(length/1000, 10)})
+	r.epoch = epoch
+	return true
+}
+
+// agreed is the quarantine that the present epoch's group has agreed on, if its record says so.
+func (r *redis) agreed(t int64) (int64, bool) {
+	noted, ok := r.cmdHMGet(t, []string{r.names.group(), "epoch", "quarantine"}).([]reply)
+	if !ok || noted[0] != r.epoch {
+		return 0, false
+	}
+	text, _ := noted[1].(string)
+	us, err := strconv.ParseInt(text, 10, 64)
+	return us * 1000, err == nil && us >= 0 && text[0] >= '0'
 }
 
 // mayWrite is asked before each write, where Redis refuses. memory says that the write needs some; what a script has

@@ -56,7 +56,7 @@ func (w *world) carryOut(n *node, t *core.Tell) {
 
 // log makes the entry that the production shell makes of the tell.
 func (w *world) log(n *node, t *core.Tell) {
-	level, message, ok := logentry.Head(t.Kind)
+	level, message, ok := logentry.Head(t)
 	if !ok {
 		return
 	}

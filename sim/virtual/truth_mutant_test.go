@@ -67,6 +67,18 @@ var wrong = []struct {
 			k.foreign = false
 		}
 	}},
+	{name: "ends no epoch", op: func(_ *redis, op *core.Op) {
+		if op.Kind == core.OpSupersede {
+			op.Kind = core.OpObserve
+		}
+	}},
+	{name: "begins no quarantine longer than its own", op: func(_ *redis, op *core.Op) { op.Quarantine = 0 }},
+	{name: "tells no agreement", then: func(_ *redis, _ *core.Op, a *core.Answer) { a.Group = 0 }},
+	{name: "believes in an epoch without a record", op: func(r *redis, op *core.Op) {
+		if _, ok := r.agreed(epochNs); !ok && r.epoch != "" {
+			r.cmdHSet(epochNs, []string{groupKey, "epoch", r.epoch, "quarantine", "30900000"})
+		}
+	}},
 	{name: "shows a heartbeat that is over", then: func(r *redis, _ *core.Op, _ *core.Answer) {
 		for i := range r.beats {
 			r.beats[i].expire += 50_000

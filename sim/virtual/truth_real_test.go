@@ -181,7 +181,7 @@ func (x *realSide) keys(int64) map[string]value {
 	keys := map[string]value{}
 	for i, name := range universe {
 		row := got[i].([]any)
-		v := value{there: row[0] != "none", foreign: row[0] == "list", text: row[1].(string), expire: row[2].(int64)}
+		v := value{there: row[0] != "none", foreign: row[0] == "list" || row[0] == "hash", text: row[1].(string), expire: row[2].(int64)}
 		if v.expire < 0 {
 			v.expire = forever
 		}

@@ -38,13 +38,15 @@ var (
 	lives     = []int64{10_900, 20_900, 30_900}
 	shifts    = []int64{1_000, 7_000, 20_000, 86_400_000}
 	universe  = func() []string {
-		names := []string{"poll:epoch", "elsewhere"}
+		names := []string{"poll:epoch", "elsewhere", groupKey}
 		for i := range leaseIDs {
 			names = append(names, leaseKeyOf(leaseIDs[i]), fenceKeyOf(leaseIDs[i]), beatKeyOf(instances[i]))
 		}
 		return names
 	}()
 )
+
+const groupKey = "poll:epoch:group"
 
 func leaseKeyOf(id string) string { return "poll:lease:" + id }
 func fenceKeyOf(id string) string { return "{poll:lease:" + id + "}:fence" }
@@ -77,7 +79,7 @@ var kinds = func() []string {
 		of   int
 	}{
 		{"acquire", 20}, {"renew", 12}, {"release", 14}, {"reassert", 12}, {"observe", 4}, {"nodes", 4}, {"beat", 6},
-		{"leave", 4}, {"look", 5}, {"ask", 2},
+		{"leave", 4}, {"look", 5}, {"ask", 2}, {"supersede", 2}, {"set group", 2},
 		{"set lease", 3}, {"set fence", 2}, {"set epoch", 2}, {"delete", 4}, {"increase", 2}, {"read", 3}, {"spoil", 3},
 		{"bootstrap", 8}, {"shift", 8}, {"soon", 3}, {"flush", 2}, {"restart", 1}, {"restart empty", 1}, {"forget", 2},
 		{"read-only", 1}, {"writable", 4}, {"full", 2}, {"roomy", 4},
@@ -202,7 +204,7 @@ func (c *comparison) op(s step) (*core.Op, bool) {
 	kinds := map[string]core.OpKind{
 		"acquire": core.OpAcquire, "renew": core.OpRenew, "release": core.OpRelease, "reassert": core.OpReassert,
 		"observe": core.OpObserve, "nodes": core.OpNodes, "beat": core.OpBeat, "leave": core.OpLeave, "look": core.OpLook,
-		"ask": core.OpAsk,
+		"ask": core.OpAsk, "supersede": core.OpSupersede,
 	}
 	kind, ok := kinds[s.kind]
 	op := &core.Op{
@@ -211,7 +213,11 @@ func (c *comparison) op(s step) (*core.Op, bool) {
 	if s.stale {
 		op.Epoch = "0000 1"
 	}
-	if kind == core.OpBeat || kind == core.OpLeave || kind == core.OpLook {
+	if s.n == -2 { // as an instance does that knows of a longer one than it is configured with
+		op.Quarantine = lives[s.life] * core.Millisecond
+	}
+	if kind == core.OpBeat || kind == core.OpLeave || kind == core.OpLook ||
+		kind == core.OpSupersede {
 		return op, ok
 	}
 	if kind == core.OpAsk && len(s.items) == 0 {
@@ -272,7 +278,10 @@ func (c *comparison) world(s step) string {
 		return c.command("SET", "poll:epoch", []string{"other", "other 1", run, run + " -1", epoch}[s.n+2])
 	case "bootstrap":
 		run, _, _ := strings.Cut(cmp.Or(c.epoch, "other 2"), " ")
-		return c.command("SET", "poll:epoch", run+" "+strconv.FormatInt(c.us, 10))
+		return c.setEpoch(run, c.us)
+	case "set group":
+		return c.command("HSET", groupKey, []string{"epoch", "epoch", "quarantine", "quarantine", "later"}[s.n+2],
+			[]string{c.epoch, "other 1", "-1", "5000000", "x"}[s.n+2])
 	case "delete":
 		return c.command("DEL", any, lease)
 	case "increase":
@@ -355,9 +364,15 @@ func (c *comparison) shift(ms int64) string {
 		}
 	}
 	if run, end := parseEpoch(keys["poll:epoch"].text); run != "" {
-		return c.command("SET", "poll:epoch", run+" "+strconv.FormatInt(max(0, end-1000*ms), 10))
+		return c.setEpoch(run, max(0, end-1000*ms))
 	}
 	return ""
+}
+
+// setEpoch writes an epoch with its record.
+func (c *comparison) setEpoch(run string, end int64) string {
+	epoch := run + " " + strconv.FormatInt(end, 10)
+	return cmp.Or(c.command("SET", "poll:epoch", epoch), c.command("HSET", groupKey, "epoch", epoch, "quarantine", "30900000"))
 }
 
 // toleranceMs is by how much the end of a key may differ from a real one: a script reads the clock for its words, and
@@ -377,6 +392,8 @@ func sameAnswer(x, y any, tolerance int64) string {
 		return fmt.Sprintf("failed with %d %q, want %d %q", got.Failure, got.Text, want.Failure, want.Text)
 	case got.Epoch != want.Epoch || got.Stale != want.Stale:
 		return fmt.Sprintf("epoch %q (stale %v), want %q (%v)", got.Epoch, got.Stale, want.Epoch, want.Stale)
+	case got.Group != want.Group:
+		return fmt.Sprintf("the group's quarantine %d, want %d", got.Group, want.Group)
 	case got.Quarantine != want.Quarantine || want.Epoch != "" && got.RedisNow != want.RedisNow:
 		return fmt.Sprintf("quarantine %d at %d, want %d at %d", got.Quarantine, got.RedisNow, want.Quarantine, want.RedisNow)
 	case len(got.Results) != len(want.Results):

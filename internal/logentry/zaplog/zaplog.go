@@ -2,12 +2,21 @@
 package zaplog
 
 import (
+	"os"
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/leasestorm/leasestorm/internal/logentry"
 )
+
+// Default is the logger of who names none: warnings and errors, on standard error, one JSON object a line.
+func Default() *zap.Logger {
+	enc := zap.NewProductionEncoderConfig()
+	enc.EncodeTime = zapcore.RFC3339NanoTimeEncoder
+	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(enc), zapcore.Lock(os.Stderr), zapcore.WarnLevel))
+}
 
 // Append appends the fields to dst.
 func Append(dst []zap.Field, fields []logentry.Field) []zap.Field {

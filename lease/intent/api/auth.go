@@ -84,7 +84,7 @@ func (t *Token) validate() error {
 }
 
 // authorize returns what is wrong with the token that a request shows, nil if it may do what needs scope.
-func (h *handler) authorize(r *http.Request, scope string) *problem {
+func (h *Handler) authorize(r *http.Request, scope string) *problem {
 	values := r.Header.Values("Authorization")
 	if len(values) == 0 {
 		return unauthorized("", "send Authorization: Bearer <token>")
@@ -132,7 +132,7 @@ func tokenForm(s string) bool {
 }
 
 // find compares with every token, each in constant time, so that the time taken tells nothing of which one was nearly met.
-func (h *handler) find(secret string) *Token {
+func (h *Handler) find(secret string) *Token {
 	sum := sha256.Sum256([]byte(secret))
 	found := -1
 	for i := range h.cfg.Tokens {

@@ -29,7 +29,7 @@ const (
 )
 
 // readBody reads what a client sends, no more than is allowed and no longer.
-func (h *handler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *problem) {
+func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *problem) {
 	if kinds := r.Header["Content-Type"]; len(kinds) != 1 || !jsonMedia(kinds[0]) {
 		return nil, refused(http.StatusUnsupportedMediaType, "media-type", "send Content-Type: application/json")
 	}

@@ -75,7 +75,7 @@ func within(a netip.Addr, nets []netip.Prefix) bool {
 }
 
 // guard refuses addresses that are not allowed.
-func (h *handler) guard(r *http.Request) *problem {
+func (h *Handler) guard(r *http.Request) *problem {
 	addr, err := clientAddr(r, h.cfg.TrustedProxies)
 	if err != nil {
 		return refused(http.StatusForbidden, "address", err.Error())

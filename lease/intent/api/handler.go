@@ -14,6 +14,9 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/zap"
 
+	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
+	"github.com/leasestorm/leasestorm/internal/ready"
+	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
@@ -58,7 +61,8 @@ type Config struct {
 	BodyTimeout time.Duration
 	// Observer counts; nil: nobody does.
 	Observer intent.Observer
-	// Logger is told why requests are answered with 503, once a second at most; nil: none.
+	// Logger is told why requests are answered with 503, once a second at most. nil: warnings and errors go to standard error;
+	// zap.NewNop() silences them.
 	Logger *zap.Logger
 	// NewID gives a session its ID, a UUID; nil: version 7, ordered by time, so that lists are.
 	NewID func() (uuid.UUID, error)
@@ -66,15 +70,18 @@ type Config struct {
 	_ struct{}
 }
 
-type handler struct {
+// Handler is the API. It is safe for concurrent use.
+type Handler struct {
 	cfg    Config
 	store  Store
 	mode   string
 	faults faults
+
+	writes, reads ready.Watch
 }
 
-// NewHandler returns the API. It is safe for concurrent use.
-func NewHandler(st Store, cfg Config) (http.Handler, error) {
+// NewHandler returns the API.
+func NewHandler(st Store, cfg Config) (*Handler, error) {
 	if cfg.AllowedNets == nil {
 		cfg.AllowedNets = LAN()
 	}
@@ -91,7 +98,7 @@ func NewHandler(st Store, cfg Config) (http.Handler, error) {
 		cfg.Observer = nobody{}
 	}
 	if cfg.Logger == nil {
-		cfg.Logger = zap.NewNop()
+		cfg.Logger = zaplog.Default()
 	}
 	if cfg.NewID == nil {
 		cfg.NewID = uuid.NewV7
@@ -110,10 +117,11 @@ func NewHandler(st Store, cfg Config) (http.Handler, error) {
 			return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 		}
 	}
-	h := &handler{cfg: cfg, store: st, mode: "phase2"}
+	h := &Handler{cfg: cfg, store: st, mode: "phase2"}
 	if cfg.APILeases {
 		h.mode = "phase1"
 	}
+	h.writes.Life = refusedFor
 	return h, nil
 }
 
@@ -127,7 +135,7 @@ func NewServer(addr string, h http.Handler) *http.Server {
 }
 
 // ServeHTTP implements http.Handler.
-func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/healthz":
 		if p := only(r, http.MethodGet, http.MethodHead); p != nil {
@@ -145,7 +153,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (h *handler) serve(w http.ResponseWriter, r *http.Request) *problem {
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request) *problem {
 	intents := r.URL.Path == "/api/v3/intents"
 	p := h.guard(r)
 	if p == nil {
@@ -187,7 +195,7 @@ type accepted struct {
 	Ended     bool   `json:"ended,omitempty"`    // of a stop: it had ended already
 }
 
-func (h *handler) intent(w http.ResponseWriter, r *http.Request) *problem {
+func (h *Handler) intent(w http.ResponseWriter, r *http.Request) *problem {
 	if p := only(r, http.MethodPost); p != nil {
 		return p
 	}
@@ -211,6 +219,7 @@ func (h *handler) intent(w http.ResponseWriter, r *http.Request) *problem {
 	} else {
 		a.SessionID, a.Replayed, err = h.publish(r.Context(), req.start)
 	}
+	note(&h.writes, r, err)
 	if err != nil {
 		return h.failed(r, err)
 	}
@@ -225,7 +234,7 @@ func (h *handler) intent(w http.ResponseWriter, r *http.Request) *problem {
 }
 
 // publish accepts a start.
-func (h *handler) publish(ctx context.Context, start intent.Start) (id string, replayed bool, err error) {
+func (h *Handler) publish(ctx context.Context, start intent.Start) (id string, replayed bool, err error) {
 	fresh, err := h.cfg.NewID()
 	if err != nil {
 		return "", false, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
@@ -238,7 +247,7 @@ func (h *handler) publish(ctx context.Context, start intent.Start) (id string, r
 }
 
 // failed is storeProblem, and has the log told of a 503.
-func (h *handler) failed(r *http.Request, err error) *problem {
+func (h *Handler) failed(r *http.Request, err error) *problem {
 	p := storeProblem(err)
 	if p.Status != http.StatusServiceUnavailable || r.Context().Err() != nil { // whoever asked is gone
 		return p
@@ -298,10 +307,36 @@ func storeProblem(err error) *problem {
 	return p
 }
 
-func (h *handler) ready(w http.ResponseWriter, r *http.Request) {
+// refusedFor is how long a start or stop that failed keeps the API from being ready. A proxy may send no other meanwhile.
+const refusedFor = 10 * time.Second
+
+// note takes the outcome of a call of the store. What is no failure of Redis is an answer, and whoever hangs up says nothing.
+func note(w *ready.Watch, r *http.Request, err error) {
+	if err != nil && r.Context().Err() != nil {
+		return
+	}
+	if !errors.Is(err, store.ErrUnavailable) {
+		err = nil
+	}
+	w.Note(err)
+}
+
+// Health says whether starts can be accepted, and if not, why, as far as requests and probes have found out: for the log and for
+// people. /readyz is the probe; it asks Redis first.
+func (h *Handler) Health() lease.Health {
+	ok := lease.Health{Reason: "starts are accepted"}
+	return h.reads.Add(h.writes.Add(ok, "starts are not accepted"), "the bus cannot be read")
+}
+
+func (h *Handler) ready(w http.ResponseWriter, r *http.Request) {
 	p := only(r, http.MethodGet, http.MethodHead)
 	if p == nil {
-		if err := h.store.Ping(r.Context()); err != nil {
+		err := h.store.Ping(r.Context())
+		note(&h.reads, r, err)
+		if err == nil {
+			err = h.Health().Error()
+		}
+		if err != nil {
 			p = h.failed(r, err)
 		}
 	}

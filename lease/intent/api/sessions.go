@@ -35,14 +35,14 @@ func view(s *intent.Session) sessionView {
 }
 
 // readable refuses who may not read.
-func (h *handler) readable(r *http.Request) *problem {
+func (h *Handler) readable(r *http.Request) *problem {
 	if p := only(r, http.MethodGet, http.MethodHead); p != nil {
 		return p
 	}
 	return h.authorize(r, intent.ScopeRead)
 }
 
-func (h *handler) session(w http.ResponseWriter, r *http.Request, id string) *problem {
+func (h *Handler) session(w http.ResponseWriter, r *http.Request, id string) *problem {
 	if p := h.readable(r); p != nil {
 		return p
 	}
@@ -62,7 +62,7 @@ type page struct {
 	Next     string        `json:"next,omitempty"` // cursor of the next page
 }
 
-func (h *handler) list(w http.ResponseWriter, r *http.Request) *problem {
+func (h *Handler) list(w http.ResponseWriter, r *http.Request) *problem {
 	if p := h.readable(r); p != nil {
 		return p
 	}
@@ -98,7 +98,7 @@ func (h *handler) list(w http.ResponseWriter, r *http.Request) *problem {
 //go:embed openapi.json
 var openAPIDocument []byte
 
-func (h *handler) openAPI(w http.ResponseWriter, r *http.Request) *problem {
+func (h *Handler) openAPI(w http.ResponseWriter, r *http.Request) *problem {
 	if p := only(r, http.MethodGet, http.MethodHead); p != nil {
 		return p
 	}

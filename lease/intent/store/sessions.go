@@ -48,7 +48,7 @@ func putReply(reply any) (id string, exists bool, err error) {
 func (s *Store) PutSessionWithLease(ctx context.Context, session intent.Session, key string, ttl time.Duration) (
 	existingID string, exists bool, err error) {
 	lo := s.opt.leaseOptions()
-	leaseKey, fenceKey, epochKey, err := redisstore.LeaseKeys(lo, ServiceLease(session.ServiceRef))
+	keys, err := redisstore.LeaseKeys(lo, ServiceLease(session.ServiceRef))
 	if err != nil {
 		return "", false, err
 	}
@@ -57,7 +57,7 @@ func (s *Store) PutSessionWithLease(ctx context.Context, session intent.Session,
 	args := append([]any{"", lo.Quarantine.Microseconds(), s.opt.KeyPrefix, s.opt.Retention.Milliseconds()},
 		putArgs(&session, key, ttl)...)
 	args = append(args, s.opt.Leases.TTL.Milliseconds(), redisstore.FenceTTLDefault.Milliseconds())
-	reply, err := s.batcher.call(ctx, putLeasedScript, []string{epochKey, leaseKey, fenceKey}, args...)
+	reply, err := s.batcher.call(ctx, putLeasedScript, keys, args...)
 	if err != nil {
 		return "", false, unavailable(err)
 	}

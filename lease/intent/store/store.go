@@ -63,7 +63,8 @@ type Options struct {
 	// KeyPrefix precedes every key but those of leases: "v3:".
 	KeyPrefix string
 	// Leases are the settings of the leases on services and slots: the TTL, and the names in Redis, of which LeasePrefix is
-	// "lease:", NodePrefix, EpochKey and Channel begin with KeyPrefix, unless set. The worker's keeper is made of it.
+	// "lease:", NodePrefix, EpochKey and Channel begin with KeyPrefix, unless set. The worker's keeper is made of it; its Hooks are
+	// those of all connections.
 	Leases lease.Config
 	// Retention is how long the record of an ended session is kept at least. 0: 1 h.
 	Retention time.Duration
@@ -155,7 +156,8 @@ func New(client redis.UniversalClient, options Options) (*Store, error) {
 	if err := opt.validate(); err != nil {
 		return nil, err
 	}
-	own, err := redisstore.OwnClient(client, redisstore.Options{OpTimeout: opt.OpTimeout, PoolSize: opt.PoolSize})
+	own, err := redisstore.OwnClient(client, redisstore.Options{OpTimeout: opt.OpTimeout, PoolSize: opt.PoolSize,
+		Hooks: opt.Leases.Hooks})
 	if err != nil {
 		return nil, err
 	}
@@ -193,6 +195,12 @@ func Refused(err error) string {
 		return "ERR"
 	}
 	return code
+}
+
+// Denied returns lease.ErrRefused with the rule to add where err is of an ACL that denies something to the store, and nil where it is
+// not.
+func (s *Store) Denied(err error) error {
+	return redisstore.Denial(s.client, "~"+s.opt.KeyPrefix+"* ~"+s.opt.Leases.LeasePrefix+"*", err)
 }
 
 func unavailable(err error) error { return fmt.Errorf("%w: %w", ErrUnavailable, err) }

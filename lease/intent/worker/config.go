@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
+	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 	"github.com/leasestorm/leasestorm/internal/tend"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent"
@@ -87,7 +88,8 @@ type Config struct {
 	Notify func(lease.Event)
 	// Observer counts; nil: nobody does.
 	Observer intent.Observer
-	// Logger gets an entry for every session that runs or ends here; nil: none.
+	// Logger gets an entry for every session that runs or ends here, and of the leases where Store.Leases.Logger is nil. nil:
+	// warnings and errors go to standard error; zap.NewNop() silences them.
 	Logger *zap.Logger
 
 	_ struct{}
@@ -120,7 +122,7 @@ func (c Config) withDefaults() Config {
 		c.Observer = nobody{}
 	}
 	if c.Logger == nil {
-		c.Logger = zap.NewNop()
+		c.Logger = zaplog.Default()
 	}
 	return c
 }

@@ -23,7 +23,7 @@ func (w *Worker) tends() *tend.Tender {
 		Stop:    w.stopAsked,
 		Check:   func() { w.post(core.Event{Kind: core.EvCheck}) },
 		Running: w.running, Unknown: w.unknown, Hungry: w.awaitHunger, Kick: w.sweepNow, Pause: w.pause,
-		Quit: func() bool { return w.ctx.Err() != nil },
+		Quit: func() bool { return w.ctx.Err() != nil }, Failed: w.registry.Note,
 	}
 }
 
@@ -97,13 +97,14 @@ func (w *Worker) beat() {
 	var told time.Time // when the log was last told that it fails; zero: it does not
 	for {
 		err := w.tender.Tend(w.ctx)
+		w.registry.Note(err)
 		switch id := zap.String("worker", w.cfg.InstanceID); {
 		case w.ctx.Err() != nil:
 		case err == nil && !told.IsZero():
 			w.cfg.Logger.Info("registry reached again", id)
 			told = time.Time{}
 		case err != nil && time.Since(told) >= failureLogEvery:
-			w.cfg.Logger.Info("registry not reached", id, zap.Error(err))
+			w.cfg.Logger.Warn("registry not reached", id, zap.Error(err))
 			told = time.Now()
 		}
 		select {

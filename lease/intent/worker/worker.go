@@ -12,6 +12,7 @@ import (
 
 	leasecore "github.com/leasestorm/leasestorm/internal/core"
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
+	"github.com/leasestorm/leasestorm/internal/ready"
 	"github.com/leasestorm/leasestorm/internal/tend"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
@@ -33,11 +34,12 @@ type Worker struct {
 	hungry chan struct{}  // the loop can take more
 	kick   chan struct{}  // beat and sweep now
 
+	registry ready.Watch
+
 	life     sync.Mutex // Start and Stop
 	begun    bool
 	stopping bool
 	stopErr  error
-	unhook   func() bool
 	done     chan struct{}
 	drained  chan struct{}
 
@@ -66,6 +68,9 @@ func New(client redis.UniversalClient, cfg Config) (*Worker, error) {
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	lc := st.Options().Leases
 	lc.InstanceID, lc.Notify = cfg.InstanceID, w.heard
+	if lc.Logger == nil {
+		lc.Logger = cfg.Logger
+	}
 	if w.keeper, err = lease.NewKeeper(client, lc); err == nil {
 		w.bus, err = st.Bus(cfg.InstanceID)
 	}
@@ -80,7 +85,7 @@ func New(client redis.UniversalClient, cfg Config) (*Worker, error) {
 // InstanceID returns the owner under which leases are held.
 func (w *Worker) InstanceID() string { return w.cfg.InstanceID }
 
-// Start takes part in the work, until Stop or until ctx ends. It returns once an earlier process of this name that is known to
+// Start takes part in the work, until Stop. ctx bounds the start only. It returns once an earlier process of this name that is known to
 // be dead has been dealt with; while Redis does not answer it waits. ErrOtherWorker, an error of lease.Keeper.Start, or that of ctx if
 // that ended first.
 func (w *Worker) Start(ctx context.Context) error {
@@ -92,7 +97,7 @@ func (w *Worker) Start(ctx context.Context) error {
 	case w.begun:
 		return nil
 	}
-	if err := w.keeper.Start(context.WithoutCancel(ctx)); err != nil {
+	if err := w.keeper.Start(ctx); err != nil {
 		return err
 	}
 	if err := w.tender.Prepare(ctx); errors.Is(err, tend.ErrQuit) {
@@ -108,8 +113,28 @@ func (w *Worker) Start(ctx context.Context) error {
 	w.loops.Go(func() {
 		w.bus.Listen(w.ctx, w.stopAsked, func(string) { w.sweepNow() }, w.sweepNow)
 	})
-	w.unhook = context.AfterFunc(ctx, func() { _ = w.Stop() })
 	return nil
+}
+
+// Run is Start, and Stop as soon as ctx ends. It returns what Start said, or else what Stop said.
+func (w *Worker) Run(ctx context.Context) error {
+	if err := w.Start(ctx); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+	case <-w.done:
+	}
+	return w.Stop()
+}
+
+// Health says whether this worker can carry out starts, and if not, why: for a readiness probe. It asks nobody.
+func (w *Worker) Health() lease.Health {
+	h := w.keeper.Health()
+	if w.ctx.Err() != nil {
+		h.State, h.Reason = lease.HealthStopped, "this worker has stopped; make another"
+	}
+	return w.registry.Add(h, "the registry of workers or the bus")
 }
 
 // Stop ends all pipelines, gives their leases back, and leaves what it has not begun to other workers. It waits at most
@@ -126,7 +151,6 @@ func (w *Worker) Stop() error {
 	w.life.Unlock()
 	defer close(w.done)
 	if begun {
-		w.unhook()
 		w.stopErr = w.drain()
 	}
 	w.cancel()

@@ -1,7 +1,9 @@
 -- bootstrap.lua ends the quarantine of a first deployment. It stands alone, without epoch.lua.
 --
 -- KEYS[1]  the epoch key
--- ARGV[1]  what it held before the caller looked for leases and heartbeats, "" for nothing
+-- KEYS[2]  the group's record
+-- ARGV[1]  what the epoch key held before the caller looked for leases and heartbeats, "" for nothing
+-- ARGV[2]  the length of the group's quarantine, µs
 -- returns 1 when the present run of Redis now has an epoch without quarantine, 0 when the key changed meanwhile
 local epoch = redis.call('GET', KEYS[1]) or ''
 if epoch ~= ARGV[1] then return 0 end
@@ -10,6 +12,8 @@ local info = redis.pcall('INFO', 'server')
 local run = type(info) == 'string' and string.match(info, 'run_id:(%w+)') or '?'
 local known_run, quarantine_end = string.match(epoch, '^(%S+) (%d+)$')
 local now = time[1] * 1000000 + time[2]
-if known_run == run and tonumber(quarantine_end) <= now then return 1 end
-redis.call('SET', KEYS[1], run .. ' ' .. string.format('%.0f', now))
+if known_run == run and tonumber(quarantine_end) <= now and redis.call('HGET', KEYS[2], 'epoch') == epoch then return 1 end
+local next = run .. ' ' .. string.format('%.0f', now)
+redis.call('HSET', KEYS[2], 'epoch', next, 'quarantine', ARGV[2])
+redis.call('SET', KEYS[1], next)
 return 1

@@ -1,18 +1,25 @@
 -- epoch.lua stands before every script (the store concatenates them): it finds out whether Redis is still the Redis that
 -- granted what the caller believes, and begins a new epoch with a quarantine where it is not (guarantee G9).
 --
--- KEYS[1]  the epoch key: "<run_id> <end of quarantine, µs of Redis TIME>", no TTL
+-- KEYS[1]     the epoch key: "<run_id> <end of quarantine, µs of Redis TIME>", no TTL
+-- KEYS[last]  the group's record, taken off here, so that a script finds its own keys alone
 -- ARGV[1]  the epoch that the caller knows, "" for none
--- ARGV[2]  length of a quarantine, µs
+-- ARGV[2]  length of a quarantine that is begun, µs
 --
--- Gives the scripts: now (TIME in µs), left (µs of quarantine left, 0 for none), void (the caller knows another epoch),
+-- The record is a hash, no TTL: "epoch", the one it belongs to, and "quarantine", the length that this epoch's group has agreed
+-- on, µs. Fields that this version does not know are kept. It is written with the epoch, and read by whoever learns of the
+-- epoch, so whoever knows the epoch knows the record. An epoch without one was begun by a version that knows none, and what it
+-- promises is not known: it is followed by one that has a record, and that the other version understands.
+--
+-- Gives the scripts: now (TIME in µs), left (µs of quarantine left, 0 for none), void (the caller knows another epoch), begin(),
 -- codes, to which a script appends one letter per item, and answer(), which it returns:
---   {epoch, left, now, codes, owner, pttl, fence, owner, pttl, fence, …}
+--   {epoch, left, now, the group's quarantine (0 where the caller knows it), codes, owner, pttl, fence, owner, pttl, fence, …}
 -- A capital letter has three more elements, which detail() appends: owner or "", PTTL in ms or -1 for none, fence or 0.
 --   G granted  A adopted  H held  f free  q quarantine  r renewed  t reasserted  l, L lost  d released  s, S superseded
 --   c closed  w wrong type  V alive  g gone
 -- INFO may be denied or without a run_id; then "?" stands for it and only a missing key shows a loss of data.
 local call, try = redis.call, redis.pcall
+local group_key = table.remove(KEYS)
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local info = try('INFO', 'server')
@@ -22,17 +29,40 @@ if type(epoch) == 'table' then
   return redis.error_reply('WRONGTYPE the epoch key ' .. KEYS[1] .. ' holds no string')
 end
 local known_run, quarantine_end
+local agreed = 0
 if epoch then
   known_run, quarantine_end = string.match(epoch, '^(%S+) (%d+)$')
 end
-if known_run ~= run then
-  quarantine_end = string.format('%.0f', now + ARGV[2])
-  epoch = run .. ' ' .. quarantine_end
+-- begin makes all that was granted in the epoch before void. The record is first: an epoch without one would be followed at once.
+local function begin()
+  agreed = tonumber(ARGV[2])
+  quarantine_end = string.format('%.0f', now + agreed)
+  local next = run .. ' ' .. quarantine_end
+  if next == epoch then
+    quarantine_end = string.format('%.0f', now + agreed + 1)
+    next = run .. ' ' .. quarantine_end
+  end
+  epoch = next
+  call('HSET', group_key, 'epoch', epoch, 'quarantine', ARGV[2])
   call('SET', KEYS[1], epoch)
+end
+if known_run ~= run then
+  begin()
+elseif epoch ~= ARGV[1] then
+  local noted = try('HMGET', group_key, 'epoch', 'quarantine')
+  if noted.err then
+    return redis.error_reply('WRONGTYPE the key ' .. group_key .. ' holds no record of a group')
+  end
+  local length = string.match(noted[2] or '', '^%d+$')
+  if noted[1] == epoch and length then
+    agreed = tonumber(length)
+  else
+    begin()
+  end
 end
 local left = math.max(0, quarantine_end - now)
 local void = epoch ~= ARGV[1]
-local codes, reply = {}, {epoch, left, now, ''}
+local codes, reply = {}, {'', 0, now, 0, ''}
 -- fence_of is what a fence key says. What no fence can be, a foreign hand wrote: it counts for nothing. Numbers in scripts are
 -- exact below 2^53, which fences, being microseconds of Redis' clock at first, reach in the year 2255.
 local function fence_of(text)
@@ -44,6 +74,7 @@ local function detail(owner, pttl, fence)
   reply[n + 1], reply[n + 2], reply[n + 3] = owner, pttl, fence
 end
 local function answer()
-  reply[4] = table.concat(codes)
+  reply[1], reply[2], reply[4] = epoch, math.max(0, quarantine_end - now), agreed
+  reply[5] = table.concat(codes)
   return reply
 end

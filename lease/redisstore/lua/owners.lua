@@ -3,7 +3,7 @@
 -- KEYS[2…]  leases, at most 7,000
 -- in place of the codes: a string in which bytes 2i-1 and 2i are the number of the owner of lease i, high byte first,
 -- 0 for none (a key of another type counts as none: who tries to acquire it is told); then the owners, from number 1 on
-if #KEYS < 2 then return reply end
+if #KEYS < 2 then return answer() end
 local char = string.char
 local numbers, count, packed = {}, 0, {}
 local holders = call('MGET', unpack(KEYS, 2))
@@ -15,10 +15,10 @@ for i = 1, #holders do
       count = count + 1
       number = count
       numbers[holder] = number
-      reply[4 + count] = holder
+      reply[5 + count] = holder
     end
   end
   packed[i] = char(math.floor(number / 256), number % 256)
 end
-reply[4] = table.concat(packed)
-return reply
+codes = packed
+return answer()

@@ -1,0 +1,163 @@
+package lease
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/redistest"
+)
+
+// refusals are ways in which a Redis answers reads and refuses writes, by what its words begin with.
+var refusals = map[string]func(*redistest.Server){
+	"OOM":        func(s *redistest.Server) { s.Do("CONFIG", "SET", "maxmemory", "1") },
+	"NOREPLICAS": func(s *redistest.Server) { s.Do("CONFIG", "SET", "min-replicas-to-write", "1") },
+	"READONLY":   (*redistest.Server).ReadOnly,
+	"NOPERM":     func(s *redistest.Server) { s.Do("ACL", "SETUSER", "default", "resetkeys", "~poll:*") }, // not the fences
+}
+
+// A refusal reaches every caller in the server's words, and is no "no answer".
+func TestErrorsOfARedisThatRefuses(t *testing.T) {
+	for words, refuse := range refusals {
+		t.Run(words, func(t *testing.T) {
+			server, client := bootstrapped(t)
+			k := startKeeper(t, client, quick("a"))
+			refuse(server)
+			_, err := k.TryAcquire(t.Context(), "job")
+			refusedBecause(t, "TryAcquire", err, words)
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			_, err = k.Acquire(ctx, "job")
+			refusedBecause(t, "Acquire", err, words)
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Acquire: %v, want the end of its context too", err)
+			}
+		})
+	}
+}
+
+func refusedBecause(t *testing.T, what string, err error, words string) {
+	t.Helper()
+	if !errors.Is(err, ErrRefused) || errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), words) ||
+		strings.Contains(err.Error(), "no answer") || !strings.Contains(err.Error(), `"job"`) {
+		t.Errorf("%s: %v, want ErrRefused alone, the lease, and %s", what, err, words)
+	}
+}
+
+// What an error of the connection says reaches the caller as it is.
+func TestErrorsOfAConnection(t *testing.T) {
+	stranger := httptest.NewTLSServer(nil)
+	t.Cleanup(stranger.Close)
+	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = nobody.Close()
+	for name, tt := range map[string]struct {
+		opt  redis.Options
+		want any
+	}{
+		"certificate": {redis.Options{Addr: stranger.Listener.Addr().String(), TLSConfig: &tls.Config{}}, new(x509.UnknownAuthorityError)},
+		"nobody":      {redis.Options{Addr: nobody.Addr().String()}, new(*net.OpError)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := redis.NewClient(&tt.opt)
+			t.Cleanup(func() { _ = client.Close() })
+			k := startKeeper(t, client, quick("a"))
+			_, err := k.TryAcquire(t.Context(), "job")
+			if !errors.Is(err, ErrUnknown) || errors.Is(err, ErrRefused) || !errors.As(err, tt.want) {
+				t.Errorf("TryAcquire: %v, want ErrUnknown and %T", err, tt.want)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			if _, err = k.Acquire(ctx, "job"); !errors.Is(err, ErrUnknown) || !errors.As(err, tt.want) {
+				t.Errorf("Acquire: %v, want ErrUnknown and %T", err, tt.want)
+			}
+		})
+	}
+}
+
+// A user who may not do what leases need is told at Start, with the rule that is missing.
+func TestStartNamesWhatIsDenied(t *testing.T) {
+	server, client := bootstrapped(t)
+	server.Do("ACL", "SETUSER", "default", "-publish", "resetkeys", "~poll:*")
+	k, err := NewKeeper(client, quick("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = k.Stop() })
+	err = k.Start(t.Context())
+	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "~{poll:lease:*}:fence") ||
+		!strings.Contains(err.Error(), "+publish") {
+		t.Fatalf("Start: %v, want ErrRefused and both rules", err)
+	}
+}
+
+// Where Redis is away at Start, its first answer is when it is checked.
+func TestDeniedAfterAnOutage(t *testing.T) {
+	server, client := bootstrapped(t, redistest.AppendOnly())
+	server.Do("ACL", "SETUSER", "poor", "on", ">pw", "~poll:*", "+@all", "&*")
+	opt := *client.Options()
+	opt.Username, opt.Password = "poor", "pw"
+	poor := redis.NewClient(&opt)
+	t.Cleanup(func() { _ = poor.Close() })
+	server.Freeze()
+	k := startKeeper(t, poor, quick("a"))
+	if h := k.Health(); h.OK() || h.State != HealthSilent {
+		t.Errorf("Redis is away: %v", h)
+	}
+	server.Thaw()
+	eventually(t, "the denial is told", func() bool {
+		h := k.Health()
+		return h.State == HealthRefused && strings.Contains(h.String(), "~{poll:lease:*}:fence")
+	})
+	server.Do("ACL", "SETUSER", "poor", "~{poll:lease:*}:fence")
+	eventually(t, "the permission is seen", func() bool { return k.Health().OK() })
+}
+
+// eventually waits for what nothing tells of.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for timeout := time.After(20 * time.Second); !is(); {
+		select {
+		case <-tick.C:
+		case <-timeout:
+			t.Fatalf("not within 20 s: %s", what)
+		}
+	}
+}
+
+// A jump of Redis' clock has words of its own, for who asks and for who waits.
+func TestErrorOfAClockThatJumped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFakeRedis()
+		r.clock(time.Hour)
+		g := newRig(t, r, "a", true, nil)
+		k := g.keeperOf()
+		if _, err := k.TryAcquire(t.Context(), "first"); err != nil {
+			t.Fatal(err)
+		}
+		r.clock(2 * time.Hour)
+		if _, err := k.TryAcquire(t.Context(), "second"); err != nil {
+			t.Fatal(err) // what tells of the jump
+		}
+		_, err := k.TryAcquire(t.Context(), "job")
+		if !errors.Is(err, ErrClock) || errors.Is(err, ErrUnknown) || strings.Contains(err.Error(), "failed") {
+			t.Errorf("TryAcquire: %v, want ErrClock alone", err)
+		}
+		if h := k.Health(); h.State != HealthClock || h.OK() || time.Until(h.Until) <= 0 {
+			t.Errorf("Health: %v", h)
+		}
+	})
+}

@@ -1,0 +1,200 @@
+package lease
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+)
+
+// HealthState says in one word whether an instance can be granted leases, and if not, why. Its String is for machines and stays.
+type HealthState uint8
+
+// The states. The first two are OK.
+const (
+	HealthOK              HealthState = iota // leases are granted
+	HealthNoSessions                         // they would be, but there is no session to share
+	HealthNotStarted                         // Start was not called, or failed
+	HealthStopped                            // Stop was called: nothing is acquired any more
+	HealthSilent                             // Redis has not answered since Since; Err is the last error
+	HealthRefused                            // Redis refuses since Since; Err is ErrRefused with its words
+	HealthQuarantine                         // Redis is new or lost its data: nothing is granted before Until
+	HealthClock                              // Redis' clock jumped: nothing is acquired before Until
+	HealthSessionsRefused                    // there are sessions, and not one that can be shared; Err if they cannot be read
+	HealthSuperseded                         // the server speaks for an epoch that was seen superseded: it is believed no more
+	HealthDisagrees                          // the group that shares this epoch has another quarantine
+)
+
+var healthNames = [...]string{
+	HealthOK: "ok", HealthNoSessions: "no-sessions", HealthNotStarted: "not-started", HealthStopped: "stopped",
+	HealthSilent: "silent", HealthRefused: "refused", HealthQuarantine: "quarantine", HealthClock: "clock",
+	HealthSessionsRefused: "sessions-refused", HealthSuperseded: "superseded", HealthDisagrees: "disagrees",
+}
+
+// String returns the state's name.
+func (s HealthState) String() string {
+	if int(s) >= len(healthNames) {
+		return fmt.Sprintf("HealthState(%d)", uint8(s))
+	}
+	return healthNames[s]
+}
+
+// Health is what an instance knows of itself at one moment, for a readiness probe and for people.
+type Health struct {
+	State  HealthState
+	Reason string    // one sentence, in the server's own words where it refuses
+	Since  time.Time // Silent, Refused
+	Until  time.Time // Quarantine, Clock
+	Err    error     // the last refusal or error of the connection, where there is one; errors.Is and errors.As look into it
+
+	// Skipped is how many sessions are left out because they are malformed; SkippedNames has some of them, each with what is wrong.
+	Skipped      int
+	SkippedNames []string
+
+	_ struct{}
+}
+
+// OK reports whether the instance is fit: nothing keeps it from being granted leases.
+func (h Health) OK() bool { return h.State <= HealthNoSessions }
+
+// String returns state and reason in one line.
+func (h Health) String() string {
+	text := h.State.String() + ": " + h.Reason
+	if h.Skipped > 0 {
+		text += fmt.Sprintf("; %d malformed sessions are left out: %s", h.Skipped, strings.Join(h.SkippedNames, "; "))
+		if h.Skipped > len(h.SkippedNames) {
+			text += "; …"
+		}
+	}
+	return text
+}
+
+// Error returns nil if the instance is fit, and else an error that says what String does and wraps Err.
+func (h Health) Error() error {
+	if h.OK() {
+		return nil
+	}
+	return unhealthy{h}
+}
+
+type unhealthy struct{ Health }
+
+func (e unhealthy) Error() string { return e.String() }
+func (e unhealthy) Unwrap() error { return e.Err }
+
+// bar is until when nothing is acquired.
+type bar struct {
+	until core.Time
+	cause core.Cause
+}
+
+// health is Health of Keeper and Manager. It is safe for concurrent use and asks nobody.
+func (s *shell) health() Health {
+	now := time.Now()
+	h := Health{State: HealthOK, Reason: "leases are granted"}
+	if got := s.source.got.Load(); got != nil {
+		h.Skipped, h.SkippedNames = got.skipped, got.names
+	}
+	switch state := State(s.state.Load()); {
+	case state >= StateDraining:
+		return h.as(HealthStopped, "this instance is "+state.String())
+	case !s.alive.Load():
+		return h.as(HealthNotStarted, "Start was not called, has not returned, or failed")
+	}
+	f := s.trouble.present(0, now)
+	silentSince := core.Time(s.silentSince.Load())
+	bar := s.bar.Load()
+	switch {
+	case isRefused(f.err) || f.err != nil && never(f.err):
+		h.Err, h.Since = f.err, f.since
+		return h.as(HealthRefused, f.err.Error())
+	case silentSince != 0 || !s.met.Load():
+		h.Since, h.Err = s.time(max(silentSince, 1)), f.err
+		return h.as(HealthSilent, "redis has not answered since "+stamp(h.Since)+because(f.err))
+	case bar != nil && bar.until > core.Time(now.Sub(s.base)):
+		return h.barred(bar.cause, s.time(bar.until))
+	}
+	return s.source.health(h)
+}
+
+func because(err error) string {
+	if err == nil {
+		return ""
+	}
+	return ": " + err.Error()
+}
+
+func stamp(t time.Time) string { return t.Format(time.RFC3339Nano) }
+
+func (h Health) as(state HealthState, reason string) Health {
+	h.State, h.Reason = state, reason
+	return h
+}
+
+func (h Health) barred(cause core.Cause, until time.Time) Health {
+	h.Until = until
+	if cause == core.CauseClock {
+		return h.as(HealthClock, "redis' clock jumped forward: nothing is acquired before "+stamp(until))
+	}
+	return h.as(HealthQuarantine, "redis is new or lost its data: nothing is granted before "+stamp(until)+
+		" (a new server is declared, once, by Bootstrap)")
+}
+
+// sourced is what the last reading of the sessions gave.
+type sourced struct {
+	sessions int
+	skipped  int
+	names    []string
+	err      error // why there is none yet
+}
+
+// useless reports whether sessions there are, or may be, cannot be shared at all.
+func (g *sourced) useless() bool {
+	return g != nil && g.sessions == 0 && (g.skipped > 0 || g.err != nil)
+}
+
+func (src *source) health(h Health) Health {
+	got := src.got.Load()
+	switch {
+	case src.read == nil || got == nil || got.sessions > 0:
+	case got.err != nil:
+		h.Err = got.err
+		return h.as(HealthSessionsRefused, "the sessions cannot be read: "+got.err.Error())
+	case got.skipped > 0:
+		return h.as(HealthSessionsRefused, "there is no session but malformed ones")
+	default:
+		return h.as(HealthNoSessions, "there is no session to share")
+	}
+	return h
+}
+
+// skippedMax is how many malformed sessions Health names.
+const skippedMax = 5
+
+// SkippedError is what Config.Sessions may return beside the IDs, which stand: some sessions are malformed and left out.
+type SkippedError struct {
+	Count int
+	Names []string // some of them, each with what is wrong
+
+	_ struct{}
+}
+
+// Error implements error.
+func (e *SkippedError) Error() string {
+	return fmt.Sprintf("%d malformed sessions are left out: %s", e.Count, strings.Join(e.Names, "; "))
+}
+
+// Skip counts one more malformed session.
+func (e *SkippedError) Skip(what string) {
+	e.Count++
+	if len(e.Names) < skippedMax {
+		e.Names = append(e.Names, what)
+	}
+}
+
+// clone is for another goroutine.
+func (e *SkippedError) clone() *SkippedError {
+	return &SkippedError{Count: e.Count, Names: slices.Clone(e.Names[:min(len(e.Names), skippedMax)])}
+}

@@ -1,0 +1,112 @@
+package redisstore_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/redistest"
+	"github.com/leasestorm/leasestorm/lease/redisstore"
+)
+
+// What a group has agreed on is what its first instance brings, and what SetQuarantine makes of it.
+func TestGroupAgreesOnQuarantine(t *testing.T) { // G1, G9
+	srv := redistest.Start(t)
+	ten := newStore(t, srv.Client(), redisstore.Options{Quarantine: 10 * time.Second})
+	if err := ten.CheckQuarantine(t.Context()); err != nil {
+		t.Fatalf("a group of nobody: %v", err)
+	}
+	if err := ten.Bootstrap(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	thirty := newStore(t, srv.Client(), redisstore.Options{Quarantine: 30 * time.Second})
+	if err := thirty.CheckQuarantine(t.Context()); !errors.Is(err, redisstore.ErrQuarantineTooShort) {
+		t.Fatalf("30 s in a group of 10 s: %v", err)
+	}
+	one := newStore(t, srv.Client(), redisstore.Options{Quarantine: time.Second})
+	if err := one.CheckQuarantine(t.Context()); err != nil {
+		t.Fatalf("1 s in a group of 10 s: %v", err)
+	}
+	before, err := one.SetQuarantine(t.Context(), 30*time.Second)
+	if err != nil || before != 10*time.Second {
+		t.Fatalf("raised from %v: %v", before, err)
+	}
+	if err := thirty.CheckQuarantine(t.Context()); err != nil {
+		t.Fatalf("30 s in a group of 30 s: %v", err)
+	}
+	a := ten.Do(t.Context(), &core.Op{Kind: core.OpObserve})
+	if a.Group != int64(30*time.Second) || a.Quarantine < int64(29*time.Second) {
+		t.Fatalf("the new epoch: group %v, quarantine %v", time.Duration(a.Group), time.Duration(a.Quarantine))
+	}
+	// Whoever knows the epoch is told nothing again.
+	if again := ten.Do(t.Context(), &core.Op{Kind: core.OpObserve, Epoch: a.Epoch}); again.Group != 0 || again.Epoch != a.Epoch {
+		t.Fatalf("%+v", again)
+	}
+}
+
+// It is not lowered below what lives, and a lowering lets what was granted before run out.
+func TestQuarantineIsNotLoweredBelowWhatLives(t *testing.T) { // G1
+	srv := redistest.Start(t)
+	s, epoch := bootstrapped(t, srv.Client(), redisstore.Options{Quarantine: 30 * time.Second})
+	if a := s.Do(t.Context(), acquire(epoch, "a", "x")); a.Results[0].Outcome != core.OutGranted {
+		t.Fatalf("%+v", a)
+	}
+	if _, err := s.SetQuarantine(t.Context(), 10*time.Second); !errors.Is(err, redisstore.ErrOutlives) {
+		t.Fatalf("a lease of 30 s lives: %v", err)
+	}
+	srv.Do("PEXPIRE", "poll:lease:x", "9000")
+	if before, err := s.SetQuarantine(t.Context(), 10*time.Second); err != nil || before != 30*time.Second {
+		t.Fatalf("lowered from %v: %v", before, err)
+	}
+	if a := s.Do(t.Context(), &core.Op{Kind: core.OpObserve}); a.Group != int64(10*time.Second) || a.Quarantine < int64(29*time.Second) {
+		t.Fatalf("group %v, quarantine %v", time.Duration(a.Group), time.Duration(a.Quarantine))
+	}
+}
+
+// Fields of a later version outlive epochs; a record of another epoch, or none, is followed by an epoch that has one.
+func TestRecordOfGroup(t *testing.T) {
+	srv := redistest.Start(t)
+	s, epoch := bootstrapped(t, srv.Client(), redisstore.Options{Quarantine: 30 * time.Second})
+	srv.Do("HSET", "poll:epoch:group", "replicas", "2")
+	srv.Do("DEL", "poll:epoch")
+	lost := s.Do(t.Context(), &core.Op{Kind: core.OpObserve, Epoch: epoch})
+	if lost.Epoch == epoch || lost.Group != int64(30*time.Second) {
+		t.Fatalf("%+v", lost)
+	}
+	if got := srv.Do("HGET", "poll:epoch:group", "replicas"); got != "2" {
+		t.Fatalf("a later version's field became %v", got)
+	}
+	if got := srv.Do("HGET", "poll:epoch:group", "epoch"); got != lost.Epoch {
+		t.Fatalf("the record belongs to %v, the epoch is %q", got, lost.Epoch)
+	}
+	srv.Do("DEL", "poll:epoch:group")
+	if known := s.Do(t.Context(), &core.Op{Kind: core.OpObserve, Epoch: lost.Epoch}); known.Epoch != lost.Epoch {
+		t.Fatalf("who knows the epoch does not ask for its record: %+v", known)
+	}
+	if other := s.Do(t.Context(), &core.Op{Kind: core.OpObserve}); other.Epoch == lost.Epoch || other.Quarantine == 0 {
+		t.Fatalf("an epoch without a record was believed: %+v", other)
+	}
+	srv.Do("DEL", "poll:epoch:group")
+	srv.Do("SET", "poll:epoch:group", "somebody else's")
+	if a := s.Do(t.Context(), &core.Op{Kind: core.OpObserve}); a.Failure == core.FailNone {
+		t.Fatalf("%+v", a)
+	}
+}
+
+// An epoch that must not be believed is ended once, by whoever is first.
+func TestSupersede(t *testing.T) { // G1
+	srv := redistest.Start(t)
+	s, epoch := bootstrapped(t, srv.Client(), redisstore.Options{Quarantine: 30 * time.Second})
+	op := &core.Op{Kind: core.OpSupersede, Epoch: epoch, Owner: "a", Quarantine: int64(40 * time.Second)}
+	a := s.Do(t.Context(), op)
+	if a.Failure != core.FailNone || a.Epoch == epoch || a.Quarantine != int64(40*time.Second) || a.Group != int64(40*time.Second) {
+		t.Fatalf("%+v", a)
+	}
+	if b := s.Do(t.Context(), op); b.Epoch != a.Epoch {
+		t.Fatalf("%q was followed by %q", a.Epoch, b.Epoch)
+	}
+	if g := s.Do(t.Context(), acquire(epoch, "a", "x")); !g.Stale {
+		t.Fatalf("an acquisition in the epoch that was ended: %+v", g)
+	}
+}

@@ -1,0 +1,115 @@
+package redisstore_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/redistest"
+	"github.com/leasestorm/leasestorm/lease/redisstore"
+)
+
+// What an ACL takes away is named as the rule that gives it back, and adding it is enough.
+func TestPermitted(t *testing.T) {
+	all := []string{"on", ">pw", "~poll:*", "~{poll:lease:*", "&poll:notify", "+@all"}
+	tests := []struct {
+		name   string
+		take   []string
+		rules  string // that must be named, and no others
+		use    redisstore.Use
+		option redisstore.Options
+	}{
+		{"nothing", nil, "", redisstore.Use{Registry: true}, redisstore.Options{}},
+		{"SET", []string{"-set"}, "+set", redisstore.Use{}, redisstore.Options{}},
+		{"SET and DEL", []string{"-set", "-del"}, "+set +del", redisstore.Use{}, redisstore.Options{}},
+		{"EVALSHA", []string{"-evalsha"}, "+evalsha", redisstore.Use{}, redisstore.Options{}},
+		{"EVAL", []string{"-eval"}, "+eval", redisstore.Use{}, redisstore.Options{}},
+		{"scripts", []string{"-@scripting"}, "+evalsha +eval", redisstore.Use{}, redisstore.Options{}},
+		{"PING", []string{"-ping"}, "+ping", redisstore.Use{}, redisstore.Options{}},
+		{"PUBLISH", []string{"-publish"}, "+publish", redisstore.Use{}, redisstore.Options{}},
+		{"SUBSCRIBE", []string{"-subscribe"}, "+subscribe", redisstore.Use{}, redisstore.Options{}},
+		{"the channel", []string{"resetchannels", "&other"}, "&poll:notify", redisstore.Use{}, redisstore.Options{}},
+		{"SCAN", []string{"-scan"}, "+scan", redisstore.Use{Registry: true}, redisstore.Options{}},
+		{"MGET, which a keeper does not need", []string{"-mget", "-scan"}, "", redisstore.Use{}, redisstore.Options{}},
+		{"MGET", []string{"-mget"}, "+mget", redisstore.Use{Registry: true}, redisstore.Options{}},
+		{"fences", []string{"resetkeys", "~poll:*"}, "~{poll:lease:*}:fence", redisstore.Use{}, redisstore.Options{}},
+		{"leases", []string{"resetkeys", "~poll:node:*", "~poll:epoch", "~{poll:lease:*"}, "~poll:lease:*",
+			redisstore.Use{Registry: true}, redisstore.Options{}},
+		{"heartbeats, which a keeper does not need", []string{"resetkeys", "~poll:lease:*", "~poll:epoch", "~{poll:lease:*"},
+			"", redisstore.Use{}, redisstore.Options{}},
+		{"heartbeats and the epoch", []string{"resetkeys", "~poll:lease:*", "~{poll:lease:*"}, "~poll:epoch ~poll:node:*",
+			redisstore.Use{Registry: true}, redisstore.Options{}},
+		{"a key and a command", []string{"resetkeys", "~poll:*", "-pexpire"}, "~{poll:lease:*}:fence +pexpire",
+			redisstore.Use{}, redisstore.Options{}},
+		{"an exact key", []string{"resetkeys", "~poll:*"}, "~leader ~{leader}:fence", redisstore.Use{Leases: []string{"leader"}},
+			redisstore.Options{ExactKeys: true}},
+	}
+	srv := redistest.Start(t)
+	srv.Do("SET", "leader", "me")
+	for i, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			user := "u" + string(rune('a'+i))
+			set := []any{"ACL", "SETUSER", user}
+			for _, rule := range append(append([]string{}, all...), tt.take...) {
+				set = append(set, rule)
+			}
+			srv.Do(set...)
+			s := newStore(t, client(t, redis.Options{Addr: srv.Addr(), Username: user, Password: "pw"}), tt.option)
+			if _, err := s.Check(t.Context()); err != nil {
+				t.Fatalf("Check: %v", err)
+			}
+			err := s.Permitted(t.Context(), tt.use)
+			if tt.rules == "" {
+				if err != nil {
+					t.Fatalf("Permitted: %v", err)
+				}
+				return
+			}
+			if !errors.Is(err, redisstore.ErrDenied) || !errors.Is(err, redisstore.ErrRefused) {
+				t.Fatalf("Permitted: %v, want ErrDenied and ErrRefused", err)
+			}
+			_, named, _ := strings.Cut(err.Error(), "(ACL SETUSER "+user+" ")
+			named = strings.TrimSuffix(named, ")")
+			for _, rule := range strings.Fields(tt.rules) {
+				if !strings.Contains(" "+named+" ", " "+rule+" ") {
+					t.Errorf("%v: does not name %s", err, rule)
+				}
+			}
+			if len(strings.Fields(named)) != len(strings.Fields(tt.rules)) {
+				t.Errorf("%v: names more than %s", err, tt.rules)
+			}
+			set = []any{"ACL", "SETUSER", user}
+			for _, rule := range strings.Fields(named) {
+				set = append(set, rule)
+			}
+			srv.Do(set...)
+			if err := s.Permitted(t.Context(), tt.use); err != nil {
+				t.Errorf("with the rules named: %v", err)
+			}
+		})
+	}
+	if keys, _ := srv.Do("KEYS", "*").([]any); len(keys) != 1 || srv.Do("GET", "leader") != "me" {
+		t.Errorf("keys left behind or changed: %v", keys)
+	}
+}
+
+// Writes that are refused of everybody are no matter of permission, and told in the server's words.
+func TestPermittedWhereWritesAreRefused(t *testing.T) {
+	for name, refuse := range map[string]func(*redistest.Server){
+		"OOM":        func(s *redistest.Server) { s.Do("CONFIG", "SET", "maxmemory", "1") },
+		"NOREPLICAS": func(s *redistest.Server) { s.Do("CONFIG", "SET", "min-replicas-to-write", "1") },
+		"READONLY":   (*redistest.Server).ReadOnly,
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv := redistest.Start(t)
+			s := newStore(t, srv.Client(), redisstore.Options{})
+			refuse(srv)
+			err := s.Permitted(t.Context(), redisstore.Use{Registry: true})
+			if !errors.Is(err, redisstore.ErrRefused) || errors.Is(err, redisstore.ErrDenied) || !strings.Contains(err.Error(), name) {
+				t.Fatalf("Permitted: %v, want ErrRefused and %s", err, name)
+			}
+		})
+	}
+}
