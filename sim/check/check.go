@@ -26,7 +26,7 @@ const (
 
 // Verdict is what the judge found about one guarantee.
 type Verdict struct {
-	ID      string   `json:"id"`      // of the guarantee: "G1" to "G13", "E1", …
+	ID      string   `json:"id"`      // of the guarantee: "G1" to "G14", "E1", …
 	Spec    []string `json:"spec"`    // requirements of the specification that it stands for
 	Verdict Outcome  `json:"verdict"` //
 	Value   int64    `json:"value"`   // the worst that was seen, in Unit

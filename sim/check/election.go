@@ -6,7 +6,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// electionSystem is the system of leader election: E1 to E6 (docs/guarantees.md). Leadership is one lease that every instance
+// electionSystem is the system of leader election: E1 to E7 (docs/guarantees.md). Leadership is one lease that every instance
 // wants, and the leader's writes to the resource are to it what polls are to a session, so E1 to E5 begin with what judges
 // polling and add what is theirs.
 var electionSystem = &system{

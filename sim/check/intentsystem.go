@@ -2,7 +2,7 @@ package check
 
 import "github.com/leasestorm/leasestorm/sim/fault"
 
-// intentSystem is the system of intents and workers: I1 to I6 (docs/guarantees.md).
+// intentSystem is the system of intents and workers: I1 to I7 (docs/guarantees.md).
 var intentSystem = &system{
 	guarantees: []Verdict{
 		{ID: "I1", Spec: []string{"ADR-003 3.2"}, Unit: "pipelines too many"},

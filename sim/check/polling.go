@@ -1,6 +1,6 @@
 package check
 
-// polling is the system of polling sessions: G1 to G13 (docs/guarantees.md).
+// polling is the system of polling sessions: G1 to G14 (docs/guarantees.md).
 var polling = &system{
 	guarantees: []Verdict{
 		{ID: "G1", Spec: []string{"SC-001", "FR-009", "FR-010", "FR-012"}, Unit: "ms of overlap"},
