@@ -53,6 +53,8 @@ func pollingExercises(p Params, id string) bool {
 		return p.most() >= instancesNeeded && p.has(fault.Join) && p.has(fault.Leave)
 	case "G12":
 		return !p.Foreign
+	case "G14":
+		return p.counts()
 	case "G13":
 		return several && p.alone(failoverAllowance, fault.Terminate, fault.Leave)
 	}
@@ -63,6 +65,9 @@ func pollingExercises(p Params, id string) bool {
 func refusing(least fault.Refusal) []fault.Kind {
 	return slices.DeleteFunc(fault.VirtualKinds(), func(k fault.Kind) bool { return k.Refuses() < least })
 }
+
+// counts reports whether what the instances send can be held against a budget: another program's is its own.
+func (p Params) counts() bool { return p.Counted && !p.Foreign }
 
 func (p Params) count(kinds ...fault.Kind) (n int) {
 	for _, f := range p.Plan.Faults {
