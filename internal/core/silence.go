@@ -4,6 +4,8 @@ package core
 type silence struct {
 	on     bool
 	since  Time   // when it was noticed: only an answer to a read sent at or after it ends the silence
+	from   Time   // when what was not answered was sent
+	again  bool   // and it was not the first of its kind
 	op     uint64 // the probe in flight
 	failed int    // probes without answer in a row
 	text   string // what the first failure said
@@ -33,7 +35,8 @@ func (c *Core) fellSilent(in *inflight, a *Answer) {
 		c.queue.probe = true
 		return
 	}
-	s.on, s.since, s.text = true, c.now.Mono, a.Text
+	s.on, s.since, s.from, s.text = true, c.now.Mono, in.op.Sent, a.Text
+	s.again = c.paces[in.op.Kind].failed > 1
 	if s.failed == 0 {
 		c.queue.probe = true
 	}
@@ -82,13 +85,17 @@ func (c *Core) heard(in *inflight) {
 		c.queue.probe = c.queue.probe || s.on && probe // it was under way when the silence began, and ends nothing
 		return
 	}
-	was := s.text
+	was, brief := s.text, s.again && c.now.Mono-s.from < Time(c.cfg.Discovery/100)
 	*s = silence{op: s.op}
 	c.nextProbe = 0
 	c.tell(Tell{Kind: TellHeard, Text: was})
 	c.tellRefusing()
 	c.observeWanted()
-	c.lookSoon(0)
+	if brief { // what is repeated fails at once: there is nothing new to see
+		c.lookSoon(c.cfg.Discovery / 10)
+	} else {
+		c.lookSoon(0)
+	}
 	c.catchUp()
 }
 
