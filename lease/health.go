@@ -109,7 +109,7 @@ func (s *shell) health() Health {
 	switch {
 	case isRefused(f.err) || f.err != nil && never(f.err):
 		h.Err, h.Since = f.err, f.since
-		return h.as(HealthRefused, f.err.Error())
+		return h.as(HealthRefused, strings.TrimPrefix(f.err.Error(), ErrRefused.Error()+": "))
 	case silentSince != 0 || !s.met.Load():
 		h.Since, h.Err = s.time(max(silentSince, 1)), f.err
 		return h.as(HealthSilent, "redis has not answered since "+stamp(h.Since)+because(f.err))
