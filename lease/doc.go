@@ -10,7 +10,9 @@
 // the clocks of successive masters must differ by less than a TTL. A machine that is suspended and whose wall clock is set
 // back by as much between two renewals is not noticed. One lease key that a foreign hand deletes or an eviction policy
 // takes costs at most an overlap of one renewal interval and its time-out; nothing with an older fence is accepted even
-// then. Replicas, Sentinel and clusters of several masters are not judged yet.
+// then. Clusters of several masters are not judged yet, nor what replicas lose; behind Sentinel a master that is cut off and
+// hears of no switch may have leases renewed that the next one grants, unless it is told min-replicas-to-write 1
+// (docs/sentinel.md).
 //
 // # What is promised
 //

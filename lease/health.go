@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -107,18 +108,21 @@ func (s *shell) health() Health {
 	silentSince := core.Time(s.silentSince.Load())
 	bar := s.bar.Load()
 	switch {
+	case errors.Is(f.err, ErrQuarantineTooShort):
+		h.Err = f.err
+		return h.as(HealthDisagrees, f.err.Error())
 	case isRefused(f.err) || f.err != nil && never(f.err):
 		h.Err, h.Since = f.err, f.since
 		return h.as(HealthRefused, strings.TrimPrefix(f.err.Error(), ErrRefused.Error()+": "))
+	case s.rejected.Load() != nil:
+		return h.as(HealthSuperseded, fmt.Sprintf("redis has the epoch %q, which is not believed: it was superseded, or an instance "+
+			"with a shorter TTL began it; another is asked for", *s.rejected.Load()))
 	case silentSince != 0 || !s.met.Load():
 		h.Since, h.Err = s.time(max(silentSince, 1)), f.err
 		return h.as(HealthSilent, "redis has not answered since "+stamp(h.Since)+because(f.err))
 	case bar != nil && bar.cause == core.CauseGroup:
 		h.Err = s.disagrees()
 		return h.as(HealthDisagrees, h.Err.Error())
-	case s.rejected.Load() != nil:
-		return h.as(HealthSuperseded, fmt.Sprintf("redis has the epoch %q, which is not believed: it was superseded, or an instance "+
-			"with a shorter TTL began it; another is asked for", *s.rejected.Load()))
 	case bar != nil && bar.cause != core.CauseFailed && bar.until > core.Time(now.Sub(s.base)):
 		return h.barred(bar.cause, s.time(bar.until))
 	}

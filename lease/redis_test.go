@@ -174,6 +174,7 @@ func TestRedisFlushCostsNoDuplicateAndNoGap(t *testing.T) { // G9
 }
 
 func TestRedisOutage(t *testing.T) { // G4, G9
+	t.Parallel()
 	server, client := bootstrapped(t)
 	m := startManager(t, client, quick("a"))
 	events := newHeard()

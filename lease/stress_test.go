@@ -105,6 +105,7 @@ func TestStartAndStopInAnyOrder(t *testing.T) {
 }
 
 func TestRedisCluster(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Cluster())
 	client := server.ClusterClient()
 	cfg := quick("a")

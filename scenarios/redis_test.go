@@ -39,6 +39,10 @@ var _ = Describe("Redis fails, and nothing is polled twice", func() {
 				},
 			},
 			"G1", "G2", "G3", "G4", "G9"),
+
+		Entry("a Redis that answers reads and refuses writes, whatever its reason, is served again within a renewal interval",
+			Label("SC-005", "refused"), builtin("refused"),
+			"G1", "G2", "G3", "G4", "G9"),
 	)
 
 	DescribeTable("in the specification's own 30 seconds", holds,
@@ -57,3 +61,12 @@ var _ = Describe("Redis fails, and nothing is polled twice", func() {
 			"G1", "G2", "G3", "G4", "G9"),
 	)
 })
+
+// builtin is a scenario that the simulator brings.
+func builtin(name string) sim.Scenario {
+	s, err := sim.Load(name)
+	if err != nil {
+		panic(err) // before any spec runs
+	}
+	return s
+}

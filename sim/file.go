@@ -70,6 +70,7 @@ type faultYAML struct {
 	Ms     int64         `yaml:"ms,omitempty"`
 	Jitter int64         `yaml:"jitterMs,omitempty"`
 	KBps   int64         `yaml:"kbps,omitempty"`
+	Deny   string        `yaml:"deny,omitempty"`
 }
 
 //go:embed builtin/*.yaml
@@ -267,6 +268,7 @@ func (y scenarioYAML) scenario() Scenario {
 	for _, f := range y.Plan {
 		s.Plan = append(s.Plan, fault.Fault{
 			At: f.At, Kind: fault.Kind(f.Kind), Target: f.Target, For: f.For, Ms: f.Ms, Jitter: f.Jitter, KBps: f.KBps,
+			Deny: f.Deny,
 		})
 	}
 	return s
@@ -451,7 +453,9 @@ func some[T comparable](v T) *T {
 }
 
 func planYAML(f fault.Fault) faultYAML {
-	return faultYAML{At: f.At, Kind: string(f.Kind), Target: f.Target, For: f.For, Ms: f.Ms, Jitter: f.Jitter, KBps: f.KBps}
+	return faultYAML{
+		At: f.At, Kind: string(f.Kind), Target: f.Target, For: f.For, Ms: f.Ms, Jitter: f.Jitter, KBps: f.KBps, Deny: f.Deny,
+	}
 }
 
 func (y scenarioYAML) save(file, head string) error {

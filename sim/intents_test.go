@@ -8,11 +8,7 @@ import (
 
 // Drawn storms of intents in virtual time break nothing, leave nothing running, and give the same history twice.
 func TestIntentsInVirtualTime(t *testing.T) {
-	seeds := uint64(12)
-	if testing.Short() {
-		seeds = 4
-	}
-	for seed := uint64(1); seed <= seeds; seed++ {
+	for seed := uint64(1); seed <= 12; seed++ {
 		c, plan, err := Scenario{System: SystemIntents}.Swarm(seed)
 		if err != nil {
 			t.Fatal(err)

@@ -1,52 +1,111 @@
 package sim
 
 import (
-	"bufio"
-	"os"
+	"flag"
+	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/goccy/go-yaml"
+
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
 )
 
+// regressions are the drawn storms that once broke a guarantee, each with all that its seed gave: what seeds draw may change
+// (DrawVersion), and then the seed alone is another run.
+const regressions = "testdata/regression/*.yaml"
+
+var freeze = flag.String("freeze", "", "write down the run that a seed gives now: \"6053 G9\", or \"7 I3 intents crash-all,redis-wipe\" "+
+	"for another system and named faults")
+
 // TestRegressionSeeds runs the drawn storms that once broke a guarantee (docs/found.md). What each of them is about stands
-// in a story too; the seed shows that the whole keeps it. After the guarantee a line may name the system, if it is not polling,
-// and the only faults that are drawn.
+// in a story too; the seed shows that the whole keeps it.
 func TestRegressionSeeds(t *testing.T) {
-	f, err := os.Open("testdata/regression.txt")
+	if *freeze != "" {
+		frozen(t, strings.Fields(*freeze))
+		return
+	}
+	files, err := filepath.Glob(regressions)
+	if err != nil || len(files) == 0 {
+		t.Fatal("no storms in "+regressions, err)
+	}
+	for _, file := range files {
+		s, err := Load(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := resolved(t, s)
+		if c.Plan == nil {
+			t.Fatalf("%s has no plan: its seed would draw one, which may change", file)
+		}
+		verdicts, _, _, err := judgeVirtual(t.Context(), c, *c.Plan, nil)
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		for _, v := range verdicts {
+			if v.Verdict == check.Fail {
+				t.Errorf("%s: %s: %s", file, v.ID, v.Detail)
+			}
+		}
+	}
+}
+
+// frozen writes a file of the run that a seed gives: words are the seed, the guarantee that it broke, and where given the system
+// and the only faults that are drawn. What is read back must have the same history.
+func frozen(t *testing.T, words []string) {
+	t.Helper()
+	seed, err := strconv.ParseUint(words[0], 10, 64)
+	if err != nil || len(words) < 2 || len(words) > 4 {
+		t.Fatalf("-freeze %q: %v", words, err)
+	}
+	file, s := words[0], Scenario{}
+	if len(words) > 2 {
+		s.System = words[2]
+		file += "-" + s.System
+	}
+	if len(words) > 3 {
+		for _, name := range strings.Split(words[3], ",") {
+			s.Faults = append(s.Faults, fault.Kind(name))
+		}
+	}
+	c, plan, err := s.Swarm(seed)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		words := strings.Fields(lines.Text())
-		if len(words) == 0 || words[0] == "#" {
-			continue
+	y := c.yaml()
+	y.Faults = nil // the plan says which
+	head := fmt.Sprintf("# Seed %d of %s as version %d of what seeds draw gave it. It broke %s.\nplan:\n", seed, c.System, DrawVersion,
+		words[1])
+	for _, f := range plan.Faults { // one on a line
+		line, err := yaml.MarshalWithOptions(planYAML(f), yaml.Flow(true))
+		if err != nil {
+			t.Fatal(err)
 		}
-		seed, err := strconv.ParseUint(words[0], 10, 64)
-		if err != nil || len(words) < 2 || len(words) > 4 {
-			t.Fatalf("testdata/regression.txt: %q: %v", lines.Text(), err)
-		}
-		var s Scenario
-		if len(words) > 2 {
-			s.System = words[2]
-		}
-		if len(words) > 3 {
-			for _, name := range strings.Split(words[3], ",") {
-				s.Faults = append(s.Faults, fault.Kind(name))
-			}
-		}
-		got, err := Explore(t.Context(), Exploration{
-			Scenario: s, Seeds: SeedRange{seed, seed}, Shard: Shard{1, 1}, Parallel: 1, Reports: t.TempDir(),
-		})
-		if err != nil || got.Done != 1 || len(got.Failed) != 0 || got.Verdict == check.Fail {
-			t.Errorf("seed %d: %+v, %v", seed, got, err)
-		}
+		head += "  - " + string(line)
 	}
-	if err := lines.Err(); err != nil {
+	file = filepath.Join(filepath.Dir(regressions), file+".yaml")
+	if err := y.save(file, head); err != nil {
 		t.Fatal(err)
 	}
+	read, err := Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := resolved(t, read)
+	if want, got := sumOf(t, c, plan), sumOf(t, again, *again.Plan); want != got {
+		t.Fatalf("%s has the history %s, its seed %s", file, got, want)
+	}
+}
+
+func sumOf(t *testing.T, c Config, plan fault.Plan) string {
+	t.Helper()
+	sum := history.NewSum()
+	if _, err := runVirtual(t.Context(), c, plan, nil, func(e history.Event) { sum.Add(&e) }, nil); err != nil {
+		t.Fatal(err)
+	}
+	return sum.String()
 }

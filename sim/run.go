@@ -130,7 +130,7 @@ func params(c Config, plan fault.Plan, o Outcome, redis string) check.Params {
 		System: c.System, Nodes: c.Nodes, Sessions: c.Sessions, Tuners: c.tuners(),
 		TTL: c.TTL, Renew: c.Renew, RenewTimeout: c.RenewTimeout, Heartbeat: c.Heartbeat, Discovery: c.Discovery,
 		Poll: c.Poll, PollTimeout: c.PollTimeout, Serve: c.Serve, Duration: c.Duration(), Speed: c.Speed,
-		Plan: plan, Tap: o.Tap, Interrupted: o.Interrupted, Foreign: len(c.NodeCmd) > 0,
+		Plan: plan, Tap: o.Tap, Counted: true, Interrupted: o.Interrupted, Foreign: len(c.NodeCmd) > 0,
 		Scenario: c.Name, Redis: redis, Criteria: c.Criteria,
 	}
 }

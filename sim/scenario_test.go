@@ -124,7 +124,7 @@ func TestFileRefuses(t *testing.T) {
 		"too many":         {"sessions: 9\nnodes: 5000\n", ".yaml:2:8: nodes: 5000 is out of bounds"},
 		"contradiction":    {"timings:\n  ttl: 30s\n  renew: 30s\n", ".yaml:3:10: timings.renew: 3s must be shorter"},
 		"unknown fault":    {"faults: [crash, meteor]\n", ".yaml:1:17: faults[1]: unknown fault \"meteor\": known are crash"},
-		"fault for later":  {"faults:\n  - redis-oom\n", ".yaml:2:5: faults[0]: fault not available"},
+		"fault for later":  {"faults:\n  - redis-failover\n", ".yaml:2:5: faults[0]: fault not available"},
 		"fault in plan":    {"plan:\n  - {at: 1s, kind: crsh, target: node-1}\n", ".yaml:2:20: plan[0].kind: unknown fault"},
 		"target in plan":   {"plan:\n  - {at: 1s, kind: crash, target: node-99}\n", ".yaml:2:5: plan[0]: fault 1: "},
 		"both":             {"faults: [crash]\nplan:\n  - {at: 1s, kind: redis-flush}\n", "not both"},

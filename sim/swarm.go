@@ -12,7 +12,7 @@ import (
 
 // DrawVersion is the version of what seeds draw: it is raised with any change after which a seed gives another run of the
 // simulator (counts, timings, surroundings or plan). Changes of the accused do not count: they are what a seed is run again for.
-const DrawVersion = 1
+const DrawVersion = 2
 
 // streamSwarm separates this generator from others that are built from the same seed.
 const streamSwarm = 0x6578706c6f7265

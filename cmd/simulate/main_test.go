@@ -51,9 +51,19 @@ func (d deaf) Step(ev core.Event) core.Effects {
 	return eff
 }
 
-func TestScripts(t *testing.T) {
+func TestScripts(t *testing.T) { scripts(t, "testdata") }
+
+// TestLongScripts plays whole storms on the real engine.
+func TestLongScripts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("storms on the real engine: make long plays them")
+	}
+	scripts(t, "testdata/long")
+}
+
+func scripts(t *testing.T, dir string) {
 	testscript.Run(t, testscript.Params{
-		Dir:       "testdata",
+		Dir:       dir,
 		Condition: condition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"refuses": refuses, "ends": ends, "interrupts": interrupts, "truncate": truncate,

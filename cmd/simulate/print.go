@@ -93,6 +93,9 @@ func amount(f fault.Fault) string {
 	}
 	add("± ", f.Jitter, "ms")
 	add("", f.KBps, " kB/s")
+	if f.Deny != "" {
+		parts = append(parts, "denies "+f.Deny)
+	}
 	return strings.Join(parts, " ")
 }
 

@@ -47,7 +47,7 @@ func newRoot() *cobra.Command {
 		Use:   "simulate",
 		Short: "Break a fleet that shares leases on Redis, and judge whether its promises held",
 		Long: `simulate starts N nodes that share M polling sessions through Redis, strikes them with a plan of faults drawn
-from a seed, lets everything heal, and judges guarantee by guarantee (G1 to G13) what happened.
+from a seed, lets everything heal, and judges guarantee by guarantee (G1 to G14) what happened.
 
 Every node is a process behind a proxy of its own; the polled target beside them records what really arrived. Redis is
 redis-server or valkey-server from PATH unless --redis says otherwise. Nothing else needs to be installed or running.

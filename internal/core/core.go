@@ -206,6 +206,9 @@ func (c *Core) flush() {
 		if !c.paced(OpRenew) {
 			c.batch(OpRenew, &q.renew)
 		}
+		if c.epoch.outside {
+			c.refuseQueued(CauseGroup)
+		}
 		c.batch(OpAcquire, &q.acquire) // see barred
 		c.beat()
 	}
@@ -266,15 +269,22 @@ func (c *Core) holdBack() {
 			c.doubt(l, CauseNoAnswer, c.silence.text)
 		}
 	}
-	for _, l := range q.acquire {
-		if c.stillFor(OpAcquire, l) {
-			c.refuse(l, CauseNoAnswer, "", c.cfg.MaxProbe, c.silence.text)
-		}
-	}
 	clear(q.renew)
 	clear(q.reassert)
+	q.renew, q.reassert = q.renew[:0], q.reassert[:0]
+	c.refuseQueued(CauseNoAnswer)
+}
+
+// refuseQueued ends acquisitions that were wanted before it was known that they may not be sent.
+func (c *Core) refuseQueued(cause Cause) {
+	q := &c.queue
+	for _, l := range q.acquire {
+		if c.stillFor(OpAcquire, l) {
+			c.refuse(l, cause, "", c.cfg.MaxProbe, c.silence.text)
+		}
+	}
 	clear(q.acquire)
-	q.renew, q.reassert, q.acquire = q.renew[:0], q.reassert[:0], q.acquire[:0]
+	q.acquire = q.acquire[:0]
 }
 
 // batch sends the leases of list in ops of at most Config.Batch items and empties it.

@@ -12,9 +12,6 @@ import (
 // Fifty instances with 5,000 sessions do what ten with a hundred do: a join and a leave move exactly what they must, and
 // a crash is made up for within TTL + 100 ms.
 func TestStormLargeFleet(t *testing.T) {
-	if testing.Short() {
-		t.Skip("seconds of CPU")
-	}
 	const nodes, sessions = 50, 5000
 	const join, leave, crash = start + 20*time.Second, start + 40*time.Second, start + 63*time.Second
 	cfg := virtual.Config{Nodes: nodes, Sessions: sessions, Storm: 100 * time.Second, Calm: 20 * time.Second}

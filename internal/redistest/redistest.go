@@ -65,6 +65,7 @@ type Server struct {
 	password string
 	sentinel string // configuration file, if it is one
 	proc     *process
+	hand     *redis.Client // of Do
 }
 
 // Start starts a server and waits until it answers. Without redis-server in PATH the test is skipped, except in CI
@@ -100,6 +101,7 @@ func (s *Server) start(ready string) *Server {
 			break
 		}
 		if s.proc, err = s.spawn(ready); err == nil {
+			s.hand = s.Client()
 			s.formCluster()
 			return s
 		}
@@ -171,14 +173,13 @@ func (s *Server) ClusterClient() *redis.ClusterClient {
 	return c
 }
 
-// Do runs one command and returns its reply.
+// Do runs one command and returns its reply. All go over one connection for as long as it lasts: a new one for each costs
+// more than most tests do besides.
 func (s *Server) Do(args ...any) any {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	c := redis.NewClient(s.options())
-	defer func() { _ = c.Close() }()
-	v, err := c.Do(ctx, args...).Result()
+	v, err := s.hand.Do(ctx, args...).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		s.t.Fatalf("redistest: %v: %v", args, err)
 	}
@@ -366,6 +367,16 @@ func (o *output) Write(p []byte) (int, error) {
 		close(o.ready)
 	}
 	return len(p), nil
+}
+
+// Log is all that the server has said since it was last started.
+func (s *Server) Log() string {
+	if s.proc == nil {
+		return ""
+	}
+	s.proc.out.mu.Lock()
+	defer s.proc.out.mu.Unlock()
+	return s.proc.out.buf.String()
 }
 
 func (o *output) tail() string {

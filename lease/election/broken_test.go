@@ -19,6 +19,7 @@ func (m *member) claims() (n int) {
 }
 
 func TestEpochKeyOfAnotherTypeIsToldInEveryInterval(t *testing.T) {
+	t.Parallel()
 	_, client := elected(t)
 	cfg := quick("a")
 	cfg.ElectionInterval = 5 * time.Millisecond // a look falls into the moment between the window's end and the key's
@@ -49,6 +50,7 @@ func TestEpochKeyOfAnotherTypeIsToldInEveryInterval(t *testing.T) {
 }
 
 func TestNobodyIsKnownToLeadWhileRedisIsSilent(t *testing.T) {
+	t.Parallel()
 	server, client := elected(t)
 	a := join(t, client, quick("a"))
 	a.wait(EventLeadershipAcquired)

@@ -277,6 +277,7 @@ func TestAThousandElectionsShareEverything(t *testing.T) {
 }
 
 func TestACycleIsTwoCommands(t *testing.T) {
+	t.Parallel()
 	server, client := electedFor(t, Config{LeaderTTL: 2 * time.Second})
 	var members []*member
 	for i := range 10 {

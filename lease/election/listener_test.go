@@ -8,6 +8,7 @@ import (
 )
 
 func TestListenersHarmNobody(t *testing.T) {
+	t.Parallel()
 	_, client := elected(t)
 	e, err := New(client, quick("a"))
 	if err != nil {

@@ -262,6 +262,7 @@ func TestHeartbeatsOfTheDeadAreSwept(t *testing.T) {
 }
 
 func TestStaleHeartbeatIsNoCoup(t *testing.T) { // the specification's scenario 3
+	t.Parallel()
 	_, client := elected(t)
 	a := join(t, client, quick("a"))
 	fence := a.wait(EventLeadershipAcquired).Fence
@@ -323,6 +324,7 @@ func TestKeyOfAnotherTypeIsToldAndOutlived(t *testing.T) {
 }
 
 func TestDuplicateInstanceIsTold(t *testing.T) {
+	t.Parallel()
 	_, client := electedFor(t, Config{LeaderTTL: 10 * time.Second})
 	// A TTL so long that no attempt goes unanswered on a busy machine: what an instance never heard of it may adopt.
 	patient := func(id string) Config {

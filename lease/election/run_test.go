@@ -33,6 +33,7 @@ func TestRunWithoutAFunctionStartsNothing(t *testing.T) {
 }
 
 func TestRunLeadsUntilTheFunctionReturnsAlsoAfterItsContext(t *testing.T) {
+	t.Parallel()
 	_, client := elected(t)
 	e, err := New(client, quick("a"))
 	if err != nil {
@@ -54,6 +55,7 @@ func TestRunLeadsUntilTheFunctionReturnsAlsoAfterItsContext(t *testing.T) {
 }
 
 func TestRunReleasesAfterTheFunctionReturned(t *testing.T) {
+	t.Parallel()
 	_, client := elected(t)
 	e, err := New(client, quick("a"))
 	if err != nil {
@@ -134,6 +136,7 @@ func TestRunThatCouldNotStartMayBeTriedAgain(t *testing.T) {
 }
 
 func TestRunEndsItsContextWithTheWindowAndComesBack(t *testing.T) {
+	t.Parallel()
 	server, client := elected(t)
 	e, err := New(client, quick("a"))
 	if err != nil {
@@ -235,6 +238,7 @@ func TestStopEndsRun(t *testing.T) {
 }
 
 func TestWorkThatDoesNotReturnKeepsItsLeadershipUntilItExpires(t *testing.T) {
+	t.Parallel()
 	_, client := elected(t)
 	cfg := quick("a")
 	cfg.DrainTimeout = 50 * time.Millisecond

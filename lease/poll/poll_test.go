@@ -216,6 +216,7 @@ func TestFencedTermIsGivenBackForAHigherOne(t *testing.T) {
 }
 
 func TestOutageCancelsThePollAndNoneBegins(t *testing.T) { // G4
+	t.Parallel()
 	b := newBench(t)
 	polls := make(chan Session, 100)
 	ended := make(chan error, 100)
@@ -273,6 +274,7 @@ func TestPollThatComesTooLateDoesNotBegin(t *testing.T) { // G4
 
 // A poll is begun only if its time-out fits into the window: what a target still does for it then, it does under the lease.
 func TestPollBeginsOnlyIfItFitsTheWindow(t *testing.T) { // G4
+	t.Parallel()
 	b := newBench(t)
 	type begun struct{ at, ends time.Time }
 	polls := make(chan begun, 1000)
@@ -311,6 +313,7 @@ func (b *bench) windowAt(at time.Time) (until time.Time) {
 }
 
 func TestLongPollOutlivesTheTTL(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	fences := make(chan int64, 10)
 	b.start(Config{Interval: 50 * time.Millisecond, Timeout: time.Minute, LongPolls: true,
@@ -429,6 +432,7 @@ func TestConfigRefusesContradictions(t *testing.T) {
 }
 
 func TestClusterSessions(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Cluster())
 	client := server.ClusterClient()
 	for i := range 20 {

@@ -11,9 +11,16 @@ import (
 func derive(client redis.UniversalClient, opt *Options) (redis.UniversalClient, error) {
 	switch c := client.(type) {
 	case *redis.Client:
-		if c != nil {
-			return redis.NewClient(single(c.Options(), opt)), nil
+		if c == nil {
+			break
 		}
+		o := single(c.Options(), opt)
+		if o.Addr == failoverAddr {
+			return newMasterClient(o, o.Dialer, opt), nil
+		}
+		return redis.NewClient(o), nil
+	case *masterClient:
+		return newMasterClient(single(c.Options(), opt), c.master.dial, opt), nil
 	case *redis.ClusterClient:
 		if c != nil {
 			return redis.NewClusterClient(clustered(c.Options(), opt)), nil

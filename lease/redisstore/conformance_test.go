@@ -20,6 +20,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestConformance(t *testing.T) { // G1, G3, G9, G10
+	t.Parallel()
 	storetest.Run(t, func(t *testing.T, quarantine time.Duration) storetest.Harness {
 		srv := redistest.Start(t, redistest.AppendOnly())
 		return newHarness(t, srv, srv.Client(), redisstore.Options{Quarantine: quarantine})
@@ -28,6 +29,7 @@ func TestConformance(t *testing.T) { // G1, G3, G9, G10
 
 // TestConformanceCluster runs the suite on one cluster of one server, since a cluster takes two seconds to form.
 func TestConformanceCluster(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t, redistest.Cluster(), redistest.AppendOnly())
 	storetest.Run(t, func(t *testing.T, quarantine time.Duration) storetest.Harness {
 		srv.Flush()

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -40,6 +41,9 @@ func (s *Store) fail(ctx context.Context, op *core.Op, err error) core.Answer {
 	kind, text := failure(err)
 	if c, ok := s.client.(*redis.ClusterClient); ok && kind == core.FailRefused {
 		c.ReloadState(ctx) // the slot may have moved
+	}
+	if c, ok := s.client.(*masterClient); ok && kind == core.FailRefused && strings.Contains(text, "READONLY") {
+		c.master.doubt() // it was deposed
 	}
 	a := fail(op, kind, text)
 	a.Err = Cause(err)

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -109,6 +107,7 @@ func calls(srv *redistest.Server) string {
 
 // A client that tries again by itself sends an attempt twice, the second time under the stamp of the first (G1).
 func TestAtMostOnce(t *testing.T) { // G1
+	t.Parallel()
 	t.Run("client", func(t *testing.T) {
 		srv := redistest.Start(t)
 		d := newDeaf(t, srv.Addr())
@@ -260,27 +259,6 @@ func TestSubscribeAgain(t *testing.T) {
 		if n := receive(t, "notice after "+hurt.name, r.notices); n.Kind != core.NoticeLeft || n.From != "me" {
 			t.Fatalf("%s: heard %+v", hurt.name, n)
 		}
-	}
-}
-
-// The store of a failover client finds the master that the client's sentinels name.
-func TestFailoverClient(t *testing.T) {
-	srv := redistest.Start(t)
-	host, port, _ := net.SplitHostPort(srv.Addr())
-	conf := filepath.Join(t.TempDir(), "sentinel.conf")
-	text := fmt.Sprintf("sentinel monitor boss %s %s 1\n", host, port)
-	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	sentinel := redistest.Sentinel(t, conf)
-	c := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "boss", SentinelAddrs: []string{sentinel.Addr()}})
-	t.Cleanup(func() { _ = c.Close() })
-	s, epoch := bootstrapped(t, c, redisstore.Options{})
-	if a := s.Do(t.Context(), acquire(epoch, "a", "x")); a.Failure != core.FailNone || a.Results[0].Outcome != core.OutGranted {
-		t.Fatalf("acquire: %+v", a)
-	}
-	if got := srv.Do("GET", "poll:lease:x"); got != "a" {
-		t.Fatalf("the master holds %v", got)
 	}
 }
 

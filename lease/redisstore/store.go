@@ -136,8 +136,9 @@ type Store struct {
 //
 // The store works on a client of its own, with client's address, credentials, TLS, dialer and OnConnect, but without
 // retries (an attempt sent twice may be applied late), with deadlines of contexts honoured, and without client-side
-// cache and limiter. The client's hooks cannot be read from it: Options.Hooks has those of the store. A failover client must stay
-// open as long as the store is used, since it finds the master.
+// cache and limiter. The client's hooks cannot be read from it: Options.Hooks has those of the store. A failover client must
+// stay open as long as the store is used, since it finds the master; while the store is used it asks the sentinels six times in a
+// quarantine, and closes its connections to a master that was deposed.
 func New(client redis.UniversalClient, options Options) (*Store, error) {
 	_, cluster := client.(*redis.ClusterClient)
 	wire, err := newWire(options, cluster)

@@ -22,9 +22,14 @@ const (
 // OpTimeout is asked for a sign of life and given up if none comes. Redis keeps no notices: what was published while up
 // was false is lost.
 func (s *Store) Subscribe(ctx context.Context, heard func(core.Notice), up func(bool)) {
+	message := func(text string) {
+		if n, ok := ParseNotice(text); ok {
+			heard(n)
+		}
+	}
 	pause := backOffMin
 	for ctx.Err() == nil {
-		if s.hear(ctx, heard, up) {
+		if subscribed, _ := hear(ctx, s.client, s.wire.opt.Channel, s.wire.opt.OpTimeout, message, up); subscribed {
 			pause = backOffMin
 		}
 		wait := time.NewTimer(pause)
@@ -37,9 +42,10 @@ func (s *Store) Subscribe(ctx context.Context, heard func(core.Notice), up func(
 	}
 }
 
-// hear is one subscription. It reports whether it ever came about.
-func (s *Store) hear(ctx context.Context, heard func(core.Notice), up func(bool)) (subscribed bool) {
-	ps := s.client.Subscribe(ctx) // connects below, so that the error is seen
+// hear is one subscription, until it breaks. It reports whether it ever came about.
+func hear(ctx context.Context, client redis.UniversalClient, channel string, timeout time.Duration, message func(string),
+	up func(bool)) (subscribed bool, err error) {
+	ps := client.Subscribe(ctx) // connects below, so that the error is seen
 	// Receive honours deadlines, not the end of ctx; closing the connection ends it.
 	stop := context.AfterFunc(ctx, func() { _ = ps.Close() })
 	defer func() {
@@ -49,16 +55,16 @@ func (s *Store) hear(ctx context.Context, heard func(core.Notice), up func(bool)
 			up(false)
 		}
 	}()
-	if err := ps.Subscribe(ctx, s.wire.opt.Channel); err != nil {
-		return false
+	if err := ps.Subscribe(ctx, channel); err != nil {
+		return false, err
 	}
 	asked := false
 	for {
-		msg, err := ps.ReceiveTimeout(ctx, s.wire.opt.OpTimeout)
+		msg, err := ps.ReceiveTimeout(ctx, timeout)
 		if err != nil {
-			var timeout net.Error
-			if !errors.As(err, &timeout) || !timeout.Timeout() || asked || ps.Ping(ctx) != nil {
-				return subscribed
+			var slow net.Error
+			if !errors.As(err, &slow) || !slow.Timeout() || asked || ps.Ping(ctx) != nil {
+				return subscribed, err
 			}
 			asked = true
 			continue
@@ -71,9 +77,7 @@ func (s *Store) hear(ctx context.Context, heard func(core.Notice), up func(bool)
 				up(true)
 			}
 		case *redis.Message:
-			if n, ok := ParseNotice(m.Payload); ok {
-				heard(n)
-			}
+			message(m.Payload)
 		}
 	}
 }

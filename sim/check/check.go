@@ -26,7 +26,7 @@ const (
 
 // Verdict is what the judge found about one guarantee.
 type Verdict struct {
-	ID      string   `json:"id"`      // of the guarantee: "G1" to "G13", "E1", …
+	ID      string   `json:"id"`      // of the guarantee: "G1" to "G14", "E1", …
 	Spec    []string `json:"spec"`    // requirements of the specification that it stands for
 	Verdict Outcome  `json:"verdict"` //
 	Value   int64    `json:"value"`   // the worst that was seen, in Unit
@@ -36,6 +36,8 @@ type Verdict struct {
 	Exercised int    `json:"exercised"` // changes that were judged
 	Excused   int    `json:"excused"`   // changes that were not, because another fault could delay them
 	Detail    string `json:"detail"`    // what happened, for a reader who knows nothing of the run
+
+	Loads []Load `json:"loads,omitempty"` // G14, E7, I7: what instances sent, by what they went through
 
 	// At is when the first break was noticed, ns; Evidence are the events around it, in order of T.
 	At       int64           `json:"-"`

@@ -309,6 +309,8 @@ func TestExercisable(t *testing.T) {
 			[]string{"G13"}, []string{"G7"},
 		},
 		{"a flush", plan(fault.Fault{At: 5 * s, Kind: fault.RedisFlush}), []string{"G9"}, []string{"G5"}},
+		{"no replicas", plan(fault.Fault{At: 5 * s, Kind: fault.RedisNoReplicas, For: 5 * s}), []string{"G4", "G9"}, []string{"G5"}},
+		{"no memory, but for renewals", plan(fault.Fault{At: 5 * s, Kind: fault.RedisMemory, For: 5 * s}), []string{"G9"}, []string{"G4"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := storyParams()
@@ -372,9 +374,26 @@ func TestParseCriteria(t *testing.T) {
 	if err != nil || !slices.Equal(got, []string{"G1", "G3"}) {
 		t.Errorf("%v, %v", got, err)
 	}
-	for _, bad := range []string{"", "G0", "G14", "one", ",", "G1;G2"} {
+	for _, bad := range []string{"", "G0", "G15", "one", ",", "G1;G2"} {
 		if _, err := ParseCriteria(bad); !errors.Is(err, ErrCriterion) {
 			t.Errorf("%q: %v", bad, err)
 		}
+	}
+}
+
+// Whatever writes Redis refuses, nobody can take a lease meanwhile, and no quarantine follows.
+func TestRefusalsAreOfRedis(t *testing.T) {
+	n := 0
+	for _, k := range fault.VirtualKinds() {
+		if k.Refuses() == fault.RefusesNothing {
+			continue
+		}
+		n++
+		if s := (&strike{Fault: fault.Fault{Kind: k}}); !s.ofRedis() || s.forgets() || s.silences() {
+			t.Errorf("%s: of Redis %v, forgets %v, silences %v", k, s.ofRedis(), s.forgets(), s.silences())
+		}
+	}
+	if n != 5 {
+		t.Errorf("%d kinds refuse writes, want 5", n)
 	}
 }

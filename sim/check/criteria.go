@@ -33,7 +33,7 @@ func pollingExercises(p Params, id string) bool {
 			fault.Cut, fault.BlackHole, fault.RequestsLost, fault.RepliesLost) && (several || p.has(fault.Join, fault.Crash, fault.Terminate))
 	case "G4":
 		return p.lasts(p.Renew, fault.Cut, fault.BlackHole, fault.RequestsLost, fault.RepliesLost, fault.RedisOutage,
-			fault.RedisWipe, fault.RedisFreeze, fault.RedisReadOnly)
+			fault.RedisWipe, fault.RedisFreeze) || p.lasts(p.Renew, refusing(fault.RefusesAll)...)
 	case "G5":
 		return several && p.alone(limit, fault.Crash) || p.alone(limit, fault.CrashAll)
 	case "G6":
@@ -44,19 +44,30 @@ func pollingExercises(p Params, id string) bool {
 		return p.alone(limit+p.Poll, fault.Crash, fault.Join, fault.Leave, fault.Terminate, fault.SessionAdd) ||
 			p.alone(p.TTL, fault.BlackHole, fault.Cut)
 	case "G9":
-		return p.alone(p.Renew+p.Poll+failoverAllowance, fault.RedisOutage, fault.RedisRestart, fault.RedisWipe,
-			fault.RedisFlush, fault.RedisFreeze, fault.RedisReadOnly)
+		limit = p.Renew + p.Poll + failoverAllowance
+		return p.alone(limit, fault.RedisOutage, fault.RedisRestart, fault.RedisWipe, fault.RedisFlush, fault.RedisFreeze) ||
+			p.alone(limit, refusing(fault.RefusesSome)...)
 	case "G10":
 		return p.Tap && p.Sessions > 0
 	case "G11":
 		return p.most() >= instancesNeeded && p.has(fault.Join) && p.has(fault.Leave)
 	case "G12":
 		return !p.Foreign
+	case "G14":
+		return p.counts()
 	case "G13":
 		return several && p.alone(failoverAllowance, fault.Terminate, fault.Leave)
 	}
 	return false
 }
+
+// refusing are the kinds in which Redis refuses at least so much.
+func refusing(least fault.Refusal) []fault.Kind {
+	return slices.DeleteFunc(fault.VirtualKinds(), func(k fault.Kind) bool { return k.Refuses() < least })
+}
+
+// counts reports whether what the instances send can be held against a budget: another program's is its own.
+func (p Params) counts() bool { return p.Counted && !p.Foreign }
 
 func (p Params) count(kinds ...fault.Kind) (n int) {
 	for _, f := range p.Plan.Faults {

@@ -6,7 +6,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// electionSystem is the system of leader election: E1 to E6 (docs/guarantees.md). Leadership is one lease that every instance
+// electionSystem is the system of leader election: E1 to E7 (docs/guarantees.md). Leadership is one lease that every instance
 // wants, and the leader's writes to the resource are to it what polls are to a session, so E1 to E5 begin with what judges
 // polling and add what is theirs.
 var electionSystem = &system{
@@ -17,11 +17,12 @@ var electionSystem = &system{
 		{ID: "E4", Spec: []string{}, Unit: "ms"},
 		{ID: "E5", Spec: []string{}, Unit: "breaches"},
 		{ID: "E6", Spec: []string{}, Unit: "wrong events"},
+		{ID: "E7", Spec: []string{}, Unit: "commands"},
 	},
 	safety: 3,
 	checkers: func(*Logs) []checker {
 		fences := &g3{}
-		return []checker{&g1{fences: fences}, &e2{}, fences, &e4{}, &e5{}, &e6{}}
+		return []checker{&g1{fences: fences}, &e2{}, fences, &e4{}, &e5{}, &e6{}, &g14{needs: electionNeeds}}
 	},
 	exercises: electionExercises,
 }
@@ -41,9 +42,11 @@ func electionExercises(p Params, id string) bool {
 		return several && p.alone(limit, fault.Crash, fault.Terminate) && p.hits(0, fault.Crash, fault.Terminate)
 	case "E5":
 		return p.hits(p.Renew+p.RenewTimeout, silent...) || p.lasts(p.Renew+p.RenewTimeout, fault.RedisOutage, fault.RedisWipe,
-			fault.RedisFreeze, fault.RedisReadOnly)
+			fault.RedisFreeze) || p.lasts(p.Renew+p.RenewTimeout, refusing(fault.RefusesAll)...)
 	case "E6":
 		return p.Nodes > 0
+	case "E7":
+		return p.counts()
 	}
 	return false
 }

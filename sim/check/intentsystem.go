@@ -2,7 +2,7 @@ package check
 
 import "github.com/leasestorm/leasestorm/sim/fault"
 
-// intentSystem is the system of intents and workers: I1 to I6 (docs/guarantees.md).
+// intentSystem is the system of intents and workers: I1 to I7 (docs/guarantees.md).
 var intentSystem = &system{
 	guarantees: []Verdict{
 		{ID: "I1", Spec: []string{"ADR-003 3.2"}, Unit: "pipelines too many"},
@@ -11,12 +11,13 @@ var intentSystem = &system{
 		{ID: "I4", Spec: []string{"ADR-003 6"}, Unit: "effects of refused requests"},
 		{ID: "I5", Spec: []string{"ADR-003 3.5", "ADR-003 5.2"}, Unit: "breaches of contract"},
 		{ID: "I6", Spec: []string{"ADR-003 5.3"}, Unit: "ms"},
+		{ID: "I7", Spec: []string{}, Unit: "commands"},
 	},
 	safety: 2,
 	checkers: func(*Logs) []checker {
 		book := newIntents()
 		return []checker{
-			&i1{book: book}, &i2{book: book}, &i3{book: book}, &i4{book: book}, &i5{book: book}, &i6{},
+			&i1{book: book}, &i2{book: book}, &i3{book: book}, &i4{book: book}, &i5{book: book}, &i6{}, &g14{needs: intentNeeds},
 		}
 	},
 	exercises: intentsExercise,
@@ -26,6 +27,8 @@ func intentsExercise(p Params, id string) bool {
 	switch id {
 	case "I2", "I4", "I5":
 		return p.Tap
+	case "I7":
+		return p.counts()
 	case "I6":
 		return p.Tap && p.alone(p.TTL+failoverAllowance, fault.Crash)
 	}

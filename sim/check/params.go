@@ -32,6 +32,7 @@ type Params struct {
 	Tuners int // slots that the workers of intents share; 0 in other systems
 
 	Tap         bool     // what Redis did was recorded
+	Counted     bool     // how many commands the nodes sent was recorded
 	Interrupted bool     // the run was ended from outside before its time
 	Foreign     bool     // the nodes are another program, known by the node protocol only
 	Scenario    string   // its name
@@ -56,6 +57,7 @@ type paramsJSON struct {
 	DurationMs     millis   `json:"durationMs"`
 	Speed          float64  `json:"speed,omitempty"`
 	Tap            bool     `json:"tap"`
+	Counted        bool     `json:"counted,omitempty"`
 	Interrupted    bool     `json:"interrupted"`
 	Foreign        bool     `json:"foreign"`
 	Scenario       string   `json:"scenario,omitempty"`
@@ -92,7 +94,7 @@ func (p Params) MarshalJSON() ([]byte, error) {
 		System: p.System, Tuners: p.Tuners, Nodes: p.Nodes, Sessions: p.Sessions, TTLMs: millis(p.TTL), RenewMs: millis(p.Renew),
 		RenewTimeoutMs: millis(p.RenewTimeout), HeartbeatMs: millis(p.Heartbeat), DiscoveryMs: millis(p.Discovery),
 		PollMs: millis(p.Poll), PollTimeoutMs: millis(p.PollTimeout), ServeMs: millis(p.Serve),
-		DurationMs: millis(p.Duration), Speed: p.Speed, Tap: p.Tap, Interrupted: p.Interrupted, Foreign: p.Foreign,
+		DurationMs: millis(p.Duration), Speed: p.Speed, Tap: p.Tap, Counted: p.Counted, Interrupted: p.Interrupted, Foreign: p.Foreign,
 		Scenario: p.Scenario, Redis: p.Redis, Criteria: p.Criteria,
 	})
 }
@@ -108,7 +110,7 @@ func (p *Params) UnmarshalJSON(data []byte) error {
 		RenewTimeout: time.Duration(j.RenewTimeoutMs), Heartbeat: time.Duration(j.HeartbeatMs),
 		Discovery: time.Duration(j.DiscoveryMs), Poll: time.Duration(j.PollMs),
 		PollTimeout: time.Duration(j.PollTimeoutMs), Serve: time.Duration(j.ServeMs),
-		Duration: time.Duration(j.DurationMs), Speed: j.Speed, Plan: p.Plan, Tap: j.Tap,
+		Duration: time.Duration(j.DurationMs), Speed: j.Speed, Plan: p.Plan, Tap: j.Tap, Counted: j.Counted,
 		Interrupted: j.Interrupted, Foreign: j.Foreign, Scenario: j.Scenario, Redis: j.Redis, Criteria: j.Criteria,
 	}
 	return nil

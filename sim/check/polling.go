@@ -1,6 +1,6 @@
 package check
 
-// polling is the system of polling sessions: G1 to G13 (docs/guarantees.md).
+// polling is the system of polling sessions: G1 to G14 (docs/guarantees.md).
 var polling = &system{
 	guarantees: []Verdict{
 		{ID: "G1", Spec: []string{"SC-001", "FR-009", "FR-010", "FR-012"}, Unit: "ms of overlap"},
@@ -16,6 +16,7 @@ var polling = &system{
 		{ID: "G11", Spec: []string{"SC-003"}, Limit: instancesNeeded, Unit: "instances at once"},
 		{ID: "G12", Spec: []string{"FR-019", "FR-020", "FR-021", "FR-022"}, Unit: "entries missing"},
 		{ID: "G13", Spec: []string{"US1-3"}, Limit: failoverAllowance.Milliseconds(), Unit: "ms"},
+		{ID: "G14", Spec: []string{}, Unit: "commands"},
 	},
 	safety: 4,
 	checkers: func(logs *Logs) []checker {
@@ -24,7 +25,7 @@ var polling = &system{
 		return []checker{
 			owner, poller, fences, &g4{}, &g5{}, &g6{}, &g7{}, &g8{},
 			&g9{safety: []*hooks{&owner.hooks, &poller.hooks, &fences.hooks}},
-			&g10{}, &g11{}, &g12{logs: logs}, &g13{},
+			&g10{}, &g11{}, &g12{logs: logs}, &g13{}, &g14{needs: pollingNeeds},
 		}
 	},
 	exercises: pollingExercises,

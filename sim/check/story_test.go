@@ -30,6 +30,7 @@ import (
 //	+polls A s1 f5 1000 5000           A polls s1 from 1 s to 5 s, each answered within 10 ms
 //	+renews A s1 f5 1000 5000          A renews s1 once a second, each answered within 1 ms
 //	+extends A s1 1000 5000            Redis shows the same
+//	+sends A n3 1000 5000              A sends 3 commands in each tenth of a renewal interval
 //	90 redisKeyed s-1 (key of a:hd:0)  of intents: the idempotency key of what is asked for
 //	----
 //
@@ -273,6 +274,10 @@ func (s *story) macro(f []string) error {
 	case "+beats":
 		for t := from; t <= to; t += int64(s.p.Heartbeat) {
 			add(history.RedisBeat, t, func(e *history.Event) { e.Until = t + int64(s.p.TTL) })
+		}
+	case "+sends":
+		for t := from; t <= to; t += int64(history.Bucket(s.p.Renew)) {
+			add(history.Commands, t, none)
 		}
 	default:
 		return fmt.Errorf("unknown macro")

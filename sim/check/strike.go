@@ -69,11 +69,7 @@ func (s *strike) forgets() bool {
 
 // ofRedis reports whether the fault takes Redis away from everybody for a while.
 func (s *strike) ofRedis() bool {
-	switch s.Kind {
-	case fault.RedisFreeze, fault.RedisSlow, fault.RedisReadOnly, fault.RedisMemory:
-		return true
-	}
-	return s.forgets()
+	return s.Kind == fault.RedisFreeze || s.Kind == fault.RedisSlow || s.Kind.Refuses() != fault.RefusesNothing || s.forgets()
 }
 
 // forgets reports whether a quarantine follows the strike: its own, or that of a loss of data that happened while it kept

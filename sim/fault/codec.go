@@ -22,6 +22,7 @@ type faultJSON struct {
 	Ms       int64  `json:"ms,omitempty"`
 	JitterMs int64  `json:"jitterMs,omitempty"`
 	KBps     int64  `json:"kbps,omitempty"`
+	Deny     string `json:"deny,omitempty"`
 	Lone     bool   `json:"lone,omitempty"`
 }
 
@@ -30,7 +31,7 @@ type faultJSON struct {
 func (f Fault) MarshalJSON() ([]byte, error) {
 	return json.Marshal(faultJSON{
 		AtMs: f.At.Milliseconds(), Kind: f.Kind, Target: f.Target, ForMs: f.For.Milliseconds(),
-		Ms: f.Ms, JitterMs: f.Jitter, KBps: f.KBps, Lone: f.Lone,
+		Ms: f.Ms, JitterMs: f.Jitter, KBps: f.KBps, Deny: f.Deny, Lone: f.Lone,
 	})
 }
 
@@ -52,7 +53,7 @@ func (f *Fault) UnmarshalJSON(data []byte) error {
 	}
 	*f = Fault{
 		At: time.Duration(j.AtMs) * time.Millisecond, Kind: j.Kind, Target: j.Target,
-		For: time.Duration(j.ForMs) * time.Millisecond, Ms: j.Ms, Jitter: j.JitterMs, KBps: j.KBps, Lone: j.Lone,
+		For: time.Duration(j.ForMs) * time.Millisecond, Ms: j.Ms, Jitter: j.JitterMs, KBps: j.KBps, Deny: j.Deny, Lone: j.Lone,
 	}
 	return nil
 }

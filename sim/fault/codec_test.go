@@ -111,6 +111,9 @@ func TestValidateRefuses(t *testing.T) {
 		{[]Fault{{Kind: "meteor"}}, ErrUnknownKind, "known are crash"},
 		{[]Fault{{Kind: ClockStep}}, ErrUnavailable, "virtual engine"},
 		{[]Fault{{Kind: RedisFailover}}, ErrUnavailable, "later version"},
+		{[]Fault{{Kind: RedisNoPerm, For: s}}, ErrInvalid, "(deny), one of fences, leases, set"},
+		{[]Fault{{Kind: RedisNoPerm, For: s, Deny: "everything"}}, ErrInvalid, `got "everything"`},
+		{[]Fault{{Kind: RedisMemory, For: s, Deny: DenySet}}, ErrInvalid, "takes nothing away"},
 	} {
 		err := Plan{Faults: c.faults}.Validate(Limits{Nodes: 3, Sessions: 7, Storm: 10 * s})
 		if !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.says) {

@@ -44,6 +44,7 @@ func DefaultKinds() []Kind {
 		Join, Leave, Crash, CheckSend, BlackHole, SessionAdd, RedisOutage, RedisWipe, RedisFlush,
 		Terminate, Freeze, Cut, RequestsLost, RepliesLost, Latency, Fragments, Flapping,
 		ScriptFlush, ClientKill, RedisFreeze, SessionPause, SessionRemove, PollSlow,
+		RedisReadOnly, RedisMemory, RedisNoPerm, RedisNoReplicas, RedisMisconf,
 	}
 }
 

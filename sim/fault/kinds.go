@@ -40,12 +40,23 @@ type info struct {
 	needMs  bool   // Ms must be positive
 	reason  string // not empty: the real engine refuses it, and this is why
 	virtual bool   // the virtual engine strikes it nevertheless
+	refuses Refusal
 }
+
+// Refusal is what a Redis that answers reads refuses.
+type Refusal uint8
+
+// The refusals.
+const (
+	RefusesNothing Refusal = iota
+	RefusesSome            // writes of some kinds
+	RefusesAll             // every write
+)
 
 const (
 	onlyVirtual = "it needs the virtual engine (--engine virtual)"
 	laterIssue  = "it needs replicas of Redis, which a later version brings"
-	modelOnly   = "it needs replicas or a memory limit of Redis, for which the real engine waits for a later version (--engine virtual)"
+	modelOnly   = "it needs replicas of Redis, for which the real engine waits for a later version (--engine virtual)"
 )
 
 // order lists every kind once, in the order in which they are shown. Seeds draw in it: what comes last leaves them as they are.
@@ -56,7 +67,7 @@ var order = []Kind{
 	ScriptFlush, ClientKill, KeyDelete,
 	SessionAdd, SessionRemove, SessionPause, PollSlow, PollHang,
 	ClockStep, ClockDrift, Suspend, Duplicate, Reorder, RedisFailover, RedisSentinel, RedisCluster, RedisMemory,
-	BeatStale,
+	BeatStale, RedisNoPerm, RedisNoReplicas, RedisMisconf,
 }
 
 var kinds = map[Kind]info{
@@ -77,18 +88,23 @@ var kinds = map[Kind]info{
 	Fragments:    {scope: ScopeNode, needFor: true},
 	Flapping:     {scope: ScopeNode, needFor: true, needMs: true},
 
-	RedisOutage:   {scope: ScopeRedis, needFor: true},
-	RedisRestart:  {scope: ScopeRedis},
-	RedisWipe:     {scope: ScopeRedis, mayFor: true},
-	RedisFlush:    {scope: ScopeRedis},
-	RedisFreeze:   {scope: ScopeRedis, needFor: true},
-	RedisSlow:     {scope: ScopeRedis, needMs: true},
-	RedisLoading:  {scope: ScopeRedis, needMs: true},
-	RedisReadOnly: {scope: ScopeRedis, needFor: true},
-	ScriptFlush:   {scope: ScopeRedis},
-	ClientKill:    {scope: ScopeRedis},
-	KeyDelete:     {scope: ScopeSession},
-	BeatStale:     {scope: ScopeNode, needFor: true},
+	RedisOutage:  {scope: ScopeRedis, needFor: true},
+	RedisRestart: {scope: ScopeRedis},
+	RedisWipe:    {scope: ScopeRedis, mayFor: true},
+	RedisFlush:   {scope: ScopeRedis},
+	RedisFreeze:  {scope: ScopeRedis, needFor: true},
+	RedisSlow:    {scope: ScopeRedis, needMs: true},
+	RedisLoading: {scope: ScopeRedis, needMs: true},
+	ScriptFlush:  {scope: ScopeRedis},
+	ClientKill:   {scope: ScopeRedis},
+	KeyDelete:    {scope: ScopeSession},
+	BeatStale:    {scope: ScopeNode, needFor: true},
+
+	RedisReadOnly:   {scope: ScopeRedis, needFor: true, refuses: RefusesAll},
+	RedisMemory:     {scope: ScopeRedis, needFor: true, refuses: RefusesSome},
+	RedisNoPerm:     {scope: ScopeRedis, needFor: true, refuses: RefusesSome},
+	RedisNoReplicas: {scope: ScopeRedis, needFor: true, refuses: RefusesAll},
+	RedisMisconf:    {scope: ScopeRedis, needFor: true, refuses: RefusesAll},
 
 	SessionAdd:    {scope: ScopeSession},
 	SessionRemove: {scope: ScopeSession},
@@ -102,7 +118,6 @@ var kinds = map[Kind]info{
 	Duplicate:     {scope: ScopeNode, needFor: true, reason: onlyVirtual, virtual: true},
 	Reorder:       {scope: ScopeNode, needFor: true, needMs: true, reason: onlyVirtual, virtual: true},
 	RedisFailover: {scope: ScopeRedis, mayFor: true, needMs: true, reason: modelOnly, virtual: true},
-	RedisMemory:   {scope: ScopeRedis, needFor: true, reason: modelOnly, virtual: true},
 	RedisSentinel: {scope: ScopeElsewhere, reason: laterIssue},
 	RedisCluster:  {scope: ScopeElsewhere, reason: laterIssue},
 }
@@ -128,6 +143,9 @@ func (k Kind) Scope() Scope {
 	}
 	return in.scope
 }
+
+// Refuses says which writes Redis refuses while a fault of the kind lasts, though it answers reads.
+func (k Kind) Refuses() Refusal { return kinds[k].refuses }
 
 // Available returns nil if the real engine of this version has the kind; otherwise an error that says why not:
 // ErrUnknownKind with the names that are allowed, or ErrUnavailable with the reason.

@@ -204,7 +204,7 @@ func (d *drawer) loneRedis(k Kind, tight bool) (dur, tail time.Duration) {
 		if tight {
 			dur = p.TTL / 15
 		}
-	case RedisFreeze, RedisReadOnly, RedisMemory:
+	case RedisFreeze, RedisReadOnly, RedisMemory, RedisNoPerm, RedisNoReplicas, RedisMisconf:
 		return p.Renew, again
 	case ScriptFlush, ClientKill, KeyDelete, RedisSlow:
 		return 0, again
@@ -251,6 +251,8 @@ func (d *drawer) amounts(f *Fault) {
 		f.Ms, f.Jitter = ms(d.between(p.TTL/100, p.TTL)), ms(d.between(p.TTL/100, p.TTL/2))
 	case SessionAdd:
 		f.Ms = 1 + d.rng.Int64N(int64(max(1, p.Sessions/20)))
+	case RedisNoPerm:
+		f.Deny = denials[d.rng.IntN(len(denials))]
 	case PollSlow:
 		f.Ms = ms(d.between(p.PollTimeout/4, p.PollTimeout*8/10))
 	}

@@ -111,7 +111,7 @@ func (d *drawer) mixedFault(k Kind) (f Fault, effect time.Duration) {
 	case RedisOutage, RedisWipe, RedisFailover:
 		f.For = d.between(p.Renew/10, p.Renew)
 		effect = p.TTL / 2
-	case RedisFreeze, RedisReadOnly, RedisMemory:
+	case RedisFreeze, RedisReadOnly, RedisMemory, RedisNoPerm, RedisNoReplicas, RedisMisconf:
 		f.For = brief
 		effect = p.TTL / 2
 	case RedisRestart, RedisFlush, RedisLoading:

@@ -32,19 +32,37 @@ const (
 
 // Faults of Redis. Target is "redis".
 const (
-	RedisOutage   Kind = "redis-outage"      // killed, back with its data after For
-	RedisRestart  Kind = "redis-restart"     // restarted at once with its data
-	RedisWipe     Kind = "redis-wipe"        // killed, back empty after For (the application puts sessions back)
-	RedisFlush    Kind = "redis-flush"       // FLUSHALL (sessions are put back)
-	RedisFreeze   Kind = "redis-freeze"      // SIGSTOP for For
-	RedisSlow     Kind = "redis-slow-script" // a script that blocks Redis for Ms
-	RedisLoading  Kind = "redis-loading"     // restarted so that it answers -LOADING for about Ms
-	RedisReadOnly Kind = "redis-readonly"    // writes answer -READONLY for For
-	ScriptFlush   Kind = "script-flush"      // SCRIPT FLUSH
-	ClientKill    Kind = "client-kill"       // CLIENT KILL of all normal and pubsub connections
-	KeyDelete     Kind = "key-delete"        // the lease key of session Target ("session-7") deleted by a foreign hand
-	BeatStale     Kind = "heartbeat-stale"   // a foreign hand holds the heartbeat of node Target at a time long past for For
+	RedisOutage  Kind = "redis-outage"      // killed, back with its data after For
+	RedisRestart Kind = "redis-restart"     // restarted at once with its data
+	RedisWipe    Kind = "redis-wipe"        // killed, back empty after For (the application puts sessions back)
+	RedisFlush   Kind = "redis-flush"       // FLUSHALL (sessions are put back)
+	RedisFreeze  Kind = "redis-freeze"      // SIGSTOP for For
+	RedisSlow    Kind = "redis-slow-script" // a script that blocks Redis for Ms
+	RedisLoading Kind = "redis-loading"     // restarted so that it answers -LOADING for about Ms
+	ScriptFlush  Kind = "script-flush"      // SCRIPT FLUSH
+	ClientKill   Kind = "client-kill"       // CLIENT KILL of all normal and pubsub connections
+	KeyDelete    Kind = "key-delete"        // the lease key of session Target ("session-7") deleted by a foreign hand
+	BeatStale    Kind = "heartbeat-stale"   // a foreign hand holds the heartbeat of node Target at a time long past for For
 )
+
+// Faults in which Redis answers reads and refuses writes for For, in its own words. Target is "redis".
+const (
+	RedisReadOnly   Kind = "redis-readonly"   // -READONLY: it follows another server
+	RedisMemory     Kind = "redis-oom"        // -OOM: no memory is left; what needs none is written
+	RedisNoPerm     Kind = "redis-noperm"     // -NOPERM: the ACL of the nodes' user lacks what Deny names
+	RedisNoReplicas Kind = "redis-noreplicas" // -NOREPLICAS: fewer replicas are attached than it wants
+	RedisMisconf    Kind = "redis-misconf"    // -MISCONF: it cannot save its data
+)
+
+// What RedisNoPerm takes away (Fault.Deny).
+const (
+	DenyFences = "fences" // the keys of the fences: every script that grants, extends or ends a lease is refused before it runs
+	DenyLeases = "leases" // the keys of the leases: so are these, and those that read who holds one
+	DenySet    = "set"    // the command SET: a script is refused in its middle, and what it did before stays
+)
+
+// denials are the values of Fault.Deny, in the order in which seeds draw them.
+var denials = []string{DenyFences, DenyLeases, DenySet}
 
 // Faults of the workload. Target is a session (SessionTarget(7), "session-7": the 7th created, counted from 1) or "" for
 // the harness's choice.
@@ -66,7 +84,6 @@ const (
 	RedisFailover Kind = "redis-failover"
 	RedisSentinel Kind = "redis-sentinel"
 	RedisCluster  Kind = "redis-cluster"
-	RedisMemory   Kind = "redis-oom"
 )
 
 // Fault is one thing that breaks.
@@ -78,6 +95,7 @@ type Fault struct {
 	Ms     int64         // the kind's own amount in milliseconds (or count for session-add)
 	Jitter int64         // milliseconds, latency only
 	KBps   int64         // bandwidth only
+	Deny   string        // redis-noperm only: DenyFences, DenyLeases or DenySet
 	Lone   bool          // drawn so that nothing else overlaps it and its aftermath
 }
 

@@ -2,6 +2,8 @@ package fault
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -73,6 +75,18 @@ func (f Fault) validate(l Limits) error {
 		return fmt.Errorf("%w: %s needs an amount (ms)", ErrInvalid, f.Kind)
 	case f.Kind == Bandwidth && f.KBps == 0:
 		return fmt.Errorf("%w: %s needs an amount (kbps)", ErrInvalid, f.Kind)
+	}
+	return f.validateDeny()
+}
+
+// validateDeny checks what an ACL takes away.
+func (f Fault) validateDeny() error {
+	switch {
+	case f.Kind == RedisNoPerm && !slices.Contains(denials, f.Deny):
+		return fmt.Errorf("%w: %s needs what the ACL takes away (deny), one of %s; got %q", ErrInvalid, f.Kind,
+			strings.Join(denials, ", "), f.Deny)
+	case f.Kind != RedisNoPerm && f.Deny != "":
+		return fmt.Errorf("%w: %s takes nothing away by an ACL (deny)", ErrInvalid, f.Kind)
 	}
 	return nil
 }

@@ -5,6 +5,8 @@
 // accused, so that a mistake in the library cannot hide itself in the record.
 package history
 
+import "time"
+
 // Kind says what happened. The text form of a kind (String) is what stands in history.jsonl under "ev" and never changes.
 type Kind uint8
 
@@ -86,8 +88,16 @@ const (
 	RedisUnkeyed // Reason: the idempotency key went
 	RedisState   // Session, Reason: its record's state, as with Seen; Fence: under which it was written, Instance: by whom
 
+	// What the nodes' ways to Redis saw. A process that sent nothing in a bucket (Bucket) is not told of.
+
+	Commands // Node, N: so many commands did its process send towards Redis in the bucket that ends at T
+
 	kindCount
 )
+
+// Bucket is how long the time is over which Commands sums up: a tenth of the renewal interval, at least 10 ms. Both engines
+// count in it, and the judge expects it.
+func Bucket(renew time.Duration) time.Duration { return max(renew/10, 10*time.Millisecond) }
 
 // Event is one thing that happened. A field that a kind does not use is zero.
 type Event struct {
@@ -118,6 +128,7 @@ var kindNames = [kindCount]string{
 	ElectionFailed: "electionFailed", Leading: "leading",
 	Asked: "asked", Answered: "answered", Seen: "seen",
 	RedisIntent: "redisIntent", RedisKeyed: "redisKeyed", RedisUnkeyed: "redisUnkeyed", RedisState: "redisState",
+	Commands: "commands",
 }
 
 // Said reports whether the kind is a word of a node.

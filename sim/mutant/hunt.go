@@ -104,6 +104,9 @@ func faultLine(f fault.Fault) string {
 	if f.Target != "" && f.Target != fault.Redis {
 		text += " " + f.Target
 	}
+	if f.Deny != "" {
+		text += " of " + f.Deny
+	}
 	text += " at " + f.At.String()
 	if f.For > 0 {
 		text += " for " + f.For.String()

@@ -155,7 +155,9 @@ var rules = []Mutant{
 	{
 		Name:   "late-reassertion-counts",
 		Story:  "A term is asserted anew after Redis lost its data although its own window had closed before that.",
-		Breaks: "G1", Seeds: 300,
+		Breaks: "G1", Seeds: 300, Scenario: sim.Scenario{Faults: []fault.Kind{
+			fault.Crash, fault.Cut, fault.BlackHole, fault.Join, fault.RedisWipe, fault.RedisFlush, fault.RedisOutage,
+		}},
 		Edits: []Edit{{keeperFile, "c.lost(l, CauseExpired, \"\")",
 			"if c.silence.on {\n\t\t\tc.armLease(l, c.now.Mono+Time(c.cfg.MaxProbe))\n\t\t\treturn\n\t\t}\n\t\tc.lost(l, CauseExpired, \"\")"}},
 	},
@@ -165,5 +167,23 @@ var rules = []Mutant{
 			"enough only as long as the clocks of successive masters differ by less than a TTL.",
 		Breaks: "G3", Package: "internal/core", Test: "TestStormFenceIsCarried",
 		Edits: []Edit{{coreFile, "TTL: c.cfg.TTL, Fence: c.epoch.fence,", "TTL: c.cfg.TTL,"}},
+	},
+	{
+		Name:   "refused-at-once",
+		Story:  "What Redis refuses is asked again at once, however often it was refused: at the speed of the network.",
+		Breaks: "G14", Seeds: 50, Scenario: sim.Scenario{Faults: []fault.Kind{fault.RedisReadOnly, fault.RedisMemory}},
+		Edits: []Edit{{"internal/core/pace.go", "if n < 2 {", "if n < 1_000_000 {"}},
+	},
+	{
+		Name:   "no-expiry-means-now",
+		Story:  "A foreign hand's lease key without an expiry is taken for one that expires at once: 12,000 commands a second.",
+		Breaks: "G14", Package: "sim/virtual", Test: "TestForeignHandsKeyIsNotAskedAboutForEver",
+		Edits: []Edit{{keeperFile, "if pttl <= 0 {", "if pttl < 0 {"}},
+	},
+	{
+		Name:   "heartbeats-one-by-one",
+		Story:  "Each instance reads every other's heartbeat, as it comes due, with a command of its own.",
+		Breaks: "G14", Package: "sim/virtual", Test: "TestHeartbeatsOfManyAreReadTogether",
+		Edits: []Edit{{"internal/core/registry.go", "soon := c.now.Mono + Time(c.cfg.Lead+c.cfg.Renew)", "soon := c.now.Mono"}},
 	},
 }

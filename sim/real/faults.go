@@ -32,9 +32,12 @@ var strikers = map[fault.Kind]func(*strike){
 	fault.RedisOutage: (*strike).redisOutage, fault.RedisRestart: (*strike).redisOutage,
 	fault.RedisWipe: (*strike).redisWipe, fault.RedisFlush: (*strike).redisFlush, fault.RedisFreeze: (*strike).redisFreeze,
 	fault.RedisSlow: (*strike).redisSlow, fault.RedisLoading: (*strike).redisLoading,
-	fault.RedisReadOnly: (*strike).redisReadOnly, fault.ScriptFlush: (*strike).scriptFlush,
-	fault.ClientKill: (*strike).clientKill, fault.KeyDelete: (*strike).keyDelete,
+	fault.ScriptFlush: (*strike).scriptFlush,
+	fault.ClientKill:  (*strike).clientKill, fault.KeyDelete: (*strike).keyDelete,
 	fault.BeatStale: (*strike).beatStale,
+
+	fault.RedisReadOnly: (*strike).refuse, fault.RedisMemory: (*strike).refuse, fault.RedisNoPerm: (*strike).refuse,
+	fault.RedisNoReplicas: (*strike).refuse, fault.RedisMisconf: (*strike).refuse,
 
 	fault.SessionAdd: (*strike).sessionAdd, fault.SessionRemove: (*strike).sessionRemove,
 	fault.SessionPause: (*strike).sessionPause, fault.PollSlow: (*strike).pollSlow, fault.PollHang: (*strike).pollHang,

@@ -140,20 +140,6 @@ func (s *strike) redisLoading() {
 	s.back(kept, "--key-load-delay", msFor(s.Ms, keys), "--loading-process-events-interval-bytes", "1024")
 }
 
-// redisReadOnly makes Redis a replica of nothing: it answers reads and refuses writes with READONLY.
-func (s *strike) redisReadOnly() {
-	if !s.alone() {
-		return
-	}
-	defer s.redis.give()
-	s.begin()
-	s.down()
-	s.failed(s.redis.client.Load().ReplicaOf(s.ctx, "127.0.0.1", "1").Err())
-	s.last()
-	s.failed(s.redis.client.Load().ReplicaOf(context.WithoutCancel(s.ctx), "NO", "ONE").Err())
-	s.answers()
-}
-
 func (s *strike) scriptFlush() {
 	if !s.alone() {
 		return

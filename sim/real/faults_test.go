@@ -19,14 +19,14 @@ func TestEveryKindStrikes(t *testing.T) {
 			{At: 1700 * ms, Kind: fault.Leave, Target: "node-1"},
 			{At: 1900 * ms, Kind: fault.CrashAll, For: 100 * ms},
 		},
-		"network": {
+		"network": { // whichever node has the leases, for longer than a renewal interval and a time-out none is renewed
 			{At: 50 * ms, Kind: fault.BlackHole, Target: "node-1", For: 200 * ms},
 			{At: 60 * ms, Kind: fault.Latency, Target: "node-2", For: 200 * ms, Ms: 20, Jitter: 10},
-			{At: 400 * ms, Kind: fault.RequestsLost, Target: "node-2", For: 200 * ms},
+			{At: 400 * ms, Kind: fault.RequestsLost, Target: "node-2", For: 400 * ms},
 			{At: 410 * ms, Kind: fault.Fragments, Target: "node-1", For: 200 * ms},
-			{At: 700 * ms, Kind: fault.RepliesLost, Target: "node-1", For: 200 * ms},
-			{At: 710 * ms, Kind: fault.Bandwidth, Target: "node-2", For: 200 * ms, KBps: 2},
-			{At: 1000 * ms, Kind: fault.Flapping, Target: "node-1", For: 200 * ms, Ms: 50},
+			{At: 900 * ms, Kind: fault.RepliesLost, Target: "node-1", For: 400 * ms},
+			{At: 910 * ms, Kind: fault.Bandwidth, Target: "node-2", For: 200 * ms, KBps: 2},
+			{At: 1400 * ms, Kind: fault.Flapping, Target: "node-1", For: 200 * ms, Ms: 50},
 		},
 		"redis": {
 			{At: 50 * ms, Kind: fault.RedisOutage, For: 100 * ms},
@@ -40,6 +40,14 @@ func TestEveryKindStrikes(t *testing.T) {
 			{At: 1310 * ms, Kind: fault.ClientKill},
 			{At: 1320 * ms, Kind: fault.KeyDelete, Target: "session-2"},
 			{At: 1400 * ms, Kind: fault.RedisLoading, Ms: 300},
+		},
+		"refusals": {
+			{At: 50 * ms, Kind: fault.RedisMemory, For: 100 * ms},
+			{At: 250 * ms, Kind: fault.RedisNoReplicas, For: 100 * ms},
+			{At: 450 * ms, Kind: fault.RedisNoPerm, For: 100 * ms, Deny: fault.DenyFences},
+			{At: 650 * ms, Kind: fault.RedisNoPerm, For: 100 * ms, Deny: fault.DenyLeases},
+			{At: 850 * ms, Kind: fault.RedisNoPerm, For: 100 * ms, Deny: fault.DenySet},
+			{At: 1050 * ms, Kind: fault.RedisMisconf, For: 100 * ms}, // last: it takes a moment to prepare
 		},
 		"workload": {
 			{At: 50 * ms, Kind: fault.SessionAdd, Ms: 3},
@@ -151,6 +159,15 @@ var inspect = map[string]func(*testing.T, []history.Event){
 		}
 		if loaded := time.Duration(up - down); loaded < 200*time.Millisecond {
 			t.Errorf("Redis was back %v after the start of a load of 300 ms", loaded)
+		}
+	},
+	"refusals": func(t *testing.T, events []history.Event) {
+		downs, ups := count(events, history.RedisDown), count(events, history.RedisUp)
+		if downs != 6 || ups != 6 {
+			t.Errorf("Redis began to refuse %d times and ended it %d times, want 6", downs, ups)
+		}
+		if n := count(events, history.TapDown); n > 1 { // one at the end of the run
+			t.Errorf("the tap was interrupted %d times", n)
 		}
 	},
 	"workload": func(t *testing.T, events []history.Event) {

@@ -74,6 +74,7 @@ func newLine(name, upstream string, seed, stream uint64) (*line, error) {
 		name: fmt.Sprintf("%s-%d", name, lineNumber.Add(1)), upstream: upstream, effect: map[int]effect{},
 		up: newDirection(seed, 2*stream), down: newDirection(seed, 2*stream+1),
 	}
+	l.up.counted = true
 	directions.Store(l.name+"-up", l.up)
 	directions.Store(l.name+"-down", l.down)
 	err := listenLow(func(addr string) error {

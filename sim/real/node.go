@@ -172,6 +172,7 @@ func (s *slot) attend(n *node, out *os.File) {
 		e.Reason = "asked"
 	}
 	s.mu.Unlock()
+	s.count(e.T)
 	s.run.rec.Add(e)
 	if e.Reason == "" {
 		s.run.notef("%s ended by itself with code %d: %s", s.name, code, s.lastWords())

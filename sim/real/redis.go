@@ -52,7 +52,8 @@ type Redis struct {
 	kind    string
 	version string
 	note    string
-	url     *redis.Options // of raw
+	url     *redis.Options // of raw, as nodes connect
+	admin   *redis.Options // as the harness itself connects
 	claimed bool           // the run's keys at a given URL are ours to remove
 	raw     string         // the URL
 	spawner *spawner
@@ -178,13 +179,16 @@ func redact(raw string) string {
 // use makes raw, which must be valid, the Redis of this run.
 func (r *Redis) use(raw string) {
 	opts, _ := redis.ParseURL(raw)
-	r.raw, r.url = raw, opts
+	r.raw, r.url, r.admin = raw, opts, adminOptions(opts)
+	if r.server != nil {
+		r.admin.Username, r.admin.Password = harnessUser, harnessUser
+	}
 	r.renewClient()
 }
 
 // renewClient replaces the harness's own client: after a restart an old one may still wait before it dials again.
 func (r *Redis) renewClient() {
-	if old := r.client.Swap(redis.NewClient(adminOptions(r.url))); old != nil {
+	if old := r.client.Swap(redis.NewClient(r.admin)); old != nil {
 		_ = old.Close()
 	}
 }

@@ -16,24 +16,28 @@ var ErrUnsupported = errors.New("fault cannot be struck")
 // Why kinds of Redis cannot do what they cannot.
 var (
 	embeddedCannot = map[fault.Kind]string{
-		fault.RedisFreeze:   "the embedded Redis is no process of its own",
-		fault.RedisSlow:     "the embedded Redis does not run scripts on one thread as Redis does",
-		fault.RedisLoading:  "the embedded Redis loads nothing",
-		fault.RedisReadOnly: "the embedded Redis knows no replicas",
-		fault.ClientKill:    "the embedded Redis has no CLIENT KILL",
+		fault.RedisFreeze:  "the embedded Redis is no process of its own",
+		fault.RedisSlow:    "the embedded Redis does not run scripts on one thread as Redis does",
+		fault.RedisLoading: "the embedded Redis loads nothing",
+		fault.ClientKill:   "the embedded Redis has no CLIENT KILL",
 	}
 	givenCannot = map[fault.Kind]string{
-		fault.RedisOutage:   "a given Redis is not the simulator's to kill",
-		fault.RedisRestart:  "a given Redis is not the simulator's to restart",
-		fault.RedisWipe:     "a given Redis is not the simulator's to kill",
-		fault.RedisFlush:    "a given Redis may hold other data",
-		fault.RedisFreeze:   "a given Redis is not the simulator's to stop",
-		fault.RedisLoading:  "a given Redis is not the simulator's to restart",
-		fault.RedisReadOnly: "a given Redis may have other clients, whose writes would fail",
-		fault.RedisSlow:     "a given Redis may have other clients, which would wait",
-		fault.ClientKill:    "a given Redis may have other clients, which would lose their connections",
+		fault.RedisOutage:  "a given Redis is not the simulator's to kill",
+		fault.RedisRestart: "a given Redis is not the simulator's to restart",
+		fault.RedisWipe:    "a given Redis is not the simulator's to kill",
+		fault.RedisFlush:   "a given Redis may hold other data",
+		fault.RedisFreeze:  "a given Redis is not the simulator's to stop",
+		fault.RedisLoading: "a given Redis is not the simulator's to restart",
+		fault.RedisSlow:    "a given Redis may have other clients, which would wait",
+		fault.ClientKill:   "a given Redis may have other clients, which would lose their connections",
 	}
 )
+
+// cannotRefuse says which kinds of Redis cannot refuse writes, and why.
+var cannotRefuse = map[string]string{
+	kindEmbedded: "the embedded Redis refuses no writes",
+	kindURL:      "a given Redis may have other clients, whose writes would fail",
+}
 
 // Supports returns nil if the fault can be struck with this Redis; otherwise why not: ErrUnsupported, or what
 // [fault.Kind.Available] says of kinds of other engines and versions.
@@ -42,6 +46,9 @@ func (r *Redis) Supports(k fault.Kind) error {
 		return err
 	}
 	why := map[string]map[fault.Kind]string{kindEmbedded: embeddedCannot, kindURL: givenCannot}[r.kind][k]
+	if k.Refuses() != fault.RefusesNothing {
+		why = cannotRefuse[r.kind]
+	}
 	if why != "" {
 		return fmt.Errorf("%w: %q: %s; use --redis server", ErrUnsupported, string(k), why)
 	}

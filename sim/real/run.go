@@ -184,6 +184,7 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 	defer r.target.close()
 	background.Go(func() { r.canary(stop) })
 	background.Go(func() { r.report(stop) })
+	background.Go(func() { r.countAll(stop) })
 	before := r.redis.executed(ctx)
 	if err := r.prepare(ctx); err != nil {
 		return out, err

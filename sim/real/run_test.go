@@ -97,6 +97,7 @@ next:
 }
 
 func TestRunCrashFreezeCut(t *testing.T) {
+	t.Parallel()
 	r := provision(t)
 	ms := time.Millisecond
 	cfg := config(t,

@@ -24,6 +24,10 @@ type server struct {
 	proc    *process
 }
 
+// harnessUser is the harness' own user of such a server, with every right: from the default user, who the nodes are, an ACL may take
+// some.
+const harnessUser = "leasestorm"
+
 const (
 	serverStart = 10 * time.Second
 	serverLoad  = time.Minute // of one that is made to load slowly
@@ -51,6 +55,7 @@ func (s *server) start(ctx context.Context, extra ...string) error {
 		"--port", port, "--bind", "127.0.0.1", "--dir", s.dir, "--daemonize", "no", "--save", "",
 		"--appendonly", "yes", "--appendfsync", "no", "--auto-aof-rewrite-percentage", "0",
 		"--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0", "--tcp-backlog", "4096",
+		"--user", harnessUser, "on", "nopass", "~*", "&*", "+@all",
 	}, extra...)
 	log, err := os.OpenFile(s.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {

@@ -238,6 +238,7 @@ func TestTenRunsAtOnce(t *testing.T) {
 }
 
 func TestRunOnAGivenRedis(t *testing.T) {
+	t.Parallel()
 	given := provision(t)
 	client := given.client.Load()
 	ctx := t.Context()
@@ -259,7 +260,10 @@ func TestRunOnAGivenRedis(t *testing.T) {
 	if err != nil || len(keys) != 1 || keys[0] != "somebody:else" {
 		t.Errorf("keys %v (%v) are left, want only the one that was there before", keys, err)
 	}
-	for _, k := range []fault.Kind{fault.RedisFlush, fault.RedisOutage, fault.ClientKill, fault.RedisReadOnly} {
+	for _, k := range []fault.Kind{
+		fault.RedisFlush, fault.RedisOutage, fault.ClientKill, fault.RedisReadOnly, fault.RedisMemory, fault.RedisNoPerm,
+		fault.RedisNoReplicas, fault.RedisMisconf,
+	} {
 		if err := r.Supports(k); !errors.Is(err, ErrUnsupported) {
 			t.Errorf("Supports(%s) = %v on a given Redis, want ErrUnsupported", k, err)
 		}

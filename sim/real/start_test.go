@@ -152,6 +152,7 @@ func TestRunFolderThatCannotBeWritten(t *testing.T) {
 }
 
 func TestEmbeddedRun(t *testing.T) {
+	t.Parallel()
 	r, err := Provision(t.Context(), RedisChoice{Kind: "embedded"}, "")
 	if err != nil {
 		t.Fatal(err)
@@ -177,7 +178,10 @@ func TestEmbeddedRun(t *testing.T) {
 	if count(events, history.Served) == 0 {
 		t.Error("nothing was polled")
 	}
-	for _, k := range []fault.Kind{fault.RedisFreeze, fault.RedisLoading, fault.ClockStep, "earthquake"} {
+	for _, k := range []fault.Kind{
+		fault.RedisFreeze, fault.RedisLoading, fault.ClockStep, "earthquake", fault.RedisReadOnly, fault.RedisMemory, fault.RedisNoPerm,
+		fault.RedisNoReplicas, fault.RedisMisconf,
+	} {
 		if r.Supports(k) == nil {
 			t.Errorf("the embedded Redis claims to support %s", k)
 		}

@@ -186,7 +186,7 @@ func (t *tap) handshake(conn net.Conn, in *bufio.Reader) error {
 	commands := [][]string{
 		{"REPLCONF", "listening-port", "0"}, {"REPLCONF", "capa", "eof", "capa", "psync2"}, {"PSYNC", "?", "-1"},
 	}
-	switch o := t.redis.url; {
+	switch o := t.redis.admin; {
 	case o.Username != "":
 		commands = append([][]string{{"AUTH", o.Username, o.Password}}, commands...)
 	case o.Password != "":

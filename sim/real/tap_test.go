@@ -112,8 +112,9 @@ func TestTapFollowsRedisOverARestart(t *testing.T) {
 
 // A Redis that gives no replication stream is no reason not to run.
 func TestTapRefused(t *testing.T) {
+	t.Parallel()
 	r := provision(t)
-	if err := r.client.Load().Do(t.Context(), "ACL", "SETUSER", "default", "-psync").Err(); err != nil {
+	if err := r.client.Load().Do(t.Context(), "ACL", "SETUSER", harnessUser, "-psync").Err(); err != nil {
 		t.Fatal(err)
 	}
 	rec := history.NewRecorder()

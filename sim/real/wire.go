@@ -3,6 +3,7 @@ package real
 import (
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/Shopify/toxiproxy/v2/stream"
@@ -25,6 +26,9 @@ type direction struct {
 	changed chan struct{} // closed, and replaced, at each change
 	cut     chan struct{} // closed, and replaced, when what is under way is lost
 	rng     *rand.Rand    // drawn from the run's seed
+
+	counted bool         // a node's commands come this way
+	sent    atomic.Int64 // of them, those that were not told yet, whatever becomes of them
 }
 
 func newDirection(seed, stream uint64) *direction {
@@ -133,6 +137,7 @@ type link struct {
 	bytes int
 	last  time.Time // when the newest chunk of the queue is due
 	ended bool      // the sender has closed
+	heard requests  // what it sent
 }
 
 func (l *link) run() {
@@ -208,6 +213,9 @@ func (l *link) take(c *stream.StreamChunk, net network) {
 		return
 	}
 	l.bytes += len(c.Data)
+	if l.dir.counted {
+		l.dir.sent.Add(l.heard.take(c.Data))
+	}
 	due := time.Now().Add(l.dir.delay(net))
 	pieces := [][]byte{c.Data}
 	if net.fragments {

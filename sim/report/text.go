@@ -16,10 +16,10 @@ import (
 var promises = map[string]string{
 	"G1": "one owner", "G2": "one poller", "G3": "fences rise", "G4": "fail-closed", "G5": "failover", "G6": "balance",
 	"G7": "least movement", "G8": "no missed polls", "G9": "Redis fails", "G10": "only the owner", "G11": "scale",
-	"G12": "told", "G13": "clean stop",
-	"E1": "one leader", "E2": "one writer", "E3": "fences rise", "E4": "failover", "E5": "says so", "E6": "events",
+	"G12": "told", "G13": "clean stop", "G14": "quiet",
+	"E1": "one leader", "E2": "one writer", "E3": "fences rise", "E4": "failover", "E5": "says so", "E6": "events", "E7": "quiet",
 	"I1": "one pipeline", "I2": "one session", "I3": "nothing is lost", "I4": "refused, no effect", "I5": "busy contract",
-	"I6": "slots come back",
+	"I6": "slots come back", "I7": "quiet",
 }
 
 // Table writes the verdicts as a table that is read without colour: one line a guarantee, those that decide the run's

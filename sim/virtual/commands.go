@@ -190,8 +190,14 @@ func (r *redis) del(k key) {
 type verb struct {
 	args   int // at least
 	writes bool
-	memory bool // refused when memory is full
+	memory bool   // refused when memory is full
+	makes  string // with this first argument it is refused then too
 	run    func(r *redis, t int64, args []string) reply
+}
+
+// needsMemory reports whether the command is refused when memory is full.
+func (v verb) needsMemory(args []string) bool {
+	return v.memory || v.makes != "" && strings.EqualFold(args[0], v.makes)
 }
 
 // verbs are the commands that the store, its scripts, or those broken on purpose use. It is never ranged over.
@@ -246,17 +252,33 @@ const (
 	textSyntax     = "ERR syntax error"
 )
 
-// command executes one command at true time t.
+// direct executes one command of a client at true time t.
+func (r *redis) direct(t int64, name string, args []string) reply {
+	name = strings.ToUpper(name)
+	if v := verbs[name]; len(args) >= v.args {
+		if why := r.refused(name, v, args); why != "" {
+			return refusal(why)
+		}
+	}
+	r.dirty = true // memory was asked for
+	return r.command(t, name, args)
+}
+
+// command executes one command of a script at true time t.
 func (r *redis) command(t int64, name string, args []string) reply {
-	v, ok := verbs[strings.ToUpper(name)]
+	name = strings.ToUpper(name)
+	v, ok := verbs[name]
 	switch {
 	case !ok:
 		panic(fmt.Sprintf("virtual: the command %s is not modelled", name))
 	case len(args) < v.args:
 		return refusal("ERR wrong number of arguments for '" + strings.ToLower(name) + "' command")
 	}
-	if v.writes && !r.mayWrite(v.memory) {
-		return refusal(r.denied)
+	if r.deniesOne(args) {
+		return refusal(textScriptKey)
+	}
+	if v.writes && !r.mayWrite(name, v.needsMemory(args)) {
+		return refusal(r.why)
 	}
 	return v.run(r, t, args)
 }

@@ -38,6 +38,7 @@ func checkPlan(p fault.Plan) error {
 func (w *world) schedule(p fault.Plan) {
 	start, calm := int64(w.cfg.Start), int64(w.cfg.Start+w.cfg.Storm)
 	w.q.push(event{at: 0, kind: evPhase, arg: phaseStart})
+	w.q.push(event{at: w.bucket(), kind: evCount})
 	w.q.push(event{at: start, kind: evPhase, arg: phaseStorm})
 	for i, f := range p.Faults {
 		w.plan = append(w.plan, strike{Fault: f, node: -1, session: -1})

@@ -34,6 +34,7 @@ const (
 	evPhase                         // arg: the phase that begins
 	evCall                          // call arg is due
 	evProcess                       // node: call arg is due
+	evCount                         // a bucket is over: what the nodes sent in it is told
 )
 
 // event is one entry of the loop. It holds no pointer: two fit a cache line, and the collector has no part in the queue.

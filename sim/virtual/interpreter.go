@@ -132,6 +132,9 @@ func (in *interpreter) run(c redisstore.Call) ([]any, error) {
 	if in.older != nil {
 		text, keys, older = in.older(in.op, c)
 	}
+	if in.r.deniesOne(keys) {
+		return nil, refusal(textNoKey)
+	}
 	got, err := in.eval(text, keys, args)
 	if err != nil {
 		return nil, err

@@ -57,6 +57,7 @@ type link struct {
 	hears    bool       // subscribed
 	trying   bool       // an attempt to subscribe is under way
 	sub      uint32     // counts subscriptions
+	sent     int64      // commands in this bucket: history.Commands
 }
 
 func (w *world) message() *message {
@@ -164,6 +165,7 @@ func (w *world) send(n *node, op *core.Op) {
 
 func (w *world) depart(n *node, m *message) {
 	l := &n.link
+	l.sent += w.commands(m)
 	if l.cut > 0 || w.server.down {
 		m.ans = core.Answer{Seq: m.op.Seq, Failure: core.FailRefused, Text: textRefused, Results: m.ans.Results}
 		w.post(w.t+w.delay(l, 0), evReply, m)
@@ -284,6 +286,7 @@ func (w *world) subUp(n *node, gen uint32) {
 		return
 	}
 	l.hears = true
+	l.sent++
 	l.noticeAt = w.t
 	w.step(n, core.Event{Kind: core.EvSubscribed})
 	if n.program != nil && n.alive {

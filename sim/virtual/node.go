@@ -167,6 +167,7 @@ func (w *world) die(n *node, code int64, reason string) {
 	l.hears = false
 	l.sub++
 	n.gen++
+	w.count(n)
 	w.emit(history.Event{Kind: history.Exited, Node: n.name, Instance: n.instance, N: code, Reason: reason})
 }
 

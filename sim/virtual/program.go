@@ -82,16 +82,23 @@ func (w *world) request(n *node, c foreign.Command, patience time.Duration, done
 
 // obey executes a command of a program.
 func (s *server) obey(t int64, c *foreign.Command) reply {
-	s.denied, s.dirty = "", false
+	s.why, s.dirty = "", false
 	switch c.Args[0] {
 	case "eval", "EVAL", "evalsha", "EVALSHA":
 		return s.script(t, c.Args)
 	}
-	return s.command(t, c.Args[0], c.Args[1:])
+	return s.direct(t, c.Args[0], c.Args[1:])
 }
 
 // script is EVAL and EVALSHA of any script.
 func (s *server) script(t int64, args []string) reply {
+	keys, err := strconv.Atoi(args[2])
+	if err != nil || keys > len(args)-3 {
+		return refusal(textNotInteger)
+	}
+	if s.deniesOne(args[3 : 3+keys]) {
+		return refusal(textNoKey)
+	}
 	text := args[1]
 	if strings.EqualFold(args[0], "EVALSHA") {
 		known, ok := s.scripts[text]
@@ -102,10 +109,6 @@ func (s *server) script(t int64, args []string) reply {
 	} else {
 		sum := sha1.Sum([]byte(text))
 		s.scripts[hex.EncodeToString(sum[:])] = text
-	}
-	keys, err := strconv.Atoi(args[2])
-	if err != nil || keys > len(args)-3 {
-		return refusal(textNotInteger)
 	}
 	s.interpreter.t = t
 	got, err := s.interpreter.eval(text, args[3:3+keys], args[3+keys:])

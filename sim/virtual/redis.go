@@ -16,15 +16,15 @@ const fenceLife = int64(redisstore.FenceTTLDefault) / core.Millisecond
 // redis is the store's keys and scripts as one server executes them: atomically, on its own clock, with times in whole
 // milliseconds as Redis keeps them. It knows nothing of network or processes; redisServer puts it behind a queue.
 type redis struct {
+	refusals
+
 	runID string
 	runs  int
 	clock clock
 
 	epoch      string       // value of poll:epoch, "" if the key is not there
 	quarantine int64        // ns that an epoch without declared data grants nothing
-	readonly   int          // > 0: writes are refused
-	full       int          // > 0: writes that need memory are refused
-	denied     string       // why the script under way was refused
+	why        string       // the script under way was refused
 	dirty      bool         // the script under way has written
 	lua        *interpreter // nil: the scripts' twins run
 

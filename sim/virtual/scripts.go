@@ -10,10 +10,8 @@ import (
 	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
-// Texts of Redis' own refusals.
+// Texts of what else befalls an op.
 const (
-	textReadonly = "READONLY You can't write against a read only replica."
-	textFull     = "OOM command not allowed when used memory > 'maxmemory'."
 	textLoading  = "LOADING Redis is loading the dataset in memory"
 	textRefused  = "connection refused"
 	textReset    = "connection reset by peer"
@@ -66,7 +64,7 @@ func (r *redis) execute(t int64, op *core.Op, a *core.Answer) {
 		a.Stale = true
 		return
 	}
-	r.denied = ""
+	r.why = ""
 	switch op.Kind {
 	case core.OpAcquire:
 		r.acquire(t, op, a)
@@ -87,13 +85,17 @@ func (r *redis) execute(t int64, op *core.Op, a *core.Answer) {
 	case core.OpLook:
 		a.Look = r.lookAt(t)
 	}
-	if r.denied != "" {
-		*a = core.Answer{Seq: op.Seq, Failure: core.FailRefused, Text: r.denied, Results: a.Results[:0]}
+	if r.why != "" {
+		refuse(op, a, r.why)
 	}
 }
 
 // guard is what every script begins with: it finds or writes the present epoch.
 func (r *redis) guard(t int64, op *core.Op, a *core.Answer) bool {
+	if r.deniesOp(op) {
+		refuse(op, a, textNoKey)
+		return false
+	}
 	r.dirty = false
 	if run, _ := parseEpoch(r.epoch); run != r.runID {
 		if !r.begin(t, op, a) {
@@ -125,12 +127,16 @@ func (r *redis) begin(t int64, op *core.Op, a *core.Answer) bool {
 	if epoch == r.epoch {
 		epoch = r.runID + " " + strconv.FormatInt(end+1, 10)
 	}
-	if !r.mayWrite(true) {
-		*a = core.Answer{Seq: a.Seq, Failure: core.FailRefused, Text: r.denied, Results: a.Results}
+	if !r.mayWrite("HSET", true) {
+		refuse(op, a, r.why)
+		return false
+	}
+	r.cmdHSet(t, []string{r.names.group(), "epoch", epoch, "quarantine", strconv.FormatInt(length/1000, 10)})
+	if !r.mayWrite("SET", true) {
+		refuse(op, a, r.why)
 		return false
 	}
 	a.Group = length / 1000 * 1000
-	r.cmdHSet(t, []string{r.names.group(), "epoch", epoch, "quarantine", strconv.FormatInt(length/1000, 10)})
 	r.epoch = epoch
 	return true
 }
@@ -144,20 +150,6 @@ func (r *redis) agreed(t int64) (int64, bool) {
 	text, _ := noted[1].(string)
 	us, err := strconv.ParseInt(text, 10, 64)
 	return us * 1000, err == nil && us >= 0 && text[0] >= '0'
-}
-
-// mayWrite is asked before each write, where Redis refuses. memory says that the write needs some; what a script has
-// begun it may complete, so a refused op was not executed.
-func (r *redis) mayWrite(memory bool) bool {
-	r.denied = ""
-	switch {
-	case r.readonly > 0:
-		r.denied = textReadonly
-	case r.full > 0 && memory && !r.dirty:
-		r.denied = textFull
-	}
-	r.dirty = r.dirty || r.denied == ""
-	return r.denied == ""
 }
 
 func (r *redis) acquire(t int64, op *core.Op, a *core.Answer) {
@@ -175,19 +167,24 @@ func (r *redis) acquire(t int64, op *core.Op, a *core.Answer) {
 		case a.Quarantine > 0:
 			res.Outcome = core.OutQuarantine
 		default:
-			adopts := k.owner != ""
-			if !r.mayWrite(!adopts) {
-				return
-			}
 			res.Owner = op.Owner
 			res.Fence = max(k.fence, op.Fence, r.nowUs(t)-1) + 1
-			if adopts {
+			if k.owner != "" {
+				if !r.mayWrite("PEXPIRE", false) {
+					return
+				}
 				res.Outcome = core.OutAdopted
 				r.extend(i, now+op.TTL/core.Millisecond)
 			} else {
+				if !r.mayWrite("SET", true) {
+					return
+				}
 				res.Outcome = core.OutGranted
 				taken = append(taken, it.ID)
 				r.set(i, op.Owner, now+op.TTL/core.Millisecond)
+			}
+			if !r.mayWrite("SET", true) { // of an adoption, the first
+				return
 			}
 			r.setFence(i, res.Fence, now+fenceLife)
 		}
@@ -255,9 +252,6 @@ func (r *redis) refreshFence(i int32, now int64) {
 
 func (r *redis) renew(t int64, op *core.Op, a *core.Answer) {
 	now := r.nowMs(t)
-	if !r.mayWrite(false) {
-		return
-	}
 	r.asked = r.asked[:0]
 	for _, it := range op.Items { // what the next loop asks of memory, read in one go: see readAhead
 		i := r.lease(it.ID)
@@ -272,6 +266,9 @@ func (r *redis) renew(t int64, op *core.Op, a *core.Answer) {
 		case k.foreign:
 			res.Outcome = core.OutWrongType
 		case k.owner == op.Owner:
+			if !r.mayWrite("PEXPIRE", false) {
+				return
+			}
 			res.Outcome = core.OutRenewed
 			r.extend(i, now+op.TTL/core.Millisecond)
 		case k.owner != "":
@@ -279,7 +276,7 @@ func (r *redis) renew(t int64, op *core.Op, a *core.Answer) {
 		}
 		a.Results = append(a.Results, res)
 	}
-	if len(op.Items) > 0 {
+	if r.mayWrite("PEXPIRE", false) && len(op.Items) > 0 {
 		r.refreshFence(r.asked[redisstore.Refreshed(op)], now)
 	}
 }
@@ -296,7 +293,7 @@ func (r *redis) reassert(t int64, op *core.Op, a *core.Answer) {
 		case a.Quarantine == 0:
 			res.Outcome = core.OutClosed
 		case k.fence > it.Fence && k.owner == op.Owner:
-			if !r.mayWrite(false) {
+			if !r.mayWrite("PEXPIRE", false) {
 				return
 			}
 			r.extend(i, now+op.TTL/core.Millisecond)
@@ -306,7 +303,7 @@ func (r *redis) reassert(t int64, op *core.Op, a *core.Answer) {
 				res.Owner, res.PTTL = k.owner, k.left(now)
 			}
 		default:
-			if !r.mayWrite(true) {
+			if !r.mayWrite("SET", true) {
 				return
 			}
 			r.set(i, op.Owner, now+op.TTL/core.Millisecond)
@@ -327,7 +324,7 @@ func (r *redis) release(t int64, op *core.Op, a *core.Answer) {
 		case k.foreign || k.fenceForeign:
 			res.Outcome = core.OutWrongType
 		case k.owner == op.Owner && k.fence != 0 && k.fence == it.Fence:
-			if !r.mayWrite(false) {
+			if !r.mayWrite("DEL", false) {
 				return
 			}
 			res.Outcome = core.OutReleased
@@ -361,12 +358,12 @@ func (r *redis) observe(t int64, op *core.Op, a *core.Answer) {
 }
 
 func (r *redis) setBeat(t int64, op *core.Op) {
-	if !r.mayWrite(true) {
-		return
-	}
 	now := r.nowMs(t)
 	i := r.beatKey(op.Owner)
 	r.expireBeat(i, now)
+	if !r.mayWrite("SET", true) {
+		return
+	}
 	if r.putBeat(t, i, now+op.TTL/core.Millisecond) {
 		r.publish(core.Notice{Kind: core.NoticeJoined, From: op.Owner})
 	}
@@ -394,7 +391,7 @@ func (r *redis) putBeat(t int64, i int32, expire int64) bool {
 }
 
 func (r *redis) leave(t int64, op *core.Op) {
-	if !r.mayWrite(false) {
+	if !r.mayWrite("DEL", false) {
 		return
 	}
 	i := r.beatKey(op.Owner)

@@ -69,7 +69,7 @@ func (w *world) serverEvent(e *event) {
 func (w *world) execute(m *message) {
 	s := &w.server
 	switch {
-	case s.loading == 0 && m.cmd == nil && !s.knows(m.op.Kind):
+	case s.loading == 0 && m.cmd == nil && !s.knows(m.op.Kind) && !s.deniesOp(&m.op):
 		w.sendScript(m)
 		return
 	case s.loading > 0:
@@ -114,6 +114,9 @@ func (w *world) sendScript(m *message) {
 			w.arm(n, m)
 		}
 		return
+	}
+	if n.gen == m.gen {
+		n.link.sent++
 	}
 	w.post(w.t+opCost+w.delay(&n.link, 0)+w.delay(&n.link, sizeOf(&m.op)), evArrive, m)
 }
@@ -318,7 +321,7 @@ func (w *world) flushed() { w.emit(history.Event{Kind: history.RedisFlushed}) }
 // leaseTimer has the server look at a lease when it expires: one event under way for each lease, however often it is
 // renewed meanwhile.
 func (w *world) leaseTimer(i int32) {
-	if k := &w.server.leases[i]; !k.timer && k.owner != "" {
+	if k := &w.server.leases[i]; !k.timer && k.owner != "" && k.expire != forever {
 		k.timer = true
 		w.q.push(event{at: w.server.trueOf(w.t, k.expire+1), kind: evLeaseExpiry, arg: i})
 	}

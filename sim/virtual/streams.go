@@ -186,9 +186,6 @@ func (r *redis) cmdXGroup(t int64, args []string) reply {
 	}
 	switch verb {
 	case "CREATE":
-		if !r.mayWrite(true) {
-			return refusal(r.denied)
-		}
 		if o == nil {
 			o = r.store(name, newStream())
 		}
@@ -408,7 +405,7 @@ var streamVerbs = map[string]verb{
 	"XDEL":       {args: 2, writes: true, run: with(objStream, false, int64(0), cmdXDel)},
 	"XRANGE":     {args: 3, run: with(objStream, false, []reply{}, cmdXRange)},
 	"XACK":       {args: 3, writes: true, run: with(objStream, false, int64(0), cmdXAck)},
-	"XGROUP":     {args: 3, writes: true, run: (*redis).cmdXGroup},
+	"XGROUP":     {args: 3, writes: true, makes: "CREATE", run: (*redis).cmdXGroup},
 	"XPENDING":   {args: 2, run: (*redis).cmdXPending},
 	"XCLAIM":     {args: 5, writes: true, run: (*redis).cmdXClaim},
 	"XINFO":      {args: 2, run: (*redis).cmdXInfo},

@@ -161,6 +161,10 @@ func redisStrikers() map[fault.Kind]striker {
 			w.reset(n)
 		}
 	}
+	refuses := func(count func(*refusals) *int) striker {
+		return striker{fault.ScopeRedis, func(w *world, _ int32, _ *strike) { *count(&w.server.refusals)++ },
+			func(w *world, _ int32, _ *strike) { *count(&w.server.refusals)-- }}
+	}
 	restart := func(w *world) {
 		if !w.server.down {
 			w.killServer()
@@ -186,10 +190,12 @@ func redisStrikers() map[fault.Kind]striker {
 			restart(w)
 			w.server.loading++
 		}, func(w *world, _ int32, _ *strike) { w.server.loading-- }},
-		fault.RedisReadOnly: {fault.ScopeRedis, func(w *world, _ int32, _ *strike) { w.server.readonly++ },
-			func(w *world, _ int32, _ *strike) { w.server.readonly-- }},
-		fault.RedisMemory: {fault.ScopeRedis, func(w *world, _ int32, _ *strike) { w.server.full++ },
-			func(w *world, _ int32, _ *strike) { w.server.full-- }},
+		fault.RedisReadOnly:   refuses(func(r *refusals) *int { return &r.readonly }),
+		fault.RedisMemory:     refuses(func(r *refusals) *int { return &r.full }),
+		fault.RedisNoReplicas: refuses(func(r *refusals) *int { return &r.lonely }),
+		fault.RedisMisconf:    refuses(func(r *refusals) *int { return &r.unsaved }),
+		fault.RedisNoPerm: {fault.ScopeRedis, func(w *world, _ int32, s *strike) { w.server.deny(s.Deny, 1) },
+			func(w *world, _ int32, s *strike) { w.server.deny(s.Deny, -1) }},
 		fault.ScriptFlush: {fault.ScopeRedis, func(w *world, _ int32, _ *strike) { w.server.forget() }, nil},
 		fault.ClientKill:  {fault.ScopeRedis, resetAll, nil},
 		// The replica that takes over has the data of Ms before and a clock of its own, off by up to ± Jitter.

@@ -18,7 +18,7 @@ var swarmKinds = []fault.Kind{
 	fault.RedisOutage, fault.RedisRestart, fault.RedisWipe, fault.RedisFlush, fault.RedisFreeze, fault.RedisSlow,
 	fault.RedisLoading, fault.RedisReadOnly, fault.RedisMemory, fault.RedisFailover, fault.ClientKill, fault.KeyDelete,
 	fault.SessionAdd, fault.SessionRemove, fault.SessionPause, fault.PollSlow, fault.PollHang,
-	fault.ClockDrift,
+	fault.ClockDrift, fault.RedisNoPerm, fault.RedisNoReplicas, fault.RedisMisconf,
 }
 
 // Swarm draws a run: its size, its timings, how good its network and clocks are, and which kinds of faults it has at all.
@@ -98,6 +98,8 @@ func swarmFault(r *rand.Rand, c Config, k fault.Kind) fault.Fault {
 		f.Ms = 1 + r.Int64N(5)
 	case fault.PollSlow:
 		f.Ms = 1 + r.Int64N(ttl/2)
+	case fault.RedisNoPerm:
+		f.Deny = []string{fault.DenyFences, fault.DenyLeases, fault.DenySet}[r.IntN(3)]
 	case fault.ClockStep:
 		f.Ms, f.Jitter = r.Int64N(4*ttl), r.Int64N(2)
 	case fault.ClockDrift:

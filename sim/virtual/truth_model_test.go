@@ -49,7 +49,7 @@ func (m *modelSide) spoil(name string) { m.r.spoil(m.r.keyAt(name)) }
 
 func (m *modelSide) restart(run string, empty bool) string {
 	m.r.restart()
-	m.r.runID, m.r.readonly, m.r.full = run, 0, 0
+	m.r.runID, m.r.refusals = run, refusals{}
 	if empty {
 		m.r.flush()
 	}
@@ -58,8 +58,20 @@ func (m *modelSide) restart(run string, empty bool) string {
 
 func (m *modelSide) forget() {}
 
-func (m *modelSide) readOnly(on bool) { m.r.readonly = oneIf(on) }
-func (m *modelSide) full(on bool)     { m.r.full = oneIf(on) }
+func (m *modelSide) refuse(what string, on bool) {
+	switch r := &m.r.refusals; what {
+	case "read-only":
+		r.readonly = oneIf(on)
+	case "full":
+		r.full = oneIf(on)
+	case "unsaved":
+		r.unsaved = oneIf(on)
+	case "lonely":
+		r.lonely = oneIf(on)
+	default:
+		r.deny(what, oneIf(on)-r.denied[what])
+	}
+}
 
 func oneIf(on bool) int {
 	if on {

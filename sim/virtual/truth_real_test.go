@@ -2,7 +2,10 @@ package virtual
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +17,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease/redisstore"
+	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -22,23 +26,35 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type realSide struct {
 	t      *testing.T
 	srv    *redistest.Server
-	client *goredis.Client
+	client *goredis.Client // of a user that may do all
+	nodes  *goredis.Client // of the one from whom an ACL takes something
 	store  *redisstore.Store
+	set    map[string]bool // what it refuses
 	ears   *goredis.PubSub
 	asked  int
 }
 
 func newRealSide(t *testing.T) *realSide {
 	srv := redistest.Start(t)
-	client := srv.Client()
-	store, err := redisstore.New(client, redisstore.Options{Quarantine: quarantineMs * time.Millisecond})
+	admit(srv)
+	client, nodes := srv.Client(), goredis.NewClient(&goredis.Options{
+		Addr: srv.Addr(), Username: nodesUser, Password: "any", ContextTimeoutEnabled: true, MaxRetries: -1,
+	})
+	store, err := redisstore.New(nodes, redisstore.Options{Quarantine: quarantineMs * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &realSide{t: t, srv: srv, client: client, store: store}
-	t.Cleanup(func() { _, _ = x.ears.Close(), store.Close() })
+	x := &realSide{t: t, srv: srv, client: client, nodes: nodes, store: store, set: map[string]bool{}}
+	t.Cleanup(func() { _, _, _ = x.ears.Close(), store.Close(), nodes.Close() })
 	x.listen()
 	return x
+}
+
+const nodesUser = "nodes"
+
+// admit makes the user of the store and gives it every right.
+func admit(srv *redistest.Server) {
+	srv.Do("ACL", "SETUSER", nodesUser, "reset", "on", "nopass", "~*", "&*", "+@all")
 }
 
 func (x *realSide) listen() {
@@ -67,7 +83,7 @@ func (x *realSide) command(_ int64, args ...string) (int64, reply) {
 	for i, arg := range args {
 		words[i] = arg
 	}
-	got, err := timed.Run(x.t.Context(), x.client, nil, words...).Slice()
+	got, err := timed.Run(x.t.Context(), x.nodes, nil, words...).Slice()
 	if err != nil {
 		x.t.Fatal(args, err)
 	}
@@ -105,6 +121,8 @@ func (x *realSide) restart(_ string, empty bool) string {
 	}
 	_ = x.ears.Close()
 	x.srv.Restart(empty)
+	clear(x.set)
+	admit(x.srv)
 	return x.ready()
 }
 
@@ -129,15 +147,71 @@ func (x *realSide) ready() string {
 
 func (x *realSide) forget() { x.srv.Do("SCRIPT", "FLUSH") }
 
-func (x *realSide) readOnly(on bool) {
-	if on {
-		x.srv.ReadOnly()
-	} else {
-		x.srv.Writable()
+func (x *realSide) refuse(what string, on bool) {
+	if x.set[what] == on {
+		return
+	}
+	x.set[what] = on
+	switch what {
+	case "read-only":
+		if on {
+			x.srv.ReadOnly()
+		} else {
+			x.srv.Writable()
+		}
+	case "full":
+		x.srv.Do("CONFIG", "SET", "maxmemory", oneIf(on))
+	case "lonely":
+		x.srv.Do("CONFIG", "SET", "min-replicas-to-write", oneIf(on))
+	case "unsaved":
+		if on {
+			x.failToSave()
+		}
+		x.srv.Do("CONFIG", "SET", "save", map[bool]string{true: "31536000 1"}[on])
+	default:
+		x.permit()
 	}
 }
 
-func (x *realSide) full(on bool) { x.srv.Do("CONFIG", "SET", "maxmemory", oneIf(on)) }
+// permit gives the store's user what it may do now.
+func (x *realSide) permit() {
+	admit(x.srv)
+	rule := []any{"ACL", "SETUSER", nodesUser}
+	if x.set[fault.DenySet] {
+		rule = append(rule, "-set")
+	}
+	if x.set[fault.DenyFences] || x.set[fault.DenyLeases] {
+		rule = append(rule, "resetkeys", "~elsewhere", "~hash", "~stream", "~poll:epoch*", "~poll:node:*")
+		if !x.set[fault.DenyFences] {
+			rule = append(rule, "~{poll:lease:*")
+		}
+		if !x.set[fault.DenyLeases] {
+			rule = append(rule, "~poll:lease:*")
+		}
+	}
+	x.srv.Do(rule...)
+}
+
+// failToSave has the server save its data where a folder stands in the way.
+func (x *realSide) failToSave() {
+	dir := x.srv.Do("CONFIG", "GET", "dir").(map[any]any)["dir"].(string)
+	file := filepath.Join(dir, "dump.rdb")
+	_ = os.Remove(file)
+	if err := os.Mkdir(file, 0o700); err != nil {
+		x.t.Fatal(err)
+	}
+	x.srv.Do("BGSAVE")
+	for {
+		info := x.srv.Do("INFO", "persistence").(string)
+		if strings.Contains(info, "rdb_bgsave_in_progress:0") && strings.Contains(info, "rdb_last_bgsave_status:err") {
+			break
+		}
+		x.pause()
+	}
+	if err := os.Remove(file); err != nil {
+		x.t.Fatal(err)
+	}
+}
 
 // notices asks for a message of its own, before which all others come.
 func (x *realSide) notices() []core.Notice {
@@ -207,17 +281,7 @@ func (x *realSide) pause() { x.srv.Do("XREAD", "BLOCK", 5, "STREAMS", "nothing",
 // same answers, notices and keys after every step of any sequence.
 func TestModelIsLikeRedis(t *testing.T) {
 	x := newRealSide(t)
-	clean := func() *comparison {
-		twins, scripts := newModelSide(false), newModelSide(true)
-		x.readOnly(false)
-		x.full(false)
-		x.srv.Flush()
-		x.notices()
-		run := x.ready()
-		twins.restart(run, true)
-		scripts.restart(run, true)
-		return &comparison{clock: x.now, pause: x.pause, sides: []side{x, twins, scripts}, names: []string{"redis", "twins", "scripts"}}
-	}
+	clean := func() *comparison { return against(x) }
 	rapid.Check(t, func(r *rapid.T) {
 		steps := drawSteps().Draw(r, "steps")
 		diff := clean().play(steps)
@@ -230,4 +294,98 @@ func TestModelIsLikeRedis(t *testing.T) {
 			r.Fatal(diff)
 		}
 	})
+}
+
+// against compares both models with a real Redis that is empty and refuses nothing.
+func against(x *realSide) *comparison {
+	twins, scripts := newModelSide(false), newModelSide(true)
+	acceptAll(x)
+	x.srv.Flush()
+	x.notices()
+	run := x.ready()
+	twins.restart(run, true)
+	scripts.restart(run, true)
+	return &comparison{clock: x.now, pause: x.pause, sides: []side{x, twins, scripts}, names: []string{"redis", "twins", "scripts"}}
+}
+
+// Each refusal meets every script at the command at which it meets it in a real Redis, in the same words, and what the script did
+// before stays.
+func TestRefusalsAreLikeRedis(t *testing.T) {
+	x := newRealSide(t)
+	for i, what := range refusing {
+		c := against(x)
+		held, all := []int{0}, []int{0, 1}
+		if diff := c.play([]step{
+			{kind: "observe"}, {kind: "bootstrap"}, {kind: "observe"}, // whose answers say the epoch
+			{kind: "acquire", items: held},
+			{kind: "refuse", n: i - 2},
+		}); diff != "" {
+			t.Fatalf("%s: %s", what, diff)
+		}
+		before := x.keys(0)
+		adopts := []step{
+			{kind: "renew", items: held, life: 1},
+			{kind: "acquire", items: held, life: 2}, // first PEXPIRE, then SET
+		}
+		if diff := c.play(adopts); diff != "" {
+			t.Errorf("%s: %s", what, diff)
+		}
+		lease, fence := leaseKeyOf(leaseIDs[0]), fenceKeyOf(leaseIDs[0])
+		extended := x.keys(0)[lease].expire > before[lease].expire+15_000
+		fenced := x.keys(0)[fence].text != before[fence].text
+		if half := extended && !fenced; half != (what == fault.DenySet) {
+			t.Errorf("%s: extended %v, fenced %v: where SET alone is denied, and nowhere else, an adoption is half done", what, extended, fenced)
+		}
+		if diff := c.play([]step{
+			{kind: "acquire", items: []int{1}},
+			{kind: "beat"}, {kind: "release", items: held}, {kind: "reassert", items: held}, {kind: "leave"},
+			{kind: "observe", items: all}, {kind: "nodes", items: all}, {kind: "look"}, {kind: "ask", items: held},
+			{kind: "set epoch", n: -2}, {kind: "renew", items: held}, // to begin an epoch is a write, too
+			{kind: "accept"}, {kind: "bootstrap"}, {kind: "observe"}, {kind: "acquire", items: all},
+		}); diff != "" {
+			t.Errorf("%s: %s", what, diff)
+		}
+	}
+}
+
+// What a client sends without a script is refused in other words, and in another order where there are several reasons.
+func TestRefusedCommandsAreLikeRedis(t *testing.T) {
+	x, m := newRealSide(t), newModelSide(false)
+	commands := []string{
+		"GET poll:lease:x", "MGET elsewhere {poll:lease:x}:fence", "SET elsewhere 1", "SET poll:lease:x 1", "DEL elsewhere",
+		"PEXPIRE poll:node:a 1000", "INCR elsewhere", "HSET hash f v", "HGET hash f", "XGROUP CREATE stream g 0 MKSTREAM",
+		"XGROUP DELCONSUMER stream g c", "PUBLISH elsewhere 1",
+	}
+	why := func(err error) string {
+		if err == nil || errors.Is(err, goredis.Nil) || strings.HasPrefix(err.Error(), "BUSYGROUP") {
+			return ""
+		}
+		return err.Error()
+	}
+	x.srv.Do("XGROUP", "CREATE", "stream", "g", "0", "MKSTREAM")
+	m.r.direct(0, "XGROUP", []string{"CREATE", "stream", "g", "0", "MKSTREAM"})
+	for i, first := range refusing {
+		for _, second := range refusing[i:] {
+			for _, on := range []bool{true, false} {
+				for _, s := range []side{x, m} {
+					s.refuse(first, on)
+					s.refuse(second, on)
+				}
+				for _, command := range commands {
+					words := strings.Fields(command)
+					args := make([]any, len(words))
+					for i := range words {
+						args[i] = words[i]
+					}
+					want, got := why(x.nodes.Do(t.Context(), args...).Err()), ""
+					if no, refused := m.r.direct(0, words[0], words[1:]).(refusal); refused {
+						got = why(no)
+					}
+					if got != want {
+						t.Errorf("%s with %s and %s (%v): %q, want %q", command, first, second, on, got, want)
+					}
+				}
+			}
+		}
+	}
 }

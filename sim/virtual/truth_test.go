@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
 // A side is a Redis with the store on it: a real one, or the model. A comparison leads several through the same steps.
@@ -22,8 +23,8 @@ type side interface {
 	// restart begins another run and returns its name, which a model is told.
 	restart(run string, empty bool) string
 	forget() // SCRIPT FLUSH
-	readOnly(on bool)
-	full(on bool)
+	// refuse makes this Redis refuse what one of the refusing says, or not any more.
+	refuse(what string, on bool)
 	// notices are those published since the last call.
 	notices() []core.Notice
 	// keys shows the keys of the universe that are there.
@@ -82,7 +83,7 @@ var kinds = func() []string {
 		{"leave", 4}, {"look", 5}, {"ask", 2}, {"supersede", 2}, {"set group", 2},
 		{"set lease", 3}, {"set fence", 2}, {"set epoch", 2}, {"delete", 4}, {"increase", 2}, {"read", 3}, {"spoil", 3},
 		{"bootstrap", 8}, {"shift", 8}, {"soon", 3}, {"flush", 2}, {"restart", 1}, {"restart empty", 1}, {"forget", 2},
-		{"read-only", 1}, {"writable", 4}, {"full", 2}, {"roomy", 4},
+		{"refuse", 7}, {"accept", 14},
 	} {
 		for range k.of {
 			out = append(out, k.kind)
@@ -90,6 +91,11 @@ var kinds = func() []string {
 	}
 	return out
 }()
+
+// refusing is what a Redis refuses, as often as that is to happen.
+var refusing = []string{
+	"read-only", "full", "full", "unsaved", "lonely", fault.DenyFences, fault.DenyLeases, fault.DenySet, fault.DenySet,
+}
 
 func drawSteps() *rapid.Generator[[]step] {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
@@ -110,7 +116,7 @@ type comparison struct {
 	names []string
 	runs  int
 	epoch string
-	// limited: Redis was made read-only or full, and not restarted since.
+	// limited: Redis was made to refuse something, and not restarted since.
 	limited bool
 	top     int64 // the highest fence granted
 	us      int64
@@ -316,14 +322,19 @@ func (c *comparison) world(s step) string {
 		return c.all(func(x side) { run = x.restart(run, s.kind != "restart") })
 	case "forget":
 		return c.all(side.forget)
-	case "read-only", "writable":
-		c.limited = c.limited || s.kind == "read-only"
-		return c.all(func(x side) { x.readOnly(s.kind == "read-only") })
-	case "full", "roomy":
-		c.limited = c.limited || s.kind == "full"
-		return c.all(func(x side) { x.full(s.kind == "full") })
+	case "refuse":
+		c.limited = true
+		return c.all(func(x side) { x.refuse(refusing[(item*3+s.owner+s.life*2+s.n+2)%len(refusing)], true) })
+	case "accept":
+		return c.all(acceptAll)
 	}
 	panic(s.kind)
+}
+
+func acceptAll(x side) {
+	for _, what := range refusing {
+		x.refuse(what, false)
+	}
 }
 
 func (c *comparison) all(do func(side)) string {

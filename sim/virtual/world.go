@@ -202,6 +202,8 @@ func (w *world) dispatch(e *event) {
 		w.enter(int(e.arg))
 	case evCall:
 		w.take(e.arg)()
+	case evCount:
+		w.countAll()
 	default:
 		w.nodeEvent(w.nodes[e.node], e)
 	}

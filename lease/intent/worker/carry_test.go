@@ -9,6 +9,7 @@ import (
 
 // A session that lost a lease before it ran and took it again goes on under the term that it has now.
 func TestJobHoldsTheLastTerm(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	cfg := r.store.Options().Leases
 	lost := make(chan struct{}, 1)

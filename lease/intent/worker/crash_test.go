@@ -28,6 +28,7 @@ func (r *rig) kill(session string) {
 
 // ADR 5.3 A: killed and not restarted, its slot and service are busy until the TTL, then free; its session has ended.
 func TestKilled(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	a := r.start("a", "hd")
 	r.kill(a)

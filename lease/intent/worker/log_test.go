@@ -47,6 +47,7 @@ func TestLostSessionIsLogged(t *testing.T) {
 
 // A Redis that goes on failing is in the log a few times, not each time that it was asked, and so is its return.
 func TestOutageIsLoggedSeldom(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	logs := r.logged(r.config("w1", "1"))
 	a := r.start("a", "hd")

@@ -365,6 +365,7 @@ func TestStuckPipeline(t *testing.T) {
 
 // Redis is cut off: the pipeline is asked to stop before its trust ends, and its session ends when Redis is back (I1, I3).
 func TestRedisGoesAway(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.run(r.config("w1", "1"))
 	a := r.start("a", "hd")
@@ -385,6 +386,7 @@ func TestRedisGoesAway(t *testing.T) {
 
 // Redis loses its data: a pipeline without a record is ended, so that its service is not busy for ever.
 func TestRedisForgets(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.run(r.config("w1", "1"))
 	a := r.start("a", "hd")

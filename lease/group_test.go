@@ -1,0 +1,138 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/redistest"
+)
+
+// timed is quick with another TTL.
+func timed(id string, ttl time.Duration) Config { return Config{InstanceID: id, TTL: ttl} }
+
+func setQuarantine(t *testing.T, c redis.UniversalClient, length, before time.Duration) {
+	t.Helper()
+	if got, err := SetQuarantine(t.Context(), c, Config{}, length); err != nil || got != before {
+		t.Fatalf("SetQuarantine = %v, %v; want what it was, %v", got, err, before)
+	}
+}
+
+// An instance whose TTL is longer than what its group has agreed on is refused, with both values and the way out.
+func TestLongerTTLIsRefusedAtStart(t *testing.T) { // G1
+	_, client := bootstrapped(t) // its group has agreed on a second
+	k, err := NewKeeper(client, timed("long", 10*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = k.Start(t.Context())
+	if !errors.Is(err, ErrQuarantineTooShort) {
+		t.Fatalf("Start = %v, want ErrQuarantineTooShort", err)
+	}
+	for _, said := range []string{"10s", "1s", "poll:epoch:group", "node quarantine 10s"} {
+		if !strings.Contains(err.Error(), said) {
+			t.Errorf("%q does not say %q", err, said)
+		}
+	}
+	if err := k.Stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Where Redis is away at the start, it is found out with the first answer: nothing is granted, and Health says why. Once the
+// group has agreed on more, it takes part.
+func TestLongerTTLIsFoundOutWithTheFirstAnswer(t *testing.T) { // G1
+	server, client := bootstrapped(t)
+	server.Freeze()
+	k := startKeeper(t, client, timed("long", 2*time.Second))
+	server.Thaw()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	_, err := k.Acquire(ctx, "mine")
+	if !errors.Is(err, ErrQuarantineTooShort) {
+		t.Fatalf("Acquire = %v, want ErrQuarantineTooShort", err)
+	}
+	if h := k.Health(); h.State != HealthDisagrees || h.OK() || !errors.Is(h.Error(), ErrQuarantineTooShort) {
+		t.Fatalf("Health = %v", h)
+	}
+	setQuarantine(t, client, 2*time.Second, time.Second)
+	if _, err := k.Acquire(t.Context(), "mine"); err != nil {
+		t.Fatalf("in a group of 2 s: %v", err)
+	}
+	if h := k.Health(); !h.OK() {
+		t.Errorf("Health = %v", h)
+	}
+}
+
+// A fleet gets a longer TTL: the quarantine is raised, which costs living owners nothing, the instances are replaced one by one,
+// and a flush in the middle of it gives nobody a second owner. Then it gets a shorter one again.
+func TestFleetChangesItsTTL(t *testing.T) { // G1, G9
+	server, client := bootstrapped(t)
+	old := startKeeper(t, client, quick("old"))
+	h, err := old.Acquire(t.Context(), "job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	setQuarantine(t, client, 2*time.Second, time.Second)
+	next := startKeeper(t, client, timed("next", 2*time.Second))
+	held, err := next.Acquire(t.Context(), "job-of-next")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !h.Valid() {
+		t.Fatal("the old owner lost its lease when the quarantine was raised")
+	}
+	// The owner of the longer TTL does not assert its lease again, and believes in it to the end.
+	until := held.Until()
+	held.Abandon()
+	server.Flush()
+	taken, err := old.Acquire(t.Context(), "job-of-next")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if early := time.Until(until); early > 0 {
+		t.Errorf("granted %v before the owner of a longer TTL would have ceased to believe", early)
+	}
+	if _, err := SetQuarantine(t.Context(), client, Config{}, 500*time.Millisecond); err == nil {
+		t.Error("lowered below a TTL of a second that is in use")
+	}
+	if err := next.Stop(); err != nil {
+		t.Error(err)
+	}
+	setQuarantine(t, client, time.Second, 2*time.Second)
+	if !taken.Valid() {
+		t.Error("a living owner lost its lease when the quarantine was lowered")
+	}
+}
+
+// After a loss of data an instance with a shorter TTL, which has never heard of this group, may begin the epoch. Who has does
+// not believe it.
+func TestStrangerBeginsTheEpoch(t *testing.T) { // G1
+	server := redistest.Start(t)
+	client := server.Client()
+	if err := Bootstrap(t.Context(), client, timed("", 3*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	member := startKeeper(t, client, timed("member", 3*time.Second))
+	h, err := member.Acquire(t.Context(), "job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Flush()
+	stranger := startKeeper(t, client, timed("stranger", 300*time.Millisecond))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for ctx.Err() == nil && client.HGet(ctx, "poll:epoch:group", "quarantine").Val() != "3000000" {
+		_, _ = stranger.TryAcquire(ctx, "other")
+	}
+	if err := ctx.Err(); err != nil {
+		t.Fatal("the group's quarantine was not restored:", err)
+	}
+	if !h.Valid() && h.Until().After(time.Now()) {
+		t.Error("the member lost its lease")
+	}
+}

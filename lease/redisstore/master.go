@@ -1,0 +1,255 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// failoverAddr is what go-redis has for an address in the options of a failover client, whose Dialer asks the sentinels for
+// the master each time.
+const failoverAddr = "FailoverClient"
+
+// helloChannel is where sentinels tell each other, on every server that they watch, who the master is.
+const helloChannel = "__sentinel__:hello"
+
+// helloSilence is after what time the server is asked for a sign of life: each sentinel speaks every two seconds.
+const helloSilence = 5 * time.Second
+
+// lookMin is the first pause between looks that follow a doubt; each is twice as long as the one before.
+const lookMin = 10 * time.Millisecond
+
+// errSwitched is what an operation ends with whose connection leads to a server that is no longer the master.
+var errSwitched = errors.New("connection given up: the sentinels name another master")
+
+type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// master keeps the connections of a store behind Sentinel at one server. A master that was deposed while it lived goes on to
+// accept writes for about ten seconds, until Sentinel makes a replica of it. go-redis closes the connections to it in the
+// client's pool, but says so to nobody; so this closes the store's.
+//
+// Every dial asks the sentinels. One that leads elsewhere than the one before closes all connections that lead to where that
+// one led. So that the switch is heard while nothing has to be dialed, one is made now and then, and at once when the
+// sentinels' own messages change or when the server calls itself a replica.
+type master struct {
+	dial  dialer
+	every time.Duration
+
+	ctx     context.Context
+	cancel  context.CancelFunc
+	doubted chan struct{}
+	client  *redis.Client // on these connections
+
+	mu    sync.Mutex
+	begun uint64 // dials
+	turn  uint64 // of the latest dial that came about
+	at    string // where it led, "" before the first
+	conns map[*masterConn]struct{}
+}
+
+// masterClient is a client whose connections lead to one master.
+type masterClient struct {
+	*redis.Client
+
+	master *master
+}
+
+// Close ends what runs beside the client as well.
+func (c *masterClient) Close() error {
+	c.master.cancel()
+	return c.Client.Close()
+}
+
+// newMasterClient takes the options that derive made of a failover client's.
+func newMasterClient(o *redis.Options, dial dialer, opt *Options) *masterClient {
+	m := &master{
+		dial: dial, every: opt.Quarantine / 6,
+		doubted: make(chan struct{}, 1), conns: map[*masterConn]struct{}{},
+	}
+	m.ctx, m.cancel = context.WithCancel(context.Background())
+	o.Dialer = m.connect
+	m.client = redis.NewClient(o)
+	return &masterClient{m.client, m}
+}
+
+// connect is the dialer of the store's client.
+func (m *master) connect(ctx context.Context, network, addr string) (net.Conn, error) {
+	m.mu.Lock()
+	m.begun++
+	turn := m.begun
+	m.mu.Unlock()
+	conn, err := m.dial(ctx, network, addr)
+	if err != nil { // nothing was sent, whatever the sentinels' client calls it
+		return nil, &net.OpError{Op: "dial", Net: network, Err: err}
+	}
+	c := &masterConn{Conn: conn, m: m}
+	gone, err := m.adopt(c, turn)
+	for _, old := range gone {
+		_ = old.Close()
+	}
+	if err != nil {
+		_ = conn.Close()
+		return nil, &net.OpError{Op: "dial", Net: network, Addr: conn.RemoteAddr(), Err: err}
+	}
+	return c, nil
+}
+
+// adopt takes in a new connection and returns those that it shows to lead to a deposed master.
+func (m *master) adopt(c *masterConn, turn uint64) (gone []*masterConn, err error) {
+	at := c.RemoteAddr().String()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.ctx.Err() != nil:
+		return nil, redis.ErrClosed
+	case at != m.at && turn < m.turn: // a dial that began later was led elsewhere
+		return nil, errSwitched
+	case m.at == "":
+		go m.watch()
+		go m.hear()
+	case at != m.at:
+		for old := range m.conns {
+			old.switched.Store(true)
+			gone = append(gone, old)
+		}
+	}
+	m.at, m.turn = at, max(m.turn, turn)
+	m.conns[c] = struct{}{}
+	return gone, nil
+}
+
+// where is where the latest dial led.
+func (m *master) where() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.at
+}
+
+// doubt has the sentinels asked now.
+func (m *master) doubt() {
+	select {
+	case m.doubted <- struct{}{}:
+	default:
+	}
+}
+
+// watch asks the sentinels in every interval, and when there is doubt at once and a few times more: the sentinel that is
+// asked may hear of the switch a moment after the one that told of it. Sentinels that do not answer change nothing.
+func (m *master) watch() {
+	pause := m.every
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	for {
+		select {
+		case <-m.ctx.Done():
+			return
+		case <-timer.C:
+			pause = min(2*pause, m.every)
+		case <-m.doubted:
+			if pause < m.every {
+				continue // in doubt already
+			}
+			pause = min(lookMin, m.every)
+		}
+		if m.look() {
+			pause = m.every
+		}
+		timer.Reset(pause)
+	}
+}
+
+// look dials once, and reports whether that led elsewhere than before. It sets no deadline: a failover client gives a sentinel
+// that hangs up for another one only where its own time-outs end the waiting, never at the deadline of who dials.
+func (m *master) look() bool {
+	before := m.where()
+	conn, err := m.connect(m.ctx, "tcp", failoverAddr)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return m.where() != before
+}
+
+// hear listens to the sentinels on the server itself, where they tell each other who the master is. Where that is forbidden,
+// watch hears of a switch as soon as it asks.
+func (m *master) hear() {
+	for m.ctx.Err() == nil {
+		said := map[string]string{} // by sentinel, whom it calls the master
+		_, err := hear(m.ctx, m.client, helloChannel, helloSilence, func(text string) { m.hello(text, said) }, func(bool) {})
+		if refused := redis.Error(nil); errors.As(err, &refused) {
+			return
+		}
+		pause := time.NewTimer(m.every)
+		select {
+		case <-m.ctx.Done():
+		case <-pause.C:
+		}
+		pause.Stop()
+	}
+}
+
+// hello takes what a sentinel says: its address, port, ID and epoch, and the master's name, address, port and epoch.
+func (m *master) hello(text string, said map[string]string) {
+	words := strings.Split(text, ",")
+	if len(words) != 8 {
+		return
+	}
+	now := strings.Join(words[4:], ",")
+	if before, known := said[words[2]]; known && before != now {
+		m.doubt()
+	}
+	said[words[2]] = now
+}
+
+// masterConn is a connection to whom the sentinels called the master.
+type masterConn struct {
+	net.Conn
+
+	m        *master
+	closed   atomic.Bool
+	switched atomic.Bool // closed because it leads to a deposed master
+}
+
+// Close implements net.Conn.
+func (c *masterConn) Close() error {
+	c.closed.Store(true)
+	c.m.mu.Lock()
+	delete(c.m.conns, c)
+	c.m.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// Read implements net.Conn. It says why there is nothing more to read.
+func (c *masterConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if err != nil && c.switched.Load() {
+		err = errSwitched
+	}
+	return n, err
+}
+
+// SyscallConn implements syscall.Conn: the pool looks at the socket before it lends a connection, so that one that was closed
+// is not lent. A connection that shows no socket, as one of TLS, is lent unless it was closed here.
+func (c *masterConn) SyscallConn() (syscall.RawConn, error) {
+	if c.closed.Load() {
+		return nil, net.ErrClosed
+	}
+	if socket, ok := c.Conn.(syscall.Conn); ok {
+		return socket.SyscallConn()
+	}
+	return noSocket{}, nil
+}
+
+// noSocket is a socket at which nothing can be seen.
+type noSocket struct{}
+
+func (noSocket) Control(func(uintptr)) error    { return nil }
+func (noSocket) Read(func(uintptr) bool) error  { return nil }
+func (noSocket) Write(func(uintptr) bool) error { return nil }

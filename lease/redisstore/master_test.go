@@ -1,0 +1,238 @@
+package redisstore_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/redistest"
+	"github.com/leasestorm/leasestorm/lease/redisstore"
+)
+
+// ours is the name of the store's connections at the servers.
+const ours = "ours"
+
+// named is two servers that know nothing of each other, and a sentinel that calls one of them the master.
+type named struct {
+	t                 *testing.T
+	old, new, speaker *redistest.Server
+}
+
+func newNamed(t *testing.T) *named {
+	n := &named{t: t, old: redistest.Start(t), new: redistest.Start(t)}
+	n.speaker = n.sentinel()
+	return n
+}
+
+// sentinel starts one that calls the old server the master.
+func (n *named) sentinel() *redistest.Server {
+	conf := filepath.Join(n.t.TempDir(), "sentinel.conf")
+	host, port, _ := net.SplitHostPort(n.old.Addr())
+	text := fmt.Sprintf("sentinel monitor boss %s %s 1\n", host, port)
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+		n.t.Fatal(err)
+	}
+	return redistest.Sentinel(n.t, conf)
+}
+
+func (n *named) client() *redis.Client {
+	c := redis.NewFailoverClient(&redis.FailoverOptions{
+		MasterName: "boss", SentinelAddrs: []string{n.speaker.Addr()}, ClientName: ours,
+	})
+	n.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// switched has the sentinel call the other server the master, without a word to anybody.
+func (n *named) switched() {
+	n.t.Helper()
+	host, port, _ := net.SplitHostPort(n.new.Addr())
+	n.speaker.Do("SENTINEL", "REMOVE", "boss")
+	n.speaker.Do("SENTINEL", "MONITOR", "boss", host, port, "1")
+}
+
+// connections is how many of the store's connections a server has.
+func connections(s *redistest.Server) int {
+	return strings.Count(fmt.Sprint(s.Do("CLIENT", "LIST")), "name="+ours+" ")
+}
+
+// within fails the test where it is not so in time.
+func within(t *testing.T, limit time.Duration, what string, so func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for begin := time.Now(); !so(); <-tick.C {
+		if time.Since(begin) > limit {
+			t.Fatalf("not within %v: %s", limit, what)
+		}
+	}
+}
+
+// The store of a failover client finds the master that the client's sentinels name.
+func TestFailoverClient(t *testing.T) {
+	n := newNamed(t)
+	s, epoch := bootstrapped(t, n.client(), redisstore.Options{})
+	if a := s.Do(t.Context(), acquire(epoch, "a", "x")); a.Failure != core.FailNone || a.Results[0].Outcome != core.OutGranted {
+		t.Fatalf("acquire: %+v", a)
+	}
+	if got := n.old.Do("GET", "poll:lease:x"); got != "a" {
+		t.Fatalf("the master holds %v", got)
+	}
+}
+
+// All connections to a master that was deposed, and lives, are closed as soon as the switch can be heard: the pool's, also
+// while they are in use, and the subscription's. The next operation is the new master's.
+func TestSwitchIsHeard(t *testing.T) { // G1
+	const seldom = time.Minute // the sentinels are asked every ten seconds then
+	for _, tt := range []struct {
+		name       string
+		quarantine time.Duration
+		word       func(n *named, s *redisstore.Store, epoch string)
+	}{
+		{"by asking", 600 * time.Millisecond, func(*named, *redisstore.Store, string) {}},
+		{"from the sentinels' own messages", seldom, func(n *named, _ *redisstore.Store, _ string) {
+			host, port, _ := net.SplitHostPort(n.new.Addr())
+			for _, master := range []string{"127.0.0.1,1", host + "," + port} {
+				n.old.Do("PUBLISH", "__sentinel__:hello", "127.0.0.1,26379,0123456789abcdef,1,boss,"+master+",1")
+			}
+		}},
+		{"from a server that calls itself a replica", seldom, func(n *named, s *redisstore.Store, epoch string) {
+			n.old.ReadOnly()
+			s.Do(t.Context(), acquire(epoch, "a", "x"))
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			n := newNamed(t)
+			s, epoch := bootstrapped(t, n.client(), redisstore.Options{Quarantine: tt.quarantine})
+			r := subscribe(t, s)
+			receive(t, "subscription", r.ups)
+			var crowd sync.WaitGroup
+			for range 8 {
+				crowd.Go(func() { s.Do(t.Context(), &core.Op{Kind: core.OpObserve}) })
+			}
+			crowd.Wait()
+			hears := func() bool {
+				return strings.Contains(fmt.Sprint(n.old.Do("PUBSUB", "CHANNELS")), "__sentinel__:hello")
+			}
+			within(t, 5*time.Second, "the sentinels' channel is heard", hears)
+			n.switched()
+			tt.word(n, s, epoch)
+			within(t, 2*time.Second, "no connection to the old master", func() bool { return connections(n.old) == 0 })
+			if a := s.Do(t.Context(), acquire("", "a", "x")); a.Failure != core.FailNone || a.Epoch == "" {
+				t.Fatalf("after the switch: %+v", a)
+			}
+			if n.new.Do("EXISTS", "poll:epoch") != int64(1) || connections(n.old) != 0 {
+				t.Fatal("the operation after the switch did not go to the new master")
+			}
+			receive(t, "end of the subscription", r.ups)
+			receive(t, "subscription at the new master", r.ups)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			within(t, 2*time.Second, "no connection after Close", func() bool { return connections(n.new) == 0 })
+		})
+	}
+}
+
+// Sentinels that do not answer are no reason to leave a master that does.
+func TestSilentSentinels(t *testing.T) {
+	n := newNamed(t)
+	s := newStore(t, n.client(), redisstore.Options{Quarantine: 60 * time.Millisecond}) // asks every ten milliseconds
+	before := s.Do(t.Context(), &core.Op{Kind: core.OpObserve})
+	n.speaker.Kill()
+	for range 20 {
+		a := s.Do(t.Context(), &core.Op{Kind: core.OpObserve})
+		if a.Failure != core.FailNone || a.Epoch != before.Epoch {
+			t.Fatalf("while no sentinel answers: %+v", a)
+		}
+		within(t, time.Second, "a while has passed", func() bool { return n.old.Do("PING") == "PONG" })
+	}
+}
+
+// A sentinel that hangs is given up for another one, also where an operation has less time than the client needs for that.
+func TestHangingSentinel(t *testing.T) {
+	n := newNamed(t)
+	hanging := n.sentinel()
+	c := redis.NewFailoverClient(&redis.FailoverOptions{
+		MasterName: "boss", SentinelAddrs: []string{hanging.Addr(), n.speaker.Addr()}, ClientName: ours, MaxRetries: -1,
+		DialTimeout: 200 * time.Millisecond, ReadTimeout: 200 * time.Millisecond,
+	})
+	t.Cleanup(func() { _ = c.Close() })
+	s := newStore(t, c, redisstore.Options{Quarantine: 600 * time.Millisecond, OpTimeout: 50 * time.Millisecond})
+	if a := s.Do(t.Context(), &core.Op{Kind: core.OpObserve}); a.Failure != core.FailNone {
+		t.Fatalf("before: %+v", a)
+	}
+	heard := func(sentinel *redistest.Server) bool { // two channels, by go-redis
+		return strings.Contains(fmt.Sprint(sentinel.Do("CLIENT", "LIST")), " sub=2 ")
+	}
+	within(t, 5*time.Second, "a sentinel that is asked", func() bool { return heard(hanging) || heard(n.speaker) })
+	if heard(n.speaker) {
+		hanging, n.speaker = n.speaker, hanging
+	}
+	hanging.Freeze()
+	defer hanging.Thaw()
+	n.switched()
+	within(t, 5*time.Second, "no connection to the old master", func() bool { return connections(n.old) == 0 })
+}
+
+// A user who may not listen to the sentinels is not refused again and again, and hears of the switch by asking.
+func TestForbiddenHello(t *testing.T) {
+	n := newNamed(t)
+	n.old.Do("ACL", "SETUSER", "default", "resetchannels", "&poll:notify")
+	s := newStore(t, n.client(), redisstore.Options{Quarantine: 60 * time.Millisecond}) // asks every ten milliseconds
+	s.Do(t.Context(), &core.Op{Kind: core.OpObserve})
+	within(t, 2*time.Second, "refused", func() bool { return subscriptionsRefused(n.old) > 0 })
+	asked := accepted(n.old)
+	within(t, 2*time.Second, "ten looks", func() bool { return accepted(n.old) > asked+40 }) // some of them this test's own
+	if got := subscriptionsRefused(n.old); got > 2 {                                         // go-redis may send it twice
+		t.Fatalf("%d subscriptions refused; the first one says it all", got)
+	}
+	n.switched()
+	within(t, 2*time.Second, "no connection to the old master", func() bool { return connections(n.old) == 0 })
+}
+
+func subscriptionsRefused(s *redistest.Server) int {
+	_, rest, _ := strings.Cut(fmt.Sprint(s.Do("INFO", "commandstats")), "cmdstat_subscribe:")
+	_, rest, _ = strings.Cut(rest, "rejected_calls=")
+	n := 0
+	_, _ = fmt.Sscanf(rest, "%d", &n)
+	return n
+}
+
+// accepted is how many connections a server has accepted.
+func accepted(s *redistest.Server) int {
+	_, rest, _ := strings.Cut(fmt.Sprint(s.Do("INFO", "stats")), "total_connections_received:")
+	n := 0
+	_, _ = fmt.Sscanf(rest, "%d", &n)
+	return n
+}
+
+// A client made of a store's own, as the intents' bus makes it, follows the master as well.
+func TestOwnClientOfOwnClient(t *testing.T) {
+	n := newNamed(t)
+	c := redis.UniversalClient(n.client())
+	for range 2 {
+		own, err := redisstore.OwnClient(c, redisstore.Options{Quarantine: 600 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = own.Close() })
+		if err := own.Ping(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		c = own
+	}
+	n.switched()
+	within(t, 2*time.Second, "no connection to the old master", func() bool { return connections(n.old) == 0 })
+	if err := c.Set(t.Context(), "k", "v", 0).Err(); err != nil || n.new.Do("GET", "k") != "v" {
+		t.Fatalf("after the switch: %v", err)
+	}
+}

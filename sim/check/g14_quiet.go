@@ -1,0 +1,380 @@
+package check
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// g14: in any window of one renewal interval an instance sends no more client commands than its budget, whatever happens. What
+// it sends is counted on its way to Redis (history.Commands), and the budget follows from the history alone.
+//
+// A window is eleven buckets, of which ten are the interval: whichever moment it begins at, an interval lies within eleven.
+// What an instance does about a change takes up to an interval more, so changes count from the window's beginning and the
+// interval before it. Nothing is excused, and no limit is widened.
+type g14 struct {
+	hooks
+	needs  needs
+	bucket int64
+	loads  map[*node]*load
+
+	changes [changeKinds]int64 // when the last of each kind was; 0: there was none
+	moves   tally              // terms that began or ended, anybody's
+	writes  tally              // records and events that Redis was given, anybody's
+	vain    tally              // starts that found every tuner slot taken
+	open    map[string]bool    // sessions of intents that have not ended
+	touches touch              // of all nodes
+	away    map[string]bool    // instances whose heartbeat went
+
+	most [states]Load
+}
+
+// askedMost is how many looks an instance makes in an interval because others ask it for leases: it leaves a fiftieth between two.
+// In a drawn fleet, of those that may ask a quarter does.
+const (
+	askedMost  = 50
+	askedShare = 4
+)
+
+const (
+	windowBuckets = 11
+	sinceBuckets  = 21 // a window and the interval before it
+)
+
+// needs are what the instances of a system may send, in commands.
+type needs struct {
+	constant int64
+	start    int64              // beside it for a process that is new: connections' greetings, checks, scripts that are not known yet
+	beats    bool               // each reads the others' heartbeats
+	look     func(g *g14) int64 // one look at everything that concerns it
+	again    int64              // looks while not all is settled, one in each tenth of an interval
+	asked    bool               // each of the others may have it look once more, by asking for a lease
+	own      int64              // about each of its own terms that begins or ends
+	others   float64            // about each of others'
+	session  int64              // about each session of intents that has not ended: who waits for one reads it
+	write    int64              // about each record of a session, or event about one
+	request  int64              // about each request of a client to it
+	silence  int64              // while Redis or the network fails it
+	stuck    int64              // then, about each of its own terms of the last TTL: what cannot be given back, or written, is tried again
+}
+
+var pollingNeeds = needs{
+	constant: 10, start: 10, beats: true, look: lookAll, again: 12, asked: true, own: 2, others: 0.5, silence: 60,
+}
+
+var electionNeeds = needs{
+	constant: 4, start: 10, look: func(*g14) int64 { return 1 }, again: 6, own: 2, others: 1, silence: 40,
+}
+
+var intentNeeds = needs{
+	constant: 30, start: 10, look: func(*g14) int64 { return 2 }, again: 12, own: 5, session: 3, write: 3, request: 8, silence: 180, stuck: 10,
+}
+
+// lookAll is a look at all sessions and heartbeats: both are found by SCAN among all keys, of which a session has three (its
+// own, its lease, its fence), and read, each 1,000 at a time.
+func lookAll(g *g14) int64 {
+	pages := func(keys int) int64 { return int64(1 + keys/1000) }
+	sessions := len(g.w.created)
+	return 2*pages(3*sessions+g.w.alive) + 2*pages(sessions) + pages(g.w.alive)
+}
+
+// change is a kind of change that has instances look at everything, again and again until all is settled.
+type change uint8
+
+const (
+	changeCrash change = iota
+	changeLeave
+	changeJoin
+	changeSessions
+	changeMoves
+	changeEpoch
+	changeKinds
+)
+
+// load is what one process sends, and what bears on it.
+type load struct {
+	node     *node
+	began    int64
+	sent     tally
+	own      tally // terms of its own that began or ended
+	requests tally // of clients to it
+	touches  touch
+	over     bool // its last window broke the budget: told once
+}
+
+// touch is when faults of one place last failed whom they strike, by what they do.
+type touch struct {
+	open [failures]int
+	last [failures]int64 // when the last of them ended; 0: there was none
+}
+
+func (g *g14) attach(w *world, v Verdict) {
+	g.hooks.attach(w, v)
+	g.bucket, g.loads = int64(history.Bucket(w.Renew)), map[*node]*load{}
+	g.away, g.open = map[string]bool{}, map[string]bool{}
+}
+
+func (g *g14) load(n *node) *load {
+	l := g.loads[n]
+	if l == nil {
+		l = &load{node: n}
+		g.loads[n] = l
+	}
+	return l
+}
+
+func (g *g14) now() int64 { return g.w.now / g.bucket }
+
+func (g *g14) changed(c change) { g.changes[c] = max(1, g.w.now) }
+
+// since reports whether t, 0 for never, lies in the window that ends now or in the interval before it.
+func (g *g14) since(t int64) bool { return t != 0 && t > g.w.now-sinceBuckets*g.bucket }
+
+func (g *g14) event(e *history.Event) {
+	switch e.Kind {
+	case history.Commands:
+		g.judge(g.load(g.w.node(e.Node)), e.N)
+	case history.Spawned:
+		n := g.w.node(e.Node)
+		g.loads[n] = &load{node: n, began: g.w.now, touches: g.load(n).touches}
+		g.changed(changeJoin)
+	case history.Ready:
+		g.changed(changeJoin)
+	case history.Exited:
+		g.changed(changeLeave)
+		if e.N < 0 {
+			g.changed(changeCrash)
+		}
+	case history.Stopped:
+		g.changed(changeLeave)
+	case history.RedisBeatGone:
+		g.away[e.Instance] = true
+		g.changed(changeLeave)
+	case history.RedisBeat:
+		if g.away[e.Instance] {
+			delete(g.away, e.Instance)
+			g.changed(changeJoin)
+		}
+	case history.SessionAdded, history.SessionRemoved, history.SessionPaused, history.SessionResumed:
+		g.changed(changeSessions)
+	case history.RedisUp, history.RedisFlushed:
+		g.changed(changeEpoch)
+	case history.RedisState, history.RedisIntent:
+		g.writes.add(g.now(), 1)
+		g.record(e)
+	case history.Asked:
+		g.load(g.w.node(e.Node)).requests.add(g.now(), 1)
+	}
+}
+
+// record takes note of what became of a session of intents.
+func (g *g14) record(e *history.Event) {
+	if e.Kind != history.RedisState {
+		return
+	}
+	state, reason, _ := strings.Cut(e.Reason, " ")
+	if reason == reasonNoTuner {
+		g.vain.add(g.now(), 1)
+	}
+	if state == stateEnded || state == stateGone {
+		delete(g.open, e.Session)
+	} else {
+		g.open[e.Session] = true
+	}
+}
+
+func (g *g14) began(t *term)           { g.moved(t) }
+func (g *g14) ended(t *term, _ ending) { g.moved(t) }
+
+func (g *g14) moved(t *term) {
+	g.moves.add(g.now(), 1)
+	g.changed(changeMoves)
+	if t.inst.node != nil {
+		g.load(t.inst.node).own.add(g.now(), 1)
+	}
+}
+
+func (g *g14) struck(s *strike) {
+	if f := failureOf(s); f != failNothing {
+		t := g.touched(s)
+		t.last[f] = max(1, g.w.now)
+		if s.lasts() {
+			t.open[f]++
+		}
+	}
+}
+
+func (g *g14) healed(s *strike) {
+	if f := failureOf(s); f != failNothing {
+		t := g.touched(s)
+		t.last[f] = g.w.now + s.lingers()
+		if s.lasts() {
+			t.open[f]--
+		}
+		if s.node != nil {
+			g.changed(changeJoin) // it is heard again
+		}
+	}
+}
+
+func (g *g14) touched(s *strike) *touch {
+	if s.node == nil {
+		return &g.touches
+	}
+	return &g.load(s.node).touches
+}
+
+// failing reports whether a fault of that kind fails the process now, or did since the interval before the window.
+func (g *g14) failing(l *load, f failure) bool {
+	return l.touches.open[f]+g.touches.open[f] > 0 || g.since(l.touches.last[f]) || g.since(g.touches.last[f])
+}
+
+// judge takes note that the process sent n commands in the bucket that ends now, and holds the window that ends with it
+// against its budget.
+func (g *g14) judge(l *load, n int64) {
+	now := g.now()
+	l.sent.add(now, n)
+	g.exercised++
+	sent := l.sent.sum(now, windowBuckets)
+	b := g.budget(l)
+	limit := b.total()
+	g.most[g.state(l)].see(sent, limit)
+	if sent <= limit {
+		l.over = false
+		return
+	}
+	if !l.over {
+		l.over = true
+		g.broke(nil, "%s sent %d commands in the %v before %s; %s", l.node.who(), sent,
+			time.Duration(windowBuckets*g.bucket), clock(g.w.now), b)
+	}
+}
+
+// who names the process of a slot for a reader.
+func (n *node) who() string {
+	if n.current != nil {
+		return n.current.who()
+	}
+	return n.name
+}
+
+// budget is the limit of one window, by its terms.
+type budget struct {
+	constant int64
+	rounds   int64 // renewals, heartbeats and reads of others' heartbeats, by the hundred
+	looks    int64
+	changes  int64 // looks while not all is settled
+	moves    int64
+	work     int64 // sessions' records and clients' requests
+	silence  int64
+}
+
+func (b budget) total() int64 {
+	return b.constant + b.rounds + b.looks + b.changes + b.moves + b.work + b.silence
+}
+
+func (b budget) String() string {
+	text := fmt.Sprintf("its budget is %d: %d, %d for renewals and heartbeats, %d for looks", b.total(), b.constant, b.rounds, b.looks)
+	for _, more := range []struct {
+		n   int64
+		why string
+	}{{b.changes, "what changed"}, {b.moves, "leases that moved"}, {b.work, "sessions' work"}, {b.silence, "faults"}} {
+		if more.n > 0 {
+			text += fmt.Sprintf(", %d for %s", more.n, more.why)
+		}
+	}
+	return text
+}
+
+// budget is what the process may have sent in the window that ends now.
+func (g *g14) budget(l *load) budget {
+	held := 0
+	if i := l.node.current; i != nil {
+		held = len(i.held)
+	}
+	hundreds := func(n int) int64 { return int64(n+99) / 100 }
+	others := 0
+	if g.needs.beats {
+		others = g.w.alive
+	}
+	now, look := g.now(), g.needs.look(g)
+	own, all := l.own.sum(now, sinceBuckets), g.moves.sum(now, sinceBuckets)
+	b := budget{
+		constant: g.needs.constant,
+		rounds:   4 * (1 + hundreds(held) + hundreds(others)),
+		looks:    3 * look,
+		moves:    g.needs.own*own + int64(g.needs.others*float64(all-own)),
+		work: g.needs.write*g.writes.sum(now, sinceBuckets) + g.needs.request*l.requests.sum(now, sinceBuckets) +
+			g.needs.session*int64(len(g.open)) + int64(g.w.Tuners)*g.vain.sum(now, sinceBuckets),
+	}
+	if g.since(max(1, l.began)) {
+		b.constant += g.needs.start
+	}
+	if g.unsettled(l) {
+		looks := g.needs.again
+		if g.needs.asked {
+			looks += min(askedMost, int64(g.w.alive/askedShare))
+		}
+		b.changes = looks * look
+	}
+	for f := failRefusing; f <= failRedis; f++ {
+		if g.failing(l, f) {
+			b.silence = g.needs.silence + g.needs.stuck*l.own.sum(now, min(tallyBuckets, int64(g.w.TTL)/g.bucket+sinceBuckets))
+		}
+	}
+	return b
+}
+
+// unsettled reports whether the process has reason to look more often than once an interval: it is new, it was disturbed, or
+// something changed.
+func (g *g14) unsettled(l *load) bool {
+	if g.since(max(1, l.began)) || g.failing(l, failOther) || g.quarantined() {
+		return true
+	}
+	for _, at := range g.changes {
+		if g.since(at) {
+			return true
+		}
+	}
+	return false
+}
+
+// quarantined reports whether Redis came back as another one so recently that nothing is granted yet, or was until just now.
+func (g *g14) quarantined() bool {
+	at := g.changes[changeEpoch]
+	return at != 0 && g.w.now <= at+int64(g.w.TTL+2*g.w.Renew)
+}
+
+func (g *g14) finish() {
+	if g.w.Foreign { // its rules are its own
+		g.untested = "the nodes are another program, of which it is only reported"
+		if g.breaks > 0 {
+			g.untested += ": " + strings.Join(g.texts, "; ")
+		}
+		g.breaks = 0
+	}
+}
+
+func (g *g14) verdict() Verdict {
+	if g.exercised == 0 && g.untested == "" {
+		g.untested = "the history does not tell how many commands the nodes sent"
+	}
+	v := g.hooks.verdict()
+	worst := Load{}
+	for s, l := range g.most {
+		if l.Windows == 0 {
+			continue
+		}
+		l.State = state(s).String()
+		v.Loads = append(v.Loads, l)
+		if l.closer(worst.Sent, worst.Limit) {
+			worst = l
+		}
+	}
+	if v.Value, v.Limit = worst.Sent, worst.Limit; v.Limit > 0 {
+		v.Detail = join(v.Detail, fmt.Sprintf("%d windows, nearest to the limit: %s", v.Exercised, worst.State))
+	}
+	return v
+}

@@ -1,0 +1,155 @@
+package check
+
+import "github.com/leasestorm/leasestorm/sim/fault"
+
+// Load is what instances sent while they were in one state: of all windows that of which the most of its budget was used.
+type Load struct {
+	State   string `json:"state"`
+	Windows int    `json:"windows"` // that were judged
+	Most    int64  `json:"most"`    // commands in any of them
+	Sent    int64  `json:"sent"`    // commands in the window that came nearest to its limit
+	Limit   int64  `json:"limit"`   // of that one
+}
+
+// closer reports whether the window came nearer to its limit than one of so many commands and that limit.
+func (l Load) closer(sent, limit int64) bool { return limit == 0 || l.Sent*limit > sent*l.Limit }
+
+func (l *Load) see(sent, limit int64) {
+	l.Windows++
+	l.Most = max(l.Most, sent)
+	if (Load{Sent: sent, Limit: limit}).closer(l.Sent, l.Limit) {
+		l.Sent, l.Limit = sent, limit
+	}
+}
+
+// state is what an instance goes through in a window, by what bears most on what it sends.
+type state uint8
+
+const (
+	stateRefused state = iota
+	stateSilent
+	stateFrozen
+	stateAway
+	stateDisturbed
+	stateQuarantine
+	stateCold
+	stateCrash
+	stateLeave
+	stateJoin
+	stateSessions
+	stateMoves
+	stateBusy
+	stateHolder
+	stateQuiet
+	states
+)
+
+var stateNames = [states]string{
+	"refused", "silent", "frozen", "Redis away", "disturbed", "quarantine", "cold start", "crash", "leave", "join",
+	"sessions change", "handover", "busy", "quiet, holding", "quiet",
+}
+
+func (s state) String() string { return stateNames[s] }
+
+// state names the window that ends now. Where several things bear on it, the first of them in the list of states counts.
+func (g *g14) state(l *load) state {
+	for f, s := range []state{failRefusing: stateRefused, failNetwork: stateSilent, failFrozen: stateFrozen, failRedis: stateAway,
+		failOther: stateDisturbed} {
+		if f > 0 && g.failing(l, failure(f)) {
+			return s
+		}
+	}
+	if g.quarantined() {
+		return stateQuarantine
+	}
+	if g.since(max(1, l.began)) {
+		return stateCold
+	}
+	for c, s := range []state{changeCrash: stateCrash, changeLeave: stateLeave, changeJoin: stateJoin, changeSessions: stateSessions} {
+		if g.since(g.changes[c]) {
+			return s
+		}
+	}
+	now := g.now()
+	switch {
+	case g.writes.sum(now, sinceBuckets) > 0 || l.requests.sum(now, sinceBuckets) > 0:
+		return stateBusy
+	case g.since(g.changes[changeMoves]):
+		return stateMoves
+	case l.node.current != nil && len(l.node.current.held) > 0:
+		return stateHolder
+	}
+	return stateQuiet
+}
+
+// failure is how a fault fails an instance.
+type failure uint8
+
+const (
+	failNothing  failure = iota
+	failRefusing         // Redis answers, and refuses
+	failNetwork          // the instance's way to Redis
+	failFrozen           // the instance does not run
+	failRedis            // Redis does not answer anybody, or is another one when it does
+	failOther
+	failures
+)
+
+// failureOf is how the strike fails whom it strikes: its node, or everybody if it names none.
+func failureOf(s *strike) failure {
+	switch s.Kind {
+	case fault.Crash, fault.CrashAll, fault.Terminate, fault.Leave, fault.Join, fault.KeyDelete, fault.SessionAdd,
+		fault.SessionRemove, fault.SessionPause, fault.PollSlow, fault.PollHang, fault.ClockDrift:
+		return failNothing
+	case fault.RedisReadOnly, fault.RedisMemory:
+		return failRefusing
+	}
+	switch {
+	case s.freezes():
+		return failFrozen
+	case s.ofRedis():
+		return failRedis
+	case s.silences():
+		return failNetwork
+	}
+	return failOther
+}
+
+// lasts reports whether the strike goes on until it is healed.
+func (s *strike) lasts() bool {
+	switch s.Kind {
+	case fault.RedisFlush, fault.ScriptFlush, fault.ClientKill, fault.ClockStep:
+		return false
+	}
+	return true
+}
+
+// tally counts by buckets, as far back as budgets ask. The zero value is empty.
+type tally struct {
+	last int64 // the newest bucket
+	n    [tallyBuckets]int64
+}
+
+const tallyBuckets = 64
+
+func (t *tally) add(bucket, n int64) {
+	t.turn(bucket)
+	t.n[bucket%tallyBuckets] += n
+}
+
+// turn forgets what is too old to be asked for.
+func (t *tally) turn(bucket int64) {
+	for t.last = max(t.last, bucket-tallyBuckets); t.last < bucket; {
+		t.last++
+		t.n[t.last%tallyBuckets] = 0
+	}
+}
+
+// sum is what was counted in the newest so many buckets.
+func (t *tally) sum(bucket, buckets int64) (sum int64) {
+	t.turn(bucket)
+	for b := bucket; b > bucket-buckets && b >= 0; b-- {
+		sum += t.n[b%tallyBuckets]
+	}
+	return sum
+}

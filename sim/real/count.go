@@ -1,0 +1,82 @@
+package real
+
+import (
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// requests counts the commands in what a client sends over one connection, as it comes, in pieces of any size: an array of
+// bulk strings each, or a line of words. What is no RESP is counted line by line. The zero value is ready.
+type requests struct {
+	words  int64 // bulk strings of the present command that are still to come
+	skip   int64 // bytes of the present one that are
+	number int64 // of the line being read, after its mark
+	mark   byte  // the line's first byte; 0: none came yet
+}
+
+// take returns how many commands end in b, or, of an array, begin: an array counts when its length has come.
+func (r *requests) take(b []byte) (commands int64) {
+	for len(b) > 0 {
+		if r.skip > 0 {
+			n := min(r.skip, int64(len(b)))
+			r.skip -= n
+			b = b[n:]
+			continue
+		}
+		c := b[0]
+		b = b[1:]
+		switch {
+		case c == '\n':
+			commands += r.line()
+		case c == '\r':
+		case r.mark == 0:
+			r.mark, r.number = c, 0
+		case c >= '0' && c <= '9' && r.number < argMax:
+			r.number = 10*r.number + int64(c-'0')
+		}
+	}
+	return commands
+}
+
+// line takes the line that is over, and returns 1 if it is a command or begins one.
+func (r *requests) line() int64 {
+	mark, number := r.mark, r.number
+	r.mark = 0
+	switch {
+	case mark == '$' && r.words > 0:
+		r.words--
+		r.skip = number + 2
+		return 0
+	case mark == '*':
+		r.words = number
+		return min(number, 1)
+	case mark == 0: // an empty line
+		return 0
+	}
+	r.words = 0
+	return 1
+}
+
+// countAll tells, at the end of each bucket, what each slot's process has sent in it.
+func (r *run) countAll(stop <-chan struct{}) {
+	tick := time.NewTicker(history.Bucket(r.cfg.Renew))
+	defer tick.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+		}
+		for _, s := range r.allSlots() {
+			s.count(r.clock.now())
+		}
+	}
+}
+
+// count tells what the slot's process has sent until t since it was told last.
+func (s *slot) count(t int64) {
+	if n := s.line.up.sent.Swap(0); n > 0 {
+		s.run.rec.Add(history.Event{T: t, Kind: history.Commands, Node: s.name, N: n})
+	}
+}

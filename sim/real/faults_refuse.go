@@ -1,0 +1,113 @@
+package real
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+)
+
+// refuse has Redis answer reads and refuse writes.
+func (s *strike) refuse() {
+	if !s.alone() {
+		return
+	}
+	defer s.redis.give()
+	if s.Kind == fault.RedisMisconf {
+		if err := s.redis.failToSave(s.ctx); err != nil {
+			s.skip(fmt.Sprintf("its data can be saved: %v", err))
+			return
+		}
+	}
+	begin, end := refusing(s.Fault, s.system)
+	s.begin()
+	s.down()
+	s.failed(s.redis.client.Load().Do(s.ctx, begin...).Err())
+	s.last()
+	// An interrupted run ends it too: nodes release what they hold.
+	s.failed(s.redis.client.Load().Do(context.WithoutCancel(s.ctx), end...).Err())
+	s.answers()
+}
+
+// refusing returns the command that begins a fault and the one that ends it.
+func refusing(f fault.Fault, s *system) (begin, end []any) {
+	set := func(name string, value any) []any { return []any{"CONFIG", "SET", name, value} }
+	user := func(rules ...any) []any { return append([]any{"ACL", "SETUSER", "default"}, rules...) } // the nodes are the default user
+	prefix := cmp.Or(s.lease, s.prefix)
+	switch f.Kind {
+	case fault.RedisReadOnly:
+		// A replica of a server that is not there. When it is a master again it drops its own replicas: the tap is back a moment
+		// later, with a snapshot of what was granted meanwhile.
+		return []any{"REPLICAOF", "127.0.0.1", "1"}, []any{"REPLICAOF", "NO", "ONE"}
+	case fault.RedisMemory:
+		return set("maxmemory", "1"), set("maxmemory", "0")
+	case fault.RedisNoReplicas:
+		return set("min-replicas-to-write", replicasNever), set("min-replicas-to-write", 0)
+	case fault.RedisMisconf: // the last save failed (failToSave); that Redis wants to save at all is why it refuses
+		return set("save", saveSeldom), set("save", "")
+	}
+	given := user("+@all", "allkeys")
+	switch f.Deny {
+	case fault.DenyFences:
+		return user(allBut("{" + prefix)...), given
+	case fault.DenyLeases:
+		return user(allBut(prefix)...), given
+	}
+	return user("-set"), given
+}
+
+const (
+	replicasNever = 1000         // more than any Redis of a run has; the tap is one
+	saveSeldom    = "31536000 1" // once a year
+)
+
+// allBut are the rules of an ACL that allow every key which does not begin with the prefix. An ACL can only allow: so they allow what
+// is other than the prefix at its first byte, or at its second, and so on, or ends before it does.
+func allBut(prefix string) []any {
+	rules := []any{"resetkeys"}
+	for i := range prefix {
+		rules = append(rules, "~"+prefix[:i]+"[^"+prefix[i:i+1]+"]*")
+		if i > 0 {
+			rules = append(rules, "~"+prefix[:i])
+		}
+	}
+	return rules
+}
+
+// failToSave has Redis save its data where a folder is in the way. Nothing but the failure remains.
+func (r *Redis) failToSave(ctx context.Context) (err error) {
+	file := filepath.Join(r.server.dir, "dump.rdb")
+	if err := os.RemoveAll(file); err != nil {
+		return err
+	}
+	if err := os.Mkdir(file, 0o700); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.Remove(file)) }()
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	client := r.client.Load()
+	for started := false; ; {
+		if !started { // refused while the tap is given a snapshot
+			started = client.BgSave(ctx).Err() == nil
+		}
+		info, err := client.Info(ctx, "persistence").Result()
+		if err != nil {
+			return err
+		}
+		f := infoFields(info)
+		if started && f["rdb_bgsave_in_progress"] == "0" && f["rdb_last_bgsave_status"] == "err" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}

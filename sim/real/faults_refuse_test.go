@@ -1,0 +1,99 @@
+package real
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// touch reads a key, and then writes it: a script that is refused at its first write has read.
+const touch = `redis.call('GET', KEYS[1]) return redis.call('SET', KEYS[1], ARGV[1])`
+
+// Redis refuses what it should in its own words, answers the rest, and refuses nothing any more when the fault is over.
+func TestRefusals(t *testing.T) {
+	const lease, fence = "poll:lease:x", "{poll:lease:x}:fence"
+	r := provision(t)
+	nodes := redis.NewClient(&redis.Options{Addr: r.url.Addr, DisableIdentity: true, MaxRetries: -1})
+	defer func() { _ = nodes.Close() }()
+	ctx := t.Context()
+	for _, c := range []struct {
+		kind    fault.Kind
+		deny    string
+		key     string // what is refused
+		words   string // and how
+		other   string // a key whose writes are not refused, if there is one
+		unread  bool   // reads of the key are refused too
+		harness bool   // the harness itself may write
+	}{
+		{kind: fault.RedisReadOnly, key: lease, words: "READONLY "},
+		{kind: fault.RedisMemory, key: lease, words: "OOM "},
+		{kind: fault.RedisNoReplicas, key: lease, words: "NOREPLICAS "},
+		{kind: fault.RedisMisconf, key: lease, words: "MISCONF "},
+		{kind: fault.RedisNoPerm, deny: fault.DenyFences, key: fence, words: "NOPERM ", other: lease, unread: true, harness: true},
+		{kind: fault.RedisNoPerm, deny: fault.DenyLeases, key: lease, words: "NOPERM ", other: fence, unread: true, harness: true},
+		{kind: fault.RedisNoPerm, deny: fault.DenyLeases, key: lease, words: "NOPERM ", other: "poll:node:x", unread: true, harness: true},
+		{kind: fault.RedisNoPerm, deny: fault.DenySet, key: lease, words: "ERR The user executing the script can't run this command", harness: true},
+	} {
+		begin, end := refusing(fault.Fault{Kind: c.kind, Deny: c.deny}, systems[systemPolling])
+		if c.kind == fault.RedisMisconf {
+			if err := r.failToSave(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := r.client.Load().Do(ctx, begin...).Err(); err != nil {
+			t.Fatalf("%s: %v", c.kind, err)
+		}
+		if err := nodes.Eval(ctx, touch, []string{c.key}, "mine").Err(); err == nil || !strings.HasPrefix(err.Error(), c.words) {
+			t.Errorf("%s %s: a write is answered %v, want %s", c.kind, c.deny, err, c.words)
+		}
+		if err := nodes.Get(ctx, c.key).Err(); (err != nil && err != redis.Nil) != c.unread { //nolint:errorlint // a sentinel that is never wrapped
+			t.Errorf("%s %s: a read is answered %v", c.kind, c.deny, err)
+		}
+		if c.other != "" {
+			if err := nodes.Eval(ctx, touch, []string{c.other}, "mine").Err(); err != nil {
+				t.Errorf("%s %s: a write of %s is answered %v", c.kind, c.deny, c.other, err)
+			}
+		}
+		if err := r.client.Load().Set(ctx, lease, "harness", 0).Err(); (err == nil) != c.harness {
+			t.Errorf("%s %s: the harness' own write is answered %v", c.kind, c.deny, err)
+		}
+		if err := r.client.Load().Do(ctx, end...).Err(); err != nil {
+			t.Fatalf("%s: %v", c.kind, err)
+		}
+		for _, key := range []string{lease, fence} {
+			if err := nodes.Eval(ctx, touch, []string{key}, "mine").Err(); err != nil {
+				t.Errorf("after %s %s: a write of %s is answered %v", c.kind, c.deny, key, err)
+			}
+		}
+	}
+}
+
+// A run that is interrupted leaves no Redis behind that refuses: its nodes have leases to give back.
+func TestInterruptedRefusalEnds(t *testing.T) {
+	r := provision(t)
+	cfg := config(t, fault.Fault{At: 10 * time.Millisecond, Kind: fault.RedisMemory, For: time.Minute})
+	cfg.Storm = time.Minute
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	cfg.Progress = func(p Progress) {
+		if p.Fault != "" {
+			stop()
+		}
+	}
+	rec := history.NewRecorder()
+	if out, err := Run(ctx, r, cfg, rec); err != nil || !out.Interrupted {
+		t.Fatalf("Run: %+v, %v, want an interrupted run without an error", out, err)
+	}
+	if n := count(collect(t, rec), history.FaultEnd); n != 1 {
+		t.Errorf("the refusal ended %d times, want once", n)
+	}
+	if err := r.client.Load().Set(t.Context(), "poll:node:x", "1", 0).Err(); err != nil {
+		t.Errorf("a write after the run is answered %v", err)
+	}
+}

@@ -1,0 +1,127 @@
+package virtual
+
+import (
+	"strings"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/sim/fault"
+)
+
+// refusals is what a Redis that answers reads refuses. Each is a count, for faults may overlap.
+type refusals struct {
+	readonly int // it follows another server
+	unsaved  int // it cannot save its data
+	lonely   int // fewer replicas are attached than it wants
+	full     int // no memory is left
+
+	denied map[string]int // what the nodes' user may not use, by fault.Fault.Deny; never ranged over
+}
+
+// Texts of Redis' own refusals. A command in the middle of a script is refused in other words than one that a client sends, where
+// an ACL is why.
+const (
+	textReadonly = "READONLY You can't write against a read only replica."
+	textUnsaved  = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. " +
+		"Commands that may modify the data set are disabled, because this instance is configured to report errors during writes " +
+		"if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB error."
+	textLonely        = "NOREPLICAS Not enough good replicas to write."
+	textFull          = "OOM command not allowed when used memory > 'maxmemory'."
+	textNoKey         = "NOPERM this user has no permissions to access one of the keys used as arguments"
+	textScriptCommand = "ERR The user executing the script can't run this command or subcommand"
+	textScriptKey     = "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments"
+)
+
+// deny takes something from the nodes' user, or gives it back.
+func (r *refusals) deny(what string, by int) {
+	if r.denied == nil {
+		r.denied = map[string]int{}
+	}
+	if r.denied[what] += by; r.denied[what] == 0 {
+		delete(r.denied, what) // so that no entry is no denial
+	}
+}
+
+// mayWrite is asked before each write of a script. memory says that the command needs some. A refusal is that of the command:
+// what the script did before stays. Only memory is no matter any more once the script has written.
+func (r *redis) mayWrite(command string, memory bool) bool {
+	r.why = ""
+	switch {
+	case len(r.denied) > 0 && r.denied[fault.DenySet] > 0 && command == "SET":
+		r.why = textScriptCommand
+	case r.readonly > 0:
+		r.why = textReadonly
+	case r.unsaved > 0:
+		r.why = textUnsaved
+	case r.lonely > 0:
+		r.why = textLonely
+	case r.full > 0 && memory && !r.dirty:
+		r.why = textFull
+	}
+	r.dirty = r.dirty || r.why == ""
+	return r.why == ""
+}
+
+// refused is why a command that a client sends is not executed, "" if it is. Redis asks in another order than in a script.
+func (r *redis) refused(command string, v verb, args []string) string {
+	switch {
+	case len(r.denied) > 0 && r.denied[fault.DenySet] > 0 && command == "SET":
+		return "NOPERM this user has no permissions to run the 'set' command"
+	case r.deniesOne(args):
+		return textNoKey
+	case !v.writes:
+	case r.full > 0 && v.needsMemory(args) && r.readonly == 0: // a replica knows no limit of its own
+		return textFull
+	case r.unsaved > 0:
+		return textUnsaved
+	case r.readonly > 0:
+		return textReadonly
+	case r.lonely > 0:
+		return textLonely
+	}
+	return ""
+}
+
+// deniesOne reports whether one of the words is a key that the nodes' user may not use. What else a command is given never
+// begins as a key of a lease.
+func (r *redis) deniesOne(words []string) bool {
+	if len(r.denied) == 0 {
+		return false
+	}
+	for _, name := range words {
+		what := fault.DenyLeases
+		if rest, ok := strings.CutPrefix(name, "{"); ok {
+			what, name = fault.DenyFences, rest
+		}
+		if r.denied[what] > 0 && (strings.HasPrefix(name, r.names.lease) || strings.HasPrefix(name, electionLeader)) {
+			return true
+		}
+	}
+	return false
+}
+
+// deniesOp is deniesOne for the keys that the script of an op declares: it is refused before it runs, and whether the server
+// knows it or not.
+func (r *redis) deniesOp(op *core.Op) bool {
+	if len(r.denied) == 0 {
+		return false
+	}
+	fences, leases := false, false
+	switch op.Kind {
+	case core.OpAcquire, core.OpRenew, core.OpReassert, core.OpRelease:
+		fences, leases = len(op.Items) > 0, len(op.Items) > 0
+	case core.OpObserve:
+		leases = len(op.Items) > 0
+	case core.OpLook:
+		leases = len(r.sessionSet.IDs) > 0
+	}
+	return fences && r.denied[fault.DenyFences] > 0 || leases && r.denied[fault.DenyLeases] > 0
+}
+
+// refuse makes a the answer to an op that met why. In the middle of a script an ACL is no word of Redis that says that nothing was
+// executed.
+func refuse(op *core.Op, a *core.Answer, why string) {
+	*a = core.Answer{Seq: op.Seq, Failure: core.FailRefused, Text: why, Results: a.Results[:0]}
+	if why == textScriptCommand {
+		a.Failure = core.FailUnknown
+	}
+}
