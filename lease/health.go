@@ -113,7 +113,7 @@ func (s *shell) health() Health {
 		return h.as(HealthDisagrees, f.err.Error())
 	case isRefused(f.err) || f.err != nil && never(f.err):
 		h.Err, h.Since = f.err, f.since
-		return h.as(HealthRefused, f.err.Error())
+		return h.as(HealthRefused, strings.TrimPrefix(f.err.Error(), ErrRefused.Error()+": "))
 	case s.rejected.Load() != nil:
 		return h.as(HealthSuperseded, fmt.Sprintf("redis has the epoch %q, which is not believed: it was superseded, or an instance "+
 			"with a shorter TTL began it; another is asked for", *s.rejected.Load()))

@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -164,31 +165,39 @@ func TestHooksSeeWhatIsSent(t *testing.T) {
 // Malformed sessions are counted, some are named, and an instance that can share none is neither settled nor fit.
 func TestHealthOfSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		var ids []string
 		var err error
+		found := func(now []string, wrong error) {
+			mu.Lock()
+			ids, err = now, wrong
+			mu.Unlock()
+			pass(20 * time.Second)
+		}
 		g := newRig(t, newFakeRedis(), "a", false, func(c *Config) {
 			c.DiscoveryInterval = time.Second
-			c.Sessions = func(context.Context) ([]string, error) { return slices.Clone(ids), err }
+			c.Sessions = func(context.Context) ([]string, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				return slices.Clone(ids), err
+			}
 		})
 		m := g.managerOf()
 		pass(20 * time.Second)
 		if h := m.Health(); h.State != HealthNoSessions || !h.OK() || m.State() != StateSettled {
 			t.Errorf("no sessions: %v, %v", h, m.State())
 		}
-		ids = []string{"one", "two", "three", "four", "five", "six"}
-		pass(20 * time.Second)
+		found([]string{"one", "two", "three", "four", "five", "six"}, nil)
 		h := m.Health()
 		if h.State != HealthSessionsRefused || h.OK() || m.State() == StateSettled || h.Skipped != 6 || len(h.SkippedNames) != 5 ||
 			!strings.Contains(h.String(), `"one"`) || !strings.Contains(h.Error().Error(), "6 malformed") {
 			t.Errorf("none good: %v, %v", h, m.State())
 		}
-		ids, err = []string{session}, &SkippedError{Count: 7, Names: []string{"x: empty"}}
-		pass(20 * time.Second)
+		found([]string{session}, &SkippedError{Count: 7, Names: []string{"x: empty"}})
 		if h := m.Health(); !h.OK() || h.Skipped != 7 || m.State() != StateSettled || !m.IsOwned(session) {
 			t.Errorf("one good: %v, %v", h, m.State())
 		}
-		err = errors.New("who knows")
-		pass(20 * time.Second)
+		found(nil, errors.New("who knows"))
 		if h := m.Health(); !h.OK() || !m.IsOwned(session) {
 			t.Errorf("the last known stand: %v", h)
 		}

@@ -3,7 +3,11 @@
 // has them judged, log the same.
 package logentry
 
-import "github.com/leasestorm/leasestorm/internal/core"
+import (
+	"strings"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+)
 
 // Level is an entry's level. Its numbers are those of zapcore.Level.
 type Level int8
@@ -68,10 +72,21 @@ func Head(t *core.Tell) (Level, string, bool) {
 	case t.Kind == core.TellEpoch && t.Wait > 0:
 		return Warn, "Redis is new or has lost its data, and grants nothing before its quarantine ends; a new server is declared, " +
 			"once, by Bootstrap", true
+	case t.Kind == core.TellSilent && reply(t.Text):
+		return f.level, "Redis refuses what is asked of it", true
+	case t.Kind == core.TellHeard && reply(t.Text):
+		return f.level, "Redis does again what is asked of it", true
 	case ofRedisClock(t):
 		return f.level, "Redis' clock jumped forward; nothing is acquired for one TTL", true
 	}
 	return f.level, f.message, f.event != ""
+}
+
+// reply reports whether text is what Redis answered, an error that begins with a code of capitals, and not what became of the way
+// to it.
+func reply(text string) bool {
+	code, rest, _ := strings.Cut(text, " ")
+	return rest != "" && code != "" && strings.Trim(code, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
 }
 
 // ofRedisClock reports whether t is told of a jump of Redis' clock, and not of one of the instance's own.
@@ -115,6 +130,8 @@ func Reason(t *core.Tell) string {
 	switch {
 	case ofRedisClock(t):
 		return "redis' clock jumped"
+	case t.Cause == core.CauseNoAnswer && reply(t.Text):
+		return "refused: " + t.Text
 	case t.Text == "":
 		return cause
 	case cause == "":

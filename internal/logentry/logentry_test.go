@@ -46,6 +46,7 @@ func TestReason(t *testing.T) {
 		{core.CauseExpired, "", "expired"},
 		{core.CauseNone, "who knows", "who knows"},
 		{core.CauseFailed, "OOM", "failed: OOM"},
+		{core.CauseNoAnswer, "OOM command not allowed", "refused: OOM command not allowed"},
 	} {
 		if got := Reason(&core.Tell{Cause: c.cause, Text: c.text}); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
@@ -65,6 +66,10 @@ func TestHead(t *testing.T) {
 		{core.Tell{Kind: core.TellEpoch, Text: "r 1", Wait: core.Second}, Warn, "Bootstrap", "never"},
 		{core.Tell{Kind: core.TellClock, Cause: core.CauseFailed, Text: "redis"}, Warn, "Redis' clock", "failed"},
 		{core.Tell{Kind: core.TellClock, Cause: core.CauseClock}, Warn, "A clock stepped", "Redis"},
+		{core.Tell{Kind: core.TellSilent, Text: "OOM command not allowed"}, Warn, "refuses", "not answer"},
+		{core.Tell{Kind: core.TellSilent, Text: "EOF"}, Warn, "not answer", "refuses"},
+		{core.Tell{Kind: core.TellSilent, Text: "dial tcp 127.0.0.1:1: connect: connection refused"}, Warn, "not answer", "refuses"},
+		{core.Tell{Kind: core.TellHeard, Text: "OOM command not allowed"}, Info, "again", "answers"},
 	} {
 		level, message, _ := Head(&c.tell)
 		if level != c.want || !strings.Contains(message, c.says) || strings.Contains(message, c.not) {

@@ -3,6 +3,7 @@ package ready
 
 import (
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -49,6 +50,6 @@ func (w *Watch) Add(h lease.Health, what string) lease.Health {
 	if errors.Is(w.err, lease.ErrRefused) {
 		h.State = lease.HealthRefused
 	}
-	h.Reason = what + ": " + w.err.Error()
+	h.Reason = what + ": " + strings.TrimPrefix(w.err.Error(), lease.ErrRefused.Error()+": ")
 	return h
 }

@@ -120,13 +120,22 @@ func (t *Tender) Tend(ctx context.Context) error {
 	return nil
 }
 
-// Prepare signs on and deals with this worker's own past. It tries until Redis answers or ctx ends, unless an ACL denies it.
+// Prepare signs on and deals with this worker's own past. It tries until Redis answers or ctx ends, unless an ACL denies it. The end
+// of ctx is told with what went wrong last.
 func (t *Tender) Prepare(ctx context.Context) error {
+	var last error
+	over := func() error {
+		if last == nil {
+			return context.Cause(ctx)
+		}
+		return fmt.Errorf("%w: %w", context.Cause(ctx), last)
+	}
 	for {
 		err := t.signOn(ctx)
 		if err != nil && ctx.Err() != nil {
-			return context.Cause(ctx)
+			return over()
 		}
+		last = err
 		if t.Failed != nil {
 			t.Failed(err)
 		}
@@ -143,7 +152,7 @@ func (t *Tender) Prepare(ctx context.Context) error {
 		t.Logger.Info(message, zap.String("worker", t.Instance), zap.Error(err))
 		t.Pause(ctx, t.Life/10)
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return over()
 		}
 		if t.Quit() {
 			return ErrQuit

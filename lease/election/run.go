@@ -3,6 +3,7 @@ package election
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	rules "github.com/leasestorm/leasestorm/internal/core/election"
 	"github.com/leasestorm/leasestorm/lease"
@@ -17,7 +18,8 @@ import (
 //	f returned while it led         Run returns what f returned
 //	the leadership was lost         Run waits for the next, and f is called again; an error of f that is not about its
 //	                                context is returned instead, joined with lease.ErrLost
-//	ctx ended, or Stop was called   Run returns the cause, joined with f's error if that is another
+//	ctx ended, or Stop was called   Run returns the cause, joined with f's error if that is another, and with what kept this
+//	                                member from being elected just then (Health)
 //
 // After the end of ctx IsLeader stays true, and the lease is renewed, until f returns, however long that takes: nobody else
 // may do the work before. Only Stop and the trust window end leadership while f runs.
@@ -61,6 +63,9 @@ func (e *Election) Run(ctx context.Context, f func(ctx context.Context, fence in
 				return err
 			}
 		case <-ctx.Done():
+			if why := e.Health().Error(); why != nil {
+				return fmt.Errorf("election %q: %w; %w", e.key, context.Cause(ctx), why)
+			}
 			return context.Cause(ctx)
 		case <-e.life.Done():
 			return context.Cause(e.life)

@@ -1,0 +1,68 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/leasestorm/leasestorm/lease"
+)
+
+// A worker says why it carries out nothing, and is fit again when Redis is.
+func TestWorkerHealth(t *testing.T) {
+	r := newRig(t)
+	cfg := r.config("w1", "1")
+	cfg.Logger = zap.NewNop()
+	w := r.run(cfg)
+	r.eventually("it is fit", func() bool { return w.Health().OK() })
+	r.client.ConfigSet(t.Context(), "maxmemory", "1")
+	r.eventually("the refusal is told", func() bool {
+		h := w.Health()
+		return h.State == lease.HealthRefused && errors.Is(h.Error(), lease.ErrRefused) && strings.Contains(h.String(), "OOM")
+	})
+	r.client.ConfigSet(t.Context(), "maxmemory", "0")
+	r.eventually("it is fit again", func() bool { return w.Health().OK() })
+	r.must(w.Stop())
+	if h := w.Health(); h.State != lease.HealthStopped {
+		t.Errorf("stopped: %v", h)
+	}
+}
+
+// A start that ends with its context says what kept it, and the context of a start that succeeded ends nothing.
+func TestWorkerStartIsBoundedByItsContext(t *testing.T) {
+	r := newRig(t)
+	cfg := r.config("w1", "1")
+	cfg.Logger = zap.NewNop()
+	w, err := New(r.client, cfg)
+	r.must(err)
+	r.client.ConfigSet(t.Context(), "maxmemory", "1")
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	if err := w.Start(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "OOM") {
+		t.Errorf("Start: %v, want the end of its context and OOM", err)
+	}
+	r.client.ConfigSet(t.Context(), "maxmemory", "0")
+	ctx, cancel = context.WithCancel(t.Context())
+	r.must(w.Start(ctx))
+	cancel()
+	r.eventually("it is fit", func() bool { return w.Health().OK() })
+	r.must(w.Stop())
+}
+
+// eventually waits for what nothing tells of.
+func (r *rig) eventually(what string, is func() bool) {
+	r.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for timeout := time.After(20 * time.Second); !is(); {
+		select {
+		case <-tick.C:
+		case <-timeout:
+			r.Fatalf("not within 20 s: %s", what)
+		}
+	}
+}
