@@ -101,10 +101,10 @@ func failureOf(s *strike) failure {
 	case fault.Crash, fault.CrashAll, fault.Terminate, fault.Leave, fault.Join, fault.KeyDelete, fault.SessionAdd,
 		fault.SessionRemove, fault.SessionPause, fault.PollSlow, fault.PollHang, fault.ClockDrift:
 		return failNothing
-	case fault.RedisReadOnly, fault.RedisMemory:
-		return failRefusing
 	}
 	switch {
+	case s.Kind.Refuses() > fault.RefusesNothing:
+		return failRefusing
 	case s.freezes():
 		return failFrozen
 	case s.ofRedis():

@@ -53,7 +53,7 @@ var rules = []Mutant{
 		Story:  "An acquisition that was not answered is taken as granted.",
 		Breaks: "G1", Seeds: 50,
 		Edits: []Edit{{coreFile, "l.open = true\n\t\t\tif a.Failure == FailUnknown {\n\t\t\t\tc.traces.leave(l.id)\n\t\t\t}\n" +
-			"\t\t\tc.refuse(l, cause, \"\", c.backoff(), a.Text)",
+			"\t\t\tc.refuse(l, cause, \"\", max(c.pause(c.paces[OpAcquire].failed), c.cfg.MaxProbe), a.Text)",
 			"c.answered(l)\n\t\t\tc.granted(l, in, &Result{Outcome: OutGranted, Fence: c.epoch.fence + 1})"}},
 	},
 	{
@@ -70,7 +70,20 @@ var rules = []Mutant{
 		Edits: []Edit{
 			{keeperFile, "case l.op == 0:\n\t\t\tc.requestRenew(l)", "case l.op == 0 && !l.uncertain:\n\t\t\tc.requestRenew(l)"},
 			{"internal/core/silence.go", "if (l.uncertain || l.reassert) && l.op == 0 {", "if l.reassert && l.op == 0 {"},
+			{coreFile, "c.doubt(l, cause, a.Text)\n\t\t\tif !c.silence.on {", "c.doubt(l, cause, a.Text)\n\t\t\tif false {"},
 		},
+	},
+	{
+		Name:   "old-master-believed",
+		Story:  "An old master that comes back is believed, as it was before its successor granted anything.",
+		Breaks: "G1", Package: "sim/virtual", Test: "TestFailoverThatIsUndone",
+		Edits: []Edit{{"internal/core/epoch.go", "e.past[a.Epoch]; past {", "e.past[a.Epoch]; past && false {"}},
+	},
+	{
+		Name:   "longer-ttl-joins",
+		Story:  "An instance joins a group whose quarantine is shorter than its TTL.",
+		Breaks: "G1", Package: "lease", Test: "TestLongerTTLIsFoundOutWithTheFirstAnswer",
+		Edits: []Edit{{"internal/core/epoch.go", "return group > 0 && group <", "return false && group <"}},
 	},
 	{
 		Name:   "quota-off",
@@ -129,7 +142,7 @@ var rules = []Mutant{
 		Story: "An acquisition that was not answered is taken as refused, and tried again when the key would have expired, " +
 			"whatever a look shows.",
 		Breaks: "G8", Package: "internal/core", Test: "TestStormGrantThatWasNotHeard",
-		Edits: []Edit{{coreFile, `c.refuse(l, cause, "", c.backoff(), a.Text)`, `c.refuse(l, cause, "", c.cfg.TTL, a.Text)`},
+		Edits: []Edit{{coreFile, `c.refuse(l, cause, "", max(c.pause(c.paces[OpAcquire].failed), c.cfg.MaxProbe), a.Text)`, `c.refuse(l, cause, "", c.cfg.TTL, a.Text)`},
 			{fleetFile, "l.place && o != 0", "l.place"}},
 	},
 	{

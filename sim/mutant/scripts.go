@@ -99,13 +99,13 @@ var scripts = []Mutant{
 		Name:   "no-quarantine",
 		Story:  "A Redis that has lost its data grants leases at once (every library compared).",
 		Breaks: "G1", Seeds: 50,
-		Edits: []Edit{{epochLua, "now + ARGV[2]", "now"}},
+		Edits: []Edit{{epochLua, "now + agreed)", "now)"}},
 	},
 	{
 		Name:   "half-a-quarantine",
 		Story:  "A Redis that has lost its data grants leases after half a TTL.",
 		Breaks: "G1", Seeds: 50,
-		Edits: []Edit{{epochLua, "now + ARGV[2]", "now + ARGV[2] / 2"}},
+		Edits: []Edit{{epochLua, "now + agreed)", "now + agreed / 2)"}},
 	},
 	{
 		Name:   "adopts-in-quarantine",
