@@ -6,6 +6,7 @@ type silence struct {
 	since  Time   // when it was noticed: only an answer to a read sent at or after it ends the silence
 	from   Time   // when what was not answered was sent
 	again  bool   // and it was not the first of its kind
+	asked  Time   // when the last probe was sent
 	op     uint64 // the probe in flight
 	failed int    // probes without answer in a row
 	text   string // what the first failure said
@@ -31,8 +32,10 @@ func (c *Core) fellSilent(in *inflight, a *Answer) {
 	}
 	if in.op.Seq != probe && !(in.op.Kind.Extends() && a.Failure == FailUnknown) {
 		// What was refused, or only read, has extended nothing; it is a reason to find out whether Redis answers, not yet one to
-		// hold everything back.
-		c.queue.probe = true
+		// hold everything back. Not with every failure of many: the last read tells enough.
+		if s.asked == 0 || c.now.Mono-s.asked >= Time(c.cfg.MaxProbe) {
+			c.queue.probe = true
+		}
 		return
 	}
 	s.on, s.since, s.from, s.text = true, c.now.Mono, in.op.Sent, a.Text
@@ -60,7 +63,7 @@ func (c *Core) probe() {
 		return
 	}
 	seq := c.send(OpObserve, c.silence.items, nil)
-	c.silence.op = seq
+	c.silence.op, c.silence.asked = seq, c.now.Mono
 	// A probe is given up sooner than an attempt: when the path heals, the time until it is used again is what counts.
 	// Each failure doubles the patience, so that a path which is merely slow is found too.
 	patience := max(c.cfg.OpTimeout/6, 50*Millisecond) << min(c.silence.failed, 6)
@@ -86,7 +89,7 @@ func (c *Core) heard(in *inflight) {
 		return
 	}
 	was, brief := s.text, s.again && c.now.Mono-s.from < Time(c.cfg.Discovery/100)
-	*s = silence{op: s.op}
+	*s = silence{op: s.op, asked: s.asked}
 	c.nextProbe = 0
 	c.tell(Tell{Kind: TellHeard, Text: was})
 	c.tellRefusing()

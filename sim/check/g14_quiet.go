@@ -61,11 +61,11 @@ type needs struct {
 }
 
 var pollingNeeds = needs{
-	constant: 10, start: 10, beats: true, look: lookAll, again: 12, asked: true, own: 2, others: 0.5, silence: 60,
+	constant: 12, start: 10, beats: true, look: lookAll, again: 12, asked: true, own: 2, others: 0.5, silence: 90,
 }
 
 var electionNeeds = needs{
-	constant: 4, start: 10, look: func(*g14) int64 { return 1 }, again: 6, own: 2, others: 1, silence: 40,
+	constant: 4, start: 10, look: func(*g14) int64 { return 1 }, again: 6, own: 2, others: 1, silence: 50,
 }
 
 var intentNeeds = needs{

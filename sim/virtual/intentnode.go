@@ -201,9 +201,19 @@ func (p *intentNode) start(w *world, n *node) {
 }
 
 // exit: the process ends because it cannot do what it was told.
+// exit ends the process. One that an ACL turned away is started again, as an orchestrator would (and the real engine does).
 func (p *intentNode) exit(why string) {
-	if p.n.alive && p.n.program == program(p) {
-		p.w.die(p.n, 3, why)
+	if !p.n.alive || p.n.program != program(p) {
+		return
+	}
+	p.w.die(p.n, 3, why)
+	if strings.Contains(why, redisstore.ErrDenied.Error()) {
+		w, n, gen := p.w, p.n, p.n.gen
+		w.after(int64(w.cfg.TTL)/10, func() {
+			if n.gen == gen {
+				w.spawn(n)
+			}
+		})
 	}
 }
 
