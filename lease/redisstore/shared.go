@@ -21,8 +21,8 @@ func OwnClient(client redis.UniversalClient, options Options) (redis.UniversalCl
 }
 
 // EpochText returns epoch.lua, for a script that takes a lease together with something else: KEYS[1] is the epoch key and
-// the last of KEYS, which it takes off, that of the group's record; ARGV[1] the epoch that the caller knows ("" for none: then void
-// is always set), ARGV[2] the length of a quarantine in µs.
+// the last of KEYS, which it takes off, that of the group's record; ARGV[1] the epoch that the caller knows ("" for none: then
+// void is always set), ARGV[2] the length of a quarantine in µs.
 func EpochText() string { return epochText }
 
 // LeaseKeys returns the keys for such a script, in order: the epoch, the lease, its fence, and the group's record.

@@ -92,6 +92,23 @@ func envMS(key string) time.Duration {
 	return time.Duration(n) * time.Millisecond
 }
 
+// exits is the code with which a node ends that joins in a run of nodes that do, 0: none.
+func (f *fake) exits() int {
+	mode := os.Getenv("REAL_TEST_NODE")
+	if os.Getenv("LEASESTORM_NODE") != "node-3" || mode == "" {
+		return 0
+	}
+	err := f.client.Set(context.Background(), "poll:node:"+f.id, 1, time.Second).Err()
+	if mode == "turned away" && err == nil {
+		return 0
+	}
+	fmt.Fprintln(os.Stderr, mode, err)
+	if mode == "crashes" {
+		return 2
+	}
+	return exitTurnedAway
+}
+
 func (f *fake) run() int {
 	opts, err := redis.ParseURL(os.Getenv("LEASESTORM_REDIS_URL"))
 	if err != nil {
@@ -101,6 +118,9 @@ func (f *fake) run() int {
 	opts.MaxRetries = -1
 	opts.ContextTimeoutEnabled = true
 	f.client = redis.NewClient(opts)
+	if code := f.exits(); code != 0 {
+		return code
+	}
 	f.ttl = envMS("LEASESTORM_TTL_MS")
 	renew, poll := time.NewTicker(envMS("LEASESTORM_RENEW_MS")), time.NewTicker(envMS("LEASESTORM_POLL_MS"))
 	f.say("ready", "", 0, 0)

@@ -27,6 +27,8 @@ func (s *strike) refuse() {
 	begin, end := refusing(s.Fault, s.system)
 	s.begin()
 	s.down()
+	s.refusals.begin()
+	defer s.refusals.end()
 	s.failed(s.redis.client.Load().Do(s.ctx, begin...).Err())
 	s.last()
 	// An interrupted run ends it too: nodes release what they hold.

@@ -74,6 +74,39 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// A node that joins while an ACL denies what it needs is started again until it is ready. One that ends for anything else stays dead.
+func TestNodeThatRedisTurnsAway(t *testing.T) {
+	ms := time.Millisecond
+	denied := fault.Fault{At: 20 * ms, Kind: fault.RedisNoPerm, For: 600 * ms, Deny: fault.DenySet}
+	joins := fault.Fault{At: 100 * ms, Kind: fault.Join, Target: "node-3"}
+	for name, c := range map[string]struct {
+		mode  string
+		plan  []fault.Fault
+		again bool
+	}{
+		"an ACL denies it":      {"turned away", []fault.Fault{denied, joins}, true},
+		"it crashes":            {"crashes", []fault.Fault{denied, joins}, false},
+		"Redis refuses nothing": {"broken", []fault.Fault{joins}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := config(t, c.plan...)
+			cfg.NodeEnv = append(cfg.NodeEnv, "REAL_TEST_NODE="+c.mode)
+			out, events := storm(t, provision(t), cfg)
+			newcomer := func(e history.Event) bool { return e.Node == "node-3" }
+			spawned, ready := count(events, history.Spawned, newcomer), count(events, history.Ready, newcomer)
+			unasked := count(events, history.Exited, newcomer, func(e history.Event) bool { return e.Reason != "asked" })
+			if ended := spawned - ready; unasked != ended || c.again != (ready == 1) || c.again != (spawned > 1) || ended == 0 {
+				t.Errorf("%d processes, %d ended by themselves, %d ready", spawned, unasked, ready)
+			}
+			notes := strings.Join(out.Notes, "\n")
+			if n := strings.Count(notes, "ended by itself"); n != 1 || strings.Contains(notes, "started again") != c.again {
+				t.Errorf("%d notes tell of its end, want 1: %q", n, out.Notes)
+			}
+		})
+	}
+}
+
 // A run that is interrupted leaves no Redis behind that refuses: its nodes have leases to give back.
 func TestInterruptedRefusalEnds(t *testing.T) {
 	r := provision(t)

@@ -60,6 +60,7 @@ type slot struct {
 type node struct {
 	*process
 	asked bool          // its end was the plan's doing; guarded by slot.mu
+	again bool          // it follows one that was turned away; guarded by slot.mu
 	ready chan struct{} // closed at its first "ready"
 	done  chan struct{} // closed when all it said is recorded, and its end
 	once  sync.Once
@@ -119,6 +120,11 @@ func (s *slot) start() (*node, error) {
 	if s.left || s.node != nil && s.node.alive() {
 		return s.node, nil
 	}
+	return s.spawn()
+}
+
+// spawn starts the slot's next process. The caller holds mu.
+func (s *slot) spawn() (*node, error) {
 	log, err := os.OpenFile(s.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("log of %s: %w", s.name, err)
@@ -171,12 +177,22 @@ func (s *slot) attend(n *node, out *os.File) {
 	if n.asked {
 		e.Reason = "asked"
 	}
+	told := n.again
 	s.mu.Unlock()
 	s.count(e.T)
 	s.run.rec.Add(e)
-	if e.Reason == "" {
-		s.run.notef("%s ended by itself with code %d: %s", s.name, code, s.lastWords())
+	if e.Reason != "" {
+		return
 	}
+	then := ""
+	if s.turnedAway(n, code) {
+		s.run.tail.Go(func() { s.startAgain(n) })
+		if told { // once is enough; the history has each
+			return
+		}
+		then = "; Redis refuses, so it is started again until it is ready"
+	}
+	s.run.notef("%s ended by itself with code %d: %s%s", s.name, code, s.lastWords(), then)
 }
 
 func (n *node) id() string {

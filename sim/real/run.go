@@ -88,6 +88,8 @@ type run struct {
 	watch  watch
 	work   *workload
 
+	refusals refusals
+
 	phase  atomic.Pointer[string]
 	holder atomic.Value // string: the slot that said last that it acquired a lease
 	storm  atomic.Int64 // start of the storm, run clock; 0 before
