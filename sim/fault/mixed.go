@@ -72,11 +72,21 @@ func (d *drawer) fits(k Kind) bool {
 	case Join:
 		return d.slots < d.p.Nodes+max(2, d.p.Nodes/3)
 	case Leave:
-		return len(d.live) > max(2, d.p.Nodes*3/4) && d.healthy() > 2
+		return len(d.live) > max(2, d.p.Nodes*3/4) && d.healthy() > 2 && d.owners() > 1
 	case CheckSend: // what it waits for takes a TTL
 		return d.at+d.p.TTL < d.p.Storm && d.healthy() > max(1, d.p.Nodes/3)
 	}
 	return d.healthy() > max(1, d.p.Nodes/3) || d.p.Nodes == 1
+}
+
+// owners counts the slots that take part and can own leases: where the last of them leaves, nothing is carried out any more.
+func (d *drawer) owners() (n int) {
+	for _, i := range d.live {
+		if d.p.Owns == nil || d.p.Owns(i) {
+			n++
+		}
+	}
+	return n
 }
 
 func (d *drawer) fitsSession(k Kind) bool {

@@ -142,7 +142,8 @@ var rules = []Mutant{
 		Story: "An acquisition that was not answered is taken as refused, and tried again when the key would have expired, " +
 			"whatever a look shows.",
 		Breaks: "G8", Package: "internal/core", Test: "TestStormGrantThatWasNotHeard",
-		Edits: []Edit{{coreFile, `c.refuse(l, cause, "", max(c.pause(c.paces[OpAcquire].failed), c.cfg.MaxProbe), a.Text)`, `c.refuse(l, cause, "", c.cfg.TTL, a.Text)`},
+		Edits: []Edit{{coreFile, `c.refuse(l, cause, "", max(c.pause(c.paces[OpAcquire].failed), c.cfg.MaxProbe), a.Text)`,
+			`c.refuse(l, cause, "", c.cfg.TTL, a.Text)`},
 			{fleetFile, "l.place && o != 0", "l.place"}},
 	},
 	{
