@@ -171,6 +171,7 @@ func (p *intentNode) start(w *world, n *node) {
 	p.store = must(store.New(client, p.storeOptions()))
 	if p.role != roleWorker {
 		p.handler = must(api.NewHandler(p.store, api.Config{
+			Logger: zap.NewNop(),
 			Tokens: intentTokens, APILeases: w.cfg.Intents.Phase1 != nil && w.cfg.Intents.Phase1(n.slot),
 			NewID: func() (uuid.UUID, error) { return w.intents.uuid(n.clock.wallAt(w.t)), nil },
 		}))
