@@ -80,7 +80,7 @@ func TestResolveRefuses(t *testing.T) {
 		{Scenario{System: "election", Faults: []fault.Kind{fault.SessionAdd}}, "faults[0]", "makes no sense"},
 		{Scenario{System: "election", Criteria: []string{"G1"}}, "criteria", "known are E1, E2, "},
 		{Scenario{System: "chess"}, "system", "known are polling"},
-		{Scenario{Criteria: []string{"G14"}}, "criteria", "known are G1, G2, "},
+		{Scenario{Criteria: []string{"G15"}}, "criteria", "known are G1, G2, "},
 		{Scenario{Fixed: Fixed{TTL: time.Second, Renew: time.Second}}, "timings.renew", "shorter than the TTL"},
 		{Scenario{Fixed: Fixed{TTL: time.Second, Renew: 900 * time.Millisecond}}, "timings.renew", "no time for an answer"},
 		{Scenario{Timings: Timings{Heartbeat: time.Minute}}, "timings.heartbeat", "shorter than the TTL"},
