@@ -56,21 +56,24 @@ type needs struct {
 	session  int64              // about each session of intents that has not ended: who waits for one reads it
 	write    int64              // about each record of a session, or event about one
 	request  int64              // about each request of a client to it
-	silence  int64              // while Redis or the network fails it
+	silence  int64              // while Redis or the network fails it, beside looksRefused
 	stuck    int64              // then, about each of its own terms of the last TTL: what cannot be given back, or written, is tried again
 }
 
 var pollingNeeds = needs{
-	constant: 12, start: 10, beats: true, look: lookAll, again: 12, asked: true, own: 2, others: 0.5, silence: 90,
+	constant: 26, start: 15, beats: true, look: lookAll, again: 12, asked: true, own: 2, others: 0.5, silence: 60,
 }
 
 var electionNeeds = needs{
-	constant: 4, start: 10, look: func(*g14) int64 { return 1 }, again: 6, own: 2, others: 1, silence: 50,
+	constant: 4, start: 16, look: func(*g14) int64 { return 1 }, again: 6, own: 2, others: 1, silence: 44,
 }
 
 var intentNeeds = needs{
-	constant: 30, start: 10, look: func(*g14) int64 { return 2 }, again: 12, own: 5, session: 3, write: 3, request: 8, silence: 180, stuck: 10,
+	constant: 30, start: 10, look: func(*g14) int64 { return 2 }, again: 12, own: 5, session: 3, write: 3, request: 8, silence: 168, stuck: 10,
 }
+
+// looksRefused is how many more looks an instance may try for while it is failed: each is repeated, ever more rarely.
+const looksRefused = 6
 
 // lookAll is a look at all sessions and heartbeats: both are found by SCAN among all keys, of which a session has three (its
 // own, its lease, its fence), and read, each 1,000 at a time.
@@ -309,6 +312,9 @@ func (g *g14) budget(l *load) budget {
 		work: g.needs.write*g.writes.sum(now, sinceBuckets) + g.needs.request*l.requests.sum(now, sinceBuckets) +
 			g.needs.session*int64(len(g.open)) + int64(g.w.Tuners)*g.vain.sum(now, sinceBuckets),
 	}
+	if g.needs.asked {
+		b.constant += int64(g.w.alive / 2) // a look now and then because another asks
+	}
 	if g.since(max(1, l.began)) {
 		b.constant += g.needs.start
 	}
@@ -321,7 +327,7 @@ func (g *g14) budget(l *load) budget {
 	}
 	for f := failRefusing; f <= failRedis; f++ {
 		if g.failing(l, f) {
-			b.silence = g.needs.silence + g.needs.stuck*l.own.sum(now, min(tallyBuckets, int64(g.w.TTL)/g.bucket+sinceBuckets))
+			b.silence = g.needs.silence + looksRefused*look + g.needs.stuck*l.own.sum(now, min(tallyBuckets, int64(g.w.TTL)/g.bucket+sinceBuckets))
 		}
 	}
 	return b

@@ -146,6 +146,8 @@ func (w *world) reach(s *strike) (span, bool) {
 	switch {
 	case w.forgets(s): // the quarantine begins with the first script that sees the loss: a renewal at the latest
 		return span{s.start, max(end+int64(w.TTL+w.Renew), s.heard+int64(w.TTL))}, true
+	case s.Kind.Refuses() > fault.RefusesNothing: // what it refused last is tried again after a quarter of an interval at most (G14)
+		return span{s.start, end + int64(w.Renew)/4}, true
 	case s.ofRedis(), s.silences():
 		return span{s.start, end}, true
 	}
