@@ -61,7 +61,7 @@ type needs struct {
 }
 
 var pollingNeeds = needs{
-	constant: 26, start: 15, beats: true, look: lookAll, again: 12, asked: true, own: 2, others: 0.5, silence: 60,
+	constant: 22, start: 15, beats: true, look: lookAll, again: 12, asked: true, own: 2, others: 0.5, silence: 60,
 }
 
 var electionNeeds = needs{
@@ -313,7 +313,7 @@ func (g *g14) budget(l *load) budget {
 			g.needs.session*int64(len(g.open)) + int64(g.w.Tuners)*g.vain.sum(now, sinceBuckets),
 	}
 	if g.needs.asked {
-		b.constant += int64(g.w.alive / 2) // a look now and then because another asks
+		b.constant += int64(2 * g.w.alive) // who lacks leases asks each owner, twice at a look
 	}
 	if g.since(max(1, l.began)) {
 		b.constant += g.needs.start
