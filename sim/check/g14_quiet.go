@@ -61,7 +61,7 @@ type needs struct {
 }
 
 var pollingNeeds = needs{
-	constant: 22, start: 15, beats: true, look: lookAll, again: 12, asked: true, own: 2, others: 0.5, silence: 60,
+	constant: 22, start: 15, beats: true, look: lookAll, again: 12, asked: true, own: 2, others: 0.5, silence: 100,
 }
 
 var electionNeeds = needs{
