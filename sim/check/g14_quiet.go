@@ -313,7 +313,7 @@ func (g *g14) budget(l *load) budget {
 			g.needs.session*int64(len(g.open)) + int64(g.w.Tuners)*g.vain.sum(now, sinceBuckets),
 	}
 	if g.needs.asked {
-		b.constant += int64(2 * g.w.alive) // who lacks leases asks each owner, twice at a look
+		b.constant += int64(min(60, 2*g.w.alive)) // who lacks leases asks each owner, twice at a look
 	}
 	if g.since(max(1, l.began)) {
 		b.constant += g.needs.start
