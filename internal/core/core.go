@@ -12,7 +12,8 @@ type Core struct {
 	draining    bool
 	drained     bool
 	written     bool // a heartbeat was set since the last acquisition that failed
-	unable      int  // acquisitions in a row that failed though Redis is heard
+	othersTake  bool // another instance was seen to take a lease since then
+	unable      int  // acquisitions in a row that failed though Redis is heard, and others took what they wanted
 	unableAt    Time // when the last of them did
 	withdrawals int  // from the registry, in a row, because of that
 
@@ -35,6 +36,7 @@ type Core struct {
 
 	silence silence
 	paces   [kinds]pace // by OpKind
+	slowed  Time        // the latest that any of them waits until
 	refusal refusal
 	epoch   epochState
 	clock   clockState
@@ -46,11 +48,12 @@ type Core struct {
 	queue queue
 }
 
-// queue collects what a step wants to ask, so that it leaves in as few ops as possible.
+// queue collects what is to be asked, so that it leaves in as few ops as possible: at the end of the step, or later if requests
+// of its kind have failed (pace).
 type queue struct {
-	acquire, renew, reassert, release, observe []*lease
-	nodes                                      []int32
-	beat, leave, look, probe                   bool
+	leases                   [kinds][]*lease // by OpKind
+	nodes                    []int32
+	beat, leave, look, probe bool
 }
 
 // New returns the core of one instance. cfg's zero fields take their defaults. The caller has checked that durations do
@@ -200,16 +203,12 @@ func (c *Core) flush() {
 		c.holdBack()
 	case c.epoch.value == "": // the first answer tells it; until then the queues wait
 	default:
-		if !c.paced(OpReassert) {
-			c.batch(OpReassert, &q.reassert)
-		}
-		if !c.paced(OpRenew) {
-			c.batch(OpRenew, &q.renew)
-		}
+		c.batch(OpReassert)
+		c.batch(OpRenew)
 		if c.epoch.outside {
 			c.refuseQueued(CauseGroup)
 		}
-		c.batch(OpAcquire, &q.acquire) // see barred
+		c.batch(OpAcquire) // see barred
 		c.beat()
 	}
 	if q.leave {
@@ -217,16 +216,19 @@ func (c *Core) flush() {
 		c.send(OpLeave, nil, nil)
 	}
 	if c.epoch.value != "" {
-		c.batch(OpRelease, &q.release)
+		c.batch(OpRelease)
 	}
 	if q.probe {
 		q.probe = false
 		c.probe()
 	}
 	c.supersede()
-	c.batch(OpObserve, &q.observe)
+	if c.silence.on {
+		return
+	}
+	c.batch(OpObserve)
 	c.flushNodes()
-	if q.look && !c.silence.on && c.fleet.lookOp == 0 && c.epoch.value != "" && !c.paced(OpLook) {
+	if q.look && c.fleet.lookOp == 0 && c.epoch.value != "" && !c.paced(OpLook) {
 		q.look = false
 		c.fleet.lookOp = c.send(OpLook, nil, nil)
 		c.fleet.lookedAt = c.now.Mono
@@ -256,50 +258,53 @@ func (c *Core) beat() {
 
 // holdBack decides what becomes of attempts that may not be sent now.
 func (c *Core) holdBack() {
-	q := &c.queue
-	for _, l := range q.renew {
-		if c.stillFor(OpRenew, l) {
-			l.op = 0
-			c.doubt(l, CauseNoAnswer, c.silence.text)
+	for _, kind := range []OpKind{OpRenew, OpReassert} {
+		for _, l := range c.queue.leases[kind] {
+			if c.stillFor(kind, l) {
+				l.op = 0
+				c.doubt(l, CauseNoAnswer, c.silence.text)
+			}
 		}
+		c.queue.empty(kind)
 	}
-	for _, l := range q.reassert {
-		if c.stillFor(OpReassert, l) {
-			l.op = 0
-			c.doubt(l, CauseNoAnswer, c.silence.text)
-		}
-	}
-	clear(q.renew)
-	clear(q.reassert)
-	q.renew, q.reassert = q.renew[:0], q.reassert[:0]
 	c.refuseQueued(CauseNoAnswer)
 }
 
 // refuseQueued ends acquisitions that were wanted before it was known that they may not be sent.
 func (c *Core) refuseQueued(cause Cause) {
-	q := &c.queue
-	for _, l := range q.acquire {
+	for _, l := range c.queue.leases[OpAcquire] {
 		if c.stillFor(OpAcquire, l) {
 			c.refuse(l, cause, "", c.cfg.MaxProbe, c.silence.text)
 		}
 	}
-	clear(q.acquire)
-	q.acquire = q.acquire[:0]
+	c.queue.empty(OpAcquire)
 }
 
-// batch sends the leases of list in ops of at most Config.Batch items and empties it.
-func (c *Core) batch(kind OpKind, list *[]*lease) {
-	if len(*list) == 0 {
+// add queues l to be asked for in a request of kind.
+func (q *queue) add(kind OpKind, l *lease) {
+	l.op = queued
+	q.leases[kind] = append(q.leases[kind], l)
+}
+
+func (q *queue) empty(kind OpKind) {
+	clear(q.leases[kind])
+	q.leases[kind] = q.leases[kind][:0]
+}
+
+// batch sends the leases queued for kind in ops of at most Config.Batch items.
+func (c *Core) batch(kind OpKind) {
+	list := c.queue.leases[kind]
+	if len(list) == 0 || c.paced(kind) {
 		return
 	}
 	var items []Item
 	leases := c.asking[:0]
-	for k, l := range *list {
+	for k, l := range list {
 		if !c.stillFor(kind, l) {
 			continue
 		}
 		if items == nil {
-			items = make([]Item, 0, min(len(*list)-k, c.cfg.Batch))
+			items = make([]Item, 0, min(len(list)-k, c.cfg.Batch))
 		}
 		it := Item{ID: l.id}
 		switch kind {
@@ -322,8 +327,7 @@ func (c *Core) batch(kind OpKind, list *[]*lease) {
 	}
 	c.asking = leases[:0]
 	clear(leases[:cap(leases)])
-	clear(*list)
-	*list = (*list)[:0]
+	c.queue.empty(kind)
 }
 
 // stillFor reports whether l, queued for kind earlier in this step, is still to be asked for that: what came later in the
@@ -353,8 +357,11 @@ func (c *Core) send(kind OpKind, items []Item, leases []*lease) uint64 {
 		Quarantine: c.quarantine(),
 		Items:      items, Sent: c.now.Mono, Deadline: c.now.Mono + Time(c.cfg.OpTimeout),
 	}
-	if kind == OpLook {
+	switch kind {
+	case OpLook:
 		op.Deadline = c.now.Mono + Time(max(2*c.cfg.OpTimeout, c.cfg.Discovery))
+	case OpSupersede:
+		op.Epoch = c.epoch.rejected
 	}
 	c.ops.add(op, leases)
 	c.timers.push(timer{at: op.Deadline, kind: timerOp, n: c.seq})
@@ -389,7 +396,7 @@ func (c *Core) answer(a *Answer) {
 	switch {
 	case a.Stale || in.op.Kind == OpSupersede: // two masters that are both reached must not be ended in turn at their speed
 		c.setback(in)
-	case in.op.Kind != OpAcquire: // of which only a grant shows that it can have an effect
+	case in.op.Kind != OpAcquire && !in.probes(): // of an acquisition only a grant shows that it can have an effect
 		c.effective(in.op.Kind)
 	}
 	switch in.op.Kind {
@@ -442,8 +449,9 @@ func (c *Core) failed(in *inflight, a *Answer) {
 			}
 		case OpRelease:
 			c.releaseFailed(l, cause, a.Text)
+			c.requestRelease(l)
 		case OpObserve:
-			c.rewatch(l)
+			c.observe(l)
 		}
 	}
 	c.drainedYet()
@@ -467,7 +475,7 @@ func (c *Core) failed(in *inflight, a *Answer) {
 		for _, it := range in.op.Items {
 			if i, ok := c.index[it.ID]; ok {
 				c.nodes[i].reading = false
-				c.armNode(i, c.now.Mono+Time(c.cfg.MaxProbe))
+				c.wakeNode(i)
 			}
 		}
 	}

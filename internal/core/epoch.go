@@ -70,9 +70,6 @@ func (c *Core) supersede() {
 		return
 	}
 	c.send(OpSupersede, nil, nil)
-	op := &c.eff.Ops[len(c.eff.Ops)-1]
-	op.Epoch = c.epoch.rejected
-	c.ops.find(op.Seq).op.Epoch = op.Epoch
 	c.epoch.rejected = ""
 }
 
@@ -204,6 +201,9 @@ func (c *Core) watchRedisClock(in *inflight, a *Answer) {
 		k.lo, k.hi = max(k.lo, lo), min(k.hi, hi)
 	}
 }
+
+// Barred returns until when nothing may be acquired, and why; 0 if it may.
+func (c *Core) Barred() (Time, Cause) { return c.barred() }
 
 // barred returns until when nothing may be acquired, and why; 0 if it may.
 func (c *Core) barred() (Time, Cause) {

@@ -71,3 +71,6 @@ func (f *inflights) recycle(in *inflight) {
 	in.op, in.leases = Op{}, in.leases[:0]
 	f.spare = append(f.spare, in)
 }
+
+// probes reports whether in only asks whether Redis answers.
+func (in *inflight) probes() bool { return in.op.Kind == OpObserve && len(in.leases) == 0 }

@@ -83,10 +83,9 @@ func (c *Core) tryAcquire(l *lease) {
 		return
 	}
 	l.phase = acquiring
-	l.op = queued
 	l.ordered, l.freed, l.heirOf = false, false, false
 	c.acquiring++
-	c.queue.acquire = append(c.queue.acquire, l)
+	c.queue.add(OpAcquire, l)
 }
 
 // refuse ends an acquisition that did not succeed and decides when the next one may. wait is how long, if that is known
@@ -261,6 +260,8 @@ func (c *Core) granted(l *lease, in *inflight, r *Result) {
 		c.release(l, CauseDrain)
 	case !l.want && !l.place:
 		c.release(l, CauseRequested)
+	case c.unsought(l):
+		c.lookSoon(c.cfg.Discovery / 10) // which shows whether its session is really gone
 	}
 }
 
@@ -284,6 +285,7 @@ func (c *Core) heldUntil(in *inflight, pttl int64) Time {
 // together when the instance dies.
 func (c *Core) renewAll() {
 	c.refusal.told = false // it is told again as long as it lasts, once an interval
+	c.tellSilent()
 	c.traces.age(c.now.Mono, c.cfg.TTL)
 	c.queue.beat = !c.cfg.NoHeartbeat
 	for _, l := range c.held {
@@ -298,14 +300,13 @@ func (c *Core) renewAll() {
 }
 
 func (c *Core) requestRenew(l *lease) {
-	l.op = queued
 	if l.reassert && c.epoch.quarantine <= c.now.Mono {
 		l.reassert = false // too late to assert; if the key is still there it can simply be renewed
 	}
 	if l.reassert {
-		c.queue.reassert = append(c.queue.reassert, l)
+		c.queue.add(OpReassert, l)
 	} else {
-		c.queue.renew = append(c.queue.renew, l)
+		c.queue.add(OpRenew, l)
 	}
 }
 
@@ -403,11 +404,9 @@ func (c *Core) unhold(l *lease) {
 
 // observe reads l before anything is done about it.
 func (c *Core) observe(l *lease) {
-	if l.op != 0 {
-		return
+	if l.op == 0 {
+		c.queue.add(OpObserve, l)
 	}
-	l.op = queued
-	c.queue.observe = append(c.queue.observe, l)
 }
 
 // observeWanted reads every lease that is waited for: a release of it may have gone unheard.

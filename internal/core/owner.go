@@ -45,6 +45,7 @@ func (c *Core) moveOwner(i, o int32) {
 		return
 	}
 	f.known[i].owner = o
+	c.othersTake = c.othersTake || o > 0
 	switch {
 	case f.dirty:
 		return

@@ -23,15 +23,17 @@ func (c *Core) pause(n int) int64 {
 	return min(c.cfg.MaxProbe<<min(max(n-6, 0), 16)>>max(6-n, 0), c.cfg.Renew/4)
 }
 
-// setback takes note that in had no effect. Attempts that were under way together count as one.
+// setback takes note that in had no effect. Attempts that were under way together count as one. A probe has waits of its own, and
+// says nothing of whether leases may be read.
 func (c *Core) setback(in *inflight) {
 	p := &c.paces[in.op.Kind]
-	if in.op.Sent < p.at {
+	if in.op.Sent < p.at || in.probes() {
 		return
 	}
 	p.failed++
 	p.at = c.now.Mono
 	p.until = c.now.Mono + Time(c.pause(p.failed))
+	c.slowed = max(c.slowed, p.until)
 }
 
 // effective takes note that a request of kind had its effect.
@@ -46,10 +48,11 @@ func (c *Core) effective(kind OpKind) {
 	c.refusal = refusal{}
 }
 
-// fails reports whether the last attempt to write failed, of any kind.
+// fails reports whether a request to write failed and has not succeeded since, of any kind that is still made: whatever is
+// repeated is repeated within an interval.
 func (c *Core) fails() bool {
 	for k := range c.paces {
-		if c.paces[k].failed > 0 && OpKind(k).writes() {
+		if p := &c.paces[k]; p.failed > 0 && OpKind(k).writes() && c.now.Mono-p.at < Time(c.cfg.Renew) {
 			return true
 		}
 	}

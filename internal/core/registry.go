@@ -122,7 +122,7 @@ func (c *Core) wakeNode(i int32) {
 // flushNodes sends what wakeNode collected. What would be due within a renewal interval is read along: one by one, every instance
 // of a large fleet would read every other's heartbeat with a call of its own.
 func (c *Core) flushNodes() {
-	if len(c.queue.nodes) == 0 {
+	if len(c.queue.nodes) == 0 || c.paced(OpNodes) {
 		return
 	}
 	soon := c.now.Mono + Time(c.cfg.Lead+c.cfg.Renew)
@@ -135,8 +135,8 @@ func (c *Core) flushNodes() {
 	var items []Item
 	for _, i := range slices.Compact(c.queue.nodes) {
 		n := &c.nodes[i]
-		if n.id == "" {
-			continue // forgotten since
+		if !n.alive {
+			continue // buried or forgotten since
 		}
 		n.reading = true
 		items = append(items, Item{ID: n.id})
@@ -244,13 +244,13 @@ func (c *Core) seeNodes(in *inflight, seen []Seen) (changed bool) {
 // asking for its share and have it released for nothing: it leaves the registry, for longer each time.
 func (c *Core) couldNotTake(in *inflight) {
 	c.queue.beat = c.queue.beat || !c.cfg.NoHeartbeat // which shows, before the next attempt, who it is that cannot
-	if !c.written {
-		return // not even a heartbeat can be written: it is Redis, not this instance
+	if !c.written || !c.othersTake {
+		return // not even a heartbeat can be written, or nobody takes anything: it is Redis, not this instance
 	}
 	if in.op.Sent < c.unableAt {
 		return // it was under way when the last one failed, and says nothing new
 	}
-	c.written, c.unableAt = false, c.now.Mono
+	c.written, c.othersTake, c.unableAt = false, false, c.now.Mono
 	if c.unable++; c.unable < 3 || c.cfg.NoHeartbeat || c.rejoin != 0 || c.draining {
 		return
 	}

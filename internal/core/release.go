@@ -93,8 +93,7 @@ func (c *Core) successor(l *lease) string {
 }
 
 func (c *Core) requestRelease(l *lease) {
-	l.op = queued
-	c.queue.release = append(c.queue.release, l)
+	c.queue.add(OpRelease, l)
 	c.armLease(l, l.since+Time(c.cfg.TTL))
 }
 
@@ -111,6 +110,7 @@ func (c *Core) releaseAnswered(in *inflight, a *Answer) {
 			c.overtaken(l)
 		case r.Outcome == OutUnknown:
 			c.releaseFailed(l, CauseFailed, a.Text)
+			c.armLease(l, min(c.now.Mono+Time(c.cfg.MaxProbe), l.since+Time(c.cfg.TTL)))
 		default:
 			c.released(l)
 		}
@@ -123,8 +123,8 @@ func (c *Core) overtaken(l *lease) {
 	c.releasing--
 	c.acquiring++
 	c.traces.leave(l.id)
-	l.phase, l.op = acquiring, queued
-	c.queue.acquire = append(c.queue.acquire, l)
+	l.phase = acquiring
+	c.queue.add(OpAcquire, l)
 }
 
 func (c *Core) released(l *lease) {
@@ -144,13 +144,13 @@ func (c *Core) released(l *lease) {
 	c.drainedYet()
 }
 
-// releaseFailed keeps trying: the release names its term, so it can come late or twice without harm.
+// releaseFailed tells that l is still to be released. That is tried again: the release names its term, so it can come late or
+// twice without harm.
 func (c *Core) releaseFailed(l *lease, cause Cause, text string) {
 	if !l.told {
 		l.told = true
 		c.tell(Tell{Kind: TellReleaseFailed, Cause: cause, ID: l.id, Fence: l.fence, Text: text})
 	}
-	c.armLease(l, min(c.now.Mono+Time(c.cfg.MaxProbe), l.since+Time(c.cfg.TTL)))
 }
 
 func (c *Core) retryRelease(l *lease) {

@@ -10,6 +10,8 @@ type silence struct {
 	op     uint64 // the probe in flight
 	failed int    // probes without answer in a row
 	text   string // what the first failure said
+	told   bool
+	toldAt Time // when one was told last
 	items  []Item // of the largest attempt to extend that was not answered
 }
 
@@ -39,7 +41,7 @@ func (c *Core) fellSilent(in *inflight, a *Answer) {
 		return
 	}
 	s.on, s.since, s.from, s.text = true, c.now.Mono, in.op.Sent, a.Text
-	s.again = c.paces[in.op.Kind].failed > 1
+	s.again = max(c.paces[in.op.Kind].failed, s.failed) > 1
 	if s.failed == 0 {
 		c.queue.probe = true
 	}
@@ -47,7 +49,17 @@ func (c *Core) fellSilent(in *inflight, a *Answer) {
 		c.fleet.lookOp = 0
 		c.queue.look = true
 	}
-	c.tell(Tell{Kind: TellSilent, Text: a.Text})
+	if s.toldAt == 0 || c.now.Mono-s.toldAt >= Time(c.cfg.Renew) {
+		c.tellSilent()
+	}
+}
+
+// tellSilent tells of a silence, once. One that follows another within a renewal interval is told at the next renewal, if it lasts.
+func (c *Core) tellSilent() {
+	if s := &c.silence; s.on && !s.told {
+		s.told, s.toldAt = true, c.now.Mono
+		c.tell(Tell{Kind: TellSilent, Text: s.text})
+	}
 }
 
 func (c *Core) probeLater() {
@@ -82,16 +94,19 @@ func (c *Core) heard(in *inflight) {
 		s.op = 0
 	}
 	if probe && !s.on {
+		s.failed = 0
 		c.tellRefusing()
 	}
 	if !s.on || !in.op.Kind.reads() || in.op.Sent < s.since || len(s.items) > 0 && !probe {
 		c.queue.probe = c.queue.probe || s.on && probe // it was under way when the silence began, and ends nothing
 		return
 	}
-	was, brief := s.text, s.again && c.now.Mono-s.from < Time(c.cfg.Discovery/100)
-	*s = silence{op: s.op, asked: s.asked}
+	was, brief := *s, s.again && c.now.Mono-s.from < Time(c.cfg.Discovery/100)
+	*s = silence{op: s.op, asked: s.asked, toldAt: s.toldAt}
 	c.nextProbe = 0
-	c.tell(Tell{Kind: TellHeard, Text: was})
+	if was.told {
+		c.tell(Tell{Kind: TellHeard, Text: was.text})
+	}
 	c.tellRefusing()
 	c.observeWanted()
 	if brief { // what is repeated fails at once: there is nothing new to see

@@ -138,9 +138,11 @@ func (c *Core) earliest() Time {
 	earlier(c.nextLook)
 	earlier(c.nextProbe)
 	earlier(c.rejoin)
-	for k := range c.paces {
-		if c.paced(OpKind(k)) && c.queued(OpKind(k)) {
-			earlier(c.paces[k].until)
+	if c.slowed > c.now.Mono {
+		for k := range c.paces {
+			if c.paced(OpKind(k)) && c.queued(OpKind(k)) {
+				earlier(c.paces[k].until)
+			}
 		}
 	}
 	return next
@@ -150,17 +152,15 @@ func (c *Core) earliest() Time {
 func (c *Core) queued(kind OpKind) bool {
 	q := &c.queue
 	switch kind {
-	case OpRenew:
-		return len(q.renew) > 0
-	case OpReassert:
-		return len(q.reassert) > 0
 	case OpBeat:
 		return q.beat
 	case OpLook:
 		return q.look
+	case OpNodes:
+		return len(q.nodes) > 0
 	case OpSupersede:
 		return c.epoch.rejected != ""
 	default:
-		return false
+		return len(q.leases[kind]) > 0
 	}
 }

@@ -126,8 +126,7 @@ func (g *g9) returned(s *strike) {
 			continue
 		}
 		limit := open
-		// After a loss of data a quarantine passes; and who could set its heartbeat and take nothing has left the registry for a TTL.
-		if (g.w.forgets(s) || s.Kind.Refuses() == fault.RefusesSome) && !trusted(t) {
+		if g.w.forgets(s) && !trusted(t) {
 			limit += int64(g.w.TTL)
 		}
 		r.missing[t.id] = limit
