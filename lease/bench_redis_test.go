@@ -241,7 +241,7 @@ func succession(b *testing.B, a, w *Keeper, round int, end func(*Hold) time.Time
 // BenchmarkWaiters counts the commands that 100 waiting instances cost while one lease is held for 3 s.
 func BenchmarkWaiters(b *testing.B) {
 	server, client := bootstrapped(b)
-	cfg := func(id string) Config { return Config{InstanceID: id} } // the seed's timings
+	cfg := func(id string) Config { return Config{InstanceID: id} } // the specification's timings
 	holder := startKeeper(b, client, cfg("holder"))
 	var keepers []*Keeper
 	for i := range 100 {
@@ -290,7 +290,7 @@ func commands(b *testing.B, s *redistest.Server) int64 {
 	return sum
 }
 
-// BenchmarkIdle reports the CPU that an instance with 1,000 placed sessions takes at the seed's timings, in percent of a
+// BenchmarkIdle reports the CPU that an instance with 1,000 placed sessions takes at the specification's timings, in percent of a
 // core: a renewal, a heartbeat and a look every 10 s.
 func BenchmarkIdle(b *testing.B) {
 	_, client := bootstrapped(b)
@@ -344,8 +344,8 @@ func settle(b *testing.B, managers []*Manager, n int) {
 	}
 }
 
-// BenchmarkLooks reports what a settled fleet costs Redis at the seed's timings: commands (calls of scripts count as one) and
-// reads of keys a second, all told, and Redis' CPU.
+// BenchmarkLooks reports what a settled fleet costs Redis at the specification's timings: commands (calls of scripts count as
+// one) and reads of keys a second, all told, and Redis' CPU.
 func BenchmarkLooks(b *testing.B) {
 	for _, size := range []struct{ instances, sessions int }{{10, 1000}, {50, 5000}} {
 		b.Run(fmt.Sprintf("instances=%d/sessions=%d", size.instances, size.sessions), func(b *testing.B) {

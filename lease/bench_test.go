@@ -70,7 +70,7 @@ func BenchmarkIsOwned(b *testing.B) {
 				m, ids := holding(b, n)
 				stop := make(chan struct{})
 				var wg sync.WaitGroup
-				if renewing { // all of them every 100 ms: a hundred times as often as at the seed's timing
+				if renewing { // all of them every 100 ms: a hundred times as often as at the specification's timing
 					wg.Go(func() {
 						tick := time.NewTicker(100 * time.Millisecond)
 						defer tick.Stop()

@@ -19,7 +19,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
-// Defaults of seed 002 and bounds.
+// Defaults (FR-004) and bounds.
 const (
 	TTLDefault           = 30 * time.Second
 	RenewIntervalDefault = 10 * time.Second
@@ -28,7 +28,7 @@ const (
 	NameLengthMax        = 512            // bytes, of lease names and instance IDs
 )
 
-// Config is the settings of an instance. The zero value is the seed's: leases and heartbeat of 30 s renewed every 10 s,
+// Config is the settings of an instance. The zero value is the specification's: leases and heartbeat of 30 s renewed every 10 s,
 // discovery every 10 s. All instances that share leases must agree on TTL, keys and channel.
 type Config struct {
 	// InstanceID names this instance; "": GenerateInstanceID(). No two instances may ever share one, also not one after

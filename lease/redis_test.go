@@ -13,7 +13,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
-// quick is timings for tests on a real server: a thirtieth of the seed's.
+// quick is timings for tests on a real server: a thirtieth of the specification's.
 func quick(id string) Config {
 	return Config{InstanceID: id, TTL: time.Second}
 }

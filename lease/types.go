@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// LeaseManager coordinates the polling leases of all instances (seed 000). Every method may be called at any time by any
-// goroutine.
+// LeaseManager coordinates the polling leases of all instances (docs/specification.md, 000). Every method may be called at any
+// time by any goroutine.
 type LeaseManager interface {
 	// Start takes part: heartbeat, renewals and, if configured, placement run until Stop. ctx bounds the start only.
 	Start(ctx context.Context) error
@@ -44,7 +44,7 @@ type LeaseManager interface {
 // LeaseState is what an instance knows of a lease.
 type LeaseState int
 
-// The states of seed 000.
+// The states of docs/specification.md, 000.
 const (
 	LeaseStateUnknown   LeaseState = iota // nothing is known, or nobody holds it
 	LeaseStateOwned                       // this instance holds the lease

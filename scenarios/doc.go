@@ -1,6 +1,6 @@
 // Package scenarios holds the promises of the specification as storms that anybody can run: one spec for every acceptance
 // scenario (US1-1 …), edge case (EC-1 …, in the order in which they are listed) and success criterion (SC-001 …) of the
-// polling lease specification, labelled with its number.
+// polling lease specification, labelled with its number (docs/specification.md).
 //
 // The text of a spec states the promise. Its entry gives the fleet, the plan of faults and the guarantees
 // (docs/guarantees.md) that must be put to the test and hold. Times are those of the specification; at speed 10, the

@@ -39,7 +39,7 @@ func TestSpeed(t *testing.T) {
 		got  func(Config) any
 		want any
 	}{
-		{"the seed's own timing", Scenario{Speed: 1}, func(c Config) any { return c.TTL }, 30 * time.Second},
+		{"the specification's own timing", Scenario{Speed: 1}, func(c Config) any { return c.TTL }, 30 * time.Second},
 		{"five minutes of it", Scenario{Speed: 1}, Config.duration, 5 * time.Minute},
 		{"never under a minute", Scenario{Speed: 20}, Config.duration, time.Minute},
 		{"a file's duration is divided", Scenario{Duration: 5 * time.Minute}, Config.duration, 30 * time.Second},

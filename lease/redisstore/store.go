@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Defaults of Options: the keys of the seed (FR-001, FR-006) and its TTL.
+// Defaults of Options: keys and TTL of the specification (docs/specification.md, 000).
 const (
 	LeasePrefixDefault = "poll:lease:"
 	NodePrefixDefault  = "poll:node:"

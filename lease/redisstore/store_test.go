@@ -74,6 +74,6 @@ func TestDefaults(t *testing.T) {
 	o := s.Options()
 	if o.LeasePrefix != "poll:lease:" || o.NodePrefix != "poll:node:" || o.EpochKey != "poll:epoch" ||
 		o.FenceTTL != 24*time.Hour || o.Quarantine != 30*time.Second {
-		t.Fatalf("defaults are not the seed's: %+v", o)
+		t.Fatalf("defaults are not the specification's: %+v", o)
 	}
 }

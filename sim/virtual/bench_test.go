@@ -12,7 +12,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// fleet is a run at the seed's timings: TTL 30 s, renewal and look every 10 s, a poll every 5 s.
+// fleet is a run at the specification's timings: TTL 30 s, renewal and look every 10 s, a poll every 5 s.
 func fleet(nodes, sessions int, storm, calm time.Duration) Config {
 	return Config{
 		Nodes: nodes, Sessions: sessions, Poll: 5 * time.Second, Serve: 100 * time.Millisecond, Storm: storm, Calm: calm,

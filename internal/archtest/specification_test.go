@@ -1,0 +1,341 @@
+package archtest
+
+import (
+	"cmp"
+	"fmt"
+	"go/ast"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// specified is one row of docs/specification.md.
+type specified struct {
+	id, document, asked, done, proof string
+}
+
+var (
+	rowPattern   = regexp.MustCompile(`(?m)^\| ((?:\d{3}|FR|SC|EC|US\d)[^ |]*) *\|([^|]*)\|([^|]*)\|([^|]*)\|$`)
+	countPattern = regexp.MustCompile(`(?m)^\| (\d{3}|all) \| [^|]*\| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$`)
+	partPattern  = regexp.MustCompile(`(?m)^## (\d{3}): `)
+	// otherwise is what a row says that is not as written: since when, and the reason.
+	otherwise = regexp.MustCompile(
+		`^\*\*(differs|missing)\*\* since (?:the first version|[0-9a-f]{7} \(CHANGELOG, [^)]+\)|\d+\.\d+\S*): (.+)$`)
+	// mentioned are the items that code and pages call by their numbers.
+	mentioned = regexp.MustCompile(`\b((?:FR-\d{3}|SC-\d{3}|EC-\d|US\d(?:-\d)?)\b)|(?:md, |see |item |to )(00\d-[\w.]+(?:-\w+)?)\b`)
+	linked    = regexp.MustCompile(`\]\(([^)]+)\)`)
+	proofs    = regexp.MustCompile("^(?:" +
+		`(?P<guarantee>[GEI]\d+)|spec ` + "`(?P<spec>[^`]+)`|mutant `(?P<mutant>[^`]+)`|" +
+		`\[[^]]+\]\((?P<page>[^)]+)\)|` + "`(?P<file>[^` ]+/[^` ]+\\.txt)`|`(?P<test>[^` ]+\\.(?:Test|Fuzz|Benchmark|Example)\\w*)`)$")
+)
+
+// rowsOf returns the rows of a page in their order.
+func rowsOf(page string) []specified {
+	var rows []specified
+	parts := partPattern.FindAllStringSubmatchIndex(page, -1)
+	for i, p := range parts {
+		end := len(page)
+		if i+1 < len(parts) {
+			end = parts[i+1][0]
+		}
+		for _, m := range rowPattern.FindAllStringSubmatch(page[p[0]:end], -1) {
+			rows = append(rows, specified{m[1], page[p[2]:p[3]], strings.TrimSpace(m[2]), strings.TrimSpace(m[3]), strings.TrimSpace(m[4])})
+		}
+	}
+	return rows
+}
+
+// evidence is what a proof can name.
+type evidence struct {
+	guarantees, specs, mutants, tests map[string]bool
+	exists                            func(path string) bool // of a file in the module, or a page of docs with its heading
+}
+
+// problem returns what is wrong with the row, "" if nothing is.
+func (s specified) problem(e evidence) string { return cmp.Or(s.unsaid(e), s.unproven(e)) }
+
+// unsaid returns what is wrong with what the row says.
+func (s specified) unsaid(e evidence) string {
+	m := otherwise.FindStringSubmatch(s.done)
+	switch {
+	case s.asked == "":
+		return "it does not say what is asked for"
+	case m == nil && !s.asWritten():
+		return fmt.Sprintf("%q is neither as written, nor says since when and why not", s.done)
+	case m != nil && len(strings.Fields(m[2])) < 4:
+		return fmt.Sprintf("%q is no reason", m[2])
+	}
+	for _, link := range linked.FindAllStringSubmatch(s.done, -1) {
+		if !e.exists("docs/" + link[1]) {
+			return fmt.Sprintf("it leads to %s, which is not there", link[1])
+		}
+	}
+	return ""
+}
+
+// unproven returns what is wrong with its proofs. What is not as written needs none.
+func (s specified) unproven(e evidence) string {
+	switch {
+	case s.proof == "" && s.asWritten():
+		return "as written, and nothing proves it"
+	case s.proof == "":
+		return ""
+	case e.specs[s.id] && !strings.Contains(s.proof, "spec `"+s.id+"`"):
+		return "its spec of the same name is not among its proofs"
+	}
+	for proof := range strings.SplitSeq(s.proof, ", ") {
+		if why := e.lacks(proof); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+func (s specified) asWritten() bool { return strings.HasPrefix(s.done, "as written") }
+
+// lacks returns what is wrong with one proof, "" if nothing is.
+func (e evidence) lacks(proof string) string {
+	m := proofs.FindStringSubmatch(proof)
+	if m == nil {
+		return fmt.Sprintf("%q is no proof that can be looked up", proof)
+	}
+	of := func(group string) string { return m[proofs.SubexpIndex(group)] }
+	var ok bool
+	switch {
+	case of("guarantee") != "":
+		ok = e.guarantees[of("guarantee")]
+	case of("spec") != "":
+		ok = e.specs[of("spec")]
+	case of("mutant") != "":
+		ok = e.mutants[of("mutant")]
+	case of("test") != "":
+		ok = e.tests[of("test")]
+	case of("file") != "":
+		ok = e.exists(of("file"))
+	default:
+		ok = e.exists("docs/" + of("page"))
+	}
+	if !ok {
+		return fmt.Sprintf("%s does not exist (any more)", proof)
+	}
+	return ""
+}
+
+// headings are a page's, as links name them.
+func headings(page string) map[string]bool {
+	out := map[string]bool{}
+	for line := range strings.Lines(page) {
+		if text, ok := strings.CutPrefix(strings.TrimLeft(line, "#"), " "); ok && strings.HasPrefix(line, "#") {
+			text = regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(strings.TrimSpace(text)), "")
+			out[strings.ReplaceAll(text, " ", "-")] = true
+		}
+	}
+	return out
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(path)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// all returns the first group of each match.
+func all(pattern, text string) map[string]bool {
+	out := map[string]bool{}
+	for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
+		out[m[1]] = true
+	}
+	return out
+}
+
+func gather(t *testing.T) evidence {
+	t.Helper()
+	e := evidence{
+		guarantees: all(`(?m)^### ([GEI]\d+): `, read(t, "docs/guarantees.md")),
+		mutants:    all("(?m)^\\| `([a-z-]+)`: ", read(t, "docs/mutants.md")),
+		specs:      map[string]bool{}, tests: map[string]bool{},
+		exists: func(path string) bool {
+			file, heading, part := strings.Cut(path, "#")
+			text, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(file)))
+			return err == nil && (!part || headings(string(text))[heading])
+		},
+	}
+	for _, s := range sources(t) {
+		if !s.isTest() {
+			continue
+		}
+		for _, d := range s.ast.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil {
+				e.tests[filepath.ToSlash(filepath.Dir(s.path))+"."+f.Name.Name] = true
+			}
+		}
+		if under(s.path, "scenarios") {
+			addLabels(s.ast, e.specs)
+		}
+	}
+	return e
+}
+
+// addLabels adds the labels of the specs in a file.
+func addLabels(file *ast.File, labels map[string]bool) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		if f, ok := call.Fun.(*ast.Ident); ok && f.Name == "Label" {
+			for _, arg := range call.Args {
+				if lit, ok := arg.(*ast.BasicLit); ok {
+					label, _ := strconv.Unquote(lit.Value)
+					labels[label] = true
+				}
+			}
+		}
+		return true
+	})
+}
+
+// Every item of the specification has its row, in order, with a proof that exists or a reason why it is otherwise.
+func TestSpecificationIsAccountedFor(t *testing.T) {
+	page, e := read(t, "docs/specification.md"), gather(t)
+	rows := rowsOf(page)
+	var got []string
+	for _, r := range rows {
+		got = append(got, r.id)
+		if why := r.problem(e); why != "" {
+			t.Errorf("docs/specification.md: %s: %s", r.id, why)
+		}
+	}
+	want := strings.Fields(read(t, "internal/archtest/testdata/specification.txt"))
+	for _, id := range want {
+		if !slices.Contains(got, id) {
+			t.Errorf("docs/specification.md has no row for %s, which the specification has", id)
+		}
+	}
+	for i, id := range got {
+		switch {
+		case !slices.Contains(want, id):
+			t.Errorf("docs/specification.md has a row for %s, of which testdata/specification.txt knows nothing", id)
+		case slices.Contains(got[:i], id):
+			t.Errorf("docs/specification.md has %s twice", id)
+		}
+	}
+	if !t.Failed() && !slices.Equal(got, want) {
+		t.Error("the rows of docs/specification.md are not in the order of testdata/specification.txt")
+	}
+	counts := countsOf(rows)
+	for _, m := range countPattern.FindAllStringSubmatch(page, -1) {
+		if said := strings.Join(m[2:], " "); said != counts[m[1]] {
+			t.Errorf("docs/specification.md counts %s of %s; there are %s (items, as written, differ, missing)", said, m[1], counts[m[1]])
+		}
+		delete(counts, m[1])
+	}
+	for document := range counts {
+		t.Errorf("docs/specification.md does not count %s", document)
+	}
+}
+
+// countsOf returns, by document and for all, how many rows there are, as written, otherwise, and missing.
+func countsOf(rows []specified) map[string]string {
+	counts := map[string]*[4]int{}
+	for _, r := range rows {
+		for _, document := range []string{r.document, "all"} {
+			if counts[document] == nil {
+				counts[document] = new([4]int)
+			}
+			counts[document][0]++
+			switch {
+			case r.asWritten():
+				counts[document][1]++
+			case strings.HasPrefix(r.done, "**differs**"):
+				counts[document][2]++
+			default:
+				counts[document][3]++
+			}
+		}
+	}
+	out := map[string]string{}
+	for document, n := range counts {
+		out[document] = strings.Trim(fmt.Sprint(*n), "[]")
+	}
+	return out
+}
+
+// Every acceptance scenario, criterion and edge case has a spec; every label that is a number of the specification, and every such
+// number in a comment or a page, has a row.
+func TestSpecificationKnowsItsNumbers(t *testing.T) {
+	page := read(t, "docs/specification.md")
+	rows := map[string]bool{}
+	for _, r := range rowsOf(page) {
+		rows[r.id] = true
+	}
+	specs := gather(t).specs
+	for label := range specs {
+		if regexp.MustCompile(`^(US|SC|EC|FR|ADR|SOVEREIGN)`).MatchString(label) && !strings.Contains(page, "spec `"+label+"`") {
+			t.Errorf("docs/specification.md says nothing of the spec labelled %s", label)
+		}
+	}
+	for id := range rows {
+		if regexp.MustCompile(`^(US\d-\d|SC-\d{3}|EC-\d)$`).MatchString(id) && !specs[id] {
+			t.Errorf("no spec in scenarios is labelled %s", id)
+		}
+	}
+	say := func(where, text string) {
+		for _, m := range mentioned.FindAllStringSubmatch(text, -1) {
+			if id := m[1] + m[2]; !rows[id] {
+				t.Errorf("%s mentions %s, of which docs/specification.md has no row", where, id)
+			}
+		}
+	}
+	for _, s := range sources(t) {
+		say(s.path, string(s.text))
+	}
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("no pages: %v", err)
+	}
+	for _, p := range pages {
+		path := "docs/" + filepath.Base(p)
+		say(path, read(t, path))
+	}
+}
+
+// Each rule for a row must be able to fail.
+func TestSpecificationRulesCatch(t *testing.T) {
+	e := evidence{
+		guarantees: map[string]bool{"G1": true}, specs: map[string]bool{"US1-1": true}, mutants: map[string]bool{"m": true},
+		tests:  map[string]bool{"lease.TestA": true},
+		exists: func(path string) bool { return path == "docs/a.md#b" || path == "c/d.txt" },
+	}
+	for _, tt := range []struct{ id, done, proof, wrong string }{
+		{"FR-001", "as written", "G1, spec `US1-1`, mutant `m`, `lease.TestA`, [a](a.md#b), `c/d.txt`", ""},
+		{"FR-001", "**differs** since the first version: it is otherwise for a reason", "", ""},
+		{"FR-001", "**missing** since 0.3: nobody has asked for it yet", "", ""},
+		{"FR-001", "as written", "", "nothing proves"},
+		{"FR-001", "", "G1", "neither"},
+		{"FR-001", "**differs**: it is otherwise for a reason", "G1", "neither"},
+		{"FR-001", "**differs** since the first version: so", "G1", "no reason"},
+		{"FR-001", "as written", "G2", "not exist"},
+		{"FR-001", "as written", "spec `US1-2`", "not exist"},
+		{"FR-001", "as written", "mutant `n`", "not exist"},
+		{"FR-001", "as written", "`lease.TestB`", "not exist"},
+		{"FR-001", "as written", "[a](a.md#c)", "not exist"},
+		{"FR-001", "as written", "`c/e.txt`", "not exist"},
+		{"FR-001", "as written", "we believe so", "no proof"},
+		{"FR-001", "as written, see [a](a.md#b)", "G1", ""},
+		{"FR-001", "as written, see [a](a.md)", "G1", "not there"},
+		{"US1-1", "as written", "G1", "same name"},
+	} {
+		if why := (specified{id: tt.id, asked: "x", done: tt.done, proof: tt.proof}).problem(e); !strings.Contains(why, tt.wrong) ||
+			(why == "") != (tt.wrong == "") {
+			t.Errorf("%+v: %q", tt, why)
+		}
+	}
+}
