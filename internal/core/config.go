@@ -1,6 +1,6 @@
 package core
 
-// Defaults of seed 002 (FR-004, FR-006) and of DESIGN 5.
+// Defaults (FR-004, FR-006).
 const (
 	Millisecond = int64(1_000_000)
 	Second      = 1000 * Millisecond
@@ -33,7 +33,7 @@ type Config struct {
 	Ranks       *Ranks // shared with the other cores of the process, to save work; nil: none
 }
 
-// Margin is the part of a TTL that is not trusted (DESIGN 5: clock rate error).
+// Margin is the part of a TTL that is not trusted (error of clock rate).
 func (c *Config) Margin() int64 {
 	return max(c.TTL/1_000_000*c.MarginPPM, c.MarginMin)
 }

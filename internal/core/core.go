@@ -192,7 +192,7 @@ func (c *Core) tell(t Tell) {
 }
 
 // flush turns what the step collected into ops. While Redis is silent nothing leaves that extends: it would go on
-// lengthening, unseen, what this instance can no longer use (DESIGN 5).
+// lengthening, unseen, what this instance can no longer use (G5).
 func (c *Core) flush() {
 	q := &c.queue
 	if !c.started {

@@ -1,6 +1,6 @@
 package core
 
-// epochState is what the instance knows of the life of Redis' data (DESIGN 6).
+// epochState is what the instance knows of the life of Redis' data (G9).
 type epochState struct {
 	value      string // poll:epoch as last told, "" before the first answer
 	sent       Time   // stamp of the op that told it: an older op cannot bring an older epoch back

@@ -357,7 +357,7 @@ func (c *Core) renewed(l *lease, in *inflight) {
 	c.tell(Tell{Kind: TellRenewed, ID: l.id, Fence: l.fence, Until: l.until, UntilWall: c.wall(l.until)})
 }
 
-// doubt makes a term uncertain (seed 001: markLeaseUncertain): nothing begins under it until it is renewed (G4). What
+// doubt makes a term uncertain (docs/specification.md, 001-27): nothing begins under it until it is renewed (G4). What
 // follows is a read and then a quick retry, not the next tick.
 func (c *Core) doubt(l *lease, cause Cause, text string) {
 	if l.phase != owned {

@@ -15,7 +15,7 @@ func hashID(s string) uint64 {
 }
 
 // rank is the weight of a session at an instance: the higher, the rather it goes there. FNV-1a avalanches badly and
-// concatenated IDs are ambiguous, so each ID is hashed once and the pair is put through a finalizer (DESIGN 3).
+// concatenated IDs are ambiguous, so each ID is hashed once and the pair is put through a finalizer (docs/guarantees.md, G6).
 func rank(instance, session uint64) uint64 {
 	x := instance ^ session
 	x = (x ^ x>>33) * 0xff51afd7ed558ccd
@@ -45,7 +45,7 @@ func (s *Sessions) find(id string) int32 {
 
 // Placer computes who should own what. It keeps its working memory between calls; the zero value is ready.
 //
-// The rules are DESIGN 5b: rendezvous ranks choose, quotas bound, and what an instance owns within its quota stays. So
+// Rendezvous ranks choose, quotas bound, and what an instance owns within its quota stays. So
 // every instance is within one of the ideal, and a join or a leave moves only what it must (G6, G7).
 type Placer struct {
 	quota  []int32 // per instance

@@ -9,7 +9,7 @@ package core
 type Time int64
 
 // Now is one reading of both clocks of an instance. Trust windows are held against both, because the monotonic clock of
-// most systems stops while the machine is suspended and the wall clock may be stepped (DESIGN 5).
+// most systems stops while the machine is suspended and the wall clock may be stepped (G1, G4).
 type Now struct {
 	Mono Time
 	Wall int64 // ns since the epoch
@@ -59,7 +59,7 @@ type Event struct {
 type OpKind uint8
 
 // The requests. Those that extend something (OpAcquire, OpRenew, OpReassert, OpBeat) are never sent after an attempt
-// without answer before a read (OpObserve, OpNodes, OpLook) was answered: DESIGN 5.
+// without answer before a read (OpObserve, OpNodes, OpLook) was answered (G5).
 const (
 	OpAcquire   OpKind = iota + 1 // SET NX PX each item, adopt if the owner is the same and not Fresh, grant a fence
 	OpRenew                       // extend each item that its owner still holds
@@ -99,7 +99,7 @@ type Item struct {
 type Op struct {
 	Seq   uint64 // echoed in the Answer
 	Kind  OpKind
-	Epoch string // the epoch the instance knows; in another one the store does nothing (DESIGN 6)
+	Epoch string // the epoch the instance knows; in another one the store does nothing (G9)
 
 	Quarantine int64 // ns that an epoch begun by this op grants nothing; 0: as the store is configured
 

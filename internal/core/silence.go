@@ -17,7 +17,7 @@ type silence struct {
 
 // fellSilent takes note that an op has no result. After an attempt to extend something, or a probe, the only thing sent is
 // a read, until one is answered: when replies are lost and requests are not, an owner that has stopped working would
-// otherwise go on extending what it holds for as long as the fault lasts (DESIGN 5).
+// otherwise go on extending what it holds for as long as the fault lasts (G5).
 func (c *Core) fellSilent(in *inflight, a *Answer) {
 	s := &c.silence
 	probe := s.op
