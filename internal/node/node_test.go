@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"go.uber.org/zap/zapcore"
 	"golang.org/x/sys/unix"
 
 	"github.com/leasestorm/leasestorm/internal/redistest"
@@ -38,14 +39,15 @@ func TestMain(m *testing.M) {
 func TestSettings(t *testing.T) {
 	env := map[string]string{
 		"LEASESTORM_REDIS_URL": "redis://h:1", "LEASESTORM_TTL_MS": "3000", "LEASESTORM_POLL_MS": "500",
-		"LEASESTORM_RENEW_MS": "1000", "LEASESTORM_LOG": "debug", "LEASESTORM_PAUSE": "check-send",
+		"LEASESTORM_RENEW_MS": "1000", "LEASESTORM_LOG": "warn", "LEASESTORM_RENEW_LOG": "debug", "LEASESTORM_PAUSE": "check-send",
 	}
 	s, err := parse([]string{"--poll", "250ms", "--target=http://h:2"}, func(k string) string { return env[k] }, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if s.ttl != 3*time.Second || s.renew != time.Second || s.interval != 250*time.Millisecond || !s.pauseNow ||
-		s.redisURL != "redis://h:1" || s.targetURL != "http://h:2" || s.logLevel.String() != "debug" {
+		s.redisURL != "redis://h:1" || s.targetURL != "http://h:2" || s.logLevel != zapcore.WarnLevel ||
+		*s.lease().RenewLogLevel != zapcore.DebugLevel {
 		t.Errorf("%+v", s)
 	}
 }
@@ -61,6 +63,7 @@ func TestWrongSettingsAreNamed(t *testing.T) {
 		{[]string{"--redis=redis://h", "serve"}, "", `"serve"`},
 		{[]string{"--redis=redis://h", "--ttl=x"}, "", "ttl"},
 		{[]string{"--redis=redis://h", "--log=loud"}, "", "LEASESTORM_LOG"},
+		{[]string{"--redis=redis://h", "--renew-log=loud"}, "", "LEASESTORM_RENEW_LOG"},
 		{[]string{"--redis=redis://h", "--pause=now"}, "", "LEASESTORM_PAUSE"},
 		{[]string{"--redis=redis://h", "--system=queue"}, "", "LEASESTORM_SYSTEM"},
 		{[]string{"--redis=redis://h", "--start-delay=soon"}, "", "LEASESTORM_START_DELAY_MS"},

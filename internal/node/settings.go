@@ -62,6 +62,7 @@ type settings struct {
 	name      string
 	pauseNow  bool
 	logLevel  zapcore.Level
+	renewals  zapcore.Level // of the entries of renewals that succeed
 
 	system                          string // what the nodes share
 	leaderKey, beatPrefix, epochKey string
@@ -120,8 +121,9 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 	text(&s.beatPrefix, "heartbeat-prefix", "LEASESTORM_HEARTBEAT_PREFIX", "election: "+election.HeartbeatPrefixDefault+
 		" if empty")
 	text(&s.epochKey, "epoch-key", "LEASESTORM_EPOCH_KEY", "election: "+election.EpochKeyDefault+" if empty")
-	var level, long, pause string
+	var level, renewals, long, pause string
 	text(&level, "log", "LEASESTORM_LOG", "debug, info, warn or error; info if empty")
+	text(&renewals, "renew-log", "LEASESTORM_RENEW_LOG", "level of each renewal that succeeds; info if empty")
 	text(&long, "long-polls", "LEASESTORM_LONG_POLLS", "true: polls may outlast the TTL while renewals succeed")
 	text(&pause, "pause", "LEASESTORM_PAUSE", "check-send: stop at the first poll between its check and its send")
 	fs.Lookup("long-polls").NoOptDefVal = "true"
@@ -144,7 +146,7 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 	if err := s.setStartDelay(delay); err != nil {
 		return s, err
 	}
-	return s, s.validate(level, long, pause)
+	return s, s.validate(level, renewals, long, pause)
 }
 
 func (s *settings) setStartDelay(text string) error {
@@ -161,7 +163,7 @@ func (s *settings) setStartDelay(text string) error {
 	return nil
 }
 
-func (s *settings) validate(level, long, pause string) error {
+func (s *settings) validate(level, renewals, long, pause string) error {
 	switch s.system {
 	case "", systemPolling, systemElection: // intents have settings of their own
 	default:
@@ -171,10 +173,11 @@ func (s *settings) validate(level, long, pause string) error {
 	if s.redisURL == "" {
 		return errors.New("no Redis given; set LEASESTORM_REDIS_URL or --redis, as redis://127.0.0.1:6379")
 	}
-	if level != "" {
-		if err := s.logLevel.Set(level); err != nil {
-			return fmt.Errorf("LEASESTORM_LOG (--log) is %q; it must be debug, info, warn or error", level)
-		}
+	if err := setLevel(&s.logLevel, level, "LEASESTORM_LOG (--log)"); err != nil {
+		return err
+	}
+	if err := setLevel(&s.renewals, renewals, "LEASESTORM_RENEW_LOG (--renew-log)"); err != nil {
+		return err
 	}
 	switch pause {
 	case "", "check-send":
@@ -192,6 +195,17 @@ func (s *settings) validate(level, long, pause string) error {
 			return fmt.Errorf("LEASESTORM_LONG_POLLS (--long-polls) is %q; it must be true or false", long)
 		}
 		s.longPolls = v
+	}
+	return nil
+}
+
+// setLevel reads a level; info if text is empty.
+func setLevel(level *zapcore.Level, text, name string) error {
+	if text == "" {
+		return nil
+	}
+	if err := level.Set(text); err != nil {
+		return fmt.Errorf("%s is %q; it must be debug, info, warn or error", name, text)
 	}
 	return nil
 }
@@ -217,7 +231,8 @@ func (s *settings) client() (*redis.Client, error) {
 }
 
 func (s *settings) lease() lease.Config {
-	return lease.Config{TTL: s.ttl, RenewInterval: s.renew, DiscoveryInterval: s.discovery, OpTimeout: s.opTimeout}
+	return lease.Config{TTL: s.ttl, RenewInterval: s.renew, DiscoveryInterval: s.discovery, OpTimeout: s.opTimeout,
+		RenewLogLevel: &s.renewals}
 }
 
 func (s *settings) poll() poll.Config {
