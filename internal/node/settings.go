@@ -110,7 +110,7 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 	duration(&s.discovery, "discovery", "LEASESTORM_DISCOVERY_MS", 0, "time between full looks at Redis; 0: TTL/3")
 	duration(&s.opTimeout, "op-timeout", "LEASESTORM_OP_TIMEOUT_MS", 0, "patience with an answer of Redis; 0: TTL/10")
 	duration(&s.interval, "poll", "LEASESTORM_POLL_MS", poll.IntervalDefault, "time between polls of a session")
-	duration(&s.timeout, "poll-timeout", "LEASESTORM_POLL_TIMEOUT_MS", 0, "longest poll; 0: the interval, at most TTL/3")
+	duration(&s.timeout, "poll-timeout", "LEASESTORM_POLL_TIMEOUT_MS", 0, "longest poll; 0: TTL/3")
 	duration(&s.drain, "drain", "LEASESTORM_DRAIN_MS", 0, "how long a clean stop lets polls run; 0: the poll time-out")
 	duration(&s.stuck, "stuck", "LEASESTORM_STUCK_MS", 0, "when a poll that does not end loses its lease; 0: TTL/3")
 	duration(&s.election, "election", "LEASESTORM_ELECTION_MS", 0, "election: time between two looks of a follower; 0: TTL/2")
@@ -124,7 +124,7 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 	var level, renewals, long, pause string
 	text(&level, "log", "LEASESTORM_LOG", "debug, info, warn or error; info if empty")
 	text(&renewals, "renew-log", "LEASESTORM_RENEW_LOG", "level of each renewal that succeeds; info if empty")
-	text(&long, "long-polls", "LEASESTORM_LONG_POLLS", "true: polls may outlast the TTL while renewals succeed")
+	text(&long, "long-polls", "LEASESTORM_LONG_POLLS", "true: polls may outlast the TTL while renewals succeed, up to --poll-timeout")
 	text(&pause, "pause", "LEASESTORM_PAUSE", "check-send: stop at the first poll between its check and its send")
 	fs.Lookup("long-polls").NoOptDefVal = "true"
 	var help bool
