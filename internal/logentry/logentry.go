@@ -114,7 +114,7 @@ type Field struct {
 func Fields(dst []Field, instance string, ttl int64, t *core.Tell) []Field {
 	f := formOf(t.Kind)
 	dst = append(dst, Field{Key: "event", Text: f.event}, Field{Key: "instance", Text: instance})
-	if f.lease {
+	if t.ID != "" {
 		dst = append(dst, Field{Key: "endpoint", Text: t.ID})
 	}
 	if t.Fence != 0 {

@@ -1,6 +1,9 @@
 package logentry
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +21,7 @@ func TestEveryTellHasAnEntry(t *testing.T) {
 		}
 		tell := core.Tell{Kind: k, ID: "s", Fence: 7, Cause: core.CauseNoAnswer, Text: "i/o timeout", Owner: "o", Wait: 5}
 		if k > core.TellKept {
-			tell.Fence = 0
+			tell.ID, tell.Fence = "", 0
 		}
 		fields := Fields(nil, "i", 30*core.Second, &tell)
 		said := "error"
@@ -45,6 +48,20 @@ func TestEveryTellHasAnEntry(t *testing.T) {
 	}
 	if _, _, ok := Head(&core.Tell{Kind: core.TellDrained + 1}); ok || Event(0) != "" {
 		t.Error("what is no tell has an entry")
+	}
+}
+
+// docs/log.md lists every entry with its level.
+func TestEveryEntryIsDocumented(t *testing.T) {
+	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "log.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k := core.TellAcquired; k <= core.TellDrained; k++ {
+		level, _, _ := Head(&core.Tell{Kind: k})
+		if row := fmt.Sprintf("\n| `%s` | %s |", Event(k), level); !strings.Contains(string(doc), row) {
+			t.Errorf("docs/log.md has no row that begins with %q", strings.TrimSpace(row))
+		}
 	}
 }
 
