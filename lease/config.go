@@ -79,8 +79,8 @@ type Config struct {
 	// cannot be read from it. Give those of a tracer (redisotel) here. A hook must not send a command again: an attempt that
 	// is made twice may be applied late.
 	Hooks []redis.Hook
-	// RenewLogLevel is the level of renewals that succeed, one entry for each lease that is renewed; nil: info (FR-020). With
-	// 10,000 leases that are a thousand entries a second, and a level that Logger does not write costs nothing.
+	// RenewLogLevel is the level of renewals that succeed, one entry for each lease that is renewed; nil: info (FR-020). With 1,000
+	// leases at the default timings that are a hundred entries a second; a level that Logger does not write costs nothing.
 	RenewLogLevel *zapcore.Level
 
 	_ struct{}

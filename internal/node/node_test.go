@@ -69,6 +69,7 @@ func TestWrongSettingsAreNamed(t *testing.T) {
 		{[]string{"--redis=redis://h", "--start-delay=soon"}, "", "LEASESTORM_START_DELAY_MS"},
 		{[]string{"--redis=redis://h"}, "LEASESTORM_START_DELAY_MS=-1", "LEASESTORM_START_DELAY_MS"},
 		{[]string{"--redis=redis://h", "--long-polls=maybe"}, "", "LEASESTORM_LONG_POLLS"},
+		{[]string{"--redis=redis://h", "--long-polls"}, "", "LEASESTORM_POLL_TIMEOUT_MS"},
 		{[]string{"--redis=redis://h"}, "LEASESTORM_TTL_MS=-1", "LEASESTORM_TTL_MS"},
 		{[]string{"--redis=redis://h"}, "LEASESTORM_POLL_MS=1s", "LEASESTORM_POLL_MS"},
 		{[]string{"--redis=redis://h"}, "LEASESTORM_RENEW_MS=99999999999", "LEASESTORM_RENEW_MS"},

@@ -194,7 +194,10 @@ func (s *settings) validate(level, renewals, long, pause string) error {
 		if err != nil {
 			return fmt.Errorf("LEASESTORM_LONG_POLLS (--long-polls) is %q; it must be true or false", long)
 		}
-		s.longPolls = v
+		if s.longPolls = v; v && s.timeout == 0 {
+			return errors.New("LEASESTORM_LONG_POLLS (--long-polls) needs LEASESTORM_POLL_TIMEOUT_MS (--poll-timeout): the longest that " +
+				"a poll may take")
+		}
 	}
 	return nil
 }

@@ -73,9 +73,9 @@ type Config struct {
 	// the next at once.
 	Interval time.Duration
 	// Timeout bounds a poll; 0: TTL/3, whatever the Interval: how slow a target may be has nothing to do with how often it is
-	// asked, and a third of the TTL always fits into what a renewal leaves of the trust window. Unless LongPolls it is at most
-	// nine tenths of the TTL, and a poll begins only if it fits into what is left of the window. A session whose polls it cuts
-	// off one after the other is warned of.
+	// asked, and at the default renewal interval a third of the TTL fits into the trust window at any time. Unless LongPolls
+	// it is at most nine tenths of the TTL, and a poll begins only if it fits into what is left of the window. A session whose
+	// polls it cuts off one after the other is warned of.
 	Timeout time.Duration
 	// LongPolls allows polls that outlast the TTL (EC-2): they live as long as renewals succeed, at most Timeout, which must be
 	// given. When their process freezes, the fence alone protects the target.
