@@ -72,8 +72,8 @@ type Config struct {
 	// ExactKeys makes a lease's name its key in Redis, whole: for keys that others named. Not on a cluster.
 	ExactKeys bool
 
-	// Logger gets one entry for every acquire, renewal, release and loss (FR-019 to FR-022). nil: warnings and errors go to
-	// standard error; zap.NewNop() silences them.
+	// Logger gets one entry for every acquire, renewal, release and loss, success or failure (FR-019 to FR-022; docs/log.md lists
+	// them). nil: warnings and errors go to standard error; zap.NewNop() silences them.
 	Logger *zap.Logger
 	// Hooks are added to the connections that are made from the client's settings, in this order: those of the client itself
 	// cannot be read from it. Give those of a tracer (redisotel) here. A hook must not send a command again: an attempt that

@@ -97,6 +97,17 @@ func TestWrongSettingsAreNamed(t *testing.T) {
 	}
 }
 
+// What becomes of a lease is said by the name that its log entry has: the judge holds the one against the other (G12).
+func TestWordsAreNamesOfEntries(t *testing.T) {
+	for _, k := range []lease.EventKind{lease.EventAcquireFailed, lease.EventAcquired, lease.EventRenewed, lease.EventUncertain,
+		lease.EventLost, lease.EventReleased} {
+		e := lease.Event{Kind: k, Name: "s", Fence: 7, Reason: "held"}
+		if l, ok := leaseLine(&e); !ok || l.event != k.String() || l.session != "s" || l.fence != 7 || l.reason != "held" {
+			t.Errorf("%v: %+v", k, l)
+		}
+	}
+}
+
 func TestHelpTeaches(t *testing.T) {
 	var out bytes.Buffer
 	if _, err := parse([]string{"--help"}, func(string) string { return "" }, &out); !errors.Is(err, errHelp) {
