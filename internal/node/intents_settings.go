@@ -100,7 +100,7 @@ func (v *variables) duration(p *time.Duration, flag, variable string, def time.D
 func parseIntents(args []string, getenv func(string) string, out io.Writer, serving bool) (intentSettings, error) {
 	s := intentSettings{}
 	v := newVariables("node --system intents", getenv)
-	var system, tuners, tokensFile, proxies, level, pause string
+	var system, tuners, tokensFile, proxies, level, renewals, pause string
 	v.text(&system, "system", "LEASESTORM_SYSTEM", systemIntents, "intents")
 	v.text(&s.redisURL, "redis", "LEASESTORM_REDIS_URL", "", "Redis, as redis://[user:password@]host:port[/db]")
 	v.text(&s.role, "role", "LEASESTORM_ROLE", roleBoth, "api, worker or both")
@@ -117,6 +117,7 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 	v.duration(&s.opTimeout, "op-timeout", "LEASESTORM_OP_TIMEOUT_MS", 0, "patience with an answer of Redis; 0: TTL/10")
 	v.BoolVar(&s.singleWriter, "single-writer", false, "delete all leases at the start; refused while another worker lives")
 	v.text(&level, "log", "LEASESTORM_LOG", "", "debug, info, warn or error; info if empty")
+	v.text(&renewals, "renew-log", "LEASESTORM_RENEW_LOG", "", "level of each renewal that succeeds; info if empty")
 	v.text(&pause, "pause", "LEASESTORM_PAUSE", "", "check-send: stop at the first pipeline between its check and its send")
 	var help bool
 	v.BoolVarP(&help, "help", "h", false, "this text")
@@ -133,7 +134,7 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 	if v.problem != nil {
 		return s, v.problem
 	}
-	if err := s.settings.validate(level, "", pause); err != nil {
+	if err := s.settings.validate(level, renewals, "", pause); err != nil {
 		return s, err
 	}
 	if !serving {

@@ -72,11 +72,13 @@ type Config struct {
 	// Interval is the time from one poll's planned begin to the next's; 0: 5 s. A poll that takes longer is followed by
 	// the next at once.
 	Interval time.Duration
-	// Timeout bounds a poll; 0: Interval, at most TTL/3. Unless LongPolls it is at most nine tenths of the TTL, and a poll
-	// begins only if it fits into what is left of the trust window.
+	// Timeout bounds a poll; 0: TTL/3, whatever the Interval: how slow a target may be has nothing to do with how often it is
+	// asked, and at the default renewal interval a third of the TTL fits into the trust window at any time. Unless LongPolls
+	// it is at most nine tenths of the TTL, and a poll begins only if it fits into what is left of the window. A session whose
+	// polls it cuts off one after the other is warned of.
 	Timeout time.Duration
-	// LongPolls allows polls that outlast the TTL: they live as long as renewals succeed. When their process freezes, the
-	// fence alone protects the target.
+	// LongPolls allows polls that outlast the TTL (EC-2): they live as long as renewals succeed, at most Timeout, which must be
+	// given. When their process freezes, the fence alone protects the target.
 	LongPolls bool
 	// Stuck is how long a poll may go on after its context ended before its lease is given up; 0: TTL/3.
 	Stuck time.Duration
@@ -102,7 +104,10 @@ func (c Config) withDefaults(l lease.Config) (Config, error) {
 		}
 	}
 	def(&c.Interval, IntervalDefault)
-	def(&c.Timeout, min(c.Interval, ttl/3))
+	if c.LongPolls && c.Timeout == 0 {
+		return c, fmt.Errorf("%w: LongPolls needs a Timeout; it must be the longest that a poll may take", ErrConfig)
+	}
+	def(&c.Timeout, ttl/3)
 	def(&c.Stuck, ttl/3)
 	def(&c.DrainTimeout, c.Timeout)
 	if c.SessionPrefix == "" {

@@ -43,6 +43,7 @@ type SessionManager struct {
 	publishers map[string]*publisher
 	agenda     agenda
 	running    int
+	cutTold    time.Time     // when polls that are cut off were last warned of
 	idle       chan struct{} // closed while stopping, once no poll runs
 }
 
@@ -229,6 +230,7 @@ type publisher struct {
 	id       string
 	hold     *lease.Hold // the present term; nil: none
 	yielding bool        // nothing new begins; the lease goes when the poll has returned
+	cut      int         // polls in a row that the time-out cut off
 	next     time.Time   // when the next poll is planned
 	run      *run        // the poll under way
 	wakeAt   time.Time   // agenda
@@ -244,6 +246,7 @@ type run struct {
 	endsAt    time.Time // when its context ends at the latest
 	abandoned bool      // it did not return: its lease was given up
 	fenced    bool      // the target refused its fence
+	result    outcome
 }
 
 // at makes p be looked at at t.
@@ -375,7 +378,7 @@ func (m *SessionManager) poll(ctx context.Context, p *publisher, r *run) {
 		return // on a loaded machine the lease went while this goroutine waited for its turn (G4)
 	}
 	err := m.cfg.Poll(ctx, s)
-	r.fenced = errors.Is(err, ErrFenced)
+	r.fenced, r.result = errors.Is(err, ErrFenced), outcomeOf(ctx, err)
 	if err != nil {
 		m.log.Debug("Poll failed", zap.String("event", "pollFailed"), zap.String("instance", m.leases.InstanceID()),
 			zap.String("endpoint", s.ID), zap.Int64("fence", s.Fence), zap.Error(err))
@@ -389,6 +392,7 @@ func (m *SessionManager) finished(p *publisher, r *run) {
 	r.cancel(nil)
 	p.run = nil
 	m.running--
+	m.judge(p, r)
 	if r.unbegun && p.hold == r.hold {
 		p.next = r.planned
 	}

@@ -417,6 +417,7 @@ func TestConfigRefusesContradictions(t *testing.T) {
 		{"negative interval", lease.Config{}, Config{Poll: f, Interval: -1}, "Interval"},
 		{"negative time-out", lease.Config{}, Config{Poll: f, Timeout: -1}, "Timeout"},
 		{"time-out over the TTL", lease.Config{}, Config{Poll: f, Timeout: time.Minute}, "LongPolls"},
+		{"long polls of any length", lease.Config{}, Config{Poll: f, LongPolls: true}, "needs a Timeout"},
 		{"own sessions", lease.Config{Sessions: func(context.Context) ([]string, error) { return nil, nil }},
 			Config{Poll: f}, "Sessions"},
 	} {
@@ -426,7 +427,7 @@ func TestConfigRefusesContradictions(t *testing.T) {
 			}
 		})
 	}
-	if _, err := New(client, lease.Config{TTL: -1}, Config{Poll: f, LongPolls: true}); !errors.Is(err, lease.ErrConfig) {
+	if _, err := New(client, lease.Config{TTL: -1}, Config{Poll: f}); !errors.Is(err, lease.ErrConfig) {
 		t.Errorf("New with a negative TTL: %v", err)
 	}
 }
