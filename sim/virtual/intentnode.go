@@ -253,7 +253,12 @@ func (p *intentNode) tends() *tend.Tender {
 			return passed, nil
 		},
 		// One process runs in a slot at a time: another one's number is that of a dead one.
-		Proven:  func(other tend.Incarnation) bool { return other.PIDNS == n.name && other.PID != int(n.pid) },
+		FateOf: func(other tend.Incarnation) tend.Fate {
+			if other.PIDNS == n.name && other.PID != int(n.pid) {
+				return tend.Dead
+			}
+			return tend.Unknown
+		},
 		Deliver: func(entries []store.Entry) { p.put(intentMessage{f: func() { p.deliver(entries) }}) },
 		Stop:    func(session string) { p.tell(intent.Event{Kind: intent.EvStop, Session: session}) },
 		Check:   func() { p.tell(intent.Event{Kind: intent.EvCheck}) },

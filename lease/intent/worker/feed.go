@@ -18,7 +18,7 @@ func (w *Worker) tends() *tend.Tender {
 	me := tend.WhoAmI(w.cfg.Name)
 	return &tend.Tender{
 		Me: me, Instance: w.cfg.InstanceID, Slots: w.cfg.Slots, SingleWriter: w.cfg.SingleWriter, Life: w.cfg.life(),
-		Store: w.store, Bus: w.bus, Logger: w.cfg.Logger, Evict: w.keeper.Evict, Proven: me.ProvenDead,
+		Store: w.store, Bus: w.bus, Logger: w.cfg.Logger, Evict: w.keeper.Evict, FateOf: me.FateOf,
 		Deliver: func(entries []store.Entry) { w.inbox.put(message{f: func() { w.deliver(entries) }}) },
 		Stop:    w.stopAsked,
 		Check:   func() { w.post(core.Event{Kind: core.EvCheck}) },
