@@ -417,8 +417,11 @@ func TestConfigRefusesContradictions(t *testing.T) {
 		{"negative interval", lease.Config{}, Config{Poll: f, Interval: -1}, "Interval"},
 		{"negative time-out", lease.Config{}, Config{Poll: f, Timeout: -1}, "Timeout"},
 		{"time-out over the TTL", lease.Config{}, Config{Poll: f, Timeout: time.Minute}, "LongPolls"},
-		{"own sessions", lease.Config{Sessions: func(context.Context) ([]string, error) { return nil, nil }},
-			Config{Poll: f}, "Sessions"},
+		{"a prefix of no keys", lease.Config{Sessions: func(context.Context) ([]string, error) { return nil, nil }},
+			Config{Poll: f, SessionPrefix: "s:"}, "Sessions"},
+		{"a decoder of nothing", lease.Config{Sessions: func(context.Context) ([]string, error) { return nil, nil }},
+			Config{Poll: f, Decode: documented}, "Decode"},
+		{"two to tell", lease.Config{Notify: func(lease.Event) {}}, Config{Poll: f}, "Notify"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if _, err := New(client, tt.lease, tt.poll); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), tt.want) {
@@ -440,7 +443,7 @@ func TestClusterSessions(t *testing.T) {
 		client.Set(t.Context(), "session:"+sid, fmt.Sprintf(`{"id":%q}`, sid), 0)
 	}
 	client.LPush(t.Context(), "session:list", "x")
-	s, err := newSessions(client, "session:", &lease.Config{Logger: zap.NewNop()})
+	s, err := newSessions(client, &Config{SessionPrefix: SessionPrefixDefault, Decode: documented}, &lease.Config{Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
