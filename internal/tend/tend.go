@@ -34,6 +34,7 @@ type Tender struct {
 	Slots        []string
 	SingleWriter bool
 	Life         time.Duration // a worker is dead this long after its last beat
+	Renew        time.Duration // time between renewals of a lease
 	Store        *store.Store
 	Bus          *store.Bus
 	Logger       *zap.Logger
@@ -54,10 +55,11 @@ type Tender struct {
 	Kick   func()
 	Pause  func(ctx context.Context, d time.Duration)
 	Quit   func() bool
-	// Failed is told the outcome of each attempt to sign on; nil: nobody.
-	Failed func(error)
+	// Tried is told the outcome of each attempt to sign on; nil: nobody.
+	Tried func(error)
 
 	server string // whose records are known to say no more than runs; Tend's
+	again  again
 }
 
 // Read fetches whenever the machine is hungry, until the worker stops.
@@ -71,7 +73,9 @@ func (t *Tender) Read(ctx context.Context) {
 			if err != nil {
 				// An answer may have been lost: what it held is found by a sweep.
 				t.Kick()
-				t.Pause(ctx, t.Life/100)
+				t.Pause(ctx, t.Failed(""))
+			} else {
+				t.Answered("")
 			}
 			if len(entries) > 0 {
 				t.Deliver(entries)
@@ -174,8 +178,8 @@ func ended(ctx context.Context, last error) error {
 
 // tried tells the outcome of an attempt to sign on, and reports whether it is the last.
 func (t *Tender) tried(err error) (done bool, _ error) {
-	if t.Failed != nil {
-		t.Failed(err)
+	if t.Tried != nil {
+		t.Tried(err)
 	}
 	if denied := t.Store.Denied(err); denied != nil {
 		return true, denied

@@ -158,11 +158,11 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// core is the machine's settings. Attempts that had no answer are made again after a hundredth of the TTL.
+// core is the machine's settings.
 func (c *Config) core() core.Config {
 	return core.Config{
 		Worker: c.InstanceID, Slots: c.Slots, Grace: int64(c.Grace), StopTimeout: int64(c.StopTimeout),
-		Retry: int64(max(c.Store.Leases.TTL/100, 10*time.Millisecond)), MaxTries: c.MaxTries, Starting: c.Starting,
+		Retry: int64(tend.Retry(c.life())), MaxTries: c.MaxTries, Starting: c.Starting,
 	}
 }
 
