@@ -108,8 +108,8 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 	v.text(&s.redisURL, "redis", "LEASESTORM_REDIS_URL", "", "Redis, as redis://[user:password@]host:port[/db]")
 	v.text(&s.role, "role", "LEASESTORM_ROLE", roleBoth, "api, worker or both")
 	v.text(&s.apiAddr, "api", "LEASESTORM_API_ADDR", "127.0.0.1:8080", "address of the API, as host:port")
-	v.text(&s.healthAddr, "health", "LEASESTORM_HEALTH_ADDR", "", "where /healthz, /readyz and /metrics are served, as host:port, to "+
-		"anybody; if empty, on the API's address")
+	v.text(&s.healthAddr, "health", "LEASESTORM_HEALTH_ADDR", "", "where /healthz, /readyz and /metrics are served, to anybody, as "+
+		"host:port; if empty, on the API's address, and nowhere where there is none")
 	v.text(&tokensFile, "tokens", "LEASESTORM_TOKENS_FILE", "",
 		"file of the API's tokens, one a line: name sha256:<hex> scope,scope [expires]")
 	v.text(&proxies, "trusted-proxies", "LEASESTORM_TRUSTED_PROXIES", "",
