@@ -434,27 +434,6 @@ func TestConfigRefusesContradictions(t *testing.T) {
 	}
 }
 
-func TestClusterSessions(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t, redistest.Cluster())
-	client := server.ClusterClient()
-	for i := range 20 {
-		sid := fmt.Sprintf("%08x-0000-4000-8000-000000000000", i)
-		client.Set(t.Context(), "session:"+sid, fmt.Sprintf(`{"id":%q}`, sid), 0)
-	}
-	client.LPush(t.Context(), "session:list", "x")
-	s, err := newSessions(client, &Config{SessionPrefix: SessionPrefixDefault, Decode: documented}, &lease.Config{Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.close()
-	ids, err := s.list(t.Context())
-	var skipped *lease.SkippedError
-	if !errors.As(err, &skipped) || skipped.Count != 1 || len(ids) != 20 {
-		t.Errorf("%d sessions, %v; want 20, and the list named as malformed", len(ids), err)
-	}
-}
-
 // A poll is slow to end when its lease is asked for; then Redis forgets, so that nobody could take what is given up.
 func TestPollingGoesOnWhenTheHandoverIsTakenBack(t *testing.T) { // G9
 	b := newBench(t)

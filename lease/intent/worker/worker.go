@@ -88,8 +88,8 @@ func New(client redis.UniversalClient, cfg Config) (*Worker, error) {
 func (w *Worker) InstanceID() string { return w.cfg.InstanceID }
 
 // Start takes part in the work, until Stop. ctx bounds the start only. It returns once an earlier process of this name that is known to
-// be dead has been dealt with; while Redis does not answer it waits. ErrOtherWorker, an error of lease.Keeper.Start, or that of ctx if
-// that ended first.
+// be dead has been dealt with, and as a single writer once no other worker lives; while Redis does not answer it waits. ErrOtherWorker,
+// an error of lease.Keeper.Start, or that of ctx if that ended first.
 func (w *Worker) Start(ctx context.Context) error {
 	w.life.Lock()
 	defer w.life.Unlock()
