@@ -14,6 +14,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/tend"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent"
+	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
 // kill starts a worker in a process of its own, waits until session runs there, and kills it.
@@ -73,10 +74,11 @@ func TestKilledAndRestarted(t *testing.T) {
 	}
 }
 
-// single starts a single writer while others live, and returns it with what becomes of that, once it waits for them.
-func (r *rig) single(name string) (*Worker, <-chan error) {
+// single starts a single writer while others live, and returns what becomes of that, once it waits for them.
+func (r *rig) single(name string, o store.Options) <-chan error {
 	r.Helper()
 	cfg := r.config(name, "1")
+	cfg.Store = o
 	zc, logs := observer.New(zap.WarnLevel)
 	cfg.SingleWriter, cfg.Logger = true, zap.New(zc)
 	w, err := New(r.client, cfg)
@@ -88,7 +90,7 @@ func (r *rig) single(name string) (*Worker, <-chan error) {
 	if h := w.Health(); h.State != lease.HealthNotStarted {
 		r.Errorf("while it waits: %v", h)
 	}
-	return w, started
+	return started
 }
 
 // A single writer waits a TTL for another worker to end, and deletes nothing of one that goes on.
@@ -99,7 +101,7 @@ func TestSingleWriterRefusesCompany(t *testing.T) {
 	a := r.start("a", "hd")
 	r.wait(a, intent.StateRunning, "")
 	began := time.Now()
-	_, started := r.single("w2")
+	started := r.single("w2", options)
 	if err := <-started; !errors.Is(err, ErrOtherWorker) || time.Since(began) < options.Leases.TTL {
 		t.Errorf("after %v: %v", time.Since(began), err)
 	}
@@ -114,7 +116,7 @@ func TestSingleWriterFollows(t *testing.T) {
 	r := newRig(t)
 	first := r.run(r.config("w1", "1"))
 	r.wait(r.start("a", "hd"), intent.StateRunning, "")
-	_, started := r.single("w1") // the name does not make a living one its own past
+	started := r.single("w1", options) // the name does not make a living one its own past
 	r.must(first.Stop())
 	r.must(<-started)
 	r.wait(r.start("a", "hd"), intent.StateRunning, "")
@@ -125,6 +127,12 @@ func TestSingleWriterFollows(t *testing.T) {
 func TestSingleWriterInAnotherContainer(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
+	long := options // a busy machine beats in time
+	long.Leases.TTL = 3 * options.Leases.TTL
+	shared := r.store.Options().Leases // the group is to have the long TTL from its beginning
+	shared.TTL, shared.Quarantine = long.Leases.TTL, 0
+	r.must(r.client.FlushAll(t.Context()).Err())
+	r.must(lease.Bootstrap(t.Context(), r.client, shared))
 	other, err := r.store.Bus("earlier")
 	r.must(err)
 	defer other.Close()
@@ -136,10 +144,10 @@ func TestSingleWriterInAnotherContainer(t *testing.T) {
 	}
 	r.must(other.Create(t.Context()))
 	beat()
-	_, started := r.single("w1")
-	tick := time.NewTicker(tend.BeatEvery(options.Leases.TTL) / 2)
+	started := r.single("w1", long)
+	tick := time.NewTicker(tend.BeatEvery(long.Leases.TTL) / 4)
 	defer tick.Stop()
-	for range 10 { // as long as five heartbeats take
+	for range 12 { // as long as three heartbeats take
 		select {
 		case err := <-started:
 			t.Fatalf("while the other beats: %v", err)
@@ -149,7 +157,7 @@ func TestSingleWriterInAnotherContainer(t *testing.T) {
 	}
 	silent := time.Now()
 	r.must(<-started)
-	if took := time.Since(silent); took > options.Leases.TTL/2 {
+	if took := time.Since(silent); took > long.Leases.TTL/2 {
 		t.Errorf("%v after the last heartbeat", took)
 	}
 }
