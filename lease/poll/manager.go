@@ -27,7 +27,7 @@ var (
 type SessionManager struct {
 	cfg      Config
 	leases   *lease.Manager
-	sessions *sessions
+	sessions *sessions // nil: they are not in Redis
 	log      *zap.Logger
 
 	life    sync.Mutex // Start and Stop
@@ -48,7 +48,8 @@ type SessionManager struct {
 }
 
 // New makes the session manager of one instance. client is where the sessions and the leases are; it is read for its
-// settings and never closed. leases' Sessions and Notify must be nil. Errors: ErrConfig, lease.ErrConfig.
+// settings and never closed. leases' Notify must be nil; its Sessions, where given, takes the place of the sessions in Redis.
+// Errors: ErrConfig, lease.ErrConfig.
 func New(client redis.UniversalClient, leases lease.Config, cfg Config) (*SessionManager, error) {
 	cfg, err := cfg.withDefaults(leases)
 	if err != nil {
@@ -68,13 +69,16 @@ func New(client redis.UniversalClient, leases lease.Config, cfg Config) (*Sessio
 		quit:       make(chan struct{}),
 		ended:      make(chan struct{}),
 	}
-	leases.Sessions = func(ctx context.Context) ([]string, error) { return m.sessions.list(ctx) }
 	leases.Notify = m.notify
-	if m.leases, err = lease.New(client, leases); err != nil {
-		return nil, err
+	if leases.Sessions == nil {
+		if m.sessions, err = newSessions(client, &cfg, &leases); err != nil {
+			return nil, err
+		}
+		leases.Sessions = m.sessions.list
 	}
-	if m.sessions, err = newSessions(client, cfg.SessionPrefix, &leases); err != nil {
-		return nil, errors.Join(err, m.leases.Stop())
+	if m.leases, err = lease.New(client, leases); err != nil {
+		m.sessions.close()
+		return nil, err
 	}
 	return m, nil
 }
