@@ -116,11 +116,13 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 		"networks whose X-Forwarded-For the API believes, as 10.0.0.1/32,…; none if empty")
 	v.text(&s.targetURL, "target", "LEASESTORM_TARGET_URL", "", "what serves the slots, as http://host:port; none: a dry run")
 	v.text(&tuners, "tuners", "LEASESTORM_TUNERS", "4", "slots, by number (\"4\" is 1,2,3,4) or by name (\"a,b\")")
-	v.text(&s.name, "name", "LEASESTORM_NODE", "", "name of this worker, the same after a restart: it takes back what it left; if empty, of the host and the role")
+	v.text(&s.name, "name", "LEASESTORM_NODE", "",
+		"name of this worker, the same after a restart: it takes back what it left; if empty, of the host and the role")
 	v.duration(&s.ttl, "ttl", "LEASESTORM_TTL_MS", lease.TTLDefault, "how long a lease lives without a renewal")
 	v.duration(&s.renew, "renew", "LEASESTORM_RENEW_MS", 0, "time between renewals; 0: TTL/3")
 	v.duration(&s.opTimeout, "op-timeout", "LEASESTORM_OP_TIMEOUT_MS", 0, "patience with an answer of Redis; 0: TTL/10")
-	v.BoolVar(&s.singleWriter, "single-writer", false, "delete all leases at the start, once no other worker lives; waits at most a TTL for that")
+	v.BoolVar(&s.singleWriter, "single-writer", false,
+		"delete all leases at the start, once no other worker lives; waits at most a TTL for that")
 	v.text(&level, "log", "LEASESTORM_LOG", "", "debug, info, warn or error; info if empty")
 	v.text(&renewals, "renew-log", "LEASESTORM_RENEW_LOG", "", "level of each renewal that succeeds; info if empty")
 	v.text(&pause, "pause", "LEASESTORM_PAUSE", "", "check-send: stop at the first pipeline between its check and its send")

@@ -82,7 +82,7 @@ func TestFailuresAreRepeatedRarely(t *testing.T) {
 // refusals counts commands and refuses them.
 type refusals struct{ n int }
 
-var errRefused = errors.New("READONLY You can't write against a read only replica.")
+var errRefused = errors.New("READONLY You can't write against a read only replica")
 
 func (r *refusals) DialHook(next redis.DialHook) redis.DialHook { return next }
 

@@ -115,7 +115,8 @@ type Event struct {
 
 var kindNames = [kindCount]string{
 	KindUnknown: "unknown",
-	Ready:       "ready", AcquireFailed: "acquireFailed", Acquired: "acquired", RenewStart: "renewStart", Renewed: "renewed", RenewFailed: "renewFailed",
+	Ready:       "ready", AcquireFailed: "acquireFailed", Acquired: "acquired",
+	RenewStart: "renewStart", Renewed: "renewed", RenewFailed: "renewFailed",
 	Lost: "lost", Released: "released", PollStart: "pollStart", PollCancelled: "pollCancelled", PollEnd: "pollEnd",
 	Paused: "paused", Stopped: "stopped",
 	Arrived: "arrived", Rejected: "rejected", Served: "served", Aborted: "aborted",
