@@ -75,7 +75,7 @@ type Config struct {
 	// and call nothing of this package but the local reads (IsLeader, Fence, State, Leader).
 	Observe func(Event)
 	// Logger gets an entry for each event of an election and of its lease. nil: warnings and errors go to standard error;
-	// zap.NewNop() silences them.
+	// zap.NewNop() silences them. The client library's own log: lease.Config.Logger.
 	Logger *zap.Logger
 	// Hooks are added to the connections, as lease.Config.Hooks.
 	Hooks []redis.Hook
