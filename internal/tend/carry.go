@@ -27,8 +27,8 @@ var wrotes = map[store.Wrote]core.Wrote{
 // ReasonText is a reason as it is stored.
 func ReasonText(r core.Reason) string { return string(reasons[r]) }
 
-// Write carries out a Write of the machine and returns the event that answers it.
-func Write(ctx context.Context, bus *store.Bus, e *core.Effect, service string) core.Event {
+// Write carries out a Write of the machine and returns the event that answers it, and what kept Redis from it.
+func Write(ctx context.Context, bus *store.Bus, e *core.Effect, service string) (core.Event, error) {
 	wrote, err := bus.Write(ctx, store.Write{
 		Session: e.Session, Service: service, State: states[e.State], Reason: reasons[e.Reason], Detail: e.Text, Slot: e.Slot,
 		Fence: e.Fence, TunerFence: e.TunerFence, Ack: e.Ack,
@@ -37,7 +37,7 @@ func Write(ctx context.Context, bus *store.Bus, e *core.Effect, service string) 
 	if err != nil || ev.Wrote == 0 {
 		ev.Wrote = core.WroteFailed
 	}
-	return ev
+	return ev, err
 }
 
 // Event is an entry as the machine is told it.
