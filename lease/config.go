@@ -73,7 +73,9 @@ type Config struct {
 	ExactKeys bool
 
 	// Logger gets one entry for every acquire, renewal, release and loss, success or failure (FR-019 to FR-022; docs/log.md lists
-	// them). nil: warnings and errors go to standard error; zap.NewNop() silences them.
+	// them). nil: warnings and errors go to standard error; zap.NewNop() silences them. The client library has a log of its own, one for
+	// the process, in which it writes a line for each dial that fails ("redis: … pool.go … failed to dial"): logging.Disable() of
+	// github.com/redis/go-redis/v9/logging silences it, redis.SetLogger sends it elsewhere.
 	Logger *zap.Logger
 	// Hooks are added to the connections that are made from the client's settings, in this order: those of the client itself
 	// cannot be read from it. Give those of a tracer (redisotel) here. A hook must not send a command again: an attempt that

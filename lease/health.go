@@ -15,11 +15,11 @@ type HealthState uint8
 
 // The states. The first two are OK.
 const (
-	HealthOK              HealthState = iota // leases are granted
+	HealthOK              HealthState = iota // nothing that was asked lately was refused, or stayed without an answer
 	HealthNoSessions                         // they would be, but there is no session to share
-	HealthNotStarted                         // Start was not called, or failed
+	HealthNotStarted                         // Start was not called, or failed, or has just returned and Redis' first answer is awaited
 	HealthStopped                            // Stop was called: nothing is acquired any more
-	HealthSilent                             // Redis has not answered since Since; Err is the last error
+	HealthSilent                             // Redis has not answered what was sent at Since, nor since; Err is the last error
 	HealthRefused                            // Redis refuses since Since; Err is ErrRefused with its words
 	HealthQuarantine                         // Redis is new or lost its data: nothing is granted before Until
 	HealthClock                              // Redis' clock jumped: nothing is acquired before Until
@@ -42,7 +42,10 @@ func (s HealthState) String() string {
 	return healthNames[s]
 }
 
-// Health is what an instance knows of itself at one moment, for a readiness probe and for people.
+// Health is what an instance knows of itself at one moment, for a readiness probe and for people. It knows what it has asked: one that
+// only renews is OK on a Redis that is out of memory, which grants nothing and lets renewals pass, and so is one that asks nothing.
+// What Redis has refused counts until the same is done, until a later write shows that it writes again (or, after a denial, the ACL
+// allows it), or until nothing has met it for two renewal intervals.
 type Health struct {
 	State  HealthState
 	Reason string    // one sentence, in the server's own words where it refuses
@@ -57,7 +60,7 @@ type Health struct {
 	_ struct{}
 }
 
-// OK reports whether the instance is fit: nothing keeps it from being granted leases.
+// OK reports whether the instance is fit: nothing that it has met keeps it from being granted leases.
 func (h Health) OK() bool { return h.State <= HealthNoSessions }
 
 // String returns state and reason in one line.
@@ -104,9 +107,10 @@ func (s *shell) health() Health {
 	case !s.alive.Load():
 		return h.as(HealthNotStarted, "Start was not called, has not returned, or failed")
 	}
-	f := s.trouble.present(0, now)
-	silentSince := core.Time(s.silentSince.Load())
+	silentSince := s.silentFrom()
 	bar := s.bar.Load()
+	waits := bar != nil && (bar.cause == core.CauseQuarantine || bar.cause == core.CauseClock) && bar.until > core.Time(now.Sub(s.base))
+	f := s.trouble.present(0, now, s.unasked(waits)...)
 	switch {
 	case errors.Is(f.err, ErrQuarantineTooShort):
 		h.Err = f.err
@@ -117,9 +121,11 @@ func (s *shell) health() Health {
 	case s.rejected.Load() != nil:
 		return h.as(HealthSuperseded, fmt.Sprintf("redis has the epoch %q, which is not believed: it was superseded, or an instance "+
 			"with a shorter TTL began it; another is asked for", *s.rejected.Load()))
-	case silentSince != 0 || !s.met.Load():
+	case silentSince != 0 || !s.met.Load() && f.err != nil:
 		h.Since, h.Err = s.time(max(silentSince, 1)), f.err
 		return h.as(HealthSilent, "redis has not answered since "+stamp(h.Since)+because(f.err))
+	case !s.met.Load():
+		return h.as(HealthNotStarted, "Start has returned a moment ago, and redis' first answer is awaited")
 	case bar != nil && bar.cause == core.CauseGroup:
 		h.Err = s.disagrees()
 		return h.as(HealthDisagrees, h.Err.Error())
@@ -127,6 +133,26 @@ func (s *shell) health() Health {
 		return h.barred(bar.cause, s.time(bar.until))
 	}
 	return s.source.health(h)
+}
+
+// silentFrom returns since when Redis has not answered, 0 if it does: when the first of what it has not answered was sent.
+func (s *shell) silentFrom() core.Time {
+	noticed, sent := core.Time(s.silentSince.Load()), core.Time(s.unanswered.Load())
+	if noticed != 0 && sent != 0 {
+		return min(noticed, sent)
+	}
+	return noticed
+}
+
+// unasked returns the kinds of requests that are not made before a bar ends, so that an earlier refusal says nothing of now.
+func (s *shell) unasked(barred bool) []core.OpKind {
+	switch {
+	case !barred:
+		return nil
+	case s.table.empty():
+		return []core.OpKind{core.OpAcquire, core.OpRenew, core.OpReassert}
+	}
+	return []core.OpKind{core.OpAcquire}
 }
 
 func because(err error) string {

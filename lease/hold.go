@@ -79,9 +79,9 @@ func (h *Hold) believeUntil(deadline core.Time) {
 func (h *Hold) doubt() { h.mono.Store(0) }
 
 // Context ends with the term: when the trust window runs out, when the lease is lost or released, and when the instance
-// stops. context.Cause says which: ErrLost or ErrStopped. A renewal that is merely late does not end it. It is ended by a
-// goroutine, so a process that was frozen or starved may go on for a moment: ask Valid just before what must not be done
-// twice, and send the fence along.
+// stops. context.Cause says which: ErrLost (with ErrRefused or ErrUnknown where that is why it was not renewed) or ErrStopped. A
+// renewal that is merely late does not end it. It is ended by a goroutine, so a process that was frozen or starved may go on for a
+// moment: ask Valid just before what must not be done twice, and send the fence along.
 func (h *Hold) Context() context.Context {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -130,6 +130,19 @@ func (h *Hold) over() bool {
 
 func (h *Hold) lostError(reason string) error {
 	return fmt.Errorf("%w: %q, fence %d: %s", ErrLost, h.name, h.fence, reason)
+}
+
+// expiredError is lostError of a term that was not renewed in time, with what kept it from that.
+func (h *Hold) expiredError(reason string) error {
+	err := h.lostError(reason)
+	switch f := h.s.trouble.renewals(time.Now()); {
+	case f.err == nil:
+		return err
+	case isRefused(f.err):
+		return fmt.Errorf("%w: renewals were refused: %w", err, f.err)
+	default:
+		return unconfirmed{fmt.Errorf("%w: renewals were not answered: %w", err, f.err)}
+	}
 }
 
 // tableShards is how many copy-on-write maps the trust table has. One map would be copied whole at every change.
@@ -184,6 +197,16 @@ func (t *table) publish() {
 			t.staged[i] = nil
 		}
 	}
+}
+
+// empty reports whether there is no term.
+func (t *table) empty() bool {
+	for i := range t.shards {
+		if m := t.shards[i].Load(); m != nil && len(*m) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // holds returns all terms, ascending by name.

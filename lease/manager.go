@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
 // Manager shares sessions between instances: it implements LeaseManager. Safe for concurrent use.
@@ -27,8 +28,11 @@ func New(client redis.UniversalClient, cfg Config) (*Manager, error) {
 	return &Manager{s: s}, nil
 }
 
-// Start implements LeaseManager. A Redis that does not answer is waited for; one that will never do is an error: no Redis, too
-// old, a password missing, an ACL that denies what is needed (ErrRefused, with the rules to add).
+// Start implements LeaseManager. It asks Redis once, for two OpTimeouts at most. What may pass is logged, waited for after Start has
+// returned nil, and told by Health: a server that does not answer (nobody listens, a certificate that is not trusted), one that
+// refuses writes now (OOM, NOREPLICAS, READONLY, MISCONF, LOADING). TLS where the server speaks none, or none where it does, looks like
+// a server that does not answer: a time-out, or EOF. What somebody has to change is an error: no Redis, too old, a password missing or
+// wrong, an ACL that denies what is needed (ErrRefused, with the rules to add), ErrQuarantineTooShort.
 func (m *Manager) Start(ctx context.Context) error { return m.s.start(ctx) }
 
 // Run is Start, and Stop as soon as ctx ends. It returns what Start said, or else what Stop said, also of a Stop by others.
@@ -143,9 +147,10 @@ func (m *Manager) Info(ctx context.Context, sessionID string) (LeaseInfo, error)
 	defer done()
 	ctx, cancel := context.WithTimeout(ctx, m.s.cfg.OpTimeout)
 	defer cancel()
+	sent := time.Now()
 	a := m.s.store.Do(ctx, &core.Op{Kind: core.OpObserve, Owner: m.s.cfg.InstanceID,
 		Items: []core.Item{{ID: sessionID}}})
-	m.s.trouble.note(core.OpObserve, &a, time.Now())
+	m.s.trouble.note(core.OpObserve, &a, sent, time.Now())
 	if a.Failure != core.FailNone || len(a.Results) != 1 {
 		return info, m.s.noResult(core.OpObserve, "read", sessionID, a.Text)
 	}
@@ -158,7 +163,8 @@ func (m *Manager) Info(ctx context.Context, sessionID string) (LeaseInfo, error)
 	return info, nil
 }
 
-// Health says whether this instance can be granted leases, and if not, why: for a readiness probe. It asks nobody.
+// Health says whether what this instance asked of Redis was done, and if not, why it is not granted leases: for a readiness probe. It
+// asks nobody, so it knows no more than what was asked.
 func (m *Manager) Health() Health { return m.s.health() }
 
 // State tells where the instance stands.
@@ -201,6 +207,12 @@ func (k *Keeper) InstanceID() string { return k.s.cfg.InstanceID }
 
 // Health is Manager.Health.
 func (k *Keeper) Health() Health { return k.s.health() }
+
+// Wrote takes note that Redis has executed a write of the caller's own, sent at that time: Health no longer holds against it that it
+// refused to write before.
+func (k *Keeper) Wrote(sent time.Time) {
+	k.s.trouble.over(sent, func(err error) bool { return redisstore.Outdated(err, true) })
+}
 
 // State tells where the keeper stands.
 func (k *Keeper) State() State { return State(k.s.state.Load()) }

@@ -48,6 +48,8 @@ type shell struct {
 	alive       atomic.Bool            // started
 	met         atomic.Bool            // Redis has answered
 	silentSince atomic.Int64           // core.Time; 0: it answers
+	unanswered  atomic.Int64           // core.Time: when what was not answered was sent, the first since an answer; 0: all was
+	askedRights atomic.Int64           // core.Time: when it was last asked whether an ACL still denies what it did
 	bar         atomic.Pointer[bar]    // what keeps this instance from acquiring
 	agreed      atomic.Int64           // ns: the quarantine of the group, when it was too short
 	rejected    atomic.Pointer[string] // why the present epoch is not believed; nil: it is
@@ -211,11 +213,7 @@ func (s *shell) stop() error {
 	<-s.logs.done
 	s.stopErr = s.store.Close()
 	if left != "" {
-		s.stopErr = fmt.Errorf("%w: stopped after %v with %s; what is left expires within %v", ErrUnknown,
-			s.cfg.DrainTimeout, left, s.cfg.TTL)
-		if f := s.trouble.present(core.OpRelease, time.Now()); f.err != nil {
-			s.stopErr = fmt.Errorf("%w: %w", s.stopErr, f.err)
-		}
+		s.stopErr = s.leftBehind(left)
 	}
 	return s.stopErr
 }
@@ -237,7 +235,7 @@ func (s *shell) finish() string {
 		return ""
 	default:
 	}
-	left := "releases that Redis has not confirmed"
+	left := unconfirmedReleases
 	if holds := s.table.holds(); len(holds) > 0 {
 		left = fmt.Sprintf("work that has not ended under %d leases, %q first", len(holds), holds[0].name)
 		for _, h := range holds {

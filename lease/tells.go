@@ -90,7 +90,9 @@ func (s *shell) settle(t *core.Tell, h *Hold) {
 	case core.TellYield:
 		s.yield(h, t)
 	case core.TellLost:
-		if h != nil {
+		if h != nil && t.Cause == core.CauseExpired {
+			h.finish(h.expiredError(logentry.Reason(t)))
+		} else if h != nil {
 			h.finish(h.lostError(logentry.Reason(t)))
 		}
 		s.resolveRelease(t.ID, nil)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 )
 
 // trouble remembers what Redis, or the way to it, last said against each kind of request, until a request of that kind is
-// answered: an error of a caller, and Health, say why.
+// answered, or another shows that it no longer stands: an error of a caller, and Health, say why.
 type trouble struct {
 	life time.Duration // what is not said again for so long is over: nothing asks for it any more
 
@@ -31,16 +32,15 @@ type failure struct {
 	since, at time.Time
 }
 
-// note takes the outcome of one request.
-func (t *trouble) note(kind core.OpKind, a *core.Answer, now time.Time) {
+// note takes the outcome of one request that was sent at sent.
+func (t *trouble) note(kind core.OpKind, a *core.Answer, sent, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if a.Failure == core.FailNone {
 		delete(t.kinds, kind)
-		for k, f := range t.kinds {
-			if !isRefused(f.err) { // the way to Redis is open again
-				delete(t.kinds, k)
-			}
+		t.answered(sent, func(error) bool { return false })
+		if wrote, grown := written(kind, a); wrote {
+			t.answered(sent, func(err error) bool { return redisstore.Outdated(err, grown) })
 		}
 		return
 	}
@@ -53,6 +53,71 @@ func (t *trouble) note(kind core.OpKind, a *core.Answer, now time.Time) {
 	}
 	f.err, f.executed, f.at = a.Err, a.Failure == core.FailUnknown, now
 	t.kinds[kind] = f
+}
+
+// answered forgets what an answer to a request of any kind shows to be over, if it was said before that was sent: the way to Redis is
+// open again, and over holds of what it had refused.
+func (t *trouble) answered(sent time.Time, over func(error) bool) {
+	for k, f := range t.kinds {
+		if f.at.Before(sent) && (!isRefused(f.err) || over(f.err)) {
+			delete(t.kinds, k)
+		}
+	}
+}
+
+// written reports whether Redis wrote what it was asked, and whether that took memory.
+func written(kind core.OpKind, a *core.Answer) (wrote, grown bool) {
+	if a.Stale {
+		return false, false
+	}
+	wrote, grown = kind == core.OpBeat || kind == core.OpLeave, kind == core.OpBeat
+	for i := range a.Results {
+		switch a.Results[i].Outcome {
+		case core.OutGranted:
+			return true, true
+		case core.OutAdopted, core.OutRenewed, core.OutReasserted, core.OutReleased:
+			wrote = true
+		}
+	}
+	return wrote, grown
+}
+
+// over forgets the refusals for which is holds, if they were said before at.
+func (t *trouble) over(at time.Time, is func(error) bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.answered(at, is)
+}
+
+// denial reports whether an ACL denied something that has not been tried since.
+func (t *trouble) denial() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, f := range t.kinds {
+		if redisstore.Denies(f.err) {
+			return true
+		}
+	}
+	return false
+}
+
+// renewals returns what stands against renewing: a refusal of them, or else an error of the connection.
+func (t *trouble) renewals(now time.Time) failure {
+	for _, kind := range []core.OpKind{core.OpRenew, core.OpReassert} {
+		if f := t.of(kind); f.err != nil && now.Sub(f.at) <= t.life {
+			return f
+		}
+	}
+	if f := t.present(0, now); f.err != nil && !isRefused(f.err) {
+		return f
+	}
+	return failure{}
+}
+
+func (t *trouble) of(kind core.OpKind) failure {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.kinds[kind]
 }
 
 // timeOnly reports whether err says nothing but that the time was over.
@@ -69,14 +134,14 @@ func (t *trouble) denied(err error) {
 }
 
 // present returns what stands against requests of that kind, or, if there is nothing, against any: refusals before errors of
-// the connection. The zero failure: nothing.
-func (t *trouble) present(kind core.OpKind, now time.Time) failure {
+// the connection. What stands against requests of the kinds but is left out. The zero failure: nothing.
+func (t *trouble) present(kind core.OpKind, now time.Time, but ...core.OpKind) failure {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var last failure
 	for k, f := range t.kinds {
 		switch {
-		case f.err == nil || now.Sub(f.at) > t.life:
+		case f.err == nil || now.Sub(f.at) > t.life || slices.Contains(but, k):
 		case k == kind:
 			return f
 		case last.err == nil || isRefused(f.err) && !isRefused(last.err) || isRefused(f.err) == isRefused(last.err) && f.at.After(last.at):
@@ -119,6 +184,23 @@ func (s *shell) noResult(kind core.OpKind, what, name, text string) error {
 	return err
 }
 
+// unconfirmedReleases is what finish says is left where all work has ended.
+const unconfirmedReleases = "releases that Redis has not confirmed"
+
+// leftBehind is the error of a stop that had to leave something, and why.
+func (s *shell) leftBehind(left string) error {
+	err := fmt.Errorf("stopped after %v with %s; what is left expires within %v", s.cfg.DrainTimeout, left, s.cfg.TTL)
+	f := s.trouble.present(core.OpRelease, time.Now())
+	switch {
+	case left != unconfirmedReleases: // it is not Redis that is waited for
+	case f.err != nil:
+		err = fmt.Errorf("%w: %w", err, f.err)
+	default:
+		err = fmt.Errorf("%w: %w", err, ErrUnknown)
+	}
+	return unconfirmed{err}
+}
+
 // isRefused reports whether err is an error reply of Redis.
 func isRefused(err error) bool { return errors.Is(err, ErrRefused) }
 
@@ -143,9 +225,9 @@ func (s *shell) check(ctx context.Context) error {
 	message := "redis does not answer yet; trying on"
 	if kind := core.OpObserve; isRefused(err) {
 		message = "redis refuses now what leases need; trying on"
-		s.trouble.note(core.OpAcquire, &a, time.Now())
+		s.trouble.note(core.OpAcquire, &a, time.Time{}, time.Now())
 	} else {
-		s.trouble.note(kind, &a, time.Now())
+		s.trouble.note(kind, &a, time.Time{}, time.Now())
 	}
 	s.cfg.Logger.Warn(message, zap.String("event", "warning"), zap.String("instance", s.cfg.InstanceID), zap.Error(err))
 	return nil
@@ -186,12 +268,38 @@ func (s *shell) disagrees() error {
 	return s.store.TooShort(max(s.cfg.TTL, s.cfg.Quarantine), time.Duration(s.agreed.Load()))
 }
 
-// noted takes the outcome of a request. The first answer of a Redis that was away at Start makes it be checked.
-func (s *shell) noted(kind core.OpKind, a *core.Answer) {
-	s.trouble.note(kind, a, time.Now())
+// noted takes the outcome of a request that was sent at sent. The first answer of a Redis that was away at Start makes it be checked,
+// and so does one that writes after an ACL has denied something else.
+func (s *shell) noted(kind core.OpKind, a *core.Answer, sent core.Time) {
+	s.trouble.note(kind, a, s.time(sent), time.Now())
+	switch {
+	case a.Failure == core.FailNone || isRefused(a.Err):
+		s.unanswered.Store(0)
+	default:
+		s.unanswered.CompareAndSwap(0, int64(sent))
+	}
+	if wrote, _ := written(kind, a); wrote && a.Failure == core.FailNone && s.trouble.denial() {
+		s.askRights()
+	}
 	if (a.Failure == core.FailNone || isRefused(a.Err)) && s.unchecked.CompareAndSwap(true, false) {
 		s.workers.Go(s.recheck)
 	}
+}
+
+// askRights asks once in a renewal interval whether an ACL still denies what it did.
+func (s *shell) askRights() {
+	now := s.now().Mono
+	last := s.askedRights.Load()
+	if last != 0 && int64(now)-last < int64(s.cfg.RenewInterval) || !s.askedRights.CompareAndSwap(last, int64(now)) {
+		return
+	}
+	s.workers.Go(func() {
+		ctx, cancel := context.WithTimeout(s.ctx, s.cfg.OpTimeout)
+		defer cancel()
+		if s.store.Permitted(ctx, s.use()) == nil {
+			s.trouble.over(s.time(now), redisstore.Denies)
+		}
+	})
 }
 
 // recheck is check for a Redis that was away at Start. What it denies keeps Health from being OK until it is granted.

@@ -18,6 +18,7 @@ type Watch struct {
 	Life time.Duration
 
 	mu        sync.Mutex
+	answered  bool // once at least
 	err       error
 	since, at time.Time
 }
@@ -29,12 +30,29 @@ func (w *Watch) Note(err error) {
 	now := time.Now()
 	switch {
 	case err == nil:
-		w.err = nil
+		w.err, w.answered = nil, true
 		return
 	case w.err == nil || w.over(now):
 		w.since = now
 	}
 	w.err, w.at = redisstore.Cause(err), now
+}
+
+// Answered reports whether a request has ever succeeded.
+func (w *Watch) Answered() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.answered
+}
+
+// Wrote takes note that Redis has executed another write, sent at that time; grown: one that took memory. What no longer stands then is
+// forgotten.
+func (w *Watch) Wrote(sent time.Time, grown bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.at.Before(sent) && (!errors.Is(w.err, lease.ErrRefused) || redisstore.Outdated(w.err, grown)) {
+		w.err = nil
+	}
 }
 
 func (w *Watch) over(now time.Time) bool { return w.Life > 0 && now.Sub(w.at) > w.Life }

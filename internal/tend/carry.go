@@ -27,9 +27,9 @@ var wrotes = map[store.Wrote]core.Wrote{
 // ReasonText is a reason as it is stored.
 func ReasonText(r core.Reason) string { return string(reasons[r]) }
 
-// Write carries out a Write of the machine and returns the event that answers it. One that failed is answered late, since the machine
-// repeats it a Retry later.
-func (t *Tender) Write(ctx context.Context, e *core.Effect, service string) core.Event {
+// Write carries out a Write of the machine and returns the event that answers it, and what kept Redis from it. One that failed is
+// answered late, since the machine repeats it a Retry later.
+func (t *Tender) Write(ctx context.Context, e *core.Effect, service string) (core.Event, error) {
 	wrote, err := t.Bus.Write(ctx, store.Write{
 		Session: e.Session, Service: service, State: states[e.State], Reason: reasons[e.Reason], Detail: e.Text, Slot: e.Slot,
 		Fence: e.Fence, TunerFence: e.TunerFence, Ack: e.Ack,
@@ -40,10 +40,10 @@ func (t *Tender) Write(ctx context.Context, e *core.Effect, service string) core
 		if more := t.Failed(e.Session) - Retry(t.Life); more > 0 {
 			t.Pause(ctx, more)
 		}
-		return ev
+		return ev, err
 	}
 	t.Answered(e.Session)
-	return ev
+	return ev, nil
 }
 
 // Event is an entry as the machine is told it.

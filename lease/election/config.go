@@ -76,7 +76,7 @@ type Config struct {
 	// and call nothing of this package but the local reads (IsLeader, Fence, State, Leader).
 	Observe func(Event)
 	// Logger gets an entry for each event of an election and of its lease. nil: warnings and errors go to standard error;
-	// zap.NewNop() silences them.
+	// zap.NewNop() silences them. The client library's own log: lease.Config.Logger.
 	Logger *zap.Logger
 	// RenewLogLevel is the level of renewals that succeed; nil: info, as lease.Config.RenewLogLevel.
 	RenewLogLevel *zapcore.Level

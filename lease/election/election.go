@@ -39,6 +39,7 @@ type Election struct {
 	// Under g.mu.
 	m       *rules.Machine
 	hold    *lease.Hold
+	asked   time.Time // when the last attempt to hold the lease was sent
 	started bool
 	terms   chan *lease.Hold // Run waits for its leaderships here; nil: nobody runs
 }
@@ -59,8 +60,7 @@ func New(client redis.UniversalClient, cfg Config) (*Election, error) {
 }
 
 // Start takes part, after a random delay of at most Config.StartDelayMax, until Stop. ctx bounds the start only; Run binds the
-// member to a context. A Redis that does not answer is waited for; one that will never do is an error: no Redis, too old, a
-// password missing, an ACL that denies what is needed (lease.ErrRefused, with the rules to add). Errors: lease.ErrStopped.
+// member to a context. What is waited for and what is an error: lease.Keeper.Start. Errors besides: lease.ErrStopped.
 func (e *Election) Start(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -97,11 +97,14 @@ func (e *Election) permitted(ctx context.Context) error {
 	return nil
 }
 
-// Health says whether this member can be elected, and if not, why: for a readiness probe. It asks nobody.
+// Health says whether this member can be elected, or goes on leading, and if not, why: for a readiness probe. It asks nobody, and knows
+// what the member has asked: a leader its renewals and heartbeats, a follower one look in each Config.ElectionInterval, so that
+// it may be as late to say that the leader can be read again.
 func (e *Election) Health() lease.Health {
 	h := e.g.keeper.Health()
 	e.g.mu.Lock()
 	started, stopped := e.started, e.g.closing || e.m.Stopped() || e.life.Err() != nil
+	leads := e.m.State() == rules.Leader
 	e.g.mu.Unlock()
 	switch {
 	case stopped:
@@ -111,7 +114,11 @@ func (e *Election) Health() lease.Health {
 	case h.OK():
 		h.Reason = "somebody can be elected"
 	}
-	return e.g.hand.looking.Add(e.g.hand.beating.Add(h, "heartbeats cannot be set"), "the leader cannot be read")
+	h = e.g.hand.beating.Add(h, "heartbeats cannot be set")
+	if leads { // it looks no more: the last look that failed says nothing of now
+		return h
+	}
+	return e.g.hand.looking.Add(h, "the leader cannot be read")
 }
 
 func (e *Election) over() error {

@@ -190,10 +190,6 @@ func (g *Group) notify(ev lease.Event) {
 	if g.cfg.Notify != nil {
 		g.cfg.Notify(ev)
 	}
-	in := g.inputOf(&ev)
-	if in.Kind == 0 {
-		return
-	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	e := g.elections[ev.Name]
@@ -204,12 +200,19 @@ func (g *Group) notify(ev lease.Event) {
 		return
 	}
 	switch ev.Kind {
+	case lease.EventAcquiring, lease.EventRenewing:
+		e.asked = ev.At
+	case lease.EventRenewed:
+		g.hand.beating.Wrote(e.asked, false)
 	case lease.EventAcquired:
+		g.hand.beating.Wrote(e.asked, true)
 		e.hold = ev.Hold
 	case lease.EventLost, lease.EventReleased:
 		e.hold = nil
 	}
-	g.step(e, in)
+	if in := g.inputOf(&ev); in.Kind != 0 {
+		g.step(e, in)
+	}
 }
 
 // step tells one machine one thing and carries out what follows. Nothing in it waits.

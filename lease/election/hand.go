@@ -37,6 +37,7 @@ type look struct {
 func newHand(g *Group, st *redisstore.Store) *hand {
 	h := &hand{g: g, store: st, wake: make(chan struct{}, 1), ended: make(chan struct{}), beats: map[string]bool{}}
 	h.beating.Life = 2*g.cfg.HeartbeatInterval + g.cfg.OpTimeout // a follower beats no more
+	h.looking.Life = 2*g.cfg.ElectionInterval + g.cfg.OpTimeout  // and a leader looks no more
 	h.ctx, h.end = context.WithCancel(context.Background())
 	return h
 }
@@ -135,7 +136,12 @@ func (h *hand) beat(beats map[string]bool) {
 	ctx, cancel := context.WithTimeout(h.ctx, h.g.cfg.OpTimeout)
 	defer cancel()
 	cfg := h.g.cfg.rules()
-	h.beating.Note(h.store.Heartbeats(ctx, set, time.Now(), time.Duration(cfg.HeartbeatTTL()), del))
+	sent := time.Now()
+	err := h.store.Heartbeats(ctx, set, sent, time.Duration(cfg.HeartbeatTTL()), del)
+	h.beating.Note(err)
+	if err == nil && len(set) > 0 {
+		h.g.keeper.Wrote(sent)
+	}
 }
 
 // look reads for followers and tells them.

@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
 // A member says why nobody is elected: to a probe, and to who gave up waiting in Run.
@@ -77,3 +79,57 @@ func TestMemberOutlivesTheContextOfItsStart(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A member that leads looks no more: what its last look met says nothing, and nor does a heartbeat that failed before a renewal.
+func TestLeaderForgetsItsLastLook(t *testing.T) {
+	for name, fault := range map[string]struct{ begin, end func(*redistest.Server) }{
+		"a right is taken away": {
+			func(s *redistest.Server) { s.Do("ACL", "SETUSER", "default", "resetkeys", "~sovereign:*") },
+			func(s *redistest.Server) { s.Do("ACL", "SETUSER", "default", "allkeys") },
+		},
+		"Redis freezes": {(*redistest.Server).Freeze, (*redistest.Server).Thaw},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, client := elected(t)
+			a := join(t, client, quick("a"))
+			eventually(t, "it leads and is fit", func() bool { return a.IsLeader() && a.Health().OK() })
+			b := join(t, client, quick("b"))
+			eventually(t, "the standby is fit", func() bool { return b.Health().OK() })
+			fault.begin(server)
+			for _, m := range []*member{a, b} {
+				eventually(t, "looks fail", func() bool {
+					m.g.hand.looking.Note(errors.New("i/o timeout")) // also of who was not looking just then
+					return !m.IsLeader() && !m.Health().OK()
+				})
+			}
+			fault.end(server)
+			eventually(t, "the leader is fit", func() bool { return a.IsLeader() && a.Health().OK() || b.IsLeader() && b.Health().OK() })
+		})
+	}
+}
+
+// A renewal shows that heartbeats that Redis refused to write can be written again.
+func TestHealthOfHeartbeatsHearsOfRenewals(t *testing.T) {
+	_, client := elected(t)
+	cfg := quick("a")
+	cfg.HeartbeatInterval = 900 * time.Millisecond
+	a := join(t, client, cfg)
+	eventually(t, "it leads", a.IsLeader)
+	a.g.hand.beating.Note(redisstore.Cause(refusal("NOREPLICAS Not enough good replicas to write.")))
+	at := time.Now()
+	if h := a.Health(); h.State != lease.HealthRefused {
+		t.Fatalf("refused: %v", h)
+	}
+	a.g.hand.beating.Life = time.Hour
+	eventually(t, "it is fit", func() bool { return a.Health().OK() })
+	if d := time.Since(at); d > 700*time.Millisecond {
+		t.Errorf("fit after %v, want at the next renewal", d)
+	}
+}
+
+// refusal is what a server says.
+type refusal string
+
+func (e refusal) Error() string { return string(e) }
+func (refusal) RedisError()     {}

@@ -33,6 +33,32 @@ func Cause(err error) error {
 	return err
 }
 
+// Outdated reports whether err is a refusal that cannot stand any more once Redis has executed a later write: one of all writes,
+// and, if that write took memory, also of those that do. What an ACL denies to one command or key says nothing of others.
+func Outdated(err error, grown bool) bool {
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return false
+	}
+	code, rest, _ := strings.Cut(reply.Error(), " ")
+	if _, inner, ok := strings.Cut(rest, ": -"); ok && code == "ERR" { // as refused
+		code, _, _ = strings.Cut(inner, " ")
+	}
+	switch code {
+	case "READONLY", "NOREPLICAS", "MISCONF", "LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN":
+		return true
+	case "OOM":
+		return grown
+	}
+	return false
+}
+
+// Denies reports whether err says that an ACL does not allow something.
+func Denies(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply) && denies(reply.Error())
+}
+
 // failure classifies the error of an attempt. What is not known to be refused may have been executed.
 func failure(err error) (core.Failure, string) {
 	var reply redis.Error

@@ -40,7 +40,10 @@ func (p *intentNode) carry(e *intent.Effect) {
 		j.holds = nil
 	case intent.Write:
 		service := j.entry.ServiceRef
-		p.goes(func() { p.answer(p.tender.Write(p.ctx, &eff, service)) })
+		p.goes(func() {
+			ev, _ := p.tender.Write(p.ctx, &eff, service) // it says so
+			p.answer(ev)
+		})
 	case intent.Launch:
 		p.launch(&eff, j)
 	case intent.Halt:

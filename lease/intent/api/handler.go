@@ -284,7 +284,16 @@ func (f *faults) due(now time.Time) (since int, due bool) {
 	return since, true
 }
 
-// storeProblem tells what the store said, without its words: they name the server.
+// causes say in plain words why Redis refuses, by its code.
+var causes = map[string]string{
+	"OOM": "it is out of memory", "NOPERM": "its ACL denies a command or a key", "READONLY": "it is a replica",
+	"NOREPLICAS": "it has fewer replicas than it must have to write", "MISCONF": "it cannot save to its disk",
+	"LOADING": "it is still loading its data", "BUSY": "a script holds it up", "NOAUTH": "it wants a password",
+	"WRONGPASS": "user or password are wrong", "WRONGTYPE": "a key holds another type", "CLUSTERDOWN": "its cluster is down",
+	"MASTERDOWN": "its master is away",
+}
+
+// storeProblem tells what the store said, without its words: they name users, keys and scripts.
 func storeProblem(err error) *problem {
 	var busy *store.BusyError
 	switch {
@@ -304,6 +313,9 @@ func storeProblem(err error) *problem {
 	}
 	detail := "Redis does not answer; send the same request again"
 	if code := store.Refused(err); code != "" {
+		if cause := causes[code]; cause != "" {
+			code += ": " + cause
+		}
 		detail = "Redis refused what was asked of it (" + code + "); send the same request again once that is mended"
 	}
 	p := refused(http.StatusServiceUnavailable, "unavailable", detail)
@@ -328,7 +340,13 @@ func note(w *ready.Watch, r *http.Request, err error) {
 // Health says whether starts can be accepted, and if not, why, as far as requests and probes have found out: for the log and for
 // people. /readyz is the probe; it asks Redis first.
 func (h *Handler) Health() lease.Health {
-	ok := lease.Health{Reason: "starts are accepted"}
+	ok := lease.Health{Reason: "nothing has been asked yet"}
+	switch {
+	case h.writes.Answered():
+		ok.Reason = "starts are accepted"
+	case h.reads.Answered():
+		ok.Reason = "the bus can be read; no start or stop has been asked yet"
+	}
 	return h.reads.Add(h.writes.Add(ok, "starts are not accepted"), "the bus cannot be read")
 }
 

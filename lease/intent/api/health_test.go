@@ -34,14 +34,32 @@ func TestReadinessKnowsOfRefusedStarts(t *testing.T) {
 	}
 }
 
+// A command that an ACL denies within a script is told as what it is, without the words of Redis.
+func TestDeniedCommandIsNamed(t *testing.T) {
+	f := setup(t, Config{Logger: zap.NewNop()})
+	f.server.Do("ACL", "SETUSER", "default", "-xadd")
+	resp, body := f.do(call{body: startBody("1:0:1", "hd")})
+	if detail, _ := body["detail"].(string); resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(detail, "NOPERM: its ACL denies") {
+		t.Errorf("%d %q", resp.StatusCode, detail)
+	}
+}
+
 func TestHandlerHealth(t *testing.T) {
 	f := setup(t, Config{Logger: zap.NewNop()})
 	h, err := NewHandler(f.store, Config{Tokens: []Token{NewToken("w", writer, intent.ScopeWrite)}, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := h.Health(); !got.OK() || got.Error() != nil {
+	if got := h.Health(); !got.OK() || got.Error() != nil || strings.Contains(got.String(), "accepted") {
 		t.Errorf("at first: %v", got)
+	}
+	h.reads.Note(nil)
+	if got := h.Health(); !got.OK() || !strings.Contains(got.String(), "can be read") {
+		t.Errorf("read: %v", got)
+	}
+	h.writes.Note(nil)
+	if got := h.Health(); !got.OK() || !strings.Contains(got.String(), "starts are accepted") {
+		t.Errorf("written: %v", got)
 	}
 	h.writes.Note(errors.New("i/o timeout"))
 	if got := h.Health(); got.State != lease.HealthSilent || got.OK() || !strings.Contains(got.String(), "i/o timeout") {

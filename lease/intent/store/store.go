@@ -183,14 +183,21 @@ func (s *Store) Ping(ctx context.Context) error {
 // Close closes the store's own connections. Calls under way end with ErrUnavailable.
 func (s *Store) Close() error { return s.client.Close() }
 
-// Refused returns the code, such as WRONGTYPE or NOPERM, with which Redis refused what was asked, and "" where it did not
-// answer.
+// Refused returns the code, such as WRONGTYPE or NOPERM, with which Redis refused what was asked, also within a script, and "" where
+// it did not answer.
 func Refused(err error) string {
 	var said redis.Error
 	if !errors.As(err, &said) || errors.Is(err, redis.Nil) {
 		return ""
 	}
-	code, _, _ := strings.Cut(said.Error(), " ")
+	if redisstore.Denies(said) { // in a script it begins with ERR
+		return "NOPERM"
+	}
+	text := said.Error()
+	if _, inner, ok := strings.Cut(text, ": -"); ok && strings.HasPrefix(text, "ERR ") { // Redis 6.2 wraps what a script met
+		text = inner
+	}
+	code, _, _ := strings.Cut(text, " ")
 	if code == "" || strings.ContainsFunc(code, func(r rune) bool { return r < 'A' || r > 'Z' }) {
 		return "ERR"
 	}

@@ -140,7 +140,8 @@ func (w *Worker) release(session string, holds []*lease.Hold) {
 }
 
 func (w *Worker) write(e core.Effect, service string) {
-	ev := w.tender.Write(context.WithoutCancel(w.ctx), &e, service)
+	ev, err := w.tender.Write(context.WithoutCancel(w.ctx), &e, service)
+	w.unwritten.Store(&err)
 	w.inbox.put(message{event: ev, f: func() { w.count(e, ev.Wrote) }})
 }
 
@@ -198,13 +199,14 @@ func (w *Worker) launch(e core.Effect, j *job) {
 		TunerFence: e.TunerFence,
 	})
 	j.pipeline = p
+	w.live++
 	w.tasks.Go(func() {
 		ctx, end := trust(service.Context(), tuner.Context())
 		err := w.guarded(e.Session, "Start", func() error { return p.Start(ctx, e.Fence) })
 		if err != nil {
 			end()
 			told.Launch, told.Text = core.LaunchFail, err.Error()
-			w.post(told)
+			w.inbox.put(message{event: told, f: func() { w.live-- }})
 			return
 		}
 		told.Launch = core.LaunchOK
@@ -246,6 +248,7 @@ func (w *Worker) ended(session string, err error) {
 
 // returned lets leases that were abandoned with a stuck pipeline be taken here again.
 func (w *Worker) returned(session string) {
+	w.live--
 	if j := w.jobs[session]; j != nil {
 		for _, h := range j.stuck {
 			h.Recovered()

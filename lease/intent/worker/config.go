@@ -93,7 +93,7 @@ type Config struct {
 	// Observer counts; nil: nobody does.
 	Observer intent.Observer
 	// Logger gets an entry for every session that runs or ends here, and of the leases where Store.Leases.Logger is nil. nil:
-	// warnings and errors go to standard error; zap.NewNop() silences them.
+	// warnings and errors go to standard error; zap.NewNop() silences them. The client library's own log: lease.Config.Logger.
 	Logger *zap.Logger
 
 	_ struct{}

@@ -98,8 +98,12 @@ func (w *Worker) beat() {
 	defer ticker.Stop()
 	var told time.Time // when the log was last told that it fails; zero: it does not
 	for {
+		sent := time.Now()
 		err := w.tender.Tend(w.ctx)
 		w.registry.Note(err)
+		if err == nil {
+			w.keeper.Wrote(sent)
+		}
 		switch id := zap.String("worker", w.cfg.InstanceID); {
 		case w.ctx.Err() != nil:
 		case err == nil && !told.IsZero():

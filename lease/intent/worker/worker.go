@@ -17,6 +17,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/tend"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
+	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
 // Worker runs pipelines for the starts on the bus. Safe for concurrent use.
@@ -35,8 +36,9 @@ type Worker struct {
 	hungry chan struct{}  // the loop can take more
 	kick   chan struct{}  // beat and sweep now
 
-	registry ready.Watch
-	up       atomic.Bool // Start has returned nil
+	registry  ready.Watch
+	up        atomic.Bool           // Start has returned nil
+	unwritten atomic.Pointer[error] // what kept Redis from the last write of a session's state; of nil: nothing did
 
 	life     sync.Mutex // Start and Stop
 	begun    bool
@@ -44,12 +46,15 @@ type Worker struct {
 	stopErr  error
 	done     chan struct{}
 	drained  chan struct{}
+	idle     chan struct{} // closed when it stops and every pipeline has returned
 
 	inbox inbox
 
 	// Owned by the loop.
-	machine *core.Machine
-	jobs    map[string]*job
+	machine  *core.Machine
+	jobs     map[string]*job
+	live     int // pipelines that were started and have not returned
+	draining bool
 }
 
 // New makes a worker. Nothing runs before Start. Like lease.New it works on connections of its own.
@@ -65,6 +70,7 @@ func New(client redis.UniversalClient, cfg Config) (*Worker, error) {
 	w := &Worker{
 		cfg: cfg, store: st, base: time.Now().Add(-1), machine: core.New(cfg.core()), jobs: map[string]*job{},
 		hungry: make(chan struct{}, 1), kick: make(chan struct{}, 1), done: make(chan struct{}), drained: make(chan struct{}),
+		idle: make(chan struct{}),
 	}
 	w.inbox.wake = make(chan struct{}, 1)
 	w.ctx, w.cancel = context.WithCancel(context.Background())
@@ -72,6 +78,9 @@ func New(client redis.UniversalClient, cfg Config) (*Worker, error) {
 	lc.InstanceID, lc.Notify = cfg.InstanceID, w.heard
 	if lc.Logger == nil {
 		lc.Logger = cfg.Logger
+	}
+	if lc.DrainTimeout == 0 { // of releases that drain has waited for already
+		lc.DrainTimeout = min(lc.TTL/3, st.Options().OpTimeout)
 	}
 	if w.keeper, err = lease.NewKeeper(client, lc); err == nil {
 		w.bus, err = st.Bus(cfg.InstanceID)
@@ -87,9 +96,12 @@ func New(client redis.UniversalClient, cfg Config) (*Worker, error) {
 // InstanceID returns the owner under which leases are held.
 func (w *Worker) InstanceID() string { return w.cfg.InstanceID }
 
-// Start takes part in the work, until Stop. ctx bounds the start only. It returns once an earlier process of this name that is known to
-// be dead has been dealt with, and as a single writer once no other worker lives; while Redis does not answer it waits. ErrOtherWorker,
-// an error of lease.Keeper.Start, or that of ctx if that ended first.
+// Start takes part in the work, until Stop. ctx bounds the start only. It returns once the worker has signed on, an earlier process of
+// this name that is known to be dead has been dealt with, and as a single writer once no other worker lives. Unlike lease.Keeper.Start
+// it waits, without end unless ctx has one, while Redis does not answer or refuses to write (OOM, NOREPLICAS, READONLY, MISCONF): only
+// then can it tell ErrOtherWorker, and what the dead one held is free. Health tells meanwhile what it waits for; so serve the probe
+// first, or call Run in a goroutine. Errors: ErrOtherWorker, those of lease.Keeper.Start, an ACL that denies what is needed, or that of
+// ctx with what went wrong last.
 func (w *Worker) Start(ctx context.Context) error {
 	w.life.Lock()
 	defer w.life.Unlock()
@@ -144,8 +156,11 @@ func (w *Worker) Health() lease.Health {
 	return h
 }
 
-// Stop ends all pipelines, gives their leases back, and leaves what it has not begun to other workers. It waits at most
-// StopTimeout and a time-out of Redis. Every call waits for the end and gets the same error: ErrStuck, or ErrUnknown of lease.
+// Stop ends all pipelines, gives their leases back, and leaves what it has not begun to other workers. It waits for the pipelines, at
+// most StopTimeout, and when they have returned for Redis: at most one time-out (Store.OpTimeout) until it has the end of each session,
+// one until it has confirmed the releases (Store.Leases.DrainTimeout), and one to sign off. What it has not said by then is left: the
+// leases expire within their TTL, and other workers end the sessions. Every call waits for the end and gets the same error: ErrStuck
+// if a pipeline did not return; lease.ErrUnknown with what Redis said if it did not confirm, and lease.ErrRefused if it refused.
 func (w *Worker) Stop() error {
 	w.life.Lock()
 	if w.stopping {
@@ -174,21 +189,52 @@ func (w *Worker) Stop() error {
 		}
 	}
 	w.store.Close()
+	if !errors.Is(w.stopErr, ErrStuck) {
+		w.tasks.Wait()
+	}
 	return w.stopErr
 }
 
-// drain ends what runs. What does not return in time is left behind, with its leases.
+// drain ends what runs. What does not return in time is left behind, with its leases, and so is what Redis does not take.
 func (w *Worker) drain() error {
-	w.post(core.Event{Kind: core.EvDrain})
-	timer := time.NewTimer(w.cfg.StopTimeout + w.store.Options().OpTimeout)
-	defer timer.Stop()
+	w.inbox.put(message{f: func() { w.draining = true }, event: core.Event{Kind: core.EvDrain}})
+	patience := w.store.Options().OpTimeout
+	late := time.NewTimer(w.cfg.StopTimeout + patience)
+	defer late.Stop()
 	select {
 	case <-w.drained:
-		w.tasks.Wait()
 		return nil
-	case <-timer.C:
+	case <-late.C:
 		return fmt.Errorf("%w: stopped all the same; its leases expire within %v", ErrStuck, w.cfg.Store.Leases.TTL)
+	case <-w.idle:
+		late.Reset(patience)
 	}
+	select {
+	case <-w.drained:
+		return nil
+	case <-late.C:
+		return w.unsaid()
+	}
+}
+
+// unconfirmed is an error of a Redis that has not confirmed: what it did is not known.
+type unconfirmed struct{ error }
+
+func (e unconfirmed) Is(target error) bool { return target == lease.ErrUnknown }
+func (e unconfirmed) Unwrap() error        { return e.error }
+
+// unsaid is the error of a stop whose sessions have ended without Redis' word, and why.
+func (w *Worker) unsaid() error {
+	err := fmt.Errorf("stopped with %d sessions whose end Redis has not confirmed; what is left expires within %v",
+		asked(w, func() int { return len(w.jobs) }), w.cfg.Store.Leases.TTL)
+	if why := w.unwritten.Load(); why != nil && *why != nil {
+		var reply redis.Error
+		if errors.As(*why, &reply) {
+			return unconfirmed{fmt.Errorf("%w: %w", err, redisstore.Cause(reply))}
+		}
+		return unconfirmed{fmt.Errorf("%w: %w", err, *why)}
+	}
+	return unconfirmed{fmt.Errorf("%w: %w", err, lease.ErrUnknown)}
 }
 
 func (w *Worker) now() leasecore.Time { return w.at(time.Now()) }
@@ -270,6 +316,10 @@ func (w *Worker) loop() {
 				break
 			}
 			clear(batch)
+		}
+		if w.draining && w.live == 0 {
+			w.draining = false // told once
+			close(w.idle)
 		}
 		if w.machine.Waiting() == 0 {
 			w.feed()

@@ -1,0 +1,62 @@
+package worker
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/leasestorm/leasestorm/internal/redistest"
+	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/intent"
+)
+
+// A stop while Redis refuses or is away blames Redis, not the pipeline that returned at once, and does not wait for what it will not say.
+func TestStopWithoutRedis(t *testing.T) {
+	for words, begin := range map[string]func(*redistest.Server){
+		"NOREPLICAS":         func(s *redistest.Server) { s.Do("CONFIG", "SET", "min-replicas-to-write", "1") },
+		"connection refused": (*redistest.Server).Kill,
+	} {
+		t.Run(words, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			cfg := r.config("w1", "1")
+			cfg.Logger = zap.NewNop()
+			cfg.Store.OpTimeout = 500 * time.Millisecond
+			w := r.run(cfg)
+			a := r.start("a", "hd")
+			r.wait(a, intent.StateRunning, "")
+			begin(r.server)
+			at := time.Now()
+			err := w.Stop()
+			if errors.Is(err, ErrStuck) || !errors.Is(err, lease.ErrUnknown) || !strings.Contains(err.Error(), words) ||
+				errors.Is(err, lease.ErrRefused) != (words == "NOREPLICAS") {
+				t.Errorf("Stop: %v", err)
+			}
+			if d := time.Since(at); d >= options.Leases.TTL {
+				t.Errorf("Stop took %v, want some time-outs of %v and not StopTimeout, %v", d, cfg.Store.OpTimeout, options.Leases.TTL)
+			}
+		})
+	}
+}
+
+// A write of its own shows the worker that Redis grants leases again.
+func TestWorkerHealthHearsOfItsBeat(t *testing.T) {
+	r := newRig(t)
+	cfg := r.config("w1", "1")
+	cfg.Logger = zap.NewNop()
+	w := r.run(cfg)
+	r.client.ConfigSet(t.Context(), "min-replicas-to-write", "1")
+	_, err := w.keeper.TryAcquire(t.Context(), "job")
+	at := time.Now()
+	if !errors.Is(err, lease.ErrRefused) || w.Health().State != lease.HealthRefused {
+		t.Fatalf("%v; %v", err, w.Health())
+	}
+	r.client.ConfigSet(t.Context(), "min-replicas-to-write", "0")
+	r.eventually("it is fit", func() bool { return w.Health().OK() })
+	if d := time.Since(at); d > 2*time.Second { // beats come every tenth of the TTL; what is forgotten by age is so after 3.6 s
+		t.Errorf("fit %v after the refusal, want at the next beat", d)
+	}
+}

@@ -1,0 +1,195 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/redistest"
+	"github.com/leasestorm/leasestorm/lease/redisstore"
+)
+
+// accepts ends what refusals begin.
+var accepts = map[string]func(*redistest.Server){
+	"OOM":        func(s *redistest.Server) { s.Do("CONFIG", "SET", "maxmemory", "0") },
+	"NOREPLICAS": func(s *redistest.Server) { s.Do("CONFIG", "SET", "min-replicas-to-write", "0") },
+	"READONLY":   (*redistest.Server).Writable,
+	"NOPERM":     func(s *redistest.Server) { s.Do("ACL", "SETUSER", "default", "allkeys") },
+}
+
+// What one request met is over when another shows it: Health does not wait for the same to be asked again. A renewal shows nothing of
+// a Redis that is out of memory, as it takes none.
+func TestHealthHearsOfItFromAnotherRequest(t *testing.T) {
+	for words, refuse := range refusals {
+		t.Run(words, func(t *testing.T) {
+			t.Parallel()
+			server, client := bootstrapped(t)
+			cfg, events := quick("a"), newHeard()
+			cfg.TTL, cfg.Quarantine = 3*time.Second, 3*time.Second
+			if _, err := SetQuarantine(t.Context(), client, cfg, cfg.TTL); err != nil {
+				t.Fatal(err)
+			}
+			cfg.Notify = events.add
+			k := startKeeper(t, client, cfg)
+			if _, err := k.Acquire(t.Context(), "held"); err != nil {
+				t.Fatal(err)
+			}
+			refuse(server)
+			_, err := k.TryAcquire(t.Context(), "job")
+			refusedBecause(t, "TryAcquire", err, words)
+			at := time.Now()
+			if h := k.Health(); h.State != HealthRefused {
+				t.Errorf("refused: %v", h)
+			}
+			accepts[words](server)
+			events.wait(t, "it is being renewed", func(e Event) bool { return e.Kind == EventRenewing && e.At.After(at) })
+			events.wait(t, "it is renewed", func(e Event) bool { return e.Kind == EventRenewed && e.At.After(at) })
+			switch words {
+			case "OOM":
+				if h := k.Health(); h.State != HealthRefused {
+					t.Errorf("renewed: %v", h)
+				}
+				return
+			case "NOPERM": // the ACL is asked first
+				eventually(t, "it is fit", func() bool { return k.Health().OK() })
+			}
+			if h := k.Health(); !h.OK() || time.Since(at) >= k.s.trouble.life {
+				t.Errorf("%v after the refusal: %v", time.Since(at), h)
+			}
+		})
+	}
+}
+
+// A request of another kind clears what was said before it was sent, and of that what it disproves.
+func TestWhatAnAnswerClears(t *testing.T) {
+	now := time.Now()
+	refused := func(words string) error { return redisstore.Cause(redisError(words)) }
+	granted := &core.Answer{Results: []core.Result{{Outcome: core.OutGranted}}}
+	renewed := &core.Answer{Results: []core.Result{{Outcome: core.OutRenewed}}}
+	held := &core.Answer{Results: []core.Result{{Outcome: core.OutHeld}}}
+	for name, tt := range map[string]struct {
+		err    error
+		answer *core.Answer
+		sent   time.Duration
+		clear  bool
+	}{
+		"a write ends READONLY":       {refused("READONLY You can't write"), renewed, time.Second, true},
+		"one under way does not":      {refused("READONLY You can't write"), renewed, -time.Second, false},
+		"an answer without a write":   {refused("NOREPLICAS Not enough"), held, time.Second, false},
+		"a renewal takes no memory":   {refused("OOM command not allowed"), renewed, time.Second, false},
+		"a grant does":                {refused("OOM command not allowed"), granted, time.Second, true},
+		"an ACL may allow this alone": {refused("NOPERM No permissions"), granted, time.Second, false},
+		"any answer ends a silence":   {errors.New("i/o timeout"), held, time.Second, true},
+		"Redis 6.2's words":           {refused("ERR Error running script: @user_script:9: -MISCONF Redis is"), renewed, time.Second, true},
+	} {
+		tr := trouble{life: time.Minute, kinds: map[core.OpKind]failure{}}
+		tr.note(core.OpRelease, &core.Answer{Failure: core.FailRefused, Err: tt.err}, now, now)
+		tr.note(core.OpAcquire, tt.answer, now.Add(tt.sent), now.Add(2*time.Second))
+		if f := tr.present(0, now.Add(3*time.Second)); (f.err == nil) != tt.clear {
+			t.Errorf("%s: %v is left", name, f.err)
+		}
+	}
+}
+
+// redisError is what a server says.
+type redisError string
+
+func (e redisError) Error() string { return string(e) }
+func (redisError) RedisError()     {}
+
+var _ redis.Error = redisError("")
+
+// In a quarantine nothing is acquired, so what an acquisition met before says nothing.
+func TestQuarantineAfterARefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFakeRedis()
+		g := newRig(t, r, "a", true, nil)
+		pass(time.Second)
+		r.forget(30 * time.Second)
+		if _, err := g.keeperOf().TryAcquire(t.Context(), "job"); !errors.Is(err, ErrQuarantine) {
+			t.Fatal(err)
+		}
+		refusal := core.Answer{Failure: core.FailRefused, Err: redisstore.Cause(redisError("READONLY You can't write"))}
+		g.trouble.note(core.OpAcquire, &refusal, time.Now(), time.Now())
+		if h := g.health(); h.State != HealthQuarantine {
+			t.Errorf("in the quarantine: %v", h)
+		}
+		g.trouble.note(core.OpBeat, &refusal, time.Now(), time.Now())
+		if h := g.health(); h.State != HealthRefused {
+			t.Errorf("heartbeats are refused: %v", h)
+		}
+	})
+}
+
+// A term that was not renewed in time ends with what kept it from that.
+func TestLostSaysWhyItWasNotRenewed(t *testing.T) {
+	for words, begin := range map[string]func(*redistest.Server){
+		"NOREPLICAS": refusals["NOREPLICAS"], "NOPERM": refusals["NOPERM"], "i/o timeout": (*redistest.Server).Freeze,
+	} {
+		t.Run(words, func(t *testing.T) {
+			t.Parallel()
+			server, client := bootstrapped(t)
+			k := startKeeper(t, client, quick("a"))
+			var cause error
+			err := k.Do(t.Context(), "job", func(ctx context.Context, _ int64) error {
+				begin(server)
+				<-ctx.Done()
+				cause = context.Cause(ctx)
+				return nil
+			})
+			if words == "i/o timeout" {
+				server.Thaw()
+			}
+			for what, err := range map[string]error{"Do": err, "context.Cause": cause} {
+				refused := words != "i/o timeout"
+				if !errors.Is(err, ErrLost) || errors.Is(err, ErrRefused) != refused || errors.Is(err, ErrUnknown) == refused ||
+					!strings.Contains(err.Error(), "expired: renewals were ") || refused && !strings.Contains(err.Error(), words) {
+					t.Errorf("%s: %v, want ErrLost and %s", what, err, words)
+				}
+			}
+		})
+	}
+}
+
+// A stop whose releases are refused says that, and not that there was no answer.
+func TestStopSaysWhatWasRefused(t *testing.T) {
+	server, client := bootstrapped(t)
+	k := startKeeper(t, client, quick("a"))
+	h, err := k.Acquire(t.Context(), "job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	context.AfterFunc(h.Context(), h.Drop)
+	refusals["NOREPLICAS"](server)
+	err = k.Stop()
+	if !errors.Is(err, ErrRefused) || !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), "NOREPLICAS") ||
+		strings.Contains(err.Error(), "no answer") {
+		t.Errorf("Stop: %v", err)
+	}
+}
+
+// An instance is not called silent before Redis has had the time to answer, and a silence begins with what was not answered.
+func TestSilenceBeginsWithWhatWasSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		g := newRig(t, newFakeRedis(), "a", true, nil)
+		if h := g.health(); h.State != HealthNotStarted {
+			t.Errorf("right after Start: %v", h)
+		}
+		pass(time.Second)
+		if _, err := g.keeperOf().TryAcquire(t.Context(), "job"); err != nil || !g.health().OK() {
+			t.Fatalf("%v, %v", err, g.health())
+		}
+		g.fake.set(mute)
+		pass(g.cfg.RenewInterval + g.cfg.OpTimeout)
+		if h := g.health(); h.State != HealthSilent || h.Since.Sub(start).Round(time.Second) != g.cfg.RenewInterval {
+			t.Errorf("silent since %v after Start, want %v: %v", h.Since.Sub(start), g.cfg.RenewInterval, h)
+		}
+	})
+}
