@@ -13,6 +13,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
+	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
 // ErrOtherWorker: SingleWriter is set and another worker lives.
@@ -139,7 +140,7 @@ func (t *Tender) Prepare(ctx context.Context) error {
 		if t.Failed != nil {
 			t.Failed(err)
 		}
-		if denied := t.Store.Denied(err); denied != nil {
+		if denied := redisstore.Denied(err); denied != nil {
 			return denied
 		}
 		if err == nil || !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, lease.ErrUnknown) {

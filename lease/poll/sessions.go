@@ -27,6 +27,7 @@ type sessions struct {
 	client redis.UniversalClient
 	prefix string
 	log    *zap.Logger
+	leases redisstore.Rules // what those on the sessions need
 	check  func(id string) error
 	seed   maphash.Seed
 	known  map[string]verdict // by key
@@ -49,17 +50,19 @@ func newSessions(client redis.UniversalClient, prefix string, cfg *lease.Config)
 	if err != nil {
 		return nil, err
 	}
-	return &sessions{client: own, prefix: prefix, log: cfg.Logger, check: cfg.CheckSession, seed: maphash.MakeSeed(),
-		known: map[string]verdict{}}, nil
+	leases := redisstore.Options{LeasePrefix: cfg.LeasePrefix, NodePrefix: cfg.NodePrefix, EpochKey: cfg.EpochKey, Channel: cfg.Channel}
+	return &sessions{client: own, prefix: prefix, log: cfg.Logger, leases: leases.Rules(redisstore.Use{Registry: true}),
+		check: cfg.CheckSession, seed: maphash.MakeSeed(), known: map[string]verdict{}}, nil
 }
 
-// permitted refuses an ACL that denies the sessions. Whatever else goes wrong is waited for.
+// permitted refuses an ACL that denies the sessions, and names all rules that polling needs. Whatever else goes wrong is waited for.
 func (s *sessions) permitted(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, permittedTimeout)
 	defer cancel()
 	all := globEscape.Replace(s.prefix) + "*"
 	key := s.prefix + "probe"
-	err := redisstore.Denial(s.client, "~"+all, s.client.Scan(ctx, 0, all, 1).Err(), s.client.MGet(ctx, key).Err(),
+	rules := redisstore.Rules{Keys: []string{all}, Commands: []string{"type"}}.And(s.leases)
+	err := redisstore.Explain(ctx, s.client, rules, s.client.Scan(ctx, 0, all, 1).Err(), s.client.MGet(ctx, key).Err(),
 		s.client.Get(ctx, key).Err(), s.client.Type(ctx, key).Err())
 	if err != nil {
 		return fmt.Errorf("poll: sessions %s: %w", all, err)
