@@ -10,8 +10,8 @@ import (
 	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
-// deaf is what Redis says against hearing the channel. Leases are granted without notices; only what these save is lost: a clean stop
-// is then seen when its lease expires (G13).
+// deaf is what Redis says against hearing the channel. Leases are granted without notices; only what these save is lost: a
+// clean stop is then seen when its lease expires (G13).
 type deaf struct {
 	why atomic.Pointer[string] // nil: the channel is heard, or Redis is away
 
@@ -29,8 +29,8 @@ func (d *deaf) text() string {
 	return "; notices are not heard, so a clean stop is seen only when its lease expires: " + *why
 }
 
-// subscribed takes the outcome of an attempt to hear the channel, nil when it is heard. The log has an entry when a refusal begins,
-// once a renewal interval at most, and one when that has ended.
+// subscribed takes the outcome of an attempt to hear the channel, nil when it is heard. The log has an entry when a refusal
+// begins, once a renewal interval at most, and one when that has ended.
 func (s *shell) subscribed(err error) {
 	d := &s.deaf
 	if err == nil {

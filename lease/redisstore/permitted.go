@@ -22,8 +22,8 @@ type Use struct {
 }
 
 // Permitted finds out whether the user may do what leases need, and changes nothing: commands, keys, and the channel. An error
-// is ErrDenied, with the server's words and the rules to add to the user's ACL, ErrRefused with the server's words for writes that
-// are refused now, of everybody, or what went wrong on the way.
+// is ErrDenied, with the server's words and the rules to add to the user's ACL, ErrRefused with the server's words for writes
+// that are refused now, of everybody, or what went wrong on the way.
 func (s *Store) Permitted(ctx context.Context, use Use) error {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()

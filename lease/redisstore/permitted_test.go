@@ -11,7 +11,8 @@ import (
 	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
-// What an ACL takes away is named in one line that gives it back, with no key or channel that the user has: Redis would not take it.
+// What an ACL takes away is named in one line that gives it back, with no key or channel that the user has: Redis would not
+// take it.
 func TestPermitted(t *testing.T) {
 	all := []string{"on", ">pw", "~poll:*", "~{poll:lease:*", "&poll:notify", "+@all"}
 	tests := []struct {
@@ -45,8 +46,8 @@ func TestPermitted(t *testing.T) {
 		{"a key and a command", []string{"resetkeys", "~poll:*", "-pexpire"}, "~{poll:lease:*}:fence +pexpire",
 			redisstore.Use{}, redisstore.Options{}},
 		{"SET, of all keys and channels", []string{"~*", "&*", "-set"}, "+set", redisstore.Use{Registry: true}, redisstore.Options{}},
-		{"everything", []string{"reset", "on", ">pw"}, "~poll:epoch ~poll:epoch:group ~poll:lease:* ~{poll:lease:*}:fence ~poll:node:* &poll:notify +info +set",
-			redisstore.Use{Registry: true}, redisstore.Options{}},
+		{"everything", []string{"reset", "on", ">pw"}, "~poll:epoch ~poll:epoch:group ~poll:lease:* ~{poll:lease:*}:fence " +
+			"~poll:node:* &poll:notify +info +set", redisstore.Use{Registry: true}, redisstore.Options{}},
 		{"an exact key", []string{"resetkeys", "~poll:*"}, "~leader ~{leader}:fence", redisstore.Use{Leases: []string{"leader"}},
 			redisstore.Options{ExactKeys: true}},
 	}

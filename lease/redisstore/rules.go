@@ -11,11 +11,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrDenied says that an ACL takes something away without which there are no leases; the message ends with the line that grants it.
+// ErrDenied says that an ACL takes something away without which there are no leases; the message ends with the line that
+// grants it.
 var ErrDenied = errors.New("the ACL of Redis denies what leases need")
 
-// Rules are what an ACL must allow a user. They are known beforehand: Redis tells of one denial at a time, and of a command denied
-// inside a script not even the name.
+// Rules are what an ACL must allow a user. They are known beforehand: Redis tells of one denial at a time, and of a command
+// denied inside a script not even the name.
 type Rules struct {
 	Keys     []string // patterns
 	Channels []string
@@ -64,7 +65,8 @@ const commands = "ping info time eval evalsha get set del pexpire pttl hset hmge
 // Rules returns what an ACL must allow whoever uses a store with these options.
 func (o Options) Rules(use Use) Rules {
 	o = o.withDefaults()
-	r := Rules{Keys: []string{glob(o.EpochKey), glob(o.groupKey())}, Channels: []string{glob(o.Channel)}, Commands: strings.Fields(commands)}
+	r := Rules{Keys: []string{glob(o.EpochKey), glob(o.groupKey())}, Channels: []string{glob(o.Channel)},
+		Commands: strings.Fields(commands)}
 	patterns := []string{glob(o.LeasePrefix) + "*"}
 	if o.ExactKeys {
 		patterns = nil
@@ -160,8 +162,8 @@ func Denied(errs ...error) error {
 	return d
 }
 
-// Explain is Denied with the line that grants the client's user all of rules. Redis accepts no pattern beside one that allows all, so
-// keys and channels that the user is seen to have are left out.
+// Explain is Denied with the line that grants the client's user all of rules. Redis accepts no pattern beside one that allows
+// all, so keys and channels that the user is seen to have are left out.
 func Explain(ctx context.Context, client redis.UniversalClient, rules Rules, errs ...error) error {
 	var d *denial
 	if !errors.As(Denied(errs...), &d) {

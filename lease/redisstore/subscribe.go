@@ -18,8 +18,9 @@ const (
 )
 
 // Subscribe hears the channel until ctx ends, on the calling goroutine: it calls heard for each notice, and up with nil when
-// the channel is (again) being heard, and with what was said for each attempt that ended or failed. A connection that is silent for
-// OpTimeout is asked for a sign of life and given up if none comes. Redis keeps no notices: what was published meanwhile is lost.
+// the channel is (again) being heard, and with what was said for each attempt that ended or failed. A connection that is
+// silent for OpTimeout is asked for a sign of life and given up if none comes. Redis keeps no notices: what was published
+// meanwhile is lost.
 func (s *Store) Subscribe(ctx context.Context, heard func(core.Notice), up func(error)) {
 	message := func(text string) {
 		if n, ok := ParseNotice(text); ok {

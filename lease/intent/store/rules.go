@@ -32,8 +32,8 @@ func (o *Options) workerRules() redisstore.Rules {
 	return own.And(leases.Rules(redisstore.Use{}))
 }
 
-// Explain returns lease.ErrRefused, with the line that grants a worker what it needs, where err is of an ACL that denies it, and err
-// itself where it is not.
+// Explain returns lease.ErrRefused, with the line that grants a worker what it needs, where err is of an ACL that denies it,
+// and err itself where it is not.
 func (s *Store) Explain(ctx context.Context, err error) error {
 	if denied := redisstore.Explain(ctx, s.client, s.opt.workerRules(), err); denied != nil {
 		return denied
