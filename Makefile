@@ -49,7 +49,7 @@ chaos: setup ## Every scenario of the specification against real processes, abou
 
 .PHONY: engines
 engines: setup ## Ten plans on both engines: the same verdicts, figures that lie alike; about two minutes (part of chaos)
-	go test -count=1 -timeout 5m -v ./sim/engines -args -all
+	go test -count=1 -timeout 10m -v ./sim/engines -args -all
 
 # What make test leaves out: the race detector on storms in virtual time, and what -short skips. A package in which it skips
 # something is played here as a whole.

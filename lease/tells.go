@@ -236,7 +236,7 @@ func (s *shell) writeLog(e logEntry, dropped int64) {
 	}
 	ce.Time = e.at
 	var room [8]logentry.Field
-	fields := logentry.Fields(room[:0], s.cfg.InstanceID, &e.tell)
+	fields := logentry.Fields(room[:0], s.cfg.InstanceID, int64(s.cfg.TTL), &e.tell)
 	if e.tell.Kind == core.TellEpoch && e.tell.Wait > 0 {
 		until := e.at.Add(time.Duration(e.tell.Wait)).Format(time.RFC3339Nano)
 		fields = append(fields, logentry.Field{Key: "until", Text: until})

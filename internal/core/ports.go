@@ -114,11 +114,13 @@ type Op struct {
 // Failure says why an op has no result.
 type Failure uint8
 
-// The ways to fail. The core treats both as silence; they differ in what a user is told.
+// The ways to fail. An op that may have been executed and extends something begins a silence (G5); the others differ in
+// what a user is told.
 const (
 	FailNone    Failure = iota
 	FailUnknown         // sent and not answered: it may have been executed
-	FailRefused         // certainly not executed: no connection, or Redis said why not
+	FailUnsent          // not sent, for want of a connection or of time: certainly not executed
+	FailRefused         // not executed: Redis, or the store, said why not
 )
 
 // Outcome is what became of one item.

@@ -11,7 +11,7 @@ type silence struct {
 	failed int    // probes without answer in a row
 	text   string // what the first failure said
 	told   bool
-	toldAt Time // when one was told last
+	toldAt Time   // when one was told last
 	items  []Item // of the largest attempt to extend that was not answered
 }
 

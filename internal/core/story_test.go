@@ -119,8 +119,11 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) {
 		s.step(Event{Kind: EvNotice, Notice: n})
 	case "fail":
 		a := Answer{Seq: uint64(num(first())), Failure: FailUnknown, Text: "connection reset"}
-		if has("refused") {
+		switch {
+		case has("refused"):
 			a.Failure = FailRefused
+		case has("unsent"):
+			a.Failure = FailUnsent
 		}
 		s.step(Event{Kind: EvAnswer, Answer: a})
 	case "answer":

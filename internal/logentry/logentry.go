@@ -14,13 +14,12 @@ type Level int8
 
 // The levels that entries have.
 const (
-	Debug Level = iota - 1
-	Info
+	Info Level = iota
 	Warn
 )
 
 // String returns the level as it stands in a log.
-func (l Level) String() string { return [...]string{"debug", "info", "warn"}[l-Debug] }
+func (l Level) String() string { return [...]string{"info", "warn"}[l] }
 
 // form is what is fixed about the entries of one kind of tell.
 type form struct {
@@ -32,7 +31,7 @@ type form struct {
 
 var forms = [...]form{
 	core.TellAcquired:      {"acquired", Info, "Lease acquired", true},
-	core.TellRenewed:       {"renewed", Debug, "Lease renewed", true},
+	core.TellRenewed:       {"renewed", Info, "Lease renewed", true},
 	core.TellUncertain:     {"renewFailed", Warn, "Lease renewal failed", true},
 	core.TellLost:          {"lost", Warn, "Lease lost", true},
 	core.TellReleased:      {"released", Info, "Lease released", true},
@@ -64,8 +63,8 @@ func formOf(k core.TellKind) form {
 // Event returns the name of what was told, the field "event"; "" if it has no entry.
 func Event(k core.TellKind) string { return formOf(k).event }
 
-// Head returns level and message of the tell's entry, and false if it has none. Renewals that succeed are debug entries;
-// a shell may choose otherwise.
+// Head returns level and message of the tell's entry, and false if it has none. A shell may choose another level for renewals
+// that succeed.
 func Head(t *core.Tell) (Level, string, bool) {
 	f := formOf(t.Kind)
 	switch {
@@ -110,29 +109,58 @@ type Field struct {
 	Number int64 // of Number and Duration
 }
 
-// Fields appends the fields of the entry that an instance makes of a tell.
-func Fields(dst []Field, instance string, t *core.Tell) []Field {
+// Fields appends the fields of the entry that an instance makes of a tell, those that say something. ttl, in ns, is that of its
+// leases.
+func Fields(dst []Field, instance string, ttl int64, t *core.Tell) []Field {
 	f := formOf(t.Kind)
 	dst = append(dst, Field{Key: "event", Text: f.event}, Field{Key: "instance", Text: instance})
-	if f.lease {
-		dst = append(dst, Field{Key: "endpoint", Text: t.ID}, Field{Key: "fence", Kind: Number, Number: t.Fence})
+	if t.ID != "" {
+		dst = append(dst, Field{Key: "endpoint", Text: t.ID})
 	}
-	dst = append(dst, Field{Key: "reason", Text: Reason(t)}, Field{Key: "owner", Text: t.Owner})
-	if !f.lease {
+	if t.Fence != 0 {
+		dst = append(dst, Field{Key: "fence", Kind: Number, Number: t.Fence})
+	}
+	for _, said := range [...]Field{{Key: "reason", Text: cause(t)}, storeSaid(t), {Key: "owner", Text: t.Owner}} {
+		if said.Text != "" {
+			dst = append(dst, said)
+		}
+	}
+	switch {
+	case t.Kind == core.TellAcquired:
+		dst = append(dst, Field{Key: "ttl", Kind: Number, Number: ttl / core.Millisecond})
+	case !f.lease && t.Wait != 0:
 		dst = append(dst, Field{Key: "wait", Kind: Duration, Number: t.Wait})
 	}
 	return dst
 }
 
-// Reason is why something was told: the cause, and what the store said.
-func Reason(t *core.Tell) string {
-	cause := t.Cause.String()
+// cause is why something was told, in a word that does not depend on what the store said.
+func cause(t *core.Tell) string {
 	switch {
 	case ofRedisClock(t):
 		return "redis' clock jumped"
 	case t.Cause == core.CauseNoAnswer && reply(t.Text):
-		return "refused: " + t.Text
-	case t.Text == "":
+		return "refused"
+	}
+	return t.Cause.String()
+}
+
+// storeSaid is what the tell repeats of the store's words.
+func storeSaid(t *core.Tell) Field {
+	switch {
+	case t.Kind == core.TellEpoch || t.Kind == core.TellRejected:
+		return Field{Key: "epoch", Text: t.Text}
+	case ofRedisClock(t):
+		return Field{}
+	}
+	return Field{Key: "error", Text: t.Text}
+}
+
+// Reason is why something was told: the cause, and what the store said.
+func Reason(t *core.Tell) string {
+	cause := cause(t)
+	switch {
+	case t.Text == "" || ofRedisClock(t):
 		return cause
 	case cause == "":
 		return t.Text

@@ -1,6 +1,9 @@
 package logentry
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,22 +20,60 @@ func TestEveryTellHasAnEntry(t *testing.T) {
 			continue
 		}
 		tell := core.Tell{Kind: k, ID: "s", Fence: 7, Cause: core.CauseNoAnswer, Text: "i/o timeout", Owner: "o", Wait: 5}
-		fields := Fields(nil, "i", &tell)
+		if k > core.TellKept {
+			tell.ID, tell.Fence = "", 0
+		}
+		fields := Fields(nil, "i", 30*core.Second, &tell)
+		said := "error"
+		if k == core.TellEpoch || k == core.TellRejected {
+			said = "epoch"
+		}
 		want := []Field{
-			{Key: "event", Text: Event(k)}, {Key: "instance", Text: "i"}, {Key: "reason", Text: "no answer: i/o timeout"},
-			{Key: "owner", Text: "o"},
+			{Key: "event", Text: Event(k)}, {Key: "instance", Text: "i"}, {Key: "reason", Text: "no answer"},
+			{Key: said, Text: "i/o timeout"}, {Key: "owner", Text: "o"},
 		}
-		if k <= core.TellYield {
+		if k <= core.TellKept {
 			want = append(want, Field{Key: "endpoint", Text: "s"}, Field{Key: "fence", Kind: Number, Number: 7})
+		} else {
+			want = append(want, Field{Key: "wait", Kind: Duration, Number: 5})
 		}
-		for _, f := range want {
-			if !slices.Contains(fields, f) {
-				t.Errorf("the entry of %q lacks %+v: %+v", Event(k), f, fields)
-			}
+		if k == core.TellAcquired {
+			want = append(want, Field{Key: "ttl", Kind: Number, Number: 30_000})
+		}
+		slices.SortFunc(fields, byKey)
+		slices.SortFunc(want, byKey)
+		if !slices.Equal(fields, want) {
+			t.Errorf("the entry of %q has %+v, wanted %+v", Event(k), fields, want)
 		}
 	}
 	if _, _, ok := Head(&core.Tell{Kind: core.TellDrained + 1}); ok || Event(0) != "" {
 		t.Error("what is no tell has an entry")
+	}
+}
+
+// docs/log.md lists every entry with its level.
+func TestEveryEntryIsDocumented(t *testing.T) {
+	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "log.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k := core.TellAcquired; k <= core.TellDrained; k++ {
+		level, _, _ := Head(&core.Tell{Kind: k})
+		if row := fmt.Sprintf("\n| `%s` | %s |", Event(k), level); !strings.Contains(string(doc), row) {
+			t.Errorf("docs/log.md has no row that begins with %q", strings.TrimSpace(row))
+		}
+	}
+}
+
+func byKey(a, b Field) int { return strings.Compare(a.Key, b.Key) }
+
+// What says nothing is left out: a renewal's entry is the one that is written most.
+func TestFieldsSaySomething(t *testing.T) {
+	fields := Fields(nil, "i", 30*core.Second, &core.Tell{Kind: core.TellRenewed, ID: "s", Fence: 7})
+	want := []Field{{Key: "event", Text: "renewed"}, {Key: "instance", Text: "i"}, {Key: "endpoint", Text: "s"},
+		{Key: "fence", Kind: Number, Number: 7}}
+	if !slices.Equal(fields, want) {
+		t.Errorf("%+v", fields)
 	}
 }
 

@@ -16,7 +16,7 @@ func (s *settings) members() election.Config {
 	return election.Config{
 		LeaderKey: s.leaderKey, HeartbeatPrefix: s.beatPrefix, EpochKey: s.epochKey, LeaderTTL: s.ttl,
 		ElectionInterval: s.election, HeartbeatInterval: s.heartbeat, StartDelayMax: s.startDelay, RenewInterval: s.renew,
-		OpTimeout: s.opTimeout, DrainTimeout: s.drain,
+		OpTimeout: s.opTimeout, DrainTimeout: s.drain, RenewLogLevel: &s.renewals,
 	}
 }
 
@@ -37,7 +37,7 @@ func (n *node) election(client redis.UniversalClient, s *settings) (part, error)
 	}
 	p := &elected{Election: e, n: n, interval: s.interval, timeout: s.timeout, ended: make(chan error, 1)}
 	if p.timeout == 0 {
-		p.timeout = min(p.interval, s.ttl/3)
+		p.timeout = s.ttl / 3
 	}
 	return p, nil
 }

@@ -13,10 +13,14 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent/api"
+	"github.com/leasestorm/leasestorm/lease/intent/metrics"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 	"github.com/leasestorm/leasestorm/lease/intent/worker"
 )
@@ -68,9 +72,13 @@ type intentNode struct {
 	tuner  *receiver
 	worker *worker.Worker // nil: an API only
 	store  *store.Store
-	server *http.Server // nil: a worker only
+	api    *api.Handler // nil: a worker only
 	failed chan error
 	ready  bool // start has returned
+
+	metrics  http.Handler
+	server   *http.Server // of the API; nil: it does not listen
+	watchers *http.Server // of who watches over this process, likewise
 }
 
 func serveIntents(s *intentSettings) (code int, err error) {
@@ -86,7 +94,7 @@ func serveIntents(s *intentSettings) (code int, err error) {
 	for _, w := range s.warnings {
 		fmt.Fprintln(os.Stderr, "node:", w)
 	}
-	n := &intentNode{intentSettings: s, client: client, failed: make(chan error, 1)}
+	n := &intentNode{intentSettings: s, client: client, failed: make(chan error, 2)}
 	instance := lease.GenerateInstanceID()
 	n.out = newOutput(os.Stdout, clock, instance, orphaned)
 	defer n.out.close()
@@ -100,10 +108,13 @@ func serveIntents(s *intentSettings) (code int, err error) {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR1)
 	defer signal.Stop(signals)
+	if err := n.build(instance); err != nil {
+		return 0, errors.Join(err, n.stop())
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	started := make(chan error, 1)
-	go func() { started <- n.start(ctx, instance) }()
+	go func() { started <- n.start(ctx) }()
 	if err := n.wait(signals, started); err != nil {
 		return 0, errors.Join(err, n.stop())
 	}
@@ -129,11 +140,16 @@ func serveIntents(s *intentSettings) (code int, err error) {
 	return exitOK, nil
 }
 
-// start starts the roles: the worker first, so that what the API accepts is run at once. While Redis does not answer a worker
-// waits for it, until ctx ends.
-func (n *intentNode) start(ctx context.Context, instance string) error {
+// build makes the roles. Nothing runs yet.
+func (n *intentNode) build(instance string) (err error) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	counters, err := metrics.New(registry)
+	if err != nil {
+		return err
+	}
+	n.metrics = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 	if n.role != roleAPI {
-		var err error
 		n.worker, err = worker.New(n.client, worker.Config{
 			Store: n.storeOptions(), InstanceID: instance, Name: n.name, Slots: n.slots, Notify: n.notify,
 			NewPipeline: func(j worker.Job) worker.Pipeline {
@@ -141,36 +157,78 @@ func (n *intentNode) start(ctx context.Context, instance string) error {
 					session: j.SessionID, service: j.ServiceRef, slot: j.Slot, fence: j.TunerFence, serviceFence: j.ServiceFence,
 				})
 			},
-			SingleWriter: n.singleWriter, Logger: logger(&n.settings),
+			SingleWriter: n.singleWriter, Observer: counters, Logger: logger(&n.settings),
 		})
 		if err != nil {
-			return err
-		}
-		if err := n.worker.Start(ctx); errors.Is(err, worker.ErrOtherWorker) {
-			return fmt.Errorf("--single-writer: %w", err)
-		} else if err != nil {
 			return err
 		}
 	}
 	if n.role == roleWorker {
 		return nil
 	}
-	var err error
 	if n.store, err = store.New(n.client, n.storeOptions()); err != nil {
 		return err
 	}
-	handler, err := api.NewHandler(n.store, api.Config{Tokens: n.tokens, TrustedProxies: n.proxies, APILeases: n.apiLeases,
-		Logger: logger(&n.settings)})
-	if err != nil {
-		return err
+	c := api.Config{Tokens: n.tokens, TrustedProxies: n.proxies, APILeases: n.apiLeases, Observer: counters,
+		Logger: logger(&n.settings)}
+	if n.healthAddr == "" {
+		c.Metrics = n.metrics
 	}
-	listener, err := net.Listen("tcp", n.apiAddr)
-	if err != nil {
-		return fmt.Errorf("LEASESTORM_API_ADDR (--api): %w", err)
+	n.api, err = api.NewHandler(n.store, c)
+	return err
+}
+
+// start starts the roles: the worker before the API, so that what is accepted is run at once. While Redis does not answer a worker
+// waits for it, until ctx ends.
+func (n *intentNode) start(ctx context.Context) (err error) {
+	if n.healthAddr != "" {
+		if n.watchers, err = n.serve(n.healthAddr, "LEASESTORM_HEALTH_ADDR (--health)", n.probes()); err != nil {
+			return err
+		}
 	}
-	n.server = api.NewServer(n.apiAddr, handler)
-	go func() { n.failed <- n.server.Serve(listener) }()
-	return nil
+	if n.worker != nil {
+		if err := n.worker.Start(ctx); errors.Is(err, worker.ErrOtherWorker) {
+			return fmt.Errorf("--single-writer: %w", err)
+		} else if err != nil {
+			return err
+		}
+	}
+	if n.api != nil {
+		n.server, err = n.serve(n.apiAddr, "LEASESTORM_API_ADDR (--api)", n.api)
+	}
+	return err
+}
+
+// serve has h answer at addr, the value of that setting.
+func (n *intentNode) serve(addr, setting string, h http.Handler) (*http.Server, error) {
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", setting, err)
+	}
+	server := api.NewServer(addr, h)
+	go func() { n.failed <- fmt.Errorf("%s: it ended: %w", setting, server.Serve(listener)) }()
+	return server, nil
+}
+
+// probes answers who watches over this process.
+func (n *intentNode) probes() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", n.metrics)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		if n.worker != nil {
+			if h := n.worker.Health(); !h.OK() {
+				http.Error(w, h.String(), http.StatusServiceUnavailable)
+				return
+			}
+		}
+		if n.api != nil {
+			n.api.ServeHTTP(w, r)
+			return
+		}
+		fmt.Fprintln(w, "ready")
+	})
+	return mux
 }
 
 // wait returns nil when the node is asked to stop, ready or not.
@@ -192,7 +250,7 @@ func (n *intentNode) wait(signals <-chan os.Signal, started <-chan error) error 
 			if !n.ready {
 				err = errors.Join(err, <-started)
 			}
-			return fmt.Errorf("the API ended: %w", err)
+			return err
 		}
 	}
 }
@@ -202,13 +260,8 @@ const apiStopWithin = time.Second
 
 // stop ends what start began: no new intents, then what runs.
 func (n *intentNode) stop() (err error) {
-	if n.server != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), apiStopWithin)
-		defer cancel()
-		if n.server.Shutdown(ctx) != nil {
-			_ = n.server.Close()
-		}
-	}
+	shut(n.server)
+	defer shut(n.watchers)
 	if n.worker != nil {
 		err = n.worker.Stop()
 	}
@@ -217,6 +270,17 @@ func (n *intentNode) stop() (err error) {
 	}
 	n.tuner.http.CloseIdleConnections()
 	return err
+}
+
+func shut(server *http.Server) {
+	if server == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), apiStopWithin)
+	defer cancel()
+	if server.Shutdown(ctx) != nil {
+		_ = server.Close()
+	}
 }
 
 func (n *intentNode) notify(e lease.Event) {

@@ -33,7 +33,9 @@ nothing: a dry run.
 An API answers loopback and private networks only; --trusted-proxies says whose X-Forwarded-For tells where a request comes
 from. Tokens may be in LEASESTORM_TOKENS instead of a file, separated by ";". With LEASESTORM_API_LEASES=true (phase 1 of the
 migration) the API takes the service lease itself and answers 409 while the service is in use. GET /healthz: it runs;
-GET /readyz: it reaches Redis.
+GET /readyz: it reaches Redis; GET /metrics: the counters by which a migration is watched. A worker alone serves them with
+--health. A worker that is killed and started again on the same host takes back what it left at once; docs/intents.md says what
+that takes in containers.
 
 Standard output: one JSON object a line, what the node believes and does (docs/node-protocol.md).
 Standard error:  the log, JSON.
@@ -59,6 +61,7 @@ type intentSettings struct {
 	settings
 	role         string
 	apiAddr      string
+	healthAddr   string
 	slots        []string
 	tokens       []api.Token
 	proxies      []netip.Prefix
@@ -100,23 +103,28 @@ func (v *variables) duration(p *time.Duration, flag, variable string, def time.D
 func parseIntents(args []string, getenv func(string) string, out io.Writer, serving bool) (intentSettings, error) {
 	s := intentSettings{}
 	v := newVariables("node --system intents", getenv)
-	var system, tuners, tokensFile, proxies, level, pause string
+	var system, tuners, tokensFile, proxies, level, renewals, pause string
 	v.text(&system, "system", "LEASESTORM_SYSTEM", systemIntents, "intents")
 	v.text(&s.redisURL, "redis", "LEASESTORM_REDIS_URL", "", "Redis, as redis://[user:password@]host:port[/db]")
 	v.text(&s.role, "role", "LEASESTORM_ROLE", roleBoth, "api, worker or both")
 	v.text(&s.apiAddr, "api", "LEASESTORM_API_ADDR", "127.0.0.1:8080", "address of the API, as host:port")
+	v.text(&s.healthAddr, "health", "LEASESTORM_HEALTH_ADDR", "", "where /healthz, /readyz and /metrics are served, to anybody, as "+
+		"host:port; if empty, on the API's address, and nowhere where there is none")
 	v.text(&tokensFile, "tokens", "LEASESTORM_TOKENS_FILE", "",
 		"file of the API's tokens, one a line: name sha256:<hex> scope,scope [expires]")
 	v.text(&proxies, "trusted-proxies", "LEASESTORM_TRUSTED_PROXIES", "",
 		"networks whose X-Forwarded-For the API believes, as 10.0.0.1/32,…; none if empty")
 	v.text(&s.targetURL, "target", "LEASESTORM_TARGET_URL", "", "what serves the slots, as http://host:port; none: a dry run")
 	v.text(&tuners, "tuners", "LEASESTORM_TUNERS", "4", "slots, by number (\"4\" is 1,2,3,4) or by name (\"a,b\")")
-	v.text(&s.name, "name", "LEASESTORM_NODE", "", "name of this worker, the same after a restart: it takes back what it left")
+	v.text(&s.name, "name", "LEASESTORM_NODE", "",
+		"name of this worker, the same after a restart: it takes back what it left; if empty, of the host and the role")
 	v.duration(&s.ttl, "ttl", "LEASESTORM_TTL_MS", lease.TTLDefault, "how long a lease lives without a renewal")
 	v.duration(&s.renew, "renew", "LEASESTORM_RENEW_MS", 0, "time between renewals; 0: TTL/3")
 	v.duration(&s.opTimeout, "op-timeout", "LEASESTORM_OP_TIMEOUT_MS", 0, "patience with an answer of Redis; 0: TTL/10")
-	v.BoolVar(&s.singleWriter, "single-writer", false, "delete all leases at the start; refused while another worker lives")
+	v.BoolVar(&s.singleWriter, "single-writer", false,
+		"delete all leases at the start, once no other worker lives; waits at most a TTL for that")
 	v.text(&level, "log", "LEASESTORM_LOG", "", "debug, info, warn or error; info if empty")
+	v.text(&renewals, "renew-log", "LEASESTORM_RENEW_LOG", "", "level of each renewal that succeeds; info if empty")
 	v.text(&pause, "pause", "LEASESTORM_PAUSE", "", "check-send: stop at the first pipeline between its check and its send")
 	var help bool
 	v.BoolVarP(&help, "help", "h", false, "this text")
@@ -133,7 +141,7 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 	if v.problem != nil {
 		return s, v.problem
 	}
-	if err := s.settings.validate(level, "", pause); err != nil {
+	if err := s.settings.validate(level, renewals, "", pause); err != nil {
 		return s, err
 	}
 	if !serving {
@@ -166,6 +174,11 @@ func (s *intentSettings) complete(tuners, tokens, file string, now time.Time) (e
 	}
 	if s.slots, err = parseSlots(tuners); err != nil {
 		return err
+	}
+	if s.name == "" && s.role != roleAPI {
+		if host, err := os.Hostname(); err == nil && host != "" {
+			s.name = host + "-" + s.role
+		}
 	}
 	if s.role == roleWorker {
 		return nil

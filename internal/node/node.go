@@ -213,6 +213,7 @@ func httpClient() *http.Client {
 var said = map[lease.EventKind]string{
 	lease.EventAcquired: "acquired", lease.EventRenewing: "renewStart", lease.EventRenewed: "renewed",
 	lease.EventUncertain: "renewFailed", lease.EventLost: "lost", lease.EventReleased: "released",
+	lease.EventAcquireFailed: "acquireFailed",
 }
 
 // notify says what the node believes, before anything follows from it.

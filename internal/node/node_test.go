@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"go.uber.org/zap/zapcore"
 	"golang.org/x/sys/unix"
 
 	"github.com/leasestorm/leasestorm/internal/redistest"
@@ -38,14 +39,15 @@ func TestMain(m *testing.M) {
 func TestSettings(t *testing.T) {
 	env := map[string]string{
 		"LEASESTORM_REDIS_URL": "redis://h:1", "LEASESTORM_TTL_MS": "3000", "LEASESTORM_POLL_MS": "500",
-		"LEASESTORM_RENEW_MS": "1000", "LEASESTORM_LOG": "debug", "LEASESTORM_PAUSE": "check-send",
+		"LEASESTORM_RENEW_MS": "1000", "LEASESTORM_LOG": "warn", "LEASESTORM_RENEW_LOG": "debug", "LEASESTORM_PAUSE": "check-send",
 	}
 	s, err := parse([]string{"--poll", "250ms", "--target=http://h:2"}, func(k string) string { return env[k] }, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if s.ttl != 3*time.Second || s.renew != time.Second || s.interval != 250*time.Millisecond || !s.pauseNow ||
-		s.redisURL != "redis://h:1" || s.targetURL != "http://h:2" || s.logLevel.String() != "debug" {
+		s.redisURL != "redis://h:1" || s.targetURL != "http://h:2" || s.logLevel != zapcore.WarnLevel ||
+		*s.lease().RenewLogLevel != zapcore.DebugLevel {
 		t.Errorf("%+v", s)
 	}
 }
@@ -61,11 +63,13 @@ func TestWrongSettingsAreNamed(t *testing.T) {
 		{[]string{"--redis=redis://h", "serve"}, "", `"serve"`},
 		{[]string{"--redis=redis://h", "--ttl=x"}, "", "ttl"},
 		{[]string{"--redis=redis://h", "--log=loud"}, "", "LEASESTORM_LOG"},
+		{[]string{"--redis=redis://h", "--renew-log=loud"}, "", "LEASESTORM_RENEW_LOG"},
 		{[]string{"--redis=redis://h", "--pause=now"}, "", "LEASESTORM_PAUSE"},
 		{[]string{"--redis=redis://h", "--system=queue"}, "", "LEASESTORM_SYSTEM"},
 		{[]string{"--redis=redis://h", "--start-delay=soon"}, "", "LEASESTORM_START_DELAY_MS"},
 		{[]string{"--redis=redis://h"}, "LEASESTORM_START_DELAY_MS=-1", "LEASESTORM_START_DELAY_MS"},
 		{[]string{"--redis=redis://h", "--long-polls=maybe"}, "", "LEASESTORM_LONG_POLLS"},
+		{[]string{"--redis=redis://h", "--long-polls"}, "", "LEASESTORM_POLL_TIMEOUT_MS"},
 		{[]string{"--redis=redis://h"}, "LEASESTORM_TTL_MS=-1", "LEASESTORM_TTL_MS"},
 		{[]string{"--redis=redis://h"}, "LEASESTORM_POLL_MS=1s", "LEASESTORM_POLL_MS"},
 		{[]string{"--redis=redis://h"}, "LEASESTORM_RENEW_MS=99999999999", "LEASESTORM_RENEW_MS"},
@@ -90,6 +94,17 @@ func TestWrongSettingsAreNamed(t *testing.T) {
 	s := settings{redisURL: "http://h"}
 	if _, err := s.client(); err == nil {
 		t.Error("Redis URL http://h accepted")
+	}
+}
+
+// What becomes of a lease is said by the name that its log entry has: the judge holds the one against the other (G12).
+func TestWordsAreNamesOfEntries(t *testing.T) {
+	for _, k := range []lease.EventKind{lease.EventAcquireFailed, lease.EventAcquired, lease.EventRenewed, lease.EventUncertain,
+		lease.EventLost, lease.EventReleased} {
+		e := lease.Event{Kind: k, Name: "s", Fence: 7, Reason: "held"}
+		if l, ok := leaseLine(&e); !ok || l.event != k.String() || l.session != "s" || l.fence != 7 || l.reason != "held" {
+			t.Errorf("%v: %+v", k, l)
+		}
 	}
 }
 

@@ -62,6 +62,7 @@ type settings struct {
 	name      string
 	pauseNow  bool
 	logLevel  zapcore.Level
+	renewals  zapcore.Level // of the entries of renewals that succeed
 
 	system                          string // what the nodes share
 	leaderKey, beatPrefix, epochKey string
@@ -109,7 +110,7 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 	duration(&s.discovery, "discovery", "LEASESTORM_DISCOVERY_MS", 0, "time between full looks at Redis; 0: TTL/3")
 	duration(&s.opTimeout, "op-timeout", "LEASESTORM_OP_TIMEOUT_MS", 0, "patience with an answer of Redis; 0: TTL/10")
 	duration(&s.interval, "poll", "LEASESTORM_POLL_MS", poll.IntervalDefault, "time between polls of a session")
-	duration(&s.timeout, "poll-timeout", "LEASESTORM_POLL_TIMEOUT_MS", 0, "longest poll; 0: the interval, at most TTL/3")
+	duration(&s.timeout, "poll-timeout", "LEASESTORM_POLL_TIMEOUT_MS", 0, "longest poll; 0: TTL/3")
 	duration(&s.drain, "drain", "LEASESTORM_DRAIN_MS", 0, "how long a clean stop lets polls run; 0: the poll time-out")
 	duration(&s.stuck, "stuck", "LEASESTORM_STUCK_MS", 0, "when a poll that does not end loses its lease; 0: TTL/3")
 	duration(&s.election, "election", "LEASESTORM_ELECTION_MS", 0, "election: time between two looks of a follower; 0: TTL/2")
@@ -120,9 +121,10 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 	text(&s.beatPrefix, "heartbeat-prefix", "LEASESTORM_HEARTBEAT_PREFIX", "election: "+election.HeartbeatPrefixDefault+
 		" if empty")
 	text(&s.epochKey, "epoch-key", "LEASESTORM_EPOCH_KEY", "election: "+election.EpochKeyDefault+" if empty")
-	var level, long, pause string
+	var level, renewals, long, pause string
 	text(&level, "log", "LEASESTORM_LOG", "debug, info, warn or error; info if empty")
-	text(&long, "long-polls", "LEASESTORM_LONG_POLLS", "true: polls may outlast the TTL while renewals succeed")
+	text(&renewals, "renew-log", "LEASESTORM_RENEW_LOG", "level of each renewal that succeeds; info if empty")
+	text(&long, "long-polls", "LEASESTORM_LONG_POLLS", "true: polls may outlast the TTL while renewals succeed, up to --poll-timeout")
 	text(&pause, "pause", "LEASESTORM_PAUSE", "check-send: stop at the first poll between its check and its send")
 	fs.Lookup("long-polls").NoOptDefVal = "true"
 	var help bool
@@ -144,7 +146,7 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 	if err := s.setStartDelay(delay); err != nil {
 		return s, err
 	}
-	return s, s.validate(level, long, pause)
+	return s, s.validate(level, renewals, long, pause)
 }
 
 func (s *settings) setStartDelay(text string) error {
@@ -161,7 +163,7 @@ func (s *settings) setStartDelay(text string) error {
 	return nil
 }
 
-func (s *settings) validate(level, long, pause string) error {
+func (s *settings) validate(level, renewals, long, pause string) error {
 	switch s.system {
 	case "", systemPolling, systemElection: // intents have settings of their own
 	default:
@@ -171,10 +173,11 @@ func (s *settings) validate(level, long, pause string) error {
 	if s.redisURL == "" {
 		return errors.New("no Redis given; set LEASESTORM_REDIS_URL or --redis, as redis://127.0.0.1:6379")
 	}
-	if level != "" {
-		if err := s.logLevel.Set(level); err != nil {
-			return fmt.Errorf("LEASESTORM_LOG (--log) is %q; it must be debug, info, warn or error", level)
-		}
+	if err := setLevel(&s.logLevel, level, "LEASESTORM_LOG (--log)"); err != nil {
+		return err
+	}
+	if err := setLevel(&s.renewals, renewals, "LEASESTORM_RENEW_LOG (--renew-log)"); err != nil {
+		return err
 	}
 	switch pause {
 	case "", "check-send":
@@ -191,7 +194,21 @@ func (s *settings) validate(level, long, pause string) error {
 		if err != nil {
 			return fmt.Errorf("LEASESTORM_LONG_POLLS (--long-polls) is %q; it must be true or false", long)
 		}
-		s.longPolls = v
+		if s.longPolls = v; v && s.timeout == 0 {
+			return errors.New("LEASESTORM_LONG_POLLS (--long-polls) needs LEASESTORM_POLL_TIMEOUT_MS (--poll-timeout): the longest that " +
+				"a poll may take")
+		}
+	}
+	return nil
+}
+
+// setLevel reads a level; info if text is empty.
+func setLevel(level *zapcore.Level, text, name string) error {
+	if text == "" {
+		return nil
+	}
+	if err := level.Set(text); err != nil {
+		return fmt.Errorf("%s is %q; it must be debug, info, warn or error", name, text)
 	}
 	return nil
 }
@@ -217,7 +234,8 @@ func (s *settings) client() (*redis.Client, error) {
 }
 
 func (s *settings) lease() lease.Config {
-	return lease.Config{TTL: s.ttl, RenewInterval: s.renew, DiscoveryInterval: s.discovery, OpTimeout: s.opTimeout}
+	return lease.Config{TTL: s.ttl, RenewInterval: s.renew, DiscoveryInterval: s.discovery, OpTimeout: s.opTimeout,
+		RenewLogLevel: &s.renewals}
 }
 
 func (s *settings) poll() poll.Config {

@@ -33,11 +33,11 @@ func TestWalkThrough(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	redisPort, apiPort := freePort(t), freePort(t)
+	redisPort, apiPort, healthPort := freePort(t), freePort(t), freePort(t)
 	script := &strings.Builder{}
 	fmt.Fprintf(script, "cd %s\n", dir)
 	for i, s := range steps {
-		command := strings.NewReplacer("7480", redisPort, "8480", apiPort, "./cmd/node", "-C "+root+" ./cmd/node").Replace(s.command)
+		command := strings.NewReplacer("7480", redisPort, "8480", apiPort, "9480", healthPort, "./cmd/node", "-C "+root+" ./cmd/node").Replace(s.command)
 		if strings.HasPrefix(command, "go build") {
 			command = fmt.Sprintf("(cd %s && go build -o %s/bin/ ./cmd/node)", root, dir)
 		}

@@ -27,16 +27,22 @@ var wrotes = map[store.Wrote]core.Wrote{
 // ReasonText is a reason as it is stored.
 func ReasonText(r core.Reason) string { return string(reasons[r]) }
 
-// Write carries out a Write of the machine and returns the event that answers it.
-func Write(ctx context.Context, bus *store.Bus, e *core.Effect, service string) core.Event {
-	wrote, err := bus.Write(ctx, store.Write{
+// Write carries out a Write of the machine and returns the event that answers it. One that failed is answered late, since the machine
+// repeats it a Retry later.
+func (t *Tender) Write(ctx context.Context, e *core.Effect, service string) core.Event {
+	wrote, err := t.Bus.Write(ctx, store.Write{
 		Session: e.Session, Service: service, State: states[e.State], Reason: reasons[e.Reason], Detail: e.Text, Slot: e.Slot,
 		Fence: e.Fence, TunerFence: e.TunerFence, Ack: e.Ack,
 	})
 	ev := core.Event{Kind: core.EvWritten, Session: e.Session, Wrote: wrotes[wrote]}
 	if err != nil || ev.Wrote == 0 {
 		ev.Wrote = core.WroteFailed
+		if more := t.Failed(e.Session) - Retry(t.Life); more > 0 {
+			t.Pause(ctx, more)
+		}
+		return ev
 	}
+	t.Answered(e.Session)
 	return ev
 }
 

@@ -52,7 +52,7 @@ func FuzzIncarnation(f *testing.F) {
 	f.Add("[]")
 	f.Fuzz(func(t *testing.T, text string) {
 		past, ok := parseIncarnation(text)
-		dead := me.ProvenDead(past)
+		dead := me.FateOf(past) == Dead
 		if ok && dead && past.PID == me.PID && past.Start == me.Start {
 			t.Fatalf("%q proves this process dead", text)
 		}

@@ -36,18 +36,31 @@ func WhoAmI(name string) Incarnation {
 	return me
 }
 
-// ProvenDead reports whether the process that another worker was certainly does not run any more: this machine has not booted
-// since, and its process ID stands for nobody, or for a process that began at another time. A namespace that is gone has taken
-// its processes with it, so one that was given the same name since proves the same.
-func (me Incarnation) ProvenDead(other Incarnation) bool {
+// Fate is what one process can tell of another.
+type Fate uint8
+
+// The fates. Unknown is one on another machine or in another container.
+const (
+	Unknown Fate = iota
+	Alive        // it runs, or stands still, on this machine
+	Dead         // it certainly does not run any more
+)
+
+// FateOf tells what became of the process that another worker was. It is dead if this machine has not booted since, and its process ID
+// stands for nobody, or for a process that began at another time. A namespace that is gone has taken its processes with it, so one
+// that was given the same name since proves the same.
+func (me Incarnation) FateOf(other Incarnation) Fate {
 	if me.Boot == "" || me.Boot != other.Boot || me.PIDNS != other.PIDNS || other.PID == 0 {
-		return false
+		return Unknown
 	}
 	start, ended, err := processStart(other.PID)
-	if os.IsNotExist(err) {
-		return true
+	switch {
+	case os.IsNotExist(err), err == nil && (start != other.Start || ended):
+		return Dead
+	case err == nil:
+		return Alive
 	}
-	return err == nil && (start != other.Start || ended)
+	return Unknown
 }
 
 func parseIncarnation(text string) (i Incarnation, ok bool) {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -16,7 +17,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
-// ErrOtherWorker: SingleWriter is set and another worker lives.
+// ErrOtherWorker: SingleWriter is set and another worker has gone on beating for a whole Life.
 var ErrOtherWorker = errors.New("another worker lives")
 
 // ErrQuit: Quit said so before the worker had signed on.
@@ -34,13 +35,14 @@ type Tender struct {
 	Slots        []string
 	SingleWriter bool
 	Life         time.Duration // a worker is dead this long after its last beat
+	Renew        time.Duration // time between renewals of a lease
 	Store        *store.Store
 	Bus          *store.Bus
 	Logger       *zap.Logger
 
-	// Evict is that of the keeper; Proven reports whether another incarnation certainly does not run any more.
+	// Evict is that of the keeper; FateOf tells what became of another process.
 	Evict  func(ctx context.Context, owner string, names ...string) ([]string, error)
-	Proven func(Incarnation) bool
+	FateOf func(Incarnation) Fate
 	// Deliver hands entries on, Stop and Check what the records say to the worker's machine, and Running asks it how many
 	// sessions run.
 	Deliver func([]store.Entry)
@@ -54,10 +56,11 @@ type Tender struct {
 	Kick   func()
 	Pause  func(ctx context.Context, d time.Duration)
 	Quit   func() bool
-	// Failed is told the outcome of each attempt to sign on; nil: nobody.
-	Failed func(error)
+	// Tried is told the outcome of each attempt to sign on; nil: nobody.
+	Tried func(error)
 
 	server string // whose records are known to say no more than runs; Tend's
+	again  again
 }
 
 // Read fetches whenever the machine is hungry, until the worker stops.
@@ -71,7 +74,9 @@ func (t *Tender) Read(ctx context.Context) {
 			if err != nil {
 				// An answer may have been lost: what it held is found by a sweep.
 				t.Kick()
-				t.Pause(ctx, t.Life/100)
+				t.Pause(ctx, t.Failed(""))
+			} else {
+				t.Answered("")
 			}
 			if len(entries) > 0 {
 				t.Deliver(entries)
@@ -125,40 +130,70 @@ func (t *Tender) Tend(ctx context.Context) error {
 // of ctx is told with what went wrong last.
 func (t *Tender) Prepare(ctx context.Context) error {
 	var last error
-	over := func() error {
-		if last == nil {
-			return context.Cause(ctx)
-		}
-		return fmt.Errorf("%w: %w", context.Cause(ctx), last)
-	}
+	waited := time.Duration(0) // for another worker's heartbeat to end
 	for {
 		err := t.signOn(ctx)
 		if err != nil && ctx.Err() != nil {
-			return over()
+			return ended(ctx, last)
 		}
 		last = err
-		if t.Failed != nil {
-			t.Failed(err)
-		}
-		if denied := redisstore.Denied(err); denied != nil {
-			return denied
-		}
-		if err == nil || !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, lease.ErrUnknown) {
+		pause := t.Life / 10
+		if other := (*company)(nil); errors.As(err, &other) {
+			if waited >= t.Life {
+				return errors.Join(t.Bus.Leave(ctx, t.Instance), err)
+			}
+			if waited == 0 {
+				t.Logger.Warn("single writer: waits for the heartbeat of another worker to end", zap.String("worker", t.Instance),
+					zap.String("other", other.Instance), zap.Duration("seen", other.Age), zap.Duration("atMost", t.Life))
+			}
+			pause = min(BeatEvery(t.Life), other.left)
+			waited += pause
+		} else if done, err := t.tried(err); done {
 			return err
 		}
-		message := "redis does not answer yet; trying on"
-		if store.Refused(err) != "" {
-			message = "redis refuses; trying on"
-		}
-		t.Logger.Info(message, zap.String("worker", t.Instance), zap.Error(err))
-		t.Pause(ctx, t.Life/10)
-		if ctx.Err() != nil {
-			return over()
-		}
-		if t.Quit() {
-			return ErrQuit
+		if err := t.rest(ctx, pause, last); err != nil {
+			return err
 		}
 	}
+}
+
+// rest pauses between two attempts to sign on. The error is that of ctx or ErrQuit, whichever came meanwhile.
+func (t *Tender) rest(ctx context.Context, d time.Duration, last error) error {
+	t.Pause(ctx, d)
+	switch {
+	case ctx.Err() != nil:
+		return ended(ctx, last)
+	case t.Quit():
+		return ErrQuit
+	}
+	return nil
+}
+
+// ended is what is told where ctx ended before the worker had signed on.
+func ended(ctx context.Context, last error) error {
+	if last == nil {
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("%w: %w", context.Cause(ctx), last)
+}
+
+// tried tells the outcome of an attempt to sign on, and reports whether it is the last.
+func (t *Tender) tried(err error) (done bool, _ error) {
+	if t.Tried != nil {
+		t.Tried(err)
+	}
+	if denied := redisstore.Denied(err); denied != nil {
+		return true, denied
+	}
+	if err == nil || !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, lease.ErrUnknown) {
+		return true, err
+	}
+	message := "redis does not answer yet; trying on"
+	if store.Refused(err) != "" {
+		message = "redis refuses; trying on"
+	}
+	t.Logger.Info(message, zap.String("worker", t.Instance), zap.Error(err))
+	return false, nil
 }
 
 func (t *Tender) signOn(ctx context.Context) error {
@@ -172,17 +207,31 @@ func (t *Tender) signOn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	workers = slices.DeleteFunc(workers, func(w store.WorkerInfo) bool { return w.Instance == t.Instance })
 	if t.SingleWriter {
 		return t.alone(ctx, workers)
 	}
 	for _, other := range workers {
 		past, ok := parseIncarnation(other.Info)
-		if !ok || other.Instance == t.Instance || past.Name != t.Me.Name || !t.Proven(past) {
+		if !ok || past.Name != t.Me.Name {
 			continue
 		}
-		if err := t.reclaim(ctx, other.Instance); err != nil {
-			return err
+		fate := t.FateOf(past)
+		if fate == Dead {
+			if err := t.reclaim(ctx, other.Instance); err != nil {
+				return err
+			}
+			continue
 		}
+		if other.Age >= t.Life {
+			continue
+		}
+		log, text := t.Logger.Info, "a worker of this name was seen elsewhere; what it held is free when its leases expire"
+		if fate == Alive {
+			log, text = t.Logger.Warn, "another living worker has this name; give each its own"
+		}
+		log(text, zap.String("worker", t.Instance), zap.String("name", t.Me.Name), zap.String("other", other.Instance),
+			zap.Duration("seen", other.Age))
 	}
 	return nil
 }
@@ -212,16 +261,40 @@ func (t *Tender) reclaim(ctx context.Context, dead string) error {
 	return t.sweepAll(ctx)
 }
 
-// alone deletes all leases: nobody else holds any who lives.
+// company is another worker that may live, as the single writer sees it.
+type company struct {
+	store.WorkerInfo
+	left time.Duration // until it counts as dead unless it beats
+}
+
+func (c *company) Error() string {
+	return fmt.Sprintf("%v: %q, seen %v ago; stop it, or start without SingleWriter", ErrOtherWorker, c.Instance,
+		c.Age.Round(time.Millisecond))
+}
+
+func (c *company) Unwrap() error { return ErrOtherWorker }
+
+// silence is after how many heartbeats that did not come a worker of the single writer's own name is its earlier process. A second
+// one that lives, in another container, beats meanwhile.
+const silence = 2
+
+// left is how long another worker counts as living unless it beats.
+func (t *Tender) left(other *store.WorkerInfo) time.Duration {
+	past, _ := parseIncarnation(other.Info)
+	switch fate := t.FateOf(past); {
+	case fate == Dead:
+		return 0
+	case fate == Unknown && past.Name == t.Me.Name:
+		return max(0, silence*BeatEvery(t.Life)-other.Age)
+	}
+	return max(0, t.Life-other.Age)
+}
+
+// alone deletes all leases if nobody else lives who could hold any; else the error is a *company.
 func (t *Tender) alone(ctx context.Context, workers []store.WorkerInfo) error {
 	for _, other := range workers {
-		past, _ := parseIncarnation(other.Info)
-		if other.Instance != t.Instance && past.Name != t.Me.Name && other.Age < t.Life {
-			if err := t.Bus.Leave(ctx, t.Instance); err != nil {
-				return err
-			}
-			return fmt.Errorf("%w: %q, seen %v ago; stop it, or start without SingleWriter", ErrOtherWorker, other.Instance,
-				other.Age.Round(time.Millisecond))
+		if left := t.left(&other); left > 0 {
+			return &company{other, left}
 		}
 	}
 	n, err := t.Store.DeleteAllLeases(ctx)
@@ -230,10 +303,8 @@ func (t *Tender) alone(ctx context.Context, workers []store.WorkerInfo) error {
 	}
 	t.Logger.Info("single writer: all leases deleted", zap.String("worker", t.Instance), zap.Int("leases", n))
 	for _, other := range workers {
-		if other.Instance != t.Instance {
-			if err := t.Bus.Leave(ctx, other.Instance); err != nil {
-				return err
-			}
+		if err := t.Bus.Leave(ctx, other.Instance); err != nil {
+			return err
 		}
 	}
 	return t.sweepAll(ctx)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	rules "github.com/leasestorm/leasestorm/internal/core/election"
 	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
@@ -77,6 +78,8 @@ type Config struct {
 	// Logger gets an entry for each event of an election and of its lease. nil: warnings and errors go to standard error;
 	// zap.NewNop() silences them.
 	Logger *zap.Logger
+	// RenewLogLevel is the level of renewals that succeed; nil: info, as lease.Config.RenewLogLevel.
+	RenewLogLevel *zapcore.Level
 	// Hooks are added to the connections, as lease.Config.Hooks.
 	Hooks []redis.Hook
 
@@ -194,7 +197,7 @@ func (c *Config) lease() lease.Config {
 	return lease.Config{
 		InstanceID: c.InstanceID, TTL: c.LeaderTTL, RenewInterval: c.RenewInterval, OpTimeout: c.OpTimeout,
 		Quarantine: c.Quarantine, DrainTimeout: c.DrainTimeout, ExactKeys: true, EpochKey: c.EpochKey, Channel: c.Channel,
-		Logger: c.Logger, Hooks: c.Hooks,
+		Logger: c.Logger, Hooks: c.Hooks, RenewLogLevel: c.RenewLogLevel,
 	}
 }
 

@@ -167,7 +167,23 @@ func (g *Group) log(e Event) {
 		return
 	}
 	ce.Time = e.At
-	ce.Write(zap.String("event", e.Kind.String()), zap.String("instance", g.cfg.InstanceID),
-		zap.String("election", e.Election), zap.Int64("fence", e.Fence), zap.String("leader", e.Leader),
-		zap.String("reason", e.Reason), zap.Stringer("from", e.From), zap.Stringer("to", e.To))
+	ce.Write(fields(&e, g.cfg.InstanceID)...)
+}
+
+// fields returns those of e's entry that say something: only a transition is from one state to another.
+func fields(e *Event, instance string) []zap.Field {
+	f := []zap.Field{zap.String("event", e.Kind.String()), zap.String("instance", instance), zap.String("election", e.Election)}
+	if e.Fence != 0 {
+		f = append(f, zap.Int64("fence", e.Fence))
+	}
+	if e.Leader != "" {
+		f = append(f, zap.String("leader", e.Leader))
+	}
+	if e.Reason != "" {
+		f = append(f, zap.String("reason", e.Reason))
+	}
+	if e.Kind == EventStateChanged {
+		f = append(f, zap.Stringer("from", e.From), zap.Stringer("to", e.To))
+	}
+	return f
 }

@@ -11,8 +11,12 @@
 //
 // id is the ID in the key: a UUID in lower or upper case, or with lease.Config.NamedSessions a name of up to 128 bytes of printable
 // ASCII without space, braces, colon and slash. isPaused, false where it is missing, takes the session out of the polling. All
-// other members are the application's. A session that is malformed is skipped, said in the log when it is first seen so, and
-// counted and named in Health.
+// other members are the application's; only where isPaused is missing and one is there that may stand for it, such as is_paused or
+// paused, the session is malformed. A session that is malformed is skipped, said in the log when it is first seen so, and counted and
+// named in Health.
+//
+// An application that writes its sessions in another form gives Config.Decode, which reads one; one that keeps them elsewhere gives
+// lease.Config.Sessions, and nothing is looked for in Redis.
 //
 // # What is not promised
 //
@@ -72,11 +76,13 @@ type Config struct {
 	// Interval is the time from one poll's planned begin to the next's; 0: 5 s. A poll that takes longer is followed by
 	// the next at once.
 	Interval time.Duration
-	// Timeout bounds a poll; 0: Interval, at most TTL/3. Unless LongPolls it is at most nine tenths of the TTL, and a poll
-	// begins only if it fits into what is left of the trust window.
+	// Timeout bounds a poll; 0: TTL/3, whatever the Interval: how slow a target may be has nothing to do with how often it is
+	// asked, and at the default renewal interval a third of the TTL fits into the trust window at any time. Unless LongPolls
+	// it is at most nine tenths of the TTL, and a poll begins only if it fits into what is left of the window. A session whose
+	// polls it cuts off one after the other is warned of.
 	Timeout time.Duration
-	// LongPolls allows polls that outlast the TTL: they live as long as renewals succeed. When their process freezes, the
-	// fence alone protects the target.
+	// LongPolls allows polls that outlast the TTL (EC-2): they live as long as renewals succeed, at most Timeout, which must be
+	// given. When their process freezes, the fence alone protects the target.
 	LongPolls bool
 	// Stuck is how long a poll may go on after its context ended before its lease is given up; 0: TTL/3.
 	Stuck time.Duration
@@ -87,6 +93,9 @@ type Config struct {
 	Notify func(lease.Event)
 	// SessionPrefix is what the keys of sessions begin with; "": "session:". The rest of a key is the session's ID.
 	SessionPrefix string
+	// Decode says of the session of that ID, from the string that its key holds, whether it is paused, or with an error what is
+	// malformed about it. It is called at a discovery, for values that have changed, one at a time. nil: the form above.
+	Decode func(id string, value []byte) (paused bool, err error)
 
 	_ struct{}
 }
@@ -102,11 +111,18 @@ func (c Config) withDefaults(l lease.Config) (Config, error) {
 		}
 	}
 	def(&c.Interval, IntervalDefault)
-	def(&c.Timeout, min(c.Interval, ttl/3))
+	if c.LongPolls && c.Timeout == 0 {
+		return c, fmt.Errorf("%w: LongPolls needs a Timeout; it must be the longest that a poll may take", ErrConfig)
+	}
+	def(&c.Timeout, ttl/3)
 	def(&c.Stuck, ttl/3)
 	def(&c.DrainTimeout, c.Timeout)
+	inRedis := c.SessionPrefix != "" || c.Decode != nil
 	if c.SessionPrefix == "" {
 		c.SessionPrefix = SessionPrefixDefault
+	}
+	if c.Decode == nil {
+		c.Decode = documented
 	}
 	for _, d := range []struct {
 		name  string
@@ -119,8 +135,11 @@ func (c Config) withDefaults(l lease.Config) (Config, error) {
 	switch {
 	case c.Poll == nil:
 		return c, fmt.Errorf("%w: Poll is nil; it must be the function that polls a session", ErrConfig)
-	case l.Sessions != nil || l.Notify != nil:
-		return c, fmt.Errorf("%w: Sessions and Notify of the lease configuration are set by New; leave them nil", ErrConfig)
+	case l.Notify != nil:
+		return c, fmt.Errorf("%w: Notify of the lease configuration is set by New; leave it nil and use that of poll.Config", ErrConfig)
+	case l.Sessions != nil && inRedis:
+		return c, fmt.Errorf("%w: Sessions of the lease configuration says which sessions there are, SessionPrefix and Decode how they "+
+			"are found in Redis; leave one of them out", ErrConfig)
 	case !c.LongPolls && c.Timeout > ttl*9/10:
 		return c, fmt.Errorf("%w: Timeout %v does not fit into the trust window of TTL %v; shorten it to at most %v, or set "+
 			"LongPolls", ErrConfig, c.Timeout, ttl, ttl*9/10)

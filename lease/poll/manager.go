@@ -27,7 +27,7 @@ var (
 type SessionManager struct {
 	cfg      Config
 	leases   *lease.Manager
-	sessions *sessions
+	sessions *sessions // nil: they are not in Redis
 	log      *zap.Logger
 
 	life    sync.Mutex // Start and Stop
@@ -43,11 +43,13 @@ type SessionManager struct {
 	publishers map[string]*publisher
 	agenda     agenda
 	running    int
+	cutTold    time.Time     // when polls that are cut off were last warned of
 	idle       chan struct{} // closed while stopping, once no poll runs
 }
 
 // New makes the session manager of one instance. client is where the sessions and the leases are; it is read for its
-// settings and never closed. leases' Sessions and Notify must be nil. Errors: ErrConfig, lease.ErrConfig.
+// settings and never closed. leases' Notify must be nil; its Sessions, where given, takes the place of the sessions in Redis.
+// Errors: ErrConfig, lease.ErrConfig.
 func New(client redis.UniversalClient, leases lease.Config, cfg Config) (*SessionManager, error) {
 	cfg, err := cfg.withDefaults(leases)
 	if err != nil {
@@ -67,13 +69,16 @@ func New(client redis.UniversalClient, leases lease.Config, cfg Config) (*Sessio
 		quit:       make(chan struct{}),
 		ended:      make(chan struct{}),
 	}
-	leases.Sessions = func(ctx context.Context) ([]string, error) { return m.sessions.list(ctx) }
 	leases.Notify = m.notify
-	if m.leases, err = lease.New(client, leases); err != nil {
-		return nil, err
+	if leases.Sessions == nil {
+		if m.sessions, err = newSessions(client, &cfg, &leases); err != nil {
+			return nil, err
+		}
+		leases.Sessions = m.sessions.list
 	}
-	if m.sessions, err = newSessions(client, cfg.SessionPrefix, &leases); err != nil {
-		return nil, errors.Join(err, m.leases.Stop())
+	if m.leases, err = lease.New(client, leases); err != nil {
+		m.sessions.close()
+		return nil, err
 	}
 	return m, nil
 }
@@ -229,6 +234,7 @@ type publisher struct {
 	id       string
 	hold     *lease.Hold // the present term; nil: none
 	yielding bool        // nothing new begins; the lease goes when the poll has returned
+	cut      int         // polls in a row that the time-out cut off
 	next     time.Time   // when the next poll is planned
 	run      *run        // the poll under way
 	wakeAt   time.Time   // agenda
@@ -244,6 +250,7 @@ type run struct {
 	endsAt    time.Time // when its context ends at the latest
 	abandoned bool      // it did not return: its lease was given up
 	fenced    bool      // the target refused its fence
+	result    outcome
 }
 
 // at makes p be looked at at t.
@@ -375,7 +382,7 @@ func (m *SessionManager) poll(ctx context.Context, p *publisher, r *run) {
 		return // on a loaded machine the lease went while this goroutine waited for its turn (G4)
 	}
 	err := m.cfg.Poll(ctx, s)
-	r.fenced = errors.Is(err, ErrFenced)
+	r.fenced, r.result = errors.Is(err, ErrFenced), outcomeOf(ctx, err)
 	if err != nil {
 		m.log.Debug("Poll failed", zap.String("event", "pollFailed"), zap.String("instance", m.leases.InstanceID()),
 			zap.String("endpoint", s.ID), zap.Int64("fence", s.Fence), zap.Error(err))
@@ -389,6 +396,7 @@ func (m *SessionManager) finished(p *publisher, r *run) {
 	r.cancel(nil)
 	p.run = nil
 	m.running--
+	m.judge(p, r)
 	if r.unbegun && p.hold == r.hold {
 		p.next = r.planned
 	}

@@ -417,8 +417,12 @@ func TestConfigRefusesContradictions(t *testing.T) {
 		{"negative interval", lease.Config{}, Config{Poll: f, Interval: -1}, "Interval"},
 		{"negative time-out", lease.Config{}, Config{Poll: f, Timeout: -1}, "Timeout"},
 		{"time-out over the TTL", lease.Config{}, Config{Poll: f, Timeout: time.Minute}, "LongPolls"},
-		{"own sessions", lease.Config{Sessions: func(context.Context) ([]string, error) { return nil, nil }},
-			Config{Poll: f}, "Sessions"},
+		{"long polls of any length", lease.Config{}, Config{Poll: f, LongPolls: true}, "needs a Timeout"},
+		{"a prefix of no keys", lease.Config{Sessions: func(context.Context) ([]string, error) { return nil, nil }},
+			Config{Poll: f, SessionPrefix: "s:"}, "Sessions"},
+		{"a decoder of nothing", lease.Config{Sessions: func(context.Context) ([]string, error) { return nil, nil }},
+			Config{Poll: f, Decode: documented}, "Decode"},
+		{"two to tell", lease.Config{Notify: func(lease.Event) {}}, Config{Poll: f}, "Notify"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if _, err := New(client, tt.lease, tt.poll); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), tt.want) {
@@ -426,29 +430,8 @@ func TestConfigRefusesContradictions(t *testing.T) {
 			}
 		})
 	}
-	if _, err := New(client, lease.Config{TTL: -1}, Config{Poll: f, LongPolls: true}); !errors.Is(err, lease.ErrConfig) {
+	if _, err := New(client, lease.Config{TTL: -1}, Config{Poll: f}); !errors.Is(err, lease.ErrConfig) {
 		t.Errorf("New with a negative TTL: %v", err)
-	}
-}
-
-func TestClusterSessions(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t, redistest.Cluster())
-	client := server.ClusterClient()
-	for i := range 20 {
-		sid := fmt.Sprintf("%08x-0000-4000-8000-000000000000", i)
-		client.Set(t.Context(), "session:"+sid, fmt.Sprintf(`{"id":%q}`, sid), 0)
-	}
-	client.LPush(t.Context(), "session:list", "x")
-	s, err := newSessions(client, "session:", &lease.Config{Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.close()
-	ids, err := s.list(t.Context())
-	var skipped *lease.SkippedError
-	if !errors.As(err, &skipped) || skipped.Count != 1 || len(ids) != 20 {
-		t.Errorf("%d sessions, %v; want 20, and the list named as malformed", len(ids), err)
 	}
 }
 

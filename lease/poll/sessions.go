@@ -3,8 +3,11 @@ package poll
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/maphash"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,6 +29,7 @@ const chunk = 500
 type sessions struct {
 	client redis.UniversalClient
 	prefix string
+	decode func(id string, value []byte) (paused bool, err error)
 	log    *zap.Logger
 	leases redisstore.Rules // what those on the sessions need
 	check  func(id string) error
@@ -45,18 +49,21 @@ type verdict struct {
 
 // newSessions returns a source with a client of its own to the same server, which honours deadlines: one that hangs on a dead
 // connection would hold up what this instance learns of the others.
-func newSessions(client redis.UniversalClient, prefix string, cfg *lease.Config) (*sessions, error) {
+func newSessions(client redis.UniversalClient, polls *Config, cfg *lease.Config) (*sessions, error) {
 	own, err := redisstore.OwnClient(client, redisstore.Options{PoolSize: 1, Hooks: cfg.Hooks})
 	if err != nil {
 		return nil, err
 	}
 	leases := redisstore.Options{LeasePrefix: cfg.LeasePrefix, NodePrefix: cfg.NodePrefix, EpochKey: cfg.EpochKey, Channel: cfg.Channel}
-	return &sessions{client: own, prefix: prefix, log: cfg.Logger, leases: leases.Rules(redisstore.Use{Registry: true}),
-		check: cfg.CheckSession, seed: maphash.MakeSeed(), known: map[string]verdict{}}, nil
+	return &sessions{client: own, prefix: polls.SessionPrefix, decode: polls.Decode, log: cfg.Logger, check: cfg.CheckSession,
+		leases: leases.Rules(redisstore.Use{Registry: true}), seed: maphash.MakeSeed(), known: map[string]verdict{}}, nil
 }
 
 // permitted refuses an ACL that denies the sessions, and names all rules that polling needs. Whatever else goes wrong is waited for.
 func (s *sessions) permitted(ctx context.Context) error {
+	if s == nil {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, permittedTimeout)
 	defer cancel()
 	all := globEscape.Replace(s.prefix) + "*"
@@ -169,27 +176,71 @@ func (s *sessions) judge(key string, value any) verdict {
 	if old, seen := s.known[key]; seen && old.hash == v.hash {
 		return old
 	}
-	var session struct {
-		ID       string `json:"id"`
-		IsPaused bool   `json:"isPaused"`
-	}
 	id := key[len(s.prefix):]
-	if !ok {
-		v.problem = "its key holds no string"
-	} else if err := json.Unmarshal([]byte(text), &session); err != nil {
-		v.problem = "not the JSON of a session: " + err.Error()
-	} else if session.ID != id {
-		v.problem = fmt.Sprintf("its id is %q, not that of its key", session.ID)
-	} else if err := s.check(id); err != nil {
-		v.problem = err.Error()
+	paused, err := false, errors.New("its key holds no string")
+	if ok {
+		paused, err = s.decoded(id, text)
 	}
-	if v.problem != "" {
+	if err == nil {
+		err = s.check(id)
+	}
+	if err != nil {
+		v.problem = err.Error()
 		s.log.Warn("Session skipped", zap.String("event", "sessionMalformed"), zap.String("key", key),
 			zap.String("reason", v.problem))
 		return v
 	}
-	v.polled = !session.IsPaused
+	v.polled = !paused
 	return v
 }
 
-func (s *sessions) close() { _ = s.client.Close() }
+// decoded reads a session. A decoder that panics costs this one.
+func (s *sessions) decoded(id, text string) (paused bool, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("Config.Decode panicked: %v", r)
+		}
+	}()
+	return s.decode(id, []byte(text))
+}
+
+// documented reads the form of a session that the package describes.
+func documented(id string, value []byte) (paused bool, err error) {
+	var session struct {
+		ID       string `json:"id"`
+		IsPaused *bool  `json:"isPaused"`
+	}
+	if err := json.Unmarshal(value, &session); err != nil {
+		return false, fmt.Errorf("not the JSON of a session: %w", err)
+	}
+	if session.ID != id {
+		return false, fmt.Errorf("its id is %q, not that of its key", session.ID)
+	}
+	if session.IsPaused == nil {
+		return false, misspelt(value)
+	}
+	return *session.IsPaused, nil
+}
+
+// misspelt refuses an object in which something else seems to stand for the isPaused that it has not.
+func misspelt(value []byte) error {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(value, &members); err != nil {
+		return fmt.Errorf("not the JSON of a session: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		switch strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(name)) {
+		case "ispaused", "paused":
+			if !strings.EqualFold(name, "isPaused") { // that is null, as good as missing
+				return fmt.Errorf("it has %q and no \"isPaused\": write that, or read this form with Config.Decode", name)
+			}
+		}
+	}
+	return nil
+}
+
+func (s *sessions) close() {
+	if s != nil {
+		_ = s.client.Close()
+	}
+}

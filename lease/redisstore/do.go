@@ -13,7 +13,7 @@ import (
 // ctx has no deadline. Every op but OpLook (see Look) is possible. Do neither keeps nor changes op.
 //
 // An attempt that Redis did not answer, for whatever reason, fails with FailUnknown; it may have been executed, and may
-// still be. FailRefused is said only of what certainly was not executed. Answer.Results always has one element per item.
+// still be. FailUnsent and FailRefused are said only of what certainly was not. Answer.Results always has one element per item.
 func (s *Store) Do(ctx context.Context, op *core.Op) core.Answer {
 	if err := s.wire.Validate(op); err != nil {
 		return fail(op, core.FailRefused, err.Error())

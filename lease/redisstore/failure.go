@@ -46,13 +46,13 @@ func failure(err error) (core.Failure, string) {
 	var certificate *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &certificate):
-		return core.FailRefused, err.Error()
+		return core.FailUnsent, err.Error()
 	case errors.As(err, &op) && op.Op == "dial":
-		return core.FailRefused, err.Error()
+		return core.FailUnsent, err.Error()
 	case errors.Is(err, redis.ErrPoolTimeout):
-		return core.FailRefused, "no free connection: " + err.Error()
+		return core.FailUnsent, "no free connection: " + err.Error()
 	case errors.Is(err, redis.ErrClosed):
-		return core.FailRefused, "the store is closed"
+		return core.FailUnsent, "the store is closed"
 	}
 	return core.FailUnknown, err.Error()
 }

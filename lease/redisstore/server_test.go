@@ -143,8 +143,8 @@ func TestClosedStore(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if a := s.Do(t.Context(), acquire(epoch, "a", "x")); a.Failure != core.FailRefused || a.Text != "the store is closed" {
-		t.Fatalf("%+v, want FailRefused, because the store is closed", a)
+	if a := s.Do(t.Context(), acquire(epoch, "a", "x")); a.Failure != core.FailUnsent || a.Text != "the store is closed" {
+		t.Fatalf("%+v, want FailUnsent, because the store is closed", a)
 	}
 }
 

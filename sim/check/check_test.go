@@ -20,6 +20,12 @@ import (
 // logged is a story for G12: two words, and what the node logged.
 func logged(t *testing.T, killed bool, lines ...string) Verdict {
 	t.Helper()
+	return loggedAlso(t, killed, nil, lines...)
+}
+
+// loggedAlso is logged with more words between the two.
+func loggedAlso(t *testing.T, killed bool, more []history.Event, lines ...string) Verdict {
+	t.Helper()
 	dir := t.TempDir()
 	if lines != nil {
 		text := ""
@@ -41,6 +47,7 @@ func logged(t *testing.T, killed bool, lines ...string) Verdict {
 		{T: 4, Kind: history.Exited, Node: "node-1", N: code},
 		{T: 5, Kind: history.Phase, Reason: "end"},
 	}
+	events = slices.Insert(events, 2, more...)
 	r, err := Judge(storyParams(), sequence(events), ReadLogs(dir))
 	if err != nil {
 		t.Fatal(err)
@@ -77,6 +84,39 @@ func TestG12(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v := logged(t, c.killed, c.lines...)
+			if v.Verdict != c.want || !strings.Contains(v.Detail, c.says) {
+				t.Errorf("%s: %s; want %s, %q", v.Verdict, v.Detail, c.want, c.says)
+			}
+		})
+	}
+}
+
+// An acquisition that failed has an entry as well (FR-019), if the node says that word at all.
+func TestG12OfFailedAcquisitions(t *testing.T) {
+	const (
+		acquired = `{"ts":1.5,"event":"acquired","instance":"i","endpoint":"s","fence":7}`
+		lost     = `{"ts":1.6,"event":"lost","instance":"i","endpoint":"s","fence":7,"reason":"refused"}`
+		failed   = `{"ts":1.6,"event":"acquireFailed","instance":"i","endpoint":"x","reason":"held","owner":"j"}`
+	)
+	word := history.Event{T: 2, Kind: history.AcquireFailed, Node: "node-1", Instance: "i", Session: "x", Reason: "held"}
+	for _, c := range []struct {
+		name   string
+		killed bool
+		words  int
+		lines  []string
+		want   Outcome
+		says   string
+	}{
+		{"told", false, 2, []string{acquired, failed, failed, lost}, Pass, "4 words"},
+		{"one is missing", false, 2, []string{acquired, failed, lost}, Fail, `"acquireFailed" 2 times and logged it 1 times`},
+		{"another endpoint", false, 1, []string{acquired, strings.Replace(failed, `"x"`, `"s"`, 1), lost}, Fail, "other endpoints"},
+		{"no reason", false, 1, []string{acquired, strings.Replace(failed, `"reason":"held",`, "", 1), lost}, Fail, "gave a reason"},
+		{"never said", false, 0, []string{acquired, failed, lost}, Pass, "2 words"},
+		{"killed: one for each of s, x and none may be missing", true, killedSlack + 3, []string{acquired, lost}, Pass, ""},
+		{"killed, and more are missing", true, killedSlack + 4, []string{acquired, lost}, Fail, "logged it 0 times"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := loggedAlso(t, c.killed, slices.Repeat([]history.Event{word}, c.words), c.lines...)
 			if v.Verdict != c.want || !strings.Contains(v.Detail, c.says) {
 				t.Errorf("%s: %s; want %s, %q", v.Verdict, v.Detail, c.want, c.says)
 			}

@@ -6,7 +6,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// g12: every acquire, renew, release and loss, success or failure, is one structured log entry with instance, endpoint,
+// g12: every acquire, renewal, release and loss, success or failure, is one structured log entry with instance, endpoint,
 // fence, reason and time. The words that the nodes said on the protocol are counted against their log entries.
 //
 // Both sides are summed up per instance and word, so that neither needs to be kept: as many entries as words, and the same
@@ -35,7 +35,7 @@ func (g *g12) event(e *history.Event) {
 	if g.sums == nil || g.last != e.Instance {
 		g.last, g.sums = e.Instance, sumsOf(g.words, e.Instance)
 	}
-	g.sums[e.Kind-history.Acquired].add(g.logs.hash(e.Session, e.Fence), e.Reason)
+	g.sums[e.Kind-history.AcquireFailed].add(g.logs.hash(e.Session, e.Fence), e.Reason)
 }
 
 func (g *g12) ended(t *term, how ending) {
@@ -72,9 +72,16 @@ func count(n int, what, first string) string {
 	return fmt.Sprintf("%d %ss, %s first", n, what, first)
 }
 
-// killedSlack is how many entries of a killed process may be missing beside one for each lease that it held: words and
-// entries leave it through two pipes, and the kill falls between.
+// killedSlack is how many entries of a killed process may be missing beside one for each lease that it held, or could have been
+// refused: words and entries leave it through two pipes, and the kill falls between.
 const killedSlack = 16
+
+func (g *g12) slack(i *instance, kind history.Kind) int {
+	if kind == history.AcquireFailed {
+		return len(g.w.sessions.all) + killedSlack
+	}
+	return g.held[i.id] + len(i.held) + killedSlack
+}
 
 // compare holds an instance's words against its entries.
 func (g *g12) compare(i *instance, words *[saidKinds]sum) {
@@ -86,14 +93,15 @@ func (g *g12) compare(i *instance, words *[saidKinds]sum) {
 		return
 	}
 	for k := range words {
-		kind := history.Acquired + history.Kind(k)
+		kind := history.AcquireFailed + history.Kind(k)
 		word, entry := words[k], logged[k]
 		g.exercised += word.count
 		missing := word.count - entry.count
-		if i.killed || !i.gone { // it was ended in mid-sentence, or still speaks
-			if missing <= g.held[i.id]+len(i.held)+killedSlack {
-				continue
-			}
+		switch cut := i.killed || !i.gone; { // it was ended in mid-sentence, or still speaks
+		case kind == history.AcquireFailed && word.count == 0:
+			continue // a node may leave that word out, as histories of before do
+		case cut && missing <= g.slack(i, kind):
+			continue
 		}
 		switch {
 		case missing != 0:

@@ -69,7 +69,7 @@ var electionNeeds = needs{
 }
 
 var intentNeeds = needs{
-	constant: 30, start: 10, look: func(*g14) int64 { return 2 }, again: 12, own: 5, session: 3, write: 3, request: 8, silence: 168, stuck: 10,
+	constant: 30, start: 10, look: func(*g14) int64 { return 2 }, again: 12, own: 5, session: 3, write: 3, request: 8, silence: 80, stuck: 3,
 }
 
 // looksRefused is how many more looks an instance may try for while it is failed: each is repeated, ever more rarely.

@@ -32,12 +32,12 @@ type Logs struct {
 }
 
 // saidKinds is how many kinds of words need an entry.
-const saidKinds = history.Released - history.Acquired + 1
+const saidKinds = history.Released - history.AcquireFailed + 1
 
 // told reports whether the word needs an entry.
 func told(k history.Kind) bool {
 	switch k {
-	case history.Acquired, history.Renewed, history.RenewFailed, history.Lost, history.Released:
+	case history.AcquireFailed, history.Acquired, history.Renewed, history.RenewFailed, history.Lost, history.Released:
 		return true
 	}
 	return false
@@ -147,8 +147,9 @@ func (l *Logs) Add(e *LogEntry) {
 	if l.sums == nil || l.last != e.Instance {
 		l.last, l.sums = e.Instance, sumsOf(l.said, e.Instance)
 	}
-	l.sums[kind-history.Acquired].add(l.hash(e.Endpoint, e.Fence), e.Reason)
-	if e.Endpoint == "" || e.Instance == "" || !e.HasFence || !e.HasTime {
+	l.sums[kind-history.AcquireFailed].add(l.hash(e.Endpoint, e.Fence), e.Reason)
+	fenced := e.HasFence || kind == history.AcquireFailed // nothing was granted
+	if e.Endpoint == "" || e.Instance == "" || !fenced || !e.HasTime {
 		if l.bare++; l.bare == 1 {
 			l.example = fmt.Sprintf("%+v", *e)
 		}

@@ -18,6 +18,7 @@ const (
 	// What a node says (docs/node-protocol.md). Node and Instance are always set.
 
 	Ready         // the node takes part from now on
+	AcquireFailed // Session, Reason: an attempt to acquire was refused, failed or was not answered in time
 	Acquired      // Session, Fence, Until: the term begins, trusted until Until
 	RenewStart    // Session, Fence: an attempt to renew is about to be sent
 	Renewed       // Session, Fence, Until: the attempt succeeded
@@ -114,7 +115,8 @@ type Event struct {
 
 var kindNames = [kindCount]string{
 	KindUnknown: "unknown",
-	Ready:       "ready", Acquired: "acquired", RenewStart: "renewStart", Renewed: "renewed", RenewFailed: "renewFailed",
+	Ready:       "ready", AcquireFailed: "acquireFailed", Acquired: "acquired",
+	RenewStart: "renewStart", Renewed: "renewed", RenewFailed: "renewFailed",
 	Lost: "lost", Released: "released", PollStart: "pollStart", PollCancelled: "pollCancelled", PollEnd: "pollEnd",
 	Paused: "paused", Stopped: "stopped",
 	Arrived: "arrived", Rejected: "rejected", Served: "served", Aborted: "aborted",

@@ -54,7 +54,7 @@ func putArgs`},
 		Breaks: "I1", Seeds: 20, Scenario: stormOfIntents,
 		Edits: []Edit{
 			{"internal/tend/tend.go", "	if t.SingleWriter {\n", "	if true {\n"},
-			{"internal/tend/tend.go", "past.Name != t.Me.Name && other.Age < t.Life", "past.Name != t.Me.Name && false"},
+			{"internal/tend/tend.go", "	return max(0, t.Life-other.Age)\n", "	return 0\n"},
 		},
 	},
 	{

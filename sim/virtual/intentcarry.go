@@ -40,7 +40,7 @@ func (p *intentNode) carry(e *intent.Effect) {
 		j.holds = nil
 	case intent.Write:
 		service := j.entry.ServiceRef
-		p.goes(func() { p.answer(tend.Write(p.ctx, p.bus, &eff, service)) })
+		p.goes(func() { p.answer(p.tender.Write(p.ctx, &eff, service)) })
 	case intent.Launch:
 		p.launch(&eff, j)
 	case intent.Halt:
@@ -81,7 +81,8 @@ func (p *intentNode) acquire(e *intent.Effect) {
 		switch {
 		case p.w.current.dead:
 		case err != nil:
-			p.tell(intent.Event{Kind: intent.EvLease, Session: e.Session, Lease: e.Lease, Outcome: intent.NoAnswer})
+			p.tell(intent.Event{Kind: intent.EvLease, Session: e.Session, Lease: e.Lease, Outcome: intent.NoAnswer,
+				Wait: int64(p.tender.Failed(e.Session))})
 		default:
 			p.want(e.Session, e.Lease)
 		}
@@ -101,6 +102,7 @@ func (p *intentNode) want(session, id string) {
 
 // heldHere says that another session of this process has the lease.
 func (p *intentNode) heldHere(session, id string) intent.Event {
+	p.tender.Answered(session)
 	e := intent.Event{Kind: intent.EvLease, Session: session, Lease: id, Outcome: intent.Held, Owner: p.n.instance}
 	if _, tm := p.n.term(id); tm != nil {
 		e.Wait = int64(max(0, tm.until-p.n.clock.monoAt(p.w.t)))
@@ -152,6 +154,7 @@ func (p *intentNode) acquired(t *core.Tell) {
 		return
 	}
 	session, id := waiting[0], t.ID
+	p.tender.Answered(session)
 	hold := intentHold{id: id}
 	if _, tm := p.n.term(id); tm != nil {
 		hold.gen = tm.gen
@@ -196,6 +199,11 @@ func (p *intentNode) refused(t *core.Tell) {
 	}
 	for _, session := range waiting {
 		e.Session = session
+		if e.Outcome == intent.NoAnswer {
+			e.Wait = int64(p.tender.Failed(session))
+		} else {
+			p.tender.Answered(session)
+		}
 		p.tell(e)
 	}
 	if final && len(waiting) > 0 {

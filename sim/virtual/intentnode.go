@@ -182,7 +182,7 @@ func (p *intentNode) start(w *world, n *node) {
 	}
 	p.machine = intent.New(intent.Config{
 		Worker: n.instance, Slots: w.intents.slots, Grace: int64(w.cfg.TTL / 6), StopTimeout: int64(w.cfg.TTL),
-		Retry: int64(max(w.cfg.TTL/100, 10*time.Millisecond)), MaxTries: worker.MaxTriesDefault, Starting: worker.StartingDefault,
+		Retry: int64(tend.Retry(w.cfg.TTL)), MaxTries: worker.MaxTriesDefault, Starting: worker.StartingDefault,
 	})
 	p.bus = must(p.store.Bus(n.instance))
 	p.leasesOf = must(redisstore.New(patient, redisstore.Options{
@@ -244,7 +244,7 @@ func (p *intentNode) tends() *tend.Tender {
 	single := w.cfg.Intents.SingleWriter
 	return &tend.Tender{
 		Me: tend.Incarnation{Name: n.name, Boot: "virtual", PIDNS: n.name, PID: int(n.pid)}, Instance: n.instance, Slots: w.intents.slots,
-		SingleWriter: single != nil && single(n.slot), Life: w.cfg.TTL, Store: p.store, Bus: p.bus, Logger: zap.NewNop(),
+		SingleWriter: single != nil && single(n.slot), Life: w.cfg.TTL, Renew: w.cfg.Renew, Store: p.store, Bus: p.bus, Logger: zap.NewNop(),
 		Evict: func(ctx context.Context, owner string, names ...string) ([]string, error) {
 			passed, err := p.leasesOf.Pass(ctx, owner, "", w.cfg.TTL, names...)
 			if err != nil {
@@ -253,7 +253,12 @@ func (p *intentNode) tends() *tend.Tender {
 			return passed, nil
 		},
 		// One process runs in a slot at a time: another one's number is that of a dead one.
-		Proven:  func(other tend.Incarnation) bool { return other.PIDNS == n.name && other.PID != int(n.pid) },
+		FateOf: func(other tend.Incarnation) tend.Fate {
+			if other.PIDNS == n.name && other.PID != int(n.pid) {
+				return tend.Dead
+			}
+			return tend.Unknown
+		},
 		Deliver: func(entries []store.Entry) { p.put(intentMessage{f: func() { p.deliver(entries) }}) },
 		Stop:    func(session string) { p.tell(intent.Event{Kind: intent.EvStop, Session: session}) },
 		Check:   func() { p.tell(intent.Event{Kind: intent.EvCheck}) },

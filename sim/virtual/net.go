@@ -167,7 +167,7 @@ func (w *world) depart(n *node, m *message) {
 	l := &n.link
 	l.sent += w.commands(m)
 	if l.cut > 0 || w.server.down {
-		m.ans = core.Answer{Seq: m.op.Seq, Failure: core.FailRefused, Text: textRefused, Results: m.ans.Results}
+		m.ans = core.Answer{Seq: m.op.Seq, Failure: core.FailUnsent, Text: textRefused, Results: m.ans.Results}
 		w.post(w.t+w.delay(l, 0), evReply, m)
 		return
 	}
@@ -217,7 +217,7 @@ func (w *world) answered(n *node, e *event) {
 		w.finished(n, m, core.Answer{Seq: m.op.Seq, Failure: core.FailUnknown, Text: text})
 		return
 	}
-	if m.noReply && m.ans.Failure != core.FailRefused {
+	if m.noReply && m.ans.Failure != core.FailUnsent {
 		return
 	}
 	if w.t > m.deadline && !chance(w.net, w.cfg.Net.Late) {

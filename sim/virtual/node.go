@@ -245,7 +245,7 @@ func (w *world) refusedHere(e *event) bool {
 		return false
 	}
 	m := w.messages[e.arg]
-	return m.ans.Failure == core.FailRefused && m.ans.Text == textRefused
+	return m.ans.Failure == core.FailUnsent
 }
 
 func (w *world) tick(n *node, e *event) {

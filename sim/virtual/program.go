@@ -181,7 +181,7 @@ func (w *world) concluded(m *message, a core.Answer) {
 		done(m.reply, nil)
 	case a.Text == textLoading:
 		done(refusal(textLoading), nil)
-	case a.Failure == core.FailRefused:
+	case a.Failure == core.FailUnsent:
 		done(nil, errRefused)
 	case m.noReply:
 		done(nil, errReset)

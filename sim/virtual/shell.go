@@ -21,6 +21,8 @@ func (w *world) carryOut(n *node, t *core.Tell) {
 	switch t.Kind {
 	case core.TellAcquired:
 		w.tellAcquired(n, t)
+	case core.TellRefused:
+		w.say(n, history.AcquireFailed, t.ID, t.Fence, reason(t))
 	case core.TellRenewed:
 		w.tellRenewed(n, t)
 	case core.TellUncertain:
@@ -62,7 +64,7 @@ func (w *world) log(n *node, t *core.Tell) {
 	}
 	e := &w.entry
 	e.Node, e.Wall, e.Level, e.Message = n.name, n.clock.wallAt(w.t), level, message
-	e.Fields = logentry.Fields(e.Fields[:0], n.instance, t)
+	e.Fields = logentry.Fields(e.Fields[:0], n.instance, int64(w.cfg.TTL), t)
 	w.cfg.Log(e)
 }
 

@@ -61,6 +61,8 @@ type Config struct {
 	BodyTimeout time.Duration
 	// Observer counts; nil: nobody does.
 	Observer intent.Observer
+	// Metrics answers /metrics, without a token, and to allowed addresses only; nil: there is nothing at that path.
+	Metrics http.Handler
 	// Logger is told why requests are answered with 503, once a second at most. nil: warnings and errors go to standard error;
 	// zap.NewNop() silences them.
 	Logger *zap.Logger
@@ -166,6 +168,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) *problem {
 			p = h.openAPI(w, r)
 		case one:
 			p = h.session(w, r, strings.ToLower(id))
+		case r.URL.Path == "/metrics" && h.cfg.Metrics != nil:
+			h.cfg.Metrics.ServeHTTP(w, r)
 		default:
 			p = refused(http.StatusNotFound, "not-found", "there is nothing at this path")
 		}

@@ -5,6 +5,8 @@
 //	v3_idempotent_replay_total       starts that were answered with an existing session
 //	v3_worker_start_total{outcome}   starts that a worker has dealt with: started, rejected_busy, rejected_no_tuner, failed,
 //	                                 stopped
+//
+// Series that a gate reads are there from the beginning, at 0: nothing that happened is not nothing that was counted.
 package metrics
 
 import (
@@ -39,6 +41,14 @@ func New(r prometheus.Registerer) (*Metrics, error) {
 		if err := r.Register(c); err != nil {
 			return nil, err
 		}
+	}
+	for _, outcome := range []string{"accepted", "replayed", "stopped", "conflict"} {
+		for _, mode := range []string{"phase1", "phase2"} {
+			m.intents.WithLabelValues(outcome, mode)
+		}
+	}
+	for _, outcome := range []string{"started", "rejected_busy", "rejected_no_tuner", "failed", "stopped"} {
+		m.starts.WithLabelValues(outcome)
 	}
 	return m, nil
 }

@@ -15,6 +15,7 @@ func TestNamesOfTheSpecification(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var zeros []string
 	m.Intent("conflict", "phase2")
 	m.Replay()
 	m.WorkerStart("rejected_busy")
@@ -29,7 +30,12 @@ func TestNamesOfTheSpecification(t *testing.T) {
 			for _, l := range metric.GetLabel() {
 				labels = append(labels, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
 			}
-			got = append(got, fmt.Sprintf("%s{%s} %v", f.GetName(), strings.Join(labels, ","), metric.GetCounter().GetValue()))
+			series, n := fmt.Sprintf("%s{%s}", f.GetName(), strings.Join(labels, ",")), metric.GetCounter().GetValue()
+			if n == 0 {
+				zeros = append(zeros, series)
+				continue
+			}
+			got = append(got, fmt.Sprint(series, " ", n))
 		}
 	}
 	want := []string{
@@ -38,6 +44,10 @@ func TestNamesOfTheSpecification(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
+	}
+	if !slices.Contains(zeros, `v3_intents_total{mode="phase1",outcome="conflict"}`) ||
+		!slices.Contains(zeros, `v3_worker_start_total{outcome="started"}`) {
+		t.Errorf("at zero there are only %v", zeros)
 	}
 	if _, err := New(r); err == nil {
 		t.Error("registered twice without an error")

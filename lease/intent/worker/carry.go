@@ -100,7 +100,10 @@ func (w *Worker) acquire(e core.Effect) {
 	case errors.Is(err, lease.ErrName), errors.Is(err, lease.ErrWrongType):
 		ev.Outcome, ev.Text = core.Refused, err.Error()
 	default:
-		ev.Outcome = core.NoAnswer
+		ev.Outcome, ev.Wait = core.NoAnswer, int64(w.tender.Failed(e.Session))
+	}
+	if ev.Outcome != core.NoAnswer {
+		w.tender.Answered(e.Session)
 	}
 	w.inbox.put(message{event: ev, f: func() { w.keep(e.Session, h) }})
 }
@@ -137,7 +140,7 @@ func (w *Worker) release(session string, holds []*lease.Hold) {
 }
 
 func (w *Worker) write(e core.Effect, service string) {
-	ev := tend.Write(context.WithoutCancel(w.ctx), w.bus, &e, service)
+	ev := w.tender.Write(context.WithoutCancel(w.ctx), &e, service)
 	w.inbox.put(message{event: ev, f: func() { w.count(e, ev.Wrote) }})
 }
 

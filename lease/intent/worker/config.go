@@ -1,9 +1,11 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -27,7 +29,7 @@ const (
 var (
 	// ErrConfig: settings contradict each other or are out of range.
 	ErrConfig = errors.New("invalid settings of the worker")
-	// ErrOtherWorker: SingleWriter is set and another worker lives.
+	// ErrOtherWorker: SingleWriter is set, and another worker has gone on beating for a TTL.
 	ErrOtherWorker = tend.ErrOtherWorker
 	// ErrStuck: a pipeline did not return in time; its leases expire.
 	ErrStuck = errors.New("a pipeline did not return in time")
@@ -63,8 +65,8 @@ type Pipeline interface {
 type Config struct {
 	// Store says where everything is in Redis; Store.Leases has the TTL of the leases, their renewal, and the logger.
 	Store store.Options
-	// Name is the worker's over restarts; "": the instance ID. A worker that starts frees at once what an earlier process of
-	// the same name and machine held.
+	// Name is the worker's over restarts; "": the name of the host. A worker that starts frees at once what an earlier process of
+	// the same name held, if it can tell that it is dead: it ran on the same machine, in the same container.
 	Name string
 	// InstanceID names this process; "": lease.GenerateInstanceID().
 	InstanceID string
@@ -81,7 +83,9 @@ type Config struct {
 	// Starting is how many sessions are being started at once. 0: 128.
 	Starting int
 	// SingleWriter declares that this installation has no other worker: at its start all leases on services and slots are
-	// deleted, whoever held them. Refused with ErrOtherWorker while another worker is seen alive.
+	// deleted, whoever held them. Start waits until every other worker is dead, which is at once where it can tell, after two
+	// missed heartbeats (a fifth of the TTL) where it has the same Name, and else a TTL after the last one. ErrOtherWorker if one
+	// has not stopped within a TTL.
 	SingleWriter bool
 	// Notify is told every event of a lease, as lease.Config.Notify is: it must return at once, and leave the holds alone. nil:
 	// nobody.
@@ -104,7 +108,8 @@ func (c Config) withDefaults() Config {
 		c.InstanceID = lease.GenerateInstanceID()
 	}
 	if c.Name == "" {
-		c.Name = c.InstanceID
+		c.Name, _ = os.Hostname()
+		c.Name = cmp.Or(c.Name, c.InstanceID)
 	}
 	if c.Grace == 0 {
 		c.Grace = ttl / 6
@@ -153,11 +158,11 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// core is the machine's settings. Attempts that had no answer are made again after a hundredth of the TTL.
+// core is the machine's settings.
 func (c *Config) core() core.Config {
 	return core.Config{
 		Worker: c.InstanceID, Slots: c.Slots, Grace: int64(c.Grace), StopTimeout: int64(c.StopTimeout),
-		Retry: int64(max(c.Store.Leases.TTL/100, 10*time.Millisecond)), MaxTries: c.MaxTries, Starting: c.Starting,
+		Retry: int64(tend.Retry(c.life())), MaxTries: c.MaxTries, Starting: c.Starting,
 	}
 }
 

@@ -8,18 +8,22 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/leasestorm/leasestorm/internal/tend"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent"
+	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
 // kill starts a worker in a process of its own, waits until session runs there, and kills it.
-func (r *rig) kill(session string) {
+func (r *rig) kill(name, session string) {
 	r.Helper()
 	exe, err := os.Executable()
 	r.must(err)
 	cmd := exec.Command(exe)
-	cmd.Env = append(os.Environ(), asWorker+"="+r.server.Addr())
+	cmd.Env = append(os.Environ(), asWorker+"="+r.server.Addr(), victimName+"="+name)
 	r.must(cmd.Start())
 	r.wait(session, intent.StateRunning, "")
 	r.must(cmd.Process.Kill())
@@ -31,7 +35,7 @@ func TestKilled(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	a := r.start("a", "hd")
-	r.kill(a)
+	r.kill("w1", a)
 	r.run(r.config("w2", "1"))
 	if s := r.settled(r.start("a", "sd")); s.Reason != intent.ReasonLeaseBusy {
 		t.Errorf("before the TTL: %+v", s)
@@ -45,46 +49,125 @@ func TestKilled(t *testing.T) {
 	r.wait(r.start("a", "hd"), intent.StateRunning, "")
 }
 
-// ADR 5.3 B: killed and restarted under the same name, all is free when it is ready; also as the declared single writer.
+// ADR 5.3 B: killed and restarted under the same name, which is the host's if none is given, all is free when it is ready; also as
+// the declared single writer, which frees it under any name.
 func TestKilledAndRestarted(t *testing.T) {
-	for _, single := range []bool{false, true} {
+	for _, tt := range []struct {
+		before, after string
+		single        bool
+	}{{"w1", "w1", false}, {"", "", false}, {"w1", "w1", true}, {"", "", true}, {"w1", "w2", true}} {
 		r := newRig(t)
 		a := r.start("a", "hd")
-		r.kill(a)
-		cfg := r.config("w1", "1")
-		cfg.SingleWriter = single
+		r.kill(tt.before, a)
+		cfg := r.config(tt.after, "1")
+		cfg.SingleWriter = tt.single
+		began := time.Now()
 		r.run(cfg)
 		if n := r.client.Exists(t.Context(), "lease:service:a", "lease:tuner:1").Val(); n != 0 {
-			t.Errorf("single writer %v: %d leases are left when the worker is ready", single, n)
+			t.Errorf("%+v: %d leases are left when the worker is ready", tt, n)
+		}
+		if took := time.Since(began); took > options.Leases.TTL/2 {
+			t.Errorf("%+v: ready after %v", tt, took)
 		}
 		r.wait(a, intent.StateEnded, intent.ReasonLeaseLost)
 		r.wait(r.start("a", "hd"), intent.StateRunning, "")
 	}
 }
 
-func TestSingleWriterRefusesCompany(t *testing.T) {
-	r := newRig(t)
-	long := options // whoever lives beats in time, however busy the machine is
-	long.Leases.TTL, long.Leases.OpTimeout = 0, 0
-	shared := r.store.Options().Leases // the group is to have the long TTL from its beginning
-	shared.TTL, shared.OpTimeout, shared.Quarantine = 0, 0, 0
-	r.must(r.client.FlushAll(t.Context()).Err())
-	r.must(lease.Bootstrap(t.Context(), r.client, shared))
-	first := r.config("w1", "1")
-	first.Store = long
-	r.run(first)
-	a := r.start("a", "hd")
-	r.wait(a, intent.StateRunning, "")
-	cfg := r.config("w2", "1")
-	cfg.SingleWriter, cfg.Store = true, long
+// single starts a single writer while others live, and returns what becomes of that, once it waits for them.
+func (r *rig) single(name string, o store.Options) <-chan error {
+	r.Helper()
+	cfg := r.config(name, "1")
+	cfg.Store = o
+	zc, logs := observer.New(zap.WarnLevel)
+	cfg.SingleWriter, cfg.Logger = true, zap.New(zc)
 	w, err := New(r.client, cfg)
 	r.must(err)
-	if err := w.Start(t.Context()); !errors.Is(err, ErrOtherWorker) {
-		t.Error(err)
+	r.Cleanup(func() { _ = w.Stop() })
+	started := make(chan error, 1)
+	go func() { started <- w.Start(r.Context()) }()
+	r.eventually("it waits", func() bool { return logs.FilterMessageSnippet("waits for the heartbeat of another").Len() == 1 })
+	if h := w.Health(); h.State != lease.HealthNotStarted {
+		r.Errorf("while it waits: %v", h)
 	}
-	r.must(w.Stop())
+	return started
+}
+
+// A single writer waits a TTL for another worker to end, and deletes nothing of one that goes on.
+func TestSingleWriterRefusesCompany(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.run(r.config("w1", "1"))
+	a := r.start("a", "hd")
+	r.wait(a, intent.StateRunning, "")
+	began := time.Now()
+	started := r.single("w2", options)
+	if err := <-started; !errors.Is(err, ErrOtherWorker) || time.Since(began) < options.Leases.TTL {
+		t.Errorf("after %v: %v", time.Since(began), err)
+	}
 	if r.client.Exists(t.Context(), "lease:service:a", "lease:tuner:1").Val() != 2 {
 		t.Error("leases of a living worker were deleted")
+	}
+}
+
+// A single writer that replaces another, as in a deployment, begins when that has stopped.
+func TestSingleWriterFollows(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	first := r.run(r.config("w1", "1"))
+	r.wait(r.start("a", "hd"), intent.StateRunning, "")
+	started := r.single("w1", options) // the name does not make a living one its own past
+	r.must(first.Stop())
+	r.must(<-started)
+	r.wait(r.start("a", "hd"), intent.StateRunning, "")
+}
+
+// A worker of the single writer's name in another container, of which nothing can be proven, is its past once two of its heartbeats
+// have not come, and not before.
+func TestSingleWriterInAnotherContainer(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	long := options // a busy machine beats in time
+	long.Leases.TTL = 3 * options.Leases.TTL
+	shared := r.store.Options().Leases // the group is to have the long TTL from its beginning
+	shared.TTL, shared.Quarantine = long.Leases.TTL, 0
+	r.must(r.client.FlushAll(t.Context()).Err())
+	r.must(lease.Bootstrap(t.Context(), r.client, shared))
+	other, err := r.store.Bus("earlier")
+	r.must(err)
+	defer other.Close()
+	me := tend.WhoAmI("w1")
+	me.PIDNS = "another"
+	beat := func() {
+		_, _, _, err := other.Beat(t.Context(), me.String())
+		r.must(err)
+	}
+	r.must(other.Create(t.Context()))
+	beat()
+	started := r.single("w1", long)
+	tick := time.NewTicker(tend.BeatEvery(long.Leases.TTL) / 4)
+	defer tick.Stop()
+	for range 12 { // as long as three heartbeats take
+		select {
+		case err := <-started:
+			t.Fatalf("while the other beats: %v", err)
+		case <-tick.C:
+			beat()
+		}
+	}
+	silent := time.Now()
+	r.must(<-started)
+	if took := time.Since(silent); took > long.Leases.TTL/2 {
+		t.Errorf("%v after the last heartbeat", took)
+	}
+}
+
+// Two that live and have one name are told of.
+func TestSharedNameIsLogged(t *testing.T) {
+	r := newRig(t)
+	r.run(r.config("", "1"))
+	if logs := r.logged(r.config("", "1")); logs.FilterMessageSnippet("another living worker has this name").Len() != 1 {
+		t.Errorf("the log says %+v", logs.All())
 	}
 }
 

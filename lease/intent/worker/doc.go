@@ -18,7 +18,8 @@
 // # A worker that dies
 //
 // Its leases expire after their TTL and its sessions end with R_LEASE_LOST; what it had not begun is begun by others. A
-// worker of the same name that starts on the same machine sooner finds its predecessor in the registry, proves by its process
-// ID and start time that it does not run any more, and frees what it held at once. Where that cannot be proven (another
-// machine, another container) the leases expire.
+// worker of the same name, the host's unless Config.Name gives one, that starts on the same machine sooner finds its predecessor
+// in the registry, proves by its process ID and start time that it does not run any more, and frees what it held at once. Where
+// that cannot be proven (another machine, another container) the leases expire, unless Config.SingleWriter says that there is no
+// other worker.
 package worker

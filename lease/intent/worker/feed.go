@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -18,12 +19,13 @@ func (w *Worker) tends() *tend.Tender {
 	me := tend.WhoAmI(w.cfg.Name)
 	return &tend.Tender{
 		Me: me, Instance: w.cfg.InstanceID, Slots: w.cfg.Slots, SingleWriter: w.cfg.SingleWriter, Life: w.cfg.life(),
-		Store: w.store, Bus: w.bus, Logger: w.cfg.Logger, Evict: w.keeper.Evict, Proven: me.ProvenDead,
+		Renew: cmp.Or(w.cfg.Store.Leases.RenewInterval, w.cfg.life()/3),
+		Store: w.store, Bus: w.bus, Logger: w.cfg.Logger, Evict: w.keeper.Evict, FateOf: me.FateOf,
 		Deliver: func(entries []store.Entry) { w.inbox.put(message{f: func() { w.deliver(entries) }}) },
 		Stop:    w.stopAsked,
 		Check:   func() { w.post(core.Event{Kind: core.EvCheck}) },
 		Running: w.running, Unknown: w.unknown, Hungry: w.awaitHunger, Kick: w.sweepNow, Pause: w.pause,
-		Quit: func() bool { return w.ctx.Err() != nil }, Failed: w.registry.Note,
+		Quit: func() bool { return w.ctx.Err() != nil }, Tried: w.registry.Note,
 	}
 }
 

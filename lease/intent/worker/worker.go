@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -35,6 +36,7 @@ type Worker struct {
 	kick   chan struct{}  // beat and sweep now
 
 	registry ready.Watch
+	up       atomic.Bool // Start has returned nil
 
 	life     sync.Mutex // Start and Stop
 	begun    bool
@@ -86,8 +88,8 @@ func New(client redis.UniversalClient, cfg Config) (*Worker, error) {
 func (w *Worker) InstanceID() string { return w.cfg.InstanceID }
 
 // Start takes part in the work, until Stop. ctx bounds the start only. It returns once an earlier process of this name that is known to
-// be dead has been dealt with; while Redis does not answer it waits. ErrOtherWorker, an error of lease.Keeper.Start, or that of ctx if
-// that ended first.
+// be dead has been dealt with, and as a single writer once no other worker lives; while Redis does not answer it waits. ErrOtherWorker,
+// an error of lease.Keeper.Start, or that of ctx if that ended first.
 func (w *Worker) Start(ctx context.Context) error {
 	w.life.Lock()
 	defer w.life.Unlock()
@@ -106,6 +108,7 @@ func (w *Worker) Start(ctx context.Context) error {
 		return w.store.Explain(ctx, err)
 	}
 	w.begun = true
+	w.up.Store(true)
 	w.hungry <- struct{}{}
 	w.loops.Go(w.loop)
 	w.loops.Go(func() { w.tender.Read(w.ctx) })
@@ -134,7 +137,11 @@ func (w *Worker) Health() lease.Health {
 	if w.ctx.Err() != nil {
 		h.State, h.Reason = lease.HealthStopped, "this worker has stopped; make another"
 	}
-	return w.registry.Add(h, "the registry of workers or the bus")
+	h = w.registry.Add(h, "the registry of workers or the bus")
+	if h.OK() && !w.up.Load() {
+		h.State, h.Reason = lease.HealthNotStarted, "Start has not returned"
+	}
+	return h
 }
 
 // Stop ends all pipelines, gives their leases back, and leaves what it has not begun to other workers. It waits at most

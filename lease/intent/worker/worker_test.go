@@ -20,7 +20,10 @@ import (
 )
 
 // TestMain is also a process that is to be killed: the tests start their own binary with asWorker set.
-const asWorker = "LEASESTORM_TEST_AS_WORKER"
+const (
+	asWorker   = "LEASESTORM_TEST_AS_WORKER"
+	victimName = "LEASESTORM_TEST_WORKER_NAME"
+)
 
 func TestMain(m *testing.M) {
 	if addr := os.Getenv(asWorker); addr != "" {
@@ -32,7 +35,8 @@ func TestMain(m *testing.M) {
 // victim runs a worker until it is killed.
 func victim(addr string) {
 	w, err := New(redis.NewClient(&redis.Options{Addr: addr}), Config{
-		Store: options, Name: "w1", Slots: []string{"1"}, NewPipeline: func(Job) Pipeline { return newWork(nil) },
+		Store: options, Name: os.Getenv(victimName), Slots: []string{"1"},
+		NewPipeline: func(Job) Pipeline { return newWork(nil) },
 	})
 	if err == nil {
 		err = w.Start(context.Background())

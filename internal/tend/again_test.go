@@ -1,0 +1,101 @@
+package tend
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	core "github.com/leasestorm/leasestorm/internal/core/intent"
+	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/intent/store"
+)
+
+// What fails is repeated more and more rarely, each thing by itself, down to four times in a renewal interval.
+func TestFailedDoubles(t *testing.T) {
+	for _, tt := range []struct {
+		life, renew time.Duration
+		want        []time.Duration
+	}{
+		{30 * time.Second, 10 * time.Second, []time.Duration{300e6, 600e6, 1200e6, 2400e6, 2500e6, 2500e6}},
+		{30 * time.Second, time.Second, []time.Duration{300e6, 300e6}}, // a TTL of which the machine's own pause is more than that
+		{time.Second, 300 * time.Millisecond, []time.Duration{10e6, 20e6, 40e6, 75e6}},
+	} {
+		x := &Tender{Life: tt.life, Renew: tt.renew}
+		x.Failed("other")
+		var got []time.Duration
+		for range tt.want {
+			got = append(got, x.Failed("s"))
+		}
+		x.Answered("s")
+		if again := x.Failed("s"); !slices.Equal(got, tt.want) || again != tt.want[0] {
+			t.Errorf("TTL %v: %v, and after an answer %v; want %v", tt.life, got, again, tt.want)
+		}
+	}
+}
+
+// A Redis that fails at once is neither read nor written at that speed (I7).
+func TestFailuresAreRepeatedRarely(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := &refusals{}
+		client := redis.NewClient(&redis.Options{})
+		defer client.Close()
+		st, err := store.New(client, store.Options{Leases: lease.Config{Hooks: []redis.Hook{asked}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer st.Close()
+		bus, err := st.Bus("w")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer bus.Close()
+		const life, renew = 30 * time.Second, 10 * time.Second
+		began := time.Now()
+		x := &Tender{
+			Life: life, Renew: renew, Store: st, Bus: bus, Kick: func() {}, Deliver: func([]store.Entry) {},
+			Pause:  func(_ context.Context, d time.Duration) { <-time.After(d) },
+			Quit:   func() bool { return time.Since(began) >= renew },
+			Hungry: func() bool { return time.Since(began) < renew },
+		}
+		x.Read(t.Context())
+		if asked.n != 7 { // at 0, 0.3, 0.9, 2.1, 4.5, 7 and 9.5 s
+			t.Errorf("in a renewal interval the bus was read %d times, want 7", asked.n)
+		}
+		asked.n, began = 0, time.Now()
+		for time.Since(began) < renew {
+			if e := x.Write(t.Context(), &core.Effect{Session: "s", State: core.Ended}, "a"); e.Wrote != core.WroteFailed {
+				t.Fatalf("%+v", e)
+			}
+			<-time.After(Retry(life)) // the machine's own
+		}
+		if asked.n != 7 {
+			t.Errorf("in a renewal interval a session was written %d times, want 7", asked.n)
+		}
+	})
+}
+
+// refusals counts commands and refuses them.
+type refusals struct{ n int }
+
+var errRefused = errors.New("READONLY You can't write against a read only replica")
+
+func (r *refusals) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (r *refusals) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(context.Context, redis.Cmder) error { r.n++; return errRefused }
+}
+
+func (r *refusals) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(_ context.Context, cmds []redis.Cmder) error {
+		r.n += len(cmds)
+		for _, c := range cmds {
+			c.SetErr(errRefused)
+		}
+		return errRefused
+	}
+}

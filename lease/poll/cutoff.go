@@ -1,0 +1,59 @@
+package poll
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// outcome is what became of a poll, as far as its time-out goes.
+type outcome uint8
+
+const (
+	ended    outcome = iota + 1 // by itself
+	cutOff                      // by its time-out
+	stopping                    // by something else: says nothing about the time-out
+)
+
+func outcomeOf(ctx context.Context, err error) outcome {
+	switch {
+	case err == nil || ctx.Err() == nil:
+		return ended
+	case errors.Is(context.Cause(ctx), context.DeadlineExceeded):
+		return cutOff
+	}
+	return stopping
+}
+
+const (
+	cutMany  = 3           // polls in a row that the time-out cuts off are no accident
+	cutEvery = time.Minute // between two warnings of it, whatever the number of sessions
+)
+
+// judge warns of a session whose polls never end by themselves: its target may need longer than they are given, and would never
+// be polled. The caller holds mu.
+func (m *SessionManager) judge(p *publisher, r *run) {
+	switch r.result {
+	case ended:
+		p.cut = 0
+	case cutOff:
+		p.cut++
+	}
+	now := time.Now()
+	if r.result != cutOff || p.cut < cutMany || !m.cutTold.IsZero() && now.Sub(m.cutTold) < cutEvery {
+		return
+	}
+	m.cutTold = now
+	sessions := 0
+	for _, other := range m.publishers {
+		if other.cut >= cutMany {
+			sessions++
+		}
+	}
+	m.log.Warn("Polls are cut off by their time-out, one after the other; a target that needs longer needs a longer poll time-out "+
+		"(poll.Config.Timeout, above nine tenths of the TTL with LongPolls)", zap.String("event", "pollCutOff"),
+		zap.String("instance", m.leases.InstanceID()), zap.String("endpoint", p.id), zap.Int64("fence", r.hold.Fence()),
+		zap.Duration("timeout", m.cfg.Timeout), zap.Int("inARow", p.cut), zap.Int("sessions", sessions))
+}

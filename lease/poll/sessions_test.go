@@ -1,0 +1,118 @@
+package poll
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/leasestorm/leasestorm/internal/redistest"
+	"github.com/leasestorm/leasestorm/lease"
+)
+
+// The documented form is read, and what would be another way to write isPaused is refused by its name.
+func TestDocumentedForm(t *testing.T) {
+	for _, tt := range []struct {
+		value  string
+		paused bool
+		want   string // in the error, "" for none
+	}{
+		{`{"id":"x"}`, false, ""}, {`{"id":"x","isPaused":true}`, true, ""}, {`{"id":"x","isPaused":false}`, false, ""},
+		{`{"id":"x","isPaused":null}`, false, ""}, {`{"id":"x","IsPaused":true}`, true, ""},
+		{`{"id":"x","isPaused":true,"is_paused":false}`, true, ""}, {`{"id":"x","pausedAt":1,"state":{"paused":true}}`, false, ""},
+		{`{"id":"x","is_paused":true}`, false, `"is_paused"`}, {`{"id":"x","is_paused":false}`, false, `"is_paused"`},
+		{`{"id":"x","Paused":1}`, false, `"Paused"`}, {`{"id":"x","is-paused":true}`, false, `"is-paused"`},
+		{`{"id":"x","isPaused":"no"}`, false, "isPaused"}, {`{"id":"y"}`, false, `"y"`}, {`[]`, false, "not the JSON"},
+		{`null`, false, `its id is ""`},
+	} {
+		paused, err := documented("x", []byte(tt.value))
+		if paused != tt.paused || (err != nil) != (tt.want != "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, %v; want %v and an error with %q", tt.value, paused, err, tt.paused, tt.want)
+		}
+	}
+}
+
+// Sessions in a form of the application's own are read by its decoder. What it refuses, or panics at, is malformed.
+func TestDecode(t *testing.T) {
+	b := newBench(t)
+	ctx := t.Context()
+	b.client.Set(ctx, "session:"+id, "running", 0)
+	b.client.Set(ctx, "session:11111111-2222-4333-8444-555555555555", "halted", 0)
+	b.client.Set(ctx, "session:22222222-2222-4333-8444-555555555555", "what?", 0)
+	b.client.Set(ctx, "session:33333333-2222-4333-8444-555555555555", "", 0)
+	polls := make(chan string, 100)
+	m := b.start(Config{
+		Interval: 20 * time.Millisecond,
+		Poll:     func(_ context.Context, s Session) error { polls <- s.ID; return nil },
+		Decode: func(_ string, value []byte) (bool, error) {
+			switch {
+			case len(value) == 0:
+				panic("empty")
+			case bytes.HasSuffix(value, []byte("?")):
+				return false, errors.New("nobody knows")
+			}
+			return bytes.Equal(value, []byte("halted")), nil
+		},
+	})
+	if got := receive(t, "a poll", polls); got != id {
+		t.Errorf("polled %s", got)
+	}
+	if h := m.Health(); !h.OK() || h.Skipped != 2 || !strings.Contains(h.String(), "nobody knows") || !strings.Contains(h.String(), "panicked") {
+		t.Errorf("%v", h)
+	}
+	since := time.Now()
+	b.client.Set(ctx, "session:"+id, "halted", 0)
+	b.wait(lease.EventReleased, since)
+}
+
+// Sessions that are not in Redis are polled, and nothing is looked for there.
+func TestSessionsFromElsewhere(t *testing.T) {
+	b := newBench(t)
+	const other = "11111111-2222-4333-8444-555555555555"
+	b.server.Do("ACL", "SETUSER", "default", "resetkeys", "~poll:*", "~{poll:lease:*", "-type")
+	polls := make(chan string, 100)
+	m, err := New(b.client, lease.Config{TTL: time.Second, Logger: zap.NewNop(), Sessions: func(context.Context) ([]string, error) {
+		skipped := &lease.SkippedError{}
+		skipped.Skip("third: unreadable")
+		return []string{other}, skipped
+	}}, Config{Interval: time.Hour, Poll: func(_ context.Context, s Session) error { polls <- s.ID; return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Stop() })
+	if err := m.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := receive(t, "a poll", polls); got != other {
+		t.Errorf("polled %s", got)
+	}
+	if h := m.Health(); !h.OK() || h.Skipped != 1 {
+		t.Errorf("%v", h)
+	}
+}
+
+func TestClusterSessions(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Cluster())
+	client := server.ClusterClient()
+	for i := range 20 {
+		sid := fmt.Sprintf("%08x-0000-4000-8000-000000000000", i)
+		client.Set(t.Context(), "session:"+sid, fmt.Sprintf(`{"id":%q}`, sid), 0)
+	}
+	client.LPush(t.Context(), "session:list", "x")
+	s, err := newSessions(client, &Config{SessionPrefix: SessionPrefixDefault, Decode: documented}, &lease.Config{Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	ids, err := s.list(t.Context())
+	var skipped *lease.SkippedError
+	if !errors.As(err, &skipped) || skipped.Count != 1 || len(ids) != 20 {
+		t.Errorf("%d sessions, %v; want 20, and the list named as malformed", len(ids), err)
+	}
+}
