@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -161,51 +160,4 @@ func TestErrorOfAClockThatJumped(t *testing.T) {
 			t.Errorf("Health: %v", h)
 		}
 	})
-}
-
-// The ACL rules of the README are enough: for a keeper the first ones, for a manager with the others.
-func TestRulesOfTheReadme(t *testing.T) {
-	text, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rules, ok1 := strings.Cut(string(text), "ACL SETUSER app ")
-	rules, rest, ok2 := strings.Cut(rules, "```")
-	_, more, ok3 := strings.Cut(rest, "for a manager besides `")
-	more, _, ok4 := strings.Cut(more, "`")
-	if !ok1 || !ok2 || !ok3 || !ok4 {
-		t.Fatal("the README has no rules")
-	}
-	server, client := bootstrapped(t)
-	opt := *client.Options()
-	opt.Username, opt.Password = "app", "pw"
-	app := redis.NewClient(&opt)
-	t.Cleanup(func() { _ = app.Close() })
-	grant := func(rules string) {
-		args := []any{"ACL", "SETUSER", "app", "on", ">pw"}
-		for _, rule := range strings.Fields(rules) {
-			args = append(args, rule)
-		}
-		server.Do(args...)
-	}
-	grant(rules)
-	k := startKeeper(t, app, quick("a"))
-	if err := k.Do(t.Context(), "job", func(context.Context, int64) error { return nil }); err != nil || !k.Health().OK() {
-		t.Errorf("keeper: %v; %v", err, k.Health())
-	}
-	cfg := quick("b")
-	cfg.Sessions = func(context.Context) ([]string, error) { return []string{session}, nil }
-	m, err := New(app, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = m.Stop() })
-	if err := m.Start(t.Context()); !errors.Is(err, ErrRefused) {
-		t.Errorf("manager with the rules of a keeper: %v", err)
-	}
-	grant(more)
-	if err := m.Start(t.Context()); err != nil {
-		t.Fatalf("manager: %v", err)
-	}
-	eventually(t, "the session is owned", func() bool { return m.IsOwned(session) && m.Health().OK() })
 }

@@ -111,13 +111,13 @@ func (f *fakeStore) Pass(context.Context, string, string, time.Duration, ...stri
 func (f *fakeStore) CheckLease(string) error { return nil }
 func (f *fakeStore) Close() error            { return nil }
 
-func (f *fakeStore) Subscribe(ctx context.Context, heard func(core.Notice), up func(bool)) {
+func (f *fakeStore) Subscribe(ctx context.Context, heard func(core.Notice), up func(error)) {
 	f.r.mu.Lock()
 	f.r.seq++
 	id := f.r.seq
 	f.r.heard[id] = heard
 	f.r.mu.Unlock()
-	up(true)
+	up(nil)
 	<-ctx.Done()
 	f.r.mu.Lock()
 	delete(f.r.heard, id)

@@ -17,7 +17,7 @@ import (
 type store interface {
 	Do(ctx context.Context, op *core.Op) core.Answer
 	Look(ctx context.Context, op *core.Op, s *core.Sessions) core.Answer
-	Subscribe(ctx context.Context, heard func(core.Notice), up func(bool))
+	Subscribe(ctx context.Context, heard func(core.Notice), up func(error))
 	Nodes(ctx context.Context) ([]core.Seen, error)
 	Pass(ctx context.Context, owner, heir string, ttl time.Duration, ids ...string) ([]string, error)
 	Check(ctx context.Context) ([]redisstore.Warning, error)
@@ -43,6 +43,7 @@ type shell struct {
 
 	trouble   trouble
 	unchecked atomic.Bool // Redis was away when it was to be checked
+	deaf      deaf
 
 	// What Health reads.
 	alive       atomic.Bool            // started
@@ -311,12 +312,6 @@ func (b *inbox) take(old []message) (items []message, missed, closed bool) {
 func (s *shell) post(f func())       { s.inbox.put(message{run: f}) }
 func (s *shell) event(ev core.Event) { s.inbox.put(message{ev: ev}) }
 func (s *shell) heard(n core.Notice) { s.event(core.Event{Kind: core.EvNotice, Notice: n}) }
-func (s *shell) subscribed(now bool) {
-	if now {
-		s.event(core.Event{Kind: core.EvSubscribed})
-	}
-}
-
 func (s *shell) answered(op *core.Op, a core.Answer) {
 	s.inbox.put(message{ev: core.Event{Kind: core.EvAnswer, Answer: a}, op: op})
 }

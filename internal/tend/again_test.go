@@ -68,7 +68,7 @@ func TestFailuresAreRepeatedRarely(t *testing.T) {
 		}
 		asked.n, began = 0, time.Now()
 		for time.Since(began) < renew {
-			if e := x.Write(t.Context(), &core.Effect{Session: "s", State: core.Ended}, "a"); e.Wrote != core.WroteFailed {
+			if e, _ := x.Write(t.Context(), &core.Effect{Session: "s", State: core.Ended}, "a"); e.Wrote != core.WroteFailed {
 				t.Fatalf("%+v", e)
 			}
 			<-time.After(Retry(life)) // the machine's own

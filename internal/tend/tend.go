@@ -14,6 +14,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
+	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
 // ErrOtherWorker: SingleWriter is set and another worker has gone on beating for a whole Life.
@@ -181,7 +182,7 @@ func (t *Tender) tried(err error) (done bool, _ error) {
 	if t.Tried != nil {
 		t.Tried(err)
 	}
-	if denied := t.Store.Denied(err); denied != nil {
+	if denied := redisstore.Denied(err); denied != nil {
 		return true, denied
 	}
 	if err == nil || !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, lease.ErrUnknown) {

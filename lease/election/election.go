@@ -1,9 +1,11 @@
 package election
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -67,6 +69,8 @@ func (e *Election) Start(ctx context.Context) error {
 	}
 	if err := e.g.start(ctx); errors.Is(err, lease.ErrStopped) {
 		return e.over()
+	} else if errors.Is(err, redisstore.ErrDenied) { // of what the group needs, which is less
+		return cmp.Or(e.permitted(ctx), err)
 	} else if err != nil {
 		return err
 	}
@@ -112,7 +116,7 @@ func (e *Election) Health() lease.Health {
 	case !started && h.State != lease.HealthRefused && h.State != lease.HealthSilent:
 		h.State, h.Reason = lease.HealthNotStarted, "Start was not called, has not returned, or failed"
 	case h.OK():
-		h.Reason = "somebody can be elected"
+		h.Reason = strings.Replace(h.Reason, "leases are granted", "somebody can be elected", 1)
 	}
 	h = e.g.hand.beating.Add(h, "heartbeats cannot be set")
 	if leads { // it looks no more: the last look that failed says nothing of now

@@ -51,7 +51,7 @@ func TestStartNamesWhatAnElectionLacks(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = e.Start(t.Context())
-	if !errors.Is(err, lease.ErrRefused) || !strings.Contains(err.Error(), "add ~{sovereign:leader}:fence ~sovereign:heartbeat:* (") {
+	if !errors.Is(err, lease.ErrRefused) || !strings.Contains(err.Error(), " ~{sovereign:leader}:fence ~sovereign:heartbeat:* +ping ") {
 		t.Errorf("Start: %v", err)
 	}
 	if err := e.Stop(); err != nil {

@@ -31,6 +31,7 @@ type sessions struct {
 	prefix string
 	decode func(id string, value []byte) (paused bool, err error)
 	log    *zap.Logger
+	leases redisstore.Rules // what those on the sessions need
 	check  func(id string) error
 	seed   maphash.Seed
 	known  map[string]verdict // by key
@@ -53,11 +54,12 @@ func newSessions(client redis.UniversalClient, polls *Config, cfg *lease.Config)
 	if err != nil {
 		return nil, err
 	}
+	leases := redisstore.Options{LeasePrefix: cfg.LeasePrefix, NodePrefix: cfg.NodePrefix, EpochKey: cfg.EpochKey, Channel: cfg.Channel}
 	return &sessions{client: own, prefix: polls.SessionPrefix, decode: polls.Decode, log: cfg.Logger, check: cfg.CheckSession,
-		seed: maphash.MakeSeed(), known: map[string]verdict{}}, nil
+		leases: leases.Rules(redisstore.Use{Registry: true}), seed: maphash.MakeSeed(), known: map[string]verdict{}}, nil
 }
 
-// permitted refuses an ACL that denies the sessions. Whatever else goes wrong is waited for.
+// permitted refuses an ACL that denies the sessions, and names all rules that polling needs. Whatever else goes wrong is waited for.
 func (s *sessions) permitted(ctx context.Context) error {
 	if s == nil {
 		return nil
@@ -66,7 +68,8 @@ func (s *sessions) permitted(ctx context.Context) error {
 	defer cancel()
 	all := globEscape.Replace(s.prefix) + "*"
 	key := s.prefix + "probe"
-	err := redisstore.Denial(s.client, "~"+all, s.client.Scan(ctx, 0, all, 1).Err(), s.client.MGet(ctx, key).Err(),
+	rules := redisstore.Rules{Keys: []string{all}, Commands: []string{"type"}}.And(s.leases)
+	err := redisstore.Explain(ctx, s.client, rules, s.client.Scan(ctx, 0, all, 1).Err(), s.client.MGet(ctx, key).Err(),
 		s.client.Get(ctx, key).Err(), s.client.Type(ctx, key).Err())
 	if err != nil {
 		return fmt.Errorf("poll: sessions %s: %w", all, err)

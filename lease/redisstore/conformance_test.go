@@ -64,9 +64,9 @@ func newHarness(t *testing.T, srv *redistest.Server, client redis.UniversalClien
 	up, ended := make(chan bool, 16), make(chan struct{})
 	go func() {
 		defer close(ended)
-		store.Subscribe(ctx, h.hear, func(is bool) {
+		store.Subscribe(ctx, h.hear, func(err error) {
 			select {
-			case up <- is:
+			case up <- err == nil:
 			default: // nobody looks at it any more
 			}
 		})

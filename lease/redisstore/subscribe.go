@@ -17,11 +17,11 @@ const (
 	backOffMax = time.Second
 )
 
-// Subscribe hears the channel until ctx ends, on the calling goroutine: it calls heard for each notice, and up at each
-// change, with true when the channel is (again) being heard and false when it is not. A connection that is silent for
-// OpTimeout is asked for a sign of life and given up if none comes. Redis keeps no notices: what was published while up
-// was false is lost.
-func (s *Store) Subscribe(ctx context.Context, heard func(core.Notice), up func(bool)) {
+// Subscribe hears the channel until ctx ends, on the calling goroutine: it calls heard for each notice, and up with nil when
+// the channel is (again) being heard, and with what was said for each attempt that ended or failed. A connection that is
+// silent for OpTimeout is asked for a sign of life and given up if none comes. Redis keeps no notices: what was published
+// meanwhile is lost.
+func (s *Store) Subscribe(ctx context.Context, heard func(core.Notice), up func(error)) {
 	message := func(text string) {
 		if n, ok := ParseNotice(text); ok {
 			heard(n)
@@ -29,9 +29,11 @@ func (s *Store) Subscribe(ctx context.Context, heard func(core.Notice), up func(
 	}
 	pause := backOffMin
 	for ctx.Err() == nil {
-		if subscribed, _ := hear(ctx, s.client, s.wire.opt.Channel, s.wire.opt.OpTimeout, message, up); subscribed {
+		subscribed, err := hear(ctx, s.client, s.wire.opt.Channel, s.wire.opt.OpTimeout, message, func() { up(nil) })
+		if subscribed {
 			pause = backOffMin
 		}
+		up(err)
 		wait := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
@@ -44,16 +46,13 @@ func (s *Store) Subscribe(ctx context.Context, heard func(core.Notice), up func(
 
 // hear is one subscription, until it breaks. It reports whether it ever came about.
 func hear(ctx context.Context, client redis.UniversalClient, channel string, timeout time.Duration, message func(string),
-	up func(bool)) (subscribed bool, err error) {
+	up func()) (subscribed bool, err error) {
 	ps := client.Subscribe(ctx) // connects below, so that the error is seen
 	// Receive honours deadlines, not the end of ctx; closing the connection ends it.
 	stop := context.AfterFunc(ctx, func() { _ = ps.Close() })
 	defer func() {
 		stop()
 		_ = ps.Close()
-		if subscribed {
-			up(false)
-		}
 	}()
 	if err := ps.Subscribe(ctx, channel); err != nil {
 		return false, err
@@ -74,7 +73,7 @@ func hear(ctx context.Context, client redis.UniversalClient, channel string, tim
 		case *redis.Subscription:
 			if m.Kind == "subscribe" {
 				subscribed = true
-				up(true)
+				up()
 			}
 		case *redis.Message:
 			message(m.Payload)

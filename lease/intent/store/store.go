@@ -170,11 +170,15 @@ func New(client redis.UniversalClient, options Options) (*Store, error) {
 // Options returns the store's options, with every default filled in.
 func (s *Store) Options() Options { return s.opt }
 
-// Ping says whether Redis answers, and could take a start: nil or ErrUnavailable.
+// Ping says whether Redis answers, and could take a start: nil or ErrUnavailable, with the rules to add where an ACL denies it.
 func (s *Store) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 	defer cancel()
-	if err := s.client.XLen(ctx, s.bus).Err(); err != nil {
+	err := s.client.XLen(ctx, s.bus).Err()
+	if denied := redisstore.Explain(ctx, s.client, s.opt.apiRules(), err); denied != nil {
+		err = denied
+	}
+	if err != nil {
 		return unavailable(err)
 	}
 	return nil
@@ -202,12 +206,6 @@ func Refused(err error) string {
 		return "ERR"
 	}
 	return code
-}
-
-// Denied returns lease.ErrRefused with the rule to add where err is of an ACL that denies something to the store, and nil where it is
-// not.
-func (s *Store) Denied(err error) error {
-	return redisstore.Denial(s.client, "~"+s.opt.KeyPrefix+"* ~"+s.opt.Leases.LeasePrefix+"*", err)
 }
 
 func unavailable(err error) error { return fmt.Errorf("%w: %w", ErrUnavailable, err) }

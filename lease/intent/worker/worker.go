@@ -112,12 +112,12 @@ func (w *Worker) Start(ctx context.Context) error {
 		return nil
 	}
 	if err := w.keeper.Start(ctx); err != nil {
-		return err
+		return w.store.Explain(ctx, err)
 	}
 	if err := w.tender.Prepare(ctx); errors.Is(err, tend.ErrQuit) {
 		return ErrStopped
 	} else if err != nil {
-		return err
+		return w.store.Explain(ctx, err)
 	}
 	w.begun = true
 	w.up.Store(true)

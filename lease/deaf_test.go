@@ -1,0 +1,77 @@
+package lease
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+// A channel that an ACL takes away leaves the instance fit, and Health and the log say what is lost; both say when it is over.
+func TestLossOfTheChannelIsTold(t *testing.T) {
+	server, client := bootstrapped(t)
+	server.Do("ACL", "SETUSER", "app", "on", ">pw", "~*", "&*", "+@all")
+	opt := *client.Options()
+	opt.Username, opt.Password = "app", "pw"
+	app := redis.NewClient(&opt)
+	t.Cleanup(func() { _ = app.Close() })
+	entries, logs := observer.New(zap.InfoLevel)
+	cfg := quick("a")
+	cfg.Logger = zap.New(entries)
+	k := startKeeper(t, app, cfg)
+	if h := k.Health(); strings.Contains(h.Reason, "notices") {
+		t.Fatalf("at first: %v", h)
+	}
+	server.Do("ACL", "SETUSER", "app", "resetchannels")
+	eventually(t, "the loss is told", func() bool {
+		h := k.Health()
+		return h.OK() && strings.Contains(h.Reason, "notices are not heard") && strings.Contains(h.Reason, "NOPERM")
+	})
+	if err := k.Do(t.Context(), "job", func(context.Context, int64) error { return nil }); err != nil {
+		t.Errorf("without notices: %v", err)
+	}
+	server.Do("ACL", "SETUSER", "app", "&*")
+	eventually(t, "its end is told", func() bool { return k.Health().OK() && !strings.Contains(k.Health().Reason, "notices") })
+	if err := k.Stop(); err != nil {
+		t.Error(err)
+	}
+	for _, event := range []string{"noticesRefused", "noticesHeard"} {
+		if n := logs.FilterField(zap.String("event", event)).Len(); n != 1 {
+			t.Errorf("%d entries %s, want 1", n, event)
+		}
+	}
+}
+
+// A channel that comes and goes is told of once in a renewal interval.
+func TestLossOfTheChannelIsToldOnceAnInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entries, logs := observer.New(zap.InfoLevel)
+		g := newRig(t, newFakeRedis(), "a", true, func(c *Config) { c.Logger = zap.New(entries) })
+		synctest.Wait() // the fake channel is heard
+		every := g.cfg.RenewInterval
+		count := func() int { return logs.FilterField(zap.String("event", "noticesRefused")).Len() }
+		for range 3 {
+			g.subscribed(denied("NOPERM"))
+			g.subscribed(nil)
+		}
+		if n := count(); n != 1 {
+			t.Errorf("%d entries at one instant, want 1", n)
+		}
+		pass(every)
+		g.subscribed(denied("NOPERM"))
+		g.subscribed(denied("NOPERM"))
+		if n := count(); n != 2 {
+			t.Errorf("%d entries an interval later, want 2", n)
+		}
+	})
+}
+
+// denied is an error reply.
+type denied string
+
+func (d denied) Error() string { return string(d) }
+func (denied) RedisError()     {}

@@ -1,0 +1,42 @@
+package store
+
+import (
+	"context"
+	"strings"
+
+	"github.com/leasestorm/leasestorm/lease/redisstore"
+)
+
+// What the scripts of each side call, and the code beside them.
+const (
+	apiCommands = "xlen hgetall zrevrangebylex get set hget hmget hset sadd xadd zadd publish"
+
+	workerCommands = "scan time exists get set del persist hget hgetall hmget hset hdel sadd srem smembers zadd zcard zrange " +
+		"zrangebyscore zrem zscore xadd xack xclaim xdel xgroup xinfo xpending xrange xreadgroup publish subscribe"
+)
+
+// apiRules are what an ACL must allow an API. In phase 1 it takes leases, without hearing of them.
+func (o *Options) apiRules() redisstore.Rules {
+	leases := o.leaseOptions().Rules(redisstore.Use{})
+	keys := redisstore.Rules{Keys: []string{glob.Replace(o.KeyPrefix) + "*"}}.And(leases).Keys
+	return redisstore.Rules{Keys: keys, Channels: []string{glob.Replace(o.KeyPrefix + "notify")},
+		Commands: strings.Fields("info time eval evalsha " + apiCommands)}
+}
+
+// workerRules are what an ACL must allow a worker, its keeper included.
+func (o *Options) workerRules() redisstore.Rules {
+	own := redisstore.Rules{Keys: []string{glob.Replace(o.KeyPrefix) + "*"}, Channels: []string{glob.Replace(o.KeyPrefix + "notify")},
+		Commands: strings.Fields(workerCommands)}
+	leases := o.leaseOptions()
+	leases.Channel = o.Leases.Channel
+	return own.And(leases.Rules(redisstore.Use{}))
+}
+
+// Explain returns lease.ErrRefused, with the line that grants a worker what it needs, where err is of an ACL that denies it,
+// and err itself where it is not.
+func (s *Store) Explain(ctx context.Context, err error) error {
+	if denied := redisstore.Explain(ctx, s.client, s.opt.workerRules(), err); denied != nil {
+		return denied
+	}
+	return err
+}
