@@ -313,7 +313,7 @@ func TestUnconfirmedReleaseIsToldAndTriedAgain(t *testing.T) {
 			t.Error("believed after Release")
 		}
 		g.fake.set(nil)
-		pass(2 * time.Second)
+		pass(5 * time.Second) // a time-out, where it was tried again before the fault was over
 		if r.owner(session) != "" {
 			t.Error("the release was not tried again")
 		}
