@@ -106,6 +106,8 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) {
 		s.step(Event{Kind: EvAbandon, ID: first()})
 	case "recovered":
 		s.step(Event{Kind: EvRecovered, ID: first()})
+	case "subscribed":
+		s.step(Event{Kind: EvSubscribed})
 	case "drain":
 		s.step(Event{Kind: EvDrain})
 	case "notice":
