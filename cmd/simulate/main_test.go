@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/sim/report"
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
@@ -67,7 +69,7 @@ func scripts(t *testing.T, dir string) {
 		Condition: condition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"refuses": refuses, "ends": ends, "interrupts": interrupts, "truncate": truncate,
-			"contains": contains, "stops": stops, "killed": killed,
+			"contains": contains, "stops": stops, "killed": killed, "sums": sums,
 		},
 	})
 }
@@ -157,6 +159,20 @@ func truncate(ts *testscript.TestScript, neg bool, args []string) {
 	size, err := strconv.ParseInt(args[1], 10, 64)
 	ts.Check(err)
 	ts.Check(os.Truncate(ts.MkAbs(args[0]), size))
+}
+
+// sums gives a saved run's report the sums that its plan and scenario have now, as whoever edits a folder can.
+func sums(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: sums dir")
+	}
+	dir := ts.MkAbs(args[0])
+	r, err := report.Load(dir)
+	ts.Check(err)
+	files, err := report.SumFiles(dir)
+	ts.Check(err)
+	maps.Copy(r.Sums, files)
+	ts.Check(r.Save(dir))
 }
 
 // contains wants the first file to hold the second one's text.

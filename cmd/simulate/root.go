@@ -28,6 +28,7 @@ type flags struct {
 	criteria         string
 	redis            string
 	nodeCmd          string
+	allowNodeCmd     bool // that of the scenario file
 	report           string
 	json, quiet      bool
 	lua              bool // the store's scripts themselves run, not their twins
@@ -100,6 +101,7 @@ func (f *flags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.faults, "faults", "", "draw only these faults, `A,B` (an unknown one lists them all)")
 	fs.StringVar(&f.criteria, "criteria", "",
 		"guarantees that decide, `G1,G2` (default: those that the plan can exercise, and any that breaks)")
+	fs.BoolVar(&f.allowNodeCmd, "allow-node-cmd", false, "start the nodeCmd of the scenario file without asking")
 	f.registerRun(fs)
 }
 

@@ -60,6 +60,11 @@ func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 	if err != nil {
 		return err
 	}
+	if c.Engine == sim.EngineReal {
+		if err := f.mayStart(cmd, c.NodeCmd); err != nil {
+			return err
+		}
+	}
 	engine, err := f.newEngine(c, choice)
 	if err != nil {
 		return err

@@ -3,6 +3,8 @@ package check
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -26,6 +28,8 @@ type Logs struct {
 	example string // the first of them
 	err     error
 	names   map[string]string // each once; never ranged over
+
+	files map[string]string // of a folder: SHA-256 in hexadecimal by file name
 
 	last string // the instance added last, and its sums
 	sums *[saidKinds]sum
@@ -69,7 +73,7 @@ func NewLogs() *Logs {
 // read comes back as the error of Judge.
 func ReadLogs(dir string) *Logs {
 	l := NewLogs()
-	l.all = false
+	l.all, l.files = false, map[string]string{}
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		l.err = fmt.Errorf("check: logs: %w", err)
@@ -96,10 +100,21 @@ func (l *Logs) read(node, file string) error {
 	}
 	defer f.Close()
 	l.nodes[node] = false
-	return lines(f, func(line []byte) {
+	sum := sha256.New()
+	err = lines(io.TeeReader(f, sum), func(line []byte) {
 		l.nodes[node] = true
 		l.line(line)
 	})
+	l.files[filepath.Base(file)] = hex.EncodeToString(sum.Sum(nil))
+	return err
+}
+
+// Sums returns the SHA-256 in hexadecimal of the files that were read, by name; none of a nil Logs.
+func (l *Logs) Sums() map[string]string {
+	if l == nil {
+		return nil
+	}
+	return l.files
 }
 
 // lines gives away r's lines, each valid until the next. Of one longer than 64 KiB only the end is seen, which is no entry.

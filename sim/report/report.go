@@ -15,14 +15,16 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// Version is the format of report.json that this program writes and the newest that it reads.
-const Version = 1
+// Version is the format of report.json that this program writes and reads. Version 1 had no sums of the run's files.
+const Version = 2
 
 // Names in a run's folder.
 const (
 	FileName = "report.json"
 	PlanName = "plan.json"
 	LogsName = "logs"
+
+	ScenarioName = "scenario.yaml"
 )
 
 // Errors of a saved report. Each comes wrapped in a message that names the file.
@@ -45,6 +47,10 @@ type Report struct {
 	Guarantees []check.Verdict `json:"guarantees"`
 	Stats      Stats           `json:"stats"`
 	Verdict    check.Outcome   `json:"verdict"`
+
+	// Sums are the SHA-256 in hexadecimal of the run's other files, by name: PlanName, ScenarioName, "logs/node-1.log". That of
+	// the history is Stats.HistorySHA256.
+	Sums map[string]string `json:"sums"`
 }
 
 // Redis says which Redis a run used.
@@ -82,6 +88,7 @@ type Meta struct {
 	Wall          time.Duration // how long the run took
 	Virtual       time.Duration // what it simulated, in a virtual engine
 	SHA256        string        // of the history's lines
+	Sums          map[string]string
 }
 
 // New makes the report of a judged run. Its verdict is check.Decide's.
@@ -92,7 +99,7 @@ func New(m Meta, p check.Params, r check.Result) Report {
 	}
 	return Report{
 		Version: Version, Engine: m.Engine, Seed: p.Plan.Seed, Commit: m.Commit, Redis: m.Redis, Config: p, Faults: faults,
-		Guarantees: r.Verdicts, Verdict: check.Decide(p, r),
+		Guarantees: r.Verdicts, Verdict: check.Decide(p, r), Sums: m.Sums,
 		Stats: Stats{
 			Polls: r.Stats.Polls, Rejected: r.Stats.Rejected, Acquires: r.Stats.Acquires, Renewals: r.Stats.Renewals,
 			Losses: r.Stats.Losses, Releases: r.Stats.Releases, Events: r.Stats.Events,
