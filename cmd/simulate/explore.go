@@ -68,7 +68,7 @@ func (f *flags) exploration(fs *pflag.FlagSet) (sim.Exploration, error) {
 		return x, err
 	}
 	if f.redis != "" {
-		return x, fmt.Errorf("--redis %s: the virtual engine has a Redis of its own: leave it out", f.redis)
+		return x, fmt.Errorf("--redis %s: the virtual engine has a Redis of its own: leave it out", f.shownRedis())
 	}
 	seeds, err := drawnBy(f.seeds)
 	if err != nil {

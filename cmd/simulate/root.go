@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
@@ -27,6 +29,7 @@ type flags struct {
 	scenario         string
 	criteria         string
 	redis            string
+	passwordFile     string // of Redis
 	nodeCmd          string
 	allowNodeCmd     bool // that of the scenario file
 	report           string
@@ -110,6 +113,9 @@ func (f *flags) registerRun(fs *pflag.FlagSet) {
 	fs.StringVar(&f.engine, "engine", sim.EngineReal,
 		"real: processes, sockets, Redis; virtual: one event loop, deterministic")
 	fs.StringVar(&f.redis, "redis", "", "server, embedded or a `URL` (default: server if installed, else embedded)")
+	fs.StringVar(&f.passwordFile, "redis-password-file", os.Getenv(redisurl.PasswordFileVariable),
+		"`FILE` whose first line is the password of --redis URL, which in a flag shows in the process list ("+
+			redisurl.PasswordFileVariable+"; "+redisurl.PasswordVariable+" is the password itself)")
 	fs.StringVar(&f.nodeCmd, "node-cmd", "", "start this `COMMAND` as node, split at blanks (default: the reference node)")
 	fs.StringVar(&f.report, "report", "reports", "`DIR` for the run's folder")
 	fs.BoolVar(&f.lua, "lua", false, "virtual: run the store's Lua scripts in an interpreter: the same history, slower")
@@ -196,13 +202,16 @@ func (f *flags) checkRun(fs *pflag.FlagSet) error {
 	if fs.Changed("redis") && strings.TrimSpace(f.redis) == "" {
 		wrong = append(wrong, errors.New("--redis is empty: give server, embedded or a URL, or leave it out"))
 	}
+	if fs.Changed("redis-password-file") && !strings.Contains(f.redis, ":") {
+		wrong = append(wrong, errors.New("--redis-password-file goes with --redis URL only"))
+	}
 	if fs.Changed("node-cmd") && strings.TrimSpace(f.nodeCmd) == "" {
 		wrong = append(wrong, errors.New("--node-cmd is empty: give a program, or leave it out for the reference node"))
 	}
 	if f.report == "" {
 		wrong = append(wrong, errors.New("--report is empty: give a folder, or leave it out for reports/"))
 	}
-	_, err := redisChoice(f.redis)
+	_, err := f.redisChoice()
 	return errors.Join(append(wrong, err)...)
 }
 
@@ -244,7 +253,8 @@ func noArgs(cmd *cobra.Command, args []string) error {
 		args[0], cmd.CommandPath())
 }
 
-// oneLine keeps an error that joins several on one line.
+// oneLine keeps an error that joins several on one line, and leaves out the password of a URL that it quotes.
 func oneLine(err error) string {
-	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	line := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	return redisurl.Hide(line)
 }

@@ -118,7 +118,7 @@ func (f *flags) confirm(cmd *cobra.Command, s sim.Shrunk, nodeCmd []string, text
 	if s.Config.Virtual != (sim.Virtual{}) {
 		fmt.Fprintln(text, "note: the real engine's network and clocks are as they are, not as the smallest run's")
 	}
-	choice, err := redisChoice(f.redis)
+	choice, err := f.redisChoice()
 	if err != nil {
 		return err
 	}
