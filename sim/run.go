@@ -274,7 +274,7 @@ func LoadRun(dir string) (Config, error) {
 	if err != nil {
 		return Config{}, fmt.Errorf("saved run %s: %w", dir, err)
 	}
-	plan, err := fault.Load(filepath.Join(dir, PlanFile))
+	plan, err := report.LoadPlan(dir)
 	if err != nil {
 		return Config{}, fmt.Errorf("saved run %s: %w: %w", dir, ErrInvalid, err)
 	}

@@ -6,7 +6,7 @@
 //	simulate check reports/storm-42        # the verdict of a saved run again
 //
 // Exit codes: 0 all criteria pass; 1 a guarantee failed; 2 a criterion stayed unknown; 3 the command line or the harness
-// was wrong and nothing was judged.
+// was wrong and nothing was judged. A crash ends it by a signal.
 package main
 
 import (
@@ -36,6 +36,7 @@ func main() {
 	if code, ok := hiddenMode(os.Args); ok {
 		os.Exit(code)
 	}
+	crashLoudly()
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // under nohup it is
 		ends = append(ends, syscall.SIGHUP)

@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -12,9 +14,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/leasestorm/leasestorm/internal/core"
@@ -23,7 +27,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"simulate": main, "broken": broken})
+	testscript.Main(m, map[string]func(){"simulate": main, "broken": broken, "crashing": crashing})
 }
 
 // broken is a simulator whose virtual instances do not hear that a renewal failed. It exits like simulate, but for a verdict of
@@ -38,6 +42,12 @@ func broken() {
 	if code := execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr); code != exitFail {
 		os.Exit(code)
 	}
+}
+
+// crashing is a simulator that crashes as soon as it runs a storm in virtual time.
+func crashing() {
+	bend = func(*virtual.Config) { panic("bent too far") }
+	main()
 }
 
 type deaf struct{ *core.Core }
@@ -70,6 +80,7 @@ func scripts(t *testing.T, dir string) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"refuses": refuses, "ends": ends, "interrupts": interrupts, "truncate": truncate,
 			"contains": contains, "stops": stops, "killed": killed, "sums": sums,
+			"hostile": hostile, "crashes": crashes,
 		},
 	})
 }
@@ -159,6 +170,72 @@ func truncate(ts *testscript.TestScript, neg bool, args []string) {
 	size, err := strconv.ParseInt(args[1], 10, 64)
 	ts.Check(err)
 	ts.Check(os.Truncate(ts.MkAbs(args[0]), size))
+}
+
+// hostile replaces a file by another kind of it: a link to a device, a FIFO, a history whose line is a bomb, one of a million names.
+func hostile(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: hostile kind file")
+	}
+	file := ts.MkAbs(args[1])
+	if err := os.Remove(file); !errors.Is(err, os.ErrNotExist) {
+		ts.Check(err)
+	}
+	switch args[0] {
+	case "zero":
+		ts.Check(os.Symlink("/dev/zero", file))
+	case "fifo":
+		ts.Check(syscall.Mkfifo(file, 0o600))
+	case "large":
+		ts.Check(os.WriteFile(file, nil, 0o600))
+		ts.Check(os.Truncate(file, 1<<30)) // a hole: nothing is written
+	case "nested":
+		ts.Check(os.WriteFile(file, bytes.Repeat([]byte("["), 50_000), 0o600))
+	case "entries":
+		ts.Check(os.WriteFile(file, bytes.Repeat([]byte("- "), 25_000), 0o600))
+	case "bomb":
+		ts.Check(bomb(file, func(w io.Writer) {
+			zeros := make([]byte, 1<<20)
+			for range 3 << 10 {
+				_, _ = w.Write(zeros)
+			}
+		}))
+	case "names":
+		ts.Check(bomb(file, func(w io.Writer) {
+			for i := range 3_000_000 {
+				fmt.Fprintf(w, "{\"t\":1,\"ev\":\"arrived\",\"session\":\"%d\",\"n\":1}\n", i)
+			}
+		}))
+	default:
+		ts.Fatalf("no such kind")
+	}
+}
+
+// bomb writes a small file that is large when it is read.
+func bomb(file string, write func(io.Writer)) error {
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	z, err := zstd.NewWriter(f)
+	if err != nil {
+		return err
+	}
+	b := bufio.NewWriterSize(z, 1<<20)
+	write(b)
+	return errors.Join(b.Flush(), z.Close())
+}
+
+// crashes runs a program that panics, and wants it to end by a signal: an exit code would be a verdict's.
+func crashes(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: crashes program arguments...")
+	}
+	var exit *exec.ExitError
+	if err := ts.Exec(args[0], args[1:]...); !errors.As(err, &exit) || exit.ExitCode() != -1 {
+		ts.Fatalf("%v, want a signal", err)
+	}
 }
 
 // sums gives a saved run's report the sums that its plan and scenario have now, as whoever edits a folder can.

@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"os"
 	"regexp"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/readfile"
 )
 
 // PasswordVariable and PasswordFileVariable are the environment variables of the password and of the file that holds it.
@@ -64,7 +65,7 @@ func Password(file, given string) (string, error) {
 	if file == "" {
 		return given, nil
 	}
-	f, err := os.Open(file)
+	f, err := readfile.Open(file)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrPasswordFile, err)
 	}

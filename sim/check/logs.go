@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/leasestorm/leasestorm/internal/readfile"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -80,7 +81,7 @@ func ReadLogs(dir string) *Logs {
 	}
 	for _, e := range entries {
 		name, ok := strings.CutSuffix(e.Name(), logSuffix)
-		if !ok || !e.Type().IsRegular() {
+		if !ok {
 			continue
 		}
 		if err := l.read(name, filepath.Join(dir, e.Name())); err != nil {
@@ -94,7 +95,7 @@ func ReadLogs(dir string) *Logs {
 const logSuffix = ".log"
 
 func (l *Logs) read(node, file string) error {
-	f, err := os.Open(file)
+	f, err := readfile.Open(file)
 	if err != nil {
 		return err
 	}
@@ -108,6 +109,9 @@ func (l *Logs) read(node, file string) error {
 	l.files[filepath.Base(file)] = hex.EncodeToString(sum.Sum(nil))
 	return err
 }
+
+// Err returns why a log could not be read, nil if all could.
+func (l *Logs) Err() error { return l.err }
 
 // Sums returns the SHA-256 in hexadecimal of the files that were read, by name; none of a nil Logs.
 func (l *Logs) Sums() map[string]string {

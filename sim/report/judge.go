@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/leasestorm/leasestorm/sim/check"
-	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -24,7 +23,7 @@ func Judge(dir string) (Report, check.Result, error) {
 		return Report{}, check.Result{}, err
 	}
 	p := saved.Params()
-	plan, err := fault.Load(filepath.Join(dir, PlanName))
+	plan, err := LoadPlan(dir)
 	if err == nil {
 		err = saved.Matches(dir)
 	}

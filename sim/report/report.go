@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/readfile"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
@@ -26,6 +27,9 @@ const (
 
 	ScenarioName = "scenario.yaml"
 )
+
+// fileMax is many times what the report of a day's storm has.
+const fileMax = 4 << 20
 
 // Errors of a saved report. Each comes wrapped in a message that names the file.
 var (
@@ -141,7 +145,7 @@ func (r Report) Save(dir string) error {
 // Load reads report.json from a run's folder. errors.Is tells ErrNotFound, ErrEmpty and ErrFormat apart.
 func Load(dir string) (Report, error) {
 	file := filepath.Join(dir, FileName)
-	text, err := os.ReadFile(file)
+	text, err := readfile.Read(file, fileMax)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return Report{}, fmt.Errorf("%w in %s: is it the folder of one run?", ErrNotFound, dir)

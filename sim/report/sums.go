@@ -6,16 +6,26 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
 
+	"github.com/leasestorm/leasestorm/internal/readfile"
 	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
 // summed are the files that every run has from its beginning, and whose sums stand in its report.
 var summed = []string{PlanName, ScenarioName}
+
+// LoadPlan reads a run's plan. Errors are those of fault.Load, and of a file that is not regular or larger than any plan.
+func LoadPlan(dir string) (fault.Plan, error) {
+	file := filepath.Join(dir, PlanName)
+	if _, err := readfile.Read(file, fileMax); err != nil {
+		return fault.Plan{}, fmt.Errorf("read plan: %w", err)
+	}
+	return fault.Load(file)
+}
 
 // SumFiles returns the SHA-256 in hexadecimal of a run's plan and scenario, by name.
 func SumFiles(dir string) (map[string]string, error) {
@@ -31,7 +41,7 @@ func SumFiles(dir string) (map[string]string, error) {
 }
 
 func sumOf(file string) (string, error) {
-	f, err := os.Open(file)
+	f, err := readfile.Open(file)
 	if err != nil {
 		return "", fmt.Errorf("report: sum: %w", err)
 	}
@@ -70,6 +80,9 @@ func (r Report) Matches(dir string) error {
 
 // logsMatch returns nil if the logs are those that the report was made of, else ErrLogs.
 func (r Report) logsMatch(dir string, logs *check.Logs) error {
+	if err := logs.Err(); err != nil {
+		return fmt.Errorf("%w: %w", ErrLogs, err)
+	}
 	if made := r.Stats.LogEntries; made > 0 && logs.Entries() != made {
 		return fmt.Errorf("%w: those in %s hold %d entries, %s was made of %d", ErrLogs, filepath.Join(dir, LogsName),
 			logs.Entries(), FileName, made)
