@@ -162,6 +162,7 @@ func (f *flags) explore(cmd *cobra.Command) error {
 
 // coverageLine returns what shows the progress: one line that is written over on a terminal, a line now and then elsewhere.
 func coverageLine(out io.Writer) func(sim.Coverage) {
+	out = below(out) // numbers only
 	file, ok := out.(*os.File)
 	terminal := ok && term.IsTerminal(int(file.Fd()))
 	var last time.Time

@@ -17,6 +17,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/leasestorm/leasestorm/internal/plain"
 )
 
 // Exit codes.
@@ -46,8 +48,17 @@ func main() {
 	os.Exit(execute(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
+// below is what a plain writer writes to, for what moves a terminal's cursor itself.
+func below(out io.Writer) io.Writer {
+	if w, ok := out.(*plain.Writer); ok {
+		return w.To
+	}
+	return out
+}
+
 // execute runs one command line and returns the exit code.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	stdout, stderr = &plain.Writer{To: stdout}, &plain.Writer{To: stderr}
 	cmd := newRoot()
 	cmd.SetArgs(args)
 	cmd.SetOut(stdout)
@@ -60,6 +71,6 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.As(err, &verdict):
 		return int(verdict)
 	}
-	fmt.Fprintf(stderr, "simulate: %v\n", oneLine(err))
+	fmt.Fprintf(stderr, "simulate: %v\n", oneLine(err)) // escaped, as everything
 	return exitWrong
 }

@@ -80,7 +80,7 @@ func scripts(t *testing.T, dir string) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"refuses": refuses, "ends": ends, "interrupts": interrupts, "truncate": truncate,
 			"contains": contains, "stops": stops, "killed": killed, "sums": sums,
-			"hostile": hostile, "crashes": crashes,
+			"hostile": hostile, "crashes": crashes, "escaped": escaped,
 		},
 	})
 }
@@ -193,6 +193,11 @@ func hostile(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(os.WriteFile(file, bytes.Repeat([]byte("["), 50_000), 0o600))
 	case "entries":
 		ts.Check(os.WriteFile(file, bytes.Repeat([]byte("- "), 25_000), 0o600))
+	case "escapes":
+		r, err := report.Load(ts.MkAbs("whole"))
+		ts.Check(err)
+		r.Commit = "\x1b[2J"
+		ts.Check(r.Save(filepath.Dir(file)))
 	case "bomb":
 		ts.Check(bomb(file, func(w io.Writer) {
 			zeros := make([]byte, 1<<20)
@@ -225,6 +230,15 @@ func bomb(file string, write func(io.Writer)) error {
 	b := bufio.NewWriterSize(z, 1<<20)
 	write(b)
 	return errors.Join(b.Flush(), z.Close())
+}
+
+// escaped runs simulate with an argument that would clear the screen, and wants it refused in plain text.
+func escaped(ts *testscript.TestScript, neg bool, args []string) {
+	const clears = "\x1b[2J\u009b2J"
+	refuses(ts, neg, append(args, clears))
+	if said := ts.ReadFile("stderr"); strings.ContainsAny(said, "\x1b\u009b") || !strings.Contains(said, "[2J") {
+		ts.Fatalf("simulate %q: %q", args, said)
+	}
 }
 
 // crashes runs a program that panics, and wants it to end by a signal: an exit code would be a verdict's.

@@ -21,6 +21,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/election"
@@ -78,8 +79,9 @@ func ended(code int, err error) int {
 	return exitWrong
 }
 
-// complain says on standard error what went wrong. A wrong argument that the message quotes may be a URL with a password.
-func complain(err error) { fmt.Fprintln(os.Stderr, "node:", redisurl.Hide(err.Error())) }
+// complain says on standard error what went wrong. A wrong argument that the message quotes may be a URL with a password, or move
+// the terminal's cursor.
+func complain(err error) { fmt.Fprintln(os.Stderr, "node:", plain.Text(redisurl.Hide(err.Error()))) }
 
 func bootstrap(s *settings) (int, error) {
 	client, err := s.client()

@@ -63,6 +63,16 @@ func TestPasswordIsNeverPrinted(t *testing.T) {
 	}
 }
 
+// What an argument holds reaches the terminal as text only.
+func TestArgumentsArePlain(t *testing.T) {
+	for _, args := range []string{"--redis=redis://h", "--ttl", "--log", "quarantine", "--system intents", "--\u009b"} {
+		text, code := ran(t, []string{redisVariable + "=redis://h"}, append(strings.Fields(args), "\x1b[2J\u009b2J")...)
+		if strings.ContainsAny(text, "\x1b\u009b") || code != exitWrong || text == "" {
+			t.Errorf("%s: exit %d: %q", args, code, text)
+		}
+	}
+}
+
 // The password may come from a file or a variable of its own, and then takes the place of the URL's.
 func TestPasswordFromElsewhere(t *testing.T) {
 	server := redistest.Start(t, redistest.Password(canary))

@@ -267,6 +267,15 @@ func TestText(t *testing.T) {
 	}
 }
 
+// What a node says of itself adds no line and moves no cursor.
+func TestLineIsOneLine(t *testing.T) {
+	e := history.Event{Kind: history.Lost, Session: "s\x1b[2J", Instance: "i\nverdict: PASS", Reason: "\u009b\r"}
+	got := Line(&e)
+	if want := `session=s\u001b[2J instance=i\u000averdict: PASS reason=\u009b\u000d`; !strings.HasSuffix(got, want) {
+		t.Errorf("%q lacks %q", got, want)
+	}
+}
+
 func TestFailuresQuotesTheFolder(t *testing.T) {
 	_, r := saved(t, true)
 	var b strings.Builder
