@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/readfile"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
@@ -101,6 +102,9 @@ func (c *Coverage) decide() check.Outcome {
 	}
 	return check.Pass
 }
+
+// stateMax bounds a state file: the seeds that failed are in it one by one.
+const stateMax = 64 << 20
 
 // state keeps a Coverage on disk. It belongs to one goroutine.
 type state struct {
@@ -200,7 +204,7 @@ var ErrState = errors.New("saved exploration")
 // replaceable refuses to begin in the place of an exploration that is not finished: what it covered would be lost. One that
 // stopped at its failure has ended, unless failures were not to stop it.
 func (st *state) replaceable(keepGoing bool) error {
-	text, err := os.ReadFile(st.File)
+	text, err := readfile.Read(st.File, stateMax)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -228,7 +232,7 @@ func (st *state) unreadable(err error) error {
 // resume reads what the same exploration left behind, if there is anything. What another program, or another exploration, left
 // is refused: its seeds may be other runs.
 func (st *state) resume() error {
-	text, err := os.ReadFile(st.File)
+	text, err := readfile.Read(st.File, stateMax)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

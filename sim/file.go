@@ -17,9 +17,11 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
+	"github.com/leasestorm/leasestorm/internal/readfile"
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
@@ -27,8 +29,12 @@ import (
 // what a file says comes to mean something else; a key that is added does not raise it.
 const ScenarioVersion = 1
 
-// fileMax bounds a scenario file: it is written by hand.
-const fileMax = 1 << 20
+// fileMax and depthMax bound a scenario file, which is written by hand: the YAML library takes up to some six thousand times the
+// file's size, and without the second bound some seventy thousand times.
+const (
+	fileMax  = 64 << 10
+	depthMax = 32
+)
 
 // scenarioYAML is the form of a scenario file. Pointers tell what is absent from what is zero.
 type scenarioYAML struct {
@@ -117,14 +123,7 @@ func Load(nameOrFile string) (Scenario, error) {
 }
 
 func readBounded(file string) ([]byte, error) {
-	st, err := os.Stat(file)
-	if err != nil {
-		return nil, err
-	}
-	if !st.Mode().IsRegular() || st.Size() > fileMax {
-		return nil, fmt.Errorf("%s is no file of at most %d bytes", file, fileMax)
-	}
-	return os.ReadFile(file)
+	return readfile.Read(file, fileMax)
 }
 
 func load(file string, read func(string) ([]byte, error)) (Scenario, error) {
@@ -157,7 +156,11 @@ func decode(data []byte) (tree *ast.File, y scenarioYAML, err error) {
 			err = errors.New("not YAML that can be read")
 		}
 	}()
-	if tree, err = parser.ParseBytes(data, 0); err != nil {
+	tokens := lexer.Tokenize(string(data))
+	if err := shallow(tokens); err != nil {
+		return nil, y, err
+	}
+	if tree, err = parser.Parse(tokens, 0); err != nil {
 		return nil, y, err
 	}
 	var v struct {
@@ -171,6 +174,28 @@ func decode(data []byte) (tree *ast.File, y scenarioYAML, err error) {
 	}
 	err = yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(&y)
 	return tree, y, err
+}
+
+// shallow refuses lists and mappings within one another beyond all reason, before the parser meets them.
+func shallow(tokens token.Tokens) error {
+	depth, entries, line := 0, 0, 0
+	for _, t := range tokens {
+		if t.Position != nil && t.Position.Line != line {
+			entries, line = 0, t.Position.Line
+		}
+		switch t.Type {
+		case token.SequenceStartType, token.MappingStartType:
+			depth++
+		case token.SequenceEndType, token.MappingEndType:
+			depth--
+		case token.SequenceEntryType, token.MappingKeyType:
+			entries++
+		}
+		if depth > depthMax || entries > depthMax {
+			return &yaml.SyntaxError{Message: fmt.Sprintf("more than %d lists or mappings within one another", depthMax), Token: t}
+		}
+	}
+	return nil
 }
 
 // alone refuses a second document, also an empty one: only the first would be read.

@@ -20,7 +20,7 @@ import (
 // Names in a run's folder, beside report.FileName.
 const (
 	HistoryFile  = "history.jsonl"
-	ScenarioFile = "scenario.yaml"
+	ScenarioFile = report.ScenarioName
 	PlanFile     = report.PlanName
 	LogsDir      = report.LogsName
 )
@@ -56,7 +56,8 @@ type Result struct {
 	Outcome Outcome
 	Report  report.Report // as saved in the folder
 
-	unsaved error // why the history is not in the folder
+	unsaved error             // why the history is not in the folder
+	sums    map[string]string // of the files that were there before the first node started
 }
 
 // Run runs the storm, saves history, scenario and plan in a folder of its own under o.Reports, which no other run uses, has
@@ -101,7 +102,9 @@ func (r *Result) judge(engine string, rec *history.Recorder, wall time.Duration)
 	if err != nil {
 		return fmt.Errorf("%w: judge %s: %w", ErrHarness, r.Dir, err)
 	}
-	r.Report = report.New(r.meta(engine, wall, sum()), p, judged)
+	m := r.meta(engine, wall, sum())
+	m.Sums = report.LogSums(r.sums, logs)
+	r.Report = report.New(m, p, judged)
 	if err := errors.Join(r.unsaved, r.Report.Save(r.Dir)); err != nil {
 		return fmt.Errorf("%w: %w: %w", ErrHarness, ErrUnsaved, err)
 	}
@@ -111,12 +114,16 @@ func (r *Result) judge(engine string, rec *history.Recorder, wall time.Duration)
 func (r *Result) meta(engine string, wall time.Duration, sum string) report.Meta {
 	return report.Meta{
 		Engine: engine, Commit: commit(), Redis: report.Redis{Kind: r.Redis.Kind, Version: r.Redis.Version},
-		RedisCommands: r.Outcome.RedisCommands, Wall: wall, Virtual: r.Outcome.Virtual, SHA256: sum,
+		RedisCommands: r.Outcome.RedisCommands, Wall: wall, Virtual: r.Outcome.Virtual, SHA256: sum, Sums: r.sums,
 	}
 }
 
 // begin saves what the judge must know of a run that nobody will be there to end.
 func (r *Result) begin(engine string) error {
+	var err error
+	if r.sums, err = report.SumFiles(r.Dir); err != nil {
+		return err
+	}
 	p := params(r.Config, r.Plan, Outcome{Interrupted: true}, r.Redis.Kind)
 	return report.New(r.meta(engine, 0, ""), p, check.Result{}).Save(r.Dir)
 }
@@ -256,7 +263,8 @@ func newDir(reports string, c Config) (string, error) {
 		ErrHarness, base, dirsMax-1)
 }
 
-// LoadRun returns the configuration of a saved run with its plan, to run it again.
+// LoadRun returns the configuration of a saved run with its plan, to run it again. Files that are not those that the run left
+// are refused (errors of packages report and history), but for the logs, of which nothing is taken.
 func LoadRun(dir string) (Config, error) {
 	s, err := load(filepath.Join(dir, ScenarioFile), readBounded)
 	if err != nil {
@@ -266,7 +274,7 @@ func LoadRun(dir string) (Config, error) {
 	if err != nil {
 		return Config{}, fmt.Errorf("saved run %s: %w", dir, err)
 	}
-	plan, err := fault.Load(filepath.Join(dir, PlanFile))
+	plan, err := report.LoadPlan(dir)
 	if err != nil {
 		return Config{}, fmt.Errorf("saved run %s: %w: %w", dir, ErrInvalid, err)
 	}
@@ -274,7 +282,25 @@ func LoadRun(dir string) (Config, error) {
 		return Config{}, fmt.Errorf("saved run %s: %w: %s: %w", dir, ErrInvalid, PlanFile, err)
 	}
 	c.Plan = &plan
+	if err := intact(dir); err != nil {
+		return Config{}, fmt.Errorf("saved run %s: %w", dir, err)
+	}
 	return c, nil
+}
+
+// intact holds a saved run's plan and scenario against their sums, and its history where the run came to its end.
+func intact(dir string) error {
+	r, err := report.Load(dir)
+	if err != nil {
+		return err
+	}
+	if err := r.Matches(dir); err != nil {
+		return err
+	}
+	if r.Stats.HistorySHA256 == "" {
+		return nil
+	}
+	return r.Intact(dir)
 }
 
 // On returns the configuration for an engine: what only the other one has is left out, or refused where the run would be

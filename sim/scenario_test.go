@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/report"
 )
 
 func TestDefaults(t *testing.T) {
@@ -192,6 +194,14 @@ func TestSavedConfigIsTheSame(t *testing.T) {
 		}
 		dir := t.TempDir()
 		if err := errors.Join(c.Save(filepath.Join(dir, ScenarioFile)), plan.Save(filepath.Join(dir, PlanFile))); err != nil {
+			t.Fatal(err)
+		}
+		sums, err := report.SumFiles(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := report.New(report.Meta{Sums: sums}, params(c, plan, Outcome{}, ""), check.Result{})
+		if err := begun.Save(dir); err != nil {
 			t.Fatal(err)
 		}
 		again, err := LoadRun(dir)

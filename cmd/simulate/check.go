@@ -21,9 +21,9 @@ func newCheck() *cobra.Command {
 		Short: "Judge a saved run again",
 		Long: `check reads the history, plan and logs that a run saved and judges them again: the verdict of the run's own end,
 from its files alone. Exit codes are those of a run. A history that is cut off in the middle of a line is judged as far as it goes,
-and so is that of a real storm that was killed; the first cannot pass and exits 3 unless a guarantee is broken already. A history
-or a plan that was changed, or lacks lines, is not judged. A run that broke off exits 3 too, and so does one whose logs were cut
-off: only its G12 is not judged.`,
+and so is that of a real storm that was killed; the first cannot pass and exits 3 unless a guarantee is broken already. A history,
+a plan or a scenario that was changed, or lacks lines, is not judged. A run that broke off exits 3 too, and so does one whose logs were cut
+off or changed: only its G12 is not judged.`,
 		Example: "  simulate check reports/storm-42",
 		Args:    oneDir,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -37,6 +37,7 @@ off: only its G12 is not judged.`,
 
 // again judges a saved run again. Where its history is damaged, what could be read is judged and the damage is told.
 func (f *flags) again(cmd *cobra.Command, dir string) error {
+	defer guardMemory(memoryFor(dir), dir, cmd.ErrOrStderr())()
 	r, _, damage := report.Judge(dir)
 	if !report.Readable(damage) {
 		return damage

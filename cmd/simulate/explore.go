@@ -68,7 +68,7 @@ func (f *flags) exploration(fs *pflag.FlagSet) (sim.Exploration, error) {
 		return x, err
 	}
 	if f.redis != "" {
-		return x, fmt.Errorf("--redis %s: the virtual engine has a Redis of its own: leave it out", f.redis)
+		return x, fmt.Errorf("--redis %s: the virtual engine has a Redis of its own: leave it out", f.shownRedis())
 	}
 	seeds, err := drawnBy(f.seeds)
 	if err != nil {
@@ -162,6 +162,7 @@ func (f *flags) explore(cmd *cobra.Command) error {
 
 // coverageLine returns what shows the progress: one line that is written over on a terminal, a line now and then elsewhere.
 func coverageLine(out io.Writer) func(sim.Coverage) {
+	out = below(out) // numbers only
 	file, ok := out.(*os.File)
 	terminal := ok && term.IsTerminal(int(file.Fd()))
 	var last time.Time

@@ -6,7 +6,7 @@
 //	simulate check reports/storm-42        # the verdict of a saved run again
 //
 // Exit codes: 0 all criteria pass; 1 a guarantee failed; 2 a criterion stayed unknown; 3 the command line or the harness
-// was wrong and nothing was judged.
+// was wrong and nothing was judged. A crash ends it by a signal.
 package main
 
 import (
@@ -17,6 +17,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/leasestorm/leasestorm/internal/plain"
 )
 
 // Exit codes.
@@ -36,6 +38,7 @@ func main() {
 	if code, ok := hiddenMode(os.Args); ok {
 		os.Exit(code)
 	}
+	crashLoudly()
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // under nohup it is
 		ends = append(ends, syscall.SIGHUP)
@@ -45,8 +48,17 @@ func main() {
 	os.Exit(execute(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
+// below is what a plain writer writes to, for what moves a terminal's cursor itself.
+func below(out io.Writer) io.Writer {
+	if w, ok := out.(*plain.Writer); ok {
+		return w.To
+	}
+	return out
+}
+
 // execute runs one command line and returns the exit code.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	stdout, stderr = &plain.Writer{To: stdout}, &plain.Writer{To: stderr}
 	cmd := newRoot()
 	cmd.SetArgs(args)
 	cmd.SetOut(stdout)
@@ -59,6 +71,6 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.As(err, &verdict):
 		return int(verdict)
 	}
-	fmt.Fprintf(stderr, "simulate: %v\n", oneLine(err))
+	fmt.Fprintf(stderr, "simulate: %v\n", oneLine(err)) // escaped, as everything
 	return exitWrong
 }

@@ -5,23 +5,29 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/sim/report"
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"simulate": main, "broken": broken})
+	testscript.Main(m, map[string]func(){"simulate": main, "broken": broken, "crashing": crashing})
 }
 
 // broken is a simulator whose virtual instances do not hear that a renewal failed. It exits like simulate, but for a verdict of
@@ -36,6 +42,12 @@ func broken() {
 	if code := execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr); code != exitFail {
 		os.Exit(code)
 	}
+}
+
+// crashing is a simulator that crashes as soon as it runs a storm in virtual time.
+func crashing() {
+	bend = func(*virtual.Config) { panic("bent too far") }
+	main()
 }
 
 type deaf struct{ *core.Core }
@@ -67,7 +79,8 @@ func scripts(t *testing.T, dir string) {
 		Condition: condition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"refuses": refuses, "ends": ends, "interrupts": interrupts, "truncate": truncate,
-			"contains": contains, "stops": stops, "killed": killed,
+			"contains": contains, "stops": stops, "killed": killed, "sums": sums,
+			"hostile": hostile, "crashes": crashes, "escaped": escaped,
 		},
 	})
 }
@@ -157,6 +170,100 @@ func truncate(ts *testscript.TestScript, neg bool, args []string) {
 	size, err := strconv.ParseInt(args[1], 10, 64)
 	ts.Check(err)
 	ts.Check(os.Truncate(ts.MkAbs(args[0]), size))
+}
+
+// hostile replaces a file by another kind of it: a link to a device, a FIFO, a history whose line is a bomb, one of a million names.
+func hostile(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: hostile kind file")
+	}
+	file := ts.MkAbs(args[1])
+	if err := os.Remove(file); !errors.Is(err, os.ErrNotExist) {
+		ts.Check(err)
+	}
+	switch args[0] {
+	case "zero":
+		ts.Check(os.Symlink("/dev/zero", file))
+	case "fifo":
+		ts.Check(syscall.Mkfifo(file, 0o600))
+	case "large":
+		ts.Check(os.WriteFile(file, nil, 0o600))
+		ts.Check(os.Truncate(file, 1<<30)) // a hole: nothing is written
+	case "nested":
+		ts.Check(os.WriteFile(file, bytes.Repeat([]byte("["), 50_000), 0o600))
+	case "entries":
+		ts.Check(os.WriteFile(file, bytes.Repeat([]byte("- "), 25_000), 0o600))
+	case "escapes":
+		r, err := report.Load(ts.MkAbs("whole"))
+		ts.Check(err)
+		r.Commit = "\x1b[2J"
+		ts.Check(r.Save(filepath.Dir(file)))
+	case "bomb":
+		ts.Check(bomb(file, func(w io.Writer) {
+			zeros := make([]byte, 1<<20)
+			for range 3 << 10 {
+				_, _ = w.Write(zeros)
+			}
+		}))
+	case "names":
+		ts.Check(bomb(file, func(w io.Writer) {
+			for i := range 3_000_000 {
+				fmt.Fprintf(w, "{\"t\":1,\"ev\":\"arrived\",\"session\":\"%d\",\"n\":1}\n", i)
+			}
+		}))
+	default:
+		ts.Fatalf("no such kind")
+	}
+}
+
+// bomb writes a small file that is large when it is read.
+func bomb(file string, write func(io.Writer)) error {
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	z, err := zstd.NewWriter(f)
+	if err != nil {
+		return err
+	}
+	b := bufio.NewWriterSize(z, 1<<20)
+	write(b)
+	return errors.Join(b.Flush(), z.Close())
+}
+
+// escaped runs simulate with an argument that would clear the screen, and wants it refused in plain text.
+func escaped(ts *testscript.TestScript, neg bool, args []string) {
+	const clears = "\x1b[2J\u009b2J"
+	refuses(ts, neg, append(args, clears))
+	if said := ts.ReadFile("stderr"); strings.ContainsAny(said, "\x1b\u009b") || !strings.Contains(said, "[2J") {
+		ts.Fatalf("simulate %q: %q", args, said)
+	}
+}
+
+// crashes runs a program that panics, and wants it to end by a signal: an exit code would be a verdict's.
+func crashes(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: crashes program arguments...")
+	}
+	var exit *exec.ExitError
+	if err := ts.Exec(args[0], args[1:]...); !errors.As(err, &exit) || exit.ExitCode() != -1 {
+		ts.Fatalf("%v, want a signal", err)
+	}
+}
+
+// sums gives a saved run's report the sums that its plan and scenario have now, as whoever edits a folder can.
+func sums(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: sums dir")
+	}
+	dir := ts.MkAbs(args[0])
+	r, err := report.Load(dir)
+	ts.Check(err)
+	files, err := report.SumFiles(dir)
+	ts.Check(err)
+	maps.Copy(r.Sums, files)
+	ts.Check(r.Save(dir))
 }
 
 // contains wants the first file to hold the second one's text.

@@ -34,7 +34,7 @@ func printStart(out io.Writer, s sim.Start) {
 		node = "the library's rules, in virtual time"
 	}
 	if len(c.NodeCmd) > 0 {
-		node = strings.Join(c.NodeCmd, " ")
+		node = quoted(c.NodeCmd)
 	}
 	criteria := "those that the plan can exercise, and any that breaks"
 	if len(c.Criteria) > 0 {

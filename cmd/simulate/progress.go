@@ -31,6 +31,7 @@ type progress struct {
 }
 
 func newProgress(out io.Writer, total time.Duration) *progress {
+	out = below(out) // it says nothing that somebody else wrote, but for a plan that was validated
 	p := &progress{out: out, last: -plainEvery}
 	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		width, _, err := term.GetSize(int(f.Fd()))

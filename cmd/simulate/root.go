@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
@@ -27,7 +29,9 @@ type flags struct {
 	scenario         string
 	criteria         string
 	redis            string
+	passwordFile     string // of Redis
 	nodeCmd          string
+	allowNodeCmd     bool // that of the scenario file
 	report           string
 	json, quiet      bool
 	lua              bool // the store's scripts themselves run, not their twins
@@ -100,6 +104,7 @@ func (f *flags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.faults, "faults", "", "draw only these faults, `A,B` (an unknown one lists them all)")
 	fs.StringVar(&f.criteria, "criteria", "",
 		"guarantees that decide, `G1,G2` (default: those that the plan can exercise, and any that breaks)")
+	fs.BoolVar(&f.allowNodeCmd, "allow-node-cmd", false, "start the nodeCmd of the scenario file without asking")
 	f.registerRun(fs)
 }
 
@@ -108,6 +113,9 @@ func (f *flags) registerRun(fs *pflag.FlagSet) {
 	fs.StringVar(&f.engine, "engine", sim.EngineReal,
 		"real: processes, sockets, Redis; virtual: one event loop, deterministic")
 	fs.StringVar(&f.redis, "redis", "", "server, embedded or a `URL` (default: server if installed, else embedded)")
+	fs.StringVar(&f.passwordFile, "redis-password-file", os.Getenv(redisurl.PasswordFileVariable),
+		"`FILE` whose first line is the password of --redis URL, which in a flag shows in the process list ("+
+			redisurl.PasswordFileVariable+"; "+redisurl.PasswordVariable+" is the password itself)")
 	fs.StringVar(&f.nodeCmd, "node-cmd", "", "start this `COMMAND` as node, split at blanks (default: the reference node)")
 	fs.StringVar(&f.report, "report", "reports", "`DIR` for the run's folder")
 	fs.BoolVar(&f.lua, "lua", false, "virtual: run the store's Lua scripts in an interpreter: the same history, slower")
@@ -194,13 +202,16 @@ func (f *flags) checkRun(fs *pflag.FlagSet) error {
 	if fs.Changed("redis") && strings.TrimSpace(f.redis) == "" {
 		wrong = append(wrong, errors.New("--redis is empty: give server, embedded or a URL, or leave it out"))
 	}
+	if fs.Changed("redis-password-file") && !strings.Contains(f.redis, ":") {
+		wrong = append(wrong, errors.New("--redis-password-file goes with --redis URL only"))
+	}
 	if fs.Changed("node-cmd") && strings.TrimSpace(f.nodeCmd) == "" {
 		wrong = append(wrong, errors.New("--node-cmd is empty: give a program, or leave it out for the reference node"))
 	}
 	if f.report == "" {
 		wrong = append(wrong, errors.New("--report is empty: give a folder, or leave it out for reports/"))
 	}
-	_, err := redisChoice(f.redis)
+	_, err := f.redisChoice()
 	return errors.Join(append(wrong, err)...)
 }
 
@@ -242,7 +253,8 @@ func noArgs(cmd *cobra.Command, args []string) error {
 		args[0], cmd.CommandPath())
 }
 
-// oneLine keeps an error that joins several on one line.
+// oneLine keeps an error that joins several on one line, and leaves out the password of a URL that it quotes.
 func oneLine(err error) string {
-	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	line := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	return redisurl.Hide(line)
 }

@@ -6,24 +6,44 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
-// redisChoice reads --redis. The URL itself is judged by whoever connects to it.
-func redisChoice(s string) (sim.RedisChoice, error) {
-	switch {
+// redisChoice reads --redis and its password.
+func (f *flags) redisChoice() (sim.RedisChoice, error) {
+	switch s := f.redis; {
 	case s == "" || s == "server" || s == "embedded":
 		return sim.RedisChoice{Kind: s}, nil
 	case strings.Contains(s, "://"):
+		password, err := redisurl.Password(f.passwordFile, os.Getenv(redisurl.PasswordVariable))
+		if err != nil {
+			return sim.RedisChoice{}, err
+		}
+		if s, err = redisurl.With(s, password); err != nil {
+			return sim.RedisChoice{}, fmt.Errorf("--redis is %w", err)
+		}
 		return sim.RedisChoice{Kind: "url", URL: s}, nil
 	}
-	return sim.RedisChoice{}, fmt.Errorf("--redis %q: give server, embedded or a URL such as redis://localhost:6379", s)
+	return sim.RedisChoice{}, fmt.Errorf("--redis %s: give server, embedded or a URL such as redis://localhost:6379", f.shownRedis())
+}
+
+var address = regexp.MustCompile(`^[a-zA-Z0-9.-]+(:[0-9]+)?$`)
+
+// shownRedis is --redis for a message: a URL without its password, and what is neither URL nor address not at all.
+func (f *flags) shownRedis() string {
+	if address.MatchString(f.redis) {
+		return strconv.Quote(f.redis)
+	}
+	return redisurl.Show(f.redis)
 }
 
 // bend breaks the virtual engine's instances; only tests set it.
@@ -40,7 +60,7 @@ func (f *flags) bend() sim.Breaker {
 func (f *flags) newEngine(c sim.Config, redis sim.RedisChoice) (sim.Engine, error) {
 	if c.Engine == sim.EngineVirtual {
 		if f.redis != "" {
-			return nil, fmt.Errorf("--redis %s: the virtual engine has a Redis of its own: leave it out", f.redis)
+			return nil, fmt.Errorf("--redis %s: the virtual engine has a Redis of its own: leave it out", f.shownRedis())
 		}
 		return sim.NewVirtual(f.bend()), nil
 	}
@@ -56,9 +76,14 @@ func (f *flags) newEngine(c sim.Config, redis sim.RedisChoice) (sim.Engine, erro
 
 // run runs the storm, has it judged and prints what came of it.
 func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
-	choice, err := redisChoice(f.redis)
+	choice, err := f.redisChoice()
 	if err != nil {
 		return err
+	}
+	if c.Engine == sim.EngineReal {
+		if err := f.mayStart(cmd, c.NodeCmd); err != nil {
+			return err
+		}
 	}
 	engine, err := f.newEngine(c, choice)
 	if err != nil {

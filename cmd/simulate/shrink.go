@@ -23,7 +23,8 @@ or an exploration's seed (give the flags that it had), still breaks the guarante
 --criteria names. The smallest run's folder has it as a scenario of a few lines and as a drawing of what happened.
 
 What is accused in virtual time is this program's own lease. --confirm-real runs the result on processes and Redis, a TTL of
-more than 3 s brought down to that, up to three times; --node-cmd is the program that is accused there.
+more than 3 s brought down to that, up to three times; --node-cmd is the program that is accused there. One that a scenario
+file names needs --allow-node-cmd; one that a saved run names is not started unless --node-cmd names it again.
 
 Exit codes: 0 shrunk (and confirmed, where --confirm-real asked for it); 2 not confirmed on the real engine, or interrupted, with
 the smallest run so far saved; 3 the run breaks nothing in virtual time, or the command line is wrong.`,
@@ -42,6 +43,11 @@ func (f *flags) shrink(cmd *cobra.Command, arg string, confirm bool) error {
 	c, guarantee, err := f.toShrink(cmd, arg)
 	if err != nil {
 		return err
+	}
+	if confirm {
+		if err := f.mayStart(cmd, c.NodeCmd); err != nil {
+			return err
+		}
 	}
 	nodeCmd := c.NodeCmd
 	c.NodeCmd = nil // of the real engine only; virtual instances are this program's own
@@ -112,7 +118,7 @@ func (f *flags) confirm(cmd *cobra.Command, s sim.Shrunk, nodeCmd []string, text
 	if s.Config.Virtual != (sim.Virtual{}) {
 		fmt.Fprintln(text, "note: the real engine's network and clocks are as they are, not as the smallest run's")
 	}
-	choice, err := redisChoice(f.redis)
+	choice, err := f.redisChoice()
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/leasestorm/leasestorm/internal/plain"
+	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/election"
 	"github.com/leasestorm/leasestorm/lease/poll"
@@ -73,9 +75,13 @@ func ended(code int, err error) int {
 	if err == nil {
 		return code
 	}
-	fmt.Fprintln(os.Stderr, "node:", err)
+	complain(err)
 	return exitWrong
 }
+
+// complain says on standard error what went wrong. A wrong argument that the message quotes may be a URL with a password, or move
+// the terminal's cursor.
+func complain(err error) { fmt.Fprintln(os.Stderr, "node:", plain.Text(redisurl.Hide(err.Error()))) }
 
 func bootstrap(s *settings) (int, error) {
 	client, err := s.client()
@@ -172,7 +178,7 @@ func (n *node) live(p part) (int, error) {
 	err := p.Stop()
 	n.http.CloseIdleConnections()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "node:", err)
+		complain(err)
 		n.out.say(line{event: "stopped", at: time.Now(), reason: err.Error()})
 		return exitDirty, nil
 	}

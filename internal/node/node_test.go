@@ -91,7 +91,7 @@ func TestWrongSettingsAreNamed(t *testing.T) {
 			t.Errorf("target %q accepted", u)
 		}
 	}
-	s := settings{redisURL: "http://h"}
+	s := redisSettings{redisURL: "http://h"}
 	if _, err := s.client(); err == nil {
 		t.Error("Redis URL http://h accepted")
 	}

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/pflag"
 	"go.uber.org/zap/zapcore"
 
@@ -57,7 +56,8 @@ const (
 
 // settings is what a node is told.
 type settings struct {
-	redisURL  string
+	redisSettings
+
 	targetURL string
 	name      string
 	pauseNow  bool
@@ -101,7 +101,7 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 	}
 	text(&s.system, "system", "LEASESTORM_SYSTEM", "polling (if empty) or election: what the nodes share; intents: see node --system "+
 		"intents --help")
-	text(&s.redisURL, "redis", "LEASESTORM_REDIS_URL", "Redis, as redis://[user:password@]host:port[/db]")
+	s.redisFlags(fs, getenv)
 	text(&s.targetURL, "target", "LEASESTORM_TARGET_URL", "what is polled, as http://host:port")
 	text(&s.name, "name", "LEASESTORM_NODE", "name of this node in its log")
 	duration(&s.ttl, "ttl", "LEASESTORM_TTL_MS", lease.TTLDefault, "how long a lease lives without a renewal")
@@ -170,8 +170,8 @@ func (s *settings) validate(level, renewals, long, pause string) error {
 		return fmt.Errorf("LEASESTORM_SYSTEM (--system) is %q; it must be %s, %s or %s", s.system, systemPolling, systemElection,
 			systemIntents)
 	}
-	if s.redisURL == "" {
-		return errors.New("no Redis given; set LEASESTORM_REDIS_URL or --redis, as redis://127.0.0.1:6379")
+	if err := s.redisSettings.complete(); err != nil {
+		return err
 	}
 	if err := setLevel(&s.logLevel, level, "LEASESTORM_LOG (--log)"); err != nil {
 		return err
@@ -220,17 +220,6 @@ func (s *settings) target() (*url.URL, error) {
 		return nil, fmt.Errorf("target %q; set LEASESTORM_TARGET_URL or --target, as http://127.0.0.1:8080", s.targetURL)
 	}
 	return u, nil
-}
-
-// client returns a client for the given Redis. It connects when it is used.
-func (s *settings) client() (*redis.Client, error) {
-	opt, err := redis.ParseURL(s.redisURL)
-	if err != nil {
-		return nil, fmt.Errorf("Redis URL %q: %w; wanted as redis://[user:password@]host:port[/db]", s.redisURL, err)
-	}
-	opt.DisableIdentity = true
-	opt.ReadBufferSize, opt.WriteBufferSize = 4096, 4096 // many nodes share a machine
-	return redis.NewClient(opt), nil
 }
 
 func (s *settings) lease() lease.Config {

@@ -106,8 +106,11 @@ func whole(b []byte) (n int64, rest []byte, ok bool) {
 	return n, b[i:], i > 0 && i < 19 && (i == 1 || b[0] != '0')
 }
 
-// namesMax bounds the strings that are kept, should a log be full of different ones.
-const namesMax = 1 << 17
+// namesMax and nameLen bound the strings that are kept, should a log be full of different ones.
+const (
+	namesMax = 1 << 17
+	nameLen  = 256
+)
 
 // intern returns the one copy of a string that comes again and again.
 func (l *Logs) intern(b []byte) string {
@@ -115,7 +118,7 @@ func (l *Logs) intern(b []byte) string {
 		return s
 	}
 	s := string(b)
-	if len(l.names) < namesMax {
+	if len(l.names) < namesMax && len(s) <= nameLen {
 		l.names[s] = s
 	}
 	return s

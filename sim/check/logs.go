@@ -3,6 +3,8 @@ package check
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -11,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/leasestorm/leasestorm/internal/readfile"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -26,6 +29,8 @@ type Logs struct {
 	example string // the first of them
 	err     error
 	names   map[string]string // each once; never ranged over
+
+	files map[string]string // of a folder: SHA-256 in hexadecimal by file name
 
 	last string // the instance added last, and its sums
 	sums *[saidKinds]sum
@@ -69,14 +74,14 @@ func NewLogs() *Logs {
 // read comes back as the error of Judge.
 func ReadLogs(dir string) *Logs {
 	l := NewLogs()
-	l.all = false
+	l.all, l.files = false, map[string]string{}
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		l.err = fmt.Errorf("check: logs: %w", err)
 	}
 	for _, e := range entries {
 		name, ok := strings.CutSuffix(e.Name(), logSuffix)
-		if !ok || !e.Type().IsRegular() {
+		if !ok {
 			continue
 		}
 		if err := l.read(name, filepath.Join(dir, e.Name())); err != nil {
@@ -90,16 +95,30 @@ func ReadLogs(dir string) *Logs {
 const logSuffix = ".log"
 
 func (l *Logs) read(node, file string) error {
-	f, err := os.Open(file)
+	f, err := readfile.Open(file)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	l.nodes[node] = false
-	return lines(f, func(line []byte) {
+	sum := sha256.New()
+	err = lines(io.TeeReader(f, sum), func(line []byte) {
 		l.nodes[node] = true
 		l.line(line)
 	})
+	l.files[filepath.Base(file)] = hex.EncodeToString(sum.Sum(nil))
+	return err
+}
+
+// Err returns why a log could not be read, nil if all could.
+func (l *Logs) Err() error { return l.err }
+
+// Sums returns the SHA-256 in hexadecimal of the files that were read, by name; none of a nil Logs.
+func (l *Logs) Sums() map[string]string {
+	if l == nil {
+		return nil
+	}
+	return l.files
 }
 
 // lines gives away r's lines, each valid until the next. Of one longer than 64 KiB only the end is seen, which is no entry.

@@ -92,8 +92,11 @@ type Decoder struct {
 	names map[string]string
 }
 
-// internMax bounds what is kept: reasons may differ in every line, names of nodes and sessions do not.
-const internMax = 1 << 17
+// internMax and internLen bound what is kept: reasons may differ in every line, names of nodes and sessions do not.
+const (
+	internMax = 1 << 17
+	internLen = 256
+)
 
 // Decode reads one line, with or without its newline, into e. On an error (ErrMalformed) e is of no use.
 func (d *Decoder) Decode(line []byte, e *Event) error {
@@ -211,7 +214,7 @@ func (d *Decoder) intern(b []byte) string {
 	if d.names == nil {
 		d.names = make(map[string]string)
 	}
-	if len(d.names) < internMax {
+	if len(d.names) < internMax && len(s) <= internLen {
 		d.names[s] = s
 	}
 	return s

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/leasestorm/leasestorm/internal/readfile"
 )
 
 // FileName is the name of the history in a run's folder; it may have CompressedSuffix behind it.
@@ -137,7 +139,7 @@ func walk(path string, yield func(Event, error) bool) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.Open(file)
+	f, err := readfile.Open(file)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNotFound, err)
 	}
@@ -148,13 +150,19 @@ func walk(path string, yield func(Event, error) bool) error {
 	case !strings.HasSuffix(file, CompressedSuffix):
 		return Read(f, file, yield)
 	}
-	zst, err := zstd.NewReader(f, zstd.WithDecoderConcurrency(1))
+	zst, err := zstd.NewReader(f, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(windowMax))
 	if err != nil {
 		return fmt.Errorf("history: cannot read %s: %w", file, err)
 	}
 	defer zst.Close()
 	return Read(zst, file, yield)
 }
+
+// lineMax is far more than an event takes: the longest holds what a node gave as a reason.
+const lineMax = 1 << 20
+
+// windowMax is what a compressed file may want to be remembered of itself: more than any level of compression writes.
+const windowMax = 32 << 20
 
 // Read yields the events of r, which messages call name, until yield returns false. It returns nil at the end or when
 // it was told to stop; otherwise an error that names the line and how many events were readable before it.
@@ -170,7 +178,10 @@ func Read(r io.Reader, name string, yield func(Event, error) bool) error {
 	for {
 		part, err := in.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {
-			long = append(long, part...)
+			if long = append(long, part...); len(long) > lineMax {
+				return fmt.Errorf("%w: %s line %d: more than %d bytes; %d events before it are readable", ErrMalformed, name, lineNo+1,
+					lineMax, decoded)
+			}
 			continue
 		}
 		text := part

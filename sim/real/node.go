@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -96,6 +97,7 @@ func (s *slot) env() []string {
 	c, u := s.run.cfg, s.run.redis.url
 	env := append(os.Environ(),
 		"LEASESTORM_REDIS_URL="+redisURL(u.Username, u.Password, s.line.addr, u.DB),
+		redisurl.PasswordVariable+"=", redisurl.PasswordFileVariable+"=", // the simulator's own
 		"LEASESTORM_TARGET_URL="+s.run.target.url,
 		"LEASESTORM_NODE="+s.name, "LEASESTORM_SYSTEM="+c.System,
 		ms("LEASESTORM_TTL_MS", c.TTL), ms("LEASESTORM_RENEW_MS", c.Renew), ms("LEASESTORM_POLL_MS", c.Poll),

@@ -106,13 +106,3 @@ func TestProvisionGivesUpOnASilentServer(t *testing.T) {
 		t.Errorf("Provision: %v, want ErrNoRedis", err)
 	}
 }
-
-func TestRedact(t *testing.T) {
-	for raw, want := range map[string]string{
-		"redis://h:1": "redis://h:1", "redis://u:p@h:1": "redis://…@h:1", "redis://:p@@h:1/2": "redis://…@h:1/2", "h": "h",
-	} {
-		if got := redact(raw); got != want {
-			t.Errorf("redact(%q) = %q, want %q", raw, got, want)
-		}
-	}
-}

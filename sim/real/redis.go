@@ -14,6 +14,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/leasestorm/leasestorm/internal/redisurl"
 )
 
 // Errors of Provision. Each is wrapped in a sentence that names the URL and what is allowed.
@@ -144,15 +146,13 @@ func (r *Redis) provisionEmbedded() error {
 }
 
 func (r *Redis) provisionURL(ctx context.Context, raw string) error {
-	opts, err := redis.ParseURL(raw)
+	opts, err := redisurl.Parse(raw)
 	switch {
 	case err != nil:
-		// What is wrong with it is not repeated: the parser quotes the URL, password and all.
-		return fmt.Errorf("%w: %q is no Redis URL: write redis://[user:password@]host:port[/db], special characters as %%XX",
-			ErrChoice, redact(raw))
+		return fmt.Errorf("%w: --redis is %w", ErrChoice, err)
 	case opts.Network != "tcp" || opts.TLSConfig != nil:
 		return fmt.Errorf("%w: %s: nodes reach Redis through TCP proxies, so that only redis:// URLs can be used",
-			ErrChoice, redact(raw))
+			ErrChoice, redisurl.Show(raw))
 	}
 	r.use(raw)
 	if err := r.check(ctx); err != nil {
@@ -164,16 +164,6 @@ func (r *Redis) provisionURL(ctx context.Context, raw string) error {
 	r.claimed = true
 	r.reaper.add(reapKeys, raw)
 	return nil
-}
-
-// redact hides a password in a URL that goes into a message.
-func redact(raw string) string {
-	at := strings.LastIndexByte(raw, '@')
-	scheme := strings.Index(raw, "://")
-	if at < 0 || scheme < 0 || at < scheme {
-		return raw
-	}
-	return raw[:scheme+3] + "…" + raw[at:]
 }
 
 // use makes raw, which must be valid, the Redis of this run.
@@ -206,7 +196,7 @@ func adminOptions(o *redis.Options) *redis.Options {
 func (r *Redis) check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	where := redact(r.raw)
+	where := redisurl.Show(r.raw)
 	info, err := r.client.Load().Info(ctx).Result()
 	if err != nil {
 		return explain(where, err)
@@ -235,7 +225,7 @@ func explain(where string, err error) error {
 	var dial *net.OpError
 	switch {
 	case strings.HasPrefix(text, "NOAUTH"):
-		return fmt.Errorf("%w: %s wants one; give it in the URL: redis://:password@host:port", ErrPassword, where)
+		return fmt.Errorf("%w: %s wants one; give it in LEASESTORM_REDIS_PASSWORD or --redis-password-file", ErrPassword, where)
 	case strings.HasPrefix(text, "WRONGPASS"), strings.HasPrefix(text, "ERR invalid password"),
 		strings.HasPrefix(text, "ERR AUTH"):
 		return fmt.Errorf("%w: %s: %v", ErrPassword, where, err)
@@ -277,10 +267,10 @@ func (r *Redis) refuseUsed(ctx context.Context) error {
 		it := r.client.Load().Scan(ctx, 0, pattern, 1000).Iterator()
 		if it.Next(ctx) {
 			return fmt.Errorf("%w: %s already holds keys like %q, and a run uses (and at its end removes) %s; "+
-				"give an empty database", ErrNotEmpty, redact(r.raw), it.Val(), strings.Join(runPatterns, " "))
+				"give an empty database", ErrNotEmpty, redisurl.Show(r.raw), it.Val(), strings.Join(runPatterns, " "))
 		}
 		if err := it.Err(); err != nil {
-			return explain(redact(r.raw), err)
+			return explain(redisurl.Show(r.raw), err)
 		}
 	}
 	return nil
@@ -317,7 +307,7 @@ func (r *Redis) Kind() string { return r.kind }
 func (r *Redis) Version() string { return r.version }
 
 // URL returns where Redis is, without its password.
-func (r *Redis) URL() string { return redact(r.raw) }
+func (r *Redis) URL() string { return redisurl.Show(r.raw) }
 
 // Note returns what a reader should know about this Redis, or "".
 func (r *Redis) Note() string { return r.note }

@@ -8,12 +8,11 @@ import (
 	"slices"
 
 	"github.com/leasestorm/leasestorm/sim/check"
-	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
 // Judge judges a saved run again, from its files alone: report.json and plan.json for what the run was, the history for what
-// happened, logs for what the nodes told. It writes nothing.
+// happened, logs for what the nodes told. It writes nothing. A plan or a scenario that is not the run's is ErrDamaged.
 //
 // Where the history is cut off or damaged, what stands before is judged, the error says which line and how many events
 // were readable, and both are returned; a report without events (ErrNotFound, ErrEmpty) holds no verdict but unknown. Logs
@@ -24,7 +23,10 @@ func Judge(dir string) (Report, check.Result, error) {
 		return Report{}, check.Result{}, err
 	}
 	p := saved.Params()
-	plan, err := fault.Load(filepath.Join(dir, PlanName))
+	plan, err := LoadPlan(dir)
+	if err == nil {
+		err = saved.Matches(dir)
+	}
 	if err == nil && !slices.Equal(plan.Faults, p.Plan.Faults) {
 		err = fmt.Errorf("%w: %s in %s has other faults than %s says", ErrDamaged, PlanName, dir, FileName)
 	}
@@ -42,10 +44,10 @@ func Judge(dir string) (Report, check.Result, error) {
 	}
 	logs := check.ReadLogs(filepath.Join(dir, LogsName))
 	var missing error
-	if made := saved.Stats.LogEntries; made > 0 && logs.Entries() != made {
-		missing = fmt.Errorf("%w: those in %s hold %d entries, %s was made of %d", ErrLogs, filepath.Join(dir, LogsName),
-			logs.Entries(), FileName, made)
-		logs = nil
+	if !saved.begun() {
+		if missing = saved.logsMatch(dir, logs); missing != nil {
+			logs = nil
+		}
 	}
 	result, err := check.Judge(p, events, logs)
 	switch {
@@ -55,7 +57,7 @@ func Judge(dir string) (Report, check.Result, error) {
 	default:
 		err = missing
 	}
-	again := New(Meta{Engine: saved.Engine, Commit: saved.Commit, Redis: saved.Redis}, p, result)
+	again := New(Meta{Engine: saved.Engine, Commit: saved.Commit, Redis: saved.Redis, Sums: saved.Sums}, p, result)
 	again.Stats.RedisCommands = saved.Stats.RedisCommands
 	again.Stats.WallMs, again.Stats.VirtualMs = saved.Stats.WallMs, saved.Stats.VirtualMs
 	again.Stats.HistorySHA256 = sum()
@@ -76,7 +78,7 @@ func tapped(dir string) bool {
 }
 
 // ErrLogs: the nodes' logs are not those that the report was made of. What stands in the history was judged.
-var ErrLogs = errors.New("report: lines of the nodes' logs are missing or added")
+var ErrLogs = errors.New("report: lines of the nodes' logs are missing, added or changed")
 
 // ErrBrokeOff: the run ended by an error of the harness, mostly before its storm began. What there is of it was judged.
 var ErrBrokeOff = errors.New("report: the run broke off and was not judged")

@@ -11,19 +11,25 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/readfile"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// Version is the format of report.json that this program writes and the newest that it reads.
-const Version = 1
+// Version is the format of report.json that this program writes and reads. Version 1 had no sums of the run's files.
+const Version = 2
 
 // Names in a run's folder.
 const (
 	FileName = "report.json"
 	PlanName = "plan.json"
 	LogsName = "logs"
+
+	ScenarioName = "scenario.yaml"
 )
+
+// fileMax is many times what the report of a day's storm has.
+const fileMax = 4 << 20
 
 // Errors of a saved report. Each comes wrapped in a message that names the file.
 var (
@@ -45,6 +51,10 @@ type Report struct {
 	Guarantees []check.Verdict `json:"guarantees"`
 	Stats      Stats           `json:"stats"`
 	Verdict    check.Outcome   `json:"verdict"`
+
+	// Sums are the SHA-256 in hexadecimal of the run's other files, by name: PlanName, ScenarioName, "logs/node-1.log". That of
+	// the history is Stats.HistorySHA256.
+	Sums map[string]string `json:"sums"`
 }
 
 // Redis says which Redis a run used.
@@ -82,6 +92,7 @@ type Meta struct {
 	Wall          time.Duration // how long the run took
 	Virtual       time.Duration // what it simulated, in a virtual engine
 	SHA256        string        // of the history's lines
+	Sums          map[string]string
 }
 
 // New makes the report of a judged run. Its verdict is check.Decide's.
@@ -92,7 +103,7 @@ func New(m Meta, p check.Params, r check.Result) Report {
 	}
 	return Report{
 		Version: Version, Engine: m.Engine, Seed: p.Plan.Seed, Commit: m.Commit, Redis: m.Redis, Config: p, Faults: faults,
-		Guarantees: r.Verdicts, Verdict: check.Decide(p, r),
+		Guarantees: r.Verdicts, Verdict: check.Decide(p, r), Sums: m.Sums,
 		Stats: Stats{
 			Polls: r.Stats.Polls, Rejected: r.Stats.Rejected, Acquires: r.Stats.Acquires, Renewals: r.Stats.Renewals,
 			Losses: r.Stats.Losses, Releases: r.Stats.Releases, Events: r.Stats.Events,
@@ -134,7 +145,7 @@ func (r Report) Save(dir string) error {
 // Load reads report.json from a run's folder. errors.Is tells ErrNotFound, ErrEmpty and ErrFormat apart.
 func Load(dir string) (Report, error) {
 	file := filepath.Join(dir, FileName)
-	text, err := os.ReadFile(file)
+	text, err := readfile.Read(file, fileMax)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return Report{}, fmt.Errorf("%w in %s: is it the folder of one run?", ErrNotFound, dir)

@@ -57,8 +57,18 @@ func saved(t *testing.T, overlap bool) (dir string, r Report) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r = New(Meta{Engine: "real", Commit: "abc", Redis: Redis{"server", "7.0.15"}, RedisCommands: 12, Wall: 9 * time.Second}, p, result)
-	if err := errors.Join(r.Save(dir), p.Plan.Save(filepath.Join(dir, PlanName))); err != nil {
+	scenario := os.WriteFile(filepath.Join(dir, ScenarioName), []byte("nodes: 2\n"), 0o600)
+	if err := errors.Join(scenario, p.Plan.Save(filepath.Join(dir, PlanName))); err != nil {
+		t.Fatal(err)
+	}
+	sums, err := SumFiles(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r = New(Meta{
+		Engine: "real", Commit: "abc", Redis: Redis{"server", "7.0.15"}, RedisCommands: 12, Wall: 9 * time.Second, Sums: sums,
+	}, p, result)
+	if err := r.Save(dir); err != nil {
 		t.Fatal(err)
 	}
 	return dir, r
@@ -112,7 +122,7 @@ func TestReportJSON(t *testing.T) {
 		of   any
 		want string
 	}{
-		"report":    {r, "commit config engine faults guarantees redis seed stats verdict version"},
+		"report":    {r, "commit config engine faults guarantees redis seed stats sums verdict version"},
 		"redis":     {r["redis"], "kind version"},
 		"guarantee": {first(r["guarantees"]), "detail excused exercised id limit spec unit value verdict"},
 		"fault":     {first(r["faults"]), "atMs forMs kind target"},
@@ -131,7 +141,7 @@ func TestReportJSON(t *testing.T) {
 			t.Errorf("stats lacks %s", k)
 		}
 	}
-	if r["seed"] != 42.0 || r["verdict"] != "pass" || r["version"] != 1.0 {
+	if r["seed"] != 42.0 || r["verdict"] != "pass" || r["version"] != 2.0 {
 		t.Errorf("seed %v, verdict %v, version %v", r["seed"], r["verdict"], r["version"])
 	}
 }
@@ -172,13 +182,15 @@ func TestDamagedFolders(t *testing.T) {
 		{"empty report", edit(FileName, empty), ErrEmpty, "report.json", false},
 		{"half a report", edit(FileName, half), ErrFormat, "line", false},
 		{"a later report", edit(FileName, func(b []byte) []byte {
-			return []byte(strings.Replace(string(b), `"version": 1`, `"version": 9`, 1))
+			return []byte(strings.Replace(string(b), `"version": 2`, `"version": 9`, 1))
 		}), ErrFormat, "version 9", false},
 		{"no plan", remove(PlanName), os.ErrNotExist, PlanName, false},
 		{"half a plan", edit(PlanName, half), fault.ErrFormat, "plan.json: invalid plan: the file is cut off", false},
 		{"another plan", edit(PlanName, func(b []byte) []byte {
 			return []byte(strings.Replace(string(b), "node-1", "node-2", 1))
 		}), ErrDamaged, "plan.json", false},
+		{"another scenario", edit(ScenarioName, func([]byte) []byte { return []byte("nodes: 3") }), ErrDamaged, ScenarioName, false},
+		{"no scenario", remove(ScenarioName), ErrDamaged, ScenarioName, false},
 		{"a run that was not judged", edit(FileName, func(b []byte) []byte {
 			var r Report
 			_ = json.Unmarshal(b, &r)
@@ -252,6 +264,15 @@ func TestText(t *testing.T) {
 	var none strings.Builder
 	if err := passed.Failures(&none, dir); err != nil || none.Len() > 0 {
 		t.Errorf("a run that passed has failures (%v): %s", err, none.String())
+	}
+}
+
+// What a node says of itself adds no line and moves no cursor.
+func TestLineIsOneLine(t *testing.T) {
+	e := history.Event{Kind: history.Lost, Session: "s\x1b[2J", Instance: "i\nverdict: PASS", Reason: "\u009b\r"}
+	got := Line(&e)
+	if want := `session=s\u001b[2J instance=i\u000averdict: PASS reason=\u009b\u000d`; !strings.HasSuffix(got, want) {
+		t.Errorf("%q lacks %q", got, want)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
@@ -95,7 +96,7 @@ func (r Report) Failures(w io.Writer, dir string) error {
 	}
 	fmt.Fprintf(&b, "\nseed %d", r.Seed)
 	if r.Commit != "" {
-		fmt.Fprintf(&b, ", commit %s", r.Commit)
+		fmt.Fprintf(&b, ", commit %s", plain.Text(r.Commit))
 	}
 	b.WriteByte('\n')
 	quoted := dir
@@ -155,7 +156,8 @@ func writeEvents(b *strings.Builder, events []history.Event) {
 	}
 }
 
-// Line writes one event for a reader: time in seconds since the run's start, node, word, and what it is about.
+// Line writes one event for a reader: time in seconds since the run's start, node, word, and what it is about, on one line whatever
+// a node calls itself.
 func Line(e *history.Event) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%11.5fs  %-8s %-13s", time.Duration(e.T).Seconds(), e.Node, e.Kind)
@@ -179,5 +181,5 @@ func Line(e *history.Event) string {
 	if e.N != 0 {
 		fmt.Fprintf(&b, " n=%d", e.N)
 	}
-	return strings.TrimRight(b.String(), " ")
+	return plain.Text(strings.TrimRight(b.String(), " "))
 }

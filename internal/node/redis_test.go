@@ -1,0 +1,113 @@
+package node
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasestorm/leasestorm/internal/redistest"
+)
+
+// canary stands in no output but where it was repeated.
+const canary = "c4n4ry"
+
+// ran runs the node to its end and returns all that it wrote.
+func ran(t *testing.T, env []string, args ...string) (string, int) {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), exe, args...)
+	cmd.Env = append(append(os.Environ(), asNode+"=1"), env...)
+	cmd.WaitDelay = time.Minute
+	var all bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &all, &all
+	_ = cmd.Run() // the code tells
+	return all.String(), cmd.ProcessState.ExitCode()
+}
+
+// No command prints the password of Redis, wherever it comes from and whatever is wrong with it.
+func TestPasswordIsNeverPrinted(t *testing.T) {
+	server := redistest.Start(t, redistest.Password("another"))
+	right := "redis://u:c4n4ry@" + server.Addr()
+	quiet := func(env []string, args ...string) {
+		t.Helper()
+		if text, code := ran(t, env, args...); strings.Contains(text, canary) || text == "" || code == 2 {
+			t.Errorf("%v, %v: exit %d: %s", env, args, code, text)
+		}
+	}
+	for _, words := range []string{
+		"--help", "bootstrap --help", "--system election --help", "--system intents --help", "intents dead-letters list --help",
+		"bootstrap --system election", "quarantine 30s", "--target http://127.0.0.1:1 --bogus", "--target http://127.0.0.1:1", "--ttl x",
+		"intents dead-letters drop 1", "intents bootstrap", "--system intents --role none", "--system intents --role worker --tuners 1",
+	} {
+		quiet([]string{redisVariable + "=" + right}, strings.Fields(words)...)
+		quiet([]string{redisVariable + "=redis://" + server.Addr(), "LEASESTORM_REDIS_PASSWORD=" + canary}, strings.Fields(words)...)
+	}
+	for _, raw := range []string{
+		right, "redis://u:c4n4ry@127.0.0.1:1", "redis://u:c4n4ry@h:port", "redis:/u:c4n4ry@h:1", "redis://u:c4n4ry@h:1/x", "http://:c4n4ry@h",
+	} {
+		for _, words := range []string{"bootstrap", "intents dead-letters list"} {
+			command := strings.Fields(words)
+			quiet([]string{redisVariable + "=" + raw}, command...)
+			quiet(nil, append(command, "--redis="+raw)...)
+			quiet(nil, append(command, "-redis="+raw)...)
+			quiet(nil, append(command, "--redis", "redis://h:1", raw)...)
+		}
+		quiet(nil, raw, "--help=x")
+	}
+}
+
+// What an argument holds reaches the terminal as text only.
+func TestArgumentsArePlain(t *testing.T) {
+	for _, args := range []string{"--redis=redis://h", "--ttl", "--log", "quarantine", "--system intents", "--\u009b"} {
+		text, code := ran(t, []string{redisVariable + "=redis://h"}, append(strings.Fields(args), "\x1b[2J\u009b2J")...)
+		if strings.ContainsAny(text, "\x1b\u009b") || code != exitWrong || text == "" {
+			t.Errorf("%s: exit %d: %q", args, code, text)
+		}
+	}
+}
+
+// The password may come from a file or a variable of its own, and then takes the place of the URL's.
+func TestPasswordFromElsewhere(t *testing.T) {
+	server := redistest.Start(t, redistest.Password(canary))
+	file := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(file, []byte(canary+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	bare, stale := redisVariable+"=redis://"+server.Addr(), redisVariable+"=redis://:old@"+server.Addr()
+	for i, c := range []struct {
+		env, args []string
+		code      int
+	}{
+		{env: []string{bare}, code: exitWrong},
+		{env: []string{stale}, code: exitWrong},
+		{env: []string{bare, "LEASESTORM_REDIS_PASSWORD=" + canary}},
+		{env: []string{stale, "LEASESTORM_REDIS_PASSWORD=" + canary}},
+		{env: []string{bare, "LEASESTORM_REDIS_PASSWORD_FILE=" + file, "LEASESTORM_REDIS_PASSWORD=old"}},
+		{env: []string{stale}, args: []string{"--redis-password-file", file}},
+		{env: []string{bare}, args: []string{"--redis-password-file", file + "2"}, code: exitWrong},
+	} {
+		for _, command := range []string{"bootstrap", "intents dead-letters list"} {
+			server.Client().FlushAll(t.Context())
+			text, code := ran(t, c.env, append(strings.Fields(command), c.args...)...)
+			if code != c.code || strings.Contains(text, canary) {
+				t.Errorf("%d, %s: exit %d, want %d: %s", i, command, code, c.code, text)
+			}
+		}
+	}
+	s := redisSettings{redisURL: "redis://u:old@h:1/3", envPassword: canary}
+	client, err := s.client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if o := client.Options(); o.Password != canary || o.Username != "u" || o.DB != 3 {
+		t.Errorf("connects as %s to database %d", o.Username, o.DB)
+	}
+}

@@ -1,0 +1,56 @@
+// Package plain keeps what others chose (the name of an instance, an argument, a reason) from reaching a terminal as anything but
+// text: control characters are shown as in JSON, \u001b, which leaves JSON what it was.
+package plain
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Text returns s with everything escaped that is no printed character or space, line ends too.
+func Text(s string) string {
+	out, _ := escape(s, func(r rune) bool { return false }, true)
+	return out
+}
+
+// Writer writes to another one and escapes what is no printed character, space, tab or line end. It is as safe for concurrent use
+// as the other one. The beginning of a character that ends a Write waits for the next.
+type Writer struct {
+	To   io.Writer
+	rest string
+}
+
+// Write writes all of p, or returns the other writer's error.
+func (w *Writer) Write(p []byte) (int, error) {
+	var text string
+	text, w.rest = escape(w.rest+string(p), func(r rune) bool { return r == '\n' || r == '\t' }, false)
+	if _, err := io.WriteString(w.To, text); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// escape returns the escaped text and, unless it is whole, the beginning of a character at its end.
+func escape(s string, stays func(rune) bool, whole bool) (text, rest string) {
+	var b strings.Builder
+	for len(s) > 0 {
+		r, n := utf8.DecodeRuneInString(s)
+		switch {
+		case r == utf8.RuneError && n == 1 && !whole && !utf8.FullRuneInString(s):
+			return b.String(), s
+		case r == ' ' || unicode.IsPrint(r) || stays(r):
+			b.WriteRune(r) // bytes that are no text become U+FFFD
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+		s = s[n:]
+	}
+	return b.String(), ""
+}

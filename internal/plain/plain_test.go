@@ -1,0 +1,60 @@
+package plain
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+)
+
+func TestNothingButText(t *testing.T) {
+	for in, want := range map[string]string{
+		"node-1 ✓ ±é\n\tx": "node-1 ✓ ±é\n\tx", "\x1b[2Jx": `\u001b[2Jx`, "a\rb\x07\x7f": `a\u000db\u0007\u007f`, "\u009b2J": `\u009b2J`,
+		"\u202etxt": `\u202etxt`, "\x9b2J\xff": "\ufffd2J\ufffd", "\U000e0041": `\udb40\udc41`,
+	} {
+		for step := 1; step <= len(in); step++ { // in pieces of any size
+			var out strings.Builder
+			w := &Writer{To: &out}
+			for rest := in; rest != ""; {
+				n := min(step, len(rest))
+				if wrote, err := w.Write([]byte(rest[:n])); wrote != n || err != nil {
+					t.Fatalf("%d, %v", wrote, err)
+				}
+				rest = rest[n:]
+			}
+			if got := out.String(); got != want && !(strings.HasSuffix(in, "\xff") && strings.HasPrefix(want, got)) {
+				t.Errorf("%q by %d: %q, want %q", in, step, got, want)
+			}
+		}
+		if got := Text(in); strings.ContainsAny(got, "\n\t\x1b\r\u009b\u202e") || !strings.HasPrefix(got, strings.Split(want, "\n")[0]) {
+			t.Errorf("Text(%q) = %q", in, got)
+		}
+	}
+}
+
+// JSON says the same after it was escaped.
+func TestJSONStays(t *testing.T) {
+	in := "\x1b\x7f\u009b\u202e\U000e0041é"
+	data, err := json.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if _, err := (&Writer{To: &out}).Write(data); err != nil {
+		t.Fatal(err)
+	}
+	var again string
+	if err := json.Unmarshal([]byte(out.String()), &again); err != nil || again != in {
+		t.Errorf("%q became %q, %v", in, again, err)
+	}
+}
+
+func TestWriterTellsErrors(t *testing.T) {
+	r, w := io.Pipe()
+	gone := errors.New("gone")
+	r.CloseWithError(gone)
+	if n, err := (&Writer{To: w}).Write([]byte("x")); n != 0 || !errors.Is(err, gone) {
+		t.Errorf("%d, %v", n, err)
+	}
+}
