@@ -31,7 +31,7 @@ refuse a fence lower than the highest it has seen, with 409. Without a target a 
 nothing: a dry run.
 
 An API answers loopback and private networks only; --trusted-proxies says whose X-Forwarded-For tells where a request comes
-from. Tokens may be in LEASESTORM_TOKENS instead of a file, separated by ";". With LEASESTORM_API_LEASES=true (phase 1 of the
+from, and requests of others that have the header are refused. Tokens may be in LEASESTORM_TOKENS instead of a file, separated by ";". With LEASESTORM_API_LEASES=true (phase 1 of the
 migration) the API takes the service lease itself and answers 409 while the service is in use. GET /healthz: it runs;
 GET /readyz: it reaches Redis; GET /metrics: the counters by which a migration is watched. A worker alone serves them with
 --health. A worker that is killed and started again on the same host takes back what it left at once; docs/intents.md says what
@@ -146,8 +146,8 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 		return s, nil
 	}
 	var err error
-	if s.proxies, err = parseNetworks(proxies); err != nil {
-		return s, err
+	if s.proxies, err = api.ParseProxies(proxies); err != nil {
+		return s, fmt.Errorf("LEASESTORM_TRUSTED_PROXIES (--trusted-proxies): %w", err)
 	}
 	if s.apiLeases, s.warnings, err = intent.PhaseFromEnv(getenv); err != nil {
 		return s, err
@@ -200,20 +200,6 @@ func (s *intentSettings) complete(tuners, tokens, file string, now time.Time) (e
 		}
 	}
 	return nil
-}
-
-func parseNetworks(text string) (networks []netip.Prefix, err error) {
-	if text == "" {
-		return nil, nil
-	}
-	for word := range strings.SplitSeq(text, ",") {
-		n, err := netip.ParsePrefix(strings.TrimSpace(word))
-		if err != nil {
-			return nil, fmt.Errorf("LEASESTORM_TRUSTED_PROXIES (--trusted-proxies) has %q; networks are wanted, as 10.0.0.1/32", word)
-		}
-		networks = append(networks, n)
-	}
-	return networks, nil
 }
 
 func notInSlot(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("/?#%", r) }

@@ -17,6 +17,7 @@ func TestTrustedProxies(t *testing.T) {
 		want int // networks; -1: refused
 	}{
 		{"", 0}, {"10.0.0.1/32", 1}, {"10.0.0.1/32, ::1/128", 2}, {"10.0.0.1", -1}, {"10.0.0.0/8,", -1}, {"lan", -1},
+		{"::ffff:127.0.0.1/128", 1}, {"0.0.0.0/0", -1}, {"::/0", -1}, {"10.0.0.1/32,0.0.0.0/0", -1}, {"::ffff:0.0.0.0/96", -1},
 	} {
 		env := map[string]string{
 			"LEASESTORM_REDIS_URL": "redis://127.0.0.1:1", "LEASESTORM_TOKENS": "a sha256:" + strings.Repeat("ab", 32) + " v3:read",

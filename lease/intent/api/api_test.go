@@ -351,7 +351,8 @@ func TestClientAddr(t *testing.T) {
 		want  string // "": refused
 	}{
 		{"192.168.1.5:1", nil, "192.168.1.5"},
-		{"192.168.1.5:1", []string{"127.0.0.1"}, "192.168.1.5"}, // no proxy: what it says of others counts for nothing
+		{"192.168.1.5:1", []string{"127.0.0.1"}, ""}, // a proxy that nobody named
+		{"192.168.1.5:1", []string{""}, ""},
 		{"[::ffff:192.168.1.5]:1", nil, "192.168.1.5"},
 		{"[fe80::1%eth0]:1", nil, "fe80::1"},
 		{"10.0.0.1:1", nil, "10.0.0.1"},
@@ -400,6 +401,8 @@ func TestConfigIsChecked(t *testing.T) {
 	for _, cfg := range []Config{
 		{}, {Tokens: []Token{{}}}, {Tokens: []Token{NewToken("w", "s", "root")}}, {Tokens: token, KeyTTL: 1},
 		{Tokens: token, BodyMax: -1}, {Tokens: token, BodyTimeout: 1},
+		{Tokens: token, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("::/0")}},
+		{Tokens: token, TrustedProxies: []netip.Prefix{{}}},
 	} {
 		if _, err := NewHandler(nil, cfg); err == nil {
 			t.Errorf("%+v is accepted", cfg)

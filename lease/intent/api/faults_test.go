@@ -37,13 +37,13 @@ func TestRefusalIsTold(t *testing.T) {
 
 // The log is not told of every failure, and not of fewer than there were.
 func TestFaultsAreCounted(t *testing.T) {
-	var f faults
+	f := told{every: time.Second}
 	at := time.Unix(1_000_000, 0)
 	for i, step := range []struct {
 		after time.Duration
 		since int
 		due   bool
-	}{{0, 0, true}, {0, 0, false}, {faultLogEvery - 1, 0, false}, {1, 2, true}, {faultLogEvery, 0, true}} {
+	}{{0, 0, true}, {0, 0, false}, {f.every - 1, 0, false}, {1, 2, true}, {f.every, 0, true}} {
 		at = at.Add(step.after)
 		if since, due := f.due(at); since != step.since || due != step.due {
 			t.Errorf("step %d: %d, %v, want %d, %v", i, since, due, step.since, step.due)

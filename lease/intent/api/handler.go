@@ -49,7 +49,8 @@ type Config struct {
 	Tokens []Token
 	// AllowedNets are the networks that requests may come from; nil: LAN().
 	AllowedNets []netip.Prefix
-	// TrustedProxies are the peers whose X-Forwarded-For is believed; nil: none.
+	// TrustedProxies are the peers whose X-Forwarded-For is believed; nil: none. A network wider than any private one is refused.
+	// A request of any other peer that has such a header is refused.
 	TrustedProxies []netip.Prefix
 	// APILeases is phase 1 of the migration: the service lease is taken before a start is accepted, and a start of a service
 	// in use is answered with 409, also one with the same key.
@@ -74,10 +75,11 @@ type Config struct {
 
 // Handler is the API. It is safe for concurrent use.
 type Handler struct {
-	cfg    Config
-	store  Store
-	mode   string
-	faults faults
+	cfg     Config
+	store   Store
+	mode    string
+	faults  told // 503
+	proxied told // requests through proxies that are not trusted
 
 	writes, reads ready.Watch
 }
@@ -119,7 +121,12 @@ func NewHandler(st Store, cfg Config) (*Handler, error) {
 			return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 		}
 	}
-	h := &Handler{cfg: cfg, store: st, mode: "phase2"}
+	var err error
+	if cfg.TrustedProxies, err = proxies(cfg.TrustedProxies); err != nil {
+		return nil, err
+	}
+	cfg.AllowedNets = unmapped(cfg.AllowedNets)
+	h := &Handler{cfg: cfg, store: st, mode: "phase2", faults: told{every: time.Second}, proxied: told{every: time.Minute}}
 	if cfg.APILeases {
 		h.mode = "phase1"
 	}
@@ -263,24 +270,24 @@ func (h *Handler) failed(r *http.Request, err error) *problem {
 	return p
 }
 
-// faults bounds what the log is told of a Redis that fails: requests come faster than anybody reads.
-type faults struct {
+// told bounds what the log is told of one thing: requests come faster than anybody reads.
+type told struct {
+	every time.Duration
+
 	mu     sync.Mutex
-	told   time.Time
+	last   time.Time
 	silent int // since then
 }
 
-const faultLogEvery = time.Second
-
-// due counts a failure. When it is time for a line again it returns how many have come since the last one.
-func (f *faults) due(now time.Time) (since int, due bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.told.IsZero() && now.Sub(f.told) < faultLogEvery {
-		f.silent++
+// due counts an occurrence. When it is time for a line again it returns how many have come since the last one.
+func (t *told) due(now time.Time) (since int, due bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.last.IsZero() && now.Sub(t.last) < t.every {
+		t.silent++
 		return 0, false
 	}
-	since, f.silent, f.told = f.silent, 0, now
+	since, t.silent, t.last = t.silent, 0, now
 	return since, true
 }
 
