@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -31,11 +32,11 @@ refuse a fence lower than the highest it has seen, with 409. Without a target a 
 nothing: a dry run.
 
 An API answers loopback and private networks only; --trusted-proxies says whose X-Forwarded-For tells where a request comes
-from, and requests of others that have the header are refused. Tokens may be in LEASESTORM_TOKENS instead of a file, separated by ";". With LEASESTORM_API_LEASES=true (phase 1 of the
-migration) the API takes the service lease itself and answers 409 while the service is in use. GET /healthz: it runs;
-GET /readyz: it reaches Redis; GET /metrics: the counters by which a migration is watched. A worker alone serves them with
---health. A worker that is killed and started again on the same host takes back what it left at once; docs/intents.md says what
-that takes in containers.
+from, and requests of others that have the header are refused. Tokens may be in LEASESTORM_TOKENS instead of a file, separated by
+";". With LEASESTORM_API_LEASES=true (phase 1 of the migration) the API takes the service lease itself and answers 409 while the
+service is in use. GET /healthz: it runs; GET /readyz: it reaches Redis; GET /metrics: the counters by which a migration is
+watched. A worker alone serves them with --health. A worker that is killed and started again on the same host takes back what it
+left at once; docs/intents.md says what that takes in containers.
 
 Standard output: one JSON object a line, what the node believes and does (docs/node-protocol.md).
 Standard error:  the log, JSON.
@@ -65,6 +66,7 @@ type intentSettings struct {
 	slots        []string
 	tokens       []api.Token
 	proxies      []netip.Prefix
+	conns, peer  int // connections in all, and of one address
 	apiLeases    bool
 	singleWriter bool
 	warnings     []string
@@ -99,6 +101,37 @@ func (v *variables) duration(p *time.Duration, flag, variable string, def time.D
 	v.DurationVar(p, flag, def, help+" ("+variable+")")
 }
 
+// number reads a whole number that is not negative.
+func (v *variables) number(p *int, flag, variable string, def int, help string) {
+	if text := v.getenv(variable); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 {
+			v.problem = errors.Join(v.problem, fmt.Errorf("%s is %q; it must be a whole number from 0", variable, text))
+		}
+		def = n
+	}
+	v.IntVar(p, flag, def, help+" ("+variable+")")
+}
+
+// unlimited is what the library calls 0 of a flag: there 0 is the default.
+func unlimited(n int) int {
+	if n == 0 {
+		return -1
+	}
+	return n
+}
+
+// connsOf returns how many connections there may be by default: half of what the process may have open, so that neither Redis nor a
+// pipeline lacks one.
+func connsOf() (all, peer int) {
+	all = api.ConnsDefault
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err == nil {
+		all = int(max(4, min(uint64(all), uint64(files.Cur)/2))) //nolint:unconvert // Cur is signed elsewhere
+	}
+	return all, all / 4
+}
+
 // parseIntents reads the environment and then the flags. serving: a node is to run, which needs more than a command does.
 func parseIntents(args []string, getenv func(string) string, out io.Writer, serving bool) (intentSettings, error) {
 	s := intentSettings{}
@@ -114,6 +147,10 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 		"file of the API's tokens, one a line: name sha256:<hex> scope,scope [expires]")
 	v.text(&proxies, "trusted-proxies", "LEASESTORM_TRUSTED_PROXIES", "",
 		"networks whose X-Forwarded-For the API believes, as 10.0.0.1/32,…; none if empty")
+	all, peer := connsOf()
+	v.number(&s.conns, "conns", "LEASESTORM_CONNS", all, "connections at once, of the API and of --health each; 0: no limit")
+	v.number(&s.peer, "peer-conns", "LEASESTORM_PEER_CONNS", peer,
+		"connections at once from one address that is no trusted proxy; 0: no limit")
 	v.text(&s.targetURL, "target", "LEASESTORM_TARGET_URL", "", "what serves the slots, as http://host:port; none: a dry run")
 	v.text(&tuners, "tuners", "LEASESTORM_TUNERS", "4", "slots, by number (\"4\" is 1,2,3,4) or by name (\"a,b\")")
 	v.text(&s.name, "name", "LEASESTORM_NODE", "", "name of this worker, the same after a restart: it takes back what it left; if empty, of the host and the role")
@@ -164,6 +201,9 @@ func (s *intentSettings) complete(tuners, tokens, file string, now time.Time) (e
 		return fmt.Errorf("LEASESTORM_RENEW_MS (--renew) is %v; it must not be negative", s.renew)
 	case s.opTimeout < 0:
 		return fmt.Errorf("LEASESTORM_OP_TIMEOUT_MS (--op-timeout) is %v; it must not be negative", s.opTimeout)
+	case s.conns < 0 || s.peer < 0:
+		return fmt.Errorf("LEASESTORM_CONNS (--conns) is %d and LEASESTORM_PEER_CONNS (--peer-conns) %d; they must not be negative", s.conns,
+			s.peer)
 	case s.role == roleAPI && s.singleWriter:
 		return errors.New("--single-writer is a worker's; with LEASESTORM_ROLE (--role) api there is none")
 	}

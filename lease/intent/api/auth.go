@@ -84,7 +84,7 @@ func (t *Token) validate() error {
 }
 
 // authorize returns what is wrong with the token that a request shows, nil if it may do what needs scope.
-func (h *Handler) authorize(r *http.Request, scope string) *problem {
+func (h *Handler) authorize(w http.ResponseWriter, r *http.Request, scope string) *problem {
 	values := r.Header.Values("Authorization")
 	if len(values) == 0 {
 		return unauthorized("", "send Authorization: Bearer <token>")
@@ -99,7 +99,9 @@ func (h *Handler) authorize(r *http.Request, scope string) *problem {
 		return unauthorized("invalid_token", "the token is not known")
 	case !token.Expires.IsZero() && !time.Now().Before(token.Expires):
 		return unauthorized("invalid_token", "the token has expired")
-	case !slices.Contains(token.Scopes, scope):
+	}
+	delete(w.Header(), "Connection")
+	if !slices.Contains(token.Scopes, scope) {
 		p := refused(http.StatusForbidden, "insufficient-scope", "the token does not have the scope "+scope)
 		p.challenge = `Bearer error="insufficient_scope", scope="` + scope + `"`
 		return p

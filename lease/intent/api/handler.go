@@ -60,6 +60,8 @@ type Config struct {
 	// BodyMax and BodyTimeout bound a body. 0: 8 KiB, 5 s.
 	BodyMax     int64
 	BodyTimeout time.Duration
+	// Conns and PeerConns are those of Limits, for Listener. 0: 1,024 and 256; below: no limit.
+	Conns, PeerConns int
 	// Observer counts; nil: nobody does.
 	Observer intent.Observer
 	// Metrics answers /metrics, without a token, and to allowed addresses only; nil: there is nothing at that path.
@@ -82,6 +84,7 @@ type Handler struct {
 	proxied told // requests through proxies that are not trusted
 
 	writes, reads ready.Watch
+	probe         probe
 }
 
 // NewHandler returns the API.
@@ -97,6 +100,12 @@ func NewHandler(st Store, cfg Config) (*Handler, error) {
 	}
 	if cfg.BodyTimeout == 0 {
 		cfg.BodyTimeout = BodyTimeoutDefault
+	}
+	if cfg.Conns == 0 {
+		cfg.Conns = ConnsDefault
+	}
+	if cfg.PeerConns == 0 {
+		cfg.PeerConns = PeerConnsDefault
 	}
 	if cfg.Observer == nil {
 		cfg.Observer = nobody{}
@@ -131,20 +140,13 @@ func NewHandler(st Store, cfg Config) (*Handler, error) {
 		h.mode = "phase1"
 	}
 	h.writes.Life = refusedFor
+	h.probe.err = fmt.Errorf("%w: it was not asked yet", store.ErrUnavailable)
 	return h, nil
-}
-
-// NewServer returns a server for h with limits against clients that are slow or never end.
-func NewServer(addr string, h http.Handler) *http.Server {
-	return &http.Server{
-		Addr: addr, Handler: h,
-		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, WriteTimeout: 15 * time.Second,
-		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
-	}
 }
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header()["Connection"] = closes // until a token is shown
 	switch r.URL.Path {
 	case "/healthz":
 		if p := only(r, http.MethodGet, http.MethodHead); p != nil {
@@ -210,7 +212,7 @@ func (h *Handler) intent(w http.ResponseWriter, r *http.Request) *problem {
 	if p := only(r, http.MethodPost); p != nil {
 		return p
 	}
-	if p := h.authorize(r, intent.ScopeWrite); p != nil {
+	if p := h.authorize(w, r, intent.ScopeWrite); p != nil {
 		return p
 	}
 	body, p := h.readBody(w, r)
@@ -342,8 +344,7 @@ func (h *Handler) Health() lease.Health {
 func (h *Handler) ready(w http.ResponseWriter, r *http.Request) {
 	p := only(r, http.MethodGet, http.MethodHead)
 	if p == nil {
-		err := h.store.Ping(r.Context())
-		note(&h.reads, r, err)
+		err := h.probe.ask(r, h.store.Ping, &h.reads)
 		if err == nil {
 			err = h.Health().Error()
 		}
@@ -356,6 +357,34 @@ func (h *Handler) ready(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeJSON(w, http.StatusOK, "application/json", map[string]string{"status": "ready"})
+}
+
+// probe asks Redis whether it answers, once in probeEvery at most however often anybody asks, and without a token anybody may.
+type probe struct {
+	mu    sync.Mutex
+	next  time.Time // before, what is known is good enough
+	under bool      // a question is under way
+	err   error     // what Redis said last
+}
+
+const probeEvery = time.Second
+
+// ask returns what Redis says, or said last.
+func (p *probe) ask(r *http.Request, ping func(context.Context) error, watch *ready.Watch) error {
+	p.mu.Lock()
+	now := time.Now()
+	if p.under || now.Before(p.next) {
+		defer p.mu.Unlock()
+		return p.err
+	}
+	p.under, p.next = true, now.Add(probeEvery)
+	p.mu.Unlock()
+	err := ping(context.WithoutCancel(r.Context())) // others go by the answer; the store's time-out bounds it
+	note(watch, r, err)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.under, p.err = false, err
+	return err
 }
 
 func limitOf(text string) (int, bool) {

@@ -35,15 +35,15 @@ func view(s *intent.Session) sessionView {
 }
 
 // readable refuses who may not read.
-func (h *Handler) readable(r *http.Request) *problem {
+func (h *Handler) readable(w http.ResponseWriter, r *http.Request) *problem {
 	if p := only(r, http.MethodGet, http.MethodHead); p != nil {
 		return p
 	}
-	return h.authorize(r, intent.ScopeRead)
+	return h.authorize(w, r, intent.ScopeRead)
 }
 
 func (h *Handler) session(w http.ResponseWriter, r *http.Request, id string) *problem {
-	if p := h.readable(r); p != nil {
+	if p := h.readable(w, r); p != nil {
 		return p
 	}
 	if !sessionForm(id) {
@@ -63,7 +63,7 @@ type page struct {
 }
 
 func (h *Handler) list(w http.ResponseWriter, r *http.Request) *problem {
-	if p := h.readable(r); p != nil {
+	if p := h.readable(w, r); p != nil {
 		return p
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
