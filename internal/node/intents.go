@@ -170,7 +170,7 @@ func (n *intentNode) build(instance string) (err error) {
 		return err
 	}
 	c := api.Config{Tokens: n.tokens, TrustedProxies: n.proxies, APILeases: n.apiLeases, Observer: counters,
-		Logger: logger(&n.settings), Conns: unlimited(n.conns), PeerConns: unlimited(n.peer)}
+		Logger: logger(&n.settings), Conns: n.conns, PeerConns: n.peer, Quotas: n.quotas}
 	if n.healthAddr == "" {
 		c.Metrics = n.metrics
 	}

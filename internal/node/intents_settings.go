@@ -67,6 +67,7 @@ type intentSettings struct {
 	tokens       []api.Token
 	proxies      []netip.Prefix
 	conns, peer  int // connections in all, and of one address
+	quotas       api.Quotas
 	apiLeases    bool
 	singleWriter bool
 	warnings     []string
@@ -113,12 +114,13 @@ func (v *variables) number(p *int, flag, variable string, def int, help string) 
 	v.IntVar(p, flag, def, help+" ("+variable+")")
 }
 
-// unlimited is what the library calls 0 of a flag: there 0 is the default.
-func unlimited(n int) int {
-	if n == 0 {
-		return -1
+// unlimited makes 0 what the library calls no limit: there 0 is the default.
+func unlimited(limits ...*int) {
+	for _, n := range limits {
+		if *n == 0 {
+			*n = -1
+		}
 	}
-	return n
 }
 
 // connsOf returns how many connections there may be by default: half of what the process may have open, so that neither Redis nor a
@@ -151,6 +153,10 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 	v.number(&s.conns, "conns", "LEASESTORM_CONNS", all, "connections at once, of the API and of --health each; 0: no limit")
 	v.number(&s.peer, "peer-conns", "LEASESTORM_PEER_CONNS", peer,
 		"connections at once from one address that is no trusted proxy; 0: no limit")
+	v.number(&s.quotas.StartRate, "start-rate", "LEASESTORM_START_RATE", api.StartRateDefault, "starts a second of one token; 0: no limit")
+	v.number(&s.quotas.StartRateAll, "start-rate-all", "LEASESTORM_START_RATE_ALL", api.StartRateAllDefault, "… of all; 0: no limit")
+	v.number(&s.quotas.Backlog, "backlog", "LEASESTORM_BACKLOG", api.BacklogDefault, "starts an hour of one token; 0: no limit")
+	v.number(&s.quotas.BacklogAll, "backlog-all", "LEASESTORM_BACKLOG_ALL", api.BacklogAllDefault, "sessions that Redis may have; 0: no limit")
 	v.text(&s.targetURL, "target", "LEASESTORM_TARGET_URL", "", "what serves the slots, as http://host:port; none: a dry run")
 	v.text(&tuners, "tuners", "LEASESTORM_TUNERS", "4", "slots, by number (\"4\" is 1,2,3,4) or by name (\"a,b\")")
 	v.text(&s.name, "name", "LEASESTORM_NODE", "", "name of this worker, the same after a restart: it takes back what it left; if empty, of the host and the role")
@@ -201,15 +207,16 @@ func (s *intentSettings) complete(tuners, tokens, file string, now time.Time) (e
 		return fmt.Errorf("LEASESTORM_RENEW_MS (--renew) is %v; it must not be negative", s.renew)
 	case s.opTimeout < 0:
 		return fmt.Errorf("LEASESTORM_OP_TIMEOUT_MS (--op-timeout) is %v; it must not be negative", s.opTimeout)
-	case s.conns < 0 || s.peer < 0:
-		return fmt.Errorf("LEASESTORM_CONNS (--conns) is %d and LEASESTORM_PEER_CONNS (--peer-conns) %d; they must not be negative", s.conns,
-			s.peer)
+	case min(s.conns, s.peer, s.quotas.StartRate, s.quotas.StartRateAll, s.quotas.Backlog, s.quotas.BacklogAll) < 0:
+		return errors.New("--conns, --peer-conns, --start-rate, --start-rate-all, --backlog and --backlog-all must not be negative; 0 is no " +
+			"limit")
 	case s.role == roleAPI && s.singleWriter:
 		return errors.New("--single-writer is a worker's; with LEASESTORM_ROLE (--role) api there is none")
 	}
 	if !slices.Contains([]string{roleAPI, roleWorker, roleBoth}, s.role) {
 		return fmt.Errorf("LEASESTORM_ROLE (--role) is %q; it must be api, worker or both", s.role)
 	}
+	unlimited(&s.conns, &s.peer, &s.quotas.StartRate, &s.quotas.StartRateAll, &s.quotas.Backlog, &s.quotas.BacklogAll)
 	if s.slots, err = parseSlots(tuners); err != nil {
 		return err
 	}

@@ -89,3 +89,27 @@ func TestCommandsOfIntentsExplainThemselves(t *testing.T) {
 		}
 	}
 }
+
+// Limits are on by default, off where they are 0, and never negative.
+func TestLimitsOfIntents(t *testing.T) {
+	env := map[string]string{"LEASESTORM_REDIS_URL": "redis://127.0.0.1:1", "LEASESTORM_TOKENS": "a sha256:" + hex64 + " v3:read"}
+	getenv := func(name string) string { return env[name] }
+	s, err := parseIntents(nil, getenv, io.Discard, true)
+	if err != nil || min(s.conns, s.peer, s.quotas.StartRate, s.quotas.StartRateAll, s.quotas.Backlog, s.quotas.BacklogAll) < 1 {
+		t.Errorf("by default: %+v, %v", s, err)
+	}
+	env["LEASESTORM_BACKLOG"], env["LEASESTORM_CONNS"] = "0", "7"
+	if s, err = parseIntents([]string{"--start-rate=0"}, getenv, io.Discard, true); err != nil || s.quotas.StartRate != -1 ||
+		s.quotas.Backlog != -1 || s.conns != 7 {
+		t.Errorf("as told: %+v, %v", s, err)
+	}
+	for _, flag := range []string{"--conns", "--peer-conns", "--start-rate", "--start-rate-all", "--backlog", "--backlog-all"} {
+		if _, err := parseIntents([]string{flag + "=-1"}, getenv, io.Discard, true); err == nil || !strings.Contains(err.Error(), flag) {
+			t.Errorf("%s=-1: %v", flag, err)
+		}
+	}
+	env["LEASESTORM_CONNS"] = "many"
+	if _, err := parseIntents(nil, getenv, io.Discard, true); err == nil || !strings.Contains(err.Error(), "LEASESTORM_CONNS") {
+		t.Errorf("many: %v", err)
+	}
+}

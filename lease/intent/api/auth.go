@@ -83,30 +83,30 @@ func (t *Token) validate() error {
 	return nil
 }
 
-// authorize returns what is wrong with the token that a request shows, nil if it may do what needs scope.
-func (h *Handler) authorize(w http.ResponseWriter, r *http.Request, scope string) *problem {
+// authorize returns the token that a request shows, and what is wrong with it: nil if it may do what needs scope.
+func (h *Handler) authorize(w http.ResponseWriter, r *http.Request, scope string) (*Token, *problem) {
 	values := r.Header.Values("Authorization")
 	if len(values) == 0 {
-		return unauthorized("", "send Authorization: Bearer <token>")
+		return nil, unauthorized("", "send Authorization: Bearer <token>")
 	}
 	kind, secret, _ := strings.Cut(values[0], " ")
 	if len(values) > 1 || !strings.EqualFold(kind, "Bearer") || !tokenForm(secret) {
-		return unauthorized("invalid_request", "the Authorization header is malformed; send Bearer <token>, once")
+		return nil, unauthorized("invalid_request", "the Authorization header is malformed; send Bearer <token>, once")
 	}
 	token := h.find(secret)
 	switch {
 	case token == nil:
-		return unauthorized("invalid_token", "the token is not known")
+		return nil, unauthorized("invalid_token", "the token is not known")
 	case !token.Expires.IsZero() && !time.Now().Before(token.Expires):
-		return unauthorized("invalid_token", "the token has expired")
+		return nil, unauthorized("invalid_token", "the token has expired")
 	}
 	delete(w.Header(), "Connection")
 	if !slices.Contains(token.Scopes, scope) {
 		p := refused(http.StatusForbidden, "insufficient-scope", "the token does not have the scope "+scope)
 		p.challenge = `Bearer error="insufficient_scope", scope="` + scope + `"`
-		return p
+		return token, p
 	}
-	return nil
+	return token, nil
 }
 
 func unauthorized(code, detail string) *problem {

@@ -9,7 +9,7 @@
 //	GET  /metrics               no token wanted; what Config.Metrics says, if it is given
 //
 // A request is looked at in this order, and the first thing wrong with it is its answer: address (403), path and method (404,
-// 405), token (401), scope (403), content type (415), size (413), body (400), Redis (404, 409, 503). Nothing is written to
+// 405), token (401), scope (403), content type (415), size (413), body (400), quotas (429), Redis (404, 409, 503). Nothing is written to
 // Redis before the last of them, so a request that is refused changes nothing (I4). Every error is a problem document (RFC
 // 9457).
 package api

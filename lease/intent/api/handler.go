@@ -40,6 +40,7 @@ type Store interface {
 	Stop(ctx context.Context, id string) (ended bool, err error)
 	Get(ctx context.Context, id string) (intent.Session, error)
 	List(ctx context.Context, cursor string, limit int) (sessions []intent.Session, next string, err error)
+	Kept(ctx context.Context) (int, error)
 	Ping(ctx context.Context) error
 }
 
@@ -60,6 +61,9 @@ type Config struct {
 	// BodyMax and BodyTimeout bound a body. 0: 8 KiB, 5 s.
 	BodyMax     int64
 	BodyTimeout time.Duration
+	// Quotas bound the starts that are accepted. Retention is that of the store; 0: 1 h.
+	Quotas    Quotas
+	Retention time.Duration
 	// Conns and PeerConns are those of Limits, for Listener. 0: 1,024 and 256; below: no limit.
 	Conns, PeerConns int
 	// Observer counts; nil: nobody does.
@@ -82,6 +86,7 @@ type Handler struct {
 	mode    string
 	faults  told // 503
 	proxied told // requests through proxies that are not trusted
+	quotas  *quotas
 
 	writes, reads ready.Watch
 	probe         probe
@@ -107,6 +112,9 @@ func NewHandler(st Store, cfg Config) (*Handler, error) {
 	if cfg.PeerConns == 0 {
 		cfg.PeerConns = PeerConnsDefault
 	}
+	if cfg.Retention == 0 {
+		cfg.Retention = store.RetentionDefault
+	}
 	if cfg.Observer == nil {
 		cfg.Observer = nobody{}
 	}
@@ -119,6 +127,8 @@ func NewHandler(st Store, cfg Config) (*Handler, error) {
 	switch {
 	case len(cfg.Tokens) == 0:
 		return nil, fmt.Errorf("%w: no Tokens: nobody could use it", ErrConfig)
+	case cfg.Retention < time.Second:
+		return nil, fmt.Errorf("%w: Retention is %v; it must be at least 1s", ErrConfig, cfg.Retention)
 	case cfg.KeyTTL < time.Second:
 		return nil, fmt.Errorf("%w: KeyTTL is %v; it must be at least 1s", ErrConfig, cfg.KeyTTL)
 	case cfg.BodyMax < 1 || cfg.BodyTimeout < time.Millisecond:
@@ -140,6 +150,7 @@ func NewHandler(st Store, cfg Config) (*Handler, error) {
 		h.mode = "phase1"
 	}
 	h.writes.Life = refusedFor
+	h.quotas = newQuotas(cfg.Quotas.withDefaults(), cfg.Retention)
 	h.probe.err = fmt.Errorf("%w: it was not asked yet", store.ErrUnavailable)
 	return h, nil
 }
@@ -212,7 +223,8 @@ func (h *Handler) intent(w http.ResponseWriter, r *http.Request) *problem {
 	if p := only(r, http.MethodPost); p != nil {
 		return p
 	}
-	if p := h.authorize(w, r, intent.ScopeWrite); p != nil {
+	token, p := h.authorize(w, r, intent.ScopeWrite)
+	if p != nil {
 		return p
 	}
 	body, p := h.readBody(w, r)
@@ -230,6 +242,9 @@ func (h *Handler) intent(w http.ResponseWriter, r *http.Request) *problem {
 		a.Ended, err = h.store.Stop(r.Context(), req.session)
 		outcome = "stopped"
 	} else {
+		if p := h.quotas.admit(r.Context(), token, time.Now(), h.store.Kept); p != nil {
+			return p
+		}
 		a.SessionID, a.Replayed, err = h.publish(r.Context(), req.start)
 	}
 	note(&h.writes, r, err)
@@ -359,31 +374,25 @@ func (h *Handler) ready(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, "application/json", map[string]string{"status": "ready"})
 }
 
-// probe asks Redis whether it answers, once in probeEvery at most however often anybody asks, and without a token anybody may.
+// probe asks Redis whether it answers, once a second at most however often anybody asks, and without a token anybody may.
 type probe struct {
-	mu    sync.Mutex
-	next  time.Time // before, what is known is good enough
-	under bool      // a question is under way
-	err   error     // what Redis said last
+	once
+	err error // what Redis said last
 }
-
-const probeEvery = time.Second
 
 // ask returns what Redis says, or said last.
 func (p *probe) ask(r *http.Request, ping func(context.Context) error, watch *ready.Watch) error {
-	p.mu.Lock()
-	now := time.Now()
-	if p.under || now.Before(p.next) {
+	if !p.due(time.Now()) {
+		p.mu.Lock()
 		defer p.mu.Unlock()
 		return p.err
 	}
-	p.under, p.next = true, now.Add(probeEvery)
-	p.mu.Unlock()
 	err := ping(context.WithoutCancel(r.Context())) // others go by the answer; the store's time-out bounds it
 	note(watch, r, err)
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.under, p.err = false, err
+	p.err = err
+	p.mu.Unlock()
+	p.done()
 	return err
 }
 

@@ -39,7 +39,8 @@ func (h *Handler) readable(w http.ResponseWriter, r *http.Request) *problem {
 	if p := only(r, http.MethodGet, http.MethodHead); p != nil {
 		return p
 	}
-	return h.authorize(w, r, intent.ScopeRead)
+	_, p := h.authorize(w, r, intent.ScopeRead)
+	return p
 }
 
 func (h *Handler) session(w http.ResponseWriter, r *http.Request, id string) *problem {
