@@ -229,7 +229,7 @@ func (s *intentSettings) complete(tuners, tokens, file string, now time.Time) (e
 		return nil
 	}
 	if file != "" {
-		text, err := os.ReadFile(file)
+		text, err := readTokens(file)
 		if err != nil {
 			return fmt.Errorf("LEASESTORM_TOKENS_FILE (--tokens): %w", err)
 		}
@@ -247,6 +247,31 @@ func (s *intentSettings) complete(tuners, tokens, file string, now time.Time) (e
 		}
 	}
 	return nil
+}
+
+// tokensMax is more than any file of tokens has.
+const tokensMax = 1 << 20
+
+// readTokens reads a file that only its owner and his group can write: whoever else could would give himself a token.
+func readTokens(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	const others = 0o002
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case info.Mode().IsRegular() && info.Mode().Perm()&others != 0:
+		return nil, fmt.Errorf("%s can be written by everybody (%v), who could add a token; chmod o-w %s", name, info.Mode().Perm(), name)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, tokensMax+1))
+	if err == nil && len(text) > tokensMax {
+		err = fmt.Errorf("%s has more than %d bytes", name, tokensMax)
+	}
+	return text, err
 }
 
 func notInSlot(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("/?#%", r) }

@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -56,7 +57,7 @@ func TestWrongSettingsOfIntentsAreNamed(t *testing.T) {
 func TestExpiredTokenIsTold(t *testing.T) {
 	env := map[string]string{
 		"LEASESTORM_REDIS_URL": "redis://127.0.0.1:1",
-		"LEASESTORM_TOKENS":    "old sha256:" + hex64 + " v3:read 2001-01-01T00:00:00Z; new sha256:" + hex64 + " v3:read 2999-01-01T00:00:00Z",
+		"LEASESTORM_TOKENS":    "old sha256:" + hex64 + " v3:read 2001-01-01T00:00:00Z; new sha256:" + strings.Repeat("cd", 32) + " v3:read 2999-01-01T00:00:00Z",
 	}
 	s, err := parseIntents(nil, func(name string) string { return env[name] }, io.Discard, true)
 	if err != nil || len(s.warnings) != 1 || !strings.Contains(s.warnings[0], `"old"`) {
@@ -111,5 +112,23 @@ func TestLimitsOfIntents(t *testing.T) {
 	env["LEASESTORM_CONNS"] = "many"
 	if _, err := parseIntents(nil, getenv, io.Discard, true); err == nil || !strings.Contains(err.Error(), "LEASESTORM_CONNS") {
 		t.Errorf("many: %v", err)
+	}
+}
+
+// A file of tokens that everybody can write is no file of tokens.
+func TestTokenFileOfEverybodyIsRefused(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(name, []byte("a sha256:"+hex64+" v3:read\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{"LEASESTORM_REDIS_URL": "redis://127.0.0.1:1", "LEASESTORM_TOKENS_FILE": name}
+	for mode, refused := range map[os.FileMode]bool{0o600: false, 0o664: false, 0o666: true, 0o602: true} {
+		if err := os.Chmod(name, mode); err != nil {
+			t.Fatal(err)
+		}
+		_, err := parseIntents(nil, func(name string) string { return env[name] }, io.Discard, true)
+		if refused != (err != nil && strings.Contains(err.Error(), "chmod")) || !refused && err != nil {
+			t.Errorf("%v: %v", mode, err)
+		}
 	}
 }

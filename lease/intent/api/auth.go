@@ -46,11 +46,25 @@ func ParseTokens(r io.Reader) ([]Token, error) {
 			return nil, fmt.Errorf("%w: tokens, line %d: %w", ErrConfig, n, err)
 		}
 		tokens = append(tokens, t)
+		if err := distinct(tokens); err != nil {
+			return nil, fmt.Errorf("%w: tokens, line %d: %w", ErrConfig, n, err)
+		}
 	}
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("%w: tokens: %w", ErrConfig, err)
 	}
 	return tokens, nil
+}
+
+// distinct refuses a last token whose hash another has: which of the two somebody shows could not be told, nor one be taken back.
+func distinct(tokens []Token) error {
+	last := &tokens[len(tokens)-1]
+	for i := range tokens[:len(tokens)-1] {
+		if tokens[i].SHA256 == last.SHA256 {
+			return fmt.Errorf("the token %q has the hash of the token %q; give each its own", last.Name, tokens[i].Name)
+		}
+	}
+	return nil
 }
 
 func parseToken(words []string) (Token, error) {

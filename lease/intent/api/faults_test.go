@@ -56,6 +56,14 @@ func TestSessionInCapitals(t *testing.T) {
 	f := setup(t, Config{})
 	id := f.start(startBody("1:0:1", "hd"))
 	capitals := strings.ToUpper(id)
+	older := id
+	f.start(startBody("1:0:2", "hd"))
+	_, first := f.do(call{method: http.MethodGet, path: "/api/v3/sessions?limit=1", auth: "Bearer " + reader})
+	next, _ := first["next"].(string)
+	_, page := f.do(call{method: http.MethodGet, path: "/api/v3/sessions?cursor=" + strings.ToUpper(next), auth: "Bearer " + reader})
+	if sessions, _ := page["sessions"].([]any); len(sessions) != 1 || sessions[0].(map[string]any)["sessionId"] != older {
+		t.Errorf("after the cursor %s: %v", strings.ToUpper(next), page)
+	}
 	if resp, body := f.do(call{method: http.MethodGet, path: "/api/v3/sessions/" + capitals, auth: "Bearer " + reader}); body["sessionId"] != id {
 		t.Errorf("asked for: %s %v", resp.Status, body)
 	}

@@ -136,7 +136,11 @@ func NewHandler(st Store, cfg Config) (*Handler, error) {
 			cfg.BodyTimeout)
 	}
 	for i := range cfg.Tokens {
-		if err := cfg.Tokens[i].validate(); err != nil {
+		err := cfg.Tokens[i].validate()
+		if err == nil {
+			err = distinct(cfg.Tokens[:i+1])
+		}
+		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 		}
 	}

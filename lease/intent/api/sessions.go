@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
@@ -80,7 +81,7 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) *problem {
 	if !ok {
 		return refused(http.StatusBadRequest, "invalid", fmt.Sprintf("limit must be 1 to %d", PageMax))
 	}
-	cursor := query.Get("cursor")
+	cursor := strings.ToLower(query.Get("cursor"))
 	if cursor != "" && !sessionForm(cursor) {
 		return refused(http.StatusBadRequest, "invalid", "cursor is not one that a page ended with")
 	}
