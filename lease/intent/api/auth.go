@@ -117,6 +117,7 @@ func (h *Handler) authorize(w http.ResponseWriter, r *http.Request, scope string
 	delete(w.Header(), "Connection")
 	if !slices.Contains(token.Scopes, scope) {
 		p := refused(http.StatusForbidden, "insufficient-scope", "the token does not have the scope "+scope)
+		p.token = token.Name
 		p.challenge = `Bearer error="insufficient_scope", scope="` + scope + `"`
 		return token, p
 	}

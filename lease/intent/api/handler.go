@@ -70,8 +70,9 @@ type Config struct {
 	Observer intent.Observer
 	// Metrics answers /metrics, without a token, and to allowed addresses only; nil: there is nothing at that path.
 	Metrics http.Handler
-	// Logger is told why requests are answered with 503, once a second at most. nil: warnings and errors go to standard error;
-	// zap.NewNop() silences them.
+	// Logger is told of each request that changed something or was refused, at the level info: the token's name, the outcome, the
+	// session; of those without a known token once a second at most. And it is told why requests are answered with 503, as rarely.
+	// nil: warnings and errors go to standard error; zap.NewNop() silences them.
 	Logger *zap.Logger
 	// NewID gives a session its ID, a UUID; nil: version 7, ordered by time, so that lists are.
 	NewID func() (uuid.UUID, error)
@@ -86,6 +87,7 @@ type Handler struct {
 	mode    string
 	faults  told // 503
 	proxied told // requests through proxies that are not trusted
+	unknown told // refusals of who showed no token that is known
 	quotas  *quotas
 
 	writes, reads ready.Watch
@@ -149,7 +151,8 @@ func NewHandler(st Store, cfg Config) (*Handler, error) {
 		return nil, err
 	}
 	cfg.AllowedNets = unmapped(cfg.AllowedNets)
-	h := &Handler{cfg: cfg, store: st, mode: "phase2", faults: told{every: time.Second}, proxied: told{every: time.Minute}}
+	h := &Handler{cfg: cfg, store: st, mode: "phase2", faults: told{every: time.Second}, proxied: told{every: time.Minute},
+		unknown: told{every: time.Second}}
 	if cfg.APILeases {
 		h.mode = "phase1"
 	}
@@ -201,6 +204,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) *problem {
 	if intents && p != nil {
 		h.cfg.Observer.Intent(p.outcome, h.mode)
 	}
+	if p != nil {
+		h.auditRefusal(r, p)
+	}
 	return p
 }
 
@@ -231,6 +237,14 @@ func (h *Handler) intent(w http.ResponseWriter, r *http.Request) *problem {
 	if p != nil {
 		return p
 	}
+	if p = h.carryOut(w, r, token); p != nil {
+		p.token = token.Name
+	}
+	return p
+}
+
+// carryOut does what the intent of a client asks that may ask it.
+func (h *Handler) carryOut(w http.ResponseWriter, r *http.Request, token *Token) *problem {
 	body, p := h.readBody(w, r)
 	if p != nil {
 		return p
@@ -260,6 +274,7 @@ func (h *Handler) intent(w http.ResponseWriter, r *http.Request) *problem {
 		h.cfg.Observer.Replay()
 	}
 	h.cfg.Observer.Intent(outcome, h.mode)
+	h.audit(r, token.Name, outcome, a.SessionID)
 	w.Header().Set("Location", "/api/v3/sessions/"+a.SessionID)
 	writeJSON(w, http.StatusAccepted, "application/json", &a)
 	return nil
