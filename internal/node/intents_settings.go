@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -216,6 +218,7 @@ func (s *intentSettings) complete(tuners, tokens, file string, now time.Time) (e
 	if !slices.Contains([]string{roleAPI, roleWorker, roleBoth}, s.role) {
 		return fmt.Errorf("LEASESTORM_ROLE (--role) is %q; it must be api, worker or both", s.role)
 	}
+	s.warnings = append(s.warnings, s.unguarded()...)
 	unlimited(&s.conns, &s.peer, &s.quotas.StartRate, &s.quotas.StartRateAll, &s.quotas.Backlog, &s.quotas.BacklogAll)
 	if s.slots, err = parseSlots(tuners); err != nil {
 		return err
@@ -247,6 +250,23 @@ func (s *intentSettings) complete(tuners, tokens, file string, now time.Time) (e
 		}
 	}
 	return nil
+}
+
+// unguarded says what travels so that others on the way can read it, or take the place of who answers.
+func (s *intentSettings) unguarded() (warnings []string) {
+	if u, err := url.Parse(s.redisURL); err == nil && u.Scheme == "rediss" {
+		if skip, err := strconv.ParseBool(u.Query().Get("skip_verify")); err == nil && skip {
+			warnings = append(warnings, "skip_verify: whoever is on the way to Redis can pretend to be it, and hears its password")
+		}
+	}
+	host, _, err := net.SplitHostPort(s.apiAddr)
+	addr, bad := netip.ParseAddr(host)
+	local := host == "localhost" || bad == nil && addr.Unmap().IsLoopback()
+	if err == nil && s.role != roleWorker && !local {
+		warnings = append(warnings, fmt.Sprintf("the API listens at %s without TLS: who can hear the network can read tokens; put a proxy "+
+			"with TLS before it (--trusted-proxies)", s.apiAddr))
+	}
+	return warnings
 }
 
 // tokensMax is more than any file of tokens has.

@@ -132,3 +132,23 @@ func TestTokenFileOfEverybodyIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// What others on the way can read, or answer in the place of Redis, is said once at the start.
+func TestUnguardedWaysAreTold(t *testing.T) {
+	for _, tt := range []struct {
+		redis, args string
+		want        int
+	}{
+		{"redis://127.0.0.1:1", "", 0}, {"redis://127.0.0.1:1", "--api=localhost:80", 0}, {"redis://127.0.0.1:1", "--api=[::1]:80", 0},
+		{"redis://127.0.0.1:1", "--api=:80", 1}, {"redis://127.0.0.1:1", "--api=192.168.1.1:80", 1},
+		{"redis://127.0.0.1:1", "--api=:80 --role=worker", 0}, {"rediss://127.0.0.1:1", "", 0},
+		{"rediss://127.0.0.1:1?skip_verify=true", "", 1}, {"rediss://127.0.0.1:1?skip_verify=false", "", 0},
+		{"rediss://127.0.0.1:1?skip_verify=1", "--api=0.0.0.0:80", 2},
+	} {
+		env := map[string]string{"LEASESTORM_REDIS_URL": tt.redis, "LEASESTORM_TOKENS": "a sha256:" + hex64 + " v3:read"}
+		s, err := parseIntents(strings.Fields(tt.args), func(name string) string { return env[name] }, io.Discard, true)
+		if err != nil || len(s.warnings) != tt.want {
+			t.Errorf("%s %s: %q, %v; want %d warnings", tt.redis, tt.args, s.warnings, err, tt.want)
+		}
+	}
+}
