@@ -66,7 +66,9 @@ func (f *flags) recalled(fs *pflag.FlagSet, arg string) (sim.Config, error) {
 	}
 	var wrong error
 	fs.Visit(func(flag *pflag.Flag) {
-		how := slices.Contains([]string{"engine", "redis", "redis-password-file", "node-cmd", "report", "json", "quiet", "confirm-real", "lua"}, flag.Name)
+		how := slices.Contains([]string{
+			"engine", "redis", "redis-password-file", "node-cmd", "report", "json", "quiet", "confirm-real", "lua",
+		}, flag.Name)
 		if !how && !(f.shrinks && flag.Name == "criteria") {
 			wrong = fmt.Errorf("--%s: a saved run says it itself: leave it out", flag.Name)
 		}

@@ -152,6 +152,7 @@ func TestScenariosHaveNoLogic(t *testing.T) {
 func TestLibraryDependencies(t *testing.T) {
 	allowed := []string{
 		"github.com/redis/go-redis/v9", "go.uber.org/zap", "github.com/google/uuid", "github.com/Masterminds/semver/v3",
+		"golang.org/x/time/rate",
 	}
 	for path, imports := range graphOf(loaded(t)) {
 		if !under(path, "lease") || strings.HasSuffix(path, "test") {

@@ -170,7 +170,7 @@ func (n *intentNode) build(instance string) (err error) {
 		return err
 	}
 	c := api.Config{Tokens: n.tokens, TrustedProxies: n.proxies, APILeases: n.apiLeases, Observer: counters,
-		Logger: logger(&n.settings)}
+		Logger: logger(&n.settings), Conns: n.conns, PeerConns: n.peer, Quotas: n.quotas}
 	if n.healthAddr == "" {
 		c.Metrics = n.metrics
 	}
@@ -182,9 +182,13 @@ func (n *intentNode) build(instance string) (err error) {
 // waits for it, until ctx ends.
 func (n *intentNode) start(ctx context.Context) (err error) {
 	if n.healthAddr != "" {
-		if n.watchers, err = n.serve(n.healthAddr, "LEASESTORM_HEALTH_ADDR (--health)", n.probes()); err != nil {
+		limit := func(l net.Listener) net.Listener {
+			return api.LimitListener(l, api.Limits{Conns: n.conns, PeerConns: n.peer, Logger: logger(&n.settings)})
+		}
+		if n.watchers, err = n.serve(n.healthAddr, "LEASESTORM_HEALTH_ADDR (--health)", n.probes(), limit); err != nil {
 			return err
 		}
+		n.watchers.SetKeepAlivesEnabled(false) // nobody shows a token there
 	}
 	if n.worker != nil {
 		if err := n.worker.Start(ctx); errors.Is(err, worker.ErrOtherWorker) {
@@ -194,19 +198,19 @@ func (n *intentNode) start(ctx context.Context) (err error) {
 		}
 	}
 	if n.api != nil {
-		n.server, err = n.serve(n.apiAddr, "LEASESTORM_API_ADDR (--api)", n.api)
+		n.server, err = n.serve(n.apiAddr, "LEASESTORM_API_ADDR (--api)", n.api, n.api.Listener)
 	}
 	return err
 }
 
-// serve has h answer at addr, the value of that setting.
-func (n *intentNode) serve(addr, setting string, h http.Handler) (*http.Server, error) {
+// serve has h answer at addr, the value of that setting, as many connections as limit lets through.
+func (n *intentNode) serve(addr, setting string, h http.Handler, limit func(net.Listener) net.Listener) (*http.Server, error) {
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", setting, err)
 	}
 	server := api.NewServer(addr, h)
-	go func() { n.failed <- fmt.Errorf("%s: it ended: %w", setting, server.Serve(listener)) }()
+	go func() { n.failed <- fmt.Errorf("%s: it ended: %w", setting, server.Serve(limit(listener))) }()
 	return server, nil
 }
 

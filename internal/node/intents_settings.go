@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -31,11 +34,11 @@ refuse a fence lower than the highest it has seen, with 409. Without a target a 
 nothing: a dry run.
 
 An API answers loopback and private networks only; --trusted-proxies says whose X-Forwarded-For tells where a request comes
-from. Tokens may be in LEASESTORM_TOKENS instead of a file, separated by ";". With LEASESTORM_API_LEASES=true (phase 1 of the
-migration) the API takes the service lease itself and answers 409 while the service is in use. GET /healthz: it runs;
-GET /readyz: it reaches Redis; GET /metrics: the counters by which a migration is watched. A worker alone serves them with
---health. A worker that is killed and started again on the same host takes back what it left at once; docs/intents.md says what
-that takes in containers.
+from, and requests of others that have the header are refused. Tokens may be in LEASESTORM_TOKENS instead of a file, separated by
+";". With LEASESTORM_API_LEASES=true (phase 1 of the migration) the API takes the service lease itself and answers 409 while the
+service is in use. GET /healthz: it runs; GET /readyz: it reaches Redis; GET /metrics: the counters by which a migration is
+watched. A worker alone serves them with --health. A worker that is killed and started again on the same host takes back what it
+left at once; docs/intents.md says what that takes in containers.
 
 Standard output: one JSON object a line, what the node believes and does (docs/node-protocol.md).
 Standard error:  the log, JSON.
@@ -65,6 +68,8 @@ type intentSettings struct {
 	slots        []string
 	tokens       []api.Token
 	proxies      []netip.Prefix
+	conns, peer  int // connections in all, and of one address
+	quotas       api.Quotas
 	apiLeases    bool
 	singleWriter bool
 	warnings     []string
@@ -99,6 +104,38 @@ func (v *variables) duration(p *time.Duration, flag, variable string, def time.D
 	v.DurationVar(p, flag, def, help+" ("+variable+")")
 }
 
+// number reads a whole number that is not negative.
+func (v *variables) number(p *int, flag, variable string, def int, help string) {
+	if text := v.getenv(variable); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 {
+			v.problem = errors.Join(v.problem, fmt.Errorf("%s is %q; it must be a whole number from 0", variable, text))
+		}
+		def = n
+	}
+	v.IntVar(p, flag, def, help+" ("+variable+")")
+}
+
+// unlimited makes 0 what the library calls no limit: there 0 is the default.
+func unlimited(limits ...*int) {
+	for _, n := range limits {
+		if *n == 0 {
+			*n = -1
+		}
+	}
+}
+
+// connsOf returns how many connections there may be by default: half of what the process may have open, so that neither Redis nor a
+// pipeline lacks one.
+func connsOf() (all, peer int) {
+	all = api.ConnsDefault
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err == nil {
+		all = int(max(4, min(uint64(all), uint64(files.Cur)/2))) //nolint:unconvert // Cur is signed elsewhere
+	}
+	return all, all / 4
+}
+
 // parseIntents reads the environment and then the flags. serving: a node is to run, which needs more than a command does.
 func parseIntents(args []string, getenv func(string) string, out io.Writer, serving bool) (intentSettings, error) {
 	s := intentSettings{}
@@ -114,6 +151,14 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 		"file of the API's tokens, one a line: name sha256:<hex> scope,scope [expires]")
 	v.text(&proxies, "trusted-proxies", "LEASESTORM_TRUSTED_PROXIES", "",
 		"networks whose X-Forwarded-For the API believes, as 10.0.0.1/32,…; none if empty")
+	all, peer := connsOf()
+	v.number(&s.conns, "conns", "LEASESTORM_CONNS", all, "connections at once, of the API and of --health each; 0: no limit")
+	v.number(&s.peer, "peer-conns", "LEASESTORM_PEER_CONNS", peer,
+		"connections at once from one address that is no trusted proxy; 0: no limit")
+	v.number(&s.quotas.StartRate, "start-rate", "LEASESTORM_START_RATE", api.StartRateDefault, "starts a second of one token; 0: no limit")
+	v.number(&s.quotas.StartRateAll, "start-rate-all", "LEASESTORM_START_RATE_ALL", api.StartRateAllDefault, "… of all; 0: no limit")
+	v.number(&s.quotas.Backlog, "backlog", "LEASESTORM_BACKLOG", api.BacklogDefault, "starts an hour of one token; 0: no limit")
+	v.number(&s.quotas.BacklogAll, "backlog-all", "LEASESTORM_BACKLOG_ALL", api.BacklogAllDefault, "sessions that Redis may have; 0: no limit")
 	v.text(&s.targetURL, "target", "LEASESTORM_TARGET_URL", "", "what serves the slots, as http://host:port; none: a dry run")
 	v.text(&tuners, "tuners", "LEASESTORM_TUNERS", "4", "slots, by number (\"4\" is 1,2,3,4) or by name (\"a,b\")")
 	v.text(&s.name, "name", "LEASESTORM_NODE", "",
@@ -148,8 +193,8 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 		return s, nil
 	}
 	var err error
-	if s.proxies, err = parseNetworks(proxies); err != nil {
-		return s, err
+	if s.proxies, err = api.ParseProxies(proxies); err != nil {
+		return s, fmt.Errorf("LEASESTORM_TRUSTED_PROXIES (--trusted-proxies): %w", err)
 	}
 	if s.apiLeases, s.warnings, err = intent.PhaseFromEnv(getenv); err != nil {
 		return s, err
@@ -166,12 +211,17 @@ func (s *intentSettings) complete(tuners, tokens, file string, now time.Time) (e
 		return fmt.Errorf("LEASESTORM_RENEW_MS (--renew) is %v; it must not be negative", s.renew)
 	case s.opTimeout < 0:
 		return fmt.Errorf("LEASESTORM_OP_TIMEOUT_MS (--op-timeout) is %v; it must not be negative", s.opTimeout)
+	case min(s.conns, s.peer, s.quotas.StartRate, s.quotas.StartRateAll, s.quotas.Backlog, s.quotas.BacklogAll) < 0:
+		return errors.New("--conns, --peer-conns, --start-rate, --start-rate-all, --backlog and --backlog-all must not be negative; 0 is no " +
+			"limit")
 	case s.role == roleAPI && s.singleWriter:
 		return errors.New("--single-writer is a worker's; with LEASESTORM_ROLE (--role) api there is none")
 	}
 	if !slices.Contains([]string{roleAPI, roleWorker, roleBoth}, s.role) {
 		return fmt.Errorf("LEASESTORM_ROLE (--role) is %q; it must be api, worker or both", s.role)
 	}
+	s.warnings = append(s.warnings, s.unguarded()...)
+	unlimited(&s.conns, &s.peer, &s.quotas.StartRate, &s.quotas.StartRateAll, &s.quotas.Backlog, &s.quotas.BacklogAll)
 	if s.slots, err = parseSlots(tuners); err != nil {
 		return err
 	}
@@ -184,7 +234,7 @@ func (s *intentSettings) complete(tuners, tokens, file string, now time.Time) (e
 		return nil
 	}
 	if file != "" {
-		text, err := os.ReadFile(file)
+		text, err := readTokens(file)
 		if err != nil {
 			return fmt.Errorf("LEASESTORM_TOKENS_FILE (--tokens): %w", err)
 		}
@@ -204,18 +254,46 @@ func (s *intentSettings) complete(tuners, tokens, file string, now time.Time) (e
 	return nil
 }
 
-func parseNetworks(text string) (networks []netip.Prefix, err error) {
-	if text == "" {
-		return nil, nil
-	}
-	for word := range strings.SplitSeq(text, ",") {
-		n, err := netip.ParsePrefix(strings.TrimSpace(word))
-		if err != nil {
-			return nil, fmt.Errorf("LEASESTORM_TRUSTED_PROXIES (--trusted-proxies) has %q; networks are wanted, as 10.0.0.1/32", word)
+// unguarded says what travels so that others on the way can read it, or take the place of who answers.
+func (s *intentSettings) unguarded() (warnings []string) {
+	if u, err := url.Parse(s.redisURL); err == nil && u.Scheme == "rediss" {
+		if skip, err := strconv.ParseBool(u.Query().Get("skip_verify")); err == nil && skip {
+			warnings = append(warnings, "skip_verify: whoever is on the way to Redis can pretend to be it, and hears its password")
 		}
-		networks = append(networks, n)
 	}
-	return networks, nil
+	host, _, err := net.SplitHostPort(s.apiAddr)
+	addr, bad := netip.ParseAddr(host)
+	local := host == "localhost" || bad == nil && addr.Unmap().IsLoopback()
+	if err == nil && s.role != roleWorker && !local {
+		warnings = append(warnings, fmt.Sprintf("the API listens at %s without TLS: who can hear the network can read tokens; put a proxy "+
+			"with TLS before it (--trusted-proxies)", s.apiAddr))
+	}
+	return warnings
+}
+
+// tokensMax is more than any file of tokens has.
+const tokensMax = 1 << 20
+
+// readTokens reads a file that only its owner and his group can write: whoever else could would give himself a token.
+func readTokens(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	const others = 0o002
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case info.Mode().IsRegular() && info.Mode().Perm()&others != 0:
+		return nil, fmt.Errorf("%s can be written by everybody (%v), who could add a token; chmod o-w %s", name, info.Mode().Perm(), name)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, tokensMax+1))
+	if err == nil && len(text) > tokensMax {
+		err = fmt.Errorf("%s has more than %d bytes", name, tokensMax)
+	}
+	return text, err
 }
 
 func notInSlot(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("/?#%", r) }

@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -17,6 +18,7 @@ func TestTrustedProxies(t *testing.T) {
 		want int // networks; -1: refused
 	}{
 		{"", 0}, {"10.0.0.1/32", 1}, {"10.0.0.1/32, ::1/128", 2}, {"10.0.0.1", -1}, {"10.0.0.0/8,", -1}, {"lan", -1},
+		{"::ffff:127.0.0.1/128", 1}, {"0.0.0.0/0", -1}, {"::/0", -1}, {"10.0.0.1/32,0.0.0.0/0", -1}, {"::ffff:0.0.0.0/96", -1},
 	} {
 		env := map[string]string{
 			"LEASESTORM_REDIS_URL": "redis://127.0.0.1:1", "LEASESTORM_TOKENS": "a sha256:" + strings.Repeat("ab", 32) + " v3:read",
@@ -55,7 +57,7 @@ func TestWrongSettingsOfIntentsAreNamed(t *testing.T) {
 func TestExpiredTokenIsTold(t *testing.T) {
 	env := map[string]string{
 		"LEASESTORM_REDIS_URL": "redis://127.0.0.1:1",
-		"LEASESTORM_TOKENS":    "old sha256:" + hex64 + " v3:read 2001-01-01T00:00:00Z; new sha256:" + hex64 + " v3:read 2999-01-01T00:00:00Z",
+		"LEASESTORM_TOKENS":    "old sha256:" + hex64 + " v3:read 2001-01-01T00:00:00Z; new sha256:" + strings.Repeat("cd", 32) + " v3:read 2999-01-01T00:00:00Z",
 	}
 	s, err := parseIntents(nil, func(name string) string { return env[name] }, io.Discard, true)
 	if err != nil || len(s.warnings) != 1 || !strings.Contains(s.warnings[0], `"old"`) {
@@ -85,6 +87,68 @@ func TestCommandsOfIntentsExplainThemselves(t *testing.T) {
 		_ = cmd.Run()
 		if code := cmd.ProcessState.ExitCode(); code != tt.code || !strings.Contains(log.String(), tt.want) {
 			t.Errorf("%s: exit %d, %q; want %d, %q", tt.args, code, log.String(), tt.code, tt.want)
+		}
+	}
+}
+
+// Limits are on by default, off where they are 0, and never negative.
+func TestLimitsOfIntents(t *testing.T) {
+	env := map[string]string{"LEASESTORM_REDIS_URL": "redis://127.0.0.1:1", "LEASESTORM_TOKENS": "a sha256:" + hex64 + " v3:read"}
+	getenv := func(name string) string { return env[name] }
+	s, err := parseIntents(nil, getenv, io.Discard, true)
+	if err != nil || min(s.conns, s.peer, s.quotas.StartRate, s.quotas.StartRateAll, s.quotas.Backlog, s.quotas.BacklogAll) < 1 {
+		t.Errorf("by default: %+v, %v", s, err)
+	}
+	env["LEASESTORM_BACKLOG"], env["LEASESTORM_CONNS"] = "0", "7"
+	if s, err = parseIntents([]string{"--start-rate=0"}, getenv, io.Discard, true); err != nil || s.quotas.StartRate != -1 ||
+		s.quotas.Backlog != -1 || s.conns != 7 {
+		t.Errorf("as told: %+v, %v", s, err)
+	}
+	for _, flag := range []string{"--conns", "--peer-conns", "--start-rate", "--start-rate-all", "--backlog", "--backlog-all"} {
+		if _, err := parseIntents([]string{flag + "=-1"}, getenv, io.Discard, true); err == nil || !strings.Contains(err.Error(), flag) {
+			t.Errorf("%s=-1: %v", flag, err)
+		}
+	}
+	env["LEASESTORM_CONNS"] = "many"
+	if _, err := parseIntents(nil, getenv, io.Discard, true); err == nil || !strings.Contains(err.Error(), "LEASESTORM_CONNS") {
+		t.Errorf("many: %v", err)
+	}
+}
+
+// A file of tokens that everybody can write is no file of tokens.
+func TestTokenFileOfEverybodyIsRefused(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(name, []byte("a sha256:"+hex64+" v3:read\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{"LEASESTORM_REDIS_URL": "redis://127.0.0.1:1", "LEASESTORM_TOKENS_FILE": name}
+	for mode, refused := range map[os.FileMode]bool{0o600: false, 0o664: false, 0o666: true, 0o602: true} {
+		if err := os.Chmod(name, mode); err != nil {
+			t.Fatal(err)
+		}
+		_, err := parseIntents(nil, func(name string) string { return env[name] }, io.Discard, true)
+		if refused != (err != nil && strings.Contains(err.Error(), "chmod")) || !refused && err != nil {
+			t.Errorf("%v: %v", mode, err)
+		}
+	}
+}
+
+// What others on the way can read, or answer in the place of Redis, is said once at the start.
+func TestUnguardedWaysAreTold(t *testing.T) {
+	for _, tt := range []struct {
+		redis, args string
+		want        int
+	}{
+		{"redis://127.0.0.1:1", "", 0}, {"redis://127.0.0.1:1", "--api=localhost:80", 0}, {"redis://127.0.0.1:1", "--api=[::1]:80", 0},
+		{"redis://127.0.0.1:1", "--api=:80", 1}, {"redis://127.0.0.1:1", "--api=192.168.1.1:80", 1},
+		{"redis://127.0.0.1:1", "--api=:80 --role=worker", 0}, {"rediss://127.0.0.1:1", "", 0},
+		{"rediss://127.0.0.1:1?skip_verify=true", "", 1}, {"rediss://127.0.0.1:1?skip_verify=false", "", 0},
+		{"rediss://127.0.0.1:1?skip_verify=1", "--api=0.0.0.0:80", 2},
+	} {
+		env := map[string]string{"LEASESTORM_REDIS_URL": tt.redis, "LEASESTORM_TOKENS": "a sha256:" + hex64 + " v3:read"}
+		s, err := parseIntents(strings.Fields(tt.args), func(name string) string { return env[name] }, io.Discard, true)
+		if err != nil || len(s.warnings) != tt.want {
+			t.Errorf("%s %s: %q, %v; want %d warnings", tt.redis, tt.args, s.warnings, err, tt.want)
 		}
 	}
 }

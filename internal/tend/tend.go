@@ -89,6 +89,14 @@ func (t *Tender) Read(ctx context.Context) {
 	}
 }
 
+// Heed looks into the record of a session that the channel says is to be stopped. Anybody can say so there; and if Redis does not answer,
+// the next beat tells.
+func (t *Tender) Heed(ctx context.Context, session string) {
+	if asked, err := t.Store.StopAsked(ctx, session); err == nil && asked {
+		t.Stop(session)
+	}
+}
+
 // BeatEvery is how often a worker of that life beats.
 func BeatEvery(life time.Duration) time.Duration { return life / 10 }
 

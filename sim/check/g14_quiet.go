@@ -320,6 +320,9 @@ func (g *g14) budget(l *load) budget {
 	}
 	if g.unsettled(l) {
 		looks := g.needs.again
+		if g.state(l) == stateMoves { // nothing but leases
+			looks -= looks / 3
+		}
 		if g.needs.asked {
 			looks += min(askedMost, int64(g.w.alive/askedShare))
 		}

@@ -75,6 +75,7 @@ type intentJob struct {
 	holds    []intentHold // what was taken and not given back; some may be over
 	stuck    []string     // leases
 	pipeline *pipeline
+	asking   bool // whether its stop was asked
 }
 
 // intentHold is one term of a lease.
@@ -171,7 +172,7 @@ func (p *intentNode) start(w *world, n *node) {
 	p.store = must(store.New(client, p.storeOptions()))
 	if p.role != roleWorker {
 		p.handler = must(api.NewHandler(p.store, api.Config{
-			Logger: zap.NewNop(),
+			Logger: zap.NewNop(), Quotas: api.Quotas{StartRate: -1, StartRateAll: -1, Backlog: -1, BacklogAll: -1},
 			Tokens: intentTokens, APILeases: w.cfg.Intents.Phase1 != nil && w.cfg.Intents.Phase1(n.slot),
 			NewID: func() (uuid.UUID, error) { return w.intents.uuid(n.clock.wallAt(w.t)), nil },
 		}))
@@ -415,7 +416,13 @@ func (p *intentNode) heard(_ *world, _ *node, text string) {
 		return
 	}
 	if verb == "stop" {
-		p.tell(intent.Event{Kind: intent.EvStop, Session: id})
+		if j := p.jobs[id]; j != nil && !j.asking {
+			j.asking = true
+			p.w.goes(p.n, func(*routine) {
+				p.tender.Heed(p.ctx, id)
+				j.asking = false
+			})
+		}
 		return
 	}
 	p.kick() // a worker left, or something may have been missed

@@ -351,7 +351,8 @@ func TestClientAddr(t *testing.T) {
 		want  string // "": refused
 	}{
 		{"192.168.1.5:1", nil, "192.168.1.5"},
-		{"192.168.1.5:1", []string{"127.0.0.1"}, "192.168.1.5"}, // no proxy: what it says of others counts for nothing
+		{"192.168.1.5:1", []string{"127.0.0.1"}, ""}, // a proxy that nobody named
+		{"192.168.1.5:1", []string{""}, ""},
 		{"[::ffff:192.168.1.5]:1", nil, "192.168.1.5"},
 		{"[fe80::1%eth0]:1", nil, "fe80::1"},
 		{"10.0.0.1:1", nil, "10.0.0.1"},
@@ -380,16 +381,16 @@ func TestClientAddr(t *testing.T) {
 
 func TestParseTokens(t *testing.T) {
 	sum := strings.Repeat("ab", 32)
-	good := "# people\n\nann sha256:" + sum + " v3:write,v3:read\nbob sha256:" + sum + " v3:read 2030-01-02T03:04:05Z\n"
+	good := "# people\n\nann sha256:" + sum + " v3:write,v3:read\nbob sha256:" + strings.Repeat("cd", 32) + " v3:read 2030-01-02T03:04:05Z\n"
 	tokens, err := ParseTokens(strings.NewReader(good))
 	if err != nil || len(tokens) != 2 || tokens[0].SHA256[0] != 0xab || tokens[1].Expires.Year() != 2030 {
 		t.Errorf("%+v %v", tokens, err)
 	}
 	for _, bad := range []string{
 		"ann", "ann secret v3:read", "ann sha256:ab v3:read", "ann " + sum + " v3:read", "ann sha256:" + sum + " v3:admin",
-		"ann sha256:" + sum + " v3:read tomorrow", "ann sha256:" + sum + " v3:read a b", "ann sha256:" + strings.Repeat("00", 32) + " v3:read",
+		"ann sha256:" + sum + " v3:read\nbob sha256:" + strings.ToUpper(sum) + " v3:write", "ann sha256:" + sum + " v3:read tomorrow", "ann sha256:" + sum + " v3:read a b", "ann sha256:" + strings.Repeat("00", 32) + " v3:read",
 	} {
-		if _, err := ParseTokens(strings.NewReader(bad)); err == nil || !strings.Contains(err.Error(), "line 1") {
+		if _, err := ParseTokens(strings.NewReader(bad)); err == nil || !strings.Contains(err.Error(), fmt.Sprint("line ", 1+strings.Count(bad, "\n"))) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
@@ -399,7 +400,9 @@ func TestConfigIsChecked(t *testing.T) {
 	token := []Token{NewToken("w", "s", intent.ScopeWrite)}
 	for _, cfg := range []Config{
 		{}, {Tokens: []Token{{}}}, {Tokens: []Token{NewToken("w", "s", "root")}}, {Tokens: token, KeyTTL: 1},
-		{Tokens: token, BodyMax: -1}, {Tokens: token, BodyTimeout: 1},
+		{Tokens: []Token{token[0], token[0]}}, {Tokens: token, BodyMax: -1}, {Tokens: token, BodyTimeout: 1},
+		{Tokens: token, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("::/0")}},
+		{Tokens: token, TrustedProxies: []netip.Prefix{{}}},
 	} {
 		if _, err := NewHandler(nil, cfg); err == nil {
 			t.Errorf("%+v is accepted", cfg)

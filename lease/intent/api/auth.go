@@ -46,11 +46,25 @@ func ParseTokens(r io.Reader) ([]Token, error) {
 			return nil, fmt.Errorf("%w: tokens, line %d: %w", ErrConfig, n, err)
 		}
 		tokens = append(tokens, t)
+		if err := distinct(tokens); err != nil {
+			return nil, fmt.Errorf("%w: tokens, line %d: %w", ErrConfig, n, err)
+		}
 	}
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("%w: tokens: %w", ErrConfig, err)
 	}
 	return tokens, nil
+}
+
+// distinct refuses a last token whose hash another has: which of the two somebody shows could not be told, nor one be taken back.
+func distinct(tokens []Token) error {
+	last := &tokens[len(tokens)-1]
+	for i := range tokens[:len(tokens)-1] {
+		if tokens[i].SHA256 == last.SHA256 {
+			return fmt.Errorf("the token %q has the hash of the token %q; give each its own", last.Name, tokens[i].Name)
+		}
+	}
+	return nil
 }
 
 func parseToken(words []string) (Token, error) {
@@ -83,28 +97,31 @@ func (t *Token) validate() error {
 	return nil
 }
 
-// authorize returns what is wrong with the token that a request shows, nil if it may do what needs scope.
-func (h *Handler) authorize(r *http.Request, scope string) *problem {
+// authorize returns the token that a request shows, and what is wrong with it: nil if it may do what needs scope.
+func (h *Handler) authorize(w http.ResponseWriter, r *http.Request, scope string) (*Token, *problem) {
 	values := r.Header.Values("Authorization")
 	if len(values) == 0 {
-		return unauthorized("", "send Authorization: Bearer <token>")
+		return nil, unauthorized("", "send Authorization: Bearer <token>")
 	}
 	kind, secret, _ := strings.Cut(values[0], " ")
 	if len(values) > 1 || !strings.EqualFold(kind, "Bearer") || !tokenForm(secret) {
-		return unauthorized("invalid_request", "the Authorization header is malformed; send Bearer <token>, once")
+		return nil, unauthorized("invalid_request", "the Authorization header is malformed; send Bearer <token>, once")
 	}
 	token := h.find(secret)
 	switch {
 	case token == nil:
-		return unauthorized("invalid_token", "the token is not known")
+		return nil, unauthorized("invalid_token", "the token is not known")
 	case !token.Expires.IsZero() && !time.Now().Before(token.Expires):
-		return unauthorized("invalid_token", "the token has expired")
-	case !slices.Contains(token.Scopes, scope):
-		p := refused(http.StatusForbidden, "insufficient-scope", "the token does not have the scope "+scope)
-		p.challenge = `Bearer error="insufficient_scope", scope="` + scope + `"`
-		return p
+		return nil, unauthorized("invalid_token", "the token has expired")
 	}
-	return nil
+	delete(w.Header(), "Connection")
+	if !slices.Contains(token.Scopes, scope) {
+		p := refused(http.StatusForbidden, "insufficient-scope", "the token does not have the scope "+scope)
+		p.token = token.Name
+		p.challenge = `Bearer error="insufficient_scope", scope="` + scope + `"`
+		return token, p
+	}
+	return token, nil
 }
 
 func unauthorized(code, detail string) *problem {

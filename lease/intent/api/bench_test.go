@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -29,6 +30,12 @@ import (
 
 // acceptCallers is how many clients send starts at once, and how many callers of the bare script they are compared with.
 const acceptCallers = 64
+
+// Quotas that nothing meets. The huge ones are counted all the same: what they cost is in what is measured.
+var (
+	noQuotas   = Quotas{StartRate: -1, StartRateAll: -1, Backlog: -1, BacklogAll: -1}
+	hugeQuotas = Quotas{StartRate: 1e8, StartRateAll: 1e8, Backlog: 1e9, BacklogAll: 1e9}
+)
 
 // acceptRig is one Redis, one API on loopback, and a connection to each for every caller.
 type acceptRig struct {
@@ -58,7 +65,7 @@ func newAcceptRig(b *testing.B) *acceptRig {
 		text.Write(part)
 	}
 	r.script = redis.NewScript(text.String())
-	h, err := NewHandler(st, Config{Tokens: []Token{NewToken("w", writer, intent.ScopeWrite)}})
+	h, err := NewHandler(st, Config{Tokens: []Token{NewToken("w", writer, intent.ScopeWrite)}, Quotas: hugeQuotas})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -269,7 +276,7 @@ func BenchmarkAcceptHalf(b *testing.B) {
 
 // BenchmarkHandler is the handler's own cost of one start, with a store that does nothing.
 func BenchmarkHandler(b *testing.B) {
-	h, err := NewHandler(noStore{}, Config{Tokens: []Token{NewToken("w", writer, intent.ScopeWrite)}})
+	h, err := NewHandler(noStore{}, Config{Tokens: []Token{NewToken("w", writer, intent.ScopeWrite)}, Quotas: hugeQuotas})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -295,6 +302,32 @@ func (d discard) WriteHeader(int)             {}
 
 type noStore struct{ Store }
 
+func (noStore) Kept(context.Context) (int, error) { return 0, nil }
+
 func (noStore) PutSessionWithIdempotency(_ context.Context, s intent.Session, _ string, _ time.Duration) (string, bool, error) {
 	return s.ID, false, nil
+}
+
+// BenchmarkStartMemory accepts 10,000 starts that no worker takes, and reports what Redis keeps of one.
+func BenchmarkStartMemory(b *testing.B) {
+	r := newAcceptRig(b)
+	used := func() (n int) {
+		for line := range strings.SplitSeq(r.redis.Info(b.Context(), "memory").Val(), "\r\n") {
+			if text, ok := strings.CutPrefix(line, "used_memory:"); ok {
+				n, _ = strconv.Atoi(text)
+			}
+		}
+		return n
+	}
+	const starts = 10_000
+	for b.Loop() {
+		r.empty()
+		before := used()
+		for range starts {
+			if err := r.http(0); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(used()-before)/starts, "B/start")
+	}
 }

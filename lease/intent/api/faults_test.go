@@ -37,13 +37,13 @@ func TestRefusalIsTold(t *testing.T) {
 
 // The log is not told of every failure, and not of fewer than there were.
 func TestFaultsAreCounted(t *testing.T) {
-	var f faults
+	f := told{every: time.Second}
 	at := time.Unix(1_000_000, 0)
 	for i, step := range []struct {
 		after time.Duration
 		since int
 		due   bool
-	}{{0, 0, true}, {0, 0, false}, {faultLogEvery - 1, 0, false}, {1, 2, true}, {faultLogEvery, 0, true}} {
+	}{{0, 0, true}, {0, 0, false}, {f.every - 1, 0, false}, {1, 2, true}, {f.every, 0, true}} {
 		at = at.Add(step.after)
 		if since, due := f.due(at); since != step.since || due != step.due {
 			t.Errorf("step %d: %d, %v, want %d, %v", i, since, due, step.since, step.due)
@@ -56,6 +56,14 @@ func TestSessionInCapitals(t *testing.T) {
 	f := setup(t, Config{})
 	id := f.start(startBody("1:0:1", "hd"))
 	capitals := strings.ToUpper(id)
+	older := id
+	f.start(startBody("1:0:2", "hd"))
+	_, first := f.do(call{method: http.MethodGet, path: "/api/v3/sessions?limit=1", auth: "Bearer " + reader})
+	next, _ := first["next"].(string)
+	_, page := f.do(call{method: http.MethodGet, path: "/api/v3/sessions?cursor=" + strings.ToUpper(next), auth: "Bearer " + reader})
+	if sessions, _ := page["sessions"].([]any); len(sessions) != 1 || sessions[0].(map[string]any)["sessionId"] != older {
+		t.Errorf("after the cursor %s: %v", strings.ToUpper(next), page)
+	}
 	if resp, body := f.do(call{method: http.MethodGet, path: "/api/v3/sessions/" + capitals, auth: "Bearer " + reader}); body["sessionId"] != id {
 		t.Errorf("asked for: %s %v", resp.Status, body)
 	}

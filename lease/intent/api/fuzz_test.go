@@ -43,6 +43,8 @@ func (s *recorder) List(context.Context, string, int) ([]intent.Session, string,
 
 func (s *recorder) Ping(context.Context) error { return nil }
 
+func (s *recorder) Kept(context.Context) (int, error) { return 0, nil }
+
 // FuzzRequest sends any request through the whole handler: the answer is JSON with one of the statuses that the document
 // knows, what is refused has changed nothing (I4), and what is accepted exactly one thing, shown a token that may write.
 func FuzzRequest(fz *testing.F) {
@@ -58,6 +60,7 @@ func FuzzRequest(fz *testing.F) {
 	statuses := []int{200, 202, 400, 401, 403, 404, 405, 413, 415}
 	st := &recorder{}
 	h, err := NewHandler(st, Config{
+		Quotas:         noQuotas,
 		Tokens:         []Token{NewToken("w", writer, intent.ScopeWrite), NewToken("r", reader, intent.ScopeRead)},
 		TrustedProxies: LAN(), BodyMax: 1000,
 	})

@@ -2,9 +2,13 @@ package api
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"strings"
+	"time"
+
+	"go.uber.org/zap"
 )
 
 // hopsMax is how many addresses X-Forwarded-For may hold. A longer chain is nobody's honest path.
@@ -20,17 +24,83 @@ func LAN() []netip.Prefix {
 	return nets
 }
 
-var errForwarded = errors.New("X-Forwarded-For is malformed")
+// The widest private networks are 10.0.0.0/8 and fc00::/7. A network of proxies that is wider trusts strangers.
+const (
+	proxyBits4 = 8
+	proxyBits6 = 7
+)
+
+// ParseProxies reads Config.TrustedProxies: networks, as 10.0.0.1/32, separated by commas; none if text is empty. An IPv4 network
+// written as IPv6 (::ffff:10.0.0.1/128) is the IPv4 network. One that is wider than any private network is refused: whoever came
+// from there could say that he came from anywhere.
+func ParseProxies(text string) (nets []netip.Prefix, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	for word := range strings.SplitSeq(text, ",") {
+		n, err := netip.ParsePrefix(strings.TrimSpace(word))
+		if err != nil {
+			return nil, fmt.Errorf("%w: %q is no network; they are wanted as 10.0.0.1/32", ErrConfig, word)
+		}
+		nets = append(nets, n)
+	}
+	return proxies(nets)
+}
+
+// proxies returns networks as they are compared, and refuses those that trust strangers.
+func proxies(given []netip.Prefix) ([]netip.Prefix, error) {
+	nets := unmapped(given)
+	for i, n := range nets {
+		if !n.IsValid() || n.Addr().Is4() && n.Bits() < proxyBits4 || n.Addr().Is6() && n.Bits() < proxyBits6 || n.Addr().Is4In6() {
+			return nil, fmt.Errorf("%w: the network %v is no network of proxies: it is wider than any private one (10.0.0.0/8, fc00::/7), "+
+				"and who comes from there could say that he came from anywhere; name the proxies' addresses", ErrConfig, given[i])
+		}
+	}
+	return nets, nil
+}
+
+// unmapped makes IPv4 networks of those that are written as IPv6, as addresses are compared.
+func unmapped(given []netip.Prefix) (nets []netip.Prefix) {
+	const mapped = 96 // bits before the IPv4 address
+	for _, n := range given {
+		if n.Addr().Is4In6() && n.Bits() >= mapped {
+			n = netip.PrefixFrom(n.Addr().Unmap(), n.Bits()-mapped)
+		}
+		nets = append(nets, n)
+	}
+	return nets
+}
+
+// Headers in which proxies say where a request comes from. Only the first of them is read.
+var forwarding = []string{"X-Forwarded-For", "Forwarded", "X-Real-Ip"}
+
+var (
+	errForwarded = errors.New("X-Forwarded-For is malformed")
+	errUntrusted = errors.New("the request came through a proxy that is not trusted; it is to be among the trusted proxies, and to send " +
+		"X-Forwarded-For")
+)
 
 // clientAddr returns who sends a request: the peer of the connection, or if that is a trusted proxy the rightmost address of
-// X-Forwarded-For that is no trusted proxy. What stands left of it was written by that address, so it proves nothing.
+// X-Forwarded-For that is no trusted proxy. What stands left of it was written by that address, so it proves nothing. A peer that
+// is not trusted and says that others sent the request is a proxy that nobody named, or a liar: either way its address is not
+// that of the sender.
 func clientAddr(r *http.Request, trusted []netip.Prefix) (netip.Addr, error) {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return netip.Addr{}, errors.New("the peer has no IP address")
 	}
 	addr := plain(peer.Addr())
-	if !within(addr, trusted) {
+	read := forwarding
+	proxy := within(addr, trusted)
+	if proxy {
+		read = forwarding[1:]
+	}
+	for _, header := range read {
+		if len(r.Header[header]) > 0 && !(proxy && len(r.Header[forwarding[0]]) > 0) {
+			return addr, errUntrusted
+		}
+	}
+	if !proxy {
 		return addr, nil
 	}
 	// Several header lines are one list, in their order.
@@ -77,6 +147,12 @@ func within(a netip.Addr, nets []netip.Prefix) bool {
 // guard refuses addresses that are not allowed.
 func (h *Handler) guard(r *http.Request) *problem {
 	addr, err := clientAddr(r, h.cfg.TrustedProxies)
+	if errors.Is(err, errUntrusted) {
+		if more, now := h.proxied.due(time.Now()); now {
+			h.cfg.Logger.Warn("request through a proxy that is not trusted was refused; if the proxy is yours, add its network to "+
+				"TrustedProxies (--trusted-proxies) and have it send X-Forwarded-For", zap.Stringer("proxy", addr), zap.Int("sinceLast", more))
+		}
+	}
 	if err != nil {
 		return refused(http.StatusForbidden, "address", err.Error())
 	}

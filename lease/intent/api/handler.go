@@ -40,6 +40,7 @@ type Store interface {
 	Stop(ctx context.Context, id string) (ended bool, err error)
 	Get(ctx context.Context, id string) (intent.Session, error)
 	List(ctx context.Context, cursor string, limit int) (sessions []intent.Session, next string, err error)
+	Kept(ctx context.Context) (int, error)
 	Ping(ctx context.Context) error
 }
 
@@ -49,7 +50,8 @@ type Config struct {
 	Tokens []Token
 	// AllowedNets are the networks that requests may come from; nil: LAN().
 	AllowedNets []netip.Prefix
-	// TrustedProxies are the peers whose X-Forwarded-For is believed; nil: none.
+	// TrustedProxies are the peers whose X-Forwarded-For is believed; nil: none. A network wider than any private one is refused.
+	// A request of any other peer that has such a header is refused.
 	TrustedProxies []netip.Prefix
 	// APILeases is phase 1 of the migration: the service lease is taken before a start is accepted, and a start of a service
 	// in use is answered with 409, also one with the same key.
@@ -59,12 +61,18 @@ type Config struct {
 	// BodyMax and BodyTimeout bound a body. 0: 8 KiB, 5 s.
 	BodyMax     int64
 	BodyTimeout time.Duration
+	// Quotas bound the starts that are accepted. Retention is that of the store; 0: 1 h.
+	Quotas    Quotas
+	Retention time.Duration
+	// Conns and PeerConns are those of Limits, for Listener. 0: 1,024 and 256; below: no limit.
+	Conns, PeerConns int
 	// Observer counts; nil: nobody does.
 	Observer intent.Observer
 	// Metrics answers /metrics, without a token, and to allowed addresses only; nil: there is nothing at that path.
 	Metrics http.Handler
-	// Logger is told why requests are answered with 503, once a second at most. nil: warnings and errors go to standard error;
-	// zap.NewNop() silences them.
+	// Logger is told of each request that changed something or was refused, at the level info: the token's name, the outcome, the
+	// session; of those without a known token once a second at most. And it is told why requests are answered with 503, as rarely.
+	// nil: warnings and errors go to standard error; zap.NewNop() silences them.
 	Logger *zap.Logger
 	// NewID gives a session its ID, a UUID; nil: version 7, ordered by time, so that lists are.
 	NewID func() (uuid.UUID, error)
@@ -74,12 +82,16 @@ type Config struct {
 
 // Handler is the API. It is safe for concurrent use.
 type Handler struct {
-	cfg    Config
-	store  Store
-	mode   string
-	faults faults
+	cfg     Config
+	store   Store
+	mode    string
+	faults  told // 503
+	proxied told // requests through proxies that are not trusted
+	unknown told // refusals of who showed no token that is known
+	quotas  *quotas
 
 	writes, reads ready.Watch
+	probe         probe
 }
 
 // NewHandler returns the API.
@@ -96,6 +108,15 @@ func NewHandler(st Store, cfg Config) (*Handler, error) {
 	if cfg.BodyTimeout == 0 {
 		cfg.BodyTimeout = BodyTimeoutDefault
 	}
+	if cfg.Conns == 0 {
+		cfg.Conns = ConnsDefault
+	}
+	if cfg.PeerConns == 0 {
+		cfg.PeerConns = PeerConnsDefault
+	}
+	if cfg.Retention == 0 {
+		cfg.Retention = store.RetentionDefault
+	}
 	if cfg.Observer == nil {
 		cfg.Observer = nobody{}
 	}
@@ -108,6 +129,8 @@ func NewHandler(st Store, cfg Config) (*Handler, error) {
 	switch {
 	case len(cfg.Tokens) == 0:
 		return nil, fmt.Errorf("%w: no Tokens: nobody could use it", ErrConfig)
+	case cfg.Retention < time.Second:
+		return nil, fmt.Errorf("%w: Retention is %v; it must be at least 1s", ErrConfig, cfg.Retention)
 	case cfg.KeyTTL < time.Second:
 		return nil, fmt.Errorf("%w: KeyTTL is %v; it must be at least 1s", ErrConfig, cfg.KeyTTL)
 	case cfg.BodyMax < 1 || cfg.BodyTimeout < time.Millisecond:
@@ -115,29 +138,33 @@ func NewHandler(st Store, cfg Config) (*Handler, error) {
 			cfg.BodyTimeout)
 	}
 	for i := range cfg.Tokens {
-		if err := cfg.Tokens[i].validate(); err != nil {
+		err := cfg.Tokens[i].validate()
+		if err == nil {
+			err = distinct(cfg.Tokens[:i+1])
+		}
+		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 		}
 	}
-	h := &Handler{cfg: cfg, store: st, mode: "phase2"}
+	var err error
+	if cfg.TrustedProxies, err = proxies(cfg.TrustedProxies); err != nil {
+		return nil, err
+	}
+	cfg.AllowedNets = unmapped(cfg.AllowedNets)
+	h := &Handler{cfg: cfg, store: st, mode: "phase2", faults: told{every: time.Second}, proxied: told{every: time.Minute},
+		unknown: told{every: time.Second}}
 	if cfg.APILeases {
 		h.mode = "phase1"
 	}
 	h.writes.Life = refusedFor
+	h.quotas = newQuotas(cfg.Quotas.withDefaults(), cfg.Retention)
+	h.probe.err = fmt.Errorf("%w: it was not asked yet", store.ErrUnavailable)
 	return h, nil
-}
-
-// NewServer returns a server for h with limits against clients that are slow or never end.
-func NewServer(addr string, h http.Handler) *http.Server {
-	return &http.Server{
-		Addr: addr, Handler: h,
-		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, WriteTimeout: 15 * time.Second,
-		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
-	}
 }
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header()["Connection"] = closes // until a token is shown
 	switch r.URL.Path {
 	case "/healthz":
 		if p := only(r, http.MethodGet, http.MethodHead); p != nil {
@@ -177,6 +204,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) *problem {
 	if intents && p != nil {
 		h.cfg.Observer.Intent(p.outcome, h.mode)
 	}
+	if p != nil {
+		h.auditRefusal(r, p)
+	}
 	return p
 }
 
@@ -203,9 +233,18 @@ func (h *Handler) intent(w http.ResponseWriter, r *http.Request) *problem {
 	if p := only(r, http.MethodPost); p != nil {
 		return p
 	}
-	if p := h.authorize(r, intent.ScopeWrite); p != nil {
+	token, p := h.authorize(w, r, intent.ScopeWrite)
+	if p != nil {
 		return p
 	}
+	if p = h.carryOut(w, r, token); p != nil {
+		p.token = token.Name
+	}
+	return p
+}
+
+// carryOut does what the intent of a client asks that may ask it.
+func (h *Handler) carryOut(w http.ResponseWriter, r *http.Request, token *Token) *problem {
 	body, p := h.readBody(w, r)
 	if p != nil {
 		return p
@@ -221,6 +260,9 @@ func (h *Handler) intent(w http.ResponseWriter, r *http.Request) *problem {
 		a.Ended, err = h.store.Stop(r.Context(), req.session)
 		outcome = "stopped"
 	} else {
+		if p := h.quotas.admit(r.Context(), token, time.Now(), h.store.Kept); p != nil {
+			return p
+		}
 		a.SessionID, a.Replayed, err = h.publish(r.Context(), req.start)
 	}
 	note(&h.writes, r, err)
@@ -232,6 +274,7 @@ func (h *Handler) intent(w http.ResponseWriter, r *http.Request) *problem {
 		h.cfg.Observer.Replay()
 	}
 	h.cfg.Observer.Intent(outcome, h.mode)
+	h.audit(r, token.Name, outcome, a.SessionID)
 	w.Header().Set("Location", "/api/v3/sessions/"+a.SessionID)
 	writeJSON(w, http.StatusAccepted, "application/json", &a)
 	return nil
@@ -263,24 +306,24 @@ func (h *Handler) failed(r *http.Request, err error) *problem {
 	return p
 }
 
-// faults bounds what the log is told of a Redis that fails: requests come faster than anybody reads.
-type faults struct {
+// told bounds what the log is told of one thing: requests come faster than anybody reads.
+type told struct {
+	every time.Duration
+
 	mu     sync.Mutex
-	told   time.Time
+	last   time.Time
 	silent int // since then
 }
 
-const faultLogEvery = time.Second
-
-// due counts a failure. When it is time for a line again it returns how many have come since the last one.
-func (f *faults) due(now time.Time) (since int, due bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.told.IsZero() && now.Sub(f.told) < faultLogEvery {
-		f.silent++
+// due counts an occurrence. When it is time for a line again it returns how many have come since the last one.
+func (t *told) due(now time.Time) (since int, due bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.last.IsZero() && now.Sub(t.last) < t.every {
+		t.silent++
 		return 0, false
 	}
-	since, f.silent, f.told = f.silent, 0, now
+	since, t.silent, t.last = t.silent, 0, now
 	return since, true
 }
 
@@ -353,8 +396,7 @@ func (h *Handler) Health() lease.Health {
 func (h *Handler) ready(w http.ResponseWriter, r *http.Request) {
 	p := only(r, http.MethodGet, http.MethodHead)
 	if p == nil {
-		err := h.store.Ping(r.Context())
-		note(&h.reads, r, err)
+		err := h.probe.ask(r, h.store.Ping, &h.reads)
 		if err == nil {
 			err = h.Health().Error()
 		}
@@ -367,6 +409,28 @@ func (h *Handler) ready(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeJSON(w, http.StatusOK, "application/json", map[string]string{"status": "ready"})
+}
+
+// probe asks Redis whether it answers, once a second at most however often anybody asks, and without a token anybody may.
+type probe struct {
+	once
+	err error // what Redis said last
+}
+
+// ask returns what Redis says, or said last.
+func (p *probe) ask(r *http.Request, ping func(context.Context) error, watch *ready.Watch) error {
+	if !p.due(time.Now()) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.err
+	}
+	err := ping(context.WithoutCancel(r.Context())) // others go by the answer; the store's time-out bounds it
+	note(watch, r, err)
+	p.mu.Lock()
+	p.err = err
+	p.mu.Unlock()
+	p.done()
+	return err
 }
 
 func limitOf(text string) (int, bool) {

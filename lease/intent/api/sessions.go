@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
@@ -35,15 +36,16 @@ func view(s *intent.Session) sessionView {
 }
 
 // readable refuses who may not read.
-func (h *Handler) readable(r *http.Request) *problem {
+func (h *Handler) readable(w http.ResponseWriter, r *http.Request) *problem {
 	if p := only(r, http.MethodGet, http.MethodHead); p != nil {
 		return p
 	}
-	return h.authorize(r, intent.ScopeRead)
+	_, p := h.authorize(w, r, intent.ScopeRead)
+	return p
 }
 
 func (h *Handler) session(w http.ResponseWriter, r *http.Request, id string) *problem {
-	if p := h.readable(r); p != nil {
+	if p := h.readable(w, r); p != nil {
 		return p
 	}
 	if !sessionForm(id) {
@@ -63,7 +65,7 @@ type page struct {
 }
 
 func (h *Handler) list(w http.ResponseWriter, r *http.Request) *problem {
-	if p := h.readable(r); p != nil {
+	if p := h.readable(w, r); p != nil {
 		return p
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
@@ -79,7 +81,7 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) *problem {
 	if !ok {
 		return refused(http.StatusBadRequest, "invalid", fmt.Sprintf("limit must be 1 to %d", PageMax))
 	}
-	cursor := query.Get("cursor")
+	cursor := strings.ToLower(query.Get("cursor"))
 	if cursor != "" && !sessionForm(cursor) {
 		return refused(http.StatusBadRequest, "invalid", "cursor is not one that a page ended with")
 	}

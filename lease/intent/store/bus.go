@@ -226,7 +226,8 @@ func (b *Bus) Leave(ctx context.Context, worker string) error {
 }
 
 // Listen calls stop and left for what is told on the channel, until ctx ends. up is called whenever the channel is heard
-// again: what was told before was missed.
+// again: what was told before was missed. Whoever reaches Redis may tell anything there, also from another database: what is told
+// is a reason to read the records (Store.StopAsked, Sweep), and no more.
 func (b *Bus) Listen(ctx context.Context, stop, left func(string), up func()) {
 	sub := b.s.client.Subscribe(ctx, b.s.notify)
 	defer sub.Close()

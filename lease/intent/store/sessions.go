@@ -85,6 +85,17 @@ func (s *Store) Stop(ctx context.Context, id string) (ended bool, err error) {
 	return reply == "E", nil
 }
 
+// StopAsked reports whether a session's record says that its end was asked and has not come. ErrUnavailable.
+func (s *Store) StopAsked(ctx context.Context, id string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
+	defer cancel()
+	stop, err := s.client.HGet(ctx, s.session(id), "stop").Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return false, unavailable(err)
+	}
+	return stop != "", nil
+}
+
 // Get returns a session's record. ErrNotFound, ErrUnavailable.
 func (s *Store) Get(ctx context.Context, id string) (intent.Session, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
@@ -131,6 +142,21 @@ func (s *Store) List(ctx context.Context, cursor string, limit int) (sessions []
 		}
 	}
 	return sessions, next, nil
+}
+
+// Kept returns how many sessions have a record, but for those that ended longer than Options.Retention ago: they go as others end.
+// ErrUnavailable.
+func (s *Store) Kept(ctx context.Context) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
+	defer cancel()
+	pipe := s.client.Pipeline()
+	all := pipe.ZCard(ctx, s.opt.KeyPrefix+"sessions")
+	old := strconv.FormatInt(time.Now().Add(-s.opt.Retention).UnixMilli(), 10)
+	over := pipe.ZCount(ctx, s.opt.KeyPrefix+"ended", "-inf", old)
+	if _, err := pipe.Exec(ctx); err != nil && all.Err() != nil {
+		return 0, unavailable(err)
+	}
+	return int(all.Val() - over.Val()), nil
 }
 
 func (s *Store) session(id string) string { return s.opt.KeyPrefix + "session:" + id }

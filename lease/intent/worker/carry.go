@@ -25,6 +25,7 @@ type job struct {
 	pipeline Pipeline
 	started  bool // was written RUNNING
 	over     bool // the log knows of its end
+	asking   bool // whether its stop was asked
 }
 
 func (j *job) hold(name string) *lease.Hold {

@@ -44,6 +44,21 @@ func (w *Worker) heard(e lease.Event) {
 
 func (w *Worker) stopAsked(session string) { w.post(core.Event{Kind: core.EvStop, Session: session}) }
 
+// hinted is told on the channel that a session is to be stopped. Only one that is in hand is asked about, and once at a time.
+func (w *Worker) hinted(session string) {
+	w.inbox.put(message{f: func() {
+		j := w.jobs[session]
+		if j == nil || j.asking {
+			return
+		}
+		j.asking = true
+		w.tasks.Go(func() {
+			w.tender.Heed(w.ctx, session)
+			w.inbox.put(message{f: func() { j.asking = false }})
+		})
+	}})
+}
+
 func (w *Worker) sweepNow() {
 	select {
 	case w.kick <- struct{}{}:

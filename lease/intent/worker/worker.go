@@ -126,7 +126,7 @@ func (w *Worker) Start(ctx context.Context) error {
 	w.loops.Go(func() { w.tender.Read(w.ctx) })
 	w.loops.Go(w.beat)
 	w.loops.Go(func() {
-		w.bus.Listen(w.ctx, w.stopAsked, func(string) { w.sweepNow() }, w.sweepNow)
+		w.bus.Listen(w.ctx, w.hinted, func(string) { w.sweepNow() }, w.sweepNow)
 	})
 	return nil
 }

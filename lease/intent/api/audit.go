@@ -1,0 +1,33 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// audit tells the log who had what done: the name of the token, never the token.
+func (h *Handler) audit(r *http.Request, token, outcome, session string, more ...zap.Field) {
+	entry := h.cfg.Logger.Check(zap.InfoLevel, "request")
+	if entry == nil {
+		return
+	}
+	entry.Write(append(more, zap.String("token", token), zap.String("outcome", outcome), zap.String("session", session),
+		zap.String("method", clip(r.Method)), zap.String("path", clip(r.URL.Path)), zap.String("peer", r.RemoteAddr))...)
+}
+
+// auditRefusal tells the log of a request that was refused: of each one of a known token's, and once a second of others, which cost
+// whoever sends them nothing. A typing error in a path is nobody's concern.
+func (h *Handler) auditRefusal(r *http.Request, p *problem) {
+	if p.token != "" {
+		h.audit(r, p.token, p.outcome, p.SessionID)
+		return
+	}
+	if p.Status != http.StatusUnauthorized && p.Status != http.StatusForbidden {
+		return
+	}
+	if more, now := h.unknown.due(time.Now()); now {
+		h.audit(r, "", p.outcome, "", zap.Int("sinceLast", more))
+	}
+}

@@ -1,0 +1,60 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+// What changes something or is refused is in the log with the token's name, and no token ever is.
+func TestRequestsAreAudited(t *testing.T) {
+	core, logs := observer.New(zap.InfoLevel)
+	f := setup(t, Config{Logger: zap.New(core)})
+	var id string
+	took := func(what, token, outcome, session string) {
+		t.Helper()
+		got := logs.TakeAll()
+		if len(got) != 1 {
+			t.Errorf("%s: %d entries, want one", what, len(got))
+			return
+		}
+		m := got[0].ContextMap()
+		if got[0].Message != "request" || m["token"] != token || m["outcome"] != outcome || m["session"] != session {
+			t.Errorf("%s: %q %v", what, got[0].Message, m)
+		}
+		text, err := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()).EncodeEntry(got[0].Entry, got[0].Context)
+		if err != nil || strings.Contains(text.String(), "-secret") {
+			t.Errorf("%s: %s %v", what, text, err)
+		}
+	}
+	id = f.start(startBody("a", "p"))
+	took("a start", "w", "accepted", id)
+	f.do(call{body: startBody("a", "p")})
+	took("the same", "w", "replayed", id)
+	f.do(call{body: fmt.Sprintf(`{"type":"stream.stop","sessionId":%q}`, id)})
+	took("a stop", "w", "stopped", id)
+	f.do(call{body: "{}"})
+	took("malformed", "w", "invalid", "")
+	f.do(call{body: startBody("a", "p"), auth: "Bearer " + reader})
+	took("wrong scope", "r", "insufficient-scope", "")
+	f.do(call{method: http.MethodGet, path: "/api/v3/sessions", auth: "Bearer " + writer})
+	took("wrong scope to read", "w", "insufficient-scope", "")
+	f.do(call{body: startBody("a", "p"), auth: "Bearer " + stale})
+	took("expired", "", "unauthorized", "")
+	for range 100 { // in the same second
+		f.do(call{body: startBody("a", "p"), auth: "Bearer guess-secret"})
+	}
+	if n := logs.Len(); n > 20 {
+		t.Errorf("100 guesses are %d entries", n)
+	}
+	logs.TakeAll()
+	f.do(call{method: http.MethodGet, path: "/api/v3/sessions/" + id, auth: "Bearer " + reader})
+	if got := logs.TakeAll(); len(got) != 0 {
+		t.Errorf("a reading: %v", got)
+	}
+}

@@ -1,0 +1,221 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/leasestorm/leasestorm/lease/intent"
+	"github.com/leasestorm/leasestorm/lease/intent/store"
+)
+
+// pipes is a listener whose connections come from where the test says.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	c, ok := <-p
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+func (p pipes) Close() error   { return nil }
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// from is one end of a connection with that peer.
+type from struct {
+	net.Conn
+	peer string
+}
+
+func (f from) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(f.peer)) }
+
+func TestConnectionsAreLimited(t *testing.T) {
+	in := make(pipes, 1)
+	l := LimitListener(in, Limits{Conns: 4, PeerConns: 2, Allowed: LAN(), Proxies: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}})
+	got := make(chan net.Conn, 1)
+	defer close(in)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			got <- c
+		}
+	}()
+	var open []net.Conn
+	for i, step := range []struct {
+		peer  string // "": the first that is open is closed
+		taken bool
+	}{
+		{"10.0.0.1:1", true}, {"10.0.0.1:2", true}, {"10.0.0.1:3", false}, {"[::ffff:10.0.0.1]:4", false},
+		{"198.51.100.1:1", false}, // from where nobody may come
+		{"", true}, {"10.0.0.1:5", true}, {"10.0.0.1:6", false},
+		{"203.0.113.1:1", true}, {"203.0.113.1:2", true}, // a proxy, up to the limit of all
+		{"203.0.113.1:3", false}, {"10.0.0.2:1", false}, {"", true}, {"10.0.0.2:1", true},
+	} {
+		if step.peer == "" {
+			open[0].Close()
+			open[0].Close() // a second time counts for nothing
+			open = open[1:]
+			continue
+		}
+		ours, theirs := net.Pipe()
+		defer theirs.Close()
+		closed := make(chan error, 1)
+		go func() {
+			_, err := theirs.Read(make([]byte, 1))
+			closed <- err
+		}()
+		in <- from{ours, step.peer}
+		select {
+		case c := <-got:
+			defer c.Close()
+			open = append(open, c)
+			if !step.taken {
+				t.Errorf("step %d: %s was taken", i, step.peer)
+			}
+		case err := <-closed:
+			if step.taken || !errors.Is(err, io.EOF) {
+				t.Errorf("step %d: %s was closed: %v", i, step.peer, err)
+			}
+		}
+	}
+}
+
+// Who shows no token is gone within 5 s, whatever he sends and however slowly.
+func TestStrangersAreGoneSoon(t *testing.T) {
+	t.Parallel()
+	f := setup(t, Config{})
+	h := f.handler.(*Handler)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := NewServer("", h)
+	go func() { _ = srv.Serve(h.Listener(l)) }() // until it is closed
+	t.Cleanup(func() { srv.Close() })            // when the tests beside each other are over
+	for name, sent := range map[string]string{
+		"nothing":        "",
+		"half a header":  "POST /api/v3/intents HTTP/1.1\r\nHost: h\r\n",
+		"a dripped body": "POST /api/v3/intents HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
+		"wrong token":    "POST /api/v3/intents HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer x\r\nContent-Length: 100\r\n\r\n{",
+		"health":         "GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n",
+		"readiness":      "GET /readyz HTTP/1.1\r\nHost: h\r\n\r\n",
+		"document":       "GET /api/v3/openapi.json HTTP/1.1\r\nHost: h\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn, err := net.Dial("tcp", l.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			start := time.Now()
+			if _, err := conn.Write([]byte(sent)); err != nil {
+				t.Fatal(err)
+			}
+			// It reads until it is closed. What drips keeps the server's reads going.
+			if err := conn.SetReadDeadline(start.Add(20 * time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			drip := time.NewTicker(300 * time.Millisecond)
+			defer drip.Stop()
+			over := make(chan struct{})
+			defer close(over)
+			go func() {
+				for {
+					select {
+					case <-drip.C:
+						_, _ = conn.Write([]byte(" ")) // it may be closed
+					case <-over:
+						return
+					}
+				}
+			}()
+			if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Fatal("the connection is still there")
+			}
+			if took := time.Since(start); took > 5*time.Second {
+				t.Errorf("closed after %v", took)
+			}
+		})
+	}
+}
+
+// A client that shows its token keeps its connection.
+func TestKnownClientKeepsItsConnection(t *testing.T) {
+	f := setup(t, Config{})
+	h := f.handler.(*Handler)
+	srv := httptest.NewUnstartedServer(h)
+
+	srv.Listener = h.Listener(srv.Listener)
+	srv.Start()
+	defer srv.Close()
+	req, err := http.NewRequest(http.MethodGet, srv.URL+"/api/v3/sessions", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+reader)
+	resp, err := srv.Client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK || resp.Close {
+		t.Errorf("%s, close %v", resp.Status, resp.Close)
+	}
+}
+
+// pinged is a store that counts how often it is asked whether it answers.
+type pinged struct {
+	Store
+	n   int
+	err error
+}
+
+func (p *pinged) Ping(context.Context) error {
+	p.n++
+	return p.err
+}
+
+// However often anybody asks for readiness, Redis is asked once a second at most.
+func TestReadinessIsRemembered(t *testing.T) {
+	st := &pinged{}
+	h, err := NewHandler(st, Config{Tokens: []Token{NewToken("w", writer, intent.ScopeWrite)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func() int {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", http.NoBody))
+		return w.Code
+	}
+	for range 100 {
+		if code := ask(); code != http.StatusOK {
+			t.Fatalf("ready: %d", code)
+		}
+	}
+	if st.n != 1 {
+		t.Errorf("100 probes asked Redis %d times", st.n)
+	}
+	st.err = fmt.Errorf("%w: silence", store.ErrUnavailable)
+	h.probe.next = time.Now()
+	if code := ask(); code != http.StatusServiceUnavailable || st.n != 2 {
+		t.Errorf("a second later: %d, asked %d times", code, st.n)
+	}
+	h.probe.under = true // another's question is under way: it is not waited for
+	h.probe.next = time.Now()
+	if code := ask(); code != http.StatusServiceUnavailable || st.n != 2 {
+		t.Errorf("meanwhile: %d, asked %d times", code, st.n)
+	}
+}

@@ -1,0 +1,71 @@
+package lease
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+)
+
+// Whoever reaches Redis can say anything on the channel, from any database. It costs nobody a lease and gives
+// none away: what is said is looked up.
+func TestForgedNoticesMoveNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFakeRedis()
+		ids := sessionIDs(12)
+		var ended []Event
+		rigs := map[string]*rig{}
+		for _, name := range []string{"a", "b"} {
+			rigs[name] = newRig(t, r, name, false, func(c *Config) {
+				c.Sessions = func(context.Context) ([]string, error) { return slices.Clone(ids), nil }
+				c.Notify = func(e Event) {
+					switch e.Kind {
+					case EventYield:
+						e.Hold.Drop()
+						fallthrough
+					case EventLost, EventReleased:
+						ended = append(ended, e)
+					}
+				}
+			})
+		}
+		pass(30 * time.Second)
+		owned := map[string][]string{}
+		for name, g := range rigs {
+			owned[name] = g.managerOf().OwnedSessions()
+		}
+		ended = nil
+		for range 300 {
+			for _, from := range []string{"a", "b", "ghost"} {
+				r.forge(core.Notice{Kind: core.NoticeTaken, From: from, IDs: ids})
+				r.forge(core.Notice{Kind: core.NoticeFreed, From: from, IDs: ids, Peers: make([]string, len(ids))})
+				for _, to := range []string{"a", "b"} {
+					r.forge(core.Notice{Kind: core.NoticeAsked, From: from, IDs: ids, Peers: []string{to}})
+				}
+				r.forge(core.Notice{Kind: core.NoticeJoined, From: from})
+				r.forge(core.Notice{Kind: core.NoticeLeft, From: from})
+			}
+			pass(100 * time.Millisecond)
+		}
+		for name, g := range rigs {
+			if got := g.managerOf().OwnedSessions(); !slices.Equal(got, owned[name]) {
+				t.Errorf("%s owned %v, and owns %v", name, owned[name], got)
+			}
+		}
+		if len(ended) > 0 {
+			t.Errorf("terms ended: %+v", ended)
+		}
+	})
+}
+
+// forge tells everybody a notice that nobody sent.
+func (r *fakeRedis) forge(n core.Notice) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, heard := range r.heard {
+		heard(n)
+	}
+}
