@@ -48,8 +48,12 @@ func TestHealthHearsOfItFromAnotherRequest(t *testing.T) {
 				t.Errorf("refused: %v", h)
 			}
 			accepts[words](server)
-			events.wait(t, "it is being renewed", func(e Event) bool { return e.Kind == EventRenewing && e.At.After(at) })
-			events.wait(t, "it is renewed", func(e Event) bool { return e.Kind == EventRenewed && e.At.After(at) })
+			var sent time.Time
+			events.wait(t, "it is being renewed", func(e Event) bool {
+				sent = e.At
+				return e.Kind == EventRenewing && e.At.After(at)
+			})
+			events.wait(t, "it is renewed", func(e Event) bool { return e.Kind == EventRenewed && !e.At.Before(sent) })
 			switch words {
 			case "OOM":
 				if h := k.Health(); h.State != HealthRefused {
