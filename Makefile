@@ -6,8 +6,11 @@ MAKEFLAGS += --no-print-directory
 
 ARGS ?= --nodes 10 --sessions 100
 
-# Packages that make test plays without the race detector: those without goroutines, and those that play storms in virtual
-# time, which it makes eight times slower (make long plays those with it).
+# Storms in ginkgo and on both engines, which have targets of their own.
+STORMS := /(scenarios|sim/engines|sim/foreign/bugs)$$
+
+# Packages that make race leaves out: those without goroutines, and those that play storms in virtual time, which the race
+# detector makes eight times slower (make long plays those with it).
 PLAIN := /(internal/core|internal/archtest|sim/fault|sim/check|sim/virtual|cmd/simulate)(/|$$)|/sim$$
 
 # A process that was built with the race detector sleeps for a second before it ends, and tests start hundreds.
@@ -15,7 +18,7 @@ export GORACE ?= atexit_sleep_ms=20
 
 .PHONY: help
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: ## Install what is missing (redis-server); does nothing when all is there
@@ -26,16 +29,30 @@ simulate: setup ## Run a storm: 10 nodes, 100 sessions, about a minute (ARGS="--
 	@go build -o bin/simulate ./cmd/simulate
 	@bin/simulate $(ARGS)
 
+# Tests in containers skip themselves where no engine answers, which go test says with -v only.
+.PHONY: engine
+engine:
+	@docker version >/dev/null 2>&1 || { echo "no container engine answers: tests in containers are skipped, and fail if CI=true" >&2; \
+		[[ "$${CI:-}" != true ]]; }
+
 .PHONY: test
-test: setup unit race determinism smoke ## What every change must pass, minutes: unit tests, properties, race detector, conformance, determinism, one short storm
+test: setup engine unit determinism smoke ## What every change must pass, minutes: unit tests, properties, conformance, determinism, one short storm
 
+# Most packages wait for a server or a process most of their time: four at once keep two cores busy.
 .PHONY: unit
-unit: ## Tests of rules, judge and simulator
-	go test -short $$(go list ./... | grep -E '$(PLAIN)')
+unit: ## Tests of all packages
+	go test -short -p 4 $$(go list ./... | grep -vE '$(STORMS)')
 
+# Its own target, because it compiles everything anew: as much work again as all of make test.
 .PHONY: race
-race: ## Tests of all other packages, under the race detector
-	go test -race -short $$(go list ./... | grep -vE '$(PLAIN)|/(scenarios|sim/engines)$$')
+race: setup engine ## The same under the race detector: lease, shells and engines, and the determinism of what it builds
+	go test -race -short $$(go list ./... | grep -vE '$(PLAIN)|$(STORMS)')
+	@scripts/determinism -race
+
+# A module of its own, because it has the API server's code. -count=1: what it reads is outside of it, which Go's cache does not see.
+.PHONY: manifests
+manifests: ## Hold docker/k8s against a Kubernetes API server's own code and the programs' settings (compiles it once, two minutes of CPU; part of .ci/run)
+	@cd tools/k8s && go test -count=1 ./...
 
 .PHONY: smoke
 smoke: ## One short storm on a real Redis
@@ -47,18 +64,27 @@ chaos: setup ## Every scenario of the specification against real processes, abou
 		-ginkgo.randomize-all -ginkgo.fail-on-pending -ginkgo.fail-on-empty -ginkgo.v -ginkgo.no-color
 	@[ -n "$(LABELS)" ] || $(MAKE) engines long
 
+.PHONY: chaos-docker
+chaos-docker: setup engine ## The same with every node and Redis in a container of its own (LABELS="SC-002" for some)
+	@LEASESTORM_LAUNCHER=container go test -count=1 -timeout 60m -v ./scenarios -ginkgo.label-filter='$(or $(LABELS),!smoke)' \
+		-ginkgo.randomize-all -ginkgo.fail-on-empty -ginkgo.v -ginkgo.no-color
+
 .PHONY: engines
-engines: setup ## Ten plans on both engines: the same verdicts, figures that lie alike; about two minutes (part of chaos)
-	go test -count=1 -timeout 10m -v ./sim/engines -args -all
+engines: setup engine ## Ten plans on both engines, and in containers: the same verdicts, figures that lie alike (part of chaos)
+	go test -count=1 -timeout 20m -v ./sim/engines -args -all
+
+.PHONY: foreign
+foreign: setup ## Nodes in another language with one known fault each: each must be caught by its guarantee (ARGS="-args -all": ten seeds of each)
+	go test -count=1 -timeout 60m -v ./sim/foreign/bugs $(if $(filter file,$(origin ARGS)),,$(ARGS))
 
 # What make test leaves out: the race detector on storms in virtual time, and what -short skips. A package in which it skips
 # something is played here as a whole.
 .PHONY: long
-long: setup ## Tests too long for make test, and the storms in virtual time under the race detector; a minute or two (part of chaos)
+long: setup engine ## Tests too long for make test, and the storms in virtual time under the race detector; a minute or two (part of chaos)
 	go test -race -timeout 20m ./sim $$(grep -rl --include='*_test.go' 'testing\.Short()' . | xargs -n 1 dirname | sort -u)
 
 .PHONY: determinism
-determinism: ## The same seed gives the same history on one thread, on two and under the race detector
+determinism: ## The same seed gives the same history on one thread and on two (make race: and under the race detector)
 	@scripts/determinism
 
 .PHONY: explore
@@ -80,10 +106,54 @@ bench: setup ## Measure the speed table of docs/performance.md, as ratios to lim
 .PHONY: lint
 lint: bin/golangci-lint ## Static checks and formatting (the import rules are a test: internal/archtest)
 	@bin/golangci-lint run ./...
+	@cd tools/k8s && ../../bin/golangci-lint run ./...
 
 .PHONY: fmt
 fmt: bin/golangci-lint ## Format all code
 	@bin/golangci-lint fmt ./...
+
+# VERSION is for a release: what the programs say of themselves instead of what Go recorded.
+.PHONY: build
+build: ## Build bin/node and bin/simulate as they are released: the same bytes in every folder (VERSION=v1.2.3 names a release)
+	@CGO_ENABLED=0 go build -trimpath -buildvcs=auto -o bin/ \
+		$(if $(VERSION),-ldflags '-X github.com/leasestorm/leasestorm/internal/version.stamped=$(VERSION)') ./cmd/node ./cmd/simulate
+
+.PHONY: docker
+docker: ## Build the images leasestorm/node, simulate and toxiproxy without pulling any (ARCH=arm64, VERSION=v1.2.3, TAG=dev)
+	@ARCH='$(ARCH)' VERSION='$(VERSION)' TAG='$(TAG)' scripts/docker programs
+
+.PHONY: docker-redis
+docker-redis: ## Build the image leasestorm/redis out of this machine's redis-server, for machines that cannot pull one
+	@TAG='$(TAG)' scripts/docker redis
+
+.PHONY: release-check
+release-check: ## Build the commit in two clones and compare the bytes; about two minutes (part of .ci/run)
+	@scripts/release-check
+
+.PHONY: notices
+notices: bin/go-licenses ## Write THIRD_PARTY_NOTICES.md anew; a test says when it is stale
+	@scripts/notices
+
+.PHONY: sbom
+sbom: build bin/cyclonedx-gomod ## Build, and list what each program was built from: bin/*.cdx.json (CycloneDX), the same for the same program
+	@for program in node simulate; do \
+		bin/cyclonedx-gomod bin -json -std -noserial -notimestamp $(if $(VERSION),-version '$(VERSION)') \
+			-output bin/$$program.cdx.json bin/$$program; \
+	done
+
+.PHONY: vulncheck
+vulncheck: bin/govulncheck ## Look for known weaknesses in what can be reached; needs the network (VULNDB=URL for another database)
+	@scripts/vulncheck
+
+.PHONY: fuzz
+fuzz: ## Let every fuzzer look for 10 minutes, for a night (FUZZTIME=1m, ONLY=REGEXP for some)
+	@scripts/fuzz $(if $(ONLY),'$(ONLY)')
+
+# Pinned in a module of their own, so that neither the project's module nor the linter's knows them.
+bin/go-licenses bin/cyclonedx-gomod bin/govulncheck: tools/release/go.mod tools/release/go.sum
+	@echo "building the tools of a release (once; it takes a minute)"
+	@cd tools/release && go build -trimpath -o ../../bin/ tool
+	@touch bin/go-licenses bin/cyclonedx-gomod bin/govulncheck
 
 .PHONY: clean
 clean: ## Remove binaries and saved runs

@@ -45,7 +45,7 @@ func slowTimings(id string) Config {
 
 // BenchmarkMemory holds 10,000 leases and reports what one costs.
 func BenchmarkMemory(b *testing.B) {
-	_, client := bootstrapped(b)
+	_, client := bootstrappedFor(b, slowTimings(""))
 	ids := sessionIDs(10_000)
 	cfg := slowTimings("bench")
 	for b.Loop() {
@@ -116,7 +116,7 @@ return #KEYS`)
 
 // BenchmarkRenewAll renews 10,000 leases once, by a whole instance and by the raw script in the same batches.
 func BenchmarkRenewAll(b *testing.B) {
-	server, client := bootstrapped(b)
+	server, client := bootstrappedFor(b, Config{})
 	ids := sessionIDs(10_000)
 	cfg := Config{InstanceID: "bench", RenewInterval: 400 * time.Millisecond}.withDefaults()
 	cfg.Notify = func(e Event) { // drops events as the log drops entries; BenchmarkTelling has what they cost
@@ -240,7 +240,7 @@ func succession(b *testing.B, a, w *Keeper, round int, end func(*Hold) time.Time
 
 // BenchmarkWaiters counts the commands that 100 waiting instances cost while one lease is held for 3 s.
 func BenchmarkWaiters(b *testing.B) {
-	server, client := bootstrapped(b)
+	server, client := bootstrappedFor(b, Config{})
 	cfg := func(id string) Config { return Config{InstanceID: id} } // the specification's timings
 	holder := startKeeper(b, client, cfg("holder"))
 	var keepers []*Keeper
@@ -293,7 +293,7 @@ func commands(b *testing.B, s *redistest.Server) int64 {
 // BenchmarkIdle reports the CPU that an instance with 1,000 placed sessions takes at the specification's timings, in percent of a
 // core: a renewal, a heartbeat and a look every 10 s.
 func BenchmarkIdle(b *testing.B) {
-	_, client := bootstrapped(b)
+	_, client := bootstrappedFor(b, Config{})
 	ids := sessionIDs(1000)
 	m := startManager(b, client, Config{InstanceID: "bench", Sessions: fixed(ids)})
 	settle(b, []*Manager{m}, len(ids))
@@ -349,7 +349,7 @@ func settle(b *testing.B, managers []*Manager, n int) {
 func BenchmarkLooks(b *testing.B) {
 	for _, size := range []struct{ instances, sessions int }{{10, 1000}, {50, 5000}} {
 		b.Run(fmt.Sprintf("instances=%d/sessions=%d", size.instances, size.sessions), func(b *testing.B) {
-			server, client := bootstrapped(b)
+			server, client := bootstrappedFor(b, Config{})
 			ids := sessionIDs(size.sessions)
 			var fleet []*Manager
 			for i := range size.instances {

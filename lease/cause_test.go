@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"net"
 	"net/http/httptest"
 	"strings"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
@@ -99,6 +102,46 @@ func TestStartNamesWhatIsDenied(t *testing.T) {
 	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "~{poll:lease:*}:fence") ||
 		!strings.Contains(err.Error(), "+publish") {
 		t.Fatalf("Start: %v, want ErrRefused and both rules", err)
+	}
+}
+
+// What an ACL takes away while an instance runs is named by the error, by Health and by the log with the line that grants it, as at Start.
+func TestDenialWhileRunningNamesTheRule(t *testing.T) {
+	for name, tt := range map[string]struct {
+		take []any
+		rule string
+	}{
+		"a key":     {[]any{"resetkeys", "~poll:*"}, " ~{poll:lease:*}:fence +"},
+		"a command": {[]any{"-set"}, " +set "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, client := bootstrapped(t)
+			entries, logs := observer.New(zap.WarnLevel)
+			cfg := quick("a")
+			cfg.Logger = zap.New(entries)
+			k := startKeeper(t, client, cfg)
+			server.Do(append([]any{"ACL", "SETUSER", "default"}, tt.take...)...)
+			says := func(what, text string) {
+				if !strings.Contains(text, "grant it with: ACL SETUSER default ") || !strings.Contains(text, tt.rule) ||
+					strings.Count(text, "grant it with") != 1 {
+					t.Errorf("%s: %q, want the line with%s", what, text, tt.rule)
+				}
+			}
+			_, err := k.TryAcquire(t.Context(), "job")
+			if !errors.Is(err, ErrRefused) {
+				t.Errorf("TryAcquire: %v", err)
+			}
+			says("TryAcquire", err.Error())
+			says("Health", k.Health().Reason)
+			warnings := logs.FilterField(zap.String("event", "warning")).All()
+			if len(warnings) != 1 {
+				t.Fatalf("%d warnings, want 1", len(warnings))
+			}
+			says("the log", fmt.Sprint(warnings[0].ContextMap()["error"]))
+			_, err = k.TryAcquire(t.Context(), "job")
+			says("the second", err.Error())
+		})
 	}
 }
 

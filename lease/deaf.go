@@ -16,8 +16,9 @@ type deaf struct {
 	why atomic.Pointer[string] // nil: the channel is heard, or Redis is away
 
 	// Owned by the subscription.
-	told bool
-	at   time.Time
+	told  bool
+	words string // what Redis said last
+	at    time.Time
 }
 
 // text is what Health adds to its reason.
@@ -41,12 +42,22 @@ func (s *shell) subscribed(err error) {
 		}
 		return
 	}
-	if err = redisstore.Cause(err); !isRefused(err) {
-		return // Redis is away, which is told of requests
+	if err = redisstore.Cause(err); !isRefused(err) || redisstore.Outdated(err, true) {
+		return // Redis is away, loads, or refuses to write, which is told of requests
 	}
-	why := err.Error()
-	d.why.Store(&why)
-	if now := time.Now(); !d.told && (d.at.IsZero() || now.Sub(d.at) >= s.cfg.RenewInterval) {
+	words := err.Error()
+	if d.told && words == d.words {
+		return
+	}
+	d.words = words
+	now := time.Now()
+	tell := !d.told && (d.at.IsZero() || now.Sub(d.at) >= s.cfg.RenewInterval)
+	if tell && redisstore.Denies(err) {
+		err = redisstore.Granting(err, s.line(nil))
+		words = err.Error()
+	}
+	d.why.Store(&words)
+	if tell {
 		d.told, d.at = true, now
 		s.cfg.Logger.Warn("redis refuses to let notices be heard", zap.String("event", "noticesRefused"),
 			zap.String("instance", s.cfg.InstanceID), zap.Error(err))

@@ -16,8 +16,8 @@ var (
 	ErrLost = errors.New("lease is not held")
 	// ErrQuarantineTooShort: the group that shares the epoch has agreed on a quarantine shorter than this instance's TTL.
 	ErrQuarantineTooShort = redisstore.ErrQuarantineTooShort
-	// ErrQuarantine: Redis lost its data a moment ago and grants nothing yet; errors.As gives a *QuarantineError.
-	ErrQuarantine = errors.New("redis forgot its leases and grants nothing until the last of them has run out")
+	// ErrQuarantine: Redis may have lost data a moment ago and grants nothing yet; errors.As gives a *QuarantineError.
+	ErrQuarantine = errors.New("redis may have lost leases and grants nothing until the last of them has run out")
 	// ErrUnknown: there was no answer, so it is not known what Redis did. What may have been acquired is not believed in. An error
 	// of the connection (no route, a certificate that is not trusted) is wrapped with it, as it is.
 	ErrUnknown = errors.New("no answer from redis: the outcome is not known")
@@ -41,6 +41,9 @@ var (
 	// ErrWrongType: the lease's key holds another type: it belongs to somebody else.
 	ErrWrongType = errors.New("lease key holds another type")
 )
+
+// declare is said only of a server without an epoch: whatever had one may have granted what an owner still believes in.
+const declare = "one that has never granted a lease is declared, once, by lease.Bootstrap"
 
 // HeldError says who holds a lease.
 type HeldError struct {
@@ -67,13 +70,15 @@ func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 type QuarantineError struct {
 	Until time.Time // on this instance's clock
 
-	_ struct{}
+	unused bool // the server had no epoch
 }
 
 // Error implements error.
 func (e *QuarantineError) Error() string {
-	return fmt.Sprintf("redis lost its data: no lease is granted before %s (lease.Bootstrap declares a first deployment)",
-		e.Until.Format(time.RFC3339Nano))
+	if e.unused {
+		return fmt.Sprintf("redis is new or has lost all its data: no lease is granted before %s (%s)", stamp(e.Until), declare)
+	}
+	return "redis was restarted or is new, and may have lost data: no lease is granted before " + stamp(e.Until)
 }
 
 // Is makes errors.Is(err, ErrQuarantine) true.

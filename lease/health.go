@@ -3,11 +3,11 @@ package lease
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/plain"
 )
 
 // HealthState says in one word whether an instance can be granted leases, and if not, why. Its String is for machines and stays.
@@ -21,7 +21,7 @@ const (
 	HealthStopped                            // Stop was called: nothing is acquired any more
 	HealthSilent                             // Redis has not answered what was sent at Since, nor since; Err is the last error
 	HealthRefused                            // Redis refuses since Since; Err is ErrRefused with its words
-	HealthQuarantine                         // Redis is new or lost its data: nothing is granted before Until
+	HealthQuarantine                         // Redis was restarted or is new, and may have lost data: nothing is granted before Until
 	HealthClock                              // Redis' clock jumped: nothing is acquired before Until
 	HealthSessionsRefused                    // there are sessions, and not one that can be shared; Err if they cannot be read
 	HealthSuperseded                         // the server speaks for an epoch that was seen superseded: it is believed no more
@@ -130,7 +130,7 @@ func (s *shell) health() Health {
 		h.Err = s.disagrees()
 		return h.as(HealthDisagrees, h.Err.Error())
 	case bar != nil && bar.cause != core.CauseFailed && bar.until > core.Time(now.Sub(s.base)):
-		return h.barred(bar.cause, s.time(bar.until))
+		return h.barred(bar.cause, s.time(bar.until), s.unused.Load())
 	}
 	return s.source.health(h)
 }
@@ -169,13 +169,15 @@ func (h Health) as(state HealthState, reason string) Health {
 	return h
 }
 
-func (h Health) barred(cause core.Cause, until time.Time) Health {
+func (h Health) barred(cause core.Cause, until time.Time, unused bool) Health {
 	h.Until = until
 	if cause == core.CauseClock {
 		return h.as(HealthClock, "redis' clock jumped forward: nothing is acquired before "+stamp(until))
 	}
-	return h.as(HealthQuarantine, "redis is new or lost its data: nothing is granted before "+stamp(until)+
-		" (a new server is declared, once, by Bootstrap)")
+	if unused {
+		return h.as(HealthQuarantine, "redis is new or has lost all its data: nothing is granted before "+stamp(until)+" ("+declare+")")
+	}
+	return h.as(HealthQuarantine, "redis was restarted or is new, and may have lost data: nothing is granted before "+stamp(until))
 }
 
 // sourced is what the last reading of the sessions gave.
@@ -209,6 +211,9 @@ func (src *source) health(h Health) Health {
 // skippedMax is how many malformed sessions Health names.
 const skippedMax = 5
 
+// skippedText is how many bytes of each text are shown.
+const skippedText = 300
+
 // SkippedError is what Config.Sessions may return beside the IDs, which stand: some sessions are malformed and left out.
 type SkippedError struct {
 	Count int
@@ -222,15 +227,20 @@ func (e *SkippedError) Error() string {
 	return fmt.Sprintf("%d malformed sessions are left out: %s", e.Count, strings.Join(e.Names, "; "))
 }
 
-// Skip counts one more malformed session.
+// Skip counts one more malformed session. The text is escaped and cut, as whoever may write to Redis chose what it names.
 func (e *SkippedError) Skip(what string) {
 	e.Count++
 	if len(e.Names) < skippedMax {
-		e.Names = append(e.Names, what)
+		e.Names = append(e.Names, plain.Text(plain.Cut(what, skippedText)))
 	}
 }
 
 // clone is for another goroutine.
 func (e *SkippedError) clone() *SkippedError {
-	return &SkippedError{Count: e.Count, Names: slices.Clone(e.Names[:min(len(e.Names), skippedMax)])}
+	c := &SkippedError{}
+	for _, name := range e.Names {
+		c.Skip(name)
+	}
+	c.Count = e.Count
+	return c
 }

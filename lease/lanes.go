@@ -131,10 +131,10 @@ func (s *shell) execute(op *core.Op) core.Answer {
 		s.passed.asked(op)
 		a := s.store.Do(ctx, op)
 		s.passed.answered(op, &a)
-		s.noted(op.Kind, &a, op.Sent)
+		s.noted(op, &a)
 		return a
 	}
 	a := s.store.Look(ctx, op, s.sessions(ctx))
-	s.noted(op.Kind, &a, op.Sent)
+	s.noted(op, &a)
 	return a
 }

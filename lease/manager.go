@@ -223,7 +223,7 @@ func (k *Keeper) Subscribe(f func(Event)) (cancel func()) { return k.s.hub.subsc
 // TryAcquire makes one attempt.
 //
 //	held by another          *HeldError (ErrHeld), with owner and remaining TTL
-//	Redis lost its data      *QuarantineError (ErrQuarantine), until when
+//	Redis may have lost data *QuarantineError (ErrQuarantine), until when
 //	no answer                ErrUnknown: not believed in; given back if it turns out to be won
 //	Redis refuses            ErrRefused, with its words; nothing was done unless it is ErrUnknown too
 //	Redis' clock jumped      ErrClock, until when
@@ -240,7 +240,7 @@ func (k *Keeper) TryAcquire(ctx context.Context, name string) (*Hold, error) {
 // waits for the lease:
 //
 //	another holds it         *HeldError (ErrHeld), with owner and, unless it has renewed since, remaining TTL
-//	Redis lost its data      *QuarantineError (ErrQuarantine), until when
+//	Redis may have lost data *QuarantineError (ErrQuarantine), until when
 //	no answer                ErrUnknown: none at all, or none to the last attempt, or Redis is silent now
 //
 //	Redis refuses            ErrRefused, with its words

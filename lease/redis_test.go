@@ -20,9 +20,14 @@ func quick(id string) Config {
 
 // bootstrapped returns a client of a server of its own that grants leases at once.
 func bootstrapped(t testing.TB, opts ...redistest.Option) (*redistest.Server, *redis.Client) {
+	return bootstrappedFor(t, quick(""), opts...)
+}
+
+// bootstrappedFor is bootstrapped for instances with cfg's timings: their group agrees on its quarantine.
+func bootstrappedFor(t testing.TB, cfg Config, opts ...redistest.Option) (*redistest.Server, *redis.Client) {
 	server := redistest.Start(t, opts...)
 	client := server.Client()
-	if err := Bootstrap(t.Context(), client, quick("")); err != nil {
+	if err := Bootstrap(t.Context(), client, cfg); err != nil {
 		t.Fatal(err)
 	}
 	return server, client

@@ -3,12 +3,17 @@ package lease
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/redistest"
@@ -139,7 +144,10 @@ func TestLostSaysWhyItWasNotRenewed(t *testing.T) {
 		t.Run(words, func(t *testing.T) {
 			t.Parallel()
 			server, client := bootstrapped(t)
-			k := startKeeper(t, client, quick("a"))
+			entries, logs := observer.New(zap.InfoLevel)
+			cfg := quick("a")
+			cfg.Logger = zap.New(entries)
+			k := startKeeper(t, client, cfg)
 			var cause error
 			err := k.Do(t.Context(), "job", func(ctx context.Context, _ int64) error {
 				begin(server)
@@ -157,9 +165,54 @@ func TestLostSaysWhyItWasNotRenewed(t *testing.T) {
 					t.Errorf("%s: %v, want ErrLost and %s", what, err, words)
 				}
 			}
+			event := func(name string) *observer.ObservedLogs { return logs.FilterField(zap.String("event", name)) }
+			eventually(t, "the loss is logged", func() bool { return event("lost").Len() == 1 })
+			if said := event("lost").All()[0].ContextMap(); said["reason"] != "expired" || !strings.Contains(fmt.Sprint(said["error"]), words) {
+				t.Errorf("the log: %v, want what was said to renewals", said)
+			}
+			if n := event("renewFailed").FilterLevelExact(zap.WarnLevel).Len(); n != 1 {
+				t.Errorf("%d warnings that the lease was not renewed, want 1 of %d", n, event("renewFailed").Len())
+			}
 		})
 	}
 }
+
+// A Redis that refuses all writes, and with MISCONF also the PING of a subscription, still lets notices be heard.
+func TestRefusedWritesAreNotRefusedNotices(t *testing.T) {
+	server, client := bootstrapped(t)
+	entries, logs := observer.New(zap.InfoLevel)
+	cfg := quick("a")
+	cfg.Logger = zap.New(entries)
+	k := startKeeper(t, client, cfg)
+	dir, _ := client.ConfigGet(t.Context(), "dir").Result()
+	file := filepath.Join(dir["dir"], "dump.rdb")
+	_ = os.Remove(file)
+	if err := os.Mkdir(file, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	server.Do("BGSAVE")
+	server.Do("CONFIG", "SET", "save", "31536000 1")
+	eventually(t, "Redis cannot save", func() bool { return isMisconf(client.Ping(t.Context()).Err()) })
+	_, err := k.TryAcquire(t.Context(), "job")
+	refusedBecause(t, "TryAcquire", err, "MISCONF")
+	timeout := time.After(3 * k.s.cfg.OpTimeout) // silent for one, and asked for a sign of life
+	for {
+		select {
+		case <-time.After(k.s.cfg.OpTimeout / 10):
+			if h := k.Health(); strings.Contains(h.Reason, "notices") {
+				t.Fatalf("Health: %v", h)
+			}
+			continue
+		case <-timeout:
+		}
+		break
+	}
+	if n := logs.FilterField(zap.String("event", "noticesRefused")).Len(); n > 0 {
+		t.Errorf("%d entries that notices are refused", n)
+	}
+}
+
+func isMisconf(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "MISCONF") }
 
 // A stop whose releases are refused says that, and not that there was no answer.
 func TestStopSaysWhatWasRefused(t *testing.T) {

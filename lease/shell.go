@@ -22,7 +22,9 @@ type store interface {
 	Pass(ctx context.Context, owner, heir string, ttl time.Duration, ids ...string) ([]string, error)
 	Check(ctx context.Context) ([]redisstore.Warning, error)
 	Permitted(ctx context.Context, use redisstore.Use) error
+	Line(ctx context.Context, use redisstore.Use) string
 	CheckQuarantine(ctx context.Context) error
+	Unused(ctx context.Context) bool
 	TooShort(needs, agreed time.Duration) error
 	CheckLease(name string) error
 	Close() error
@@ -46,11 +48,13 @@ type shell struct {
 	deaf      deaf
 
 	// What Health reads.
-	alive       atomic.Bool            // started
-	met         atomic.Bool            // Redis has answered
-	silentSince atomic.Int64           // core.Time; 0: it answers
-	unanswered  atomic.Int64           // core.Time: when what was not answered was sent, the first since an answer; 0: all was
-	askedRights atomic.Int64           // core.Time: when it was last asked whether an ACL still denies what it did
+	alive       atomic.Bool  // started
+	met         atomic.Bool  // Redis has answered
+	unused      atomic.Bool  // and had no epoch before this instance asked
+	silentSince atomic.Int64 // core.Time; 0: it answers
+	unanswered  atomic.Int64 // core.Time: when what was not answered was sent, the first since an answer; 0: all was
+	askedRights atomic.Int64 // core.Time: when it was last asked whether an ACL still denies what it did
+	rights      rights
 	bar         atomic.Pointer[bar]    // what keeps this instance from acquiring
 	agreed      atomic.Int64           // ns: the quarantine of the group, when it was too short
 	rejected    atomic.Pointer[string] // why the present epoch is not believed; nil: it is

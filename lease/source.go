@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
@@ -90,7 +91,7 @@ func (s *shell) onlySessions(ids []string, left *SkippedError) []string {
 		bad[id] = true
 		if !s.source.bad[id] {
 			s.cfg.Logger.Warn("session left out", zap.String("event", "sessionRefused"),
-				zap.String("instance", s.cfg.InstanceID), zap.Error(err))
+				zap.String("instance", s.cfg.InstanceID), zap.String("error", plain.Text(plain.Cut(err.Error(), skippedText))))
 		}
 	}
 	s.source.bad = bad

@@ -111,7 +111,9 @@ func (s *shell) settle(t *core.Tell, h *Hold) {
 		s.silent.Store(false)
 		s.silentSince.Store(0)
 	case core.TellEpoch:
-		s.met.Store(true)
+		if s.met.Swap(true) {
+			s.unused.Store(false)
+		}
 		s.rejected.Store(nil)
 	case core.TellRejected:
 		epoch := t.Text
@@ -151,7 +153,14 @@ func (s *shell) announce(t *core.Tell, h *Hold) {
 			at = *s.cfg.RenewLogLevel
 		}
 		if s.cfg.Logger.Core().Enabled(at) {
-			s.logs.put(logEntry{level: at, at: s.time(t.At), message: message, tell: *t})
+			if t.Kind == core.TellEpoch && t.Wait > 0 && s.unused.Load() && !s.met.Load() {
+				message += "; " + declare
+			}
+			entry := logEntry{level: at, at: s.time(t.At), message: message, tell: *t}
+			if t.Kind == core.TellLost && t.Cause == core.CauseExpired {
+				entry.tell.Text = s.unrenewed()
+			}
+			s.logs.put(entry)
 		}
 	}
 	kind, isLease := tellEvents[t.Kind]

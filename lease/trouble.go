@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,7 +23,8 @@ type trouble struct {
 
 	mu    sync.Mutex
 	kinds map[core.OpKind]failure
-	deny  error // what Start's check of permissions found
+	deny  error  // what Start's check of permissions found
+	line  string // of an ACL, which grants what it denies; "" where that is not known
 }
 
 // failure is what was said last, and since when it has been said.
@@ -38,6 +40,7 @@ func (t *trouble) note(kind core.OpKind, a *core.Answer, sent, now time.Time) {
 	defer t.mu.Unlock()
 	if a.Failure == core.FailNone {
 		delete(t.kinds, kind)
+		defer t.forget()
 		t.answered(sent, func(error) bool { return false })
 		if wrote, grown := written(kind, a); wrote {
 			t.answered(sent, func(err error) bool { return redisstore.Outdated(err, grown) })
@@ -87,12 +90,17 @@ func (t *trouble) over(at time.Time, is func(error) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.answered(at, is)
+	t.forget()
 }
 
 // denial reports whether an ACL denied something that has not been tried since.
 func (t *trouble) denial() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.denies()
+}
+
+func (t *trouble) denies() bool {
 	for _, f := range t.kinds {
 		if redisstore.Denies(f.err) {
 			return true
@@ -114,10 +122,41 @@ func (t *trouble) renewals(now time.Time) failure {
 	return failure{}
 }
 
+// unrenewed is what Redis, or the way to it, says against renewals, in its own words.
+func (s *shell) unrenewed() string {
+	f := s.trouble.renewals(time.Now())
+	if f.err == nil {
+		return ""
+	}
+	return strings.TrimPrefix(f.err.Error(), ErrRefused.Error()+": ")
+}
+
 func (t *trouble) of(kind core.OpKind) failure {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.kinds[kind]
+	return t.explained(t.kinds[kind])
+}
+
+func (t *trouble) explained(f failure) failure {
+	f.err = redisstore.Granting(f.err, t.line)
+	return f
+}
+
+// forget drops the line once nothing is denied: the next denial may be of something else.
+func (t *trouble) forget() {
+	if t.line != "" && !t.denies() {
+		t.line = ""
+	}
+}
+
+// granting takes the line that grants what is denied, and returns the one that is known.
+func (t *trouble) granting(line string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if line != "" && t.denies() {
+		t.line = line
+	}
+	return t.line
 }
 
 // timeOnly reports whether err says nothing but that the time was over.
@@ -143,7 +182,7 @@ func (t *trouble) present(kind core.OpKind, now time.Time, but ...core.OpKind) f
 		switch {
 		case f.err == nil || now.Sub(f.at) > t.life || slices.Contains(but, k):
 		case k == kind:
-			return f
+			return t.explained(f)
 		case last.err == nil || isRefused(f.err) && !isRefused(last.err) || isRefused(f.err) == isRefused(last.err) && f.at.After(last.at):
 			last = f
 		}
@@ -151,7 +190,7 @@ func (t *trouble) present(kind core.OpKind, now time.Time, but ...core.OpKind) f
 	if last.err == nil && t.deny != nil {
 		last.err = t.deny
 	}
-	return last
+	return t.explained(last)
 }
 
 // unconfirmed says that Redis answered with an error, and what it did before is not known.
@@ -214,6 +253,7 @@ func (s *shell) check(ctx context.Context) error {
 	s.unchecked.Store(!known)
 	switch {
 	case err == nil:
+		s.unused.Store(s.store.Unused(ctx))
 		return nil
 	case ctx.Err() != nil:
 		return fmt.Errorf("lease: not started: %w: %w", context.Cause(ctx), err)
@@ -268,9 +308,10 @@ func (s *shell) disagrees() error {
 	return s.store.TooShort(max(s.cfg.TTL, s.cfg.Quarantine), time.Duration(s.agreed.Load()))
 }
 
-// noted takes the outcome of a request that was sent at sent. The first answer of a Redis that was away at Start makes it be checked,
+// noted takes the outcome of a request on op's leases. The first answer of a Redis that was away at Start makes it be checked,
 // and so does one that writes after an ACL has denied something else.
-func (s *shell) noted(kind core.OpKind, a *core.Answer, sent core.Time) {
+func (s *shell) noted(op *core.Op, a *core.Answer) {
+	kind, sent := op.Kind, op.Sent
 	s.trouble.note(kind, a, s.time(sent), time.Now())
 	switch {
 	case a.Failure == core.FailNone || isRefused(a.Err):
@@ -280,6 +321,9 @@ func (s *shell) noted(kind core.OpKind, a *core.Answer, sent core.Time) {
 	}
 	if wrote, _ := written(kind, a); wrote && a.Failure == core.FailNone && s.trouble.denial() {
 		s.askRights()
+	}
+	if redisstore.Denies(a.Err) && s.trouble.granting("") == "" {
+		s.workers.Go(func() { s.explain(a.Err, namesOf(op.Items)) })
 	}
 	if (a.Failure == core.FailNone || isRefused(a.Err)) && s.unchecked.CompareAndSwap(true, false) {
 		s.workers.Go(s.recheck)

@@ -60,7 +60,7 @@ func (s *shell) acquire(ctx context.Context, name string, wait bool) (*Hold, err
 	s.post(func() { s.want(name, w) })
 	select {
 	case err := <-w.ch:
-		return w.hold, err
+		return w.hold, s.explained(err, name)
 	case <-ctx.Done():
 		s.post(func() { s.unwant(name, w) })
 		return nil, s.gaveUp(ctx, name, w)
@@ -240,7 +240,7 @@ func (s *shell) refusal(t *core.Tell) error {
 		return fmt.Errorf("%w: this instance's own work under it is stuck; call Hold.Recovered once it has returned",
 			&HeldError{Name: t.ID, Owner: s.cfg.InstanceID})
 	case core.CauseQuarantine:
-		return &QuarantineError{Until: time.Now().Add(wait)}
+		return &QuarantineError{Until: time.Now().Add(wait), unused: s.unused.Load()}
 	case core.CauseClock:
 		return fmt.Errorf("%w, so nothing is acquired before %s", ErrClock, time.Now().Add(wait).Format(time.RFC3339Nano))
 	case core.CauseGroup:
@@ -326,7 +326,7 @@ func (s *shell) release(ctx context.Context, name string, h *Hold) error {
 	})
 	select {
 	case err := <-ch:
-		return err
+		return s.explained(err, name)
 	case <-ctx.Done():
 		return fmt.Errorf("release of lease %q: %w: %w", name, context.Cause(ctx), ErrUnknown)
 	case <-s.done:

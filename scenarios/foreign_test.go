@@ -15,7 +15,7 @@ import (
 func foreign(name, bug string) sim.Scenario {
 	return sim.Scenario{
 		Name: name, Nodes: 3, Sessions: 12, Duration: 450 * time.Second,
-		NodeCmd: []string{"env", "BUG=" + bug, "python3", foreignNode},
+		NodeCmd: []string{"BUG=" + bug, "python3", foreignNode},
 		Plan: []fault.Fault{
 			{At: settled, Kind: fault.Crash, Target: "node-1", For: 5 * time.Second},
 			{At: settled + 50*time.Second, Kind: fault.Freeze, Target: "node-2", For: 2 * ttl},

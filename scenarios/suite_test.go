@@ -14,6 +14,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gexec"
 
+	"github.com/leasestorm/leasestorm/internal/containertest"
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/real"
@@ -83,7 +84,7 @@ func storm(ctx context.Context, s sim.Scenario, promises []string) []check.Verdi
 	ctx, cancel := context.WithTimeout(ctx, config.Duration()+time.Minute)
 	defer cancel()
 	result, err := sim.Run(ctx, config, sim.Options{
-		Engine:  sim.NewReal(sim.RedisChoice{Kind: "server"}, []string{referenceNode}),
+		Engine:  engine(s),
 		Reports: absolute("../reports/chaos"),
 		Started: func(start sim.Start) {
 			GinkgoWriter.Printf("sim seed %d, run folder %s\n", start.Config.Seed, start.Dir)
@@ -107,6 +108,21 @@ func storm(ctx context.Context, s sim.Scenario, promises []string) []check.Verdi
 	return slices.DeleteFunc(slices.Clone(result.Report.Guarantees), func(v check.Verdict) bool {
 		return !slices.Contains(promises, v.ID)
 	})
+}
+
+// launcherVariable is "container" where the scenarios are played with every node and Redis in a container (make chaos-docker).
+const launcherVariable = "LEASESTORM_LAUNCHER"
+
+func engine(s sim.Scenario) sim.Engine {
+	redis, launch := sim.RedisChoice{Kind: "server"}, sim.Launcher{Node: []string{referenceNode}}
+	if os.Getenv(launcherVariable) == "container" {
+		if len(s.NodeCmd) > 0 {
+			Skip("its nodes are programs of this machine")
+		}
+		redis = sim.RedisChoice{Kind: "container", Image: containertest.Redis(GinkgoTB(), containertest.Engine(GinkgoTB()))}
+		launch.Containers = true
+	}
+	return sim.NewReal(redis, launch)
 }
 
 func absolute(path string) string {

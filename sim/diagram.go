@@ -2,12 +2,13 @@ package sim
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/plain"
+	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -84,7 +85,7 @@ func (s Shrunk) saveDiagram(dir string) error {
 		d.broken(s)
 	}
 	text := fmt.Sprintf("%s breaks: %v, seed %d.\n%s\n\n%s", s.Guarantee, s.To, s.Seed, folded(s.Verdict.Detail), d.String())
-	if err := os.WriteFile(filepath.Join(dir, DiagramFile), []byte(text), 0o644); err != nil {
+	if err := writefile.Write(filepath.Join(dir, DiagramFile), []byte(text)); err != nil {
 		return fmt.Errorf("%w: %w", ErrHarness, err)
 	}
 	return nil
@@ -149,7 +150,7 @@ type saying struct {
 func (d *diagram) event(e *history.Event) {
 	if e.Kind == history.Phase {
 		d.lapse(e.T)
-		d.rows = append(d.rows, []string{at(e.T), "--- " + e.Reason})
+		d.rows = append(d.rows, []string{at(e.T), "--- " + plain.Text(e.Reason)})
 		return
 	}
 	s := d.ofNode(e)
@@ -279,7 +280,7 @@ func (d *diagram) draw(t int64, l lane, text string) {
 		return
 	}
 	row := make([]string, len(d.columns)+1)
-	row[0], row[i+1] = at(t), text
+	row[0], row[i+1] = at(t), plain.Text(text)
 	d.rows = append(d.rows, row)
 }
 

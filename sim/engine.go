@@ -6,6 +6,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/real"
 )
 
 // Names of the engines.
@@ -30,15 +31,36 @@ type Engine interface {
 	Close() error
 }
 
-// RedisChoice says which Redis the real engine uses. Kind is "" (redis-server or valkey-server from PATH, else embedded),
-// "server", "embedded", or "url" with URL.
-type RedisChoice struct{ Kind, URL string }
+// RedisChoice says which Redis the real engine uses. Kind is "" (redis-server or valkey-server from PATH, else a container,
+// else embedded), "server", "container", "embedded", "url" with URL, or "compose" with Project: then the fleet
+// of that project is struck, and nothing is started.
+type RedisChoice struct {
+	Kind, URL string
+	Project   string                  // of a compose file, whose fleet is struck
+	Image     string                  // of a container; "": RedisImage
+	Pulling   func(done, total int64) // hears how an image is fetched, in bytes; may be nil
+}
+
+// Launcher says how the real engine starts nodes.
+type Launcher struct {
+	Node       []string                // argument vector of the reference node, for runs whose Config names none
+	Containers bool                    // in containers, each slot with an address of its own, instead of processes of this machine
+	Image      string                  // of the nodes in containers; "": one is made of Node's program
+	Pulling    func(done, total int64) // hears how the image is fetched, in bytes; may be nil
+}
+
+// RedisCompose is the kind of a Redis that came with its fleet, on whose way there nobody counts commands.
+const RedisCompose = "compose"
+
+// RedisImage is the image of a Redis in a container, unless another is chosen.
+const RedisImage = real.RedisImage
 
 // RedisInfo says which Redis a run used.
 type RedisInfo struct {
-	Kind    string // "server", "embedded", "url", "model"
+	Kind    string // "server", "container", "embedded", "url", "compose", "model"
 	Version string
 	Note    string // what this kind cannot show, "" if nothing
+	Nodes   string // the image whose containers nodes are, "" if they are processes
 }
 
 // Storm is what an engine runs.
@@ -55,6 +77,7 @@ type Progress struct {
 	Phase                       string // "start", "storm", "calm"
 	Alive, Nodes                int
 	Polls, Rejected, Violations int64
+	Challenges                  int64  // leases taken over from owners that were struck, or gave them up: what 0 violations is worth
 	Fault                       string // striking now, "" if none
 }
 

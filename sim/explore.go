@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -29,6 +30,7 @@ type Exploration struct {
 	Resume    bool   // go on where the same exploration stopped, if it ran before
 	Reports   string // folder for the state and the folders of failing seeds; "reports" if empty
 
+	Started  func()         // called when the saved state, if there is one, was read, before the first seed; nil: not called
 	Progress func(Coverage) // called about once a second from one goroutine; nil: not called
 	Bend     Breaker        // breaks the instances on purpose; nil: not
 }
@@ -40,7 +42,7 @@ type SeedRange struct {
 }
 
 // SeedsMax bounds a range, so that a typing error does not run for a year.
-const SeedsMax = 1_000_000_000
+const SeedsMax = 1_000_000_000_000
 
 // Shard is one of several parts of a range: every Of-th seed, beginning with the Index-th, counted from 1.
 type Shard struct {
@@ -62,33 +64,52 @@ func (r SeedRange) seed(s Shard, i uint64) uint64 { return r.From + s.Index - 1 
 
 // check refuses ranges, shards and numbers that cannot be explored.
 func (x Exploration) check() error {
-	switch {
-	case x.Seeds.From == 0 || x.Seeds.To < x.Seeds.From:
-		return wrong("seeds", "%d-%d is no range: give the first seed, from 1, and the last, such as 1-1000",
-			x.Seeds.From, x.Seeds.To)
-	case x.Seeds.To-x.Seeds.From >= SeedsMax || x.Seeds.To == math.MaxUint64:
-		return wrong("seeds", "%d-%d is too many or too far: at most %d seeds, below %d", x.Seeds.From, x.Seeds.To,
-			SeedsMax, uint64(math.MaxUint64))
-	case x.Shard.Of < 1 || x.Shard.Index < 1 || x.Shard.Index > x.Shard.Of:
-		return wrong("shard", "%d/%d is out of range: give 1/n to n/n", x.Shard.Index, x.Shard.Of)
-	case x.Seeds.count(x.Shard) == 0:
-		return wrong("shard", "%d/%d has no seed: %d-%d has only %d", x.Shard.Index, x.Shard.Of, x.Seeds.From, x.Seeds.To,
-			x.Seeds.To-x.Seeds.From+1)
-	case x.Parallel < 1 || x.Parallel > 1024:
+	if x.Parallel < 1 || x.Parallel > 1024 {
 		return wrong("parallel", "%d is out of range: 1 to 1024 runs at a time", x.Parallel)
+	}
+	if err := checkRange(x.Seeds, x.Shard); err != nil {
+		return err
 	}
 	_, _, err := x.Scenario.Swarm(x.Seeds.From)
 	return err
 }
 
+func checkRange(seeds SeedRange, shard Shard) error {
+	switch {
+	case seeds.From == 0 || seeds.To < seeds.From:
+		return wrong("seeds", "%d-%d is no range: give the first seed, from 1, and the last, such as 1-1000",
+			seeds.From, seeds.To)
+	case seeds.To-seeds.From >= SeedsMax || seeds.To == math.MaxUint64:
+		return wrong("seeds", "%d-%d is too many or too far: at most %d seeds, below %d", seeds.From, seeds.To,
+			SeedsMax, uint64(math.MaxUint64))
+	case shard.Of < 1 || shard.Index < 1 || shard.Index > shard.Of:
+		return wrong("shard", "%d/%d is out of range: give 1/n to n/n", shard.Index, shard.Of)
+	case seeds.count(shard) == 0:
+		return wrong("shard", "%d/%d has no seed: %d-%d has only %d", shard.Index, shard.Of, seeds.From, seeds.To,
+			seeds.To-seeds.From+1)
+	}
+	return nil
+}
+
 // FailedSeed is a seed that broke a guarantee.
 type FailedSeed struct {
 	Seed   uint64   `json:"seed"`
-	Broke  []string `json:"broke"`         // guarantees, or "panic", "determinism", or "scripts"
+	Broke  []string `json:"broke"`         // guarantees, or what brokenBeside has
 	Detail string   `json:"detail"`        // of the first
 	Dir    string   `json:"dir,omitempty"` // its folder, "" if it has none
 	SHA256 string   `json:"historySha256,omitempty"`
+
+	Plan json.RawMessage `json:"plan,omitempty"` // what it drew, a fault.Plan
 }
+
+// What a seed may break beside guarantees.
+const (
+	brokePanic       = "panic"
+	brokeDeterminism = "determinism"
+	brokeScripts     = "scripts"
+)
+
+var brokenBeside = []string{brokePanic, brokeDeterminism, brokeScripts}
 
 // repeatEvery: in so many is run twice, and the histories are compared.
 const repeatEvery = 20
@@ -105,8 +126,7 @@ type seedResult struct {
 	index       uint64
 	seed        uint64
 	sum         string
-	exercised   []string
-	excused     int
+	verdicts    []check.Verdict
 	virtual     time.Duration
 	events      int64
 	failed      *FailedSeed
@@ -135,8 +155,11 @@ func Explore(ctx context.Context, x Exploration) (Coverage, error) {
 	}
 	if st.Old > 0 {
 		if err := x.sameProgram(ctx, st); err != nil {
-			return Coverage{}, errors.Join(err, st.sumFile.Close())
+			return Coverage{}, errors.Join(err, st.unlock())
 		}
+	}
+	if x.Started != nil {
+		x.Started()
 	}
 	err = x.run(ctx, st)
 	return st.Coverage, errors.Join(err, st.close())
@@ -193,13 +216,19 @@ func (x Exploration) run(ctx context.Context, st *state) error {
 }
 
 // one runs one seed, and again where it failed (to save it) or where its turn has come to be compared.
-func (x Exploration) one(ctx context.Context, i uint64) seedResult {
-	r := seedResult{index: i, seed: x.Seeds.seed(x.Shard, i)}
+func (x Exploration) one(ctx context.Context, i uint64) (r seedResult) {
+	r = seedResult{index: i, seed: x.Seeds.seed(x.Shard, i)}
 	c, plan, err := x.Scenario.Swarm(r.seed)
 	if err != nil {
 		r.err = err
 		return r
 	}
+	defer func() {
+		if r.failed != nil {
+			r.failed.Plan, err = json.Marshal(plan)
+			r.err = errors.Join(r.err, err)
+		}
+	}()
 	if len(c.Criteria) == 0 {
 		c.Criteria = criteria(c.System, nil) // whatever breaks decides, also what the plan was not meant to put to the test
 	}
@@ -207,7 +236,7 @@ func (x Exploration) one(ctx context.Context, i uint64) seedResult {
 	var crash *panicError
 	switch {
 	case errors.As(err, &crash):
-		r.failed = &FailedSeed{Seed: r.seed, Broke: []string{"panic"}, Detail: crash.Error()}
+		r.failed = &FailedSeed{Seed: r.seed, Broke: []string{brokePanic}, Detail: cutAt(crash.Error(), shardDetailMax-len("…"))}
 		return r
 	case err != nil:
 		r.err = fmt.Errorf("%w: seed %d: %w", ErrHarness, r.seed, err)
@@ -216,14 +245,10 @@ func (x Exploration) one(ctx context.Context, i uint64) seedResult {
 		r.stopped = true
 		return r
 	}
-	r.sum, r.virtual, r.events = out.SHA256, out.Virtual, events
+	r.sum, r.virtual, r.events, r.verdicts = out.SHA256, out.Virtual, events, verdicts
 	var broke []string
 	detail := ""
 	for _, v := range verdicts {
-		if v.Exercised > 0 {
-			r.exercised = append(r.exercised, v.ID)
-		}
-		r.excused += v.Excused
 		if v.Verdict == check.Fail && decides(v.ID, c) {
 			broke = append(broke, v.ID)
 			detail = firstOf(detail, v.ID+": "+v.Detail)
@@ -274,19 +299,19 @@ func (x Exploration) save(ctx context.Context, c Config, plan fault.Plan, r *see
 		r.stopped, r.err = true, os.RemoveAll(saved.Dir)
 		return
 	case saved.Outcome.SHA256 != r.sum:
-		r.failed.Broke = append(r.failed.Broke, "determinism")
+		r.failed.Broke = append(r.failed.Broke, brokeDeterminism)
 	}
 	r.failed.Dir = saved.Dir
 }
 
 // repeat runs the seed again and compares.
 func (x Exploration) repeat(ctx context.Context, c Config, plan fault.Plan, r *seedResult) {
-	r.repeated = x.again(ctx, c, plan, x.Bend, "determinism", r)
+	r.repeated = x.again(ctx, c, plan, x.Bend, brokeDeterminism, r)
 }
 
 // interpret runs the seed again, with the scripts themselves, and compares.
 func (x Exploration) interpret(ctx context.Context, c Config, plan fault.Plan, r *seedResult) {
-	r.interpreted = x.again(ctx, c, plan, Interpreted(x.Bend), "scripts", r)
+	r.interpreted = x.again(ctx, c, plan, Interpreted(x.Bend), brokeScripts, r)
 }
 
 // again reports whether there was a second run to compare; where its history is another one, the seed broke what.

@@ -79,7 +79,7 @@ func TestExploreResumes(t *testing.T) {
 		t.Error("it was never interrupted")
 	}
 	if !reflect.DeepEqual(got.Guarantees, want.Guarantees) || got.Events != want.Events || got.Next != want.Next ||
-		got.Verdict != check.Pass {
+		got.Hash != want.Hash || got.Verdict != check.Pass {
 		t.Errorf("in pieces %+v, at once %+v", got, want)
 	}
 }
@@ -152,11 +152,10 @@ func TestExploreKeepsAnEarlierState(t *testing.T) {
 	}
 	read := func() string {
 		text, err := os.ReadFile(c.File)
-		sums, serr := os.ReadFile(x.stateName() + ".sha256")
-		if err = errors.Join(err, serr); err != nil {
+		if err != nil {
 			t.Fatal(err)
 		}
-		return string(text) + string(sums)
+		return string(text)
 	}
 	before := read()
 	refused := func(why string, says ...string) {
@@ -186,58 +185,6 @@ func TestExploreKeepsAnEarlierState(t *testing.T) {
 	refused("cut off, begun anew", "cannot be read", "--report")
 }
 
-// One that was killed may have written half a line to its list of sums, or lines behind its state; a list that lacks what the
-// state has is not its own.
-func TestExploreResumesAfterAKill(t *testing.T) {
-	ctx, stop := context.WithCancel(t.Context())
-	x := Exploration{
-		Scenario: crashes(), Seeds: SeedRange{1, 20}, Shard: Shard{1, 1}, Parallel: 1, Reports: t.TempDir(), Resume: true,
-		Progress: func(Coverage) { stop() },
-	}
-	c, err := Explore(ctx, x)
-	if err != nil || c.Done == 0 || c.Done == c.Total {
-		t.Fatalf("%+v, %v; want it to be cut off", c, err)
-	}
-	x.Progress = nil
-	list := x.stateName() + ".sha256"
-	saved, err := os.ReadFile(list)
-	if err != nil {
-		t.Fatal(err)
-	}
-	put := func(text []byte) {
-		if err := os.WriteFile(list, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for what, text := range map[string][]byte{
-		"emptied": nil, "a line short": saved[:len(saved)-1], "another": []byte(strings.Repeat("x", len(saved))),
-	} {
-		put(text)
-		if _, err := Explore(t.Context(), x); !errors.Is(err, ErrState) || !strings.Contains(err.Error(), list) {
-			t.Errorf("a list %s: %v, want ErrState and the file", what, err)
-		}
-	}
-	put(append(slices.Clone(saved), saved[:len(saved)/2+7]...))
-	if c, err = Explore(t.Context(), x); err != nil || c.Verdict != check.Pass {
-		t.Fatalf("%+v, %v", c, err)
-	}
-	text, err := os.ReadFile(list)
-	if err != nil || !strings.HasPrefix(string(text), string(saved)) {
-		t.Fatalf("the list lost what it had, %v", err)
-	}
-	seeds := map[string]bool{}
-	for line := range strings.Lines(string(text)) {
-		sum, seed, _ := strings.Cut(line, "  ")
-		if len(sum) != 64 || seeds[seed] {
-			t.Errorf("line %q", line)
-		}
-		seeds[seed] = true
-	}
-	if len(seeds) != 20 {
-		t.Errorf("%d seeds, want 20", len(seeds))
-	}
-}
-
 // Two explorations at a time do not write the same state.
 func TestExploreIsAloneInItsState(t *testing.T) {
 	x := Exploration{Scenario: crashes(), Seeds: SeedRange{1, 20}, Shard: Shard{1, 1}, Parallel: 1, Reports: t.TempDir()}
@@ -253,6 +200,42 @@ func TestExploreIsAloneInItsState(t *testing.T) {
 	}
 	if c, err := Explore(t.Context(), x); err != nil || c.Done != c.Total || !told {
 		t.Errorf("%+v, %v, %v", c, err, told)
+	}
+	if left, err := filepath.Glob(filepath.Join(x.Reports, "*")); err != nil || len(left) != 1 {
+		t.Errorf("left behind: %v, %v; want the state alone", left, err)
+	}
+}
+
+// Links in the folder of the reports, which may have come from elsewhere, lead nowhere.
+func TestExploreWritesThroughNoLink(t *testing.T) {
+	dir, victim := t.TempDir(), filepath.Join(t.TempDir(), "victim")
+	if err := os.WriteFile(victim, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	state := filepath.Join(dir, "explore-3-4")
+	link := func(suffix, to string) {
+		if err := os.Symlink(to, state+suffix); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link(".jsonl.zst.tmp", victim)
+	link(".jsonl.zst", victim+"-new")
+	link(".lock", victim+"-lock")
+	x := Exploration{Scenario: crashes(), Seeds: SeedRange{3, 4}, Shard: Shard{1, 1}, Parallel: 1, Reports: dir}
+	if _, err := Explore(t.Context(), x); !errors.Is(err, ErrHarness) || !strings.Contains(err.Error(), ".lock") {
+		t.Errorf("a lock that is a link: %v", err)
+	}
+	if err := os.Remove(state + ".lock"); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := Explore(t.Context(), x); err != nil || c.Done != 2 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if text, err := os.ReadFile(victim); string(text) != "precious" {
+		t.Errorf("the file elsewhere is %q, %v", text, err)
+	}
+	if all, err := os.ReadDir(filepath.Dir(victim)); len(all) != 1 {
+		t.Errorf("elsewhere there are %v, %v", all, err)
 	}
 }
 
@@ -386,7 +369,7 @@ func TestExploreRunsTheScripts(t *testing.T) {
 }
 
 // drawnSum is the sum of what seeds draw in DrawVersion. A change of it is a new version: old seeds are other runs then.
-const drawnSum = "2-85305a75a3ca6a0b"
+const drawnSum = "3-c51b97ee432a177a"
 
 func TestDrawVersion(t *testing.T) {
 	h := sha256.New()
@@ -396,7 +379,8 @@ func TestDrawVersion(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.Plan = nil
-		fmt.Fprintf(h, "%+v %s\n", c, text)
+		said := strings.Replace(fmt.Sprintf("%+v", c), " First:<nil>", "", 1) // a key that is not given makes no other run
+		fmt.Fprintf(h, "%s %s\n", said, text)
 	}
 	for seed := uint64(1); seed <= 200; seed++ {
 		c, plan, err := Scenario{}.Swarm(seed)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"reflect"
 	"slices"
@@ -22,19 +21,18 @@ import (
 	"github.com/goccy/go-yaml/token"
 
 	"github.com/leasestorm/leasestorm/internal/readfile"
+	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/report"
 )
 
 // ScenarioVersion is the format of scenario files that this program writes and the newest that it reads. It is raised when
 // what a file says comes to mean something else; a key that is added does not raise it.
 const ScenarioVersion = 1
 
-// fileMax and depthMax bound a scenario file, which is written by hand: the YAML library takes up to some six thousand times the
-// file's size, and without the second bound some seventy thousand times.
-const (
-	fileMax  = 64 << 10
-	depthMax = 32
-)
+// depthMax bounds a scenario file, as report.ScenarioMax does: the YAML library takes up to some six thousand times the file's
+// size, and without this bound some seventy thousand times.
+const depthMax = 32
 
 // scenarioYAML is the form of a scenario file. Pointers tell what is absent from what is zero.
 type scenarioYAML struct {
@@ -123,7 +121,7 @@ func Load(nameOrFile string) (Scenario, error) {
 }
 
 func readBounded(file string) ([]byte, error) {
-	return readfile.Read(file, fileMax)
+	return readfile.Read(file, report.ScenarioMax)
 }
 
 func load(file string, read func(string) ([]byte, error)) (Scenario, error) {
@@ -176,7 +174,8 @@ func decode(data []byte) (tree *ast.File, y scenarioYAML, err error) {
 	return tree, y, err
 }
 
-// shallow refuses lists and mappings within one another beyond all reason, before the parser meets them.
+// shallow refuses lists and mappings within one another beyond all reason, before the parser meets them, and aliases: twenty lines
+// of them are a list of a billion.
 func shallow(tokens token.Tokens) error {
 	depth, entries, line := 0, 0, 0
 	for _, t := range tokens {
@@ -190,6 +189,8 @@ func shallow(tokens token.Tokens) error {
 			depth--
 		case token.SequenceEntryType, token.MappingKeyType:
 			entries++
+		case token.AliasType:
+			return &yaml.SyntaxError{Message: "an alias: write out what it stands for", Token: t}
 		}
 		if depth > depthMax || entries > depthMax {
 			return &yaml.SyntaxError{Message: fmt.Sprintf("more than %d lists or mappings within one another", depthMax), Token: t}
@@ -247,13 +248,8 @@ func (y scenarioYAML) check() error {
 			err = wrong(fmt.Sprintf("plan[%d].kind", i), "%w", e)
 		}
 	}
-	for i, k := range y.Faults {
-		if e := y.available(k); err == nil && e != nil {
-			err = wrong(fmt.Sprintf("faults[%d]", i), "%w", e)
-		}
-	}
-	if err == nil && len(y.Faults) > 0 && len(y.Plan) > 0 {
-		err = wrong("faults", "draw faults or give a plan, not both")
+	if i, e := fault.CheckKinds(kindsOf(y.Faults), y.Engine != EngineReal, nil); err == nil && e != nil {
+		err = wrong(fmt.Sprintf("faults[%d]", i), "%w", e)
 	}
 	return err
 }
@@ -278,9 +274,7 @@ func (y scenarioYAML) scenario() Scenario {
 		Speed: deref(y.Speed), Duration: deref(y.Duration), Seed: deref(y.Seed), LongPolls: y.LongPolls, APILeases: y.APILeases,
 		Criteria: y.Criteria, NodeCmd: y.NodeCmd, Engine: y.Engine, Virtual: y.Virtual.virtual(),
 	}
-	for _, k := range y.Faults {
-		s.Faults = append(s.Faults, fault.Kind(k))
-	}
+	s.Faults = kindsOf(y.Faults)
 	if t := y.Timings; t != nil {
 		s.Timings = Timings{
 			TTL: deref(t.TTL), Renew: deref(t.Renew), Heartbeat: deref(t.Heartbeat), Discovery: deref(t.Discovery),
@@ -297,6 +291,13 @@ func (y scenarioYAML) scenario() Scenario {
 		})
 	}
 	return s
+}
+
+func kindsOf(names []string) (kinds []fault.Kind) {
+	for _, name := range names {
+		kinds = append(kinds, fault.Kind(name))
+	}
+	return kinds
 }
 
 func deref[T any](p *T) (v T) {
@@ -488,7 +489,7 @@ func (y scenarioYAML) save(file, head string) error {
 	if err != nil {
 		return fmt.Errorf("encode scenario: %w", err)
 	}
-	if err := os.WriteFile(file, append([]byte(head), data...), 0o644); err != nil {
+	if err := writefile.Write(file, append([]byte(head), data...)); err != nil {
 		return fmt.Errorf("save scenario: %w", err)
 	}
 	return nil

@@ -24,6 +24,7 @@ func FuzzScenarioFile(f *testing.F) {
 	f.Add("timings: {ttl: 1s, renew: 300ms}\nplan:\n  - {at: 1s, kind: crash, target: node-1, for: 1s}\n")
 	f.Add("nodes: &a 3\nsessions: *a\n")
 	f.Add("<<: *x\n")
+	f.Add("engine: virtual\nspeed: .nan\nplan:\n  - {at: 1s, kind: session-add, ms: 100000}\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		s, err := load("s.yaml", func(string) ([]byte, error) { return []byte(text), nil })
 		if err == nil {

@@ -11,10 +11,10 @@ import (
 	"github.com/leasestorm/leasestorm/sim/check"
 )
 
-var quietSeeds = flag.Int("quiet", 300, "seeds of which TestBudgetsAreTight makes its table; of intents, which take longer, a tenth of them")
+var quietSeeds = flag.Int("quiet", 600, "seeds of which TestBudgetsAreTight makes its table; of intents, which take longer, a tenth of them")
 
 // tightSeeds are enough to meet, in each state, something near the most that instances send in it.
-const tightSeeds = 300
+const tightSeeds = 600
 
 // What instances send is never more than four times below what they may, whatever they go through, and never above it (G14, E7,
 // I7). With -v it prints the table of docs/guarantees.md.

@@ -2,7 +2,9 @@ package sim
 
 import (
 	"context"
+	"errors"
 
+	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/real"
@@ -11,14 +13,13 @@ import (
 // realEngine runs storms on processes, sockets and Redis.
 type realEngine struct {
 	choice RedisChoice
-	node   []string
+	launch Launcher
 	redis  *real.Redis // nil until Open succeeds
 }
 
-// NewReal returns the real engine. node is the argument vector of the reference node, for runs whose Config names none.
-// The program must call real.ReaperMain first in its main.
-func NewReal(choice RedisChoice, node []string) Engine {
-	return &realEngine{choice: choice, node: node}
+// NewReal returns the real engine. The program must call real.ReaperMain first in its main.
+func NewReal(choice RedisChoice, launch Launcher) Engine {
+	return &realEngine{choice: choice, launch: launch}
 }
 
 func (e *realEngine) Name() string { return EngineReal }
@@ -29,17 +30,22 @@ func (e *realEngine) Open(ctx context.Context, dir string) (RedisInfo, error) {
 		return RedisInfo{}, err
 	}
 	e.redis = r
-	return RedisInfo{Kind: r.Kind(), Version: r.Version(), Note: r.Note()}, nil
+	if e.launch.Containers {
+		l := real.Launcher{Image: e.launch.Image, Program: e.launch.Node[0], Pulling: e.launch.Pulling}
+		if err := r.InContainers(ctx, l); err != nil {
+			return RedisInfo{}, errors.Join(err, e.Close())
+		}
+	}
+	return RedisInfo{Kind: r.Kind(), Version: r.Version(), Note: r.Note(), Nodes: r.Nodes()}, nil
 }
 
 func (e *realEngine) Supports(k fault.Kind) error { return e.redis.Supports(k) }
 
 func (e *realEngine) Run(ctx context.Context, s Storm, rec *history.Recorder) (Outcome, error) {
-	node := s.NodeCmd
-	if len(node) == 0 {
-		node = e.node
+	env, node := NodeCommand(s.NodeCmd)
+	if len(node) == 0 && e.launch.Image == "" && e.choice.Kind != RedisCompose {
+		node = e.launch.Node
 	}
-	var env []string
 	if s.LongPolls {
 		env = append(env, "LEASESTORM_LONG_POLLS=true")
 	}
@@ -47,8 +53,13 @@ func (e *realEngine) Run(ctx context.Context, s Storm, rec *history.Recorder) (O
 		System: s.System, Nodes: s.Nodes, Sessions: s.Sessions,
 		TTL: s.TTL, Renew: s.Renew, Heartbeat: s.Heartbeat, Discovery: s.Discovery,
 		Poll: s.Poll, PollTimeout: s.PollTimeout, Serve: s.Serve,
-		Storm: s.Config.Storm, Calm: s.Calm, Plan: s.Plan, NodeCmd: node, NodeEnv: env, Dir: s.Dir, Seed: s.Seed,
-		Progress: func(p real.Progress) { s.Progress(Progress(p)) },
+		Storm: s.Config.Storm, Calm: s.Calm, Plan: s.Plan, NodeCmd: node, NodeEnv: env, Dir: s.Dir, LogMax: check.LogMax, Seed: s.Seed,
+		Progress: func(p real.Progress) {
+			s.Progress(Progress{
+				Elapsed: p.Elapsed, Total: p.Total, Phase: p.Phase, Alive: p.Alive, Nodes: p.Nodes,
+				Polls: p.Polls, Rejected: p.Rejected, Violations: p.Violations, Fault: p.Fault,
+			})
+		},
 	}
 	if complete := systems[s.System].real; complete != nil {
 		complete(s.Config, &rc)
@@ -63,5 +74,7 @@ func (e *realEngine) Close() error {
 	if e.redis == nil {
 		return nil
 	}
-	return e.redis.Close()
+	r := e.redis
+	e.redis = nil
+	return r.Close()
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,12 +9,15 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/real"
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
@@ -137,7 +141,7 @@ func params(c Config, plan fault.Plan, o Outcome, redis string) check.Params {
 		System: c.System, Nodes: c.Nodes, Sessions: c.Sessions, Tuners: c.tuners(),
 		TTL: c.TTL, Renew: c.Renew, RenewTimeout: c.RenewTimeout, Heartbeat: c.Heartbeat, Discovery: c.Discovery,
 		Poll: c.Poll, PollTimeout: c.PollTimeout, Serve: c.Serve, Duration: c.Duration(), Speed: c.Speed,
-		Plan: plan, Tap: o.Tap, Counted: true, Interrupted: o.Interrupted, Foreign: len(c.NodeCmd) > 0,
+		Plan: plan, Tap: o.Tap, Counted: redis != RedisCompose, Interrupted: o.Interrupted, Foreign: len(c.NodeCmd) > 0,
 		Scenario: c.Name, Redis: redis, Criteria: c.Criteria,
 	}
 }
@@ -180,9 +184,9 @@ func (r *Result) run(ctx context.Context, o Options, rec *history.Recorder) (sta
 	if o.Started != nil {
 		o.Started(r.Start)
 	}
-	progress := o.Progress
-	if progress == nil {
-		progress = func(Progress) {}
+	progress := func(Progress) {}
+	if o.Progress != nil {
+		progress = challenged(o.Progress, r.params(), rec)
 	}
 	storm := Storm{Config: r.Config, Plan: r.Plan, Dir: r.Dir, Progress: progress}
 	if !r.Config.onVirtual() { // in virtual time the whole history is there in no time, or again from its seed
@@ -193,10 +197,23 @@ func (r *Result) run(ctx context.Context, o Options, rec *history.Recorder) (sta
 	}
 	if r.Outcome, err = o.Engine.Run(ctx, storm, rec); err != nil {
 		// What was recorded may explain the error; that it could not be saved either is the smaller news.
-		return true, errors.Join(fmt.Errorf("%w: %w", ErrHarness, err), r.save(rec))
+		return !errors.Is(err, real.ErrProject), errors.Join(fmt.Errorf("%w: %w", ErrHarness, err), r.save(rec))
 	}
 	r.unsaved = r.save(rec)
 	return true, nil
+}
+
+// challenged tells progress how many challenges the events that are recorded have brought so far.
+func challenged(progress func(Progress), p check.Params, rec *history.Recorder) func(Progress) {
+	watch, count := check.NewWatch(p), atomic.Int64{}
+	rec.Hear(func(e *history.Event) {
+		watch.See(*e)
+		count.Store(int64(watch.Challenges()))
+	})
+	return func(p Progress) {
+		p.Challenges = count.Load()
+		progress(p)
+	}
 }
 
 // save writes the history in order of time, in the place of what was written as it went.
@@ -266,41 +283,77 @@ func newDir(reports string, c Config) (string, error) {
 // LoadRun returns the configuration of a saved run with its plan, to run it again. Files that are not those that the run left
 // are refused (errors of packages report and history), but for the logs, of which nothing is taken.
 func LoadRun(dir string) (Config, error) {
-	s, err := load(filepath.Join(dir, ScenarioFile), readBounded)
+	c, err := loadRun(dir)
 	if err != nil {
-		return Config{}, fmt.Errorf("saved run %s: %w", dir, err)
-	}
-	c, err := s.Resolve()
-	if err != nil {
-		return Config{}, fmt.Errorf("saved run %s: %w", dir, err)
-	}
-	plan, err := report.LoadPlan(dir)
-	if err != nil {
-		return Config{}, fmt.Errorf("saved run %s: %w: %w", dir, ErrInvalid, err)
-	}
-	if err := plan.Validate(fault.Limits{Nodes: c.Nodes, Sessions: c.Sessions, Storm: c.Storm, Virtual: c.onVirtual()}); err != nil {
-		return Config{}, fmt.Errorf("saved run %s: %w: %s: %w", dir, ErrInvalid, PlanFile, err)
-	}
-	c.Plan = &plan
-	if err := intact(dir); err != nil {
 		return Config{}, fmt.Errorf("saved run %s: %w", dir, err)
 	}
 	return c, nil
 }
 
-// intact holds a saved run's plan and scenario against their sums, and its history where the run came to its end.
-func intact(dir string) error {
+func loadRun(dir string) (Config, error) {
 	r, err := report.Load(dir)
 	if err != nil {
-		return err
+		return Config{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	if err := r.Matches(dir); err != nil {
+	files, err := report.ReadFiles(dir)
+	if err != nil {
+		return Config{}, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	s, err := load(filepath.Join(dir, ScenarioFile), func(string) ([]byte, error) { return files.Scenario(), nil })
+	if err != nil {
+		return Config{}, err
+	}
+	c, err := s.Resolve()
+	if err != nil {
+		return Config{}, err
+	}
+	plan, err := files.Plan()
+	if err != nil {
+		return Config{}, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if err := plan.Validate(fault.Limits{Nodes: c.Nodes, Sessions: c.Sessions, Storm: c.Storm, Virtual: c.onVirtual()}); err != nil {
+		return Config{}, fmt.Errorf("%w: %s: %w", ErrInvalid, PlanFile, err)
+	}
+	c.Plan = &plan
+	return c, intact(r, dir, files)
+}
+
+// intact holds a saved run's plan and scenario against their sums, and its history where the run came to its end.
+func intact(r report.Report, dir string, files report.Files) error {
+	if err := r.Matches(files); err != nil {
 		return err
 	}
 	if r.Stats.HistorySHA256 == "" {
 		return nil
 	}
 	return r.Intact(dir)
+}
+
+// Struck returns the run with its faults of owners striking whom they struck in the saved run in dir, and when: they had waited
+// for an owner. n is how many did. The error is that of the history's file.
+func (c Config) Struck(dir string) (again Config, n int, err error) {
+	p := *c.Plan
+	p.Faults = slices.Clone(p.Faults)
+	var storm int64
+	for e, err := range history.Open(filepath.Join(dir, HistoryFile)) {
+		switch {
+		case err != nil:
+			return Config{}, 0, fmt.Errorf("saved run %s: %w", dir, err)
+		case e.Kind == history.Phase && e.Reason == "storm":
+			storm = e.T
+		case e.Kind == history.FaultStart && e.N >= 0 && e.N < int64(len(p.Faults)) && e.Node != "" && c.Plan.Faults[e.N].Aims():
+			f := &p.Faults[e.N]
+			f.Target = fault.OwnerTarget(e.Node)
+			f.At = min(max(f.At, time.Duration(e.T-storm).Truncate(time.Millisecond)), c.Storm)
+			n++
+		}
+	}
+	slices.SortStableFunc(p.Faults, func(a, b fault.Fault) int { return cmp.Compare(a.At, b.At) })
+	c.Plan = &p
+	if err := p.Validate(fault.Limits{Nodes: c.Nodes, Sessions: c.Sessions, Storm: c.Storm, Virtual: c.onVirtual()}); err != nil {
+		return Config{}, 0, fmt.Errorf("%w: saved run %s: whom its faults struck: %w", ErrInvalid, dir, err)
+	}
+	return c, n, nil
 }
 
 // On returns the configuration for an engine: what only the other one has is left out, or refused where the run would be

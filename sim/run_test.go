@@ -5,7 +5,9 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -185,6 +187,62 @@ func TestLoadRunRefuses(t *testing.T) {
 	}
 }
 
+// Files that are replaced while they are read: what is run is what was held against its sum.
+func TestLoadRunUsesWhatItSummedUp(t *testing.T) {
+	reports := t.TempDir()
+	saved, err := Run(t.Context(), resolved(t, Scenario{}), Options{Engine: &fake{}, Reports: reports})
+	if err != nil {
+		t.Fatal(err)
+	}
+	honest, err := LoadRun(saved.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	others, scratch := map[string][2][]byte{}, t.TempDir()
+	for name, text := range map[string]string{
+		PlanFile: `{"version":1,"seed":1,"faults":[]}`, ScenarioFile: "nodes: 3\nsessions: 7\n",
+	} {
+		was, err := os.ReadFile(filepath.Join(saved.Dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		others[name] = [2][]byte{was, []byte(text)}
+	}
+	done := make(chan struct{})
+	var replacing sync.WaitGroup
+	defer func() { close(done); replacing.Wait() }()
+	for name, texts := range others {
+		replacing.Go(func() {
+			for i := 1; ; i++ {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				next := filepath.Join(scratch, name)
+				if err := errors.Join(os.WriteFile(next, texts[i%2], 0o600), os.Rename(next, filepath.Join(saved.Dir, name))); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for loaded := 0; loaded < 20; {
+		c, err := LoadRun(saved.Dir)
+		switch {
+		case errors.Is(err, report.ErrDamaged), errors.Is(err, ErrInvalid): // the other one was read, or both do not go together
+		case err != nil:
+			t.Error(err)
+			loaded++
+		default:
+			loaded++
+			if !reflect.DeepEqual(c, honest) {
+				t.Fatalf("loaded what has other sums: %+v", c)
+			}
+		}
+	}
+}
+
 // fullDisk is an engine on whose disk nothing can be written any more once it has run.
 type fullDisk struct{ Engine }
 
@@ -205,4 +263,56 @@ func TestRunJudgesWhatItCannotSave(t *testing.T) {
 	if r.Report.Verdict != check.Pass {
 		t.Errorf("the verdict is %q", r.Report.Verdict)
 	}
+}
+
+// A saved run says whom its faults of owners struck and when, and the run that is made of it strikes them again.
+func TestStruckAgain(t *testing.T) {
+	second := time.Second
+	c := resolved(t, Scenario{Engine: EngineVirtual, Nodes: 3, Sessions: 6, Seed: 9, Fixed: Fixed{Duration: 2 * time.Minute}, Plan: []fault.Fault{
+		{At: 5 * second, Kind: fault.Freeze, Target: "owner:session-1", For: 2 * second},
+		{At: 6 * second, Kind: fault.Cut, Target: "owner:session-1", For: second}, // waits until that one is thawed
+		{At: 6500 * time.Millisecond, Kind: fault.BlackHole, Target: "node-1", For: second},
+	}})
+	if c.Plan == nil {
+		t.Fatal("no plan")
+	}
+	saved, err := Run(t.Context(), c, Options{Engine: NewVirtual(nil), Reports: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := LoadRun(saved.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, n, err := loaded.Struck(saved.Dir)
+	if err != nil || n != 2 {
+		t.Fatalf("%d struck, %v, want 2", n, err)
+	}
+	was := struckIn(t, saved.Dir)
+	if was[0] == "" || was[0] != was[1] {
+		t.Fatalf("struck were %v, want the same owner twice", was)
+	}
+	f := again.Plan.Faults
+	if f[0].Target != fault.OwnerTarget(was[0]) || f[2].Target != fault.OwnerTarget(was[1]) || f[2].Kind != fault.Cut || f[2].At < 7*second ||
+		f[1].Target != "node-1" {
+		t.Errorf("struck again are %+v, want %v, and the cut when it struck", f, was)
+	}
+	if loaded.Plan.Faults[0].Target != "owner:session-1" {
+		t.Error("the saved run's own plan was changed")
+	}
+}
+
+// struckIn returns whom a saved run's faults struck, by their number in the plan.
+func struckIn(t *testing.T, dir string) map[int64]string {
+	t.Helper()
+	struck := map[int64]string{}
+	for e, err := range history.Open(filepath.Join(dir, HistoryFile)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Kind == history.FaultStart {
+			struck[e.N] = e.Node
+		}
+	}
+	return struck
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sort"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
@@ -27,10 +28,10 @@ type Scenario struct {
 	Speed       float64       // if zero 10, on the virtual engine 1
 	Duration    time.Duration // storm and calm
 	Seed        uint64        // drawn if zero
-	Faults      []fault.Kind  // kinds to draw the plan from; all usual ones if empty
-	Plan        []fault.Fault // the plan itself; drawn if nil
+	Faults      []fault.Kind  // kinds to draw the plan from; all usual ones if empty, or without those with a minus (fault.Wanted)
+	Plan        []fault.Fault // the plan itself, or with Faults what comes before the plan that is drawn; drawn if nil
 	Criteria    []string      // guarantees that decide; if empty those that the plan can exercise, and any that breaks
-	NodeCmd     []string      // the node's argument vector; the reference node if empty
+	NodeCmd     []string      // the node: NAME=value …, its program and arguments (NodeCommand); the reference node if empty
 	Virtual     Virtual       // for the virtual engine only
 
 	Fixed Fixed // durations that Speed does not divide
@@ -69,7 +70,8 @@ type Config struct {
 	Speed       float64
 	Storm, Calm time.Duration
 	Seed        uint64
-	Faults      []fault.Kind // to draw from; empty: all usual ones
+	Faults      []fault.Kind // to draw from, as in Scenario
+	First       *fault.Plan  // strikes before what is drawn; nil: nothing does
 	Plan        *fault.Plan  // nil: drawn when the engine is known
 	Criteria    []string
 	NodeCmd     []string
@@ -166,14 +168,8 @@ func (s Scenario) resolve() (Config, error) {
 	if err := s.phases(&c); err != nil {
 		return Config{}, err
 	}
-	for i, k := range c.Faults {
-		err := k.AvailableOn(c.onVirtual())
-		if err == nil {
-			err = c.strikes(k)
-		}
-		if err != nil {
-			return Config{}, wrong(fmt.Sprintf("faults[%d]", i), "%w", err)
-		}
+	if i, err := fault.CheckKinds(c.Faults, c.onVirtual(), c.strikes); err != nil {
+		return Config{}, wrong(fmt.Sprintf("faults[%d]", i), "%w", err)
 	}
 	for c.Seed == 0 {
 		c.Seed = uint64(rand.Uint32()) // short enough to be typed again
@@ -236,18 +232,33 @@ func (s Scenario) plan(c *Config) error {
 	div := func(d time.Duration) time.Duration {
 		return time.Duration(float64(d) / c.Speed).Truncate(time.Millisecond)
 	}
+	upTo := func(n int) error {
+		return fault.Plan{Faults: p.Faults[:n]}.Validate(fault.Limits{
+			Nodes: c.Nodes, Sessions: c.Sessions, Storm: c.Storm, Virtual: c.onVirtual(),
+		})
+	}
+	var odd error // that no such system is struck so
+	sound := len(s.Plan)
 	for i, f := range s.Plan {
+		if odd = c.strikes(f.Kind); odd != nil {
+			sound = i
+			break
+		}
 		f.At, f.For = div(f.At), div(f.For)
 		p.Faults[i] = f
-		if err := c.strikes(f.Kind); err != nil {
-			return wrong(fmt.Sprintf("plan[%d]", i), "%w", err)
-		}
-		upTo := fault.Plan{Faults: p.Faults[:i+1]}
-		if err := upTo.Validate(fault.Limits{Nodes: c.Nodes, Sessions: c.Sessions, Storm: c.Storm, Virtual: c.onVirtual()}); err != nil {
-			return wrong(fmt.Sprintf("plan[%d]", i), "%w", err)
-		}
 	}
-	c.Plan = &p
+	if upTo(sound) != nil { // each of the first ones that are not valid together: whose fault is it?
+		first := sort.Search(sound, func(i int) bool { return upTo(i+1) != nil })
+		return wrong(fmt.Sprintf("plan[%d]", first), "%w", upTo(first+1))
+	}
+	if odd != nil {
+		return wrong(fmt.Sprintf("plan[%d]", sound), "%w", odd)
+	}
+	if len(c.Faults) > 0 {
+		c.First = &p
+	} else {
+		c.Plan = &p
+	}
 	return nil
 }
 
@@ -262,21 +273,20 @@ func (c Config) Draw(supported func(fault.Kind) error) (fault.Plan, error) {
 		}
 		return *c.Plan, nil
 	}
-	kinds := c.Faults
-	if len(kinds) == 0 {
-		for _, k := range fault.DefaultKinds() {
-			if supported(k) == nil && c.strikes(k) == nil {
-				kinds = append(kinds, k)
-			}
+	var usual []fault.Kind
+	for _, k := range fault.DefaultKinds() {
+		if supported(k) == nil && c.strikes(k) == nil {
+			usual = append(usual, k)
 		}
 	}
+	kinds := fault.Wanted(c.Faults, usual)
 	for _, k := range kinds {
 		if err := supported(k); err != nil {
 			return fault.Plan{}, wrong("faults", "%w", err)
 		}
 	}
-	return fault.Draw(c.Seed, fault.DrawParams{
+	return c.drawn(fault.DrawParams{
 		Nodes: c.Nodes, Sessions: c.Sessions, TTL: c.TTL, Renew: c.Renew, Discovery: c.Discovery, Poll: c.Poll,
 		PollTimeout: c.PollTimeout, Storm: c.Storm, Leader: c.System == SystemElection, Owns: c.owns(), Kinds: kinds, Virtual: c.onVirtual(),
-	}), nil
+	})
 }

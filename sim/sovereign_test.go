@@ -143,7 +143,7 @@ func TestElectionMutants(t *testing.T) {
 		{"E3", constantFence, 5},
 		{"E4", Sovereign(nil), 10},
 		{"E5", Sovereign(nil), 5},
-		{"E6", Sovereign(nil), 5},
+		{"E6", Sovereign(nil), 20},
 	} {
 		caught := false
 		for seed := uint64(1); seed <= m.within && !caught; seed++ {

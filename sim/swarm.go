@@ -12,7 +12,7 @@ import (
 
 // DrawVersion is the version of what seeds draw: it is raised with any change after which a seed gives another run of the
 // simulator (counts, timings, surroundings or plan). Changes of the accused do not count: they are what a seed is run again for.
-const DrawVersion = 2
+const DrawVersion = 3
 
 // streamSwarm separates this generator from others that are built from the same seed.
 const streamSwarm = 0x6578706c6f7265
@@ -53,17 +53,16 @@ func (s Scenario) Swarm(seed uint64) (Config, fault.Plan, error) {
 	if c.Plan != nil {
 		return c, *c.Plan, nil
 	}
+	c.Faults = fault.Wanted(c.Faults, slices.DeleteFunc(d.kinds, func(k fault.Kind) bool { return c.strikes(k) != nil }))
 	if len(c.Faults) == 0 {
-		c.Faults = slices.DeleteFunc(d.kinds, func(k fault.Kind) bool { return c.strikes(k) != nil })
-		if len(c.Faults) == 0 {
-			c.Faults = []fault.Kind{fault.Crash}
-		}
+		c.Faults = []fault.Kind{fault.Crash}
 	}
-	return c, fault.Draw(c.Seed, fault.DrawParams{
+	plan, err := c.drawn(fault.DrawParams{
 		Nodes: c.Nodes, Sessions: c.Sessions, TTL: c.TTL, Renew: c.Renew, Discovery: c.Discovery, Poll: c.Poll,
 		PollTimeout: c.PollTimeout, Storm: c.Storm, Leader: c.System == SystemElection, Owns: c.owns(), Kinds: c.Faults, Virtual: true,
 		Rate: d.rate, Mixed: d.mixed,
-	}), nil
+	})
+	return c, plan, err
 }
 
 func def[T comparable](v *T, d T) {

@@ -12,11 +12,31 @@ var ErrLater = errors.New("not in this version yet")
 
 var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
 
+// variable is a word before a command that sets an environment variable.
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
+
+// NodeCommand divides a NodeCmd into the environment variables that stand before its program, and the program with its
+// arguments.
+func NodeCommand(words []string) (env, argv []string) {
+	n := slices.IndexFunc(words, func(w string) bool { return !variable.MatchString(w) })
+	if n < 0 {
+		n = len(words)
+	}
+	return slices.Clone(words[:n]), words[n:]
+}
+
+func programOf(words []string) []string {
+	_, argv := NodeCommand(words)
+	return argv
+}
+
 // checkEngine refuses an engine that exists nowhere, and what the chosen one does not have.
 func (c Config) checkEngine() error {
 	switch {
 	case c.Engine != EngineReal && c.Engine != EngineVirtual:
 		return wrong("engine", "%q: unknown engine: known are %s, %s (flag --engine)", c.Engine, EngineReal, EngineVirtual)
+	case len(c.NodeCmd) > 0 && len(programOf(c.NodeCmd)) == 0:
+		return wrong("nodeCmd", "%q names no program to start (flag --node-cmd)", c.NodeCmd)
 	case c.onVirtual() && len(c.NodeCmd) > 0:
 		return wrong("nodeCmd", "the virtual engine runs this library's own rules and starts no program (flag --node-cmd)")
 	case !c.onVirtual() && c.Virtual != (Virtual{}):

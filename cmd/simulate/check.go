@@ -37,7 +37,7 @@ off or changed: only its G12 is not judged.`,
 
 // again judges a saved run again. Where its history is damaged, what could be read is judged and the damage is told.
 func (f *flags) again(cmd *cobra.Command, dir string) error {
-	defer guardMemory(memoryFor(dir), dir, cmd.ErrOrStderr())()
+	guardMemory(dir, memoryFor(dir))
 	r, _, damage := report.Judge(dir)
 	if !report.Readable(damage) {
 		return damage

@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -18,6 +19,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/sim"
 )
 
@@ -33,7 +35,8 @@ func (f *flags) registerExplore(fs *pflag.FlagSet) {
 	fs.StringVar(&f.seeds, "seeds", "",
 		"explore drawn storms in virtual time, `A-B` both included (A-B@V: as version V draws them); other flags fix what is drawn")
 	fs.IntVar(&f.parallel, "parallel", runtime.GOMAXPROCS(0), "with --seeds: runs at a time")
-	fs.StringVar(&f.shard, "shard", "1/1", "with --seeds: the `i/n`-th part of them, for several machines")
+	fs.StringVar(&f.shard, "shard", "1/1",
+		"with --seeds: the `i/n`-th part of them, for several machines (simulate merge); job/n: that of an Indexed Job's pod")
 	fs.BoolVar(&f.keepGoing, "keep-going", false, "with --seeds: do not stop at the first seed that fails")
 	fs.BoolVar(&f.resuming, "resume", false, "with --seeds: go on where the same exploration stopped")
 }
@@ -79,10 +82,35 @@ func (f *flags) exploration(fs *pflag.FlagSet) (sim.Exploration, error) {
 		return x, fmt.Errorf("--seeds %q: give the first and the last seed, such as 1-1000: %w", f.seeds, err)
 	}
 	index, of, ok := strings.Cut(f.shard, "/")
+	if index == shardOfJob {
+		if index, err = jobIndex(); err != nil {
+			return x, fmt.Errorf("--shard %s: %w", f.shard, err)
+		}
+	}
 	if x.Shard.Index, x.Shard.Of, err = pair(index, of, ok); err != nil {
 		return x, fmt.Errorf("--shard %q: give the part and how many there are, such as 1/4: %w", f.shard, err)
 	}
 	return x, nil
+}
+
+// shardOfJob as the number of a shard takes it from the environment that Kubernetes gives each pod of an Indexed Job, which counts
+// from 0.
+const (
+	shardOfJob       = "job"
+	jobIndexVariable = "JOB_COMPLETION_INDEX"
+)
+
+func jobIndex() (string, error) {
+	text, ok := os.LookupEnv(jobIndexVariable)
+	if !ok {
+		return "", fmt.Errorf("%s is not set: it is in the pods of an Indexed Job; elsewhere give the number of the part, such as 1/8",
+			jobIndexVariable)
+	}
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", jobIndexVariable, unwrapNumber(err))
+	}
+	return strconv.FormatUint(n+1, 10), nil
 }
 
 // drawnBy takes the version of what seeds draw off "1-1000@1" or "42@1", and refuses another one than this program's: its
@@ -135,7 +163,18 @@ func (f *flags) explore(cmd *cobra.Command) error {
 	if !f.quiet {
 		x.Progress = coverageLine(stderr)
 	}
-	rarelyCollect()
+	state, runs := x.StateFile(), int64(0)
+	if _, err := os.Stat(state); err == nil && f.guard == nil { // it may have come from elsewhere, as a scenario may
+		f.guard = guardMemory(state, memoryMax)
+	}
+	f.guard.allow(memoryForShards(state))
+	if given, err := x.Scenario.Resolve(); err == nil { // what is left open is drawn small
+		runs = int64(max(1, x.Parallel)) * memoryOf(given)
+	}
+	x.Started = func() {
+		rarelyCollect()
+		f.guard.allow(memoryForShards(state) + runs)
+	}
 	c, err := sim.Explore(cmd.Context(), x)
 	if err != nil {
 		return err
@@ -214,20 +253,23 @@ func rarest(c sim.Coverage) string {
 // failedMax is how many failing seeds are printed; the state file has them all.
 const failedMax = 20
 
-func printCoverage(out io.Writer, c sim.Coverage) {
+// printGuarantees prints how many seeds put each guarantee to the test.
+func printGuarantees(out io.Writer, c *sim.Coverage) {
 	fmt.Fprintln(out)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "\tseeds that exercised it\tthat broke it")
+	fmt.Fprintln(w, "\tseeds that exercised it\tthat broke it\tchanges excused")
 	for _, g := range c.Guarantees {
 		mark := ""
-		for _, id := range c.Criteria {
-			if id == g.ID {
-				mark = "*"
-			}
+		if slices.Contains(c.Criteria, g.ID) {
+			mark = "*"
 		}
-		fmt.Fprintf(w, "%s%s\t%d\t%d\n", g.ID, mark, g.Exercised, g.Broken)
+		fmt.Fprintf(w, "%s%s\t%d\t%d\t%d\n", g.ID, mark, g.Exercised, g.Broken, g.Excused)
 	}
 	_ = w.Flush()
+}
+
+func printCoverage(out io.Writer, c sim.Coverage) {
+	printGuarantees(out, &c)
 	for i, s := range c.Failed {
 		if i == failedMax {
 			fmt.Fprintf(out, "\n… and %d more failing seeds, in %s\n", len(c.Failed)-failedMax, c.File)
@@ -236,7 +278,7 @@ func printCoverage(out io.Writer, c sim.Coverage) {
 		fmt.Fprintf(out, "\nseed %d breaks %s: %s\n", s.Seed, strings.Join(s.Broke, ", "), s.Detail)
 		if s.Dir != "" {
 			fmt.Fprintf(out, "  judge it again:  simulate check %[1]s\n  run it again:    simulate replay %[1]s\n"+
-				"  make it small:   simulate shrink %[1]s\n", s.Dir)
+				"  make it small:   simulate shrink %[1]s\n", plain.Word(s.Dir))
 		}
 	}
 	wall := time.Duration(c.WallMs) * time.Millisecond
@@ -250,5 +292,5 @@ func printCoverage(out io.Writer, c sim.Coverage) {
 	if c.Done < c.Total {
 		fmt.Fprintf(out, "not complete: %s; the same command with --resume goes on with the other %d\n", c.Covered(), c.Total-c.Done)
 	}
-	fmt.Fprintf(out, "verdict: %s (* decides)\nstate: %s\n", strings.ToUpper(string(c.Verdict)), c.File)
+	fmt.Fprintf(out, "hash: %v\nverdict: %s (* decides)\nstate: %s\n", c.Hash, strings.ToUpper(string(c.Verdict)), c.File)
 }

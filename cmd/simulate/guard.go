@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"runtime/debug"
 	"runtime/metrics"
@@ -10,6 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/plain"
+	"github.com/leasestorm/leasestorm/sim"
+	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -18,8 +20,9 @@ import (
 func crashLoudly() { debug.SetTraceback("crash") }
 
 const (
-	memoryMax      = 512 << 20 // beyond what the judge keeps of an honest history
+	memoryMax      = 512 << 20 // beyond what an honest history takes
 	memoryMaxLarge = 4 << 30   // the most that a large history may add
+	memoryShard    = 16        // for each byte of a shard's file, which is compressed
 	memoryEvery    = 20 * time.Millisecond
 )
 
@@ -37,28 +40,85 @@ func memoryFor(dir string) int64 {
 	return memoryMax + min(st.Size(), memoryMaxLarge)
 }
 
-// guardMemory ends the program with exitWrong when it takes more memory than that, until the function that it returns is called:
-// limits of each file bound what one line takes, and nothing bounds what a history of a million names makes a judge remember.
-func guardMemory(limit int64, dir string, stderr io.Writer) (stop func()) {
-	before := debug.SetMemoryLimit(limit - limit/8) // the collector works harder before it is too late
+// memoryForShards is what adding up the files of shards, or going on with one, may take besides what else is done: they are read one
+// by one, and an honest one takes less than what it holds, and a good deal more than its size.
+func memoryForShards(files ...string) int64 {
+	size := int64(0)
+	for _, file := range files {
+		if st, err := os.Stat(file); err == nil {
+			size += min(st.Size(), memoryMaxLarge)
+		}
+	}
+	return memoryMax + min(size*memoryShard, memoryMaxLarge)
+}
+
+// What a run remembers, generously: its events (twice, when they are put in order), its sessions, and in virtual time what every
+// node knows of every other.
+const (
+	memoryEvents  = 2 << 10 // for one poll or one look or renewal, with all that is said of it
+	memorySession = 10 << 10
+	memoryPair    = 1 << 10
+)
+
+// memoryOf is what a run of that size may take at the most, if its scenario or its folder came from elsewhere.
+func memoryOf(c sim.Config) int64 {
+	sessions, nodes := float64(c.Sessions), float64(c.Nodes)
+	if c.Plan != nil {
+		for _, f := range c.Plan.Faults {
+			switch f.Kind {
+			case fault.SessionAdd:
+				sessions += float64(max(f.Ms, 1))
+			case fault.Join:
+				nodes++
+			}
+		}
+	}
+	times := func(every time.Duration) float64 { return float64(c.Duration()) / float64(every) }
+	bytes := sessions*(memorySession+memoryEvents*(times(c.Poll)+times(c.Renew))) +
+		nodes*memoryEvents*(times(c.Renew)+times(c.Heartbeat)+times(c.Discovery))
+	if c.Engine == sim.EngineVirtual {
+		bytes += nodes * nodes * memoryPair
+	}
+	return memoryMax + int64(min(bytes, memoryMaxLarge))
+}
+
+// guard ends the program with exitWrong when it takes more memory than it may: limits of each file bound what one line takes, and
+// nothing bounds what a history of a million names makes a judge remember, or a scenario of a few lines a storm. A nil one ends
+// nothing.
+type guard struct {
+	name  string // the file or the folder that came from elsewhere
+	limit atomic.Int64
+}
+
+// guardMemory watches what reading and running the file or folder takes until the program ends.
+func guardMemory(name string, limit int64) *guard {
+	g := &guard{name: name}
+	g.allow(limit)
 	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
-	var timer atomic.Pointer[time.Timer]
-	look := func() {
+	var look func()
+	look = func() {
 		metrics.Read(sample)
-		if is := sample[0].Value.Uint64() - sample[1].Value.Uint64(); is > uint64(limit) {
-			fmt.Fprintf(stderr, "simulate: %s: refused: judging it takes more than %d MiB of memory, far more than an honest run of its "+
-				"size\n", strconv.Quote(dir), limit>>20)
-			os.Exit(exitWrong)
+		if is := sample[0].Value.Uint64() - sample[1].Value.Uint64(); is > uint64(g.limit.Load()) {
+			g.refuse()
 		}
-		if t := timer.Load(); t != nil {
-			t.Reset(memoryEvery)
-		}
+		time.AfterFunc(memoryEvery, look)
 	}
-	timer.Store(time.AfterFunc(memoryEvery, look))
-	return func() {
-		if t := timer.Swap(nil); t != nil {
-			t.Stop()
-		}
-		debug.SetMemoryLimit(before)
+	time.AfterFunc(memoryEvery, look)
+	return g
+}
+
+// allow changes what may be taken.
+func (g *guard) allow(limit int64) {
+	if g == nil {
+		return
 	}
+	g.limit.Store(limit)
+	debug.SetMemoryLimit(limit - limit/8) // the collector works harder before it is too late
+}
+
+// refuse ends the program. Processes of a storm are ended by the reaper, as after a kill.
+func (g *guard) refuse() {
+	fmt.Fprintf(&plain.Writer{To: os.Stderr}, "simulate: %s: refused: it takes more than %d MiB of memory, far more than an honest run of "+
+		"its size\n", strconv.Quote(g.name), g.limit.Load()>>20)
+	os.Exit(exitWrong)
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,7 +28,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"simulate": main, "broken": broken, "crashing": crashing})
+	testscript.Main(m, map[string]func(){"simulate": main, "broken": broken, "crashing": crashing, "hungry": hungry})
 }
 
 // broken is a simulator whose virtual instances do not hear that a renewal failed. It exits like simulate, but for a verdict of
@@ -49,6 +50,22 @@ func crashing() {
 	bend = func(*virtual.Config) { panic("bent too far") }
 	main()
 }
+
+// hungry is a simulator whose storms in virtual time take far more memory than their size needs.
+func hungry() {
+	bend = func(*virtual.Config) {
+		var taken [][]byte
+		for range 4 << 10 {
+			taken = append(taken, make([]byte, 1<<20))
+		}
+		<-time.After(hungryFor)
+		runtime.KeepAlive(taken)
+	}
+	main()
+}
+
+// hungryFor is many times what it takes to see what was taken.
+const hungryFor = 5 * time.Second
 
 type deaf struct{ *core.Core }
 
@@ -79,7 +96,7 @@ func scripts(t *testing.T, dir string) {
 		Condition: condition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"refuses": refuses, "ends": ends, "interrupts": interrupts, "truncate": truncate,
-			"contains": contains, "stops": stops, "killed": killed, "sums": sums,
+			"compress": compress, "stops": stops, "killed": killed, "sums": sums,
 			"hostile": hostile, "crashes": crashes, "escaped": escaped,
 		},
 	})
@@ -260,20 +277,19 @@ func sums(ts *testscript.TestScript, neg bool, args []string) {
 	dir := ts.MkAbs(args[0])
 	r, err := report.Load(dir)
 	ts.Check(err)
-	files, err := report.SumFiles(dir)
+	files, err := report.ReadFiles(dir)
 	ts.Check(err)
-	maps.Copy(r.Sums, files)
+	maps.Copy(r.Sums, files.Sums())
 	ts.Check(r.Save(dir))
 }
 
-// contains wants the first file to hold the second one's text.
-func contains(ts *testscript.TestScript, neg bool, args []string) {
+// compress writes the first file to the second one as a shard's file is written.
+func compress(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
-		ts.Fatalf("usage: contains file part")
+		ts.Fatalf("usage: compress file to")
 	}
-	if part := ts.ReadFile(args[1]); part == "" || !strings.Contains(ts.ReadFile(args[0]), part) {
-		ts.Fatalf("%s does not hold what %s says: %q", args[0], args[1], part)
-	}
+	text := ts.ReadFile(args[0])
+	ts.Check(bomb(ts.MkAbs(args[1]), func(w io.Writer) { _, _ = io.WriteString(w, text) }))
 }
 
 // killed runs simulate on the real engine and kills it as soon as a node's word stands in the history that is written as it goes.

@@ -7,21 +7,100 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/leasestorm/leasestorm/sim"
 )
+
+// splitCommand splits a command line into words as a POSIX shell does, with its quotes and $NAME of the environment. What only a
+// shell itself can do, such as a pipe or a command in another, is refused.
+func splitCommand(line string) ([]string, error) {
+	var words []*syntax.Word
+	var err error
+	for w, werr := range syntax.NewParser(syntax.Variant(syntax.LangPOSIX)).WordsSeq(strings.NewReader(line)) {
+		if err = werr; err != nil {
+			break
+		}
+		words = append(words, w)
+	}
+	var fields []string
+	if err == nil {
+		fields, err = expand.Fields(&expand.Config{Env: expand.ListEnviron(os.Environ()...)}, words...)
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("--node-cmd %q: %w: give NAME=value …, a program and its arguments, or sh -c '…' for what needs a shell",
+			line, err)
+	case len(fields) == 0:
+		return nil, errors.New("--node-cmd is empty: give a program, or leave it out for the reference node")
+	}
+	return fields, nil
+}
+
+// replayFlags are the flags with which a replay starts the same nodes, after a blank: "" for the reference node.
+func replayFlags(command []string) string {
+	if len(command) == 0 {
+		return ""
+	}
+	words := make([]string, len(command))
+	for i, w := range command {
+		if name, value, ok := strings.Cut(w, "="); ok && syntax.ValidName(name) {
+			words[i] = name + "=" + shellWord(value)
+		} else {
+			words[i] = shellWord(w)
+		}
+	}
+	return " --node-cmd " + shellWord(strings.Join(words, " "))
+}
+
+// shellWord writes a word so that a shell, and splitCommand, read it as it is. Of control characters, which it cannot write, the
+// reader sees Go's.
+func shellWord(w string) string {
+	quotedWord, err := syntax.Quote(w, syntax.LangPOSIX)
+	if err != nil {
+		return strconv.Quote(w)
+	}
+	return quotedWord
+}
+
+// exists returns nil if the command's program can be started here.
+func exists(command []string) error {
+	_, argv := sim.NodeCommand(command)
+	if len(argv) == 0 {
+		return nil // Resolve says so
+	}
+	if _, err := exec.LookPath(argv[0]); err != nil {
+		return fmt.Errorf("the node %s cannot be started: %w: nothing was started (flag --node-cmd)", quoted(command), err)
+	}
+	return nil
+}
 
 // errNotAllowed means that a file names a program to be started as node, and that nobody at the command line asked for it.
 var errNotAllowed = errors.New("not started")
 
-// mayStart returns nil if command may be started as node. What the command line names may be. What a scenario file names needs
+// mayStart returns nil if command may and can be started as node; in a container it is the image that must have it.
+func (f *flags) mayStart(cmd *cobra.Command, command []string) error {
+	if len(command) == 0 {
+		return nil
+	}
+	if err := f.allowed(cmd, command); err != nil || f.launcher == launchContainers {
+		return err
+	}
+	return exists(command)
+}
+
+// allowed returns nil if command may be started as node. What the command line names may be. What a scenario file names needs
 // --allow-node-cmd or a yes at the terminal. What a saved run names is never started: whoever made the folder chose it, and the
 // flag that allows a file that was read would be given to one that was not.
-func (f *flags) mayStart(cmd *cobra.Command, command []string) error {
-	if len(command) == 0 || cmd.Flags().Changed("node-cmd") {
+func (f *flags) allowed(cmd *cobra.Command, command []string) error {
+	if cmd.Flags().Changed("node-cmd") {
 		return nil
 	}
 	shown := quoted(command)

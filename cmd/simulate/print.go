@@ -36,6 +36,9 @@ func printStart(out io.Writer, s sim.Start) {
 	if len(c.NodeCmd) > 0 {
 		node = quoted(c.NodeCmd)
 	}
+	if s.Redis.Nodes != "" {
+		node += ", in containers of " + s.Redis.Nodes
+	}
 	criteria := "those that the plan can exercise, and any that breaks"
 	if len(c.Criteria) > 0 {
 		criteria = strings.Join(c.Criteria, ", ")
@@ -68,7 +71,7 @@ func printPlan(out io.Writer, p fault.Plan) {
 func missed(asked []fault.Kind, p fault.Plan) string {
 	var names []string
 	for _, k := range asked {
-		if !slices.ContainsFunc(p.Faults, func(f fault.Fault) bool { return f.Kind == k }) {
+		if _, out := k.TakenOut(); !out && !slices.ContainsFunc(p.Faults, func(f fault.Fault) bool { return f.Kind == k }) {
 			names = append(names, string(k))
 		}
 	}

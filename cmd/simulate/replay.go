@@ -24,7 +24,8 @@ func newReplay() *cobra.Command {
 		Short: "Run the storm of a saved run, or of an exploration's seed, again",
 		Long: `replay runs the scenario and the plan that a run saved once more, into a folder of its own. On the real engine the
 faults strike the same targets at the same times; what processes, sockets and Redis make of them is real again and may
-differ. In virtual time every byte of the history is the same, or replay says that it is not. A folder whose files are not
+differ. Those that struck an owner strike that node again, whoever owns now, unless --aim-anew has them look for one. In
+virtual time every byte of the history is the same, or replay says that it is not. A folder whose files are not
 those that the run left is refused. The node that it names is not started unless --node-cmd names it again: a folder that came
 from elsewhere runs this program and Redis, and nothing else.
 
@@ -41,6 +42,7 @@ program draws version V, as the exploration's first line said.`,
 		},
 	}
 	f.register(cmd.Flags())
+	cmd.Flags().BoolVar(&f.aimAnew, "aim-anew", false, "of a saved run: faults of owners strike who owns now, not whom they struck then")
 	return cmd
 }
 
@@ -67,7 +69,8 @@ func (f *flags) recalled(fs *pflag.FlagSet, arg string) (sim.Config, error) {
 	var wrong error
 	fs.Visit(func(flag *pflag.Flag) {
 		how := slices.Contains([]string{
-			"engine", "redis", "redis-password-file", "node-cmd", "report", "json", "quiet", "confirm-real", "lua",
+			"engine", "redis", "redis-password-file", "compose", "node-cmd", "report", "json", "quiet", "confirm-real", "lua",
+			"aim-anew",
 		}, flag.Name)
 		if !how && !(f.shrinks && flag.Name == "criteria") {
 			wrong = fmt.Errorf("--%s: a saved run says it itself: leave it out", flag.Name)
@@ -79,6 +82,7 @@ func (f *flags) recalled(fs *pflag.FlagSet, arg string) (sim.Config, error) {
 	if err := f.checkRun(fs); err != nil {
 		return sim.Config{}, err
 	}
+	f.guard = guardMemory(arg, memoryMax)
 	c, err := sim.LoadRun(arg)
 	if _, missing := os.Stat(arg); errors.Is(missing, os.ErrNotExist) {
 		return sim.Config{}, fmt.Errorf("%q is neither the folder of a saved run nor a seed, a whole number from 1 to %d", arg,
@@ -87,11 +91,20 @@ func (f *flags) recalled(fs *pflag.FlagSet, arg string) (sim.Config, error) {
 	if err != nil {
 		return sim.Config{}, err
 	}
+	model := c.Engine == sim.EngineVirtual
 	if c, err = f.elsewhere(fs, c); err != nil {
 		return sim.Config{}, err
 	}
+	// In virtual time they find the same owners again, as the history must be the same; a smaller run has others.
+	if !f.aimAnew && !f.shrinks && !(model && c.Engine == sim.EngineVirtual) {
+		if c, f.struck, err = c.Struck(arg); err != nil {
+			return sim.Config{}, err
+		}
+	}
 	if fs.Changed("node-cmd") {
-		c.NodeCmd = strings.Fields(f.nodeCmd)
+		if c.NodeCmd, err = splitCommand(f.nodeCmd); err != nil {
+			return sim.Config{}, err
+		}
 	}
 	f.saved = arg
 	return c, nil

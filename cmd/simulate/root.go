@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -12,9 +13,19 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/leasestorm/leasestorm/internal/redisurl"
+	"github.com/leasestorm/leasestorm/internal/version"
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
+)
+
+// redisImageVariable names the image for Redis in a container, unless the flag does.
+const redisImageVariable = "LEASESTORM_REDIS_IMAGE"
+
+// Launchers of nodes.
+const (
+	launchProcesses  = "process"
+	launchContainers = "container"
 )
 
 // flags are the command line of a run as given.
@@ -29,6 +40,11 @@ type flags struct {
 	scenario         string
 	criteria         string
 	redis            string
+	redisImage       string // of a container
+	ownImage         bool   // the flag says so
+	launcher         string
+	compose          string
+	nodeImage        string
 	passwordFile     string // of Redis
 	nodeCmd          string
 	allowNodeCmd     bool // that of the scenario file
@@ -42,7 +58,10 @@ type flags struct {
 
 	shrinks bool // --criteria names what must stay broken, also of a saved run
 
-	saved string // the folder whose run is done again; "": a seed
+	saved   string // the folder whose run is done again; "": a seed
+	aimAnew bool   // its faults of owners strike who owns now
+	struck  int    // how many strike whom they struck then
+	guard   *guard // of a folder or scenario file; nil: neither was named
 }
 
 func newRoot() *cobra.Command {
@@ -54,7 +73,8 @@ func newRoot() *cobra.Command {
 from a seed, lets everything heal, and judges guarantee by guarantee (G1 to G14) what happened.
 
 Every node is a process behind a proxy of its own; the polled target beside them records what really arrived. Redis is
-redis-server or valkey-server from PATH unless --redis says otherwise. Nothing else needs to be installed or running.
+redis-server or valkey-server from PATH unless --redis says otherwise; where there is none it runs in a container, and
+where there is no engine for that, an embedded one takes its place. Nothing else needs to be installed or running.
 
 Exit codes: 0 all criteria pass; 1 a guarantee failed; 2 a criterion stayed unknown; 3 the command line or the harness
 was wrong, nothing was judged.`,
@@ -65,6 +85,7 @@ was wrong, nothing was judged.`,
   simulate --engine virtual --seeds 1-10000     ten thousand drawn storms
   simulate --node-cmd "python3 node.py" --criteria G1,G2,G3
                                                 anybody's node that speaks docs/node-protocol.md`,
+		Version:       version.String(),
 		Args:          noArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -85,7 +106,7 @@ was wrong, nothing was judged.`,
 	f.registerExplore(cmd.Flags())
 	cmd.SetFlagErrorFunc(flagError)
 	cmd.CompletionOptions.HiddenDefaultCmd = true
-	cmd.AddCommand(newCheck(), newScenarios(), newReplay(), newShrink())
+	cmd.AddCommand(newCheck(), newScenarios(), newReplay(), newShrink(), newMerge(), newTarget(), newProbe())
 	return cmd
 }
 
@@ -101,7 +122,7 @@ func (f *flags) register(fs *pflag.FlagSet) {
 	fs.DurationVar(&f.ttl, "ttl", 0, "life of a lease without renewal (default 30s / speed)")
 	fs.DurationVar(&f.renew, "renew", 0, "between renewals (default a third of the TTL)")
 	fs.DurationVar(&f.poll, "poll", 0, "between polls of one session (default 5s / speed)")
-	fs.StringVar(&f.faults, "faults", "", "draw only these faults, `A,B` (an unknown one lists them all)")
+	fs.StringVar(&f.faults, "faults", "", "draw only these faults, `A,B`, or all usual ones but `-A,-B` (an unknown one lists them all)")
 	fs.StringVar(&f.criteria, "criteria", "",
 		"guarantees that decide, `G1,G2` (default: those that the plan can exercise, and any that breaks)")
 	fs.BoolVar(&f.allowNodeCmd, "allow-node-cmd", false, "start the nodeCmd of the scenario file without asking")
@@ -112,11 +133,21 @@ func (f *flags) register(fs *pflag.FlagSet) {
 func (f *flags) registerRun(fs *pflag.FlagSet) {
 	fs.StringVar(&f.engine, "engine", sim.EngineReal,
 		"real: processes, sockets, Redis; virtual: one event loop, deterministic")
-	fs.StringVar(&f.redis, "redis", "", "server, embedded or a `URL` (default: server if installed, else embedded)")
+	fs.StringVar(&f.redis, "redis", "",
+		"server, container, embedded or a `URL` (default: the first that this machine has)")
+	fs.StringVar(&f.redisImage, "redis-image", cmp.Or(os.Getenv(redisImageVariable), sim.RedisImage),
+		"`IMAGE` of Redis or Valkey for --redis container, pulled if it is not there ("+redisImageVariable+")")
+	fs.StringVar(&f.launcher, "launcher", launchProcesses,
+		"process, or container: every node at a `host` with an address of its own, cut off by its network")
+	fs.StringVar(&f.compose, "compose", "",
+		"strike the fleet that this compose `PROJECT` has started (docker/compose.yaml), instead of starting one")
+	fs.StringVar(&f.nodeImage, "node-image", "",
+		"`IMAGE` of the nodes for --launcher container (default: one made of this program); it runs what it says, or --node-cmd")
 	fs.StringVar(&f.passwordFile, "redis-password-file", os.Getenv(redisurl.PasswordFileVariable),
 		"`FILE` whose first line is the password of --redis URL, which in a flag shows in the process list ("+
 			redisurl.PasswordFileVariable+"; "+redisurl.PasswordVariable+" is the password itself)")
-	fs.StringVar(&f.nodeCmd, "node-cmd", "", "start this `COMMAND` as node, split at blanks (default: the reference node)")
+	fs.StringVar(&f.nodeCmd, "node-cmd", "",
+		"start this `COMMAND` as node, NAME=value before it and quotes as in a shell (default: the reference node)")
 	fs.StringVar(&f.report, "report", "reports", "`DIR` for the run's folder")
 	fs.BoolVar(&f.lua, "lua", false, "virtual: run the store's Lua scripts in an interpreter: the same history, slower")
 	_ = fs.MarkHidden("lua") // the error is that there is no such flag
@@ -139,6 +170,7 @@ func (f *flags) given(fs *pflag.FlagSet) (sim.Scenario, error) {
 	var s sim.Scenario
 	var err error
 	if f.scenario != "" {
+		f.guard = guardMemory(f.scenario, memoryMax)
 		if s, err = sim.Load(f.scenario); err != nil {
 			return sim.Scenario{}, err
 		}
@@ -158,7 +190,11 @@ func (f *flags) given(fs *pflag.FlagSet) (sim.Scenario, error) {
 	set("ttl", func() { s.Fixed.TTL = f.ttl })
 	set("renew", func() { s.Fixed.Renew = f.renew })
 	set("poll", func() { s.Fixed.Poll = f.poll })
-	set("node-cmd", func() { s.NodeCmd = strings.Fields(f.nodeCmd) })
+	if fs.Changed("node-cmd") {
+		if s.NodeCmd, err = splitCommand(f.nodeCmd); err != nil {
+			wrong = append(wrong, err)
+		}
+	}
 	if fs.Changed("faults") {
 		s.Plan = nil
 		if s.Faults, err = fault.ParseKinds(f.faults, s.Engine == sim.EngineVirtual); err != nil {
@@ -194,19 +230,54 @@ func (f *flags) check(fs *pflag.FlagSet) error {
 	return errors.Join(append(wrong, f.checkRun(fs))...)
 }
 
+// checkCompose refuses flags for what a fleet that runs already has itself.
+func (f *flags) checkCompose(fs *pflag.FlagSet) error {
+	if strings.TrimSpace(f.compose) == "" {
+		return errors.New("--compose is empty: give the project, which is \"docker\" unless it was given another name")
+	}
+	if strings.ContainsAny(f.compose, "/.") {
+		return fmt.Errorf("--compose %q: give the project, and not its file: it is \"docker\" for docker/compose.yaml", f.compose)
+	}
+	for _, own := range []string{"redis", "redis-image", "redis-password-file", "launcher", "node-image", "node-cmd"} {
+		if fs.Changed(own) {
+			return fmt.Errorf("--compose with --%s: the fleet has its own: leave it out", own)
+		}
+	}
+	if f.shrinks || fs.Changed("seeds") {
+		return errors.New("--compose: no fleet runs in virtual time: leave it out")
+	}
+	return nil
+}
+
 func (f *flags) checkRun(fs *pflag.FlagSet) error {
 	var wrong []error
 	if f.engine != sim.EngineReal && f.engine != sim.EngineVirtual {
 		wrong = append(wrong, fmt.Errorf("--engine %q: unknown engine: known are %s, %s", f.engine, sim.EngineReal, sim.EngineVirtual))
 	}
 	if fs.Changed("redis") && strings.TrimSpace(f.redis) == "" {
-		wrong = append(wrong, errors.New("--redis is empty: give server, embedded or a URL, or leave it out"))
+		wrong = append(wrong, errors.New("--redis is empty: give server, container, embedded or a URL, or leave it out"))
 	}
 	if fs.Changed("redis-password-file") && !strings.Contains(f.redis, ":") {
 		wrong = append(wrong, errors.New("--redis-password-file goes with --redis URL only"))
 	}
-	if fs.Changed("node-cmd") && strings.TrimSpace(f.nodeCmd) == "" {
-		wrong = append(wrong, errors.New("--node-cmd is empty: give a program, or leave it out for the reference node"))
+	switch {
+	case f.launcher != launchProcesses && f.launcher != launchContainers:
+		wrong = append(wrong, fmt.Errorf("--launcher %q: unknown: known are %s, %s", f.launcher, launchProcesses, launchContainers))
+	case fs.Changed("node-image") && f.launcher != launchContainers:
+		wrong = append(wrong, errors.New("--node-image goes with --launcher container only"))
+	case fs.Changed("node-image") && strings.TrimSpace(f.nodeImage) == "":
+		wrong = append(wrong, errors.New("--node-image is empty: give an image, or leave it out for the reference node"))
+	}
+	if fs.Changed("compose") {
+		wrong = append(wrong, f.checkCompose(fs))
+	}
+	f.ownImage = fs.Changed("redis-image")
+	switch {
+	case !f.ownImage:
+	case strings.TrimSpace(f.redisImage) == "":
+		wrong = append(wrong, errors.New("--redis-image is empty: give an image, or leave it out for "+sim.RedisImage))
+	case f.redis != "" && f.redis != "container":
+		wrong = append(wrong, errors.New("--redis-image goes with --redis container only"))
 	}
 	if f.report == "" {
 		wrong = append(wrong, errors.New("--report is empty: give a folder, or leave it out for reports/"))
@@ -249,8 +320,8 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return fmt.Errorf("unknown command or argument %q: commands are check, replay, shrink, scenarios; %s --help lists the flags",
-		args[0], cmd.CommandPath())
+	return fmt.Errorf("unknown command or argument %q: commands are check, probe, replay, shrink, merge, target, scenarios; "+
+		"%s --help lists the flags", args[0], cmd.CommandPath())
 }
 
 // oneLine keeps an error that joins several on one line, and leaves out the password of a URL that it quotes.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
@@ -21,8 +22,10 @@ import (
 // redisChoice reads --redis and its password.
 func (f *flags) redisChoice() (sim.RedisChoice, error) {
 	switch s := f.redis; {
-	case s == "" || s == "server" || s == "embedded":
-		return sim.RedisChoice{Kind: s}, nil
+	case f.compose != "":
+		return sim.RedisChoice{Kind: sim.RedisCompose, Project: f.compose}, nil
+	case s == "" || s == "server" || s == "container" || s == "embedded":
+		return sim.RedisChoice{Kind: s, Image: f.redisImage}, nil
 	case strings.Contains(s, "://"):
 		password, err := redisurl.Password(f.passwordFile, os.Getenv(redisurl.PasswordVariable))
 		if err != nil {
@@ -33,7 +36,8 @@ func (f *flags) redisChoice() (sim.RedisChoice, error) {
 		}
 		return sim.RedisChoice{Kind: "url", URL: s}, nil
 	}
-	return sim.RedisChoice{}, fmt.Errorf("--redis %s: give server, embedded or a URL such as redis://localhost:6379", f.shownRedis())
+	return sim.RedisChoice{}, fmt.Errorf("--redis %s: give server, container, embedded or a URL such as redis://localhost:6379",
+		f.shownRedis())
 }
 
 var address = regexp.MustCompile(`^[a-zA-Z0-9.-]+(:[0-9]+)?$`)
@@ -57,8 +61,17 @@ func (f *flags) bend() sim.Breaker {
 	return bend
 }
 
-func (f *flags) newEngine(c sim.Config, redis sim.RedisChoice) (sim.Engine, error) {
+func (f *flags) newEngine(c sim.Config, redis sim.RedisChoice, pull *pulling) (sim.Engine, error) {
+	if f.compose != "" && (c.Engine != sim.EngineReal || c.System != sim.SystemPolling || len(c.NodeCmd) > 0) {
+		return nil, fmt.Errorf("--compose %s strikes a fleet of real pollers: leave out another engine, system or node", f.compose)
+	}
 	if c.Engine == sim.EngineVirtual {
+		if f.launcher == launchContainers {
+			return nil, errors.New("--launcher container: the virtual engine starts nothing: leave it out")
+		}
+		if f.ownImage {
+			return nil, fmt.Errorf("--redis-image %s: the virtual engine has a Redis of its own: leave it out", f.redisImage)
+		}
 		if f.redis != "" {
 			return nil, fmt.Errorf("--redis %s: the virtual engine has a Redis of its own: leave it out", f.shownRedis())
 		}
@@ -71,7 +84,12 @@ func (f *flags) newEngine(c sim.Config, redis sim.RedisChoice) (sim.Engine, erro
 	if err != nil {
 		return nil, fmt.Errorf("find this program, to start it as a node: %w", err)
 	}
-	return sim.NewReal(redis, []string{self, nodeArg}), nil
+	launch := sim.Launcher{Node: []string{self, nodeArg}, Containers: f.launcher == launchContainers, Image: f.nodeImage}
+	if launch.Containers && len(c.NodeCmd) > 0 && launch.Image == "" {
+		return nil, errors.New("--node-cmd with --launcher container: give --node-image too, the image that has the program")
+	}
+	redis.Pulling, launch.Pulling = pull.of(f.redisImage), pull.of(f.nodeImage)
+	return sim.NewReal(redis, launch), nil
 }
 
 // run runs the storm, has it judged and prints what came of it.
@@ -85,27 +103,37 @@ func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 			return err
 		}
 	}
-	engine, err := f.newEngine(c, choice)
+	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
+	var pull *pulling
+	if !f.quiet {
+		pull = newPulling(stderr)
+	}
+	engine, err := f.newEngine(c, choice, pull)
 	if err != nil {
 		return err
 	}
-	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
+	f.guard.allow(memoryOf(c))
 	text := stdout // for people
 	if f.json {
 		text = stderr
 	}
+	if f.struck > 0 && !f.quiet {
+		fmt.Fprintf(text, "faults of owners that strike whom they struck in %s: %d (--aim-anew: who owns now)\n", plain.Text(f.saved), f.struck)
+	}
 	bar := newProgress(stderr, c.Duration())
 	o := sim.Options{Engine: engine, Reports: f.report}
 	if !f.quiet {
-		o.Started = func(s sim.Start) { printStart(text, s) }
+		o.Started = func(s sim.Start) { pull.done(); printStart(text, s) }
 		o.Progress = bar.show
 	}
 	r, err := sim.Run(cmd.Context(), c, o)
+	pull.done()
 	bar.done()
 	if err != nil && !errors.Is(err, sim.ErrUnsaved) {
 		return err
 	}
 	unsaved := err
+	r.Report.ReplayFlags = replayFlags(c.NodeCmd)
 	for _, note := range r.Outcome.Notes {
 		fmt.Fprintf(text, "note: %s\n", note)
 	}
@@ -148,8 +176,10 @@ func (f *flags) verdict(r report.Report, dir string, stdout, text io.Writer) err
 	if err := errors.Join(r.Table(text), r.Failures(text, dir)); err != nil {
 		return fmt.Errorf("write the verdict: %w", err)
 	}
+	word := plain.Word(dir)
+	dir = plain.Text(dir) // a line end in its name begins no line here
 	if r.Verdict == check.Pass {
-		fmt.Fprintf(text, "  judge it again:  simulate check %[1]s\n  run it again:    simulate replay %[1]s\n", dir)
+		fmt.Fprintf(text, "  judge it again:  simulate check %[1]s\n  run it again:    simulate replay %[1]s%[2]s\n", word, r.ReplayFlags)
 	}
 	if sum := r.Stats.HistorySHA256; sum != "" {
 		fmt.Fprintf(text, "  history sha256:  %s\n", sum)

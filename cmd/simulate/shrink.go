@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
 )
@@ -22,9 +24,10 @@ func newShrink() *cobra.Command {
 or an exploration's seed (give the flags that it had), still breaks the guarantee that it broke first, or the one that
 --criteria names. The smallest run's folder has it as a scenario of a few lines and as a drawing of what happened.
 
-What is accused in virtual time is this program's own lease. --confirm-real runs the result on processes and Redis, a TTL of
-more than 3 s brought down to that, up to three times; --node-cmd is the program that is accused there. One that a scenario
-file names needs --allow-node-cmd; one that a saved run names is not started unless --node-cmd names it again.
+What is accused in virtual time is this program's own lease, also where another program was the run's node. --confirm-real runs
+the result on processes and Redis, a TTL of more than 3 s brought down to that, up to three times; --node-cmd is the program that
+is accused there. One that a scenario file names needs --allow-node-cmd; one that a saved run names is not started unless
+--node-cmd names it again.
 
 Exit codes: 0 shrunk (and confirmed, where --confirm-real asked for it); 2 not confirmed on the real engine, or interrupted, with
 the smallest run so far saved; 3 the run breaks nothing in virtual time, or the command line is wrong.`,
@@ -49,9 +52,15 @@ func (f *flags) shrink(cmd *cobra.Command, arg string, confirm bool) error {
 			return err
 		}
 	}
+	f.guard.allow(memoryOf(c))
 	nodeCmd := c.NodeCmd
 	c.NodeCmd = nil // of the real engine only; virtual instances are this program's own
 	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
+	ours := ""
+	if len(nodeCmd) > 0 {
+		ours = fmt.Sprintf("the run's node is %s, but shrink accuses this program's own lease only, in virtual time", quoted(nodeCmd))
+		fmt.Fprintf(stderr, "note: %s; what breaks that node is played again by simulate replay\n", ours)
+	}
 	text := stdout
 	if f.json {
 		text = stderr
@@ -61,7 +70,10 @@ func (f *flags) shrink(cmd *cobra.Command, arg string, confirm bool) error {
 		progress = nil
 	}
 	s, err := sim.Shrink(cmd.Context(), c, guarantee, f.bend(), progress)
-	if err != nil {
+	switch {
+	case errors.Is(err, sim.ErrNothingBroke) && ours != "":
+		return fmt.Errorf("%w; %s", err, ours)
+	case err != nil:
 		return err
 	}
 	r, err := s.Save(context.WithoutCancel(cmd.Context()), f.report, f.bend()) // a second Ctrl-C ends the program
@@ -76,7 +88,7 @@ func (f *flags) shrink(cmd *cobra.Command, arg string, confirm bool) error {
 		"  what happened:   %s\n", s.Guarantee, s.To, s.From, s.Runs, scenario, filepath.Join(r.Dir, sim.DiagramFile))
 	switch {
 	case s.Cut:
-		fmt.Fprintf(text, "interrupted: a smaller run may break it too; to go on: simulate shrink %s\n", r.Dir)
+		fmt.Fprintf(text, "interrupted: a smaller run may break it too; to go on: simulate shrink %s\n", plain.Word(r.Dir))
 		return verdictError(exitUnknown)
 	case !confirm:
 		return nil
@@ -122,10 +134,11 @@ func (f *flags) confirm(cmd *cobra.Command, s sim.Shrunk, nodeCmd []string, text
 	if err != nil {
 		return err
 	}
+	f.guard.allow(memoryOf(c))
 	fmt.Fprintf(text, "\nconfirming on the real engine, TTL %v, %v a try\n", c.TTL, c.Duration())
 	dir := ""
 	for try := 1; try <= confirmTries; try++ {
-		engine, err := f.newEngine(c, choice)
+		engine, err := f.newEngine(c, choice, nil)
 		if err != nil {
 			return err
 		}

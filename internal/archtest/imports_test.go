@@ -48,6 +48,12 @@ var rules = []rule{
 		Why: "the reference node is a normal user of the public API",
 	},
 	{
+		From:   []string{"lease", "internal/node", "internal/core", "cmd/node", "cmd/simulate", "sim/check", "sim/real"},
+		Never:  []string{"github.com/moby", "github.com/docker", "github.com/testcontainers"},
+		Except: []string{"sim/container"},
+		Why:    "container engines are the simulator's affair, in one package",
+	},
+	{
 		From: []string{"lease/redisstore"}, Never: []string{"lease"}, Except: []string{"lease/redisstore"},
 		Why: "the store is below the library",
 	},
@@ -119,8 +125,9 @@ func TestCoreImportsOnlyPurePackages(t *testing.T) {
 }
 
 // scenarioImports is all that a scenario needs to state a promise and read a verdict. sim/real is there for the process
-// that cleans up behind a run, which is started from the test's own binary; sim/sentinel has a storm and a verdict of its own.
-var scenarioImports = []string{"sim", "sim/check", "sim/fault", "sim/real", "sim/sentinel"}
+// that cleans up behind a run, which is started from the test's own binary; sim/sentinel has a storm and a verdict of its own;
+// containertest finds the engine for those that are played in containers.
+var scenarioImports = []string{"internal/containertest", "sim", "sim/check", "sim/fault", "sim/real", "sim/sentinel"}
 
 func TestScenariosHaveNoLogic(t *testing.T) {
 	seen := 0

@@ -99,17 +99,17 @@ func (c *Core) refuse(l *lease, cause Cause, owner string, wait int64, text stri
 	if l.want && !l.wait {
 		l.want = false
 	}
+	if cause == CauseWrongType {
+		// Somebody else's key, and nobody's fault here. It looks free, so it is asked about once a TTL whatever looks show.
+		l.open, l.holder = false, ""
+		wait = c.cfg.TTL
+	}
 	again := l.wait || l.place || l.open
 	switch cause {
 	case CauseDrain:
 		again = false
 	case CauseStuck:
 		return
-	case CauseWrongType:
-		// Somebody else's key: looked at again in a while, and nobody's fault here.
-		l.place = false
-		again = l.wait
-		wait = c.cfg.TTL
 	}
 	if !again {
 		c.forget(l)
@@ -284,7 +284,6 @@ func (c *Core) heldUntil(in *inflight, pttl int64) Time {
 // renewAll is the renewal tick: everything held, in as few calls as it takes, and then the heartbeat, so that both expire
 // together when the instance dies.
 func (c *Core) renewAll() {
-	c.refusal.told = false // it is told again as long as it lasts, once an interval
 	c.tellSilent()
 	c.traces.age(c.now.Mono, c.cfg.TTL)
 	c.queue.beat = !c.cfg.NoHeartbeat
@@ -360,12 +359,13 @@ func (c *Core) renewed(l *lease, in *inflight) {
 // doubt makes a term uncertain (docs/specification.md, 001-27): nothing begins under it until it is renewed (G4). What
 // follows is a read and then a quick retry, not the next tick.
 func (c *Core) doubt(l *lease, cause Cause, text string) {
+	again := l.uncertain
 	if l.phase != owned {
 		return
 	}
 	l.uncertain = true
-	c.tell(Tell{Kind: TellUncertain, Cause: cause, ID: l.id, Fence: l.fence, Until: l.until, UntilWall: c.wall(l.until),
-		Text: text})
+	c.tell(Tell{Kind: TellUncertain, Cause: cause, Again: again, ID: l.id, Fence: l.fence, Until: l.until,
+		UntilWall: c.wall(l.until), Text: text})
 }
 
 // lost ends a term that was not given back.

@@ -88,8 +88,7 @@ func (c *Core) taken(id string, i int32, owner string) {
 	case l.place && !l.want && c.vouched(owner):
 		c.forget(l)
 	case l.want || l.place:
-		l.exp = c.now.Mono + Time(c.cfg.TTL)
-		c.awaitExpiry(l)
+		l.ordered, l.read = false, true // a hint puts no wait off: the lease is read when that ends
 	}
 }
 

@@ -11,6 +11,8 @@ type pace struct {
 // refusal is a Redis that answers and refuses what it is asked to write: READONLY, out of memory, an ACL.
 type refusal struct {
 	text string // its last words, "" if it refuses nothing
+	at   Time   // when it said them
+	from Time   // what was said before is not told any more: one entry an interval, and none of what may be over
 	told bool
 }
 
@@ -69,13 +71,15 @@ func (c *Core) paced(kind OpKind) bool { return c.paces[kind].until > c.now.Mono
 // refusedBy keeps Redis' words. They are told when a read was answered: until then it may be that nothing is.
 func (c *Core) refusedBy(in *inflight, a *Answer) {
 	if a.Failure == FailRefused && a.Epoch == "" && in.op.Kind.writes() { // with an epoch it is this instance that does not believe it
-		c.refusal.text = a.Text
+		c.refusal.text, c.refusal.at = a.Text, c.now.Mono
 	}
 }
 
+// tellRefusing tells of a refusal, with its time, and once in a renewal interval as long as there are more.
 func (c *Core) tellRefusing() {
-	if c.refusal.text != "" && !c.refusal.told {
-		c.refusal.told = true
-		c.tell(Tell{Kind: TellRefusing, Text: c.refusal.text})
+	if r := &c.refusal; r.text != "" && r.at >= r.from {
+		r.told, r.from = true, max(c.nextRenew, r.at+1)
+		c.tell(Tell{Kind: TellRefusing, Text: r.text})
+		c.eff.Tells[len(c.eff.Tells)-1].At = r.at
 	}
 }

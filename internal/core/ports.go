@@ -264,6 +264,7 @@ const (
 type Tell struct {
 	Kind      TellKind
 	Cause     Cause
+	Again     bool // TellUncertain: nothing was renewed since the last one
 	ID        string
 	Fence     int64
 	At        Time

@@ -69,8 +69,9 @@ func Head(t *core.Tell) (Level, string, bool) {
 	f := formOf(t.Kind)
 	switch {
 	case t.Kind == core.TellEpoch && t.Wait > 0:
-		return Warn, "Redis is new or has lost its data, and grants nothing before its quarantine ends; a new server is declared, " +
-			"once, by Bootstrap", true
+		return Warn, "Redis was restarted or is new, and may have lost data; it grants nothing before its quarantine ends", true
+	case t.Again:
+		return Info, f.message + " again", true
 	case t.Kind == core.TellSilent && reply(t.Text):
 		return f.level, "Redis refuses what is asked of it", true
 	case t.Kind == core.TellHeard && reply(t.Text):

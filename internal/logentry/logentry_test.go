@@ -104,9 +104,11 @@ func TestHead(t *testing.T) {
 		not  string
 	}{
 		{core.Tell{Kind: core.TellEpoch, Text: "r 1"}, Info, "new epoch", "grants nothing"},
-		{core.Tell{Kind: core.TellEpoch, Text: "r 1", Wait: core.Second}, Warn, "Bootstrap", "never"},
+		{core.Tell{Kind: core.TellEpoch, Text: "r 1", Wait: core.Second}, Warn, "restarted", "Bootstrap"},
 		{core.Tell{Kind: core.TellClock, Cause: core.CauseFailed, Text: "redis"}, Warn, "Redis' clock", "failed"},
 		{core.Tell{Kind: core.TellClock, Cause: core.CauseClock}, Warn, "A clock stepped", "Redis"},
+		{core.Tell{Kind: core.TellUncertain, ID: "s"}, Warn, "renewal failed", "again"},
+		{core.Tell{Kind: core.TellUncertain, ID: "s", Again: true}, Info, "renewal failed again", "lost"},
 		{core.Tell{Kind: core.TellSilent, Text: "OOM command not allowed"}, Warn, "refuses", "not answer"},
 		{core.Tell{Kind: core.TellSilent, Text: "EOF"}, Warn, "not answer", "refuses"},
 		{core.Tell{Kind: core.TellSilent, Text: "dial tcp 127.0.0.1:1: connect: connection refused"}, Warn, "not answer", "refuses"},

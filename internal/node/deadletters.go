@@ -42,7 +42,7 @@ func bootstrapIntents(s *intentSettings) (int, error) {
 		if err := lease.Bootstrap(ctx, client, st.Options().Leases); err != nil {
 			return fmt.Errorf("bootstrap: %w", err)
 		}
-		fmt.Fprintln(os.Stderr, "node: declared the first deployment; leases are granted from now on")
+		fmt.Fprintln(terminal(os.Stderr), "node: declared the first deployment; leases are granted from now on")
 		return nil
 	})
 }
@@ -62,7 +62,7 @@ const lettersPage = 100
 
 func listDeadLetters(s *intentSettings) (int, error) {
 	return withStore(s, func(ctx context.Context, st *store.Store) error {
-		out := json.NewEncoder(os.Stdout)
+		out := json.NewEncoder(terminal(os.Stdout))
 		for cursor := ""; ; {
 			page, err := st.DeadLetters(ctx, cursor, lettersPage)
 			if err != nil {
@@ -85,7 +85,7 @@ func requeueDeadLetter(s *intentSettings, id string) (int, error) {
 	return withStore(s, func(ctx context.Context, st *store.Store) error {
 		session, err := st.Requeue(ctx, id, api.KeyTTLDefault)
 		if err == nil {
-			fmt.Fprintf(os.Stderr, "node: session %s is on the bus again\n", session)
+			fmt.Fprintf(terminal(os.Stderr), "node: session %s is on the bus again\n", session)
 		}
 		return err
 	})

@@ -54,7 +54,7 @@ func intentsMain(args []string) (int, error) {
 			return 0, err
 		}
 	}
-	s, err := parseIntents(args, os.Getenv, os.Stdout, serving)
+	s, err := parseIntents(args, os.Getenv, terminal(os.Stdout), serving)
 	if errors.Is(err, errHelp) {
 		return exitOK, nil
 	}
@@ -92,11 +92,11 @@ func serveIntents(s *intentSettings) (code int, err error) {
 		return 0, fmt.Errorf("read CLOCK_MONOTONIC: %w", err)
 	}
 	for _, w := range s.warnings {
-		fmt.Fprintln(os.Stderr, "node:", w)
+		fmt.Fprintln(terminal(os.Stderr), "node:", w)
 	}
 	n := &intentNode{intentSettings: s, client: client, failed: make(chan error, 2)}
 	instance := lease.GenerateInstanceID()
-	n.out = newOutput(os.Stdout, clock, instance, orphaned)
+	n.out = newOutput(terminal(os.Stdout), clock, instance, orphaned)
 	defer n.out.close()
 	n.tuner = &receiver{out: n.out, instance: instance, http: httpClient()}
 	n.tuner.pause.Store(s.pauseNow)
@@ -132,7 +132,7 @@ func serveIntents(s *intentSettings) (code int, err error) {
 		}
 	}
 	if err := n.stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "node:", err)
+		fmt.Fprintln(terminal(os.Stderr), "node:", err)
 		n.out.say(line{event: "stopped", at: time.Now(), reason: err.Error()})
 		return exitDirty, nil
 	}
@@ -185,7 +185,7 @@ func (n *intentNode) start(ctx context.Context) (err error) {
 		limit := func(l net.Listener) net.Listener {
 			return api.LimitListener(l, api.Limits{Conns: n.conns, PeerConns: n.peer, Logger: logger(&n.settings)})
 		}
-		if n.watchers, err = n.serve(n.healthAddr, "LEASESTORM_HEALTH_ADDR (--health)", n.probes(), limit); err != nil {
+		if n.watchers, err = n.serve(n.healthAddr, healthVariable+" (--health)", n.probes(), limit); err != nil {
 			return err
 		}
 		n.watchers.SetKeepAlivesEnabled(false) // nobody shows a token there
@@ -198,6 +198,9 @@ func (n *intentNode) start(ctx context.Context) (err error) {
 		}
 	}
 	if n.api != nil {
+		if n.tokenFile != nil && n.tokenFile.stays {
+			go n.tokenFile.watch(ctx, n.api.SetTokens, logger(&n.settings))
+		}
 		n.server, err = n.serve(n.apiAddr, "LEASESTORM_API_ADDR (--api)", n.api, n.api.Listener)
 	}
 	return err

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -67,6 +66,7 @@ type intentSettings struct {
 	healthAddr   string
 	slots        []string
 	tokens       []api.Token
+	tokenFile    *tokenFile // nil: they are in the environment
 	proxies      []netip.Prefix
 	conns, peer  int // connections in all, and of one address
 	quotas       api.Quotas
@@ -145,10 +145,10 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 	s.redisFlags(v.FlagSet, getenv)
 	v.text(&s.role, "role", "LEASESTORM_ROLE", roleBoth, "api, worker or both")
 	v.text(&s.apiAddr, "api", "LEASESTORM_API_ADDR", "127.0.0.1:8080", "address of the API, as host:port")
-	v.text(&s.healthAddr, "health", "LEASESTORM_HEALTH_ADDR", "", "where /healthz, /readyz and /metrics are served, to anybody, as "+
+	v.text(&s.healthAddr, "health", healthVariable, "", "where /healthz, /readyz and /metrics are served, to anybody, as "+
 		"host:port; if empty, on the API's address, and nowhere where there is none")
 	v.text(&tokensFile, "tokens", "LEASESTORM_TOKENS_FILE", "",
-		"file of the API's tokens, one a line: name sha256:<hex> scope,scope [expires]")
+		"file of the API's tokens, one a line: name sha256:<hex> scope,scope [expires]; read again when it changes")
 	v.text(&proxies, "trusted-proxies", "LEASESTORM_TRUSTED_PROXIES", "",
 		"networks whose X-Forwarded-For the API believes, as 10.0.0.1/32,…; none if empty")
 	all, peer := connsOf()
@@ -234,13 +234,11 @@ func (s *intentSettings) complete(tuners, tokens, file string, now time.Time) (e
 		return nil
 	}
 	if file != "" {
-		text, err := readTokens(file)
-		if err != nil {
+		s.tokenFile = &tokenFile{name: file}
+		if s.tokens, err = s.tokenFile.read(); err != nil {
 			return fmt.Errorf("LEASESTORM_TOKENS_FILE (--tokens): %w", err)
 		}
-		tokens = string(text)
-	}
-	if s.tokens, err = api.ParseTokens(strings.NewReader(strings.ReplaceAll(tokens, ";", "\n"))); err != nil {
+	} else if s.tokens, err = api.ParseTokens(strings.NewReader(strings.ReplaceAll(tokens, ";", "\n"))); err != nil {
 		return err
 	}
 	if len(s.tokens) == 0 {
@@ -254,13 +252,8 @@ func (s *intentSettings) complete(tuners, tokens, file string, now time.Time) (e
 	return nil
 }
 
-// unguarded says what travels so that others on the way can read it, or take the place of who answers.
+// unguarded says what travels so that others on the way can read it.
 func (s *intentSettings) unguarded() (warnings []string) {
-	if u, err := url.Parse(s.redisURL); err == nil && u.Scheme == "rediss" {
-		if skip, err := strconv.ParseBool(u.Query().Get("skip_verify")); err == nil && skip {
-			warnings = append(warnings, "skip_verify: whoever is on the way to Redis can pretend to be it, and hears its password")
-		}
-	}
 	host, _, err := net.SplitHostPort(s.apiAddr)
 	addr, bad := netip.ParseAddr(host)
 	local := host == "localhost" || bad == nil && addr.Unmap().IsLoopback()
@@ -269,31 +262,6 @@ func (s *intentSettings) unguarded() (warnings []string) {
 			"with TLS before it (--trusted-proxies)", s.apiAddr))
 	}
 	return warnings
-}
-
-// tokensMax is more than any file of tokens has.
-const tokensMax = 1 << 20
-
-// readTokens reads a file that only its owner and his group can write: whoever else could would give himself a token.
-func readTokens(name string) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	const others = 0o002
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case info.Mode().IsRegular() && info.Mode().Perm()&others != 0:
-		return nil, fmt.Errorf("%s can be written by everybody (%v), who could add a token; chmod o-w %s", name, info.Mode().Perm(), name)
-	}
-	text, err := io.ReadAll(io.LimitReader(f, tokensMax+1))
-	if err == nil && len(text) > tokensMax {
-		err = fmt.Errorf("%s has more than %d bytes", name, tokensMax)
-	}
-	return text, err
 }
 
 func notInSlot(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("/?#%", r) }

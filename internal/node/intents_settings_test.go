@@ -4,7 +4,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -115,25 +114,7 @@ func TestLimitsOfIntents(t *testing.T) {
 	}
 }
 
-// A file of tokens that everybody can write is no file of tokens.
-func TestTokenFileOfEverybodyIsRefused(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "tokens")
-	if err := os.WriteFile(name, []byte("a sha256:"+hex64+" v3:read\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	env := map[string]string{"LEASESTORM_REDIS_URL": "redis://127.0.0.1:1", "LEASESTORM_TOKENS_FILE": name}
-	for mode, refused := range map[os.FileMode]bool{0o600: false, 0o664: false, 0o666: true, 0o602: true} {
-		if err := os.Chmod(name, mode); err != nil {
-			t.Fatal(err)
-		}
-		_, err := parseIntents(nil, func(name string) string { return env[name] }, io.Discard, true)
-		if refused != (err != nil && strings.Contains(err.Error(), "chmod")) || !refused && err != nil {
-			t.Errorf("%v: %v", mode, err)
-		}
-	}
-}
-
-// What others on the way can read, or answer in the place of Redis, is said once at the start.
+// What others on the way to the API can read is said once at the start.
 func TestUnguardedWaysAreTold(t *testing.T) {
 	for _, tt := range []struct {
 		redis, args string
@@ -141,9 +122,7 @@ func TestUnguardedWaysAreTold(t *testing.T) {
 	}{
 		{"redis://127.0.0.1:1", "", 0}, {"redis://127.0.0.1:1", "--api=localhost:80", 0}, {"redis://127.0.0.1:1", "--api=[::1]:80", 0},
 		{"redis://127.0.0.1:1", "--api=:80", 1}, {"redis://127.0.0.1:1", "--api=192.168.1.1:80", 1},
-		{"redis://127.0.0.1:1", "--api=:80 --role=worker", 0}, {"rediss://127.0.0.1:1", "", 0},
-		{"rediss://127.0.0.1:1?skip_verify=true", "", 1}, {"rediss://127.0.0.1:1?skip_verify=false", "", 0},
-		{"rediss://127.0.0.1:1?skip_verify=1", "--api=0.0.0.0:80", 2},
+		{"redis://127.0.0.1:1", "--api=:80 --role=worker", 0}, {"rediss://127.0.0.1:1", "--api=0.0.0.0:80", 1},
 	} {
 		env := map[string]string{"LEASESTORM_REDIS_URL": tt.redis, "LEASESTORM_TOKENS": "a sha256:" + hex64 + " v3:read"}
 		s, err := parseIntents(strings.Fields(tt.args), func(name string) string { return env[name] }, io.Discard, true)

@@ -23,6 +23,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/redisurl"
+	"github.com/leasestorm/leasestorm/internal/version"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/election"
 	"github.com/leasestorm/leasestorm/lease/poll"
@@ -37,7 +38,14 @@ const (
 
 // Main runs a node until it is told to stop, and returns the exit code.
 func Main(args []string) int {
+	if len(args) > 0 && args[0] == "--version" {
+		fmt.Println("node", version.String())
+		return exitOK
+	}
 	redis.SetLogger(&logging.VoidLogger{}) // its errors come back from the calls
+	if len(args) > 0 && args[0] == "health" {
+		return ended(askHealth(args[1:]))
+	}
 	if wantsIntents(args, os.Getenv) {
 		return ended(intentsMain(args))
 	}
@@ -45,7 +53,7 @@ func Main(args []string) int {
 	if err != nil {
 		return ended(0, err)
 	}
-	s, err := parse(args, os.Getenv, os.Stdout)
+	s, err := parse(args, os.Getenv, terminal(os.Stdout))
 	if errors.Is(err, errHelp) {
 		return exitOK
 	}
@@ -81,7 +89,13 @@ func ended(code int, err error) int {
 
 // complain says on standard error what went wrong. A wrong argument that the message quotes may be a URL with a password, or move
 // the terminal's cursor.
-func complain(err error) { fmt.Fprintln(os.Stderr, "node:", plain.Text(redisurl.Hide(err.Error()))) }
+func complain(err error) {
+	fmt.Fprintln(terminal(os.Stderr), "node:", plain.Text(redisurl.Hide(err.Error())))
+}
+
+// terminal is a file that may be one. What others chose (the name of a token, a session, an instance) does not move its cursor, and
+// JSON says the same.
+func terminal(f *os.File) io.Writer { return &plain.Writer{To: f} }
 
 func bootstrap(s *settings) (int, error) {
 	client, err := s.client()
@@ -99,7 +113,7 @@ func bootstrap(s *settings) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("bootstrap: %w", err)
 	}
-	fmt.Fprintln(os.Stderr, "node: declared the first deployment; leases are granted from now on")
+	fmt.Fprintln(terminal(os.Stderr), "node: declared the first deployment; leases are granted from now on")
 	return exitOK, nil
 }
 
@@ -116,6 +130,7 @@ type node struct {
 type part interface {
 	Start(ctx context.Context) error
 	Stop() error
+	Health() lease.Health
 }
 
 func serve(s *settings) (int, error) {
@@ -134,7 +149,7 @@ func serve(s *settings) (int, error) {
 	}
 	n := &node{instance: lease.GenerateInstanceID(), target: target, http: httpClient()}
 	n.pause.Store(s.pauseNow)
-	n.out = newOutput(os.Stdout, clock, n.instance, orphaned)
+	n.out = newOutput(terminal(os.Stdout), clock, n.instance, orphaned)
 	defer n.out.close()
 	p, err := n.polling(client, s)
 	if s.system == systemElection {
@@ -142,6 +157,13 @@ func serve(s *settings) (int, error) {
 	}
 	if err != nil {
 		return 0, err
+	}
+	if s.healthAddr != "" {
+		server, err := watched(s, p.Health)
+		if err != nil {
+			return 0, err
+		}
+		defer shut(server)
 	}
 	return n.live(p)
 }
@@ -192,25 +214,29 @@ func orphaned(error) { os.Exit(exitDirty) }
 func logger(s *settings) *zap.Logger {
 	enc := zap.NewProductionEncoderConfig()
 	enc.EncodeTime = zapcore.RFC3339NanoTimeEncoder
-	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(enc), zapcore.Lock(os.Stderr), s.logLevel))
+	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(enc), zapcore.Lock(zapcore.AddSync(terminal(os.Stderr))), s.logLevel))
 	if s.name != "" {
 		log = log.With(zap.String("node", s.name))
 	}
 	return log
 }
 
+// headerMax is more bytes than an honest target sends in its headers: they are kept for each poll that runs.
+const headerMax = 8 << 10
+
 // httpClient keeps as many connections as polls run at once, each with small buffers: many nodes share a machine.
 func httpClient() *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
-			DialContext:           (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
-			MaxIdleConns:          64,
-			MaxIdleConnsPerHost:   64,
-			IdleConnTimeout:       30 * time.Second,
-			ResponseHeaderTimeout: 0, // the poll's context bounds it
-			ReadBufferSize:        2048,
-			WriteBufferSize:       2048,
-			DisableCompression:    true,
+			DialContext:            (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+			MaxIdleConns:           64,
+			MaxIdleConnsPerHost:    64,
+			IdleConnTimeout:        30 * time.Second,
+			MaxResponseHeaderBytes: headerMax,
+			ResponseHeaderTimeout:  0, // the poll's context bounds it
+			ReadBufferSize:         2048,
+			WriteBufferSize:        2048,
+			DisableCompression:     true,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -298,7 +324,7 @@ func (n *node) send(ctx context.Context, s poll.Session) error {
 	case resp.StatusCode == http.StatusConflict:
 		return errFenced
 	case resp.StatusCode >= 300:
-		return fmt.Errorf("target answered %s", resp.Status)
+		return fmt.Errorf("target answered %d", resp.StatusCode)
 	}
 	return nil
 }

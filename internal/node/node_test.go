@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/leasestorm/leasestorm/internal/redistest"
+	"github.com/leasestorm/leasestorm/internal/version"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/poll"
 )
@@ -117,6 +118,16 @@ func TestHelpTeaches(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("--help does not mention %s", want)
 		}
+	}
+}
+
+// Asked for its version a node needs no setting, and asks no Redis.
+func TestVersion(t *testing.T) {
+	cmd := exec.Command(os.Args[0], "--version")
+	cmd.Env = append(os.Environ(), asNode+"=1", redisVariable+"=")
+	out, err := cmd.CombinedOutput()
+	if want := "node " + version.String() + "\n"; err != nil || string(out) != want {
+		t.Errorf("%q, %v; want %q", out, err, want)
 	}
 }
 

@@ -101,6 +101,9 @@ func (o *output) say(l line) {
 	if !l.until.IsZero() {
 		b = strconv.AppendInt(append(b, `,"until":`...), o.clock.ns(l.until), 10)
 	}
+	if l.event == "ready" {
+		b = append(b, `,"protocol":1`...)
+	}
 	for _, f := range [...]struct{ name, text string }{{`,"from":`, l.from}, {`,"to":`, l.to}, {`,"leader":`, l.leader},
 		{`,"reason":`, l.reason}} {
 		if f.text != "" {

@@ -69,7 +69,7 @@ func (p *pipeline) Start(ctx context.Context, _ int64) error {
 	case err == nil && resp.StatusCode == http.StatusConflict:
 		err = errFenced
 	case err == nil && resp.StatusCode != http.StatusOK:
-		err = fmt.Errorf("slot %s answered %s", p.slot, resp.Status)
+		err = fmt.Errorf("slot %s answered %d", p.slot, resp.StatusCode)
 	case err == nil && !(stop() && late.Stop()):
 		err = errTooLate
 	}

@@ -59,10 +59,10 @@ func sayQuarantine(before, length time.Duration, err error) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	fmt.Fprintf(os.Stderr, "node: the quarantine was %v and is %v; what is free is granted again in %v, what is owned stays\n",
+	fmt.Fprintf(terminal(os.Stderr), "node: the quarantine was %v and is %v; what is free is granted again in %v, what is owned stays\n",
 		before, length, max(before, length))
 	if length > before {
-		fmt.Fprintf(os.Stderr, "node: instances that need more than %v may be started in %v, when all others have heard of it\n",
+		fmt.Fprintf(terminal(os.Stderr), "node: instances that need more than %v may be started in %v, when all others have heard of it\n",
 			before, before)
 	}
 	return exitOK, nil

@@ -3,11 +3,14 @@ package node
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"os"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/pflag"
 
 	"github.com/leasestorm/leasestorm/internal/redisurl"
+	"github.com/leasestorm/leasestorm/internal/respguard"
 )
 
 const redisVariable = "LEASESTORM_REDIS_URL"
@@ -35,7 +38,7 @@ func (r *redisSettings) complete() error {
 	return nil
 }
 
-// client returns a client for the given Redis. It connects when it is used.
+// client returns a client for the given Redis, and warns of one that anybody can take the place of. It connects when it is used.
 func (r *redisSettings) client() (*redis.Client, error) {
 	opt, err := redisurl.Parse(r.redisURL)
 	if err != nil {
@@ -45,8 +48,11 @@ func (r *redisSettings) client() (*redis.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	if opt.TLSConfig != nil && opt.TLSConfig.InsecureSkipVerify {
+		fmt.Fprintln(terminal(os.Stderr), "node: skip_verify: whoever is on the way to Redis can pretend to be it, and hears its password")
+	}
 	opt.Password = cmp.Or(password, opt.Password)
 	opt.DisableIdentity = true
 	opt.ReadBufferSize, opt.WriteBufferSize = 4096, 4096 // many nodes share a machine
-	return redis.NewClient(opt), nil
+	return respguard.NewClient(opt), nil
 }

@@ -63,6 +63,20 @@ func TestPasswordIsNeverPrinted(t *testing.T) {
 	}
 }
 
+// A server whose certificate is not verified is warned of once, whatever asks it.
+func TestUnverifiedServerIsTold(t *testing.T) {
+	for _, words := range []string{"bootstrap", "bootstrap --system election", "quarantine 30s", "intents dead-letters list"} {
+		for raw, want := range map[string]int{
+			"rediss://127.0.0.1:1?skip_verify=true": 1, "rediss://127.0.0.1:1": 0, "redis://127.0.0.1:1": 0,
+		} {
+			text, code := ran(t, []string{redisVariable + "=" + raw}, strings.Fields(words)...)
+			if got := strings.Count(text, "can pretend to be it"); got != want || code != exitWrong {
+				t.Errorf("%s at %s: exit %d, %d warnings: %s", words, raw, code, got, text)
+			}
+		}
+	}
+}
+
 // What an argument holds reaches the terminal as text only.
 func TestArgumentsArePlain(t *testing.T) {
 	for _, args := range []string{"--redis=redis://h", "--ttl", "--log", "quarantine", "--system intents", "--\u009b"} {

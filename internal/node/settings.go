@@ -22,9 +22,11 @@ const usage = `node shares polling sessions with other nodes through Redis and p
   node --redis redis://127.0.0.1:6379 --target http://127.0.0.1:8080
   node bootstrap --redis redis://127.0.0.1:6379
   node quarantine 30s --redis redis://127.0.0.1:6379
+  node health 127.0.0.1:9480
 
   node --system election --redis redis://127.0.0.1:6379 --target http://127.0.0.1:8080
   node --system intents --help
+  node --version
 
 It finds sessions by SCAN session:* (JSON with "id", a UUID, and "isPaused"), owns its share of them by leases
 (poll:lease:<id>), and sends POST <target>/poll/<id> with the headers X-Instance and X-Fence once every interval. The
@@ -43,6 +45,9 @@ node quarantine  changes how long nothing is granted after Redis lost its data, 
                  any. To give a fleet a longer TTL, raise it, wait one old TTL, restart the nodes; for a shorter one restart
                  them first. What is free is granted again after one quarantine; what is owned stays.
 
+node health      asks the node that serves --health there, or at LEASESTORM_HEALTH_ADDR, whether it is ready, and exits with 0
+                 or, if it is not or does not answer, 1: the health check of a container without a shell.
+
 Exit codes: 0 stopped cleanly; 1 not everything could be released; 3 a setting or the Redis is wrong, nothing was done.
 
 Every setting is an environment variable; a flag overrides it. Durations in variables are milliseconds, in flags "1.5s".
@@ -58,11 +63,12 @@ const (
 type settings struct {
 	redisSettings
 
-	targetURL string
-	name      string
-	pauseNow  bool
-	logLevel  zapcore.Level
-	renewals  zapcore.Level // of the entries of renewals that succeed
+	targetURL  string
+	name       string
+	healthAddr string
+	pauseNow   bool
+	logLevel   zapcore.Level
+	renewals   zapcore.Level // of the entries of renewals that succeed
 
 	system                          string // what the nodes share
 	leaderKey, beatPrefix, epochKey string
@@ -103,6 +109,8 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 		"intents --help")
 	s.redisFlags(fs, getenv)
 	text(&s.targetURL, "target", "LEASESTORM_TARGET_URL", "what is polled, as http://host:port")
+	text(&s.healthAddr, "health", healthVariable, "where /healthz and /readyz (503 with the reason while nothing can be granted) are "+
+		"served, as host:port; nowhere if empty")
 	text(&s.name, "name", "LEASESTORM_NODE", "name of this node in its log")
 	duration(&s.ttl, "ttl", "LEASESTORM_TTL_MS", lease.TTLDefault, "how long a lease lives without a renewal")
 	duration(&s.renew, "renew", "LEASESTORM_RENEW_MS", 0, "time between renewals; 0: TTL/3")
@@ -138,7 +146,7 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 		return s, errHelp
 	}
 	if rest := fs.Args(); len(rest) > 0 {
-		return s, fmt.Errorf("unexpected argument %q; the commands are bootstrap and quarantine, and come first", rest[0])
+		return s, fmt.Errorf("unexpected argument %q; the commands are bootstrap, quarantine and health, and come first", rest[0])
 	}
 	if problem != nil {
 		return s, problem

@@ -3,6 +3,7 @@
 package plain
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"strings"
@@ -26,6 +27,9 @@ type Writer struct {
 
 // Write writes all of p, or returns the other writer's error.
 func (w *Writer) Write(p []byte) (int, error) {
+	if w.rest == "" && !bytes.ContainsFunc(p, special) {
+		return w.To.Write(p)
+	}
 	var text string
 	text, w.rest = escape(w.rest+string(p), func(r rune) bool { return r == '\n' || r == '\t' }, false)
 	if _, err := io.WriteString(w.To, text); err != nil {
@@ -33,6 +37,9 @@ func (w *Writer) Write(p []byte) (int, error) {
 	}
 	return len(p), nil
 }
+
+// special reports whether r may have to be escaped.
+func special(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r > '~' }
 
 // escape returns the escaped text and, unless it is whole, the beginning of a character at its end.
 func escape(s string, stays func(rune) bool, whole bool) (text, rest string) {
@@ -53,4 +60,32 @@ func escape(s string, stays func(rune) bool, whole bool) (text, rest string) {
 		s = s[n:]
 	}
 	return b.String(), ""
+}
+
+// Cut returns s, or where it is longer as much of it as most bytes hold, and "…".
+func Cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for end := most; end > most-utf8.UTFMax && end >= 0; end-- {
+		if utf8.RuneStart(s[end]) {
+			return s[:end] + "…"
+		}
+	}
+	return s[:most] + "…" // it is no text
+}
+
+// nameMax is how many bytes of a foreign name are shown.
+const nameMax = 100
+
+// Name returns a name that a foreign hand chose as Text does, cut to 100 bytes.
+func Name(s string) string { return Text(Cut(s, nameMax)) }
+
+// Word returns what a person may paste into a shell as one word: quoted where it has to be, and with what would not be seen escaped.
+func Word(s string) string {
+	text := Text(s)
+	if strings.ContainsAny(s, " \t'\"`$\\*?;&|<>()[]{}~#!") {
+		return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+	}
+	return text
 }

@@ -58,3 +58,14 @@ func TestWriterTellsErrors(t *testing.T) {
 		t.Errorf("%d, %v", n, err)
 	}
 }
+
+func TestWord(t *testing.T) {
+	for in, want := range map[string]string{
+		"reports/storm-42": "reports/storm-42", "a b": "'a b'", "it's": `'it'\''s'`, "$(reboot)": "'$(reboot)'", "`id`": "'`id`'",
+		"a\x1b[2J": `'a\u001b[2J'`, "x;y": "'x;y'",
+	} {
+		if got := Word(in); got != want {
+			t.Errorf("Word(%q) = %s, want %s", in, got, want)
+		}
+	}
+}

@@ -30,10 +30,11 @@ var ErrURL = errors.New("no Redis URL: write " + Wanted)
 // ErrPasswordFile: the file cannot be read, or holds no password.
 var ErrPasswordFile = errors.New("file of the Redis password")
 
-// Parse reads a URL. Its only error is ErrURL.
+// Parse reads a URL. Its only error is ErrURL. Without its // a URL names no host (net/url calls it opaque), and the parser would
+// take one on this machine for the server that was meant.
 func Parse(raw string) (*redis.Options, error) {
 	o, err := redis.ParseURL(raw)
-	if err != nil {
+	if _, rest, _ := strings.Cut(raw, ":"); err != nil || o.Network == "tcp" && !strings.HasPrefix(rest, "//") {
 		return nil, ErrURL
 	}
 	return o, nil

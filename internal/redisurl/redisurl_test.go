@@ -45,6 +45,26 @@ func TestNothingShowsThePassword(t *testing.T) {
 	}
 }
 
+// Without // the host is no host, and another server than the one that was meant would be asked: one on this machine.
+func TestWhatNamesNoHostIsRefused(t *testing.T) {
+	for _, raw := range []string{"redis:h:6380", "rediss:h:6380", "redis:6380", "redis:/h:6380", "redis:/2", "redis:?db=2", "redis:", "REDIS:h:1"} {
+		if o, err := Parse(raw); !errors.Is(err, ErrURL) || !strings.Contains(err.Error(), "redis://") {
+			t.Errorf("%q: %+v, %v", raw, o, err)
+		}
+		if _, err := With(raw, "p"); !errors.Is(err, ErrURL) {
+			t.Errorf("%q with a password: %v", raw, err)
+		}
+		if got := Show(raw); got != "a Redis URL" {
+			t.Errorf("Show(%q) = %q", raw, got)
+		}
+	}
+	for _, raw := range []string{"unix:/run/redis.sock", "unix:///run/redis.sock"} {
+		if o, err := Parse(raw); err != nil || o.Addr != "/run/redis.sock" {
+			t.Errorf("%q: %+v, %v", raw, o, err)
+		}
+	}
+}
+
 func TestPasswordFromFile(t *testing.T) {
 	dir := t.TempDir()
 	file := func(text string) string {

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/leasestorm/leasestorm/internal/core"
 	rules "github.com/leasestorm/leasestorm/internal/core/election"
 )
 
@@ -142,6 +143,18 @@ func (l *listener) remove() {
 	l.mu.Unlock()
 }
 
+// givenBack reports whether the end of a leadership was this member's own doing.
+func givenBack(e *Event) bool {
+	return e.Kind == EventLeadershipLost && (e.Reason == core.CauseRequested.String() || e.Reason == core.CauseDrain.String())
+}
+
+func head(e *Event) (zapcore.Level, string) {
+	if givenBack(e) {
+		return zapcore.InfoLevel, "Leadership given back"
+	}
+	return levelOf(e.Kind), messages[e.Kind]
+}
+
 func levelOf(k EventKind) zapcore.Level {
 	switch k {
 	case EventStateChanged, EventElectionFailed:
@@ -162,7 +175,7 @@ var messages = [...]string{
 
 // log is the first listener of every election.
 func (g *Group) log(e Event) {
-	ce := g.cfg.Logger.Check(levelOf(e.Kind), messages[e.Kind])
+	ce := g.cfg.Logger.Check(head(&e))
 	if ce == nil {
 		return
 	}

@@ -38,8 +38,22 @@ func newHand(g *Group, st *redisstore.Store) *hand {
 	h := &hand{g: g, store: st, wake: make(chan struct{}, 1), ended: make(chan struct{}), beats: map[string]bool{}}
 	h.beating.Life = 2*g.cfg.HeartbeatInterval + g.cfg.OpTimeout // a follower beats no more
 	h.looking.Life = 2*g.cfg.ElectionInterval + g.cfg.OpTimeout  // and a leader looks no more
+	h.beating.Line, h.looking.Line = h.line, h.line
 	h.ctx, h.end = context.WithCancel(context.Background())
 	return h
+}
+
+// line returns the line that grants what the elections need and an ACL denies. Each leader key costs Redis commands: a few are named.
+func (h *hand) line() string {
+	h.g.mu.Lock()
+	var keys []string
+	for _, e := range h.g.order[:min(len(h.g.order), 3)] {
+		keys = append(keys, e.key)
+	}
+	h.g.mu.Unlock()
+	ctx, cancel := context.WithTimeout(h.ctx, h.g.cfg.OpTimeout)
+	defer cancel()
+	return h.store.Line(ctx, redisstore.Use{Registry: true, Leases: keys})
 }
 
 // take notes what a step wants. It is called under g.mu and never waits.

@@ -133,3 +133,32 @@ type refusal string
 
 func (e refusal) Error() string { return string(e) }
 func (refusal) RedisError()     {}
+
+// What an ACL takes away from a follower is named with the line that grants it, as at Start.
+func TestDenialOfLooksNamesTheRule(t *testing.T) {
+	server, client := elected(t)
+	cfg := quick("leads")
+	leads, err := New(client, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	follows, err := New(client, quick("follows"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range []*Election{leads, follows} {
+		if err := e.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = e.Stop() }()
+		eventually(t, "somebody leads", func() bool { return leads.IsLeader() || e.IsLeader() })
+	}
+	if follows.IsLeader() {
+		follows = leads
+	}
+	server.Do("ACL", "SETUSER", "default", "resetkeys", "~sovereign:leader", "~{sovereign:leader}:fence", "~sovereign:epoch*")
+	eventually(t, "the rule is named", func() bool {
+		return strings.Contains(follows.Health().Reason, "grant it with: ACL SETUSER default ~sovereign:heartbeat:* +")
+	})
+	server.Do("ACL", "SETUSER", "default", "allkeys")
+}

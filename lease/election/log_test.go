@@ -29,6 +29,9 @@ func TestLogOfElections(t *testing.T) {
 		if changed := kind == EventStateChanged.String(); from != changed || to != changed {
 			t.Errorf("%s: %v", e.Message, fields)
 		}
+		if e.Level >= zapcore.WarnLevel {
+			t.Errorf("nothing went wrong, and the log warns: %s: %v", e.Message, fields)
+		}
 		for key, value := range fields {
 			if value == "" || key == "fence" && value == int64(0) {
 				t.Errorf("%s says nothing by %q: %v", e.Message, key, fields)

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
 	"github.com/leasestorm/leasestorm/lease"
 )
 
@@ -58,6 +61,25 @@ func TestStartNamesDeniedSessions(t *testing.T) {
 	t.Cleanup(func() { _ = m.Stop() })
 	if err := m.Start(t.Context()); !errors.Is(err, lease.ErrRefused) || !strings.Contains(fmt.Sprint(err), "~session:* +type") {
 		t.Errorf("Start: %v", err)
+	}
+}
+
+// Sessions that an ACL takes away while they are polled are named in the log with the rule to add, once.
+func TestDenialOfSessionsNamesTheRule(t *testing.T) {
+	b := newBench(t)
+	m, err := New(b.client, lease.Config{TTL: time.Second, Logger: zap.New(b.core)}, Config{Poll: nothing})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Stop() })
+	if err := m.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.server.Do("ACL", "SETUSER", "default", "resetkeys", "~poll:*", "~{poll:lease:*")
+	failed := func() []observer.LoggedEntry { return b.log.FilterField(zap.String("event", "sessionsFailed")).All() }
+	b.until("it is told", func() bool { return len(failed()) > 0 })
+	if said := fmt.Sprint(failed()[0].ContextMap()["error"]); !strings.Contains(said, "grant it with: ACL SETUSER default ~session:* +") {
+		t.Errorf("the log: %s", said)
 	}
 }
 

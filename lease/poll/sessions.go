@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
+	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
@@ -35,6 +36,7 @@ type sessions struct {
 	check  func(id string) error
 	seed   maphash.Seed
 	known  map[string]verdict // by key
+	line   string             // which grants what an ACL denies now
 }
 
 // globEscape makes a prefix stand for itself in a pattern.
@@ -68,8 +70,7 @@ func (s *sessions) permitted(ctx context.Context) error {
 	defer cancel()
 	all := globEscape.Replace(s.prefix) + "*"
 	key := s.prefix + "probe"
-	rules := redisstore.Rules{Keys: []string{all}, Commands: []string{"type"}}.And(s.leases)
-	err := redisstore.Explain(ctx, s.client, rules, s.client.Scan(ctx, 0, all, 1).Err(), s.client.MGet(ctx, key).Err(),
+	err := redisstore.Explain(ctx, s.client, s.rules(), s.client.Scan(ctx, 0, all, 1).Err(), s.client.MGet(ctx, key).Err(),
 		s.client.Get(ctx, key).Err(), s.client.Type(ctx, key).Err())
 	if err != nil {
 		return fmt.Errorf("poll: sessions %s: %w", all, err)
@@ -77,9 +78,24 @@ func (s *sessions) permitted(ctx context.Context) error {
 	return nil
 }
 
+func (s *sessions) rules() redisstore.Rules {
+	return redisstore.Rules{Keys: []string{globEscape.Replace(s.prefix) + "*"}, Commands: []string{"type"}}.And(s.leases)
+}
+
 // list returns the IDs of all sessions that are not paused, and beside them a *lease.SkippedError if some are malformed. Not safe
 // for concurrent use.
 func (s *sessions) list(ctx context.Context) ([]string, error) {
+	ids, err := s.read(ctx)
+	switch {
+	case !redisstore.Denies(err):
+		s.line = ""
+	case s.line == "": // asked for once, not with every look
+		s.line = redisstore.Line(ctx, s.client, s.rules())
+	}
+	return ids, redisstore.Granting(err, s.line)
+}
+
+func (s *sessions) read(ctx context.Context) ([]string, error) {
 	keys, err := s.keys(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("SCAN %s*: %w", s.prefix, err)
@@ -105,7 +121,7 @@ func (s *sessions) list(ctx context.Context) ([]string, error) {
 			}
 			v := s.judge(key, values[i])
 			if _, twice := known[key]; v.problem != "" && !twice {
-				skipped.Skip(key + ": " + v.problem)
+				skipped.Skip(plain.Name(key) + ": " + v.problem)
 			}
 			known[key] = v
 			if v.polled {
@@ -169,6 +185,9 @@ func (s *sessions) values(ctx context.Context, keys []string) ([]any, error) {
 	return values, nil
 }
 
+// toldMax is how many bytes are told of a foreign key, and of what is wrong with it.
+const toldMax = 300
+
 // judge decides whether the session is to be polled. What is malformed is reported when it is first seen so.
 func (s *sessions) judge(key string, value any) verdict {
 	text, ok := value.(string)
@@ -185,8 +204,8 @@ func (s *sessions) judge(key string, value any) verdict {
 		err = s.check(id)
 	}
 	if err != nil {
-		v.problem = err.Error()
-		s.log.Warn("Session skipped", zap.String("event", "sessionMalformed"), zap.String("key", key),
+		v.problem = plain.Cut(err.Error(), toldMax)
+		s.log.Warn("Session skipped", zap.String("event", "sessionMalformed"), zap.String("key", plain.Cut(key, toldMax)),
 			zap.String("reason", v.problem))
 		return v
 	}

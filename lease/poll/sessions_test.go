@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
@@ -33,6 +35,21 @@ func TestDocumentedForm(t *testing.T) {
 		paused, err := documented("x", []byte(tt.value))
 		if paused != tt.paused || (err != nil) != (tt.want != "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, %v; want %v and an error with %q", tt.value, paused, err, tt.paused, tt.want)
+		}
+	}
+}
+
+// However long a foreign key, or what stands in it, is: what is said of it is short.
+func TestWhatIsSkippedIsToldShortly(t *testing.T) {
+	core, logs := observer.New(zap.InfoLevel)
+	s := &sessions{prefix: "session:", decode: documented, log: zap.New(core), seed: maphash.MakeSeed()}
+	long := strings.Repeat("x", 1<<20)
+	for _, c := range [][2]string{{"session:a", `{"id":"` + long + `"}`}, {"session:" + long, `{"id":"a"}`}, {"session:b", `{"id":"b","Paused` +
+		strings.Repeat(" ", 1<<20) + `":1}`}} {
+		v := s.judge(c[0], c[1])
+		entry := logs.TakeAll()[0].ContextMap()
+		if n := len(v.problem) + len(entry["key"].(string)) + len(entry["reason"].(string)); v.problem == "" || n > 1000 {
+			t.Errorf("%.20s: %d bytes, %.60s", c[0], n, v.problem)
 		}
 	}
 }

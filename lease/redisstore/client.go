@@ -5,6 +5,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/leasestorm/leasestorm/internal/respguard"
 )
 
 // derive returns a client to the same server as client, fit for attempts that must be made at most once.
@@ -18,12 +20,16 @@ func derive(client redis.UniversalClient, opt *Options) (redis.UniversalClient, 
 		if o.Addr == failoverAddr {
 			return newMasterClient(o, o.Dialer, opt), nil
 		}
-		return redis.NewClient(o), nil
+		derived := redis.NewClient(o)
+		derived.AddHook(respguard.Hide(o.Password))
+		return derived, nil
 	case *masterClient:
 		return newMasterClient(single(c.Options(), opt), c.master.dial, opt), nil
 	case *redis.ClusterClient:
 		if c != nil {
-			return redis.NewClusterClient(clustered(c.Options(), opt)), nil
+			derived := redis.NewClusterClient(clustered(c.Options(), opt))
+			derived.AddHook(respguard.Hide(c.Options().Password))
+			return derived, nil
 		}
 	case *redis.Ring:
 		return nil, fmt.Errorf("%w: a *redis.Ring spreads keys over servers that know nothing of each other, so it "+

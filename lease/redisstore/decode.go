@@ -7,6 +7,15 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
+// spanMax is what any length of time in a reply is cut to: whoever may write to Redis can set an expiry that no int64 of nanoseconds
+// holds, and a moment that far away must still be one.
+const spanMax = int64(100 * 365 * 24 * time.Hour)
+
+// span is n units of time, at least 0 and at most spanMax.
+func span(n int64, unit time.Duration) int64 {
+	return min(max(0, n), spanMax/int64(unit)) * int64(unit)
+}
+
 // decodeHead reads what every guarded script answers first, and returns the rest.
 func decodeHead(reply []any, a *core.Answer) ([]any, error) {
 	if len(reply) < 5 {
@@ -20,9 +29,9 @@ func decodeHead(reply []any, a *core.Answer) ([]any, error) {
 		return nil, fmt.Errorf("the reply of Redis holds %T, %T, %T, %T for epoch, quarantine, time and the group's quarantine",
 			reply[0], reply[1], reply[2], reply[3])
 	}
-	a.Epoch, a.Quarantine, a.RedisNow = epoch, left*int64(time.Microsecond), now
+	a.Epoch, a.Quarantine, a.RedisNow = epoch, span(left, time.Microsecond), now
 	if agreed > 0 { // in a look, the first script may have been told what the others then know
-		a.Group = agreed * int64(time.Microsecond)
+		a.Group = span(agreed, time.Microsecond)
 	}
 	return reply[4:], nil
 }
@@ -72,6 +81,6 @@ func decodeDetail(details []any, r *core.Result) error {
 	if pttl == 0 {
 		pttl = 1 // in its last millisecond; 0 would mean that nothing is known
 	}
-	r.Owner, r.Fence, r.PTTL = owner, fence, max(0, pttl)*int64(time.Millisecond)
+	r.Owner, r.Fence, r.PTTL = owner, fence, span(pttl, time.Millisecond)
 	return nil
 }

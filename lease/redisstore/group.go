@@ -37,10 +37,17 @@ func (s *Store) CheckQuarantine(ctx context.Context) error {
 	if err != nil {
 		return nil // there is none, or whoever may not read it learns of it with the first answer
 	}
-	if agreed := time.Duration(us) * time.Microsecond; agreed < s.wire.opt.Quarantine {
+	if agreed := time.Duration(span(us, time.Microsecond)); agreed < s.wire.opt.Quarantine {
 		return s.wire.TooShort(s.wire.opt.Quarantine, agreed)
 	}
 	return nil
+}
+
+// Unused reports whether no epoch was ever begun here: nobody has asked this server for a lease, or it has lost all its data. Unknown
+// is false.
+func (s *Store) Unused(ctx context.Context) bool {
+	epoch, err := s.epoch(ctx)
+	return err == nil && epoch == ""
 }
 
 // SetQuarantine changes what the group that shares the epoch has agreed on, and returns what that was. It begins a new epoch, so

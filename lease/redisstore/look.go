@@ -129,7 +129,7 @@ func (w Wire) readNodes(op *core.Op, r Reader, a *core.Answer) ([]core.Seen, err
 			return nil, err
 		}
 		for i, r := range results {
-			if r.Outcome == core.OutAlive {
+			if r.Outcome == core.OutAlive && CheckInstance(chunk[i]) == nil {
 				seen = append(seen, core.Seen{ID: chunk[i], PTTL: r.PTTL})
 			}
 		}

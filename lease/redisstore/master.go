@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/respguard"
 )
 
 // failoverAddr is what go-redis has for an address in the options of a failover client, whose Dialer asks the sentinels for
@@ -76,6 +78,7 @@ func newMasterClient(o *redis.Options, dial dialer, opt *Options) *masterClient 
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	o.Dialer = m.connect
 	m.client = redis.NewClient(o)
+	m.client.AddHook(respguard.Hide(o.Password))
 	return &masterClient{m.client, m}
 }
 

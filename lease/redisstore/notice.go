@@ -20,7 +20,7 @@ const (
 // ParseNotice reads a message of the channel. Whatever is not a notice, such as one of a later version, is passed over.
 func ParseNotice(text string) (core.Notice, bool) {
 	words := strings.Split(text, " ")
-	if len(words) < 2 || words[1] == "" {
+	if len(words) < 2 || CheckInstance(words[1]) != nil {
 		return core.Notice{}, false
 	}
 	n, rest := core.Notice{From: words[1]}, words[2:]

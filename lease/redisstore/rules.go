@@ -126,6 +126,8 @@ func isDenied(err error) bool {
 
 func deniesCommand(err error) bool { return isDenied(err) && commandDenied.MatchString(err.Error()) }
 
+const grantWith = "; grant it with: "
+
 // denial is ErrDenied and ErrRefused.
 type denial struct {
 	words []string // of the server, one for each kind of denial
@@ -135,7 +137,7 @@ type denial struct {
 func (d *denial) Error() string {
 	text := ErrRefused.Error() + ": " + ErrDenied.Error() + ": " + strings.Join(d.words, "; ")
 	if d.line != "" {
-		text += "; grant it with: " + d.line
+		text += grantWith + d.line
 	}
 	return text
 }
@@ -169,6 +171,12 @@ func Explain(ctx context.Context, client redis.UniversalClient, rules Rules, err
 	if !errors.As(Denied(errs...), &d) {
 		return nil
 	}
+	d.line = Line(ctx, client, rules)
+	return d
+}
+
+// Line returns what Explain's error ends with; "" if ctx ended first.
+func Line(ctx context.Context, client redis.UniversalClient, rules Rules) string {
 	missing := Rules{Commands: rules.Commands}
 	for _, p := range rules.Keys {
 		key := sample(p)
@@ -183,8 +191,36 @@ func Explain(ctx context.Context, client redis.UniversalClient, rules Rules, err
 			missing.Channels = append(missing.Channels, c)
 		}
 	}
-	d.line = "ACL SETUSER " + user(client) + " " + missing.String()
-	return d
+	if ctx.Err() != nil {
+		return ""
+	}
+	return "ACL SETUSER " + user(client) + " " + missing.String()
+}
+
+// Line is Line for what use needs.
+func (s *Store) Line(ctx context.Context, use Use) string {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	return Line(ctx, s.client, s.wire.opt.Rules(use))
+}
+
+// granted is a denial with the line that grants it.
+type granted struct {
+	error
+	line string
+}
+
+func (g granted) Error() string        { return g.error.Error() + grantWith + g.line }
+func (g granted) Is(target error) bool { return target == ErrDenied }
+func (g granted) Unwrap() error        { return g.error }
+
+// Granting returns err, and if it is of an ACL that denies something and does not say it yet, with the line that grants that. No line
+// is "".
+func Granting(err error, line string) error {
+	if line == "" || !Denies(err) || errors.Is(err, ErrDenied) {
+		return err
+	}
+	return granted{err, line}
 }
 
 // allowed reports whether attempts on a key or a channel show that the user has it: one came so far, and none failed for it. A
@@ -204,15 +240,19 @@ func allowed(errs ...error) bool {
 }
 
 func user(client redis.UniversalClient) string {
-	name := ""
+	if name, _ := login(client); name != "" {
+		return name
+	}
+	return "default"
+}
+
+// login returns a client's user and password, "" where it has none.
+func login(client redis.UniversalClient) (name, password string) {
 	switch c := client.(type) {
 	case interface{ Options() *redis.Options }:
-		name = c.Options().Username
+		return c.Options().Username, c.Options().Password
 	case *redis.ClusterClient:
-		name = c.Options().Username
+		return c.Options().Username, c.Options().Password
 	}
-	if name == "" {
-		return "default"
-	}
-	return name
+	return "", ""
 }

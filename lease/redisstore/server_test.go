@@ -200,6 +200,36 @@ func TestPrefixIsNoPattern(t *testing.T) {
 	}
 }
 
+// What no instance can be called is none, whatever a foreign hand calls a heartbeat or the owner of a lease: its name could not be
+// told to others, and one such owner would keep the heartbeats of all others from being read.
+func TestForeignNamesAreNoInstances(t *testing.T) {
+	srv := redistest.Start(t)
+	s, epoch := bootstrapped(t, srv.Client(), redisstore.Options{})
+	s.Do(t.Context(), &core.Op{Kind: core.OpBeat, Epoch: epoch, Owner: "me", TTL: int64(time.Minute)})
+	names := []string{"two words", "a\x1b[2J", "a\nb", "\xff", "-"}
+	items := []core.Item{{ID: "me"}}
+	for _, name := range names {
+		srv.Do("SET", "poll:node:"+name, "1")
+		items = append(items, core.Item{ID: name})
+	}
+	seen, err := s.Nodes(t.Context())
+	if err != nil || len(seen) != 1 || seen[0].ID != "me" {
+		t.Errorf("Nodes: %v, %v; want me alone", seen, err)
+	}
+	a := s.Do(t.Context(), &core.Op{Kind: core.OpNodes, Epoch: epoch, Items: items})
+	if a.Failure != core.FailNone || a.Results[0].Outcome != core.OutAlive {
+		t.Fatalf("asked after: %+v, want me alive", a)
+	}
+	for i, r := range a.Results[1:] {
+		if r.Outcome != core.OutGone {
+			t.Errorf("%q: %+v, want it gone", names[i], r)
+		}
+	}
+	if n, ok := redisstore.ParseNotice("joined a\x1b[2J"); ok {
+		t.Errorf("a notice of one: %+v", n)
+	}
+}
+
 // Where the prefix carries a hash tag, fences begin like leases, and must not be taken for any.
 func TestTaggedFence(t *testing.T) {
 	s, epoch := bootstrapped(t, redistest.Start(t).Client(), redisstore.Options{LeasePrefix: "{p}l:"})

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/respguard"
 )
 
 // Bounds of the pause between two attempts to subscribe.
@@ -47,6 +48,10 @@ func (s *Store) Subscribe(ctx context.Context, heard func(core.Notice), up func(
 // hear is one subscription, until it breaks. It reports whether it ever came about.
 func hear(ctx context.Context, client redis.UniversalClient, channel string, timeout time.Duration, message func(string),
 	up func()) (subscribed bool, err error) {
+	defer func() { // no hook sees these errors
+		_, password := login(client)
+		err = respguard.Hidden(err, password)
+	}()
 	ps := client.Subscribe(ctx) // connects below, so that the error is seen
 	// Receive honours deadlines, not the end of ctx; closing the connection ends it.
 	stop := context.AfterFunc(ctx, func() { _ = ps.Close() })
@@ -61,6 +66,11 @@ func hear(ctx context.Context, client redis.UniversalClient, channel string, tim
 	for {
 		msg, err := ps.ReceiveTimeout(ctx, timeout)
 		if err != nil {
+			var reply redis.Error
+			if asked && errors.As(err, &reply) { // PING is refused with MISCONF, and answered all the same
+				asked = false
+				continue
+			}
 			var slow net.Error
 			if !errors.As(err, &slow) || !slow.Timeout() || asked || ps.Ping(ctx) != nil {
 				return subscribed, err

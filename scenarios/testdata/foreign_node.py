@@ -6,8 +6,7 @@ four rules: an attempt is stamped before it is sent and trusted for no longer th
 fails stops polling at once; renewal and release name owner and fence; a connection that missed an answer is given up,
 and the next one begins with a read. Every wait has a time-out.
 
-BUG=release-any      releases by deleting the key, whoever holds it
-BUG=believe-forever  never doubts a lease it once got
+BUG=… breaks one of the rules; BUGS below has the names.
 """
 
 import json
@@ -20,21 +19,43 @@ import time
 import urllib.parse
 import uuid
 
+BUGS = {
+    "believe-forever": "never doubts a lease that it once got",
+    "release-any": "releases by deleting the key, whoever holds it",
+    "recreate": "a renewal makes the key anew if it is gone",
+    "trust-from-answer": "a window counts from the answer, not from before the send",
+    "renew-any": "a renewal extends the key, whoever holds it",
+    "ignore-failed": "polls on when a renewal has failed",
+    "fence-incr": "a fence is counted up from what Redis has, which may be nothing",
+    "poll-after-lost": "polls on when it has said that the lease is lost",
+}
+BUG = os.environ.get("BUG", "")
+if BUG and BUG not in BUGS:
+    sys.exit(f"BUG={BUG}: known are {', '.join(BUGS)}")
+
+NEXT = "math.max(tonumber(redis.call('GET', KEYS[2]) or '0'), now[1] * 1000000 + now[2]) + 1"
+if BUG == "fence-incr":
+    NEXT = "tonumber(redis.call('GET', KEYS[2]) or '0') + 1"
 ACQUIRE = """
 if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 0 end
 local now = redis.call('TIME')
-local fence = math.max(tonumber(redis.call('GET', KEYS[2]) or '0'), now[1] * 1000000 + now[2]) + 1
+local fence = NEXT
 redis.call('SET', KEYS[2], string.format('%.0f', fence), 'PX', 86400000)
 return fence
-"""
+""".replace("NEXT", NEXT)
+MINE = "redis.call('GET', KEYS[i]) == ARGV[1] and redis.call('GET', KEYS[i + 1]) == ARGV[2 + (i + 1) / 2]"
+if BUG == "recreate":
+    MINE = "redis.call('SET', KEYS[i], ARGV[1], 'NX', 'PX', ARGV[2]) or redis.call('GET', KEYS[i]) == ARGV[1]"
+if BUG == "renew-any":
+    MINE = "true"
 RENEW = """
 local kept = {}
 for i = 1, #KEYS, 2 do
-  local mine = redis.call('GET', KEYS[i]) == ARGV[1] and redis.call('GET', KEYS[i + 1]) == ARGV[2 + (i + 1) / 2]
+  local mine = MINE
   kept[#kept + 1] = mine and redis.call('PEXPIRE', KEYS[i], ARGV[2]) or 0
 end
 return kept
-"""
+""".replace("MINE", MINE)
 RELEASE = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] or redis.call('GET', KEYS[2]) ~= ARGV[2] then return 0 end
 return redis.call('DEL', KEYS[1])
@@ -53,8 +74,7 @@ POLL_TIMEOUT = millis("LEASESTORM_POLL_TIMEOUT_MS", 1000 * min(POLL_EVERY, TTL /
 ANSWER_TIMEOUT = TTL / 12  # of one command at Redis, connecting included
 MARGIN = max(TTL / 100, 0.005)  # for clocks that do not run at the same rate
 TICK = TTL / 40
-TAKE_AT_ONCE = 8  # so that nodes that start together share, without a plan
-BUG = os.environ.get("BUG", "")
+TAKE_AT_ONCE = 1  # of those that are free, in a tick: nodes that start together share without a plan
 INSTANCE = f"{socket.gethostname()}-{time.time_ns()}-{uuid.uuid4().hex[:8]}"
 now = time.monotonic  # CLOCK_MONOTONIC, the harness's clock
 
@@ -156,7 +176,7 @@ class Node:
         self.lock = threading.Lock()
         self.terms = {}  # session: Term
         self.pollers = {}  # session: Thread
-        self.leftovers = []  # terms that ended without an answered release
+        self.leftovers = []  # terms that are over, until Redis has answered their release
         self.sessions = []
         self.stopping = threading.Event()
         self.pause = threading.Event()
@@ -184,7 +204,7 @@ class Node:
                 if not ready:
                     ready = True
                     with self.lock:
-                        self.say("ready")
+                        self.say("ready", protocol=1)
                 self.tidy()
                 self.acquire()
             except OSError as err:
@@ -201,7 +221,8 @@ class Node:
 
     def lose(self, term, reason):
         with self.lock:
-            term.over.set()
+            if BUG != "poll-after-lost":
+                term.over.set()
             del self.terms[term.session]
             self.say("lost", term, reason=reason)
         self.leftovers.append(term)
@@ -223,14 +244,14 @@ class Node:
             raise
         self.renewed_at = sent
         for term, ok in zip(terms, kept):
-            self.settle(term, ok, sent + TTL - MARGIN)
+            self.settle(term, ok, trusted_from(sent))
 
     def doubt(self, terms, reason):
         if BUG == "believe-forever":
             return
         with self.lock:
             for term in terms:
-                term.certain = False
+                term.certain = BUG == "ignore-failed"
                 self.say("renewFailed", term, reason=reason)
 
     def settle(self, term, kept, until):
@@ -270,7 +291,7 @@ class Node:
         for session in [s for s, owner in zip(free, owners) if owner is None][:TAKE_AT_ONCE]:
             sent = now()
             fence = self.redis.call("EVAL", ACQUIRE, 2, *keys_of(session), INSTANCE, int(TTL * 1000))
-            until = sent + TTL - MARGIN
+            until = trusted_from(sent)
             if fence and now() < until:
                 self.begin(Term(session, fence, until))
 
@@ -288,18 +309,14 @@ class Node:
         return poller is not None and poller.is_alive()
 
     def release(self, term, reason):
-        """Ends polling, then gives the lease back."""
+        """Ends polling, then gives the lease back. It is said before the key goes: then another may own it at once."""
         term.over.set()
         self.pollers[term.session].join()  # a poll has a deadline
-        try:
-            if not self.give_back(term):
-                return self.lose(term, "held by another")
-        except OSError:
-            self.lose(term, "release unanswered")
-            raise
         with self.lock:
             del self.terms[term.session]
             self.say("released", term, reason=reason)
+        self.leftovers.append(term)
+        self.tidy()
 
     def give_back(self, term):
         key, fence_key = keys_of(term.session)
@@ -309,7 +326,7 @@ class Node:
         return self.redis.call("EVAL", RELEASE, 2, key, fence_key, INSTANCE, term.fence)
 
     def tidy(self):
-        """Frees what a lost term may have left in Redis, so that others need not wait for it."""
+        """Frees what terms that are over may have left in Redis, so that others need not wait for it."""
         while self.leftovers:
             self.give_back(self.leftovers[0])
             self.leftovers.pop(0)
@@ -346,7 +363,8 @@ class Node:
             deadline = now() + POLL_TIMEOUT
             if term.over.is_set():
                 return None
-            if BUG != "believe-forever" and not (term.certain and deadline < term.until):
+            lost = self.terms.get(term.session) is not term  # only with a bug: else it is over
+            if BUG != "believe-forever" and not lost and not (term.certain and deadline < term.until):
                 return None
             self.say("pollStart", term)
             if self.pause.is_set():
@@ -375,6 +393,11 @@ class Node:
 def keys_of(session):
     key = f"poll:lease:{session}"
     return key, f"{{{key}}}:fence"
+
+
+def trusted_from(sent):
+    """The end of the trust window that a command gives which was about to be sent then."""
+    return (now() if BUG == "trust-from-answer" else sent) + TTL - MARGIN
 
 
 def pollable(text):

@@ -37,10 +37,15 @@ type Verdict struct {
 	Excused   int    `json:"excused"`   // changes that were not, because another fault could delay them
 	Detail    string `json:"detail"`    // what happened, for a reader who knows nothing of the run
 
+	Challenges []Challenge `json:"challenges,omitempty"` // G1, E1: what struck the owners of leases
+
 	Loads []Load `json:"loads,omitempty"` // G14, E7, I7: what instances sent, by what they went through
 
-	// At is when the first break was noticed, ns; Evidence are the events around it, in order of T.
+	// The break that Value tells of, else the first: when it began and was noticed, ns; its session, "" if it has none; and the
+	// events around it, in order of T.
+	From     int64           `json:"-"`
 	At       int64           `json:"-"`
+	Session  string          `json:"-"`
 	Evidence []history.Event `json:"-"`
 }
 

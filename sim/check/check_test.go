@@ -78,8 +78,8 @@ func TestG12(t *testing.T) {
 		{"no fence", false, []string{strings.Replace(acquired, `,"fence":7`, "", 1), lost}, Fail, "lack one of"},
 		{"no time", false, []string{acquired, strings.Replace(lost, `"ts":1.6,`, "", 1)}, Fail, "lack one of"},
 		{"no reason", false, []string{acquired, strings.Replace(lost, `,"reason":"refused"`, "", 1)}, Fail, "gave a reason"},
-		{"no log", false, nil, Unknown, "no log, or an empty one, of node-1"},
-		{"an empty log", false, []string{}, Unknown, "no log, or an empty one, of node-1"},
+		{"no log", false, nil, Unknown, "no log, an empty one, or one too large to be read, of node-1"},
+		{"an empty log", false, []string{}, Unknown, "no log, an empty one, or one too large to be read, of node-1"},
 		{"a log without entries", false, []string{"hello"}, Fail, `"acquired" 1 times and logged it 0 times`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -121,6 +121,35 @@ func TestG12OfFailedAcquisitions(t *testing.T) {
 				t.Errorf("%s: %s; want %s, %q", v.Verdict, v.Detail, c.want, c.says)
 			}
 		})
+	}
+}
+
+// Logs that are longer than a run's can be are not read to their end, and neither are those that are too many.
+func TestLogsTooLargeAreNotRead(t *testing.T) {
+	const entry = `{"ts":1.5,"event":"acquired","instance":"i","endpoint":"s","fence":7}` + "\n"
+	dir := filepath.Join(t.TempDir(), "logs")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, size := range map[string]int64{"node-1": 40 << 30, "node-2": LogMax, "node-3": int64(len(entry))} {
+		file := filepath.Join(dir, name+logSuffix)
+		if err := errors.Join(os.WriteFile(file, []byte(entry), 0o600), os.Truncate(file, size)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := ReadLogs(dir)
+	if l.Err() != nil || l.Entries() != 1 || !l.blind("node-1") || !l.blind("node-2") || l.blind("node-3") {
+		t.Errorf("%d entries, %v: want that of node-3 alone", l.Entries(), l.Err())
+	}
+	few := NewLogs()
+	few.files, few.all, few.budget = map[string]string{}, false, 2*int64(len(entry))-1
+	for _, node := range []string{"node-3", "node-4"} {
+		if err := few.read(node, filepath.Join(dir, "node-3"+logSuffix)); err != nil {
+			t.Error(err)
+		}
+	}
+	if few.Entries() != 1 || few.blind("node-3") || !few.blind("node-4") {
+		t.Errorf("%d entries, want one of the two logs for which there is room", few.Entries())
 	}
 }
 

@@ -26,6 +26,7 @@ func (g *e2) attach(w *world, v Verdict) {
 }
 
 func (g *e2) began(t *term) {
+	g.g2.began(t)
 	g.terms++
 	g.order[t.inst] = g.terms
 }
@@ -39,7 +40,8 @@ func (g *e2) event(e *history.Event) {
 	number, newest := g.order[inst], g.newest[e.Session]
 	if number < newest.number && e.Fence == 0 {
 		g.older++
-		g.broke(g.w.session(e.Session), "the resource accepted write %d of %s at %s, without a fence, although %s leads since and "+
+		g.w.subject.turns.counted(e.N)
+		g.broke(g.w.subject, "the resource accepted write %d of %s at %s, without a fence, although %s leads since and "+
 			"has written: an older leader's write", e.N, inst.who(), clock(e.T), newest.inst.who())
 	}
 	if number > newest.number {

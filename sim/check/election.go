@@ -51,11 +51,12 @@ func electionExercises(p Params, id string) bool {
 	return false
 }
 
-// hits reports whether the plan aims a fault of one of the kinds at whoever leads, lasting at least so long.
+// hits reports whether the plan aims a fault of one of the kinds at whoever leads, lasting at least so long. Whether it found
+// one, and whom, is for the history to say.
 func (p Params) hits(d time.Duration, kinds ...fault.Kind) bool {
 	for _, f := range p.Plan.Faults {
 		for _, k := range kinds {
-			if f.Kind == k && f.Target == fault.Leader && f.For >= d {
+			if f.Kind == k && f.Aims() && f.For >= d {
 				return true
 			}
 		}

@@ -14,12 +14,13 @@ type hooks struct {
 	w         *world
 	v         Verdict
 	breaks    int
-	when      []int64  // of the first breaks
-	texts     []string // the first few breaks
-	notes     []string // said in any case
+	when      []int64   // of the first breaks
+	headline  *breach   // the largest, and of those as large the one noticed first
+	first     *breach   // the one that began first
+	told      []*breach // those that were noticed first
+	notes     []string  // said in any case
 	excuses   map[string]int
-	widened   int64 // ns: the most that a limit was widened for a stalled host
-	exhibit   *follower
+	widened   int64  // ns: the most that a limit was widened for a stalled host
 	untested  string // why it could not be judged, if that is not simply that nothing happened
 	exercised int
 	excused   int
@@ -34,6 +35,17 @@ func (h *hooks) struck(*strike)             {}
 func (h *hooks) healed(*strike)             {}
 func (h *hooks) finish()                    {}
 
+// breach is a break of a guarantee.
+type breach struct {
+	session *session  // nil: of none
+	from    int64     // when it began
+	size    int64     // of what the verdict's value is the largest; 0 where breaks are counted
+	exhibit *follower // what was seen around it; nil: what is seen now
+
+	at   int64 // when it was noticed
+	text string
+}
+
 // textsMax bounds how many breaks are told in full; the others are counted.
 const textsMax = 3
 
@@ -43,16 +55,49 @@ const whenMax = 256
 // broke records a break of the guarantee, and for the first one the events around it: those of the session, if one is
 // named, and those that concern everybody.
 func (h *hooks) broke(s *session, format string, args ...any) {
+	h.breach(breach{session: s, from: h.w.now}, format, args...)
+}
+
+// breach records a break of which is known when it began, or how large it is: the largest is the one that is shown.
+func (h *hooks) breach(b breach, format string, args ...any) {
 	h.breaks++
 	if len(h.when) < whenMax {
 		h.when = append(h.when, h.w.now)
 	}
-	if len(h.texts) < textsMax {
-		h.texts = append(h.texts, fmt.Sprintf(format, args...))
+	largest, first := h.headline == nil || b.size > h.headline.size, h.first == nil || b.from < h.first.from
+	if !largest && !first && len(h.told) == textsMax {
+		return
 	}
-	if h.exhibit == nil {
-		h.exhibit = h.w.follow(s)
+	b.at, b.text = h.w.now, fmt.Sprintf(format, args...)
+	if largest {
+		if b.exhibit == nil {
+			b.exhibit = h.w.follow(b.session)
+		}
+		h.headline = &b
 	}
+	if first {
+		h.first = &b
+	}
+	if len(h.told) < textsMax {
+		h.told = append(h.told, &b)
+	}
+}
+
+// texts tells the breaks, the one of the headline first and the one that began first beside it.
+func (h *hooks) texts() []string {
+	if h.headline == nil {
+		return nil
+	}
+	say := []string{h.headline.text}
+	if h.first != h.headline {
+		say = append(say, "the first began at "+clock(h.first.from)+": "+h.first.text)
+	}
+	for _, b := range h.told {
+		if len(say) < textsMax && b != h.headline && b != h.first {
+			say = append(say, b.text)
+		}
+	}
+	return say
 }
 
 // excuse counts a change that the strike could delay.
@@ -92,11 +137,14 @@ func (h *hooks) verdict() Verdict {
 	switch {
 	case h.breaks > 0:
 		v.Verdict = Fail
-		say = append(say, h.texts...)
-		if more := h.breaks - len(h.texts); more > 0 {
+		say = h.texts()
+		if more := h.breaks - len(say); more > 0 {
 			say = append(say, fmt.Sprintf("and %d more", more))
 		}
-		v.At, v.Evidence = h.when[0], h.exhibit.evidence()
+		v.From, v.At, v.Evidence = h.headline.from, h.headline.at, h.headline.exhibit.evidence()
+		if s := h.headline.session; s != nil {
+			v.Session = s.id
+		}
 	case h.untested != "":
 		v.Verdict = Unknown
 		say = append(say, h.untested)
@@ -157,12 +205,14 @@ func (i *instance) short() string {
 	return i.node.name
 }
 
-// How many events before a break are shown, of its lease, of its polls and of those that concern everybody; and how many
-// after it.
+// How many events before a break are shown, of its lease, of its renewals, of its polls and of those that concern everybody; and
+// how many after it.
 const (
-	ringLen  = 10
-	pollsLen = 4
-	afterLen = 6
+	leaseLen   = 8
+	renewalLen = 2
+	ringLen    = 10
+	pollsLen   = 4
+	afterLen   = 6
 )
 
 // ring keeps the last events that it was given.
@@ -238,10 +288,15 @@ func (w *world) events(r *ring, session string) (all []history.Event) {
 // keep remembers the event for those who will want to see it.
 func (w *world) keep(e *history.Event) {
 	switch {
+	case e.Kind == history.AcquireFailed: // explains nothing, and comes from everybody
+		return
 	case e.Session != "" && e.Kind != history.FaultStart && e.Kind != history.FaultEnd:
-		if s := w.subject; isPoll(e.Kind) {
+		switch s := w.subject; {
+		case isPoll(e.Kind):
 			s.polls.add(w.moment(e))
-		} else {
+		case isRoutine(e.Kind):
+			s.routine.add(w.moment(e))
+		default:
 			s.recent.add(w.moment(e))
 		}
 	case e.Kind >= history.RedisFlushed && e.Kind <= history.RedisUp, e.Kind == history.Ready, e.Kind == history.Stopped:
@@ -265,6 +320,11 @@ func isPoll(k history.Kind) bool {
 	return k >= history.PollStart && k <= history.PollEnd || k >= history.Arrived && k <= history.Aborted
 }
 
+// isRoutine reports whether the event is of a renewal, which come again and again while nothing happens.
+func isRoutine(k history.Kind) bool {
+	return k == history.RenewStart || k == history.Renewed || k == history.RenewFailed || k == history.RedisExtended
+}
+
 // follower collects the events around a break.
 type follower struct {
 	session string
@@ -272,18 +332,64 @@ type follower struct {
 	after   []history.Event
 }
 
+// follow begins with what was seen until now, and the faults that struck the session's owners whenever that was.
 func (w *world) follow(s *session) *follower {
 	f := &follower{before: w.events(&w.recent, "")}
+	f.before = slices.DeleteFunc(f.before, func(e history.Event) bool { return e.T < w.now-2*int64(w.TTL) })
 	if s != nil {
 		f.session = s.id
+		for _, t := range append(slices.Clone(s.terms), s.last) {
+			f.causes(t)
+		}
 		f.before = append(append(f.before, w.events(&s.recent, s.id)...), w.events(&s.polls, s.id)...)
+		f.before = append(f.before, w.unusual(s)...)
 		slices.SortStableFunc(f.before, func(a, b history.Event) int { return cmp.Compare(a.T, b.T) })
 	}
 	w.followers = append(w.followers, f)
 	return f
 }
 
-func (f *follower) wants(e *history.Event) bool { return e.Session == f.session || e.Session == "" }
+// unusual returns the renewals that failed, or were not those of who owns the session.
+func (w *world) unusual(s *session) []history.Event {
+	owner := ""
+	switch {
+	case s.granted != nil:
+		owner = s.granted.holder
+	case s.last != nil:
+		owner = s.last.inst.id
+	}
+	all := w.events(&s.routine, s.id)
+	own := func(e history.Event) bool {
+		return e.Instance == owner && (e.Kind == history.RenewStart || e.Kind == history.Renewed)
+	}
+	asked := slices.ContainsFunc(all, own)
+	return slices.DeleteFunc(all, func(e history.Event) bool { return own(e) || asked && e.Kind == history.RedisExtended })
+}
+
+// causes adds the faults that struck the term and are not there yet.
+func (f *follower) causes(t *term) {
+	if t == nil {
+		return
+	}
+	for _, s := range t.strikes {
+		e := history.Event{T: s.start, Kind: history.FaultStart, N: s.index, Reason: string(s.Kind)}
+		if s.node != nil {
+			e.Node = s.node.name
+		}
+		if !slices.ContainsFunc(f.before, func(o history.Event) bool { return o.Kind == e.Kind && o.N == e.N }) {
+			f.before = append(f.before, e)
+		}
+	}
+}
+
+// wants: after a break neither what is routine nor the beginnings and ends of polls explain anything.
+func (f *follower) wants(e *history.Event) bool {
+	switch e.Kind {
+	case history.PollStart, history.PollEnd, history.Served, history.AcquireFailed:
+		return false
+	}
+	return (e.Session == f.session || e.Session == "") && !isRoutine(e.Kind)
+}
 
 func (f *follower) evidence() []history.Event {
 	if f == nil {

@@ -14,7 +14,7 @@ import (
 func TestRingsGiveBackWhatTheyWereGiven(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(Params{})
-		recent, polls := map[string][]history.Event{}, map[string][]history.Event{}
+		recent, routine, polls := map[string][]history.Event{}, map[string][]history.Event{}, map[string][]history.Event{}
 		text := func(label string, of ...string) string { return rapid.SampledFrom(of).Draw(t, label) }
 		for k := range rapid.IntRange(0, 80).Draw(t, "events") {
 			e := history.Event{
@@ -25,8 +25,11 @@ func TestRingsGiveBackWhatTheyWereGiven(t *testing.T) {
 			}
 			w.take(&e, nil)
 			all := recent
-			if isPoll(e.Kind) {
+			switch {
+			case isPoll(e.Kind):
 				all = polls
+			case isRoutine(e.Kind):
+				all = routine
 			}
 			all[e.Session] = append(all[e.Session], e)
 		}
@@ -36,8 +39,9 @@ func TestRingsGiveBackWhatTheyWereGiven(t *testing.T) {
 				got, want []history.Event
 				n         int
 			}{
-				"recent": {w.events(&s.recent, id), recent[id], ringLen},
-				"polls":  {w.events(&s.polls, id), polls[id], pollsLen},
+				"recent":  {w.events(&s.recent, id), recent[id], leaseLen},
+				"routine": {w.events(&s.routine, id), routine[id], renewalLen},
+				"polls":   {w.events(&s.polls, id), polls[id], pollsLen},
 			} {
 				if want := c.want[max(0, len(c.want)-c.n):]; !slices.Equal(c.got, want) {
 					t.Fatalf("%s of %s:\n%s\nnot\n%s", what, id, fmt.Sprint(c.got), fmt.Sprint(want))

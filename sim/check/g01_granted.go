@@ -23,14 +23,16 @@ func (r *grants) trusted(e *history.Event) {
 		return
 	}
 	w, said := r.g.w, *e
+	exhibit := w.follow(s)
 	w.at(e.T+wordAllowance+w.stall(e.T-wordAllowance, e.T), func() {
 		beyond := said.Until - l.until
 		if s.granted != l || beyond <= int64(stampAllowance) {
 			return
 		}
 		r.worst = max(r.worst, beyond)
-		r.g.broke(s, "%s said at %s that it trusts its lease of session %s (fence %d) until %s, but Redis had "+
-			"granted it until %s: another can own it for %d ms while it still believes", w.instance(said.Instance).who(), clock(said.T),
-			said.Session, said.Fence, clock(said.Until), clock(l.until), ms(beyond))
+		b := breach{session: s, from: said.T, size: beyond, exhibit: exhibit}
+		r.g.breach(b, "%s said at %s that it trusts its lease of session %s%s until %s, but Redis had granted it until %s: another can "+
+			"own it for %d ms while it still believes", w.instance(said.Instance).who(), clock(said.T), said.Session,
+			inBrackets(said.Fence), clock(said.Until), clock(l.until), ms(beyond))
 	})
 }

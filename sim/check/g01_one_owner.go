@@ -15,6 +15,8 @@ type g1 struct {
 	fences   *g3                     // the second opinion's other half
 	overlaps map[*session][]*overlap // none of most
 	second   *opinion
+	asking   int // terms of instances that ask before each use
+	uses     int // of such terms
 	granted  grants
 	worst    int64
 	broken   map[string]bool // sessions, for comparison with the second opinion
@@ -26,7 +28,8 @@ type g1 struct {
 type overlap struct {
 	first, second *term
 	from          int64
-	untils        [2]int64 // what each believed when it began
+	untils        [2]int64  // what each believed when it began
+	exhibit       *follower // of its beginning, where its cause is seen
 }
 
 func (g *g1) attach(w *world, v Verdict) {
@@ -45,7 +48,10 @@ func (g *g1) event(e *history.Event) {
 }
 
 func (g *g1) began(t *term) {
-	if last := t.session.last; last != nil && last.inst != t.inst {
+	if t.inst.asks {
+		g.asking++
+	}
+	if t.challenged {
 		g.exercised++
 	}
 }
@@ -53,9 +59,12 @@ func (g *g1) began(t *term) {
 func (g *g1) belief(t *term, on bool) {
 	s := t.session
 	if on {
+		if t.inst.asks {
+			g.uses++
+		}
 		for _, u := range s.terms {
 			if u.believes && u.inst != t.inst {
-				g.overlaps[s] = append(g.overlaps[s], &overlap{u, t, t.from, [2]int64{u.until, t.until}})
+				g.overlaps[s] = append(g.overlaps[s], &overlap{u, t, t.from, [2]int64{u.until, t.until}, g.w.follow(s)})
 			}
 		}
 		return
@@ -78,9 +87,10 @@ func (g *g1) belief(t *term, on bool) {
 func (g *g1) overlap(o *overlap, to int64) {
 	s, length := o.first.session, to-o.from
 	asleep := o.first.inst.node.frozenWithin(o.from) // it cannot learn of it before its thaw or the end of its window
+	// Once thawed it renews at once, and where that is not answered it knows by the time-out: what it believes till then is the same.
 	short := length <= int64(g.w.Renew+g.w.RenewTimeout)
 	if g.w.deletedUnknown(s, o.from) && (asleep || short) ||
-		(asleep || short && o.first.inst.node.frozenWithin(o.from-thawGrace)) && g.asleepSince(o) {
+		(asleep || short && o.first.inst.node.frozenWithin(o.from-thawGrace-int64(g.w.RenewTimeout))) && g.asleepSince(o) {
 		g.deleted++
 		g.deletedW = max(g.deletedW, length)
 		return
@@ -91,11 +101,12 @@ func (g *g1) overlap(o *overlap, to int64) {
 	if a == b { // two processes of one slot
 		a, b = o.first.inst.id, o.second.inst.id
 	}
-	g.broke(s, "%s and %s both trusted their lease of session %s for %d ms, from %s to %s: %s had it from %s (fence %d) and "+
-		"believed until %s, %s had it from %s (fence %d) and believed until %s",
+	g.breach(breach{session: s, from: o.from, size: length, exhibit: o.exhibit},
+		"%s and %s both trusted their lease of session %s for %d ms, from %s to %s: %s had it from %s%s and believed until %s, "+
+			"%s had it from %s%s and believed until %s",
 		o.first.inst.who(), o.second.inst.who(), s.id, ms(length), clock(o.from), clock(to),
-		a, clock(o.first.since), o.first.fence, until(o.untils[0]),
-		b, clock(o.second.since), o.second.fence, until(o.untils[1]))
+		a, clock(o.first.since), inBrackets(o.first.fence), until(o.untils[0]),
+		b, clock(o.second.since), inBrackets(o.second.fence), until(o.untils[1]))
 }
 
 // asleepSince reports whether the plan deleted the first owner's key, and froze that owner before it could know, for as
@@ -112,6 +123,9 @@ func (g *g1) asleepSince(o *overlap) bool {
 }
 
 func (g *g1) finish() {
+	if g.asking > 0 && g.uses == 0 {
+		g.untested = "the nodes ask before each use, and say nothing of a use (pollStart)"
+	}
 	for _, s := range g.w.sessions.sorted() {
 		for _, o := range g.overlaps[s] {
 			if g.w.now > o.from {
@@ -120,13 +134,19 @@ func (g *g1) finish() {
 		}
 	}
 	g.second.compare(g)
+	if g.exercised == 0 && g.untested == "" {
+		g.untested = unchallenged
+	}
+	if said := g.w.challenges.said(); said != "" {
+		g.note("challenges: %s", said)
+	}
 }
 
 func (g *g1) verdict() Verdict {
 	v := g.hooks.verdict()
-	v.Value = ms(max(g.worst, g.granted.worst))
+	v.Value, v.Challenges = ms(max(g.worst, g.granted.worst)), g.w.challenges.list()
 	if v.Verdict == Pass {
-		v.Detail = join(fmt.Sprintf("%d changes of owner, no two windows open at once", g.exercised), v.Detail)
+		v.Detail = join(fmt.Sprintf("%d leases taken over from challenged owners, no two windows open at once", g.exercised), v.Detail)
 	}
 	if g.deleted > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("after a key was deleted by hand %d overlaps of at most %d ms (allowed: one "+

@@ -6,9 +6,11 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// g2: the polled target never serves two instances for one session at once, and never accepts a poll with an older fence.
+// g2: the polled target never serves two instances for one session at once, never accepts a poll with an older fence, and is
+// never polled by who has lost the session (stales).
 //
-// It is judged from the target's own record; of the nodes only is used which of them the plan had frozen. Where the plan
+// It is judged from the target's own record; of the nodes only is used which of them the plan had frozen, and when they say
+// that a poll begins. Where the plan
 // deleted the lease's key, two may own it for a moment (the exception of G1), so two polls may meet: counted apart, as long
 // as the later one has the higher fence.
 type g2 struct {
@@ -23,13 +25,13 @@ type g2 struct {
 	gone     map[owning]int64  // when an instance last said that a poll of a session is over
 	late     int               // polls of a process that had been frozen, refused by fence
 	rejected int
+	stale    stales
 }
 
 // targeted is what the target knows of one session.
 type targeted struct {
 	fence   int64  // highest accepted
 	holder  string // instance that was accepted with it
-	last    string // instance accepted last
 	serving []arrival
 	server  [1]arrival // room for serving: mostly there is one
 }
@@ -55,9 +57,17 @@ const sentLate = int64(failoverAllowance)
 func (g *g2) attach(w *world, v Verdict) {
 	g.hooks.attach(w, v)
 	g.gone, g.meetings = map[owning]int64{}, map[int64]meeting{}
+	g.stale = stales{g: g}
+}
+
+func (g *g2) began(t *term) {
+	if t.challenged {
+		t.session.turns.taken = t.inst.id
+	}
 }
 
 func (g *g2) event(e *history.Event) {
+	g.stale.event(e)
 	switch e.Kind {
 	case history.Arrived:
 		g.arrived(&g.w.subject.target, e)
@@ -84,7 +94,6 @@ func (g *g2) event(e *history.Event) {
 		}
 	case history.Rejected:
 		g.rejected++
-		g.exercised++
 		if g.w.frozenSince(e.Instance, e.T-sentLate) {
 			g.late++
 		}
@@ -93,10 +102,11 @@ func (g *g2) event(e *history.Event) {
 
 func (g *g2) arrived(t *targeted, e *history.Event) {
 	g.arrivals++
-	if t.last != "" && t.last != e.Instance {
+	s := g.w.subject
+	if s.turns.taken == e.Instance && e.Instance != "" {
+		s.turns.taken = ""
 		g.exercised++
 	}
-	s := g.w.subject
 	g.fenced(s, t, e)
 	for _, a := range t.serving {
 		if a.inst == e.Instance {
@@ -118,7 +128,6 @@ func (g *g2) arrived(t *targeted, e *history.Event) {
 		}
 		g.overlapped(&met)
 	}
-	t.last = e.Instance
 	t.serving = append(t.serving, arrival{e.N, e.Instance, e.Fence, e.T})
 }
 
@@ -133,9 +142,10 @@ func (g *g2) met(n int64) {
 func (g *g2) overlapped(m *meeting) {
 	a, e := &m.first, &m.second
 	g.together++
-	g.broke(m.s, "the target served session %s to %s (poll %d, fence %d, arrived %s, not yet answered) when the poll of %s "+
-		"(poll %d, fence %d) arrived at %s: two pollers at once, and the plan had frozen neither",
-		m.s.id, g.w.instance(a.inst).who(), a.n, a.fence, clock(a.at), g.w.instance(e.Instance).who(), e.N, e.Fence,
+	m.s.turns.counted(e.N)
+	g.broke(m.s, "the target served session %s to %s (poll %d%s, arrived %s, not yet answered) when the poll of %s "+
+		"(poll %d%s) arrived at %s: two pollers at once, and the plan had frozen neither",
+		m.s.id, g.w.instance(a.inst).who(), a.n, fenced(a.fence), clock(a.at), g.w.instance(e.Instance).who(), e.N, fenced(e.Fence),
 		clock(e.T))
 }
 
@@ -145,10 +155,12 @@ func (g *g2) fenced(s *session, t *targeted, e *history.Event) {
 	case e.Fence == 0:
 	case e.Fence < t.fence:
 		g.older++
+		s.turns.counted(e.N)
 		g.broke(s, "the target accepted poll %d of %s for session %s with fence %d at %s, after it had accepted fence %d of %s",
 			e.N, g.w.instance(e.Instance).who(), s.id, e.Fence, clock(e.T), t.fence, g.w.instance(t.holder).who())
 	case e.Fence == t.fence && t.holder != e.Instance:
 		g.older++
+		s.turns.counted(e.N)
 		g.broke(s, "the target accepted fence %d for session %s from two instances: first from %s, and at %s (poll %d) from %s",
 			e.Fence, s.id, g.w.instance(t.holder).who(), clock(e.T), e.N, g.w.instance(e.Instance).who())
 	}
@@ -158,8 +170,11 @@ func (g *g2) fenced(s *session, t *targeted, e *history.Event) {
 }
 
 func (g *g2) verdict() Verdict {
+	if g.exercised == 0 {
+		g.untested = unchallenged
+	}
 	v := g.hooks.verdict()
-	v.Value = int64(g.older + g.together)
+	v.Value = int64(g.older + g.together + g.stale.polls)
 	if g.arrivals == 0 {
 		v.Detail = "the target saw no poll"
 		return v
@@ -170,9 +185,17 @@ func (g *g2) verdict() Verdict {
 		v.Detail = join(v.Detail, fmt.Sprintf("%d polls came when the client before had hung up, which the target noticed a moment "+
 			"later", g.hungUp))
 	}
+	if n := g.stale.frozen; n > 0 {
+		v.Detail = join(v.Detail, fmt.Sprintf("%d polls of processes that had been frozen began after another was granted the "+
+			"session", n))
+	}
 	if g.deleted > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("after a key was deleted by hand, before its owner could know, %d polls came while its "+
 			"last one was served", g.deleted))
+	}
+	if n := g.stale.deleted; n > 0 {
+		v.Detail = join(v.Detail, fmt.Sprintf("after a key was deleted by hand, before its owner could know, it began %d polls that were "+
+			"another's", n))
 	}
 	return v
 }

@@ -18,6 +18,7 @@ type g4 struct {
 	frozen    int // polls of processes that had just been thawed
 	stalled   int // polls that began in the very moment in which their renewal's time-out was noticed
 	starts    bool
+	asks      bool // nodes that ask before each poll: what a renewal said is not what they go by
 }
 
 // renewals are those of one session, by instance.
@@ -73,6 +74,10 @@ func (g *g4) event(e *history.Event) {
 		if e.Kind == history.Exited {
 			g.forget(e)
 		}
+		return
+	}
+	if g.w.speaker.asks {
+		g.asks = true
 		return
 	}
 	r := g.renewal()
@@ -229,6 +234,8 @@ func (g *g4) verdict() Verdict {
 		v.Detail = join(v.Detail, fmt.Sprintf("%d polls began just when a time-out was noticed", g.stalled))
 	}
 	switch {
+	case g.asks:
+		v.Detail = join(v.Detail, "nodes that ask before each poll are not judged: they go by what they were told then")
 	case g.w.Foreign:
 		v.Detail = join(v.Detail, "renewals without an answer are not judged: the nodes' own time-out is not known")
 	case !g.starts:

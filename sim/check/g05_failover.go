@@ -14,7 +14,8 @@ import (
 
 // g5: a crashed owner's sessions are owned again within TTL + 250 ms of the crash, or of the victim's last command that
 // Redis executed if that is later. A crash mostly comes some time after the victim's last renewal, which would leave slow
-// waiters as much time; so where Redis was watched, the 250 ms are also held against the end of the lease itself.
+// waiters as much time; so where Redis was watched, the 250 ms are also held against the end of the lease itself, or of its
+// owner's heartbeat where that ends later, as it does when answers come late: waiters read the leases of who beats no more.
 type g5 struct {
 	hooks
 	crashes int
@@ -34,7 +35,7 @@ type orphan struct {
 	alive   bool   // its owner is only cut off
 	at      int64  // of the crash
 	base    int64  // what the limit counts from
-	ends    int64  // when the lease ends by itself, as Redis showed; 0: not known
+	ends    int64  // when the lease and its owner's heartbeat end by themselves, as Redis showed; 0: not known
 	why     string // what base is, if it is not the crash
 	over    bool
 	late    bool // the limit has passed, and nothing excused it
@@ -65,7 +66,7 @@ func (g *g5) ended(t *term, how ending) {
 	}
 	o := &orphan{session: s, victim: t, crash: crash, at: g.w.now, base: g.w.now}
 	if k := s.granted; k != nil && k.holder == t.inst.id && crash.Kind == fault.Crash {
-		o.ends = k.until
+		o.ends = max(k.until, g.w.rest.beats[t.inst.id])
 	}
 	s.orphan = o
 	g.watch(o)
@@ -250,10 +251,12 @@ func (g *g5) began(t *term) {
 	switch {
 	case !g.within(took, g.limit, o.base):
 		g.slow = true
-		g.broke(o.session, "session %s was acquired by %s at %s, %d ms after %s: its owner %s %s at %s", o.session.id,
+		g.breach(breach{session: o.session, from: o.base, size: took},
+			"session %s was acquired by %s at %s, %d ms after %s: its owner %s %s at %s", o.session.id,
 			t.inst.who(), clock(t.since), ms(took), o.since(), o.victim.inst.who(), o.fell(), clock(o.at))
 	case o.ends != 0 && !g.within(lag, int64(failoverAllowance), o.ends):
-		g.broke(o.session, "session %s was acquired by %s at %s, %d ms after its lease had ended at %s: its owner %s %s at %s",
+		g.breach(breach{session: o.session, from: o.base, size: took},
+			"session %s was acquired by %s at %s, %d ms after its lease and its owner's heartbeat had ended at %s: its owner %s %s at %s",
 			o.session.id, t.inst.who(), clock(t.since), ms(lag), clock(o.ends), o.victim.inst.who(), o.fell(), clock(o.at))
 	}
 }
@@ -265,8 +268,9 @@ func (g *g5) finish() {
 			g.exercised++
 			g.slow = true
 			g.took.add(g.w.now - o.base)
-			g.broke(o.session, "nobody acquired session %s any more, %d ms after %s: its owner %s %s at %s (fence %d)", s.id,
-				ms(g.w.now-o.base), o.since(), o.victim.inst.who(), o.fell(), clock(o.at), o.victim.fence)
+			g.breach(breach{session: o.session, from: o.base, size: g.w.now - o.base},
+				"nobody acquired session %s any more, %d ms after %s: its owner %s %s at %s%s", s.id,
+				ms(g.w.now-o.base), o.since(), o.victim.inst.who(), o.fell(), clock(o.at), inBrackets(o.victim.fence))
 		}
 	}
 }

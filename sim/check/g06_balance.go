@@ -58,8 +58,13 @@ func (g *g6) rested() {
 	}
 }
 
-// stirred is told of the first lease that moves after everything was settled.
+// stirred is told of the first lease that moves after everything was settled. Where the host stalled for longer than a renewal
+// interval in the TTL before, the owner may have had no turn to keep it.
 func (g *g6) stirred() {
+	if g.w.stall(g.w.now-int64(g.w.TTL), g.w.now) > int64(g.w.Renew) {
+		g.excuseFor("a host that stalled")
+		return
+	}
 	g.broke(nil, "a lease moved at %s although nothing had changed since %s and all was to be settled by %s", clock(g.w.now),
 		clock(g.w.rest.since), clock(g.w.rest.due))
 }

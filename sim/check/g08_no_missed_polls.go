@@ -32,6 +32,7 @@ type polled struct {
 	initial bool   // it was there before the storm
 	handed  bool   // its owner released it since then, of its own will
 	handedA string // that owner
+	left    int64  // until when, as it appeared, Redis held a lease on it in which nobody trusted any more; 0: there was none
 	sent    int64  // a renewal of who polled last that Redis has not executed yet; 0: none
 	late    int64  // how late Redis executed the one that was on its way when the last poll ended
 }
@@ -67,7 +68,9 @@ func (g *g8) event(e *history.Event) {
 		}
 	case history.SessionAdded, history.SessionResumed:
 		if g.w.subject.unpaused() {
-			g.w.subject.polled = polled{known: true, last: e.T, fresh: true, initial: g.w.phase == "" || g.w.phase == "start"}
+			g.w.subject.polled = polled{
+				known: true, last: e.T, fresh: true, initial: g.w.phase == "" || g.w.phase == "start", left: g.w.subject.left(e.T),
+			}
 		}
 	case history.Served, history.Aborted:
 		p := g.target()
@@ -86,6 +89,9 @@ func (g *g8) event(e *history.Event) {
 		if p := g.target(); p.inst == e.Instance && p.sent != 0 {
 			p.sent, p.late = 0, e.T-p.sent
 		}
+		if p := g.target(); p.left != 0 {
+			p.left = max(p.left, e.Until)
+		}
 	case history.Arrived:
 		p := g.target()
 		if p.serving == 0 && g.w.subject.unpaused() {
@@ -93,7 +99,7 @@ func (g *g8) event(e *history.Event) {
 		}
 		p.serving++
 		p.inst, p.last, p.late = e.Instance, e.T, 0
-		p.fresh, p.initial, p.handed = false, false, false
+		p.fresh, p.initial, p.handed, p.left = false, false, false, 0
 	}
 }
 
@@ -109,7 +115,7 @@ func (g *g8) released(e *history.Event) {
 
 // polled judges the time for which the session had not been polled.
 func (g *g8) polled(p *polled, e *history.Event) {
-	from := max(p.last, g.storm, g.w.peopled)
+	from := max(p.last, g.storm, g.w.peopled, p.left) // nobody can take a lease before it ends
 	if e.T <= from {
 		return
 	}
@@ -218,7 +224,7 @@ func (g *g8) remaining() {
 		if !p.known || p.serving > 0 || !s.unpaused() {
 			continue
 		}
-		from := max(p.last, g.storm, g.w.peopled)
+		from := max(p.last, g.storm, g.w.peopled, p.left)
 		gap, by := g.w.now-from, g.causes(s.id, from, g.w.now)
 		if len(by) > 1 || g.ofRedis(by) || g.beyond(by, from) || g.within(gap, g.gapLimit, from) {
 			continue

@@ -60,7 +60,7 @@ func (g *g12) finish() {
 		g.compare(g.w.instance(id), g.words[id])
 	}
 	if len(g.blind) > 0 {
-		g.untested = fmt.Sprintf("no log, or an empty one, of %s", count(len(g.blind), "node", g.blind[0]))
+		g.untested = fmt.Sprintf("no log, an empty one, or one too large to be read, of %s", count(len(g.blind), "node", g.blind[0]))
 	}
 }
 

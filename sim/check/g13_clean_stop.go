@@ -45,8 +45,8 @@ func (g *g13) ended(t *term, how ending) {
 			return
 		}
 		g.exercised++
-		g.broke(t.session, "%s was asked to stop at %s and ended at %s without releasing its lease of session %s (fence %d)",
-			t.inst.who(), clock(stop.start), clock(g.w.now), t.session.id, t.fence)
+		g.broke(t.session, "%s was asked to stop at %s and ended at %s without releasing its lease of session %s%s",
+			t.inst.who(), clock(stop.start), clock(g.w.now), t.session.id, inBrackets(t.fence))
 	case how == endReleased && g.deleted(t.session):
 		return // Redis had nothing to release, and nobody could be told
 	case how == endReleased && g.takenFrom(t):
@@ -149,7 +149,8 @@ func (g *g13) began(t *term) {
 	g.exercised++
 	g.took.add(took)
 	if !g.within(took, int64(failoverAllowance), l.at) {
-		g.broke(l.session, "session %s was released by %s at %s and acquired by %s %d ms later", l.session.id, l.from.who(),
+		g.breach(breach{session: l.session, from: l.at, size: took},
+			"session %s was released by %s at %s and acquired by %s %d ms later", l.session.id, l.from.who(),
 			clock(l.at), t.inst.who(), ms(took))
 	}
 }

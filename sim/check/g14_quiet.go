@@ -25,6 +25,7 @@ type g14 struct {
 	writes  tally              // records and events that Redis was given, anybody's
 	vain    tally              // starts that found every tuner slot taken
 	open    map[string]bool    // sessions of intents that have not ended
+	gone    tally              // heartbeats that went
 	touches touch              // of all nodes
 	away    map[string]bool    // instances whose heartbeat went
 
@@ -80,7 +81,7 @@ const looksRefused = 6
 func lookAll(g *g14) int64 {
 	pages := func(keys int) int64 { return int64(1 + keys/1000) }
 	sessions := len(g.w.created)
-	return 2*pages(3*sessions+g.w.alive) + 2*pages(sessions) + pages(g.w.alive)
+	return 2*pages(3*sessions+g.listed()) + 2*pages(sessions) + pages(g.listed())
 }
 
 // change is a kind of change that has instances look at everything, again and again until all is settled.
@@ -132,6 +133,12 @@ func (g *g14) now() int64 { return g.w.now / g.bucket }
 
 func (g *g14) changed(c change) { g.changes[c] = max(1, g.w.now) }
 
+// listed is how many instances one may have taken for alive in the window that ends now: those that live, and those whose heartbeat
+// stood, for one that died without a word keeps it for a TTL.
+func (g *g14) listed() int {
+	return max(g.w.alive, len(g.w.rest.beats)+int(g.gone.sum(g.now(), windowBuckets)))
+}
+
 // since reports whether t, 0 for never, lies in the window that ends now or in the interval before it.
 func (g *g14) since(t int64) bool { return t != 0 && t > g.w.now-sinceBuckets*g.bucket }
 
@@ -154,6 +161,7 @@ func (g *g14) event(e *history.Event) {
 		g.changed(changeLeave)
 	case history.RedisBeatGone:
 		g.away[e.Instance] = true
+		g.gone.add(g.now(), 1)
 		g.changed(changeLeave)
 	case history.RedisBeat:
 		if g.away[e.Instance] {
@@ -300,7 +308,7 @@ func (g *g14) budget(l *load) budget {
 	hundreds := func(n int) int64 { return int64(n+99) / 100 }
 	others := 0
 	if g.needs.beats {
-		others = g.w.alive
+		others = g.listed()
 	}
 	now, look := g.now(), g.needs.look(g)
 	own, all := l.own.sum(now, sinceBuckets), g.moves.sum(now, sinceBuckets)
@@ -313,7 +321,7 @@ func (g *g14) budget(l *load) budget {
 			g.needs.session*int64(len(g.open)) + int64(g.w.Tuners)*g.vain.sum(now, sinceBuckets),
 	}
 	if g.needs.asked {
-		b.constant += int64(min(60, 2*g.w.alive)) // who lacks leases asks each owner, twice at a look
+		b.constant += int64(min(60, 2*g.listed())) // who lacks leases asks each owner, twice at a look
 	}
 	if g.since(max(1, l.began)) {
 		b.constant += g.needs.start
@@ -324,7 +332,7 @@ func (g *g14) budget(l *load) budget {
 			looks -= looks / 3
 		}
 		if g.needs.asked {
-			looks += min(askedMost, int64(g.w.alive/askedShare))
+			looks += min(askedMost, int64(g.listed()/askedShare))
 		}
 		b.changes = looks * look
 	}
@@ -360,7 +368,7 @@ func (g *g14) finish() {
 	if g.w.Foreign { // its rules are its own
 		g.untested = "the nodes are another program, of which it is only reported"
 		if g.breaks > 0 {
-			g.untested += ": " + strings.Join(g.texts, "; ")
+			g.untested += ": " + strings.Join(g.texts(), "; ")
 		}
 		g.breaks = 0
 	}

@@ -3,6 +3,7 @@ package check
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -28,7 +29,9 @@ type held struct {
 	by    string // "": nobody
 	until int64
 	freed int64 // when it was free again last; -1: never
-	trust int64 // end of the last window in which a worker said that it held it
+	trust int64 // end of the last window in which a worker said that it held it, or in which a pipeline used it
+
+	serving map[int64]string // pipelines that use it → of whom
 }
 
 // busyLimit is how long a conflicting start may take to end.
@@ -53,7 +56,7 @@ func (g *i5) attach(w *world, v Verdict) {
 func (g *i5) lease(name string) *held {
 	l := g.leases[name]
 	if l == nil {
-		l = &held{name: name, freed: -1}
+		l = &held{name: name, freed: -1, serving: map[int64]string{}}
 		g.leases[name] = l
 		if strings.HasPrefix(name, tunerPrefix) {
 			g.slots = append(g.slots, l)
@@ -81,6 +84,8 @@ func (g *i5) event(e *history.Event) {
 		l.trust = max(l.trust, e.Until)
 	case history.Lost, history.Released:
 		g.lease(e.Session).trust = e.T
+	case history.Arrived, history.Served, history.Aborted, history.Exited:
+		g.uses(e)
 	case history.Answered:
 		if r := g.book.requests[e.N]; r != nil && r.want != nil && e.Reason == "202" {
 			g.conflict(g.book.session(e.Session), r.want, e.T)
@@ -89,6 +94,23 @@ func (g *i5) event(e *history.Event) {
 		if s := g.book.sessions[e.Session]; s != nil && s.since == e.T && s.state == stateEnded {
 			g.closed(s)
 		}
+	}
+}
+
+// uses follows the pipelines. A worker that lost a slot, as one that was frozen hears when it is thawed, cannot give it to another
+// session before it has stopped what uses it.
+func (g *i5) uses(e *history.Event) {
+	switch e.Kind {
+	case history.Arrived:
+		g.lease(e.Session).serving[e.N] = e.Instance
+	case history.Exited:
+		for _, name := range sortedKeys(g.leases) {
+			maps.DeleteFunc(g.leases[name].serving, func(_ int64, by string) bool { return by == e.Instance })
+		}
+	default:
+		l := g.lease(e.Session)
+		delete(l.serving, e.N)
+		l.trust = max(l.trust, e.T)
 	}
 }
 
@@ -103,9 +125,11 @@ func (g *i5) free(l *held) {
 	}
 }
 
-// since reports whether the lease was held at any moment from then on. A Redis that has just lost its data does not show a
+// since reports whether the lease was held, or used, at any moment from then on. A Redis that has just lost its data does not show a
 // lease whose owner still trusts it, and no other session may have that.
-func (l *held) since(t int64) bool { return l.by != "" || l.freed >= t || l.trust >= t }
+func (l *held) since(t int64) bool {
+	return l.by != "" || l.freed >= t || l.trust >= t || len(l.serving) > 0
+}
 
 // tried is how many slots were held at some moment since then. A worker tries one after the other, so they need not have been
 // held all at once.

@@ -30,7 +30,8 @@ type Logs struct {
 	err     error
 	names   map[string]string // each once; never ranged over
 
-	files map[string]string // of a folder: SHA-256 in hexadecimal by file name
+	files  map[string]string // of a folder: SHA-256 in hexadecimal by file name
+	budget int64             // bytes of its logs that are still read
 
 	last string // the instance added last, and its sums
 	sums *[saidKinds]sum
@@ -71,9 +72,11 @@ func NewLogs() *Logs {
 }
 
 // ReadLogs reads the <node>.log files of a run's log folder. A folder that does not exist holds no logs. What cannot be
-// read comes back as the error of Judge.
+// read comes back as the error of Judge. Of a node whose log has LogMax bytes or more, or is longer than what is left of the limit for
+// all logs, which is 1 GiB beyond the size of the history beside the folder, nothing is read, as if it had none.
 func ReadLogs(dir string) *Logs {
 	l := NewLogs()
+	l.budget = logsMax + historySize(filepath.Dir(dir))
 	l.all, l.files = false, map[string]string{}
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -94,6 +97,31 @@ func ReadLogs(dir string) *Logs {
 // logSuffix ends the name of a node's log.
 const logSuffix = ".log"
 
+// LogMax is the size of a node's log from which on it is not whole: what runs the nodes cuts it off there. At the debug level a day of
+// a hundred sessions takes some 300 MB.
+const LogMax = 512 << 20
+
+const (
+	logsMax    = 2 * LogMax
+	historyMax = 4 << 30 // that counts: a file may be long and hold nothing
+)
+
+// unread stands in the place of the sum of a log that is too large.
+const unread = "that of too large a file to be read"
+
+// historySize is that of the history in a run's folder, which has more in it than the nodes log.
+func historySize(dir string) int64 {
+	file, err := history.Find(dir)
+	if err != nil {
+		return 0
+	}
+	st, err := os.Stat(file)
+	if err != nil {
+		return 0
+	}
+	return min(st.Size(), historyMax)
+}
+
 func (l *Logs) read(node, file string) error {
 	f, err := readfile.Open(file)
 	if err != nil {
@@ -101,8 +129,17 @@ func (l *Logs) read(node, file string) error {
 	}
 	defer f.Close()
 	l.nodes[node] = false
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if st.Size() >= LogMax || st.Size() > l.budget {
+		l.files[filepath.Base(file)] = unread
+		return nil
+	}
+	l.budget -= st.Size()
 	sum := sha256.New()
-	err = lines(io.TeeReader(f, sum), func(line []byte) {
+	err = lines(io.TeeReader(io.LimitReader(f, st.Size()), sum), func(line []byte) {
 		l.nodes[node] = true
 		l.line(line)
 	})

@@ -104,7 +104,7 @@ func (o *opinion) sample(id string) *sampled {
 func (o *opinion) event(e *history.Event) {
 	switch e.Kind {
 	case history.Acquired, history.Renewed, history.RenewFailed, history.Lost, history.Released:
-		if l := o.lease(o.w.subject); l != nil {
+		if l := o.lease(o.w.subject); l != nil && !o.w.speaker.asks { // the model knows windows only
 			l.word(e)
 		}
 	case history.Exited:

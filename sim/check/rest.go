@@ -25,6 +25,8 @@ type rest struct {
 	pending   bool             // a deadline runs
 	atRest    bool             // it passed, and nothing has changed since
 	wasAtRest bool             // it was so when the last fault struck
+	left      string           // whose heartbeat went last in the state of rest
+	leftAt    int64            // when
 	turbid    bool             // something moved in the state of rest (G6 reports it once)
 	listener  []restListener
 }
@@ -76,8 +78,8 @@ func (r *rest) reached() {
 			}
 		}
 	}
-	if until := r.leftBehind(); until > r.w.now {
-		r.changeAt(until, r.w.settle())
+	if until, settle := r.leftBehind(), r.w.settle(); until+settle > r.w.now {
+		r.changeAt(until, settle) // its end is a change too, which may have come just now
 		return
 	}
 	if r.busy() {
@@ -100,6 +102,16 @@ func (r *rest) leftBehind() (until int64) {
 		}
 	}
 	return until
+}
+
+// freed is told whose lease ended. What is left of an instance that is gone is had by whoever comes first, who may have to hand it on.
+func (r *rest) freed(k *grant) {
+	if k == nil {
+		return
+	}
+	if i := r.w.instances[k.holder]; i != nil && i.gone {
+		r.change(r.w.settle())
+	}
 }
 
 // busy reports whether a fault goes on, or a process is dead whose heartbeat still says that it lives.
@@ -139,6 +151,9 @@ func (r *rest) redis(e *history.Event) {
 			settle := r.w.settle()
 			if r.withdrew(e.Instance) {
 				settle += int64(r.w.TTL)
+			}
+			if r.atRest {
+				r.left, r.leftAt = e.Instance, r.w.now
 			}
 			r.forget(e.Instance)
 			r.change(settle)
@@ -209,7 +224,7 @@ func (r *rest) phase() {
 }
 
 func (r *rest) struck(s *strike) {
-	r.wasAtRest = r.atRest
+	r.wasAtRest = r.atRest || r.leaves(s)
 	r.forgot = r.forgot || s.forgets()
 	switch s.Kind {
 	case fault.PollSlow, fault.PollHang, fault.ScriptFlush:
@@ -228,6 +243,11 @@ func (r *rest) struck(s *strike) {
 		settle += int64(r.w.TTL + r.w.Renew)
 	}
 	r.change(settle)
+}
+
+// leaves reports whether the strike itself ended the rest: what Redis did because of it may be stamped a moment earlier.
+func (r *rest) leaves(s *strike) bool {
+	return s.node != nil && s.node.current != nil && s.node.current.id == r.left && r.w.now-r.leftAt <= int64(stampAllowance)
 }
 
 func (r *rest) healed(s *strike) {

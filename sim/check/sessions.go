@@ -87,8 +87,9 @@ func (s *session) lines(poll bool) uint64 {
 		sum++
 	}
 	if poll {
-		return sum + uint64(s.room[s.polls.next].t) + uint64(len(s.target.last)) + uint64(len(s.target.serving)) +
-			uint64(s.target.server[0].at) + uint64(s.fences.last) + uint64(s.fences.polled)
+		return sum + uint64(s.room[s.polls.next].t) + uint64(len(s.target.holder)) + uint64(len(s.target.serving)) +
+			uint64(s.target.server[0].at) + uint64(len(s.turns.shown.inst)) + uint64(len(s.turns.begun)) +
+			uint64(s.fences.last) + uint64(s.fences.polled)
 	}
 	return sum + uint64(s.fences.set) + uint64(len(s.terms)) + uint64(len(s.key.holder)) + uint64(len(s.key.said)) + uint64(s.recent.next)
 }

@@ -17,10 +17,11 @@ type strike struct {
 	node    *node
 	session string
 	start   int64
-	end     int64 // when it was healed; 0: not yet, or never
-	open    bool  // it goes on
-	heard   int64 // when somebody wrote to Redis first after it was healed: a quarantine begins by then; 0: nobody yet
-	bars    bool  // somebody sees only at its end that Redis' clock jumped, and acquires nothing for a TTL from then on
+	end     int64   // when it was healed; 0: not yet, or never
+	open    bool    // it goes on
+	heard   int64   // when somebody wrote to Redis first after it was healed: a quarantine begins by then; 0: nobody yet
+	terms   []*term // that it struck, until it is healed
+	bars    bool    // somebody sees only at its end that Redis' clock jumped, and acquires nothing for a TTL from then on
 }
 
 func (s *strike) String() string {
@@ -227,6 +228,7 @@ func (w *world) strike(e *history.Event) {
 		w.losses = append(w.losses, s)
 	}
 	w.open[s.index] = s
+	w.challenges.struck(s)
 	w.process(s)
 	w.rest.struck(s)
 	for _, c := range w.checkers {
@@ -291,8 +293,13 @@ func (w *world) thaw(n *node) {
 			return
 		}
 	}
+	n.thawed(w.now)
+}
+
+// thawed ends a freeze, which a death does too: what is asked of the process' last moment is asked of a frozen one.
+func (n *node) thawed(now int64) {
 	if n.frozen {
-		n.frozen, n.thawedAt = false, w.now
+		n.frozen, n.thawedAt = false, now
 	}
 }
 
@@ -303,6 +310,7 @@ func (w *world) heal(e *history.Event) {
 	}
 	delete(w.open, e.N)
 	s.end, s.open = e.T, false
+	w.challenges.healed(s)
 	s.bars = (s.silences() || s.ofRedis()) && !w.forgets(s) && w.missedFailover(s)
 	if s.freezes() && s.node != nil {
 		w.thaw(s.node)

@@ -23,6 +23,7 @@ type instance struct {
 	since  int64 // when it said ready
 	gone   bool  // stopped or exited
 	killed bool
+	asks   bool             // it asks Redis before each use, and trusts its lease for that use only
 	held   map[string]*term // by session: open terms
 }
 
@@ -39,6 +40,7 @@ type session struct {
 
 	renewals renewals // G4
 	target   targeted // G2
+	turns    turns    // G2
 	polled   polled   // G8
 	fences   fences   // G3
 	orphan   *orphan  // G5; nil: it is none
@@ -51,6 +53,7 @@ type session struct {
 	key     key      // G10
 	deletes []int64  // times at which the plan deleted its key
 	recent  ring     // of what befell its lease
+	routine ring     // of its renewals
 }
 
 // grant is a lease as Redis holds it. It is known from a grant until the tap goes down or the key goes.
@@ -63,12 +66,14 @@ type grant struct {
 func (w *world) grants(e *history.Event) {
 	switch e.Kind {
 	case history.RedisGranted:
+		w.rest.freed(w.subject.granted)
 		w.subject.granted = &grant{e.Instance, e.Until}
 	case history.RedisExtended:
 		if l := w.subject.granted; l != nil && l.until != 0 {
 			l.until = max(l.until, e.Until)
 		}
 	case history.RedisDeleted:
+		w.rest.freed(w.subject.granted)
 		w.subject.granted = nil
 	case history.RedisFlushed, history.TapDown:
 		for _, s := range w.sessions.all {
@@ -79,6 +84,14 @@ func (w *world) grants(e *history.Event) {
 
 // unpaused reports whether somebody should be polling it.
 func (s *session) unpaused() bool { return s.exists && !s.paused }
+
+// left returns until when Redis holds a lease that its owner lost; 0: there is none, or somebody owns it.
+func (s *session) left(now int64) int64 {
+	if s.granted == nil || s.granted.until <= now || s.owner(now) != nil {
+		return 0
+	}
+	return s.granted.until
+}
 
 // owner returns the term that owns the session now, also if its instance doubts it; nil: there is none.
 func (s *session) owner(now int64) *term {
@@ -92,18 +105,22 @@ func (s *session) owner(now int64) *term {
 
 // term is one unbroken ownership in its instance's own eyes.
 type term struct {
-	session  *session
-	inst     *instance
-	fence    int64
-	since    int64
-	until    int64 // end of the trust window; 0: the node gives none
-	believes bool  // the instance trusts it now
-	from     int64 // since when, if it believes
-	to       int64 // when it ceased to, if it does not
-	doubt    bool  // a renewal failed and none has succeeded since
-	over     bool
-	passed   bool  // another instance has acquired the lease since
-	armed    int64 // when the timer that watches its until is due; 0: there is none
+	session    *session
+	inst       *instance
+	fence      int64
+	since      int64
+	until      int64 // end of the trust window; 0: the node gives none
+	believes   bool  // the instance trusts it now
+	from       int64 // since when, if it believes
+	to         int64 // when it ceased to, if it does not
+	doubt      bool  // a renewal failed and none has succeeded since
+	over       bool
+	passed     bool      // another instance has acquired the lease since
+	how        ending    // if it is over
+	heard      int64     // when its owner last said that it has it
+	strikes    []*strike // that struck it, until it is renewed after them
+	challenged bool      // it was taken over from an owner that was challenged
+	armed      int64     // when the timer that watches its until is due; 0: there is none
 }
 
 // ending says how a term came to its end.

@@ -36,6 +36,8 @@ type world struct {
 	rest      rest
 	recent    ring // of events that concern everybody
 	followers []*follower
+
+	challenges challenges
 }
 
 func newWorld(p Params) *world {
@@ -44,6 +46,7 @@ func newWorld(p Params) *world {
 		open: map[int64]*strike{}, recent: newRing(ringLen),
 	}
 	w.rest.init(w)
+	w.challenges = challenges{w: w, tally: map[string]*Challenge{}}
 	return w
 }
 
@@ -69,7 +72,9 @@ func (w *world) session(id string) *session {
 	s := w.sessions.find(id)
 	if s == nil {
 		s = w.sessions.add(id)
-		s.recent, s.polls = newRing(ringLen), ring{moments: s.room[:0]}
+		of := newRing(leaseLen + renewalLen).moments
+		s.recent, s.routine = ring{moments: of[:0:leaseLen]}, ring{moments: of[leaseLen:leaseLen]}
+		s.polls = ring{moments: s.room[:0]}
 		s.terms, s.target.serving = s.term[:0], s.target.server[:0]
 	}
 	return s
@@ -135,6 +140,7 @@ func (w *world) word(e *history.Event) {
 	w.speaks(inst.node)
 	switch e.Kind {
 	case history.Ready:
+		inst.asks = e.Reason == history.Asks
 		w.join(inst)
 		w.rest.ready(inst)
 	case history.Stopped:
@@ -145,6 +151,10 @@ func (w *world) word(e *history.Event) {
 	case history.Renewed:
 		w.stats.Renewals++
 		w.renewed(inst, e)
+	case history.PollStart, history.PollEnd, history.PollCancelled:
+		if inst.asks {
+			w.uses(e)
+		}
 	case history.RenewFailed:
 		if t := w.term(e); t != nil {
 			t.doubt = true
@@ -185,7 +195,8 @@ func (w *world) acquired(inst *instance, e *history.Event) {
 	if !s.added { // a history that does not tell of its sessions
 		w.appear(s, true, false)
 	}
-	t := &term{session: s, inst: inst, fence: e.Fence, since: e.T, until: e.Until}
+	t := &term{session: s, inst: inst, fence: e.Fence, since: e.T, until: e.Until, heard: e.T}
+	t.challenged = w.challenges.taken(t)
 	for _, u := range s.terms {
 		u.passed = u.passed || u.inst != inst
 	}
@@ -196,7 +207,28 @@ func (w *world) acquired(inst *instance, e *history.Event) {
 	}
 	s.last = t
 	w.rest.moved()
-	w.trust(t)
+	if !inst.asks {
+		w.trust(t)
+	}
+}
+
+// uses follows an instance that asks before each use: it trusts its lease from the beginning of a poll, before which it was told
+// that it has it, to the poll's end, or for as long as a poll may take.
+func (w *world) uses(e *history.Event) {
+	t := w.term(e)
+	switch {
+	case t == nil:
+	case e.Kind == history.PollStart:
+		from, to := e.T, e.T+int64(w.PollTimeout)
+		w.trust(t)
+		w.at(to, func() {
+			if t.believes && t.from == from {
+				w.cease(t, to)
+			}
+		})
+	default:
+		w.cease(t, e.T)
+	}
 }
 
 func (w *world) renewed(inst *instance, e *history.Event) {
@@ -209,6 +241,8 @@ func (w *world) renewed(inst *instance, e *history.Event) {
 		inst.held[s.id] = t
 	}
 	switch {
+	case inst.asks:
+		return
 	case e.Until != 0 && e.Until <= w.now:
 		return // an answer after the window that it gives is worth nothing
 	case t.believes:
@@ -216,7 +250,10 @@ func (w *world) renewed(inst *instance, e *history.Event) {
 	default:
 		t.until = e.Until
 	}
-	t.doubt = false
+	t.doubt, t.heard = false, w.now
+	if t.strikes != nil {
+		t.survived()
+	}
 	w.trust(t)
 }
 
@@ -272,7 +309,7 @@ func (w *world) end(t *term, how ending) {
 		return
 	}
 	w.cease(t, w.now)
-	t.over = true
+	t.over, t.how = true, how
 	delete(t.inst.held, t.session.id)
 	s := t.session
 	for i, u := range s.terms {
@@ -363,7 +400,8 @@ func (w *world) appear(s *session, exists, paused bool) {
 
 func (w *world) exited(n *node, e *history.Event) {
 	inst := n.current
-	n.current, n.frozen = nil, false
+	n.current = nil
+	n.thawed(w.now)
 	if inst == nil {
 		n.killer = nil
 		return
@@ -382,6 +420,7 @@ func (w *world) finish(err error) {
 	if err != nil || w.Interrupted {
 		w.complete = false
 	}
+	w.challenges.finish()
 	for _, c := range w.checkers {
 		c.finish()
 	}

@@ -34,19 +34,21 @@ const (
 	again   = 2                // times that a plan is played again because the host stalled
 )
 
-// plans are one kind of change each, and one storm drawn from a seed.
-var plans = []struct {
+type plan struct {
 	name   string
 	faults []fault.Fault
-}{
-	{"crash", []fault.Fault{{At: settled, Kind: fault.Crash, Target: "node-1"}}},
+}
+
+// plans are one kind of change each, and one storm drawn from a seed.
+var plans = []plan{
+	{"crash", []fault.Fault{{At: settled, Kind: fault.Crash, Target: fault.Owner}}},
 	{"restart", []fault.Fault{{At: settled, Kind: fault.Crash, Target: "node-2", For: 20 * time.Second}}},
 	{"leave-join", []fault.Fault{
 		{At: settled, Kind: fault.Leave, Target: "node-1"},
 		{At: settled + 40*time.Second, Kind: fault.Join, Target: "node-4"},
 	}},
 	{"blackhole", []fault.Fault{{At: settled, Kind: fault.BlackHole, Target: "node-1", For: 2 * ttl}}},
-	{"cut", []fault.Fault{{At: settled, Kind: fault.Cut, Target: "node-3", For: 2 * ttl}}},
+	{"cut", []fault.Fault{{At: settled, Kind: fault.Cut, Target: "owner:session-5", For: 2 * ttl}}},
 	{"replies-lost", []fault.Fault{{At: settled, Kind: fault.RepliesLost, Target: "node-2", For: 2 * ttl}}},
 	{"freeze", []fault.Fault{{At: settled, Kind: fault.Freeze, Target: "node-1", For: 2 * ttl}}},
 	{"wipe", []fault.Fault{{At: settled, Kind: fault.RedisWipe, For: 10 * time.Second}}},
@@ -62,10 +64,7 @@ func TestEnginesAgree(t *testing.T) {
 	if _, err := exec.LookPath("redis-server"); err != nil && os.Getenv("CI") != "true" {
 		t.Skip("no redis-server in PATH")
 	}
-	node := filepath.Join(t.TempDir(), "node")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", node, "../../cmd/node").CombinedOutput(); err != nil {
-		t.Fatalf("build the node: %v\n%s", err, out)
-	}
+	node := build(t, filepath.Join(t.TempDir(), "node"))
 	run := plans
 	if !*all {
 		run = run[:1]
@@ -92,11 +91,17 @@ func TestEnginesAgree(t *testing.T) {
 	}
 }
 
-// pair is one plan on both engines.
+// sides are where a plan is played twice.
+type sides struct{ one, other string }
+
+var engines = sides{"on the real engine", "in virtual time"}
+
+// pair is one plan on both sides.
 type pair struct {
+	sides
 	name          string
-	real, virtual report.Report
-	dir           string // of the real run
+	first, second report.Report
+	dir           string // of the first run
 }
 
 // decided plays a plan, and again where the host left a guarantee open.
@@ -109,35 +114,43 @@ func decided(t *testing.T, name string, play func() pair) pair {
 	return p
 }
 
-// open returns the guarantees of which the real run cannot tell because the host stalled, and the virtual one can. That is no
-// disagreement.
+// open returns the guarantees of which one run cannot tell because the host stalled, and the other one can. That is no disagreement.
 func (p pair) open() (ids []string) {
-	for i, r := range p.real.Guarantees {
-		stalled := r.Verdict == check.Unknown && strings.Contains(r.Detail, "host")
-		if stalled && p.decides(r.ID) && p.virtual.Guarantees[i].Verdict != check.Unknown {
-			ids = append(ids, r.ID)
+	stalled := func(v check.Verdict) bool { return v.Verdict == check.Unknown && strings.Contains(v.Detail, "host") }
+	for i, a := range p.first.Guarantees {
+		b := p.second.Guarantees[i]
+		if p.decides(a.ID) && (stalled(a) && b.Verdict != check.Unknown || stalled(b) && a.Verdict != check.Unknown) {
+			ids = append(ids, a.ID)
 		}
 	}
 	return ids
 }
 
-// decides reports whether the guarantee decides on both engines.
+// decides reports whether the guarantee decides on both sides.
 func (p pair) decides(id string) bool {
-	return slices.Contains(check.Decides(p.real.Params()), id) && slices.Contains(check.Decides(p.virtual.Params()), id)
+	return slices.Contains(check.Decides(p.first.Params()), id) && slices.Contains(check.Decides(p.second.Params()), id)
+}
+
+// config is what every plan is played with.
+func config(name string, faults []fault.Fault) (sim.Config, error) {
+	return sim.Scenario{Name: name, Nodes: 3, Sessions: 12, Seed: 7, Duration: 220 * time.Second, Speed: 10, Plan: faults}.Resolve()
+}
+
+// play plays it on the real engine.
+func play(t *testing.T, c sim.Config, redis sim.RedisChoice, launch sim.Launcher) (sim.Result, error) {
+	return sim.Run(t.Context(), c, sim.Options{
+		Engine: sim.NewReal(redis, launch), Reports: filepath.Join("..", "..", "reports", "engines"),
+	})
 }
 
 func both(t *testing.T, node, name string, faults []fault.Fault) pair {
-	p := pair{name: name}
-	c, err := sim.Scenario{
-		Name: name, Nodes: 3, Sessions: 12, Seed: 7, Duration: 220 * time.Second, Speed: 10, Plan: faults,
-	}.Resolve()
+	p := pair{name: name, sides: engines}
+	c, err := config(name, faults)
 	if err != nil {
 		t.Error(err)
 		return p
 	}
-	r, err := sim.Run(t.Context(), c, sim.Options{
-		Engine: sim.NewReal(sim.RedisChoice{Kind: "server"}, []string{node}), Reports: filepath.Join("..", "..", "reports", "engines"),
-	})
+	r, err := play(t, c, sim.RedisChoice{Kind: "server"}, sim.Launcher{Node: []string{node}})
 	if err != nil {
 		t.Errorf("%s on the real engine: %v", name, err)
 		return p
@@ -152,25 +165,24 @@ func both(t *testing.T, node, name string, faults []fault.Fault) pair {
 		t.Errorf("%s in virtual time: %v", name, err)
 		return p
 	}
-	p.real, p.virtual, p.dir = r.Report, v.Report, r.Dir
+	p.first, p.second, p.dir = r.Report, v.Report, r.Dir
 	return p
 }
 
-// sameVerdicts wants what decides the real run to come out alike in virtual time, and no other guarantee to fail in one
-// engine only. A guarantee that the plan cannot exercise may be exercised by chance in one of them.
+// sameVerdicts wants what decides one run to come out alike in the other, and no other guarantee to fail in one only. A guarantee that
+// the plan cannot exercise may be exercised by chance in one of them.
 func (p pair) sameVerdicts(t *testing.T) {
 	open := p.open()
 	if len(open) > 0 {
 		t.Logf("%s: %v stayed open in %d runs because the host stalled; not compared", p.name, open, again+1)
 	}
-	for i, r := range p.real.Guarantees {
-		v := p.virtual.Guarantees[i]
-		if slices.Contains(open, r.ID) && v.Verdict == check.Pass {
+	for i, a := range p.first.Guarantees {
+		b := p.second.Guarantees[i]
+		if slices.Contains(open, a.ID) && a.Verdict != check.Fail && b.Verdict != check.Fail {
 			continue
 		}
-		if r.Verdict != v.Verdict && (p.decides(r.ID) || r.Verdict == check.Fail || v.Verdict == check.Fail) {
-			t.Errorf("%s: %s is %s on the real engine (%s; %s), %s in virtual time (%s)", p.name, r.ID, r.Verdict, r.Detail,
-				p.dir, v.Verdict, v.Detail)
+		if a.Verdict != b.Verdict && (p.decides(a.ID) || a.Verdict == check.Fail || b.Verdict == check.Fail) {
+			t.Errorf("%s: %s is %s %s (%s; %s), %s %s (%s)", p.name, a.ID, a.Verdict, p.one, a.Detail, p.dir, b.Verdict, p.other, b.Detail)
 		}
 	}
 }
@@ -199,7 +211,7 @@ func TestHostIsPlayedAgain(t *testing.T) {
 		played := 0
 		p := decided(t, c.name, func() pair {
 			played++
-			return pair{name: c.name, real: c.runs[played-1], virtual: passed}
+			return pair{name: c.name, first: c.runs[played-1], second: passed}
 		})
 		if played != c.want || len(p.open()) != c.open {
 			t.Errorf("%s: played %d times, %v open; wanted %d and %d", c.name, played, p.open(), c.want, c.open)
@@ -237,7 +249,7 @@ func (f figure) lieAlike(t *testing.T, pairs []pair) {
 	var real, virtual []int64
 	var table strings.Builder
 	for _, p := range pairs {
-		r, v := f.of(p.real), f.of(p.virtual)
+		r, v := f.of(p.first), f.of(p.second)
 		if r != 0 && v != 0 {
 			real, virtual = append(real, r), append(virtual, v)
 		}

@@ -6,8 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
+
+	"github.com/leasestorm/leasestorm/internal/writefile"
 )
 
 // Version is the format of plans that this program writes and the newest that it reads.
@@ -104,18 +105,14 @@ func (p Plan) Save(path string) error {
 	if err != nil {
 		return fmt.Errorf("encode plan: %w", err)
 	}
-	if err := os.WriteFile(path, append(data, '\n'), 0o644); err != nil {
+	if err := writefile.Write(path, append(data, '\n')); err != nil {
 		return fmt.Errorf("save plan: %w", err)
 	}
 	return nil
 }
 
-// Load reads a plan that Save wrote. The error names the file; errors.Is tells ErrFormat and ErrUnknownKind.
-func Load(path string) (Plan, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return Plan{}, fmt.Errorf("read plan: %w", err)
-	}
+// Parse reads the text of a plan that Save wrote to path. The error names path; errors.Is tells ErrFormat and ErrUnknownKind.
+func Parse(path string, data []byte) (Plan, error) {
 	var p Plan
 	dec := json.NewDecoder(bytes.NewReader(data))
 	if err := dec.Decode(&p); err != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,7 +23,11 @@ func TestPlanSurvivesItsFile(t *testing.T) {
 		if err := plan.Save(file); err != nil {
 			t.Fatal(err)
 		}
-		loaded, err := Load(file)
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		loaded, err := Parse(file, data)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +52,7 @@ func TestFaultJSON(t *testing.T) {
 	}
 }
 
-func TestLoadRefuses(t *testing.T) {
+func TestParseRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
 		is   error
@@ -62,14 +67,11 @@ func TestLoadRefuses(t *testing.T) {
 		"out of range":  {`{"version":1,"faults":[{"atMs":9223372036854775807,"kind":"crash"}]}`, ErrFormat, "out of range"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "plan.json")
-			if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			_, err := Load(file)
+			const file = "some/plan.json"
+			_, err := Parse(file, []byte(c.text))
 			switch {
 			case err == nil:
-				t.Fatal("loaded")
+				t.Fatal("parsed")
 			case !errors.Is(err, c.is):
 				t.Errorf("got %v, want %v", err, c.is)
 			case !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), file):
@@ -142,6 +144,59 @@ func TestEveryKindIsDescribed(t *testing.T) {
 	for _, k := range order {
 		if !k.Known() {
 			t.Errorf("%s is listed, but not described", k)
+		}
+	}
+}
+
+// Whatever stands in a plan's file, it is read or refused by the file's name, and what is valid stays so when it is saved again.
+func FuzzPlanFile(f *testing.F) {
+	f.Add(`{"version":1,"seed":1,"faults":[{"atMs":1,"kind":"crash","target":"node-1","forMs":0}]}`)
+	f.Add(`{"version":1,"seed":1,"faults":[{"atMs":1,"kind":"session-add","forMs":0,"ms":100000}]}`)
+	f.Add(`{"version":1,"faults":[null]}`)
+	f.Add(`{"version":1,"faults":[{"atMs":-9223372036854,"kind":"join","target":"node-999999999"}]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := Parse("plan.json", []byte(text))
+		if err != nil {
+			if !strings.Contains(err.Error(), "plan.json") {
+				t.Errorf("refused by %q", err)
+			}
+			return
+		}
+		l := Limits{Nodes: 3, Sessions: 7, Storm: time.Minute, Virtual: true}
+		if p.Validate(l) != nil {
+			return
+		}
+		saved, err := p.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := Parse("plan.json", saved)
+		if err != nil || again.Validate(l) != nil {
+			t.Errorf("%s became %s: %v", text, saved, err)
+		}
+	})
+}
+
+// What a plan brings about is bounded, whatever its size.
+func TestPlansOfTooMuch(t *testing.T) {
+	l := Limits{Nodes: 3, Sessions: 7, Storm: time.Minute}
+	add := slices.Repeat([]Fault{{Kind: SessionAdd, Ms: 100_000}}, 10)
+	joins := make([]Fault, joinsMax+1)
+	for i := range joins {
+		joins[i] = Fault{Kind: Join, Target: NodeTarget(100 + i)}
+	}
+	for name, c := range map[string]struct {
+		faults []Fault
+		says   string
+	}{
+		"sessions": {add, "fault 10: invalid fault: 1000007 sessions with those that it adds: at most 1000000"},
+		"nodes":    {joins, "fault 1001: invalid fault: 1004 nodes with those that joined: at most 1003"},
+	} {
+		if err := (Plan{Faults: c.faults}).Validate(l); err == nil || err.Error() != c.says {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := (Plan{Faults: c.faults[:len(c.faults)-1]}).Validate(l); err != nil {
+			t.Errorf("%s, one less: %v", name, err)
 		}
 	}
 }

@@ -27,9 +27,9 @@ type DrawParams struct {
 	Rate  float64
 	Mixed bool
 
-	// Leader: one lease is what matters, so that most faults of nodes are aimed at whoever holds it.
+	// Leader: one lease is what matters, so that mixed strikes aim at whoever holds it more often than at owners otherwise.
 	Leader bool
-	// Owns: whether the node in a slot can own leases. Lone strikes aim at one that can. nil: all can.
+	// Owns: whether the node in a slot can own leases. nil: all can.
 	Owns func(slot int) bool
 
 	// Virtual: the plan is for the virtual engine, which has faults of its own.
@@ -78,8 +78,10 @@ type drawer struct {
 	faults   []Fault
 	at       time.Duration         // the cursor: nothing more is placed before it
 	live     []int                 // slots that take part, ascending
+	several  bool                  // two owners can be struck at once at the start, and there is one more
 	slots    int                   // slots ever used
 	busy     map[int]time.Duration // slot → end of its latest fault's effect
+	aimed    []time.Duration       // the same of faults of owners, whoever they will be
 	redis    time.Duration         // end of Redis' latest fault's effect
 	sessions int                   // sessions ever created
 	gone     map[int]bool          // sessions removed
@@ -105,6 +107,7 @@ func newDrawer(seed uint64, p DrawParams) *drawer {
 	for i := range p.Nodes {
 		d.live = append(d.live, i+1)
 	}
+	d.several = !p.Leader && d.owners() > 2
 	return d
 }
 
@@ -114,21 +117,26 @@ func (d *drawer) settle() time.Duration { return d.p.Discovery*12/10 + slack }
 // gap is the time in which an owner's silence is made up for (G5, G8).
 func (d *drawer) gap() time.Duration { return d.p.TTL + d.p.Poll + failoverAllowance }
 
-// node returns a random slot that takes part and has no fault now, among those that own leases if owns is not nil; false if
-// there is none.
-func (d *drawer) node(owns func(slot int) bool) (int, bool) {
-	free := slices.DeleteFunc(slices.Clone(d.live), func(i int) bool { return d.busy[i] > d.at || owns != nil && !owns(i) })
+// node returns a random slot that takes part and has no fault now; false if there is none.
+func (d *drawer) node() (int, bool) {
+	free := slices.DeleteFunc(slices.Clone(d.live), func(i int) bool { return d.busy[i] > d.at })
 	if len(free) == 0 {
 		return 0, false
 	}
 	return free[d.rng.IntN(len(free))], true
 }
 
-// healthy counts the slots that take part and have no fault now.
-func (d *drawer) healthy() (n int) {
+// healthy counts the slots that take part and have no fault now, among those that can own leases if owners is set. Whom the faults
+// of owners have in hand is not known, but how many they are.
+func (d *drawer) healthy(owners bool) (n int) {
 	for _, i := range d.live {
-		if d.busy[i] <= d.at {
+		if d.busy[i] <= d.at && (!owners || d.p.Owns == nil || d.p.Owns(i)) {
 			n++
+		}
+	}
+	for _, end := range d.aimed {
+		if end > d.at {
+			n--
 		}
 	}
 	return n
@@ -165,15 +173,11 @@ func (d *drawer) aim(f *Fault) bool {
 			f.Target = NodeTarget(d.slots + 1)
 			return true
 		}
-		if d.p.Leader && d.busy[0] <= d.at && f.Kind != Leave && (f.Lone || d.rng.IntN(4) > 0) {
-			f.Target = Leader
-			return d.healthy() > 1 || len(d.live) == 1
+		if f.Kind != Leave && (f.Lone || d.rng.IntN(4) < d.aims()) && d.healthy(true) > 0 {
+			f.Target = Owner
+			return true
 		}
-		owns := d.p.Owns
-		if !f.Lone || f.Kind == Leave {
-			owns = nil
-		}
-		i, ok := d.node(owns)
+		i, ok := d.node()
 		f.Target = NodeTarget(i)
 		return ok
 	case ScopeRedis:
@@ -189,12 +193,20 @@ func (d *drawer) aim(f *Fault) bool {
 	return true
 }
 
+// aims is how many of four mixed strikes of nodes strike an owner, whoever that is.
+func (d *drawer) aims() int {
+	if d.p.Leader {
+		return 3
+	}
+	return 2
+}
+
 // add puts an aimed fault at the cursor into the plan and follows what it does to the fleet. effect is how long its target
 // is left alone. A fault that would be healed as it strikes, because the storm is over, is left out.
 func (d *drawer) add(f Fault, effect time.Duration) {
 	f.At = d.at.Truncate(time.Millisecond)
 	f.For = min(f.For, d.p.Storm-f.At).Truncate(time.Millisecond)
-	if f.For <= 0 && kinds[f.Kind].needFor {
+	if f.For < 0 || f.For == 0 && kinds[f.Kind].needFor {
 		return
 	}
 	end := f.At + effect
@@ -204,7 +216,11 @@ func (d *drawer) add(f Fault, effect time.Duration) {
 			d.busy[i] = max(d.busy[i], end)
 		}
 	case ScopeNode:
-		i, _ := NodeIndex(f.Target) // 0 is the leader, whoever that will be
+		if f.Aims() {
+			d.aimed = append(d.aimed, end)
+			break
+		}
+		i, _ := NodeIndex(f.Target)
 		switch f.Kind {
 		case Join:
 			d.slots = i

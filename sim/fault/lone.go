@@ -96,7 +96,7 @@ func (d *drawer) short(k Kind) {
 func (d *drawer) total(ks []Kind, tight bool) (sum time.Duration) {
 	for i, k := range ks {
 		_, length := d.loneFault(k, tight)
-		if !shares(ks, i, tight) {
+		if !d.shares(ks, i, tight) {
 			sum += length
 		}
 	}
@@ -104,10 +104,10 @@ func (d *drawer) total(ks []Kind, tight bool) (sum time.Duration) {
 }
 
 // shares reports whether the i-th kind strikes together with the one before it: in a short storm a black hole strikes
-// while another node is stopped between check and send. Neither can delay what the other is for: G2 and G4 have no
-// time limit that another node's silence could stretch.
-func shares(ks []Kind, i int, tight bool) bool {
-	return tight && i > 0 && ks[i] == BlackHole && ks[i-1] == CheckSend
+// while another node is stopped between check and send, where there are owners enough for both. Neither can delay what the
+// other is for: G2 and G4 have no time limit that another node's silence could stretch.
+func (d *drawer) shares(ks []Kind, i int, tight bool) bool {
+	return tight && i > 0 && ks[i] == BlackHole && ks[i-1] == CheckSend && d.several
 }
 
 // strike places the kinds one after another, each a random moment (at most a tenth of a renewal interval; none in a short
@@ -119,7 +119,7 @@ func (d *drawer) strike(ks []Kind, tight bool) {
 		}
 		f, length := d.loneFault(k, tight)
 		before := d.at
-		if n := len(d.faults); shares(ks, i, tight) && n > 0 && d.faults[n-1].Kind == ks[i-1] {
+		if n := len(d.faults); d.shares(ks, i, tight) && n > 0 && d.faults[n-1].Kind == ks[i-1] {
 			// The one before has moved the cursor to its end; strike shortly after its start.
 			d.at = d.faults[n-1].At + d.p.Poll
 			length = before - d.at
@@ -173,12 +173,9 @@ func (d *drawer) loneFault(k Kind, tight bool) (f Fault, length time.Duration) {
 			return f, d.gap() + slack
 		}
 		return f, p.Poll + d.gap() + tail
-	case Freeze, BlackHole, RequestsLost, RepliesLost, Suspend:
-		f.For = p.TTL + p.Renew
-		if tight {
-			f.For = p.Renew * 3 / 2
-		}
-	case Cut, Flapping, Latency, Bandwidth, Fragments, ClockDrift, Duplicate, Reorder:
+	case Freeze, BlackHole, RequestsLost, RepliesLost, Cut, Flapping, Suspend:
+		f.For = d.outlasting(tight)
+	case Latency, Bandwidth, Fragments, ClockDrift, Duplicate, Reorder:
 		f.For = 2 * p.Renew
 	case SessionAdd:
 		tail = p.Discovery + max(p.Discovery, time.Second) + p.Poll + slack
@@ -194,6 +191,15 @@ func (d *drawer) loneFault(k Kind, tight bool) (f Fault, length time.Duration) {
 	return f, f.For + tail
 }
 
+// outlasting is longer than an owner may be trusted that cannot renew from the strike on: others take over what it held while the
+// fault lasts.
+func (d *drawer) outlasting(tight bool) time.Duration {
+	if tight {
+		return d.p.TTL + failoverAllowance + slack
+	}
+	return d.p.TTL + d.p.Renew
+}
+
 // loneRedis returns duration and tail of a fault of Redis.
 func (d *drawer) loneRedis(k Kind, tight bool) (dur, tail time.Duration) {
 	p := d.p
@@ -204,7 +210,9 @@ func (d *drawer) loneRedis(k Kind, tight bool) (dur, tail time.Duration) {
 		if tight {
 			dur = p.TTL / 15
 		}
-	case RedisFreeze, RedisReadOnly, RedisMemory, RedisNoPerm, RedisNoReplicas, RedisMisconf:
+	case RedisFreeze: // all trust is over when it answers again
+		return d.outlasting(tight), p.TTL + again
+	case RedisReadOnly, RedisMemory, RedisNoPerm, RedisNoReplicas, RedisMisconf:
 		return p.Renew, again
 	case ScriptFlush, ClientKill, KeyDelete, RedisSlow:
 		return 0, again

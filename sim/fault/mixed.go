@@ -64,7 +64,7 @@ func (d *drawer) fits(k Kind) bool {
 	case ScopeRedis:
 		return d.redis <= d.at
 	case ScopeNone:
-		return d.healthy() == len(d.live)
+		return d.healthy(false) == len(d.live)
 	case ScopeSession:
 		return d.fitsSession(k)
 	}
@@ -72,11 +72,11 @@ func (d *drawer) fits(k Kind) bool {
 	case Join:
 		return d.slots < d.p.Nodes+max(2, d.p.Nodes/3)
 	case Leave:
-		return len(d.live) > max(2, d.p.Nodes*3/4) && d.healthy() > 2 && d.owners() > 1
+		return len(d.live) > max(2, d.p.Nodes*3/4) && d.healthy(false) > 2 && d.owners() > 1
 	case CheckSend: // what it waits for takes a TTL
-		return d.at+d.p.TTL < d.p.Storm && d.healthy() > max(1, d.p.Nodes/3)
+		return d.at+d.p.TTL < d.p.Storm && d.healthy(false) > max(1, d.p.Nodes/3)
 	}
-	return d.healthy() > max(1, d.p.Nodes/3) || d.p.Nodes == 1
+	return d.healthy(false) > max(1, d.p.Nodes/3) || d.p.Nodes == 1
 }
 
 // owners counts the slots that take part and can own leases: where the last of them leaves, nothing is carried out any more.

@@ -90,7 +90,7 @@ const (
 type Fault struct {
 	At     time.Duration // after the start of the storm
 	Kind   Kind
-	Target string        // "node-3", "leader", "redis", "session-7", or ""
+	Target string        // "node-3", "owner" (see Owner), "redis", "session-7", or ""
 	For    time.Duration // until it is healed; 0 for instant faults
 	Ms     int64         // the kind's own amount in milliseconds (or count for session-add)
 	Jitter int64         // milliseconds, latency only

@@ -23,7 +23,10 @@ func (p Plan) Validate(l Limits) error {
 	for i := range l.Nodes {
 		alive[i+1] = true
 	}
-	sessions := l.Sessions
+	sessions, most := l.Sessions, l.Nodes+joinsMax
+	if l.Virtual {
+		most = l.Nodes + joinsMaxVirtual
+	}
 	for i, f := range p.Faults {
 		if err := f.validate(l); err != nil {
 			return fmt.Errorf("fault %d: %w", i+1, err)
@@ -35,8 +38,14 @@ func (p Plan) Validate(l Limits) error {
 		if f.Kind == SessionAdd {
 			sessions += int(max(f.Ms, 1))
 		}
+		if sessions > sessionsMax {
+			return fmt.Errorf("fault %d: %w: %d sessions with those that it adds: at most %d", i+1, ErrInvalid, sessions, sessionsMax)
+		}
 		if err := f.validateTarget(alive, sessions); err != nil {
 			return fmt.Errorf("fault %d: %w", i+1, err)
+		}
+		if len(alive) > most {
+			return fmt.Errorf("fault %d: %w: %d nodes with those that joined: at most %d", i+1, ErrInvalid, len(alive), most)
 		}
 	}
 	return nil
@@ -46,6 +55,11 @@ func (p Plan) Validate(l Limits) error {
 const (
 	lengthMax = 24 * time.Hour
 	amountMax = int64(lengthMax / time.Millisecond)
+
+	// What a plan may bring about at the most, far beyond what any machine plays.
+	sessionsMax     = 1_000_000 // there, with those that it adds
+	joinsMax        = 1_000     // nodes at a time beyond those at the start
+	joinsMaxVirtual = 20_000
 )
 
 // validate checks what needs no knowledge of the faults before.
@@ -111,23 +125,35 @@ func (f Fault) validateTarget(slots map[int]bool, sessions int) error {
 				sessions)
 		}
 	case ScopeNode:
-		return f.validateNode(slots)
+		return f.validateNode(slots, sessions)
 	}
 	return nil
 }
 
-func (f Fault) validateNode(slots map[int]bool) error {
-	i, ok := NodeIndex(f.Target)
+func (f Fault) validateNode(slots map[int]bool, sessions int) error {
+	target := f.Target
+	if f.Aims() {
+		of, _ := aimOf(f.Target)
+		if s, ok := SessionIndex(of); f.Target == Owner || ok && s <= sessions {
+			return nil
+		}
+		target = of
+	}
+	i, ok := NodeIndex(target)
 	switch {
-	case f.Target == Leader && f.Kind != Join && f.Kind != Leave:
-	case !ok:
+	case !ok && f.Aims():
+		return fmt.Errorf("%w: %s: target %q is nobody's: write owner, or owner:session-1 to owner:session-%d", ErrInvalid, f.Kind,
+			f.Target, sessions)
+	case !ok && (f.Kind == Join || f.Kind == Leave):
 		return fmt.Errorf("%w: %s: target %q is no node: write node-1, node-2, …", ErrInvalid, f.Kind, f.Target)
+	case !ok:
+		return fmt.Errorf("%w: %s: target %q is no node: write node-1, node-2, …, or owner", ErrInvalid, f.Kind, f.Target)
 	case f.Kind == Join && slots[i]:
 		return fmt.Errorf("%w: %s of %s, which takes part already", ErrInvalid, f.Kind, f.Target)
 	case f.Kind == Join:
 		slots[i] = true
 	case !slots[i]:
-		return fmt.Errorf("%w: %s: %s does not take part at that time", ErrInvalid, f.Kind, f.Target)
+		return fmt.Errorf("%w: %s: %s does not take part at that time", ErrInvalid, f.Kind, target)
 	case f.Kind == Leave:
 		delete(slots, i)
 	}

@@ -17,7 +17,7 @@ const (
 
 	// What a node says (docs/node-protocol.md). Node and Instance are always set.
 
-	Ready         // the node takes part from now on
+	Ready         // the node takes part from now on. N: the version of the protocol that it speaks; Reason: Asks, or nothing
 	AcquireFailed // Session, Reason: an attempt to acquire was refused, failed or was not answered in time
 	Acquired      // Session, Fence, Until: the term begins, trusted until Until
 	RenewStart    // Session, Fence: an attempt to renew is about to be sent
@@ -95,6 +95,9 @@ const (
 
 	kindCount
 )
+
+// Asks is the Reason of a Ready whose node asks Redis before each use instead of trusting a window.
+const Asks = "asks before each use"
 
 // Bucket is how long the time is over which Commands sums up: a tenth of the renewal interval, at least 10 ms. Both engines
 // count in it, and the judge expects it.

@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/leasestorm/leasestorm/internal/readfile"
+	"github.com/leasestorm/leasestorm/internal/writefile"
 )
 
 // FileName is the name of the history in a run's folder; it may have CompressedSuffix behind it.
@@ -35,7 +36,7 @@ var (
 // Writer writes a history file. It is not safe for concurrent use.
 type Writer struct {
 	path string
-	file *os.File
+	file *writefile.File
 	zst  *zstd.Encoder // nil: plain
 	buf  *bufio.Writer
 	line []byte
@@ -44,7 +45,7 @@ type Writer struct {
 
 // Create begins a history file at path, compressed if path ends in ".zst". Nothing stands at path before Close.
 func Create(path string) (*Writer, error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	f, err := writefile.Create(path)
 	if err != nil {
 		return nil, fmt.Errorf("history: cannot write %s: %w", path, err)
 	}
@@ -52,7 +53,7 @@ func Create(path string) (*Writer, error) {
 	var sink io.Writer = f
 	if strings.HasSuffix(path, CompressedSuffix) {
 		if w.zst, err = zstd.NewWriter(f, zstd.WithEncoderConcurrency(1)); err != nil {
-			return nil, errors.Join(fmt.Errorf("history: cannot compress %s: %w", path, err), w.discard())
+			return nil, fmt.Errorf("history: cannot compress %s: %w", path, f.Commit(err))
 		}
 		sink = w.zst
 	}
@@ -83,23 +84,10 @@ func (w *Writer) Close() error {
 			w.err = err
 		}
 	}
-	if w.err == nil {
-		w.err = w.file.Chmod(0o644)
-	}
-	if w.err != nil {
-		return errors.Join(fmt.Errorf("history: cannot write %s: %w", w.path, w.err), w.discard())
-	}
-	if err := w.file.Close(); err != nil {
-		return errors.Join(fmt.Errorf("history: cannot write %s: %w", w.path, err), os.Remove(w.file.Name()))
-	}
-	if err := os.Rename(w.file.Name(), w.path); err != nil {
-		return errors.Join(fmt.Errorf("history: cannot write %s: %w", w.path, err), os.Remove(w.file.Name()))
+	if err := w.file.Commit(w.err); err != nil {
+		return fmt.Errorf("history: cannot write %s: %w", w.path, err)
 	}
 	return nil
-}
-
-func (w *Writer) discard() error {
-	return errors.Join(w.file.Close(), os.Remove(w.file.Name()))
 }
 
 // Find returns the path of the history in a run's folder, or path itself if it is a file. Without one: ErrNotFound.

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/leasestorm/leasestorm/internal/writefile"
 )
 
 // JournalName is the file in a run's folder to which a run writes its events as they come, in the order in which they were
@@ -26,7 +28,7 @@ var ErrUnfinished = errors.New("history: the run was ended before its history wa
 
 // Journal begins to write what is recorded into the run's folder too, until EndJournal.
 func (r *Recorder) Journal(dir string) error {
-	f, err := os.Create(filepath.Join(dir, JournalName))
+	f, err := writefile.New(filepath.Join(dir, JournalName))
 	if err != nil {
 		return fmt.Errorf("history: cannot write as it goes: %w", err)
 	}

@@ -18,6 +18,7 @@ type Recorder struct {
 	names  []string
 
 	journal *journal // nil: nothing is written as it goes
+	hear    func(*Event)
 }
 
 // compact is an Event with its strings replaced by their numbers in Recorder.names: 56 bytes for 104, and no pointers
@@ -53,10 +54,20 @@ func (r *Recorder) Add(e Event) {
 		node: r.id(e.Node), instance: r.id(e.Instance), session: r.id(e.Session), reason: r.id(e.Reason),
 	})
 	r.count[e.Kind]++
+	if r.hear != nil {
+		r.hear(&e)
+	}
 	if r.journal != nil {
 		e.Reason = r.names[r.id(e.Reason)] // as it will be saved
 		r.journal.add(&e)
 	}
+}
+
+// Hear has f called with each event from now on, in the order of Add, one at a time. f must not call the recorder.
+func (r *Recorder) Hear(f func(*Event)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.hear = f
 }
 
 func (r *Recorder) id(s string) uint32 {

@@ -27,7 +27,7 @@ var scripts = []Mutant{
 	{
 		Name:   "expire-without-check",
 		Story:  "A renewal is an EXPIRE whose answer nobody reads.",
-		Breaks: "G1", Seeds: 50,
+		Breaks: "G10", Seeds: 50,
 		Edits: []Edit{
 			{renewFile, "if holder == owner then", "if type(holder) ~= 'table' then"},
 		},
@@ -104,7 +104,7 @@ var scripts = []Mutant{
 	{
 		Name:   "half-a-quarantine",
 		Story:  "A Redis that has lost its data grants leases after half a TTL.",
-		Breaks: "G1", Seeds: 50,
+		Breaks: "G1", Seeds: 200,
 		Edits: []Edit{{epochLua, "now + agreed)", "now + agreed / 2)"}},
 	},
 	{

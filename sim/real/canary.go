@@ -1,34 +1,55 @@
 package real
 
 import (
+	"bufio"
+	"fmt"
+	"io"
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
 const (
-	canaryEvery = time.Millisecond
-	canaryStall = 5 * time.Millisecond
-	canaryMax   = 20_000 // events
+	canaryEvery     = time.Millisecond
+	canaryHostEvery = 5 * time.Millisecond // there are as many as nodes
+	canaryStall     = 5 * time.Millisecond
+	canaryMax       = 20_000 // events
 )
 
-// canary measures how long the harness itself was not scheduled: what a loaded host does to it, it does to the nodes.
-func (r *run) canary(stop <-chan struct{}) {
-	tick := time.NewTimer(canaryEvery)
+// canary measures how long this process was not scheduled, and tells of it: what a loaded host does to it, it does to the nodes.
+func canary(every time.Duration, now func() int64, stop <-chan struct{}, tell func(from, to int64)) {
+	tick := time.NewTimer(every)
 	defer tick.Stop()
-	recorded := 0
 	for {
-		due := r.clock.now() + int64(canaryEvery)
+		due := now() + int64(every)
 		select {
 		case <-stop:
 			return
 		case <-tick.C:
 		}
-		now := r.clock.now()
-		if now-due > int64(canaryStall) && recorded < canaryMax {
-			recorded++
-			r.rec.Add(history.Event{T: due, Kind: history.Stall, Until: now})
+		if t := now(); t-due > int64(canaryStall) {
+			tell(due, t)
 		}
-		tick.Reset(canaryEvery)
+		tick.Reset(every)
+	}
+}
+
+// stalled records a time in which the host did not run who should have.
+func (r *run) stalled(from, to int64) {
+	if r.stalls.Add(1) <= canaryMax {
+		r.rec.Add(history.Event{T: max(0, from), Kind: history.Stall, Until: to})
+	}
+}
+
+// hear records what the canary of a host of containers says. Containers have a share of the machine of their own: they may wait while
+// this process does not.
+func (r *run) hear(said *io.PipeReader) {
+	defer func() { _ = said.Close() }()
+	for lines := bufio.NewScanner(said); lines.Scan(); {
+		var from, to int64
+		if _, err := fmt.Sscan(lines.Text(), &from, &to); err != nil {
+			return
+		}
+		r.stalled(r.clock.fromMono(from), r.clock.fromMono(to))
 	}
 }

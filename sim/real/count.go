@@ -76,7 +76,7 @@ func (r *run) countAll(stop <-chan struct{}) {
 
 // count tells what the slot's process has sent until t since it was told last.
 func (s *slot) count(t int64) {
-	if n := s.line.up.sent.Swap(0); n > 0 {
+	if n := s.way.sent(); n > 0 {
 		s.run.rec.Add(history.Event{T: t, Kind: history.Commands, Node: s.name, N: n})
 	}
 }

@@ -20,7 +20,7 @@ const embeddedTick = 5 * time.Millisecond
 
 func startEmbedded() (*embedded, error) {
 	e := &embedded{m: miniredis.NewMiniRedis(), stop: make(chan struct{}), done: make(chan struct{})}
-	if err := listenLow(e.m.StartAddr); err != nil {
+	if err := listenLow(loopback, e.m.StartAddr); err != nil {
 		return nil, fmt.Errorf("embedded Redis: %w", err)
 	}
 	go e.drive()

@@ -47,6 +47,16 @@ func fakeNode() int {
 		signal.Ignore(syscall.SIGTERM)
 		f.say("ready", "", 0, 0)
 		select {}
+	case "hog":
+		f.say("ready", "", 0, 0)
+		for all := [][]byte{}; ; <-time.After(time.Millisecond) {
+			all = append(all, bytes.Repeat([]byte{1}, 1<<20))
+		}
+	case "loud":
+		line := append(bytes.Repeat([]byte("x"), 1<<10-1), '\n')
+		for range 4 << 10 {
+			_, _ = os.Stderr.Write(line)
+		}
 	case "endless":
 		f.say("ready", "", 0, 0)
 		line := bytes.Repeat([]byte("x"), 1<<20)

@@ -17,6 +17,7 @@ type strike struct {
 	ctx     context.Context // of the run: when it ends, nothing is started any more
 	storm   context.Context // ends with the storm: then the fault is healed, whatever its duration
 	session string          // that it hit
+	held    string          // slot that it has in hand
 }
 
 // strikers by kind. Each strikes, waits, heals, and records both.
@@ -63,33 +64,15 @@ func (r *run) strikeAll(ctx, storm context.Context, start time.Time) {
 			r.late++
 			r.mu.Unlock()
 		}
-		if f.Target == fault.Leader {
-			f.Target = r.leading()
-		}
 		s := &strike{run: r, Fault: f, n: n, ctx: ctx, storm: storm}
+		found := s.aim() // in the order of the plan
 		all.Go(func() {
 			defer s.off()
-			strikers[f.Kind](s)
+			if s.aimed(found, start.Add(f.At)) {
+				strikers[f.Kind](s)
+			}
 		})
 	}
-}
-
-// leading is the slot of who says that it holds the one lease; if none that runs does, the first that runs.
-func (r *run) leading() string {
-	last, _ := r.holder.Load().(string)
-	first := ""
-	for _, s := range r.allSlots() {
-		s.mu.Lock()
-		runs := s.node != nil && s.node.alive()
-		s.mu.Unlock()
-		if runs && s.name == last {
-			return last
-		}
-		if runs && first == "" {
-			first = s.name
-		}
-	}
-	return first
 }
 
 // begin records that the fault strikes now.
@@ -112,10 +95,11 @@ func (s *strike) beginAt(t int64) {
 // end records that it is healed.
 func (s *strike) end() { s.record(s.event(history.FaultEnd)) }
 
-// off takes the fault out of the progress line.
+// off takes the fault out of the progress line, and lets its target go.
 func (s *strike) off() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.inHand[s.held]--
 	for i, a := range s.struck {
 		if a.n == s.n {
 			s.struck = append(s.struck[:i:i], s.struck[i+1:]...)

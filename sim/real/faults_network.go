@@ -37,9 +37,9 @@ func (s *strike) network() {
 		return
 	}
 	s.begin()
-	s.failed(at.line.apply(s.n, s.effect()))
+	s.failed(at.way.apply(s.n, s.effect()))
 	s.last()
-	s.failed(at.line.heal(s.n))
+	s.failed(at.way.heal(s.n))
 	s.end()
 }
 
@@ -54,9 +54,9 @@ func (s *strike) flapping() {
 	every := max(time.Duration(s.Ms)*time.Millisecond, 10*time.Millisecond)
 	end := time.Now().Add(s.For)
 	for left := s.For; left > 0; left = time.Until(end) {
-		s.failed(at.line.apply(s.n, s.effect()))
+		s.failed(at.way.apply(s.n, s.effect()))
 		more := s.pause(min(every, left))
-		s.failed(at.line.heal(s.n))
+		s.failed(at.way.heal(s.n))
 		if !more || !s.pause(max(0, min(every, time.Until(end)))) {
 			break
 		}

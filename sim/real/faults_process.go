@@ -70,8 +70,10 @@ func (s *strike) crashAll() {
 		if n != nil && n.alive() {
 			n.asked = true
 			hit = append(hit, at)
-			_ = n.signal(syscall.SIGKILL)
-			ends.Go(func() { <-n.done })
+			ends.Go(func() {
+				n.kill()
+				<-n.done
+			})
 		}
 		at.mu.Unlock()
 	}
@@ -112,7 +114,7 @@ func (s *strike) leave() {
 func (s *strike) stopCleanly(at *slot, n *node) {
 	at.expect(n)
 	s.begin()
-	if n.terminate(s.cfg.grace, s.ctx.Done()) {
+	if terminate(n, s.cfg.grace, s.ctx.Done()) {
 		s.notef("%s ignored SIGTERM for %v and was killed", at.name, s.cfg.grace)
 	}
 	<-n.done
@@ -136,7 +138,7 @@ func (s *slot) hold(n *node) {
 	defer s.mu.Unlock()
 	if s.node == n {
 		s.frozen++
-		_ = n.signal(syscall.SIGSTOP)
+		_ = n.freeze()
 	}
 }
 
@@ -146,7 +148,7 @@ func (s *slot) release(n *node) {
 	defer s.mu.Unlock()
 	if s.node == n {
 		if s.frozen = max(0, s.frozen-1); s.frozen == 0 {
-			_ = n.signal(syscall.SIGCONT)
+			_ = n.thaw()
 		}
 	}
 }
@@ -158,7 +160,7 @@ func (s *strike) checkSend() {
 	if n == nil {
 		return
 	}
-	if !catches(n.pid, syscall.SIGUSR1) {
+	if !catches(n.id(), syscall.SIGUSR1) {
 		s.skip("the node does not catch SIGUSR1, by which it is asked to pause between check and send")
 		return
 	}
@@ -166,7 +168,7 @@ func (s *strike) checkSend() {
 		return e.Kind == history.Paused && e.Node == s.Target
 	})
 	defer cancel()
-	if err := n.signalLeader(syscall.SIGUSR1); err != nil {
+	if err := n.ask(syscall.SIGUSR1); err != nil {
 		s.skip("it does not run")
 		return
 	}
@@ -178,7 +180,7 @@ func (s *strike) checkSend() {
 	case <-wait.C:
 		s.skip("it did not pause within two TTLs")
 		return
-	case <-n.exited:
+	case <-n.ended():
 		s.skip("it ended before it paused")
 		return
 	case <-s.storm.Done():
@@ -201,10 +203,10 @@ const selfStop = 2 * time.Second
 func awaitStop(n *node) {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(selfStop); !stopped(n.pid) && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(selfStop); !stopped(n.id()) && time.Now().Before(deadline); {
 		select {
 		case <-tick.C:
-		case <-n.exited:
+		case <-n.ended():
 			return
 		}
 	}
@@ -238,7 +240,7 @@ func (r *run) holdUntilPassed(at *slot, n *node, e history.Event, stop <-chan st
 	case <-taken:
 		return true
 	case <-thaw.C:
-	case <-n.exited:
+	case <-n.ended():
 	case <-stop:
 	}
 	return false

@@ -100,9 +100,9 @@ func (s *strike) redisFreeze() {
 	defer s.redis.give()
 	s.begin()
 	s.down()
-	s.failed(s.redis.server.freeze())
+	s.failed(s.redis.server.proc.freeze())
 	s.last()
-	s.failed(s.redis.server.thaw())
+	s.failed(s.redis.server.proc.thaw())
 	s.answers()
 }
 
@@ -171,7 +171,7 @@ func (s *strike) beatStale() {
 	until := time.NewTimer(s.For)
 	defer until.Stop()
 	for lasts := true; lasts; {
-		if err := s.redis.client.Load().Set(s.ctx, s.system.beats+n.id(), old, s.cfg.TTL+beatGrace).Err(); err != nil {
+		if err := s.redis.client.Load().Set(s.ctx, s.system.beats+n.instanceID(), old, s.cfg.TTL+beatGrace).Err(); err != nil {
 			s.failed(err)
 			break
 		}

@@ -88,7 +88,7 @@ func intentsEnv(s *slot) []string {
 // reserve finds an address for the slot's API, which stays the same over restarts. It is below the ephemeral ports, so that
 // nothing takes it meanwhile but another run.
 func (s *slot) reserve() error {
-	return listenLow(func(addr string) error {
+	return listenLow(loopback, func(addr string) error {
 		l, err := net.Listen("tcp", addr)
 		if err != nil {
 			return err
@@ -115,7 +115,7 @@ func (t *tap) written(id string, fields [][]byte) {
 		return
 	}
 	n, _ := strconv.ParseInt(fence, 10, 64)
-	t.rec.Add(history.Event{
+	t.add(history.Event{
 		T: t.stamp.at(keyRecord, 0, t.clock.now()), Kind: history.RedisState, Session: id, Fence: n,
 		Reason: strings.TrimSpace(state + " " + reason),
 	})
@@ -137,7 +137,7 @@ func (t *tap) published(args [][]byte) {
 		}
 	}
 	if session != "" {
-		t.rec.Add(history.Event{
+		t.add(history.Event{
 			T: t.stamp.at(keyBus, 0, t.clock.now()), Kind: history.RedisIntent, Session: session, Reason: kind,
 		})
 	}

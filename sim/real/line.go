@@ -4,8 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
-	"strconv"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,22 +23,24 @@ const (
 	portTries = 200
 )
 
-var errNoPort = errors.New("no free port on 127.0.0.1 between 15000 and 32000")
+var errNoPort = errors.New("no free port between 15000 and 32000")
 
 // errPortTaken: another port must be tried.
 var errPortTaken = errors.New("port taken")
 
-// listenLow calls listen with addresses until one is free: as long as it returns errPortTaken or "address in use".
-func listenLow(listen func(addr string) error) error {
+// loopback is where everything listens, unless its nodes are in containers.
+var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+
+// listenLow calls listen with addresses at that place until one is free: as long as it returns errPortTaken or "address in use".
+func listenLow(at netip.Addr, listen func(addr string) error) error {
 	var err error
 	for range portTries {
-		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(portMin+rand.IntN(portMax-portMin)))
-		err = listen(addr)
+		err = listen(netip.AddrPortFrom(at, portMin+uint16(rand.IntN(portMax-portMin))).String())
 		if !errors.Is(err, errPortTaken) && !errors.Is(err, syscall.EADDRINUSE) {
 			return err
 		}
 	}
-	return fmt.Errorf("%w: %w", errNoPort, err)
+	return fmt.Errorf("%w at %s: %w", errNoPort, at, err)
 }
 
 // lineTimeout bounds every call into toxiproxy.
@@ -56,8 +57,10 @@ type line struct {
 
 	mu     sync.Mutex
 	proxy  *toxiproxy.Proxy
-	addr   string // stays the same for the line's life
+	listen string // stays the same for the line's life
 	effect map[int]effect
+	// filter does what the network before the line can: it loses what goes either way, or refuses. nil: the line does all.
+	filter func(up, down, refuse bool) error
 	isCut  bool
 	closed bool
 }
@@ -68,8 +71,8 @@ type effect struct {
 	cut      bool
 }
 
-// newLine opens a way to upstream ("host:port"). Delays are drawn from seed.
-func newLine(name, upstream string, seed, stream uint64) (*line, error) {
+// newLine opens a way to upstream ("host:port") at a place of this machine. Delays are drawn from seed.
+func newLine(name string, at netip.Addr, upstream string, seed, stream uint64) (*line, error) {
 	l := &line{
 		name: fmt.Sprintf("%s-%d", name, lineNumber.Add(1)), upstream: upstream, effect: map[int]effect{},
 		up: newDirection(seed, 2*stream), down: newDirection(seed, 2*stream+1),
@@ -77,10 +80,10 @@ func newLine(name, upstream string, seed, stream uint64) (*line, error) {
 	l.up.counted = true
 	directions.Store(l.name+"-up", l.up)
 	directions.Store(l.name+"-down", l.down)
-	err := listenLow(func(addr string) error {
+	err := listenLow(at, func(addr string) error {
 		p, err := l.open(addr)
 		if err == nil {
-			l.proxy, l.addr = p, addr
+			l.proxy, l.listen = p, addr
 		}
 		return err
 	})
@@ -148,10 +151,17 @@ func (l *line) update() error {
 	if l.closed {
 		return nil
 	}
-	var up, down network
-	cut := false
+	var all effect
 	for _, e := range l.effect { // order does not matter: each sum is commutative
-		up, down, cut = up.plus(e.up), down.plus(e.down), cut || e.cut
+		all = all.plus(e)
+	}
+	up, down, cut := all.up, all.down, all.cut
+	if l.filter != nil {
+		err := l.filter(up.hold || cut, down.hold || cut, cut)
+		if err != nil {
+			return err
+		}
+		up.hold, down.hold, cut = false, false, false
 	}
 	l.up.set(up)
 	l.down.set(down)
@@ -164,6 +174,10 @@ func (l *line) update() error {
 		return l.restart()
 	}
 	return nil
+}
+
+func (e effect) plus(f effect) effect {
+	return effect{up: e.up.plus(f.up), down: e.down.plus(f.down), cut: e.cut || f.cut}
 }
 
 func (n network) plus(m network) network {
@@ -196,7 +210,7 @@ func (l *line) restart() error {
 	var err error
 	for end := time.Now().Add(lineTimeout); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if l.proxy == nil {
-			l.proxy, err = l.open(l.addr)
+			l.proxy, err = l.open(l.listen)
 		} else if err = within(l.proxy.Start); errors.Is(err, errHung) {
 			l.proxy = nil
 		}
@@ -204,8 +218,14 @@ func (l *line) restart() error {
 			return nil
 		}
 	}
-	return fmt.Errorf("proxy at %s does not come back: %w", l.addr, err)
+	return fmt.Errorf("proxy at %s does not come back: %w", l.listen, err)
 }
+
+// addr returns where a client reaches Redis.
+func (l *line) addr() string { return l.listen }
+
+// sent returns how many commands came this way since it was asked last.
+func (l *line) sent() int64 { return l.up.sent.Swap(0) }
 
 // close ends the line and all its connections.
 func (l *line) close() {

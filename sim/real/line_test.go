@@ -36,7 +36,7 @@ func echo(t *testing.T) string {
 
 func openLine(t *testing.T, upstream string) *line {
 	t.Helper()
-	l, err := newLine("node-1", upstream, 1, 1)
+	l, err := newLine("node-1", loopback, upstream, 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestBlackHolesHealOnTheLivingConnection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := openLine(t, echo(t))
-			c := dial(t, l.addr)
+			c := dial(t, l.addr())
 			send(t, c, "before ")
 			want(t, c, "before ")
 			if err := l.apply(1, e); err != nil {
@@ -99,7 +99,7 @@ func TestBlackHolesHealOnTheLivingConnection(t *testing.T) {
 			send(t, c, "during ")
 			send(t, c, "it ")
 			silent(t, c, 50*time.Millisecond)
-			fresh := dial(t, l.addr) // a connection made meanwhile is as silent
+			fresh := dial(t, l.addr()) // a connection made meanwhile is as silent
 			send(t, fresh, "hello")
 			silent(t, fresh, 20*time.Millisecond)
 			if err := l.heal(1); err != nil {
@@ -134,7 +134,7 @@ func TestBytesOfADeadClientArriveLate(t *testing.T) {
 	if err := way.apply(1, effect{up: network{hold: true}}); err != nil {
 		t.Fatal(err)
 	}
-	c := dial(t, way.addr)
+	c := dial(t, way.addr())
 	send(t, c, "last words")
 	_ = c.Close()
 	select {
@@ -157,7 +157,7 @@ func TestBytesOfADeadClientArriveLate(t *testing.T) {
 
 func TestCutResetsAndRefuses(t *testing.T) {
 	l := openLine(t, echo(t))
-	c := dial(t, l.addr)
+	c := dial(t, l.addr())
 	send(t, c, "x")
 	want(t, c, "x")
 	if err := l.apply(1, effect{cut: true}); err != nil {
@@ -170,7 +170,7 @@ func TestCutResetsAndRefuses(t *testing.T) {
 	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("read from a cut connection: %v, want a reset", err)
 	}
-	if fresh, err := net.Dial("tcp", l.addr); !errors.Is(err, syscall.ECONNREFUSED) {
+	if fresh, err := net.Dial("tcp", l.addr()); !errors.Is(err, syscall.ECONNREFUSED) {
 		if err == nil {
 			_ = fresh.Close()
 		}
@@ -179,20 +179,20 @@ func TestCutResetsAndRefuses(t *testing.T) {
 	if err := l.heal(1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := net.Dial("tcp", l.addr); err == nil {
+	if _, err := net.Dial("tcp", l.addr()); err == nil {
 		t.Error("the line is back although one of two cuts goes on")
 	}
 	if err := l.heal(2); err != nil {
 		t.Fatal(err)
 	}
-	again := dial(t, l.addr)
+	again := dial(t, l.addr())
 	send(t, again, "y")
 	want(t, again, "y")
 }
 
 func TestLatencyDelaysAndKeepsOrder(t *testing.T) {
 	l := openLine(t, echo(t))
-	c := dial(t, l.addr)
+	c := dial(t, l.addr())
 	slow := network{latency: 40 * time.Millisecond, jitter: 20 * time.Millisecond}
 	if err := l.apply(1, effect{up: slow, down: slow}); err != nil {
 		t.Fatal(err)
@@ -241,7 +241,7 @@ func TestDelaysAreDrawnFromTheSeed(t *testing.T) {
 
 func TestBandwidthAndFragments(t *testing.T) {
 	l := openLine(t, echo(t))
-	c := dial(t, l.addr)
+	c := dial(t, l.addr())
 	text := string(bytes.Repeat([]byte("0123456789abcdef"), 128)) // 2 KiB
 	if err := l.apply(1, effect{up: network{rate: 20 << 10}}); err != nil {
 		t.Fatal(err)
@@ -276,7 +276,7 @@ func TestBandwidthAndFragments(t *testing.T) {
 // then.
 func TestAFrozenReaderDoesNotHoldUpFaults(t *testing.T) {
 	l := openLine(t, echo(t))
-	c := dial(t, l.addr)
+	c := dial(t, l.addr())
 	stuffed := make(chan struct{})
 	go func() {
 		defer close(stuffed)
@@ -303,7 +303,7 @@ func TestAFrozenReaderDoesNotHoldUpFaults(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	fresh := dial(t, l.addr)
+	fresh := dial(t, l.addr())
 	send(t, fresh, "alive")
 	want(t, fresh, "alive")
 }

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -44,7 +44,8 @@ const (
 type slot struct {
 	run  *run
 	name string
-	line *line
+	way  way    // to Redis
+	host *host  // where its programs run in containers of the run's own
 	api  string // address of its API, "" if it has none
 
 	mu        sync.Mutex
@@ -53,13 +54,14 @@ type slot struct {
 	frozen    int   // freezes that hold it
 	malformed int64
 	unknown   int64
+	flooded   bool // its log is full
 
 	firstMalformed string
 }
 
-// node is one process of a slot.
+// node is one program of a slot.
 type node struct {
-	*process
+	program
 	asked bool          // its end was the plan's doing; guarded by slot.mu
 	again bool          // it follows one that was turned away; guarded by slot.mu
 	ready chan struct{} // closed at its first "ready"
@@ -78,16 +80,9 @@ func (n *node) setInstance(id string) {
 }
 
 func (r *run) newSlot(name string, stream uint64) (*slot, error) {
-	l, err := newLine(name, r.redis.url.Addr, r.cfg.Seed, stream)
-	if err != nil {
+	s := &slot{run: r, name: name}
+	if err := r.redis.site.open(s, stream); err != nil {
 		return nil, err
-	}
-	s := &slot{run: r, name: name, line: l}
-	if r.system.clients && r.role(name) != "worker" {
-		if err := s.reserve(); err != nil {
-			l.close()
-			return nil, fmt.Errorf("API of %s: %w", name, err)
-		}
 	}
 	return s, nil
 }
@@ -95,19 +90,27 @@ func (r *run) newSlot(name string, stream uint64) (*slot, error) {
 // env is what docs/node-protocol.md promises a node.
 func (s *slot) env() []string {
 	c, u := s.run.cfg, s.run.redis.url
-	env := append(os.Environ(),
-		"LEASESTORM_REDIS_URL="+redisURL(u.Username, u.Password, s.line.addr, u.DB),
+	env := append(c.timings(),
+		"LEASESTORM_REDIS_URL="+redisURL(u.Username, u.Password, s.way.addr(), u.DB),
 		redisurl.PasswordVariable+"=", redisurl.PasswordFileVariable+"=", // the simulator's own
 		"LEASESTORM_TARGET_URL="+s.run.target.url,
 		"LEASESTORM_NODE="+s.name, "LEASESTORM_SYSTEM="+c.System,
-		ms("LEASESTORM_TTL_MS", c.TTL), ms("LEASESTORM_RENEW_MS", c.Renew), ms("LEASESTORM_POLL_MS", c.Poll),
-		ms("LEASESTORM_HEARTBEAT_MS", c.Heartbeat), ms("LEASESTORM_DISCOVERY_MS", c.Discovery),
-		ms("LEASESTORM_POLL_TIMEOUT_MS", c.PollTimeout), "LEASESTORM_LOG=debug",
+		"LEASESTORM_PROTOCOL="+strconv.Itoa(protocolVersion),
+		"LEASESTORM_LOG=debug",
 	)
 	if more := s.run.system.env; more != nil {
 		env = append(env, more(s)...)
 	}
 	return append(env, c.NodeEnv...)
+}
+
+// timings are those by which a node is judged.
+func (c *Config) timings() []string {
+	return []string{
+		ms("LEASESTORM_TTL_MS", c.TTL), ms("LEASESTORM_RENEW_MS", c.Renew), ms("LEASESTORM_POLL_MS", c.Poll),
+		ms("LEASESTORM_HEARTBEAT_MS", c.Heartbeat), ms("LEASESTORM_DISCOVERY_MS", c.Discovery),
+		ms("LEASESTORM_POLL_TIMEOUT_MS", c.PollTimeout),
+	}
 }
 
 // ms is a duration as a node is told it.
@@ -131,49 +134,87 @@ func (s *slot) spawn() (*node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("log of %s: %w", s.name, err)
 	}
-	defer func() { _ = log.Close() }()
 	out, in, err := os.Pipe()
 	if err != nil {
+		_ = log.Close()
 		return nil, fmt.Errorf("output of %s: %w", s.name, err)
 	}
-	defer func() { _ = in.Close() }()
-	argv := s.run.cfg.NodeCmd
-	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Env, cmd.Stdout, cmd.Stderr = s.env(), in, log
-	p, err := startProcess(s.run.redis.spawner, s.run.redis.reaper, cmd)
+	errOut, errIn, err := os.Pipe()
 	if err != nil {
-		_ = out.Close()
-		return nil, fmt.Errorf("%w: %s: %w", ErrNodeStart, strings.Join(argv, " "), err)
+		_, _, _ = log.Close(), out.Close(), in.Close()
+		return nil, fmt.Errorf("output of %s: %w", s.name, err)
 	}
-	n := &node{process: p, ready: make(chan struct{}), done: make(chan struct{})}
+	p, err := s.run.redis.site.launch(s, in, errIn)
+	if err != nil {
+		_, _, _ = log.Close(), out.Close(), errOut.Close()
+		return nil, fmt.Errorf("%w: %s: %w", ErrNodeStart, s.run.nodeCmd(), err)
+	}
+	n := &node{program: p, ready: make(chan struct{}), done: make(chan struct{})}
 	s.node, s.frozen = n, 0
-	s.run.record(history.Event{Kind: history.Spawned, Node: s.name, N: int64(p.pid)})
-	go s.attend(n, out)
+	// What it says at once may be stamped before it is known here that it was started.
+	s.run.rec.Add(history.Event{
+		T: int64(p.begun().Sub(s.run.clock.base)), Kind: history.Spawned, Node: s.name, N: int64(p.id()),
+	})
+	go s.attend(n, out, errOut, log)
 	return n, nil
+}
+
+// keep writes what a process says on standard error to the slot's log, and drops what is beyond its limit: a program that floods it is
+// not held up, and does not fill the disk.
+func (s *slot) keep(from io.Reader, log *os.File) {
+	defer func() { _ = log.Close() }()
+	left := int64(math.MaxInt64)
+	if st, err := log.Stat(); err == nil && s.run.cfg.LogMax > 0 {
+		left = max(0, s.run.cfg.LogMax-st.Size())
+	}
+	if n, err := io.CopyN(log, from, left); err != nil || n < left {
+		return
+	}
+	if n, _ := io.Copy(io.Discard, from); n > 0 {
+		s.mu.Lock()
+		told := s.flooded
+		s.flooded = true
+		s.mu.Unlock()
+		if !told {
+			s.run.notef("%s wrote more than %d MiB to standard error: the rest is dropped", s.name, s.run.cfg.LogMax>>20)
+		}
+	}
+}
+
+// nodeCmd is what nodes are, for messages.
+func (r *run) nodeCmd() string {
+	words := r.cfg.NodeCmd
+	if image := r.redis.Nodes(); image != "" {
+		words = append([]string{image}, words...)
+	}
+	return strings.Join(words, " ")
 }
 
 func (s *slot) logFile() string { return filepath.Join(s.run.cfg.Dir, "logs", s.name+".log") }
 
 // attend records what a process says, and its end.
-func (s *slot) attend(n *node, out *os.File) {
+func (s *slot) attend(n *node, out, errOut, log *os.File) {
 	defer close(n.done)
+	var both sync.WaitGroup
+	both.Go(func() { readWords(out, func(w word) { s.said(n, w) }, s.babbled) })
+	both.Go(func() { s.keep(errOut, log) })
 	read := make(chan struct{})
 	go func() {
-		defer close(read)
-		readWords(out, func(w word) { s.said(n, w) }, s.babbled)
+		both.Wait()
+		close(read)
 	}()
-	<-n.exited
+	<-n.ended()
 	timer := time.NewTimer(drainWithin)
 	defer timer.Stop()
 	select {
 	case <-read:
 	case <-timer.C:
 	}
-	_ = out.Close()
+	_, _ = out.Close(), errOut.Close()
 	<-read
 	when, code := n.end()
 	e := history.Event{
-		T: int64(when.Sub(s.run.clock.base)), Kind: history.Exited, Node: s.name, N: int64(code), Instance: n.id(),
+		T: int64(when.Sub(s.run.clock.base)), Kind: history.Exited, Node: s.name, N: int64(code), Instance: n.instanceID(),
 	}
 	s.mu.Lock()
 	if n.asked {
@@ -197,7 +238,7 @@ func (s *slot) attend(n *node, out *os.File) {
 	s.run.notef("%s ended by itself with code %d: %s%s", s.name, code, s.lastWords(), then)
 }
 
-func (n *node) id() string {
+func (n *node) instanceID() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.instance
@@ -209,7 +250,7 @@ func (s *slot) said(n *node, w word) {
 		s.babbled("t is not CLOCK_MONOTONIC in ns: " + w.Event + " t=" + strconv.FormatInt(w.T, 10))
 	}
 	if e.Kind != history.KindUnknown && e.Instance == "" {
-		if e.Instance = n.id(); e.Instance == "" {
+		if e.Instance = n.instanceID(); e.Instance == "" {
 			s.babbled("no instance in: " + w.Event)
 			return
 		}
@@ -217,10 +258,13 @@ func (s *slot) said(n *node, w word) {
 	if e.Kind == history.KindUnknown && !s.keepUnknown() {
 		return
 	}
-	s.run.rec.Add(e)
-	if e.Kind == history.Acquired {
-		s.run.holder.Store(s.name)
+	if e.Kind == history.Ready && e.N != 0 && e.N != protocolVersion {
+		s.babbled(fmt.Sprintf("it speaks version %d of the protocol, this program version %d", e.N, protocolVersion))
+		n.kill()
+		return
 	}
+	s.run.owners.see(&e)
+	s.run.rec.Add(e)
 	if e.Kind == history.Ready {
 		n.setInstance(e.Instance)
 	}

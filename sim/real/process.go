@@ -54,6 +54,7 @@ type process struct {
 	cmd    *exec.Cmd
 	reaper *reaper
 	pid    int
+	start  time.Time
 	exited chan struct{} // closed when the child has ended and its group was killed
 
 	mu   sync.Mutex
@@ -65,10 +66,11 @@ type process struct {
 // startProcess starts cmd, which must not have run yet, and tells the reaper.
 func startProcess(s *spawner, r *reaper, cmd *exec.Cmd) (*process, error) {
 	cmd.SysProcAttr = childAttr()
+	start := time.Now()
 	if err := s.start(cmd); err != nil {
 		return nil, err
 	}
-	p := &process{cmd: cmd, reaper: r, pid: cmd.Process.Pid, exited: make(chan struct{})}
+	p := &process{cmd: cmd, reaper: r, pid: cmd.Process.Pid, start: start, exited: make(chan struct{})}
 	r.add(reapGroup, p.pid)
 	go p.wait()
 	return p, nil
@@ -99,41 +101,16 @@ func (p *process) signal(sig syscall.Signal) error {
 	return syscall.Kill(-p.pid, sig)
 }
 
-// signalLeader sends to the child alone, for signals that whatever it started would die of.
-func (p *process) signalLeader(sig syscall.Signal) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.gone {
-		return errGone
-	}
-	return syscall.Kill(p.pid, sig)
-}
-
 // kill ends the group and waits for it.
 func (p *process) kill() {
 	_ = p.signal(syscall.SIGKILL)
 	<-p.exited
 }
 
-// terminate asks the group to end, thaws it if it is stopped, and kills it after the grace, or earlier once hurry is
-// closed. It reports whether it had to.
-func (p *process) terminate(grace time.Duration, hurry <-chan struct{}) (killed bool) {
+// stop asks the group to end, and thaws it if it is stopped.
+func (p *process) stop() {
 	_ = p.signal(syscall.SIGTERM)
 	_ = p.signal(syscall.SIGCONT)
-	t := time.NewTimer(grace)
-	defer t.Stop()
-	for {
-		select {
-		case <-p.exited:
-			return false
-		case <-hurry:
-			hurry = nil
-			t.Reset(min(grace, interruptGrace))
-		case <-t.C:
-			p.kill()
-			return true
-		}
-	}
 }
 
 // end returns when the process ended and its exit code; only valid once exited is closed.
@@ -142,6 +119,27 @@ func (p *process) end() (time.Time, int) {
 	defer p.mu.Unlock()
 	return p.when, p.code
 }
+
+// ended is closed when the process has ended.
+func (p *process) ended() <-chan struct{} { return p.exited }
+
+// freeze stops the group; thaw lets it go on.
+func (p *process) freeze() error { return p.signal(syscall.SIGSTOP) }
+func (p *process) thaw() error   { return p.signal(syscall.SIGCONT) }
+
+// ask sends a signal to the child alone: whatever it started would die of it.
+func (p *process) ask(sig syscall.Signal) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.gone {
+		return errGone
+	}
+	return syscall.Kill(p.pid, sig)
+}
+
+func (p *process) id() int { return p.pid }
+
+func (p *process) begun() time.Time { return p.start }
 
 func (p *process) alive() bool {
 	select {

@@ -16,6 +16,10 @@ const lineMax = 64 << 10
 // malformedShown is how much of a malformed line is kept.
 const malformedShown = 200
 
+// protocolVersion is the version of the node protocol that this program speaks. It is raised when a word or a variable comes to
+// mean something else; one that is added does not raise it.
+const protocolVersion = 1
+
 // word is one line of a node.
 type word struct {
 	Event    string `json:"event"`
@@ -29,6 +33,9 @@ type word struct {
 	From   string `json:"from"`   // stateChanged
 	To     string `json:"to"`     // stateChanged
 	Leader string `json:"leader"` // leading
+
+	Protocol int64 `json:"protocol"` // ready: the version that it speaks, 0: it does not say
+	Asks     bool  `json:"asks"`     // ready: it asks Redis before each use, and trusts no window
 }
 
 // readWords calls word for each line of a node and malformed for what is none, until the node closes its output. A line
@@ -89,6 +96,11 @@ func (c *clock) event(slot string, w word) (e history.Event, ok bool) {
 		e.Reason = strings.TrimSpace(w.Event + " " + w.Reason)
 	}
 	switch e.Kind = kind; kind {
+	case history.Ready:
+		e.N = w.Protocol
+		if w.Asks {
+			e.Reason = history.Asks
+		}
 	case history.StateChanged:
 		e.Reason = w.From + " " + w.To
 	case history.Leading:

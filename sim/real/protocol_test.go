@@ -55,6 +55,9 @@ func TestStampsOfNodes(t *testing.T) {
 	if e, ok := c.event("node-1", word{Event: "lost"}); !ok || e.T == 0 {
 		t.Errorf("without a stamp: %+v, %v, want the time of reading", e, ok)
 	}
+	if e, _ := c.event("node-1", word{Event: "ready", Reason: "at last", Protocol: 2, Asks: true}); e.N != 2 || e.Reason != history.Asks {
+		t.Errorf("a node of version 2 that asks before each use: %+v", e)
+	}
 	if e, _ := c.event("node-1", word{Event: "arrived", Reason: "r"}); e.Kind != history.KindUnknown || e.Reason != "arrived r" {
 		t.Errorf("the target's own word from a node: %+v, want it kept as unknown", e)
 	}

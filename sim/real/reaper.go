@@ -17,13 +17,18 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/respguard"
+	"github.com/leasestorm/leasestorm/sim/container"
 )
 
 // What a reaper is told to take away.
 const (
-	reapGroup = "group" // a process group: killed
-	reapDir   = "dir"   // a folder: removed with all in it
-	reapKeys  = "keys"  // a redis:// URL: the run's keys are deleted there
+	reapGroup   = "group"   // a process group: killed
+	reapDir     = "dir"     // a folder: removed with all in it
+	reapKeys    = "keys"    // a redis:// URL: the run's keys are deleted there
+	reapProject = "project" // an engine's host and a compose project: what a storm stopped there runs again
+	reapRun     = "run"     // an engine's host and a label's value: the containers, networks and volumes with it are removed
 )
 
 // reaperArg makes a program that calls ReaperMain first into a reaper.
@@ -34,10 +39,16 @@ const reaperArg = "__reaper"
 var hooked atomic.Bool
 
 // ReaperMain must be called first in main. It returns at once, except in the process that a run starts from the same
-// binary to clean up after it: there it waits for the simulator's end, cleans up, and exits the process. Without that
-// call a run has no reaper: then children still die with the simulator (Linux), but folders and keys stay when it is
-// killed.
+// binary to clean up after it, where it waits for the simulator's end, cleans up, and exits the process, and in containers that are
+// hosts of nodes. Without that call a run has no reaper: then children still die with the simulator (Linux), but folders, keys and
+// containers stay when it is killed.
 func ReaperMain() {
+	if len(os.Args) == 2 && os.Args[1] == hostArg {
+		end, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		canary(canaryHostEvery, monotonic, end.Done(), func(from, to int64) { fmt.Println(from, to) })
+		stop()
+		os.Exit(0)
+	}
 	if len(os.Args) < 2 || os.Args[1] != reaperArg {
 		hooked.Store(true)
 		return
@@ -47,16 +58,29 @@ func ReaperMain() {
 	os.Exit(0)
 }
 
+// atEngine splits an engine's host, which may be the path of a socket, from what is there.
+func atEngine(both string) (host, what string) {
+	end := max(0, strings.LastIndexByte(both, ' '))
+	return both[:end], strings.TrimPrefix(both[end:], " ")
+}
+
 // reap reads what is to be taken away until the pipe ends, and then takes it away.
 func reap(pipe io.Reader) {
-	left := map[string]map[string]bool{reapGroup: {}, reapDir: {}, reapKeys: {}}
-	lines := bufio.NewScanner(pipe)
-	for lines.Scan() {
-		verb, rest, _ := strings.Cut(lines.Text(), " ")
-		kind, what, _ := strings.Cut(rest, " ")
-		if set, ok := left[kind]; ok && verb == "+" {
+	left := map[string]map[string]bool{reapGroup: {}, reapDir: {}, reapKeys: {}, reapRun: {}, reapProject: {}}
+	for lines := bufio.NewReader(pipe); ; {
+		line, err := lines.ReadString('\n')
+		if err != nil { // what the simulator did not write to its end is not meant
+			break
+		}
+		verb, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		kind, quoted, _ := strings.Cut(rest, " ")
+		set, ok := left[kind]
+		what, err := strconv.Unquote(quoted)
+		switch {
+		case !ok || err != nil:
+		case verb == "+":
 			set[what] = true
-		} else if ok {
+		default:
 			delete(set, what)
 		}
 	}
@@ -64,6 +88,18 @@ func reap(pipe io.Reader) {
 		if id, err := strconv.Atoi(group); err == nil && id > 1 {
 			_ = syscall.Kill(-id, syscall.SIGKILL)
 		}
+	}
+	for both := range left[reapProject] {
+		host, project := atEngine(both)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*mendWithin)
+		_ = mendProject(ctx, host, project)
+		cancel()
+	}
+	for both := range left[reapRun] { // before their folders
+		host, run := atEngine(both)
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		_ = container.RemoveAt(ctx, host, run)
+		cancel()
 	}
 	for dir := range left[reapDir] {
 		// A process that was just killed may still be writing its last file.
@@ -79,7 +115,7 @@ func reap(pipe io.Reader) {
 		if err != nil {
 			continue
 		}
-		c := redis.NewClient(adminOptions(opts))
+		c := respguard.NewClient(adminOptions(opts))
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		_, _ = deleteRunKeys(ctx, c)
 		cancel()
@@ -106,6 +142,7 @@ func startReaper() (*reaper, error) {
 	}
 	cmd := exec.Command(self, reaperArg)
 	cmd.Dir = string(filepath.Separator)
+	cmd.Env = []string{} // what it needs comes through the pipe; no password stays with a process that outlives this one
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	pipe, err := cmd.StdinPipe()
 	if err != nil {
@@ -120,13 +157,14 @@ func startReaper() (*reaper, error) {
 func (r *reaper) add(kind string, what any)  { r.tell("+", kind, what) }
 func (r *reaper) drop(kind string, what any) { r.tell("-", kind, what) }
 
+// tell writes one line. What it is about is quoted: a path may hold a newline, and must not be an order of its own.
 func (r *reaper) tell(verb, kind string, what any) {
 	if r == nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, _ = fmt.Fprintf(r.pipe, "%s %s %v\n", verb, kind, what)
+	_, _ = fmt.Fprintf(r.pipe, "%s %s %q\n", verb, kind, fmt.Sprint(what))
 }
 
 // close ends the reaper, which takes away what was not dropped, and waits for it.

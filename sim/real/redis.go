@@ -1,12 +1,14 @@
 package real
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -16,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/leasestorm/leasestorm/internal/redisurl"
+	"github.com/leasestorm/leasestorm/internal/respguard"
 )
 
 // Errors of Provision. Each is wrapped in a sentence that names the URL and what is allowed.
@@ -40,14 +43,21 @@ var (
 
 // Kinds of Redis.
 const (
-	kindServer   = "server"
-	kindEmbedded = "embedded"
-	kindURL      = "url"
+	kindServer    = "server"
+	kindContainer = "container"
+	kindEmbedded  = "embedded"
+	kindURL       = "url"
+	kindCompose   = "compose"
 )
 
-// RedisChoice says which Redis a run uses. Kind is "" (redis-server or valkey-server from PATH, else embedded), "server",
-// "embedded", or "url" with URL.
-type RedisChoice struct{ Kind, URL string }
+// RedisChoice says which Redis a run uses. Kind is "" (redis-server or valkey-server from PATH, else a container, else
+// embedded), "server", "container", "embedded", "url" with URL, or "compose" with Project.
+type RedisChoice struct {
+	Kind, URL string
+	Project   string                  // of a compose file, whose fleet is struck
+	Image     string                  // of a container; "": RedisImage
+	Pulling   func(done, total int64) // hears how an image is fetched, in bytes; may be nil
+}
 
 // Redis is the Redis of a run: started by Provision, or given and checked by it. Its methods are safe for concurrent use.
 type Redis struct {
@@ -60,8 +70,10 @@ type Redis struct {
 	raw     string         // the URL
 	spawner *spawner
 	reaper  *reaper
-	server  *server   // kindServer
+	server  *server   // kindServer, kindContainer
+	boxes   *boxes    // kindContainer
 	mini    *embedded // kindEmbedded
+	site    site      // where nodes are
 	client  atomic.Pointer[redis.Client]
 
 	turn     chan struct{} // holds one token while Redis is disturbed, or written to by the workload
@@ -77,13 +89,9 @@ func Provision(ctx context.Context, c RedisChoice, dir string) (*Redis, error) {
 	}
 	logging.Disable() // go-redis would tell on standard error of each connection that the plan breaks
 	r := &Redis{kind: c.Kind, turn: make(chan struct{}, 1)}
+	r.site = processes{r}
 	if r.kind == "" {
-		r.kind = kindServer
-		if _, err := findServer(); err != nil {
-			r.kind = kindEmbedded
-			r.note = "no redis-server or valkey-server in PATH: the embedded Redis shows the program at work, but not what " +
-				"Redis grants (G10), nor restarts with data, freezes or slow scripts of a real server"
-		}
+		r.choose(ctx, c)
 	}
 	var err error
 	if r.reaper, err = startReaper(); err != nil {
@@ -93,18 +101,38 @@ func Provision(ctx context.Context, c RedisChoice, dir string) (*Redis, error) {
 	switch r.kind {
 	case kindServer:
 		err = r.provisionServer(ctx, dir)
+	case kindContainer:
+		err = r.provisionContainer(ctx, c, dir)
 	case kindEmbedded:
 		err = r.provisionEmbedded()
+	case kindCompose:
+		err = r.provisionCompose(ctx, c.Project, dir)
 	case kindURL:
 		err = r.provisionURL(ctx, c.URL)
 	default:
-		err = fmt.Errorf("%w: %q: allowed are server, embedded, or a redis:// URL", ErrChoice, c.Kind)
+		err = fmt.Errorf("%w: %q: allowed are server, container, embedded, or a redis:// URL", ErrChoice, c.Kind)
 	}
 	if err != nil {
 		_ = r.Close()
 		return nil, err
 	}
 	return r, nil
+}
+
+// choose takes the best Redis that there is.
+func (r *Redis) choose(ctx context.Context, c RedisChoice) {
+	r.kind = kindServer
+	if _, err := findServer(); err == nil {
+		return
+	}
+	r.kind = kindContainer
+	err := r.fetchRedis(ctx, c)
+	if err == nil {
+		return
+	}
+	r.kind = kindEmbedded
+	r.note = fmt.Sprintf("no redis-server or valkey-server in PATH, and in a container none either (%v): the embedded Redis shows "+
+		"the program at work, but not what Redis grants (G10), nor restarts with data, freezes or slow scripts of a real server", err)
 }
 
 func findServer() (string, error) {
@@ -122,17 +150,30 @@ func (r *Redis) provisionServer(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	folder, err := os.MkdirTemp(dir, "redis-")
+	folder, err := r.folder(dir)
 	if err != nil {
-		return fmt.Errorf("folder for redis-server: %w", err)
+		return err
 	}
-	r.reaper.add(reapDir, folder)
-	r.server = &server{binary: binary, dir: folder, spawner: r.spawner, reaper: r.reaper}
+	r.server = &server{binary: binary, dir: folder, data: folder, launch: r.launchProcess(binary)}
 	if err := r.server.first(ctx); err != nil {
 		return err
 	}
 	r.use("redis://" + r.server.addr)
 	return r.check(ctx)
+}
+
+// folder makes one for a server's data. Its path is absolute: the reaper works in another folder, and an engine knows no other.
+func (r *Redis) folder(dir string) (string, error) {
+	dir, err := filepath.Abs(cmp.Or(dir, os.TempDir()))
+	var folder string
+	if err == nil {
+		folder, err = os.MkdirTemp(dir, "redis-")
+	}
+	if err != nil {
+		return "", fmt.Errorf("folder for redis-server: %w", err)
+	}
+	r.reaper.add(reapDir, folder)
+	return folder, nil
 }
 
 func (r *Redis) provisionEmbedded() error {
@@ -170,7 +211,7 @@ func (r *Redis) provisionURL(ctx context.Context, raw string) error {
 func (r *Redis) use(raw string) {
 	opts, _ := redis.ParseURL(raw)
 	r.raw, r.url, r.admin = raw, opts, adminOptions(opts)
-	if r.server != nil {
+	if r.server != nil && r.kind != kindCompose {
 		r.admin.Username, r.admin.Password = harnessUser, harnessUser
 	}
 	r.renewClient()
@@ -178,7 +219,7 @@ func (r *Redis) use(raw string) {
 
 // renewClient replaces the harness's own client: after a restart an old one may still wait before it dials again.
 func (r *Redis) renewClient() {
-	if old := r.client.Swap(redis.NewClient(r.admin)); old != nil {
+	if old := r.client.Swap(respguard.NewClient(r.admin)); old != nil {
 		_ = old.Close()
 	}
 }
@@ -300,7 +341,7 @@ func deleteRunKeys(ctx context.Context, c *redis.Client) (int, error) {
 	return n, nil
 }
 
-// Kind returns "server", "embedded" or "url".
+// Kind returns "server", "container", "embedded" or "url".
 func (r *Redis) Kind() string { return r.kind }
 
 // Version returns what Redis says its version is.
@@ -328,12 +369,23 @@ func (r *Redis) Close() error {
 	if c := r.client.Swap(nil); c != nil {
 		_ = c.Close()
 	}
-	if r.server != nil {
+	if r.boxes != nil {
+		err = r.boxes.remove(r.reaper)
+	}
+	switch c, ok := r.site.(*composed); {
+	case ok:
+		err = errors.Join(err, c.close(r.server, r.reaper))
+	case r.server != nil:
 		r.server.stop()
+	}
+	if r.server != nil {
 		if e := os.RemoveAll(r.server.dir); e != nil {
 			err = fmt.Errorf("folder of redis-server: %w", e)
 		}
 		r.reaper.drop(reapDir, r.server.dir)
+	}
+	if r.boxes != nil {
+		_ = r.boxes.engine.Close()
 	}
 	if r.mini != nil {
 		r.mini.close()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -48,6 +49,9 @@ func (r *Redis) Supports(k fault.Kind) error {
 	why := map[string]map[fault.Kind]string{kindEmbedded: embeddedCannot, kindURL: givenCannot}[r.kind][k]
 	if k.Refuses() != fault.RefusesNothing {
 		why = cannotRefuse[r.kind]
+	}
+	if r.kind == kindCompose && !slices.Contains(composedCan, k) {
+		return fmt.Errorf("%w: %q: a composed fleet is somebody else's, who goes on with it and its data", ErrUnsupported, string(k))
 	}
 	if why != "" {
 		return fmt.Errorf("%w: %q: %s; use --redis server", ErrUnsupported, string(k), why)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,7 +39,10 @@ type Config struct {
 	NodeCmd []string // argv of a node
 	NodeEnv []string // more KEY=VALUE for nodes, after those of docs/node-protocol.md
 
-	Dir  string // run folder, which exists: logs/<slot>.log gets the nodes' standard error
+	Dir string // run folder, which exists: logs/<slot>.log gets the nodes' standard error
+	// LogMax is the size at which a slot's log is cut off, bytes; 0: nowhere.
+	LogMax int64
+
 	Seed uint64 // session IDs, delays and choices of the harness are drawn from it
 
 	// Progress is called at most every 200 ms, from one goroutine. It may be nil.
@@ -91,11 +95,15 @@ type run struct {
 	refusals refusals
 
 	phase  atomic.Pointer[string]
-	holder atomic.Value // string: the slot that said last that it acquired a lease
+	owners owners
 	storm  atomic.Int64 // start of the storm, run clock; 0 before
+	stalls atomic.Int64 // how many were told of
 
 	ending chan struct{}  // closed when the calm is over
 	tail   sync.WaitGroup // of rescues
+
+	making  sync.Mutex       // of a slot, which takes as long as its host's start
+	awaited map[string]*slot // of those whom the plan lets join
 
 	mu     sync.Mutex
 	slots  map[string]*slot
@@ -103,6 +111,7 @@ type run struct {
 	notes  []string
 	late   int
 	struck []activeFault
+	inHand map[string]int // slot → faults that have it in hand
 }
 
 type activeFault struct {
@@ -131,8 +140,8 @@ func Run(ctx context.Context, r *Redis, cfg Config, rec *history.Recorder) (Outc
 		cfg.grace = stopGrace + cfg.PollTimeout
 	}
 	run := &run{
-		cfg: cfg, system: systems[cfg.System], redis: r, rec: rec, clock: newClock(), slots: map[string]*slot{},
-		ending: make(chan struct{}),
+		cfg: cfg, system: systems[cfg.System], redis: r, rec: rec, clock: newClock(), slots: map[string]*slot{}, awaited: map[string]*slot{},
+		inHand: map[string]int{}, ending: make(chan struct{}),
 	}
 	return run.all(ctx)
 }
@@ -162,7 +171,7 @@ func (c *Config) validate(r *Redis) error {
 		return fmt.Errorf("%w: Sessions is %d, must not be negative", ErrConfig, c.Sessions)
 	case c.Calm < 0 || c.Serve < 0:
 		return fmt.Errorf("%w: Calm and Serve must not be negative", ErrConfig)
-	case len(c.NodeCmd) == 0 || c.NodeCmd[0] == "":
+	case (len(c.NodeCmd) == 0 || c.NodeCmd[0] == "") && r.Nodes() == "":
 		return fmt.Errorf("%w: NodeCmd is empty: name the program that is a node", ErrConfig)
 	}
 	for i, f := range c.Plan.Faults {
@@ -180,16 +189,22 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 	defer background.Wait()
 	stop := make(chan struct{})
 	defer close(stop)
-	if r.target, err = newTarget(r.clock, r.rec, r.cfg.Serve, func(e *history.Event) { r.watch.tell(e) }); err != nil {
+	if r.target, err = r.redis.site.witness(ctx, r); err != nil {
 		return out, err
 	}
 	defer r.target.close()
-	background.Go(func() { r.canary(stop) })
+	background.Go(func() { canary(canaryEvery, r.clock.now, stop, r.stalled) })
 	background.Go(func() { r.report(stop) })
 	background.Go(func() { r.countAll(stop) })
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	background.Go(func() { r.mourn(cancel, stop) })
 	before := r.redis.executed(ctx)
 	if err := r.prepare(ctx); err != nil {
 		return out, err
+	}
+	if image := r.redis.Nodes(); image != "" {
+		r.record(history.Event{Kind: history.Note, Reason: "nodes run in containers of " + image})
 	}
 	if r.redis.note != "" {
 		r.notef("%s", r.redis.note)
@@ -202,7 +217,9 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 	}()
 	// Lines outlive the nodes: a line that is closed first is a fault that no plan knows of.
 	defer r.closeLines()
-	err = r.startFleet(ctx)
+	if err = r.await(); err == nil {
+		err = r.startFleet(ctx)
+	}
 	if err == nil {
 		silence := func() {}
 		if r.system.clients {
@@ -212,6 +229,9 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 		silence()
 		if !out.Interrupted {
 			err = r.redis.gone(ctx)
+		}
+		if err != nil && r.bereft(ctx) {
+			out.Interrupted, err = true, nil
 		}
 	} else if ctx.Err() != nil {
 		out.Interrupted, err = true, nil
@@ -264,7 +284,10 @@ func (r *run) tapIn(ctx context.Context) {
 		r.record(history.Event{Kind: history.TapDown, Reason: "the embedded Redis has no replication stream"})
 		return
 	}
-	t := newTap(r.redis, r.system, r.clock, r.rec)
+	t := newTap(r.redis, r.system, r.clock, func(e history.Event) {
+		r.owners.see(&e)
+		r.rec.Add(e)
+	})
 	ctx, cancel := context.WithTimeout(ctx, tapPatience)
 	defer cancel()
 	if err := t.wait(ctx); err != nil {
@@ -300,11 +323,11 @@ func (r *run) startFleet(ctx context.Context) error {
 		case <-n.ready:
 		case <-n.done:
 			_, code := n.end()
-			return fmt.Errorf("%w: %s (%s) with code %d: %s", ErrNodeExited, s.name, r.cfg.NodeCmd[0], code,
+			return fmt.Errorf("%w: %s (%s) with code %d: %s", ErrNodeExited, s.name, r.nodeCmd(), code,
 				s.babble()+s.lastWords())
 		case <-late.C:
 			return fmt.Errorf("%w: %s (%s) within %v: a node prints {\"event\":\"ready\",\"instance\":\"…\"}; %s",
-				ErrNodeNotReady, s.name, r.cfg.NodeCmd[0], within, s.babble()+s.lastWords())
+				ErrNodeNotReady, s.name, r.nodeCmd(), within, s.babble()+s.lastWords())
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -337,26 +360,35 @@ func (s *slot) finish(grace time.Duration) {
 	if n == nil {
 		return
 	}
-	if n.terminate(grace, nil) {
+	if terminate(n, grace, nil) {
 		s.run.notef("%s ignored SIGTERM for %v and was killed", s.name, grace)
 	}
 	<-n.done
 }
 
 func (r *run) addSlot(name string) (*slot, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if s := r.slots[name]; s != nil {
+	r.making.Lock()
+	defer r.making.Unlock()
+	if s := r.slot(name); s != nil {
 		return s, nil
 	}
-	s, err := r.newSlot(name, uint64(streamLines+len(r.slots)))
-	if err != nil {
-		return nil, err
+	s := r.awaited[name]
+	delete(r.awaited, name)
+	if s == nil {
+		var err error
+		if s, err = r.newSlot(name, r.nextStream()); err != nil {
+			return nil, err
+		}
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.slots[name] = s
 	r.order = append(r.order, name)
 	return s, nil
 }
+
+// nextStream is that of the next slot's random numbers.
+func (r *run) nextStream() uint64 { return uint64(streamLines + len(r.slots) + len(r.awaited)) }
 
 func (r *run) slot(name string) *slot {
 	r.mu.Lock()
@@ -375,9 +407,11 @@ func (r *run) allSlots() []*slot {
 }
 
 func (r *run) closeLines() {
-	for _, s := range r.allSlots() {
-		s.line.close()
+	var all sync.WaitGroup
+	for _, s := range slices.AppendSeq(r.allSlots(), maps.Values(r.awaited)) {
+		all.Go(func() { r.redis.site.leave(s) })
 	}
+	all.Wait()
 }
 
 // record stamps an event of the harness and adds it.
@@ -414,6 +448,9 @@ func (r *run) finalNotes() {
 		if n > 0 {
 			r.notef("%s: %d malformed lines on standard output", s.name, n)
 		}
+	}
+	if why := r.redis.site.proxied(); why != nil {
+		r.notef("cuts and black holes are those of a proxy, and not of the network itself: %v", why)
 	}
 	if n := r.target.strangers.Load(); n > 0 {
 		r.notef("the target was polled %d times for sessions that do not exist", n)

@@ -58,7 +58,18 @@ func storm(t *testing.T, r *Redis, cfg Config) (Outcome, []history.Event) {
 		t.Log("note:", n)
 	}
 	events := collect(t, rec)
+	spawned := map[string]bool{}
 	for _, e := range events {
+		switch e.Kind {
+		case history.Spawned:
+			spawned[e.Node] = true
+		case history.Exited:
+			spawned[e.Node] = false
+		case history.Ready:
+			if !spawned[e.Node] {
+				t.Errorf("%s is ready at %v, before it was started", e.Node, time.Duration(e.T))
+			}
+		}
 		if e.Kind == history.Spawned && runs(int(e.N)) {
 			t.Errorf("%s, process %d, outlives its run", e.Node, e.N)
 		}

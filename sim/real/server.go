@@ -10,18 +10,33 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 )
 
-// server is a redis-server of the run's own. It keeps its port over restarts. Not safe for concurrent use.
+// server is a redis-server of the run's own. It keeps its address over restarts. Not safe for concurrent use.
 type server struct {
-	binary  string
-	dir     string
-	addr    string
-	spawner *spawner
-	reaper  *reaper
-	proc    *process
+	binary string // for messages
+	dir    string // with its data and log
+	data   string // dir, as the server sees it
+	addr   string
+	launch launcher
+	proc   program
+}
+
+// launcher starts a redis-server with arguments. What it writes goes to log.
+type launcher func(ctx context.Context, args []string, log *os.File) (program, error)
+
+// launchProcess starts it as a process.
+func (r *Redis) launchProcess(binary string) launcher {
+	return func(_ context.Context, args []string, log *os.File) (program, error) {
+		cmd := exec.Command(binary, args...)
+		cmd.Stdout, cmd.Stderr = log, log
+		p, err := startProcess(r.spawner, r.reaper, cmd)
+		if err != nil {
+			return nil, err
+		}
+		return p, nil
+	}
 }
 
 // harnessUser is the harness' own user of such a server, with every right: from the default user, who the nodes are, an ACL may take
@@ -35,7 +50,7 @@ const (
 
 // first starts the server on a free port.
 func (s *server) first(ctx context.Context) error {
-	return listenLow(func(addr string) error {
+	return listenLow(loopback, func(addr string) error {
 		l, err := net.Listen("tcp", addr) // for if something else answers there, it must not be taken for the server
 		if err != nil {
 			return err
@@ -48,11 +63,11 @@ func (s *server) first(ctx context.Context) error {
 
 // start starts the server with what its folder holds and waits until it takes connections. extra are more arguments.
 func (s *server) start(ctx context.Context, extra ...string) error {
-	_, port, _ := net.SplitHostPort(s.addr)
+	host, port, _ := net.SplitHostPort(s.addr)
 	// A write is in the kernel before its answer is sent, so that a killed server has all it answered for; an fsync would
 	// protect against the machine's death only.
 	args := append([]string{
-		"--port", port, "--bind", "127.0.0.1", "--dir", s.dir, "--daemonize", "no", "--save", "",
+		"--port", port, "--bind", host, "--dir", s.data, "--daemonize", "no", "--save", "",
 		"--appendonly", "yes", "--appendfsync", "no", "--auto-aof-rewrite-percentage", "0",
 		"--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0", "--tcp-backlog", "4096",
 		"--user", harnessUser, "on", "nopass", "~*", "&*", "+@all",
@@ -63,9 +78,7 @@ func (s *server) start(ctx context.Context, extra ...string) error {
 	}
 	defer func() { _ = log.Close() }()
 	before, _ := log.Seek(0, 2)
-	cmd := exec.Command(s.binary, args...)
-	cmd.Stdout, cmd.Stderr = log, log
-	if s.proc, err = startProcess(s.spawner, s.reaper, cmd); err != nil {
+	if s.proc, err = s.launch(ctx, args, log); err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrNoServer, s.binary, err)
 	}
 	within := serverStart
@@ -80,7 +93,7 @@ func (s *server) start(ctx context.Context, extra ...string) error {
 			return nil
 		}
 		select {
-		case <-s.proc.exited:
+		case <-s.proc.ended():
 			return s.failed(before)
 		case <-ctx.Done():
 			s.proc.kill()
@@ -123,10 +136,6 @@ func (s *server) erase() error {
 	}
 	return nil
 }
-
-// freeze stops the server's process; thaw lets it go on.
-func (s *server) freeze() error { return s.proc.signal(syscall.SIGSTOP) }
-func (s *server) thaw() error   { return s.proc.signal(syscall.SIGCONT) }
 
 // pingOnce returns the first line that Redis at addr answers to PING, on a connection of its own.
 func pingOnce(addr string) (string, error) {

@@ -29,17 +29,25 @@ type traces struct {
 	Addrs []string `json:"addrs"`
 
 	Grandchildren []int `json:"grandchildren"`
+
+	Run string `json:"run"` // of containers
 }
 
 // fakeSimulator runs a long storm and tells what it started; one node is frozen, so that it cannot end by itself.
 func fakeSimulator() int {
-	r, err := Provision(context.Background(), RedisChoice{Kind: os.Getenv("REAL_TEST_KIND"), URL: os.Getenv("REAL_TEST_URL")},
-		os.Getenv("REAL_TEST_DIR"))
+	r, err := Provision(context.Background(), RedisChoice{Kind: os.Getenv("REAL_TEST_KIND"), URL: os.Getenv("REAL_TEST_URL"),
+		Image: os.Getenv("REAL_TEST_IMAGE")}, os.Getenv("REAL_TEST_DIR"))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 3
 	}
 	self, _ := os.Executable()
+	if os.Getenv("REAL_TEST_LAUNCHER") != "" {
+		if err := r.InContainers(context.Background(), Launcher{Program: self}); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 3
+		}
+	}
 	ms := time.Millisecond
 	rec := history.NewRecorder()
 	told := false
@@ -59,7 +67,12 @@ func fakeSimulator() int {
 		told = true
 		tr := traces{Addrs: []string{r.url.Addr}}
 		if r.server != nil {
-			tr.Dir, tr.PIDs = r.server.dir, []int{r.server.proc.pid}
+			tr.Dir = r.server.dir
+		}
+		if r.boxes != nil {
+			tr.Run = r.boxes.run
+		} else if r.server != nil {
+			tr.PIDs = []int{r.server.proc.(*process).pid}
 		}
 		for e := range rec.Events() {
 			switch e.Kind {

@@ -119,7 +119,7 @@ func TestInterruptedRunEndsSoonAndKeepsItsHistory(t *testing.T) {
 }
 
 func TestInvalidConfigs(t *testing.T) {
-	r := &Redis{kind: kindServer}
+	r := &Redis{kind: kindServer, site: processes{}}
 	for name, spoil := range map[string]func(*Config){
 		"Nodes":    func(c *Config) { c.Nodes = 0 },
 		"Sessions": func(c *Config) { c.Sessions = -1 },
@@ -145,7 +145,7 @@ func TestRunFolderThatCannotBeWritten(t *testing.T) {
 	}
 	cfg := config(t)
 	cfg.Dir = file
-	if _, err := Run(t.Context(), &Redis{kind: kindServer}, cfg, history.NewRecorder()); err == nil ||
+	if _, err := Run(t.Context(), &Redis{kind: kindServer, site: processes{}}, cfg, history.NewRecorder()); err == nil ||
 		!strings.Contains(err.Error(), "run folder") {
 		t.Errorf("Run: %v, want an error about the run folder", err)
 	}
@@ -185,5 +185,27 @@ func TestEmbeddedRun(t *testing.T) {
 		if r.Supports(k) == nil {
 			t.Errorf("the embedded Redis claims to support %s", k)
 		}
+	}
+}
+
+// What a node writes to standard error beyond the limit is dropped, over all processes of its slot, and holds nobody up.
+func TestLogIsCutOff(t *testing.T) {
+	t.Parallel()
+	const limit = 64 << 10
+	cfg := config(t, fault.Fault{At: 100 * time.Millisecond, Kind: fault.Crash, Target: "node-1", For: 50 * time.Millisecond})
+	cfg.Storm, cfg.Calm, cfg.LogMax = 600*time.Millisecond, 300*time.Millisecond, limit
+	cfg.NodeEnv = append(cfg.NodeEnv, "REAL_TEST_NODE=loud")
+	out, events := storm(t, provision(t), cfg)
+	for _, node := range []string{"node-1", "node-2"} {
+		st, err := os.Stat(filepath.Join(cfg.Dir, "logs", node+".log"))
+		if err != nil || st.Size() != limit {
+			t.Errorf("log of %s: %v (%v), want %d bytes", node, st, err, limit)
+		}
+	}
+	if n := strings.Count(strings.Join(out.Notes, "\n"), "the rest is dropped"); n != 2 {
+		t.Errorf("notes %q, want one for each node", out.Notes)
+	}
+	if n := count(events, history.Ready); n != 3 {
+		t.Errorf("%d nodes were ready, want three", n)
 	}
 }

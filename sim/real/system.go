@@ -31,10 +31,11 @@ const (
 
 var systems = map[string]*system{
 	systemPolling: {
-		epochKey: "poll:epoch",
-		tapped:   []string{"poll:lease:*", "poll:node:*", "{poll:lease:*"},
-		prefix:   "poll:lease:",
-		split:    splitBy("poll:lease:", "poll:node:"),
+		epochKey: pollEpoch,
+		tapped:   []string{pollLeases + "*", pollBeats + "*", "{" + pollLeases + "*"},
+		prefix:   pollLeases,
+		split:    splitBy(pollLeases, pollBeats),
+		env:      pollingEnv,
 	},
 	systemElection: {
 		epochKey: electionEpoch,
@@ -49,6 +50,14 @@ var systems = map[string]*system{
 
 // runPatterns match all that a run of any system writes: sessions, leases, heartbeats, fences and the epoch.
 var runPatterns = []string{"session:*", "poll:*", "{poll:*", "sovereign:*", "{sovereign:*", "lease:*", "{lease:*", "v3:*"}
+
+// What the keys of polling sessions begin with.
+const (
+	pollSessions = "session:"
+	pollLeases   = "poll:lease:"
+	pollBeats    = "poll:node:"
+	pollEpoch    = "poll:epoch"
+)
 
 // leaderKey is the lease of an election, and the name by which a history knows it.
 const leaderKey = "sovereign:leader"
@@ -90,6 +99,15 @@ func splitElection(key []byte) (keyKind, string) {
 		return keyNode, strings.TrimPrefix(text, electionBeats)
 	}
 	return keyOther, ""
+}
+
+// pollingEnv says which keys are watched, so that a node need not know them by heart.
+func pollingEnv(*slot) []string {
+	return []string{
+		"LEASESTORM_SESSION_PREFIX=" + pollSessions, "LEASESTORM_LEASE_PREFIX=" + pollLeases,
+		"LEASESTORM_FENCE_PREFIX={" + pollLeases, "LEASESTORM_FENCE_SUFFIX=" + fenceSuffix,
+		"LEASESTORM_HEARTBEAT_PREFIX=" + pollBeats, "LEASESTORM_EPOCH_KEY=" + pollEpoch,
+	}
 }
 
 func electionEnv(s *slot) []string {

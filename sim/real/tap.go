@@ -25,7 +25,7 @@ type tap struct {
 	redis  *Redis
 	system *system
 	clock  *clock
-	rec    *history.Recorder
+	add    func(history.Event) // hears what Redis does
 
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -72,10 +72,10 @@ end
 redis.call('PUBLISH', ARGV[1], ARGV[2])
 return out`
 
-func newTap(r *Redis, s *system, c *clock, rec *history.Recorder) *tap {
+func newTap(r *Redis, s *system, c *clock, add func(history.Event)) *tap {
 	ctx, cancel := context.WithCancel(context.Background())
 	t := &tap{
-		redis: r, system: s, clock: c, rec: rec, cancel: cancel, done: make(chan struct{}), up: make(chan struct{}),
+		redis: r, system: s, clock: c, add: add, cancel: cancel, done: make(chan struct{}), up: make(chan struct{}),
 		holders: map[string]string{}, fences: map[string]int64{},
 	}
 	go t.run(ctx)
@@ -105,7 +105,7 @@ func (t *tap) run(ctx context.Context) {
 		flowed, err := t.follow(ctx)
 		if flowed && ctx.Err() == nil {
 			t.gap = true
-			t.rec.Add(history.Event{T: t.clock.now(), Kind: history.TapDown, Reason: brief(err)})
+			t.add(history.Event{T: t.clock.now(), Kind: history.TapDown, Reason: brief(err)})
 		}
 		if no := refusal(""); errors.As(err, &no) && !t.everUp() && !transient(no) {
 			t.err = fmt.Errorf("%w: %w", errNoTap, err)
@@ -326,7 +326,7 @@ func (t *tap) begin(s snapshot) {
 	now := s.at
 	clear(t.holders)
 	clear(t.fences)
-	t.rec.Add(history.Event{T: now, Kind: history.TapUp})
+	t.add(history.Event{T: now, Kind: history.TapUp})
 	for i := 0; i+2 < len(s.keys); i += 3 {
 		ms, err := strconv.ParseInt(s.keys[i+2], 10, 64)
 		if err != nil {
@@ -341,19 +341,19 @@ func (t *tap) begin(s snapshot) {
 		case keyLease:
 			e.Kind, e.Session, e.Instance = history.RedisGranted, id, value
 			t.holders[id] = value
-			t.rec.Add(e)
+			t.add(e)
 		case keyNode:
 			e.Kind, e.Instance = history.RedisBeat, id
-			t.rec.Add(e)
+			t.add(e)
 		case keyFence:
 			t.fences[id], _ = strconv.ParseInt(value, 10, 64)
 		case keyIdem:
 			e.Kind, e.Session, e.Reason, e.N = history.RedisKeyed, value, id, 1
 			t.holders[id] = value
-			t.rec.Add(e)
+			t.add(e)
 		case keyRecord:
 			e.Kind, e.Session, e.Reason, e.N = history.RedisState, id, strings.TrimSpace(value), 1
-			t.rec.Add(e)
+			t.add(e)
 		case keyBus, keyOther, keyKinds:
 		}
 	}

@@ -16,7 +16,7 @@ import (
 func openTap(t *testing.T, r *Redis) (*tap, *history.Recorder) {
 	t.Helper()
 	rec := history.NewRecorder()
-	tap := newTap(r, systems[systemPolling], newClock(), rec)
+	tap := newTap(r, systems[systemPolling], newClock(), rec.Add)
 	t.Cleanup(tap.close)
 	if err := tap.wait(t.Context()); err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func TestTapRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	rec := history.NewRecorder()
-	tap := newTap(r, systems[systemPolling], newClock(), rec)
+	tap := newTap(r, systems[systemPolling], newClock(), rec.Add)
 	err := tap.wait(t.Context())
 	tap.close()
 	if !errors.Is(err, errNoTap) || !strings.Contains(err.Error(), "NOPERM") {
@@ -188,7 +188,7 @@ func FuzzReplicationStream(f *testing.F) {
 		r.use("redis://127.0.0.1:1")
 		defer func() { _ = r.client.Load().Close() }()
 		tap := &tap{
-			redis: r, system: systems[systemPolling], clock: newClock(), rec: history.NewRecorder(), holders: map[string]string{}, fences: map[string]int64{},
+			redis: r, system: systems[systemPolling], clock: newClock(), add: history.NewRecorder().Add, holders: map[string]string{}, fences: map[string]int64{},
 		}
 		in = append(in, "\r\n"...)
 		for b := bufio.NewReader(bytes.NewReader(in)); ; {

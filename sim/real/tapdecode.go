@@ -33,7 +33,7 @@ func (t *tap) command(words [][]byte) {
 	if verb == "FLUSHALL" || verb == "FLUSHDB" && t.db == t.redis.url.DB {
 		clear(t.holders)
 		clear(t.fences)
-		t.rec.Add(history.Event{T: t.stamp.at(keyOther, 0, t.clock.now()), Kind: history.RedisFlushed})
+		t.add(history.Event{T: t.stamp.at(keyOther, 0, t.clock.now()), Kind: history.RedisFlushed})
 		return
 	}
 	if t.db != t.redis.url.DB || len(args) == 0 {
@@ -123,7 +123,7 @@ func (t *tap) set(key []byte, value string, until int64) {
 		return
 	}
 	e.T = t.stamp.at(kind, until, t.clock.now())
-	t.rec.Add(e)
+	t.add(e)
 }
 
 func (t *tap) extend(verb string, args [][]byte) {
@@ -155,7 +155,7 @@ func (t *tap) extend(verb string, args [][]byte) {
 		return
 	}
 	e.T = t.stamp.at(kind, until, t.clock.now())
-	t.rec.Add(e)
+	t.add(e)
 }
 
 // increment follows fences of foreign nodes. After a gap the value is not known, and nothing is recorded.
@@ -176,7 +176,7 @@ func (t *tap) increment(verb string, args [][]byte) {
 		return
 	}
 	t.fences[id] = last + by
-	t.rec.Add(history.Event{
+	t.add(history.Event{
 		T: t.stamp.at(kind, 0, t.clock.now()), Kind: history.RedisFence, Session: id, Fence: last + by,
 	})
 }
@@ -201,5 +201,5 @@ func (t *tap) remove(key []byte) {
 	case keyBus, keyOther, keyKinds:
 		return
 	}
-	t.rec.Add(e)
+	t.add(e)
 }

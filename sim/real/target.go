@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -19,13 +20,15 @@ import (
 // that session with 409. All methods are safe for concurrent use.
 type target struct {
 	clock  *clock
-	rec    *history.Recorder
+	rec    recorder
 	serve  time.Duration // how long an answer takes
 	url    string
 	server *http.Server
 	tell   func(*history.Event) // hears of accepted arrivals; must not block
 	served chan struct{}        // closed when the server's goroutine has ended
+	ended  error                // why it has
 	stop   chan struct{}        // closed to let polls that are being served go
+	away   func()               // gives up a target that serves elsewhere; nil: this one serves
 
 	number     atomic.Int64 // of the last arrival
 	polls      atomic.Int64
@@ -35,7 +38,11 @@ type target struct {
 
 	mu       sync.RWMutex
 	sessions map[string]*polled
+	most     int // sessions that nobody added become known by being polled while there are fewer; 0: never
 }
+
+// recorder takes what the target witnesses.
+type recorder interface{ Add(e history.Event) }
 
 // polled is one session at the target.
 type polled struct {
@@ -46,29 +53,49 @@ type polled struct {
 	hang    chan struct{}  // not nil: no answer before it is closed
 }
 
-func newTarget(c *clock, rec *history.Recorder, serve time.Duration, tell func(*history.Event)) (*target, error) {
-	t := &target{
-		clock: c, rec: rec, serve: serve, tell: tell, served: make(chan struct{}), stop: make(chan struct{}),
-		sessions: map[string]*polled{},
-	}
+// newTarget starts a target beside the proxies, at a place of this machine.
+func newTarget(at netip.Addr, c *clock, rec recorder, serve time.Duration, tell func(*history.Event)) (*target, error) {
 	var listener net.Listener
-	err := listenLow(func(addr string) (err error) {
+	err := listenLow(at, func(addr string) (err error) {
 		listener, err = net.Listen("tcp", addr)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("polled target: %w", err)
 	}
+	t := &target{clock: c, rec: rec, serve: serve, tell: tell}
+	t.open(listener, http.NewServeMux())
+	return t, nil
+}
+
+// serve starts the run's own target.
+func (r *run) serve(at netip.Addr) (*target, error) {
+	return newTarget(at, r.clock, r.rec, r.cfg.Serve, func(e *history.Event) { r.watch.tell(e) })
+}
+
+// heard takes note of what another target witnessed.
+func (t *target) heard(e *history.Event) {
+	switch e.Kind {
+	case history.Arrived:
+		t.polls.Add(1)
+		t.tell(e)
+	case history.Rejected:
+		t.rejected.Add(1)
+	}
+	t.rec.Add(*e)
+}
+
+// open has the target answer at the listener, besides what mux has already.
+func (t *target) open(listener net.Listener, mux *http.ServeMux) {
+	t.served, t.stop, t.sessions = make(chan struct{}), make(chan struct{}), map[string]*polled{}
 	t.url = "http://" + listener.Addr().String()
-	mux := http.NewServeMux()
 	mux.HandleFunc("POST /poll/{session}", t.poll)
 	newTuners(t).register(mux)
-	t.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	t.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10}
 	go func() {
 		defer close(t.served)
-		_ = t.server.Serve(listener)
+		t.ended = t.server.Serve(listener)
 	}()
-	return t, nil
 }
 
 // add lets the target know a session. A session that was removed stays known: late polls of it are witnessed too.
@@ -86,6 +113,24 @@ func (t *target) find(session string) *polled {
 	return t.sessions[session]
 }
 
+// meet is find for one that is polled, which may become known by it.
+func (t *target) meet(session string) *polled {
+	p := t.find(session)
+	if p != nil || t.most == 0 || len(session) > nameMax {
+		return p
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p = t.sessions[session]; p == nil && len(t.sessions) < t.most {
+		p = &polled{serving: map[string]int{}}
+		t.sessions[session] = p
+	}
+	return p
+}
+
+// nameMax bounds the names that are kept, in bytes.
+const nameMax = 512
+
 var errFence = errors.New("X-Fence is no positive number")
 
 func parseFence(text string) (int64, error) {
@@ -102,13 +147,13 @@ func parseFence(text string) (int64, error) {
 func (t *target) poll(w http.ResponseWriter, req *http.Request) {
 	session, instance := req.PathValue("session"), req.Header.Get("X-Instance")
 	fence, err := parseFence(req.Header.Get("X-Fence"))
-	p := t.find(session)
+	p := t.meet(session)
 	switch {
 	case p == nil:
 		t.strangers.Add(1)
 		http.Error(w, "no such session", http.StatusNotFound)
 		return
-	case instance == "" || len(instance) > 512:
+	case instance == "" || len(instance) > nameMax:
 		http.Error(w, "header X-Instance must name the instance", http.StatusBadRequest)
 		return
 	case err != nil:
@@ -225,6 +270,11 @@ func (t *target) hang(session string) (release func()) {
 // close ends all polls and the server.
 func (t *target) close() {
 	close(t.stop)
+	if t.away != nil {
+		t.away()
+		<-t.served
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if t.server.Shutdown(ctx) != nil {

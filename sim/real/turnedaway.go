@@ -38,7 +38,7 @@ func (r *refusals) lately(while time.Duration) bool {
 // turnedAway reports whether a process that ended by itself did so because the plan has Redis refuse: it is right not to start on
 // an ACL that denies what it needs, and whoever runs it starts it again. Any other end is the node's own, and it stays dead.
 func (s *slot) turnedAway(n *node, code int) bool {
-	return code == exitTurnedAway && n.id() == "" && s.run.refusals.lately(s.run.cfg.TTL)
+	return code == exitTurnedAway && n.instanceID() == "" && s.run.refusals.lately(s.run.cfg.TTL)
 }
 
 // startAgain starts the successor of a process that was turned away, as an orchestrator would, unless the slot has one already or

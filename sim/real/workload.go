@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,6 +26,7 @@ type workload struct {
 	created  []string // session IDs in order of creation: session-1 is the first
 	paused   map[string]bool
 	removed  map[string]bool
+	found    bool // they are somebody else's, and written by whom they belong to
 	outdated bool // Redis does not hold what it should: the last write failed
 }
 
@@ -74,9 +76,16 @@ func (w *workload) know(id string) {
 	w.run.record(history.Event{Kind: history.SessionAdded, Session: id})
 }
 
+// ids returns the sessions in the order of their creation.
+func (w *workload) ids() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.created)
+}
+
 // write stores the sessions with these IDs as they should be, if this system has any. mu is held.
 func (w *workload) write(ctx context.Context, ids []string) error {
-	if w.run.system.lease != "" || w.run.system.clients {
+	if w.run.system.lease != "" || w.run.system.clients || w.found {
 		return nil
 	}
 	client := w.run.redis.client.Load()
@@ -85,7 +94,7 @@ func (w *workload) write(ctx context.Context, ids []string) error {
 		_, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for _, id := range ids[start:min(start+batch, len(ids))] {
 				if w.removed[id] {
-					p.Del(ctx, "session:"+id)
+					p.Del(ctx, pollSessions+id)
 					continue
 				}
 				text, err := json.Marshal(document{
@@ -94,7 +103,7 @@ func (w *workload) write(ctx context.Context, ids []string) error {
 				if err != nil {
 					return err
 				}
-				p.Set(ctx, "session:"+id, text, 0)
+				p.Set(ctx, pollSessions+id, text, 0)
 			}
 			return nil
 		})
@@ -172,6 +181,9 @@ func (r *run) prepare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	r.work = newWorkload(r)
+	if r.redis.kind == kindCompose {
+		return r.work.find(ctx)
+	}
 	if _, err := r.work.add(ctx, r.cfg.Sessions); err != nil {
 		return err
 	}

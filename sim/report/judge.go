@@ -23,9 +23,13 @@ func Judge(dir string) (Report, check.Result, error) {
 		return Report{}, check.Result{}, err
 	}
 	p := saved.Params()
-	plan, err := LoadPlan(dir)
+	files, err := ReadFiles(dir)
+	if err != nil {
+		return Report{}, check.Result{}, err
+	}
+	plan, err := files.Plan()
 	if err == nil {
-		err = saved.Matches(dir)
+		err = saved.Matches(files)
 	}
 	if err == nil && !slices.Equal(plan.Faults, p.Plan.Faults) {
 		err = fmt.Errorf("%w: %s in %s has other faults than %s says", ErrDamaged, PlanName, dir, FileName)

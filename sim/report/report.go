@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/readfile"
+	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
@@ -55,6 +55,10 @@ type Report struct {
 	// Sums are the SHA-256 in hexadecimal of the run's other files, by name: PlanName, ScenarioName, "logs/node-1.log". That of
 	// the history is Stats.HistorySHA256.
 	Sums map[string]string `json:"sums"`
+
+	// ReplayFlags is what "simulate replay" needs beside the folder to do the same again. A run that has just ended knows it; a
+	// saved one does not: what its folder names is not proposed to anybody as a command.
+	ReplayFlags string `json:"-"`
 }
 
 // Redis says which Redis a run used.
@@ -136,7 +140,7 @@ func (r Report) Save(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, FileName), text, 0o644); err != nil {
+	if err := writefile.Write(filepath.Join(dir, FileName), text); err != nil {
 		return fmt.Errorf("report: cannot be saved: %w", err)
 	}
 	return nil

@@ -61,12 +61,12 @@ func saved(t *testing.T, overlap bool) (dir string, r Report) {
 	if err := errors.Join(scenario, p.Plan.Save(filepath.Join(dir, PlanName))); err != nil {
 		t.Fatal(err)
 	}
-	sums, err := SumFiles(dir)
+	files, err := ReadFiles(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r = New(Meta{
-		Engine: "real", Commit: "abc", Redis: Redis{"server", "7.0.15"}, RedisCommands: 12, Wall: 9 * time.Second, Sums: sums,
+		Engine: "real", Commit: "abc", Redis: Redis{"server", "7.0.15"}, RedisCommands: 12, Wall: 9 * time.Second, Sums: files.Sums(),
 	}, p, result)
 	if err := r.Save(dir); err != nil {
 		t.Fatal(err)
@@ -124,7 +124,7 @@ func TestReportJSON(t *testing.T) {
 	}{
 		"report":    {r, "commit config engine faults guarantees redis seed stats sums verdict version"},
 		"redis":     {r["redis"], "kind version"},
-		"guarantee": {first(r["guarantees"]), "detail excused exercised id limit spec unit value verdict"},
+		"guarantee": {first(r["guarantees"]), "challenges detail excused exercised id limit spec unit value verdict"},
 		"fault":     {first(r["faults"]), "atMs forMs kind target"},
 	} {
 		if got := strings.Join(keys(c.of), " "); got != c.want {
@@ -295,5 +295,22 @@ func TestPromises(t *testing.T) {
 				t.Errorf("%s of %s has no words in the table", id, system)
 			}
 		}
+	}
+}
+
+// A run that is larger than what is read from elsewhere has its sums all the same.
+func TestSumsOfLargeFiles(t *testing.T) {
+	dir := t.TempDir()
+	for name, size := range map[string]int64{PlanName: fileMax + 1, ScenarioName: ScenarioMax + 1} {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Truncate(file, size)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if sums, err := SumFiles(dir); err != nil || len(sums[PlanName]) != 64 || len(sums[ScenarioName]) != 64 {
+		t.Errorf("%v, %v", sums, err)
+	}
+	if _, err := ReadFiles(dir); !errors.Is(err, ErrDamaged) {
+		t.Errorf("they are read: %v", err)
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"maps"
+	"math"
 	"path"
 	"path/filepath"
 	"slices"
@@ -18,39 +18,50 @@ import (
 // summed are the files that every run has from its beginning, and whose sums stand in its report.
 var summed = []string{PlanName, ScenarioName}
 
-// LoadPlan reads a run's plan. Errors are those of fault.Load, and of a file that is not regular or larger than any plan.
-func LoadPlan(dir string) (fault.Plan, error) {
-	file := filepath.Join(dir, PlanName)
-	if _, err := readfile.Read(file, fileMax); err != nil {
-		return fault.Plan{}, fmt.Errorf("read plan: %w", err)
-	}
-	return fault.Load(file)
+// ScenarioMax is the most bytes that a scenario file may have. It is written by hand.
+const ScenarioMax = 64 << 10
+
+// Files are a run's plan and scenario as they were read, each once: what is held against its sum is what is used, also where
+// somebody replaces the files meanwhile.
+type Files struct {
+	dir            string
+	plan, scenario []byte
 }
 
-// SumFiles returns the SHA-256 in hexadecimal of a run's plan and scenario, by name.
+// ReadFiles reads a run's plan and scenario. One that is missing, no regular file or too large is ErrDamaged, with its name.
+func ReadFiles(dir string) (Files, error) { return readFiles(dir, fileMax, ScenarioMax) }
+
+// SumFiles returns the sums of a plan and a scenario that this program has just written, of any size.
 func SumFiles(dir string) (map[string]string, error) {
-	sums := map[string]string{}
-	for _, name := range summed {
-		sum, err := sumOf(filepath.Join(dir, name))
-		if err != nil {
-			return nil, err
-		}
-		sums[name] = sum
-	}
-	return sums, nil
+	f, err := readFiles(dir, math.MaxInt64-1, math.MaxInt64-1)
+	return f.Sums(), err
 }
 
-func sumOf(file string) (string, error) {
-	f, err := readfile.Open(file)
+func readFiles(dir string, planMax, scenarioMax int64) (Files, error) {
+	plan, err := readfile.Read(filepath.Join(dir, PlanName), planMax)
+	var scenario []byte
+	if err == nil {
+		scenario, err = readfile.Read(filepath.Join(dir, ScenarioName), scenarioMax)
+	}
 	if err != nil {
-		return "", fmt.Errorf("report: sum: %w", err)
+		return Files{}, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", fmt.Errorf("report: sum: %w", err)
+	return Files{dir, plan, scenario}, nil
+}
+
+// Scenario is the text of the scenario, not to be changed.
+func (f Files) Scenario() []byte { return f.scenario }
+
+// Plan is the run's plan. Errors are those of fault.Parse.
+func (f Files) Plan() (fault.Plan, error) { return fault.Parse(filepath.Join(f.dir, PlanName), f.plan) }
+
+// Sums returns the SHA-256 in hexadecimal of plan and scenario, by name.
+func (f Files) Sums() map[string]string {
+	hexed := func(text []byte) string {
+		sum := sha256.Sum256(text)
+		return hex.EncodeToString(sum[:])
 	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	return map[string]string{PlanName: hexed(f.plan), ScenarioName: hexed(f.scenario)}
 }
 
 // LogSums adds the sums of the nodes' logs to those of the other files, as "logs/node-1.log".
@@ -63,16 +74,13 @@ func LogSums(sums map[string]string, logs *check.Logs) map[string]string {
 	return out
 }
 
-// Matches returns nil if the plan and the scenario in dir are those that the run had, else ErrDamaged with the file's name. Who
-// edits a folder can edit the sums too: they show an accident or a careless hand, and are no signature.
-func (r Report) Matches(dir string) error {
-	sums, err := SumFiles(dir)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
-	}
+// Matches returns nil if the plan and the scenario are those that the run had, else ErrDamaged with the file's name. Who edits a
+// folder can edit the sums too: they show an accident or a careless hand, and are no signature.
+func (r Report) Matches(f Files) error {
+	sums := f.Sums()
 	for _, name := range summed {
 		if sums[name] != r.Sums[name] {
-			return differs(ErrDamaged, dir, name, sums[name], r.Sums[name])
+			return differs(ErrDamaged, f.dir, name, sums[name], r.Sums[name])
 		}
 	}
 	return nil

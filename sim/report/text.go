@@ -46,8 +46,28 @@ func (r Report) Table(w io.Writer) error {
 	if err := writeRows(w, rows, right); err != nil {
 		return err
 	}
+	if err := r.challenges(w); err != nil {
+		return err
+	}
 	_, err := fmt.Fprintf(w, "\nverdict: %s (seed %d; * decides)\n", strings.ToUpper(string(r.Verdict)), r.Seed)
 	return err
+}
+
+// challenges writes what struck the owners of leases, if anything did.
+func (r Report) challenges(w io.Writer) error {
+	rows := [][]string{{"", "leases struck", "trust outlasted", "taken over"}}
+	for _, v := range r.Guarantees {
+		for _, c := range v.Challenges {
+			rows = append(rows, []string{plain.Text(c.By), strconv.Itoa(c.Struck), strconv.Itoa(c.Outlasted), strconv.Itoa(c.Taken)})
+		}
+	}
+	if len(rows) == 1 {
+		return nil
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	return writeRows(w, rows, []bool{false, true, true, true})
 }
 
 func writeRows(w io.Writer, rows [][]string, right []bool) error {
@@ -83,27 +103,29 @@ func (r Report) Failures(w io.Writer, dir string) error {
 		return nil
 	}
 	var b strings.Builder
+	var explained []check.Verdict
 	for _, v := range r.Guarantees {
-		switch {
-		case v.Verdict == check.Fail:
-			fmt.Fprintf(&b, "\n%s %s is BROKEN (%s)\n", v.ID, promises[v.ID], measured(v))
-			writeWrapped(&b, v.Detail)
-			writeEvents(&b, v.Evidence)
-		case v.Verdict == check.Unknown && slices.Contains(check.Decides(r.Params()), v.ID):
-			fmt.Fprintf(&b, "\n%s %s is UNKNOWN\n", v.ID, promises[v.ID])
-			writeWrapped(&b, v.Detail)
+		if v.Verdict == check.Fail && r.asked(v.ID) {
+			explained = append(explained, v)
 		}
 	}
+	drawn := r.drawings(dir, explained)
+	for _, v := range explained {
+		fmt.Fprintf(&b, "\n%s %s is BROKEN%s\n", v.ID, promises[v.ID], measured(v))
+		if drawing := drawn[v.ID]; drawing != "" {
+			fmt.Fprintf(&b, "\n%s\n", drawing)
+		}
+		writeWrapped(&b, v.Detail)
+		writeEvents(&b, v.Evidence)
+	}
+	r.others(&b)
 	fmt.Fprintf(&b, "\nseed %d", r.Seed)
 	if r.Commit != "" {
 		fmt.Fprintf(&b, ", commit %s", plain.Text(r.Commit))
 	}
 	b.WriteByte('\n')
-	quoted := dir
-	if strings.ContainsAny(dir, " \t'\"$\\*?;&|<>()") {
-		quoted = "'" + strings.ReplaceAll(dir, "'", `'\''`) + "'"
-	}
-	fmt.Fprintf(&b, "  judge it again:  simulate check %s\n  run it again:    simulate replay %s\n", quoted, quoted)
+	quoted := plain.Word(dir)
+	fmt.Fprintf(&b, "  judge it again:  simulate check %s\n  run it again:    simulate replay %s%s\n", quoted, quoted, r.ReplayFlags)
 	if r.Verdict == check.Fail && !r.Config.Foreign { // a program of somebody's own cannot run in virtual time
 		fmt.Fprintf(&b, "  make it small:   simulate shrink %s\n", quoted)
 	}
@@ -111,8 +133,39 @@ func (r Report) Failures(w io.Writer, dir string) error {
 	return err
 }
 
+// asked reports whether a break of the guarantee decides: where none are named any does, and safety always.
+func (r Report) asked(id string) bool {
+	p := r.Params()
+	return len(p.Criteria) == 0 || slices.Contains(p.Criteria, id) || slices.Contains(check.Safety(p.System), id)
+}
+
+// others says in a line each what broke without being asked for, and what decides and stayed unknown.
+func (r Report) others(b *strings.Builder) {
+	for _, v := range r.Guarantees {
+		switch {
+		case v.Verdict == check.Fail && !r.asked(v.ID):
+			first, _, _ := strings.Cut(v.Detail, "; ")
+			if rest := []rune(first); len(rest) > otherWidth {
+				first = string(rest[:otherWidth]) + "…"
+			}
+			fmt.Fprintf(b, "\n%s %s, which was not asked for, broke too%s: %s\n", v.ID, promises[v.ID], measured(v), plain.Text(first))
+		case v.Verdict == check.Unknown && slices.Contains(check.Decides(r.Params()), v.ID):
+			fmt.Fprintf(b, "\n%s %s is UNKNOWN\n", v.ID, promises[v.ID])
+			writeWrapped(b, v.Detail)
+		}
+	}
+}
+
+// otherWidth is how much of the explanation a guarantee has that was not asked for.
+const otherWidth = 140
+
+// measured says what was found beside its limit. A value within its limit is of what held: something else broke the guarantee,
+// which its explanation says.
 func measured(v check.Verdict) string {
-	return fmt.Sprintf("%d %s, limit %d", v.Value, v.Unit, v.Limit)
+	if v.Value <= v.Limit {
+		return ""
+	}
+	return fmt.Sprintf(" (%d %s, limit %d)", v.Value, v.Unit, v.Limit)
 }
 
 // textWidth is how wide a paragraph is.

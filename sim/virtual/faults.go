@@ -36,7 +36,7 @@ func checkPlan(p fault.Plan) error {
 
 // schedule makes events of the plan and the phases.
 func (w *world) schedule(p fault.Plan) {
-	start, calm := int64(w.cfg.Start), int64(w.cfg.Start+w.cfg.Storm)
+	start, calm := int64(w.cfg.Start), w.calm()
 	w.q.push(event{at: 0, kind: evPhase, arg: phaseStart})
 	w.q.push(event{at: w.bucket(), kind: evCount})
 	w.q.push(event{at: start, kind: evPhase, arg: phaseStorm})
@@ -51,9 +51,6 @@ func (w *world) schedule(p fault.Plan) {
 			w.q.push(event{at: max(0, at-f.Ms*int64(time.Millisecond)), kind: evSnapshot, arg: int32(i)})
 		}
 		w.q.push(event{at: at, kind: evFaultStart, arg: int32(i)})
-		if lasts := w.lasts(f); lasts > 0 && at+lasts < calm {
-			w.q.push(event{at: at + lasts, kind: evFaultEnd, arg: int32(i)})
-		}
 	}
 	w.q.push(event{at: calm, kind: evPhase, arg: phaseCalm})
 	w.q.push(event{at: calm + int64(w.cfg.Calm), kind: evPhase, arg: phaseEnd})
@@ -90,14 +87,33 @@ func (w *world) faultEvent(e *event) {
 
 func (w *world) start(i int32, s *strike) {
 	if !w.aim(s) {
+		if w.tryAgain(i, s) {
+			return
+		}
 		text := fmt.Sprintf("%s at %v found no target", s.Kind, s.At)
 		w.out.Skipped = append(w.out.Skipped, text)
 		w.note("%s", text)
 		return
 	}
+	if lasts := w.lasts(s.Fault); lasts > 0 && w.t+lasts < w.calm() {
+		w.q.push(event{at: w.t + lasts, kind: evFaultEnd, arg: i})
+	}
 	s.active = true
 	w.tellFault(history.FaultStart, i, s)
 	strikers[s.Kind].start(w, i, s)
+}
+
+// calm is when the storm is over, true time.
+func (w *world) calm() int64 { return int64(w.cfg.Start + w.cfg.Storm) }
+
+// tryAgain has a fault of an owner wait where there is none, for a renewal interval at most.
+func (w *world) tryAgain(i int32, s *strike) bool {
+	next := w.t + int64(fault.Retry(w.cfg.Renew))
+	if !s.Aims() || next > int64(w.cfg.Start+s.At+w.cfg.Renew) || next >= w.calm() {
+		return false
+	}
+	w.q.push(event{at: next, kind: evFaultStart, arg: i})
+	return true
 }
 
 func (w *world) end(i int32, s *strike) {
@@ -156,11 +172,12 @@ func (w *world) aimNode(s *strike) bool {
 		s.node = int32(w.addNode(w.pick).slot - 1)
 		return true
 	}
-	if s.Target == fault.Leader {
-		if n := w.leader(); n != nil {
-			s.node, s.gen = int32(n.slot-1), n.gen
-			return true
+	if s.Aims() {
+		slot, ok := fault.Strikes(s.Target, w.owners(), w.atHand)
+		if ok {
+			s.node, s.gen = int32(slot-1), w.nodes[slot-1].gen
 		}
+		return ok
 	}
 	if i, ok := fault.NodeIndex(s.Target); ok {
 		if i < 1 || i > len(w.nodes) {
@@ -184,17 +201,32 @@ func (w *world) aimNode(s *strike) bool {
 	return n.alive
 }
 
-// leader is the node that holds the first session's lease as Redis shows it; nil: none that runs.
-func (w *world) leader() *node {
-	if len(w.sess) == 0 {
-		return nil
-	}
+// owners are the slots of those who hold the leases as Redis shows them; 0: nobody that runs.
+func (w *world) owners() []int {
+	slots := make(map[string]int, len(w.nodes))
 	for _, n := range w.nodes {
-		if n.alive && n.instance == w.server.leases[0].owner {
-			return n
+		if n.alive {
+			slots[n.instance] = n.slot
 		}
 	}
-	return nil
+	owners := make([]int, len(w.server.leases))
+	for i := range w.server.leases {
+		owners[i] = slots[w.server.leases[i].owner]
+	}
+	return owners
+}
+
+// atHand reports whether a fault of an owner may strike the slot: its process runs, and no other fault has it in hand.
+func (w *world) atHand(slot int) bool {
+	if slot > len(w.nodes) || !w.nodes[slot-1].alive || w.nodes[slot-1].draining {
+		return false
+	}
+	for i := range w.plan {
+		if s := &w.plan[i]; s.active && int(s.node) == slot-1 && w.lasts(s.Fault) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func (w *world) aimSession(s *strike) bool {

@@ -87,8 +87,7 @@ func networkStrikers() map[fault.Kind]striker {
 	cut := func(w *world, n *node, _ *strike) { n.link.cut++; w.reset(n) }
 	mended := func(_ *world, n *node, _ *strike) { n.link.cut-- }
 	limit := func(w *world, n *node, s *strike) {
-		until := min(w.cfg.Start+s.At+s.For, w.cfg.Start+w.cfg.Storm)
-		s.narrow = narrow{kbps: max(1, s.KBps), until: int64(until)}
+		s.narrow = narrow{kbps: max(1, s.KBps), until: min(w.t+int64(s.For), w.calm())}
 		n.link.narrow = append(n.link.narrow, s.narrow)
 	}
 	return map[fault.Kind]striker{

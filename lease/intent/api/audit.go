@@ -7,8 +7,27 @@ import (
 	"go.uber.org/zap"
 )
 
-// audit tells the log who had what done: the name of the token, never the token.
-func (h *Handler) audit(r *http.Request, token, outcome, session string, more ...zap.Field) {
+// audit tells the log who had what done, each start, and of the rest as many entries as the token may start: else who has one could
+// fill the disk.
+func (h *Handler) audit(r *http.Request, token *Token, outcome, session string) {
+	var more []zap.Field
+	if outcome != outcomeAccepted {
+		since, due := h.quotas.entry(token, time.Now())
+		if !due {
+			return
+		}
+		if since > 0 {
+			more = append(more, zap.Int("sinceLast", since))
+		}
+	}
+	h.entry(r, token.Name, outcome, session, more...)
+}
+
+// outcomeAccepted is a start that made a session.
+const outcomeAccepted = "accepted"
+
+// entry writes an entry with the name of the token, never the token.
+func (h *Handler) entry(r *http.Request, token, outcome, session string, more ...zap.Field) {
 	entry := h.cfg.Logger.Check(zap.InfoLevel, "request")
 	if entry == nil {
 		return
@@ -17,10 +36,10 @@ func (h *Handler) audit(r *http.Request, token, outcome, session string, more ..
 		zap.String("method", clip(r.Method)), zap.String("path", clip(r.URL.Path)), zap.String("peer", r.RemoteAddr))...)
 }
 
-// auditRefusal tells the log of a request that was refused: of each one of a known token's, and once a second of others, which cost
+// auditRefusal tells the log of a request that was refused: of a known token's as audit does, and once a second of others, which cost
 // whoever sends them nothing. A typing error in a path is nobody's concern.
 func (h *Handler) auditRefusal(r *http.Request, p *problem) {
-	if p.token != "" {
+	if p.token != nil {
 		h.audit(r, p.token, p.outcome, p.SessionID)
 		return
 	}
@@ -28,6 +47,6 @@ func (h *Handler) auditRefusal(r *http.Request, p *problem) {
 		return
 	}
 	if more, now := h.unknown.due(time.Now()); now {
-		h.audit(r, "", p.outcome, "", zap.Int("sinceLast", more))
+		h.entry(r, "", p.outcome, "", zap.Int("sinceLast", more))
 	}
 }

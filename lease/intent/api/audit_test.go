@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -56,5 +57,36 @@ func TestRequestsAreAudited(t *testing.T) {
 	f.do(call{method: http.MethodGet, path: "/api/v3/sessions/" + id, auth: "Bearer " + reader})
 	if got := logs.TakeAll(); len(got) != 0 {
 		t.Errorf("a reading: %v", got)
+	}
+}
+
+// A token cannot fill the disk with entries: beyond as many as it may start, those of what started nothing are counted, and each
+// start that is accepted has its own.
+func TestEntriesOfATokenAreLimited(t *testing.T) {
+	core, logs := observer.New(zap.InfoLevel)
+	f := setup(t, Config{Logger: zap.New(core), Quotas: Quotas{StartRate: 10}})
+	refused := call{body: startBody("a", "p"), auth: "Bearer " + reader}
+	stop := call{body: `{"type":"stream.stop","sessionId":"0190a8c2-8f5e-7c2a-9d7e-3b1f6a2c4d5e"}`}
+	for _, c := range []call{refused, {body: "{}"}, stop} {
+		logs.TakeAll()
+		for range 500 {
+			f.do(c)
+		}
+		if n := logs.Len(); n > 300 {
+			t.Errorf("500 of %q are %d entries", c.body, n)
+		}
+	}
+	logs.TakeAll()
+	id := f.start(startBody("b", "p"))
+	if got := logs.FilterField(zap.String("session", id)).Len(); got != 1 {
+		t.Errorf("a start that was accepted: %d entries", got)
+	}
+	h, now := f.handler.(*Handler), time.Now().Add(time.Minute)
+	token := h.find(reader)
+	if since, due := h.quotas.entry(token, now); !due || since < 200 {
+		t.Errorf("a minute later: %v, %d not told of; want the number of the others", due, since)
+	}
+	if since, due := h.quotas.entry(token, now); !due || since != 0 {
+		t.Errorf("and then: %v, %d", due, since)
 	}
 }

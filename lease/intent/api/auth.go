@@ -56,14 +56,38 @@ func ParseTokens(r io.Reader) ([]Token, error) {
 	return tokens, nil
 }
 
-// distinct refuses a last token whose hash another has: which of the two somebody shows could not be told, nor one be taken back.
+// distinct refuses a last token whose hash or name another has: which of the two somebody shows could not be told, nor one be taken
+// back.
 func distinct(tokens []Token) error {
 	last := &tokens[len(tokens)-1]
 	for i := range tokens[:len(tokens)-1] {
-		if tokens[i].SHA256 == last.SHA256 {
-			return fmt.Errorf("the token %q has the hash of the token %q; give each its own", last.Name, tokens[i].Name)
+		switch other := &tokens[i]; {
+		case other.SHA256 == last.SHA256:
+			return fmt.Errorf("the token %q has the hash of the token %q; give each its own", last.Name, other.Name)
+		case other.Name == last.Name:
+			return fmt.Errorf("another token is called %q too; give each a name of its own", last.Name)
 		}
 	}
+	return nil
+}
+
+// SetTokens replaces the tokens that are accepted: what is asked from now on with one that is not among them is refused. ErrConfig
+// if nobody could use them, or two are not told apart; then the ones before stay.
+func (h *Handler) SetTokens(tokens []Token) error {
+	if len(tokens) == 0 {
+		return fmt.Errorf("%w: no Tokens: nobody could use it", ErrConfig)
+	}
+	own := slices.Clone(tokens)
+	for i := range own {
+		err := own[i].validate()
+		if err == nil {
+			err = distinct(own[:i+1])
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrConfig, err)
+		}
+	}
+	h.tokens.Store(&own)
 	return nil
 }
 
@@ -117,7 +141,7 @@ func (h *Handler) authorize(w http.ResponseWriter, r *http.Request, scope string
 	delete(w.Header(), "Connection")
 	if !slices.Contains(token.Scopes, scope) {
 		p := refused(http.StatusForbidden, "insufficient-scope", "the token does not have the scope "+scope)
-		p.token = token.Name
+		p.token = token
 		p.challenge = `Bearer error="insufficient_scope", scope="` + scope + `"`
 		return token, p
 	}
@@ -151,14 +175,12 @@ func tokenForm(s string) bool {
 // find compares with every token, each in constant time, so that the time taken tells nothing of which one was nearly met.
 func (h *Handler) find(secret string) *Token {
 	sum := sha256.Sum256([]byte(secret))
-	found := -1
-	for i := range h.cfg.Tokens {
-		if subtle.ConstantTimeCompare(sum[:], h.cfg.Tokens[i].SHA256[:]) == 1 {
-			found = i
+	var found *Token
+	tokens := *h.tokens.Load()
+	for i := range tokens {
+		if subtle.ConstantTimeCompare(sum[:], tokens[i].SHA256[:]) == 1 {
+			found = &tokens[i]
 		}
 	}
-	if found < 0 {
-		return nil
-	}
-	return &h.cfg.Tokens[found]
+	return found
 }

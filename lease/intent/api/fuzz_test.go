@@ -112,3 +112,72 @@ func FuzzTokens(fz *testing.F) {
 		}
 	})
 }
+
+// FuzzProxies reads any list of networks: it is refused by what is wrong with it, or each is as narrow as a private network may be,
+// and the list that they make reads the same.
+func FuzzProxies(fz *testing.F) {
+	for _, text := range []string{"10.0.0.1/32,fc00::/7", "::ffff:10.0.0.1/128", "0.0.0.0/0", "10.0.0.1", "", ",", "::ffff:0:0/95", "fe80::1%eth0/64"} {
+		fz.Add(text)
+	}
+	fz.Fuzz(func(t *testing.T, text string) {
+		nets, err := ParseProxies(text)
+		if err != nil {
+			if !errors.Is(err, ErrConfig) {
+				t.Fatalf("%q: %v", text, err)
+			}
+			return
+		}
+		var words []string
+		for _, n := range nets {
+			if !n.IsValid() || n.Addr().Is4() && n.Bits() < proxyBits4 || n.Addr().Is6() && n.Bits() < proxyBits6 || n.Addr().Is4In6() {
+				t.Fatalf("%q trusts %v", text, n)
+			}
+			words = append(words, n.String())
+		}
+		if again, err := ParseProxies(strings.Join(words, ",")); err != nil || !slices.Equal(again, nets) {
+			t.Fatalf("%q is %v, and read again %v, %v", text, nets, again, err)
+		}
+	})
+}
+
+// FuzzPage asks for any page of sessions: the store is asked only for a cursor that a page may have ended with, within the limit.
+func FuzzPage(fz *testing.F) {
+	for _, query := range []string{
+		"limit=5&cursor=0190a8c2-8f5e-7c2a-9d7e-3b1f6a2c4d5e", "cursor=0190A8C2-8F5E-7C2A-9D7E-3B1F6A2C4D5E", "limit=0", "limit=%31", "cursor=%00&cursor=",
+		"limit=1&limit=2", ";", "more=1", "cursor=(", "limit=+5", "limit=99999999999999999999",
+	} {
+		fz.Add(query)
+	}
+	st := &pages{}
+	h, err := NewHandler(st, Config{Quotas: noQuotas, Tokens: []Token{NewToken("r", reader, intent.ScopeRead)}})
+	if err != nil {
+		fz.Fatal(err)
+	}
+	fz.Fuzz(func(t *testing.T, query string) {
+		r := httptest.NewRequest(http.MethodGet, "/api/v3/sessions", nil)
+		r.URL.RawQuery, r.RemoteAddr = query, "10.0.0.1:1"
+		r.Header = http.Header{"Authorization": {"Bearer " + reader}}
+		*st = pages{}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if !json.Valid(w.Body.Bytes()) || st.asked != (w.Code == http.StatusOK) || !st.asked && w.Code != http.StatusBadRequest {
+			t.Fatalf("%q: %d %s", query, w.Code, w.Body)
+		}
+		if st.asked && (st.limit < 1 || st.limit > PageMax || st.cursor != "" && !sessionForm(st.cursor)) {
+			t.Fatalf("%q: asked for %d after %q", query, st.limit, st.cursor)
+		}
+	})
+}
+
+// pages is a Store that remembers which page it was asked for.
+type pages struct {
+	recorder
+	asked  bool
+	cursor string
+	limit  int
+}
+
+func (s *pages) List(_ context.Context, cursor string, limit int) ([]intent.Session, string, error) {
+	s.asked, s.cursor, s.limit = true, cursor, limit
+	return nil, "", nil
+}

@@ -71,8 +71,18 @@ func unmapped(given []netip.Prefix) (nets []netip.Prefix) {
 	return nets
 }
 
-// Headers in which proxies say where a request comes from. Only the first of them is read.
-var forwarding = []string{"X-Forwarded-For", "Forwarded", "X-Real-Ip"}
+// forwardedFor is the one header of proxies that is read.
+const forwardedFor = "X-Forwarded-For"
+
+// forwarded reports whether a header is one in which proxies and CDNs say where a request comes from, or that it came through them:
+// X-Forwarded-Proto, True-Client-IP, X-Azure-ClientIP. name is canonical.
+func forwarded(name string) bool {
+	switch name {
+	case "Via", "Cdn-Loop", "X-Envoy-External-Address", "Cloudfront-Viewer-Address":
+		return true
+	}
+	return strings.Contains(name, "Forwarded") || strings.HasSuffix(name, "-Ip") || strings.HasSuffix(name, "-Clientip")
+}
 
 var (
 	errForwarded = errors.New("X-Forwarded-For is malformed")
@@ -90,21 +100,20 @@ func clientAddr(r *http.Request, trusted []netip.Prefix) (netip.Addr, error) {
 		return netip.Addr{}, errors.New("the peer has no IP address")
 	}
 	addr := plain(peer.Addr())
-	read := forwarding
+	values := r.Header[forwardedFor]
 	proxy := within(addr, trusted)
-	if proxy {
-		read = forwarding[1:]
-	}
-	for _, header := range read {
-		if len(r.Header[header]) > 0 && !(proxy && len(r.Header[forwarding[0]]) > 0) {
-			return addr, errUntrusted
+	if !proxy || len(values) == 0 {
+		for name, said := range r.Header {
+			if len(said) > 0 && forwarded(name) {
+				return addr, errUntrusted
+			}
 		}
 	}
 	if !proxy {
 		return addr, nil
 	}
 	// Several header lines are one list, in their order.
-	chain := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	chain := strings.Split(strings.Join(values, ","), ",")
 	if len(chain) > hopsMax {
 		return netip.Addr{}, errForwarded
 	}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -39,6 +40,7 @@ type Store interface {
 	PutSessionWithLease(ctx context.Context, s intent.Session, key string, ttl time.Duration) (string, bool, error)
 	Stop(ctx context.Context, id string) (ended bool, err error)
 	Get(ctx context.Context, id string) (intent.Session, error)
+	// List's error may be a *lease.SkippedError beside the sessions.
 	List(ctx context.Context, cursor string, limit int) (sessions []intent.Session, next string, err error)
 	Kept(ctx context.Context) (int, error)
 	Ping(ctx context.Context) error
@@ -46,7 +48,7 @@ type Store interface {
 
 // Config is the settings of a handler.
 type Config struct {
-	// Tokens are those that are accepted; at least one.
+	// Tokens are those that are accepted until SetTokens; at least one.
 	Tokens []Token
 	// AllowedNets are the networks that requests may come from; nil: LAN().
 	AllowedNets []netip.Prefix
@@ -83,15 +85,17 @@ type Config struct {
 // Handler is the API. It is safe for concurrent use.
 type Handler struct {
 	cfg     Config
+	tokens  atomic.Pointer[[]Token]
 	store   Store
 	mode    string
 	faults  told // 503
+	foreign told // keys that hold another type
 	proxied told // requests through proxies that are not trusted
 	unknown told // refusals of who showed no token that is known
 	quotas  *quotas
 
-	writes, reads ready.Watch
-	probe         probe
+	writes, stops, reads ready.Watch // starts that are new, stops, probes
+	probe                probe
 }
 
 // NewHandler returns the API.
@@ -127,8 +131,6 @@ func NewHandler(st Store, cfg Config) (*Handler, error) {
 		cfg.NewID = uuid.NewV7
 	}
 	switch {
-	case len(cfg.Tokens) == 0:
-		return nil, fmt.Errorf("%w: no Tokens: nobody could use it", ErrConfig)
 	case cfg.Retention < time.Second:
 		return nil, fmt.Errorf("%w: Retention is %v; it must be at least 1s", ErrConfig, cfg.Retention)
 	case cfg.KeyTTL < time.Second:
@@ -137,26 +139,21 @@ func NewHandler(st Store, cfg Config) (*Handler, error) {
 		return nil, fmt.Errorf("%w: BodyMax is %d and BodyTimeout %v; at least 1 and 1ms are wanted", ErrConfig, cfg.BodyMax,
 			cfg.BodyTimeout)
 	}
-	for i := range cfg.Tokens {
-		err := cfg.Tokens[i].validate()
-		if err == nil {
-			err = distinct(cfg.Tokens[:i+1])
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrConfig, err)
-		}
-	}
 	var err error
 	if cfg.TrustedProxies, err = proxies(cfg.TrustedProxies); err != nil {
 		return nil, err
 	}
 	cfg.AllowedNets = unmapped(cfg.AllowedNets)
 	h := &Handler{cfg: cfg, store: st, mode: "phase2", faults: told{every: time.Second}, proxied: told{every: time.Minute},
+		foreign: told{every: time.Minute},
 		unknown: told{every: time.Second}}
+	if err = h.SetTokens(cfg.Tokens); err != nil {
+		return nil, err
+	}
 	if cfg.APILeases {
 		h.mode = "phase1"
 	}
-	h.writes.Life = refusedFor
+	h.writes.Life, h.stops.Life = refusedFor, refusedFor
 	h.quotas = newQuotas(cfg.Quotas.withDefaults(), cfg.Retention)
 	h.probe.err = fmt.Errorf("%w: it was not asked yet", store.ErrUnavailable)
 	return h, nil
@@ -238,7 +235,7 @@ func (h *Handler) intent(w http.ResponseWriter, r *http.Request) *problem {
 		return p
 	}
 	if p = h.carryOut(w, r, token); p != nil {
-		p.token = token.Name
+		p.token = token
 	}
 	return p
 }
@@ -254,18 +251,25 @@ func (h *Handler) carryOut(w http.ResponseWriter, r *http.Request, token *Token)
 		return refused(http.StatusBadRequest, "invalid", err.Error())
 	}
 	var a accepted
-	outcome := "accepted"
+	outcome, mine, other := outcomeAccepted, &h.writes, &h.stops
+	sent := time.Now()
 	if req.stop {
 		a.SessionID = req.session
 		a.Ended, err = h.store.Stop(r.Context(), req.session)
-		outcome = "stopped"
+		outcome, mine, other = "stopped", &h.stops, &h.writes
 	} else {
 		if p := h.quotas.admit(r.Context(), token, time.Now(), h.store.Kept); p != nil {
 			return p
 		}
 		a.SessionID, a.Replayed, err = h.publish(r.Context(), req.start)
 	}
-	note(&h.writes, r, err)
+	switch {
+	case err == nil && !a.Replayed && !a.Ended:
+		mine.Note(nil)
+		other.Wrote(sent, true)
+	case errors.Is(err, store.ErrUnavailable): // else it is an answer for which nothing was written, and says nothing of what is
+		note(mine, r, err)
+	}
 	if err != nil {
 		return h.failed(r, err)
 	}
@@ -274,7 +278,7 @@ func (h *Handler) carryOut(w http.ResponseWriter, r *http.Request, token *Token)
 		h.cfg.Observer.Replay()
 	}
 	h.cfg.Observer.Intent(outcome, h.mode)
-	h.audit(r, token.Name, outcome, a.SessionID)
+	h.audit(r, token, outcome, a.SessionID)
 	w.Header().Set("Location", "/api/v3/sessions/"+a.SessionID)
 	writeJSON(w, http.StatusAccepted, "application/json", &a)
 	return nil
@@ -336,7 +340,7 @@ var causes = map[string]string{
 	"MASTERDOWN": "its master is away",
 }
 
-// storeProblem tells what the store said, without its words: they name users, keys and scripts.
+// storeProblem tells what the store said, without its words, which name users and scripts.
 func storeProblem(err error) *problem {
 	var busy *store.BusyError
 	switch {
@@ -356,7 +360,10 @@ func storeProblem(err error) *problem {
 	}
 	detail := "Redis does not answer; send the same request again"
 	if code := store.Refused(err); code != "" {
-		if cause := causes[code]; cause != "" {
+		key := (*store.ForeignKeyError)(nil)
+		if errors.As(err, &key) {
+			code += ": " + key.Key + " holds another type"
+		} else if cause := causes[code]; cause != "" {
 			code += ": " + cause
 		}
 		detail = "Redis refused what was asked of it (" + code + "); send the same request again once that is mended"
@@ -388,9 +395,9 @@ func (h *Handler) Health() lease.Health {
 	case h.writes.Answered():
 		ok.Reason = "starts are accepted"
 	case h.reads.Answered():
-		ok.Reason = "the bus can be read; no start or stop has been asked yet"
+		ok.Reason = "the bus can be read; no start has been accepted yet"
 	}
-	return h.reads.Add(h.writes.Add(ok, "starts are not accepted"), "the bus cannot be read")
+	return h.reads.Add(h.stops.Add(h.writes.Add(ok, "starts are not accepted"), "stops are not accepted"), "the bus cannot be read")
 }
 
 func (h *Handler) ready(w http.ResponseWriter, r *http.Request) {

@@ -34,6 +34,50 @@ func TestReadinessKnowsOfRefusedStarts(t *testing.T) {
 	}
 }
 
+// What writes nothing (a start that is known, a stop of what has ended or is not there) does not end a refusal of new starts, nor does
+// a stop that is not refused.
+func TestOnlyAWriteEndsARefusal(t *testing.T) {
+	f := setup(t, Config{Logger: zap.NewNop()})
+	known, over := f.start(startBody("1:0:1", "hd")), f.start(startBody("1:0:2", "hd"))
+	if err := f.client.HSet(t.Context(), "v3:session:"+over, "state", "ENDED").Err(); err != nil {
+		t.Fatal(err)
+	}
+	ready := call{method: http.MethodGet, path: "/readyz", auth: "none"}
+	f.server.Do("ACL", "SETUSER", "default", "-xadd")
+	if resp, _ := f.do(call{body: startBody("1:0:3", "hd")}); resp.StatusCode != http.StatusServiceUnavailable {
+		t.Fatalf("a new start: %d", resp.StatusCode)
+	}
+	stop := func(id string) string { return `{"type":"stream.stop","sessionId":"` + id + `"}` }
+	for _, step := range []struct {
+		body string
+		want int
+	}{{startBody("1:0:1", "hd"), http.StatusAccepted}, {stop(over), http.StatusAccepted},
+		{stop("0190a8c2-8f5e-7c2a-9d7e-3b1f6a2c4d5e"), http.StatusNotFound}, {stop(known), http.StatusAccepted}} {
+		if resp, body := f.do(call{body: step.body}); resp.StatusCode != step.want {
+			t.Fatalf("%s: %d %v", step.body, resp.StatusCode, body)
+		}
+		resp, body := f.do(ready)
+		if detail, _ := body["detail"].(string); resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(detail, "NOPERM") {
+			t.Errorf("ready after %s: %d %q, want 503 and NOPERM", step.body, resp.StatusCode, detail)
+		}
+	}
+	f.server.Do("ACL", "SETUSER", "default", "+xadd")
+	f.start(startBody("1:0:3", "hd"))
+	if resp, body := f.do(ready); resp.StatusCode != http.StatusOK {
+		t.Errorf("accepted again: %d %v", resp.StatusCode, body)
+	}
+}
+
+// A probe that an ACL denies is told as what it is.
+func TestDeniedProbeIsNamed(t *testing.T) {
+	f := setup(t, Config{Logger: zap.NewNop()})
+	f.server.Do("ACL", "SETUSER", "default", "-xlen")
+	resp, body := f.do(call{method: http.MethodGet, path: "/readyz", auth: "none"})
+	if detail, _ := body["detail"].(string); resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(detail, "NOPERM: its ACL denies") {
+		t.Errorf("%d %q", resp.StatusCode, detail)
+	}
+}
+
 // A command that an ACL denies within a script is told as what it is, without the words of Redis.
 func TestDeniedCommandIsNamed(t *testing.T) {
 	f := setup(t, Config{Logger: zap.NewNop()})

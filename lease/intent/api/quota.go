@@ -78,8 +78,11 @@ type quotas struct {
 	records int // as Redis told, and what was admitted since
 }
 
-// spent is what is left of one token's quotas.
-type spent struct{ rate, backlog *rate.Limiter }
+// spent is what is left of one token's quotas, and of the entries that the log has of it.
+type spent struct {
+	rate, backlog, log *rate.Limiter
+	untold             int // since the last entry
+}
 
 func newQuotas(q Quotas, retention time.Duration) *quotas {
 	return &quotas{Quotas: q, retention: retention, all: bucket(burst*q.StartRateAll, float64(q.StartRateAll)), tokens: map[[32]byte]*spent{}}
@@ -98,14 +101,7 @@ func (q *quotas) admit(ctx context.Context, t *Token, now time.Time, count func(
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	s := q.tokens[t.SHA256]
-	if s == nil {
-		s = &spent{
-			rate:    bucket(burst*q.StartRate, float64(q.StartRate)),
-			backlog: bucket(q.Backlog, float64(q.Backlog)/q.retention.Seconds()),
-		}
-		q.tokens[t.SHA256] = s
-	}
+	s := q.of(t)
 	if wait := missing(s.rate, now); wait > 0 {
 		return late("rate", fmt.Sprintf("the token may send %d starts a second", q.StartRate), wait)
 	}
@@ -125,6 +121,33 @@ func (q *quotas) admit(ctx context.Context, t *Token, now time.Time, count func(
 	}
 	q.records++
 	return nil
+}
+
+// of returns what is left to a token. q.mu is held.
+func (q *quotas) of(t *Token) *spent {
+	s := q.tokens[t.SHA256]
+	if s == nil {
+		s = &spent{
+			rate:    bucket(burst*q.StartRate, float64(q.StartRate)),
+			log:     bucket(burst*q.StartRate, float64(q.StartRate)),
+			backlog: bucket(q.Backlog, float64(q.Backlog)/q.retention.Seconds()),
+		}
+		q.tokens[t.SHA256] = s
+	}
+	return s
+}
+
+// entry reports whether the log is to be told of a request of t that started nothing, and how many it was not told of since the last.
+func (q *quotas) entry(t *Token, now time.Time) (since int, due bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s := q.of(t)
+	if s.log != nil && !s.log.AllowN(now, 1) {
+		s.untold++
+		return 0, false
+	}
+	since, s.untold = s.untold, 0
+	return since, true
 }
 
 // fullRetry is when who was told that there are too many sessions should ask again: some have ended, or been forgotten.

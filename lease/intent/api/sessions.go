@@ -2,11 +2,16 @@ package api
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
+	"go.uber.org/zap"
+
+	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
@@ -62,6 +67,8 @@ func (h *Handler) session(w http.ResponseWriter, r *http.Request, id string) *pr
 type page struct {
 	Sessions []sessionView `json:"sessions"`
 	Next     string        `json:"next,omitempty"` // cursor of the next page
+	// KeysForeign is how many sessions of the page are left out because their keys hold another type.
+	KeysForeign int `json:"keysForeign,omitempty"`
 }
 
 func (h *Handler) list(w http.ResponseWriter, r *http.Request) *problem {
@@ -86,10 +93,17 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) *problem {
 		return refused(http.StatusBadRequest, "invalid", "cursor is not one that a page ended with")
 	}
 	sessions, next, err := h.store.List(r.Context(), cursor, limit)
-	if err != nil {
+	skipped := &lease.SkippedError{}
+	if err != nil && !errors.As(err, &skipped) {
 		return h.failed(r, err)
 	}
-	body := page{Sessions: make([]sessionView, 0, len(sessions)), Next: next}
+	if skipped.Count > 0 {
+		if more, now := h.foreign.due(time.Now()); now {
+			h.cfg.Logger.Warn("sessions are left out of a list; rename or delete their keys", zap.Strings("keys", skipped.Names),
+				zap.Int("keysForeign", skipped.Count), zap.Int("sinceLast", more))
+		}
+	}
+	body := page{Sessions: make([]sessionView, 0, len(sessions)), Next: next, KeysForeign: skipped.Count}
 	for i := range sessions {
 		body.Sessions = append(body.Sessions, view(&sessions[i]))
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -46,6 +47,8 @@ type Bus struct {
 	s      *Store
 	worker string
 	reader redis.UniversalClient // one blocking read at a time
+
+	foreign atomic.Pointer[[]string] // keys that the last beat did without
 }
 
 // Bus returns the end of the bus of the worker with that instance ID. Close ends a Fetch under way.
@@ -190,12 +193,24 @@ func (b *Bus) Beat(ctx context.Context, info string) (stops []string, begun int,
 	if err != nil {
 		return nil, 0, "", err
 	}
-	words, err := wordsOf(reply, 2)
+	words, err := wordsOf(reply, 3)
 	if err != nil {
 		return nil, 0, "", err
 	}
+	foreign := strings.Fields(words[2])
+	b.foreign.Store(&foreign)
 	begun, err = strconv.Atoi(words[0])
-	return words[2:], begun, words[1], err
+	return words[3:], begun, words[1], err
+}
+
+// Foreign returns the keys of which the last Beat has found that a foreign hand has put another type in their place, and without
+// which the work goes on: "v3:stops", without which a stop may be heard a beat later, and "v3:ended", without which no record is
+// forgotten.
+func (b *Bus) Foreign() []string {
+	if keys := b.foreign.Load(); keys != nil {
+		return *keys
+	}
+	return nil
 }
 
 // Disown ends, with ReasonLeaseLost, the sessions that run at this worker by their records and do not: unknown returns which

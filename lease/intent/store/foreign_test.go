@@ -1,9 +1,13 @@
 package store
 
 import (
+	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
@@ -29,5 +33,87 @@ func TestForeignRecord(t *testing.T) {
 	}
 	if s := f.get(ran.ID); s.State != intent.StateEnded {
 		t.Errorf("%+v: the sweep did not come to it", s)
+	}
+}
+
+// Of a session whose record a foreign hand replaced, nothing is known; the others are told, and the start is accepted anew.
+func TestForeignRecordIsLeftOut(t *testing.T) {
+	f := setup(t)
+	f.must(lease.Bootstrap(t.Context(), f.client, f.store.Options().Leases))
+	replaced, kept := f.put("a"), f.put("b")
+	key := "v3:session:" + replaced.ID
+	f.must(f.client.Set(t.Context(), key, "foreign", 0).Err())
+	got, _, err := f.store.List(t.Context(), "", 10)
+	skipped := (*lease.SkippedError)(nil)
+	if !errors.As(err, &skipped) || skipped.Count != 1 || !strings.Contains(skipped.Names[0], key) || len(got) != 1 || got[0].ID != kept.ID {
+		t.Errorf("list: %+v, %v; want the other session, and %s named", got, err, key)
+	}
+	if _, err := f.store.Get(t.Context(), replaced.ID); !errors.Is(err, ErrNotFound) {
+		t.Errorf("get: %v, want ErrNotFound", err)
+	}
+	if _, err := f.store.Stop(t.Context(), replaced.ID); !errors.Is(err, ErrNotFound) {
+		t.Errorf("stop: %v, want ErrNotFound", err)
+	}
+	f.put("a")
+	other := session("b")
+	f.must(f.client.Del(t.Context(), "v3:idem:"+kept.Key).Err())
+	f.must(f.client.LPush(t.Context(), "v3:idem:"+kept.Key, "foreign").Err())
+	if id, exists, err := f.store.PutSessionWithLease(t.Context(), other, other.Key, keyTTL); err != nil || exists || id != other.ID {
+		t.Errorf("a start whose key is foreign: %q %v %v", id, exists, err)
+	}
+	w := f.bus("w")
+	f.fetch(w)
+	f.write(w, Write{Session: kept.ID, Service: "b", State: intent.StateRunning, Slot: "1", Fence: 10, TunerFence: 5})
+	f.must(f.client.Set(t.Context(), "v3:session:"+kept.ID, "foreign", 0).Err())
+	if _, err := f.store.ServicesOf(t.Context(), "w"); err != nil {
+		t.Errorf("the services of its worker: %v", err)
+	}
+}
+
+// Without the sets of stops and of what has ended, a stop is heard, a session ends, and the keys are named.
+func TestForeignSets(t *testing.T) {
+	f := setup(t)
+	w := f.bus("w")
+	s := f.put("a")
+	entries := f.fetch(w)
+	f.write(w, Write{Session: s.ID, State: intent.StateRunning, Slot: "1", Fence: 10, TunerFence: 5, Ack: entries[0].ID})
+	for _, key := range []string{"v3:stops", "v3:ended"} {
+		f.must(f.client.Set(t.Context(), key, "foreign", 0).Err())
+	}
+	if ended, err := f.store.Stop(t.Context(), s.ID); err != nil || ended {
+		t.Fatalf("stop: %v %v", ended, err)
+	}
+	stops, begun, _, err := w.Beat(t.Context(), "{}")
+	if err != nil || begun != 1 || !slices.Equal(stops, []string{s.ID}) {
+		t.Errorf("beat: %v, %d, %v; want the stop", stops, begun, err)
+	}
+	if got := w.Foreign(); !slices.Equal(got, []string{"v3:stops", "v3:ended"}) {
+		t.Errorf("named: %v", got)
+	}
+	f.write(w, Write{Session: s.ID, State: intent.StateEnded, Reason: intent.ReasonStopped, Fence: 10})
+	if got := f.get(s.ID); got.State != intent.StateEnded {
+		t.Errorf("%+v, want it ended", got)
+	}
+	f.must(f.client.Del(t.Context(), "v3:stops", "v3:ended").Err())
+	if _, _, _, err := w.Beat(t.Context(), "{}"); err != nil || len(w.Foreign()) != 0 {
+		t.Errorf("mended: %v %v", w.Foreign(), err)
+	}
+}
+
+// A key that nothing can be done without is named.
+func TestForeignKeyIsNamed(t *testing.T) {
+	for _, key := range []string{"v3:bus", "v3:sessions", "v3:waiting"} {
+		f := setup(t)
+		f.must(lease.Bootstrap(t.Context(), f.client, f.store.Options().Leases))
+		f.must(f.client.Set(t.Context(), key, "foreign", 0).Err())
+		s := session("a")
+		_, _, plain := f.store.PutSessionWithIdempotency(t.Context(), s, s.Key, keyTTL)
+		_, _, leased := f.store.PutSessionWithLease(t.Context(), s, s.Key, keyTTL)
+		for _, err := range []error{plain, leased} {
+			if named := (*ForeignKeyError)(nil); !errors.As(err, &named) || named.Key != key || !errors.Is(err, ErrUnavailable) ||
+				Refused(err) != "WRONGTYPE" {
+				t.Errorf("%s: %v", key, err)
+			}
+		}
 	}
 }

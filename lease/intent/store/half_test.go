@@ -95,7 +95,7 @@ func TestWriteAgain(t *testing.T) {
 		write  Write
 		broken string
 		before intent.State
-	}{{run, "v3:owned:w", intent.StateNew}, {end, "v3:ended", intent.StateRunning}} {
+	}{{run, "v3:owned:w", intent.StateNew}, {end, "v3:waiting", intent.StateRunning}} {
 		f.must(f.client.Set(t.Context(), step.broken, "x", 0).Err())
 		if _, err := w.Write(t.Context(), step.write); err == nil {
 			t.Fatalf("%s was written over a foreign %s", step.write.State, step.broken)

@@ -65,7 +65,7 @@ func (s *Store) run(ctx context.Context, script *redis.Script, args ...any) (any
 	all := append(make([]any, 0, 4+len(args)), "", "", s.opt.KeyPrefix, s.opt.Retention.Milliseconds())
 	reply, err := s.batcher.call(ctx, script, []string{s.bus}, append(all, args...)...)
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, unavailable(s.named(ctx, err))
 	}
 	return reply, nil
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/leasestorm/leasestorm/internal/plain"
+	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
@@ -59,7 +61,7 @@ func (s *Store) PutSessionWithLease(ctx context.Context, session intent.Session,
 	args = append(args, s.opt.Leases.TTL.Milliseconds(), redisstore.FenceTTLDefault.Milliseconds())
 	reply, err := s.batcher.call(ctx, putLeasedScript, keys, args...)
 	if err != nil {
-		return "", false, unavailable(err)
+		return "", false, unavailable(s.named(ctx, err))
 	}
 	words, err := wordsOf(reply, 2)
 	switch {
@@ -96,12 +98,12 @@ func (s *Store) StopAsked(ctx context.Context, id string) (bool, error) {
 	return stop != "", nil
 }
 
-// Get returns a session's record. ErrNotFound, ErrUnavailable.
+// Get returns a session's record. ErrNotFound, also where its key holds another type, ErrUnavailable.
 func (s *Store) Get(ctx context.Context, id string) (intent.Session, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 	defer cancel()
 	fields, err := s.client.HGetAll(ctx, s.session(id)).Result()
-	if err != nil {
+	if err != nil && !foreign(err) {
 		return intent.Session{}, unavailable(err)
 	}
 	if len(fields) == 0 {
@@ -111,7 +113,8 @@ func (s *Store) Get(ctx context.Context, id string) (intent.Session, error) {
 }
 
 // List returns up to limit sessions, newest first, that come after the session cursor ("" for the newest). next is the cursor
-// of the next page, "" after the last. A session that is accepted meanwhile never moves others between pages.
+// of the next page, "" after the last. A session that is accepted meanwhile never moves others between pages. Beside the sessions,
+// which stand, err is a *lease.SkippedError if records are left out because their keys hold another type; else it is ErrUnavailable.
 func (s *Store) List(ctx context.Context, cursor string, limit int) (sessions []intent.Session, next string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 	defer cancel()
@@ -122,7 +125,7 @@ func (s *Store) List(ctx context.Context, cursor string, limit int) (sessions []
 	by := &redis.ZRangeBy{Min: "-", Max: from, Count: int64(limit) + 1}
 	ids, err := s.client.ZRevRangeByLex(ctx, s.opt.KeyPrefix+"sessions", by).Result()
 	if err != nil {
-		return nil, "", unavailable(err)
+		return nil, "", unavailable(s.named(ctx, err))
 	}
 	if len(ids) > limit {
 		ids = ids[:limit]
@@ -133,13 +136,20 @@ func (s *Store) List(ctx context.Context, cursor string, limit int) (sessions []
 	for i, id := range ids {
 		records[i] = pipe.HGetAll(ctx, s.session(id))
 	}
-	if _, err := pipe.Exec(ctx); err != nil && len(ids) > 0 {
-		return nil, "", unavailable(err)
-	}
-	for _, r := range records {
-		if fields := r.Val(); len(fields) > 0 {
+	_, _ = pipe.Exec(ctx) // each answer has its own error
+	skipped := &lease.SkippedError{}
+	for i, r := range records {
+		switch fields, err := r.Result(); {
+		case foreign(err):
+			skipped.Skip(plain.Name(s.session(ids[i])) + ": it holds another type")
+		case err != nil:
+			return nil, "", unavailable(err)
+		case len(fields) > 0:
 			sessions = append(sessions, decode(fields))
 		}
+	}
+	if skipped.Count > 0 {
+		return sessions, next, skipped
 	}
 	return sessions, next, nil
 }

@@ -179,7 +179,7 @@ func (s *Store) Ping(ctx context.Context) error {
 		err = denied
 	}
 	if err != nil {
-		return unavailable(err)
+		return unavailable(s.named(ctx, err))
 	}
 	return nil
 }
@@ -190,12 +190,12 @@ func (s *Store) Close() error { return s.client.Close() }
 // Refused returns the code, such as WRONGTYPE or NOPERM, with which Redis refused what was asked, also within a script, and "" where
 // it did not answer.
 func Refused(err error) string {
+	if redisstore.Denied(err) != nil { // in a script it begins with ERR, and Ping tells it with the rules to add
+		return "NOPERM"
+	}
 	var said redis.Error
 	if !errors.As(err, &said) || errors.Is(err, redis.Nil) {
 		return ""
-	}
-	if redisstore.Denies(said) { // in a script it begins with ERR
-		return "NOPERM"
 	}
 	text := said.Error()
 	if _, inner, ok := strings.Cut(text, ": -"); ok && strings.HasPrefix(text, "ERR ") { // Redis 6.2 wraps what a script met

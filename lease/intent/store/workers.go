@@ -65,14 +65,18 @@ func (s *Store) ServicesOf(ctx context.Context, worker string) ([]string, error)
 	for _, p := range pending {
 		given = append(given, pipe.XRange(ctx, s.bus, p.ID, p.ID))
 	}
-	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return nil, unavailable(err)
-	}
+	_, _ = pipe.Exec(ctx) // each answer has its own error
 	var services []string
 	for _, c := range begun {
+		if err := c.Err(); err != nil && !errors.Is(err, redis.Nil) && !foreign(err) {
+			return nil, unavailable(err)
+		}
 		services = append(services, c.Val())
 	}
 	for _, c := range given {
+		if err := c.Err(); err != nil {
+			return nil, unavailable(err)
+		}
 		for _, m := range c.Val() {
 			services = append(services, fmt.Sprint(m.Values["service"]))
 		}

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
+	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/tend"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent"
@@ -281,5 +282,6 @@ func (w *Worker) bury(e store.Entry, why string, fence int64) {
 		w.cfg.Logger.Info("entry not buried yet", zap.String("entry", e.ID), zap.Error(err))
 		return
 	}
-	w.cfg.Logger.Warn("entry is a dead letter", zap.String("entry", e.ID), zap.String("session", e.Session), zap.String("why", why))
+	w.cfg.Logger.Warn("entry is a dead letter", zap.String("entry", e.ID), zap.String("session", plain.Name(e.Session)),
+		zap.String("why", why))
 }

@@ -111,13 +111,14 @@ const failureLogEvery = 3 * time.Second
 func (w *Worker) beat() {
 	ticker := time.NewTicker(tend.BeatEvery(w.cfg.life()))
 	defer ticker.Stop()
-	var told time.Time // when the log was last told that it fails; zero: it does not
+	var told, foreign time.Time // when the log was last told that it fails, and of foreign keys; zero: it does not
 	for {
 		sent := time.Now()
 		err := w.tender.Tend(w.ctx)
 		w.registry.Note(err)
 		if err == nil {
 			w.keeper.Wrote(sent)
+			foreign = w.tellForeign(foreign)
 		}
 		switch id := zap.String("worker", w.cfg.InstanceID); {
 		case w.ctx.Err() != nil:
@@ -135,6 +136,23 @@ func (w *Worker) beat() {
 			return
 		}
 	}
+}
+
+// foreignLogEvery is how often the log is told of keys that stay as they are until somebody mends them.
+const foreignLogEvery = time.Minute
+
+// tellForeign tells the log of keys that hold another type, and returns when it was last told.
+func (w *Worker) tellForeign(last time.Time) time.Time {
+	keys := w.bus.Foreign()
+	if len(keys) == 0 {
+		return time.Time{}
+	}
+	if time.Since(last) < foreignLogEvery {
+		return last
+	}
+	w.cfg.Logger.Warn("keys hold another type and are done without; rename or delete them", zap.String("worker", w.cfg.InstanceID),
+		zap.Strings("keys", keys))
+	return time.Now()
 }
 
 // running asks the loop how many sessions run.

@@ -69,3 +69,24 @@ func TestOutageIsLoggedSeldom(t *testing.T) {
 		}
 	}
 }
+
+// A worker does without the sets that a foreign hand has replaced: sessions run, stop and end. It names them once.
+func TestForeignSetsAreNamedOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for _, key := range []string{"v3:stops", "v3:ended"} {
+		r.must(r.client.Set(t.Context(), key, "foreign", 0).Err())
+	}
+	logs := r.logged(r.config("w1", "1"))
+	for range 3 {
+		a := r.start("a", "hd")
+		r.wait(a, intent.StateRunning, "")
+		r.stop(a)
+		r.wait(a, intent.StateEnded, intent.ReasonStopped)
+	}
+	r.eventually("the keys are named", func() bool { return logs.FilterMessageSnippet("keys hold another type").Len() > 0 })
+	lines := logs.FilterMessageSnippet("keys hold another type").All()
+	if len(lines) != 1 || len(lines[0].ContextMap()["keys"].([]any)) != 2 {
+		t.Errorf("the log says %+v, want both keys in one line", lines)
+	}
+}

@@ -2,10 +2,19 @@
 --
 -- ARGV[5]  worker
 -- ARGV[6]  what describes it, JSON
--- returns {sessions that it has begun, run of the server, and of all workers those whose stop was asked and has not taken effect …}
+-- returns {sessions that it has begun, run of the server, keys of another type, session …}: of all workers those whose stop was asked
+-- and has not taken effect, and where their set is of another type, those of this worker, by their records
 redis.call('ZADD', workers, stamp, ARGV[5])
 redis.call('HSET', info, ARGV[5], ARGV[6])
-local reply = redis.call('SMEMBERS', stops)
+local foreign, reply = {}, soft('SMEMBERS', stops)
+if not reply then
+  foreign, reply = {stops}, {}
+  for _, id in ipairs(redis.call('ZRANGE', owned(ARGV[5]), 0, -1)) do
+    if fields(id, 'stop')[1] then reply[#reply + 1] = id end
+  end
+end
+if not soft('ZCARD', ended) then foreign[#foreign + 1] = ended end
+table.insert(reply, 1, table.concat(foreign, ' '))
 local server = redis.pcall('INFO', 'server')
 table.insert(reply, 1, type(server) == 'string' and string.match(server, 'run_id:(%w+)') or '?')
 table.insert(reply, 1, redis.call('ZCARD', owned(ARGV[5])))

@@ -3,9 +3,9 @@
 --
 -- KEYS[2]  lease
 -- returns {'B', holder}
-local known = redis.call('GET', prefix .. 'idem:' .. ARGV[9])
+local known = soft('GET', prefix .. 'idem:' .. ARGV[9])
 if known and known ~= ARGV[5] then
-  local state = redis.call('HGET', record(known), 'state')
+  local state = soft('HGET', record(known), 'state')
   if state and state ~= 'ENDED' then return {'B', 'session:' .. known} end
 end
 local holder = redis.call('GET', KEYS[2])

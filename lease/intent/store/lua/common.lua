@@ -17,11 +17,14 @@ local clock = redis.call('TIME')
 local ms = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local stamp = string.format('%.0f', ms)
 local function record(id) return prefix .. 'session:' .. id end
--- fields reads fields of a record. A key of another type is a foreign hand's, and a record without any.
-local function fields(id, ...)
-  local r = redis.pcall('HMGET', record(id), ...)
-  return r.err and {} or r
+-- soft is a call for which a key of another type, which is a foreign hand's, is one that is not there: nil. It is for keys that are
+-- one session's, or can be done without.
+local function soft(...)
+  local r = redis.pcall(...)
+  if type(r) ~= 'table' or not r.err then return r end
+  if not string.find(r.err, 'WRONGTYPE', 1, true) then redis.call(...) end -- to fail as it did
 end
+local function fields(id, ...) return soft('HMGET', record(id), ...) or {} end
 -- grant is what phase 1 adds to a start that is accepted (lease.lua).
 local grant = function() end
 local function owned(worker) return prefix .. 'owned:' .. worker end
@@ -42,13 +45,13 @@ end
 -- that ends, so that the number of records stays bounded without a sweep.
 local function finish(id, key, owner, reason, detail)
   if owner then redis.call('ZREM', owned(owner), id) end
-  redis.call('SREM', stops, id)
+  soft('SREM', stops, id)
   redis.call('ZREM', waiting, id)
-  redis.call('ZADD', ended, stamp, id)
+  soft('ZADD', ended, stamp, id)
   redis.call('HSET', record(id), 'state', 'ENDED', 'reason', reason, 'detail', detail, 'updated', stamp)
   redis.call('HDEL', record(id), 'stop')
   if key and redis.pcall('GET', prefix .. 'idem:' .. key) == id then redis.call('DEL', prefix .. 'idem:' .. key) end
-  for _, old in ipairs(redis.call('ZRANGEBYSCORE', ended, '-inf', string.format('%.0f', ms - retention), 'LIMIT', 0, 3)) do
+  for _, old in ipairs(soft('ZRANGEBYSCORE', ended, '-inf', string.format('%.0f', ms - retention), 'LIMIT', 0, 3) or {}) do
     redis.call('ZREM', index, old)
     redis.call('DEL', record(old))
     redis.call('ZREM', ended, old)

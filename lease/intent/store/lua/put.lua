@@ -9,10 +9,10 @@
 -- ARGV[10] life of the key while nobody has started the session, ms
 -- returns {'N', id} for a new session, {'E', id} for the one that the key stands for
 local id, key = ARGV[5], prefix .. 'idem:' .. ARGV[9]
-local present = redis.call('GET', key)
+local present = soft('GET', key)
 if present == id then return {'N', id} end -- this very call, sent a second time
 if present then
-  local state = redis.call('HGET', record(present), 'state')
+  local state = soft('HGET', record(present), 'state')
   if state and state ~= 'ENDED' then return {'E', present} end
 end
 local entry = start(id, ARGV[6], ARGV[7], ARGV[8])

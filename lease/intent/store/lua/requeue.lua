@@ -9,14 +9,14 @@ if not got[1] then return {'0', ''} end
 local f = {}
 for i = 1, #got[1][2], 2 do f[got[1][2][i]] = got[1][2][i + 1] end
 local id = f.session or ''
-local r = redis.call('HMGET', record(id), 'state', 'key', 'service', 'profile', 'start')
+local r = fields(id, 'state', 'key', 'service', 'profile', 'start')
 if not r[1] or not r[2] then return {'M', id} end
 if r[1] ~= 'ENDED' then return {'L', id} end
 local key = prefix .. 'idem:' .. r[2]
-local present = redis.call('GET', key)
+local present = soft('GET', key)
 if present and present ~= id then return {'B', present} end
 local entry = start(id, r[3], r[4], r[5])
-redis.call('ZREM', ended, id)
+soft('ZREM', ended, id)
 redis.call('SET', key, id, 'PX', ARGV[6])
 redis.call('HSET', record(id), 'state', 'NEW', 'updated', stamp, 'entry', entry)
 redis.call('HDEL', record(id), 'reason', 'detail', 'stop', 'slot', 'owner', 'tunerFence')

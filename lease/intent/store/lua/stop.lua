@@ -4,10 +4,10 @@
 -- ARGV[5]  session ID
 -- ARGV[6]  channel
 -- returns 'M' when there is no such session, 'E' when it has ended, else 'S'
-local state = redis.call('HGET', record(ARGV[5]), 'state')
+local state = soft('HGET', record(ARGV[5]), 'state')
 if not state then return 'M' end
 if state == 'ENDED' then return 'E' end
-redis.call('SADD', stops, ARGV[5])
+soft('SADD', stops, ARGV[5])
 redis.call('HSET', record(ARGV[5]), 'stop', '1')
 redis.pcall('PUBLISH', ARGV[6], 'stop ' .. ARGV[5])
 return 'S'

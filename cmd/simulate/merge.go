@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leasestorm/leasestorm/internal/plain"
+	"github.com/leasestorm/leasestorm/sim"
+)
+
+func newMerge() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "merge FILE…",
+		Short: "Add up the shards of an exploration, and show that no seed is missing",
+		Long: `merge reads the files that explorations of a range in shards have left (explore-….jsonl.zst), proves that they are whole,
+made by the same program with the same flags, and have no seed twice, and says what they came to together: a table of what
+was put to the test, what is missing, and what failed, once for each cause.
+
+The hash is that of all seeds and their histories, and the same however the range was cut into shards.
+
+Exit codes: 0 all shards are there and hold; 1 a guarantee failed; 2 seeds are missing, or no seed exercised a criterion; 3 a file
+cannot be read or does not belong to the others.`,
+		Example: "  simulate merge reports/explore-1-200000-shard-*.jsonl.zst",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return fmt.Errorf("merge: name the files of the shards, such as reports/explore-1-200000-shard-*.jsonl.zst")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return merge(cmd.OutOrStdout(), args, asJSON) },
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write what they came to as JSON")
+	return cmd
+}
+
+func merge(out io.Writer, files []string, asJSON bool) error {
+	guardMemory(strings.Join(files[:min(len(files), 3)], " "), memoryForShards(files...))
+	m, err := sim.Merge(files)
+	if err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	if asJSON {
+		lines := json.NewEncoder(&text)
+		lines.SetIndent("", "  ")
+		err = lines.Encode(m)
+	} else {
+		printMerged(&text, &m)
+	}
+	if err == nil {
+		_, err = text.WriteTo(out)
+	}
+	if err != nil {
+		return fmt.Errorf("write what the shards came to: %w", err)
+	}
+	if code := m.Verdict.ExitCode(); code != exitPass {
+		return verdictError(code)
+	}
+	return nil
+}
+
+func printMerged(out io.Writer, m *sim.Merged) {
+	printGuarantees(out, &m.Coverage)
+	failed := uint64(0)
+	for i := range m.Causes {
+		c := &m.Causes[i]
+		failed += c.Count
+		if i == failedMax {
+			fmt.Fprintf(out, "\n… and %d more causes (--json names them)\n", len(m.Causes)-i)
+		}
+		if i >= failedMax {
+			continue
+		}
+		fmt.Fprintf(out, "\n%s by %d: %s\n  seeds:           %s\n  run it again:    simulate replay %d@%d (with the flags of the exploration)\n"+
+			"  make it small:   simulate shrink %[5]d@%[6]d (with them too)\n", plain.Text(strings.Join(c.Broke, ", ")), c.Count,
+			plain.Text(c.First.Detail), numbers(c.Seeds, c.Count), c.First.Seed, m.Draw)
+	}
+	fmt.Fprintf(out, "\n%d of %d seeds in %d files, %d failed by %d causes, %d run twice and compared, %d more against the .lua files; "+
+		"%v of virtual time\n", m.Done, m.Total, m.Files, failed, len(m.Causes), m.Repeated, m.Interpreted,
+		(time.Duration(m.VirtualMs) * time.Millisecond).Round(time.Second))
+	for i, p := range m.Missing {
+		if i == failedMax {
+			fmt.Fprintf(out, "… and %d more parts (--json names them)\n", len(m.Missing)-i)
+			break
+		}
+		fmt.Fprintf(out, "missing: %d seeds of %d-%d", p.Count, p.Seeds.From, p.Seeds.To)
+		switch {
+		case p.File != "":
+			fmt.Fprintf(out, ": shard %d/%d is not complete, --resume goes on with it (%s)", p.Shards.From, p.Of, plain.Text(p.File))
+		case p.Shards.From != p.Shards.To:
+			fmt.Fprintf(out, ": shards %d to %d of %d", p.Shards.From, p.Shards.To, p.Of)
+		case p.Of > 1:
+			fmt.Fprintf(out, ": shard %d/%d", p.Shards.From, p.Of)
+		}
+		fmt.Fprintln(out)
+	}
+	if missing := m.Coverage.Missing(); len(missing) > 0 {
+		fmt.Fprintf(out, "no seed exercised %s: more seeds might\n", strings.Join(missing, ", "))
+	}
+	fmt.Fprintf(out, "hash: %v\nverdict: %s (* decides)\n", m.Hash, strings.ToUpper(string(m.Verdict)))
+}
+
+// numbers lists seeds, and says that there are more.
+func numbers(seeds []uint64, of uint64) string {
+	text := strings.Trim(fmt.Sprint(seeds), "[]")
+	if uint64(len(seeds)) < of {
+		text += fmt.Sprintf(" … (%d)", of)
+	}
+	return text
+}

@@ -1,0 +1,22 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/leasestorm/leasestorm/sim"
+)
+
+// A seed says nothing without the version that draws it and the flags that it was given: both lines name them.
+func TestMergedSeedsCanBePlayedAgain(t *testing.T) {
+	m := sim.Merged{Causes: []sim.Cause{{Broke: []string{"G6"}, Count: 1, Seeds: []uint64{29573}, First: sim.FailedSeed{Seed: 29573}}}}
+	m.Draw = 2
+	var out bytes.Buffer
+	printMerged(&out, &m)
+	for _, want := range []string{"simulate replay 29573@2 (with the flags", "simulate shrink 29573@2 (with them too)"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, out.String())
+		}
+	}
+}

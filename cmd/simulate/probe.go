@@ -1,0 +1,146 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leasestorm/leasestorm/sim"
+	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/probe"
+	"github.com/leasestorm/leasestorm/sim/real"
+)
+
+// Size and length of a probe: long enough for several renewals of each lease. It does not end with one, so that releases are told
+// from renewals.
+const (
+	probeNodes, probeSessions = 2, 6
+	probeFor                  = 10*time.Second + 500*time.Millisecond
+)
+
+func newProbe() *cobra.Command {
+	var f flags
+	cmd := &cobra.Command{
+		Use:   "probe",
+		Short: "Say which words of the protocol a node speaks, and what stays unknown without the others",
+		Long: `probe starts two nodes on six sessions for ten seconds, breaks nothing, asks them to stop, and says rule by rule what of
+docs/node-protocol.md they speak: what is said, what is missing and what stays unknown without it, and what is said wrongly.
+It does not say that a node is safe: --scenario safety does, and --scenario locks for nodes without fences.
+
+Exit codes: 0 no rule is broken and nothing that the criteria need is missing; 1 a rule is broken; 2 something is missing, so that
+one of the criteria would stay unknown or be judged less exactly; 3 the command line or the harness was wrong.`,
+		Example: `  simulate probe --node-cmd 'LEVEL=debug python3 node.py'
+  simulate probe --node-cmd ./node --criteria G1,G2   for a node without fences`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.probe(cmd) },
+	}
+	f.registerRun(cmd.Flags())
+	cmd.Flags().StringVar(&f.criteria, "criteria", strings.Join(probe.Criteria(), ","), "guarantees for which something must not be missing")
+	cmd.SetFlagErrorFunc(flagError)
+	return cmd
+}
+
+// probe runs the nodes and prints what was found.
+func (f *flags) probe(cmd *cobra.Command) error {
+	criteria, err := check.ParseCriteria(f.criteria)
+	if err != nil {
+		err = fmt.Errorf("--criteria: %w", err)
+	}
+	if err := errors.Join(f.checkRun(cmd.Flags()), err); err != nil {
+		return err
+	}
+	s := sim.Scenario{
+		Name: "probe", Engine: f.engine, Nodes: probeNodes, Sessions: probeSessions, Seed: 1,
+		Fixed: sim.Fixed{Duration: probeFor}, Plan: []fault.Fault{},
+	}
+	if f.nodeCmd != "" {
+		if s.NodeCmd, err = splitCommand(f.nodeCmd); err != nil {
+			return err
+		}
+	}
+	c, err := s.Resolve()
+	if err != nil {
+		return err
+	}
+	found, err := f.probed(cmd, c)
+	if err != nil {
+		return err
+	}
+	found.Verdict = probe.Decide(found.Rules, criteria)
+	if err := found.print(cmd.OutOrStdout(), f.json); err != nil {
+		return err
+	}
+	if code := found.Verdict.ExitCode(); code != exitPass {
+		return verdictError(code)
+	}
+	return nil
+}
+
+// probing is what a probe found, as --json writes it.
+type probing struct {
+	Verdict check.Outcome `json:"verdict"`
+	Rules   []probe.Rule  `json:"rules"`
+	Folder  string        `json:"folder"`
+}
+
+// probed runs the nodes and looks at what they did. That they do not start is found too.
+func (f *flags) probed(cmd *cobra.Command, c sim.Config) (probing, error) {
+	choice, err := f.redisChoice()
+	if err == nil {
+		err = f.mayStart(cmd, c.NodeCmd)
+	}
+	if err != nil {
+		return probing{}, err
+	}
+	engine, err := f.newEngine(c, choice, nil)
+	if err != nil {
+		return probing{}, err
+	}
+	if !f.quiet {
+		fmt.Fprintf(cmd.ErrOrStderr(), "probing for %v\n", probeFor.Truncate(time.Second))
+	}
+	r, err := sim.Run(cmd.Context(), c, sim.Options{Engine: engine, Reports: f.report})
+	found := probing{Folder: r.Dir}
+	switch {
+	case errors.Is(err, real.ErrNodeExited), errors.Is(err, real.ErrNodeNotReady):
+		found.Rules = []probe.Rule{{Name: "ready", Verdict: check.Fail, Says: oneLine(err)}}
+		return found, nil
+	case err != nil:
+		return probing{}, err
+	case r.Outcome.Interrupted:
+		return probing{}, errors.New("interrupted: a probe takes its ten seconds")
+	}
+	found.Rules, err = probe.Inspect(r.Report.Params(), history.Open(r.Dir), r.Report.Guarantees)
+	return found, err
+}
+
+func (p *probing) print(out io.Writer, asJSON bool) error {
+	if asJSON {
+		text, err := json.MarshalIndent(p, "", "  ")
+		if err == nil {
+			_, err = fmt.Fprintf(out, "%s\n", text)
+		}
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, r := range p.Rules {
+		says := r.Says
+		if len(r.Open) > 0 {
+			says += " (leaves open: " + strings.Join(r.Open, ", ") + ")"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", strings.ToUpper(string(r.Verdict)), r.Name, says)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "\nverdict: %s\n  look further:    %s\n", strings.ToUpper(string(p.Verdict)), p.Folder)
+	return err
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leasestorm/leasestorm/sim/real"
+)
+
+// targetListen is where a target listens unless it is told otherwise.
+const targetListen = "127.0.0.1:9090"
+
+func newTarget() *cobra.Command {
+	var t real.Target
+	cmd := &cobra.Command{
+		Use:   "target",
+		Short: "Be the polled target, for a fleet that something else has started",
+		Long: `simulate target is the polled target of a storm as a server of its own: POST /poll/<session> with X-Instance and X-Fence
+(docs/node-protocol.md), where a fence older than the highest it has seen is 409, and the tuners of intents (POST and DELETE
+/tune/<slot>). A session is known from its first poll on.
+
+GET /sessions says who polled what last, under which fence, and how often, one JSON object a line; GET /healthz that it
+runs. Anybody who reaches it may ask.
+
+Standard output: one line of history.jsonl for every arrival and its end; t is CLOCK_MONOTONIC of the host in ns. Who does not read it
+holds up the polls.
+SIGTERM, SIGINT: stop cleanly, exit 0. Exit code 3: it cannot listen, or nobody reads what it says.`,
+		Example: `  simulate target --listen 127.0.0.1:9090
+  simulate target health 127.0.0.1:9090         0 if it serves there, 1 if not: the health check of a container`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if t.Serve < 0 || t.Serve > time.Hour {
+				return fmt.Errorf("--serve %v: must be from 0 to 1h", t.Serve)
+			}
+			if err := listenable(t.Addr); err != nil {
+				return fmt.Errorf("--listen %w", err)
+			}
+			t.Out = cmd.OutOrStdout()
+			t.Started = func(url string) { fmt.Fprintf(cmd.ErrOrStderr(), "simulate: target at %s\n", url) }
+			return t.Run(cmd.Context())
+		},
+	}
+	cmd.Flags().StringVar(&t.Addr, "listen", targetListen, "`HOST:PORT`")
+	cmd.Flags().DurationVar(&t.Serve, "serve", 0, "how long an answer takes")
+	cmd.SetFlagErrorFunc(flagError)
+	cmd.AddCommand(newTargetHealth())
+	return cmd
+}
+
+func newTargetHealth() *cobra.Command {
+	return &cobra.Command{
+		Use:   "health [HOST:PORT]",
+		Short: "Ask the target there whether it serves, and exit with 0 or 1",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			addr := strings.Join(append(args, targetListen)[:1], "")
+			if err := listenable(addr); err != nil {
+				return err
+			}
+			if err := askTarget(cmd.Context(), addr); err != nil {
+				fmt.Fprintf(cmd.ErrOrStderr(), "simulate: %v\n", err)
+				return verdictError(exitFail)
+			}
+			return nil
+		},
+	}
+}
+
+// listenable checks an address that is given.
+func listenable(addr string) error {
+	if _, port, err := net.SplitHostPort(addr); err != nil || port == "" {
+		return fmt.Errorf("%q: must be host:port, such as %s", addr, targetListen)
+	}
+	return nil
+}
+
+// targetWithin bounds how long the command health waits.
+const targetWithin = 5 * time.Second
+
+// askTarget returns nil if a target serves at the address; one that listens everywhere listens here too.
+func askTarget(ctx context.Context, addr string) error {
+	host, port, _ := net.SplitHostPort(addr)
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	ctx, cancel := context.WithTimeout(ctx, targetWithin)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+"/healthz", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, 64))
+	if err != nil || resp.StatusCode != http.StatusOK || strings.TrimSpace(string(text)) != "ok" {
+		return errors.Join(fmt.Errorf("no target answers at %s: status %d", addr, resp.StatusCode), err)
+	}
+	return nil
+}

@@ -1,0 +1,308 @@
+// Package docker holds images and a fleet of containers. It has no code: its tests hold what must be true of the files, and start
+// the fleet.
+package docker
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/leasestorm/leasestorm/sim"
+)
+
+// service is what is asked of one in compose.yaml.
+type service struct {
+	Image       string               `yaml:"image"`
+	User        string               `yaml:"user"`
+	Init        bool                 `yaml:"init"`
+	ReadOnly    bool                 `yaml:"read_only"`
+	Privileged  bool                 `yaml:"privileged"`
+	CapDrop     []string             `yaml:"cap_drop"`
+	CapAdd      []string             `yaml:"cap_add"`
+	SecurityOpt []string             `yaml:"security_opt"`
+	NetworkMode string               `yaml:"network_mode"`
+	Pid         string               `yaml:"pid"`
+	Restart     string               `yaml:"restart"`
+	MemLimit    string               `yaml:"mem_limit"`
+	PidsLimit   int                  `yaml:"pids_limit"`
+	Grace       string               `yaml:"stop_grace_period"`
+	Environment map[string]string    `yaml:"environment"`
+	Networks    []string             `yaml:"networks"`
+	Ports       []string             `yaml:"ports"`
+	Volumes     []string             `yaml:"volumes"`
+	Healthcheck map[string]any       `yaml:"healthcheck"`
+	DependsOn   map[string]condition `yaml:"depends_on"`
+}
+
+type condition struct {
+	Condition string `yaml:"condition"`
+}
+
+// fleet is compose.yaml.
+type fleet struct {
+	Services map[string]service `yaml:"services"`
+	Networks map[string]struct {
+		Internal bool `yaml:"internal"`
+	} `yaml:"networks"`
+}
+
+var (
+	// byNumber is a user and a group that are not root, and that an orchestrator can see are not.
+	byNumber = regexp.MustCompile(`^[1-9][0-9]*:[1-9][0-9]*$`)
+	// pinned is an image with a tag that does not move by itself. Variables have a default.
+	pinned = regexp.MustCompile(`^[a-z/]+:[a-z0-9.-]+$`)
+	// variable is one with a default.
+	variable = regexp.MustCompile(`\$\{[A-Z_]+:-([^}]*)\}`)
+)
+
+func defaults(text string) string { return variable.ReplaceAllString(text, "$1") }
+
+// wrong returns what a service breaks of what holds for all.
+func (s service) wrong() []string {
+	drain, _ := strconv.Atoi(s.Environment["LEASESTORM_DRAIN_MS"])
+	grace, _ := time.ParseDuration(s.Grace)
+	image := defaults(s.Image)
+	var out []string
+	for problem, there := range map[string]bool{
+		"user: no numbers, or root":                !byNumber.MatchString(s.User),
+		"init: true is missing":                    !s.Init,
+		"read_only: true is missing":               !s.ReadOnly,
+		"privileged, or rights of its own":         s.Privileged || len(s.CapAdd) > 0,
+		"cap_drop: [ALL] is missing":               !slices.Equal(s.CapDrop, []string{"ALL"}),
+		"no-new-privileges is missing":             !slices.Contains(s.SecurityOpt, "no-new-privileges:true"),
+		"shares a namespace with the host":         s.NetworkMode != "" || s.Pid != "",
+		"restart is not decided":                   s.Restart == "",
+		"mem_limit is missing":                     s.MemLimit == "",
+		"pids_limit is missing":                    s.PidsLimit == 0,
+		"stop_grace_period ends before the drain":  grace <= time.Duration(drain)*time.Millisecond,
+		"image: no tag that stays, or is " + image: !pinned.MatchString(image) || strings.HasSuffix(image, ":latest"),
+		"no network of this fleet":                 len(s.Networks) == 0,
+	} {
+		if there {
+			out = append(out, problem)
+		}
+	}
+	for _, port := range s.Ports {
+		if !strings.HasPrefix(port, "127.0.0.1:") {
+			out = append(out, "port "+port+" is open beyond 127.0.0.1")
+		}
+	}
+	for _, volume := range s.Volumes {
+		if strings.Contains(volume, ".sock") || strings.HasPrefix(volume, "/") {
+			out = append(out, "mounts "+volume+" of the host")
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func loadFleet(t *testing.T) fleet {
+	t.Helper()
+	text, err := os.ReadFile("compose.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var f fleet
+	// What a service says stands beside what it is merged with.
+	if err := yaml.UnmarshalWithOptions(text, &f, yaml.AllowDuplicateMapKey()); err != nil {
+		t.Fatal(err)
+	}
+	if len(f.Services) < 8 || f.Services["redis"].User != "999:999" || f.Services["redis"].Restart == "" {
+		t.Fatalf("%d services, Redis is %+v: not read as compose does, and the rules would hold of nothing", len(f.Services), f.Services["redis"])
+	}
+	return f
+}
+
+// mighty is what the profile storm may, in order: it uses the engine.
+var mighty = []string{
+	"mounts /var/run/docker.sock:/var/run/docker.sock of the host", "no network of this fleet", "privileged, or rights of its own",
+	"shares a namespace with the host", "user: no numbers, or root",
+}
+
+// The storm's file says what the fleet is: else it would be refused.
+func TestStormIsOfThisFleet(t *testing.T) {
+	s, err := sim.Load("storm.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := s.Resolve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes := 0
+	for name, s := range loadFleet(t).Services {
+		if !strings.HasPrefix(name, "node-") {
+			continue
+		}
+		nodes++
+		for variable, want := range map[string]time.Duration{
+			"TTL": c.TTL, "RENEW": c.Renew, "HEARTBEAT": c.Heartbeat, "DISCOVERY": c.Discovery, "POLL": c.Poll, "POLL_TIMEOUT": c.PollTimeout,
+		} {
+			if got := s.Environment["LEASESTORM_"+variable+"_MS"]; got != strconv.FormatInt(want.Milliseconds(), 10) {
+				t.Errorf("compose.yaml: %s has %s ms for %s, and storm.yaml %v", name, got, variable, want)
+			}
+		}
+	}
+	if nodes != c.Nodes || c.Sessions != sessions {
+		t.Errorf("storm.yaml: %d nodes and %d sessions, the fleet has %d and %d", c.Nodes, c.Sessions, nodes, sessions)
+	}
+}
+
+func TestServicesAreConfined(t *testing.T) {
+	f := loadFleet(t)
+	for name, s := range f.Services {
+		wrong := s.wrong()
+		if name == "storm" && slices.Equal(wrong, mighty) {
+			continue
+		}
+		for _, w := range wrong {
+			t.Errorf("compose.yaml: %s: %s", name, w)
+		}
+		for _, network := range s.Networks {
+			if n, known := f.Networks[network]; !known || !n.Internal && len(s.Ports) == 0 {
+				t.Errorf("compose.yaml: %s publishes nothing, so the network %s of it must be internal", name, network)
+			}
+		}
+		for on, c := range s.DependsOn {
+			if c.Condition == "service_healthy" && f.Services[on].Healthcheck == nil {
+				t.Errorf("compose.yaml: %s waits for %s to be healthy, which has no health check", name, on)
+			}
+		}
+	}
+}
+
+// Each rule must be able to fail.
+func TestWhatIsNotConfinedIsCaught(t *testing.T) {
+	good := loadFleet(t).Services["node-1"]
+	if w := good.wrong(); len(w) != 0 {
+		t.Fatalf("refused without reason: %v", w)
+	}
+	for name, broken := range map[string]func(s *service){
+		"root": func(s *service) { s.User = "0:0" }, "name": func(s *service) { s.User = "node" }, "init": func(s *service) { s.Init = false },
+		"writes": func(s *service) { s.ReadOnly = false }, "privileged": func(s *service) { s.Privileged = true },
+		"rights": func(s *service) { s.CapDrop = nil }, "more rights": func(s *service) { s.CapAdd = []string{"NET_ADMIN"} },
+		"setuid": func(s *service) { s.SecurityOpt = nil }, "host": func(s *service) { s.NetworkMode = "host" },
+		"restart": func(s *service) { s.Restart = "" }, "memory": func(s *service) { s.MemLimit = "" },
+		"pids": func(s *service) { s.PidsLimit = 0 }, "drain": func(s *service) { s.Grace = "1s" },
+		"latest": func(s *service) { s.Image = "redis:latest" }, "no tag": func(s *service) { s.Image = "redis" },
+		"no default": func(s *service) { s.Image = "leasestorm/node:${TAG}" }, "networks": func(s *service) { s.Networks = nil },
+		"open": func(s *service) { s.Ports = []string{"8080:8080"} }, "everywhere": func(s *service) { s.Ports = []string{"0.0.0.0:80:80"} },
+		"socket": func(s *service) { s.Volumes = []string{"/var/run/docker.sock:/var/run/docker.sock"} },
+	} {
+		s := good
+		if broken(&s); len(s.wrong()) != 1 {
+			t.Errorf("%s: found %v, want one problem", name, s.wrong())
+		}
+	}
+}
+
+// Whoever asks for Redis has a proxy of its own, which one can break without breaking another's.
+func TestEachHasAProxyOfItsOwn(t *testing.T) {
+	var proxies []struct {
+		Name, Listen, Upstream string
+		Enabled                bool
+	}
+	text, err := os.ReadFile("toxiproxy.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &proxies); err != nil {
+		t.Fatal(err)
+	}
+	ports := map[string]string{} // port → proxy
+	for _, p := range proxies {
+		_, port, err := net.SplitHostPort(p.Listen)
+		if err != nil || ports[port] != "" || p.Upstream != "redis:6379" || !p.Enabled {
+			t.Errorf("toxiproxy.json: %+v: %v", p, err)
+		}
+		ports[port] = p.Name
+	}
+	asking := 0
+	for name, s := range loadFleet(t).Services {
+		raw, asks := s.Environment["LEASESTORM_REDIS_URL"]
+		if !asks {
+			continue
+		}
+		asking++
+		u, err := url.Parse(raw)
+		if err != nil || u.Hostname() != "toxiproxy" || ports[u.Port()] != name {
+			t.Errorf("compose.yaml: %s asks %s, which is the proxy %q", name, raw, ports[u.Port()])
+		}
+	}
+	if asking != len(proxies) {
+		t.Errorf("%d services ask Redis through %d proxies", asking, len(proxies))
+	}
+}
+
+// wrongRecipe returns what a Dockerfile breaks of what holds for all.
+func wrongRecipe(text string) (out []string) {
+	var words [][]string
+	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", " ")) {
+		if strings.HasPrefix(line, "# syntax") || strings.HasPrefix(line, "#syntax") {
+			out = append(out, "a frontend would have to be pulled")
+		}
+		if fields := strings.Fields(line); len(fields) > 1 && !strings.HasPrefix(line, "#") {
+			words = append(words, fields)
+		}
+	}
+	if len(words) < 2 || strings.Join(words[0], " ") != "FROM scratch" || words[1][0] != "COPY" {
+		out = append(out, "does not begin with FROM scratch and what is copied")
+	}
+	user := ""
+	for i, w := range words {
+		switch {
+		case w[0] == "RUN" || w[0] == "ADD" || w[0] == "FROM" && i > 0:
+			out = append(out, w[0]+" needs what is not here")
+		case w[0] == "USER":
+			user = w[1]
+		}
+	}
+	if !byNumber.MatchString(user) {
+		out = append(out, fmt.Sprintf("USER is %q", user))
+	}
+	for _, label := range []string{"title", "description", "version"} {
+		if !strings.Contains(text, "org.opencontainers.image."+label+"=") {
+			out = append(out, "no label "+label)
+		}
+	}
+	return out
+}
+
+func TestImagesAreBuiltOfNothing(t *testing.T) {
+	files, err := filepath.Glob("*.Dockerfile")
+	if err != nil || len(files) != 4 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range wrongRecipe(string(text)) {
+			t.Errorf("%s: %s", file, w)
+		}
+		for name, bad := range map[string]string{
+			"root": string(text) + "USER 0:0\n", "run": string(text) + "RUN /x\n", "syntax": "# syntax=docker/dockerfile:1\n" + string(text),
+			"base": strings.Replace(string(text), "FROM scratch", "FROM alpine", 1), "label": strings.Replace(string(text), "image.title", "t", 1),
+		} {
+			if w := wrongRecipe(bad); len(w) != 1 {
+				t.Errorf("%s, %s: found %v, want one problem", file, name, w)
+			}
+		}
+	}
+	node, err := os.ReadFile("node.Dockerfile")
+	if err != nil || !strings.Contains(string(node), `HEALTHCHECK`) || !strings.Contains(string(node), `CMD ["/node", "health"]`) {
+		t.Errorf("node.Dockerfile: no health check by the program itself: %v", err)
+	}
+}

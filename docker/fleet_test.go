@@ -1,0 +1,415 @@
+package docker
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasestorm/leasestorm/internal/containertest"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+const (
+	sessions = 12         // that compose.yaml makes
+	nodeMax  = 15_000_000 // bytes of the image of a node; where the linker keeps the methods that nothing calls it is half as large again
+)
+
+// project is a fleet of its own, with images of its own, so that two can run at once.
+type project struct {
+	t       *testing.T
+	name    string
+	tag     string
+	compose []string
+	env     []string
+	out     string // folder of what images are made of
+}
+
+// needs returns the path of the first of the programs. Without any the test is skipped, and fails where CI=true.
+func needs(t *testing.T, programs ...string) string {
+	t.Helper()
+	for _, p := range programs {
+		if path, err := exec.LookPath(p); err == nil {
+			return path
+		}
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("none of %v is in PATH", programs)
+	}
+	t.Skipf("none of %v is in PATH", programs)
+	return ""
+}
+
+// newProject builds the images and returns a fleet that is not up. Whatever was made is removed when the test ends.
+func newProject(t *testing.T) *project {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("a minute of building and waiting: make long plays it")
+	}
+	_ = containertest.Engine(t)
+	docker := needs(t, "docker")
+	needs(t, "redis-server")
+	id := strings.ToLower(rand.Text()[:10])
+	out := t.TempDir()
+	p := &project{t: t, name: "leasestorm-test-" + id, tag: "test-" + id, out: out}
+	if exec.Command(docker, "compose", "version").Run() == nil {
+		p.compose = []string{docker, "compose"}
+	} else {
+		p.compose = []string{needs(t, "docker-compose")}
+	}
+	p.compose = append(p.compose, "-p", p.name, "-f", "compose.yaml")
+	p.env = append(os.Environ(), "TAG="+p.tag, "OUT="+out, "VERSION=", "ARCH=", "LEASESTORM_TAG="+p.tag, "LEASESTORM_TOKENS_FILE="+
+		filepath.Join(out, "tokens"), "LEASESTORM_REDIS_IMAGE=leasestorm/redis:"+p.tag, "LEASESTORM_API_PORT=0", "LEASESTORM_TARGET_PORT=0",
+		"LEASESTORM_TOXIPROXY_PORT=0")
+	t.Cleanup(p.remove)
+	p.must("../scripts/docker", "programs")
+	p.must("../scripts/docker", "redis")
+	return p
+}
+
+// run returns what a command says on standard output.
+func (p *project) run(ctx context.Context, command ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Env = p.env
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("%s: %w\n%s", strings.Join(command, " "), err, stderr.Bytes())
+	}
+	return strings.TrimSpace(string(out)), err
+}
+
+func (p *project) must(command ...string) string {
+	p.t.Helper()
+	out, err := p.run(p.t.Context(), command...)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return out
+}
+
+// do runs a command of compose.
+func (p *project) do(args ...string) string {
+	p.t.Helper()
+	return p.must(append(p.compose[:len(p.compose):len(p.compose)], args...)...)
+}
+
+// url is where a service's port is published on this machine.
+func (p *project) url(service string, port int) string {
+	p.t.Helper()
+	return "http://" + p.do("port", service, strconv.Itoa(port))
+}
+
+// left lists what compose made and is still there.
+func (p *project) left(ctx context.Context) (string, error) {
+	var all string
+	for _, kind := range [][]string{{"ps", "-aq"}, {"network", "ls", "-q"}, {"volume", "ls", "-q"}} {
+		out, err := p.run(ctx, append(append([]string{"docker"}, kind...), "--filter", "label=com.docker.compose.project="+p.name)...)
+		if err != nil {
+			return "", err
+		}
+		all += out
+	}
+	return all, nil
+}
+
+// remove removes the fleet, if it is still up, and the images.
+func (p *project) remove() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if p.t.Failed() {
+		logs, _ := p.run(ctx, append(p.compose[:len(p.compose):len(p.compose)], "logs", "--no-color", "--tail", "5")...)
+		p.t.Log(logs)
+	}
+	var wrong []error
+	if left, err := p.left(ctx); left != "" || err != nil {
+		_, down := p.run(ctx, append(p.compose[:len(p.compose):len(p.compose)], "down", "-v", "-t", "1")...)
+		wrong = append(wrong, err, down)
+	}
+	images, err := p.run(ctx, "docker", "image", "ls", "--format", "{{.Repository}}:{{.Tag}}", "--filter", "reference=leasestorm/*:"+p.tag)
+	wrong = append(wrong, err)
+	for _, image := range strings.Fields(images) {
+		_, err := p.run(ctx, "docker", "rmi", image)
+		wrong = append(wrong, err)
+	}
+	if err := errors.Join(wrong...); err != nil {
+		p.t.Error(err)
+	}
+}
+
+// owners returns what the target knows: session → who polled it last, by the node's name, and how many sessions each node has.
+func owners(ctx context.Context, url string) (of map[string]string, counts map[string]int, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/sessions", nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer resp.Body.Close()
+	of, counts = map[string]string{}, map[string]int{}
+	for lines := json.NewDecoder(resp.Body); lines.More(); {
+		var known struct{ Session, Instance string }
+		if err := lines.Decode(&known); err != nil {
+			return nil, nil, err
+		}
+		node := known.Instance[:min(len(known.Instance), len("node-1"))]
+		of[known.Session] = node
+		counts[node]++
+	}
+	return of, counts, nil
+}
+
+// until waits for the shares of each node.
+func (p *project) until(url string, want map[string]int) map[string]string {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), 40*time.Second)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		of, counts, err := owners(ctx, url)
+		if err == nil && fmt.Sprint(counts) == fmt.Sprint(want) {
+			return of
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			p.t.Fatalf("the nodes have %v, want %v: %v", counts, want, err)
+		}
+	}
+}
+
+// Three nodes share all sessions; one is killed, and the others poll what it had; its images are small, and nothing is left.
+func TestFleet(t *testing.T) {
+	p := newProject(t)
+	size, err := strconv.Atoi(p.must("docker", "image", "inspect", "-f", "{{.Size}}", "leasestorm/node:"+p.tag))
+	if err != nil || size > nodeMax || size < 1<<20 {
+		t.Errorf("the image of a node has %d bytes, at most %d are wanted: %v", size, nodeMax, err)
+	}
+	p.do("up", "-d")
+	target := p.url("target", 9090)
+	before := p.until(target, map[string]int{"node-1": 4, "node-2": 4, "node-3": 4})
+	if len(before) != sessions {
+		t.Errorf("%d sessions are polled, want %d", len(before), sessions)
+	}
+
+	p.do("kill", "-s", "SIGKILL", "node-2")
+	after := p.until(target, map[string]int{"node-1": 6, "node-3": 6})
+	for session, node := range before {
+		if node != "node-2" && after[session] != node {
+			t.Errorf("%s was taken from %s, which lives", session, node)
+		}
+	}
+	p.judge(p.must("docker", "logs", p.do("ps", "-q", "target")))
+	whole := map[string]int{"node-1": 4, "node-2": 4, "node-3": 4}
+	p.do("start", "node-2")
+	p.until(target, whole)
+	p.misfits()
+	p.do("kill", "-s", "SIGKILL", "node-2") // a storm begins with the whole fleet
+	p.storm()
+	p.until(target, whole)
+	for _, end := range []os.Signal{os.Kill, os.Interrupt} {
+		p.struck(end)
+		p.until(target, whole)
+	}
+
+	resp, err := http.Get(p.url("api", 8080) + "/api/v3/sessions")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _ = resp.Body.Close(); resp.StatusCode != http.StatusUnauthorized {
+		t.Errorf("the API without a token: status %d", resp.StatusCode)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	p.do("down", "-v", "-t", "5")
+	if left, err := p.left(t.Context()); left != "" || err != nil {
+		t.Errorf("after down -v there is %q: %v", left, err)
+	}
+}
+
+// storm has the simulator strike the fleet from a container beside it, and judge it. Afterwards all nodes run, the killed one too.
+func (p *project) storm() {
+	p.t.Helper()
+	reports := p.t.TempDir()
+	p.env = append(p.env, "LEASESTORM_REPORTS="+reports, "COMPOSE_PROJECT_NAME="+p.name)
+	said := p.do("--profile", "storm", "run", "--rm", "-T", "storm", "--seed", "3", "--duration", "50s", "--faults", "crash,freeze,cut", "--criteria", "G1,G2,G3,G8")
+	if !strings.Contains(said, "verdict: PASS") {
+		p.t.Errorf("the storm over the fleet:\n%s", said)
+	}
+	found, err := filepath.Glob(filepath.Join(reports, "*", "report.json"))
+	if err != nil || len(found) != 1 {
+		p.t.Errorf("reports %v: %v", found, err)
+	}
+}
+
+// everything is struck at once, and for longer than the test waits.
+const everything = `name: struck
+nodes: 3
+sessions: 12
+speed: 1
+duration: 10m
+timings: {ttl: 5s, renew: 1500ms, heartbeat: 1500ms, discovery: 1500ms, poll: 1s, pollTimeout: 1s, serve: 1ms}
+plan:
+  - {at: 1ms, kind: freeze, target: node-1, for: 5m}
+  - {at: 1ms, kind: crash, target: node-2, for: 5m}
+  - {at: 1ms, kind: cut, target: node-3, for: 5m}
+  - {at: 2s, kind: redis-freeze, for: 5m}
+`
+
+// struck ends a simulator on this machine while all that it struck is down. The fleet is as it was before, and can be struck again.
+func (p *project) struck(end os.Signal) {
+	p.t.Helper()
+	dir := p.t.TempDir()
+	scenario := filepath.Join(dir, "struck.yaml")
+	if err := os.WriteFile(scenario, []byte(everything), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+	toxiproxy := p.url("toxiproxy", 8474)
+	before := p.state(toxiproxy)
+	var said bytes.Buffer
+	storm := p.simulator("--compose", p.name, "--scenario", scenario, "--report", filepath.Join(dir, "reports"))
+	storm.Stdout, storm.Stderr = &said, &said
+	if err := storm.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	p.becomes("all is struck", toxiproxy, func(now string) bool {
+		return strings.Contains(now, "node-1 paused\nnode-2 exited\nnode-3 running\nredis paused\n") && strings.Contains(now, `"enabled":false`)
+	})
+	p.refuses(p.name, "another storm is over")
+	since := time.Now()
+	if err := storm.Process.Signal(end); err != nil {
+		p.t.Fatal(err)
+	}
+	_ = storm.Wait()
+	if took := time.Since(since); took > 10*time.Second {
+		p.t.Errorf("after %v the simulator took %v to end", end, took)
+	}
+	if code := storm.ProcessState.ExitCode(); end == os.Interrupt && code != 2 {
+		p.t.Errorf("an interrupted storm ended with %d:\n%s", code, said.String())
+	}
+	p.becomes(fmt.Sprintf("after %v the fleet is as it was:\n%s", end, before), toxiproxy, func(now string) bool { return now == before })
+}
+
+// simulator is the program out of the image, on this machine.
+func (p *project) simulator(args ...string) *exec.Cmd {
+	return exec.Command(filepath.Join(p.out, "linux-"+runtime.GOARCH, "simulate", "root", "simulate"), args...)
+}
+
+// refuses wants one line that says why the fleet of a project is not struck.
+func (p *project) refuses(project, why string, args ...string) {
+	p.t.Helper()
+	said, err := p.simulator(append([]string{"--quiet", "--compose", project, "--scenario", "storm.yaml", "--report", p.t.TempDir()}, args...)...).
+		CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 3 || !strings.Contains(string(said), why) || bytes.Count(said, []byte("\n")) != 1 {
+		p.t.Errorf("--compose %s %v: %v, want code 3 and one line with %q:\n%s", project, args, err, why, said)
+	}
+}
+
+// misfits are storms that are not of this fleet, and fleets that are none: they strike nothing.
+func (p *project) misfits() {
+	p.t.Helper()
+	toxiproxy := p.url("toxiproxy", 8474)
+	began := func() string {
+		return p.must(append([]string{"docker", "inspect", "-f", "{{.Name}} {{.State.StartedAt}}"}, strings.Fields(p.do("ps", "-q"))...)...)
+	}
+	before := p.state(toxiproxy) + began()
+	p.refuses(p.name, "has 3 nodes: give --nodes 3", "--nodes", "2")
+	p.refuses(p.name, "has 12 sessions: give --sessions 12", "--sessions", "13")
+	p.refuses(p.name, `LEASESTORM_TTL_MS of "node-1" is "5000", and the storm's is "7000"`, "--ttl", "7s")
+	p.refuses(p.name, `"redis-wipe"`, "--faults", "redis-wipe")
+	p.refuses(p.name+"-none", "no containers of")
+	if now := p.state(toxiproxy) + began(); now != before {
+		p.t.Errorf("storms that were refused left\n%s\nand there was\n%s", now, before)
+	}
+
+	other := filepath.Join(p.t.TempDir(), "compose.yaml") // of a version that has no proxy yet
+	if err := os.WriteFile(other, []byte("version: \"2.4\"\nservices: {redis: {image: \"leasestorm/redis:"+p.tag+"\"}}\n"), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+	compose := append(p.compose[:len(p.compose)-4:len(p.compose)-4], "-p", p.name+"-other", "-f", other)
+	p.must(append(compose, "up", "-d")...)
+	p.refuses(p.name+"-other", `has no service "toxiproxy": start docker/compose.yaml as it is in this version`)
+	p.must(append(compose, "down", "-v", "-t", "1")...)
+}
+
+// state is what the engine and toxiproxy, whose URL it is, say of the fleet.
+func (p *project) state(toxiproxy string) string {
+	p.t.Helper()
+	services := strings.Split(p.must("docker", "ps", "-a", "--filter", "label=com.docker.compose.project="+p.name,
+		"--format", `{{.Label "com.docker.compose.service"}} {{.State}}`), "\n")
+	slices.Sort(services)
+	left, err := p.left(p.t.Context())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	resp, err := http.Get(toxiproxy + "/proxies")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	proxies, err := io.ReadAll(resp.Body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return strings.Join(services, "\n") + "\n" + left + "\n" + string(proxies)
+}
+
+// becomes waits until the fleet's state is so.
+func (p *project) becomes(what, toxiproxy string, so func(state string) bool) {
+	p.t.Helper()
+	for end := time.Now().Add(time.Minute); ; {
+		state := p.state(toxiproxy)
+		if so(state) {
+			return
+		}
+		if time.Now().After(end) {
+			p.t.Fatalf("not within a minute: %s:\n%s", what, state)
+		}
+	}
+}
+
+// judge reads what the target said: the fences of a session never fall, and rise with each new owner.
+func (p *project) judge(said string) {
+	p.t.Helper()
+	var d history.Decoder
+	last := map[string]history.Event{}
+	changes := 0
+	for line := range strings.Lines(said) {
+		var e history.Event
+		if err := d.Decode([]byte(line), &e); err != nil {
+			p.t.Fatalf("%q: %v", line, err)
+		}
+		if e.Kind != history.Arrived {
+			continue
+		}
+		was, known := last[e.Session]
+		changed := known && was.Instance != e.Instance
+		if changed {
+			changes++
+		}
+		if e.Fence < was.Fence || changed && e.Fence == was.Fence {
+			p.t.Errorf("%+v came after %+v", e, was)
+		}
+		last[e.Session] = e
+	}
+	if changes == 0 {
+		p.t.Error("the target saw no takeover")
+	}
+}

@@ -1,0 +1,85 @@
+package archtest
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// library is the heading of one licence in THIRD_PARTY_NOTICES.md: a module, or a part of it with a licence of its own.
+var library = regexp.MustCompile(`(?m)^## (\S+/\S+) (v\S+)$`)
+
+// linkedModules returns the modules, as "path version", of the programs and the library on one system.
+func linkedModules(t *testing.T, system string) []string {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}{{end}}{{end}}",
+		"./cmd/...", "./lease/...")
+	cmd.Dir = "../.."
+	cmd.Env = append(os.Environ(), "GOOS="+system, "GOARCH=amd64", "CGO_ENABLED=0")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list for %s: %v", system, err)
+	}
+	modules := strings.FieldsFunc(string(out), func(r rune) bool { return r == '\n' })
+	slices.Sort(modules)
+	return slices.Compact(modules)
+}
+
+// staleNotices returns what is wrong with a page of notices: modules that it leaves out, and ones that are linked on no system.
+func staleNotices(page string, everywhere, linux []string) []string {
+	var wrong []string
+	named := map[string]bool{}
+	for _, m := range library.FindAllStringSubmatch(page, -1) {
+		of := "" // the innermost of modules within each other
+		for _, module := range linux {
+			if path, version, _ := strings.Cut(module, " "); version == m[2] && under(m[1], path) && len(module) > len(of) {
+				of = module
+			}
+		}
+		if of == "" {
+			wrong = append(wrong, m[1]+" "+m[2]+" is named and not linked")
+			continue
+		}
+		named[of] = true
+	}
+	for _, module := range everywhere {
+		if !named[module] {
+			wrong = append(wrong, module+" is linked and not named")
+		}
+	}
+	return wrong
+}
+
+// THIRD_PARTY_NOTICES.md names exactly the modules that are linked, in their versions.
+func TestNoticesAreUpToDate(t *testing.T) {
+	linux := linkedModules(t, "linux")
+	everywhere := append(linkedModules(t, "darwin"), linux...)
+	slices.Sort(everywhere)
+	for _, s := range staleNotices(read(t, "THIRD_PARTY_NOTICES.md"), slices.Compact(everywhere), linux) {
+		t.Errorf("THIRD_PARTY_NOTICES.md: %s; make notices writes it anew", s)
+	}
+}
+
+// The rule must be able to fail.
+func TestStaleNoticesAreCaught(t *testing.T) {
+	modules := []string{"a.org/b v1.0.0", "a.org/b/own v1.0.0", "c.org/d/v2 v2.1.0"}
+	const good = "## a.org/b/part v1.0.0\n## a.org/b/own v1.0.0\n## c.org/d/v2 v2.1.0\n## Go standard library\n"
+	for _, tt := range []struct {
+		page  string
+		wrong int
+	}{
+		{good, 0},
+		{good + "## e.org/f v1.0.0\n", 1},                         // no longer linked
+		{"## a.org/b v1.0.0\n", 2},                                // left out
+		{strings.Replace(good, "v2.1.0", "v2.0.0", 1), 2},         // another version
+		{strings.Replace(good, "a.org/b/part", "a.org/bc", 1), 2}, // another module
+		{"", 3},
+	} {
+		if got := staleNotices(tt.page, modules, modules); len(got) != tt.wrong {
+			t.Errorf("%q: %q, want %d", tt.page, got, tt.wrong)
+		}
+	}
+}

@@ -1,0 +1,58 @@
+// Package containertest finds the container engine for tests. Nothing outside of tests may import it.
+package containertest
+
+import (
+	"context"
+	"crypto/rand"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/container"
+)
+
+// Engine returns the engine of this machine. Without one the test is skipped, and fails where CI=true.
+func Engine(t testing.TB) *container.Engine {
+	t.Helper()
+	e, err := container.Find(t.Context())
+	if err != nil && os.Getenv("CI") == "true" {
+		t.Fatal(err)
+	}
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	return e
+}
+
+// Redis returns an image of the redis-server of this machine. Without one the test is skipped, and fails where CI=true.
+func Redis(t testing.TB, e *container.Engine) string {
+	t.Helper()
+	program, err := exec.LookPath("redis-server")
+	if err != nil && os.Getenv("CI") != "true" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	image, err := e.Build(t.Context(), "redis", program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return image
+}
+
+// Run returns a run of its own, of which everything is removed when the test ends.
+func Run(t testing.TB, e *container.Engine) string {
+	t.Helper()
+	run := rand.Text()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		if err := e.Remove(ctx, run); err != nil {
+			t.Error(err)
+		}
+	})
+	return run
+}

@@ -1,0 +1,90 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/leasestorm/leasestorm/internal/plain"
+	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/intent/api"
+)
+
+// healthVariable is where /healthz and /readyz are served, and where the command health asks.
+const healthVariable = "LEASESTORM_HEALTH_ADDR"
+
+// healthConns is how many connections may ask at once, a quarter of them from one address.
+const healthConns = 64
+
+// watched serves /healthz and /readyz at addr until the server is closed.
+func watched(s *settings, health func() lease.Health) (*http.Server, error) {
+	listener, err := net.Listen("tcp", s.healthAddr)
+	if err != nil {
+		return nil, fmt.Errorf("%s (--health): %w", healthVariable, err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		h := health()
+		if !h.OK() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		fmt.Fprintln(w, h)
+	})
+	server := api.NewServer(s.healthAddr, mux)
+	server.SetKeepAlivesEnabled(false) // nobody shows a token there
+	go func() {
+		_ = server.Serve(api.LimitListener(listener, api.Limits{Conns: healthConns, PeerConns: healthConns / 4, Logger: logger(s)}))
+	}()
+	return server, nil
+}
+
+// askWithin bounds how long the command health waits.
+const askWithin = 5 * time.Second
+
+// askHealth asks the node on this host whether it is ready: the health check of a container that has no other program.
+func askHealth(args []string) (int, error) {
+	addr := os.Getenv(healthVariable)
+	if len(args) == 1 && !strings.HasPrefix(args[0], "-") {
+		addr = args[0]
+	} else if len(args) > 0 {
+		return 0, fmt.Errorf("health: unexpected argument %q; it takes the address that --health names, or %s", args[0], healthVariable)
+	}
+	host, port, err := net.SplitHostPort(addr)
+	number, bad := strconv.ParseUint(port, 10, 16)
+	if err != nil || bad != nil || number == 0 || strings.ContainsAny(host, "/?#@ ") {
+		return 0, fmt.Errorf("health: %s is %q; it must be host:port, where a node serves --health", healthVariable, addr)
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1" // it listens everywhere, here too
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), askWithin)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+"/readyz", nil)
+	if err != nil {
+		return 0, fmt.Errorf("health: %s: %w", healthVariable, err)
+	}
+	// What answers there is the node itself or nothing: no proxy is asked, and none other that it names.
+	asker := &http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: headerMax},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	resp, err := asker.Do(req)
+	if err != nil {
+		complain(err)
+		return exitDirty, nil
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
+	fmt.Fprintln(os.Stdout, plain.Text(strings.TrimSpace(string(text))))
+	if err != nil || resp.StatusCode != http.StatusOK {
+		return exitDirty, nil
+	}
+	return exitOK, nil
+}

@@ -1,0 +1,97 @@
+package node
+
+import (
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/leasestorm/leasestorm/internal/redistest"
+	"github.com/leasestorm/leasestorm/lease"
+)
+
+// health runs the command health, and returns its exit code and what it said.
+func health(t *testing.T, env string, args ...string) (int, string) {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), exe, append([]string{"health"}, args...)...)
+	cmd.Env = append(os.Environ(), asNode+"=1", healthVariable+"="+env)
+	text, _ := cmd.CombinedOutput()
+	return cmd.ProcessState.ExitCode(), string(text)
+}
+
+// A node of any system tells who watches over it whether it can be granted leases, and why not.
+func TestHealthOfANode(t *testing.T) {
+	srv := redistest.Start(t)
+	for _, system := range []string{systemPolling, systemElection} {
+		addr := net.JoinHostPort("127.0.0.1", freePort(t))
+		if code, said := health(t, addr); code != exitDirty || !strings.Contains(said, "refused") {
+			t.Errorf("%s: before it runs: %d, %s", system, code, said)
+		}
+		n := startChild(t, []string{
+			"LEASESTORM_REDIS_URL=" + srv.URL(), "LEASESTORM_TARGET_URL=http://127.0.0.1:1", "LEASESTORM_SYSTEM=" + system,
+			healthVariable + "=" + addr, "LEASESTORM_TTL_MS=3600000", "LEASESTORM_START_DELAY_MS=0",
+		})
+		n.wait("ready")
+		// A new server: nothing is granted for an hour.
+		for code, said := health(t, addr); code != exitDirty || !strings.Contains(said, "quarantine"); code, said = health(t, addr) {
+			if t.Context().Err() != nil || code == exitWrong {
+				t.Fatalf("%s: %d, %s", system, code, said)
+			}
+		}
+		if code, said := get(t, addr, "/healthz"); code != 200 || said != "ok\n" {
+			t.Errorf("%s: /healthz %d, %q", system, code, said)
+		}
+		n.signal(15)
+		<-n.done
+	}
+}
+
+// Who holds connections open and asks nothing keeps nobody else from asking.
+func TestHealthIsNotHeldUp(t *testing.T) {
+	s := &settings{healthAddr: net.JoinHostPort("127.0.0.1", freePort(t))}
+	server, err := watched(s, func() lease.Health { return lease.Health{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	other := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	for range 2 * healthConns {
+		c, err := other.DialContext(t.Context(), "tcp", s.healthAddr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	resp, err := http.Get("http://" + s.healthAddr + "/healthz") // at the first attempt: the others are gone after 4 s
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Error(resp.Status)
+	}
+}
+
+func TestHealthNeedsAnAddress(t *testing.T) {
+	for _, tt := range []struct {
+		env  string
+		args []string
+		want string
+	}{
+		{"", nil, "host:port"},
+		{"nowhere", nil, `"nowhere"`},
+		{"127.0.0.1:1", []string{"--help"}, `"--help"`},
+		{"", []string{"a:1", "b:2"}, "unexpected"},
+	} {
+		if code, said := health(t, tt.env, tt.args...); code != exitWrong || !strings.Contains(said, tt.want) ||
+			strings.Count(said, "\n") != 1 {
+			t.Errorf("%q %q: %d, %s; want one line with %q", tt.env, tt.args, code, said, tt.want)
+		}
+	}
+}

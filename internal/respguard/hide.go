@@ -1,0 +1,93 @@
+package respguard
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/plain"
+)
+
+// saidMax is how many bytes of a server's error are shown.
+const saidMax = 500
+
+// Hide returns a hook of a client that keeps the password out of the errors of its commands: a server, or a proxy before it, may repeat
+// the command that it refuses. Errors of the server are cut as well.
+func Hide(password string) redis.Hook { return hide{password} }
+
+type hide struct{ password string }
+
+// DialHook changes nothing.
+func (h hide) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook hides in the error of a command.
+func (h hide) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if shown, other := h.shown(err); other {
+			cmd.SetErr(shown)
+			return shown
+		}
+		return err
+	}
+}
+
+// ProcessPipelineHook hides in the errors of all commands.
+func (h hide) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := next(ctx, cmds)
+		for _, cmd := range cmds {
+			if shown, other := h.shown(cmd.Err()); other {
+				cmd.SetErr(shown)
+			}
+		}
+		return Hidden(err, h.password)
+	}
+}
+
+// Hidden returns err, or one of the same kind whose text shows no password and, where it is the server's, no more than 500 bytes.
+func Hidden(err error, password string) error {
+	shown, _ := hide{password}.shown(err)
+	return shown
+}
+
+// shown returns what is shown in the place of err, and whether that is another error.
+func (h hide) shown(err error) (error, bool) {
+	if err == nil {
+		return nil, false
+	}
+	text := err.Error()
+	var reply redis.Error
+	said := errors.As(err, &reply)
+	secret := h.password != "" && strings.Contains(text, h.password)
+	if !secret && !(said && len(text) > saidMax) {
+		return err, false
+	}
+	if secret {
+		text = strings.ReplaceAll(text, h.password, "…")
+	}
+	if said {
+		return refusal{hidden{plain.Cut(text, saidMax), err}}, true
+	}
+	return hidden{text, err}, true
+}
+
+// hidden is an error with another text. It does not unwrap: whoever shows the innermost error is not to show the password.
+type hidden struct {
+	text string
+	err  error
+}
+
+func (h hidden) Error() string        { return h.text }
+func (h hidden) Is(target error) bool { return errors.Is(h.err, target) }
+func (h hidden) As(target any) bool   { return errors.As(h.err, target) }
+
+// refusal is one that the server said.
+type refusal struct{ hidden }
+
+// RedisError implements redis.Error.
+func (refusal) RedisError() {}
+
+var _ redis.Error = refusal{}

@@ -1,0 +1,281 @@
+// Package respguard stands between go-redis and a Redis that is hostile, or somebody in its place: go-redis makes room for what a
+// reply says of its length before it has come, and follows nested replies and attributes by recursion, so that few bytes take all memory
+// or end the process. It also keeps the password out of what the server says.
+package respguard
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// What no honest server goes beyond here. The largest replies asked for are MGET of a page of leases or sessions (some 10 kB each at
+// most), pages of SCAN and of streams, the sets of a worker (one member for each session it runs), replies of scripts and INFO. A reply of
+// this size takes some 100 MB while it is read; a longer value is one that a foreign hand wrote.
+const (
+	lineMax    = 64 << 10  // bytes of a line: a status, a number, an error
+	bulkMax    = 64 << 20  // bytes of one string
+	replyMax   = 256 << 20 // bytes of all strings of a reply
+	elementMax = 1 << 20   // elements of a reply, on all levels; a pair of a map is two
+	depthMax   = 16        // of arrays in arrays; XREADGROUP has 5
+	attrMax    = 16        // attributes in a row; servers send none unasked
+)
+
+// ErrReply: the server sent what no honest one does; the connection is closed. It is Redis that is to be looked at, or who stands in its
+// place.
+var ErrReply = errors.New("reply refused, connection closed: no Redis that is asked for leases answers so")
+
+const dialTimeout = 5 * time.Second // as go-redis has it
+
+// NewClient is redis.NewClient with guarded connections, of TLS too. Errors of its commands do not show the password.
+func NewClient(opt *redis.Options) *redis.Client {
+	o := *opt
+	if o.DialTimeout == 0 {
+		o.DialTimeout = dialTimeout
+	}
+	dial := o.Dialer
+	if dial == nil {
+		plain := o
+		dial = redis.NewDialer(&plain)
+	}
+	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return guard(conn), nil
+	}
+	c := redis.NewClient(&o)
+	c.AddHook(Hide(o.Password))
+	return c
+}
+
+// guard returns conn with what is read from it looked at. Like any connection it has one reader at a time.
+func guard(conn net.Conn) net.Conn {
+	g := &guarded{Conn: conn}
+	if socket, ok := conn.(syscall.Conn); ok {
+		return &guardedSocket{g, socket}
+	}
+	return g
+}
+
+type guarded struct {
+	net.Conn
+
+	seen scanner
+	err  error
+}
+
+// guardedSocket shows its socket, at which go-redis looks before it lends a connection.
+type guardedSocket struct {
+	*guarded
+	syscall.Conn
+}
+
+// Read implements net.Conn. Of bytes that are refused none is passed on.
+func (g *guarded) Read(b []byte) (int, error) {
+	if g.err != nil {
+		return 0, g.err
+	}
+	n, err := g.Conn.Read(b)
+	if g.err = g.seen.scan(b[:n]); g.err != nil {
+		_ = g.Conn.Close()
+		return 0, g.err
+	}
+	return n, err
+}
+
+// state is what the next byte is.
+type state uint8
+
+const (
+	atType   state = iota // begins a value
+	inLength              // of a length's line
+	inLine                // of another line
+	inBulk                // of a string or its line end
+)
+
+// level is an array, map or attribute that is not complete.
+type level struct {
+	left int // values
+	attr bool
+}
+
+// scanner reads a stream of replies in RESP2 and RESP3, in pieces of any size, and keeps nothing of it.
+type scanner struct {
+	state  state
+	kind   byte
+	size   int  // of the length that is read
+	digits int  // of it
+	minus  bool // before it
+	ended  bool // by \r
+	left   int  // bytes of the string
+	line   int  // bytes of the line
+
+	bytes, elements, attrs int // of the reply
+	levels                 [depthMax]level
+	depth                  int
+}
+
+func (s *scanner) scan(b []byte) error {
+	for len(b) > 0 {
+		var err error
+		switch s.state {
+		case inBulk:
+			n := min(len(b), s.left)
+			b, s.left = b[n:], s.left-n
+			if s.left == 0 {
+				s.complete()
+			}
+		case inLine:
+			b, err = s.text(b)
+		case inLength:
+			err = s.length(b[0])
+			b = b[1:]
+		case atType:
+			err = s.begin(b[0])
+			b = b[1:]
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func refuse(format string, args ...any) error {
+	return refused(fmt.Sprintf(format, args...))
+}
+
+// refused is ErrReply with what was wrong. It wraps nothing, so that whoever shows the innermost error shows this.
+type refused string
+
+func (r refused) Error() string        { return ErrReply.Error() + ": " + string(r) }
+func (r refused) Is(target error) bool { return target == ErrReply }
+
+// begin takes the first byte of a value.
+func (s *scanner) begin(kind byte) error {
+	s.kind, s.size, s.digits, s.minus, s.ended, s.line = kind, 0, 0, false, false, 0
+	switch kind {
+	case '+', '-', ':', '_', ',', '#', '(':
+		s.state = inLine
+	case '$', '!', '=', '*', '~', '>', '%', '|':
+		s.state = inLength
+	default:
+		return refuse("it begins with the byte %#02x", kind)
+	}
+	return nil
+}
+
+// text takes what is there of a line.
+func (s *scanner) text(b []byte) ([]byte, error) {
+	end := bytes.IndexByte(b, '\n')
+	if end < 0 {
+		s.line += len(b)
+	} else {
+		s.line += end
+	}
+	if s.line > lineMax {
+		return nil, refuse("a line of more than %d bytes", lineMax)
+	}
+	if end < 0 {
+		return nil, nil
+	}
+	s.complete()
+	return b[end+1:], nil
+}
+
+// length takes one byte of a length's line.
+func (s *scanner) length(c byte) error {
+	switch {
+	case s.ended && c == '\n' && (s.digits > 0 && !s.minus || s.minus && s.digits == 1 && s.size == 1):
+		return s.measured()
+	case s.ended:
+	case c == '\r':
+		s.ended = true
+		return nil
+	case c == '-' && s.digits == 0 && !s.minus:
+		s.minus = true
+		return nil
+	case '0' <= c && c <= '9':
+		s.digits++
+		if s.size = s.size*10 + int(c-'0'); s.size <= replyMax && s.digits <= 10 {
+			return nil
+		}
+		return refuse("a length of more than %d", replyMax)
+	}
+	return refuse("a length that is no number")
+}
+
+// measured takes a length that is complete.
+func (s *scanner) measured() error {
+	switch s.kind {
+	case '$', '!', '=':
+		if s.minus {
+			break
+		}
+		s.bytes += s.size
+		if s.size > bulkMax || s.bytes > replyMax {
+			return refuse("a string of %d bytes in a reply of %d; at most %d and %d are read", s.size, s.bytes, bulkMax, replyMax)
+		}
+		s.state, s.left = inBulk, s.size+len("\r\n")
+		return nil
+	default:
+		if !s.minus {
+			return s.open()
+		}
+	}
+	s.complete() // nil
+	return nil
+}
+
+// open begins an array, a map or an attribute.
+func (s *scanner) open() error {
+	attr := s.kind == '|'
+	if s.kind == '%' || attr {
+		s.size *= 2
+	}
+	s.elements += s.size
+	if attr {
+		s.attrs++
+	}
+	switch {
+	case s.elements > elementMax:
+		return refuse("more than %d elements", elementMax)
+	case s.attrs > attrMax || attr && s.depth > 0:
+		return refuse("attributes in attributes or values, or more than %d in a row", attrMax)
+	case s.size == 0 && attr:
+		s.state = atType
+	case s.size == 0:
+		s.complete()
+	case s.depth == depthMax:
+		return refuse("arrays in arrays, more than %d deep", depthMax)
+	default:
+		s.levels[s.depth] = level{s.size, attr}
+		s.depth++
+		s.state = atType
+	}
+	return nil
+}
+
+// complete ends a value, and all that it is the last part of.
+func (s *scanner) complete() {
+	s.state = atType
+	for s.depth > 0 {
+		top := &s.levels[s.depth-1]
+		if top.left--; top.left > 0 {
+			return
+		}
+		s.depth--
+		if top.attr {
+			return // the value is still to come
+		}
+	}
+	s.bytes, s.elements, s.attrs = 0, 0, 0
+}

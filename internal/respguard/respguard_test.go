@@ -1,0 +1,315 @@
+package respguard
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// inPieces feeds a stream to a scanner, some bytes at a time.
+func inPieces(stream string, step int) error {
+	var s scanner
+	for len(stream) > 0 {
+		n := min(step, len(stream))
+		if err := s.scan([]byte(stream[:n])); err != nil {
+			return err
+		}
+		stream = stream[n:]
+	}
+	return nil
+}
+
+func TestWhatPasses(t *testing.T) {
+	const attr = "|1\r\n+ttl\r\n:3600\r\n"
+	for what, stream := range map[string]string{
+		"scalars":     "+OK\r\n-ERR x\r\n:1\r\n_\r\n,1.5\r\n#t\r\n(123\r\n$3\r\na\nb\r\n=7\r\ntxt:abc\r\n!5\r\nERR x\r\n$0\r\n\r\n",
+		"nothing":     "$-1\r\n*-1\r\n*0\r\n%0\r\n~0\r\n>0\r\n",
+		"HELLO":       "%2\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nmodules\r\n*0\r\n",
+		"MGET":        "*10000\r\n" + strings.Repeat("$5\r\nvalue\r\n", 9999) + "$-1\r\n",
+		"XREADGROUP":  "*1\r\n*2\r\n$3\r\nbus\r\n*1\r\n*2\r\n$3\r\n1-1\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n",
+		"push":        strings.Repeat(">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n", 5000),
+		"attributes":  strings.Repeat(attr, attrMax) + "+OK\r\n" + attr + "*1\r\n:1\r\n|0\r\n+OK\r\n",
+		"longest":     "+" + strings.Repeat("x", lineMax-1) + "\r\n",
+		"many":        strings.Repeat("*100000\r\n"+strings.Repeat(":1\r\n", 100_000), 15),
+		"deepest":     strings.Repeat("*1\r\n", depthMax) + ":1\r\n" + strings.Repeat("*1\r\n", depthMax) + ":1\r\n",
+		"large":       fmt.Sprintf("$%d\r\n%s\r\n+OK\r\n", 4<<20, strings.Repeat("x", 4<<20)),
+		"array of >1": "*2\r\n*0\r\n%1\r\n+a\r\n*1\r\n$1\r\nb\r\n+OK\r\n",
+	} {
+		for _, step := range []int{1, 3, 4096, len(stream)} {
+			if err := inPieces(stream, step); err != nil {
+				t.Errorf("%s, by %d bytes: %v", what, step, err)
+			}
+		}
+	}
+}
+
+// hostile are streams that take memory or the stack of who believes them, each with a word of the error.
+var hostile = map[string]struct{ stream, says string }{
+	"attributes":           {strings.Repeat("|1\r\n+a\r\n+b\r\n", attrMax+1), "in a row"},
+	"attribute in value":   {"*1\r\n|1\r\n", "in attributes or values"},
+	"array":                {"*1000000000\r\n", "more than 268435456"},
+	"array of arrays":      {strings.Repeat("*600000\r\n", 2), "elements"},
+	"map":                  {"%600000\r\n", "elements"},
+	"attribute of many":    {"|600000\r\n", "elements"},
+	"endless length":       {"*00000000000", "more than"},
+	"overflowing length":   {"*9223372036854775807\r\n", "more than"},
+	"string":               {"$67108865\r\n", "67108865 bytes"},
+	"error":                {"!67108865\r\n", "67108865 bytes"},
+	"strings":              {"*5\r\n" + strings.Repeat(fmt.Sprintf("$%d\r\n%s\r\n", bulkMax, strings.Repeat("x", bulkMax)), 4) + "$1\r\n", "268435457"},
+	"line":                 {"+" + strings.Repeat("x", lineMax+1), "a line of"},
+	"number":               {"(" + strings.Repeat("9", lineMax+1), "a line of"},
+	"depth":                {strings.Repeat("*1\r\n", depthMax+1), "deep"},
+	"depth of maps":        {strings.Repeat("%1\r\n", depthMax+1), "deep"},
+	"other negative":       {"*-5\r\n", "no number"},
+	"negative zero":        {"$-0\r\n", "no number"},
+	"twice negative":       {"$--1\r\n", "no number"},
+	"no number":            {"$?\r\n", "no number"},
+	"no digits":            {"*\r\n", "no number"},
+	"signed":               {"$+5\r\n", "no number"},
+	"text after the end":   {"$5\r6\n", "no number"},
+	"line end of one byte": {"$5\n", "no number"},
+	"another protocol":     {"HTTP/1.1 400 Bad Request\r\n", "0x48"},
+}
+
+func TestWhatIsRefused(t *testing.T) {
+	for what, c := range hostile {
+		for _, step := range []int{1 << 20, 5} {
+			if err := inPieces(c.stream, step); !errors.Is(err, ErrReply) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%s: %v; want %q in it", what, err, c.says)
+			}
+		}
+	}
+}
+
+// serve answers whatever a connection sends with a stream, and then hangs up.
+func serve(t *testing.T, stream string) (addr string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				if _, err := bufio.NewReader(c).ReadString('\n'); err == nil {
+					_, _ = io.WriteString(c, stream)
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// A client says what is wrong, and neither takes memory nor ends the process.
+func TestClientIsGuarded(t *testing.T) {
+	for what, c := range hostile {
+		if what == "strings" {
+			continue // honest up to its end
+		}
+		client := NewClient(&redis.Options{Addr: serve(t, c.stream), MaxRetries: -1, DisableIdentity: true, Protocol: 2})
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		err := client.Get(context.Background(), "k").Err()
+		runtime.ReadMemStats(&after)
+		_ = client.Close()
+		if took := (after.TotalAlloc - before.TotalAlloc) >> 20; !errors.Is(err, ErrReply) || took > 32 {
+			t.Errorf("%s: %v, after %d MiB", what, err, took)
+		}
+	}
+}
+
+// TLS stays TLS: the guard reads what it has decrypted.
+func TestTLS(t *testing.T) {
+	cert := httptest.NewTLSServer(nil)
+	defer cert.Close()
+	l, err := tls.Listen("tcp", "127.0.0.1:0", cert.TLS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
+			go func() {
+				defer c.Close()
+				if _, err := bufio.NewReader(c).ReadString('\n'); err == nil {
+					_, _ = io.WriteString(c, "+PONG\r\n*1000000000\r\n")
+				}
+			}()
+		}
+	}()
+	client := NewClient(&redis.Options{Addr: l.Addr().String(), MaxRetries: -1, DisableIdentity: true, Protocol: 2,
+		TLSConfig: cert.Client().Transport.(*http.Transport).TLSClientConfig})
+	defer client.Close()
+	if err := client.Ping(context.Background()).Err(); !errors.Is(err, ErrReply) {
+		t.Errorf("%v; want the guard to see the second reply", err)
+	}
+}
+
+const secret = "c4n4ry"
+
+// A server that repeats the command that it refuses does not get the password shown, nor as many bytes as it likes.
+func TestThePasswordIsHidden(t *testing.T) {
+	for what, text := range map[string]string{
+		"error":  "-ERR *3 AUTH default " + secret + " " + strings.Repeat("A", 5000),
+		"blob":   "!20\r\nERR AUTH x " + secret + "...",
+		"status": "+ERR AUTH " + secret,
+	} {
+		client := NewClient(&redis.Options{Addr: serve(t, strings.Repeat(text+"\r\n", 5)), Password: secret, MaxRetries: -1,
+			DisableIdentity: true, Protocol: 2})
+		errs := []error{client.Incr(context.Background(), "k").Err()}
+		cmds, err := client.Pipelined(context.Background(), func(p redis.Pipeliner) error {
+			p.Incr(context.Background(), "k")
+			return nil
+		})
+		errs = append(errs, err)
+		if cmds[0].Err() != nil {
+			errs = append(errs, cmds[0].Err()) // go-redis leaves it out where the connection could not log in
+		}
+		_ = client.Close()
+		for i, err := range errs {
+			if err == nil || strings.Contains(err.Error(), secret) || len(err.Error()) > saidMax+len("…") {
+				t.Errorf("%s, %d: %v", what, i, err)
+			}
+		}
+		var reply redis.Error
+		if what != "status" && (!errors.As(errs[0], &reply) || !strings.HasPrefix(errs[0].Error(), "ERR ")) {
+			t.Errorf("%s: %v is no error of Redis any more", what, errs[0])
+		}
+	}
+	if err := Hidden(redis.Nil, ""); err != redis.Nil { //nolint:errorlint // the very same
+		t.Error(err)
+	}
+}
+
+// FuzzScan: what is refused does not depend on how it comes in, and what passes costs go-redis no more than what a reply may.
+func FuzzScan(f *testing.F) {
+	for _, c := range hostile {
+		if len(c.stream) < 4096 {
+			f.Add([]byte(c.stream), byte(2))
+		}
+	}
+	f.Add([]byte("%1\r\n$1\r\na\r\n*2\r\n:1\r\n_\r\n|1\r\n+a\r\n+b\r\n+OK\r\n$-1\r\n!5\r\nERR x\r\n"), byte(3))
+	f.Fuzz(func(t *testing.T, stream []byte, step byte) {
+		whole, pieces := inPieces(string(stream), len(stream)+1), inPieces(string(stream), int(step)+1)
+		if (whole == nil) != (pieces == nil) {
+			t.Fatalf("at once %v, in pieces %v", whole, pieces)
+		}
+		if values, honest := valid(stream, 0); honest && whole != nil {
+			t.Fatalf("%d values that are honest are refused: %v", values, whole)
+		}
+		client := NewClient(&redis.Options{MaxRetries: -1, DisableIdentity: true, Protocol: 2,
+			Dialer: func(context.Context, string, string) (net.Conn, error) { return &canned{rest: stream}, nil }})
+		defer client.Close()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, _ = client.Do(context.Background(), "GET", "k").Result()
+		runtime.ReadMemStats(&after)
+		if took := after.TotalAlloc - before.TotalAlloc; took > 2*bulkMax+200*elementMax {
+			t.Fatalf("%d bytes for %d", took, len(stream))
+		}
+	})
+}
+
+// valid reads a stream of honest values without attributes, by recursion and without lengths that matter, and counts them.
+func valid(b []byte, depth int) (values int, ok bool) {
+	for len(b) > 0 {
+		if b, ok = value(b, depth); !ok {
+			return values, false
+		}
+		values++
+	}
+	return values, true
+}
+
+func value(b []byte, depth int) (rest []byte, ok bool) {
+	line, after, ok := strings.Cut(string(b), "\r\n")
+	if !ok || line == "" || depth > 8 || strings.ContainsAny(line, "\r\n") || len(line) > 1000 {
+		return nil, false
+	}
+	b = []byte(after)
+	if strings.Contains("+-:_,#(", line[:1]) {
+		return b, true
+	}
+	n, err := strconv.Atoi(line[1:])
+	if err != nil || n > 1000 || n < 0 || line[1:] != strconv.Itoa(n) {
+		return b, err == nil && n == -1 && line[1:] == "-1" && strings.Contains("$*", line[:1])
+	}
+	switch line[0] {
+	case '$', '=', '!':
+		if len(b) < n+2 {
+			return nil, false
+		}
+		return b[n+2:], true
+	case '%':
+		n *= 2
+	case '*', '~', '>':
+	default:
+		return nil, false
+	}
+	for range n {
+		if b, ok = value(b, depth+1); !ok {
+			return nil, false
+		}
+	}
+	return b, true
+}
+
+// canned is a connection on which a stream comes.
+type canned struct {
+	net.Conn
+	rest []byte
+}
+
+func (c *canned) Read(b []byte) (int, error) {
+	n := copy(b, c.rest)
+	c.rest = c.rest[n:]
+	if n == 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+func (*canned) Write(b []byte) (int, error)      { return len(b), nil }
+func (*canned) Close() error                     { return nil }
+func (*canned) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
+func (*canned) SetDeadline(time.Time) error      { return nil }
+func (*canned) SetReadDeadline(time.Time) error  { return nil }
+func (*canned) SetWriteDeadline(time.Time) error { return nil }
+
+// BenchmarkScan: pages of leases as MGET returns them, one session of 10 kB, and numbers.
+func BenchmarkScan(b *testing.B) {
+	for what, stream := range map[string]string{
+		"MGET":    "*1000\r\n" + strings.Repeat("$60\r\n"+strings.Repeat("x", 60)+"\r\n", 1000),
+		"large":   fmt.Sprintf("$%d\r\n%s\r\n", 10_000, strings.Repeat("x", 10_000)),
+		"numbers": strings.Repeat(":1\r\n", 1000),
+	} {
+		b.Run(what, func(b *testing.B) {
+			var s scanner
+			data := []byte(stream)
+			b.SetBytes(int64(len(data)))
+			for b.Loop() {
+				if err := s.scan(data); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(data))*1024, "ns/KiB")
+		})
+	}
+}

@@ -1,0 +1,48 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/leasestorm/leasestorm/lease/intent"
+)
+
+// A token that is taken away is refused from then on; what cannot be the tokens leaves those that were.
+func TestTokensAreReplaced(t *testing.T) {
+	f := setup(t, Config{})
+	with := func(secret string) int {
+		resp, _ := f.do(call{method: http.MethodGet, path: "/api/v3/sessions", auth: "Bearer " + secret})
+		return resp.StatusCode
+	}
+	if code := with(reader); code != http.StatusOK {
+		t.Fatalf("at first: %d", code)
+	}
+	other := NewToken("other", "another-secret", intent.ScopeRead)
+	if err := f.handler.(*Handler).SetTokens([]Token{other}); err != nil {
+		t.Fatal(err)
+	}
+	if old, now := with(reader), with("another-secret"); old != http.StatusUnauthorized || now != http.StatusOK {
+		t.Errorf("replaced: %d, %d; want 401 and 200", old, now)
+	}
+	for name, bad := range map[string][]Token{
+		"none": nil, "a scope": {NewToken("x", "x", "root")}, "a hash": {NewToken("x", "x", intent.ScopeRead), NewToken("y", "x", intent.ScopeRead)},
+		"a name": {NewToken("x", "x", intent.ScopeRead), NewToken("x", "y", intent.ScopeRead)},
+	} {
+		if err := f.handler.(*Handler).SetTokens(bad); !errors.Is(err, ErrConfig) {
+			t.Errorf("%s: %v, want ErrConfig", name, err)
+		}
+	}
+	if code := with("another-secret"); code != http.StatusOK {
+		t.Errorf("after what was refused: %d", code)
+	}
+}
+
+// Two tokens of one name cannot be told apart in the log, nor one be taken back: the line is named.
+func TestTokensOfOneNameAreRefused(t *testing.T) {
+	_, err := ParseTokens(strings.NewReader("a sha256:" + strings.Repeat("ab", 32) + " v3:read\n# b\n\na sha256:" + strings.Repeat("cd", 32) + " v3:read\n"))
+	if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "line 4") {
+		t.Errorf("%v, want ErrConfig and line 4", err)
+	}
+}

@@ -1,0 +1,46 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// ForeignKeyError says which key it is that a foreign hand has put another type in the place of, and without which nothing can be done.
+type ForeignKeyError struct {
+	Key string
+	Err error // what Redis said
+
+	_ struct{}
+}
+
+// Error implements error.
+func (e *ForeignKeyError) Error() string {
+	return fmt.Sprintf("%s holds another type than it must; rename or delete it: %v", e.Key, e.Err)
+}
+
+// Unwrap returns what Redis said.
+func (e *ForeignKeyError) Unwrap() error { return e.Err }
+
+// foreign reports whether a key holds another type.
+func foreign(err error) bool { return Refused(err) == "WRONGTYPE" }
+
+// named adds to a complaint of a key's type which of the store's keys it is: Redis does not say.
+func (s *Store) named(ctx context.Context, err error) error {
+	if !foreign(err) {
+		return err
+	}
+	pipe := s.client.Pipeline() // what an API's user may call
+	lengths := map[string]*redis.IntCmd{s.bus: pipe.XLen(ctx, s.bus)}
+	for _, name := range []string{"sessions", "waiting"} {
+		lengths[s.opt.KeyPrefix+name] = pipe.ZCard(ctx, s.opt.KeyPrefix+name)
+	}
+	_, _ = pipe.Exec(ctx) // each answer has its own error
+	for key, length := range lengths {
+		if foreign(length.Err()) {
+			return &ForeignKeyError{Key: key, Err: err}
+		}
+	}
+	return err
+}

@@ -1,0 +1,60 @@
+package lease
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/leasestorm/leasestorm/internal/redistest"
+)
+
+// A server that grants nothing yet is called new, and Bootstrap named, only where it had no epoch: after a restart with its data,
+// or a flush under an owner who still believes, Bootstrap would be wrong.
+func TestRestartIsNotCalledNew(t *testing.T) {
+	server := redistest.Start(t, redistest.AppendOnly())
+	client := server.Client()
+	said := func(k *Keeper, logs *observer.ObservedLogs) []string {
+		eventually(t, "the quarantine is seen", func() bool { return k.Health().State == HealthQuarantine })
+		_, err := k.TryAcquire(t.Context(), "job")
+		if !errors.Is(err, ErrQuarantine) {
+			t.Fatalf("TryAcquire: %v", err)
+		}
+		entries := logs.FilterField(zap.String("event", "epoch")).FilterLevelExact(zap.WarnLevel).All()
+		if len(entries) == 0 {
+			t.Fatal("the log has no quarantine")
+		}
+		return []string{k.Health().Reason, err.Error(), entries[len(entries)-1].Message}
+	}
+	begin := func(id string) (*Keeper, *observer.ObservedLogs) {
+		core, logs := observer.New(zap.InfoLevel)
+		cfg := quick(id)
+		cfg.Logger, cfg.TTL = zap.New(core), 3*time.Second
+		return startKeeper(t, client, cfg), logs
+	}
+	expect := func(when string, texts []string, unused bool) {
+		t.Helper()
+		for _, text := range texts {
+			if strings.Contains(text, "Bootstrap") != unused || !unused && !strings.Contains(text, "was restarted or is new, and may have lost data") {
+				t.Errorf("%s: %q", when, text)
+			}
+		}
+	}
+	first, logs := begin("first")
+	expect("a new server", said(first, logs), true)
+	h, err := first.Acquire(t.Context(), "held")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Restart(false)
+	expect("restarted, to who knew it", said(first, logs), false)
+	expect("restarted, to a newcomer", said(begin("second")), false)
+	if !h.Valid() {
+		eventually(t, "what is held is asserted anew", h.Valid)
+	}
+	server.Flush()
+	expect("flushed, to who knew it", said(first, logs), false)
+}

@@ -1,0 +1,212 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// Challenge says how often one kind of fault, or of change, challenged the ownership of leases: what G1 and G2 hold against is
+// worth as much as there was of it.
+type Challenge struct {
+	By        string `json:"by"`        // a kind of fault; or handover, exit, lapse
+	Struck    int    `json:"struck"`    // leases whose owner trusted them when it struck
+	Outlasted int    `json:"outlasted"` // of these, leases whose trust ended while it lasted
+	Taken     int    `json:"taken"`     // leases that another instance acquired next, because of it
+}
+
+// Changes of owner that no fault of the plan brings about.
+const (
+	byHandover = "handover" // the owner released it
+	byExit     = "exit"     // its process ended by itself
+	byLapse    = "lapse"    // its trust ended unrenewed, which the network may explain
+)
+
+// challenges counts what the plan's faults, and the fleet's own changes, did to leases. All of it follows from who trusted what
+// when a fault struck, until when, and who acquired it next.
+type challenges struct {
+	w     *world
+	tally map[string]*Challenge
+	total int
+}
+
+func (c *challenges) by(name string) *Challenge {
+	x := c.tally[name]
+	if x == nil {
+		x = &Challenge{By: name}
+		c.tally[name] = x
+	}
+	return x
+}
+
+// struck notes which leases the fault strikes.
+func (c *challenges) struck(s *strike) {
+	if !s.challenges() {
+		return
+	}
+	x := c.by(string(s.Kind))
+	for _, session := range c.w.sessions.all {
+		for _, t := range session.terms {
+			if !t.believes || !s.strikes(t) {
+				continue
+			}
+			x.Struck++
+			t.strikes = append(t.strikes, s)
+			if s.open {
+				s.terms = append(s.terms, t)
+			}
+		}
+	}
+}
+
+// challenges reports whether the fault can take a lease from its owner.
+func (s *strike) challenges() bool {
+	return s.silences() || s.ofRedis() || s.ends() || s.Kind == fault.Terminate || s.Kind == fault.Leave
+}
+
+// ends reports whether it is over with the owner's trust, or with what that is founded on, when such a fault strikes.
+func (s *strike) ends() bool {
+	switch s.Kind {
+	case fault.Crash, fault.CrashAll, fault.KeyDelete, fault.ClockStep:
+		return true
+	}
+	return false
+}
+
+// strikes reports whether the fault strikes the owner of the term, or its lease.
+func (s *strike) strikes(t *term) bool {
+	switch {
+	case s.Kind == fault.KeyDelete:
+		return s.session == t.session.id
+	case s.ofRedis(), s.Kind == fault.CrashAll && s.node == nil:
+		return true
+	}
+	return s.node != nil && t.inst.node == s.node
+}
+
+// trusted returns the end of what the owner may trust at most: its window, and a TTL from when it last heard that it has the
+// lease, where it gives no window or an endless one.
+func (w *world) trusted(t *term) int64 {
+	end := t.heard + int64(w.TTL)
+	if t.until != 0 {
+		end = min(end, t.until)
+	}
+	return end
+}
+
+// outlasted reports whether the trust in the term ended while the fault lasted. Who gave it back, or was killed, did not wait for it.
+func (w *world) outlasted(t *term, s *strike) bool {
+	end := s.end
+	if s.open {
+		end = w.now
+	}
+	return w.trusted(t) <= end && (!t.over || t.how == endLost)
+}
+
+func (c *challenges) healed(s *strike) {
+	for _, t := range s.terms {
+		if c.w.outlasted(t, s) {
+			c.by(string(s.Kind)).Outlasted++
+		}
+	}
+	s.terms = nil
+}
+
+// renewed: who renewed its lease has survived what is over.
+func (t *term) survived() {
+	t.strikes = slices.DeleteFunc(t.strikes, func(s *strike) bool { return !s.open })
+}
+
+// taken reports whether the new term takes a lease over whose owner was challenged, and by what.
+func (c *challenges) taken(t *term) bool {
+	last := t.session.last
+	if last == nil || last.inst == t.inst {
+		return false
+	}
+	gave := last.over && last.how == endReleased
+	challenged := false
+	for _, s := range last.strikes {
+		stops := s.Kind == fault.Terminate || s.Kind == fault.Leave
+		if gave == stops && (gave || s.open || s.ends() || s.forgets() || c.w.outlasted(last, s)) {
+			c.by(string(s.Kind)).Taken++
+			challenged = true
+		}
+	}
+	if name := c.unstruck(last); !challenged && name != "" {
+		x := c.by(name)
+		x.Struck++
+		x.Taken++
+		challenged = true
+	}
+	if challenged {
+		c.total++
+	}
+	return challenged
+}
+
+// unstruck names what took the lease from its owner, if no fault did; "": nothing that is known, so its owner may still believe.
+func (c *challenges) unstruck(t *term) string {
+	switch {
+	case t.over && t.how == endReleased:
+		return byHandover
+	case t.over && t.how == endExited:
+		return byExit
+	case c.w.trusted(t) <= c.w.now:
+		return byLapse
+	}
+	return ""
+}
+
+func (c *challenges) finish() {
+	for _, s := range c.w.open {
+		c.healed(s)
+	}
+}
+
+// Watch counts challenges while a run goes on, of events as they come: some a moment late, and then what they say is taken for what
+// happens when it is heard. What the judge says in the end is exact. It must not be used by two goroutines at a time.
+type Watch struct{ w *world }
+
+// NewWatch returns a watch of a run that begins.
+func NewWatch(p Params) *Watch { return &Watch{newWorld(p)} }
+
+// See takes the next event.
+func (x *Watch) See(e history.Event) {
+	e.T = max(e.T, x.w.now)
+	x.w.take(&e, x.w.sessions.find(e.Session))
+}
+
+// Challenges returns how many leases were taken over from challenged owners so far.
+func (x *Watch) Challenges() int { return x.w.challenges.total }
+
+// list returns the tally in a fixed order.
+func (c *challenges) list() (all []Challenge) {
+	for _, name := range sortedKeys(c.tally) {
+		all = append(all, *c.tally[name])
+	}
+	return all
+}
+
+// said tells it in a sentence; "" if nothing struck.
+func (c *challenges) said() string {
+	var parts []string
+	for _, x := range c.list() {
+		s := strike{Fault: fault.Fault{Kind: fault.Kind(x.By)}}
+		switch {
+		case !s.challenges():
+			parts = append(parts, fmt.Sprintf("%s × %d", x.By, x.Taken))
+		case s.silences() || s.ofRedis():
+			parts = append(parts, fmt.Sprintf("%s (struck %d, outlasted trust %d, taken over %d)", x.By, x.Struck, x.Outlasted, x.Taken))
+		default:
+			parts = append(parts, fmt.Sprintf("%s (struck %d, taken over %d)", x.By, x.Struck, x.Taken))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// unchallenged is why a guarantee of owners was not put to the test.
+const unchallenged = "no lease was challenged: no fault outlasted the trust of an owner whose lease another took over then, no owner " +
+	"was killed, and none handed a lease over"

@@ -1,0 +1,67 @@
+package check
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// What is shown around a break is what led to it, however long ago: the grants, the deletion and the fault, and none of the
+// renewals that came in between.
+func TestEvidenceHoldsTheCause(t *testing.T) {
+	const ms, s = int64(time.Millisecond), int64(time.Second)
+	p := storyParams()
+	p.Tap = true
+	p.Plan.Faults = []fault.Fault{{Kind: fault.Freeze, Target: "A", At: time.Minute}}
+	word := func(at int64, k history.Kind, node string, until int64) history.Event {
+		return history.Event{T: at, Kind: k, Node: node, Instance: node, Session: "s1", Fence: 5, Until: until}
+	}
+	redis := func(at int64, k history.Kind, holder string, until int64) history.Event {
+		return history.Event{T: at, Kind: k, Instance: holder, Session: "s1", Until: until}
+	}
+	events := []history.Event{
+		{Kind: history.Ready, Node: "A", Instance: "A"}, {Kind: history.Ready, Node: "B", Instance: "B"},
+		redis(99*ms, history.RedisGranted, "A", 3099*ms), word(100*ms, history.Acquired, "A", 3069*ms),
+	}
+	for at := s; at < 62*s; at += s {
+		if at == 60*s {
+			events = append(events, history.Event{T: at - ms, Kind: history.FaultStart, Node: "A", Reason: "freeze"})
+		}
+		events = append(events, word(at, history.RenewStart, "A", 0), redis(at+ms, history.RedisExtended, "", at+3*s),
+			word(at+2*ms, history.Renewed, "A", at+3*s), word(at+3*ms, history.AcquireFailed, "B", 0))
+	}
+	const taken = 62 * s
+	for at := taken - 900*ms; at < taken; at += 50 * ms { // what befalls others meanwhile
+		events = append(events, history.Event{T: at, Kind: history.Spawned, Node: "C"})
+	}
+	events = append(events, redis(taken, history.RedisDeleted, "A", 0), redis(taken+ms, history.RedisGranted, "B", taken+3*s),
+		word(taken+2*ms, history.Acquired, "B", taken+3*s), history.Event{T: 70 * s, Kind: history.Phase, Reason: "end"})
+	r, err := Judge(p, sequence(events), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, _ := r.Verdict("G1")
+	has := func(k history.Kind, who string) bool {
+		return slices.ContainsFunc(v.Evidence, func(e history.Event) bool { return e.Kind == k && (e.Instance == who || e.Node == who) })
+	}
+	if v.Verdict != Fail || v.Session != "s1" || v.From != taken+2*ms {
+		t.Fatalf("%+v", v)
+	}
+	for _, c := range []struct {
+		kind history.Kind
+		who  string
+	}{
+		{history.RedisGranted, "A"}, {history.RedisGranted, "B"}, {history.RedisDeleted, "A"}, {history.Acquired, "A"},
+		{history.Acquired, "B"}, {history.FaultStart, "A"},
+	} {
+		if !has(c.kind, c.who) {
+			t.Errorf("no %s of %s in %v", c.kind, c.who, v.Evidence)
+		}
+	}
+	if has(history.AcquireFailed, "B") || has(history.Renewed, "B") {
+		t.Errorf("routine in %v", v.Evidence)
+	}
+}

@@ -1,0 +1,184 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// stales is the half of G2 that needs no two polls at once: a poll that begins after another was granted the session is the
+// work of one who has lost it, whether the target accepts or refuses it. Requests take a fraction of the time between polls,
+// so that two pollers side by side mostly miss each other there.
+type stales struct {
+	g       *g2
+	polls   int // that nothing explains
+	frozen  int // of processes that had been frozen, which had checked before
+	deleted int // by who could not know yet that the plan had deleted its key
+}
+
+// turns is whose turn it is to poll one session.
+type turns struct {
+	shown    holding     // by Redis; of nobody while what it grants is not known, or is granted to no instance's name
+	told     holding     // by the nodes
+	begun    []beginning // polls that were told of and have not arrived, one an instance
+	room     [1]beginning
+	suspects []*suspect
+	taken    string // the instance that took it over from a challenged owner, until it polls; "": none
+}
+
+// holding is the last grant.
+type holding struct {
+	inst  string // "": not known
+	at    int64
+	fence int64 // of those that are told
+}
+
+type beginning struct {
+	inst string
+	at   int64
+}
+
+// suspect is a poll that is stale unless Redis granted its sender the session, which may be shown a moment later.
+type suspect struct {
+	poll    history.Event
+	begun   int64
+	turn    holding // of another
+	shown   bool    // by Redis
+	cleared bool
+	exhibit *follower
+}
+
+func (x *stales) event(e *history.Event) {
+	s := x.g.w.subject
+	if s == nil {
+		return // a fault
+	}
+	t := &s.turns
+	switch e.Kind {
+	case history.PollStart:
+		t.begins(e.Instance, e.T)
+	case history.Acquired:
+		if e.Until != 0 && e.Until <= e.T || e.Fence != 0 && e.Fence < t.told.fence {
+			return // told late: it is over
+		}
+		t.told = holding{e.Instance, e.T, e.Fence}
+		t.clear(e.Instance, false)
+	case history.RedisGranted:
+		if e.Reason != snapshotReason {
+			x.granted(t, e)
+		}
+	case history.TapDown:
+		for _, s := range x.g.w.sessions.all {
+			s.turns.shown = holding{}
+		}
+	case history.Arrived, history.Rejected:
+		x.arrived(t, e)
+	}
+}
+
+// granted: where keys hold something else than the names of instances, the nodes' words alone say whose turn it is.
+func (x *stales) granted(t *turns, e *history.Event) {
+	t.shown = holding{}
+	if i := x.g.w.instances[e.Instance]; i != nil && i.node != nil {
+		t.shown = holding{inst: e.Instance, at: e.T}
+		t.clear(e.Instance, true)
+	}
+}
+
+func (t *turns) begins(inst string, at int64) {
+	for i := range t.begun {
+		if t.begun[i].inst == inst {
+			t.begun[i].at = at
+			return
+		}
+	}
+	if t.begun == nil {
+		t.begun = t.room[:0]
+	}
+	t.begun = append(t.begun, beginning{inst, at})
+}
+
+// began returns when the poll that arrives began, as its sender told, else what it takes to arrive before; in both without
+// what the host stalled.
+func (x *stales) began(t *turns, e *history.Event) int64 {
+	at := e.T - int64(stampAllowance)
+	for i, b := range t.begun {
+		if b.inst == e.Instance {
+			t.begun = slices.Delete(t.begun, i, i+1)
+			at = b.at
+			break
+		}
+	}
+	return at - x.g.w.stall(at-wordAllowance, e.T)
+}
+
+// arrived looks at a poll, which is judged when Redis must have shown what it granted before. A history that ends until then
+// does not say it.
+func (x *stales) arrived(t *turns, e *history.Event) {
+	begun, whose := x.began(t, e), t.shown
+	if whose.inst == "" {
+		whose = t.told
+	}
+	if whose.inst == "" || whose.inst == e.Instance || begun <= whose.at {
+		return
+	}
+	w, s := x.g.w, x.g.w.subject
+	switch {
+	case w.frozenSince(e.Instance, e.T-sentLate):
+		x.frozen++
+		return
+	case w.deletedUnknown(s, begun):
+		x.deleted++
+		return
+	}
+	p := &suspect{poll: *e, begun: begun, turn: whose, shown: t.shown.inst != "", exhibit: w.follow(s)}
+	t.suspects = append(t.suspects, p)
+	w.at(e.T+wordAllowance+w.stall(e.T-wordAllowance, e.T), func() { x.judge(s, p) })
+}
+
+// clear: the polls of who was granted the session were its own.
+func (t *turns) clear(inst string, shown bool) {
+	for _, p := range t.suspects {
+		p.cleared = p.cleared || p.poll.Instance == inst && p.shown == shown
+	}
+}
+
+func (x *stales) judge(s *session, p *suspect) {
+	s.turns.suspects = slices.DeleteFunc(s.turns.suspects, func(o *suspect) bool { return o == p })
+	if p.cleared {
+		return
+	}
+	x.polls++
+	w, e, other := x.g.w, &p.poll, x.g.w.instance(p.turn.inst).who()
+	since := fmt.Sprintf("%s said at %s that it had acquired it", other, clock(p.turn.at))
+	if p.shown {
+		since = fmt.Sprintf("Redis had granted it to %s at %s", other, clock(p.turn.at))
+	}
+	x.g.breach(breach{session: s, from: p.begun, exhibit: p.exhibit},
+		"%s polled session %s (poll %d%s, begun %s, arrived %s), although %s: a poll of one who has lost it",
+		w.instance(e.Instance).who(), s.id, e.N, fenced(e.Fence), clock(p.begun), clock(e.T), since)
+}
+
+// counted: the poll is told of as a break of another kind.
+func (t *turns) counted(n int64) {
+	for _, p := range t.suspects {
+		p.cleared = p.cleared || p.poll.N == n
+	}
+}
+
+// inBrackets writes a fence in brackets, and nothing where there is none.
+func inBrackets(fence int64) string {
+	if fence == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (fence %d)", fence)
+}
+
+// fenced writes a fence, and nothing where there is none.
+func fenced(fence int64) string {
+	if fence == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", fence %d", fence)
+}

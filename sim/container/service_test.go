@@ -1,0 +1,107 @@
+package container_test
+
+import (
+	"errors"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasestorm/leasestorm/internal/containertest"
+	"github.com/leasestorm/leasestorm/sim/container"
+)
+
+func TestServiceOfAProject(t *testing.T) {
+	e := containertest.Engine(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	image := build(t, e, self)
+	run := containertest.Run(t, e)
+	project := "leasestorm-test-" + strings.ToLower(run)
+	compose := func(service string, once bool, setting string) {
+		t.Helper()
+		if err := e.Compose(t.Context(), run, project, service, image, once, []string{"CONTAINER_TEST_PART=brief", setting}, self); err != nil {
+			t.Fatal(err)
+		}
+	}
+	compose("node-1", false, "A=b=c")
+	compose("node-1", true, "A=of a command that was run once")
+	all, err := e.Project(t.Context(), project)
+	if err != nil || len(all) != 1 || all["node-1"] == nil || all["node-1"].Image != image {
+		t.Fatalf("the project has %v (%v), want node-1 alone", all, err)
+	}
+	s := all["node-1"]
+	if env, err := s.Env(t.Context()); err != nil || env["A"] != "b=c" {
+		t.Errorf("environment %v (%v)", env, err)
+	}
+	if at, err := s.Addresses(t.Context()); err != nil || len(at) != 0 {
+		t.Errorf("before it runs it is at %v (%v)", at, err)
+	}
+	log := &heard{}
+	c, err := s.Start(t.Context(), log, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listens := func(times int) func() bool {
+		return func() bool { return strings.Count(log.String(), "listens\n") == times }
+	}
+	eventually(t, "it is not heard", listens(1))
+	call := func() {
+		t.Helper()
+		at, err := s.Addresses(t.Context())
+		if err != nil || len(at) != 1 {
+			t.Fatalf("it is at %v (%v), want one address", at, err)
+		}
+		conn, err := net.DialTimeout("tcp", net.JoinHostPort(at[0].String(), "7"), time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.Close()
+	}
+	call()
+	<-c.Exited()
+	if exit := c.Exit(); exit.Code != 5 || !exit.Again || exit.Err != nil {
+		t.Errorf("exit %+v of what ended by itself, want one that the engine would mend", exit)
+	}
+	if at, err := s.Addresses(t.Context()); err != nil || len(at) != 0 {
+		t.Errorf("it is at %v (%v), want that the engine does not start it again", at, err)
+	}
+
+	if err := s.Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if c, err = s.Adopt(log, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Pause(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Begin(t.Context()); err != nil {
+		t.Errorf("of one that runs: %v", err)
+	}
+	if err := s.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	<-c.Exited()
+	if exit := c.Exit(); exit.Again || exit.Err != nil {
+		t.Errorf("exit %+v of what was stopped", exit)
+	}
+	if c, err = s.Start(t.Context(), log, nil); err != nil {
+		t.Fatal(err)
+	}
+	c.Detach()
+	if at, err := s.Addresses(t.Context()); err != nil || len(at) != 1 {
+		t.Errorf("what is given up is at %v (%v), want it to run", at, err)
+	}
+
+	compose("node-1", false, "A=2")
+	if all, err = e.Project(t.Context(), project); !errors.Is(err, container.ErrEngine) || !strings.Contains(err.Error(), "several containers") {
+		t.Errorf("%v, %v: want ErrEngine for a service with two containers", all, err)
+	}
+}

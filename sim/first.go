@@ -1,0 +1,31 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+)
+
+// drawn is the plan that the configuration gives for the parameters: what its scenario says comes first, and when that is
+// healed what is drawn follows, in what is left of the storm.
+func (c Config) drawn(p fault.DrawParams) (fault.Plan, error) {
+	if c.First == nil {
+		return fault.Draw(c.Seed, p), nil
+	}
+	lead := time.Duration(0)
+	for _, f := range c.First.Faults {
+		lead = max(lead, f.At+f.For)
+	}
+	plan := fault.Plan{Version: fault.Version, Seed: c.Seed, Faults: append([]fault.Fault{}, c.First.Faults...)}
+	if p.Storm -= lead; p.Storm > 0 {
+		for _, f := range fault.Draw(c.Seed, p).Faults {
+			f.At += lead
+			plan.Faults = append(plan.Faults, f)
+		}
+	}
+	err := plan.Validate(fault.Limits{Nodes: c.Nodes, Sessions: c.Sessions, Storm: c.Storm, Virtual: c.onVirtual()})
+	if err != nil {
+		return fault.Plan{}, wrong("plan", "with what is drawn after it: %w", err)
+	}
+	return plan, nil
+}

@@ -1,0 +1,341 @@
+package sim
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/leasestorm/leasestorm/sim/check"
+)
+
+// shardOf is what an honest shard of an exploration of seeds writes, done of its seeds done.
+func shardOf(seeds SeedRange, shard Shard, done uint64) Coverage {
+	c := Coverage{
+		Version: CoverageVersion, Draw: DrawVersion, Commit: "abc", Seeds: seeds, Shard: shard, Scenario: json.RawMessage(`{}`),
+		Total: seeds.count(shard), Done: done, Next: done, Criteria: []string{"G1"},
+	}
+	for _, id := range check.IDs(SystemPolling) {
+		c.Guarantees = append(c.Guarantees, GuaranteeCount{ID: id, Exercised: done})
+	}
+	for i := range done {
+		seed := seeds.seed(shard, i)
+		c.Hash.add(seed, fmt.Sprint(seed))
+	}
+	return c
+}
+
+// fails enters a seed that failed.
+func fails(c *Coverage, s FailedSeed) {
+	c.Failed = append(c.Failed, s)
+	for i := range c.Guarantees {
+		if slices.Contains(s.Broke, c.Guarantees[i].ID) {
+			c.Guarantees[i].Broken++
+		}
+	}
+}
+
+func saved(t interface {
+	Helper()
+	Fatal(args ...any)
+}, dir string, c Coverage,
+) string {
+	t.Helper()
+	file := filepath.Join(dir, fmt.Sprintf("%d-%d-%d-%d", c.Seeds.From, c.Seeds.To, c.Shard.Index, c.Shard.Of))
+	if err := writeCoverage(file, &c); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// A program of which the build says nothing, as that of this test, is known by its file: "" would be what all of them have in common.
+func TestShardsNameTheProgramThatMadeThem(t *testing.T) {
+	x := Exploration{Scenario: Scenario{Nodes: 2, Sessions: 2, Duration: time.Minute}, Seeds: SeedRange{1, 1}, Shard: Shard{1, 1}, Parallel: 1,
+		Reports: t.TempDir()}
+	if _, err := Explore(t.Context(), x); err != nil {
+		t.Fatal(err)
+	}
+	c, err := readCoverage(x.StateFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.ReadFile(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("%x", sha256.Sum256(self)); !strings.Contains(c.Commit, want) {
+		t.Errorf("made by %q, want what names the file's hash %s", c.Commit, want)
+	}
+}
+
+// However a range is cut, its shards together are the whole; each that is missing, or not complete, is counted to the seed.
+func TestMergeCountsEachSeedOnce(t *testing.T) {
+	dir := t.TempDir()
+	rapid.Check(t, func(t *rapid.T) {
+		var files []string
+		from := rapid.Uint64Range(1, 1<<40).Draw(t, "from")
+		first, last := uint64(0), uint64(0)
+		want, gone := SeedsHash{}, uint64(0)
+		covered := map[uint64]bool{}
+		for range rapid.IntRange(1, 3).Draw(t, "ranges") {
+			r := SeedRange{from, from + rapid.Uint64Range(0, 40).Draw(t, "length")}
+			of := rapid.Uint64Range(1, 12).Draw(t, "of")
+			for i := uint64(1); i <= of; i++ {
+				s := Shard{i, of}
+				n := r.count(s)
+				if n == 0 || rapid.IntRange(0, 3).Draw(t, "lost") == 0 {
+					continue
+				}
+				done := n - min(n, rapid.Uint64Range(0, 2).Draw(t, "undone"))
+				files = append(files, saved(t, dir, shardOf(r, s, done)))
+				for k := range done {
+					covered[r.seed(s, k)] = true
+				}
+				if first == 0 {
+					first = r.From
+				}
+				last = r.To
+			}
+			from = r.To + 1 + rapid.Uint64Range(0, 5).Draw(t, "gap")
+		}
+		if len(files) == 0 {
+			t.Skip("no file is left")
+		}
+		for seed := first; seed <= last; seed++ {
+			if covered[seed] {
+				want.add(seed, fmt.Sprint(seed))
+			} else {
+				gone++
+			}
+		}
+		m, err := Merge(rapid.Permutation(files).Draw(t, "order"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		missing := uint64(0)
+		for _, p := range m.Missing {
+			missing += p.Count
+		}
+		if m.Hash != want || missing != gone || m.Total-m.Done != gone || m.Seeds != (SeedRange{first, last}) {
+			t.Fatalf("hash %v, missing %d, %d of %d of %v; want %v and %d of %d-%d", m.Hash, missing, m.Done, m.Total, m.Seeds, want, gone,
+				first, last)
+		}
+		if verdict := m.Verdict; (verdict == check.Pass) != (gone == 0) {
+			t.Fatalf("verdict %s with %d missing", verdict, gone)
+		}
+	})
+}
+
+// A byte that is changed, or a file that is cut off anywhere, is never taken for a whole one.
+func TestMergeRefusesWhatWasDamaged(t *testing.T) {
+	c := shardOf(SeedRange{1, 8}, Shard{2, 2}, 4)
+	fails(&c, FailedSeed{Seed: 2, Broke: []string{"G1"}, Detail: "two owners"})
+	file := saved(t, t.TempDir(), c)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := readCoverage(file)
+	if err != nil || len(read.Failed) != 1 || read.Hash != c.Hash || read.Last != nil {
+		t.Fatalf("%+v, %v", read, err)
+	}
+	for i := range text {
+		changed := slices.Clone(text)
+		changed[i] ^= 0x10
+		if err := os.WriteFile(file, changed, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		again, err := readCoverage(file) // a bit that compression does not look at may change
+		if err == nil && !reflect.DeepEqual(again, read) || err != nil && !strings.Contains(err.Error(), file) {
+			t.Errorf("byte %d changed: %+v, %v", i, again, err)
+		}
+	}
+	for n := range text {
+		if err := os.WriteFile(file, text[:n], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Merge([]string{file}); !errors.Is(err, ErrShard) || !strings.Contains(err.Error(), file) {
+			t.Errorf("cut off behind %d of %d bytes: %v", n, len(text), err)
+		}
+	}
+}
+
+// Shards of other programs, other explorations and other ranges are refused, each by its name, not the first alone.
+func TestMergeRefusesWhatDoesNotBelong(t *testing.T) {
+	dir := t.TempDir()
+	r := SeedRange{1, 100}
+	first := saved(t, dir, shardOf(r, Shard{1, 2}, 50))
+	for name, bend := range map[string]func(*Coverage){
+		"made by commit":               func(c *Coverage) { c.Commit = "other" },
+		"explored":                     func(c *Coverage) { c.Scenario = json.RawMessage(`{"nodes":3}`) },
+		"has version":                  func(c *Coverage) { c.Version++ },
+		"draws 99":                     func(c *Coverage) { c.Draw = 99 },
+		"same seeds":                   func(c *Coverage) { *c = shardOf(r, Shard{1, 2}, 50) },
+		"overlap":                      func(c *Coverage) { *c = shardOf(SeedRange{100, 120}, Shard{1, 1}, 21) },
+		"contradicts":                  func(c *Coverage) { c.Done++ },
+		"is no range":                  func(c *Coverage) { c.Seeds = SeedRange{7, 3} },
+		"out of range":                 func(c *Coverage) { c.Shard = Shard{3, 2} },
+		`of system "x"`:                func(c *Coverage) { c.Scenario = json.RawMessage(`{"system":"x"}`) },
+		"cannot unmarshal number into": func(c *Coverage) { c.Scenario = json.RawMessage(`{"system":1}`) },
+	} {
+		c := shardOf(r, Shard{2, 2}, 50)
+		bend(&c)
+		other := filepath.Join(dir, "other")
+		if err := writeCoverage(other, &c); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Merge([]string{first, other, filepath.Join(dir, "none")})
+		if !errors.Is(err, ErrShard) || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), other) ||
+			!strings.Contains(err.Error(), "none: no such file") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Numbers and seeds that no exploration writes are refused: what failed is counted once, in its place, and named.
+func TestMergeRefusesWhatContradictsItself(t *testing.T) {
+	dir := t.TempDir()
+	fail := func(seed uint64, broke ...string) func(*Coverage) {
+		return func(c *Coverage) { fails(c, FailedSeed{Seed: seed, Broke: broke}) }
+	}
+	beyond := func(next uint64, more ...uint64) func(*Coverage) {
+		return func(c *Coverage) { c.Next, c.Beyond, c.Done = next, more, next+uint64(len(more)) }
+	}
+	long := func(detail, dir int) func(*Coverage) {
+		return func(c *Coverage) {
+			s := FailedSeed{Seed: 24, Broke: []string{"panic"}, Detail: strings.Repeat("x", detail), Dir: strings.Repeat("x", dir)}
+			c.Failed = append(c.Failed, s)
+		}
+	}
+	for name, c := range map[string]struct {
+		bend  func(*Coverage)
+		sound bool
+	}{
+		"one that failed":            {fail(22, "G1", "determinism"), true},
+		"behind the next":            {beyond(3, 9, 7, 4), true},
+		"long":                       {long(shardDetailMax, shardDirMax), true},
+		"longer":                     {long(shardDetailMax+1, 0), false},
+		"folder longer":              {long(0, shardDirMax+1), false},
+		"broken by nobody":           {func(c *Coverage) { c.Guarantees[0].Broken = 5 }, false},
+		"broken by more":             {func(c *Coverage) { fail(22, "G1")(c); c.Guarantees[0].Broken = 0 }, false},
+		"behind twice":               {beyond(5, 7, 7), false},
+		"behind, and next":           {beyond(5, 5), false},
+		"behind, and before":         {beyond(5, 4), false},
+		"behind the end":             {beyond(5, 10), false},
+		"behind everything":          {beyond(5, 1e18), false},
+		"of another shard":           {fail(23, "G1"), false},
+		"before the range":           {fail(18, "G1"), false},
+		"behind the range":           {fail(42, "G1"), false},
+		"0":                          {fail(0, "G1"), false},
+		"not done":                   {func(c *Coverage) { beyond(5, 9)(c); fail(36, "G1")(c) }, false},
+		"done behind":                {func(c *Coverage) { beyond(5, 9)(c); fail(40, "G1")(c) }, true},
+		"failed twice":               {func(c *Coverage) { fail(22, "G1")(c); fail(22, "G2")(c) }, false},
+		"failed by nothing":          {fail(22), false},
+		"failed by what is not":      {fail(22, "G99"), false},
+		"failed by one thing twice":  {fail(22, "panic", "panic"), false},
+		"criteria that are not":      {func(c *Coverage) { c.Criteria = []string{"G99"} }, false},
+		"no criteria":                {func(c *Coverage) { c.Criteria = nil }, false},
+		"repeated more than are run": {func(c *Coverage) { c.Repeated = 11 }, false},
+	} {
+		s := shardOf(SeedRange{21, 40}, Shard{2, 2}, 10)
+		c.bend(&s)
+		for i := range s.Guarantees {
+			s.Guarantees[i].Exercised = min(s.Guarantees[i].Exercised, s.Done)
+		}
+		file := filepath.Join(dir, "shard")
+		if err := writeCoverage(file, &s); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Merge([]string{file}); (err == nil) != c.sound || err != nil && !strings.Contains(err.Error(), "it contradicts itself") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A file that is long and holds nothing is not read to its end.
+func TestMergeRefusesFramesOfNothing(t *testing.T) {
+	file := saved(t, t.TempDir(), shardOf(SeedRange{1, 8}, Shard{1, 1}, 8))
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.Write(bytes.Repeat([]byte("\x50\x2a\x4d\x18\x00\x00\x00\x00"), 2*shardSlack/8))
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Merge([]string{file}); err == nil || !strings.Contains(err.Error(), "it holds less than it is long") {
+		t.Error(err)
+	}
+}
+
+// What failed in the same way is one cause, whoever and whenever it was.
+func TestMergeNamesEachCauseOnce(t *testing.T) {
+	dir := t.TempDir()
+	var files []string
+	for i := uint64(1); i <= 3; i++ {
+		c := shardOf(SeedRange{1, 300}, Shard{i, 3}, 100)
+		for k := range uint64(30) {
+			fails(&c, FailedSeed{
+				Seed: c.Seeds.seed(c.Shard, k), Broke: []string{"G1"},
+				Detail: fmt.Sprintf("G1: session 0f%06d-aaaa had node-%d and node-%d for 1m%d.5s", k, k, i, k),
+			})
+		}
+		fails(&c, FailedSeed{Seed: 297 + i, Broke: []string{"panic"}, Detail: "panic: broken"})
+		files = append(files, saved(t, dir, c))
+	}
+	m, err := Merge(files)
+	if err != nil || m.Verdict != check.Fail || len(m.Causes) != 2 {
+		t.Fatalf("%+v, %v", m.Causes, err)
+	}
+	if c := m.Causes[0]; c.Count != 90 || c.First.Seed != 1 || len(c.Seeds) != causeSeeds || !slices.IsSorted(c.Seeds) || c.Seeds[19] != 20 {
+		t.Errorf("%+v", c)
+	}
+	if c := m.Causes[1]; c.Count != 3 || !slices.Equal(c.Seeds, []uint64{298, 299, 300}) {
+		t.Errorf("%+v", c)
+	}
+}
+
+// FuzzShardFile: whatever lines a shard's file has, reading them ends, and what is read writes the same again.
+func FuzzShardFile(f *testing.F) {
+	f.Add([]byte("{}\n"))
+	f.Add([]byte(`{"version":4,"draw":2}` + "\n" + `{"end":true,"sha256":""}` + "\n"))
+	f.Fuzz(func(t *testing.T, lines []byte) {
+		c, err := parseCoverage(bytes.NewReader(lines))
+		if err != nil {
+			return
+		}
+		file := filepath.Join(t.TempDir(), "shard")
+		if err := writeCoverage(file, &c); err != nil {
+			t.Fatal(err)
+		}
+		again, err := readCoverage(file)
+		if err != nil || again.Hash != c.Hash || again.Done != c.Done || len(again.Failed) != len(c.Failed) {
+			t.Errorf("%+v became %+v, %v", c, again, err)
+		}
+	})
+}
+
+// BenchmarkMerge adds up ten thousand shards of 10^8 seeds, as docs/scale.md has it.
+func BenchmarkMerge(b *testing.B) {
+	dir, files := b.TempDir(), []string(nil)
+	for i := uint64(1); i <= 10_000; i++ {
+		c := shardOf(SeedRange{1, 100_000_000}, Shard{i, 10_000}, 0)
+		c.Done, c.Next = c.Total, c.Total
+		files = append(files, saved(b, dir, c))
+	}
+	for b.Loop() {
+		if m, err := Merge(files); err != nil || m.Done != 100_000_000 {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,258 @@
+// Package probe says what of the node protocol (docs/node-protocol.md) a node speaks, rule by rule, from the history of a short
+// run without faults: what it says, what is missing and what stays unknown without it, and what it says wrongly.
+//
+// It reads recorded data only. That a node is safe it does not say: that needs faults, and the judge (sim/check).
+package probe
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// Rule is what was found about one rule of the protocol.
+type Rule struct {
+	Name    string        `json:"rule"`           // a word of the protocol, or what the rule is about
+	Verdict check.Outcome `json:"verdict"`        // Fail: it is broken; Unknown: what Open names cannot be judged
+	Says    string        `json:"says"`           // for a reader: what was seen
+	Open    []string      `json:"open,omitempty"` // the guarantees that stay unknown, or are judged less exactly
+}
+
+// Criteria are the guarantees for which a probe looks unless others are named: those that another's node can be judged by
+// whatever its placement is.
+func Criteria() []string { return []string{"G1", "G2", "G3", "G4", "G10", "G13"} }
+
+// Inspect holds the history of a run without faults against the rules, in their order. p is what the run was, judged what the
+// judge found. An error is one of the history, which cannot be inspected then.
+func Inspect(p check.Params, events iter.Seq2[history.Event, error], judged []check.Verdict) ([]Rule, error) {
+	s := newSeen(p)
+	for e, err := range events {
+		if err != nil {
+			return nil, fmt.Errorf("probe: %w", err)
+		}
+		s.event(&e)
+	}
+	var all []Rule
+	for _, r := range rules {
+		outcome, says := r.look(s)
+		found := Rule{Name: r.name, Verdict: outcome, Says: says}
+		if outcome == check.Unknown {
+			found.Open = r.open
+		}
+		all = append(all, found)
+	}
+	for _, v := range judged {
+		if v.Verdict == check.Fail {
+			says, _, _ := strings.Cut(v.Detail, "; ")
+			all = append(all, Rule{Name: v.ID, Verdict: check.Fail, Says: "broken without any fault: " + says})
+		}
+	}
+	return all, nil
+}
+
+// Decide is the verdict over the rules for whoever asks for the criteria: one that is broken fails; one that leaves a criterion
+// open leaves it unknown.
+func Decide(rules []Rule, criteria []string) check.Outcome {
+	out := check.Pass
+	for _, r := range rules {
+		switch {
+		case r.Verdict == check.Fail:
+			return check.Fail
+		case r.Verdict == check.Unknown && slices.ContainsFunc(r.Open, func(id string) bool { return slices.Contains(criteria, id) }):
+			out = check.Unknown
+		}
+	}
+	return out
+}
+
+// rule is one rule of the protocol and how it is looked at.
+type rule struct {
+	name string
+	open []string // what stays unknown where it is
+	look func(*seen) (check.Outcome, string)
+}
+
+// rules are the rules, in the order in which a node meets them.
+var rules = []rule{
+	{"ready", nil, (*seen).ready},
+	{"lines", nil, (*seen).lines},
+	{"t", []string{"G1", "G4"}, (*seen).stamps},
+	{"acquired", Criteria(), (*seen).acquired},
+	{"until", []string{"G4"}, (*seen).windows},
+	{"fence", []string{"G3"}, (*seen).fences},
+	{"renewStart", nil, (*seen).renewStart},
+	{"renewed", []string{"G4"}, (*seen).renewed},
+	{"polls", Criteria(), (*seen).polls},
+	{"X-Fence", []string{"G3"}, (*seen).pollFences},
+	{"pollStart", []string{"G4"}, (*seen).pollStart},
+	{"pollEnd", []string{"G4"}, (*seen).pollEnd},
+	{"released", []string{"G13"}, (*seen).released},
+	{"stopped", []string{"G13"}, (*seen).stopped},
+	{"owner in Redis", []string{"G10"}, (*seen).owners},
+	{"lost, renewFailed", nil, (*seen).refusals},
+}
+
+func (s *seen) ready() (check.Outcome, string) {
+	switch n := s.words[history.Ready]; {
+	case n == 0:
+		return check.Fail, "no node said it"
+	case s.version == 0:
+		return check.Pass, fmt.Sprintf("said by %d nodes, without \"protocol\": taken for version 1", n)
+	default:
+		return check.Pass, fmt.Sprintf("said by %d nodes, which speak version %d", n, s.version)
+	}
+}
+
+func (s *seen) lines() (check.Outcome, string) {
+	if s.malformed > 0 {
+		return check.Fail, fmt.Sprintf("%d lines on standard output are none of the protocol, first: %s", s.malformed, s.firstMalformed)
+	}
+	if len(s.strange) > 0 {
+		return check.Pass, "all are of the protocol; words that it does not know are not judged: " + names(s.strange)
+	}
+	return check.Pass, "all are of the protocol"
+}
+
+func (s *seen) stamps() (check.Outcome, string) {
+	if s.wrongClocks > 0 {
+		return check.Fail, fmt.Sprintf("%d stamps are not on CLOCK_MONOTONIC in ns, first: %s", s.wrongClocks, s.firstWrongClock)
+	}
+	return check.Pass, "on the clock of the host, where it is given"
+}
+
+func (s *seen) acquired() (check.Outcome, string) {
+	switch n := s.words[history.Acquired]; {
+	case n == 0 && s.grants == 0:
+		return check.Unknown, "nobody acquired anything: nothing can be judged"
+	case n == 0:
+		return check.Fail, fmt.Sprintf("Redis granted %d leases, and nobody said acquired", s.grants)
+	default:
+		return check.Pass, fmt.Sprintf("said %d times", n)
+	}
+}
+
+func (s *seen) windows() (check.Outcome, string) {
+	limit := s.TTL + slack
+	switch {
+	case s.pastUntil > 0:
+		return check.Fail, fmt.Sprintf("%d windows had ended before they were told, the first %v before: until is on the clock of t",
+			s.pastUntil, s.firstPast)
+	case s.farUntil > 0:
+		return check.Fail, fmt.Sprintf("%d windows end more than %v after they were told, the first %v: until is on the clock of t, and "+
+			"counts from before the send", s.farUntil, limit, s.firstFar)
+	case s.asks:
+		return check.Pass, "not needed: the nodes ask Redis before each use"
+	case s.noUntil > 0:
+		return check.Unknown, fmt.Sprintf("%d of %d acquired and renewed give none: the node is taken to believe until it says otherwise",
+			s.noUntil, s.noUntil+s.untils)
+	}
+	return check.Pass, fmt.Sprintf("given by all %d acquired and renewed", s.untils)
+}
+
+func (s *seen) fences() (check.Outcome, string) {
+	if s.unfenced > 0 {
+		return check.Unknown, fmt.Sprintf("%d of %d acquired name none", s.unfenced, s.words[history.Acquired])
+	}
+	return check.Pass, "named by all acquired"
+}
+
+func (s *seen) renewStart() (check.Outcome, string) {
+	if s.words[history.RenewStart] == 0 {
+		return check.Pass, "not said, and not needed: G10 then takes a late renewal for one that was sent when it was answered"
+	}
+	return check.Pass, fmt.Sprintf("said %d times", s.words[history.RenewStart])
+}
+
+func (s *seen) renewed() (check.Outcome, string) {
+	switch n := s.words[history.Renewed]; {
+	case n > 0:
+		return check.Pass, fmt.Sprintf("said %d times", n)
+	case s.extensions > 0:
+		return check.Fail, fmt.Sprintf("Redis shows %d renewals, and nobody said renewed", s.extensions)
+	}
+	return check.Unknown, "nothing was renewed: leases are held for one TTL at most"
+}
+
+func (s *seen) polls() (check.Outcome, string) {
+	switch {
+	case s.arrivals == 0:
+		return check.Unknown, "the target saw no poll that it could accept: POST /poll/<id> with X-Instance"
+	case s.unowned > 0:
+		return check.Fail, fmt.Sprintf("%d of %d polls came from an instance that had not said acquired, or had said lost or released, "+
+			"first: %s", s.unowned, s.arrivals, s.firstUnowned)
+	}
+	return check.Pass, fmt.Sprintf("%d, each by who had said acquired", s.arrivals)
+}
+
+func (s *seen) pollFences() (check.Outcome, string) {
+	if s.unfencedPolls > 0 {
+		return check.Unknown, fmt.Sprintf("%d of %d polls have none: nothing protects the target from a process that was frozen",
+			s.unfencedPolls, s.arrivals)
+	}
+	return check.Pass, "sent with all polls"
+}
+
+func (s *seen) pollStart() (check.Outcome, string) {
+	return s.told(history.PollStart, "it counts when a poll arrived, not when it began")
+}
+
+func (s *seen) pollEnd() (check.Outcome, string) {
+	return s.told(history.PollEnd, "polls that run on when the window closes are not seen")
+}
+
+func (s *seen) told(k history.Kind, without string) (check.Outcome, string) {
+	if n := s.words[k]; n > 0 {
+		return check.Pass, fmt.Sprintf("said %d times", n)
+	}
+	return check.Unknown, "not said: " + without
+}
+
+func (s *seen) released() (check.Outcome, string) {
+	n := s.words[history.Released]
+	switch {
+	case n == 0 && s.deletions > 0:
+		return check.Fail, fmt.Sprintf("%d leases were deleted before their end, and nobody said released", s.deletions)
+	case n == 0:
+		return check.Unknown, "nothing was released when the nodes were asked to stop"
+	case 2*s.lateReleases > s.matched:
+		return check.Fail, fmt.Sprintf("%d of %d are stamped after Redis had deleted the key, by up to %v: another may have acquired it "+
+			"by then; stamp it before the DEL is sent", s.lateReleases, s.matched, s.latest.Round(10*time.Microsecond))
+	}
+	return check.Pass, fmt.Sprintf("said %d times", n)
+}
+
+func (s *seen) stopped() (check.Outcome, string) {
+	switch {
+	case s.unclean != "":
+		return check.Fail, "asked to stop by SIGTERM, " + s.unclean
+	case s.words[history.Stopped] < s.words[history.Ready]:
+		return check.Unknown, fmt.Sprintf("said by %d of %d nodes", s.words[history.Stopped], s.words[history.Ready])
+	}
+	return check.Pass, "said by all, which exited with 0"
+}
+
+func (s *seen) owners() (check.Outcome, string) {
+	strangers := s.strangers()
+	switch {
+	case !s.Tap:
+		return check.Unknown, "what this Redis grants is not seen"
+	case s.grants == 0:
+		return check.Unknown, "no lease key was set: leases that are kept elsewhere than under LEASESTORM_LEASE_PREFIX are not seen"
+	case s.endless > 0:
+		return check.Fail, fmt.Sprintf("%d lease keys were set without an expiry", s.endless)
+	case strangers > 0:
+		return check.Unknown, fmt.Sprintf("%d of %d lease keys hold what no node calls itself: nothing tells whose they are", strangers,
+			s.grants)
+	}
+	return check.Pass, fmt.Sprintf("%d lease keys hold the ID of their owner", s.grants)
+}
+
+func (s *seen) refusals() (check.Outcome, string) {
+	n := s.words[history.Lost] + s.words[history.RenewFailed]
+	return check.Pass, fmt.Sprintf("said %d times; a run without faults hardly asks for them: --scenario safety does", n)
+}

@@ -1,0 +1,231 @@
+package probe
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// slack is how far stamps of two witnesses may lie apart on a host that is busy.
+const slack = 100 * time.Millisecond
+
+// estimated is for how long after a key was given an expiry the time of a deletion is estimated from it. Later, a deletion is
+// stamped when it is heard of, so that no word stamped after that was said before.
+const estimated = 25 * time.Millisecond
+
+// wrongClock begins what is noted of a stamp that is on no clock that a node may use.
+const wrongClock = "t is not CLOCK_MONOTONIC"
+
+// seen is what a run has shown.
+type seen struct {
+	check.Params
+
+	words   map[history.Kind]int
+	version int64
+	asks    bool
+
+	malformed, wrongClocks          int
+	firstMalformed, firstWrongClock string
+	strange                         map[string]bool // words that the protocol does not know
+
+	untils, noUntil, pastUntil, farUntil int
+	firstPast, firstFar                  time.Duration
+	unfenced                             int
+
+	arrivals, unfencedPolls, unowned int
+	firstUnowned                     string
+
+	grants, endless, extensions, deletions int
+	holders                                map[string]int // grants by what the key holds
+
+	expiring              int64 // when a key was last given an expiry
+	matched, lateReleases int
+	latest                time.Duration
+	unclean               string
+
+	instances map[string]bool
+	owned     map[[2]string]*ownership // by instance and session
+	leases    map[string]*lease        // by session
+}
+
+// ownership is what an instance said of a session, and what Redis showed of it.
+type ownership struct {
+	holds    bool
+	ended    int64 // when it said that it does not any more
+	released int64 // when it said that it gave the lease back; 0: it did not
+	deleted  int64 // when Redis deleted its key before its end; 0: it did not
+}
+
+// lease is what Redis shows of one.
+type lease struct {
+	holder string
+	until  int64
+}
+
+func newSeen(p check.Params) *seen {
+	return &seen{
+		Params: p, words: map[history.Kind]int{}, holders: map[string]int{}, strange: map[string]bool{}, instances: map[string]bool{},
+		owned: map[[2]string]*ownership{}, leases: map[string]*lease{},
+	}
+}
+
+func (s *seen) event(e *history.Event) {
+	switch {
+	case e.Kind.Said():
+		s.words[e.Kind]++
+		s.word(e)
+	case e.Kind == history.KindUnknown:
+		word, _, _ := strings.Cut(e.Reason, " ")
+		s.strange[word] = true
+	case e.Kind == history.Malformed:
+		s.line(e)
+	case e.Kind == history.Arrived || e.Kind == history.Rejected:
+		s.poll(e)
+	case e.Kind == history.RedisBeat:
+		s.expiring = e.T
+	case e.Kind >= history.RedisGranted && e.Kind <= history.RedisDeleted:
+		s.redis(e)
+	case e.Kind == history.Exited && e.N != 0 && s.unclean == "":
+		s.unclean = fmt.Sprintf("%s exited with code %d", e.Node, e.N)
+		if e.N < 0 {
+			s.unclean = e.Node + " did not exit in time and was killed, or died of a signal"
+		}
+	case e.Kind == history.Exited && e.Reason == "" && s.unclean == "":
+		s.unclean = e.Node + " had ended by itself before"
+	}
+}
+
+func (s *seen) line(e *history.Event) {
+	n, first := &s.malformed, &s.firstMalformed
+	if strings.HasPrefix(e.Reason, wrongClock) {
+		n, first = &s.wrongClocks, &s.firstWrongClock
+	}
+	if *n++; *n == 1 {
+		*first = e.Reason
+	}
+}
+
+func (s *seen) word(e *history.Event) {
+	s.instances[e.Instance] = true
+	o := s.ownership(e.Instance, e.Session)
+	switch e.Kind {
+	case history.Ready:
+		s.version = max(s.version, e.N)
+		s.asks = s.asks || e.Reason == history.Asks
+	case history.Acquired:
+		if e.Fence == 0 {
+			s.unfenced++
+		}
+		*o = ownership{holds: true}
+		s.window(e)
+	case history.Renewed:
+		o.holds = true
+		s.window(e)
+	case history.Lost:
+		o.holds, o.ended = false, e.T
+	case history.Released:
+		o.holds, o.ended, o.released = false, e.T, e.T
+		s.match(o)
+	}
+}
+
+// window looks at the window that a word gives, or does not give.
+func (s *seen) window(e *history.Event) {
+	length := time.Duration(e.Until - e.T)
+	switch {
+	case e.Until == 0:
+		s.noUntil++
+		return
+	case length <= 0:
+		if s.pastUntil++; s.pastUntil == 1 {
+			s.firstPast = -length
+		}
+	case length > s.TTL+slack:
+		if s.farUntil++; s.farUntil == 1 {
+			s.firstFar = length
+		}
+	}
+	s.untils++
+}
+
+func (s *seen) poll(e *history.Event) {
+	s.arrivals++
+	if e.Fence == 0 {
+		s.unfencedPolls++
+	}
+	o := s.ownership(e.Instance, e.Session)
+	if o.holds || o.ended != 0 && e.T <= o.ended+int64(slack) {
+		return // what was on its way when the lease ended may arrive
+	}
+	if s.unowned++; s.unowned == 1 {
+		s.firstUnowned = fmt.Sprintf("%s at %v", e.Instance, time.Duration(e.T).Round(time.Millisecond))
+	}
+}
+
+func (s *seen) redis(e *history.Event) {
+	l := s.leases[e.Session]
+	switch e.Kind {
+	case history.RedisGranted:
+		s.expiring = e.T
+		s.grants++
+		s.holders[e.Instance]++
+		if e.Until == 0 {
+			s.endless++
+		}
+		s.leases[e.Session] = &lease{e.Instance, e.Until}
+	case history.RedisExtended:
+		s.expiring = e.T
+		s.extensions++
+		if l != nil {
+			l.until = max(l.until, e.Until)
+		}
+	case history.RedisDeleted:
+		if l != nil && e.T < l.until-int64(slack) { // else it expired
+			s.deletions++
+			if e.T > s.expiring+int64(estimated) {
+				o := s.ownership(l.holder, e.Session)
+				o.deleted = e.T
+				s.match(o)
+			}
+		}
+		delete(s.leases, e.Session)
+	}
+}
+
+// strangers counts the grants to what no node calls itself.
+func (s *seen) strangers() (n int) {
+	for holder, grants := range s.holders {
+		if !s.instances[holder] {
+			n += grants
+		}
+	}
+	return n
+}
+
+// match compares the word of a release with its deletion, when both are known.
+func (s *seen) match(o *ownership) {
+	if o.released == 0 || o.deleted == 0 {
+		return
+	}
+	s.matched++
+	if late := time.Duration(o.released - o.deleted); late > 0 {
+		s.lateReleases++
+		s.latest = max(s.latest, late)
+	}
+}
+
+func (s *seen) ownership(instance, session string) *ownership {
+	of := [2]string{instance, session}
+	if s.owned[of] == nil {
+		s.owned[of] = &ownership{}
+	}
+	return s.owned[of]
+}
+
+// names lists words in order.
+func names(words map[string]bool) string { return strings.Join(slices.Sorted(maps.Keys(words)), ", ") }

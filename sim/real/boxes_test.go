@@ -1,0 +1,209 @@
+package real
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/leasestorm/leasestorm/internal/containertest"
+	containers "github.com/leasestorm/leasestorm/sim/container"
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// inContainer provisions a Redis in a container of its own.
+func inContainer(t *testing.T) *Redis {
+	t.Helper()
+	e := containertest.Engine(t)
+	r, err := Provision(t.Context(), RedisChoice{Kind: "container", Image: containertest.Redis(t, e)}, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+		if n, err := e.Left(context.Background(), r.boxes.run); n != 0 || err != nil {
+			t.Errorf("%d containers, networks and volumes are left (%v)", n, err)
+		}
+	})
+	return r
+}
+
+// Every fault of Redis strikes one in a container, and what it remembers is what the fault leaves. A restart is the last of its
+// storm: how long it takes is the engine's affair.
+func TestFaultsOfARedisInAContainer(t *testing.T) {
+	r := inContainer(t)
+	ms := time.Millisecond
+	for _, c := range []struct {
+		faults      []fault.Fault
+		kept, empty int
+	}{
+		{[]fault.Fault{
+			{At: 50 * ms, Kind: fault.RedisFreeze, For: 100 * ms},
+			{At: 400 * ms, Kind: fault.RedisMisconf, For: 100 * ms},
+			{At: 700 * ms, Kind: fault.RedisReadOnly, For: 100 * ms},
+			{At: 1000 * ms, Kind: fault.RedisNoPerm, Deny: fault.DenyLeases, For: 100 * ms},
+			{At: 1300 * ms, Kind: fault.RedisOutage, For: 100 * ms},
+		}, 5, 0},
+		{[]fault.Fault{{At: 50 * ms, Kind: fault.ClientKill}, {At: 300 * ms, Kind: fault.RedisWipe, For: 50 * ms}}, 0, 1},
+		{[]fault.Fault{{At: 50 * ms, Kind: fault.RedisLoading, Ms: 50}}, 1, 0},
+		{[]fault.Fault{{At: 50 * ms, Kind: fault.RedisRestart}}, 1, 0},
+	} {
+		if err := r.client.Load().FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		out, events := storm(t, r, config(t, c.faults...))
+		if n := count(events, history.FaultStart); n != len(c.faults) {
+			t.Errorf("%v: %d faults struck, want all; notes: %q", c.faults, n, out.Notes)
+		}
+		up := map[string]int{}
+		for _, e := range events {
+			if e.Kind == history.RedisUp {
+				up[e.Reason]++
+			}
+		}
+		if up[kept] != c.kept || up[empty] != c.empty {
+			t.Errorf("%v: Redis came back %v, want %d times with its data and %d times without", c.faults, up, c.kept, c.empty)
+		}
+		if !out.Tap || out.Interrupted || count(events, history.RedisGranted) == 0 {
+			t.Errorf("outcome %+v: what Redis granted was not seen", out)
+		}
+	}
+	if r.Kind() != "container" || r.Version() == "" {
+		t.Errorf("Redis is %s %s", r.Kind(), r.Version())
+	}
+}
+
+func TestRunWhoseRedisIsKilledForMemoryIsCutShort(t *testing.T) {
+	r := inContainer(t)
+	api, err := client.New(client.FromEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer api.Close()
+	limit := int64(32 << 20)
+	_, err = api.ContainerUpdate(t.Context(), r.server.proc.(box).ID(),
+		client.ContainerUpdateOptions{Resources: &container.Resources{Memory: limit, MemorySwap: limit}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := config(t)
+	cfg.Storm = time.Minute
+	var filled bool
+	cfg.Progress = func(p Progress) {
+		if filled || p.Phase != "storm" {
+			return
+		}
+		filled = true
+		for i := range 64 { // the last ones are not answered
+			_ = r.client.Load().Set(t.Context(), fmt.Sprint("big", i), bytes.Repeat([]byte("x"), 1<<20), 0).Err()
+		}
+	}
+	start := time.Now()
+	out, events := storm(t, r, cfg)
+	if took := time.Since(start); took > 30*time.Second {
+		t.Errorf("the run went on for %v", took)
+	}
+	if notes := strings.Join(out.Notes, "\n"); !out.Interrupted || !strings.Contains(notes, "for memory") {
+		t.Errorf("outcome %+v: want a run cut short, with a note that says why", out)
+	}
+	if n := count(events, history.RedisDown); n != 1 {
+		t.Errorf("Redis went away %d times, want once", n)
+	}
+}
+
+func TestKilledSimulatorLeavesNoContainers(t *testing.T) {
+	e := containertest.Engine(t)
+	dir := t.TempDir()
+	cmd, tr := startSimulator(t, "REAL_TEST_KIND=container", "REAL_TEST_IMAGE="+containertest.Redis(t, e), "REAL_TEST_DIR="+dir,
+		"REAL_TEST_LAUNCHER=container")
+	if n, err := e.Left(t.Context(), tr.Run); n != 6 || err != nil {
+		t.Fatalf("%d things of the run (%v), want Redis, two hosts, a node at each, and a network", n, err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "containers outlive the simulator", func() bool {
+		n, err := e.Left(t.Context(), tr.Run)
+		return n == 0 && err == nil
+	})
+	eventually(t, "the server's folder outlives the simulator", func() bool {
+		left, err := filepath.Glob(filepath.Join(dir, "*"))
+		return err == nil && len(left) == 0
+	})
+	for _, pid := range tr.PIDs {
+		eventually(t, fmt.Sprintf("process %d outlives the simulator", pid), func() bool { return !runs(pid) })
+	}
+}
+
+func TestContainersThatCannotBe(t *testing.T) {
+	e := containertest.Engine(t)
+	image := containertest.Redis(t, e)
+	empty := t.TempDir()
+	for name, c := range map[string]struct {
+		host, image string
+		want        error
+		says        string
+	}{
+		"no engine":  {"unix:///nonexistent.sock", image, containers.ErrNoEngine, "/nonexistent.sock"},
+		"no image":   {e.Host(), "leasestorm.invalid/redis:1", containers.ErrImage, "cannot be pulled"},
+		"no name":    {e.Host(), "Redis Image", containers.ErrImage, "Redis Image"},
+		"no server":  {e.Host(), other(t, e), ErrNoServer, "redis-server"},
+		"no machine": {"tcp://192.0.2.1:2375", image, containers.ErrElsewhere, "192.0.2.1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("DOCKER_HOST", c.host)
+			r, err := Provision(t.Context(), RedisChoice{Kind: "container", Image: c.image}, empty)
+			if err == nil {
+				_ = r.Close()
+			}
+			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("Provision: %v, want %v that says %q, in one line", err, c.want, c.says)
+			}
+			if left, err := os.ReadDir(empty); err != nil || len(left) != 0 {
+				t.Errorf("%v (%v) are left", left, err)
+			}
+		})
+	}
+}
+
+// other is an image that has no server.
+func other(t *testing.T, e *containers.Engine) string {
+	t.Helper()
+	image, err := e.Build(t.Context(), "none", "/etc/hostname")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return image
+}
+
+// Where there is no redis-server, an engine is the next best, and then the embedded Redis.
+func TestChoiceOfRedisWithoutAServer(t *testing.T) {
+	e := containertest.Engine(t)
+	choice := RedisChoice{Image: containertest.Redis(t, e)}
+	t.Setenv("PATH", "")
+	for host, want := range map[string]string{e.Host(): kindContainer, "unix:///nonexistent.sock": kindEmbedded} {
+		t.Setenv("DOCKER_HOST", host)
+		r, err := Provision(t.Context(), choice, t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Kind() != want || (want == kindEmbedded) != strings.Contains(r.Note(), "/nonexistent.sock") {
+			t.Errorf("with an engine at %s: %s, %q, want %s", host, r.Kind(), r.Note(), want)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

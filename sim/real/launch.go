@@ -1,0 +1,39 @@
+package real
+
+import (
+	"syscall"
+	"time"
+)
+
+// program is one that was started: a process, or a container. Its methods are safe for concurrent use.
+type program interface {
+	begun() time.Time // just before it could do anything
+	id() int          // of its process on this machine; 0: not known
+	alive() bool
+	ended() <-chan struct{}
+	end() (when time.Time, code int) // only valid once ended is closed
+	kill()                           // as a crash does, and waits for the end
+	stop()                           // asks it to end, and thaws it; does not wait
+	freeze() error
+	thaw() error
+	ask(syscall.Signal) error // errGone after the end
+}
+
+// terminate asks a program to end, and kills it after the grace, or earlier once hurry is closed. It reports whether it had to.
+func terminate(p program, grace time.Duration, hurry <-chan struct{}) (killed bool) {
+	p.stop()
+	t := time.NewTimer(grace)
+	defer t.Stop()
+	for {
+		select {
+		case <-p.ended():
+			return false
+		case <-hurry:
+			hurry = nil
+			t.Reset(min(grace, interruptGrace))
+		case <-t.C:
+			p.kill()
+			return true
+		}
+	}
+}

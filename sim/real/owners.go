@@ -1,0 +1,119 @@
+package real
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// owners is who holds each lease, for faults that strike an owner: as Redis shows it, and where it shows no instance of the run,
+// as instances say. The zero value knows of none. Safe for concurrent use.
+type owners struct {
+	mu    sync.Mutex
+	shown map[string]string // lease → what its key holds
+	said  map[string]string // lease → who said last that it has it
+}
+
+// see follows what is told of leases.
+func (o *owners) see(e *history.Event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.shown == nil {
+		o.shown, o.said = map[string]string{}, map[string]string{}
+	}
+	switch e.Kind {
+	case history.RedisGranted:
+		o.shown[e.Session] = e.Instance
+	case history.RedisDeleted:
+		delete(o.shown, e.Session)
+	case history.RedisFlushed, history.TapUp: // all that there is follows
+		clear(o.shown)
+	case history.Acquired, history.Renewed:
+		o.said[e.Session] = e.Instance
+	case history.Lost, history.Released:
+		if o.said[e.Session] == e.Instance {
+			delete(o.said, e.Session)
+		}
+	}
+}
+
+// slots returns the slots of those who hold the leases, first the sessions' in their order; 0: nobody. slot has those of the
+// instances that run.
+func (o *owners) slots(sessions []string, slot map[string]int) []int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	more := maps.Clone(o.shown)
+	maps.Copy(more, o.said)
+	for _, id := range sessions {
+		delete(more, id)
+	}
+	var out []int
+	for _, id := range slices.Concat(sessions, slices.Sorted(maps.Keys(more))) {
+		by := slot[o.shown[id]]
+		if by == 0 {
+			by = slot[o.said[id]]
+		}
+		out = append(out, by)
+	}
+	return out
+}
+
+// aim has a fault of an owner strike who that is now, and reports whether it found one. Whom a fault strikes it has in hand.
+func (s *strike) aim() bool {
+	if s.Kind.Scope() != fault.ScopeNode {
+		return true
+	}
+	instances, stay := s.running()
+	holders := s.owners.slots(s.work.ids(), instances)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.Aims() {
+		i, ok := fault.Strikes(s.Target, holders, func(i int) bool { return stay[i] && s.inHand[fault.NodeTarget(i)] == 0 })
+		if !ok {
+			return false
+		}
+		s.Target = fault.NodeTarget(i)
+	}
+	s.held = s.Target
+	s.inHand[s.held]++
+	return true
+}
+
+// running returns the slots of the instances that run, and which of them do not leave for good.
+func (r *run) running() (instances map[string]int, stay map[int]bool) {
+	instances, stay = map[string]int{}, map[int]bool{}
+	for _, s := range r.allSlots() {
+		i, _ := fault.NodeIndex(s.name)
+		s.mu.Lock()
+		if n := s.node; n != nil && n.alive() {
+			instances[n.instanceID()], stay[i] = i, !s.left
+		}
+		s.mu.Unlock()
+	}
+	delete(instances, "") // not ready yet
+	return instances, stay
+}
+
+// aimed waits for an owner, for a renewal interval after the fault's time at most.
+func (s *strike) aimed(found bool, due time.Time) bool {
+	retry := time.NewTicker(fault.Retry(s.cfg.Renew))
+	defer retry.Stop()
+	for last := false; !found; found = s.aim() {
+		if last {
+			s.skip("nobody that no other fault has in hand owned it within a renewal interval")
+			return false
+		}
+		select {
+		case <-retry.C:
+			last = time.Since(due) > s.cfg.Renew
+		case <-s.storm.Done():
+			s.skip("the storm ended before anybody owned it")
+			return false
+		}
+	}
+	return true
+}

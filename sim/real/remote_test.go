@@ -1,0 +1,111 @@
+// toxiproxy 2.12 writes a toxic that its own goroutines read: its server, which is a program of its own elsewhere, is in this process here.
+
+//go:build !race
+
+package real
+
+import (
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	toxiproxy "github.com/Shopify/toxiproxy/v2"
+	toxics "github.com/Shopify/toxiproxy/v2/client"
+	"github.com/rs/zerolog"
+)
+
+// echoed reports whether what is said to addr comes back within the time.
+func echoed(addr string, within time.Duration) bool {
+	c, err := net.DialTimeout("tcp", addr, within)
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(within))
+	_, _ = c.Write([]byte("x"))
+	_, err = io.ReadFull(c, make([]byte, 1))
+	return err == nil
+}
+
+// What faults do to a way through a toxiproxy elsewhere adds up, and is gone when they are.
+func TestRemoteWay(t *testing.T) {
+	upstream, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = upstream.Close() })
+	go func() {
+		for {
+			c, err := upstream.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(c, c); _ = c.Close() }()
+		}
+	}()
+	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
+	api := ""
+	err = listenLow(loopback, func(addr string) error {
+		l, err := net.Listen("tcp", addr)
+		if err != nil {
+			return err
+		}
+		api = addr
+		return l.Close()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Listen(api)
+	}()
+	t.Cleanup(func() {
+		_ = server.Collection.Clear()
+		_ = server.Shutdown()
+		<-done
+	})
+	client := toxics.NewClient(api)
+	var proxy *toxics.Proxy
+	eventually(t, "toxiproxy does not answer", func() bool {
+		proxy, err = client.CreateProxy("node-1", "127.0.0.1:0", upstream.Addr().String())
+		return err == nil
+	})
+	w, err := newRemote(proxy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	do := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	passes := func(want bool, within time.Duration) {
+		t.Helper()
+		if got := echoed(proxy.Listen, within); got != want {
+			t.Errorf("it passes something on: %v, want %v", got, want)
+		}
+	}
+	passes(true, 5*time.Second)
+	do(w.apply(1, effect{up: network{hold: true}}))
+	passes(false, 200*time.Millisecond)
+	do(w.apply(2, effect{up: network{latency: time.Millisecond}, down: network{latency: time.Millisecond, jitter: time.Millisecond}}))
+	passes(false, 200*time.Millisecond)
+	do(w.heal(1))
+	passes(true, 5*time.Second)
+	do(w.apply(3, effect{cut: true}))
+	do(w.apply(4, effect{cut: true}))
+	do(w.heal(3))
+	passes(false, 200*time.Millisecond)
+	do(w.heal(4))
+	passes(true, 5*time.Second)
+	do(w.apply(5, effect{cut: true}))
+	w.close()
+	passes(true, 5*time.Second)
+	if left, err := proxy.Toxics(); len(left) != 0 || err != nil {
+		t.Errorf("toxics %v are left (%v)", left, err)
+	}
+}

@@ -1,0 +1,70 @@
+package real
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+)
+
+// site is where the nodes of runs are: what starts them, and what is between them and Redis. Its methods are safe for concurrent use.
+type site interface {
+	// open finds a slot its way to Redis, and the address of its API if it has one.
+	open(s *slot, stream uint64) error
+	// launch starts the slot's next node. It closes what the node writes to when nobody writes there any more.
+	launch(s *slot, stdout, stderr *os.File) (program, error)
+	// leave ends the slot's way, when its last node has ended.
+	leave(s *slot)
+	// witness returns the target of a run.
+	witness(ctx context.Context, r *run) (*target, error)
+	what() string   // the image of which nodes are containers; "": they are processes
+	proxied() error // why a proxy does what the network itself should; nil if it does not
+}
+
+// way is one node's way to Redis. Its methods are safe for concurrent use.
+type way interface {
+	addr() string
+	apply(fault int, e effect) error // beside what other faults do to it
+	heal(fault int) error
+	sent() int64 // commands since it was asked last
+	close()
+}
+
+// processes of this machine, each behind a line of its own.
+type processes struct{ redis *Redis }
+
+func (processes) what() string   { return "" }
+func (processes) proxied() error { return nil }
+func (processes) leave(s *slot)  { s.way.close() }
+
+func (processes) witness(_ context.Context, r *run) (*target, error) { return r.serve(loopback) }
+
+func (p processes) open(s *slot, stream uint64) error {
+	l, err := newLine(s.name, loopback, p.redis.url.Addr, s.run.cfg.Seed, stream)
+	if err != nil {
+		return err
+	}
+	if s.serves() {
+		if err := s.reserve(); err != nil {
+			l.close()
+			return fmt.Errorf("API of %s: %w", s.name, err)
+		}
+	}
+	s.way = l
+	return nil
+}
+
+func (p processes) launch(s *slot, stdout, stderr *os.File) (program, error) {
+	defer func() { _, _ = stdout.Close(), stderr.Close() }()
+	argv := s.run.cfg.NodeCmd
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), s.env()...), stdout, stderr
+	started, err := startProcess(p.redis.spawner, p.redis.reaper, cmd)
+	if err != nil {
+		return nil, err
+	}
+	return started, nil
+}
+
+// serves reports whether the slot's node has an API.
+func (s *slot) serves() bool { return s.run.system.clients && s.run.role(s.name) != "worker" }

@@ -1,0 +1,132 @@
+package real
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// ErrTarget: the target cannot listen, cannot serve any more, or nobody reads what it witnesses.
+var ErrTarget = errors.New("polled target")
+
+// sessionsMax bounds what a target on its own keeps. A poll of one more session is 404.
+const sessionsMax = 100_000
+
+// Target is the polled target (and the tuners) of a run as a server of its own, for nodes that something else than a run has
+// started. A session is known from its first poll on.
+type Target struct {
+	Addr    string        // where it listens, host:port
+	Serve   time.Duration // how long an answer takes
+	Out     io.Writer     // hears of every arrival and of its end, a line of history.jsonl each; T is CLOCK_MONOTONIC in ns
+	Started func(url string)
+}
+
+// Run serves until ctx ends, which is no error. Besides polls and pipelines it answers GET /healthz, and GET /sessions: what it
+// knows of each session, one JSON object a line. Lines of one session are in the order in which the target decided. Whoever does
+// not read Out holds up the polls: a witness that leaves something out is none. Its only error is ErrTarget.
+func (s Target) Run(ctx context.Context) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Addr)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrTarget, err)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	c := newClock()
+	w := &witness{clock: c, out: s.Out, broken: cancel, known: map[string]*Known{}}
+	t := &target{clock: c, rec: w, serve: s.Serve, tell: func(*history.Event) {}, most: sessionsMax}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /sessions", w.tell)
+	t.open(listener, mux)
+	s.Started(t.url)
+	select {
+	case <-ctx.Done():
+	case <-t.served:
+		cancel(fmt.Errorf("%w: %w", ErrTarget, t.ended))
+	}
+	t.close()
+	if err := context.Cause(ctx); errors.Is(err, ErrTarget) {
+		return err
+	}
+	return nil
+}
+
+// Known is what a target knows of a session, a slot or a service.
+type Known struct {
+	Session  string `json:"session"`
+	Instance string `json:"instance"` // the last one that was accepted, "" if none was
+	Fence    int64  `json:"fence"`    // the highest seen
+	Polls    int64  `json:"polls"`    // accepted
+	Rejected int64  `json:"rejected"` // came with an older fence
+}
+
+// witness writes what a target sees, and keeps what it is asked for.
+type witness struct {
+	clock  *clock
+	broken context.CancelCauseFunc
+
+	mu    sync.Mutex
+	out   io.Writer
+	line  []byte
+	known map[string]*Known
+}
+
+// Add implements recorder.
+func (w *witness) Add(e history.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.remember(&e)
+	e.T += w.clock.mono
+	w.line = history.AppendLine(w.line[:0], &e)
+	if _, err := w.out.Write(w.line); err != nil {
+		w.broken(fmt.Errorf("%w: nobody reads its standard output: %w", ErrTarget, err))
+	}
+}
+
+// remember counts an arrival. mu is held.
+func (w *witness) remember(e *history.Event) {
+	k := w.known[e.Session]
+	if k == nil {
+		if len(w.known) >= sessionsMax {
+			return
+		}
+		k = &Known{Session: e.Session}
+		w.known[e.Session] = k
+	}
+	switch e.Kind {
+	case history.Arrived:
+		k.Instance, k.Fence = e.Instance, max(k.Fence, e.Fence)
+		k.Polls++
+	case history.Rejected:
+		k.Rejected++
+	}
+}
+
+// tell answers what is known of every session, in order of their IDs.
+func (w *witness) tell(to http.ResponseWriter, _ *http.Request) {
+	w.mu.Lock()
+	var all []Known
+	for k := range maps.Values(w.known) {
+		all = append(all, *k)
+	}
+	w.mu.Unlock()
+	slices.SortFunc(all, func(a, b Known) int { return cmp.Compare(a.Session, b.Session) })
+	to.Header().Set("Content-Type", "application/jsonl")
+	lines := json.NewEncoder(to)
+	for _, k := range all {
+		if lines.Encode(k) != nil {
+			return // who asked has gone
+		}
+	}
+}

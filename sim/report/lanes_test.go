@@ -1,0 +1,100 @@
+package report
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// told has the events in a folder, and the report of a run that broke the guarantees.
+func told(t *testing.T, events []history.Event, broken ...check.Verdict) string {
+	t.Helper()
+	dir := t.TempDir()
+	rec := history.NewRecorder()
+	for _, e := range events {
+		rec.Add(e)
+	}
+	if err := rec.Save(filepath.Join(dir, history.FileName)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range broken {
+		broken[i].Verdict = check.Fail
+	}
+	r := Report{Guarantees: broken, Verdict: check.Fail, Config: check.Params{TTL: 3 * time.Second, Criteria: []string{"G1", "G2", "G9"}}}
+	var b strings.Builder
+	if err := r.Failures(&b, dir); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// A frozen owner, whose key passes to another that polls beside it.
+func beside(reason string) []history.Event {
+	word := func(ms int64, k history.Kind, node string, until int64) history.Event {
+		return history.Event{T: ms * mil, Kind: k, Node: node, Instance: "i-" + node, Session: "s", Until: until * mil}
+	}
+	seen := func(ms int64, k history.Kind, node string, until int64) history.Event {
+		return history.Event{T: ms * mil, Kind: k, Instance: "i-" + node, Session: "s", Until: until * mil}
+	}
+	return []history.Event{
+		{Kind: history.Spawned, Node: "node-1"}, {Kind: history.Spawned, Node: "node-2"}, {Kind: history.Spawned, Node: "node-3"},
+		seen(0, history.RedisGranted, "node-1", 3000), word(1, history.Acquired, "node-1", 0),
+		seen(1000, history.Arrived, "node-1", 0),
+		{T: 1500 * mil, Kind: history.FaultStart, Node: "node-1", Reason: reason},
+		{T: 1600 * mil, Kind: history.FaultStart, N: 1, Node: "node-3", Reason: "cut"},
+		seen(3000, history.RedisDeleted, "node-1", 0),
+		seen(3010, history.RedisGranted, "node-2", 6010), word(3011, history.Acquired, "node-2", 6000),
+		seen(4000, history.Arrived, "node-2", 0), seen(4400, history.Rejected, "node-1", 0),
+		{T: 4500 * mil, Kind: history.FaultEnd, Node: "node-1", Reason: reason},
+		{T: 5000 * mil, Kind: history.Exited, Node: "node-1"},
+		{T: 9000 * mil, Kind: history.Phase, Reason: "end"},
+	}
+}
+
+func TestDrawing(t *testing.T) {
+	broken := check.Verdict{ID: "G1", Value: 1989, Unit: "ms of overlap", Session: "s", From: 3011 * mil, At: 5000 * mil}
+	got := told(t, beside("freeze"), broken)
+	want := `
+G1 one owner is BROKEN (1989 ms of overlap, limit 0)
+
+                                   v freeze node-1 ----------------------------
+  Redis      1111111111111111111111111111111111111111111122222222222222222222222222222222222222222222........
+  node-1     =========================================================================
+  node-2     ............................................============================================........
+  polled by                1                                            2
+  refused                                                                    1
+             0.01s           1.09s           2.17s           3.26s           4.34s           5.42s
+  =  trusts its lease   .  does not; of Redis: nobody's key   1 node-1, 2 node-2
+`
+	if !strings.HasPrefix(got, want) {
+		t.Errorf("drawn is\n%s", got)
+	}
+}
+
+// What a fault, or a node, is called by whoever wrote the history adds no line to a drawing.
+func TestDrawingKeepsItsLines(t *testing.T) {
+	broken := check.Verdict{ID: "G1", Value: 1, Session: "s", From: 3011 * mil, At: 5000 * mil}
+	got := told(t, beside("freeze\nG2 is fine"), broken)
+	if strings.Contains(got, "\nG2 is fine") || !strings.Contains(got, `v freeze\u000aG2 is fine node-1`) {
+		t.Errorf("%s", got)
+	}
+}
+
+// A guarantee that was not asked for takes a line; one that broke although its value is within its limit shows no value.
+func TestOthersTakeALine(t *testing.T) {
+	got := told(t, beside("freeze"),
+		check.Verdict{ID: "G9", Value: 590, Limit: 1750, Unit: "ms", Detail: "G1 was broken when Redis failed"},
+		check.Verdict{ID: "G10", Value: 39, Unit: "foreign changes", Detail: "node-1 renewed what it did not hold; and 38 more"})
+	for _, want := range []string{
+		"G9 Redis fails is BROKEN\n  G1 was broken when Redis failed\n",
+		"\nG10 only the owner, which was not asked for, broke too (39 foreign changes, limit 0): node-1 renewed what it did not hold\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("lacks %q:\n%s", want, got)
+		}
+	}
+}

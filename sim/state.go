@@ -1,0 +1,270 @@
+package sim
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/leasestorm/leasestorm/internal/version"
+	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// state keeps a Coverage on disk. It belongs to one goroutine.
+type state struct {
+	Coverage
+	begin     time.Time
+	wall      int64 // ms spent before
+	told, put time.Time
+	lock      *os.File
+}
+
+// How often progress is told and the state is saved.
+const (
+	tellEvery = time.Second
+	saveEvery = 5 * time.Second
+)
+
+// StateFile is where the exploration is saved.
+func (x Exploration) StateFile() string { return x.stateName() + ".jsonl.zst" }
+
+// stateName is the state file's name without its suffix.
+func (x Exploration) stateName() string {
+	name := fmt.Sprintf("explore-%d-%d", x.Seeds.From, x.Seeds.To)
+	if system := cmp.Or(x.Scenario.System, SystemPolling); system != SystemPolling {
+		name += "-" + system
+	}
+	if x.Shard.Of > 1 {
+		name += fmt.Sprintf("-shard-%d-of-%d", x.Shard.Index, x.Shard.Of)
+	}
+	return filepath.Join(x.Reports, name)
+}
+
+func openState(x Exploration) (*state, error) {
+	scenario, err := x.Scenario.given()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrHarness, err)
+	}
+	made, err := program()
+	if err != nil {
+		return nil, fmt.Errorf("%w: which program this is: %w", ErrHarness, err)
+	}
+	st := &state{Coverage: Coverage{
+		Version: CoverageVersion, Draw: DrawVersion, Commit: made, Seeds: x.Seeds, Shard: x.Shard, Scenario: scenario,
+		Total: x.Seeds.count(x.Shard), Criteria: criteria(x.Scenario.System, x.Scenario.Criteria),
+		File: x.StateFile(),
+	}, begin: time.Now()}
+	for _, id := range check.IDs(x.Scenario.System) {
+		st.Guarantees = append(st.Guarantees, GuaranteeCount{ID: id})
+	}
+	if err := st.alone(x.stateName() + ".lock"); err != nil {
+		return nil, err
+	}
+	if x.Resume {
+		err = st.resume()
+	} else {
+		err = st.replaceable(x.KeepGoing)
+	}
+	if err != nil {
+		return nil, errors.Join(err, st.unlock())
+	}
+	st.Verdict = st.decide()
+	return st, nil
+}
+
+// alone keeps every other process from the state until unlock: two explorations that write the same one would each undo what
+// the other saved. On a file system without locks nothing keeps them apart.
+func (st *state) alone(path string) error {
+	for {
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o644) // the folder may be somebody's
+		if err != nil {
+			return fmt.Errorf("%w: %w (flag --report)", ErrHarness, err)
+		}
+		if errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), syscall.EWOULDBLOCK) {
+			err = fmt.Errorf("%w: another simulate explores into %s now: wait for its end, or give another --report", ErrState, st.File)
+			return errors.Join(err, f.Close())
+		}
+		there, err := os.Lstat(path)
+		if mine, merr := f.Stat(); err == nil && merr == nil && os.SameFile(mine, there) {
+			st.lock = f
+			return nil
+		}
+		if err := f.Close(); err != nil { // who had it removed it meanwhile, and locked is what nobody else will find
+			return fmt.Errorf("%w: %w", ErrHarness, err)
+		}
+	}
+}
+
+func (st *state) unlock() error { return errors.Join(os.Remove(st.lock.Name()), st.lock.Close()) }
+
+// ErrState: the state that an exploration left behind stands in the way of this one, or cannot be gone on from.
+var ErrState = errors.New("saved exploration")
+
+// replaceable refuses to begin in the place of an exploration that is not finished: what it covered would be lost. One that
+// stopped at its failure has ended, unless failures were not to stop it.
+func (st *state) replaceable(keepGoing bool) error {
+	old, err := readCoverage(st.File)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil && !errors.Is(err, errVersion):
+		return st.unreadable(err)
+	case old.Done > 0 && old.Done < old.Total && (keepGoing || len(old.Failed) == 0):
+		return fmt.Errorf("%w: %s has %d of %d seeds, which would be lost: go on with --resume, or give another --report",
+			ErrState, st.File, old.Done, old.Total)
+	}
+	return nil
+}
+
+func (st *state) unreadable(err error) error {
+	return fmt.Errorf("%w: %w: remove it, or give another --report", ErrState, err)
+}
+
+// program is the source of this program, or the hash of its file where that is not known: what two programs that may differ do not have
+// in common.
+var program = sync.OnceValues(func() (string, error) {
+	if from := version.Source(); from != "" {
+		return from, nil
+	}
+	path, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s of sha256:%x", cmp.Or(commit(), "none"), sum.Sum(nil)), nil
+})
+
+// resume reads what the same exploration left behind, if there is anything. What another program, or another exploration, left
+// is refused: its seeds may be other runs.
+func (st *state) resume() error {
+	old, err := readCoverage(st.File)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case errors.Is(err, errVersion):
+		return fmt.Errorf("%w: --resume: %w: begin anew in another --report", ErrState, err)
+	case err != nil:
+		return st.unreadable(err)
+	case old.Commit != st.Commit:
+		return fmt.Errorf("%w: --resume: %s was made by commit %q, this program is %q: begin anew in another --report",
+			ErrState, st.File, old.Commit, st.Commit)
+	case !bytes.Equal(old.Scenario, st.Scenario):
+		return fmt.Errorf("%w: --resume: %s explored %s, now given is %s: give the same flags or another --report",
+			ErrState, st.File, old.Scenario, st.Scenario)
+	case old.Seeds != st.Seeds || old.Shard != st.Shard:
+		return fmt.Errorf("%w: --resume: %s is not of these seeds: begin anew in another --report", ErrState, st.File)
+	}
+	old.File, old.Old = st.File, old.Done
+	st.Coverage, st.wall = old, old.WallMs
+	return nil
+}
+
+// sameProgram runs the seed again that was done last, and refuses to resume if its history is another one: a commit does not
+// tell which Go built it, and for which machine.
+func (x Exploration) sameProgram(ctx context.Context, st *state) error {
+	if st.Last == nil || st.Last.SHA256 == "" {
+		return nil // none, or one without a history: it panicked
+	}
+	c, plan, err := x.Scenario.Swarm(st.Last.Seed)
+	if err != nil {
+		return err
+	}
+	again := history.NewSum()
+	out, err := runVirtual(ctx, c, plan, x.Bend, func(e history.Event) { again.Add(&e) }, nil)
+	if err != nil || out.Interrupted || again.String() == st.Last.SHA256 {
+		return err
+	}
+	return fmt.Errorf("%w: --resume: seed %d had a history of sha256 %s and has one of %s now: another program explored it than this "+
+		"one (commit %q): begin anew in another --report", ErrState, st.Last.Seed, st.Last.SHA256, again, st.Commit)
+}
+
+// take enters one seed.
+func (st *state) take(r seedResult) {
+	st.Done++
+	if r.index == st.Next {
+		st.Next++
+		for i := slices.Index(st.Beyond, st.Next); i >= 0; i = slices.Index(st.Beyond, st.Next) {
+			st.Beyond = slices.Delete(st.Beyond, i, i+1)
+			st.Next++
+		}
+	} else {
+		st.Beyond = append(st.Beyond, r.index)
+	}
+	for i := range st.Guarantees {
+		g := &st.Guarantees[i]
+		if v := slices.IndexFunc(r.verdicts, func(v check.Verdict) bool { return v.ID == g.ID }); v >= 0 {
+			g.Exercised += min(uint64(r.verdicts[v].Exercised), 1)
+			g.Excused += uint64(r.verdicts[v].Excused)
+		}
+		if r.failed != nil && slices.Contains(r.failed.Broke, g.ID) {
+			g.Broken++
+		}
+	}
+	if r.failed != nil {
+		st.Failed = append(st.Failed, *r.failed)
+	}
+	if r.repeated {
+		st.Repeated++
+	}
+	if r.interpreted {
+		st.Interpreted++
+	}
+	st.Events += r.events
+	st.VirtualMs += r.virtual.Milliseconds()
+	st.Last = &LastSeed{r.seed, r.sum}
+	st.Hash.add(r.seed, r.sum)
+}
+
+// tick tells and saves, each when its time has come.
+func (st *state) tick(progress func(Coverage)) error {
+	now := time.Now()
+	if now.Sub(st.told) >= tellEvery && progress != nil {
+		st.told = now
+		st.measure()
+		progress(st.Coverage)
+	}
+	if now.Sub(st.put) < saveEvery {
+		return nil
+	}
+	st.put = now
+	return st.save()
+}
+
+func (st *state) measure() {
+	spent := time.Since(st.begin)
+	st.WallMs = st.wall + spent.Milliseconds()
+	if st.Rate = float64(st.Done-st.Old) / max(spent.Seconds(), 1e-9); st.Rate > 0 {
+		st.Left = time.Duration(float64(st.Total-st.Done) / st.Rate * float64(time.Second))
+	}
+	st.Verdict = st.decide()
+}
+
+// save replaces the state file as a whole.
+func (st *state) save() error {
+	st.measure()
+	if err := writeCoverage(st.File, &st.Coverage); err != nil {
+		return fmt.Errorf("%w: save %s: %w", ErrHarness, st.File, err)
+	}
+	return nil
+}
+
+func (st *state) close() error { return errors.Join(st.save(), st.unlock()) }
