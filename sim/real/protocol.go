@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"reflect"
 	"strings"
 
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -55,9 +57,8 @@ func readWords(r io.Reader, say func(word), malformed func(shown string)) {
 			continue
 		}
 		if text := strings.TrimSpace(string(line)); text != "" {
-			var w word
-			if jsonErr := json.Unmarshal([]byte(text), &w); jsonErr != nil || w.Event == "" {
-				malformed(show([]byte(text)))
+			if w, why := parseWord(text); why != "" {
+				malformed(show([]byte(text)) + " (" + why + ")")
 			} else {
 				say(w)
 			}
@@ -66,6 +67,25 @@ func readWords(r io.Reader, say func(word), malformed func(shown string)) {
 			return
 		}
 	}
+}
+
+// parseWord reads a line, or says why it is none of the protocol: a value of the wrong type looks right to who wrote it.
+func parseWord(text string) (w word, why string) {
+	err := json.Unmarshal([]byte(text), &w)
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &wrong) && wrong.Field == "":
+		return w, "no JSON object"
+	case errors.As(err, &wrong) && wrong.Type.Kind() == reflect.Int64:
+		return w, fmt.Sprintf("%s must be a whole number, in digits only and not in quotes; got a %s", wrong.Field, wrong.Value)
+	case errors.As(err, &wrong):
+		return w, fmt.Sprintf("%s must be a %s; got a %s", wrong.Field, wrong.Type, wrong.Value)
+	case err != nil:
+		return w, "no JSON: " + err.Error()
+	case w.Event == "":
+		return w, "no event"
+	}
+	return w, ""
 }
 
 func show(line []byte) string {

@@ -27,8 +27,28 @@ func TestReadWords(t *testing.T) {
 		t.Errorf("%d malformed lines, want 6: %q", len(bad), bad)
 	}
 	for _, b := range bad {
-		if len(b) > malformedShown+30 {
+		if len(b) > malformedShown+100 {
 			t.Errorf("%d bytes of a malformed line are kept", len(b))
+		}
+	}
+}
+
+// A line that looks right says what is wrong with it: numbers as other languages print them, above all.
+func TestWhyALineIsNone(t *testing.T) {
+	for line, want := range map[string]string{
+		`{"event":"ready","t":2.5}`:           "t must be a whole number, in digits only and not in quotes; got a number 2.5",
+		`{"event":"ready","t":1e+12}`:         "t must be a whole number, in digits only and not in quotes; got a number 1e+12",
+		`{"event":"ready","t":"5"}`:           "t must be a whole number, in digits only and not in quotes; got a string",
+		`{"event":"acquired","fence":"7"}`:    "fence must be a whole number, in digits only and not in quotes; got a string",
+		`{"event":"acquired","session":7}`:    "session must be a string; got a number",
+		`{"event":"ready","asks":"true"}`:     "asks must be a bool; got a string",
+		`[]`:                                  "no JSON object",
+		`{"event":"ready"`:                    "no JSON: unexpected end of JSON input",
+		`{"instance":"i"}`:                    "no event",
+		`{"event":"ready","t":5,"new":[1.5]}`: "",
+	} {
+		if _, why := parseWord(line); why != want {
+			t.Errorf("%s: %q, want %q", line, why, want)
 		}
 	}
 }
