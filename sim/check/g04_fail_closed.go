@@ -35,7 +35,8 @@ type renewal struct {
 
 	failed  bool
 	failAt  int64
-	noticed int64 // when it last said that one failed, or that the term is over
+	noticed int64        // when it last said that one failed, or that the term is over
+	word    history.Kind // that said so
 	reason  string
 	sent    int64 // a renewal waits for its answer; 0: none does
 	running int   // polls that run
@@ -63,6 +64,19 @@ func (g *g4) renewal() *renewal {
 	all.latest = &renewal{inst: inst, session: g.w.subject}
 	all.all = append(all.all, all.latest)
 	return all.latest
+}
+
+// fail notes the word after which nothing may begin.
+func (r *renewal) fail(e *history.Event) {
+	r.failed, r.failAt, r.word, r.reason, r.sent, r.noticed = true, e.T, e.Kind, e.Reason, 0, e.T
+}
+
+// why says why nothing may begin.
+func (r *renewal) why() string {
+	if r.word == history.RenewFailed {
+		return fmt.Sprintf("its renewal had failed at %s (%s) and none had succeeded since", clock(r.failAt), r.reason)
+	}
+	return fmt.Sprintf("it had said %s at %s (%s) and not acquired it since", r.word, clock(r.failAt), r.reason)
 }
 
 // thawGrace is what a process gets after a thaw before what was overdue must have been noticed.
@@ -94,10 +108,9 @@ func (g *g4) event(e *history.Event) {
 	case history.RenewFailed:
 		g.failures++
 		g.exercised++
-		r.failed, r.failAt, r.reason, r.sent, r.noticed = true, e.T, e.Reason, 0, e.T
+		r.fail(e)
 	case history.Lost, history.Released:
-		r.failed, r.failAt, r.sent, r.noticed = true, e.T, 0, e.T
-		r.reason = e.Kind.String() + " " + e.Reason
+		r.fail(e)
 	case history.PollStart:
 		g.started(r, e)
 	case history.PollCancelled, history.PollEnd:
@@ -133,8 +146,7 @@ func (g *g4) started(r *renewal, e *history.Event) {
 	switch {
 	case r.failed:
 		if late(r.failAt) {
-			g.broke(s, "%s began a poll of session %s at %s although its renewal had failed at %s (%s) and none had succeeded since",
-				r.inst.who(), e.Session, clock(e.T), clock(r.failAt), r.reason)
+			g.broke(s, "%s began a poll of session %s at %s although %s", r.inst.who(), e.Session, clock(e.T), r.why())
 		}
 	case r.closes != 0 && late(r.closes):
 		g.broke(s, "%s began a poll of session %s at %s, after its trust window had closed at %s", r.inst.who(), e.Session,
