@@ -61,7 +61,7 @@ func (f *flags) probe(cmd *cobra.Command) error {
 		Name: "probe", Engine: f.engine, Nodes: probeNodes, Sessions: probeSessions, Seed: 1,
 		Fixed: sim.Fixed{Duration: probeFor}, Plan: []fault.Fault{},
 	}
-	if f.nodeCmd != "" {
+	if cmd.Flags().Changed("node-cmd") {
 		if s.NodeCmd, err = splitCommand(f.nodeCmd); err != nil {
 			return err
 		}

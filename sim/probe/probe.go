@@ -81,6 +81,7 @@ type rule struct {
 var rules = []rule{
 	{"ready", nil, (*seen).ready},
 	{"lines", nil, (*seen).lines},
+	{"instance", nil, (*seen).ids},
 	{"t", []string{"G1", "G4"}, (*seen).stamps},
 	{"acquired", Criteria(), (*seen).acquired},
 	{"until", []string{"G4"}, (*seen).windows},
@@ -116,6 +117,13 @@ func (s *seen) lines() (check.Outcome, string) {
 		return check.Pass, "all are of the protocol; words that it does not know are not judged: " + names(s.strange)
 	}
 	return check.Pass, "all are of the protocol"
+}
+
+func (s *seen) ids() (check.Outcome, string) {
+	if s.sharedID != "" {
+		return check.Fail, s.sharedID + ": each process needs one of its own, also after a restart"
+	}
+	return check.Pass, fmt.Sprintf("%d IDs, each of one process", len(s.instances))
 }
 
 func (s *seen) stamps() (check.Outcome, string) {

@@ -87,6 +87,7 @@ func TestRules(t *testing.T) {
 		"no version":     {set(history.Ready, func(e *history.Event) { e.N = 0 }), none},
 		"strange word":   {with(history.Event{Kind: history.KindUnknown, Reason: "danced a waltz"}), none},
 		"no line":        {with(history.Event{Kind: history.Malformed, Reason: "hello"}), outcomes{"lines": check.Fail}},
+		"one ID for two": {with(history.Event{Kind: history.Ready, Node: "node-2", Instance: "a"}), outcomes{"instance": check.Fail, "stopped": ""}},
 		"wall clock":     {with(history.Event{Kind: history.Malformed, Reason: wrongClock + " in ns: ready t=1"}), outcomes{"t": check.Fail}},
 		"never acquired": {without(history.Acquired), outcomes{"acquired": check.Fail, "polls": ""}},
 		"no until": {

@@ -48,7 +48,8 @@ type seen struct {
 	latest                time.Duration
 	unclean               string
 
-	instances map[string]bool
+	instances map[string]string        // slots, by the ID of the instance that ran there
+	sharedID  string                   // the first ID that two processes gave
 	owned     map[[2]string]*ownership // by instance and session
 	leases    map[string]*lease        // by session
 }
@@ -69,7 +70,7 @@ type lease struct {
 
 func newSeen(p check.Params) *seen {
 	return &seen{
-		Params: p, words: map[history.Kind]int{}, holders: map[string]int{}, strange: map[string]bool{}, instances: map[string]bool{},
+		Params: p, words: map[history.Kind]int{}, holders: map[string]int{}, strange: map[string]bool{}, instances: map[string]string{},
 		owned: map[[2]string]*ownership{}, leases: map[string]*lease{},
 	}
 }
@@ -111,7 +112,10 @@ func (s *seen) line(e *history.Event) {
 }
 
 func (s *seen) word(e *history.Event) {
-	s.instances[e.Instance] = true
+	if slot, known := s.instances[e.Instance]; known && slot != e.Node && s.sharedID == "" {
+		s.sharedID = fmt.Sprintf("%s and %s both call themselves %s", slot, e.Node, e.Instance)
+	}
+	s.instances[e.Instance] = e.Node
 	o := s.ownership(e.Instance, e.Session)
 	switch e.Kind {
 	case history.Ready:
@@ -200,7 +204,7 @@ func (s *seen) redis(e *history.Event) {
 // strangers counts the grants to what no node calls itself.
 func (s *seen) strangers() (n int) {
 	for holder, grants := range s.holders {
-		if !s.instances[holder] {
+		if _, known := s.instances[holder]; !known {
 			n += grants
 		}
 	}
