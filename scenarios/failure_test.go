@@ -74,7 +74,7 @@ var _ = Describe("An instance that fails is replaced, never doubled", func() {
 				Name: "long-polls", Nodes: 3, Sessions: 9, Duration: 4 * time.Minute, LongPolls: true,
 				Timings: sim.Timings{PollTimeout: 3 * ttl},
 				Plan: []fault.Fault{
-					{At: settled, Kind: fault.PollSlow, For: 2 * ttl, Ms: 6000}, // 2 TTL at speed 10
+					{At: settled, Kind: fault.PollSlow, For: 2 * ttl, Ms: (2 * ttl).Milliseconds()},
 					{At: settled + 20*time.Second, Kind: fault.Join, Target: "node-4"},
 				},
 			},

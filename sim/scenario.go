@@ -245,7 +245,7 @@ func (s Scenario) plan(c *Config) error {
 			break
 		}
 		f.At, f.For = div(f.At), div(f.For)
-		p.Faults[i] = f
+		p.Faults[i] = f.AmountsAt(c.Speed)
 	}
 	if upTo(sound) != nil { // each of the first ones that are not valid together: whose fault is it?
 		first := sort.Search(sound, func(i int) bool { return upTo(i+1) != nil })

@@ -54,6 +54,17 @@ func TestSpeed(t *testing.T) {
 			func(c Config) any { return c.Renew }, 2 * time.Second},
 		{"a plan is divided", Scenario{Plan: []fault.Fault{{At: 30 * time.Second, Kind: fault.RedisFlush}}},
 			func(c Config) any { return c.Plan.Faults[0].At }, 3 * time.Second},
+		{"so is how late it makes things",
+			Scenario{Plan: []fault.Fault{{Kind: fault.Latency, Target: "node-1", For: time.Minute, Ms: 40_000, Jitter: 5}}},
+			func(c Config) any { return [2]int64{c.Plan.Faults[0].Ms, c.Plan.Faults[0].Jitter} }, [2]int64{4000, 1}},
+		{"but not how many sessions it adds", Scenario{Plan: []fault.Fault{{Kind: fault.SessionAdd, Ms: 20}}},
+			func(c Config) any { return c.Plan.Faults[0].Ms }, int64(20)},
+		{"nor a drift and its direction", Scenario{Engine: EngineVirtual, Speed: 10, Plan: []fault.Fault{
+			{Kind: fault.ClockDrift, Target: "node-1", For: time.Minute, Ms: 3000, Jitter: 1}}},
+			func(c Config) any { return [2]int64{c.Plan.Faults[0].Ms, c.Plan.Faults[0].Jitter} }, [2]int64{3000, 1}},
+		{"a step is, and not its direction", Scenario{Engine: EngineVirtual, Speed: 10, Plan: []fault.Fault{
+			{Kind: fault.ClockStep, Target: "node-1", Ms: 3000}}},
+			func(c Config) any { return [2]int64{c.Plan.Faults[0].Ms, c.Plan.Faults[0].Jitter} }, [2]int64{300, 0}},
 	} {
 		cfg, err := c.s.Resolve()
 		if err != nil {

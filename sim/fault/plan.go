@@ -99,6 +99,20 @@ type Fault struct {
 	Lone   bool          // drawn so that nothing else overlaps it and its aftermath
 }
 
+// AmountsAt returns f with those of its amounts that are times divided by speed. What was given stays given: a millisecond at
+// least.
+func (f Fault) AmountsAt(speed float64) Fault {
+	div := func(ms int64) int64 { return max(min(ms, 1), int64(float64(ms)/speed)) }
+	switch f.Kind {
+	case SessionAdd, ClockDrift: // sessions, parts per million
+	case ClockStep: // its Jitter is a direction
+		f.Ms = div(f.Ms)
+	default:
+		f.Ms, f.Jitter = div(f.Ms), div(f.Jitter)
+	}
+	return f
+}
+
 // Plan is a storm's faults in order of At.
 type Plan struct {
 	Version int    // of the format
