@@ -213,6 +213,17 @@ func TestLatencyDelaysAndKeepsOrder(t *testing.T) {
 	want(t, c, "in flight when it heals")
 }
 
+// A long delay is not cut off because its sender has closed.
+func TestAClosedConnectionWaitsForWhatIsUnderWay(t *testing.T) {
+	late := &link{last: time.Now().Add(40 * time.Second)}
+	if got := late.lingers(); got <= 40*time.Second || got > 40*time.Second+wireLinger {
+		t.Errorf("what comes in 40 s is waited for %v", got)
+	}
+	if got := new(link).lingers(); got != wireLinger {
+		t.Errorf("what has come is waited for %v", got)
+	}
+}
+
 func TestDelaysAreDrawnFromTheSeed(t *testing.T) {
 	draw := func(seed uint64) (out []time.Duration) {
 		d := newDirection(seed, 3)

@@ -95,7 +95,7 @@ func (d *direction) pieces(data []byte) [][]byte {
 const (
 	// wireMax is how many bytes a wire keeps before it lets the sender feel it, as a network does.
 	wireMax = 64 << 20
-	// wireLinger is how long a closed connection waits for its reader to take the rest.
+	// wireLinger is how long a closed connection waits for its reader to take what has come to it.
 	wireLinger = 5 * time.Second
 	// pieceGap keeps fragments from being joined again by the next buffer.
 	pieceGap = 200 * time.Microsecond
@@ -152,7 +152,7 @@ func (l *link) run() {
 			return
 		}
 		if l.ended && !net.hold && linger == nil {
-			linger = time.After(wireLinger)
+			linger = time.After(l.lingers())
 		}
 		in := l.stub.Input
 		if l.ended || l.bytes > wireMax {
@@ -181,6 +181,9 @@ func (l *link) run() {
 		}
 	}
 }
+
+// lingers returns how long what a closed connection still holds may take: it is under way first, like all that was sent before.
+func (l *link) lingers() time.Duration { return max(0, time.Until(l.last)) + wireLinger }
 
 // drain lets go of a sender that is still writing, until it closes.
 func (l *link) drain() {
