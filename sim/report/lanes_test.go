@@ -91,7 +91,7 @@ func TestOthersTakeALine(t *testing.T) {
 		check.Verdict{ID: "G10", Value: 39, Unit: "foreign changes", Detail: "node-1 renewed what it did not hold; and 38 more"})
 	for _, want := range []string{
 		"G9 Redis fails is BROKEN\n  G1 was broken when Redis failed\n",
-		"\nG10 only the owner, which was not asked for, broke too (39 foreign changes, limit 0): node-1 renewed what it did not hold\n",
+		"\nG10 only the owner, which was not asked for, broke (39 foreign changes, limit 0): node-1 renewed what it did not hold\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("lacks %q:\n%s", want, got)

@@ -261,9 +261,18 @@ func TestText(t *testing.T) {
 		}
 	}
 	_, passed := saved(t, false)
+	passed.Guarantees = nil
 	var none strings.Builder
 	if err := passed.Failures(&none, dir); err != nil || none.Len() > 0 {
 		t.Errorf("a run that passed has failures (%v): %s", err, none.String())
+	}
+	passed.Config.Criteria = []string{"G1"}
+	passed.Guarantees = []check.Verdict{
+		{ID: "G10", Verdict: check.Fail, Value: 3, Unit: "foreign changes", Detail: "a lease was deleted"},
+	}
+	want := "\nG10 only the owner, which was not asked for, broke (3 foreign changes, limit 0): a lease was deleted\n\n"
+	if err := passed.Failures(&none, dir); err != nil || none.String() != want {
+		t.Errorf("of what was not asked for a run that passed says %q (%v), want %q", none.String(), err, want)
 	}
 }
 

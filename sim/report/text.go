@@ -97,12 +97,16 @@ func writeRows(w io.Writer, rows [][]string, right []bool) error {
 
 // Failures writes what a reader needs when a run did not pass: for each guarantee that broke its explanation and the
 // events around the first break; for each criterion that stayed unknown why; the seed; and the commands that run and judge
-// it again. dir is the run's folder. It writes nothing for a run that passed.
+// it again. dir is the run's folder. Of a run that passed it says what broke without being asked for, if anything did.
 func (r Report) Failures(w io.Writer, dir string) error {
-	if r.Verdict == check.Pass {
-		return nil
-	}
 	var b strings.Builder
+	if r.Verdict == check.Pass {
+		if r.others(&b); b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		_, err := io.WriteString(w, b.String())
+		return err
+	}
 	var explained []check.Verdict
 	for _, v := range r.Guarantees {
 		if v.Verdict == check.Fail && r.asked(v.ID) {
@@ -148,7 +152,7 @@ func (r Report) others(b *strings.Builder) {
 			if rest := []rune(first); len(rest) > otherWidth {
 				first = string(rest[:otherWidth]) + "…"
 			}
-			fmt.Fprintf(b, "\n%s %s, which was not asked for, broke too%s: %s\n", v.ID, promises[v.ID], measured(v), plain.Text(first))
+			fmt.Fprintf(b, "\n%s %s, which was not asked for, broke%s: %s\n", v.ID, promises[v.ID], measured(v), plain.Text(first))
 		case v.Verdict == check.Unknown && slices.Contains(check.Decides(r.Params()), v.ID):
 			fmt.Fprintf(b, "\n%s %s is UNKNOWN\n", v.ID, promises[v.ID])
 			writeWrapped(b, v.Detail)
