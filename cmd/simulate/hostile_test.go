@@ -173,6 +173,7 @@ func TestHostileScenarios(t *testing.T) {
 		"node":                  {"nodeCmd: [\"\\e[2J\", \"a\\u202eb\\x7f\"]\n", "names "},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			dir := t.TempDir()
 			if err := os.WriteFile(filepath.Join(dir, "f.yaml"), []byte(c.text), 0o600); err != nil {
 				t.Fatal(err)
@@ -389,6 +390,7 @@ func TestHostileFolders(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
 		c := cases[name]
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			dir := t.TempDir()
 			run := filepath.Join(dir, "run")
 			if err := errors.Join(os.CopyFS(run, os.DirFS(filepath.Join(base, "reports/storm-9"))), c.do(run)); err != nil {

@@ -64,6 +64,9 @@ func TestFaultsOfNodesInContainers(t *testing.T) {
 	}
 	for name, plan := range plans {
 		for _, rights := range []bool{true, false} {
+			if !rights && testing.Short() {
+				continue // make long plays them; the same proxy strikes processes in TestEveryKindStrikes
+			}
 			t.Run(fmt.Sprintf("%s, filtered %v", name, rights), func(t *testing.T) {
 				r := housed(t)
 				if !rights {
@@ -228,6 +231,9 @@ func TestNodesThatCannotBeInContainers(t *testing.T) {
 
 // An engine that goes away in the middle of a storm leaves it cut short, whatever of it was going on.
 func TestRunWhoseEngineDiesIsCutShort(t *testing.T) {
+	if testing.Short() {
+		t.Skip("half a minute of waiting for an engine that is gone: make long plays it")
+	}
 	e := containertest.Engine(t)
 	kill := between(t, e)
 	self, err := os.Executable()
