@@ -3,7 +3,6 @@ package check
 import (
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -65,7 +64,7 @@ func (g *g5) ended(t *term, how ending) {
 		old.over = true
 	}
 	o := &orphan{session: s, victim: t, crash: crash, at: g.w.now, base: g.w.now}
-	if k := s.granted; k != nil && k.holder == t.inst.id && crash.Kind == fault.Crash {
+	if k := s.granted; k != nil && k.holder == t.inst.id && crash.Kind.Scope() == fault.ScopeNode {
 		o.ends = max(k.until, g.w.rest.beats[t.inst.id])
 	}
 	s.orphan = o
@@ -74,9 +73,9 @@ func (g *g5) ended(t *term, how ending) {
 
 func (g *g5) struck(s *strike) {
 	switch {
-	case s.Kind == fault.Crash || s.Kind == fault.CrashAll:
+	case s.Kind.Has(fault.Kills):
 		g.crashes++
-	case !g.partitions || s.node == nil || s.node.current == nil || !slices.Contains(silent, s.Kind):
+	case !g.partitions || s.node == nil || s.node.current == nil || !s.Kind.Has(silent):
 	default:
 		for _, id := range s.node.current.sorted() {
 			g.cutOff(s.node.current.held[id], s)

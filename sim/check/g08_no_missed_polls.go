@@ -196,8 +196,7 @@ func (g *g8) around(by []*strike) string {
 // causes returns the faults that could keep the session from being polled between from and to.
 func (g *g8) causes(session string, from, to int64) (by []*strike) {
 	for _, s := range g.w.strikes {
-		switch s.Kind {
-		case fault.PollHang, fault.PollSlow, fault.KeyDelete:
+		if s.Kind.Has(fault.Holds | fault.Deletes) {
 			end := s.end
 			if s.open || end == 0 {
 				end = to

@@ -39,7 +39,7 @@ func (g *g9) attach(w *world, v Verdict) {
 }
 
 func (g *g9) struck(s *strike) {
-	if s.Kind == fault.KeyDelete { // its owner loses it by another cause
+	if s.Kind.Has(fault.Deletes) { // its owner loses it by another cause
 		for _, r := range g.recoveries {
 			delete(r.missing, s.session)
 		}
@@ -47,10 +47,10 @@ func (g *g9) struck(s *strike) {
 	if !s.ofRedis() {
 		return
 	}
-	switch s.Kind {
-	case fault.RedisFlush:
+	switch {
+	case s.Kind.Has(fault.Instant):
 		g.returned(s)
-	case fault.RedisSlow:
+	case s.Kind == fault.RedisSlow:
 		g.failing = append(g.failing, s)
 		g.w.at(s.start+s.Ms*int64(time.Millisecond), func() { g.back(s) })
 	default:

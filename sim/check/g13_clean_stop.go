@@ -130,7 +130,7 @@ func (g *g13) event(e *history.Event) {
 }
 
 func (g *g13) struck(s *strike) {
-	if (s.Kind == fault.Terminate || s.Kind == fault.Leave) && s.node != nil && s.node.current != nil {
+	if s.Kind.Has(fault.Stops) && s.node != nil && s.node.current != nil {
 		g.stops[s] = true
 	}
 }
