@@ -24,6 +24,8 @@ type hooks struct {
 	untested  string // why it could not be judged, if that is not simply that nothing happened
 	exercised int
 	excused   int
+	prolonged map[string]int // changes whose limit a fault moved, by its kind
+	allowed   times          // by how much
 }
 
 func (h *hooks) attach(w *world, v Verdict) { h.w, h.v = w, v }
@@ -157,6 +159,9 @@ func (h *hooks) verdict() Verdict {
 	say = append(say, h.notes...)
 	if h.widened > 0 {
 		say = append(say, fmt.Sprintf("a limit was widened by %d ms in which the host stalled", ms(h.widened)))
+	}
+	if len(h.prolonged) > 0 {
+		say = append(say, fmt.Sprintf("prolonged by %s: %s", counts(h.prolonged), h.allowed))
 	}
 	if h.excused > 0 {
 		say = append(say, fmt.Sprintf("excused %d: overlapped by %s", h.excused, counts(h.excuses)))
