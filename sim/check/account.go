@@ -9,11 +9,11 @@ import (
 
 // promise is that a change comes by an instant.
 type promise struct {
-	from     int64   // since when faults can delay it
-	base     int64   // what the promise counts from
-	promised int64   // when it is due if no fault delays it
-	settle   int64   // how long after the last of what delayed it it is due
-	but      *strike // what it follows from, which the promise allows for
+	from   int64   // since when faults can delay it
+	base   int64   // what the promise counts from
+	by     int64   // when it is due if no fault delays it
+	settle int64   // how long after the last of what delayed it it is due
+	but    *strike // what it follows from, which the promise allows for
 }
 
 // widest is the longest allowance, in TTLs beyond the promise, that still judges anything.
@@ -25,7 +25,7 @@ func (p Params) settleAfter() int64 { return int64(p.TTL/10 + failoverAllowance)
 // due returns the instant by which the change must have come, and the fault that moved it last; nil: it is the promised one. What
 // delays the change while it is due moves the instant on, and a fault that goes on reaches until now.
 func (w *world) due(c promise) (until int64, by *strike) {
-	until = c.promised
+	until = c.by
 	for _, s := range w.strikes { // in order of their beginning, as reaches begin
 		if s == c.but || c.but != nil && c.but.Kind.Scope() == fault.ScopeNone && s.index == c.but.index {
 			continue
@@ -42,7 +42,7 @@ func (w *world) due(c promise) (until int64, by *strike) {
 }
 
 // wide reports whether an instant lies so far from the promise that it judges nothing.
-func (w *world) wide(c promise, until int64) bool { return until-c.promised > widest*int64(w.TTL) }
+func (w *world) wide(c promise, until int64) bool { return until-c.by > widest*int64(w.TTL) }
 
 // standing is how a change that came stands to its promise.
 type standing uint8
@@ -58,7 +58,7 @@ func (h *hooks) held(c promise) standing {
 	took := h.w.now - c.base
 	until, by := h.w.due(c)
 	switch {
-	case h.within(took, c.promised-c.base, c.base):
+	case h.within(took, c.by-c.base, c.base):
 		h.exercised++
 		return inTime
 	case h.w.wide(c, until):
@@ -67,7 +67,7 @@ func (h *hooks) held(c promise) standing {
 	}
 	h.exercised++
 	if by != nil {
-		h.prolong(by, until-c.promised)
+		h.prolong(by, until-c.by)
 	}
 	if h.within(took, until-c.base, c.base) {
 		return inTime
@@ -92,11 +92,11 @@ func (w *world) await(c func() (promise, bool), missed func(excused *strike)) {
 		return
 	}
 	until, by := w.due(now)
-	if w.wide(now, until) && w.now > now.promised {
+	if w.wide(now, until) && w.now > now.by {
 		missed(by)
 		return
 	}
-	if until += w.stall(now.base, max(w.now, until)); until >= w.now {
+	if until += w.stall(now.base, max(w.now, until)); until > w.now {
 		w.at(until, func() { w.await(c, missed) })
 		return
 	}

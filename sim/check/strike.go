@@ -152,19 +152,6 @@ func (w *world) delayed(from, to int64, but *strike) *strike {
 	})
 }
 
-// struckBetween is delayed for those whom a quarantine that is over does not hold up.
-func (w *world) struckBetween(from, to int64, but *strike) *strike {
-	return w.overlapping(from, to, but, func(s *strike) (span, bool) {
-		r, ok := w.reach(s)
-		if w.forgets(s) {
-			if r.to = max(s.start, s.end); s.open {
-				r.to = w.now
-			}
-		}
-		return r, ok
-	})
-}
-
 // heard notes the first heartbeat that is set after a loss: who is frozen, or cannot reach Redis, does not see the loss.
 func (w *world) heard(e *history.Event) {
 	if e.Kind != history.RedisBeat || e.Reason == snapshotReason {
