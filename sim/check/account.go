@@ -78,10 +78,11 @@ func (h *hooks) held(c promise) standing {
 // prolong counts a change whose limit a fault moved, and by how much.
 func (h *hooks) prolong(by *strike, allowance int64) {
 	if h.prolonged == nil {
-		h.prolonged, h.allowed = map[string]int{}, newTimes()
+		h.prolonged = map[string]int{}
 	}
 	h.prolonged[string(by.Kind)]++
-	h.allowed.add(allowance)
+	half := int64(h.w.TTL) / 2
+	h.spread[min((allowance-1)/half, 2*widest-1)]++
 }
 
 // await calls missed once the change is overdue, or cannot be judged any more because of a fault, unless it is waited for no more.
