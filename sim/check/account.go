@@ -9,11 +9,12 @@ import (
 
 // promise is that a change comes by an instant.
 type promise struct {
-	from   int64   // since when faults can delay it
-	base   int64   // what the promise counts from
-	by     int64   // when it is due if no fault delays it
-	settle int64   // how long after the last of what delayed it it is due
-	but    *strike // what it follows from, which the promise allows for
+	from    int64   // since when faults can delay it
+	base    int64   // what the promise counts from
+	by      int64   // when it is due if no fault delays it
+	settle  int64   // how long after the last of what delayed it it is due
+	anybody bool    // any instance can bring it about: faults of one hold nobody up where another has met none
+	but     *strike // what it follows from, which the promise allows for
 }
 
 // widest is the longest allowance, in TTLs beyond the promise, that still judges anything.
@@ -26,8 +27,12 @@ func (p Params) settleAfter() int64 { return int64(p.TTL/10 + failoverAllowance)
 // delays the change while it is due moves the instant on, and a fault that goes on reaches until now.
 func (w *world) due(c promise) (until int64, by *strike) {
 	until = c.by
+	spare := c.anybody && w.untouched(c)
 	for _, s := range w.strikes { // in order of their beginning, as reaches begin
 		if s == c.but || c.but != nil && c.but.Kind.Scope() == fault.ScopeNone && s.index == c.but.index {
+			continue
+		}
+		if spare && s.node != nil {
 			continue
 		}
 		r, ok := w.reach(s)
@@ -39,6 +44,25 @@ func (w *world) due(c promise) (until int64, by *strike) {
 		}
 	}
 	return until, by
+}
+
+// untouched reports whether an instance that could bring the change about has met no fault of its own for a TTL before it, nor since.
+func (w *world) untouched(c promise) bool {
+	since := c.from - int64(w.TTL)
+next:
+	for _, n := range w.nodes {
+		i := n.current
+		if i == nil || !i.ready || i.gone || i.since > since || c.but != nil && c.but.node == n {
+			continue
+		}
+		for _, s := range w.strikes {
+			if s.node == n && (s.open || max(s.start, s.end) >= since) {
+				continue next
+			}
+		}
+		return true
+	}
+	return false
 }
 
 // wide reports whether an instant lies so far from the promise that it judges nothing.

@@ -130,7 +130,7 @@ func (g *g5) watch(o *orphan) {
 
 // promise is that somebody takes the orphan.
 func (g *g5) promise(o *orphan) promise {
-	return promise{from: o.at, base: o.base, by: o.base + g.limit, settle: g.w.settleAfter(), but: o.crash}
+	return promise{from: o.at, base: o.base, by: o.base + g.limit, settle: g.w.settleAfter(), anybody: true, but: o.crash}
 }
 
 // lagging is the promise that whoever waits for a lease notices its end.
@@ -138,7 +138,7 @@ func (g *g5) lagging(o *orphan) bool {
 	if o.ends == 0 {
 		return false
 	}
-	c := promise{from: o.at, base: o.ends, by: o.ends + int64(failoverAllowance), settle: g.w.settleAfter(), but: o.crash}
+	c := promise{from: o.at, base: o.ends, by: o.ends + int64(failoverAllowance), settle: g.w.settleAfter(), anybody: true, but: o.crash}
 	until, _ := g.w.due(c)
 	lag := g.w.now - o.ends
 	if lag > 0 {
