@@ -48,10 +48,28 @@ type Coverage struct {
 
 // GuaranteeCount is how many seeds put a guarantee to the test, and how many broke it.
 type GuaranteeCount struct {
-	ID        string `json:"id"`
-	Exercised uint64 `json:"exercised"`
-	Excused   uint64 `json:"excused"` // changes that its limit did not hold for, of all seeds
-	Broken    uint64 `json:"broken"`
+	ID        string   `json:"id"`
+	Exercised uint64   `json:"exercised"`
+	Judged    uint64   `json:"judged"`              // changes, of all seeds
+	Prolonged []uint64 `json:"prolonged,omitempty"` // of those: whose limit other faults moved, by at most ½, 1, 1½ and 2 TTL
+	Excused   uint64   `json:"excused"`             // changes that no limit could be computed for, or none that judges anything
+	Broken    uint64   `json:"broken"`
+}
+
+// count adds what one seed's verdict says.
+func (g *GuaranteeCount) count(v *check.Verdict) {
+	g.Judged += uint64(v.Exercised)
+	g.Excused += uint64(v.Excused)
+	prolong(g, v.Prolonged)
+}
+
+func prolong[N int | uint64](g *GuaranteeCount, by []N) {
+	if g.Prolonged == nil && len(by) > 0 {
+		g.Prolonged = make([]uint64, len(by))
+	}
+	for i, n := range by[:min(len(by), len(g.Prolonged))] {
+		g.Prolonged[i] += uint64(n)
+	}
 }
 
 // LastSeed is a seed and the sum of its history, "" if it has none.

@@ -97,7 +97,9 @@ func (c *Coverage) join(o *Coverage) {
 		s := &c.Guarantees[i]
 		s.ID = g.ID
 		s.Exercised += g.Exercised
+		s.Judged += g.Judged
 		s.Excused += g.Excused
+		prolong(s, g.Prolonged)
 		s.Broken += g.Broken
 	}
 	c.Done += o.Done

@@ -213,7 +213,7 @@ func (st *state) take(r seedResult) {
 		g := &st.Guarantees[i]
 		if v := slices.IndexFunc(r.verdicts, func(v check.Verdict) bool { return v.ID == g.ID }); v >= 0 {
 			g.Exercised += min(uint64(r.verdicts[v].Exercised), 1)
-			g.Excused += uint64(r.verdicts[v].Excused)
+			g.count(&r.verdicts[v])
 		}
 		if r.failed != nil && slices.Contains(r.failed.Broke, g.ID) {
 			g.Broken++

@@ -257,13 +257,18 @@ const failedMax = 20
 func printGuarantees(out io.Writer, c *sim.Coverage) {
 	fmt.Fprintln(out)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "\tseeds that exercised it\tthat broke it\tchanges excused")
+	fmt.Fprintln(w, "\tseeds that exercised it\tthat broke it\tchanges judged\tprolonged by ½, 1, 1½, 2 TTL\texcused\t")
 	for _, g := range c.Guarantees {
 		mark := ""
 		if slices.Contains(c.Criteria, g.ID) {
 			mark = "*"
 		}
-		fmt.Fprintf(w, "%s%s\t%d\t%d\t%d\n", g.ID, mark, g.Exercised, g.Broken, g.Excused)
+		prolonged := ""
+		if len(g.Prolonged) > 0 {
+			prolonged = strings.Trim(fmt.Sprint(g.Prolonged), "[]")
+		}
+		fmt.Fprintf(w, "%s%s\t%d\t%d\t%d\t%s\t%d\t%.1f %%\n", g.ID, mark, g.Exercised, g.Broken, g.Judged, prolonged, g.Excused,
+			100*float64(g.Excused)/max(1, float64(g.Judged+g.Excused)))
 	}
 	_ = w.Flush()
 }

@@ -64,24 +64,20 @@ func (c *challenges) struck(s *strike) {
 
 // challenges reports whether the fault can take a lease from its owner.
 func (s *strike) challenges() bool {
-	return s.silences() || s.ofRedis() || s.ends() || s.Kind == fault.Terminate || s.Kind == fault.Leave
+	return s.silences() || s.ofRedis() || s.ends() || s.Kind.Has(fault.Stops)
 }
 
 // ends reports whether it is over with the owner's trust, or with what that is founded on, when such a fault strikes.
 func (s *strike) ends() bool {
-	switch s.Kind {
-	case fault.Crash, fault.CrashAll, fault.KeyDelete, fault.ClockStep:
-		return true
-	}
-	return false
+	return s.Kind.Has(fault.Kills | fault.Deletes | fault.StepsClock)
 }
 
 // strikes reports whether the fault strikes the owner of the term, or its lease.
 func (s *strike) strikes(t *term) bool {
 	switch {
-	case s.Kind == fault.KeyDelete:
+	case s.Kind.Has(fault.Deletes):
 		return s.session == t.session.id
-	case s.ofRedis(), s.Kind == fault.CrashAll && s.node == nil:
+	case s.ofRedis(), s.Kind.Scope() == fault.ScopeNone && s.node == nil:
 		return true
 	}
 	return s.node != nil && t.inst.node == s.node
@@ -115,7 +111,7 @@ func (c *challenges) healed(s *strike) {
 	s.terms = nil
 }
 
-// renewed: who renewed its lease has survived what is over.
+// survived: who renewed its lease has survived what is over.
 func (t *term) survived() {
 	t.strikes = slices.DeleteFunc(t.strikes, func(s *strike) bool { return !s.open })
 }
@@ -129,7 +125,7 @@ func (c *challenges) taken(t *term) bool {
 	gave := last.over && last.how == endReleased
 	challenged := false
 	for _, s := range last.strikes {
-		stops := s.Kind == fault.Terminate || s.Kind == fault.Leave
+		stops := s.Kind.Has(fault.Stops)
 		if gave == stops && (gave || s.open || s.ends() || s.forgets() || c.w.outlasted(last, s)) {
 			c.by(string(s.Kind)).Taken++
 			challenged = true

@@ -33,9 +33,10 @@ type Verdict struct {
 	Limit   int64    `json:"limit"`   // what Value is held against, in Unit
 	Unit    string   `json:"unit"`    //
 
-	Exercised int    `json:"exercised"` // changes that were judged
-	Excused   int    `json:"excused"`   // changes that were not, because another fault could delay them
-	Detail    string `json:"detail"`    // what happened, for a reader who knows nothing of the run
+	Exercised int    `json:"exercised"`           // changes that were judged
+	Excused   int    `json:"excused"`             // changes that were not, because another fault could delay them
+	Prolonged []int  `json:"prolonged,omitempty"` // of those judged: whose limit other faults moved, by at most ½, 1, 1½ and 2 TTL
+	Detail    string `json:"detail"`              // what happened, for a reader who knows nothing of the run
 
 	Challenges []Challenge `json:"challenges,omitempty"` // G1, E1: what struck the owners of leases
 

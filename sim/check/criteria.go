@@ -29,11 +29,9 @@ func pollingExercises(p Params, id string) bool {
 	several := p.Nodes > 1
 	switch id {
 	case "G1", "G2", "G3":
-		return p.has(fault.Crash, fault.CrashAll, fault.Terminate, fault.Leave, fault.Join, fault.Freeze, fault.CheckSend,
-			fault.Cut, fault.BlackHole, fault.RequestsLost, fault.RepliesLost) && (several || p.has(fault.Join, fault.Crash, fault.Terminate))
+		return several && p.has(fault.Freezes|fault.Partitions) || p.has(fault.Kills|fault.Stops|fault.Starts)
 	case "G4":
-		return p.lasts(p.Renew, fault.Cut, fault.BlackHole, fault.RequestsLost, fault.RepliesLost, fault.RedisOutage,
-			fault.RedisWipe, fault.RedisFreeze) || p.lasts(p.Renew, refusing(fault.RefusesAll)...)
+		return p.unanswered(p.Renew, fault.Partitions|fault.Denies)
 	case "G5":
 		return several && p.alone(limit, fault.Crash) || p.alone(limit, fault.CrashAll)
 	case "G6":
@@ -41,29 +39,23 @@ func pollingExercises(p Params, id string) bool {
 	case "G7":
 		return p.quiet(max(p.TTL, time.Duration(p.settle())), fault.Join, fault.Leave)
 	case "G8":
-		return p.alone(limit+p.Poll, fault.Crash, fault.Join, fault.Leave, fault.Terminate, fault.SessionAdd) ||
+		return p.alone(limit+p.Poll, append(fault.Having(fault.Starts|fault.Stops), fault.Crash, fault.SessionAdd)...) ||
 			p.alone(p.TTL, fault.BlackHole, fault.Cut)
 	case "G9":
 		limit = p.Renew + p.Poll + failoverAllowance
-		return p.alone(limit, fault.RedisOutage, fault.RedisRestart, fault.RedisWipe, fault.RedisFlush, fault.RedisFreeze) ||
-			p.alone(limit, refusing(fault.RefusesSome)...)
+		return p.alone(limit, fault.Having(fault.Denies)...)
 	case "G10":
 		return p.Tap && p.Sessions > 0
 	case "G11":
-		return p.most() >= instancesNeeded && p.has(fault.Join) && p.has(fault.Leave)
+		return p.most() >= instancesNeeded && p.count(fault.Join) > 0 && p.count(fault.Leave) > 0
 	case "G12":
 		return !p.Foreign
 	case "G14":
 		return p.counts()
 	case "G13":
-		return several && p.alone(failoverAllowance, fault.Terminate, fault.Leave)
+		return several && p.alone(failoverAllowance, fault.Having(fault.Stops)...)
 	}
 	return false
-}
-
-// refusing are the kinds in which Redis refuses at least so much.
-func refusing(least fault.Refusal) []fault.Kind {
-	return slices.DeleteFunc(fault.VirtualKinds(), func(k fault.Kind) bool { return k.Refuses() < least })
 }
 
 // counts reports whether what the instances send can be held against a budget: another program's is its own.
@@ -94,12 +86,13 @@ func (p Params) most() int {
 	return most
 }
 
-func (p Params) has(kinds ...fault.Kind) bool { return p.count(kinds...) > 0 }
+// has reports whether the plan has a fault with one of the effects.
+func (p Params) has(any fault.Effect) bool { return p.count(fault.Having(any)...) > 0 }
 
-// lasts reports whether a fault of one of the kinds lasts so long.
-func (p Params) lasts(d time.Duration, kinds ...fault.Kind) bool {
+// unanswered reports whether a fault with one of the effects keeps a node, or all, from renewing anything for so long.
+func (p Params) unanswered(d time.Duration, any fault.Effect) bool {
 	return slices.ContainsFunc(p.Plan.Faults, func(f fault.Fault) bool {
-		return slices.Contains(kinds, f.Kind) && f.For >= d
+		return f.Kind.Has(any) && f.Kind.Refuses() != fault.RefusesSome && f.For >= d
 	})
 }
 

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"slices"
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
@@ -27,22 +28,19 @@ var electionSystem = &system{
 	exercises: electionExercises,
 }
 
-// silent are the faults that cut a living leader off from Redis, or stop it.
-var silent = []fault.Kind{
-	fault.Cut, fault.BlackHole, fault.RequestsLost, fault.RepliesLost, fault.Freeze, fault.Suspend,
-}
+// silent are the effects of faults that cut a living leader off from Redis, or stop it.
+const silent = fault.Partitions | fault.Freezes
 
 func electionExercises(p Params, id string) bool {
 	limit := p.TTL + failoverAllowance
 	several := p.Nodes > 1
 	switch id {
 	case "E1", "E2", "E3":
-		return several && p.hits(0, fault.Crash, fault.Terminate) || p.hits(limit, silent...) && several
+		return several && (p.hits(0, fault.Kills|fault.Stops) || p.hits(limit, silent))
 	case "E4":
-		return several && p.alone(limit, fault.Crash, fault.Terminate) && p.hits(0, fault.Crash, fault.Terminate)
+		return several && p.alone(limit, fault.Crash, fault.Terminate) && p.hits(0, fault.Kills|fault.Stops)
 	case "E5":
-		return p.hits(p.Renew+p.RenewTimeout, silent...) || p.lasts(p.Renew+p.RenewTimeout, fault.RedisOutage, fault.RedisWipe,
-			fault.RedisFreeze) || p.lasts(p.Renew+p.RenewTimeout, refusing(fault.RefusesAll)...)
+		return p.hits(p.Renew+p.RenewTimeout, silent) || p.unanswered(p.Renew+p.RenewTimeout, fault.Denies)
 	case "E6":
 		return p.Nodes > 0
 	case "E7":
@@ -51,15 +49,10 @@ func electionExercises(p Params, id string) bool {
 	return false
 }
 
-// hits reports whether the plan aims a fault of one of the kinds at whoever leads, lasting at least so long. Whether it found
+// hits reports whether the plan aims a fault with one of the effects at whoever leads, lasting at least so long. Whether it found
 // one, and whom, is for the history to say.
-func (p Params) hits(d time.Duration, kinds ...fault.Kind) bool {
-	for _, f := range p.Plan.Faults {
-		for _, k := range kinds {
-			if f.Kind == k && f.Aims() && f.For >= d {
-				return true
-			}
-		}
-	}
-	return p.has(fault.CrashAll)
+func (p Params) hits(d time.Duration, any fault.Effect) bool {
+	return p.count(fault.CrashAll) > 0 || slices.ContainsFunc(p.Plan.Faults, func(f fault.Fault) bool {
+		return f.Kind.Has(any) && f.Aims() && f.For >= d
+	})
 }

@@ -24,6 +24,8 @@ type hooks struct {
 	untested  string // why it could not be judged, if that is not simply that nothing happened
 	exercised int
 	excused   int
+	prolonged map[string]int  // changes whose limit a fault moved, by its kind
+	spread    [2 * widest]int // by how much, in halves of a TTL
 }
 
 func (h *hooks) attach(w *world, v Verdict) { h.w, h.v = w, v }
@@ -133,6 +135,9 @@ func (h *hooks) within(took, limit, from int64) bool {
 func (h *hooks) verdict() Verdict {
 	v := h.v
 	v.Exercised, v.Excused = h.exercised, h.excused
+	if len(h.prolonged) > 0 {
+		v.Prolonged = h.spread[:]
+	}
 	var say []string
 	switch {
 	case h.breaks > 0:
@@ -157,6 +162,9 @@ func (h *hooks) verdict() Verdict {
 	say = append(say, h.notes...)
 	if h.widened > 0 {
 		say = append(say, fmt.Sprintf("a limit was widened by %d ms in which the host stalled", ms(h.widened)))
+	}
+	if len(h.prolonged) > 0 {
+		say = append(say, "limits were moved by "+counts(h.prolonged))
 	}
 	if h.excused > 0 {
 		say = append(say, fmt.Sprintf("excused %d: overlapped by %s", h.excused, counts(h.excuses)))

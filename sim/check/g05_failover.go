@@ -3,7 +3,6 @@ package check
 import (
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -65,7 +64,7 @@ func (g *g5) ended(t *term, how ending) {
 		old.over = true
 	}
 	o := &orphan{session: s, victim: t, crash: crash, at: g.w.now, base: g.w.now}
-	if k := s.granted; k != nil && k.holder == t.inst.id && crash.Kind == fault.Crash {
+	if k := s.granted; k != nil && k.holder == t.inst.id && crash.Kind.Scope() == fault.ScopeNode {
 		o.ends = max(k.until, g.w.rest.beats[t.inst.id])
 	}
 	s.orphan = o
@@ -74,9 +73,9 @@ func (g *g5) ended(t *term, how ending) {
 
 func (g *g5) struck(s *strike) {
 	switch {
-	case s.Kind == fault.Crash || s.Kind == fault.CrashAll:
+	case s.Kind.Has(fault.Kills):
 		g.crashes++
-	case !g.partitions || s.node == nil || s.node.current == nil || !slices.Contains(silent, s.Kind):
+	case !g.partitions || s.node == nil || s.node.current == nil || !s.Kind.Has(silent):
 	default:
 		for _, id := range s.node.current.sorted() {
 			g.cutOff(s.node.current.held[id], s)
@@ -112,29 +111,40 @@ func (g *g5) healed(s *strike) {
 
 // watch finds the orphan that nobody takes in time.
 func (g *g5) watch(o *orphan) {
-	base := o.base
-	stalled := g.w.stall(base, max(g.w.now, base+g.limit)) // as far as it is known by now
-	g.w.at(base+g.limit+stalled+1, func() {
+	g.w.await(func() (promise, bool) {
 		g.candidates(o)
-		switch {
-		case o.over:
-		case o.base != base:
-			g.watch(o)
-		case g.w.alive == 0 || o.alive && g.w.alive == 1: // and that one is its owner
+		if !o.over && (g.w.alive == 0 || o.alive && g.w.alive == 1) { // and that one is its owner
 			o.ends = 0
 			g.rebase(o, g.w.now, "no instance was there to take it before")
-			g.watch(o)
-		case g.w.stall(base, g.w.now) > g.w.now-base-g.limit: // it stalled meanwhile
-			g.watch(o)
-		default:
-			if by := g.delayed(o, g.w.now); by != nil {
-				g.close(o)
-				g.excuse(by)
-				return
-			}
-			o.late = true // it is broken; how late it will be is seen when somebody takes it
 		}
+		return g.promise(o), !o.over
+	}, func(excused *strike) {
+		if excused == nil {
+			o.late = true // it is broken; how late it will be is seen when somebody takes it
+			return
+		}
+		g.close(o)
+		g.excuse(excused)
 	})
+}
+
+// promise is that somebody takes the orphan.
+func (g *g5) promise(o *orphan) promise {
+	return promise{from: o.at, base: o.base, by: o.base + g.limit, settle: g.w.settleAfter(), anybody: true, but: o.crash}
+}
+
+// lagging is the promise that whoever waits for a lease notices its end.
+func (g *g5) lagging(o *orphan) bool {
+	if o.ends == 0 {
+		return false
+	}
+	c := promise{from: o.at, base: o.ends, by: o.ends + int64(failoverAllowance), settle: g.w.settleAfter(), anybody: true, but: o.crash}
+	until, _ := g.w.due(c)
+	lag := g.w.now - o.ends
+	if lag > 0 {
+		g.lags.add(lag)
+	}
+	return !g.w.wide(c, until) && !g.within(lag, until-o.ends, o.ends)
 }
 
 // fell says what befell the owner.
@@ -181,8 +191,6 @@ func (g *g5) close(o *orphan) {
 		o.session.orphan = nil
 	}
 }
-
-func (g *g5) delayed(o *orphan, to int64) *strike { return g.w.delayed(o.at, to, o.crash) }
 
 func (g *g5) event(e *history.Event) {
 	if e.Kind == history.Ready && g.w.peopled == g.w.now { // the first after a time without any
@@ -237,27 +245,24 @@ func (g *g5) began(t *term) {
 	}
 	g.candidates(o)
 	g.close(o)
-	if by := g.delayed(o, g.w.now); by != nil && !o.late {
-		g.excuse(by)
+	stands := tooLate
+	if o.late {
+		g.exercised++
+	} else if stands = g.held(g.promise(o)); stands == unjudged {
 		return
 	}
 	took := g.w.now - o.base
-	g.exercised++
 	g.took.add(took)
-	lag := g.w.now - o.ends
-	if o.ends != 0 && lag > 0 {
-		g.lags.add(lag)
-	}
 	switch {
-	case !g.within(took, g.limit, o.base):
+	case stands == tooLate:
 		g.slow = true
 		g.breach(breach{session: o.session, from: o.base, size: took},
 			"session %s was acquired by %s at %s, %d ms after %s: its owner %s %s at %s", o.session.id,
 			t.inst.who(), clock(t.since), ms(took), o.since(), o.victim.inst.who(), o.fell(), clock(o.at))
-	case o.ends != 0 && !g.within(lag, int64(failoverAllowance), o.ends):
+	case g.lagging(o):
 		g.breach(breach{session: o.session, from: o.base, size: took},
 			"session %s was acquired by %s at %s, %d ms after its lease and its owner's heartbeat had ended at %s: its owner %s %s at %s",
-			o.session.id, t.inst.who(), clock(t.since), ms(lag), clock(o.ends), o.victim.inst.who(), o.fell(), clock(o.at))
+			o.session.id, t.inst.who(), clock(t.since), ms(g.w.now-o.ends), clock(o.ends), o.victim.inst.who(), o.fell(), clock(o.at))
 	}
 }
 

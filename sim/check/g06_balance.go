@@ -6,7 +6,8 @@ import "fmt"
 // owns within 1 of ideal, and nothing moves any more.
 type g6 struct {
 	hooks
-	worst int64 // leases off ideal, rounded up
+	worst  int64 // leases off ideal, rounded up
+	putOff int   // looks that waited for the end of a fault that struck meanwhile
 }
 
 func (g *g6) attach(w *world, v Verdict) {
@@ -69,7 +70,7 @@ func (g *g6) stirred() {
 		clock(g.w.rest.since), clock(g.w.rest.due))
 }
 
-func (g *g6) disturbed(by *strike) { g.excuse(by) }
+func (g *g6) disturbed(*strike) { g.putOff++ }
 
 func (g *g6) verdict() Verdict {
 	v := g.hooks.verdict()
@@ -77,6 +78,9 @@ func (g *g6) verdict() Verdict {
 	if g.exercised > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("looked at the fleet %d times when it had to be at rest: at most %d off ideal",
 			g.exercised, g.worst))
+	}
+	if g.putOff > 0 {
+		v.Detail = join(v.Detail, fmt.Sprintf("put off %d more until a fault that struck meanwhile was over", g.putOff))
 	}
 	return v
 }

@@ -43,8 +43,7 @@ func (g *g7) disturbed(*strike) {}
 
 // struck begins or ends a watch: a clean stop or a join from rest begins one, every other fault ends the one that runs.
 func (g *g7) struck(s *strike) {
-	switch s.Kind {
-	case fault.PollSlow, fault.PollHang, fault.ScriptFlush:
+	if s.Kind.Has(fault.Aside) {
 		return
 	}
 	calm := g.w.rest.wasAtRest
@@ -55,10 +54,10 @@ func (g *g7) struck(s *strike) {
 	if !calm || s.node == nil {
 		return
 	}
-	switch s.Kind {
-	case fault.Join:
+	switch {
+	case s.Kind.Has(fault.Starts):
 		g.watch(&movement{strike: s})
-	case fault.Leave, fault.Terminate:
+	case s.Kind.Has(fault.Stops):
 		leaver := s.node.current
 		if leaver == nil {
 			return

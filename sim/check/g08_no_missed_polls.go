@@ -130,21 +130,31 @@ func (g *g8) polled(p *polled, e *history.Event) {
 	by := g.causes(e.Session, from, e.T)
 	switch {
 	case p.fresh:
-		g.class(2, e, gap, g.news, from, by, len(by) > 0)
+		g.class(2, e, g.promise(from, g.news, nil), by)
 	case handed && len(by) == 0:
-		g.class(1, e, gap, g.handLimit, from, nil, false)
+		g.class(1, e, g.promise(from, g.handLimit, nil), nil)
 	case gap > g.handLimit || (another && len(by) > 0):
-		g.class(0, e, gap, g.gapLimit+p.late, from, by, len(by) > 1 || g.ofRedis(by) || g.beyond(by, from))
+		g.class(0, e, g.promise(from, g.gapLimit+p.late, g.simple(by, from)), by)
 	}
+}
+
+// promise is that a session is polled again. What comes after the last of several faults is what would come after one.
+func (g *g8) promise(from, limit int64, but *strike) promise {
+	return promise{from: from, base: from, by: from + limit, settle: g.gapLimit, but: but}
+}
+
+// simple returns the one fault that explains a gap, if it is no more than the loss of an instance, for which the limit is; else nil.
+func (g *g8) simple(by []*strike, from int64) *strike {
+	if len(by) != 1 || by[0].ofRedis() || g.beyond(by[0], from) {
+		return nil
+	}
+	return by[0]
 }
 
 // beyond reports whether the one fault is more, or other, than the loss of an instance: it struck the only one that was
 // there, or it lets messages arrive so late that renewals extend the lease and yet are not answered in time.
-func (g *g8) beyond(by []*strike, from int64) bool {
-	if len(by) != 1 {
-		return false
-	}
-	switch s := by[0]; s.Kind {
+func (g *g8) beyond(s *strike, from int64) bool {
+	switch s.Kind {
 	case fault.Reorder:
 		return true
 	case fault.Latency:
@@ -154,28 +164,17 @@ func (g *g8) beyond(by []*strike, from int64) bool {
 	}
 }
 
-func (g *g8) ofRedis(by []*strike) bool {
-	for _, s := range by {
-		if s.ofRedis() {
-			return true
-		}
-	}
-	return false
-}
-
 // class judges a gap of one of the three kinds: 0 around a fault, 1 a handover, 2 a session that appeared.
-func (g *g8) class(kind int, e *history.Event, gap, limit, from int64, by []*strike, excused bool) {
-	if excused && gap > g.handLimit {
-		if !g.ofRedis(by) {
-			g.excuse(by[len(by)-1])
-		}
+func (g *g8) class(kind int, e *history.Event, p promise, by []*strike) {
+	stands := g.held(p)
+	if stands == unjudged {
 		return
 	}
-	g.exercised++
+	gap := e.T - p.base
 	worst := []*int64{&g.gap, &g.hand, &g.appear}[kind]
 	*[]*int{&g.gaps, &g.hands, &g.appears}[kind]++
 	*worst = max(*worst, gap)
-	if g.within(gap, limit, from) {
+	if stands == inTime {
 		return
 	}
 	if g.breaks == 0 {
@@ -183,7 +182,7 @@ func (g *g8) class(kind int, e *history.Event, gap, limit, from int64, by []*str
 	}
 	around := []string{g.around(by), "a graceful handover", "it had appeared"}[kind]
 	g.broke(g.w.subject, "session %s was not polled for %d ms, from %s to %s, when %s polled it (%s; limit %d ms)",
-		e.Session, ms(gap), clock(from), clock(e.T), g.w.instance(e.Instance).who(), around, ms(limit))
+		e.Session, ms(gap), clock(p.base), clock(e.T), g.w.instance(e.Instance).who(), around, ms(p.by-p.base))
 }
 
 func (g *g8) around(by []*strike) string {
@@ -196,8 +195,7 @@ func (g *g8) around(by []*strike) string {
 // causes returns the faults that could keep the session from being polled between from and to.
 func (g *g8) causes(session string, from, to int64) (by []*strike) {
 	for _, s := range g.w.strikes {
-		switch s.Kind {
-		case fault.PollHang, fault.PollSlow, fault.KeyDelete:
+		if s.Kind.Has(fault.Holds | fault.Deletes) {
 			end := s.end
 			if s.open || end == 0 {
 				end = to
@@ -226,7 +224,8 @@ func (g *g8) remaining() {
 		}
 		from := max(p.last, g.storm, g.w.peopled, p.left)
 		gap, by := g.w.now-from, g.causes(s.id, from, g.w.now)
-		if len(by) > 1 || g.ofRedis(by) || g.beyond(by, from) || g.within(gap, g.gapLimit, from) {
+		until, _ := g.w.due(g.promise(from, g.gapLimit, g.simple(by, from)))
+		if g.within(gap, until-from, from) {
 			continue
 		}
 		g.gap = max(g.gap, gap)

@@ -28,7 +28,10 @@ type recovery struct {
 	missing map[string]int64 // session → its limit after back
 	late    map[string]int64 // session → how long it took
 	slowest int64
-	limit   int64 // of the slowest
+	limit   int64   // of the slowest
+	moved   *strike // the fault that moved a limit furthest; nil: none did
+	further int64   // how far
+	excused *strike // a fault that moved one too far to judge it
 	over    bool
 }
 
@@ -39,7 +42,7 @@ func (g *g9) attach(w *world, v Verdict) {
 }
 
 func (g *g9) struck(s *strike) {
-	if s.Kind == fault.KeyDelete { // its owner loses it by another cause
+	if s.Kind.Has(fault.Deletes) { // its owner loses it by another cause
 		for _, r := range g.recoveries {
 			delete(r.missing, s.session)
 		}
@@ -47,10 +50,10 @@ func (g *g9) struck(s *strike) {
 	if !s.ofRedis() {
 		return
 	}
-	switch s.Kind {
-	case fault.RedisFlush:
+	switch {
+	case s.Kind.Has(fault.Instant):
 		g.returned(s)
-	case fault.RedisSlow:
+	case s.Kind == fault.RedisSlow:
 		g.failing = append(g.failing, s)
 		g.w.at(s.start+s.Ms*int64(time.Millisecond), func() { g.back(s) })
 	default:
@@ -106,7 +109,7 @@ func (g *g9) event(e *history.Event) {
 		for _, r := range g.recoveries {
 			if limit, ok := r.missing[e.Session]; ok {
 				delete(r.missing, e.Session)
-				g.polled(r, e.Session, e.T-r.back, limit)
+				g.polled(r, e.Session, limit)
 			}
 		}
 	case history.SessionRemoved, history.SessionPaused:
@@ -119,24 +122,47 @@ func (g *g9) event(e *history.Event) {
 // returned begins to wait for each session's next poll.
 func (g *g9) returned(s *strike) {
 	r := &recovery{strike: s, back: g.w.now, missing: map[string]int64{}, late: map[string]int64{}}
-	open := g.open()
-	last := int64(0)
 	for _, t := range g.w.sessions.all {
 		if !t.unpaused() {
 			continue
 		}
-		limit := open
-		if g.w.forgets(s) && !trusted(t) {
-			limit += int64(g.w.TTL)
+		r.missing[t.id] = g.closed(s)
+		if trusted(t) {
+			r.missing[t.id] = g.open()
 		}
-		r.missing[t.id] = limit
-		last = max(last, limit)
 	}
 	if len(r.missing) == 0 {
 		return
 	}
 	g.recoveries = append(g.recoveries, r)
-	g.w.at(r.back+last+g.w.stall(r.back, r.back+last), func() { g.judge(r) })
+	g.watch(r)
+}
+
+// watch waits for the sessions that are not polled in time.
+func (g *g9) watch(r *recovery) {
+	g.w.await(func() (promise, bool) {
+		limit := int64(0)
+		for _, l := range r.missing {
+			limit = max(limit, l)
+		}
+		return g.promise(r, limit), !r.over && limit > 0
+	}, func(excused *strike) {
+		if excused != nil {
+			r.excused = excused
+			clear(r.missing)
+		}
+		g.judge(r)
+	})
+}
+
+// promise is that a session is polled again so long after the return. Where nobody was there to poll, it counts from when somebody
+// came. What another fault delays may have cost the owner its window: then it is due as if that had been closed.
+func (g *g9) promise(r *recovery, limit int64) promise {
+	base := max(r.back, g.w.peopled)
+	if g.w.alive == 0 {
+		base = g.w.now
+	}
+	return promise{from: r.strike.start, base: base, by: base + limit, settle: g.closed(r.strike), but: r.strike}
 }
 
 // ended takes note that an instance closed a window itself, because it was asked to stop or did not know yet that Redis had
@@ -150,16 +176,22 @@ func (g *g9) ended(t *term, how ending) {
 			continue
 		}
 		limit, ok := r.missing[t.session.id]
-		if ok && limit == g.open() && g.w.forgets(r.strike) {
-			limit += int64(g.w.TTL)
-			r.missing[t.session.id] = limit
-			g.w.at(r.back+limit+g.w.stall(r.back, r.back+limit), func() { g.judge(r) })
+		if ok {
+			r.missing[t.session.id] = max(limit, g.closed(r.strike))
 		}
 	}
 }
 
 // open is the limit for sessions of which a window is open when Redis is back.
 func (g *g9) open() int64 { return int64(g.w.Renew + g.w.Poll + failoverAllowance) }
+
+// closed is that for the others, which wait for the end of a quarantine if the fault is followed by one.
+func (g *g9) closed(s *strike) int64 {
+	if g.w.forgets(s) {
+		return g.open() + int64(g.w.TTL)
+	}
+	return g.open()
+}
 
 // trusted reports whether an instance trusts its lease of the session now.
 func trusted(s *session) bool {
@@ -171,12 +203,25 @@ func trusted(s *session) bool {
 	return false
 }
 
-func (g *g9) polled(r *recovery, session string, took, limit int64) {
-	if closer(took, limit, r.slowest, r.limit) {
-		r.slowest, r.limit = took, limit
+func (g *g9) polled(r *recovery, session string, limit int64) {
+	p := g.promise(r, limit)
+	took := g.w.now - p.base
+	until, by := g.w.due(p)
+	switch {
+	case g.within(took, limit, p.base):
+	case g.w.wide(p, until):
+		r.excused = by
+	default:
+		if by != nil && until-p.by >= r.further {
+			r.moved, r.further = by, until-p.by
+		}
+		limit = until - p.base
+		if !g.within(took, limit, p.base) {
+			r.late[session] = took // told when all is known
+		}
 	}
-	if !g.within(took, limit, r.back) {
-		r.late[session] = took // told when all is known
+	if r.excused == nil && closer(took, limit, r.slowest, r.limit) {
+		r.slowest, r.limit = took, limit
 	}
 	if len(r.missing) == 0 {
 		g.judge(r)
@@ -184,13 +229,8 @@ func (g *g9) polled(r *recovery, session string, took, limit int64) {
 }
 
 func (g *g9) judge(r *recovery) {
-	if r.over || g.w.phase == "end" && len(r.missing) > 0 && g.w.now-r.back < r.limit {
+	if r.over || g.w.phase == "end" && len(r.missing) > 0 {
 		return
-	}
-	for _, limit := range r.missing {
-		if g.w.now < r.back+limit {
-			return // it is judged again then
-		}
 	}
 	r.over = true
 	for i, other := range g.recoveries {
@@ -199,18 +239,14 @@ func (g *g9) judge(r *recovery) {
 			break
 		}
 	}
-	if g.w.deserted(r.back) {
-		return // nobody was there to poll
-	}
-	delayed := g.w.delayed
-	if g.w.forgets(r.strike) { // open terms are had back in a quarantine, and the limit of closed ones contains one
-		delayed = g.w.struckBetween
-	}
-	if by := delayed(r.strike.start, g.w.now, r.strike); by != nil {
-		g.excuse(by)
+	if r.excused != nil && len(r.late) == 0 && len(r.missing) == 0 {
+		g.excuse(r.excused)
 		return
 	}
 	g.exercised++
+	if r.moved != nil {
+		g.prolong(r.moved, r.further)
+	}
 	g.kinds[string(r.strike.Kind)]++
 	if closer(r.slowest, r.limit, g.worst, g.worstLimit) {
 		g.worst, g.worstLimit = r.slowest, r.limit

@@ -156,7 +156,7 @@ func (g *g10) twoOwners(s *session, at int64) bool {
 // failedOver reports whether what Redis holds about then is that of a replica, and a quarantine is still to end.
 func (g *g10) failedOver(at int64) bool {
 	for _, s := range g.w.strikes {
-		if s.Kind != fault.RedisFailover {
+		if !s.Kind.Has(fault.FailsOver) {
 			continue
 		}
 		if r, ok := g.w.reach(s); ok && r.from <= at && at <= r.to {

@@ -38,7 +38,7 @@ func (g *g11) event(e *history.Event) {
 func (g *g11) joined(i *instance) {
 	var join *strike
 	for _, s := range g.w.strikes {
-		if s.Kind == fault.Join && s.node != nil && s.node == i.node {
+		if s.Kind.Has(fault.Starts) && s.node != nil && s.node == i.node {
 			join = s
 		}
 	}

@@ -86,22 +86,19 @@ func (g *g13) others(leaver *node) bool {
 }
 
 func (g *g13) watch(l *legacy) {
-	limit := int64(failoverAllowance)
-	due := l.at + limit + g.w.stall(l.at, g.w.now+limit)
-	g.w.at(due, func() {
-		switch {
-		case l.over:
-		case g.w.phase == "end":
-			g.close(l)
-		case l.at+limit+g.w.stall(l.at, g.w.now) > due:
-			g.watch(l) // the host stalled meanwhile
-		case g.w.delayed(l.at, g.w.now, l.stop) != nil:
-			g.close(l)
-			g.excuse(g.w.delayed(l.at, g.w.now, l.stop))
-		default:
+	g.w.await(func() (promise, bool) { return g.promise(l), !l.over && g.w.phase != "end" }, func(excused *strike) {
+		if excused == nil {
 			l.late = true // it is broken; how late it will be is seen when somebody takes it
+			return
 		}
+		g.close(l)
+		g.excuse(excused)
 	})
+}
+
+// promise is that somebody takes what was released.
+func (g *g13) promise(l *legacy) promise {
+	return promise{from: l.at, base: l.at, by: l.at + int64(failoverAllowance), settle: g.w.settleAfter(), but: l.stop}
 }
 
 // finish names those that nobody took at all.
@@ -130,7 +127,7 @@ func (g *g13) event(e *history.Event) {
 }
 
 func (g *g13) struck(s *strike) {
-	if (s.Kind == fault.Terminate || s.Kind == fault.Leave) && s.node != nil && s.node.current != nil {
+	if s.Kind.Has(fault.Stops) && s.node != nil && s.node.current != nil {
 		g.stops[s] = true
 	}
 }
@@ -141,14 +138,15 @@ func (g *g13) began(t *term) {
 		return
 	}
 	g.close(l)
-	took := g.w.now - l.at
-	if by := g.w.delayed(l.at, g.w.now, l.stop); by != nil && !l.late {
-		g.excuse(by)
+	stands := tooLate
+	if l.late {
+		g.exercised++
+	} else if stands = g.held(g.promise(l)); stands == unjudged {
 		return
 	}
-	g.exercised++
+	took := g.w.now - l.at
 	g.took.add(took)
-	if !g.within(took, int64(failoverAllowance), l.at) {
+	if stands == tooLate {
 		g.breach(breach{session: l.session, from: l.at, size: took},
 			"session %s was released by %s at %s and acquired by %s %d ms later", l.session.id, l.from.who(),
 			clock(l.at), t.inst.who(), ms(took))

@@ -97,12 +97,9 @@ const (
 
 // failureOf is how the strike fails whom it strikes: its node, or everybody if it names none.
 func failureOf(s *strike) failure {
-	switch s.Kind {
-	case fault.Crash, fault.CrashAll, fault.Terminate, fault.Leave, fault.Join, fault.KeyDelete, fault.SessionAdd,
-		fault.SessionRemove, fault.SessionPause, fault.PollSlow, fault.PollHang, fault.ClockDrift:
-		return failNothing
-	}
 	switch {
+	case s.Kind.Has(fault.Starts|fault.Kills|fault.Stops|fault.Deletes|fault.Alters|fault.Holds) || s.Kind == fault.ClockDrift:
+		return failNothing
 	case s.Kind.Refuses() > fault.RefusesNothing:
 		return failRefusing
 	case s.freezes():
@@ -117,11 +114,7 @@ func failureOf(s *strike) failure {
 
 // lasts reports whether the strike goes on until it is healed.
 func (s *strike) lasts() bool {
-	switch s.Kind {
-	case fault.RedisFlush, fault.ScriptFlush, fault.ClientKill, fault.ClockStep:
-		return false
-	}
-	return true
+	return !s.Kind.Has(fault.Instant | fault.StepsClock)
 }
 
 // tally counts by buckets, as far back as budgets ask. The zero value is empty.

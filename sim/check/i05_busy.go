@@ -175,7 +175,7 @@ func (g *i5) rival(s *intent, v *want) *intent {
 // back returns a crash whose node came back in that time: what was lost with it is written then, if no worker lived before.
 func (g *i5) back(from, to int64) *strike {
 	return g.w.overlapping(from, to, nil, func(s *strike) (span, bool) {
-		return span{s.end, s.end}, (s.Kind == fault.Crash || s.Kind == fault.CrashAll) && !s.open
+		return span{s.end, s.end}, s.Kind.Has(fault.Kills) && !s.open
 	})
 }
 

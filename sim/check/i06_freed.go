@@ -42,7 +42,7 @@ func (g *i6) attach(w *world, v Verdict) {
 }
 
 func (g *i6) struck(s *strike) {
-	if s.Kind == fault.Crash || s.Kind == fault.CrashAll {
+	if s.Kind.Has(fault.Kills) {
 		g.crashes++
 	}
 }
@@ -98,7 +98,7 @@ func (g *i6) exited(e *history.Event) {
 	}
 	var crash *strike
 	for _, s := range g.w.strikes {
-		if (s.Kind == fault.Crash && s.node == inst.node || s.Kind == fault.CrashAll) && s.start <= e.T {
+		if s.Kind.Has(fault.Kills) && (s.node == inst.node || s.Kind.Scope() == fault.ScopeNone) && s.start <= e.T {
 			crash = s
 		}
 	}

@@ -226,18 +226,17 @@ func (r *rest) phase() {
 func (r *rest) struck(s *strike) {
 	r.wasAtRest = r.atRest || r.leaves(s)
 	r.forgot = r.forgot || s.forgets()
-	switch s.Kind {
-	case fault.PollSlow, fault.PollHang, fault.ScriptFlush:
+	if s.Kind.Has(fault.Aside) {
 		return
 	}
-	if r.pending && (s.silences() || s.ofRedis() || s.Kind == fault.ClientKill || s.Kind == fault.KeyDelete) {
+	if r.pending && s.Kind.Has(fault.Silences|fault.Denies|fault.Disconnects|fault.Deletes) {
 		for _, l := range r.listener {
 			l.disturbed(s)
 		}
 	}
 	settle := r.w.settle()
 	switch {
-	case s.Kind == fault.Crash, s.Kind == fault.CrashAll, s.Kind == fault.KeyDelete:
+	case s.Kind.Has(fault.Kills | fault.Deletes):
 		settle += int64(r.w.TTL)
 	case s.forgets():
 		settle += int64(r.w.TTL + r.w.Renew)
@@ -296,7 +295,7 @@ func (r *rest) forget(id string) {
 // hung reports whether a poll that the target does not answer keeps, or kept until just now, a lease where it is.
 func (r *rest) hung(s *session) bool {
 	for _, k := range r.w.strikes {
-		if (k.Kind == fault.PollHang || k.Kind == fault.PollSlow) && s != nil && k.session == s.id &&
+		if k.Kind.Has(fault.Holds) && s != nil && k.session == s.id &&
 			(k.open || k.end+int64(r.w.PollTimeout) >= r.w.now) {
 			return true
 		}

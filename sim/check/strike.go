@@ -37,17 +37,12 @@ func (s *strike) String() string {
 
 // silences reports whether the fault leaves its node alive but unheard.
 func (s *strike) silences() bool {
-	switch s.Kind {
-	case fault.Freeze, fault.CheckSend, fault.Cut, fault.BlackHole, fault.RequestsLost, fault.RepliesLost,
-		fault.Latency, fault.Bandwidth, fault.Fragments, fault.Flapping, fault.Reorder, fault.Suspend:
-		return true
-	}
-	return false
+	return s.Kind.Has(fault.Silences)
 }
 
 // lingers is for how long after its end, in ns, what was under way may still arrive.
 func (s *strike) lingers() int64 {
-	if s.Kind == fault.Latency || s.Kind == fault.Reorder {
+	if s.Kind.Has(fault.Lingers) {
 		return (s.Ms + s.Jitter) * int64(time.Millisecond)
 	}
 	return 0
@@ -55,22 +50,17 @@ func (s *strike) lingers() int64 {
 
 // freezes reports whether the fault stops its process.
 func (s *strike) freezes() bool {
-	return s.Kind == fault.Freeze || s.Kind == fault.CheckSend || s.Kind == fault.Suspend
+	return s.Kind.Has(fault.Freezes)
 }
 
 // forgets reports whether Redis comes back from it as another one (run_id or marker), so that a quarantine follows.
 func (s *strike) forgets() bool {
-	switch s.Kind {
-	case fault.RedisOutage, fault.RedisRestart, fault.RedisWipe, fault.RedisFlush, fault.RedisLoading,
-		fault.RedisFailover:
-		return true
-	}
-	return false
+	return s.Kind.Has(fault.Forgets)
 }
 
 // ofRedis reports whether the fault takes Redis away from everybody for a while.
 func (s *strike) ofRedis() bool {
-	return s.Kind == fault.RedisFreeze || s.Kind == fault.RedisSlow || s.Kind.Refuses() != fault.RefusesNothing || s.forgets()
+	return s.Kind.Has(fault.Denies)
 }
 
 // forgets reports whether a quarantine follows the strike: its own, or that of a loss of data that happened while it kept
@@ -99,7 +89,7 @@ func (w *world) missedFailover(by *strike) bool {
 			since = min(since, s.start)
 		}
 	}
-	return slices.ContainsFunc(w.losses, func(s *strike) bool { return s.Kind == fault.RedisFailover && lasted(s) })
+	return slices.ContainsFunc(w.losses, func(s *strike) bool { return s.Kind.Has(fault.FailsOver) && lasted(s) })
 }
 
 // deletedUnknown reports whether the plan deleted the session's key so shortly before t that its owner need not know yet: it
@@ -132,19 +122,15 @@ func (w *world) reach(s *strike) (span, bool) {
 		end = w.now
 	}
 	end = max(end, s.start)
-	switch s.Kind {
-	case fault.Crash, fault.CrashAll: // its leases and its heartbeat outlive it
-		return span{s.start, s.start + int64(w.TTL)}, true
-	case fault.Terminate, fault.Leave:
-		return span{s.start, s.start + int64(failoverAllowance)}, true
-	case fault.ClientKill:
-		return span{s.start, s.start + int64(failoverAllowance)}, true
-	case fault.ClockStep: // its node doubts its terms, and acquires nothing for a TTL
-		return span{s.start, s.start + int64(w.TTL+w.Renew)}, true
-	case fault.RedisSlow:
-		return span{s.start, max(end, s.start+s.Ms*int64(time.Millisecond))}, true
-	}
 	switch {
+	case s.Kind.Has(fault.Kills): // its leases and its heartbeat outlive it
+		return span{s.start, s.start + int64(w.TTL)}, true
+	case s.Kind.Has(fault.Stops | fault.Disconnects):
+		return span{s.start, s.start + int64(failoverAllowance)}, true
+	case s.Kind.Has(fault.StepsClock): // its node doubts its terms, and acquires nothing for a TTL
+		return span{s.start, s.start + int64(w.TTL+w.Renew)}, true
+	case s.Kind == fault.RedisSlow:
+		return span{s.start, max(end, s.start+s.Ms*int64(time.Millisecond))}, true
 	case w.forgets(s): // the quarantine begins with the first script that sees the loss: a renewal at the latest
 		return span{s.start, max(end+int64(w.TTL+w.Renew), s.heard+int64(w.TTL))}, true
 	case s.Kind.Refuses() > fault.RefusesNothing: // what it refused last is tried again after a quarter of an interval at most (G14)
@@ -166,19 +152,6 @@ func (w *world) delayed(from, to int64, but *strike) *strike {
 	})
 }
 
-// struckBetween is delayed for those whom a quarantine that is over does not hold up.
-func (w *world) struckBetween(from, to int64, but *strike) *strike {
-	return w.overlapping(from, to, but, func(s *strike) (span, bool) {
-		r, ok := w.reach(s)
-		if w.forgets(s) {
-			if r.to = max(s.start, s.end); s.open {
-				r.to = w.now
-			}
-		}
-		return r, ok
-	})
-}
-
 // heard notes the first heartbeat that is set after a loss: who is frozen, or cannot reach Redis, does not see the loss.
 func (w *world) heard(e *history.Event) {
 	if e.Kind != history.RedisBeat || e.Reason == snapshotReason {
@@ -193,7 +166,7 @@ func (w *world) heard(e *history.Event) {
 
 func (w *world) overlapping(from, to int64, but *strike, reach func(*strike) (span, bool)) *strike {
 	for _, s := range w.strikes {
-		if s == but || (but != nil && but.Kind == fault.CrashAll && s.index == but.index) {
+		if s == but || (but != nil && but.Kind.Scope() == fault.ScopeNone && s.index == but.index) {
 			continue
 		}
 		if r, ok := reach(s); ok && r.from <= to && r.to >= from {
@@ -217,12 +190,7 @@ func (w *world) strike(e *history.Event) {
 	if n, ok := fault.SessionIndex(s.session); ok && n <= len(w.created) && w.sessions.find(s.session) == nil {
 		s.session = w.created[n-1] // the plan's name for it
 	}
-	switch s.Kind {
-	case fault.Crash, fault.CrashAll, fault.Terminate, fault.Leave, fault.Join, fault.RedisFlush, fault.ScriptFlush,
-		fault.ClientKill, fault.KeyDelete, fault.SessionAdd, fault.SessionRemove:
-	default:
-		s.open = true
-	}
+	s.open = !s.Kind.Has(fault.Instant)
 	w.strikes = append(w.strikes, s)
 	if s.forgets() {
 		w.losses = append(w.losses, s)
@@ -238,30 +206,25 @@ func (w *world) strike(e *history.Event) {
 
 // process notes what the strike does to processes.
 func (w *world) process(s *strike) {
-	switch s.Kind {
-	case fault.Crash:
-		if s.node != nil {
-			s.node.killer = s
-		}
-	case fault.CrashAll:
-		for _, n := range w.nodes {
-			if n.current != nil && (s.node == nil || s.node == n) {
-				n.killer = s
-			}
-		}
-	case fault.Terminate, fault.Leave:
-		if s.node != nil {
-			s.node.asked = s
-		}
-	case fault.Freeze, fault.CheckSend, fault.Suspend:
-		if s.node != nil {
-			s.node.freeze(w.now)
-		}
-	case fault.KeyDelete:
+	switch {
+	case s.Kind.Has(fault.Deletes):
 		if s.session != "" {
 			t := w.session(s.session)
 			t.deletes = append(t.deletes, s.start)
 		}
+	case s.node == nil && s.Kind.Has(fault.Kills):
+		for _, n := range w.nodes {
+			if n.current != nil {
+				n.killer = s
+			}
+		}
+	case s.node == nil:
+	case s.Kind.Has(fault.Kills):
+		s.node.killer = s
+	case s.Kind.Has(fault.Stops):
+		s.node.asked = s
+	case s.Kind.Has(fault.Freezes):
+		s.node.freeze(w.now)
 	}
 }
 

@@ -350,9 +350,6 @@ func (w *world) leave(inst *instance) {
 	}
 }
 
-// deserted reports whether, at any moment since then, there was no instance that takes part.
-func (w *world) deserted(since int64) bool { return w.alive == 0 || w.peopled > since }
-
 // harness is an event of the harness itself.
 func (w *world) harness(e *history.Event) {
 	switch e.Kind {

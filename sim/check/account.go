@@ -1,0 +1,129 @@
+package check
+
+import (
+	"github.com/leasestorm/leasestorm/sim/fault"
+)
+
+// The account of what may be late: every reason why something that a guarantee bounds in time may come later than promised is a
+// reach (strike.go), and here it becomes an instant that the change is held against.
+
+// promise is that a change comes by an instant.
+type promise struct {
+	from    int64   // since when faults can delay it
+	base    int64   // what the promise counts from
+	by      int64   // when it is due if no fault delays it
+	settle  int64   // how long after the last of what delayed it it is due
+	anybody bool    // any instance can bring it about: faults of one hold nobody up where another has met none
+	but     *strike // what it follows from, which the promise allows for
+}
+
+// widest is the longest allowance, in TTLs beyond the promise, that still judges anything.
+const widest = 2
+
+// settleAfter is how long after the end of what delayed it a takeover is due.
+func (p Params) settleAfter() int64 { return int64(p.TTL/10 + failoverAllowance) }
+
+// due returns the instant by which the change must have come, and the fault that moved it last; nil: it is the promised one. What
+// delays the change while it is due moves the instant on, and a fault that goes on reaches until now.
+func (w *world) due(c promise) (until int64, by *strike) {
+	until = c.by
+	spare := c.anybody && w.untouched(c)
+	for _, s := range w.strikes { // in order of their beginning, as reaches begin
+		if s == c.but || c.but != nil && c.but.Kind.Scope() == fault.ScopeNone && s.index == c.but.index {
+			continue
+		}
+		if spare && s.node != nil {
+			continue
+		}
+		r, ok := w.reach(s)
+		if s.bars {
+			r.to += int64(w.TTL)
+		}
+		if ok && r.from <= until && r.to >= c.from && r.to+c.settle > until {
+			until, by = r.to+c.settle, s
+		}
+	}
+	return until, by
+}
+
+// untouched reports whether an instance that could bring the change about has met no fault of its own for a TTL before it, nor since.
+func (w *world) untouched(c promise) bool {
+	since := c.from - int64(w.TTL)
+next:
+	for _, n := range w.nodes {
+		i := n.current
+		if i == nil || !i.ready || i.gone || i.since > since || c.but != nil && c.but.node == n {
+			continue
+		}
+		for _, s := range w.strikes {
+			if s.node == n && (s.open || max(s.start, s.end) >= since) {
+				continue next
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// wide reports whether an instant lies so far from the promise that it judges nothing.
+func (w *world) wide(c promise, until int64) bool { return until-c.by > widest*int64(w.TTL) }
+
+// standing is how a change that came stands to its promise.
+type standing uint8
+
+const (
+	inTime standing = iota
+	tooLate
+	unjudged // it is excused
+)
+
+// held counts a change that came now.
+func (h *hooks) held(c promise) standing {
+	took := h.w.now - c.base
+	until, by := h.w.due(c)
+	switch {
+	case h.within(took, c.by-c.base, c.base):
+		h.exercised++
+		return inTime
+	case h.w.wide(c, until):
+		h.excuse(by)
+		return unjudged
+	}
+	h.exercised++
+	if by != nil {
+		h.prolong(by, until-c.by)
+	}
+	if h.within(took, until-c.base, c.base) {
+		return inTime
+	}
+	return tooLate
+}
+
+// prolong counts a change whose limit a fault moved, and by how much.
+func (h *hooks) prolong(by *strike, allowance int64) {
+	if h.prolonged == nil {
+		h.prolonged = map[string]int{}
+	}
+	h.prolonged[string(by.Kind)]++
+	half := int64(h.w.TTL) / 2
+	h.spread[min((allowance-1)/half, 2*widest-1)]++
+}
+
+// await calls missed once the change is overdue, or cannot be judged any more because of a fault, unless it is waited for no more.
+// Its promise may move meanwhile.
+func (w *world) await(c func() (promise, bool), missed func(excused *strike)) {
+	now, waits := c()
+	if !waits {
+		return
+	}
+	until, by := w.due(now)
+	if w.wide(now, until) && w.now > now.by {
+		missed(by)
+		return
+	}
+	if until += w.stall(now.base, max(w.now, until)); until > w.now {
+		w.at(until, func() { w.await(c, missed) })
+		return
+	}
+	missed(nil)
+}
