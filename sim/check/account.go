@@ -84,12 +84,14 @@ func (h *hooks) held(c promise) standing {
 	switch {
 	case h.within(took, c.by-c.base, c.base):
 		h.exercised++
+		h.near(took, c.by-c.base)
 		return inTime
 	case h.w.wide(c, until):
 		h.excuse(by)
 		return unjudged
 	}
 	h.exercised++
+	h.near(took, until-c.base)
 	if by != nil {
 		h.prolong(by, until-c.by)
 	}
@@ -97,6 +99,25 @@ func (h *hooks) held(c promise) standing {
 		return inTime
 	}
 	return tooLate
+}
+
+// closer reports whether the first time comes closer to its limit (or further beyond it) than the second.
+func closer(took, limit, than, thanLimit int64) bool {
+	return thanLimit == 0 || ms(took)*ms(thanLimit) > ms(than)*ms(limit)
+}
+
+// near takes note of what came closest to its limit.
+func (h *hooks) near(took, limit int64) {
+	if closer(took, limit, h.worst, h.allowed) {
+		h.worst, h.allowed = took, limit
+	}
+}
+
+// nearest tells of it.
+func (h *hooks) nearest(v *Verdict) {
+	if h.allowed > 0 {
+		v.Value, v.Limit = ms(h.worst), ms(h.allowed)
+	}
 }
 
 // prolong counts a change whose limit a fault moved, and by how much.

@@ -24,6 +24,8 @@ type hooks struct {
 	untested  string // why it could not be judged, if that is not simply that nothing happened
 	exercised int
 	excused   int
+	worst     int64           // ns: what came closest to its limit, or furthest beyond it
+	allowed   int64           // that limit; 0: nothing was held against one
 	prolonged map[string]int  // changes whose limit a fault moved, by its kind
 	spread    [2 * widest]int // by how much, in halves of a TTL
 }

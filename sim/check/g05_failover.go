@@ -248,18 +248,20 @@ func (g *g5) began(t *term) {
 	stands := tooLate
 	if o.late {
 		g.exercised++
+		g.near(g.w.now-o.base, g.limit)
 	} else if stands = g.held(g.promise(o)); stands == unjudged {
 		return
 	}
 	took := g.w.now - o.base
 	g.took.add(took)
+	lags := g.lagging(o)
 	switch {
 	case stands == tooLate:
 		g.slow = true
 		g.breach(breach{session: o.session, from: o.base, size: took},
 			"session %s was acquired by %s at %s, %d ms after %s: its owner %s %s at %s", o.session.id,
 			t.inst.who(), clock(t.since), ms(took), o.since(), o.victim.inst.who(), o.fell(), clock(o.at))
-	case g.lagging(o):
+	case lags:
 		g.breach(breach{session: o.session, from: o.base, size: took},
 			"session %s was acquired by %s at %s, %d ms after its lease and its owner's heartbeat had ended at %s: its owner %s %s at %s",
 			o.session.id, t.inst.who(), clock(t.since), ms(g.w.now-o.ends), clock(o.ends), o.victim.inst.who(), o.fell(), clock(o.at))
@@ -273,6 +275,7 @@ func (g *g5) finish() {
 			g.exercised++
 			g.slow = true
 			g.took.add(g.w.now - o.base)
+			g.near(g.w.now-o.base, g.limit)
 			g.breach(breach{session: o.session, from: o.base, size: g.w.now - o.base},
 				"nobody acquired session %s any more, %d ms after %s: its owner %s %s at %s%s", s.id,
 				ms(g.w.now-o.base), o.since(), o.victim.inst.who(), o.fell(), clock(o.at), inBrackets(o.victim.fence))
@@ -283,6 +286,7 @@ func (g *g5) finish() {
 func (g *g5) verdict() Verdict {
 	v := g.hooks.verdict()
 	v.Value = ms(g.took.max)
+	g.nearest(&v)
 	if v.Verdict == Fail && !g.slow {
 		v.Value, v.Limit = ms(g.lags.max), failoverAllowance.Milliseconds()
 	}

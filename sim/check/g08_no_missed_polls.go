@@ -19,7 +19,6 @@ type g8 struct {
 	gap, hand, appear         int64 // the worst of each
 	gaps, hands, appears      int   // judged
 	storm                     int64 // when the storm began
-	worstClass                int
 }
 
 // polled is what is known of one session's polls.
@@ -177,9 +176,6 @@ func (g *g8) class(kind int, e *history.Event, p promise, by []*strike) {
 	if stands == inTime {
 		return
 	}
-	if g.breaks == 0 {
-		g.worstClass = kind
-	}
 	around := []string{g.around(by), "a graceful handover", "it had appeared"}[kind]
 	g.broke(g.w.subject, "session %s was not polled for %d ms, from %s to %s, when %s polled it (%s; limit %d ms)",
 		e.Session, ms(gap), clock(p.base), clock(e.T), g.w.instance(e.Instance).who(), around, ms(p.by-p.base))
@@ -229,6 +225,7 @@ func (g *g8) remaining() {
 			continue
 		}
 		g.gap = max(g.gap, gap)
+		g.near(gap, until-from)
 		g.exercised++
 		g.broke(s, "session %s was not polled any more: %d ms from %s to the end of the run (%s; limit %d ms)", s.id, ms(gap),
 			clock(from), g.around(by), ms(g.gapLimit))
@@ -237,14 +234,7 @@ func (g *g8) remaining() {
 
 func (g *g8) verdict() Verdict {
 	v := g.hooks.verdict()
-	v.Value = ms(g.gap)
-	switch {
-	case v.Verdict != Fail || g.worstClass == 0:
-	case g.worstClass == 1:
-		v.Value, v.Limit = ms(g.hand), ms(g.handLimit)
-	default:
-		v.Value, v.Limit = ms(g.appear), ms(g.news)
-	}
+	g.nearest(&v)
 	if g.exercised > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("%d gaps around faults (max %d of %d ms), %d graceful handovers (max %d of %d ms), %d "+
 			"sessions appeared (max %d of %d ms)", g.gaps, ms(g.gap), ms(g.gapLimit), g.hands, ms(g.hand), ms(g.handLimit),

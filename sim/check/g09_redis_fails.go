@@ -15,8 +15,6 @@ type g9 struct {
 	safety     []*hooks  // G1 to G3
 	failing    []*strike // of Redis, not yet returned from
 	recoveries []*recovery
-	worst      int64
-	worstLimit int64
 	kinds      map[string]int
 	judged     []*recovery
 }
@@ -248,8 +246,8 @@ func (g *g9) judge(r *recovery) {
 		g.prolong(r.moved, r.further)
 	}
 	g.kinds[string(r.strike.Kind)]++
-	if closer(r.slowest, r.limit, g.worst, g.worstLimit) {
-		g.worst, g.worstLimit = r.slowest, r.limit
+	if r.limit > 0 {
+		g.near(r.slowest, r.limit)
 	}
 	g.judged = append(g.judged, r)
 	if ids := sortedKeys(r.late); len(ids) > 0 {
@@ -257,22 +255,15 @@ func (g *g9) judge(r *recovery) {
 			"%d ms", r.strike, clock(r.back), len(ids), ids[0], ms(r.late[ids[0]]))
 	}
 	if ids := sortedKeys(r.missing); len(ids) > 0 {
-		g.worst, g.worstLimit = g.w.now-r.back, r.missing[ids[0]]
+		g.near(g.w.now-r.back, r.missing[ids[0]])
 		g.broke(g.w.session(ids[0]), "after %s Redis was back at %s, but %d sessions were not polled again in time: session %s not "+
 			"within %d ms", r.strike, clock(r.back), len(ids), ids[0], ms(r.missing[ids[0]]))
 	}
 }
 
-// closer reports whether the first time comes closer to its limit (or further beyond it) than the second.
-func closer(took, limit, than, thanLimit int64) bool {
-	return thanLimit == 0 || ms(took)*ms(thanLimit) > ms(than)*ms(limit)
-}
-
 func (g *g9) verdict() Verdict {
 	v := g.hooks.verdict()
-	if g.worstLimit > 0 {
-		v.Value, v.Limit = ms(g.worst), ms(g.worstLimit)
-	}
+	g.nearest(&v)
 	if v.Verdict == Pass {
 		v.Detail = join(fmt.Sprintf("all sessions were polled again after %s", counts(g.kinds)), v.Detail)
 	}

@@ -107,6 +107,7 @@ func (g *g13) finish() {
 		if l := g.heirless[id]; l.late {
 			g.exercised++
 			g.took.add(g.w.now - l.at)
+			g.near(g.w.now-l.at, int64(failoverAllowance))
 			g.broke(l.session, "session %s was released by %s at %s, which was asked to stop at %s, and nobody had acquired it %d ms "+
 				"later", id, l.from.who(), clock(l.at), clock(l.stop.start), ms(g.w.now-l.at))
 		}
@@ -141,6 +142,7 @@ func (g *g13) began(t *term) {
 	stands := tooLate
 	if l.late {
 		g.exercised++
+		g.near(g.w.now-l.at, int64(failoverAllowance))
 	} else if stands = g.held(g.promise(l)); stands == unjudged {
 		return
 	}
@@ -156,6 +158,7 @@ func (g *g13) began(t *term) {
 func (g *g13) verdict() Verdict {
 	v := g.hooks.verdict()
 	v.Value = ms(g.took.max)
+	g.nearest(&v)
 	if n := g.took.h.TotalCount(); n > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("%d leases handed over in %d clean stops: %s", n, len(g.stops), g.took))
 	}
