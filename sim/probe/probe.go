@@ -172,8 +172,14 @@ func (s *seen) renewed() (check.Outcome, string) {
 	switch n := s.words[history.Renewed]; {
 	case n > 0:
 		return check.Pass, fmt.Sprintf("said %d times", n)
+	case s.extensions > 0 && s.untils == 0: // its beliefs end when its library says so
+		return check.Unknown, fmt.Sprintf("Redis shows %d renewals that nobody told of, as of a library that extends leases by itself",
+			s.extensions)
 	case s.extensions > 0:
 		return check.Fail, fmt.Sprintf("Redis shows %d renewals, and nobody said renewed", s.extensions)
+	}
+	if s.grants == 0 {
+		return check.Unknown, "not said, and Redis does not show it either"
 	}
 	return check.Unknown, "nothing was renewed: leases are held for one TTL at most"
 }
