@@ -41,7 +41,7 @@ func (g *e5) event(e *history.Event) {
 		if l := g.keys[e.Session]; l != nil && l.holder != e.Instance && e.Reason != snapshotReason {
 			g.passed(l.holder, e, "went to "+g.w.instance(e.Instance).who())
 		}
-		g.keys[e.Session] = &grant{e.Instance, e.Until}
+		g.keys[e.Session] = &grant{holder: e.Instance, until: e.Until}
 	case history.RedisExtended:
 		if l := g.keys[e.Session]; l != nil {
 			l.until = max(l.until, e.Until)

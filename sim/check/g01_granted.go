@@ -19,7 +19,7 @@ func (r *grants) event(e *history.Event) {
 func (r *grants) trusted(e *history.Event) {
 	s := r.g.w.subject
 	l := s.granted
-	if l == nil || l.holder != e.Instance || l.until == 0 || e.Until <= l.until+int64(stampAllowance) {
+	if l == nil || !r.theirs(l, e) || l.until == 0 || e.Until <= l.until+int64(stampAllowance) {
 		return
 	}
 	w, said := r.g.w, *e
@@ -35,4 +35,16 @@ func (r *grants) trusted(e *history.Event) {
 			"own it for %d ms while it still believes", w.instance(said.Instance).who(), clock(said.T), said.Session,
 			inBrackets(said.Fence), clock(said.Until), clock(l.until), ms(beyond))
 	})
+}
+
+// theirs reports whether the lease is of who says the word. A key that holds a token, as libraries of locks have it, is of who says
+// acquired while Redis holds it.
+func (r *grants) theirs(l *grant, e *history.Event) bool {
+	if i := r.g.w.instances[l.holder]; i != nil && i.node != nil {
+		return l.holder == e.Instance
+	}
+	if l.teller == "" && e.Kind == history.Acquired && e.T < l.until {
+		l.teller = e.Instance
+	}
+	return l.teller == e.Instance
 }

@@ -229,7 +229,7 @@ func (g *g4) returned(r *renewal, e *history.Event) {
 	r.overrun = 0
 	g.cancelled++
 	g.exercised++
-	if e.T > closed+g.w.margin() && !r.inst.node.frozenWithin(closed) {
+	if e.T > closed+g.w.margin()+g.w.stall(closed, e.T) && !r.inst.node.frozenWithin(closed) {
 		g.broke(r.session, "a poll of session %s that %s began at %s ran until %s, although its trust window had closed "+
 			"at %s", r.session.id, r.inst.who(), clock(r.begun), clock(e.T), clock(closed))
 	}

@@ -51,7 +51,7 @@ func (g *i6) event(e *history.Event) {
 	switch e.Kind {
 	case history.RedisGranted:
 		g.let(e.Session, e.Instance)
-		g.keys[e.Session] = &grant{e.Instance, e.Until}
+		g.keys[e.Session] = &grant{holder: e.Instance, until: e.Until}
 		g.late(e)
 	case history.RedisExtended:
 		if k := g.keys[e.Session]; k != nil {

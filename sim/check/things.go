@@ -58,8 +58,9 @@ type session struct {
 
 // grant is a lease as Redis holds it. It is known from a grant until the tap goes down or the key goes.
 type grant struct {
-	holder string
-	until  int64 // 0: it was not seen
+	holder string // what its key holds: an instance's name, or a token
+	until  int64  // 0: it was not seen
+	teller string // of a token: who said acquired while Redis held it; "": nobody yet
 }
 
 // grants takes note of what Redis did to a lease.
@@ -67,7 +68,7 @@ func (w *world) grants(e *history.Event) {
 	switch e.Kind {
 	case history.RedisGranted:
 		w.rest.freed(w.subject.granted)
-		w.subject.granted = &grant{e.Instance, e.Until}
+		w.subject.granted = &grant{holder: e.Instance, until: e.Until}
 	case history.RedisExtended:
 		if l := w.subject.granted; l != nil && l.until != 0 {
 			l.until = max(l.until, e.Until)

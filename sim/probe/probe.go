@@ -180,8 +180,14 @@ func (s *seen) renewed() (check.Outcome, string) {
 	switch n := s.words[history.Renewed]; {
 	case n > 0:
 		return check.Pass, fmt.Sprintf("said %d times", n)
+	case s.extensions > 0 && s.untils == 0: // its beliefs end when its library says so
+		return check.Unknown, fmt.Sprintf("Redis shows %d renewals that nobody told of, as of a library that extends leases by itself",
+			s.extensions)
 	case s.extensions > 0:
 		return check.Fail, fmt.Sprintf("Redis shows %d renewals, and nobody said renewed", s.extensions)
+	}
+	if s.grants == 0 {
+		return check.Unknown, "not said, and Redis does not show it either"
 	}
 	return check.Unknown, "nothing was renewed: leases are held for one TTL at most"
 }
@@ -250,11 +256,12 @@ func (s *seen) owners() (check.Outcome, string) {
 	case !s.Tap:
 		return check.Unknown, "what this Redis grants is not seen"
 	case s.grants == 0:
-		return check.Unknown, "no lease key was set: leases that are kept elsewhere than under LEASESTORM_LEASE_PREFIX are not seen"
+		return check.Unknown, "no lease key was set: leases that are kept elsewhere than under LEASESTORM_LEASE_PREFIX are not seen, and G1 has " +
+			"the nodes' words alone"
 	case s.endless > 0:
 		return check.Fail, fmt.Sprintf("%d lease keys were set without an expiry", s.endless)
 	case strangers > 0:
-		return check.Unknown, fmt.Sprintf("%d of %d lease keys hold what no node calls itself: nothing tells whose they are", strangers,
+		return check.Unknown, fmt.Sprintf("%d of %d lease keys hold what no node calls itself: G10 does not know whose they are", strangers,
 			s.grants)
 	}
 	return check.Pass, fmt.Sprintf("%d lease keys hold the ID of their owner", s.grants)

@@ -106,6 +106,11 @@ func TestRules(t *testing.T) {
 		"no fence":            {set(history.Acquired, func(e *history.Event) { e.Fence = 0 }), outcomes{"fence": check.Unknown}},
 		"no renewStart":       {without(history.RenewStart), none},
 		"renews in silence":   {without(history.Renewed), outcomes{"renewed": check.Fail}},
+		"extended by a library": {
+			slices.DeleteFunc(set(history.Acquired, func(e *history.Event) { e.Until = 0 }), func(e history.Event) bool {
+				return e.Kind == history.Renewed
+			}), outcomes{"until": check.Unknown, "renewed": check.Unknown},
+		},
 		"renews nothing":      {without(history.Renewed, history.RedisExtended), outcomes{"renewed": check.Unknown}},
 		"no poll":             {without(history.Arrived), outcomes{"polls": check.Unknown}},
 		"no fence in polls":   {set(history.Arrived, func(e *history.Event) { e.Fence = 0 }), outcomes{"X-Fence": check.Unknown}},

@@ -233,6 +233,19 @@ func TestDamagedFolders(t *testing.T) {
 	}
 }
 
+// What breaks and is never excused decides, and has the mark of that, whatever the criteria name.
+func TestSafetyIsMarked(t *testing.T) {
+	_, r := saved(t, true)
+	r.Config.Criteria = []string{"G2"}
+	var table strings.Builder
+	if err := r.Table(&table); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(table.String(), "G1*") || strings.Contains(table.String(), "G3*") {
+		t.Errorf("%s", table.String())
+	}
+}
+
 func TestText(t *testing.T) {
 	dir, r := saved(t, true)
 	var table, failures strings.Builder

@@ -30,7 +30,7 @@ func (r Report) Table(w io.Writer) error {
 	decides := check.Decides(r.Params())
 	for _, v := range r.Guarantees {
 		id := v.ID
-		if slices.Contains(decides, v.ID) || v.Verdict == check.Fail && len(r.Config.Criteria) == 0 {
+		if slices.Contains(decides, v.ID) || v.Verdict == check.Fail && r.asked(v.ID) {
 			id += "*"
 		}
 		value, limit := strconv.FormatInt(v.Value, 10), strconv.FormatInt(v.Limit, 10)
