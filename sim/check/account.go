@@ -77,28 +77,26 @@ const (
 	unjudged // it is excused
 )
 
-// held counts a change that came now.
-func (h *hooks) held(c promise) standing {
+// held counts a change that came now, and returns what it was held against.
+func (h *hooks) held(c promise) (limit int64, stands standing) {
 	took := h.w.now - c.base
-	until, by := h.w.due(c)
-	switch {
-	case h.within(took, c.by-c.base, c.base):
-		h.exercised++
-		h.near(took, c.by-c.base)
-		return inTime
-	case h.w.wide(c, until):
-		h.excuse(by)
-		return unjudged
+	limit, stands = c.by-c.base, inTime
+	if !h.within(took, limit, c.base) {
+		until, by := h.w.due(c)
+		if h.w.wide(c, until) {
+			h.excuse(by)
+			return limit, unjudged
+		}
+		if by != nil {
+			h.prolong(by, until-c.by)
+		}
+		if limit = until - c.base; !h.within(took, limit, c.base) {
+			stands = tooLate
+		}
 	}
 	h.exercised++
-	h.near(took, until-c.base)
-	if by != nil {
-		h.prolong(by, until-c.by)
-	}
-	if h.within(took, until-c.base, c.base) {
-		return inTime
-	}
-	return tooLate
+	h.near(took, limit)
+	return limit, stands
 }
 
 // closer reports whether the first time comes closer to its limit (or further beyond it) than the second.
@@ -130,21 +128,21 @@ func (h *hooks) prolong(by *strike, allowance int64) {
 	h.spread[min((allowance-1)/half, 2*widest-1)]++
 }
 
-// await calls missed once the change is overdue, or cannot be judged any more because of a fault, unless it is waited for no more.
-// Its promise may move meanwhile.
-func (w *world) await(c func() (promise, bool), missed func(excused *strike)) {
+// await calls missed with the limit once the change is overdue, or with the fault that leaves nothing to judge, unless it is waited for
+// no more. Its promise may move meanwhile.
+func (w *world) await(c func() (promise, bool), missed func(limit int64, excused *strike)) {
 	now, waits := c()
 	if !waits {
 		return
 	}
 	until, by := w.due(now)
 	if w.wide(now, until) && w.now > now.by {
-		missed(by)
+		missed(until-now.base, by)
 		return
 	}
-	if until += w.stall(now.base, max(w.now, until)); until > w.now {
-		w.at(until, func() { w.await(c, missed) })
+	if at := until + w.stall(now.base, max(w.now, until)); at > w.now {
+		w.at(at, func() { w.await(c, missed) })
 		return
 	}
-	missed(nil)
+	missed(until-now.base, nil)
 }

@@ -37,7 +37,7 @@ type orphan struct {
 	ends    int64  // when the lease and its owner's heartbeat end by themselves, as Redis showed; 0: not known
 	why     string // what base is, if it is not the crash
 	over    bool
-	late    bool // the limit has passed, and nothing excused it
+	late    int64 // the limit that has passed; 0: none
 }
 
 func (g *g5) attach(w *world, v Verdict) {
@@ -103,7 +103,7 @@ func (g *g5) healed(s *strike) {
 		return
 	}
 	for _, orphaned := range g.w.sessions.sorted() {
-		if o := orphaned.orphan; o != nil && o.crash == s && o.alive && !o.late {
+		if o := orphaned.orphan; o != nil && o.crash == s && o.alive && o.late == 0 {
 			g.close(o)
 		}
 	}
@@ -118,9 +118,9 @@ func (g *g5) watch(o *orphan) {
 			g.rebase(o, g.w.now, "no instance was there to take it before")
 		}
 		return g.promise(o), !o.over
-	}, func(excused *strike) {
+	}, func(limit int64, excused *strike) {
 		if excused == nil {
-			o.late = true // it is broken; how late it will be is seen when somebody takes it
+			o.late = limit // it is broken; how late it will be is seen when somebody takes it
 			return
 		}
 		g.close(o)
@@ -246,10 +246,10 @@ func (g *g5) began(t *term) {
 	g.candidates(o)
 	g.close(o)
 	stands := tooLate
-	if o.late {
+	if o.late > 0 {
 		g.exercised++
-		g.near(g.w.now-o.base, g.limit)
-	} else if stands = g.held(g.promise(o)); stands == unjudged {
+		g.near(g.w.now-o.base, o.late)
+	} else if _, stands = g.held(g.promise(o)); stands == unjudged {
 		return
 	}
 	took := g.w.now - o.base
@@ -271,11 +271,11 @@ func (g *g5) began(t *term) {
 // finish names those that nobody took at all.
 func (g *g5) finish() {
 	for _, s := range g.w.sessions.sorted() {
-		if o := s.orphan; o != nil && o.late {
+		if o := s.orphan; o != nil && o.late > 0 {
 			g.exercised++
 			g.slow = true
 			g.took.add(g.w.now - o.base)
-			g.near(g.w.now-o.base, g.limit)
+			g.near(g.w.now-o.base, o.late)
 			g.breach(breach{session: o.session, from: o.base, size: g.w.now - o.base},
 				"nobody acquired session %s any more, %d ms after %s: its owner %s %s at %s%s", s.id,
 				ms(g.w.now-o.base), o.since(), o.victim.inst.who(), o.fell(), clock(o.at), inBrackets(o.victim.fence))

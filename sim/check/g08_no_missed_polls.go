@@ -165,7 +165,7 @@ func (g *g8) beyond(s *strike, from int64) bool {
 
 // class judges a gap of one of the three kinds: 0 around a fault, 1 a handover, 2 a session that appeared.
 func (g *g8) class(kind int, e *history.Event, p promise, by []*strike) {
-	stands := g.held(p)
+	limit, stands := g.held(p)
 	if stands == unjudged {
 		return
 	}
@@ -178,7 +178,7 @@ func (g *g8) class(kind int, e *history.Event, p promise, by []*strike) {
 	}
 	around := []string{g.around(by), "a graceful handover", "it had appeared"}[kind]
 	g.broke(g.w.subject, "session %s was not polled for %d ms, from %s to %s, when %s polled it (%s; limit %d ms)",
-		e.Session, ms(gap), clock(p.base), clock(e.T), g.w.instance(e.Instance).who(), around, ms(p.by-p.base))
+		e.Session, ms(gap), clock(p.base), clock(e.T), g.w.instance(e.Instance).who(), around, ms(limit))
 }
 
 func (g *g8) around(by []*strike) string {
@@ -228,7 +228,7 @@ func (g *g8) remaining() {
 		g.near(gap, until-from)
 		g.exercised++
 		g.broke(s, "session %s was not polled any more: %d ms from %s to the end of the run (%s; limit %d ms)", s.id, ms(gap),
-			clock(from), g.around(by), ms(g.gapLimit))
+			clock(from), g.around(by), ms(until-from))
 	}
 }
 

@@ -22,7 +22,7 @@ type legacy struct {
 	stop    *strike
 	at      int64
 	over    bool
-	late    bool // the limit has passed, and nothing excused it
+	late    int64 // the limit that has passed; 0: none
 }
 
 func (g *g13) attach(w *world, v Verdict) {
@@ -86,9 +86,9 @@ func (g *g13) others(leaver *node) bool {
 }
 
 func (g *g13) watch(l *legacy) {
-	g.w.await(func() (promise, bool) { return g.promise(l), !l.over && g.w.phase != "end" }, func(excused *strike) {
+	g.w.await(func() (promise, bool) { return g.promise(l), !l.over && g.w.phase != "end" }, func(limit int64, excused *strike) {
 		if excused == nil {
-			l.late = true // it is broken; how late it will be is seen when somebody takes it
+			l.late = limit // it is broken; how late it will be is seen when somebody takes it
 			return
 		}
 		g.close(l)
@@ -104,10 +104,10 @@ func (g *g13) promise(l *legacy) promise {
 // finish names those that nobody took at all.
 func (g *g13) finish() {
 	for _, id := range sortedKeys(g.heirless) {
-		if l := g.heirless[id]; l.late {
+		if l := g.heirless[id]; l.late > 0 {
 			g.exercised++
 			g.took.add(g.w.now - l.at)
-			g.near(g.w.now-l.at, int64(failoverAllowance))
+			g.near(g.w.now-l.at, l.late)
 			g.broke(l.session, "session %s was released by %s at %s, which was asked to stop at %s, and nobody had acquired it %d ms "+
 				"later", id, l.from.who(), clock(l.at), clock(l.stop.start), ms(g.w.now-l.at))
 		}
@@ -140,10 +140,10 @@ func (g *g13) began(t *term) {
 	}
 	g.close(l)
 	stands := tooLate
-	if l.late {
+	if l.late > 0 {
 		g.exercised++
-		g.near(g.w.now-l.at, int64(failoverAllowance))
-	} else if stands = g.held(g.promise(l)); stands == unjudged {
+		g.near(g.w.now-l.at, l.late)
+	} else if _, stands = g.held(g.promise(l)); stands == unjudged {
 		return
 	}
 	took := g.w.now - l.at
