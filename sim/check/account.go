@@ -1,6 +1,8 @@
 package check
 
 import (
+	"slices"
+
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
@@ -14,6 +16,7 @@ type promise struct {
 	by      int64   // when it is due if no fault delays it
 	settle  int64   // how long after the last of what delayed it it is due
 	anybody bool    // any instance can bring it about: faults of one hold nobody up where another has met none
+	heirs   []*node // to whom Redis granted it, whether or not they said so: those of these do
 	but     *strike // what it follows from, which the promise allows for
 }
 
@@ -32,7 +35,7 @@ func (w *world) due(c promise) (until int64, by *strike) {
 		if s == c.but || c.but != nil && c.but.Kind.Scope() == fault.ScopeNone && s.index == c.but.index {
 			continue
 		}
-		if spare && s.node != nil {
+		if spare && s.node != nil && !slices.Contains(c.heirs, s.node) {
 			continue
 		}
 		r, ok := w.reach(s)

@@ -31,11 +31,12 @@ type orphan struct {
 	session *session
 	victim  *term
 	crash   *strike
-	alive   bool   // its owner is only cut off
-	at      int64  // of the crash
-	base    int64  // what the limit counts from
-	ends    int64  // when the lease and its owner's heartbeat end by themselves, as Redis showed; 0: not known
-	why     string // what base is, if it is not the crash
+	alive   bool    // its owner is only cut off
+	at      int64   // of the crash
+	base    int64   // what the limit counts from
+	ends    int64   // when the lease and its owner's heartbeat end by themselves, as Redis showed; 0: not known
+	why     string  // what base is, if it is not the crash
+	heirs   []*node // to whom Redis granted it since
 	over    bool
 	late    int64 // the limit that has passed; 0: none
 }
@@ -130,7 +131,7 @@ func (g *g5) watch(o *orphan) {
 
 // promise is that somebody takes the orphan.
 func (g *g5) promise(o *orphan) promise {
-	return promise{from: o.at, base: o.base, by: o.base + g.limit, settle: g.w.settleAfter(), anybody: true, but: o.crash}
+	return promise{from: o.at, base: o.base, by: o.base + g.limit, settle: g.w.settleAfter(), anybody: true, heirs: o.heirs, but: o.crash}
 }
 
 // lagging is the promise that whoever waits for a lease notices its end.
@@ -138,7 +139,7 @@ func (g *g5) lagging(o *orphan) bool {
 	if o.ends == 0 {
 		return false
 	}
-	c := promise{from: o.at, base: o.ends, by: o.ends + int64(failoverAllowance), settle: g.w.settleAfter(), anybody: true, but: o.crash}
+	c := promise{from: o.at, base: o.ends, by: o.ends + int64(failoverAllowance), settle: g.w.settleAfter(), anybody: true, heirs: o.heirs, but: o.crash}
 	until, _ := g.w.due(c)
 	lag := g.w.now - o.ends
 	if lag > 0 {
@@ -216,10 +217,14 @@ func (g *g5) event(e *history.Event) {
 		switch {
 		case e.Instance == o.victim.inst.id:
 			g.rebase(o, e.T, "the victim's last command that Redis executed")
-		case i != nil && g.silenced(i):
+			return
+		case i == nil:
+			return
+		case g.silenced(i):
 			o.ends = 0
 			g.rebase(o, e.T, "it went to "+i.who()+", which a fault had silenced")
 		}
+		o.heirs = append(o.heirs, i.node)
 	case history.SessionRemoved, history.SessionPaused:
 		g.close(o)
 	}
