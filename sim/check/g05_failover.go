@@ -139,7 +139,8 @@ func (g *g5) lagging(o *orphan) bool {
 	if o.ends == 0 {
 		return false
 	}
-	c := promise{from: o.at, base: o.ends, by: o.ends + int64(failoverAllowance), settle: g.w.settleAfter(), anybody: true, heirs: o.heirs, but: o.crash}
+	c := g.promise(o)
+	c.base, c.by = o.ends, o.ends+int64(failoverAllowance)
 	until, _ := g.w.due(c)
 	lag := g.w.now - o.ends
 	if lag > 0 {

@@ -256,8 +256,8 @@ func (s *seen) owners() (check.Outcome, string) {
 	case !s.Tap:
 		return check.Unknown, "what this Redis grants is not seen"
 	case s.grants == 0:
-		return check.Unknown, "no lease key was set: leases that are kept elsewhere than under LEASESTORM_LEASE_PREFIX are not seen, and G1 has " +
-			"the nodes' words alone"
+		return check.Unknown, "no lease key was set: leases that are kept elsewhere than under LEASESTORM_LEASE_PREFIX are not seen, and G1 " +
+			"has the nodes' words alone"
 	case s.endless > 0:
 		return check.Fail, fmt.Sprintf("%d lease keys were set without an expiry", s.endless)
 	case strangers > 0:
