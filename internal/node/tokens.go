@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/leasestorm/leasestorm/internal/readfile"
 	"github.com/leasestorm/leasestorm/lease/intent/api"
 )
 
@@ -28,7 +29,11 @@ type tokenFile struct {
 
 // read returns the tokens in the file.
 func (f *tokenFile) read() ([]api.Token, error) {
-	text, stays, err := readTokens(f.name)
+	open := os.Open
+	if f.stays { // who put a pipe in its place has it waited for, and no token is taken away any more
+		open = readfile.Open
+	}
+	text, stays, err := readTokens(f.name, open)
 	if err != nil {
 		return nil, err
 	}
@@ -76,8 +81,8 @@ func (f *tokenFile) look(set func([]api.Token) error, log *zap.Logger) {
 
 // readTokens reads a file that only its owner can write: whoever else could would give himself a token. stays: it is one that can be
 // read again.
-func readTokens(name string) (text string, stays bool, err error) {
-	f, err := os.Open(name)
+func readTokens(name string, open func(string) (*os.File, error)) (text string, stays bool, err error) {
+	f, err := open(name)
 	if err != nil {
 		return "", false, err
 	}

@@ -298,3 +298,48 @@ func TestMiniredis(t *testing.T) {
 		t.Fatalf("after a flush: %+v", a)
 	}
 }
+
+// A server that answers a subscription with what is no message ends the connection, not the program.
+func TestListenOutlivesForeignMessages(t *testing.T) {
+	for _, said := range []string{
+		"*2\r\n+message\r\n+x\r\n", "*1\r\n+message\r\n", "*0\r\n", "*1\r\n*0\r\n", "*3\r\n+message\r\n:1\r\n*0\r\n",
+		"*3\r\n+message\r\n$-1\r\n$-1\r\n", "*1\r\n+subscribe\r\n", "*1\r\n+pong\r\n", "*3\r\n+pmessage\r\n+x\r\n+y\r\n",
+	} {
+		t.Run(strings.ReplaceAll(said, "\r\n", " "), func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			client := redis.NewClient(&redis.Options{Protocol: 2, DisableIdentity: true, MaxRetries: -1,
+				Dialer: func(context.Context, string, string) (net.Conn, error) {
+					near, far := net.Pipe()
+					go answer(far, said)
+					return near, nil
+				}})
+			defer client.Close()
+			var got error
+			redisstore.Listen(ctx, client, "x", time.Second, func(string) {}, func(err error) {
+				got = err
+				cancel()
+			})
+			if got == nil || !strings.Contains(got.Error(), "no Redis says so") {
+				t.Errorf("Listen told %v", got)
+			}
+		})
+	}
+}
+
+// answer says so to who subscribes, and refuses every other command, as a server does that knows nothing newer.
+func answer(conn net.Conn, said string) {
+	command := make([]byte, 4096)
+	for {
+		n, err := conn.Read(command)
+		if err != nil {
+			return
+		}
+		text := said
+		if !strings.Contains(strings.ToLower(string(command[:n])), "\nsubscribe\r") {
+			text = strings.Repeat("-ERR unknown command\r\n", strings.Count("\n"+string(command[:n]), "\n*"))
+		}
+		if _, err := io.WriteString(conn, text); err != nil {
+			return
+		}
+	}
+}

@@ -79,6 +79,6 @@ func subscribe(ctx context.Context, client redis.UniversalClient, channel string
 	if err := ps.Subscribe(ctx, channel); err != nil {
 		return err
 	}
-	_, err := ps.ReceiveTimeout(ctx, timeout)
+	_, err := receive(ctx, ps, timeout)
 	return err
 }

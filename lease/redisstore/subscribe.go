@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"time"
 
@@ -18,19 +19,28 @@ const (
 	backOffMax = time.Second
 )
 
-// Subscribe hears the channel until ctx ends, on the calling goroutine: it calls heard for each notice, and up with nil when
-// the channel is (again) being heard, and with what was said for each attempt that ended or failed. A connection that is
-// silent for OpTimeout is asked for a sign of life and given up if none comes. Redis keeps no notices: what was published
-// meanwhile is lost.
+// errNoMessage: a subscription was answered with what is no message. The connection is given up.
+var errNoMessage = errors.New("connection closed: no Redis says so to who hears a channel")
+
+// Subscribe hears the channel until ctx ends, as Listen does: it calls heard for each notice. Redis keeps no notices: what was
+// published meanwhile is lost.
 func (s *Store) Subscribe(ctx context.Context, heard func(core.Notice), up func(error)) {
 	message := func(text string) {
 		if n, ok := ParseNotice(text); ok {
 			heard(n)
 		}
 	}
+	Listen(ctx, s.client, s.wire.opt.Channel, s.wire.opt.OpTimeout, message, up)
+}
+
+// Listen hears a channel until ctx ends, on the calling goroutine: it calls message for each message, and up with nil when the
+// channel is (again) being heard, and with what was said for each attempt that ended or failed. A connection that is silent for
+// the timeout is asked for a sign of life and given up if none comes, and so is one that says what no Redis says there.
+func Listen(ctx context.Context, client redis.UniversalClient, channel string, timeout time.Duration, message func(string),
+	up func(error)) {
 	pause := backOffMin
 	for ctx.Err() == nil {
-		subscribed, err := hear(ctx, s.client, s.wire.opt.Channel, s.wire.opt.OpTimeout, message, func() { up(nil) })
+		subscribed, err := hear(ctx, client, channel, timeout, message, func() { up(nil) })
 		if subscribed {
 			pause = backOffMin
 		}
@@ -64,7 +74,7 @@ func hear(ctx context.Context, client redis.UniversalClient, channel string, tim
 	}
 	asked := false
 	for {
-		msg, err := ps.ReceiveTimeout(ctx, timeout)
+		msg, err := receive(ctx, ps, timeout)
 		if err != nil {
 			var reply redis.Error
 			if asked && errors.As(err, &reply) { // PING is refused with MISCONF, and answered all the same
@@ -89,4 +99,15 @@ func hear(ctx context.Context, client redis.UniversalClient, channel string, tim
 			message(m.Payload)
 		}
 	}
+}
+
+// receive is ps.ReceiveTimeout for a server that may answer anything: go-redis takes the form of what comes for granted, and panics
+// at a message without a text.
+func receive(ctx context.Context, ps *redis.PubSub, timeout time.Duration) (msg any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			msg, err = nil, fmt.Errorf("%w: %v", errNoMessage, p)
+		}
+	}()
+	return ps.ReceiveTimeout(ctx, timeout)
 }

@@ -31,6 +31,9 @@ const (
 // fileMax is many times what the report of a day's storm has.
 const fileMax = 4 << 20
 
+// fleetMax is more nodes, and more sessions, than any run has: what is reckoned from them does not overflow.
+const fleetMax = 1 << 24
+
 // Errors of a saved report. Each comes wrapped in a message that names the file.
 var (
 	ErrNotFound = errors.New("report: no report.json")
@@ -174,6 +177,10 @@ func Load(dir string) (Report, error) {
 	if c := r.Config; c.Nodes < 1 || c.Sessions < 1 || c.TTL <= 0 || c.Renew <= 0 || c.Poll <= 0 || c.Discovery <= 0 {
 		return Report{}, fmt.Errorf("%w: %s: config lacks nodes, sessions or timings, from which every limit is computed",
 			ErrDamaged, file)
+	}
+	if c := r.Config; c.Nodes > fleetMax || c.Sessions > fleetMax {
+		return Report{}, fmt.Errorf("%w: %s: config has %d nodes and %d sessions, more than any run: at most %d", ErrDamaged, file,
+			c.Nodes, c.Sessions, fleetMax)
 	}
 	return r, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -184,6 +185,9 @@ func TestDamagedFolders(t *testing.T) {
 		{"a later report", edit(FileName, func(b []byte) []byte {
 			return []byte(strings.Replace(string(b), `"version": 2`, `"version": 9`, 1))
 		}), ErrFormat, "version 9", false},
+		{"more sessions than there are", edit(FileName, func(b []byte) []byte {
+			return regexp.MustCompile(`"sessions": \d+`).ReplaceAll(b, []byte(`"sessions": 4611686018427387904`))
+		}), ErrDamaged, "more than any run", false},
 		{"no plan", remove(PlanName), os.ErrNotExist, PlanName, false},
 		{"half a plan", edit(PlanName, half), fault.ErrFormat, "plan.json: invalid plan: the file is cut off", false},
 		{"another plan", edit(PlanName, func(b []byte) []byte {

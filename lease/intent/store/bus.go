@@ -244,21 +244,18 @@ func (b *Bus) Leave(ctx context.Context, worker string) error {
 // again: what was told before was missed. Whoever reaches Redis may tell anything there, also from another database: what is told
 // is a reason to read the records (Store.StopAsked, Sweep), and no more.
 func (b *Bus) Listen(ctx context.Context, stop, left func(string), up func()) {
-	sub := b.s.client.Subscribe(ctx, b.s.notify)
-	defer sub.Close()
-	defer context.AfterFunc(ctx, func() { sub.Close() })() // which closes its channel
-	for v := range sub.ChannelWithSubscriptions() {
-		switch m := v.(type) {
-		case *redis.Subscription:
-			up()
-		case *redis.Message:
-			verb, id, _ := strings.Cut(m.Payload, " ")
-			switch verb {
-			case "stop":
-				stop(id)
-			case "left":
-				left(id)
-			}
+	message := func(text string) {
+		verb, id, _ := strings.Cut(text, " ")
+		switch verb {
+		case "stop":
+			stop(id)
+		case "left":
+			left(id)
 		}
 	}
+	redisstore.Listen(ctx, b.s.client, b.s.notify, b.s.opt.OpTimeout, message, func(err error) {
+		if err == nil {
+			up()
+		}
+	})
 }
