@@ -141,6 +141,7 @@ func (g *g5) lagging(o *orphan) bool {
 	}
 	c := g.promise(o)
 	c.base, c.by = o.ends, o.ends+int64(failoverAllowance)
+	c.anybody = false // who has room for it may follow from a heartbeat that ends or comes just then
 	until, _ := g.w.due(c)
 	lag := g.w.now - o.ends
 	if lag > 0 {
