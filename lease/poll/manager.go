@@ -194,7 +194,7 @@ func (m *SessionManager) notify(e lease.Event) {
 			p = &publisher{id: e.Name, index: -1}
 			m.publishers[e.Name] = p
 		}
-		p.hold, p.yielding, p.next = e.Hold, false, e.At
+		p.hold, p.yielding, p.fenced, p.next = e.Hold, false, false, e.At
 		switch {
 		case p.run == nil:
 			m.at(p, e.At)
@@ -234,6 +234,7 @@ type publisher struct {
 	id       string
 	hold     *lease.Hold // the present term; nil: none
 	yielding bool        // nothing new begins; the lease goes when the poll has returned
+	fenced   bool        // the target refused its fence: the lease goes when the next poll would begin
 	cut      int         // polls in a row that the time-out cut off
 	next     time.Time   // when the next poll is planned
 	run      *run        // the poll under way
@@ -333,6 +334,8 @@ func (m *SessionManager) due(p *publisher, now time.Time) {
 	case p.hold == nil || p.yielding:
 	case now.Before(p.next):
 		m.at(p, p.next)
+	case p.fenced:
+		p.hold.Drop()
 	case !p.hold.Valid():
 		// Uncertain: the renewal that ends it, or the loss, comes as an event.
 	case !m.cfg.LongPolls && now.Add(m.cfg.Timeout).After(p.hold.Until()):
@@ -409,9 +412,10 @@ func (m *SessionManager) finished(p *publisher, r *run) {
 	switch {
 	case p.hold == nil:
 		m.remove(p)
-	case p.yielding, r.fenced && p.hold == r.hold:
+	case p.yielding:
 		p.hold.Drop()
 	default:
+		p.fenced = r.fenced && p.hold == r.hold // who gave it back at once could have it again at once, for as long as the target refuses
 		m.at(p, p.next)
 	}
 }

@@ -208,7 +208,10 @@ func TestFencedTermIsGivenBackForAHigherOne(t *testing.T) {
 		}
 		return nil
 	}})
-	b.wait(lease.EventReleased, time.Time{})
+	acquired := b.wait(lease.EventAcquired, time.Time{}).At
+	if released := b.wait(lease.EventReleased, time.Time{}).At; released.Sub(acquired) < 50*time.Millisecond {
+		t.Errorf("given back %v after it was had, which a target that goes on refusing makes a loop", released.Sub(acquired))
+	}
 	refused := receive(t, "the refused poll", polls)
 	if next := receive(t, "a poll of the next term", polls); next.Fence <= refused.Fence {
 		t.Errorf("fence %d after %d was refused", next.Fence, refused.Fence)
