@@ -54,6 +54,7 @@ type term struct {
 	certain bool
 	yield   bool // no poll may begin; drop it when the running one has ended
 	cause   core.Cause
+	fenced  bool  // the target refused its fence: dropped when the next poll would begin
 	due     bool  // a poll waits for the next renewal
 	next    int64 // true time of the next poll
 	poll    int32 // running, -1: none

@@ -62,6 +62,10 @@ func (w *world) pollDue(n *node, ti int32, gen uint32) {
 	if t.gen != gen || t.yield || t.poll >= 0 {
 		return
 	}
+	if t.fenced {
+		w.step(n, core.Event{Kind: core.EvDrop, ID: w.sess[t.session].id, Cause: core.CauseRequested})
+		return
+	}
 	fits := n.clock.monoAt(w.t)+core.Time(w.cfg.PollTimeout) <= t.until || w.cfg.LongPolls
 	if !fits || !n.trusts(t, w.t) {
 		t.due = true
@@ -175,9 +179,7 @@ func (w *world) pollReturned(n *node, e *event) {
 		w.polls.remove(e.arg)
 		t.poll = -1
 	}
-	if refused && !t.yield {
-		t.yield, t.cause = true, core.CauseRequested
-	}
+	t.fenced = refused
 	w.pollNext(n, ti, t)
 }
 
