@@ -20,8 +20,8 @@ func (m *member) claims() (n int) {
 
 func TestEpochKeyOfAnotherTypeIsToldInEveryInterval(t *testing.T) {
 	t.Parallel()
-	_, client := elected(t)
-	cfg := quick("a")
+	cfg := Config{InstanceID: "a", LeaderTTL: 3 * time.Second, OpTimeout: time.Second, StartDelayMax: NoStartDelay}
+	_, client := electedFor(t, cfg)
 	cfg.ElectionInterval = 5 * time.Millisecond // a look falls into the moment between the window's end and the key's
 	a := join(t, client, cfg)
 	fence := a.wait(EventLeadershipAcquired).Fence
