@@ -26,6 +26,9 @@ import (
 
 const sessionID = "0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e"
 
+// ttl is that of all leases here: a machine that stalls for a second costs neither an answer nor a lease.
+const ttl = 3 * time.Second
+
 // user is what one kind of user does with Redis: Start, and then what it is there for.
 type user struct {
 	start, stop func() error
@@ -34,25 +37,25 @@ type user struct {
 
 var users = map[string]func(t *testing.T, admin, client *redis.Client) user{
 	"keeper": func(t *testing.T, _, client *redis.Client) user {
-		k := must(lease.NewKeeper(client, lease.Config{TTL: time.Second, Logger: zap.NewNop()}))(t)
+		k := must(lease.NewKeeper(client, lease.Config{TTL: ttl, OpTimeout: ttl / 2, Logger: zap.NewNop()}))(t)
 		return user{func() error { return k.Start(t.Context()) }, k.Stop, func() bool {
 			return k.Do(t.Context(), "job", func(context.Context, int64) error { return nil }) == nil && k.Health().OK()
 		}}
 	},
 	"manager": func(t *testing.T, _, client *redis.Client) user {
-		m := must(lease.New(client, lease.Config{TTL: time.Second, Logger: zap.NewNop(),
+		m := must(lease.New(client, lease.Config{TTL: ttl, OpTimeout: ttl / 2, Logger: zap.NewNop(),
 			Sessions: func(context.Context) ([]string, error) { return []string{sessionID}, nil }}))(t)
 		return user{func() error { return m.Start(t.Context()) }, m.Stop, func() bool { return m.IsOwned(sessionID) && m.Health().OK() }}
 	},
 	"poller": func(t *testing.T, admin, client *redis.Client) user {
 		admin.Set(t.Context(), "session:"+sessionID, `{"id":"`+sessionID+`","isPaused":false}`, 0)
 		polled := make(chan struct{}, 1000)
-		m := must(poll.New(client, lease.Config{TTL: time.Second, Logger: zap.NewNop()}, poll.Config{Interval: 100 * time.Millisecond,
+		m := must(poll.New(client, lease.Config{TTL: ttl, OpTimeout: ttl / 2, Logger: zap.NewNop()}, poll.Config{Interval: 100 * time.Millisecond,
 			Poll: func(context.Context, poll.Session) error { polled <- struct{}{}; return nil }}))(t)
 		return user{func() error { return m.Start(t.Context()) }, m.Stop, func() bool { return len(polled) > 0 && m.Health().OK() }}
 	},
 	"election": func(t *testing.T, _, client *redis.Client) user {
-		cfg := election.Config{LeaderTTL: time.Second, StartDelayMax: election.NoStartDelay, Logger: zap.NewNop()}
+		cfg := election.Config{LeaderTTL: ttl, OpTimeout: ttl / 2, StartDelayMax: election.NoStartDelay, Logger: zap.NewNop()}
 		e, f := must(election.New(client, cfg))(t), must(election.New(client, cfg))(t)
 		start := func() error { return errors.Join(e.Start(t.Context()), f.Start(t.Context())) }
 		return user{start, func() error { return errors.Join(e.Stop(), f.Stop()) }, func() bool {
@@ -60,7 +63,7 @@ var users = map[string]func(t *testing.T, admin, client *redis.Client) user{
 		}}
 	},
 	"worker": func(t *testing.T, admin, client *redis.Client) user {
-		opt := store.Options{Leases: lease.Config{TTL: time.Second}}
+		opt := store.Options{Leases: lease.Config{TTL: ttl, OpTimeout: ttl / 2}}
 		st := must(store.New(admin, opt))(t)
 		w := must(worker.New(client, worker.Config{Store: opt, Slots: []string{"1"}, Logger: zap.NewNop(),
 			NewPipeline: func(worker.Job) worker.Pipeline { return idle(make(chan struct{}, 1)) }}))(t)
@@ -205,14 +208,14 @@ func paste(server *redistest.Server, line string) {
 // bootstrapAll declares the server new to leases, elections and intents.
 func bootstrapAll(t *testing.T, admin *redis.Client) {
 	t.Helper()
-	leases := must(store.New(admin, store.Options{Leases: lease.Config{TTL: time.Second}}))(t)
+	leases := must(store.New(admin, store.Options{Leases: lease.Config{TTL: ttl, OpTimeout: ttl / 2}}))(t)
 	defer leases.Close()
-	for _, cfg := range []lease.Config{{TTL: time.Second}, leases.Options().Leases} {
+	for _, cfg := range []lease.Config{{TTL: ttl, OpTimeout: ttl / 2}, leases.Options().Leases} {
 		if err := lease.Bootstrap(t.Context(), admin, cfg); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := election.Bootstrap(t.Context(), admin, election.Config{LeaderTTL: time.Second}); err != nil {
+	if err := election.Bootstrap(t.Context(), admin, election.Config{LeaderTTL: ttl, OpTimeout: ttl / 2}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -13,7 +13,9 @@ import (
 )
 
 // timed is quick with another TTL.
-func timed(id string, ttl time.Duration) Config { return Config{InstanceID: id, TTL: ttl} }
+func timed(id string, ttl time.Duration) Config {
+	return Config{InstanceID: id, TTL: ttl, OpTimeout: ttl / 2}
+}
 
 func setQuarantine(t *testing.T, c redis.UniversalClient, length, before time.Duration) {
 	t.Helper()
@@ -24,7 +26,7 @@ func setQuarantine(t *testing.T, c redis.UniversalClient, length, before time.Du
 
 // An instance whose TTL is longer than what its group has agreed on is refused, with both values and the way out.
 func TestLongerTTLIsRefusedAtStart(t *testing.T) { // G1
-	_, client := bootstrapped(t) // its group has agreed on a second
+	_, client := bootstrapped(t) // its group has agreed on three seconds
 	k, err := NewKeeper(client, timed("long", 10*time.Second))
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +35,7 @@ func TestLongerTTLIsRefusedAtStart(t *testing.T) { // G1
 	if !errors.Is(err, ErrQuarantineTooShort) {
 		t.Fatalf("Start = %v, want ErrQuarantineTooShort", err)
 	}
-	for _, said := range []string{"10s", "1s", "poll:epoch:group", "node quarantine 10s"} {
+	for _, said := range []string{"10s", "3s", "poll:epoch:group", "node quarantine 10s"} {
 		if !strings.Contains(err.Error(), said) {
 			t.Errorf("%q does not say %q", err, said)
 		}
@@ -48,7 +50,7 @@ func TestLongerTTLIsRefusedAtStart(t *testing.T) { // G1
 func TestLongerTTLIsFoundOutWithTheFirstAnswer(t *testing.T) { // G1
 	server, client := bootstrapped(t)
 	server.Freeze()
-	k := startKeeper(t, client, timed("long", 2*time.Second))
+	k := startKeeper(t, client, timed("long", 5*time.Second))
 	server.Thaw()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
@@ -59,9 +61,9 @@ func TestLongerTTLIsFoundOutWithTheFirstAnswer(t *testing.T) { // G1
 	if h := k.Health(); h.State != HealthDisagrees || h.OK() || !errors.Is(h.Error(), ErrQuarantineTooShort) {
 		t.Fatalf("Health = %v", h)
 	}
-	setQuarantine(t, client, 2*time.Second, time.Second)
+	setQuarantine(t, client, 5*time.Second, 3*time.Second)
 	if _, err := k.Acquire(t.Context(), "mine"); err != nil {
-		t.Fatalf("in a group of 2 s: %v", err)
+		t.Fatalf("in a group of 5 s: %v", err)
 	}
 	if h := k.Health(); !h.OK() {
 		t.Errorf("Health = %v", h)
@@ -71,14 +73,15 @@ func TestLongerTTLIsFoundOutWithTheFirstAnswer(t *testing.T) { // G1
 // A fleet gets a longer TTL: the quarantine is raised, which costs living owners nothing, the instances are replaced one by one,
 // and a flush in the middle of it gives nobody a second owner. Then it gets a shorter one again.
 func TestFleetChangesItsTTL(t *testing.T) { // G1, G9
+	t.Parallel()
 	server, client := bootstrapped(t)
 	old := startKeeper(t, client, quick("old"))
 	h, err := old.Acquire(t.Context(), "job")
 	if err != nil {
 		t.Fatal(err)
 	}
-	setQuarantine(t, client, 2*time.Second, time.Second)
-	next := startKeeper(t, client, timed("next", 2*time.Second))
+	setQuarantine(t, client, 6*time.Second, 3*time.Second)
+	next := startKeeper(t, client, timed("next", 6*time.Second))
 	held, err := next.Acquire(t.Context(), "job-of-next")
 	if err != nil {
 		t.Fatal(err)
@@ -98,12 +101,12 @@ func TestFleetChangesItsTTL(t *testing.T) { // G1, G9
 		t.Errorf("granted %v before the owner of a longer TTL would have ceased to believe", early)
 	}
 	if _, err := SetQuarantine(t.Context(), client, Config{}, 500*time.Millisecond); err == nil {
-		t.Error("lowered below a TTL of a second that is in use")
+		t.Error("lowered below a TTL of 3 s that is in use")
 	}
 	if err := next.Stop(); err != nil {
 		t.Error(err)
 	}
-	setQuarantine(t, client, time.Second, 2*time.Second)
+	setQuarantine(t, client, 3*time.Second, 6*time.Second)
 	if !taken.Valid() {
 		t.Error("a living owner lost its lease when the quarantine was lowered")
 	}
@@ -124,7 +127,7 @@ func TestStrangerBeginsTheEpoch(t *testing.T) { // G1
 	}
 	server.Flush()
 	stranger := startKeeper(t, client, timed("stranger", 300*time.Millisecond))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	for ctx.Err() == nil && client.HGet(ctx, "poll:epoch:group", "quarantine").Val() != "3000000" {
 		_, _ = stranger.TryAcquire(ctx, "other")

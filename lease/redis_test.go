@@ -13,9 +13,11 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
-// quick is timings for tests on a real server: a thirtieth of the specification's.
+// quick is timings for tests on a real server: a tenth of the specification's, and what is done in intervals is done three times as
+// often. A machine that stalls for a second or two costs neither an answer nor a lease.
 func quick(id string) Config {
-	return Config{InstanceID: id, TTL: time.Second}
+	return Config{InstanceID: id, TTL: 3 * time.Second, OpTimeout: 2 * time.Second, RenewInterval: time.Second / 3,
+		DiscoveryInterval: time.Second / 3}
 }
 
 // bootstrapped returns a client of a server of its own that grants leases at once.
@@ -27,6 +29,8 @@ func bootstrapped(t testing.TB, opts ...redistest.Option) (*redistest.Server, *r
 func bootstrappedFor(t testing.TB, cfg Config, opts ...redistest.Option) (*redistest.Server, *redis.Client) {
 	server := redistest.Start(t, opts...)
 	client := server.Client()
+	cfg = cfg.withDefaults()
+	cfg.OpTimeout = max(cfg.OpTimeout, cfg.TTL/2) // a machine that stalls is no reason to begin without
 	if err := Bootstrap(t.Context(), client, cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +105,30 @@ func startManager(t testing.TB, c redis.UniversalClient, cfg Config) *Manager {
 	return m
 }
 
+// stalls measures from now on for how long this process got no turn, until it is asked.
+func stalls(t *testing.T) func() time.Duration {
+	const every, usual = 5 * time.Millisecond, 5 * time.Millisecond
+	stop, sum := make(chan struct{}), make(chan time.Duration, 1)
+	go func() {
+		var stalled time.Duration
+		for {
+			begin := time.Now()
+			select {
+			case <-time.After(every):
+				if late := time.Since(begin) - every; late > usual {
+					stalled += late
+				}
+			case <-stop:
+				sum <- stalled + max(0, time.Since(begin)-every)
+				return
+			}
+		}
+	}()
+	return func() time.Duration { close(stop); return <-sum }
+}
+
 func TestRedisHandoverAndTakeover(t *testing.T) {
+	t.Parallel()
 	_, client := bootstrapped(t)
 	a := startKeeper(t, client, quick("a"))
 	b := startKeeper(t, client, quick("b"))
@@ -132,13 +159,14 @@ func TestRedisHandoverAndTakeover(t *testing.T) {
 		t.Errorf("the key holds %q", owner)
 	}
 	hb.Abandon() // as a crash: the key stays and is not renewed
+	stalled := stalls(t)
 	start := time.Now()
 	again, err := a.Acquire(t.Context(), "job")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if wait := time.Since(start); wait > 1250*time.Millisecond { // G5
-		t.Errorf("taken over %v after the crash, want at most TTL + 250ms", wait)
+	if wait, stall := time.Since(start), stalled(); wait > quick("").TTL+250*time.Millisecond+stall { // G5
+		t.Errorf("taken over %v after the crash, want at most TTL + 250ms + the %v in which the machine stalled", wait, stall)
 	}
 	if again.Fence() <= hb.Fence() {
 		t.Errorf("fence %d after %d", again.Fence(), hb.Fence())

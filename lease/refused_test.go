@@ -146,6 +146,7 @@ func TestLostSaysWhyItWasNotRenewed(t *testing.T) {
 			server, client := bootstrapped(t)
 			entries, logs := observer.New(zap.InfoLevel)
 			cfg := quick("a")
+			cfg.OpTimeout = time.Second // the first renewal that is not answered fails long before the term's end
 			cfg.Logger = zap.New(entries)
 			k := startKeeper(t, client, cfg)
 			var cause error
@@ -179,9 +180,11 @@ func TestLostSaysWhyItWasNotRenewed(t *testing.T) {
 
 // A Redis that refuses all writes, and with MISCONF also the PING of a subscription, still lets notices be heard.
 func TestRefusedWritesAreNotRefusedNotices(t *testing.T) {
+	t.Parallel()
 	server, client := bootstrapped(t)
 	entries, logs := observer.New(zap.InfoLevel)
 	cfg := quick("a")
+	cfg.OpTimeout = time.Second
 	cfg.Logger = zap.New(entries)
 	k := startKeeper(t, client, cfg)
 	dir, _ := client.ConfigGet(t.Context(), "dir").Result()
@@ -217,7 +220,9 @@ func isMisconf(err error) bool { return err != nil && strings.HasPrefix(err.Erro
 // A stop whose releases are refused says that, and not that there was no answer.
 func TestStopSaysWhatWasRefused(t *testing.T) {
 	server, client := bootstrapped(t)
-	k := startKeeper(t, client, quick("a"))
+	cfg := quick("a")
+	cfg.DrainTimeout = 2 * time.Second
+	k := startKeeper(t, client, cfg)
 	h, err := k.Acquire(t.Context(), "job")
 	if err != nil {
 		t.Fatal(err)

@@ -15,24 +15,26 @@ import (
 // A server that grants nothing yet is called new, and Bootstrap named, only where it had no epoch: after a restart with its data,
 // or a flush under an owner who still believes, Bootstrap would be wrong.
 func TestRestartIsNotCalledNew(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.AppendOnly())
 	client := server.Client()
 	said := func(k *Keeper, logs *observer.ObservedLogs) []string {
-		eventually(t, "the quarantine is seen", func() bool { return k.Health().State == HealthQuarantine })
+		t.Helper()
+		var told *observer.ObservedLogs
+		eventually(t, "the quarantine is seen and logged", func() bool {
+			told = logs.FilterField(zap.String("event", "epoch")).FilterLevelExact(zap.WarnLevel)
+			return k.Health().State == HealthQuarantine && told.Len() > 0
+		})
 		_, err := k.TryAcquire(t.Context(), "job")
 		if !errors.Is(err, ErrQuarantine) {
 			t.Fatalf("TryAcquire: %v", err)
 		}
-		entries := logs.FilterField(zap.String("event", "epoch")).FilterLevelExact(zap.WarnLevel).All()
-		if len(entries) == 0 {
-			t.Fatal("the log has no quarantine")
-		}
-		return []string{k.Health().Reason, err.Error(), entries[len(entries)-1].Message}
+		return []string{k.Health().Reason, err.Error(), told.All()[told.Len()-1].Message}
 	}
 	begin := func(id string) (*Keeper, *observer.ObservedLogs) {
 		core, logs := observer.New(zap.InfoLevel)
 		cfg := quick(id)
-		cfg.Logger, cfg.TTL = zap.New(core), 3*time.Second
+		cfg.Logger, cfg.TTL = zap.New(core), 5*time.Second
 		return startKeeper(t, client, cfg), logs
 	}
 	expect := func(when string, texts []string, unused bool) {
@@ -49,12 +51,14 @@ func TestRestartIsNotCalledNew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	logs.TakeAll() // what is said from now on is of what comes
 	server.Restart(false)
 	expect("restarted, to who knew it", said(first, logs), false)
 	expect("restarted, to a newcomer", said(begin("second")), false)
 	if !h.Valid() {
 		eventually(t, "what is held is asserted anew", h.Valid)
 	}
+	logs.TakeAll()
 	server.Flush()
 	expect("flushed, to who knew it", said(first, logs), false)
 }

@@ -229,7 +229,7 @@ func TestHealthOfAGroupThatDisagrees(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = k.Stop() })
 	err = k.Start(t.Context())
-	if !errors.Is(err, ErrQuarantineTooShort) || !strings.Contains(err.Error(), "10s") || !strings.Contains(err.Error(), "1s") {
+	if !errors.Is(err, ErrQuarantineTooShort) || !strings.Contains(err.Error(), "10s") || !strings.Contains(err.Error(), "3s") {
 		t.Errorf("Start: %v", err)
 	}
 	if h := k.Health(); h.State != HealthNotStarted {

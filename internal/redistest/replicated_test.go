@@ -3,6 +3,8 @@ package redistest_test
 import (
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
@@ -10,9 +12,13 @@ import (
 // sentinels may switch unasked, so the test says nothing of which server is the master.
 func TestReplicated(t *testing.T) {
 	r := redistest.StartReplicated(t)
-	c := r.Client()
-	if err := c.Set(t.Context(), "k", "v", 0).Err(); err != nil {
-		t.Fatal(err)
+	var have *redis.Cmd
+	if _, err := r.Client().Pipelined(t.Context(), func(p redis.Pipeliner) error {
+		p.Set(t.Context(), "k", "v", 0)
+		have = p.Do(t.Context(), "WAIT", 2, 2000)
+		return nil
+	}); err != nil || have.Val() != int64(2) {
+		t.Fatalf("%v replicas have it, %v", have.Val(), err)
 	}
 	old := r.Master()
 	old.Kill()

@@ -31,8 +31,16 @@ type foreign struct {
 	tasks  sync.WaitGroup
 }
 
+// mixed is timings for a fleet of both kinds. Ours are not told when the foreign member leaves, and look often. The foreign one
+// leads on in its own eyes when its key has expired, so that no key may expire on a machine that stalls.
+func mixed(id string) Config {
+	cfg := patient(id)
+	cfg.ElectionInterval, cfg.HeartbeatInterval = time.Second/2, time.Second/3
+	return cfg
+}
+
 func joinForeign(client *redis.Client, id string) *foreign {
-	f := &foreign{id: id, client: client, cfg: quick(id).withDefaults(), quit: make(chan struct{})}
+	f := &foreign{id: id, client: client, cfg: mixed(id).withDefaults(), quit: make(chan struct{})}
 	f.every(f.cfg.ElectionInterval, f.masterElection)
 	f.every(f.cfg.HeartbeatInterval, func(ctx context.Context) {
 		if f.leads() {
@@ -129,7 +137,7 @@ func TestMixedFleetHasOneLeaderWhileNothingBreaks(t *testing.T) {
 	eventually(t, "the foreign member leads", f.leads)
 	var ours []*member
 	for i := range 4 {
-		ours = append(ours, join(t, client, quick(fmt.Sprintf("go-%d", i))))
+		ours = append(ours, join(t, client, mixed(fmt.Sprintf("go-%d", i))))
 	}
 	var mu sync.Mutex // members come and go while they are watched
 	leaders := func() (n int) {
@@ -195,7 +203,7 @@ func TestMixedFleetHasOneLeaderWhileNothingBreaks(t *testing.T) {
 		for i := range ours {
 			if ours[i].State() == StateFollower && !ours[i].IsLeader() {
 				_ = ours[i].Stop()
-				next := join(t, client, quick(fmt.Sprintf("go-%d-%d", i, round)))
+				next := join(t, client, mixed(fmt.Sprintf("go-%d-%d", i, round)))
 				mu.Lock()
 				ours[i] = next
 				mu.Unlock()
@@ -279,10 +287,11 @@ func TestAThousandElectionsShareEverything(t *testing.T) {
 func TestACycleIsTwoCommands(t *testing.T) {
 	t.Parallel()
 	server, client := electedFor(t, Config{LeaderTTL: 2 * time.Second})
+	cfg := Config{LeaderTTL: 2 * time.Second, OpTimeout: time.Second, StartDelayMax: NoStartDelay}
 	var members []*member
 	for i := range 10 {
-		members = append(members, join(t, client, Config{InstanceID: fmt.Sprint(i), LeaderTTL: 2 * time.Second,
-			StartDelayMax: NoStartDelay}))
+		cfg.InstanceID = fmt.Sprint(i)
+		members = append(members, join(t, client, cfg))
 	}
 	members[0].wait(EventStateChanged)
 	eventually(t, "everybody knows", func() bool {
@@ -293,12 +302,27 @@ func TestACycleIsTwoCommands(t *testing.T) {
 		}
 		return true
 	})
-	leader := one(t, members)
-	before, start := calls(t, server), time.Now()
-	after(6 * time.Second)
-	got, took := calls(t, server)-before, time.Since(start)
-	if !leader.IsLeader() {
-		t.Fatal("not quiet: the leader changed")
+	var got int64
+	var took time.Duration
+	quiet := func() bool { // one leader all the time; a machine that stalls may cost one its office
+		var fence int64
+		leader := members[0]
+		eventually(t, "somebody leads", func() bool {
+			i := slices.IndexFunc(members, func(m *member) bool { return m.IsLeader() })
+			leader = members[max(i, 0)]
+			fence, _ = leader.Fence()
+			return fence != 0
+		})
+		before, start := calls(t, server), time.Now()
+		after(6 * time.Second)
+		got, took = calls(t, server)-before, time.Since(start)
+		now, _ := leader.Fence()
+		return now == fence
+	}
+	for tries := 1; !quiet(); tries++ {
+		if tries == 5 {
+			t.Fatal("not quiet: the leader changed five times")
+		}
 	}
 	// Followers: a look a cycle, and a read before each expiry. The leader: a renewal and a heartbeat every TTL/3, more than
 	// one of each in a cycle of TTL/2.

@@ -4,13 +4,13 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
-	"time"
 )
 
 func TestListenersHarmNobody(t *testing.T) {
-	t.Parallel()
 	_, client := elected(t)
-	e, err := New(client, quick("a"))
+	cfg := patient("a")
+	told := renewals(&cfg)
+	e, err := New(client, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +23,7 @@ func TestListenersHarmNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.wait(EventLeadershipAcquired)
-	after(1500 * time.Millisecond)
+	renewed(t, told)
 	if !e.IsLeader() {
 		t.Error("a listener kept the lease from being renewed")
 	}
@@ -35,7 +35,7 @@ func TestListenersHarmNobody(t *testing.T) {
 
 func TestListenerIsToldAtOnceAndRemoved(t *testing.T) {
 	_, client := elected(t)
-	a := join(t, client, quick("a"))
+	a := join(t, client, patient("a"))
 	first := a.wait(EventLeadershipAcquired)
 	told := make(chan Event, 100)
 	var calls atomic.Int64

@@ -12,7 +12,7 @@ import (
 func TestLogOfElections(t *testing.T) {
 	_, client := elected(t)
 	core, log := observer.New(zapcore.DebugLevel)
-	cfg := quick("a")
+	cfg := patient("a")
 	cfg.Logger = zap.New(core)
 	a := join(t, client, cfg)
 	a.wait(EventLeadershipAcquired)

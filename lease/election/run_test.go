@@ -19,7 +19,7 @@ func idle(context.Context, int64) error { return nil }
 
 func TestRunWithoutAFunctionStartsNothing(t *testing.T) {
 	_, client := elected(t)
-	a := join(t, client, quick("a"))
+	a := join(t, client, patient("a"))
 	fence := a.wait(EventLeadershipAcquired).Fence
 	if err := a.Run(t.Context(), nil); !errors.Is(err, lease.ErrConfig) {
 		t.Errorf("Run(nil) = %v", err)
@@ -33,9 +33,10 @@ func TestRunWithoutAFunctionStartsNothing(t *testing.T) {
 }
 
 func TestRunLeadsUntilTheFunctionReturnsAlsoAfterItsContext(t *testing.T) {
-	t.Parallel()
 	_, client := elected(t)
-	e, err := New(client, quick("a"))
+	cfg := patient("a")
+	told := renewals(&cfg)
+	e, err := New(client, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +44,7 @@ func TestRunLeadsUntilTheFunctionReturnsAlsoAfterItsContext(t *testing.T) {
 	err = e.Run(ctx, func(work context.Context, fence int64) error {
 		cancel()
 		<-work.Done()
-		after(1500 * time.Millisecond) // longer than the TTL
+		renewed(t, told)
 		if got, ok := e.Fence(); !ok || got != fence {
 			t.Errorf("after the end of the context the fence is %d, %v, want %d", got, ok, fence)
 		}
@@ -57,7 +58,9 @@ func TestRunLeadsUntilTheFunctionReturnsAlsoAfterItsContext(t *testing.T) {
 func TestRunReleasesAfterTheFunctionReturned(t *testing.T) {
 	t.Parallel()
 	_, client := elected(t)
-	e, err := New(client, quick("a"))
+	cfg := patient("a")
+	told := renewals(&cfg)
+	e, err := New(client, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,9 +70,9 @@ func TestRunReleasesAfterTheFunctionReturned(t *testing.T) {
 		if got, ok := e.Fence(); !ok || got != fence {
 			t.Errorf("fence %d, want %d", got, fence)
 		}
-		b = join(t, client, quick("b"))
+		b = join(t, client, patient("b"))
 		b.wait(EventElectionFailed)
-		after(1500 * time.Millisecond) // longer than the TTL
+		renewed(t, told)
 		if ctx.Err() != nil || b.IsLeader() || !e.IsLeader() {
 			t.Errorf("context: %v; b leads: %v; a leads: %v", context.Cause(ctx), b.IsLeader(), e.IsLeader())
 		}
@@ -94,7 +97,7 @@ func over(t *testing.T, e *Election) {
 
 func TestRunOfOneElectionOfAGroupEndsThatOne(t *testing.T) {
 	_, client := elected(t)
-	g, err := NewGroup(client, quick("a"))
+	g, err := NewGroup(client, patient("a"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,12 +118,12 @@ func TestRunOfOneElectionOfAGroupEndsThatOne(t *testing.T) {
 
 func TestRunThatCouldNotStartMayBeTriedAgain(t *testing.T) {
 	server := redistest.Start(t, redistest.Password("secret"))
-	if err := Bootstrap(t.Context(), server.Client(), quick("")); err != nil {
+	if err := Bootstrap(t.Context(), server.Client(), patient("")); err != nil {
 		t.Fatal(err)
 	}
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer client.Close()
-	e, err := New(client, quick("a"))
+	e, err := New(client, patient("a"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +179,7 @@ func TestRunEndsItsContextWithTheWindowAndComesBack(t *testing.T) {
 
 func TestRunTellsAnErrorOfLostWork(t *testing.T) {
 	_, client := elected(t)
-	e, err := New(client, quick("a"))
+	e, err := New(client, patient("a"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +196,7 @@ func TestRunTellsAnErrorOfLostWork(t *testing.T) {
 
 func TestRunTakesUpALeadershipThatStartWon(t *testing.T) {
 	_, client := elected(t)
-	a := join(t, client, quick("a"))
+	a := join(t, client, patient("a"))
 	fence := a.wait(EventLeadershipAcquired).Fence
 	if err := a.Run(t.Context(), func(_ context.Context, got int64) error {
 		if got != fence {
@@ -210,7 +213,7 @@ func TestRunTakesUpALeadershipThatStartWon(t *testing.T) {
 
 func TestStopEndsRun(t *testing.T) {
 	_, client := elected(t)
-	e, err := New(client, quick("a"))
+	e, err := New(client, patient("a"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +243,8 @@ func TestStopEndsRun(t *testing.T) {
 func TestWorkThatDoesNotReturnKeepsItsLeadershipUntilItExpires(t *testing.T) {
 	t.Parallel()
 	_, client := elected(t)
-	cfg := quick("a")
+	cfg := patient("a")
+	cfg.LeaderTTL, cfg.OpTimeout = 4*time.Second, 2*time.Second // it expires, and not while the machine stalls
 	cfg.DrainTimeout = 50 * time.Millisecond
 	e, err := New(client, cfg)
 	if err != nil {
@@ -272,7 +276,7 @@ func TestWorkThatDoesNotReturnKeepsItsLeadershipUntilItExpires(t *testing.T) {
 
 func TestRunGivesBackWhenTheFunctionPanics(t *testing.T) {
 	_, client := elected(t)
-	e, err := New(client, quick("a"))
+	e, err := New(client, patient("a"))
 	if err != nil {
 		t.Fatal(err)
 	}

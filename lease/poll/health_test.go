@@ -38,7 +38,7 @@ func TestHealthNamesMalformedSessions(t *testing.T) {
 func TestNamedSessionsArePolled(t *testing.T) {
 	b := newBench(t)
 	b.client.Set(t.Context(), "session:north-1", `{"id":"north-1"}`, 0)
-	m, err := New(b.client, lease.Config{TTL: time.Second, DiscoveryInterval: 100 * time.Millisecond, NamedSessions: true},
+	m, err := New(b.client, lease.Config{TTL: ttl, OpTimeout: ttl / 2, DiscoveryInterval: 100 * time.Millisecond, NamedSessions: true},
 		Config{Interval: time.Hour, Poll: nothing})
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func TestNamedSessionsArePolled(t *testing.T) {
 func TestStartNamesDeniedSessions(t *testing.T) {
 	b := newBench(t)
 	b.server.Do("ACL", "SETUSER", "default", "resetkeys", "~poll:*", "~{poll:lease:*", "-type")
-	m, err := New(b.client, lease.Config{TTL: time.Second}, Config{Poll: nothing})
+	m, err := New(b.client, lease.Config{TTL: ttl, OpTimeout: ttl / 2}, Config{Poll: nothing})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestStartNamesDeniedSessions(t *testing.T) {
 // Sessions that an ACL takes away while they are polled are named in the log with the rule to add, once.
 func TestDenialOfSessionsNamesTheRule(t *testing.T) {
 	b := newBench(t)
-	m, err := New(b.client, lease.Config{TTL: time.Second, Logger: zap.New(b.core)}, Config{Poll: nothing})
+	m, err := New(b.client, lease.Config{TTL: ttl, OpTimeout: ttl / 2, Logger: zap.New(b.core)}, Config{Poll: nothing})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const id = "0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e"
 
+// ttl is that of the leases: a machine that stalls for a second costs neither an answer nor a lease.
+const ttl = 3 * time.Second
+
 // bench is a server with one session and whatever a test makes of it.
 type bench struct {
 	t      *testing.T
@@ -42,7 +45,7 @@ func newBench(t *testing.T) *bench {
 	b := &bench{t: t, server: redistest.Start(t), changed: make(chan struct{}, 1)}
 	b.client = b.server.Client()
 	b.core, b.log = observer.New(zapcore.DebugLevel)
-	if err := lease.Bootstrap(t.Context(), b.client, lease.Config{TTL: time.Second}); err != nil {
+	if err := lease.Bootstrap(t.Context(), b.client, lease.Config{TTL: ttl, OpTimeout: ttl / 2}); err != nil {
 		t.Fatal(err)
 	}
 	b.session(id, false)
@@ -89,7 +92,7 @@ func (b *bench) wait(kind lease.EventKind, since time.Time) lease.Event {
 func (b *bench) start(cfg Config) *SessionManager {
 	b.t.Helper()
 	cfg.Notify = b.notify
-	m, err := New(b.client, lease.Config{TTL: time.Second, DiscoveryInterval: 100 * time.Millisecond,
+	m, err := New(b.client, lease.Config{TTL: ttl, OpTimeout: ttl / 2, DiscoveryInterval: 100 * time.Millisecond,
 		Logger: zap.New(b.core)}, cfg)
 	if err != nil {
 		b.t.Fatal(err)
@@ -281,7 +284,7 @@ func TestPollBeginsOnlyIfItFitsTheWindow(t *testing.T) { // G4
 	b := newBench(t)
 	type begun struct{ at, ends time.Time }
 	polls := make(chan begun, 1000)
-	b.start(Config{Interval: 20 * time.Millisecond, Timeout: 800 * time.Millisecond,
+	b.start(Config{Interval: 20 * time.Millisecond, Timeout: 2400 * time.Millisecond,
 		Poll: func(ctx context.Context, s Session) error {
 			ends, _ := ctx.Deadline()
 			polls <- begun{s.Began, ends}
@@ -322,7 +325,7 @@ func TestLongPollOutlivesTheTTL(t *testing.T) {
 	b.start(Config{Interval: 50 * time.Millisecond, Timeout: time.Minute, LongPolls: true,
 		Poll: func(ctx context.Context, s Session) error {
 			select {
-			case <-time.After(2500 * time.Millisecond): // 2.5 TTLs
+			case <-time.After(ttl + time.Second):
 				fences <- s.Fence
 			case <-ctx.Done():
 				fences <- 0
@@ -367,7 +370,7 @@ func TestStopLetsPollsEndThenCancels(t *testing.T) { // G2
 	b := newBench(t)
 	polls := make(chan Session, 100)
 	cause := make(chan error, 1)
-	m := b.start(Config{Interval: time.Second, Timeout: 800 * time.Millisecond, DrainTimeout: 100 * time.Millisecond,
+	m := b.start(Config{Interval: time.Second, Timeout: 2500 * time.Millisecond, DrainTimeout: 500 * time.Millisecond,
 		Poll: func(ctx context.Context, s Session) error {
 			polls <- s
 			<-ctx.Done()
@@ -456,7 +459,7 @@ func TestPollingGoesOnWhenTheHandoverIsTakenBack(t *testing.T) { // G9
 		s := receive(t, "a poll of each", polls)
 		fences[s.ID] = s.Fence
 	}
-	second, err := New(b.client, lease.Config{TTL: time.Second, DiscoveryInterval: 100 * time.Millisecond},
+	second, err := New(b.client, lease.Config{TTL: ttl, OpTimeout: ttl / 2, DiscoveryInterval: 100 * time.Millisecond},
 		Config{Interval: time.Second, Poll: func(context.Context, Session) error { return nil }})
 	if err != nil {
 		t.Fatal(err)

@@ -93,7 +93,7 @@ func TestSessionsFromElsewhere(t *testing.T) {
 	const other = "11111111-2222-4333-8444-555555555555"
 	b.server.Do("ACL", "SETUSER", "default", "resetkeys", "~poll:*", "~{poll:lease:*", "-type")
 	polls := make(chan string, 100)
-	m, err := New(b.client, lease.Config{TTL: time.Second, Logger: zap.NewNop(), Sessions: func(context.Context) ([]string, error) {
+	m, err := New(b.client, lease.Config{TTL: ttl, OpTimeout: ttl / 2, Logger: zap.NewNop(), Sessions: func(context.Context) ([]string, error) {
 		skipped := &lease.SkippedError{}
 		skipped.Skip("third: unreadable")
 		return []string{other}, skipped

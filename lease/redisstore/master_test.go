@@ -122,10 +122,10 @@ func TestSwitchIsHeard(t *testing.T) { // G1
 			hears := func() bool {
 				return strings.Contains(fmt.Sprint(n.old.Do("PUBSUB", "CHANNELS")), "__sentinel__:hello")
 			}
-			within(t, 5*time.Second, "the sentinels' channel is heard", hears)
+			within(t, 20*time.Second, "the sentinels' channel is heard", hears)
 			n.switched()
 			tt.word(n, s, epoch)
-			within(t, 2*time.Second, "no connection to the old master", func() bool { return connections(n.old) == 0 })
+			within(t, 8*time.Second, "no connection to the old master", func() bool { return connections(n.old) == 0 })
 			if a := s.Do(t.Context(), acquire("", "a", "x")); a.Failure != core.FailNone || a.Epoch == "" {
 				t.Fatalf("after the switch: %+v", a)
 			}
@@ -137,7 +137,7 @@ func TestSwitchIsHeard(t *testing.T) { // G1
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
-			within(t, 2*time.Second, "no connection after Close", func() bool { return connections(n.new) == 0 })
+			within(t, 20*time.Second, "no connection after Close", func() bool { return connections(n.new) == 0 })
 		})
 	}
 }
@@ -153,7 +153,7 @@ func TestSilentSentinels(t *testing.T) {
 		if a.Failure != core.FailNone || a.Epoch != before.Epoch {
 			t.Fatalf("while no sentinel answers: %+v", a)
 		}
-		within(t, time.Second, "a while has passed", func() bool { return n.old.Do("PING") == "PONG" })
+		within(t, 20*time.Second, "a while has passed", func() bool { return n.old.Do("PING") == "PONG" })
 	}
 }
 
@@ -167,20 +167,20 @@ func TestHangingSentinel(t *testing.T) {
 	})
 	t.Cleanup(func() { _ = c.Close() })
 	s := newStore(t, c, redisstore.Options{Quarantine: 600 * time.Millisecond, OpTimeout: 50 * time.Millisecond})
-	if a := s.Do(t.Context(), &core.Op{Kind: core.OpObserve}); a.Failure != core.FailNone {
-		t.Fatalf("before: %+v", a)
-	}
+	within(t, 20*time.Second, "an answer", func() bool {
+		return s.Do(t.Context(), &core.Op{Kind: core.OpObserve}).Failure == core.FailNone
+	})
 	heard := func(sentinel *redistest.Server) bool { // two channels, by go-redis
 		return strings.Contains(fmt.Sprint(sentinel.Do("CLIENT", "LIST")), " sub=2 ")
 	}
-	within(t, 5*time.Second, "a sentinel that is asked", func() bool { return heard(hanging) || heard(n.speaker) })
+	within(t, 20*time.Second, "a sentinel that is asked", func() bool { return heard(hanging) || heard(n.speaker) })
 	if heard(n.speaker) {
 		hanging, n.speaker = n.speaker, hanging
 	}
 	hanging.Freeze()
 	defer hanging.Thaw()
 	n.switched()
-	within(t, 5*time.Second, "no connection to the old master", func() bool { return connections(n.old) == 0 })
+	within(t, 20*time.Second, "no connection to the old master", func() bool { return connections(n.old) == 0 })
 }
 
 // A user who may not listen to the sentinels is not refused again and again, and hears of the switch by asking.
@@ -189,14 +189,14 @@ func TestForbiddenHello(t *testing.T) {
 	n.old.Do("ACL", "SETUSER", "default", "resetchannels", "&poll:notify")
 	s := newStore(t, n.client(), redisstore.Options{Quarantine: 60 * time.Millisecond}) // asks every ten milliseconds
 	s.Do(t.Context(), &core.Op{Kind: core.OpObserve})
-	within(t, 2*time.Second, "refused", func() bool { return subscriptionsRefused(n.old) > 0 })
+	within(t, 20*time.Second, "refused", func() bool { return subscriptionsRefused(n.old) > 0 })
 	asked := accepted(n.old)
-	within(t, 2*time.Second, "ten looks", func() bool { return accepted(n.old) > asked+40 }) // some of them this test's own
-	if got := subscriptionsRefused(n.old); got > 2 {                                         // go-redis may send it twice
+	within(t, 20*time.Second, "ten looks", func() bool { return accepted(n.old) > asked+40 }) // some of them this test's own
+	if got := subscriptionsRefused(n.old); got > 2 {                                          // go-redis may send it twice
 		t.Fatalf("%d subscriptions refused; the first one says it all", got)
 	}
 	n.switched()
-	within(t, 2*time.Second, "no connection to the old master", func() bool { return connections(n.old) == 0 })
+	within(t, 20*time.Second, "no connection to the old master", func() bool { return connections(n.old) == 0 })
 }
 
 func subscriptionsRefused(s *redistest.Server) int {
@@ -231,7 +231,7 @@ func TestOwnClientOfOwnClient(t *testing.T) {
 		c = own
 	}
 	n.switched()
-	within(t, 2*time.Second, "no connection to the old master", func() bool { return connections(n.old) == 0 })
+	within(t, 20*time.Second, "no connection to the old master", func() bool { return connections(n.old) == 0 })
 	if err := c.Set(t.Context(), "k", "v", 0).Err(); err != nil || n.new.Do("GET", "k") != "v" {
 		t.Fatalf("after the switch: %v", err)
 	}

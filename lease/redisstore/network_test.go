@@ -229,8 +229,9 @@ func receive[T any](t *testing.T, what string, c <-chan T) T {
 }
 
 func TestSubscribeAgain(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
-	s := newStore(t, srv.Client(), redisstore.Options{OpTimeout: 200 * time.Millisecond})
+	s := newStore(t, srv.Client(), redisstore.Options{OpTimeout: 2 * time.Second})
 	r := subscribe(t, s)
 	for _, hurt := range []struct {
 		name string

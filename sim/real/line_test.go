@@ -61,12 +61,12 @@ func send(t *testing.T, c net.Conn, text string) {
 	}
 }
 
-// want reads exactly text, within 5 s, and returns how long it took.
+// want reads exactly text, within 30 s, and returns how long it took.
 func want(t *testing.T, c net.Conn, text string) time.Duration {
 	t.Helper()
 	start := time.Now()
 	got := make([]byte, len(text))
-	_ = c.SetReadDeadline(start.Add(5 * time.Second))
+	_ = c.SetReadDeadline(start.Add(30 * time.Second))
 	if n, err := io.ReadFull(c, got); err != nil || string(got) != text {
 		t.Fatalf("read %q, %v; want %q", got[:n], err, text)
 	}
@@ -150,7 +150,7 @@ func TestBytesOfADeadClientArriveLate(t *testing.T) {
 		if text != "last words" {
 			t.Errorf("%q arrived", text)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Error("nothing arrived")
 	}
 }
@@ -166,7 +166,7 @@ func TestCutResetsAndRefuses(t *testing.T) {
 	if err := l.apply(2, effect{cut: true}); err != nil { // a second cut of the same line changes nothing
 		t.Fatal(err)
 	}
-	_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(30 * time.Second))
 	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("read from a cut connection: %v, want a reset", err)
 	}
@@ -269,7 +269,7 @@ func TestBandwidthAndFragments(t *testing.T) {
 	}
 	send(t, c, text)
 	reads := 0
-	_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(30 * time.Second))
 	var got []byte
 	for b := make([]byte, 4096); len(got) < len(text); reads++ {
 		n, err := c.Read(b)
@@ -305,7 +305,7 @@ func TestAFrozenReaderDoesNotHoldUpFaults(t *testing.T) {
 		if err := l.apply(n, e); err != nil {
 			t.Errorf("effect %d: %v", n, err)
 		}
-		if took := time.Since(start); took > time.Second {
+		if took := time.Since(start); took > 10*time.Second {
 			t.Errorf("effect %d took %v", n, took)
 		}
 	}

@@ -89,22 +89,22 @@ func TestRemoteWay(t *testing.T) {
 			t.Errorf("it passes something on: %v, want %v", got, want)
 		}
 	}
-	passes(true, 5*time.Second)
+	passes(true, 30*time.Second)
 	do(w.apply(1, effect{up: network{hold: true}}))
 	passes(false, 200*time.Millisecond)
 	do(w.apply(2, effect{up: network{latency: time.Millisecond}, down: network{latency: time.Millisecond, jitter: time.Millisecond}}))
 	passes(false, 200*time.Millisecond)
 	do(w.heal(1))
-	passes(true, 5*time.Second)
+	passes(true, 30*time.Second)
 	do(w.apply(3, effect{cut: true}))
 	do(w.apply(4, effect{cut: true}))
 	do(w.heal(3))
 	passes(false, 200*time.Millisecond)
 	do(w.heal(4))
-	passes(true, 5*time.Second)
+	passes(true, 30*time.Second)
 	do(w.apply(5, effect{cut: true}))
 	w.close()
-	passes(true, 5*time.Second)
+	passes(true, 30*time.Second)
 	if left, err := proxy.Toxics(); len(left) != 0 || err != nil {
 		t.Errorf("toxics %v are left (%v)", left, err)
 	}

@@ -132,12 +132,12 @@ func runs(pid int) bool {
 	return !strings.HasPrefix(strings.TrimSpace(after), "Z")
 }
 
-// eventually polls until the condition holds, and fails with the complaint after 10 s.
+// eventually polls until the condition holds, and fails with the complaint after 30 s.
 func eventually(t *testing.T, complaint string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	end := time.After(10 * time.Second)
+	end := time.After(30 * time.Second)
 	for !holds() {
 		select {
 		case <-tick.C:

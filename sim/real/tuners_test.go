@@ -43,13 +43,13 @@ func await(t *testing.T, rec *history.Recorder, kind history.Kind, n int64) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	late := time.NewTimer(5 * time.Second)
+	late := time.NewTimer(30 * time.Second)
 	defer late.Stop()
 	for rec.Counts()[kind] < n {
 		select {
 		case <-tick.C:
 		case <-late.C:
-			t.Fatalf("%d of %d %v events after 5 s", rec.Counts()[kind], n, kind)
+			t.Fatalf("%d of %d %v events after 30 s", rec.Counts()[kind], n, kind)
 		}
 	}
 }

@@ -61,12 +61,12 @@ func (p *pair) do() string {
 func (p *pair) await(what string, wanted func(text string) bool) time.Duration {
 	p.t.Helper()
 	text := ""
-	for begin := time.Now(); time.Since(begin) < 20*time.Second; wait(5 * time.Millisecond) {
+	for begin := time.Now(); time.Since(begin) < time.Minute; wait(5 * time.Millisecond) {
 		if text = p.do(); wanted(text) {
 			return time.Since(begin)
 		}
 	}
-	p.t.Fatalf("not within 20 s: %s; the last answer: %q", what, text)
+	p.t.Fatalf("not within a minute: %s; the last answer: %q", what, text)
 	return 0
 }
 

@@ -120,13 +120,13 @@ func (f *Fleet) want(k *lease.Keeper, name string) {
 // awaitOwned waits until every lease has an owner, and the present master has it as the owner's.
 func (f *Fleet) awaitOwned() {
 	f.t.Helper()
-	timeout := time.NewTimer(30 * time.Second)
+	timeout := time.NewTimer(time.Minute)
 	defer timeout.Stop()
 	for !f.owned() {
 		select {
 		case <-f.record.changed:
 		case <-timeout.C:
-			f.t.Fatalf("30 s later only %d of %d leases have an owner, or the master has another one for them",
+			f.t.Fatalf("a minute later only %d of %d leases have an owner, or the master has another one for them",
 				len(f.record.owners(time.Now())), leases)
 		}
 	}

@@ -50,7 +50,7 @@ func setup(t *testing.T, cfg Config) *fixture {
 	f := &fixture{T: t, server: redistest.Start(t), counts: counter{}, seen: map[string]bool{}}
 	f.client = f.server.Client()
 	var err error
-	f.store, err = store.New(f.client, store.Options{Leases: lease.Config{TTL: 2 * time.Second}, OpTimeout: time.Second})
+	f.store, err = store.New(f.client, store.Options{Leases: lease.Config{TTL: 2 * time.Second, OpTimeout: time.Second}, OpTimeout: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

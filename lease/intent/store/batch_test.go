@@ -49,6 +49,7 @@ func (f *fixture) pause(d time.Duration) {
 func TestCallsTravelTogether(t *testing.T) {
 	const n = 500
 	f := setup(t)
+	f.store = f.open(Options{Leases: f.store.Options().Leases, OpTimeout: 20 * time.Second}) // of 500 at once some wait for long
 	before := f.reads()
 	f.pause(50 * time.Millisecond)
 	f.puts(n)

@@ -149,11 +149,11 @@ var reassertChecks = []check{
 		e.want(core.Op{Kind: core.OpReassert, Owner: "a", Items: term("y", fence+1)}, core.OutClosed)
 		e.owned("y", "b")
 	}},
-	{name: "the next grant is above what was restored (G3)", fresh: true, quarantine: 5 * short, run: func(e *env) {
+	{name: "the next grant is above what was restored (G3)", fresh: true, quarantine: 30 * short, run: func(e *env) {
 		fence := e.learn().RedisNow + int64(time.Hour/time.Microsecond)
 		op := core.Op{Kind: core.OpReassert, Owner: "a", TTL: int64(short), Items: term("x", fence)}
 		e.want(op, core.OutReasserted)
-		e.h.Advance(5 * short)
+		e.h.Advance(30 * short)
 		if next := e.acquire("b", "x", core.OutGranted); next != fence+1 {
 			e.Fatalf("fence %d after a restored one of %d", next, fence)
 		}

@@ -1,0 +1,54 @@
+package scenarios
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/leasestorm/leasestorm/sim/check"
+)
+
+// stalled reports whether all that keeps a storm from proving its promises is a host that stalled in the moments that were to be
+// judged, as the verdicts say themselves. Then nothing is known, and the storm may be played once more. What failed is never
+// played again, and neither is what was not put to the test for another reason.
+func stalled(verdicts []check.Verdict) bool {
+	unproven := unproven(verdicts)
+	return len(unproven) > 0 && !slices.ContainsFunc(unproven, func(v check.Verdict) bool {
+		return v.Verdict != check.Unknown ||
+			!strings.Contains(v.Detail, "a host that stalled") && !strings.Contains(v.Detail, "without what the host stalled")
+	})
+}
+
+// unproven are the promises that did not hold, or were not put to the test.
+func unproven(verdicts []check.Verdict) []check.Verdict {
+	return slices.DeleteFunc(slices.Clone(verdicts), func(v check.Verdict) bool {
+		return v.Verdict == check.Pass && v.Exercised > 0
+	})
+}
+
+func TestOnlyAStalledHostIsAReasonToRepeat(t *testing.T) {
+	pass, fail := check.Verdict{Verdict: check.Pass, Exercised: 1}, check.Verdict{Verdict: check.Fail, Detail: "two lead"}
+	host := check.Verdict{Verdict: check.Unknown, Detail: "the calm, without what the host stalled, was too short"}
+	excused := check.Verdict{Verdict: check.Unknown,
+		Detail: "nothing in this run put it to the test; excused 1: overlapped by a host that stalled × 1"}
+	idle := check.Verdict{Verdict: check.Unknown,
+		Detail: "nothing in this run put it to the test; a limit was widened by 9 ms in which the host stalled"}
+	failed := fail
+	failed.Detail = excused.Detail
+	for name, tt := range map[string]struct {
+		verdicts []check.Verdict
+		again    bool
+	}{
+		"all hold":                       {[]check.Verdict{pass, pass}, false},
+		"the host":                       {[]check.Verdict{pass, host, excused}, true},
+		"a failure":                      {[]check.Verdict{fail}, false},
+		"a failure beside the host":      {[]check.Verdict{host, fail}, false},
+		"a failure that names the host":  {[]check.Verdict{failed}, false},
+		"never tested, by another cause": {[]check.Verdict{host, idle}, false},
+		"a pass that proves nothing":     {[]check.Verdict{{Verdict: check.Pass, Detail: excused.Detail}}, false},
+	} {
+		if again := stalled(tt.verdicts); again != tt.again {
+			t.Errorf("%s: again %v, want %v", name, again, tt.again)
+		}
+	}
+}
