@@ -38,15 +38,10 @@ engine:
 .PHONY: test
 test: setup engine unit determinism smoke ## What every change must pass, minutes: unit tests, properties, conformance, determinism, one short storm
 
-# Packages that wait for containers, longer than all others: they start first, so that nothing waits for them alone at the end.
-# Two of the four at once, so that in a cold cache the others are compiled meanwhile.
-FIRST := ./sim/real ./sim/container
-
-# Most packages wait for a server or a process most of their time: four at once keep two cores busy. Results are printed in the
-# order of the packages: the first line comes after a minute or two. A package that is named twice is tested once.
+# Most packages wait for a server or a process most of their time: four at once keep two cores busy.
 .PHONY: unit
 unit: ## Tests of all packages
-	go test -short -p 4 $(FIRST) $$(go list ./... | grep -vE '$(STORMS)')
+	go test -short -p 4 $$(go list ./... | grep -vE '$(STORMS)')
 
 # Its own target, because it compiles everything anew: as much work again as all of make test.
 .PHONY: race

@@ -144,6 +144,9 @@ func (w *world) await(c func() (promise, bool), missed func(limit int64, excused
 		return
 	}
 	if at := until + w.stall(now.base, max(w.now, until)); at > w.now {
+		if by != nil && by.open || now.base == w.now { // it moves on with time, and nothing ends that before the next event
+			at = max(at, w.next)
+		}
 		w.at(at, func() { w.await(c, missed) })
 		return
 	}

@@ -13,6 +13,7 @@ type world struct {
 	checkers []checker
 
 	now       int64
+	next      int64  // the time of the event that comes next
 	calm      int64  // when the calm began; 0: not yet
 	phase     string // "", "start", "storm", "calm", "end"
 	complete  bool
