@@ -31,6 +31,9 @@ func Judge(dir string) (Report, check.Result, error) {
 	if err == nil {
 		err = saved.Matches(files)
 	}
+	if err == nil && !saved.begun() && saved.Stats.HistorySHA256 == "" {
+		err = differs(ErrDamaged, dir, history.FileName, "", "")
+	}
 	if err == nil && !slices.Equal(plan.Faults, p.Plan.Faults) {
 		err = fmt.Errorf("%w: %s in %s has other faults than %s says", ErrDamaged, PlanName, dir, FileName)
 	}

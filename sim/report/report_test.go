@@ -54,7 +54,8 @@ func saved(t *testing.T, overlap bool) (dir string, r Report) {
 		Plan:     fault.Plan{Version: fault.Version, Seed: 42, Faults: []fault.Fault{{At: 2 * time.Second, Kind: fault.Crash, Target: "node-1"}}},
 		Criteria: []string{"G1", "G3", "G5"}, Foreign: true,
 	}
-	result, err := check.Judge(p, rec.Events(), nil)
+	events, sum := history.Summed(rec.Events())
+	result, err := check.Judge(p, events, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,6 +69,7 @@ func saved(t *testing.T, overlap bool) (dir string, r Report) {
 	}
 	r = New(Meta{
 		Engine: "real", Commit: "abc", Redis: Redis{"server", "7.0.15"}, RedisCommands: 12, Wall: 9 * time.Second, Sums: files.Sums(),
+		SHA256: sum(),
 	}, p, result)
 	if err := r.Save(dir); err != nil {
 		t.Fatal(err)
@@ -96,6 +98,19 @@ func TestJudgeAgain(t *testing.T) {
 		if v, _ := result.Verdict("G1"); overlap != (v.Verdict == check.Fail) || overlap != (len(v.Evidence) > 0) {
 			t.Errorf("overlap %v: G1 %s with %d events", overlap, v.Verdict, len(v.Evidence))
 		}
+	}
+}
+
+// TestJudgeWithoutSumOfHistory: who takes the sum of the history out of the report is told so.
+func TestJudgeWithoutSumOfHistory(t *testing.T) {
+	dir, r := saved(t, false)
+	r.Stats.HistorySHA256 = ""
+	if err := r.Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := Judge(dir)
+	if !errors.Is(err, ErrDamaged) || Readable(err) || !strings.Contains(err.Error(), "no sum of "+history.FileName) {
+		t.Errorf("judged: %v", err)
 	}
 }
 
