@@ -31,7 +31,11 @@ func (p Params) settleAfter() int64 { return int64(p.TTL/10 + failoverAllowance)
 func (w *world) due(c promise) (until int64, by *strike) {
 	until = c.by
 	spare := c.anybody && w.untouched(c)
-	for _, s := range w.strikes { // in order of their beginning, as reaches begin
+	met := 0
+	for _, s := range w.since(c.from) { // in order of their beginning, as reaches begin
+		if s.start > until {
+			break
+		}
 		if s == c.but || c.but != nil && c.but.Kind.Scope() == fault.ScopeNone && s.index == c.but.index {
 			continue
 		}
@@ -42,11 +46,36 @@ func (w *world) due(c promise) (until int64, by *strike) {
 		if s.bars {
 			r.to += int64(w.TTL)
 		}
-		if ok && r.from <= until && r.to >= c.from && r.to+c.settle > until {
+		if !ok || r.to < c.from {
+			continue
+		}
+		if r.to+c.settle > until {
 			until, by = r.to+c.settle, s
+		}
+		if met++; met == denseFaults && by != nil {
+			return c.by + widest*int64(w.TTL) + 1, by
 		}
 	}
 	return until, by
+}
+
+// denseFaults is how many faults that can delay one change leave nothing to judge of it: more than twice as many as any storm has.
+const denseFaults = 256
+
+// since returns the strikes without those of long ago that reach no change from then on.
+func (w *world) since(from int64) []*strike {
+	long := w.now - 4*int64(w.TTL)
+	for w.bygone < len(w.strikes) {
+		s := w.strikes[w.bygone]
+		if r, _ := w.reach(s); s.open || s.forgets() && s.heard == 0 || max(s.end, s.start, r.to)+int64(w.TTL) >= long {
+			break
+		}
+		w.bygone++
+	}
+	if from < long {
+		return w.strikes
+	}
+	return w.strikes[w.bygone:]
 }
 
 // untouched reports whether an instance that could bring the change about has met no fault of its own for a TTL before it, nor since.

@@ -29,6 +29,7 @@ type world struct {
 	existing  int       // sessions that exist and are not paused
 	created   []string  // sessions in the order of their creation
 	strikes   []*strike
+	bygone    int               // so many of the first of them reach nothing that happens now
 	losses    []*strike         // those of them after which Redis comes back as another one
 	open      map[int64]*strike // by index in the plan, not yet healed
 	stalls    []span
