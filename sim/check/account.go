@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
@@ -11,13 +12,14 @@ import (
 
 // promise is that a change comes by an instant.
 type promise struct {
-	from    int64   // since when faults can delay it
-	base    int64   // what the promise counts from
-	by      int64   // when it is due if no fault delays it
-	settle  int64   // how long after the last of what delayed it it is due
-	anybody bool    // any instance can bring it about: faults of one hold nobody up where another has met none
-	heirs   []*node // to whom Redis granted it, whether or not they said so: those of these do
-	but     *strike // what it follows from, which the promise allows for
+	from    int64    // since when faults can delay it
+	base    int64    // what the promise counts from
+	by      int64    // when it is due if no fault delays it
+	settle  int64    // how long after the last of what delayed it it is due
+	anybody bool     // any instance can bring it about: faults of one hold nobody up where another has met none
+	heirs   []*node  // to whom Redis granted it, whether or not they said so: those of these do
+	session *session // where given: what somebody left of its lease who is gone is waited for
+	but     *strike  // what it follows from, which the promise allows for
 }
 
 // widest is the longest allowance, in TTLs beyond the promise, that still judges anything.
@@ -56,7 +58,20 @@ func (w *world) due(c promise) (until int64, by *strike) {
 			return c.by + widest*int64(w.TTL) + 1, by
 		}
 	}
+	if c.session != nil && c.but != nil {
+		if left := w.leftBehind(c.session); left.from <= until && left.to > c.from && left.to+c.settle > until {
+			until, by = left.to+c.settle, cmp.Or(by, c.but)
+		}
+	}
 	return until, by
+}
+
+// manned is from when on, at the earliest, somebody is there who can do what is due since then.
+func (w *world) manned(since int64) int64 {
+	if w.alive == 0 {
+		return w.now
+	}
+	return max(since, w.peopled)
 }
 
 // denseFaults is how many faults that can delay one change leave nothing to judge of it: more than twice as many as any storm has.

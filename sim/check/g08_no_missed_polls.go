@@ -68,7 +68,7 @@ func (g *g8) event(e *history.Event) {
 	case history.SessionAdded, history.SessionResumed:
 		if g.w.subject.unpaused() {
 			g.w.subject.polled = polled{
-				known: true, last: e.T, fresh: true, initial: g.w.phase == "" || g.w.phase == "start", left: g.w.subject.left(e.T),
+				known: true, last: e.T, fresh: true, initial: g.w.phase == "" || g.w.phase == "start", left: g.w.subject.lost(e.T),
 			}
 		}
 	case history.Served, history.Aborted:

@@ -139,17 +139,20 @@ func (g *g9) returned(s *strike) {
 // watch waits for the sessions that are not polled in time.
 func (g *g9) watch(r *recovery) {
 	g.w.await(func() (promise, bool) {
-		limit := int64(0)
-		for _, l := range r.missing {
-			limit = max(limit, l)
+		limit, last := int64(0), (*session)(nil)
+		for _, id := range sortedKeys(r.missing) {
+			s := g.w.session(id)
+			if limit = max(limit, r.missing[id]); last == nil || g.w.leftBehind(s).to > g.w.leftBehind(last).to {
+				last = s
+			}
 		}
-		return g.promise(r, limit), !r.over && limit > 0
+		return g.promise(r, last, limit), !r.over && limit > 0
 	}, func(limit int64, excused *strike) {
 		if excused != nil {
 			r.excused = excused
 			clear(r.missing)
 		} else {
-			r.slowest, r.limit = g.w.now-g.promise(r, 0).base, limit
+			r.slowest, r.limit = g.w.now-g.w.manned(r.back), limit
 		}
 		g.judge(r)
 	})
@@ -157,12 +160,9 @@ func (g *g9) watch(r *recovery) {
 
 // promise is that a session is polled again so long after the return. Where nobody was there to poll, it counts from when somebody
 // came. What another fault delays may have cost the owner its window: then it is due as if that had been closed.
-func (g *g9) promise(r *recovery, limit int64) promise {
-	base := max(r.back, g.w.peopled)
-	if g.w.alive == 0 {
-		base = g.w.now
-	}
-	return promise{from: r.strike.start, base: base, by: base + limit, settle: g.closed(r.strike), but: r.strike}
+func (g *g9) promise(r *recovery, s *session, limit int64) promise {
+	base := g.w.manned(r.back)
+	return promise{from: r.strike.start, base: base, by: base + limit, settle: g.closed(r.strike), session: s, but: r.strike}
 }
 
 // ended takes note that an instance closed a window itself, because it was asked to stop or did not know yet that Redis had
@@ -204,7 +204,7 @@ func trusted(s *session) bool {
 }
 
 func (g *g9) polled(r *recovery, session string, limit int64) {
-	p := g.promise(r, limit)
+	p := g.promise(r, g.w.session(session), limit)
 	took := g.w.now - p.base
 	until, by := g.w.due(p)
 	switch {

@@ -98,7 +98,8 @@ func (g *g13) watch(l *legacy) {
 
 // promise is that somebody takes what was released.
 func (g *g13) promise(l *legacy) promise {
-	return promise{from: l.at, base: l.at, by: l.at + int64(failoverAllowance), settle: g.w.settleAfter(), but: l.stop}
+	base := g.w.manned(l.at)
+	return promise{from: l.at, base: base, by: base + int64(failoverAllowance), settle: g.w.settleAfter(), session: l.session, but: l.stop}
 }
 
 // finish names those that nobody took at all.

@@ -50,6 +50,7 @@ type session struct {
 	term    [1]*term // room for terms: mostly there is one
 	last    *term    // the term that began last, open or not
 	granted *grant   // the lease as Redis holds it; nil: nobody is known to
+	left    span     // when Redis last held one of somebody who was gone, as far as it is over
 	key     key      // G10
 	deletes []int64  // times at which the plan deleted its key
 	recent  ring     // of what befell its lease
@@ -59,6 +60,7 @@ type session struct {
 // grant is a lease as Redis holds it. It is known from a grant until the tap goes down or the key goes.
 type grant struct {
 	holder string // what its key holds: an instance's name, or a token
+	since  int64
 	until  int64  // 0: it was not seen
 	teller string // of a token: who said acquired while Redis held it; "": nobody yet
 }
@@ -67,14 +69,14 @@ type grant struct {
 func (w *world) grants(e *history.Event) {
 	switch e.Kind {
 	case history.RedisGranted:
-		w.rest.freed(w.subject.granted)
-		w.subject.granted = &grant{holder: e.Instance, until: e.Until}
+		w.freed(w.subject)
+		w.subject.granted = &grant{holder: e.Instance, since: e.T, until: e.Until}
 	case history.RedisExtended:
 		if l := w.subject.granted; l != nil && l.until != 0 {
 			l.until = max(l.until, e.Until)
 		}
 	case history.RedisDeleted:
-		w.rest.freed(w.subject.granted)
+		w.freed(w.subject)
 		w.subject.granted = nil
 	case history.RedisFlushed, history.TapDown:
 		for _, s := range w.sessions.all {
@@ -83,11 +85,33 @@ func (w *world) grants(e *history.Event) {
 	}
 }
 
+// freed is told that the session's lease ends in Redis.
+func (w *world) freed(s *session) {
+	w.rest.freed(s.granted)
+	if k := s.granted; k != nil && w.outlived(k) {
+		s.left = span{k.since, w.now}
+	}
+}
+
+// outlived reports whether the lease is of somebody who is gone.
+func (w *world) outlived(k *grant) bool {
+	i := w.instances[k.holder]
+	return i != nil && i.gone
+}
+
+// leftBehind returns the time in which Redis holds, or last held, a lease on it of somebody who is gone.
+func (w *world) leftBehind(s *session) span {
+	if k := s.granted; k != nil && w.outlived(k) {
+		return span{k.since, k.until}
+	}
+	return s.left
+}
+
 // unpaused reports whether somebody should be polling it.
 func (s *session) unpaused() bool { return s.exists && !s.paused }
 
-// left returns until when Redis holds a lease that its owner lost; 0: there is none, or somebody owns it.
-func (s *session) left(now int64) int64 {
+// lost returns until when Redis holds a lease that its owner lost; 0: there is none, or somebody owns it.
+func (s *session) lost(now int64) int64 {
 	if s.granted == nil || s.granted.until <= now || s.owner(now) != nil {
 		return 0
 	}
