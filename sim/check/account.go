@@ -31,7 +31,18 @@ func (p Params) settleAfter() int64 { return int64(p.TTL/10 + failoverAllowance)
 // due returns the instant by which the change must have come, and the fault that moved it last; nil: it is the promised one. What
 // delays the change while it is due moves the instant on, and a fault that goes on reaches until now.
 func (w *world) due(c promise) (until int64, by *strike) {
-	until = c.by
+	until, by = w.reached(c, c.by, nil)
+	if c.session == nil || c.but == nil {
+		return until, by
+	}
+	if left := w.leftBehind(c.session); left.from <= until && left.to > c.from && left.to+c.settle > until {
+		return w.reached(c, left.to+c.settle, cmp.Or(by, c.but))
+	}
+	return until, by
+}
+
+// reached moves an instant on by the faults that can delay the change until then.
+func (w *world) reached(c promise, until int64, by *strike) (int64, *strike) {
 	spare := c.anybody && w.untouched(c)
 	met := 0
 	for _, s := range w.since(c.from) { // in order of their beginning, as reaches begin
@@ -56,11 +67,6 @@ func (w *world) due(c promise) (until int64, by *strike) {
 		}
 		if met++; met == denseFaults && by != nil {
 			return c.by + widest*int64(w.TTL) + 1, by
-		}
-	}
-	if c.session != nil && c.but != nil {
-		if left := w.leftBehind(c.session); left.from <= until && left.to > c.from && left.to+c.settle > until {
-			until, by = left.to+c.settle, cmp.Or(by, c.but)
 		}
 	}
 	return until, by

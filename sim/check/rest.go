@@ -255,7 +255,7 @@ func (r *rest) healed(s *strike) {
 		r.change(int64(r.w.TTL+r.w.Renew) + r.w.settleSessions())
 	case s.silences(), s.ofRedis():
 		settle := r.w.settle()
-		if s.Kind == fault.Suspend || s.bars {
+		if s.Kind.Has(fault.Bars) || s.bars {
 			settle += int64(r.w.TTL)
 		}
 		r.change(settle + s.lingers())

@@ -135,8 +135,10 @@ func (w *world) reach(s *strike) (span, bool) {
 		return span{s.start, max(end+int64(w.TTL+w.Renew), s.heard+int64(w.TTL))}, true
 	case s.Kind.Refuses() > fault.RefusesNothing: // what it refused last is tried again after a quarter of an interval at most (G14)
 		return span{s.start, end + int64(w.Renew)/4}, true
+	case s.Kind.Has(fault.Bars):
+		return span{s.start, end + int64(w.TTL)}, true
 	case s.ofRedis(), s.silences():
-		return span{s.start, end}, true
+		return span{s.start, end + s.lingers()}, true
 	}
 	return span{}, false
 }

@@ -80,6 +80,7 @@ func (w *world) grants(e *history.Event) {
 		w.subject.granted = nil
 	case history.RedisFlushed, history.TapDown:
 		for _, s := range w.sessions.all {
+			s.left = w.leftBehind(s) // it may be there still, as the next snapshot shows
 			s.granted = nil
 		}
 	}
@@ -101,10 +102,14 @@ func (w *world) outlived(k *grant) bool {
 
 // leftBehind returns the time in which Redis holds, or last held, a lease on it of somebody who is gone.
 func (w *world) leftBehind(s *session) span {
-	if k := s.granted; k != nil && w.outlived(k) {
-		return span{k.since, k.until}
+	k := s.granted
+	switch {
+	case k == nil || !w.outlived(k):
+		return s.left
+	case s.left.to >= k.since: // it is the same, or follows at once
+		return span{s.left.from, k.until}
 	}
-	return s.left
+	return span{k.since, k.until}
 }
 
 // unpaused reports whether somebody should be polling it.

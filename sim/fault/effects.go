@@ -13,6 +13,7 @@ const (
 	Kills      // they die without a word: what they hold, and their heartbeats, outlive them
 	Stops      // they are asked to stop
 	Freezes    // they stand still
+	Bars       // when they go on they know that they missed something, and acquire nothing for a TTL
 	StepsClock // their clock does: they doubt what they hold, and acquire nothing for a TTL
 
 	// To what goes between a process and Redis.

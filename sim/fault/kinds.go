@@ -115,7 +115,7 @@ var kinds = map[Kind]info{
 
 	ClockStep:     {scope: ScopeNode, needMs: true, reason: onlyVirtual, virtual: true, does: StepsClock},
 	ClockDrift:    {scope: ScopeNode, needFor: true, needMs: true, reason: onlyVirtual, virtual: true},
-	Suspend:       {scope: ScopeNode, needFor: true, reason: onlyVirtual, virtual: true, does: Freezes},
+	Suspend:       {scope: ScopeNode, needFor: true, reason: onlyVirtual, virtual: true, does: Freezes | Bars},
 	Duplicate:     {scope: ScopeNode, needFor: true, reason: onlyVirtual, virtual: true},
 	Reorder:       {scope: ScopeNode, needFor: true, needMs: true, reason: onlyVirtual, virtual: true, does: Degrades | Lingers},
 	RedisFailover: {scope: ScopeRedis, mayFor: true, needMs: true, reason: modelOnly, virtual: true, does: Denies | Forgets | FailsOver},
