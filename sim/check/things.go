@@ -90,7 +90,7 @@ func (w *world) grants(e *history.Event) {
 func (w *world) freed(s *session) {
 	w.rest.freed(s.granted)
 	if k := s.granted; k != nil && w.outlived(k) {
-		s.left = span{k.since, w.now}
+		s.left = span{w.leftBehind(s).from, w.now}
 	}
 }
 
