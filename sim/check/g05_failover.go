@@ -204,6 +204,9 @@ func (g *g5) event(e *history.Event) {
 			}
 		}
 	}
+	if i := g.w.instances[e.Instance]; e.Kind == history.RedisBeat && i != nil && i.gone {
+		g.beat(i, e.Until)
+	}
 	if g.w.subject == nil || g.w.subject.orphan == nil {
 		return
 	}
@@ -229,6 +232,15 @@ func (g *g5) event(e *history.Event) {
 		o.heirs = append(o.heirs, i.node)
 	case history.SessionRemoved, history.SessionPaused:
 		g.close(o)
+	}
+}
+
+// beat is a heartbeat of a dead instance that was under way when it died.
+func (g *g5) beat(i *instance, until int64) {
+	for _, s := range g.w.sessions.all {
+		if o := s.orphan; o != nil && o.victim.inst == i && o.ends != 0 {
+			o.ends = max(o.ends, until)
+		}
 	}
 }
 
