@@ -165,7 +165,7 @@ func (s *sessions) keys(ctx context.Context) ([]string, error) {
 // values returns what the keys hold; nil where that is no string or gone.
 func (s *sessions) values(ctx context.Context, keys []string) ([]any, error) {
 	if _, cluster := s.client.(*redis.ClusterClient); !cluster {
-		return s.client.MGet(ctx, keys...).Result()
+		return redisstore.Values(s.client.MGet(ctx, keys...))
 	}
 	pipe := s.client.Pipeline() // keys of many slots cannot be read by one MGET
 	for _, key := range keys {

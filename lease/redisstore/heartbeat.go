@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	_ "embed"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -66,7 +67,11 @@ func (s *Store) Glances(ctx context.Context, all []Glance) error {
 	}
 	var others []*Glance
 	for i := range all {
-		g, v := &all[i], read[i].Val()
+		g := &all[i]
+		v, err := Values(read[i])
+		if err != nil {
+			return err
+		}
 		g.Owner, _ = v[0].(string)
 		text, _ := v[1].(string)
 		g.Fence, _ = strconv.ParseInt(text, 10, 64)
@@ -91,10 +96,23 @@ func (s *Store) Glances(ctx context.Context, all []Glance) error {
 		return err
 	}
 	for i, g := range others {
+		v, err := Values(beats[i])
+		if err != nil {
+			return err
+		}
 		g.Of = g.Owner
-		g.Heartbeat, g.Beats = beats[i].Val()[0].(string)
+		g.Heartbeat, g.Beats = v[0].(string)
 	}
 	return nil
+}
+
+// Values returns what an MGET answered: a value for each key. Anything but Redis may answer with fewer, which is ErrNotRedis.
+func Values(mget *redis.SliceCmd) ([]any, error) {
+	v, err := mget.Result()
+	if keys := len(mget.Args()) - 1; err == nil && len(v) != keys {
+		return nil, fmt.Errorf("%w: it answered an MGET of %d keys with %d values", ErrNotRedis, keys, len(v))
+	}
+	return v, err
 }
 
 // SweepHeartbeats deletes heartbeats of the dead on one page of the keys that begin with prefix, and returns where the next
