@@ -134,20 +134,15 @@ func (g *g5) promise(o *orphan) promise {
 	return promise{from: o.at, base: o.base, by: o.base + g.limit, settle: g.w.settleAfter(), anybody: true, heirs: o.heirs, but: o.crash}
 }
 
-// lagging is the promise that whoever waits for a lease notices its end.
+// lagging reports whether whoever waits for a lease noticed its end too late. It is judged where no other fault reached into the
+// takeover: who has room for a lease, and so waits for it, may follow from what came long before it ended.
 func (g *g5) lagging(o *orphan) bool {
-	if o.ends == 0 {
+	lag := g.w.now - o.ends
+	if o.ends == 0 || lag <= 0 {
 		return false
 	}
-	c := g.promise(o)
-	c.base, c.by = o.ends, o.ends+int64(failoverAllowance)
-	c.anybody = false // who has room for it may follow from a heartbeat that ends or comes just then
-	until, _ := g.w.due(c)
-	lag := g.w.now - o.ends
-	if lag > 0 {
-		g.lags.add(lag)
-	}
-	return !g.w.wide(c, until) && !g.within(lag, until-o.ends, o.ends)
+	g.lags.add(lag)
+	return g.w.delayed(o.at, g.w.now, o.crash) == nil && !g.within(lag, int64(failoverAllowance), o.ends)
 }
 
 // fell says what befell the owner.
