@@ -81,7 +81,7 @@ func (w *world) manned(since int64) int64 {
 }
 
 // denseFaults is how many faults that can delay one change leave nothing to judge of it: more than twice as many as any storm has.
-const denseFaults = 256
+const denseFaults = 128
 
 // since returns the strikes without those of long ago that reach no change from then on.
 func (w *world) since(from int64) []*strike {
@@ -186,6 +186,10 @@ func (h *hooks) prolong(by *strike, allowance int64) {
 func (w *world) await(c func() (promise, bool), missed func(limit int64, excused *strike)) {
 	now, waits := c()
 	if !waits {
+		return
+	}
+	if w.now <= now.base {
+		w.at(max(now.by, w.next), func() { w.await(c, missed) }) // nothing ends it before the next event
 		return
 	}
 	until, by := w.due(now)

@@ -233,8 +233,11 @@ func (g *g5) event(e *history.Event) {
 // beat is a heartbeat of a dead instance that was under way when it died.
 func (g *g5) beat(i *instance, until int64) {
 	for _, s := range g.w.sessions.all {
-		if o := s.orphan; o != nil && o.victim.inst == i && o.ends != 0 {
-			o.ends = max(o.ends, until)
+		if o := s.orphan; o != nil && o.victim.inst == i {
+			if o.ends != 0 {
+				o.ends = max(o.ends, until)
+			}
+			g.rebase(o, g.w.now, "the victim's last heartbeat that Redis executed")
 		}
 	}
 }

@@ -102,7 +102,12 @@ type Fault struct {
 // AmountsAt returns f with those of its amounts that are times divided by speed. What was given stays given: a millisecond at
 // least.
 func (f Fault) AmountsAt(speed float64) Fault {
-	div := func(ms int64) int64 { return max(min(ms, 1), int64(float64(ms)/speed)) }
+	div := func(ms int64) int64 {
+		if ms > lengthMax.Milliseconds() {
+			return ms // it is refused as it was given
+		}
+		return max(min(ms, 1), int64(float64(ms)/speed))
+	}
 	switch f.Kind {
 	case SessionAdd, ClockDrift: // sessions, parts per million
 	case ClockStep: // its Jitter is a direction
