@@ -48,7 +48,7 @@ func (g *e5) event(e *history.Event) {
 		}
 	case history.RedisDeleted:
 		l := g.keys[e.Session]
-		if l != nil && l.until != 0 && e.T >= l.until-expirySlack && !g.forgot(e.T) {
+		if l != nil && l.until != 0 && e.T >= l.until-expirySlack && !g.w.quarantined(e.T) {
 			g.passed(l.holder, e, "expired")
 		}
 		if l != nil && e.T < l.until-expirySlack {
@@ -60,22 +60,12 @@ func (g *e5) event(e *history.Event) {
 	}
 }
 
-// forgot reports whether Redis lost data so shortly before that nothing is granted yet.
-func (g *e5) forgot(at int64) bool {
-	for _, s := range g.w.strikes {
-		if r, ok := g.w.reach(s); ok && g.w.forgets(s) && r.from <= at && at <= r.to {
-			return true
-		}
-	}
-	return false
-}
-
 // passed looks at what the holder says of a lease that is not its own any more. Words are stamped a moment after the fact.
 func (g *e5) passed(holder string, e *history.Event, what string) {
 	inst := g.w.instance(holder)
 	key, at := owning{inst, e.Session}, e.T
 	s := g.w.session(e.Session)
-	if inst.gone || inst.node == nil || g.byPlan(s, at) {
+	if inst.gone || inst.node == nil || s.deletedWithin(at-int64(g.w.TTL), at) {
 		return
 	}
 	g.silent++
@@ -92,16 +82,6 @@ func (g *e5) passed(holder string, e *history.Event, what string) {
 		g.broke(s, "at %s the leader key %s %s, and %s, who held it, had last said at %s that it leads, and nothing since", clock(at),
 			s.id, what, inst.who(), clock(since))
 	})
-}
-
-// byPlan reports whether the plan deleted the key so shortly before that its owner cannot know.
-func (g *e5) byPlan(s *session, at int64) bool {
-	for _, d := range s.deletes {
-		if d <= at && at <= d+int64(g.w.TTL) {
-			return true
-		}
-	}
-	return false
 }
 
 func (g *e5) verdict() Verdict {

@@ -112,14 +112,9 @@ func (g *g1) overlap(o *overlap, to int64) {
 // asleepSince reports whether the plan deleted the first owner's key, and froze that owner before it could know, for as
 // long as the overlap lasts: it believes until its window ends, whenever another takes what Redis shows as free.
 func (g *g1) asleepSince(o *overlap) bool {
-	for _, at := range o.first.session.deletes {
-		frozen := o.first.inst.node.frozenAt
-		if o.first.since <= at && at <= o.from && o.from <= at+int64(g.w.TTL) && frozen <= o.from &&
-			frozen <= at+int64(g.w.Renew+g.w.RenewTimeout) {
-			return true
-		}
-	}
-	return false
+	frozen := o.first.inst.node.frozenAt
+	from := max(o.first.since, o.from-int64(g.w.TTL), frozen-int64(g.w.Renew+g.w.RenewTimeout))
+	return frozen <= o.from && o.first.session.deletedWithin(from, o.from)
 }
 
 func (g *g1) finish() {

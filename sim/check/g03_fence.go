@@ -55,7 +55,7 @@ func (g *g3) began(t *term) {
 		}
 		switch {
 		case t.fence > f.last:
-		case t.fence < f.last && g.deleted(t.session): // granted before the key went, and told late
+		case t.fence < f.last && t.session.deletedWithin(g.w.now-int64(g.w.TTL), g.w.now): // granted before the key went, and told late
 			g.late++
 		default:
 			g.broken[t.session.id] = true
@@ -64,17 +64,6 @@ func (g *g3) began(t *term) {
 		}
 	}
 	f.last, f.holder, f.losses = max(f.last, t.fence), t.inst, g.losses
-}
-
-// deleted reports whether the plan deleted the session's key so shortly before that a grant from before may be told after
-// the next one.
-func (g *g3) deleted(s *session) bool {
-	for _, at := range s.deletes {
-		if g.w.now <= at+int64(g.w.TTL) {
-			return true
-		}
-	}
-	return false
 }
 
 func (g *g3) event(e *history.Event) {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -107,12 +106,12 @@ func (g *g10) granted(k *key, e *history.Event) {
 	k.by(e.Instance).granted = e.T
 	if k.known && k.holder != "" && e.Reason != snapshotReason && !k.stale {
 		g.changes[k.holder]++
-		if k.holder != e.Instance && !g.twoOwners(k.session, e.T) && (k.until == 0 || k.until > e.T+expirySlack) {
+		if k.holder != e.Instance && !g.w.twoOwners(k.session, e.T) && (k.until == 0 || k.until > e.T+expirySlack) {
 			g.broke(k.session, "at %s Redis gave the lease of session %s to %s although %s held it until %s: the acquisition did not "+
 				"look whether it was free", clock(e.T), k.session.id, g.who(e.Instance), g.who(k.holder), clock(k.until))
 		}
 	}
-	k.stale = e.Reason == snapshotReason && g.failedOver(e.T)
+	k.stale = e.Reason == snapshotReason && g.w.failedOver(e.T)
 	k.known, k.holder, k.since, k.until = true, e.Instance, e.T, e.Until
 	if e.Reason != snapshotReason {
 		g.fencing(k)
@@ -138,32 +137,6 @@ func (g *g10) fencing(k *key) {
 		g.broke(k.session, "at %s Redis made the lease of session %s anew for %s and set no fence: a renewal must not create what it "+
 			"is to extend", clock(since), k.session.id, g.who(holder))
 	})
-}
-
-// twoOwners reports whether two instances may re-assert the lease: its key was deleted by hand, and before the first owner
-// could know, Redis lost the fence of the second.
-func (g *g10) twoOwners(s *session, at int64) bool {
-	for _, d := range s.deletes {
-		for _, f := range g.w.strikes {
-			if r, ok := g.w.reach(f); ok && g.w.forgets(f) && r.from >= d && r.from <= d+int64(g.w.TTL) && r.from <= at && at <= r.to {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// failedOver reports whether what Redis holds about then is that of a replica, and a quarantine is still to end.
-func (g *g10) failedOver(at int64) bool {
-	for _, s := range g.w.strikes {
-		if !s.Kind.Has(fault.FailsOver) {
-			continue
-		}
-		if r, ok := g.w.reach(s); ok && r.from <= at && at <= r.to {
-			return true
-		}
-	}
-	return false
 }
 
 func (g *g10) who(inst string) string { return g.w.instance(inst).who() }
@@ -203,7 +176,7 @@ func (g *g10) deleted(k *key, e *history.Event) {
 		return
 	}
 	g.changes[holder]++
-	if until != 0 && at >= until-expirySlack || g.byPlan(k.session, at) {
+	if until != 0 && at >= until-expirySlack || k.session.deletedWithin(at-wordAllowance, at+wordAllowance) {
 		return
 	}
 	gave := func() bool { s := k.by(holder); return s.released != 0 && s.released >= since-wordAllowance }
@@ -211,22 +184,12 @@ func (g *g10) deleted(k *key, e *history.Event) {
 		return
 	}
 	g.w.at(at+wordAllowance+int64(g.w.RenewTimeout)+g.w.stall(at-wordAllowance, at), func() {
-		if gave() || g.faulty(holder, at) || g.byPlan(k.session, at) {
+		if gave() || g.faulty(holder, at) || k.session.deletedWithin(at-wordAllowance, at+wordAllowance) {
 			return
 		}
 		g.broke(k.session, "at %s the lease of session %s was deleted, %d ms before its end, while %s held it and had not released "+
 			"it%s", clock(at), k.session.id, ms(until-at), g.who(holder), g.suspect(k, holder, at))
 	})
-}
-
-// byPlan reports whether the harness itself deleted the key about then.
-func (g *g10) byPlan(s *session, at int64) bool {
-	for _, d := range s.deletes {
-		if d >= at-wordAllowance && d <= at+wordAllowance {
-			return true
-		}
-	}
-	return false
 }
 
 // faulty reports whether a fault keeps the instance from saying what it did.
@@ -316,7 +279,7 @@ func (g *g10) claimed(k *key, e *history.Event) {
 		if !g.tap || !k.known || k.holder == inst || k.by(inst).granted >= at-int64(g.w.TTL) && k.by(inst).granted > 0 {
 			return
 		}
-		if g.byPlan(k.session, at) { // the key went while its owner was being told
+		if k.session.deletedWithin(at-wordAllowance, at+wordAllowance) { // the key went while its owner was being told
 			return
 		}
 		if g.w.Foreign && k.holder != "" && g.nobody(k.holder) { // it keeps something else in its keys than its ID

@@ -47,7 +47,7 @@ func (g *g13) ended(t *term, how ending) {
 		g.exercised++
 		g.broke(t.session, "%s was asked to stop at %s and ended at %s without releasing its lease of session %s%s",
 			t.inst.who(), clock(stop.start), clock(g.w.now), t.session.id, inBrackets(t.fence))
-	case how == endReleased && g.deleted(t.session):
+	case how == endReleased && t.session.deletedWithin(g.w.now-int64(g.w.Renew+g.w.RenewTimeout), g.w.now):
 		return // Redis had nothing to release, and nobody could be told
 	case how == endReleased && g.takenFrom(t):
 		return // it has an owner already
@@ -56,16 +56,6 @@ func (g *g13) ended(t *term, how ending) {
 		g.heirless[t.session.id] = l
 		g.watch(l)
 	}
-}
-
-// deleted reports whether the plan deleted the session's key so shortly before that its owner did not know.
-func (g *g13) deleted(s *session) bool {
-	for _, at := range s.deletes {
-		if at >= g.w.now-int64(g.w.Renew+g.w.RenewTimeout) {
-			return true
-		}
-	}
-	return false
 }
 
 // takenFrom reports whether another instance holds what t's instance believed to hold, because a foreign hand deleted the key.

@@ -63,20 +63,6 @@ func (s *strike) ofRedis() bool {
 	return s.Kind.Has(fault.Denies)
 }
 
-// forgets reports whether a quarantine follows the strike: its own, or that of a loss of data that happened while it kept
-// everybody from Redis, whose quarantine begins when somebody can write again.
-func (w *world) forgets(s *strike) bool {
-	if s.forgets() || !s.ofRedis() {
-		return s.forgets()
-	}
-	for _, loss := range w.losses {
-		if loss.start >= s.start && (s.open || loss.start <= s.end) {
-			return true
-		}
-	}
-	return false
-}
-
 // missedFailover reports whether the fault, which ends now, may have kept somebody from hearing of a failover until now: the other
 // server's clock may be another, and who hears so acquires nothing for a TTL. Who is not disturbed hears of it with the next
 // renewal or heartbeat; disturbances that leave less time than that between them are one.
@@ -90,25 +76,6 @@ func (w *world) missedFailover(by *strike) bool {
 		}
 	}
 	return slices.ContainsFunc(w.losses, func(s *strike) bool { return s.Kind.Has(fault.FailsOver) && lasted(s) })
-}
-
-// deletedUnknown reports whether the plan deleted the session's key so shortly before t that its owner need not know yet: it
-// learns of it when it next renews. Where Redis forgets everything while the owner's window is still open, the owner asserts,
-// until the end of the quarantine, what it cannot know to be gone, and learns of it at the renewal after.
-func (w *world) deletedUnknown(s *session, t int64) bool {
-	renewal := int64(w.Renew + w.RenewTimeout)
-	for _, at := range s.deletes {
-		known := at + renewal
-		for _, loss := range w.losses {
-			if end := max(loss.start, loss.end); loss.start <= at+int64(w.TTL) && end >= at {
-				known = max(known, end+int64(w.TTL)+renewal)
-			}
-		}
-		if at <= t && t <= known {
-			return true
-		}
-	}
-	return false
 }
 
 // span is an interval of time, ends included.

@@ -1,0 +1,75 @@
+package check
+
+import (
+	"slices"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+)
+
+// What an owner need not know yet: that a foreign hand deleted its key, and that Redis lost its data. Each guarantee asks these, and
+// says with the times that it gives how long that excuses somebody there.
+
+// deletedWithin reports whether the plan deleted the session's key between from and to, ends included.
+func (s *session) deletedWithin(from, to int64) bool {
+	return slices.ContainsFunc(s.deletes, func(at int64) bool { return from <= at && at <= to })
+}
+
+// deletedUnknown reports whether the plan deleted the session's key so shortly before t that its owner need not know yet: it
+// learns of it when it next renews. Where Redis forgets everything while the owner's window is still open, the owner asserts,
+// until the end of the quarantine, what it cannot know to be gone, and learns of it at the renewal after.
+func (w *world) deletedUnknown(s *session, t int64) bool {
+	renewal := int64(w.Renew + w.RenewTimeout)
+	for _, at := range s.deletes {
+		known := at + renewal
+		for _, loss := range w.losses {
+			if end := max(loss.start, loss.end); loss.start <= at+int64(w.TTL) && end >= at {
+				known = max(known, end+int64(w.TTL)+renewal)
+			}
+		}
+		if at <= t && t <= known {
+			return true
+		}
+	}
+	return false
+}
+
+// forgets reports whether a quarantine follows the strike: its own, or that of a loss of data that happened while it kept
+// everybody from Redis, whose quarantine begins when somebody can write again.
+func (w *world) forgets(s *strike) bool {
+	if s.forgets() || !s.ofRedis() {
+		return s.forgets()
+	}
+	for _, loss := range w.losses {
+		if loss.start >= s.start && (s.open || loss.start <= s.end) {
+			return true
+		}
+	}
+	return false
+}
+
+// forgotten reports whether Redis lost data so shortly before that its quarantine may not be over, by a fault of which that holds.
+func (w *world) forgotten(at int64, holds func(s *strike, since int64) bool) bool {
+	return slices.ContainsFunc(w.strikes, func(s *strike) bool {
+		if !w.forgets(s) {
+			return false
+		}
+		r, ok := w.reach(s)
+		return ok && r.from <= at && at <= r.to && holds(s, r.from)
+	})
+}
+
+// quarantined reports whether Redis lost data so shortly before that nothing need be granted yet.
+func (w *world) quarantined(at int64) bool {
+	return w.forgotten(at, func(*strike, int64) bool { return true })
+}
+
+// failedOver reports whether what Redis holds about then is that of a replica, and a quarantine is still to end.
+func (w *world) failedOver(at int64) bool {
+	return w.forgotten(at, func(s *strike, _ int64) bool { return s.Kind.Has(fault.FailsOver) })
+}
+
+// twoOwners reports whether two instances may re-assert the lease: its key was deleted by hand, and before the first owner
+// could know, Redis lost the fence of the second.
+func (w *world) twoOwners(s *session, at int64) bool {
+	return w.forgotten(at, func(_ *strike, since int64) bool { return s.deletedWithin(since-int64(w.TTL), since) })
+}
