@@ -11,23 +11,27 @@ import (
 	"github.com/leasestorm/leasestorm/sim/check"
 )
 
-var quietSeeds = flag.Int("quiet", 600, "seeds of which TestBudgetsAreTight makes its table; of intents, which take longer, a tenth of them")
+var quietSeeds = flag.Int("quiet", 1000, "seeds of which TestBudgetsAreTight makes its table; of intents, which take longer, a tenth of them")
 
 // tightSeeds are enough to meet, in each state, something near the most that instances send in it.
-const tightSeeds = 600
+const tightSeeds = 1000
 
 // What instances send is never more than four times below what they may, whatever they go through, and never above it (G14, E7,
-// I7). With -v it prints the table of docs/guarantees.md.
+// I7); and of the changes that promises bound in time few are not judged. With -v it prints the tables of docs/guarantees.md.
 func TestBudgetsAreTight(t *testing.T) {
 	for _, system := range check.Systems() {
 		t.Run(system, func(t *testing.T) {
 			t.Parallel()
-			loads, seeds := map[string]check.Load{}, *quietSeeds
+			loads, shares, seeds := map[string]check.Load{}, map[string]share{}, *quietSeeds
 			if system == check.SystemIntents {
 				seeds = max(1, seeds/10)
 			}
 			for seed := range seeds {
-				for _, l := range budgets(t, system, uint64(seed+1)) {
+				verdicts := drawn(t, system, uint64(seed+1))
+				for _, v := range verdicts {
+					shares[v.ID] = share{shares[v.ID].judged + v.Exercised, shares[v.ID].excused + v.Excused}
+				}
+				for _, l := range budgets(t, verdicts, seed+1) {
 					sum := loads[l.State]
 					sum.Windows += l.Windows
 					sum.Most = max(sum.Most, l.Most)
@@ -49,11 +53,32 @@ func TestBudgetsAreTight(t *testing.T) {
 			if len(loads) < 12 {
 				t.Errorf("%d states were met, want a dozen: %s", len(loads), table.String())
 			}
+			littleIsExcused(t, shares)
 		})
 	}
 }
 
-func budgets(t *testing.T, system string, seed uint64) []check.Load {
+// share is of how many changes a guarantee judged, and of how many it did not because no limit that judges anything can be computed.
+type share struct{ judged, excused int }
+
+// mostExcused is the share of all changes, in percent, that a guarantee may excuse: about twice what docs/guarantees.md has measured
+// of many more seeds. One that is not named excuses nothing.
+var mostExcused = map[string]int{"G5": 5, "G8": 6, "G9": 16, "G11": 3, "G13": 20, "E4": 4, "I3": 40, "I5": 30, "I6": 30}
+
+// littleIsExcused holds what a guarantee did not judge against the share that it may.
+func littleIsExcused(t *testing.T, shares map[string]share) {
+	t.Helper()
+	for _, id := range slices.Sorted(maps.Keys(shares)) {
+		s := shares[id]
+		t.Logf("%s: %d judged, %d excused", id, s.judged, s.excused)
+		if s.excused*100 > mostExcused[id]*(s.judged+s.excused) {
+			t.Errorf("%s excused %d changes and judged %d: more than %d %%", id, s.excused, s.judged, mostExcused[id])
+		}
+	}
+}
+
+// drawn plays a seed as an exploration does.
+func drawn(t *testing.T, system string, seed uint64) []check.Verdict {
 	t.Helper()
 	c, plan, err := Scenario{System: system}.Swarm(seed)
 	if err != nil {
@@ -63,6 +88,12 @@ func budgets(t *testing.T, system string, seed uint64) []check.Load {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return verdicts
+}
+
+// budgets returns what instances sent in each state.
+func budgets(t *testing.T, verdicts []check.Verdict, seed int) []check.Load {
+	t.Helper()
 	for _, v := range verdicts {
 		if len(v.Loads) > 0 {
 			if v.Verdict != check.Pass {
@@ -71,6 +102,6 @@ func budgets(t *testing.T, system string, seed uint64) []check.Load {
 			return v.Loads
 		}
 	}
-	t.Fatalf("seed %d of %s: nobody's commands were counted", seed, system)
+	t.Fatalf("seed %d: nobody's commands were counted", seed)
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 
 // DrawVersion is the version of what seeds draw: it is raised with any change after which a seed gives another run of the
 // simulator (counts, timings, surroundings or plan). Changes of the accused do not count: they are what a seed is run again for.
-const DrawVersion = 3
+const DrawVersion = 4
 
 // streamSwarm separates this generator from others that are built from the same seed.
 const streamSwarm = 0x6578706c6f7265
@@ -26,6 +26,7 @@ const streamSwarm = 0x6578706c6f7265
 func (s Scenario) Swarm(seed uint64) (Config, fault.Plan, error) {
 	r := rand.New(rand.NewPCG(seed, streamSwarm))
 	d := drawSwarm(r)
+	edges := d.edges(seed)
 	s.Engine, s.Seed = EngineVirtual, seed
 	if s.Name == "" {
 		s.Name = "swarm"
@@ -62,6 +63,9 @@ func (s Scenario) Swarm(seed uint64) (Config, fault.Plan, error) {
 		PollTimeout: c.PollTimeout, Storm: c.Storm, Leader: c.System == SystemElection, Owns: c.owns(), Kinds: c.Faults, Virtual: true,
 		Rate: d.rate, Mixed: d.mixed,
 	})
+	if edges != nil {
+		stepsAtMargin(edges, c.TTL, plan.Faults)
+	}
 	return c, plan, err
 }
 
@@ -104,6 +108,36 @@ func drawSwarm(r *rand.Rand) swarm {
 	d.rate = 0.25 + r.Float64()*1.75
 	d.kinds = drawKinds(r, d.mixed)
 	return d
+}
+
+// One drawn run of edgeEvery works at the edges of what is promised: uniform drawing does not come near a margin that is a tenth too
+// small, or a script without its epoch check. Others are as they would be without.
+const (
+	edgeEvery   = 5
+	edgePPM     = 300_000
+	streamEdges = 0x6564676573
+)
+
+// edges draws whether the run works at the edges, and returns what draws more of it; nil: it does not.
+func (d *swarm) edges(seed uint64) *rand.Rand {
+	r := rand.New(rand.NewPCG(seed, streamEdges))
+	if r.IntN(edgeEvery) != 0 {
+		return nil
+	}
+	d.virtual.Net.Edge = edgePPM
+	// Redis' clock and an instance's, each off by a half of a percent in different directions, differ by what a margin allows for.
+	d.virtual.Clock = virtual.Clock{Drift: 5_000, Edge: true, Offset: time.Hour, Late: d.virtual.Clock.Late}
+	return r
+}
+
+// stepsAtMargin has clocks step by just less than the margin of a trust window, by that, or by just more.
+func stepsAtMargin(r *rand.Rand, ttl time.Duration, faults []fault.Fault) {
+	margin := max(ttl/100, 5*time.Millisecond).Milliseconds()
+	for i := range faults {
+		if f := &faults[i]; f.Kind == fault.ClockStep && r.IntN(3) > 0 {
+			f.Ms = margin + int64(r.IntN(3)-1)
+		}
+	}
 }
 
 func (d swarm) timings() Timings {

@@ -21,12 +21,14 @@ type netYAML struct {
 	DoublePPM int64         `yaml:"doublePPM,omitempty"`
 	LostPPM   int64         `yaml:"lostPPM,omitempty"`
 	MutePPM   int64         `yaml:"mutePPM,omitempty"`
+	EdgePPM   int64         `yaml:"edgePPM,omitempty"`
 }
 
 type clockYAML struct {
 	DriftPPM int64         `yaml:"driftPPM,omitempty"`
 	Offset   time.Duration `yaml:"offset,omitempty"`
 	Late     time.Duration `yaml:"late,omitempty"`
+	Edge     bool          `yaml:"edge,omitempty"`
 }
 
 func (y *virtualYAML) virtual() Virtual {
@@ -38,9 +40,9 @@ func (y *virtualYAML) virtual() Virtual {
 		Unannounced: y.Unannounced,
 		Net: virtual.Net{
 			Delay: n.Delay, Jitter: n.Jitter, Spike: n.Spike, Late: n.LatePPM, Double: n.DoublePPM, Lost: n.LostPPM,
-			Mute: n.MutePPM,
+			Mute: n.MutePPM, Edge: n.EdgePPM,
 		},
-		Clock: virtual.Clock{Drift: c.DriftPPM, Offset: c.Offset, Late: c.Late},
+		Clock: virtual.Clock{Drift: c.DriftPPM, Offset: c.Offset, Late: c.Late, Edge: c.Edge},
 	}
 }
 
@@ -53,8 +55,8 @@ func (v Virtual) yaml() *virtualYAML {
 		Unannounced: v.Unannounced,
 		Net: netYAML{
 			Delay: n.Delay, Jitter: n.Jitter, Spike: n.Spike, LatePPM: n.Late, DoublePPM: n.Double, LostPPM: n.Lost,
-			MutePPM: n.Mute,
+			MutePPM: n.Mute, EdgePPM: n.Edge,
 		},
-		Clock: clockYAML{DriftPPM: c.Drift, Offset: c.Offset, Late: c.Late},
+		Clock: clockYAML{DriftPPM: c.Drift, Offset: c.Offset, Late: c.Late, Edge: c.Edge},
 	}
 }

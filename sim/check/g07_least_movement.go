@@ -9,7 +9,7 @@ import (
 )
 
 // g7: a join moves only what the newcomer needs, a leave only what the leaver held. Judged for one join or leave of a fleet
-// at rest, with no other change for a TTL.
+// at rest, until the next change, for a TTL at most.
 type g7 struct {
 	hooks
 	now   *movement // the change that is being watched
@@ -41,17 +41,14 @@ func (g *g7) rested()           {}
 func (g *g7) stirred()          {}
 func (g *g7) disturbed(*strike) {}
 
-// struck begins or ends a watch: a clean stop or a join from rest begins one, every other fault ends the one that runs.
+// struck begins or ends a watch: a clean stop or a join from rest begins one, every fault ends the one that runs. What has moved
+// until then was moved by nothing else.
 func (g *g7) struck(s *strike) {
 	if s.Kind.Has(fault.Aside) {
 		return
 	}
-	calm := g.w.rest.wasAtRest
-	if g.now != nil {
-		g.excuse(s)
-		g.now = nil
-	}
-	if !calm || s.node == nil {
+	g.stop()
+	if !g.w.rest.wasAtRest || s.node == nil {
 		return
 	}
 	switch {
@@ -79,17 +76,17 @@ func (g *g7) event(e *history.Event) {
 	switch e.Kind {
 	case history.Phase:
 		if e.Reason == "end" {
-			g.now = nil
+			g.stop()
 		}
 	case history.Spawned:
 		if m.leaver != nil || e.Node != m.strike.node.name {
-			g.now = nil
+			g.stop()
 		}
 	case history.SessionAdded, history.SessionRemoved, history.SessionPaused, history.SessionResumed:
-		g.now = nil // what comes back is taken by whoever has room
+		g.stop() // what comes back is taken by whoever has room
 	case history.Exited:
 		if m.leaver == nil || e.Node != m.strike.node.name {
-			g.now = nil
+			g.stop()
 		}
 	}
 }
@@ -99,10 +96,17 @@ func (g *g7) watch(m *movement) {
 	g.now = m
 	g.w.at(m.at+max(int64(g.w.TTL), g.w.settle()), func() {
 		if g.now == m {
-			g.now = nil
-			g.judge(m)
+			g.stop()
 		}
 	})
+}
+
+// stop ends the watch, if one runs, and judges what has moved.
+func (g *g7) stop() {
+	if m := g.now; m != nil {
+		g.now = nil
+		g.judge(m)
+	}
 }
 
 // turn is about what separates those who wait for a lease: a host that stalls for longer lets the wrong one take it, who then
@@ -110,8 +114,8 @@ func (g *g7) watch(m *movement) {
 const turn = int64(20 * time.Millisecond)
 
 func (g *g7) judge(m *movement) {
-	if m.leaver == nil && m.joiner == nil {
-		return // the newcomer has not come
+	if m.leaver == nil && m.joiner == nil || m.at == g.w.now {
+		return // the newcomer has not come, or there was no time in which anything could move
 	}
 	if over := m.taken - m.need; m.joiner != nil && over > 0 {
 		m.extra += over

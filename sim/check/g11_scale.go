@@ -12,14 +12,21 @@ import (
 type g11 struct {
 	hooks
 	most    int
-	waiting map[*instance]*strike // newcomers that have no lease yet
+	waiting map[*instance]*newcomer // that have no lease yet
 	joins   int
 	leaves  int
 }
 
+// newcomer is an instance that the plan let join, and which has no lease yet.
+type newcomer struct {
+	inst *instance
+	join *strike
+	at   int64 // when it was ready
+}
+
 func (g *g11) attach(w *world, v Verdict) {
 	g.hooks.attach(w, v)
-	g.waiting = map[*instance]*strike{}
+	g.waiting = map[*instance]*newcomer{}
 }
 
 func (g *g11) event(e *history.Event) {
@@ -45,33 +52,37 @@ func (g *g11) joined(i *instance) {
 	if join == nil || g.w.existing < len(g.w.rest.live())+1 {
 		return // it was asked for otherwise, or there is no work for it
 	}
-	g.waiting[i] = join
-	limit := int64(g.w.TTL) + g.w.settle()
-	at := g.w.now
-	g.w.at(at+limit, func() {
-		if g.waiting[i] == nil || g.w.phase == "end" {
-			return
-		}
+	n := &newcomer{inst: i, join: join, at: g.w.now}
+	g.waiting[i] = n
+	g.w.await(func() (promise, bool) {
+		// More may come than there is work for.
+		return g.promise(n), g.waiting[i] == n && !i.gone && g.w.phase != "end" && g.w.existing >= len(g.w.rest.live())
+	}, func(limit int64, excused *strike) {
 		delete(g.waiting, i)
-		if by := g.w.delayed(at, g.w.now, join); by != nil || i.gone {
-			if by != nil {
-				g.excuse(by)
-			}
+		if excused != nil {
+			g.excuse(excused)
 			return
-		}
-		if g.w.existing < len(g.w.rest.live()) {
-			return // more came than there is work for
 		}
 		g.exercised++
-		g.broke(nil, "%s joined at %s and has acquired nothing by %s", i.who(), clock(at), clock(g.w.now))
+		g.near(g.w.now-n.at, limit)
+		g.broke(nil, "%s joined at %s and has acquired nothing by %s", i.who(), clock(n.at), clock(g.w.now))
 	})
 }
 
+// promise is that the newcomer takes its first lease.
+func (g *g11) promise(n *newcomer) promise {
+	settle := int64(g.w.TTL) + g.w.settle()
+	return promise{from: n.at, base: n.at, by: n.at + settle, settle: settle, but: n.join}
+}
+
 func (g *g11) began(t *term) {
-	if g.waiting[t.inst] != nil {
-		delete(g.waiting, t.inst)
+	n := g.waiting[t.inst]
+	if n == nil {
+		return
+	}
+	delete(g.waiting, t.inst)
+	if _, stands := g.held(g.promise(n)); stands != unjudged { // one that comes too late was missed before
 		g.joins++
-		g.exercised++
 	}
 }
 

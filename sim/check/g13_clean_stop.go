@@ -40,7 +40,7 @@ func (g *g13) ended(t *term, how ending) {
 	stop := n.asked
 	switch {
 	case how == endExited && !t.passed:
-		if by := g.w.delayed(stop.start, g.w.now, stop); by != nil {
+		if by := g.w.hindered(n, stop.start, g.w.now, stop); by != nil {
 			g.excuse(by)
 			return
 		}

@@ -147,9 +147,9 @@ func (g *i6) watch(d *debt) {
 			g.paid(d, k.until)
 		case g.w.phase == "end":
 			d.over = true
-		case g.w.delayed(d.at, g.w.now, d.crash) != nil:
+		case g.w.hindered(d.victim.node, d.at, g.w.now, d.crash) != nil:
 			d.over = true
-			g.excuse(g.w.delayed(d.at, g.w.now, d.crash))
+			g.excuse(g.w.hindered(d.victim.node, d.at, g.w.now, d.crash))
 		default:
 			g.owes(d, k)
 		}

@@ -121,6 +121,16 @@ func (w *world) delayed(from, to int64, but *strike) *strike {
 	})
 }
 
+// hindered returns such a strike of that node, or of Redis.
+func (w *world) hindered(n *node, from, to int64, but *strike) *strike {
+	return w.overlapping(from, to, but, func(s *strike) (span, bool) {
+		if s.node != nil && s.node != n {
+			return span{}, false
+		}
+		return w.reach(s)
+	})
+}
+
 // heard notes the first heartbeat that is set after a loss: who is frozen, or cannot reach Redis, does not see the loss.
 func (w *world) heard(e *history.Event) {
 	if e.Kind != history.RedisBeat || e.Reason == snapshotReason {

@@ -40,6 +40,15 @@ var rules = []Mutant{
 		},
 	},
 	{
+		Name:   "margin-a-tenth-short",
+		Story:  "A tenth of the margin is missing: enough for all clocks but those at the edge of what is promised.",
+		Breaks: "G1", Seeds: 500,
+		Edits: []Edit{
+			{keeperFile, "Time(c.cfg.TTL-c.margin)\n\tif until <= c.now.Mono || ", "Time(c.cfg.TTL-c.margin*9/10)\n\tif until <= c.now.Mono || "},
+			{keeperFile, "Time(c.cfg.TTL-c.margin)\n\tif until <= c.now.Mono {", "Time(c.cfg.TTL-c.margin*9/10)\n\tif until <= c.now.Mono {"},
+		},
+	},
+	{
 		Name:   "belief-until-told",
 		Story:  "An owner believes until Redis says otherwise (redislock, Redisson: no local deadline).",
 		Breaks: "G1", Seeds: 20,

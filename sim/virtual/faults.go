@@ -19,6 +19,7 @@ type strike struct {
 	narrow  narrow // bandwidth
 	was     int64  // clock drift: the one before
 	copy    *redis
+	moved   [2]bool // to an edge: its beginning, its end
 }
 
 // checkPlan refuses what no engine can strike.
@@ -74,10 +75,15 @@ func (w *world) faultEvent(e *event) {
 	switch e.kind {
 	case evSnapshot:
 		s.copy = w.server.copyData()
-	case evFaultStart:
-		w.start(e.arg, s)
-	case evFaultEnd:
-		w.end(e.arg, s)
+	case evFaultStart, evFaultEnd:
+		if w.postponed(e.kind, e.arg, s) {
+			return
+		}
+		if e.kind == evFaultStart {
+			w.start(e.arg, s)
+		} else {
+			w.end(e.arg, s)
+		}
 	case evFlap:
 		if s.active && w.nodes[s.node].gen == s.gen {
 			w.flap(e.arg, s)

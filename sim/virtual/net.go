@@ -178,7 +178,7 @@ func (w *world) depart(n *node, m *message) {
 		w.arm(n, m)
 		return
 	}
-	w.post(w.t+w.delay(l, sizeOf(&m.op)), evArrive, m)
+	w.post(w.held(w.t+w.delay(l, sizeOf(&m.op)), &m.op), evArrive, m)
 }
 
 // arm schedules what a client does when nothing comes: it gives the connection up at the deadline.

@@ -76,7 +76,7 @@ func (w *world) addNode(r *rand.Rand) *node {
 		base: w.t,
 		mono: 1 + r.Int64N(int64(1000*time.Hour)),
 		wall: epochNs + w.t + spread(r, int64(w.cfg.Clock.Offset)),
-		ppm:  spread(r, w.cfg.Clock.Drift),
+		ppm:  w.cfg.Clock.rate(r),
 	}
 	w.nodes = append(w.nodes, n)
 	return n

@@ -99,6 +99,7 @@ type Net struct {
 	Double int64         // an answer is delivered twice, the second time up to a TTL later
 	Lost   int64         // a request or an answer disappears
 	Mute   int64         // a notice disappears
+	Edge   int64         // a message is held until just before or after something that it bears on; of faults half are
 }
 
 // LogEntry is one entry of an instance's structured log.
@@ -113,6 +114,7 @@ type LogEntry struct {
 // Clock is how wrong the clocks are without faults.
 type Clock struct {
 	Drift  int64         // each instance's and Redis' rate error is at most this, parts per million
+	Edge   bool          // it is exactly this, fast or slow
 	Offset time.Duration // and each wall clock is off by at most this
 	Late   time.Duration // timers fire at most this late; default 200 µs
 }

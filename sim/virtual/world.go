@@ -66,6 +66,7 @@ type world struct {
 	gens     uint32 // of terms and polls
 
 	plan   []strike
+	edges  *edges // nil: nothing is drawn to them
 	phase  int
 	events uint64
 	entry  LogEntry // the one that is being logged
@@ -92,7 +93,7 @@ func newWorld(cfg Config, plan fault.Plan, seed uint64, emit func(history.Event)
 		load: rand.New(rand.NewPCG(seed, streamLoad)),
 		pick: rand.New(rand.NewPCG(seed, streamFault)),
 
-		sessIdx: map[string]int32{}, ranks: core.NewRanks(),
+		sessIdx: map[string]int32{}, ranks: core.NewRanks(), edges: newEdges(cfg, seed),
 	}
 	setup := rand.New(rand.NewPCG(seed, streamSetup))
 	w.server.redis = newRedis(int64(cfg.TTL), w, w.publish)
@@ -111,7 +112,7 @@ func newWorld(cfg Config, plan fault.Plan, seed uint64, emit func(history.Event)
 	if cfg.Loaded {
 		w.server.loaded = ^uint16(0)
 	}
-	w.server.clock = clock{wall: epochNs + spread(setup, int64(cfg.Clock.Offset)), ppm: spread(setup, cfg.Clock.Drift)}
+	w.server.clock = clock{wall: epochNs + spread(setup, int64(cfg.Clock.Offset)), ppm: cfg.Clock.rate(setup)}
 	if cfg.Intents == nil {
 		for range cfg.Sessions {
 			w.addSession()

@@ -1,0 +1,121 @@
+package virtual
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/sim/fault"
+)
+
+// What is drawn evenly seldom comes near what is promised. In a run at the edges (Net.Edge, Clock.Edge) messages arrive, and faults
+// begin and end, just before, at or just after the instants on which something depends.
+
+const streamEdges = 0x6564676573
+
+// edges draws what happens at the edges. A run without them has none.
+type edges struct {
+	r    *rand.Rand
+	near []int64 // candidates, reused
+}
+
+func newEdges(cfg Config, seed uint64) *edges {
+	if cfg.Net.Edge == 0 {
+		return nil
+	}
+	return &edges{r: rand.New(rand.NewPCG(seed, streamEdges))}
+}
+
+// beside draws an instant just before, at or just after one.
+func (e *edges) beside(at int64) int64 {
+	by := []time.Duration{time.Microsecond, 100 * time.Microsecond, time.Millisecond}[e.r.IntN(3)]
+	return at + int64(e.r.IntN(3)-1)*int64(by)
+}
+
+// rate draws how fast a clock runs, in parts per million.
+func (c Clock) rate(r *rand.Rand) int64 {
+	if c.Edge {
+		return c.Drift * int64(2*r.IntN(2)-1)
+	}
+	return spread(r, c.Drift)
+}
+
+// mostHeld is how long a message is held back for an instant, at most: delays stay below the allowances of the guarantees.
+const mostHeld = 30 * time.Millisecond
+
+// held is when a message arrives that would arrive at at.
+func (w *world) held(at int64, op *core.Op) int64 {
+	if w.edges == nil || !chance(w.edges.r, w.cfg.Net.Edge) {
+		return at
+	}
+	w.collect(at, at+min(int64(w.cfg.TTL)/100, int64(mostHeld)))
+	for _, item := range op.Items {
+		if i, known := w.server.leaseIdx[item.ID]; known {
+			w.expiry(&w.server.leases[i], at, at+int64(mostHeld))
+		}
+	}
+	return max(w.t, w.drawn(at))
+}
+
+// postponed moves the beginning or the end of a fault, once, by at most a renewal interval.
+func (w *world) postponed(kind eventKind, i int32, s *strike) bool {
+	if w.edges == nil || s.moved[kind-evFaultStart] || s.Kind.Has(fault.FailsOver) || w.edges.r.IntN(2) == 0 {
+		return false
+	}
+	s.moved[kind-evFaultStart] = true
+	from, to := w.t, min(w.t+int64(w.cfg.Renew), w.calm()-1)
+	w.collect(from, to)
+	for k := range w.server.leases {
+		w.expiry(&w.server.leases[k], from, to)
+	}
+	for _, b := range w.server.live {
+		w.candidate(w.server.trueOf(w.t, w.server.beats[b].expire+1), from, to)
+	}
+	if n := w.nodes[w.edges.r.IntN(len(w.nodes))]; n.alive && n.tickAt != 0 { // its next look, renewal or time-out
+		w.candidate(n.tickAt, from, to)
+	}
+	at := min(w.drawn(w.t), to)
+	if at <= w.t {
+		return false
+	}
+	w.q.push(event{at: at, kind: kind, arg: i})
+	return true
+}
+
+// collect gathers the instants between from and to that concern everybody: ends of quarantines, beginnings and ends of faults.
+func (w *world) collect(from, to int64) {
+	w.edges.near = w.edges.near[:0]
+	if run, end := parseEpoch(w.server.epoch); run != "" {
+		w.candidate(w.server.trueOf(w.t, end/1000+1), from, to)
+	}
+	for i := range w.plan {
+		s := &w.plan[i]
+		at := int64(w.cfg.Start + s.At)
+		w.candidate(at, from, to)
+		w.candidate(at+w.lasts(s.Fault), from, to)
+	}
+}
+
+func (w *world) expiry(k *leaseKey, from, to int64) {
+	if k.owner != "" && k.expire != forever {
+		w.candidate(w.server.trueOf(w.t, k.expire+1), from, to)
+	}
+}
+
+func (w *world) candidate(at, from, to int64) {
+	if from <= at && at <= to {
+		w.edges.near = append(w.edges.near, at)
+	}
+}
+
+// drawn draws an instant beside one of those gathered; without any it is the given one.
+func (w *world) drawn(without int64) int64 {
+	near := w.edges.near
+	if len(near) == 0 {
+		return without
+	}
+	slices.Sort(near)
+	near = slices.Compact(near)
+	return w.edges.beside(near[w.edges.r.IntN(len(near))])
+}
