@@ -395,7 +395,7 @@ func (c *Core) answer(a *Answer) {
 	c.learn(in, a)
 	switch {
 	case a.Stale || in.op.Kind == OpSupersede: // two masters that are both reached must not be ended in turn at their speed
-		c.setback(in)
+		c.setback(in, false)
 	case in.op.Kind != OpAcquire && !in.probes(): // of an acquisition only a grant shows that it can have an effect
 		c.effective(in.op.Kind)
 	}
@@ -427,7 +427,7 @@ func (c *Core) failed(in *inflight, a *Answer) {
 		cause = CauseNoAnswer
 	}
 	first := !c.silence.on
-	c.setback(in)
+	c.setback(in, a.Failure != FailRefused)
 	c.refusedBy(in, a)
 	c.fellSilent(in, a)
 	for _, l := range in.leases {

@@ -6,6 +6,7 @@ type pace struct {
 	failed int  // attempts in a row without the effect they were made for
 	at     Time // when the last of them failed
 	until  Time // not sent again before
+	silent bool // the last of them was not answered
 }
 
 // refusal is a Redis that answers and refuses what it is asked to write: READONLY, out of memory, an ACL.
@@ -27,15 +28,24 @@ func (c *Core) pause(n int) int64 {
 
 // setback takes note that in had no effect. Attempts that were under way together count as one. A probe has waits of its own, and
 // says nothing of whether leases may be read.
-func (c *Core) setback(in *inflight) {
+func (c *Core) setback(in *inflight, silent bool) {
 	p := &c.paces[in.op.Kind]
 	if in.op.Sent < p.at || in.probes() {
 		return
 	}
 	p.failed++
-	p.at = c.now.Mono
+	p.at, p.silent = c.now.Mono, silent
 	p.until = c.now.Mono + Time(c.pause(p.failed))
 	c.slowed = max(c.slowed, p.until)
+}
+
+// resume lets what went unanswered be sent at once: Redis answers again. Each may fail again no sooner than before.
+func (c *Core) resume() {
+	for k := range c.paces {
+		if p := &c.paces[k]; p.silent {
+			p.until = 0
+		}
+	}
 }
 
 // effective takes note that a request of kind had its effect.

@@ -113,6 +113,7 @@ func (c *Core) heard(in *inflight) {
 		c.lookSoon(c.cfg.Discovery / 10)
 	} else {
 		c.lookSoon(0)
+		c.resume()
 	}
 	c.catchUp()
 }

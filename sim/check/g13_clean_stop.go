@@ -47,8 +47,6 @@ func (g *g13) ended(t *term, how ending) {
 		g.exercised++
 		g.broke(t.session, "%s was asked to stop at %s and ended at %s without releasing its lease of session %s%s",
 			t.inst.who(), clock(stop.start), clock(g.w.now), t.session.id, inBrackets(t.fence))
-	case how == endReleased && t.session.deletedWithin(g.w.now-int64(g.w.Renew+g.w.RenewTimeout), g.w.now):
-		return // Redis had nothing to release, and nobody could be told
 	case how == endReleased && g.takenFrom(t):
 		return // it has an owner already
 	case how == endReleased && (t.session.unpaused() || !t.session.added) && g.others(n):

@@ -333,6 +333,8 @@ func (r *redis) release(t int64, op *core.Op, a *core.Answer) {
 			ids, heirs = append(ids, it.ID), append(heirs, it.Peer)
 		case k.owner != "":
 			res.Owner, res.PTTL = k.owner, k.left(now)
+		case k.fence != 0 && k.fence == it.Fence:
+			ids, heirs = append(ids, it.ID), append(heirs, it.Peer)
 		}
 		a.Results = append(a.Results, res)
 	}

@@ -1,5 +1,6 @@
 -- release.lua deletes leases of which owner and fence both match: a release that arrives late must not end a later term
--- of the same owner (guarantees G3, G10).
+-- of the same owner (guarantees G3, G10). Who waits is told of those too that were gone before, by a foreign hand or because the
+-- release came late, unless a later term began since.
 --
 -- KEYS[2i], KEYS[2i+1]  lease and fence key of item i
 -- ARGV[3]  owner
@@ -11,6 +12,10 @@
 if void then return answer() end
 local owner = ARGV[3]
 local freed = {'freed', owner}
+local function free(i, lease)
+  freed[#freed + 1] = string.sub(lease, ARGV[6] + 1)
+  freed[#freed + 1] = ARGV[6 + 2 * i]
+end
 for i = 1, (#KEYS - 1) / 2 do
   local lease, fence_key = KEYS[2 * i], KEYS[2 * i + 1]
   local holder, last = try('GET', lease), try('GET', fence_key)
@@ -19,13 +24,13 @@ for i = 1, (#KEYS - 1) / 2 do
   elseif holder == owner and last == ARGV[5 + 2 * i] then
     call('DEL', lease)
     call('PEXPIRE', fence_key, ARGV[4])
-    freed[#freed + 1] = string.sub(lease, ARGV[6] + 1)
-    freed[#freed + 1] = ARGV[6 + 2 * i]
+    free(i, lease)
     codes[i] = 'd'
   elseif holder then
     codes[i] = 'L'
     detail(holder, call('PTTL', lease), 0)
   else
+    if last == ARGV[5 + 2 * i] then free(i, lease) end
     codes[i] = 'l'
   end
 end

@@ -172,6 +172,14 @@ var releaseChecks = []check{
 		e.want(op, core.OutReleased, core.OutLost, core.OutReleased)
 		e.notice(core.Notice{Kind: core.NoticeFreed, From: "a", IDs: []string{"x", "y"}, Peers: []string{"b", ""}})
 	}},
+	{name: "of one that a foreign hand deleted who waits is told (G13)", run: func(e *env) {
+		fence := e.acquire("a", "x", core.OutGranted)
+		e.h.DeleteLease("x")
+		e.h.Notices(1)
+		op := core.Op{Kind: core.OpRelease, Owner: "a", Items: []core.Item{{ID: "x", Fence: fence, Peer: "b"}}}
+		e.want(op, core.OutLost)
+		e.notice(core.Notice{Kind: core.NoticeFreed, From: "a", IDs: []string{"x"}, Peers: []string{"b"}})
+	}},
 	{name: "a key of another type is left alone", run: func(e *env) {
 		e.h.SpoilLease("x")
 		fence := e.acquire("a", "y", core.OutGranted)
