@@ -91,6 +91,10 @@ determinism: ## The same seed gives the same history on one thread and on two (m
 explore: ## Drawn storms in virtual time that nobody has seen, at most 4 minutes (SEEDS=1-1000 for given ones)
 	@scripts/explore $(SEEDS)
 
+.PHONY: canary
+canary: ## Explore with a lease that is broken on purpose: it must turn red, else explorations see nothing (part of .ci/run)
+	@scripts/canary
+
 .PHONY: soak
 soak: setup ## Trials too long for a CI, an hour or more (ONLY=REGEXP for some, UPDATE=1 for docs/soak.md)
 	@scripts/soak $(if $(ONLY),-only '$(ONLY)') $(if $(UPDATE),-update)
