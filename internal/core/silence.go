@@ -113,6 +113,8 @@ func (c *Core) heard(in *inflight) {
 		c.lookSoon(c.cfg.Discovery / 10)
 	} else {
 		c.lookSoon(0)
+	}
+	if c.now.Mono-was.from >= Time(c.cfg.Renew/4) { // as long as anything waits: what repeats itself faster is not resumed each time (G14)
 		c.resume()
 	}
 	c.catchUp()

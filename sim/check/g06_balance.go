@@ -21,6 +21,7 @@ func (g *g6) rested() {
 	if len(live) == 0 || g.w.existing == 0 {
 		return
 	}
+	g.absent()
 	for _, s := range g.w.sessions.all {
 		if !s.unpaused() {
 			continue
@@ -56,6 +57,21 @@ func (g *g6) rested() {
 	if live[most]*n-m > n || m-live[least]*n > n {
 		g.broke(nil, "at %s, %s after the last change, %d instances share %d sessions, %d.%02d each, but %s owns %d and %s owns %d",
 			clock(g.w.now), clock(g.w.now-g.w.rest.since), n, m, m/n, m%n*100/n, most.who(), live[most], least.who(), live[least])
+	}
+}
+
+// absent looks for who lives and has no heartbeat: nobody counts it, and it gets nothing.
+func (g *g6) absent() {
+	if !g.w.rest.tap {
+		return
+	}
+	for _, id := range sortedKeys(g.w.instances) {
+		if i := g.w.instances[id]; i.ready && !i.gone {
+			if _, beats := g.w.rest.beats[id]; !beats {
+				g.broke(nil, "at %s, %s after the last change, %s has no heartbeat although it lives: nobody counts it", clock(g.w.now),
+					clock(g.w.now-g.w.rest.since), i.who())
+			}
+		}
 	}
 }
 

@@ -93,7 +93,10 @@ func (g *g8) event(e *history.Event) {
 		}
 	case history.Arrived:
 		p := g.target()
-		if p.serving == 0 && g.w.subject.unpaused() {
+		switch {
+		case !g.w.subject.unpaused():
+			g.unwanted(e)
+		case p.serving == 0:
 			g.polled(p, e)
 		}
 		p.serving++
@@ -134,6 +137,20 @@ func (g *g8) polled(p *polled, e *history.Event) {
 		g.class(1, e, g.promise(from, g.handLimit, nil), nil)
 	case gap > g.handLimit || (another && len(by) > 0):
 		g.class(0, e, g.promise(from, g.gapLimit+p.late, g.simple(by, from)), by)
+	}
+}
+
+// unwanted judges a poll of a session that was removed or paused: who polls it sees that by its second look from then.
+func (g *g8) unwanted(e *history.Event) {
+	s := g.w.subject
+	if !s.added || g.w.speaksOf(e) == nil {
+		return
+	}
+	limit := g.w.settleSessions() + int64(g.w.PollTimeout)
+	c := promise{from: s.addedAt, base: s.addedAt, by: s.addedAt + limit, settle: limit, who: g.w.speaksOf(e)}
+	if limit, stands := g.held(c); stands == tooLate {
+		g.broke(s, "session %s was polled by %s at %s, %d ms after it had been removed or paused (limit %d ms)", s.id,
+			g.w.instance(e.Instance).who(), clock(e.T), ms(e.T-s.addedAt), ms(limit))
 	}
 }
 

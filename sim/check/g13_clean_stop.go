@@ -111,6 +111,16 @@ func (g *g13) close(l *legacy) {
 }
 
 func (g *g13) event(e *history.Event) {
+	switch e.Kind {
+	case history.PollStart:
+		g.polls(g.w.subject, g.w.speaker)
+	case history.PollEnd, history.PollCancelled:
+		if g.w.subject.poller == g.w.speaker {
+			g.polls(g.w.subject, nil)
+		}
+	case history.Stopped:
+		g.left(g.w.speaker)
+	}
 	if l := g.heirless[e.Session]; l != nil && (e.Kind == history.SessionRemoved || e.Kind == history.SessionPaused) {
 		g.close(l)
 	}
@@ -119,7 +129,64 @@ func (g *g13) event(e *history.Event) {
 func (g *g13) struck(s *strike) {
 	if s.Kind.Has(fault.Stops) && s.node != nil && s.node.current != nil {
 		g.stops[s] = true
+		g.drains(s, s.node.current)
 	}
+}
+
+// polls notes whose poll of the session runs.
+func (g *g13) polls(s *session, i *instance) {
+	if was := s.poller; was != nil {
+		if was.polls--; was.polls == 0 {
+			was.idle = g.w.now
+			if was.leave != nil {
+				g.drains(was.leave, was)
+			}
+		}
+	}
+	if s.poller = i; i != nil {
+		i.polls++
+	}
+}
+
+// drains watches that an instance that is asked to stop gives back all that it holds, as soon as no poll of its own runs.
+func (g *g13) drains(stop *strike, i *instance) {
+	idle := i.idle
+	g.w.await(func() (promise, bool) {
+		c := promise{from: stop.start, base: max(stop.start, i.idle), settle: int64(failoverAllowance), who: stop.node, but: stop}
+		if c.by = c.base + int64(failoverAllowance); i.polls > 0 {
+			c.by = stop.start + int64(g.w.PollTimeout+failoverAllowance)
+		}
+		return c, len(i.held) > 0 && i.idle == idle && !i.gone && g.w.phase != "end"
+	}, func(limit int64, excused *strike) {
+		if excused != nil {
+			g.excuse(excused)
+			return
+		}
+		g.exercised++
+		g.broke(nil, "%s was asked to stop at %s and still held %d leases at %s (limit %d ms)", i.who(), clock(stop.start), len(i.held),
+			clock(g.w.now), ms(limit))
+	})
+}
+
+// left looks at what is left of an instance that stopped: its heartbeat must be gone.
+func (g *g13) left(i *instance) {
+	stop, at := i.leave, g.w.now
+	if stop == nil || g.w.rest.beats[i.id] == 0 {
+		return
+	}
+	g.w.at(at+int64(failoverAllowance), func() {
+		until := g.w.rest.beats[i.id]
+		if until <= g.w.now || g.w.phase == "end" {
+			return
+		}
+		if by := g.w.hindered(i.node, stop.start, at, stop); by != nil {
+			g.excuse(by)
+			return
+		}
+		g.exercised++
+		g.broke(nil, "%s was asked to stop at %s, ended at %s, and its heartbeat lives until %s", i.who(), clock(stop.start), clock(at),
+			clock(until))
+	})
 }
 
 func (g *g13) began(t *term) {

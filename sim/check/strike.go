@@ -131,6 +131,14 @@ func (w *world) hindered(n *node, from, to int64, but *strike) *strike {
 	})
 }
 
+// speaksOf returns the node whose instance the event names; nil: it is not known.
+func (w *world) speaksOf(e *history.Event) *node {
+	if i := w.instances[e.Instance]; i != nil {
+		return i.node
+	}
+	return nil
+}
+
 // heard notes the first heartbeat that is set after a loss: who is frozen, or cannot reach Redis, does not see the loss.
 func (w *world) heard(e *history.Event) {
 	if e.Kind != history.RedisBeat || e.Reason == snapshotReason {
@@ -202,6 +210,9 @@ func (w *world) process(s *strike) {
 		s.node.killer = s
 	case s.Kind.Has(fault.Stops):
 		s.node.asked = s
+		if i := s.node.current; i != nil {
+			i.leave = s
+		}
 	case s.Kind.Has(fault.Freezes):
 		s.node.freeze(w.now)
 	}

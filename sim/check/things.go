@@ -23,6 +23,9 @@ type instance struct {
 	since  int64 // when it said ready
 	gone   bool  // stopped or exited
 	killed bool
+	leave  *strike          // the clean stop that it was asked for; nil: none
+	polls  int              // that it has begun and not ended
+	idle   int64            // when the last of them ended
 	asks   bool             // it asks Redis before each use, and trusts its lease for that use only
 	held   map[string]*term // by session: open terms
 }
@@ -38,13 +41,14 @@ type session struct {
 	polls   ring  // of its polls
 	room    [pollsLen]moment
 
-	renewals renewals // G4
-	target   targeted // G2
-	turns    turns    // G2
-	polled   polled   // G8
-	fences   fences   // G3
-	orphan   *orphan  // G5; nil: it is none
-	sampled  *sampled // G1's second opinion; nil: it was not asked for
+	renewals renewals  // G4
+	target   targeted  // G2
+	turns    turns     // G2
+	polled   polled    // G8
+	poller   *instance // G13: whose poll of it runs, as it says
+	fences   fences    // G3
+	orphan   *orphan   // G5; nil: it is none
+	sampled  *sampled  // G1's second opinion; nil: it was not asked for
 
 	terms   []*term
 	term    [1]*term // room for terms: mostly there is one
