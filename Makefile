@@ -75,7 +75,7 @@ engines: setup engine ## Ten plans on both engines, and in containers: the same 
 
 .PHONY: foreign
 foreign: setup ## Nodes in another language with one known fault each: each must be caught by its guarantee (ARGS="-args -all": ten seeds of each)
-	go test -count=1 -timeout 60m -v ./sim/foreign/bugs $(if $(filter file,$(origin ARGS)),,$(ARGS))
+	go test -count=1 -timeout 3h -v ./sim/foreign/bugs $(if $(filter file,$(origin ARGS)),,$(ARGS))
 
 # What make test leaves out: the race detector on storms in virtual time, and what -short skips. A package in which it skips
 # something is played here as a whole.

@@ -39,12 +39,11 @@ func (c *Core) setback(in *inflight, silent bool) {
 	c.slowed = max(c.slowed, p.until)
 }
 
-// resume lets what went unanswered be sent at once: Redis answers again. Each may fail again no sooner than before.
+// resume lets releases that went unanswered be sent at once: Redis answers again, and somebody waits for what they give back. They
+// may fail again no sooner than before.
 func (c *Core) resume() {
-	for k := range c.paces {
-		if p := &c.paces[k]; p.silent {
-			p.until = 0
-		}
+	if p := &c.paces[OpRelease]; p.silent {
+		p.until = 0
 	}
 }
 
