@@ -24,6 +24,7 @@ type instance struct {
 	gone   bool  // stopped or exited
 	killed bool
 	asks   bool             // it asks Redis before each use, and trusts its lease for that use only
+	sends  bool             // it says when it is about to renew
 	held   map[string]*term // by session: open terms
 }
 
