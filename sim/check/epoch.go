@@ -26,6 +26,14 @@ const never = int64(math.MaxInt64)
 // clockStep is what one reading of Redis' clock can be off: it counts milliseconds.
 const clockStep = int64(1e6)
 
+// blur is how far off a time may be that Redis' stream tells, and none in virtual time.
+func (p Params) blur() int64 {
+	if p.Redis == "model" {
+		return 0
+	}
+	return clockStep
+}
+
 // epochs takes note of what happens to the epoch. What is written before anybody is there declares that nothing was lost.
 func (w *world) epochs(e *history.Event) {
 	p := &w.epoch
@@ -51,13 +59,13 @@ func (w *world) epochs(e *history.Event) {
 func (p *epoch) lost(at int64) { p.began, p.seen = at, false }
 
 // quarantine returns until when nothing is granted in the epoch: at least until first, and if its beginning was seen no longer than
-// until last. Redis' clock may run fast or slow by the margin of a trust window.
+// until last. Redis' clock may run fast or slow by the margin of a trust window, and a host that stalls shows late that it began.
 func (w *world) quarantine() (first, last int64) {
 	p := &w.epoch
 	if p.began == 0 || w.Foreign { // how another program waits is its own affair: G1 judges
 		return 0, never
 	}
-	end, off := p.began+int64(w.TTL), w.margin()+expirySlack
+	end, off := p.began+int64(w.TTL), w.margin()+expirySlack+w.stall(p.began-wordAllowance, p.began)
 	if !p.seen || p.down {
 		return end - off, never
 	}

@@ -39,12 +39,12 @@ func (g *g10) beat(i *instance) {
 // deaf holds a script's effect against the term of whom it was executed for, and reports whether it is one that could not be.
 func (g *g10) deaf(t *term) bool {
 	p, at := &g.w.epoch, g.w.now
-	if t == nil || !p.seen || g.w.Foreign || t.inst.asks || !t.believes || t.from >= p.began-clockStep {
+	if t == nil || !p.seen || g.w.Foreign || t.inst.asks || !t.believes || t.from >= p.began-wordAllowance {
 		return false
 	}
-	began := p.began
-	g.w.at(at+clockStep, func() {
-		if !t.believes && t.to <= at+clockStep {
+	began, blur := p.began, g.w.blur()
+	g.w.at(at+blur, func() {
+		if !t.believes && t.to <= at+blur {
 			return
 		}
 		g.broke(t.session, "at %s Redis executed a script of %s, which trusts session %s (fence %d) since before the epoch of Redis' data "+

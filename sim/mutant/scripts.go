@@ -144,6 +144,13 @@ var scripts = []Mutant{
 		Edits: []Edit{{epochLua, "local void = epoch ~= ARGV[1]", "local void = false"}},
 	},
 	{
+		Name:   "beat-without-epoch",
+		Story:  "A heartbeat is set whether or not its sender has heard that Redis lost its data.",
+		Breaks: "G10", Seeds: 100,
+		Scenario: sim.Scenario{Faults: []fault.Kind{fault.RedisFlush}},
+		Edits:    []Edit{{luaDir + "beat.lua", "if void then return answer() end\n", ""}},
+	},
+	{
 		Name:   "reasserts-over-a-higher-fence",
 		Story:  "A term is asserted anew although a later one was granted.",
 		Breaks: "G1", Package: "lease/redisstore", Test: "TestConformance",
