@@ -2,6 +2,7 @@ package check
 
 import (
 	"math"
+	"time"
 
 	"github.com/leasestorm/leasestorm/sim/history"
 )
@@ -11,8 +12,8 @@ import (
 // granted. How long that is follows from the run's TTL, and not from what the key says.
 type epoch struct {
 	value string // of its key, as last seen
-	began int64  // when it began; if that was not seen, some time before; 0: it did not begin in this history
-	seen  bool   // its beginning was seen
+	since int64  // it did not begin before; 0: not in this history
+	until int64  // nor after; never: that was not seen
 	blind int64  // when it was last lost from sight what Redis does
 	down  bool   // it is not seen now
 }
@@ -24,14 +25,14 @@ const quarantined = "quarantine"
 const never = int64(math.MaxInt64)
 
 // clockStep is what one reading of Redis' clock can be off: it counts milliseconds.
-const clockStep = int64(1e6)
+const clockStep = int64(time.Millisecond)
 
-// blur is how far off a time may be that Redis' stream tells, and none in virtual time.
+// blur is how late what Redis did may be shown: a replication stream is read when it comes. In virtual time nothing is late.
 func (p Params) blur() int64 {
 	if p.Redis == "model" {
 		return 0
 	}
-	return clockStep
+	return wordAllowance
 }
 
 // epochs takes note of what happens to the epoch. What is written before anybody is there declares that nothing was lost.
@@ -39,15 +40,15 @@ func (w *world) epochs(e *history.Event) {
 	p := &w.epoch
 	switch e.Kind {
 	case history.RedisEpoch:
-		switch {
+		switch late := w.now - w.blur(); {
 		case e.N == 0 && len(w.instances) > 0:
-			p.began, p.seen = e.T, true
+			p.since, p.until = max(p.since, late-w.stall(late, w.now)), w.now
 		case e.N != 0 && e.Reason != p.value && p.blind != 0:
-			p.began, p.seen = max(p.began, p.blind), false
+			p.since, p.until = max(p.since, p.blind), never
 		}
 		p.value = e.Reason
 	case history.RedisFlushed:
-		w.epoch.lost(e.T)
+		p.lost(e.T)
 	case history.TapDown:
 		p.blind, p.down = e.T, true
 	case history.TapUp:
@@ -56,18 +57,17 @@ func (w *world) epochs(e *history.Event) {
 }
 
 // lost ends an epoch; the next begins when somebody notices.
-func (p *epoch) lost(at int64) { p.began, p.seen = at, false }
+func (p *epoch) lost(at int64) { p.since, p.until = at, never }
 
-// quarantine returns until when nothing is granted in the epoch: at least until first, and if its beginning was seen no longer than
-// until last. Redis' clock may run fast or slow by the margin of a trust window, and a host that stalls shows late that it began.
+// quarantine returns until when nothing is granted in the epoch: at least until first, and no longer than until last. Redis' clock may
+// run fast or slow by the margin of a trust window.
 func (w *world) quarantine() (first, last int64) {
-	p := &w.epoch
-	if p.began == 0 || w.Foreign { // how another program waits is its own affair: G1 judges
+	p, length, off := &w.epoch, int64(w.TTL), w.margin()+expirySlack
+	switch {
+	case p.since == 0 || w.Foreign: // how another program waits is its own affair: G1 judges
 		return 0, never
+	case p.until == never || p.down:
+		return p.since + length - off, never
 	}
-	end, off := p.began+int64(w.TTL), w.margin()+expirySlack+w.stall(p.began-wordAllowance, p.began)
-	if !p.seen || p.down {
-		return end - off, never
-	}
-	return end - off, end + off
+	return p.since + length - off, p.until + length + off
 }

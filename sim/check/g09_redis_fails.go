@@ -123,7 +123,6 @@ func (g *g9) event(e *history.Event) {
 // refused: who is refused for a quarantine was told of one that lasts, or was a moment before. The clock by which it waits stood still
 // while its machine was suspended, and after that it acquires nothing for a TTL in any case.
 func (g *g9) refused(e *history.Event) {
-	began := g.w.epoch.began
 	_, last := g.w.quarantine()
 	if last == never || !strings.HasPrefix(e.Reason, quarantined) {
 		return
@@ -135,7 +134,7 @@ func (g *g9) refused(e *history.Event) {
 			last = max(last, r.to)
 		}
 	}
-	if e.T > last+g.w.stall(began, e.T) {
+	if began := g.w.epoch.until; e.T > last+g.w.stall(began, e.T) {
 		g.broke(g.w.subject, "at %s %s was refused session %s for a quarantine, but the epoch of Redis' data began at %s, and its quarantine "+
 			"was over %d ms before", clock(e.T), g.w.speaker.who(), e.Session, clock(began), ms(e.T-began-int64(g.w.TTL)))
 	}

@@ -36,10 +36,11 @@ func (k *key) refused(inst string) {
 	}
 }
 
-// answered: an answer to the only renewal under way leaves none that Redis is still to execute. Its effect may still be to be shown, and
+// answered: an answer to the only renewal under way leaves none that Redis is still to execute. Effects may still be to be shown, and
 // what was sent before may be under way for as long as messages are kept back.
 func (g *g10) answered(k *key, s *said, sent int64) {
-	if sent == 0 || s.waits != sent || s.unused <= 0 || s.open != 0 && sent < s.open+2*int64(g.w.TTL) {
+	if sent == 0 || s.waits != sent || s.unused <= 0 ||
+		s.open != 0 && sent < s.open+2*int64(g.w.TTL) || s.before != 0 && g.w.now <= s.before+g.w.blur()+g.w.stall(s.before, g.w.now) {
 		return
 	}
 	s.unused = 1

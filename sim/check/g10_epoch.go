@@ -10,9 +10,9 @@ func (g *g10) inQuarantine(k *key, e *history.Event, fresh bool) {
 		g.changes[k.holder]++
 	}
 	if fresh && e.T < first {
-		g.broke(k.session, "at %s Redis began a term of session %s for %s (fence %d), although the epoch of its data began at %s: nothing is "+
-			"granted within a TTL of that, because what it forgot may still be believed", clock(e.T), k.session.id, g.who(k.holder),
-			e.Fence, clock(g.w.epoch.began))
+		g.broke(k.session, "at %s Redis began a term of session %s for %s (fence %d), although the epoch of its data began at %s or later: "+
+			"nothing is granted within a TTL of that, because what it forgot may still be believed", clock(e.T), k.session.id,
+			g.who(k.holder), e.Fence, clock(g.w.epoch.since))
 	}
 }
 
@@ -26,7 +26,7 @@ func (g *g10) unheard(k *key, inst string) {
 
 // beat is a heartbeat that was set.
 func (g *g10) beat(i *instance) {
-	if e := &g.w.epoch; !e.seen || g.w.now > e.began+int64(g.w.TTL) {
+	if e := &g.w.epoch; e.until == never || g.w.now > e.until+int64(g.w.TTL) {
 		return
 	}
 	for _, id := range sortedKeys(i.held) {
@@ -39,12 +39,12 @@ func (g *g10) beat(i *instance) {
 // deaf holds a script's effect against the term of whom it was executed for, and reports whether it is one that could not be.
 func (g *g10) deaf(t *term) bool {
 	p, at := &g.w.epoch, g.w.now
-	if t == nil || !p.seen || g.w.Foreign || t.inst.asks || !t.believes || t.from >= p.began-wordAllowance {
+	if t == nil || p.until == never || g.w.Foreign || t.inst.asks || !t.believes || t.from >= p.since {
 		return false
 	}
-	began, blur := p.began, g.w.blur()
-	g.w.at(at+blur, func() {
-		if !t.believes && t.to <= at+blur {
+	began, from := p.until, t.from
+	g.w.at(at+min(g.w.blur(), clockStep), func() {
+		if !t.believes || t.from != from {
 			return
 		}
 		g.broke(t.session, "at %s Redis executed a script of %s, which trusts session %s (fence %d) since before the epoch of Redis' data "+

@@ -40,7 +40,9 @@ type said struct {
 	at       int64
 	released int64 // when it last gave the lease back
 	asked    int64 // when its last renewal was sent, 0: it is answered
+	sent     int64 // when its last renewal was sent
 	waits    int64 // since when it has had one without an answer
+	before   int64 // when the one before that was sent
 	open     int64 // when the last one was sent that was followed by another attempt before its answer
 	granted  int64 // when Redis last granted it the lease, or let it adopt it
 	unused   int   // renewals it has sent that Redis has not shown; below 0: Redis has shown more
@@ -279,7 +281,8 @@ func (g *g10) word(k *key, e *history.Event) {
 		if s.asked == 0 {
 			s.waits = e.T
 		}
-		s.open = max(s.open, s.asked)
+		s.open, s.before = max(s.open, s.asked), s.sent
+		s.sent = e.T
 		s.asked = e.T
 		return
 	case history.Lost: // it has deleted nothing
