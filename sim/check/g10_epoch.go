@@ -4,12 +4,12 @@ import "github.com/leasestorm/leasestorm/sim/history"
 
 // inQuarantine: a fence that is new is that of a new term, and none begins while a quarantine lasts. One that is not is that of a
 // term that is asserted anew.
-func (g *g10) inQuarantine(k *key, e *history.Event, fresh bool) {
+func (g *g10) inQuarantine(k *key, e *history.Event) {
 	first, _ := g.w.quarantine()
 	if first > 0 && k.known && k.holder != "" {
 		g.changes[k.holder]++
 	}
-	if fresh && e.T < first {
+	if e.Fence > max(k.fence, k.told) && e.T < first {
 		g.broke(k.session, "at %s Redis began a term of session %s for %s (fence %d), although the epoch of its data began at %s or later: "+
 			"nothing is granted within a TTL of that, because what it forgot may still be believed", clock(e.T), k.session.id,
 			g.who(k.holder), e.Fence, clock(g.w.epoch.since))

@@ -29,7 +29,8 @@ type key struct {
 	since   int64
 	until   int64
 	fenced  int64   // when its fence was last set
-	fence   int64   // the highest that anybody has shown
+	fence   int64   // the highest that Redis has shown
+	told    int64   // the highest that an owner has told of
 	pushed  int64   // when it was last extended, 0: nothing was done to it since that
 	said    []*said // one an instance that said anything
 }
@@ -138,18 +139,17 @@ func (g *g10) granted(k *key, e *history.Event) {
 // which is asserted anew.
 func (g *g10) fenced(k *key, e *history.Event) {
 	k.fenced = e.T
-	fresh := e.Fence > k.fence
 	if k.known && k.holder != "" {
 		s := k.by(k.holder)
 		s.granted = e.T
 		switch adopted := k.pushed != 0 && e.T <= k.pushed+int64(stampAllowance); {
 		case adopted:
 			s.unused++ // it was no renewal that extended it
-		case !fresh:
+		case e.Fence <= k.fence:
 			g.used(k, e.T)
 		}
 	}
-	g.inQuarantine(k, e, fresh)
+	g.inQuarantine(k, e)
 	k.fence = max(k.fence, e.Fence)
 }
 
@@ -273,7 +273,7 @@ func (g *g10) word(k *key, e *history.Event) {
 	s := k.by(e.Instance)
 	sent := s.asked
 	s.at = e.T
-	k.fence = max(k.fence, e.Fence)
+	k.told = max(k.told, e.Fence)
 	switch e.Kind {
 	case history.RenewStart:
 		s.unused++
