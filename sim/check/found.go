@@ -309,7 +309,8 @@ func (w *world) keep(e *history.Event) {
 		default:
 			s.recent.add(w.moment(e))
 		}
-	case e.Kind >= history.RedisFlushed && e.Kind <= history.RedisUp, e.Kind == history.Ready, e.Kind == history.Stopped:
+	case e.Kind >= history.RedisFlushed && e.Kind <= history.RedisUp, e.Kind == history.RedisEpoch, e.Kind == history.Ready,
+		e.Kind == history.Stopped:
 		w.recent.add(w.moment(e))
 	default:
 		return

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
@@ -110,10 +111,32 @@ func (g *g9) event(e *history.Event) {
 				g.polled(r, e.Session, limit)
 			}
 		}
+	case history.AcquireFailed:
+		g.refused(e)
 	case history.SessionRemoved, history.SessionPaused:
 		for _, r := range g.recoveries {
 			delete(r.missing, e.Session)
 		}
+	}
+}
+
+// refused: who is refused for a quarantine was told of one that lasts, or was a moment before. The clock by which it waits stood still
+// while its machine was suspended, and after that it acquires nothing for a TTL in any case.
+func (g *g9) refused(e *history.Event) {
+	_, last := g.w.quarantine()
+	if last == never || !strings.HasPrefix(e.Reason, quarantined) {
+		return
+	}
+	last += int64(failoverAllowance + g.w.RenewTimeout)
+	for _, s := range g.w.strikes {
+		if e.T > last && s.node == g.w.speaker.node && s.Kind.Has(fault.Bars) {
+			r, _ := g.w.reach(s)
+			last = max(last, r.to)
+		}
+	}
+	if began := g.w.epoch.until; e.T > last+g.w.stall(began, e.T) {
+		g.broke(g.w.subject, "at %s %s was refused session %s for a quarantine, but the epoch of Redis' data began at %s, and its quarantine "+
+			"was over %d ms before", clock(e.T), g.w.speaker.who(), e.Session, clock(began), ms(e.T-began-int64(g.w.TTL)))
 	}
 }
 

@@ -28,6 +28,9 @@ type key struct {
 	since   int64
 	until   int64
 	fenced  int64   // when its fence was last set
+	fence   int64   // the highest that Redis has shown
+	told    int64   // the highest that an owner has told of
+	pushed  int64   // when it was last extended, 0: nothing was done to it since that
 	said    []*said // one an instance that said anything
 }
 
@@ -37,8 +40,12 @@ type said struct {
 	at       int64
 	released int64 // when it last gave the lease back
 	asked    int64 // when its last renewal was sent, 0: it is answered
+	sent     int64 // when its last renewal was sent
 	waits    int64 // since when it has had one without an answer
+	before   int64 // when the one before that was sent
+	open     int64 // when the last one was sent that was followed by another attempt before its answer
 	granted  int64 // when Redis last granted it the lease, or let it adopt it
+	unused   int   // renewals it has sent that Redis has not shown; below 0: Redis has shown more
 }
 
 // wordAllowance is how far a node's word and what Redis shows of it may lie apart.
@@ -90,6 +97,10 @@ func (g *g10) event(e *history.Event) {
 	case history.RedisFence:
 		g.fences = true
 		g.fenced(g.key(), e)
+	case history.RedisBeat:
+		if i := g.w.instances[e.Instance]; i != nil && e.Reason != snapshotReason {
+			g.beat(i)
+		}
 	case history.RedisFlushed, history.TapDown:
 		g.tap = g.tap && e.Kind != history.TapDown
 		for _, s := range g.w.sessions.all {
@@ -97,6 +108,8 @@ func (g *g10) event(e *history.Event) {
 		}
 	case history.TapUp:
 		g.tap = true
+	case history.AcquireFailed:
+		g.key().refused(e.Instance)
 	case history.Acquired, history.RenewStart, history.Renewed, history.Lost, history.Released:
 		g.word(g.key(), e)
 	}
@@ -113,17 +126,30 @@ func (g *g10) granted(k *key, e *history.Event) {
 	}
 	k.stale = e.Reason == snapshotReason && g.w.failedOver(e.T)
 	k.known, k.holder, k.since, k.until = true, e.Instance, e.T, e.Until
+	k.pushed = 0
 	if e.Reason != snapshotReason {
+		g.reaches(k, e)
+		g.unheard(k, e.Instance)
 		g.fencing(k)
 	}
 }
 
-// fenced: who has the lease and is given a fence adopts it, which is as good as a grant.
+// fenced: who has the lease and is given a fence adopts it, which is as good as a grant. A fence that is not new is that of a term
+// which is asserted anew.
 func (g *g10) fenced(k *key, e *history.Event) {
 	k.fenced = e.T
 	if k.known && k.holder != "" {
-		k.by(k.holder).granted = e.T
+		s := k.by(k.holder)
+		s.granted = e.T
+		switch adopted := k.pushed != 0 && e.T <= k.pushed+int64(stampAllowance); {
+		case adopted:
+			s.unused++ // it was no renewal that extended it
+		case e.Fence <= k.fence:
+			g.used(k, e.T)
+		}
 	}
+	g.inQuarantine(k, e)
+	k.fence = max(k.fence, e.Fence)
 }
 
 // fencing: whoever is given a lease is given its fence with it. A key that is made without one was made by something that
@@ -141,37 +167,23 @@ func (g *g10) fencing(k *key) {
 
 func (g *g10) who(inst string) string { return g.w.instance(inst).who() }
 
-// extended: the holder must have asked for it, lately or, if its bytes were held back, at some time without an answer.
+// extended: each extension is that of one attempt of the holder, and reaches no further than a TTL.
 func (g *g10) extended(k *key, e *history.Event) {
 	if !k.known || k.holder == "" {
 		return
 	}
-	k.until = max(k.until, e.Until)
+	g.reaches(k, e)
+	k.until, k.pushed = max(k.until, e.Until), e.T
 	g.changes[k.holder]++
-	holder, since, at := k.holder, k.since, e.T
-	if k.asked(holder, at-int64(g.w.TTL)) {
-		return
-	}
-	g.w.at(at+wordAllowance+g.w.stall(at-wordAllowance, at), func() {
-		if k.since != since || k.asked(holder, at-int64(g.w.TTL)) || g.faulty(holder, at) {
-			return
-		}
-		g.broke(k.session, "at %s somebody extended the lease of session %s, which %s holds and had not asked for%s", clock(at),
-			k.session.id, g.who(holder), g.suspect(k, holder, at))
-	})
-}
-
-// asked reports whether the instance has said anything of the lease since then, or waits for an answer.
-func (k *key) asked(inst string, since int64) bool {
-	s := k.by(inst)
-	return s.at >= since || s.asked > 0
+	g.unheard(k, k.holder)
+	g.used(k, e.T)
 }
 
 // deleted: before its end only the holder deletes its lease, and says so.
 func (g *g10) deleted(k *key, e *history.Event) {
 	holder, since, until, at := k.holder, k.since, k.until, e.T
 	known := k.known
-	k.known, k.holder, k.until, k.since = g.tap, "", 0, at
+	k.known, k.holder, k.until, k.since, k.pushed = g.tap, "", 0, at, 0
 	if !known || holder == "" {
 		return
 	}
@@ -224,11 +236,16 @@ func (g *g10) word(k *key, e *history.Event) {
 	s := k.by(e.Instance)
 	sent := s.asked
 	s.at = e.T
+	k.told = max(k.told, e.Fence)
 	switch e.Kind {
 	case history.RenewStart:
+		s.unused++
+		g.w.speaker.sends = true
 		if s.asked == 0 {
 			s.waits = e.T
 		}
+		s.open, s.before = max(s.open, s.asked), s.sent
+		s.sent = e.T
 		s.asked = e.T
 		return
 	case history.Lost: // it has deleted nothing
@@ -237,10 +254,11 @@ func (g *g10) word(k *key, e *history.Event) {
 		s.released = e.T
 		return
 	case history.Acquired:
-		s.asked = 0
+		s.open, s.asked = max(s.open, s.asked), 0
 		g.claimed(k, e)
 		return
 	}
+	g.answered(k, s, sent)
 	s.asked = 0
 	gone := sent != 0 && k.since < s.waits-expirySlack // which of several was answered is not said
 	if sent == 0 {

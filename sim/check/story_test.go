@@ -22,7 +22,7 @@ import (
 // it accepts and what it must catch. A story is the input of a "judge" command; -rewrite writes the verdicts anew, to be
 // read by a human.
 //
-//	judge G1 [tap] [foreign] [nodes=10] …
+//	judge G1 [tap] [virtual] [foreign] [nodes=10] …
 //	0 ready A                          time in ms, the word, then in any order:
 //	100 acquired A s1 f5 u3070         node A, session s1, fence 5, until 3070 ms
 //	200 faultStart n0 (crash) A        n: number, (…): reason, m250: ms of the fault
@@ -105,6 +105,8 @@ func readStory(t *testing.T, d *datadriven.TestData) (p Params, ids []string, ev
 			p.Tap = true
 		case "foreign":
 			p.Foreign = true
+		case "virtual":
+			p.Redis = "model"
 		case "interrupted":
 			p.Interrupted = true
 		case "nodes", "sessions", "tuners":

@@ -181,6 +181,7 @@ func (w *world) strike(e *history.Event) {
 	w.strikes = append(w.strikes, s)
 	if s.forgets() {
 		w.losses = append(w.losses, s)
+		w.epoch.lost(s.start)
 	}
 	w.open[s.index] = s
 	w.challenges.struck(s)

@@ -27,6 +27,7 @@ type instance struct {
 	polls  int              // that it has begun and not ended
 	idle   int64            // when the last of them ended
 	asks   bool             // it asks Redis before each use, and trusts its lease for that use only
+	sends  bool             // it says when it is about to renew
 	held   map[string]*term // by session: open terms
 }
 

@@ -36,6 +36,7 @@ type world struct {
 	timers    timers
 	seq       int64
 	rest      rest
+	epoch     epoch
 	recent    ring // of events that concern everybody
 	followers []*follower
 
@@ -90,6 +91,7 @@ func (w *world) take(e *history.Event, s *session) {
 	w.stats.LastT = e.T
 	w.find(e, s)
 	w.keep(e)
+	w.epochs(e)
 	w.update(e)
 	for _, c := range w.checkers {
 		c.event(e)

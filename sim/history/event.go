@@ -93,6 +93,10 @@ const (
 
 	Commands // Node, N: so many commands did its process send towards Redis in the bucket that ends at T
 
+	// What Redis did to the epoch of its data, read as leases are. N is 1 for what stood there when the tap opened.
+
+	RedisEpoch // Reason: the epoch key was set to that, which begins an epoch
+
 	kindCount
 )
 
@@ -133,7 +137,7 @@ var kindNames = [kindCount]string{
 	ElectionFailed: "electionFailed", Leading: "leading",
 	Asked: "asked", Answered: "answered", Seen: "seen",
 	RedisIntent: "redisIntent", RedisKeyed: "redisKeyed", RedisUnkeyed: "redisUnkeyed", RedisState: "redisState",
-	Commands: "commands",
+	Commands: "commands", RedisEpoch: "redisEpoch",
 }
 
 // Said reports whether the kind is a word of a node.

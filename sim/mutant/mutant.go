@@ -119,7 +119,7 @@ import (
 
 var _ = readScripts(map[string]*string{
 	"epoch.lua": &epochText, "acquire.lua": &acquireText, "renew.lua": &renewText, "reassert.lua": &reassertText,
-	"release.lua": &releaseText,
+	"release.lua": &releaseText, "beat.lua": &beatText,
 })
 
 func readScripts(texts map[string]*string) bool {

@@ -33,6 +33,18 @@ var scripts = []Mutant{
 		},
 	},
 	{
+		Name:   "renewal-for-longer",
+		Story:  "A renewal gives the lease a tenth more than a TTL.",
+		Breaks: "G10", Seeds: 20,
+		Edits: []Edit{{renewFile, "call('PEXPIRE', lease, ttl)", "call('PEXPIRE', lease, math.floor(ttl * 1.1))"}},
+	},
+	{
+		Name:   "refused-acquisition-extends",
+		Story:  "An acquisition that finds the lease held extends it for its holder.",
+		Breaks: "G10", Seeds: 50,
+		Edits: []Edit{{acquireFile, "    codes[#codes + 1] = 'H'\n", "    codes[#codes + 1] = 'H'\n    call('PEXPIRE', lease, ttl)\n"}},
+	},
+	{
 		Name:   "renewal-creates-the-key",
 		Story:  "A renewal sets the key anew if it is gone (redsync#149).",
 		Breaks: "G10", Seeds: 200,
@@ -104,20 +116,39 @@ var scripts = []Mutant{
 	{
 		Name:   "half-a-quarantine",
 		Story:  "A Redis that has lost its data grants leases after half a TTL.",
-		Breaks: "G1", Seeds: 200,
+		Breaks: "G10", Seeds: 20,
 		Edits: []Edit{{epochLua, "now + agreed)", "now + agreed / 2)"}},
+	},
+	{
+		Name:   "quarantine-a-twentieth-short",
+		Story:  "A Redis that has lost its data grants leases after 95 % of a TTL.",
+		Breaks: "G10", Seeds: 20,
+		Edits: []Edit{{epochLua, "now + agreed)", "now + agreed * 0.95)"}},
+	},
+	{
+		Name:   "quarantine-a-fifth-long",
+		Story:  "A Redis that has lost its data grants leases after a TTL and a fifth.",
+		Breaks: "G9", Seeds: 50,
+		Edits: []Edit{{epochLua, "now + agreed)", "now + agreed * 1.2)"}},
 	},
 	{
 		Name:   "adopts-in-quarantine",
 		Story:  "An instance that finds its own key in a quarantine adopts it.",
-		Breaks: "G9", Package: "lease/redisstore", Test: "TestConformance",
+		Breaks: "G10", Package: "lease/redisstore", Test: "TestConformance",
 		Edits: []Edit{{acquireFile, "elseif left > 0", "elseif left > 0 and not holder"}},
 	},
 	{
 		Name:   "scripts-without-epoch",
 		Story:  "A script that was sent before Redis lost its data is executed after it.",
-		Breaks: "G9", Package: "lease/redisstore", Test: "TestConformance",
+		Breaks: "G10", Seeds: 50,
 		Edits: []Edit{{epochLua, "local void = epoch ~= ARGV[1]", "local void = false"}},
+	},
+	{
+		Name:   "beat-without-epoch",
+		Story:  "A heartbeat is set whether or not its sender has heard that Redis lost its data.",
+		Breaks: "G10", Seeds: 100,
+		Scenario: sim.Scenario{Faults: []fault.Kind{fault.RedisFlush}},
+		Edits:    []Edit{{luaDir + "beat.lua", "if void then return answer() end\n", ""}},
 	},
 	{
 		Name:   "reasserts-over-a-higher-fence",

@@ -5,4 +5,11 @@ var uncaught = []Uncaught{
 	{"sends-past-its-deadline", "The shell hands a request to the client although its deadline has passed (the check in shell.execute " +
 		"left out).",
 		"Not run, equivalent: the request's context has ended by then, and the client refuses it unsent."},
+	{"acquire-without-epoch", "An acquisition is executed for who has not heard that Redis lost its data.",
+		"Survives 500 seeds, equivalent: the quarantine refuses it whoever asks, and after that what it takes is free."},
+	{"release-without-epoch", "A release is executed for who has not heard that Redis lost its data.",
+		"Survives 500 seeds, equivalent: it deletes the key of its own term under its own fence, which is over for who sends it."},
+	{"reassert-without-epoch", "An assertion is executed in an epoch that follows the one it was sent in.",
+		"Survives 500 seeds, equivalent: it does not replace a higher fence, whoever has one replaces it, and nothing else is granted " +
+			"within that quarantine either."},
 }

@@ -45,7 +45,7 @@ type tap struct {
 // tapChannel carries the mark that joins a snapshot of the leases to the stream.
 const tapChannel = "leasestorm:tap"
 
-// snapshotScript reads all keys of the patterns ARGV[3] and on, which are leases, heartbeats and fences, and publishes a mark
+// snapshotScript reads all keys of the patterns ARGV[3] and on, which are the epoch, leases, heartbeats and fences, and publishes a mark
 // (channel ARGV[1], text ARGV[2]) in one step. The publication is part of the stream, so that the stream up to the mark is in
 // the snapshot, and what follows it is not. Expiries are absolute: nobody knows how long the script waited for its turn.
 const snapshotScript = `
@@ -251,7 +251,7 @@ func acknowledge(conn net.Conn, stop <-chan struct{}) {
 	}
 }
 
-// snapshot is all leases, heartbeats and fences at the moment of its mark.
+// snapshot is the epoch, all leases, heartbeats and fences at the moment of its mark.
 type snapshot struct {
 	at   int64    // when it was asked for: not later than the moment
 	keys []string // key, value, expiry in ms of Redis' clock (negative: none); key, value, …
@@ -266,7 +266,7 @@ func (t *tap) takeSnapshot(ctx context.Context, nonce string, out chan<- snapsho
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	args := []any{tapChannel, nonce}
+	args := []any{tapChannel, nonce, t.system.epochKey}
 	for _, pattern := range t.system.tapped {
 		args = append(args, pattern)
 	}
@@ -337,7 +337,7 @@ func (t *tap) begin(s snapshot) {
 			e.Until = t.clock.fromWall(ms*int64(time.Millisecond), t.skew)
 		}
 		value := s.keys[i+1]
-		switch kind, id := t.system.split([]byte(s.keys[i])); kind {
+		switch kind, id := t.split([]byte(s.keys[i])); kind {
 		case keyLease:
 			e.Kind, e.Session, e.Instance = history.RedisGranted, id, value
 			t.holders[id] = value
@@ -354,6 +354,8 @@ func (t *tap) begin(s snapshot) {
 		case keyRecord:
 			e.Kind, e.Session, e.Reason, e.N = history.RedisState, id, strings.TrimSpace(value), 1
 			t.add(e)
+		case keyEpoch:
+			t.add(history.Event{T: now, Kind: history.RedisEpoch, N: 1, Reason: value})
 		case keyBus, keyOther, keyKinds:
 		}
 	}

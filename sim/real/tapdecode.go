@@ -18,6 +18,7 @@ const (
 	keyIdem   // an idempotency key, whose value is a session
 	keyRecord // the record of a session, a hash
 	keyBus    // the stream of events for workers
+	keyEpoch  // of the data
 	keyKinds  // how many there are
 )
 
@@ -100,8 +101,16 @@ func (t *tap) relative(seconds bool, arg []byte) int64 {
 	return t.clock.now() + n*int64(time.Millisecond)
 }
 
+// split says what a key is.
+func (t *tap) split(key []byte) (keyKind, string) {
+	if string(key) == t.system.epochKey {
+		return keyEpoch, ""
+	}
+	return t.system.split(key)
+}
+
 func (t *tap) set(key []byte, value string, until int64) {
-	kind, id := t.system.split(key)
+	kind, id := t.split(key)
 	e := history.Event{Until: until}
 	switch kind {
 	case keyLease:
@@ -119,6 +128,8 @@ func (t *tap) set(key []byte, value string, until int64) {
 	case keyIdem:
 		e.Kind, e.Session, e.Reason = history.RedisKeyed, value, id
 		t.holders[id] = value
+	case keyEpoch:
+		e.Kind, e.Reason = history.RedisEpoch, value
 	case keyRecord, keyBus, keyOther, keyKinds:
 		return
 	}
@@ -151,7 +162,7 @@ func (t *tap) extend(verb string, args [][]byte) {
 		e.Kind, e.Instance = history.RedisBeat, id
 	case keyIdem:
 		e.Kind, e.Session, e.Reason = history.RedisKeyed, t.holders[id], id
-	case keyFence, keyRecord, keyBus, keyOther, keyKinds:
+	case keyFence, keyRecord, keyBus, keyEpoch, keyOther, keyKinds:
 		return
 	}
 	e.T = t.stamp.at(kind, until, t.clock.now())
@@ -198,7 +209,7 @@ func (t *tap) remove(key []byte) {
 		delete(t.holders, id)
 	case keyRecord:
 		e.Kind, e.Session, e.Reason = history.RedisState, id, "gone"
-	case keyBus, keyOther, keyKinds:
+	case keyBus, keyEpoch, keyOther, keyKinds:
 		return
 	}
 	t.add(e)

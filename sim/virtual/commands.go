@@ -141,7 +141,7 @@ func (r *redis) put(t int64, k key, text string, expire int64) {
 		r.putBeat(t, k.i, expire)
 		r.beats[k.i].text = cmp.Or(r.staleBeats[k.i], text)
 	case keyEpoch:
-		r.epoch = text
+		r.setEpoch(text)
 	case keyOther:
 		r.store(k.name, &object{text: text, expire: expire})
 		r.tap.stored(k.name, text, expire)

@@ -58,6 +58,7 @@ func (deaf) granted(int32, string, int64)  {}
 func (deaf) extended(int32, string, int64) {}
 func (deaf) deleted(int32)                 {}
 func (deaf) fenced(int32, int64)           {}
+func (deaf) epochSet(string)               {}
 func (deaf) beat(int32, int64)             {}
 func (deaf) beatGone(int32)                {}
 func (deaf) flushed()                      {}

@@ -102,6 +102,7 @@ type tap interface {
 	extended(lease int32, owner string, expire int64)
 	deleted(lease int32)
 	fenced(lease int32, fence int64)
+	epochSet(epoch string)
 	beat(i int32, expire int64)
 	beatGone(i int32)
 	flushed()

@@ -137,8 +137,13 @@ func (r *redis) begin(t int64, op *core.Op, a *core.Answer) bool {
 		return false
 	}
 	a.Group = length / 1000 * 1000
-	r.epoch = epoch
+	r.setEpoch(epoch)
 	return true
+}
+
+func (r *redis) setEpoch(epoch string) {
+	r.epoch = epoch
+	r.tap.epochSet(epoch)
 }
 
 // agreed is the quarantine that the present epoch's group has agreed on, if its record says so.

@@ -244,6 +244,7 @@ func (w *world) snapshot() {
 	s := &w.server
 	now := s.nowMs(w.t)
 	w.emit(history.Event{Kind: history.TapUp})
+	w.emit(history.Event{Kind: history.RedisEpoch, N: 1, Reason: s.epoch})
 	for i := range s.leases {
 		k := &s.leases[i]
 		s.expireLease(int32(i), now)
@@ -295,6 +296,10 @@ func (w *world) fenced(i int32, fence int64) {
 	if w.sink != nil && fence != 0 {
 		w.emit(history.Event{Kind: history.RedisFence, Session: w.server.leases[i].id, Fence: fence})
 	}
+}
+
+func (w *world) epochSet(epoch string) {
+	w.emit(history.Event{Kind: history.RedisEpoch, Reason: epoch})
 }
 
 func (w *world) beat(i int32, expire int64) {

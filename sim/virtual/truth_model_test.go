@@ -112,6 +112,7 @@ func (t *tapped) extended(i int32, owner string, until int64) {
 }
 func (t *tapped) deleted(i int32)             { t.say("deleted %d", i) }
 func (t *tapped) fenced(i int32, fence int64) { t.say("fenced %d %d", i, fence) }
+func (t *tapped) epochSet(epoch string)       { t.say("epoch %s", epoch) }
 func (t *tapped) beat(i int32, until int64)   { t.say("beat %d %d", i, until) }
 func (t *tapped) beatGone(i int32)            { t.say("beat gone %d", i) }
 func (t *tapped) flushed()                    { t.say("flushed") }

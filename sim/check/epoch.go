@@ -1,0 +1,73 @@
+package check
+
+import (
+	"math"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// epoch is the life of Redis' data that goes on. One begins with the first script, whoever sent it, that finds that Redis is
+// another one. What was granted before is void in it: who trusts its lease asserts it anew, and for one quarantine nothing else is
+// granted. How long that is follows from the run's TTL, and not from what the key says.
+type epoch struct {
+	value string // of its key, as last seen
+	since int64  // it did not begin before; 0: not in this history
+	until int64  // nor after; never: that was not seen
+	blind int64  // when it was last lost from sight what Redis does
+	down  bool   // it is not seen now
+}
+
+// quarantined begins the reason of who is refused because a quarantine lasts (docs/log.md).
+const quarantined = "quarantine"
+
+// never is an instant that does not come.
+const never = int64(math.MaxInt64)
+
+// clockStep is what one reading of Redis' clock can be off: it counts milliseconds.
+const clockStep = int64(time.Millisecond)
+
+// blur is how late what Redis did may be shown: a replication stream is read when it comes. In virtual time nothing is late.
+func (p Params) blur() int64 {
+	if p.Redis == "model" {
+		return 0
+	}
+	return wordAllowance
+}
+
+// epochs takes note of what happens to the epoch. What is written before anybody is there declares that nothing was lost.
+func (w *world) epochs(e *history.Event) {
+	p := &w.epoch
+	switch e.Kind {
+	case history.RedisEpoch:
+		switch late := w.now - w.blur(); {
+		case e.N == 0 && len(w.instances) > 0:
+			p.since, p.until = max(p.since, late-w.stall(late, w.now)), w.now
+		case e.N != 0 && e.Reason != p.value && p.blind != 0:
+			p.since, p.until = max(p.since, p.blind), never
+		}
+		p.value = e.Reason
+	case history.RedisFlushed:
+		p.lost(e.T)
+	case history.TapDown:
+		p.blind, p.down = e.T, true
+	case history.TapUp:
+		p.down = false
+	}
+}
+
+// lost ends an epoch; the next begins when somebody notices.
+func (p *epoch) lost(at int64) { p.since, p.until = at, never }
+
+// quarantine returns until when nothing is granted in the epoch: at least until first, and no longer than until last. Redis' clock may
+// run fast or slow by the margin of a trust window.
+func (w *world) quarantine() (first, last int64) {
+	p, length, off := &w.epoch, int64(w.TTL), w.margin()+expirySlack
+	switch {
+	case p.since == 0 || w.Foreign: // how another program waits is its own affair: G1 judges
+		return 0, never
+	case p.until == never || p.down:
+		return p.since + length - off, never
+	}
+	return p.since + length - off, p.until + length + off
+}

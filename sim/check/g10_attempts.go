@@ -1,0 +1,60 @@
+package check
+
+import "github.com/leasestorm/leasestorm/sim/history"
+
+// used takes one of the holder's renewals for what Redis shows. One that nobody sent is a break: each has its word, which comes
+// before it is sent and may be told a moment after its effect is.
+func (g *g10) used(k *key, at int64) {
+	i := g.w.instances[k.holder]
+	if i == nil || !i.sends || i.asks {
+		return
+	}
+	s := k.by(k.holder)
+	if s.unused--; s.unused >= 0 {
+		return
+	}
+	g.w.at(at+wordAllowance+int64(g.w.RenewTimeout)+g.w.stall(at-wordAllowance, at), func() {
+		if s.unused >= 0 {
+			return
+		}
+		s.unused = 0
+		if i.gone && i.killed { // its last words went with it
+			return
+		}
+		g.broke(k.session, "at %s somebody extended the lease of session %s, which %s holds, once more than it had asked for%s",
+			clock(at), k.session.id, i.who(), g.suspect(k, i.id, at))
+	})
+}
+
+// refused: an adoption extends a lease too, and a script that Redis refuses half way has done so without a fence.
+func (k *key) refused(inst string) {
+	if k.holder != inst {
+		return
+	}
+	if s := k.by(inst); s.unused < 0 {
+		s.unused++
+	}
+}
+
+// answered: an answer to the only renewal under way leaves none that Redis is still to execute. Effects may still be to be shown, and
+// what was sent before may be under way for as long as messages are kept back.
+func (g *g10) answered(k *key, s *said, sent int64) {
+	if sent == 0 || s.waits != sent || s.unused <= 0 ||
+		s.open != 0 && sent < s.open+2*int64(g.w.TTL) || s.before != 0 && g.w.now <= s.before+g.w.blur()+g.w.stall(s.before, g.w.now) {
+		return
+	}
+	s.unused = 1
+	if k.holder == s.inst && k.pushed >= sent-clockStep {
+		s.unused = 0
+	}
+}
+
+// reaches: no script gives a lease more than a TTL, by a clock that may run fast or slow by the margin.
+func (g *g10) reaches(k *key, e *history.Event) {
+	beyond := e.Until - e.T - int64(g.w.TTL)
+	if e.Until == 0 || beyond <= g.w.margin()+clockStep {
+		return
+	}
+	g.broke(k.session, "at %s the lease of session %s was made to last until %s, %d ms more than a TTL", clock(e.T), k.session.id,
+		clock(e.Until), ms(beyond))
+}
