@@ -122,7 +122,7 @@ func Judge(p Params, events iter.Seq2[history.Event, error], logs *Logs) (Result
 		}
 	}
 	if !r.Complete {
-		r.incomplete(p)
+		r.incomplete(w)
 	}
 	return r, err
 }
@@ -161,9 +161,12 @@ func (w *world) takeAll(batch []history.Event) error {
 }
 
 // incomplete turns what passes into unknown: the missing part could have broken it. What broke stays broken.
-func (r *Result) incomplete(p Params) {
+func (r *Result) incomplete(w *world) {
 	why := "the history has no end"
-	if p.Interrupted {
+	switch {
+	case w.fell != "":
+		why = w.fell
+	case w.Interrupted:
 		why = "the run was interrupted"
 	}
 	for i := range r.Verdicts {
