@@ -40,6 +40,10 @@ type Verdict struct {
 
 	Challenges []Challenge `json:"challenges,omitempty"` // G1, E1: what struck the owners of leases
 
+	Kinds  []KindCount `json:"kinds,omitempty"`  // the same changes, by the kind of fault
+	Times  []Times     `json:"times,omitempty"`  // measured, of what is bounded in time
+	Breaks []Break     `json:"breaks,omitempty"` // as many as are told one by one: Kinds counts all
+
 	Loads []Load `json:"loads,omitempty"` // G14, E7, I7: what instances sent, by what they went through
 
 	// The break that Value tells of, else the first: when it began and was noticed, ns; its session, "" if it has none; and the
