@@ -3,7 +3,6 @@ module github.com/leasestorm/leasestorm
 go 1.26.8
 
 require (
-	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/Masterminds/semver/v3 v3.4.0
 	github.com/Shopify/toxiproxy/v2 v2.12.0
 	github.com/alicebob/miniredis/v2 v2.40.0

@@ -12,7 +12,7 @@ import (
 
 // CoverageVersion is the format of an exploration's state that this program writes and reads. A state is resumed by the
 // program that made it and by no other, so any change of its fields raises it.
-const CoverageVersion = 4
+const CoverageVersion = 5
 
 // Coverage is what an exploration, a shard of one, or shards merged came to so far.
 type Coverage struct {
@@ -54,6 +54,9 @@ type GuaranteeCount struct {
 	Prolonged []uint64 `json:"prolonged,omitempty"` // of those: whose limit other faults moved, by at most ½, 1, 1½ and 2 TTL
 	Excused   uint64   `json:"excused"`             // changes that no limit could be computed for, or none that judges anything
 	Broken    uint64   `json:"broken"`
+
+	Kinds []check.KindCount `json:"kinds,omitempty"` // the same changes, and breaks, by the kind of fault
+	Times []check.Times     `json:"times,omitempty"` // measured, of all seeds
 }
 
 // count adds what one seed's verdict says.
@@ -61,6 +64,11 @@ func (g *GuaranteeCount) count(v *check.Verdict) {
 	g.Judged += uint64(v.Exercised)
 	g.Excused += uint64(v.Excused)
 	prolong(g, v.Prolonged)
+	g.join(v.Kinds, v.Times)
+}
+
+func (g *GuaranteeCount) join(kinds []check.KindCount, times []check.Times) {
+	g.Kinds, g.Times = check.JoinKinds(g.Kinds, kinds), check.JoinTimes(g.Times, times)
 }
 
 func prolong[N int | uint64](g *GuaranteeCount, by []N) {

@@ -83,8 +83,10 @@ type Progress struct {
 
 // Outcome is what an engine knows of a run beside its history.
 type Outcome struct {
-	Tap           bool // what Redis granted is in the history
-	Interrupted   bool // the run ended before its time
+	Tap           bool   // what Redis granted is in the history
+	Interrupted   bool   // the run ended before its time
+	Fell          string // the first instance that its own rules took down, in virtual time, and why; "": none was
+	Hung          bool   // it did not panic, but went on without an end
 	RedisCommands int64
 	Late          int      // faults that struck later than planned
 	Notes         []string // anything a reader should know

@@ -104,12 +104,13 @@ type FailedSeed struct {
 
 // What a seed may break beside guarantees.
 const (
-	brokePanic       = "panic"
+	brokePanic       = "panic" // of the accused, or of the engine
+	brokeHang        = "hang"  // of the accused: it went on for ever at one instant
 	brokeDeterminism = "determinism"
 	brokeScripts     = "scripts"
 )
 
-var brokenBeside = []string{brokePanic, brokeDeterminism, brokeScripts}
+var brokenBeside = []string{brokePanic, brokeHang, brokeDeterminism, brokeScripts}
 
 // repeatEvery: in so many is run twice, and the histories are compared.
 const repeatEvery = 20
@@ -254,8 +255,12 @@ func (x Exploration) one(ctx context.Context, i uint64) (r seedResult) {
 			detail = firstOf(detail, v.ID+": "+v.Detail)
 		}
 	}
+	detail = cutAt(detail, 600)
+	if out.Fell != "" {
+		broke, detail = append(broke, out.fall()), firstOf(detail, cutAt(out.Fell, shardDetailMax-len("…")))
+	}
 	if len(broke) > 0 {
-		r.failed = &FailedSeed{Seed: r.seed, Broke: broke, Detail: cutAt(detail, 600), SHA256: r.sum}
+		r.failed = &FailedSeed{Seed: r.seed, Broke: broke, Detail: detail, SHA256: r.sum}
 		x.save(ctx, c, plan, &r)
 		return r
 	}
@@ -266,6 +271,14 @@ func (x Exploration) one(ctx context.Context, i uint64) (r seedResult) {
 		x.interpret(ctx, c, plan, &r)
 	}
 	return r
+}
+
+// fall is what an instance did that its own rules took down.
+func (o *Outcome) fall() string {
+	if o.Hung {
+		return brokeHang
+	}
+	return brokePanic
 }
 
 // decides reports whether a break of the guarantee fails a seed: those that are never excused always do.

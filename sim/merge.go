@@ -100,6 +100,7 @@ func (c *Coverage) join(o *Coverage) {
 		s.Judged += g.Judged
 		s.Excused += g.Excused
 		prolong(s, g.Prolonged)
+		s.join(g.Kinds, g.Times)
 		s.Broken += g.Broken
 	}
 	c.Done += o.Done

@@ -31,7 +31,7 @@ func (c *Coverage) consistent() (shardDone, error) {
 	}
 	same := len(c.Guarantees) == len(ids) && len(c.Criteria) > 0 && len(c.Failed) == 0
 	for i := 0; same && i < len(ids); i++ {
-		same = c.Guarantees[i].ID == ids[i] && max(c.Guarantees[i].Exercised, c.Guarantees[i].Broken) <= c.Done
+		same = c.Guarantees[i].ID == ids[i] && max(c.Guarantees[i].Exercised, c.Guarantees[i].Broken) <= c.Done && c.Guarantees[i].sums()
 	}
 	for _, id := range c.Criteria {
 		same = same && slices.Contains(ids, id)
@@ -46,6 +46,37 @@ func (c *Coverage) consistent() (shardDone, error) {
 	}
 	return done, nil
 }
+
+// sums reports whether the counts by kind add up to those of all, and the measured times to what their buckets hold.
+func (g *GuaranteeCount) sums() bool {
+	var all check.KindCount
+	last := ""
+	if len(g.Kinds) > kindsMax || len(g.Times) > kindsMax {
+		return false
+	}
+	for _, k := range g.Kinds {
+		if all.Join(k); k.Kind <= last || len(k.Kind) > nameMax {
+			return false
+		}
+		last = k.Kind
+	}
+	for i, t := range g.Times {
+		if !t.Consistent() || len(t.Of) > nameMax || slices.ContainsFunc(g.Times[:i], func(o check.Times) bool { return o.Of == t.Of }) {
+			return false
+		}
+	}
+	moved := uint64(0)
+	for _, n := range g.Prolonged {
+		moved += n
+	}
+	return all.Exercised == g.Judged && all.Excused == g.Excused && all.Prolonged == moved
+}
+
+// More kinds, and longer names of them or of what is measured, than there are.
+const (
+	kindsMax = 200
+	nameMax  = 80
+)
 
 // ids are the guarantees of the system that was explored.
 func (c *Coverage) ids() ([]string, error) {

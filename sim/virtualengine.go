@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
@@ -89,7 +90,11 @@ func runVirtual(ctx context.Context, c Config, plan fault.Plan, bend Breaker, em
 	out := Outcome{
 		Tap: true, Interrupted: o.Stopped, RedisCommands: int64(o.Commands), Virtual: time.Duration(o.VirtualNs),
 	}
-	out.Notes = o.Skipped
+	out.Notes, out.Fell, out.Hung = o.Skipped, o.Fell, o.Hung
+	if o.Fell != "" {
+		what, _, _ := strings.Cut(o.Fell, "\n")
+		out.Notes = append(out.Notes, "its own rules took down "+what)
+	}
 	return out, nil
 }
 

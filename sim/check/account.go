@@ -21,6 +21,7 @@ type promise struct {
 	who     *node    // where given: it alone can bring it about, and faults of others are none
 	session *session // where given: what somebody left of its lease who is gone is waited for
 	but     *strike  // what it follows from, which the promise allows for
+	kind    string   // what brought it about, where that is not but
 }
 
 // widest is the longest allowance, in TTLs beyond the promise, that still judges anything.
@@ -148,9 +149,14 @@ func (h *hooks) held(c promise) (limit int64, stands standing) {
 			stands = tooLate
 		}
 	}
-	h.exercised++
+	h.exercise(c.of())
 	h.near(took, limit)
 	return limit, stands
+}
+
+// of is what brought the change about.
+func (c promise) of() string {
+	return cmp.Or(c.kind, c.but.name())
 }
 
 // closer reports whether the first time comes closer to its limit (or further beyond it) than the second.
@@ -170,16 +176,6 @@ func (h *hooks) nearest(v *Verdict) {
 	if h.allowed > 0 {
 		v.Value, v.Limit = ms(h.worst), ms(h.allowed)
 	}
-}
-
-// prolong counts a change whose limit a fault moved, and by how much.
-func (h *hooks) prolong(by *strike, allowance int64) {
-	if h.prolonged == nil {
-		h.prolonged = map[string]int{}
-	}
-	h.prolonged[string(by.Kind)]++
-	half := int64(h.w.TTL) / 2
-	h.spread[min((allowance-1)/half, 2*widest-1)]++
 }
 
 // await calls missed with the limit once the change is overdue, or with the fault that leaves nothing to judge, unless it is waited for

@@ -116,31 +116,30 @@ func (t *term) survived() {
 	t.strikes = slices.DeleteFunc(t.strikes, func(s *strike) bool { return !s.open })
 }
 
-// taken reports whether the new term takes a lease over whose owner was challenged, and by what.
-func (c *challenges) taken(t *term) bool {
+// taken returns by what the owner was challenged whose lease the new term takes over, the last of several; "": by nothing.
+func (c *challenges) taken(t *term) (by string) {
 	last := t.session.last
 	if last == nil || last.inst == t.inst {
-		return false
+		return ""
 	}
 	gave := last.over && last.how == endReleased
-	challenged := false
 	for _, s := range last.strikes {
 		stops := s.Kind.Has(fault.Stops)
 		if gave == stops && (gave || s.open || s.ends() || s.forgets() || c.w.outlasted(last, s)) {
-			c.by(string(s.Kind)).Taken++
-			challenged = true
+			by = string(s.Kind)
+			c.by(by).Taken++
 		}
 	}
-	if name := c.unstruck(last); !challenged && name != "" {
+	if name := c.unstruck(last); by == "" && name != "" {
+		by = name
 		x := c.by(name)
 		x.Struck++
 		x.Taken++
-		challenged = true
 	}
-	if challenged {
+	if by != "" {
 		c.total++
 	}
-	return challenged
+	return by
 }
 
 // unstruck names what took the lease from its owner, if no fault did; "": nothing that is known, so its owner may still believe.

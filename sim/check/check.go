@@ -40,6 +40,10 @@ type Verdict struct {
 
 	Challenges []Challenge `json:"challenges,omitempty"` // G1, E1: what struck the owners of leases
 
+	Kinds  []KindCount `json:"kinds,omitempty"`  // the same changes, by the kind of fault
+	Times  []Times     `json:"times,omitempty"`  // measured, of what is bounded in time
+	Breaks []Break     `json:"breaks,omitempty"` // as many as are told one by one: Kinds counts all
+
 	Loads []Load `json:"loads,omitempty"` // G14, E7, I7: what instances sent, by what they went through
 
 	// The break that Value tells of, else the first: when it began and was noticed, ns; its session, "" if it has none; and the
@@ -122,7 +126,7 @@ func Judge(p Params, events iter.Seq2[history.Event, error], logs *Logs) (Result
 		}
 	}
 	if !r.Complete {
-		r.incomplete(p)
+		r.incomplete(w)
 	}
 	return r, err
 }
@@ -161,9 +165,12 @@ func (w *world) takeAll(batch []history.Event) error {
 }
 
 // incomplete turns what passes into unknown: the missing part could have broken it. What broke stays broken.
-func (r *Result) incomplete(p Params) {
+func (r *Result) incomplete(w *world) {
 	why := "the history has no end"
-	if p.Interrupted {
+	switch {
+	case w.fell != "":
+		why = w.fell
+	case w.Interrupted:
 		why = "the run was interrupted"
 	}
 	for i := range r.Verdicts {

@@ -34,5 +34,14 @@ func (g *e4) verdict() Verdict {
 	if v.Exercised, v.Excused = a.Exercised+b.Exercised, a.Excused+b.Excused; other.Verdict != Unknown {
 		v.Detail = join(v.Detail, other.Detail)
 	}
+	v.Kinds, v.Times = JoinKinds(a.Kinds, b.Kinds), JoinTimes(a.Times, b.Times)
+	v.Breaks, v.Prolonged = joinBreaks(a.Breaks, b.Breaks), a.Prolonged
+	if v.Prolonged == nil {
+		v.Prolonged = b.Prolonged
+	} else {
+		for i, n := range b.Prolonged {
+			v.Prolonged[i] += n
+		}
+	}
 	return v
 }

@@ -19,15 +19,19 @@ type hooks struct {
 	first     *breach   // the one that began first
 	told      []*breach // those that were noticed first
 	notes     []string  // said in any case
-	excuses   map[string]int
-	widened   int64  // ns: the most that a limit was widened for a stalled host
-	untested  string // why it could not be judged, if that is not simply that nothing happened
+	widened   int64     // ns: the most that a limit was widened for a stalled host
+	untested  string    // why it could not be judged, if that is not simply that nothing happened
 	exercised int
 	excused   int
 	worst     int64           // ns: what came closest to its limit, or furthest beyond it
 	allowed   int64           // that limit; 0: nothing was held against one
-	prolonged map[string]int  // changes whose limit a fault moved, by its kind
+	prolonged int             // changes whose limit a fault moved
 	spread    [2 * widest]int // by how much, in halves of a TTL
+	kinds     kinds
+	measured  []*times
+
+	list        []Break // those that were noticed first
+	firstBroken Break   // and the one that began first
 }
 
 func (h *hooks) attach(w *world, v Verdict) { h.w, h.v = w, v }
@@ -45,6 +49,11 @@ type breach struct {
 	from    int64     // when it began
 	size    int64     // of what the verdict's value is the largest; 0 where breaks are counted
 	exhibit *follower // what was seen around it; nil: what is seen now
+
+	to    int64   // when it was over; 0: now
+	due   int64   // the instant that was missed; 0: none is known
+	by    *strike // the fault that caused it; nil: what the faults before it tell
+	terms []*term // of who had a part in it; nil: those who have the lease, and had it last
 
 	at   int64 // when it was noticed
 	text string
@@ -69,6 +78,7 @@ func (h *hooks) breach(b breach, format string, args ...any) {
 		h.when = append(h.when, h.w.now)
 	}
 	largest, first := h.headline == nil || b.size > h.headline.size, h.first == nil || b.from < h.first.from
+	h.account(&b, first)
 	if !largest && !first && len(h.told) == textsMax {
 		return
 	}
@@ -104,18 +114,6 @@ func (h *hooks) texts() []string {
 	return say
 }
 
-// excuse counts a change that the strike could delay.
-func (h *hooks) excuse(by *strike) { h.excuseFor(string(by.Kind)) }
-
-// excuseFor counts a change that something else could delay.
-func (h *hooks) excuseFor(why string) {
-	h.excused++
-	if h.excuses == nil {
-		h.excuses = map[string]int{}
-	}
-	h.excuses[why]++
-}
-
 func (h *hooks) note(format string, args ...any) {
 	h.notes = append(h.notes, fmt.Sprintf(format, args...))
 }
@@ -136,10 +134,7 @@ func (h *hooks) within(took, limit, from int64) bool {
 // verdict is the common end: a break fails, nothing judged is unknown.
 func (h *hooks) verdict() Verdict {
 	v := h.v
-	v.Exercised, v.Excused = h.exercised, h.excused
-	if len(h.prolonged) > 0 {
-		v.Prolonged = h.spread[:]
-	}
+	h.said(&v)
 	var say []string
 	switch {
 	case h.breaks > 0:
@@ -165,11 +160,12 @@ func (h *hooks) verdict() Verdict {
 	if h.widened > 0 {
 		say = append(say, fmt.Sprintf("a limit was widened by %d ms in which the host stalled", ms(h.widened)))
 	}
-	if len(h.prolonged) > 0 {
-		say = append(say, "limits were moved by "+counts(h.prolonged))
+	if h.prolonged > 0 {
+		say = append(say, "limits were moved by "+counts(h.kinds.tally(func(k *KindCount) uint64 { return k.Prolonged })))
 	}
 	if h.excused > 0 {
-		say = append(say, fmt.Sprintf("excused %d: overlapped by %s", h.excused, counts(h.excuses)))
+		say = append(say, fmt.Sprintf("excused %d: overlapped by %s", h.excused,
+			counts(h.kinds.tally(func(k *KindCount) uint64 { return k.Excused }))))
 	}
 	v.Detail = strings.Join(say, "; ")
 	return v

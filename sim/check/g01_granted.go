@@ -30,7 +30,7 @@ func (r *grants) trusted(e *history.Event) {
 			return
 		}
 		r.worst = max(r.worst, beyond)
-		b := breach{session: s, from: said.T, size: beyond, exhibit: exhibit}
+		b := breach{session: s, from: said.T, to: said.Until, due: l.until, size: beyond, exhibit: exhibit}
 		r.g.breach(b, "%s said at %s that it trusts its lease of session %s%s until %s, but Redis had granted it until %s: another can "+
 			"own it for %d ms while it still believes", w.instance(said.Instance).who(), clock(said.T), said.Session,
 			inBrackets(said.Fence), clock(said.Until), clock(l.until), ms(beyond))

@@ -29,6 +29,7 @@ type overlap struct {
 	first, second *term
 	from          int64
 	untils        [2]int64  // what each believed when it began
+	due           int64     // the end of the first's lease, as Redis had granted it; 0: not known
 	exhibit       *follower // of its beginning, where its cause is seen
 }
 
@@ -51,8 +52,8 @@ func (g *g1) began(t *term) {
 	if t.inst.asks {
 		g.asking++
 	}
-	if t.challenged {
-		g.exercised++
+	if t.challenged != "" {
+		g.exercise(t.challenged)
 	}
 }
 
@@ -64,7 +65,7 @@ func (g *g1) belief(t *term, on bool) {
 		}
 		for _, u := range s.terms {
 			if u.believes && u.inst != t.inst {
-				g.overlaps[s] = append(g.overlaps[s], &overlap{u, t, t.from, [2]int64{u.until, t.until}, g.w.follow(s)})
+				g.overlaps[s] = append(g.overlaps[s], &overlap{u, t, t.from, [2]int64{u.until, t.until}, s.endsFor(u.inst), g.w.follow(s)})
 			}
 		}
 		return
@@ -97,16 +98,20 @@ func (g *g1) overlap(o *overlap, to int64) {
 	}
 	g.worst = max(g.worst, length)
 	g.broken[s.id] = true
-	a, b := o.first.inst.short(), o.second.inst.short()
-	if a == b { // two processes of one slot
-		a, b = o.first.inst.id, o.second.inst.id
+	a, z := o.first.inst.short(), o.second.inst.short()
+	if a == z { // two processes of one slot
+		a, z = o.first.inst.id, o.second.inst.id
 	}
-	g.breach(breach{session: s, from: o.from, size: length, exhibit: o.exhibit},
+	b := breach{session: s, from: o.from, to: to, size: length, exhibit: o.exhibit, due: o.due, terms: []*term{o.first, o.second}}
+	if b.by = g.w.blame(&b); b.by != nil && b.by.forgets() {
+		b.due = max(b.by.start, b.by.end) + int64(g.w.TTL) // when a quarantine would have ended
+	}
+	g.breach(b,
 		"%s and %s both trusted their lease of session %s for %d ms, from %s to %s: %s had it from %s%s and believed until %s, "+
 			"%s had it from %s%s and believed until %s",
 		o.first.inst.who(), o.second.inst.who(), s.id, ms(length), clock(o.from), clock(to),
 		a, clock(o.first.since), inBrackets(o.first.fence), until(o.untils[0]),
-		b, clock(o.second.since), inBrackets(o.second.fence), until(o.untils[1]))
+		z, clock(o.second.since), inBrackets(o.second.fence), until(o.untils[1]))
 }
 
 // asleepSince reports whether the plan deleted the first owner's key, and froze that owner before it could know, for as

@@ -61,8 +61,8 @@ func (g *g2) attach(w *world, v Verdict) {
 }
 
 func (g *g2) began(t *term) {
-	if t.challenged {
-		t.session.turns.taken = t.inst.id
+	if t.challenged != "" {
+		t.session.turns.taken, t.session.turns.by = t.inst.id, t.challenged
 	}
 }
 
@@ -105,7 +105,7 @@ func (g *g2) arrived(t *targeted, e *history.Event) {
 	s := g.w.subject
 	if s.turns.taken == e.Instance && e.Instance != "" {
 		s.turns.taken = ""
-		g.exercised++
+		g.exercise(s.turns.by)
 	}
 	g.fenced(s, t, e)
 	for _, a := range t.serving {

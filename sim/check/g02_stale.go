@@ -25,6 +25,7 @@ type turns struct {
 	room     [1]beginning
 	suspects []*suspect
 	taken    string // the instance that took it over from a challenged owner, until it polls; "": none
+	by       string // what challenged that owner
 }
 
 // holding is the last grant.

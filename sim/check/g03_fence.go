@@ -49,7 +49,7 @@ func (g *g3) began(t *term) {
 	}
 	f := &t.session.fences
 	if f.holder != nil {
-		g.exercised++
+		g.exercise(t.challenged)
 		if f.losses != g.losses {
 			g.across++
 		}

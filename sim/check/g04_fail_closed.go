@@ -107,7 +107,7 @@ func (g *g4) event(e *history.Event) {
 		}
 	case history.RenewFailed:
 		g.failures++
-		g.exercised++
+		g.exercise(g.w.ails(g.w.subject, r.inst))
 		r.fail(e)
 	case history.Lost, history.Released:
 		r.fail(e)
@@ -153,7 +153,7 @@ func (g *g4) started(r *renewal, e *history.Event) {
 			clock(e.T), clock(r.closes))
 	case g.unanswered(r, e.T):
 		g.silent++
-		g.exercised++
+		g.exercise(g.w.ails(s, r.inst))
 		if late(g.due(r)) {
 			g.overdue(r, e.T)
 		}
@@ -228,7 +228,7 @@ func (g *g4) returned(r *renewal, e *history.Event) {
 	}
 	r.overrun = 0
 	g.cancelled++
-	g.exercised++
+	g.exercise(g.w.ails(r.session, r.inst))
 	if e.T > closed+g.w.margin()+g.w.stall(closed, e.T) && !r.inst.node.frozenWithin(closed) {
 		g.broke(r.session, "a poll of session %s that %s began at %s ran until %s, although its trust window had closed "+
 			"at %s", r.session.id, r.inst.who(), clock(r.begun), clock(e.T), clock(closed))

@@ -3,9 +3,6 @@ package check
 import (
 	"fmt"
 	"math"
-	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -18,8 +15,8 @@ import (
 type g5 struct {
 	hooks
 	crashes int
-	took    times
-	lags    times // after the end of the lease
+	took    *times
+	lags    *times // after the end of the lease
 	limit   int64
 	slow    bool // a break was one of time after the crash
 
@@ -45,7 +42,7 @@ func (g *g5) attach(w *world, v Verdict) {
 	v.Limit = (w.TTL + failoverAllowance).Milliseconds()
 	g.hooks.attach(w, v)
 	g.limit = int64(w.TTL + failoverAllowance)
-	g.took, g.lags = newTimes(), newTimes()
+	g.took, g.lags = g.measures("failover"), g.measures("after the lease's end")
 }
 
 // ended sees the crash: the victim's open terms end with its process.
@@ -262,11 +259,11 @@ func (g *g5) began(t *term) {
 	}
 	g.candidates(o)
 	g.close(o)
-	stands := tooLate
+	stands, limit := tooLate, o.late
 	if o.late > 0 {
-		g.exercised++
+		g.exercise(string(o.crash.Kind))
 		g.near(g.w.now-o.base, o.late)
-	} else if _, stands = g.held(g.promise(o)); stands == unjudged {
+	} else if limit, stands = g.held(g.promise(o)); stands == unjudged {
 		return
 	}
 	took := g.w.now - o.base
@@ -275,11 +272,11 @@ func (g *g5) began(t *term) {
 	switch {
 	case stands == tooLate:
 		g.slow = true
-		g.breach(breach{session: o.session, from: o.base, size: took},
+		g.breach(o.breach(took, o.base+limit),
 			"session %s was acquired by %s at %s, %d ms after %s: its owner %s %s at %s", o.session.id,
 			t.inst.who(), clock(t.since), ms(took), o.since(), o.victim.inst.who(), o.fell(), clock(o.at))
 	case lags:
-		g.breach(breach{session: o.session, from: o.base, size: took},
+		g.breach(o.breach(took, o.ends+int64(failoverAllowance)),
 			"session %s was acquired by %s at %s, %d ms after its lease and its owner's heartbeat had ended at %s: its owner %s %s at %s",
 			o.session.id, t.inst.who(), clock(t.since), ms(g.w.now-o.ends), clock(o.ends), o.victim.inst.who(), o.fell(), clock(o.at))
 	}
@@ -289,11 +286,11 @@ func (g *g5) began(t *term) {
 func (g *g5) finish() {
 	for _, s := range g.w.sessions.sorted() {
 		if o := s.orphan; o != nil && o.late > 0 {
-			g.exercised++
+			g.exercise(string(o.crash.Kind))
 			g.slow = true
 			g.took.add(g.w.now - o.base)
 			g.near(g.w.now-o.base, o.late)
-			g.breach(breach{session: o.session, from: o.base, size: g.w.now - o.base},
+			g.breach(o.breach(g.w.now-o.base, o.base+o.late),
 				"nobody acquired session %s any more, %d ms after %s: its owner %s %s at %s%s", s.id,
 				ms(g.w.now-o.base), o.since(), o.victim.inst.who(), o.fell(), clock(o.at), inBrackets(o.victim.fence))
 		}
@@ -310,10 +307,15 @@ func (g *g5) verdict() Verdict {
 	if g.exercised > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("%d takeovers after %d %s: %s", g.exercised, g.crashes, g.fall(), g.took))
 	}
-	if g.lags.h.TotalCount() > 0 {
+	if g.lags.n > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("after the lease's end: %s", g.lags))
 	}
 	return v
+}
+
+// breach is that it was taken too late: it was due before.
+func (o *orphan) breach(took, due int64) breach {
+	return breach{session: o.session, from: o.base, size: took, due: due, by: o.crash}
 }
 
 func (g *g5) fall() string {
@@ -321,30 +323,4 @@ func (g *g5) fall() string {
 		return "crashes and partitions"
 	}
 	return "crashes"
-}
-
-// times collects measured times for their percentiles.
-type times struct {
-	h   *hdrhistogram.Histogram
-	max int64
-}
-
-func newTimes() times {
-	return times{h: hdrhistogram.New(1, int64(time.Hour/time.Microsecond), 3)}
-}
-
-func (t *times) add(ns int64) {
-	t.max = max(t.max, ns)
-	us := min(max(1, ns/int64(time.Microsecond)), t.h.HighestTrackableValue())
-	if err := t.h.RecordValue(us); err != nil { // us is within the histogram's range
-		panic(err)
-	}
-}
-
-func (t times) String() string {
-	q := func(p float64) string {
-		ns := min(t.h.ValueAtQuantile(p)*int64(time.Microsecond), t.max) // a bucket's upper end may lie beyond the maximum
-		return time.Duration(ns).Round(time.Millisecond / 10).String()
-	}
-	return fmt.Sprintf("p50 %s, p99 %s, max %s", q(50), q(99), time.Duration(t.max).Round(time.Millisecond/10))
 }

@@ -32,7 +32,7 @@ func (g *g6) rested() {
 			}
 		}
 	}
-	g.exercised++
+	g.exercise(g.w.rest.by.name())
 	g.widened = max(g.widened, g.w.rest.stalled)
 	n, m := int64(len(live)), int64(g.w.existing)
 	var least, most *instance

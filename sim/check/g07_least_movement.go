@@ -127,7 +127,7 @@ func (g *g7) judge(m *movement) {
 		g.excuseFor("a host that stalled")
 		return
 	}
-	g.exercised++
+	g.exercise(string(m.strike.Kind))
 	if m.joiner != nil {
 		g.joins++
 	} else {

@@ -18,6 +18,7 @@ type g8 struct {
 	gapLimit, handLimit, news int64
 	gap, hand, appear         int64 // the worst of each
 	gaps, hands, appears      int   // judged
+	took                      [3]*times
 	storm                     int64 // when the storm began
 }
 
@@ -42,6 +43,7 @@ func (g *g8) attach(w *world, v Verdict) {
 	g.news = int64(w.Discovery + appearAllowance)
 	v.Limit = ms(g.gapLimit)
 	g.hooks.attach(w, v)
+	g.took = [...]*times{g.measures("gap"), g.measures("handover"), g.measures("appeared")}
 }
 
 // target is what is known of the polls of the session that the event in hand is about.
@@ -182,11 +184,15 @@ func (g *g8) beyond(s *strike, from int64) bool {
 
 // class judges a gap of one of the three kinds: 0 around a fault, 1 a handover, 2 a session that appeared.
 func (g *g8) class(kind int, e *history.Event, p promise, by []*strike) {
+	if p.kind = [...]string{"", "handover", "appeared"}[kind]; len(by) > 0 {
+		p.kind = string(by[0].Kind)
+	}
 	limit, stands := g.held(p)
 	if stands == unjudged {
 		return
 	}
 	gap := e.T - p.base
+	g.took[kind].add(gap)
 	worst := []*int64{&g.gap, &g.hand, &g.appear}[kind]
 	*[]*int{&g.gaps, &g.hands, &g.appears}[kind]++
 	*worst = max(*worst, gap)
@@ -194,8 +200,17 @@ func (g *g8) class(kind int, e *history.Event, p promise, by []*strike) {
 		return
 	}
 	around := []string{g.around(by), "a graceful handover", "it had appeared"}[kind]
-	g.broke(g.w.subject, "session %s was not polled for %d ms, from %s to %s, when %s polled it (%s; limit %d ms)",
+	g.breach(g.late(g.w.subject, p, limit, by), "session %s was not polled for %d ms, from %s to %s, when %s polled it (%s; limit %d ms)",
 		e.Session, ms(gap), clock(p.base), clock(e.T), g.w.instance(e.Instance).who(), around, ms(limit))
+}
+
+// late is that a session was not polled in time.
+func (g *g8) late(s *session, p promise, limit int64, by []*strike) breach {
+	b := breach{session: s, from: p.base, due: p.base + limit}
+	if len(by) > 0 {
+		b.by = by[0]
+	}
+	return b
 }
 
 func (g *g8) around(by []*strike) string {
@@ -237,14 +252,17 @@ func (g *g8) remaining() {
 		}
 		from := max(p.last, g.storm, g.w.peopled, p.left)
 		gap, by := g.w.now-from, g.causes(s.id, from, g.w.now)
-		until, _ := g.w.due(g.promise(from, g.gapLimit, g.simple(by, from)))
+		due := g.promise(from, g.gapLimit, g.simple(by, from))
+		until, _ := g.w.due(due)
 		if g.within(gap, until-from, from) {
 			continue
 		}
 		g.gap = max(g.gap, gap)
 		g.near(gap, until-from)
-		g.exercised++
-		g.broke(s, "session %s was not polled any more: %d ms from %s to the end of the run (%s; limit %d ms)", s.id, ms(gap),
+		b := g.late(s, due, until-from, by)
+		g.took[0].add(gap)
+		g.exercise(g.w.blame(&b).name())
+		g.breach(b, "session %s was not polled any more: %d ms from %s to the end of the run (%s; limit %d ms)", s.id, ms(gap),
 			clock(from), g.around(by), ms(until-from))
 	}
 }

@@ -16,7 +16,8 @@ type g9 struct {
 	safety     []*hooks  // G1 to G3
 	failing    []*strike // of Redis, not yet returned from
 	recoveries []*recovery
-	kinds      map[string]int
+	after      map[string]int // recoveries judged, by kind of fault
+	took       *times
 	judged     []*recovery
 }
 
@@ -37,7 +38,7 @@ type recovery struct {
 func (g *g9) attach(w *world, v Verdict) {
 	v.Limit = ms(int64(w.Renew + w.Poll + failoverAllowance))
 	g.hooks.attach(w, v)
-	g.kinds = map[string]int{}
+	g.after, g.took = map[string]int{}, g.measures("recovery")
 }
 
 func (g *g9) struck(s *strike) {
@@ -266,30 +267,36 @@ func (g *g9) judge(r *recovery) {
 		g.excuse(r.excused)
 		return
 	}
-	g.exercised++
+	g.exercise(string(r.strike.Kind))
 	if r.moved != nil {
 		g.prolong(r.moved, r.further)
 	}
-	g.kinds[string(r.strike.Kind)]++
+	g.after[string(r.strike.Kind)]++
 	if r.limit > 0 {
 		g.near(r.slowest, r.limit)
+		g.took.add(r.slowest)
 	}
 	g.judged = append(g.judged, r)
 	if ids := sortedKeys(r.late); len(ids) > 0 {
-		g.broke(g.w.session(ids[0]), "after %s Redis was back at %s, but %d sessions were polled again too late: session %s after "+
+		g.breach(r.breach(g.w.session(ids[0])), "after %s Redis was back at %s, but %d sessions were polled again too late: session %s after "+
 			"%d ms", r.strike, clock(r.back), len(ids), ids[0], ms(r.late[ids[0]]))
 	}
 	if ids := sortedKeys(r.missing); len(ids) > 0 {
-		g.broke(g.w.session(ids[0]), "after %s Redis was back at %s, but %d sessions were not polled again in time: session %s not "+
+		g.breach(r.breach(g.w.session(ids[0])), "after %s Redis was back at %s, but %d sessions were not polled again in time: session %s not "+
 			"within %d ms", r.strike, clock(r.back), len(ids), ids[0], ms(r.limit))
 	}
+}
+
+// breach is that a session was not polled again in time, of those the one that came furthest beyond its limit.
+func (r *recovery) breach(s *session) breach {
+	return breach{session: s, from: r.back, due: r.back + r.limit, by: r.strike}
 }
 
 func (g *g9) verdict() Verdict {
 	v := g.hooks.verdict()
 	g.nearest(&v)
 	if v.Verdict == Pass {
-		v.Detail = join(fmt.Sprintf("all sessions were polled again after %s", counts(g.kinds)), v.Detail)
+		v.Detail = join(fmt.Sprintf("all sessions were polled again after %s", counts(g.after)), v.Detail)
 	}
 	return v
 }

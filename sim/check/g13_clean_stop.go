@@ -12,7 +12,7 @@ type g13 struct {
 	hooks
 	heirless map[string]*legacy // released by an instance that stops, and owned by nobody since
 	stops    map[*strike]bool
-	took     times
+	took     *times
 }
 
 // legacy is one lease that an instance released because it was stopped.
@@ -29,7 +29,7 @@ func (g *g13) attach(w *world, v Verdict) {
 	g.hooks.attach(w, v)
 	g.heirless = map[string]*legacy{}
 	g.stops = map[*strike]bool{}
-	g.took = newTimes()
+	g.took = g.measures("handover")
 }
 
 func (g *g13) ended(t *term, how ending) {
@@ -44,7 +44,7 @@ func (g *g13) ended(t *term, how ending) {
 			g.excuse(by)
 			return
 		}
-		g.exercised++
+		g.exercise(string(stop.Kind))
 		g.broke(t.session, "%s was asked to stop at %s and ended at %s without releasing its lease of session %s%s",
 			t.inst.who(), clock(stop.start), clock(g.w.now), t.session.id, inBrackets(t.fence))
 	case how == endReleased && g.takenFrom(t):
@@ -94,10 +94,10 @@ func (g *g13) promise(l *legacy) promise {
 func (g *g13) finish() {
 	for _, id := range sortedKeys(g.heirless) {
 		if l := g.heirless[id]; l.late > 0 {
-			g.exercised++
+			g.exercise(string(l.stop.Kind))
 			g.took.add(g.w.now - l.at)
 			g.near(g.w.now-l.at, l.late)
-			g.broke(l.session, "session %s was released by %s at %s, which was asked to stop at %s, and nobody had acquired it %d ms "+
+			g.breach(breach{session: l.session, from: l.at, due: l.at + l.late, by: l.stop}, "session %s was released by %s at %s, which was asked to stop at %s, and nobody had acquired it %d ms "+
 				"later", id, l.from.who(), clock(l.at), clock(l.stop.start), ms(g.w.now-l.at))
 		}
 	}
@@ -195,17 +195,17 @@ func (g *g13) began(t *term) {
 		return
 	}
 	g.close(l)
-	stands := tooLate
+	stands, limit := tooLate, l.late
 	if l.late > 0 {
-		g.exercised++
+		g.exercise(string(l.stop.Kind))
 		g.near(g.w.now-l.at, l.late)
-	} else if _, stands = g.held(g.promise(l)); stands == unjudged {
+	} else if limit, stands = g.held(g.promise(l)); stands == unjudged {
 		return
 	}
 	took := g.w.now - l.at
 	g.took.add(took)
 	if stands == tooLate {
-		g.breach(breach{session: l.session, from: l.at, size: took},
+		g.breach(breach{session: l.session, from: l.at, size: took, due: l.at + limit, by: l.stop},
 			"session %s was released by %s at %s and acquired by %s %d ms later", l.session.id, l.from.who(),
 			clock(l.at), t.inst.who(), ms(took))
 	}
@@ -215,7 +215,7 @@ func (g *g13) verdict() Verdict {
 	v := g.hooks.verdict()
 	v.Value = ms(g.took.max)
 	g.nearest(&v)
-	if n := g.took.h.TotalCount(); n > 0 {
+	if n := g.took.n; n > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("%d leases handed over in %d clean stops: %s", n, len(g.stops), g.took))
 	}
 	return v

@@ -15,8 +15,8 @@ type i3 struct {
 	book  *intents
 	calm  int64 // when it began; -1: not yet
 	limit int64
-	took  times
-	calls times // from the answer to the first running or terminal state, of what was accepted in the calm
+	took  *times
+	calls *times // from the answer to the first running or terminal state, of what was accepted in the calm
 }
 
 // settleAllowance is the part of I3's limit that no interval of the lease explains.
@@ -27,7 +27,7 @@ func (p Params) settleIntents() time.Duration { return p.TTL + p.Renew + settleA
 func (g *i3) attach(w *world, v Verdict) {
 	v.Limit = w.settleIntents().Milliseconds()
 	g.hooks.attach(w, v)
-	g.calm, g.limit, g.took, g.calls = -1, int64(w.settleIntents()), newTimes(), newTimes()
+	g.calm, g.limit, g.took, g.calls = -1, int64(w.settleIntents()), g.measures("settled"), g.measures("from an answer to its effect")
 }
 
 func (g *i3) event(e *history.Event) {
@@ -136,7 +136,7 @@ func (g *i3) judge(s *intent, from int64) {
 func (g *i3) verdict() Verdict {
 	v := g.hooks.verdict()
 	v.Value = ms(g.took.max)
-	if g.calls.h.TotalCount() > 0 {
+	if g.calls.n > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("in the calm, from an answer to its effect: %s", g.calls))
 	}
 	return v

@@ -20,7 +20,7 @@ type i5 struct {
 	leases map[string]*held
 	slots  []*held // of these, in order of their first use
 	busy   map[string]int
-	took   times // from the answer to the end of who conflicts
+	took   *times // from the answer to the end of who conflicts
 }
 
 // held is a lease as Redis shows it.
@@ -47,7 +47,7 @@ const (
 
 func (g *i5) attach(w *world, v Verdict) {
 	g.hooks.attach(w, v)
-	g.leases, g.busy, g.took = map[string]*held{}, map[string]int{}, newTimes()
+	g.leases, g.busy, g.took = map[string]*held{}, map[string]int{}, g.measures("busy")
 	if !w.Tap {
 		g.untested = "what Redis granted was not recorded"
 	}
@@ -220,7 +220,7 @@ func (g *i5) verdict() Verdict {
 	if len(g.busy) > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("sessions ended: %s", counts(g.busy)))
 	}
-	if g.took.h.TotalCount() > 0 {
+	if g.took.n > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("from the answer to %s: %s", reasonBusy, g.took))
 	}
 	return v

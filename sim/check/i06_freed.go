@@ -15,8 +15,8 @@ type i6 struct {
 	keys    map[string]*grant
 	owed    []*debt // by crashed processes, in order
 	limit   int64
-	took    times // after the crash
-	again   times // after the readiness of the same worker
+	took    *times // after the crash
+	again   *times // after the readiness of the same worker
 	crashes int
 }
 
@@ -35,7 +35,7 @@ func (g *i6) attach(w *world, v Verdict) {
 	v.Limit = (w.TTL + failoverAllowance).Milliseconds()
 	g.hooks.attach(w, v)
 	g.keys, g.limit = map[string]*grant{}, int64(w.TTL+failoverAllowance)
-	g.took, g.again = newTimes(), newTimes()
+	g.took, g.again = g.measures("freed"), g.measures("after the same worker was ready again")
 	if !w.Tap {
 		g.untested = "what Redis granted was not recorded"
 	}
@@ -158,7 +158,7 @@ func (g *i6) watch(d *debt) {
 
 func (g *i6) owes(d *debt, k *grant) {
 	d.over = true
-	g.exercised++
+	g.exercise(string(d.crash.Kind))
 	after := fmt.Sprintf("%d ms after", ms(g.w.now-d.base))
 	if d.ready != 0 {
 		g.again.add(g.w.now - d.ready)
@@ -184,7 +184,7 @@ func (g *i6) let(name, to string) {
 
 func (g *i6) paid(d *debt, at int64) {
 	d.over = true
-	g.exercised++
+	g.exercise(string(d.crash.Kind))
 	g.took.add(max(0, at-d.base))
 	if d.ready != 0 {
 		g.again.add(max(0, at-d.ready))
@@ -194,11 +194,11 @@ func (g *i6) paid(d *debt, at int64) {
 func (g *i6) verdict() Verdict {
 	v := g.hooks.verdict()
 	v.Value = ms(g.took.max)
-	if g.took.h.TotalCount() > 0 {
+	if g.took.n > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("%d leases left behind by %d crashes, free after %s", g.exercised, g.crashes, g.took))
 	}
-	if g.again.h.TotalCount() > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("%d of them after the same worker was ready again, within %s", g.again.h.TotalCount(), g.again))
+	if g.again.n > 0 {
+		v.Detail = join(v.Detail, fmt.Sprintf("%d of them after the same worker was ready again, within %s", g.again.n, g.again))
 	}
 	return v
 }

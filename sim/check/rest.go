@@ -25,6 +25,7 @@ type rest struct {
 	pending   bool             // a deadline runs
 	atRest    bool             // it passed, and nothing has changed since
 	wasAtRest bool             // it was so when the last fault struck
+	by        *strike          // the last fault that struck, or was healed, since it was at rest; nil: none
 	left      string           // whose heartbeat went last in the state of rest
 	leftAt    int64            // when
 	turbid    bool             // something moved in the state of rest (G6 reports it once)
@@ -89,6 +90,7 @@ func (r *rest) reached() {
 	for _, l := range r.listener {
 		l.rested()
 	}
+	r.by = nil
 }
 
 // leftBehind returns when the last lease of an instance ends that is gone and could not give it back, because Redis did not
@@ -229,6 +231,7 @@ func (r *rest) struck(s *strike) {
 	if s.Kind.Has(fault.Aside) {
 		return
 	}
+	r.by = s
 	if r.pending && s.Kind.Has(fault.Silences|fault.Denies|fault.Disconnects|fault.Deletes) {
 		for _, l := range r.listener {
 			l.disturbed(s)
@@ -250,6 +253,9 @@ func (r *rest) leaves(s *strike) bool {
 }
 
 func (r *rest) healed(s *strike) {
+	if !s.Kind.Has(fault.Aside) {
+		r.by = s
+	}
 	switch {
 	case r.w.forgets(s): // nothing is granted for a quarantine's length; sessions are put back
 		r.change(int64(r.w.TTL+r.w.Renew) + r.w.settleSessions())

@@ -1,6 +1,10 @@
 package check
 
-import "github.com/leasestorm/leasestorm/sim/history"
+import (
+	"cmp"
+
+	"github.com/leasestorm/leasestorm/sim/history"
+)
 
 // node is a slot: one process after the other.
 type node struct {
@@ -55,6 +59,7 @@ type session struct {
 	term    [1]*term // room for terms: mostly there is one
 	last    *term    // the term that began last, open or not
 	granted *grant   // the lease as Redis holds it; nil: nobody is known to
+	before  *grant   // the one before that, of whoever held it; nil: there was none
 	left    span     // when Redis last held one of somebody who was gone, as far as it is over
 	key     key      // G10
 	deletes []int64  // times at which the plan deleted its key
@@ -86,7 +91,7 @@ func (w *world) grants(e *history.Event) {
 	case history.RedisFlushed, history.TapDown:
 		for _, s := range w.sessions.all {
 			s.left = w.leftBehind(s) // it may be there still, as the next snapshot shows
-			s.granted = nil
+			s.before, s.granted = cmp.Or(s.granted, s.before), nil
 		}
 	}
 }
@@ -94,6 +99,7 @@ func (w *world) grants(e *history.Event) {
 // freed is told that the session's lease ends in Redis.
 func (w *world) freed(s *session) {
 	w.rest.freed(s.granted)
+	s.before = cmp.Or(s.granted, s.before)
 	if k := s.granted; k != nil && w.outlived(k) {
 		s.left = span{w.leftBehind(s).from, w.now}
 	}
@@ -154,7 +160,7 @@ type term struct {
 	how        ending    // if it is over
 	heard      int64     // when its owner last said that it has it
 	strikes    []*strike // that struck it, until it is renewed after them
-	challenged bool      // it was taken over from an owner that was challenged
+	challenged string    // by what the owner was challenged from whom it was taken over; "": by nothing
 	armed      int64     // when the timer that watches its until is due; 0: there is none
 }
 

@@ -1,6 +1,8 @@
 package check
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -17,6 +19,7 @@ type world struct {
 	calm      int64  // when the calm began; 0: not yet
 	phase     string // "", "start", "storm", "calm", "end"
 	complete  bool
+	fell      string // the first process that its own rules took down, and how; "": none
 	stats     Stats
 	nodes     map[string]*node
 	instances map[string]*instance
@@ -409,6 +412,9 @@ func (w *world) exited(n *node, e *history.Event) {
 	}
 	w.leave(inst)
 	inst.killed = e.N < 0
+	if how, fell := strings.CutPrefix(e.Reason, history.Fell); fell && w.fell == "" {
+		w.fell = fmt.Sprintf("%s fell at %s (%s)", inst.who(), clock(e.T), how)
+	}
 	for _, s := range inst.sorted() {
 		w.end(inst.held[s], endExited)
 	}
@@ -418,7 +424,7 @@ func (w *world) exited(n *node, e *history.Event) {
 
 // finish closes the books: the checkers see the end of the history.
 func (w *world) finish(err error) {
-	if err != nil || w.Interrupted {
+	if err != nil || w.Interrupted || w.fell != "" {
 		w.complete = false
 	}
 	w.challenges.finish()

@@ -103,6 +103,9 @@ const (
 // Asks is the Reason of a Ready whose node asks Redis before each use instead of trusting a window.
 const Asks = "asks before each use"
 
+// Fell begins the Reason of an Exited whose process the engine ended because its rules panicked, or went on without an end.
+const Fell = "fell: "
+
 // Bucket is how long the time is over which Commands sums up: a tenth of the renewal interval, at least 10 ms. Both engines
 // count in it, and the judge expects it.
 func Bucket(renew time.Duration) time.Duration { return max(renew/10, 10*time.Millisecond) }

@@ -140,7 +140,7 @@ func TestReportJSON(t *testing.T) {
 	}{
 		"report":    {r, "commit config engine faults guarantees redis seed stats sums verdict version"},
 		"redis":     {r["redis"], "kind version"},
-		"guarantee": {first(r["guarantees"]), "challenges detail excused exercised id limit spec unit value verdict"},
+		"guarantee": {first(r["guarantees"]), "challenges detail excused exercised id kinds limit spec unit value verdict"},
 		"fault":     {first(r["faults"]), "atMs forMs kind target"},
 	} {
 		if got := strings.Join(keys(c.of), " "); got != c.want {

@@ -73,7 +73,10 @@ func (c *campaign) drain(w *world, n *node) bool {
 
 func (c *campaign) step(w *world, n *node, in election.Input) {
 	in.Now = n.clock.now(w.t)
-	eff := c.m.Step(in)
+	eff := guarded(n, func() election.Effects { return c.m.Step(in) })
+	if w.fallen(n) {
+		return
+	}
 	for i := range eff.Events {
 		c.publish(w, n, &eff.Events[i])
 	}

@@ -364,7 +364,7 @@ func (p *intentNode) pump() {
 		return
 	}
 	p.busy = true
-	for len(p.inbox) > 0 && p.n.alive {
+	for often := 1; len(p.inbox) > 0 && p.n.alive && !p.w.repeats(p.n, often); often++ {
 		m := p.inbox[0]
 		p.inbox = p.inbox[1:]
 		if m.f != nil {
@@ -390,7 +390,11 @@ func (p *intentNode) pump() {
 
 func (p *intentNode) step(e intent.Event) {
 	e.Now = p.n.clock.monoAt(p.w.t)
-	for _, eff := range slices.Clone(p.machine.Step(e)) {
+	effects := guarded(p.n, func() []intent.Effect { return slices.Clone(p.machine.Step(e)) })
+	if p.w.fallen(p.n) {
+		return
+	}
+	for _, eff := range effects {
 		if p.n.alive {
 			p.carry(&eff)
 		}

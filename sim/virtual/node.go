@@ -28,6 +28,8 @@ type node struct {
 	program  program // nil: leases and polls are all
 	tickAt   int64   // true time of the earliest tick under way, 0: none
 	inbox    []event
+	fall     fall
+	spin     spin
 	todo     []core.Event // what the process tells its core as soon as the present step is carried out
 	working  bool         // a step is being carried out
 	routines []*routine
@@ -93,6 +95,7 @@ func (w *world) spawn(n *node) {
 	n.frozen, n.pauses, n.again, n.restart, n.witness = 0, nil, 0, false, -1
 	n.tickAt, n.working = 0, false
 	n.inbox, n.todo = n.inbox[:0], n.todo[:0]
+	n.fall, n.spin = fall{}, spin{since: w.t}
 	n.terms, n.vacant, n.held = nil, nil, map[string]int32{}
 	n.link.trying, n.link.hears = false, false
 	n.instance = fmt.Sprintf("%s-%d-%08x", n.name, (epochNs+w.t)/int64(time.Second), w.load.Uint32())
@@ -208,7 +211,7 @@ func (w *world) nodeEvent(n *node, e *event) {
 		}
 		w.heard(shared)
 	case evProcess:
-		if f := w.take(e.arg); n.alive && e.gen == n.gen {
+		if f := w.take(e.arg); n.alive && e.gen == n.gen && !w.called(n) {
 			f()
 		}
 	case evSubUp:
@@ -257,6 +260,9 @@ func (w *world) tick(n *node, e *event) {
 	if n.frozen > 0 {
 		return // thaw sets it again
 	}
+	if w.ticks(n) {
+		return
+	}
 	if n.program != nil {
 		n.program.tick(w, n)
 	}
@@ -267,13 +273,8 @@ func (w *world) tick(n *node, e *event) {
 
 // setTick schedules the tick that the core wants, unless an earlier one is under way.
 func (w *world) setTick(n *node) {
-	next := n.machine.Next()
-	if n.program != nil {
-		if own := n.program.next(); own != 0 && (next == 0 || own < next) {
-			next = own
-		}
-	}
-	if next == 0 || n.frozen > 0 || !n.alive {
+	next := n.nextTick()
+	if w.fallen(n) || next == 0 || n.frozen > 0 || !n.alive {
 		return
 	}
 	at := max(n.clock.when(w.t, next)+upTo(w.net, int64(w.cfg.Clock.Late)), w.t+1)
@@ -298,7 +299,9 @@ func (w *world) step(n *node, ev core.Event) {
 		for ; ev.Kind == core.EvDrop && i < len(n.todo) && n.todo[i].Kind == core.EvDrop && n.todo[i].Cause == ev.Cause; i++ {
 			ev.IDs = append(ev.IDs, n.todo[i].ID)
 		}
-		w.act(n, ev)
+		if !w.repeats(n, i) {
+			w.act(n, ev)
+		}
 	}
 	clear(n.todo)
 	n.todo = n.todo[:0]
@@ -310,8 +313,11 @@ func (w *world) step(n *node, ev core.Event) {
 
 func (w *world) act(n *node, ev *core.Event) {
 	ev.Now = n.clock.now(w.t)
-	eff := n.machine.Step(*ev)
-	for k := range eff.Tells {
+	eff := n.ask(ev)
+	if w.fallen(n) {
+		return
+	}
+	for k := 0; k < len(eff.Tells) && n.alive; k++ {
 		w.told(n, &eff.Tells[k])
 	}
 	for k := 0; k < len(eff.Ops) && n.alive; k++ {

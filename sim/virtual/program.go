@@ -239,7 +239,10 @@ func (f *foreigner) drain(w *world, n *node) bool {
 func (f *foreigner) step(w *world, n *node, in foreign.Input) {
 	now := n.clock.now(w.t)
 	in.Now, in.Wall = time.Duration(now.Mono-f.began), time.Unix(0, now.Wall)
-	eff := f.machine.Step(in)
+	eff := guarded(n, func() foreign.Effects { return f.machine.Step(in) })
+	if w.fallen(n) {
+		return
+	}
 	for i := range eff.Words {
 		f.say(w, n, &eff.Words[i])
 	}

@@ -129,6 +129,11 @@ type Outcome struct {
 	VirtualNs int64  // true time that passed
 	Stopped   bool   // Config.Stop ended the run
 
+	// Fell is the first process that its rules took down, and why, with the stack of a panic; "": none was. Hung: it did not panic, but
+	// went on for ever at one instant.
+	Fell string
+	Hung bool
+
 	// Overlaps counts the moments at which two instances were found to believe in one lease; a lease whose key a foreign
 	// hand deleted is left out until its owner must have noticed (G1). First describes the first of them.
 	Overlaps uint64

@@ -1,0 +1,145 @@
+package check
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+)
+
+// Break is one break of a guarantee. Times are those of the history.
+type Break struct {
+	From     int64      `json:"fromNs"`               // when it began: what was late counts from there
+	To       int64      `json:"toNs"`                 // when it was over, or was noticed
+	Deadline int64      `json:"deadlineNs,omitempty"` // what was missed: when the change was due, or the first owner's lease ended; 0: not known
+	Session  string     `json:"session,omitempty"`    // whose lease; "": of none
+	Owners   []Owner    `json:"owners,omitempty"`     // who had a part in it, in the order of their terms
+	Fault    *Suspected `json:"fault,omitempty"`      // that caused it, as far as can be known
+	First    bool       `json:"first,omitempty"`      // it is the one that began first
+}
+
+// Owner is an instance with the fence under which it had the lease.
+type Owner struct {
+	Instance string `json:"instance"`
+	Fence    int64  `json:"fence,omitempty"`
+}
+
+// Suspected is a fault of the plan.
+type Suspected struct {
+	N    int64  `json:"n"` // its index in the plan
+	Kind string `json:"kind"`
+}
+
+// breaksMax is how many breaks of a guarantee are told one by one; the others are counted.
+const breaksMax = 50
+
+// account notes the break for tools, and which fault caused it.
+func (h *hooks) account(b *breach, first bool) {
+	by := h.w.blame(b)
+	h.kinds.of(by.name()).Broken++
+	if len(h.list) == breaksMax && !first {
+		return
+	}
+	x := Break{From: b.from, To: max(cmp.Or(b.to, h.w.now), b.from), Deadline: b.due, Owners: b.owners()}
+	if b.session != nil {
+		x.Session = b.session.id
+	}
+	if by != nil {
+		x.Fault = &Suspected{by.index, by.name()}
+	}
+	if first {
+		h.firstBroken = x
+	}
+	if len(h.list) < breaksMax {
+		h.list = append(h.list, x)
+	}
+}
+
+// brokenOnes returns the breaks that were noticed first, and the one that began first.
+func (h *hooks) brokenOnes() []Break {
+	if len(h.list) == 0 {
+		return nil
+	}
+	list := slices.Clone(h.list)
+	first := slices.IndexFunc(list, func(b Break) bool {
+		return b.From == h.firstBroken.From && b.To == h.firstBroken.To && b.Session == h.firstBroken.Session
+	})
+	if first < 0 {
+		first = len(list) - 1
+		list[first] = h.firstBroken
+	}
+	list[first].First = true
+	return list
+}
+
+// joinBreaks returns the breaks of two rules that have one number.
+func joinBreaks(a, b []Break) []Break {
+	all := slices.Concat(a, b)
+	slices.SortStableFunc(all, func(x, y Break) int { return cmp.Compare(x.To, y.To) })
+	first := -1
+	for i := range all {
+		if all[i].First && (first < 0 || all[i].From < all[first].From) {
+			first = i
+		}
+	}
+	for i := range all {
+		all[i].First = i == first
+	}
+	return all
+}
+
+// owners are those whom the rule names, else those who say that they have the lease, and who said so last.
+func (b *breach) owners() (all []Owner) {
+	terms := b.terms
+	if terms == nil && b.session != nil {
+		if terms = slices.Clone(b.session.terms); b.session.last != nil && !slices.Contains(terms, b.session.last) {
+			terms = append(terms, b.session.last)
+		}
+	}
+	for _, t := range terms {
+		all = append(all, Owner{t.inst.id, t.fence})
+	}
+	return all
+}
+
+// blame returns the fault that caused the break: the rule's own, else the last one that struck one of the owners before it began and
+// was over for no longer than a TTL then, else such a one of the lease or of Redis; nil: there is none.
+func (w *world) blame(b *breach) *strike {
+	if b.by != nil {
+		return b.by
+	}
+	owners := b.owners()
+	var other *strike
+	for _, s := range slices.Backward(w.strikes) {
+		if s.start > b.from || !s.open && max(s.start, s.end)+int64(w.TTL) < b.from || s.Kind.Has(fault.Alters) {
+			continue
+		}
+		switch {
+		case s.node != nil:
+			if slices.ContainsFunc(owners, func(o Owner) bool { i := w.instances[o.Instance]; return i != nil && i.node == s.node }) {
+				return s
+			}
+		case s.session == "" || b.session != nil && s.session == b.session.id:
+			other = cmp.Or(other, s)
+		}
+	}
+	return other
+}
+
+// endsFor returns the end of the lease that Redis last granted the instance, if it is the present one or the one before; 0: it is not known.
+func (s *session) endsFor(i *instance) int64 {
+	for _, k := range []*grant{s.granted, s.before} {
+		if k != nil && k.holder == i.id {
+			return k.until
+		}
+	}
+	return 0
+}
+
+// name is its kind; "" of none.
+func (s *strike) name() string {
+	if s == nil {
+		return ""
+	}
+	return string(s.Kind)
+}

@@ -1,0 +1,63 @@
+package check
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// Breaks say from when to when whose lease was with whom, which fault caused it and what was missed, and which of them began first:
+// also where more were noticed than are told.
+func TestBreaksAreTold(t *testing.T) {
+	const ms, s = int64(time.Millisecond), int64(time.Second)
+	p := storyParams()
+	p.Tap = true
+	p.Plan.Faults = []fault.Fault{{Kind: fault.PollSlow, Target: "s9"}, {Kind: fault.BlackHole, Target: "A", For: 10 * time.Second}}
+	events := []history.Event{
+		{Kind: history.Ready, Node: "A", Instance: "A"}, {Kind: history.Ready, Node: "B", Instance: "B"},
+		{T: 100 * ms, Kind: history.RedisGranted, Session: "s1", Instance: "A", Until: 3100 * ms},
+		{T: 101 * ms, Kind: history.Acquired, Node: "A", Instance: "A", Session: "s1", Fence: 5}, // until it says otherwise
+		{T: 1 * s, Kind: history.FaultStart, Session: "s9", Reason: "poll-slow"},
+		{T: 1 * s, Kind: history.FaultStart, N: 1, Node: "A", Reason: "blackhole"},
+		{T: 3101 * ms, Kind: history.RedisDeleted, Session: "s1"},
+		{T: 3200 * ms, Kind: history.RedisGranted, Session: "s1", Instance: "B", Until: 6200 * ms},
+		{T: 3202 * ms, Kind: history.Acquired, Node: "B", Instance: "B", Session: "s1", Fence: 6, Until: 6190 * ms},
+	}
+	for i := range int64(2 * breaksMax) { // of another lease and without a fault, noticed before
+		at := 4*s + i*20*ms
+		events = append(events,
+			history.Event{T: at, Kind: history.Acquired, Node: "A", Instance: "A", Session: "s2", Fence: 2*i + 1, Until: at + 10*ms},
+			history.Event{T: at + ms, Kind: history.Acquired, Node: "B", Instance: "B", Session: "s2", Fence: 2*i + 2, Until: at + 11*ms})
+	}
+	events = append(events, history.Event{T: 8 * s, Kind: history.Lost, Node: "A", Instance: "A", Session: "s1", Fence: 5, Reason: "taken"},
+		history.Event{T: 9 * s, Kind: history.Phase, Reason: "end"})
+	r, err := Judge(p, sequence(events), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, _ := r.Verdict("G1")
+	want := Break{
+		From: 3202 * ms, To: 6190 * ms, Deadline: 3100 * ms, Session: "s1", Owners: []Owner{{"A", 5}, {"B", 6}},
+		Fault: &Suspected{1, "blackhole"}, First: true,
+	}
+	if len(v.Breaks) != breaksMax {
+		t.Fatalf("%d breaks are told one by one, want %d", len(v.Breaks), breaksMax)
+	}
+	if diff := cmp.Diff(want, v.Breaks[breaksMax-1]); diff != "" {
+		t.Errorf("the first one:\n%s", diff)
+	}
+	if b := v.Breaks[0]; b.Session != "s2" || b.First || b.From != 4*s+ms || b.To != 4*s+10*ms {
+		t.Errorf("the one that was noticed first: %+v", b)
+	}
+	broken := uint64(0)
+	for _, k := range v.Kinds {
+		broken += k.Broken
+	}
+	if broken < 2*breaksMax+1 {
+		t.Errorf("%d breaks by kind of fault: %+v", broken, v.Kinds)
+	}
+}

@@ -1,0 +1,66 @@
+package check
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// What is read off the buckets is what was measured, or at most a 64th and a microsecond more, and never more than the most; times that
+// are added up are those that are collected together, also when they have been text in between.
+func TestTimesAreWhatWasMeasured(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		all := rapid.SliceOfN(rapid.Int64Range(0, int64(30*time.Hour)), 1, 60).Draw(t, "times")
+		cut := rapid.IntRange(0, len(all)-1).Draw(t, "of another run")
+		collect := func(ns []int64) Times {
+			var c times
+			for _, x := range ns {
+				c.add(x)
+			}
+			return c.told()
+		}
+		got, other := collect(all[:cut]), collect(all[cut:])
+		got.Join(other)
+		if diff := cmp.Diff(collect(all), got); diff != "" {
+			t.Fatalf("added up they are others:\n%s", diff)
+		}
+		text, err := got.Buckets.MarshalText()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var again Buckets
+		if err := again.UnmarshalText(text); err != nil || !slices.Equal(again, got.Buckets) || !got.Consistent() {
+			t.Fatalf("%s was read as %v: %v", text, again, err)
+		}
+		slices.Sort(all)
+		for percent, q := range map[int]millis{50: got.P50, 99: got.P99} {
+			exact := all[(len(all)*percent+99)/100-1]
+			if most := exact + exact/64 + int64(time.Microsecond); int64(q) < exact-exact%1000 || int64(q) > most || q > got.Max {
+				t.Fatalf("p%d is %d of %v, want %d to %d", percent, q, all, exact, most)
+			}
+		}
+	})
+}
+
+func TestBucketsAreRefused(t *testing.T) {
+	for _, text := range []string{
+		"1", "1:", ":1", "1:0", "-1:1", "2:1 1:1", "1:1 1:1", "1:-1", "2048:1", "1:x", "1:1,2:1", "99999999999999999999:1", "1:18446744073709551615",
+		"1:1125899906842624 2:1",
+	} {
+		var b Buckets
+		if err := b.UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q was read as %v", text, b)
+		}
+	}
+	for _, wrong := range []Times{
+		{}, {N: 1}, {N: 2, Max: 5000, P50: 5000, P99: 5000, Buckets: Buckets{{5, 1}}},
+		{N: 1, Max: 5000, P50: 4000, P99: 5000, Buckets: Buckets{{5, 1}}}, {N: 1, Max: -1, P50: -1, P99: -1, Buckets: Buckets{{0, 1}}},
+	} {
+		if wrong.Consistent() {
+			t.Errorf("%+v is consistent", wrong)
+		}
+	}
+}
