@@ -69,7 +69,11 @@ func (g *i6) serves(name string) {
 // wait begins to wait for the end of what is idle, and holds one that has come against its limit.
 func (g *i6) wait(of **idle, holder, what string, still func() bool) {
 	worker := g.w.instances[holder]
-	idles := still() && worker != nil && !worker.gone && g.w.phase != "end"
+	if worker == nil || worker.gone || g.w.phase == "end" {
+		*of = nil // what the dead left is judged apart
+		return
+	}
+	idles := still()
 	switch i := *of; {
 	case !idles && i != nil:
 		*of = nil
@@ -96,11 +100,7 @@ func (g *i6) wait(of **idle, holder, what string, still func() bool) {
 // when it has tried the slots.
 func (g *i6) back(i *idle, worker *instance) promise {
 	within := int64(failoverAllowance + time.Duration(g.w.Tuners)*slotAllowance)
-	p := promise{from: i.since - g.limit, base: i.since, by: i.since + within, settle: int64(g.w.TTL/10) + within}
-	if worker != nil {
-		p.only = worker.node
-	}
-	return p
+	return promise{from: i.since - g.limit, base: i.since, by: i.since + within, settle: int64(g.w.TTL/10) + within, only: worker.node}
 }
 
 func (g *i6) kept(i *idle, worker *instance, what string) {
