@@ -152,7 +152,7 @@ func (g *g13) polls(s *session, i *instance) {
 func (g *g13) drains(stop *strike, i *instance) {
 	idle := i.idle
 	g.w.await(func() (promise, bool) {
-		c := promise{from: stop.start, base: max(stop.start, i.idle), settle: int64(failoverAllowance), who: stop.node, but: stop}
+		c := promise{from: stop.start, base: max(stop.start, i.idle), settle: int64(failoverAllowance), only: stop.node, but: stop}
 		if c.by = c.base + int64(failoverAllowance); i.polls > 0 {
 			c.by = stop.start + int64(g.w.PollTimeout+failoverAllowance)
 		}

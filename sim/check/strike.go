@@ -141,9 +141,13 @@ func (w *world) speaksOf(e *history.Event) *node {
 
 // heard notes the first heartbeat that is set after a loss: who is frozen, or cannot reach Redis, does not see the loss.
 func (w *world) heard(e *history.Event) {
-	if e.Kind != history.RedisBeat || e.Reason == snapshotReason {
-		return
+	if e.Kind == history.RedisBeat && e.Reason != snapshotReason {
+		w.noticed()
 	}
+}
+
+// noticed: somebody sees now what Redis has lost, if nobody did before.
+func (w *world) noticed() {
 	for _, s := range w.losses {
 		if s.heard == 0 && !s.open {
 			s.heard = w.now
