@@ -4,6 +4,14 @@ SHELL := bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
+# What these say may come from the name of a branch: it gets into a command, and does not get out of its quotes there. Those of
+# the linker and of images are one word.
+call := $$(
+brace := $${
+$(foreach name,VERSION TAG ARCH ONLY LABELS SEEDS,$(foreach bad,' $(call) $(brace),$(if $(findstring $(bad),$(value $(name))),\
+  $(error $(name) may not have $(bad) in it))))
+$(foreach name,VERSION TAG ARCH SEEDS,$(if $(word 2,$(value $(name))),$(error $(name) may have no space)))
+
 ARGS ?= --nodes 10 --sessions 100
 
 # Storms in ginkgo and on both engines, which have targets of their own.
@@ -62,7 +70,7 @@ smoke: ## One short storm on a real Redis
 chaos: setup ## Every scenario of the specification against real processes, about 20 minutes (LABELS="SC-002" for some)
 	go test -count=1 -timeout 40m -v ./scenarios -ginkgo.label-filter='$(or $(LABELS),!smoke)' \
 		-ginkgo.randomize-all -ginkgo.fail-on-pending -ginkgo.fail-on-empty -ginkgo.v -ginkgo.no-color
-	@[ -n "$(LABELS)" ] || $(MAKE) engines long
+	@[ -n '$(LABELS)' ] || $(MAKE) engines long
 
 .PHONY: chaos-docker
 chaos-docker: setup engine ## The same with every node and Redis in a container of its own (LABELS="SC-002" for some)
@@ -89,7 +97,7 @@ determinism: ## The same seed gives the same history on one thread and on two (m
 
 .PHONY: explore
 explore: ## Drawn storms in virtual time that nobody has seen, at most 4 minutes (SEEDS=1-1000 for given ones)
-	@scripts/explore $(SEEDS)
+	@scripts/explore $(if $(SEEDS),'$(SEEDS)')
 
 .PHONY: canary
 canary: ## Explore with a lease that is broken on purpose: it must turn red, else explorations see nothing (part of .ci/run)

@@ -142,13 +142,14 @@ func (s *sessions) keys(ctx context.Context) ([]string, error) {
 	var mu sync.Mutex
 	var keys []string
 	scan := func(ctx context.Context, c *redis.Client) error {
-		it := c.Scan(ctx, 0, globEscape.Replace(s.prefix)+"*", chunk).Iterator()
-		for it.Next(ctx) {
+		match := globEscape.Replace(s.prefix) + "*"
+		return redisstore.Pages(s.prefix, func(cursor uint64) ([]string, uint64, error) {
+			return c.Scan(ctx, cursor, match, chunk).Result()
+		}, func(page []string) {
 			mu.Lock()
-			keys = append(keys, it.Val())
+			keys = append(keys, page...)
 			mu.Unlock()
-		}
-		return it.Err()
+		})
 	}
 	var err error
 	switch c := s.client.(type) {

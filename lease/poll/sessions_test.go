@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"net"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
@@ -131,5 +133,41 @@ func TestClusterSessions(t *testing.T) {
 	var skipped *lease.SkippedError
 	if !errors.As(err, &skipped) || skipped.Count != 1 || len(ids) != 20 {
 		t.Errorf("%d sessions, %v; want 20, and the list named as malformed", len(ids), err)
+	}
+}
+
+// endless is a Redis whose scans bring the same page again and again, as none does.
+type endless struct{ page []string }
+
+func (e endless) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+func (e endless) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if scan, ok := cmd.(*redis.ScanCmd); ok {
+			scan.SetVal(e.page, 17)
+			return nil
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (e endless) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// What takes the place of Redis, or fills it with keys, cannot fill the memory of who looks for sessions.
+func TestEndlessSessionsAreGivenUp(t *testing.T) {
+	t.Parallel()
+	hooks := []redis.Hook{endless{make([]string, 100_000)}}
+	s, err := newSessions(redistest.Start(t).Client(), &Config{SessionPrefix: SessionPrefixDefault, Decode: documented},
+		&lease.Config{Logger: zap.NewNop(), Hooks: hooks})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	if ids, err := s.list(t.Context()); err == nil || !strings.Contains(err.Error(), "their scan does not end") {
+		t.Errorf("%d sessions, %v", len(ids), err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 const (
 	lookChunk = 1000 // keys of one script call: 0.6 ms
 	scanCount = 1000 // keys of one SCAN: 0.3 ms
+	scanMax   = 1 << 20
 )
 
 // Look executes an OpLook: who owns each of sessions, and whose heartbeat lives for how long. It reads in pieces, so
@@ -152,11 +153,9 @@ func (s *Store) scan(ctx context.Context, prefix string) ([]string, error) {
 	}
 	var names []string
 	known := map[string]bool{}
-	for cursor := uint64(0); ; {
-		page, next, err := s.scanPage(ctx, client, cursor, glob(prefix)+"*")
-		if err != nil {
-			return nil, err
-		}
+	err := Pages(prefix, func(cursor uint64) ([]string, uint64, error) {
+		return s.scanPage(ctx, client, cursor, glob(prefix)+"*")
+	}, func(page []string) {
 		for _, key := range page {
 			name := strings.TrimPrefix(key, prefix)
 			if !known[name] && name != "" && !(s.wire.tagged && strings.HasSuffix(name, fenceSuffix)) {
@@ -164,10 +163,28 @@ func (s *Store) scan(ctx context.Context, prefix string) ([]string, error) {
 				names = append(names, name)
 			}
 		}
-		if cursor = next; cursor == 0 {
-			return names, nil
+	})
+	return names, err
+}
+
+// Pages reads a scan of the keys with a prefix to its end: next reads the page at a cursor, and the cursor of the one after it. What
+// takes Redis' place may never end it, and anybody who may write can fill it: it fails after scanMax keys, an empty page counted as one.
+func Pages(prefix string, next func(cursor uint64) ([]string, uint64, error), take func(page []string)) error {
+	var cursor uint64
+	for left := scanMax; left >= 0; {
+		page, then, err := next(cursor)
+		if err != nil {
+			return err
+		}
+		if left -= max(len(page), 1); left < 0 {
+			break
+		}
+		take(page)
+		if cursor = then; cursor == 0 {
+			return nil
 		}
 	}
+	return fmt.Errorf("more than %d keys begin with %q, or their scan does not end: delete what is no part of it", scanMax, prefix)
 }
 
 func (s *Store) scanPage(ctx context.Context, client redis.Cmdable, cursor uint64, match string) ([]string, uint64,

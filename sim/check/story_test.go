@@ -191,6 +191,8 @@ func (s *story) field(e *history.Event, f string) (err error) {
 	switch {
 	case f[0] >= 'A' && f[0] <= 'Z':
 		e.Node = f
+	case f[0] == '=': // what the process calls itself, where that is not by its slot
+		e.Instance = f[1:]
 	case f[0] == 's', f[0] == 't':
 		e.Session = f
 	case f[0] == 'f':
@@ -214,6 +216,7 @@ func (s *story) name() {
 		switch {
 		case e.Kind == history.Spawned:
 			s.spawns[e.Node]++
+		case e.Instance != "":
 		case e.Kind.Said() || e.Kind == history.Exited:
 			e.Instance = s.instance(e.Node)
 		case e.Kind >= history.Arrived && e.Kind <= history.RedisBeatGone:

@@ -23,6 +23,7 @@ type node struct {
 type instance struct {
 	id     string
 	node   *node // nil until a word of its own was heard
+	voice  *node // whose process speaks by its name; nil: none that lives
 	ready  bool
 	since  int64 // when it said ready
 	gone   bool  // stopped or exited

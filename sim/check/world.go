@@ -112,8 +112,24 @@ func (w *world) find(e *history.Event, s *session) {
 		w.subject = w.session(e.Session)
 	}
 	if e.Kind.Said() {
-		w.speaker = w.instance(e.Instance)
+		w.speaker = w.spokenBy(e)
 	}
+}
+
+// spokenBy returns the instance whose word the event is. A name is one process': another that uses it meanwhile is given its own,
+// in the event too, or the two would pass for one owner. Of who has ended anybody may have the name.
+func (w *world) spokenBy(e *history.Event) *instance {
+	i := w.instance(e.Instance)
+	if e.Node == "" || i.voice != nil && i.voice.name == e.Node {
+		return i
+	}
+	name := e.Instance + "@" + e.Node
+	if i.voice == nil && w.instances[name] == nil {
+		i.voice = w.node(e.Node)
+		return i
+	}
+	e.Instance = name
+	return w.instance(name)
 }
 
 func (w *world) update(e *history.Event) {
@@ -406,6 +422,11 @@ func (w *world) exited(n *node, e *history.Event) {
 	inst := n.current
 	n.current = nil
 	n.thawed(w.now)
+	for _, i := range w.instances {
+		if i.voice == n {
+			i.voice = nil
+		}
+	}
 	if inst == nil {
 		n.killer = nil
 		return

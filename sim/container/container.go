@@ -121,6 +121,9 @@ func or(w io.Writer) io.Writer {
 	return w
 }
 
+// processesMax is how many processes and threads a container may have: more than a thread for each of 10,000 sessions.
+const processesMax = 16_384
+
 // create makes the container. No port of it is published, whatever the image exposes: Redis would be open to the world.
 func (n *Network) create(ctx context.Context, s Spec) (id string, err error) {
 	init := true
@@ -128,6 +131,8 @@ func (n *Network) create(ctx context.Context, s Spec) (id string, err error) {
 		Init: &init, NetworkMode: container.NetworkMode(n.name), LogConfig: container.LogConfig{Type: "none"},
 	}
 	host.Memory, host.MemorySwap = s.Memory, s.Memory
+	// The image may be anybody's. Raw sockets pass by the firewall that cuts it off; processes without end take the machine down.
+	host.SecurityOpt, host.CapDrop, host.PidsLimit = []string{"no-new-privileges"}, []string{"NET_RAW"}, new(int64(processesMax))
 	for from, to := range s.Folders {
 		host.Mounts = append(host.Mounts, mount.Mount{Type: mount.TypeBind, Source: from, Target: to})
 	}

@@ -250,6 +250,26 @@ func TestContainerLife(t *testing.T) {
 			t.Errorf("process %d is %q (%v), want the test binary", pid, line, err)
 		}
 	})
+	t.Run("it can gain no rights, and has no raw sockets", func(t *testing.T) {
+		pid, err := c.PID(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		const netRaw = 1 << 13 // CAP_NET_RAW of capabilities(7)
+		var rights uint64
+		if _, bounds, found := strings.Cut(string(status), "CapBnd:"); !found {
+			t.Fatalf("no CapBnd in %s", status)
+		} else if _, err := fmt.Sscanf(bounds, "%x", &rights); err != nil {
+			t.Fatal(err)
+		}
+		if rights&netRaw != 0 || !strings.Contains(string(status), "NoNewPrivs:\t1") {
+			t.Errorf("capabilities %x, want none of raw sockets, and no new privileges: %s", rights, status)
+		}
+	})
 	t.Run("the environment is what was given", func(t *testing.T) {
 		eventually(t, "the program was not heard", func() bool { return strings.Contains(log.String(), "\n") })
 		if !strings.Contains(log.String(), `secret ""`) {
