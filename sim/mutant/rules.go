@@ -198,6 +198,24 @@ var rules = []Mutant{
 		Edits: []Edit{{"internal/core/pace.go", "if n < 2 {", "if n < 1_000_000 {"}},
 	},
 	{
+		Name:   "leaves-its-heartbeat",
+		Story:  "Who stops says so to nobody: its heartbeat lives on, and it counts for a TTL.",
+		Breaks: "G13", Seeds: 100,
+		Edits: []Edit{{coreFile, "\tif q.leave {\n\t\tq.leave = false\n\t\tc.send(OpLeave, nil, nil)\n", "\tif q.leave {\n\t\tq.leave = false\n"}},
+	},
+	{
+		Name:   "keeps-what-is-gone",
+		Story:  "The lease of a session that was removed or paused is kept, and polled, until its owner stops.",
+		Breaks: "G8", Seeds: 100,
+		Edits: []Edit{{"internal/core/fleet.go", "func (c *Core) dropUnwanted() {\n", "func (c *Core) dropUnwanted() {\n\tif len(c.held) > 0 {\n\t\treturn\n\t}\n"}},
+	},
+	{
+		Name:   "drains-the-first-only",
+		Story:  "Who stops gives back one lease, and the others when their windows end.",
+		Breaks: "G13", Seeds: 100,
+		Edits: []Edit{{coreFile, "\t\tif !l.yielding {\n\t\t\tc.yield(l, \"\", CauseDrain)\n\t\t}\n", "\t\tif !l.yielding {\n\t\t\tc.yield(l, \"\", CauseDrain)\n\t\t\tbreak\n\t\t}\n"}},
+	},
+	{
 		Name:   "no-expiry-means-now",
 		Story:  "A foreign hand's lease key without an expiry is taken for one that expires at once: 12,000 commands a second.",
 		Breaks: "G14", Package: "sim/virtual", Test: "TestForeignHandsKeyIsNotAskedAboutForEver",
