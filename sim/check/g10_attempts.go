@@ -26,13 +26,13 @@ func (g *g10) used(k *key, at int64) {
 	})
 }
 
-// refused: an adoption extends a lease too, and a script that Redis refuses half way has done so without a fence.
-func (k *key) refused(inst string) {
-	if k.holder != inst {
-		return
-	}
-	if s := k.by(inst); s.unused < 0 {
+// refused: an adoption extends a lease too, and a script that Redis refuses half way has done so without a fence. It is told of when
+// its time is over, and may be executed later.
+func (k *key) refused(e *history.Event) {
+	if k.holder == e.Instance {
+		s := k.by(e.Instance)
 		s.unused++
+		s.open = max(s.open, e.T)
 	}
 }
 

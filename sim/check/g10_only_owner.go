@@ -109,7 +109,7 @@ func (g *g10) event(e *history.Event) {
 	case history.TapUp:
 		g.tap = true
 	case history.AcquireFailed:
-		g.key().refused(e.Instance)
+		g.key().refused(e)
 	case history.Acquired, history.RenewStart, history.Renewed, history.Lost, history.Released:
 		g.word(g.key(), e)
 	}
@@ -134,8 +134,8 @@ func (g *g10) granted(k *key, e *history.Event) {
 	}
 }
 
-// fenced: who has the lease and is given a fence adopts it, which is as good as a grant. A fence that is not new is that of a term
-// which is asserted anew.
+// fenced: who has the lease and is given a fence adopts it, which is as good as a grant. A fence that is not new
+// mostly is that of a term which is asserted anew.
 func (g *g10) fenced(k *key, e *history.Event) {
 	k.fenced = e.T
 	if k.known && k.holder != "" {
@@ -144,8 +144,8 @@ func (g *g10) fenced(k *key, e *history.Event) {
 		switch adopted := k.pushed != 0 && e.T <= k.pushed+int64(stampAllowance); {
 		case adopted:
 			s.unused++ // it was no renewal that extended it
-		case e.Fence <= k.fence:
-			g.used(k, e.T)
+		case e.Fence <= k.fence && s.unused > 0: // where a new term has it, that is G3's
+			s.unused--
 		}
 	}
 	g.inQuarantine(k, e)

@@ -28,6 +28,7 @@ func TestTapSeesWhatRedisDid(t *testing.T) {
 	r := provision(t)
 	ctx, c := t.Context(), r.client.Load()
 	c.Set(ctx, "poll:lease:old", "first", time.Minute) // before the tap: in its snapshot
+	c.Set(ctx, "poll:epoch", "run 0", 0)
 	tap, rec := openTap(t, r)
 	c.Set(ctx, "poll:lease:s", "me", time.Minute)
 	c.SetNX(ctx, "poll:lease:s", "other", time.Minute) // refused: grants nothing
@@ -39,6 +40,7 @@ func TestTapSeesWhatRedisDid(t *testing.T) {
 	c.Del(ctx, "poll:node:me", "poll:lease:s")
 	c.Set(ctx, "poll:lease:short", "me", 30*time.Millisecond)
 	c.Set(ctx, "session:s", "{}", 0)
+	c.Set(ctx, "poll:epoch", "run 5", 0)
 	c.Do(ctx, "SELECT", 0)
 	c.Set(ctx, "poll:lease:list", "", time.Minute)
 	c.FlushAll(ctx)
@@ -68,6 +70,12 @@ func TestTapSeesWhatRedisDid(t *testing.T) {
 		})
 		if n != w.n {
 			t.Errorf("%v session %q instance %q fence %d: %d times, want %d", w.kind, w.session, w.instance, w.fence, n, w.n)
+		}
+	}
+	for _, want := range []history.Event{{N: 1, Reason: "run 0"}, {Reason: "run 5"}} {
+		n := count(collect(t, rec), history.RedisEpoch, func(e history.Event) bool { return e.N == want.N && e.Reason == want.Reason })
+		if n != 1 {
+			t.Errorf("epoch %q with n %d: %d times, want 1", want.Reason, want.N, n)
 		}
 	}
 	for _, e := range collect(t, rec) {
