@@ -41,8 +41,8 @@ func TestInstancesThatTakeThemselvesDown(t *testing.T) {
 				v.New = func(c core.Config) virtual.Machine { return &falling{Machine: core.New(c), do: do} }
 			}
 			x := Exploration{
-				Scenario: Scenario{Nodes: 3, Sessions: 6, Fixed: Fixed{Duration: time.Minute}}, Seeds: SeedRange{1, 20}, Shard: Shard{1, 1}, Parallel: 1,
-				KeepGoing: true, Reports: t.TempDir(), Bend: bend,
+				Scenario: Scenario{Nodes: 3, Sessions: 6, Fixed: Fixed{Duration: time.Minute}}, Seeds: SeedRange{1, 20},
+				Shard: Shard{1, 1}, Parallel: 1, KeepGoing: true, Reports: t.TempDir(), Bend: bend,
 			}
 			c, err := Explore(t.Context(), x)
 			if err != nil || c.Done != 20 || len(c.Failed) == 0 {

@@ -217,22 +217,6 @@ func TestMergeRefusesWhatContradictsItself(t *testing.T) {
 			c.Failed = append(c.Failed, s)
 		}
 	}
-	kinds := func(all ...check.KindCount) func(*Coverage) {
-		return func(c *Coverage) {
-			g := &c.Guarantees[4]
-			g.Judged, g.Excused, g.Prolonged, g.Kinds = 7, 2, []uint64{1, 2}, all
-		}
-	}
-	measured := func(n uint64, p50 int) func(*Coverage) {
-		return func(c *Coverage) {
-			var t check.Times
-			err := json.Unmarshal(fmt.Appendf(nil, `{"of":"failover","n":%d,"p50Ms":%g,"p99Ms":5,"maxMs":5,"buckets":"505:1"}`, n, float64(p50)/1000), &t)
-			if err != nil {
-				panic(err)
-			}
-			c.Guarantees[4].Times = append(c.Guarantees[4].Times, t)
-		}
-	}
 	for name, c := range map[string]struct {
 		bend  func(*Coverage)
 		sound bool
@@ -261,16 +245,6 @@ func TestMergeRefusesWhatContradictsItself(t *testing.T) {
 		"failed by one thing twice":  {fail(22, "panic", "panic"), false},
 		"criteria that are not":      {func(c *Coverage) { c.Criteria = []string{"G99"} }, false},
 		"no criteria":                {func(c *Coverage) { c.Criteria = nil }, false},
-		"counted by kind":            {kinds(check.KindCount{Kind: "crash", Exercised: 7}, check.KindCount{Kind: "none", Prolonged: 3, Excused: 2}), true},
-		"counted less by kind":       {kinds(check.KindCount{Kind: "crash", Exercised: 6, Prolonged: 3, Excused: 2}), false},
-		"excused more by kind":       {kinds(check.KindCount{Kind: "crash", Exercised: 7, Prolonged: 3, Excused: 3}), false},
-		"moved more by kind":         {kinds(check.KindCount{Kind: "crash", Exercised: 7, Prolonged: 4, Excused: 2}), false},
-		"kinds twice":                {kinds(check.KindCount{Kind: "a", Exercised: 7, Prolonged: 3}, check.KindCount{Kind: "a", Excused: 2}), false},
-		"kinds of long names":        {kinds(check.KindCount{Kind: strings.Repeat("x", nameMax+1), Exercised: 7, Prolonged: 3, Excused: 2}), false},
-		"measured":                   {measured(1, 5000), true},
-		"measured more than it has":  {measured(2, 5000), false},
-		"measured other times":       {measured(1, 5001), false},
-		"measured twice":             {func(c *Coverage) { measured(1, 5000)(c); measured(1, 5000)(c) }, false},
 		"repeated more than are run": {func(c *Coverage) { c.Repeated = 11 }, false},
 	} {
 		s := shardOf(SeedRange{21, 40}, Shard{2, 2}, 10)

@@ -11,7 +11,7 @@ import (
 type Break struct {
 	From     int64      `json:"fromNs"`               // when it began: what was late counts from there
 	To       int64      `json:"toNs"`                 // when it was over, or was noticed
-	Deadline int64      `json:"deadlineNs,omitempty"` // what was missed: when the change was due, or the first owner's lease ended; 0: not known
+	Deadline int64      `json:"deadlineNs,omitempty"` // what was missed: when a change was due, or the first owner's lease ended; 0: not known
 	Session  string     `json:"session,omitempty"`    // whose lease; "": of none
 	Owners   []Owner    `json:"owners,omitempty"`     // who had a part in it, in the order of their terms
 	Fault    *Suspected `json:"fault,omitempty"`      // that caused it, as far as can be known
@@ -126,7 +126,7 @@ func (w *world) blame(b *breach) *strike {
 	return other
 }
 
-// endsFor returns the end of the lease that Redis last granted the instance, if it is the present one or the one before; 0: it is not known.
+// endsFor returns the end of the lease that Redis last granted the instance, if it is the present one or the one before; 0: not known.
 func (s *session) endsFor(i *instance) int64 {
 	for _, k := range []*grant{s.granted, s.before} {
 		if k != nil && k.holder == i.id {

@@ -97,8 +97,9 @@ func (g *g13) finish() {
 			g.exercise(string(l.stop.Kind))
 			g.took.add(g.w.now - l.at)
 			g.near(g.w.now-l.at, l.late)
-			g.breach(breach{session: l.session, from: l.at, due: l.at + l.late, by: l.stop}, "session %s was released by %s at %s, which was asked to stop at %s, and nobody had acquired it %d ms "+
-				"later", id, l.from.who(), clock(l.at), clock(l.stop.start), ms(g.w.now-l.at))
+			g.breach(breach{session: l.session, from: l.at, due: l.at + l.late, by: l.stop},
+				"session %s was released by %s at %s, which was asked to stop at %s, and nobody had acquired it %d ms later",
+				id, l.from.who(), clock(l.at), clock(l.stop.start), ms(g.w.now-l.at))
 		}
 	}
 }
