@@ -1,66 +1,74 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// i3: every accepted intent reaches a terminal or running state within a stated time after calm; none is lost by any crash.
-// The time is one TTL (a dead worker's leases, or a quarantine), one renewal interval and one second. A session that says it
-// runs must be served by a tuner, and one that was asked to stop must have ended.
+// i3: every accepted intent reaches a terminal or running state within a stated time; none is lost by any crash. What delays it is
+// in the account, so that it is judged in the storm as it is in the calm. A session that says it runs must be served by a tuner,
+// one that was asked to stop must end, and what Redis has forgotten must not be served any more.
 type i3 struct {
 	hooks
-	book  *intents
-	calm  int64 // when it began; -1: not yet
-	limit int64
-	took  times
-	calls times // from the answer to the first running or terminal state, of what was accepted in the calm
+	book *intents
+	took times // from when a session was not in order until it was
 }
 
 // settleAllowance is the part of I3's limit that no interval of the lease explains.
 const settleAllowance = time.Second
 
-func (p Params) settleIntents() time.Duration { return p.TTL + p.Renew + settleAllowance }
+// slotAllowance is what a worker may need to find out that a tuner slot is taken: it tries one after the other.
+const slotAllowance = 50 * time.Millisecond
+
+// settleIntents is how long what somebody asked for may take while nothing delays it: what an answer that was lost had brought is
+// found again with the second heartbeat of its worker, of which there are ten in a TTL.
+func (p Params) settleIntents() time.Duration {
+	return p.TTL/5 + settleAllowance + time.Duration(p.Tuners)*slotAllowance
+}
 
 func (g *i3) attach(w *world, v Verdict) {
 	v.Limit = w.settleIntents().Milliseconds()
 	g.hooks.attach(w, v)
-	g.calm, g.limit, g.took, g.calls = -1, int64(w.settleIntents()), newTimes(), newTimes()
+	g.took = newTimes()
 }
 
 func (g *i3) event(e *history.Event) {
 	b := g.book
 	switch e.Kind {
-	case history.Phase:
-		if e.Reason != "calm" {
-			return
-		}
-		g.calm = e.T
+	case history.Phase, history.RedisFlushed, history.RedisUp:
 		for _, s := range b.order {
-			if s.accepted != 0 && (!s.settled() || s.state == stateRunning) {
-				g.expect(s, e.T)
-			}
+			g.look(s)
 		}
 	case history.Answered:
-		if r := b.requests[e.N]; g.calm >= 0 && e.Reason == "202" && r != nil {
-			if r.want == nil {
-				g.expect(b.session(r.session), e.T)
-			} else if s := b.session(e.Session); s.accepted == e.T {
-				g.expect(s, e.T)
-			}
+		if r := b.requests[e.N]; r != nil && e.Reason == "202" {
+			g.answered(b, r, e)
+		}
+	case history.Arrived, history.Served, history.Aborted:
+		if s := b.touched; s != nil {
+			g.look(s)
 		}
 	case history.RedisState, history.Seen:
-		if s := b.sessions[e.Session]; s != nil && s.accepted != 0 && s.since == e.T && s.settled() {
-			if from := max(s.accepted, s.stopped); g.calm >= 0 && from >= g.calm {
-				g.calls.add(e.T - from)
-			}
+		s := b.sessions[e.Session]
+		if s == nil {
+			return
 		}
-		if s := b.sessions[e.Session]; s != nil && s.since == e.T && s.state == stateEnded {
+		g.look(s)
+		if s.since == e.T && s.state == stateEnded {
 			g.over(s, e.T)
 		}
 	}
+}
+
+// answered: what was accepted begins to be due, and a stop anew.
+func (g *i3) answered(b *intents, r *request, e *history.Event) {
+	s := b.session(cmp.Or(r.session, e.Session))
+	if s.owed != nil && s.stopped == e.T {
+		s.owed.since = e.T
+	}
+	g.look(s)
 }
 
 // endAllowance is how long a tuner may serve a session whose record says that it ended.
@@ -84,60 +92,101 @@ func (g *i3) over(s *intent, at int64) {
 	})
 }
 
-// settled reports whether the session's record says what it should in the end.
-func (s *intent) settled() bool { return s.ended() || s.state == stateRunning && s.stopped == 0 }
-
-// expect holds the session to its word once the time has passed.
-func (g *i3) expect(s *intent, from int64) {
-	due := from + g.limit + g.w.stall(from, g.w.now)
-	g.w.at(due, func() {
-		switch stall := g.w.stall(from, g.w.now); {
-		case g.w.phase == "end":
-		case from+g.limit+stall > due:
-			g.expect(s, from) // the host stalled meanwhile
-		case g.book.forgiven(s):
-			g.excuseFor("Redis lost its data")
-		default:
-			g.judge(s, from)
-		}
-	})
+// owed is that a session comes to be in order.
+type owed struct {
+	since int64
+	told  bool // it did not in time, or nothing can be said of that
 }
 
-func (g *i3) judge(s *intent, from int64) {
-	g.exercised++
-	g.took.add(max(0, s.since-from))
-	about := g.w.session(s.id)
+// settled reports whether nothing is owed of the session: its record says what it should in the end, and it is served if and only if
+// it says so.
+func (b *intents) settled(s *intent) bool {
 	switch {
-	case s.state == stateGone && s.reason == "":
-		g.broke(about, "session %s, accepted at %s, vanished from Redis, which had lost nothing", s.id, clock(s.accepted))
-	case s.state == stateRunning && s.stopped > from: // the stop has its own time
-	case !s.settled():
-		g.took.add(g.w.now - from)
-		state := s.state
-		if state == "" {
-			state = "known to nobody"
+	case s.state == stateRunning:
+		return s.stopped == 0 && len(s.serving) > 0
+	case s.ended() && (s.state != stateGone || s.reason != ""):
+		return true
+	case s.state == "" || s.state == stateGone:
+		return (b.forgiven(s) || s.accepted == 0) && len(s.serving) == 0
+	}
+	return false
+}
+
+// look begins to wait for a session that is not in order, and holds one that has come to be against its limit.
+func (g *i3) look(s *intent) {
+	o, settled := s.owed, g.book.settled(s)
+	switch {
+	case settled && o != nil:
+		s.owed = nil
+		if o.told {
+			return
 		}
-		if s.stopped != 0 && !s.ended() {
-			state += " and a stop had been accepted at " + clock(s.stopped)
-		}
-		g.broke(about, "session %s, accepted at %s, was %s at %s, %d ms after calm", s.id, clock(s.accepted), state, clock(g.w.now),
-			ms(g.w.now-from))
-	case s.state == stateRunning && len(s.serving) == 0:
-		since := s.since
-		g.w.at(g.w.now+int64(failoverAllowance), func() { // it may be about to say that it ended
-			if s.state == stateRunning && len(s.serving) == 0 && s.since == since && g.w.phase != "end" {
-				g.took.add(g.w.now - from)
-				g.broke(about, "session %s has said RUNNING since %s, and at %s no tuner served it", s.id, clock(since), clock(g.w.now))
+		p := g.promise(s, o)
+		if limit, stands := g.held(p); stands != unjudged {
+			g.took.add(g.w.now - p.base)
+			if stands == tooLate {
+				g.late(s, o, limit)
 			}
+		}
+	case !settled && o == nil && g.w.phase != "end":
+		o = &owed{since: g.w.now}
+		s.owed = o
+		g.w.await(func() (promise, bool) {
+			return g.promise(s, o), s.owed == o && !o.told && g.w.phase != "end"
+		}, func(limit int64, excused *strike) {
+			o.told = true
+			if excused != nil {
+				g.excuse(excused)
+				return
+			}
+			g.exercised++
+			g.took.add(g.w.now - o.since)
+			g.near(g.w.now-o.since, limit)
+			g.late(s, o, limit)
 		})
 	}
+}
+
+// promise is that the session comes to be in order. Without a view of Redis its state is what clients happen to ask for, and is
+// judged from the calm on.
+func (g *i3) promise(s *intent, o *owed) promise {
+	base := g.book.manned(o.since)
+	if !g.w.Tap {
+		base = max(base, g.w.calm)
+		if g.w.calm == 0 {
+			base = g.w.now
+		}
+	}
+	limit := int64(g.w.settleIntents())
+	if g.book.forgiven(s) { // it is delivered again, and who had it before may have the service for another now, which is waited for
+		limit += int64(g.w.TTL)
+	}
+	return promise{from: o.since, base: base, by: base + limit, settle: limit}
+}
+
+func (g *i3) late(s *intent, o *owed, limit int64) {
+	state := s.state
+	if state == "" {
+		state = "known to nobody"
+	}
+	if s.stopped != 0 && !s.ended() {
+		state += " and a stop had been accepted at " + clock(s.stopped)
+	}
+	by := "no tuner served it"
+	if len(s.serving) > 0 {
+		by = "a tuner served it to " + g.w.instance(s.serving[0].inst).who()
+	}
+	g.breach(breach{session: g.w.session(s.id), from: o.since, size: g.w.now - o.since},
+		"session %s, accepted at %s, was %s at %s and %s, %d ms after it had to come to an end or run (limit %d ms)", s.id, clock(s.accepted),
+		state, clock(g.w.now), by, ms(g.w.now-o.since), ms(limit))
 }
 
 func (g *i3) verdict() Verdict {
 	v := g.hooks.verdict()
 	v.Value = ms(g.took.max)
-	if g.calls.h.TotalCount() > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("in the calm, from an answer to its effect: %s", g.calls))
+	g.nearest(&v)
+	if g.took.h.TotalCount() > 0 {
+		v.Detail = join(v.Detail, fmt.Sprintf("until all was in order: %s", g.took))
 	}
 	return v
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -20,8 +21,14 @@ type intents struct {
 	sessions map[string]*intent
 	order    []*intent // of sessions, by when they were first heard of
 	streams  map[int64]*served
-	lostAt   int64 // when Redis last lost its data; -1: never
-	gapAt    int64 // when what Redis does was last not seen; -1: never
+	touched  *intent         // whose pipeline the event in hand is; nil: it is of none
+	crew     int64           // since when a worker has been there all the time; -1: none is there
+	asked    map[string]bool // slots that have an API
+	hired    map[string]bool // slots that have acquired a lease
+	inUse    map[string]int  // by the lease of a service: its sessions that have not ended
+	unplaced int             // sessions that have not ended, and of which it is not known what they want
+	lostAt   int64           // when Redis last lost its data; -1: never
+	gapAt    int64           // when what Redis does was last not seen; -1: never
 }
 
 // request is one request of a client.
@@ -43,23 +50,28 @@ type want struct {
 	accepted int
 	rejected int
 	inForce  *intent // whom the key answers with, as Redis shows it
-	until    int64   // until then
+	since    int64   // since then
+	until    int64   // when Redis lets it go by itself; 0: never
 }
 
 // intent is one session.
 type intent struct {
-	id       string
-	want     *want // nil: not known yet
-	asked    int64 // when the first request was sent that was given it
-	accepted int64 // when the first answer came that gave it; 0: none did
-	created  int64 // when it was first heard of
-	starts   int   // published
-	stopped  int64 // when a stop was accepted; 0: none was
-	state    string
-	reason   string
-	since    int64 // of the state
-	passed   int64 // when the key was given to another session; 0: it was not
-	serving  []*served
+	id        string
+	want      *want // nil: not known yet
+	asked     int64 // when the first request was sent that was given it
+	accepted  int64 // when the first answer came that gave it; 0: none did
+	created   int64 // when it was first heard of
+	starts    int   // published
+	stopped   int64 // when a stop was accepted; 0: none was
+	state     string
+	reason    string
+	since     int64  // of the state
+	passed    int64  // when the key was given to another session; 0: it was not
+	owed      *owed  // I3: it is not in order; nil: it is
+	conflicts int64  // I5: when it was accepted beside another that ran, until it has ended or runs; 0: it is not
+	uses      string // the lease of its service while it has not ended; "?": that is not known; "": it has ended
+	worker    string // whose pipeline served it last; "": none did
+	serving   []*served
 }
 
 // served is a pipeline at a tuner.
@@ -75,6 +87,12 @@ const (
 	stateGone    = "gone"
 )
 
+// Reasons by which a worker says that Redis came back as another one.
+const (
+	reasonQuarantine = "quarantine"
+	reasonForgot     = "redis forgot"
+)
+
 const (
 	servicePrefix = "service:"
 	tunerPrefix   = "tuner:"
@@ -83,7 +101,8 @@ const (
 func newIntents() *intents {
 	return &intents{
 		requests: map[int64]*request{}, wants: map[string]*want{}, byHash: map[string]*want{},
-		sessions: map[string]*intent{}, streams: map[int64]*served{}, lostAt: -1, gapAt: -1,
+		sessions: map[string]*intent{}, streams: map[int64]*served{}, lostAt: -1, gapAt: -1, crew: -1,
+		asked: map[string]bool{}, hired: map[string]bool{}, inUse: map[string]int{},
 	}
 }
 
@@ -128,8 +147,24 @@ func (b *intents) forgiven(s *intent) bool { return s.asked <= b.lostAt }
 
 // take brings the book up to the event. The checkers see the event afterwards.
 func (b *intents) take(e *history.Event) {
+	b.touched = nil
 	switch e.Kind {
+	case history.Ready, history.Stopped:
+		b.staff()
+	case history.Exited:
+		b.staff()
+		b.left(e)
+	case history.Acquired:
+		b.hired[e.Node] = true
+	case history.AcquireFailed, history.RenewFailed: // the first script that sees the loss begins the quarantine
+		if strings.HasPrefix(e.Reason, reasonQuarantine) || strings.HasPrefix(e.Reason, reasonForgot) {
+			b.w.noticed()
+		}
 	case history.Asked:
+		if !b.asked[e.Node] {
+			b.asked[e.Node] = true
+			b.staff()
+		}
 		b.ask(e)
 	case history.Answered:
 		b.answer(e)
@@ -160,15 +195,55 @@ func (b *intents) take(e *history.Event) {
 		if strings.HasPrefix(e.Session, tunerPrefix) && e.Reason != "" {
 			s := b.session(e.Reason)
 			p := &served{s, e.Instance}
-			s.serving = append(s.serving, p)
-			b.streams[e.N] = p
+			s.serving, s.worker = append(s.serving, p), e.Instance
+			b.streams[e.N], b.touched = p, s
 		}
 	case history.Served, history.Aborted:
 		if p := b.streams[e.N]; p != nil && strings.HasPrefix(e.Session, tunerPrefix) {
 			p.of.serving = slices.DeleteFunc(p.of.serving, func(q *served) bool { return q == p })
 			delete(b.streams, e.N)
+			b.touched = p.of
 		}
 	}
+}
+
+// staff takes note of whether a worker is there. Who is asked for starts and has never acquired a lease is an API only.
+func (b *intents) staff() {
+	for _, n := range b.w.nodes {
+		if i := n.current; i != nil && i.ready && !i.gone && (b.hired[n.name] || !b.asked[n.name]) {
+			if b.crew < 0 {
+				b.crew = b.w.now
+				b.w.noticed()
+			}
+			return
+		}
+	}
+	b.crew = -1
+}
+
+// left: a process that was asked to stop has ended. Where a fault of its own or of Redis met the stop, it may not have signed off.
+func (b *intents) left(e *history.Event) {
+	i := b.w.instances[e.Instance]
+	if i == nil || i.killed {
+		return
+	}
+	for _, stop := range slices.Backward(b.w.strikes) {
+		if !stop.Kind.Has(fault.Stops) || stop.node != i.node {
+			continue
+		}
+		if b.w.meets(stop, i.node) != nil {
+			stop.unsaid = e.T
+		}
+		return
+	}
+}
+
+// manned is from when on, at the earliest, a worker is there that can do what is due since then.
+func (b *intents) manned(since int64) int64 {
+	if b.crew < 0 {
+		return b.w.now
+	}
+	return max(since, b.crew)
 }
 
 func (b *intents) ask(e *history.Event) {
@@ -191,7 +266,7 @@ func (b *intents) answer(e *history.Event) {
 	switch {
 	case r.want == nil:
 		if e.Reason == "202" {
-			if s := b.session(r.session); s.stopped == 0 {
+			if s := b.session(r.session); s.stopped == 0 && r.at > b.lostAt {
 				s.stopped = e.T
 			}
 		}
@@ -221,12 +296,50 @@ func (b *intents) state(e *history.Event) {
 		return
 	}
 	s.state, s.reason, s.since = state, reason, e.T
+	b.count(s)
+}
+
+// count takes note of whether the session uses its service.
+func (b *intents) count(s *intent) {
+	was, is := s.uses, ""
+	switch {
+	case s.ended() || s.state == "":
+	case s.want == nil:
+		is = "?"
+	default:
+		is = s.service()
+	}
+	if s.uses = is; was == is {
+		return
+	}
+	for name, by := range map[string]int{was: -1, is: 1} {
+		switch name {
+		case "":
+		case "?":
+			b.unplaced += by
+		default:
+			b.inUse[name] += by
+		}
+	}
+}
+
+// place takes note of what the session is for.
+func (b *intents) place(s *intent, v *want) {
+	s.want = v
+	b.count(s)
 }
 
 // lost: Redis has forgotten everything.
 func (b *intents) lost() {
 	b.lostAt = b.w.now
 	b.unknown()
+	for _, s := range b.order {
+		s.state, s.reason, s.since, s.stopped = "", "", b.w.now, 0
+		b.count(s)
+		if s.owed != nil {
+			s.owed.since = b.w.now
+		}
+	}
 }
 
 // unknown: what Redis holds has to be seen again.
