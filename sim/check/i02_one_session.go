@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/leasestorm/leasestorm/sim/history"
 )
@@ -35,7 +36,14 @@ func (g *i2) event(e *history.Event) {
 		g.keyed(b, e)
 	case history.RedisUnkeyed:
 		if v := b.byHash[e.Reason]; v != nil {
+			if o := v.inForce; o != nil && !o.ended() {
+				g.broke(g.w.session(o.id), "at %s the key of %s went although session %s, which had it, was %s", clock(e.T), v.payload, o.id, o.state)
+			}
 			v.inForce = nil
+		}
+	case history.RedisState:
+		if s := b.sessions[e.Session]; s != nil && s.since == e.T && s.state == stateRunning {
+			g.runs(s)
 		}
 	case history.Answered:
 		if r := b.requests[e.N]; r != nil && r.want != nil && e.Reason == "202" {
@@ -60,7 +68,7 @@ func (g *i2) keyed(b *intents, e *history.Event) {
 		})
 		return
 	}
-	s.want = v
+	b.place(s, v)
 	if v.inForce != nil && v.inForce.created > s.created { // it has passed on already
 		s.passed = v.inForce.created
 		return
@@ -68,15 +76,36 @@ func (g *i2) keyed(b *intents, e *history.Event) {
 	old := v.inForce
 	if old != nil && old != s {
 		old.passed = e.T
-		if !old.ended() && (v.until == 0 || v.until > e.T) {
+		if !old.ended() && (old.state == stateRunning || e.T < v.since+int64(keyLife)) {
 			g.broke(g.w.session(e.Session), "at %s the key of %s was given to session %s although session %s, which had it, was %s", clock(e.T),
 				v.payload, s.id, old.id, old.state)
 		}
 	}
 	if e.N == 0 && old != s {
 		g.keys++
+		if e.Until != 0 && e.Until < e.T+int64(keyLife-keyLife/50) {
+			g.broke(g.w.session(e.Session), "at %s the key of %s was given to session %s for %v: it answers for %v, or as long as that runs", clock(e.T),
+				v.payload, s.id, time.Duration(e.Until-e.T).Round(time.Second), keyLife)
+		}
 	}
-	v.inForce, v.until = s, e.Until
+	if v.inForce != s {
+		v.inForce, v.since = s, e.T
+	}
+	v.until = e.Until
+}
+
+// keyLife is how long a key answers for a session that no worker has made run. No run lasts as long.
+const keyLife = 24 * time.Hour
+
+// runs: from now on the session's key answers for as long as it runs, so Redis must not let it go by itself. What Redis did in one step
+// may be seen in several.
+func (g *i2) runs(s *intent) {
+	since := s.since
+	g.w.at(since+wordAllowance, func() {
+		if v := s.want; v != nil && v.inForce == s && s.since == since && v.until != 0 {
+			g.broke(g.w.session(s.id), "session %s of %s runs since %s, and its key ends at %s", s.id, v.payload, clock(since), clock(v.until))
+		}
+	})
 }
 
 // answered: a client was told that its start was accepted.
@@ -96,7 +125,7 @@ func (g *i2) answered(b *intents, r *request, e *history.Event) {
 		g.broke(g.w.session(s.id), "request %d, sent at %s, was given session %s of %s, whose key had passed to another at %s", e.N,
 			clock(r.at), s.id, r.want.payload, clock(s.passed))
 	}
-	s.want = r.want
+	b.place(s, r.want)
 }
 
 func (g *i2) finish() {
