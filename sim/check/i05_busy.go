@@ -1,13 +1,11 @@
 package check
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"strings"
 	"time"
 
-	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -21,6 +19,8 @@ type i5 struct {
 	slots  []*held // of these, in order of their first use
 	busy   map[string]int
 	took   times // from the answer to the end of who conflicts
+
+	refused history.Event // the last pipeline that a tuner refused
 }
 
 // held is a lease as Redis shows it.
@@ -90,9 +90,14 @@ func (g *i5) event(e *history.Event) {
 		if r := g.book.requests[e.N]; r != nil && r.want != nil && e.Reason == "202" {
 			g.conflict(g.book.session(e.Session), r.want, e.T)
 		}
+	case history.Rejected:
+		g.refused = *e
 	case history.RedisState:
-		if s := g.book.sessions[e.Session]; s != nil && s.since == e.T && s.state == stateEnded {
-			g.closed(s)
+		if s := g.book.sessions[e.Session]; s != nil && s.since == e.T {
+			g.met(s)
+			if s.state == stateEnded {
+				g.closed(s)
+			}
 		}
 	}
 }
@@ -147,19 +152,41 @@ func (g *i5) conflict(s *intent, v *want, at int64) {
 	if s.accepted != at || g.rival(s, v) == nil {
 		return
 	}
-	due := at + busyLimit + g.w.stall(at, g.w.now)
-	g.w.at(due, func() {
-		switch {
-		case s.ended() || s.state == stateRunning || g.w.phase == "end" || g.book.forgiven(s):
-		case at+busyLimit+g.w.stall(at, g.w.now) > due:
-			g.conflict(s, v, at) // the host stalled meanwhile
-		case g.w.delayed(at-int64(g.w.TTL+g.w.Renew), g.w.now, nil) != nil:
-			g.excuse(g.w.delayed(at-int64(g.w.TTL+g.w.Renew), g.w.now, nil))
-		default:
-			g.broke(g.w.session(s.id), "session %s of %s, accepted at %s while another one ran, was still %q at %s", s.id, v.payload,
-				clock(at), s.state, clock(g.w.now))
+	s.conflicts = at
+	if g.met(s); s.conflicts == 0 {
+		return // it was told before the answer came
+	}
+	g.w.await(func() (promise, bool) {
+		return g.promise(s), s.conflicts != 0 && !g.book.forgiven(s) && g.w.phase != "end"
+	}, func(limit int64, excused *strike) {
+		s.conflicts = 0
+		if excused != nil {
+			g.excuse(excused)
+			return
 		}
+		g.exercised++
+		g.broke(g.w.session(s.id), "session %s of %s, accepted at %s while another one ran, was still %q at %s, after %d ms", s.id, v.payload,
+			clock(at), s.state, clock(g.w.now), ms(limit))
 	})
+}
+
+// promise is that a session that conflicts ends, or runs. An answer that was lost just before may have had its start with it.
+func (g *i5) promise(s *intent) promise {
+	base, settle := g.book.manned(s.conflicts), int64(g.w.settleIntents())
+	return promise{from: s.conflicts - settle, base: base, by: base + busyLimit, settle: settle}
+}
+
+// met holds a session that conflicted, and has ended or runs, against its limit.
+func (g *i5) met(s *intent) {
+	if s.conflicts == 0 || !s.ended() && s.state != stateRunning {
+		return
+	}
+	limit, stands := g.held(g.promise(s))
+	if stands == tooLate {
+		g.broke(g.w.session(s.id), "session %s, accepted at %s while another one of its service ran, was %s at %s, %d ms later (limit %d ms)", s.id,
+			clock(s.conflicts), s.state, clock(g.w.now), ms(g.w.now-s.conflicts), ms(limit))
+	}
+	s.conflicts = 0
 }
 
 // rival returns another session of the same service that runs, as far as a Redis that lost data since can be believed.
@@ -170,13 +197,6 @@ func (g *i5) rival(s *intent, v *want) *intent {
 		}
 	}
 	return nil
-}
-
-// back returns a crash whose node came back in that time: what was lost with it is written then, if no worker lived before.
-func (g *i5) back(from, to int64) *strike {
-	return g.w.overlapping(from, to, nil, func(s *strike) (span, bool) {
-		return span{s.end, s.end}, s.Kind.Has(fault.Kills) && !s.open
-	})
 }
 
 // closed judges how a session ended.
@@ -201,14 +221,46 @@ func (g *i5) closed(s *intent) {
 				"%s", s.id, s.reason, clock(now), g.w.Tuners-n, g.w.Tuners, clock(s.created))
 		}
 	case reasonLost, reasonPipeline:
-		from := now - int64(g.w.TTL+g.w.Renew)
-		if by := cmp.Or(g.w.delayed(from, now, nil), g.back(from, now)); by != nil {
-			g.excuse(by)
-		} else if g.w.stall(from, now) < int64(g.w.RenewTimeout) && g.w.phase != "end" {
-			g.broke(g.w.session(s.id), "session %s, accepted at %s, ended with %s at %s, and no fault had struck for %v", s.id,
-				clock(s.accepted), s.reason, clock(now), time.Duration(now-from))
+		g.exercised++
+		if harmed, why := g.harmed(s); !harmed && g.w.phase != "end" {
+			g.broke(g.w.session(s.id), "session %s, accepted at %s, ended with %s at %s, and %s", s.id, clock(s.accepted), s.reason, clock(now),
+				why)
 		}
 	}
+}
+
+// maxTries is how often a start is delivered before it is given up.
+const maxTries = 5
+
+// harmed reports whether something can have ended the session's pipeline: its worker is gone, or a fault of that worker or of Redis
+// struck in the last TTL and renewal interval. One that no worker has begun can only have been given up: each delivery but the first
+// needs a fault that took it from somebody.
+func (g *i5) harmed(s *intent) (_ bool, why string) {
+	now := g.w.now
+	from := now - int64(g.w.TTL+g.w.Renew)
+	id := s.worker
+	if id == "" && g.refused.T >= s.created && s.reason == reasonPipeline {
+		id = g.refused.Instance
+	}
+	if id == "" {
+		n := 0
+		for _, f := range g.w.strikes {
+			if r, ok := g.w.reach(f); ok && r.to >= s.created {
+				n++
+			}
+		}
+		return s.reason == reasonPipeline && n >= maxTries, fmt.Sprintf("no worker had begun it, and since it was created %d faults had struck "+
+			"that could take it from one", n)
+	}
+	worker := g.w.instance(id)
+	if worker.gone || g.w.stall(from, now) >= int64(g.w.RenewTimeout) {
+		return true, ""
+	}
+	by := g.w.overlapping(from, now, nil, func(f *strike) (span, bool) {
+		r, ok := g.w.reach(f)
+		return r, ok && (f.node == nil || f.node == worker.node)
+	})
+	return by != nil, fmt.Sprintf("no fault of %s, which ran it, nor of Redis had struck for %v", worker.who(), time.Duration(now-from))
 }
 
 // unseen reports whether Redis was not watched, or lost its data, at any moment since the session was created.
