@@ -18,6 +18,7 @@ type promise struct {
 	settle  int64    // how long after the last of what delayed it it is due
 	anybody bool     // any instance can bring it about: faults of one hold nobody up where another has met none
 	heirs   []*node  // to whom Redis granted it, whether or not they said so: those of these do
+	only    *node    // where given: nobody else can bring it about, and faults of others delay nothing
 	session *session // where given: what somebody left of its lease who is gone is waited for
 	but     *strike  // what it follows from, which the promise allows for
 }
@@ -52,7 +53,7 @@ func (w *world) reached(c promise, until int64, by *strike) (int64, *strike) {
 		if s == c.but || c.but != nil && c.but.Kind.Scope() == fault.ScopeNone && s.index == c.but.index {
 			continue
 		}
-		if spare && s.node != nil && !slices.Contains(c.heirs, s.node) {
+		if s.node != nil && (spare && !slices.Contains(c.heirs, s.node) || c.only != nil && s.node != c.only) {
 			continue
 		}
 		r, ok := w.reach(s)

@@ -9,15 +9,24 @@ import (
 
 // i6: a slot of a crashed worker is free within TTL + 250 ms of the crash, or of the victim's last command that Redis executed;
 // after a restart of the same worker within 250 ms of its readiness. Free is a lease that Redis has let go, or given to another
-// process.
+// process. What a living worker has no session for is given back within 250 ms.
 type i6 struct {
 	hooks
-	keys    map[string]*grant
-	owed    []*debt // by crashed processes, in order
+	book    *intents
+	keys    map[string]*taken
+	of      map[string]*holdings // by instance
+	owed    []*debt              // by crashed processes, in order
 	limit   int64
 	took    times // after the crash
 	again   times // after the readiness of the same worker
 	crashes int
+}
+
+// taken is a lease as Redis holds it.
+type taken struct {
+	grant
+	heard bool  // its holder said that it has it, and not that it lost it
+	idle  *idle // it is a service's that no session uses; nil: one does
 }
 
 // debt is a lease that a crashed process left behind.
@@ -34,7 +43,7 @@ type debt struct {
 func (g *i6) attach(w *world, v Verdict) {
 	v.Limit = (w.TTL + failoverAllowance).Milliseconds()
 	g.hooks.attach(w, v)
-	g.keys, g.limit = map[string]*grant{}, int64(w.TTL+failoverAllowance)
+	g.keys, g.of, g.limit = map[string]*taken{}, map[string]*holdings{}, int64(w.TTL+failoverAllowance)
 	g.took, g.again = newTimes(), newTimes()
 	if !w.Tap {
 		g.untested = "what Redis granted was not recorded"
@@ -51,7 +60,9 @@ func (g *i6) event(e *history.Event) {
 	switch e.Kind {
 	case history.RedisGranted:
 		g.let(e.Session, e.Instance)
-		g.keys[e.Session] = &grant{holder: e.Instance, until: e.Until}
+		old := g.keys[e.Session]
+		g.keys[e.Session] = &taken{grant: grant{holder: e.Instance, until: e.Until}}
+		g.free(e.Session, old)
 		g.late(e)
 	case history.RedisExtended:
 		if k := g.keys[e.Session]; k != nil {
@@ -60,9 +71,18 @@ func (g *i6) event(e *history.Event) {
 		}
 	case history.RedisDeleted:
 		g.let(e.Session, "")
+		old := g.keys[e.Session]
 		delete(g.keys, e.Session)
+		g.free(e.Session, old)
+	case history.Acquired, history.Renewed, history.Lost:
+		g.heard(e)
+	case history.RedisState:
+		g.used(e)
 	case history.RedisFlushed, history.TapDown:
 		clear(g.keys)
+		for _, h := range g.of {
+			*h = holdings{} // what it held is not known, and nothing is waited for
+		}
 		for _, d := range g.owed {
 			d.over = true
 		}
@@ -93,7 +113,11 @@ func (g *i6) open() []*debt {
 // exited: the process left its leases behind if the plan killed it. The world has forgotten already who ran there.
 func (g *i6) exited(e *history.Event) {
 	inst := g.w.instances[e.Instance]
-	if inst == nil || !inst.killed || g.w.phase == "end" {
+	switch {
+	case inst == nil || g.w.phase == "end":
+		return
+	case !inst.killed:
+		g.stopped(inst)
 		return
 	}
 	var crash *strike
@@ -156,7 +180,20 @@ func (g *i6) watch(d *debt) {
 	})
 }
 
-func (g *i6) owes(d *debt, k *grant) {
+// free counts a lease that was let go, and holds it against its limit if nobody used it.
+func (g *i6) free(name string, k *taken) {
+	if k == nil {
+		return
+	}
+	if k.heard {
+		g.holds(name, k.holder, -1)
+	}
+	if k.idle != nil {
+		g.wait(&k.idle, k.holder, name, func() bool { return false })
+	}
+}
+
+func (g *i6) owes(d *debt, k *taken) {
 	d.over = true
 	g.exercised++
 	after := fmt.Sprintf("%d ms after", ms(g.w.now-d.base))
@@ -195,7 +232,7 @@ func (g *i6) verdict() Verdict {
 	v := g.hooks.verdict()
 	v.Value = ms(g.took.max)
 	if g.took.h.TotalCount() > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("%d leases left behind by %d crashes, free after %s", g.exercised, g.crashes, g.took))
+		v.Detail = join(v.Detail, fmt.Sprintf("%d leases left behind by %d crashes, free after %s", g.took.h.TotalCount(), g.crashes, g.took))
 	}
 	if g.again.h.TotalCount() > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("%d of them after the same worker was ready again, within %s", g.again.h.TotalCount(), g.again))
