@@ -13,8 +13,9 @@ type e6 struct {
 	hooks
 	members map[*instance]*member
 	moves   int
-	fallen  int // transitions of killed processes whose events were cut off
-	quiet   int // runs whose calm was long enough to be judged
+	fallen  int  // transitions of killed processes whose events were cut off
+	tells   bool // somebody says whom it takes for the leader
+	quiet   int  // runs whose calm was long enough to be judged
 }
 
 // member is what one instance has said of itself.
@@ -26,6 +27,7 @@ type member struct {
 	change string         // the last transition, for the reader
 	led    int64          // fence of the last LeadershipAcquired
 	leads  string         // whom it takes for the leader
+	under  int64          // the fence that it takes the leadership to have; 0: it does not know
 	spoke  bool           // it tells of transitions at all
 }
 
@@ -65,7 +67,9 @@ func (g *e6) event(e *history.Event) {
 	case history.LeadershipAcquired, history.LeadershipLost, history.ElectionFailed:
 		g.publishes(g.w.instance(e.Instance), e)
 	case history.Leading:
-		g.member(g.w.instance(e.Instance)).leads = e.Reason
+		m := g.member(g.w.instance(e.Instance))
+		m.leads, m.under = e.Reason, e.Fence
+		g.tells = true
 	case history.Acquired, history.Lost, history.Released:
 		g.believes(g.w.instance(e.Instance), e)
 	case history.Stopped:
@@ -189,13 +193,25 @@ func (g *e6) agree() {
 		g.note("the leader at the end of the calm is too new for all to know it")
 		return
 	}
+	g.agreed(g.w.instances[leaders[0]])
+	g.quiet++
+}
+
+// agreed looks whether everybody says that it is this one who leads, under its fence: who does not say so does not agree.
+func (g *e6) agreed(leader *instance) {
+	fence := g.members[leader].led
 	for _, id := range sortedKeys(g.w.instances) {
 		i := g.w.instances[id]
-		if m := g.members[i]; m != nil && i.ready && !i.gone && m.leads != "" && m.leads != leaders[0] {
-			g.broke(g.only(), "at the end of the calm %s is leader, but %s takes %s for it", g.w.instance(leaders[0]).who(), i.who(), m.leads)
+		switch m := g.member(i); {
+		case !g.tells || !i.ready || i.gone || g.w.now-i.since < g.w.startDelay()+int64(g.w.TTL)*6/10: // or it has not looked yet
+		case m.leads == "":
+			g.broke(g.only(), "at the end of the calm %s is leader, and %s does not know who is", leader.who(), i.who())
+		case m.leads != leader.id:
+			g.broke(g.only(), "at the end of the calm %s is leader, but %s takes %s for it", leader.who(), i.who(), m.leads)
+		case m.under != 0 && m.under < fence: // Redis may be ahead of the leader: an attempt of its own that came late
+			g.broke(g.only(), "at the end of the calm %s leads under fence %d, and %s takes it to be %d", leader.who(), fence, i.who(), m.under)
 		}
 	}
-	g.quiet++
 }
 
 // only is the election's lease.
