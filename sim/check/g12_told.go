@@ -18,6 +18,7 @@ type g12 struct {
 	held    map[string]int // instances that were killed → terms open at their end
 	blind   []string       // nodes with words and without a log
 	missing int
+	endings endings
 
 	last string // the instance that spoke last, and its sums
 	sums *[saidKinds]sum
@@ -29,6 +30,7 @@ func (g *g12) attach(w *world, v Verdict) {
 }
 
 func (g *g12) event(e *history.Event) {
+	g.endings.event(&g.hooks, e)
 	if g.logs == nil || !told(e.Kind) {
 		return
 	}
@@ -39,6 +41,7 @@ func (g *g12) event(e *history.Event) {
 }
 
 func (g *g12) ended(t *term, how ending) {
+	g.endings.ended(&g.hooks, t, how)
 	if how == endExited && t.inst.killed {
 		g.held[t.inst.id]++
 	}
