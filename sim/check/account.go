@@ -74,6 +74,11 @@ func (w *world) reached(c promise, until int64, by *strike) (int64, *strike) {
 	return until, by
 }
 
+// meets returns a fault of that node or of Redis that reaches into the time since the stop; nil: there is none.
+func (w *world) meets(stop *strike, n *node) *strike {
+	return w.hindered(n, stop.start, w.now, stop)
+}
+
 // manned is from when on, at the earliest, somebody is there who can do what is due since then.
 func (w *world) manned(since int64) int64 {
 	if w.alive == 0 {

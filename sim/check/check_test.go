@@ -3,6 +3,7 @@ package check
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -88,6 +89,34 @@ func TestG12(t *testing.T) {
 				t.Errorf("%s: %s; want %s, %q", v.Verdict, v.Detail, c.want, c.says)
 			}
 		})
+	}
+}
+
+// The last entries of a killed process may be missing, and nothing else.
+func TestG12OfTheKilled(t *testing.T) {
+	word := func(session string, fence int64) history.Event {
+		return history.Event{T: 2, Kind: history.Acquired, Node: "node-1", Instance: "i", Session: session, Fence: fence, Until: 9}
+	}
+	entry := func(session string, fence int) string {
+		return fmt.Sprintf(`{"ts":1.5,"event":"acquired","instance":"i","endpoint":%q,"fence":%d}`, session, fence)
+	}
+	more := []history.Event{word("x", 8), word("y", 9)}
+	for _, c := range []struct {
+		name  string
+		lines []string
+		want  Outcome
+	}{
+		{"all of them", []string{entry("s", 7), entry("x", 8), entry("y", 9)}, Pass},
+		{"the last is missing", []string{entry("s", 7), entry("x", 8)}, Pass},
+		{"in another order", []string{entry("x", 8), entry("s", 7)}, Pass},
+		{"the first is missing", []string{entry("x", 8), entry("y", 9)}, Fail},
+		{"one in the middle is missing", []string{entry("s", 7), entry("y", 9)}, Fail},
+		{"another fence", []string{entry("s", 7), entry("x", 7)}, Fail},
+		{"one was logged and not said any more", []string{entry("s", 7), entry("x", 8), entry("y", 9), entry("z", 10)}, Pass},
+	} {
+		if v := loggedAlso(t, true, more, c.lines...); v.Verdict != c.want {
+			t.Errorf("%s: %s: %s; want %s", c.name, v.Verdict, v.Detail, c.want)
+		}
 	}
 }
 

@@ -16,6 +16,8 @@ type e6 struct {
 	fallen  int  // transitions of killed processes whose events were cut off
 	tells   bool // somebody says whom it takes for the leader
 	quiet   int  // runs whose calm was long enough to be judged
+
+	endings endings
 }
 
 // member is what one instance has said of itself.
@@ -61,6 +63,7 @@ func (g *e6) member(i *instance) *member {
 }
 
 func (g *e6) event(e *history.Event) {
+	g.endings.event(&g.hooks, e)
 	switch e.Kind {
 	case history.StateChanged:
 		g.changed(g.w.instance(e.Instance), e)
@@ -154,6 +157,7 @@ func (g *e6) believes(i *instance, e *history.Event) {
 }
 
 func (g *e6) ended(t *term, how ending) {
+	g.endings.ended(&g.hooks, t, how)
 	if m := g.members[t.inst]; m != nil && how == endExited && len(m.next) > 0 {
 		g.fallen++
 	}

@@ -18,6 +18,7 @@ type g12 struct {
 	held    map[string]int // instances that were killed → terms open at their end
 	blind   []string       // nodes with words and without a log
 	missing int
+	endings endings
 
 	last string // the instance that spoke last, and its sums
 	sums *[saidKinds]sum
@@ -29,6 +30,7 @@ func (g *g12) attach(w *world, v Verdict) {
 }
 
 func (g *g12) event(e *history.Event) {
+	g.endings.event(&g.hooks, e)
 	if g.logs == nil || !told(e.Kind) {
 		return
 	}
@@ -39,6 +41,7 @@ func (g *g12) event(e *history.Event) {
 }
 
 func (g *g12) ended(t *term, how ending) {
+	g.endings.ended(&g.hooks, t, how)
 	if how == endExited && t.inst.killed {
 		g.held[t.inst.id]++
 	}
@@ -94,16 +97,20 @@ func (g *g12) compare(i *instance, words *[saidKinds]sum) {
 	}
 	for k := range words {
 		kind := history.AcquireFailed + history.Kind(k)
-		word, entry := words[k], logged[k]
+		word, entry := &words[k], &logged[k]
 		g.exercised += word.count
 		missing := word.count - entry.count
 		switch cut := i.killed || !i.gone; { // it was ended in mid-sentence, or still speaks
 		case kind == history.AcquireFailed && word.count == 0:
 			continue // a node may leave that word out, as histories of before do
-		case cut && missing <= g.slack(i, kind):
+		case cut && max(missing, -missing) <= g.slack(i, kind) && word.begins(entry):
 			continue
 		}
 		switch {
+		case missing != 0 && !word.begins(entry):
+			g.missing++
+			g.broke(nil, "%s logged %q %d times, and they are not the first of the %d that it said: more than the last is missing, or other "+
+				"endpoints or fences are named", i.who(), kind, entry.count, word.count)
 		case missing != 0:
 			g.missing += max(missing, -missing)
 			g.broke(nil, "%s said %q %d times and logged it %d times", i.who(), kind, word.count, entry.count)

@@ -59,8 +59,12 @@ func (g *i2) keyed(b *intents, e *history.Event) {
 	if v == nil {
 		late := *e
 		g.w.at(e.T+wordAllowance, func() {
-			if b.byHash[late.Reason] != nil {
-				g.keyed(b, &late)
+			if v := b.byHash[late.Reason]; v != nil {
+				if b.unknownAt > late.T { // Redis has let it go since
+					b.place(s, v)
+				} else {
+					g.keyed(b, &late)
+				}
 				return
 			}
 			g.broke(g.w.session(s.id), "the idempotency key %.12s… of session %s (%s) is that of nothing that anybody asked for: the canonical "+

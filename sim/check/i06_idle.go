@@ -123,10 +123,7 @@ func (g *i6) stopped(inst *instance) {
 		if k := g.keys[name]; k.holder != inst.id || !k.heard || k.until != 0 && k.until <= g.w.now {
 			continue
 		}
-		by := g.w.overlapping(stop.start, g.w.now, stop, func(s *strike) (span, bool) {
-			r, ok := g.w.reach(s)
-			return r, ok && (s.node == nil || s.node == inst.node)
-		})
+		by := g.w.meets(stop, inst.node)
 		if by != nil {
 			g.excuse(by)
 			continue

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -13,21 +14,22 @@ import (
 // The checkers of I1 to I6 share it; the first of them keeps it up to date. A session's state is Redis' record of it,
 // or, where Redis was not watched, what the API told.
 type intents struct {
-	w        *world
-	requests map[int64]*request
-	wants    map[string]*want // by "service:profile:bucket"
-	byHash   map[string]*want // by idempotency key
-	sessions map[string]*intent
-	order    []*intent // of sessions, by when they were first heard of
-	streams  map[int64]*served
-	touched  *intent         // whose pipeline the event in hand is; nil: it is of none
-	crew     int64           // since when a worker has been there all the time; -1: none is there
-	asked    map[string]bool // slots that have an API
-	hired    map[string]bool // slots that have acquired a lease
-	inUse    map[string]int  // by the lease of a service: its sessions that have not ended
-	unplaced int             // sessions that have not ended, and of which it is not known what they want
-	lostAt   int64           // when Redis last lost its data; -1: never
-	gapAt    int64           // when what Redis does was last not seen; -1: never
+	w         *world
+	requests  map[int64]*request
+	wants     map[string]*want // by "service:profile:bucket"
+	byHash    map[string]*want // by idempotency key
+	sessions  map[string]*intent
+	order     []*intent // of sessions, by when they were first heard of
+	streams   map[int64]*served
+	touched   *intent         // whose pipeline the event in hand is; nil: it is of none
+	crew      int64           // since when a worker has been there all the time; -1: none is there
+	asked     map[string]bool // slots that have an API
+	hired     map[string]bool // slots that have acquired a lease
+	inUse     map[string]int  // by the lease of a service: its sessions that have not ended
+	unplaced  int             // sessions that have not ended, and of which it is not known what they want
+	lostAt    int64           // when Redis last lost its data; -1: never
+	unknownAt int64           // when what it holds had to be seen again last
+	gapAt     int64           // when what Redis does was last not seen; -1: never
 }
 
 // request is one request of a client.
@@ -148,8 +150,11 @@ func (b *intents) forgiven(s *intent) bool { return s.asked <= b.lostAt }
 func (b *intents) take(e *history.Event) {
 	b.touched = nil
 	switch e.Kind {
-	case history.Ready, history.Stopped, history.Exited:
+	case history.Ready, history.Stopped:
 		b.staff()
+	case history.Exited:
+		b.staff()
+		b.left(e)
 	case history.Acquired:
 		b.hired[e.Node] = true
 	case history.AcquireFailed, history.RenewFailed: // the first script that sees the loss begins the quarantine
@@ -215,6 +220,23 @@ func (b *intents) staff() {
 		}
 	}
 	b.crew = -1
+}
+
+// left: a process that was asked to stop has ended. Where a fault of its own or of Redis met the stop, it may not have signed off.
+func (b *intents) left(e *history.Event) {
+	i := b.w.instances[e.Instance]
+	if i == nil || i.killed {
+		return
+	}
+	for _, stop := range slices.Backward(b.w.strikes) {
+		if !stop.Kind.Has(fault.Stops) || stop.node != i.node {
+			continue
+		}
+		if b.w.meets(stop, i.node) != nil {
+			stop.unsaid = e.T
+		}
+		return
+	}
 }
 
 // manned is from when on, at the earliest, a worker is there that can do what is due since then.
@@ -323,6 +345,7 @@ func (b *intents) lost() {
 
 // unknown: what Redis holds has to be seen again.
 func (b *intents) unknown() {
+	b.unknownAt = b.w.now
 	for _, v := range b.wants {
 		v.inForce = nil
 	}

@@ -54,6 +54,31 @@ type sum struct {
 	count   int
 	hash    uint64 // of endpoints and fences
 	reasons int    // those that give one
+	last    [lastMax]uint64
+}
+
+// lastMax is how many of the last of them are known one by one, so that it can be told what the sum was before them.
+const lastMax = 64
+
+// before returns the hash without the last n; false: that is not known.
+func (s *sum) before(n int) (hash uint64, ok bool) {
+	if n > lastMax || n > s.count {
+		return 0, false
+	}
+	hash = s.hash
+	for i := range n {
+		hash -= s.last[(s.count-1-i)%lastMax]
+	}
+	return hash, true
+}
+
+// begins reports whether one of the two is how the other begins, whatever the order, as far as that is known.
+func (s *sum) begins(o *sum) bool {
+	if s.count > o.count {
+		s, o = o, s
+	}
+	hash, ok := o.before(o.count - s.count)
+	return !ok || hash == s.hash
 }
 
 // LogEntry is one structured entry of a node's log, as far as the judge looks at it.
@@ -225,6 +250,7 @@ func sumsOf(m map[string]*[saidKinds]sum, instance string) *[saidKinds]sum {
 }
 
 func (s *sum) add(hash uint64, reason string) {
+	s.last[s.count%lastMax] = hash
 	s.count++
 	s.hash += hash
 	if reason != "" {

@@ -21,6 +21,7 @@ type strike struct {
 	open    bool    // it goes on
 	heard   int64   // when somebody wrote to Redis first after it was healed: a quarantine begins by then; 0: nobody yet
 	terms   []*term // that it struck, until it is healed
+	unsaid  int64   // when the process that it stopped ended without being able to sign off; 0: it did not
 	bars    bool    // somebody sees only at its end that Redis' clock jumped, and acquires nothing for a TTL from then on
 }
 
@@ -92,6 +93,8 @@ func (w *world) reach(s *strike) (span, bool) {
 	switch {
 	case s.Kind.Has(fault.Kills): // its leases and its heartbeat outlive it
 		return span{s.start, s.start + int64(w.TTL)}, true
+	case s.unsaid != 0: // the others find out as they do of one that was killed
+		return span{s.start, s.unsaid + int64(w.TTL)}, true
 	case s.Kind.Has(fault.Stops | fault.Disconnects):
 		return span{s.start, s.start + int64(failoverAllowance)}, true
 	case s.Kind.Has(fault.StepsClock): // its node doubts its terms, and acquires nothing for a TTL

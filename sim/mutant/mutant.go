@@ -52,6 +52,7 @@ func All() []Mutant {
 	all := append([]Mutant(nil), rules...)
 	all = append(all, scripts...)
 	all = append(all, shell...)
+	all = append(all, words...)
 	return append(all, intents...)
 }
 

@@ -162,5 +162,6 @@ var groups = []group{
 	{"Of the rules", "`internal/core`, in virtual time.", rules},
 	{"Of the scripts", "`lease/redisstore`: the Lua scripts, run by an interpreter in virtual time.", scripts},
 	{"Of the shell", "`lease`, `lease/poll`, `lease/redisstore`: clocks, goroutines and connections around the rules.", shell},
+	{"Of words", "What instances say, in virtual time.", words},
 	{"Of intents", "`lease/intent`, `internal/core/intent`, `internal/tend`: the API, the bus and the worker, in virtual time.", intents},
 }

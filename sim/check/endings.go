@@ -1,0 +1,99 @@
+package check
+
+import (
+	"strings"
+
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// endings holds the words of all instances to this: a term ends with exactly one lost or released, and why is true of what Redis shows.
+// Who asks before each use has no term to lose, and another program may say less.
+type endings struct {
+	over  *term                    // that the word in hand ended
+	taken map[*session]*succession // whose lease Redis has shown
+	gap   int64                    // when what Redis does was last not seen
+}
+
+// succession is who had a lease, as Redis shows it.
+type succession struct {
+	holder string // who was granted it last
+	since  int64  // since then
+}
+
+// ended is told of each end of a term, before the event that it is of.
+func (x *endings) ended(h *hooks, t *term, how ending) {
+	switch how {
+	case endLost, endReleased:
+		x.over = t
+	case endReplaced:
+		if !t.inst.asks && !h.w.Foreign {
+			h.broke(t.session, "%s began a new term of session %s at %s, and never said that the one before%s was over", t.inst.who(), t.session.id,
+				clock(h.w.now), inBrackets(t.fence))
+		}
+	}
+}
+
+func (x *endings) event(h *hooks, e *history.Event) {
+	if h.w.Foreign {
+		return
+	}
+	switch e.Kind {
+	case history.RedisGranted:
+		x.granted(h, e)
+	case history.TapDown:
+		x.gap = e.T
+	case history.Lost, history.Released:
+		t := x.over
+		x.over = nil
+		if t == nil && !h.w.speaker.asks {
+			h.broke(h.w.subject, "%s said %s of session %s%s at %s (%s), and had no such term: it was over, or had never begun", h.w.speaker.who(),
+				e.Kind, e.Session, inBrackets(e.Fence), clock(e.T), e.Reason)
+		}
+		if t != nil && e.Kind == history.Lost {
+			x.cause(h, t, e)
+		}
+	}
+}
+
+func (x *endings) granted(h *hooks, e *history.Event) {
+	if x.taken == nil {
+		x.taken = map[*session]*succession{}
+	}
+	s := x.taken[h.w.subject]
+	if s == nil {
+		s = &succession{}
+		x.taken[h.w.subject] = s
+	}
+	if s.holder != e.Instance {
+		s.holder, s.since = e.Instance, e.T
+	}
+}
+
+// Causes of a lost term that Redis can confirm.
+const (
+	causeTaken = "taken" // another has it
+	causeGone  = "gone"  // nobody has
+)
+
+// cause holds the reason of a loss against what Redis shows.
+func (x *endings) cause(h *hooks, t *term, e *history.Event) {
+	why, _, _ := strings.Cut(e.Reason, ":")
+	switch {
+	case !h.w.Tap || x.gap >= t.since:
+	case why == causeGone:
+		k := h.w.subject.granted
+		if k != nil && k.holder == t.inst.id && k.since <= t.since && (k.until == 0 || k.until > e.T+expirySlack) {
+			h.broke(h.w.subject, "%s said at %s that its lease of session %s%s was gone, and Redis had held it for it all the time", t.inst.who(),
+				clock(e.T), t.session.id, inBrackets(t.fence))
+		}
+	case why == causeTaken:
+		s, at := h.w.subject, e.T
+		h.w.at(at+wordAllowance, func() { // Redis may be seen a little later than heard
+			if g := x.taken[s]; g != nil && (g.holder != t.inst.id || g.since >= t.since) {
+				return
+			}
+			h.broke(s, "%s said at %s that its lease of session %s%s was taken, and Redis had given it to nobody else since the term began at %s",
+				t.inst.who(), clock(at), s.id, inBrackets(t.fence), clock(t.since))
+		})
+	}
+}
