@@ -130,7 +130,8 @@ func (c *Core) learn(in *inflight, a *Answer) {
 	}
 	if a.Quarantine > 0 {
 		end := c.now.Mono + Time(a.Quarantine)
-		if a.Epoch != e.value || end < e.quarantine {
+		// Of several answers the earliest end is nearest; one that came and is not the end was told by a clock that runs slower.
+		if a.Epoch != e.value || end < e.quarantine || e.quarantine <= c.now.Mono {
 			e.quarantine = end
 		}
 	} else {

@@ -10,14 +10,16 @@ func (g *g10) used(k *key, at int64) {
 		return
 	}
 	s := k.by(k.holder)
+	s.shown++
 	if s.unused--; s.unused >= 0 {
 		return
 	}
+	nth := s.shown
 	g.w.at(at+wordAllowance+int64(g.w.RenewTimeout)+g.w.stall(at-wordAllowance, at), func() {
-		if s.unused >= 0 {
+		if s.unused+(s.shown-nth) >= 0 { // those that came after it take theirs from later words
 			return
 		}
-		s.unused = 0
+		s.unused++
 		if i.gone && i.killed { // its last words went with it
 			return
 		}

@@ -46,6 +46,7 @@ type said struct {
 	open     int64 // when the last one was sent that was followed by another attempt before its answer
 	granted  int64 // when Redis last granted it the lease, or let it adopt it
 	unused   int   // renewals it has sent that Redis has not shown; below 0: Redis has shown more
+	shown    int   // renewals that Redis has shown
 }
 
 // wordAllowance is how far a node's word and what Redis shows of it may lie apart.
