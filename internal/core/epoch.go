@@ -130,8 +130,9 @@ func (c *Core) learn(in *inflight, a *Answer) {
 	}
 	if a.Quarantine > 0 {
 		end := c.now.Mono + Time(a.Quarantine)
-		// Of several answers the earliest end is nearest; one that came and is not the end was told by a clock that runs slower.
-		if a.Epoch != e.value || end < e.quarantine || e.quarantine <= c.now.Mono {
+		// Of several answers the earliest end is nearest. One that has come and was not the end was told by a clock that runs slower,
+		// unless this answer is so old that what it says is over.
+		if over := e.quarantine <= c.now.Mono && in.op.Sent+Time(a.Quarantine) > c.now.Mono; a.Epoch != e.value || end < e.quarantine || over {
 			e.quarantine = end
 		}
 	} else {

@@ -153,10 +153,12 @@ func (g *g13) polls(s *session, i *instance) {
 func (g *g13) drains(stop *strike, i *instance) {
 	idle := i.idle
 	g.w.await(func() (promise, bool) {
-		c := promise{from: stop.start, base: max(stop.start, i.idle), settle: int64(failoverAllowance), only: stop.node, but: stop}
-		if c.by = c.base + int64(failoverAllowance); i.polls > 0 {
-			c.by = stop.start + int64(g.w.PollTimeout+failoverAllowance)
+		limit := int64(failoverAllowance)
+		if i.polls > 0 {
+			limit += int64(g.w.PollTimeout)
 		}
+		base := max(stop.start, i.idle)
+		c := promise{from: stop.start, base: base, by: base + limit, settle: limit, only: stop.node, but: stop}
 		return c, len(i.held) > 0 && i.idle == idle && !i.gone && g.w.phase != "end"
 	}, func(limit int64, excused *strike) {
 		if excused != nil {
