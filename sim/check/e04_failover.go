@@ -15,6 +15,7 @@ func (g *e4) attach(w *world, v Verdict) {
 	g.failover.attach(w, v)
 	v.Limit = failoverAllowance.Milliseconds()
 	g.handover.attach(w, v)
+	g.handover.beatless = true
 }
 
 func (g *e4) event(e *history.Event)  { g.failover.event(e); g.handover.event(e) }

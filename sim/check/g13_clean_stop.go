@@ -12,6 +12,7 @@ type g13 struct {
 	hooks
 	heirless map[string]*legacy // released by an instance that stops, and owned by nobody since
 	stops    map[*strike]bool
+	beatless bool // heartbeats are not judged: a member of an election may still write one while it stops, and nobody waits for its end
 	took     *times
 }
 
@@ -174,7 +175,7 @@ func (g *g13) drains(stop *strike, i *instance) {
 // left looks at what is left of an instance that stopped: its heartbeat must be gone.
 func (g *g13) left(i *instance) {
 	stop, at := i.leave, g.w.now
-	if stop == nil || g.w.rest.beats[i.id] == 0 {
+	if stop == nil || g.beatless || g.w.rest.beats[i.id] == 0 {
 		return
 	}
 	g.w.at(at+int64(failoverAllowance), func() {

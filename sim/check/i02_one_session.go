@@ -88,7 +88,8 @@ func (g *i2) keyed(b *intents, e *history.Event) {
 	if e.N == 0 && old != s {
 		g.keys++
 		if e.Until != 0 && e.Until < e.T+int64(keyLife-keyLife/50) {
-			g.broke(g.w.session(e.Session), "at %s the key of %s was given to session %s for %v: it answers for %v, or as long as that runs", clock(e.T),
+			g.broke(g.w.session(e.Session),
+				"at %s the key of %s was given to session %s for %v: it answers for %v, or as long as that runs", clock(e.T),
 				v.payload, s.id, time.Duration(e.Until-e.T).Round(time.Second), keyLife)
 		}
 	}

@@ -183,7 +183,8 @@ func (g *i5) met(s *intent) {
 	}
 	limit, stands := g.held(g.promise(s))
 	if stands == tooLate {
-		g.broke(g.w.session(s.id), "session %s, accepted at %s while another one of its service ran, was %s at %s, %d ms later (limit %d ms)", s.id,
+		g.broke(g.w.session(s.id),
+			"session %s, accepted at %s while another one of its service ran, was %s at %s, %d ms later (limit %d ms)", s.id,
 			clock(s.conflicts), s.state, clock(g.w.now), ms(g.w.now-s.conflicts), ms(limit))
 	}
 	s.conflicts = 0

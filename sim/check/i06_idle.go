@@ -99,7 +99,7 @@ func (g *i6) wait(of **idle, holder, what string, still func() bool) {
 // back is that a worker gives back what it holds for nobody: itself, whatever befalls others. That a session has ended it may learn
 // when it has tried the slots.
 func (g *i6) back(i *idle, worker *instance) promise {
-	within := int64(failoverAllowance + time.Duration(g.w.Tuners)*slotAllowance)
+	within := int64(failoverAllowance + time.Duration(g.w.Tuners)*(slotAllowance+g.w.TTL/100))
 	return promise{from: i.since - g.limit, base: i.since, by: i.since + within, settle: int64(g.w.TTL/10) + within, only: worker.node}
 }
 

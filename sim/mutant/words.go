@@ -14,12 +14,16 @@ var words = []Mutant{
 		Name:   "given-back-is-lost-too",
 		Story:  "A term that is given back is told lost as well.",
 		Breaks: "G12", Seeds: 10,
-		Edits: []Edit{{"internal/core/release.go", "	c.requestRelease(l)\n}\n\n// stillHeir", "	c.tell(Tell{Kind: TellLost, Cause: cause, ID: l.id, Fence: l.fence})\n	c.requestRelease(l)\n}\n\n// stillHeir"}},
+		Edits: []Edit{{"internal/core/release.go",
+			"	c.requestRelease(l)\n}\n\n// stillHeir",
+			"	c.tell(Tell{Kind: TellLost, Cause: cause, ID: l.id, Fence: l.fence})\n	c.requestRelease(l)\n}\n\n// stillHeir"}},
 	},
 	{
 		Name:   "followers-say-nothing",
 		Story:  "A member that follows does not tell whom.",
 		Breaks: "E6", Seeds: 20, Scenario: sim.Scenario{System: sim.SystemElection},
-		Edits: []Edit{{"internal/core/election/machine.go", "	m.publish(Event{Kind: LeaderChanged, Leader: instance, Fence: fence})", "	if instance == m.cfg.Instance {\n		m.publish(Event{Kind: LeaderChanged, Leader: instance, Fence: fence})\n	}"}},
+		Edits: []Edit{{"internal/core/election/machine.go",
+			"	m.publish(Event{Kind: LeaderChanged, Leader: instance, Fence: fence})",
+			"	if instance == m.cfg.Instance {\n		m.publish(Event{Kind: LeaderChanged, Leader: instance, Fence: fence})\n	}"}},
 	},
 }
