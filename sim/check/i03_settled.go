@@ -158,10 +158,11 @@ func (g *i3) promise(s *intent, o *owed) promise {
 		}
 	}
 	limit := int64(g.w.settleIntents())
-	if g.book.forgiven(s) { // it is delivered again, and who had it before may have the service for another now, which is waited for
+	settle := limit + int64(g.w.TTL) // what was lost on its way to a worker is swept up, also where that was just before
+	if g.book.forgiven(s) {          // it is delivered again, and who had it before may have the service for another now, which is waited for
 		limit += int64(g.w.TTL)
 	}
-	return promise{from: o.since, base: base, by: base + limit, settle: limit}
+	return promise{from: o.since - settle, base: base, by: base + limit, settle: settle}
 }
 
 func (g *i3) late(s *intent, o *owed, limit int64) {

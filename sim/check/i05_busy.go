@@ -173,7 +173,7 @@ func (g *i5) conflict(s *intent, v *want, at int64) {
 // promise is that a session that conflicts ends, or runs. An answer that was lost just before may have had its start with it.
 func (g *i5) promise(s *intent) promise {
 	base, settle := g.book.manned(s.conflicts), int64(g.w.settleIntents())
-	return promise{from: s.conflicts - settle, base: base, by: base + busyLimit, settle: settle}
+	return promise{from: s.conflicts - settle, base: base, by: base + busyLimit, settle: settle + int64(g.w.TTL)}
 }
 
 // met holds a session that conflicted, and has ended or runs, against its limit.

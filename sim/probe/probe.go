@@ -172,7 +172,7 @@ func (s *seen) fences() (check.Outcome, string) {
 func (s *seen) renewStart() (check.Outcome, string) {
 	if s.words[history.RenewStart] == 0 {
 		return check.Pass,
-			"not said, and not needed: G10 then holds no extension against an attempt, and takes a late renewal for one that was sent when it was answered"
+			"not said, and not needed: G10 then matches no extension to an attempt, and takes a late renewal for one sent when it was answered"
 	}
 	return check.Pass, fmt.Sprintf("said %d times", s.words[history.RenewStart])
 }
