@@ -124,7 +124,7 @@ var rules = []Mutant{
 	{
 		Name:   "late-renewal-outlives-release",
 		Story:  "The answer of a renewal counts after the term was given back (redisson#7272).",
-		Breaks: "G1", Seeds: 200,
+		Breaks: "G12", Seeds: 200, Why: "a term that goes on after its last word shows before another takes it",
 		Edits: []Edit{{keeperFile, "func (c *Core) renewAnswered(in *inflight, a *Answer) {\n" +
 			"\tfor i, l := range in.leases {\n\t\tif l.op != in.op.Seq {\n",
 			"func (c *Core) renewAnswered(in *inflight, a *Answer) {\n\tfor i, l := range in.leases {\n\t\tif l.op != in.op.Seq {\n" +
