@@ -60,7 +60,7 @@ func (g *i2) keyed(b *intents, e *history.Event) {
 		late := *e
 		g.w.at(e.T+wordAllowance, func() {
 			if v := b.byHash[late.Reason]; v != nil {
-				if b.unknownAt > late.T { // Redis has let it go since
+				if b.unknownAt > late.T || v.keyedAt > late.T { // Redis has let it go since, or has shown what came next
 					b.place(s, v)
 				} else {
 					g.keyed(b, &late)
@@ -73,6 +73,7 @@ func (g *i2) keyed(b *intents, e *history.Event) {
 		return
 	}
 	b.place(s, v)
+	v.keyedAt = e.T
 	if v.inForce != nil && v.inForce.created > s.created { // it has passed on already
 		s.passed = v.inForce.created
 		return

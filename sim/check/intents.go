@@ -51,6 +51,7 @@ type want struct {
 	accepted int
 	rejected int
 	inForce  *intent // whom the key answers with, as Redis shows it
+	keyedAt  int64   // when it showed that last
 	since    int64   // since then
 	until    int64   // when Redis lets it go by itself; 0: never
 }
