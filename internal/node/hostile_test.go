@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -25,8 +26,9 @@ func TestTargetsAreReadWithLimits(t *testing.T) {
 		if strings.HasSuffix(r.URL.Path, "long") {
 			long = strings.Repeat("x", 2*headerMax)
 		}
-		_, _ = buf.WriteString("HTTP/1.1 500 " + strings.Repeat("A", 3000) + "\r\nX-Long: " + long + "\r\nContent-Length: 0\r\n\r\n")
+		_, _ = buf.WriteString("HTTP/1.1 500 " + strings.Repeat("A", 3000) + "\r\nX-Long: " + long + "\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 		_ = buf.Flush()
+		_, _ = io.Copy(io.Discard, buf) // Until the client closes: a close beside unread bytes resets the answer away.
 	}))
 	defer target.Close()
 	u, err := url.Parse(target.URL)
