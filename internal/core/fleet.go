@@ -23,8 +23,6 @@ type fleet struct {
 	askings  int     // in it
 	lookedAt Time    // when the last look was sent
 
-	promises uint32 // so far
-
 	vacant []int32 // entries of Core.nodes that nobody uses
 
 	dirty  bool    // target is out of date
@@ -34,8 +32,6 @@ type fleet struct {
 	placer Placer
 	hashes []uint64
 	waits  []int32
-	named  []int32 // sessions of a notice
-	ahead  uint32  // what was read ahead, summed: a sum nobody reads, so that the reading is not left out
 }
 
 // left is a session without the owner that it had.
@@ -260,10 +256,6 @@ func (c *Core) takeFree() {
 	for _, i := range f.waits {
 		k, id := &f.known[i], f.sessions.IDs[i]
 		o := k.owner
-		if k.promised != 0 {
-			f.anyFree = f.anyFree || o == nobody
-			continue // its turn is set already
-		}
 		l := c.entry(i)
 		if l != nil && (l.phase != idle || l.stuck || l.place && o != 0 && (o > 0 || !c.givenBack(l))) {
 			f.anyFree = f.anyFree || o == nobody && !l.stuck

@@ -56,9 +56,6 @@ type lease struct {
 }
 
 func (c *Core) want(id string, wait bool) {
-	if i := c.fleet.sessions.find(id); c.fleet.isPromised(i) {
-		c.enterAll(i)
-	}
 	l := c.lease(id)
 	l.want, l.wait = true, wait
 	if l.phase == idle {

@@ -5,11 +5,10 @@ import "slices"
 // known is what this instance knows of a session. Each move of each session is told to every instance: what that asks for
 // lies together, because in a large fleet none of it is in the cache.
 type known struct {
-	owner    int32  // index into Core.nodes, nobody if free
-	promised uint32 // a number while another instance is to take it, 0 else
-	free     bool   // found free at the last look already
-	entered  bool   // Core.leases has an entry of it
-	held     bool   // and it is in Core.held
+	owner   int32 // index into Core.nodes, nobody if free
+	free    bool  // found free at the last look already
+	entered bool  // Core.leases has an entry of it
+	held    bool  // and it is in Core.held
 }
 
 // lease returns the entry of id, which it makes if there is none.
@@ -60,7 +59,6 @@ func (c *Core) holds(l *lease, held bool) {
 
 // remap carries what is known over to another set of sessions. Both sets are sorted, so it is one walk.
 func (c *Core) remap(to *Sessions) {
-	c.enterAll(nobody)
 	f := &c.fleet
 	all := make([]known, len(to.IDs))
 	slices.Sort(f.touched)

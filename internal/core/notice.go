@@ -20,18 +20,16 @@ func (c *Core) notice(n *Notice) {
 			c.lookSoon(c.cfg.Discovery / 10)
 		}
 	case NoticeTaken:
-		named := c.named(n.IDs)
-		for k, id := range n.IDs {
-			c.taken(id, named[k], n.From)
+		for _, id := range n.IDs {
+			c.taken(id, c.fleet.sessions.find(id), n.From)
 		}
 	case NoticeFreed:
-		named := c.named(n.IDs)
 		for k, id := range n.IDs {
 			heir := ""
 			if k < len(n.Peers) {
 				heir = n.Peers[k]
 			}
-			c.freed(id, named[k], heir, n.From)
+			c.freed(id, c.fleet.sessions.find(id), heir, n.From)
 		}
 	case NoticeAsked:
 		if len(n.Peers) > 0 && n.Peers[0] == c.self && c.cfg.Place {
@@ -41,34 +39,8 @@ func (c *Core) notice(n *Notice) {
 	}
 }
 
-// named returns which sessions ids are. It reads what is known of all of them before anything is done about the first: one
-// after the other they would each wait for memory, and it is this that notices cost in a large fleet.
-func (c *Core) named(ids []string) []int32 {
-	f := &c.fleet
-	f.named = f.named[:0]
-	for _, id := range ids {
-		f.named = append(f.named, f.sessions.find(id))
-	}
-	sum := uint32(0)
-	for _, i := range f.named {
-		if i != nobody {
-			sum += f.known[i].promised
-		}
-	}
-	f.ahead = sum
-	return f.named
-}
-
 // taken acts on an acquisition of id, which is session i.
 func (c *Core) taken(id string, i int32, owner string) {
-	if c.fleet.isPromised(i) {
-		if o := c.ownerIndex(i, owner); c.fresh(o) {
-			c.ownedBy(i, owner)
-			c.fleet.known[i].promised = 0
-			return
-		}
-		c.enterAll(i)
-	}
 	l := c.entryOf(id, i)
 	if l != nil && l.phase == owned {
 		return // Redis decides, not hearsay: the next renewal tells
@@ -96,15 +68,6 @@ func (c *Core) taken(id string, i int32, owner string) {
 // this very lease does too; the others of the fleet give the heir a moment and then come in order.
 func (c *Core) freed(id string, i int32, heir, from string) {
 	l := c.entryOf(id, i)
-	if l == nil && i >= 0 && heir != "" && heir != from && heir != c.self {
-		c.ownedBy(i, heir)
-		c.promise(i, timerHeir, c.now.Mono+Time(c.cfg.HeirGrace))
-		return
-	}
-	if c.fleet.isPromised(i) {
-		c.enterAll(i)
-		l = c.entry(i)
-	}
 	if l != nil && (l.phase != idle || l.stuck) {
 		l.freed = l.phase == acquiring // the answer under way may be older than the release
 		return

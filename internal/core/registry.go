@@ -207,7 +207,7 @@ func (c *Core) watch(o int32) {
 		c.lookSoon(0)
 	}
 	for i := range c.fleet.known {
-		if k := &c.fleet.known[i]; k.owner != o || k.promised != 0 {
+		if c.fleet.known[i].owner != o {
 			continue
 		}
 		l := c.lease(c.fleet.sessions.IDs[i])

@@ -15,10 +15,6 @@ func (c *Core) keep(l *lease, cause Cause) {
 }
 
 func (c *Core) drop(id string, cause Cause) {
-	if i := c.fleet.sessions.find(id); c.fleet.isPromised(i) {
-		c.fleet.known[i].promised = 0
-		return
-	}
 	l, ok := c.leases[id]
 	if !ok {
 		return

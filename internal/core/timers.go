@@ -7,8 +7,6 @@ const (
 	timerLease timerKind = iota // lease l, if gen is still its own
 	timerNode                   // node n, if gen is still its own
 	timerOp                     // op n, if it is still in flight
-	timerHeir                   // session n, if it is promised as gen: its heir had its moment
-	timerTurn                   // session n, if it is promised as gen: it is this instance's turn
 )
 
 // timer is one entry of the heap. Timers are cancelled by making them stale (a newer gen, an op that ended), never by
@@ -77,8 +75,6 @@ func (c *Core) live(t *timer) bool {
 		return t.l.gen == t.gen
 	case timerNode:
 		return c.nodes[t.n].gen == t.gen
-	case timerHeir, timerTurn:
-		return t.n < uint64(len(c.fleet.known)) && c.fleet.known[t.n].promised == t.gen
 	default:
 		return c.ops.find(t.n) != nil
 	}
@@ -109,8 +105,6 @@ func (c *Core) runTimers() {
 			c.wakeLease(t.l, t.at)
 		case timerNode:
 			c.wakeNode(int32(t.n))
-		case timerHeir, timerTurn:
-			c.wakePromise(&t)
 		case timerOp:
 			c.timeout(t.n)
 		}

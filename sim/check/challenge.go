@@ -171,7 +171,7 @@ func NewWatch(p Params) *Watch { return &Watch{newWorld(p)} }
 // See takes the next event.
 func (x *Watch) See(e history.Event) {
 	e.T = max(e.T, x.w.now)
-	x.w.take(&e, x.w.sessions.find(e.Session))
+	x.w.take(&e)
 }
 
 // Challenges returns how many leases were taken over from challenged owners so far.

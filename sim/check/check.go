@@ -6,7 +6,6 @@
 package check
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -131,35 +130,18 @@ func Judge(p Params, events iter.Seq2[history.Event, error], logs *Logs) (Result
 	return r, err
 }
 
-// batchLen is how many events are read before the first of them is judged: findAll says why.
-const batchLen = 16
-
 func (w *world) read(events iter.Seq2[history.Event, error]) error {
-	batch := make([]history.Event, 0, batchLen)
-	for e, err := range events {
-		if err == nil {
-			if batch = append(batch, e); len(batch) < batchLen {
-				continue
-			}
+	var e history.Event // one for all: the checkers keep none
+	for next, err := range events {
+		if err != nil {
+			return err
 		}
-		if unordered := w.takeAll(batch); unordered != nil || err != nil {
-			return cmp.Or(unordered, err)
-		}
-		batch = batch[:0]
-	}
-	return w.takeAll(batch)
-}
-
-func (w *world) takeAll(batch []history.Event) error {
-	var met [batchLen]*session
-	w.sessions.findAll(batch, &met)
-	for i := range batch {
-		e := &batch[i]
+		e = next
 		if e.T < w.now && w.stats.Events > 0 {
 			return fmt.Errorf("%w: event %d (%s) is of %s, the one before it of %s", ErrUnordered, w.stats.Events+1,
 				e.Kind, clock(e.T), clock(w.now))
 		}
-		w.take(e, met[i])
+		w.take(&e)
 	}
 	return nil
 }

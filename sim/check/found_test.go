@@ -23,7 +23,7 @@ func TestRingsGiveBackWhatTheyWereGiven(t *testing.T) {
 				Fence: rapid.Int64Range(0, 2).Draw(t, "fence"), Until: rapid.Int64Range(0, 2).Draw(t, "until"),
 				N: rapid.Int64Range(0, 2).Draw(t, "n"), Reason: text("reason", "", "why"),
 			}
-			w.take(&e, nil)
+			w.take(&e)
 			all := recent
 			switch {
 			case isPoll(e.Kind):

@@ -86,13 +86,13 @@ func (w *world) session(id string) *session {
 	return s
 }
 
-// take brings the world up to the event and tells the checkers. s is its session if that was met before.
-func (w *world) take(e *history.Event, s *session) {
+// take brings the world up to the event and tells the checkers.
+func (w *world) take(e *history.Event) {
 	w.elapse(e.T)
 	w.now = e.T
 	w.stats.Events++
 	w.stats.LastT = e.T
-	w.find(e, s)
+	w.find(e)
 	w.keep(e)
 	w.epochs(e)
 	w.update(e)
@@ -102,13 +102,9 @@ func (w *world) take(e *history.Event, s *session) {
 }
 
 // find looks up, once for all, what the event is about. A fault names its session as the plan does, which makes none known.
-func (w *world) find(e *history.Event, s *session) {
-	w.subject, w.speaker = s, nil
-	switch {
-	case s != nil:
-	case e.Kind == history.FaultStart || e.Kind == history.FaultEnd:
-		w.subject = w.sessions.find(e.Session)
-	default:
+func (w *world) find(e *history.Event) {
+	w.subject, w.speaker = w.sessions.find(e.Session), nil
+	if w.subject == nil && e.Kind != history.FaultStart && e.Kind != history.FaultEnd {
 		w.subject = w.session(e.Session)
 	}
 	if e.Kind.Said() {

@@ -125,12 +125,11 @@ func (q *queue) advance() {
 	}
 }
 
-// refill goes on until something is due, and returns all that is. The queue must not be empty, but its heap.
-func (q *queue) refill() []event {
+// refill goes on until something is due. The queue must not be empty, but its heap.
+func (q *queue) refill() {
 	for len(q.heap) == 0 {
 		q.advance()
 	}
-	return q.heap
 }
 
 // pop removes and returns the earliest event. The heap must not be empty.

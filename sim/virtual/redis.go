@@ -30,8 +30,6 @@ type redis struct {
 
 	leases   []leaseKey
 	leaseIdx map[string]int32 // never ranged over
-	warm     uint64           // of what was read only to have it at hand
-	asked    []int32          // leases that the script under way is about
 	beats    []beatKey
 	beatIdx  map[string]int32   // never ranged over
 	live     []int32            // heartbeats that were set and not yet found expired, ascending

@@ -257,14 +257,8 @@ func (r *redis) refreshFence(i int32, now int64) {
 
 func (r *redis) renew(t int64, op *core.Op, a *core.Answer) {
 	now := r.nowMs(t)
-	r.asked = r.asked[:0]
-	for _, it := range op.Items { // what the next loop asks of memory, read in one go: see readAhead
-		i := r.lease(it.ID)
-		r.asked = append(r.asked, i)
-		r.warm += uint64(r.leases[i].fenceExpire)
-	}
-	for _, i := range r.asked {
-		r.bringUp(i, now)
+	for _, it := range op.Items {
+		i := r.current(it.ID, now)
 		k := &r.leases[i]
 		res := core.Result{Outcome: core.OutLost}
 		switch {
@@ -282,7 +276,7 @@ func (r *redis) renew(t int64, op *core.Op, a *core.Answer) {
 		a.Results = append(a.Results, res)
 	}
 	if r.mayWrite("PEXPIRE", false) && len(op.Items) > 0 {
-		r.refreshFence(r.asked[redisstore.Refreshed(op)], now)
+		r.refreshFence(r.lease(op.Items[redisstore.Refreshed(op)].ID), now)
 	}
 }
 

@@ -188,17 +188,9 @@ func (w *world) renewing(n *node, op *core.Op) {
 	if op.Kind != core.OpRenew && op.Kind != core.OpReassert {
 		return
 	}
-	w.asked = w.asked[:0]
-	for i := range op.Items { // what the next loop asks of memory, read in one go: see readAhead
-		_, tm := n.term(op.Items[i].ID)
-		w.asked = append(w.asked, tm)
-		if tm != nil {
-			w.warm += uint64(tm.mono) + uint64(op.Items[i].ID[0])
-		}
-	}
-	for i, tm := range w.asked {
-		w.say(n, history.RenewStart, op.Items[i].ID, op.Items[i].Fence, "")
-		if tm != nil && tm.mono > op.Deadline {
+	for _, it := range op.Items {
+		w.say(n, history.RenewStart, it.ID, it.Fence, "")
+		if _, tm := n.term(it.ID); tm != nil && tm.mono > op.Deadline {
 			tm.wall -= int64(tm.mono - op.Deadline)
 			tm.mono = op.Deadline
 		}

@@ -48,9 +48,7 @@ type world struct {
 	sess    []session // by creation
 	sessIdx map[string]int32
 	polls   pollTable
-	warm    uint64  // of what readAhead reads: it must not be left out as useless
-	asked   []*term // of the attempt that is about to be sent, nil for those that are over
-	arrived int64   // polls that reached the target
+	arrived int64 // polls that reached the target
 
 	messages []*message // that events name by number
 	free     []*message // of them
@@ -166,7 +164,7 @@ func (w *world) run() {
 			return
 		}
 		if len(w.q.heap) == 0 {
-			w.readAhead(w.q.refill())
+			w.q.refill()
 		}
 		e := w.q.pop()
 		w.t = e.at
