@@ -13,24 +13,24 @@ const (
 
 // Config is what a core needs to know. All durations are nanoseconds.
 type Config struct {
-	Instance    string // instance ID
-	TTL         int64  // of leases and of the heartbeat; whole milliseconds
-	Quarantine  int64  // that the instance insists on beside its TTL: a group that has agreed on less is not joined
-	Renew       int64  // renewal and heartbeat interval
-	Discovery   int64  // interval of the full look; a safety net
-	OpTimeout   int64  // an attempt without an answer for this long is unanswered
-	MarginPPM   int64  // clock rate error allowed for, parts per million of TTL
-	MarginMin   int64  // and at least this
-	Batch       int    // items an op carries at most
-	Stagger     int64  // a waiter of order k acquires k × Stagger after the first
-	StaggerMax  int    // k is at most this
-	Lead        int64  // a waiter reads a lease this long before the expiry it knows
-	HeirGrace   int64  // how long others leave a released lease to its heir
-	Place       bool   // place sessions and wait for them; else only leases on demand
-	LookBudget  int64  // keys a second that all instances' looks together may read
-	MaxProbe    int64  // longest pause between two probes of a silent Redis
-	NoHeartbeat bool   // leases on demand only: no registry
-	Ranks       *Ranks // shared with the other cores of the process, to save work; nil: none
+	Instance    string    // instance ID
+	TTL         int64     // of leases and of the heartbeat; whole milliseconds
+	Quarantine  int64     // that the instance insists on beside its TTL: a group that has agreed on less is not joined
+	Renew       int64     // renewal and heartbeat interval
+	Discovery   int64     // interval of the full look; a safety net
+	OpTimeout   int64     // an attempt without an answer for this long is unanswered
+	MarginPPM   int64     // clock rate error allowed for, parts per million of TTL
+	MarginMin   int64     // and at least this
+	Batch       int       // items an op carries at most
+	Stagger     int64     // a waiter of order k acquires k × Stagger after the first
+	StaggerMax  int       // k is at most this
+	Lead        int64     // a waiter reads a lease this long before the expiry it knows
+	HeirGrace   int64     // how long others leave a released lease to its heir
+	Place       bool      // place sessions and wait for them; else only leases on demand
+	LookBudget  int64     // keys a second that all instances' looks together may read
+	MaxProbe    int64     // longest pause between two probes of a silent Redis
+	NoHeartbeat bool      // leases on demand only: no registry
+	Placement   Placement // decides who should own what; nil: a Placer
 }
 
 // Margin is the part of a TTL that is not trusted (error of clock rate).

@@ -68,7 +68,9 @@ func New(cfg Config) *Core {
 		index:  map[string]int32{},
 	}
 	c.fleet.sessions = NewSessions(nil)
-	c.fleet.placer.shared = cfg.Ranks
+	if c.cfg.Placement == nil {
+		c.cfg.Placement = &Placer{}
+	}
 	c.nodeIndex(cfg.Instance) // self is always 0
 	return c
 }

@@ -28,8 +28,9 @@ type fleet struct {
 	dirty  bool    // target is out of date
 	live   []int32 // live instances, ascending by ID: index into Core.nodes
 	place  []int32 // nodes → index into live, or nobody
+	owners []int32 // aligned with sessions; index into live, or nobody
 	target []int32 // aligned with sessions; index into live, or nobody where the owner keeps it
-	placer Placer
+	quota  []int32 // aligned with live
 	hashes []uint64
 	waits  []int32
 }
@@ -77,15 +78,16 @@ func (c *Core) placement() {
 	for i := range c.nodes {
 		c.nodes[i].owned = 0
 	}
-	owners := f.placer.owners(len(f.known))
+	f.owners = resize(f.owners, len(f.known))
 	for i := range f.known {
-		owners[i] = nobody
+		f.owners[i] = nobody
 		if o := f.known[i].owner; o != nobody {
 			c.nodes[o].owned++
-			owners[i] = f.place[o]
+			f.owners[i] = f.place[o]
 		}
 	}
-	f.target = f.placer.Place(f.sessions, f.hashes, owners)
+	target, quota := c.cfg.Placement.Place(f.sessions, f.hashes, f.owners)
+	f.target, f.quota = append(f.target[:0], target...), append(f.quota[:0], quota...)
 }
 
 // targetOf returns the instance that should take session i, nobody where its owner keeps it.

@@ -212,7 +212,7 @@ func (c *Core) lacks(i int32) (lacks, known bool) {
 	if p == nobody {
 		return false, false
 	}
-	return int(c.nodes[i].owned) < c.fleet.placer.Quota(int(p)), true
+	return c.nodes[i].owned < c.fleet.quota[p], true
 }
 
 // answerAsks gives, on what the look just made shows, what others asked for and this instance owns above its quota.
@@ -231,7 +231,7 @@ func (c *Core) answerAsks(look uint64) {
 	if me == nobody {
 		return
 	}
-	excess := -f.placer.Quota(int(me))
+	excess := -f.quota[me]
 	for _, l := range c.held {
 		if l.place && !l.yielding && l.session != nobody {
 			excess++

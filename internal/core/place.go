@@ -43,68 +43,47 @@ func (s *Sessions) find(id string) int32 {
 	return -1
 }
 
-// Placer computes who should own what. It keeps its working memory between calls; the zero value is ready.
+// Placement decides who should own what: for each session the instance that should take it, or -1 where its owner keeps it,
+// and for each instance its share. instances are the hashes of the live instances' IDs in ascending order of the IDs; owner holds
+// an index into them, or -1 for a session that is free or whose owner is not among them. It must decide alike whenever it is
+// asked the same, as every instance does for itself. What it returns is valid until the next call.
+type Placement interface {
+	Place(s *Sessions, instances []uint64, owner []int32) (target, quota []int32)
+}
+
+// Placer is the Placement of all instances. It keeps its working memory between calls; the zero value is ready.
 //
 // Rendezvous ranks choose, quotas bound, and what an instance owns within its quota stays. So
 // every instance is within one of the ideal, and a join or a leave moves only what it must (G6, G7).
 type Placer struct {
-	quota  []int32 // per instance
-	target []int32 // the result
-	shared *Ranks  // nil: none
-	*work
+	quota  []int32  // per instance
+	target []int32  // per session
+	owned  []int32  // per instance
+	order  []int32  // instances as quotas are handed out
+	pool   []int32  // sessions to be placed
+	room   []int32  // instances with room
+	start  []int32  // where an instance's sessions stand in ranks
+	ranks  []ranked // sessions of the instances above their quota
 }
 
-// work is what one placement needs while it is made.
-type work struct {
-	owned []int32  // per instance
-	order []int32  // instances as quotas are handed out
-	pool  []int32  // sessions to be placed
-	room  []int32  // instances with room
-	start []int32  // where an instance's sessions stand in ranks
-	ranks []ranked // sessions of the instances above their quota
-	at    []int32  // where the instances that shared knows stand among those to be placed on
-	owner []int32  // what owners returned
-}
-
-// begin has the working memory at hand.
-func (p *Placer) begin() {
-	switch {
-	case p.work != nil:
-	case p.shared != nil:
-		p.work = &p.shared.work
-	default:
-		p.work = &work{}
-	}
-}
-
-// owners returns memory for the owners of m sessions, for the next Place and no longer. Its contents are undefined.
-func (p *Placer) owners(m int) []int32 {
-	p.begin()
-	p.owner = resize(p.owner, m)
-	return p.owner
-}
-
-// ranked is a session as an instance ranks it, or an instance as a session does.
+// ranked is a session as an instance ranks it.
 type ranked struct {
 	rank uint64
 	s    int32
 }
 
-// Place returns, for each session, the instance that should take it, or -1 where its owner keeps it. instances are the
-// hashes of the live instances' IDs in ascending order of the IDs; owner holds an index into them, or -1 for a session
-// that is free or whose owner is not among them. The result is valid until the next call.
-func (p *Placer) Place(s *Sessions, instances []uint64, owner []int32) []int32 {
+// Place is Placement's.
+func (p *Placer) Place(s *Sessions, instances []uint64, owner []int32) (target, quota []int32) {
 	n, m := len(instances), len(s.IDs)
-	p.begin()
 	p.target = resize(p.target, m)
 	p.owned = resize(p.owned, n)
 	p.quota = resize(p.quota, n)
 	clear(p.owned)
 	for i := range p.target {
-		p.target[i] = -1
+		p.target[i] = nobody
 	}
-	if n == 0 || p.shared.recall(p, s, instances, owner) {
-		return p.target
+	if n == 0 {
+		return p.target, p.quota
 	}
 	p.pool = p.pool[:0]
 	for i, o := range owner {
@@ -117,8 +96,7 @@ func (p *Placer) Place(s *Sessions, instances []uint64, owner []int32) []int32 {
 	p.quotas(instances, m)
 	p.shed(s, instances, owner)
 	p.fill(s, instances)
-	p.shared.remember(p, s, instances, owner)
-	return p.target
+	return p.target, p.quota
 }
 
 // quotas gives the instances their share: q or q+1 each, the larger share to those that own more than q already, so that
@@ -221,9 +199,6 @@ func (p *Placer) fill(s *Sessions, instances []uint64) {
 			p.room = append(p.room, int32(i))
 		}
 	}
-	if p.shared != nil && len(p.room) > favouritesMax {
-		p.at = p.shared.numbers(instances, p.at)
-	}
 	for _, j := range p.pool {
 		if len(p.room) == 0 {
 			return // cannot be: the quotas sum to the number of sessions
@@ -239,14 +214,6 @@ func (p *Placer) fill(s *Sessions, instances []uint64) {
 
 // highest returns where in room the instance stands that ranks the session highest.
 func (p *Placer) highest(instances []uint64, session uint64) (at int) {
-	if p.shared != nil && len(p.room) > favouritesMax {
-		for _, f := range p.shared.of(session) {
-			if i := p.at[f.s]; i != nobody && p.owned[i] < p.quota[i] {
-				at, _ = slices.BinarySearch(p.room, i)
-				return at
-			}
-		}
-	}
 	best := uint64(0)
 	for k, i := range p.room {
 		if r := rank(instances[i], session); r > best {
@@ -255,9 +222,6 @@ func (p *Placer) highest(instances []uint64, session uint64) (at int) {
 	}
 	return at
 }
-
-// Quota returns instance i's share as of the last Place.
-func (p *Placer) Quota(i int) int { return int(p.quota[i]) }
 
 // resize returns a with length n, its contents undefined.
 func resize(a []int32, n int) []int32 {

@@ -48,7 +48,8 @@ func (w *world) place() (moved, taken int) {
 		}
 	}
 	var p Placer
-	for i, t := range p.Place(w.sessions, hashes, owner) {
+	target, _ := p.Place(w.sessions, hashes, owner)
+	for i, t := range target {
 		if t == nobody {
 			continue
 		}
@@ -213,7 +214,8 @@ func BenchmarkPlace(b *testing.B) {
 		free[i] = nobody
 	}
 	var p Placer
-	settled := slices.Clone(p.Place(s, hashes[:n], free))
+	target, _ := p.Place(s, hashes[:n], free)
+	settled := slices.Clone(target)
 	for _, bm := range []struct {
 		name  string
 		n     int

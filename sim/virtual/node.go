@@ -101,7 +101,7 @@ func (w *world) spawn(n *node) {
 	n.instance = fmt.Sprintf("%s-%d-%08x", n.name, (epochNs+w.t)/int64(time.Second), w.load.Uint32())
 	cfg := core.Config{
 		Instance: n.instance, TTL: int64(w.cfg.TTL), Renew: int64(w.cfg.Renew), Discovery: int64(w.cfg.Discovery),
-		OpTimeout: int64(w.cfg.OpTimeout), Place: !w.cfg.Candidates, NoHeartbeat: w.cfg.Candidates, Ranks: w.ranks,
+		OpTimeout: int64(w.cfg.OpTimeout), Place: !w.cfg.Candidates, NoHeartbeat: w.cfg.Candidates, Placement: &w.placement,
 	}
 	if w.cfg.Tune != nil {
 		w.cfg.Tune(&cfg)

@@ -41,9 +41,9 @@ type world struct {
 	pick *rand.Rand // targets of faults
 	sink func(history.Event)
 
-	server server
-	nodes  []*node     // slot i is nodes[i-1]
-	ranks  *core.Ranks // what all their cores compute alike
+	server    server
+	nodes     []*node   // slot i is nodes[i-1]
+	placement placement // of all their cores
 
 	sess    []session // by creation
 	sessIdx map[string]int32
@@ -91,7 +91,7 @@ func newWorld(cfg Config, plan fault.Plan, seed uint64, emit func(history.Event)
 		load: rand.New(rand.NewPCG(seed, streamLoad)),
 		pick: rand.New(rand.NewPCG(seed, streamFault)),
 
-		sessIdx: map[string]int32{}, ranks: core.NewRanks(), edges: newEdges(cfg, seed),
+		sessIdx: map[string]int32{}, edges: newEdges(cfg, seed),
 	}
 	setup := rand.New(rand.NewPCG(seed, streamSetup))
 	w.server.redis = newRedis(int64(cfg.TTL), w, w.publish)

@@ -1,0 +1,26 @@
+package virtual
+
+import (
+	"slices"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+)
+
+// placement is what all cores of a world place with. Instances that hear of one change all place alike: what the last one came
+// to is kept, where a thousand of them would each compute instances × sessions ranks to come to the same.
+type placement struct {
+	core.Placer
+	sessions      *core.Sessions
+	instances     []uint64
+	owner         []int32
+	target, quota []int32
+}
+
+// Place is core.Placement's.
+func (p *placement) Place(s *core.Sessions, instances []uint64, owner []int32) (target, quota []int32) {
+	if p.sessions != s || !slices.Equal(p.instances, instances) || !slices.Equal(p.owner, owner) {
+		p.target, p.quota = p.Placer.Place(s, instances, owner)
+		p.sessions, p.instances, p.owner = s, append(p.instances[:0], instances...), append(p.owner[:0], owner...)
+	}
+	return p.target, p.quota
+}
