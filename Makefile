@@ -19,7 +19,7 @@ STORMS := /(scenarios|sim/engines|sim/foreign/bugs)$$
 
 # Packages that make race leaves out: those without goroutines, and those that play storms in virtual time, which the race
 # detector makes eight times slower (make long plays those with it).
-PLAIN := /(internal/core|internal/archtest|sim/fault|sim/check|sim/virtual|cmd/simulate)(/|$$)|/sim$$
+PLAIN := /(internal/core|internal/archtest|sim/fault|sim/check|sim/virtual|cmd/simulate|sim/explore)(/|$$)|/sim$$
 
 # A process that was built with the race detector sleeps for a second before it ends, and tests start hundreds.
 export GORACE ?= atexit_sleep_ms=20
@@ -89,7 +89,7 @@ foreign: setup ## Nodes in another language with one known fault each: each must
 # something is played here as a whole.
 .PHONY: long
 long: setup engine ## Tests too long for make test, and the storms in virtual time under the race detector; some minutes (part of chaos)
-	go test -race -timeout 20m ./sim $$(grep -rl --include='*_test.go' 'testing\.Short()' . | xargs -n 1 dirname | sort -u)
+	go test -race -timeout 20m ./sim ./sim/explore $$(grep -rl --include='*_test.go' 'testing\.Short()' . | xargs -n 1 dirname | sort -u)
 
 .PHONY: determinism
 determinism: ## The same seed gives the same history on one thread and on two (make race: and under the race detector)

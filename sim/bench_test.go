@@ -13,6 +13,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/virtual/virtualtest"
 )
 
 // tenMinutes is the storm of the table: 10 instances, 100 sessions, the seeds' timings.
@@ -55,7 +56,7 @@ func BenchmarkSeed(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, _, _, err := judgeVirtual(b.Context(), c, plan, nil); err != nil {
+		if _, _, _, err := JudgeVirtual(b.Context(), c, plan, nil); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -77,7 +78,7 @@ func BenchmarkGrowth(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			_, _, n, err := judgeVirtual(b.Context(), c, plan, nil)
+			_, _, n, err := JudgeVirtual(b.Context(), c, plan, nil)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -194,7 +195,7 @@ func BenchmarkShrink(b *testing.B) {
 	for _, m := range []struct {
 		breaks string
 		bend   Breaker
-	}{{"G3", constantFence}, {"G4", deafToFailure}} {
+	}{{"G3", virtualtest.ConstantFence}, {"G4", deafToFailure}} {
 		b.Run(m.breaks, func(b *testing.B) {
 			c, plan := sixtyFaults(b)
 			c.Plan = &plan

@@ -431,8 +431,8 @@ type fixedYAML struct {
 	Poll     time.Duration `yaml:"poll,omitempty"`
 }
 
-// given is what the scenario says as JSON, with the keys of a scenario file.
-func (s Scenario) given() (json.RawMessage, error) {
+// Given is what the scenario says as JSON, with the keys of a scenario file.
+func (s Scenario) Given() (json.RawMessage, error) {
 	t := s.Timings
 	y := givenYAML{scenarioYAML: scenarioYAML{
 		Name: s.Name, Engine: s.Engine, System: s.System, Nodes: some(s.Nodes), Sessions: some(s.Sessions), Speed: some(s.Speed),

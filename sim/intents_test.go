@@ -14,7 +14,7 @@ func TestIntentsInVirtualTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.Plan = &plan
-		verdicts, first, _, err := judgeVirtual(t.Context(), c, plan, nil)
+		verdicts, first, _, err := JudgeVirtual(t.Context(), c, plan, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -23,7 +23,7 @@ func TestIntentsInVirtualTime(t *testing.T) {
 				t.Errorf("seed %d: %s: %s", seed, v.ID, v.Detail)
 			}
 		}
-		_, second, _, err := judgeVirtual(t.Context(), c, plan, Interpreted(nil))
+		_, second, _, err := JudgeVirtual(t.Context(), c, plan, Interpreted(nil))
 		if err != nil {
 			t.Fatal(err)
 		}

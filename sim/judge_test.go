@@ -8,6 +8,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/virtual"
+	"github.com/leasestorm/leasestorm/sim/virtual/virtualtest"
 )
 
 // Judging the event values as a run emits them and judging the lines that were saved of it is the same, to the last word
@@ -15,7 +16,7 @@ import (
 func TestJudgingMemoryAndFileIsTheSame(t *testing.T) {
 	lossy := func(v *virtual.Config) { v.Net.Lost = 100_000 } // no fault of the plan excuses it
 	broken := map[string]bool{}
-	for name, bend := range map[string]Breaker{"sound": nil, "constant fences": constantFence, "lossy network": lossy} {
+	for name, bend := range map[string]Breaker{"sound": nil, "constant fences": virtualtest.ConstantFence, "lossy network": lossy} {
 		t.Run(name, func(t *testing.T) {
 			for seed := uint64(1); seed <= 4; seed++ {
 				c, plan, err := Scenario{
@@ -26,7 +27,7 @@ func TestJudgingMemoryAndFileIsTheSame(t *testing.T) {
 					t.Fatal(err)
 				}
 				c.Plan = &plan
-				memory, out, _, err := judgeVirtual(t.Context(), c, plan, bend)
+				memory, out, _, err := JudgeVirtual(t.Context(), c, plan, bend)
 				if err != nil {
 					t.Fatal(err)
 				}

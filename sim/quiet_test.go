@@ -84,7 +84,7 @@ func drawn(t *testing.T, system string, seed uint64) []check.Verdict {
 	if err != nil {
 		t.Fatal(err)
 	}
-	verdicts, _, _, err := judgeVirtual(t.Context(), c, plan, nil)
+	verdicts, _, _, err := JudgeVirtual(t.Context(), c, plan, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func TestRegressionSeeds(t *testing.T) {
 		if c.Plan == nil {
 			t.Fatalf("%s has no plan: its seed would draw one, which may change", file)
 		}
-		verdicts, _, _, err := judgeVirtual(t.Context(), c, *c.Plan, nil)
+		verdicts, _, _, err := JudgeVirtual(t.Context(), c, *c.Plan, nil)
 		if err != nil {
 			t.Errorf("%s: %v", file, err)
 		}

@@ -117,7 +117,7 @@ func (r *Result) judge(engine string, rec *history.Recorder, wall time.Duration)
 
 func (r *Result) meta(engine string, wall time.Duration, sum string) report.Meta {
 	return report.Meta{
-		Engine: engine, Commit: commit(), Redis: report.Redis{Kind: r.Redis.Kind, Version: r.Redis.Version},
+		Engine: engine, Commit: Commit(), Redis: report.Redis{Kind: r.Redis.Kind, Version: r.Redis.Version},
 		RedisCommands: r.Outcome.RedisCommands, Wall: wall, Virtual: r.Outcome.Virtual, SHA256: sum, Sums: r.sums,
 	}
 }
@@ -146,8 +146,8 @@ func params(c Config, plan fault.Plan, o Outcome, redis string) check.Params {
 	}
 }
 
-// commit is the version of the program's source, if it was built from a checkout.
-func commit() string {
+// Commit is the version of the program's source, if it was built from a checkout.
+func Commit() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return ""

@@ -120,7 +120,7 @@ func (s *shrinker) first(guarantee string) error {
 
 func (s *shrinker) judge(c Config) ([]check.Verdict, error) {
 	s.runs++
-	verdicts, out, _, err := judgeVirtual(s.ctx, c, *c.Plan, s.bend)
+	verdicts, out, _, err := JudgeVirtual(s.ctx, c, *c.Plan, s.bend)
 	if out.Interrupted {
 		return nil, fmt.Errorf("%w before a smaller run was found", ErrInterrupted)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/virtual"
+	"github.com/leasestorm/leasestorm/sim/virtual/virtualtest"
 )
 
 // deaf is a core whose shell does not hear that a renewal failed: it goes on polling, which breaks G4.
@@ -46,7 +47,7 @@ func TestShrink(t *testing.T) {
 		bend   Breaker
 		shows  string
 	}{
-		{"G3", constantFence, "OWNS"},
+		{"G3", virtualtest.ConstantFence, "OWNS"},
 		{"G4", deafToFailure, "**"},
 	} {
 		t.Run(m.breaks, func(t *testing.T) {
@@ -128,14 +129,14 @@ func TestShrinkInterrupted(t *testing.T) {
 	c.Plan = &plan
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	s, err := Shrink(ctx, c, "G3", constantFence, func(Size) { stop() })
+	s, err := Shrink(ctx, c, "G3", virtualtest.ConstantFence, func(Size) { stop() })
 	if err != nil || !s.Cut || s.To == s.From {
 		t.Fatalf("cut %v, from %v to %v, %v", s.Cut, s.From, s.To, err)
 	}
-	if r, err := s.Save(t.Context(), t.TempDir(), constantFence); err != nil || r.Report.Verdict != check.Fail {
+	if r, err := s.Save(t.Context(), t.TempDir(), virtualtest.ConstantFence); err != nil || r.Report.Verdict != check.Fail {
 		t.Errorf("%s, %v", r.Report.Verdict, err)
 	}
-	if _, err := Shrink(ctx, c, "G3", constantFence, nil); !errors.Is(err, ErrInterrupted) {
+	if _, err := Shrink(ctx, c, "G3", virtualtest.ConstantFence, nil); !errors.Is(err, ErrInterrupted) {
 		t.Errorf("%v, want ErrInterrupted", err)
 	}
 }

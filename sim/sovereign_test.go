@@ -10,6 +10,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/virtual/virtualtest"
 )
 
 // seedTimings is an election at the timings of the specification, whose clocks are exact.
@@ -110,7 +111,7 @@ func TestSovereignPlansOfTheDocs(t *testing.T) {
 			bend  Breaker
 			fails bool
 		}{{"the document's members", Sovereign(nil), true}, {"this library's", nil, false}} {
-			verdicts, _, _, err := judgeVirtual(t.Context(), c, *c.Plan, who.bend)
+			verdicts, _, _, err := JudgeVirtual(t.Context(), c, *c.Plan, who.bend)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -140,7 +141,7 @@ func TestElectionMutants(t *testing.T) {
 	}{
 		{"E1", Sovereign(nil), 5},
 		{"E2", Sovereign(nil), 5},
-		{"E3", constantFence, 5},
+		{"E3", virtualtest.ConstantFence, 5},
 		{"E4", Sovereign(nil), 10},
 		{"E5", Sovereign(nil), 5},
 		{"E6", Sovereign(nil), 20},
@@ -152,7 +153,7 @@ func TestElectionMutants(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			verdicts, _, _, err := judgeVirtual(t.Context(), c, plan, m.bend)
+			verdicts, _, _, err := JudgeVirtual(t.Context(), c, plan, m.bend)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -177,7 +178,7 @@ func TestSovereignAmongOurs(t *testing.T) {
 			t.Fatal(err)
 		}
 		bend := Sovereign(func(slot int) bool { return slot != 1 })
-		verdicts, _, _, err := judgeVirtual(t.Context(), c, *c.Plan, bend)
+		verdicts, _, _, err := JudgeVirtual(t.Context(), c, *c.Plan, bend)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/sim"
+	"github.com/leasestorm/leasestorm/sim/explore"
 )
 
 // rarelyCollect lets the heap grow to five times what lives before it is collected, unless the environment says otherwise: a
@@ -61,9 +62,9 @@ func (f *flags) explores(fs *pflag.FlagSet) (bool, error) {
 }
 
 // exploration makes an exploration of the command line.
-func (f *flags) exploration(fs *pflag.FlagSet) (sim.Exploration, error) {
+func (f *flags) exploration(fs *pflag.FlagSet) (explore.Exploration, error) {
 	f.engine = sim.EngineVirtual
-	x := sim.Exploration{
+	x := explore.Exploration{
 		Parallel: f.parallel, KeepGoing: f.keepGoing, Resume: f.resuming, Reports: f.report, Bend: f.bend(),
 	}
 	var err error
@@ -175,7 +176,7 @@ func (f *flags) explore(cmd *cobra.Command) error {
 		rarelyCollect()
 		f.guard.allow(memoryForShards(state) + runs)
 	}
-	c, err := sim.Explore(cmd.Context(), x)
+	c, err := explore.Run(cmd.Context(), x)
 	if err != nil {
 		return err
 	}
@@ -200,12 +201,12 @@ func (f *flags) explore(cmd *cobra.Command) error {
 }
 
 // coverageLine returns what shows the progress: one line that is written over on a terminal, a line now and then elsewhere.
-func coverageLine(out io.Writer) func(sim.Coverage) {
+func coverageLine(out io.Writer) func(explore.Coverage) {
 	out = below(out) // numbers only
 	file, ok := out.(*os.File)
 	terminal := ok && term.IsTerminal(int(file.Fd()))
 	var last time.Time
-	return func(c sim.Coverage) {
+	return func(c explore.Coverage) {
 		if last.IsZero() {
 			fmt.Fprintf(out, "seeds %d-%d@%d  shard %d/%d  each draws what the flags leave open\n", c.Seeds.From, c.Seeds.To,
 				sim.DrawVersion, c.Shard.Index, c.Shard.Of)
@@ -237,8 +238,8 @@ func rate(perSecond float64) string {
 }
 
 // rarest says how many guarantees were put to the test, and which by the fewest seeds.
-func rarest(c sim.Coverage) string {
-	fewest := sim.GuaranteeCount{}
+func rarest(c explore.Coverage) string {
+	fewest := explore.GuaranteeCount{}
 	for _, g := range c.Guarantees {
 		for _, id := range c.Criteria {
 			if id == g.ID && (fewest.ID == "" || g.Exercised < fewest.Exercised) {
@@ -254,7 +255,7 @@ func rarest(c sim.Coverage) string {
 const failedMax = 20
 
 // printGuarantees prints how many seeds put each guarantee to the test.
-func printGuarantees(out io.Writer, c *sim.Coverage) {
+func printGuarantees(out io.Writer, c *explore.Coverage) {
 	fmt.Fprintln(out)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\tseeds that exercised it\tthat broke it\tchanges judged\tprolonged by ½, 1, 1½, 2 TTL\texcused\t")
@@ -273,7 +274,7 @@ func printGuarantees(out io.Writer, c *sim.Coverage) {
 	_ = w.Flush()
 }
 
-func printCoverage(out io.Writer, c sim.Coverage) {
+func printCoverage(out io.Writer, c explore.Coverage) {
 	printGuarantees(out, &c)
 	for i, s := range c.Failed {
 		if i == failedMax {

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leasestorm/leasestorm/internal/plain"
-	"github.com/leasestorm/leasestorm/sim"
+	"github.com/leasestorm/leasestorm/sim/explore"
 )
 
 func newMerge() *cobra.Command {
@@ -42,7 +42,7 @@ cannot be read or does not belong to the others.`,
 
 func merge(out io.Writer, files []string, asJSON bool) error {
 	guardMemory(strings.Join(files[:min(len(files), 3)], " "), memoryForShards(files...))
-	m, err := sim.Merge(files)
+	m, err := explore.Merge(files)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func merge(out io.Writer, files []string, asJSON bool) error {
 	return nil
 }
 
-func printMerged(out io.Writer, m *sim.Merged) {
+func printMerged(out io.Writer, m *explore.Merged) {
 	printGuarantees(out, &m.Coverage)
 	failed := uint64(0)
 	for i := range m.Causes {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim"
+	"github.com/leasestorm/leasestorm/sim/explore"
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
@@ -40,8 +41,8 @@ func Hunt(ctx context.Context, o Order) (Catch, error) {
 	if o.Lua {
 		bend = sim.Interpreted(nil)
 	}
-	cov, err := sim.Explore(ctx, sim.Exploration{
-		Scenario: o.Scenario, Seeds: sim.SeedRange{From: 1, To: o.Seeds}, Shard: sim.Shard{Index: 1, Of: 1}, Parallel: 1,
+	cov, err := explore.Run(ctx, explore.Exploration{
+		Scenario: o.Scenario, Seeds: explore.SeedRange{From: 1, To: o.Seeds}, Shard: explore.Shard{Index: 1, Of: 1}, Parallel: 1,
 		Reports: o.Reports, Bend: bend,
 	})
 	if err != nil || len(cov.Failed) == 0 {

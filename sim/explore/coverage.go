@@ -1,4 +1,4 @@
-package sim
+package explore
 
 import (
 	"encoding/json"

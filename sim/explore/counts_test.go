@@ -1,4 +1,4 @@
-package sim
+package explore
 
 import (
 	"encoding/json"
@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/virtual/virtualtest"
 )
 
 // Counts by kind of fault add up to those of all changes, measured times to what their buckets hold, breaks begin before they end, and
@@ -16,21 +18,21 @@ import (
 func TestCountsAddUp(t *testing.T) {
 	kinds, timed, told := map[string]bool{}, map[string]bool{}, 0
 	for name, c := range map[string]struct {
-		scenario Scenario
-		bend     Breaker
+		scenario sim.Scenario
+		bend     sim.Breaker
 		seeds    uint64
 	}{
-		"polling":  {Scenario{}, nil, 12},
-		"broken":   {Scenario{Nodes: 4, Sessions: 12, Fixed: Fixed{Duration: 2 * time.Minute}}, constantFence, 4},
-		"election": {Scenario{System: SystemElection}, nil, 12},
-		"intents":  {Scenario{System: SystemIntents}, nil, 3},
+		"polling":  {sim.Scenario{}, nil, 12},
+		"broken":   {sim.Scenario{Nodes: 4, Sessions: 12, Fixed: sim.Fixed{Duration: 2 * time.Minute}}, virtualtest.ConstantFence, 4},
+		"election": {sim.Scenario{System: sim.SystemElection}, nil, 12},
+		"intents":  {sim.Scenario{System: sim.SystemIntents}, nil, 3},
 	} {
 		for seed := uint64(1); seed <= c.seeds; seed++ {
 			cfg, plan, err := c.scenario.Swarm(seed)
 			if err != nil {
 				t.Fatal(err)
 			}
-			verdicts, _, _, err := judgeVirtual(t.Context(), cfg, plan, c.bend)
+			verdicts, _, _, err := sim.JudgeVirtual(t.Context(), cfg, plan, c.bend)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package sim
+package explore
 
 import (
 	"bytes"
@@ -16,16 +16,17 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
 )
 
 // shardOf is what an honest shard of an exploration of seeds writes, done of its seeds done.
 func shardOf(seeds SeedRange, shard Shard, done uint64) Coverage {
 	c := Coverage{
-		Version: CoverageVersion, Draw: DrawVersion, Commit: "abc", Seeds: seeds, Shard: shard, Scenario: json.RawMessage(`{}`),
+		Version: CoverageVersion, Draw: sim.DrawVersion, Commit: "abc", Seeds: seeds, Shard: shard, Scenario: json.RawMessage(`{}`),
 		Total: seeds.count(shard), Done: done, Next: done, Criteria: []string{"G1"},
 	}
-	for _, id := range check.IDs(SystemPolling) {
+	for _, id := range check.IDs(sim.SystemPolling) {
 		c.Guarantees = append(c.Guarantees, GuaranteeCount{ID: id, Exercised: done})
 	}
 	for i := range done {
@@ -60,9 +61,9 @@ func saved(t interface {
 
 // A program of which the build says nothing, as that of this test, is known by its file: "" would be what all of them have in common.
 func TestShardsNameTheProgramThatMadeThem(t *testing.T) {
-	x := Exploration{Scenario: Scenario{Nodes: 2, Sessions: 2, Duration: time.Minute}, Seeds: SeedRange{1, 1}, Shard: Shard{1, 1}, Parallel: 1,
+	x := Exploration{Scenario: sim.Scenario{Nodes: 2, Sessions: 2, Duration: time.Minute}, Seeds: SeedRange{1, 1}, Shard: Shard{1, 1}, Parallel: 1,
 		Reports: t.TempDir()}
-	if _, err := Explore(t.Context(), x); err != nil {
+	if _, err := Run(t.Context(), x); err != nil {
 		t.Fatal(err)
 	}
 	c, err := readCoverage(x.StateFile())

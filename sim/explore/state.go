@@ -1,4 +1,4 @@
-package sim
+package explore
 
 import (
 	"bytes"
@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/version"
+	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
-	"github.com/leasestorm/leasestorm/sim/history"
 )
 
 // state keeps a Coverage on disk. It belongs to one goroutine.
@@ -42,7 +42,7 @@ func (x Exploration) StateFile() string { return x.stateName() + ".jsonl.zst" }
 // stateName is the state file's name without its suffix.
 func (x Exploration) stateName() string {
 	name := fmt.Sprintf("explore-%d-%d", x.Seeds.From, x.Seeds.To)
-	if system := cmp.Or(x.Scenario.System, SystemPolling); system != SystemPolling {
+	if system := cmp.Or(x.Scenario.System, sim.SystemPolling); system != sim.SystemPolling {
 		name += "-" + system
 	}
 	if x.Shard.Of > 1 {
@@ -52,16 +52,16 @@ func (x Exploration) stateName() string {
 }
 
 func openState(x Exploration) (*state, error) {
-	scenario, err := x.Scenario.given()
+	scenario, err := x.Scenario.Given()
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrHarness, err)
+		return nil, fmt.Errorf("%w: %w", sim.ErrHarness, err)
 	}
 	made, err := program()
 	if err != nil {
-		return nil, fmt.Errorf("%w: which program this is: %w", ErrHarness, err)
+		return nil, fmt.Errorf("%w: which program this is: %w", sim.ErrHarness, err)
 	}
 	st := &state{Coverage: Coverage{
-		Version: CoverageVersion, Draw: DrawVersion, Commit: made, Seeds: x.Seeds, Shard: x.Shard, Scenario: scenario,
+		Version: CoverageVersion, Draw: sim.DrawVersion, Commit: made, Seeds: x.Seeds, Shard: x.Shard, Scenario: scenario,
 		Total: x.Seeds.count(x.Shard), Criteria: criteria(x.Scenario.System, x.Scenario.Criteria),
 		File: x.StateFile(),
 	}, begin: time.Now()}
@@ -89,7 +89,7 @@ func (st *state) alone(path string) error {
 	for {
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o644) // the folder may be somebody's
 		if err != nil {
-			return fmt.Errorf("%w: %w (flag --report)", ErrHarness, err)
+			return fmt.Errorf("%w: %w (flag --report)", sim.ErrHarness, err)
 		}
 		if errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), syscall.EWOULDBLOCK) {
 			err = fmt.Errorf("%w: another simulate explores into %s now: wait for its end, or give another --report", ErrState, st.File)
@@ -101,7 +101,7 @@ func (st *state) alone(path string) error {
 			return nil
 		}
 		if err := f.Close(); err != nil { // who had it removed it meanwhile, and locked is what nobody else will find
-			return fmt.Errorf("%w: %w", ErrHarness, err)
+			return fmt.Errorf("%w: %w", sim.ErrHarness, err)
 		}
 	}
 }
@@ -150,7 +150,7 @@ var program = sync.OnceValues(func() (string, error) {
 	if _, err := io.Copy(sum, f); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s of sha256:%x", cmp.Or(commit(), "none"), sum.Sum(nil)), nil
+	return fmt.Sprintf("%s of sha256:%x", cmp.Or(sim.Commit(), "none"), sum.Sum(nil)), nil
 })
 
 // resume reads what the same exploration left behind, if there is anything. What another program, or another exploration, left
@@ -188,13 +188,12 @@ func (x Exploration) sameProgram(ctx context.Context, st *state) error {
 	if err != nil {
 		return err
 	}
-	again := history.NewSum()
-	out, err := runVirtual(ctx, c, plan, x.Bend, func(e history.Event) { again.Add(&e) }, nil)
-	if err != nil || out.Interrupted || again.String() == st.Last.SHA256 {
+	out, err := sim.PlayVirtual(ctx, c, plan, x.Bend)
+	if err != nil || out.Interrupted || out.SHA256 == st.Last.SHA256 {
 		return err
 	}
 	return fmt.Errorf("%w: --resume: seed %d had a history of sha256 %s and has one of %s now: another program explored it than this "+
-		"one (commit %q): begin anew in another --report", ErrState, st.Last.Seed, st.Last.SHA256, again, st.Commit)
+		"one (commit %q): begin anew in another --report", ErrState, st.Last.Seed, st.Last.SHA256, out.SHA256, st.Commit)
 }
 
 // take enters one seed.
@@ -262,7 +261,7 @@ func (st *state) measure() {
 func (st *state) save() error {
 	st.measure()
 	if err := writeCoverage(st.File, &st.Coverage); err != nil {
-		return fmt.Errorf("%w: save %s: %w", ErrHarness, st.File, err)
+		return fmt.Errorf("%w: save %s: %w", sim.ErrHarness, st.File, err)
 	}
 	return nil
 }

@@ -1,11 +1,8 @@
-package sim
+package explore
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -16,33 +13,20 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/logentry"
+	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/report"
 	"github.com/leasestorm/leasestorm/sim/virtual"
+	"github.com/leasestorm/leasestorm/sim/virtual/virtualtest"
 )
 
-// constant is a core whose fences never rise: G3 is broken at the first change of owner.
-type constant struct{ *core.Core }
-
-func (c constant) Step(ev core.Event) core.Effects {
-	eff := c.Core.Step(ev)
-	for i := range eff.Tells {
-		eff.Tells[i].Fence = min(eff.Tells[i].Fence, 7)
-	}
-	return eff
-}
-
-func constantFence(v *virtual.Config) {
-	v.New = func(c core.Config) virtual.Machine { return constant{core.New(c)} }
-}
-
-func crashes() Scenario {
-	return Scenario{
+func crashes() sim.Scenario {
+	return sim.Scenario{
 		Faults: []fault.Kind{fault.Crash}, Criteria: []string{"G1", "G2", "G3"}, Nodes: 3, Sessions: 3,
-		Timings: Timings{TTL: 3 * time.Second, Discovery: time.Second, Poll: time.Second, Serve: time.Millisecond},
-		Fixed:   Fixed{Duration: 20 * time.Second},
+		Timings: sim.Timings{TTL: 3 * time.Second, Discovery: time.Second, Poll: time.Second, Serve: time.Millisecond},
+		Fixed:   sim.Fixed{Duration: 20 * time.Second},
 	}
 }
 
@@ -53,7 +37,7 @@ func TestExploreResumes(t *testing.T) {
 	}
 	whole := x
 	whole.Reports = t.TempDir()
-	want, err := Explore(t.Context(), whole)
+	want, err := Run(t.Context(), whole)
 	if err != nil || want.Verdict != check.Pass || want.Done != 20 || want.Repeated != 0 {
 		t.Fatalf("%+v, %v", want, err)
 	}
@@ -62,7 +46,7 @@ func TestExploreResumes(t *testing.T) {
 	for range 40 {
 		ctx, stop := context.WithCancel(t.Context())
 		x.Progress = func(Coverage) { stop() } // at the first seed that ends
-		got, err = Explore(ctx, x)
+		got, err = Run(ctx, x)
 		stop()
 		if err != nil {
 			t.Fatal(err)
@@ -88,9 +72,9 @@ func TestExploreResumes(t *testing.T) {
 // same history.
 func TestExploreKeepsWhatBreaks(t *testing.T) {
 	x := Exploration{
-		Scenario: crashes(), Seeds: SeedRange{1, 100}, Shard: Shard{1, 1}, Parallel: 1, Reports: t.TempDir(), Bend: constantFence,
+		Scenario: crashes(), Seeds: SeedRange{1, 100}, Shard: Shard{1, 1}, Parallel: 1, Reports: t.TempDir(), Bend: virtualtest.ConstantFence,
 	}
-	c, err := Explore(t.Context(), x)
+	c, err := Run(t.Context(), x)
 	if err != nil || c.Verdict != check.Fail || len(c.Failed) == 0 || c.Done >= c.Total {
 		t.Fatalf("%d of %d seeds, %s: %+v, %v", c.Done, c.Total, c.Verdict, c.Failed, err)
 	}
@@ -99,7 +83,7 @@ func TestExploreKeepsWhatBreaks(t *testing.T) {
 		t.Errorf("broke %v", f.Broke)
 	}
 	sum := history.NewSum()
-	for e, err := range history.Open(filepath.Join(f.Dir, HistoryFile)) {
+	for e, err := range history.Open(filepath.Join(f.Dir, sim.HistoryFile)) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,12 +109,12 @@ func TestExploreLeavesNoFolderOfASeedCutOff(t *testing.T) {
 		return dirs
 	}
 	x.Bend = func(v *virtual.Config) {
-		constantFence(v)
+		virtualtest.ConstantFence(v)
 		if len(folders()) > 0 { // this run is the one that is saved
 			stop()
 		}
 	}
-	c, err := Explore(ctx, x)
+	c, err := Run(ctx, x)
 	if err != nil || ctx.Err() == nil || c.Verdict != check.Unknown || len(c.Failed) > 0 {
 		t.Fatalf("%d of %d seeds, %s: %+v, %v", c.Done, c.Total, c.Verdict, c.Failed, err)
 	}
@@ -146,7 +130,7 @@ func TestExploreKeepsAnEarlierState(t *testing.T) {
 		Scenario: crashes(), Seeds: SeedRange{1, 20}, Shard: Shard{1, 1}, Parallel: 1, Reports: t.TempDir(),
 		Progress: func(Coverage) { stop() },
 	}
-	c, err := Explore(ctx, x)
+	c, err := Run(ctx, x)
 	if err != nil || c.Done == 0 || c.Done == c.Total {
 		t.Fatalf("%+v, %v; want it to be cut off", c, err)
 	}
@@ -160,8 +144,8 @@ func TestExploreKeepsAnEarlierState(t *testing.T) {
 	before := read()
 	refused := func(why string, says ...string) {
 		t.Helper()
-		_, err := Explore(t.Context(), x)
-		if !errors.Is(err, ErrState) || errors.Is(err, ErrInvalid) {
+		_, err := Run(t.Context(), x)
+		if !errors.Is(err, ErrState) || errors.Is(err, sim.ErrInvalid) {
 			t.Fatalf("%s: %v, want ErrState", why, err)
 		}
 		for _, want := range says {
@@ -192,13 +176,13 @@ func TestExploreIsAloneInItsState(t *testing.T) {
 	told := false
 	x.Progress = func(Coverage) {
 		for _, second.Resume = range []bool{false, true} {
-			if _, err := Explore(t.Context(), second); !errors.Is(err, ErrState) || !strings.Contains(err.Error(), "another simulate") {
+			if _, err := Run(t.Context(), second); !errors.Is(err, ErrState) || !strings.Contains(err.Error(), "another simulate") {
 				t.Errorf("resume %v: %v, want ErrState", second.Resume, err)
 			}
 		}
 		told = true
 	}
-	if c, err := Explore(t.Context(), x); err != nil || c.Done != c.Total || !told {
+	if c, err := Run(t.Context(), x); err != nil || c.Done != c.Total || !told {
 		t.Errorf("%+v, %v, %v", c, err, told)
 	}
 	if left, err := filepath.Glob(filepath.Join(x.Reports, "*")); err != nil || len(left) != 1 {
@@ -222,13 +206,13 @@ func TestExploreWritesThroughNoLink(t *testing.T) {
 	link(".jsonl.zst", victim+"-new")
 	link(".lock", victim+"-lock")
 	x := Exploration{Scenario: crashes(), Seeds: SeedRange{3, 4}, Shard: Shard{1, 1}, Parallel: 1, Reports: dir}
-	if _, err := Explore(t.Context(), x); !errors.Is(err, ErrHarness) || !strings.Contains(err.Error(), ".lock") {
+	if _, err := Run(t.Context(), x); !errors.Is(err, sim.ErrHarness) || !strings.Contains(err.Error(), ".lock") {
 		t.Errorf("a lock that is a link: %v", err)
 	}
 	if err := os.Remove(state + ".lock"); err != nil {
 		t.Fatal(err)
 	}
-	if c, err := Explore(t.Context(), x); err != nil || c.Done != 2 {
+	if c, err := Run(t.Context(), x); err != nil || c.Done != 2 {
 		t.Errorf("%+v, %v", c, err)
 	}
 	if text, err := os.ReadFile(victim); string(text) != "precious" {
@@ -242,25 +226,17 @@ func TestExploreWritesThroughNoLink(t *testing.T) {
 // One that stopped at its failure has ended: mended, it begins anew with the same flags.
 func TestExploreBeginsAnewAfterAFailure(t *testing.T) {
 	x := Exploration{
-		Scenario: crashes(), Seeds: SeedRange{1, 100}, Shard: Shard{1, 1}, Parallel: 1, Reports: t.TempDir(), Bend: constantFence,
+		Scenario: crashes(), Seeds: SeedRange{1, 100}, Shard: Shard{1, 1}, Parallel: 1, Reports: t.TempDir(), Bend: virtualtest.ConstantFence,
 	}
 	for range 2 {
-		c, err := Explore(t.Context(), x)
+		c, err := Run(t.Context(), x)
 		if err != nil || len(c.Failed) != 1 || c.Failed[0].Seed != c.Done {
 			t.Fatalf("%d of %d seeds, failed %+v, %v; want it to stop at the first failure", c.Done, c.Total, c.Failed, err)
 		}
 	}
 	x.KeepGoing = true
-	if _, err := Explore(t.Context(), x); !errors.Is(err, ErrState) {
+	if _, err := Run(t.Context(), x); !errors.Is(err, ErrState) {
 		t.Errorf("not to stop at failures: %v, want ErrState", err)
-	}
-}
-
-// What tells one exploration from another names which slots have APIs that take leases.
-func TestGivenNamesAPILeases(t *testing.T) {
-	text, err := Scenario{System: SystemIntents, APILeases: APILeasesOn}.given()
-	if err != nil || !strings.Contains(string(text), `"apiLeases":"on"`) {
-		t.Errorf("%s, %v", text, err)
 	}
 }
 
@@ -271,7 +247,7 @@ func TestExploreJudgesLogs(t *testing.T) {
 	}
 	x.Scenario.Criteria = []string{"G12"}
 	x.Scenario.Fixed.Duration = 2 * time.Minute // more entries than a process that is killed in mid-sentence may lack
-	c, err := Explore(t.Context(), x)
+	c, err := Run(t.Context(), x)
 	if err != nil || c.Verdict != check.Pass || c.Guarantees[11].Exercised != 3 {
 		t.Fatalf("%+v, %v", c, err)
 	}
@@ -291,7 +267,7 @@ func TestExploreJudgesLogs(t *testing.T) {
 				}
 			}
 		}
-		c, err := Explore(t.Context(), x)
+		c, err := Run(t.Context(), x)
 		if err != nil || len(c.Failed) == 0 || !slices.Equal(c.Failed[0].Broke, []string{"G12"}) {
 			t.Fatalf("%s: %+v, %v", name, c.Failed, err)
 		}
@@ -308,7 +284,7 @@ func TestExploreSurvivesPanics(t *testing.T) {
 		Scenario: crashes(), Seeds: SeedRange{1, 3}, Shard: Shard{1, 1}, Parallel: 1, Reports: t.TempDir(), KeepGoing: true,
 		Bend: func(v *virtual.Config) { v.New = func(core.Config) virtual.Machine { panic("broken") } },
 	}
-	c, err := Explore(t.Context(), x)
+	c, err := Run(t.Context(), x)
 	if err != nil || len(c.Failed) != 3 || c.Failed[0].Broke[0] != "panic" {
 		t.Errorf("%+v, %v", c.Failed, err)
 	}
@@ -325,26 +301,8 @@ func TestExploreRefuses(t *testing.T) {
 	} {
 		x := good
 		bend(&x)
-		if _, err := Explore(t.Context(), x); !errors.Is(err, ErrInvalid) {
-			t.Errorf("%s: %v, want ErrInvalid", name, err)
-		}
-	}
-}
-
-// What is drawn does not depend on what is given beside it, and every drawn plan can be saved and loaded.
-func TestSwarmIsValid(t *testing.T) {
-	for seed := uint64(1); seed <= 300; seed++ {
-		c, plan, err := Scenario{}.Swarm(seed)
-		if err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
-		l := fault.Limits{Nodes: c.Nodes, Sessions: c.Sessions, Storm: c.Storm, Virtual: true}
-		if err := plan.Validate(l); err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
-		fixed, _, err := Scenario{Nodes: 5}.Swarm(seed)
-		if err != nil || fixed.Nodes != 5 || fixed.Sessions != c.Sessions || fixed.TTL != c.TTL || fixed.Virtual != c.Virtual {
-			t.Fatalf("seed %d with 5 nodes: %+v, without %+v, %v", seed, fixed, c, err)
+		if _, err := Run(t.Context(), x); !errors.Is(err, sim.ErrInvalid) {
+			t.Errorf("%s: %v, want sim.ErrInvalid", name, err)
 		}
 	}
 }
@@ -352,7 +310,7 @@ func TestSwarmIsValid(t *testing.T) {
 // In one seed of a hundred the scripts themselves run too, and a difference fails the seed.
 func TestExploreRunsTheScripts(t *testing.T) {
 	x := Exploration{Scenario: crashes(), Seeds: SeedRange{49, 50}, Shard: Shard{1, 1}, Parallel: 1, Reports: t.TempDir()}
-	got, err := Explore(t.Context(), x)
+	got, err := Run(t.Context(), x)
 	if err != nil || got.Interpreted != 1 || got.Repeated != 0 || len(got.Failed) != 0 {
 		t.Fatalf("%+v, %v; want one of two seeds to be run by the scripts", got, err)
 	}
@@ -362,42 +320,8 @@ func TestExploreRunsTheScripts(t *testing.T) {
 			v.Serve++
 		}
 	}
-	got, err = Explore(t.Context(), x)
+	got, err = Run(t.Context(), x)
 	if err != nil || len(got.Failed) != 1 || !slices.Equal(got.Failed[0].Broke, []string{"scripts"}) {
 		t.Fatalf("%+v, %v; want seed 50 to fail by its scripts", got, err)
-	}
-}
-
-// drawnSum is the sum of what seeds draw in DrawVersion. A change of it is a new version: old seeds are other runs then.
-const drawnSum = "4-4d8bc0a1eccf7f77"
-
-func TestDrawVersion(t *testing.T) {
-	h := sha256.New()
-	write := func(c Config, p fault.Plan) {
-		text, err := json.Marshal(p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.Plan = nil
-		said := strings.Replace(fmt.Sprintf("%+v", c), " First:<nil>", "", 1) // a key that is not given makes no other run
-		fmt.Fprintf(h, "%s %s\n", said, text)
-	}
-	for seed := uint64(1); seed <= 200; seed++ {
-		c, plan, err := Scenario{}.Swarm(seed)
-		if err != nil {
-			t.Fatal(err)
-		}
-		write(c, plan)
-	}
-	for _, engine := range []string{EngineReal, EngineVirtual} {
-		c := resolved(t, Scenario{Seed: 42, Engine: engine})
-		plan, err := c.Draw(func(k fault.Kind) error { return k.AvailableOn(engine == EngineVirtual) })
-		if err != nil {
-			t.Fatal(err)
-		}
-		write(c, plan)
-	}
-	if sum := fmt.Sprintf("%d-%x", DrawVersion, h.Sum(nil)[:8]); sum != drawnSum {
-		t.Errorf("seeds draw %s, known is %q: raise DrawVersion, and set drawnSum", sum, drawnSum)
 	}
 }

@@ -1,4 +1,4 @@
-package sim
+package explore
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
 )
 
@@ -84,7 +85,7 @@ func (c *Coverage) ids() ([]string, error) {
 	if err := json.Unmarshal(c.Scenario, &scenario); err != nil {
 		return nil, fmt.Errorf("scenario: %w", err)
 	}
-	system := cmp.Or(scenario.System, SystemPolling)
+	system := cmp.Or(scenario.System, sim.SystemPolling)
 	if !slices.Contains(check.Systems(), system) {
 		return nil, fmt.Errorf("it is of system %q, which this program does not know", system)
 	}

@@ -1,28 +1,25 @@
-package sim
+package explore
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"math"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
-	"github.com/leasestorm/leasestorm/sim/history"
-	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
-// Exploration is a range of seeds to run in virtual time, each drawn by Scenario.Swarm and judged in memory.
+// Exploration is a range of seeds to run in virtual time, each drawn by sim.Scenario.Swarm and judged in memory.
 type Exploration struct {
-	Scenario  Scenario // what it says is the same in every seed; the rest is drawn
+	Scenario  sim.Scenario // what it says is the same in every seed; the rest is drawn
 	Seeds     SeedRange
 	Shard     Shard
 	Parallel  int    // runs at a time; at least 1
@@ -32,7 +29,7 @@ type Exploration struct {
 
 	Started  func()         // called when the saved state, if there is one, was read, before the first seed; nil: not called
 	Progress func(Coverage) // called about once a second from one goroutine; nil: not called
-	Bend     Breaker        // breaks the instances on purpose; nil: not
+	Bend     sim.Breaker    // breaks the instances on purpose; nil: not
 }
 
 // SeedRange is a range of seeds, both ends in it.
@@ -137,10 +134,10 @@ type seedResult struct {
 	stopped     bool  // the exploration ended before the seed did
 }
 
-// Explore runs the seeds and returns what it covered. An error wraps ErrInvalid, ErrState or ErrHarness; a guarantee that broke
+// Run runs the seeds and returns what it covered. An error wraps sim.ErrInvalid, ErrState or sim.ErrHarness; a guarantee that broke
 // is none. When ctx ends, what was covered so far is returned, and Exploration.Resume goes on from there.
-func Explore(ctx context.Context, x Exploration) (Coverage, error) {
-	x.Scenario.Engine = EngineVirtual
+func Run(ctx context.Context, x Exploration) (Coverage, error) {
+	x.Scenario.Engine = sim.EngineVirtual
 	if err := x.check(); err != nil {
 		return Coverage{}, err
 	}
@@ -148,7 +145,7 @@ func Explore(ctx context.Context, x Exploration) (Coverage, error) {
 		x.Reports = "reports"
 	}
 	if err := os.MkdirAll(x.Reports, 0o755); err != nil {
-		return Coverage{}, fmt.Errorf("%w: report folder: %w (flag --report)", ErrHarness, err)
+		return Coverage{}, fmt.Errorf("%w: report folder: %w (flag --report)", sim.ErrHarness, err)
 	}
 	st, err := openState(x)
 	if err != nil {
@@ -233,14 +230,14 @@ func (x Exploration) one(ctx context.Context, i uint64) (r seedResult) {
 	if len(c.Criteria) == 0 {
 		c.Criteria = criteria(c.System, nil) // whatever breaks decides, also what the plan was not meant to put to the test
 	}
-	verdicts, out, events, err := judgeVirtual(ctx, c, plan, x.Bend)
-	var crash *panicError
+	verdicts, out, events, err := sim.JudgeVirtual(ctx, c, plan, x.Bend)
+	var crash *sim.PanicError
 	switch {
 	case errors.As(err, &crash):
 		r.failed = &FailedSeed{Seed: r.seed, Broke: []string{brokePanic}, Detail: cutAt(crash.Error(), shardDetailMax-len("…"))}
 		return r
 	case err != nil:
-		r.err = fmt.Errorf("%w: seed %d: %w", ErrHarness, r.seed, err)
+		r.err = fmt.Errorf("%w: seed %d: %w", sim.ErrHarness, r.seed, err)
 		return r
 	case out.Interrupted:
 		r.stopped = true
@@ -257,7 +254,7 @@ func (x Exploration) one(ctx context.Context, i uint64) (r seedResult) {
 	}
 	detail = cutAt(detail, 600)
 	if out.Fell != "" {
-		broke, detail = append(broke, out.fall()), firstOf(detail, cutAt(out.Fell, shardDetailMax-len("…")))
+		broke, detail = append(broke, fall(&out)), firstOf(detail, cutAt(out.Fell, shardDetailMax-len("…")))
 	}
 	if len(broke) > 0 {
 		r.failed = &FailedSeed{Seed: r.seed, Broke: broke, Detail: detail, SHA256: r.sum}
@@ -274,7 +271,7 @@ func (x Exploration) one(ctx context.Context, i uint64) (r seedResult) {
 }
 
 // fall is what an instance did that its own rules took down.
-func (o *Outcome) fall() string {
+func fall(o *sim.Outcome) string {
 	if o.Hung {
 		return brokeHang
 	}
@@ -282,7 +279,7 @@ func (o *Outcome) fall() string {
 }
 
 // decides reports whether a break of the guarantee fails a seed: those that are never excused always do.
-func decides(id string, c Config) bool {
+func decides(id string, c sim.Config) bool {
 	return slices.Contains(c.Criteria, id) || slices.Contains(check.Safety(c.System), id)
 }
 
@@ -301,9 +298,9 @@ func cutAt(s string, n int) string {
 }
 
 // save runs the seed once more, into a folder of its own.
-func (x Exploration) save(ctx context.Context, c Config, plan fault.Plan, r *seedResult) {
+func (x Exploration) save(ctx context.Context, c sim.Config, plan fault.Plan, r *seedResult) {
 	c.Plan = &plan
-	saved, err := Run(ctx, c, Options{Engine: NewVirtual(x.Bend), Reports: x.Reports})
+	saved, err := sim.Run(ctx, c, sim.Options{Engine: sim.NewVirtual(x.Bend), Reports: x.Reports})
 	switch {
 	case err != nil:
 		r.err = err
@@ -318,65 +315,28 @@ func (x Exploration) save(ctx context.Context, c Config, plan fault.Plan, r *see
 }
 
 // repeat runs the seed again and compares.
-func (x Exploration) repeat(ctx context.Context, c Config, plan fault.Plan, r *seedResult) {
+func (x Exploration) repeat(ctx context.Context, c sim.Config, plan fault.Plan, r *seedResult) {
 	r.repeated = x.again(ctx, c, plan, x.Bend, brokeDeterminism, r)
 }
 
 // interpret runs the seed again, with the scripts themselves, and compares.
-func (x Exploration) interpret(ctx context.Context, c Config, plan fault.Plan, r *seedResult) {
-	r.interpreted = x.again(ctx, c, plan, Interpreted(x.Bend), brokeScripts, r)
+func (x Exploration) interpret(ctx context.Context, c sim.Config, plan fault.Plan, r *seedResult) {
+	r.interpreted = x.again(ctx, c, plan, sim.Interpreted(x.Bend), brokeScripts, r)
 }
 
 // again reports whether there was a second run to compare; where its history is another one, the seed broke what.
-func (x Exploration) again(ctx context.Context, c Config, plan fault.Plan, bend Breaker, what string, r *seedResult) bool {
-	sum := history.NewSum()
-	out, err := runVirtual(ctx, c, plan, bend, func(e history.Event) { sum.Add(&e) }, nil)
+func (x Exploration) again(ctx context.Context, c sim.Config, plan fault.Plan, bend sim.Breaker, what string, r *seedResult) bool {
+	out, err := sim.PlayVirtual(ctx, c, plan, bend)
 	if err != nil || out.Interrupted {
 		r.err, r.stopped = err, out.Interrupted
 		return false
 	}
-	if again := sum.String(); again != r.sum {
+	if out.SHA256 != r.sum {
 		r.failed = &FailedSeed{
-			Seed: r.seed, Broke: []string{what}, Detail: "the second run's history has the sha256 " + again, SHA256: r.sum,
+			Seed: r.seed, Broke: []string{what}, Detail: "the second run's history has the sha256 " + out.SHA256, SHA256: r.sum,
 		}
 	}
 	return true
-}
-
-// panicError is a panic of the accused (or of the engine), with where it happened.
-type panicError struct {
-	value any
-	stack []byte
-}
-
-func (p *panicError) Error() string { return fmt.Sprintf("panic: %v\n%s", p.value, p.stack) }
-
-// judgeVirtual runs a plan and judges the very event values that are hashed, as they come; nothing is kept.
-func judgeVirtual(ctx context.Context, c Config, plan fault.Plan, bend Breaker) (v []check.Verdict, out Outcome, n int64,
-	err error,
-) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &panicError{p, debug.Stack()}
-		}
-	}()
-	sum, logs := history.NewSum(), check.NewLogs()
-	var events iter.Seq2[history.Event, error] = func(yield func(history.Event, error) bool) {
-		more := true
-		var failed error
-		out, failed = runVirtual(ctx, c, plan, bend, func(e history.Event) {
-			sum.Add(&e)
-			if more {
-				more = yield(e, nil)
-			}
-		}, func(e *virtual.LogEntry) { judged(logs, e) })
-		if failed != nil && more {
-			yield(history.Event{}, failed)
-		}
-	}
-	r, err := check.Judge(params(c, plan, Outcome{Tap: true}, virtualRedis.Kind), events, logs)
-	out.SHA256 = sum.String()
-	return r.Verdicts, out, r.Stats.Events, err
 }
 
 // criteria are the guarantees that decide an exploration: those named, else all of the system.
@@ -385,4 +345,8 @@ func criteria(system string, named []string) []string {
 		return named
 	}
 	return check.IDs(system)
+}
+
+func wrong(key, format string, args ...any) error {
+	return &sim.KeyError{Key: key, Err: fmt.Errorf(format, args...)}
 }

@@ -1,4 +1,4 @@
-package sim
+package explore
 
 import (
 	"bufio"
@@ -17,6 +17,8 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/readfile"
 	"github.com/leasestorm/leasestorm/internal/writefile"
+
+	"github.com/leasestorm/leasestorm/sim"
 )
 
 // SeedsHash is a hash of seeds and the sums of their histories that does not depend on their order, so that shards added up have
@@ -118,7 +120,7 @@ func readCoverage(path string) (Coverage, error) {
 	switch {
 	case errors.Is(err, errVersion):
 		return c, fmt.Errorf("%s has version %d and draws %d (commit %q), this program reads version %d and draws %d (commit %q): %w",
-			path, c.Version, c.Draw, c.Commit, CoverageVersion, DrawVersion, commit(), errVersion)
+			path, c.Version, c.Draw, c.Commit, CoverageVersion, sim.DrawVersion, sim.Commit(), errVersion)
 	case err != nil:
 		return c, fmt.Errorf("%s cannot be read: %w", path, err)
 	}
@@ -142,7 +144,7 @@ func parseCoverage(r io.Reader) (c Coverage, err error) {
 	if err := json.Unmarshal(first, &v); err != nil {
 		return c, err
 	}
-	if v.Version != CoverageVersion || v.Draw != DrawVersion {
+	if v.Version != CoverageVersion || v.Draw != sim.DrawVersion {
 		return Coverage{Version: v.Version, Draw: v.Draw, Commit: v.Commit, Total: v.Total, Done: v.Done}, errVersion
 	}
 	whole := struct {

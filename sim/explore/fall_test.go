@@ -1,4 +1,4 @@
-package sim
+package explore
 
 import (
 	"slices"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
@@ -41,10 +42,10 @@ func TestInstancesThatTakeThemselvesDown(t *testing.T) {
 				v.New = func(c core.Config) virtual.Machine { return &falling{Machine: core.New(c), do: do} }
 			}
 			x := Exploration{
-				Scenario: Scenario{Nodes: 3, Sessions: 6, Fixed: Fixed{Duration: time.Minute}}, Seeds: SeedRange{1, 20},
+				Scenario: sim.Scenario{Nodes: 3, Sessions: 6, Fixed: sim.Fixed{Duration: time.Minute}}, Seeds: SeedRange{1, 20},
 				Shard: Shard{1, 1}, Parallel: 1, KeepGoing: true, Reports: t.TempDir(), Bend: bend,
 			}
-			c, err := Explore(t.Context(), x)
+			c, err := Run(t.Context(), x)
 			if err != nil || c.Done != 20 || len(c.Failed) == 0 {
 				t.Fatalf("%d of %d seeds, %d failed: %v", c.Done, c.Total, len(c.Failed), err)
 			}
@@ -58,7 +59,7 @@ func TestInstancesThatTakeThemselvesDown(t *testing.T) {
 				t.Fatal(err)
 			}
 			cfg.Plan, cfg.Criteria = &plan, []string{"G1"}
-			r, err := Run(t.Context(), cfg, Options{Engine: NewVirtual(bend), Reports: t.TempDir()})
+			r, err := sim.Run(t.Context(), cfg, sim.Options{Engine: sim.NewVirtual(bend), Reports: t.TempDir()})
 			if err != nil || r.Report.Verdict != check.Unknown || !strings.Contains(strings.Join(r.Outcome.Notes, "\n"), "took down node-") {
 				t.Errorf("a run: %s, notes %q, %v", r.Report.Verdict, r.Outcome.Notes, err)
 			}

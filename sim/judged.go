@@ -1,0 +1,58 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"runtime/debug"
+
+	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/virtual"
+)
+
+// PanicError is a panic of the accused, or of the engine, with where it happened.
+type PanicError struct {
+	value any
+	stack []byte
+}
+
+func (p *PanicError) Error() string { return fmt.Sprintf("panic: %v\n%s", p.value, p.stack) }
+
+// JudgeVirtual runs a plan on the virtual engine and judges the very event values that are hashed, as they come; nothing is kept.
+// It returns how many events there were. A panic is a PanicError.
+func JudgeVirtual(ctx context.Context, c Config, plan fault.Plan, bend Breaker) (v []check.Verdict, out Outcome, n int64,
+	err error,
+) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &PanicError{p, debug.Stack()}
+		}
+	}()
+	sum, logs := history.NewSum(), check.NewLogs()
+	var events iter.Seq2[history.Event, error] = func(yield func(history.Event, error) bool) {
+		more := true
+		var failed error
+		out, failed = runVirtual(ctx, c, plan, bend, func(e history.Event) {
+			sum.Add(&e)
+			if more {
+				more = yield(e, nil)
+			}
+		}, func(e *virtual.LogEntry) { judged(logs, e) })
+		if failed != nil && more {
+			yield(history.Event{}, failed)
+		}
+	}
+	r, err := check.Judge(params(c, plan, Outcome{Tap: true}, virtualRedis.Kind), events, logs)
+	out.SHA256 = sum.String()
+	return r.Verdicts, out, r.Stats.Events, err
+}
+
+// PlayVirtual is JudgeVirtual without the judge: Outcome.SHA256 is all that is known of the history.
+func PlayVirtual(ctx context.Context, c Config, plan fault.Plan, bend Breaker) (Outcome, error) {
+	sum := history.NewSum()
+	out, err := runVirtual(ctx, c, plan, bend, func(e history.Event) { sum.Add(&e) }, nil)
+	out.SHA256 = sum.String()
+	return out, err
+}
