@@ -189,57 +189,79 @@ func (w *world) nodeEvent(n *node, e *event) {
 		n.inbox = append(n.inbox, *e)
 		return
 	}
-	switch e.kind {
-	case evTick:
-		w.tick(n, e)
-	case evSend:
-		m := w.messages[e.arg]
-		if m.gen == n.gen && n.alive {
-			w.depart(n, m)
-		}
-		w.release(m)
-	case evReply, evTimeout:
-		w.answered(n, e)
-	case evNotice:
-		shared := w.notices[e.arg]
-		switch {
-		case !n.alive || e.gen != n.link.sub:
-		case shared.text != "" && n.program != nil:
-			n.program.heard(w, n, shared.text)
-		case shared.text == "":
-			w.step(n, core.Event{Kind: core.EvNotice, Notice: shared.Notice})
-		}
-		w.heard(shared)
-	case evProcess:
-		if f := w.take(e.arg); n.alive && e.gen == n.gen && !w.called(n) {
-			f()
-		}
-	case evSubUp:
-		w.subUp(n, e.gen)
-	case evWant:
-		if e.gen == n.gen {
-			w.want(n, w.sess[e.arg].id)
-		}
-	case evHeld:
-		if int(e.arg) >= len(n.terms) {
-			return
-		}
-		if t := &n.terms[e.arg]; n.alive && t.gen == e.gen {
-			w.step(n, core.Event{Kind: core.EvDrop, ID: w.sess[t.session].id, Cause: core.CauseRequested})
-		}
-	case evPoll:
-		w.pollDue(n, e.arg, e.gen)
-	case evPollSend:
-		w.pollSent(e.arg, e.gen)
-	case evPollEnd, evPollTimeout:
-		w.pollReturned(n, e)
-	case evTerm:
-		w.drain(n, e.gen)
-	case evKill:
-		if n.alive && e.gen == n.gen {
-			w.die(n, -1, "killed: the clean stop took too long")
-			w.comeBack(n)
-		}
+	nodeEvents[e.kind](w, n, e)
+}
+
+// nodeEvents has what each event of a node does. A table that is initialized with its package would refer to itself through step.
+var nodeEvents [evCount + 1]func(*world, *node, *event)
+
+func init() {
+	nodeEvents = [evCount + 1]func(*world, *node, *event){
+		evTick:        (*world).tick,
+		evSend:        (*world).sent,
+		evReply:       (*world).answered,
+		evTimeout:     (*world).answered,
+		evNotice:      (*world).notified,
+		evProcess:     (*world).proceed,
+		evSubUp:       func(w *world, n *node, e *event) { w.subUp(n, e.gen) },
+		evWant:        (*world).wanted,
+		evHeld:        (*world).heldForLong,
+		evPoll:        func(w *world, n *node, e *event) { w.pollDue(n, e.arg, e.gen) },
+		evPollSend:    func(w *world, _ *node, e *event) { w.pollSent(e.arg, e.gen) },
+		evPollEnd:     (*world).pollReturned,
+		evPollTimeout: (*world).pollReturned,
+		evTerm:        func(w *world, n *node, e *event) { w.drain(n, e.gen) },
+		evKill:        (*world).killed,
+	}
+}
+
+func (w *world) sent(n *node, e *event) {
+	m := w.messages[e.arg]
+	if m.gen == n.gen && n.alive {
+		w.depart(n, m)
+	}
+	w.release(m)
+}
+
+func (w *world) notified(n *node, e *event) {
+	shared := w.notices[e.arg]
+	switch {
+	case !n.alive || e.gen != n.link.sub:
+	case shared.text != "" && n.program != nil:
+		n.program.heard(w, n, shared.text)
+	case shared.text == "":
+		w.step(n, core.Event{Kind: core.EvNotice, Notice: shared.Notice})
+	}
+	w.heard(shared)
+}
+
+// proceed goes on with what the process waited for.
+func (w *world) proceed(n *node, e *event) {
+	if f := w.take(e.arg); n.alive && e.gen == n.gen && !w.called(n) {
+		f()
+	}
+}
+
+func (w *world) wanted(n *node, e *event) {
+	if e.gen == n.gen {
+		w.want(n, w.sess[e.arg].id)
+	}
+}
+
+// heldForLong has the process drop a term that it held for as long as it wanted to.
+func (w *world) heldForLong(n *node, e *event) {
+	if int(e.arg) >= len(n.terms) {
+		return
+	}
+	if t := &n.terms[e.arg]; n.alive && t.gen == e.gen {
+		w.step(n, core.Event{Kind: core.EvDrop, ID: w.sess[t.session].id, Cause: core.CauseRequested})
+	}
+}
+
+func (w *world) killed(n *node, e *event) {
+	if n.alive && e.gen == n.gen {
+		w.die(n, -1, "killed: the clean stop took too long")
+		w.comeBack(n)
 	}
 }
 
