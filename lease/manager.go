@@ -214,6 +214,10 @@ func (k *Keeper) Wrote(sent time.Time) {
 	k.s.trouble.over(sent, func(err error) bool { return redisstore.Outdated(err, true) })
 }
 
+// Doubt has the keeper ask Redis, once and now, whether it lost its data, because of what the caller has read there: else it would be
+// noticed at the next renewal, or attempt.
+func (k *Keeper) Doubt() { k.s.event(core.Event{Kind: core.EvDoubt}) }
+
 // State tells where the keeper stands.
 func (k *Keeper) State() State { return State(k.s.state.Load()) }
 

@@ -95,6 +95,8 @@ func (c *Core) Step(ev Event) Effects {
 	case EvSubscribed:
 		c.observeWanted()
 		c.lookSoon(0)
+	case EvDoubt:
+		c.queue.probe = c.queue.probe || !c.silence.on // a silence has probes of its own
 	case EvWant:
 		c.want(ev.ID, ev.Wait)
 	case EvDrop:

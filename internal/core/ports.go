@@ -39,6 +39,8 @@ const (
 	EvAbandon
 	// EvRecovered: the stuck work of ID has returned; this instance may own ID again.
 	EvRecovered
+	// EvDoubt: what was read elsewhere may mean that Redis lost its data: its epoch is read now.
+	EvDoubt
 	// EvDrain: stop taking, leave the registry. The shell drops each held lease when its work has ended.
 	EvDrain
 )

@@ -108,6 +108,8 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) {
 		s.step(Event{Kind: EvRecovered, ID: first()})
 	case "subscribed":
 		s.step(Event{Kind: EvSubscribed})
+	case "doubt":
+		s.step(Event{Kind: EvDoubt})
 	case "drain":
 		s.step(Event{Kind: EvDrain})
 	case "notice":

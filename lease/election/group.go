@@ -241,6 +241,9 @@ func (g *Group) step(e *Election, in rules.Input) {
 	case eff.Drop:
 		g.keeper.Unwant(e.key)
 	}
+	if eff.Doubt {
+		g.keeper.Doubt()
+	}
 	g.hand.take(e, &eff)
 	if elected && e.terms != nil {
 		e.take()

@@ -100,6 +100,25 @@ func (g *e6) changed(i *instance, e *history.Event) {
 		g.broke(s, "%s went from %s to %s at %s: the state machine has no such transition", i.who(), from, to, clock(e.T))
 	}
 	m.state, m.next, m.fence, m.moved, m.change = to, events, e.Fence, e.T, e.Reason
+	if from == stateLeader && to == stateFollower {
+		g.campaigns(i, m, s)
+	}
+}
+
+// campaigns: who led and fell tries again, whoever leads by then, unless it resigns. How another program goes on is its own affair.
+func (g *e6) campaigns(i *instance, m *member, s *session) {
+	if g.w.Foreign || i.node == nil {
+		return
+	}
+	fell, within := g.w.now, g.w.electionInterval()+int64(failoverAllowance)
+	g.w.await(func() (promise, bool) {
+		p := promise{from: fell, base: fell, by: fell + within, settle: within, only: i.node}
+		return p, m.moved == fell && !i.gone && i.leave == nil && g.w.phase != "end"
+	}, func(limit int64, excused *strike) {
+		if excused == nil {
+			g.broke(s, "%s led until %s, and had not tried to lead again %d ms later", i.who(), clock(fell), ms(limit))
+		}
+	})
 }
 
 // owes: what the last transition was to publish and did not.

@@ -40,6 +40,9 @@ func (w *world) epochs(e *history.Event) {
 	p := &w.epoch
 	switch e.Kind {
 	case history.RedisEpoch:
+		if e.N == 0 {
+			w.noticed()
+		}
 		switch late := w.now - w.blur(); {
 		case e.N == 0 && len(w.instances) > 0:
 			p.since, p.until = max(p.since, late-w.stall(late, w.now)), w.now

@@ -305,7 +305,7 @@ func (g *g5) verdict() Verdict {
 		v.Value, v.Limit = ms(g.lags.max), failoverAllowance.Milliseconds()
 	}
 	if g.exercised > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("%d takeovers after %d %s: %s", g.exercised, g.crashes, g.fall(), g.took))
+		v.Detail = join(v.Detail, fmt.Sprintf("%d takeovers after %d %s: %s", g.took.n, g.crashes, g.fall(), g.took))
 	}
 	if g.lags.n > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("after the lease's end: %s", g.lags))

@@ -138,5 +138,8 @@ func (p Params) startDelay() int64 {
 	return int64(p.TTL) / 3
 }
 
+// electionInterval is the time between two looks of a follower at the leader key, and between two attempts that are in vain.
+func (p Params) electionInterval() int64 { return int64(p.TTL) / 2 }
+
 // margin is what a trust window ends before its lease (error of clock rate, docs/guarantees.md): 1 % of the TTL, at least 5 ms.
 func (p Params) margin() int64 { return max(int64(p.TTL)/100, int64(5*time.Millisecond)) }

@@ -142,9 +142,10 @@ func (w *world) speaksOf(e *history.Event) *node {
 	return nil
 }
 
-// heard notes the first heartbeat that is set after a loss: who is frozen, or cannot reach Redis, does not see the loss.
+// heard notes the first heartbeat that is set after a loss: who is frozen, or cannot reach Redis, does not see the loss. In an
+// election no script sets it, and its epochs tell, but in histories that have none.
 func (w *world) heard(e *history.Event) {
-	if e.Kind == history.RedisBeat && e.Reason != snapshotReason {
+	if e.Kind == history.RedisBeat && e.Reason != snapshotReason && (w.epoch.value == "" || w.System != SystemElection) {
 		w.noticed()
 	}
 }

@@ -6,11 +6,12 @@ import (
 )
 
 const (
-	coreFile   = "internal/core/core.go"
-	keeperFile = "internal/core/keeper.go"
-	epochFile  = "internal/core/epoch.go"
-	fleetFile  = "internal/core/fleet.go"
-	noticeFile = "internal/core/notice.go"
+	coreFile     = "internal/core/core.go"
+	electionFile = "internal/core/election/machine.go"
+	keeperFile   = "internal/core/keeper.go"
+	epochFile    = "internal/core/epoch.go"
+	fleetFile    = "internal/core/fleet.go"
+	noticeFile   = "internal/core/notice.go"
 )
 
 // whyClock: what the judge knows of a window is when its owner said that it would end. A clock that is wrong stretches the
@@ -229,5 +230,18 @@ var rules = []Mutant{
 		Story:  "Each instance reads every other's heartbeat, as it comes due, with a command of its own.",
 		Breaks: "G14", Package: "sim/virtual", Test: "TestHeartbeatsOfManyAreReadTogether",
 		Edits: []Edit{{"internal/core/registry.go", "soon := c.now.Mono + Time(c.cfg.Lead+c.cfg.Renew)", "soon := c.now.Mono"}},
+	},
+	{
+		Name:   "fallen-leader-gives-up",
+		Story:  "A member that led and fell waits for its next leadership until it is restarted, or the leader key is gone.",
+		Breaks: "E6", Seeds: 50, Scenario: sim.Scenario{System: sim.SystemElection},
+		Edits: []Edit{{electionFile, "\tm.wake = m.aligned(m.cfg.Interval)\n\tm.want()\n", "\tm.wake = m.aligned(m.cfg.Interval)\n"}},
+	},
+	{
+		Name:   "followers-have-no-doubts",
+		Story:  "A follower that sees the leader key gone waits until its lease would have ended before it asks Redis for its data.",
+		Breaks: "E4", Seeds: 1000,
+		Scenario: sim.Scenario{System: sim.SystemElection, Faults: []fault.Kind{fault.CheckSend, fault.RedisFlush}},
+		Edits:    []Edit{{electionFile, "\t\tm.eff.Doubt = true\n", ""}},
 	},
 }

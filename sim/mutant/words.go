@@ -22,7 +22,7 @@ var words = []Mutant{
 		Name:   "followers-say-nothing",
 		Story:  "A member that follows does not tell whom.",
 		Breaks: "E6", Seeds: 20, Scenario: sim.Scenario{System: sim.SystemElection},
-		Edits: []Edit{{"internal/core/election/machine.go",
+		Edits: []Edit{{electionFile,
 			"	m.publish(Event{Kind: LeaderChanged, Leader: instance, Fence: fence})",
 			"	if instance == m.cfg.Instance {\n		m.publish(Event{Kind: LeaderChanged, Leader: instance, Fence: fence})\n	}"}},
 	},

@@ -93,6 +93,9 @@ func (c *campaign) step(w *world, n *node, in election.Input) {
 	if eff.Want {
 		w.step(n, core.Event{Kind: core.EvWant, ID: c.id, Wait: true})
 	}
+	if eff.Doubt {
+		w.step(n, core.Event{Kind: core.EvDoubt})
+	}
 	if eff.Drop {
 		w.yield(n, &core.Tell{ID: c.id, Cause: core.CauseRequested})
 	}

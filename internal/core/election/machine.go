@@ -298,12 +298,15 @@ func (m *Machine) done() {
 func (m *Machine) looked(l *Look) {
 	switch {
 	case l.Leader == "":
-		if l.Of != "" && l.Of == m.leader.Instance && !l.Beats {
-			// The leader left, and the notice of it did not arrive. With a heartbeat it would be a key that vanished from
-			// under a leader who may believe in it still: that one finds out at its next renewal, before the core acts.
+		if l.Of != "" && l.Of == m.leader.Instance && !l.Beats { // the leader left, and the notice of it did not arrive
 			m.know("", 0)
 			m.want()
+			return
 		}
+		// With a heartbeat it would be a key that vanished from under a leader who may believe in it still: that one finds out at
+		// its next renewal, before the core acts. But where Redis lost it with everything else, and the leader is frozen, nobody
+		// would notice, and the quarantine begin with the next attempt.
+		m.eff.Doubt = true
 		return
 	case l.Leader != m.cfg.Instance:
 		m.self, m.vain = 0, false

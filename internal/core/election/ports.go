@@ -93,6 +93,7 @@ type Look struct {
 type Effects struct {
 	Want   bool // the core: want the lease and wait for it; or, while waiting, try now
 	Drop   bool // the core: give the lease back, or stop wanting it
+	Doubt  bool // the core: find out whether Redis lost its data
 	Beat   bool // set the own heartbeat: the wall clock in ms, for Config.HeartbeatTTL
 	Unbeat bool // delete the own heartbeat
 	Look   bool // read leader key, fence and the heartbeat of LookOf ("": of whoever the leader key names), then Looked

@@ -131,7 +131,7 @@ func (s *story) step(in Input) {
 		on   bool
 		name string
 	}{
-		{eff.Want, "want the lease"}, {eff.Drop, "drop the lease"}, {eff.Beat, "set the heartbeat"},
+		{eff.Want, "want the lease"}, {eff.Drop, "drop the lease"}, {eff.Doubt, "ask whether Redis lost its data"}, {eff.Beat, "set the heartbeat"},
 		{eff.Unbeat, "delete the heartbeat"}, {eff.Look, "look, heartbeat of " + strconv.Quote(eff.LookOf)},
 		{eff.Sweep, "sweep the heartbeats of the dead"},
 	} {

@@ -201,7 +201,7 @@ func (m *Machine) interrupted(s *session) bool {
 		m.halt(s, Stopped, "its worker stopped")
 	case s.live:
 		return false
-	case s.stop:
+	case s.stop && (s.entry.Fence == 0 || s.service.fence != 0): // else a worker that began it may run it still
 		m.end(s, Stopped, "stopped before it ran")
 	case m.draining:
 		s.after = leaveIt

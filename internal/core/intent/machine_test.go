@@ -329,3 +329,41 @@ func TestSlotGivenBackMeanwhile(t *testing.T) { // I5
 	tell(Event{Kind: EvReleased, Session: "a"})
 	tries(answer("c", TunerLease("2"), Held), "1")
 }
+
+// An older copy of Redis' data has a start on the bus again that its worker runs. Who is given it ends it for its stop only under the
+// service lease: without that, the pipeline may run.
+func TestStopOfWhatAnotherMayRun(t *testing.T) { // I3
+	m := New(Config{Worker: "w", Slots: []string{"1"}, Grace: int64(100 * ms), StopTimeout: int64(1000 * ms), Retry: int64(10 * ms)})
+	now := core.Time(0)
+	tell := func(e Event, want EffectKind) {
+		t.Helper()
+		e.Now = now
+		out := m.Step(e)
+		switch {
+		case want == 0 && len(out) == 0:
+		case want == 0 || len(out) != 1 || out[0].Kind != want:
+			t.Fatalf("%+v leads to %+v", e, out)
+		}
+	}
+	service := ServiceLease("a")
+	held := Event{Kind: EvLease, Session: "a", Lease: service, Outcome: Held, Owner: "other", Wait: int64(1000 * ms)}
+	again := func(o Outcome) {
+		t.Helper()
+		tell(Event{Kind: EvEntry, Entry: Entry{ID: "1", Session: "a", Service: "a", Tries: 2, Owner: "other", Fence: 7}}, Acquire)
+		tell(Event{Kind: EvLease, Session: "a", Lease: service, Outcome: NotNow, Wait: int64(1000 * ms)}, 0)
+		tell(Event{Kind: EvStop, Session: "a"}, 0)
+		now += 1000 * ms
+		tell(Event{Kind: EvTick}, Acquire)
+		tell(held, 0)
+		now += 1000 * ms
+		tell(Event{Kind: EvTick}, Acquire)
+		if o == Held {
+			tell(held, Forget) // it lives, and has heard of the stop itself
+			return
+		}
+		tell(Event{Kind: EvLease, Session: "a", Lease: service, Outcome: Granted, Fence: 8, Until: now + 5000*ms}, Release)
+		tell(Event{Kind: EvReleased, Session: "a"}, Write)
+	}
+	again(Held)
+	again(Granted)
+}
