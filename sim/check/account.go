@@ -19,6 +19,7 @@ type promise struct {
 	anybody bool     // any instance can bring it about: faults of one hold nobody up where another has met none
 	heirs   []*node  // to whom Redis granted it, whether or not they said so: those of these do
 	only    *node    // where given: nobody else can bring it about, and faults of others delay nothing
+	heard   int64    // where given: when the quarantine began that it waits for, which is late where faults kept everybody from Redis
 	session *session // where given: what somebody left of its lease who is gone is waited for
 	but     *strike  // what it follows from, which the promise allows for
 	kind    string   // what brought it about, where that is not but
@@ -34,6 +35,11 @@ func (p Params) settleAfter() int64 { return int64(p.TTL/10 + failoverAllowance)
 // delays the change while it is due moves the instant on, and a fault that goes on reaches until now.
 func (w *world) due(c promise) (until int64, by *strike) {
 	until, by = w.reached(c, c.by, nil)
+	if over := c.heard + int64(w.TTL) + c.settle; c.heard != 0 && over > until {
+		if late := cmp.Or(by, w.delayed(c.from, c.heard, c.but)); late != nil {
+			until, by = w.reached(c, over, late)
+		}
+	}
 	if c.session == nil || c.but == nil {
 		return until, by
 	}

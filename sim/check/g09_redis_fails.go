@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -156,8 +157,23 @@ func (g *g9) returned(s *strike) {
 	if len(r.missing) == 0 {
 		return
 	}
+	if g.w.forgets(s) {
+		g.takesOver(r)
+	}
 	g.recoveries = append(g.recoveries, r)
 	g.watch(r)
+}
+
+// takesOver lets a loss of data alone wait for what those before it waited for: they would wait for its quarantine too, and no less long.
+func (g *g9) takesOver(r *recovery) {
+	for _, before := range slices.Clone(g.recoveries) {
+		for id := range r.missing {
+			delete(before.missing, id)
+		}
+		if len(before.missing) == 0 && before.limit > 0 {
+			g.judge(before)
+		}
+	}
 }
 
 // watch waits for the sessions that are not polled in time.
@@ -186,7 +202,11 @@ func (g *g9) watch(r *recovery) {
 // came. What another fault delays may have cost the owner its window: then it is due as if that had been closed.
 func (g *g9) promise(r *recovery, s *session, limit int64) promise {
 	base := g.w.manned(r.back)
-	return promise{from: r.strike.start, base: base, by: base + limit, settle: g.closed(r.strike), session: s, but: r.strike}
+	p := promise{from: r.strike.start, base: base, by: base + limit, settle: g.closed(r.strike), session: s, but: r.strike}
+	if heard := r.strike.heard; heard != 0 { // the end of its quarantine is known, and is not waited for twice
+		p.settle, p.heard = g.open(), heard
+	}
+	return p
 }
 
 // ended takes note that an instance closed a window itself, because it was asked to stop or did not know yet that Redis had

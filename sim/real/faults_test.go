@@ -52,7 +52,8 @@ func TestEveryKindStrikes(t *testing.T) {
 		"workload": {
 			{At: 50 * ms, Kind: fault.SessionAdd, Ms: 3},
 			{At: 100 * ms, Kind: fault.SessionRemove, Target: "session-1"},
-			{At: 200 * ms, Kind: fault.SessionPause, For: 200 * ms},
+			{At: 200 * ms, Kind: fault.SessionPause, Target: "session-2", For: 200 * ms},
+			{At: 300 * ms, Kind: fault.SessionPause, Target: "session-2", For: 150 * ms}, // one pause, until 450 ms
 			{At: 500 * ms, Kind: fault.PollSlow, Target: "session-2", For: 200 * ms, Ms: 50},
 			{At: 600 * ms, Kind: fault.PollHang, Target: "session-3", For: 200 * ms},
 		},

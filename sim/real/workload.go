@@ -23,8 +23,8 @@ type workload struct {
 
 	mu       sync.Mutex
 	rng      *rand.Rand
-	created  []string // session IDs in order of creation: session-1 is the first
-	paused   map[string]bool
+	created  []string       // session IDs in order of creation: session-1 is the first
+	paused   map[string]int // how many pauses of the session last
 	removed  map[string]bool
 	found    bool // they are somebody else's, and written by whom they belong to
 	outdated bool // Redis does not hold what it should: the last write failed
@@ -40,7 +40,7 @@ type document struct {
 
 func newWorkload(r *run) *workload {
 	return &workload{
-		run: r, rng: rand.New(rand.NewPCG(r.cfg.Seed, streamSessions)), paused: map[string]bool{}, removed: map[string]bool{},
+		run: r, rng: rand.New(rand.NewPCG(r.cfg.Seed, streamSessions)), paused: map[string]int{}, removed: map[string]bool{},
 	}
 }
 
@@ -98,7 +98,7 @@ func (w *workload) write(ctx context.Context, ids []string) error {
 					continue
 				}
 				text, err := json.Marshal(document{
-					ID: id, Name: "session " + id[:8], Endpoint: w.run.target.url + "/poll/" + id, IsPaused: w.paused[id],
+					ID: id, Name: "session " + id[:8], Endpoint: w.run.target.url + "/poll/" + id, IsPaused: w.paused[id] > 0,
 				})
 				if err != nil {
 					return err
@@ -134,20 +134,23 @@ func (w *workload) repair(ctx context.Context) error {
 	return w.restore(ctx)
 }
 
-// change removes, pauses or resumes one session.
+// change removes, pauses or resumes one session, which is paused for as long as any pause lasts. What changes is told.
 func (w *workload) change(ctx context.Context, id string, kind history.Kind) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	changes := true
 	switch kind {
 	case history.SessionRemoved:
 		w.removed[id] = true
 	case history.SessionPaused:
-		w.paused[id] = true
+		w.paused[id]++
+		changes = w.paused[id] == 1
 	case history.SessionResumed:
-		delete(w.paused, id)
+		w.paused[id]--
+		changes = w.paused[id] == 0 && !w.removed[id]
 	}
 	err := w.write(ctx, []string{id})
-	if kind != history.SessionResumed || !w.removed[id] {
+	if changes {
 		w.run.record(history.Event{Kind: kind, Session: id})
 	}
 	return err
@@ -166,7 +169,7 @@ func (w *workload) pick(target string) (string, bool) {
 	}
 	var open []string
 	for _, id := range w.created {
-		if !w.removed[id] && !w.paused[id] {
+		if !w.removed[id] && w.paused[id] == 0 {
 			open = append(open, id)
 		}
 	}

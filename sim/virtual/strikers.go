@@ -247,15 +247,8 @@ func loadStrikers() map[fault.Kind]striker {
 			w.putSessions()
 			w.emit(history.Event{Kind: history.SessionRemoved, Session: w.sess[s.session].id})
 		}, nil},
-		fault.SessionPause: {fault.ScopeSession, func(w *world, _ int32, s *strike) {
-			w.sess[s.session].paused++
-			w.putSessions()
-			w.emit(history.Event{Kind: history.SessionPaused, Session: w.sess[s.session].id})
-		}, func(w *world, _ int32, s *strike) {
-			w.sess[s.session].paused--
-			w.putSessions()
-			w.emit(history.Event{Kind: history.SessionResumed, Session: w.sess[s.session].id})
-		}},
+		fault.SessionPause: {fault.ScopeSession, func(w *world, _ int32, s *strike) { w.pause(s.session, 1) },
+			func(w *world, _ int32, s *strike) { w.pause(s.session, -1) }},
 		fault.PollSlow: {fault.ScopeSession, func(w *world, _ int32, s *strike) {
 			w.sess[s.session].slow = time.Duration(s.Ms) * time.Millisecond
 		}, func(w *world, _ int32, s *strike) { w.sess[s.session].slow = 0 }},

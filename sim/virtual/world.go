@@ -238,6 +238,23 @@ func (w *world) addSession() int32 {
 	return i
 }
 
+// pause adds a pause of a session, or takes one away. It is paused for as long as any lasts, and what changes is told.
+func (w *world) pause(i int32, by int) {
+	s := &w.sess[i]
+	was := s.paused > 0
+	s.paused += by
+	is := s.paused > 0
+	if is == was {
+		return
+	}
+	w.putSessions()
+	kind := history.SessionResumed
+	if is {
+		kind = history.SessionPaused
+	}
+	w.emit(history.Event{Kind: kind, Session: s.id})
+}
+
 // putSessions makes Redis show what the application has: all sessions that are neither paused nor gone.
 func (w *world) putSessions() {
 	ids := make([]string, 0, len(w.sess))
