@@ -28,7 +28,7 @@ func (r *Runner) Control(mutants []Mutant) []func(context.Context) error {
 			if !ok {
 				i = len(runs)
 				seen[fmt.Sprint(string(key), m.scripts())] = i
-				runs = append(runs, Mutant{Name: m.Name, Scenario: m.Scenario, Edits: m.Edits})
+				runs = append(runs, Mutant{Name: m.Name, Scenario: m.Scenario, Edits: m.Edits, Drop: m.Drop})
 			}
 			runs[i].Seeds = max(runs[i].Seeds, m.Seeds)
 		}
@@ -47,7 +47,7 @@ func (r *Runner) Control(mutants []Mutant) []func(context.Context) error {
 	}
 	for pkg, names := range tests {
 		jobs = append(jobs, func(ctx context.Context) error {
-			_, err := r.command(ctx, "go", "test", "-count=1", "-vet=off", "-run", "^("+strings.Join(names, "|")+")$", "./"+pkg)
+			_, err := r.command(ctx, nil, "go", "test", "-count=1", "-vet=off", "-run", "^("+strings.Join(names, "|")+")$", "./"+pkg)
 			return err
 		})
 	}

@@ -5,6 +5,10 @@
 // has no switch, hook or build tag for it. The words that are replaced must stand in their file exactly once: a mutant
 // that a refactoring has disarmed is an error, not a survivor.
 //
+// A mutant names its operator, the kind of its change, and every operator is tried on scripts, shell, elections and intents. Those
+// that do not look at a comparison of a script are found in the script itself (Drops). Each proves by a mark that what is changed
+// in it ran, also where nothing breaks.
+//
 // How a mutant is caught:
 //
 //   - in virtual time: seeds 1, 2, 3, … of the swarm, or of a scenario that narrows it, until one breaks a guarantee;

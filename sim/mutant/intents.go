@@ -15,7 +15,7 @@ var stormOfIntents = sim.Scenario{System: sim.SystemIntents}
 // intents are mutants of the system of intents and workers.
 var intents = []Mutant{
 	{
-		Name:   "publish-apart",
+		Name: "publish-apart", By: Replace,
 		Story:  "A start is put on the bus by a command of its own, after its record and its key.",
 		Breaks: "I3", Seeds: 40, Scenario: stormOfIntents,
 		Edits: []Edit{
@@ -33,7 +33,7 @@ func putArgs`},
 		},
 	},
 	{
-		Name:   "no-dedup-lease",
+		Name: "no-dedup-lease", By: SkipOne,
 		Story:  "A session takes a tuner slot, and no lease on its service.",
 		Breaks: "I1", Seeds: 10, Scenario: stormOfIntents,
 		Edits: []Edit{
@@ -43,13 +43,13 @@ func putArgs`},
 		},
 	},
 	{
-		Name:   "state-without-fence",
+		Name: "state-without-fence", By: DropComparison,
 		Story:  "A worker writes a session's state whoever has written it since.",
 		Breaks: "I3", Seeds: 60, Scenario: stormOfIntents,
 		Edits: []Edit{{intentLua + "write.lua", "if tonumber(now[2] or 0) > tonumber(ARGV[7]) then return 'O' end\n", ""}},
 	},
 	{
-		Name:   "every-worker-deletes-all-leases",
+		Name: "every-worker-deletes-all-leases", By: DropComparison,
 		Story:  "A worker that starts deletes all leases, whoever holds them: two that each take themselves for the only one.",
 		Breaks: "I5", Seeds: 20, Why: "a lease that is lost without a fault shows before two pipelines meet", Scenario: stormOfIntents,
 		Edits: []Edit{
@@ -58,13 +58,13 @@ func putArgs`},
 		},
 	},
 	{
-		Name:   "key-not-canonical",
+		Name: "key-not-canonical", By: Replace,
 		Story:  "An idempotency key is made of the reference as it was sent, with or without colons at its end.",
 		Breaks: "I2", Seeds: 10, Scenario: stormOfIntents,
 		Edits: []Edit{{"lease/intent/key.go", `s.ServiceRef = strings.TrimRight(s.ServiceRef, ":")`, `_ = strings.TrimRight`}},
 	},
 	{
-		Name:   "release-before-the-pipeline-returned",
+		Name: "release-before-the-pipeline-returned", By: SkipOne,
 		Story:  "A pipeline is asked to end, and its leases are given back without waiting for that.",
 		Breaks: "I1", Package: "internal/core/intent", Test: "TestAnyOrder", Scenario: stormOfIntents,
 		Edits: []Edit{{
@@ -73,28 +73,53 @@ func putArgs`},
 		}},
 	},
 	{
-		Name:   "key-life-in-seconds",
+		Name: "key-life-in-seconds", By: ChangeWait,
 		Story:  "An idempotency key is given as many milliseconds as it should have seconds.",
 		Breaks: "I2", Seeds: 10, Scenario: stormOfIntents,
 		Edits: []Edit{{intentLua + "put.lua", "'PX', ARGV[10])", "'PX', math.floor(ARGV[10] / 1000))"}},
 	},
 	{
-		Name:   "key-ends-while-it-runs",
+		Name: "key-ends-while-it-runs", By: SkipOne,
 		Story:  "The key of a session that runs is left to expire.",
 		Breaks: "I2", Seeds: 10, Scenario: stormOfIntents,
 		Edits: []Edit{{intentLua + "write.lua", "redis.call('PERSIST', prefix .. 'idem:' .. now[3])",
 			"redis.call('EXISTS', prefix .. 'idem:' .. now[3])"}},
 	},
 	{
-		Name:   "second-delivery-is-poison",
+		Name: "second-delivery-is-poison", By: ShortenMargin,
 		Story:  "A start that is delivered a second time is given up, although its first worker only died.",
 		Breaks: "I5", Seeds: 300, Scenario: stormOfIntents,
 		Edits: []Edit{{intentMachine, "case m.cfg.MaxTries > 0 && e.Tries > m.cfg.MaxTries:", "case m.cfg.MaxTries > 0 && e.Tries > 1:"}},
 	},
 	{
-		Name:   "releases-the-service-only",
+		Name: "releases-the-service-only", By: SkipOne,
 		Story:  "A session that ends gives its service back and goes on renewing its tuner slot.",
 		Breaks: "I6", Seeds: 10, Scenario: stormOfIntents,
 		Edits: []Edit{{intentCarry, "return !p.holds(h) })", "return !p.holds(h) })\n	holds = holds[:min(1, len(holds))]"}},
+	},
+	{
+		Name: "launches-twice", By: DoTwice,
+		Story:  "A session whose start was written launches its pipeline twice.",
+		Breaks: "I1", Seeds: 10, Scenario: stormOfIntents,
+		Edits: []Edit{{intentLife, "	default:\n		m.launch(s)\n	}", "	default:\n		m.launch(s)\n		m.launch(s)\n	}"}},
+	},
+	{
+		Name: "loss-is-forgotten", By: Forget,
+		Story:  "A session goes on as if no lease of it had been lost.",
+		Breaks: "I6", Seeds: 500, Scenario: stormOfIntents,
+		Edits: []Edit{{intentLife, "			s.lost = true\n", "			s.lost = false\n"}},
+	},
+	{
+		Name: "busy-is-no-slot", By: SwapCauses,
+		Story:  "A start whose service is in use is told that no tuner slot is free.",
+		Breaks: "I5", Seeds: 10, Scenario: stormOfIntents,
+		Edits: []Edit{{intentMachine, `m.end(s, LeaseBusy, "the service is in use")`, `m.end(s, NoTuner, "the service is in use")`}},
+	},
+	{
+		Name: "busy-service-is-taken", By: DropComparison,
+		Story:  "A service that another holds counts as held for this very session, for as long as it waits.",
+		Breaks: "I5", Seeds: 10, Scenario: stormOfIntents,
+		Edits: []Edit{{intentMachine, `again := e.Owner != "" && (e.Owner == s.entry.From || e.Owner == s.entry.Owner)`,
+			`again := e.Owner != ""`}},
 	},
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -73,9 +74,14 @@ each must be caught by the guarantee that it breaks ([guarantees.md](guarantees.
   breaks is named too. Seeds are drawn as explorations draw them, except where a scenario is given.
 - *By a test*, where the fault lies in what virtual time replaces: under a fake clock, or against a Redis server.
 
-The same seeds and tests pass with nothing changed. The smallest plan is what ` + "`simulate shrink`" + ` makes of the seed.
+The same seeds and tests pass with nothing changed, and each mutant proves that what is changed in it ran: by a mark, which is put
+before the statement, or by its test alone where that runs a script on a Redis server. One whose mark is not seen is an error, not a
+survivor. An operator is the kind of the change; each is tried on scripts, shell, elections and intents.
 
-    make mutants                      hunt them all; fails if one survives, or is caught by another guarantee
+The smallest plan is what ` + "`simulate shrink`" + ` makes of the seed.
+
+    make mutants                      hunt a third, which follows from the sources; fails if one survives, or is caught by another guarantee
+    make mutants ALL=1                hunt them all (part of make soak, with scripts/mutants-real)
     make mutants ONLY=fence           those whose name matches
     make mutants UPDATE=1             hunt, shrink, and write this page anew (with ONLY: those rows of it)
 `
@@ -89,10 +95,10 @@ func page(caught map[string]Catch) string {
 	}
 	fmt.Fprintf(&b, pageHead, fmt.Sprintf("These are the %d.", len(results)))
 	for _, g := range groups {
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| mutant | breaks | caught by | smallest plan |\n|---|---|---|---|\n", g.title, g.text)
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| mutant | operator | breaks | caught by | smallest plan |\n|---|---|---|---|---|\n", g.title, g.text)
 		for _, r := range results {
 			if slices.ContainsFunc(g.mutants, func(m Mutant) bool { return m.Name == r.Name }) {
-				fmt.Fprintf(&b, "| `%s`: %s | %s | %s | %s |\n", r.Name, r.Story, r.breaks(), r.caught(), r.Catch.Plan)
+				fmt.Fprintf(&b, "| `%s`: %s | %s | %s | %s | %s |\n", r.Name, r.Story, r.By, r.breaks(), r.caught(), r.Catch.Plan)
 			}
 		}
 	}
@@ -100,6 +106,17 @@ func page(caught map[string]Catch) string {
 	b.WriteString("\n## Tried, and caught by no guarantee\n\n")
 	for _, u := range uncaught {
 		fmt.Fprintf(&b, "- `%s`: %s %s\n", u.Name, u.Story, u.Why)
+	}
+	for _, s := range spared {
+		fmt.Fprintf(&b, "- `%s`: `%s` of %s is not looked at. %s\n", s.Drop.Name(), s.Drop.What, path.Base(s.Drop.Script), s.Why)
+	}
+	b.WriteString("\n## Operators that make no sense\n\n")
+	for _, area := range Areas {
+		for _, by := range Operators {
+			if why := senseless[area][by]; why != "" {
+				fmt.Fprintf(&b, "- %s, %s: %s.\n", area, by, why)
+			}
+		}
 	}
 	return b.String()
 }
@@ -162,6 +179,8 @@ var groups = []group{
 	{"Of the rules", "`internal/core`, in virtual time.", rules},
 	{"Of the scripts", "`lease/redisstore`: the Lua scripts, run by an interpreter in virtual time.", scripts},
 	{"Of the shell", "`lease`, `lease/poll`, `lease/redisstore`: clocks, goroutines and connections around the rules.", shell},
+	{"Of conditions of scripts", conditionsText, drops()},
+	{"Of elections", "`internal/core/election`, in virtual time or by the stories of its tests.", elections},
 	{"Of words", "What instances say, in virtual time.", words},
 	{"Of intents", "`lease/intent`, `internal/core/intent`, `internal/tend`: the API, the bus and the worker, in virtual time.", intents},
 }

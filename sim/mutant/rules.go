@@ -21,7 +21,7 @@ const whyClock = "the judge knows a window by the end its owner told; a clock th
 // rules are mutants of internal/core.
 var rules = []Mutant{
 	{
-		Name:   "trust-from-answer",
+		Name: "trust-from-answer", By: Replace,
 		Story:  "Trust is counted from the answer instead of the send (client-go's leader election).",
 		Breaks: "G1", Seeds: 20,
 		Edits: []Edit{
@@ -32,7 +32,7 @@ var rules = []Mutant{
 		},
 	},
 	{
-		Name:   "no-margin",
+		Name: "no-margin", By: ShortenMargin,
 		Story:  "Trust lasts a whole TTL: nothing is left for clocks that run at different rates.",
 		Breaks: "G1", Seeds: 100,
 		Edits: []Edit{
@@ -41,7 +41,7 @@ var rules = []Mutant{
 		},
 	},
 	{
-		Name:   "margin-a-tenth-short",
+		Name: "margin-a-tenth-short", By: ShortenMargin,
 		Story:  "A tenth of the margin is missing: enough for all clocks but those at the edge of what is promised.",
 		Breaks: "G1", Seeds: 500,
 		Edits: []Edit{
@@ -50,7 +50,7 @@ var rules = []Mutant{
 		},
 	},
 	{
-		Name:   "belief-until-told",
+		Name: "belief-until-told", By: Replace,
 		Story:  "An owner believes until Redis says otherwise (redislock, Redisson: no local deadline).",
 		Breaks: "G1", Seeds: 20,
 		Edits: []Edit{
@@ -59,7 +59,7 @@ var rules = []Mutant{
 		},
 	},
 	{
-		Name:   "timeout-means-acquired",
+		Name: "timeout-means-acquired", By: Replace,
 		Story:  "An acquisition that was not answered is taken as granted.",
 		Breaks: "G1", Seeds: 50,
 		Edits: []Edit{{coreFile, "l.open = true\n\t\t\tif a.Failure == FailUnknown {\n\t\t\t\tc.traces.leave(l.id)\n\t\t\t}\n" +
@@ -67,14 +67,14 @@ var rules = []Mutant{
 			"c.answered(l)\n\t\t\tc.granted(l, in, &Result{Outcome: OutGranted, Fence: c.epoch.fence + 1})"}},
 	},
 	{
-		Name:   "failed-renewal-ignored",
+		Name: "failed-renewal-ignored", By: DropComparison,
 		Story:  "A renewal that fails, or is not answered, changes nothing before the window ends.",
 		Breaks: "G4", Package: "lease", Test: "TestFailedRenewalStopsBeliefAtOnceAndSuccessRestoresTheSameTerm",
 		Edits: []Edit{{keeperFile, "if l.phase != owned {\n\t\treturn\n\t}\n\tl.uncertain = true",
 			"if true {\n\t\treturn\n\t}\n\tl.uncertain = true"}},
 	},
 	{
-		Name:   "one-failure-ends-the-renewer",
+		Name: "one-failure-ends-the-renewer", By: Forget,
 		Story:  "A renewal that failed is the last (Redisson's watchdog, redisson#775, #3194).",
 		Breaks: "G9", Seeds: 50, Scenario: sim.Scenario{Faults: []fault.Kind{fault.RedisFreeze, fault.RedisReadOnly}},
 		Edits: []Edit{
@@ -84,25 +84,25 @@ var rules = []Mutant{
 		},
 	},
 	{
-		Name:   "old-master-believed",
+		Name: "old-master-believed", By: DropComparison,
 		Story:  "An old master that comes back is believed, as it was before its successor granted anything.",
 		Breaks: "G1", Package: "sim/virtual", Test: "TestFailoverThatIsUndone",
 		Edits: []Edit{{"internal/core/epoch.go", "e.past[a.Epoch]; past {", "e.past[a.Epoch]; past && false {"}},
 	},
 	{
-		Name:   "longer-ttl-joins",
+		Name: "longer-ttl-joins", By: DropComparison,
 		Story:  "An instance joins a group whose quarantine is shorter than its TTL.",
 		Breaks: "G1", Package: "lease", Test: "TestLongerTTLIsFoundOutWithTheFirstAnswer",
 		Edits: []Edit{{"internal/core/epoch.go", "return group > 0 && group <", "return false && group <"}},
 	},
 	{
-		Name:   "quota-off",
+		Name: "quota-off", By: Replace,
 		Story:  "Sessions go to whoever ranks them highest, however many it owns: plain rendezvous hashing.",
 		Breaks: "G6", Seeds: 20,
 		Edits: []Edit{{"internal/core/place.go", "p.quota[i] = q\n\t\tif k < r {", "p.quota[i] = int32(m)\n\t\tif k < 0*r {"}},
 	},
 	{
-		Name: "wall-clock",
+		Name: "wall-clock", By: Replace,
 		Story: "Time is read from the wall clock alone: a window moves with every step of it (rueidislock sends wall-clock " +
 			"expiries).",
 		Breaks: "G1", Seeds: 50,
@@ -114,7 +114,7 @@ var rules = []Mutant{
 		},
 	},
 	{
-		Name:   "clock-stops-in-suspension",
+		Name: "clock-stops-in-suspension", By: Replace,
 		Story:  "Only the monotonic clock is read, which stands still while the machine sleeps (Go's, on most systems).",
 		Breaks: "G4", Seeds: 20, Why: whyClock, Scenario: sim.Scenario{Faults: []fault.Kind{fault.Suspend}},
 		Edits: []Edit{
@@ -123,7 +123,7 @@ var rules = []Mutant{
 		},
 	},
 	{
-		Name:   "late-renewal-outlives-release",
+		Name: "late-renewal-outlives-release", By: DropComparison,
 		Story:  "The answer of a renewal counts after the term was given back (redisson#7272).",
 		Breaks: "G12", Seeds: 200, Why: "a term that goes on after its last word shows before another takes it",
 		Edits: []Edit{{keeperFile, "func (c *Core) renewAnswered(in *inflight, a *Answer) {\n" +
@@ -132,7 +132,7 @@ var rules = []Mutant{
 				"\t\t\tif !a.Stale && a.result(i).Outcome == OutRenewed {\n\t\t\t\tc.renewed(l, in)\n\t\t\t}\n"}},
 	},
 	{
-		Name: "extends-unheard",
+		Name: "extends-unheard", By: DropComparison,
 		Story: "After an attempt without answer it goes on extending, with no read in between: when only replies are lost, a lease " +
 			"is extended for as long as that lasts by an owner that does not work.",
 		Breaks: "G5", Package: "internal/core", Test: "TestStormUnheardOwnerLetsGo",
@@ -142,13 +142,13 @@ var rules = []Mutant{
 		},
 	},
 	{
-		Name:   "only-the-next-waits",
+		Name: "only-the-next-waits", By: ChangeWait,
 		Story:  "A lease that expires is waited for by the next in rank alone.",
 		Breaks: "G5", Package: "internal/core", Test: "TestStormSuccessorDiesToo",
 		Edits: []Edit{{fleetFile, "return int64(min(k, c.cfg.StaggerMax)) * c.cfg.Stagger", "return c.cfg.TTL + int64(k)"}},
 	},
 	{
-		Name: "timeout-means-not-acquired",
+		Name: "timeout-means-not-acquired", By: Replace,
 		Story: "An acquisition that was not answered is taken as refused, and tried again when the key would have expired, " +
 			"whatever a look shows.",
 		Breaks: "G8", Package: "internal/core", Test: "TestStormGrantThatWasNotHeard",
@@ -157,7 +157,7 @@ var rules = []Mutant{
 			{fleetFile, "l.place && o != 0", "l.place"}},
 	},
 	{
-		Name:   "gives-up-unasked",
+		Name: "gives-up-unasked", By: DropComparison,
 		Story:  "An instance releases what it owns above its quota although nobody who could take it has asked.",
 		Breaks: "G6", Package: "internal/core", Test: "TestStormNobodyGivesUnasked",
 		Edits: []Edit{{noticeFile, "	if len(f.asks) == 0 {\n		return\n", `	if len(f.asks) == 0 {
@@ -170,14 +170,14 @@ var rules = []Mutant{
 `}},
 	},
 	{
-		Name: "suspect-rule-off",
+		Name: "suspect-rule-off", By: DropComparison,
 		Story: "An instance that has not refreshed its heartbeat when it should long have still counts: its leases have no heir " +
 			"when they expire.",
 		Breaks: "G5", Package: "internal/core", Test: "TestStormTakeoverAtTheExpiry",
 		Edits: []Edit{{fleetFile, "n.alive && !n.suspect", "n.alive"}},
 	},
 	{
-		Name:   "late-reassertion-counts",
+		Name: "late-reassertion-counts", By: DropComparison,
 		Story:  "A term is asserted anew after Redis lost its data although its own window had closed before that.",
 		Breaks: "G1", Seeds: 300, Scenario: sim.Scenario{Faults: []fault.Kind{
 			fault.Crash, fault.Cut, fault.BlackHole, fault.Join, fault.RedisWipe, fault.RedisFlush, fault.RedisOutage,
@@ -186,47 +186,47 @@ var rules = []Mutant{
 			"if c.silence.on {\n\t\t\tc.armLease(l, c.now.Mono+Time(c.cfg.MaxProbe))\n\t\t\treturn\n\t\t}\n\t\tc.lost(l, CauseExpired, \"\")"}},
 	},
 	{
-		Name: "fence-not-carried",
+		Name: "fence-not-carried", By: Forget,
 		Story: "An acquisition does not carry the highest fence its instance has seen: what is left is Redis' clock, which is " +
 			"enough only as long as the clocks of successive masters differ by less than a TTL.",
 		Breaks: "G3", Package: "internal/core", Test: "TestStormFenceIsCarried",
 		Edits: []Edit{{coreFile, "TTL: c.cfg.TTL, Fence: c.epoch.fence,", "TTL: c.cfg.TTL,"}},
 	},
 	{
-		Name:   "refused-at-once",
+		Name: "refused-at-once", By: ChangeWait,
 		Story:  "What Redis refuses is asked again at once, however often it was refused: at the speed of the network.",
 		Breaks: "G14", Seeds: 50, Scenario: sim.Scenario{Faults: []fault.Kind{fault.RedisReadOnly, fault.RedisMemory}},
 		Edits: []Edit{{"internal/core/pace.go", "if n < 2 {", "if n < 1_000_000 {"}},
 	},
 	{
-		Name:   "leaves-its-heartbeat",
+		Name: "leaves-its-heartbeat", By: SkipOne,
 		Story:  "Who stops says so to nobody: its heartbeat lives on, and it counts for a TTL.",
 		Breaks: "G13", Seeds: 100,
 		Edits: []Edit{{coreFile, "\tif q.leave {\n\t\tq.leave = false\n\t\tc.send(OpLeave, nil, nil)\n",
 			"\tif q.leave {\n\t\tq.leave = false\n"}},
 	},
 	{
-		Name:   "keeps-what-is-gone",
+		Name: "keeps-what-is-gone", By: SkipOne,
 		Story:  "The lease of a session that was removed or paused is kept, and polled, until its owner stops.",
 		Breaks: "G8", Seeds: 100,
 		Edits: []Edit{{"internal/core/fleet.go", "func (c *Core) dropUnwanted() {\n",
 			"func (c *Core) dropUnwanted() {\n\tif len(c.held) > 0 {\n\t\treturn\n\t}\n"}},
 	},
 	{
-		Name:   "drains-the-first-only",
+		Name: "drains-the-first-only", By: SkipOne,
 		Story:  "Who stops gives back one lease, and the others when their windows end.",
 		Breaks: "G13", Seeds: 100,
 		Edits: []Edit{{coreFile, "\t\tif !l.yielding {\n\t\t\tc.yield(l, \"\", CauseDrain)\n\t\t}\n",
 			"\t\tif !l.yielding {\n\t\t\tc.yield(l, \"\", CauseDrain)\n\t\t\tbreak\n\t\t}\n"}},
 	},
 	{
-		Name:   "no-expiry-means-now",
+		Name: "no-expiry-means-now", By: DropComparison,
 		Story:  "A foreign hand's lease key without an expiry is taken for one that expires at once: 12,000 commands a second.",
 		Breaks: "G14", Package: "sim/virtual", Test: "TestForeignHandsKeyIsNotAskedAboutForEver",
 		Edits: []Edit{{keeperFile, "if pttl <= 0 {", "if pttl < 0 {"}},
 	},
 	{
-		Name:   "heartbeats-one-by-one",
+		Name: "heartbeats-one-by-one", By: ChangeWait,
 		Story:  "Each instance reads every other's heartbeat, as it comes due, with a command of its own.",
 		Breaks: "G14", Package: "sim/virtual", Test: "TestHeartbeatsOfManyAreReadTogether",
 		Edits: []Edit{{"internal/core/registry.go", "soon := c.now.Mono + Time(c.cfg.Lead+c.cfg.Renew)", "soon := c.now.Mono"}},
@@ -234,13 +234,13 @@ var rules = []Mutant{
 	{
 		Name:   "fallen-leader-gives-up",
 		Story:  "A member that led and fell waits for its next leadership until it is restarted, or the leader key is gone.",
-		Breaks: "E6", Seeds: 50, Scenario: sim.Scenario{System: sim.SystemElection},
+		Breaks: "E6", Seeds: 50, By: SkipOne, Scenario: sim.Scenario{System: sim.SystemElection},
 		Edits: []Edit{{electionFile, "\tm.wake = m.aligned(m.cfg.Interval)\n\tm.want()\n", "\tm.wake = m.aligned(m.cfg.Interval)\n"}},
 	},
 	{
 		Name:   "followers-have-no-doubts",
 		Story:  "A follower that sees the leader key gone waits until its lease would have ended before it asks Redis for its data.",
-		Breaks: "E4", Seeds: 1000,
+		Breaks: "E4", Seeds: 1000, By: SkipOne,
 		Scenario: sim.Scenario{System: sim.SystemElection, Faults: []fault.Kind{fault.CheckSend, fault.RedisFlush}},
 		Edits:    []Edit{{electionFile, "\t\tm.eff.Doubt = true\n", ""}},
 	},

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,6 +44,9 @@ type Runner struct {
 
 	reader sync.Once // builds the hunter that reads its scripts
 	err    error
+
+	mu    sync.Mutex
+	tests map[string]bool // packages whose tests are built to read their scripts
 }
 
 // Run hunts one mutant.
@@ -75,13 +79,24 @@ func (r *Runner) hunt(ctx context.Context, res *Result, dir string) error {
 	if err != nil {
 		return err
 	}
-	if res.Test != "" {
-		res.Catch, err = r.test(ctx, res.Mutant, overlay)
-	} else {
-		res.Catch, err = r.virtual(ctx, res.Mutant, overlay, dir)
+	seen := filepath.Join(dir, "marked")
+	switch {
+	case res.Test != "" && res.onlyScripts() && !res.Marked():
+		res.Catch, err = r.testScript(ctx, res.Mutant, dir)
+	case res.Test != "":
+		res.Catch, err = r.test(ctx, res.Mutant, overlay, markEnv+"="+seen)
+	default:
+		res.Catch, err = r.virtual(ctx, res.Mutant, overlay, dir, markEnv+"="+seen)
+	}
+	if err == nil && res.Marked() {
+		if _, err = os.Stat(seen); errors.Is(err, fs.ErrNotExist) {
+			err = errUnseen
+		}
 	}
 	return err
 }
+
+var errUnseen = errors.New("its mark was never seen: what is changed did not run")
 
 // build builds a program of the module with the overlay, "" for none.
 func (r *Runner) build(ctx context.Context, overlay, pkg, out string) error {
@@ -89,14 +104,15 @@ func (r *Runner) build(ctx context.Context, overlay, pkg, out string) error {
 	if overlay != "" {
 		args = append(args, "-overlay", overlay)
 	}
-	_, err := r.command(ctx, "go", append(args, pkg)...)
+	_, err := r.command(ctx, nil, "go", append(args, pkg)...)
 	return err
 }
 
 // command runs a command in the module and returns its standard output; an error has what it said.
-func (r *Runner) command(ctx context.Context, name string, args ...string) ([]byte, error) {
+func (r *Runner) command(ctx context.Context, env []string, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = r.Root
+	cmd.Env = append(os.Environ(), env...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
@@ -113,16 +129,16 @@ func tail(s string, n int) string {
 	return s
 }
 
-func (r *Runner) virtual(ctx context.Context, m Mutant, overlay, dir string) (Catch, error) {
+func (r *Runner) virtual(ctx context.Context, m Mutant, overlay, dir, mark string) (Catch, error) {
 	hunter, env, err := r.hunter(ctx, m, overlay, dir)
 	if err != nil {
 		return Catch{}, err
 	}
 	o := Order{Scenario: m.Scenario, Seeds: m.Seeds, Lua: m.scripts(), Reports: filepath.Join(dir, "reports")}
-	if r.Shrink {
+	if r.Shrink && m.Drop.Script == "" {
 		o.Shrink = m.Breaks
 	}
-	return r.send(ctx, hunter, env, o)
+	return r.send(ctx, hunter, append(env, mark), o)
 }
 
 // send gives a hunter its order and waits for what it finds.
@@ -158,21 +174,70 @@ func (r *Runner) hunter(ctx context.Context, m Mutant, overlay, dir string) (pat
 func (r *Runner) scriptHunter(ctx context.Context) (string, error) {
 	path := filepath.Join(r.Dir, "hunt-scripts")
 	r.reader.Do(func() {
+		var files map[string]string
+		if files, r.err = readers(r.Root); r.err != nil {
+			return
+		}
 		var added string
-		if added, r.err = overlayOf(map[string]string{filepath.Join(r.Root, readerFile): readerText}, r.Dir); r.err == nil {
+		if added, r.err = overlayOf(files, r.Dir); r.err == nil {
 			r.err = r.build(ctx, added, "./sim/mutant/hunt", path)
 		}
 	})
 	return path, r.err
 }
 
+// testScript is test of what changes scripts alone: they share one program too.
+func (r *Runner) testScript(ctx context.Context, m Mutant, dir string) (Catch, error) {
+	program, err := r.testProgram(ctx, m.Package)
+	if err != nil {
+		return Catch{}, err
+	}
+	out, err := r.command(ctx, []string{readerEnv + "=" + dir}, "env", "-C", m.Package, program, "-test.v", "-test.timeout=3m",
+		"-test.run=^"+m.Test+"$")
+	return m.tested(out, err)
+}
+
+// testProgram builds a package's tests so that they read their scripts.
+func (r *Runner) testProgram(ctx context.Context, pkg string) (string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	program := filepath.Join(r.Dir, strings.ReplaceAll(pkg, "/", "-")+".test")
+	if r.tests[pkg] {
+		return program, nil
+	}
+	dir, err := os.MkdirTemp(r.Dir, "tests-")
+	if err != nil {
+		return "", err
+	}
+	files, err := readers(r.Root)
+	if err != nil {
+		return "", err
+	}
+	added, err := overlayOf(files, dir)
+	if err == nil {
+		_, err = r.command(ctx, nil, "go", "test", "-c", "-vet=off", "-overlay", added, "-o", program, "./"+pkg)
+	}
+	if err == nil {
+		if r.tests == nil {
+			r.tests = map[string]bool{}
+		}
+		r.tests[pkg] = true
+	}
+	return program, err
+}
+
 // test runs the mutant's test. One that fails has caught it, by the guarantee that its signature names.
-func (r *Runner) test(ctx context.Context, m Mutant, overlay string) (Catch, error) {
+func (r *Runner) test(ctx context.Context, m Mutant, overlay, mark string) (Catch, error) {
 	args := []string{"test", "-count=1", "-vet=off", "-timeout=3m", "-run", "^" + m.Test + "$"}
 	if overlay != "" {
 		args = append(args, "-overlay", overlay)
 	}
-	out, err := r.command(ctx, "go", append(args, "./"+m.Package)...)
+	out, err := r.command(ctx, []string{mark}, "go", append(args, "./"+m.Package)...)
+	return m.tested(out, err)
+}
+
+// tested is what a test's output says.
+func (m *Mutant) tested(out []byte, err error) (Catch, error) {
 	var exit *exec.ExitError
 	switch failed := bytes.Contains(out, []byte("--- FAIL: "+m.Test)); {
 	case err == nil && bytes.Contains(out, []byte("no tests to run")):

@@ -12,4 +12,13 @@ var uncaught = []Uncaught{
 	{"reassert-without-epoch", "An assertion is executed in an epoch that follows the one it was sent in.",
 		"Survives 500 seeds, equivalent: it does not replace a higher fence, whoever has one replaces it, and nothing else is granted " +
 			"within that quarantine either."},
+	{"stop-is-forgotten", "A stop that a worker is told of when it writes RUNNING is forgotten.",
+		"Open: its mark is not seen in 500 seeds of intents, nor in TestAnyOrder: no storm asks for a stop in just that moment."},
+	{"no-slot-is-busy", "A start that finds no tuner slot is told that its service is in use.",
+		"Open: it ran, and survives 500 seeds: I5 holds a refusal against what is in use, and not its reason. The other way round " +
+			"it is caught (busy-is-no-slot)."},
+	{"retry-a-fifth-late", "What a worker tries again it tries a fifth later.",
+		"Survives 500 seeds, equivalent: no promise names that wait."},
+	{"halts-at-the-last-moment", "A pipeline is asked to end when its leases end, and not a grace before.",
+		"Open: it ran, and survives 500 seeds and TestAnyOrder."},
 }

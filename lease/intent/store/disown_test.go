@@ -9,7 +9,7 @@ import (
 )
 
 // A worker that renews and cannot beat is not dead for what has its lease (I3).
-func TestSweepLeavesWhatHasItsLease(t *testing.T) {
+func TestSweepLeavesWhatHasItsLease(t *testing.T) { // I5
 	f := setup(t)
 	mute, living := f.bus("mute"), f.bus("living")
 	s := f.put("a")
@@ -27,7 +27,7 @@ func TestSweepLeavesWhatHasItsLease(t *testing.T) {
 }
 
 // What runs at a worker by its record and is not in its hands has ended, and its key answers for it no more (I2).
-func TestDisown(t *testing.T) {
+func TestDisown(t *testing.T) { // I5
 	f := setup(t)
 	b, other := f.bus("w1"), f.bus("w2")
 	gone, runs, begun, elsewhere := f.put("a"), f.put("b"), f.put("c"), f.put("d")

@@ -12,7 +12,7 @@ import (
 )
 
 // A record that a foreign hand replaced by a key of another type stops neither a sweep nor the writes of its worker.
-func TestForeignRecord(t *testing.T) {
+func TestForeignRecord(t *testing.T) { // I3
 	f := setup(t)
 	dead, living := f.bus("dead"), f.bus("living")
 	replaced, ran := f.put("a"), f.put("b")
@@ -71,7 +71,7 @@ func TestForeignRecordIsLeftOut(t *testing.T) {
 }
 
 // Without the sets of stops and of what has ended, a stop is heard, a session ends, and the keys are named.
-func TestForeignSets(t *testing.T) {
+func TestForeignSets(t *testing.T) { // I5
 	f := setup(t)
 	w := f.bus("w")
 	s := f.put("a")

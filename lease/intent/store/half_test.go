@@ -14,7 +14,7 @@ import (
 
 // A start whose entry cannot be put on the bus leaves nothing behind, whatever Redis has against it, so that the same start is
 // accepted later (I2, I3).
-func TestPutAllOrNothing(t *testing.T) {
+func TestPutAllOrNothing(t *testing.T) { // I2
 	for name, spoil := range map[string]func(f *fixture) (refused *Store){
 		"wrong type": func(f *fixture) *Store {
 			f.must(f.client.Set(f.Context(), "v3:bus", "x", 0).Err())
@@ -120,7 +120,7 @@ func TestWriteAgain(t *testing.T) {
 }
 
 // A start whose entry a foreign hand took off the bus is published again, once, for the same session (I2, I3).
-func TestSweepPublishesAgain(t *testing.T) {
+func TestSweepPublishesAgain(t *testing.T) { // I3
 	f := setup(t)
 	w := f.bus("w")
 	waits, stopped, begun, present := f.put("a"), f.put("b"), f.put("c"), f.put("d")

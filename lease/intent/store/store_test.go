@@ -145,7 +145,7 @@ func TestOneKeyOneSession(t *testing.T) {
 }
 
 // A call that is sent twice, because its answer was lost, is accepted once and says so both times.
-func TestPutSentTwice(t *testing.T) {
+func TestPutSentTwice(t *testing.T) { // I2
 	f := setup(t)
 	s := f.put("a")
 	id, exists, err := f.store.PutSessionWithIdempotency(t.Context(), s, s.Key, keyTTL)
@@ -155,7 +155,7 @@ func TestPutSentTwice(t *testing.T) {
 }
 
 // A session's way from start to end; its key goes with it, so that a repeated start makes a new session.
-func TestLifeOfASession(t *testing.T) {
+func TestLifeOfASession(t *testing.T) { // I5
 	f := setup(t)
 	s := f.put("a")
 	b := f.bus("w1")
@@ -194,7 +194,7 @@ func TestLifeOfASession(t *testing.T) {
 }
 
 // An old worker cannot overwrite a newer one, nor anybody the end (I1).
-func TestWritesAreFenced(t *testing.T) {
+func TestWritesAreFenced(t *testing.T) { // I3
 	f := setup(t)
 	s := f.put("a")
 	w1, w2 := f.bus("w1"), f.bus("w2")
@@ -220,7 +220,7 @@ func TestWritesAreFenced(t *testing.T) {
 	}
 }
 
-func TestStop(t *testing.T) {
+func TestStop(t *testing.T) { // I5
 	f := setup(t)
 	s := f.put("a")
 	heard := make(chan string, 8)
@@ -259,7 +259,7 @@ func TestStop(t *testing.T) {
 }
 
 // What a dead worker leaves: what ran ends, what was begun or only fetched goes to another (I3).
-func TestSweep(t *testing.T) {
+func TestSweep(t *testing.T) { // I3
 	f := setup(t)
 	dead, living := f.bus("dead"), f.bus("living")
 	fetched, begun, ran := f.put("a"), f.put("b"), f.put("c")
@@ -294,7 +294,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-func TestSweepIsBounded(t *testing.T) {
+func TestSweepIsBounded(t *testing.T) { // I7
 	f := setup(t)
 	dead, living := f.bus("dead"), f.bus("living")
 	for i := range 2*sweepMax + 1 {
@@ -412,7 +412,7 @@ func TestEndedSessionsAreForgotten(t *testing.T) {
 }
 
 // Phase 1: the service's lease names the session, and a second start of the service, also of the same key, changes nothing.
-func TestPutWithLease(t *testing.T) {
+func TestPutWithLease(t *testing.T) { // I4
 	f := setup(t)
 	f.must(lease.Bootstrap(t.Context(), f.client, f.store.Options().Leases))
 	s := session("a")
@@ -444,7 +444,7 @@ func TestPutWithLease(t *testing.T) {
 	}
 }
 
-func TestPutWithLeaseInQuarantine(t *testing.T) {
+func TestPutWithLeaseInQuarantine(t *testing.T) { // I1
 	f := setup(t)
 	s := session("a")
 	if _, _, err := f.store.PutSessionWithLease(t.Context(), s, s.Key, keyTTL); !errors.Is(err, ErrQuarantine) {

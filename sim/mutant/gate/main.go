@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,6 +20,7 @@ import (
 
 var (
 	only     = flag.String("only", "", "hunt only mutants whose name matches this `REGEXP`")
+	third    = flag.Bool("third", false, "hunt only a third of them, chosen by the sources")
 	update   = flag.Bool("update", false, "shrink each plan and write docs/mutants.md anew")
 	parallel = flag.Int("parallel", 2, "mutants at a time")
 	overlay  = flag.String("overlay", "", "only print the overlay of this `MUTANT`, for go build -overlay, and leave its files")
@@ -56,11 +58,9 @@ func gate(ctx context.Context) error {
 	defer func() { _ = os.RemoveAll(dir) }()
 	r := &mutant.Runner{Root: root, Dir: dir, Shrink: *update}
 	begin := time.Now()
-	var all []mutant.Mutant
-	for _, m := range mutant.All() {
-		if pattern.MatchString(m.Name) {
-			all = append(all, m)
-		}
+	all, err := chosen(root, pattern)
+	if err != nil {
+		return err
 	}
 	results := make([]mutant.Result, len(all))
 	var jobs []func()
@@ -103,6 +103,20 @@ func gate(ctx context.Context) error {
 		return errRed
 	}
 	return nil
+}
+
+// chosen returns the mutants that are to be hunted.
+func chosen(root string, pattern *regexp.Regexp) (all []mutant.Mutant, err error) {
+	all = mutant.All()
+	if *third && !*update && *only == "" {
+		which, err := mutant.Turn(root)
+		if err != nil {
+			return nil, err
+		}
+		all = mutant.Third(all, which)
+		fmt.Printf("third %d of 3, which these sources choose: %d mutants (make mutants ALL=1 for all)\n", which+1, len(all))
+	}
+	return slices.DeleteFunc(all, func(m mutant.Mutant) bool { return !pattern.MatchString(m.Name) }), nil
 }
 
 // sideBySide does n jobs at a time.

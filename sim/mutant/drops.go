@@ -1,0 +1,181 @@
+package mutant
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/leasestorm/leasestorm/sim"
+)
+
+const conditionsText = "One comparison of one script is not looked at: in virtual time, or by a test on a Redis server."
+
+// seen are comparisons whose lack storms show.
+var seen = []struct {
+	Drop
+	breaks   string
+	seeds    uint64
+	scenario sim.Scenario
+}{
+	{drop(luaDir+"acquire.lua", `holder ~= owner`, 1, false), "G1", 150, sim.Scenario{}},
+	{drop(luaDir+"acquire.lua", `left > 0`, 1, true), "G6", 20, sim.Scenario{}},
+	{drop(luaDir+"beat.lua", `void`, 1, false), "G10", 150, sim.Scenario{}},
+	{drop(luaDir+"epoch.lua", `known_run ~= run`, 1, true), "G8", 20, sim.Scenario{}},
+	{drop(luaDir+"nodes.lua", `pttl == -2`, 1, true), "G6", 20, sim.Scenario{}},
+	{drop(luaDir+"observe.lua", `type(holder) == 'table'`, 1, true), "G5", 20, sim.Scenario{}},
+	{drop(luaDir+"pass.lua", `redis.pcall('GET', lease) == ARGV[1]`, 1, true), "I1", 20, stormOfIntents},
+	{drop(luaDir+"reassert.lua", `left == 0`, 1, true), "G9", 20, sim.Scenario{}},
+	{drop(luaDir+"renew.lua", `void`, 1, false), "G10", 20, sim.Scenario{}},
+	{drop(luaDir+"renew.lua", `holder == owner`, 1, true), "G10", 20, sim.Scenario{}},
+	{drop(intentLua+"common.lua", `redis.pcall('GET', prefix .. 'idem:' .. key) == id`, 1, true), "I2", 150, stormOfIntents},
+	{drop(intentLua+"sweep.lua", `known ~= run`, 1, true), "I3", 150, stormOfIntents},
+	{drop(intentLua+"sweep.lua", `math.max(beat, tonumber(since)) + tonumber(ARGV[6]) > ms`, 1, true), "I3", 150, stormOfIntents},
+	{drop(intentLua+"sweep.lua", `worker == me`, 1, true), "I3", 20, stormOfIntents},
+	{drop(intentLua+"sweep.lua", `r[1] ~= 'RUNNING'`, 1, false), "I5", 150, stormOfIntents},
+	{drop(intentLua+"sweep.lua", `redis.pcall('GET', ARGV[9] .. (r[4] or '')) == worker`, 1, true), "I3", 20, stormOfIntents},
+	{drop(intentLua+"sweep.lua", `#sessions == limit`, 1, true), "I7", 20, stormOfIntents},
+	{drop(intentLua+"sweep.lua", `c[1] == me`, 1, false), "I3", 20, stormOfIntents},
+	{drop(intentLua+"sweep.lua", `not alive(c[1])`, 1, false), "I3", 20, stormOfIntents},
+	{drop(intentLua+"sweep.lua", `said[i] == 'session'`, 1, false), "I2", 20, stormOfIntents},
+	{drop(intentLua+"sweep.lua", `published(id, r[2])`, 1, false), "I2", 20, stormOfIntents},
+	{drop(intentLua+"sweep.lua", `#unseen == limit`, 1, true), "I3", 20, stormOfIntents},
+	{drop(intentLua+"write.lua", `now[1] == 'ENDED'`, 1, true), "I2", 20, stormOfIntents},
+	{drop(intentLua+"write.lua", `tonumber(now[2] or 0) > tonumber(ARGV[7])`, 1, false), "I3", 150, stormOfIntents},
+	{drop(intentLua+"write.lua", `state == 'ENDED'`, 1, true), "I3", 150, stormOfIntents},
+}
+
+// tested are those whose lack tests show.
+var tested = []struct {
+	Drop
+	breaks, test string
+}{
+	{drop(luaDir+"acquire.lua", `void`, 1, false), "G10", "TestConformance"},
+	{drop(luaDir+"acquire.lua", `type(holder) == 'table'`, 1, false), "G10", "TestConformance"},
+	{drop(luaDir+"acquire.lua", `type(last) == 'table'`, 1, false), "G10", "TestConformance"},
+	{drop(luaDir+"acquire.lua", `ARGV[8 + i / 2] == '1'`, 1, false), "G10", "TestConformance"},
+	{drop(luaDir+"beat.lua", `present == 0`, 1, true), "G10", "TestConformance"},
+	{drop(luaDir+"bootstrap.lua", `known_run == run`, 1, true), "G10", "TestConformance"},
+	{drop(luaDir+"bootstrap.lua", `tonumber(quarantine_end) <= now`, 1, true), "G10", "TestConformance"},
+	{drop(luaDir+"epoch.lua", `next == epoch`, 1, true), "G10", "TestConformance"},
+	{drop(luaDir+"epoch.lua", `epoch ~= ARGV[1]`, 1, true), "G1", "TestGroupAgreesOnQuarantine"},
+	{drop(luaDir+"leave.lua", `void`, 1, false), "G10", "TestConformance"},
+	{drop(luaDir+"reassert.lua", `void`, 1, false), "G10", "TestConformance"},
+	{drop(luaDir+"reassert.lua", `type(holder) == 'table'`, 1, false), "G10", "TestConformance"},
+	{drop(luaDir+"reassert.lua", `type(last) == 'table'`, 1, false), "G10", "TestConformance"},
+	{drop(luaDir+"reassert.lua", `fence_of(last) <= tonumber(fence)`, 1, true), "G10", "TestConformance"},
+	{drop(luaDir+"reassert.lua", `holder == owner`, 1, true), "G10", "TestConformance"},
+	{drop(luaDir+"release.lua", `void`, 1, false), "G10", "TestConformance"},
+	{drop(luaDir+"release.lua", `type(holder) == 'table'`, 1, false), "G10", "TestConformance"},
+	{drop(luaDir+"release.lua", `type(last) == 'table'`, 1, false), "G10", "TestConformance"},
+	{drop(luaDir+"release.lua", `holder == owner`, 1, true), "G10", "TestConformance"},
+	{drop(luaDir+"release.lua", `last == ARGV[5 + 2 * i]`, 1, true), "G10", "TestConformance"},
+	{drop(luaDir+"release.lua", `last == ARGV[5 + 2 * i]`, 2, true), "G10", "TestConformance"},
+	{drop(luaDir+"renew.lua", `type(holder) == 'table'`, 1, true), "G10", "TestConformance"},
+	{drop(luaDir+"supersede.lua", `not void`, 1, true), "G1", "TestSupersede"},
+	{drop(intentLua+"beat.lua", `not soft('ZCARD', ended)`, 1, true), "I5", "TestForeignSets"},
+	{drop(intentLua+"busy.lua", `known ~= ARGV[5]`, 1, true), "I4", "TestPutWithLease"},
+	{drop(intentLua+"busy.lua", `holder ~= 'session:' .. ARGV[5]`, 1, true), "I4", "TestPutWithLease"},
+	{drop(intentLua+"common.lua", `type(r) ~= 'table'`, 1, false), "I5", "TestSweepLeavesWhatHasItsLease"},
+	{drop(intentLua+"common.lua", `not string.find(r.err, 'WRONGTYPE', 1, true)`, 1, true), "I3", "TestForeignRecord"},
+	{drop(intentLua+"disown.lua", `r[1] == 'RUNNING'`, 1, true), "I5", "TestDisown"},
+	{drop(intentLua+"disown.lua", `r[3] == ARGV[5]`, 1, true), "I5", "TestDisown"},
+	{drop(intentLua+"lease.lua", `left > 0`, 1, false), "I1", "TestPutWithLeaseInQuarantine"},
+	{drop(intentLua+"put.lua", `present == id`, 1, false), "I2", "TestPutSentTwice"},
+	{drop(intentLua+"stop.lua", `state == 'ENDED'`, 1, false), "I5", "TestStop"},
+	{drop(intentLua+"sweep.lua", `beat > 0`, 1, true), "I5", "TestSweepLeavesWhatHasItsLease"},
+	{drop(intentLua+"sweep.lua", `worker == me`, 2, true), "I3", "TestSweep"},
+	{drop(intentLua+"sweep.lua", `#groups > 0`, 1, true), "I3", "TestSweepPublishesAgain"},
+	{drop(intentLua+"sweep.lua", `#left == 0`, 1, true), "I7", "TestSweepIsBounded"},
+	{drop(intentLua+"sweep.lua", `redis.call('EXISTS', owned(worker)) == 0`, 1, true), "I5", "TestSweepLeavesWhatHasItsLease"},
+	{drop(intentLua+"sweep.lua", `alive(r[3])`, 1, true), "I3", "TestSweepPublishesAgain"},
+	{drop(intentLua+"write.lua", `now[6] ~= ARGV[14]`, 1, false), "I3", "TestWritesAreFenced"},
+	{drop(intentLua+"write.lua", `ARGV[10] ~= ''`, 1, true), "I5", "TestLifeOfASession"},
+	{drop(intentLua+"write.lua", `ARGV[9] ~= ''`, 1, true), "I3", "TestSweepPublishesAgain"},
+}
+
+// What became of several.
+const (
+	nobodyNamed    = "Equivalent: a notice that names nobody is heard by all and changes nothing."
+	survives200    = "Open: it ran, and survives 200 seeds and the tests of the store."
+	survives60     = "Open: it ran, and survives 60 seeds and the tests of the store."
+	survives60only = "Open: it ran, and survives 60 seeds."
+	unseen200      = "Open: its mark is not seen in 200 seeds, so no storm gets there; the tests of the store hold."
+	unseen60       = "Open: its mark is not seen in 60 seeds, so no storm gets there; the tests of the store hold."
+	notCalled      = "Open: not hunted, no storm calls the script; the tests of its package were not tried on it."
+)
+
+// spared are those that no guarantee misses, and why, as far as that is known: equivalent ones harm nobody, open ones may.
+var spared = []struct {
+	Drop
+	Why string
+}{
+	{drop(intentLua+"write.lua", `redis.pcall('GET', prefix .. 'idem:' .. now[3]) == id`, 1, true), survives60},
+	{drop(luaDir+"acquire.lua", `#taken > 2`, 1, true), nobodyNamed},
+	{drop(luaDir+"bootstrap.lua", `epoch ~= ARGV[1]`, 1, false), unseen200},
+	{drop(luaDir+"bootstrap.lua", `redis.call('HGET', KEYS[2], 'epoch') == epoch`, 1, true), unseen200},
+	{drop(luaDir+"epoch.lua", `type(epoch) == 'table'`, 1, false), "Equivalent: the next line fails the script as well, with other words."},
+	{drop(luaDir+"epoch.lua", `noted[1] == epoch`, 1, true), survives200},
+	{drop(luaDir+"epoch.lua", `n > 0`, 1, true), "Equivalent: a fence is the greatest of this and Redis' clock, which is above 0."},
+	{drop(luaDir+"epoch.lua", `n < 9007199254740992`, 1, true), survives60only},
+	{drop(luaDir+"owners.lua", `#KEYS < 2`, 1, false), "Equivalent: who has no sessions does not call it."},
+	{drop(luaDir+"pass.lua", `ARGV[2] == '-'`, 1, true), survives60},
+	{drop(luaDir+"pass.lua", `#freed > 2`, 1, true), nobodyNamed},
+	{drop(luaDir+"probe.lua", `type(reply) == 'table'`, 1, true), notCalled},
+	{drop(luaDir+"probe.lua", `key ~= ARGV[3]`, 1, true), notCalled},
+	{drop(luaDir+"probe.lua", `ARGV[2] == '1'`, 1, true), notCalled},
+	{drop(luaDir+"probe.lua", `ARGV[4] == '1'`, 1, true), notCalled},
+	{drop(luaDir+"probe.lua", `key == ARGV[5]`, 1, true), notCalled},
+	{drop(luaDir+"quarantine.lua", `not void`, 1, true), unseen60},
+	{drop(luaDir+"release.lua", `#freed > 2`, 1, true), nobodyNamed},
+	{drop(luaDir+"sweep.lua", `redis.call('PTTL', key) == -1`, 1, true), notCalled},
+	{drop(luaDir+"sweep.lua", `type(text) == 'string'`, 1, true), notCalled},
+	{drop(luaDir+"sweep.lua", `string.match(text, '^%d%d%d%d%d%d%d%d%d%d%d%d%d$')`, 1, true), notCalled},
+	{drop(luaDir+"sweep.lua", `now - tonumber(text) > age`, 1, true), notCalled},
+	{drop(intentLua+"beat.lua", `fields(id, 'stop')[1]`, 1, true), unseen60},
+	{drop(intentLua+"bury.lua", `ARGV[7] ~= ''`, 1, true), survives60},
+	{drop(intentLua+"bury.lua", `r[1] ~= 'ENDED'`, 1, true), unseen60},
+	{drop(intentLua+"bury.lua", `tonumber(r[2] or 0) <= tonumber(ARGV[8])`, 1, true), unseen60},
+	{drop(intentLua+"busy.lua", `state ~= 'ENDED'`, 1, true), unseen60},
+	{drop(intentLua+"common.lua", `entry ~= ''`, 1, true), survives60},
+	{drop(intentLua+"put.lua", `state ~= 'ENDED'`, 1, true), survives60},
+	{drop(intentLua+"requeue.lua", `r[1] ~= 'ENDED'`, 1, false), unseen60},
+	{drop(intentLua+"requeue.lua", `present ~= id`, 1, true), unseen60},
+	{drop(intentLua+"sweep.lua", `worker ~= me`, 1, true), survives60},
+	{drop(intentLua+"sweep.lua", `#pending == limit`, 1, true), survives60},
+	{drop(intentLua+"sweep.lua", `r[3] ~= worker`, 1, false), survives60},
+	{drop(intentLua+"sweep.lua", `kept < limit`, 1, true), survives60},
+	{drop(intentLua+"sweep.lua", `worker ~= me`, 2, true), survives60},
+	{drop(intentLua+"sweep.lua", `not alive(worker)`, 1, true), survives60},
+	{drop(intentLua+"sweep.lua", `#groups > 0`, 2, true), survives60},
+	{drop(intentLua+"sweep.lua", `(r[2] or '') == ''`, 1, false), survives60},
+	{drop(intentLua+"sweep.lua", `not (r[5] and r[6] and r[7])`, 1, false), survives60},
+	{drop(intentLua+"write.lua", `now[5] ~= worker`, 1, true), survives60},
+	{drop(intentLua+"write.lua", `state ~= 'ENDED'`, 1, true), survives60},
+	{drop(intentLua+"write.lua", `state == 'RUNNING'`, 1, true), survives60},
+}
+
+func drop(script, what string, nth int, as bool) Drop {
+	return Drop{Script: script, What: what, Nth: nth, As: as}
+}
+
+// drops are the mutants of comparisons.
+func drops() []Mutant {
+	all := make([]Mutant, 0, len(seen)+len(tested))
+	for _, s := range seen {
+		all = append(all, Mutant{Name: s.Name(), Story: s.story(), By: DropComparison, Breaks: s.breaks, Seeds: s.seeds,
+			Scenario: s.scenario, Drop: s.Drop})
+	}
+	for _, s := range tested {
+		m := Mutant{Name: s.Name(), Story: s.story(), By: DropComparison, Breaks: s.breaks, Package: "lease/redisstore",
+			Test: s.test, Drop: s.Drop}
+		if strings.HasPrefix(s.Script, intentLua) {
+			m.Package, m.Scenario = "lease/intent/store", stormOfIntents
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+func (d Drop) story() string {
+	return fmt.Sprintf("`%s` of %s counts as %v.", strings.ReplaceAll(d.What, "|", "\\|"), path.Base(d.Script), d.As)
+}
