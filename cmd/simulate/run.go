@@ -112,6 +112,9 @@ func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 	if err != nil {
 		return err
 	}
+	if f.guard == nil && c.Engine == sim.EngineReal && len(c.NodeCmd) > 0 {
+		f.guard = guardMemory(quoted(c.NodeCmd), memoryMax) // all that it says is remembered
+	}
 	f.guard.allow(memoryOf(c))
 	text := stdout // for people
 	if f.json {

@@ -97,7 +97,12 @@ func askTarget(ctx context.Context, addr string) error {
 	if err != nil {
 		return err
 	}
-	resp, err := http.DefaultClient.Do(req)
+	// What answers there is the target itself or nothing: no proxy is asked, and none other that it names.
+	asker := &http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: 16 << 10},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	resp, err := asker.Do(req)
 	if err != nil {
 		return err
 	}

@@ -177,8 +177,7 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 		return s, fmt.Errorf("%w; see node --system intents --help", err)
 	}
 	if help {
-		fmt.Fprintf(out, "%s\n%s", intentsUsage, v.FlagUsages())
-		return s, errHelp
+		return s, printHelp(out, intentsUsage, v.FlagUsages())
 	}
 	if rest := v.Args(); len(rest) > 0 {
 		return s, fmt.Errorf("unexpected argument %q; see node --system intents --help", rest[0])

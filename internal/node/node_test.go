@@ -111,6 +111,11 @@ func TestWordsAreNamesOfEntries(t *testing.T) {
 
 func TestHelpTeaches(t *testing.T) {
 	var out bytes.Buffer
+	for _, args := range [][]string{{"--help"}, {"--system=intents", "--help"}} {
+		if _, err := parse(args, func(string) string { return "" }, full{}); err == nil || errors.Is(err, errHelp) {
+			t.Errorf("%q on a full disk: %v", args, err)
+		}
+	}
 	if _, err := parse([]string{"--help"}, func(string) string { return "" }, &out); !errors.Is(err, errHelp) {
 		t.Fatal(err)
 	}
@@ -433,3 +438,8 @@ func TestNodeEndsWithItsReader(t *testing.T) {
 		t.Error("lived on without a reader")
 	}
 }
+
+// full is a disk without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }

@@ -142,8 +142,7 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 		return s, fmt.Errorf("%w; see node --help", err)
 	}
 	if help {
-		fmt.Fprintf(out, "%s\n%s", usage, fs.FlagUsages())
-		return s, errHelp
+		return s, printHelp(out, usage, fs.FlagUsages())
 	}
 	if rest := fs.Args(); len(rest) > 0 {
 		return s, fmt.Errorf("unexpected argument %q; the commands are bootstrap, quarantine and health, and come first", rest[0])
@@ -155,6 +154,14 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 		return s, err
 	}
 	return s, s.validate(level, renewals, long, pause)
+}
+
+// printHelp returns errHelp, or the error of writing it.
+func printHelp(out io.Writer, usage, flags string) error {
+	if _, err := fmt.Fprintf(out, "%s\n%s", usage, flags); err != nil {
+		return fmt.Errorf("write the help: %w", err)
+	}
+	return errHelp
 }
 
 func (s *settings) setStartDelay(text string) error {

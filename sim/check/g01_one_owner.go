@@ -17,6 +17,7 @@ type g1 struct {
 	second   *opinion
 	asking   int // terms of instances that ask before each use
 	uses     int // of such terms
+	taken    int // terms taken over from challenged owners, whether trusted or not
 	granted  grants
 	worst    int64
 	broken   map[string]bool // sessions, for comparison with the second opinion
@@ -53,7 +54,7 @@ func (g *g1) began(t *term) {
 		g.asking++
 	}
 	if t.challenged != "" {
-		g.exercise(t.challenged)
+		g.taken++
 	}
 }
 
@@ -62,6 +63,10 @@ func (g *g1) belief(t *term, on bool) {
 	if on {
 		if t.inst.asks {
 			g.uses++
+		}
+		if t.challenged != "" && !t.used { // who never believes in what it takes over puts nothing to the test
+			t.used = true
+			g.exercise(t.challenged)
 		}
 		for _, u := range s.terms {
 			if u.believes && u.inst != t.inst {
@@ -134,7 +139,11 @@ func (g *g1) finish() {
 		}
 	}
 	g.second.compare(g)
-	if g.exercised == 0 && g.untested == "" {
+	switch {
+	case g.exercised > 0 || g.untested != "":
+	case g.taken > 0:
+		g.untested = "nobody trusted a lease that was taken over: each window (until) had ended when it was told"
+	default:
 		g.untested = unchallenged
 	}
 	if said := g.w.challenges.said(); said != "" {

@@ -53,10 +53,26 @@ func (g *g10) answered(k *key, s *said, sent int64) {
 
 // reaches: no script gives a lease more than a TTL, by a clock that may run fast or slow by the margin.
 func (g *g10) reaches(k *key, e *history.Event) {
+	if e.Until == 0 {
+		g.endless(k, e.T)
+		return
+	}
 	beyond := e.Until - e.T - int64(g.w.TTL)
-	if e.Until == 0 || beyond <= g.w.margin()+clockStep {
+	if beyond <= g.w.margin()+clockStep {
 		return
 	}
 	g.broke(k.session, "at %s the lease of session %s was made to last until %s, %d ms more than a TTL", clock(e.T), k.session.id,
 		clock(e.Until), ms(beyond))
+}
+
+// endless: a lease without an end outlives its owner for ever. Who sets it with one command and its end with the next is given time
+// for that.
+func (g *g10) endless(k *key, at int64) {
+	since := k.since
+	g.w.at(at+wordAllowance+g.w.stall(at-wordAllowance, at), func() {
+		if !g.tap || !k.known || k.holder == "" || k.since != since || k.until != 0 {
+			return
+		}
+		g.broke(k.session, "at %s the lease of session %s was made to last for ever: it has no end", clock(at), k.session.id)
+	})
 }

@@ -174,7 +174,9 @@ func (g *g10) extended(k *key, e *history.Event) {
 		return
 	}
 	g.reaches(k, e)
-	k.until, k.pushed = max(k.until, e.Until), e.T
+	if k.until, k.pushed = max(k.until, e.Until), e.T; e.Until == 0 {
+		k.until = 0
+	}
 	g.changes[k.holder]++
 	g.unheard(k, k.holder)
 	g.used(k, e.T)

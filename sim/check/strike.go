@@ -234,20 +234,6 @@ func (n *node) freeze(now int64) {
 	n.frozen, n.ever = true, true
 }
 
-// paused is the node's word that it stops itself between a check and a send.
-func (w *world) paused(n *node) {
-	if n != nil && !n.frozen {
-		n.freeze(w.now)
-	}
-}
-
-// speaks is any other word of a node: if it had stopped itself and no fault holds it, it goes on.
-func (w *world) speaks(n *node) {
-	if n != nil && n.frozen {
-		w.thaw(n)
-	}
-}
-
 // thaw lets the process go on, unless another fault still holds it.
 func (w *world) thaw(n *node) {
 	for _, s := range w.open {

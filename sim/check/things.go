@@ -162,6 +162,7 @@ type term struct {
 	heard      int64     // when its owner last said that it has it
 	strikes    []*strike // that struck it, until it is renewed after them
 	challenged string    // by what the owner was challenged from whom it was taken over; "": by nothing
+	used       bool      // its owner has believed in it, after it had been challenged from another
 	armed      int64     // when the timer that watches its until is due; 0: there is none
 }
 

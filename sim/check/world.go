@@ -152,11 +152,6 @@ func (w *world) word(e *history.Event) {
 		inst.node = w.node(e.Node)
 		inst.node.current = inst
 	}
-	if e.Kind == history.Paused {
-		w.paused(inst.node)
-		return
-	}
-	w.speaks(inst.node)
 	switch e.Kind {
 	case history.Ready:
 		inst.asks = e.Reason == history.Asks

@@ -179,12 +179,14 @@ func (s *strike) checkSend() {
 	case e = <-paused:
 	case <-wait.C:
 		s.skip("it did not pause within two TTLs")
+		n.owe(s)
 		return
 	case <-n.ended():
 		s.skip("it ended before it paused")
 		return
 	case <-s.storm.Done():
 		s.skip("the storm ended before it paused")
+		n.owe(s)
 		return
 	}
 	s.session = e.Session
@@ -246,9 +248,52 @@ func (r *run) holdUntilPassed(at *slot, n *node, e history.Event, stop <-chan st
 	return false
 }
 
-// rescue thaws a node that paused when no fault of the plan waited for it any more: it was asked too late, or paused of
-// its own accord.
+// owe notes that the process was asked to pause and that the fault did not wait until it did.
+func (n *node) owe(s *strike) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.owed = append(n.owed, s)
+}
+
+// owes returns the first of the faults that the process owes a pause, and takes it off; nil: it was not asked. It is false while the
+// process is looked after already: who has paused says nothing more, so that it need not be done twice.
+func (n *node) owes() (*strike, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.tended {
+		return nil, false
+	}
+	n.tended = true
+	if len(n.owed) == 0 {
+		return nil, true
+	}
+	s := n.owed[0]
+	n.owed = n.owed[1:]
+	return s, true
+}
+
+// untended ends what owes began.
+func (n *node) untended() {
+	n.mu.Lock()
+	n.tended = false
+	n.mu.Unlock()
+}
+
+// rescue thaws a node that paused when no fault of the plan waited for it any more. Where one had asked for it, that fault strikes
+// now; of what a node does of its own accord nothing is recorded but its word, which excuses nothing.
 func (r *run) rescue(at *slot, n *node, e history.Event) {
+	s, mine := n.owes()
+	if !mine {
+		return
+	}
+	defer n.untended()
+	if s != nil {
+		s.session = e.Session
+		struck := s.event(history.FaultStart)
+		struck.T = max(0, e.T-1) // just before the node's own word, which is explained by it
+		r.rec.Add(struck)
+		defer s.end()
+	}
 	stop := r.ending
 	if *r.phase.Load() != "storm" {
 		stop = make(chan struct{})

@@ -1,6 +1,7 @@
 package real
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -114,6 +115,29 @@ func steady(t *testing.T, cfg Config) (out Outcome, events []history.Event) {
 		}
 	}
 	return out, events
+}
+
+// TestLatePauseIsThePlans: a node that has nothing to poll pauses when the fault that asked for it has given up, and it is that fault
+// which explains what is sent late.
+func TestLatePauseIsThePlans(t *testing.T) {
+	t.Parallel()
+	ms := time.Millisecond
+	cfg := config(t,
+		fault.Fault{At: 50 * ms, Kind: fault.CheckSend, Target: "node-1"},
+		fault.Fault{At: 1400 * ms, Kind: fault.SessionAdd, Ms: 4},
+	)
+	cfg.Sessions, cfg.Storm = 0, 2500*ms
+	_, events := storm(t, provision(t), cfg)
+	var about []history.Kind
+	for _, e := range events {
+		if e.Kind == history.Paused || e.N == 0 && (e.Kind == history.FaultStart || e.Kind == history.FaultEnd) {
+			about = append(about, e.Kind)
+		}
+	}
+	if want := []history.Kind{history.FaultStart, history.Paused, history.FaultEnd}; !slices.Equal(about, want) {
+		t.Errorf("%v, want %v", about, want)
+		dump(t, events)
+	}
 }
 
 func dump(t *testing.T, events []history.Event) {

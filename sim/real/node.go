@@ -70,6 +70,8 @@ type node struct {
 
 	mu       sync.Mutex
 	instance string
+	owed     []*strike // that asked it to pause, and did not wait until it did
+	tended   bool      // it has paused, and is about to be let go on
 }
 
 func (n *node) setInstance(id string) {

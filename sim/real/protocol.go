@@ -84,6 +84,10 @@ func parseWord(text string) (w word, why string) {
 		return w, "no JSON: " + err.Error()
 	case w.Event == "":
 		return w, "no event"
+	case len(w.Instance) > nameMax:
+		return w, fmt.Sprintf("instance is longer than %d bytes", nameMax)
+	case len(w.Session) > nameMax:
+		return w, fmt.Sprintf("session is longer than %d bytes", nameMax)
 	}
 	return w, ""
 }

@@ -302,12 +302,17 @@ func atLeast(version string, major, minor int) bool {
 	return errA == nil && errB == nil && (a > major || a == major && b >= minor)
 }
 
+// usedWithin is more than a look at every key of a large database takes.
+const usedWithin = time.Minute
+
 // refuseUsed refuses a given database that holds keys a run would read, write and remove.
 func (r *Redis) refuseUsed(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, usedWithin) // a hostile server's scan has no end
+	defer cancel()
 	for _, pattern := range runPatterns {
 		it := r.client.Load().Scan(ctx, 0, pattern, 1000).Iterator()
 		if it.Next(ctx) {
-			return fmt.Errorf("%w: %s already holds keys like %q, and a run uses (and at its end removes) %s; "+
+			return fmt.Errorf("%w: %s already holds keys like %.100q, and a run uses (and at its end removes) %s; "+
 				"give an empty database", ErrNotEmpty, redisurl.Show(r.raw), it.Val(), strings.Join(runPatterns, " "))
 		}
 		if err := it.Err(); err != nil {

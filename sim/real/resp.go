@@ -13,8 +13,10 @@ import (
 var errProtocol = errors.New("unexpected bytes in the replication stream")
 
 const (
-	argMax  = 512 << 20 // Redis' own limit of one argument
-	argKeep = 4096      // longer arguments are skipped: none of the keys and values of a lease is that long
+	argMax   = 512 << 20 // Redis' own limit of one argument
+	argKeep  = 4096      // longer arguments are skipped: none of the keys and values of a lease is that long
+	argsKeep = 4 << 20   // so are those behind so many bytes of one command: what a hostile server sends must not fill the memory
+	markMax  = 40        // of the mark behind a snapshot: Redis' own length, which is searched for at each byte
 )
 
 // readCommand reads one command of the replication stream, in words' storage. An empty command is a keep-alive.
@@ -34,17 +36,21 @@ func readCommand(r *bufio.Reader, words [][]byte) ([][]byte, error) {
 	if err != nil || n < 0 || n > 1<<20 {
 		return nil, fmt.Errorf("%w: %q", errProtocol, head)
 	}
+	kept := 0
 	for range n {
-		word, err := readBulk(r)
+		word, err := readBulk(r, min(argKeep, argsKeep-kept))
 		if err != nil {
 			return nil, err
 		}
-		words = append(words, word)
+		if kept += len(word); kept < argsKeep {
+			words = append(words, word)
+		}
 	}
 	return words, nil
 }
 
-func readBulk(r *bufio.Reader) ([]byte, error) {
+// readBulk reads one argument, and keeps so many bytes of it.
+func readBulk(r *bufio.Reader, keep int) ([]byte, error) {
 	head, err := readLine(r)
 	if err != nil {
 		return nil, err
@@ -56,7 +62,7 @@ func readBulk(r *bufio.Reader) ([]byte, error) {
 	if err != nil || size < 0 || size > argMax {
 		return nil, fmt.Errorf("%w: %q", errProtocol, head)
 	}
-	word := make([]byte, min(size, argKeep))
+	word := make([]byte, min(size, keep))
 	if _, err := io.ReadFull(r, word); err != nil {
 		return nil, err
 	}
@@ -91,6 +97,9 @@ func skipSnapshot(r *bufio.Reader) error {
 		return fmt.Errorf("%w: %q instead of a snapshot", errProtocol, head)
 	}
 	mark, streamed := bytes.CutPrefix(head, []byte("$EOF:"))
+	if streamed && len(mark) > markMax {
+		return fmt.Errorf("%w: a mark of %d bytes", errProtocol, len(mark))
+	}
 	if streamed {
 		return skipTo(r, bytes.Clone(mark))
 	}

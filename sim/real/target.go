@@ -128,7 +128,7 @@ func (t *target) meet(session string) *polled {
 	return p
 }
 
-// nameMax bounds the names that are kept, in bytes.
+// nameMax bounds the names that are kept, in bytes: a node that has said one once may mean it in every line.
 const nameMax = 512
 
 var errFence = errors.New("X-Fence is no positive number")

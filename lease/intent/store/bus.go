@@ -199,8 +199,10 @@ func (b *Bus) Beat(ctx context.Context, info string) (stops []string, begun int,
 	}
 	foreign := strings.Fields(words[2])
 	b.foreign.Store(&foreign)
-	begun, err = strconv.Atoi(words[0])
-	return words[3:], begun, words[1], err
+	if begun, err = strconv.Atoi(words[0]); err != nil {
+		return nil, 0, "", fmt.Errorf("the answer to a beat counts no sessions: %w", err)
+	}
+	return words[3:], begun, words[1], nil
 }
 
 // Foreign returns the keys of which the last Beat has found that a foreign hand has put another type in their place, and without
