@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -136,31 +135,10 @@ func TestClusterSessions(t *testing.T) {
 	}
 }
 
-// endless is a Redis whose scans bring the same page again and again, as none does.
-type endless struct{ page []string }
-
-func (e endless) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
-}
-
-func (e endless) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if scan, ok := cmd.(*redis.ScanCmd); ok {
-			scan.SetVal(e.page, 17)
-			return nil
-		}
-		return next(ctx, cmd)
-	}
-}
-
-func (e endless) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
 // What takes the place of Redis, or fills it with keys, cannot fill the memory of who looks for sessions.
 func TestEndlessSessionsAreGivenUp(t *testing.T) {
 	t.Parallel()
-	hooks := []redis.Hook{endless{make([]string, 100_000)}}
+	hooks := []redis.Hook{redistest.Endless{Page: make([]string, 100_000)}}
 	s, err := newSessions(redistest.Start(t).Client(), &Config{SessionPrefix: SessionPrefixDefault, Decode: documented},
 		&lease.Config{Logger: zap.NewNop(), Hooks: hooks})
 	if err != nil {

@@ -1,0 +1,32 @@
+package redistest
+
+import (
+	"context"
+	"net"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Endless is a hook that makes a Redis whose scans bring Page again and again, as none does.
+type Endless struct{ Page []string }
+
+// DialHook changes nothing.
+func (e Endless) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+// ProcessHook answers scans.
+func (e Endless) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if scan, ok := cmd.(*redis.ScanCmd); ok {
+			scan.SetVal(e.Page, 17)
+			return nil
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// ProcessPipelineHook changes nothing.
+func (e Endless) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
