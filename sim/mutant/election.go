@@ -52,7 +52,7 @@ var elections = []Mutant{
 	{
 		Name: "does-not-stand-again", By: Forget,
 		Story:  "Who lost a leadership does not stand again before it starts anew.",
-		Breaks: "E4", Seeds: 500, Scenario: stormOfElections,
+		Breaks: "E6", Seeds: 500, Scenario: stormOfElections,
 		Edits: []Edit{{electionMachine, "	m.wake = m.aligned(m.cfg.Interval)\n	m.want()\n}", "	m.wake = m.aligned(m.cfg.Interval)\n}"}},
 	},
 	{

@@ -232,12 +232,6 @@ var rules = []Mutant{
 		Edits: []Edit{{"internal/core/registry.go", "soon := c.now.Mono + Time(c.cfg.Lead+c.cfg.Renew)", "soon := c.now.Mono"}},
 	},
 	{
-		Name:   "fallen-leader-gives-up",
-		Story:  "A member that led and fell waits for its next leadership until it is restarted, or the leader key is gone.",
-		Breaks: "E6", Seeds: 50, By: SkipOne, Scenario: sim.Scenario{System: sim.SystemElection},
-		Edits: []Edit{{electionFile, "\tm.wake = m.aligned(m.cfg.Interval)\n\tm.want()\n", "\tm.wake = m.aligned(m.cfg.Interval)\n"}},
-	},
-	{
 		Name:   "followers-have-no-doubts",
 		Story:  "A follower that sees the leader key gone waits until its lease would have ended before it asks Redis for its data.",
 		Breaks: "E4", Seeds: 1000, By: SkipOne,
