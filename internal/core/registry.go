@@ -93,7 +93,10 @@ func (c *Core) suspect(l *lease) {
 		return
 	}
 	n := &c.nodes[i]
-	if n.exp > l.exp+Time(c.cfg.Renew/4) {
+	switch {
+	case l.exp > c.now.Mono:
+		return // it has not come to its end: it was given back, which is yet to be heard or was while this was asked for
+	case n.exp > l.exp+Time(c.cfg.Renew/4):
 		return // its heartbeat was set since: it lives, and lost a race
 	}
 	n.suspect, n.since = true, n.exp
