@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/respguard"
 )
 
 //go:embed lua/probe.lua
@@ -34,6 +36,10 @@ func (s *Store) Permitted(ctx context.Context, use Use) error {
 		errs = append(errs, err)
 	}
 	errs = append(errs, subscribe(ctx, s.client, s.wire.opt.Channel, s.wire.opt.OpTimeout))
+	_, password := login(s.client)
+	for i, err := range errs { // no hook sees what is said on the channel's connection, or in the answer of a script
+		errs[i] = respguard.Hidden(err, password)
+	}
 	if err := Explain(ctx, s.client, rules, errs...); err != nil {
 		return err
 	}

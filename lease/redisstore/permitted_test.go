@@ -1,7 +1,10 @@
 package redisstore_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
+	"net"
 	"strings"
 	"testing"
 
@@ -119,5 +122,38 @@ func TestPermittedWhereWritesAreRefused(t *testing.T) {
 				t.Fatalf("Permitted: %v, want ErrRefused and %s", err, name)
 			}
 		})
+	}
+}
+
+// repeats has Redis refuse SUBSCRIBE as a command that it does not know, and repeat what follows: the password.
+type repeats struct{ net.Conn }
+
+func (r repeats) Write(b []byte) (int, error) {
+	if !bytes.Contains(b, []byte("subscribe")) {
+		return r.Conn.Write(b)
+	}
+	_, err := r.Conn.Write([]byte("*2\r\n$4\r\nnone\r\n$6\r\ns3cret\r\n"))
+	return len(b), err
+}
+
+// Who repeats the password as he refuses the channel does not have it shown.
+func TestPermittedShowsNoPassword(t *testing.T) {
+	srv := redistest.Start(t)
+	srv.Do("ACL", "SETUSER", "me", "on", ">s3cret", "~*", "&*", "+@all")
+	c := client(t, redis.Options{
+		Addr: srv.Addr(), Username: "me", Password: "s3cret",
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+			return repeats{conn}, err
+		},
+	})
+	s, err := redisstore.New(c, redisstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	err = s.Permitted(t.Context(), redisstore.Use{})
+	if err == nil || !strings.Contains(err.Error(), "unknown command 'none'") || strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("%v, want what Redis said without the password", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/leasestorm/leasestorm/internal/respguard"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -103,6 +104,7 @@ func (t *tap) run(ctx context.Context) {
 	defer close(t.done)
 	for {
 		flowed, err := t.follow(ctx)
+		err = respguard.Hidden(err, t.redis.admin.Password) // no hook sees this connection's errors
 		if flowed && ctx.Err() == nil {
 			t.gap = true
 			t.add(history.Event{T: t.clock.now(), Kind: history.TapDown, Reason: brief(err)})
@@ -132,6 +134,9 @@ func (t *tap) everUp() bool {
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
+
+// RedisError implements redis.Error.
+func (refusal) RedisError() {}
 
 // transient: the same question may be answered later.
 func transient(err error) bool {

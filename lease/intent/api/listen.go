@@ -137,6 +137,7 @@ func NewServer(addr string, h http.Handler) *http.Server {
 		Addr: addr, Handler: h,
 		ReadHeaderTimeout: strangerTimeout, ReadTimeout: strangerTimeout, WriteTimeout: 15 * time.Second,
 		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+		DisableGeneralOptionsHandler: true, // it would answer strangers from anywhere, and keep their connections
 	}
 }
 

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -155,6 +156,35 @@ func TestStrangersAreGoneSoon(t *testing.T) {
 				t.Errorf("closed after %v, of which the machine stalled for %v", took, late)
 			}
 		})
+	}
+}
+
+// OPTIONS *, which net/http would answer by itself and keep the connection, comes to the handler as any other request.
+func TestNothingIsAnsweredPastTheHandler(t *testing.T) {
+	f := setup(t, Config{})
+	h := f.handler.(*Handler)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := NewServer("", h)
+	go func() { _ = srv.Serve(h.Listener(l)) }() // until it is closed
+	defer srv.Close()
+	for _, path := range []string{"*", "/healthz"} {
+		conn, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "OPTIONS %s HTTP/1.1\r\nHost: h\r\n\r\n", path)
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode < 400 || !resp.Close {
+			t.Errorf("OPTIONS %s without a token: %s, close %v", path, resp.Status, resp.Close)
+		}
 	}
 }
 
