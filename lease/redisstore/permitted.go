@@ -2,18 +2,12 @@ package redisstore
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
-
-//go:embed lua/probe.lua
-var probeText string
-
-var probeScript = redis.NewScript(probeText)
 
 // Use is what somebody will do with a store.
 type Use struct {
