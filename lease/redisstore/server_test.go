@@ -159,7 +159,7 @@ func TestFullMemory(t *testing.T) {
 }
 
 // An ACL that denies INFO and PUBLISH costs what these give, and nothing else.
-func TestDeniedCommands(t *testing.T) {
+func TestDeniedCommands(t *testing.T) { // G8
 	srv := redistest.Start(t)
 	srv.Do("ACL", "SETUSER", "poor", "on", ">pw", "~*", "+@all", "-info", "-publish", "resetchannels")
 	c := client(t, redis.Options{Addr: srv.Addr(), Username: "poor", Password: "pw"})

@@ -154,7 +154,8 @@ func TestSweepHasAnEnd(t *testing.T) { // I7
 	}
 }
 
-// Neither a bus that is gone nor records of which a foreign hand has taken fields keep a sweep from the others.
+// Neither a bus that is gone, nor records of which a foreign hand has taken fields, nor an INFO that is denied keep a sweep from
+// the others.
 func TestSweepGoesOn(t *testing.T) { // I3
 	f := setup(t)
 	f.bus("dead")
@@ -168,7 +169,18 @@ func TestSweepGoesOn(t *testing.T) { // I3
 	for _, id := range f.client.ZRange(t.Context(), "v3:waiting", 0, -1).Val() {
 		f.must(f.client.ZAdd(t.Context(), "v3:waiting", redis.Z{Member: id}).Err())
 	}
-	f.sweep(living)
+	f.must(f.client.Do(t.Context(), "ACL", "SETUSER", "lim", "on", ">p", "~*", "&*", "+@all", "-info").Err())
+	o := *f.client.Options()
+	o.Username, o.Password = "lim", "p"
+	limited := redis.NewClient(&o)
+	defer limited.Close()
+	st, err := New(limited, f.store.Options())
+	f.must(err)
+	defer st.Close()
+	by, err := st.Bus("living")
+	f.must(err)
+	defer by.Close()
+	f.sweep(by)
 	if all, err := f.store.Workers(t.Context()); err != nil || len(all) != 1 {
 		t.Errorf("%+v %v", all, err)
 	}
