@@ -2,18 +2,12 @@ package redisstore
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
-
-//go:embed lua/sweep.lua
-var sweepText string
-
-var sweepScript = redis.NewScript(sweepText)
 
 // Heartbeats sets each key of set to now, in ms since the epoch, for ttl, and deletes those of del: one request.
 // It has nothing to do with leases: whoever sets a heartbeat owns nothing by it.

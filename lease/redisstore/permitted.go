@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"strings"
 	"time"
@@ -11,11 +10,6 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/respguard"
 )
-
-//go:embed lua/probe.lua
-var probeText string
-
-var probeScript = redis.NewScript(probeText)
 
 // Use is what somebody will do with a store.
 type Use struct {

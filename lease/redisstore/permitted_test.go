@@ -16,7 +16,7 @@ import (
 
 // What an ACL takes away is named in one line that gives it back, with no key or channel that the user has: Redis would not
 // take it.
-func TestPermitted(t *testing.T) {
+func TestPermitted(t *testing.T) { // G8
 	all := []string{"on", ">pw", "~poll:*", "~{poll:lease:*", "&poll:notify", "+@all"}
 	tests := []struct {
 		name   string
@@ -38,6 +38,8 @@ func TestPermitted(t *testing.T) {
 		{"SCAN", []string{"-scan"}, "+scan", redisstore.Use{Registry: true}, redisstore.Options{}},
 		{"HSET", []string{"-hset"}, "+hset", redisstore.Use{}, redisstore.Options{}},
 		{"MGET, which a keeper does not need", []string{"-mget", "-scan"}, "", redisstore.Use{}, redisstore.Options{}},
+		{"EXISTS, which a keeper does not need", []string{"-exists"}, "", redisstore.Use{}, redisstore.Options{}},
+		{"EXISTS", []string{"-exists"}, "+exists", redisstore.Use{Registry: true}, redisstore.Options{}},
 		{"MGET", []string{"-mget"}, "+mget", redisstore.Use{Registry: true}, redisstore.Options{}},
 		{"fences", []string{"resetkeys", "~poll:*"}, "~{poll:lease:*}:fence", redisstore.Use{}, redisstore.Options{}},
 		{"leases", []string{"resetkeys", "~poll:node:*", "~poll:epoch*", "~{poll:lease:*"}, "~poll:lease:*",

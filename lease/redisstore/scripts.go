@@ -49,6 +49,12 @@ var passText string
 //go:embed lua/bootstrap.lua
 var bootstrapText string
 
+//go:embed lua/probe.lua
+var probeText string
+
+//go:embed lua/sweep.lua
+var sweepText string
+
 // script is a script with its text, which a *redis.Script keeps to itself.
 type script struct {
 	*redis.Script
@@ -69,6 +75,8 @@ var (
 	quarantineScript = guarded(quarantineText)
 	passScript       = redis.NewScript(passText)
 	bootstrapScript  = redis.NewScript(bootstrapText)
+	probeScript      = redis.NewScript(probeText)
+	sweepScript      = redis.NewScript(sweepText)
 )
 
 func guarded(text string) *script {

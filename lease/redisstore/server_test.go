@@ -159,7 +159,7 @@ func TestFullMemory(t *testing.T) {
 }
 
 // An ACL that denies INFO and PUBLISH costs what these give, and nothing else.
-func TestDeniedCommands(t *testing.T) {
+func TestDeniedCommands(t *testing.T) { // G8
 	srv := redistest.Start(t)
 	srv.Do("ACL", "SETUSER", "poor", "on", ">pw", "~*", "+@all", "-info", "-publish", "resetchannels")
 	c := client(t, redis.Options{Addr: srv.Addr(), Username: "poor", Password: "pw"})
@@ -263,8 +263,8 @@ func TestFenceLives(t *testing.T) {
 	lives("a release")
 }
 
-// TestForeignFence: what no fence can be counts for nothing, so that the next term has a good one (G3).
-func TestForeignFence(t *testing.T) {
+// TestForeignFence: what no fence can be counts for nothing, so that the next term has a good one.
+func TestForeignFence(t *testing.T) { // G3
 	srv := redistest.Start(t)
 	s, epoch := bootstrapped(t, srv.Client(), redisstore.Options{})
 	for _, text := range []string{"none", "-5", "nan", "inf", "1e300", "9007199254740992", "9223372036854775807"} {

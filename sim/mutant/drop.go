@@ -41,7 +41,7 @@ func scriptName(file string) string {
 	return name
 }
 
-var condition = regexp.MustCompile(`(?s)\b(?:else)?if\b(.*?)\bthen\b([^\n]*)|\b(?:return|local \w+ =)\b([^\n]*\b(?:and|or)\b[^\n]*)`)
+var condition = regexp.MustCompile(`(?s)\b(?:else)?if\b(.*?)\bthen\b([^\n]*)|\b(?:return\b|local \w+ =)([^\n]*\b(?:and|or)\b[^\n]*)`)
 
 // compares reports whether it is a comparison, or a question, and not a value that is there or not.
 func (d Drop) compares() bool {

@@ -56,9 +56,22 @@ var tested = []struct {
 	{drop(luaDir+"beat.lua", `present == 0`, 1, true), "G10", "TestConformance"},
 	{drop(luaDir+"bootstrap.lua", `known_run == run`, 1, true), "G10", "TestConformance"},
 	{drop(luaDir+"bootstrap.lua", `tonumber(quarantine_end) <= now`, 1, true), "G10", "TestConformance"},
+	{drop(luaDir+"bootstrap.lua", `epoch ~= ARGV[1]`, 1, false), "G1", "TestBootstrapMeanwhile"},
+	{drop(luaDir+"bootstrap.lua", `redis.call('HGET', KEYS[2], 'epoch') == epoch`, 1, true), "G9", "TestBootstrapWithoutRecord"},
+	{drop(luaDir+"bootstrap.lua", `type(info) == 'string'`, 1, true), "G8", "TestDeniedCommands"},
 	{drop(luaDir+"epoch.lua", `next == epoch`, 1, true), "G10", "TestConformance"},
 	{drop(luaDir+"epoch.lua", `epoch ~= ARGV[1]`, 1, true), "G1", "TestGroupAgreesOnQuarantine"},
+	{drop(luaDir+"epoch.lua", `noted[1] == epoch`, 1, true), "G1", "TestRecordOfGroup"},
+	{drop(luaDir+"epoch.lua", `n < 9007199254740992`, 1, true), "G3", "TestForeignFence"},
+	{drop(luaDir+"epoch.lua", `type(info) == 'string'`, 1, true), "G8", "TestDeniedCommands"},
 	{drop(luaDir+"leave.lua", `void`, 1, false), "G10", "TestConformance"},
+	{drop(luaDir+"pass.lua", `ARGV[2] == '-'`, 1, true), "G10", "TestPass"},
+	{drop(luaDir+"probe.lua", `type(reply) == 'table'`, 1, true), "G8", "TestPermitted"},
+	{drop(luaDir+"probe.lua", `key ~= ARGV[3]`, 1, true), "G8", "TestPermittedKeyByKey"},
+	{drop(luaDir+"probe.lua", `ARGV[2] == '1'`, 1, true), "G8", "TestPermitted"},
+	{drop(luaDir+"probe.lua", `ARGV[4] == '1'`, 1, true), "G8", "TestPermitted"},
+	{drop(luaDir+"probe.lua", `key == ARGV[5]`, 1, true), "G8", "TestPermitted"},
+	{drop(luaDir+"quarantine.lua", `not void`, 1, true), "G1", "TestSetQuarantineMeanwhile"},
 	{drop(luaDir+"reassert.lua", `void`, 1, false), "G10", "TestConformance"},
 	{drop(luaDir+"reassert.lua", `type(holder) == 'table'`, 1, false), "G10", "TestConformance"},
 	{drop(luaDir+"reassert.lua", `type(last) == 'table'`, 1, false), "G10", "TestConformance"},
@@ -72,15 +85,26 @@ var tested = []struct {
 	{drop(luaDir+"release.lua", `last == ARGV[5 + 2 * i]`, 2, true), "G10", "TestConformance"},
 	{drop(luaDir+"renew.lua", `type(holder) == 'table'`, 1, true), "G10", "TestConformance"},
 	{drop(luaDir+"supersede.lua", `not void`, 1, true), "G1", "TestSupersede"},
+	{drop(luaDir+"sweep.lua", `redis.call('PTTL', key) == -1`, 1, true), "E1", "TestSweepHeartbeats"},
+	{drop(luaDir+"sweep.lua", `type(text) == 'string'`, 1, true), "E1", "TestSweepHeartbeats"},
+	{drop(luaDir+"sweep.lua", `string.match(text, '^%d%d%d%d%d%d%d%d%d%d%d%d%d$')`, 1, true), "E1", "TestSweepHeartbeats"},
+	{drop(luaDir+"sweep.lua", `now - tonumber(text) > age`, 1, true), "E1", "TestSweepHeartbeats"},
 	{drop(intentLua+"beat.lua", `not soft('ZCARD', ended)`, 1, true), "I5", "TestForeignSets"},
+	{drop(intentLua+"beat.lua", `fields(id, 'stop')[1]`, 1, true), "I5", "TestForeignSets"},
+	{drop(intentLua+"bury.lua", `r[1] ~= 'ENDED'`, 1, true), "I5", "TestBuryLeavesOthers"},
+	{drop(intentLua+"bury.lua", `tonumber(r[2] or 0) <= tonumber(ARGV[8])`, 1, true), "I5", "TestBuryLeavesOthers"},
 	{drop(intentLua+"busy.lua", `known ~= ARGV[5]`, 1, true), "I4", "TestPutWithLease"},
 	{drop(intentLua+"busy.lua", `holder ~= 'session:' .. ARGV[5]`, 1, true), "I4", "TestPutWithLease"},
+	{drop(intentLua+"busy.lua", `state ~= 'ENDED'`, 1, true), "I2", "TestKeyOfWhatHasEnded"},
 	{drop(intentLua+"common.lua", `type(r) ~= 'table'`, 1, false), "I5", "TestSweepLeavesWhatHasItsLease"},
 	{drop(intentLua+"common.lua", `not string.find(r.err, 'WRONGTYPE', 1, true)`, 1, true), "I3", "TestForeignRecord"},
 	{drop(intentLua+"disown.lua", `r[1] == 'RUNNING'`, 1, true), "I5", "TestDisown"},
 	{drop(intentLua+"disown.lua", `r[3] == ARGV[5]`, 1, true), "I5", "TestDisown"},
 	{drop(intentLua+"lease.lua", `left > 0`, 1, false), "I1", "TestPutWithLeaseInQuarantine"},
 	{drop(intentLua+"put.lua", `present == id`, 1, false), "I2", "TestPutSentTwice"},
+	{drop(intentLua+"put.lua", `state ~= 'ENDED'`, 1, true), "I2", "TestKeyOfWhatHasEnded"},
+	{drop(intentLua+"requeue.lua", `r[1] ~= 'ENDED'`, 1, false), "I2", "TestRequeueOnlyWhatHasEnded"},
+	{drop(intentLua+"requeue.lua", `present ~= id`, 1, true), "I2", "TestRequeueOnlyWhatHasEnded"},
 	{drop(intentLua+"stop.lua", `state == 'ENDED'`, 1, false), "I5", "TestStop"},
 	{drop(intentLua+"sweep.lua", `beat > 0`, 1, true), "I5", "TestSweepLeavesWhatHasItsLease"},
 	{drop(intentLua+"sweep.lua", `worker == me`, 2, true), "I3", "TestSweep"},
@@ -88,70 +112,44 @@ var tested = []struct {
 	{drop(intentLua+"sweep.lua", `#left == 0`, 1, true), "I7", "TestSweepIsBounded"},
 	{drop(intentLua+"sweep.lua", `redis.call('EXISTS', owned(worker)) == 0`, 1, true), "I5", "TestSweepLeavesWhatHasItsLease"},
 	{drop(intentLua+"sweep.lua", `alive(r[3])`, 1, true), "I3", "TestSweepPublishesAgain"},
+	{drop(intentLua+"sweep.lua", `worker ~= me`, 1, true), "I7", "TestSweepHasAnEnd"},
+	{drop(intentLua+"sweep.lua", `#pending == limit`, 1, true), "I7", "TestSweepHasAnEnd"},
+	{drop(intentLua+"sweep.lua", `r[3] ~= worker`, 1, false), "I5", "TestSweepLeavesWhatRuns"},
+	{drop(intentLua+"sweep.lua", `kept < limit`, 1, true), "I7", "TestSweepHasAnEnd"},
+	{drop(intentLua+"sweep.lua", `worker ~= me`, 2, true), "I5", "TestSweepLeavesWhatRuns"},
+	{drop(intentLua+"sweep.lua", `not alive(worker)`, 1, true), "I5", "TestSweepLeavesWhatRuns"},
+	{drop(intentLua+"sweep.lua", `#groups > 0`, 3, true), "I3", "TestSweepGoesOn"},
+	{drop(intentLua+"sweep.lua", `(r[2] or '') == ''`, 1, false), "I3", "TestSweepGoesOn"},
+	{drop(intentLua+"sweep.lua", `not (r[5] and r[6] and r[7])`, 1, false), "I3", "TestSweepGoesOn"},
+	{drop(intentLua+"sweep.lua", `type(server) == 'string'`, 1, true), "I3", "TestSweepGoesOn"},
+	{drop(intentLua+"sweep.lua", `redis.call('EXISTS', bus) == 1`, 1, true), "I3", "TestSweepGoesOn"},
+	{drop(intentLua+"sweep.lua", `#groups > 0`, 2, true), "I3", "TestSweepGoesOn"},
+	{drop(intentLua+"sweep.lua", `r[1] == 'NEW'`, 1, false), "I3", "TestSweepPublishesAgain"},
+	{drop(intentLua+"sweep.lua", `r[1] == 'STARTING'`, 1, false), "I3", "TestSweepPublishesAgain"},
 	{drop(intentLua+"write.lua", `now[6] ~= ARGV[14]`, 1, false), "I3", "TestWritesAreFenced"},
 	{drop(intentLua+"write.lua", `ARGV[10] ~= ''`, 1, true), "I5", "TestLifeOfASession"},
 	{drop(intentLua+"write.lua", `ARGV[9] ~= ''`, 1, true), "I3", "TestSweepPublishesAgain"},
+	{drop(intentLua+"write.lua", `redis.pcall('GET', prefix .. 'idem:' .. now[3]) == id`, 1, true), "I2", "TestKeyOfWhatRuns"},
+	{drop(intentLua+"write.lua", `state == 'RUNNING'`, 1, true), "I2", "TestKeyOfWhatRuns"},
 }
 
-// What became of several.
-const (
-	nobodyNamed    = "Equivalent: a notice that names nobody is heard by all and changes nothing."
-	survives200    = "Open: it ran, and survives 200 seeds and the tests of the store."
-	survives60     = "Open: it ran, and survives 60 seeds and the tests of the store."
-	survives60only = "Open: it ran, and survives 60 seeds."
-	unseen200      = "Open: its mark is not seen in 200 seeds, so no storm gets there; the tests of the store hold."
-	unseen60       = "Open: its mark is not seen in 60 seeds, so no storm gets there; the tests of the store hold."
-	notCalled      = "Open: not hunted, no storm calls the script; the tests of its package were not tried on it."
-)
+const nobodyNamed = "Equivalent: a notice that names nobody is heard by all and changes nothing."
 
-// spared are those that no guarantee misses, and why, as far as that is known: equivalent ones harm nobody, open ones may.
+// spared are those that no guarantee misses, and why: they harm nobody.
 var spared = []struct {
 	Drop
 	Why string
 }{
-	{drop(intentLua+"write.lua", `redis.pcall('GET', prefix .. 'idem:' .. now[3]) == id`, 1, true), survives60},
 	{drop(luaDir+"acquire.lua", `#taken > 2`, 1, true), nobodyNamed},
-	{drop(luaDir+"bootstrap.lua", `epoch ~= ARGV[1]`, 1, false), unseen200},
-	{drop(luaDir+"bootstrap.lua", `redis.call('HGET', KEYS[2], 'epoch') == epoch`, 1, true), unseen200},
 	{drop(luaDir+"epoch.lua", `type(epoch) == 'table'`, 1, false), "Equivalent: the next line fails the script as well, with other words."},
-	{drop(luaDir+"epoch.lua", `noted[1] == epoch`, 1, true), survives200},
 	{drop(luaDir+"epoch.lua", `n > 0`, 1, true), "Equivalent: a fence is the greatest of this and Redis' clock, which is above 0."},
-	{drop(luaDir+"epoch.lua", `n < 9007199254740992`, 1, true), survives60only},
 	{drop(luaDir+"owners.lua", `#KEYS < 2`, 1, false), "Equivalent: who has no sessions does not call it."},
-	{drop(luaDir+"pass.lua", `ARGV[2] == '-'`, 1, true), survives60},
 	{drop(luaDir+"pass.lua", `#freed > 2`, 1, true), nobodyNamed},
-	{drop(luaDir+"probe.lua", `type(reply) == 'table'`, 1, true), notCalled},
-	{drop(luaDir+"probe.lua", `key ~= ARGV[3]`, 1, true), notCalled},
-	{drop(luaDir+"probe.lua", `ARGV[2] == '1'`, 1, true), notCalled},
-	{drop(luaDir+"probe.lua", `ARGV[4] == '1'`, 1, true), notCalled},
-	{drop(luaDir+"probe.lua", `key == ARGV[5]`, 1, true), notCalled},
-	{drop(luaDir+"quarantine.lua", `not void`, 1, true), unseen60},
 	{drop(luaDir+"release.lua", `#freed > 2`, 1, true), nobodyNamed},
-	{drop(luaDir+"sweep.lua", `redis.call('PTTL', key) == -1`, 1, true), notCalled},
-	{drop(luaDir+"sweep.lua", `type(text) == 'string'`, 1, true), notCalled},
-	{drop(luaDir+"sweep.lua", `string.match(text, '^%d%d%d%d%d%d%d%d%d%d%d%d%d$')`, 1, true), notCalled},
-	{drop(luaDir+"sweep.lua", `now - tonumber(text) > age`, 1, true), notCalled},
-	{drop(intentLua+"beat.lua", `fields(id, 'stop')[1]`, 1, true), unseen60},
-	{drop(intentLua+"bury.lua", `ARGV[7] ~= ''`, 1, true), survives60},
-	{drop(intentLua+"bury.lua", `r[1] ~= 'ENDED'`, 1, true), unseen60},
-	{drop(intentLua+"bury.lua", `tonumber(r[2] or 0) <= tonumber(ARGV[8])`, 1, true), unseen60},
-	{drop(intentLua+"busy.lua", `state ~= 'ENDED'`, 1, true), unseen60},
-	{drop(intentLua+"common.lua", `entry ~= ''`, 1, true), survives60},
-	{drop(intentLua+"put.lua", `state ~= 'ENDED'`, 1, true), survives60},
-	{drop(intentLua+"requeue.lua", `r[1] ~= 'ENDED'`, 1, false), unseen60},
-	{drop(intentLua+"requeue.lua", `present ~= id`, 1, true), unseen60},
-	{drop(intentLua+"sweep.lua", `worker ~= me`, 1, true), survives60},
-	{drop(intentLua+"sweep.lua", `#pending == limit`, 1, true), survives60},
-	{drop(intentLua+"sweep.lua", `r[3] ~= worker`, 1, false), survives60},
-	{drop(intentLua+"sweep.lua", `kept < limit`, 1, true), survives60},
-	{drop(intentLua+"sweep.lua", `worker ~= me`, 2, true), survives60},
-	{drop(intentLua+"sweep.lua", `not alive(worker)`, 1, true), survives60},
-	{drop(intentLua+"sweep.lua", `#groups > 0`, 2, true), survives60},
-	{drop(intentLua+"sweep.lua", `(r[2] or '') == ''`, 1, false), survives60},
-	{drop(intentLua+"sweep.lua", `not (r[5] and r[6] and r[7])`, 1, false), survives60},
-	{drop(intentLua+"write.lua", `now[5] ~= worker`, 1, true), survives60},
-	{drop(intentLua+"write.lua", `state ~= 'ENDED'`, 1, true), survives60},
-	{drop(intentLua+"write.lua", `state == 'RUNNING'`, 1, true), survives60},
+	{drop(intentLua+"bury.lua", `ARGV[7] ~= ''`, 1, true), "Equivalent: nobody's ID is empty, so no record is found."},
+	{drop(intentLua+"common.lua", `entry ~= ''`, 1, true), "Equivalent: Redis refuses an empty ID, and nobody looks at it."},
+	{drop(intentLua+"write.lua", `now[5] ~= worker`, 1, true), "Equivalent: it is put there again in the same step, or ends."},
+	{drop(intentLua+"write.lua", `state ~= 'ENDED'`, 1, true), "Equivalent: what ends is taken out of that set again."},
 }
 
 func drop(script, what string, nth int, as bool) Drop {
@@ -168,8 +166,11 @@ func drops() []Mutant {
 	for _, s := range tested {
 		m := Mutant{Name: s.Name(), Story: s.story(), By: DropComparison, Breaks: s.breaks, Package: "lease/redisstore",
 			Test: s.test, Drop: s.Drop}
-		if strings.HasPrefix(s.Script, intentLua) {
+		switch {
+		case strings.HasPrefix(s.Script, intentLua):
 			m.Package, m.Scenario = "lease/intent/store", stormOfIntents
+		case s.Script == luaDir+"sweep.lua": // whose heartbeats only elections have
+			m.Scenario = stormOfElections
 		}
 		all = append(all, m)
 	}

@@ -74,9 +74,10 @@ func TestForeignRecordIsLeftOut(t *testing.T) {
 func TestForeignSets(t *testing.T) { // I5
 	f := setup(t)
 	w := f.bus("w")
-	s := f.put("a")
+	s, other := f.put("a"), f.put("b")
 	entries := f.fetch(w)
 	f.write(w, Write{Session: s.ID, State: intent.StateRunning, Slot: "1", Fence: 10, TunerFence: 5, Ack: entries[0].ID})
+	f.run(w, other)
 	for _, key := range []string{"v3:stops", "v3:ended"} {
 		f.must(f.client.Set(t.Context(), key, "foreign", 0).Err())
 	}
@@ -84,8 +85,8 @@ func TestForeignSets(t *testing.T) { // I5
 		t.Fatalf("stop: %v %v", ended, err)
 	}
 	stops, begun, _, err := w.Beat(t.Context(), "{}")
-	if err != nil || begun != 1 || !slices.Equal(stops, []string{s.ID}) {
-		t.Errorf("beat: %v, %d, %v; want the stop", stops, begun, err)
+	if err != nil || begun != 2 || !slices.Equal(stops, []string{s.ID}) {
+		t.Errorf("beat: %v, %d, %v; want the one stop", stops, begun, err)
 	}
 	if got := w.Foreign(); !slices.Equal(got, []string{"v3:stops", "v3:ended"}) {
 		t.Errorf("named: %v", got)

@@ -1,0 +1,191 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/intent"
+)
+
+func (f *fixture) run(b *Bus, s intent.Session) {
+	f.Helper()
+	if got := f.write(b, Write{Session: s.ID, Service: s.ServiceRef, State: intent.StateRunning, Slot: "1", Fence: 10, TunerFence: 5}); got != WroteOK {
+		f.Fatalf("RUNNING: %s", got)
+	}
+}
+
+func (f *fixture) sweep(b *Bus) (entries []Entry, more bool) {
+	f.Helper()
+	entries, more, err := b.Sweep(f.Context(), time.Hour, 0)
+	f.must(err)
+	return entries, more
+}
+
+// A key lives until its session runs, which keeps its own key alive and not that of a later session.
+func TestKeyOfWhatRuns(t *testing.T) { // I2
+	f := setup(t)
+	b := f.bus("w")
+	s := f.put("a")
+	key := "v3:idem:" + s.Key
+	f.write(b, Write{Session: s.ID, State: intent.StateStarting, Slot: "1", Fence: 10, TunerFence: 5})
+	if ttl := f.client.TTL(t.Context(), key).Val(); ttl <= 0 {
+		t.Errorf("the key of what has not run yet lives for %v", ttl)
+	}
+	f.must(f.client.Del(t.Context(), key).Err()) // as if it had expired
+	f.put("a")
+	f.run(b, s)
+	if ttl := f.client.TTL(t.Context(), key).Val(); ttl <= 0 {
+		t.Errorf("the key of the later session lives for %v", ttl)
+	}
+}
+
+// A key that stands for a session that has ended answers for nothing.
+func TestKeyOfWhatHasEnded(t *testing.T) { // I2
+	f := setup(t)
+	f.must(lease.Bootstrap(t.Context(), f.client, f.store.Options().Leases))
+	b := f.bus("w")
+	old := f.put("a")
+	f.write(b, Write{Session: old.ID, State: intent.StateEnded, Reason: intent.ReasonStopped})
+	left := func() { f.must(f.client.Set(t.Context(), "v3:idem:"+old.Key, old.ID, time.Hour).Err()) }
+	left()
+	f.put("a")
+	left()
+	s := session("a")
+	if id, exists, err := f.store.PutSessionWithLease(t.Context(), s, s.Key, keyTTL); err != nil || exists || id != s.ID {
+		t.Errorf("phase 1: %q %v %v", id, exists, err)
+	}
+}
+
+// A dead letter goes back if its session has ended and its key is free, or its own.
+func TestRequeueOnlyWhatHasEnded(t *testing.T) { // I2
+	f := setup(t)
+	b := f.bus("w")
+	s := f.put("a")
+	f.write(b, Write{Session: s.ID, State: intent.StateStarting, Slot: "1", Fence: 10, TunerFence: 5})
+	f.must(b.Bury(t.Context(), f.fetch(b)[0], "why", 9, intent.ReasonPipelineFailed))
+	letters, err := f.store.DeadLetters(t.Context(), "", 1)
+	f.must(err)
+	if got := f.get(s.ID); got.State != intent.StateStarting {
+		t.Errorf("%+v: a newer term's session was buried", got)
+	}
+	if _, err := f.store.Requeue(t.Context(), letters[0].ID, keyTTL); !errors.Is(err, ErrRequeue) || f.length("v3:bus") != 0 {
+		t.Errorf("%v, %d entries of a session that has not ended", err, f.length("v3:bus"))
+	}
+	f.write(b, Write{Session: s.ID, State: intent.StateEnded, Reason: intent.ReasonStopped, Fence: 10})
+	f.must(f.client.Set(t.Context(), "v3:idem:"+s.Key, s.ID, time.Hour).Err())
+	if id, err := f.store.Requeue(t.Context(), letters[0].ID, keyTTL); err != nil || id != s.ID || f.length("v3:bus") != 1 {
+		t.Errorf("%q %v, %d entries", id, err, f.length("v3:bus"))
+	}
+}
+
+// Who buries an entry ends neither what a newer term has nor what has ended.
+func TestBuryLeavesOthers(t *testing.T) { // I5
+	f := setup(t)
+	b := f.bus("w")
+	runs, ended := f.put("a"), f.put("b")
+	entries := f.fetch(b)
+	f.run(b, runs)
+	f.write(b, Write{Session: ended.ID, Service: "b", State: intent.StateEnded, Reason: intent.ReasonStopped, Fence: 5})
+	for _, e := range entries {
+		f.must(b.Bury(t.Context(), e, "why", 9, intent.ReasonPipelineFailed))
+	}
+	if got := f.get(runs.ID); got.State != intent.StateRunning {
+		t.Errorf("%+v", got)
+	}
+	if got := f.get(ended.ID); got.Reason != intent.ReasonStopped {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A sweep ends nothing that runs: not at the worker that sweeps, nor at another that has taken it over, nor at one that a Redis
+// which has just started has had no time to hear of.
+func TestSweepLeavesWhatRuns(t *testing.T) { // I5
+	f := setup(t)
+	dead, late, living := f.bus("dead"), f.bus("late"), f.bus("living")
+	own, over, waits := f.put("a"), f.put("b"), f.put("c")
+	f.run(living, own)
+	f.write(dead, Write{Session: over.ID, Service: "b", State: intent.StateStarting, Fence: 9}) // and waits for a slot
+	f.run(living, over)
+	f.run(late, waits)
+	f.must(f.client.ZAdd(t.Context(), "v3:workers", redis.Z{Score: 1, Member: "late"}).Err())
+	f.must(dead.Leave(t.Context(), "dead"))
+	f.must(living.Leave(t.Context(), "living"))
+	f.sweep(living)
+	for _, s := range []intent.Session{own, over, waits} {
+		if got := f.get(s.ID); got.State != intent.StateRunning {
+			t.Errorf("%+v", got)
+		}
+	}
+	if f.client.Exists(t.Context(), "v3:owned:dead").Val() != 0 {
+		t.Error("what another has is still the dead one's")
+	}
+}
+
+// A sweep that has come to its end says so: it would be made again at once, and for ever.
+func TestSweepHasAnEnd(t *testing.T) { // I7
+	f := setup(t)
+	dead, mute, living := f.bus("dead"), f.bus("mute"), f.bus("living")
+	f.put("a")
+	f.fetch(dead)
+	f.must(dead.Leave(t.Context(), "dead"))
+	if entries, more := f.sweep(living); len(entries) != 1 || more {
+		t.Errorf("of a dead one's entry: %+v, more %v", entries, more)
+	}
+	var all []intent.Session
+	for i := range sweepMax {
+		all = append(all, f.put(fmt.Sprint("s", i)))
+	}
+	f.fetch(living)
+	if entries, more := f.sweep(living); len(entries) != sweepMax || more {
+		t.Errorf("of its own entries: %d, more %v", len(entries), more)
+	}
+	for _, s := range all {
+		f.run(mute, s)
+		f.must(f.client.Set(t.Context(), LeasePrefixDefault+ServiceLease(s.ServiceRef), "mute", 0).Err())
+	}
+	f.must(mute.Leave(t.Context(), "mute"))
+	if _, more, err := living.Sweep(t.Context(), time.Hour, time.Hour); err != nil || more {
+		t.Errorf("of what has its lease: more %v, %v", more, err)
+	}
+}
+
+// Neither a bus that is gone, nor records of which a foreign hand has taken fields, nor an INFO that is denied keep a sweep from
+// the others.
+func TestSweepGoesOn(t *testing.T) { // I3
+	f := setup(t)
+	f.bus("dead")
+	living := f.bus("living")
+	s := f.put("a")
+	for field, ref := range map[string]string{"entry": "b", "service": "c"} {
+		f.must(f.client.HDel(t.Context(), "v3:session:"+f.put(ref).ID, field).Err())
+	}
+	f.must(f.client.Del(t.Context(), "v3:bus").Err())
+	f.must(f.client.ZAdd(t.Context(), "v3:workers", redis.Z{Member: "dead"}).Err())
+	for _, id := range f.client.ZRange(t.Context(), "v3:waiting", 0, -1).Val() {
+		f.must(f.client.ZAdd(t.Context(), "v3:waiting", redis.Z{Member: id}).Err())
+	}
+	f.must(f.client.Do(t.Context(), "ACL", "SETUSER", "lim", "on", ">p", "~*", "&*", "+@all", "-info").Err())
+	o := *f.client.Options()
+	o.Username, o.Password = "lim", "p"
+	limited := redis.NewClient(&o)
+	defer limited.Close()
+	st, err := New(limited, f.store.Options())
+	f.must(err)
+	defer st.Close()
+	by, err := st.Bus("living")
+	f.must(err)
+	defer by.Close()
+	f.sweep(by)
+	if all, err := f.store.Workers(t.Context()); err != nil || len(all) != 1 {
+		t.Errorf("%+v %v", all, err)
+	}
+	f.must(living.Create(t.Context()))
+	if got := f.fetch(living); len(got) != 1 || got[0].Session != s.ID {
+		t.Errorf("%+v, want the start of %s", got, s.ID)
+	}
+}

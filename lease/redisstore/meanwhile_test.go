@@ -1,0 +1,156 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/redistest"
+	"github.com/leasestorm/leasestorm/lease/redisstore"
+)
+
+// before does something once, before the first command of a name that has so many words at least.
+type before struct {
+	name  string
+	words int
+	do    func()
+}
+
+func (b *before) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+func (b *before) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (b *before) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if do := b.do; do != nil && cmd.Name() == b.name && len(cmd.Args()) >= b.words {
+			b.do = nil
+			do()
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// observe is what somebody hears who knows no epoch.
+func observe(t *testing.T, s *redisstore.Store) core.Answer {
+	t.Helper()
+	a := s.Do(t.Context(), &core.Op{Kind: core.OpObserve})
+	if a.Failure != core.FailNone {
+		t.Fatal(a.Text)
+	}
+	return a
+}
+
+// A quarantine that begins while a first deployment is declared is not cut short by that.
+func TestBootstrapMeanwhile(t *testing.T) { // G1
+	srv := redistest.Start(t)
+	other := newStore(t, srv.Client(), redisstore.Options{})
+	hook := &before{name: "scan", do: func() { observe(t, other) }}
+	s := newStore(t, srv.Client(), redisstore.Options{Hooks: []redis.Hook{hook}})
+	if err := s.Bootstrap(t.Context()); !errors.Is(err, redisstore.ErrInUse) {
+		t.Errorf("Bootstrap: %v, want ErrInUse", err)
+	}
+	if a := observe(t, other); a.Quarantine == 0 {
+		t.Error("the quarantine is over")
+	}
+}
+
+// An epoch without a quarantine is bootstrapped again where its record is lost: it would be followed by one with a quarantine.
+func TestBootstrapWithoutRecord(t *testing.T) { // G9
+	srv := redistest.Start(t)
+	s, epoch := bootstrapped(t, srv.Client(), redisstore.Options{})
+	if err := s.Bootstrap(t.Context()); err != nil || observe(t, s).Epoch != epoch {
+		t.Errorf("a second time: %v, and the epoch is another", err)
+	}
+	for _, spoil := range [][]any{{"DEL", "poll:epoch:group"}, {"HSET", "poll:epoch:group", "epoch", "another 1"}} {
+		srv.Do(spoil...)
+		if err := s.Bootstrap(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if a := observe(t, s); a.Quarantine != 0 {
+			t.Errorf("after %v: a quarantine of %v", spoil, time.Duration(a.Quarantine))
+		}
+	}
+}
+
+// Whoever changes the quarantine of an epoch that has ended changes nothing: the next one's may be longer than both that it knows.
+func TestSetQuarantineMeanwhile(t *testing.T) { // G1
+	srv := redistest.Start(t)
+	other, epoch := bootstrapped(t, srv.Client(), redisstore.Options{Quarantine: 10 * time.Second})
+	var after core.Answer
+	// What reads the epoch first has a word less than the change.
+	hook := &before{name: "evalsha", words: 8, do: func() {
+		after = other.Do(t.Context(), &core.Op{Kind: core.OpSupersede, Epoch: epoch, Owner: "a", Quarantine: int64(40 * time.Second)})
+	}}
+	s := newStore(t, srv.Client(), redisstore.Options{Quarantine: 10 * time.Second, Hooks: []redis.Hook{hook}})
+	if _, err := s.SetQuarantine(t.Context(), 20*time.Second); err == nil {
+		t.Error("SetQuarantine says that it has changed what it did not know")
+	}
+	if a := observe(t, other); a.Epoch != after.Epoch || a.Group != int64(40*time.Second) {
+		t.Errorf("the group has agreed on %v in %q, want 40s in %q", time.Duration(a.Group), a.Epoch, after.Epoch)
+	}
+}
+
+// What is passed on is its heir's at once, and nobody else can take it in between; what another has is not touched.
+func TestPass(t *testing.T) { // G10
+	srv := redistest.Start(t)
+	s, epoch := bootstrapped(t, srv.Client(), redisstore.Options{})
+	s.Do(t.Context(), acquire(epoch, "a", "x", "y"))
+	s.Do(t.Context(), acquire(epoch, "c", "z"))
+	for _, tt := range []struct {
+		heir, id string
+		passed   []string
+		owner    any
+	}{{"b", "x", []string{"x"}, "b"}, {"", "y", []string{"y"}, nil}, {"b", "z", []string{}, "c"}} {
+		got, err := s.Pass(t.Context(), "a", tt.heir, 20*time.Second, tt.id)
+		if err != nil || !slices.Equal(got, tt.passed) || srv.Do("GET", "poll:lease:"+tt.id) != tt.owner {
+			t.Errorf("%s to %q: %v, %v; it is %v's", tt.id, tt.heir, got, err, srv.Do("GET", "poll:lease:"+tt.id))
+		}
+	}
+}
+
+// Heartbeats of the dead are swept, and of the living none: a leader without one is deposed by members of other libraries.
+func TestSweepHeartbeats(t *testing.T) { // E1
+	srv := redistest.Start(t)
+	s := newStore(t, srv.Client(), redisstore.Options{})
+	old, now := time.Now().Add(-time.Hour).UnixMilli(), time.Now().UnixMilli()
+	srv.Do("SET", "beat:dead", old)
+	kept := []string{"list", "long", "no-time", "short-number", "young"}
+	srv.Do("RPUSH", "beat:list", old)
+	srv.Do("SET", "beat:long", old, "EX", "3600")
+	srv.Do("SET", "beat:no-time", "a value")
+	srv.Do("SET", "beat:short-number", "1000")
+	srv.Do("SET", "beat:young", now)
+	next, swept, err := s.SweepHeartbeats(t.Context(), "beat:", 0, time.Minute)
+	if err != nil || next != 0 || swept != 1 || srv.Do("EXISTS", "beat:dead") != int64(0) {
+		t.Errorf("%d are swept, %v", swept, err)
+	}
+	for _, name := range kept {
+		if srv.Do("EXISTS", "beat:"+name) != int64(1) {
+			t.Errorf("%s was swept", name)
+		}
+	}
+}
+
+// Whoever has each key for just the commands that are called on it is not refused.
+func TestPermittedKeyByKey(t *testing.T) { // G8
+	srv := redistest.Start(t)
+	set := []any{"ACL", "SETUSER", "u", "on", ">pw", "~poll:lease:*", "~{poll:lease:*", "&poll:notify", "+@all",
+		"(~poll:epoch +get +set)", "(~poll:epoch:group +hmget +hset +hget)", "(~poll:* ~{poll:* +eval +evalsha)"}
+	if err := srv.Client().Do(t.Context(), set...).Err(); err != nil {
+		t.Skip("an older Redis has no selectors:", err)
+	}
+	s := newStore(t, client(t, redis.Options{Addr: srv.Addr(), Username: "u", Password: "pw"}), redisstore.Options{})
+	if err := s.Permitted(t.Context(), redisstore.Use{}); err != nil {
+		t.Error(err)
+	}
+}
