@@ -170,8 +170,13 @@ func (g *g9) takesOver(r *recovery) {
 		for id := range r.missing {
 			delete(before.missing, id)
 		}
-		if len(before.missing) == 0 && before.limit > 0 {
+		switch {
+		case len(before.missing) > 0:
+		case before.limit > 0:
 			g.judge(before)
+		default: // nothing of it is known, and nothing is left to wait for
+			before.over = true
+			g.recoveries = slices.DeleteFunc(g.recoveries, func(r *recovery) bool { return r == before })
 		}
 	}
 }
