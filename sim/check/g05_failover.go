@@ -126,20 +126,28 @@ func (g *g5) watch(o *orphan) {
 	})
 }
 
-// promise is that somebody takes the orphan.
+// promise is that somebody takes the orphan. What an heir that is gone was granted ends first.
 func (g *g5) promise(o *orphan) promise {
-	return promise{from: o.at, base: o.base, by: o.base + g.limit, settle: g.w.settleAfter(), anybody: true, heirs: o.heirs, but: o.crash}
+	p := promise{from: o.at, base: o.base, by: o.base + g.limit, settle: g.w.settleAfter(), anybody: true, heirs: o.heirs, but: o.crash}
+	if len(o.heirs) > 0 {
+		p.session = o.session
+	}
+	return p
 }
 
 // lagging reports whether whoever waits for a lease noticed its end too late. It is judged where no other fault reached into the
 // takeover: who has room for a lease, and so waits for it, may follow from what came long before it ended.
 func (g *g5) lagging(o *orphan) bool {
-	lag := g.w.now - o.ends
+	ends := o.ends
+	if len(o.heirs) > 0 {
+		ends = max(ends, g.w.leftBehind(o.session).to)
+	}
+	lag := g.w.now - ends
 	if o.ends == 0 || lag <= 0 {
 		return false
 	}
 	g.lags.add(lag)
-	return g.w.delayed(o.at, g.w.now, o.crash) == nil && !g.within(lag, int64(failoverAllowance), o.ends)
+	return g.w.delayed(o.at, g.w.now, o.crash) == nil && !g.within(lag, int64(failoverAllowance), ends)
 }
 
 // fell says what befell the owner.
@@ -241,9 +249,6 @@ func (g *g5) beat(i *instance, until int64) {
 
 // silenced reports whether a fault keeps the instance from hearing that it was granted something.
 func (g *g5) silenced(i *instance) bool {
-	if i.gone {
-		return true
-	}
 	for _, s := range g.w.open {
 		if s.open && s.silences() && s.node != nil && s.node == i.node {
 			return true
