@@ -1,0 +1,156 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// TestQuestions plays the questions of docs/design.md in virtual time, each as a plan, and holds what becomes of one lease against
+// what is written down there. Times are seconds since the first fault; the TTL is 30 s, renewals, heartbeats and discovery are 10 s apart.
+func TestQuestions(t *testing.T) {
+	datadriven.RunTest(t, "testdata/questions", func(t *testing.T, d *datadriven.TestData) string {
+		s := Scenario{
+			Engine: EngineVirtual, Nodes: 3, Sessions: 9, Seed: 7, Duration: 4 * time.Minute,
+			Timings: Timings{TTL: 30 * time.Second, Poll: 5 * time.Second, Serve: 10 * time.Millisecond},
+		}
+		watched := "session-1"
+		d.MaybeScanArgs(t, "lease", &watched)
+		d.MaybeScanArgs(t, "nodes", &s.Nodes)
+		for line := range strings.Lines(d.Input) {
+			s.Plan = append(s.Plan, asked(t, d, line))
+		}
+		c := resolved(t, s)
+		story := newTimeline(watched, c.Plan.Faults[0].At)
+		if _, err := runVirtual(t.Context(), c, *c.Plan, nil, story.add, nil); err != nil {
+			d.Fatalf(t, "%v", err)
+		}
+		verdicts, _, _, err := JudgeVirtual(t.Context(), c, *c.Plan, nil)
+		if err != nil {
+			d.Fatalf(t, "%v", err)
+		}
+		for _, v := range verdicts {
+			if v.Verdict == check.Fail {
+				d.Fatalf(t, "%s: %s", v.ID, v.Detail)
+			}
+		}
+		return story.String()
+	})
+}
+
+// asked reads one fault: "10s blackhole owner:session-1 for 40s ms 100 jitter 1".
+func asked(t *testing.T, d *datadriven.TestData, line string) fault.Fault {
+	t.Helper()
+	w := strings.Fields(line)
+	at, err := time.ParseDuration(w[0])
+	if err != nil {
+		d.Fatalf(t, "%v", err)
+	}
+	f := fault.Fault{At: at, Kind: fault.Kind(w[1])}
+	if len(w)%2 == 1 {
+		f.Target = w[2]
+		w = w[1:]
+	}
+	for k := 2; k < len(w); k += 2 {
+		switch w[k] {
+		case "for":
+			f.For, err = time.ParseDuration(w[k+1])
+		case "ms":
+			_, err = fmt.Sscan(w[k+1], &f.Ms)
+		case "jitter":
+			_, err = fmt.Sscan(w[k+1], &f.Jitter)
+		case "deny":
+			f.Deny = w[k+1]
+		}
+		if err != nil {
+			d.Fatalf(t, "%v", err)
+		}
+	}
+	return f
+}
+
+// timeline is what becomes of one lease: what its owners say, what Redis does with it, and when it is not polled.
+type timeline struct {
+	session string // its ID, known once the session is there
+	index   int    // in order of creation
+	from    int64
+	sure    map[string]bool // by instance: its last renewal succeeded
+	polled  int64
+	lines   []string
+}
+
+func newTimeline(session string, from time.Duration) *timeline {
+	l := &timeline{from: int64(from), sure: map[string]bool{}}
+	fmt.Sscanf(session, "session-%d", &l.index)
+	return l
+}
+
+func (l *timeline) add(e history.Event) {
+	switch {
+	case e.Kind == history.SessionAdded:
+		if l.index--; l.index == 0 {
+			l.session = e.Session
+		}
+	case e.Kind == history.Phase && e.Reason == "storm":
+		l.from += e.T
+	}
+	if e.T < l.from {
+		l.note(&e) // what stands before the first fault is not told
+		l.lines = l.lines[:0]
+		return
+	}
+	l.note(&e)
+}
+
+func (l *timeline) note(e *history.Event) {
+	if e.Kind == history.FaultStart || e.Kind == history.FaultEnd {
+		l.tell(e.T, fmt.Sprintf("%s %s %s", e.Kind, e.Reason, e.Node))
+	}
+	if e.Session != l.session || l.session == "" {
+		return
+	}
+	switch e.Kind {
+	case history.Acquired, history.Lost, history.Released, history.PollCancelled:
+		l.sure[e.Instance] = e.Kind == history.Acquired
+		l.tell(e.T, fmt.Sprintf("%s: %s %s", e.Node, e.Kind, e.Reason))
+	case history.RenewFailed:
+		if l.sure[e.Instance] {
+			l.tell(e.T, fmt.Sprintf("%s: %s %s", e.Node, e.Kind, e.Reason))
+		}
+		l.sure[e.Instance] = false
+	case history.Renewed:
+		if !l.sure[e.Instance] {
+			l.tell(e.T, fmt.Sprintf("%s: %s", e.Node, e.Kind))
+		}
+		l.sure[e.Instance] = true
+	case history.Arrived:
+		if l.polled != 0 && e.T-l.polled > int64(5500*time.Millisecond) {
+			l.tell(e.T, fmt.Sprintf("polled again, by another poll than that of %s", l.clock(l.polled)))
+		}
+		l.polled = e.T
+	case history.Rejected:
+		l.tell(e.T, "a poll is refused by its fence")
+	case history.RedisGranted, history.RedisDeleted:
+		l.tell(e.T, "redis: "+e.Kind.String())
+	}
+}
+
+func (l *timeline) clock(t int64) string {
+	return fmt.Sprintf("%.1f s", time.Duration(t-l.from).Seconds())
+}
+
+func (l *timeline) tell(t int64, text string) {
+	l.lines = append(l.lines, fmt.Sprintf("%8s  %s", l.clock(t), strings.TrimSpace(text)))
+}
+
+func (l *timeline) String() string {
+	return strings.Join(slices.Compact(l.lines), "\n") + "\n"
+}
