@@ -269,7 +269,7 @@ func (c *Core) takeFree() {
 			l.place = true
 			c.tryAcquire(l)
 		case until != 0:
-			k.free = o == nobody
+			k.free = false // what could not be taken is found free at the look after
 		case o != nobody:
 			l = c.lease(id)
 			l.place = true
