@@ -156,6 +156,7 @@ func (c *Core) learn(in *inflight, a *Answer) {
 		c.tell(Tell{Kind: TellOutside, Cause: CauseGroup, Wait: a.Group})
 	}
 	if first {
+		e.fence = max(e.fence, a.RedisNow) // fences of before are not of an attempt of this core
 		return
 	}
 	// Redis lost data, or may have. Terms whose windows are open are asserted again, and nothing begins under them before

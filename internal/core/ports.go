@@ -132,7 +132,7 @@ type Outcome uint8
 const (
 	OutUnknown    Outcome = iota // the op failed or was void
 	OutGranted                   // acquire: Fence
-	OutAdopted                   // acquire: the same owner held it; a new term, Fence
+	OutAdopted                   // acquire: the same owner held it; Fence, a new one if Op.Fence was not below it
 	OutHeld                      // acquire, observe: Owner, PTTL (Fence if the store knows it)
 	OutFree                      // observe: nobody holds it
 	OutQuarantine                // acquire, free or own: nothing is granted until Answer.Quarantine is over

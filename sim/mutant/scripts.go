@@ -14,7 +14,7 @@ const (
 )
 
 // The words of acquire.lua that grant a fence.
-const grantFence = "local fence = math.max(fence_of(last), tonumber(ARGV[5]), now - 1) + 1"
+const grantFence = "local fence = math.max(known, seen, now - 1) + 1"
 
 // scripts are mutants of the Lua scripts. They run in an interpreter, on the model of Redis.
 var scripts = []Mutant{

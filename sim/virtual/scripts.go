@@ -173,7 +173,9 @@ func (r *redis) acquire(t int64, op *core.Op, a *core.Answer) {
 			res.Outcome = core.OutQuarantine
 		default:
 			res.Owner = op.Owner
-			res.Fence = max(k.fence, op.Fence, r.nowUs(t)-1) + 1
+			if res.Fence = k.fence; k.owner == "" || k.fence <= op.Fence {
+				res.Fence = max(k.fence, op.Fence, r.nowUs(t)-1) + 1
+			}
 			if k.owner != "" {
 				if !r.mayWrite("PEXPIRE", false) {
 					return
@@ -291,11 +293,6 @@ func (r *redis) reassert(t int64, op *core.Op, a *core.Answer) {
 			res.Outcome = core.OutWrongType
 		case a.Quarantine == 0:
 			res.Outcome = core.OutClosed
-		case k.fence > it.Fence && k.owner == op.Owner:
-			if !r.mayWrite("PEXPIRE", false) {
-				return
-			}
-			r.extend(i, now+op.TTL/core.Millisecond)
 		case k.fence > it.Fence:
 			res.Outcome = core.OutSuperseded
 			if k.owner != "" {

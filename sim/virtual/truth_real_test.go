@@ -325,7 +325,7 @@ func TestRefusalsAreLikeRedis(t *testing.T) {
 		before := x.keys(0)
 		adopts := []step{
 			{kind: "renew", items: held, life: 1},
-			{kind: "acquire", items: held, life: 2}, // first PEXPIRE, then SET
+			{kind: "acquire", items: held, life: 2, n: 1}, // first PEXPIRE, then SET
 		}
 		if diff := c.play(adopts); diff != "" {
 			t.Errorf("%s: %s", what, diff)

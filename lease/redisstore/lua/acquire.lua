@@ -1,6 +1,8 @@
 -- acquire.lua takes leases that are free and adopts those that the owner already holds, unless the owner has never asked
--- for them: then they are those of another instance with its ID. Each grant is a new term with a new fence (guarantees G1,
--- G3, G10). In quarantine it grants and adopts nothing.
+-- for them: then they are those of another instance with its ID. Each grant is a new term with a new fence, and so is an adoption
+-- of what the owner has heard of. A fence that it has not heard of is that of an attempt of its own which was not answered: it is
+-- kept, so that an attempt which is executed late changes nothing of the term that followed but its end (guarantees G1, G3, G10).
+-- In quarantine it grants and adopts nothing.
 --
 -- KEYS[2i], KEYS[2i+1]  lease and fence key of item i
 -- ARGV[3]  owner
@@ -25,7 +27,9 @@ for i = 2, #KEYS, 2 do
   elseif left > 0 then
     codes[#codes + 1] = 'q'
   else
-    local fence = math.max(fence_of(last), tonumber(ARGV[5]), now - 1) + 1
+    local seen, known = tonumber(ARGV[5]), fence_of(last)
+    local fence = math.max(known, seen, now - 1) + 1
+    if holder and known > seen then fence = known end
     if holder then
       call('PEXPIRE', lease, ttl)
     else

@@ -1,6 +1,5 @@
 -- reassert.lua restores terms that Redis forgot: only while the quarantine lasts, in which nobody is granted anything,
--- and never over a higher fence (guarantees G1, G9). A lease that is its owner's under a higher fence is extended as a renewal
--- extends it: an attempt that was given up was executed after the one that began the term.
+-- and never over a higher fence (guarantees G1, G9).
 --
 -- KEYS[2i], KEYS[2i+1]  lease and fence key of item i
 -- ARGV[3]  owner
@@ -20,9 +19,6 @@ for i = 1, (#KEYS - 1) / 2 do
   elseif fence_of(last) <= tonumber(fence) then
     call('SET', lease, owner, 'PX', ttl)
     call('SET', fence_key, fence, 'PX', fence_life)
-    codes[i] = 't'
-  elseif holder == owner then
-    call('PEXPIRE', lease, ttl)
     codes[i] = 't'
   else
     codes[i] = holder and 'S' or 's'

@@ -133,15 +133,6 @@ var reassertChecks = []check{
 		e.held(r[0], "new")
 		e.owned("x", "new")
 	}},
-	{name: "extends what is its owner's under a higher fence, and leaves the fence (G3, G9)", fresh: true, run: func(e *env) {
-		e.learn()
-		e.want(core.Op{Kind: core.OpReassert, Owner: "a", TTL: int64(long / 2), Items: term("x", 7)}, core.OutReasserted)
-		e.want(core.Op{Kind: core.OpReassert, Owner: "a", Items: term("x", 5)}, core.OutReasserted)
-		e.owned("x", "a")
-		e.lasts("x", 3*long/4, long)
-		e.want(core.Op{Kind: core.OpRelease, Owner: "a", Items: term("x", 5)}, core.OutLost)
-		e.want(core.Op{Kind: core.OpRelease, Owner: "a", Items: term("x", 7)}, core.OutReleased)
-	}},
 	{name: "not outside a quarantine (G1)", run: func(e *env) {
 		e.want(core.Op{Kind: core.OpReassert, Owner: "a", Items: term("x", 1<<52)}, core.OutClosed)
 		e.owned("x", "")

@@ -29,13 +29,21 @@ var acquireChecks = []check{
 	{name: "the same owner adopts, as a new term (G3)", run: func(e *env) {
 		op := core.Op{Kind: core.OpAcquire, Owner: "a", TTL: int64(long / 3), Items: items("x")}
 		first := e.want(op, core.OutGranted)[0].Fence
-		second := e.acquire("a", "x", core.OutAdopted)
+		second := e.want(core.Op{Kind: core.OpAcquire, Owner: "a", Fence: first, Items: items("x")}, core.OutAdopted)[0].Fence
 		if second <= first {
 			e.Fatalf("the adoption's fence is %d, not above %d", second, first)
 		}
 		e.lasts("x", long/3, long)
 		e.want(core.Op{Kind: core.OpRelease, Owner: "a", Items: term("x", first)}, core.OutLost)
 		e.owned("x", "a")
+	}},
+	{name: "an attempt that is executed late leaves the fence of the term that followed (G3, G9)", run: func(e *env) {
+		late := core.Op{Kind: core.OpAcquire, Owner: "a", Items: items("x")}
+		fence := e.want(late, core.OutGranted)[0].Fence
+		if again := e.want(late, core.OutAdopted)[0].Fence; again != fence {
+			e.Fatalf("the fence is %d after a late attempt, and was %d", again, fence)
+		}
+		e.want(core.Op{Kind: core.OpRelease, Owner: "a", Items: term("x", fence)}, core.OutReleased)
 	}},
 	{name: "who has never asked adopts nothing: its ID is used twice (G1)", run: func(e *env) {
 		first := e.acquire("a", "x", core.OutGranted)

@@ -121,7 +121,6 @@ func (w *walker) reassert(l *plain, id, owner string, fence int64) {
 	switch {
 	case !w.quarantine:
 		want = core.OutClosed
-	case l.fence > fence && l.owner == owner:
 	case l.fence > fence:
 		want = core.OutSuperseded
 	default:
