@@ -71,7 +71,7 @@ type Config struct {
 	Storm, Calm time.Duration
 	Seed        uint64
 	Faults      []fault.Kind // to draw from, as in Scenario
-	First       *fault.Plan  // strikes before what is drawn; nil: nothing does
+	First       *fault.Plan  // hits before what is drawn; nil: nothing does
 	Plan        *fault.Plan  // nil: drawn when the engine is known
 	Criteria    []string
 	NodeCmd     []string
@@ -168,7 +168,7 @@ func (s Scenario) resolve() (Config, error) {
 	if err := s.phases(&c); err != nil {
 		return Config{}, err
 	}
-	if i, err := fault.CheckKinds(c.Faults, c.onVirtual(), c.strikes); err != nil {
+	if i, err := fault.CheckKinds(c.Faults, c.onVirtual(), c.pointless); err != nil {
 		return Config{}, wrong(fmt.Sprintf("faults[%d]", i), "%w", err)
 	}
 	for c.Seed == 0 {
@@ -237,10 +237,10 @@ func (s Scenario) plan(c *Config) error {
 			Nodes: c.Nodes, Sessions: c.Sessions, Storm: c.Storm, Virtual: c.onVirtual(),
 		})
 	}
-	var odd error // that no such system is struck so
+	var odd error // that no such system is hit so
 	sound := len(s.Plan)
 	for i, f := range s.Plan {
-		if odd = c.strikes(f.Kind); odd != nil {
+		if odd = c.pointless(f.Kind); odd != nil {
 			sound = i
 			break
 		}
@@ -275,7 +275,7 @@ func (c Config) Draw(supported func(fault.Kind) error) (fault.Plan, error) {
 	}
 	var usual []fault.Kind
 	for _, k := range fault.DefaultKinds() {
-		if supported(k) == nil && c.strikes(k) == nil {
+		if supported(k) == nil && c.pointless(k) == nil {
 			usual = append(usual, k)
 		}
 	}

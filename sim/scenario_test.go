@@ -243,7 +243,7 @@ func TestDrawAsksTheEngine(t *testing.T) {
 	}
 	for _, f := range plan.Faults {
 		if f.Kind == fault.RedisWipe {
-			t.Error("drew a fault that the engine cannot strike")
+			t.Error("drew a fault that the engine cannot inject")
 		}
 	}
 	c.Faults = []fault.Kind{fault.RedisWipe}
