@@ -3,8 +3,6 @@ package check
 import (
 	"cmp"
 	"slices"
-
-	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
 // The account of what may be late: every reason why something that a guarantee bounds in time may come later than promised is a
@@ -53,22 +51,15 @@ func (w *world) due(c promise) (until int64, by *injection) {
 func (w *world) reached(c promise, until int64, by *injection) (int64, *injection) {
 	spare := c.anybody && w.untouched(c)
 	met := 0
-	for _, inj := range w.since(c.from) { // in order of their beginning, as reaches begin
-		if inj.start > until {
-			break
-		}
-		if inj == c.but || c.but != nil && c.but.Kind.Scope() == fault.ScopeNone && inj.index == c.but.index {
-			continue
-		}
+	reach := func(inj *injection) (span, bool) {
 		if inj.node != nil && (spare && !slices.Contains(c.grantees, inj.node) || c.only != nil && inj.node != c.only) {
-			continue
+			return span{}, false
 		}
-		r, ok := w.reach(inj)
-		if inj.blocksAcquire {
-			r.to += int64(w.TTL)
-		}
-		if !ok || r.to < c.from {
-			continue
+		return w.acquireReach(inj)
+	}
+	for inj, r := range w.reaching(c.from, c.but, reach) {
+		if r.from > until {
+			break
 		}
 		if r.to+c.settle > until {
 			until, by = r.to+c.settle, inj
@@ -78,11 +69,6 @@ func (w *world) reached(c promise, until int64, by *injection) (int64, *injectio
 		}
 	}
 	return until, by
-}
-
-// hindering returns a fault of that node or of Redis that reaches into the time since the stop; nil: there is none.
-func (w *world) hindering(stop *injection, n *node) *injection {
-	return w.hindered(n, stop.start, w.now, stop)
 }
 
 // availableSince is from when on, at the earliest, an instance is there who can do what is due since then.

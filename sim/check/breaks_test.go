@@ -12,7 +12,7 @@ import (
 
 // Breaks say from when to when whose lease was with whom, which fault caused it and what was missed, and which of them began first:
 // also where more were noticed than are listed.
-func TestBreaksAreTold(t *testing.T) {
+func TestBreaksAreListed(t *testing.T) {
 	const ms, s = int64(time.Millisecond), int64(time.Second)
 	p := storyParams()
 	p.Tap = true

@@ -166,7 +166,7 @@ func (g *g9) returned(inj *injection) {
 
 // takesOver lets a loss of data alone wait for what those before it waited for: they would wait for its quarantine too, and no less long.
 func (g *g9) takesOver(r *recovery) {
-	for _, before := range slices.Clone(g.recoveries) {
+	for _, before := range g.recoveries {
 		for id := range r.missing {
 			delete(before.missing, id)
 		}
@@ -175,8 +175,7 @@ func (g *g9) takesOver(r *recovery) {
 		case before.limit > 0:
 			g.judge(before)
 		default: // nothing of it is known, and nothing is left to wait for
-			before.over = true
-			g.recoveries = slices.DeleteFunc(g.recoveries, func(r *recovery) bool { return r == before })
+			g.close(before)
 		}
 	}
 }
@@ -277,17 +276,17 @@ func (g *g9) polled(r *recovery, session string, limit int64) {
 	}
 }
 
+// close ends the wait for a recovery. Who goes through the recoveries meanwhile sees them as they were.
+func (g *g9) close(r *recovery) {
+	r.over = true
+	g.recoveries = slices.DeleteFunc(slices.Clone(g.recoveries), func(other *recovery) bool { return other == r })
+}
+
 func (g *g9) judge(r *recovery) {
 	if r.over || g.w.phase == "end" && len(r.missing) > 0 {
 		return
 	}
-	r.over = true
-	for i, other := range g.recoveries {
-		if other == r {
-			g.recoveries = append(g.recoveries[:i], g.recoveries[i+1:]...)
-			break
-		}
-	}
+	g.close(r)
 	if r.excused != nil && len(r.late) == 0 && len(r.missing) == 0 {
 		g.excuse(r.excused)
 		return

@@ -123,7 +123,7 @@ func (g *i6) stopped(inst *instance) {
 		if k := g.keys[name]; k.holder != inst.id || !k.heard || k.until != 0 && k.until <= g.w.now {
 			continue
 		}
-		by := g.w.hindering(stop, inst.node)
+		by := g.w.hindered(inst.node, stop.start, g.w.now, stop)
 		if by != nil {
 			g.excuse(by)
 			continue

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"sort"
 	"time"
@@ -113,18 +114,45 @@ func (w *world) reach(inj *injection) (span, bool) {
 	return span{}, false
 }
 
-// delayed returns an injection other than the given one that could delay something between from and to; nil: there is none.
-func (w *world) delayed(from, to int64, but *injection) *injection {
-	return w.overlapping(from, to, but, func(inj *injection) (span, bool) {
-		r, ok := w.reach(inj)
-		if inj.blocksAcquire {
-			r.to += int64(w.TTL)
-		}
-		return r, ok
-	})
+// acquireReach is the time in which the injection can delay an acquisition.
+func (w *world) acquireReach(inj *injection) (span, bool) {
+	r, ok := w.reach(inj)
+	if inj.blocksAcquire {
+		r.to += int64(w.TTL)
+	}
+	return r, ok
 }
 
-// hindered returns such an injection of that node, or of Redis.
+// reaching yields the injections other than the given one that reach into the time since then, in order of their beginning.
+func (w *world) reaching(from int64, but *injection, reach func(*injection) (span, bool)) iter.Seq2[*injection, span] {
+	return func(yield func(*injection, span) bool) {
+		for _, inj := range w.since(from) {
+			if inj == but || but != nil && but.Kind.Scope() == fault.ScopeNone && inj.index == but.index {
+				continue
+			}
+			if r, ok := reach(inj); ok && r.to >= from && !yield(inj, r) {
+				return
+			}
+		}
+	}
+}
+
+// overlapping returns the first of them that begins by an instant; nil: there is none.
+func (w *world) overlapping(from, to int64, but *injection, reach func(*injection) (span, bool)) *injection {
+	for inj, r := range w.reaching(from, but, reach) {
+		if r.from <= to {
+			return inj
+		}
+	}
+	return nil
+}
+
+// delayed returns an injection other than the given one that could delay an acquisition between from and to; nil: there is none.
+func (w *world) delayed(from, to int64, but *injection) *injection {
+	return w.overlapping(from, to, but, w.acquireReach)
+}
+
+// hindered returns such an injection of that node, or of Redis, that could delay what the node does itself.
 func (w *world) hindered(n *node, from, to int64, but *injection) *injection {
 	return w.overlapping(from, to, but, func(inj *injection) (span, bool) {
 		if inj.node != nil && inj.node != n {
@@ -157,18 +185,6 @@ func (w *world) lossDetected() {
 			inj.detectedAt = w.now
 		}
 	}
-}
-
-func (w *world) overlapping(from, to int64, but *injection, reach func(*injection) (span, bool)) *injection {
-	for _, inj := range w.injections {
-		if inj == but || (but != nil && but.Kind.Scope() == fault.ScopeNone && inj.index == but.index) {
-			continue
-		}
-		if r, ok := reach(inj); ok && r.from <= to && r.to >= from {
-			return inj
-		}
-	}
-	return nil
 }
 
 func (w *world) inject(e *history.Event) {

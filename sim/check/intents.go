@@ -233,7 +233,7 @@ func (b *intents) left(e *history.Event) {
 		if !stop.Kind.Has(fault.Stops) || stop.node != i.node {
 			continue
 		}
-		if b.w.hindering(stop, i.node) != nil {
+		if b.w.hindered(i.node, stop.start, b.w.now, stop) != nil {
 			stop.endedUnclean = e.T
 		}
 		return

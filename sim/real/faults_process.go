@@ -179,14 +179,14 @@ func (inj *injection) checkSend() {
 	case e = <-paused:
 	case <-wait.C:
 		inj.skip("it did not pause within two TTLs")
-		n.owe(inj)
+		n.expectPause(inj)
 		return
 	case <-n.ended():
 		inj.skip("it ended before it paused")
 		return
 	case <-inj.storm.Done():
 		inj.skip("the storm ended before it paused")
-		n.owe(inj)
+		n.expectPause(inj)
 		return
 	}
 	inj.session = e.Session
@@ -248,45 +248,34 @@ func (r *run) holdUntilPassed(at *slot, n *node, e history.Event, stop <-chan st
 	return false
 }
 
-// owe notes that the process was asked to pause and that the fault did not wait until it did.
-func (n *node) owe(inj *injection) {
+// expectPause notes that the process was asked to pause and that the fault did not wait until it did.
+func (n *node) expectPause(inj *injection) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.owed = append(n.owed, inj)
+	n.pauses = append(n.pauses, inj)
 }
 
-// owes returns the first of the faults that the process owes a pause, and takes it off; nil: it was not asked. It is false while the
-// process is looked after already: who has paused says nothing more, so that it need not be done twice.
-func (n *node) owes() (*injection, bool) {
+// nextPause takes the first of the faults that still expect a pause; nil: none does.
+func (n *node) nextPause() *injection {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.tended {
-		return nil, false
+	if len(n.pauses) == 0 {
+		return nil
 	}
-	n.tended = true
-	if len(n.owed) == 0 {
-		return nil, true
-	}
-	inj := n.owed[0]
-	n.owed = n.owed[1:]
-	return inj, true
-}
-
-// untended ends what owes began.
-func (n *node) untended() {
-	n.mu.Lock()
-	n.tended = false
-	n.mu.Unlock()
+	inj := n.pauses[0]
+	n.pauses = n.pauses[1:]
+	return inj
 }
 
 // rescue thaws a node that paused when no fault of the plan waited for it any more. Where one had asked for it, that fault hits
-// now; of what a node does of its own accord nothing is recorded but its event, which excuses nothing.
+// now; of what a node does of its own accord nothing is recorded but its event, which excuses nothing. A pause that is looked
+// after already is left alone: who has paused says nothing more, so that it need not be done twice.
 func (r *run) rescue(at *slot, n *node, e history.Event) {
-	inj, mine := n.owes()
-	if !mine {
+	if !n.pausing.TryLock() {
 		return
 	}
-	defer n.untended()
+	defer n.pausing.Unlock()
+	inj := n.nextPause()
 	if inj != nil {
 		inj.session = e.Session
 		start := inj.event(history.FaultStart)

@@ -70,8 +70,9 @@ type node struct {
 
 	mu       sync.Mutex
 	instance string
-	owed     []*injection // that asked it to pause, and did not wait until it did
-	tended   bool         // it has paused, and is about to be let go on
+	pauses   []*injection // that asked it to pause, and did not wait until it did
+
+	pausing sync.Mutex // held while a pause is looked after
 }
 
 func (n *node) setInstance(id string) {
