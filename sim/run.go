@@ -139,8 +139,7 @@ func params(c Config, plan fault.Plan, o Outcome, redis string) check.Params {
 	plan.Seed = c.Seed // of the run, also where the plan was written by hand
 	return check.Params{
 		System: c.System, Nodes: c.Nodes, Sessions: c.Sessions, Tuners: c.tuners(),
-		TTL: c.TTL, Renew: c.Renew, RenewTimeout: c.RenewTimeout, Heartbeat: c.Heartbeat, Discovery: c.Discovery,
-		Poll: c.Poll, PollTimeout: c.PollTimeout, Serve: c.Serve, Duration: c.Duration(), Speed: c.Speed,
+		Timings: c.Timings, Duration: c.Duration(), Speed: c.Speed,
 		Plan: plan, Tap: o.Tap, Counted: redis != RedisCompose, Interrupted: o.Interrupted, Foreign: len(c.NodeCmd) > 0,
 		Scenario: c.Name, Redis: redis, Criteria: c.Criteria,
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
 // Scenario says what a storm is made of. The zero value is the default run; so is every field that is zero. All durations
@@ -40,16 +41,10 @@ type Scenario struct {
 	path   string
 }
 
-// Timings are the durations that the nodes work with.
-type Timings struct {
-	TTL         time.Duration // of a lease and of a heartbeat; 30 s
-	Renew       time.Duration // between renewals; a third of TTL
-	Heartbeat   time.Duration // between heartbeats; as Renew
-	Discovery   time.Duration // between looks at the fleet and the sessions; 10 s
-	Poll        time.Duration // between polls of one session; 5 s
-	PollTimeout time.Duration // of one poll; Poll or a third of TTL, whichever is less
-	Serve       time.Duration // how long the polled target takes to answer; 100 ms
-}
+// Timings are the durations that the nodes work with. Those of a Scenario that are 0 have a default, at speed 1: TTL 30 s, Renew a third
+// of it, RenewTimeout a tenth, which is not chosen, Heartbeat as Renew, Discovery 10 s, Poll 5 s, PollTimeout Poll or a third of TTL,
+// whichever is less, Serve 100 ms.
+type Timings = timing.Timings
 
 // Fixed are durations taken as written, whatever the speed. Each that is not zero takes the place of the scenario's own.
 type Fixed struct {
@@ -62,10 +57,10 @@ type Config struct {
 	System          string
 	Nodes, Sessions int
 
-	TTL, Renew, RenewTimeout, Heartbeat, Discovery time.Duration
-	Poll, PollTimeout, Serve                       time.Duration
-	LongPolls                                      bool
-	APILeases                                      string
+	Timings
+
+	LongPolls bool
+	APILeases string
 
 	Speed       float64
 	Storm, Calm time.Duration
@@ -286,7 +281,7 @@ func (c Config) Draw(supported func(fault.Kind) error) (fault.Plan, error) {
 		}
 	}
 	return c.drawn(fault.DrawParams{
-		Nodes: c.Nodes, Sessions: c.Sessions, TTL: c.TTL, Renew: c.Renew, Discovery: c.Discovery, Poll: c.Poll,
-		PollTimeout: c.PollTimeout, Storm: c.Storm, Leader: c.System == SystemElection, Owns: c.owns(), Kinds: kinds, Virtual: c.onVirtual(),
+		Nodes: c.Nodes, Sessions: c.Sessions, Timings: c.Timings, Storm: c.Storm, Leader: c.System == SystemElection, Owns: c.owns(),
+		Kinds: kinds, Virtual: c.onVirtual(),
 	})
 }

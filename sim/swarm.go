@@ -59,9 +59,8 @@ func (s Scenario) Swarm(seed uint64) (Config, fault.Plan, error) {
 		c.Faults = []fault.Kind{fault.Crash}
 	}
 	plan, err := c.drawn(fault.DrawParams{
-		Nodes: c.Nodes, Sessions: c.Sessions, TTL: c.TTL, Renew: c.Renew, Discovery: c.Discovery, Poll: c.Poll,
-		PollTimeout: c.PollTimeout, Storm: c.Storm, Leader: c.System == SystemElection, Owns: c.owns(), Kinds: c.Faults, Virtual: true,
-		Rate: d.rate, Mixed: d.mixed,
+		Nodes: c.Nodes, Sessions: c.Sessions, Timings: c.Timings, Storm: c.Storm, Leader: c.System == SystemElection, Owns: c.owns(),
+		Kinds: c.Faults, Virtual: true, Rate: d.rate, Mixed: d.mixed,
 	})
 	if edges != nil {
 		stepsAtMargin(edges, c.TTL, plan.Faults)

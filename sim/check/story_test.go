@@ -16,6 +16,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
 // TestStories judges the hand-made histories of testdata/stories. Each file belongs to one guarantee and tells, as stories, what
@@ -90,8 +91,11 @@ func judgeBothWays(t *testing.T, p Params, events []history.Event) Result {
 
 func storyParams() Params {
 	return Params{
-		Nodes: 3, Sessions: 1, TTL: 3 * time.Second, Renew: time.Second, RenewTimeout: 300 * time.Millisecond,
-		Heartbeat: time.Second, Discovery: time.Second, Poll: 500 * time.Millisecond, PollTimeout: 400 * time.Millisecond,
+		Nodes: 3, Sessions: 1,
+		Timings: timing.Timings{
+			TTL: 3 * time.Second, Renew: time.Second, RenewTimeout: 300 * time.Millisecond, Heartbeat: time.Second,
+			Discovery: time.Second, Poll: 500 * time.Millisecond, PollTimeout: 400 * time.Millisecond,
+		},
 	}
 }
 

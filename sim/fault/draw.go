@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
 // DrawParams is what a storm is drawn for. Only Nodes, TTL, Renew and Storm must be positive; the rest may be zero.
@@ -11,11 +13,7 @@ type DrawParams struct {
 	Nodes    int // at the start
 	Sessions int // at the start
 
-	TTL         time.Duration // of a lease
-	Renew       time.Duration // between renewals
-	Discovery   time.Duration // between looks at the fleet
-	Poll        time.Duration // between polls of one session
-	PollTimeout time.Duration
+	timing.Timings
 
 	// Storm is the time in which faults hit; every fault is healed before its end or by it.
 	Storm time.Duration

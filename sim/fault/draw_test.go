@@ -11,14 +11,19 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 	"pgregory.net/rapid"
+
+	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
 // atSpeed returns the parameters of a default run: the usual timings divided by speed, the storm that such a run has.
 func atSpeed(nodes, sessions int, speed time.Duration, total time.Duration) DrawParams {
 	ttl := 30 * time.Second / speed
 	return DrawParams{
-		Nodes: nodes, Sessions: sessions, TTL: ttl, Renew: ttl / 3, Discovery: ttl / 3, Poll: ttl / 6,
-		PollTimeout: ttl / 6, Storm: total - ttl*2 - time.Second,
+		Nodes: nodes, Sessions: sessions,
+		Timings: timing.Timings{
+			TTL: ttl, Renew: ttl / 3, Discovery: ttl / 3, Poll: ttl / 6, PollTimeout: ttl / 6,
+		},
+		Storm: total - ttl*2 - time.Second,
 	}
 }
 
@@ -28,7 +33,7 @@ func drawAnyParams(t *rapid.T) DrawParams {
 	}
 	p := DrawParams{
 		Nodes: rapid.IntRange(1, 60).Draw(t, "nodes"), Sessions: rapid.IntRange(0, 300).Draw(t, "sessions"),
-		TTL: ms("ttl", 500, 40_000), Storm: ms("storm", 0, 400_000),
+		Timings: timing.Timings{TTL: ms("ttl", 500, 40_000)}, Storm: ms("storm", 0, 400_000),
 		Kinds: rapid.SliceOfDistinct(rapid.SampledFrom(order), rapid.ID).Draw(t, "kinds"),
 	}
 	p.Renew = p.TTL / time.Duration(rapid.IntRange(2, 10).Draw(t, "renewals in a TTL"))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
 // ErrConfig: a Config contradicts itself; the message names the field.
@@ -29,8 +30,8 @@ type Config struct {
 	// Phase1 says of intents in which slots, by number, the API takes leases itself; nil: in none.
 	Phase1 func(slot int) bool
 
-	TTL, Renew, Heartbeat, Discovery, Poll, PollTimeout time.Duration
-	Serve                                               time.Duration // how long the target takes to answer a poll
+	timing.Timings
+	LongPolls bool // polls may outlast the trust window
 
 	Storm time.Duration // the plan's faults hit in it, from its start
 	Calm  time.Duration // then everything is healed and must converge
@@ -153,24 +154,20 @@ const (
 )
 
 func (c *Config) validate(r *Redis) error {
-	durations := map[string]time.Duration{
-		"TTL": c.TTL, "Renew": c.Renew, "Heartbeat": c.Heartbeat, "Discovery": c.Discovery, "Poll": c.Poll,
-		"PollTimeout": c.PollTimeout, "Storm": c.Storm,
-	}
-	for _, name := range []string{"TTL", "Renew", "Heartbeat", "Discovery", "Poll", "PollTimeout", "Storm"} {
-		if durations[name] < time.Millisecond {
-			return fmt.Errorf("%w: %s is %v, at least 1ms is needed", ErrConfig, name, durations[name])
-		}
+	if err := c.Check(c.LongPolls); err != nil {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	switch {
+	case c.Storm < timing.Min:
+		return fmt.Errorf("%w: Storm is %v, at least %v is needed", ErrConfig, c.Storm, timing.Min)
 	case systems[c.System] == nil:
 		return fmt.Errorf("%w: System is %q, which this engine does not have", ErrConfig, c.System)
 	case c.Nodes < 1:
 		return fmt.Errorf("%w: Nodes is %d, at least 1 is needed", ErrConfig, c.Nodes)
 	case c.Sessions < 0:
 		return fmt.Errorf("%w: Sessions is %d, must not be negative", ErrConfig, c.Sessions)
-	case c.Calm < 0 || c.Serve < 0:
-		return fmt.Errorf("%w: Calm and Serve must not be negative", ErrConfig)
+	case c.Calm < 0:
+		return fmt.Errorf("%w: Calm is %v, must not be negative", ErrConfig, c.Calm)
 	case (len(c.NodeCmd) == 0 || c.NodeCmd[0] == "") && r.Nodes() == "":
 		return fmt.Errorf("%w: NodeCmd is empty: name the program that is a node", ErrConfig)
 	}
