@@ -19,7 +19,7 @@ var retired = []struct{ rooms, words []string }{
 		},
 	},
 	{rooms: []string{"sim/check"}, words: []string{"told", "bars", "heir", "heirs", "crew", "word"}},
-	{rooms: []string{"lease"}, words: []string{"unsought", "vouched", "doomed", "heirless", "turbid", "peopled"}},
+	{rooms: []string{"lease", "internal/redisstore"}, words: []string{"unsought", "vouched", "doomed", "heirless", "turbid", "peopled"}},
 }
 
 var (
