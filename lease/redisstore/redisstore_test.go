@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -8,17 +9,22 @@ import (
 	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
-// The rules are those that an operator gives the user of a program, in the form that Redis takes.
+// The rules are those that an operator gives the user of a program: Rules.String has them in the form that Redis takes.
 func ExampleOptions_Rules() {
 	keys := redisstore.Options{LeasePrefix: "{jobs}:lease:", NodePrefix: "{jobs}:node:", EpochKey: "{jobs}:epoch", Channel: "jobs"}
-	fmt.Println(keys.Rules(redisstore.Use{Registry: true}))
-	// Output:
-	// ~{jobs}:epoch ~{jobs}:epoch:group ~{jobs}:lease:* ~{jobs}:node:* &jobs +ping +info +time +eval +evalsha +get +set +del +pexpire +pttl +hset +hmget +hget +publish +subscribe +mget +scan +exists
+	rules := keys.Rules(redisstore.Use{Registry: true})
+	fmt.Println(rules.Keys, rules.Channels)
+	// Output: [{jobs}:epoch {jobs}:epoch:group {jobs}:lease:* {jobs}:node:*] [jobs]
 }
 
 // A condition has one error, whichever package names it.
 func TestConditionsAreThoseOfLeases(t *testing.T) {
-	if lease.ErrRefused != redisstore.ErrRefused || lease.ErrQuarantineTooShort != redisstore.ErrQuarantineTooShort { //nolint:errorlint // identity
-		t.Error("lease and redisstore name one condition by two errors")
+	for of, both := range map[string][2]error{
+		"refusals":    {lease.ErrRefused, redisstore.ErrRefused},
+		"quarantines": {lease.ErrQuarantineTooShort, redisstore.ErrQuarantineTooShort},
+	} {
+		if !errors.Is(both[0], both[1]) {
+			t.Errorf("%s: %v, want %v", of, both[0], both[1])
+		}
 	}
 }
