@@ -43,7 +43,8 @@ func (g *e4) lost(inj *injection) {
 		if inj.open || w.epoch.down {
 			base = w.now
 		}
-		unseen := inj.detectedAt == 0 && (w.epoch.value == was || w.epoch.value == "") // else one began while Redis was not watched, or is an older one
+		// Another epoch began while Redis was not watched, or is an older one.
+		unseen := inj.detectedAt == 0 && (w.epoch.value == was || w.epoch.value == "")
 		return promise{from: inj.start, base: base, by: base + within, settle: within, anybody: true, but: inj}, unseen && w.phase != "end"
 	}, func(limit int64, excused *injection) {
 		if excused != nil {

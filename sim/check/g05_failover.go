@@ -128,7 +128,9 @@ func (g *g5) watch(to *takeover) {
 
 // promise is that somebody takes the session. What an instance that is gone was granted ends first.
 func (g *g5) promise(to *takeover) promise {
-	p := promise{from: to.at, base: to.base, by: to.base + g.limit, settle: g.w.settleAfter(), anybody: true, grantees: to.grantees, but: to.crash}
+	p := promise{
+		from: to.at, base: to.base, by: to.base + g.limit, settle: g.w.settleAfter(), anybody: true, grantees: to.grantees, but: to.crash,
+	}
 	if len(to.grantees) > 0 {
 		p.session = to.session
 	}
