@@ -15,7 +15,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/leasestorm/leasestorm/internal/core"
-	"github.com/leasestorm/leasestorm/lease/redisstore"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

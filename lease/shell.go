@@ -10,10 +10,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/internal/core"
-	"github.com/leasestorm/leasestorm/lease/redisstore"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// store is what a shell needs of lease/redisstore.
+// store is what a shell needs of internal/redisstore.
 type store interface {
 	Do(ctx context.Context, op *core.Op) core.Answer
 	Look(ctx context.Context, op *core.Op, s *core.Sessions) core.Answer

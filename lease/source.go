@@ -13,7 +13,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/plain"
-	"github.com/leasestorm/leasestorm/lease/redisstore"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
 // source reads the sessions to share. Only the worker of the look lane uses it.

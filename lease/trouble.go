@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasestorm/leasestorm/internal/core"
-	"github.com/leasestorm/leasestorm/lease/redisstore"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
 // trouble remembers what Redis, or the way to it, last said against each kind of request, until a request of that kind is

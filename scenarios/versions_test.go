@@ -57,7 +57,7 @@ func halves(dir, otherwise string) []string {
 // earlierScripts returns an overlay with which the store has the scripts of the version before the group's record: they are
 // given one key less and answer one element less.
 func earlierScripts(dir string) string {
-	store := absolute("../lease/redisstore")
+	store := absolute("../internal/redisstore")
 	replace := map[string]string{}
 	texts, err := filepath.Glob(filepath.Join(store, "testdata", "lua-159fa90", "*.lua"))
 	Expect(err).NotTo(HaveOccurred())

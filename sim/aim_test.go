@@ -11,16 +11,16 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-var aimSeeds = flag.Int("aim", 40, "seeds of which TestLoneStrikesHitOwners counts whom lone strikes hit")
+var aimSeeds = flag.Int("aim", 40, "seeds of which TestLoneInjectionsHitOwners counts whom lone injections hit")
 
-// breaks are the kinds whose lone strike should break an owner: it is gone, or cannot renew, for longer than it may be trusted.
+// breaks are the kinds whose lone injection should break an owner: it is gone, or cannot renew, for longer than it may be trusted.
 var breaks = []fault.Kind{
 	fault.Crash, fault.Freeze, fault.CheckSend, fault.Cut, fault.BlackHole, fault.RequestsLost, fault.RepliesLost, fault.Suspend,
 }
 
-// A lone strike of a node hits who owns leases, and one that should break an owner outlasts its trust, so that what it owned
+// A lone injection of a node hits who owns leases, and one that should break an owner outlasts its trust, so that what it owned
 // passes on. With -v it prints how many did, by kind: go test ./sim -run LoneStrikesHitOwners -v -aim 200.
-func TestLoneStrikesHitOwners(t *testing.T) {
+func TestLoneInjectionsHitOwners(t *testing.T) {
 	safety := func(seed uint64) (Config, fault.Plan, error) {
 		all := Builtin()
 		s := all[slices.IndexFunc(all, func(s Scenario) bool { return s.Name == "safety" })]
@@ -45,7 +45,7 @@ func TestLoneStrikesHitOwners(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				o := owners{c: c, plan: plan, hits: hits, holds: map[string]string{}, open: map[int64]*struck{}}
+				o := owners{c: c, plan: plan, hits: hits, holds: map[string]string{}, open: map[int64]*owned{}}
 				if _, err := runVirtual(t.Context(), c, plan, nil, o.see, nil); err != nil {
 					t.Fatal(err)
 				}
@@ -61,18 +61,18 @@ func TestLoneStrikesHitOwners(t *testing.T) {
 					passed = h.owner
 				}
 				if least := h.planned * 8 / 10; h.owner < least || passed < least {
-					t.Errorf("of %d lone strikes of %s %d hit an owner, and from %d what it owned passed on", h.planned, k, h.owner, h.passed)
+					t.Errorf("of %d lone injections of %s %d hit an owner, and from %d what it owned passed on", h.planned, k, h.owner, h.passed)
 				}
 			}
 		})
 	}
 }
 
-// hit counts the lone strikes of a kind: planned, of those that struck an owner, and of those before whose end something that it
+// hit counts the lone injections of a kind: planned, of those that hit an owner, and of those before whose end something that it
 // owned was another's.
 type hit struct{ planned, owner, passed int }
 
-type struck struct {
+type owned struct {
 	hit    *hit
 	owned  []string
 	by     string
@@ -80,13 +80,13 @@ type struck struct {
 	until  int64
 }
 
-// owners follows who holds what as Redis shows it, and what becomes of the leases of those who are struck.
+// owners follows who holds what as Redis shows it, and what becomes of the leases of those who are hit.
 type owners struct {
 	c     Config
 	plan  fault.Plan
 	hits  map[fault.Kind]*hit
 	holds map[string]string
-	open  map[int64]*struck
+	open  map[int64]*owned
 }
 
 func (o *owners) see(e history.Event) {
@@ -127,7 +127,7 @@ func (o *owners) start(e history.Event) {
 	if h == nil || !f.Lone {
 		return
 	}
-	s := &struck{hit: h, by: e.Instance, until: e.T + int64(3*o.c.TTL)}
+	s := &owned{hit: h, by: e.Instance, until: e.T + int64(3*o.c.TTL)}
 	for session, by := range o.holds {
 		if by == e.Instance {
 			s.owned = append(s.owned, session)
@@ -142,7 +142,7 @@ func (o *owners) start(e history.Event) {
 func table(hits map[fault.Kind]*hit) string {
 	var text strings.Builder
 	for k, h := range hits {
-		fmt.Fprintf(&text, "%-15s %3d lone, %3d struck an owner, %3d until what it owned was another's\n", k, h.planned, h.owner, h.passed)
+		fmt.Fprintf(&text, "%-15s %3d lone, %3d hit an owner, %3d until what it owned was another's\n", k, h.planned, h.owner, h.passed)
 	}
 	lines := strings.SplitAfter(text.String(), "\n")
 	slices.Sort(lines)

@@ -13,6 +13,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/timing"
 	"github.com/leasestorm/leasestorm/sim/virtual/virtualtest"
 )
 
@@ -217,8 +218,11 @@ func sixtyFaults(b *testing.B) (Config, fault.Plan) {
 	b.Helper()
 	c := tenMinutes(b, 3, 10*time.Minute)
 	plan := fault.Draw(c.Seed, fault.DrawParams{
-		Nodes: c.Nodes, Sessions: c.Sessions, TTL: c.TTL, Renew: c.Renew, Discovery: c.Discovery, Poll: c.Poll,
-		PollTimeout: c.PollTimeout, Storm: c.Storm, Virtual: true, Mixed: true, Rate: 2,
+		Nodes: c.Nodes, Sessions: c.Sessions,
+		Timings: timing.Timings{
+			TTL: c.TTL, Renew: c.Renew, Discovery: c.Discovery, Poll: c.Poll, PollTimeout: c.PollTimeout,
+		},
+		Storm: c.Storm, Virtual: true, Mixed: true, Rate: 2,
 	})
 	if len(plan.Faults) < 60 {
 		b.Fatalf("only %d faults were drawn", len(plan.Faults))

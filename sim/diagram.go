@@ -218,7 +218,7 @@ func (d *diagram) ofNode(e *history.Event) saying {
 	return s
 }
 
-// ofOthers is what Redis did, what the target saw, and what the plan struck.
+// ofOthers is what Redis did, what the target saw, and what the plan hit.
 func (d *diagram) ofOthers(e *history.Event) saying {
 	s := saying{column: inRedis}
 	switch e.Kind {

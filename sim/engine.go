@@ -22,7 +22,7 @@ type Engine interface {
 	// Open starts or checks what the run needs beside its nodes; dir is the run's folder. An error is a sentence that
 	// says what is wrong and what is allowed, and leaves nothing behind.
 	Open(ctx context.Context, dir string) (RedisInfo, error)
-	// Supports returns nil if the opened engine can strike the kind, else the reason why not.
+	// Supports returns nil if the opened engine can inject the kind, else the reason why not.
 	Supports(fault.Kind) error
 	// Run runs the storm and the calm and records them. When ctx ends it stops within 3 s, and what is recorded so far
 	// stays valid: that is no error but Outcome.Interrupted.
@@ -33,10 +33,10 @@ type Engine interface {
 
 // RedisChoice says which Redis the real engine uses. Kind is "" (redis-server or valkey-server from PATH, else a container,
 // else embedded), "server", "container", "embedded", "url" with URL, or "compose" with Project: then the fleet
-// of that project is struck, and nothing is started.
+// of that project is stormed, and nothing is started.
 type RedisChoice struct {
 	Kind, URL string
-	Project   string                  // of a compose file, whose fleet is struck
+	Project   string                  // of a compose file, whose fleet is stormed
 	Image     string                  // of a container; "": RedisImage
 	Pulling   func(done, total int64) // hears how an image is fetched, in bytes; may be nil
 }
@@ -77,8 +77,8 @@ type Progress struct {
 	Phase                       string // "start", "storm", "calm"
 	Alive, Nodes                int
 	Polls, Rejected, Violations int64
-	Challenges                  int64  // leases taken over from owners that were struck, or gave them up: what 0 violations is worth
-	Fault                       string // striking now, "" if none
+	Challenges                  int64  // leases taken over from owners that were hit, or gave them up: what 0 violations is worth
+	Fault                       string // active, "" if none
 }
 
 // Outcome is what an engine knows of a run beside its history.
@@ -88,7 +88,7 @@ type Outcome struct {
 	Fell          string // the first instance that its own rules took down, in virtual time, and why; "": none was
 	Hung          bool   // it did not panic, but went on without an end
 	RedisCommands int64
-	Late          int      // faults that struck later than planned
+	Late          int      // faults that hit later than planned
 	Notes         []string // anything a reader should know
 
 	Virtual time.Duration // virtual time that passed; 0 on the real engine

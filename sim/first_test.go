@@ -9,7 +9,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// What a scenario's plan says strikes first and as it stands; what is drawn follows when that is healed.
+// What a scenario's plan says hits first and as it stands; what is drawn follows when that is healed.
 func TestPlanBeforeWhatIsDrawn(t *testing.T) {
 	s := Scenario{
 		Seed: 1, Speed: 10, Duration: 10 * time.Minute, Faults: []fault.Kind{fault.Crash, fault.Cut},

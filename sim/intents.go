@@ -26,7 +26,7 @@ var intents = &system{
 	sessions: ServicesDefault, sessionsMax: ServicesMax, share: 4, virtual: intentsVirtual,
 	faults: func(k fault.Kind) error {
 		if k.Scope() == fault.ScopeSession {
-			return fmt.Errorf("%w: %q strikes polling sessions", ErrPointless, k)
+			return fmt.Errorf("%w: %q hits polling sessions", ErrPointless, k)
 		}
 		return noBeats(k)
 	},

@@ -67,7 +67,7 @@ type Result struct {
 // Run runs the storm, saves history, scenario and plan in a folder of its own under o.Reports, which no other run uses, has
 // them judged from there and saves the report beside them. A guarantee that broke is no error: Result.Report tells.
 //
-// An error wraps ErrHarness (or ErrInvalid, where a fault was named that the engine cannot strike); the folder is then
+// An error wraps ErrHarness (or ErrInvalid, where a fault was named that the engine cannot inject); the folder is then
 // removed again unless nodes had started, whose logs explain the error. When ctx ends, the run stops within 3 s and what
 // there is of it is judged.
 func Run(ctx context.Context, c Config, o Options) (Result, error) {
@@ -139,8 +139,7 @@ func params(c Config, plan fault.Plan, o Outcome, redis string) check.Params {
 	plan.Seed = c.Seed // of the run, also where the plan was written by hand
 	return check.Params{
 		System: c.System, Nodes: c.Nodes, Sessions: c.Sessions, Tuners: c.tuners(),
-		TTL: c.TTL, Renew: c.Renew, RenewTimeout: c.RenewTimeout, Heartbeat: c.Heartbeat, Discovery: c.Discovery,
-		Poll: c.Poll, PollTimeout: c.PollTimeout, Serve: c.Serve, Duration: c.Duration(), Speed: c.Speed,
+		Timings: c.Timings, Duration: c.Duration(), Speed: c.Speed,
 		Plan: plan, Tap: o.Tap, Counted: redis != RedisCompose, Interrupted: o.Interrupted, Foreign: len(c.NodeCmd) > 0,
 		Scenario: c.Name, Redis: redis, Criteria: c.Criteria,
 	}
@@ -329,9 +328,9 @@ func intact(r report.Report, dir string, files report.Files) error {
 	return r.Intact(dir)
 }
 
-// Struck returns the run with its faults of owners striking whom they struck in the saved run in dir, and when: they had waited
+// Retargeted returns the run with its faults of owners hitting whom they hit in the saved run in dir, and when: they had waited
 // for an owner. n is how many did. The error is that of the history's file.
-func (c Config) Struck(dir string) (again Config, n int, err error) {
+func (c Config) Retargeted(dir string) (again Config, n int, err error) {
 	p := *c.Plan
 	p.Faults = slices.Clone(p.Faults)
 	var storm int64
@@ -351,7 +350,7 @@ func (c Config) Struck(dir string) (again Config, n int, err error) {
 	slices.SortStableFunc(p.Faults, func(a, b fault.Fault) int { return cmp.Compare(a.At, b.At) })
 	c.Plan = &p
 	if err := p.Validate(fault.Limits{Nodes: c.Nodes, Sessions: c.Sessions, Storm: c.Storm, Virtual: c.onVirtual()}); err != nil {
-		return Config{}, 0, fmt.Errorf("%w: saved run %s: whom its faults struck: %w", ErrInvalid, dir, err)
+		return Config{}, 0, fmt.Errorf("%w: saved run %s: whom its faults hit: %w", ErrInvalid, dir, err)
 	}
 	return c, n, nil
 }

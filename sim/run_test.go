@@ -265,8 +265,8 @@ func TestRunJudgesWhatItCannotSave(t *testing.T) {
 	}
 }
 
-// A saved run says whom its faults of owners struck and when, and the run that is made of it strikes them again.
-func TestStruckAgain(t *testing.T) {
+// A saved run says whom its faults of owners hit and when, and the run that is made of it hits them again.
+func TestSameTargetsAgain(t *testing.T) {
 	second := time.Second
 	c := resolved(t, Scenario{Engine: EngineVirtual, Nodes: 3, Sessions: 6, Seed: 9, Fixed: Fixed{Duration: 2 * time.Minute}, Plan: []fault.Fault{
 		{At: 5 * second, Kind: fault.Freeze, Target: "owner:session-1", For: 2 * second},
@@ -284,35 +284,35 @@ func TestStruckAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, n, err := loaded.Struck(saved.Dir)
+	again, n, err := loaded.Retargeted(saved.Dir)
 	if err != nil || n != 2 {
-		t.Fatalf("%d struck, %v, want 2", n, err)
+		t.Fatalf("%d hit, %v, want 2", n, err)
 	}
-	was := struckIn(t, saved.Dir)
+	was := targetsOf(t, saved.Dir)
 	if was[0] == "" || was[0] != was[1] {
-		t.Fatalf("struck were %v, want the same owner twice", was)
+		t.Fatalf("hit were %v, want the same owner twice", was)
 	}
 	f := again.Plan.Faults
 	if f[0].Target != fault.OwnerTarget(was[0]) || f[2].Target != fault.OwnerTarget(was[1]) || f[2].Kind != fault.Cut || f[2].At < 7*second ||
 		f[1].Target != "node-1" {
-		t.Errorf("struck again are %+v, want %v, and the cut when it struck", f, was)
+		t.Errorf("hit again are %+v, want %v, and the cut when it hit", f, was)
 	}
 	if loaded.Plan.Faults[0].Target != "owner:session-1" {
 		t.Error("the saved run's own plan was changed")
 	}
 }
 
-// struckIn returns whom a saved run's faults struck, by their number in the plan.
-func struckIn(t *testing.T, dir string) map[int64]string {
+// targetsOf returns whom a saved run's faults hit, by their number in the plan.
+func targetsOf(t *testing.T, dir string) map[int64]string {
 	t.Helper()
-	struck := map[int64]string{}
+	targets := map[int64]string{}
 	for e, err := range history.Open(filepath.Join(dir, HistoryFile)) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		if e.Kind == history.FaultStart {
-			struck[e.N] = e.Node
+			targets[e.N] = e.Node
 		}
 	}
-	return struck
+	return targets
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
 // Scenario says what a storm is made of. The zero value is the default run; so is every field that is zero. All durations
@@ -40,16 +41,10 @@ type Scenario struct {
 	path   string
 }
 
-// Timings are the durations that the nodes work with.
-type Timings struct {
-	TTL         time.Duration // of a lease and of a heartbeat; 30 s
-	Renew       time.Duration // between renewals; a third of TTL
-	Heartbeat   time.Duration // between heartbeats; as Renew
-	Discovery   time.Duration // between looks at the fleet and the sessions; 10 s
-	Poll        time.Duration // between polls of one session; 5 s
-	PollTimeout time.Duration // of one poll; Poll or a third of TTL, whichever is less
-	Serve       time.Duration // how long the polled target takes to answer; 100 ms
-}
+// Timings are the durations that the nodes work with. Those of a Scenario that are 0 have a default, at speed 1: TTL 30 s, Renew a third
+// of it, RenewTimeout a tenth, which is not chosen, Heartbeat as Renew, Discovery 10 s, Poll 5 s, PollTimeout Poll or a third of TTL,
+// whichever is less, Serve 100 ms.
+type Timings = timing.Timings
 
 // Fixed are durations taken as written, whatever the speed. Each that is not zero takes the place of the scenario's own.
 type Fixed struct {
@@ -62,16 +57,16 @@ type Config struct {
 	System          string
 	Nodes, Sessions int
 
-	TTL, Renew, RenewTimeout, Heartbeat, Discovery time.Duration
-	Poll, PollTimeout, Serve                       time.Duration
-	LongPolls                                      bool
-	APILeases                                      string
+	Timings
+
+	LongPolls bool
+	APILeases string
 
 	Speed       float64
 	Storm, Calm time.Duration
 	Seed        uint64
 	Faults      []fault.Kind // to draw from, as in Scenario
-	First       *fault.Plan  // strikes before what is drawn; nil: nothing does
+	First       *fault.Plan  // hits before what is drawn; nil: nothing does
 	Plan        *fault.Plan  // nil: drawn when the engine is known
 	Criteria    []string
 	NodeCmd     []string
@@ -168,7 +163,7 @@ func (s Scenario) resolve() (Config, error) {
 	if err := s.phases(&c); err != nil {
 		return Config{}, err
 	}
-	if i, err := fault.CheckKinds(c.Faults, c.onVirtual(), c.strikes); err != nil {
+	if i, err := fault.CheckKinds(c.Faults, c.onVirtual(), c.pointless); err != nil {
 		return Config{}, wrong(fmt.Sprintf("faults[%d]", i), "%w", err)
 	}
 	for c.Seed == 0 {
@@ -237,10 +232,10 @@ func (s Scenario) plan(c *Config) error {
 			Nodes: c.Nodes, Sessions: c.Sessions, Storm: c.Storm, Virtual: c.onVirtual(),
 		})
 	}
-	var odd error // that no such system is struck so
+	var odd error // that no such system is hit so
 	sound := len(s.Plan)
 	for i, f := range s.Plan {
-		if odd = c.strikes(f.Kind); odd != nil {
+		if odd = c.pointless(f.Kind); odd != nil {
 			sound = i
 			break
 		}
@@ -275,7 +270,7 @@ func (c Config) Draw(supported func(fault.Kind) error) (fault.Plan, error) {
 	}
 	var usual []fault.Kind
 	for _, k := range fault.DefaultKinds() {
-		if supported(k) == nil && c.strikes(k) == nil {
+		if supported(k) == nil && c.pointless(k) == nil {
 			usual = append(usual, k)
 		}
 	}
@@ -286,7 +281,7 @@ func (c Config) Draw(supported func(fault.Kind) error) (fault.Plan, error) {
 		}
 	}
 	return c.drawn(fault.DrawParams{
-		Nodes: c.Nodes, Sessions: c.Sessions, TTL: c.TTL, Renew: c.Renew, Discovery: c.Discovery, Poll: c.Poll,
-		PollTimeout: c.PollTimeout, Storm: c.Storm, Leader: c.System == SystemElection, Owns: c.owns(), Kinds: kinds, Virtual: c.onVirtual(),
+		Nodes: c.Nodes, Sessions: c.Sessions, Timings: c.Timings, Storm: c.Storm, Leader: c.System == SystemElection, Owns: c.owns(),
+		Kinds: kinds, Virtual: c.onVirtual(),
 	})
 }

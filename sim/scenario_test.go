@@ -25,9 +25,11 @@ func TestDefaults(t *testing.T) {
 	c.Seed = 0
 	want := Config{
 		Name: "storm", Engine: "real", System: "polling", Nodes: 10, Sessions: 100, Speed: 10,
-		TTL: 3 * time.Second, Renew: time.Second, RenewTimeout: 300 * time.Millisecond, Heartbeat: time.Second,
-		Discovery: time.Second, Poll: 500 * time.Millisecond, PollTimeout: 500 * time.Millisecond,
-		Serve: 10 * time.Millisecond, Storm: 53 * time.Second, Calm: 7 * time.Second,
+		Timings: Timings{
+			TTL: 3 * time.Second, Renew: time.Second, RenewTimeout: 300 * time.Millisecond, Heartbeat: time.Second, Discovery: time.Second,
+			Poll: 500 * time.Millisecond, PollTimeout: 500 * time.Millisecond, Serve: 10 * time.Millisecond,
+		},
+		Storm: 53 * time.Second, Calm: 7 * time.Second,
 	}
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got  %+v\nwant %+v", c, want)
@@ -243,7 +245,7 @@ func TestDrawAsksTheEngine(t *testing.T) {
 	}
 	for _, f := range plan.Faults {
 		if f.Kind == fault.RedisWipe {
-			t.Error("drew a fault that the engine cannot strike")
+			t.Error("drew a fault that the engine cannot inject")
 		}
 	}
 	c.Faults = []fault.Kind{fault.RedisWipe}

@@ -54,14 +54,13 @@ func (s Scenario) Swarm(seed uint64) (Config, fault.Plan, error) {
 	if c.Plan != nil {
 		return c, *c.Plan, nil
 	}
-	c.Faults = fault.Wanted(c.Faults, slices.DeleteFunc(d.kinds, func(k fault.Kind) bool { return c.strikes(k) != nil }))
+	c.Faults = fault.Wanted(c.Faults, slices.DeleteFunc(d.kinds, func(k fault.Kind) bool { return c.pointless(k) != nil }))
 	if len(c.Faults) == 0 {
 		c.Faults = []fault.Kind{fault.Crash}
 	}
 	plan, err := c.drawn(fault.DrawParams{
-		Nodes: c.Nodes, Sessions: c.Sessions, TTL: c.TTL, Renew: c.Renew, Discovery: c.Discovery, Poll: c.Poll,
-		PollTimeout: c.PollTimeout, Storm: c.Storm, Leader: c.System == SystemElection, Owns: c.owns(), Kinds: c.Faults, Virtual: true,
-		Rate: d.rate, Mixed: d.mixed,
+		Nodes: c.Nodes, Sessions: c.Sessions, Timings: c.Timings, Storm: c.Storm, Leader: c.System == SystemElection, Owns: c.owns(),
+		Kinds: c.Faults, Virtual: true, Rate: d.rate, Mixed: d.mixed,
 	})
 	if edges != nil {
 		stepsAtMargin(edges, c.TTL, plan.Faults)
@@ -85,7 +84,7 @@ type swarm struct {
 	virtual         Virtual
 	kinds           []fault.Kind
 	rate            float64
-	mixed           bool // no lone strikes
+	mixed           bool // no lone injections
 }
 
 // Sizes of drawn runs: one in largeEvery is large.
@@ -166,7 +165,7 @@ func drawVirtual(r *rand.Rand, ttl time.Duration) (v Virtual) {
 	return v
 }
 
-// drawKinds draws which kinds of faults a run has at all. Runs with lone strikes have more of them: each needs its turn.
+// drawKinds draws which kinds of faults a run has at all. Runs with lone injections have more of them: each needs its turn.
 func drawKinds(r *rand.Rand, mixed bool) []fault.Kind {
 	// A wall clock that steps back while the machine also sleeps is what trust windows do not promise: never both.
 	never := []fault.Kind{fault.ClockStep, fault.Suspend}[r.IntN(2)]

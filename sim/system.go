@@ -20,7 +20,7 @@ const (
 	SystemIntents  = check.SystemIntents
 )
 
-// system is what differs between systems outside the judge (check.Params.System): its defaults, what cannot be struck in it,
+// system is what differs between systems outside the judge (check.Params.System): its defaults, what cannot be injected in it,
 // and what its engines are told. One entry in systems, one in check, and a program for the nodes of each engine make one.
 type system struct {
 	sessions    int                           // at the start, if the scenario does not say
@@ -41,10 +41,10 @@ var systems = map[string]*system{
 // drawn is how many sessions a run has that draws n.
 func (s *system) drawn(n int) int { return 1 + (n-1)/max(1, s.share) }
 
-// ErrPointless: the kind of fault strikes what the system does not have.
+// ErrPointless: the kind of fault hits what the system does not have.
 var ErrPointless = errors.New("makes no sense in this system")
 
-// noBeats refuses what strikes the time that a heartbeat holds, where heartbeats hold none.
+// noBeats refuses what hits the time that a heartbeat holds, where heartbeats hold none.
 func noBeats(k fault.Kind) error {
 	if k == fault.BeatStale {
 		return fmt.Errorf("%w: %q: only in an election does a heartbeat hold a time", ErrPointless, string(k))
@@ -52,8 +52,8 @@ func noBeats(k fault.Kind) error {
 	return nil
 }
 
-// strikes returns why a kind of fault makes no sense in the run's system.
-func (c Config) strikes(k fault.Kind) error {
+// pointless returns why a kind of fault makes no sense in the run's system.
+func (c Config) pointless(k fault.Kind) error {
 	s := systems[c.System]
 	if s == nil || s.faults == nil {
 		return nil

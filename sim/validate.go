@@ -4,7 +4,9 @@ import (
 	"errors"
 	"regexp"
 	"slices"
-	"time"
+	"strings"
+
+	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
 // ErrLater means that what was asked for is designed but not part of this version.
@@ -74,36 +76,13 @@ func (c Config) checkTimings() error {
 		return wrong("timings.ttl", "%v is out of bounds: %v to %v (flag --ttl; --speed divides the default)",
 			c.TTL, TTLMin, TTLMax)
 	}
-	for _, d := range []struct {
-		key   string
-		value time.Duration
-	}{
-		{"timings.renew", c.Renew}, {"timings.heartbeat", c.Heartbeat}, {"timings.discovery", c.Discovery},
-		{"timings.poll", c.Poll}, {"timings.pollTimeout", c.PollTimeout}, {"timings.serve", c.Serve},
-	} {
-		if d.value < time.Millisecond {
-			return wrong(d.key, "%v is too short: at least 1ms after the division by the speed (%v)", d.value, c.Speed)
-		}
-		if d.value > DurationMax {
-			return wrong(d.key, "%v is too long: at most %v, as a run", d.value, DurationMax)
-		}
-	}
-	switch {
-	case c.Renew >= c.TTL:
-		return wrong("timings.renew",
-			"%v must be shorter than the TTL, which is %v: a third of it is usual (flags --renew, --ttl)", c.Renew, c.TTL)
-	case c.Renew+c.RenewTimeout > c.TTL*99/100:
-		return wrong("timings.renew",
-			"%v leaves no time for an answer (a tenth of the TTL) before trust ends: the TTL is %v (flags --renew, --ttl)",
-			c.Renew, c.TTL)
-	case c.Heartbeat >= c.TTL:
-		return wrong("timings.heartbeat", "%v must be shorter than the TTL, which is %v", c.Heartbeat, c.TTL)
-	case c.PollTimeout > c.TTL*9/10 && !c.LongPolls:
-		return wrong("timings.pollTimeout",
-			"%v is longer than nine tenths of the TTL, which is %v: shorten it, or allow such polls with longPolls: true",
-			c.PollTimeout, c.TTL)
-	case c.Serve >= c.PollTimeout:
-		return wrong("timings.serve", "%v must be shorter than the poll time-out, which is %v", c.Serve, c.PollTimeout)
+	var e *timing.Error
+	if errors.As(c.Check(c.LongPolls), &e) {
+		key := strings.ToLower(e.Field[:1]) + e.Field[1:]
+		return wrong("timings."+key, "%v %s%s", e.Value, e.Why, flagsOf[key])
 	}
 	return nil
 }
+
+// flagsOf are what sets a timing that a message is about.
+var flagsOf = map[string]string{"renew": " (flags --renew, --ttl)", "poll": " (flag --poll)"}

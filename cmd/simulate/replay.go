@@ -23,8 +23,8 @@ func newReplay() *cobra.Command {
 		Use:   "replay DIR|SEED",
 		Short: "Run the storm of a saved run, or of an exploration's seed, again",
 		Long: `replay runs the scenario and the plan that a run saved once more, into a folder of its own. On the real engine the
-faults strike the same targets at the same times; what processes, sockets and Redis make of them is real again and may
-differ. Those that struck an owner strike that node again, whoever owns now, unless --aim-anew has them look for one. In
+faults hit the same targets at the same times; what processes, sockets and Redis make of them is real again and may
+differ. Those that hit an owner hit that node again, whoever owns now, unless --aim-anew has them look for one. In
 virtual time every byte of the history is the same, or replay says that it is not. A folder whose files are not
 those that the run left is refused. The node that it names is not started unless --node-cmd names it again: a folder that came
 from elsewhere runs this program and Redis, and nothing else.
@@ -42,7 +42,7 @@ program draws version V, as the exploration's first line said.`,
 		},
 	}
 	f.register(cmd.Flags())
-	cmd.Flags().BoolVar(&f.aimAnew, "aim-anew", false, "of a saved run: faults of owners strike who owns now, not whom they struck then")
+	cmd.Flags().BoolVar(&f.aimAnew, "aim-anew", false, "of a saved run: faults of owners hit who owns now, not whom they hit then")
 	return cmd
 }
 
@@ -97,7 +97,7 @@ func (f *flags) recalled(fs *pflag.FlagSet, arg string) (sim.Config, error) {
 	}
 	// In virtual time they find the same owners again, as the history must be the same; a smaller run has others.
 	if !f.aimAnew && !f.shrinks && !(model && c.Engine == sim.EngineVirtual) {
-		if c, f.struck, err = c.Struck(arg); err != nil {
+		if c, f.retargeted, err = c.Retargeted(arg); err != nil {
 			return sim.Config{}, err
 		}
 	}

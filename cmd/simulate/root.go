@@ -58,10 +58,10 @@ type flags struct {
 
 	shrinks bool // --criteria names what must stay broken, also of a saved run
 
-	saved   string // the folder whose run is done again; "": a seed
-	aimAnew bool   // its faults of owners strike who owns now
-	struck  int    // how many strike whom they struck then
-	guard   *guard // of a folder or scenario file; nil: neither was named
+	saved      string // the folder whose run is done again; "": a seed
+	aimAnew    bool   // its faults of owners hit who owns now
+	retargeted int    // how many hit whom they hit then
+	guard      *guard // of a folder or scenario file; nil: neither was named
 }
 
 func newRoot() *cobra.Command {
@@ -69,7 +69,7 @@ func newRoot() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "simulate",
 		Short: "Break a fleet that shares leases on Redis, and judge whether its promises held",
-		Long: `simulate starts N nodes that share M polling sessions through Redis, strikes them with a plan of faults drawn
+		Long: `simulate starts N nodes that share M polling sessions through Redis, injects a plan of faults drawn
 from a seed, lets everything heal, and judges guarantee by guarantee (G1 to G14) what happened.
 
 Every node is a process behind a proxy of its own; the polled target beside them records what really arrived. Redis is
@@ -140,7 +140,7 @@ func (f *flags) registerRun(fs *pflag.FlagSet) {
 	fs.StringVar(&f.launcher, "launcher", launchProcesses,
 		"process, or container: every node at a `host` with an address of its own, cut off by its network")
 	fs.StringVar(&f.compose, "compose", "",
-		"strike the fleet that this compose `PROJECT` has started (docker/compose.yaml), instead of starting one")
+		"storm the fleet that this compose `PROJECT` has started (docker/compose.yaml), instead of starting one")
 	fs.StringVar(&f.nodeImage, "node-image", "",
 		"`IMAGE` of the nodes for --launcher container (default: one made of this program); it runs what it says, or --node-cmd")
 	fs.StringVar(&f.passwordFile, "redis-password-file", os.Getenv(redisurl.PasswordFileVariable),

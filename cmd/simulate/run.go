@@ -63,7 +63,7 @@ func (f *flags) bend() sim.Breaker {
 
 func (f *flags) newEngine(c sim.Config, redis sim.RedisChoice, pull *pulling) (sim.Engine, error) {
 	if f.compose != "" && (c.Engine != sim.EngineReal || c.System != sim.SystemPolling || len(c.NodeCmd) > 0) {
-		return nil, fmt.Errorf("--compose %s strikes a fleet of real pollers: leave out another engine, system or node", f.compose)
+		return nil, fmt.Errorf("--compose %s storms a fleet of real pollers: leave out another engine, system or node", f.compose)
 	}
 	if c.Engine == sim.EngineVirtual {
 		if f.launcher == launchContainers {
@@ -120,8 +120,8 @@ func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 	if f.json {
 		text = stderr
 	}
-	if f.struck > 0 && !f.quiet {
-		fmt.Fprintf(text, "faults of owners that strike whom they struck in %s: %d (--aim-anew: who owns now)\n", plain.Text(f.saved), f.struck)
+	if f.retargeted > 0 && !f.quiet {
+		fmt.Fprintf(text, "faults of owners that hit whom they hit in %s: %d (--aim-anew: who owns now)\n", plain.Text(f.saved), f.retargeted)
 	}
 	bar := newProgress(stderr, c.Duration())
 	o := sim.Options{Engine: engine, Reports: f.report}
@@ -141,7 +141,7 @@ func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 		fmt.Fprintf(text, "note: %s\n", note)
 	}
 	if r.Outcome.Late > 0 {
-		fmt.Fprintf(text, "note: %d faults struck later than planned: the host was busy\n", r.Outcome.Late)
+		fmt.Fprintf(text, "note: %d faults were injected later than planned: the host was busy\n", r.Outcome.Late)
 	}
 	if r.Outcome.Interrupted {
 		fmt.Fprintln(text, "note: interrupted: judged as far as it went")

@@ -163,11 +163,11 @@ func check(t *testing.T, body string) []string {
 	return append(impurities(fset, []*ast.File{f}, info), floats(fset, []*ast.File{f})...)
 }
 
-// Redis is spoken to in lease/redisstore, and of intents in lease/intent/store. The rest of lease passes a client on;
+// Redis is spoken to in internal/redisstore, and of intents in lease/intent/store. The rest of lease passes a client on;
 // lease/poll reads the application's sessions with it, and knows no key of a lease.
 func TestOnlyTheStoreSpeaksToRedis(t *testing.T) {
 	for path, p := range loaded(t) {
-		if !under(path, "lease") || under(path, "lease/redisstore", "lease/intent/store") {
+		if !under(path, "lease") || under(path, "internal/redisstore", "lease/intent/store") {
 			continue
 		}
 		for _, s := range redisUse(p, path == "lease/poll") {
@@ -197,7 +197,7 @@ func redisUse(p *packages.Package, mayRead bool) []string {
 				if fn.Signature().Recv() == nil || mayRead && slices.Contains(reads, fn.Name()) {
 					return true
 				}
-				out = append(out, fmt.Sprintf("%s: %s is a Redis command: it belongs to lease/redisstore",
+				out = append(out, fmt.Sprintf("%s: %s is a Redis command: it belongs to internal/redisstore",
 					p.Fset.Position(n.Pos()), fn.Name()))
 			}
 			return true

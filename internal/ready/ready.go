@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/lease"
-	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
 // Watch remembers what goes wrong with one kind of request, until one succeeds. The zero value is ready; safe for concurrent

@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
-	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
 // FuzzEntry takes any entry off the bus: it is a dead letter, or one that the API could have put there, and then its leases can

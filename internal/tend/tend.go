@@ -12,9 +12,9 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
-	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
 // ErrOtherWorker: SingleWriter is set and another worker has gone on beating for a whole Life.

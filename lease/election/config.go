@@ -14,8 +14,8 @@ import (
 
 	rules "github.com/leasestorm/leasestorm/internal/core/election"
 	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/lease"
-	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
 // Defaults: the keys and settings of the Sovereign library.

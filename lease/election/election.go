@@ -13,8 +13,8 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	rules "github.com/leasestorm/leasestorm/internal/core/election"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/lease"
-	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
 // ErrRunning: Run was called for a member for which it runs already.

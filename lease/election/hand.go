@@ -7,7 +7,7 @@ import (
 
 	rules "github.com/leasestorm/leasestorm/internal/core/election"
 	"github.com/leasestorm/leasestorm/internal/ready"
-	"github.com/leasestorm/leasestorm/lease/redisstore"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
 // hand carries what the machines want of Redis besides the lease: heartbeats, looks and sweeps. What several elections want

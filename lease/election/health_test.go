@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
-	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
 // A member says why nobody is elected: to a probe, and to who gave up waiting in Run.

@@ -3,26 +3,24 @@ package check
 import (
 	"cmp"
 	"slices"
-
-	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
 // The account of what may be late: every reason why something that a guarantee bounds in time may come later than promised is a
-// reach (strike.go), and here it becomes an instant that the change is held against.
+// reach (injection.go), and here it becomes an instant that the change is held against.
 
 // promise is that a change comes by an instant.
 type promise struct {
-	from    int64    // since when faults can delay it
-	base    int64    // what the promise counts from
-	by      int64    // when it is due if no fault delays it
-	settle  int64    // how long after the last of what delayed it it is due
-	anybody bool     // any instance can bring it about: faults of one hold nobody up where another has met none
-	heirs   []*node  // to whom Redis granted it, whether or not they said so: those of these do
-	only    *node    // where given: nobody else can bring it about, and faults of others delay nothing
-	heard   int64    // where given: when the quarantine began that it waits for, which is late where faults kept everybody from Redis
-	session *session // where given: what somebody left of its lease who is gone is waited for
-	but     *strike  // what it follows from, which the promise allows for
-	kind    string   // what brought it about, where that is not but
+	from           int64      // since when faults can delay it
+	base           int64      // what the promise counts from
+	by             int64      // when it is due if no fault delays it
+	settle         int64      // how long after the last of what delayed it it is due
+	anybody        bool       // any instance can bring it about: faults of one hold nobody up where another has met none
+	grantees       []*node    // to whom Redis granted it, whether or not they said so: faults of these delay it
+	only           *node      // where given: nobody else can bring it about, and faults of others delay nothing
+	quarantineFrom int64      // where given: when the quarantine began that it waits for, which is late where faults kept everybody from Redis
+	session        *session   // where given: what somebody left of its lease who is gone is waited for
+	but            *injection // what it follows from, which the promise allows for
+	kind           string     // what brought it about, where that is not but
 }
 
 // widest is the longest allowance, in TTLs beyond the promise, that still judges anything.
@@ -33,10 +31,10 @@ func (p Params) settleAfter() int64 { return int64(p.TTL/10 + failoverAllowance)
 
 // due returns the instant by which the change must have come, and the fault that moved it last; nil: it is the promised one. What
 // delays the change while it is due moves the instant on, and a fault that goes on reaches until now.
-func (w *world) due(c promise) (until int64, by *strike) {
+func (w *world) due(c promise) (until int64, by *injection) {
 	until, by = w.reached(c, c.by, nil)
-	if over := c.heard + int64(w.TTL) + c.settle; c.heard != 0 && over > until {
-		if late := cmp.Or(by, w.delayed(c.from, c.heard, c.but)); late != nil {
+	if over := c.quarantineFrom + int64(w.TTL) + c.settle; c.quarantineFrom != 0 && over > until {
+		if late := cmp.Or(by, w.delayed(c.from, c.quarantineFrom, c.but)); late != nil {
 			until, by = w.reached(c, over, late)
 		}
 	}
@@ -50,28 +48,21 @@ func (w *world) due(c promise) (until int64, by *strike) {
 }
 
 // reached moves an instant on by the faults that can delay the change until then.
-func (w *world) reached(c promise, until int64, by *strike) (int64, *strike) {
+func (w *world) reached(c promise, until int64, by *injection) (int64, *injection) {
 	spare := c.anybody && w.untouched(c)
 	met := 0
-	for _, s := range w.since(c.from) { // in order of their beginning, as reaches begin
-		if s.start > until {
+	reach := func(inj *injection) (span, bool) {
+		if inj.node != nil && (spare && !slices.Contains(c.grantees, inj.node) || c.only != nil && inj.node != c.only) {
+			return span{}, false
+		}
+		return w.acquireReach(inj)
+	}
+	for inj, r := range w.reaching(c.from, c.but, reach) {
+		if r.from > until {
 			break
 		}
-		if s == c.but || c.but != nil && c.but.Kind.Scope() == fault.ScopeNone && s.index == c.but.index {
-			continue
-		}
-		if s.node != nil && (spare && !slices.Contains(c.heirs, s.node) || c.only != nil && s.node != c.only) {
-			continue
-		}
-		r, ok := w.reach(s)
-		if s.bars {
-			r.to += int64(w.TTL)
-		}
-		if !ok || r.to < c.from {
-			continue
-		}
 		if r.to+c.settle > until {
-			until, by = r.to+c.settle, s
+			until, by = r.to+c.settle, inj
 		}
 		if met++; met == denseFaults && by != nil {
 			return c.by + widest*int64(w.TTL) + 1, by
@@ -80,36 +71,31 @@ func (w *world) reached(c promise, until int64, by *strike) (int64, *strike) {
 	return until, by
 }
 
-// meets returns a fault of that node or of Redis that reaches into the time since the stop; nil: there is none.
-func (w *world) meets(stop *strike, n *node) *strike {
-	return w.hindered(n, stop.start, w.now, stop)
-}
-
-// manned is from when on, at the earliest, somebody is there who can do what is due since then.
-func (w *world) manned(since int64) int64 {
+// availableSince is from when on, at the earliest, an instance is there who can do what is due since then.
+func (w *world) availableSince(since int64) int64 {
 	if w.alive == 0 {
 		return w.now
 	}
-	return max(since, w.peopled)
+	return max(since, w.populatedSince)
 }
 
 // denseFaults is how many faults that can delay one change leave nothing to judge of it: more than twice as many as any storm has.
 const denseFaults = 128
 
-// since returns the strikes without those of long ago that reach no change from then on.
-func (w *world) since(from int64) []*strike {
+// since returns the injections without those of long ago that reach no change from then on.
+func (w *world) since(from int64) []*injection {
 	long := w.now - 4*int64(w.TTL)
-	for w.bygone < len(w.strikes) {
-		s := w.strikes[w.bygone]
-		if r, _ := w.reach(s); s.open || s.forgets() && s.heard == 0 || max(s.end, s.start, r.to)+int64(w.TTL) >= long {
+	for w.expired < len(w.injections) {
+		inj := w.injections[w.expired]
+		if r, _ := w.reach(inj); inj.open || inj.forgets() && inj.detectedAt == 0 || max(inj.end, inj.start, r.to)+int64(w.TTL) >= long {
 			break
 		}
-		w.bygone++
+		w.expired++
 	}
 	if from < long {
-		return w.strikes
+		return w.injections
 	}
-	return w.strikes[w.bygone:]
+	return w.injections[w.expired:]
 }
 
 // untouched reports whether an instance that could bring the change about has met no fault of its own for a TTL before it, nor since.
@@ -121,8 +107,8 @@ next:
 		if i == nil || !i.ready || i.gone || i.since > since || c.but != nil && c.but.node == n {
 			continue
 		}
-		for _, s := range w.strikes {
-			if s.node == n && (s.open || max(s.start, s.end) >= since) {
+		for _, inj := range w.injections {
+			if inj.node == n && (inj.open || max(inj.start, inj.end) >= since) {
 				continue next
 			}
 		}
@@ -191,7 +177,7 @@ func (h *hooks) nearest(v *Verdict) {
 
 // await calls missed with the limit once the change is overdue, or with the fault that leaves nothing to judge, unless it is waited for
 // no more. Its promise may move meanwhile.
-func (w *world) await(c func() (promise, bool), missed func(limit int64, excused *strike)) {
+func (w *world) await(c func() (promise, bool), missed func(limit int64, excused *injection)) {
 	now, waits := c()
 	if !waits {
 		return

@@ -30,7 +30,7 @@ type Suspected struct {
 	Kind string `json:"kind"`
 }
 
-// breaksMax is how many breaks of a guarantee are told one by one; the others are counted.
+// breaksMax is how many breaks of a guarantee are listed one by one; the others are counted.
 const breaksMax = 50
 
 // account notes the break for tools, and which fault caused it.
@@ -102,25 +102,25 @@ func (b *breach) owners() (all []Owner) {
 	return all
 }
 
-// blame returns the fault that caused the break: the rule's own, else the last one that struck one of the owners before it began and
+// blame returns the fault that caused the break: the rule's own, else the last one that hit one of the owners before it began and
 // was over for no longer than a TTL then, else such a one of the lease or of Redis; nil: there is none.
-func (w *world) blame(b *breach) *strike {
+func (w *world) blame(b *breach) *injection {
 	if b.by != nil {
 		return b.by
 	}
 	owners := b.owners()
-	var other *strike
-	for _, s := range slices.Backward(w.strikes) {
-		if s.start > b.from || !s.open && max(s.start, s.end)+int64(w.TTL) < b.from || s.Kind.Has(fault.Alters) {
+	var other *injection
+	for _, inj := range slices.Backward(w.injections) {
+		if inj.start > b.from || !inj.open && max(inj.start, inj.end)+int64(w.TTL) < b.from || inj.Kind.Has(fault.Alters) {
 			continue
 		}
 		switch {
-		case s.node != nil:
-			if slices.ContainsFunc(owners, func(o Owner) bool { i := w.instances[o.Instance]; return i != nil && i.node == s.node }) {
-				return s
+		case inj.node != nil:
+			if slices.ContainsFunc(owners, func(o Owner) bool { i := w.instances[o.Instance]; return i != nil && i.node == inj.node }) {
+				return inj
 			}
-		case s.session == "" || b.session != nil && s.session == b.session.id:
-			other = cmp.Or(other, s)
+		case inj.session == "" || b.session != nil && inj.session == b.session.id:
+			other = cmp.Or(other, inj)
 		}
 	}
 	return other
@@ -137,9 +137,9 @@ func (s *session) endsFor(i *instance) int64 {
 }
 
 // name is its kind; "" of none.
-func (s *strike) name() string {
-	if s == nil {
+func (inj *injection) name() string {
+	if inj == nil {
 		return ""
 	}
-	return string(s.Kind)
+	return string(inj.Kind)
 }

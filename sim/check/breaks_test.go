@@ -11,8 +11,8 @@ import (
 )
 
 // Breaks say from when to when whose lease was with whom, which fault caused it and what was missed, and which of them began first:
-// also where more were noticed than are told.
-func TestBreaksAreTold(t *testing.T) {
+// also where more were noticed than are listed.
+func TestBreaksAreListed(t *testing.T) {
 	const ms, s = int64(time.Millisecond), int64(time.Second)
 	p := storyParams()
 	p.Tap = true
@@ -45,7 +45,7 @@ func TestBreaksAreTold(t *testing.T) {
 		Fault: &Suspected{1, "blackhole"}, First: true,
 	}
 	if len(v.Breaks) != breaksMax {
-		t.Fatalf("%d breaks are told one by one, want %d", len(v.Breaks), breaksMax)
+		t.Fatalf("%d breaks are listed one by one, want %d", len(v.Breaks), breaksMax)
 	}
 	if diff := cmp.Diff(want, v.Breaks[breaksMax-1]); diff != "" {
 		t.Errorf("the first one:\n%s", diff)

@@ -13,7 +13,7 @@ import (
 // worth as much as there was of it.
 type Challenge struct {
 	By        string `json:"by"`        // a kind of fault; or handover, exit, lapse
-	Struck    int    `json:"struck"`    // leases whose owner trusted them when it struck
+	Struck    int    `json:"struck"`    // leases whose owner trusted them when it began
 	Outlasted int    `json:"outlasted"` // of these, leases whose trust ended while it lasted
 	Taken     int    `json:"taken"`     // leases that another instance acquired next, because of it
 }
@@ -26,7 +26,7 @@ const (
 )
 
 // challenges counts what the plan's faults, and the fleet's own changes, did to leases. All of it follows from who trusted what
-// when a fault struck, until when, and who acquired it next.
+// when a fault hit, until when, and who acquired it next.
 type challenges struct {
 	w     *world
 	tally map[string]*Challenge
@@ -42,51 +42,51 @@ func (c *challenges) by(name string) *Challenge {
 	return x
 }
 
-// struck notes which leases the fault strikes.
-func (c *challenges) struck(s *strike) {
-	if !s.challenges() {
+// injected notes which leases the fault hits.
+func (c *challenges) injected(inj *injection) {
+	if !inj.challenges() {
 		return
 	}
-	x := c.by(string(s.Kind))
+	x := c.by(string(inj.Kind))
 	for _, session := range c.w.sessions.all {
 		for _, t := range session.terms {
-			if !t.believes || !s.strikes(t) {
+			if !t.believes || !inj.hits(t) {
 				continue
 			}
 			x.Struck++
-			t.strikes = append(t.strikes, s)
-			if s.open {
-				s.terms = append(s.terms, t)
+			t.injections = append(t.injections, inj)
+			if inj.open {
+				inj.terms = append(inj.terms, t)
 			}
 		}
 	}
 }
 
 // challenges reports whether the fault can take a lease from its owner.
-func (s *strike) challenges() bool {
-	return s.silences() || s.ofRedis() || s.ends() || s.Kind.Has(fault.Stops)
+func (inj *injection) challenges() bool {
+	return inj.silences() || inj.ofRedis() || inj.ends() || inj.Kind.Has(fault.Stops)
 }
 
-// ends reports whether it is over with the owner's trust, or with what that is founded on, when such a fault strikes.
-func (s *strike) ends() bool {
-	return s.Kind.Has(fault.Kills | fault.Deletes | fault.StepsClock)
+// ends reports whether it is over with the owner's trust, or with what that is founded on, when such a fault hits.
+func (inj *injection) ends() bool {
+	return inj.Kind.Has(fault.Kills | fault.Deletes | fault.StepsClock)
 }
 
-// strikes reports whether the fault strikes the owner of the term, or its lease.
-func (s *strike) strikes(t *term) bool {
+// hits reports whether the fault hits the owner of the term, or its lease.
+func (inj *injection) hits(t *term) bool {
 	switch {
-	case s.Kind.Has(fault.Deletes):
-		return s.session == t.session.id
-	case s.ofRedis(), s.Kind.Scope() == fault.ScopeNone && s.node == nil:
+	case inj.Kind.Has(fault.Deletes):
+		return inj.session == t.session.id
+	case inj.ofRedis(), inj.Kind.Scope() == fault.ScopeNone && inj.node == nil:
 		return true
 	}
-	return s.node != nil && t.inst.node == s.node
+	return inj.node != nil && t.inst.node == inj.node
 }
 
 // trusted returns the end of what the owner may trust at most: its window, and a TTL from when it last heard that it has the
 // lease, where it gives no window or an endless one.
 func (w *world) trusted(t *term) int64 {
-	end := t.heard + int64(w.TTL)
+	end := t.confirmedAt + int64(w.TTL)
 	if t.until != 0 {
 		end = min(end, t.until)
 	}
@@ -94,26 +94,26 @@ func (w *world) trusted(t *term) int64 {
 }
 
 // outlasted reports whether the trust in the term ended while the fault lasted. Who gave it back, or was killed, did not wait for it.
-func (w *world) outlasted(t *term, s *strike) bool {
-	end := s.end
-	if s.open {
+func (w *world) outlasted(t *term, inj *injection) bool {
+	end := inj.end
+	if inj.open {
 		end = w.now
 	}
 	return w.trusted(t) <= end && (!t.over || t.how == endLost)
 }
 
-func (c *challenges) healed(s *strike) {
-	for _, t := range s.terms {
-		if c.w.outlasted(t, s) {
-			c.by(string(s.Kind)).Outlasted++
+func (c *challenges) healed(inj *injection) {
+	for _, t := range inj.terms {
+		if c.w.outlasted(t, inj) {
+			c.by(string(inj.Kind)).Outlasted++
 		}
 	}
-	s.terms = nil
+	inj.terms = nil
 }
 
 // survived: who renewed its lease has survived what is over.
 func (t *term) survived() {
-	t.strikes = slices.DeleteFunc(t.strikes, func(s *strike) bool { return !s.open })
+	t.injections = slices.DeleteFunc(t.injections, func(inj *injection) bool { return !inj.open })
 }
 
 // taken returns by what the owner was challenged whose lease the new term takes over, the last of several; "": by nothing.
@@ -123,14 +123,14 @@ func (c *challenges) taken(t *term) (by string) {
 		return ""
 	}
 	gave := last.over && last.how == endReleased
-	for _, s := range last.strikes {
-		stops := s.Kind.Has(fault.Stops)
-		if gave == stops && (gave || s.open || s.ends() || s.forgets() || c.w.outlasted(last, s)) {
-			by = string(s.Kind)
+	for _, inj := range last.injections {
+		stops := inj.Kind.Has(fault.Stops)
+		if gave == stops && (gave || inj.open || inj.ends() || inj.forgets() || c.w.outlasted(last, inj)) {
+			by = string(inj.Kind)
 			c.by(by).Taken++
 		}
 	}
-	if name := c.unstruck(last); by == "" && name != "" {
+	if name := c.ownChange(last); by == "" && name != "" {
 		by = name
 		x := c.by(name)
 		x.Struck++
@@ -142,8 +142,8 @@ func (c *challenges) taken(t *term) (by string) {
 	return by
 }
 
-// unstruck names what took the lease from its owner, if no fault did; "": nothing that is known, so its owner may still believe.
-func (c *challenges) unstruck(t *term) string {
+// ownChange names what took the lease from its owner, if no fault did; "": nothing that is known, so its owner may still believe.
+func (c *challenges) ownChange(t *term) string {
 	switch {
 	case t.over && t.how == endReleased:
 		return byHandover
@@ -156,8 +156,8 @@ func (c *challenges) unstruck(t *term) string {
 }
 
 func (c *challenges) finish() {
-	for _, s := range c.w.open {
-		c.healed(s)
+	for _, inj := range c.w.open {
+		c.healed(inj)
 	}
 }
 
@@ -185,15 +185,15 @@ func (c *challenges) list() (all []Challenge) {
 	return all
 }
 
-// said tells it in a sentence; "" if nothing struck.
+// said tells it in a sentence; "" if nothing challenged anybody.
 func (c *challenges) said() string {
 	var parts []string
 	for _, x := range c.list() {
-		s := strike{Fault: fault.Fault{Kind: fault.Kind(x.By)}}
+		inj := injection{Fault: fault.Fault{Kind: fault.Kind(x.By)}}
 		switch {
-		case !s.challenges():
+		case !inj.challenges():
 			parts = append(parts, fmt.Sprintf("%s × %d", x.By, x.Taken))
-		case s.silences() || s.ofRedis():
+		case inj.silences() || inj.ofRedis():
 			parts = append(parts, fmt.Sprintf("%s (struck %d, outlasted trust %d, taken over %d)", x.By, x.Struck, x.Outlasted, x.Taken))
 		default:
 			parts = append(parts, fmt.Sprintf("%s (struck %d, taken over %d)", x.By, x.Struck, x.Taken))

@@ -3,6 +3,40 @@
 //
 // It reads recorded data only, in one pass, with memory for the nodes and sessions of a run and not for its length, and
 // imports nothing of the library that it judges: a saved run can be judged again by anybody, with the same result.
+//
+// The words that its sources use:
+//
+//	allowance         how far apart two stamps of one fact may lie, or how long a step may take beyond its bound
+//	breach            one break of a guarantee, with the time that it began and the instant that it missed
+//	calm              the phase after the storm, in which every fault is healed and the fleet settles
+//	challenge         a fault or change that could move a lease from an owner that trusts it
+//	change            what a guarantee judges one of: a takeover, a handover, a renewal, a poll
+//	epoch             the life of Redis' data: a loss of data ends it, and a quarantine begins the next one
+//	event             a line of the history; a node's event is one that a node reports of itself
+//	excused           of a change: not judged, because another fault could delay it beyond what judges anything
+//	exercised         of a guarantee: changes that were judged
+//	failover          another server of Redis takes over; a takeover is of a lease
+//	fault             what the plan says is done to the fleet
+//	fence             the number that grows with each grant of a lease (a fencing token)
+//	grant             a lease as Redis holds it
+//	handover          a lease goes from an instance that stops to another one
+//	heal              the end of an injection that lasts
+//	hook              a method of a checker that the world calls
+//	injection         a fault of the plan that was really injected
+//	instance          one process of a node, by the name that it gives itself
+//	lag               how long after the end of a lease its next owner came
+//	loss              Redis comes back as another one, or without its data
+//	node              a slot of the plan, in which one process runs after another
+//	promise           that a change comes by an instant, and what may move that instant
+//	quarantine        a TTL after a loss in which nothing is granted
+//	reach             the time in which an injection can delay what others do
+//	rest              the fleet's steady state: balanced, with nothing on the move
+//	settle            what the fleet takes to come to rest after a change
+//	stall             a time in which the host did not run the harness
+//	takeover          a session whose owner crashed, until another instance owns it
+//	tap               the replication stream of Redis, which shows what Redis did
+//	term              one unbroken ownership of a session, as its instance reports it
+//	trust window      until when the owner of a term may act on it without an answer from Redis
 package check
 
 import (
@@ -13,7 +47,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// Outcome is a verdict in one word. The zero value is Unknown, and Unknown never passes.
+// Outcome is a verdict. The zero value is Unknown, and Unknown never passes.
 type Outcome string
 
 // The outcomes, as they stand in report.json.
@@ -37,11 +71,11 @@ type Verdict struct {
 	Prolonged []int  `json:"prolonged,omitempty"` // of those judged: whose limit other faults moved, by at most ½, 1, 1½ and 2 TTL
 	Detail    string `json:"detail"`              // what happened, for a reader who knows nothing of the run
 
-	Challenges []Challenge `json:"challenges,omitempty"` // G1, E1: what struck the owners of leases
+	Challenges []Challenge `json:"challenges,omitempty"` // G1, E1: what the owners of leases went through
 
 	Kinds  []KindCount `json:"kinds,omitempty"`  // the same changes, by the kind of fault
 	Times  []Times     `json:"times,omitempty"`  // measured, of what is bounded in time
-	Breaks []Break     `json:"breaks,omitempty"` // as many as are told one by one: Kinds counts all
+	Breaks []Break     `json:"breaks,omitempty"` // as many as are listed one by one: Kinds counts all
 
 	Loads []Load `json:"loads,omitempty"` // G14, E7, I7: what instances sent, by what they went through
 
@@ -94,8 +128,8 @@ type checker interface {
 	belief(t *term, on bool)    // an instance begins or ceases to trust its term
 	began(t *term)              // a new term
 	ended(t *term, how ending)  // a term is over
-	struck(s *strike)           // a fault of the plan strikes
-	healed(s *strike)           // it is healed
+	injected(inj *injection)    // a fault of the plan is injected
+	healed(inj *injection)      // it is healed
 	finish()                    // the history is at its end
 	verdict() Verdict           //
 	attach(w *world, v Verdict) // before everything else: where to look, and the guarantee's constants

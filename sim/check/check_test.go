@@ -18,13 +18,13 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// logged is a story for G12: two words, and what the node logged.
+// logged is a story for G12: two events, and what the node logged.
 func logged(t *testing.T, killed bool, lines ...string) Verdict {
 	t.Helper()
 	return loggedAlso(t, killed, nil, lines...)
 }
 
-// loggedAlso is logged with more words between the two.
+// loggedAlso is logged with more events between the two.
 func loggedAlso(t *testing.T, killed bool, more []history.Event, lines ...string) Verdict {
 	t.Helper()
 	dir := t.TempDir()
@@ -69,7 +69,7 @@ func TestG12(t *testing.T) {
 		want   Outcome
 		says   string
 	}{
-		{"told", false, []string{acquired, lost}, Pass, "2 words"},
+		{"logged", false, []string{acquired, lost}, Pass, "2 events"},
 		{"other lines do not matter", false, []string{"panic: x", `{"event":"ready"}`, acquired, lost, `{"event":"lo`}, Pass, ""},
 		{"one is missing", false, []string{acquired}, Fail, `"lost" 1 times and logged it 0 times`},
 		{"one too many", false, []string{acquired, lost, lost}, Fail, "logged it 2 times"},
@@ -94,13 +94,13 @@ func TestG12(t *testing.T) {
 
 // The last entries of a killed process may be missing, and nothing else.
 func TestG12OfTheKilled(t *testing.T) {
-	word := func(session string, fence int64) history.Event {
+	said := func(session string, fence int64) history.Event {
 		return history.Event{T: 2, Kind: history.Acquired, Node: "node-1", Instance: "i", Session: session, Fence: fence, Until: 9}
 	}
 	entry := func(session string, fence int) string {
 		return fmt.Sprintf(`{"ts":1.5,"event":"acquired","instance":"i","endpoint":%q,"fence":%d}`, session, fence)
 	}
-	more := []history.Event{word("x", 8), word("y", 9)}
+	more := []history.Event{said("x", 8), said("y", 9)}
 	for _, c := range []struct {
 		name  string
 		lines []string
@@ -120,32 +120,32 @@ func TestG12OfTheKilled(t *testing.T) {
 	}
 }
 
-// An acquisition that failed has an entry as well (FR-019), if the node says that word at all.
+// An acquisition that failed has an entry as well (FR-019), if the node reports that event at all.
 func TestG12OfFailedAcquisitions(t *testing.T) {
 	const (
 		acquired = `{"ts":1.5,"event":"acquired","instance":"i","endpoint":"s","fence":7}`
 		lost     = `{"ts":1.6,"event":"lost","instance":"i","endpoint":"s","fence":7,"reason":"refused"}`
 		failed   = `{"ts":1.6,"event":"acquireFailed","instance":"i","endpoint":"x","reason":"held","owner":"j"}`
 	)
-	word := history.Event{T: 2, Kind: history.AcquireFailed, Node: "node-1", Instance: "i", Session: "x", Reason: "held"}
+	failure := history.Event{T: 2, Kind: history.AcquireFailed, Node: "node-1", Instance: "i", Session: "x", Reason: "held"}
 	for _, c := range []struct {
-		name   string
-		killed bool
-		words  int
-		lines  []string
-		want   Outcome
-		says   string
+		name     string
+		killed   bool
+		reported int
+		lines    []string
+		want     Outcome
+		says     string
 	}{
-		{"told", false, 2, []string{acquired, failed, failed, lost}, Pass, "4 words"},
+		{"logged", false, 2, []string{acquired, failed, failed, lost}, Pass, "4 events"},
 		{"one is missing", false, 2, []string{acquired, failed, lost}, Fail, `"acquireFailed" 2 times and logged it 1 times`},
 		{"another endpoint", false, 1, []string{acquired, strings.Replace(failed, `"x"`, `"s"`, 1), lost}, Fail, "other endpoints"},
 		{"no reason", false, 1, []string{acquired, strings.Replace(failed, `"reason":"held",`, "", 1), lost}, Fail, "gave a reason"},
-		{"never said", false, 0, []string{acquired, failed, lost}, Pass, "2 words"},
+		{"never said", false, 0, []string{acquired, failed, lost}, Pass, "2 events"},
 		{"killed: one for each of s, x and none may be missing", true, killedSlack + 3, []string{acquired, lost}, Pass, ""},
 		{"killed, and more are missing", true, killedSlack + 4, []string{acquired, lost}, Fail, "logged it 0 times"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			v := loggedAlso(t, c.killed, slices.Repeat([]history.Event{word}, c.words), c.lines...)
+			v := loggedAlso(t, c.killed, slices.Repeat([]history.Event{failure}, c.reported), c.lines...)
 			if v.Verdict != c.want || !strings.Contains(v.Detail, c.says) {
 				t.Errorf("%s: %s; want %s, %q", v.Verdict, v.Detail, c.want, c.says)
 			}
@@ -322,10 +322,10 @@ func TestJudgeAnything(t *testing.T) {
 	})
 }
 
-// TestOpinionAgrees: the overlap of windows and the model of a lease judge arbitrary words alike.
-func TestOpinionAgrees(t *testing.T) {
+// TestModelAgrees: the overlap of windows and the model of a lease judge arbitrary events alike.
+func TestModelAgrees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		words := []history.Kind{
+		reportable := []history.Kind{
 			history.Acquired, history.Acquired, history.Renewed, history.RenewFailed, history.Lost, history.Released,
 		}
 		var events []history.Event
@@ -334,7 +334,7 @@ func TestOpinionAgrees(t *testing.T) {
 		for range rapid.IntRange(0, 30).Draw(t, "n") {
 			at += rapid.Int64Range(1, 900).Draw(t, "step") * int64(time.Millisecond)
 			inst := rapid.SampledFrom([]string{"A", "B"}).Draw(t, "instance")
-			k := rapid.SampledFrom(words).Draw(t, "kind")
+			k := rapid.SampledFrom(reportable).Draw(t, "kind")
 			if k == history.Acquired {
 				fence += rapid.Int64Range(0, 3).Draw(t, "rise")
 				held[inst] = fence
@@ -487,8 +487,8 @@ func TestRefusalsAreOfRedis(t *testing.T) {
 			continue
 		}
 		n++
-		if s := (&strike{Fault: fault.Fault{Kind: k}}); !s.ofRedis() || s.forgets() || s.silences() {
-			t.Errorf("%s: of Redis %v, forgets %v, silences %v", k, s.ofRedis(), s.forgets(), s.silences())
+		if inj := (&injection{Fault: fault.Fault{Kind: k}}); !inj.ofRedis() || inj.forgets() || inj.silences() {
+			t.Errorf("%s: of Redis %v, forgets %v, silences %v", k, inj.ofRedis(), inj.forgets(), inj.silences())
 		}
 	}
 	if n != 5 {

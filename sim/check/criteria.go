@@ -130,11 +130,11 @@ next:
 	return false
 }
 
-// planned is the reach of a fault if it strikes and is healed as planned.
+// planned is the reach of a fault if it hits and is healed as planned.
 func (p Params) planned(f fault.Fault) (span, bool) {
 	w := world{Params: p}
-	s := &strike{Fault: f, start: int64(f.At), end: int64(f.At + f.For)}
-	r, ok := w.reach(s)
+	inj := &injection{Fault: f, start: int64(f.At), end: int64(f.At + f.For)}
+	r, ok := w.reach(inj)
 	if !ok {
 		return span{int64(f.At), int64(f.At)}, false
 	}

@@ -4,7 +4,7 @@ import "github.com/leasestorm/leasestorm/sim/history"
 
 // e4: a new leader within TTL + 250 ms of a crash or partition, and within 250 ms of a clean stop.
 //
-// It is G5, told of partitions too, and G13, under one number: the worse of both against its own limit. And as nobody can lead before
+// It is G5, judged of partitions too, and G13, under one number: the worse of both against its own limit. And as nobody can lead before
 // the quarantine that follows a loss of data is over, that loss must be noticed, by the followers where the leader is out.
 type e4 struct {
 	failover g5
@@ -23,34 +23,39 @@ func (g *e4) event(e *history.Event)  { g.failover.event(e); g.handover.event(e)
 func (g *e4) belief(t *term, on bool) { g.failover.belief(t, on); g.handover.belief(t, on) }
 func (g *e4) began(t *term)           { g.failover.began(t); g.handover.began(t) }
 func (g *e4) ended(t *term, h ending) { g.failover.ended(t, h); g.handover.ended(t, h) }
-func (g *e4) struck(s *strike)        { g.failover.struck(s); g.handover.struck(s); g.lost(s) }
-func (g *e4) healed(s *strike)        { g.failover.healed(s); g.handover.healed(s) }
-func (g *e4) finish()                 { g.failover.finish(); g.handover.finish() }
+func (g *e4) injected(inj *injection) {
+	g.failover.injected(inj)
+	g.handover.injected(inj)
+	g.lost(inj)
+}
+func (g *e4) healed(inj *injection) { g.failover.healed(inj); g.handover.healed(inj) }
+func (g *e4) finish()               { g.failover.finish(); g.handover.finish() }
 
 // lost: whoever looks at the leader key sees that it is gone, once in an election interval, and a script begins the epoch.
-func (g *e4) lost(s *strike) {
+func (g *e4) lost(inj *injection) {
 	w, f := g.failover.w, &g.failover
-	if !s.forgets() || w.Foreign || w.epoch.value == "" {
+	if !inj.forgets() || w.Foreign || w.epoch.value == "" {
 		return
 	}
 	within, was := w.electionInterval()+int64(failoverAllowance), w.epoch.value
 	w.await(func() (promise, bool) {
-		base := w.manned(max(s.start, s.end))
-		if s.open || w.epoch.down {
+		base := w.availableSince(max(inj.start, inj.end))
+		if inj.open || w.epoch.down {
 			base = w.now
 		}
-		unseen := s.heard == 0 && (w.epoch.value == was || w.epoch.value == "") // else one began while Redis was not watched, or is an older one
-		return promise{from: s.start, base: base, by: base + within, settle: within, anybody: true, but: s}, unseen && w.phase != "end"
-	}, func(limit int64, excused *strike) {
+		// Another epoch began while Redis was not watched, or is an older one.
+		unseen := inj.detectedAt == 0 && (w.epoch.value == was || w.epoch.value == "")
+		return promise{from: inj.start, base: base, by: base + within, settle: within, anybody: true, but: inj}, unseen && w.phase != "end"
+	}, func(limit int64, excused *injection) {
 		if excused != nil {
 			f.excuse(excused)
 			return
 		}
-		f.exercise(string(s.Kind))
+		f.exercise(string(inj.Kind))
 		f.slow = true
 		f.near(limit, limit)
-		f.breach(breach{from: s.start, due: w.now, size: limit, by: s}, "%s took Redis its data, and nobody had noticed %d ms later: the "+
-			"quarantine that follows begins when somebody does", s, ms(limit))
+		f.breach(breach{from: inj.start, due: w.now, size: limit, by: inj}, "%s took Redis its data, and nobody had noticed %d ms later: the "+
+			"quarantine that follows begins when somebody does", inj, ms(limit))
 	})
 }
 

@@ -9,13 +9,13 @@ import (
 // e5: a leader that cannot renew is no leader, and says so, before its lease can be anybody else's.
 //
 // That it does nothing any more as a leader is G4 of its writes. That it has said so is held against Redis: by the time at
-// which the key expires, or goes to another, its holder's last word about it is not that it leads.
+// which the key expires, or goes to another, its holder's last event about it is not that it leads.
 type e5 struct {
 	g4
-	keys   map[string]*grant
-	claims map[owning]int64 // since when an instance says that it leads; absent: it does not
-	silent int              // leaderships that ended without a release
-	unsaid int
+	keys       map[string]*grant
+	claims     map[owning]int64 // since when an instance says that it leads; absent: it does not
+	silent     int              // leaderships that ended without a release
+	unreported int
 }
 
 // owning is one instance's view of one session.
@@ -60,7 +60,7 @@ func (g *e5) event(e *history.Event) {
 	}
 }
 
-// passed looks at what the holder says of a lease that is not its own any more. Words are stamped a moment after the fact.
+// passed looks at what the holder says of a lease that is not its own any more. Events are stamped a moment after the fact.
 func (g *e5) passed(holder string, e *history.Event, what string) {
 	inst := g.w.instance(holder)
 	key, at := owning{inst, e.Session}, e.T
@@ -74,11 +74,11 @@ func (g *e5) passed(holder string, e *history.Event, what string) {
 	if !claims {
 		return
 	}
-	g.w.at(at+int64(stampAllowance)+g.w.stall(at-wordAllowance, at), func() {
+	g.w.at(at+int64(stampAllowance)+g.w.stall(at-eventAllowance, at), func() {
 		if still, ok := g.claims[key]; !ok || still != since || inst.gone || inst.node.frozenWithin(at-thawGrace) {
 			return
 		}
-		g.unsaid++
+		g.unreported++
 		g.broke(s, "at %s the leader key %s %s, and %s, who held it, had last said at %s that it leads, and nothing since", clock(at),
 			s.id, what, inst.who(), clock(since))
 	})
@@ -91,7 +91,7 @@ func (g *e5) verdict() Verdict {
 	case !g.w.Tap:
 		v.Detail = join(v.Detail, "whether leaders say in time that they lead no more is not judged: what Redis granted was not recorded")
 	default:
-		v.Detail = join(v.Detail, fmt.Sprintf("%d leaderships passed without a release, %d of them without a word", g.silent, g.unsaid))
+		v.Detail = join(v.Detail, fmt.Sprintf("%d leaderships passed without a release, %d of them unreported", g.silent, g.unreported))
 	}
 	return v
 }

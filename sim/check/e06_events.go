@@ -76,7 +76,7 @@ func (g *e6) event(e *history.Event) {
 	case history.Acquired, history.Lost, history.Released:
 		g.believes(g.w.instance(e.Instance), e)
 	case history.Stopped:
-		g.owes(g.w.instance(e.Instance), e)
+		g.missing(g.w.instance(e.Instance), e)
 	case history.Phase:
 		if e.Reason == "end" {
 			g.agree()
@@ -85,7 +85,7 @@ func (g *e6) event(e *history.Event) {
 }
 
 func (g *e6) changed(i *instance, e *history.Event) {
-	g.owes(i, e)
+	g.missing(i, e)
 	m := g.member(i)
 	m.spoke = true
 	g.moves++
@@ -114,15 +114,15 @@ func (g *e6) campaigns(i *instance, m *member, s *session) {
 	g.w.await(func() (promise, bool) {
 		p := promise{from: fell, base: fell, by: fell + within, settle: within, only: i.node}
 		return p, m.moved == fell && !i.gone && i.leave == nil && g.w.phase != "end"
-	}, func(limit int64, excused *strike) {
+	}, func(limit int64, excused *injection) {
 		if excused == nil {
 			g.broke(s, "%s led until %s, and had not tried to lead again %d ms later", i.who(), clock(fell), ms(limit))
 		}
 	})
 }
 
-// owes: what the last transition was to publish and did not.
-func (g *e6) owes(i *instance, e *history.Event) {
+// missing notes what the last transition was to publish and did not.
+func (g *e6) missing(i *instance, e *history.Event) {
 	m := g.member(i)
 	if len(m.next) > 0 {
 		g.broke(g.w.session(e.Session), "%s went %s at %s and published no %s before %s at %s", i.who(), m.path(), clock(m.moved),
@@ -157,7 +157,7 @@ func (g *e6) publishes(i *instance, e *history.Event) {
 // believes: who holds the lease is LEADER and nobody else is, a moment later.
 func (g *e6) believes(i *instance, e *history.Event) {
 	s, at, kind := g.w.session(e.Session), e.T, e.Kind
-	g.w.at(at+int64(stampAllowance)+g.w.stall(at-wordAllowance, at), func() {
+	g.w.at(at+int64(stampAllowance)+g.w.stall(at-eventAllowance, at), func() {
 		m := g.member(i)
 		t := i.held[s.id]
 		holds := t != nil

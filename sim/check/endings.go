@@ -6,10 +6,10 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// endings holds the words of all instances to this: a term ends with exactly one lost or released, and why is true of what Redis shows.
+// endings holds the events of all instances to this: a term ends with exactly one lost or released, and why is true of what Redis shows.
 // Who asks before each use has no term to lose, and another program may say less.
 type endings struct {
-	over  *term                    // that the word in hand ended
+	over  *term                    // that the event in hand ended
 	taken map[*session]*succession // whose lease Redis has shown
 	gap   int64                    // when what Redis does was last not seen
 }
@@ -20,7 +20,7 @@ type succession struct {
 	since  int64  // since then
 }
 
-// ended is told of each end of a term, before the event that it is of.
+// ended is notified of each end of a term, before the event that it is of.
 func (x *endings) ended(h *hooks, t *term, how ending) {
 	switch how {
 	case endLost, endReleased:
@@ -45,8 +45,8 @@ func (x *endings) event(h *hooks, e *history.Event) {
 	case history.Lost, history.Released:
 		t := x.over
 		x.over = nil
-		if t == nil && !h.w.speaker.asks {
-			h.broke(h.w.subject, "%s said %s of session %s%s at %s (%s), and had no such term: it was over, or had never begun", h.w.speaker.who(),
+		if t == nil && !h.w.reporter.asks {
+			h.broke(h.w.subject, "%s said %s of session %s%s at %s (%s), and had no such term: it was over, or had never begun", h.w.reporter.who(),
 				e.Kind, e.Session, inBrackets(e.Fence), clock(e.T), e.Reason)
 		}
 		if t != nil && e.Kind == history.Lost {
@@ -88,7 +88,7 @@ func (x *endings) cause(h *hooks, t *term, e *history.Event) {
 		}
 	case why == causeTaken:
 		s, at := h.w.subject, e.T
-		h.w.at(at+wordAllowance, func() { // Redis may be seen a little later than heard
+		h.w.at(at+eventAllowance, func() { // Redis may be seen a little later than heard
 			if g := x.taken[s]; g != nil && (g.holder != t.inst.id || g.since >= t.since) {
 				return
 			}

@@ -32,7 +32,7 @@ func (p Params) blur() int64 {
 	if p.Redis == "model" {
 		return 0
 	}
-	return wordAllowance
+	return eventAllowance
 }
 
 // epochs takes note of what happens to the epoch. What is written before anybody is there declares that nothing was lost.
@@ -41,7 +41,7 @@ func (w *world) epochs(e *history.Event) {
 	switch e.Kind {
 	case history.RedisEpoch:
 		if e.N == 0 {
-			w.noticed()
+			w.lossDetected()
 		}
 		switch late := w.now - w.blur(); {
 		case e.N == 0 && len(w.instances) > 0:

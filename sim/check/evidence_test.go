@@ -16,7 +16,7 @@ func TestEvidenceHoldsTheCause(t *testing.T) {
 	p := storyParams()
 	p.Tap = true
 	p.Plan.Faults = []fault.Fault{{Kind: fault.Freeze, Target: "A", At: time.Minute}}
-	word := func(at int64, k history.Kind, node string, until int64) history.Event {
+	said := func(at int64, k history.Kind, node string, until int64) history.Event {
 		return history.Event{T: at, Kind: k, Node: node, Instance: node, Session: "s1", Fence: 5, Until: until}
 	}
 	redis := func(at int64, k history.Kind, holder string, until int64) history.Event {
@@ -24,21 +24,21 @@ func TestEvidenceHoldsTheCause(t *testing.T) {
 	}
 	events := []history.Event{
 		{Kind: history.Ready, Node: "A", Instance: "A"}, {Kind: history.Ready, Node: "B", Instance: "B"},
-		redis(99*ms, history.RedisGranted, "A", 3099*ms), word(100*ms, history.Acquired, "A", 3069*ms),
+		redis(99*ms, history.RedisGranted, "A", 3099*ms), said(100*ms, history.Acquired, "A", 3069*ms),
 	}
 	for at := s; at < 62*s; at += s {
 		if at == 60*s {
 			events = append(events, history.Event{T: at - ms, Kind: history.FaultStart, Node: "A", Reason: "freeze"})
 		}
-		events = append(events, word(at, history.RenewStart, "A", 0), redis(at+ms, history.RedisExtended, "", at+3*s),
-			word(at+2*ms, history.Renewed, "A", at+3*s), word(at+3*ms, history.AcquireFailed, "B", 0))
+		events = append(events, said(at, history.RenewStart, "A", 0), redis(at+ms, history.RedisExtended, "", at+3*s),
+			said(at+2*ms, history.Renewed, "A", at+3*s), said(at+3*ms, history.AcquireFailed, "B", 0))
 	}
 	const taken = 62 * s
 	for at := taken - 900*ms; at < taken; at += 50 * ms { // what befalls others meanwhile
 		events = append(events, history.Event{T: at, Kind: history.Spawned, Node: "C"})
 	}
 	events = append(events, redis(taken, history.RedisDeleted, "A", 0), redis(taken+ms, history.RedisGranted, "B", taken+3*s),
-		word(taken+2*ms, history.Acquired, "B", taken+3*s), history.Event{T: 70 * s, Kind: history.Phase, Reason: "end"})
+		said(taken+2*ms, history.Acquired, "B", taken+3*s), history.Event{T: 70 * s, Kind: history.Phase, Reason: "end"})
 	r, err := Judge(p, sequence(events), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -33,14 +33,14 @@ func (w *world) deletedUnknown(s *session, t int64) bool {
 	return false
 }
 
-// forgets reports whether a quarantine follows the strike: its own, or that of a loss of data that happened while it kept
+// forgets reports whether a quarantine follows the injection: its own, or that of a loss of data that happened while it kept
 // everybody from Redis, whose quarantine begins when somebody can write again.
-func (w *world) forgets(s *strike) bool {
-	if s.forgets() || !s.ofRedis() {
-		return s.forgets()
+func (w *world) forgets(inj *injection) bool {
+	if inj.forgets() || !inj.ofRedis() {
+		return inj.forgets()
 	}
 	for _, loss := range w.losses {
-		if loss.start >= s.start && (s.open || loss.start <= s.end) {
+		if loss.start >= inj.start && (inj.open || loss.start <= inj.end) {
 			return true
 		}
 	}
@@ -48,28 +48,28 @@ func (w *world) forgets(s *strike) bool {
 }
 
 // forgotten reports whether Redis lost data so shortly before that its quarantine may not be over, by a fault of which that holds.
-func (w *world) forgotten(at int64, holds func(s *strike, since int64) bool) bool {
-	return slices.ContainsFunc(w.strikes, func(s *strike) bool {
-		if !w.forgets(s) {
+func (w *world) forgotten(at int64, holds func(inj *injection, since int64) bool) bool {
+	return slices.ContainsFunc(w.injections, func(inj *injection) bool {
+		if !w.forgets(inj) {
 			return false
 		}
-		r, ok := w.reach(s)
-		return ok && r.from <= at && at <= r.to && holds(s, r.from)
+		r, ok := w.reach(inj)
+		return ok && r.from <= at && at <= r.to && holds(inj, r.from)
 	})
 }
 
 // quarantined reports whether Redis lost data so shortly before that nothing need be granted yet.
 func (w *world) quarantined(at int64) bool {
-	return w.forgotten(at, func(*strike, int64) bool { return true })
+	return w.forgotten(at, func(*injection, int64) bool { return true })
 }
 
 // failedOver reports whether what Redis holds about then is that of a replica, and a quarantine is still to end.
 func (w *world) failedOver(at int64) bool {
-	return w.forgotten(at, func(s *strike, _ int64) bool { return s.Kind.Has(fault.FailsOver) })
+	return w.forgotten(at, func(inj *injection, _ int64) bool { return inj.Kind.Has(fault.FailsOver) })
 }
 
 // twoOwners reports whether two instances may re-assert the lease: its key was deleted by hand, and before the first owner
 // could know, Redis lost the fence of the second.
 func (w *world) twoOwners(s *session, at int64) bool {
-	return w.forgotten(at, func(_ *strike, since int64) bool { return s.deletedWithin(since-int64(w.TTL), since) })
+	return w.forgotten(at, func(_ *injection, since int64) bool { return s.deletedWithin(since-int64(w.TTL), since) })
 }

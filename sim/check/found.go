@@ -17,7 +17,7 @@ type hooks struct {
 	when      []int64   // of the first breaks
 	headline  *breach   // the largest, and of those as large the one noticed first
 	first     *breach   // the one that began first
-	told      []*breach // those that were noticed first
+	earliest  []*breach // those that were noticed first
 	notes     []string  // said in any case
 	widened   int64     // ns: the most that a limit was widened for a stalled host
 	untested  string    // why it could not be judged, if that is not simply that nothing happened
@@ -39,8 +39,8 @@ func (h *hooks) event(*history.Event)       {}
 func (h *hooks) belief(*term, bool)         {}
 func (h *hooks) began(*term)                {}
 func (h *hooks) ended(*term, ending)        {}
-func (h *hooks) struck(*strike)             {}
-func (h *hooks) healed(*strike)             {}
+func (h *hooks) injected(*injection)        {}
+func (h *hooks) healed(*injection)          {}
 func (h *hooks) finish()                    {}
 
 // breach is a break of a guarantee.
@@ -50,16 +50,16 @@ type breach struct {
 	size    int64     // of what the verdict's value is the largest; 0 where breaks are counted
 	exhibit *follower // what was seen around it; nil: what is seen now
 
-	to    int64   // when it was over; 0: now
-	due   int64   // the instant that was missed; 0: none is known
-	by    *strike // the fault that caused it; nil: what the faults before it tell
-	terms []*term // of who had a part in it; nil: those who have the lease, and had it last
+	to    int64      // when it was over; 0: now
+	due   int64      // the instant that was missed; 0: none is known
+	by    *injection // the fault that caused it; nil: what the faults before it explain
+	terms []*term    // of who had a part in it; nil: those who have the lease, and had it last
 
 	at   int64 // when it was noticed
 	text string
 }
 
-// textsMax bounds how many breaks are told in full; the others are counted.
+// textsMax bounds how many breaks are described in full; the others are counted.
 const textsMax = 3
 
 // whenMax bounds how many breaks are remembered by their time, for G9.
@@ -79,7 +79,7 @@ func (h *hooks) breach(b breach, format string, args ...any) {
 	}
 	largest, first := h.headline == nil || b.size > h.headline.size, h.first == nil || b.from < h.first.from
 	h.account(&b, first)
-	if !largest && !first && len(h.told) == textsMax {
+	if !largest && !first && len(h.earliest) == textsMax {
 		return
 	}
 	b.at, b.text = h.w.now, fmt.Sprintf(format, args...)
@@ -92,12 +92,12 @@ func (h *hooks) breach(b breach, format string, args ...any) {
 	if first {
 		h.first = &b
 	}
-	if len(h.told) < textsMax {
-		h.told = append(h.told, &b)
+	if len(h.earliest) < textsMax {
+		h.earliest = append(h.earliest, &b)
 	}
 }
 
-// texts tells the breaks, the one of the headline first and the one that began first beside it.
+// texts describes the breaks, the one of the headline first and the one that began first beside it.
 func (h *hooks) texts() []string {
 	if h.headline == nil {
 		return nil
@@ -106,7 +106,7 @@ func (h *hooks) texts() []string {
 	if h.first != h.headline {
 		say = append(say, "the first began at "+clock(h.first.from)+": "+h.first.text)
 	}
-	for _, b := range h.told {
+	for _, b := range h.earliest {
 		if len(say) < textsMax && b != h.headline && b != h.first {
 			say = append(say, b.text)
 		}
@@ -254,7 +254,7 @@ func (r *ring) add(m moment) {
 func (w *world) moment(e *history.Event) moment {
 	m := moment{t: e.T, fence: e.Fence, number: e.N, kind: e.Kind, instance: e.Instance}
 	node, known := "", true
-	if i := w.speaker; i != nil {
+	if i := w.reporter; i != nil {
 		if known = i.node != nil; known {
 			node = i.node.name
 		}
@@ -339,7 +339,7 @@ type follower struct {
 	after   []history.Event
 }
 
-// follow begins with what was seen until now, and the faults that struck the session's owners whenever that was.
+// follow begins with what was seen until now, and the faults that hit the session's owners whenever that was.
 func (w *world) follow(s *session) *follower {
 	f := &follower{before: w.events(&w.recent, "")}
 	f.before = slices.DeleteFunc(f.before, func(e history.Event) bool { return e.T < w.now-2*int64(w.TTL) })
@@ -373,15 +373,15 @@ func (w *world) unusual(s *session) []history.Event {
 	return slices.DeleteFunc(all, func(e history.Event) bool { return own(e) || asked && e.Kind == history.RedisExtended })
 }
 
-// causes adds the faults that struck the term and are not there yet.
+// causes adds the faults that hit the term and are not there yet.
 func (f *follower) causes(t *term) {
 	if t == nil {
 		return
 	}
-	for _, s := range t.strikes {
-		e := history.Event{T: s.start, Kind: history.FaultStart, N: s.index, Reason: string(s.Kind)}
-		if s.node != nil {
-			e.Node = s.node.name
+	for _, inj := range t.injections {
+		e := history.Event{T: inj.start, Kind: history.FaultStart, N: inj.index, Reason: string(inj.Kind)}
+		if inj.node != nil {
+			e.Node = inj.node.name
 		}
 		if !slices.ContainsFunc(f.before, func(o history.Event) bool { return o.Kind == e.Kind && o.N == e.N }) {
 			f.before = append(f.before, e)

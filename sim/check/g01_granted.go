@@ -15,7 +15,7 @@ func (r *grants) event(e *history.Event) {
 	}
 }
 
-// trusted looks at a window that a node says it has. Redis' side of it may be told a moment later.
+// trusted looks at a window that a node says it has. Redis' side of it may be seen a moment later.
 func (r *grants) trusted(e *history.Event) {
 	s := r.g.w.subject
 	l := s.granted
@@ -24,7 +24,7 @@ func (r *grants) trusted(e *history.Event) {
 	}
 	w, said := r.g.w, *e
 	exhibit := w.follow(s)
-	w.at(e.T+wordAllowance+w.stall(e.T-wordAllowance, e.T), func() {
+	w.at(e.T+eventAllowance+w.stall(e.T-eventAllowance, e.T), func() {
 		beyond := said.Until - l.until
 		if s.granted != l || beyond <= int64(stampAllowance) {
 			return
@@ -37,14 +37,14 @@ func (r *grants) trusted(e *history.Event) {
 	})
 }
 
-// theirs reports whether the lease is of who says the word. A key that holds a token, as libraries of locks have it, is of who says
+// theirs reports whether the lease is of who reports the event. A key that holds a token, as libraries of locks have it, is of who says
 // acquired while Redis holds it.
 func (r *grants) theirs(l *grant, e *history.Event) bool {
 	if i := r.g.w.instances[l.holder]; i != nil && i.node != nil {
 		return l.holder == e.Instance
 	}
-	if l.teller == "" && e.Kind == history.Acquired && e.T < l.until {
-		l.teller = e.Instance
+	if l.reporter == "" && e.Kind == history.Acquired && e.T < l.until {
+		l.reporter = e.Instance
 	}
-	return l.teller == e.Instance
+	return l.reporter == e.Instance
 }

@@ -12,15 +12,15 @@ import (
 // end of its process, or at its until. A frozen process still believes until then: that is the case worth catching.
 type g1 struct {
 	hooks
-	fences   *g3                     // the second opinion's other half
+	fences   *g3                     // the model check's other half
 	overlaps map[*session][]*overlap // none of most
-	second   *opinion
+	second   *modelCheck
 	asking   int // terms of instances that ask before each use
 	uses     int // of such terms
 	taken    int // terms taken over from challenged owners, whether trusted or not
 	granted  grants
 	worst    int64
-	broken   map[string]bool // sessions, for comparison with the second opinion
+	broken   map[string]bool // sessions, for comparison with the model check
 	deleted  int             // overlaps that a deleted key explains
 	deletedW int64
 }
@@ -38,7 +38,7 @@ func (g *g1) attach(w *world, v Verdict) {
 	g.hooks.attach(w, v)
 	g.overlaps = map[*session][]*overlap{}
 	g.broken = map[string]bool{}
-	g.second = newOpinion(w)
+	g.second = newModelCheck(w)
 	g.granted = grants{g: g}
 }
 
@@ -142,7 +142,7 @@ func (g *g1) finish() {
 	switch {
 	case g.exercised > 0 || g.untested != "":
 	case g.taken > 0:
-		g.untested = "nobody trusted a lease that was taken over: each window (until) had ended when it was told"
+		g.untested = "nobody trusted a lease that was taken over: each window (until) had ended when it was reported"
 	default:
 		g.untested = unchallenged
 	}

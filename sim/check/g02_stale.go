@@ -20,8 +20,8 @@ type stales struct {
 // turns is whose turn it is to poll one session.
 type turns struct {
 	shown    holding     // by Redis; of nobody while what it grants is not known, or is granted to no instance's name
-	told     holding     // by the nodes
-	begun    []beginning // polls that were told of and have not arrived, one an instance
+	reported holding     // by the nodes
+	begun    []beginning // polls that were reported and have not arrived, one an instance
 	room     [1]beginning
 	suspects []*suspect
 	taken    string // the instance that took it over from a challenged owner, until it polls; "": none
@@ -32,7 +32,7 @@ type turns struct {
 type holding struct {
 	inst  string // "": not known
 	at    int64
-	fence int64 // of those that are told
+	fence int64 // of those that are reported
 }
 
 type beginning struct {
@@ -60,10 +60,10 @@ func (x *stales) event(e *history.Event) {
 	case history.PollStart:
 		t.begins(e.Instance, e.T)
 	case history.Acquired:
-		if e.Until != 0 && e.Until <= e.T || e.Fence != 0 && e.Fence < t.told.fence {
-			return // told late: it is over
+		if e.Until != 0 && e.Until <= e.T || e.Fence != 0 && e.Fence < t.reported.fence {
+			return // reported late: it is over
 		}
-		t.told = holding{e.Instance, e.T, e.Fence}
+		t.reported = holding{e.Instance, e.T, e.Fence}
 		t.clear(e.Instance, false)
 	case history.RedisGranted:
 		if e.Reason != snapshotReason {
@@ -78,7 +78,7 @@ func (x *stales) event(e *history.Event) {
 	}
 }
 
-// granted: where keys hold something else than the names of instances, the nodes' words alone say whose turn it is.
+// granted: where keys hold something else than the names of instances, the nodes' events alone say whose turn it is.
 func (x *stales) granted(t *turns, e *history.Event) {
 	t.shown = holding{}
 	if i := x.g.w.instances[e.Instance]; i != nil && i.node != nil {
@@ -100,7 +100,7 @@ func (t *turns) begins(inst string, at int64) {
 	t.begun = append(t.begun, beginning{inst, at})
 }
 
-// began returns when the poll that arrives began, as its sender told, else what it takes to arrive before; in both without
+// began returns when the poll that arrives began, as its sender reported, else what it takes to arrive before; in both without
 // what the host stalled.
 func (x *stales) began(t *turns, e *history.Event) int64 {
 	at := e.T - int64(stampAllowance)
@@ -111,7 +111,7 @@ func (x *stales) began(t *turns, e *history.Event) int64 {
 			break
 		}
 	}
-	return at - x.g.w.stall(at-wordAllowance, e.T)
+	return at - x.g.w.stall(at-eventAllowance, e.T)
 }
 
 // arrived looks at a poll, which is judged when Redis must have shown what it granted before. A history that ends until then
@@ -119,7 +119,7 @@ func (x *stales) began(t *turns, e *history.Event) int64 {
 func (x *stales) arrived(t *turns, e *history.Event) {
 	begun, whose := x.began(t, e), t.shown
 	if whose.inst == "" {
-		whose = t.told
+		whose = t.reported
 	}
 	if whose.inst == "" || whose.inst == e.Instance || begun <= whose.at {
 		return
@@ -135,7 +135,7 @@ func (x *stales) arrived(t *turns, e *history.Event) {
 	}
 	p := &suspect{poll: *e, begun: begun, turn: whose, shown: t.shown.inst != "", exhibit: w.follow(s)}
 	t.suspects = append(t.suspects, p)
-	w.at(e.T+wordAllowance+w.stall(e.T-wordAllowance, e.T), func() { x.judge(s, p) })
+	w.at(e.T+eventAllowance+w.stall(e.T-eventAllowance, e.T), func() { x.judge(s, p) })
 }
 
 // clear: the polls of who was granted the session were its own.
@@ -161,7 +161,7 @@ func (x *stales) judge(s *session, p *suspect) {
 		w.instance(e.Instance).who(), s.id, e.N, fenced(e.Fence), clock(p.begun), clock(e.T), since)
 }
 
-// counted: the poll is told of as a break of another kind.
+// counted: the poll is reported as a break of another kind.
 func (t *turns) counted(n int64) {
 	for _, p := range t.suspects {
 		p.cleared = p.cleared || p.poll.N == n

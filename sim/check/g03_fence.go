@@ -15,7 +15,7 @@ type g3 struct {
 	losses  int64           // times at which Redis lost everything, so far
 	across  int             // terms that followed such a loss
 	without int             // terms whose owner gives no fence
-	late    int             // terms told of after a later one, whose key the plan had deleted
+	late    int             // terms reported after a later one, whose key the plan had deleted
 	broken  map[string]bool // sessions of which a term has no larger fence than the one before
 }
 
@@ -36,8 +36,8 @@ func (g *g3) attach(w *world, v Verdict) {
 	g.broken = map[string]bool{}
 }
 
-func (g *g3) struck(s *strike) {
-	if s.forgets() {
+func (g *g3) injected(inj *injection) {
+	if inj.forgets() {
 		g.losses++
 	}
 }
@@ -55,7 +55,7 @@ func (g *g3) began(t *term) {
 		}
 		switch {
 		case t.fence > f.last:
-		case t.fence < f.last && t.session.deletedWithin(g.w.now-int64(g.w.TTL), g.w.now): // granted before the key went, and told late
+		case t.fence < f.last && t.session.deletedWithin(g.w.now-int64(g.w.TTL), g.w.now): // granted before the key went, and reported late
 			g.late++
 		default:
 			g.broken[t.session.id] = true
@@ -110,7 +110,7 @@ func (g *g3) verdict() Verdict {
 			g.across), v.Detail)
 	}
 	if g.late > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("%d granted before their key was deleted by hand and told after the next", g.late))
+		v.Detail = join(v.Detail, fmt.Sprintf("%d granted before their key was deleted by hand and reported after the next", g.late))
 	}
 	return v
 }

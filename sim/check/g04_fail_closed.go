@@ -33,25 +33,25 @@ type renewal struct {
 	session *session
 	armed   int64 // when the timer that watches the end of the window is due; 0: there is none
 
-	failed  bool
-	failAt  int64
-	noticed int64        // when it last said that one failed, or that the term is over
-	word    history.Kind // that said so
-	reason  string
-	sent    int64 // a renewal waits for its answer; 0: none does
-	running int   // polls that run
-	begun   int64
-	closes  int64 // end of the window, as last said
-	overrun int64 // end of a window that closed while a poll ran
+	failed   bool
+	failAt   int64
+	noticed  int64        // when it last said that one failed, or that the term is over
+	failedBy history.Kind // that said so
+	reason   string
+	sent     int64 // a renewal waits for its answer; 0: none does
+	running  int   // polls that run
+	begun    int64
+	closes   int64 // end of the window, as last said
+	overrun  int64 // end of a window that closed while a poll ran
 }
 
 func (g *g4) attach(w *world, v Verdict) {
 	g.hooks.attach(w, v)
 }
 
-// renewal is the state that the word in hand is about.
+// renewal is the state that the event in hand is about.
 func (g *g4) renewal() *renewal {
-	all, inst := &g.w.subject.renewals, g.w.speaker
+	all, inst := &g.w.subject.renewals, g.w.reporter
 	if all.latest != nil && all.latest.inst == inst {
 		return all.latest
 	}
@@ -66,17 +66,17 @@ func (g *g4) renewal() *renewal {
 	return all.latest
 }
 
-// fail notes the word after which nothing may begin.
+// fail notes the event after which nothing may begin.
 func (r *renewal) fail(e *history.Event) {
-	r.failed, r.failAt, r.word, r.reason, r.sent, r.noticed = true, e.T, e.Kind, e.Reason, 0, e.T
+	r.failed, r.failAt, r.failedBy, r.reason, r.sent, r.noticed = true, e.T, e.Kind, e.Reason, 0, e.T
 }
 
 // why says why nothing may begin.
 func (r *renewal) why() string {
-	if r.word == history.RenewFailed {
+	if r.failedBy == history.RenewFailed {
 		return fmt.Sprintf("its renewal had failed at %s (%s) and none had succeeded since", clock(r.failAt), r.reason)
 	}
-	return fmt.Sprintf("it had said %s at %s (%s) and not acquired it since", r.word, clock(r.failAt), r.reason)
+	return fmt.Sprintf("it had said %s at %s (%s) and not acquired it since", r.failedBy, clock(r.failAt), r.reason)
 }
 
 // thawGrace is what a process gets after a thaw before what was overdue must have been noticed.
@@ -90,7 +90,7 @@ func (g *g4) event(e *history.Event) {
 		}
 		return
 	}
-	if g.w.speaker.asks {
+	if g.w.reporter.asks {
 		g.asks = true
 		return
 	}
@@ -247,7 +247,7 @@ func (g *g4) verdict() Verdict {
 	}
 	switch {
 	case g.asks:
-		v.Detail = join(v.Detail, "nodes that ask before each poll are not judged: they go by what they were told then")
+		v.Detail = join(v.Detail, "nodes that ask before each poll are not judged: they go by what Redis answered then")
 	case g.w.Foreign:
 		v.Detail = join(v.Detail, "renewals without an answer are not judged: the nodes' own time-out is not known")
 	case !g.starts:

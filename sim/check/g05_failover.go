@@ -23,19 +23,19 @@ type g5 struct {
 	partitions bool // owners that are cut off, or stopped, are judged as crashed ones are (E4)
 }
 
-// orphan is a session whose owner crashed, or was cut off.
-type orphan struct {
-	session *session
-	victim  *term
-	crash   *strike
-	alive   bool    // its owner is only cut off
-	at      int64   // of the crash
-	base    int64   // what the limit counts from
-	ends    int64   // when the lease and its owner's heartbeat end by themselves, as Redis showed; 0: not known
-	why     string  // what base is, if it is not the crash
-	heirs   []*node // to whom Redis granted it since
-	over    bool
-	late    int64 // the limit that has passed; 0: none
+// takeover is a session whose owner crashed, or was cut off.
+type takeover struct {
+	session  *session
+	victim   *term
+	crash    *injection
+	alive    bool    // its owner is only cut off
+	at       int64   // of the crash
+	base     int64   // what the limit counts from
+	ends     int64   // when the lease and its owner's heartbeat end by themselves, as Redis showed; 0: not known
+	why      string  // what base is, if it is not the crash
+	grantees []*node // to whom Redis granted it since
+	over     bool
+	late     int64 // the limit that has passed; 0: none
 }
 
 func (g *g5) attach(w *world, v Verdict) {
@@ -58,199 +58,201 @@ func (g *g5) ended(t *term, how ending) {
 	if !s.unpaused() && s.added {
 		return
 	}
-	if old := s.orphan; old != nil {
+	if old := s.takeover; old != nil {
 		old.over = true
 	}
-	o := &orphan{session: s, victim: t, crash: crash, at: g.w.now, base: g.w.now}
+	to := &takeover{session: s, victim: t, crash: crash, at: g.w.now, base: g.w.now}
 	if k := s.granted; k != nil && k.holder == t.inst.id && crash.Kind.Scope() == fault.ScopeNode {
-		o.ends = max(k.until, g.w.rest.beats[t.inst.id])
+		to.ends = max(k.until, g.w.rest.beats[t.inst.id])
 	}
-	s.orphan = o
-	g.watch(o)
+	s.takeover = to
+	g.watch(to)
 }
 
-func (g *g5) struck(s *strike) {
+func (g *g5) injected(inj *injection) {
 	switch {
-	case s.Kind.Has(fault.Kills):
+	case inj.Kind.Has(fault.Kills):
 		g.crashes++
-	case !g.partitions || s.node == nil || s.node.current == nil || !s.Kind.Has(silent):
+	case !g.partitions || inj.node == nil || inj.node.current == nil || !inj.Kind.Has(silent):
 	default:
-		for _, id := range s.node.current.sorted() {
-			g.cutOff(s.node.current.held[id], s)
+		for _, id := range inj.node.current.sorted() {
+			g.cutOff(inj.node.current.held[id], inj)
 		}
 	}
 }
 
 // cutOff begins to wait for who takes over from an owner that Redis does not hear any more.
-func (g *g5) cutOff(t *term, s *strike) {
-	if t.session.orphan != nil || t.passed {
-		return // it is orphaned already
+func (g *g5) cutOff(t *term, inj *injection) {
+	if t.session.takeover != nil || t.passed {
+		return // somebody has to take it already
 	}
 	g.crashes++
-	o := &orphan{session: t.session, victim: t, crash: s, alive: true, at: g.w.now, base: g.w.now}
+	to := &takeover{session: t.session, victim: t, crash: inj, alive: true, at: g.w.now, base: g.w.now}
 	if k := t.session.granted; k != nil && k.holder == t.inst.id {
-		o.ends = k.until
+		to.ends = k.until
 	}
-	t.session.orphan = o
-	g.watch(o)
+	t.session.takeover = to
+	g.watch(to)
 }
 
 // healed: an owner that is heard again in time has nothing to lose.
-func (g *g5) healed(s *strike) {
+func (g *g5) healed(inj *injection) {
 	if !g.partitions {
 		return
 	}
-	for _, orphaned := range g.w.sessions.sorted() {
-		if o := orphaned.orphan; o != nil && o.crash == s && o.alive && o.late == 0 {
-			g.close(o)
+	for _, s := range g.w.sessions.sorted() {
+		if to := s.takeover; to != nil && to.crash == inj && to.alive && to.late == 0 {
+			g.close(to)
 		}
 	}
 }
 
-// watch finds the orphan that nobody takes in time.
-func (g *g5) watch(o *orphan) {
+// watch finds the takeover that nobody makes in time.
+func (g *g5) watch(to *takeover) {
 	g.w.await(func() (promise, bool) {
-		g.candidates(o)
-		if !o.over && (g.w.alive == 0 || o.alive && g.w.alive == 1) { // and that one is its owner
-			o.ends = 0
-			g.rebase(o, g.w.now, "no instance was there to take it before")
+		g.candidates(to)
+		if !to.over && (g.w.alive == 0 || to.alive && g.w.alive == 1) { // and that one is its owner
+			to.ends = 0
+			g.rebase(to, g.w.now, "no instance was there to take it before")
 		}
-		return g.promise(o), !o.over
-	}, func(limit int64, excused *strike) {
+		return g.promise(to), !to.over
+	}, func(limit int64, excused *injection) {
 		if excused == nil {
-			o.late = limit // it is broken; how late it will be is seen when somebody takes it
+			to.late = limit // it is broken; how late it will be is seen when somebody takes it
 			return
 		}
-		g.close(o)
+		g.close(to)
 		g.excuse(excused)
 	})
 }
 
-// promise is that somebody takes the orphan. What an heir that is gone was granted ends first.
-func (g *g5) promise(o *orphan) promise {
-	p := promise{from: o.at, base: o.base, by: o.base + g.limit, settle: g.w.settleAfter(), anybody: true, heirs: o.heirs, but: o.crash}
-	if len(o.heirs) > 0 {
-		p.session = o.session
+// promise is that somebody takes the session. What an instance that is gone was granted ends first.
+func (g *g5) promise(to *takeover) promise {
+	p := promise{
+		from: to.at, base: to.base, by: to.base + g.limit, settle: g.w.settleAfter(), anybody: true, grantees: to.grantees, but: to.crash,
+	}
+	if len(to.grantees) > 0 {
+		p.session = to.session
 	}
 	return p
 }
 
 // lagging reports whether whoever waits for a lease noticed its end too late. It is judged where no other fault reached into the
 // takeover: who has room for a lease, and so waits for it, may follow from what came long before it ended.
-func (g *g5) lagging(o *orphan) bool {
-	ends := o.ends
-	if len(o.heirs) > 0 {
-		ends = max(ends, g.w.leftBehind(o.session).to)
+func (g *g5) lagging(to *takeover) bool {
+	ends := to.ends
+	if len(to.grantees) > 0 {
+		ends = max(ends, g.w.leftBehind(to.session).to)
 	}
 	lag := g.w.now - ends
-	if o.ends == 0 || lag <= 0 {
+	if to.ends == 0 || lag <= 0 {
 		return false
 	}
 	g.lags.add(lag)
-	return g.w.delayed(o.at, g.w.now, o.crash) == nil && !g.within(lag, int64(failoverAllowance), ends)
+	return g.w.delayed(to.at, g.w.now, to.crash) == nil && !g.within(lag, int64(failoverAllowance), ends)
 }
 
-// fell says what befell the owner.
-func (o *orphan) fell() string {
-	if o.alive {
-		return "was cut off (" + string(o.crash.Kind) + ")"
+// fate says what befell the owner.
+func (to *takeover) fate() string {
+	if to.alive {
+		return "was cut off (" + string(to.crash.Kind) + ")"
 	}
 	return "crashed"
 }
 
-func (o *orphan) since() string {
-	if o.why == "" {
-		return "the " + string(o.crash.Kind)
+func (to *takeover) since() string {
+	if to.why == "" {
+		return "the " + string(to.crash.Kind)
 	}
-	return fmt.Sprintf("%s (%s)", clock(o.base), o.why)
+	return fmt.Sprintf("%s (%s)", clock(to.base), to.why)
 }
 
 // candidates: members of an election take part some time after they came.
-func (g *g5) candidates(o *orphan) {
-	if g.w.startDelay() == 0 || o.over {
+func (g *g5) candidates(to *takeover) {
+	if g.w.startDelay() == 0 || to.over {
 		return
 	}
 	first := int64(math.MaxInt64)
 	for _, i := range g.w.instances {
-		if i.ready && !i.gone && i != o.victim.inst {
+		if i.ready && !i.gone && i != to.victim.inst {
 			first = min(first, i.since)
 		}
 	}
-	if from := first + g.w.startDelay(); first != math.MaxInt64 && from > o.base {
-		o.ends = 0
-		g.rebase(o, from, "the first of the others had just come, and waits before it takes part")
+	if from := first + g.w.startDelay(); first != math.MaxInt64 && from > to.base {
+		to.ends = 0
+		g.rebase(to, from, "the first of the others had just come, and waits before it takes part")
 	}
 }
 
-func (g *g5) rebase(o *orphan, at int64, why string) {
-	if at > o.base {
-		o.base, o.why = at, why
+func (g *g5) rebase(to *takeover, at int64, why string) {
+	if at > to.base {
+		to.base, to.why = at, why
 	}
 }
 
-func (g *g5) close(o *orphan) {
-	o.over = true
-	if o.session.orphan == o {
-		o.session.orphan = nil
+func (g *g5) close(to *takeover) {
+	to.over = true
+	if to.session.takeover == to {
+		to.session.takeover = nil
 	}
 }
 
 func (g *g5) event(e *history.Event) {
-	if e.Kind == history.Ready && g.w.peopled == g.w.now { // the first after a time without any
+	if e.Kind == history.Ready && g.w.populatedSince == g.w.now { // the first after a time without any
 		for _, s := range g.w.sessions.all {
-			if o := s.orphan; o != nil {
-				o.ends = 0
-				g.rebase(o, g.w.now+int64(failoverAllowance)-g.limit, "no instance was there to take it before")
+			if to := s.takeover; to != nil {
+				to.ends = 0
+				g.rebase(to, g.w.now+int64(failoverAllowance)-g.limit, "no instance was there to take it before")
 			}
 		}
 	}
 	if i := g.w.instances[e.Instance]; e.Kind == history.RedisBeat && i != nil && i.gone {
 		g.beat(i, e.Until)
 	}
-	if g.w.subject == nil || g.w.subject.orphan == nil {
+	if g.w.subject == nil || g.w.subject.takeover == nil {
 		return
 	}
-	o := g.w.subject.orphan
+	to := g.w.subject.takeover
 	switch e.Kind {
 	case history.RedisExtended: // the victim's own bytes, held back by a partition, arrive after its death
-		if e.Instance == o.victim.inst.id {
-			g.rebase(o, e.T, "the victim's last command that Redis executed")
-			o.ends = max(o.ends, e.Until)
+		if e.Instance == to.victim.inst.id {
+			g.rebase(to, e.T, "the victim's last command that Redis executed")
+			to.ends = max(to.ends, e.Until)
 		}
 	case history.RedisGranted:
 		i := g.w.instances[e.Instance]
 		switch {
-		case e.Instance == o.victim.inst.id:
-			g.rebase(o, e.T, "the victim's last command that Redis executed")
+		case e.Instance == to.victim.inst.id:
+			g.rebase(to, e.T, "the victim's last command that Redis executed")
 			return
 		case i == nil:
 			return
 		case g.silenced(i):
-			o.ends = 0
-			g.rebase(o, e.T, "it went to "+i.who()+", which a fault had silenced")
+			to.ends = 0
+			g.rebase(to, e.T, "it went to "+i.who()+", which a fault had silenced")
 		}
-		o.heirs = append(o.heirs, i.node)
+		to.grantees = append(to.grantees, i.node)
 	case history.SessionRemoved, history.SessionPaused:
-		g.close(o)
+		g.close(to)
 	}
 }
 
 // beat is a heartbeat of a dead instance that was under way when it died.
 func (g *g5) beat(i *instance, until int64) {
 	for _, s := range g.w.sessions.all {
-		if o := s.orphan; o != nil && o.victim.inst == i {
-			if o.ends != 0 {
-				o.ends = max(o.ends, until)
+		if to := s.takeover; to != nil && to.victim.inst == i {
+			if to.ends != 0 {
+				to.ends = max(to.ends, until)
 			}
-			g.rebase(o, g.w.now, "the victim's last heartbeat that Redis executed")
+			g.rebase(to, g.w.now, "the victim's last heartbeat that Redis executed")
 		}
 	}
 }
 
 // silenced reports whether a fault keeps the instance from hearing that it was granted something.
 func (g *g5) silenced(i *instance) bool {
-	for _, s := range g.w.open {
-		if s.open && s.silences() && s.node != nil && s.node == i.node {
+	for _, inj := range g.w.open {
+		if inj.open && inj.silences() && inj.node != nil && inj.node == i.node {
 			return true
 		}
 	}
@@ -258,46 +260,46 @@ func (g *g5) silenced(i *instance) bool {
 }
 
 func (g *g5) began(t *term) {
-	o := t.session.orphan
-	if o == nil {
+	to := t.session.takeover
+	if to == nil {
 		return
 	}
-	g.candidates(o)
-	g.close(o)
-	stands, limit := tooLate, o.late
-	if o.late > 0 {
-		g.exercise(string(o.crash.Kind))
-		g.near(g.w.now-o.base, o.late)
-	} else if limit, stands = g.held(g.promise(o)); stands == unjudged {
+	g.candidates(to)
+	g.close(to)
+	stands, limit := tooLate, to.late
+	if to.late > 0 {
+		g.exercise(string(to.crash.Kind))
+		g.near(g.w.now-to.base, to.late)
+	} else if limit, stands = g.held(g.promise(to)); stands == unjudged {
 		return
 	}
-	took := g.w.now - o.base
+	took := g.w.now - to.base
 	g.took.add(took)
-	lags := g.lagging(o)
+	lags := g.lagging(to)
 	switch {
 	case stands == tooLate:
 		g.slow = true
-		g.breach(o.breach(took, o.base+limit),
-			"session %s was acquired by %s at %s, %d ms after %s: its owner %s %s at %s", o.session.id,
-			t.inst.who(), clock(t.since), ms(took), o.since(), o.victim.inst.who(), o.fell(), clock(o.at))
+		g.breach(to.breach(took, to.base+limit),
+			"session %s was acquired by %s at %s, %d ms after %s: its owner %s %s at %s", to.session.id,
+			t.inst.who(), clock(t.since), ms(took), to.since(), to.victim.inst.who(), to.fate(), clock(to.at))
 	case lags:
-		g.breach(o.breach(took, o.ends+int64(failoverAllowance)),
+		g.breach(to.breach(took, to.ends+int64(failoverAllowance)),
 			"session %s was acquired by %s at %s, %d ms after its lease and its owner's heartbeat had ended at %s: its owner %s %s at %s",
-			o.session.id, t.inst.who(), clock(t.since), ms(g.w.now-o.ends), clock(o.ends), o.victim.inst.who(), o.fell(), clock(o.at))
+			to.session.id, t.inst.who(), clock(t.since), ms(g.w.now-to.ends), clock(to.ends), to.victim.inst.who(), to.fate(), clock(to.at))
 	}
 }
 
 // finish names those that nobody took at all.
 func (g *g5) finish() {
 	for _, s := range g.w.sessions.sorted() {
-		if o := s.orphan; o != nil && o.late > 0 {
-			g.exercise(string(o.crash.Kind))
+		if to := s.takeover; to != nil && to.late > 0 {
+			g.exercise(string(to.crash.Kind))
 			g.slow = true
-			g.took.add(g.w.now - o.base)
-			g.near(g.w.now-o.base, o.late)
-			g.breach(o.breach(g.w.now-o.base, o.base+o.late),
+			g.took.add(g.w.now - to.base)
+			g.near(g.w.now-to.base, to.late)
+			g.breach(to.breach(g.w.now-to.base, to.base+to.late),
 				"nobody acquired session %s any more, %d ms after %s: its owner %s %s at %s%s", s.id,
-				ms(g.w.now-o.base), o.since(), o.victim.inst.who(), o.fell(), clock(o.at), inBrackets(o.victim.fence))
+				ms(g.w.now-to.base), to.since(), to.victim.inst.who(), to.fate(), clock(to.at), inBrackets(to.victim.fence))
 		}
 	}
 }
@@ -319,8 +321,8 @@ func (g *g5) verdict() Verdict {
 }
 
 // breach is that it was taken too late: it was due before.
-func (o *orphan) breach(took, due int64) breach {
-	return breach{session: o.session, from: o.base, size: took, due: due, by: o.crash}
+func (to *takeover) breach(took, due int64) breach {
+	return breach{session: to.session, from: to.base, size: took, due: due, by: to.crash}
 }
 
 func (g *g5) fall() string {

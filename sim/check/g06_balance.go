@@ -7,12 +7,12 @@ import "fmt"
 type g6 struct {
 	hooks
 	worst  int64 // leases off ideal, rounded up
-	putOff int   // looks that waited for the end of a fault that struck meanwhile
+	putOff int   // looks that waited for the end of a fault that hit meanwhile
 }
 
 func (g *g6) attach(w *world, v Verdict) {
 	g.hooks.attach(w, v)
-	w.rest.listener = append(w.rest.listener, g)
+	w.rest.observers = append(w.rest.observers, g)
 }
 
 // rested looks at who owns what, at the moment by which it must be settled.
@@ -75,9 +75,9 @@ func (g *g6) absent() {
 	}
 }
 
-// stirred is told of the first lease that moves after everything was settled. Where the host stalled for longer than a renewal
+// movedAtRest is notified of the first lease that moves after everything was settled. Where the host stalled for longer than a renewal
 // interval in the TTL before, the owner may have had no turn to keep it.
-func (g *g6) stirred() {
+func (g *g6) movedAtRest() {
 	if g.w.stall(g.w.now-int64(g.w.TTL), g.w.now) > int64(g.w.Renew) {
 		g.excuseFor("a host that stalled")
 		return
@@ -86,7 +86,7 @@ func (g *g6) stirred() {
 		clock(g.w.rest.since), clock(g.w.rest.due))
 }
 
-func (g *g6) disturbed(*strike) { g.putOff++ }
+func (g *g6) disturbed(*injection) { g.putOff++ }
 
 func (g *g6) verdict() Verdict {
 	v := g.hooks.verdict()
@@ -96,7 +96,7 @@ func (g *g6) verdict() Verdict {
 			g.exercised, g.worst))
 	}
 	if g.putOff > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("put off %d more until a fault that struck meanwhile was over", g.putOff))
+		v.Detail = join(v.Detail, fmt.Sprintf("put off %d more until a fault that hit meanwhile was over", g.putOff))
 	}
 	return v
 }

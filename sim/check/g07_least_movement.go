@@ -22,7 +22,7 @@ type g7 struct {
 // movement is one join or leave and what it has moved so far.
 type movement struct {
 	joiner, leaver *instance
-	strike         *strike
+	injection      *injection
 	at             int64
 	need           int             // what the newcomer is short of
 	held           map[string]bool // what the leaver held and nobody has taken yet
@@ -34,32 +34,32 @@ type movement struct {
 
 func (g *g7) attach(w *world, v Verdict) {
 	g.hooks.attach(w, v)
-	w.rest.listener = append(w.rest.listener, g)
+	w.rest.observers = append(w.rest.observers, g)
 }
 
-func (g *g7) rested()           {}
-func (g *g7) stirred()          {}
-func (g *g7) disturbed(*strike) {}
+func (g *g7) rested()              {}
+func (g *g7) movedAtRest()         {}
+func (g *g7) disturbed(*injection) {}
 
-// struck begins or ends a watch: a clean stop or a join from rest begins one, every fault ends the one that runs. What has moved
+// injected begins or ends a watch: a clean stop or a join from rest begins one, every fault ends the one that runs. What has moved
 // until then was moved by nothing else.
-func (g *g7) struck(s *strike) {
-	if s.Kind.Has(fault.Aside) {
+func (g *g7) injected(inj *injection) {
+	if inj.Kind.Has(fault.Aside) {
 		return
 	}
 	g.stop()
-	if !g.w.rest.wasAtRest || s.node == nil {
+	if !g.w.rest.wasAtRest || inj.node == nil {
 		return
 	}
 	switch {
-	case s.Kind.Has(fault.Starts):
-		g.watch(&movement{strike: s})
-	case s.Kind.Has(fault.Stops):
-		leaver := s.node.current
+	case inj.Kind.Has(fault.Starts):
+		g.watch(&movement{injection: inj})
+	case inj.Kind.Has(fault.Stops):
+		leaver := inj.node.current
 		if leaver == nil {
 			return
 		}
-		m := &movement{strike: s, leaver: leaver, held: map[string]bool{}}
+		m := &movement{injection: inj, leaver: leaver, held: map[string]bool{}}
 		for _, id := range leaver.sorted() {
 			m.held[id] = true
 		}
@@ -79,13 +79,13 @@ func (g *g7) event(e *history.Event) {
 			g.stop()
 		}
 	case history.Spawned:
-		if m.leaver != nil || e.Node != m.strike.node.name {
+		if m.leaver != nil || e.Node != m.injection.node.name {
 			g.stop()
 		}
 	case history.SessionAdded, history.SessionRemoved, history.SessionPaused, history.SessionResumed:
 		g.stop() // what comes back is taken by whoever has room
 	case history.Exited:
-		if m.leaver == nil || e.Node != m.strike.node.name {
+		if m.leaver == nil || e.Node != m.injection.node.name {
 			g.stop()
 		}
 	}
@@ -127,7 +127,7 @@ func (g *g7) judge(m *movement) {
 		g.excuseFor("a host that stalled")
 		return
 	}
-	g.exercise(string(m.strike.Kind))
+	g.exercise(string(m.injection.Kind))
 	if m.joiner != nil {
 		g.joins++
 	} else {
@@ -152,7 +152,7 @@ func (g *g7) began(t *term) {
 	if m == nil || last == nil {
 		return
 	}
-	if m.joiner == nil && m.leaver == nil && t.inst.node == m.strike.node {
+	if m.joiner == nil && m.leaver == nil && t.inst.node == m.injection.node {
 		g.joined(m, t.inst)
 	}
 	switch {

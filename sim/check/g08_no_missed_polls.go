@@ -109,7 +109,7 @@ func (g *g8) event(e *history.Event) {
 
 // released notes a graceful handover: by an owner that neither stops nor suffers from a fault.
 func (g *g8) released(e *history.Event) {
-	i := g.w.speaker
+	i := g.w.reporter
 	if i.node != nil && (i.node.asked != nil || i.gone) {
 		return
 	}
@@ -119,7 +119,7 @@ func (g *g8) released(e *history.Event) {
 
 // polled judges the time for which the session had not been polled.
 func (g *g8) polled(p *polled, e *history.Event) {
-	from := max(p.last, g.storm, g.w.peopled, p.left) // nobody can take a lease before it ends
+	from := max(p.last, g.storm, g.w.populatedSince, p.left) // nobody can take a lease before it ends
 	if e.T <= from {
 		return
 	}
@@ -145,11 +145,11 @@ func (g *g8) polled(p *polled, e *history.Event) {
 // unwanted judges a poll of a session that was removed or paused: who polls it sees that by its second look from then.
 func (g *g8) unwanted(e *history.Event) {
 	s := g.w.subject
-	if !s.added || g.w.speaksOf(e) == nil {
+	if !s.added || g.w.nodeOf(e) == nil {
 		return
 	}
 	limit := g.w.settleSessions() + int64(g.w.PollTimeout)
-	c := promise{from: s.addedAt, base: s.addedAt, by: s.addedAt + limit, settle: limit, only: g.w.speaksOf(e)}
+	c := promise{from: s.addedAt, base: s.addedAt, by: s.addedAt + limit, settle: limit, only: g.w.nodeOf(e)}
 	if limit, stands := g.held(c); stands == tooLate {
 		g.broke(s, "session %s was polled by %s at %s, %d ms after it had been removed or paused (limit %d ms)", s.id,
 			g.w.instance(e.Instance).who(), clock(e.T), ms(e.T-s.addedAt), ms(limit))
@@ -157,33 +157,33 @@ func (g *g8) unwanted(e *history.Event) {
 }
 
 // promise is that a session is polled again. What comes after the last of several faults is what would come after one.
-func (g *g8) promise(from, limit int64, but *strike) promise {
+func (g *g8) promise(from, limit int64, but *injection) promise {
 	return promise{from: from, base: from, by: from + limit, settle: g.gapLimit, but: but}
 }
 
 // simple returns the one fault that explains a gap, if it is no more than the loss of an instance, for which the limit is; else nil.
-func (g *g8) simple(by []*strike, from int64) *strike {
+func (g *g8) simple(by []*injection, from int64) *injection {
 	if len(by) != 1 || by[0].ofRedis() || g.beyond(by[0], from) {
 		return nil
 	}
 	return by[0]
 }
 
-// beyond reports whether the one fault is more, or other, than the loss of an instance: it struck the only one that was
+// beyond reports whether the one fault is more, or other, than the loss of an instance: it hit the only one that was
 // there, or it lets messages arrive so late that renewals extend the lease and yet are not answered in time.
-func (g *g8) beyond(s *strike, from int64) bool {
-	switch s.Kind {
+func (g *g8) beyond(inj *injection, from int64) bool {
+	switch inj.Kind {
 	case fault.Reorder:
 		return true
 	case fault.Latency:
-		return 2*(s.Ms+s.Jitter)*int64(time.Millisecond) > int64(g.w.RenewTimeout) || g.w.alive < 2 || g.w.coupled > from
+		return 2*(inj.Ms+inj.Jitter)*int64(time.Millisecond) > int64(g.w.RenewTimeout) || g.w.alive < 2 || g.w.redundantSince > from
 	default:
-		return s.silences() && (g.w.alive < 2 || g.w.coupled > from)
+		return inj.silences() && (g.w.alive < 2 || g.w.redundantSince > from)
 	}
 }
 
 // class judges a gap of one of the three kinds: 0 around a fault, 1 a handover, 2 a session that appeared.
-func (g *g8) class(kind int, e *history.Event, p promise, by []*strike) {
+func (g *g8) class(kind int, e *history.Event, p promise, by []*injection) {
 	if p.kind = [...]string{"", "handover", "appeared"}[kind]; len(by) > 0 {
 		p.kind = string(by[0].Kind)
 	}
@@ -205,7 +205,7 @@ func (g *g8) class(kind int, e *history.Event, p promise, by []*strike) {
 }
 
 // late is that a session was not polled in time.
-func (g *g8) late(s *session, p promise, limit int64, by []*strike) breach {
+func (g *g8) late(s *session, p promise, limit int64, by []*injection) breach {
 	b := breach{session: s, from: p.base, due: p.base + limit}
 	if len(by) > 0 {
 		b.by = by[0]
@@ -213,7 +213,7 @@ func (g *g8) late(s *session, p promise, limit int64, by []*strike) breach {
 	return b
 }
 
-func (g *g8) around(by []*strike) string {
+func (g *g8) around(by []*injection) string {
 	if len(by) == 0 {
 		return "no fault of the plan explains it"
 	}
@@ -221,20 +221,20 @@ func (g *g8) around(by []*strike) string {
 }
 
 // causes returns the faults that could keep the session from being polled between from and to.
-func (g *g8) causes(session string, from, to int64) (by []*strike) {
-	for _, s := range g.w.strikes {
-		if s.Kind.Has(fault.Holds | fault.Deletes) {
-			end := s.end
-			if s.open || end == 0 {
+func (g *g8) causes(session string, from, to int64) (by []*injection) {
+	for _, inj := range g.w.injections {
+		if inj.Kind.Has(fault.Holds | fault.Deletes) {
+			end := inj.end
+			if inj.open || end == 0 {
 				end = to
 			}
-			if s.session == session && s.start <= to && end >= from {
-				by = append(by, s)
+			if inj.session == session && inj.start <= to && end >= from {
+				by = append(by, inj)
 			}
 			continue
 		}
-		if r, ok := g.w.reach(s); ok && r.from <= to && r.to >= from {
-			by = append(by, s)
+		if r, ok := g.w.reach(inj); ok && r.from <= to && r.to >= from {
+			by = append(by, inj)
 		}
 	}
 	return by
@@ -250,7 +250,7 @@ func (g *g8) remaining() {
 		if !p.known || p.serving > 0 || !s.unpaused() {
 			continue
 		}
-		from := max(p.last, g.storm, g.w.peopled, p.left)
+		from := max(p.last, g.storm, g.w.populatedSince, p.left)
 		gap, by := g.w.now-from, g.causes(s.id, from, g.w.now)
 		due := g.promise(from, g.gapLimit, g.simple(by, from))
 		until, _ := g.w.due(due)

@@ -14,8 +14,8 @@ import (
 // interval (+ 250 ms) of its return, or, where trust windows had closed and a quarantine runs, of the quarantine's end.
 type g9 struct {
 	hooks
-	safety     []*hooks  // G1 to G3
-	failing    []*strike // of Redis, not yet returned from
+	safety     []*hooks     // G1 to G3
+	failing    []*injection // of Redis, not yet returned from
 	recoveries []*recovery
 	after      map[string]int // recoveries judged, by kind of fault
 	took       *times
@@ -24,16 +24,16 @@ type g9 struct {
 
 // recovery is the time after one return of Redis.
 type recovery struct {
-	strike  *strike
-	back    int64
-	missing map[string]int64 // session → its limit after back
-	late    map[string]int64 // session → how long it took
-	slowest int64
-	limit   int64   // of the slowest
-	moved   *strike // the fault that moved a limit furthest; nil: none did
-	further int64   // how far
-	excused *strike // a fault that moved one too far to judge it
-	over    bool
+	injection *injection
+	back      int64
+	missing   map[string]int64 // session → its limit after back
+	late      map[string]int64 // session → how long it took
+	slowest   int64
+	limit     int64      // of the slowest
+	moved     *injection // the fault that moved a limit furthest; nil: none did
+	further   int64      // how far
+	excused   *injection // a fault that moved one too far to judge it
+	over      bool
 }
 
 func (g *g9) attach(w *world, v Verdict) {
@@ -42,23 +42,23 @@ func (g *g9) attach(w *world, v Verdict) {
 	g.after, g.took = map[string]int{}, g.measures("recovery")
 }
 
-func (g *g9) struck(s *strike) {
-	if s.Kind.Has(fault.Deletes) { // its owner loses it by another cause
+func (g *g9) injected(inj *injection) {
+	if inj.Kind.Has(fault.Deletes) { // its owner loses it by another cause
 		for _, r := range g.recoveries {
-			delete(r.missing, s.session)
+			delete(r.missing, inj.session)
 		}
 	}
-	if !s.ofRedis() {
+	if !inj.ofRedis() {
 		return
 	}
 	switch {
-	case s.Kind.Has(fault.Instant):
-		g.returned(s)
-	case s.Kind == fault.RedisSlow:
-		g.failing = append(g.failing, s)
-		g.w.at(s.start+s.Ms*int64(time.Millisecond), func() { g.back(s) })
+	case inj.Kind.Has(fault.Instant):
+		g.returned(inj)
+	case inj.Kind == fault.RedisSlow:
+		g.failing = append(g.failing, inj)
+		g.w.at(inj.start+inj.Ms*int64(time.Millisecond), func() { g.back(inj) })
 	default:
-		g.failing = append(g.failing, s)
+		g.failing = append(g.failing, inj)
 	}
 }
 
@@ -68,8 +68,8 @@ func (g *g9) finish() {
 	for _, other := range g.safety {
 		for _, r := range g.judged {
 			for _, at := range other.when {
-				if at >= r.strike.start && at <= r.back+2*int64(g.w.TTL) {
-					g.broke(nil, "%s was broken at %s, when Redis failed or had just returned (%s)", other.v.ID, clock(at), r.strike)
+				if at >= r.injection.start && at <= r.back+2*int64(g.w.TTL) {
+					g.broke(nil, "%s was broken at %s, when Redis failed or had just returned (%s)", other.v.ID, clock(at), r.injection)
 					break
 				}
 			}
@@ -77,18 +77,18 @@ func (g *g9) finish() {
 	}
 }
 
-func (g *g9) healed(s *strike) {
-	if s.ofRedis() {
-		g.back(s)
+func (g *g9) healed(inj *injection) {
+	if inj.ofRedis() {
+		g.back(inj)
 	}
 }
 
 // back is the return from one fault, if it was not seen yet.
-func (g *g9) back(s *strike) {
+func (g *g9) back(inj *injection) {
 	for i, f := range g.failing {
-		if f == s {
+		if f == inj {
 			g.failing = append(g.failing[:i], g.failing[i+1:]...)
-			g.returned(s)
+			g.returned(inj)
 			return
 		}
 	}
@@ -99,12 +99,12 @@ func (g *g9) event(e *history.Event) {
 	case history.RedisUp:
 		failing := g.failing
 		g.failing = nil
-		for _, s := range failing {
-			if s.Kind == fault.RedisLoading {
-				g.failing = append(g.failing, s) // up, and answers nothing before it has loaded
+		for _, inj := range failing {
+			if inj.Kind == fault.RedisLoading {
+				g.failing = append(g.failing, inj) // up, and answers nothing before it has loaded
 				continue
 			}
-			g.returned(s)
+			g.returned(inj)
 		}
 	case history.Arrived:
 		for _, r := range g.recoveries {
@@ -122,7 +122,7 @@ func (g *g9) event(e *history.Event) {
 	}
 }
 
-// refused: who is refused for a quarantine was told of one that lasts, or was a moment before. The clock by which it waits stood still
+// refused: who is refused for a quarantine has seen one that lasts, or did a moment before. The clock by which it waits stood still
 // while its machine was suspended, and after that it acquires nothing for a TTL in any case.
 func (g *g9) refused(e *history.Event) {
 	_, last := g.w.quarantine()
@@ -130,26 +130,26 @@ func (g *g9) refused(e *history.Event) {
 		return
 	}
 	last += int64(failoverAllowance + g.w.RenewTimeout)
-	for _, s := range g.w.strikes {
-		if e.T > last && s.node == g.w.speaker.node && s.Kind.Has(fault.Bars) {
-			r, _ := g.w.reach(s)
+	for _, inj := range g.w.injections {
+		if e.T > last && inj.node == g.w.reporter.node && inj.Kind.Has(fault.BlocksAcquire) {
+			r, _ := g.w.reach(inj)
 			last = max(last, r.to)
 		}
 	}
 	if began := g.w.epoch.until; e.T > last+g.w.stall(began, e.T) {
 		g.broke(g.w.subject, "at %s %s was refused session %s for a quarantine, but the epoch of Redis' data began at %s, and its quarantine "+
-			"was over %d ms before", clock(e.T), g.w.speaker.who(), e.Session, clock(began), ms(e.T-began-int64(g.w.TTL)))
+			"was over %d ms before", clock(e.T), g.w.reporter.who(), e.Session, clock(began), ms(e.T-began-int64(g.w.TTL)))
 	}
 }
 
 // returned begins to wait for each session's next poll.
-func (g *g9) returned(s *strike) {
-	r := &recovery{strike: s, back: g.w.now, missing: map[string]int64{}, late: map[string]int64{}}
+func (g *g9) returned(inj *injection) {
+	r := &recovery{injection: inj, back: g.w.now, missing: map[string]int64{}, late: map[string]int64{}}
 	for _, t := range g.w.sessions.all {
 		if !t.unpaused() {
 			continue
 		}
-		r.missing[t.id] = g.closed(s)
+		r.missing[t.id] = g.closed(inj)
 		if trusted(t) && !g.w.deletedUnknown(t, r.back) { // who may find its key gone, and lose it, asserts nothing
 			r.missing[t.id] = g.open()
 		}
@@ -157,7 +157,7 @@ func (g *g9) returned(s *strike) {
 	if len(r.missing) == 0 {
 		return
 	}
-	if g.w.forgets(s) {
+	if g.w.forgets(inj) {
 		g.takesOver(r)
 	}
 	g.recoveries = append(g.recoveries, r)
@@ -166,7 +166,7 @@ func (g *g9) returned(s *strike) {
 
 // takesOver lets a loss of data alone wait for what those before it waited for: they would wait for its quarantine too, and no less long.
 func (g *g9) takesOver(r *recovery) {
-	for _, before := range slices.Clone(g.recoveries) {
+	for _, before := range g.recoveries {
 		for id := range r.missing {
 			delete(before.missing, id)
 		}
@@ -175,8 +175,7 @@ func (g *g9) takesOver(r *recovery) {
 		case before.limit > 0:
 			g.judge(before)
 		default: // nothing of it is known, and nothing is left to wait for
-			before.over = true
-			g.recoveries = slices.DeleteFunc(g.recoveries, func(r *recovery) bool { return r == before })
+			g.close(before)
 		}
 	}
 }
@@ -192,12 +191,12 @@ func (g *g9) watch(r *recovery) {
 			}
 		}
 		return g.promise(r, last, limit), !r.over && limit > 0
-	}, func(limit int64, excused *strike) {
+	}, func(limit int64, excused *injection) {
 		if excused != nil {
 			r.excused = excused
 			clear(r.missing)
 		} else {
-			r.slowest, r.limit = g.w.now-g.w.manned(r.back), limit
+			r.slowest, r.limit = g.w.now-g.w.availableSince(r.back), limit
 		}
 		g.judge(r)
 	})
@@ -206,10 +205,10 @@ func (g *g9) watch(r *recovery) {
 // promise is that a session is polled again so long after the return. Where nobody was there to poll, it counts from when somebody
 // came. What another fault delays may have cost the owner its window: then it is due as if that had been closed.
 func (g *g9) promise(r *recovery, s *session, limit int64) promise {
-	base := g.w.manned(r.back)
-	p := promise{from: r.strike.start, base: base, by: base + limit, settle: g.closed(r.strike), session: s, but: r.strike}
-	if heard := r.strike.heard; heard != 0 { // the end of its quarantine is known, and is not waited for twice
-		p.settle, p.heard = g.open(), heard
+	base := g.w.availableSince(r.back)
+	p := promise{from: r.injection.start, base: base, by: base + limit, settle: g.closed(r.injection), session: s, but: r.injection}
+	if heard := r.injection.detectedAt; heard != 0 { // the end of its quarantine is known, and is not waited for twice
+		p.settle, p.quarantineFrom = g.open(), heard
 	}
 	return p
 }
@@ -226,7 +225,7 @@ func (g *g9) ended(t *term, how ending) {
 		}
 		limit, ok := r.missing[t.session.id]
 		if ok {
-			r.missing[t.session.id] = max(limit, g.closed(r.strike))
+			r.missing[t.session.id] = max(limit, g.closed(r.injection))
 		}
 	}
 }
@@ -235,8 +234,8 @@ func (g *g9) ended(t *term, how ending) {
 func (g *g9) open() int64 { return int64(g.w.Renew + g.w.Poll + failoverAllowance) }
 
 // closed is that for the others, which wait for the end of a quarantine if the fault is followed by one.
-func (g *g9) closed(s *strike) int64 {
-	if g.w.forgets(s) {
+func (g *g9) closed(inj *injection) int64 {
+	if g.w.forgets(inj) {
 		return g.open() + int64(g.w.TTL)
 	}
 	return g.open()
@@ -266,7 +265,7 @@ func (g *g9) polled(r *recovery, session string, limit int64) {
 		}
 		limit = until - p.base
 		if !g.within(took, limit, p.base) {
-			r.late[session] = took // told when all is known
+			r.late[session] = took // reported when all is known
 		}
 	}
 	if r.excused == nil && closer(took, limit, r.slowest, r.limit) {
@@ -277,26 +276,26 @@ func (g *g9) polled(r *recovery, session string, limit int64) {
 	}
 }
 
+// close ends the wait for a recovery. Who goes through the recoveries meanwhile sees them as they were.
+func (g *g9) close(r *recovery) {
+	r.over = true
+	g.recoveries = slices.DeleteFunc(slices.Clone(g.recoveries), func(other *recovery) bool { return other == r })
+}
+
 func (g *g9) judge(r *recovery) {
 	if r.over || g.w.phase == "end" && len(r.missing) > 0 {
 		return
 	}
-	r.over = true
-	for i, other := range g.recoveries {
-		if other == r {
-			g.recoveries = append(g.recoveries[:i], g.recoveries[i+1:]...)
-			break
-		}
-	}
+	g.close(r)
 	if r.excused != nil && len(r.late) == 0 && len(r.missing) == 0 {
 		g.excuse(r.excused)
 		return
 	}
-	g.exercise(string(r.strike.Kind))
+	g.exercise(string(r.injection.Kind))
 	if r.moved != nil {
 		g.prolong(r.moved, r.further)
 	}
-	g.after[string(r.strike.Kind)]++
+	g.after[string(r.injection.Kind)]++
 	if r.limit > 0 {
 		g.near(r.slowest, r.limit)
 		g.took.add(r.slowest)
@@ -304,17 +303,17 @@ func (g *g9) judge(r *recovery) {
 	g.judged = append(g.judged, r)
 	if ids := sortedKeys(r.late); len(ids) > 0 {
 		g.breach(r.breach(g.w.session(ids[0])), "after %s Redis was back at %s, but %d sessions were polled again too late: session %s after "+
-			"%d ms", r.strike, clock(r.back), len(ids), ids[0], ms(r.late[ids[0]]))
+			"%d ms", r.injection, clock(r.back), len(ids), ids[0], ms(r.late[ids[0]]))
 	}
 	if ids := sortedKeys(r.missing); len(ids) > 0 {
 		g.breach(r.breach(g.w.session(ids[0])), "after %s Redis was back at %s, but %d sessions were not polled again in time: session %s not "+
-			"within %d ms", r.strike, clock(r.back), len(ids), ids[0], ms(r.limit))
+			"within %d ms", r.injection, clock(r.back), len(ids), ids[0], ms(r.limit))
 	}
 }
 
 // breach is that a session was not polled again in time, of those the one that came furthest beyond its limit.
 func (r *recovery) breach(s *session) breach {
-	return breach{session: s, from: r.back, due: r.back + r.limit, by: r.strike}
+	return breach{session: s, from: r.back, due: r.back + r.limit, by: r.injection}
 }
 
 func (g *g9) verdict() Verdict {

@@ -2,8 +2,8 @@ package check
 
 import "github.com/leasestorm/leasestorm/sim/history"
 
-// used takes one of the holder's renewals for what Redis shows. One that nobody sent is a break: each has its word, which comes
-// before it is sent and may be told a moment after its effect is.
+// used takes one of the holder's renewals for what Redis shows. One that nobody sent is a break: each has its event, which comes
+// before it is sent and may be recorded a moment after its effect is.
 func (g *g10) used(k *key, at int64) {
 	i := g.w.instances[k.holder]
 	if i == nil || !i.sends || i.asks {
@@ -15,12 +15,12 @@ func (g *g10) used(k *key, at int64) {
 		return
 	}
 	nth := s.shown
-	g.w.at(at+wordAllowance+int64(g.w.RenewTimeout)+g.w.stall(at-wordAllowance, at), func() {
-		if s.unused+(s.shown-nth) >= 0 { // those that came after it take theirs from later words
+	g.w.at(at+eventAllowance+int64(g.w.RenewTimeout)+g.w.stall(at-eventAllowance, at), func() {
+		if s.unused+(s.shown-nth) >= 0 { // those that came after it take theirs from later events
 			return
 		}
 		s.unused++
-		if i.gone && i.killed { // its last words went with it
+		if i.gone && i.killed { // its last events went with it
 			return
 		}
 		g.broke(k.session, "at %s somebody extended the lease of session %s, which %s holds, once more than it had asked for%s",
@@ -28,7 +28,7 @@ func (g *g10) used(k *key, at int64) {
 	})
 }
 
-// refused: an adoption extends a lease too, and a script that Redis refuses half way has done so without a fence. It is told of when
+// refused: an adoption extends a lease too, and a script that Redis refuses half way has done so without a fence. It is reported when
 // its time is over, and may be executed later.
 func (k *key) refused(e *history.Event) {
 	if k.holder == e.Instance {
@@ -69,7 +69,7 @@ func (g *g10) reaches(k *key, e *history.Event) {
 // for that.
 func (g *g10) endless(k *key, at int64) {
 	since := k.since
-	g.w.at(at+wordAllowance+g.w.stall(at-wordAllowance, at), func() {
+	g.w.at(at+eventAllowance+g.w.stall(at-eventAllowance, at), func() {
 		if !g.tap || !k.known || k.holder == "" || k.since != since || k.until != 0 {
 			return
 		}

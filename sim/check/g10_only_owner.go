@@ -21,17 +21,17 @@ type g10 struct {
 
 // key is a lease as Redis holds it.
 type key struct {
-	session *session
-	known   bool
-	stale   bool // the holder is what a replica knew that took over: a re-assertion replaces it if its fence is higher
-	holder  string
-	since   int64
-	until   int64
-	fenced  int64   // when its fence was last set
-	fence   int64   // the highest that Redis has shown
-	told    int64   // the highest that an owner has told of
-	pushed  int64   // when it was last extended, 0: nothing was done to it since that
-	said    []*said // one an instance that said anything
+	session       *session
+	known         bool
+	stale         bool // the holder is what a replica knew that took over: a re-assertion replaces it if its fence is higher
+	holder        string
+	since         int64
+	until         int64
+	fenced        int64   // when its fence was last set
+	fence         int64   // the highest that Redis has shown
+	reportedFence int64   // the highest that an owner has reported
+	pushed        int64   // when it was last extended, 0: nothing was done to it since that
+	said          []*said // one an instance that said anything
 }
 
 // said is what an instance last said about a lease.
@@ -49,8 +49,8 @@ type said struct {
 	shown    int   // renewals that Redis has shown
 }
 
-// wordAllowance is how far a node's word and what Redis shows of it may lie apart.
-const wordAllowance = int64(250 * time.Millisecond)
+// wordAllowance is how far a node's event and what Redis shows of it may lie apart.
+const eventAllowance = int64(250 * time.Millisecond)
 
 // expirySlack is how much earlier than shown a key may go by itself: rounding, and the clocks' offset.
 const expirySlack = int64(20 * time.Millisecond)
@@ -112,7 +112,7 @@ func (g *g10) event(e *history.Event) {
 	case history.AcquireFailed:
 		g.key().refused(e)
 	case history.Acquired, history.RenewStart, history.Renewed, history.Lost, history.Released:
-		g.word(g.key(), e)
+		g.nodeEvent(g.key(), e)
 	}
 }
 
@@ -157,7 +157,7 @@ func (g *g10) fenced(k *key, e *history.Event) {
 // should only have extended it.
 func (g *g10) fencing(k *key) {
 	holder, since := k.holder, k.since
-	g.w.at(since+wordAllowance, func() {
+	g.w.at(since+eventAllowance, func() {
 		if !g.fences || !g.tap || !k.known || k.since != since || k.holder != holder || k.fenced >= since-int64(stampAllowance) {
 			return
 		}
@@ -191,15 +191,15 @@ func (g *g10) deleted(k *key, e *history.Event) {
 		return
 	}
 	g.changes[holder]++
-	if until != 0 && at >= until-expirySlack || k.session.deletedWithin(at-wordAllowance, at+wordAllowance) {
+	if until != 0 && at >= until-expirySlack || k.session.deletedWithin(at-eventAllowance, at+eventAllowance) {
 		return
 	}
-	gave := func() bool { s := k.by(holder); return s.released != 0 && s.released >= since-wordAllowance }
+	gave := func() bool { s := k.by(holder); return s.released != 0 && s.released >= since-eventAllowance }
 	if gave() {
 		return
 	}
-	g.w.at(at+wordAllowance+int64(g.w.RenewTimeout)+g.w.stall(at-wordAllowance, at), func() {
-		if gave() || g.faulty(holder, at) || k.session.deletedWithin(at-wordAllowance, at+wordAllowance) {
+	g.w.at(at+eventAllowance+int64(g.w.RenewTimeout)+g.w.stall(at-eventAllowance, at), func() {
+		if gave() || g.faulty(holder, at) || k.session.deletedWithin(at-eventAllowance, at+eventAllowance) {
 			return
 		}
 		g.broke(k.session, "at %s the lease of session %s was deleted, %d ms before its end, while %s held it and had not released "+
@@ -213,8 +213,8 @@ func (g *g10) faulty(inst string, at int64) bool {
 	if i == nil || i.node == nil || i.gone && i.killed {
 		return true
 	}
-	for _, s := range g.w.strikes {
-		if r, ok := g.w.reach(s); ok && (s.node == i.node || s.ofRedis()) && r.from <= at+wordAllowance &&
+	for _, inj := range g.w.injections {
+		if r, ok := g.w.reach(inj); ok && (inj.node == i.node || inj.ofRedis()) && r.from <= at+eventAllowance &&
 			r.to >= at-int64(g.w.TTL) {
 			return true
 		}
@@ -234,16 +234,16 @@ func (g *g10) suspect(k *key, but string, at int64) string {
 	return ""
 }
 
-// word is what a node says; where Redis shows that it cannot be, somebody's check is missing.
-func (g *g10) word(k *key, e *history.Event) {
+// nodeEvent is what a node reports; where Redis shows that it cannot be, somebody's check is missing.
+func (g *g10) nodeEvent(k *key, e *history.Event) {
 	s := k.by(e.Instance)
 	sent := s.asked
 	s.at = e.T
-	k.told = max(k.told, e.Fence)
+	k.reportedFence = max(k.reportedFence, e.Fence)
 	switch e.Kind {
 	case history.RenewStart:
 		s.unused++
-		g.w.speaker.sends = true
+		g.w.reporter.sends = true
 		if s.asked == 0 {
 			s.waits = e.T
 		}
@@ -265,7 +265,7 @@ func (g *g10) word(k *key, e *history.Event) {
 	s.asked = 0
 	gone := sent != 0 && k.since < s.waits-expirySlack // which of several was answered is not said
 	if sent == 0 {
-		sent = e.T - int64(g.w.RenewTimeout) - wordAllowance
+		sent = e.T - int64(g.w.RenewTimeout) - eventAllowance
 	}
 	switch {
 	case !k.known || !g.tap || k.holder == e.Instance || g.w.Foreign && k.holder != "" && g.nobody(k.holder):
@@ -281,7 +281,7 @@ func (g *g10) word(k *key, e *history.Event) {
 // meanwhile may still be to be shown.
 func (g *g10) nothing(k *key, e *history.Event) {
 	inst, at, fence, since := e.Instance, e.T, e.Fence, k.since
-	g.w.at(at+wordAllowance+g.w.stall(at-wordAllowance, at), func() {
+	g.w.at(at+eventAllowance+g.w.stall(at-eventAllowance, at), func() {
 		if !g.tap || !k.known || k.holder != "" || k.since != since {
 			return
 		}
@@ -296,11 +296,11 @@ func (g *g10) claimed(k *key, e *history.Event) {
 	if !g.tap || !k.known || k.holder == inst {
 		return
 	}
-	g.w.at(at+wordAllowance+g.w.stall(at-wordAllowance, at), func() {
+	g.w.at(at+eventAllowance+g.w.stall(at-eventAllowance, at), func() {
 		if !g.tap || !k.known || k.holder == inst || k.by(inst).granted >= at-int64(g.w.TTL) && k.by(inst).granted > 0 {
 			return
 		}
-		if k.session.deletedWithin(at-wordAllowance, at+wordAllowance) { // the key went while its owner was being told
+		if k.session.deletedWithin(at-eventAllowance, at+eventAllowance) { // the key went while its owner was being answered
 			return
 		}
 		if g.w.Foreign && k.holder != "" && g.nobody(k.holder) { // it keeps something else in its keys than its ID
@@ -315,7 +315,7 @@ func (g *g10) claimed(k *key, e *history.Event) {
 	})
 }
 
-// finish counts what could be held against its owner's words: a holder that no node is called has said nothing.
+// finish counts what could be held against its owner's events: a holder that no node is called has said nothing.
 func (g *g10) finish() {
 	nobodys := 0
 	for holder, n := range g.changes {
@@ -345,7 +345,7 @@ func (g *g10) verdict() Verdict {
 	v := g.hooks.verdict()
 	v.Value = int64(g.breaks)
 	if v.Verdict == Pass {
-		v.Detail = join(fmt.Sprintf("%d changes of leases in Redis matched to their owners' words", g.exercised), v.Detail)
+		v.Detail = join(fmt.Sprintf("%d changes of leases in Redis matched to their owners' events", g.exercised), v.Detail)
 	}
 	return v
 }

@@ -20,7 +20,7 @@ type g11 struct {
 // newcomer is an instance that the plan let join, and which has no lease yet.
 type newcomer struct {
 	inst *instance
-	join *strike
+	join *injection
 	at   int64 // when it was ready
 }
 
@@ -43,10 +43,10 @@ func (g *g11) event(e *history.Event) {
 
 // joined waits for the newcomer's first lease.
 func (g *g11) joined(i *instance) {
-	var join *strike
-	for _, s := range g.w.strikes {
-		if s.Kind.Has(fault.Starts) && s.node != nil && s.node == i.node {
-			join = s
+	var join *injection
+	for _, inj := range g.w.injections {
+		if inj.Kind.Has(fault.Starts) && inj.node != nil && inj.node == i.node {
+			join = inj
 		}
 	}
 	if join == nil || g.w.existing < len(g.w.rest.live())+1 {
@@ -57,7 +57,7 @@ func (g *g11) joined(i *instance) {
 	g.w.await(func() (promise, bool) {
 		// More may come than there is work for.
 		return g.promise(n), g.waiting[i] == n && !i.gone && g.w.phase != "end" && g.w.existing >= len(g.w.rest.live())
-	}, func(limit int64, excused *strike) {
+	}, func(limit int64, excused *injection) {
 		delete(g.waiting, i)
 		if excused != nil {
 			g.excuse(excused)

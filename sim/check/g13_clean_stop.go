@@ -10,17 +10,17 @@ import (
 // g13: a stopped instance releases all it holds, and the others own it within 250 ms.
 type g13 struct {
 	hooks
-	heirless map[string]*legacy // released by an instance that stops, and owned by nobody since
-	stops    map[*strike]bool
-	beatless bool // heartbeats are not judged: a member of an election may still write one while it stops, and nobody waits for its end
-	took     *times
+	handovers map[string]*handover // released by an instance that stops, and owned by nobody since
+	stops     map[*injection]bool
+	beatless  bool // heartbeats are not judged: a member of an election may still write one while it stops, and nobody waits for its end
+	took      *times
 }
 
-// legacy is one lease that an instance released because it was stopped.
-type legacy struct {
+// handover is one lease that an instance released because it was stopped.
+type handover struct {
 	session *session
 	from    *instance
-	stop    *strike
+	stop    *injection
 	at      int64
 	over    bool
 	late    int64 // the limit that has passed; 0: none
@@ -28,8 +28,8 @@ type legacy struct {
 
 func (g *g13) attach(w *world, v Verdict) {
 	g.hooks.attach(w, v)
-	g.heirless = map[string]*legacy{}
-	g.stops = map[*strike]bool{}
+	g.handovers = map[string]*handover{}
+	g.stops = map[*injection]bool{}
 	g.took = g.measures("handover")
 }
 
@@ -51,9 +51,9 @@ func (g *g13) ended(t *term, how ending) {
 	case how == endReleased && g.takenFrom(t):
 		return // it has an owner already
 	case how == endReleased && (t.session.unpaused() || !t.session.added) && g.others(n):
-		l := &legacy{session: t.session, from: t.inst, stop: stop, at: g.w.now}
-		g.heirless[t.session.id] = l
-		g.watch(l)
+		h := &handover{session: t.session, from: t.inst, stop: stop, at: g.w.now}
+		g.handovers[t.session.id] = h
+		g.watch(h)
 	}
 }
 
@@ -74,64 +74,64 @@ func (g *g13) others(leaver *node) bool {
 	return false
 }
 
-func (g *g13) watch(l *legacy) {
-	g.w.await(func() (promise, bool) { return g.promise(l), !l.over && g.w.phase != "end" }, func(limit int64, excused *strike) {
+func (g *g13) watch(h *handover) {
+	g.w.await(func() (promise, bool) { return g.promise(h), !h.over && g.w.phase != "end" }, func(limit int64, excused *injection) {
 		if excused == nil {
-			l.late = limit // it is broken; how late it will be is seen when somebody takes it
+			h.late = limit // it is broken; how late it will be is seen when somebody takes it
 			return
 		}
-		g.close(l)
+		g.close(h)
 		g.excuse(excused)
 	})
 }
 
 // promise is that somebody takes what was released.
-func (g *g13) promise(l *legacy) promise {
-	base := g.w.manned(l.at)
-	return promise{from: l.at, base: base, by: base + int64(failoverAllowance), settle: g.w.settleAfter(), session: l.session, but: l.stop}
+func (g *g13) promise(h *handover) promise {
+	base := g.w.availableSince(h.at)
+	return promise{from: h.at, base: base, by: base + int64(failoverAllowance), settle: g.w.settleAfter(), session: h.session, but: h.stop}
 }
 
 // finish names those that nobody took at all.
 func (g *g13) finish() {
-	for _, id := range sortedKeys(g.heirless) {
-		if l := g.heirless[id]; l.late > 0 {
-			g.exercise(string(l.stop.Kind))
-			g.took.add(g.w.now - l.at)
-			g.near(g.w.now-l.at, l.late)
-			g.breach(breach{session: l.session, from: l.at, due: l.at + l.late, by: l.stop},
+	for _, id := range sortedKeys(g.handovers) {
+		if h := g.handovers[id]; h.late > 0 {
+			g.exercise(string(h.stop.Kind))
+			g.took.add(g.w.now - h.at)
+			g.near(g.w.now-h.at, h.late)
+			g.breach(breach{session: h.session, from: h.at, due: h.at + h.late, by: h.stop},
 				"session %s was released by %s at %s, which was asked to stop at %s, and nobody had acquired it %d ms later",
-				id, l.from.who(), clock(l.at), clock(l.stop.start), ms(g.w.now-l.at))
+				id, h.from.who(), clock(h.at), clock(h.stop.start), ms(g.w.now-h.at))
 		}
 	}
 }
 
-func (g *g13) close(l *legacy) {
-	l.over = true
-	if g.heirless[l.session.id] == l {
-		delete(g.heirless, l.session.id)
+func (g *g13) close(h *handover) {
+	h.over = true
+	if g.handovers[h.session.id] == h {
+		delete(g.handovers, h.session.id)
 	}
 }
 
 func (g *g13) event(e *history.Event) {
 	switch e.Kind {
 	case history.PollStart:
-		g.polls(g.w.subject, g.w.speaker)
+		g.polls(g.w.subject, g.w.reporter)
 	case history.PollEnd, history.PollCancelled:
-		if g.w.subject.poller == g.w.speaker {
+		if g.w.subject.poller == g.w.reporter {
 			g.polls(g.w.subject, nil)
 		}
 	case history.Stopped:
-		g.left(g.w.speaker)
+		g.left(g.w.reporter)
 	}
-	if l := g.heirless[e.Session]; l != nil && (e.Kind == history.SessionRemoved || e.Kind == history.SessionPaused) {
-		g.close(l)
+	if h := g.handovers[e.Session]; h != nil && (e.Kind == history.SessionRemoved || e.Kind == history.SessionPaused) {
+		g.close(h)
 	}
 }
 
-func (g *g13) struck(s *strike) {
-	if s.Kind.Has(fault.Stops) && s.node != nil && s.node.current != nil {
-		g.stops[s] = true
-		g.drains(s, s.node.current)
+func (g *g13) injected(inj *injection) {
+	if inj.Kind.Has(fault.Stops) && inj.node != nil && inj.node.current != nil {
+		g.stops[inj] = true
+		g.drains(inj, inj.node.current)
 	}
 }
 
@@ -151,7 +151,7 @@ func (g *g13) polls(s *session, i *instance) {
 }
 
 // drains watches that an instance that is asked to stop gives back all that it holds, as soon as no poll of its own runs.
-func (g *g13) drains(stop *strike, i *instance) {
+func (g *g13) drains(stop *injection, i *instance) {
 	idle := i.idle
 	g.w.await(func() (promise, bool) {
 		limit := int64(failoverAllowance)
@@ -161,7 +161,7 @@ func (g *g13) drains(stop *strike, i *instance) {
 		base := max(stop.start, i.idle)
 		c := promise{from: stop.start, base: base, by: base + limit, settle: limit, only: stop.node, but: stop}
 		return c, len(i.held) > 0 && i.idle == idle && !i.gone && g.w.phase != "end"
-	}, func(limit int64, excused *strike) {
+	}, func(limit int64, excused *injection) {
 		if excused != nil {
 			g.excuse(excused)
 			return
@@ -194,24 +194,24 @@ func (g *g13) left(i *instance) {
 }
 
 func (g *g13) began(t *term) {
-	l := g.heirless[t.session.id]
-	if l == nil || t.inst == l.from {
+	h := g.handovers[t.session.id]
+	if h == nil || t.inst == h.from {
 		return
 	}
-	g.close(l)
-	stands, limit := tooLate, l.late
-	if l.late > 0 {
-		g.exercise(string(l.stop.Kind))
-		g.near(g.w.now-l.at, l.late)
-	} else if limit, stands = g.held(g.promise(l)); stands == unjudged {
+	g.close(h)
+	stands, limit := tooLate, h.late
+	if h.late > 0 {
+		g.exercise(string(h.stop.Kind))
+		g.near(g.w.now-h.at, h.late)
+	} else if limit, stands = g.held(g.promise(h)); stands == unjudged {
 		return
 	}
-	took := g.w.now - l.at
+	took := g.w.now - h.at
 	g.took.add(took)
 	if stands == tooLate {
-		g.breach(breach{session: l.session, from: l.at, size: took, due: l.at + limit, by: l.stop},
-			"session %s was released by %s at %s and acquired by %s %d ms later", l.session.id, l.from.who(),
-			clock(l.at), t.inst.who(), ms(took))
+		g.breach(breach{session: h.session, from: h.at, size: took, due: h.at + limit, by: h.stop},
+			"session %s was released by %s at %s and acquired by %s %d ms later", h.session.id, h.from.who(),
+			clock(h.at), t.inst.who(), ms(took))
 	}
 }
 

@@ -105,10 +105,10 @@ type load struct {
 	own      tally // terms of its own that began or ended
 	requests tally // of clients to it
 	touches  touch
-	over     bool // its last window broke the budget: told once
+	over     bool // its last window broke the budget: reported once
 }
 
-// touch is when faults of one place last failed whom they strike, by what they do.
+// touch is when faults of one place last failed whom they hit, by what they do.
 type touch struct {
 	open [failures]int
 	last [failures]int64 // when the last of them ended; 0: there was none
@@ -134,7 +134,7 @@ func (g *g14) now() int64 { return g.w.now / g.bucket }
 func (g *g14) changed(c change) { g.changes[c] = max(1, g.w.now) }
 
 // listed is how many instances one may have taken for alive in the window that ends now: those that live, and those whose heartbeat
-// stood, for one that died without a word keeps it for a TTL.
+// stood, for one that died unannounced keeps it for a TTL.
 func (g *g14) listed() int {
 	return max(g.w.alive, len(g.w.rest.beats)+int(g.gone.sum(g.now(), windowBuckets)))
 }
@@ -207,34 +207,34 @@ func (g *g14) moved(t *term) {
 	}
 }
 
-func (g *g14) struck(s *strike) {
-	if f := failureOf(s); f != failNothing {
-		t := g.touched(s)
+func (g *g14) injected(inj *injection) {
+	if f := failureOf(inj); f != failNothing {
+		t := g.touched(inj)
 		t.last[f] = max(1, g.w.now)
-		if s.lasts() {
+		if inj.lasts() {
 			t.open[f]++
 		}
 	}
 }
 
-func (g *g14) healed(s *strike) {
-	if f := failureOf(s); f != failNothing {
-		t := g.touched(s)
-		t.last[f] = g.w.now + s.lingers()
-		if s.lasts() {
+func (g *g14) healed(inj *injection) {
+	if f := failureOf(inj); f != failNothing {
+		t := g.touched(inj)
+		t.last[f] = g.w.now + inj.lingers()
+		if inj.lasts() {
 			t.open[f]--
 		}
-		if s.node != nil {
+		if inj.node != nil {
 			g.changed(changeJoin) // it is heard again
 		}
 	}
 }
 
-func (g *g14) touched(s *strike) *touch {
-	if s.node == nil {
+func (g *g14) touched(inj *injection) *touch {
+	if inj.node == nil {
 		return &g.touches
 	}
-	return &g.load(s.node).touches
+	return &g.load(inj.node).touches
 }
 
 // failing reports whether a fault of that kind fails the process now, or did since the interval before the window.

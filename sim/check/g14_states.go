@@ -95,26 +95,26 @@ const (
 	failures
 )
 
-// failureOf is how the strike fails whom it strikes: its node, or everybody if it names none.
-func failureOf(s *strike) failure {
+// failureOf is how the injection fails whom it hits: its node, or everybody if it names none.
+func failureOf(inj *injection) failure {
 	switch {
-	case s.Kind.Has(fault.Starts|fault.Kills|fault.Stops|fault.Deletes|fault.Alters|fault.Holds) || s.Kind == fault.ClockDrift:
+	case inj.Kind.Has(fault.Starts|fault.Kills|fault.Stops|fault.Deletes|fault.Alters|fault.Holds) || inj.Kind == fault.ClockDrift:
 		return failNothing
-	case s.Kind.Refuses() > fault.RefusesNothing:
+	case inj.Kind.Refuses() > fault.RefusesNothing:
 		return failRefusing
-	case s.freezes():
+	case inj.freezes():
 		return failFrozen
-	case s.ofRedis():
+	case inj.ofRedis():
 		return failRedis
-	case s.silences():
+	case inj.silences():
 		return failNetwork
 	}
 	return failOther
 }
 
-// lasts reports whether the strike goes on until it is healed.
-func (s *strike) lasts() bool {
-	return !s.Kind.Has(fault.Instant | fault.StepsClock)
+// lasts reports whether the injection goes on until it is healed.
+func (inj *injection) lasts() bool {
+	return !inj.Kind.Has(fault.Instant | fault.StepsClock)
 }
 
 // tally counts by buckets, as far back as budgets ask. The zero value is empty.

@@ -9,7 +9,7 @@ import (
 
 // i2: one idempotency key in force gives one session and exactly one accepted start, however often and wherever it is sent.
 // A key is in force from its first accepted start until it expires or its session has ended. What Redis holds is matched to
-// what clients asked for and were told; the key itself is computed anew.
+// what clients asked for and the API answered; the key itself is computed anew.
 type i2 struct {
 	hooks
 	book    *intents
@@ -58,7 +58,7 @@ func (g *i2) keyed(b *intents, e *history.Event) {
 	v, s := b.byHash[e.Reason], b.session(e.Session)
 	if v == nil {
 		late := *e
-		g.w.at(e.T+wordAllowance, func() {
+		g.w.at(e.T+eventAllowance, func() {
 			if v := b.byHash[late.Reason]; v != nil {
 				if b.unknownAt > late.T || v.keyedAt > late.T { // Redis has let it go since, or has shown what came next
 					b.place(s, v)
@@ -107,14 +107,14 @@ const keyLife = 24 * time.Hour
 // may be seen in several.
 func (g *i2) runs(s *intent) {
 	since := s.since
-	g.w.at(since+wordAllowance, func() {
+	g.w.at(since+eventAllowance, func() {
 		if v := s.want; v != nil && v.inForce == s && s.since == since && v.until != 0 {
 			g.broke(g.w.session(s.id), "session %s of %s runs since %s, and its key ends at %s", s.id, v.payload, clock(since), clock(v.until))
 		}
 	})
 }
 
-// answered: a client was told that its start was accepted.
+// answered: a client has the answer that its start was accepted.
 func (g *i2) answered(b *intents, r *request, e *history.Event) {
 	s := b.session(e.Session)
 	if r.want.accepted > 1 {

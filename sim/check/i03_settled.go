@@ -65,8 +65,8 @@ func (g *i3) event(e *history.Event) {
 // answered: what was accepted begins to be due, and a stop anew.
 func (g *i3) answered(b *intents, r *request, e *history.Event) {
 	s := b.session(cmp.Or(r.session, e.Session))
-	if s.owed != nil && s.stopped == e.T {
-		s.owed.since = e.T
+	if s.pending != nil && s.stopped == e.T {
+		s.pending.since = e.T
 	}
 	g.look(s)
 }
@@ -92,13 +92,13 @@ func (g *i3) over(s *intent, at int64) {
 	})
 }
 
-// owed is that a session comes to be in order.
-type owed struct {
-	since int64
-	told  bool // it did not in time, or nothing can be said of that
+// pending is that a session comes to be in order.
+type pending struct {
+	since    int64
+	reported bool // it did not in time, or nothing can be said of that
 }
 
-// settled reports whether nothing is owed of the session: its record says what it should in the end, and it is served if and only if
+// settled reports whether nothing is pending of the session: its record says what it should in the end, and it is served if and only if
 // it says so.
 func (b *intents) settled(s *intent) bool {
 	switch {
@@ -114,11 +114,11 @@ func (b *intents) settled(s *intent) bool {
 
 // look begins to wait for a session that is not in order, and holds one that has come to be against its limit.
 func (g *i3) look(s *intent) {
-	o, settled := s.owed, g.book.settled(s)
+	o, settled := s.pending, g.book.settled(s)
 	switch {
 	case settled && o != nil:
-		s.owed = nil
-		if o.told {
+		s.pending = nil
+		if o.reported {
 			return
 		}
 		p := g.promise(s, o)
@@ -129,12 +129,12 @@ func (g *i3) look(s *intent) {
 			}
 		}
 	case !settled && o == nil && g.w.phase != "end":
-		o = &owed{since: g.w.now}
-		s.owed = o
+		o = &pending{since: g.w.now}
+		s.pending = o
 		g.w.await(func() (promise, bool) {
-			return g.promise(s, o), s.owed == o && !o.told && g.w.phase != "end"
-		}, func(limit int64, excused *strike) {
-			o.told = true
+			return g.promise(s, o), s.pending == o && !o.reported && g.w.phase != "end"
+		}, func(limit int64, excused *injection) {
+			o.reported = true
 			if excused != nil {
 				g.excuse(excused)
 				return
@@ -149,8 +149,8 @@ func (g *i3) look(s *intent) {
 
 // promise is that the session comes to be in order. Without a view of Redis its state is what clients happen to ask for, and is
 // judged from the calm on.
-func (g *i3) promise(s *intent, o *owed) promise {
-	base := g.book.manned(o.since)
+func (g *i3) promise(s *intent, o *pending) promise {
+	base := g.book.availableSince(o.since)
 	if !g.w.Tap {
 		base = max(base, g.w.calm)
 		if g.w.calm == 0 {
@@ -165,7 +165,7 @@ func (g *i3) promise(s *intent, o *owed) promise {
 	return promise{from: o.since - settle, base: base, by: base + limit, settle: settle}
 }
 
-func (g *i3) late(s *intent, o *owed, limit int64) {
+func (g *i3) late(s *intent, o *pending, limit int64) {
 	state := s.state
 	if state == "" {
 		state = "known to nobody"

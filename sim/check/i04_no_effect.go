@@ -47,14 +47,14 @@ func (g *i4) event(e *history.Event) {
 // keyed: Redis has a session of what was refused. What Redis did may be stamped a little earlier than the request that asked
 // for it.
 func (g *i4) keyed(v *want, session string, at int64) {
-	g.w.at(at+wordAllowance, func() {
+	g.w.at(at+eventAllowance, func() {
 		if !v.refused() {
 			return
 		}
 		g.broke(g.w.session(session), "at %s Redis held a session (%s) of %s, and every request for it had been refused", clock(at), session,
 			v.payload)
 		if v.inForce != nil && v.inForce.id == session {
-			v.inForce = nil // told once
+			v.inForce = nil // reported once
 		}
 	})
 }

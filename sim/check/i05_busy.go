@@ -154,11 +154,11 @@ func (g *i5) conflict(s *intent, v *want, at int64) {
 	}
 	s.conflicts = at
 	if g.met(s); s.conflicts == 0 {
-		return // it was told before the answer came
+		return // it was reported before the answer came
 	}
 	g.w.await(func() (promise, bool) {
 		return g.promise(s), s.conflicts != 0 && !g.book.forgiven(s) && g.w.phase != "end"
-	}, func(limit int64, excused *strike) {
+	}, func(limit int64, excused *injection) {
 		s.conflicts = 0
 		if excused != nil {
 			g.excuse(excused)
@@ -172,7 +172,7 @@ func (g *i5) conflict(s *intent, v *want, at int64) {
 
 // promise is that a session that conflicts ends, or runs. An answer that was lost just before may have had its start with it.
 func (g *i5) promise(s *intent) promise {
-	base, settle := g.book.manned(s.conflicts), int64(g.w.settleIntents())
+	base, settle := g.book.availableSince(s.conflicts), int64(g.w.settleIntents())
 	return promise{from: s.conflicts - settle, base: base, by: base + busyLimit, settle: settle + int64(g.w.TTL)}
 }
 
@@ -234,7 +234,7 @@ func (g *i5) closed(s *intent) {
 const maxTries = 5
 
 // harmed reports whether something can have ended the session's pipeline: its worker is gone, or a fault of that worker or of Redis
-// struck in the last TTL and renewal interval. One that no worker has begun can only have been given up: each delivery but the first
+// hit in the last TTL and renewal interval. One that no worker has begun can only have been given up: each delivery but the first
 // needs a fault that took it from somebody.
 func (g *i5) harmed(s *intent) (_ bool, why string) {
 	now := g.w.now
@@ -245,23 +245,23 @@ func (g *i5) harmed(s *intent) (_ bool, why string) {
 	}
 	if id == "" {
 		n := 0
-		for _, f := range g.w.strikes {
+		for _, f := range g.w.injections {
 			if r, ok := g.w.reach(f); ok && r.to >= s.created {
 				n++
 			}
 		}
-		return s.reason == reasonPipeline && n >= maxTries, fmt.Sprintf("no worker had begun it, and since it was created %d faults had struck "+
+		return s.reason == reasonPipeline && n >= maxTries, fmt.Sprintf("no worker had begun it, and since it was created %d faults had hit "+
 			"that could take it from one", n)
 	}
 	worker := g.w.instance(id)
 	if worker.gone || g.w.stall(from, now) >= int64(g.w.RenewTimeout) {
 		return true, ""
 	}
-	by := g.w.overlapping(from, now, nil, func(f *strike) (span, bool) {
+	by := g.w.overlapping(from, now, nil, func(f *injection) (span, bool) {
 		r, ok := g.w.reach(f)
 		return r, ok && (f.node == nil || f.node == worker.node)
 	})
-	return by != nil, fmt.Sprintf("no fault of %s, which ran it, nor of Redis had struck for %v", worker.who(), time.Duration(now-from))
+	return by != nil, fmt.Sprintf("no fault of %s, which ran it, nor of Redis had hit for %v", worker.who(), time.Duration(now-from))
 }
 
 // unseen reports whether Redis was not watched, or lost its data, at any moment since the session was created.

@@ -12,14 +12,14 @@ import (
 // process. What a living worker has no session for is given back within 250 ms.
 type i6 struct {
 	hooks
-	book    *intents
-	keys    map[string]*taken
-	of      map[string]*holdings // by instance
-	owed    []*debt              // by crashed processes, in order
-	limit   int64
-	took    *times // after the crash
-	again   *times // after the readiness of the same worker
-	crashes int
+	book        *intents
+	keys        map[string]*taken
+	of          map[string]*holdings // by instance
+	obligations []*obligation        // by crashed processes, in order
+	limit       int64
+	took        *times // after the crash
+	again       *times // after the readiness of the same worker
+	crashes     int
 }
 
 // taken is a lease as Redis holds it.
@@ -30,10 +30,10 @@ type taken struct {
 }
 
 // debt is a lease that a crashed process left behind.
-type debt struct {
+type obligation struct {
 	name   string
 	victim *instance
-	crash  *strike
+	crash  *injection
 	at     int64 // of the crash
 	base   int64 // what the limit counts from
 	ready  int64 // when the same worker was ready again; 0: it was not
@@ -50,8 +50,8 @@ func (g *i6) attach(w *world, v Verdict) {
 	}
 }
 
-func (g *i6) struck(s *strike) {
-	if s.Kind.Has(fault.Kills) {
+func (g *i6) injected(inj *injection) {
+	if inj.Kind.Has(fault.Kills) {
 		g.crashes++
 	}
 }
@@ -83,7 +83,7 @@ func (g *i6) event(e *history.Event) {
 		for _, h := range g.of {
 			*h = holdings{} // what it held is not known, and nothing is waited for
 		}
-		for _, d := range g.owed {
+		for _, d := range g.obligations {
 			d.over = true
 		}
 	case history.Exited:
@@ -99,14 +99,14 @@ func (g *i6) event(e *history.Event) {
 }
 
 // open returns the debts that are not paid, and forgets the others.
-func (g *i6) open() []*debt {
-	kept := g.owed[:0]
-	for _, d := range g.owed {
+func (g *i6) open() []*obligation {
+	kept := g.obligations[:0]
+	for _, d := range g.obligations {
 		if !d.over {
 			kept = append(kept, d)
 		}
 	}
-	g.owed = kept
+	g.obligations = kept
 	return kept
 }
 
@@ -120,10 +120,10 @@ func (g *i6) exited(e *history.Event) {
 		g.stopped(inst)
 		return
 	}
-	var crash *strike
-	for _, s := range g.w.strikes {
-		if s.Kind.Has(fault.Kills) && (s.node == inst.node || s.Kind.Scope() == fault.ScopeNone) && s.start <= e.T {
-			crash = s
+	var crash *injection
+	for _, inj := range g.w.injections {
+		if inj.Kind.Has(fault.Kills) && (inj.node == inst.node || inj.Kind.Scope() == fault.ScopeNone) && inj.start <= e.T {
+			crash = inj
 		}
 	}
 	if crash == nil {
@@ -131,8 +131,8 @@ func (g *i6) exited(e *history.Event) {
 	}
 	for _, name := range sortedKeys(g.keys) {
 		if k := g.keys[name]; k.holder == inst.id && (k.until == 0 || k.until > e.T) {
-			d := &debt{name: name, victim: inst, crash: crash, at: e.T, base: e.T}
-			g.owed = append(g.owed, d)
+			d := &obligation{name: name, victim: inst, crash: crash, at: e.T, base: e.T}
+			g.obligations = append(g.obligations, d)
 			g.watch(d)
 		}
 	}
@@ -140,7 +140,7 @@ func (g *i6) exited(e *history.Event) {
 
 // late: the victim's own bytes, held back by a partition, arrive after its death.
 func (g *i6) late(e *history.Event) {
-	for _, d := range g.owed {
+	for _, d := range g.obligations {
 		if !d.over && d.name == e.Session && d.victim.id == e.Instance {
 			d.base = e.T
 			g.watch(d)
@@ -149,7 +149,7 @@ func (g *i6) late(e *history.Event) {
 }
 
 // due is when the lease must be free.
-func (d *debt) due(limit int64) int64 {
+func (d *obligation) due(limit int64) int64 {
 	due := d.base + limit
 	if d.ready != 0 {
 		due = min(due, max(d.ready, d.base)+int64(failoverAllowance))
@@ -157,7 +157,7 @@ func (d *debt) due(limit int64) int64 {
 	return due
 }
 
-func (g *i6) watch(d *debt) {
+func (g *i6) watch(d *obligation) {
 	due := d.due(g.limit)
 	g.w.at(due+g.w.stall(d.at, g.w.now), func() {
 		if d.over || d.due(g.limit) > due {
@@ -175,7 +175,7 @@ func (g *i6) watch(d *debt) {
 			d.over = true
 			g.excuse(g.w.hindered(d.victim.node, d.at, g.w.now, d.crash))
 		default:
-			g.owes(d, k)
+			g.owe(d, k)
 		}
 	})
 }
@@ -193,7 +193,7 @@ func (g *i6) free(name string, k *taken) {
 	}
 }
 
-func (g *i6) owes(d *debt, k *taken) {
+func (g *i6) owe(d *obligation, k *taken) {
 	d.over = true
 	g.exercise(string(d.crash.Kind))
 	after := fmt.Sprintf("%d ms after", ms(g.w.now-d.base))
@@ -219,7 +219,7 @@ func (g *i6) let(name, to string) {
 	}
 }
 
-func (g *i6) paid(d *debt, at int64) {
+func (g *i6) paid(d *obligation, at int64) {
 	d.over = true
 	g.exercise(string(d.crash.Kind))
 	g.took.add(max(0, at-d.base))

@@ -19,8 +19,8 @@ type holdings struct {
 
 // idle is that a worker gives back what it holds for nobody.
 type idle struct {
-	since int64
-	told  bool
+	since    int64
+	reported bool
 }
 
 // holds counts a lease that Redis holds for the worker, as that knows, from now on or no more.
@@ -77,7 +77,7 @@ func (g *i6) wait(of **idle, holder, what string, still func() bool) {
 	switch i := *of; {
 	case !idles && i != nil:
 		*of = nil
-		if _, stands := g.held(g.back(i, worker)); stands == tooLate && !i.told {
+		if _, stands := g.held(g.back(i, worker)); stands == tooLate && !i.reported {
 			g.kept(i, worker, what)
 		}
 	case idles && i == nil:
@@ -85,8 +85,8 @@ func (g *i6) wait(of **idle, holder, what string, still func() bool) {
 		*of = i
 		g.w.await(func() (promise, bool) {
 			return g.back(i, worker), *of == i && still() && !worker.gone && g.w.phase != "end"
-		}, func(_ int64, excused *strike) {
-			i.told = true
+		}, func(_ int64, excused *injection) {
+			i.reported = true
 			if excused != nil {
 				g.excuse(excused)
 				return
@@ -110,10 +110,10 @@ func (g *i6) kept(i *idle, worker *instance, what string) {
 
 // stopped: a process that was asked to stop, and ended by itself, has given back all that it held, unless it was kept from it.
 func (g *i6) stopped(inst *instance) {
-	var stop *strike
-	for _, s := range g.w.strikes {
-		if s.Kind.Has(fault.Stops) && s.node == inst.node {
-			stop = s
+	var stop *injection
+	for _, inj := range g.w.injections {
+		if inj.Kind.Has(fault.Stops) && inj.node == inst.node {
+			stop = inj
 		}
 	}
 	if stop == nil || g.w.phase == "end" {
@@ -123,7 +123,7 @@ func (g *i6) stopped(inst *instance) {
 		if k := g.keys[name]; k.holder != inst.id || !k.heard || k.until != 0 && k.until <= g.w.now {
 			continue
 		}
-		by := g.w.meets(stop, inst.node)
+		by := g.w.hindered(inst.node, stop.start, g.w.now, stop)
 		if by != nil {
 			g.excuse(by)
 			continue

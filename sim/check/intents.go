@@ -10,26 +10,26 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// intents is what the history has shown of intents so far: what clients asked for, what they were told, what Redis holds.
+// intents is what the history has shown of intents so far: what clients asked for, what the API answered, what Redis holds.
 // The checkers of I1 to I6 share it; the first of them keeps it up to date. A session's state is Redis' record of it,
-// or, where Redis was not watched, what the API told.
+// or, where Redis was not watched, what the API reported.
 type intents struct {
-	w         *world
-	requests  map[int64]*request
-	wants     map[string]*want // by "service:profile:bucket"
-	byHash    map[string]*want // by idempotency key
-	sessions  map[string]*intent
-	order     []*intent // of sessions, by when they were first heard of
-	streams   map[int64]*served
-	touched   *intent         // whose pipeline the event in hand is; nil: it is of none
-	crew      int64           // since when a worker has been there all the time; -1: none is there
-	asked     map[string]bool // slots that have an API
-	hired     map[string]bool // slots that have acquired a lease
-	inUse     map[string]int  // by the lease of a service: its sessions that have not ended
-	unplaced  int             // sessions that have not ended, and of which it is not known what they want
-	lostAt    int64           // when Redis last lost its data; -1: never
-	unknownAt int64           // when what it holds had to be seen again last
-	gapAt     int64           // when what Redis does was last not seen; -1: never
+	w            *world
+	requests     map[int64]*request
+	wants        map[string]*want // by "service:profile:bucket"
+	byHash       map[string]*want // by idempotency key
+	sessions     map[string]*intent
+	order        []*intent // of sessions, by when they were first heard of
+	streams      map[int64]*served
+	touched      *intent         // whose pipeline the event in hand is; nil: it is of none
+	staffedSince int64           // since when a worker has been there all the time; -1: none is there
+	asked        map[string]bool // slots that have an API
+	acquirers    map[string]bool // slots that have acquired a lease
+	inUse        map[string]int  // by the lease of a service: its sessions that have not ended
+	unplaced     int             // sessions that have not ended, and of which it is not known what they want
+	lostAt       int64           // when Redis last lost its data; -1: never
+	unknownAt    int64           // when what it holds had to be seen again last
+	gapAt        int64           // when what Redis does was last not seen; -1: never
 }
 
 // request is one request of a client.
@@ -67,12 +67,12 @@ type intent struct {
 	stopped   int64 // when a stop was accepted; 0: none was
 	state     string
 	reason    string
-	since     int64  // of the state
-	passed    int64  // when the key was given to another session; 0: it was not
-	owed      *owed  // I3: it is not in order; nil: it is
-	conflicts int64  // I5: when it was accepted beside another that ran, until it has ended or runs; 0: it is not
-	uses      string // the lease of its service while it has not ended; "?": that is not known; "": it has ended
-	worker    string // whose pipeline served it last; "": none did
+	since     int64    // of the state
+	passed    int64    // when the key was given to another session; 0: it was not
+	pending   *pending // I3: it is not in order; nil: it is
+	conflicts int64    // I5: when it was accepted beside another that ran, until it has ended or runs; 0: it is not
+	uses      string   // the lease of its service while it has not ended; "?": that is not known; "": it has ended
+	worker    string   // whose pipeline served it last; "": none did
 	serving   []*served
 }
 
@@ -103,8 +103,8 @@ const (
 func newIntents() *intents {
 	return &intents{
 		requests: map[int64]*request{}, wants: map[string]*want{}, byHash: map[string]*want{},
-		sessions: map[string]*intent{}, streams: map[int64]*served{}, lostAt: -1, gapAt: -1, crew: -1,
-		asked: map[string]bool{}, hired: map[string]bool{}, inUse: map[string]int{},
+		sessions: map[string]*intent{}, streams: map[int64]*served{}, lostAt: -1, gapAt: -1, staffedSince: -1,
+		asked: map[string]bool{}, acquirers: map[string]bool{}, inUse: map[string]int{},
 	}
 }
 
@@ -157,10 +157,10 @@ func (b *intents) take(e *history.Event) {
 		b.staff()
 		b.left(e)
 	case history.Acquired:
-		b.hired[e.Node] = true
+		b.acquirers[e.Node] = true
 	case history.AcquireFailed, history.RenewFailed: // the first script that sees the loss begins the quarantine
 		if strings.HasPrefix(e.Reason, reasonQuarantine) || strings.HasPrefix(e.Reason, reasonForgot) {
-			b.w.noticed()
+			b.w.lossDetected()
 		}
 	case history.Asked:
 		if !b.asked[e.Node] {
@@ -212,15 +212,15 @@ func (b *intents) take(e *history.Event) {
 // staff takes note of whether a worker is there. Who is asked for starts and has never acquired a lease is an API only.
 func (b *intents) staff() {
 	for _, n := range b.w.nodes {
-		if i := n.current; i != nil && i.ready && !i.gone && (b.hired[n.name] || !b.asked[n.name]) {
-			if b.crew < 0 {
-				b.crew = b.w.now
-				b.w.noticed()
+		if i := n.current; i != nil && i.ready && !i.gone && (b.acquirers[n.name] || !b.asked[n.name]) {
+			if b.staffedSince < 0 {
+				b.staffedSince = b.w.now
+				b.w.lossDetected()
 			}
 			return
 		}
 	}
-	b.crew = -1
+	b.staffedSince = -1
 }
 
 // left: a process that was asked to stop has ended. Where a fault of its own or of Redis met the stop, it may not have signed off.
@@ -229,23 +229,23 @@ func (b *intents) left(e *history.Event) {
 	if i == nil || i.killed {
 		return
 	}
-	for _, stop := range slices.Backward(b.w.strikes) {
+	for _, stop := range slices.Backward(b.w.injections) {
 		if !stop.Kind.Has(fault.Stops) || stop.node != i.node {
 			continue
 		}
-		if b.w.meets(stop, i.node) != nil {
-			stop.unsaid = e.T
+		if b.w.hindered(i.node, stop.start, b.w.now, stop) != nil {
+			stop.endedUnclean = e.T
 		}
 		return
 	}
 }
 
-// manned is from when on, at the earliest, a worker is there that can do what is due since then.
-func (b *intents) manned(since int64) int64 {
-	if b.crew < 0 {
+// availableSince is from when on, at the earliest, a worker is there that can do what is due since then.
+func (b *intents) availableSince(since int64) int64 {
+	if b.staffedSince < 0 {
 		return b.w.now
 	}
-	return max(since, b.crew)
+	return max(since, b.staffedSince)
 }
 
 func (b *intents) ask(e *history.Event) {
@@ -338,8 +338,8 @@ func (b *intents) lost() {
 	for _, s := range b.order {
 		s.state, s.reason, s.since, s.stopped = "", "", b.w.now, 0
 		b.count(s)
-		if s.owed != nil {
-			s.owed.since = b.w.now
+		if s.pending != nil {
+			s.pending.since = b.w.now
 		}
 	}
 }

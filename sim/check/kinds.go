@@ -77,8 +77,8 @@ func (h *hooks) exercise(kind string) {
 	h.kinds.of(kind).Exercised++
 }
 
-// excuse counts a change that the strike could delay.
-func (h *hooks) excuse(by *strike) { h.excuseFor(string(by.Kind)) }
+// excuse counts a change that the injection could delay.
+func (h *hooks) excuse(by *injection) { h.excuseFor(string(by.Kind)) }
 
 // excuseFor counts a change that something else could delay.
 func (h *hooks) excuseFor(why string) {
@@ -87,7 +87,7 @@ func (h *hooks) excuseFor(why string) {
 }
 
 // prolong counts a change whose limit a fault moved, and by how much.
-func (h *hooks) prolong(by *strike, allowance int64) {
+func (h *hooks) prolong(by *injection, allowance int64) {
 	h.kinds.of(string(by.Kind)).Prolonged++
 	h.prolonged++
 	half := int64(h.w.TTL) / 2
@@ -117,20 +117,20 @@ func (h *hooks) said(v *Verdict) {
 	v.Kinds = h.kinds.list()
 	for _, t := range h.measured {
 		if t.n > 0 {
-			v.Times = append(v.Times, t.told())
+			v.Times = append(v.Times, t.summary())
 		}
 	}
 	v.Breaks = h.brokenOnes()
 }
 
-// ails is the last fault that struck the instance's term of the session, which it has not survived; "": none did.
+// ails is the last fault that hit the instance's term of the session, which it has not survived; "": none did.
 func (w *world) ails(s *session, i *instance) string {
 	t := s.heldBy(i)
 	if t == nil && s.last != nil && s.last.inst == i {
 		t = s.last
 	}
-	if t == nil || len(t.strikes) == 0 {
+	if t == nil || len(t.injections) == 0 {
 		return ""
 	}
-	return string(t.strikes[len(t.strikes)-1].Kind)
+	return string(t.injections[len(t.injections)-1].Kind)
 }

@@ -30,7 +30,7 @@ func decode(line []byte, e *LogEntry) bool {
 }
 
 // flat reads an entry as nearly all are written, plain strings and whole numbers side by side, and gives up on anything else:
-// decode has the last word. Reading the entry of each renewal by encoding/json took longer than judging the run.
+// decode decides. Reading the entry of each renewal by encoding/json took longer than judging the run.
 func (l *Logs) flat(line []byte, e *LogEntry) bool {
 	rest := bytes.TrimSpace(line)
 	if len(rest) == 0 || rest[0] != '{' {

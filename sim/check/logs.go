@@ -37,11 +37,11 @@ type Logs struct {
 	sums *[saidKinds]sum
 }
 
-// saidKinds is how many kinds of words need an entry.
+// saidKinds is how many kinds of events need an entry.
 const saidKinds = history.Released - history.AcquireFailed + 1
 
-// told reports whether the word needs an entry.
-func told(k history.Kind) bool {
+// needsEntry reports whether an event of the kind needs an entry.
+func needsEntry(k history.Kind) bool {
 	switch k {
 	case history.AcquireFailed, history.Acquired, history.Renewed, history.RenewFailed, history.Lost, history.Released:
 		return true
@@ -49,7 +49,7 @@ func told(k history.Kind) bool {
 	return false
 }
 
-// sum is a number of words or entries of one kind of one instance, whatever their order.
+// sum is a number of events or entries of one kind of one instance, whatever their order.
 type sum struct {
 	count   int
 	hash    uint64 // of endpoints and fences
@@ -57,7 +57,7 @@ type sum struct {
 	last    [lastMax]uint64
 }
 
-// lastMax is how many of the last of them are known one by one, so that it can be told what the sum was before them.
+// lastMax is how many of the last of them are known one by one, so that it is known what the sum was before them.
 const lastMax = 64
 
 // before returns the hash without the last n; false: that is not known.
@@ -218,10 +218,10 @@ func (l *Logs) line(line []byte) {
 	}
 }
 
-// Add adds one entry. Those that no word needs are passed over.
+// Add adds one entry. Those that no event needs are passed over.
 func (l *Logs) Add(e *LogEntry) {
 	kind, ok := history.ParseKind(e.Event)
-	if !ok || !told(kind) {
+	if !ok || !needsEntry(kind) {
 		return
 	}
 	l.entries++
@@ -266,5 +266,5 @@ func (l *Logs) hash(endpoint string, fence int64) uint64 {
 	return h ^ h>>29
 }
 
-// blind reports whether nothing can be said of a node's words: it has no log, or one in which nothing stands.
+// blind reports whether nothing can be said of a node's events: it has no log, or one in which nothing stands.
 func (l *Logs) blind(node string) bool { return !l.all && !l.nodes[node] }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
 // Params is what a run was: all that the judge must know beside the history to judge it, again and again. Its JSON form
@@ -16,16 +17,10 @@ type Params struct {
 	Nodes    int    // at the start
 	Sessions int    // at the start
 
-	TTL          time.Duration // of a lease
-	Renew        time.Duration // between renewals
-	RenewTimeout time.Duration // of one renewal; 0: the nodes' own, not known
-	Heartbeat    time.Duration // between heartbeats
-	Discovery    time.Duration // between looks at the fleet
-	Poll         time.Duration // between polls of one session
-	PollTimeout  time.Duration
-	Serve        time.Duration // how long the target takes for one poll
-	Duration     time.Duration // storm and calm
-	Speed        float64       // what the default timings were divided by; 0: not known
+	timing.Timings
+
+	Duration time.Duration // storm and calm
+	Speed    float64       // what the default timings were divided by; 0: not known
 
 	Plan fault.Plan
 
@@ -106,10 +101,12 @@ func (p *Params) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	*p = Params{
-		System: j.System, Tuners: j.Tuners, Nodes: j.Nodes, Sessions: j.Sessions, TTL: time.Duration(j.TTLMs), Renew: time.Duration(j.RenewMs),
-		RenewTimeout: time.Duration(j.RenewTimeoutMs), Heartbeat: time.Duration(j.HeartbeatMs),
-		Discovery: time.Duration(j.DiscoveryMs), Poll: time.Duration(j.PollMs),
-		PollTimeout: time.Duration(j.PollTimeoutMs), Serve: time.Duration(j.ServeMs),
+		System: j.System, Tuners: j.Tuners, Nodes: j.Nodes, Sessions: j.Sessions,
+		Timings: timing.Timings{
+			TTL: time.Duration(j.TTLMs), Renew: time.Duration(j.RenewMs), RenewTimeout: time.Duration(j.RenewTimeoutMs),
+			Heartbeat: time.Duration(j.HeartbeatMs), Discovery: time.Duration(j.DiscoveryMs), Poll: time.Duration(j.PollMs),
+			PollTimeout: time.Duration(j.PollTimeoutMs), Serve: time.Duration(j.ServeMs),
+		},
 		Duration: time.Duration(j.DurationMs), Speed: j.Speed, Plan: p.Plan, Tap: j.Tap, Counted: j.Counted,
 		Interrupted: j.Interrupted, Foreign: j.Foreign, Scenario: j.Scenario, Redis: j.Redis, Criteria: j.Criteria,
 	}

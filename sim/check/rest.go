@@ -13,34 +13,34 @@ import (
 // Every change that Redis shows (a heartbeat that comes or goes, a session that comes or goes) and the end of every fault
 // sets a deadline; while a fault goes on, or a dead process' heartbeat lives, there is none.
 type rest struct {
-	w         *world
-	beats     map[string]int64 // instance → end of its heartbeat, as Redis shows it (0: as long as the process lives)
-	dead      map[string]bool  // instances that are dead while their heartbeat lives
-	returns   map[string]bool  // instances that a fault silenced until just now: their next heartbeat is a change
-	tap       bool             // what Redis shows is known
-	forgot    bool             // Redis lost data, and nobody was heard there since: its quarantine is still to begin
-	due       int64            // when the fleet must be at rest
-	since     int64            // the last change
-	stalled   int64            // what the host stalled between it and the time at which all had to be settled
-	pending   bool             // a deadline runs
-	atRest    bool             // it passed, and nothing has changed since
-	wasAtRest bool             // it was so when the last fault struck
-	by        *strike          // the last fault that struck, or was healed, since it was at rest; nil: none
-	left      string           // whose heartbeat went last in the state of rest
-	leftAt    int64            // when
-	turbid    bool             // something moved in the state of rest (G6 reports it once)
-	listener  []restListener
+	w           *world
+	beats       map[string]int64 // instance → end of its heartbeat, as Redis shows it (0: as long as the process lives)
+	dead        map[string]bool  // instances that are dead while their heartbeat lives
+	returns     map[string]bool  // instances that a fault silenced until just now: their next heartbeat is a change
+	tap         bool             // what Redis shows is known
+	forgot      bool             // Redis lost data, and nobody was heard there since: its quarantine is still to begin
+	due         int64            // when the fleet must be at rest
+	since       int64            // the last change
+	stalled     int64            // what the host stalled between it and the time at which all had to be settled
+	pending     bool             // a deadline runs
+	atRest      bool             // it passed, and nothing has changed since
+	wasAtRest   bool             // it was so when the last fault hit
+	by          *injection       // the last fault that hit, or was healed, since it was at rest; nil: none
+	left        string           // whose heartbeat went last in the state of rest
+	leftAt      int64            // when
+	movedAtRest bool             // something moved in the state of rest (G6 reports it once)
+	observers   []restObserver
 }
 
 // beatSlack is how late Redis may notice, and the tap tell, that a heartbeat has expired.
 const beatSlack = int64(100 * time.Millisecond)
 
-// restListener is told when the fleet must be at rest, when a lease moves in that state, and when a change comes before
-// the deadline of the one before was reached because a fault struck.
-type restListener interface {
+// restObserver is notified when the fleet must be at rest, when a lease moves in that state, and when a change comes before
+// the deadline of the one before was reached because a fault hit.
+type restObserver interface {
 	rested()
-	stirred()
-	disturbed(by *strike)
+	movedAtRest()
+	disturbed(by *injection)
 }
 
 func (r *rest) init(w *world) {
@@ -51,7 +51,7 @@ func (r *rest) init(w *world) {
 func (r *rest) change(settle int64) { r.changeAt(r.w.now, settle) }
 
 func (r *rest) changeAt(at, settle int64) {
-	r.atRest, r.turbid = false, false
+	r.atRest, r.movedAtRest = false, false
 	r.since = r.w.now
 	due := at + settle
 	if r.pending && due <= r.due {
@@ -87,7 +87,7 @@ func (r *rest) reached() {
 		return // the end of what keeps it busy is a change of its own
 	}
 	r.pending, r.atRest, r.due = false, true, r.w.now
-	for _, l := range r.listener {
+	for _, l := range r.observers {
 		l.rested()
 	}
 	r.by = nil
@@ -106,7 +106,7 @@ func (r *rest) leftBehind() (until int64) {
 	return until
 }
 
-// freed is told whose lease ended. What is left of an instance that is gone is had by whoever comes first, who may have to hand it on.
+// freed is notified whose lease ended. What is left of an instance that is gone is had by whoever comes first, who may have to hand it on.
 func (r *rest) freed(k *grant) {
 	if k == nil {
 		return
@@ -126,8 +126,8 @@ func (r *rest) busy() bool {
 	if len(r.returns) > 0 {
 		return true
 	}
-	for _, s := range r.w.open {
-		if s.open && (s.silences() || s.ofRedis()) {
+	for _, inj := range r.w.open {
+		if inj.open && (inj.silences() || inj.ofRedis()) {
 			return true
 		}
 	}
@@ -187,7 +187,7 @@ func (r *rest) exited(i *instance) {
 		r.dead[i.id] = true
 		delete(r.returns, i.id)
 		r.atRest = false
-		r.bury(i.id)
+		r.expireBeat(i.id)
 		return
 	}
 	delete(r.returns, i.id)
@@ -197,9 +197,9 @@ func (r *rest) exited(i *instance) {
 	r.change(r.w.settle())
 }
 
-// bury ends a dead instance's heartbeat at the latest when it must have expired, if nobody tells of it: it is watched by
+// expireBeat ends a dead instance's heartbeat at the latest when it must have expired, if nothing shows it: it is watched by
 // the expiry that Redis showed, or assumed to have been set just before the death.
-func (r *rest) bury(id string) {
+func (r *rest) expireBeat(id string) {
 	due := r.beats[id]
 	if due == 0 {
 		due = r.w.now + int64(r.w.TTL)
@@ -209,7 +209,7 @@ func (r *rest) bury(id string) {
 		switch {
 		case !beats:
 		case until > due:
-			r.bury(id)
+			r.expireBeat(id)
 		default:
 			r.forget(id)
 			r.change(r.w.settle())
@@ -225,48 +225,48 @@ func (r *rest) phase() {
 	}
 }
 
-func (r *rest) struck(s *strike) {
-	r.wasAtRest = r.atRest || r.leaves(s)
-	r.forgot = r.forgot || s.forgets()
-	if s.Kind.Has(fault.Aside) {
+func (r *rest) injected(inj *injection) {
+	r.wasAtRest = r.atRest || r.leaves(inj)
+	r.forgot = r.forgot || inj.forgets()
+	if inj.Kind.Has(fault.Aside) {
 		return
 	}
-	r.by = s
-	if r.pending && s.Kind.Has(fault.Silences|fault.Denies|fault.Disconnects|fault.Deletes) {
-		for _, l := range r.listener {
-			l.disturbed(s)
+	r.by = inj
+	if r.pending && inj.Kind.Has(fault.Silences|fault.Denies|fault.Disconnects|fault.Deletes) {
+		for _, l := range r.observers {
+			l.disturbed(inj)
 		}
 	}
 	settle := r.w.settle()
 	switch {
-	case s.Kind.Has(fault.Kills | fault.Deletes):
+	case inj.Kind.Has(fault.Kills | fault.Deletes):
 		settle += int64(r.w.TTL)
-	case s.forgets():
+	case inj.forgets():
 		settle += int64(r.w.TTL + r.w.Renew)
 	}
 	r.change(settle)
 }
 
-// leaves reports whether the strike itself ended the rest: what Redis did because of it may be stamped a moment earlier.
-func (r *rest) leaves(s *strike) bool {
-	return s.node != nil && s.node.current != nil && s.node.current.id == r.left && r.w.now-r.leftAt <= int64(stampAllowance)
+// leaves reports whether the injection itself ended the rest: what Redis did because of it may be stamped a moment earlier.
+func (r *rest) leaves(inj *injection) bool {
+	return inj.node != nil && inj.node.current != nil && inj.node.current.id == r.left && r.w.now-r.leftAt <= int64(stampAllowance)
 }
 
-func (r *rest) healed(s *strike) {
-	if !s.Kind.Has(fault.Aside) {
-		r.by = s
+func (r *rest) healed(inj *injection) {
+	if !inj.Kind.Has(fault.Aside) {
+		r.by = inj
 	}
 	switch {
-	case r.w.forgets(s): // nothing is granted for a quarantine's length; sessions are put back
+	case r.w.forgets(inj): // nothing is granted for a quarantine's length; sessions are put back
 		r.change(int64(r.w.TTL+r.w.Renew) + r.w.settleSessions())
-	case s.silences(), s.ofRedis():
+	case inj.silences(), inj.ofRedis():
 		settle := r.w.settle()
-		if s.Kind.Has(fault.Bars) || s.bars {
+		if inj.Kind.Has(fault.BlocksAcquire) || inj.blocksAcquire {
 			settle += int64(r.w.TTL)
 		}
-		r.change(settle + s.lingers())
+		r.change(settle + inj.lingers())
 		for _, n := range r.w.nodes {
-			if s.node == nil || s.node == n {
+			if inj.node == nil || inj.node == n {
 				r.back(n)
 			}
 		}
@@ -300,7 +300,7 @@ func (r *rest) forget(id string) {
 
 // hung reports whether a poll that the target does not answer keeps, or kept until just now, a lease where it is.
 func (r *rest) hung(s *session) bool {
-	for _, k := range r.w.strikes {
+	for _, k := range r.w.injections {
 		if k.Kind.Has(fault.Holds) && s != nil && k.session == s.id &&
 			(k.open || k.end+int64(r.w.PollTimeout) >= r.w.now) {
 			return true
@@ -309,12 +309,12 @@ func (r *rest) hung(s *session) bool {
 	return false
 }
 
-// moved is told of every acquisition, loss and release.
+// moved is notified of every acquisition, loss and release.
 func (r *rest) moved() {
-	if r.atRest && !r.turbid && !r.hung(r.w.subject) {
-		r.turbid = true
-		for _, l := range r.listener {
-			l.stirred()
+	if r.atRest && !r.movedAtRest && !r.hung(r.w.subject) {
+		r.movedAtRest = true
+		for _, l := range r.observers {
+			l.movedAtRest()
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
 // TestStories judges the hand-made histories of testdata/stories. Each file belongs to one guarantee and tells, as stories, what
@@ -23,7 +24,7 @@ import (
 // read by a human.
 //
 //	judge G1 [tap] [virtual] [foreign] [nodes=10] …
-//	0 ready A                          time in ms, the word, then in any order:
+//	0 ready A                          time in ms, the event, then in any order:
 //	100 acquired A s1 f5 u3070         node A, session s1, fence 5, until 3070 ms
 //	200 faultStart n0 (crash) A        n: number, (…): reason, m250: ms of the fault
 //	300 arrived A s1 f5 n7
@@ -90,8 +91,11 @@ func judgeBothWays(t *testing.T, p Params, events []history.Event) Result {
 
 func storyParams() Params {
 	return Params{
-		Nodes: 3, Sessions: 1, TTL: 3 * time.Second, Renew: time.Second, RenewTimeout: 300 * time.Millisecond,
-		Heartbeat: time.Second, Discovery: time.Second, Poll: 500 * time.Millisecond, PollTimeout: 400 * time.Millisecond,
+		Nodes: 3, Sessions: 1,
+		Timings: timing.Timings{
+			TTL: 3 * time.Second, Renew: time.Second, RenewTimeout: 300 * time.Millisecond, Heartbeat: time.Second,
+			Discovery: time.Second, Poll: 500 * time.Millisecond, PollTimeout: 400 * time.Millisecond,
+		},
 	}
 }
 
@@ -165,7 +169,7 @@ func (s *story) line(line string) error {
 	}
 	kind, ok := history.ParseKind(fields[1])
 	if !ok {
-		return fmt.Errorf("unknown word %s", fields[1])
+		return fmt.Errorf("unknown event %s", fields[1])
 	}
 	if payload, ok := strings.CutPrefix(reason, "key of "); ok {
 		reason = fmt.Sprintf("%x", sha256.Sum256([]byte("v1:stream.start:"+payload)))
@@ -209,7 +213,7 @@ func (s *story) field(e *history.Event, f string) (err error) {
 	return err
 }
 
-// name gives nodes' words their instance: the slot and how often a process was started in it.
+// name gives nodes' events their instance: the slot and how often a process was started in it.
 func (s *story) name() {
 	for i := range s.events {
 		e := &s.events[i]

@@ -12,28 +12,28 @@ type node struct {
 	current  *instance
 	pid      int64
 	frozen   bool
-	frozenAt int64   // beginning of the last freeze; meaningful if ever
-	thawedAt int64   // end of the last freeze; meaningful if ever
-	ever     bool    // it was frozen at least once
-	asked    *strike // the clean stop that is under way
-	killer   *strike // the crash that was announced and not yet seen as an exit
+	frozenAt int64      // beginning of the last freeze; meaningful if ever
+	thawedAt int64      // end of the last freeze; meaningful if ever
+	ever     bool       // it was frozen at least once
+	asked    *injection // the clean stop that is under way
+	killer   *injection // the crash that was announced and not yet seen as an exit
 }
 
 // instance is one process, by the name it gives itself.
 type instance struct {
-	id     string
-	node   *node // nil until a word of its own was heard
-	voice  *node // whose process speaks by its name; nil: none that lives
-	ready  bool
-	since  int64 // when it said ready
-	gone   bool  // stopped or exited
-	killed bool
-	leave  *strike          // the clean stop that it was asked for; nil: none
-	polls  int              // that it has begun and not ended
-	idle   int64            // when the last of them ended
-	asks   bool             // it asks Redis before each use, and trusts its lease for that use only
-	sends  bool             // it says when it is about to renew
-	held   map[string]*term // by session: open terms
+	id      string
+	node    *node // nil until it reported something
+	process *node // whose process reports by its name; nil: none that lives
+	ready   bool
+	since   int64 // when it said ready
+	gone    bool  // stopped or exited
+	killed  bool
+	leave   *injection       // the clean stop that it was asked for; nil: none
+	polls   int              // that it has begun and not ended
+	idle    int64            // when the last of them ended
+	asks    bool             // it asks Redis before each use, and trusts its lease for that use only
+	sends   bool             // it says when it is about to renew
+	held    map[string]*term // by session: open terms
 }
 
 // session is one polling target, and what each checker keeps of it. All of it lies together, because ten thousand sessions
@@ -53,8 +53,8 @@ type session struct {
 	polled   polled    // G8
 	poller   *instance // G13: whose poll of it runs, as it says
 	fences   fences    // G3
-	orphan   *orphan   // G5; nil: it is none
-	sampled  *sampled  // G1's second opinion; nil: it was not asked for
+	takeover *takeover // G5; nil: it is none
+	sampled  *sampled  // G1's model check; nil: it was not asked for
 
 	terms   []*term
 	term    [1]*term // room for terms: mostly there is one
@@ -70,10 +70,10 @@ type session struct {
 
 // grant is a lease as Redis holds it. It is known from a grant until the tap goes down or the key goes.
 type grant struct {
-	holder string // what its key holds: an instance's name, or a token
-	since  int64
-	until  int64  // 0: it was not seen
-	teller string // of a token: who said acquired while Redis held it; "": nobody yet
+	holder   string // what its key holds: an instance's name, or a token
+	since    int64
+	until    int64  // 0: it was not seen
+	reporter string // of a token: who said acquired while Redis held it; "": nobody yet
 }
 
 // grants takes note of what Redis did to a lease.
@@ -97,7 +97,7 @@ func (w *world) grants(e *history.Event) {
 	}
 }
 
-// freed is told that the session's lease ends in Redis.
+// freed is notified that the session's lease ends in Redis.
 func (w *world) freed(s *session) {
 	w.rest.freed(s.granted)
 	s.before = cmp.Or(s.granted, s.before)
@@ -147,23 +147,23 @@ func (s *session) owner(now int64) *term {
 
 // term is one unbroken ownership in its instance's own eyes.
 type term struct {
-	session    *session
-	inst       *instance
-	fence      int64
-	since      int64
-	until      int64 // end of the trust window; 0: the node gives none
-	believes   bool  // the instance trusts it now
-	from       int64 // since when, if it believes
-	to         int64 // when it ceased to, if it does not
-	doubt      bool  // a renewal failed and none has succeeded since
-	over       bool
-	passed     bool      // another instance has acquired the lease since
-	how        ending    // if it is over
-	heard      int64     // when its owner last said that it has it
-	strikes    []*strike // that struck it, until it is renewed after them
-	challenged string    // by what the owner was challenged from whom it was taken over; "": by nothing
-	used       bool      // its owner has believed in it, after it had been challenged from another
-	armed      int64     // when the timer that watches its until is due; 0: there is none
+	session     *session
+	inst        *instance
+	fence       int64
+	since       int64
+	until       int64 // end of the trust window; 0: the node gives none
+	believes    bool  // the instance trusts it now
+	from        int64 // since when, if it believes
+	to          int64 // when it ceased to, if it does not
+	doubt       bool  // a renewal failed and none has succeeded since
+	over        bool
+	passed      bool         // another instance has acquired the lease since
+	how         ending       // if it is over
+	confirmedAt int64        // when its owner last reported that it has it
+	injections  []*injection // that hit it, until it is renewed after them
+	challenged  string       // by what the owner was challenged from whom it was taken over; "": by nothing
+	used        bool         // its owner has believed in it, after it had been challenged from another
+	armed       int64        // when the timer that watches its until is due; 0: there is none
 }
 
 // ending says how a term came to its end.

@@ -43,7 +43,7 @@ func JoinTimes(a, b []Times) []Times {
 	return all
 }
 
-// read computes from the buckets what is told of them.
+// read computes from the buckets what is reported of them.
 func (t *Times) read() {
 	t.N = t.Buckets.count()
 	t.P50, t.P99 = t.at(50), t.at(99)
@@ -134,12 +134,12 @@ const timesMax = 1 << 50
 func (b *Buckets) UnmarshalText(text []byte) error {
 	*b = nil
 	last, sum := -1, uint64(0)
-	for word := range strings.FieldsSeq(string(text)) {
-		left, right, _ := strings.Cut(word, ":")
+	for token := range strings.FieldsSeq(string(text)) {
+		left, right, _ := strings.Cut(token, ":")
 		at, err := strconv.Atoi(left)
 		n, err2 := strconv.ParseUint(right, 10, 64)
 		if errors.Join(err, err2) != nil || at <= last || at >= bucketsLen || n == 0 || n > timesMax || sum+n > timesMax {
-			return fmt.Errorf("%w: %.40q", errBuckets, word)
+			return fmt.Errorf("%w: %.40q", errBuckets, token)
 		}
 		*b = append(*b, Bucket{at, n})
 		last, sum = at, sum+n
@@ -147,7 +147,7 @@ func (b *Buckets) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Consistent reports whether what is told of the times is what their buckets hold.
+// Consistent reports whether what is reported of the times is what their buckets hold.
 func (t Times) Consistent() bool {
 	again := t
 	again.read()
@@ -171,8 +171,8 @@ func (t *times) add(ns int64) {
 	t.counts[bucketOf(ns)]++
 }
 
-// told is what was collected.
-func (t *times) told() Times {
+// summary is what was collected.
+func (t *times) summary() Times {
 	out := Times{Of: t.of, Max: millis(t.max)}
 	for at, n := range t.counts {
 		if n > 0 {
@@ -185,6 +185,6 @@ func (t *times) told() Times {
 
 func (t *times) String() string {
 	short := func(d millis) string { return time.Duration(d).Round(time.Millisecond / 10).String() }
-	told := t.told()
-	return fmt.Sprintf("p50 %s, p99 %s, max %s", short(told.P50), short(told.P99), short(told.Max))
+	sum := t.summary()
+	return fmt.Sprintf("p50 %s, p99 %s, max %s", short(sum.P50), short(sum.P99), short(sum.Max))
 }

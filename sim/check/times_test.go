@@ -20,7 +20,7 @@ func TestTimesAreWhatWasMeasured(t *testing.T) {
 			for _, x := range ns {
 				c.add(x)
 			}
-			return c.told()
+			return c.summary()
 		}
 		got, other := collect(all[:cut]), collect(all[cut:])
 		got.Join(other)

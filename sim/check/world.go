@@ -14,34 +14,34 @@ type world struct {
 	Params
 	checkers []checker
 
-	now       int64
-	next      int64  // the time of the event that comes next
-	calm      int64  // when the calm began; 0: not yet
-	phase     string // "", "start", "storm", "calm", "end"
-	complete  bool
-	fell      string // the first process that its own rules took down, and how; "": none
-	stats     Stats
-	nodes     map[string]*node
-	instances map[string]*instance
-	sessions  sessions
-	subject   *session  // of the event in hand; that of no name if it names none
-	speaker   *instance // whose word the event in hand is; nil: it is no instance's
-	alive     int       // instances that take part
-	peopled   int64     // when the first of them came, after there had been none
-	coupled   int64     // when the second of them came, after there had been fewer
-	existing  int       // sessions that exist and are not paused
-	created   []string  // sessions in the order of their creation
-	strikes   []*strike
-	bygone    int               // so many of the first of them reach nothing that happens now
-	losses    []*strike         // those of them after which Redis comes back as another one
-	open      map[int64]*strike // by index in the plan, not yet healed
-	stalls    []span
-	timers    timers
-	seq       int64
-	rest      rest
-	epoch     epoch
-	recent    ring // of events that concern everybody
-	followers []*follower
+	now            int64
+	next           int64  // the time of the event that comes next
+	calm           int64  // when the calm began; 0: not yet
+	phase          string // "", "start", "storm", "calm", "end"
+	complete       bool
+	fell           string // the first process that its own rules took down, and how; "": none
+	stats          Stats
+	nodes          map[string]*node
+	instances      map[string]*instance
+	sessions       sessions
+	subject        *session  // of the event in hand; that of no name if it names none
+	reporter       *instance // the instance that reports the event in hand; nil: none does
+	alive          int       // instances that take part
+	populatedSince int64     // when the first of them came, after there had been none
+	redundantSince int64     // when the second of them came, after there had been fewer
+	existing       int       // sessions that exist and are not paused
+	created        []string  // sessions in the order of their creation
+	injections     []*injection
+	expired        int                  // so many of the first of them reach nothing that happens now
+	losses         []*injection         // those of them after which Redis comes back as another one
+	open           map[int64]*injection // by index in the plan, not yet healed
+	stalls         []span
+	timers         timers
+	seq            int64
+	rest           rest
+	epoch          epoch
+	recent         ring // of events that concern everybody
+	followers      []*follower
 
 	challenges challenges
 }
@@ -49,7 +49,7 @@ type world struct {
 func newWorld(p Params) *world {
 	w := &world{
 		Params: p, nodes: map[string]*node{}, instances: map[string]*instance{},
-		open: map[int64]*strike{}, recent: newRing(ringLen),
+		open: map[int64]*injection{}, recent: newRing(ringLen),
 	}
 	w.rest.init(w)
 	w.challenges = challenges{w: w, tally: map[string]*Challenge{}}
@@ -103,25 +103,25 @@ func (w *world) take(e *history.Event) {
 
 // find looks up, once for all, what the event is about. A fault names its session as the plan does, which makes none known.
 func (w *world) find(e *history.Event) {
-	w.subject, w.speaker = w.sessions.find(e.Session), nil
+	w.subject, w.reporter = w.sessions.find(e.Session), nil
 	if w.subject == nil && e.Kind != history.FaultStart && e.Kind != history.FaultEnd {
 		w.subject = w.session(e.Session)
 	}
 	if e.Kind.Said() {
-		w.speaker = w.spokenBy(e)
+		w.reporter = w.reporterOf(e)
 	}
 }
 
-// spokenBy returns the instance whose word the event is. A name is one process': another that uses it meanwhile is given its own,
+// reporterOf returns the instance that reports the event. A name is one process': another that uses it meanwhile is given its own,
 // in the event too, or the two would pass for one owner. Of who has ended anybody may have the name.
-func (w *world) spokenBy(e *history.Event) *instance {
+func (w *world) reporterOf(e *history.Event) *instance {
 	i := w.instance(e.Instance)
-	if e.Node == "" || i.voice != nil && i.voice.name == e.Node {
+	if e.Node == "" || i.process != nil && i.process.name == e.Node {
 		return i
 	}
 	name := e.Instance + "@" + e.Node
-	if i.voice == nil && w.instances[name] == nil {
-		i.voice = w.node(e.Node)
+	if i.process == nil && w.instances[name] == nil {
+		i.process = w.node(e.Node)
 		return i
 	}
 	e.Instance = name
@@ -131,13 +131,13 @@ func (w *world) spokenBy(e *history.Event) *instance {
 func (w *world) update(e *history.Event) {
 	switch {
 	case e.Kind.Said():
-		w.word(e)
+		w.nodeEvent(e)
 	case e.Kind == history.Arrived:
 		w.stats.Polls++
 	case e.Kind == history.Rejected:
 		w.stats.Rejected++
 	case e.Kind >= history.RedisGranted && e.Kind <= history.TapUp:
-		w.heard(e)
+		w.observeHeartbeat(e)
 		w.grants(e)
 		w.rest.redis(e)
 	default:
@@ -145,9 +145,9 @@ func (w *world) update(e *history.Event) {
 	}
 }
 
-// word is a node's own.
-func (w *world) word(e *history.Event) {
-	inst := w.speaker
+// nodeEvent is an event that a node reports of itself.
+func (w *world) nodeEvent(e *history.Event) {
+	inst := w.reporter
 	if e.Node != "" && inst.node == nil {
 		inst.node = w.node(e.Node)
 		inst.node.current = inst
@@ -183,10 +183,10 @@ func (w *world) word(e *history.Event) {
 	}
 }
 
-// term returns the open term that a word is about: of that session, and with its fence where both give one. A late word
+// term returns the open term that a node's event is about: of that session, and with its fence where both give one. A late event
 // about an older term is about none.
 func (w *world) term(e *history.Event) *term {
-	t := w.subject.heldBy(w.speaker)
+	t := w.subject.heldBy(w.reporter)
 	if t == nil || (e.Fence != 0 && t.fence != 0 && e.Fence != t.fence) {
 		return nil
 	}
@@ -209,7 +209,7 @@ func (w *world) acquired(inst *instance, e *history.Event) {
 	if !s.added { // a history that does not tell of its sessions
 		w.appear(s, true, false)
 	}
-	t := &term{session: s, inst: inst, fence: e.Fence, since: e.T, until: e.Until, heard: e.T}
+	t := &term{session: s, inst: inst, fence: e.Fence, since: e.T, until: e.Until, confirmedAt: e.T}
 	t.challenged = w.challenges.taken(t)
 	for _, u := range s.terms {
 		u.passed = u.passed || u.inst != inst
@@ -226,8 +226,8 @@ func (w *world) acquired(inst *instance, e *history.Event) {
 	}
 }
 
-// uses follows an instance that asks before each use: it trusts its lease from the beginning of a poll, before which it was told
-// that it has it, to the poll's end, or for as long as a poll may take.
+// uses follows an instance that asks before each use: it trusts its lease from the beginning of a poll, before which Redis
+// answered that it has it, to the poll's end, or for as long as a poll may take.
 func (w *world) uses(e *history.Event) {
 	t := w.term(e)
 	switch {
@@ -264,8 +264,8 @@ func (w *world) renewed(inst *instance, e *history.Event) {
 	default:
 		t.until = e.Until
 	}
-	t.doubt, t.heard = false, w.now
-	if t.strikes != nil {
+	t.doubt, t.confirmedAt = false, w.now
+	if t.injections != nil {
 		t.survived()
 	}
 	w.trust(t)
@@ -346,11 +346,11 @@ func (w *world) join(inst *instance) {
 	}
 	inst.ready, inst.since = true, w.now
 	if w.alive == 0 {
-		w.peopled = w.now
+		w.populatedSince = w.now
 	}
 	w.alive++
 	if w.alive == 2 {
-		w.coupled = w.now
+		w.redundantSince = w.now
 	}
 }
 
@@ -380,7 +380,7 @@ func (w *world) harness(e *history.Event) {
 	case history.Exited:
 		w.exited(w.node(e.Node), e)
 	case history.FaultStart:
-		w.strike(e)
+		w.inject(e)
 	case history.FaultEnd:
 		w.heal(e)
 	case history.SessionAdded:
@@ -414,8 +414,8 @@ func (w *world) exited(n *node, e *history.Event) {
 	n.current = nil
 	n.thawed(w.now)
 	for _, i := range w.instances {
-		if i.voice == n {
-			i.voice = nil
+		if i.process == n {
+			i.process = nil
 		}
 	}
 	if inst == nil {

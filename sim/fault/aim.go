@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// Targets of faults of nodes that are known only when they strike. Nodes that come or go for good are named.
+// Targets of faults of nodes that are known only when they hit. Nodes that come or go for good are named.
 const (
-	// Owner is whoever holds most leases when the fault strikes. With ":" and a session it is who holds that one's; with ":" and
-	// a node it is that node, which was the owner when a saved run struck it.
+	// Owner is whoever holds most leases when the fault hits. With ":" and a session it is who holds that one's; with ":" and
+	// a node it is that node, which was the owner when a saved run hit it.
 	Owner = "owner"
 	// Leader is another word for "owner:session-1": who holds the one lease of an election.
 	Leader = "leader"
 )
 
 // AimTries is how often a fault that finds no owner is tried again, within a renewal interval: then somebody has one again, or is not
-// to be expected soon. What finds nobody by then strikes nothing.
+// to be expected soon. What finds nobody by then hits nothing.
 const AimTries = 10
 
-// OwnerTarget is the target of a fault of the owner of a session (SessionTarget), or of the node (NodeTarget) that was struck
+// OwnerTarget is the target of a fault of the owner of a session (SessionTarget), or of the node (NodeTarget) that was hit
 // as an owner.
 func OwnerTarget(of string) string { return Owner + ":" + of }
 
-// Aims reports whether the fault strikes an owner, whoever that is.
+// Aims reports whether the fault hits an owner, whoever that is.
 func (f Fault) Aims() bool {
 	_, ok := aimOf(f.Target)
 	return ok && f.Kind.Scope() == ScopeNode && f.Kind != Join && f.Kind != Leave
@@ -44,10 +44,10 @@ func aimOf(target string) (of string, ok bool) {
 // Retry is the time between two tries to find an owner.
 func Retry(renew time.Duration) time.Duration { return max(renew/AimTries, time.Millisecond) }
 
-// Strikes returns the slot that a fault with the target of an owner strikes now. owners has the slot of whoever holds each lease,
+// Resolve returns the slot that a fault with the target of an owner hits now. owners has the slot of whoever holds each lease,
 // first those of the sessions in the order of their creation, 0 for nobody. free reports whether a process runs in the slot that
-// no other fault has in hand. Of those that hold as many, the first slot is struck.
-func Strikes(target string, owners []int, free func(slot int) bool) (slot int, ok bool) {
+// no other fault has in hand. Of those that hold as many, the first slot is hit.
+func Resolve(target string, owners []int, free func(slot int) bool) (slot int, ok bool) {
 	of, _ := aimOf(target)
 	if i, named := NodeIndex(of); named {
 		return i, free(i)

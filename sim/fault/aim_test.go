@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Whoever holds most is struck, or who holds the session that is named; never one that another fault has in hand, nor nobody.
-func TestStrikes(t *testing.T) {
+// Whoever holds most is hit, or who holds the session that is named; never one that another fault has in hand, nor nobody.
+func TestResolve(t *testing.T) {
 	for _, c := range []struct {
 		name, target string
 		owners       []int // of session-1, session-2, …
@@ -28,12 +28,12 @@ func TestStrikes(t *testing.T) {
 		{"a session that nobody holds", "owner:session-1", []int{0, 2}, nil, 0},
 		{"a session that is not there yet", "owner:session-3", []int{2, 2}, nil, 0},
 		{"the leader holds the one lease", Leader, []int{2}, nil, 2},
-		{"whom a saved run struck, whoever owns", "owner:node-1", []int{2}, nil, 1},
+		{"whom a saved run hit, whoever owns", "owner:node-1", []int{2}, nil, 1},
 		{"not while another fault has it in hand", "owner:node-1", []int{1}, []int{1}, 0},
 	} {
-		slot, ok := Strikes(c.target, c.owners, func(i int) bool { return !slices.Contains(c.busy, i) })
+		slot, ok := Resolve(c.target, c.owners, func(i int) bool { return !slices.Contains(c.busy, i) })
 		if ok != (c.want > 0) || ok && slot != c.want {
-			t.Errorf("%s: %s strikes %d (%v), want %d", c.name, c.target, slot, ok, c.want)
+			t.Errorf("%s: %s hits %d (%v), want %d", c.name, c.target, slot, ok, c.want)
 		}
 	}
 }
@@ -87,8 +87,8 @@ func TestOwnersAreValidated(t *testing.T) {
 	}
 }
 
-// Lone strikes of nodes strike owners, and those that keep an owner from renewing outlast its trust, however short the storm.
-func TestLoneStrikesAimAtOwnersAndOutlastTheirTrust(t *testing.T) {
+// Lone injections of nodes hit owners, and those that keep an owner from renewing outlast its trust, however short the storm.
+func TestLoneInjectionsAimAtOwnersAndOutlastTheirTrust(t *testing.T) {
 	for _, total := range []time.Duration{5 * time.Minute, 20 * time.Minute} {
 		p := atSpeed(10, 100, 1, total)
 		p.Kinds = VirtualKinds()
@@ -101,7 +101,7 @@ func TestLoneStrikesAimAtOwnersAndOutlastTheirTrust(t *testing.T) {
 				}
 				seen[f.Kind] = true
 				if f.Kind != RedisFreeze && !f.Aims() {
-					t.Errorf("%v: %s strikes %s", total, f.Kind, f.Target)
+					t.Errorf("%v: %s hits %s", total, f.Kind, f.Target)
 				}
 				switch f.Kind {
 				case Cut, BlackHole, RequestsLost, RepliesLost, Flapping, Freeze, Suspend, RedisFreeze, Crash:
@@ -117,8 +117,8 @@ func TestLoneStrikesAimAtOwnersAndOutlastTheirTrust(t *testing.T) {
 	}
 }
 
-// Of the mixed strikes of nodes some strike owners and some do not, and who can own nothing is not counted on.
-func TestMixedStrikesAimAtOwnersToo(t *testing.T) {
+// Of the mixed injections of nodes some hit owners and some do not, and who can own nothing is not counted on.
+func TestMixedInjectionsAimAtOwnersToo(t *testing.T) {
 	p := atSpeed(6, 30, 1, 20*time.Minute)
 	p.Mixed, p.Kinds = true, []Kind{Freeze, Cut}
 	share := func() float64 {
@@ -133,14 +133,14 @@ func TestMixedStrikesAimAtOwnersToo(t *testing.T) {
 		return float64(aimed) / float64(all)
 	}
 	if s := share(); s < 0.4 || s > 0.6 {
-		t.Errorf("%.2f of the strikes aim at owners, want half", s)
+		t.Errorf("%.2f of the injections aim at owners, want half", s)
 	}
 	p.Leader = true
 	if s := share(); s < 0.65 || s > 0.85 {
-		t.Errorf("%.2f of the strikes aim at the leader, want three quarters", s)
+		t.Errorf("%.2f of the injections aim at the leader, want three quarters", s)
 	}
 	p.Owns = func(int) bool { return false }
 	if s := share(); s != 0 {
-		t.Errorf("%.2f of the strikes aim at owners, where nobody can own", s)
+		t.Errorf("%.2f of the injections aim at owners, where nobody can own", s)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
 // DrawParams is what a storm is drawn for. Only Nodes, TTL, Renew and Storm must be positive; the rest may be zero.
@@ -11,23 +13,19 @@ type DrawParams struct {
 	Nodes    int // at the start
 	Sessions int // at the start
 
-	TTL         time.Duration // of a lease
-	Renew       time.Duration // between renewals
-	Discovery   time.Duration // between looks at the fleet
-	Poll        time.Duration // between polls of one session
-	PollTimeout time.Duration
+	timing.Timings
 
-	// Storm is the time in which faults strike; every fault is healed before its end or by it.
+	// Storm is the time in which faults hit; every fault is healed before its end or by it.
 	Storm time.Duration
 
 	// Kinds are the faults to draw from; empty: DefaultKinds. Kinds that are not available are left out.
 	Kinds []Kind
 
-	// Rate is how much denser than usual mixed strikes follow each other; 0: as usual. Mixed leaves the lone strikes out.
+	// Rate is how much denser than usual mixed injections follow each other; 0: as usual. Mixed leaves the lone injections out.
 	Rate  float64
 	Mixed bool
 
-	// Leader: one lease is what matters, so that mixed strikes aim at whoever holds it more often than at owners otherwise.
+	// Leader: one lease is what matters, so that mixed injections aim at whoever holds it more often than at owners otherwise.
 	Leader bool
 	// Owns: whether the node in a slot can own leases. nil: all can.
 	Owns func(slot int) bool
@@ -48,7 +46,7 @@ func DefaultKinds() []Kind {
 	}
 }
 
-// slack is what a lone strike waits beyond the computed end of its aftermath. It is not divided by the speed of a run, as
+// slack is what a lone injection waits beyond the computed end of its aftermath. It is not divided by the speed of a run, as
 // the allowances of the guarantees are not.
 const slack = 300 * time.Millisecond
 
@@ -57,10 +55,10 @@ const failoverAllowance = 250 * time.Millisecond
 
 // Draw returns the plan that the seed gives for the parameters: the same on every machine, and valid (Plan.Validate).
 //
-// First come lone strikes, one kind after another, so spaced that each change is judged with no other fault in its way
+// First come lone injections, one kind after another, so spaced that each change is judged with no other fault in its way
 // (guarantees: "faults that overlap"); as many kinds as the storm has time for, those that exercise a guarantee of their
-// own first. Where the time is short, strikes share it that cannot delay each other. What remains of the storm is filled
-// with mixed strikes that overlap freely.
+// own first. Where the time is short, injections share it that cannot delay each other. What remains of the storm is filled
+// with mixed injections that overlap freely.
 func Draw(seed uint64, p DrawParams) Plan {
 	d := newDrawer(seed, p)
 	if !p.Mixed {
@@ -78,7 +76,7 @@ type drawer struct {
 	faults   []Fault
 	at       time.Duration         // the cursor: nothing more is placed before it
 	live     []int                 // slots that take part, ascending
-	several  bool                  // two owners can be struck at once at the start, and there is one more
+	several  bool                  // two owners can be hit at once at the start, and there is one more
 	slots    int                   // slots ever used
 	busy     map[int]time.Duration // slot → end of its latest fault's effect
 	aimed    []time.Duration       // the same of faults of owners, whoever they will be
@@ -193,7 +191,7 @@ func (d *drawer) aim(f *Fault) bool {
 	return true
 }
 
-// aims is how many of four mixed strikes of nodes strike an owner, whoever that is.
+// aims is how many of four mixed injections of nodes hit an owner, whoever that is.
 func (d *drawer) aims() int {
 	if d.p.Leader {
 		return 3
@@ -202,7 +200,7 @@ func (d *drawer) aims() int {
 }
 
 // add puts an aimed fault at the cursor into the plan and follows what it does to the fleet. effect is how long its target
-// is left alone. A fault that would be healed as it strikes, because the storm is over, is left out.
+// is left alone. A fault that would be healed as it hits, because the storm is over, is left out.
 func (d *drawer) add(f Fault, effect time.Duration) {
 	f.At = d.at.Truncate(time.Millisecond)
 	f.For = min(f.For, d.p.Storm-f.At).Truncate(time.Millisecond)

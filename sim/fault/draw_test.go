@@ -11,14 +11,19 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 	"pgregory.net/rapid"
+
+	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
 // atSpeed returns the parameters of a default run: the usual timings divided by speed, the storm that such a run has.
 func atSpeed(nodes, sessions int, speed time.Duration, total time.Duration) DrawParams {
 	ttl := 30 * time.Second / speed
 	return DrawParams{
-		Nodes: nodes, Sessions: sessions, TTL: ttl, Renew: ttl / 3, Discovery: ttl / 3, Poll: ttl / 6,
-		PollTimeout: ttl / 6, Storm: total - ttl*2 - time.Second,
+		Nodes: nodes, Sessions: sessions,
+		Timings: timing.Timings{
+			TTL: ttl, Renew: ttl / 3, Discovery: ttl / 3, Poll: ttl / 6, PollTimeout: ttl / 6,
+		},
+		Storm: total - ttl*2 - time.Second,
 	}
 }
 
@@ -28,7 +33,7 @@ func drawAnyParams(t *rapid.T) DrawParams {
 	}
 	p := DrawParams{
 		Nodes: rapid.IntRange(1, 60).Draw(t, "nodes"), Sessions: rapid.IntRange(0, 300).Draw(t, "sessions"),
-		TTL: ms("ttl", 500, 40_000), Storm: ms("storm", 0, 400_000),
+		Timings: timing.Timings{TTL: ms("ttl", 500, 40_000)}, Storm: ms("storm", 0, 400_000),
 		Kinds: rapid.SliceOfDistinct(rapid.SampledFrom(order), rapid.ID).Draw(t, "kinds"),
 	}
 	p.Renew = p.TTL / time.Duration(rapid.IntRange(2, 10).Draw(t, "renewals in a TTL"))
@@ -78,7 +83,7 @@ func reach(f Fault, p DrawParams) time.Duration {
 	return f.For
 }
 
-func TestLoneStrikesAreAlone(t *testing.T) {
+func TestLoneInjectionsAreAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := atSpeed(rapid.IntRange(3, 50).Draw(t, "nodes"), rapid.IntRange(1, 500).Draw(t, "sessions"), 10, time.Minute)
 		plan := Draw(rapid.Uint64().Draw(t, "seed"), p)
@@ -86,7 +91,7 @@ func TestLoneStrikesAreAlone(t *testing.T) {
 		seen := map[Kind]int{}
 		for i, f := range plan.Faults {
 			if f.At < end {
-				t.Fatalf("fault %d (%s at %v) strikes before %v, the end of the lone strike above it:\n%s",
+				t.Fatalf("fault %d (%s at %v) hits before %v, the end of the lone injection above it:\n%s",
 					i+1, f.Kind, f.At, end, text(plan))
 			}
 			if f.Lone {
@@ -102,7 +107,7 @@ func TestLoneStrikesAreAlone(t *testing.T) {
 	})
 }
 
-// At the real timings, five minutes have no room for idle time: strikes share it, but only where none delays what the
+// At the real timings, five minutes have no room for idle time: injections share it, but only where none delays what the
 // other is for.
 func TestFiveMinutesExerciseEverything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -132,7 +137,7 @@ func TestFiveMinutesExerciseEverything(t *testing.T) {
 	})
 }
 
-func TestNamedFaultStrikesInItsDefaultDuration(t *testing.T) {
+func TestNamedFaultIsInjectedInItsDefaultDuration(t *testing.T) {
 	for _, k := range Kinds() {
 		for _, run := range []struct {
 			speed, total time.Duration
@@ -142,7 +147,7 @@ func TestNamedFaultStrikesInItsDefaultDuration(t *testing.T) {
 			p.Kinds = []Kind{k}
 			plan := Draw(1, p)
 			if len(plan.Faults) == 0 {
-				t.Errorf("--faults %s --duration %v at speed %d: nothing strikes", k, run.total, run.speed)
+				t.Errorf("--faults %s --duration %v at speed %d: nothing hits", k, run.total, run.speed)
 			}
 		}
 	}

@@ -6,15 +6,15 @@ type Effect uint32
 
 // The effects.
 const (
-	Instant Effect = 1 << iota // it has done all that it does when it strikes: nothing heals it
+	Instant Effect = 1 << iota // it has done all that it does when it hits: nothing heals it
 
 	// To processes.
-	Starts     // one comes
-	Kills      // they die without a word: what they hold, and their heartbeats, outlive them
-	Stops      // they are asked to stop
-	Freezes    // they stand still
-	Bars       // when they go on they know that they missed something, and acquire nothing for a TTL
-	StepsClock // their clock does: they doubt what they hold, and acquire nothing for a TTL
+	Starts        // one comes
+	Kills         // they die without a word: what they hold, and their heartbeats, outlive them
+	Stops         // they are asked to stop
+	Freezes       // they stand still
+	BlocksAcquire // when they go on they know that they missed something, and acquire nothing for a TTL
+	StepsClock    // their clock does: they doubt what they hold, and acquire nothing for a TTL
 
 	// To what goes between a process and Redis.
 	Partitions  // nothing arrives, at least in one direction
@@ -31,7 +31,7 @@ const (
 	// To the work.
 	Holds  // the target does not answer polls in time
 	Alters // the sessions that are to be polled become others
-	Aside  // it moves no lease, and nobody but who it strikes can tell
+	Aside  // it moves no lease, and nobody but who it hits can tell
 )
 
 // Silences are the effects that leave a process alive but unheard, or heard late.

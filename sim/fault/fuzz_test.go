@@ -54,7 +54,7 @@ func FuzzPlan(f *testing.F) {
 	})
 }
 
-// FuzzKinds reads any list of kinds: what is taken is known, named once each and can be struck.
+// FuzzKinds reads any list of kinds: what is taken is known, named once each and can be injected.
 func FuzzKinds(f *testing.F) {
 	f.Add("crash,blackhole", false)
 	f.Add(" crash , ,crash", true)

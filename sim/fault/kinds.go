@@ -17,7 +17,7 @@ const (
 	ScopeNode                   // Target is a node slot, NodeTarget(i)
 	ScopeRedis                  // Target is "redis" or empty
 	ScopeSession                // Target is a session, SessionTarget(i), or empty for the harness's choice
-	ScopeElsewhere              // a fault of another engine or a later version: never struck by the real engine
+	ScopeElsewhere              // a fault of another engine or a later version: never injected by the real engine
 )
 
 // Errors of this package. Each is wrapped in a sentence that names what was given and what is allowed.
@@ -39,7 +39,7 @@ type info struct {
 	mayFor  bool   // For may be given (0 means: for good)
 	needMs  bool   // Ms must be positive
 	reason  string // not empty: the real engine refuses it, and this is why
-	virtual bool   // the virtual engine strikes it nevertheless
+	virtual bool   // the virtual engine injects it nevertheless
 	refuses Refusal
 	does    Effect
 }
@@ -115,7 +115,7 @@ var kinds = map[Kind]info{
 
 	ClockStep:     {scope: ScopeNode, needMs: true, reason: onlyVirtual, virtual: true, does: StepsClock},
 	ClockDrift:    {scope: ScopeNode, needFor: true, needMs: true, reason: onlyVirtual, virtual: true},
-	Suspend:       {scope: ScopeNode, needFor: true, reason: onlyVirtual, virtual: true, does: Freezes | Bars},
+	Suspend:       {scope: ScopeNode, needFor: true, reason: onlyVirtual, virtual: true, does: Freezes | BlocksAcquire},
 	Duplicate:     {scope: ScopeNode, needFor: true, reason: onlyVirtual, virtual: true},
 	Reorder:       {scope: ScopeNode, needFor: true, needMs: true, reason: onlyVirtual, virtual: true, does: Degrades | Lingers},
 	RedisFailover: {scope: ScopeRedis, mayFor: true, needMs: true, reason: modelOnly, virtual: true, does: Denies | Forgets | FailsOver},
@@ -123,10 +123,10 @@ var kinds = map[Kind]info{
 	RedisCluster:  {scope: ScopeElsewhere, reason: laterIssue},
 }
 
-// Kinds returns every kind that the real engine of this version can strike, in a fixed order. The caller owns the slice.
+// Kinds returns every kind that the real engine of this version can inject, in a fixed order. The caller owns the slice.
 func Kinds() []Kind { return kindsOf(false) }
 
-// VirtualKinds returns every kind that the virtual engine can strike, in a fixed order. The caller owns the slice.
+// VirtualKinds returns every kind that the virtual engine can inject, in a fixed order. The caller owns the slice.
 func VirtualKinds() []Kind { return kindsOf(true) }
 
 func kindsOf(virtual bool) []Kind {
@@ -159,7 +159,7 @@ func (k Kind) AvailableOn(virtual bool) error {
 	case !ok:
 		return fmt.Errorf("%w %q: known are %s", ErrUnknownKind, string(k), knownKinds())
 	case in.reason != "" && !(virtual && in.virtual):
-		return fmt.Errorf("%w: %q cannot be struck: %s", ErrUnavailable, string(k), in.reason)
+		return fmt.Errorf("%w: %q cannot be injected: %s", ErrUnavailable, string(k), in.reason)
 	}
 	return nil
 }
@@ -220,7 +220,7 @@ func index(target, prefix string) (int, bool) {
 	return i, true
 }
 
-// knownKinds names all that can be struck, and which of them in virtual time only.
+// knownKinds names all that can be injected, and which of them in virtual time only.
 func knownKinds() string {
 	only := slices.DeleteFunc(VirtualKinds(), func(k Kind) bool { return k.Available() == nil })
 	return joinKinds(Kinds()) + "; with --engine virtual also " + joinKinds(only)

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// firsts are the kinds without which a guarantee stays unexercised, in the order in which they strike: changes of the
+// firsts are the kinds without which a guarantee stays unexercised, in the order in which they hit: changes of the
 // fleet while Redis is well (G7 wants a TTL of quiet around each), then silent owners, then Redis, whose quarantines
 // delay every change that comes after. What each is for: session-add G8; join G6, G7, G8, G11; leave also G13; crash G5;
 // check-send G2; black hole G4; the three losses of Redis G9.
 var firsts = []Kind{SessionAdd, Join, Leave, Crash, CheckSend, BlackHole, RedisOutage, RedisWipe, RedisFlush}
 
-// spares are the first to go when a storm has no time for all firsts: other strikes exercise the same guarantees.
+// spares are the first to go when a storm has no time for all firsts: other injections exercise the same guarantees.
 var spares = []Kind{SessionAdd, RedisFlush, BlackHole, RedisOutage, CheckSend, Leave, Join, RedisWipe}
 
 // roundsMax bounds how often a short list of kinds is gone through alone.
 const roundsMax = 4
 
-// lone places the lone strikes and moves the cursor to the end of their aftermath.
+// lone places the lone injections and moves the cursor to the end of their aftermath.
 func (d *drawer) lone() {
 	var want []Kind
 	for _, k := range firsts {
@@ -48,7 +48,7 @@ func (d *drawer) lone() {
 		return
 	}
 	d.at = warm
-	d.strike(first, tight)
+	d.place(first, tight)
 	d.extra(first, rest, tight)
 }
 
@@ -61,14 +61,14 @@ func (d *drawer) extra(first, rest []Kind, tight bool) {
 	d.rng.Shuffle(len(rest), func(i, j int) { rest[i], rest[j] = rest[j], rest[i] })
 	for _, k := range rest {
 		if d.at+d.total([]Kind{k}, false) <= until {
-			d.strike([]Kind{k}, false)
+			d.place([]Kind{k}, false)
 		}
 	}
 	for range roundsMax - 1 {
 		if d.at+d.total(first, false) > until {
 			return
 		}
-		d.strike(first, false)
+		d.place(first, false)
 	}
 }
 
@@ -82,7 +82,7 @@ func drop(ks []Kind) []Kind {
 	return ks[:len(ks)-1]
 }
 
-// short places one strike early into a storm that has no time to judge any alone.
+// short places one injection early into a storm that has no time to judge any alone.
 func (d *drawer) short(k Kind) {
 	d.at = d.p.Storm / 10
 	f, _ := d.loneFault(k, true)
@@ -103,16 +103,16 @@ func (d *drawer) total(ks []Kind, tight bool) (sum time.Duration) {
 	return sum
 }
 
-// shares reports whether the i-th kind strikes together with the one before it: in a short storm a black hole strikes
+// shares reports whether the i-th kind hits together with the one before it: in a short storm a black hole hits
 // while another node is stopped between check and send, where there are owners enough for both. Neither can delay what the
 // other is for: G2 and G4 have no time limit that another node's silence could stretch.
 func (d *drawer) shares(ks []Kind, i int, tight bool) bool {
 	return tight && i > 0 && ks[i] == BlackHole && ks[i-1] == CheckSend && d.several
 }
 
-// strike places the kinds one after another, each a random moment (at most a tenth of a renewal interval; none in a short
+// place places the kinds one after another, each a random moment (at most a tenth of a renewal interval; none in a short
 // storm) after the aftermath of the one before.
-func (d *drawer) strike(ks []Kind, tight bool) {
+func (d *drawer) place(ks []Kind, tight bool) {
 	for i, k := range ks {
 		if !d.placeable(k) {
 			continue
@@ -120,7 +120,7 @@ func (d *drawer) strike(ks []Kind, tight bool) {
 		f, length := d.loneFault(k, tight)
 		before := d.at
 		if n := len(d.faults); d.shares(ks, i, tight) && n > 0 && d.faults[n-1].Kind == ks[i-1] {
-			// The one before has moved the cursor to its end; strike shortly after its start.
+			// The one before has moved the cursor to its end; hit shortly after its start.
 			d.at = d.faults[n-1].At + d.p.Poll
 			length = before - d.at
 		}
@@ -148,7 +148,7 @@ func (d *drawer) placeable(k Kind) bool {
 	return true
 }
 
-// loneFault returns the kind's lone strike and how long nothing else may follow: until all that it changes has met its
+// loneFault returns the kind's lone injection and how long nothing else may follow: until all that it changes has met its
 // limits. In a short storm (tight) what follows waits only for what could delay it.
 func (d *drawer) loneFault(k Kind, tight bool) (f Fault, length time.Duration) {
 	p := d.p
@@ -191,7 +191,7 @@ func (d *drawer) loneFault(k Kind, tight bool) (f Fault, length time.Duration) {
 	return f, f.For + tail
 }
 
-// outlasting is longer than an owner may be trusted that cannot renew from the strike on: others take over what it held while the
+// outlasting is longer than an owner may be trusted that cannot renew from the injection on: others take over what it held while the
 // fault lasts.
 func (d *drawer) outlasting(tight bool) time.Duration {
 	if tight {

@@ -8,11 +8,11 @@ import (
 // weights are how often a scope's kinds are drawn in the mixed part, relative to each other.
 var weights = map[Scope]int{ScopeNone: 1, ScopeNode: 12, ScopeRedis: 3, ScopeSession: 3}
 
-// mixed fills the storm from the cursor to its end with strikes that overlap: on different nodes, on Redis and on the
+// mixed fills the storm from the cursor to its end with injections that overlap: on different nodes, on Redis and on the
 // workload at once. A node has one fault at a time, and a third of the fleet is always without one, so that somebody is
 // left to be judged.
 func (d *drawer) mixed() {
-	// The fewer the nodes, the rarer the strikes: each node sees about as many whatever the size of the fleet.
+	// The fewer the nodes, the rarer the injections: each node sees about as many whatever the size of the fleet.
 	mean := d.p.TTL*8/100 + d.p.TTL*4/10/time.Duration(d.p.Nodes)
 	if d.p.Rate > 0 {
 		mean = time.Duration(float64(mean) / d.p.Rate)
@@ -58,7 +58,7 @@ func (d *drawer) mixedKind() (Kind, bool) {
 	return "", false
 }
 
-// fits reports whether the kind may strike now without leaving nothing to judge.
+// fits reports whether the kind may hit now without leaving nothing to judge.
 func (d *drawer) fits(k Kind) bool {
 	switch k.Scope() {
 	case ScopeRedis:
@@ -99,7 +99,7 @@ func (d *drawer) fitsSession(k Kind) bool {
 	return true
 }
 
-// mixedFault returns a strike of the kind with a duration drawn for it, and how long its target is left alone.
+// mixedFault returns an injection of the kind with a duration drawn for it, and how long its target is left alone.
 func (d *drawer) mixedFault(k Kind) (f Fault, effect time.Duration) {
 	p := d.p
 	f = Fault{Kind: k}

@@ -16,7 +16,7 @@ type Limits struct {
 }
 
 // Validate returns nil if the plan can be run: kinds that exist and are available, in order of At, inside the storm, with
-// targets that exist when they are struck and with amounts their kind needs. The error (ErrInvalid, ErrUnknownKind or
+// targets that exist when they are hit and with amounts their kind needs. The error (ErrInvalid, ErrUnknownKind or
 // ErrUnavailable) names the fault by its number, counted from 1.
 func (p Plan) Validate(l Limits) error {
 	alive := make(map[int]bool, l.Nodes)

@@ -164,7 +164,7 @@ func drops() []Mutant {
 			Scenario: s.scenario, Drop: s.Drop})
 	}
 	for _, s := range tested {
-		m := Mutant{Name: s.Name(), Story: s.story(), By: DropComparison, Breaks: s.breaks, Package: "lease/redisstore",
+		m := Mutant{Name: s.Name(), Story: s.story(), By: DropComparison, Breaks: s.breaks, Package: "internal/redisstore",
 			Test: s.test, Drop: s.Drop}
 		switch {
 		case strings.HasPrefix(s.Script, intentLua):

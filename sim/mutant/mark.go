@@ -1,6 +1,7 @@
 package mutant
 
 import (
+	_ "embed" // the file that calls the marks of scripts
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -20,6 +21,7 @@ const (
 	markText = `package %s
 
 import (
+	_ "embed" // the file that calls the marks of scripts
 	"os"
 	"sync"
 )
@@ -136,90 +138,15 @@ func markOf(dir, pkg string) (file, text string) {
 	return path.Join(dir, "a_mutantmark.go"), fmt.Sprintf(markText, pkg)
 }
 
+// marksText is the file that calls the marks: it belongs to the package of the interpreter, and to hunters only.
+//
+//go:embed marks/mutantmarks.go.txt
+var marksText string
+
 // Files that hunters of scripts have in addition: the interpreter calls the mark of scripts.
 const (
 	interpreterFile = "sim/virtual/interpreter.go"
 	interpreterOld  = `lua.Compile(chunk, "@user_script")`
 	interpreterNew  = `lua.Compile(mutantMarks(l, chunk, text), "@user_script")`
 	marksFile       = "sim/virtual/a_mutantmarks.go"
-	marksText       = `package virtual
-
-import (
-	"os"
-	"strings"
-
-	lua "github.com/yuin/gopher-lua"
-	"github.com/yuin/gopher-lua/ast"
-)
-
-// mutantMarks puts a call before the first statement on each marked line, or before the one that has begun there.
-func mutantMarks(l *lua.LState, chunk []ast.Stmt, text string) []ast.Stmt {
-	lines := strings.Split(text, "\n")
-	for i, line := range lines {
-		if !strings.Contains(line, " -- mutated") {
-			continue
-		}
-		best := 0
-		walkMarks(chunk, func(s ast.Stmt) bool {
-			if s.Line() <= i+1 {
-				best = max(best, s.Line())
-			}
-			return false
-		})
-		done := false
-		chunk = walkMarks(chunk, func(s ast.Stmt) bool {
-			is := !done && s.Line() == best
-			done = done || is
-			return is
-		})
-	}
-	l.Get(lua.GlobalsIndex).(*lua.LTable).RawSetString("mutated", l.NewFunction(func(*lua.LState) int {
-		if name := os.Getenv("MUTANT_MARK"); name != "" {
-			_ = os.WriteFile(name, nil, 0o644)
-			_ = os.Unsetenv("MUTANT_MARK")
-		}
-		return 0
-	}))
-	return chunk
-}
-
-func walkMarks(block []ast.Stmt, marked func(ast.Stmt) bool) []ast.Stmt {
-	var out []ast.Stmt
-	for _, s := range block {
-		if marked(s) {
-			out = append(out, &ast.FuncCallStmt{Expr: &ast.FuncCallExpr{Func: &ast.IdentExpr{Value: "mutated"}}})
-		}
-		out = append(out, s)
-		switch b := s.(type) {
-		case *ast.IfStmt:
-			b.Then, b.Else = walkMarks(b.Then, marked), walkMarks(b.Else, marked)
-		case *ast.DoBlockStmt:
-			b.Stmts = walkMarks(b.Stmts, marked)
-		case *ast.WhileStmt:
-			b.Stmts = walkMarks(b.Stmts, marked)
-		case *ast.RepeatStmt:
-			b.Stmts = walkMarks(b.Stmts, marked)
-		case *ast.NumberForStmt:
-			b.Stmts = walkMarks(b.Stmts, marked)
-		case *ast.GenericForStmt:
-			b.Stmts = walkMarks(b.Stmts, marked)
-		case *ast.LocalAssignStmt:
-			walkFunctions(b.Exprs, marked)
-		case *ast.AssignStmt:
-			walkFunctions(b.Rhs, marked)
-		case *ast.FuncDefStmt:
-			walkFunctions([]ast.Expr{b.Func}, marked)
-		}
-	}
-	return out
-}
-
-func walkFunctions(exprs []ast.Expr, marked func(ast.Stmt) bool) {
-	for _, e := range exprs {
-		if f, ok := e.(*ast.FunctionExpr); ok {
-			f.Stmts = walkMarks(f.Stmts, marked)
-		}
-	}
-}
-`
 )

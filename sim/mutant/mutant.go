@@ -70,7 +70,7 @@ func (d Drop) apply(text string, places []place) (string, []place, error) {
 
 // scripts reports whether the store is changed, which virtual time otherwise replaces by a model of it.
 func (m *Mutant) scripts() bool {
-	return slices.ContainsFunc(m.files(), func(file string) bool { return strings.HasPrefix(file, "lease/redisstore/") })
+	return slices.ContainsFunc(m.files(), func(file string) bool { return strings.HasPrefix(file, "internal/redisstore/") })
 }
 
 // onlyScripts reports whether nothing but Lua is changed.

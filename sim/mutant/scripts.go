@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	luaDir      = "lease/redisstore/lua/"
+	luaDir      = "internal/redisstore/lua/"
 	acquireFile = luaDir + "acquire.lua"
 	epochLua    = luaDir + "epoch.lua"
 	renewFile   = luaDir + "renew.lua"
@@ -134,7 +134,7 @@ var scripts = []Mutant{
 	{
 		Name: "adopts-in-quarantine", By: DropComparison,
 		Story:  "An instance that finds its own key in a quarantine adopts it.",
-		Breaks: "G10", Package: "lease/redisstore", Test: "TestConformance",
+		Breaks: "G10", Package: "internal/redisstore", Test: "TestConformance",
 		Edits: []Edit{{acquireFile, "elseif left > 0", "elseif left > 0 and not holder"}},
 	},
 	{
@@ -153,7 +153,7 @@ var scripts = []Mutant{
 	{
 		Name: "reasserts-over-a-higher-fence", By: DropComparison,
 		Story:  "A term is asserted anew although a later one was granted.",
-		Breaks: "G1", Package: "lease/redisstore", Test: "TestConformance",
+		Breaks: "G1", Package: "internal/redisstore", Test: "TestConformance",
 		Edits: []Edit{{luaDir + "reassert.lua", "elseif fence_of(last) <= tonumber(fence) then", "elseif true then"}},
 	},
 	{

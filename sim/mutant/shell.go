@@ -4,7 +4,7 @@ const (
 	holdFile   = "lease/hold.go"
 	tellsFile  = "lease/tells.go"
 	pollFile   = "lease/poll/manager.go"
-	clientFile = "lease/redisstore/client.go"
+	clientFile = "internal/redisstore/client.go"
 )
 
 // shell are mutants of the goroutines, clocks and connections around the rules.
@@ -58,14 +58,14 @@ var shell = []Mutant{
 	{
 		Name: "client-tries-again", By: DoTwice,
 		Story:  "The Redis client repeats by itself what was not answered, under the stamp of the first attempt (go-redis' default).",
-		Breaks: "G1", Package: "lease/redisstore", Test: "TestAtMostOnce",
+		Breaks: "G1", Package: "internal/redisstore", Test: "TestAtMostOnce",
 		Edits: []Edit{{clientFile, "o.MaxRetries = -1   // a retry", "o.MaxRetries = 3   // a retry"}},
 	},
 	{
 		Name: "get-then-del", By: Replace,
 		Story:  "A release reads the owner and then deletes the key, in two commands (Sovereign).",
-		Breaks: "G10", Package: "lease/redisstore", Test: "TestOpIsOneCommand",
-		Edits: []Edit{{"lease/redisstore/do.go", "\treply, err := s.run(ctx, s.wire.Call(op))\n", `	if op.Kind == core.OpRelease {
+		Breaks: "G10", Package: "internal/redisstore", Test: "TestOpIsOneCommand",
+		Edits: []Edit{{"internal/redisstore/do.go", "\treply, err := s.run(ctx, s.wire.Call(op))\n", `	if op.Kind == core.OpRelease {
 		a := core.Answer{Seq: op.Seq, Epoch: op.Epoch, Results: make([]core.Result, len(op.Items))}
 		for i, it := range op.Items {
 			key := s.wire.opt.LeasePrefix + it.ID

@@ -2,28 +2,27 @@ package mutant
 
 import (
 	"crypto/sha256"
-	"io/fs"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"slices"
+	"strings"
 )
 
-// Turn returns which third of the mutants the sources of the module at root choose: 0, 1 or 2. Every change of them chooses anew,
-// and the same sources the same, so that what a CI finds is found again.
+// Turn returns which third of the mutants the sources of the module at root (scripts/sources) choose: 0, 1 or 2. Every change of
+// them chooses anew, and the same sources the same, so that what a CI finds is found again.
 func Turn(root string) (int, error) {
+	list, err := exec.Command(filepath.Join(root, "scripts", "sources")).Output()
+	if err != nil {
+		return 0, fmt.Errorf("list the sources: %w", err)
+	}
 	sum := sha256.New()
-	for _, dir := range []string{"cmd", "internal", "lease", "sim"} {
-		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || !slices.Contains([]string{".go", ".lua"}, filepath.Ext(path)) {
-				return err
-			}
-			data, err := os.ReadFile(path)
-			sum.Write(data)
-			return err
-		})
+	for name := range strings.FieldsSeq(string(list)) {
+		data, err := os.ReadFile(filepath.Join(root, name))
 		if err != nil {
 			return 0, err
 		}
+		sum.Write(data)
 	}
 	return int(sum.Sum(nil)[0]) % 3, nil // 256 are one more than three times 85
 }

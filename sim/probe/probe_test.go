@@ -8,6 +8,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
 const ms = int64(time.Millisecond)
@@ -144,7 +145,7 @@ func TestRules(t *testing.T) {
 		},
 		"no expiry": {set(history.RedisGranted, func(e *history.Event) { e.Until = 0 }), outcomes{"owner in Redis": check.Fail}},
 	} {
-		rules, err := Inspect(check.Params{TTL: 3 * time.Second, Tap: true}, seq(c.events), nil)
+		rules, err := Inspect(check.Params{Timings: timing.Timings{TTL: 3 * time.Second}, Tap: true}, seq(c.events), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -184,7 +185,7 @@ func TestDecide(t *testing.T) {
 			t.Errorf("%v for %v: %s, want %s", c.rules, c.criteria, got, c.want)
 		}
 	}
-	rules, err := Inspect(check.Params{Tap: true, TTL: 3 * time.Second}, seq(good()), []check.Verdict{{ID: "G2", Verdict: check.Fail, Detail: "two; more"}})
+	rules, err := Inspect(check.Params{Tap: true, Timings: timing.Timings{TTL: 3 * time.Second}}, seq(good()), []check.Verdict{{ID: "G2", Verdict: check.Fail, Detail: "two; more"}})
 	if err != nil || Decide(rules, Criteria()) != check.Fail || rules[len(rules)-1].Says != "broken without any fault: two" {
 		t.Errorf("%v, %v", rules, err)
 	}

@@ -40,7 +40,7 @@ func inContainer(t *testing.T) *Redis {
 	return r
 }
 
-// Every fault of Redis strikes one in a container, and what it remembers is what the fault leaves. Each is the only one of its
+// Every fault of Redis hits one in a container, and what it remembers is what the fault leaves. Each is the only one of its
 // storm, because how long a pause or a restart takes is the engine's affair.
 func TestFaultsOfARedisInAContainer(t *testing.T) {
 	r := inContainer(t)
@@ -67,7 +67,7 @@ func TestFaultsOfARedisInAContainer(t *testing.T) {
 		cfg.Storm, cfg.Calm = 300*ms, 600*ms
 		out, events := storm(t, r, cfg)
 		if n := count(events, history.FaultStart); n != 1 {
-			t.Errorf("%v: it struck %d times, want once; notes: %q", c.f, n, out.Notes)
+			t.Errorf("%v: it hit %d times, want once; notes: %q", c.f, n, out.Notes)
 		}
 		up := map[string]int{}
 		for _, e := range events {

@@ -20,8 +20,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// ErrProject: a compose project is not a fleet that can be struck; the message says what is missing or set otherwise.
-var ErrProject = errors.New("compose project cannot be struck")
+// ErrProject: a compose project is not a fleet that can be stormed; the message says what is missing or set otherwise.
+var ErrProject = errors.New("compose project cannot be stormed")
 
 // Services of a composed fleet (docker/compose.yaml); its nodes are named as slots are.
 const (
@@ -39,7 +39,7 @@ var composedCan = []fault.Kind{
 	fault.RedisOutage, fault.RedisRestart, fault.RedisFreeze, fault.RedisSlow, fault.ScriptFlush, fault.ClientKill, fault.KeyDelete,
 }
 
-// composed is a fleet of a compose project. It is struck from outside: its containers by the engine, its network by its toxiproxy.
+// composed is a fleet of a compose project. It is stormed from outside: its containers by the engine, its network by its toxiproxy.
 type composed struct {
 	*boxes
 	project  string
@@ -109,7 +109,7 @@ func findComposed(ctx context.Context, b *boxes, project string) (*composed, err
 		return nil, err
 	}
 	c.proxy = toxics.NewClient(at.String())
-	// The kernel gives up a claim with the process that holds it, however that ends. Who strikes is in this network namespace: nobody else
+	// The kernel gives up a claim with the process that holds it, however that ends. Who hits is in this network namespace: nobody else
 	// reaches the fleet.
 	c.claim, err = net.Listen("unix", "@leasestorm-"+services[serviceProxy].ID())
 	if err != nil {
@@ -254,7 +254,7 @@ func (c *composed) fits(ctx context.Context, r *Redis, cfg *Config) error {
 		}
 		for _, setting := range append(cfg.timings(), cfg.NodeEnv...) {
 			if variable, want, _ := strings.Cut(setting, "="); env[variable] != want {
-				return fmt.Errorf("%w: %s of %q is %q, and the storm's is %q: strike docker/compose.yaml of this version with the timings of "+
+				return fmt.Errorf("%w: %s of %q is %q, and the storm's is %q: storm docker/compose.yaml of this version with the timings of "+
 					"docker/storm.yaml, or give both the same", ErrProject, variable, name, env[variable], want)
 			}
 		}

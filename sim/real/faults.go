@@ -9,8 +9,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// strike is one fault of the plan under way.
-type strike struct {
+// injection is one fault of the plan under way.
+type injection struct {
 	*run
 	fault.Fault
 	n       int             // index in the plan
@@ -20,33 +20,33 @@ type strike struct {
 	held    string          // slot that it has in hand
 }
 
-// strikers by kind. Each strikes, waits, heals, and records both.
-var strikers = map[fault.Kind]func(*strike){
-	fault.Crash: (*strike).crash, fault.CrashAll: (*strike).crashAll, fault.Terminate: (*strike).terminate,
-	fault.Freeze: (*strike).freeze, fault.CheckSend: (*strike).checkSend,
-	fault.Join: (*strike).join, fault.Leave: (*strike).leave,
+// injectors by kind. Each injects, waits, heals, and records both.
+var injectors = map[fault.Kind]func(*injection){
+	fault.Crash: (*injection).crash, fault.CrashAll: (*injection).crashAll, fault.Terminate: (*injection).terminate,
+	fault.Freeze: (*injection).freeze, fault.CheckSend: (*injection).checkSend,
+	fault.Join: (*injection).join, fault.Leave: (*injection).leave,
 
-	fault.Cut: (*strike).network, fault.BlackHole: (*strike).network, fault.RequestsLost: (*strike).network,
-	fault.RepliesLost: (*strike).network, fault.Latency: (*strike).network, fault.Bandwidth: (*strike).network,
-	fault.Fragments: (*strike).network, fault.Flapping: (*strike).flapping,
+	fault.Cut: (*injection).network, fault.BlackHole: (*injection).network, fault.RequestsLost: (*injection).network,
+	fault.RepliesLost: (*injection).network, fault.Latency: (*injection).network, fault.Bandwidth: (*injection).network,
+	fault.Fragments: (*injection).network, fault.Flapping: (*injection).flapping,
 
-	fault.RedisOutage: (*strike).redisOutage, fault.RedisRestart: (*strike).redisOutage,
-	fault.RedisWipe: (*strike).redisWipe, fault.RedisFlush: (*strike).redisFlush, fault.RedisFreeze: (*strike).redisFreeze,
-	fault.RedisSlow: (*strike).redisSlow, fault.RedisLoading: (*strike).redisLoading,
-	fault.ScriptFlush: (*strike).scriptFlush,
-	fault.ClientKill:  (*strike).clientKill, fault.KeyDelete: (*strike).keyDelete,
-	fault.BeatStale: (*strike).beatStale,
+	fault.RedisOutage: (*injection).redisOutage, fault.RedisRestart: (*injection).redisOutage,
+	fault.RedisWipe: (*injection).redisWipe, fault.RedisFlush: (*injection).redisFlush, fault.RedisFreeze: (*injection).redisFreeze,
+	fault.RedisSlow: (*injection).redisSlow, fault.RedisLoading: (*injection).redisLoading,
+	fault.ScriptFlush: (*injection).scriptFlush,
+	fault.ClientKill:  (*injection).clientKill, fault.KeyDelete: (*injection).keyDelete,
+	fault.BeatStale: (*injection).beatStale,
 
-	fault.RedisReadOnly: (*strike).refuse, fault.RedisMemory: (*strike).refuse, fault.RedisNoPerm: (*strike).refuse,
-	fault.RedisNoReplicas: (*strike).refuse, fault.RedisMisconf: (*strike).refuse,
+	fault.RedisReadOnly: (*injection).refuse, fault.RedisMemory: (*injection).refuse, fault.RedisNoPerm: (*injection).refuse,
+	fault.RedisNoReplicas: (*injection).refuse, fault.RedisMisconf: (*injection).refuse,
 
-	fault.SessionAdd: (*strike).sessionAdd, fault.SessionRemove: (*strike).sessionRemove,
-	fault.SessionPause: (*strike).sessionPause, fault.PollSlow: (*strike).pollSlow, fault.PollHang: (*strike).pollHang,
+	fault.SessionAdd: (*injection).sessionAdd, fault.SessionRemove: (*injection).sessionRemove,
+	fault.SessionPause: (*injection).sessionPause, fault.PollSlow: (*injection).pollSlow, fault.PollHang: (*injection).pollHang,
 }
 
-// strikeAll strikes the plan's faults at their times after start and returns when all are healed, which is soon after
+// injectAll injects the plan's faults at their times after start and returns when all are healed, which is soon after
 // the storm's end.
-func (r *run) strikeAll(ctx, storm context.Context, start time.Time) {
+func (r *run) injectAll(ctx, storm context.Context, start time.Time) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	for n, f := range r.cfg.Plan.Faults {
@@ -64,81 +64,81 @@ func (r *run) strikeAll(ctx, storm context.Context, start time.Time) {
 			r.late++
 			r.mu.Unlock()
 		}
-		s := &strike{run: r, Fault: f, n: n, ctx: ctx, storm: storm}
-		found := s.aim() // in the order of the plan
+		inj := &injection{run: r, Fault: f, n: n, ctx: ctx, storm: storm}
+		found := inj.aim() // in the order of the plan
 		all.Go(func() {
-			defer s.off()
-			if s.aimed(found, start.Add(f.At)) {
-				strikers[f.Kind](s)
+			defer inj.off()
+			if inj.aimed(found, start.Add(f.At)) {
+				injectors[f.Kind](inj)
 			}
 		})
 	}
 }
 
-// begin records that the fault strikes now.
-func (s *strike) begin() { s.beginAt(s.clock.now()) }
+// begin records that the fault hits now.
+func (inj *injection) begin() { inj.beginAt(inj.clock.now()) }
 
-// beginAt is begin for a fault that is heard of after it struck.
-func (s *strike) beginAt(t int64) {
-	e := s.event(history.FaultStart)
+// beginAt is begin for a fault that is heard of after it hit.
+func (inj *injection) beginAt(t int64) {
+	e := inj.event(history.FaultStart)
 	e.T = max(0, t)
-	s.rec.Add(e)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	text := string(s.Kind)
-	if s.Target != "" {
-		text += " " + s.Target
+	inj.rec.Add(e)
+	inj.mu.Lock()
+	defer inj.mu.Unlock()
+	text := string(inj.Kind)
+	if inj.Target != "" {
+		text += " " + inj.Target
 	}
-	s.struck = append(s.struck, activeFault{s.n, text})
+	inj.active = append(inj.active, activeFault{inj.n, text})
 }
 
 // end records that it is healed.
-func (s *strike) end() { s.record(s.event(history.FaultEnd)) }
+func (inj *injection) end() { inj.record(inj.event(history.FaultEnd)) }
 
 // off takes the fault out of the progress line, and lets its target go.
-func (s *strike) off() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.inHand[s.held]--
-	for i, a := range s.struck {
-		if a.n == s.n {
-			s.struck = append(s.struck[:i:i], s.struck[i+1:]...)
+func (inj *injection) off() {
+	inj.mu.Lock()
+	defer inj.mu.Unlock()
+	inj.inHand[inj.held]--
+	for i, a := range inj.active {
+		if a.n == inj.n {
+			inj.active = append(inj.active[:i:i], inj.active[i+1:]...)
 			return
 		}
 	}
 }
 
-func (s *strike) event(kind history.Kind) history.Event {
-	e := history.Event{Kind: kind, N: int64(s.n), Reason: string(s.Kind), Session: s.session}
-	if s.Kind.Scope() == fault.ScopeNode {
-		e.Node = s.Target
+func (inj *injection) event(kind history.Kind) history.Event {
+	e := history.Event{Kind: kind, N: int64(inj.n), Reason: string(inj.Kind), Session: inj.session}
+	if inj.Kind.Scope() == fault.ScopeNode {
+		e.Node = inj.Target
 	}
 	return e
 }
 
 // last waits until the fault's duration is over, or the storm.
-func (s *strike) last() { s.pause(s.For) }
+func (inj *injection) last() { inj.pause(inj.For) }
 
 // pause waits for d, or until the storm is over; then it reports false.
-func (s *strike) pause(d time.Duration) bool {
+func (inj *injection) pause(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
 		return true
-	case <-s.storm.Done():
+	case <-inj.storm.Done():
 		return false
 	}
 }
 
-// skip notes that the fault cannot strike, because of what struck before.
-func (s *strike) skip(why string) {
-	s.notef("fault %d (%s %s) did not strike: %s", s.n+1, s.Kind, s.Target, why)
+// skip notes that the fault cannot hit, because of what hit before.
+func (inj *injection) skip(why string) {
+	inj.notef("fault %d (%s %s) was not injected: %s", inj.n+1, inj.Kind, inj.Target, why)
 }
 
 // failed notes that something the fault needs did not work.
-func (s *strike) failed(err error) {
-	if err != nil && s.ctx.Err() == nil {
-		s.notef("fault %d (%s %s): %v", s.n+1, s.Kind, s.Target, err)
+func (inj *injection) failed(err error) {
+	if err != nil && inj.ctx.Err() == nil {
+		inj.notef("fault %d (%s %s): %v", inj.n+1, inj.Kind, inj.Target, err)
 	}
 }

@@ -7,11 +7,11 @@ import (
 )
 
 // effect is what the fault does to the target's line.
-func (s *strike) effect() effect {
+func (inj *injection) effect() effect {
 	hold := network{hold: true}
 	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 	both := network{}
-	switch s.Kind {
+	switch inj.Kind {
 	case fault.Cut, fault.Flapping:
 		return effect{cut: true}
 	case fault.RequestsLost:
@@ -21,45 +21,45 @@ func (s *strike) effect() effect {
 	case fault.BlackHole:
 		both = hold
 	case fault.Latency:
-		both = network{latency: ms(s.Ms), jitter: ms(min(s.Jitter, s.Ms))}
+		both = network{latency: ms(inj.Ms), jitter: ms(min(inj.Jitter, inj.Ms))}
 	case fault.Bandwidth:
-		both = network{rate: max(1, s.KBps) * 1024}
+		both = network{rate: max(1, inj.KBps) * 1024}
 	case fault.Fragments:
 		both = network{fragments: true}
 	}
 	return effect{up: both, down: both}
 }
 
-func (s *strike) network() {
-	at := s.slot(s.Target)
+func (inj *injection) network() {
+	at := inj.slot(inj.Target)
 	if at == nil {
-		s.skip("there is no such node")
+		inj.skip("there is no such node")
 		return
 	}
-	s.begin()
-	s.failed(at.way.apply(s.n, s.effect()))
-	s.last()
-	s.failed(at.way.heal(s.n))
-	s.end()
+	inj.begin()
+	inj.failed(at.way.apply(inj.n, inj.effect()))
+	inj.last()
+	inj.failed(at.way.heal(inj.n))
+	inj.end()
 }
 
 // flapping cuts and heals every Ms.
-func (s *strike) flapping() {
-	at := s.slot(s.Target)
+func (inj *injection) flapping() {
+	at := inj.slot(inj.Target)
 	if at == nil {
-		s.skip("there is no such node")
+		inj.skip("there is no such node")
 		return
 	}
-	s.begin()
-	every := max(time.Duration(s.Ms)*time.Millisecond, 10*time.Millisecond)
-	end := time.Now().Add(s.For)
-	for left := s.For; left > 0; left = time.Until(end) {
-		s.failed(at.way.apply(s.n, s.effect()))
-		more := s.pause(min(every, left))
-		s.failed(at.way.heal(s.n))
-		if !more || !s.pause(max(0, min(every, time.Until(end)))) {
+	inj.begin()
+	every := max(time.Duration(inj.Ms)*time.Millisecond, 10*time.Millisecond)
+	end := time.Now().Add(inj.For)
+	for left := inj.For; left > 0; left = time.Until(end) {
+		inj.failed(at.way.apply(inj.n, inj.effect()))
+		more := inj.pause(min(every, left))
+		inj.failed(at.way.heal(inj.n))
+		if !more || !inj.pause(max(0, min(every, time.Until(end)))) {
 			break
 		}
 	}
-	s.end()
+	inj.end()
 }

@@ -13,16 +13,16 @@ import (
 )
 
 // living returns the target's slot and its process, or notes why there is none.
-func (s *strike) living() (*slot, *node) {
-	at := s.slot(s.Target)
+func (inj *injection) living() (*slot, *node) {
+	at := inj.slot(inj.Target)
 	if at == nil {
-		s.skip("there is no such node")
+		inj.skip("there is no such node")
 		return nil, nil
 	}
 	at.mu.Lock()
 	defer at.mu.Unlock()
 	if at.node == nil || !at.node.alive() {
-		s.skip("it does not run")
+		inj.skip("it does not run")
 		return nil, nil
 	}
 	return at, at.node
@@ -35,36 +35,36 @@ func (s *slot) expect(n *node) {
 	s.mu.Unlock()
 }
 
-func (s *strike) crash() {
-	at, n := s.living()
+func (inj *injection) crash() {
+	at, n := inj.living()
 	if n == nil {
 		return
 	}
 	at.expect(n)
-	s.begin()
+	inj.begin()
 	n.kill()
 	<-n.done
-	if s.For > 0 {
-		s.last()
-		s.again(at)
-		s.end()
+	if inj.For > 0 {
+		inj.last()
+		inj.again(at)
+		inj.end()
 	}
 }
 
 // again starts a process in a slot that the plan emptied, unless the run is over.
-func (s *strike) again(at *slot) {
-	if s.ctx.Err() != nil {
+func (inj *injection) again(at *slot) {
+	if inj.ctx.Err() != nil {
 		return
 	}
 	_, err := at.start()
-	s.failed(err)
+	inj.failed(err)
 }
 
-func (s *strike) crashAll() {
+func (inj *injection) crashAll() {
 	var ends sync.WaitGroup
 	var hit []*slot
-	s.begin()
-	for _, at := range s.allSlots() {
+	inj.begin()
+	for _, at := range inj.allSlots() {
 		at.mu.Lock()
 		n := at.node
 		if n != nil && n.alive() {
@@ -78,58 +78,58 @@ func (s *strike) crashAll() {
 		at.mu.Unlock()
 	}
 	ends.Wait()
-	if s.For > 0 {
-		s.last()
+	if inj.For > 0 {
+		inj.last()
 		for _, at := range hit {
-			s.again(at)
+			inj.again(at)
 		}
-		s.end()
+		inj.end()
 	}
 }
 
-func (s *strike) terminate() {
-	at, n := s.living()
+func (inj *injection) terminate() {
+	at, n := inj.living()
 	if n == nil {
 		return
 	}
-	s.stopCleanly(at, n)
-	if s.For > 0 {
-		s.last()
-		s.again(at)
-		s.end()
+	inj.stopCleanly(at, n)
+	if inj.For > 0 {
+		inj.last()
+		inj.again(at)
+		inj.end()
 	}
 }
 
-func (s *strike) leave() {
-	at, n := s.living()
+func (inj *injection) leave() {
+	at, n := inj.living()
 	if n == nil {
 		return
 	}
 	at.mu.Lock()
 	at.left = true
 	at.mu.Unlock()
-	s.stopCleanly(at, n)
+	inj.stopCleanly(at, n)
 }
 
-func (s *strike) stopCleanly(at *slot, n *node) {
+func (inj *injection) stopCleanly(at *slot, n *node) {
 	at.expect(n)
-	s.begin()
-	if terminate(n, s.cfg.grace, s.ctx.Done()) {
-		s.notef("%s ignored SIGTERM for %v and was killed", at.name, s.cfg.grace)
+	inj.begin()
+	if terminate(n, inj.cfg.grace, inj.ctx.Done()) {
+		inj.notef("%s ignored SIGTERM for %v and was killed", at.name, inj.cfg.grace)
 	}
 	<-n.done
 }
 
-func (s *strike) freeze() {
-	at, n := s.living()
+func (inj *injection) freeze() {
+	at, n := inj.living()
 	if n == nil {
 		return
 	}
-	s.begin()
+	inj.begin()
 	at.hold(n)
-	s.last()
+	inj.last()
 	at.release(n)
-	s.end()
+	inj.end()
 }
 
 // hold stops a process; several freezes may hold it at once.
@@ -155,46 +155,46 @@ func (s *slot) release(n *node) {
 
 // checkSend asks a node to stop itself between the check and the send of its next poll, and thaws it when the lease has
 // passed on and is used, so that the poll is sent by an instance that does not own the session any more.
-func (s *strike) checkSend() {
-	at, n := s.living()
+func (inj *injection) checkSend() {
+	at, n := inj.living()
 	if n == nil {
 		return
 	}
 	if !catches(n.id(), syscall.SIGUSR1) {
-		s.skip("the node does not catch SIGUSR1, by which it is asked to pause between check and send")
+		inj.skip("the node does not catch SIGUSR1, by which it is asked to pause between check and send")
 		return
 	}
-	paused, cancel := s.watch.await(func(e *history.Event) bool {
-		return e.Kind == history.Paused && e.Node == s.Target
+	paused, cancel := inj.watch.await(func(e *history.Event) bool {
+		return e.Kind == history.Paused && e.Node == inj.Target
 	})
 	defer cancel()
 	if err := n.ask(syscall.SIGUSR1); err != nil {
-		s.skip("it does not run")
+		inj.skip("it does not run")
 		return
 	}
-	wait := time.NewTimer(2 * s.cfg.TTL)
+	wait := time.NewTimer(2 * inj.cfg.TTL)
 	defer wait.Stop()
 	var e history.Event
 	select {
 	case e = <-paused:
 	case <-wait.C:
-		s.skip("it did not pause within two TTLs")
-		n.owe(s)
+		inj.skip("it did not pause within two TTLs")
+		n.expectPause(inj)
 		return
 	case <-n.ended():
-		s.skip("it ended before it paused")
+		inj.skip("it ended before it paused")
 		return
-	case <-s.storm.Done():
-		s.skip("the storm ended before it paused")
-		n.owe(s)
+	case <-inj.storm.Done():
+		inj.skip("the storm ended before it paused")
+		n.expectPause(inj)
 		return
 	}
-	s.session = e.Session
-	s.beginAt(e.T - 1) // just before the node's own word, which is explained by it
-	if !s.holdUntilPassed(at, n, e, s.storm.Done()) {
-		s.notef("fault %d: %s did not pass on while its owner was paused", s.n+1, s.session)
+	inj.session = e.Session
+	inj.beginAt(e.T - 1) // just before the node's own event, which is explained by it
+	if !inj.holdUntilPassed(at, n, e, inj.storm.Done()) {
+		inj.notef("fault %d: %s did not pass on while its owner was paused", inj.n+1, inj.session)
 	}
-	s.end()
+	inj.end()
 }
 
 // selfStop is how long a node may take from saying "paused" to stopping itself on a busy host.
@@ -248,51 +248,40 @@ func (r *run) holdUntilPassed(at *slot, n *node, e history.Event, stop <-chan st
 	return false
 }
 
-// owe notes that the process was asked to pause and that the fault did not wait until it did.
-func (n *node) owe(s *strike) {
+// expectPause notes that the process was asked to pause and that the fault did not wait until it did.
+func (n *node) expectPause(inj *injection) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.owed = append(n.owed, s)
+	n.pauses = append(n.pauses, inj)
 }
 
-// owes returns the first of the faults that the process owes a pause, and takes it off; nil: it was not asked. It is false while the
-// process is looked after already: who has paused says nothing more, so that it need not be done twice.
-func (n *node) owes() (*strike, bool) {
+// nextPause takes the first of the faults that still expect a pause; nil: none does.
+func (n *node) nextPause() *injection {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.tended {
-		return nil, false
+	if len(n.pauses) == 0 {
+		return nil
 	}
-	n.tended = true
-	if len(n.owed) == 0 {
-		return nil, true
-	}
-	s := n.owed[0]
-	n.owed = n.owed[1:]
-	return s, true
+	inj := n.pauses[0]
+	n.pauses = n.pauses[1:]
+	return inj
 }
 
-// untended ends what owes began.
-func (n *node) untended() {
-	n.mu.Lock()
-	n.tended = false
-	n.mu.Unlock()
-}
-
-// rescue thaws a node that paused when no fault of the plan waited for it any more. Where one had asked for it, that fault strikes
-// now; of what a node does of its own accord nothing is recorded but its word, which excuses nothing.
+// rescue thaws a node that paused when no fault of the plan waited for it any more. Where one had asked for it, that fault hits
+// now; of what a node does of its own accord nothing is recorded but its event, which excuses nothing. A pause that is looked
+// after already is left alone: who has paused says nothing more, so that it need not be done twice.
 func (r *run) rescue(at *slot, n *node, e history.Event) {
-	s, mine := n.owes()
-	if !mine {
+	if !n.pausing.TryLock() {
 		return
 	}
-	defer n.untended()
-	if s != nil {
-		s.session = e.Session
-		struck := s.event(history.FaultStart)
-		struck.T = max(0, e.T-1) // just before the node's own word, which is explained by it
-		r.rec.Add(struck)
-		defer s.end()
+	defer n.pausing.Unlock()
+	inj := n.nextPause()
+	if inj != nil {
+		inj.session = e.Session
+		start := inj.event(history.FaultStart)
+		start.T = max(0, e.T-1) // just before the node's own event, which is explained by it
+		r.rec.Add(start)
+		defer inj.end()
 	}
 	stop := r.ending
 	if *r.phase.Load() != "storm" {
@@ -317,17 +306,17 @@ func catches(pid int, sig syscall.Signal) bool {
 	return false
 }
 
-func (s *strike) join() {
-	name := s.Target
+func (inj *injection) join() {
+	name := inj.Target
 	for i := 1; name == ""; i++ {
-		if candidate := fault.NodeTarget(i); s.slot(candidate) == nil {
+		if candidate := fault.NodeTarget(i); inj.slot(candidate) == nil {
 			name = candidate
 		}
 	}
-	s.Target = name
-	at, err := s.addSlot(name)
+	inj.Target = name
+	at, err := inj.addSlot(name)
 	if err != nil {
-		s.failed(err)
+		inj.failed(err)
 		return
 	}
 	at.mu.Lock()
@@ -335,9 +324,9 @@ func (s *strike) join() {
 	at.left = at.left && alive
 	at.mu.Unlock()
 	if alive {
-		s.skip("it runs already")
+		inj.skip("it runs already")
 		return
 	}
-	s.begin()
-	s.again(at)
+	inj.begin()
+	inj.again(at)
 }

@@ -10,21 +10,23 @@ import (
 )
 
 // alone takes Redis for this fault; another that has it is not disturbed.
-func (s *strike) alone() bool {
-	ctx, cancel := context.WithTimeout(s.ctx, turnWithin)
+func (inj *injection) alone() bool {
+	ctx, cancel := context.WithTimeout(inj.ctx, turnWithin)
 	defer cancel()
-	if !s.redis.take(ctx.Done()) {
-		s.skip("Redis is under another fault")
+	if !inj.redis.take(ctx.Done()) {
+		inj.skip("Redis is under another fault")
 		return false
 	}
 	return true
 }
 
 // down and up record that Redis stops answering, and answers again.
-func (s *strike) down() { s.record(history.Event{Kind: history.RedisDown, Reason: string(s.Kind)}) }
+func (inj *injection) down() {
+	inj.record(history.Event{Kind: history.RedisDown, Reason: string(inj.Kind)})
+}
 
-func (s *strike) up(remembers string) {
-	s.record(history.Event{Kind: history.RedisUp, Reason: remembers})
+func (inj *injection) up(remembers string) {
+	inj.record(history.Event{Kind: history.RedisUp, Reason: remembers})
 }
 
 const (
@@ -33,77 +35,77 @@ const (
 )
 
 // redisOutage kills Redis; it is back, with its data, after For.
-func (s *strike) redisOutage() {
-	if !s.alone() {
+func (inj *injection) redisOutage() {
+	if !inj.alone() {
 		return
 	}
-	defer s.redis.give()
-	s.begin()
-	s.down()
-	s.redis.halt(s.ctx)
-	s.last()
-	s.back(kept)
+	defer inj.redis.give()
+	inj.begin()
+	inj.down()
+	inj.redis.halt(inj.ctx)
+	inj.last()
+	inj.back(kept)
 }
 
 // redisWipe kills Redis; it is back, empty, after For, and then its owner puts the sessions back.
-func (s *strike) redisWipe() {
-	if !s.alone() {
+func (inj *injection) redisWipe() {
+	if !inj.alone() {
 		return
 	}
-	defer s.redis.give()
-	s.begin()
-	s.down()
-	s.redis.halt(s.ctx)
-	s.failed(s.redis.erase())
-	s.last()
-	s.back(empty)
+	defer inj.redis.give()
+	inj.begin()
+	inj.down()
+	inj.redis.halt(inj.ctx)
+	inj.failed(inj.redis.erase())
+	inj.last()
+	inj.back(empty)
 }
 
 // back starts Redis again and records that it answers.
-func (s *strike) back(remembers string, args ...string) {
+func (inj *injection) back(remembers string, args ...string) {
 	// An interrupted run needs its Redis too: to count, and to let nodes release.
-	if err := s.redis.resume(context.WithoutCancel(s.ctx), args...); err != nil {
-		s.failed(err)
-		s.end()
+	if err := inj.redis.resume(context.WithoutCancel(inj.ctx), args...); err != nil {
+		inj.failed(err)
+		inj.end()
 		return
 	}
-	s.up(remembers)
+	inj.up(remembers)
 	if remembers == empty {
-		s.failed(s.work.restore(s.ctx))
+		inj.failed(inj.work.restore(inj.ctx))
 	} else {
-		s.failed(s.work.repair(s.ctx))
+		inj.failed(inj.work.repair(inj.ctx))
 	}
-	s.end()
+	inj.end()
 }
 
 // answers ends a fault that Redis went through without losing anything.
-func (s *strike) answers() {
-	s.up(kept)
-	s.failed(s.work.repair(s.ctx))
-	s.end()
+func (inj *injection) answers() {
+	inj.up(kept)
+	inj.failed(inj.work.repair(inj.ctx))
+	inj.end()
 }
 
-func (s *strike) redisFlush() {
-	if !s.alone() {
+func (inj *injection) redisFlush() {
+	if !inj.alone() {
 		return
 	}
-	defer s.redis.give()
-	s.begin()
-	s.failed(s.redis.client.Load().FlushAll(s.ctx).Err())
-	s.failed(s.work.restore(s.ctx))
+	defer inj.redis.give()
+	inj.begin()
+	inj.failed(inj.redis.client.Load().FlushAll(inj.ctx).Err())
+	inj.failed(inj.work.restore(inj.ctx))
 }
 
-func (s *strike) redisFreeze() {
-	if !s.alone() {
+func (inj *injection) redisFreeze() {
+	if !inj.alone() {
 		return
 	}
-	defer s.redis.give()
-	s.begin()
-	s.down()
-	s.failed(s.redis.server.proc.freeze())
-	s.last()
-	s.failed(s.redis.server.proc.thaw())
-	s.answers()
+	defer inj.redis.give()
+	inj.begin()
+	inj.down()
+	inj.failed(inj.redis.server.proc.freeze())
+	inj.last()
+	inj.failed(inj.redis.server.proc.thaw())
+	inj.answers()
 }
 
 // slowScript computes for a given time and touches nothing.
@@ -111,79 +113,79 @@ const slowScript = `local till = os.clock() + tonumber(ARGV[1]) / 1000
 while os.clock() < till do end
 return 1`
 
-func (s *strike) redisSlow() {
-	if !s.alone() {
+func (inj *injection) redisSlow() {
+	if !inj.alone() {
 		return
 	}
-	defer s.redis.give()
-	s.begin()
-	s.down()
-	client := s.redis.client.Load().WithTimeout(time.Duration(s.Ms)*time.Millisecond + time.Minute)
-	s.failed(client.Eval(s.ctx, slowScript, nil, strconv.FormatInt(s.Ms, 10)).Err())
-	s.answers()
+	defer inj.redis.give()
+	inj.begin()
+	inj.down()
+	client := inj.redis.client.Load().WithTimeout(time.Duration(inj.Ms)*time.Millisecond + time.Minute)
+	inj.failed(client.Eval(inj.ctx, slowScript, nil, strconv.FormatInt(inj.Ms, 10)).Err())
+	inj.answers()
 }
 
 // redisLoading restarts Redis with its data so that it takes about Ms to load it, and answers LOADING meanwhile.
-func (s *strike) redisLoading() {
-	if !s.alone() {
+func (inj *injection) redisLoading() {
+	if !inj.alone() {
 		return
 	}
-	defer s.redis.give()
-	keys, err := s.redis.compact(s.ctx)
+	defer inj.redis.give()
+	keys, err := inj.redis.compact(inj.ctx)
 	if err != nil {
-		s.skip(fmt.Sprintf("its data cannot be compacted: %v", err))
+		inj.skip(fmt.Sprintf("its data cannot be compacted: %v", err))
 		return
 	}
-	s.begin()
-	s.down()
-	s.redis.halt(s.ctx)
-	s.back(kept, "--key-load-delay", msFor(s.Ms, keys), "--loading-process-events-interval-bytes", "1024")
+	inj.begin()
+	inj.down()
+	inj.redis.halt(inj.ctx)
+	inj.back(kept, "--key-load-delay", msFor(inj.Ms, keys), "--loading-process-events-interval-bytes", "1024")
 }
 
-func (s *strike) scriptFlush() {
-	if !s.alone() {
+func (inj *injection) scriptFlush() {
+	if !inj.alone() {
 		return
 	}
-	defer s.redis.give()
-	s.begin()
-	s.failed(s.redis.client.Load().ScriptFlush(s.ctx).Err())
+	defer inj.redis.give()
+	inj.begin()
+	inj.failed(inj.redis.client.Load().ScriptFlush(inj.ctx).Err())
 }
 
-func (s *strike) clientKill() {
-	if !s.alone() {
+func (inj *injection) clientKill() {
+	if !inj.alone() {
 		return
 	}
-	defer s.redis.give()
-	s.begin()
+	defer inj.redis.give()
+	inj.begin()
 	for _, kind := range []string{"normal", "pubsub"} {
-		s.failed(s.redis.client.Load().ClientKillByFilter(s.ctx, "TYPE", kind, "SKIPME", "yes").Err())
+		inj.failed(inj.redis.client.Load().ClientKillByFilter(inj.ctx, "TYPE", kind, "SKIPME", "yes").Err())
 	}
 }
 
 // beatStale keeps the heartbeat of an instance that lives at a time long past, whatever the instance writes.
-func (s *strike) beatStale() {
-	_, n := s.living()
+func (inj *injection) beatStale() {
+	_, n := inj.living()
 	if n == nil {
 		return
 	}
-	s.begin()
-	old := time.Now().Add(-2 * (s.cfg.TTL + beatGrace)).UnixMilli()
-	until := time.NewTimer(s.For)
+	inj.begin()
+	old := time.Now().Add(-2 * (inj.cfg.TTL + beatGrace)).UnixMilli()
+	until := time.NewTimer(inj.For)
 	defer until.Stop()
 	for lasts := true; lasts; {
-		if err := s.redis.client.Load().Set(s.ctx, s.system.beats+n.instanceID(), old, s.cfg.TTL+beatGrace).Err(); err != nil {
-			s.failed(err)
+		if err := inj.redis.client.Load().Set(inj.ctx, inj.system.beats+n.instanceID(), old, inj.cfg.TTL+beatGrace).Err(); err != nil {
+			inj.failed(err)
 			break
 		}
 		select {
 		case <-until.C:
 			lasts = false
-		case <-s.storm.Done():
+		case <-inj.storm.Done():
 			lasts = false
 		case <-time.After(beatStaleEvery):
 		}
 	}
-	s.end()
+	inj.end()
 }
 
 const (
@@ -192,13 +194,13 @@ const (
 )
 
 // keyDelete removes a lease as a foreign hand would.
-func (s *strike) keyDelete() {
-	if !s.alone() {
+func (inj *injection) keyDelete() {
+	if !inj.alone() {
 		return
 	}
-	defer s.redis.give()
-	if s.picked() {
-		s.begin()
-		s.failed(s.redis.client.Load().Del(s.ctx, s.system.prefix+s.session).Err())
+	defer inj.redis.give()
+	if inj.picked() {
+		inj.begin()
+		inj.failed(inj.redis.client.Load().Del(inj.ctx, inj.system.prefix+inj.session).Err())
 	}
 }

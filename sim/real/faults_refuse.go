@@ -13,27 +13,27 @@ import (
 )
 
 // refuse has Redis answer reads and refuse writes.
-func (s *strike) refuse() {
-	if !s.alone() {
+func (inj *injection) refuse() {
+	if !inj.alone() {
 		return
 	}
-	defer s.redis.give()
-	if s.Kind == fault.RedisMisconf {
-		if err := s.redis.failToSave(s.ctx); err != nil {
-			s.skip(fmt.Sprintf("its data can be saved: %v", err))
+	defer inj.redis.give()
+	if inj.Kind == fault.RedisMisconf {
+		if err := inj.redis.failToSave(inj.ctx); err != nil {
+			inj.skip(fmt.Sprintf("its data can be saved: %v", err))
 			return
 		}
 	}
-	begin, end := refusing(s.Fault, s.system)
-	s.begin()
-	s.down()
-	s.refusals.begin()
-	defer s.refusals.end()
-	s.failed(s.redis.client.Load().Do(s.ctx, begin...).Err())
-	s.last()
+	begin, end := refusing(inj.Fault, inj.system)
+	inj.begin()
+	inj.down()
+	inj.refusals.begin()
+	defer inj.refusals.end()
+	inj.failed(inj.redis.client.Load().Do(inj.ctx, begin...).Err())
+	inj.last()
 	// An interrupted run ends it too: nodes release what they hold.
-	s.failed(s.redis.client.Load().Do(context.WithoutCancel(s.ctx), end...).Err())
-	s.answers()
+	inj.failed(inj.redis.client.Load().Do(context.WithoutCancel(inj.ctx), end...).Err())
+	inj.answers()
 }
 
 // refusing returns the command that begins a fault and the one that ends it.

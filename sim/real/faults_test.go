@@ -9,8 +9,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// Every kind that this engine claims to support strikes once, and is healed if it lasts.
-func TestEveryKindStrikes(t *testing.T) {
+// Every kind that this engine claims to support hits once, and is healed if it lasts.
+func TestEveryKindIsInjected(t *testing.T) {
 	ms := time.Millisecond
 	plans := map[string][]fault.Fault{
 		"processes": {
@@ -59,13 +59,13 @@ func TestEveryKindStrikes(t *testing.T) {
 			{At: 600 * ms, Kind: fault.PollHang, Target: "session-3", For: 200 * ms},
 		},
 	}
-	struck := map[fault.Kind]bool{
+	injected := map[fault.Kind]bool{
 		fault.Crash: true, fault.Freeze: true, fault.Cut: true, // in TestRunCrashFreezeCut
 		fault.BeatStale: true, // of an election, in scenarios
 	}
 	for name, plan := range plans {
 		for _, f := range plan {
-			struck[f.Kind] = true
+			injected[f.Kind] = true
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -98,13 +98,13 @@ func TestEveryKindStrikes(t *testing.T) {
 		})
 	}
 	for _, k := range fault.Kinds() {
-		if !struck[k] {
-			t.Errorf("%s is struck by no test", k)
+		if !injected[k] {
+			t.Errorf("%s is injected by no test", k)
 		}
 	}
 }
 
-// steady plays a storm anew, twice at most, where the machine stalled: faults that are told apart by tenths of a second would strike
+// steady plays a storm anew, twice at most, where the machine stalled: faults that are told apart by tenths of a second would hit
 // at once, or nobody.
 func steady(t *testing.T, cfg Config) (out Outcome, events []history.Event) {
 	t.Helper()
@@ -151,7 +151,7 @@ func dump(t *testing.T, events []history.Event) {
 	}
 }
 
-// inspect holds what else must be in the histories of TestEveryKindStrikes.
+// inspect holds what else must be in the histories of TestEveryKindIsInjected.
 var inspect = map[string]func(*testing.T, []history.Event){
 	"processes": func(t *testing.T, events []history.Event) {
 		if n := count(events, history.Paused); n != 1 {

@@ -7,83 +7,83 @@ import (
 )
 
 // writable waits until Redis is not under a fault: what the application writes must be seen when the history says so.
-func (s *strike) writable() bool { return s.redis.take(s.ctx.Done()) }
+func (inj *injection) writable() bool { return inj.redis.take(inj.ctx.Done()) }
 
-func (s *strike) sessionAdd() {
-	if !s.writable() {
+func (inj *injection) sessionAdd() {
+	if !inj.writable() {
 		return
 	}
-	defer s.redis.give()
-	s.begin()
-	_, err := s.work.add(s.ctx, int(max(1, s.Ms)))
-	s.failed(err)
+	defer inj.redis.give()
+	inj.begin()
+	_, err := inj.work.add(inj.ctx, int(max(1, inj.Ms)))
+	inj.failed(err)
 }
 
 // picked chooses the session that is hit.
-func (s *strike) picked() bool {
-	id, ok := s.work.pick(s.Target)
+func (inj *injection) picked() bool {
+	id, ok := inj.work.pick(inj.Target)
 	if !ok {
-		s.skip("there is no such session")
+		inj.skip("there is no such session")
 		return false
 	}
-	s.session = id
+	inj.session = id
 	return true
 }
 
-func (s *strike) sessionRemove() {
-	if !s.writable() {
+func (inj *injection) sessionRemove() {
+	if !inj.writable() {
 		return
 	}
-	defer s.redis.give()
-	if s.picked() {
-		s.begin()
-		s.failed(s.work.change(s.ctx, s.session, history.SessionRemoved))
+	defer inj.redis.give()
+	if inj.picked() {
+		inj.begin()
+		inj.failed(inj.work.change(inj.ctx, inj.session, history.SessionRemoved))
 	}
 }
 
-func (s *strike) sessionPause() {
-	if !s.sessionPaused() {
+func (inj *injection) sessionPause() {
+	if !inj.sessionPaused() {
 		return
 	}
-	s.last()
-	if s.writable() {
-		s.failed(s.work.change(s.ctx, s.session, history.SessionResumed))
-		s.redis.give()
+	inj.last()
+	if inj.writable() {
+		inj.failed(inj.work.change(inj.ctx, inj.session, history.SessionResumed))
+		inj.redis.give()
 	}
-	s.end()
+	inj.end()
 }
 
-func (s *strike) sessionPaused() bool {
-	if !s.writable() {
+func (inj *injection) sessionPaused() bool {
+	if !inj.writable() {
 		return false
 	}
-	defer s.redis.give()
-	if !s.picked() {
+	defer inj.redis.give()
+	if !inj.picked() {
 		return false
 	}
-	s.begin()
-	s.failed(s.work.change(s.ctx, s.session, history.SessionPaused))
+	inj.begin()
+	inj.failed(inj.work.change(inj.ctx, inj.session, history.SessionPaused))
 	return true
 }
 
-func (s *strike) pollSlow() {
-	if !s.picked() {
+func (inj *injection) pollSlow() {
+	if !inj.picked() {
 		return
 	}
-	s.begin()
-	s.target.slow(s.session, time.Duration(s.Ms)*time.Millisecond)
-	s.last()
-	s.target.slow(s.session, 0)
-	s.end()
+	inj.begin()
+	inj.target.slow(inj.session, time.Duration(inj.Ms)*time.Millisecond)
+	inj.last()
+	inj.target.slow(inj.session, 0)
+	inj.end()
 }
 
-func (s *strike) pollHang() {
-	if !s.picked() {
+func (inj *injection) pollHang() {
+	if !inj.picked() {
 		return
 	}
-	s.begin()
-	release := s.target.hang(s.session)
-	s.last()
+	inj.begin()
+	release := inj.target.hang(inj.session)
+	inj.last()
 	release()
-	s.end()
+	inj.end()
 }

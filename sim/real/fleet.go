@@ -125,7 +125,7 @@ type host struct {
 	firewall *container.Firewall // nil: there are no rights for it
 }
 
-// await makes the slots of those who join, because a host of containers takes a moment to start and a join strikes at its time.
+// await makes the slots of those who join, because a host of containers takes a moment to start and a join hits at its time.
 func (r *run) await() error {
 	for _, f := range r.cfg.Plan.Faults {
 		if f.Kind != fault.Join || f.Target == "" || r.awaited[f.Target] != nil {

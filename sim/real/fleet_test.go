@@ -40,7 +40,7 @@ func housed(t *testing.T) *Redis {
 	return r
 }
 
-// Every fault that is done otherwise to nodes in containers than to processes strikes and is healed, with the rights to filter their
+// Every fault that is done otherwise to nodes in containers than to processes hits and is healed, with the rights to filter their
 // network and without.
 func TestFaultsOfNodesInContainers(t *testing.T) {
 	ms := time.Millisecond
@@ -65,7 +65,7 @@ func TestFaultsOfNodesInContainers(t *testing.T) {
 	for name, plan := range plans {
 		for _, rights := range []bool{true, false} {
 			if !rights && testing.Short() {
-				continue // make long plays them; the same proxy strikes processes in TestEveryKindStrikes
+				continue // make long plays them; the same proxy hits processes in TestEveryKindIsInjected
 			}
 			t.Run(fmt.Sprintf("%s, filtered %v", name, rights), func(t *testing.T) {
 				r := housed(t)
@@ -78,7 +78,7 @@ func TestFaultsOfNodesInContainers(t *testing.T) {
 				cfg.Storm = plan[len(plan)-1].At + 1500*ms
 				out, events := storm(t, r, cfg)
 				if n := count(events, history.FaultStart); n != len(plan) {
-					t.Errorf("%d faults struck, want %d; notes: %q", n, len(plan), out.Notes)
+					t.Errorf("%d faults hit, want %d; notes: %q", n, len(plan), out.Notes)
 				}
 				if told := strings.Count(strings.Join(out.Notes, "\n"), "those of a proxy"); told != map[bool]int{true: 0, false: 1}[rights] {
 					t.Errorf("notes %q: want one where the network cannot be filtered", out.Notes)

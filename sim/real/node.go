@@ -70,8 +70,9 @@ type node struct {
 
 	mu       sync.Mutex
 	instance string
-	owed     []*strike // that asked it to pause, and did not wait until it did
-	tended   bool      // it has paused, and is about to be let go on
+	pauses   []*injection // that asked it to pause, and did not wait until it did
+
+	pausing sync.Mutex // held while a pause is looked after
 }
 
 func (n *node) setInstance(id string) {
@@ -198,7 +199,7 @@ func (s *slot) logFile() string { return filepath.Join(s.run.cfg.Dir, "logs", s.
 func (s *slot) attend(n *node, out, errOut, log *os.File) {
 	defer close(n.done)
 	var both sync.WaitGroup
-	both.Go(func() { readWords(out, func(w word) { s.said(n, w) }, s.babbled) })
+	both.Go(func() { readEvents(out, func(m message) { s.handle(n, m) }, s.keepMalformed) })
 	both.Go(func() { s.keep(errOut, log) })
 	read := make(chan struct{})
 	go func() {
@@ -237,7 +238,7 @@ func (s *slot) attend(n *node, out, errOut, log *os.File) {
 		}
 		then = "; Redis refuses, so it is started again until it is ready"
 	}
-	s.run.notef("%s ended by itself with code %d: %s%s", s.name, code, s.lastWords(), then)
+	s.run.notef("%s ended by itself with code %d: %s%s", s.name, code, s.stderrTail(), then)
 }
 
 func (n *node) instanceID() string {
@@ -246,14 +247,14 @@ func (n *node) instanceID() string {
 	return n.instance
 }
 
-func (s *slot) said(n *node, w word) {
-	e, ok := s.run.clock.event(s.name, w)
+func (s *slot) handle(n *node, m message) {
+	e, ok := s.run.clock.event(s.name, m)
 	if !ok {
-		s.babbled("t is not CLOCK_MONOTONIC in ns: " + w.Event + " t=" + strconv.FormatInt(w.T, 10))
+		s.keepMalformed("t is not CLOCK_MONOTONIC in ns: " + m.Event + " t=" + strconv.FormatInt(m.T, 10))
 	}
 	if e.Kind != history.KindUnknown && e.Instance == "" {
 		if e.Instance = n.instanceID(); e.Instance == "" {
-			s.babbled("no instance in: " + w.Event)
+			s.keepMalformed("no instance in: " + m.Event)
 			return
 		}
 	}
@@ -261,7 +262,7 @@ func (s *slot) said(n *node, w word) {
 		return
 	}
 	if e.Kind == history.Ready && e.N != 0 && e.N != protocolVersion {
-		s.babbled(fmt.Sprintf("it speaks version %d of the protocol, this program version %d", e.N, protocolVersion))
+		s.keepMalformed(fmt.Sprintf("it speaks version %d of the protocol, this program version %d", e.N, protocolVersion))
 		n.kill()
 		return
 	}
@@ -275,7 +276,7 @@ func (s *slot) said(n *node, w word) {
 	}
 }
 
-// keepUnknown bounds how many words without a meaning are kept of a slot.
+// keepUnknown bounds how many events without a meaning are kept of a slot.
 func (s *slot) keepUnknown() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -283,7 +284,7 @@ func (s *slot) keepUnknown() bool {
 	return s.unknown <= unknownMax
 }
 
-func (s *slot) babbled(shown string) {
+func (s *slot) keepMalformed(shown string) {
 	s.mu.Lock()
 	if s.malformed++; s.malformed == 1 {
 		s.firstMalformed = shown
@@ -295,8 +296,8 @@ func (s *slot) babbled(shown string) {
 	}
 }
 
-// babble tells of lines on standard output that are none of the protocol: "" without any.
-func (s *slot) babble() string {
+// malformedOutput tells of lines on standard output that are none of the protocol: "" without any.
+func (s *slot) malformedOutput() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.malformed == 0 {
@@ -306,7 +307,7 @@ func (s *slot) babble() string {
 }
 
 // lastWords returns the end of what the slot's processes wrote to standard error.
-func (s *slot) lastWords() string {
+func (s *slot) stderrTail() string {
 	f, err := os.Open(s.logFile())
 	if err != nil {
 		return ""

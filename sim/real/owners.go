@@ -10,7 +10,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// owners is who holds each lease, for faults that strike an owner: as Redis shows it, and where it shows no instance of the run,
+// owners is who holds each lease, for faults that hit an owner: as Redis shows it, and where it shows no instance of the run,
 // as instances say. The zero value knows of none. Safe for concurrent use.
 type owners struct {
 	mu    sync.Mutex
@@ -62,24 +62,24 @@ func (o *owners) slots(sessions []string, slot map[string]int) []int {
 	return out
 }
 
-// aim has a fault of an owner strike who that is now, and reports whether it found one. Whom a fault strikes it has in hand.
-func (s *strike) aim() bool {
-	if s.Kind.Scope() != fault.ScopeNode {
+// aim has a fault of an owner hit who that is now, and reports whether it found one. Whom a fault hits it has in hand.
+func (inj *injection) aim() bool {
+	if inj.Kind.Scope() != fault.ScopeNode {
 		return true
 	}
-	instances, stay := s.running()
-	holders := s.owners.slots(s.work.ids(), instances)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.Aims() {
-		i, ok := fault.Strikes(s.Target, holders, func(i int) bool { return stay[i] && s.inHand[fault.NodeTarget(i)] == 0 })
+	instances, stay := inj.running()
+	holders := inj.owners.slots(inj.work.ids(), instances)
+	inj.mu.Lock()
+	defer inj.mu.Unlock()
+	if inj.Aims() {
+		i, ok := fault.Resolve(inj.Target, holders, func(i int) bool { return stay[i] && inj.inHand[fault.NodeTarget(i)] == 0 })
 		if !ok {
 			return false
 		}
-		s.Target = fault.NodeTarget(i)
+		inj.Target = fault.NodeTarget(i)
 	}
-	s.held = s.Target
-	s.inHand[s.held]++
+	inj.held = inj.Target
+	inj.inHand[inj.held]++
 	return true
 }
 
@@ -99,19 +99,19 @@ func (r *run) running() (instances map[string]int, stay map[int]bool) {
 }
 
 // aimed waits for an owner, for a renewal interval after the fault's time at most.
-func (s *strike) aimed(found bool, due time.Time) bool {
-	retry := time.NewTicker(fault.Retry(s.cfg.Renew))
+func (inj *injection) aimed(found bool, due time.Time) bool {
+	retry := time.NewTicker(fault.Retry(inj.cfg.Renew))
 	defer retry.Stop()
-	for last := false; !found; found = s.aim() {
+	for last := false; !found; found = inj.aim() {
 		if last {
-			s.skip("nobody that no other fault has in hand owned it within a renewal interval")
+			inj.skip("nobody that no other fault has in hand owned it within a renewal interval")
 			return false
 		}
 		select {
 		case <-retry.C:
-			last = time.Since(due) > s.cfg.Renew
-		case <-s.storm.Done():
-			s.skip("the storm ended before anybody owned it")
+			last = time.Since(due) > inj.cfg.Renew
+		case <-inj.storm.Done():
+			inj.skip("the storm ended before anybody owned it")
 			return false
 		}
 	}

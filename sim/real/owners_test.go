@@ -51,7 +51,7 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// A fault of an owner strikes it, waits for one where another fault has the only one in hand, and strikes nothing if that lasts.
+// A fault of an owner hits it, waits for one where another fault has the only one in hand, and hits nothing if that lasts.
 func TestFaultsOfOwners(t *testing.T) {
 	t.Parallel()
 	ms := time.Millisecond
@@ -73,7 +73,7 @@ func TestFaultsOfOwners(t *testing.T) {
 	if got := strings.Join(order, ", "); got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
-	if n := slices.IndexFunc(out.Notes, func(n string) bool { return strings.Contains(n, "fault 3 (blackhole leader) did not strike: nobody") }); n < 0 {
+	if n := slices.IndexFunc(out.Notes, func(n string) bool { return strings.Contains(n, "fault 3 (blackhole leader) was not injected: nobody") }); n < 0 {
 		t.Errorf("notes %q: want one of the black hole that found nobody", out.Notes)
 	}
 }

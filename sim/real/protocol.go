@@ -18,12 +18,12 @@ const lineMax = 64 << 10
 // malformedShown is how much of a malformed line is kept.
 const malformedShown = 200
 
-// protocolVersion is the version of the node protocol that this program speaks. It is raised when a word or a variable comes to
+// protocolVersion is the version of the node protocol that this program speaks. It is raised when an event or a variable comes to
 // mean something else; one that is added does not raise it.
 const protocolVersion = 1
 
-// word is one line of a node.
-type word struct {
+// message is one line of a node.
+type message struct {
 	Event    string `json:"event"`
 	Session  string `json:"session"`
 	Instance string `json:"instance"`
@@ -40,9 +40,9 @@ type word struct {
 	Asks     bool  `json:"asks"`     // ready: it asks Redis before each use, and trusts no window
 }
 
-// readWords calls word for each line of a node and malformed for what is none, until the node closes its output. A line
+// readEvents calls say for each line of a node and malformed for what is none, until the node closes its output. A line
 // without end costs no memory.
-func readWords(r io.Reader, say func(word), malformed func(shown string)) {
+func readEvents(r io.Reader, say func(message), malformed func(shown string)) {
 	in := bufio.NewReaderSize(r, lineMax)
 	for {
 		line, err := in.ReadSlice('\n')
@@ -57,10 +57,10 @@ func readWords(r io.Reader, say func(word), malformed func(shown string)) {
 			continue
 		}
 		if text := strings.TrimSpace(string(line)); text != "" {
-			if w, why := parseWord(text); why != "" {
+			if m, why := parseEvent(text); why != "" {
 				malformed(show([]byte(text)) + " (" + why + ")")
 			} else {
-				say(w)
+				say(m)
 			}
 		}
 		if err != nil {
@@ -70,26 +70,26 @@ func readWords(r io.Reader, say func(word), malformed func(shown string)) {
 }
 
 // parseWord reads a line, or says why it is none of the protocol: a value of the wrong type looks right to who wrote it.
-func parseWord(text string) (w word, why string) {
-	err := json.Unmarshal([]byte(text), &w)
+func parseEvent(text string) (m message, why string) {
+	err := json.Unmarshal([]byte(text), &m)
 	var wrong *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &wrong) && wrong.Field == "":
-		return w, "no JSON object"
+		return m, "no JSON object"
 	case errors.As(err, &wrong) && wrong.Type.Kind() == reflect.Int64:
-		return w, fmt.Sprintf("%s must be a whole number, in digits only and not in quotes; got a %s", wrong.Field, wrong.Value)
+		return m, fmt.Sprintf("%s must be a whole number, in digits only and not in quotes; got a %s", wrong.Field, wrong.Value)
 	case errors.As(err, &wrong):
-		return w, fmt.Sprintf("%s must be a %s; got a %s", wrong.Field, wrong.Type, wrong.Value)
+		return m, fmt.Sprintf("%s must be a %s; got a %s", wrong.Field, wrong.Type, wrong.Value)
 	case err != nil:
-		return w, "no JSON: " + err.Error()
-	case w.Event == "":
-		return w, "no event"
-	case len(w.Instance) > nameMax:
-		return w, fmt.Sprintf("instance is longer than %d bytes", nameMax)
-	case len(w.Session) > nameMax:
-		return w, fmt.Sprintf("session is longer than %d bytes", nameMax)
+		return m, "no JSON: " + err.Error()
+	case m.Event == "":
+		return m, "no event"
+	case len(m.Instance) > nameMax:
+		return m, fmt.Sprintf("instance is longer than %d bytes", nameMax)
+	case len(m.Session) > nameMax:
+		return m, fmt.Sprintf("session is longer than %d bytes", nameMax)
 	}
-	return w, ""
+	return m, ""
 }
 
 func show(line []byte) string {
@@ -97,49 +97,49 @@ func show(line []byte) string {
 }
 
 // nodeWords are the events that a node may say. All other kinds are other witnesses'.
-var nodeWords = map[string]history.Kind{}
+var nodeEvents = map[string]history.Kind{}
 
 func init() {
 	for _, k := range history.Words() {
-		nodeWords[k.String()] = k
+		nodeEvents[k.String()] = k
 	}
 }
 
 // stampSlack is how far a stamp may lie in the future, for clocks that are read one after the other.
 const stampSlack = int64(50e6)
 
-// event turns a node's word into an event of its slot. Without a stamp, or with one that cannot be CLOCK_MONOTONIC of
+// event turns a node's message into an event of its slot. Without a stamp, or with one that cannot be CLOCK_MONOTONIC of
 // this host since the run's start, it is stamped now and ok is false in the latter case.
-func (c *clock) event(slot string, w word) (e history.Event, ok bool) {
+func (c *clock) event(slot string, m message) (e history.Event, ok bool) {
 	now := c.now()
 	e = history.Event{
-		T: now, Node: slot, Instance: w.Instance, Session: w.Session, Fence: w.Fence, Reason: w.Reason,
+		T: now, Node: slot, Instance: m.Instance, Session: m.Session, Fence: m.Fence, Reason: m.Reason,
 	}
-	kind, known := nodeWords[w.Event]
+	kind, known := nodeEvents[m.Event]
 	if !known {
-		e.Reason = strings.TrimSpace(w.Event + " " + w.Reason)
+		e.Reason = strings.TrimSpace(m.Event + " " + m.Reason)
 	}
 	switch e.Kind = kind; kind {
 	case history.Ready:
-		e.N = w.Protocol
-		if w.Asks {
+		e.N = m.Protocol
+		if m.Asks {
 			e.Reason = history.Asks
 		}
 	case history.StateChanged:
-		e.Reason = w.From + " " + w.To
+		e.Reason = m.From + " " + m.To
 	case history.Leading:
-		e.Reason = w.Leader
+		e.Reason = m.Leader
 	}
 	ok = true
-	if w.T != 0 {
-		if t := c.fromMono(w.T); t >= 0 && t <= now+stampSlack {
+	if m.T != 0 {
+		if t := c.fromMono(m.T); t >= 0 && t <= now+stampSlack {
 			e.T = min(t, now)
 		} else {
 			ok = false
 		}
 	}
-	if w.Until > 0 && ok {
-		e.Until = c.fromMono(w.Until)
+	if m.Until > 0 && ok {
+		e.Until = c.fromMono(m.Until)
 	}
 	return e, ok
 }

@@ -10,18 +10,18 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-func TestReadWords(t *testing.T) {
+func TestReadEvents(t *testing.T) {
 	long := strings.Repeat("x", 3*lineMax)
 	in := `{"event":"ready","instance":"i"}` + "\n\n  \n" + // empty lines are no lines
 		`{"event":"acquired","session":"s","fence":3,"t":5,"until":9,"more":[1]}` + "\r\n" +
 		"not json\n" + `{"instance":"i"}` + "\n" + `{"event":7}` + "\n" + "[]\n\xff\xfe\n" + long + "\n" +
 		`{"event":"danced"}` // without a line end
-	var words, bad []string
-	readWords(iotest.HalfReader(strings.NewReader(in)), func(w word) {
-		words = append(words, fmt.Sprintf("%s %d", w.Event, w.Fence))
+	var events, bad []string
+	readEvents(iotest.HalfReader(strings.NewReader(in)), func(m message) {
+		events = append(events, fmt.Sprintf("%s %d", m.Event, m.Fence))
 	}, func(shown string) { bad = append(bad, shown) })
-	if got := strings.Join(words, ", "); got != "ready 0, acquired 3, danced 0" {
-		t.Errorf("words %q", got)
+	if got := strings.Join(events, ", "); got != "ready 0, acquired 3, danced 0" {
+		t.Errorf("events %q", got)
 	}
 	if len(bad) != 6 {
 		t.Errorf("%d malformed lines, want 6: %q", len(bad), bad)
@@ -50,7 +50,7 @@ func TestWhyALineIsNone(t *testing.T) {
 		`{"event":"ready","instance":"` + strings.Repeat("i", nameMax+1) + `"}`: "instance is longer than 512 bytes", // it holds for every line
 		`{"event":"ready","instance":"` + strings.Repeat("i", nameMax) + `"}`:   "",
 	} {
-		if _, why := parseWord(line); why != want {
+		if _, why := parseEvent(line); why != want {
 			t.Errorf("%s: %q, want %q", line, why, want)
 		}
 	}
@@ -59,7 +59,7 @@ func TestWhyALineIsNone(t *testing.T) {
 func TestStampsOfNodes(t *testing.T) {
 	c := newClock()
 	start := monotonic()
-	e, ok := c.event("node-1", word{Event: "acquired", Instance: "i", Session: "s", Fence: 2, T: start, Until: start + 100})
+	e, ok := c.event("node-1", message{Event: "acquired", Instance: "i", Session: "s", Fence: 2, T: start, Until: start + 100})
 	if !ok || e.Kind != history.Acquired || e.Node != "node-1" || e.Until-e.T != 100 && e.T != 0 {
 		t.Errorf("%+v, %v", e, ok)
 	}
@@ -70,29 +70,29 @@ func TestStampsOfNodes(t *testing.T) {
 		"wall clock": time.Now().UnixNano(), "seconds": 12345, "future": start + int64(time.Hour), "negative": -5,
 	} {
 		before := c.now()
-		e, ok := c.event("node-1", word{Event: "lost", T: stamp, Until: stamp})
+		e, ok := c.event("node-1", message{Event: "lost", T: stamp, Until: stamp})
 		if ok || e.T < before || e.Until != 0 {
 			t.Errorf("%s: accepted as %+v", name, e)
 		}
 	}
-	if e, ok := c.event("node-1", word{Event: "lost"}); !ok || e.T == 0 {
+	if e, ok := c.event("node-1", message{Event: "lost"}); !ok || e.T == 0 {
 		t.Errorf("without a stamp: %+v, %v, want the time of reading", e, ok)
 	}
-	if e, _ := c.event("node-1", word{Event: "ready", Reason: "at last", Protocol: 2, Asks: true}); e.N != 2 || e.Reason != history.Asks {
+	if e, _ := c.event("node-1", message{Event: "ready", Reason: "at last", Protocol: 2, Asks: true}); e.N != 2 || e.Reason != history.Asks {
 		t.Errorf("a node of version 2 that asks before each use: %+v", e)
 	}
-	if e, _ := c.event("node-1", word{Event: "arrived", Reason: "r"}); e.Kind != history.KindUnknown || e.Reason != "arrived r" {
+	if e, _ := c.event("node-1", message{Event: "arrived", Reason: "r"}); e.Kind != history.KindUnknown || e.Reason != "arrived r" {
 		t.Errorf("the target's own word from a node: %+v, want it kept as unknown", e)
 	}
 }
 
-func FuzzReadWords(f *testing.F) {
+func FuzzReadEvents(f *testing.F) {
 	f.Add([]byte(`{"event":"acquired","session":"s","instance":"i","fence":1,"t":5,"until":9}` + "\n"))
 	f.Add([]byte("\xff\n{}\n{\"event\":\"x\",\"t\":-1}"))
 	c := newClock()
 	f.Fuzz(func(t *testing.T, in []byte) {
-		readWords(strings.NewReader(string(in)), func(w word) {
-			if e, _ := c.event("n", w); e.T < 0 || e.T > c.now() {
+		readEvents(strings.NewReader(string(in)), func(m message) {
+			if e, _ := c.event("n", m); e.T < 0 || e.T > c.now() {
 				t.Errorf("event %+v is outside of the run", e)
 			}
 		}, func(string) {})

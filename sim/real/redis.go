@@ -54,7 +54,7 @@ const (
 // embedded), "server", "container", "embedded", "url" with URL, or "compose" with Project.
 type RedisChoice struct {
 	Kind, URL string
-	Project   string                  // of a compose file, whose fleet is struck
+	Project   string                  // of a compose file, whose fleet is stormed
 	Image     string                  // of a container; "": RedisImage
 	Pulling   func(done, total int64) // hears how an image is fetched, in bytes; may be nil
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrUnsupported: this kind of Redis cannot do a fault; the message says why.
-var ErrUnsupported = errors.New("fault cannot be struck")
+var ErrUnsupported = errors.New("fault cannot be injected")
 
 // Why kinds of Redis cannot do what they cannot.
 var (
@@ -40,7 +40,7 @@ var cannotRefuse = map[string]string{
 	kindURL:      "a given Redis may have other clients, whose writes would fail",
 }
 
-// Supports returns nil if the fault can be struck with this Redis; otherwise why not: ErrUnsupported, or what
+// Supports returns nil if the fault can be injected with this Redis; otherwise why not: ErrUnsupported, or what
 // [fault.Kind.Available] says of kinds of other engines and versions.
 func (r *Redis) Supports(k fault.Kind) error {
 	if err := k.Available(); err != nil {

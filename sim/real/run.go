@@ -14,6 +14,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
 // ErrConfig: a Config contradicts itself; the message names the field.
@@ -29,10 +30,10 @@ type Config struct {
 	// Phase1 says of intents in which slots, by number, the API takes leases itself; nil: in none.
 	Phase1 func(slot int) bool
 
-	TTL, Renew, Heartbeat, Discovery, Poll, PollTimeout time.Duration
-	Serve                                               time.Duration // how long the target takes to answer a poll
+	timing.Timings
+	LongPolls bool // polls may outlast the trust window
 
-	Storm time.Duration // the plan's faults strike in it, from its start
+	Storm time.Duration // the plan's faults hit in it, from its start
 	Calm  time.Duration // then everything is healed and must converge
 
 	Plan    fault.Plan
@@ -58,7 +59,7 @@ type Progress struct {
 	Phase                       string        // "start", "storm", "calm" or "end"
 	Alive, Nodes                int           // processes that run; slots that take part
 	Polls, Rejected, Violations int64         // seen by the target; violations: two instances of one session at once
-	Fault                       string        // the last fault that struck and is not healed, "" if none
+	Fault                       string        // the last fault that hit and is not healed, "" if none
 }
 
 // Outcome is what a run tells beside its history.
@@ -66,7 +67,7 @@ type Outcome struct {
 	Tap           bool     // what Redis granted is in the history
 	Interrupted   bool     // the context ended before the calm did
 	RedisCommands int64    // executed by Redis during the run, as far as it tells
-	Late          int      // faults that struck more than 50 ms after their time
+	Late          int      // faults that hit more than 50 ms after their time
 	Notes         []string // what a reader should know
 }
 
@@ -110,7 +111,7 @@ type run struct {
 	order  []string // of slots, by their creation
 	notes  []string
 	late   int
-	struck []activeFault
+	active []activeFault
 	inHand map[string]int // slot → faults that have it in hand
 }
 
@@ -119,7 +120,7 @@ type activeFault struct {
 	text string
 }
 
-// Run starts the nodes, strikes the plan's faults, and stops everything again. What happened is added to rec, by node
+// Run starts the nodes, injects the plan's faults, and stops everything again. What happened is added to rec, by node
 // words, target, tap and harness. When ctx ends, the run stops within 3 s, the history so far is valid, and
 // Outcome.Interrupted is set; that is no error. Errors are those of a start that fails (ErrConfig, ErrNodeStart,
 // ErrNodeExited, ErrNodeNotReady) and of the host. Nothing is left running in any case. One Redis serves one run at a time.
@@ -153,24 +154,20 @@ const (
 )
 
 func (c *Config) validate(r *Redis) error {
-	durations := map[string]time.Duration{
-		"TTL": c.TTL, "Renew": c.Renew, "Heartbeat": c.Heartbeat, "Discovery": c.Discovery, "Poll": c.Poll,
-		"PollTimeout": c.PollTimeout, "Storm": c.Storm,
-	}
-	for _, name := range []string{"TTL", "Renew", "Heartbeat", "Discovery", "Poll", "PollTimeout", "Storm"} {
-		if durations[name] < time.Millisecond {
-			return fmt.Errorf("%w: %s is %v, at least 1ms is needed", ErrConfig, name, durations[name])
-		}
+	if err := c.Check(c.LongPolls); err != nil {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	switch {
+	case c.Storm < timing.Min:
+		return fmt.Errorf("%w: Storm is %v, at least %v is needed", ErrConfig, c.Storm, timing.Min)
 	case systems[c.System] == nil:
 		return fmt.Errorf("%w: System is %q, which this engine does not have", ErrConfig, c.System)
 	case c.Nodes < 1:
 		return fmt.Errorf("%w: Nodes is %d, at least 1 is needed", ErrConfig, c.Nodes)
 	case c.Sessions < 0:
 		return fmt.Errorf("%w: Sessions is %d, must not be negative", ErrConfig, c.Sessions)
-	case c.Calm < 0 || c.Serve < 0:
-		return fmt.Errorf("%w: Calm and Serve must not be negative", ErrConfig)
+	case c.Calm < 0:
+		return fmt.Errorf("%w: Calm is %v, must not be negative", ErrConfig, c.Calm)
 	case (len(c.NodeCmd) == 0 || c.NodeCmd[0] == "") && r.Nodes() == "":
 		return fmt.Errorf("%w: NodeCmd is empty: name the program that is a node", ErrConfig)
 	}
@@ -198,7 +195,7 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 	background.Go(func() { r.countAll(stop) })
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	background.Go(func() { r.mourn(cancel, stop) })
+	background.Go(func() { r.watchEngine(cancel, stop) })
 	before := r.redis.executed(ctx)
 	if err := r.prepare(ctx); err != nil {
 		return out, err
@@ -225,12 +222,12 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 		if r.system.clients {
 			silence = r.startClients(ctx).close
 		}
-		out.Interrupted = !r.weather(ctx)
+		out.Interrupted = !r.play(ctx)
 		silence()
 		if !out.Interrupted {
 			err = r.redis.gone(ctx)
 		}
-		if err != nil && r.bereft(ctx) {
+		if err != nil && r.engineLost(ctx) {
 			out.Interrupted, err = true, nil
 		}
 	} else if ctx.Err() != nil {
@@ -250,12 +247,12 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 }
 
 // weather is storm and calm; false if the context ended before.
-func (r *run) weather(ctx context.Context) bool {
+func (r *run) play(ctx context.Context) bool {
 	start := time.Now()
 	r.storm.Store(r.clock.now())
 	r.setPhase("storm")
 	storm, cancel := context.WithDeadline(ctx, start.Add(r.cfg.Storm))
-	r.strikeAll(ctx, storm, start)
+	r.injectAll(ctx, storm, start)
 	<-storm.Done()
 	cancel()
 	if ctx.Err() != nil {
@@ -324,10 +321,10 @@ func (r *run) startFleet(ctx context.Context) error {
 		case <-n.done:
 			_, code := n.end()
 			return fmt.Errorf("%w: %s (%s) with code %d: %s", ErrNodeExited, s.name, r.nodeCmd(), code,
-				s.babble()+s.lastWords())
+				s.malformedOutput()+s.stderrTail())
 		case <-late.C:
 			return fmt.Errorf("%w: %s (%s) within %v: a node prints {\"event\":\"ready\",\"instance\":\"…\"}; %s",
-				ErrNodeNotReady, s.name, r.nodeCmd(), within, s.babble()+s.lastWords())
+				ErrNodeNotReady, s.name, r.nodeCmd(), within, s.malformedOutput()+s.stderrTail())
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -492,8 +489,8 @@ func (r *run) progress() Progress {
 	p.Polls, p.Rejected, p.Violations = r.target.polls.Load(), r.target.rejected.Load(), r.target.violations.Load()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if n := len(r.struck); n > 0 {
-		p.Fault = r.struck[n-1].text
+	if n := len(r.active); n > 0 {
+		p.Fault = r.active[n-1].text
 	}
 	return p
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
 // provision starts a server for the test, or skips it where there is none.
@@ -39,8 +40,10 @@ func config(t *testing.T, faults ...fault.Fault) Config {
 	}
 	ms := time.Millisecond
 	return Config{
-		Nodes: 2, Sessions: 3, TTL: 600 * ms, Renew: 150 * ms, Heartbeat: 150 * ms, Discovery: 150 * ms, Poll: 50 * ms,
-		PollTimeout: 200 * ms, Serve: 5 * ms, Storm: 1500 * ms, Calm: 900 * ms,
+		Nodes: 2, Sessions: 3, Timings: timing.Timings{
+			TTL: 600 * ms, Renew: 150 * ms, Heartbeat: 150 * ms, Discovery: 150 * ms, Poll: 50 * ms, PollTimeout: 200 * ms, Serve: 5 * ms,
+		},
+		Storm: 1500 * ms, Calm: 900 * ms,
 		Plan: fault.Plan{Version: 1, Faults: faults}, NodeCmd: []string{self},
 		NodeEnv: []string{"REAL_TEST_PART=node"}, Dir: t.TempDir(), Seed: 7,
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
 // traces is what a simulator would leave behind if nobody cleaned up.
@@ -52,8 +53,11 @@ func fakeSimulator() int {
 	rec := history.NewRecorder()
 	told := false
 	cfg := Config{
-		Nodes: 2, Sessions: 2, TTL: 600 * ms, Renew: 150 * ms, Heartbeat: 150 * ms, Discovery: 150 * ms, Poll: 50 * ms,
-		PollTimeout: 200 * ms, Storm: time.Minute, Dir: os.Getenv("REAL_TEST_RUN"), NodeCmd: []string{self},
+		Nodes: 2, Sessions: 2,
+		Timings: timing.Timings{
+			TTL: 600 * ms, Renew: 150 * ms, Heartbeat: 150 * ms, Discovery: 150 * ms, Poll: 50 * ms, PollTimeout: 200 * ms, Serve: 5 * ms,
+		},
+		Storm: time.Minute, Dir: os.Getenv("REAL_TEST_RUN"), NodeCmd: []string{self},
 		NodeEnv: []string{"REAL_TEST_PART=node"},
 		Plan:    fault.Plan{Faults: []fault.Fault{{At: 50 * ms, Kind: fault.Freeze, Target: "node-1", For: time.Minute}}},
 	}

@@ -108,7 +108,7 @@ func TestInterruptedRunEndsSoonAndKeepsItsHistory(t *testing.T) {
 	}
 	events := collect(t, rec)
 	if starts, ends := count(events, history.FaultStart), count(events, history.FaultEnd); starts != 3 || ends != 3 {
-		t.Errorf("%d faults struck and %d were healed, want 3", starts, ends)
+		t.Errorf("%d faults hit and %d were healed, want 3", starts, ends)
 	}
 	if n := count(events, history.Exited); n != 2 {
 		t.Errorf("%d processes ended, want 2", n)

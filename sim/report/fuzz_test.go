@@ -12,6 +12,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
 // FuzzReport reads any file as report.json: it is refused by its name, or it is written and read as the same report, can be shown,
@@ -23,7 +24,10 @@ func FuzzReport(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	p := check.Params{
-		Nodes: 2, Sessions: 1, TTL: 3 * time.Second, Renew: time.Second, Poll: time.Second, Discovery: time.Second,
+		Nodes: 2, Sessions: 1,
+		Timings: timing.Timings{
+			TTL: 3 * time.Second, Renew: time.Second, Poll: time.Second, Discovery: time.Second,
+		},
 		Plan: fault.Plan{Version: fault.Version, Faults: []fault.Fault{{At: time.Second, Kind: fault.Crash, Target: "node-1"}}},
 	}
 	verdicts := []check.Verdict{{ID: "G1", Value: 7, Verdict: check.Fail, Detail: "two owners"}}

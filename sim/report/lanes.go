@@ -14,7 +14,7 @@ import (
 )
 
 // lanes draws what happened to one session around a break, time going to the right: who held its key in Redis, who believed in it,
-// who polled it, and the faults that struck meanwhile.
+// who polled it, and the faults that hit meanwhile.
 type lanes struct {
 	session  string
 	from, to int64
@@ -316,7 +316,7 @@ func marksOf(names []string) map[string]rune {
 	return marks
 }
 
-// faultRows writes the faults that struck the nodes that are shown, or Redis, where they began and as far as they lasted.
+// faultRows writes the faults that hit the nodes that are shown, or Redis, where they began and as far as they lasted.
 func (l *lanes) faultRows(shown []string) (rows []string) {
 	var lines [][]rune
 	var ends []int

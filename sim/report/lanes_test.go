@@ -8,6 +8,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
 // told has the events in a folder, and the report of a run that broke the guarantees.
@@ -24,7 +25,7 @@ func told(t *testing.T, events []history.Event, broken ...check.Verdict) string 
 	for i := range broken {
 		broken[i].Verdict = check.Fail
 	}
-	r := Report{Guarantees: broken, Verdict: check.Fail, Config: check.Params{TTL: 3 * time.Second, Criteria: []string{"G1", "G2", "G9"}}}
+	r := Report{Guarantees: broken, Verdict: check.Fail, Config: check.Params{Timings: timing.Timings{TTL: 3 * time.Second}, Criteria: []string{"G1", "G2", "G9"}}}
 	var b strings.Builder
 	if err := r.Failures(&b, dir); err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
 const (
@@ -50,7 +51,10 @@ func saved(t *testing.T, overlap bool) (dir string, r Report) {
 		t.Fatal(err)
 	}
 	p := check.Params{
-		Nodes: 2, Sessions: 1, TTL: 3 * time.Second, Renew: time.Second, Poll: time.Second, Discovery: time.Second,
+		Nodes: 2, Sessions: 1,
+		Timings: timing.Timings{
+			TTL: 3 * time.Second, Renew: time.Second, Poll: time.Second, Discovery: time.Second,
+		},
 		Plan:     fault.Plan{Version: fault.Version, Seed: 42, Faults: []fault.Fault{{At: 2 * time.Second, Kind: fault.Crash, Target: "node-1"}}},
 		Criteria: []string{"G1", "G3", "G5"}, Foreign: true,
 	}
@@ -91,7 +95,7 @@ func TestJudgeAgain(t *testing.T) {
 		wantText, _ := want.JSON()
 		gotText, _ := got.JSON()
 		wantText = []byte(strings.Replace(string(wantText), "the nodes' logs were not kept", "the nodes keep no structured log", 1))
-		gotText = []byte(strings.Replace(string(gotText), "; 0 words of the nodes, 0 log entries", "", 1))
+		gotText = []byte(strings.Replace(string(gotText), "; 0 events of the nodes, 0 log entries", "", 1))
 		if diff := cmp.Diff(string(wantText), string(gotText)); diff != "" {
 			t.Errorf("overlap %v: judged differently:\n%s", overlap, diff)
 		}

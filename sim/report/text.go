@@ -53,7 +53,7 @@ func (r Report) Table(w io.Writer) error {
 	return err
 }
 
-// challenges writes what struck the owners of leases, if anything did.
+// challenges writes what hit the owners of leases, if anything did.
 func (r Report) challenges(w io.Writer) error {
 	rows := [][]string{{"", "leases struck", "trust outlasted", "taken over"}}
 	for _, v := range r.Guarantees {

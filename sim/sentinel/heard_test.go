@@ -8,8 +8,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/internal/redistest"
-	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
 // A store that asks the sentinels every ten seconds hears of a switch from their messages.

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
-	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
 // Kind is what happens to the master.

@@ -10,6 +10,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
 // fleet is a run at the specification's timings: TTL 30 s, renewal and look every 10 s, a poll every 5 s.
@@ -21,8 +22,11 @@ func fleet(nodes, sessions int, storm, calm time.Duration) Config {
 
 func drawnFor(cfg Config, seed uint64) fault.Plan {
 	return fault.Draw(seed, fault.DrawParams{
-		Nodes: cfg.Nodes, Sessions: cfg.Sessions, TTL: cfg.TTL, Renew: cfg.Renew, Discovery: cfg.Discovery, Poll: cfg.Poll,
-		PollTimeout: cfg.PollTimeout, Storm: cfg.Storm, Virtual: true,
+		Nodes: cfg.Nodes, Sessions: cfg.Sessions,
+		Timings: timing.Timings{
+			TTL: cfg.TTL, Renew: cfg.Renew, Discovery: cfg.Discovery, Poll: cfg.Poll, PollTimeout: cfg.PollTimeout,
+		},
+		Storm: cfg.Storm, Virtual: true,
 	})
 }
 

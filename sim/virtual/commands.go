@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/leasestorm/leasestorm/lease/redisstore"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
 // This file is the model as commands see it: by the names of keys, their values as text, replies as Redis gives them. The

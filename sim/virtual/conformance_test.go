@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/leasestorm/leasestorm/internal/core"
-	"github.com/leasestorm/leasestorm/lease/redisstore/storetest"
+	"github.com/leasestorm/leasestorm/internal/redisstore/storetest"
 )
 
 // TestConformance holds the model, with the scripts' twins and with the scripts themselves, to the suite that the store

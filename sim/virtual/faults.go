@@ -179,7 +179,7 @@ func (w *world) aimNode(s *strike) bool {
 		return true
 	}
 	if s.Aims() {
-		slot, ok := fault.Strikes(s.Target, w.owners(), w.atHand)
+		slot, ok := fault.Resolve(s.Target, w.owners(), w.atHand)
 		if ok {
 			s.node, s.gen = int32(slot-1), w.nodes[slot-1].gen
 		}

@@ -17,12 +17,12 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/core/intent"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/internal/tend"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent/api"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 	"github.com/leasestorm/leasestorm/lease/intent/worker"
-	"github.com/leasestorm/leasestorm/lease/redisstore"
 	"github.com/leasestorm/leasestorm/sim/client"
 	"github.com/leasestorm/leasestorm/sim/foreign"
 	"github.com/leasestorm/leasestorm/sim/history"

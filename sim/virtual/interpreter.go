@@ -12,7 +12,7 @@ import (
 	"github.com/yuin/gopher-lua/parse"
 
 	"github.com/leasestorm/leasestorm/internal/core"
-	"github.com/leasestorm/leasestorm/lease/redisstore"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
 // interpreter runs the store's own scripts, as they are embedded, against the model's keys: what redis.execute does in

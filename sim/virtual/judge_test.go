@@ -8,14 +8,18 @@ import (
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
 // params is what the judge must know of a run.
 func params(cfg Config, plan fault.Plan) check.Params {
 	cfg = cfg.withDefaults()
 	return check.Params{
-		Nodes: cfg.Nodes, Sessions: cfg.Sessions, TTL: cfg.TTL, Renew: cfg.Renew, RenewTimeout: cfg.OpTimeout,
-		Heartbeat: cfg.Renew, Discovery: cfg.Discovery, Poll: cfg.Poll, PollTimeout: cfg.PollTimeout, Serve: cfg.Serve,
+		Nodes: cfg.Nodes, Sessions: cfg.Sessions,
+		Timings: timing.Timings{
+			TTL: cfg.TTL, Renew: cfg.Renew, RenewTimeout: cfg.OpTimeout, Heartbeat: cfg.Renew, Discovery: cfg.Discovery,
+			Poll: cfg.Poll, PollTimeout: cfg.PollTimeout, Serve: cfg.Serve,
+		},
 		Duration: cfg.Storm + cfg.Calm, Plan: plan, Tap: true, Redis: "model",
 	}
 }
@@ -41,8 +45,11 @@ func drawn(seed uint64, speed time.Duration) (Config, fault.Plan) {
 	}
 	cfg = cfg.withDefaults()
 	return cfg, fault.Draw(seed, fault.DrawParams{
-		Nodes: cfg.Nodes, Sessions: cfg.Sessions, TTL: cfg.TTL, Renew: cfg.Renew, Discovery: cfg.Discovery, Poll: cfg.Poll,
-		PollTimeout: cfg.PollTimeout, Storm: cfg.Storm,
+		Nodes: cfg.Nodes, Sessions: cfg.Sessions,
+		Timings: timing.Timings{
+			TTL: cfg.TTL, Renew: cfg.Renew, Discovery: cfg.Discovery, Poll: cfg.Poll, PollTimeout: cfg.PollTimeout,
+		},
+		Storm: cfg.Storm,
 	})
 }
 

@@ -15,8 +15,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/internal/redistest"
-	"github.com/leasestorm/leasestorm/lease/redisstore"
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 

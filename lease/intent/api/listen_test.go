@@ -93,18 +93,24 @@ func TestConnectionsAreLimited(t *testing.T) {
 	}
 }
 
-// Who shows no token is gone within 5 s, whatever he sends and however slowly.
-func TestStrangersAreGoneSoon(t *testing.T) {
-	t.Parallel()
-	f := setup(t, Config{})
-	h := f.handler.(*Handler)
+// listening returns the address of a server that is closed with the test, and with those that it runs beside each other.
+func listening(t *testing.T) string {
+	t.Helper()
+	h := setup(t, Config{}).handler.(*Handler)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	srv := NewServer("", h)
 	go func() { _ = srv.Serve(h.Listener(l)) }() // until it is closed
-	t.Cleanup(func() { srv.Close() })            // when the tests beside each other are over
+	t.Cleanup(func() { srv.Close() })
+	return l.Addr().String()
+}
+
+// Who shows no token is gone within 5 s, whatever he sends and however slowly.
+func TestStrangersAreGoneSoon(t *testing.T) {
+	t.Parallel()
+	addr := listening(t)
 	for name, sent := range map[string]string{
 		"nothing":        "",
 		"half a header":  "POST /api/v3/intents HTTP/1.1\r\nHost: h\r\n",
@@ -116,7 +122,7 @@ func TestStrangersAreGoneSoon(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			conn, err := net.Dial("tcp", l.Addr().String())
+			conn, err := net.Dial("tcp", addr)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -161,17 +167,9 @@ func TestStrangersAreGoneSoon(t *testing.T) {
 
 // OPTIONS *, which net/http would answer by itself and keep the connection, comes to the handler as any other request.
 func TestNothingIsAnsweredPastTheHandler(t *testing.T) {
-	f := setup(t, Config{})
-	h := f.handler.(*Handler)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv := NewServer("", h)
-	go func() { _ = srv.Serve(h.Listener(l)) }() // until it is closed
-	defer srv.Close()
+	addr := listening(t)
 	for _, path := range []string{"*", "/healthz"} {
-		conn, err := net.Dial("tcp", l.Addr().String())
+		conn, err := net.Dial("tcp", addr)
 		if err != nil {
 			t.Fatal(err)
 		}

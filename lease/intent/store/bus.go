@@ -13,8 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/lease/intent"
-	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
 const group = "workers"

@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"github.com/leasestorm/leasestorm/lease/redisstore"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
 // What the scripts of each side call, and the code beside them.

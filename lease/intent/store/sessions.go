@@ -10,9 +10,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/internal/plain"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent"
-	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
 // PutSessionWithIdempotency accepts a start, atomically with its publishing: record, key and entry on the bus together. If

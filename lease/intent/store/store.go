@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/lease"
-	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
 // Defaults of Options.
@@ -135,7 +135,7 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// leaseOptions are those of lease/redisstore that the names of leases depend on.
+// leaseOptions are those of internal/redisstore that the names of leases depend on.
 func (o *Options) leaseOptions() redisstore.Options {
 	return redisstore.Options{LeasePrefix: o.Leases.LeasePrefix, EpochKey: o.Leases.EpochKey, Quarantine: o.Leases.Quarantine}
 }

@@ -14,10 +14,10 @@ import (
 	leasecore "github.com/leasestorm/leasestorm/internal/core"
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
 	"github.com/leasestorm/leasestorm/internal/ready"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/internal/tend"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
-	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
 // Worker runs pipelines for the starts on the bus. Safe for concurrent use.

@@ -8,7 +8,7 @@
 -- So in every script what can fail comes before what a client or a worker goes by: the record's state and the idempotency key.
 -- What is left of one that failed in between is harmless, and the same call, made again, does the rest.
 --
--- KEYS[1], ARGV[1] and ARGV[2] are those of epoch.lua (lease/redisstore), where that is part of a script.
+-- KEYS[1], ARGV[1] and ARGV[2] are those of epoch.lua (internal/redisstore), where that is part of a script.
 local prefix, retention = ARGV[3], tonumber(ARGV[4])
 local group = 'workers'
 local bus, index, ended = prefix .. 'bus', prefix .. 'sessions', prefix .. 'ended'

@@ -12,8 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/internal/redistest"
-	"github.com/leasestorm/leasestorm/lease/redisstore"
 )
 
 func newStore(t testing.TB, client redis.UniversalClient, opt redisstore.Options) *redisstore.Store {

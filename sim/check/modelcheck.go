@@ -12,18 +12,18 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// opinion is the second opinion on G1 and G3: sampled leases are held against a model of a lease by a checker that is not
-// ours. It follows the nodes' words by itself, so that a mistake in the world's book-keeping shows as a disagreement.
-type opinion struct {
+// modelCheck judges G1 and G3 a second time: sampled leases are held against a model of a lease by a checker that is not
+// ours. It follows the nodes' events by itself, so that a mistake in the world's book-keeping shows as a disagreement.
+type modelCheck struct {
 	w      *world
 	every  uint32
 	leases map[string]*sampled
 }
 
-// passed stands for the leases that are not in the sample.
-var passed = &sampled{}
+// notSampled stands for the leases that are not in the sample.
+var notSampled = &sampled{}
 
-// Bounds of the sample: so that a long run costs the second opinion seconds, not minutes.
+// Bounds of the sample: so that a long run costs the model check seconds, not minutes.
 const (
 	sampledLeases = 16
 	sampledOps    = 20_000
@@ -75,37 +75,37 @@ var leaseModel = porcupine.Model{
 	},
 }
 
-func newOpinion(w *world) *opinion {
-	return &opinion{w: w, every: uint32(max(1, w.Sessions/sampledLeases)), leases: map[string]*sampled{}}
+func newModelCheck(w *world) *modelCheck {
+	return &modelCheck{w: w, every: uint32(max(1, w.Sessions/sampledLeases)), leases: map[string]*sampled{}}
 }
 
 // lease is that of the session, nil if it is not in the sample.
-func (o *opinion) lease(s *session) *sampled {
+func (o *modelCheck) lease(s *session) *sampled {
 	if s.sampled == nil {
 		s.sampled = o.sample(s.id)
 	}
-	if s.sampled == passed {
+	if s.sampled == notSampled {
 		return nil
 	}
 	return s.sampled
 }
 
-func (o *opinion) sample(id string) *sampled {
+func (o *modelCheck) sample(id string) *sampled {
 	h := fnv.New32a()
 	h.Write([]byte(id))
 	if h.Sum32()%o.every != 0 || len(o.leases) >= sampledLeases {
-		return passed
+		return notSampled
 	}
 	l := &sampled{holders: map[string]*window{}}
 	o.leases[id] = l
 	return l
 }
 
-func (o *opinion) event(e *history.Event) {
+func (o *modelCheck) event(e *history.Event) {
 	switch e.Kind {
 	case history.Acquired, history.Renewed, history.RenewFailed, history.Lost, history.Released:
-		if l := o.lease(o.w.subject); l != nil && !o.w.speaker.asks { // the model knows windows only
-			l.word(e)
+		if l := o.lease(o.w.subject); l != nil && !o.w.reporter.asks { // the model knows windows only
+			l.nodeEvent(e)
 		}
 	case history.Exited:
 		for _, id := range sortedKeys(o.leases) {
@@ -120,12 +120,12 @@ func (o *opinion) event(e *history.Event) {
 	}
 }
 
-func (l *sampled) word(e *history.Event) {
+func (l *sampled) nodeEvent(e *history.Event) {
 	l.expire(e.T)
 	held := l.holders[e.Instance]
 	if held != nil && e.Kind != history.Acquired && e.Fence != 0 && held.fence != 0 && e.Fence != held.fence {
 		if e.Kind != history.Renewed {
-			return // a late word about an older term
+			return // a late event of an older term
 		}
 		l.close(e.Instance, e.T)
 		held = nil
@@ -181,7 +181,7 @@ func (l *sampled) op(op leaseOp, at int64) {
 }
 
 // compare runs the model over the sample and holds its answers against those of G1 and G3.
-func (o *opinion) compare(g *g1) {
+func (o *modelCheck) compare(g *g1) {
 	asked, agreed := 0, 0
 	for _, id := range sortedKeys(o.leases) {
 		l := o.leases[id]
@@ -204,14 +204,14 @@ func (o *opinion) compare(g *g1) {
 			continue
 		}
 		g.untested = fmt.Sprintf("the harness contradicts itself: on session %s the model of a lease says %s, the overlap of trust "+
-			"windows (%s) and the order of fences (%s) say %s", id, word(answer == porcupine.Ok), g.v.ID, g.fences.v.ID, word(ours))
+			"windows (%s) and the order of fences (%s) say %s", id, holdsText(answer == porcupine.Ok), g.v.ID, g.fences.v.ID, holdsText(ours))
 	}
 	if asked > 0 {
 		g.note("second opinion (a model of a lease) on %d leases: agrees on %d", asked, agreed)
 	}
 }
 
-func word(holds bool) string {
+func holdsText(holds bool) string {
 	if holds {
 		return "it holds"
 	}

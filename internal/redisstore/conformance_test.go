@@ -12,9 +12,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
+	"github.com/leasestorm/leasestorm/internal/redisstore/storetest"
 	"github.com/leasestorm/leasestorm/internal/redistest"
-	"github.com/leasestorm/leasestorm/lease/redisstore"
-	"github.com/leasestorm/leasestorm/lease/redisstore/storetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

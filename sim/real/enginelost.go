@@ -8,9 +8,9 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// mourn ends a run of which a container died of something that no plan has and no guarantee is about: what happened until then is
+// watchEngine ends a run of which a container died of something that no plan has and no guarantee is about: what happened until then is
 // judged, as that of any run that was interrupted.
-func (r *run) mourn(cancel context.CancelCauseFunc, stop <-chan struct{}) {
+func (r *run) watchEngine(cancel context.CancelCauseFunc, stop <-chan struct{}) {
 	select {
 	case err := <-r.redis.lost():
 		if errors.Is(err, ErrGone) {
@@ -22,8 +22,8 @@ func (r *run) mourn(cancel context.CancelCauseFunc, stop <-chan struct{}) {
 	}
 }
 
-// bereft reports whether a Redis that does not answer is lost, of which its engine may tell a moment later.
-func (r *run) bereft(ctx context.Context) bool {
+// engineLost reports whether a Redis that does not answer is lost, of which its engine may tell a moment later.
+func (r *run) engineLost(ctx context.Context) bool {
 	if r.redis.lost() == nil {
 		return false
 	}

@@ -7,18 +7,18 @@ import (
 )
 
 // g12: every acquire, renewal, release and loss, success or failure, is one structured log entry with instance, endpoint,
-// fence, reason and time. The words that the nodes said on the protocol are counted against their log entries.
+// fence, reason and time. The events that the nodes reported on the protocol are counted against their log entries.
 //
-// Both sides are summed up per instance and word, so that neither needs to be kept: as many entries as words, and the same
+// Both sides are summed up per instance and kind, so that neither needs to be kept: as many entries as events, and the same
 // (endpoint, fence) pairs among them.
 type g12 struct {
 	hooks
-	logs    *Logs // nil: not kept
-	words   map[string]*[saidKinds]sum
-	held    map[string]int // instances that were killed → terms open at their end
-	blind   []string       // nodes with words and without a log
-	missing int
-	endings endings
+	logs     *Logs // nil: not kept
+	reported map[string]*[saidKinds]sum
+	held     map[string]int // instances that were killed → terms open at their end
+	blind    []string       // nodes with events and without a log
+	missing  int
+	endings  endings
 
 	last string // the instance that spoke last, and its sums
 	sums *[saidKinds]sum
@@ -26,16 +26,16 @@ type g12 struct {
 
 func (g *g12) attach(w *world, v Verdict) {
 	g.hooks.attach(w, v)
-	g.words, g.held = map[string]*[saidKinds]sum{}, map[string]int{}
+	g.reported, g.held = map[string]*[saidKinds]sum{}, map[string]int{}
 }
 
 func (g *g12) event(e *history.Event) {
 	g.endings.event(&g.hooks, e)
-	if g.logs == nil || !told(e.Kind) {
+	if g.logs == nil || !needsEntry(e.Kind) {
 		return
 	}
 	if g.sums == nil || g.last != e.Instance {
-		g.last, g.sums = e.Instance, sumsOf(g.words, e.Instance)
+		g.last, g.sums = e.Instance, sumsOf(g.reported, e.Instance)
 	}
 	g.sums[e.Kind-history.AcquireFailed].add(g.logs.hash(e.Session, e.Fence), e.Reason)
 }
@@ -59,8 +59,8 @@ func (g *g12) finish() {
 	if g.logs.bare > 0 {
 		g.broke(nil, "log entries that lack one of instance, endpoint, fence, ts: %d, first %s", g.logs.bare, g.logs.example)
 	}
-	for _, id := range sortedKeys(g.words) {
-		g.compare(g.w.instance(id), g.words[id])
+	for _, id := range sortedKeys(g.reported) {
+		g.compare(g.w.instance(id), g.reported[id])
 	}
 	if len(g.blind) > 0 {
 		g.untested = fmt.Sprintf("no log, an empty one, or one too large to be read, of %s", count(len(g.blind), "node", g.blind[0]))
@@ -76,7 +76,7 @@ func count(n int, what, first string) string {
 }
 
 // killedSlack is how many entries of a killed process may be missing beside one for each lease that it held, or could have been
-// refused: words and entries leave it through two pipes, and the kill falls between.
+// refused: events and entries leave it through two pipes, and the kill falls between.
 const killedSlack = 16
 
 func (g *g12) slack(i *instance, kind history.Kind) int {
@@ -86,8 +86,8 @@ func (g *g12) slack(i *instance, kind history.Kind) int {
 	return g.held[i.id] + len(i.held) + killedSlack
 }
 
-// compare holds an instance's words against its entries.
-func (g *g12) compare(i *instance, words *[saidKinds]sum) {
+// compare holds an instance's events against its entries.
+func (g *g12) compare(i *instance, events *[saidKinds]sum) {
 	logged := sumsOf(g.logs.said, i.id)
 	if *logged == ([saidKinds]sum{}) && g.logs.blind(i.slot()) {
 		if n := len(g.blind); n == 0 || g.blind[n-1] != i.slot() {
@@ -95,31 +95,31 @@ func (g *g12) compare(i *instance, words *[saidKinds]sum) {
 		}
 		return
 	}
-	for k := range words {
+	for k := range events {
 		kind := history.AcquireFailed + history.Kind(k)
-		word, entry := &words[k], &logged[k]
-		g.exercised += word.count
-		missing := word.count - entry.count
+		event, entry := &events[k], &logged[k]
+		g.exercised += event.count
+		missing := event.count - entry.count
 		switch cut := i.killed || !i.gone; { // it was ended in mid-sentence, or still speaks
-		case kind == history.AcquireFailed && word.count == 0:
-			continue // a node may leave that word out, as histories of before do
-		case cut && max(missing, -missing) <= g.slack(i, kind) && word.begins(entry):
+		case kind == history.AcquireFailed && event.count == 0:
+			continue // a node may leave that event out, as histories of before do
+		case cut && max(missing, -missing) <= g.slack(i, kind) && event.begins(entry):
 			continue
 		}
 		switch {
-		case missing != 0 && !word.begins(entry):
+		case missing != 0 && !event.begins(entry):
 			g.missing++
 			g.broke(nil, "%s logged %q %d times, and they are not the first of the %d that it said: more than the last is missing, or other "+
-				"endpoints or fences are named", i.who(), kind, entry.count, word.count)
+				"endpoints or fences are named", i.who(), kind, entry.count, event.count)
 		case missing != 0:
 			g.missing += max(missing, -missing)
-			g.broke(nil, "%s said %q %d times and logged it %d times", i.who(), kind, word.count, entry.count)
-		case word.hash != entry.hash:
+			g.broke(nil, "%s said %q %d times and logged it %d times", i.who(), kind, event.count, entry.count)
+		case event.hash != entry.hash:
 			g.missing++
-			g.broke(nil, "%s's %d log entries of %q name other endpoints or fences than its words", i.who(), entry.count, kind)
-		case entry.reasons < word.reasons:
-			g.missing += word.reasons - entry.reasons
-			g.broke(nil, "%s gave a reason for %q %d times and logged one %d times", i.who(), kind, word.reasons, entry.reasons)
+			g.broke(nil, "%s's %d log entries of %q name other endpoints or fences than its events", i.who(), entry.count, kind)
+		case entry.reasons < event.reasons:
+			g.missing += event.reasons - entry.reasons
+			g.broke(nil, "%s gave a reason for %q %d times and logged one %d times", i.who(), kind, event.reasons, entry.reasons)
 		}
 	}
 }
@@ -136,7 +136,7 @@ func (g *g12) verdict() Verdict {
 	v := g.hooks.verdict()
 	if g.logs != nil {
 		v.Value = int64(g.missing + g.logs.bare)
-		v.Detail = join(v.Detail, fmt.Sprintf("%d words of the nodes, %d log entries", g.exercised, g.logs.entries))
+		v.Detail = join(v.Detail, fmt.Sprintf("%d events of the nodes, %d log entries", g.exercised, g.logs.entries))
 	}
 	return v
 }

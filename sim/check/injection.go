@@ -1,0 +1,320 @@
+package check
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// injection is a fault of the plan that was really injected.
+type injection struct {
+	fault.Fault
+	index         int64
+	node          *node
+	session       string
+	start         int64
+	end           int64   // when it was healed; 0: not yet, or never
+	open          bool    // it goes on
+	detectedAt    int64   // when somebody wrote to Redis first after it was healed: a quarantine begins by then; 0: nobody yet
+	terms         []*term // that it hit, until it is healed
+	endedUnclean  int64   // when the process that it stopped ended without being able to sign off; 0: it did not
+	blocksAcquire bool    // somebody sees only at its end that Redis' clock jumped, and acquires nothing for a TTL from then on
+}
+
+func (inj *injection) String() string {
+	name := string(inj.Kind)
+	switch {
+	case inj.node != nil:
+		name += " of " + inj.node.name
+	case inj.session != "":
+		name += " of session " + inj.session
+	}
+	return fmt.Sprintf("%s at %s", name, clock(inj.start))
+}
+
+// silences reports whether the fault leaves its node alive but unheard.
+func (inj *injection) silences() bool {
+	return inj.Kind.Has(fault.Silences)
+}
+
+// lingers is for how long after its end, in ns, what was under way may still arrive.
+func (inj *injection) lingers() int64 {
+	if inj.Kind.Has(fault.Lingers) {
+		return (inj.Ms + inj.Jitter) * int64(time.Millisecond)
+	}
+	return 0
+}
+
+// freezes reports whether the fault stops its process.
+func (inj *injection) freezes() bool {
+	return inj.Kind.Has(fault.Freezes)
+}
+
+// forgets reports whether Redis comes back from it as another one (run_id or marker), so that a quarantine follows.
+func (inj *injection) forgets() bool {
+	return inj.Kind.Has(fault.Forgets)
+}
+
+// ofRedis reports whether the fault takes Redis away from everybody for a while.
+func (inj *injection) ofRedis() bool {
+	return inj.Kind.Has(fault.Denies)
+}
+
+// missedFailover reports whether the fault, which ends now, may have kept somebody from hearing of a failover until now: the other
+// server's clock may be another, and who hears so acquires nothing for a TTL. Who is not disturbed hears of it with the next
+// renewal or heartbeat; disturbances that leave less time than that between them are one.
+func (w *world) missedFailover(by *injection) bool {
+	hears := int64(max(w.Renew, w.Heartbeat) + w.RenewTimeout)
+	since := by.start
+	lasted := func(inj *injection) bool { return inj.open || inj.end+inj.lingers()+hears >= since }
+	for _, inj := range slices.Backward(w.injections) {
+		if (inj.ofRedis() || inj.silences() && (by.node == nil || inj.node == by.node)) && lasted(inj) {
+			since = min(since, inj.start)
+		}
+	}
+	return slices.ContainsFunc(w.losses, func(inj *injection) bool { return inj.Kind.Has(fault.FailsOver) && lasted(inj) })
+}
+
+// span is an interval of time, ends included.
+type span struct{ from, to int64 }
+
+// reach is the time in which the injection can delay what others do: while it lasts and in its aftermath. Faults that cannot
+// delay anybody have none.
+func (w *world) reach(inj *injection) (span, bool) {
+	end := inj.end
+	if inj.open {
+		end = w.now
+	}
+	end = max(end, inj.start)
+	switch {
+	case inj.Kind.Has(fault.Kills): // its leases and its heartbeat outlive it
+		return span{inj.start, inj.start + int64(w.TTL)}, true
+	case inj.endedUnclean != 0: // the others find out as they do of one that was killed
+		return span{inj.start, inj.endedUnclean + int64(w.TTL)}, true
+	case inj.Kind.Has(fault.Stops | fault.Disconnects):
+		return span{inj.start, inj.start + int64(failoverAllowance)}, true
+	case inj.Kind.Has(fault.StepsClock): // its node doubts its terms, and acquires nothing for a TTL
+		return span{inj.start, inj.start + int64(w.TTL+w.Renew)}, true
+	case inj.Kind == fault.RedisSlow:
+		return span{inj.start, max(end, inj.start+inj.Ms*int64(time.Millisecond))}, true
+	case w.forgets(inj): // the quarantine begins with the first script that sees the loss: a renewal at the latest
+		return span{inj.start, max(end+int64(w.TTL+w.Renew), inj.detectedAt+int64(w.TTL))}, true
+	case inj.Kind.Refuses() > fault.RefusesNothing: // what it refused last is tried again after a quarter of an interval at most (G14)
+		return span{inj.start, end + int64(w.Renew)/4}, true
+	case inj.Kind.Has(fault.BlocksAcquire):
+		return span{inj.start, end + int64(w.TTL)}, true
+	case inj.ofRedis(), inj.silences():
+		return span{inj.start, end + inj.lingers()}, true
+	}
+	return span{}, false
+}
+
+// acquireReach is the time in which the injection can delay an acquisition.
+func (w *world) acquireReach(inj *injection) (span, bool) {
+	r, ok := w.reach(inj)
+	if inj.blocksAcquire {
+		r.to += int64(w.TTL)
+	}
+	return r, ok
+}
+
+// reaching yields the injections other than the given one that reach into the time since then, in order of their beginning.
+func (w *world) reaching(from int64, but *injection, reach func(*injection) (span, bool)) iter.Seq2[*injection, span] {
+	return func(yield func(*injection, span) bool) {
+		for _, inj := range w.since(from) {
+			if inj == but || but != nil && but.Kind.Scope() == fault.ScopeNone && inj.index == but.index {
+				continue
+			}
+			if r, ok := reach(inj); ok && r.to >= from && !yield(inj, r) {
+				return
+			}
+		}
+	}
+}
+
+// overlapping returns the first of them that begins by an instant; nil: there is none.
+func (w *world) overlapping(from, to int64, but *injection, reach func(*injection) (span, bool)) *injection {
+	for inj, r := range w.reaching(from, but, reach) {
+		if r.from <= to {
+			return inj
+		}
+	}
+	return nil
+}
+
+// delayed returns an injection other than the given one that could delay an acquisition between from and to; nil: there is none.
+func (w *world) delayed(from, to int64, but *injection) *injection {
+	return w.overlapping(from, to, but, w.acquireReach)
+}
+
+// hindered returns such an injection of that node, or of Redis, that could delay what the node does itself.
+func (w *world) hindered(n *node, from, to int64, but *injection) *injection {
+	return w.overlapping(from, to, but, func(inj *injection) (span, bool) {
+		if inj.node != nil && inj.node != n {
+			return span{}, false
+		}
+		return w.reach(inj)
+	})
+}
+
+// nodeOf returns the node whose instance the event names; nil: it is not known.
+func (w *world) nodeOf(e *history.Event) *node {
+	if i := w.instances[e.Instance]; i != nil {
+		return i.node
+	}
+	return nil
+}
+
+// observeHeartbeat notes the first heartbeat that is set after a loss: who is frozen, or cannot reach Redis, does not see the loss. In an
+// election no script sets it, and its epochs tell, but in histories that have none.
+func (w *world) observeHeartbeat(e *history.Event) {
+	if e.Kind == history.RedisBeat && e.Reason != snapshotReason && (w.epoch.value == "" || w.System != SystemElection) {
+		w.lossDetected()
+	}
+}
+
+// lossDetected notes that somebody sees now what Redis has lost, if nobody did before.
+func (w *world) lossDetected() {
+	for _, inj := range w.losses {
+		if inj.detectedAt == 0 && !inj.open {
+			inj.detectedAt = w.now
+		}
+	}
+}
+
+func (w *world) inject(e *history.Event) {
+	inj := &injection{index: e.N, session: e.Session, start: e.T}
+	if e.N >= 0 && e.N < int64(len(w.Plan.Faults)) {
+		inj.Fault = w.Plan.Faults[e.N]
+	}
+	if e.Reason != "" {
+		inj.Kind = fault.Kind(e.Reason)
+	}
+	if e.Node != "" {
+		inj.node = w.node(e.Node)
+	}
+	if n, ok := fault.SessionIndex(inj.session); ok && n <= len(w.created) && w.sessions.find(inj.session) == nil {
+		inj.session = w.created[n-1] // the plan's name for it
+	}
+	inj.open = !inj.Kind.Has(fault.Instant)
+	w.injections = append(w.injections, inj)
+	if inj.forgets() {
+		w.losses = append(w.losses, inj)
+		w.epoch.lost(inj.start)
+	}
+	w.open[inj.index] = inj
+	w.challenges.injected(inj)
+	w.process(inj)
+	w.rest.injected(inj)
+	for _, c := range w.checkers {
+		c.injected(inj)
+	}
+}
+
+// process notes what the injection does to processes.
+func (w *world) process(inj *injection) {
+	switch {
+	case inj.Kind.Has(fault.Deletes):
+		if inj.session != "" {
+			t := w.session(inj.session)
+			t.deletes = append(t.deletes, inj.start)
+		}
+	case inj.node == nil && inj.Kind.Has(fault.Kills):
+		for _, n := range w.nodes {
+			if n.current != nil {
+				n.killer = inj
+			}
+		}
+	case inj.node == nil:
+	case inj.Kind.Has(fault.Kills):
+		inj.node.killer = inj
+	case inj.Kind.Has(fault.Stops):
+		inj.node.asked = inj
+		if i := inj.node.current; i != nil {
+			i.leave = inj
+		}
+	case inj.Kind.Has(fault.Freezes):
+		inj.node.freeze(w.now)
+	}
+}
+
+func (n *node) freeze(now int64) {
+	if !n.frozen {
+		n.frozenAt = now
+	}
+	n.frozen, n.ever = true, true
+}
+
+// thaw lets the process go on, unless another fault still holds it.
+func (w *world) thaw(n *node) {
+	for _, inj := range w.open {
+		if inj.open && inj.freezes() && inj.node == n {
+			return
+		}
+	}
+	n.thawed(w.now)
+}
+
+// thawed ends a freeze, which a death does too: what is asked of the process' last moment is asked of a frozen one.
+func (n *node) thawed(now int64) {
+	if n.frozen {
+		n.frozen, n.thawedAt = false, now
+	}
+}
+
+func (w *world) heal(e *history.Event) {
+	inj := w.open[e.N]
+	if inj == nil {
+		return
+	}
+	delete(w.open, e.N)
+	inj.end, inj.open = e.T, false
+	w.challenges.healed(inj)
+	inj.blocksAcquire = (inj.silences() || inj.ofRedis()) && !w.forgets(inj) && w.missedFailover(inj)
+	if inj.freezes() && inj.node != nil {
+		w.thaw(inj.node)
+	}
+	w.rest.healed(inj)
+	for _, c := range w.checkers {
+		c.healed(inj)
+	}
+}
+
+// frozenWithin reports whether the node's process was stopped at any moment between from and now.
+func (n *node) frozenWithin(from int64) bool {
+	return n != nil && n.ever && (n.frozen || n.thawedAt >= from)
+}
+
+// frozenSince reports whether the plan froze the instance's process at any moment since then.
+func (w *world) frozenSince(inst string, since int64) bool {
+	i := w.instances[inst]
+	return i != nil && i.node.frozenWithin(since)
+}
+
+// stalled adds a time in which the host did not run the harness. Stalls come in order of their beginning.
+func (w *world) stalled(from, to int64) {
+	if to <= from {
+		return
+	}
+	if n := len(w.stalls); n > 0 && from <= w.stalls[n-1].to {
+		w.stats.Stalled += max(0, to-w.stalls[n-1].to)
+		w.stalls[n-1].to = max(w.stalls[n-1].to, to)
+		return
+	}
+	w.stats.Stalled += to - from
+	w.stalls = append(w.stalls, span{from, to})
+}
+
+// stall is how much of the time between from and to the host stalled.
+func (w *world) stall(from, to int64) (sum int64) {
+	i := sort.Search(len(w.stalls), func(i int) bool { return w.stalls[i].to > from })
+	for ; i < len(w.stalls) && w.stalls[i].from < to; i++ {
+		sum += min(w.stalls[i].to, to) - max(w.stalls[i].from, from)
+	}
+	return sum
+}
