@@ -182,5 +182,5 @@ var groups = []group{
 	{"Of conditions of scripts", conditionsText, drops()},
 	{"Of elections", "`internal/core/election`, in virtual time or by the stories of its tests.", elections},
 	{"Of words", "What instances say, in virtual time.", words},
-	{"Of intents", "`lease/intent`, `internal/core/intent`, `internal/tend`: the API, the bus and the worker, in virtual time.", intents},
+	{"Of intents", "`lease/intent`, `internal/core/intent`, `internal/membership`: the API, the bus and the worker, in virtual time.", intents},
 }
