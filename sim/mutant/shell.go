@@ -1,8 +1,7 @@
 package mutant
 
 const (
-	holdFile   = "lease/hold.go"
-	tellsFile  = "lease/tells.go"
+	beliefFile = "internal/policy/belief.go"
 	pollFile   = "lease/poll/manager.go"
 	clientFile = "lease/redisstore/client.go"
 )
@@ -31,29 +30,29 @@ var shell = []Mutant{
 		Name: "belief-needs-the-loop", By: SkipOne,
 		Story:  "That a renewal was not answered ends belief only when the loop comes to it.",
 		Breaks: "G4", Package: "lease", Test: "TestUnansweredRenewalEndsBeliefWithoutTheLoop",
-		Edits: []Edit{{tellsFile, "h.believeUntil(op.Deadline)", "_ = h"}},
+		Edits: []Edit{{beliefFile, "if early <= 0 {", "if true {"}},
 	},
 	{
 		Name: "shell-ignores-failed-renewals", By: Forget,
 		Story:  "The rules say that a renewal failed, and IsOwned goes on saying yes.",
 		Breaks: "G4", Package: "lease", Test: "TestFailedRenewalStopsBeliefAtOnceAndSuccessRestoresTheSameTerm",
 		Edits: []Edit{
-			{tellsFile, "h.believeUntil(op.Deadline)", "_ = h"},
-			{tellsFile, "case core.TellUncertain:\n\t\th := s.table.current(t.ID)\n\t\tif h != nil {",
-				"case core.TellUncertain:\n\t\th := s.table.current(t.ID)\n\t\tif false {"},
+			{beliefFile, "if early <= 0 {", "if true {"},
+			{beliefFile, "core.TellUncertain, core.TellLost, core.TellReleased:\n\t\treturn Belief{}\n",
+				"core.TellLost, core.TellReleased:\n\t\treturn Belief{}\n"},
 		},
 	},
 	{
 		Name: "valid-by-the-wall-clock", By: DropComparison,
 		Story:  "IsOwned reads the wall clock only, which may be set back.",
 		Breaks: "G1", Package: "lease", Test: "TestWindowEndsByWhicheverClockIsFirst",
-		Edits: []Edit{{holdFile, "return int64(now.Sub(h.s.base)) < h.mono.Load() && now", "return h.mono.Load() != 0 && now"}},
+		Edits: []Edit{{beliefFile, "return now.Mono < b.Mono && now", "return b.Mono != 0 && now"}},
 	},
 	{
 		Name: "valid-by-the-monotonic-clock", By: DropComparison,
 		Story:  "IsOwned reads the monotonic clock only, which stands still while the machine sleeps.",
 		Breaks: "G1", Package: "lease", Test: "TestWindowEndsByWhicheverClockIsFirst",
-		Edits: []Edit{{holdFile, "< h.mono.Load() && now.UnixNano() < h.wall.Load()", "< h.mono.Load()"}},
+		Edits: []Edit{{beliefFile, "< b.Mono && now.Wall < b.Wall }", "< b.Mono }"}},
 	},
 	{
 		Name: "client-tries-again", By: DoTwice,
@@ -95,7 +94,7 @@ var shell = []Mutant{
 		Name: "unanswered-a-fifth-longer", By: ChangeWait,
 		Story:  "A renewal that is not answered ends belief a fifth later than at its deadline.",
 		Breaks: "G4", Package: "lease", Test: "TestUnansweredRenewalEndsBeliefWithoutTheLoop",
-		Edits: []Edit{{tellsFile, "h.believeUntil(op.Deadline)", "h.believeUntil(op.Deadline + (op.Deadline-op.Sent)/5)"}},
+		Edits: []Edit{{beliefFile, "early := b.Mono - op.Deadline\n", "early := b.Mono - op.Deadline - (op.Deadline-op.Sent)/5\n"}},
 	},
 	{
 		Name: "lost-is-logged-as-released", By: SwapCauses,

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/policy"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
@@ -51,9 +52,7 @@ type term struct {
 	session int32
 	fence   int64
 	until   core.Time // end of the trust window
-	mono    core.Time // belief ends at these, which an attempt to renew draws in to its deadline until it is answered
-	wall    int64
-	certain bool
+	belief  policy.Belief
 	yield   bool // no poll may begin; drop it when the running one has ended
 	cause   core.Cause
 	fenced  bool  // the target refused its fence: dropped when the next poll would begin
@@ -64,11 +63,7 @@ type term struct {
 
 // trusts is IsOwned.
 func (n *node) trusts(t *term, at int64) bool {
-	if t.gen == 0 || !t.certain {
-		return false
-	}
-	now := n.clock.now(at)
-	return now.Mono < t.mono && now.Wall < t.wall
+	return t.gen != 0 && t.belief.Holds(n.clock.now(at))
 }
 
 func (w *world) addNode(r *rand.Rand) *node {
@@ -316,11 +311,7 @@ func (w *world) step(n *node, ev core.Event) {
 	w.act(n, &ev)
 	for i := 0; i < len(n.todo) && n.alive; {
 		ev := &n.todo[i]
-		i++
-		// Drops that follow a drop for the same reason leave with it, as in production: many releases in few requests.
-		for ; ev.Kind == core.EvDrop && i < len(n.todo) && n.todo[i].Kind == core.EvDrop && n.todo[i].Cause == ev.Cause; i++ {
-			ev.IDs = append(ev.IDs, n.todo[i].ID)
-		}
+		i += policy.MergeDrops(n.todo[i:])
 		if !w.repeats(n, i) {
 			w.act(n, ev)
 		}

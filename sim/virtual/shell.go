@@ -3,6 +3,7 @@ package virtual
 import (
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/logentry"
+	"github.com/leasestorm/leasestorm/internal/policy"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -27,7 +28,7 @@ func (w *world) carryOut(n *node, t *core.Tell) {
 		w.tellRenewed(n, t)
 	case core.TellUncertain:
 		if _, tm := n.term(t.ID); tm != nil {
-			tm.certain = false
+			tm.belief = tm.belief.After(t)
 		}
 		w.say(n, history.RenewFailed, t.ID, t.Fence, reason(t))
 	case core.TellLost, core.TellReleased:
@@ -109,7 +110,7 @@ func (w *world) hold(n *node, t *core.Tell) {
 	w.gens++
 	w.out.Acquires++
 	n.terms[i] = term{
-		gen: w.gens, session: s, fence: t.Fence, until: t.Until, mono: t.Until, wall: t.UntilWall, certain: true, poll: -1,
+		gen: w.gens, session: s, fence: t.Fence, until: t.Until, belief: policy.Belief{}.After(t), poll: -1,
 	}
 	n.held[t.ID] = i
 	w.begins(believer{int32(n.slot - 1), i, w.gens}, s, t.Fence)
@@ -131,7 +132,7 @@ func (w *world) tellRenewed(n *node, t *core.Tell) {
 		return
 	}
 	w.out.Renewals++
-	tm.until, tm.mono, tm.wall, tm.certain = t.Until, t.Until, t.UntilWall, true
+	tm.until, tm.belief = t.Until, tm.belief.After(t)
 	w.suspect(tm.session)
 	if tm.due {
 		tm.due = false
@@ -182,17 +183,15 @@ func (w *world) sayUntil(n *node, k history.Kind, t *core.Tell) {
 	}
 }
 
-// renewing says which terms an attempt is about to extend. Belief in them ends at its deadline until it is answered,
-// however late the node comes to its timers (G4).
+// renewing says which terms an attempt is about to extend.
 func (w *world) renewing(n *node, op *core.Op) {
-	if op.Kind != core.OpRenew && op.Kind != core.OpReassert {
+	if !policy.Renews(op.Kind) {
 		return
 	}
 	for _, it := range op.Items {
 		w.say(n, history.RenewStart, it.ID, it.Fence, "")
-		if _, tm := n.term(it.ID); tm != nil && tm.mono > op.Deadline {
-			tm.wall -= int64(tm.mono - op.Deadline)
-			tm.mono = op.Deadline
+		if _, tm := n.term(it.ID); tm != nil {
+			tm.belief = tm.belief.During(op)
 		}
 	}
 }
