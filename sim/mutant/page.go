@@ -178,7 +178,7 @@ type group struct {
 var groups = []group{
 	{"Of the rules", "`internal/core`, in virtual time.", rules},
 	{"Of the scripts", "`lease/redisstore`: the Lua scripts, run by an interpreter in virtual time.", scripts},
-	{"Of the shell", "`lease`, `lease/poll`, `lease/redisstore`: clocks, goroutines and connections around the rules.", shell},
+	{"Of the shell", "`internal/policy`, `lease/redisstore`, `lease/poll`: decisions, clocks, goroutines and connections around the rules.", shell},
 	{"Of conditions of scripts", conditionsText, drops()},
 	{"Of elections", "`internal/core/election`, in virtual time or by the stories of its tests.", elections},
 	{"Of words", "What instances say, in virtual time.", words},

@@ -179,9 +179,7 @@ func (p *intentNode) acquired(t *core.Tell) {
 	}
 }
 
-func (p *intentNode) drop(id string) {
-	p.w.step(p.n, core.Event{Kind: core.EvDrop, ID: id, Cause: core.CauseRequested})
-}
+func (p *intentNode) drop(id string) { p.w.drop(p.n, id) }
 
 func (p *intentNode) refused(t *core.Tell) {
 	waiting := p.wants[t.ID]

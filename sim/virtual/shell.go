@@ -27,10 +27,7 @@ func (w *world) carryOut(n *node, t *core.Tell) {
 	case core.TellRenewed:
 		w.tellRenewed(n, t)
 	case core.TellUncertain:
-		if _, tm := n.term(t.ID); tm != nil {
-			tm.belief = tm.belief.After(t)
-		}
-		w.say(n, history.RenewFailed, t.ID, t.Fence, reason(t))
+		w.tellUncertain(n, t)
 	case core.TellLost, core.TellReleased:
 		kind := history.Lost
 		if t.Kind == core.TellReleased {
@@ -42,10 +39,10 @@ func (w *world) carryOut(n *node, t *core.Tell) {
 			w.q.push(event{at: w.t + int64(w.cfg.Rest), kind: evWant, node: int32(n.slot - 1), arg: s, gen: n.gen})
 		}
 	case core.TellYield:
-		w.yield(n, t)
+		w.yield(n, t.ID)
 	case core.TellKept:
-		if _, tm := n.term(t.ID); tm != nil && tm.poll >= 0 {
-			tm.yield = false
+		if _, tm := n.term(t.ID); tm != nil {
+			tm.polls.Kept()
 		}
 	case core.TellDrained:
 		if n.program != nil && n.program.drained(w, n) {
@@ -118,8 +115,19 @@ func (w *world) hold(n *node, t *core.Tell) {
 		w.q.push(event{at: w.t + int64(w.cfg.Hold), kind: evHeld, node: int32(n.slot - 1), arg: i, gen: w.gens})
 	}
 	if w.cfg.Poll > 0 && w.cfg.Intents == nil {
-		n.terms[i].next = w.t
-		w.q.push(event{at: w.t, kind: evPoll, node: int32(n.slot - 1), arg: i, gen: w.gens})
+		w.takeOver(n, i)
+		w.polling(n, i, n.terms[i].polls.Acquired(n.clock.monoAt(w.t)), "")
+	}
+}
+
+func (w *world) tellUncertain(n *node, t *core.Tell) {
+	i, tm := n.term(t.ID)
+	if tm != nil {
+		tm.belief = tm.belief.After(t)
+	}
+	w.say(n, history.RenewFailed, t.ID, t.Fence, reason(t))
+	if tm != nil {
+		w.polling(n, i, tm.polls.Uncertain(n.clock.monoAt(w.t), &w.timings), reason(t))
 	}
 }
 
@@ -134,10 +142,7 @@ func (w *world) tellRenewed(n *node, t *core.Tell) {
 	w.out.Renewals++
 	tm.until, tm.belief = t.Until, tm.belief.After(t)
 	w.suspect(tm.session)
-	if tm.due {
-		tm.due = false
-		w.q.push(event{at: w.t, kind: evPoll, node: int32(n.slot - 1), arg: i, gen: tm.gen})
-	}
+	w.polling(n, i, tm.polls.Renewed(), "")
 }
 
 // over ends a term: its running poll is cancelled.
@@ -146,8 +151,8 @@ func (w *world) over(n *node, id, why string) {
 	if tm == nil {
 		return
 	}
-	if tm.poll >= 0 {
-		w.cancel(n, tm.poll, why)
+	if tm.polls.Over(n.clock.monoAt(w.t), &w.timings).Cancel && !w.cancel(n, tm.poll, why) {
+		n.left = append(n.left, leftover{tm.session, tm.poll, tm.polls})
 	}
 	w.ends(believer{int32(n.slot - 1), i, tm.gen}, tm.session)
 	delete(n.held, id)
@@ -156,16 +161,17 @@ func (w *world) over(n *node, id, why string) {
 }
 
 // yield lets the running poll end, then gives the lease back.
-func (w *world) yield(n *node, t *core.Tell) {
-	_, tm := n.term(t.ID)
-	if tm != nil && tm.poll >= 0 {
-		tm.yield, tm.cause = true, t.Cause
+func (w *world) yield(n *node, id string) {
+	if i, tm := n.term(id); tm != nil {
+		w.polling(n, i, tm.polls.Yield(), "")
 		return
 	}
-	if tm != nil {
-		tm.yield = true
-	}
-	w.step(n, core.Event{Kind: core.EvDrop, ID: t.ID, Cause: t.Cause})
+	w.drop(n, id)
+}
+
+// drop gives a lease back, or stops wanting it. A term that was asked for keeps the cause of that.
+func (w *world) drop(n *node, id string) {
+	w.step(n, core.Event{Kind: core.EvDrop, ID: id, Cause: core.CauseRequested})
 }
 
 func (w *world) say(n *node, k history.Kind, id string, fence int64, why string) {
