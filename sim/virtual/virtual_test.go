@@ -176,7 +176,9 @@ func TestLongPolls(t *testing.T) {
 			case history.Aborted:
 				aborted = e.T
 			case history.RenewFailed:
-				failed = e.T
+				if failed == 0 {
+					failed = e.T
+				}
 			}
 		}); err != nil {
 			t.Fatal(err)
