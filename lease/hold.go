@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/policy"
 )
 
 // Hold is one term of a lease: one unbroken ownership by this instance. A lease that is lost and acquired again is
@@ -20,10 +21,8 @@ type Hold struct {
 	fence      int64
 	acquiredAt core.Time
 
-	// Work may begin while now is before both of these, the trust window's end on either clock. While an attempt to renew
-	// is open they are its deadline, if that is earlier: an attempt that is not answered then ends belief by itself,
-	// however late the loop comes to it (G4). mono 0: not believed. The loop stores wall before mono and readers load mono
-	// before wall, so that a reader who sees a longer mono sees a wall at least as new.
+	// A policy.Belief. The loop stores wall before mono and readers load mono before wall, so that a reader who sees a longer
+	// mono sees a wall at least as new.
 	mono, wall atomic.Int64
 	until      atomic.Int64 // core.Time: end of the trust window itself
 	renewedAt  atomic.Int64 // core.Time of the last renewal, 0 none
@@ -46,8 +45,13 @@ func (h *Hold) Fence() int64 { return h.fence }
 // Valid reports whether the lease is held now. It is a local read. False while a renewal is overdue (it may become true
 // again), and for ever once the term is over.
 func (h *Hold) Valid() bool {
-	now := time.Now()
-	return int64(now.Sub(h.s.base)) < h.mono.Load() && now.UnixNano() < h.wall.Load()
+	return h.belief().Holds(h.s.now())
+}
+
+// belief is until when work may begin.
+func (h *Hold) belief() policy.Belief {
+	mono := h.mono.Load()
+	return policy.Belief{Mono: core.Time(mono), Wall: h.wall.Load()}
 }
 
 // Until returns the end of the trust window as it stands, the zero time if the lease is not believed in now. Each renewal
@@ -59,24 +63,11 @@ func (h *Hold) Until() time.Time {
 	return h.s.time(core.Time(h.until.Load()))
 }
 
-// believe opens the trust window anew. Called by the loop only, as the next three.
-func (h *Hold) believe(until core.Time, untilWall int64) {
-	h.until.Store(int64(until))
-	h.wall.Store(untilWall)
-	h.mono.Store(int64(until))
+// believe is called by the loop only.
+func (h *Hold) believe(b policy.Belief) {
+	h.wall.Store(b.Wall)
+	h.mono.Store(int64(b.Mono))
 }
-
-// believeUntil ends belief at deadline unless the window is opened anew before. It never prolongs it.
-func (h *Hold) believeUntil(deadline core.Time) {
-	early := h.mono.Load() - int64(deadline)
-	if early > 0 {
-		h.wall.Add(-early)
-		h.mono.Store(int64(deadline))
-	}
-}
-
-// doubt ends belief now.
-func (h *Hold) doubt() { h.mono.Store(0) }
 
 // Context ends with the term: when the trust window runs out, when the lease is lost or released, and when the instance
 // stops. context.Cause says which: ErrLost (with ErrRefused or ErrUnknown where that is why it was not renewed) or ErrStopped. A

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/policy"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
@@ -346,20 +347,18 @@ func (s *shell) loop() {
 	}
 }
 
-// handle does what was put into the inbox, in order. Terms given back one after the other are told to the core as one, so
-// that they leave in few requests.
+// handle does what was put into the inbox, in order. Terms given back one after the other wait for each other, so that they are
+// told to the core as one. A term that was asked for keeps the cause of that.
 func (s *shell) handle(batch []message) {
-	var drops []string
 	for i := range batch {
 		m := &batch[i]
 		if m.drop != nil {
 			if s.table.get(m.drop.name) == m.drop {
-				drops = append(drops, m.drop.name)
+				s.todo = append(s.todo, core.Event{Kind: core.EvDrop, ID: m.drop.name, Cause: core.CauseRequested})
 			}
 			continue
 		}
-		s.drop(drops)
-		drops = nil
+		s.settleTodo()
 		switch {
 		case m.run != nil:
 			m.run()
@@ -370,14 +369,7 @@ func (s *shell) handle(batch []message) {
 			}
 		}
 	}
-	s.drop(drops)
-}
-
-// drop tells the core that the work under names has ended. A term that was asked for keeps the cause of that.
-func (s *shell) drop(names []string) {
-	if len(names) > 0 {
-		s.step(core.Event{Kind: core.EvDrop, ID: names[0], IDs: names[1:], Cause: core.CauseRequested})
-	}
+	s.settleTodo()
 }
 
 // arm sets the timer for when the core wants to be woken.
@@ -393,41 +385,33 @@ func (s *shell) arm(timer *time.Timer) {
 // step tells the core one thing and does what follows: first what it tells, so that nobody believes in what is over when
 // the next request leaves, then the requests.
 func (s *shell) step(ev core.Event) {
-	for {
-		ev.Now = s.now()
-		eff := s.core.Step(ev)
-		s.carry(eff.Tells)
-		s.dispatch(eff.Ops)
-		if len(s.todo) == 0 {
-			s.drainedYet()
-			return
-		}
-		ev = s.next()
-	}
+	s.act(ev)
+	s.settleTodo()
 }
 
-// next takes the first event of todo, with the drops that follow a drop for the same reason.
-func (s *shell) next() core.Event {
-	ev, n := s.todo[0], 1
-	for ; ev.Kind == core.EvDrop && n < len(s.todo); n++ {
-		if more := &s.todo[n]; more.Kind != core.EvDrop || more.Cause != ev.Cause {
-			break
-		}
-		ev.IDs = append(ev.IDs, s.todo[n].ID)
+// settleTodo tells the core what the tells so far want it to be told, and what follows from that.
+func (s *shell) settleTodo() {
+	for len(s.todo) > 0 {
+		n := policy.MergeDrops(s.todo)
+		ev := s.todo[0]
+		s.todo = s.todo[n:]
+		s.act(ev)
 	}
-	s.todo = s.todo[n:]
-	if len(s.todo) == 0 {
-		s.todo = nil
-	}
-	return ev
+	s.todo = nil
+	s.drainedYet()
 }
 
-func renews(k core.OpKind) bool { return k == core.OpRenew || k == core.OpReassert }
+func (s *shell) act(ev core.Event) {
+	ev.Now = s.now()
+	eff := s.core.Step(ev)
+	s.carry(eff.Tells)
+	s.dispatch(eff.Ops)
+}
 
 // dispatch sends requests on their lanes. The trust table is brought up to date for all of them before any listener runs.
 func (s *shell) dispatch(ops []core.Op) {
 	for i := range ops {
-		if renews(ops[i].Kind) {
+		if policy.Renews(ops[i].Kind) {
 			s.attempting(&ops[i])
 		}
 	}

@@ -40,22 +40,18 @@ func (s *shell) trust(t *core.Tell) *Hold {
 	switch t.Kind {
 	case core.TellAcquired:
 		h := &Hold{s: s, name: t.ID, fence: t.Fence, acquiredAt: t.At}
-		h.believe(t.Until, t.UntilWall)
+		h.until.Store(int64(t.Until))
+		h.believe(h.belief().After(t))
 		s.table.stage(t.ID)[t.ID] = h
 		return h
 	case core.TellRenewed:
-		h := s.table.current(t.ID)
+		h := s.believe(t)
 		if h != nil {
-			h.believe(t.Until, t.UntilWall)
 			h.renewedAt.Store(int64(t.At))
 		}
 		return h
 	case core.TellUncertain:
-		h := s.table.current(t.ID)
-		if h != nil {
-			h.doubt()
-		}
-		return h
+		return s.believe(t)
 	case core.TellYield:
 		h := s.table.current(t.ID)
 		if h != nil {
@@ -69,15 +65,27 @@ func (s *shell) trust(t *core.Tell) *Hold {
 		}
 		return h
 	case core.TellLost, core.TellReleased:
-		h := s.table.current(t.ID)
+		h := s.believe(t)
 		if h != nil {
-			h.doubt()
 			delete(s.table.stage(t.ID), t.ID)
 		}
 		return h
 	default:
 		return nil
 	}
+}
+
+// believe applies what was told to the belief in the term that it is about, and returns that.
+func (s *shell) believe(t *core.Tell) *Hold {
+	h := s.table.current(t.ID)
+	if h == nil {
+		return nil
+	}
+	if t.Until != 0 {
+		h.until.Store(int64(t.Until))
+	}
+	h.believe(h.belief().After(t))
+	return h
 }
 
 // settle answers those who wait for what was told.
@@ -202,7 +210,7 @@ func (s *shell) panicked(r any) {
 func (s *shell) attempting(op *core.Op) {
 	for i := range op.Items {
 		if h := s.table.get(op.Items[i].ID); h != nil {
-			h.believeUntil(op.Deadline)
+			h.believe(h.belief().During(op))
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/policy"
 )
 
 // A loop that is not scheduled (here: held up by a listener, just before the renewal is sent) cannot tell that a renewal
@@ -59,30 +60,6 @@ func TestUnansweredRenewalEndsBeliefWithoutTheLoop(t *testing.T) { // G4
 	})
 }
 
-// What is opened early ends early on both clocks, and an attempt never gives back what a doubt took.
-func TestAttemptOnlyShortens(t *testing.T) {
-	h := &Hold{}
-	h.believe(1000, 5000)
-	h.believeUntil(1200)
-	if h.mono.Load() != 1000 || h.wall.Load() != 5000 {
-		t.Errorf("prolonged to %d, %d", h.mono.Load(), h.wall.Load())
-	}
-	h.believeUntil(400)
-	h.believeUntil(700)
-	if h.mono.Load() != 400 || h.wall.Load() != 4400 {
-		t.Errorf("ends at %d, %d, want 400, 4400", h.mono.Load(), h.wall.Load())
-	}
-	h.doubt()
-	h.believeUntil(300)
-	if h.mono.Load() != 0 {
-		t.Error("an attempt restored a belief that was in doubt")
-	}
-	h.believe(2000, 6000)
-	if h.mono.Load() != 2000 || h.wall.Load() != 6000 || h.until.Load() != 2000 {
-		t.Error("a success does not open the window anew")
-	}
-}
-
 // A window ends by whichever of the two clocks comes to its end first: the monotonic one may stand still while the machine
 // sleeps, the wall clock may be set back.
 func TestWindowEndsByWhicheverClockIsFirst(t *testing.T) { // G1
@@ -90,16 +67,16 @@ func TestWindowEndsByWhicheverClockIsFirst(t *testing.T) { // G1
 		h := &Hold{s: &shell{base: time.Now()}}
 		mono := func(d time.Duration) core.Time { return core.Time(time.Since(h.s.base) + d) }
 		wall := func(d time.Duration) int64 { return time.Now().Add(d).UnixNano() }
-		h.believe(mono(time.Minute), wall(time.Minute))
+		h.believe(policy.Belief{Mono: mono(time.Minute), Wall: wall(time.Minute)})
 		if !h.Valid() {
 			t.Error("not believed while both clocks are before the end")
 		}
 		pass(time.Second)
-		h.believe(mono(-1), wall(time.Minute))
+		h.believe(policy.Belief{Mono: mono(-1), Wall: wall(time.Minute)})
 		if h.Valid() {
 			t.Error("believed after the end by the monotonic clock: somebody set the wall clock back")
 		}
-		h.believe(mono(time.Minute), wall(-1))
+		h.believe(policy.Belief{Mono: mono(time.Minute), Wall: wall(-1)})
 		if h.Valid() {
 			t.Error("believed after the end by the wall clock: the machine slept")
 		}

@@ -17,7 +17,7 @@ import (
 
 // pure are the packages that must give the same output for the same input, on any machine, in any run. sim/fault is one
 // of them and reads its input, a plan, from a file.
-var pure = []string{"internal/core", "sim/virtual", "sim/fault"}
+var pure = []string{"internal/core", "internal/policy", "sim/virtual", "sim/fault"}
 
 // clockCalls of package time read a clock or wait for one. Types and arithmetic on durations are welcome.
 var clockCalls = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}

@@ -35,17 +35,17 @@ const (
 // judge warns of a session whose polls never end by themselves: its target may need longer than they are given, and would never
 // be polled. The caller holds mu.
 func (m *SessionManager) judge(p *publisher, r *run) {
-	switch r.result {
+	switch r.outcome {
 	case ended:
 		p.cut = 0
 	case cutOff:
 		p.cut++
 	}
 	now := time.Now()
-	if r.result != cutOff || p.cut < cutMany || !m.cutTold.IsZero() && now.Sub(m.cutTold) < cutEvery {
+	if r.outcome != cutOff || p.cut < cutMany || !m.cutWarned.IsZero() && now.Sub(m.cutWarned) < cutEvery {
 		return
 	}
-	m.cutTold = now
+	m.cutWarned = now
 	sessions := 0
 	for _, other := range m.publishers {
 		if other.cut >= cutMany {

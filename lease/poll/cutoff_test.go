@@ -58,13 +58,13 @@ func TestWhatIsCutOff(t *testing.T) {
 			p := &publisher{id: id}
 			m.publishers[id] = p
 			for _, o := range c.polls {
-				m.judge(p, &run{hold: &lease.Hold{}, result: o})
+				m.judge(p, &run{hold: &lease.Hold{}, outcome: o})
 			}
 			if n := len(cutOffs(log)); n != c.warnings {
 				t.Errorf("%d warnings, wanted %d", n, c.warnings)
 			}
-			m.cutTold = m.cutTold.Add(-cutEvery)
-			m.judge(p, &run{hold: &lease.Hold{}, result: cutOff})
+			m.cutWarned = m.cutWarned.Add(-cutEvery)
+			m.judge(p, &run{hold: &lease.Hold{}, outcome: cutOff})
 			if n := len(cutOffs(log)); p.cut >= cutMany && n != c.warnings+1 {
 				t.Errorf("%d warnings a minute later, wanted %d", n, c.warnings+1)
 			}

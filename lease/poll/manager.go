@@ -13,7 +13,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
+	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
+	"github.com/leasestorm/leasestorm/internal/policy"
 	"github.com/leasestorm/leasestorm/lease"
 )
 
@@ -39,11 +41,14 @@ type SessionManager struct {
 
 	wake chan struct{}
 
+	base    time.Time // core.Time is measured from here
+	timings policy.Polls
+
 	mu         sync.Mutex
 	publishers map[string]*publisher
 	agenda     agenda
 	running    int
-	cutTold    time.Time     // when polls that are cut off were last warned of
+	cutWarned  time.Time     // when polls that are cut off were last warned of
 	idle       chan struct{} // closed while stopping, once no poll runs
 }
 
@@ -62,7 +67,10 @@ func New(client redis.UniversalClient, leases lease.Config, cfg Config) (*Sessio
 		leases.DrainTimeout = cfg.DrainTimeout + cfg.Stuck
 	}
 	m := &SessionManager{
-		cfg:        cfg,
+		cfg:  cfg,
+		base: time.Now().Add(-1),
+		timings: policy.Polls{Interval: core.Time(cfg.Interval), Timeout: core.Time(cfg.Timeout), Stuck: core.Time(cfg.Stuck),
+			Long: cfg.LongPolls},
 		log:        leases.Logger,
 		publishers: map[string]*publisher{},
 		wake:       make(chan struct{}, 1),
@@ -194,13 +202,8 @@ func (m *SessionManager) notify(e lease.Event) {
 			p = &publisher{id: e.Name, index: -1}
 			m.publishers[e.Name] = p
 		}
-		p.hold, p.yielding, p.fenced, p.next = e.Hold, false, false, e.At
-		switch {
-		case p.run == nil:
-			m.at(p, e.At)
-		case p.run.abandoned:
-			p.hold.Abandon() // the poll of an earlier term is still stuck
-		}
+		p.hold = e.Hold
+		m.do(p, p.polls.Acquired(m.at(e.At)), nil)
 		return
 	}
 	if p == nil || p.hold == nil || p.hold != e.Hold {
@@ -208,54 +211,66 @@ func (m *SessionManager) notify(e lease.Event) {
 	}
 	switch e.Kind {
 	case lease.EventRenewed:
-		if p.run == nil && !p.yielding && p.index < 0 {
-			m.at(p, p.next)
-		}
+		m.do(p, p.polls.Renewed(), nil)
 	case lease.EventUncertain:
-		m.cancel(p, ErrUncertain)
+		m.do(p, p.polls.Uncertain(m.now(), &m.timings), ErrUncertain)
 	case lease.EventLost, lease.EventReleased:
 		p.hold = nil
-		m.cancel(p, fmt.Errorf("%w: %s", lease.ErrLost, e.Reason))
-		if p.run == nil {
-			m.remove(p)
-		}
+		m.do(p, p.polls.Over(m.now(), &m.timings), fmt.Errorf("%w: %s", lease.ErrLost, e.Reason))
 	case lease.EventYield:
-		p.yielding = true
-		if p.run == nil {
-			p.hold.Drop()
-		}
+		m.do(p, p.polls.Yield(), nil)
 	case lease.EventKept:
-		p.yielding = false // where no poll runs, the lease is dropped already
+		p.polls.Kept()
 	}
 }
 
 // publisher polls one session. It exists while its lease is held or its poll runs. Guarded by SessionManager.mu.
 type publisher struct {
-	id       string
-	hold     *lease.Hold // the present term; nil: none
-	yielding bool        // nothing new begins; the lease goes when the poll has returned
-	fenced   bool        // the target refused its fence: the lease goes when the next poll would begin
-	cut      int         // polls in a row that the time-out cut off
-	next     time.Time   // when the next poll is planned
-	run      *run        // the poll under way
-	wakeAt   time.Time   // agenda
-	index    int         // in the agenda; -1: not in it, a renewal will wake it
+	id     string
+	polls  policy.Poller
+	hold   *lease.Hold // the present term; nil: none
+	cut    int         // polls in a row that the time-out cut off
+	run    *run        // the poll under way
+	wakeAt core.Time   // agenda
+	index  int         // in the agenda; -1: not in it
 }
 
 // run is one poll under way.
 type run struct {
-	hold      *lease.Hold
-	planned   time.Time // the begin it was planned for
-	unbegun   bool      // the lease was not believed any more when its turn came
-	cancel    context.CancelCauseFunc
-	endsAt    time.Time // when its context ends at the latest
-	abandoned bool      // it did not return: its lease was given up
-	fenced    bool      // the target refused its fence
-	result    outcome
+	hold    *lease.Hold
+	cancel  context.CancelCauseFunc
+	policy  policy.Result
+	outcome outcome
 }
 
-// at makes p be looked at at t.
-func (m *SessionManager) at(p *publisher, t time.Time) {
+func (m *SessionManager) now() core.Time { return m.at(time.Now()) }
+
+func (m *SessionManager) at(t time.Time) core.Time { return core.Time(t.Sub(m.base)) }
+
+// do carries out what was decided over p's polls. cause is why a context ends.
+func (m *SessionManager) do(p *publisher, s policy.Step, cause error) {
+	if s.Wake != 0 {
+		m.wakeAt(p, s.Wake)
+	}
+	if s.Cancel {
+		p.run.cancel(cause)
+	}
+	if s.Begin {
+		m.begin(p)
+	}
+	if s.Abandon {
+		m.abandon(p)
+	}
+	if s.Drop {
+		p.hold.Drop()
+	}
+	if s.Forget {
+		m.remove(p)
+	}
+}
+
+// wakeAt makes p due at t.
+func (m *SessionManager) wakeAt(p *publisher, t core.Time) {
 	p.wakeAt = t
 	if p.index >= 0 {
 		heap.Fix(&m.agenda, p.index)
@@ -277,23 +292,11 @@ func (m *SessionManager) remove(p *publisher) {
 	delete(m.publishers, p.id)
 }
 
-// cancel ends the context of p's poll, if one runs, and looks after it.
-func (m *SessionManager) cancel(p *publisher, cause error) {
-	if p.run == nil {
-		return
-	}
-	p.run.cancel(cause)
-	if now := time.Now(); now.Before(p.run.endsAt) {
-		p.run.endsAt = now
-		m.at(p, now.Add(m.cfg.Stuck))
-	}
-}
-
 func (m *SessionManager) cancelAll() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, p := range m.publishers {
-		m.cancel(p, ErrDrained)
+		m.do(p, p.polls.Stop(m.now(), &m.timings), ErrDrained)
 	}
 }
 
@@ -310,14 +313,14 @@ func (m *SessionManager) schedule() {
 		case <-timer.C:
 		}
 		m.mu.Lock()
-		now := time.Now()
-		for len(m.agenda) > 0 && !m.agenda[0].wakeAt.After(now) {
+		now := m.now()
+		for len(m.agenda) > 0 && m.agenda[0].wakeAt <= now {
 			p := heap.Pop(&m.agenda).(*publisher)
 			m.due(p, now)
-			now = time.Now()
+			now = m.now()
 		}
 		if len(m.agenda) > 0 {
-			timer.Reset(m.agenda[0].wakeAt.Sub(now))
+			timer.Reset(time.Duration(m.agenda[0].wakeAt - now))
 		} else {
 			timer.Stop()
 		}
@@ -325,49 +328,32 @@ func (m *SessionManager) schedule() {
 	}
 }
 
-// due does what p was to be looked at for. now was read before anything is checked, so that it is a time at which the
-// checks held.
-func (m *SessionManager) due(p *publisher, now time.Time) {
-	switch {
-	case p.run != nil:
-		m.lookAfter(p, now)
-	case p.hold == nil || p.yielding:
-	case now.Before(p.next):
-		m.at(p, p.next)
-	case p.fenced:
-		p.hold.Drop()
-	case !p.hold.Valid():
-		// Uncertain: the renewal that ends it, or the loss, comes as an event.
-	case !m.cfg.LongPolls && now.Add(m.cfg.Timeout).After(p.hold.Until()):
-		// Too long for what is left of the window: the renewal comes as an event.
-	default:
-		m.begin(p, now)
+// due does what p was to be woken for. now was read before the term is asked, so that it is a time at which the term was as it says.
+func (m *SessionManager) due(p *publisher, now core.Time) {
+	var until core.Time
+	believed := false
+	if p.hold != nil {
+		until, believed = m.at(p.hold.WindowEnd()), p.hold.Valid()
 	}
+	m.do(p, p.polls.Due(now, until, believed, &m.timings), nil)
 }
 
-// lookAfter gives up the lease of a poll that does not end.
-func (m *SessionManager) lookAfter(p *publisher, now time.Time) {
-	if stuckAt := p.run.endsAt.Add(m.cfg.Stuck); now.Before(stuckAt) {
-		m.at(p, stuckAt)
-		return
+// abandon gives up the lease of a poll that does not end, or the one that was acquired meanwhile.
+func (m *SessionManager) abandon(p *publisher) {
+	hold := p.run.hold
+	if p.hold != nil {
+		hold = p.hold
 	}
-	p.run.abandoned = true
 	// Said before it is done, so that the log explains the loss that follows.
 	m.log.Error("Poll is stuck; its lease is given up", zap.String("event", "pollStuck"),
-		zap.String("instance", m.leases.InstanceID()), zap.String("endpoint", p.id),
-		zap.Int64("fence", p.run.hold.Fence()))
-	p.run.hold.Abandon()
+		zap.String("instance", m.leases.InstanceID()), zap.String("endpoint", p.id), zap.Int64("fence", hold.Fence()))
+	hold.Abandon()
 }
 
-func (m *SessionManager) begin(p *publisher, now time.Time) {
-	// The next is counted from the planned begin, so that the phase stays; what was missed is not made up for.
-	planned := p.next
-	p.next = p.next.Add(now.Sub(p.next).Truncate(m.cfg.Interval) + m.cfg.Interval)
-	ctx, end := context.WithDeadline(context.Background(), now.Add(m.cfg.Timeout))
+func (m *SessionManager) begin(p *publisher) {
+	ctx, end := context.WithDeadline(context.Background(), m.base.Add(time.Duration(p.polls.Ends)))
 	ctx, cancel := context.WithCancelCause(ctx)
-	p.run = &run{hold: p.hold, planned: planned, cancel: func(err error) { cancel(err); end() },
-		endsAt: now.Add(m.cfg.Timeout)}
-	m.at(p, p.run.endsAt.Add(m.cfg.Stuck))
+	p.run = &run{hold: p.hold, cancel: func(err error) { cancel(err); end() }}
 	m.running++
 	go m.poll(ctx, p, p.run)
 }
@@ -381,11 +367,15 @@ func (m *SessionManager) poll(ctx context.Context, p *publisher, r *run) {
 				zap.String("endpoint", s.ID), zap.Any("panic", cause), zap.ByteString("stack", debug.Stack()))
 		}
 	}()
-	if r.unbegun = ctx.Err() != nil || !r.hold.Valid(); r.unbegun {
-		return // on a loaded machine the lease went while this goroutine waited for its turn (G4)
+	if !policy.Turn(r.hold.Valid(), ctx.Err() != nil) {
+		r.policy = policy.Unbegun
+		return
 	}
 	err := m.cfg.Poll(ctx, s)
-	r.fenced, r.result = errors.Is(err, ErrFenced), outcomeOf(ctx, err)
+	if errors.Is(err, ErrFenced) {
+		r.policy = policy.Fenced
+	}
+	r.outcome = outcomeOf(ctx, err)
 	if err != nil {
 		m.log.Debug("Poll failed", zap.String("event", "pollFailed"), zap.String("instance", m.leases.InstanceID()),
 			zap.String("endpoint", s.ID), zap.Int64("fence", s.Fence), zap.Error(err))
@@ -400,31 +390,21 @@ func (m *SessionManager) finished(p *publisher, r *run) {
 	p.run = nil
 	m.running--
 	m.judge(p, r)
-	if r.unbegun && p.hold == r.hold {
-		p.next = r.planned
-	}
 	if m.idle != nil && m.running == 0 {
 		close(m.idle)
 	}
-	if r.abandoned {
+	step := p.polls.Returned(r.policy)
+	if step.Recover {
 		r.hold.Recovered()
 	}
-	switch {
-	case p.hold == nil:
-		m.remove(p)
-	case p.yielding:
-		p.hold.Drop()
-	default:
-		p.fenced = r.fenced && p.hold == r.hold // who gave it back at once could have it again at once, for as long as the target refuses
-		m.at(p, p.next)
-	}
+	m.do(p, step, nil)
 }
 
 // agenda is a heap of publishers by when they are to be looked at.
 type agenda []*publisher
 
 func (a agenda) Len() int           { return len(a) }
-func (a agenda) Less(i, j int) bool { return a[i].wakeAt.Before(a[j].wakeAt) }
+func (a agenda) Less(i, j int) bool { return a[i].wakeAt < a[j].wakeAt }
 func (a agenda) Swap(i, j int) {
 	a[i], a[j] = a[j], a[i]
 	a[i].index, a[j].index = i, j

@@ -262,19 +262,25 @@ func TestPollThatComesTooLateDoesNotBegin(t *testing.T) { // G4
 	cancel()
 	var p *publisher
 	var r *run
+	var planned time.Time
 	for done := false; !done; { // until the first has been seen to
 		m.mu.Lock()
 		p = m.publishers[id]
 		if done = p.run == nil; done {
-			r = &run{hold: hold, planned: time.Now(), cancel: func(error) {}, endsAt: time.Now().Add(time.Minute)}
-			p.run, p.next = r, time.Now().Add(time.Hour)
+			planned = time.Now()
+			p.polls.Next = m.at(planned)
+			if s := p.polls.Due(m.now(), m.at(hold.WindowEnd()), true, &m.timings); !s.Begin {
+				t.Fatalf("%+v", s)
+			}
+			r = &run{hold: hold, cancel: func(error) {}}
+			p.run = r
 			m.running++
 		}
 		m.mu.Unlock()
 	}
 	m.poll(ctx, p, r)
-	if again := receive(t, "the poll that is made up for", polls); again.Fence != first.Fence || again.Began.Before(r.planned) {
-		t.Errorf("%+v after %+v, planned for %v", again, first, r.planned)
+	if again := receive(t, "the poll that is made up for", polls); again.Fence != first.Fence || again.Began.Before(planned) {
+		t.Errorf("%+v after %+v, planned for %v", again, first, planned)
 	}
 }
 

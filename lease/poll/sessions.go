@@ -186,8 +186,8 @@ func (s *sessions) values(ctx context.Context, keys []string) ([]any, error) {
 	return values, nil
 }
 
-// toldMax is how many bytes are told of a foreign key, and of what is wrong with it.
-const toldMax = 300
+// reasonMax is how many bytes are logged of a foreign key, and of what is wrong with it.
+const reasonMax = 300
 
 // judge decides whether the session is to be polled. What is malformed is reported when it is first seen so.
 func (s *sessions) judge(key string, value any) verdict {
@@ -205,8 +205,8 @@ func (s *sessions) judge(key string, value any) verdict {
 		err = s.check(id)
 	}
 	if err != nil {
-		v.problem = plain.Cut(err.Error(), toldMax)
-		s.log.Warn("Session skipped", zap.String("event", "sessionMalformed"), zap.String("key", plain.Cut(key, toldMax)),
+		v.problem = plain.Cut(err.Error(), reasonMax)
+		s.log.Warn("Session skipped", zap.String("event", "sessionMalformed"), zap.String("key", plain.Cut(key, reasonMax)),
 			zap.String("reason", v.problem))
 		return v
 	}

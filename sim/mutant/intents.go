@@ -53,8 +53,8 @@ func putArgs`},
 		Story:  "A worker that starts deletes all leases, whoever holds them: two that each take themselves for the only one.",
 		Breaks: "I5", Seeds: 20, Why: "a lease that is lost without a fault shows before two pipelines meet", Scenario: stormOfIntents,
 		Edits: []Edit{
-			{"internal/tend/tend.go", "	if t.SingleWriter {\n", "	if true {\n"},
-			{"internal/tend/tend.go", "	return max(0, t.Life-other.Age)\n", "	return 0\n"},
+			{"internal/membership/membership.go", "	if m.SingleWriter {\n", "	if true {\n"},
+			{"internal/membership/membership.go", "	return max(0, m.Life-other.Age)\n", "	return 0\n"},
 		},
 	},
 	{

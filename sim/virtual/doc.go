@@ -17,10 +17,11 @@
 //   - Redis: the store's scripts as atomic steps, on a clock of its own, with milliseconds rounded as Redis rounds them.
 //     It can be frozen, killed, wiped, flushed, restarted, made read-only, or replaced by an older copy of itself. What a
 //     SCAN shows of keys that come or go in its course is drawn; a script that it forgot costs one more round trip.
-//   - Intents: a process runs the production API, store and tender themselves (lease/intent, internal/tend), as routines that
+//   - Intents: a process runs the production API, store and membership themselves (lease/intent, internal/membership), as routines that
 //     wait for the model where they would wait for a socket; clients and tuners stand beside the network's faults.
-//   - Process: a shell as thin as the production one: it carries out what the core tells before it sends what the core
-//     asks, runs one poll at a time for each session it holds, and drops a lease only when its poll has ended.
+//   - Process: a shell that carries out what the core tells before it sends what the core asks. What it decides itself, such
+//     as until when a term is believed and when a poll begins and ends, the production shell decides by the same code
+//     (internal/policy). The polls of a quarter of the sessions do not look at their context.
 //
 // # How the model is held to the truth
 //

@@ -97,7 +97,7 @@ func (c *campaign) step(w *world, n *node, in election.Input) {
 		w.step(n, core.Event{Kind: core.EvDoubt})
 	}
 	if eff.Drop {
-		w.yield(n, &core.Tell{ID: c.id, Cause: core.CauseRequested})
+		w.yield(n, c.id)
 	}
 	if n.draining && n.alive && c.m.Stopped() {
 		w.step(n, core.Event{Kind: core.EvDrain})

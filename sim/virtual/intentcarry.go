@@ -12,7 +12,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/core/intent"
-	"github.com/leasestorm/leasestorm/internal/tend"
+	"github.com/leasestorm/leasestorm/internal/membership"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 	"github.com/leasestorm/leasestorm/sim/client"
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -41,7 +41,7 @@ func (p *intentNode) carry(e *intent.Effect) {
 	case intent.Write:
 		service := j.entry.ServiceRef
 		p.goes(func() {
-			ev, _ := p.tender.Write(p.ctx, &eff, service) // it says so
+			ev, _ := p.member.Write(p.ctx, &eff, service) // it says so
 			p.answer(ev)
 		})
 	case intent.Launch:
@@ -56,7 +56,7 @@ func (p *intentNode) carry(e *intent.Effect) {
 		if j != nil {
 			known = &j.entry
 		}
-		entry := tend.Buried(&eff, known)
+		entry := membership.Buried(&eff, known)
 		p.goes(func() { _ = p.bus.Bury(p.ctx, entry, eff.Text, eff.Fence, "R_PIPELINE_FAILED") })
 	case intent.Forget:
 		delete(p.jobs, e.Session)
@@ -85,7 +85,7 @@ func (p *intentNode) acquire(e *intent.Effect) {
 		case p.w.current.dead:
 		case err != nil:
 			p.tell(intent.Event{Kind: intent.EvLease, Session: e.Session, Lease: e.Lease, Outcome: intent.NoAnswer,
-				Wait: int64(p.tender.Failed(e.Session))})
+				Wait: int64(p.member.Failed(e.Session))})
 		default:
 			p.want(e.Session, e.Lease)
 		}
@@ -105,7 +105,7 @@ func (p *intentNode) want(session, id string) {
 
 // heldHere says that another session of this process has the lease.
 func (p *intentNode) heldHere(session, id string) intent.Event {
-	p.tender.Answered(session)
+	p.member.Answered(session)
 	e := intent.Event{Kind: intent.EvLease, Session: session, Lease: id, Outcome: intent.Held, Owner: p.n.instance}
 	if _, tm := p.n.term(id); tm != nil {
 		e.Wait = int64(max(0, tm.until-p.n.clock.monoAt(p.w.t)))
@@ -157,7 +157,7 @@ func (p *intentNode) acquired(t *core.Tell) {
 		return
 	}
 	session, id := waiting[0], t.ID
-	p.tender.Answered(session)
+	p.member.Answered(session)
 	hold := intentHold{id: id}
 	if _, tm := p.n.term(id); tm != nil {
 		hold.gen = tm.gen
@@ -179,9 +179,7 @@ func (p *intentNode) acquired(t *core.Tell) {
 	}
 }
 
-func (p *intentNode) drop(id string) {
-	p.w.step(p.n, core.Event{Kind: core.EvDrop, ID: id, Cause: core.CauseRequested})
-}
+func (p *intentNode) drop(id string) { p.w.drop(p.n, id) }
 
 func (p *intentNode) refused(t *core.Tell) {
 	waiting := p.wants[t.ID]
@@ -203,9 +201,9 @@ func (p *intentNode) refused(t *core.Tell) {
 	for _, session := range waiting {
 		e.Session = session
 		if e.Outcome == intent.NoAnswer {
-			e.Wait = int64(p.tender.Failed(session))
+			e.Wait = int64(p.member.Failed(session))
 		} else {
-			p.tender.Answered(session)
+			p.member.Answered(session)
 		}
 		p.tell(e)
 	}

@@ -17,8 +17,8 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/core/intent"
+	"github.com/leasestorm/leasestorm/internal/membership"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
-	"github.com/leasestorm/leasestorm/internal/tend"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent/api"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
@@ -28,7 +28,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// intentNode is a process of the system of intents: the production API, store, tender and machine, and a shell that does for
+// intentNode is a process of the system of intents: the production API, store, member and machine, and a shell that does for
 // the machine what lease/intent/worker does.
 type intentNode struct {
 	plainProgram
@@ -49,7 +49,7 @@ type intentNode struct {
 	// Worker.
 	bus       *store.Bus
 	leasesOf  *redisstore.Store // passes leases on
-	tender    *tend.Tender
+	member    *membership.Member
 	machine   *intent.Machine
 	jobs      map[string]*intentJob
 	inbox     []intentMessage
@@ -58,8 +58,8 @@ type intentNode struct {
 	passed    core.Passed
 	wants     map[string][]string // sessions that wait for the attempt at a lease
 	releasers map[string][]*intentRelease
-	hungry    bool
-	reader    *routine // waits for hunger
+	capacity  bool
+	reader    *routine // waits for capacity
 	kicked    bool
 	beater    *routine // waits for its next beat
 	nextBeat  core.Time
@@ -183,16 +183,16 @@ func (p *intentNode) start(w *world, n *node) {
 	}
 	p.machine = intent.New(intent.Config{
 		Worker: n.instance, Slots: w.intents.slots, Grace: int64(w.cfg.TTL / 6), StopTimeout: int64(w.cfg.TTL),
-		Retry: int64(tend.Retry(w.cfg.TTL)), MaxTries: worker.MaxTriesDefault, Starting: worker.StartingDefault,
+		Retry: int64(membership.Retry(w.cfg.TTL)), MaxTries: worker.MaxTriesDefault, Starting: worker.StartingDefault,
 	})
 	p.bus = must(p.store.Bus(n.instance))
 	p.leasesOf = must(redisstore.New(patient, redisstore.Options{
 		LeasePrefix: intentNames.lease, NodePrefix: intentNames.node, EpochKey: intentNames.epoch, Channel: intentNames.channel,
 		Quarantine: w.cfg.TTL, OpTimeout: never, PoolSize: poolSize,
 	}))
-	p.tender = p.tends()
+	p.member = p.newMember()
 	w.goes(n, func(*routine) {
-		err := p.tender.Prepare(p.ctx)
+		err := p.member.Join(p.ctx)
 		if err != nil {
 			w.after(0, func() { p.exit(err.Error()) })
 			return
@@ -224,8 +224,8 @@ func (p *intentNode) signedOn() {
 	if p.stopping {
 		return
 	}
-	p.hungry, p.up = true, true
-	p.w.goes(p.n, func(*routine) { p.tender.Read(p.ctx) })
+	p.capacity, p.up = true, true
+	p.w.goes(p.n, func(*routine) { p.member.Consume(p.ctx) })
 	p.w.goes(p.n, p.beats)
 	p.pump()
 	p.ready()
@@ -240,11 +240,11 @@ var intentTokens = []api.Token{
 	api.NewToken("writer", client.WriteToken, "v3:write", "v3:read"), api.NewToken("reader", client.ReadToken, "v3:read"),
 }
 
-func (p *intentNode) tends() *tend.Tender {
+func (p *intentNode) newMember() *membership.Member {
 	w, n := p.w, p.n
 	single := w.cfg.Intents.SingleWriter
-	return &tend.Tender{
-		Me: tend.Incarnation{Name: n.name, Boot: "virtual", PIDNS: n.name, PID: int(n.pid)}, Instance: n.instance, Slots: w.intents.slots,
+	return &membership.Member{
+		Me: membership.Incarnation{Name: n.name, Boot: "virtual", PIDNS: n.name, PID: int(n.pid)}, Instance: n.instance, Slots: w.intents.slots,
 		SingleWriter: single != nil && single(n.slot), Life: w.cfg.TTL, Renew: w.cfg.Renew, Store: p.store, Bus: p.bus, Logger: zap.NewNop(),
 		Evict: func(ctx context.Context, owner string, names ...string) ([]string, error) {
 			passed, err := p.leasesOf.Pass(ctx, owner, "", w.cfg.TTL, names...)
@@ -254,31 +254,31 @@ func (p *intentNode) tends() *tend.Tender {
 			return passed, nil
 		},
 		// One process runs in a slot at a time: another one's number is that of a dead one.
-		FateOf: func(other tend.Incarnation) tend.Fate {
+		FateOf: func(other membership.Incarnation) membership.Fate {
 			if other.PIDNS == n.name && other.PID != int(n.pid) {
-				return tend.Dead
+				return membership.Dead
 			}
-			return tend.Unknown
+			return membership.Unknown
 		},
 		Deliver: func(entries []store.Entry) { p.put(intentMessage{f: func() { p.deliver(entries) }}) },
 		Stop:    func(session string) { p.tell(intent.Event{Kind: intent.EvStop, Session: session}) },
 		Check:   func() { p.tell(intent.Event{Kind: intent.EvCheck}) },
-		Running: p.machine.Running, Hungry: p.awaitHunger, Kick: p.kick,
+		Running: p.machine.Running, AwaitCapacity: p.awaitCapacity, Kick: p.kick,
 		Unknown: func(sessions []string) []string { return slices.DeleteFunc(sessions, p.machine.Has) },
 		Pause:   func(_ context.Context, d time.Duration) { w.current.sleep(max(d, 10*time.Millisecond)) },
 		Quit:    func() bool { return w.current.dead || p.ctx.Err() != nil },
 	}
 }
 
-func (p *intentNode) awaitHunger() bool {
+func (p *intentNode) awaitCapacity() bool {
 	r := p.w.current
-	if !p.hungry {
+	if !p.capacity {
 		p.reader = r
 		if !r.park() {
 			return false
 		}
 	}
-	p.hungry = false
+	p.capacity = false
 	return p.ctx.Err() == nil
 }
 
@@ -293,9 +293,9 @@ func (p *intentNode) kick() {
 
 // beats is the loop of the production worker that beats.
 func (p *intentNode) beats(r *routine) {
-	every := core.Time(tend.BeatEvery(p.w.cfg.TTL))
+	every := core.Time(membership.BeatInterval(p.w.cfg.TTL))
 	for !r.dead && p.ctx.Err() == nil {
-		_ = p.tender.Tend(p.ctx) // what was not reached is tried again with the next beat
+		_ = p.member.Beat(p.ctx) // what was not reached is tried again with the next beat
 		now := p.n.clock.monoAt(p.w.t)
 		for p.nextBeat <= now {
 			p.nextBeat += every
@@ -324,12 +324,12 @@ func (p *intentNode) deliver(entries []store.Entry) {
 		if p.machine.Has(e.Session) {
 			continue
 		}
-		if why := tend.Malformed(&e); why != "" {
+		if why := membership.Malformed(&e); why != "" {
 			p.goes(func() { _ = p.bus.Bury(p.ctx, store.Entry{ID: e.ID, Tries: e.Tries}, why, 0, "R_PIPELINE_FAILED") })
 			continue
 		}
 		p.jobs[e.Session] = &intentJob{entry: e}
-		p.step(tend.Event(&e))
+		p.step(membership.Event(&e))
 		if !p.machine.Has(e.Session) {
 			delete(p.jobs, e.Session)
 		}
@@ -379,7 +379,7 @@ func (p *intentNode) pump() {
 		return
 	}
 	if p.machine.Waiting() == 0 && !p.stopping {
-		p.hungry = true
+		p.capacity = true
 		if r := p.reader; r != nil {
 			p.reader = nil
 			p.w.inProcess(p.n, 0, r.wake)
@@ -423,7 +423,7 @@ func (p *intentNode) heard(_ *world, _ *node, text string) {
 		if j := p.jobs[id]; j != nil && !j.asking {
 			j.asking = true
 			p.w.goes(p.n, func(*routine) {
-				p.tender.Heed(p.ctx, id)
+				p.member.CheckStop(p.ctx, id)
 				j.asking = false
 			})
 		}

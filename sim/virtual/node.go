@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/policy"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
@@ -38,8 +39,9 @@ type node struct {
 	terms   []term
 	vacant  []int32
 	held    map[string]int32 // lease → terms; never ranged over
-	pauses  []int32          // check-send faults of the plan that wait for the next poll
-	again   time.Duration    // restart this long after a clean stop; 0: never
+	left    []leftover
+	pauses  []int32       // check-send faults of the plan that wait for the next poll
+	again   time.Duration // restart this long after a clean stop; 0: never
 	restart bool
 	witness int32 // session whose passing on thaws the process, -1: none
 	paused  int32 // the fault that froze it then
@@ -51,24 +53,14 @@ type term struct {
 	session int32
 	fence   int64
 	until   core.Time // end of the trust window
-	mono    core.Time // belief ends at these, which an attempt to renew draws in to its deadline until it is answered
-	wall    int64
-	certain bool
-	yield   bool // no poll may begin; drop it when the running one has ended
-	cause   core.Cause
-	fenced  bool  // the target refused its fence: dropped when the next poll would begin
-	due     bool  // a poll waits for the next renewal
-	next    int64 // true time of the next poll
+	belief  policy.Belief
+	polls   policy.Poller
 	poll    int32 // running, -1: none
 }
 
 // trusts is IsOwned.
 func (n *node) trusts(t *term, at int64) bool {
-	if t.gen == 0 || !t.certain {
-		return false
-	}
-	now := n.clock.now(at)
-	return now.Mono < t.mono && now.Wall < t.wall
+	return t.gen != 0 && t.belief.Holds(n.clock.now(at))
 }
 
 func (w *world) addNode(r *rand.Rand) *node {
@@ -96,7 +88,7 @@ func (w *world) spawn(n *node) {
 	n.tickAt, n.working = 0, false
 	n.inbox, n.todo = n.inbox[:0], n.todo[:0]
 	n.fall, n.spin = fall{}, spin{since: w.t}
-	n.terms, n.vacant, n.held = nil, nil, map[string]int32{}
+	n.terms, n.vacant, n.held, n.left = nil, nil, map[string]int32{}, nil
 	n.link.trying, n.link.hears = false, false
 	n.instance = fmt.Sprintf("%s-%d-%08x", n.name, (epochNs+w.t)/int64(time.Second), w.load.Uint32())
 	cfg := core.Config{
@@ -151,6 +143,9 @@ func (w *world) die(n *node, code int64, reason string) {
 		}
 		w.ends(believer{int32(n.slot - 1), int32(i), t.gen}, t.session)
 		t.gen = 0
+	}
+	for i := range n.left {
+		w.hangUp(n.left[i].poll)
 	}
 	l := &n.link
 	for _, m := range l.flight {
@@ -254,7 +249,7 @@ func (w *world) heldForLong(n *node, e *event) {
 		return
 	}
 	if t := &n.terms[e.arg]; n.alive && t.gen == e.gen {
-		w.step(n, core.Event{Kind: core.EvDrop, ID: w.sess[t.session].id, Cause: core.CauseRequested})
+		w.drop(n, w.sess[t.session].id)
 	}
 }
 
@@ -316,11 +311,7 @@ func (w *world) step(n *node, ev core.Event) {
 	w.act(n, &ev)
 	for i := 0; i < len(n.todo) && n.alive; {
 		ev := &n.todo[i]
-		i++
-		// Drops that follow a drop for the same reason leave with it, as in production: many releases in few requests.
-		for ; ev.Kind == core.EvDrop && i < len(n.todo) && n.todo[i].Kind == core.EvDrop && n.todo[i].Cause == ev.Cause; i++ {
-			ev.IDs = append(ev.IDs, n.todo[i].ID)
-		}
+		i += policy.MergeDrops(n.todo[i:])
 		if !w.repeats(n, i) {
 			w.act(n, ev)
 		}
@@ -363,7 +354,7 @@ func (w *world) thaw(n *node) {
 		return
 	}
 	at := w.t
-	tick := w.t + upTo(w.net, int64(len(n.inbox)+1)*int64(20*time.Microsecond)) + 1
+	tick := w.t + upTo(w.net, int64(len(n.inbox)+1)*int64(20*time.Microsecond)+int64(w.cfg.Clock.Late)) + 1
 	for _, e := range n.inbox {
 		at += upTo(w.net, int64(40*time.Microsecond))
 		e.at = at

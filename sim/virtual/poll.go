@@ -1,9 +1,10 @@
 package virtual
 
 import (
+	"slices"
 	"time"
 
-	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/policy"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -17,9 +18,11 @@ type poll struct {
 	fence    int64
 	id       string // of the session
 	instance string
+	ends     int64 // true time of its time-out, 0: it counts from the send
 	arrival  int64 // the target's number, 0: not arrived
 	accepted bool
 	refused  bool // by the target, because of its fence
+	ended    bool // its context has
 	over     bool // the process has given it up or is gone
 }
 
@@ -53,29 +56,42 @@ func (p *pollTable) remove(i int32) {
 	p.vacant = append(p.vacant, i)
 }
 
-// pollDue begins the next poll of a term, if the trust window has room for it; else the next renewal asks again.
+// pollDue has the term's poller decide whether its next poll begins.
 func (w *world) pollDue(n *node, ti int32, gen uint32) {
 	if !n.alive || int(ti) >= len(n.terms) {
 		return
 	}
 	t := &n.terms[ti]
-	if t.gen != gen || t.yield || t.poll >= 0 {
-		return
+	if t.gen == gen && !t.polls.Running() {
+		w.polling(n, ti, t.polls.Due(n.clock.monoAt(w.t), t.until, n.trusts(t, w.t), &w.timings), "")
 	}
-	if t.fenced {
-		w.step(n, core.Event{Kind: core.EvDrop, ID: w.sess[t.session].id, Cause: core.CauseRequested})
-		return
+}
+
+// polling carries out what a term's poller decided. A poll here returns at its time-out at the latest, so none is ever stuck.
+func (w *world) polling(n *node, ti int32, s policy.Step, why string) {
+	t := &n.terms[ti]
+	switch {
+	case s.Cancel:
+		if w.cancel(n, t.poll, why) {
+			t.poll = -1
+			w.polling(n, ti, t.polls.Returned(policy.Polled), "")
+		}
+	case s.Begin:
+		w.beginPoll(n, ti)
+	case s.Drop:
+		w.drop(n, w.sess[t.session].id)
+	case s.Wake != 0:
+		w.q.push(event{at: n.clock.when(w.t, s.Wake), kind: evPoll, node: int32(n.slot - 1), arg: ti, gen: t.gen})
 	}
-	fits := n.clock.monoAt(w.t)+core.Time(w.cfg.PollTimeout) <= t.until || w.cfg.LongPolls
-	if !fits || !n.trusts(t, w.t) {
-		t.due = true
-		return
-	}
+}
+
+func (w *world) beginPoll(n *node, ti int32) {
+	t := &n.terms[ti]
 	w.gens++
 	w.out.Polls++
 	id := w.sess[t.session].id
 	pi := w.polls.add(poll{
-		gen: w.gens, node: int32(n.slot - 1), term: ti, termGen: gen,
+		gen: w.gens, node: int32(n.slot - 1), term: ti, termGen: t.gen, ends: n.clock.when(w.t, t.polls.Ends),
 		session: t.session, fence: t.fence, id: id, instance: n.instance,
 	})
 	t.poll = pi
@@ -85,6 +101,7 @@ func (w *world) pollDue(n *node, ti int32, gen uint32) {
 		n.pauses = n.pauses[1:]
 		w.say(n, history.Paused, id, t.fence, "")
 		n.witness = t.session
+		w.polls.polls[pi].ends = 0
 		w.freeze(n)
 		n.inbox = append(n.inbox, event{kind: evPollSend, node: int32(n.slot - 1), arg: pi, gen: w.gens})
 		return
@@ -94,6 +111,9 @@ func (w *world) pollDue(n *node, ti int32, gen uint32) {
 
 func (w *world) pollSent(pi int32, gen uint32) {
 	if p := w.polls.get(pi, gen); p != nil {
+		if p.ends == 0 {
+			p.ends = w.t + int64(w.cfg.PollTimeout)
+		}
 		w.q.push(event{at: w.t + w.hop(), kind: evPollArrive, arg: pi, gen: gen})
 	}
 }
@@ -103,6 +123,8 @@ func (w *world) pollSent(pi int32, gen uint32) {
 func (w *world) hop() int64 {
 	return int64(w.cfg.Net.Delay) + upTo(w.load, int64(w.cfg.Net.Jitter))
 }
+
+func (w *world) hopMax() int64 { return int64(w.cfg.Net.Delay + w.cfg.Net.Jitter) }
 
 func (w *world) pollArrives(pi int32, gen uint32) {
 	p := w.polls.get(pi, gen)
@@ -136,8 +158,8 @@ func (w *world) pollArrives(pi int32, gen uint32) {
 	if s.hang == 0 {
 		w.q.push(event{at: w.t + serve, kind: evPollServed, arg: pi, gen: gen})
 	}
-	if s.hang > 0 || serve >= int64(w.cfg.PollTimeout) {
-		back.kind, back.at = evPollTimeout, w.t+int64(w.cfg.PollTimeout)
+	if s.hang > 0 || w.t+serve+w.hopMax() >= p.ends {
+		back.kind, back.at = evPollTimeout, max(w.t, p.ends)
 		w.q.push(back)
 	}
 }
@@ -166,43 +188,61 @@ func (w *world) pollReturned(n *node, e *event) {
 	if p == nil || p.over || !n.alive {
 		return
 	}
-	ti := p.term // removing the poll clears it
-	t := &n.terms[ti]
-	if t.gen != p.termGen {
-		return
+	result := policy.Polled
+	if p.refused {
+		result = policy.Fenced
 	}
-	refused := p.refused
+	was := *p // removing the poll clears it
 	if e.kind == evPollTimeout {
-		w.cancel(n, e.arg, "time-out")
+		w.cancel(n, e.arg, timedOut)
 	} else {
 		w.say(n, history.PollEnd, p.id, p.fence, "")
 		w.polls.remove(e.arg)
-		t.poll = -1
 	}
-	t.fenced = refused
-	w.pollNext(n, ti, t)
-}
-
-// pollNext plans the term's next poll, in phase, or gives the lease back if that was asked.
-func (w *world) pollNext(n *node, ti int32, t *term) {
-	if t.yield {
-		w.step(n, core.Event{Kind: core.EvDrop, ID: w.sess[t.session].id, Cause: t.cause})
+	if t := &n.terms[was.term]; t.gen == was.termGen {
+		t.poll = -1
+		w.polling(n, was.term, t.polls.Returned(result), "")
 		return
 	}
-	t.next += int64(w.cfg.Poll)
-	if t.next < w.t {
-		t.next += (w.t - t.next + int64(w.cfg.Poll) - 1) / int64(w.cfg.Poll) * int64(w.cfg.Poll)
-	}
-	w.q.push(event{at: t.next, kind: evPoll, node: int32(n.slot - 1), arg: ti, gen: t.gen})
+	n.left = slices.DeleteFunc(n.left, func(l leftover) bool { return l.poll == e.arg })
 }
 
-// cancel ends a running poll's context: the process is done with it at once, the target notices soon.
-func (w *world) cancel(n *node, pi int32, why string) {
+// leftover is a poll that goes on although its term is over: the next term of its session here waits for it.
+type leftover struct {
+	session int32
+	poll    int32
+	polls   policy.Poller
+}
+
+// takeOver gives a term that begins the poll of its session that is left over.
+func (w *world) takeOver(n *node, ti int32) {
+	t := &n.terms[ti]
+	i := slices.IndexFunc(n.left, func(l leftover) bool { return l.session == t.session })
+	if i < 0 {
+		return
+	}
+	t.poll, t.polls = n.left[i].poll, n.left[i].polls
+	p := &w.polls.polls[t.poll]
+	p.term, p.termGen = ti, t.gen
+	n.left = slices.Delete(n.left, i, i+1)
+}
+
+const timedOut = "time-out"
+
+// cancel ends a running poll's context, and reports whether the poll returned: the process is done with it at once then, and the
+// target notices soon. Work that does not look at its context goes on until its own end or its time-out.
+func (w *world) cancel(n *node, pi int32, why string) (returned bool) {
 	p := &w.polls.polls[pi]
-	w.say(n, history.PollCancelled, p.id, p.fence, why)
+	if !p.ended {
+		p.ended = true
+		w.say(n, history.PollCancelled, p.id, p.fence, why)
+	}
+	if w.sess[p.session].heedless && why != timedOut {
+		return false
+	}
 	w.say(n, history.PollEnd, p.id, p.fence, why)
-	n.terms[p.term].poll = -1
 	w.hangUp(pi)
+	return true
 }
 
 // hangUp is a client that goes away.

@@ -265,7 +265,7 @@ func (f *foreigner) say(w *world, n *node, word *foreign.Word) {
 	case history.Acquired:
 		now := n.clock.now(w.t)
 		w.say(n, history.Acquired, id, 0, "")
-		w.hold(n, &core.Tell{ID: id, Until: now.Mono + core.Time(endless), UntilWall: now.Wall + int64(endless)})
+		w.hold(n, &core.Tell{Kind: core.TellAcquired, ID: id, Until: now.Mono + core.Time(endless), UntilWall: now.Wall + int64(endless)})
 	case history.Lost, history.Released:
 		w.say(n, kind, id, 0, word.Reason)
 		w.over(n, id, word.Reason)

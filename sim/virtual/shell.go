@@ -3,6 +3,7 @@ package virtual
 import (
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/logentry"
+	"github.com/leasestorm/leasestorm/internal/policy"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -26,10 +27,7 @@ func (w *world) carryOut(n *node, t *core.Tell) {
 	case core.TellRenewed:
 		w.tellRenewed(n, t)
 	case core.TellUncertain:
-		if _, tm := n.term(t.ID); tm != nil {
-			tm.certain = false
-		}
-		w.say(n, history.RenewFailed, t.ID, t.Fence, reason(t))
+		w.tellUncertain(n, t)
 	case core.TellLost, core.TellReleased:
 		kind := history.Lost
 		if t.Kind == core.TellReleased {
@@ -41,10 +39,10 @@ func (w *world) carryOut(n *node, t *core.Tell) {
 			w.q.push(event{at: w.t + int64(w.cfg.Rest), kind: evWant, node: int32(n.slot - 1), arg: s, gen: n.gen})
 		}
 	case core.TellYield:
-		w.yield(n, t)
+		w.yield(n, t.ID)
 	case core.TellKept:
-		if _, tm := n.term(t.ID); tm != nil && tm.poll >= 0 {
-			tm.yield = false
+		if _, tm := n.term(t.ID); tm != nil {
+			tm.polls.Kept()
 		}
 	case core.TellDrained:
 		if n.program != nil && n.program.drained(w, n) {
@@ -109,7 +107,7 @@ func (w *world) hold(n *node, t *core.Tell) {
 	w.gens++
 	w.out.Acquires++
 	n.terms[i] = term{
-		gen: w.gens, session: s, fence: t.Fence, until: t.Until, mono: t.Until, wall: t.UntilWall, certain: true, poll: -1,
+		gen: w.gens, session: s, fence: t.Fence, until: t.Until, belief: policy.Belief{}.After(t), poll: -1,
 	}
 	n.held[t.ID] = i
 	w.begins(believer{int32(n.slot - 1), i, w.gens}, s, t.Fence)
@@ -117,8 +115,19 @@ func (w *world) hold(n *node, t *core.Tell) {
 		w.q.push(event{at: w.t + int64(w.cfg.Hold), kind: evHeld, node: int32(n.slot - 1), arg: i, gen: w.gens})
 	}
 	if w.cfg.Poll > 0 && w.cfg.Intents == nil {
-		n.terms[i].next = w.t
-		w.q.push(event{at: w.t, kind: evPoll, node: int32(n.slot - 1), arg: i, gen: w.gens})
+		w.takeOver(n, i)
+		w.polling(n, i, n.terms[i].polls.Acquired(n.clock.monoAt(w.t)), "")
+	}
+}
+
+func (w *world) tellUncertain(n *node, t *core.Tell) {
+	i, tm := n.term(t.ID)
+	if tm != nil {
+		tm.belief = tm.belief.After(t)
+	}
+	w.say(n, history.RenewFailed, t.ID, t.Fence, reason(t))
+	if tm != nil {
+		w.polling(n, i, tm.polls.Uncertain(n.clock.monoAt(w.t), &w.timings), reason(t))
 	}
 }
 
@@ -131,12 +140,9 @@ func (w *world) tellRenewed(n *node, t *core.Tell) {
 		return
 	}
 	w.out.Renewals++
-	tm.until, tm.mono, tm.wall, tm.certain = t.Until, t.Until, t.UntilWall, true
+	tm.until, tm.belief = t.Until, tm.belief.After(t)
 	w.suspect(tm.session)
-	if tm.due {
-		tm.due = false
-		w.q.push(event{at: w.t, kind: evPoll, node: int32(n.slot - 1), arg: i, gen: tm.gen})
-	}
+	w.polling(n, i, tm.polls.Renewed(), "")
 }
 
 // over ends a term: its running poll is cancelled.
@@ -145,8 +151,8 @@ func (w *world) over(n *node, id, why string) {
 	if tm == nil {
 		return
 	}
-	if tm.poll >= 0 {
-		w.cancel(n, tm.poll, why)
+	if tm.polls.Over(n.clock.monoAt(w.t), &w.timings).Cancel && !w.cancel(n, tm.poll, why) {
+		n.left = append(n.left, leftover{tm.session, tm.poll, tm.polls})
 	}
 	w.ends(believer{int32(n.slot - 1), i, tm.gen}, tm.session)
 	delete(n.held, id)
@@ -155,16 +161,17 @@ func (w *world) over(n *node, id, why string) {
 }
 
 // yield lets the running poll end, then gives the lease back.
-func (w *world) yield(n *node, t *core.Tell) {
-	_, tm := n.term(t.ID)
-	if tm != nil && tm.poll >= 0 {
-		tm.yield, tm.cause = true, t.Cause
+func (w *world) yield(n *node, id string) {
+	if i, tm := n.term(id); tm != nil {
+		w.polling(n, i, tm.polls.Yield(), "")
 		return
 	}
-	if tm != nil {
-		tm.yield = true
-	}
-	w.step(n, core.Event{Kind: core.EvDrop, ID: t.ID, Cause: t.Cause})
+	w.drop(n, id)
+}
+
+// drop gives a lease back, or stops wanting it. A term that was asked for keeps the cause of that.
+func (w *world) drop(n *node, id string) {
+	w.step(n, core.Event{Kind: core.EvDrop, ID: id, Cause: core.CauseRequested})
 }
 
 func (w *world) say(n *node, k history.Kind, id string, fence int64, why string) {
@@ -182,17 +189,15 @@ func (w *world) sayUntil(n *node, k history.Kind, t *core.Tell) {
 	}
 }
 
-// renewing says which terms an attempt is about to extend. Belief in them ends at its deadline until it is answered,
-// however late the node comes to its timers (G4).
+// renewing says which terms an attempt is about to extend.
 func (w *world) renewing(n *node, op *core.Op) {
-	if op.Kind != core.OpRenew && op.Kind != core.OpReassert {
+	if !policy.Renews(op.Kind) {
 		return
 	}
 	for _, it := range op.Items {
 		w.say(n, history.RenewStart, it.ID, it.Fence, "")
-		if _, tm := n.term(it.ID); tm != nil && tm.mono > op.Deadline {
-			tm.wall -= int64(tm.mono - op.Deadline)
-			tm.mono = op.Deadline
+		if _, tm := n.term(it.ID); tm != nil {
+			tm.belief = tm.belief.During(op)
 		}
 	}
 }

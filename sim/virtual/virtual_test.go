@@ -162,32 +162,34 @@ func TestFailoverWithoutLag(t *testing.T) {
 	}
 }
 
-// Long polls outlast the TTL while renewals succeed, and end with the trust window when they do not.
+// Long polls outlast the TTL while renewals succeed, and end with the first that does not, as in lease/poll.
 func TestLongPolls(t *testing.T) {
 	cfg := Config{
 		Nodes: 1, Sessions: 1, TTL: 3 * time.Second, Poll: 20 * time.Second, PollTimeout: 15 * time.Second,
 		Serve: 10 * time.Second, LongPolls: true, Storm: 60 * time.Second,
 	}
-	polls := func(plan fault.Plan) (served int, aborted, lost int64) {
+	polls := func(plan fault.Plan) (served int, aborted, failed int64) {
 		if _, err := Run(cfg, plan, 1, func(e history.Event) {
 			switch e.Kind {
 			case history.Served:
 				served++
 			case history.Aborted:
 				aborted = e.T
-			case history.Lost:
-				lost = e.T
+			case history.RenewFailed:
+				if failed == 0 {
+					failed = e.T
+				}
 			}
 		}); err != nil {
 			t.Fatal(err)
 		}
-		return served, aborted, lost
+		return served, aborted, failed
 	}
 	if served, aborted, _ := polls(fault.Plan{}); served < 2 || aborted != 0 {
 		t.Errorf("%d long polls were served, one aborted at %d; want them to outlast the TTL", served, aborted)
 	}
-	_, aborted, lost := polls(fault.Plan{Faults: []fault.Fault{{At: time.Second, Kind: fault.BlackHole, For: 10 * time.Second}}})
-	if lost == 0 || aborted < lost || aborted > lost+int64(5*time.Millisecond) {
-		t.Errorf("the window ended at %d, the poll at %d", lost, aborted)
+	_, aborted, failed := polls(fault.Plan{Faults: []fault.Fault{{At: time.Second, Kind: fault.BlackHole, For: 10 * time.Second}}})
+	if failed == 0 || aborted < failed || aborted > failed+int64(5*time.Millisecond) {
+		t.Errorf("the renewal failed at %d, the poll ended at %d", failed, aborted)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/policy"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
@@ -47,6 +48,7 @@ type world struct {
 
 	sess    []session // by creation
 	sessIdx map[string]int32
+	timings policy.Polls
 	polls   pollTable
 	arrived int64 // polls that reached the target
 
@@ -82,6 +84,13 @@ type session struct {
 	excused  int64 // true time until which overlaps count as the foreign hand's
 	paused   int
 	gone     bool
+	heedless bool // its polls do not look at their context
+}
+
+// heedless reports whether the work of a session does not look at its context, as that of a quarter does not: polls that fit into the
+// window are under their lease nevertheless. Long polls must look at it.
+func heedless(cfg *Config, id string) bool {
+	return cfg.Election == nil && cfg.Foreign == nil && !cfg.LongPolls && id != "" && id[len(id)-1] < '4'
 }
 
 func newWorld(cfg Config, plan fault.Plan, seed uint64, emit func(history.Event)) *world {
@@ -92,13 +101,16 @@ func newWorld(cfg Config, plan fault.Plan, seed uint64, emit func(history.Event)
 		pick: rand.New(rand.NewPCG(seed, streamFault)),
 
 		sessIdx: map[string]int32{}, edges: newEdges(cfg, seed),
+		timings: policy.Polls{
+			Interval: core.Time(cfg.Poll), Timeout: core.Time(cfg.PollTimeout), Long: cfg.LongPolls,
+		},
 	}
 	setup := rand.New(rand.NewPCG(seed, streamSetup))
 	w.server.redis = newRedis(int64(cfg.TTL), w, w.publish)
 	w.server.scripts = map[string]string{}
 	w.server.onLease = func(id string) {
 		w.sessIdx[id] = int32(len(w.sess))
-		w.sess = append(w.sess, session{id: id})
+		w.sess = append(w.sess, session{id: id, heedless: heedless(&cfg, id)})
 	}
 	if cfg.Intents != nil {
 		w.server.names, w.server.shout = intentNames, w.shout

@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap"
 
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
+	"github.com/leasestorm/leasestorm/internal/membership"
 	"github.com/leasestorm/leasestorm/internal/plain"
-	"github.com/leasestorm/leasestorm/internal/tend"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
@@ -68,7 +68,7 @@ func (w *Worker) carry(e core.Effect) {
 		if j != nil {
 			known = &j.entry
 		}
-		entry := tend.Buried(&e, known)
+		entry := membership.Buried(&e, known)
 		w.tasks.Go(func() { w.bury(entry, e.Text, e.Fence) })
 	case core.Forget:
 		if j != nil && j.started && !j.over {
@@ -102,10 +102,10 @@ func (w *Worker) acquire(e core.Effect) {
 	case errors.Is(err, lease.ErrName), errors.Is(err, lease.ErrWrongType):
 		ev.Outcome, ev.Text = core.Refused, err.Error()
 	default:
-		ev.Outcome, ev.Wait = core.NoAnswer, int64(w.tender.Failed(e.Session))
+		ev.Outcome, ev.Wait = core.NoAnswer, int64(w.member.Failed(e.Session))
 	}
 	if ev.Outcome != core.NoAnswer {
-		w.tender.Answered(e.Session)
+		w.member.Answered(e.Session)
 	}
 	w.inbox.put(message{event: ev, f: func() { w.keep(e.Session, h) }})
 }
@@ -142,7 +142,7 @@ func (w *Worker) release(session string, holds []*lease.Hold) {
 }
 
 func (w *Worker) write(e core.Effect, service string) {
-	ev, err := w.tender.Write(context.WithoutCancel(w.ctx), &e, service)
+	ev, err := w.member.Write(context.WithoutCancel(w.ctx), &e, service)
 	w.unwritten.Store(&err)
 	w.inbox.put(message{event: ev, f: func() { w.count(e, ev.Wrote) }})
 }
@@ -183,7 +183,7 @@ func (w *Worker) count(e core.Effect, wrote core.Wrote) {
 func (w *Worker) fields(e core.Effect) []zap.Field {
 	return []zap.Field{
 		zap.String("session", e.Session), zap.String("worker", w.cfg.InstanceID), zap.String("slot", e.Slot),
-		zap.Int64("fence", e.Fence), zap.String("reason", tend.ReasonText(e.Reason)), zap.String("detail", e.Text),
+		zap.Int64("fence", e.Fence), zap.String("reason", membership.ReasonText(e.Reason)), zap.String("detail", e.Text),
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
 	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
-	"github.com/leasestorm/leasestorm/internal/tend"
+	"github.com/leasestorm/leasestorm/internal/membership"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
@@ -30,7 +30,7 @@ var (
 	// ErrConfig: settings contradict each other or are out of range.
 	ErrConfig = errors.New("invalid settings of the worker")
 	// ErrOtherWorker: SingleWriter is set, and another worker has gone on beating for a TTL.
-	ErrOtherWorker = tend.ErrOtherWorker
+	ErrOtherWorker = membership.ErrOtherWorker
 	// ErrStuck: a pipeline did not return in time; its leases expire.
 	ErrStuck = errors.New("a pipeline did not return in time")
 	// ErrStopped: the worker has stopped; make a new one.
@@ -162,7 +162,7 @@ func (c *Config) validate() error {
 func (c *Config) core() core.Config {
 	return core.Config{
 		Worker: c.InstanceID, Slots: c.Slots, Grace: int64(c.Grace), StopTimeout: int64(c.StopTimeout),
-		Retry: int64(tend.Retry(c.life())), MaxTries: c.MaxTries, Starting: c.Starting,
+		Retry: int64(membership.Retry(c.life())), MaxTries: c.MaxTries, Starting: c.Starting,
 	}
 }
 

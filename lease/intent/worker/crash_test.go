@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/leasestorm/leasestorm/internal/tend"
+	"github.com/leasestorm/leasestorm/internal/membership"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
@@ -136,7 +136,7 @@ func TestSingleWriterInAnotherContainer(t *testing.T) {
 	other, err := r.store.Bus("earlier")
 	r.must(err)
 	defer other.Close()
-	me := tend.WhoAmI("w1")
+	me := membership.WhoAmI("w1")
 	me.PIDNS = "another"
 	beat := func() {
 		_, _, _, err := other.Beat(t.Context(), me.String())
@@ -145,7 +145,7 @@ func TestSingleWriterInAnotherContainer(t *testing.T) {
 	r.must(other.Create(t.Context()))
 	beat()
 	started := r.single("w1", long)
-	tick := time.NewTicker(tend.BeatEvery(long.Leases.TTL) / 4)
+	tick := time.NewTicker(membership.BeatInterval(long.Leases.TTL) / 4)
 	defer tick.Stop()
 	for range 12 { // as long as three heartbeats take
 		select {

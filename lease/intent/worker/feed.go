@@ -9,22 +9,22 @@ import (
 	"go.uber.org/zap"
 
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
-	"github.com/leasestorm/leasestorm/internal/tend"
+	"github.com/leasestorm/leasestorm/internal/membership"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
-// tends returns what looks after this worker's place in the registry and on the bus.
-func (w *Worker) tends() *tend.Tender {
-	me := tend.WhoAmI(w.cfg.Name)
-	return &tend.Tender{
+// newMember returns what looks after this worker's place in the registry and on the bus.
+func (w *Worker) newMember() *membership.Member {
+	me := membership.WhoAmI(w.cfg.Name)
+	return &membership.Member{
 		Me: me, Instance: w.cfg.InstanceID, Slots: w.cfg.Slots, SingleWriter: w.cfg.SingleWriter, Life: w.cfg.life(),
 		Renew: cmp.Or(w.cfg.Store.Leases.RenewInterval, w.cfg.life()/3),
 		Store: w.store, Bus: w.bus, Logger: w.cfg.Logger, Evict: w.keeper.Evict, FateOf: me.FateOf,
 		Deliver: func(entries []store.Entry) { w.inbox.put(message{f: func() { w.deliver(entries) }}) },
 		Stop:    w.stopAsked,
 		Check:   func() { w.post(core.Event{Kind: core.EvCheck}) },
-		Running: w.running, Unknown: w.unknown, Hungry: w.awaitHunger, Kick: w.sweepNow, Pause: w.pause,
+		Running: w.running, Unknown: w.unknown, AwaitCapacity: w.awaitCapacity, Kick: w.sweepNow, Pause: w.pause,
 		Quit: func() bool { return w.ctx.Err() != nil }, Tried: w.registry.Note,
 	}
 }
@@ -53,7 +53,7 @@ func (w *Worker) hinted(session string) {
 		}
 		j.asking = true
 		w.tasks.Go(func() {
-			w.tender.Heed(w.ctx, session)
+			w.member.CheckStop(w.ctx, session)
 			w.inbox.put(message{f: func() { j.asking = false }})
 		})
 	}})
@@ -66,10 +66,10 @@ func (w *Worker) sweepNow() {
 	}
 }
 
-// awaitHunger waits until the loop can take more; false: the worker stops.
-func (w *Worker) awaitHunger() bool {
+// awaitCapacity waits until the loop can take more; false: the worker stops.
+func (w *Worker) awaitCapacity() bool {
 	select {
-	case <-w.hungry:
+	case <-w.capacity:
 		return true
 	case <-w.ctx.Done():
 		return false
@@ -92,12 +92,12 @@ func (w *Worker) deliver(entries []store.Entry) {
 		if w.machine.Has(e.Session) {
 			continue
 		}
-		if why := tend.Malformed(&e); why != "" {
+		if why := membership.Malformed(&e); why != "" {
 			w.tasks.Go(func() { w.bury(store.Entry{ID: e.ID, Tries: e.Tries}, why, 0) })
 			continue
 		}
 		w.jobs[e.Session] = &job{entry: e}
-		w.step(tend.Event(&e))
+		w.step(membership.Event(&e))
 		if !w.machine.Has(e.Session) {
 			delete(w.jobs, e.Session)
 		}
@@ -109,12 +109,12 @@ const failureLogEvery = 3 * time.Second
 
 // beat keeps the worker alive in the registry, and looks after what dead ones left behind, ten times in the life of a lease.
 func (w *Worker) beat() {
-	ticker := time.NewTicker(tend.BeatEvery(w.cfg.life()))
+	ticker := time.NewTicker(membership.BeatInterval(w.cfg.life()))
 	defer ticker.Stop()
 	var told, foreign time.Time // when the log was last told that it fails, and of foreign keys; zero: it does not
 	for {
 		sent := time.Now()
-		err := w.tender.Tend(w.ctx)
+		err := w.member.Beat(w.ctx)
 		w.registry.Note(err)
 		if err == nil {
 			w.keeper.Wrote(sent)

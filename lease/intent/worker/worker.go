@@ -13,9 +13,9 @@ import (
 
 	leasecore "github.com/leasestorm/leasestorm/internal/core"
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
+	"github.com/leasestorm/leasestorm/internal/membership"
 	"github.com/leasestorm/leasestorm/internal/ready"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
-	"github.com/leasestorm/leasestorm/internal/tend"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
@@ -26,15 +26,15 @@ type Worker struct {
 	store  *store.Store
 	bus    *store.Bus
 	keeper *lease.Keeper
-	tender *tend.Tender
+	member *membership.Member
 	base   time.Time
 
-	ctx    context.Context // of everything that waits
-	cancel context.CancelFunc
-	tasks  sync.WaitGroup // what the loop has started
-	loops  sync.WaitGroup // the loop itself, reader, beat, listener
-	hungry chan struct{}  // the loop can take more
-	kick   chan struct{}  // beat and sweep now
+	ctx      context.Context // of everything that waits
+	cancel   context.CancelFunc
+	tasks    sync.WaitGroup // what the loop has started
+	loops    sync.WaitGroup // the loop itself, reader, beat, listener
+	capacity chan struct{}  // the loop can take more
+	kick     chan struct{}  // beat and sweep now
 
 	registry  ready.Watch
 	up        atomic.Bool           // Start has returned nil
@@ -69,7 +69,7 @@ func New(client redis.UniversalClient, cfg Config) (*Worker, error) {
 	}
 	w := &Worker{
 		cfg: cfg, store: st, base: time.Now().Add(-1), machine: core.New(cfg.core()), jobs: map[string]*job{},
-		hungry: make(chan struct{}, 1), kick: make(chan struct{}, 1), done: make(chan struct{}), drained: make(chan struct{}),
+		capacity: make(chan struct{}, 1), kick: make(chan struct{}, 1), done: make(chan struct{}), drained: make(chan struct{}),
 		idle: make(chan struct{}),
 	}
 	w.inbox.wake = make(chan struct{}, 1)
@@ -89,7 +89,7 @@ func New(client redis.UniversalClient, cfg Config) (*Worker, error) {
 		st.Close()
 		return nil, err
 	}
-	w.tender = w.tends()
+	w.member = w.newMember()
 	return w, nil
 }
 
@@ -114,16 +114,16 @@ func (w *Worker) Start(ctx context.Context) error {
 	if err := w.keeper.Start(ctx); err != nil {
 		return w.store.Explain(ctx, err)
 	}
-	if err := w.tender.Prepare(ctx); errors.Is(err, tend.ErrQuit) {
+	if err := w.member.Join(ctx); errors.Is(err, membership.ErrQuit) {
 		return ErrStopped
 	} else if err != nil {
 		return w.store.Explain(ctx, err)
 	}
 	w.begun = true
 	w.up.Store(true)
-	w.hungry <- struct{}{}
+	w.capacity <- struct{}{}
 	w.loops.Go(w.loop)
-	w.loops.Go(func() { w.tender.Read(w.ctx) })
+	w.loops.Go(func() { w.member.Consume(w.ctx) })
 	w.loops.Go(w.beat)
 	w.loops.Go(func() {
 		w.bus.Listen(w.ctx, w.hinted, func(string) { w.sweepNow() }, w.sweepNow)
@@ -343,7 +343,7 @@ func (w *Worker) step(e core.Event) {
 // feed lets the reader fetch.
 func (w *Worker) feed() {
 	select {
-	case w.hungry <- struct{}{}:
+	case w.capacity <- struct{}{}:
 	default:
 	}
 }

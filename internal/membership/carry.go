@@ -1,4 +1,4 @@
-package tend
+package membership
 
 import (
 	"context"
@@ -29,20 +29,20 @@ func ReasonText(r core.Reason) string { return string(reasons[r]) }
 
 // Write carries out a Write of the machine and returns the event that answers it, and what kept Redis from it. One that failed is
 // answered late, since the machine repeats it a Retry later.
-func (t *Tender) Write(ctx context.Context, e *core.Effect, service string) (core.Event, error) {
-	wrote, err := t.Bus.Write(ctx, store.Write{
+func (m *Member) Write(ctx context.Context, e *core.Effect, service string) (core.Event, error) {
+	wrote, err := m.Bus.Write(ctx, store.Write{
 		Session: e.Session, Service: service, State: states[e.State], Reason: reasons[e.Reason], Detail: e.Text, Slot: e.Slot,
 		Fence: e.Fence, TunerFence: e.TunerFence, Ack: e.Ack,
 	})
 	ev := core.Event{Kind: core.EvWritten, Session: e.Session, Wrote: wrotes[wrote]}
 	if err != nil || ev.Wrote == 0 {
 		ev.Wrote = core.WroteFailed
-		if more := t.Failed(e.Session) - Retry(t.Life); more > 0 {
-			t.Pause(ctx, more)
+		if more := m.Failed(e.Session) - Retry(m.Life); more > 0 {
+			m.Pause(ctx, more)
 		}
 		return ev, err
 	}
-	t.Answered(e.Session)
+	m.Answered(e.Session)
 	return ev, nil
 }
 

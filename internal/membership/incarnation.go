@@ -1,4 +1,4 @@
-package tend
+package membership
 
 import (
 	"bytes"

@@ -1,31 +1,31 @@
-package tend
+package membership
 
 import (
 	"sync"
 	"time"
 )
 
-// again counts how often in a row something failed: the sessions' writes and attempts at leases, by session, and the reading of the
+// retries counts how often in a row something failed: the sessions' writes and attempts at leases, by session, and the reading of the
 // bus, "". The zero value has met no failure. Safe for concurrent use.
-type again struct {
+type retries struct {
 	mu     sync.Mutex
 	failed map[string]int
 }
 
-func (a *again) fails(what string) (times int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.failed == nil {
-		a.failed = map[string]int{}
+func (r *retries) fails(what string) (times int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failed == nil {
+		r.failed = map[string]int{}
 	}
-	a.failed[what]++
-	return a.failed[what]
+	r.failed[what]++
+	return r.failed[what]
 }
 
-func (a *again) succeeds(what string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.failed, what)
+func (r *retries) succeeds(what string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.failed, what)
 }
 
 // Retry is how soon a machine repeats at the earliest what had no effect, in a fleet where a worker is dead after that life.
@@ -33,10 +33,10 @@ func Retry(life time.Duration) time.Duration { return max(life/100, 10*time.Mill
 
 // Failed takes note that something about a session had no effect, and returns how long to leave it: twice as long as the last time,
 // at most a quarter of the renewal interval, so that what is in doubt is settled soon after Redis is itself again (I7).
-func (t *Tender) Failed(session string) time.Duration {
-	retry := Retry(t.Life)
-	return max(retry, min(retry<<min(t.again.fails(session)-1, 16), t.Renew/4))
+func (m *Member) Failed(session string) time.Duration {
+	retry := Retry(m.Life)
+	return max(retry, min(retry<<min(m.retries.fails(session)-1, 16), m.Renew/4))
 }
 
 // Answered takes note that Redis has answered something about a session.
-func (t *Tender) Answered(session string) { t.again.succeeds(session) }
+func (m *Member) Answered(session string) { m.retries.succeeds(session) }

@@ -1,4 +1,4 @@
-package tend
+package membership
 
 import (
 	"context"
@@ -25,7 +25,7 @@ func TestFailedDoubles(t *testing.T) {
 		{30 * time.Second, time.Second, []time.Duration{300e6, 300e6}}, // a TTL of which the machine's own pause is more than that
 		{time.Second, 300 * time.Millisecond, []time.Duration{10e6, 20e6, 40e6, 75e6}},
 	} {
-		x := &Tender{Life: tt.life, Renew: tt.renew}
+		x := &Member{Life: tt.life, Renew: tt.renew}
 		x.Failed("other")
 		var got []time.Duration
 		for range tt.want {
@@ -56,13 +56,13 @@ func TestFailuresAreRepeatedRarely(t *testing.T) {
 		defer bus.Close()
 		const life, renew = 30 * time.Second, 10 * time.Second
 		began := time.Now()
-		x := &Tender{
+		x := &Member{
 			Life: life, Renew: renew, Store: st, Bus: bus, Kick: func() {}, Deliver: func([]store.Entry) {},
-			Pause:  func(_ context.Context, d time.Duration) { <-time.After(d) },
-			Quit:   func() bool { return time.Since(began) >= renew },
-			Hungry: func() bool { return time.Since(began) < renew },
+			Pause:         func(_ context.Context, d time.Duration) { <-time.After(d) },
+			Quit:          func() bool { return time.Since(began) >= renew },
+			AwaitCapacity: func() bool { return time.Since(began) < renew },
 		}
-		x.Read(t.Context())
+		x.Consume(t.Context())
 		if asked.n != 7 { // at 0, 0.3, 0.9, 2.1, 4.5, 7 and 9.5 s
 			t.Errorf("in a renewal interval the bus was read %d times, want 7", asked.n)
 		}

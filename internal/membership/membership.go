@@ -1,7 +1,7 @@
-// Package tend is what a worker of intents does beside the rules of its sessions (internal/core/intent): it signs on, proves
+// Package membership is what a worker of intents does beside the rules of its sessions (internal/core/intent): it signs on, proves
 // dead what it was before and frees what that held, takes entries off the bus, beats, and sweeps up behind workers that died.
 // The production worker runs it in goroutines; the virtual engine runs the same in virtual time.
-package tend
+package membership
 
 import (
 	"context"
@@ -28,8 +28,8 @@ const (
 	fetchBlock = time.Second // longest wait for one; Stop cuts it short
 )
 
-// Tender is one worker's. Its methods block and may be called at the same time; all fields are set before.
-type Tender struct {
+// Member is one worker's. Its methods block and may be called at the same time; all fields are set before.
+type Member struct {
 	Me           Incarnation
 	Instance     string
 	Slots        []string
@@ -50,128 +50,128 @@ type Tender struct {
 	Check   func()
 	Running func() int
 	Unknown func(sessions []string) []string // those that are not in the machine's hands
-	// Hungry waits until the machine can take more; false: the worker stops. Kick asks for a beat and a sweep soon. Pause waits,
+	// AwaitCapacity waits until the machine can take more; false: the worker stops. Kick asks for a beat and a sweep soon. Pause waits,
 	// no longer than ctx lasts.
-	Hungry func() bool
-	Kick   func()
-	Pause  func(ctx context.Context, d time.Duration)
-	Quit   func() bool
+	AwaitCapacity func() bool
+	Kick          func()
+	Pause         func(ctx context.Context, d time.Duration)
+	Quit          func() bool
 	// Tried is told the outcome of each attempt to sign on; nil: nobody.
 	Tried func(error)
 
-	server string // whose records are known to say no more than runs; Tend's
-	again  again
+	server  string // whose records are known to say no more than runs; Beat's
+	retries retries
 }
 
-// Read fetches whenever the machine is hungry, until the worker stops.
-func (t *Tender) Read(ctx context.Context) {
-	for t.Hungry() {
+// Consume fetches whenever the machine can take more, until the worker stops.
+func (m *Member) Consume(ctx context.Context) {
+	for m.AwaitCapacity() {
 		for {
-			entries, err := t.Bus.Fetch(ctx, fetchMax, fetchBlock)
-			if t.Quit() {
+			entries, err := m.Bus.Fetch(ctx, fetchMax, fetchBlock)
+			if m.Quit() {
 				return
 			}
 			if err != nil {
 				// An answer may have been lost: what it held is found by a sweep.
-				t.Kick()
-				t.Pause(ctx, t.Failed(""))
+				m.Kick()
+				m.Pause(ctx, m.Failed(""))
 			} else {
-				t.Answered("")
+				m.Answered("")
 			}
 			if len(entries) > 0 {
-				t.Deliver(entries)
+				m.Deliver(entries)
 				break
 			}
-			if t.Quit() {
+			if m.Quit() {
 				return
 			}
 		}
 	}
 }
 
-// Heed looks into the record of a session that the channel says is to be stopped. Anybody can say so there; and if Redis does not answer,
-// the next beat tells.
-func (t *Tender) Heed(ctx context.Context, session string) {
-	if asked, err := t.Store.StopAsked(ctx, session); err == nil && asked {
-		t.Stop(session)
+// CheckStop looks into the record of a session that the channel says is to be stopped. Anybody can say so there; and if Redis does
+// not answer, the next beat tells.
+func (m *Member) CheckStop(ctx context.Context, session string) {
+	if asked, err := m.Store.StopAsked(ctx, session); err == nil && asked {
+		m.Stop(session)
 	}
 }
 
-// BeatEvery is how often a worker of that life beats.
-func BeatEvery(life time.Duration) time.Duration { return life / 10 }
+// BeatInterval is how often a worker of that life beats.
+func BeatInterval(life time.Duration) time.Duration { return life / 10 }
 
-// Tend keeps the worker alive in the registry, and looks after what dead ones left behind.
-func (t *Tender) Tend(ctx context.Context) error {
-	before := t.Running()
-	stops, begun, server, err := t.Bus.Beat(ctx, t.Me.String())
+// Beat keeps the worker alive in the registry, and looks after what dead ones left behind.
+func (m *Member) Beat(ctx context.Context) error {
+	before := m.Running()
+	stops, begun, server, err := m.Bus.Beat(ctx, m.Me.String())
 	if err != nil {
 		return err
 	}
 	// Another run of Redis may have an older copy, in which what has ended since runs here, and its key answers with it.
-	if server != t.server {
-		if err := t.Bus.Disown(ctx, t.Unknown); err != nil {
+	if server != m.server {
+		if err := m.Bus.Disown(ctx, m.Unknown); err != nil {
 			return err
 		}
-		t.server = server
+		m.server = server
 	}
 	for _, id := range stops {
-		t.Stop(id)
+		m.Stop(id)
 	}
 	// More run than the records say that were begun: Redis has lost some.
-	if begun < min(before, t.Running()) {
-		t.Check()
+	if begun < min(before, m.Running()) {
+		m.Check()
 	}
-	for more := true; more && !t.Quit(); {
+	for more := true; more && !m.Quit(); {
 		var entries []store.Entry
-		entries, more, err = t.Bus.Sweep(ctx, t.Life, BeatEvery(t.Life))
+		entries, more, err = m.Bus.Sweep(ctx, m.Life, BeatInterval(m.Life))
 		if err != nil {
 			return err
 		}
 		if len(entries) > 0 {
-			t.Deliver(entries)
+			m.Deliver(entries)
 		}
 	}
 	return nil
 }
 
-// Prepare signs on and deals with this worker's own past. It tries until Redis answers or ctx ends, unless an ACL denies it. The end
+// Join signs on and deals with this worker's own past. It tries until Redis answers or ctx ends, unless an ACL denies it. The end
 // of ctx is told with what went wrong last.
-func (t *Tender) Prepare(ctx context.Context) error {
+func (m *Member) Join(ctx context.Context) error {
 	var last error
 	waited := time.Duration(0) // for another worker's heartbeat to end
 	for {
-		err := t.signOn(ctx)
+		err := m.signOn(ctx)
 		if err != nil && ctx.Err() != nil {
 			return ended(ctx, last)
 		}
 		last = err
-		pause := t.Life / 10
+		pause := m.Life / 10
 		if other := (*company)(nil); errors.As(err, &other) {
-			if waited >= t.Life {
-				return errors.Join(t.Bus.Leave(ctx, t.Instance), err)
+			if waited >= m.Life {
+				return errors.Join(m.Bus.Leave(ctx, m.Instance), err)
 			}
 			if waited == 0 {
-				t.Logger.Warn("single writer: waits for the heartbeat of another worker to end", zap.String("worker", t.Instance),
-					zap.String("other", other.Instance), zap.Duration("seen", other.Age), zap.Duration("atMost", t.Life))
+				m.Logger.Warn("single writer: waits for the heartbeat of another worker to end", zap.String("worker", m.Instance),
+					zap.String("other", other.Instance), zap.Duration("seen", other.Age), zap.Duration("atMost", m.Life))
 			}
-			pause = min(BeatEvery(t.Life), other.left)
+			pause = min(BeatInterval(m.Life), other.left)
 			waited += pause
-		} else if done, err := t.tried(err); done {
+		} else if done, err := m.tried(err); done {
 			return err
 		}
-		if err := t.rest(ctx, pause, last); err != nil {
+		if err := m.rest(ctx, pause, last); err != nil {
 			return err
 		}
 	}
 }
 
 // rest pauses between two attempts to sign on. The error is that of ctx or ErrQuit, whichever came meanwhile.
-func (t *Tender) rest(ctx context.Context, d time.Duration, last error) error {
-	t.Pause(ctx, d)
+func (m *Member) rest(ctx context.Context, d time.Duration, last error) error {
+	m.Pause(ctx, d)
 	switch {
 	case ctx.Err() != nil:
 		return ended(ctx, last)
-	case t.Quit():
+	case m.Quit():
 		return ErrQuit
 	}
 	return nil
@@ -186,9 +186,9 @@ func ended(ctx context.Context, last error) error {
 }
 
 // tried tells the outcome of an attempt to sign on, and reports whether it is the last.
-func (t *Tender) tried(err error) (done bool, _ error) {
-	if t.Tried != nil {
-		t.Tried(err)
+func (m *Member) tried(err error) (done bool, _ error) {
+	if m.Tried != nil {
+		m.Tried(err)
 	}
 	if denied := redisstore.Denied(err); denied != nil {
 		return true, denied
@@ -200,73 +200,73 @@ func (t *Tender) tried(err error) (done bool, _ error) {
 	if store.Refused(err) != "" {
 		message = "redis refuses; trying on"
 	}
-	t.Logger.Info(message, zap.String("worker", t.Instance), zap.Error(err))
+	m.Logger.Info(message, zap.String("worker", m.Instance), zap.Error(err))
 	return false, nil
 }
 
-func (t *Tender) signOn(ctx context.Context) error {
-	if err := t.Bus.Create(ctx); err != nil {
+func (m *Member) signOn(ctx context.Context) error {
+	if err := m.Bus.Create(ctx); err != nil {
 		return err
 	}
-	if _, _, _, err := t.Bus.Beat(ctx, t.Me.String()); err != nil {
+	if _, _, _, err := m.Bus.Beat(ctx, m.Me.String()); err != nil {
 		return err
 	}
-	workers, err := t.Store.Workers(ctx)
+	workers, err := m.Store.Workers(ctx)
 	if err != nil {
 		return err
 	}
-	workers = slices.DeleteFunc(workers, func(w store.WorkerInfo) bool { return w.Instance == t.Instance })
-	if t.SingleWriter {
-		return t.alone(ctx, workers)
+	workers = slices.DeleteFunc(workers, func(w store.WorkerInfo) bool { return w.Instance == m.Instance })
+	if m.SingleWriter {
+		return m.alone(ctx, workers)
 	}
 	for _, other := range workers {
 		past, ok := parseIncarnation(other.Info)
-		if !ok || past.Name != t.Me.Name {
+		if !ok || past.Name != m.Me.Name {
 			continue
 		}
-		fate := t.FateOf(past)
+		fate := m.FateOf(past)
 		if fate == Dead {
-			if err := t.reclaim(ctx, other.Instance); err != nil {
+			if err := m.reclaim(ctx, other.Instance); err != nil {
 				return err
 			}
 			continue
 		}
-		if other.Age >= t.Life {
+		if other.Age >= m.Life {
 			continue
 		}
-		log, text := t.Logger.Info, "a worker of this name was seen elsewhere; what it held is free when its leases expire"
+		log, text := m.Logger.Info, "a worker of this name was seen elsewhere; what it held is free when its leases expire"
 		if fate == Alive {
-			log, text = t.Logger.Warn, "another living worker has this name; give each its own"
+			log, text = m.Logger.Warn, "another living worker has this name; give each its own"
 		}
-		log(text, zap.String("worker", t.Instance), zap.String("name", t.Me.Name), zap.String("other", other.Instance),
+		log(text, zap.String("worker", m.Instance), zap.String("name", m.Me.Name), zap.String("other", other.Instance),
 			zap.Duration("seen", other.Age))
 	}
 	return nil
 }
 
 // reclaim frees what an earlier process of this worker held.
-func (t *Tender) reclaim(ctx context.Context, dead string) error {
-	services, err := t.Store.ServicesOf(ctx, dead)
+func (m *Member) reclaim(ctx context.Context, dead string) error {
+	services, err := m.Store.ServicesOf(ctx, dead)
 	if err != nil {
 		return err
 	}
-	names := make([]string, 0, len(services)+len(t.Slots))
+	names := make([]string, 0, len(services)+len(m.Slots))
 	for _, s := range services {
 		names = append(names, store.ServiceLease(s))
 	}
-	for _, s := range t.Slots {
+	for _, s := range m.Slots {
 		names = append(names, store.TunerLease(s))
 	}
-	freed, err := t.Evict(ctx, dead, names...)
+	freed, err := m.Evict(ctx, dead, names...)
 	if err != nil {
 		return err
 	}
-	if err := t.Bus.Leave(ctx, dead); err != nil {
+	if err := m.Bus.Leave(ctx, dead); err != nil {
 		return err
 	}
-	t.Logger.Info("an earlier process of this worker is dead; its leases are free", zap.String("worker", t.Instance),
+	m.Logger.Info("an earlier process of this worker is dead; its leases are free", zap.String("worker", m.Instance),
 		zap.String("dead", dead), zap.Strings("leases", freed))
-	return t.sweepAll(ctx)
+	return m.sweepAll(ctx)
 }
 
 // company is another worker that may live, as the single writer sees it.
@@ -287,47 +287,47 @@ func (c *company) Unwrap() error { return ErrOtherWorker }
 const silence = 2
 
 // left is how long another worker counts as living unless it beats.
-func (t *Tender) left(other *store.WorkerInfo) time.Duration {
+func (m *Member) left(other *store.WorkerInfo) time.Duration {
 	past, _ := parseIncarnation(other.Info)
-	switch fate := t.FateOf(past); {
+	switch fate := m.FateOf(past); {
 	case fate == Dead:
 		return 0
-	case fate == Unknown && past.Name == t.Me.Name:
-		return max(0, silence*BeatEvery(t.Life)-other.Age)
+	case fate == Unknown && past.Name == m.Me.Name:
+		return max(0, silence*BeatInterval(m.Life)-other.Age)
 	}
-	return max(0, t.Life-other.Age)
+	return max(0, m.Life-other.Age)
 }
 
 // alone deletes all leases if nobody else lives who could hold any; else the error is a *company.
-func (t *Tender) alone(ctx context.Context, workers []store.WorkerInfo) error {
+func (m *Member) alone(ctx context.Context, workers []store.WorkerInfo) error {
 	for _, other := range workers {
-		if left := t.left(&other); left > 0 {
+		if left := m.left(&other); left > 0 {
 			return &company{other, left}
 		}
 	}
-	n, err := t.Store.DeleteAllLeases(ctx)
+	n, err := m.Store.DeleteAllLeases(ctx)
 	if err != nil {
 		return err
 	}
-	t.Logger.Info("single writer: all leases deleted", zap.String("worker", t.Instance), zap.Int("leases", n))
+	m.Logger.Info("single writer: all leases deleted", zap.String("worker", m.Instance), zap.Int("leases", n))
 	for _, other := range workers {
-		if err := t.Bus.Leave(ctx, other.Instance); err != nil {
+		if err := m.Bus.Leave(ctx, other.Instance); err != nil {
 			return err
 		}
 	}
-	return t.sweepAll(ctx)
+	return m.sweepAll(ctx)
 }
 
 // sweepAll deals with what is left behind before the first fetch. What it takes is told again by the first sweep in the loop,
 // since it is then this worker's own.
-func (t *Tender) sweepAll(ctx context.Context) error {
+func (m *Member) sweepAll(ctx context.Context) error {
 	for more := true; more; {
 		var entries []store.Entry
 		var err error
-		if entries, more, err = t.Bus.Sweep(ctx, t.Life, t.Life); err != nil {
+		if entries, more, err = m.Bus.Sweep(ctx, m.Life, m.Life); err != nil {
 			return err
 		}
-		t.Deliver(entries)
+		m.Deliver(entries)
 	}
 	return nil
 }

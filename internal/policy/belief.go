@@ -1,0 +1,37 @@
+package policy
+
+import "github.com/leasestorm/leasestorm/internal/core"
+
+// Belief is until when a term is believed. It ends on whichever clock is first, because the monotonic clock of most systems stops
+// while the machine is suspended and the wall clock may be stepped (G1). The zero value is no belief.
+type Belief struct {
+	Mono core.Time
+	Wall int64
+}
+
+// Holds reports whether the term is believed now.
+func (b Belief) Holds(now core.Now) bool { return now.Mono < b.Mono && now.Wall < b.Wall }
+
+// After is the belief once the core has told t about the term.
+func (b Belief) After(t *core.Tell) Belief {
+	switch t.Kind {
+	case core.TellAcquired, core.TellRenewed:
+		return Belief{Mono: t.Until, Wall: t.UntilWall}
+	case core.TellUncertain, core.TellLost, core.TellReleased:
+		return Belief{}
+	}
+	return b
+}
+
+// During is the belief while op, an attempt to renew the term, has no answer. It ends at the attempt's deadline without anybody
+// having to notice that (G4), and an attempt never prolongs it.
+func (b Belief) During(op *core.Op) Belief {
+	early := b.Mono - op.Deadline
+	if early <= 0 {
+		return b
+	}
+	return Belief{Mono: b.Mono - early, Wall: b.Wall - int64(early)}
+}
+
+// Renews reports whether a request of that kind is an attempt to renew terms.
+func Renews(k core.OpKind) bool { return k == core.OpRenew || k == core.OpReassert }
