@@ -17,12 +17,12 @@ type Core struct {
 	unableAt    Time // when the last of them did
 	withdrawals int  // from the registry, in a row, because of that
 
-	next      Time // as of the last step
-	timers    timerHeap
-	nextRenew Time // the tick on which everything held is renewed and the heartbeat is set
-	nextLook  Time
-	nextProbe Time // while silent
-	rejoin    Time // withdrawn from the registry until then
+	next          Time // as of the last step
+	timers        timerHeap
+	nextRenew     Time // the tick on which everything held is renewed and the heartbeat is set
+	nextDiscovery Time
+	nextProbe     Time // while silent
+	rejoin        Time // withdrawn from the registry until then
 
 	leases    map[string]*lease // every lease this instance holds, wants or watches; never ranged over
 	held      []*lease          // those it holds, in any but a fixed order
@@ -51,9 +51,9 @@ type Core struct {
 // queue collects what is to be asked, so that it leaves in as few ops as possible: at the end of the step, or later if requests
 // of its kind have failed (pace).
 type queue struct {
-	leases                   [kinds][]*lease // by OpKind
-	nodes                    []int32
-	beat, leave, look, probe bool
+	leases                        [kinds][]*lease // by OpKind
+	nodes                         []int32
+	beat, leave, discovery, probe bool
 }
 
 // New returns the core of one instance. cfg's zero fields take their defaults. The caller has checked that durations do
@@ -82,7 +82,7 @@ func (c *Core) Step(ev Event) Effects {
 	c.eff.Ops = c.eff.Ops[:0]
 	c.advance(ev.Now)
 	if c.next != 0 && c.now.Mono-c.next > Time(c.cfg.OpTimeout) {
-		c.lookSoon(0) // this instance did not run for a while: what it knows is old
+		c.discoverWithin(0) // this instance did not run for a while: what it knows is old
 	}
 	c.runTimers()
 	switch ev.Kind {
@@ -94,7 +94,7 @@ func (c *Core) Step(ev Event) Effects {
 		c.notice(&ev.Notice)
 	case EvSubscribed:
 		c.observeWanted()
-		c.lookSoon(0)
+		c.discoverWithin(0)
 	case EvDoubt:
 		c.queue.probe = c.queue.probe || !c.silence.on // a silence has probes of its own
 	case EvWant:
@@ -125,7 +125,7 @@ func (c *Core) start() {
 	c.nextRenew = c.now.Mono + Time(c.cfg.Renew)
 	if !c.cfg.NoHeartbeat {
 		c.queue.beat = true
-		c.lookSoon(0)
+		c.discoverWithin(0)
 	}
 	// Nothing is done in an epoch that is not known: ask for it.
 	c.queue.probe = true
@@ -136,7 +136,7 @@ func (c *Core) drain() {
 		return
 	}
 	c.draining = true
-	c.nextLook = 0
+	c.nextDiscovery = 0
 	c.queue.leave = c.started && !c.cfg.NoHeartbeat
 	// Whoever is still to stop is not an heir; computed once, so that the heirs together are balanced.
 	c.nodes[0].alive = false
@@ -166,16 +166,16 @@ func (c *Core) runIntervals() {
 		c.nextRenew = advanceBy(c.nextRenew, c.cfg.Renew, c.now.Mono)
 		c.renewAll()
 	}
-	if c.due(&c.nextLook) {
-		c.nextLook = c.now.Mono + Time(c.lookInterval())
-		c.queue.look = true
+	if c.due(&c.nextDiscovery) {
+		c.nextDiscovery = c.now.Mono + Time(c.discoveryInterval())
+		c.queue.discovery = true
 	}
 	if c.due(&c.rejoin) {
 		c.rejoin, c.unable = 0, 0
 		c.nodes[0].alive = true
 		c.fleet.dirty = true
 		c.queue.beat = true
-		c.lookSoon(0)
+		c.discoverWithin(0)
 	}
 	if c.due(&c.nextProbe) {
 		c.nextProbe = 0
@@ -212,7 +212,7 @@ func (c *Core) flush() {
 		if c.epoch.outside {
 			c.refuseQueued(CauseGroup)
 		}
-		c.batch(OpAcquire) // see barred
+		c.batch(OpAcquire) // see Blocked
 		c.beat()
 	}
 	if q.leave {
@@ -232,10 +232,10 @@ func (c *Core) flush() {
 	}
 	c.batch(OpObserve)
 	c.flushNodes()
-	if q.look && c.fleet.lookOp == 0 && c.epoch.value != "" && !c.paced(OpLook) {
-		q.look = false
-		c.fleet.lookOp = c.send(OpLook, nil, nil)
-		c.fleet.lookedAt = c.now.Mono
+	if q.discovery && c.fleet.discoveryOp == 0 && c.epoch.value != "" && !c.paced(OpLook) {
+		q.discovery = false
+		c.fleet.discoveryOp = c.send(OpLook, nil, nil)
+		c.fleet.discoveredAt = c.now.Mono
 		c.fleet.touched = c.fleet.touched[:0]
 	}
 }
@@ -417,7 +417,7 @@ func (c *Core) answer(a *Answer) {
 	case OpNodes:
 		c.nodesAnswered(in, a)
 	case OpLook:
-		c.lookAnswered(in, a)
+		c.discoveryAnswered(in, a)
 	case OpLeave:
 		c.drainedYet()
 	case OpAsk, OpSupersede:
@@ -441,7 +441,7 @@ func (c *Core) failed(in *inflight, a *Answer) {
 		l.op = 0
 		switch in.op.Kind {
 		case OpAcquire:
-			l.open = true
+			l.unanswered = true
 			if a.Failure == FailUnknown {
 				c.traces.leave(l.id)
 			}
@@ -462,7 +462,7 @@ func (c *Core) failed(in *inflight, a *Answer) {
 	switch in.op.Kind {
 	case OpAcquire:
 		if first {
-			c.couldNotTake(in)
+			c.acquisitionsFail(in)
 		}
 	case OpRenew:
 		c.unable = 0 // it is not only acquisitions that fail
@@ -471,10 +471,10 @@ func (c *Core) failed(in *inflight, a *Answer) {
 		c.queue.beat = true
 		c.beatEnded()
 	case OpLook:
-		if in.op.Seq == c.fleet.lookOp {
-			c.fleet.lookOp = 0
+		if in.op.Seq == c.fleet.discoveryOp {
+			c.fleet.discoveryOp = 0
 		}
-		c.queue.look = true
+		c.queue.discovery = true
 	case OpNodes:
 		for _, it := range in.op.Items {
 			if i, ok := c.index[it.ID]; ok {

@@ -171,7 +171,7 @@ func (c *Core) learn(in *inflight, a *Answer) {
 		c.requestRenew(l)
 	}
 	c.queue.beat = !c.cfg.NoHeartbeat
-	c.lookSoon(0)
+	c.discoverWithin(0)
 }
 
 // watchRedisClock compares Redis' clock with the instance's own. Leases expire by Redis' clock: when it jumps forward by
@@ -204,11 +204,8 @@ func (c *Core) watchRedisClock(in *inflight, a *Answer) {
 	}
 }
 
-// Barred returns until when nothing may be acquired, and why; 0 if it may.
-func (c *Core) Barred() (Time, Cause) { return c.barred() }
-
-// barred returns until when nothing may be acquired, and why; 0 if it may.
-func (c *Core) barred() (Time, Cause) {
+// Blocked returns until when nothing may be acquired, and why; 0 if it may.
+func (c *Core) Blocked() (Time, Cause) {
 	if c.epoch.outside {
 		return c.now.Mono + Time(c.cfg.TTL), CauseGroup
 	}
@@ -226,12 +223,12 @@ func (c *Core) barred() (Time, Cause) {
 
 // askIdle has the epoch read by an instance without a heartbeat that neither holds nor watches a lease, or may not acquire one
 // yet: it sends nothing else, and would learn of a loss of data, or that Redis' clock has jumped, only when it wants something,
-// and then be barred for a TTL from there on (G9, I3, I5). One read a renewal interval, however many leases wait.
+// and then be blocked for a TTL from there on (G9, I3, I5). One read a renewal interval, however many leases wait.
 func (c *Core) askIdle() {
 	if !c.cfg.NoHeartbeat || len(c.held) > 0 || c.silence.on || c.draining {
 		return
 	}
-	if until, _ := c.barred(); until != 0 || len(c.leases) == 0 {
+	if until, _ := c.Blocked(); until != 0 || len(c.leases) == 0 {
 		c.queue.probe = true
 	}
 }

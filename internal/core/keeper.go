@@ -9,7 +9,7 @@ import (
 type phase uint8
 
 const (
-	idle      phase = iota // not ours; the entry exists because the lease is wanted, watched or barred
+	idle      phase = iota // not ours; the entry exists because the lease is wanted, watched or blocked
 	acquiring              // asked for, not answered
 	owned                  // ours until lease.until
 	releasing              // given back, not confirmed: nothing is acquired meanwhile
@@ -39,20 +39,20 @@ type lease struct {
 	phase phase
 	cause Cause // yielding: why
 
-	want      bool // a user asked for it
-	wait      bool // and waits until it is held
-	place     bool // placement is after it
-	uncertain bool // an attempt failed: not believed until renewed
-	reassert  bool // Redis forgot since it was last confirmed
-	yielding  bool // its work is being ended
-	stuck     bool // its work does not end: never acquired again before that
-	open      bool // an acquire was not answered: the key may be ours
-	read      bool // idle: the next wake reads; else it acquires
-	freed     bool // acquiring: a release of it was heard meanwhile
-	heirOf    bool // acquiring: it was released to this instance
-	ordered   bool // idle: at the next wake, first wait for this instance's turn
-	told      bool // releasing: a failed release was told
-	missing   bool // owned: its session was not there at the last look
+	want       bool // a user asked for it
+	wait       bool // and waits until it is held
+	place      bool // placement is after it
+	uncertain  bool // an attempt failed: not believed until renewed
+	reassert   bool // Redis forgot since it was last confirmed
+	yielding   bool // its work is being ended
+	stuck      bool // its work does not end: never acquired again before that
+	unanswered bool // an acquire was not answered: the key may be ours
+	read       bool // idle: the next wake reads; else it acquires
+	freed      bool // acquiring: a release of it was heard meanwhile
+	heirOf     bool // acquiring: it was released to this instance
+	ordered    bool // idle: at the next wake, first wait for this instance's turn
+	told       bool // releasing: a failed release was told
+	missing    bool // owned: its session was not there at the last look
 }
 
 func (c *Core) want(id string, wait bool) {
@@ -65,7 +65,7 @@ func (c *Core) want(id string, wait bool) {
 
 // tryAcquire asks for l if that is allowed now.
 func (c *Core) tryAcquire(l *lease) {
-	until, cause := c.barred()
+	until, cause := c.Blocked()
 	switch {
 	case l.phase != idle:
 		return
@@ -98,10 +98,10 @@ func (c *Core) refuse(l *lease, cause Cause, owner string, wait int64, text stri
 	}
 	if cause == CauseWrongType {
 		// Somebody else's key, and nobody's fault here. It looks free, so it is asked about once a TTL whatever looks show.
-		l.open, l.holder = false, ""
+		l.unanswered, l.holder = false, ""
 		wait = c.cfg.TTL
 	}
-	again := l.wait || l.place || l.open
+	again := l.wait || l.place || l.unanswered
 	switch cause {
 	case CauseDrain:
 		again = false
@@ -113,7 +113,7 @@ func (c *Core) refuse(l *lease, cause Cause, owner string, wait int64, text stri
 		return
 	}
 	if cause == CauseHeld {
-		if l.place && !l.want && c.vouched(owner) {
+		if l.place && !l.want && c.heartbeatFresh(owner) {
 			c.forget(l) // its owner's heartbeat is watched instead
 			return
 		}
@@ -121,7 +121,7 @@ func (c *Core) refuse(l *lease, cause Cause, owner string, wait int64, text stri
 		return
 	}
 	l.read = false
-	c.armLease(l, c.now.Mono+Time(max(wait, Millisecond)+c.delay(l)))
+	c.armLease(l, c.now.Mono+Time(max(wait, Millisecond)+c.stagger(l)))
 }
 
 // awaitExpiry makes l wake when the holder's lease is about to run out: a little before to read it once more, and if that
@@ -134,7 +134,7 @@ func (c *Core) awaitExpiry(l *lease) {
 		return
 	}
 	l.read = false
-	c.armLease(l, max(l.exp, c.now.Mono)+Time(c.delay(l)))
+	c.armLease(l, max(l.exp, c.now.Mono)+Time(c.stagger(l)))
 }
 
 // wakeLease does what l's timer was set for; at is when it was due.
@@ -151,15 +151,15 @@ func (c *Core) wakeLease(l *lease, at Time) {
 	case idle:
 		switch {
 		case l.stuck:
-		case c.unsought(l) && !l.open:
+		case c.unwanted(l) && !l.unanswered:
 			c.forget(l)
 		case c.silence.on:
 			// What cannot be heard cannot be used if it is won.
 			c.armLease(l, c.now.Mono+Time(c.cfg.MaxProbe))
 		case l.ordered:
 			l.ordered, l.read = false, false
-			c.armLease(l, c.now.Mono+Time(max(c.delay(l), c.cfg.Stagger)))
-		case l.read || c.unsought(l) || c.now.Mono > at+Time(c.cfg.Lead):
+			c.armLease(l, c.now.Mono+Time(max(c.stagger(l), c.cfg.Stagger)))
+		case l.read || c.unwanted(l) || c.now.Mono > at+Time(c.cfg.Lead):
 			c.observe(l) // also when this instance slept through its turn
 		default:
 			c.tryAcquire(l)
@@ -167,9 +167,9 @@ func (c *Core) wakeLease(l *lease, at Time) {
 	}
 }
 
-// unsought reports whether nobody here is after l any more: no user, and its session is gone or paused. If an attempt to
+// unwanted reports whether nobody here is after l any more: no user, and its session is gone or paused. If an attempt to
 // acquire it was not answered it is looked at, to give back what that won, and not tried again.
-func (c *Core) unsought(l *lease) bool {
+func (c *Core) unwanted(l *lease) bool {
 	return !l.want && (!l.place || l.session == nobody)
 }
 
@@ -185,7 +185,7 @@ func (c *Core) answered(l *lease) {
 func (c *Core) acquireAnswered(in *inflight, a *Answer) {
 	if c.unable > 0 || c.withdrawals > 0 {
 		c.unable, c.withdrawals = 0, 0
-		c.lookSoon(c.cfg.Discovery / 10) // it has asked for one lease only, to see whether it could take it
+		c.discoverWithin(c.cfg.Discovery / 10) // it has asked for one lease only, to see whether it could take it
 	}
 	for i, l := range in.leases {
 		if l.op != in.op.Seq {
@@ -201,7 +201,7 @@ func (c *Core) acquireAnswered(in *inflight, a *Answer) {
 		case OutGranted, OutAdopted:
 			c.granted(l, in, r)
 		case OutHeld:
-			l.open = false
+			l.unanswered = false
 			l.holder = r.Owner
 			l.exp = c.heldUntil(in, r.PTTL)
 			if l.freed {
@@ -211,9 +211,9 @@ func (c *Core) acquireAnswered(in *inflight, a *Answer) {
 			c.setOwner(l, r.Owner)
 			switch {
 			case l.heirOf:
-				c.lookSoon(c.cfg.Discovery / 10) // it came too late for what it is to have: something else will be given
+				c.discoverWithin(c.cfg.Discovery / 10) // it came too late for what it is to have: something else will be given
 			case l.place && c.fleet.anyFree && r.Owner != "" && r.Owner != c.self:
-				c.lookForFree() // another took what was free for this one, and leaves it what is free still
+				c.discoverFree() // another took what was free for this one, and leaves it what is free still
 			}
 			c.refuse(l, CauseHeld, r.Owner, 0, "")
 		case OutQuarantine:
@@ -234,7 +234,7 @@ func (c *Core) granted(l *lease, in *inflight, r *Result) {
 	until := in.op.Sent + Time(c.cfg.TTL-c.margin)
 	if until <= c.now.Mono || in.op.Seq <= c.clock.stepped {
 		// The answer came after the window it opens. The key is ours all the same: ask again and adopt it.
-		l.open = true
+		l.unanswered = true
 		c.traces.leave(l.id)
 		c.tryAcquire(l)
 		return
@@ -242,7 +242,7 @@ func (c *Core) granted(l *lease, in *inflight, r *Result) {
 	if r.Outcome == OutGranted {
 		c.suspect(l)
 	}
-	l.open = false
+	l.unanswered = false
 	l.fence, l.until = r.Fence, until
 	l.uncertain, l.reassert, l.yielding, l.wait, l.missing = false, false, false, false, false
 	l.phase = owned
@@ -257,8 +257,8 @@ func (c *Core) granted(l *lease, in *inflight, r *Result) {
 		c.release(l, CauseDrain)
 	case !l.want && !l.place:
 		c.release(l, CauseRequested)
-	case c.unsought(l):
-		c.lookSoon(c.cfg.Discovery / 10) // which shows whether its session is really gone
+	case c.unwanted(l):
+		c.discoverWithin(c.cfg.Discovery / 10) // which shows whether its session is really gone
 	}
 }
 
@@ -379,7 +379,7 @@ func (c *Core) lost(l *lease, cause Cause, owner string) {
 		c.forget(l)
 	}
 	if placed && !c.silence.on {
-		c.lookSoon(0)
+		c.discoverWithin(0)
 	}
 	c.drainedYet()
 }
@@ -434,7 +434,7 @@ func (c *Core) observeAnswered(in *inflight, a *Answer) {
 			c.observedHeld(l, in, r)
 		case OutFree:
 			c.setOwner(l, "")
-			if c.unsought(l) {
+			if c.unwanted(l) {
 				c.forget(l)
 				continue
 			}
@@ -453,9 +453,9 @@ func (c *Core) observedHeld(l *lease, in *inflight, r *Result) {
 	switch {
 	case r.Owner == c.self && c.traces.has(l.id):
 		c.tryAcquire(l) // an attempt that was not answered succeeded: adopt it
-	case c.unsought(l):
+	case c.unwanted(l):
 		c.forget(l)
-	case l.place && !l.want && c.vouched(r.Owner) && l.exp > c.now.Mono+Time(c.cfg.Lead):
+	case l.place && !l.want && c.heartbeatFresh(r.Owner) && l.exp > c.now.Mono+Time(c.cfg.Lead):
 		c.forget(l) // renewed, and its owner's heartbeat is watched
 	default:
 		c.awaitExpiry(l)

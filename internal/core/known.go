@@ -104,7 +104,7 @@ func (c *Core) standsAt(id string, entered bool, i int32) {
 	}
 	l := c.leases[id]
 	l.session = i
-	if i == nobody && l.open && l.phase == idle && !l.stuck {
+	if i == nobody && l.unanswered && l.phase == idle && !l.stuck {
 		c.rewatch(l)
 	}
 }

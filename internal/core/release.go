@@ -30,7 +30,7 @@ func (c *Core) drop(id string, cause Cause) {
 		l.place = false
 	case idle:
 		l.place = false
-		if !l.open && !l.stuck {
+		if !l.unanswered && !l.stuck {
 			c.forget(l)
 		}
 	}
@@ -176,6 +176,6 @@ func (c *Core) recovered(id string) {
 	l.stuck = false
 	if l.phase == idle {
 		c.forget(l)
-		c.lookSoon(0)
+		c.discoverWithin(0)
 	}
 }

@@ -5,7 +5,7 @@ package core
 // ID, or of an earlier life of this one, and is waited for as anybody else's (G1).
 type traces struct {
 	young, old map[string]struct{} // never ranged over
-	turn       Time                // when old was last thrown away
+	aged       Time                // when old was last thrown away
 }
 
 // traceTTLs is how long a trace is kept at least, in TTLs: far longer than bytes are under way, and not for ever, because
@@ -28,7 +28,7 @@ func (t *traces) has(id string) bool {
 }
 
 func (t *traces) age(now Time, ttl int64) {
-	if now-t.turn >= Time(traceTTLs*ttl) {
-		t.young, t.old, t.turn = nil, t.young, now
+	if now-t.aged >= Time(traceTTLs*ttl) {
+		t.young, t.old, t.aged = nil, t.young, now
 	}
 }

@@ -62,7 +62,7 @@ var rules = []Mutant{
 		Name: "timeout-means-acquired", By: Replace,
 		Story:  "An acquisition that was not answered is taken as granted.",
 		Breaks: "G1", Seeds: 50,
-		Edits: []Edit{{coreFile, "l.open = true\n\t\t\tif a.Failure == FailUnknown {\n\t\t\t\tc.traces.leave(l.id)\n\t\t\t}\n" +
+		Edits: []Edit{{coreFile, "l.unanswered = true\n\t\t\tif a.Failure == FailUnknown {\n\t\t\t\tc.traces.leave(l.id)\n\t\t\t}\n" +
 			"\t\t\tc.refuse(l, cause, \"\", max(c.pause(c.paces[OpAcquire].failed), c.cfg.MaxProbe), a.Text)",
 			"c.answered(l)\n\t\t\tc.granted(l, in, &Result{Outcome: OutGranted, Fence: c.epoch.fence + 1})"}},
 	},
