@@ -82,7 +82,7 @@ func (c *Core) Step(ev Event) Effects {
 	c.eff.Ops = c.eff.Ops[:0]
 	c.advance(ev.Now)
 	if c.next != 0 && c.now.Mono-c.next > Time(c.cfg.OpTimeout) {
-		c.discoverWithin(0) // this instance did not run for a while: what it knows is old
+		c.discover(discoverSlept)
 	}
 	c.runTimers()
 	switch ev.Kind {
@@ -94,7 +94,7 @@ func (c *Core) Step(ev Event) Effects {
 		c.notice(&ev.Notice)
 	case EvSubscribed:
 		c.observeWanted()
-		c.discoverWithin(0)
+		c.discover(discoverSubscribed)
 	case EvDoubt:
 		c.queue.probe = c.queue.probe || !c.silence.on // a silence has probes of its own
 	case EvWant:
@@ -125,7 +125,7 @@ func (c *Core) start() {
 	c.nextRenew = c.now.Mono + Time(c.cfg.Renew)
 	if !c.cfg.NoHeartbeat {
 		c.queue.beat = true
-		c.discoverWithin(0)
+		c.discover(discoverStart)
 	}
 	// Nothing is done in an epoch that is not known: ask for it.
 	c.queue.probe = true
@@ -167,7 +167,8 @@ func (c *Core) runIntervals() {
 		c.renewAll()
 	}
 	if c.due(&c.nextDiscovery) {
-		c.nextDiscovery = c.now.Mono + Time(c.discoveryInterval())
+		c.nextDiscovery = 0
+		c.discover(discoverInterval)
 		c.queue.discovery = true
 	}
 	if c.due(&c.rejoin) {
@@ -175,7 +176,7 @@ func (c *Core) runIntervals() {
 		c.nodes[0].alive = true
 		c.fleet.dirty = true
 		c.queue.beat = true
-		c.discoverWithin(0)
+		c.discover(discoverRejoined)
 	}
 	if c.due(&c.nextProbe) {
 		c.nextProbe = 0

@@ -171,7 +171,7 @@ func (c *Core) learn(in *inflight, a *Answer) {
 		c.requestRenew(l)
 	}
 	c.queue.beat = !c.cfg.NoHeartbeat
-	c.discoverWithin(0)
+	c.discover(discoverEpoch)
 }
 
 // watchRedisClock compares Redis' clock with the instance's own. Leases expire by Redis' clock: when it jumps forward by

@@ -145,33 +145,6 @@ func (c *Core) staggerOf(i int32) int64 {
 	return int64(min(k, c.cfg.StaggerMax)) * c.cfg.Stagger
 }
 
-// discoveryInterval is Discovery, stretched where all instances' looks together would read more than LookBudget keys a second.
-func (c *Core) discoveryInterval() int64 {
-	keys := int64(len(c.fleet.sessions.IDs)) * int64(max(1, len(c.fleet.live)))
-	return max(c.cfg.Discovery, keys*Second/c.cfg.LookBudget)
-}
-
-// discoverWithin makes the next look happen within d ns; 0 is at once. Instances that were moved by the same event are spread a
-// little, each by its own hash, so that they do not all read at the same instant.
-func (c *Core) discoverWithin(d int64) {
-	if c.draining || c.cfg.NoHeartbeat || !c.started {
-		return
-	}
-	if d == 0 {
-		c.queue.discovery = true
-		return
-	}
-	c.discoverBy(c.now.Mono+Time(d), d)
-}
-
-// discoverBy makes the next look happen at at, or up to a quarter of spread later.
-func (c *Core) discoverBy(at Time, spread int64) {
-	at += Time(int64(c.nodes[0].hash%64) * spread / 256)
-	if c.nextDiscovery == 0 || at < c.nextDiscovery {
-		c.nextDiscovery = at
-	}
-}
-
 func (c *Core) discoveryAnswered(in *inflight, a *Answer) {
 	f := &c.fleet
 	if in.op.Seq != f.discoveryOp {
@@ -188,9 +161,9 @@ func (c *Core) discoveryAnswered(in *inflight, a *Answer) {
 	}
 	f.touched = f.touched[:0]
 	f.dirty = f.dirty || changed
-	c.discoverBy(c.now.Mono+Time(c.discoveryInterval()), 0)
+	c.discover(discoverInterval)
 	if changed {
-		c.discoverWithin(c.cfg.Discovery / 10)
+		c.discover(discoverChanged)
 	}
 	if c.cfg.Place {
 		c.answerAsks(in.op.Seq)
@@ -281,13 +254,8 @@ func (c *Core) takeFree() {
 	}
 	c.askFormers()
 	if f.anyFree {
-		c.discoverWithin(c.cfg.Discovery / 10)
+		c.discover(discoverFree)
 	}
-}
-
-// discoverFree looks again at once, where that is cheap: with 1,000 sessions, no sooner than the look that what is free asks for anyway.
-func (c *Core) discoverFree() {
-	c.discoverWithin(max(c.discoveryInterval()/100, c.cfg.Discovery/10_000*int64(len(c.fleet.known))))
 }
 
 // givenBack reports whether l, found free, is waited for because somebody held it who must have given it back since. A key that a
@@ -346,7 +314,7 @@ func (c *Core) askFormers() {
 			all = all[1:]
 		}
 		c.send(OpAsk, items, nil)
-		c.discoverWithin(c.cfg.Discovery / 60)
+		c.discover(discoverVanished)
 	}
 }
 
@@ -361,7 +329,7 @@ func (c *Core) dropUnwanted() {
 			l.missing = false
 		case !l.missing:
 			l.missing = true
-			c.discoverWithin(c.cfg.Discovery / 10)
+			c.discover(discoverMissing)
 		default:
 			c.yield(l, "", CauseUnwanted)
 		}

@@ -185,7 +185,7 @@ func (c *Core) answered(l *lease) {
 func (c *Core) acquireAnswered(in *inflight, a *Answer) {
 	if c.unable > 0 || c.withdrawals > 0 {
 		c.unable, c.withdrawals = 0, 0
-		c.discoverWithin(c.cfg.Discovery / 10) // it has asked for one lease only, to see whether it could take it
+		c.discover(discoverAble)
 	}
 	for i, l := range in.leases {
 		if l.op != in.op.Seq {
@@ -211,9 +211,9 @@ func (c *Core) acquireAnswered(in *inflight, a *Answer) {
 			c.setOwner(l, r.Owner)
 			switch {
 			case l.heirOf:
-				c.discoverWithin(c.cfg.Discovery / 10) // it came too late for what it is to have: something else will be given
+				c.discover(discoverHeir)
 			case l.place && c.fleet.anyFree && r.Owner != "" && r.Owner != c.self:
-				c.discoverFree() // another took what was free for this one, and leaves it what is free still
+				c.discover(discoverOvertaken)
 			}
 			c.refuse(l, CauseHeld, r.Owner, 0, "")
 		case OutQuarantine:
@@ -258,7 +258,7 @@ func (c *Core) granted(l *lease, in *inflight, r *Result) {
 	case !l.want && !l.place:
 		c.release(l, CauseRequested)
 	case c.unwanted(l):
-		c.discoverWithin(c.cfg.Discovery / 10) // which shows whether its session is really gone
+		c.discover(discoverUnwanted) // which shows whether its session is really gone
 	}
 }
 
@@ -379,7 +379,7 @@ func (c *Core) lost(l *lease, cause Cause, owner string) {
 		c.forget(l)
 	}
 	if placed && !c.silence.on {
-		c.discoverWithin(0)
+		c.discover(discoverLost)
 	}
 	c.drainedYet()
 }

@@ -11,13 +11,13 @@ func (c *Core) notice(n *Notice) {
 	case NoticeJoined:
 		i := c.nodeIndex(n.From)
 		if c.heartbeatSeen(i, c.now.Mono+Time(c.cfg.TTL)) {
-			c.discoverWithin(c.cfg.Discovery / 10)
+			c.discover(discoverJoined)
 		}
 	case NoticeLeft:
 		if i, ok := c.index[n.From]; ok {
 			c.heartbeatGone(i)
 			c.nodes[i].seen = c.now.Mono
-			c.discoverWithin(c.cfg.Discovery / 10)
+			c.discover(discoverLeft)
 		}
 	case NoticeTaken:
 		for _, id := range n.IDs {
@@ -34,7 +34,7 @@ func (c *Core) notice(n *Notice) {
 	case NoticeAsked:
 		if len(n.Peers) > 0 && n.Peers[0] == c.self && c.cfg.Place {
 			c.asked(n)
-			c.discoverForAsk()
+			c.discover(discoverAsked)
 		}
 	}
 }
@@ -46,7 +46,7 @@ func (c *Core) taken(id string, i int32, owner string) {
 		return // Redis decides, not hearsay: the next renewal tells
 	}
 	if l == nil && c.cfg.Place && i < 0 {
-		c.discoverWithin(c.cfg.Discovery / 100) // a session that this instance has not seen yet
+		c.discover(discoverUnknown)
 		return
 	}
 	if i >= 0 {
@@ -78,12 +78,12 @@ func (c *Core) freed(id string, i int32, heir, from string) {
 		return
 	}
 	if i < 0 {
-		c.discoverWithin(c.cfg.Discovery / 100) // a session that this instance has not seen yet
+		c.discover(discoverUnknown)
 		return
 	}
 	if heir == from {
 		c.ownedBy(i, "") // its session went or was paused, which this instance has yet to see
-		c.discoverWithin(c.cfg.Discovery / 100)
+		c.discover(discoverToNobody)
 		return
 	}
 	c.ownedBy(i, heir) // the heir is as good as the owner: what follows is placed around it
@@ -122,7 +122,7 @@ func (c *Core) askForMine() {
 	f.hoped = f.hoped[:0]
 	c.placement()
 	if until, _ := c.Blocked(); until != 0 {
-		c.discoverBy(until, c.cfg.Discovery/10) // it could not take what it is given before
+		c.discover(discoverBlocked)
 		return
 	}
 	if !c.nodes[0].alive {
@@ -166,17 +166,6 @@ func (c *Core) askForMine() {
 	}
 }
 
-// discoverForAsk looks at once if the last look is not very recent: instances that disagree for a while must not drive each
-// other to ask and look at the speed of the network.
-func (c *Core) discoverForAsk() {
-	at := c.fleet.discoveredAt + Time(c.cfg.Discovery/50)
-	if c.fleet.discoveredAt == 0 || at <= c.now.Mono {
-		c.discoverWithin(0)
-		return
-	}
-	c.discoverBy(at, 0)
-}
-
 // mayAsk allows two askings in a tenth of the interval: the one that a join needs at once, and one on what came of it.
 func (c *Core) mayAsk() bool {
 	f := &c.fleet
@@ -187,16 +176,14 @@ func (c *Core) mayAsk() bool {
 	return f.askings <= 2
 }
 
-// askAgain makes the next look, and with it the next asking, come soon while something is missing; not for ever where
-// nobody gives.
+// askAgain counts the looks in a row that asked for as much.
 func (c *Core) askAgain(missing int) {
 	f := &c.fleet
 	if missing != f.missing {
 		f.missing, f.asked = missing, 0
 	}
-	if f.asked++; missing > 0 && f.asked <= 5 {
-		c.discoverWithin(c.cfg.Discovery / 10)
-	}
+	f.asked++
+	c.discover(discoverAsking)
 }
 
 // asked keeps what another instance wants until the next look. It takes the place of what that one wanted before.

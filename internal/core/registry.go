@@ -175,7 +175,7 @@ func (c *Core) nodesAnswered(in *inflight, a *Answer) {
 			}
 			c.watch(i)
 			c.heartbeatGone(i)
-			c.discoverWithin(c.cfg.Discovery / 10)
+			c.discover(discoverGone)
 			continue
 		}
 		exp := c.expiry(in, r.PTTL)
@@ -207,7 +207,7 @@ func (c *Core) watch(o int32) {
 		return
 	}
 	if c.fleet.anyFree {
-		c.discoverWithin(0)
+		c.discover(discoverGoneHeir)
 	}
 	for i := range c.fleet.known {
 		if c.fleet.known[i].owner != o {

@@ -176,6 +176,6 @@ func (c *Core) recovered(id string) {
 	l.stuck = false
 	if l.phase == idle {
 		c.forget(l)
-		c.discoverWithin(0)
+		c.discover(discoverRecovered)
 	}
 }

@@ -109,10 +109,10 @@ func (c *Core) heard(in *inflight) {
 	}
 	c.tellRefusing()
 	c.observeWanted()
-	if brief { // what is repeated fails at once: there is nothing new to see
-		c.discoverWithin(c.cfg.Discovery / 10)
+	if brief {
+		c.discover(discoverHeardBriefly)
 	} else {
-		c.discoverWithin(0)
+		c.discover(discoverHeard)
 	}
 	if c.now.Mono-was.from >= Time(c.cfg.Renew/4) { // as long as anything waits: what repeats itself faster is not resumed each time (G14)
 		c.resume()
