@@ -2,11 +2,8 @@ package core
 
 // Core is one instance's view of everything it shares with the others, and the rules by which it acts.
 type Core struct {
-	cfg    Config
-	margin int64 // the part of each TTL that is not trusted
-	self   string
-	now    Now
-	eff    Effects
+	terms // the safety kernel
+	eff   Effects
 
 	started     bool
 	draining    bool
@@ -28,9 +25,7 @@ type Core struct {
 	held      []*lease          // those it holds, in any but a fixed order
 	releasing int               // leases whose release is not confirmed
 	acquiring int               // leases that were asked for and not answered
-	traces    traces
 
-	seq    uint64
 	ops    inflights
 	asking []*lease // while ops of many leases are made
 
@@ -38,8 +33,6 @@ type Core struct {
 	paces   [kinds]pace // by OpKind
 	slowed  Time        // the latest that any of them waits until
 	refusal refusal
-	epoch   epochState
-	clock   clockState
 
 	fleet fleet
 	nodes []node
@@ -61,9 +54,7 @@ type queue struct {
 func New(cfg Config) *Core {
 	cfg = cfg.WithDefaults()
 	c := &Core{
-		cfg:    cfg,
-		margin: cfg.Margin(),
-		self:   cfg.Instance,
+		terms:  terms{cfg: cfg, margin: cfg.Margin(), self: cfg.Instance},
 		leases: map[string]*lease{},
 		index:  map[string]int32{},
 	}
@@ -74,6 +65,9 @@ func New(cfg Config) *Core {
 	c.nodeIndex(cfg.Instance) // self is always 0
 	return c
 }
+
+// stepped looks at a core after each step, where tests have set it.
+var stepped func(*Core)
 
 // Step takes one event and returns what follows from it. The effects are valid until the next Step. Time must not run
 // backwards: an event older than the one before it is taken as if it happened at that one's instant.
@@ -114,6 +108,9 @@ func (c *Core) Step(ev Event) Effects {
 	}
 	c.flush()
 	c.next = c.earliest()
+	if stepped != nil {
+		stepped(c)
+	}
 	return c.eff
 }
 
@@ -265,7 +262,7 @@ func (c *Core) beat() {
 func (c *Core) holdBack() {
 	for _, kind := range []OpKind{OpRenew, OpReassert} {
 		for _, l := range c.queue.leases[kind] {
-			if c.stillFor(kind, l) {
+			if c.stillFor(kind, &l.term) {
 				l.op = 0
 				c.doubt(l, CauseNoAnswer, c.silence.text)
 			}
@@ -278,7 +275,7 @@ func (c *Core) holdBack() {
 // refuseQueued ends acquisitions that were wanted before it was known that they may not be sent.
 func (c *Core) refuseQueued(cause Cause) {
 	for _, l := range c.queue.leases[OpAcquire] {
-		if c.stillFor(OpAcquire, l) {
+		if c.stillFor(OpAcquire, &l.term) {
 			c.refuse(l, cause, "", c.cfg.MaxProbe, c.silence.text)
 		}
 	}
@@ -305,20 +302,15 @@ func (c *Core) batch(kind OpKind) {
 	var items []Item
 	leases := c.asking[:0]
 	for k, l := range list {
-		if !c.stillFor(kind, l) {
+		if !c.stillFor(kind, &l.term) {
 			continue
 		}
 		if items == nil {
 			items = make([]Item, 0, min(len(list)-k, c.cfg.Batch))
 		}
-		it := Item{ID: l.id}
-		switch kind {
-		case OpAcquire:
-			it.Fresh = !c.traces.has(l.id)
-		case OpRenew, OpReassert:
-			it.Fence = l.fence
-		case OpRelease:
-			it.Fence, it.Peer = l.fence, l.heir
+		it := c.item(kind, &l.term)
+		if kind == OpRelease {
+			it.Peer = l.heir
 		}
 		items, leases = append(items, it), append(leases, l)
 		l.op = c.seq + 1
@@ -335,38 +327,10 @@ func (c *Core) batch(kind OpKind) {
 	c.queue.empty(kind)
 }
 
-// stillFor reports whether l, queued for kind earlier in this step, is still to be asked for that: what came later in the
-// step may have ended its term, and one lease may stand in a queue twice.
-func (c *Core) stillFor(kind OpKind, l *lease) bool {
-	if l.op != queued {
-		return false
-	}
-	switch kind {
-	case OpAcquire:
-		return l.phase == acquiring
-	case OpRenew:
-		return l.phase == owned && !l.reassert
-	case OpReassert:
-		return l.phase == owned && l.reassert
-	case OpRelease:
-		return l.phase == releasing
-	default:
-		return l.phase == idle
-	}
-}
-
 func (c *Core) send(kind OpKind, items []Item, leases []*lease) uint64 {
-	c.seq++
-	op := Op{
-		Seq: c.seq, Kind: kind, Epoch: c.epoch.value, Owner: c.self, TTL: c.cfg.TTL, Fence: c.epoch.fence,
-		Quarantine: c.quarantine(),
-		Items:      items, Sent: c.now.Mono, Deadline: c.now.Mono + Time(c.cfg.OpTimeout),
-	}
-	switch kind {
-	case OpLook:
+	op := c.stamp(kind, items)
+	if kind == OpLook {
 		op.Deadline = c.now.Mono + Time(max(2*c.cfg.OpTimeout, c.cfg.Discovery))
-	case OpSupersede:
-		op.Epoch = c.epoch.rejected
 	}
 	c.ops.add(op, leases)
 	c.timers.push(timer{at: op.Deadline, kind: timerOp, n: c.seq})
@@ -386,13 +350,7 @@ func (c *Core) answer(a *Answer) {
 		return // it was given up: trust that began with it has run out, or will be asked for again
 	}
 	defer c.ops.recycle(in)
-	if a.Failure == FailNone {
-		if cause, text := c.distrust(a); cause != CauseNone {
-			rejected := c.reject(in, a, cause, text)
-			a = &rejected
-		}
-	}
-	if a.Failure != FailNone {
+	if a = c.distrusted(in, a); a.Failure != FailNone {
 		c.failed(in, a)
 		return
 	}
@@ -436,10 +394,9 @@ func (c *Core) failed(in *inflight, a *Answer) {
 	c.refusedBy(in, a)
 	c.fellSilent(in, a)
 	for _, l := range in.leases {
-		if l.op != in.op.Seq {
+		if !c.settles(&in.op, &l.term) {
 			continue
 		}
-		l.op = 0
 		switch in.op.Kind {
 		case OpAcquire:
 			l.unanswered = true

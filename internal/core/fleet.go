@@ -326,9 +326,9 @@ func (c *Core) dropUnwanted() {
 		switch {
 		case !l.place || l.want || l.yielding:
 		case l.session != nobody || c.epoch.quarantine > c.now.Mono:
-			l.missing = false
-		case !l.missing:
-			l.missing = true
+			l.next = nextNothing
+		case l.next != nextYield:
+			l.next = nextYield
 			c.discover(discoverMissing)
 		default:
 			c.yield(l, "", CauseUnwanted)

@@ -60,7 +60,7 @@ func (c *Core) taken(id string, i int32, owner string) {
 	case l.place && !l.want && c.heartbeatFresh(owner):
 		c.forget(l)
 	case l.want || l.place:
-		l.ordered, l.read = false, true // a hint puts no wait off: the lease is read when that ends
+		l.next = nextRead // a hint puts no wait off: the lease is read when that ends
 	}
 }
 
@@ -69,7 +69,9 @@ func (c *Core) taken(id string, i int32, owner string) {
 func (c *Core) freed(id string, i int32, heir, from string) {
 	l := c.entryOf(id, i)
 	if l != nil && (l.phase != idle || l.stuck) {
-		l.freed = l.phase == acquiring // the answer under way may be older than the release
+		if l.phase == acquiring {
+			l.next = nextAgain // the answer under way may be older than the release
+		}
 		return
 	}
 	if l != nil && l.want {
@@ -93,12 +95,14 @@ func (c *Core) freed(id string, i int32, heir, from string) {
 	l.exp = c.now.Mono
 	if heir == c.self {
 		c.retry(l)
-		l.heirOf = true
+		if l.phase == acquiring {
+			l.next = nextInherit
+		}
 		return
 	}
-	l.read, l.op = false, 0
+	l.next, l.op = nextAcquire, 0
 	if heir != "" {
-		l.ordered = true // by then most have heard who took it, and need no order
+		l.next = nextTurn // by then most have heard who took it, and need no order
 		c.armLease(l, c.now.Mono+Time(c.cfg.HeirGrace))
 		return
 	}

@@ -178,7 +178,7 @@ func (c *Core) nodesAnswered(in *inflight, a *Answer) {
 			c.discover(discoverGone)
 			continue
 		}
-		exp := c.expiry(in, r.PTTL)
+		exp := c.expiry(&in.op, r.PTTL)
 		c.heartbeatSeen(i, exp)
 		if c.nodes[i].exp-c.now.Mono <= 2*Time(c.cfg.Lead) {
 			// It is about to expire. The leases of its owner expire at about the same time: read when.
@@ -228,7 +228,7 @@ func (c *Core) seeNodes(in *inflight, seen []Seen) (changed bool) {
 		if i == 0 {
 			continue
 		}
-		if c.heartbeatSeen(i, c.expiry(in, s.PTTL)) {
+		if c.heartbeatSeen(i, c.expiry(&in.op, s.PTTL)) {
 			changed = true
 		}
 		c.nodes[i].discovery = c.fleet.discoveries
