@@ -53,7 +53,8 @@ func (k *terms) doubt(t *term) (again, ok bool) {
 func (k *terms) wall(t Time) int64 { return int64(t) + k.clock.offset }
 
 // watchRedisClock compares Redis' clock with the instance's own. Leases expire by Redis' clock: when it jumps forward by
-// more than the margin, keys may have expired inside windows that are still open, so nothing is acquired for one TTL (I7). It returns the jump, 0 for none.
+// more than the margin, keys may have expired inside windows that are still open, so nothing is acquired for one TTL (I7). It
+// returns the jump, 0 for none.
 func (k *terms) watchRedisClock(op *Op, a *Answer) (jump int64) {
 	if a.RedisNow == 0 {
 		return 0
