@@ -449,7 +449,7 @@ func (s *shell) drainedYet() {
 
 // report keeps State and Health up to date.
 func (s *shell) report() {
-	until, cause := s.core.Barred()
+	until, cause := s.core.Blocked()
 	if now := (bar{until, cause}); s.bar.Load() == nil || *s.bar.Load() != now {
 		s.bar.Store(&now)
 	}

@@ -2,11 +2,8 @@ package core
 
 // Core is one instance's view of everything it shares with the others, and the rules by which it acts.
 type Core struct {
-	cfg    Config
-	margin int64 // the part of each TTL that is not trusted
-	self   string
-	now    Now
-	eff    Effects
+	terms // the safety kernel
+	eff   Effects
 
 	started     bool
 	draining    bool
@@ -17,20 +14,18 @@ type Core struct {
 	unableAt    Time // when the last of them did
 	withdrawals int  // from the registry, in a row, because of that
 
-	next      Time // as of the last step
-	timers    timerHeap
-	nextRenew Time // the tick on which everything held is renewed and the heartbeat is set
-	nextLook  Time
-	nextProbe Time // while silent
-	rejoin    Time // withdrawn from the registry until then
+	next          Time // as of the last step
+	timers        timerHeap
+	nextRenew     Time // the tick on which everything held is renewed and the heartbeat is set
+	nextDiscovery Time
+	nextProbe     Time // while silent
+	rejoin        Time // withdrawn from the registry until then
 
 	leases    map[string]*lease // every lease this instance holds, wants or watches; never ranged over
 	held      []*lease          // those it holds, in any but a fixed order
 	releasing int               // leases whose release is not confirmed
 	acquiring int               // leases that were asked for and not answered
-	traces    traces
 
-	seq    uint64
 	ops    inflights
 	asking []*lease // while ops of many leases are made
 
@@ -38,8 +33,6 @@ type Core struct {
 	paces   [kinds]pace // by OpKind
 	slowed  Time        // the latest that any of them waits until
 	refusal refusal
-	epoch   epochState
-	clock   clockState
 
 	fleet fleet
 	nodes []node
@@ -51,9 +44,9 @@ type Core struct {
 // queue collects what is to be asked, so that it leaves in as few ops as possible: at the end of the step, or later if requests
 // of its kind have failed (pace).
 type queue struct {
-	leases                   [kinds][]*lease // by OpKind
-	nodes                    []int32
-	beat, leave, look, probe bool
+	leases                        [kinds][]*lease // by OpKind
+	nodes                         []int32
+	beat, leave, discovery, probe bool
 }
 
 // New returns the core of one instance. cfg's zero fields take their defaults. The caller has checked that durations do
@@ -61,9 +54,7 @@ type queue struct {
 func New(cfg Config) *Core {
 	cfg = cfg.WithDefaults()
 	c := &Core{
-		cfg:    cfg,
-		margin: cfg.Margin(),
-		self:   cfg.Instance,
+		terms:  terms{cfg: cfg, margin: cfg.Margin(), self: cfg.Instance},
 		leases: map[string]*lease{},
 		index:  map[string]int32{},
 	}
@@ -75,6 +66,9 @@ func New(cfg Config) *Core {
 	return c
 }
 
+// stepped looks at a core after each step, where tests have set it.
+var stepped func(*Core)
+
 // Step takes one event and returns what follows from it. The effects are valid until the next Step. Time must not run
 // backwards: an event older than the one before it is taken as if it happened at that one's instant.
 func (c *Core) Step(ev Event) Effects {
@@ -82,7 +76,7 @@ func (c *Core) Step(ev Event) Effects {
 	c.eff.Ops = c.eff.Ops[:0]
 	c.advance(ev.Now)
 	if c.next != 0 && c.now.Mono-c.next > Time(c.cfg.OpTimeout) {
-		c.lookSoon(0) // this instance did not run for a while: what it knows is old
+		c.discover(discoverSlept)
 	}
 	c.runTimers()
 	switch ev.Kind {
@@ -94,7 +88,7 @@ func (c *Core) Step(ev Event) Effects {
 		c.notice(&ev.Notice)
 	case EvSubscribed:
 		c.observeWanted()
-		c.lookSoon(0)
+		c.discover(discoverSubscribed)
 	case EvDoubt:
 		c.queue.probe = c.queue.probe || !c.silence.on // a silence has probes of its own
 	case EvWant:
@@ -114,6 +108,9 @@ func (c *Core) Step(ev Event) Effects {
 	}
 	c.flush()
 	c.next = c.earliest()
+	if stepped != nil {
+		stepped(c)
+	}
 	return c.eff
 }
 
@@ -125,7 +122,7 @@ func (c *Core) start() {
 	c.nextRenew = c.now.Mono + Time(c.cfg.Renew)
 	if !c.cfg.NoHeartbeat {
 		c.queue.beat = true
-		c.lookSoon(0)
+		c.discover(discoverStart)
 	}
 	// Nothing is done in an epoch that is not known: ask for it.
 	c.queue.probe = true
@@ -136,7 +133,7 @@ func (c *Core) drain() {
 		return
 	}
 	c.draining = true
-	c.nextLook = 0
+	c.nextDiscovery = 0
 	c.queue.leave = c.started && !c.cfg.NoHeartbeat
 	// Whoever is still to stop is not an heir; computed once, so that the heirs together are balanced.
 	c.nodes[0].alive = false
@@ -166,16 +163,17 @@ func (c *Core) runIntervals() {
 		c.nextRenew = advanceBy(c.nextRenew, c.cfg.Renew, c.now.Mono)
 		c.renewAll()
 	}
-	if c.due(&c.nextLook) {
-		c.nextLook = c.now.Mono + Time(c.lookInterval())
-		c.queue.look = true
+	if c.due(&c.nextDiscovery) {
+		c.nextDiscovery = 0
+		c.discover(discoverInterval)
+		c.queue.discovery = true
 	}
 	if c.due(&c.rejoin) {
 		c.rejoin, c.unable = 0, 0
 		c.nodes[0].alive = true
 		c.fleet.dirty = true
 		c.queue.beat = true
-		c.lookSoon(0)
+		c.discover(discoverRejoined)
 	}
 	if c.due(&c.nextProbe) {
 		c.nextProbe = 0
@@ -212,7 +210,7 @@ func (c *Core) flush() {
 		if c.epoch.outside {
 			c.refuseQueued(CauseGroup)
 		}
-		c.batch(OpAcquire) // see barred
+		c.batch(OpAcquire) // see Blocked
 		c.beat()
 	}
 	if q.leave {
@@ -232,10 +230,10 @@ func (c *Core) flush() {
 	}
 	c.batch(OpObserve)
 	c.flushNodes()
-	if q.look && c.fleet.lookOp == 0 && c.epoch.value != "" && !c.paced(OpLook) {
-		q.look = false
-		c.fleet.lookOp = c.send(OpLook, nil, nil)
-		c.fleet.lookedAt = c.now.Mono
+	if q.discovery && c.fleet.discoveryOp == 0 && c.epoch.value != "" && !c.paced(OpLook) {
+		q.discovery = false
+		c.fleet.discoveryOp = c.send(OpLook, nil, nil)
+		c.fleet.discoveredAt = c.now.Mono
 		c.fleet.touched = c.fleet.touched[:0]
 	}
 }
@@ -264,7 +262,7 @@ func (c *Core) beat() {
 func (c *Core) holdBack() {
 	for _, kind := range []OpKind{OpRenew, OpReassert} {
 		for _, l := range c.queue.leases[kind] {
-			if c.stillFor(kind, l) {
+			if c.stillFor(kind, &l.term) {
 				l.op = 0
 				c.doubt(l, CauseNoAnswer, c.silence.text)
 			}
@@ -277,7 +275,7 @@ func (c *Core) holdBack() {
 // refuseQueued ends acquisitions that were wanted before it was known that they may not be sent.
 func (c *Core) refuseQueued(cause Cause) {
 	for _, l := range c.queue.leases[OpAcquire] {
-		if c.stillFor(OpAcquire, l) {
+		if c.stillFor(OpAcquire, &l.term) {
 			c.refuse(l, cause, "", c.cfg.MaxProbe, c.silence.text)
 		}
 	}
@@ -304,20 +302,15 @@ func (c *Core) batch(kind OpKind) {
 	var items []Item
 	leases := c.asking[:0]
 	for k, l := range list {
-		if !c.stillFor(kind, l) {
+		if !c.stillFor(kind, &l.term) {
 			continue
 		}
 		if items == nil {
 			items = make([]Item, 0, min(len(list)-k, c.cfg.Batch))
 		}
-		it := Item{ID: l.id}
-		switch kind {
-		case OpAcquire:
-			it.Fresh = !c.traces.has(l.id)
-		case OpRenew, OpReassert:
-			it.Fence = l.fence
-		case OpRelease:
-			it.Fence, it.Peer = l.fence, l.heir
+		it := c.item(kind, &l.term)
+		if kind == OpRelease {
+			it.Peer = l.heir
 		}
 		items, leases = append(items, it), append(leases, l)
 		l.op = c.seq + 1
@@ -334,38 +327,10 @@ func (c *Core) batch(kind OpKind) {
 	c.queue.empty(kind)
 }
 
-// stillFor reports whether l, queued for kind earlier in this step, is still to be asked for that: what came later in the
-// step may have ended its term, and one lease may stand in a queue twice.
-func (c *Core) stillFor(kind OpKind, l *lease) bool {
-	if l.op != queued {
-		return false
-	}
-	switch kind {
-	case OpAcquire:
-		return l.phase == acquiring
-	case OpRenew:
-		return l.phase == owned && !l.reassert
-	case OpReassert:
-		return l.phase == owned && l.reassert
-	case OpRelease:
-		return l.phase == releasing
-	default:
-		return l.phase == idle
-	}
-}
-
 func (c *Core) send(kind OpKind, items []Item, leases []*lease) uint64 {
-	c.seq++
-	op := Op{
-		Seq: c.seq, Kind: kind, Epoch: c.epoch.value, Owner: c.self, TTL: c.cfg.TTL, Fence: c.epoch.fence,
-		Quarantine: c.quarantine(),
-		Items:      items, Sent: c.now.Mono, Deadline: c.now.Mono + Time(c.cfg.OpTimeout),
-	}
-	switch kind {
-	case OpLook:
+	op := c.stamp(kind, items)
+	if kind == OpLook {
 		op.Deadline = c.now.Mono + Time(max(2*c.cfg.OpTimeout, c.cfg.Discovery))
-	case OpSupersede:
-		op.Epoch = c.epoch.rejected
 	}
 	c.ops.add(op, leases)
 	c.timers.push(timer{at: op.Deadline, kind: timerOp, n: c.seq})
@@ -385,13 +350,7 @@ func (c *Core) answer(a *Answer) {
 		return // it was given up: trust that began with it has run out, or will be asked for again
 	}
 	defer c.ops.recycle(in)
-	if a.Failure == FailNone {
-		if cause, text := c.distrust(a); cause != CauseNone {
-			rejected := c.reject(in, a, cause, text)
-			a = &rejected
-		}
-	}
-	if a.Failure != FailNone {
+	if a = c.distrusted(in, a); a.Failure != FailNone {
 		c.failed(in, a)
 		return
 	}
@@ -417,7 +376,7 @@ func (c *Core) answer(a *Answer) {
 	case OpNodes:
 		c.nodesAnswered(in, a)
 	case OpLook:
-		c.lookAnswered(in, a)
+		c.discoveryAnswered(in, a)
 	case OpLeave:
 		c.drainedYet()
 	case OpAsk, OpSupersede:
@@ -435,13 +394,12 @@ func (c *Core) failed(in *inflight, a *Answer) {
 	c.refusedBy(in, a)
 	c.fellSilent(in, a)
 	for _, l := range in.leases {
-		if l.op != in.op.Seq {
+		if !c.settles(&in.op, &l.term) {
 			continue
 		}
-		l.op = 0
 		switch in.op.Kind {
 		case OpAcquire:
-			l.open = true
+			l.unanswered = true
 			if a.Failure == FailUnknown {
 				c.traces.leave(l.id)
 			}
@@ -462,7 +420,7 @@ func (c *Core) failed(in *inflight, a *Answer) {
 	switch in.op.Kind {
 	case OpAcquire:
 		if first {
-			c.couldNotTake(in)
+			c.acquisitionsFail(in)
 		}
 	case OpRenew:
 		c.unable = 0 // it is not only acquisitions that fail
@@ -471,10 +429,10 @@ func (c *Core) failed(in *inflight, a *Answer) {
 		c.queue.beat = true
 		c.beatEnded()
 	case OpLook:
-		if in.op.Seq == c.fleet.lookOp {
-			c.fleet.lookOp = 0
+		if in.op.Seq == c.fleet.discoveryOp {
+			c.fleet.discoveryOp = 0
 		}
-		c.queue.look = true
+		c.queue.discovery = true
 	case OpNodes:
 		for _, it := range in.op.Items {
 			if i, ok := c.index[it.ID]; ok {

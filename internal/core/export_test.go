@@ -21,3 +21,35 @@ func (c *Core) Entries() error {
 	}
 	return nil
 }
+
+// Every core of every test of this package, in stories as in storms, is held to its states and invariants after each step.
+func init() {
+	stepped = func(c *Core) {
+		if err := c.broken(); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// broken returns an error where a lease is in a state that nextsOf does not list, or a term breaks an invariant of terms. Of large
+// fleets it looks at none: the small ones come to the same states.
+func (c *Core) broken() error {
+	if len(c.leases) > 64 {
+		return nil
+	}
+	for _, l := range c.leases {
+		switch {
+		case !nextsOf[l.phase][l.next]:
+			return fmt.Errorf("%s in phase %d does %d next: there is no such state", l.id, l.phase, l.next)
+		case l.phase != owned && (l.until != 0 || l.uncertain || l.reassert):
+			return fmt.Errorf("%s is not held, and %+v: what has ended is trusted", l.id, l.term)
+		case l.op != queued && l.op > c.seq:
+			return fmt.Errorf("%s waits for op %d of %d", l.id, l.op, c.seq)
+		case l.until > c.now.Mono+Time(c.cfg.TTL-c.margin):
+			return fmt.Errorf("%s is trusted until %d at %d: longer than a stamp gives (I1)", l.id, l.until, c.now.Mono)
+		case l.reassert && !l.uncertain:
+			return fmt.Errorf("%s is to be asserted again, and certain (I6)", l.id)
+		}
+	}
+	return nil
+}

@@ -8,20 +8,20 @@ import (
 // fleet is what this instance knows of the sessions and their owners: the last look, corrected by what notices and its
 // own acts told since.
 type fleet struct {
-	sessions *Sessions
-	known    []known // aligned with sessions
-	anyFree  bool    // the last look showed a session that nobody owns
-	look     uint64  // looks so far
-	lookOp   uint64  // the look under way, 0 none
-	touched  []int32 // sessions that changed owner while a look was under way: it may be older than that
-	left     []left  // what the last look shows free although its owner lives, ascending by session
-	hoped    []int32 // sessions that this instance wanted of others at the last look, ascending: they may be released to it
-	asks     []ask   // to be decided on what the next look shows
-	missing  int     // sessions that the last look asked others for
-	asked    int     // looks in a row that asked for as many
-	askFrom  Time    // beginning of a tenth of an interval
-	askings  int     // in it
-	lookedAt Time    // when the last look was sent
+	sessions     *Sessions
+	known        []known // aligned with sessions
+	anyFree      bool    // the last look showed a session that nobody owns
+	discoveries  uint64  // so far
+	discoveryOp  uint64  // the look under way, 0 none
+	touched      []int32 // sessions that changed owner while a look was under way: it may be older than that
+	left         []left  // what the last look shows free although its owner lives, ascending by session
+	hoped        []int32 // sessions that this instance wanted of others at the last look, ascending: they may be released to it
+	asks         []ask   // to be decided on what the next look shows
+	missing      int     // sessions that the last look asked others for
+	asked        int     // looks in a row that asked for as many
+	askFrom      Time    // beginning of a tenth of an interval
+	askings      int     // in it
+	discoveredAt Time    // when the last look was sent
 
 	vacant []int32 // entries of Core.nodes that nobody uses
 
@@ -110,17 +110,17 @@ func (c *Core) heirOf(l *lease) string {
 	return ""
 }
 
-// delay is how long this instance leaves l to those before it: the target acquires at once, the others in order, by how
+// stagger is how long this instance leaves l to those before it: the target acquires at once, the others in order, by how
 // little they own and then by rank. A dead successor so costs milliseconds, not a TTL.
-func (c *Core) delay(l *lease) int64 {
+func (c *Core) stagger(l *lease) int64 {
 	if !l.place || l.session == nobody {
 		return 0
 	}
-	return c.turn(l.session)
+	return c.staggerOf(l.session)
 }
 
-// turn is delay for session i.
-func (c *Core) turn(i int32) int64 {
+// staggerOf is stagger for session i.
+func (c *Core) staggerOf(i int32) int64 {
 	t := c.targetOf(i)
 	if t == 0 {
 		return 0
@@ -145,52 +145,25 @@ func (c *Core) turn(i int32) int64 {
 	return int64(min(k, c.cfg.StaggerMax)) * c.cfg.Stagger
 }
 
-// lookInterval is Discovery, stretched where all instances' looks together would read more than LookBudget keys a second.
-func (c *Core) lookInterval() int64 {
-	keys := int64(len(c.fleet.sessions.IDs)) * int64(max(1, len(c.fleet.live)))
-	return max(c.cfg.Discovery, keys*Second/c.cfg.LookBudget)
-}
-
-// lookSoon makes the next look happen within d ns; 0 is at once. Instances that were moved by the same event are spread a
-// little, each by its own hash, so that they do not all read at the same instant.
-func (c *Core) lookSoon(d int64) {
-	if c.draining || c.cfg.NoHeartbeat || !c.started {
-		return
-	}
-	if d == 0 {
-		c.queue.look = true
-		return
-	}
-	c.lookBy(c.now.Mono+Time(d), d)
-}
-
-// lookBy makes the next look happen at at, or up to a quarter of spread later.
-func (c *Core) lookBy(at Time, spread int64) {
-	at += Time(int64(c.nodes[0].hash%64) * spread / 256)
-	if c.nextLook == 0 || at < c.nextLook {
-		c.nextLook = at
-	}
-}
-
-func (c *Core) lookAnswered(in *inflight, a *Answer) {
+func (c *Core) discoveryAnswered(in *inflight, a *Answer) {
 	f := &c.fleet
-	if in.op.Seq != f.lookOp {
+	if in.op.Seq != f.discoveryOp {
 		return
 	}
-	f.lookOp = 0
+	f.discoveryOp = 0
 	if a.Look == nil || c.draining || c.rejoin != 0 || c.epoch.outside {
 		return
 	}
-	f.look++
+	f.discoveries++
 	changed := c.seeNodes(in, a.Look.Nodes)
 	if c.cfg.Place {
 		changed = c.seeOwners(a.Look) || changed
 	}
 	f.touched = f.touched[:0]
 	f.dirty = f.dirty || changed
-	c.lookBy(c.now.Mono+Time(c.lookInterval()), 0)
+	c.discover(discoverInterval)
 	if changed {
-		c.lookSoon(c.cfg.Discovery / 10)
+		c.discover(discoverChanged)
 	}
 	if c.cfg.Place {
 		c.answerAsks(in.op.Seq)
@@ -246,7 +219,7 @@ func (c *Core) seeOwners(look *Look) bool {
 func (c *Core) takeFree() {
 	f := &c.fleet
 	c.placement()
-	until, _ := c.barred()
+	until, _ := c.Blocked()
 	f.waits = f.waits[:0]
 	for i := range f.known {
 		k := &f.known[i]
@@ -281,13 +254,8 @@ func (c *Core) takeFree() {
 	}
 	c.askFormers()
 	if f.anyFree {
-		c.lookSoon(c.cfg.Discovery / 10)
+		c.discover(discoverFree)
 	}
-}
-
-// lookForFree looks again at once, where that is cheap: with 1,000 sessions, no sooner than the look that what is free asks for anyway.
-func (c *Core) lookForFree() {
-	c.lookSoon(max(c.lookInterval()/100, c.cfg.Discovery/10_000*int64(len(c.fleet.known))))
 }
 
 // givenBack reports whether l, found free, is waited for because somebody held it who must have given it back since. A key that a
@@ -334,7 +302,7 @@ func (c *Core) vanished(i int32) bool {
 func (c *Core) askFormers() {
 	all := slices.DeleteFunc(c.fleet.left, func(l left) bool { return !l.ask })
 	c.fleet.left = all
-	if until, _ := c.barred(); until != 0 {
+	if until, _ := c.Blocked(); until != 0 {
 		return // nobody takes anything now
 	}
 	slices.SortStableFunc(all, func(a, b left) int { return cmp.Compare(a.owner, b.owner) })
@@ -346,7 +314,7 @@ func (c *Core) askFormers() {
 			all = all[1:]
 		}
 		c.send(OpAsk, items, nil)
-		c.lookSoon(c.cfg.Discovery / 60)
+		c.discover(discoverVanished)
 	}
 }
 
@@ -358,10 +326,10 @@ func (c *Core) dropUnwanted() {
 		switch {
 		case !l.place || l.want || l.yielding:
 		case l.session != nobody || c.epoch.quarantine > c.now.Mono:
-			l.missing = false
-		case !l.missing:
-			l.missing = true
-			c.lookSoon(c.cfg.Discovery / 10)
+			l.next = nextNothing
+		case l.next != nextYield:
+			l.next = nextYield
+			c.discover(discoverMissing)
 		default:
 			c.yield(l, "", CauseUnwanted)
 		}
@@ -402,7 +370,7 @@ func (c *Core) LiveNodes() []string {
 // Settled reports whether, as far as this instance can see, nothing is left to move: every session has a live owner, and
 // none is to be given to another.
 func (c *Core) Settled() bool {
-	if !c.started || c.draining || c.silence.on || c.cfg.Place && c.fleet.look == 0 {
+	if !c.started || c.draining || c.silence.on || c.cfg.Place && c.fleet.discoveries == 0 {
 		return false
 	}
 	c.placement()

@@ -5,54 +5,32 @@ import (
 	"slices"
 )
 
-// phase is where a lease stands for this instance.
-type phase uint8
-
-const (
-	idle      phase = iota // not ours; the entry exists because the lease is wanted, watched or barred
-	acquiring              // asked for, not answered
-	owned                  // ours until lease.until
-	releasing              // given back, not confirmed: nothing is acquired meanwhile
-)
-
-// queued stands in lease.op while the lease is in a queue of this step.
-const queued = ^uint64(0)
-
 // lease is one lease as this instance sees it. An instance has an entry for what it holds, wants or watches, not for all
 // there are.
 type lease struct {
-	id     string
+	term
+
 	heir   string // releasing: who shall take it
 	holder string // idle: who held it when last seen
 
-	fence int64
-	until Time   // owned: end of the trust window
-	exp   Time   // idle: when Redis lets the holder's lease expire, as far as known
-	since Time   // yielding: when its work was asked to end; releasing: when it was given back
-	op    uint64 // the only op whose answer counts for it; 0 none
+	exp   Time // idle: when Redis lets the holder's lease expire, as far as known
+	since Time // yielding: when its work was asked to end; releasing: when it was given back
 
 	gen uint32 // of its timer
 	pos int32  // owned: index in Core.held
 
 	session int32 // index in fleet.sessions, nobody if it is not one of them
 
-	phase phase
+	next  next
 	cause Cause // yielding: why
 
-	want      bool // a user asked for it
-	wait      bool // and waits until it is held
-	place     bool // placement is after it
-	uncertain bool // an attempt failed: not believed until renewed
-	reassert  bool // Redis forgot since it was last confirmed
-	yielding  bool // its work is being ended
-	stuck     bool // its work does not end: never acquired again before that
-	open      bool // an acquire was not answered: the key may be ours
-	read      bool // idle: the next wake reads; else it acquires
-	freed     bool // acquiring: a release of it was heard meanwhile
-	heirOf    bool // acquiring: it was released to this instance
-	ordered   bool // idle: at the next wake, first wait for this instance's turn
-	told      bool // releasing: a failed release was told
-	missing   bool // owned: its session was not there at the last look
+	want       bool // a user asked for it
+	wait       bool // and waits until it is held
+	place      bool // placement is after it
+	yielding   bool // its work is being ended
+	stuck      bool // its work does not end: never acquired again before that
+	unanswered bool // an acquire was not answered: the key may be ours
+	told       bool // releasing: a failed release was told
 }
 
 func (c *Core) want(id string, wait bool) {
@@ -65,7 +43,7 @@ func (c *Core) want(id string, wait bool) {
 
 // tryAcquire asks for l if that is allowed now.
 func (c *Core) tryAcquire(l *lease) {
-	until, cause := c.barred()
+	until, cause := c.Blocked()
 	switch {
 	case l.phase != idle:
 		return
@@ -80,7 +58,7 @@ func (c *Core) tryAcquire(l *lease) {
 		return
 	}
 	l.phase = acquiring
-	l.ordered, l.freed, l.heirOf = false, false, false
+	l.next = nextNothing
 	c.acquiring++
 	c.queue.add(OpAcquire, l)
 }
@@ -98,10 +76,10 @@ func (c *Core) refuse(l *lease, cause Cause, owner string, wait int64, text stri
 	}
 	if cause == CauseWrongType {
 		// Somebody else's key, and nobody's fault here. It looks free, so it is asked about once a TTL whatever looks show.
-		l.open, l.holder = false, ""
+		l.unanswered, l.holder = false, ""
 		wait = c.cfg.TTL
 	}
-	again := l.wait || l.place || l.open
+	again := l.wait || l.place || l.unanswered
 	switch cause {
 	case CauseDrain:
 		again = false
@@ -113,28 +91,27 @@ func (c *Core) refuse(l *lease, cause Cause, owner string, wait int64, text stri
 		return
 	}
 	if cause == CauseHeld {
-		if l.place && !l.want && c.vouched(owner) {
+		if l.place && !l.want && c.heartbeatFresh(owner) {
 			c.forget(l) // its owner's heartbeat is watched instead
 			return
 		}
 		c.awaitExpiry(l)
 		return
 	}
-	l.read = false
-	c.armLease(l, c.now.Mono+Time(max(wait, Millisecond)+c.delay(l)))
+	l.next = nextAcquire
+	c.armLease(l, c.now.Mono+Time(max(wait, Millisecond)+c.stagger(l)))
 }
 
 // awaitExpiry makes l wake when the holder's lease is about to run out: a little before to read it once more, and if that
 // read was just made, at the expiry itself in this instance's turn.
 func (c *Core) awaitExpiry(l *lease) {
-	l.ordered = false
 	if lead := l.exp - Time(c.cfg.Lead); lead > c.now.Mono {
-		l.read = true
+		l.next = nextRead
 		c.armLease(l, lead)
 		return
 	}
-	l.read = false
-	c.armLease(l, max(l.exp, c.now.Mono)+Time(c.delay(l)))
+	l.next = nextAcquire
+	c.armLease(l, max(l.exp, c.now.Mono)+Time(c.stagger(l)))
 }
 
 // wakeLease does what l's timer was set for; at is when it was due.
@@ -151,15 +128,15 @@ func (c *Core) wakeLease(l *lease, at Time) {
 	case idle:
 		switch {
 		case l.stuck:
-		case c.unsought(l) && !l.open:
+		case c.unwanted(l) && !l.unanswered:
 			c.forget(l)
 		case c.silence.on:
 			// What cannot be heard cannot be used if it is won.
 			c.armLease(l, c.now.Mono+Time(c.cfg.MaxProbe))
-		case l.ordered:
-			l.ordered, l.read = false, false
-			c.armLease(l, c.now.Mono+Time(max(c.delay(l), c.cfg.Stagger)))
-		case l.read || c.unsought(l) || c.now.Mono > at+Time(c.cfg.Lead):
+		case l.next == nextTurn:
+			l.next = nextAcquire
+			c.armLease(l, c.now.Mono+Time(max(c.stagger(l), c.cfg.Stagger)))
+		case l.next == nextRead || c.unwanted(l) || c.now.Mono > at+Time(c.cfg.Lead):
 			c.observe(l) // also when this instance slept through its turn
 		default:
 			c.tryAcquire(l)
@@ -167,9 +144,9 @@ func (c *Core) wakeLease(l *lease, at Time) {
 	}
 }
 
-// unsought reports whether nobody here is after l any more: no user, and its session is gone or paused. If an attempt to
+// unwanted reports whether nobody here is after l any more: no user, and its session is gone or paused. If an attempt to
 // acquire it was not answered it is looked at, to give back what that won, and not tried again.
-func (c *Core) unsought(l *lease) bool {
+func (c *Core) unwanted(l *lease) bool {
 	return !l.want && (!l.place || l.session == nobody)
 }
 
@@ -177,7 +154,7 @@ func (c *Core) unsought(l *lease) bool {
 func (c *Core) answered(l *lease) {
 	l.op = 0
 	if l.phase == acquiring {
-		l.phase = idle
+		l.phase, l.next = idle, nextNothing
 		c.acquiring--
 	}
 }
@@ -185,12 +162,13 @@ func (c *Core) answered(l *lease) {
 func (c *Core) acquireAnswered(in *inflight, a *Answer) {
 	if c.unable > 0 || c.withdrawals > 0 {
 		c.unable, c.withdrawals = 0, 0
-		c.lookSoon(c.cfg.Discovery / 10) // it has asked for one lease only, to see whether it could take it
+		c.discover(discoverAble)
 	}
 	for i, l := range in.leases {
-		if l.op != in.op.Seq {
+		if !c.settles(&in.op, &l.term) {
 			continue
 		}
+		meant := l.next
 		c.answered(l)
 		if a.Stale {
 			c.tryAcquire(l)
@@ -201,19 +179,19 @@ func (c *Core) acquireAnswered(in *inflight, a *Answer) {
 		case OutGranted, OutAdopted:
 			c.granted(l, in, r)
 		case OutHeld:
-			l.open = false
+			l.unanswered = false
 			l.holder = r.Owner
-			l.exp = c.heldUntil(in, r.PTTL)
-			if l.freed {
+			l.exp = c.heldUntil(&in.op, r.PTTL)
+			if meant == nextAgain {
 				c.tryAcquire(l) // it was held when this was answered, and has been given back since
 				continue
 			}
 			c.setOwner(l, r.Owner)
 			switch {
-			case l.heirOf:
-				c.lookSoon(c.cfg.Discovery / 10) // it came too late for what it is to have: something else will be given
+			case meant == nextInherit:
+				c.discover(discoverHeir)
 			case l.place && c.fleet.anyFree && r.Owner != "" && r.Owner != c.self:
-				c.lookForFree() // another took what was free for this one, and leaves it what is free still
+				c.discover(discoverOvertaken)
 			}
 			c.refuse(l, CauseHeld, r.Owner, 0, "")
 		case OutQuarantine:
@@ -230,52 +208,31 @@ func (c *Core) acquireAnswered(in *inflight, a *Answer) {
 // granted begins a term. Trust is counted from the stamp of the attempt (G1).
 func (c *Core) granted(l *lease, in *inflight, r *Result) {
 	c.effective(OpAcquire)
-	c.epoch.fence = max(c.epoch.fence, r.Fence)
-	until := in.op.Sent + Time(c.cfg.TTL-c.margin)
-	if until <= c.now.Mono || in.op.Seq <= c.clock.stepped {
+	if !c.begin(&l.term, &in.op, r.Fence) {
 		// The answer came after the window it opens. The key is ours all the same: ask again and adopt it.
-		l.open = true
-		c.traces.leave(l.id)
+		l.unanswered = true
 		c.tryAcquire(l)
 		return
 	}
 	if r.Outcome == OutGranted {
 		c.suspect(l)
 	}
-	l.open = false
-	l.fence, l.until = r.Fence, until
-	l.uncertain, l.reassert, l.yielding, l.wait, l.missing = false, false, false, false, false
-	l.phase = owned
+	l.unanswered = false
+	l.yielding, l.wait, l.next = false, false, nextNothing
 	l.pos = int32(len(c.held))
 	c.held = append(c.held, l)
 	c.holds(l, true)
-	c.armLease(l, until)
+	c.armLease(l, l.until)
 	c.setOwner(l, c.self)
-	c.tell(Tell{Kind: TellAcquired, ID: l.id, Fence: l.fence, Until: until, UntilWall: c.wall(until)})
+	c.tell(Tell{Kind: TellAcquired, ID: l.id, Fence: l.fence, Until: l.until, UntilWall: c.wall(l.until)})
 	switch { // is anybody left to use it?
 	case c.draining:
 		c.release(l, CauseDrain)
 	case !l.want && !l.place:
 		c.release(l, CauseRequested)
-	case c.unsought(l):
-		c.lookSoon(c.cfg.Discovery / 10) // which shows whether its session is really gone
+	case c.unwanted(l):
+		c.discover(discoverUnwanted) // which shows whether its session is really gone
 	}
-}
-
-func (c *Core) wall(t Time) int64 { return int64(t) + c.clock.offset }
-
-// expiry is when a lease that had pttl left while op was under way expires, on the own clock.
-func (c *Core) expiry(in *inflight, pttl int64) Time {
-	return in.op.Sent + (c.now.Mono-in.op.Sent)/2 + Time(pttl+Millisecond)
-}
-
-// heldUntil is when a lease that another holds is worth an attempt. A key without an end is a foreign hand's work: it is asked
-// about once a TTL, not at the speed of the network.
-func (c *Core) heldUntil(in *inflight, pttl int64) Time {
-	if pttl <= 0 {
-		return c.now.Mono + Time(c.cfg.TTL)
-	}
-	return c.expiry(in, pttl)
 }
 
 // renewAll is the renewal tick: everything held, in as few calls as it takes, and then the heartbeat, so that both expire
@@ -296,22 +253,14 @@ func (c *Core) renewAll() {
 }
 
 func (c *Core) requestRenew(l *lease) {
-	if l.reassert && c.epoch.quarantine <= c.now.Mono {
-		l.reassert = false // too late to assert; if the key is still there it can simply be renewed
-	}
-	if l.reassert {
-		c.queue.add(OpReassert, l)
-	} else {
-		c.queue.add(OpRenew, l)
-	}
+	c.queue.add(c.renewal(&l.term), l)
 }
 
 func (c *Core) renewAnswered(in *inflight, a *Answer) {
 	for i, l := range in.leases {
-		if l.op != in.op.Seq {
+		if !c.settles(&in.op, &l.term) {
 			continue
 		}
-		l.op = 0
 		if a.Stale {
 			c.requestRenew(l)
 			continue
@@ -328,7 +277,7 @@ func (c *Core) renewAnswered(in *inflight, a *Answer) {
 		case OutSuperseded:
 			c.lost(l, CauseSuperseded, r.Owner)
 		case OutClosed:
-			l.reassert = false
+			c.closed(&l.term)
 			c.requestRenew(l)
 		case OutWrongType:
 			c.lost(l, CauseWrongType, "")
@@ -339,37 +288,31 @@ func (c *Core) renewAnswered(in *inflight, a *Answer) {
 	}
 }
 
-// renewed lengthens a term. An older answer shortens nothing; an answer that comes after its own window is worth nothing
-// but a reason to ask again.
+// renewed lengthens a term. An answer that comes after its own window is worth nothing but a reason to ask again.
 func (c *Core) renewed(l *lease, in *inflight) {
-	until := in.op.Sent + Time(c.cfg.TTL-c.margin)
-	if until <= c.now.Mono {
+	if !c.extend(&l.term, &in.op) {
 		c.doubt(l, CauseNoAnswer, "answered after its own window")
 		c.requestRenew(l)
 		return
 	}
-	l.until = max(l.until, until)
-	l.uncertain, l.reassert = false, false
 	c.tell(Tell{Kind: TellRenewed, ID: l.id, Fence: l.fence, Until: l.until, UntilWall: c.wall(l.until)})
 }
 
 // doubt makes a term uncertain (docs/specification.md, 001-27): nothing begins under it until it is renewed (G4). What
 // follows is a read and then a quick retry, not the next tick.
 func (c *Core) doubt(l *lease, cause Cause, text string) {
-	again := l.uncertain
-	if l.phase != owned {
+	again, ok := c.terms.doubt(&l.term)
+	if !ok {
 		return
 	}
-	l.uncertain = true
 	c.tell(Tell{Kind: TellUncertain, Cause: cause, Again: again, ID: l.id, Fence: l.fence, Until: l.until,
 		UntilWall: c.wall(l.until), Text: text})
 }
 
 // lost ends a term that was not given back.
 func (c *Core) lost(l *lease, cause Cause, owner string) {
-	c.unhold(l)
+	c.unhold(l, idle)
 	c.traces.leave(l.id)
-	l.phase = idle
 	l.holder = owner
 	c.tell(Tell{Kind: TellLost, Cause: cause, ID: l.id, Fence: l.fence, Owner: owner})
 	c.setOwner(l, owner)
@@ -379,13 +322,13 @@ func (c *Core) lost(l *lease, cause Cause, owner string) {
 		c.forget(l)
 	}
 	if placed && !c.silence.on {
-		c.lookSoon(0)
+		c.discover(discoverLost)
 	}
 	c.drainedYet()
 }
 
-// unhold takes l out of the held ones. Whatever is still to be answered for the term is void.
-func (c *Core) unhold(l *lease) {
+// unhold takes l out of the held ones.
+func (c *Core) unhold(l *lease, to phase) {
 	last := len(c.held) - 1
 	c.held[l.pos] = c.held[last]
 	c.held[l.pos].pos = l.pos
@@ -393,10 +336,10 @@ func (c *Core) unhold(l *lease) {
 	c.held = c.held[:last]
 	c.holds(l, false)
 	l.pos = -1
-	l.op = 0
-	l.until = 0
 	l.gen++
-	l.uncertain, l.reassert, l.yielding = false, false, false
+	l.yielding = false
+	l.next = nextNothing
+	c.end(&l.term, to)
 }
 
 // observe reads l before anything is done about it.
@@ -416,16 +359,15 @@ func (c *Core) observeWanted() {
 }
 
 func (c *Core) rewatch(l *lease) {
-	l.read = true
+	l.next = nextRead
 	c.armLease(l, c.now.Mono+Time(c.cfg.MaxProbe))
 }
 
 func (c *Core) observeAnswered(in *inflight, a *Answer) {
 	for i, l := range in.leases {
-		if l.op != in.op.Seq {
+		if !c.settles(&in.op, &l.term) {
 			continue
 		}
-		l.op = 0
 		if l.phase != idle {
 			continue
 		}
@@ -434,7 +376,7 @@ func (c *Core) observeAnswered(in *inflight, a *Answer) {
 			c.observedHeld(l, in, r)
 		case OutFree:
 			c.setOwner(l, "")
-			if c.unsought(l) {
+			if c.unwanted(l) {
 				c.forget(l)
 				continue
 			}
@@ -449,13 +391,13 @@ func (c *Core) observeAnswered(in *inflight, a *Answer) {
 func (c *Core) observedHeld(l *lease, in *inflight, r *Result) {
 	c.setOwner(l, r.Owner)
 	l.holder = r.Owner
-	l.exp = c.heldUntil(in, r.PTTL)
+	l.exp = c.heldUntil(&in.op, r.PTTL)
 	switch {
 	case r.Owner == c.self && c.traces.has(l.id):
 		c.tryAcquire(l) // an attempt that was not answered succeeded: adopt it
-	case c.unsought(l):
+	case c.unwanted(l):
 		c.forget(l)
-	case l.place && !l.want && c.vouched(r.Owner) && l.exp > c.now.Mono+Time(c.cfg.Lead):
+	case l.place && !l.want && c.heartbeatFresh(r.Owner) && l.exp > c.now.Mono+Time(c.cfg.Lead):
 		c.forget(l) // renewed, and its owner's heartbeat is watched
 	default:
 		c.awaitExpiry(l)

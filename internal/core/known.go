@@ -15,7 +15,7 @@ type known struct {
 func (c *Core) lease(id string) *lease {
 	l, ok := c.leases[id]
 	if !ok {
-		l = &lease{id: id, pos: -1, session: c.fleet.sessions.find(id)}
+		l = &lease{term: term{id: id}, pos: -1, session: c.fleet.sessions.find(id)}
 		c.leases[id] = l
 		if l.session != nobody {
 			c.fleet.known[l.session].entered = true
@@ -104,7 +104,7 @@ func (c *Core) standsAt(id string, entered bool, i int32) {
 	}
 	l := c.leases[id]
 	l.session = i
-	if i == nobody && l.open && l.phase == idle && !l.stuck {
+	if i == nobody && l.unanswered && l.phase == idle && !l.stuck {
 		c.rewatch(l)
 	}
 }

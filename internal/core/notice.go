@@ -10,14 +10,14 @@ func (c *Core) notice(n *Notice) {
 	switch n.Kind {
 	case NoticeJoined:
 		i := c.nodeIndex(n.From)
-		if c.beats(i, c.now.Mono+Time(c.cfg.TTL)) {
-			c.lookSoon(c.cfg.Discovery / 10)
+		if c.heartbeatSeen(i, c.now.Mono+Time(c.cfg.TTL)) {
+			c.discover(discoverJoined)
 		}
 	case NoticeLeft:
 		if i, ok := c.index[n.From]; ok {
-			c.buried(i)
+			c.heartbeatGone(i)
 			c.nodes[i].seen = c.now.Mono
-			c.lookSoon(c.cfg.Discovery / 10)
+			c.discover(discoverLeft)
 		}
 	case NoticeTaken:
 		for _, id := range n.IDs {
@@ -34,7 +34,7 @@ func (c *Core) notice(n *Notice) {
 	case NoticeAsked:
 		if len(n.Peers) > 0 && n.Peers[0] == c.self && c.cfg.Place {
 			c.asked(n)
-			c.lookForAsk()
+			c.discover(discoverAsked)
 		}
 	}
 }
@@ -46,7 +46,7 @@ func (c *Core) taken(id string, i int32, owner string) {
 		return // Redis decides, not hearsay: the next renewal tells
 	}
 	if l == nil && c.cfg.Place && i < 0 {
-		c.lookSoon(c.cfg.Discovery / 100) // a session that this instance has not seen yet
+		c.discover(discoverUnknown)
 		return
 	}
 	if i >= 0 {
@@ -57,10 +57,10 @@ func (c *Core) taken(id string, i int32, owner string) {
 	}
 	l.holder = owner
 	switch {
-	case l.place && !l.want && c.vouched(owner):
+	case l.place && !l.want && c.heartbeatFresh(owner):
 		c.forget(l)
 	case l.want || l.place:
-		l.ordered, l.read = false, true // a hint puts no wait off: the lease is read when that ends
+		l.next = nextRead // a hint puts no wait off: the lease is read when that ends
 	}
 }
 
@@ -69,7 +69,9 @@ func (c *Core) taken(id string, i int32, owner string) {
 func (c *Core) freed(id string, i int32, heir, from string) {
 	l := c.entryOf(id, i)
 	if l != nil && (l.phase != idle || l.stuck) {
-		l.freed = l.phase == acquiring // the answer under way may be older than the release
+		if l.phase == acquiring {
+			l.next = nextAgain // the answer under way may be older than the release
+		}
 		return
 	}
 	if l != nil && l.want {
@@ -78,12 +80,12 @@ func (c *Core) freed(id string, i int32, heir, from string) {
 		return
 	}
 	if i < 0 {
-		c.lookSoon(c.cfg.Discovery / 100) // a session that this instance has not seen yet
+		c.discover(discoverUnknown)
 		return
 	}
 	if heir == from {
 		c.ownedBy(i, "") // its session went or was paused, which this instance has yet to see
-		c.lookSoon(c.cfg.Discovery / 100)
+		c.discover(discoverToNobody)
 		return
 	}
 	c.ownedBy(i, heir) // the heir is as good as the owner: what follows is placed around it
@@ -93,16 +95,18 @@ func (c *Core) freed(id string, i int32, heir, from string) {
 	l.exp = c.now.Mono
 	if heir == c.self {
 		c.retry(l)
-		l.heirOf = true
+		if l.phase == acquiring {
+			l.next = nextInherit
+		}
 		return
 	}
-	l.read, l.op = false, 0
+	l.next, l.op = nextAcquire, 0
 	if heir != "" {
-		l.ordered = true // by then most have heard who took it, and need no order
+		l.next = nextTurn // by then most have heard who took it, and need no order
 		c.armLease(l, c.now.Mono+Time(c.cfg.HeirGrace))
 		return
 	}
-	if d := c.delay(l); d > 0 {
+	if d := c.stagger(l); d > 0 {
 		c.armLease(l, c.now.Mono+Time(d))
 	} else {
 		c.retry(l)
@@ -121,8 +125,8 @@ func (c *Core) askForMine() {
 	f := &c.fleet
 	f.hoped = f.hoped[:0]
 	c.placement()
-	if until, _ := c.barred(); until != 0 {
-		c.lookBy(until, c.cfg.Discovery/10) // it could not take what it is given before
+	if until, _ := c.Blocked(); until != 0 {
+		c.discover(discoverBlocked)
 		return
 	}
 	if !c.nodes[0].alive {
@@ -166,17 +170,6 @@ func (c *Core) askForMine() {
 	}
 }
 
-// lookForAsk looks at once if the last look is not very recent: instances that disagree for a while must not drive each
-// other to ask and look at the speed of the network.
-func (c *Core) lookForAsk() {
-	at := c.fleet.lookedAt + Time(c.cfg.Discovery/50)
-	if c.fleet.lookedAt == 0 || at <= c.now.Mono {
-		c.lookSoon(0)
-		return
-	}
-	c.lookBy(at, 0)
-}
-
 // mayAsk allows two askings in a tenth of the interval: the one that a join needs at once, and one on what came of it.
 func (c *Core) mayAsk() bool {
 	f := &c.fleet
@@ -187,16 +180,14 @@ func (c *Core) mayAsk() bool {
 	return f.askings <= 2
 }
 
-// askAgain makes the next look, and with it the next asking, come soon while something is missing; not for ever where
-// nobody gives.
+// askAgain counts the looks in a row that asked for as much.
 func (c *Core) askAgain(missing int) {
 	f := &c.fleet
 	if missing != f.missing {
 		f.missing, f.asked = missing, 0
 	}
-	if f.asked++; missing > 0 && f.asked <= 5 {
-		c.lookSoon(c.cfg.Discovery / 10)
-	}
+	f.asked++
+	c.discover(discoverAsking)
 }
 
 // asked keeps what another instance wants until the next look. It takes the place of what that one wanted before.

@@ -10,7 +10,7 @@ func (c *Core) setOwner(l *lease, owner string) {
 // ownedBy is setOwner for session i.
 func (c *Core) ownedBy(i int32, owner string) {
 	f := &c.fleet
-	if f.lookOp != 0 {
+	if f.discoveryOp != 0 {
 		f.touched = append(f.touched, i)
 	}
 	f.known[i].free = false
@@ -30,7 +30,7 @@ func (c *Core) ownerIndex(i int32, owner string) int32 {
 
 // touch makes what a look under way shows of l count for nothing: it may have been read before what just happened.
 func (c *Core) touch(l *lease) {
-	if l.session != nobody && c.fleet.lookOp != 0 && c.cfg.Place {
+	if l.session != nobody && c.fleet.discoveryOp != 0 && c.cfg.Place {
 		c.fleet.touched = append(c.fleet.touched, l.session)
 	}
 }

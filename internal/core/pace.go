@@ -51,7 +51,7 @@ func (c *Core) resume() {
 func (c *Core) effective(kind OpKind) {
 	if kind == OpBeat && c.paces[kind].failed > 0 { // until now the others may have counted it out, and given it nothing it asked for
 		c.fleet.asked = 0
-		c.lookSoon(c.cfg.Discovery / 10)
+		c.discover(discoverCounted)
 	}
 	c.paces[kind] = pace{}
 	if c.refusal.text == "" || c.fails() {

@@ -4,18 +4,18 @@ import "slices"
 
 // node is an instance, as its heartbeat and its leases show it.
 type node struct {
-	id      string
-	hash    uint64
-	exp     Time   // when its heartbeat expires, as far as known
-	seen    Time   // when it was last known to live: a look older than that does not bury it
-	look    uint64 // the last look that showed it
-	owned   int32
-	gen     uint32 // of its timer
-	alive   bool   // its heartbeat lives
-	suspect bool   // a lease of it expired while its heartbeat lived: not counted until the heartbeat is refreshed
-	reading bool   // its heartbeat is being read
-	checked bool   // its heartbeat was read shortly before it expires and was not refreshed
-	since   Time   // suspect: the expiry its heartbeat had then
+	id        string
+	hash      uint64
+	exp       Time   // when its heartbeat expires, as far as known
+	seen      Time   // when it was last known to live: an older discovery does not say that it is gone
+	discovery uint64 // the last that showed it
+	owned     int32
+	gen       uint32 // of its timer
+	alive     bool   // its heartbeat lives
+	suspect   bool   // a lease of it expired while its heartbeat lived: not counted until the heartbeat is refreshed
+	reading   bool   // its heartbeat is being read
+	checked   bool   // its heartbeat was read shortly before it expires and was not refreshed
+	since     Time   // suspect: the expiry its heartbeat had then
 }
 
 // nodeIndex returns the index of an instance, which it makes known if it was not.
@@ -39,19 +39,19 @@ func (c *Core) nodeIndex(id string) int32 {
 	return i
 }
 
-// vouched reports whether owner's leases need no watching of their own, because its heartbeat is fresh and is watched.
-func (c *Core) vouched(owner string) bool {
+// heartbeatFresh reports whether owner's leases need no watching of their own, because its heartbeat is fresh and is watched.
+func (c *Core) heartbeatFresh(owner string) bool {
 	i, ok := c.index[owner]
 	return ok && c.fresh(i)
 }
 
-// fresh is vouched for instance i.
+// fresh is heartbeatFresh for instance i.
 func (c *Core) fresh(i int32) bool {
 	return i > 0 && c.nodes[i].alive && c.nodes[i].exp > c.now.Mono+Time(c.cfg.Lead)
 }
 
-// beats takes note that instance i's heartbeat expires at exp.
-func (c *Core) beats(i int32, exp Time) (changed bool) {
+// heartbeatSeen takes note that instance i's heartbeat expires at exp.
+func (c *Core) heartbeatSeen(i int32, exp Time) (changed bool) {
 	n := &c.nodes[i]
 	changed = !n.alive
 	if !n.alive {
@@ -72,8 +72,8 @@ func (c *Core) beats(i int32, exp Time) (changed bool) {
 	return changed
 }
 
-// buried takes note that instance i shows no heartbeat.
-func (c *Core) buried(i int32) {
+// heartbeatGone takes note that instance i shows no heartbeat.
+func (c *Core) heartbeatGone(i int32) {
 	n := &c.nodes[i]
 	n.gen++
 	if !n.alive {
@@ -139,7 +139,7 @@ func (c *Core) flushNodes() {
 	for _, i := range slices.Compact(c.queue.nodes) {
 		n := &c.nodes[i]
 		if !n.alive {
-			continue // buried or forgotten since
+			continue // gone or forgotten since
 		}
 		n.reading = true
 		items = append(items, Item{ID: n.id})
@@ -174,25 +174,25 @@ func (c *Core) nodesAnswered(in *inflight, a *Answer) {
 				continue
 			}
 			c.watch(i)
-			c.buried(i)
-			c.lookSoon(c.cfg.Discovery / 10)
+			c.heartbeatGone(i)
+			c.discover(discoverGone)
 			continue
 		}
-		exp := c.expiry(in, r.PTTL)
-		c.beats(i, exp)
+		exp := c.expiry(&in.op, r.PTTL)
+		c.heartbeatSeen(i, exp)
 		if c.nodes[i].exp-c.now.Mono <= 2*Time(c.cfg.Lead) {
 			// It is about to expire. The leases of its owner expire at about the same time: read when.
 			if !c.nodes[i].checked {
-				c.doomed(i)
+				c.heartbeatOverdue(i)
 			}
 			c.armNode(i, max(c.nodes[i].exp, c.now.Mono)+Time(Millisecond))
 		}
 	}
 }
 
-// doomed takes note that instance i has not refreshed its heartbeat when it should long have: it is not counted any more,
+// heartbeatOverdue takes note that instance i has not refreshed its heartbeat when it should long have: it is not counted any more,
 // so that the order in which the others come for its leases is settled before they expire.
-func (c *Core) doomed(i int32) {
+func (c *Core) heartbeatOverdue(i int32) {
 	n := &c.nodes[i]
 	n.checked = true
 	n.suspect, n.since = true, n.exp
@@ -203,11 +203,11 @@ func (c *Core) doomed(i int32) {
 // watch reads the leases of an instance that seems to have died, so as to be there when they expire; what was free may have been
 // left to it, and is looked at again. Not while nothing may be acquired, as takeFree does not.
 func (c *Core) watch(o int32) {
-	if until, _ := c.barred(); !c.cfg.Place || until != 0 {
+	if until, _ := c.Blocked(); !c.cfg.Place || until != 0 {
 		return
 	}
 	if c.fleet.anyFree {
-		c.lookSoon(0)
+		c.discover(discoverGoneHeir)
 	}
 	for i := range c.fleet.known {
 		if c.fleet.known[i].owner != o {
@@ -228,24 +228,24 @@ func (c *Core) seeNodes(in *inflight, seen []Seen) (changed bool) {
 		if i == 0 {
 			continue
 		}
-		if c.beats(i, c.expiry(in, s.PTTL)) {
+		if c.heartbeatSeen(i, c.expiry(&in.op, s.PTTL)) {
 			changed = true
 		}
-		c.nodes[i].look = c.fleet.look
+		c.nodes[i].discovery = c.fleet.discoveries
 	}
 	for i := 1; i < len(c.nodes); i++ {
 		n := &c.nodes[i]
-		if n.alive && n.look != c.fleet.look && n.seen <= in.op.Sent {
-			c.buried(int32(i))
+		if n.alive && n.discovery != c.fleet.discoveries && n.seen <= in.op.Sent {
+			c.heartbeatGone(int32(i))
 			changed = true
 		}
 	}
 	return changed
 }
 
-// couldNotTake counts acquisitions that fail. An instance that can be heard and yet wins nothing it is given would keep
+// acquisitionsFail counts acquisitions that fail. An instance that can be heard and yet wins nothing it is given would keep
 // asking for its share and have it released for nothing: it leaves the registry, for longer each time.
-func (c *Core) couldNotTake(in *inflight) {
+func (c *Core) acquisitionsFail(in *inflight) {
 	c.queue.beat = c.queue.beat || !c.cfg.NoHeartbeat // which shows, before the next attempt, who it is that cannot
 	if !c.written || !c.othersTake {
 		return // not even a heartbeat can be written, or nobody takes anything: it is Redis, not this instance

@@ -30,7 +30,7 @@ func (c *Core) drop(id string, cause Cause) {
 		l.place = false
 	case idle:
 		l.place = false
-		if !l.open && !l.stuck {
+		if !l.unanswered && !l.stuck {
 			c.forget(l)
 		}
 	}
@@ -48,8 +48,7 @@ func (c *Core) release(l *lease, cause Cause) {
 	default:
 		l.heir = ""
 	}
-	c.unhold(l)
-	l.phase = releasing
+	c.unhold(l, releasing)
 	l.place, l.told = false, false
 	l.since = c.now.Mono
 	c.releasing++
@@ -95,10 +94,9 @@ func (c *Core) requestRelease(l *lease) {
 
 func (c *Core) releaseAnswered(in *inflight, a *Answer) {
 	for i, l := range in.leases {
-		if l.op != in.op.Seq {
+		if !c.settles(&in.op, &l.term) {
 			continue
 		}
-		l.op = 0
 		switch r := a.result(i); {
 		case a.Stale:
 			c.requestRelease(l)
@@ -119,12 +117,12 @@ func (c *Core) overtaken(l *lease) {
 	c.releasing--
 	c.acquiring++
 	c.traces.leave(l.id)
-	l.phase = acquiring
+	l.phase, l.next = acquiring, nextNothing
 	c.queue.add(OpAcquire, l)
 }
 
 func (c *Core) released(l *lease) {
-	l.phase = idle
+	l.phase, l.next = idle, nextNothing
 	l.op = 0
 	c.releasing--
 	c.touch(l)
@@ -176,6 +174,6 @@ func (c *Core) recovered(id string) {
 	l.stuck = false
 	if l.phase == idle {
 		c.forget(l)
-		c.lookSoon(0)
+		c.discover(discoverRecovered)
 	}
 }

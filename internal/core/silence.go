@@ -45,9 +45,9 @@ func (c *Core) fellSilent(in *inflight, a *Answer) {
 	if s.failed == 0 {
 		c.queue.probe = true
 	}
-	if c.fleet.lookOp != 0 { // its answer may be far behind the fault; a fresh one follows the silence
-		c.fleet.lookOp = 0
-		c.queue.look = true
+	if c.fleet.discoveryOp != 0 { // its answer may be far behind the fault; a fresh one follows the silence
+		c.fleet.discoveryOp = 0
+		c.queue.discovery = true
 	}
 	if s.toldAt == 0 || c.now.Mono-s.toldAt >= Time(c.cfg.Renew) {
 		c.tellSilent()
@@ -109,10 +109,10 @@ func (c *Core) heard(in *inflight) {
 	}
 	c.tellRefusing()
 	c.observeWanted()
-	if brief { // what is repeated fails at once: there is nothing new to see
-		c.lookSoon(c.cfg.Discovery / 10)
+	if brief {
+		c.discover(discoverHeardBriefly)
 	} else {
-		c.lookSoon(0)
+		c.discover(discoverHeard)
 	}
 	if c.now.Mono-was.from >= Time(c.cfg.Renew/4) { // as long as anything waits: what repeats itself faster is not resumed each time (G14)
 		c.resume()

@@ -129,7 +129,7 @@ func (c *Core) earliest() Time {
 		earlier(c.timers.a[0].at)
 	}
 	earlier(c.nextRenew)
-	earlier(c.nextLook)
+	earlier(c.nextDiscovery)
 	earlier(c.nextProbe)
 	earlier(c.rejoin)
 	if c.slowed > c.now.Mono {
@@ -149,7 +149,7 @@ func (c *Core) queued(kind OpKind) bool {
 	case OpBeat:
 		return q.beat
 	case OpLook:
-		return q.look
+		return q.discovery
 	case OpNodes:
 		return len(q.nodes) > 0
 	case OpSupersede:

@@ -9,7 +9,9 @@ const (
 	coreFile     = "internal/core/core.go"
 	electionFile = "internal/core/election/machine.go"
 	keeperFile   = "internal/core/keeper.go"
-	epochFile    = "internal/core/epoch.go"
+	termsFile    = "internal/core/terms.go"
+	epochFile    = "internal/core/terms_epoch.go"
+	clockFile    = "internal/core/terms_clock.go"
 	fleetFile    = "internal/core/fleet.go"
 	noticeFile   = "internal/core/notice.go"
 )
@@ -25,10 +27,7 @@ var rules = []Mutant{
 		Story:  "Trust is counted from the answer instead of the send (client-go's leader election).",
 		Breaks: "G1", Seeds: 20,
 		Edits: []Edit{
-			{keeperFile, "until := in.op.Sent + Time(c.cfg.TTL-c.margin)\n\tif until <= c.now.Mono || ",
-				"until := c.now.Mono + Time(c.cfg.TTL-c.margin)\n\tif until <= c.now.Mono || "},
-			{keeperFile, "until := in.op.Sent + Time(c.cfg.TTL-c.margin)\n\tif until <= c.now.Mono {",
-				"until := c.now.Mono + Time(c.cfg.TTL-c.margin)\n\tif until <= c.now.Mono {"},
+			{termsFile, "return op.Sent + Time(k.cfg.TTL-k.margin)", "return k.now.Mono + Time(k.cfg.TTL-k.margin)"},
 		},
 	},
 	{
@@ -36,8 +35,7 @@ var rules = []Mutant{
 		Story:  "Trust lasts a whole TTL: nothing is left for clocks that run at different rates.",
 		Breaks: "G1", Seeds: 100,
 		Edits: []Edit{
-			{keeperFile, "Time(c.cfg.TTL-c.margin)\n\tif until <= c.now.Mono || ", "Time(c.cfg.TTL)\n\tif until <= c.now.Mono || "},
-			{keeperFile, "Time(c.cfg.TTL-c.margin)\n\tif until <= c.now.Mono {", "Time(c.cfg.TTL)\n\tif until <= c.now.Mono {"},
+			{termsFile, "op.Sent + Time(k.cfg.TTL-k.margin)", "op.Sent + Time(k.cfg.TTL)"},
 		},
 	},
 	{
@@ -45,8 +43,7 @@ var rules = []Mutant{
 		Story:  "A tenth of the margin is missing: enough for all clocks but those at the edge of what is promised.",
 		Breaks: "G1", Seeds: 500,
 		Edits: []Edit{
-			{keeperFile, "Time(c.cfg.TTL-c.margin)\n\tif until <= c.now.Mono || ", "Time(c.cfg.TTL-c.margin*9/10)\n\tif until <= c.now.Mono || "},
-			{keeperFile, "Time(c.cfg.TTL-c.margin)\n\tif until <= c.now.Mono {", "Time(c.cfg.TTL-c.margin*9/10)\n\tif until <= c.now.Mono {"},
+			{termsFile, "op.Sent + Time(k.cfg.TTL-k.margin)", "op.Sent + Time(k.cfg.TTL-k.margin*9/10)"},
 		},
 	},
 	{
@@ -54,15 +51,14 @@ var rules = []Mutant{
 		Story:  "An owner believes until Redis says otherwise (redislock, Redisson: no local deadline).",
 		Breaks: "G1", Seeds: 20,
 		Edits: []Edit{
-			{keeperFile, "Time(c.cfg.TTL-c.margin)\n\tif until <= c.now.Mono || ", "Time(100*c.cfg.TTL)\n\tif until <= c.now.Mono || "},
-			{keeperFile, "Time(c.cfg.TTL-c.margin)\n\tif until <= c.now.Mono {", "Time(100*c.cfg.TTL)\n\tif until <= c.now.Mono {"},
+			{termsFile, "op.Sent + Time(k.cfg.TTL-k.margin)", "op.Sent + Time(100*k.cfg.TTL)"},
 		},
 	},
 	{
 		Name: "timeout-means-acquired", By: Replace,
 		Story:  "An acquisition that was not answered is taken as granted.",
 		Breaks: "G1", Seeds: 50,
-		Edits: []Edit{{coreFile, "l.open = true\n\t\t\tif a.Failure == FailUnknown {\n\t\t\t\tc.traces.leave(l.id)\n\t\t\t}\n" +
+		Edits: []Edit{{coreFile, "l.unanswered = true\n\t\t\tif a.Failure == FailUnknown {\n\t\t\t\tc.traces.leave(l.id)\n\t\t\t}\n" +
 			"\t\t\tc.refuse(l, cause, \"\", max(c.pause(c.paces[OpAcquire].failed), c.cfg.MaxProbe), a.Text)",
 			"c.answered(l)\n\t\t\tc.granted(l, in, &Result{Outcome: OutGranted, Fence: c.epoch.fence + 1})"}},
 	},
@@ -70,8 +66,7 @@ var rules = []Mutant{
 		Name: "failed-renewal-ignored", By: DropComparison,
 		Story:  "A renewal that fails, or is not answered, changes nothing before the window ends.",
 		Breaks: "G4", Package: "lease", Test: "TestFailedRenewalStopsBeliefAtOnceAndSuccessRestoresTheSameTerm",
-		Edits: []Edit{{keeperFile, "if l.phase != owned {\n\t\treturn\n\t}\n\tl.uncertain = true",
-			"if true {\n\t\treturn\n\t}\n\tl.uncertain = true"}},
+		Edits: []Edit{{clockFile, "if t.phase != owned {\n\t\treturn false, false", "if true {\n\t\treturn false, false"}},
 	},
 	{
 		Name: "one-failure-ends-the-renewer", By: Forget,
@@ -87,13 +82,13 @@ var rules = []Mutant{
 		Name: "old-master-believed", By: DropComparison,
 		Story:  "An old master that comes back is believed, as it was before its successor granted anything.",
 		Breaks: "G1", Package: "sim/virtual", Test: "TestFailoverThatIsUndone",
-		Edits: []Edit{{"internal/core/epoch.go", "e.past[a.Epoch]; past {", "e.past[a.Epoch]; past && false {"}},
+		Edits: []Edit{{epochFile, "e.past[a.Epoch]; past {", "e.past[a.Epoch]; past && false {"}},
 	},
 	{
 		Name: "longer-ttl-joins", By: DropComparison,
 		Story:  "An instance joins a group whose quarantine is shorter than its TTL.",
 		Breaks: "G1", Package: "lease", Test: "TestLongerTTLIsFoundOutWithTheFirstAnswer",
-		Edits: []Edit{{"internal/core/epoch.go", "return group > 0 && group <", "return false && group <"}},
+		Edits: []Edit{{epochFile, "return group > 0 && group <", "return false && group <"}},
 	},
 	{
 		Name: "quota-off", By: Replace,
@@ -107,9 +102,9 @@ var rules = []Mutant{
 			"expiries).",
 		Breaks: "G1", Seeds: 50,
 		Edits: []Edit{
-			{epochFile, "if k.known && (step > c.margin || step < -c.margin) {",
-				"if k.known && (step > c.margin || step < -c.margin) {\n\t\tfor _, l := range c.held {\n\t\t\tl.until -= Time(step)\n" +
-					"\t\t\tc.armLease(l, max(l.until, c.now.Mono))\n\t\t}\n\t}\n\tif false {"},
+			{"internal/core/clock.go", "if step == 0 {\n\t\treturn\n\t}\n",
+				"if step != 0 {\n\t\tfor _, l := range c.held {\n\t\t\tl.until -= Time(step)\n" +
+					"\t\t\tc.armLease(l, max(l.until, c.now.Mono))\n\t\t}\n\t}\n\tif true {\n\t\treturn\n\t}\n"},
 			{coreFile, "t.At = c.now.Mono", "t.At = c.now.Mono\n\tif t.Until != 0 {\n\t\tt.Until += Time(100 * c.cfg.TTL)\n\t}"},
 		},
 	},
@@ -118,7 +113,7 @@ var rules = []Mutant{
 		Story:  "Only the monotonic clock is read, which stands still while the machine sleeps (Go's, on most systems).",
 		Breaks: "G4", Seeds: 20, Why: whyClock, Scenario: sim.Scenario{Faults: []fault.Kind{fault.Suspend}},
 		Edits: []Edit{
-			{epochFile, "if k.known && (step > c.margin || step < -c.margin) {", "if false {"},
+			{clockFile, "!c.known || step <= k.margin && step >= -k.margin {", "true {"},
 			{coreFile, "t.At = c.now.Mono", "t.At = c.now.Mono\n\tif t.UntilWall != 0 {\n\t\tt.UntilWall += 100 * c.cfg.TTL\n\t}"},
 		},
 	},
@@ -127,8 +122,8 @@ var rules = []Mutant{
 		Story:  "The answer of a renewal counts after the term was given back (redisson#7272).",
 		Breaks: "G12", Seeds: 200, Why: "a term that goes on after its last word shows before another takes it",
 		Edits: []Edit{{keeperFile, "func (c *Core) renewAnswered(in *inflight, a *Answer) {\n" +
-			"\tfor i, l := range in.leases {\n\t\tif l.op != in.op.Seq {\n",
-			"func (c *Core) renewAnswered(in *inflight, a *Answer) {\n\tfor i, l := range in.leases {\n\t\tif l.op != in.op.Seq {\n" +
+			"\tfor i, l := range in.leases {\n\t\tif !c.settles(&in.op, &l.term) {\n",
+			"func (c *Core) renewAnswered(in *inflight, a *Answer) {\n\tfor i, l := range in.leases {\n\t\tif !c.settles(&in.op, &l.term) {\n" +
 				"\t\t\tif !a.Stale && a.result(i).Outcome == OutRenewed {\n\t\t\t\tc.renewed(l, in)\n\t\t\t}\n"}},
 	},
 	{
@@ -190,7 +185,7 @@ var rules = []Mutant{
 		Story: "An acquisition does not carry the highest fence its instance has seen: what is left is Redis' clock, which is " +
 			"enough only as long as the clocks of successive masters differ by less than a TTL.",
 		Breaks: "G3", Package: "internal/core", Test: "TestStormFenceIsCarried",
-		Edits: []Edit{{coreFile, "TTL: c.cfg.TTL, Fence: c.epoch.fence,", "TTL: c.cfg.TTL,"}},
+		Edits: []Edit{{termsFile, "TTL: k.cfg.TTL, Fence: k.epoch.fence,", "TTL: k.cfg.TTL,"}},
 	},
 	{
 		Name: "refused-at-once", By: ChangeWait,
@@ -223,7 +218,7 @@ var rules = []Mutant{
 		Name: "no-expiry-means-now", By: DropComparison,
 		Story:  "A foreign hand's lease key without an expiry is taken for one that expires at once: 12,000 commands a second.",
 		Breaks: "G14", Package: "sim/virtual", Test: "TestForeignHandsKeyIsNotAskedAboutForEver",
-		Edits: []Edit{{keeperFile, "if pttl <= 0 {", "if pttl < 0 {"}},
+		Edits: []Edit{{termsFile, "if pttl <= 0 {", "if pttl < 0 {"}},
 	},
 	{
 		Name: "heartbeats-one-by-one", By: ChangeWait,

@@ -1,0 +1,113 @@
+package core
+
+// epochState is what the instance knows of the life of Redis' data (G9).
+type epochState struct {
+	value      string // poll:epoch as last told, "" before the first answer
+	sent       Time   // stamp of the op that told it: an older op cannot bring an older epoch back
+	quarantine Time   // until then nothing is granted; an upper bound
+	fence      int64  // the highest fence ever seen: every acquire carries it
+
+	group    int64               // ns: the quarantine that the epoch's group has agreed on
+	outside  bool                // which is too short for this instance: it has no part in what the others do
+	past     map[string]struct{} // epochs that were seen superseded; never ranged over
+	rejected string              // an epoch that a server is to end
+}
+
+// Why an answer is not believed.
+const (
+	textSuperseded = "this Redis is one that was superseded: it is asked to begin a new epoch"
+	textUnderrated = "an instance with a shorter TTL began this epoch: another is asked for"
+)
+
+// distrust returns why an answer in a's epoch is worth nothing, "" if it is worth what it says.
+//
+// An epoch that was seen superseded is that of an old master, or of old data: what was granted elsewhere meanwhile it does not
+// know. And after a loss of data an epoch may be begun by who has never heard of this group: its quarantine is as long as that
+// one's TTL, and not as long as the group's leases are believed in.
+func (k *terms) distrust(a *Answer) (cause Cause, text string) {
+	e := &k.epoch
+	if _, past := e.past[a.Epoch]; past {
+		return CauseSuperseded, textSuperseded
+	}
+	if a.Epoch != e.value && k.tooShort(a.Group) && e.value != "" && !e.outside {
+		return CauseGroup, textUnderrated
+	}
+	return CauseNone, ""
+}
+
+// tooShort reports whether a group that has agreed on this quarantine is none for this instance. One that has agreed on more than
+// it needs is: so a fleet gets another TTL (docs/guarantees.md, G9).
+func (k *terms) tooShort(group int64) bool {
+	return group > 0 && group < max(k.cfg.TTL, k.cfg.Quarantine)
+}
+
+// quarantine is how long one has to last that this instance begins: as long as any of its group may believe in a lease.
+func (k *terms) quarantine() int64 {
+	if k.epoch.outside {
+		return k.epoch.group
+	}
+	return max(k.cfg.TTL, k.cfg.Quarantine, k.epoch.group)
+}
+
+// reject makes of an answer that is not believed one that says nothing, and has the server begin another epoch if it was asked
+// after the present one was heard of. What the op did there it may
+// have done. told says that this is news.
+func (k *terms) reject(op *Op, a *Answer, text string) (said Answer, told bool) {
+	e := &k.epoch
+	if told = op.Sent > e.sent && e.rejected != a.Epoch; told {
+		e.rejected = a.Epoch
+	}
+	failure := FailRefused
+	if op.Epoch == a.Epoch {
+		failure = FailUnknown
+	}
+	return Answer{Seq: a.Seq, Failure: failure, Text: text, Epoch: a.Epoch}, told
+}
+
+// epochNews is what an answer told of the epoch.
+type epochNews uint8
+
+const (
+	epochSame epochNews = iota
+	epochFirst
+	epochOther // Redis lost data, or may have
+)
+
+// learn takes from an answer what it says of the epoch.
+func (k *terms) learn(op *Op, a *Answer) epochNews {
+	e := &k.epoch
+	if a.Epoch == "" || op.Sent < e.sent {
+		return epochSame
+	}
+	if a.Quarantine > 0 {
+		end := k.now.Mono + Time(a.Quarantine)
+		// Of several answers the earliest end is nearest. One that has come and was not the end was told by a clock that runs slower,
+		// unless this answer is so old that what it says is over.
+		if over := e.quarantine <= k.now.Mono && op.Sent+Time(a.Quarantine) > k.now.Mono; a.Epoch != e.value || end < e.quarantine || over {
+			e.quarantine = end
+		}
+	} else {
+		e.quarantine = 0
+	}
+	e.sent = op.Sent
+	if a.Epoch == e.value {
+		return epochSame
+	}
+	news := epochFirst
+	if e.value == "" {
+		e.fence = max(e.fence, a.RedisNow) // fences of before are of no attempt of this core (I8)
+	} else {
+		news = epochOther
+		if e.past == nil {
+			e.past = map[string]struct{}{}
+		}
+		e.past[e.value] = struct{}{}
+		k.clock.redis = false
+	}
+	e.value = a.Epoch
+	e.outside, e.group = k.tooShort(a.Group), a.Group
+	return news
+}
+
+// forgot makes t a term of an epoch that is over: it is asserted again, and nothing begins under it before that is confirmed (I6).
+func (k *terms) forgot(t *term) { t.reassert, t.op = true, 0 }
