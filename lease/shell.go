@@ -262,6 +262,7 @@ type inbox struct {
 	mu     sync.Mutex
 	items  []message
 	closed bool
+	heard  int  // bytes of the notices in items, about
 	missed bool // notices were dropped: look instead
 	wake   chan struct{}
 }
@@ -274,8 +275,21 @@ type message struct {
 	op   *core.Op // the request that an EvAnswer answers
 }
 
-// noticeMax is how many messages may wait before notices are dropped.
-const noticeMax = 4096
+// How many messages may wait, and how many bytes of notices, before notices are dropped.
+const (
+	noticeMax   = 4096
+	noticeBytes = 1 << 20
+)
+
+// noticeSize is about what a notice takes.
+func noticeSize(n *core.Notice) (size int) {
+	for _, words := range [][]string{{n.From}, n.IDs, n.Peers} {
+		for _, w := range words {
+			size += 16 + len(w)
+		}
+	}
+	return size
+}
 
 func (b *inbox) put(m message) {
 	b.mu.Lock()
@@ -283,10 +297,15 @@ func (b *inbox) put(m message) {
 		b.mu.Unlock()
 		return
 	}
-	if m.ev.Kind == core.EvNotice && len(b.items) >= noticeMax {
+	size := 0
+	if m.ev.Kind == core.EvNotice {
+		size = noticeSize(&m.ev.Notice)
+	}
+	if size > 0 && (len(b.items) >= noticeMax || b.heard >= noticeBytes) {
 		b.missed = true
 	} else {
 		b.items = append(b.items, m)
+		b.heard += size
 	}
 	b.mu.Unlock()
 	select {
@@ -309,7 +328,7 @@ func (b *inbox) take(old []message) (items []message, missed, closed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	items, b.items = b.items, old[:0]
-	missed, b.missed = b.missed, false
+	missed, b.missed, b.heard = b.missed, false, 0
 	return items, missed, b.closed
 }
 
