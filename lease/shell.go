@@ -281,16 +281,6 @@ const (
 	noticeBytes = 1 << 20
 )
 
-// noticeSize is about what a notice takes.
-func noticeSize(n *core.Notice) (size int) {
-	for _, words := range [][]string{{n.From}, n.IDs, n.Peers} {
-		for _, w := range words {
-			size += 16 + len(w)
-		}
-	}
-	return size
-}
-
 func (b *inbox) put(m message) {
 	b.mu.Lock()
 	if b.closed {
