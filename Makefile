@@ -14,6 +14,9 @@ $(foreach name,VERSION TAG ARCH SEEDS,$(if $(word 2,$(value $(name))),$(error $(
 
 ARGS ?= --nodes 10 --sessions 100
 
+# A go.work in a folder above may be anybody's, as in /tmp: it would put other code under the names of the modules in go.mod.
+export GOWORK := off
+
 # Storms in ginkgo and on both engines, which have targets of their own.
 STORMS := /(scenarios|sim/engines|sim/foreign/bugs)$$
 
@@ -89,7 +92,7 @@ foreign: setup ## Nodes in another language with one known fault each: each must
 # something is played here as a whole.
 .PHONY: long
 long: setup engine ## Tests too long for make test, and the storms in virtual time under the race detector; some minutes (part of chaos)
-	go test -race -timeout 20m ./sim ./sim/explore $$(grep -rl --include='*_test.go' 'testing\.Short()' . | xargs -n 1 dirname | sort -u)
+	go test -race -timeout 20m ./sim ./sim/explore $$(grep -rl --include='*_test.go' --exclude-dir={bin,reports} 'testing\.Short()' . | xargs -n 1 dirname | sort -u)
 
 .PHONY: determinism
 determinism: ## The same seed gives the same history on one thread and on two (make race: and under the race detector)

@@ -69,3 +69,21 @@ func (r *fakeRedis) forge(n core.Notice) {
 		heard(n)
 	}
 }
+
+// What waits is bounded in bytes, too: a few notices may be as long as many.
+func TestLongNoticesDoNotPileUp(t *testing.T) {
+	b := inbox{wake: make(chan struct{}, 1)}
+	n := core.Notice{Kind: core.NoticeTaken, From: "b", IDs: slices.Repeat([]string{"x"}, noticeBytes/64)}
+	for range 100 {
+		b.put(message{ev: core.Event{Kind: core.EvNotice, Notice: n}})
+	}
+	b.put(message{run: func() {}})
+	items, missed, _ := b.take(nil)
+	if len(items) < 2 || len(items) > 10 || !missed || items[len(items)-1].run == nil {
+		t.Errorf("%d of 100 notices and one function wait, missed %v", len(items), missed)
+	}
+	b.put(message{ev: core.Event{Kind: core.EvNotice, Notice: n}})
+	if items, missed, _ = b.take(items); len(items) != 1 || missed {
+		t.Errorf("after that %d wait, missed %v", len(items), missed)
+	}
+}

@@ -263,6 +263,7 @@ type inbox struct {
 	mu     sync.Mutex
 	items  []message
 	closed bool
+	heard  int  // bytes of the notices in items, about
 	missed bool // notices were dropped: look instead
 	wake   chan struct{}
 }
@@ -275,8 +276,11 @@ type message struct {
 	op   *core.Op // the request that an EvAnswer answers
 }
 
-// noticeMax is how many messages may wait before notices are dropped.
-const noticeMax = 4096
+// How many messages may wait, and how many bytes of notices, before notices are dropped.
+const (
+	noticeMax   = 4096
+	noticeBytes = 1 << 20
+)
 
 func (b *inbox) put(m message) {
 	b.mu.Lock()
@@ -284,10 +288,15 @@ func (b *inbox) put(m message) {
 		b.mu.Unlock()
 		return
 	}
-	if m.ev.Kind == core.EvNotice && len(b.items) >= noticeMax {
+	size := 0
+	if m.ev.Kind == core.EvNotice {
+		size = noticeSize(&m.ev.Notice)
+	}
+	if size > 0 && (len(b.items) >= noticeMax || b.heard >= noticeBytes) {
 		b.missed = true
 	} else {
 		b.items = append(b.items, m)
+		b.heard += size
 	}
 	b.mu.Unlock()
 	select {
@@ -310,7 +319,7 @@ func (b *inbox) take(old []message) (items []message, missed, closed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	items, b.items = b.items, old[:0]
-	missed, b.missed = b.missed, false
+	missed, b.missed, b.heard = b.missed, false, 0
 	return items, missed, b.closed
 }
 

@@ -262,3 +262,13 @@ func (s *shell) writeLog(e logEntry, dropped int64) {
 	}
 	ce.Write(zaplog.Append(make([]zap.Field, 0, len(fields)), fields)...)
 }
+
+// noticeSize is about what a notice takes.
+func noticeSize(n *core.Notice) (size int) {
+	for _, words := range [][]string{{n.From}, n.IDs, n.Peers} {
+		for _, w := range words {
+			size += 16 + len(w)
+		}
+	}
+	return size
+}

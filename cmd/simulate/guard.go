@@ -86,9 +86,14 @@ func memoryOf(c sim.Config) int64 {
 // nothing bounds what a history of a million names makes a judge remember, or a scenario of a few lines a storm. A nil one ends
 // nothing.
 type guard struct {
-	name  string // the file or the folder that came from elsewhere
+	name  string // the file, the folder or the nodes that came from elsewhere
 	limit atomic.Int64
+	last  atomic.Pointer[func()] // begins what must be done before the program may end, which ended then says; nil: nothing
+	over  atomic.Bool
 }
+
+// lastWithin bounds what is done before the program ends: no more than it takes to have a fleet whole that is somebody else's.
+const lastWithin = 20 * time.Second
 
 // guardMemory watches what reading and running the file or folder takes until the program ends.
 func guardMemory(name string, limit int64) *guard {
@@ -100,6 +105,7 @@ func guardMemory(name string, limit int64) *guard {
 		metrics.Read(sample)
 		if is := sample[0].Value.Uint64() - sample[1].Value.Uint64(); is > uint64(g.limit.Load()) {
 			g.refuse()
+			return
 		}
 		time.AfterFunc(memoryEvery, look)
 	}
@@ -116,9 +122,32 @@ func (g *guard) allow(limit int64) {
 	debug.SetMemoryLimit(limit - limit/8) // the collector works harder before it is too late
 }
 
-// refuse ends the program. Processes of a storm are ended by the reaper, as after a kill.
+// refuse ends the program, at once unless there is something to be done before. Processes of a storm are ended by the reaper, as after a
+// kill. A reaper in a container ends with it: so a fleet that came from a compose project is left whole first.
 func (g *guard) refuse() {
 	fmt.Fprintf(&plain.Writer{To: os.Stderr}, "simulate: %s: refused: it takes more than %d MiB of memory, far more than an honest run of "+
 		"its size\n", strconv.Quote(g.name), g.limit.Load()>>20)
-	os.Exit(exitWrong)
+	last := g.last.Load()
+	if last == nil {
+		os.Exit(exitWrong)
+	}
+	g.over.Store(true)
+	time.AfterFunc(lastWithin, func() { os.Exit(exitWrong) })
+	(*last)()
+}
+
+// leaving is an engine whose fleet goes on: where the guard has refused, the program ends as soon as that is left whole.
+type leaving struct {
+	sim.Engine
+	guard *guard
+	exit  func(code int)
+}
+
+// Close implements sim.Engine.
+func (l leaving) Close() error {
+	err := l.Engine.Close()
+	if l.guard.over.Load() {
+		l.exit(exitWrong)
+	}
+	return err
 }

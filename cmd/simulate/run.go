@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -92,6 +94,27 @@ func (f *flags) newEngine(c sim.Config, redis sim.RedisChoice, pull *pulling) (s
 	return sim.NewReal(redis, launch), nil
 }
 
+// others are the nodes of a run that are not this program's own, or "".
+func (f *flags) others(c sim.Config) string {
+	if len(c.NodeCmd) > 0 {
+		return quoted(c.NodeCmd)
+	}
+	return cmp.Or(f.nodeImage, f.compose)
+}
+
+// watched has the memory watched that a run takes, and where it is too much the fleet of others left whole: end ends the run.
+func (f *flags) watched(c sim.Config, engine sim.Engine, end func()) sim.Engine {
+	if who := f.others(c); f.guard == nil && c.Engine == sim.EngineReal && who != "" {
+		f.guard = guardMemory(who, memoryMax) // all that they say is remembered
+	}
+	f.guard.allow(memoryOf(c))
+	if f.compose == "" {
+		return engine
+	}
+	f.guard.last.Store(&end)
+	return leaving{engine, f.guard, os.Exit}
+}
+
 // run runs the storm, has it judged and prints what came of it.
 func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 	choice, err := f.redisChoice()
@@ -112,10 +135,9 @@ func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 	if err != nil {
 		return err
 	}
-	if f.guard == nil && c.Engine == sim.EngineReal && len(c.NodeCmd) > 0 {
-		f.guard = guardMemory(quoted(c.NodeCmd), memoryMax) // all that it says is remembered
-	}
-	f.guard.allow(memoryOf(c))
+	ctx, cancel := context.WithCancel(cmd.Context())
+	defer cancel()
+	engine = f.watched(c, engine, cancel)
 	text := stdout // for people
 	if f.json {
 		text = stderr
@@ -129,7 +151,7 @@ func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 		o.Started = func(s sim.Start) { pull.done(); printStart(text, s) }
 		o.Progress = bar.show
 	}
-	r, err := sim.Run(cmd.Context(), c, o)
+	r, err := sim.Run(ctx, c, o)
 	pull.done()
 	bar.done()
 	if err != nil && !errors.Is(err, sim.ErrUnsaved) {

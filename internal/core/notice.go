@@ -8,11 +8,8 @@ func (c *Core) notice(n *Notice) {
 		return
 	}
 	switch n.Kind {
-	case NoticeJoined:
-		i := c.nodeIndex(n.From)
-		if c.heartbeatSeen(i, c.now.Mono+Time(c.cfg.TTL)) {
-			c.discover(discoverJoined)
-		}
+	case NoticeJoined: // what is placed on it, or given to it, waits for a look that shows its heartbeat: anybody may say so
+		c.discover(discoverJoined)
 	case NoticeLeft:
 		if i, ok := c.index[n.From]; ok {
 			c.heartbeatGone(i)
@@ -39,6 +36,16 @@ func (c *Core) notice(n *Notice) {
 	}
 }
 
+// shown is the owner whom a notice names, or "" for one whom nothing in Redis has shown yet, which a look soon does: who is known by what
+// is said would be placed around, and remembered, as many as somebody makes up.
+func (c *Core) shown(owner string) string {
+	if _, known := c.index[owner]; known || owner == "" {
+		return owner
+	}
+	c.discover(discoverUnknown)
+	return ""
+}
+
 // taken acts on an acquisition of id, which is session i.
 func (c *Core) taken(id string, i int32, owner string) {
 	l := c.entryOf(id, i)
@@ -50,7 +57,7 @@ func (c *Core) taken(id string, i int32, owner string) {
 		return
 	}
 	if i >= 0 {
-		c.ownedBy(i, owner)
+		c.ownedBy(i, c.shown(owner))
 	}
 	if l == nil || l.phase != idle || l.stuck {
 		return
@@ -88,7 +95,7 @@ func (c *Core) freed(id string, i int32, heir, from string) {
 		c.discover(discoverToNobody)
 		return
 	}
-	c.ownedBy(i, heir) // the heir is as good as the owner: what follows is placed around it
+	c.ownedBy(i, c.shown(heir)) // the heir is as good as the owner: what follows is placed around it
 	l = c.lease(id)
 	l.place = true
 	l.holder = ""
@@ -190,9 +197,15 @@ func (c *Core) askAgain(missing int) {
 	c.discover(discoverAsking)
 }
 
+// asksMax bounds what is kept until the next look. An instance asks each other twice in the time of one at the most.
+const asksMax = 1024
+
 // asked keeps what another instance wants until the next look. It takes the place of what that one wanted before.
 func (c *Core) asked(n *Notice) {
 	f := &c.fleet
+	if len(f.asks) >= asksMax {
+		return
+	}
 	f.asks = slices.DeleteFunc(f.asks, func(a ask) bool { return a.again && a.from == n.From })
 	f.asks = append(f.asks, ask{from: n.From, ids: n.IDs, after: c.seq, at: c.now.Mono})
 }

@@ -31,8 +31,10 @@ func (s *Store) Do(ctx context.Context, op *core.Op) core.Answer {
 func (s *Store) ask(ctx context.Context, op *core.Op) core.Answer {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
-	if err := s.client.Publish(ctx, s.wire.opt.Channel, AskText(op)).Err(); err != nil {
-		return s.fail(ctx, op, err)
+	for _, text := range AskTexts(op) {
+		if err := s.client.Publish(ctx, s.wire.opt.Channel, text).Err(); err != nil {
+			return s.fail(ctx, op, err)
+		}
 	}
 	return core.Answer{Seq: op.Seq, Results: make([]core.Result, len(op.Items))}
 }

@@ -25,6 +25,9 @@ const helloChannel = "__sentinel__:hello"
 // helloSilence is after what time the server is asked for a sign of life: each sentinel speaks every two seconds.
 const helloSilence = 5 * time.Second
 
+// sentinelsMax bounds those whose words are remembered: who may publish there can make up any number.
+const sentinelsMax = 64
+
 // lookMin is the first pause between looks that follow a doubt; each is twice as long as the one before.
 const lookMin = 10 * time.Millisecond
 
@@ -207,6 +210,8 @@ func (m *master) hello(text string, said map[string]string) {
 	now := strings.Join(words[4:], ",")
 	if before, known := said[words[2]]; known && before != now {
 		m.doubt()
+	} else if !known && len(said) >= sentinelsMax {
+		clear(said)
 	}
 	said[words[2]] = now
 }

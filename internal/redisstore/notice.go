@@ -17,8 +17,15 @@ const (
 	nobody = "-" // in place of an heir
 )
 
-// ParseNotice reads a message of the channel. Whatever is not a notice, such as one of a later version, is passed over.
+// noticeMax bounds a notice, in bytes: whoever may publish can send what takes sixteen times its size when it is cut into words.
+const noticeMax = 1 << 20
+
+// ParseNotice reads a message of the channel. Whatever is not a notice, such as one of a later version, is passed over, and so is what
+// is longer than any instance sends.
 func ParseNotice(text string) (core.Notice, bool) {
+	if len(text) > noticeMax {
+		return core.Notice{}, false
+	}
 	words := strings.Split(text, " ")
 	if len(words) < 2 || CheckInstance(words[1]) != nil {
 		return core.Notice{}, false

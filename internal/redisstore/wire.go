@@ -241,6 +241,21 @@ func (w Wire) Failed(op *core.Op, text string) core.Answer {
 	return fail(op, core.FailUnknown, text)
 }
 
+// AskTexts are the messages that an OpAsk publishes: mostly one, and none that is longer than what is read unless one ID is.
+func AskTexts(op *core.Op) (texts []string) {
+	rest := *op
+	size, from := 0, 0
+	for i := range op.Items {
+		if size += len(op.Items[i].ID) + 1; size > noticeMax/2 && i > from {
+			rest.Items = op.Items[from:i]
+			texts = append(texts, AskText(&rest))
+			size, from = len(op.Items[i].ID)+1, i
+		}
+	}
+	rest.Items = op.Items[from:]
+	return append(texts, AskText(&rest))
+}
+
 // AskText is the message that an OpAsk publishes.
 func AskText(op *core.Op) string {
 	words := append(make([]string, 0, 3+len(op.Items)), wordAsked, op.Owner, op.Items[0].Peer)

@@ -353,6 +353,9 @@ func (r *Redis) sessions(ctx context.Context) ([]string, error) {
 	var ids []string
 	all := r.client.Load().Scan(ctx, 0, "session:*", 1000).Iterator()
 	for all.Next(ctx) {
+		if len(ids) == sessionsMax { // a hostile server's scan has no end
+			return nil, fmt.Errorf("sessions cannot be read: there are more than %d keys like %.100q", sessionsMax, all.Val())
+		}
 		ids = append(ids, strings.TrimPrefix(all.Val(), "session:"))
 	}
 	if err := all.Err(); err != nil {

@@ -212,7 +212,7 @@ func (r *Redis) use(raw string) {
 	opts, _ := redis.ParseURL(raw)
 	r.raw, r.url, r.admin = raw, opts, adminOptions(opts)
 	if r.server != nil && r.kind != kindCompose {
-		r.admin.Username, r.admin.Password = harnessUser, harnessUser
+		r.admin.Username, r.admin.Password = harnessUser, r.server.secret
 	}
 	r.renewClient()
 }

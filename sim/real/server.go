@@ -3,6 +3,8 @@ package real
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
 	"fmt"
 	"net"
 	"os"
@@ -19,6 +21,7 @@ type server struct {
 	dir    string // with its data and log
 	data   string // dir, as the server sees it
 	addr   string
+	secret string // password of harnessUser, drawn at the first start
 	launch launcher
 	proc   program
 }
@@ -42,6 +45,25 @@ func (r *Redis) launchProcess(binary string) launcher {
 // harnessUser is the harness' own user of such a server, with every right: from the default user, who the nodes are, an ACL may take
 // some.
 const harnessUser = "leasestorm"
+
+// nodeRights are those of the default user, who has no password: the nodes, and whoever else reaches the port. It may do anything with
+// data, and nothing with files, modules and users of the process, which is this user's own: before Redis 7 it could write any file.
+func nodeRights() []any {
+	return []any{"+@all", "-config", "-module", "-debug", "-acl", "-replicaof", "-slaveof", "-failover", "-shutdown"}
+}
+
+// users are the arguments that make both. The password shows as its hash only in the process list.
+func (s *server) users() []string {
+	if s.secret == "" {
+		s.secret = rand.Text()
+	}
+	args := []string{"--user", harnessUser, "on", fmt.Sprintf("#%x", sha256.Sum256([]byte(s.secret))), "~*", "&*", "+@all",
+		"--user", "default", "on", "nopass", "~*", "&*"}
+	for _, right := range nodeRights() {
+		args = append(args, right.(string))
+	}
+	return args
+}
 
 const (
 	serverStart = 10 * time.Second
@@ -70,8 +92,7 @@ func (s *server) start(ctx context.Context, extra ...string) error {
 		"--port", port, "--bind", host, "--dir", s.data, "--daemonize", "no", "--save", "",
 		"--appendonly", "yes", "--appendfsync", "no", "--auto-aof-rewrite-percentage", "0",
 		"--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0", "--tcp-backlog", "4096",
-		"--user", harnessUser, "on", "nopass", "~*", "&*", "+@all",
-	}, extra...)
+	}, append(s.users(), extra...)...)
 	log, err := os.OpenFile(s.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return fmt.Errorf("log of redis-server: %w", err)

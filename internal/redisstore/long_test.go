@@ -1,0 +1,49 @@
+package redisstore
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+)
+
+// Whoever may publish can send what takes all memory when it is cut into words. What an instance itself says is never so long.
+func TestLongNoticesAreNotRead(t *testing.T) {
+	if n, ok := ParseNotice("taken a" + strings.Repeat(" x", noticeMax)); ok {
+		t.Errorf("a notice of %d words was read", len(n.IDs))
+	}
+	op := &core.Op{Kind: core.OpAsk, Owner: "a"}
+	for i := range 60_000 {
+		op.Items = append(op.Items, core.Item{ID: fmt.Sprintf("00000000-0000-4000-8000-%012d", i), Peer: "b"})
+	}
+	texts := AskTexts(op)
+	var heard []string
+	for _, text := range texts {
+		n, ok := ParseNotice(text)
+		if !ok || n.From != "a" || n.Kind != core.NoticeAsked || n.Peers[0] != "b" {
+			t.Fatalf("%.60q is heard as %v, %v", text, n.From, ok)
+		}
+		heard = append(heard, n.IDs...)
+	}
+	if len(texts) < 2 || !slices.EqualFunc(op.Items, heard, func(it core.Item, id string) bool { return it.ID == id }) {
+		t.Errorf("%d messages with %d IDs, want several with %d", len(texts), len(heard), len(op.Items))
+	}
+}
+
+// Nor can who publishes on the sentinels' channel have the words of any number of them remembered.
+func TestSentinelsAreNotRememberedWithoutEnd(t *testing.T) {
+	m, said := &master{doubted: make(chan struct{}, 1)}, map[string]string{}
+	for i := range 10 * sentinelsMax {
+		m.hello(fmt.Sprintf("127.0.0.1,26379,id%d,1,mymaster,127.0.0.1,6379,1", i), said)
+	}
+	if len(said) > sentinelsMax {
+		t.Errorf("the words of %d sentinels are kept, want at most %d", len(said), sentinelsMax)
+	}
+	last := fmt.Sprintf("id%d", 10*sentinelsMax-1)
+	m.hello("127.0.0.1,26379,"+last+",2,mymaster,127.0.0.1,6380,2", said)
+	if len(m.doubted) != 1 {
+		t.Error("a sentinel names another master, and nobody doubts")
+	}
+}
