@@ -67,10 +67,27 @@ func (b *builder) broken() (all []one) {
 			all = append(all, one{x, v.ID, !first})
 		}
 	}
+	if at := firstOverlap(all); at >= 0 {
+		for i := range all {
+			all[i].more = all[i].more || all[i].id == all[at].id
+		}
+		all[at].more = false
+	}
 	slices.SortStableFunc(all, func(x, y one) int {
 		return cmp.Or(less(y.more, x.more), less(b.r.Asked(x.id), b.r.Asked(y.id)), less(two(x), two(y)), cmp.Compare(x.From, y.From))
 	})
 	return all[:min(len(all), allMax)]
+}
+
+// firstOverlap is the one that began first, -1 where no two trusted one lease: what one trusts for too long only lets that happen.
+func firstOverlap(all []one) int {
+	at := -1
+	for i, x := range all {
+		if two(x) && (at < 0 || x.From < all[at].From) {
+			at = i
+		}
+	}
+	return at
 }
 
 // less puts true before false.
@@ -254,18 +271,22 @@ func (b *builder) head(failed error) {
 
 func (b *builder) commands() {
 	h, dir := &b.m.Head, plain.Word(filepath.Clean(b.dir))
-	h.Commands = append(h.Commands, [2]string{"judge again", "simulate check " + dir}, [2]string{"run again", "simulate replay " + dir +
-		plain.Text(b.r.ReplayFlags)})
+	add := func(what, command string) { h.Commands = append(h.Commands, [2]string{what, command}) }
+	var muted []string
+	add("judge again", "simulate check "+dir)
+	if b.p.Foreign && b.r.ReplayFlags == "" { // without the node's own variables it would be another run
+		muted = append(muted, "run again: simulate replay with the run's own --node-cmd, its variables before it")
+	} else {
+		add("run again", "simulate replay "+dir+plain.Text(b.r.ReplayFlags))
+	}
 	switch {
 	case b.r.Verdict != check.Fail:
 	case b.p.Foreign:
-		h.Muted = "make smaller: shrink accuses the library only, and these nodes are foreign"
+		muted = append(muted, "make smaller: shrink accuses the library only, and these nodes are foreign")
 	default:
-		h.Commands = append(h.Commands, [2]string{"make smaller", "simulate shrink " + dir})
+		add("make smaller", "simulate shrink "+dir)
 	}
-	if b.p.Foreign && b.r.ReplayFlags == "" {
-		h.Muted = strings.TrimPrefix(h.Muted+"; to run it again, give replay the run's own --node-cmd, with its variables", "; ")
-	}
+	h.Muted = strings.Join(muted, "; ")
 }
 
 func (b *builder) banner(failed error) {

@@ -66,7 +66,7 @@ func held(passed, unknown int) string {
 	if unknown == 0 {
 		return fmt.Sprintf("all %d guarantees held", passed)
 	}
-	return fmt.Sprintf("%d guarantees held and %d were not put to the test", passed, unknown)
+	return fmt.Sprintf("%d of %d guarantees held (the others were not put to the test)", passed, passed+unknown)
 }
 
 func counted(n int, what string) string {

@@ -372,6 +372,10 @@ func (s *story) ending() string {
 
 // words are what a break of a guarantee is, between its beginning, the moment it was due and its end.
 var words = map[string]struct{ what, begins, due, over string }{
+	"G1": {
+		"was trusted beyond its end at Redis", "Its owner says how long it trusts it: longer than Redis grants it.", "It ends at Redis: another may be given it.",
+		"The window that was told ends.",
+	},
 	"G2": {"was polled by one who no longer had it", "The poll begins.", "", "It arrives at the target."},
 	"G3": {"was given a fence that is not larger than the one before", "The fence falls.", "", "It is seen."},
 	"E3": {"was given a fence that is not larger than the one before", "The fence falls.", "", "It is seen."},

@@ -262,21 +262,25 @@ const messagesOf = (f, node, y, redis, ids, tapped) => {
   const done = mine.filter((k) => E.k[k] === K.redisExtended || E.k[k] === K.redisGranted);
   const seen = (t) => t >= f.t0 && t <= f.t1;
   let start = null;
+  const lostRequest = (since, lines) => {
+    const dir = redis > y ? 1 : -1, g = sv("g");
+    g.append(f.line(f.x(since), y, f.x(since), y + dir * 22, { stroke: color("fault"), "stroke-width": 1.4 }), cross(f.x(since), y + dir * 25, 3, color("fault")));
+    f.used.add("unanswered");
+    f.mark(g, since, lines);
+  };
   for (const k of mine) {
     const t = E.t[k] / 1000, kind = E.k[k];
-    if (kind === K.renewStart) start = k;
+    if (kind === K.renewStart) {
+      if (start !== null && seen(E.t[start] / 1000)) lostRequest(E.t[start] / 1000, [lineOf(start)]);
+      start = k;
+    }
     else if (kind === K.renewed || kind === K.renewFailed || kind === K.acquired || kind === K.lost || kind === K.released) {
       const since = start !== null ? E.t[start] / 1000 : t - M.ttl / 6;
       const act = done.filter((d) => E.t[d] / 1000 >= since - 2 && E.t[d] / 1000 <= t + 2).pop();
       if (start !== null && seen(since)) {
         const reach = act !== undefined ? E.t[act] / 1000 : since, ok = act !== undefined || kind === K.renewed && !tapped;
         if (ok) f.mark(arrow(f, f.x(since), y, f.cx(Math.max(reach, since)), redis, c.line), since, [lineOf(start)]);
-        else {
-          const dir = redis > y ? 1 : -1, g = sv("g");
-          g.append(f.line(f.x(since), y, f.x(since), y + dir * 22, { stroke: color("fault"), "stroke-width": 1.4 }), cross(f.x(since), y + dir * 25, 3, color("fault")));
-          f.used.add("unanswered");
-          f.mark(g, since, [lineOf(start), lineOf(k)]);
-        }
+        else lostRequest(since, [lineOf(start), lineOf(k)]);
       }
       if (kind === K.renewed && seen(t)) {
         if (act === undefined && tapped) f.mark(arrow(f, f.x(t), redis, f.x(t), y, color("red"), { dashed: true }), t, [lineOf(k)]), f.used.add("untrue");

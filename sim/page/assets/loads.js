@@ -2,7 +2,7 @@
 const stripPlot = (title, g, pick) => {
   const all = (g && g.times ? g.times : []).filter((t) => t.n > 0 && pick(t));
   if (all.length === 0) return null;
-  const w = Math.max(300, Math.min(652, (document.querySelector("main").clientWidth - 90) / (narrow() ? 1 : 2))), gutter = 118, right = narrow() ? 16 : 170;
+  const w = Math.max(300, Math.min(652, (document.querySelector("main").clientWidth - 90) / (narrow() ? 1 : 2))), gutter = 118, right = narrow() ? 16 : 215;
   const limit = g.unit.startsWith("ms") ? g.limit : 0, most = Math.max(limit * 1.25, Math.min(Math.max(...all.map((t) => t.max)), limit ? limit * 2 : Infinity)) || 1;
   const x = (t) => gutter + (Math.min(t, most) / most) * (w - gutter - right), h = all.length * 24;
   const s = sv("svg", { width: w, height: h + 18, role: "img", "aria-label": all.map((t) => `${t.of}: n ${t.n}, p50 ${length(t.p50)}, max ${length(t.max)}`).join("; ") });
@@ -28,14 +28,15 @@ const stripPlot = (title, g, pick) => {
 
 // drawShares draws how many leases each node trusts, with the ideal as a hairline, over what it sent.
 const drawShares = (between) => {
-  const [t0, t1] = between || [0, X.end], most = Math.max(1, ...M.nodes.map((_, n) => sharesOf(n).max)), ideal = idealShare();
+  const [t0, t1] = between || [0, X.end], ideal = idealShare();
+  const most = Math.min(4 * ideal, Math.max(1, ...M.nodes.map((_, n) => sharesOf(n).max))), level = (v) => (h - (Math.min(v, most) / most) * h).toFixed(1);
   const sent = M.load.sent || [], width = M.load.width || 1000, peak = Math.max(1, ...sent.flatMap((s) => (s || []).slice(0, 5000)));
   const w = 150, h = 34, h2 = 22, x = (t) => ((clamp(t, t0, t1) - t0) / (t1 - t0)) * w;
   return el("div", { class: "cells" }, M.nodes.slice(0, 60).map((node, n) => {
     const s = sharesOf(n), c = nodeColor(n), area = [`M0 ${h}`];
     s.t.forEach((t, i) => {
       const to = i + 1 < s.t.length ? s.t[i + 1] : X.end;
-      if (to >= t0 && t <= t1) area.push(`L${x(t).toFixed(1)} ${(h - (s.v[i] / most) * h).toFixed(1)}L${x(to).toFixed(1)} ${(h - (s.v[i] / most) * h).toFixed(1)}`);
+      if (to >= t0 && t <= t1) area.push(`L${x(t).toFixed(1)} ${level(s.v[i])}L${x(to).toFixed(1)} ${level(s.v[i])}`);
     });
     const mine = sent[n] || [], line = mine.map((v, i) => `${i ? "L" : "M"}${x((i + 0.5) * width).toFixed(1)} ${(h + 4 + h2 - (v / peak) * h2).toFixed(1)}`).join("");
     const top = mine.length ? Math.max(...mine.slice(0, 5000)) * 1000 / width : 0, text = `${node.name}: at most ${s.max} leases${mine.length ? `, ${Math.round(top)} commands a second` : ""}`;
@@ -57,7 +58,7 @@ const drawLoads = () => {
   return section("Times and loads", "loads",
     el("p", null, "A dot is one lease (at most twelve are drawn over one another); the upright stroke is the median, the dashed line the limit, as far as no other fault moved it; ▸ lies beyond the scale. What was excused is not among them."),
     plots.length ? el("div", { class: "two" }, plots) : el("p", null, "No takeover and no handover was measured."),
-    el("h3", null, `Leases trusted over time (area, hairline: ideal) and commands sent (line), per node, on one scale${M.nodes.length > 60 ? `; the first 60 of ${M.nodes.length} nodes` : ""}`),
+    el("h3", null, `Leases trusted over time (area, hairline: ideal) and commands sent (line), per node, on one scale, cut off at four times the ideal${M.nodes.length > 60 ? `; the first 60 of ${M.nodes.length} nodes` : ""}`),
     el("figure", null, drawShares()),
     g14 && g14.exercised ? el("p", { class: "small" }, `${g14.id} ${g14.promise}: ${g14.detail.slice(0, 300)}`) : null);
 };

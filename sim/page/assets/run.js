@@ -55,7 +55,11 @@ const rowsOf = (S) => {
   }
   return { rows, asked, many };
 };
-const ownerKey = (s) => X.bySession[s].slice(0, 6).map((i) => String(M.terms.n[i] + 1).padStart(4, "0")).join(" ");
+// ownerKey are the owners at some moments of the run: those who went from hand to hand together stand together.
+const ownerKey = (s) => [0.08, 0.3, 0.5, 0.7, 0.9].map((share) => {
+  const i = X.bySession[s].find((k) => M.terms.t[k] <= share * X.end && M.terms.t[k] + M.terms.d[k] >= share * X.end);
+  return i === undefined ? "    " : String(M.terms.n[i] + 1).padStart(4, "0");
+}).join(" ");
 
 class RunView {
   constructor(canvas, S) { this.canvas = canvas; this.S = S; this.hot = -1; }
@@ -74,7 +78,7 @@ class RunView {
       return { f, label, x: this.cx(f.from), x2: Math.max(this.cx(f.to), this.cx(f.from) + 2), room: n ? 3 : label.length * 5.6 + 8 };
     });
     let lanes = packed(spans);
-    this.labels = !n && lanes <= 10;
+    this.labels = !n && lanes <= 16;
     if (!this.labels) { for (const s of spans) s.room = 2; lanes = packed(spans); }
     this.faultH = lanes > 16 ? 6 : this.labels ? 15 : 8;
     this.spans = spans; this.faultY = y + (n ? 14 : 0);
