@@ -21,7 +21,9 @@ const (
 	marksMax    = 2_000
 	sessionsMax = 50_000
 	nodesMax    = 1_000
-	textMax     = 200 // bytes of what a node said
+	spansMax    = 500_000 // lives of nodes and times of sessions
+	namesMax    = 200_000 // instances
+	textMax     = 200     // bytes of what a node said
 	bucketsMax  = 600
 )
 
@@ -52,6 +54,7 @@ type collector struct {
 	sent      map[[2]int64]int64
 	last      int64
 	ended     bool
+	spans     int // of m.Nodes and m.Sessions
 	dropped   struct{ terms, events, faults, notes int }
 }
 
@@ -140,7 +143,7 @@ func (c *collector) of(e *history.Event) int {
 		return -1
 	}
 	n := c.node(e.Node)
-	if e.Instance != "" && n >= 0 {
+	if e.Instance != "" && n >= 0 && len(c.instances) < namesMax {
 		c.instances[e.Instance] = n
 	}
 	return n
@@ -178,8 +181,8 @@ func (c *collector) event(e *history.Event) {
 	case history.SessionRemoved, history.SessionPaused:
 		c.appear(e, false)
 	case history.Commands:
-		if n >= 0 {
-			c.sent[[2]int64{int64(n), ms(e.T-1) / c.m.Load.Width}] += e.N
+		if at := ms(e.T-1) / c.m.Load.Width; n >= 0 && at >= 0 && at < 2*bucketsMax {
+			c.sent[[2]int64{int64(n), at}] += e.N
 		}
 	default:
 		c.harness(e, n)
@@ -191,7 +194,8 @@ func (c *collector) event(e *history.Event) {
 func (c *collector) harness(e *history.Event, n int) {
 	switch e.Kind {
 	case history.Spawned:
-		if n >= 0 {
+		if n >= 0 && c.spans < spansMax {
+			c.spans++
 			c.m.Nodes[n].Lives = append(c.m.Nodes[n].Lives, [2]int64{ms(e.T), -1})
 		}
 	case history.Exited:
@@ -263,7 +267,8 @@ func (c *collector) appear(e *history.Event, there bool) {
 	s := &c.m.Sessions[i]
 	last := len(s.There) - 1
 	switch {
-	case there && (last < 0 || s.There[last][1] >= 0):
+	case there && (last < 0 || s.There[last][1] >= 0) && c.spans < spansMax:
+		c.spans++
 		s.There = append(s.There, [2]int64{ms(e.T), -1})
 	case !there && last >= 0 && s.There[last][1] < 0:
 		s.There[last][1] = ms(e.T)
@@ -284,6 +289,10 @@ func (c *collector) believe(e *history.Event, n int) {
 	if t != nil && e.Kind == history.Acquired {
 		c.end(k, e.T, howReplaced)
 		t = nil
+	}
+	if t == nil && len(c.open) == termsMax {
+		c.dropped.terms++
+		return
 	}
 	if t == nil {
 		t = &term{key: k, node: n, from: e.T, fence: e.Fence, doubt: -1}

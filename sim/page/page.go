@@ -30,8 +30,14 @@ var assets embed.FS
 // scripts are the page's, in the order in which they are put together.
 var scripts = []string{"base.js", "head.js", "break.js", "run.js", "view.js", "loads.js", "main.js"}
 
-// Save writes the page of a judged run into its folder. A run whose history is cut off or missing has a page that says so.
-func Save(dir string, r report.Report) error {
+// Save writes the page of a judged run into its folder. A run whose history is cut off or missing has a page that says so. A page that
+// cannot be made is an error, never a panic: the run's verdict must not be lost for it.
+func Save(dir string, r report.Report) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("page: %s cannot be made: %v", filepath.Join(dir, FileName), p)
+		}
+	}()
 	text, err := Render(dir, r)
 	if err == nil {
 		err = writefile.Write(filepath.Join(dir, FileName), text)

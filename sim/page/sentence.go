@@ -99,9 +99,12 @@ func (b *builder) unknownSentence(unknown []check.Verdict) {
 		}
 	}
 	text := "Undecided: the run is not complete."
-	if len(open) > 0 {
+	switch {
+	case b.m.Head.Banner != "" && b.m.End > 0:
+		text = fmt.Sprintf("Undecided: the run is not complete. Nothing had broken until %s.", when(b.m.End*perMs))
+	case len(open) > 0:
 		text = fmt.Sprintf("Undecided: %s %s not put to the test.", listed(open, 3), map[bool]string{true: "was", false: "were"}[len(open) == 1])
-		if why != "" {
+		if why != "" && !strings.HasPrefix(why, "nothing in this run") {
 			text += " " + strings.TrimSuffix(strings.ToUpper(why[:1])+why[1:], ".") + "."
 		}
 	}

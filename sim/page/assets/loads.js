@@ -66,7 +66,7 @@ const drawLoads = () => {
 const drawPlan = () => {
   const struck = new Map(M.faults.map((f) => [f.n, f])), rows = M.plan.map((p) => {
     const f = struck.get(p.n), target = f && f.node >= 0 && p.target !== nodeName(f.node) ? `${p.target} (${nodeName(f.node)})` : p.target;
-    return el("tr", null, el("td", { class: "n" }, p.n), el("td", { class: "n" }, seconds(p.at, 2)), el("td", { class: "n" }, f ? seconds(f.from, 2) : "spared"), el("td", null, p.kind), el("td", null, target), el("td", { class: "n" }, p.for ? length(p.for) : ""), el("td", null, p.lone ? "alone" : ""));
+    return el("tr", null, el("td", { class: "n" }, p.n), el("td", { class: "n" }, seconds(p.at, 2)), el("td", { class: "n" }, f ? seconds(f.from, 2) : M.end < X.end ? "not reached" : "spared"), el("td", null, p.kind), el("td", null, target), el("td", { class: "n" }, p.for ? length(p.for) : ""), el("td", null, p.lone ? "alone" : ""));
   });
   rows.slice(20).forEach((r) => { r.hidden = true; });
   const more = rows.length > 20 ? el("button", { type: "button", onclick: (ev) => { rows.forEach((r) => { r.hidden = false; }); ev.currentTarget.remove(); } }, `show all ${rows.length}`) : null;
