@@ -59,7 +59,7 @@ func browser(t *testing.T) context.Context {
 }
 
 // tab opens the page of a run and fails the test on whatever its console calls an error.
-func tab(t *testing.T, browser context.Context, dir string, r report.Report, fragment string) context.Context {
+func tab(browser context.Context, t *testing.T, dir string, r report.Report, fragment string) context.Context {
 	t.Helper()
 	if err := Save(dir, r); err != nil {
 		t.Fatal(err)
@@ -92,11 +92,11 @@ func tab(t *testing.T, browser context.Context, dir string, r report.Report, fra
 		}
 	})
 	address := url.URL{Scheme: "file", Path: filepath.ToSlash(filepath.Join(dir, FileName)), Fragment: fragment}
-	do(t, ctx, cdplog.Enable(), chromedp.Navigate(address.String()), chromedp.WaitReady(`html[data-ready="yes"]`, chromedp.ByQuery))
+	do(ctx, t, cdplog.Enable(), chromedp.Navigate(address.String()), chromedp.WaitReady(`html[data-ready="yes"]`, chromedp.ByQuery))
 	return ctx
 }
 
-func do(t *testing.T, ctx context.Context, all ...chromedp.Action) {
+func do(ctx context.Context, t *testing.T, all ...chromedp.Action) {
 	t.Helper()
 	if err := chromedp.Run(ctx, all...); err != nil {
 		t.Fatal(err)
@@ -104,14 +104,14 @@ func do(t *testing.T, ctx context.Context, all ...chromedp.Action) {
 }
 
 // js returns what an expression comes to.
-func js[T any](t *testing.T, ctx context.Context, expression string) (out T) {
+func js[T any](ctx context.Context, t *testing.T, expression string) (out T) {
 	t.Helper()
-	do(t, ctx, chromedp.Evaluate(expression, &out))
+	do(ctx, t, chromedp.Evaluate(expression, &out))
 	return out
 }
 
 // holds waits until the expression is true.
-func holds(t *testing.T, ctx context.Context, what, expression string) {
+func holds(ctx context.Context, t *testing.T, what, expression string) {
 	t.Helper()
 	if err := chromedp.Run(ctx, chromedp.Poll(expression, nil, chromedp.WithPollingTimeout(10*time.Second))); err != nil {
 		t.Errorf("%s: %s: %v", what, expression, err)
@@ -125,6 +125,7 @@ func states(t *testing.T) map[string]func() (string, report.Report) {
 	return map[string]func() (string, report.Report){
 		"fail":    func() (string, report.Report) { return saved(t, params(), whole) },
 		"hostile": func() (string, report.Report) { return saved(t, params(), overlapped(noUntil, hostile)) },
+		"late":    func() (string, report.Report) { return saved(t, params(), crashed(12*second)) },
 		"pass": func() (string, report.Report) {
 			p := params()
 			p.Criteria = []string{"G3"}
@@ -150,20 +151,20 @@ func TestStatesInTheBrowser(t *testing.T) {
 	for name, run := range states(t) {
 		t.Run(name, func(t *testing.T) {
 			dir, r := run()
-			ctx := tab(t, b, dir, r, "")
-			if js[bool](t, ctx, "'owned' in window") {
+			ctx := tab(b, t, dir, r, "")
+			if js[bool](ctx, t, "'owned' in window") {
 				t.Error("what a node said ran")
 			}
-			if text := js[string](t, ctx, "document.querySelector('h1').textContent"); text == "" {
+			if text := js[string](ctx, t, "document.querySelector('h1').textContent"); text == "" {
 				t.Error("the page says nothing")
 			}
-			do(t, ctx, emulation.SetDeviceMetricsOverride(400, 800, 1, false))
-			holds(t, ctx, "400 px", "innerWidth === 400")
-			do(t, ctx, chromedp.Reload(), chromedp.WaitReady(`html[data-ready="yes"]`, chromedp.ByQuery))
-			if w := js[int](t, ctx, "document.documentElement.scrollWidth"); w > 400 {
+			do(ctx, t, emulation.SetDeviceMetricsOverride(400, 800, 1, false))
+			holds(ctx, t, "400 px", "innerWidth === 400")
+			do(ctx, t, chromedp.Reload(), chromedp.WaitReady(`html[data-ready="yes"]`, chromedp.ByQuery))
+			if w := js[int](ctx, t, "document.documentElement.scrollWidth"); w > 400 {
 				t.Errorf("at 400 px it is %d px wide", w)
 			}
-			do(t, ctx, chromedp.ActionFunc(func(ctx context.Context) error {
+			do(ctx, t, chromedp.ActionFunc(func(ctx context.Context) error {
 				pdf, _, err := cdppage.PrintToPDF().WithPreferCSSPageSize(true).Do(ctx)
 				if err == nil && len(pdf) < 10_000 {
 					t.Errorf("the print has %d bytes", len(pdf))
@@ -178,64 +179,65 @@ func TestControlsDoWhatTheySay(t *testing.T) {
 	events := overlapped(noUntil, "")
 	events[len(events)-1].T = 60 * second
 	dir, r := saved(t, params(), events)
-	ctx := tab(t, browser(t), dir, r, "")
-	holds(t, ctx, "the broken lease is on screen", `(() => { const c = document.querySelector("h1 code"), at = c.getBoundingClientRect();
+	ctx := tab(browser(t), t, dir, r, "")
+	holds(ctx, t, "the broken lease is on screen", `(() => { const c = document.querySelector("h1 code"), at = c.getBoundingClientRect();
 		return c.textContent === "11111111" && at.top > 0 && at.bottom < innerHeight; })()`)
-	holds(t, ctx, "the break is drawn", `document.querySelectorAll("#break svg [data-line]").length > 10`)
-	click := func(selector string) { do(t, ctx, chromedp.Click(selector, chromedp.ByQuery)) }
+	holds(ctx, t, "the break is drawn", `document.querySelectorAll("#break svg [data-line]").length > 10`)
+	click := func(selector string) { do(ctx, t, chromedp.Click(selector, chromedp.ByQuery)) }
 
 	click(`.cmds button`)
-	holds(t, ctx, "copy", `document.querySelector(".cmds button").textContent === "copied"`)
+	holds(ctx, t, "copy", `document.querySelector(".cmds button").textContent === "copied"`)
 	click(`tr[data-id="G1"] button`)
-	holds(t, ctx, "a row opens", `document.querySelector('tr[data-id="G1"] button').getAttribute("aria-expanded") === "true" &&
+	holds(ctx, t, "a row opens", `document.querySelector('tr[data-id="G1"] button').getAttribute("aria-expanded") === "true" &&
 		document.querySelector('tr[data-id="G1"] + tr').textContent.includes("both trusted their lease")`)
 
 	click(`button[aria-label="zoom in"]`)
-	holds(t, ctx, "zoom in", `/t=/.test(location.hash)`)
+	holds(ctx, t, "zoom in", `/t=/.test(location.hash)`)
 	click(`button[aria-label="show all"]`)
-	holds(t, ctx, "all", `!/t=/.test(location.hash)`)
+	holds(ctx, t, "all", `!/t=/.test(location.hash)`)
 	click(`button[aria-label="the break"]`)
-	holds(t, ctx, "the break", `/t=0\.000-/.test(location.hash)`)
-	do(t, ctx, chromedp.SetValue(`select[data-name="node"]`, "node-2", chromedp.ByQuery),
+	holds(ctx, t, "the break", `/t=0\.000-/.test(location.hash)`)
+	do(ctx, t, chromedp.SetValue(`select[data-name="node"]`, "node-2", chromedp.ByQuery),
 		chromedp.Evaluate(`document.querySelector('select[data-name="node"]').dispatchEvent(new Event("change"))`, nil))
-	holds(t, ctx, "node", `/node=node-2/.test(location.hash)`)
-	do(t, ctx, chromedp.SendKeys(`input[data-name="session"]`, "1111", chromedp.ByQuery))
-	holds(t, ctx, "session", `/session=1111/.test(location.hash)`)
+	holds(ctx, t, "node", `/node=node-2/.test(location.hash)`)
+	do(ctx, t, chromedp.SendKeys(`input[data-name="session"]`, "1111", chromedp.ByQuery))
+	holds(ctx, t, "session", `/session=1111/.test(location.hash)`)
 	click(`input[data-name="broken"]`)
-	holds(t, ctx, "only broken", `/broken=1/.test(location.hash)`)
+	holds(ctx, t, "only broken", `/broken=1/.test(location.hash)`)
 
-	do(t, ctx, chromedp.Focus("#canvas", chromedp.ByQuery), chromedp.KeyEvent("0"), chromedp.KeyEvent("+"))
-	holds(t, ctx, "+ on the figure", `/t=/.test(location.hash)`)
-	do(t, ctx, chromedp.Focus("#break svg", chromedp.ByQuery), chromedp.KeyEvent(kb.ArrowRight), chromedp.KeyEvent(kb.ArrowRight))
-	holds(t, ctx, "arrow keys go from mark to mark", `document.activeElement.hasAttribute("data-line") &&
+	do(ctx, t, chromedp.Focus("#canvas", chromedp.ByQuery), chromedp.KeyEvent("0"), chromedp.KeyEvent("+"))
+	holds(ctx, t, "+ on the figure", `/t=/.test(location.hash)`)
+	do(ctx, t, chromedp.Focus("#break svg", chromedp.ByQuery), chromedp.KeyEvent(kb.ArrowRight), chromedp.KeyEvent(kb.ArrowRight))
+	holds(ctx, t, "arrow keys go from mark to mark", `document.activeElement.hasAttribute("data-line") &&
 		document.getElementById("lines").textContent === document.activeElement.getAttribute("aria-label")`)
 	click(`#break details summary`)
-	holds(t, ctx, "the same as a table", `document.querySelectorAll("#break details tbody tr").length > 5`)
+	holds(ctx, t, "the same as a table", `document.querySelectorAll("#break details tbody tr").length > 5`)
 
-	do(t, ctx, chromedp.ScrollIntoView("#canvas", chromedp.ByQuery), chromedp.KeyEvent("0"))
-	holds(t, ctx, "hover tells", `(() => { const c = document.getElementById("canvas"), at = c.getBoundingClientRect(), told = new Set();
+	click(`button[aria-label="show all"]`)
+	holds(ctx, t, "all again", `!/t=/.test(location.hash)`)
+	holds(ctx, t, "hover tells", `(() => { const c = document.getElementById("canvas"), at = c.getBoundingClientRect(), told = new Set();
 		for (let y = 0; y < at.height; y += 4) {
 			c.dispatchEvent(new PointerEvent("pointermove", { clientX: at.left + at.width * 0.15, clientY: at.top + y }));
 			told.add(document.getElementById("tip").textContent);
 		}
 		return [...told].some((s) => s.includes("session 11111111") && s.includes("node-1, fence 1795560876069996")); })()`)
-	do(t, ctx, emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}))
-	holds(t, ctx, "dark", `getComputedStyle(document.documentElement).backgroundColor === "rgb(19, 21, 24)"`)
-	do(t, ctx, chromedp.Evaluate(`dispatchEvent(new Event("beforeprint"))`, nil))
-	holds(t, ctx, "print is light and wide", `document.querySelector("#break svg").getAttribute("width") === "1336" &&
+	do(ctx, t, emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}))
+	holds(ctx, t, "dark", `getComputedStyle(document.documentElement).backgroundColor === "rgb(19, 21, 24)"`)
+	do(ctx, t, chromedp.Evaluate(`dispatchEvent(new Event("beforeprint"))`, nil))
+	holds(ctx, t, "print is light and wide", `document.querySelector("#break svg").getAttribute("width") === "1336" &&
 		getComputedStyle(document.documentElement).backgroundColor === "rgb(251, 251, 248)"`)
 }
 
 // A link shows what it was copied from.
 func TestLinkShowsTheSame(t *testing.T) {
 	dir, r := saved(t, params(), overlapped(noUntil, ""))
-	ctx := tab(t, browser(t), dir, r, "t=4.000-6.000&node=node-1&session=11&broken=1")
-	holds(t, ctx, "the link's view", `document.querySelector('select[data-name="node"]').value === "node-1" &&
+	ctx := tab(browser(t), t, dir, r, "t=4.000-6.000&node=node-1&session=11&broken=1")
+	holds(ctx, t, "the link's view", `document.querySelector('select[data-name="node"]').value === "node-1" &&
 		document.querySelector('input[data-name="session"]').value === "11" && document.querySelector('input[data-name="broken"]').checked`)
-	do(t, ctx, chromedp.Click(`button[aria-label="zoom out"]`, chromedp.ByQuery))
-	holds(t, ctx, "it began at the link's moments", `location.hash.includes("t=3.000-7.000")`)
-	do(t, ctx, chromedp.Evaluate(`location.hash = "#t=a-b&break=99&node=%3Cscript%3E"`, nil))
-	holds(t, ctx, "a link of nonsense shows all", `document.querySelector('select[data-name="node"]').value !== "node-1"`)
+	do(ctx, t, chromedp.Click(`button[aria-label="zoom out"]`, chromedp.ByQuery))
+	holds(ctx, t, "it began at the link's moments", `location.hash.includes("t=3.000-7.000")`)
+	do(ctx, t, chromedp.Evaluate(`location.hash = "#t=a-b&break=99&node=%3Cscript%3E"`, nil))
+	holds(ctx, t, "a link of nonsense shows all", `document.querySelector('select[data-name="node"]').value !== "node-1"`)
 }
 
 // 100 nodes and 10 000 sessions can be looked at.
@@ -248,11 +250,11 @@ func TestHugeRunInTheBrowser(t *testing.T) {
 		events = append(events, e)
 	}
 	dir, _ := saved(t, params(), events)
-	ctx := tab(t, b, dir, report.New(report.Meta{}, p, check.Result{}), "")
-	took := js[float64](t, ctx, "performance.now()")
+	ctx := tab(b, t, dir, report.New(report.Meta{}, p, check.Result{}), "")
+	took := js[float64](ctx, t, "performance.now()")
 	t.Logf("ready %.0f ms after it was opened", took)
-	holds(t, ctx, "it says what is left out", `document.getElementById("run").textContent.includes("200 of 10000") || document.getElementById("run").textContent.includes("Of 10000 sessions")`)
-	if text := js[string](t, ctx, "document.title"); strings.TrimSpace(text) == "" {
+	holds(ctx, t, "it says what is left out", `document.getElementById("run").textContent.includes("200 of 10000") || document.getElementById("run").textContent.includes("Of 10000 sessions")`)
+	if text := js[string](ctx, t, "document.title"); strings.TrimSpace(text) == "" {
 		t.Error("it has no title")
 	}
 }

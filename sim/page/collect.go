@@ -68,13 +68,12 @@ type span struct{ from, to int64 }
 // term is one whose end is not known yet; times are ns.
 type term struct {
 	key
-	node     int
-	from     int64
-	until    int64 // 0: it said none
-	fence    int64
-	doubt    int64 // since when, -1: it does not doubt
-	doubted  []span
-	believes bool
+	node    int
+	from    int64
+	until   int64 // 0: it said none
+	fence   int64
+	doubt   int64 // since when, -1: it does not doubt
+	doubted []span
 }
 
 func newCollector(m *model, p check.Params, around map[string][]span) *collector {

@@ -79,8 +79,8 @@ func compose(m *model) ([]byte, error) {
 	}
 	script.WriteString("})();\n")
 	style := asset("page.css")
-	policy := fmt.Sprintf("default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; style-src 'sha256-%s'; script-src 'sha256-%s'",
-		sum(style), sum(script.String()))
+	policy := fmt.Sprintf("default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "+
+		"style-src 'sha256-%s'; script-src 'sha256-%s'", sum(style), sum(script.String()))
 	return []byte(strings.NewReplacer(
 		"{{policy}}", policy, "{{title}}", html.EscapeString(m.Head.Title), "{{style}}", style, "{{script}}", script.String(),
 		"{{data}}", base64.StdEncoding.EncodeToString(packed.Bytes()),

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -155,6 +156,53 @@ func TestSentenceSaysWhoWhichHowLongAndWhy(t *testing.T) {
 				t.Errorf("the break cannot be drawn: %+v", m.Breaks)
 			}
 		})
+	}
+}
+
+// crashed is a run whose first owner is killed at 3 s, and whose lease the other node takes over at the given time.
+func crashed(taken int64) []history.Event {
+	var out []history.Event
+	for _, e := range overlapped(func(end int64) int64 { return end - second/2 }, "") {
+		switch {
+		case e.Kind == history.FaultStart:
+			e.Reason = "crash"
+			out = append(out, e, history.Event{T: e.T + 1, Kind: history.Exited, Node: "node-1", N: -1, Reason: "asked"})
+			continue
+		case e.T >= 5*second+1 && e.T < 6*second:
+			e.T += taken - 5*second
+			if e.Until != 0 {
+				e.Until += taken - 5*second
+			}
+		case e.Kind == history.Phase && e.T > 5*second:
+			e.T += 30 * second
+		case e.Kind == history.FaultEnd:
+			continue
+		}
+		if e.T < 3*second || e.Node != "node-1" && !strings.HasPrefix(e.Instance, "inst-1") && (e.T < 6*second || e.T >= taken) && e.Kind != history.Released {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// A lease that stays without an owner is told of as that, and drawn with the moment at which it was due.
+func TestSentenceOfAFailoverThatIsLate(t *testing.T) {
+	p := params()
+	p.Plan.Faults = []fault.Fault{{At: 3 * time.Second, Kind: fault.Crash, Target: "node-1", For: 0}}
+	dir, r := saved(t, p, crashed(12*second))
+	m := build(dir, r)
+	want := "Session 11111111 of node-1 had no owner for 9.00 s from 3.000 s, 5.75 s longer than allowed (G5 failover). " +
+		"The last fault before it was crash on node-1, at 3.000 s."
+	at := slices.IndexFunc(m.Breaks, func(d drawing) bool { return d.Guarantee == "G5" })
+	if at < 0 {
+		t.Fatalf("G5 did not break: %+v", m.Breaks)
+	}
+	m.Head.Sentence = m.Breaks[at].Sentence
+	if got := headline(m); got != want {
+		t.Errorf("it says\n%s\nnot\n%s", got, want)
+	}
+	if us(6*second+second/4) != m.Breaks[at].Deadline {
+		t.Errorf("the deadline is not where the failover was due: %+v", m.Breaks[at])
 	}
 }
 

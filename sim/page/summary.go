@@ -104,7 +104,8 @@ func summary(dir string, r report.Report) ([]byte, error) {
 	b.WriteString("| | promise | verdict | value | limit | unit | exercised |\n|---|---|---|---:|---:|---|---:|\n")
 	glyphs := map[check.Outcome]string{check.Pass: "✓ pass", check.Fail: "✕ **fail**", check.Unknown: "? unknown"}
 	for _, v := range r.Guarantees {
-		fmt.Fprintf(&b, "| %s | %s | %s | %d | %d | %s | %d |\n", cell(v.ID), report.Promise(v.ID), glyphs[v.Verdict], v.Value, v.Limit, cell(v.Unit), v.Exercised)
+		fmt.Fprintf(&b, "| %s | %s | %s | %d | %d | %s | %d |\n", cell(v.ID), report.Promise(v.ID), glyphs[v.Verdict], v.Value,
+			v.Limit, cell(v.Unit), v.Exercised)
 	}
 	if text := strings.TrimRight(plain.Cut(failures.String(), summaryMax), "\n"); text != "" {
 		fence := "```"

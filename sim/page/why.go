@@ -86,6 +86,9 @@ func (s *story) drawing() drawing {
 	if len(s.owners) > 1 && s.owners[0].Name == s.owners[1].Name {
 		s.owners[0].Name, s.owners[1].Name = "the old process of "+s.owners[0].Name, "the new process of "+s.owners[1].Name
 	}
+	if !two(s.one) {
+		s.lead()
+	}
 	s.due = s.Deadline
 	s.cause()
 	d := drawing{
@@ -105,6 +108,18 @@ func (s *story) drawing() drawing {
 	d.Deadline, d.Missed = us(s.due), s.missed
 	slices.SortStableFunc(d.Steps, func(x, y step) int { return cmp.Compare(x.At, y.At) })
 	return d
+}
+
+// lead puts who had the lease when the break began before who had it next.
+func (s *story) lead() {
+	had, since := -1, int64(-1)
+	all := &s.m.Terms
+	for i, of := range all.Session {
+		if int(of) == s.session && all.From[i] <= ms(s.From) && all.From[i] > since {
+			had, since = int(all.Node[i]), all.From[i]
+		}
+	}
+	slices.SortStableFunc(s.owners, func(x, y owner) int { return less(x.Node == had, y.Node == had) })
 }
 
 func (s *story) nameOf(node int, instance string) string {
@@ -207,19 +222,23 @@ func (s *story) because() {
 	granted := s.granted()
 	if at, what, ok := s.forgot(); ok {
 		s.due, s.missed = at+int64(s.p.TTL), z+" had to wait until here (one TTL)"
-		s.why = fmt.Sprintf("%s had erased the lease that %s held, and %s did not wait one TTL (until %s) before it acquired.", what, a, z, when(s.due))
+		s.why = fmt.Sprintf("%s had erased the lease that %s held, and %s did not wait one TTL (until %s) before it acquired.", what, a, z,
+			when(s.due))
 		s.step2 = fmt.Sprintf("%s may trust its lease until here; before %s nobody else may be given it.", a, when(s.due))
 		return
 	}
 	if said != nil && said.until == 0 && granted != nil {
 		s.ends(granted, a)
-		s.why = lead(fmt.Sprintf("its lease ended at Redis at %s, but %s had set itself no deadline (no “until”) and trusted on.", when(s.due), a))
-		s.step2 = fmt.Sprintf("The lease of %s ends at Redis. By here it must have stopped trusting. It gave no deadline (no “until”), so it never does.", a)
+		s.why = lead(fmt.Sprintf("its lease ended at Redis at %s, but %s had set itself no deadline (no “until”) and trusted on.",
+			when(s.due), a))
+		s.step2 = fmt.Sprintf("The lease of %s ends at Redis. By here it must have stopped trusting. It gave no deadline (no “until”), "+
+			"so it never does.", a)
 		return
 	}
 	if key := s.erased(granted); key != nil {
 		s.due, s.missed = key.at, "the key of "+a+" was deleted"
-		s.why = fmt.Sprintf("The key of %s was deleted at %s, %s before its end, %s.", a, when(key.at), plainly(granted.until-key.at), s.eraser(key))
+		s.why = fmt.Sprintf("The key of %s was deleted at %s, %s before its end, %s.", a, when(key.at), plainly(granted.until-key.at),
+			s.eraser(key))
 		s.step2 = fmt.Sprintf("The key is deleted %s; %s knows nothing of it.", s.eraser(key), a)
 		return
 	}
@@ -280,6 +299,8 @@ func (s *story) eraser(key *event) string {
 	return "by a hand that is not known"
 }
 
+func isGrant(e *event) bool { return e.kind == history.RedisGranted }
+
 func (s *story) overlap() ([]part, []step) {
 	s.because()
 	a, z := s.owners[0].Name, s.owners[1].Name
@@ -303,7 +324,7 @@ func (s *story) overlap() ([]part, []step) {
 	third := fmt.Sprintf("%s acquires while %s still trusts. Two owners from here.", z, a)
 	if s.due > s.From {
 		third = fmt.Sprintf("%s acquires, %s too early. Two owners from here.", z, plainly(s.due-s.From))
-	} else if g := s.before(s.From, func(e *event) bool { return e.kind == history.RedisGranted }); g != nil && g.instance == shown(s.Owners[1].Instance) {
+	} else if g := s.before(s.From, isGrant); g != nil && g.instance == shown(s.Owners[1].Instance) {
 		third = fmt.Sprintf("Redis grants the lease to %s, which acquires it. Two owners from here.", z)
 	}
 	steps = append(steps, step{us(s.From), third}, step{us(s.To), fmt.Sprintf("%s: %s with two owners.", s.ending(), plainly(s.To-s.From))})
@@ -373,8 +394,8 @@ func (s *story) ending() string {
 // words are what a break of a guarantee is, between its beginning, the moment it was due and its end.
 var words = map[string]struct{ what, begins, due, over string }{
 	"G1": {
-		"was trusted beyond its end at Redis", "Its owner says how long it trusts it: longer than Redis grants it.", "It ends at Redis: another may be given it.",
-		"The window that was told ends.",
+		"was trusted beyond its end at Redis", "Its owner says how long it trusts it: longer than Redis grants it.",
+		"It ends at Redis: another may be given it.", "The window that was told ends.",
 	},
 	"G2": {"was polled by one who no longer had it", "The poll begins.", "", "It arrives at the target."},
 	"G3": {"was given a fence that is not larger than the one before", "The fence falls.", "", "It is seen."},
@@ -383,7 +404,9 @@ var words = map[string]struct{ what, begins, due, over string }{
 	"G5": {"had no owner", "Its owner is gone.", "By here another had to own it.", "It is owned again, or the run ends."},
 	"E4": {"had no leader", "Its leader is gone.", "By here another had to lead.", "It is led again, or the run ends."},
 	"G8": {"was not polled", "The last poll before the gap.", "By here it had to be polled again.", "It is polled again, or the run ends."},
-	"G9": {"was not polled after Redis failed", "Redis answers again.", "By here it had to be polled again.", "It is polled again, or the run ends."},
+	"G9": {
+		"was not polled after Redis failed", "Redis answers again.", "By here it had to be polled again.", "It is polled again, or the run ends.",
+	},
 	"G13": {
 		"was free after its owner had released it", "Its owner, which was asked to stop, releases it.", "By here another had to own it.",
 		"It is owned again, or the run ends.",
@@ -393,34 +416,8 @@ var words = map[string]struct{ what, begins, due, over string }{
 
 // other tells of a break that is no overlap.
 func (s *story) other() ([]part, []step) {
-	w, known := words[s.id]
-	v, _ := check.Result{Verdicts: s.r.Guarantees}.Verdict(s.id)
-	sentence := []part{{named(s.id), "red"}, {Text: " broke: " + strings.TrimSuffix(clause(v.Detail), ".") + ". "}}
-	long := s.To - s.From
-	if known && s.session >= 0 {
-		sentence = []part{{Text: "Session "}, {s.name, "code"}}
-		if len(s.owners) > 0 {
-			sentence = append(sentence, part{Text: " of "}, part{s.owners[0].Name, "a"})
-		}
-		sentence = append(sentence, part{Text: " " + w.what})
-		if long >= perMs && s.due != 0 {
-			sentence = append(sentence, part{Text: " for "}, part{plainly(long), "red"}, part{Text: fmt.Sprintf(" from %s, %s longer than allowed (%s). ", when(s.From),
-				plainly(max(0, s.To-s.due)), named(s.id))})
-		} else {
-			sentence = append(sentence, part{Text: ", at "}, part{when(s.From), "red"}, part{Text: " (" + named(s.id) + "). "})
-		}
-	}
-	if (s.id == "G1" || s.id == "E1") && s.due != 0 && len(s.owners) > 0 {
-		sentence = []part{
-			{s.owners[0].Name, "a"},
-			{Text: " trusted the lease of session "},
-			{s.name, "code"},
-			{Text: " for "},
-			{plainly(s.To - s.due), "red"},
-			{Text: fmt.Sprintf(" longer than Redis had granted it: at %s it said until %s, Redis until %s. Another could own it meanwhile. ", when(s.From), when(s.To), when(s.due))},
-		}
-	}
-	sentence = append(sentence, part{Text: s.last()})
+	w := words[s.id]
+	sentence := append(s.what(w.what), part{Text: s.last()})
 	if s.missed = w.due; s.due != 0 && s.missed == "" {
 		s.missed = "due by here"
 	}
@@ -428,13 +425,36 @@ func (s *story) other() ([]part, []step) {
 	if s.fault != nil {
 		steps = append(steps, step{s.fault.From * 1000, s.faultStep()})
 	}
-	begins, over := cmp.Or(w.begins, "It begins."), cmp.Or(w.over, "It is over, or noticed.")
-	steps = append(steps, step{us(s.From), begins})
+	steps = append(steps, step{us(s.From), cmp.Or(w.begins, "It begins.")})
 	if s.due != 0 {
 		steps = append(steps, step{us(s.due), s.missed})
 	}
 	if s.To > s.From {
-		steps = append(steps, step{us(s.To), over})
+		steps = append(steps, step{us(s.To), cmp.Or(w.over, "It is over, or noticed.")})
 	}
 	return sentence, steps
+}
+
+// what says what broke: of a lease, in the words of its guarantee, else in the judge's.
+func (s *story) what(verb string) []part {
+	switch {
+	case (s.id == "G1" || s.id == "E1") && s.due != 0 && len(s.owners) > 0:
+		return []part{
+			{s.owners[0].Name, "a"}, {Text: " trusted the lease of session "}, {s.name, "code"}, {Text: " for "}, {plainly(s.To - s.due), "red"},
+			{Text: fmt.Sprintf(" longer than Redis had granted it: at %s it said until %s, Redis until %s. Another could own it meanwhile. ",
+				when(s.From), when(s.To), when(s.due))},
+		}
+	case verb == "" || s.session < 0:
+		v, _ := check.Result{Verdicts: s.r.Guarantees}.Verdict(s.id)
+		return []part{{named(s.id), "red"}, {Text: " broke: " + strings.TrimSuffix(clause(v.Detail), ".") + ". "}}
+	}
+	parts := []part{{Text: "Session "}, {s.name, "code"}}
+	if len(s.owners) > 0 {
+		parts = append(parts, part{Text: " of "}, part{s.owners[0].Name, "a"})
+	}
+	if long := s.To - s.From; long >= perMs && s.due != 0 {
+		return append(parts, part{Text: " " + verb + " for "}, part{plainly(long), "red"}, part{Text: fmt.Sprintf(
+			" from %s, %s longer than allowed (%s). ", when(s.From), plainly(max(0, s.To-s.due)), named(s.id))})
+	}
+	return append(parts, part{Text: " " + verb + ", at "}, part{when(s.From), "red"}, part{Text: " (" + named(s.id) + "). "})
 }
