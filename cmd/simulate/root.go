@@ -107,7 +107,7 @@ was wrong, nothing was judged.`,
 	f.registerExplore(cmd.Flags())
 	cmd.SetFlagErrorFunc(flagError)
 	cmd.CompletionOptions.HiddenDefaultCmd = true
-	cmd.AddCommand(newCheck(), newScenarios(), newReplay(), newShrink(), newMerge(), newTarget(), newProbe(), newOpen())
+	cmd.AddCommand(newCheck(), newScenarios(), newReplay(), newShrink(), newMerge(), newTarget(), newProbe(), newOpen(), newDiff())
 	return cmd
 }
 

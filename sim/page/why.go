@@ -112,12 +112,15 @@ func (s *story) drawing() drawing {
 
 // lead puts who had the lease when the break began before who had it next.
 func (s *story) lead() {
-	had, since := -1, int64(-1)
+	had, since, fence := -1, int64(-1), exact(0)
 	all := &s.m.Terms
 	for i, of := range all.Session {
 		if int(of) == s.session && all.From[i] <= ms(s.From) && all.From[i] > since {
-			had, since = int(all.Node[i]), all.From[i]
+			had, since, fence = int(all.Node[i]), all.From[i], all.Fence[i]
 		}
+	}
+	if had >= 0 && !slices.ContainsFunc(s.owners, func(o owner) bool { return o.Node == had }) {
+		s.owners = append(s.owners, owner{had, s.nameOf(had, ""), fence})
 	}
 	slices.SortStableFunc(s.owners, func(x, y owner) int { return less(x.Node == had, y.Node == had) })
 }

@@ -140,7 +140,7 @@ const rowGranted = (f, b, grants) => {
     for (const e of g.ext) if (e.t >= f.t0 && e.t <= f.t1) bar.append(f.line(f.x(e.t), f.y, f.x(e.t), f.y + h, { stroke: c.line, "stroke-width": 1.5 }));
     const last = f.cx(Math.max(g.last, g.from)), rest = x2 - last;
     if (rest > 8 && g.last < f.t1) bar.append(f.line(last + 2, f.y + h / 2, x2 - 2, f.y + h / 2, { stroke: c.line, "stroke-dasharray": "2 3" }));
-    if (rest > 90) bar.append(sv("text", { x: last + rest / 2, y: f.y + 15, "text-anchor": "middle" }, "not renewed"));
+    if (rest > 90 && last + rest / 2 - 36 > x + nodeName(g.node).length * 6.5 + 10) bar.append(sv("text", { x: last + rest / 2, y: f.y + 15, "text-anchor": "middle" }, "not renewed"));
     const name = nodeName(g.node) === "?" ? M.strings[g.instance].slice(0, 14) : nodeName(g.node);
     if (x2 - x > name.length * 6.5 + 8 && x > labelled) { bar.append(sv("text", { x: x + 6, y: f.y + 15, class: "bold" }, name)); labelled = x + 60; }
     f.mark(bar, g.from, [lineOf(g.i), ...g.ext.filter((e) => e.i !== g.i).slice(-1).map((e) => lineOf(e.i))]);
@@ -413,13 +413,13 @@ const drawLease = (b, box) => {
 // drawBreak draws section 3 for the break of that number.
 const drawBreak = (at) => {
   const b = M.breaks[at], box = el("div", { class: "lines mono", "aria-live": "polite", id: "lines" });
-  const owners = b.owners.flatMap((o, i) => [i ? ", " : " ", el("span", { class: ["as-a", "as-b"][i] }, o.name), o.fence ? ` had fence ${o.fence}` : ""]);
+  const owners = b.owners.flatMap((o, i) => [i ? ", " : " ", colored(o.name, o.node), o.fence ? ` had fence ${o.fence}` : ""]);
   const steps = el("ol", { class: "steps" }, b.steps.map((s, k) => el("li", null, el("span", { class: "num", "aria-hidden": "true" }, k + 1),
     el("div", null, el("div", { class: "time mono" }, seconds(s.at / 1000)), s.text))));
   const head = el("p", null, `${b.id} ${(M.guarantees.find((g) => g.id === b.id) || {}).promise || ""}.`,
     b.session >= 0 ? [" Session ", el("code", null, sessionName(b.session)), "; two TTLs ", `(${length(2 * M.ttl)}) before and after.`] : null, owners);
   const parts = [head];
-  if (at !== 0) parts.push(el("p", null, sentenceParts(b.sentence)));
+  if (at !== 0) parts.push(el("p", null, sentenceParts(b.sentence, b.owners)));
   parts.push(steps);
   if (b.watched) {
     const { figure, ids } = drawLease(b, box), E = M.events;

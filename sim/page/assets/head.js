@@ -19,8 +19,17 @@ const copyButton = (text) => el("button", {
   },
 }, "copy");
 
-const sentenceParts = (parts) => parts.map((p) => {
+// colored is a node's name in the colour that it has in every figure.
+const colored = (name, node) => {
+  const s = el("span", null, name);
+  s.style.color = X.guilty.includes(node) ? nodeColor(node).line : "";
+  return s;
+};
+
+const sentenceParts = (parts, owners) => parts.map((p) => {
   if (p.as === "code") return el("code", null, p.t);
+  const o = owners && owners["ab".indexOf(p.as)];
+  if (o) return colored(p.t, o.node);
   return p.as ? el("span", { class: `as-${p.as}` }, p.t) : p.t;
 });
 
