@@ -18,17 +18,13 @@ import (
 
 // picture writes what shows the run beside it. One that cannot be written costs no verdict.
 func (f *flags) picture(r report.Report, dir string, text io.Writer) {
-	if err := page.SaveSummaries(dir, r); err != nil {
-		fmt.Fprintf(text, "note: %v\n", oneLine(err))
-	}
-	if f.noHTML {
-		return
-	}
-	if err := page.Save(dir, r); err != nil {
+	if err := page.Save(dir, r, !f.noHTML); err != nil {
 		fmt.Fprintf(text, "note: %v\n", oneLine(err))
 		return
 	}
-	fmt.Fprintf(text, "  see it:          simulate open %s\n", plain.Word(dir))
+	if !f.noHTML {
+		fmt.Fprintf(text, "  see it:          simulate open %s\n", plain.Word(dir))
+	}
 }
 
 func newOpen() *cobra.Command {
@@ -46,7 +42,7 @@ in the browser of this machine. Where there is none, it says where the page is. 
 			if !report.Readable(damage) {
 				return damage
 			}
-			if err := page.Save(dir, r); err != nil {
+			if err := page.Save(dir, r, true); err != nil {
 				return err
 			}
 			file, err := filepath.Abs(filepath.Join(dir, page.FileName))

@@ -61,7 +61,7 @@ func browser(t *testing.T) context.Context {
 // tab opens the page of a run and fails the test on whatever its console calls an error.
 func tab(browser context.Context, t *testing.T, dir string, r report.Report, fragment string) context.Context {
 	t.Helper()
-	if err := Save(dir, r); err != nil {
+	if err := Save(dir, r, true); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := chromedp.NewContext(browser)

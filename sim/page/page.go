@@ -12,6 +12,7 @@ import (
 	"embed"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html"
 	"path/filepath"
@@ -21,8 +22,12 @@ import (
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
-// FileName is the page's name in a run's folder.
-const FileName = "report.html"
+// Names in a run's folder.
+const (
+	FileName    = "report.html"
+	SummaryName = "summary.md"
+	JUnitName   = "junit.xml"
+)
 
 //go:embed assets
 var assets embed.FS
@@ -30,26 +35,35 @@ var assets embed.FS
 // scripts are the page's, in the order in which they are put together.
 var scripts = []string{"base.js", "head.js", "break.js", "run.js", "view.js", "loads.js", "main.js"}
 
-// Save writes the page of a judged run into its folder. A run whose history is cut off or missing has a page that says so. A page that
-// cannot be made is an error, never a panic: the run's verdict must not be lost for it.
-func Save(dir string, r report.Report) (err error) {
+// Save reads a judged run once and writes into its folder what other tools show of it, SummaryName and JUnitName, and, if asked to, its page. A
+// run whose history is cut off or missing has a page that says so. What cannot be made is an error, never a panic: the run's verdict must
+// not be lost for it.
+func Save(dir string, r report.Report, asPage bool) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("page: %s cannot be made: %v", filepath.Join(dir, FileName), p)
+			err = fmt.Errorf("page: what shows %s cannot be made: %v", dir, p)
 		}
 	}()
-	text, err := Render(dir, r)
-	if err == nil {
-		err = writefile.Write(filepath.Join(dir, FileName), text)
+	m := build(dir, r)
+	write := func(name string, text []byte, err error) error {
+		if err == nil {
+			err = writefile.Write(filepath.Join(dir, name), text)
+		}
+		if err != nil {
+			return fmt.Errorf("page: %s cannot be written: %w", filepath.Join(dir, name), err)
+		}
+		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("page: %s cannot be written: %w", filepath.Join(dir, FileName), err)
+	cases, err := junit(r)
+	err = write(JUnitName, cases, err)
+	text, terr := summary(dir, r, m, asPage)
+	err = errors.Join(err, write(SummaryName, text, terr))
+	if asPage {
+		text, terr = compose(m)
+		err = errors.Join(err, write(FileName, text, terr))
 	}
-	return nil
+	return err
 }
-
-// Render returns the page of a judged run whose files are in dir.
-func Render(dir string, r report.Report) ([]byte, error) { return compose(build(dir, r)) }
 
 func asset(name string) string {
 	text, err := assets.ReadFile("assets/" + name)

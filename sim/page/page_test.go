@@ -99,6 +99,15 @@ func judged(p check.Params, dir string) report.Report {
 	return report.New(report.Meta{Engine: "real", Redis: report.Redis{Kind: "server", Version: "7.0.15"}}, p, result)
 }
 
+func rendered(t testing.TB, dir string, r report.Report) []byte {
+	t.Helper()
+	text, err := compose(build(dir, r))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
 func noUntil(int64) int64 { return 0 }
 
 func headline(m *model) string {
@@ -209,10 +218,7 @@ func TestSentenceOfAFailoverThatIsLate(t *testing.T) {
 // A page is one file: it names nothing to be loaded, and lets nothing run but its own script.
 func TestPageStandsAlone(t *testing.T) {
 	dir, r := saved(t, params(), overlapped(noUntil, hostile))
-	text, err := Render(dir, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := rendered(t, dir, r)
 	if found := regexp.MustCompile(`(?i)(src|href)="(?:[^d"]|d[^a])|https?://[^w]|@import|\bfetch\(|XMLHttp|innerHTML|outerHTML|insertAdjacent|document\.write|\beval\(`).Find(text); found != nil {
 		t.Errorf("the page has %q", found)
 	}
@@ -237,10 +243,7 @@ func TestWordsOfNodesArePrintable(t *testing.T) {
 	p := params()
 	p.Scenario = "scenario" + hostile
 	dir, r := saved(t, p, events)
-	text, err := Render(dir, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := rendered(t, dir, r)
 	data := string(unpacked(t, text))
 	if !strings.Contains(data, "session\\u003c/script") {
 		t.Error("the names did not reach the page's data")
@@ -276,7 +279,7 @@ func TestWordsOfNodesArePrintable(t *testing.T) {
 		t.Fatal(err)
 	}
 	walk(all)
-	if err := SaveSummaries(dir, r); err != nil {
+	if err := Save(dir, r, false); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{SummaryName, JUnitName} {
@@ -334,12 +337,12 @@ func TestRunsThatAreNotWhole(t *testing.T) {
 			if !strings.HasPrefix(m.Head.Banner, test.want) {
 				t.Errorf("the banner is %q, not %q", m.Head.Banner, test.want)
 			}
-			if err := Save(dir, r); err != nil {
+			if err := Save(dir, r, true); err != nil {
 				t.Error(err)
 			}
 		})
 	}
-	if err := Save(filepath.Join(t.TempDir(), "nowhere"), report.Report{}); err == nil {
+	if err := Save(filepath.Join(t.TempDir(), "nowhere"), report.Report{}, true); err == nil {
 		t.Error("a folder that is not there is no error")
 	}
 }
@@ -361,10 +364,7 @@ func TestHugeRunIsSmall(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	text, err := Render(dir, report.New(report.Meta{}, p, check.Result{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := rendered(t, dir, report.New(report.Meta{}, p, check.Result{}))
 	if n := len(text); n > 5<<20 {
 		t.Errorf("the page has %d bytes, at most 5 MB are allowed", n)
 	}

@@ -2,40 +2,14 @@ package page
 
 import (
 	"encoding/xml"
-	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/plain"
-	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/report"
 )
-
-// Names of what is written beside the page.
-const (
-	JUnitName   = "junit.xml"
-	SummaryName = "summary.md"
-)
-
-// SaveSummaries writes what other tools read of a judged run into its folder: junit.xml, a test case a guarantee, and summary.md, for a
-// pull request or the summary of a CI's job.
-func SaveSummaries(dir string, r report.Report) error {
-	cases, err := junit(r)
-	if err == nil {
-		err = writefile.Write(filepath.Join(dir, JUnitName), cases)
-	}
-	text, merr := summary(dir, r)
-	if merr == nil {
-		merr = writefile.Write(filepath.Join(dir, SummaryName), text)
-	}
-	if err = errors.Join(err, merr); err != nil {
-		return fmt.Errorf("page: summaries of %s cannot be written: %w", dir, err)
-	}
-	return nil
-}
 
 type suite struct {
 	XMLName  xml.Name   `xml:"testsuite"`
@@ -95,12 +69,16 @@ func junit(r report.Report) ([]byte, error) {
 // summaryMax is how much of the explanation of a failure is in a summary: a comment on a pull request holds 64 kB.
 const summaryMax = 24_000
 
-func summary(dir string, r report.Report) ([]byte, error) {
+func summary(dir string, r report.Report, m *model, asPage bool) ([]byte, error) {
 	var b, failures strings.Builder
 	if err := r.Failures(&plain.Writer{To: &failures}, dir); err != nil {
 		return nil, err
 	}
 	fmt.Fprintf(&b, "## %s: %s, seed %d\n\n", strings.ToUpper(string(r.Verdict)), cell(r.Config.Scenario), r.Seed)
+	for _, p := range m.Head.Sentence {
+		b.WriteString(cell(p.Text))
+	}
+	fmt.Fprintf(&b, " %s\n\n", cell(strings.TrimSpace(m.Head.Sub+" "+m.Head.Banner)))
 	b.WriteString("| | promise | verdict | value | limit | unit | exercised |\n|---|---|---|---:|---:|---|---:|\n")
 	glyphs := map[check.Outcome]string{check.Pass: "✓ pass", check.Fail: "✕ **fail**", check.Unknown: "? unknown"}
 	for _, v := range r.Guarantees {
@@ -114,11 +92,13 @@ func summary(dir string, r report.Report) ([]byte, error) {
 		}
 		fmt.Fprintf(&b, "\n%s\n%s\n%s\n", fence, strings.TrimLeft(text, "\n"), fence)
 	}
-	fmt.Fprintf(&b, "\n%s shows it.\n", FileName)
+	if asPage {
+		fmt.Fprintf(&b, "\n%s shows it.\n", FileName)
+	}
 	return []byte(b.String()), nil
 }
 
 // cell is a text that ends no cell of a table and is no markup in it.
 func cell(s string) string {
-	return strings.NewReplacer("|", `\|`, "<", "&lt;", "&", "&amp;", "`", "'", "[", `\[`, "*", `\*`, "_", `\_`).Replace(shown(s))
+	return strings.NewReplacer("|", `\|`, "<", "&lt;", "&", "&amp;", "`", "'", "[", `\[`, "*", `\*`, "_", `\_`).Replace(plain.Text(plain.Cut(s, detailMax)))
 }
