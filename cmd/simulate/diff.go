@@ -26,9 +26,9 @@ func newDiff() *cobra.Command {
 		Use:   "diff A B",
 		Short: "Say at which event two saved runs part",
 		Long: `diff compares the histories of two saved runs, event by event: a plan that was played twice in virtual time, by two versions of
-the library or by one that is broken, or a plan and one with a fault less. It prints where their plans differ, the first event at which they
-part, and what stands before and after it. Of two real runs the first events part already, by their times. Exit codes: 0 they are the same, 1 they part,
-3 one cannot be read.`,
+the library or by one that is broken, or a plan and one with a fault less. It prints where their plans differ, the first event
+at which they part, and what stands before and after it. Of two real runs the first events part already, by their times. Exit
+codes: 0 they are the same, 1 they part, 3 one cannot be read.`,
 		Example: "  simulate diff reports/storm-42 reports/storm-42-2",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 || args[0] == "" || args[1] == "" {

@@ -198,11 +198,6 @@ func (b *builder) plan() {
 		b.m.Plan = append(b.m.Plan, planned{
 			N: i, At: f.At.Milliseconds(), Kind: shown(string(f.Kind)), Target: shown(f.Target), For: f.For.Milliseconds(), Lone: f.Lone,
 		})
-		for k := range b.m.Faults {
-			if s := &b.m.Faults[k]; s.N == int64(i) && f.Kind == "crash" {
-				s.To = max(s.To, s.From)
-			}
-		}
 	}
 }
 

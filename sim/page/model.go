@@ -10,28 +10,27 @@ import (
 // model is what the page is drawn from, as JSON. Times are whole milliseconds of the history's clock, those of Events microseconds.
 // All text in it is printable: what a node said was escaped on its way in.
 type model struct {
-	Head       head             `json:"head"`
-	Guarantees []guarantee      `json:"guarantees"`
-	Breaks     []drawing        `json:"breaks"` // the one that the page opens with first
-	Nodes      []node           `json:"nodes"`
-	Sessions   []session        `json:"sessions"`
-	Terms      terms            `json:"terms"`
-	Doubts     doubts           `json:"doubts"`
-	Faults     []spell          `json:"faults"`
-	Marks      []mark           `json:"marks"`
-	Events     events           `json:"events"`
-	Load       load             `json:"load"`
-	Plan       []planned        `json:"plan"`
-	Config     [][2]string      `json:"config"`
-	Notes      []string         `json:"notes"` // what the harness and the nodes said beside, the first of them
-	Left       []string         `json:"left"`  // what was left out or summed up, a sentence each
-	Strings    []string         `json:"strings"`
-	Kinds      []string         `json:"kinds"` // names of the events' kinds
-	Calm       int64            `json:"calm"`  // 0: it never came
-	End        int64            `json:"end"`   // of what was read
-	Planned    int64            `json:"planned"`
-	TTL        int64            `json:"ttl"`
-	Limits     map[string]int64 `json:"limits"`
+	Head       head        `json:"head"`
+	Guarantees []guarantee `json:"guarantees"`
+	Breaks     []drawing   `json:"breaks"` // the one that the page opens with first
+	Nodes      []node      `json:"nodes"`
+	Sessions   []session   `json:"sessions"`
+	Terms      terms       `json:"terms"`
+	Doubts     doubts      `json:"doubts"`
+	Faults     []spell     `json:"faults"`
+	Marks      []mark      `json:"marks"`
+	Events     events      `json:"events"`
+	Load       load        `json:"load"`
+	Plan       []planned   `json:"plan"`
+	Config     [][2]string `json:"config"`
+	Notes      []string    `json:"notes"` // what the harness and the nodes said beside, the first of them
+	Left       []string    `json:"left"`  // what was left out or summed up, a sentence each
+	Strings    []string    `json:"strings"`
+	Kinds      []string    `json:"kinds"` // names of the events' kinds
+	Calm       int64       `json:"calm"`  // 0: it never came
+	End        int64       `json:"end"`   // of what was read
+	Planned    int64       `json:"planned"`
+	TTL        int64       `json:"ttl"`
 }
 
 // head is the first section.
@@ -80,20 +79,19 @@ type times struct {
 
 // drawing is a break that can be drawn.
 type drawing struct {
-	Guarantee string   `json:"id"`
-	Session   int      `json:"session"` // -1: of none
-	From      int64    `json:"from"`    // µs, as the others
-	To        int64    `json:"to"`
-	Deadline  int64    `json:"deadline"`
-	Missed    string   `json:"missed"` // what the deadline was
-	Owners    []owner  `json:"owners"`
-	Steps     []step   `json:"steps"`
-	Fault     int      `json:"fault"` // index in the plan, -1: not known
-	First     bool     `json:"first"`
-	Watched   bool     `json:"watched"` // its events are there
-	Lead      string   `json:"lead"`
-	Sentence  []part   `json:"sentence"`
-	Lines     []string `json:"lines,omitempty"`
+	Guarantee string  `json:"id"`
+	Session   int     `json:"session"` // -1: of none
+	From      int64   `json:"from"`    // µs, as the others
+	To        int64   `json:"to"`
+	Deadline  int64   `json:"deadline"`
+	Missed    string  `json:"missed"` // what the deadline was
+	Owners    []owner `json:"owners"`
+	Steps     []step  `json:"steps"`
+	Fault     int     `json:"fault"` // index in the plan, -1: not known
+	First     bool    `json:"first"`
+	Watched   bool    `json:"watched"` // its events are there
+	Lead      string  `json:"lead"`
+	Sentence  []part  `json:"sentence"`
 }
 
 type owner struct {
@@ -143,7 +141,6 @@ type spell struct {
 	Session int    `json:"session"`
 	From    int64  `json:"from"`
 	To      int64  `json:"to"` // From: an instant
-	What    string `json:"what"`
 }
 
 // mark is a moment of Redis or of the harness.

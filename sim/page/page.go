@@ -35,9 +35,9 @@ var assets embed.FS
 // scripts are the page's, in the order in which they are put together.
 var scripts = []string{"base.js", "head.js", "break.js", "run.js", "view.js", "loads.js", "main.js"}
 
-// Save reads a judged run once and writes into its folder what other tools show of it, SummaryName and JUnitName, and, if asked to, its page. A
-// run whose history is cut off or missing has a page that says so. What cannot be made is an error, never a panic: the run's verdict must
-// not be lost for it.
+// Save reads a judged run once and writes into its folder what other tools show of it, SummaryName and JUnitName, and, if asked to, its
+// page. A run whose history is cut off or missing has a page that says so. What cannot be made is an error, never a panic: the run's
+// verdict must not be lost for it.
 func Save(dir string, r report.Report, asPage bool) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

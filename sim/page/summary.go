@@ -100,5 +100,6 @@ func summary(dir string, r report.Report, m *model, asPage bool) ([]byte, error)
 
 // cell is a text that ends no cell of a table and is no markup in it.
 func cell(s string) string {
-	return strings.NewReplacer("|", `\|`, "<", "&lt;", "&", "&amp;", "`", "'", "[", `\[`, "*", `\*`, "_", `\_`).Replace(plain.Text(plain.Cut(s, detailMax)))
+	escaped := strings.NewReplacer("|", `\|`, "<", "&lt;", "&", "&amp;", "`", "'", "[", `\[`, "*", `\*`, "_", `\_`)
+	return escaped.Replace(plain.Text(plain.Cut(s, detailMax)))
 }

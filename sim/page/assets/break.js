@@ -2,7 +2,7 @@
 const cutting = new Set(["blackhole", "cut", "requests-lost", "replies-lost", "flapping"]);
 const freezing = new Set(["freeze", "check-send", "suspend"]);
 
-// part of a history that a break's figure is drawn from; times in ms.
+// windowOf is the part of a history that a break's figure is drawn from; times in ms.
 const windowOf = (b) => {
   const ttl = M.ttl, from = b.from / 1000, to = b.to / 1000, k = narrow() ? 1 : 2;
   const gap = b.owners.length < 2 || !["G1", "E1"].includes(b.id);
@@ -63,9 +63,8 @@ class Figure {
   add(e) { this.front.append(e); return e; }
   label(title, sub, y, c) {
     const t = sv("text", { x: 0, y, class: "bold" }, title);
-    if (c) t.setAttribute("fill", c), t.classList.add("own");
-    this.add(t);
     if (c) t.style.fill = c;
+    this.add(t);
     if (sub) this.add(narrow() ? sv("text", { x: 6 + title.length * 7, y, class: "mut" }, sub) : sv("text", { x: 0, y: y + 12, class: "mut" }, sub));
     if (narrow()) this.y += 14;
   }

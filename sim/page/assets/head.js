@@ -52,7 +52,7 @@ const kindsText = (kinds, of, most) => {
   return { all: text.join(", "), short: text.slice(0, most).join(", ") + (text.length > most ? ` +${text.length - most}` : "") };
 };
 
-// bar draws the value against the limit, whose tick stands at 70 %.
+// limitBar draws the value against the limit, whose tick stands at 70 %.
 const limitBar = (g) => {
   if (g.verdict === "unknown") return el("span", { class: "small" }, g.exercised > 0 ? "not decided" : "not put to the test");
   const w = 150, tick = 105, zero = g.limit === 0;
