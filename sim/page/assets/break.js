@@ -167,6 +167,7 @@ const rowBelieved = (f, b, node, ids) => {
     const start = ids.find((k) => E.k[k] === K.acquired && E.n[k] === node && Math.abs(E.t[k] / 1000 - from) < 2);
     f.mark(bar, from, start === undefined ? [`${nodeName(node)} trusts its lease from ${seconds(from)} to ${seconds(to)}`] : [lineOf(start)]);
     const open = to > f.t1;
+    if (open && narrow()) continue; // the plate says it
     if (open) {
       const text = T.h[i] === 0 ? "to the end of the run ▸" : `to ${seconds(to)} ▸`;
       f.text(f.w - 18, y + 12, text, { "text-anchor": "end", class: "bold" });
@@ -231,10 +232,10 @@ const rowMessages = (f, b, nodes, grants, ids) => {
   const E = M.events, K = X.kind, gap = 54, tapped = grants.length > 0;
   const asked = ids.some((k) => E.k[k] === K.renewStart);
   f.text(f.g0, f.y + 11, `messages about this lease${asked ? " (renewals, grants)" : ": only answers, these nodes say no renewStart"}${tapped ? "" : "; Redis was not watched"}`, { class: "mut" });
-  f.y += 22;
+  f.y += narrow() ? 34 : 22;
   const ys = nodes.length > 1 ? [f.y, f.y + 2 * gap] : [f.y], redis = f.y + gap;
   f.add(f.line(f.g0, redis, f.w - 12, redis, { stroke: color("ink"), "stroke-width": 1.3 }));
-  f.text(0, redis + 4, narrow() ? "" : "Redis", { class: "bold" });
+  f.text(narrow() ? 4 : 0, redis + (narrow() ? -4 : 4), "Redis", { class: "bold" });
   nodes.slice(0, 2).forEach((node, k) => messagesOf(f, node, ys[k], redis, ids, tapped));
   f.y = (nodes.length > 1 ? f.y + 2 * gap : redis) + 14;
 };
@@ -332,9 +333,9 @@ const deadlineLine = (f, b, top, bottom, textY) => {
   const t = b.deadline / 1000;
   if (!b.deadline || t < f.t0 || t > f.t1) return;
   f.used.add("deadline");
-  const g = sv("g"), left = f.x(t) > f.g0 + b.missed.length * 6.6;
+  const g = sv("g"), tw = b.missed.length * 6.7 + 6, left = f.x(t) > f.g0 + tw, x = left ? f.x(t) - 5 : clamp(f.x(t) + 5, f.g0, Math.max(f.g0, f.w - tw));
   g.append(f.line(f.x(t), top, f.x(t), bottom, { stroke: color("ink"), "stroke-width": 2, "stroke-dasharray": "4 3" }));
-  const text = sv("text", { x: f.x(t) + (left ? -5 : 5), y: textY, "text-anchor": left ? "end" : "start", class: "bold" }, b.missed);
+  const text = sv("text", { x, y: textY, "text-anchor": left ? "end" : "start", class: "bold" }, b.missed);
   g.append(text);
   f.mark(g, t, [`${seconds(t)}  ${b.missed}`]);
 };
