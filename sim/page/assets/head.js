@@ -130,7 +130,7 @@ const drawClosest = () => {
     g.append(sv("text", { x: 0, y: y + 14 }, sv("tspan", { "font-weight": 650 }, x.id), ` ${x.promise}`),
       sv("rect", { x: gutter, y: y + 5, width: scale, height: 10, fill: color("none") }),
       sv("rect", { x: gutter, y: y + 5, width: Math.max(1, scale * share), height: 10, fill: color("muted") }),
-      share > 0.93 ? inBar(gutter + scale * share - 5, y + 14, `${Math.round(share * 100)} %`) : sv("text", { x: gutter + scale * share + 6, y: y + 14 }, `${Math.round(share * 100)} %`));
+      share > 0.93 ? inBar(gutter + scale * share - 5, y + 14, `${Math.floor(share * 100)} %`) : sv("text", { x: gutter + scale * share + 6, y: y + 14 }, `${Math.floor(share * 100)} %`));
     if (!narrow()) g.append(sv("text", { x: gutter + scale + 12, y: y + 14, class: "mut" }, `${x.value} of ${x.limit} ${x.unit}`));
   });
   g.append(sv("rect", { x: gutter + scale - 1, y: 0, width: 2, height: all.length * 22, fill: color("ink") }),
