@@ -27,11 +27,12 @@ off or changed: only its G12 is not judged.`,
 		Example: "  simulate check reports/storm-42",
 		Args:    oneDir,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			signal.Reset(os.Interrupt, syscall.SIGTERM) // it writes nothing and starts nothing: they may end it where it is
+			signal.Reset(os.Interrupt, syscall.SIGTERM) // it starts nothing, and writes whole files or none: they may end it where it is
 			return f.again(cmd, args[0])
 		},
 	}
 	cmd.Flags().BoolVar(&f.json, "json", false, "write report.json and nothing else to standard output")
+	cmd.Flags().BoolVar(&f.noHTML, "no-html", false, "write no report.html")
 	return cmd
 }
 

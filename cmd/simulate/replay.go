@@ -69,7 +69,7 @@ func (f *flags) recalled(fs *pflag.FlagSet, arg string) (sim.Config, error) {
 	var wrong error
 	fs.Visit(func(flag *pflag.Flag) {
 		how := slices.Contains([]string{
-			"engine", "redis", "redis-password-file", "compose", "node-cmd", "report", "json", "quiet", "confirm-real", "lua",
+			"engine", "redis", "redis-password-file", "compose", "node-cmd", "report", "json", "quiet", "no-html", "confirm-real", "lua",
 			"aim-anew",
 		}, flag.Name)
 		if !how && !(f.shrinks && flag.Name == "criteria") {

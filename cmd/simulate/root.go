@@ -50,6 +50,7 @@ type flags struct {
 	allowNodeCmd     bool // that of the scenario file
 	report           string
 	json, quiet      bool
+	noHTML           bool
 	lua              bool // the store's scripts themselves run, not their twins
 
 	seeds, shard        string
@@ -106,7 +107,7 @@ was wrong, nothing was judged.`,
 	f.registerExplore(cmd.Flags())
 	cmd.SetFlagErrorFunc(flagError)
 	cmd.CompletionOptions.HiddenDefaultCmd = true
-	cmd.AddCommand(newCheck(), newScenarios(), newReplay(), newShrink(), newMerge(), newTarget(), newProbe())
+	cmd.AddCommand(newCheck(), newScenarios(), newReplay(), newShrink(), newMerge(), newTarget(), newProbe(), newOpen(), newDiff())
 	return cmd
 }
 
@@ -152,6 +153,7 @@ func (f *flags) registerRun(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.lua, "lua", false, "virtual: run the store's Lua scripts in an interpreter: the same history, slower")
 	_ = fs.MarkHidden("lua") // the error is that there is no such flag
 	fs.BoolVar(&f.json, "json", false, "write report.json and nothing else to standard output")
+	fs.BoolVar(&f.noHTML, "no-html", false, "write no report.html")
 	fs.BoolVar(&f.quiet, "quiet", false, "no parameters, no progress: the verdict only")
 }
 

@@ -201,7 +201,7 @@ func (f *flags) verdict(r report.Report, dir string, stdout, text io.Writer) err
 	if err := errors.Join(r.Table(text), r.Failures(text, dir)); err != nil {
 		return fmt.Errorf("write the verdict: %w", err)
 	}
-	word := plain.Word(dir)
+	word, dirAsIs := plain.Word(dir), dir
 	dir = plain.Text(dir) // a line end in its name begins no line here
 	if r.Verdict == check.Pass {
 		fmt.Fprintf(text, "  judge it again:  simulate check %[1]s\n  run it again:    simulate replay %[1]s%[2]s\n", word, r.ReplayFlags)
@@ -212,6 +212,7 @@ func (f *flags) verdict(r report.Report, dir string, stdout, text io.Writer) err
 	fmt.Fprintf(text, "  look further:    %s\n", filepath.Join(dir, "{"+strings.Join([]string{
 		report.FileName, sim.HistoryFile, sim.PlanFile, sim.ScenarioFile, sim.LogsDir + "/",
 	}, ",")+"}"))
+	f.picture(r, dirAsIs, text)
 	return nil
 }
 

@@ -98,7 +98,7 @@ var discoveryRules = [discoveryCauses]discoveryRule{
 		cause:     "an instance seems dead to which free sessions may have been left",
 		guarantee: "G5", story: "crash.txt"},
 	discoverUnknown: {
-		cause: "a notice names a session that was not seen yet",
+		cause: "a notice names a session, or an owner, that was not seen yet",
 		share: 100, guarantee: "G6", story: "waiting.txt"},
 	discoverToNobody: {
 		cause: "a lease was released to nobody: its session went, which is yet to be seen",

@@ -90,6 +90,9 @@ func upper(at int) int64 {
 	return (int64(at-power<<bucketBits+1)<<power - 1) * int64(time.Microsecond)
 }
 
+// Longest is the longest time that falls into the bucket.
+func (b Bucket) Longest() time.Duration { return time.Duration(upper(b.At)) }
+
 func (b Buckets) count() (n uint64) {
 	for i := range b {
 		n += b[i].N

@@ -23,6 +23,9 @@ var promises = map[string]string{
 	"I6": "slots come back", "I7": "quiet",
 }
 
+// Promise says in a few words what the guarantee of that ID promises, "" of one that this version does not know.
+func Promise(id string) string { return promises[id] }
+
 // Table writes the verdicts as a table that is read without colour: one line a guarantee, those that decide the run's
 // verdict marked with a star.
 func (r Report) Table(w io.Writer) error {
@@ -30,7 +33,7 @@ func (r Report) Table(w io.Writer) error {
 	decides := check.Decides(r.Params())
 	for _, v := range r.Guarantees {
 		id := v.ID
-		if slices.Contains(decides, v.ID) || v.Verdict == check.Fail && r.asked(v.ID) {
+		if slices.Contains(decides, v.ID) || v.Verdict == check.Fail && r.Asked(v.ID) {
 			id += "*"
 		}
 		value, limit := strconv.FormatInt(v.Value, 10), strconv.FormatInt(v.Limit, 10)
@@ -109,7 +112,7 @@ func (r Report) Failures(w io.Writer, dir string) error {
 	}
 	var explained []check.Verdict
 	for _, v := range r.Guarantees {
-		if v.Verdict == check.Fail && r.asked(v.ID) {
+		if v.Verdict == check.Fail && r.Asked(v.ID) {
 			explained = append(explained, v)
 		}
 	}
@@ -137,8 +140,8 @@ func (r Report) Failures(w io.Writer, dir string) error {
 	return err
 }
 
-// asked reports whether a break of the guarantee decides: where none are named any does, and safety always.
-func (r Report) asked(id string) bool {
+// Asked reports whether a break of the guarantee decides: where none are named any does, and safety always.
+func (r Report) Asked(id string) bool {
 	p := r.Params()
 	return len(p.Criteria) == 0 || slices.Contains(p.Criteria, id) || slices.Contains(check.Safety(p.System), id)
 }
@@ -147,7 +150,7 @@ func (r Report) asked(id string) bool {
 func (r Report) others(b *strings.Builder) {
 	for _, v := range r.Guarantees {
 		switch {
-		case v.Verdict == check.Fail && !r.asked(v.ID):
+		case v.Verdict == check.Fail && !r.Asked(v.ID):
 			first, _, _ := strings.Cut(v.Detail, "; ")
 			if rest := []rune(first); len(rest) > otherWidth {
 				first = string(rest[:otherWidth]) + "…"

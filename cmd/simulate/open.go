@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leasestorm/leasestorm/internal/plain"
+	"github.com/leasestorm/leasestorm/sim/page"
+	"github.com/leasestorm/leasestorm/sim/report"
+)
+
+// picture writes what shows the run beside it. One that cannot be written costs no verdict.
+func (f *flags) picture(r report.Report, dir string, text io.Writer) {
+	if err := page.Save(dir, r, !f.noHTML); err != nil {
+		fmt.Fprintf(text, "note: %v\n", oneLine(err))
+		return
+	}
+	if !f.noHTML {
+		fmt.Fprintf(text, "  see it:          simulate open %s\n", plain.Word(dir))
+	}
+}
+
+func newOpen() *cobra.Command {
+	return &cobra.Command{
+		Use:   "open DIR",
+		Short: "Open the page of a saved run in a browser",
+		Long: `open judges a saved run again, writes its report.html anew (one that came from elsewhere is not shown), and opens it
+in the browser of this machine. Where there is none, it says where the page is. Its exit code says nothing of the verdict.`,
+		Example: "  simulate open reports/storm-42",
+		Args:    oneDir,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir := args[0]
+			guardMemory(dir, memoryFor(dir))
+			r, _, damage := report.Judge(dir)
+			if !report.Readable(damage) {
+				return damage
+			}
+			if err := page.Save(dir, r, true); err != nil {
+				return err
+			}
+			file, err := filepath.Abs(filepath.Join(dir, page.FileName))
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), plain.Text(file))
+			if err := browse((&url.URL{Scheme: "file", Path: filepath.ToSlash(file)}).String()); err != nil {
+				fmt.Fprintf(cmd.ErrOrStderr(), "simulate: no browser could be started (%v): open it yourself\n", oneLine(err))
+			}
+			return nil
+		},
+	}
+}
+
+// browse starts the browser that LEASESTORM_BROWSER names, or the machine's own, and does not wait for it.
+func browse(address string) error {
+	command := []string{"xdg-open"}
+	switch own := os.Getenv("LEASESTORM_BROWSER"); {
+	case own != "":
+		command = []string{own}
+	case runtime.GOOS == "darwin":
+		command = []string{"open"}
+	case runtime.GOOS == "windows":
+		command = []string{"rundll32", "url.dll,FileProtocolHandler"}
+	}
+	cmd := exec.Command(command[0], append(command[1:], address)...)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	return cmd.Process.Release()
+}

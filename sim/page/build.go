@@ -1,0 +1,303 @@
+package page
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/leasestorm/leasestorm/internal/plain"
+	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/report"
+)
+
+// How many breaks can be drawn, of each guarantee and of all.
+const (
+	drawnMax = 50
+	allMax   = 120
+)
+
+// builder makes the model of a run.
+type builder struct {
+	dir string
+	r   report.Report
+	p   check.Params
+	m   *model
+	c   *collector
+}
+
+// build reads the run's history. What of it cannot be read is missing from the model, which says so.
+func build(dir string, r report.Report) *model {
+	b := &builder{dir: dir, r: r, p: r.Params(), m: &model{
+		Breaks: []drawing{}, Nodes: []node{}, Sessions: []session{}, Faults: []spell{}, Marks: []mark{},
+	}}
+	b.m.TTL, b.m.Planned = b.p.TTL.Milliseconds(), b.p.Duration.Milliseconds()
+	found := b.broken()
+	b.c = newCollector(b.m, b.p, b.spans(found))
+	err := b.c.read(history.Open(dir))
+	b.order()
+	b.kinds()
+	b.guarantees()
+	b.plan()
+	b.config()
+	b.draw(found)
+	b.head(err)
+	return b.m
+}
+
+// one is a break with the guarantee that it is of.
+type one struct {
+	check.Break
+	id   string
+	more bool // not the first of its guarantee
+}
+
+// broken returns the breaks in the order in which they are worth looking at: the first of each guarantee, that which opens the page
+// first, and then the others.
+func (b *builder) broken() (all []one) {
+	for _, v := range b.r.Guarantees {
+		for i, x := range v.Breaks[:min(len(v.Breaks), drawnMax)] {
+			first := x.First || i == 0 && !slices.ContainsFunc(v.Breaks, func(o check.Break) bool { return o.First })
+			all = append(all, one{x, v.ID, !first})
+		}
+	}
+	if at := firstOverlap(all); at >= 0 {
+		for i := range all {
+			all[i].more = all[i].more || all[i].id == all[at].id
+		}
+		all[at].more = false
+	}
+	slices.SortStableFunc(all, func(x, y one) int {
+		return cmp.Or(less(y.more, x.more), less(b.r.Asked(x.id), b.r.Asked(y.id)), less(two(x), two(y)), cmp.Compare(x.From, y.From))
+	})
+	return all[:min(len(all), allMax)]
+}
+
+// firstOverlap is the one that began first, -1 where no two trusted one lease: what one trusts for too long only lets that happen.
+func firstOverlap(all []one) int {
+	at := -1
+	for i, x := range all {
+		if two(x) && (at < 0 || x.From < all[at].From) {
+			at = i
+		}
+	}
+	return at
+}
+
+// less puts true before false.
+func less(x, y bool) int {
+	switch {
+	case x == y:
+		return 0
+	case x:
+		return -1
+	}
+	return 1
+}
+
+// two reports whether the break is of two who trusted the same lease.
+func two(x one) bool { return (x.id == "G1" || x.id == "E1") && len(x.Owners) > 1 }
+
+// spans are what is kept of each session: two TTLs before and after a break begins, and one more before, in which a lease that
+// stands there was extended.
+func (b *builder) spans(found []one) map[string][]span {
+	ttl, all := int64(b.p.TTL), map[string][]span{}
+	for _, x := range found {
+		if x.Session != "" {
+			to := max(x.From+2*ttl, min(x.To+ttl/2, x.From+6*ttl))
+			all[x.Session] = append(all[x.Session], span{x.From - 3*ttl, to})
+		}
+	}
+	return all
+}
+
+// order gives the nodes the order of their numbers.
+func (b *builder) order() {
+	nodes := make([]int, len(b.m.Nodes))
+	for i := range nodes {
+		nodes[i] = i
+	}
+	slices.SortFunc(nodes, func(x, y int) int {
+		a, z := b.m.Nodes[x].Name, b.m.Nodes[y].Name
+		return cmp.Or(cmp.Compare(len(a), len(z)), cmp.Compare(a, z))
+	})
+	to, old, sent := make([]int, len(nodes)), b.m.Nodes, b.m.Load.Sent
+	b.m.Nodes, b.m.Load.Sent = make([]node, len(nodes)), make([][]int64, len(nodes))
+	for i, was := range nodes {
+		to[was], b.m.Nodes[i], b.m.Load.Sent[i] = i, old[was], sent[was]
+	}
+	moved := func(n int) int {
+		if n < 0 {
+			return n
+		}
+		return to[n]
+	}
+	for i, n := range b.m.Terms.Node {
+		b.m.Terms.Node[i] = int32(moved(int(n)))
+	}
+	for i, n := range b.m.Events.Node {
+		b.m.Events.Node[i] = int32(moved(int(n)))
+	}
+	for i := range b.m.Faults {
+		b.m.Faults[i].Node = moved(b.m.Faults[i].Node)
+	}
+	for inst, n := range b.c.instances {
+		b.c.instances[inst] = moved(n)
+	}
+}
+
+func (b *builder) kinds() {
+	for k := history.KindUnknown; ; k++ {
+		if k > 0 && k.String() == history.KindUnknown.String() {
+			return
+		}
+		b.m.Kinds = append(b.m.Kinds, k.String())
+	}
+}
+
+func (b *builder) guarantees() {
+	decides := check.Decides(b.p)
+	for _, v := range b.r.Guarantees {
+		g := guarantee{
+			ID: v.ID, Promise: report.Promise(v.ID), Verdict: v.Verdict, Value: v.Value, Limit: v.Limit, Unit: shown(v.Unit),
+			Decides:   slices.Contains(decides, v.ID) || v.Verdict == check.Fail && b.r.Asked(v.ID),
+			Exercised: v.Exercised, Excused: v.Excused, Detail: plain.Text(plain.Cut(v.Detail, detailMax)),
+		}
+		for _, k := range v.Kinds {
+			k.Kind = shown(k.Kind)
+			g.Kinds = append(g.Kinds, k)
+			g.Broken += k.Broken
+		}
+		for _, t := range v.Times {
+			g.Times = append(g.Times, timesOf(t))
+		}
+		b.m.Guarantees = append(b.m.Guarantees, g)
+	}
+}
+
+// detailMax is how many bytes of an explanation are shown.
+const detailMax = 4000
+
+func timesOf(t check.Times) times {
+	inMs := func(d time.Duration) float64 { return math.Round(float64(d)/float64(time.Microsecond)) / 1000 }
+	out := times{Of: shown(t.Of), N: t.N, P50: inMs(time.Duration(t.P50)), P99: inMs(time.Duration(t.P99)), Max: inMs(time.Duration(t.Max))}
+	for _, k := range t.Buckets {
+		out.Dots = append(out.Dots, [2]float64{min(inMs(k.Longest()), out.Max), float64(k.N)})
+	}
+	return out
+}
+
+func (b *builder) plan() {
+	for i, f := range b.r.Faults {
+		b.m.Plan = append(b.m.Plan, planned{
+			N: i, At: f.At.Milliseconds(), Kind: shown(string(f.Kind)), Target: shown(f.Target), For: f.For.Milliseconds(), Lone: f.Lone,
+		})
+	}
+}
+
+func (b *builder) config() {
+	p, s := b.p, b.r.Stats
+	add := func(name, value string) {
+		if value != "" {
+			b.m.Config = append(b.m.Config, [2]string{name, shown(value)})
+		}
+	}
+	whole := func(name string, n int64) { add(name, strconv.FormatInt(n, 10)) }
+	length := func(name string, d time.Duration) { add(name, d.String()) }
+	add("scenario", p.Scenario)
+	add("seed", strconv.FormatUint(b.r.Seed, 10))
+	add("engine", b.r.Engine)
+	add("system", cmp.Or(p.System, check.SystemPolling))
+	whole("nodes", int64(p.Nodes))
+	whole("sessions", int64(p.Sessions))
+	length("TTL", p.TTL)
+	length("renew", p.Renew)
+	length("renew time-out", p.RenewTimeout)
+	length("heartbeat", p.Heartbeat)
+	length("discovery", p.Discovery)
+	length("poll", p.Poll)
+	length("poll time-out", p.PollTimeout)
+	length("served in", p.Serve)
+	length("storm and calm", p.Duration)
+	add("speed", strconv.FormatFloat(p.Speed, 'g', -1, 64))
+	add("Redis watched", strconv.FormatBool(p.Tap))
+	add("foreign nodes", strconv.FormatBool(p.Foreign))
+	add("criteria", cmp.Or(strings.Join(p.Criteria, ", "), "those the plan can exercise, and any that breaks"))
+	add("Redis", strings.TrimSpace(b.r.Redis.Kind+" "+b.r.Redis.Version))
+	add("commit", cmp.Or(b.r.Commit, "unknown"))
+	whole("events", s.Events)
+	whole("polls", s.Polls)
+	whole("polls refused", s.Rejected)
+	whole("Redis commands", s.RedisCommands)
+	add("host stalled", fmt.Sprintf("%d ms", s.StalledMs))
+	add("took", (time.Duration(s.WallMs) * time.Millisecond).String())
+	add("history sha256", s.HistorySHA256)
+}
+
+// head writes the first section; failed is the error that ended the reading of the history.
+func (b *builder) head(failed error) {
+	h, p := &b.m.Head, b.p
+	h.Verdict = cmp.Or(b.r.Verdict, check.Unknown)
+	h.Title = shown(fmt.Sprintf("%s %s-%d", strings.ToUpper(string(h.Verdict)), p.Scenario, b.r.Seed))
+	add := func(format string, args ...any) { h.Facts = append(h.Facts, shown(fmt.Sprintf(format, args...))) }
+	add("%s", cmp.Or(p.Scenario, "storm"))
+	add("seed %d", b.r.Seed)
+	add("%d nodes", p.Nodes)
+	add("%d sessions", p.Sessions)
+	add("%s", plainly(int64(p.Duration)))
+	add("TTL %s", plainly(int64(p.TTL)))
+	add("%s engine", b.r.Engine)
+	if b.r.Redis.Version != "" {
+		add("Redis %s", b.r.Redis.Version)
+	}
+	if p.Foreign {
+		add("foreign nodes")
+	}
+	b.commands()
+	b.banner(failed)
+	b.sentence()
+}
+
+func (b *builder) commands() {
+	h, dir := &b.m.Head, plain.Word(filepath.Clean(b.dir))
+	add := func(what, command string) { h.Commands = append(h.Commands, [2]string{what, command}) }
+	var muted []string
+	add("judge again", "simulate check "+dir)
+	if b.p.Foreign && b.r.ReplayFlags == "" { // without the node's own variables it would be another run
+		muted = append(muted, "run again: simulate replay with the run's own --node-cmd, its variables before it")
+	} else {
+		add("run again", "simulate replay "+dir+plain.Text(b.r.ReplayFlags))
+	}
+	switch {
+	case b.r.Verdict != check.Fail:
+	case b.p.Foreign:
+		muted = append(muted, "make smaller: shrink accuses the library only, and these nodes are foreign")
+	default:
+		add("make smaller", "simulate shrink "+dir)
+	}
+	h.Muted = strings.Join(muted, "; ")
+}
+
+func (b *builder) banner(failed error) {
+	at := plainly(int64(time.Duration(b.m.End) * time.Millisecond))
+	var why string
+	switch {
+	case errors.Is(failed, history.ErrNotFound), errors.Is(failed, history.ErrEmpty):
+		why = "There is no history: " + failed.Error()
+	case failed != nil:
+		why = "The history ends at " + at + " and is not whole: " + failed.Error()
+	case b.p.Interrupted:
+		why = "The run was interrupted at " + at + ": what follows is missing."
+	case !b.c.ended:
+		why = "The history has no end: it stops at " + at + "."
+	default:
+		return
+	}
+	b.m.Head.Banner = plain.Text(plain.Cut(why, 2*textMax))
+}

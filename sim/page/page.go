@@ -1,0 +1,107 @@
+// Package page draws a run: report.html, one file that shows without a network which promise broke, when, between whom and why, or
+// how near each came to its limit; and what tools read, junit.xml and summary.md.
+//
+// It reads a run's saved files only. What a node said reaches the page as data, and its script sets it as text; no memory grows with the
+// length of a history beyond fixed bounds, which the page names where they were reached.
+package page
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html"
+	"path/filepath"
+	"strings"
+
+	"github.com/leasestorm/leasestorm/internal/writefile"
+	"github.com/leasestorm/leasestorm/sim/report"
+)
+
+// Names in a run's folder.
+const (
+	FileName    = "report.html"
+	SummaryName = "summary.md"
+	JUnitName   = "junit.xml"
+)
+
+//go:embed assets
+var assets embed.FS
+
+// scripts are the page's, in the order in which they are put together.
+var scripts = []string{"base.js", "head.js", "break.js", "run.js", "view.js", "loads.js", "main.js"}
+
+// Save reads a judged run once and writes into its folder what other tools show of it, SummaryName and JUnitName, and, if asked to, its
+// page. A run whose history is cut off or missing has a page that says so. What cannot be made is an error, never a panic: the run's
+// verdict must not be lost for it.
+func Save(dir string, r report.Report, asPage bool) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("page: what shows %s cannot be made: %v", dir, p)
+		}
+	}()
+	m := build(dir, r)
+	write := func(name string, text []byte, err error) error {
+		if err == nil {
+			err = writefile.Write(filepath.Join(dir, name), text)
+		}
+		if err != nil {
+			return fmt.Errorf("page: %s cannot be written: %w", filepath.Join(dir, name), err)
+		}
+		return nil
+	}
+	cases, err := junit(r)
+	err = write(JUnitName, cases, err)
+	text, terr := summary(dir, r, m, asPage)
+	err = errors.Join(err, write(SummaryName, text, terr))
+	if asPage {
+		text, terr = compose(m)
+		err = errors.Join(err, write(FileName, text, terr))
+	}
+	return err
+}
+
+func asset(name string) string {
+	text, err := assets.ReadFile("assets/" + name)
+	if err != nil { // it is embedded, and named in this file
+		panic(err)
+	}
+	return string(text)
+}
+
+// compose puts the page together. Its policy lets nothing run but the page's own script, and nothing be loaded.
+func compose(m *model) ([]byte, error) {
+	var packed bytes.Buffer
+	zip, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if err == nil {
+		err = json.NewEncoder(zip).Encode(m)
+	}
+	if err == nil {
+		err = zip.Close()
+	}
+	if err != nil {
+		return nil, err
+	}
+	var script strings.Builder
+	script.WriteString("\"use strict\";\n(() => {\n")
+	for _, name := range scripts {
+		script.WriteString(asset(name))
+	}
+	script.WriteString("})();\n")
+	style := asset("page.css")
+	policy := fmt.Sprintf("default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "+
+		"style-src 'sha256-%s'; script-src 'sha256-%s'", sum(style), sum(script.String()))
+	return []byte(strings.NewReplacer(
+		"{{policy}}", policy, "{{title}}", html.EscapeString(m.Head.Title), "{{style}}", style, "{{script}}", script.String(),
+		"{{data}}", base64.StdEncoding.EncodeToString(packed.Bytes()),
+	).Replace(asset("page.html"))), nil
+}
+
+func sum(text string) string {
+	s := sha256.Sum256([]byte(text))
+	return base64.StdEncoding.EncodeToString(s[:])
+}

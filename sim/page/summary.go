@@ -1,0 +1,105 @@
+package page
+
+import (
+	"encoding/xml"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/leasestorm/leasestorm/internal/plain"
+	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/report"
+)
+
+type suite struct {
+	XMLName  xml.Name   `xml:"testsuite"`
+	Name     string     `xml:"name,attr"`
+	Tests    int        `xml:"tests,attr"`
+	Failures int        `xml:"failures,attr"`
+	Errors   int        `xml:"errors,attr"`
+	Skipped  int        `xml:"skipped,attr"`
+	Time     string     `xml:"time,attr"`
+	Cases    []testCase `xml:"testcase"`
+}
+
+type testCase struct {
+	Name    string  `xml:"name,attr"`
+	Class   string  `xml:"classname,attr"`
+	Failure *reason `xml:"failure"`
+	Error   *reason `xml:"error"`
+	Skipped *reason `xml:"skipped"`
+}
+
+type reason struct {
+	Message string `xml:"message,attr"`
+	Text    string `xml:",chardata"`
+}
+
+// junit writes a test case a guarantee. What decides and is unknown is an error; what does not decide and did not fail is skipped where it
+// is unknown.
+func junit(r report.Report) ([]byte, error) {
+	s := suite{Name: shown(fmt.Sprintf("%s seed %d", r.Config.Scenario, r.Seed)), Tests: len(r.Guarantees),
+		Time: fmt.Sprintf("%.3f", (time.Duration(r.Stats.WallMs) * time.Millisecond).Seconds())}
+	decides := map[string]bool{}
+	for _, id := range check.Decides(r.Params()) {
+		decides[id] = true
+	}
+	for _, v := range r.Guarantees {
+		c := testCase{Name: named(v.ID), Class: "guarantees"}
+		why := &reason{fmt.Sprintf("%d %s, limit %d", v.Value, shown(v.Unit), v.Limit), plain.Text(plain.Cut(v.Detail, detailMax))}
+		switch {
+		case v.Verdict == check.Fail && r.Asked(v.ID):
+			c.Failure = why
+			s.Failures++
+		case v.Verdict != check.Pass && decides[v.ID]:
+			why.Message = "unknown: not put to the test"
+			c.Error = why
+			s.Errors++
+		case v.Verdict != check.Pass:
+			why.Message = string(v.Verdict) + ", and does not decide"
+			c.Skipped = why
+			s.Skipped++
+		}
+		s.Cases = append(s.Cases, c)
+	}
+	text, err := xml.MarshalIndent(s, "", "  ")
+	return append([]byte(xml.Header), append(text, '\n')...), err
+}
+
+// summaryMax is how much of the explanation of a failure is in a summary: a comment on a pull request holds 64 kB.
+const summaryMax = 24_000
+
+func summary(dir string, r report.Report, m *model, asPage bool) ([]byte, error) {
+	var b, failures strings.Builder
+	if err := r.Failures(&plain.Writer{To: &failures}, dir); err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(&b, "## %s: %s, seed %d\n\n", strings.ToUpper(string(r.Verdict)), cell(r.Config.Scenario), r.Seed)
+	for _, p := range m.Head.Sentence {
+		b.WriteString(cell(p.Text))
+	}
+	fmt.Fprintf(&b, " %s\n\n", cell(strings.TrimSpace(m.Head.Sub+" "+m.Head.Banner)))
+	b.WriteString("| | promise | verdict | value | limit | unit | exercised |\n|---|---|---|---:|---:|---|---:|\n")
+	glyphs := map[check.Outcome]string{check.Pass: "✓ pass", check.Fail: "✕ **fail**", check.Unknown: "? unknown"}
+	for _, v := range r.Guarantees {
+		fmt.Fprintf(&b, "| %s | %s | %s | %d | %d | %s | %d |\n", cell(v.ID), report.Promise(v.ID), glyphs[v.Verdict], v.Value,
+			v.Limit, cell(v.Unit), v.Exercised)
+	}
+	if text := strings.TrimRight(plain.Cut(failures.String(), summaryMax), "\n"); text != "" {
+		fence := "```"
+		for strings.Contains(text, fence) {
+			fence += "`"
+		}
+		fmt.Fprintf(&b, "\n%s\n%s\n%s\n", fence, strings.TrimLeft(text, "\n"), fence)
+	}
+	if asPage {
+		fmt.Fprintf(&b, "\n%s shows it.\n", FileName)
+	}
+	return []byte(b.String()), nil
+}
+
+// cell is a text that ends no cell of a table and is no markup in it.
+func cell(s string) string {
+	escaped := strings.NewReplacer("|", `\|`, "<", "&lt;", "&", "&amp;", "`", "'", "[", `\[`, "*", `\*`, "_", `\_`)
+	return escaped.Replace(plain.Text(plain.Cut(s, detailMax)))
+}

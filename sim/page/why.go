@@ -1,0 +1,463 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// Times of a break are nanoseconds here, those of the model's faults and marks milliseconds, of its events microseconds.
+const (
+	perMs = int64(time.Millisecond)
+	perUs = int64(time.Microsecond)
+)
+
+// untilSlack is how much later than what Redis granted a node may believe, by what its messages take.
+const untilSlack = 5 * time.Millisecond
+
+// deletedBy is how near a word that tells why a key went stands to its going.
+const deletedBy = 20 * time.Millisecond
+
+// event is one that was kept, with its time and its until in ns.
+type event struct {
+	at, until int64
+	kind      history.Kind
+	node      int
+	instance  string
+	number    int64
+	reason    string
+}
+
+// story is a break with what explains it.
+type story struct {
+	*builder
+	one
+	session int
+	name    string // of the session, short
+	owners  []owner
+	events  []event // of the session, in order
+	fault   *spell
+	due     int64
+	missed  string
+	why     string
+	step2   string // of the missed deadline
+}
+
+func (b *builder) draw(found []one) {
+	bySession := map[int][]event{}
+	all := &b.m.Events
+	for i, s := range all.Session {
+		bySession[int(s)] = append(bySession[int(s)], event{
+			all.At[i] * perUs, all.Until[i] * perUs, history.Kind(all.Kind[i]), int(all.Node[i]), b.m.Strings[all.Instance[i]],
+			int64(all.Number[i]), b.m.Strings[all.Reason[i]],
+		})
+	}
+	for _, x := range found {
+		s := &story{builder: b, one: x, session: -1}
+		if i, known := b.c.sessions[x.Session]; known {
+			s.session, s.name = i, short(b.m.Sessions[i].Name)
+			s.events = bySession[i]
+		}
+		b.m.Breaks = append(b.m.Breaks, s.drawing())
+	}
+}
+
+// short is what of a session's name is shown in a text: a UUID is known by its first eight letters.
+func short(name string) string {
+	if len(name) == 36 && name[8] == '-' {
+		return name[:8]
+	}
+	return name
+}
+
+func (s *story) drawing() drawing {
+	for _, o := range s.Owners {
+		n, known := s.c.instances[o.Instance]
+		if !known {
+			n = -1
+		}
+		s.owners = append(s.owners, owner{n, s.nameOf(n, o.Instance), exact(o.Fence)})
+	}
+	if len(s.owners) > 1 && s.owners[0].Name == s.owners[1].Name {
+		s.owners[0].Name, s.owners[1].Name = "the old process of "+s.owners[0].Name, "the new process of "+s.owners[1].Name
+	}
+	if !two(s.one) {
+		s.lead()
+	}
+	s.due = s.Deadline
+	s.cause()
+	d := drawing{
+		Guarantee: s.id, Session: s.session, From: us(s.From), To: us(s.To), Owners: s.owners, Fault: -1, First: !s.more,
+		Watched: len(s.events) > 0,
+	}
+	if s.fault != nil {
+		d.Fault = int(s.fault.N)
+	}
+	if two(s.one) {
+		d.Sentence, d.Steps = s.overlap()
+		d.Lead = "one lease, two owners"
+	} else {
+		d.Sentence, d.Steps = s.other()
+		d.Lead = named(s.id)
+	}
+	d.Deadline, d.Missed = us(s.due), s.missed
+	slices.SortStableFunc(d.Steps, func(x, y step) int { return cmp.Compare(x.At, y.At) })
+	return d
+}
+
+// lead puts who had the lease when the break began before who had it next.
+func (s *story) lead() {
+	had, since, fence := -1, int64(-1), exact(0)
+	all := &s.m.Terms
+	for i, of := range all.Session {
+		if int(of) == s.session && all.From[i] <= ms(s.From) && all.From[i] > since {
+			had, since, fence = int(all.Node[i]), all.From[i], all.Fence[i]
+		}
+	}
+	if had >= 0 && !slices.ContainsFunc(s.owners, func(o owner) bool { return o.Node == had }) {
+		s.owners = append(s.owners, owner{had, s.nameOf(had, ""), fence})
+	}
+	slices.SortStableFunc(s.owners, func(x, y owner) int { return less(x.Node == had, y.Node == had) })
+}
+
+func (s *story) nameOf(node int, instance string) string {
+	if node >= 0 {
+		return s.m.Nodes[node].Name
+	}
+	return shown(instance)
+}
+
+// cause finds the fault: the judge's, else none.
+func (s *story) cause() {
+	if s.Fault == nil {
+		return
+	}
+	for i := range s.m.Faults {
+		if f := &s.m.Faults[i]; f.N == s.Fault.N {
+			s.fault = f
+		}
+	}
+}
+
+// struck says what the fault did, as a main clause in the past perfect; "" where there is none.
+func (s *story) struck() string {
+	f := s.fault
+	if f == nil {
+		return ""
+	}
+	whom := "Redis"
+	if f.Node >= 0 {
+		whom = s.m.Nodes[f.Node].Name
+	}
+	a := "A "
+	if strings.ContainsAny(f.Kind[:min(1, len(f.Kind))], "aeiou") {
+		a = "An "
+	}
+	switch f.Kind {
+	case "blackhole", "cut", "requests-lost", "replies-lost", "flapping":
+		return a + f.Kind + " had cut " + whom + " off"
+	case "freeze", "check-send", "suspend", "redis-freeze":
+		return a + f.Kind + " had stopped " + whom
+	case "crash", "crash-all", "terminate", "leave":
+		return a + f.Kind + " had ended " + cmp.Or(map[bool]string{true: "the nodes"}[f.Node < 0], whom)
+	}
+	return a + f.Kind + " had struck " + whom
+}
+
+// before returns the last event that was told no later than then and of which is true.
+func (s *story) before(at int64, is func(e *event) bool) *event {
+	for i := range slices.Backward(s.events) {
+		if e := &s.events[i]; e.at <= at && is(e) {
+			return e
+		}
+	}
+	return nil
+}
+
+// granted is what Redis last granted the first owner before the break began, nil if that is not known.
+func (s *story) granted() *event {
+	id := shown(s.Owners[0].Instance)
+	return s.before(s.From, func(e *event) bool {
+		return (e.kind == history.RedisGranted || e.kind == history.RedisExtended) && (e.instance == id || e.instance == "") && e.until > 0 &&
+			e.until <= s.From+int64(s.p.TTL)
+	})
+}
+
+// forgot returns when Redis came back without its data while the first owner had its lease; false: it did not.
+func (s *story) forgot() (at int64, what string, ok bool) {
+	since := s.before(s.From, func(e *event) bool { return e.kind == history.Acquired && e.instance == shown(s.Owners[0].Instance) })
+	for _, m := range s.m.Marks {
+		t := m.At * perMs
+		empty := m.Kind == history.RedisFlushed.String() || m.Kind == history.RedisUp.String() && m.Why == "empty"
+		if empty && t <= s.From && t+int64(s.p.TTL) > s.From && (since == nil || since.at < t) {
+			at, ok = t, true
+		}
+	}
+	if !ok {
+		return 0, "", false
+	}
+	what = "Redis, which came back empty,"
+	for _, f := range s.m.Faults {
+		if f.Node < 0 && f.From*perMs <= at+perMs && at <= f.To*perMs+int64(time.Second) {
+			what = "A " + f.Kind
+		}
+	}
+	return at, what, true
+}
+
+// because finds by rule why two owners trusted one lease. The first rule that fits says it.
+func (s *story) because() {
+	a, z := s.owners[0].Name, s.owners[1].Name
+	said := s.before(s.From, func(e *event) bool {
+		return (e.kind == history.Acquired || e.kind == history.Renewed) && e.instance == shown(s.Owners[0].Instance)
+	})
+	lead := func(then string) string {
+		if c := s.struck(); c != "" {
+			return c + ": " + then
+		}
+		return strings.ToUpper(then[:1]) + then[1:]
+	}
+	granted := s.granted()
+	if at, what, ok := s.forgot(); ok {
+		s.due, s.missed = at+int64(s.p.TTL), z+" had to wait until here (one TTL)"
+		s.why = fmt.Sprintf("%s had erased the lease that %s held, and %s did not wait one TTL (until %s) before it acquired.", what, a, z,
+			when(s.due))
+		s.step2 = fmt.Sprintf("%s may trust its lease until here; before %s nobody else may be given it.", a, when(s.due))
+		return
+	}
+	if said != nil && said.until == 0 && granted != nil {
+		s.ends(granted, a)
+		s.why = lead(fmt.Sprintf("its lease ended at Redis at %s, but %s had set itself no deadline (no “until”) and trusted on.",
+			when(s.due), a))
+		s.step2 = fmt.Sprintf("The lease of %s ends at Redis. By here it must have stopped trusting. It gave no deadline (no “until”), "+
+			"so it never does.", a)
+		return
+	}
+	if key := s.erased(granted); key != nil {
+		s.due, s.missed = key.at, "the key of "+a+" was deleted"
+		s.why = fmt.Sprintf("The key of %s was deleted at %s, %s before its end, %s.", a, when(key.at), plainly(granted.until-key.at),
+			s.eraser(key))
+		s.step2 = fmt.Sprintf("The key is deleted %s; %s knows nothing of it.", s.eraser(key), a)
+		return
+	}
+	if said != nil && granted != nil && said.until > granted.until+int64(untilSlack) {
+		s.ends(granted, a)
+		s.why = lead(fmt.Sprintf("%s trusted until %s, %s longer than Redis had granted it (until %s).", a, when(said.until),
+			plainly(said.until-granted.until), when(s.due)))
+		s.step2 = fmt.Sprintf("The lease of %s ends at Redis. Its own deadline, %s, is too late.", a, when(said.until))
+		return
+	}
+	if s.due != 0 {
+		s.missed = "the lease of " + a + " ended at Redis"
+		s.step2 = fmt.Sprintf("By here %s must have stopped trusting.", a)
+	}
+	s.why = s.last()
+}
+
+func (s *story) ends(granted *event, a string) {
+	s.due, s.missed = granted.until, "deadline: the lease of "+a+" ended at Redis"
+}
+
+// last names the last fault, where no rule fits.
+func (s *story) last() string {
+	if s.fault == nil {
+		return "No fault of the plan explains it."
+	}
+	whom := " on Redis"
+	if s.fault.Node >= 0 {
+		whom = " on " + s.m.Nodes[s.fault.Node].Name
+	}
+	return fmt.Sprintf("The last fault before it was %s%s, at %s.", s.fault.Kind, whom, when(s.fault.From*perMs))
+}
+
+// erased returns the deletion of the first owner's key before its end, nil if there was none.
+func (s *story) erased(granted *event) *event {
+	if granted == nil {
+		return nil
+	}
+	key := s.before(s.From, func(e *event) bool { return e.kind == history.RedisDeleted })
+	if key == nil || key.at < granted.at || key.at >= granted.until-int64(untilSlack) {
+		return nil
+	}
+	return key
+}
+
+// eraser says who deleted the key.
+func (s *story) eraser(key *event) string {
+	for _, e := range s.events {
+		if e.kind == history.Released && e.at >= key.at-int64(deletedBy) && e.at <= key.at+int64(deletedBy) {
+			return "when " + s.nameOf(e.node, e.instance) + " released"
+		}
+	}
+	for _, f := range s.m.Faults {
+		if at := f.From * perMs; f.Kind == "key-delete" && at >= key.at-int64(deletedBy) && at <= key.at+int64(deletedBy) {
+			return "by the plan’s foreign hand (key-delete)"
+		}
+	}
+	return "by a hand that is not known"
+}
+
+func isGrant(e *event) bool { return e.kind == history.RedisGranted }
+
+func (s *story) overlap() ([]part, []step) {
+	s.because()
+	a, z := s.owners[0].Name, s.owners[1].Name
+	sentence := []part{
+		{a, "a"},
+		{Text: " and "},
+		{z, "b"},
+		{Text: " both trusted the lease of session "},
+		{s.name, "code"},
+		{Text: " for "},
+		{plainly(s.To - s.From), "red"},
+		{Text: " from " + when(s.From) + ". " + s.why},
+	}
+	var steps []step
+	if s.fault != nil {
+		steps = append(steps, step{s.fault.From * 1000, s.faultStep()})
+	}
+	if s.due != 0 && s.step2 != "" {
+		steps = append(steps, step{us(s.due), s.step2})
+	}
+	third := fmt.Sprintf("%s acquires while %s still trusts. Two owners from here.", z, a)
+	if s.due > s.From {
+		third = fmt.Sprintf("%s acquires, %s too early. Two owners from here.", z, plainly(s.due-s.From))
+	} else if g := s.before(s.From, isGrant); g != nil && g.instance == shown(s.Owners[1].Instance) {
+		third = fmt.Sprintf("Redis grants the lease to %s, which acquires it. Two owners from here.", z)
+	}
+	steps = append(steps, step{us(s.From), third}, step{us(s.To), fmt.Sprintf("%s: %s with two owners.", s.ending(), plainly(s.To-s.From))})
+	return sentence, steps
+}
+
+// faultStep says what the fault did and until when.
+func (s *story) faultStep() string {
+	f := s.fault
+	text := "Fault “" + f.Kind + "”"
+	if f.Node >= 0 {
+		text += " on " + s.m.Nodes[f.Node].Name
+	}
+	until := ""
+	if f.To > f.From {
+		until = " until " + when(f.To*perMs)
+	}
+	switch f.Kind {
+	case "blackhole", "cut":
+		text += ": nothing passes between it and Redis" + until
+	case "freeze", "check-send", "suspend":
+		text += ": the process stands still" + until
+	case "redis-wipe", "redis-flush":
+		text += ": Redis forgets all leases"
+	default:
+		text += until
+	}
+	if len(s.Owners) > 0 {
+		if g := s.granted(); g != nil && g.at < f.To*perMs && g.at < s.From {
+			text += ". Redis executed the last renewal of " + s.owners[0].Name + " at " + when(g.at)
+		}
+	}
+	return text + "."
+}
+
+// ending says how the overlap ended.
+func (s *story) ending() string {
+	for _, e := range s.events {
+		if e.at < s.To-perMs || e.at > s.To+perMs {
+			continue
+		}
+		name := s.nameOf(e.node, e.instance)
+		why := ""
+		if e.reason != "" {
+			why = ", “" + e.reason + "”"
+		}
+		switch e.kind {
+		case history.Lost:
+			return name + " learns of it and lets go (lost" + why + ")"
+		case history.Released:
+			return name + " releases it" + why
+		case history.RenewFailed:
+			return name + " cannot renew and stops trusting" + why
+		}
+	}
+	for _, o := range s.owners {
+		if o.Node >= 0 && slices.ContainsFunc(s.m.Nodes[o.Node].Lives, func(l [2]int64) bool { return l[1] == ms(s.To) }) {
+			return o.Name + " stops trusting only because its process ends"
+		}
+	}
+	if s.To >= s.m.End*perMs {
+		return "The run ends while both trust"
+	}
+	return "A trust window closes"
+}
+
+// words are what a break of a guarantee is, between its beginning, the moment it was due and its end.
+var words = map[string]struct{ what, begins, due, over string }{
+	"G1": {
+		"was trusted beyond its end at Redis", "Its owner says how long it trusts it: longer than Redis grants it.",
+		"It ends at Redis: another may be given it.", "The window that was told ends.",
+	},
+	"G2": {"was polled by one who no longer had it", "The poll begins.", "", "It arrives at the target."},
+	"G3": {"was given a fence that is not larger than the one before", "The fence falls.", "", "It is seen."},
+	"E3": {"was given a fence that is not larger than the one before", "The fence falls.", "", "It is seen."},
+	"G4": {"was polled without trust", "A poll goes on without trust.", "", "It is over."},
+	"G5": {"had no owner", "Its owner is gone.", "By here another had to own it.", "It is owned again, or the run ends."},
+	"E4": {"had no leader", "Its leader is gone.", "By here another had to lead.", "It is led again, or the run ends."},
+	"G8": {"was not polled", "The last poll before the gap.", "By here it had to be polled again.", "It is polled again, or the run ends."},
+	"G9": {
+		"was not polled after Redis failed", "Redis answers again.", "By here it had to be polled again.", "It is polled again, or the run ends.",
+	},
+	"G13": {
+		"was free after its owner had released it", "Its owner, which was asked to stop, releases it.", "By here another had to own it.",
+		"It is owned again, or the run ends.",
+	},
+	"G10": {"was changed by another than its owner", "The foreign change.", "", "It is seen."},
+}
+
+// other tells of a break that is no overlap.
+func (s *story) other() ([]part, []step) {
+	w := words[s.id]
+	sentence := append(s.what(w.what), part{Text: s.last()})
+	if s.missed = w.due; s.due != 0 && s.missed == "" {
+		s.missed = "due by here"
+	}
+	var steps []step
+	if s.fault != nil {
+		steps = append(steps, step{s.fault.From * 1000, s.faultStep()})
+	}
+	steps = append(steps, step{us(s.From), cmp.Or(w.begins, "It begins.")})
+	if s.due != 0 {
+		steps = append(steps, step{us(s.due), s.missed})
+	}
+	if s.To > s.From {
+		steps = append(steps, step{us(s.To), cmp.Or(w.over, "It is over, or noticed.")})
+	}
+	return sentence, steps
+}
+
+// what says what broke: of a lease, in the words of its guarantee, else in the judge's.
+func (s *story) what(verb string) []part {
+	switch {
+	case (s.id == "G1" || s.id == "E1") && s.due != 0 && len(s.owners) > 0:
+		return []part{
+			{s.owners[0].Name, "a"}, {Text: " trusted the lease of session "}, {s.name, "code"}, {Text: " for "}, {plainly(s.To - s.due), "red"},
+			{Text: fmt.Sprintf(" longer than Redis had granted it: at %s it said until %s, Redis until %s. Another could own it meanwhile. ",
+				when(s.From), when(s.To), when(s.due))},
+		}
+	case verb == "" || s.session < 0:
+		v, _ := check.Result{Verdicts: s.r.Guarantees}.Verdict(s.id)
+		return []part{{named(s.id), "red"}, {Text: " broke: " + strings.TrimSuffix(clause(v.Detail), ".") + ". "}}
+	}
+	parts := []part{{Text: "Session "}, {s.name, "code"}}
+	if len(s.owners) > 0 {
+		parts = append(parts, part{Text: " of "}, part{s.owners[0].Name, "a"})
+	}
+	if long := s.To - s.From; long >= perMs && s.due != 0 {
+		return append(parts, part{Text: " " + verb + " for "}, part{plainly(long), "red"}, part{Text: fmt.Sprintf(
+			" from %s, %s longer than allowed (%s). ", when(s.From), plainly(max(0, s.To-s.due)), named(s.id))})
+	}
+	return append(parts, part{Text: " " + verb + ", at "}, part{when(s.From), "red"}, part{Text: " (" + named(s.id) + "). "})
+}
