@@ -21,6 +21,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/report"
+	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
 const (
@@ -33,8 +34,11 @@ const (
 // params are those of a small run with a TTL of 3 s.
 func params() check.Params {
 	return check.Params{
-		Nodes: 2, Sessions: 1, TTL: 3 * time.Second, Renew: time.Second, RenewTimeout: 300 * time.Millisecond, Heartbeat: time.Second,
-		Discovery: time.Second, Poll: 500 * time.Millisecond, PollTimeout: 500 * time.Millisecond, Duration: 20 * time.Second, Speed: 10,
+		Nodes: 2, Sessions: 1, Duration: 20 * time.Second, Speed: 10,
+		Timings: timing.Timings{
+			TTL: 3 * time.Second, Renew: time.Second, RenewTimeout: 300 * time.Millisecond, Heartbeat: time.Second,
+			Discovery: time.Second, Poll: 500 * time.Millisecond, PollTimeout: 500 * time.Millisecond,
+		},
 		Tap: true, Scenario: "test",
 		Plan: fault.Plan{Version: fault.Version, Seed: 7, Faults: []fault.Fault{{
 			At: 4 * time.Second, Kind: fault.BlackHole, Target: "node-1", For: 4 * time.Second,
