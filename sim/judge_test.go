@@ -14,7 +14,7 @@ import (
 // Judging the event values as a run emits them and judging the lines that were saved of it is the same, to the last word
 // and the evidence, also where guarantees are broken.
 func TestJudgingMemoryAndFileIsTheSame(t *testing.T) {
-	lossy := func(v *virtual.Config) { v.Net.Lost = 100_000 } // no fault of the plan excuses it
+	lossy := func(v *virtual.Config) { v.Net.Lost = 200_000 } // no fault of the plan excuses it
 	broken := map[string]bool{}
 	for name, bend := range map[string]Breaker{"sound": nil, "constant fences": virtualtest.ConstantFence, "lossy network": lossy} {
 		t.Run(name, func(t *testing.T) {

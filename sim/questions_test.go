@@ -123,7 +123,8 @@ func (l *timeline) note(e *history.Event) {
 		l.tell(e.T, fmt.Sprintf("%s: %s %s", e.Node, e.Kind, e.Reason))
 	case history.RenewFailed:
 		if l.sure[e.Instance] {
-			l.tell(e.T, fmt.Sprintf("%s: %s %s", e.Node, e.Kind, e.Reason))
+			why, _, _ := strings.Cut(e.Reason, ": run") // the name of the epoch
+			l.tell(e.T, fmt.Sprintf("%s: %s %s", e.Node, e.Kind, why))
 		}
 		l.sure[e.Instance] = false
 	case history.Renewed:

@@ -102,7 +102,7 @@ var discoveryRules = [discoveryCauses]discoveryRule{
 		share: 100, guarantee: "G6", story: "waiting.txt"},
 	discoverToNobody: {
 		cause: "a lease was released to nobody: its session went, which is yet to be seen",
-		share: 100, guarantee: "G8", story: "unwanted.txt"},
+		share: 100, guarantee: "G8", story: "refused.txt"},
 	discoverFree: {
 		cause: "a look showed a session that nobody owns",
 		share: 10, guarantee: "G5", story: "waiting.txt"},

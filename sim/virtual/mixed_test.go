@@ -23,7 +23,7 @@ var scriptName = regexp.MustCompile(`(?m)^-- (\w+)\.lua `)
 // earlier returns the scripts of the version before the group's record, by name.
 func earlier(t *testing.T) func(redisstore.Call) (text string, keys []string) {
 	t.Helper()
-	dir := filepath.Join("..", "..", "lease", "redisstore", "testdata", "lua-159fa90")
+	dir := filepath.Join("..", "..", "internal", "redisstore", "testdata", "lua-159fa90")
 	read := func(name string) string {
 		text, err := os.ReadFile(filepath.Join(dir, name+".lua"))
 		if err != nil {
