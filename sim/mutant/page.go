@@ -178,9 +178,9 @@ type group struct {
 var groups = []group{
 	{"Of the rules", "`internal/core`, in virtual time.", rules},
 	{"Of the scripts", "`internal/redisstore`: the Lua scripts, run by an interpreter in virtual time.", scripts},
-	{"Of the shell", "`internal/policy`, `internal/redisstore`, `lease/poll`: decisions, clocks, goroutines and connections around the rules.", shell},
+	{"Of the shell", "`internal/policy`, `internal/redisstore`, `lease/poll`: decisions, clocks and connections around the rules.", shell},
 	{"Of conditions of scripts", conditionsText, drops()},
 	{"Of elections", "`internal/core/election`, in virtual time or by the stories of its tests.", elections},
 	{"Of words", "What instances say, in virtual time.", words},
-	{"Of intents", "`lease/intent`, `internal/core/intent`, `internal/membership`: the API, the bus and the worker, in virtual time.", intents},
+	{"Of intents", "`lease/intent`, `internal/core/intent`, `internal/membership`: API, bus and worker, in virtual time.", intents},
 }

@@ -43,7 +43,7 @@ var shell = []Mutant{
 	{
 		Name: "poll-at-the-last-moment", By: ShortenMargin,
 		Story:  "A poll is begun while the lease is held, however little of its window is left.",
-		Breaks: "G2", Seeds: 20, Why: whyFits, Scenario: hangingPolls,
+		Breaks: "G2", Seeds: 66, Why: whyFits, Scenario: hangingPolls,
 		Edits: []Edit{{pollerFile, "case !believed, !c.Long && now+c.Timeout > until:", "case !believed:"}},
 	},
 	{
@@ -78,7 +78,7 @@ var shell = []Mutant{
 		Name: "valid-by-the-monotonic-clock", By: DropComparison,
 		Story:  "IsOwned reads the monotonic clock only, which stands still while the machine sleeps.",
 		Breaks: "G4", Seeds: 30, Why: "a window that has closed shows before another instance takes the lease", Scenario: lateLoop(fault.Suspend),
-		Edits: []Edit{{beliefFile, "< b.Mono && now.Wall < b.Wall }", "< b.Mono }"}},
+		Edits: []Edit{{beliefFile, "now.Mono < b.Mono && now.Wall < b.Wall", "true && now.Mono < b.Mono"}},
 	},
 	{
 		Name: "client-tries-again", By: DoTwice,
@@ -113,7 +113,7 @@ var shell = []Mutant{
 	{
 		Name: "poll-fits-by-half", By: ShortenMargin,
 		Story:  "A poll is begun if half of its time-out fits into the window.",
-		Breaks: "G2", Seeds: 20, Why: whyFits, Scenario: hangingPolls,
+		Breaks: "G2", Seeds: 66, Why: whyFits, Scenario: hangingPolls,
 		Edits: []Edit{{pollerFile, "now+c.Timeout > until", "now+c.Timeout/2 > until"}},
 	},
 	{
