@@ -166,7 +166,7 @@ func (w *world) renew(c *client, a attempt) {
 			done = true
 		}
 	}, func(r reply) {
-		if w.learn(c, r, a.sent) && done && w.counts(c, a, r) && t.until > w.now && t.fence == fence {
+		if w.learn(c, r, a.sent) && done && w.counts(c, a, r) && (t.until > w.now || w.p.drops("ended")) && t.fence == fence {
 			if w.p.drops("stamp") {
 				a.until = w.now + (ttl-margin)/c.rate
 			}

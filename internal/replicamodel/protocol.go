@@ -49,6 +49,7 @@ type Protocol struct {
 	K        KRule
 	Confirm  bool    // the quarantine counts from the first acknowledged answer
 	Forget   float64 // a confirmation older than this begins a new epoch; 0: never
+	Lean     bool    // only acquisitions are probed: not what extends an open window
 	Gossip   bool    // epochs are numbered, and clients tell each other the highest
 
 	Broken string // the rule that is dropped, by its name in Mutants
@@ -56,11 +57,13 @@ type Protocol struct {
 
 func (p *Protocol) drops(rule string) bool { return p.Broken == rule }
 
-// Protocols are the design, P7, and what was tried before it. docs/replicas.md says what each falls to.
+// Protocols are the design, P8, and what was tried before it. docs/replicas.md says what each falls to.
 var Protocols = []Protocol{
+	{Name: "P8", Ack: AckMajority, Attached: AttachedAll, Lean: true},
 	{Name: "P7", Ack: AckMajority, Attached: AttachedAll},
 	{Name: "P7-repl", Ack: AckMajority, Life: LifeRepl, Attached: AttachedAll},
-	{Name: "P7-refuse", Ack: AckMajority, Attached: AttachedAll, K: KRefuse},
+	{Name: "P8-own", Ack: AckMajority, Attached: AttachedAll, Lean: true, K: KIgnored},
+	{Name: "P8-refuse", Ack: AckMajority, Attached: AttachedAll, Lean: true, K: KRefuse},
 	{Name: "P0"},
 	{Name: "P0-repl", Life: LifeRepl},
 	{Name: "P1", Ack: AckMajority},
@@ -90,13 +93,14 @@ func Find(name string) (Protocol, bool) {
 	return Protocol{}, false
 }
 
-// Mutant is a rule of P7 that is dropped.
+// Mutant is a rule of P8 that is dropped.
 type Mutant struct {
 	Rule string
 	Why  string
 	With []string // switches beside those of Standing without which it is not seen
 	Of   int      // nodes, 0: 3
-	Runs int      // within how many runs it breaks, with a wide margin
+	From uint64   // the first seed, where few break; 0: 1
+	Runs uint64   // within how many runs it breaks
 	// Fences says that its fences fall, and nothing overlaps.
 	Fences bool
 	// Unseen says that the model does not break without the rule; the library keeps it, for one Redis needs it.
@@ -111,7 +115,7 @@ var Mutants = []Mutant{
 	{Rule: "probe", Why: "the epoch is not read again after WAIT", Runs: 120},
 	{Rule: "attachments", Why: "the epoch does not say how often a replica attached itself", Runs: 40},
 	{Rule: "partial", Why: "the epoch counts full synchronizations only", With: []string{"return"}, Runs: 4000},
-	{Rule: "renewal", Why: "a renewal counts with one acknowledgement less", Runs: 40},
+	{Rule: "renewal", Why: "a renewal counts with one acknowledgement less", Of: 5, Runs: 40},
 	{Rule: "pending", Why: "a renewal is believed while its WAIT is pending", Runs: 40},
 	{Rule: "majority", Why: "one acknowledgement less than a majority", Of: 5, Runs: 60},
 	{Rule: "quarantine", Why: "a new epoch has no quarantine", Runs: 20},
@@ -119,6 +123,7 @@ var Mutants = []Mutant{
 	{Rule: "adoption", Why: "a lease is adopted in quarantine", Runs: 120},
 	{Rule: "release", Why: "a release goes by owner, whatever its fence", Runs: 40},
 	{Rule: "stamp", Why: "trust counts from the answer", Runs: 300},
+	{Rule: "ended", Why: "a renewal counts also after the window that it extends", Runs: 300, Unseen: true},
 	{Rule: "fence", Why: "a fence is the last one and one more", Runs: 60, Fences: true},
 	{Rule: "epoch", Why: "scripts act in another epoch than the caller's", Runs: 300, Unseen: true},
 	{Rule: "closed", Why: "a re-assertion counts also after its window, and after the quarantine", Runs: 300, Unseen: true},

@@ -73,7 +73,7 @@ func (w *world) guard(n *node, s *store, q request) {
 		k = max(k, m.k)
 	}
 	if w.p.K == KIgnored {
-		k = min(k, 1) // only whether attachments are looked at
+		k = 1 // attachments are looked at
 	}
 	if m.life != w.life(n) || m.k != k || m.attached != w.attachments(n, k) || w.forgot(m, q, now) {
 		w.begin(n, s, k)
@@ -132,7 +132,7 @@ func (w *world) script(n *node, q request, op func(s *store, quarantined bool)) 
 }
 
 // needed is how many replicas have to acknowledge.
-func (w *world) needed(q request, n *node, renewal bool) int {
+func (w *world) needed(q request, n *node, extends bool) int {
 	k := q.k
 	if w.p.K == KHigher {
 		k = max(k, q.epoch.k)
@@ -146,14 +146,14 @@ func (w *world) needed(q request, n *node, renewal bool) int {
 		k = min(k, len(n.attached))
 	case w.p.drops("majority"):
 		k--
-	case w.p.drops("renewal") && renewal:
+	case w.p.drops("renewal") && extends:
 		k--
 	}
 	return k
 }
 
 // call is one pipeline on one connection: a script, WAIT, and the probe. done is called when the client hears of its end, if ever.
-func (w *world) call(c *client, renewal bool, op func(n *node, s *store, quarantined bool), done func(reply)) {
+func (w *world) call(c *client, extends bool, op func(n *node, s *store, quarantined bool), done func(reply)) {
 	n, q := w.nodes[c.to], request{c.epoch, c.k, c.confirmed, c.confirmedAt}
 	fate := w.r.IntN(20) // 0: lost on its way, 1: on its way back
 	if w.calm {
@@ -172,7 +172,7 @@ func (w *world) call(c *client, renewal bool, op func(n *node, s *store, quarant
 			}
 			return
 		}
-		k := w.needed(q, n, renewal)
+		k := w.needed(q, n, extends)
 		if w.p.Ack == AckRecent && n.acknowledgedSince(w.now-recent) < majority(w.s.Nodes) {
 			return // NOREPLICAS
 		}
@@ -185,19 +185,19 @@ func (w *world) call(c *client, renewal bool, op func(n *node, s *store, quarant
 				w.toClient(c, w.delay(), func() { done(r) })
 			}
 		}
-		if w.p.drops("pending") && renewal {
+		if w.p.drops("pending") && extends {
 			r.now, r.counts = r.epoch, true
 			answer(r)
 			return
 		}
-		w.wait(n, k, func(acknowledged bool) { answer(w.probed(n, q, r, acknowledged)) })
+		w.wait(n, k, func(acknowledged bool) { answer(w.probed(n, q, extends, r, acknowledged)) })
 	})
 }
 
 // probed ends a call: after WAIT the epoch is read again.
-func (w *world) probed(n *node, q request, r reply, acknowledged bool) reply {
+func (w *world) probed(n *node, q request, extends bool, r reply, acknowledged bool) reply {
 	r.now = r.epoch
-	if w.p.Ack == AckNone || w.p.drops("probe") || w.needed(q, n, false) == 0 && w.p.Ack == AckMajority {
+	if w.p.Ack == AckNone || w.p.drops("probe") || w.p.Lean && extends || w.needed(q, n, false) == 0 && w.p.Ack == AckMajority {
 		r.counts = acknowledged
 		return r
 	}

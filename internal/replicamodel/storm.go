@@ -113,7 +113,7 @@ func (d *drawer) weights() []string {
 		least, more int
 	}{
 		{"failover", "", 4, 1}, {"promote", "", 0, 4}, {"point", "", 0, 4}, {"flip", "", 0, 4}, {"flap", "", 0, 3},
-		{"repromote", "", 0, 3}, {"cutNodes", "", 0, 5}, {"cutClient", "", 0, 6}, {"empty", "", 0, 2}, {"data", "", 0, 2},
+		{"repromote", "", 0, 3}, {"visit", "", 0, 4}, {"cutNodes", "", 0, 5}, {"cutClient", "", 0, 6}, {"empty", "", 0, 2}, {"data", "", 0, 2},
 		{"retarget", "", 1, 5}, {"dump", "dumps", 1, 3}, {"flush", "flush", 0, 2}, {"unmark", "flush", 0, 2},
 		{"pause", "pause", 0, 4}, {"restart", "pause", 0, 3}, {"freeze", "freeze", 0, 5}, {"step", "back", 0, 5},
 		{"step", "forward", 1, 4}, {"double", "double", 0, 4}, {"replace", "replace", 0, 3}, {"zombie", "zombie", 1, 3},
@@ -133,6 +133,9 @@ func (d *drawer) weights() []string {
 // draw returns the faults of a storm in the order in which they strike.
 func draw(seed uint64, s Storm) []fault {
 	d := &drawer{Rand: rand.New(rand.NewPCG(seed, 1)), s: s, nodes: s.processes()}
+	if s.has("witness") || s.has("promoted") || s.has("stranger") {
+		d.nodes++
+	}
 	bag := d.weights()
 	mean := ttl * (0.2 + d.Float64())
 	for t := ttl; t < stormEnd; t += d.ExpFloat64() * mean {
@@ -185,9 +188,13 @@ func (d *drawer) one(t float64, kind string) {
 		d.add(t, kind, d.IntN(d.s.Clients), 0, span/2)
 	case "freeze":
 		d.add(t, kind, a, 0, span/2)
-	case "reset": // attachments before and after are as many as they were
-		d.add(t, kind, a, 0, 0)
-		d.failover(t+d.Float64()*0.2*ttl, b)
+	case "reset":
+		d.reset(t, a, b, d.IntN(d.nodes))
+	case "visit": // a leaves b for as long as another master's quarantine lasts, and returns
+		d.visit(t, a, b, d.s.Clients)
+		t += ttl * (0.3 + d.Float64())
+		d.visit(t, a, d.IntN(d.nodes), 1+d.IntN(2))
+		d.visit(t+ttl*(1+d.Float64()*0.3), a, b, d.IntN(2))
 	default:
 		d.add(t, kind, a, b, span)
 	}
@@ -208,6 +215,25 @@ func (d *drawer) failover(t float64, b int) {
 	}
 }
 
+// visit has a follow master, and clients find it.
+func (d *drawer) visit(t float64, a, master, clients int) {
+	d.add(t, "promote", master, 0, 0)
+	d.add(t+d.Float64()*0.1*ttl, "point", a, master, 0)
+	for _, c := range d.Perm(d.s.Clients)[:clients] {
+		d.add(t+d.Float64()*0.1*ttl, "retarget", c, master, 0)
+	}
+}
+
+// reset has a leave master b for master c, and return after b began to count anew: b has as many attachments as before.
+func (d *drawer) reset(t float64, a, b, c int) {
+	d.visit(t, a, b, d.s.Clients)
+	t += ttl * (1.3 + d.Float64()*0.3)
+	d.visit(t, a, c, d.s.Clients)
+	t += ttl * (1.1 + d.Float64()*0.3)
+	d.add(t, "reset", b, 0, 0)
+	d.visit(t, a, b, 1)
+}
+
 // resize draws the phases of a change of the number of nodes, each between two times in which everything of it happens.
 func (d *drawer) resize() {
 	first, second, third := 5*ttl, 8*ttl, 11*ttl
@@ -223,6 +249,7 @@ func (d *drawer) resize() {
 	switch {
 	case d.s.has("grow"):
 		phase("raise", first, clients...)
+		phase("replicas", second, 0, 1, 2)
 		phase("join", second, 3, 4)
 	case d.s.has("grow-early"):
 		phase("join", first, 3, 4)

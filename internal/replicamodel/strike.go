@@ -145,7 +145,7 @@ func (w *world) strikeMaster(f fault) {
 		n.full++
 		w.say("%s is copied", letter(f.a))
 	case "reset":
-		n.full, n.partial = 0, 0
+		n.partial-- // counted anew, and all but one again
 		w.say("%s counts anew", letter(f.a))
 	}
 	if !n.master() {

@@ -113,7 +113,7 @@ func (w *world) between(calm, storm float64) float64 {
 
 func pair(a, b int) [2]int { return [2]int{min(a, b), max(a, b)} }
 
-func (w *world) nodesMeet(a, b *node) bool        { return w.apart[pair(a.id, b.id)] <= w.now }
+func (w *world) nodesMeet(a, b *node) bool           { return w.apart[pair(a.id, b.id)] <= w.now }
 func (w *world) clientMeets(c *client, n *node) bool { return w.cut[[2]int{c.id, n.id}] <= w.now }
 
 // toNode brings something to n after d. A frozen process sees it when it thaws, one that has ended never.

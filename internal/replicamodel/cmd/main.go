@@ -17,7 +17,7 @@ import (
 )
 
 func main() {
-	protocol := flag.String("protocol", "P7", "its name, or several with commas")
+	protocol := flag.String("protocol", "P8", "its name, or several with commas")
 	mutant := flag.String("mutant", "", "the rule that is dropped, or several with commas: all")
 	from := flag.Uint64("from", 1, "first seed")
 	seeds := flag.Uint64("seeds", 1000, "how many")
