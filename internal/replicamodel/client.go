@@ -178,9 +178,6 @@ func (w *world) renew(c *client, a attempt) {
 // acquire takes what is free, and adopts what the client has already: an acquisition that did not count may have left it.
 func (w *world) acquire(c *client, a attempt) {
 	t, fence, seen, owner := &c.terms[a.i], 0.0, c.seen, c.owner
-	if w.p.drops("carried") {
-		seen = 0
-	}
 	w.call(c, false, func(n *node, s *store, quarantined bool) {
 		l := &s.leases[a.i]
 		free := w.free(n, l)

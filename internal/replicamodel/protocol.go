@@ -129,5 +129,4 @@ var Mutants = []Mutant{
 	{Rule: "closed", Why: "a re-assertion counts also after its window, and after the quarantine", Runs: 300, Unseen: true},
 	{Rule: "superseded", Why: "a lease is asserted over a higher fence", Runs: 300, Unseen: true},
 	{Rule: "void", Why: "a release does not void earlier answers", Runs: 300, Unseen: true},
-	{Rule: "carried", Why: "a fence does not exceed what its owner has seen", Runs: 300, Unseen: true},
 }
