@@ -7,6 +7,6 @@
 // offsets, partial and full synchronization, acknowledgements, WAIT, the counts of INFO stats. Times are milliseconds of real
 // time; every node and every client has a clock of its own rate.
 //
-// A Protocol is a set of rules. Protocols has the one of the design beside those that were tried and fall short, and Mutants has it with one
-// rule dropped each. A Storm is what strikes; Switches says of each of its parts whether the protocol is to stand it.
+// A Protocol is a set of rules. Protocols has the one of the design beside those that were tried and fall short, and Mutants has it
+// with one rule dropped each. A Storm is what strikes; Switches says of each of its parts whether the protocol is to stand it.
 package replicamodel
