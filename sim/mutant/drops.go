@@ -27,7 +27,7 @@ var seen = []struct {
 	{drop(luaDir+"reassert.lua", `left == 0`, 1, true), "G9", 20, sim.Scenario{}},
 	{drop(luaDir+"renew.lua", `void`, 1, false), "G10", 20, sim.Scenario{}},
 	{drop(luaDir+"renew.lua", `holder == owner`, 1, true), "G10", 20, sim.Scenario{}},
-	{drop(intentLua+"common.lua", `redis.pcall('GET', prefix .. 'idem:' .. key) == id`, 1, true), "I2", 150, stormOfIntents},
+	{drop(intentLua+"common.lua", `redis.pcall('GET', prefix .. 'idem:' .. key) == id`, 1, true), "I2", 800, stormOfIntents},
 	{drop(intentLua+"sweep.lua", `known ~= run`, 1, true), "I3", 150, stormOfIntents},
 	{drop(intentLua+"sweep.lua", `math.max(beat, tonumber(since)) + tonumber(ARGV[6]) > ms`, 1, true), "I3", 150, stormOfIntents},
 	{drop(intentLua+"sweep.lua", `worker == me`, 1, true), "I3", 20, stormOfIntents},
