@@ -38,7 +38,7 @@ var seen = []struct {
 	{drop(intentLua+"sweep.lua", `not alive(c[1])`, 1, false), "I3", 20, stormOfIntents},
 	{drop(intentLua+"sweep.lua", `said[i] == 'session'`, 1, false), "I2", 20, stormOfIntents},
 	{drop(intentLua+"sweep.lua", `published(id, r[2])`, 1, false), "I2", 20, stormOfIntents},
-	{drop(intentLua+"sweep.lua", `#unseen == limit`, 1, true), "I3", 20, stormOfIntents},
+	{drop(intentLua+"sweep.lua", `#unseen == limit`, 1, true), "I5", 20, stormOfIntents},
 	{drop(intentLua+"write.lua", `now[1] == 'ENDED'`, 1, true), "I2", 20, stormOfIntents},
 	{drop(intentLua+"write.lua", `tonumber(now[2] or 0) > tonumber(ARGV[7])`, 1, false), "I3", 150, stormOfIntents},
 	{drop(intentLua+"write.lua", `state == 'ENDED'`, 1, true), "I3", 150, stormOfIntents},

@@ -174,7 +174,7 @@ var rules = []Mutant{
 	{
 		Name: "late-reassertion-counts", By: DropComparison,
 		Story:  "A term is asserted anew after Redis lost its data although its own window had closed before that.",
-		Breaks: "G1", Seeds: 300, Scenario: sim.Scenario{Faults: []fault.Kind{
+		Breaks: "G3", Seeds: 300, Scenario: sim.Scenario{Faults: []fault.Kind{
 			fault.Crash, fault.Cut, fault.BlackHole, fault.Join, fault.RedisWipe, fault.RedisFlush, fault.RedisOutage,
 		}},
 		Edits: []Edit{{keeperFile, "c.lost(l, CauseExpired, \"\")",
