@@ -116,7 +116,7 @@ func (g *g13) event(e *history.Event) {
 	switch e.Kind {
 	case history.PollStart:
 		g.polls(g.w.subject, g.w.reporter)
-	case history.PollEnd, history.PollCancelled:
+	case history.PollEnd: // one that is cancelled runs until it returns
 		if g.w.subject.poller == g.w.reporter {
 			g.polls(g.w.subject, nil)
 		}
