@@ -15,7 +15,7 @@ import (
 )
 
 // TestQuestions plays the questions of docs/design.md in virtual time, each as a plan, and holds what becomes of one lease against
-// what is written down here. Times are seconds since the first fault; the TTL is 30 s, renewals, heartbeats and discovery are 10 s apart.
+// what testdata has, which each is held against. Times are seconds since the first fault; the TTL is 30 s, what recurs is 10 s apart.
 func TestQuestions(t *testing.T) {
 	datadriven.RunTest(t, "testdata/questions", func(t *testing.T, d *datadriven.TestData) string {
 		s := Scenario{
