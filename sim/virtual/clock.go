@@ -35,6 +35,12 @@ func (c *clock) rebase(t int64) {
 	c.base = t
 }
 
+// wake ends a suspension.
+func (c *clock) wake(t int64) {
+	c.rebase(t)
+	c.suspended = false
+}
+
 // trueOf is the first true time at which a reading that is at now reads at least at then, if nothing changes.
 func (c *clock) trueOf(now, then int64) int64 {
 	d := then - now

@@ -85,6 +85,9 @@ func (w *world) spawn(n *node) {
 	w.pids++
 	n.alive, n.draining, n.pid, n.spawned = true, false, w.pids, true
 	n.frozen, n.pauses, n.again, n.restart, n.witness = 0, nil, 0, false, -1
+	if n.clock.suspended { // a machine that starts a process is awake
+		n.clock.wake(w.t)
+	}
 	n.tickAt, n.working = 0, false
 	n.inbox, n.todo = n.inbox[:0], n.todo[:0]
 	n.fall, n.spin = fall{}, spin{since: w.t}

@@ -306,8 +306,7 @@ func clockStrikers() map[fault.Kind]striker {
 			w.freeze(n)
 		}, func(w *world, _ int32, s *strike) {
 			n := w.nodes[s.node]
-			n.clock.rebase(w.t)
-			n.clock.suspended = false
+			n.clock.wake(w.t)
 			if n.gen == s.gen {
 				w.thaw(n)
 			}
