@@ -10,23 +10,27 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/leasestorm/leasestorm/sim/check"
-	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
+const askedFleet = `
+engine: virtual
+nodes: 3
+sessions: 9
+seed: 7
+duration: 4m
+timings: {ttl: 30s, poll: 5s, serve: 10ms}
+`
+
 // TestQuestions plays the questions of docs/design.md in virtual time, each as a plan, and holds what becomes of one lease against
-// what testdata has, which each is held against. Times are seconds since the first fault; the TTL is 30 s, what recurs is 10 s apart.
+// what is written down in testdata/questions. Times there are seconds since the first fault.
 func TestQuestions(t *testing.T) {
 	datadriven.RunTest(t, "testdata/questions", func(t *testing.T, d *datadriven.TestData) string {
-		s := Scenario{
-			Engine: EngineVirtual, Nodes: 3, Sessions: 9, Seed: 7, Duration: 4 * time.Minute,
-			Timings: Timings{TTL: 30 * time.Second, Poll: 5 * time.Second, Serve: 10 * time.Millisecond},
-		}
 		watched := "session-1"
 		d.MaybeScanArgs(t, "lease", &watched)
-		d.MaybeScanArgs(t, "nodes", &s.Nodes)
-		for line := range strings.Lines(d.Input) {
-			s.Plan = append(s.Plan, asked(t, d, line))
+		s, err := load("questions", func(string) ([]byte, error) { return []byte(askedFleet + "plan:\n" + d.Input), nil })
+		if err != nil {
+			d.Fatalf(t, "%v", err)
 		}
 		c := resolved(t, s)
 		story := newTimeline(watched, c.Plan.Faults[0].At)
@@ -46,37 +50,6 @@ func TestQuestions(t *testing.T) {
 	})
 }
 
-// asked reads one fault: "10s blackhole owner:session-1 for 40s ms 100 jitter 1".
-func asked(t *testing.T, d *datadriven.TestData, line string) fault.Fault {
-	t.Helper()
-	w := strings.Fields(line)
-	at, err := time.ParseDuration(w[0])
-	if err != nil {
-		d.Fatalf(t, "%v", err)
-	}
-	f := fault.Fault{At: at, Kind: fault.Kind(w[1])}
-	if len(w)%2 == 1 {
-		f.Target = w[2]
-		w = w[1:]
-	}
-	for k := 2; k < len(w); k += 2 {
-		switch w[k] {
-		case "for":
-			f.For, err = time.ParseDuration(w[k+1])
-		case "ms":
-			_, err = fmt.Sscan(w[k+1], &f.Ms)
-		case "jitter":
-			_, err = fmt.Sscan(w[k+1], &f.Jitter)
-		case "deny":
-			f.Deny = w[k+1]
-		}
-		if err != nil {
-			d.Fatalf(t, "%v", err)
-		}
-	}
-	return f
-}
-
 // timeline is what becomes of one lease: what its owners say, what Redis does with it, and when it is not polled.
 type timeline struct {
 	session string // its ID, known once the session is there
@@ -93,6 +66,7 @@ func newTimeline(session string, from time.Duration) *timeline {
 	return l
 }
 
+// add takes an event. What stands before the first fault is not told.
 func (l *timeline) add(e history.Event) {
 	switch {
 	case e.Kind == history.SessionAdded:
@@ -102,12 +76,10 @@ func (l *timeline) add(e history.Event) {
 	case e.Kind == history.Phase && e.Reason == "storm":
 		l.from += e.T
 	}
-	if e.T < l.from {
-		l.note(&e) // what stands before the first fault is not told
-		l.lines = l.lines[:0]
-		return
-	}
 	l.note(&e)
+	if e.T < l.from {
+		l.lines = l.lines[:0]
+	}
 }
 
 func (l *timeline) note(e *history.Event) {
