@@ -26,6 +26,7 @@ const (
 	TTLMin               = 100 * time.Millisecond
 	TTLMax               = 12 * time.Hour // fences are remembered for 24 h after their last use
 	NameLengthMax        = 512            // bytes, of lease names and instance IDs
+	ReplicasMax          = redisstore.ReplicasMax
 )
 
 // Config is the settings of an instance. The zero value is the specification's: leases and heartbeat of 30 s renewed every 10 s,
@@ -71,6 +72,13 @@ type Config struct {
 	LeasePrefix, NodePrefix, EpochKey, Channel string
 	// ExactKeys makes a lease's name its key in Redis, whole: for keys that others named. Not on a cluster.
 	ExactKeys bool
+
+	// Replicas is how many replicas Redis is meant to have, the same in every instance: 0 to 9. 0: the promises of one owner hold as
+	// long as none goes on at an old master, one that lives on while a replica takes its place. Otherwise what an instance is
+	// answered counts once a majority of all nodes has it, and one owner is promised whatever becomes of masters; where fewer nodes
+	// than that are together, nobody owns anything. 2 is what to use: with 1 both nodes are needed, with 3 three of four. On a cluster
+	// it is the replicas of the leases' shard. docs/replicas.md.
+	Replicas int
 
 	// Logger gets one entry for every acquire, renewal, release and loss, success or failure (FR-019 to FR-022; docs/log.md lists
 	// them). nil: warnings and errors go to standard error; zap.NewNop() silences them. The client library has a log of its own, one for
@@ -141,6 +149,8 @@ func (c *Config) validate() error {
 	case c.RenewInterval+c.OpTimeout > c.TTL-margin:
 		return configError("RenewInterval %v and OpTimeout %v do not fit into the trust window %v (TTL %v less %v)",
 			c.RenewInterval, c.OpTimeout, c.TTL-margin, c.TTL, margin)
+	case c.Replicas < 0 || c.Replicas > ReplicasMax:
+		return configError("Replicas is %d; it must be 0 to %d", c.Replicas, ReplicasMax)
 	case c.Quarantine < c.TTL:
 		return configError("Quarantine %v is shorter than TTL %v: leases that Redis forgot may still be believed in",
 			c.Quarantine, c.TTL)
@@ -175,6 +185,7 @@ func (c *Config) store() redisstore.Options {
 		EpochKey:    c.EpochKey,
 		Channel:     c.Channel,
 		Quarantine:  c.Quarantine,
+		Replicas:    c.Replicas,
 		OpTimeout:   c.OpTimeout,
 		PoolSize:    connections(),
 		Hooks:       c.Hooks,
@@ -244,16 +255,25 @@ func (c *Config) CheckSession(id string) error {
 // it the first instances wait for one quarantine (a TTL) before they are granted anything. It is refused while any lease
 // or heartbeat lives. Call it once, by hand or from a deployment job; never at every start.
 func Bootstrap(ctx context.Context, client redis.UniversalClient, cfg Config) error {
-	cfg = cfg.withDefaults()
-	if err := cfg.validate(); err != nil {
-		return err
-	}
-	st, err := redisstore.New(client, cfg.store())
+	st, err := operated(client, cfg)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrConfig, err)
+		return err
 	}
 	defer st.Close()
 	return st.Bootstrap(ctx)
+}
+
+// operated is the store of cfg for an operator's command.
+func operated(client redis.UniversalClient, cfg Config) (*redisstore.Store, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	st, err := redisstore.New(client, cfg.store())
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	return st, nil
 }
 
 // SetQuarantine changes how long nothing is granted after Redis lost its data, for all instances that share cfg's EpochKey, and
@@ -261,17 +281,27 @@ func Bootstrap(ctx context.Context, client redis.UniversalClient, cfg Config) er
 // shorter one: roll them out, then lower it. Until the next quarantine has passed nothing is granted that is free; living
 // owners lose nothing. Errors: ErrConfig; redisstore.ErrOutlives while a lease or a heartbeat lives longer than length.
 func SetQuarantine(ctx context.Context, client redis.UniversalClient, cfg Config, length time.Duration) (before time.Duration, err error) {
-	cfg = cfg.withDefaults()
-	if err := cfg.validate(); err != nil {
+	st, err := operated(client, cfg)
+	if err != nil {
 		return 0, err
 	}
+	defer st.Close()
 	if length < TTLMin || length > TTLMax {
 		return 0, configError("a quarantine of %v; it must be %v to %v", length, TTLMin, TTLMax)
 	}
-	st, err := redisstore.New(client, cfg.store())
+	return st.SetQuarantine(ctx, length)
+}
+
+// SetReplicas lowers how many replicas have to acknowledge what counts to what cfg.Replicas needs, for all instances that share cfg's
+// EpochKey, and returns how many had to, and have to now. It is the last step where Redis gets fewer replicas: end the nodes that are too
+// many for good, restart the instances one by one with the lower number, then call this once; an instance that still brings the higher
+// one raises it again. Until the next quarantine has passed nothing is granted that is free; living owners lose nothing. Errors:
+// ErrConfig; redisstore.ErrReplicas while more replicas acknowledge than cfg.Replicas.
+func SetReplicas(ctx context.Context, client redis.UniversalClient, cfg Config) (before, after int, err error) {
+	st, err := operated(client, cfg)
 	if err != nil {
-		return 0, fmt.Errorf("%w: %w", ErrConfig, err)
+		return 0, 0, err
 	}
 	defer st.Close()
-	return st.SetQuarantine(ctx, length)
+	return st.SetReplicas(ctx)
 }

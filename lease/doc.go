@@ -10,9 +10,8 @@
 // the clocks of successive masters must differ by less than a TTL. A machine that is suspended and whose wall clock is set
 // back by as much between two renewals is not noticed. One lease key that a foreign hand deletes or an eviction policy
 // takes costs at most an overlap of one renewal interval and its time-out; nothing with an older fence is accepted even
-// then. Clusters of several masters are not judged yet, nor what replicas lose; behind Sentinel a master that is cut off and
-// hears of no switch may have leases renewed that the next one grants, unless it is told min-replicas-to-write 1
-// (docs/sentinel.md).
+// then. Behind Sentinel and on a cluster, a master that is cut off and hears of no switch may have leases renewed that the next one
+// grants, unless [Config.Replicas] is set (docs/replicas.md).
 //
 // # What is promised
 //

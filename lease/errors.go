@@ -24,6 +24,9 @@ var (
 	// ErrRefused: Redis answered with an error, whose words follow (OOM, NOPERM, READONLY …). Unless the error is ErrUnknown too,
 	// nothing was done.
 	ErrRefused = redisstore.ErrRefused
+	// ErrUnacknowledged: with Config.Replicas, fewer than a majority of the nodes of Redis have what it did, so that it does not count:
+	// bring a replica back. It is ErrRefused and ErrUnknown too.
+	ErrUnacknowledged = redisstore.ErrUnacknowledged
 	// ErrClock: Redis' clock jumped forward, so that leases may have expired early. Nothing is acquired for one TTL.
 	ErrClock = errors.New("redis' clock jumped forward: leases may have expired early")
 	// ErrNested: a Do or Acquire of a lease under the context that a Do of the same lease gave: it would wait for itself.
@@ -70,7 +73,8 @@ func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 type QuarantineError struct {
 	Until time.Time // on this instance's clock
 
-	unused bool // the server had no epoch
+	unused   bool // the server had no epoch
+	attached bool // what began it is that a replica attached itself
 }
 
 // Error implements error.
@@ -78,7 +82,15 @@ func (e *QuarantineError) Error() string {
 	if e.unused {
 		return fmt.Sprintf("redis is new or has lost all its data: no lease is granted before %s (%s)", stamp(e.Until), declare)
 	}
-	return "redis was restarted or is new, and may have lost data: no lease is granted before " + stamp(e.Until)
+	return ungranting(e.attached) + ": no lease is granted before " + stamp(e.Until)
+}
+
+// ungranting is why a server that has granted leases before grants none.
+func ungranting(attached bool) string {
+	if attached {
+		return "a replica attached itself to redis, and may have acknowledged an older master"
+	}
+	return "redis was restarted or is new, and may have lost data"
 }
 
 // Is makes errors.Is(err, ErrQuarantine) true.

@@ -130,7 +130,7 @@ func (s *shell) health() Health {
 		h.Err = s.disagrees()
 		return h.as(HealthDisagrees, h.Err.Error())
 	case bar != nil && bar.cause != core.CauseFailed && bar.until > core.Time(now.Sub(s.base)):
-		return h.barred(bar.cause, s.time(bar.until), s.unused.Load())
+		return h.barred(bar.cause, s.time(bar.until), s.unused.Load(), s.attached.Load())
 	}
 	return s.source.health(h)
 }
@@ -169,7 +169,7 @@ func (h Health) as(state HealthState, reason string) Health {
 	return h
 }
 
-func (h Health) barred(cause core.Cause, until time.Time, unused bool) Health {
+func (h Health) barred(cause core.Cause, until time.Time, unused, attached bool) Health {
 	h.Until = until
 	if cause == core.CauseClock {
 		return h.as(HealthClock, "redis' clock jumped forward: nothing is acquired before "+stamp(until))
@@ -177,7 +177,7 @@ func (h Health) barred(cause core.Cause, until time.Time, unused bool) Health {
 	if unused {
 		return h.as(HealthQuarantine, "redis is new or has lost all its data: nothing is granted before "+stamp(until)+" ("+declare+")")
 	}
-	return h.as(HealthQuarantine, "redis was restarted or is new, and may have lost data: nothing is granted before "+stamp(until))
+	return h.as(HealthQuarantine, ungranting(attached)+": nothing is granted before "+stamp(until))
 }
 
 // sourced is what the last reading of the sessions gave.

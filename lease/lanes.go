@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
 // The lanes on which requests travel. A lane's requests wait only for each other, so that renewals never stand behind a
@@ -131,7 +132,11 @@ func (s *shell) execute(op *core.Op) core.Answer {
 		s.passed.asked(op)
 		a := s.store.Do(ctx, op)
 		s.passed.answered(op, &a)
-		s.noted(op, &a)
+		counted := *a.Counted(op)
+		if counted.Failure == core.FailUncounted && counted.Err == nil {
+			counted.Err = redisstore.Unacknowledged(counted.Text)
+		}
+		s.noted(op, &counted)
 		return a
 	}
 	a := s.store.Look(ctx, op, s.sessions(ctx))

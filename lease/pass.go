@@ -9,8 +9,10 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// Adopt takes over the lease that owner holds and begins a term of its own, with a new fence: for an owner that has agreed to
-// it, or is known not to run any more. If somebody else holds the lease, it is TryAcquire.
+// Adopt takes over the lease that owner holds and begins a term of its own, with a new fence: for an owner that has ended its work and
+// agreed to it, or is known not to run any more. Who still believes in its lease learns only at its next renewal that it has lost it:
+// until then two do (G1). If owner does not hold the lease, it is TryAcquire, with its errors. ErrUnknown: no answer; the lease may have
+// been passed on to this instance, whose next attempt finds it. Safe for concurrent use.
 func (k *Keeper) Adopt(ctx context.Context, name, owner string) (*Hold, error) {
 	if err := k.s.nameError(name); err != nil {
 		return nil, err
@@ -49,7 +51,7 @@ func (p *passedOn) answered(op *core.Op, a *core.Answer) {
 
 // Evict deletes those of the leases names that owner holds, and returns them: for an owner that is known not to run any more,
 // such as an earlier process of the same service. What a living owner would lose, it learns only at its next renewal: never
-// evict one that may live (G1). ErrUnknown: no answer.
+// evict one that may live (G1). What is returned with an error is gone; the rest is not known (ErrUnknown). Safe for concurrent use.
 func (k *Keeper) Evict(ctx context.Context, owner string, names ...string) ([]string, error) {
 	for _, name := range names {
 		if err := k.s.nameError(name); err != nil {

@@ -52,6 +52,7 @@ type shell struct {
 	alive       atomic.Bool  // started
 	met         atomic.Bool  // Redis has answered
 	unused      atomic.Bool  // and had no epoch before this instance asked
+	attached    atomic.Bool  // its present epoch began because a replica attached itself
 	silentSince atomic.Int64 // core.Time; 0: it answers
 	unanswered  atomic.Int64 // core.Time: when what was not answered was sent, the first since an answer; 0: all was
 	askedRights atomic.Int64 // core.Time: when it was last asked whether an ACL still denies what it did
@@ -77,16 +78,15 @@ type shell struct {
 	drained chan struct{} // closed by TellDrained
 
 	// Owned by the loop.
-	core      *core.Core
-	todo      []core.Event // what a step's tells want the core to be told next
-	wants     map[string]*wanted
-	standing  map[string]bool // leases that Keeper.Want asked for and that are not held
-	releasers map[string][]chan error
-	draining  bool
-	allGiven  bool    // the core has told that it holds nothing any more
-	changing  int     // requests under way that change what is held
-	listened  bool    // somebody listens: events are worth building
-	holds     []*Hold // carry's scratch
+	core     *core.Core
+	todo     []core.Event // what a step's tells want the core to be told next
+	waiters  policy.Waiters[*waiter, *refusal]
+	releases policy.Releases[chan error]
+	draining bool
+	allGiven bool    // the core has told that it holds nothing any more
+	changing int     // requests under way that change what is held
+	listened bool    // somebody listens: events are worth building
+	holds    []*Hold // carry's scratch
 
 	source source
 }
@@ -108,18 +108,16 @@ func startShell(st store, cfg Config, keeper bool) *shell {
 	cc := cfg.core()
 	cc.NoHeartbeat = keeper
 	s := &shell{
-		cfg:       cfg,
-		keeper:    keeper,
-		store:     st,
-		base:      time.Now().Add(-1), // so that no reading is 0, which means never
-		core:      core.New(cc),
-		wants:     map[string]*wanted{},
-		standing:  map[string]bool{},
-		releasers: map[string][]chan error{},
-		done:      make(chan struct{}),
-		drained:   make(chan struct{}),
-		outside:   make(chan struct{}, outsideMax),
+		cfg:     cfg,
+		keeper:  keeper,
+		store:   st,
+		base:    time.Now().Add(-1), // so that no reading is 0, which means never
+		core:    core.New(cc),
+		done:    make(chan struct{}),
+		drained: make(chan struct{}),
+		outside: make(chan struct{}, outsideMax),
 	}
+	s.waiters.Shared = !keeper
 	s.inbox.wake = make(chan struct{}, 1)
 	s.source.read = cfg.Sessions
 	s.trouble.life, s.trouble.kinds = 2*cfg.RenewInterval+cfg.OpTimeout, map[core.OpKind]failure{}
@@ -228,8 +226,8 @@ func (s *shell) stop() error {
 func (s *shell) drain() {
 	s.draining = true
 	s.state.Store(int32(StateDraining))
-	for _, name := range s.wantedNames() {
-		s.answerAll(name, nil, ErrStopped)
+	for _, w := range s.waiters.Close() {
+		w.answer(nil, ErrStopped)
 	}
 	s.step(core.Event{Kind: core.EvDrain})
 }
@@ -248,12 +246,9 @@ func (s *shell) finish() string {
 			s.step(core.Event{Kind: core.EvAbandon, ID: h.name})
 		}
 	}
-	for name, waiting := range s.releasers {
-		for _, ch := range waiting {
-			ch <- s.noResult(core.OpRelease, "release", name, "the instance has stopped")
-		}
+	for _, name := range s.releases.Left() {
+		s.resolveRelease(name, s.noResult(core.OpRelease, "release", name, "the instance has stopped"))
 	}
-	clear(s.releasers)
 	return left
 }
 
@@ -441,9 +436,7 @@ func (s *shell) settled(op *core.Op, a *core.Answer) {
 		return
 	}
 	s.changing--
-	if op.Kind == core.OpRelease {
-		s.confirmReleases(op, a)
-	}
+	s.confirmReleases(op, a)
 	s.drainedYet()
 }
 

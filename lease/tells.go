@@ -122,6 +122,7 @@ func (s *shell) settle(t *core.Tell, h *Hold) {
 		if s.met.Swap(true) {
 			s.unused.Store(false)
 		}
+		s.attached.Store(t.Cause == core.CauseAttached)
 		s.rejected.Store(nil)
 	case core.TellRejected:
 		epoch := t.Text

@@ -42,6 +42,9 @@ func (t *trouble) note(kind core.OpKind, a *core.Answer, sent, now time.Time) {
 		delete(t.kinds, kind)
 		defer t.forget()
 		t.answered(sent, func(error) bool { return false })
+		if a.Acked > 0 {
+			t.answered(sent, func(err error) bool { return errors.Is(err, ErrUnacknowledged) })
+		}
 		if wrote, grown := written(kind, a); wrote {
 			t.answered(sent, func(err error) bool { return redisstore.Outdated(err, grown) })
 		}
@@ -54,7 +57,7 @@ func (t *trouble) note(kind core.OpKind, a *core.Answer, sent, now time.Time) {
 	if f.err == nil || now.Sub(f.at) > t.life {
 		f.since = now
 	}
-	f.err, f.executed, f.at = a.Err, a.Failure == core.FailUnknown, now
+	f.err, f.executed, f.at = a.Err, a.Failure == core.FailUnknown || a.Failure == core.FailUncounted, now
 	t.kinds[kind] = f
 }
 
@@ -276,7 +279,7 @@ func (s *shell) check(ctx context.Context) error {
 // never reports whether err is of a Redis that will not do before somebody changes its settings.
 func never(err error) bool {
 	for _, never := range []error{redisstore.ErrNotRedis, redisstore.ErrTooOld, redisstore.ErrAuth, redisstore.ErrDenied,
-		redisstore.ErrQuarantineTooShort} {
+		redisstore.ErrQuarantineTooShort, redisstore.ErrReplicas} {
 		if errors.Is(err, never) {
 			return true
 		}

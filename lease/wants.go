@@ -4,19 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/logentry"
+	"github.com/leasestorm/leasestorm/internal/policy"
 )
-
-// wanted is one lease that callers of this instance are after.
-type wanted struct {
-	waiters []*waiter // first come, first served
-	refused *refusal  // the last one, for who asks while the core waits
-}
 
 // waiter is one call of Acquire or TryAcquire.
 type waiter struct {
@@ -99,50 +93,43 @@ func (s *shell) want(name string, w *waiter) {
 		w.ch <- ErrStopped
 		return
 	}
-	if h := s.table.get(name); h != nil {
-		switch {
-		case !s.keeper && h.Valid() && !h.yielding.Load():
-			w.answer(h, nil)
-			return
-		case !s.keeper:
-			w.answer(nil, s.noResult(core.OpRenew, "renewal", name,
-				"the lease is this instance's, but not certain now"))
-			return
-		case !w.wait:
-			w.answer(nil, s.heldHere(h))
-			return
+	h := s.table.get(name)
+	switch {
+	case h == nil || s.keeper:
+		s.take(name, h, s.waiters.Want(name, w, w.wait, h != nil), s.step)
+	case h.Valid() && !h.yielding.Load():
+		w.answer(h, nil)
+	default:
+		w.answer(nil, s.noResult(core.OpRenew, "renewal", name, "the lease is this instance's, but not certain now"))
+	}
+}
+
+// take carries a reply out. h is the term that the callers hear of; next is told what the core is to be told.
+func (s *shell) take(name string, h *Hold, t policy.Reply[*waiter, *refusal], next func(core.Event)) {
+	for _, c := range t.Heard {
+		why := t.Why
+		if c.Word == policy.Held {
+			why = refusedNow(s.heldHere(h))
 		}
-		w.refused.Store(refusedNow(s.heldHere(h)))
-		s.wanted(name).add(w)
-		return
+		switch {
+		case c.Word == policy.Won:
+			c.Caller.answer(h, nil)
+		case c.Ends:
+			c.Caller.answer(nil, why.present())
+		default:
+			c.Caller.refused.Store(why)
+		}
 	}
-	e := s.wanted(name)
-	asking := len(e.waiters) > 0
-	if asking && !w.wait && e.refused != nil {
-		w.answer(nil, e.refused.present())
-		return
+	if t.Want {
+		next(core.Event{Kind: core.EvWant, ID: name, Wait: t.Wait})
 	}
-	w.refused.Store(e.refused)
-	e.add(w)
-	if !asking || w.wait {
-		s.step(core.Event{Kind: core.EvWant, ID: name, Wait: e.waits() || s.standing[name]})
+	if t.Drop {
+		next(core.Event{Kind: core.EvDrop, ID: name, Cause: core.CauseRequested})
 	}
 }
 
-func (s *shell) wanted(name string) *wanted {
-	e, ok := s.wants[name]
-	if !ok {
-		e = &wanted{}
-		s.wants[name] = e
-	}
-	return e
-}
-
-func (e *wanted) add(w *waiter) { e.waiters = append(e.waiters, w) }
-
-func (e *wanted) waits() bool {
-	return slices.ContainsFunc(e.waiters, func(w *waiter) bool { return w.wait })
-}
+// later has the core told once the step that is carried out is over.
+func (s *shell) later(e core.Event) { s.todo = append(s.todo, e) }
 
 func (w *waiter) answer(h *Hold, err error) {
 	w.done, w.hold = true, h
@@ -157,78 +144,19 @@ func (s *shell) unwant(name string, w *waiter) {
 		}
 		return
 	}
-	e, ok := s.wants[name]
-	if !ok {
-		return
-	}
-	e.waiters = slices.DeleteFunc(e.waiters, func(x *waiter) bool { return x == w })
-	if len(e.waiters) == 0 {
-		delete(s.wants, name)
-		if s.table.get(name) == nil && !s.standing[name] {
-			s.step(core.Event{Kind: core.EvDrop, ID: name, Cause: core.CauseRequested})
-		}
-	}
+	s.take(name, nil, s.waiters.Unwant(name, w, s.table.get(name) != nil), s.step)
 }
 
 // acquired gives a new term to the first who waits for it.
 func (s *shell) acquired(h *Hold) {
-	e, ok := s.wants[h.name]
-	if !ok {
-		if s.standing[h.name] {
-			delete(s.standing, h.name)
-			h.given = true
-		} else if s.keeper {
-			s.todo = append(s.todo, core.Event{Kind: core.EvDrop, ID: h.name, Cause: core.CauseRequested})
-		}
-		return
-	}
-	first := true
-	rest := e.waiters[:0]
-	for _, w := range e.waiters {
-		switch {
-		case first || !s.keeper:
-			h.given = s.keeper
-			w.answer(h, nil)
-		case !w.wait:
-			w.answer(nil, s.heldHere(h))
-		default:
-			w.refused.Store(refusedNow(s.heldHere(h)))
-			rest = append(rest, w)
-		}
-		first = false
-	}
-	e.waiters, e.refused = rest, nil
-	if len(rest) == 0 {
-		delete(s.wants, h.name)
-	}
+	t := s.waiters.Acquired(h.name)
+	h.given = t.Given
+	s.take(h.name, h, t, s.later)
 }
 
-// refused answers those who made one attempt; those who wait go on waiting unless waiting cannot help.
 func (s *shell) refused(t *core.Tell) {
-	e, ok := s.wants[t.ID]
-	if !ok {
-		return
-	}
-	err := s.refusal(t)
-	e.refused = refusedNow(err)
-	final := t.Cause == core.CauseDrain || t.Cause == core.CauseWrongType || t.Cause == core.CauseStuck
-	rest := e.waiters[:0]
-	for _, w := range e.waiters {
-		if final || !w.wait {
-			w.answer(nil, err)
-		} else {
-			w.refused.Store(e.refused)
-			rest = append(rest, w)
-		}
-	}
-	e.waiters = rest
-	if len(rest) > 0 {
-		return
-	}
-	delete(s.wants, t.ID)
-	if final && !s.standing[t.ID] {
-		s.todo = append(s.todo, core.Event{Kind: core.EvDrop, ID: t.ID, Cause: core.CauseRequested})
-	}
+	why := func() *refusal { return refusedNow(s.refusal(t)) }
+	s.take(t.ID, nil, s.waiters.Refused(t.ID, t.Cause, why), s.later)
 }
 
 func (s *shell) refusal(t *core.Tell) error {
@@ -240,7 +168,7 @@ func (s *shell) refusal(t *core.Tell) error {
 		return fmt.Errorf("%w: this instance's own work under it is stuck; call Hold.Recovered once it has returned",
 			&HeldError{Name: t.ID, Owner: s.cfg.InstanceID})
 	case core.CauseQuarantine:
-		return &QuarantineError{Until: time.Now().Add(wait), unused: s.unused.Load()}
+		return &QuarantineError{Until: time.Now().Add(wait), unused: s.unused.Load(), attached: s.attached.Load()}
 	case core.CauseClock:
 		return fmt.Errorf("%w, so nothing is acquired before %s", ErrClock, time.Now().Add(wait).Format(time.RFC3339Nano))
 	case core.CauseGroup:
@@ -261,49 +189,16 @@ func (s *shell) heldHere(h *Hold) error {
 
 // wantAgain asks anew for a lease whose term here is over while others here wait for it.
 func (s *shell) wantAgain(name string) {
-	e, ok := s.wants[name]
-	if (ok || s.standing[name]) && !s.draining {
-		s.todo = append(s.todo, core.Event{Kind: core.EvWant, ID: name, Wait: s.standing[name] || e.waits()})
-	}
+	s.take(name, nil, s.waiters.Over(name), s.later)
 }
 
 // stand asks for name and waits for it without a caller.
 func (s *shell) stand(name string) {
-	if s.draining {
-		return
-	}
-	s.standing[name] = true
-	if s.table.get(name) == nil {
-		s.step(core.Event{Kind: core.EvWant, ID: name, Wait: true})
-	}
+	s.take(name, nil, s.waiters.Stand(name, s.table.get(name) != nil), s.step)
 }
 
 func (s *shell) standDown(name string) {
-	if !s.standing[name] {
-		return
-	}
-	delete(s.standing, name)
-	if _, ok := s.wants[name]; !ok && s.table.get(name) == nil {
-		s.step(core.Event{Kind: core.EvDrop, ID: name, Cause: core.CauseRequested})
-	}
-}
-
-// answerAll ends every call that waits for name.
-func (s *shell) answerAll(name string, h *Hold, err error) {
-	e := s.wants[name]
-	delete(s.wants, name)
-	for _, w := range e.waiters {
-		w.answer(h, err)
-	}
-}
-
-func (s *shell) wantedNames() []string {
-	names := make([]string, 0, len(s.wants))
-	for name := range s.wants {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	s.take(name, nil, s.waiters.StandDown(name, s.table.get(name) != nil), s.step)
 }
 
 // release gives name back and waits for Redis' word. h nil: whatever term there is.
@@ -316,7 +211,7 @@ func (s *shell) release(ctx context.Context, name string, h *Hold) error {
 		now := s.table.get(name)
 		switch {
 		case now != nil && (h == nil || h == now):
-			s.releasers[name] = append(s.releasers[name], ch)
+			s.releases.Wait(name, ch)
 			s.step(core.Event{Kind: core.EvDrop, ID: name, Cause: core.CauseRequested})
 		case h == nil:
 			ch <- fmt.Errorf("%w: %q", ErrLost, name)
@@ -346,23 +241,13 @@ func (s *shell) dropHold(h *Hold) {
 
 // confirmReleases tells the callers of Release what Redis answered.
 func (s *shell) confirmReleases(op *core.Op, a *core.Answer) {
-	if a.Failure != core.FailNone || a.Stale || len(s.releasers) == 0 {
-		return
-	}
-	for i, it := range op.Items {
-		if i < len(a.Results) && a.Results[i].Outcome != core.OutUnknown {
-			s.resolveRelease(it.ID, nil)
-		}
+	for _, ch := range s.releases.Answered(op, a) {
+		ch <- nil
 	}
 }
 
 func (s *shell) resolveRelease(name string, err error) {
-	waiting, ok := s.releasers[name]
-	if !ok {
-		return
-	}
-	delete(s.releasers, name)
-	for _, ch := range waiting {
+	for _, ch := range s.releases.Over(name) {
 		ch <- err
 	}
 }

@@ -128,6 +128,9 @@ func engine(s sim.Scenario) sim.Engine {
 		redis = sim.RedisChoice{Kind: "container", Image: containertest.Redis(GinkgoTB(), containertest.Engine(GinkgoTB()))}
 		launch.Containers = true
 	}
+	if c, err := s.Resolve(); err == nil {
+		redis.Servers = c.Servers()
+	}
 	return sim.NewReal(redis, launch)
 }
 

@@ -21,8 +21,7 @@ const (
 )
 
 func electionFaults(k fault.Kind) error {
-	switch k {
-	case fault.SessionAdd, fault.SessionRemove, fault.SessionPause:
+	if k.Has(fault.Alters) {
 		return fmt.Errorf("%w: %q: an election has no sessions that come and go", ErrPointless, string(k))
 	}
 	return nil

@@ -39,6 +39,7 @@ type RedisChoice struct {
 	Project   string                  // of a compose file, whose fleet is stormed
 	Image     string                  // of a container; "": RedisImage
 	Pulling   func(done, total int64) // hears how an image is fetched, in bytes; may be nil
+	Servers   int                     // as Config.Servers; they are processes, so of Kind "" or "server" only
 }
 
 // Launcher says how the real engine starts nodes.

@@ -40,6 +40,8 @@ type scenarioYAML struct {
 	Name        string         `yaml:"name,omitempty"`
 	Description string         `yaml:"description,omitempty"`
 	Engine      string         `yaml:"engine,omitempty"`
+	Topology    string         `yaml:"topology,omitempty"`
+	Replicas    *int           `yaml:"replicas,omitempty"`
 	System      string         `yaml:"system,omitempty"`
 	Nodes       *int           `yaml:"nodes,omitempty"`
 	Sessions    *int           `yaml:"sessions,omitempty"`
@@ -272,7 +274,7 @@ func (y scenarioYAML) scenario() Scenario {
 	s := Scenario{
 		Name: y.Name, Description: y.Description, System: y.System, Nodes: deref(y.Nodes), Sessions: deref(y.Sessions),
 		Speed: deref(y.Speed), Duration: deref(y.Duration), Seed: deref(y.Seed), LongPolls: y.LongPolls, APILeases: y.APILeases,
-		Criteria: y.Criteria, NodeCmd: y.NodeCmd, Engine: y.Engine, Virtual: y.Virtual.virtual(),
+		Criteria: y.Criteria, NodeCmd: y.NodeCmd, Engine: y.Engine, Topology: y.Topology, Replicas: y.Replicas, Virtual: y.Virtual.virtual(),
 	}
 	s.Faults = kindsOf(y.Faults)
 	if t := y.Timings; t != nil {
@@ -410,6 +412,7 @@ func (c Config) yaml() scenarioYAML {
 	if c.onVirtual() {
 		y.Engine = c.Engine
 	}
+	y.Topology, y.Replicas = c.servers()
 	for _, k := range c.Faults {
 		y.Faults = append(y.Faults, string(k))
 	}
@@ -437,7 +440,7 @@ func (s Scenario) Given() (json.RawMessage, error) {
 	y := givenYAML{scenarioYAML: scenarioYAML{
 		Name: s.Name, Engine: s.Engine, System: s.System, Nodes: some(s.Nodes), Sessions: some(s.Sessions), Speed: some(s.Speed),
 		Duration: some(s.Duration), Seed: some(s.Seed), LongPolls: s.LongPolls, APILeases: s.APILeases, Criteria: s.Criteria,
-		NodeCmd: s.NodeCmd, Virtual: s.Virtual.yaml(),
+		NodeCmd: s.NodeCmd, Virtual: s.Virtual.yaml(), Topology: s.Topology, Replicas: s.Replicas,
 	}}
 	if t != (Timings{}) {
 		y.Timings = &timingsYAML{

@@ -50,7 +50,7 @@ func (e *realEngine) Run(ctx context.Context, s Storm, rec *history.Recorder) (O
 		env = append(env, "LEASESTORM_LONG_POLLS=true")
 	}
 	rc := real.Config{
-		System: s.System, Nodes: s.Nodes, Sessions: s.Sessions, Timings: s.Timings, LongPolls: s.LongPolls,
+		System: s.System, Replicas: s.Replicas, Nodes: s.Nodes, Sessions: s.Sessions, Timings: s.Timings, LongPolls: s.LongPolls,
 		Storm: s.Config.Storm, Calm: s.Calm, Plan: s.Plan, NodeCmd: node, NodeEnv: env, Dir: s.Dir, LogMax: check.LogMax, Seed: s.Seed,
 		Progress: func(p real.Progress) {
 			s.Progress(Progress{

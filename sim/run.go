@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -40,6 +41,8 @@ var ErrHarness = errors.New("the storm did not run")
 type Options struct {
 	Engine  Engine
 	Reports string // folder for the run's own folder; "reports" if empty; made if missing
+	// Least is how often each guarantee that decides must have been exercised for a pass; 0: once, as without it.
+	Least int
 	// Started is called once, before the first node starts, with everything that was drawn; nil: not called.
 	Started func(Start)
 	// Progress is called while the run goes on, from one goroutine at a time; nil: not called.
@@ -59,7 +62,11 @@ type Result struct {
 	Start
 	Outcome Outcome
 	Report  report.Report // as saved in the folder
+	// Folder is the run's folder, held open: what is written below Dir goes there, also where somebody put another one in its place. Who has
+	// the Result closes it; nil after an error without a verdict.
+	Folder *writefile.Dir
 
+	least   int               // Options.Least
 	unsaved error             // why the history is not in the folder
 	sums    map[string]string // of the files that were there before the first node started
 }
@@ -71,11 +78,12 @@ type Result struct {
 // removed again unless nodes had started, whose logs explain the error. When ctx ends, the run stops within 3 s and what
 // there is of it is judged.
 func Run(ctx context.Context, c Config, o Options) (Result, error) {
-	dir, err := newDir(o.Reports, c)
+	folder, err := newDir(o.Reports, c)
 	if err != nil {
 		return Result{}, err
 	}
-	r := Result{Start: Start{Dir: dir, Config: c}}
+	dir := folder.Path()
+	r := Result{Start: Start{Dir: dir, Config: c}, Folder: folder, least: o.Least}
 	begin, rec := time.Now(), history.NewRecorder()
 	started, err := r.run(ctx, o, rec)
 	if cerr := o.Engine.Close(); err == nil && cerr != nil {
@@ -83,17 +91,26 @@ func Run(ctx context.Context, c Config, o Options) (Result, error) {
 	}
 	switch {
 	case err != nil && started:
-		return r, fmt.Errorf("%w; the nodes' logs are in %s", err, filepath.Join(dir, LogsDir))
+		err = fmt.Errorf("%w; the nodes' logs are in %s", err, filepath.Join(dir, LogsDir))
 	case err != nil:
-		return r, errors.Join(err, os.RemoveAll(dir))
+		err = errors.Join(err, os.RemoveAll(dir))
+	default:
+		err = r.judge(o.Engine.Name(), rec, time.Since(begin))
 	}
-	return r, r.judge(o.Engine.Name(), rec, time.Since(begin))
+	if err != nil && !errors.Is(err, ErrUnsaved) {
+		r.Folder = nil
+		err = errors.Join(err, folder.Close())
+	}
+	return r, err
 }
 
 // judge has the saved history judged and saves the report. What could not be saved is judged from memory: a disk that is
 // full costs the files, not the verdict.
 func (r *Result) judge(engine string, rec *history.Recorder, wall time.Duration) error {
 	p := r.params()
+	if r.unsaved == nil {
+		r.unsaved = r.Folder.Same() // it is saved where nobody finds it
+	}
 	events, logs := history.Open(r.Dir), check.ReadLogs(filepath.Join(r.Dir, LogsDir))
 	if r.unsaved != nil {
 		events, logs = rec.Events(), nil // logs may have suffered from the same
@@ -103,6 +120,9 @@ func (r *Result) judge(engine string, rec *history.Recorder, wall time.Duration)
 		events, sum = history.Summed(events)
 	}
 	judged, err := check.Judge(p, events, logs)
+	if err == nil && r.unsaved == nil {
+		err = r.Folder.Same() // what was judged may be another's
+	}
 	if err != nil {
 		return fmt.Errorf("%w: judge %s: %w", ErrHarness, r.Dir, err)
 	}
@@ -116,9 +136,14 @@ func (r *Result) judge(engine string, rec *history.Recorder, wall time.Duration)
 }
 
 func (r *Result) meta(engine string, wall time.Duration, sum string) report.Meta {
+	launcher := ""
+	if r.Redis.Nodes != "" && r.Redis.Kind != RedisCompose { // a fleet that runs was launched by somebody else
+		launcher = report.LaunchContainers
+	}
 	return report.Meta{
 		Engine: engine, Commit: Commit(), Redis: report.Redis{Kind: r.Redis.Kind, Version: r.Redis.Version},
 		RedisCommands: r.Outcome.RedisCommands, Wall: wall, Virtual: r.Outcome.Virtual, SHA256: sum, Sums: r.sums,
+		NodeCmd: r.Config.NodeCmd, Launcher: launcher,
 	}
 }
 
@@ -129,16 +154,23 @@ func (r *Result) begin(engine string) error {
 		return err
 	}
 	p := params(r.Config, r.Plan, Outcome{Interrupted: true}, r.Redis.Kind)
+	p.Least = r.least
 	return report.New(r.meta(engine, 0, ""), p, check.Result{}).Save(r.Dir)
 }
 
 // params is what the judge must know of the run beside its history.
-func (r *Result) params() check.Params { return params(r.Config, r.Plan, r.Outcome, r.Redis.Kind) }
+func (r *Result) params() check.Params {
+	p := params(r.Config, r.Plan, r.Outcome, r.Redis.Kind)
+	p.Least = r.least
+	return p
+}
 
 func params(c Config, plan fault.Plan, o Outcome, redis string) check.Params {
 	plan.Seed = c.Seed // of the run, also where the plan was written by hand
+	topology, _ := c.servers()
 	return check.Params{
-		System: c.System, Nodes: c.Nodes, Sessions: c.Sessions, Tuners: c.tuners(),
+		Topology: topology, Followed: c.replicated() && c.onVirtual(),
+		System: c.System, Nodes: c.Nodes, Sessions: c.Sessions, Tuners: c.tuners(), Replicas: c.Replicas,
 		Timings: c.Timings, Duration: c.Duration(), Speed: c.Speed,
 		Plan: plan, Tap: o.Tap, Counted: redis != RedisCompose, Interrupted: o.Interrupted, Foreign: len(c.NodeCmd) > 0,
 		Scenario: c.Name, Redis: redis, Criteria: c.Criteria,
@@ -250,12 +282,12 @@ func flushing(rec *history.Recorder) (stop func()) {
 const dirsMax = 10_000
 
 // newDir makes the run's folder, <scenario>-<seed>, with "-2" and so on where that is taken: another run may be using it.
-func newDir(reports string, c Config) (string, error) {
+func newDir(reports string, c Config) (*writefile.Dir, error) {
 	if reports == "" {
 		reports = "reports"
 	}
 	if err := os.MkdirAll(reports, 0o755); err != nil {
-		return "", fmt.Errorf("%w: report folder: %w (flag --report)", ErrHarness, err)
+		return nil, fmt.Errorf("%w: report folder: %w (flag --report)", ErrHarness, err)
 	}
 	base := filepath.Join(reports, c.Name+"-"+strconv.FormatUint(c.Seed, 10))
 	for i := 1; i <= dirsMax; i++ {
@@ -263,19 +295,16 @@ func newDir(reports string, c Config) (string, error) {
 		if i > 1 {
 			dir += "-" + strconv.Itoa(i)
 		}
-		err := os.Mkdir(dir, 0o755)
+		folder, err := writefile.NewDir(dir, LogsDir)
 		if errors.Is(err, fs.ErrExist) {
 			continue
 		}
-		if err == nil {
-			err = os.Mkdir(filepath.Join(dir, LogsDir), 0o755)
-		}
 		if err != nil {
-			return "", fmt.Errorf("%w: report folder: %w (flag --report)", ErrHarness, err)
+			return nil, fmt.Errorf("%w: report folder: %w (flag --report)", ErrHarness, err)
 		}
-		return dir, nil
+		return folder, nil
 	}
-	return "", fmt.Errorf("%w: report folder: %s and %d more exist: remove some or give another --report",
+	return nil, fmt.Errorf("%w: report folder: %s and %d more exist: remove some or give another --report",
 		ErrHarness, base, dirsMax-1)
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -23,6 +24,7 @@ type fake struct {
 	unsupported     fault.Kind
 	closed          int
 	storm           Storm
+	during          func(dir string) // called while it runs; nil: not
 }
 
 func (f *fake) Name() string { return "fake" }
@@ -40,6 +42,9 @@ func (f *fake) Supports(k fault.Kind) error {
 
 func (f *fake) Run(ctx context.Context, s Storm, rec *history.Recorder) (Outcome, error) {
 	f.storm = s
+	if f.during != nil {
+		f.during(s.Dir)
+	}
 	rec.Add(history.Event{T: 0, Kind: history.Phase, Reason: "start"})
 	rec.Add(history.Event{T: int64(s.Duration()), Kind: history.Phase, Reason: "end"})
 	s.Progress(Progress{Elapsed: s.Duration(), Total: s.Duration(), Phase: "calm"})
@@ -104,6 +109,41 @@ func TestRunNeverSharesAFolder(t *testing.T) {
 	}
 	if !seen[filepath.Join(reports, "storm-7-3")] {
 		t.Errorf("got %v, want the third to be storm-7-3", seen)
+	}
+}
+
+// Who may rename a run's folder while it runs has no file of another folder written, and no verdict of what he put in its place.
+func TestRunWritesIntoItsOwnFolderOnly(t *testing.T) {
+	at := t.TempDir()
+	victim, moved := filepath.Join(at, "victim"), filepath.Join(at, "moved")
+	if err := errors.Join(os.Mkdir(victim, 0o755), os.Mkdir(filepath.Join(victim, LogsDir), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	engine := &fake{during: func(dir string) {
+		if err := errors.Join(os.Rename(dir, moved), os.Symlink(victim, dir)); err != nil {
+			t.Error(err)
+		}
+	}}
+	r, err := Run(t.Context(), resolved(t, Scenario{}), Options{Engine: engine, Reports: filepath.Join(at, "reports")})
+	if !errors.Is(err, ErrUnsaved) || !errors.Is(err, writefile.ErrReplaced) {
+		t.Errorf("a folder that was swapped: %v", err)
+	}
+	if err := r.Folder.Close(); err != nil {
+		t.Error(err)
+	}
+	err = filepath.WalkDir(victim, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			t.Errorf("%s was written", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	for _, name := range []string{HistoryFile, PlanFile, ScenarioFile} {
+		if _, err := os.Stat(filepath.Join(moved, name)); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

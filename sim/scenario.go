@@ -20,6 +20,8 @@ type Scenario struct {
 	Name        string // [a-z0-9-], part of the run folder's name; "storm" if empty
 	Description string // one line, shown by "simulate scenarios"
 	Engine      string // EngineReal or EngineVirtual; EngineReal if empty
+	Topology    string // of Redis: TopologySingle (if empty) or TopologySentinel
+	Replicas    *int   // with TopologySentinel, how many instances are told of; nil: ReplicasDefault; 0: of none, and there are two
 	System      string // SystemPolling if empty
 	Nodes       int    // processes at the start
 	Sessions    int    // polling sessions at the start
@@ -54,6 +56,8 @@ type Fixed struct {
 // Config is a Scenario with every parameter set. It comes from Scenario.Resolve only.
 type Config struct {
 	Name, Engine    string
+	Topology        string
+	Replicas        int
 	System          string
 	Nodes, Sessions int
 
@@ -141,6 +145,7 @@ func (s Scenario) resolve() (Config, error) {
 		LongPolls: s.LongPolls, APILeases: s.APILeases, Speed: s.Speed, Seed: s.Seed,
 		Faults: s.Faults, Criteria: s.Criteria, NodeCmd: s.NodeCmd, Virtual: s.Virtual,
 	}
+	s.topology(&c)
 	if err := c.checkSystem(); err != nil {
 		return Config{}, err
 	}
@@ -269,7 +274,7 @@ func (c Config) Draw(supported func(fault.Kind) error) (fault.Plan, error) {
 		return *c.Plan, nil
 	}
 	var usual []fault.Kind
-	for _, k := range fault.DefaultKinds() {
+	for _, k := range append(fault.DefaultKinds(), fault.ServerKinds()...) {
 		if supported(k) == nil && c.pointless(k) == nil {
 			usual = append(usual, k)
 		}
@@ -283,5 +288,6 @@ func (c Config) Draw(supported func(fault.Kind) error) (fault.Plan, error) {
 	return c.drawn(fault.DrawParams{
 		Nodes: c.Nodes, Sessions: c.Sessions, Timings: c.Timings, Storm: c.Storm, Leader: c.System == SystemElection, Owns: c.owns(),
 		Kinds: kinds, Virtual: c.onVirtual(),
+		Mixed: c.replicated(), // what hits alone is for limits in time, which faults of servers have none of their own
 	})
 }

@@ -24,7 +24,7 @@ func TestDefaults(t *testing.T) {
 	}
 	c.Seed = 0
 	want := Config{
-		Name: "storm", Engine: "real", System: "polling", Nodes: 10, Sessions: 100, Speed: 10,
+		Name: "storm", Engine: "real", Topology: "single", System: "polling", Nodes: 10, Sessions: 100, Speed: 10,
 		Timings: Timings{
 			TTL: 3 * time.Second, Renew: time.Second, RenewTimeout: 300 * time.Millisecond, Heartbeat: time.Second, Discovery: time.Second,
 			Poll: 500 * time.Millisecond, PollTimeout: 500 * time.Millisecond, Serve: 10 * time.Millisecond,

@@ -373,20 +373,13 @@ func (s Shrunk) Real() (Config, error) {
 	}
 	speed := max(1, float64(c.TTL)/float64(realTTL))
 	duration := max(c.Duration(), c.Storm+2*c.TTL) + time.Duration(float64(time.Second)*speed)
-	faults := slices.Clone(c.Plan.Faults)
-	for i, f := range faults {
-		switch f.Kind {
-		case fault.Latency, fault.Flapping, fault.RedisSlow, fault.RedisLoading, fault.PollSlow:
-			faults[i].Ms, faults[i].Jitter = max(1, int64(float64(f.Ms)/speed)), int64(float64(f.Jitter)/speed)
-		}
-	}
 	return Scenario{
 		Name: c.Name + "-real", System: c.System, Nodes: c.Nodes, Sessions: c.Sessions, Speed: speed, Seed: c.Seed,
 		Timings: Timings{
 			TTL: c.TTL, Renew: c.Renew, Heartbeat: c.Heartbeat, Discovery: c.Discovery, Poll: c.Poll, PollTimeout: c.PollTimeout,
 			Serve: max(c.Serve, time.Duration(speed*float64(time.Millisecond))),
 		},
-		Duration: max(duration, time.Duration(float64(DurationMin)*speed)), LongPolls: c.LongPolls, Plan: faults,
+		Duration: max(duration, time.Duration(float64(DurationMin)*speed)), LongPolls: c.LongPolls, Plan: c.Plan.Faults,
 		Criteria: c.Criteria,
 	}.Resolve()
 }

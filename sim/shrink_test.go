@@ -149,6 +149,21 @@ func TestShrinkOfASoundRun(t *testing.T) {
 	}
 }
 
+// The smallest run for the real engine is the one of virtual time, its amounts made faster as its timings are, once.
+func TestShrunkAmountsOnTheRealEngine(t *testing.T) {
+	c := resolved(t, Scenario{
+		Engine: EngineVirtual, Nodes: 2, Sessions: 2, Seed: 5,
+		Plan: []fault.Fault{{At: 5 * time.Second, Kind: fault.Latency, Target: "node-1", For: 10 * time.Second, Ms: 1000, Jitter: 500}},
+	})
+	real, err := Shrunk{Config: c}.Real()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := real.Plan.Faults[0]; real.TTL != c.TTL/10 || f.Ms != 100 || f.Jitter != 50 || f.At != 500*time.Millisecond {
+		t.Errorf("a TTL of %v, where it was %v, and %+v", real.TTL, c.TTL, f)
+	}
+}
+
 func TestRenumber(t *testing.T) {
 	at := func(k fault.Kind, i int) fault.Fault { return fault.Fault{Kind: k, Target: fault.NodeTarget(i)} }
 	in := []fault.Fault{at(fault.Crash, 7), at(fault.Join, 11), {Kind: fault.RedisFlush}, at(fault.Cut, 3), at(fault.Freeze, 7)}

@@ -54,6 +54,9 @@ func (s Scenario) Swarm(seed uint64) (Config, fault.Plan, error) {
 	if c.Plan != nil {
 		return c, *c.Plan, nil
 	}
+	if c.replicated() {
+		d.kinds = append(d.kinds, drawServerKinds(seed)...)
+	}
 	c.Faults = fault.Wanted(c.Faults, slices.DeleteFunc(d.kinds, func(k fault.Kind) bool { return c.pointless(k) != nil }))
 	if len(c.Faults) == 0 {
 		c.Faults = []fault.Kind{fault.Crash}
@@ -163,6 +166,15 @@ func drawVirtual(r *rand.Rand, ttl time.Duration) (v Virtual) {
 		v.Clock = virtual.Clock{Drift: 4_000, Offset: time.Hour, Late: late}
 	}
 	return v
+}
+
+const streamServers = 0x736572766572
+
+// drawServerKinds draws which faults of its servers a run has whose Redis has replicas. What else it draws is that of the same seed
+// with one server.
+func drawServerKinds(seed uint64) []fault.Kind {
+	r := rand.New(rand.NewPCG(seed, streamServers))
+	return slices.DeleteFunc(fault.ServerKinds(), func(fault.Kind) bool { return r.IntN(3) == 0 })
 }
 
 // drawKinds draws which kinds of faults a run has at all. Runs with lone injections have more of them: each needs its turn.

@@ -1,9 +1,9 @@
 package sim
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -56,22 +56,17 @@ func noBeats(k fault.Kind) error {
 func (c Config) pointless(k fault.Kind) error {
 	s := systems[c.System]
 	if s == nil || s.faults == nil {
-		return nil
+		return c.misplaced(k)
 	}
-	return s.faults(k)
+	return cmp.Or(c.misplaced(k), s.faults(k))
 }
 
-// checkSystem refuses systems that exist nowhere, or not in this version.
+// checkSystem refuses systems that exist nowhere.
 func (c Config) checkSystem() error {
-	planned := []string{SystemPolling, SystemElection, SystemIntents}
-	switch s := systems[c.System]; {
-	case s != nil:
-		return nil
-	case slices.Contains(planned, c.System):
-		return wrong("system", "%q: %w: this version has %s (flag --system)", c.System, ErrLater,
-			strings.Join(slices.Sorted(maps.Keys(systems)), ", "))
+	if systems[c.System] == nil {
+		return wrong("system", "unknown system %q: known are %s (flag --system)", c.System, strings.Join(check.Systems(), ", "))
 	}
-	return wrong("system", "unknown system %q: known are %s (flag --system)", c.System, strings.Join(planned, ", "))
+	return nil
 }
 
 // checkCriteria refuses guarantees that the system does not have.

@@ -9,9 +9,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
-// ErrLater means that what was asked for is designed but not part of this version.
-var ErrLater = errors.New("not in this version yet")
-
 var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
 
 // variable is a word before a command that sets an environment variable.
@@ -44,7 +41,7 @@ func (c Config) checkEngine() error {
 	case !c.onVirtual() && c.Virtual != (Virtual{}):
 		return wrong("virtual", "these are the virtual engine's surroundings: add engine: virtual (flag --engine)")
 	}
-	return nil
+	return c.checkTopology()
 }
 
 // checkCounts refuses numbers and names that are out of bounds on their own.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/report"
@@ -32,6 +34,7 @@ off or changed: only its G12 is not judged.`,
 		},
 	}
 	cmd.Flags().BoolVar(&f.json, "json", false, "write report.json and nothing else to standard output")
+	f.registerJudged(cmd.Flags())
 	cmd.Flags().BoolVar(&f.noHTML, "no-html", false, "write no report.html")
 	return cmd
 }
@@ -39,9 +42,18 @@ off or changed: only its G12 is not judged.`,
 // again judges a saved run again. Where its history is damaged, what could be read is judged and the damage is told.
 func (f *flags) again(cmd *cobra.Command, dir string) error {
 	guardMemory(dir, memoryFor(dir))
-	r, _, damage := report.Judge(dir)
+	r, judged, folder, damage := judgeHeld(dir)
 	if !report.Readable(damage) {
 		return damage
+	}
+	defer folder.Close()
+	f.folder = folder
+	if cmd.Flags().Changed("min-exercised") {
+		if f.least < 1 {
+			return fmt.Errorf("--min-exercised %d: must be more than zero; leave it out for what the run was asked", f.least)
+		}
+		r.Config.Least = f.least
+		r.Verdict = check.Decide(r.Params(), check.Result{Verdicts: r.Guarantees, Complete: judged.Complete})
 	}
 	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
 	text := stdout
@@ -60,6 +72,33 @@ func (f *flags) again(cmd *cobra.Command, dir string) error {
 		fmt.Fprintf(stderr, "simulate: judged as far as it can be read: %v\n", oneLine(damage))
 	}
 	return exit(r)
+}
+
+// judgeHeld judges a saved run in a folder that it holds open, if the error is Readable, for what is written there afterwards. Where
+// somebody put another folder at its path meanwhile, nothing was judged.
+func judgeHeld(dir string) (report.Report, check.Result, *writefile.Dir, error) {
+	folder, err := writefile.OpenDir(dir)
+	if err != nil { // the judge says better what is missing
+		_, _, jerr := report.Judge(dir)
+		return report.Report{}, check.Result{}, nil, cmp.Or(unreadable(jerr), err)
+	}
+	r, judged, damage := report.Judge(dir)
+	if err := folder.Same(); err != nil {
+		damage = err
+	}
+	if !report.Readable(damage) {
+		_ = folder.Close()
+		return r, judged, nil, damage
+	}
+	return r, judged, folder, damage
+}
+
+// unreadable returns err unless there is a judgement beside it.
+func unreadable(err error) error {
+	if report.Readable(err) {
+		return nil
+	}
+	return err
 }
 
 // oneDir wants exactly the folder of a saved run.

@@ -5,13 +5,16 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/leasestorm/leasestorm/internal/plain"
+	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/page"
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
@@ -22,13 +25,14 @@ const (
 )
 
 func newDiff() *cobra.Command {
-	return &cobra.Command{
+	noHTML := false
+	cmd := &cobra.Command{
 		Use:   "diff A B",
 		Short: "Say at which event two saved runs part",
 		Long: `diff compares the histories of two saved runs, event by event: a plan that was played twice in virtual time, by two versions of
 the library or by one that is broken, or a plan and one with a fault less. It prints where their plans differ, the first event
-at which they part, and what stands before and after it. Of two real runs the first events part already, by their times. Exit
-codes: 0 they are the same, 1 they part, 3 one cannot be read.`,
+at which they part, and what stands before and after it, and writes the page of B with it as diff.html into B's folder. Of two
+real runs the first events part already, by their times. Exit codes: 0 they are the same, 1 they part, 3 one cannot be read.`,
 		Example: "  simulate diff reports/storm-42 reports/storm-42-2",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 || args[0] == "" || args[1] == "" {
@@ -38,65 +42,113 @@ codes: 0 they are the same, 1 they part, 3 one cannot be read.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			guardMemory(args[0]+" and "+args[1], memoryFor(args[0])+memoryFor(args[1]))
-			parts, err := diff(cmd.OutOrStdout(), args[0], args[1])
-			if err == nil && parts {
-				return verdictError(exitFail)
+			to, _ := writefile.OpenDir(args[1]) // what is wrong with it is said when it is read
+			defer to.Close()
+			p, err := diff(args[0], args[1])
+			if err != nil {
+				return err
 			}
-			return err
+			out := cmd.OutOrStdout()
+			printParting(out, args[0], args[1], p)
+			if !p.Parts {
+				return nil
+			}
+			if !noHTML {
+				showParting(out, to, p)
+			}
+			return verdictError(exitFail)
 		},
 	}
+	cmd.Flags().BoolVar(&noHTML, "no-html", false, "write no "+page.DiffName)
+	return cmd
 }
 
-// diff says where the two runs part, and whether they do.
-func diff(out io.Writer, a, z string) (parts bool, err error) {
-	if err := planDiff(out, a, z); err != nil {
-		return false, err
+// diff says where the two runs part.
+func diff(a, z string) (page.Parting, error) {
+	p := page.Parting{With: plain.Text(a)}
+	if err := planDiff(&p, a, z); err != nil {
+		return p, err
 	}
 	nextA, stopA := iter.Pull2(history.Open(a))
 	defer stopA()
 	nextZ, stopZ := iter.Pull2(history.Open(z))
 	defer stopZ()
-	var alike []history.Event
-	for n := 0; ; n++ {
+	for {
 		x, errX, okX := nextA()
 		y, errY, okY := nextZ()
 		switch {
 		case errX != nil || errY != nil:
-			return false, errors.Join(errX, errY)
+			return p, errors.Join(errX, errY)
 		case !okX && !okY:
-			fmt.Fprintf(out, "the same: %d events\n", n)
-			return false, nil
+			return p, nil
 		case okX && okY && x == y:
-			alike = append(alike[max(0, len(alike)-alikeShown+1):], x)
+			p.Same++
+			p.At = x.T
+			p.Before = append(p.Before[max(0, len(p.Before)-alikeShown+1):], report.Line(&x))
 			continue
 		}
-		fmt.Fprintf(out, "the same for %d events; then they part\n", n)
-		for i := range alike {
-			fmt.Fprintf(out, "  %s\n", report.Line(&alike[i]))
+		p.Parts = true
+		if okY {
+			p.At = y.T
 		}
-		return true, errors.Join(side(out, a, &x, okX, nextA), side(out, z, &y, okY, nextZ))
+		p.There, errX = side(&x, okX, nextA)
+		p.Here, errY = side(&y, okY, nextZ)
+		return p, errors.Join(errX, errY)
 	}
 }
 
-// side writes what one of them goes on with.
-func side(out io.Writer, dir string, e *history.Event, ok bool, next func() (history.Event, error, bool)) error {
-	fmt.Fprintf(out, "%s\n", plain.Text(dir))
-	var err error
+// side returns what one of them goes on with.
+func side(e *history.Event, ok bool, next func() (history.Event, error, bool)) (lines []string, err error) {
 	for range partsShown {
 		if !ok {
-			fmt.Fprintln(out, "  its end")
-			return nil
+			return append(lines, "its end"), nil
 		}
-		fmt.Fprintf(out, "  %s\n", report.Line(e))
+		lines = append(lines, report.Line(e))
 		if *e, err, ok = next(); err != nil {
-			return err
+			return lines, err
 		}
 	}
-	return nil
+	return lines, nil
+}
+
+func printParting(out io.Writer, a, z string, p page.Parting) {
+	for _, line := range p.Plans {
+		fmt.Fprintln(out, line)
+	}
+	if !p.Parts {
+		fmt.Fprintf(out, "the same: %d events\n", p.Same)
+		return
+	}
+	fmt.Fprintf(out, "the same for %d events; then they part\n", p.Same)
+	show := func(lines []string) {
+		for _, line := range lines {
+			fmt.Fprintf(out, "  %s\n", line)
+		}
+	}
+	show(p.Before)
+	fmt.Fprintln(out, plain.Text(a))
+	show(p.There)
+	fmt.Fprintln(out, plain.Text(z))
+	show(p.Here)
+}
+
+// showParting writes the page. One that cannot be written costs no answer.
+func showParting(out io.Writer, to *writefile.Dir, p page.Parting) {
+	dir := to.Path()
+	r, _, damage := report.Judge(dir)
+	if !report.Readable(damage) {
+		fmt.Fprintf(out, "note: no page of it: %v\n", oneLine(damage))
+		return
+	}
+	if err := page.SaveParting(to, r, p); err != nil {
+		fmt.Fprintf(out, "note: %v\n", oneLine(err))
+		return
+	}
+	fmt.Fprintf(out, "  see it:          %s\n", plain.Text(filepath.Join(dir, page.DiffName)))
 }
 
 // planDiff says which faults only one of the runs has.
-func planDiff(out io.Writer, a, z string) error {
+func planDiff(p *page.Parting, a, z string) error {
 	x, err := report.Load(a)
 	if err != nil {
 		return err
@@ -108,7 +160,7 @@ func planDiff(out io.Writer, a, z string) error {
 	only := func(dir string, has, other []fault.Fault) {
 		for _, f := range has {
 			if !slices.Contains(other, f) {
-				fmt.Fprintf(out, "only in %s: %v %s %s %s\n", plain.Text(dir), f.At, f.Kind, plain.Text(f.Target), amount(f))
+				p.Plans = append(p.Plans, fmt.Sprintf("only in %s: %v %s %s %s", plain.Text(dir), f.At, f.Kind, plain.Text(f.Target), amount(f)))
 			}
 		}
 	}

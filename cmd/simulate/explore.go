@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -48,6 +49,8 @@ func (f *flags) explores(fs *pflag.FlagSet) (bool, error) {
 		switch {
 		case fs.Changed("seed"):
 			return false, fmt.Errorf("--seed and --seeds: give one seed or a range, not both")
+		case fs.Changed("min-exercised"):
+			return false, fmt.Errorf("--min-exercised is for one run: an exploration says which guarantee no seed exercised")
 		case fs.Changed("engine") && f.engine == sim.EngineReal:
 			return false, fmt.Errorf("--seeds explores in virtual time: give --engine virtual with it")
 		}
@@ -164,6 +167,7 @@ func (f *flags) explore(cmd *cobra.Command) error {
 	if !f.quiet {
 		x.Progress = coverageLine(stderr)
 	}
+	x.Saved = f.pageOfSeed(stderr)
 	state, runs := x.StateFile(), int64(0)
 	if _, err := os.Stat(state); err == nil && f.guard == nil { // it may have come from elsewhere, as a scenario may
 		f.guard = guardMemory(state, memoryMax)
@@ -190,7 +194,7 @@ func (f *flags) explore(cmd *cobra.Command) error {
 		}
 	}
 	var table bytes.Buffer
-	printCoverage(&table, c)
+	printCoverage(&table, c, f.luaFlag())
 	if _, err := table.WriteTo(text); err != nil {
 		return fmt.Errorf("write what was covered, which is in %s: %w", c.File, err)
 	}
@@ -198,6 +202,19 @@ func (f *flags) explore(cmd *cobra.Command) error {
 		return verdictError(code)
 	}
 	return nil
+}
+
+// pageOfSeed returns what shows a failing seed's run beside it as soon as it has a folder: an exploration may be ended at any time.
+func (f *flags) pageOfSeed(notes io.Writer) func(sim.Result) {
+	var mu sync.Mutex // over notes
+	return func(r sim.Result) {
+		r.Report.ReplayFlags = f.replayFlags(r)
+		var said bytes.Buffer
+		f.draw(r.Report, r.Dir, &said)
+		mu.Lock()
+		defer mu.Unlock()
+		_, _ = said.WriteTo(notes)
+	}
 }
 
 // coverageLine returns what shows the progress: one line that is written over on a terminal, a line now and then elsewhere.
@@ -274,7 +291,8 @@ func printGuarantees(out io.Writer, c *explore.Coverage) {
 	_ = w.Flush()
 }
 
-func printCoverage(out io.Writer, c explore.Coverage) {
+// printCoverage prints what the exploration covered; again stands behind the folder in the commands that run a failing seed again.
+func printCoverage(out io.Writer, c explore.Coverage, again string) {
 	printGuarantees(out, &c)
 	for i, s := range c.Failed {
 		if i == failedMax {
@@ -283,8 +301,8 @@ func printCoverage(out io.Writer, c explore.Coverage) {
 		}
 		fmt.Fprintf(out, "\nseed %d breaks %s: %s\n", s.Seed, strings.Join(s.Broke, ", "), s.Detail)
 		if s.Dir != "" {
-			fmt.Fprintf(out, "  judge it again:  simulate check %[1]s\n  run it again:    simulate replay %[1]s\n"+
-				"  make it small:   simulate shrink %[1]s\n", plain.Word(s.Dir))
+			fmt.Fprintf(out, seeIt+"  judge it again:  simulate check %[1]s\n  run it again:    simulate replay %[1]s%[2]s\n"+
+				"  make it small:   simulate shrink %[1]s%[2]s\n", plain.Word(s.Dir), again)
 		}
 	}
 	wall := time.Duration(c.WallMs) * time.Millisecond

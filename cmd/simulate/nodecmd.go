@@ -2,12 +2,14 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,7 +18,10 @@ import (
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
 
+	"github.com/leasestorm/leasestorm/internal/plain"
+	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/sim"
+	"github.com/leasestorm/leasestorm/sim/report"
 )
 
 // splitCommand splits a command line into words as a POSIX shell does, with its quotes and $NAME of the environment. What only a
@@ -44,8 +49,79 @@ func splitCommand(line string) ([]string, error) {
 	return fields, nil
 }
 
-// replayFlags are the flags with which a replay starts the same nodes, after a blank: "" for the reference node.
-func replayFlags(command []string) string {
+// bugVariable is what nodes that can be broken on purpose read, such as scenarios/testdata/foreign_node.py.
+const bugVariable = "BUG"
+
+// withBug puts that variable, where it stands before simulate instead of before the node, into the node's command: what breaks the
+// node belongs to the run, and a replay must not pass for want of it.
+func (f *flags) withBug(command []string) []string {
+	value, set := os.LookupEnv(bugVariable)
+	env, argv := sim.NodeCommand(command)
+	named := slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, bugVariable+"=") })
+	if !set || named || len(argv) == 0 || f.launcher == launchContainers { // into a container comes what the command names
+		return command
+	}
+	return append([]string{bugVariable + "=" + value}, command...)
+}
+
+// forgets says which variables the nodes of the saved run had that those of its replay lack or have otherwise.
+func (f *flags) forgets(out io.Writer, c sim.Config) {
+	if f.saved == "" || c.Engine != sim.EngineReal {
+		return
+	}
+	was, err := report.Load(f.saved)
+	if err != nil { // it was read before, or there is nothing to compare with
+		return
+	}
+	had, _ := sim.NodeCommand(was.NodeCmd)
+	has, _ := sim.NodeCommand(c.NodeCmd)
+	for _, v := range had {
+		if !slices.Contains(has, v) {
+			fmt.Fprintf(out, "note: the nodes of %s had %s, these have not: this is another run\n", plain.Text(f.saved), plain.Word(v))
+		}
+	}
+}
+
+// replayFlags are the flags with which a replay is played as this run was, each after a blank: what its folder does not say, and what
+// else this machine would choose. A password is in none of them.
+func (f *flags) replayFlags(r sim.Result) string {
+	var b strings.Builder
+	add := func(name, value string) {
+		if value != "" {
+			b.WriteString(" --" + name + " " + shellWord(value))
+		}
+	}
+	switch {
+	case r.Config.Engine == sim.EngineVirtual:
+		b.WriteString(f.luaFlag())
+	case f.compose != "":
+		add("compose", f.compose)
+	case strings.Contains(f.redis, "://"):
+		add("redis", redisurl.Show(f.redis))
+		add("redis-password-file", f.passwordFile)
+	default:
+		add("redis", cmp.Or(f.redis, r.Report.Redis.Chosen()))
+		if r.Report.Redis.Kind == "container" && f.redisImage != sim.RedisImage {
+			add("redis-image", f.redisImage)
+		}
+	}
+	if f.launcher == launchContainers {
+		add("launcher", f.launcher)
+		add("node-image", f.nodeImage)
+	}
+	return b.String() + nodeFlag(r.Config.NodeCmd)
+}
+
+// luaFlag is the flag that runs the scripts in virtual time, after a blank: "" where it was not given.
+func (f *flags) luaFlag() string {
+	if f.lua {
+		return " --lua"
+	}
+	return ""
+}
+
+// nodeFlag is the flag that starts the same nodes, after a blank: "" for the reference node.
+func nodeFlag(command []string) string {
 	if len(command) == 0 {
 		return ""
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/leasestorm/leasestorm/sim"
 )
 
 // Nothing but a yes starts a program, and what is shown holds no control character.
@@ -47,21 +49,56 @@ func TestCommandLines(t *testing.T) {
 			t.Errorf("%s: %q, %v", line, got, err)
 			continue
 		}
-		flags, err := splitCommand(replayFlags(got))
+		flags, err := splitCommand(nodeFlag(got))
 		if err != nil || len(flags) != 2 || flags[0] != "--node-cmd" {
-			t.Errorf("%s: printed as %s", line, replayFlags(got))
+			t.Errorf("%s: printed as %s", line, nodeFlag(got))
 			continue
 		}
 		if again, err := splitCommand(flags[1]); err != nil || !slices.Equal(again, want) {
-			t.Errorf("%s: printed as %s, which is read as %q, %v", line, replayFlags(got), again, err)
+			t.Errorf("%s: printed as %s, which is read as %q, %v", line, nodeFlag(got), again, err)
 		}
 	}
-	if got, want := replayFlags([]string{"BUG=x", "sh", "it.sh"}), " --node-cmd 'BUG=x sh it.sh'"; got != want {
+	if got, want := nodeFlag([]string{"BUG=x", "sh", "it.sh"}), " --node-cmd 'BUG=x sh it.sh'"; got != want {
 		t.Errorf("prints%s, want%s", got, want)
 	}
 	for _, line := range []string{"", "  ", "'node", "node | cat", "node > file", "node $(id)", "node; node"} {
 		if got, err := splitCommand(line); err == nil {
 			t.Errorf("%q is read as %q", line, got)
+		}
+	}
+}
+
+// The printed command plays the run as it was played: what its folder does not say is in it, and no password is.
+func TestReplayFlags(t *testing.T) {
+	run := func(engine, redis string, node ...string) sim.Result {
+		r := sim.Result{Start: sim.Start{Config: sim.Config{Engine: engine, NodeCmd: node}}}
+		r.Report.Redis.Kind = redis
+		return r
+	}
+	for name, test := range map[string]struct {
+		f    flags
+		r    sim.Result
+		want string
+	}{
+		"the first server found":        {flags{}, run(sim.EngineReal, "server"), ""},
+		"the server that was asked for": {flags{redis: "server"}, run(sim.EngineReal, "server"), " --redis server"},
+		"none was found":                {flags{redisImage: sim.RedisImage}, run(sim.EngineReal, "container"), " --redis container"},
+		"another image": {
+			flags{redis: "container", redisImage: "valkey:8"}, run(sim.EngineReal, "container"), " --redis container --redis-image valkey:8",
+		},
+		"a URL": {
+			flags{redis: "redis://me:secret@10.0.0.1:6379/2", passwordFile: "a file"}, run(sim.EngineReal, "url"),
+			" --redis redis://…@10.0.0.1:6379/2 --redis-password-file 'a file'",
+		},
+		"a fleet": {flags{compose: "docker"}, run(sim.EngineReal, "compose"), " --compose docker"},
+		"containers of others": {
+			flags{redis: "container", redisImage: sim.RedisImage, launcher: launchContainers, nodeImage: "theirs"},
+			run(sim.EngineReal, "container", "sh", "it.sh"), " --redis container --launcher container --node-image theirs --node-cmd 'sh it.sh'",
+		},
+		"scripts": {flags{lua: true}, run(sim.EngineVirtual, "model"), " --lua"},
+	} {
+		if got := test.f.replayFlags(test.r); got != test.want {
+			t.Errorf("%s: %q, not %q", name, got, test.want)
 		}
 	}
 }

@@ -12,19 +12,42 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leasestorm/leasestorm/internal/plain"
+	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/page"
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
-// picture writes what shows the run beside it. One that cannot be written costs no verdict.
+// picture writes what shows the run beside it, and says how to see it.
 func (f *flags) picture(r report.Report, dir string, text io.Writer) {
-	if err := page.Save(dir, r, !f.noHTML); err != nil {
-		fmt.Fprintf(text, "note: %v\n", oneLine(err))
-		return
+	if f.draw(r, dir, text) && !f.noHTML {
+		fmt.Fprintf(text, seeIt, plain.Word(dir))
 	}
-	if !f.noHTML {
-		fmt.Fprintf(text, "  see it:          simulate open %s\n", plain.Word(dir))
+}
+
+const seeIt = "  see it:          simulate open %[1]s\n"
+
+// draw writes what shows the run beside it, and reports whether it could. What cannot be written is a note and costs no verdict.
+func (f *flags) draw(r report.Report, dir string, text io.Writer) bool {
+	note := func(err error) {
+		if err != nil {
+			fmt.Fprintf(text, "note: %v\n", oneLine(err))
+		}
 	}
+	to := f.folder
+	if to == nil {
+		var err error
+		if to, err = writefile.OpenDir(dir); err != nil {
+			note(err)
+			return false
+		}
+		defer to.Close()
+	}
+	err := page.SaveIn(to, r, !f.noHTML)
+	note(err)
+	if f.perfetto && to.Same() == nil {
+		note(page.SaveTrace(to, r))
+	}
+	return err == nil
 }
 
 func newOpen() *cobra.Command {
@@ -38,11 +61,12 @@ in the browser of this machine. Where there is none, it says where the page is. 
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := args[0]
 			guardMemory(dir, memoryFor(dir))
-			r, _, damage := report.Judge(dir)
+			r, _, folder, damage := judgeHeld(dir)
 			if !report.Readable(damage) {
 				return damage
 			}
-			if err := page.Save(dir, r, true); err != nil {
+			defer folder.Close()
+			if err := page.SaveIn(folder, r, true); err != nil {
 				return err
 			}
 			file, err := filepath.Abs(filepath.Join(dir, page.FileName))

@@ -42,6 +42,7 @@ program draws version V, as the exploration's first line said.`,
 		},
 	}
 	f.register(cmd.Flags())
+	f.registerJudged(cmd.Flags())
 	cmd.Flags().BoolVar(&f.aimAnew, "aim-anew", false, "of a saved run: faults of owners hit who owns now, not whom they hit then")
 	return cmd
 }
@@ -69,8 +70,8 @@ func (f *flags) recalled(fs *pflag.FlagSet, arg string) (sim.Config, error) {
 	var wrong error
 	fs.Visit(func(flag *pflag.Flag) {
 		how := slices.Contains([]string{
-			"engine", "redis", "redis-password-file", "compose", "node-cmd", "report", "json", "quiet", "no-html", "confirm-real", "lua",
-			"aim-anew",
+			"engine", "redis", "redis-image", "redis-password-file", "launcher", "node-image", "compose", "node-cmd", "report", "json",
+			"quiet", "no-html", "perfetto", "min-exercised", "confirm-real", "lua", "aim-anew",
 		}, flag.Name)
 		if !how && !(f.shrinks && flag.Name == "criteria") {
 			wrong = fmt.Errorf("--%s: a saved run says it itself: leave it out", flag.Name)

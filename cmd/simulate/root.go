@@ -14,9 +14,11 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/internal/version"
+	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/page"
 )
 
 // redisImageVariable names the image for Redis in a container, unless the flag does.
@@ -31,6 +33,8 @@ const (
 // flags are the command line of a run as given.
 type flags struct {
 	engine, system   string
+	topology         string
+	replicas         int
 	nodes, sessions  int
 	duration         time.Duration
 	speed            float64
@@ -51,6 +55,8 @@ type flags struct {
 	report           string
 	json, quiet      bool
 	noHTML           bool
+	perfetto         bool // write trace.perfetto too
+	least            int  // times that each guarantee that decides must have been exercised
 	lua              bool // the store's scripts themselves run, not their twins
 
 	seeds, shard        string
@@ -59,10 +65,11 @@ type flags struct {
 
 	shrinks bool // --criteria names what must stay broken, also of a saved run
 
-	saved      string // the folder whose run is done again; "": a seed
-	aimAnew    bool   // its faults of owners hit who owns now
-	retargeted int    // how many hit whom they hit then
-	guard      *guard // of a folder or scenario file; nil: neither was named
+	saved      string         // the folder whose run is done again; "": a seed
+	aimAnew    bool           // its faults of owners hit who owns now
+	retargeted int            // how many hit whom they hit then
+	folder     *writefile.Dir // of the run, held open while it is written to
+	guard      *guard         // of a folder or scenario file; nil: neither was named
 }
 
 func newRoot() *cobra.Command {
@@ -104,6 +111,7 @@ was wrong, nothing was judged.`,
 		},
 	}
 	f.register(cmd.Flags())
+	f.registerJudged(cmd.Flags())
 	f.registerExplore(cmd.Flags())
 	cmd.SetFlagErrorFunc(flagError)
 	cmd.CompletionOptions.HiddenDefaultCmd = true
@@ -115,6 +123,11 @@ func (f *flags) register(fs *pflag.FlagSet) {
 	fs.SortFlags = false
 	fs.StringVar(&f.scenario, "scenario", "", "scenario `FILE` or built-in name (simulate scenarios); flags win over it")
 	fs.StringVar(&f.system, "system", "", "what the nodes share: "+strings.Join(check.Systems(), ", "))
+	fs.StringVar(&f.topology, "topology", sim.TopologySingle,
+		"of Redis: single; sentinel: a master, replicas and sentinels, all the simulator's own (of real ones only what is never excused is "+
+			"judged)")
+	fs.IntVar(&f.replicas, "replicas", sim.ReplicasDefault,
+		"with --topology sentinel: the nodes' Replicas, of `N` that there are; 0: they are told of none, and there are two")
 	fs.IntVar(&f.nodes, "nodes", 0, fmt.Sprintf("`N` processes at the start (default %d)", sim.NodesDefault))
 	fs.IntVar(&f.sessions, "sessions", 0, fmt.Sprintf("`M` polling sessions at the start (default %d)", sim.SessionsDefault))
 	fs.DurationVar(&f.duration, "duration", 0, "storm and calm together (default 1m, at speed 1 5m)")
@@ -157,6 +170,12 @@ func (f *flags) registerRun(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.quiet, "quiet", false, "no parameters, no progress: the verdict only")
 }
 
+// registerJudged adds what is asked of a run that was judged, and of one that is judged again.
+func (f *flags) registerJudged(fs *pflag.FlagSet) {
+	fs.BoolVar(&f.perfetto, "perfetto", false, "write "+page.TraceName+" too, for ui.perfetto.dev")
+	fs.IntVar(&f.least, "min-exercised", 0, "`N`: unknown (exit code 2) if a guarantee that decides held, but was exercised fewer times")
+}
+
 // config makes the run's configuration of scenario file and flags.
 func (f *flags) config(fs *pflag.FlagSet) (sim.Config, error) {
 	s, err := f.given(fs)
@@ -184,6 +203,8 @@ func (f *flags) given(fs *pflag.FlagSet) (sim.Scenario, error) {
 	}
 	set("engine", func() { s.Engine = f.engine })
 	set("system", func() { s.System = f.system })
+	set("topology", func() { s.Topology = f.topology })
+	set("replicas", func() { s.Replicas = &f.replicas })
 	set("nodes", func() { s.Nodes = f.nodes })
 	set("sessions", func() { s.Sessions = f.sessions })
 	set("speed", func() { s.Speed = f.speed })
@@ -253,6 +274,9 @@ func (f *flags) checkCompose(fs *pflag.FlagSet) error {
 
 func (f *flags) checkRun(fs *pflag.FlagSet) error {
 	var wrong []error
+	if fs.Changed("min-exercised") && f.least < 1 {
+		wrong = append(wrong, fmt.Errorf("--min-exercised %d: must be more than zero; leave it out for once", f.least))
+	}
 	if f.engine != sim.EngineReal && f.engine != sim.EngineVirtual {
 		wrong = append(wrong, fmt.Errorf("--engine %q: unknown engine: known are %s, %s", f.engine, sim.EngineReal, sim.EngineVirtual))
 	}

@@ -90,8 +90,27 @@ func (f *flags) newEngine(c sim.Config, redis sim.RedisChoice, pull *pulling) (s
 	if launch.Containers && len(c.NodeCmd) > 0 && launch.Image == "" {
 		return nil, errors.New("--node-cmd with --launcher container: give --node-image too, the image that has the program")
 	}
+	if redis.Servers = c.Servers(); redis.Servers > 0 {
+		if err := f.ownServers(c.Topology); err != nil {
+			return nil, err
+		}
+	}
 	redis.Pulling, launch.Pulling = pull.of(f.redisImage), pull.of(f.nodeImage)
 	return sim.NewReal(redis, launch), nil
+}
+
+// ownServers returns what does not go with several servers, which are processes of this program's.
+func (f *flags) ownServers(topology string) error {
+	switch {
+	case f.launcher == launchContainers:
+		return fmt.Errorf("--launcher container with --topology %s: sentinels name servers by addresses of this machine: leave it out", topology)
+	case f.compose != "":
+		return fmt.Errorf("--compose %s with --topology %s: its Redis is one server: leave one of them out", f.compose, topology)
+	case f.redis != "" && f.redis != "server":
+		return fmt.Errorf("--redis %s with --topology %s: all servers are processes of the simulator's own: leave --redis out",
+			f.shownRedis(), topology)
+	}
+	return nil
 }
 
 // others are the nodes of a run that are not this program's own, or "".
@@ -126,6 +145,7 @@ func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 			return err
 		}
 	}
+	c.NodeCmd = f.withBug(c.NodeCmd)
 	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
 	var pull *pulling
 	if !f.quiet {
@@ -135,6 +155,7 @@ func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 	if err != nil {
 		return err
 	}
+	f.forgets(stderr, c)
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
 	engine = f.watched(c, engine, cancel)
@@ -146,7 +167,7 @@ func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 		fmt.Fprintf(text, "faults of owners that hit whom they hit in %s: %d (--aim-anew: who owns now)\n", plain.Text(f.saved), f.retargeted)
 	}
 	bar := newProgress(stderr, c.Duration())
-	o := sim.Options{Engine: engine, Reports: f.report}
+	o := sim.Options{Engine: engine, Reports: f.report, Least: f.least}
 	if !f.quiet {
 		o.Started = func(s sim.Start) { pull.done(); printStart(text, s) }
 		o.Progress = bar.show
@@ -157,8 +178,10 @@ func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 	if err != nil && !errors.Is(err, sim.ErrUnsaved) {
 		return err
 	}
+	defer r.Folder.Close()
+	f.folder = r.Folder
 	unsaved := err
-	r.Report.ReplayFlags = replayFlags(c.NodeCmd)
+	r.Report.ReplayFlags = f.replayFlags(r)
 	for _, note := range r.Outcome.Notes {
 		fmt.Fprintf(text, "note: %s\n", note)
 	}
@@ -204,7 +227,7 @@ func (f *flags) verdict(r report.Report, dir string, stdout, text io.Writer) err
 	word, dirAsIs := plain.Word(dir), dir
 	dir = plain.Text(dir) // a line end in its name begins no line here
 	if r.Verdict == check.Pass {
-		fmt.Fprintf(text, "  judge it again:  simulate check %[1]s\n  run it again:    simulate replay %[1]s%[2]s\n", word, r.ReplayFlags)
+		fmt.Fprintf(text, "  judge it again:  simulate check %[1]s\n  run it again:    simulate replay %[1]s%[2]s\n", word, r.Again())
 	}
 	if sum := r.Stats.HistorySHA256; sum != "" {
 		fmt.Fprintf(text, "  history sha256:  %s\n", sum)

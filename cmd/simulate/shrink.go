@@ -12,6 +12,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/page"
+	"github.com/leasestorm/leasestorm/sim/report"
 )
 
 func newShrink() *cobra.Command {
@@ -80,9 +82,12 @@ func (f *flags) shrink(cmd *cobra.Command, arg string, confirm bool) error {
 	if err != nil {
 		return err
 	}
+	defer r.Folder.Close()
+	f.folder = r.Folder
 	if err := f.verdict(r.Report, r.Dir, stdout, text); err != nil {
 		return err
 	}
+	f.enlarge(text, r.Dir)
 	scenario := filepath.Join(r.Dir, sim.ShrunkFile)
 	fmt.Fprintf(text, "\n%s still breaks with %v (from %v, in %d runs)\n  the scenario:    simulate --engine virtual --scenario %s\n"+
 		"  what happened:   %s\n", s.Guarantee, s.To, s.From, s.Runs, scenario, filepath.Join(r.Dir, sim.DiagramFile))
@@ -94,6 +99,22 @@ func (f *flags) shrink(cmd *cobra.Command, arg string, confirm bool) error {
 		return nil
 	}
 	return f.confirm(cmd, s, nodeCmd, text)
+}
+
+// enlarge has the page of the run that was made smaller hold the smallest one. A page that cannot be written is a note.
+func (f *flags) enlarge(text io.Writer, smaller string) {
+	if f.saved == "" || f.noHTML {
+		return
+	}
+	r, _, err := report.Judge(f.saved)
+	if report.Readable(err) {
+		if err = page.AddSmaller(f.saved, smaller); err == nil {
+			err = page.Save(f.saved, r, true)
+		}
+	}
+	if err != nil {
+		fmt.Fprintf(text, "note: the page of %s does not show it: %v\n", plain.Text(f.saved), oneLine(err))
+	}
 }
 
 // toShrink is the run to be shrunk, and the guarantee that it must go on breaking; "" for the first that it breaks.
@@ -146,6 +167,7 @@ func (f *flags) confirm(cmd *cobra.Command, s sim.Shrunk, nodeCmd []string, text
 		if err != nil {
 			return err
 		}
+		_ = r.Folder.Close()
 		for _, v := range r.Report.Guarantees {
 			if v.ID == s.Guarantee && v.Verdict == check.Fail {
 				fmt.Fprintf(text, "confirmed at try %d: the real engine breaks %s too, see %s\n  %s\n", try, s.Guarantee, r.Dir, v.Detail)

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -71,6 +72,25 @@ func TestBuildTakesNoWorkspace(t *testing.T) {
 	}
 	if out, err := said(t, filepath.Join(dir, "here"), []string{"GOWORK="}, "make", "-f", makefile, "build"); err != nil {
 		t.Errorf("make build: %v\n%s", err, out)
+	}
+}
+
+// Nor does a script that somebody runs without make.
+func TestScriptsTakeNoWorkspace(t *testing.T) {
+	scripts, err := filepath.Glob("../../scripts/*")
+	if err != nil || len(scripts) == 0 {
+		t.Fatal(scripts, err)
+	}
+	asksGo := regexp.MustCompile(`(?m)^[^#\n]*(\bgo (build|run|test|list|env)\b|bin/(govulncheck|go-licenses) )`)
+	for _, script := range append(scripts, "../../.ci/run") {
+		text, err := os.ReadFile(script)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, off := asksGo.FindIndex(text), strings.Index(string(text), "\nexport GOWORK=off")
+		if at != nil && (off < 0 || off > at[0]) {
+			t.Errorf("%s runs Go before it has GOWORK=off: %s", script, text[at[0]:at[1]])
+		}
 	}
 }
 

@@ -38,27 +38,31 @@ func (c *Core) learn(in *inflight, a *Answer) {
 	if jump := c.watchRedisClock(&in.op, a); jump != 0 {
 		c.tellRedisJumped(jump)
 	}
+	before := c.epoch.value
 	news := c.terms.learn(&in.op, a)
 	if news == epochSame {
 		return
 	}
-	c.tell(Tell{Kind: TellEpoch, Text: a.Epoch, Wait: a.Quarantine})
+	c.tell(Tell{Kind: TellEpoch, Cause: follows(before, a.Epoch), Text: a.Epoch, Wait: a.Quarantine})
 	if c.epoch.outside {
 		c.tell(Tell{Kind: TellOutside, Cause: CauseGroup, Wait: a.Group})
 	}
 	if news == epochFirst {
 		return
 	}
+	if c.epoch.acks > 0 { // each attachment of a replica ends an epoch: what failed before it is no reason to wait
+		c.paces[OpReassert] = pace{}
+	}
 	for _, l := range c.held {
-		if l.yielding && l.cause == CauseRebalance {
-			c.keep(l, CauseForgot) // what is given up in a quarantine nobody can take
+		if l.yielding && l.cause == CauseRebalance && !c.draining {
+			c.keep(l, CauseForgot) // what is given up in a quarantine nobody can take; who stops keeps nothing
 		}
 		c.forgot(&l.term)
 		c.doubt(l, CauseForgot, a.Epoch)
 		c.requestRenew(l)
 	}
-	c.queue.beat = !c.cfg.NoHeartbeat
-	c.discover(discoverEpoch)
+	c.registry.own.beat = !c.cfg.NoHeartbeat
+	c.fleet.discover(discoverEpoch)
 }
 
 // tellRedisJumped tells of a jump of Redis' clock in the words that a shell knows it by: a clock that failed, and whose.

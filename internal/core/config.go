@@ -64,3 +64,11 @@ func (c Config) WithDefaults() Config {
 	}
 	return c
 }
+
+// Placement decides who should own what: for each session the instance that should take it, or -1 where its owner keeps it,
+// and for each instance its share. instances are the hashes of the live instances' IDs in ascending order of the IDs; owner holds
+// an index into them, or -1 for a session that is free or whose owner is not among them. It must decide alike whenever it is
+// asked the same, as every instance does for itself. What it returns is valid until the next call.
+type Placement interface {
+	Place(s *Sessions, instances []uint64, owner []int32) (target, quota []int32)
+}

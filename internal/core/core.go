@@ -5,21 +5,14 @@ type Core struct {
 	terms // the safety kernel
 	eff   Effects
 
-	started     bool
-	draining    bool
-	drained     bool
-	written     bool // a heartbeat was set since the last acquisition that failed
-	othersTake  bool // another instance was seen to take a lease since then
-	unable      int  // acquisitions in a row that failed though Redis is heard, and others took what they wanted
-	unableAt    Time // when the last of them did
-	withdrawals int  // from the registry, in a row, because of that
+	started  bool
+	draining bool
+	drained  bool
 
-	next          Time // as of the last step
-	timers        timerHeap
-	nextRenew     Time // the tick on which everything held is renewed and the heartbeat is set
-	nextDiscovery Time
-	nextProbe     Time // while silent
-	rejoin        Time // withdrawn from the registry until then
+	next      Time // as of the last step
+	timers    timerHeap
+	nextRenew Time // the tick on which everything held is renewed and the heartbeat is set
+	nextProbe Time // while silent
 
 	leases    map[string]*lease // every lease this instance holds, wants or watches; never ranged over
 	held      []*lease          // those it holds, in any but a fixed order
@@ -34,9 +27,8 @@ type Core struct {
 	slowed  Time        // the latest that any of them waits until
 	refusal refusal
 
-	fleet fleet
-	nodes []node
-	index map[string]int32 // instance ID → nodes; never ranged over
+	registry registry
+	fleet    fleet
 
 	queue queue
 }
@@ -44,9 +36,8 @@ type Core struct {
 // queue collects what is to be asked, so that it leaves in as few ops as possible: at the end of the step, or later if requests
 // of its kind have failed (pace).
 type queue struct {
-	leases                        [kinds][]*lease // by OpKind
-	nodes                         []int32
-	beat, leave, discovery, probe bool
+	leases [kinds][]*lease // by OpKind
+	probe  bool
 }
 
 // New returns the core of one instance. cfg's zero fields take their defaults. The caller has checked that durations do
@@ -56,13 +47,13 @@ func New(cfg Config) *Core {
 	c := &Core{
 		terms:  terms{cfg: cfg, margin: cfg.Margin(), self: cfg.Instance},
 		leases: map[string]*lease{},
-		index:  map[string]int32{},
 	}
-	c.fleet.sessions = NewSessions(nil)
 	if c.cfg.Placement == nil {
 		c.cfg.Placement = &Placer{}
 	}
-	c.nodeIndex(cfg.Instance) // self is always 0
+	c.registry = registry{k: &c.terms, wake: c.armNode, index: map[string]int32{}}
+	c.registry.know(cfg.Instance)
+	c.fleet = fleet{k: &c.terms, r: &c.registry, sessions: NewSessions(nil)}
 	return c
 }
 
@@ -76,7 +67,7 @@ func (c *Core) Step(ev Event) Effects {
 	c.eff.Ops = c.eff.Ops[:0]
 	c.advance(ev.Now)
 	if c.next != 0 && c.now.Mono-c.next > Time(c.cfg.OpTimeout) {
-		c.discover(discoverSlept)
+		c.fleet.discover(discoverSlept)
 	}
 	c.runTimers()
 	switch ev.Kind {
@@ -88,7 +79,7 @@ func (c *Core) Step(ev Event) Effects {
 		c.notice(&ev.Notice)
 	case EvSubscribed:
 		c.observeWanted()
-		c.discover(discoverSubscribed)
+		c.fleet.discover(discoverSubscribed)
 	case EvDoubt:
 		c.queue.probe = c.queue.probe || !c.silence.on // a silence has probes of its own
 	case EvWant:
@@ -121,8 +112,10 @@ func (c *Core) start() {
 	c.started = true
 	c.nextRenew = c.now.Mono + Time(c.cfg.Renew)
 	if !c.cfg.NoHeartbeat {
-		c.queue.beat = true
-		c.discover(discoverStart)
+		c.registry.own.beat = true
+		if !c.draining {
+			c.fleet.starts()
+		}
 	}
 	// Nothing is done in an epoch that is not known: ask for it.
 	c.queue.probe = true
@@ -133,11 +126,8 @@ func (c *Core) drain() {
 		return
 	}
 	c.draining = true
-	c.nextDiscovery = 0
-	c.queue.leave = c.started && !c.cfg.NoHeartbeat
-	// Whoever is still to stop is not an heir; computed once, so that the heirs together are balanced.
-	c.nodes[0].alive = false
-	c.fleet.dirty = true
+	c.fleet.stops()
+	c.registry.leaves(c.started) // before the heirs are chosen: computed once, so that together they are balanced
 	for _, l := range c.held {
 		if !l.yielding {
 			c.yield(l, "", CauseDrain)
@@ -148,11 +138,12 @@ func (c *Core) drain() {
 
 // drainedYet tells when nothing of this instance is left in Redis, as far as can be known: who stops then is not remembered.
 func (c *Core) drainedYet() {
-	if !c.draining || c.drained || len(c.held) > 0 || c.releasing > 0 || c.acquiring > 0 || c.queue.leave || c.ops.any(OpBeat, OpLeave) {
+	if !c.draining || c.drained || len(c.held) > 0 || c.releasing > 0 || c.acquiring > 0 || c.registry.own.leave ||
+		c.ops.any(OpBeat, OpLeave) {
 		return
 	}
 	c.drained = true
-	c.nextRenew, c.nextProbe, c.rejoin = 0, 0, 0
+	c.nextRenew, c.nextProbe, c.registry.own.rejoin = 0, 0, 0
 	c.tell(Tell{Kind: TellDrained})
 }
 
@@ -163,17 +154,12 @@ func (c *Core) runIntervals() {
 		c.nextRenew = advanceBy(c.nextRenew, c.cfg.Renew, c.now.Mono)
 		c.renewAll()
 	}
-	if c.due(&c.nextDiscovery) {
-		c.nextDiscovery = 0
-		c.discover(discoverInterval)
-		c.queue.discovery = true
+	if c.due(&c.fleet.next) {
+		c.fleet.intervalOver()
 	}
-	if c.due(&c.rejoin) {
-		c.rejoin, c.unable = 0, 0
-		c.nodes[0].alive = true
-		c.fleet.dirty = true
-		c.queue.beat = true
-		c.discover(discoverRejoined)
+	if c.due(&c.registry.own.rejoin) {
+		c.registry.rejoins()
+		c.fleet.discover(discoverRejoined)
 	}
 	if c.due(&c.nextProbe) {
 		c.nextProbe = 0
@@ -213,8 +199,8 @@ func (c *Core) flush() {
 		c.batch(OpAcquire) // see Blocked
 		c.beat()
 	}
-	if q.leave {
-		q.leave = false
+	if own := &c.registry.own; own.leave {
+		own.leave = false
 		c.send(OpLeave, nil, nil)
 	}
 	if c.epoch.value != "" {
@@ -229,33 +215,10 @@ func (c *Core) flush() {
 		return
 	}
 	c.batch(OpObserve)
-	c.flushNodes()
-	if q.discovery && c.fleet.discoveryOp == 0 && c.epoch.value != "" && !c.paced(OpLook) {
-		q.discovery = false
-		c.fleet.discoveryOp = c.send(OpLook, nil, nil)
-		c.fleet.discoveredAt = c.now.Mono
-		c.fleet.touched = c.fleet.touched[:0]
+	c.readHeartbeats()
+	if c.fleet.due && c.fleet.look == 0 && c.epoch.value != "" && !c.paced(OpLook) {
+		c.fleet.lookSent(c.send(OpLook, nil, nil))
 	}
-}
-
-// beat sets the heartbeat once the renewals under way have been answered, and to end with the first of what is held. The
-// others watch it in place of the leases, so it must not outlive them (G5).
-func (c *Core) beat() {
-	if !c.queue.beat || c.paced(OpBeat) || c.ops.any(OpRenew, OpReassert) {
-		return
-	}
-	c.queue.beat = false
-	if c.draining || c.rejoin != 0 || c.epoch.outside {
-		return
-	}
-	ttl := c.cfg.TTL
-	for _, l := range c.held {
-		if l.until > c.now.Mono { // what has ended already has no part in it
-			ttl = min(ttl, int64(l.until-c.now.Mono)+c.margin)
-		}
-	}
-	c.send(OpBeat, nil, nil)
-	c.eff.Ops[len(c.eff.Ops)-1].TTL = ttl / Millisecond * Millisecond
 }
 
 // holdBack decides what becomes of attempts that may not be sent now.
@@ -310,7 +273,7 @@ func (c *Core) batch(kind OpKind) {
 		}
 		it := c.item(kind, &l.term)
 		if kind == OpRelease {
-			it.Peer = l.heir
+			it.Peer = l.heir.peer(c.self)
 		}
 		items, leases = append(items, it), append(leases, l)
 		l.op = c.seq + 1
@@ -350,7 +313,7 @@ func (c *Core) answer(a *Answer) {
 		return // it was given up: trust that began with it has run out, or will be asked for again
 	}
 	defer c.ops.recycle(in)
-	if a = c.distrusted(in, a); a.Failure != FailNone {
+	if a = c.distrusted(in, a).Counted(&in.op); a.Failure != FailNone {
 		c.failed(in, a)
 		return
 	}
@@ -372,11 +335,11 @@ func (c *Core) answer(a *Answer) {
 	case OpObserve:
 		c.observeAnswered(in, a)
 	case OpBeat:
-		c.beatAnswered(in, a)
+		c.beatAnswered(a)
 	case OpNodes:
 		c.nodesAnswered(in, a)
 	case OpLook:
-		c.discoveryAnswered(in, a)
+		c.lookAnswered(in, a)
 	case OpLeave:
 		c.drainedYet()
 	case OpAsk, OpSupersede:
@@ -386,59 +349,56 @@ func (c *Core) answer(a *Answer) {
 // failed takes an op that has no result.
 func (c *Core) failed(in *inflight, a *Answer) {
 	cause := CauseFailed
-	if a.Failure == FailUnknown {
+	switch a.Failure {
+	case FailUnknown:
 		cause = CauseNoAnswer
+	case FailUncounted:
+		cause = CauseUncounted
 	}
 	first := !c.silence.on
-	c.setback(in, a.Failure != FailRefused)
+	c.setback(in, a.Failure != FailRefused && a.Failure != FailUncounted)
 	c.refusedBy(in, a)
 	c.fellSilent(in, a)
 	for _, l := range in.leases {
-		if !c.settles(&in.op, &l.term) {
-			continue
-		}
-		switch in.op.Kind {
-		case OpAcquire:
-			l.unanswered = true
-			if a.Failure == FailUnknown {
-				c.traces.leave(l.id)
-			}
-			c.refuse(l, cause, "", max(c.pause(c.paces[OpAcquire].failed), c.cfg.MaxProbe), a.Text)
-		case OpRenew, OpReassert:
-			c.doubt(l, cause, a.Text)
-			if !c.silence.on {
-				c.requestRenew(l)
-			}
-		case OpRelease:
-			c.releaseFailed(l, cause, a.Text)
-			c.requestRelease(l)
-		case OpObserve:
-			c.observe(l)
+		if c.settles(&in.op, &l.term) {
+			c.failedFor(l, in, a, cause)
 		}
 	}
 	c.drainedYet()
 	switch in.op.Kind {
 	case OpAcquire:
-		if first {
+		if first && cause != CauseUncounted { // which is Redis' doing, and not this instance's
 			c.acquisitionsFail(in)
 		}
 	case OpRenew:
-		c.unable = 0 // it is not only acquisitions that fail
+		c.registry.own.unable = 0 // it is not only acquisitions that fail
 	case OpBeat:
-		c.unable = 0
-		c.queue.beat = true
-		c.beatEnded()
+		c.registry.own.beatFailed()
 	case OpLook:
-		if in.op.Seq == c.fleet.discoveryOp {
-			c.fleet.discoveryOp = 0
-		}
-		c.queue.discovery = true
+		c.fleet.lookFailed(in.op.Seq)
 	case OpNodes:
-		for _, it := range in.op.Items {
-			if i, ok := c.index[it.ID]; ok {
-				c.nodes[i].reading = false
-				c.wakeNode(i)
-			}
+		c.registry.dueAgain(in.op.Items)
+	}
+}
+
+// failedFor takes an op that has no result for l.
+func (c *Core) failedFor(l *lease, in *inflight, a *Answer, cause Cause) {
+	switch in.op.Kind {
+	case OpAcquire:
+		l.unanswered = true
+		if a.Failure == FailUnknown || a.Failure == FailUncounted {
+			c.traces.leave(l.id)
 		}
+		c.refuse(l, cause, "", max(c.pause(c.paces[OpAcquire].failed), c.cfg.MaxProbe), a.Text)
+	case OpRenew, OpReassert:
+		c.doubt(l, cause, a.Text)
+		if !c.silence.on {
+			c.requestRenew(l)
+		}
+	case OpRelease:
+		c.releaseFailed(l, cause, a.Text)
+		c.requestRelease(l)
+	case OpObserve:
+		c.observe(l)
 	}
 }

@@ -24,6 +24,7 @@ func (c *Core) Entries() error {
 
 // Every core of every test of this package, in stories as in storms, is held to its states and invariants after each step.
 func init() {
+	Unlisted = func(lease, state string) { panic(lease + " is " + state) }
 	stepped = func(c *Core) {
 		if err := c.broken(); err != nil {
 			panic(err)
@@ -40,7 +41,7 @@ func (c *Core) broken() error {
 	for _, l := range c.leases {
 		switch {
 		case !nextsOf[l.phase][l.next]:
-			return fmt.Errorf("%s in phase %d does %d next: there is no such state", l.id, l.phase, l.next)
+			return fmt.Errorf("%s is %s: there is no such state", l.id, l.state())
 		case l.phase != owned && (l.until != 0 || l.uncertain || l.reassert):
 			return fmt.Errorf("%s is not held, and %+v: what has ended is trusted", l.id, l.term)
 		case l.op != queued && l.op > c.seq:
@@ -49,6 +50,30 @@ func (c *Core) broken() error {
 			return fmt.Errorf("%s is trusted until %d at %d: longer than a stamp gives (I1)", l.id, l.until, c.now.Mono)
 		case l.reassert && !l.uncertain:
 			return fmt.Errorf("%s is to be asserted again, and certain (I6)", l.id)
+		}
+	}
+	return nil
+}
+
+// asleep returns an error where nothing is left to wake a lease: neither a timer nor a request under way. Its state would be left by
+// chance or never.
+func (c *Core) asleep() error {
+	armed := map[*lease]bool{}
+	for i := range c.timers.a {
+		if t := &c.timers.a[i]; t.kind == timerLease && c.live(t) {
+			armed[t.l] = true
+		}
+	}
+	for _, l := range c.leases {
+		switch {
+		case l.stuck: // its work wakes it
+			if l.phase != idle || l.next != nextNothing || l.op != 0 {
+				return fmt.Errorf("%s is stuck, %s, and waits for op %d", l.id, l.state(), l.op)
+			}
+		case l.phase == owned && !armed[l]:
+			return fmt.Errorf("%s is %s, and its window does not end", l.id, l.state())
+		case l.phase != owned && l.op == 0 && !(armed[l] && (l.phase == releasing || l.phase == idle && l.next != nextNothing)):
+			return fmt.Errorf("%s is %s, and has neither a request under way nor a timer", l.id, l.state())
 		}
 	}
 	return nil

@@ -10,7 +10,7 @@ import (
 type lease struct {
 	term
 
-	heir   string // releasing: who shall take it
+	heir   heir   // releasing, yielding
 	holder string // idle: who held it when last seen
 
 	exp   Time // idle: when Redis lets the holder's lease expire, as far as known
@@ -58,7 +58,7 @@ func (c *Core) tryAcquire(l *lease) {
 		return
 	}
 	l.phase = acquiring
-	l.next = nextNothing
+	l.will(nextNothing)
 	c.acquiring++
 	c.queue.add(OpAcquire, l)
 }
@@ -91,26 +91,27 @@ func (c *Core) refuse(l *lease, cause Cause, owner string, wait int64, text stri
 		return
 	}
 	if cause == CauseHeld {
-		if l.place && !l.want && c.heartbeatFresh(owner) {
+		if l.place && !l.want && c.registry.fresh(owner) {
 			c.forget(l) // its owner's heartbeat is watched instead
 			return
 		}
 		c.awaitExpiry(l)
 		return
 	}
-	l.next = nextAcquire
+	l.will(nextAcquire)
 	c.armLease(l, c.now.Mono+Time(max(wait, Millisecond)+c.stagger(l)))
 }
 
 // awaitExpiry makes l wake when the holder's lease is about to run out: a little before to read it once more, and if that
-// read was just made, at the expiry itself in this instance's turn.
+// read was just made, at the expiry itself in this instance's turn. Leases that run out at about the same time are read in one
+// request: after an outage that all leases outlast nobody has a heartbeat, and everybody watches what it did not get (G14).
 func (c *Core) awaitExpiry(l *lease) {
-	if lead := l.exp - Time(c.cfg.Lead); lead > c.now.Mono {
-		l.next = nextRead
-		c.armLease(l, lead)
+	if lead, together := l.exp-Time(c.cfg.Lead), Time(c.cfg.Lead/2); lead > c.now.Mono {
+		l.will(nextRead)
+		c.armLease(l, (lead+together-1)/together*together)
 		return
 	}
-	l.next = nextAcquire
+	l.will(nextAcquire)
 	c.armLease(l, max(l.exp, c.now.Mono)+Time(c.stagger(l)))
 }
 
@@ -134,7 +135,7 @@ func (c *Core) wakeLease(l *lease, at Time) {
 			// What cannot be heard cannot be used if it is won.
 			c.armLease(l, c.now.Mono+Time(c.cfg.MaxProbe))
 		case l.next == nextTurn:
-			l.next = nextAcquire
+			l.will(nextAcquire)
 			c.armLease(l, c.now.Mono+Time(max(c.stagger(l), c.cfg.Stagger)))
 		case l.next == nextRead || c.unwanted(l) || c.now.Mono > at+Time(c.cfg.Lead):
 			c.observe(l) // also when this instance slept through its turn
@@ -154,15 +155,15 @@ func (c *Core) unwanted(l *lease) bool {
 func (c *Core) answered(l *lease) {
 	l.op = 0
 	if l.phase == acquiring {
-		l.phase, l.next = idle, nextNothing
+		l.phase = idle
+		l.will(nextNothing)
 		c.acquiring--
 	}
 }
 
 func (c *Core) acquireAnswered(in *inflight, a *Answer) {
-	if c.unable > 0 || c.withdrawals > 0 {
-		c.unable, c.withdrawals = 0, 0
-		c.discover(discoverAble)
+	if c.registry.own.able() {
+		c.fleet.discover(discoverAble)
 	}
 	for i, l := range in.leases {
 		if !c.settles(&in.op, &l.term) {
@@ -186,12 +187,12 @@ func (c *Core) acquireAnswered(in *inflight, a *Answer) {
 				c.tryAcquire(l) // it was held when this was answered, and has been given back since
 				continue
 			}
-			c.setOwner(l, r.Owner)
+			c.fleet.ownedBy(l.session, r.Owner)
 			switch {
 			case meant == nextInherit:
-				c.discover(discoverHeir)
+				c.fleet.discover(discoverHeir)
 			case l.place && c.fleet.anyFree && r.Owner != "" && r.Owner != c.self:
-				c.discover(discoverOvertaken)
+				c.fleet.discover(discoverOvertaken)
 			}
 			c.refuse(l, CauseHeld, r.Owner, 0, "")
 		case OutQuarantine:
@@ -214,16 +215,17 @@ func (c *Core) granted(l *lease, in *inflight, r *Result) {
 		c.tryAcquire(l)
 		return
 	}
-	if r.Outcome == OutGranted {
-		c.suspect(l)
+	if r.Outcome == OutGranted && l.place && l.holder != "" && l.holder != c.self && c.registry.accuse(l.holder, l.exp) {
+		c.tell(Tell{Kind: TellSuspect, ID: l.id, Owner: l.holder})
 	}
 	l.unanswered = false
-	l.yielding, l.wait, l.next = false, false, nextNothing
+	l.yielding, l.wait = false, false
+	l.will(nextNothing)
 	l.pos = int32(len(c.held))
 	c.held = append(c.held, l)
 	c.holds(l, true)
 	c.armLease(l, l.until)
-	c.setOwner(l, c.self)
+	c.fleet.ownedBy(l.session, c.self)
 	c.tell(Tell{Kind: TellAcquired, ID: l.id, Fence: l.fence, Until: l.until, UntilWall: c.wall(l.until)})
 	switch { // is anybody left to use it?
 	case c.draining:
@@ -231,7 +233,7 @@ func (c *Core) granted(l *lease, in *inflight, r *Result) {
 	case !l.want && !l.place:
 		c.release(l, CauseRequested)
 	case c.unwanted(l):
-		c.discover(discoverUnwanted) // which shows whether its session is really gone
+		c.fleet.discover(discoverUnwanted) // which shows whether its session is really gone
 	}
 }
 
@@ -240,7 +242,7 @@ func (c *Core) granted(l *lease, in *inflight, r *Result) {
 func (c *Core) renewAll() {
 	c.tellSilent()
 	c.traces.age(c.now.Mono, c.cfg.TTL)
-	c.queue.beat = !c.cfg.NoHeartbeat
+	c.registry.own.beat = !c.cfg.NoHeartbeat
 	for _, l := range c.held {
 		switch {
 		case c.silence.on:
@@ -315,14 +317,14 @@ func (c *Core) lost(l *lease, cause Cause, owner string) {
 	c.traces.leave(l.id)
 	l.holder = owner
 	c.tell(Tell{Kind: TellLost, Cause: cause, ID: l.id, Fence: l.fence, Owner: owner})
-	c.setOwner(l, owner)
+	c.fleet.ownedBy(l.session, owner)
 	placed := l.place
 	l.want, l.wait, l.place = false, false, false
 	if !l.stuck {
 		c.forget(l)
 	}
 	if placed && !c.silence.on {
-		c.discover(discoverLost)
+		c.fleet.discover(discoverLost)
 	}
 	c.drainedYet()
 }
@@ -338,8 +340,8 @@ func (c *Core) unhold(l *lease, to phase) {
 	l.pos = -1
 	l.gen++
 	l.yielding = false
-	l.next = nextNothing
 	c.end(&l.term, to)
+	l.will(nextNothing)
 }
 
 // observe reads l before anything is done about it.
@@ -352,14 +354,14 @@ func (c *Core) observe(l *lease) {
 // observeWanted reads every lease that is waited for: a release of it may have gone unheard.
 func (c *Core) observeWanted() {
 	for _, id := range slices.Sorted(maps.Keys(c.leases)) {
-		if l := c.leases[id]; l.wait && l.phase == idle {
+		if l := c.leases[id]; l.wait && l.phase == idle && !l.stuck {
 			c.observe(l)
 		}
 	}
 }
 
 func (c *Core) rewatch(l *lease) {
-	l.next = nextRead
+	l.will(nextRead)
 	c.armLease(l, c.now.Mono+Time(c.cfg.MaxProbe))
 }
 
@@ -375,7 +377,7 @@ func (c *Core) observeAnswered(in *inflight, a *Answer) {
 		case OutHeld:
 			c.observedHeld(l, in, r)
 		case OutFree:
-			c.setOwner(l, "")
+			c.fleet.ownedBy(l.session, "")
 			if c.unwanted(l) {
 				c.forget(l)
 				continue
@@ -389,7 +391,7 @@ func (c *Core) observeAnswered(in *inflight, a *Answer) {
 }
 
 func (c *Core) observedHeld(l *lease, in *inflight, r *Result) {
-	c.setOwner(l, r.Owner)
+	c.fleet.ownedBy(l.session, r.Owner)
 	l.holder = r.Owner
 	l.exp = c.heldUntil(&in.op, r.PTTL)
 	switch {
@@ -397,7 +399,7 @@ func (c *Core) observedHeld(l *lease, in *inflight, r *Result) {
 		c.tryAcquire(l) // an attempt that was not answered succeeded: adopt it
 	case c.unwanted(l):
 		c.forget(l)
-	case l.place && !l.want && c.heartbeatFresh(r.Owner) && l.exp > c.now.Mono+Time(c.cfg.Lead):
+	case l.place && !l.want && c.registry.fresh(r.Owner) && l.exp > c.now.Mono+Time(c.cfg.Lead):
 		c.forget(l) // renewed, and its owner's heartbeat is watched
 	default:
 		c.awaitExpiry(l)
@@ -410,4 +412,12 @@ func (a *Answer) result(i int) *Result {
 		return &a.Results[i]
 	}
 	return &Result{}
+}
+
+// stagger is how long this instance leaves l to those before it.
+func (c *Core) stagger(l *lease) int64 {
+	if !l.place || l.session == nobody {
+		return 0
+	}
+	return c.fleet.stagger(l.session)
 }

@@ -5,7 +5,7 @@ var causeNames = [...]string{
 	CauseNoAnswer: "no answer", CauseFailed: "failed", CauseClock: "clock", CauseStuck: "stuck",
 	CauseRequested: "requested", CauseRebalance: "rebalance", CauseDrain: "drain", CauseHeld: "held",
 	CauseQuarantine: "quarantine", CauseWrongType: "wrong type", CauseUnwanted: "unwanted", CauseForgot: "redis forgot",
-	CauseGroup: "quarantine of the group too short",
+	CauseGroup: "quarantine of the group too short", CauseUncounted: "not acknowledged", CauseAttached: "replica attached",
 }
 
 // String returns the cause as it stands in logs and histories.

@@ -22,3 +22,24 @@ var nextsOf = [...][nexts]bool{
 	owned:     {nextNothing: true, nextYield: true},
 	releasing: {nextNothing: true},
 }
+
+var (
+	phaseNames = [...]string{idle: "idle", acquiring: "acquiring", owned: "owned", releasing: "releasing"}
+	nextNames  = [...]string{nextNothing: "nothing", nextRead: "read", nextTurn: "turn", nextAcquire: "acquire", nextAgain: "again",
+		nextInherit: "inherit", nextYield: "yield"}
+)
+
+// state is what l is and does next, in a word.
+func (l *lease) state() string { return phaseNames[l.phase] + "/" + nextNames[l.next] }
+
+// Unlisted is told of a lease that comes to a state which nextsOf does not list. Tests and virtual time set it before they begin;
+// nil in production.
+var Unlisted func(lease, state string)
+
+// will sets what becomes of l next, and is the only place that does. Where the phase changes, it has changed before.
+func (l *lease) will(n next) {
+	l.next = n
+	if !nextsOf[l.phase][n] && Unlisted != nil {
+		Unlisted(l.id, l.state())
+	}
+}

@@ -50,8 +50,7 @@ func (c *Core) resume() {
 // effective takes note that a request of kind had its effect.
 func (c *Core) effective(kind OpKind) {
 	if kind == OpBeat && c.paces[kind].failed > 0 { // until now the others may have counted it out, and given it nothing it asked for
-		c.fleet.asked = 0
-		c.discover(discoverCounted)
+		c.fleet.countedAgain()
 	}
 	c.paces[kind] = pace{}
 	if c.refusal.text == "" || c.fails() {

@@ -5,24 +5,6 @@ import (
 	"slices"
 )
 
-// hashID is FNV-1a, 64 bits. It is not used raw: rank mixes two of them.
-func hashID(s string) uint64 {
-	h := uint64(14695981039346656037)
-	for i := range len(s) {
-		h = (h ^ uint64(s[i])) * 1099511628211
-	}
-	return h
-}
-
-// rank is the weight of a session at an instance: the higher, the rather it goes there. FNV-1a avalanches badly and
-// concatenated IDs are ambiguous, so each ID is hashed once and the pair is put through a finalizer (docs/guarantees.md, G6).
-func rank(instance, session uint64) uint64 {
-	x := instance ^ session
-	x = (x ^ x>>33) * 0xff51afd7ed558ccd
-	x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53
-	return x ^ x>>33
-}
-
 // NewSessions returns the set of ids. It sorts ids, drops doubles and keeps the slice.
 func NewSessions(ids []string) *Sessions {
 	slices.Sort(ids)
@@ -41,14 +23,6 @@ func (s *Sessions) find(id string) int32 {
 		return i
 	}
 	return -1
-}
-
-// Placement decides who should own what: for each session the instance that should take it, or -1 where its owner keeps it,
-// and for each instance its share. instances are the hashes of the live instances' IDs in ascending order of the IDs; owner holds
-// an index into them, or -1 for a session that is free or whose owner is not among them. It must decide alike whenever it is
-// asked the same, as every instance does for itself. What it returns is valid until the next call.
-type Placement interface {
-	Place(s *Sessions, instances []uint64, owner []int32) (target, quota []int32)
 }
 
 // Placer is the Placement of all instances. It keeps its working memory between calls; the zero value is ready.

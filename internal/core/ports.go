@@ -93,7 +93,7 @@ func (k OpKind) reads() bool { return k == OpObserve || k == OpNodes || k == OpL
 type Item struct {
 	ID    string
 	Fence int64  // OpRenew, OpReassert, OpRelease: the term's fence
-	Peer  string // OpRelease: heir, "" for none; OpAsk: the owner asked
+	Peer  string // OpRelease: heir, "" for none, Owner itself where nobody shall take it; OpAsk: the owner asked
 	Fresh bool   // OpAcquire: no earlier attempt of this core can have left the lease in its name: adopt nothing
 }
 
@@ -104,6 +104,7 @@ type Op struct {
 	Epoch string // the epoch the instance knows; in another one the store does nothing (G9)
 
 	Quarantine int64 // ns that an epoch begun by this op grants nothing; 0: as the store is configured
+	Confirm    int64 // replicas that have to acknowledge what the op did; 0: none, and it counts as it is answered
 
 	Owner    string // the instance
 	TTL      int64  // ns, whole milliseconds
@@ -113,16 +114,20 @@ type Op struct {
 	Deadline Time   // the core takes the op as unanswered from here
 }
 
+// Probes reports whether the epoch is to be read again once the op is acknowledged.
+func (op *Op) Probes() bool { return op.Confirm > 0 && op.Kind == OpAcquire }
+
 // Failure says why an op has no result.
 type Failure uint8
 
 // The ways to fail. An op that may have been executed and extends something begins a silence (G5); the others differ in
 // what a user is told.
 const (
-	FailNone    Failure = iota
-	FailUnknown         // sent and not answered: it may have been executed
-	FailUnsent          // not sent, for want of a connection or of time: certainly not executed
-	FailRefused         // not executed: Redis, or the store, said why not
+	FailNone      Failure = iota
+	FailUnknown           // sent and not answered: it may have been executed
+	FailUnsent            // not sent, for want of a connection or of time: certainly not executed
+	FailRefused           // not executed: Redis, or the store, said why not
+	FailUncounted         // executed, and not to be believed: too few replicas acknowledged it, or its epoch ended meanwhile
 )
 
 // Outcome is what became of one item.
@@ -164,6 +169,8 @@ type Answer struct {
 	Epoch      string   // the present epoch, "" if the store did not say
 	Stale      bool     // the op was void: its epoch is not the present one
 	Quarantine int64    // ns of quarantine left when the store answered, 0 if none
+	Acked      int64    // replicas that acknowledged what the op did, 0 if it is not known
+	After      string   // the epoch after that, where the op probes; "" if it is not known
 	Group      int64    // ns: the quarantine that the epoch's group has agreed on; 0 where the op's epoch is the present one
 	RedisNow   int64    // Redis TIME in µs, 0 if the store did not say
 	Results    []Result // one per item
@@ -196,7 +203,7 @@ type NoticeKind uint8
 // The notices.
 const (
 	NoticeTaken  NoticeKind = iota + 1 // From acquired IDs
-	NoticeFreed                        // From released IDs; Peers[i] is the heir of IDs[i], "" for none
+	NoticeFreed                        // From released IDs; Peers[i] is the heir of IDs[i], "" for none, From itself for nobody
 	NoticeJoined                       // From's heartbeat is new
 	NoticeLeft                         // From deleted its heartbeat
 	NoticeAsked                        // From wants IDs of Peers[0]
@@ -260,6 +267,8 @@ const (
 	CauseUnwanted         // its session went or was paused
 	CauseForgot           // Redis may have forgotten it: to be asserted again
 	CauseGroup            // the group's quarantine is shorter than this instance's TTL
+	CauseUncounted        // too few replicas acknowledged it
+	CauseAttached         // a replica attached itself
 )
 
 // Tell is one thing the core tells its shell. Tells of a step are carried out before its ops.

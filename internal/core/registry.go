@@ -2,294 +2,345 @@ package core
 
 import "slices"
 
-// node is an instance, as its heartbeat and its leases show it.
-type node struct {
-	id        string
-	hash      uint64
-	exp       Time   // when its heartbeat expires, as far as known
-	seen      Time   // when it was last known to live: an older discovery does not say that it is gone
-	discovery uint64 // the last that showed it
-	owned     int32
-	gen       uint32 // of its timer
-	alive     bool   // its heartbeat lives
-	suspect   bool   // a lease of it expired while its heartbeat lived: not counted until the heartbeat is refreshed
-	reading   bool   // its heartbeat is being read
-	checked   bool   // its heartbeat was read shortly before it expires and was not refreshed
-	since     Time   // suspect: the expiry its heartbeat had then
+// registry is what this instance knows of the instances by their heartbeats: who lives, and who seems dead although its heartbeat
+// lives. It knows nothing of sessions and leases. What it gets wrong makes a takeover late or a share uneven, never a lease owned
+// twice: terms do not ask it.
+//
+//   - nodes[0] is this instance. An index means the same instance until prune, which drops only the dead that own nothing.
+//   - An instance that is alive and not suspect counts; version changes with the set of those that count.
+//   - A heartbeat has a timer while it lives, or is being read, so its end is noticed.
+type registry struct {
+	k    *terms                             // read, never changed
+	wake func(i int32, gen uint32, at Time) // has due called at at, if gen is still the node's own
+
+	nodes   []node
+	index   map[string]int32 // instance ID → nodes; never ranged over
+	vacant  []int32          // entries of nodes that nobody uses
+	version uint64           // of the set of instances that count
+	looks   uint64           // at all heartbeats, so far
+	unread  []int32          // nodes whose heartbeats are to be read
+
+	own membership
 }
 
-// nodeIndex returns the index of an instance, which it makes known if it was not.
-func (c *Core) nodeIndex(id string) int32 {
-	if i, ok := c.index[id]; ok {
+// membership is this instance's own part in the registry.
+type membership struct {
+	beat, leave bool // a heartbeat is to be set, or to be deleted
+	leaving     bool // for good
+
+	written     bool // a heartbeat was set since the last acquisition that failed
+	othersTake  bool // another instance was seen to take a lease since then
+	unable      int  // acquisitions in a row that failed though Redis is heard, and others took what they wanted
+	unableAt    Time // when the last of them did
+	withdrawals int  // in a row, because of that
+	rejoin      Time // withdrawn until then
+}
+
+// node is an instance, as its heartbeat and its leases show it.
+type node struct {
+	id      string
+	hash    uint64
+	exp     Time   // when its heartbeat expires, as far as known
+	seen    Time   // when it was last known to live: an older look does not say that it is gone
+	look    uint64 // the last that showed it
+	gen     uint32 // of its timer
+	alive   bool   // its heartbeat lives
+	suspect bool   // a lease of it expired while its heartbeat lived: not counted until the heartbeat is refreshed
+	reading bool   // its heartbeat is being read
+	checked bool   // its heartbeat was read shortly before it expires and was not refreshed
+	since   Time   // suspect: the expiry its heartbeat had then
+}
+
+// counts reports whether sessions are placed on n.
+func (n *node) counts() bool { return n.alive && !n.suspect }
+
+// know returns the index of an instance, which it makes known if it was not.
+func (r *registry) know(id string) int32 {
+	if i, ok := r.index[id]; ok {
 		return i
 	}
-	n := node{id: id, hash: hashID(id), alive: id == c.self}
+	n := node{id: id, hash: hashID(id), alive: id == r.k.self}
 	var i int32
-	if k := len(c.fleet.vacant); k > 0 {
-		i = c.fleet.vacant[k-1]
-		c.fleet.vacant = c.fleet.vacant[:k-1]
-		n.gen = c.nodes[i].gen
-		c.nodes[i] = n
+	if k := len(r.vacant); k > 0 {
+		i = r.vacant[k-1]
+		r.vacant = r.vacant[:k-1]
+		n.gen = r.nodes[i].gen
+		r.nodes[i] = n
 	} else {
-		i = int32(len(c.nodes))
-		c.nodes = append(c.nodes, n)
+		i = int32(len(r.nodes))
+		r.nodes = append(r.nodes, n)
 	}
-	c.index[id] = i
-	c.fleet.dirty = true
+	r.index[id] = i
+	r.version++
 	return i
 }
 
-// heartbeatFresh reports whether owner's leases need no watching of their own, because its heartbeat is fresh and is watched.
-func (c *Core) heartbeatFresh(owner string) bool {
-	i, ok := c.index[owner]
-	return ok && c.fresh(i)
+// fresh reports whether owner's leases need no watching of their own, because its heartbeat is fresh and is watched.
+func (r *registry) fresh(owner string) bool {
+	i, ok := r.index[owner]
+	return ok && i > 0 && r.nodes[i].alive && r.nodes[i].exp > r.k.now.Mono+Time(r.k.cfg.Lead)
 }
 
-// fresh is heartbeatFresh for instance i.
-func (c *Core) fresh(i int32) bool {
-	return i > 0 && c.nodes[i].alive && c.nodes[i].exp > c.now.Mono+Time(c.cfg.Lead)
+// arm has the heartbeat of instance i looked at at at, instead of whenever it would have been.
+func (r *registry) arm(i int32, at Time) {
+	r.nodes[i].gen++
+	r.wake(i, r.nodes[i].gen, at)
 }
 
-// heartbeatSeen takes note that instance i's heartbeat expires at exp.
-func (c *Core) heartbeatSeen(i int32, exp Time) (changed bool) {
-	n := &c.nodes[i]
+// shown takes note that instance i's heartbeat expires at exp. It reports whether i counts since.
+func (r *registry) shown(i int32, exp Time) (changed bool) {
+	n := &r.nodes[i]
 	changed = !n.alive
-	if !n.alive {
-		n.alive = true
-		c.fleet.dirty = true
-	}
-	if n.suspect && exp > n.since+Time(c.cfg.Renew/4) {
+	n.alive = true
+	if n.suspect && exp > n.since+Time(r.k.cfg.Renew/4) {
 		n.suspect = false
-		c.fleet.dirty = true
 		changed = true
 	}
-	n.seen = c.now.Mono
+	if changed {
+		r.version++
+	}
+	n.seen = r.k.now.Mono
 	if exp > n.exp {
 		n.exp = exp
 		n.checked = false
-		c.armNode(i, exp-Time(c.cfg.Lead))
+		r.arm(i, exp-Time(r.k.cfg.Lead))
 	}
 	return changed
 }
 
-// heartbeatGone takes note that instance i shows no heartbeat.
-func (c *Core) heartbeatGone(i int32) {
-	n := &c.nodes[i]
+// gone takes note that instance i shows no heartbeat.
+func (r *registry) gone(i int32) {
+	n := &r.nodes[i]
 	n.gen++
 	if !n.alive {
 		return
 	}
 	n.alive, n.suspect, n.exp = false, false, 0
-	c.fleet.dirty = true
+	r.version++
 }
 
-// suspect takes note that the lease just won had expired under its holder's living heartbeat.
-func (c *Core) suspect(l *lease) {
-	if !l.place || l.holder == "" || l.holder == c.self {
-		return
+// left takes note that an instance says that it leaves. It reports whether that one was known.
+func (r *registry) left(id string) bool {
+	i, ok := r.index[id]
+	if ok {
+		r.gone(i)
+		r.nodes[i].seen = r.k.now.Mono
 	}
-	i, ok := c.index[l.holder]
-	if !ok || !c.nodes[i].alive || c.nodes[i].suspect {
-		return
+	return ok
+}
+
+// accuse takes note that a lease of holder, which was to end at exp, was won under its living heartbeat. It reports whether holder is
+// suspect since.
+func (r *registry) accuse(holder string, exp Time) bool {
+	i, ok := r.index[holder]
+	if !ok || !r.nodes[i].counts() {
+		return false
 	}
-	n := &c.nodes[i]
+	n := &r.nodes[i]
 	switch {
-	case l.exp > c.now.Mono:
-		return // it has not come to its end: it was given back, which is yet to be heard or was while this was asked for
-	case n.exp > l.exp+Time(c.cfg.Renew/4):
-		return // its heartbeat was set since: it lives, and lost a race
+	case exp > r.k.now.Mono:
+		return false // it has not come to its end: it was given back, which is yet to be heard or was while this was asked for
+	case n.exp > exp+Time(r.k.cfg.Renew/4):
+		return false // its heartbeat was set since: it lives, and lost a race
 	}
+	r.suspect(n)
+	return true
+}
+
+func (r *registry) suspect(n *node) {
 	n.suspect, n.since = true, n.exp
-	c.fleet.dirty = true
-	c.tell(Tell{Kind: TellSuspect, ID: l.id, Owner: n.id})
+	r.version++
 }
 
-// rearmNode has instance i's heartbeat read shortly before it expires, or, if that is past, when it should have.
-func (c *Core) rearmNode(i int32) {
-	exp := c.nodes[i].exp
-	if lead := exp - Time(c.cfg.Lead); lead > c.now.Mono {
-		c.armNode(i, lead)
-		return
+// due has the heartbeat of instance i read: it is about to expire, or should have.
+func (r *registry) due(i int32) {
+	if !r.nodes[i].reading && !r.own.leaving { // else the answer sets the next time, or nobody asks
+		r.unread = append(r.unread, i)
 	}
-	c.armNode(i, max(exp, c.now.Mono)+Time(Millisecond))
 }
 
-// wakeNode looks at a heartbeat that is about to expire, and again when it should have.
-func (c *Core) wakeNode(i int32) {
-	if c.draining || c.nodes[i].reading {
-		return // the answer sets the next time
+// dueAgain takes note that a read of heartbeats failed.
+func (r *registry) dueAgain(items []Item) {
+	for _, it := range items {
+		if i, ok := r.index[it.ID]; ok {
+			r.nodes[i].reading = false
+			r.due(i)
+		}
 	}
-	c.queue.nodes = append(c.queue.nodes, i)
 }
 
-// flushNodes sends what wakeNode collected. What would be due within a renewal interval is read along: one by one, every instance
+// reads returns the heartbeats to be read now. What would be due within a renewal interval is read along: one by one, every instance
 // of a large fleet would read every other's heartbeat with a call of its own.
-func (c *Core) flushNodes() {
-	if len(c.queue.nodes) == 0 || c.paced(OpNodes) {
+func (r *registry) reads() (items []Item) {
+	soon := r.k.now.Mono + Time(r.k.cfg.Lead+r.k.cfg.Renew)
+	for i := 1; i < len(r.nodes); i++ {
+		if n := &r.nodes[i]; n.alive && !n.reading && n.exp <= soon {
+			r.unread = append(r.unread, int32(i))
+		}
+	}
+	slices.Sort(r.unread)
+	for _, i := range slices.Compact(r.unread) {
+		if n := &r.nodes[i]; n.alive { // neither gone nor forgotten since
+			n.reading = true
+			items = append(items, Item{ID: n.id})
+		}
+	}
+	r.unread = r.unread[:0]
+	return items
+}
+
+// heartbeat is what a read of one says.
+type heartbeat uint8
+
+const (
+	heartbeatLives   heartbeat = iota // or nothing is known
+	heartbeatOverdue                  // it was not refreshed when it should long have been: its instance is not counted any more
+	heartbeatGone
+)
+
+// read takes what op showed of the heartbeat of instance id.
+func (r *registry) read(op *Op, id string, res *Result) (int32, heartbeat) {
+	i := r.know(id)
+	n := &r.nodes[i]
+	n.reading = false
+	switch {
+	case i == 0:
+		return i, heartbeatLives
+	case res.Outcome == OutUnknown:
+		r.arm(i, r.k.now.Mono+Time(r.k.cfg.MaxProbe))
+		return i, heartbeatLives
+	case res.Outcome == OutGone && n.seen > op.Sent:
+		if n.alive { // seen so since this was sent: which came first is not known
+			r.rearm(i)
+		}
+		return i, heartbeatLives
+	case res.Outcome == OutGone:
+		r.gone(i)
+		return i, heartbeatGone
+	}
+	r.shown(i, r.k.expiry(op, res.PTTL))
+	if n.exp-r.k.now.Mono > 2*Time(r.k.cfg.Lead) {
+		return i, heartbeatLives
+	}
+	// It is about to expire. The leases of its owner expire at about the same time; that it is not counted settles the order in which
+	// the others come for them before that.
+	said := heartbeatLives
+	if !n.checked {
+		n.checked = true
+		r.suspect(n)
+		said = heartbeatOverdue
+	}
+	r.arm(i, max(n.exp, r.k.now.Mono)+Time(Millisecond))
+	return i, said
+}
+
+// rearm has instance i's heartbeat read shortly before it expires, or, if that is past, when it should have.
+func (r *registry) rearm(i int32) {
+	exp := r.nodes[i].exp
+	if lead := exp - Time(r.k.cfg.Lead); lead > r.k.now.Mono {
+		r.arm(i, lead)
 		return
 	}
-	soon := c.now.Mono + Time(c.cfg.Lead+c.cfg.Renew)
-	for i := 1; i < len(c.nodes); i++ {
-		if n := &c.nodes[i]; n.alive && !n.reading && n.exp <= soon {
-			c.queue.nodes = append(c.queue.nodes, int32(i))
-		}
-	}
-	slices.Sort(c.queue.nodes)
-	var items []Item
-	for _, i := range slices.Compact(c.queue.nodes) {
-		n := &c.nodes[i]
-		if !n.alive {
-			continue // gone or forgotten since
-		}
-		n.reading = true
-		items = append(items, Item{ID: n.id})
-		if len(items) == c.cfg.Batch {
-			c.send(OpNodes, items, nil)
-			items = nil
-		}
-	}
-	if len(items) > 0 {
-		c.send(OpNodes, items, nil)
-	}
-	c.queue.nodes = c.queue.nodes[:0]
+	r.arm(i, max(exp, r.k.now.Mono)+Time(Millisecond))
 }
 
-func (c *Core) nodesAnswered(in *inflight, a *Answer) {
-	for k, it := range in.op.Items {
-		i := c.nodeIndex(it.ID)
-		c.nodes[i].reading = false
-		r := a.result(k)
-		if i == 0 {
-			continue
-		}
-		if r.Outcome == OutUnknown {
-			c.armNode(i, c.now.Mono+Time(c.cfg.MaxProbe))
-			continue
-		}
-		if r.Outcome == OutGone {
-			if n := &c.nodes[i]; n.seen > in.op.Sent {
-				if n.alive { // seen so since this was sent: which came first is not known
-					c.rearmNode(i)
-				}
-				continue
-			}
-			c.watch(i)
-			c.heartbeatGone(i)
-			c.discover(discoverGone)
-			continue
-		}
-		exp := c.expiry(&in.op, r.PTTL)
-		c.heartbeatSeen(i, exp)
-		if c.nodes[i].exp-c.now.Mono <= 2*Time(c.cfg.Lead) {
-			// It is about to expire. The leases of its owner expire at about the same time: read when.
-			if !c.nodes[i].checked {
-				c.heartbeatOverdue(i)
-			}
-			c.armNode(i, max(c.nodes[i].exp, c.now.Mono)+Time(Millisecond))
-		}
-	}
-}
-
-// heartbeatOverdue takes note that instance i has not refreshed its heartbeat when it should long have: it is not counted any more,
-// so that the order in which the others come for its leases is settled before they expire.
-func (c *Core) heartbeatOverdue(i int32) {
-	n := &c.nodes[i]
-	n.checked = true
-	n.suspect, n.since = true, n.exp
-	c.fleet.dirty = true
-	c.watch(i)
-}
-
-// watch reads the leases of an instance that seems to have died, so as to be there when they expire; what was free may have been
-// left to it, and is looked at again. Not while nothing may be acquired, as takeFree does not.
-func (c *Core) watch(o int32) {
-	if until, _ := c.Blocked(); !c.cfg.Place || until != 0 {
-		return
-	}
-	if c.fleet.anyFree {
-		c.discover(discoverGoneHeir)
-	}
-	for i := range c.fleet.known {
-		if c.fleet.known[i].owner != o {
-			continue
-		}
-		l := c.lease(c.fleet.sessions.IDs[i])
-		if l.phase == idle && !l.stuck && !l.place {
-			l.place = true
-			c.observe(l)
-		}
-	}
-}
-
-// seeNodes takes over the heartbeats that a look showed. It reports whether the set of live instances changed.
-func (c *Core) seeNodes(in *inflight, seen []Seen) (changed bool) {
+// see takes over the heartbeats that a look showed. It reports whether the set of instances that count changed.
+func (r *registry) see(op *Op, seen []Seen) (changed bool) {
+	r.looks++
 	for _, s := range seen {
-		i := c.nodeIndex(s.ID)
+		i := r.know(s.ID)
 		if i == 0 {
 			continue
 		}
-		if c.heartbeatSeen(i, c.expiry(&in.op, s.PTTL)) {
+		if r.shown(i, r.k.expiry(op, s.PTTL)) {
 			changed = true
 		}
-		c.nodes[i].discovery = c.fleet.discoveries
+		r.nodes[i].look = r.looks
 	}
-	for i := 1; i < len(c.nodes); i++ {
-		n := &c.nodes[i]
-		if n.alive && n.discovery != c.fleet.discoveries && n.seen <= in.op.Sent {
-			c.heartbeatGone(int32(i))
+	for i := 1; i < len(r.nodes); i++ {
+		n := &r.nodes[i]
+		if n.alive && n.look != r.looks && n.seen <= op.Sent {
+			r.gone(int32(i))
 			changed = true
 		}
 	}
 	return changed
 }
 
-// acquisitionsFail counts acquisitions that fail. An instance that can be heard and yet wins nothing it is given would keep
-// asking for its share and have it released for nothing: it leaves the registry, for longer each time.
-func (c *Core) acquisitionsFail(in *inflight) {
-	c.queue.beat = c.queue.beat || !c.cfg.NoHeartbeat // which shows, before the next attempt, who it is that cannot
-	if !c.written || !c.othersTake {
-		return // not even a heartbeat can be written, or nobody takes anything: it is Redis, not this instance
-	}
-	if in.op.Sent < c.unableAt {
-		return // it was under way when the last one failed, and says nothing new
-	}
-	c.written, c.othersTake, c.unableAt = false, false, c.now.Mono
-	if c.unable++; c.unable < 3 || c.cfg.NoHeartbeat || c.rejoin != 0 || c.draining {
-		return
-	}
-	pause := c.cfg.TTL << min(c.withdrawals, 4)
-	c.withdrawals++
-	c.rejoin = c.now.Mono + Time(pause)
-	c.nodes[0].alive = false
-	c.fleet.dirty = true
-	c.queue.leave = true
-	c.tell(Tell{Kind: TellWithdrawn, Wait: pause})
-}
-
-// prune forgets the dead that own nothing, so that a fleet whose instances come and go for years costs no memory.
-func (c *Core) prune() {
-	c.placement()
-	for i := 1; i < len(c.nodes); i++ {
-		n := &c.nodes[i]
-		if n.id != "" && !n.alive && n.owned == 0 {
-			delete(c.index, n.id)
+// prune forgets the dead that own nothing, so that a fleet whose instances come and go for years costs no memory. owns is aligned
+// with nodes.
+func (r *registry) prune(owns []int32) {
+	for i := 1; i < len(r.nodes); i++ {
+		n := &r.nodes[i]
+		if n.id != "" && !n.alive && owns[i] == 0 {
+			delete(r.index, n.id)
 			*n = node{gen: n.gen + 1}
-			c.fleet.vacant = append(c.fleet.vacant, int32(i))
+			r.vacant = append(r.vacant, int32(i))
 		}
 	}
 }
 
-func (c *Core) beatAnswered(in *inflight, a *Answer) {
-	if a.Stale {
-		c.queue.beat = true
-	}
-	c.written = !a.Stale
-	c.beatEnded()
+// leaves takes this instance out for good: whoever is still to stop is not an heir.
+func (r *registry) leaves(started bool) {
+	r.own.leaving = true
+	r.own.leave = started && !r.k.cfg.NoHeartbeat
+	r.countSelf(false)
 }
 
-// beatEnded: a heartbeat that was under way when the instance left may have been set after it was deleted.
-func (c *Core) beatEnded() {
-	if c.draining {
-		c.queue.leave = true
+// beatFailed has the heartbeat set again.
+func (m *membership) beatFailed() {
+	m.unable = 0 // it is not only acquisitions that fail
+	m.beat = true
+	m.beatEnded()
+}
+
+// beatEnded takes note that no heartbeat is under way any more: one that was when the instance left may have been set after it was
+// deleted.
+func (m *membership) beatEnded() { m.leave = m.leave || m.leaving }
+
+// countSelf takes note whether this instance may be counted on.
+func (r *registry) countSelf(counts bool) {
+	r.nodes[0].alive = counts
+	r.version++
+}
+
+// able takes note that acquisitions have an effect again. It reports whether that is news.
+func (m *membership) able() bool {
+	news := m.doubtful()
+	m.unable, m.withdrawals = 0, 0
+	return news
+}
+
+// doubtful reports whether this instance has yet to show that it can take what it is given.
+func (m *membership) doubtful() bool { return m.unable > 0 || m.withdrawals > 0 }
+
+// acquisitionFailed counts acquisitions that fail, by when they were sent. An instance that can be heard and yet wins nothing it is
+// given would keep asking for its share and have it released for nothing: it leaves the registry, for longer each time. It returns for
+// how long, 0 where it does not leave.
+func (r *registry) acquisitionFailed(sent Time) (pause int64) {
+	m := &r.own
+	m.beat = m.beat || !r.k.cfg.NoHeartbeat // which shows, before the next attempt, who it is that cannot
+	if !m.written || !m.othersTake {
+		return 0 // not even a heartbeat can be written, or nobody takes anything: it is Redis, not this instance
 	}
+	if sent < m.unableAt {
+		return 0 // it was under way when the last one failed, and says nothing new
+	}
+	m.written, m.othersTake, m.unableAt = false, false, r.k.now.Mono
+	if m.unable++; m.unable < 3 || r.k.cfg.NoHeartbeat || m.rejoin != 0 || m.leaving {
+		return 0
+	}
+	pause = r.k.cfg.TTL << min(m.withdrawals, 4)
+	m.withdrawals++
+	m.rejoin = r.k.now.Mono + Time(pause)
+	m.leave = true
+	r.countSelf(false)
+	return pause
+}
+
+// rejoins ends a withdrawal.
+func (r *registry) rejoins() {
+	r.own.rejoin, r.own.unable = 0, 0
+	r.own.beat = true
+	r.countSelf(true)
 }

@@ -1,16 +1,38 @@
 package core
 
+// heir is who shall take a lease that is given back.
+type heir struct {
+	id   string // "": whoever comes first in order
+	none bool   // nobody: its session is gone
+}
+
+// peer is h as the message of a release names it: nobody is named by who releases, who would not give a lease to itself.
+func (h heir) peer(self string) string {
+	if h.none {
+		return self
+	}
+	return h.id
+}
+
+// heirNamed is the heir that a message of from names.
+func heirNamed(peer, from string) heir {
+	if peer == from {
+		return heir{none: true}
+	}
+	return heir{id: peer}
+}
+
 // yield asks the shell to end the work under l; the release follows with its EvDrop (kubernetes learned that the hard
 // way: a lock given back before its work returned is held by two).
-func (c *Core) yield(l *lease, heir string, cause Cause) {
+func (c *Core) yield(l *lease, to string, cause Cause) {
 	l.yielding = true
-	l.heir, l.cause, l.since = heir, cause, c.now.Mono
-	c.tell(Tell{Kind: TellYield, Cause: cause, ID: l.id, Fence: l.fence, Owner: heir})
+	l.heir, l.cause, l.since = heir{id: to}, cause, c.now.Mono
+	c.tell(Tell{Kind: TellYield, Cause: cause, ID: l.id, Fence: l.fence, Owner: to})
 }
 
 // keep takes a yield back.
 func (c *Core) keep(l *lease, cause Cause) {
-	l.yielding, l.heir = false, ""
+	l.yielding, l.heir = false, heir{}
 	c.tell(Tell{Kind: TellKept, Cause: cause, ID: l.id, Fence: l.fence})
 }
 
@@ -40,51 +62,23 @@ func (c *Core) drop(id string, cause Cause) {
 func (c *Core) release(l *lease, cause Cause) {
 	switch cause {
 	case CauseDrain:
-		l.heir = c.heirOf(l)
+		l.heir = heir{id: c.fleet.heirOf(l.session)}
 	case CauseRebalance:
-		l.heir = c.stillHeir(l)
+		if c.now.Mono-l.since >= Time(c.cfg.Discovery/10) && l.session != nobody { // its work took long to end
+			l.heir.id = c.fleet.heirNow(l.session, l.heir.id)
+		}
 	case CauseUnwanted:
-		l.heir = c.self // which tells the others that nobody shall take it
+		l.heir = heir{none: true}
 	default:
-		l.heir = ""
+		l.heir = heir{}
 	}
 	c.unhold(l, releasing)
 	l.place, l.told = false, false
 	l.since = c.now.Mono
 	c.releasing++
-	c.setOwner(l, c.successor(l))
-	c.tell(Tell{Kind: TellReleased, Cause: cause, ID: l.id, Fence: l.fence, Owner: c.successor(l)})
+	c.fleet.ownedBy(l.session, l.heir.id)
+	c.tell(Tell{Kind: TellReleased, Cause: cause, ID: l.id, Fence: l.fence, Owner: l.heir.id})
 	c.requestRelease(l)
-}
-
-// stillHeir is who is to have l that was asked for. Where its work took long to end, who asked may have had its share from others
-// since, and another lacks one.
-func (c *Core) stillHeir(l *lease) string {
-	if c.now.Mono-l.since < Time(c.cfg.Discovery/10) || l.session == nobody {
-		return l.heir
-	}
-	c.placement()
-	if i, ok := c.index[l.heir]; ok {
-		if lacks, _ := c.lacks(i); lacks {
-			return l.heir
-		}
-	}
-	heir, best := l.heir, uint64(0)
-	for _, i := range c.fleet.live {
-		lacks, _ := c.lacks(i)
-		if r := rank(c.nodes[i].hash, c.fleet.sessions.hashes[l.session]); i != 0 && lacks && r >= best {
-			heir, best = c.nodes[i].id, r
-		}
-	}
-	return heir
-}
-
-// successor is who is to own l after its release, "" for nobody in particular.
-func (c *Core) successor(l *lease) string {
-	if l.heir == c.self {
-		return ""
-	}
-	return l.heir
 }
 
 func (c *Core) requestRelease(l *lease) {
@@ -117,17 +111,20 @@ func (c *Core) overtaken(l *lease) {
 	c.releasing--
 	c.acquiring++
 	c.traces.leave(l.id)
-	l.phase, l.next = acquiring, nextNothing
+	l.unanswered = true
+	l.phase = acquiring
+	l.will(nextNothing)
 	c.queue.add(OpAcquire, l)
 }
 
 func (c *Core) released(l *lease) {
-	l.phase, l.next = idle, nextNothing
+	l.phase = idle
+	l.will(nextNothing)
 	l.op = 0
 	c.releasing--
-	c.touch(l)
+	c.fleet.touch(l.session)
 	if l.session != nobody && c.fleet.known[l.session].owner == 0 {
-		c.setOwner(l, c.successor(l)) // a look answered meanwhile had still shown it as ours
+		c.fleet.ownedBy(l.session, l.heir.id) // a look answered meanwhile had still shown it as ours
 	}
 	switch {
 	case l.want && !c.draining:
@@ -172,8 +169,10 @@ func (c *Core) recovered(id string) {
 		return
 	}
 	l.stuck = false
-	if l.phase == idle {
-		c.forget(l)
-		c.discover(discoverRecovered)
+	if l.want { // it was asked for meanwhile, and is waited for
+		c.tryAcquire(l)
+		return
 	}
+	c.forget(l)
+	c.fleet.discover(discoverRecovered)
 }

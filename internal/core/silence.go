@@ -45,9 +45,8 @@ func (c *Core) fellSilent(in *inflight, a *Answer) {
 	if s.failed == 0 {
 		c.queue.probe = true
 	}
-	if c.fleet.discoveryOp != 0 { // its answer may be far behind the fault; a fresh one follows the silence
-		c.fleet.discoveryOp = 0
-		c.queue.discovery = true
+	if c.fleet.look != 0 { // its answer may be far behind the fault; a fresh one follows the silence
+		c.fleet.lookFailed(c.fleet.look)
 	}
 	if s.toldAt == 0 || c.now.Mono-s.toldAt >= Time(c.cfg.Renew) {
 		c.tellSilent()
@@ -110,9 +109,9 @@ func (c *Core) heard(in *inflight) {
 	c.tellRefusing()
 	c.observeWanted()
 	if brief {
-		c.discover(discoverHeardBriefly)
+		c.fleet.discover(discoverHeardBriefly)
 	} else {
-		c.discover(discoverHeard)
+		c.fleet.discover(discoverHeard)
 	}
 	if c.now.Mono-was.from >= Time(c.cfg.Renew/4) { // as long as anything waits: what repeats itself faster is not resumed each time (G14)
 		c.resume()
@@ -122,7 +121,7 @@ func (c *Core) heard(in *inflight) {
 
 // catchUp sends what a silence has held back.
 func (c *Core) catchUp() {
-	c.queue.beat = !c.cfg.NoHeartbeat
+	c.registry.own.beat = !c.cfg.NoHeartbeat
 	for _, l := range c.held {
 		if (l.uncertain || l.reassert) && l.op == 0 {
 			c.requestRenew(l)

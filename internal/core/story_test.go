@@ -1,7 +1,9 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,7 +19,7 @@ import (
 //
 // In a story, an op is answered by its number: "answer 3" followed by one word a result. While one waits with "reads", what
 // reads only the epoch is answered as it is sent.
-func TestStories(t *testing.T) {
+func TestStories(t *testing.T) { // G1
 	datadriven.Walk(t, "testdata/stories", func(t *testing.T, path string) {
 		s := &story{epoch: "r1"}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
@@ -33,12 +35,14 @@ func TestStories(t *testing.T) {
 
 type story struct {
 	core  *Core
+	seen  func(Happening) // told what each step makes of each lease; nil: nobody is
 	now   Now
 	epoch string
 	quar  time.Duration
 	group time.Duration
 	look  *Sessions
-	read  uint64 // the read of the epoch that the last step sent, 0 none
+	read  uint64              // the read of the epoch that the last step sent, 0 none
+	was   map[string][]string // the states in which the story began, where it began as another
 	out   strings.Builder
 }
 
@@ -98,14 +102,19 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) {
 	case "step-wall":
 		s.now.Wall += dur(first())
 		s.step(Event{Kind: EvTick})
-	case "want":
-		s.step(Event{Kind: EvWant, ID: first(), Wait: has("wait")})
-	case "drop":
-		s.step(Event{Kind: EvDrop, ID: first(), Cause: CauseRequested})
-	case "abandon":
-		s.step(Event{Kind: EvAbandon, ID: first()})
-	case "recovered":
-		s.step(Event{Kind: EvRecovered, ID: first()})
+	case "as": // what happened in another story comes first
+		s.as(t, first())
+	case "states":
+		s.states()
+	case "changed": // since the story that this one began as
+		s.changed()
+	case "want", "drop", "abandon", "recovered": // one lease after the other
+		kinds := map[string]EventKind{"want": EvWant, "drop": EvDrop, "abandon": EvAbandon, "recovered": EvRecovered}
+		for _, a := range d.CmdArgs {
+			if a.Key != "wait" {
+				s.step(Event{Kind: kinds[d.Cmd], ID: a.Key, Wait: has("wait"), Cause: CauseRequested})
+			}
+		}
 	case "subscribed":
 		s.step(Event{Kind: EvSubscribed})
 	case "doubt":
@@ -116,9 +125,11 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) {
 		kinds := map[string]NoticeKind{"taken": NoticeTaken, "freed": NoticeFreed, "joined": NoticeJoined,
 			"left": NoticeLeft, "asked": NoticeAsked}
 		n := Notice{Kind: kinds[first()], From: arg("from", "b")}
-		if has("id") {
-			n.IDs = []string{arg("id", "")}
-			n.Peers = []string{arg("peer", "")}
+		for _, a := range d.CmdArgs {
+			if a.Key == "id" {
+				n.IDs = a.Vals
+				n.Peers = slices.Repeat([]string{arg("peer", "")}, len(a.Vals))
+			}
 		}
 		s.step(Event{Kind: EvNotice, Notice: n})
 	case "fail":
@@ -132,7 +143,7 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) {
 		s.step(Event{Kind: EvAnswer, Answer: a})
 	case "answer":
 		a := Answer{Seq: uint64(num(first())), Epoch: s.epoch, Quarantine: int64(s.quar), Group: int64(s.group),
-			Stale: has("stale")}
+			Stale: has("stale"), Acked: num(arg("acked", "0")), After: arg("after", "")}
 		for _, line := range strings.Split(d.Input, "\n") {
 			if w := strings.Fields(line); len(w) > 0 {
 				a.Results = append(a.Results, s.result(t, d, w, num, dur))
@@ -144,6 +155,35 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) {
 			Quarantine: int64(s.quar), Group: int64(s.group), Look: s.lookOf(d.Input, dur)}})
 	default:
 		t.Fatalf("%s: unknown command %s", d.Pos, d.Cmd)
+	}
+}
+
+// as plays another story.
+func (s *story) as(t *testing.T, name string) {
+	s.epoch, s.quar, s.group = "r1", 0, 0
+	steps(t, "testdata/stories/"+name+".txt", func(d *datadriven.TestData, _ string) { s.run(t, d) })
+	s.out.Reset()
+	s.was = s.core.states()
+}
+
+// states tells in which state each lease is, in the words of the table.
+func (s *story) states() {
+	now := s.core.states()
+	for _, id := range slices.Sorted(maps.Keys(now)) {
+		fmt.Fprintf(&s.out, "          %s is %s\n", id, strings.Join(now[id], ", "))
+	}
+}
+
+// changed tells which leases are in other states than at the end of the story that this one began as.
+func (s *story) changed() {
+	was, now := s.was, s.core.states()
+	ids := maps.Clone(was)
+	maps.Copy(ids, now)
+	for _, id := range slices.Sorted(maps.Keys(ids)) {
+		from, to := cmp.Or(strings.Join(was[id], ", "), "none"), cmp.Or(strings.Join(now[id], ", "), "none")
+		if from != to {
+			fmt.Fprintf(&s.out, "          %s: %s → %s\n", id, from, to)
+		}
 	}
 }
 
@@ -172,7 +212,7 @@ func (s *story) result(t *testing.T, d *datadriven.TestData, w []string, num fun
 	return r
 }
 
-// lookOf reads "session <id> <owner or ->" and "node <id> <pttl>" lines.
+// lookOf reads "session <id>... <owner or ->" and "node <id> <pttl>" lines.
 func (s *story) lookOf(input string, dur func(string) int64) *Look {
 	l := &Look{}
 	var ids []string
@@ -180,13 +220,16 @@ func (s *story) lookOf(input string, dur func(string) int64) *Look {
 	for _, line := range strings.Split(input, "\n") {
 		w := strings.Fields(line)
 		switch {
-		case len(w) == 3 && w[0] == "session":
-			ids = append(ids, w[1])
-			owners[w[1]] = strings.TrimSuffix(w[2], "-")
+		case len(w) >= 3 && w[0] == "session":
+			owner := strings.TrimSuffix(w[len(w)-1], "-")
+			for _, id := range w[1 : len(w)-1] {
+				ids = append(ids, id)
+				owners[id] = owner
+			}
 		case len(w) == 3 && w[0] == "node":
 			l.Nodes = append(l.Nodes, Seen{ID: w[1], PTTL: dur(w[2])})
 		case len(w) > 0:
-			panic("neither session ID OWNER (- is none) nor node ID TTL: " + line)
+			panic("neither session ID... OWNER (- is none) nor node ID TTL: " + line)
 		}
 	}
 	l.Sessions = NewSessions(ids)
@@ -216,7 +259,12 @@ var tellNames = []string{"", "ACQUIRED", "RENEWED", "UNCERTAIN", "LOST", "RELEAS
 func (s *story) step(ev Event) {
 	ev.Now = s.now
 	s.read = 0
-	eff := s.core.Step(ev)
+	var eff Effects
+	if s.seen != nil {
+		eff = (&Witness{s.core, s.seen}).Step(ev)
+	} else {
+		eff = s.core.Step(ev)
+	}
 	at := time.Duration(s.now.Mono - 1).Round(time.Millisecond)
 	for _, t := range eff.Tells {
 		fmt.Fprintf(&s.out, "%8s  %s", at, tellNames[t.Kind])
@@ -256,6 +304,12 @@ func (s *story) step(ev Event) {
 			if it.Peer != "" {
 				fmt.Fprintf(&s.out, "→%s", it.Peer)
 			}
+		}
+		if op.Confirm > 0 {
+			fmt.Fprintf(&s.out, ", %d to acknowledge", op.Confirm)
+		}
+		if op.Probes() {
+			fmt.Fprint(&s.out, ", then the epoch")
 		}
 		if op.Kind == OpSupersede {
 			fmt.Fprintf(&s.out, " %s, quarantine %s", op.Epoch, time.Duration(op.Quarantine))

@@ -20,6 +20,8 @@ package core
 //     before the quarantine is over, for that is when every other's window has closed (G9).
 //   - I7 A step of the own clocks closes windows as much earlier as the wall clock went ahead, makes them uncertain and voids what is
 //     under way. After a jump of Redis' clock nothing is acquired for a TTL (G1, G4).
+//   - I9 Where Redis is replicated, what opens or extends a window counts when a majority of its nodes has it, in the op's epoch still;
+//     what opens one only if no replica has attached itself since that epoch began (docs/replicas.md).
 //   - I8 Every acquisition carries the highest fence that was seen, so the next is higher, whatever Redis forgot (G3). A fence above that
 //     on a lease of this instance's own is of an attempt that was not answered: it is kept, so that an attempt which is executed late
 //     changes nothing of the term that followed but its end.
@@ -70,8 +72,11 @@ func (k *terms) stamp(kind OpKind, items []Item) Op {
 		Quarantine: k.quarantine(),
 		Items:      items, Sent: k.now.Mono, Deadline: k.now.Mono + Time(k.cfg.OpTimeout),
 	}
-	if kind == OpSupersede {
+	switch kind {
+	case OpSupersede:
 		op.Epoch = k.epoch.rejected
+	case OpAcquire, OpRenew, OpReassert:
+		op.Confirm = k.epoch.acks
 	}
 	return op
 }

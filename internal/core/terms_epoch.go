@@ -1,11 +1,17 @@
 package core
 
+import (
+	"strconv"
+	"strings"
+)
+
 // epochState is what the instance knows of the life of Redis' data (G9).
 type epochState struct {
 	value      string // poll:epoch as last told, "" before the first answer
 	sent       Time   // stamp of the op that told it: an older op cannot bring an older epoch back
 	quarantine Time   // until then nothing is granted; an upper bound
 	fence      int64  // the highest fence ever seen: every acquire carries it
+	acks       int64  // how many replicas have to acknowledge what counts in it
 
 	group    int64               // ns: the quarantine that the epoch's group has agreed on
 	outside  bool                // which is too short for this instance: it has no part in what the others do
@@ -105,8 +111,47 @@ func (k *terms) learn(op *Op, a *Answer) epochNews {
 		k.clock.redis = false
 	}
 	e.value = a.Epoch
+	_, _, e.acks = LifeOf(a.Epoch)
 	e.outside, e.group = k.tooShort(a.Group), a.Group
 	return news
+}
+
+// LifeOf reads an epoch, "<run_id>:<attachments>:<acks> <end of quarantine>": by what process it was begun, how often a replica had
+// attached itself, and how many have to acknowledge. Where they need not, it is "<run_id> <end of quarantine>".
+func LifeOf(epoch string) (run, attachments string, acks int64) {
+	life, _, _ := strings.Cut(epoch, " ")
+	parts := strings.Split(life, ":")
+	if len(parts) != 3 {
+		return life, "", 0
+	}
+	acks, _ = strconv.ParseInt(parts[2], 10, 64)
+	return parts[0], parts[1], acks
+}
+
+// follows returns why one epoch followed another, where that shows.
+func follows(before, now string) Cause {
+	was, attached, _ := LifeOf(before)
+	if run, attachments, _ := LifeOf(now); was == run && attached != "" && attached != attachments {
+		return CauseAttached
+	}
+	return CauseNone
+}
+
+// Counted returns a, or, where what op did must not be believed because too few replicas have it, or may not have kept it, an answer
+// that says so (I9).
+func (a *Answer) Counted(op *Op) *Answer {
+	var text string
+	switch {
+	case op.Confirm == 0 || a.Failure != FailNone || a.Stale:
+		return a
+	case a.Acked < op.Confirm:
+		text = strconv.FormatInt(a.Acked, 10) + " of " + strconv.FormatInt(op.Confirm, 10) + " replicas acknowledged"
+	case op.Probes() && a.After != op.Epoch:
+		text = "a replica attached itself, or the epoch ended otherwise, before it was acknowledged"
+	default:
+		return a
+	}
+	return &Answer{Seq: a.Seq, Failure: FailUncounted, Text: text, Epoch: a.Epoch}
 }
 
 // forgot makes t a term of an epoch that is over: it is asserted again, and nothing begins under it before that is confirmed (I6).

@@ -74,7 +74,7 @@ func (c *Core) live(t *timer) bool {
 	case timerLease:
 		return t.l.gen == t.gen
 	case timerNode:
-		return c.nodes[t.n].gen == t.gen
+		return c.registry.nodes[t.n].gen == t.gen
 	default:
 		return c.ops.find(t.n) != nil
 	}
@@ -86,10 +86,8 @@ func (c *Core) armLease(l *lease, at Time) {
 	c.timers.push(timer{at: at, kind: timerLease, gen: l.gen, l: l})
 }
 
-func (c *Core) armNode(i int32, at Time) {
-	n := &c.nodes[i]
-	n.gen++
-	c.timers.push(timer{at: at, kind: timerNode, gen: n.gen, n: uint64(i)})
+func (c *Core) armNode(i int32, gen uint32, at Time) {
+	c.timers.push(timer{at: at, kind: timerNode, gen: gen, n: uint64(i)})
 }
 
 // runTimers wakes everything that is due. It runs before anything else in a step, so that an answer which comes at the
@@ -104,7 +102,7 @@ func (c *Core) runTimers() {
 		case timerLease:
 			c.wakeLease(t.l, t.at)
 		case timerNode:
-			c.wakeNode(int32(t.n))
+			c.registry.due(int32(t.n))
 		case timerOp:
 			c.timeout(t.n)
 		}
@@ -129,9 +127,9 @@ func (c *Core) earliest() Time {
 		earlier(c.timers.a[0].at)
 	}
 	earlier(c.nextRenew)
-	earlier(c.nextDiscovery)
+	earlier(c.fleet.next)
 	earlier(c.nextProbe)
-	earlier(c.rejoin)
+	earlier(c.registry.own.rejoin)
 	if c.slowed > c.now.Mono {
 		for k := range c.paces {
 			if c.paced(OpKind(k)) && c.queued(OpKind(k)) {
@@ -147,11 +145,11 @@ func (c *Core) queued(kind OpKind) bool {
 	q := &c.queue
 	switch kind {
 	case OpBeat:
-		return q.beat
+		return c.registry.own.beat
 	case OpLook:
-		return q.discovery
+		return c.fleet.due
 	case OpNodes:
-		return len(q.nodes) > 0
+		return len(c.registry.unread) > 0
 	case OpSupersede:
 		return c.epoch.rejected != ""
 	default:

@@ -68,6 +68,8 @@ func Event(k core.TellKind) string { return formOf(k).event }
 func Head(t *core.Tell) (Level, string, bool) {
 	f := formOf(t.Kind)
 	switch {
+	case t.Kind == core.TellEpoch && t.Cause == core.CauseAttached:
+		return Warn, "A replica attached itself to Redis; it grants nothing before its quarantine ends", true
 	case t.Kind == core.TellEpoch && t.Wait > 0:
 		return Warn, "Redis was restarted or is new, and may have lost data; it grants nothing before its quarantine ends", true
 	case t.Again:

@@ -57,7 +57,7 @@ func TestFailuresAreRepeatedRarely(t *testing.T) {
 		const life, renew = 30 * time.Second, 10 * time.Second
 		began := time.Now()
 		x := &Member{
-			Life: life, Renew: renew, Store: st, Bus: bus, Kick: func() {}, Deliver: func([]store.Entry) {},
+			Life: life, Renew: renew, Store: st, Bus: bus, Kick: func() {}, Deliver: func([]store.Entry) {}, Takes: func() bool { return time.Since(began) < renew },
 			Pause:         func(_ context.Context, d time.Duration) { <-time.After(d) },
 			Quit:          func() bool { return time.Since(began) >= renew },
 			AwaitCapacity: func() bool { return time.Since(began) < renew },

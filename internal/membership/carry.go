@@ -4,8 +4,10 @@ import (
 	"context"
 
 	"github.com/google/uuid"
+	"go.uber.org/zap"
 
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
+	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
@@ -46,11 +48,52 @@ func (m *Member) Write(ctx context.Context, e *core.Effect, service string) (cor
 	return ev, nil
 }
 
-// Event is an entry as the machine is told it.
-func Event(e *store.Entry) core.Event {
+// Attempted is the event of an attempt at a lease as the machine is to be told it: after one without an answer it waits, each time
+// longer.
+func (m *Member) Attempted(e core.Event) core.Event {
+	if e.Outcome == core.NoAnswer {
+		e.Wait = int64(m.Failed(e.Session))
+	} else {
+		m.Answered(e.Session)
+	}
+	return e
+}
+
+// Bury makes an entry a dead letter. If Redis does not answer, the entry is delivered again and buried then.
+func (m *Member) Bury(ctx context.Context, e store.Entry, why string, fence int64) {
+	if err := m.Bus.Bury(ctx, e, why, fence, intent.ReasonPipelineFailed); err != nil {
+		m.Logger.Info("entry not buried yet", zap.String("entry", e.ID), zap.Error(err))
+		return
+	}
+	m.Logger.Warn("entry is a dead letter", zap.String("entry", e.ID), zap.String("session", plain.Name(e.Session)),
+		zap.String("why", why))
+}
+
+// entryEvent is an entry as the machine is told it.
+func entryEvent(e *store.Entry) core.Event {
 	return core.Event{Kind: core.EvEntry, Entry: core.Entry{
 		ID: e.ID, Session: e.Session, Service: e.ServiceRef, Tries: e.Tries, From: e.From, Owner: e.Owner, Fence: e.Fence,
 	}}
+}
+
+// Deliver hands entries to the machine. jobs is what the worker has in hand, by session, which job begins and step may end; what cannot
+// have been put on the bus by the store is buried.
+func Deliver[J any](m *core.Machine, entries []store.Entry, jobs map[string]J, job func(store.Entry) J, step func(core.Event),
+	bury func(e store.Entry, why string)) {
+	for _, e := range entries {
+		if m.Has(e.Session) {
+			continue
+		}
+		if why := malformed(&e); why != "" {
+			bury(store.Entry{ID: e.ID, Tries: e.Tries}, why)
+			continue
+		}
+		jobs[e.Session] = job(e)
+		step(entryEvent(&e))
+		if !m.Has(e.Session) {
+			delete(jobs, e.Session)
+		}
+	}
 }
 
 // Buried is the entry that a Bury of the machine is about; known is what was delivered, if the machine has it in hand.
@@ -66,8 +109,8 @@ func Buried(e *core.Effect, known *store.Entry) store.Entry {
 	return entry
 }
 
-// Malformed says why an entry cannot have been put on the bus by the store, "" if it can.
-func Malformed(e *store.Entry) string {
+// malformed says why an entry cannot have been put on the bus by the store, "" if it can.
+func malformed(e *store.Entry) string {
 	canonical, err := e.Canonical()
 	switch {
 	case e.Type != "start":

@@ -23,7 +23,7 @@ func FuzzEntry(f *testing.F) {
 			ID: id, Type: kind, Session: session, Start: intent.Start{ServiceRef: service, Profile: profile, StartMs: start},
 			Tries: tries, From: from, Owner: owner, Fence: fence,
 		}
-		if Malformed(&e) != "" {
+		if malformed(&e) != "" {
 			return
 		}
 		if again, err := e.Canonical(); err != nil || again != e.Start || kind != "start" || len(session) != 36 {

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -43,12 +45,13 @@ type Member struct {
 	// Evict is that of the keeper; FateOf tells what became of another process.
 	Evict  func(ctx context.Context, owner string, names ...string) ([]string, error)
 	FateOf func(Incarnation) Fate
-	// Deliver hands entries on, Stop and Check what the records say to the worker's machine, and Running asks it how many
-	// sessions run.
+	// Deliver hands entries on, Stop and Check what the records say to the worker's machine. Running asks it how many sessions run,
+	// and Takes whether it takes any into hand still.
 	Deliver func([]store.Entry)
 	Stop    func(session string)
 	Check   func()
 	Running func() int
+	Takes   func() bool
 	Unknown func(sessions []string) []string // those that are not in the machine's hands
 	// AwaitCapacity waits until the machine can take more; false: the worker stops. Kick asks for a beat and a sweep soon. Pause waits,
 	// no longer than ctx lasts.
@@ -59,14 +62,16 @@ type Member struct {
 	// Tried is told the outcome of each attempt to sign on; nil: nobody.
 	Tried func(error)
 
-	server  string // whose records are known to say no more than runs; Beat's
+	server  string   // whose records are known to say no more than runs; Beat's
+	asking  sync.Map // sessions whose records CheckStop looks into
+	signed  atomic.Bool
 	retries retries
 }
 
 // Consume fetches whenever the machine can take more, until the worker stops.
 func (m *Member) Consume(ctx context.Context) {
 	for m.AwaitCapacity() {
-		for {
+		for m.Takes() {
 			entries, err := m.Bus.Fetch(ctx, fetchMax, fetchBlock)
 			if m.Quit() {
 				return
@@ -82,16 +87,17 @@ func (m *Member) Consume(ctx context.Context) {
 				m.Deliver(entries)
 				break
 			}
-			if m.Quit() {
-				return
-			}
 		}
 	}
 }
 
-// CheckStop looks into the record of a session that the channel says is to be stopped. Anybody can say so there; and if Redis does
-// not answer, the next beat tells.
+// CheckStop looks into the record of a session in hand that the channel says is to be stopped, once at a time. Anybody can say so there;
+// and if Redis does not answer, the next beat tells.
 func (m *Member) CheckStop(ctx context.Context, session string) {
+	if _, asking := m.asking.LoadOrStore(session, true); asking {
+		return
+	}
+	defer m.asking.Delete(session)
 	if asked, err := m.Store.StopAsked(ctx, session); err == nil && asked {
 		m.Stop(session)
 	}
@@ -121,7 +127,7 @@ func (m *Member) Beat(ctx context.Context) error {
 	if begun < min(before, m.Running()) {
 		m.Check()
 	}
-	for more := true; more && !m.Quit(); {
+	for more := true; more && m.Takes(); {
 		var entries []store.Entry
 		entries, more, err = m.Bus.Sweep(ctx, m.Life, BeatInterval(m.Life))
 		if err != nil {
@@ -148,7 +154,7 @@ func (m *Member) Join(ctx context.Context) error {
 		pause := m.Life / 10
 		if other := (*company)(nil); errors.As(err, &other) {
 			if waited >= m.Life {
-				return errors.Join(m.Bus.Leave(ctx, m.Instance), err)
+				return errors.Join(m.SignOff(ctx), err)
 			}
 			if waited == 0 {
 				m.Logger.Warn("single writer: waits for the heartbeat of another worker to end", zap.String("worker", m.Instance),
@@ -204,10 +210,23 @@ func (m *Member) tried(err error) (done bool, _ error) {
 	return false, nil
 }
 
+// SignOff leaves the registry, if this worker is in it. Last, when its leases are free: whoever is told takes over what is left.
+func (m *Member) SignOff(ctx context.Context) error {
+	if !m.signed.Swap(false) {
+		return nil
+	}
+	err := m.Bus.Leave(ctx, m.Instance)
+	if err != nil {
+		m.Logger.Info("not signed off; the others find out after a TTL", zap.String("worker", m.Instance), zap.Error(err))
+	}
+	return err
+}
+
 func (m *Member) signOn(ctx context.Context) error {
 	if err := m.Bus.Create(ctx); err != nil {
 		return err
 	}
+	m.signed.Store(true) // also if there is no answer
 	if _, _, _, err := m.Bus.Beat(ctx, m.Me.String()); err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
-// commandWithin bounds a command that looks after intents.
+// commandWithin bounds an operator's command.
 const commandWithin = 10 * time.Second
 
 // withStore runs a command on the store of intents.

@@ -17,6 +17,7 @@ func (s *settings) members() election.Config {
 		LeaderKey: s.leaderKey, HeartbeatPrefix: s.beatPrefix, EpochKey: s.epochKey, LeaderTTL: s.ttl,
 		ElectionInterval: s.election, HeartbeatInterval: s.heartbeat, StartDelayMax: s.startDelay, RenewInterval: s.renew,
 		OpTimeout: s.opTimeout, DrainTimeout: s.drain, RenewLogLevel: &s.renewals,
+		Replicas: s.replicas,
 	}
 }
 

@@ -87,7 +87,7 @@ func FuzzIntentSettings(f *testing.F) {
 // FuzzArguments gives a node any arguments: they are understood or refused, and what is refused starts nothing.
 func FuzzArguments(f *testing.F) {
 	for _, line := range []string{
-		"quarantine\n30s\n--redis\nredis://h", "quarantine\n-1s", "bootstrap\n--ttl=1h", "--system\nintents\n--tuners=x", "--help", "-h=x",
+		"quarantine\n30s\n--redis\nredis://h", "quarantine\n-1s", "replicas\n2", "replicas\n-1", "bootstrap\n--ttl=1h", "--system\nintents\n--tuners=x", "--help", "-h=x",
 		"intents\ndead-letters\ndrop\n--role=x", "--", "---", "--redis=redis://h\nmore", "--version",
 	} {
 		f.Add(line)

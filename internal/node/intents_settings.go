@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/netip"
 	"os"
@@ -125,22 +126,28 @@ func unlimited(limits ...*int) {
 	}
 }
 
-// connsOf returns how many connections there may be by default: half of what the process may have open, so that neither Redis nor a
-// pipeline lacks one.
-func connsOf() (all, peer int) {
-	all = api.ConnsDefault
-	var files syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err == nil {
-		all = int(max(4, min(uint64(all), uint64(files.Cur)/2))) //nolint:unconvert // Cur is signed elsewhere
-	}
+// connsOf returns how many connections there may be by default, of the API and of --health each: together half of what the process may have
+// open, so that neither Redis, the file of tokens nor a pipeline lacks one.
+func connsOf(files uint64) (all, peer int) {
+	const share = 4
+	all = int(max(share, min(api.ConnsDefault, files/share)))
 	return all, all / 4
+}
+
+// filesMax is how many files this process may have open.
+func filesMax() uint64 {
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		return math.MaxInt
+	}
+	return uint64(files.Cur) //nolint:unconvert // it is signed elsewhere
 }
 
 // parseIntents reads the environment and then the flags. serving: a node is to run, which needs more than a command does.
 func parseIntents(args []string, getenv func(string) string, out io.Writer, serving bool) (intentSettings, error) {
 	s := intentSettings{}
 	v := newVariables("node --system intents", getenv)
-	var system, tuners, tokensFile, proxies, level, renewals, pause string
+	var system, tuners, tokensFile, proxies, replicas, level, renewals, pause string
 	v.text(&system, "system", "LEASESTORM_SYSTEM", systemIntents, "intents")
 	s.redisFlags(v.FlagSet, getenv)
 	v.text(&s.role, "role", "LEASESTORM_ROLE", roleBoth, "api, worker or both")
@@ -151,7 +158,7 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 		"file of the API's tokens, one a line: name sha256:<hex> scope,scope [expires]; read again when it changes")
 	v.text(&proxies, "trusted-proxies", "LEASESTORM_TRUSTED_PROXIES", "",
 		"networks whose X-Forwarded-For the API believes, as 10.0.0.1/32,…; none if empty")
-	all, peer := connsOf()
+	all, peer := connsOf(filesMax())
 	v.number(&s.conns, "conns", "LEASESTORM_CONNS", all, "connections at once, of the API and of --health each; 0: no limit")
 	v.number(&s.peer, "peer-conns", "LEASESTORM_PEER_CONNS", peer,
 		"connections at once from one address that is no trusted proxy; 0: no limit")
@@ -165,6 +172,7 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 		"name of this worker, the same after a restart: it takes back what it left; if empty, of the host and the role")
 	v.duration(&s.ttl, "ttl", "LEASESTORM_TTL_MS", lease.TTLDefault, "how long a lease lives without a renewal")
 	v.duration(&s.renew, "renew", "LEASESTORM_RENEW_MS", 0, "time between renewals; 0: TTL/3")
+	v.text(&replicas, "replicas", "LEASESTORM_REPLICAS", "", "how many replicas Redis is meant to have (docs/replicas.md); 0 if empty")
 	v.duration(&s.opTimeout, "op-timeout", "LEASESTORM_OP_TIMEOUT_MS", 0, "patience with an answer of Redis; 0: TTL/10")
 	v.BoolVar(&s.singleWriter, "single-writer", false,
 		"delete all leases at the start, once no other worker lives; waits at most a TTL for that")
@@ -185,7 +193,7 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 	if v.problem != nil {
 		return s, v.problem
 	}
-	if err := s.settings.validate(level, renewals, "", pause); err != nil {
+	if err := cmp.Or(s.settings.validate(level, renewals, "", pause), s.setReplicas(replicas)); err != nil {
 		return s, err
 	}
 	if !serving {

@@ -2,6 +2,7 @@ package node
 
 import (
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"strings"
@@ -129,5 +130,17 @@ func TestUnguardedWaysAreTold(t *testing.T) {
 		if err != nil || len(s.warnings) != tt.want {
 			t.Errorf("%s %s: %q, %v; want %d warnings", tt.redis, tt.args, s.warnings, err, tt.want)
 		}
+	}
+}
+
+// The API and --health have as many connections each, and together leave half of what the process may have open for all else.
+func TestConnectionsLeaveFilesForTheRest(t *testing.T) {
+	for _, files := range []uint64{100, 1024, 4096, 1 << 20, math.MaxInt} {
+		if all, peer := connsOf(files); uint64(2*all) > files/2 || all < 4 || all > 1024 || peer != all/4 {
+			t.Errorf("of %d files %d are connections of each, %d of one address", files, all, peer)
+		}
+	}
+	if all, peer := connsOf(1); all < 4 || peer < 1 {
+		t.Errorf("with no files to spare there may be %d connections, %d of one address", all, peer)
 	}
 }

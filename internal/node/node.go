@@ -74,6 +74,9 @@ func command(args []string) (run func(*settings) (int, error), rest []string, er
 	case len(args) > 0 && args[0] == "quarantine":
 		length, rest, err := quarantineLength(args[1:])
 		return func(s *settings) (int, error) { return setQuarantine(s, length) }, rest, err
+	case len(args) > 0 && args[0] == "replicas":
+		n, rest, err := replicasCount(args[1:])
+		return func(s *settings) (int, error) { return setReplicas(s, n) }, rest, err
 	}
 	return serve, args, nil
 }
@@ -98,23 +101,38 @@ func complain(err error) {
 func terminal(f *os.File) io.Writer { return &plain.Writer{To: f} }
 
 func bootstrap(s *settings) (int, error) {
-	client, err := s.client()
-	if err != nil {
+	if err := s.operate(func(ctx context.Context, client *redis.Client) error {
+		if err := systems[s.system].bootstrap(ctx, client, s); err != nil {
+			return fmt.Errorf("bootstrap: %w", err)
+		}
+		return nil
+	}); err != nil {
 		return 0, err
-	}
-	defer client.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	if s.system == systemElection {
-		err = election.Bootstrap(ctx, client, s.members())
-	} else {
-		err = lease.Bootstrap(ctx, client, s.lease())
-	}
-	if err != nil {
-		return 0, fmt.Errorf("bootstrap: %w", err)
 	}
 	fmt.Fprintln(terminal(os.Stderr), "node: declared the first deployment; leases are granted from now on")
 	return exitOK, nil
+}
+
+// system is what nodes of one system do.
+type system struct {
+	bootstrap func(ctx context.Context, client redis.UniversalClient, s *settings) error
+	join      func(n *node, client redis.UniversalClient, s *settings) (part, error)
+}
+
+// systems has what nodes can share; intents are another program, with settings of its own.
+var systems = map[string]system{
+	systemPolling: {
+		func(ctx context.Context, client redis.UniversalClient, s *settings) error {
+			return lease.Bootstrap(ctx, client, s.lease())
+		},
+		(*node).polling,
+	},
+	systemElection: {
+		func(ctx context.Context, client redis.UniversalClient, s *settings) error {
+			return election.Bootstrap(ctx, client, s.members())
+		},
+		(*node).election,
+	},
 }
 
 // node is a running node.
@@ -151,10 +169,7 @@ func serve(s *settings) (int, error) {
 	n.pause.Store(s.pauseNow)
 	n.out = newOutput(terminal(os.Stdout), clock, n.instance, orphaned)
 	defer n.out.close()
-	p, err := n.polling(client, s)
-	if s.system == systemElection {
-		p, err = n.election(client, s)
-	}
+	p, err := systems[s.system].join(n, client, s)
 	if err != nil {
 		return 0, err
 	}

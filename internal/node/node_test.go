@@ -75,6 +75,11 @@ func TestWrongSettingsAreNamed(t *testing.T) {
 		{[]string{"--redis=redis://h"}, "LEASESTORM_POLL_MS=1s", "LEASESTORM_POLL_MS"},
 		{[]string{"--redis=redis://h"}, "LEASESTORM_RENEW_MS=99999999999", "LEASESTORM_RENEW_MS"},
 		{[]string{"--redis=redis://h"}, "LEASESTORM_HEARTBEAT_MS=5000", "LEASESTORM_HEARTBEAT_MS"},
+		{[]string{"--redis=redis://h", "--sentinels=127.0.0.1", "--master-name=m"}, "", "LEASESTORM_SENTINELS"},
+		{[]string{"--redis=redis://h", "--sentinels=127.0.0.1:", "--master-name=m"}, "", "LEASESTORM_SENTINELS"},
+		{[]string{"--redis=redis://h", "--sentinels=127.0.0.1:1"}, "", "LEASESTORM_MASTER_NAME"},
+		{[]string{"--redis=redis://h", "--sentinels=127.0.0.1:1", "--master-name=m"}, "LEASESTORM_WAYS=127.0.0.1:1", "LEASESTORM_WAYS"},
+		{[]string{"--redis=redis://h", "--sentinels=127.0.0.1:1", "--master-name=m"}, "LEASESTORM_WAYS=h:1=127.0.0.1:2", "LEASESTORM_WAYS"},
 	} {
 		getenv := func(k string) string {
 			if name, value, _ := strings.Cut(tt.env, "="); k == name {

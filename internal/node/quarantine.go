@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/election"
@@ -24,22 +27,65 @@ func quarantineLength(args []string) (length time.Duration, rest []string, err e
 	return length, args[1:], nil
 }
 
-// setQuarantine changes what the instances that share an epoch have agreed on.
-func setQuarantine(s *settings, length time.Duration) (int, error) {
+// operate runs an operator's command on Redis.
+func (s *settings) operate(command func(context.Context, *redis.Client) error) error {
 	client, err := s.client()
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), commandWithin)
 	defer cancel()
+	return command(ctx, client)
+}
+
+// setQuarantine changes what the instances that share an epoch have agreed on.
+func setQuarantine(s *settings, length time.Duration) (int, error) {
 	var before time.Duration
-	if s.system == systemElection {
-		before, err = election.SetQuarantine(ctx, client, s.members(), length)
-	} else {
-		before, err = lease.SetQuarantine(ctx, client, s.lease(), length)
-	}
+	err := s.operate(func(ctx context.Context, client *redis.Client) (err error) {
+		if s.system == systemElection {
+			before, err = election.SetQuarantine(ctx, client, s.members(), length)
+		} else {
+			before, err = lease.SetQuarantine(ctx, client, s.lease(), length)
+		}
+		return err
+	})
 	return sayQuarantine(before, length, err)
+}
+
+// replicasCount takes the number out of what follows the word replicas.
+func replicasCount(args []string) (n int, rest []string, err error) {
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+		return 0, args, errors.New(`how many? As in "node replicas 2 --redis redis://127.0.0.1:6379"`)
+	}
+	if n, err = strconv.Atoi(args[0]); err != nil || n < 0 || n > lease.ReplicasMax {
+		return 0, args, fmt.Errorf("replicas: %q is no number from 0 to %d", args[0], lease.ReplicasMax)
+	}
+	return n, args[1:], nil
+}
+
+// setReplicas lowers how many replicas have to acknowledge what counts.
+func setReplicas(s *settings, n int) (int, error) {
+	s.replicas = n
+	var before, now int
+	if err := s.operate(func(ctx context.Context, client *redis.Client) (err error) {
+		if s.system == systemElection {
+			before, now, err = election.SetReplicas(ctx, client, s.members())
+		} else {
+			before, now, err = lease.SetReplicas(ctx, client, s.lease())
+		}
+		return err
+	}); err != nil {
+		return 0, err
+	}
+	if before == now {
+		fmt.Fprintf(terminal(os.Stderr), "node: nothing was changed: what counts has to be acknowledged by %d of the replicas already; "+
+			"nodes with a higher --replicas raise that by themselves\n", before)
+		return exitOK, nil
+	}
+	fmt.Fprintf(terminal(os.Stderr), "node: what counts had to be acknowledged by %d of the replicas, and now by %d; what is free is granted "+
+		"again after one quarantine, what is owned stays; a node that was not restarted with --replicas %d raises it again\n", before, now, n)
+	return exitOK, nil
 }
 
 func setIntentQuarantine(s *intentSettings, length time.Duration) (int, error) {

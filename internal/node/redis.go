@@ -19,6 +19,7 @@ const redisVariable = "LEASESTORM_REDIS_URL"
 type redisSettings struct {
 	redisURL, passwordFile string
 	envURL, envPassword    string
+	sentinelSettings
 }
 
 // redisFlags adds the flags that say where Redis is. What the environment says of it is no flag's default, which --help prints.
@@ -28,6 +29,7 @@ func (r *redisSettings) redisFlags(fs *pflag.FlagSet, getenv func(string) string
 		redisVariable+")")
 	fs.StringVar(&r.passwordFile, "redis-password-file", getenv(redisurl.PasswordFileVariable), "file whose first line is the password "+
 		"of Redis, in the place of the URL's ("+redisurl.PasswordFileVariable+"; "+redisurl.PasswordVariable+" is the password itself)")
+	r.sentinelFlags(fs, getenv)
 }
 
 // complete fills in what no flag says.
@@ -35,7 +37,7 @@ func (r *redisSettings) complete() error {
 	if r.redisURL = cmp.Or(r.redisURL, r.envURL); r.redisURL == "" {
 		return errors.New("no Redis given; set LEASESTORM_REDIS_URL or --redis, as redis://127.0.0.1:6379")
 	}
-	return nil
+	return r.sentinelSettings.complete()
 }
 
 // client returns a client for the given Redis, and warns of one that anybody can take the place of. It connects when it is used.
@@ -54,5 +56,8 @@ func (r *redisSettings) client() (*redis.Client, error) {
 	opt.Password = cmp.Or(password, opt.Password)
 	opt.DisableIdentity = true
 	opt.ReadBufferSize, opt.WriteBufferSize = 4096, 4096 // many nodes share a machine
+	if len(r.addrs) > 0 {
+		return r.failover(opt)
+	}
 	return respguard.NewClient(opt), nil
 }

@@ -43,7 +43,7 @@ func TestPasswordIsNeverPrinted(t *testing.T) {
 	}
 	for _, words := range []string{
 		"--help", "bootstrap --help", "--system election --help", "--system intents --help", "intents dead-letters list --help",
-		"bootstrap --system election", "quarantine 30s", "--target http://127.0.0.1:1 --bogus", "--target http://127.0.0.1:1", "--ttl x",
+		"bootstrap --system election", "quarantine 30s", "replicas 2", "--target http://127.0.0.1:1 --bogus", "--target http://127.0.0.1:1", "--ttl x",
 		"intents dead-letters drop 1", "intents bootstrap", "--system intents --role none", "--system intents --role worker --tuners 1",
 	} {
 		quiet([]string{redisVariable + "=" + right}, strings.Fields(words)...)
@@ -65,7 +65,7 @@ func TestPasswordIsNeverPrinted(t *testing.T) {
 
 // A server whose certificate is not verified is warned of once, whatever asks it.
 func TestUnverifiedServerIsTold(t *testing.T) {
-	for _, words := range []string{"bootstrap", "bootstrap --system election", "quarantine 30s", "intents dead-letters list"} {
+	for _, words := range []string{"bootstrap", "bootstrap --system election", "quarantine 30s", "replicas 2", "intents dead-letters list"} {
 		for raw, want := range map[string]int{
 			"rediss://127.0.0.1:1?skip_verify=true": 1, "rediss://127.0.0.1:1": 0, "redis://127.0.0.1:1": 0,
 		} {

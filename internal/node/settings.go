@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -22,6 +25,7 @@ const usage = `node shares polling sessions with other nodes through Redis and p
   node --redis redis://127.0.0.1:6379 --target http://127.0.0.1:8080
   node bootstrap --redis redis://127.0.0.1:6379
   node quarantine 30s --redis redis://127.0.0.1:6379
+  node replicas 2 --redis redis://127.0.0.1:6379
   node health 127.0.0.1:9480
 
   node --system election --redis redis://127.0.0.1:6379 --target http://127.0.0.1:8080
@@ -44,6 +48,8 @@ node bootstrap   declares the first deployment on an empty Redis, once. Without 
 node quarantine  changes how long nothing is granted after Redis lost its data, for all nodes: at least the longest TTL of
                  any. To give a fleet a longer TTL, raise it, wait one old TTL, restart the nodes; for a shorter one restart
                  them first. What is free is granted again after one quarantine; what is owned stays.
+node replicas    lowers how many replicas Redis is meant to have, for all nodes: when the replicas that are too many have ended
+                 for good, and every node was restarted with the lower number (--replicas raises it by itself).
 
 node health      asks the node that serves --health there, or at LEASESTORM_HEALTH_ADDR, whether it is ready, and exits with 0
                  or, if it is not or does not answer, 1: the health check of a container without a shell.
@@ -77,6 +83,7 @@ type settings struct {
 	ttl, renew, heartbeat, discovery, opTimeout time.Duration
 	interval, timeout, drain, stuck             time.Duration
 	longPolls                                   bool
+	replicas                                    int
 }
 
 // errHelp: the usage was asked for and printed.
@@ -117,12 +124,13 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 	duration(&s.heartbeat, "heartbeat", "LEASESTORM_HEARTBEAT_MS", 0, "time between heartbeats: that of renewals")
 	duration(&s.discovery, "discovery", "LEASESTORM_DISCOVERY_MS", 0, "time between full looks at Redis; 0: TTL/3")
 	duration(&s.opTimeout, "op-timeout", "LEASESTORM_OP_TIMEOUT_MS", 0, "patience with an answer of Redis; 0: TTL/10")
+	var delay, replicas string
+	text(&replicas, "replicas", "LEASESTORM_REPLICAS", "how many replicas Redis is meant to have (docs/replicas.md); 0 if empty")
 	duration(&s.interval, "poll", "LEASESTORM_POLL_MS", poll.IntervalDefault, "time between polls of a session")
 	duration(&s.timeout, "poll-timeout", "LEASESTORM_POLL_TIMEOUT_MS", 0, "longest poll; 0: TTL/3")
 	duration(&s.drain, "drain", "LEASESTORM_DRAIN_MS", 0, "how long a clean stop lets polls run; 0: the poll time-out")
 	duration(&s.stuck, "stuck", "LEASESTORM_STUCK_MS", 0, "when a poll that does not end loses its lease; 0: TTL/3")
 	duration(&s.election, "election", "LEASESTORM_ELECTION_MS", 0, "election: time between two looks of a follower; 0: TTL/2")
-	var delay string
 	text(&delay, "start-delay", "LEASESTORM_START_DELAY_MS", "election: longest random time before the first attempt, in "+
 		"ms; 0: none, empty: TTL/3")
 	text(&s.leaderKey, "leader-key", "LEASESTORM_LEADER_KEY", "election: "+election.LeaderKeyDefault+" if empty")
@@ -145,12 +153,12 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 		return s, printHelp(out, usage, fs.FlagUsages())
 	}
 	if rest := fs.Args(); len(rest) > 0 {
-		return s, fmt.Errorf("unexpected argument %q; the commands are bootstrap, quarantine and health, and come first", rest[0])
+		return s, fmt.Errorf("unexpected argument %q; the commands are bootstrap, quarantine, replicas and health, and come first", rest[0])
 	}
 	if problem != nil {
 		return s, problem
 	}
-	if err := s.setStartDelay(delay); err != nil {
+	if err := cmp.Or(s.setStartDelay(delay), s.setReplicas(replicas)); err != nil {
 		return s, err
 	}
 	return s, s.validate(level, renewals, long, pause)
@@ -162,6 +170,13 @@ func printHelp(out io.Writer, usage, flags string) error {
 		return fmt.Errorf("write the help: %w", err)
 	}
 	return errHelp
+}
+
+func (s *settings) setReplicas(text string) (err error) {
+	if s.replicas, err = strconv.Atoi(cmp.Or(text, "0")); err != nil || s.replicas < 0 || s.replicas > lease.ReplicasMax {
+		return fmt.Errorf("LEASESTORM_REPLICAS (--replicas) is %q; it must be a number, 0 to %d", text, lease.ReplicasMax)
+	}
+	return nil
 }
 
 func (s *settings) setStartDelay(text string) error {
@@ -179,11 +194,10 @@ func (s *settings) setStartDelay(text string) error {
 }
 
 func (s *settings) validate(level, renewals, long, pause string) error {
-	switch s.system {
-	case "", systemPolling, systemElection: // intents have settings of their own
-	default:
-		return fmt.Errorf("LEASESTORM_SYSTEM (--system) is %q; it must be %s, %s or %s", s.system, systemPolling, systemElection,
-			systemIntents)
+	s.system = cmp.Or(s.system, systemPolling)
+	if _, known := systems[s.system]; !known {
+		return fmt.Errorf("LEASESTORM_SYSTEM (--system) is %q; it must be one of %s", s.system,
+			strings.Join(append(slices.Sorted(maps.Keys(systems)), systemIntents), ", "))
 	}
 	if err := s.redisSettings.complete(); err != nil {
 		return err
@@ -239,7 +253,7 @@ func (s *settings) target() (*url.URL, error) {
 
 func (s *settings) lease() lease.Config {
 	return lease.Config{TTL: s.ttl, RenewInterval: s.renew, DiscoveryInterval: s.discovery, OpTimeout: s.opTimeout,
-		RenewLogLevel: &s.renewals}
+		RenewLogLevel: &s.renewals, Replicas: s.replicas}
 }
 
 func (s *settings) poll() poll.Config {

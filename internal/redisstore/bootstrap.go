@@ -38,7 +38,7 @@ func (s *Store) BootstrapNamed(ctx context.Context, leases ...string) error {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
 	done, err := bootstrapScript.Run(ctx, s.client, []string{s.wire.opt.EpochKey, s.wire.opt.groupKey()}, before,
-		s.wire.opt.Quarantine.Microseconds()).Int()
+		s.wire.opt.Quarantine.Microseconds(), s.wire.opt.acks()).Int()
 	switch {
 	case err != nil:
 		return fmt.Errorf("bootstrap: %w", err)

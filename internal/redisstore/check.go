@@ -23,6 +23,8 @@ var (
 	ErrReadOnly = errors.New("a read-only replica")
 	// ErrTooOld says that Redis is older than VersionMin.
 	ErrTooOld = errors.New("too old a Redis")
+	// ErrReplicas says that Redis has more replicas than Options.Replicas: a majority of fewer is none.
+	ErrReplicas = errors.New("more replicas than configured")
 	// ErrNotReady says that Redis is loading its data or has lost its master; it may work later.
 	ErrNotReady = errors.New("not ready")
 )
@@ -49,18 +51,40 @@ func (s *Store) Check(ctx context.Context) ([]Warning, error) {
 		}
 		return nil, diagnose(err)
 	}
-	return judge(parseInfo(text))
+	info := parseInfo(text)
+	warnings, err := judge(info)
+	if err != nil || s.wire.opt.Replicas == 0 {
+		return warnings, err
+	}
+	few, err := s.wire.opt.judgeReplicas(info)
+	return append(warnings, few...), err
+}
+
+// judgeReplicas compares Options.Replicas with who acknowledges. What is attached and never does, such as a witness, is none.
+func (o *Options) judgeReplicas(info map[string]string) ([]Warning, error) {
+	acknowledge := 0
+	for key, value := range info {
+		if strings.HasPrefix(key, "slave") && strings.Contains(value, "state=online") && !strings.Contains(value, "offset=0,") {
+			acknowledge++
+		}
+	}
+	switch {
+	case acknowledge > o.Replicas:
+		return nil, fmt.Errorf("%w: %d acknowledge and Replicas is %d, so two masters could both have a majority; set it to %d in every "+
+			"instance", ErrReplicas, acknowledge, o.Replicas, acknowledge)
+	case acknowledge < o.Replicas:
+		return []Warning{Warning(fmt.Sprintf("%d of %d replicas are attached to Redis, and what counts needs %d of them", acknowledge,
+			o.Replicas, o.acks()))}, nil
+	}
+	return nil, nil
 }
 
 func (s *Store) info(ctx context.Context) (string, error) {
-	if c, ok := s.client.(*redis.ClusterClient); ok {
-		node, err := c.MasterForKey(ctx, s.wire.opt.EpochKey)
-		if err != nil {
-			return "", err
-		}
-		return node.Info(ctx).Result()
+	server, err := s.server(ctx)
+	if err != nil {
+		return "", err
 	}
-	return s.client.Info(ctx).Result()
+	return server.Info(ctx).Result()
 }
 
 // judge draws the conclusions from INFO.

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
@@ -79,4 +80,13 @@ func clustered(from *redis.ClusterOptions, opt *Options) *redis.ClusterOptions {
 	o.PushNotificationProcessor = nil
 	o.AutoPipelineOptions = nil
 	return &o
+}
+
+// server is where the keys are: in a cluster the master of their slot, for what has no key of its own, or must follow another command on
+// one connection.
+func (s *Store) server(ctx context.Context) (redis.Cmdable, error) {
+	if c, ok := s.client.(*redis.ClusterClient); ok {
+		return c.MasterForKey(ctx, s.wire.opt.EpochKey)
+	}
+	return s.client, nil
 }

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -21,11 +22,72 @@ func (s *Store) Do(ctx context.Context, op *core.Op) core.Answer {
 	if op.Kind == core.OpAsk {
 		return s.ask(ctx, op)
 	}
+	if op.Confirm > 0 {
+		return s.confirmed(ctx, op)
+	}
 	reply, err := s.run(ctx, s.wire.Call(op))
 	if err != nil {
 		return s.fail(ctx, op, err)
 	}
 	return s.wire.Answer(op, reply)
+}
+
+// confirmed executes op, waits until replicas have what it did, and reads the epoch again if op asks for that: one pipeline on one
+// connection, because WAIT is for what its own connection wrote. What is said of the replicas is never more than what they said.
+func (s *Store) confirmed(ctx context.Context, op *core.Op) core.Answer {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	server, err := s.server(ctx)
+	if err != nil {
+		return s.fail(ctx, op, err)
+	}
+	done, acked, after := s.pipeline(ctx, server, op, (*redis.Script).EvalSha)
+	if redis.HasErrorPrefix(done.Err(), "NOSCRIPT") { // nothing was executed
+		done, acked, after = s.pipeline(ctx, server, op, (*redis.Script).Eval)
+	}
+	reply, err := done.Slice()
+	if err != nil {
+		return s.fail(ctx, op, err)
+	}
+	a := s.wire.Answer(op, reply)
+	a.Acked, err = acked.Int64()
+	s.deposed(err)
+	if isDenied(err) {
+		a = fail(op, core.FailUncounted, err.Error())
+		a.Err = Cause(err)
+		return a
+	}
+	if after != nil {
+		if reply, err := after.Slice(); err == nil {
+			var probed core.Answer
+			if _, err := decodeHead(reply, &probed); err == nil {
+				a.After = probed.Epoch
+			}
+		}
+	}
+	return a
+}
+
+type evaluator func(s *redis.Script, ctx context.Context, c redis.Scripter, keys []string, args ...any) *redis.Cmd
+
+// Patience is how long WAIT is to wait for an op that has so long left: it ends before the op's time does, so that what became of the op is
+// heard.
+func Patience(left time.Duration) time.Duration { return max(left*9/10, time.Millisecond) } // 0 were for ever
+
+// pipeline sends op, WAIT, and what reads the epoch.
+func (s *Store) pipeline(ctx context.Context, server redis.Cmdable, op *core.Op, eval evaluator) (done, acked, after *redis.Cmd) {
+	deadline, _ := ctx.Deadline()
+	patience := Patience(time.Until(deadline))
+	pipe := server.Pipeline()
+	c := s.wire.Call(op)
+	done = eval(c.script.Script, ctx, pipe, c.Keys, c.Args...)
+	acked = pipe.Do(ctx, "WAIT", op.Confirm, patience.Milliseconds())
+	if op.Probes() {
+		c = s.wire.Call(&core.Op{Kind: core.OpObserve, Epoch: op.Epoch, Quarantine: op.Quarantine})
+		after = eval(c.script.Script, ctx, pipe, c.Keys, c.Args...)
+	}
+	_, _ = pipe.Exec(ctx) // each command has its own error
+	return done, acked, after
 }
 
 func (s *Store) ask(ctx context.Context, op *core.Op) core.Answer {
@@ -39,14 +101,20 @@ func (s *Store) ask(ctx context.Context, op *core.Op) core.Answer {
 	return core.Answer{Seq: op.Seq, Results: make([]core.Result, len(op.Items))}
 }
 
+// deposed has the sentinels asked where the server says that it is a master no more.
+func (s *Store) deposed(err error) {
+	c, ok := s.client.(*masterClient)
+	if ok && err != nil && (strings.Contains(err.Error(), "READONLY") || strings.Contains(err.Error(), "UNBLOCKED")) {
+		c.master.doubt()
+	}
+}
+
 func (s *Store) fail(ctx context.Context, op *core.Op, err error) core.Answer {
 	kind, text := failure(err)
-	if c, ok := s.client.(*redis.ClusterClient); ok && kind == core.FailRefused {
-		c.ReloadState(ctx) // the slot may have moved
+	if c, ok := s.client.(*redis.ClusterClient); ok {
+		c.ReloadState(ctx) // the slot may have moved, or its master may be gone
 	}
-	if c, ok := s.client.(*masterClient); ok && kind == core.FailRefused && strings.Contains(text, "READONLY") {
-		c.master.doubt() // it was deposed
-	}
+	s.deposed(err)
 	a := fail(op, kind, text)
 	a.Err = Cause(err)
 	return a

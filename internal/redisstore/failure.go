@@ -53,6 +53,22 @@ func Outdated(err error, grown bool) bool {
 	return false
 }
 
+// ErrUnacknowledged says that fewer replicas than a majority of all nodes needs have acknowledged what Redis did, or that one attached
+// itself meanwhile: it does not count. It is an ErrRefused too.
+var ErrUnacknowledged = errors.New("not acknowledged by a majority of the nodes")
+
+type unacknowledged struct{ text string }
+
+func (e unacknowledged) Error() string {
+	return ErrRefused.Error() + ": " + ErrUnacknowledged.Error() + ": " + e.text
+}
+func (e unacknowledged) Is(target error) bool {
+	return target == ErrRefused || target == ErrUnacknowledged
+}
+
+// Unacknowledged returns ErrUnacknowledged with what the core says of it.
+func Unacknowledged(text string) error { return unacknowledged{text} }
+
 // Denies reports whether err says that an ACL does not allow something.
 func Denies(err error) bool {
 	var reply redis.Error

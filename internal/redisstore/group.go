@@ -70,19 +70,72 @@ func (s *Store) SetQuarantine(ctx context.Context, length time.Duration, leases 
 			return before, err
 		}
 	}
-	reply, err := s.run(ctx, Call{quarantineScript, []string{s.wire.opt.EpochKey, s.wire.opt.groupKey()},
-		[]any{a.Epoch, max(length, before).Microseconds(), length.Microseconds()}})
+	after, err := s.inNewEpoch(ctx, quarantineScript, a.Epoch, max(length, before), length.Microseconds())
 	if err != nil {
-		return before, fmt.Errorf("set quarantine: %w", err)
-	}
-	var after core.Answer
-	if _, err := decodeHead(reply, &after); err != nil {
 		return before, fmt.Errorf("set quarantine: %w", err)
 	}
 	if after.Group != int64(length) {
 		return before, fmt.Errorf("set quarantine: the epoch %q ended meanwhile: nothing was changed, try again", a.Epoch)
 	}
 	return before, nil
+}
+
+// SetReplicas lowers how many replicas have to acknowledge what counts to what Options.Replicas needs, and returns how many had to, and
+// have to now. Nothing else lowers it, since the highest number that an instance brings counts. It begins a new epoch, as
+// SetQuarantine does.
+//
+// It is for the operator, when the nodes that are too many have ended for good and every instance was restarted with the lower
+// number: one that still brings the higher raises it again with its next request. While more replicas acknowledge than
+// Options.Replicas, ErrReplicas: two masters could both have a majority of the lower number. Where no more have to already, it
+// changes nothing: instances raise it by themselves.
+func (s *Store) SetReplicas(ctx context.Context) (before, after int, err error) {
+	text, err := s.info(ctx)
+	if err != nil {
+		return 0, 0, fmt.Errorf("set replicas: %w", diagnose(err))
+	}
+	if s.wire.opt.Replicas > 0 {
+		if _, err := s.wire.opt.judgeReplicas(parseInfo(text)); err != nil {
+			return 0, 0, fmt.Errorf("set replicas: %w", err)
+		}
+	}
+	epoch, err := s.epoch(ctx)
+	if err != nil {
+		return 0, 0, fmt.Errorf("set replicas: %w", err)
+	}
+	before, after = acksOf(epoch), s.wire.opt.acks()
+	if before <= after {
+		return before, before, nil
+	}
+	a := s.Do(ctx, &core.Op{Kind: core.OpObserve})
+	if a.Failure != core.FailNone {
+		return before, before, fmt.Errorf("set replicas: read %s: %s", s.wire.opt.EpochKey, a.Text)
+	}
+	changed, err := s.inNewEpoch(ctx, replicasScript, a.Epoch, time.Duration(a.Group), after)
+	if err != nil {
+		return before, before, fmt.Errorf("set replicas: %w", err)
+	}
+	if acksOf(changed.Epoch) != after {
+		return before, before, fmt.Errorf("set replicas: the epoch %q ended meanwhile: nothing was changed, try again", a.Epoch)
+	}
+	return before, after, nil
+}
+
+// acksOf is how many replicas have to acknowledge what counts in an epoch.
+func acksOf(epoch string) int {
+	_, _, acks := core.LifeOf(epoch)
+	return int(acks)
+}
+
+// inNewEpoch has script change what the group has agreed on, to value, in an epoch that begins with a quarantine of that length. known is
+// the epoch in which it was decided: where that has ended nothing is changed.
+func (s *Store) inNewEpoch(ctx context.Context, script *script, known string, quarantine time.Duration, value any) (core.Answer, error) {
+	var after core.Answer
+	reply, err := s.run(ctx, Call{script, []string{s.wire.opt.EpochKey, s.wire.opt.groupKey()},
+		[]any{known, quarantine.Microseconds(), value}})
+	if err == nil {
+		_, err = decodeHead(reply, &after)
+	}
+	return after, err
 }
 
 func (s *Store) outlives(ctx context.Context, length time.Duration, leases []string) error {

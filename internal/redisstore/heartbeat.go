@@ -43,7 +43,7 @@ type Glance struct {
 func (s *Store) Glances(ctx context.Context, all []Glance) error {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
-	read := make([]*redis.SliceCmd, len(all))
+	read := make([]*redis.Cmd, len(all))
 	_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i := range all {
 			k := newKeys(3, 3*keyBytes)
@@ -52,7 +52,7 @@ func (s *Store) Glances(ctx context.Context, all []Glance) error {
 			if all[i].Of != "" {
 				k.add(all[i].Prefix, all[i].Of)
 			}
-			read[i] = p.MGet(ctx, k.list()...)
+			read[i] = MGet(ctx, p, k.list()...)
 		}
 		return nil
 	})
@@ -79,10 +79,10 @@ func (s *Store) Glances(ctx context.Context, all []Glance) error {
 	if len(others) == 0 {
 		return nil
 	}
-	beats := make([]*redis.SliceCmd, len(others))
+	beats := make([]*redis.Cmd, len(others))
 	_, err = s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, g := range others {
-			beats[i] = p.MGet(ctx, g.Prefix+g.Owner) // as GET, and another type is no error
+			beats[i] = MGet(ctx, p, g.Prefix+g.Owner) // as GET, and another type is no error
 		}
 		return nil
 	})
@@ -100,13 +100,36 @@ func (s *Store) Glances(ctx context.Context, all []Glance) error {
 	return nil
 }
 
-// Values returns what an MGET answered: a value for each key. Anything but Redis may answer with fewer, which is ErrNotRedis.
-func Values(mget *redis.SliceCmd) ([]any, error) {
-	v, err := mget.Result()
-	if keys := len(mget.Args()) - 1; err == nil && len(v) != keys {
+// MGet sends MGET by a client or in a pipeline. go-redis' own takes any number that is answered for the length of a list and makes room
+// for it: with 12 bytes anything but Redis would end the process.
+func MGet(ctx context.Context, by interface {
+	Do(ctx context.Context, args ...any) *redis.Cmd
+}, keys ...string,
+) *redis.Cmd {
+	args := make([]any, 1, 1+len(keys))
+	args[0] = "mget"
+	for _, key := range keys {
+		args = append(args, key)
+	}
+	return by.Do(ctx, args...)
+}
+
+// Values returns what an MGET answered: a value for each key. Anything but Redis may answer with fewer, or with no list, which is
+// ErrNotRedis.
+func Values(mget *redis.Cmd) ([]any, error) {
+	reply, err := mget.Result()
+	if err != nil {
+		return nil, err
+	}
+	keys := len(mget.Args()) - 1
+	v, list := reply.([]any)
+	switch {
+	case !list:
+		return nil, fmt.Errorf("%w: it answered an MGET of %d keys with no list", ErrNotRedis, keys)
+	case len(v) != keys:
 		return nil, fmt.Errorf("%w: it answered an MGET of %d keys with %d values", ErrNotRedis, keys, len(v))
 	}
-	return v, err
+	return v, nil
 }
 
 // SweepHeartbeats deletes heartbeats of the dead on one page of the keys that begin with prefix, and returns where the next

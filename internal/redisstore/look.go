@@ -143,17 +143,13 @@ func (w Wire) readNodes(op *core.Op, r Reader, a *core.Answer) ([]core.Seen, err
 // scan returns the names of the keys with a prefix, without it, each once. Where the prefix carries a hash tag, fences
 // are left out: they look like leases.
 func (s *Store) scan(ctx context.Context, prefix string) ([]string, error) {
-	var client redis.Cmdable = s.client
-	if c, ok := s.client.(*redis.ClusterClient); ok {
-		node, err := c.MasterForKey(ctx, s.wire.opt.EpochKey)
-		if err != nil {
-			return nil, err
-		}
-		client = node
+	client, err := s.server(ctx)
+	if err != nil {
+		return nil, err
 	}
 	var names []string
 	known := map[string]bool{}
-	err := Pages(prefix, func(cursor uint64) ([]string, uint64, error) {
+	err = Pages(prefix, func(cursor uint64) ([]string, uint64, error) {
 		return s.scanPage(ctx, client, cursor, glob(prefix)+"*")
 	}, func(page []string) {
 		for _, key := range page {

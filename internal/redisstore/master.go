@@ -25,8 +25,12 @@ const helloChannel = "__sentinel__:hello"
 // helloSilence is after what time the server is asked for a sign of life: each sentinel speaks every two seconds.
 const helloSilence = 5 * time.Second
 
-// sentinelsMax bounds those whose words are remembered: who may publish there can make up any number.
-const sentinelsMax = 64
+// sentinelsMax bounds those whose words are remembered, and helloMax what one says: who may publish there can make up any number, of any
+// length. A sentinel says three addresses or names and an ID.
+const (
+	sentinelsMax = 64
+	helloMax     = 4 << 10
+)
 
 // lookMin is the first pause between looks that follow a doubt; each is twice as long as the one before.
 const lookMin = 10 * time.Millisecond
@@ -93,7 +97,7 @@ func (m *master) connect(ctx context.Context, network, addr string) (net.Conn, e
 	m.mu.Unlock()
 	conn, err := m.dial(ctx, network, addr)
 	if err != nil { // nothing was sent, whatever the sentinels' client calls it
-		return nil, &net.OpError{Op: "dial", Net: network, Err: err}
+		return nil, &net.OpError{Op: "dial", Net: network, Err: respguard.Coded(err)}
 	}
 	c := &masterConn{Conn: conn, m: m}
 	gone, err := m.adopt(c, turn)
@@ -203,6 +207,9 @@ func (m *master) hear() {
 
 // hello takes what a sentinel says: its address, port, ID and epoch, and the master's name, address, port and epoch.
 func (m *master) hello(text string, said map[string]string) {
+	if len(text) > helloMax { // it takes many times its length when it is cut into words
+		return
+	}
 	words := strings.Split(text, ",")
 	if len(words) != 8 {
 		return

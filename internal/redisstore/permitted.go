@@ -29,6 +29,9 @@ func (s *Store) Permitted(ctx context.Context, use Use) error {
 		_, _, err := s.scanPage(ctx, s.client, 0, glob(s.wire.opt.NodePrefix)+"*")
 		errs = append(errs, err)
 	}
+	if s.wire.opt.Replicas > 0 {
+		errs = append(errs, s.client.Do(ctx, "WAIT", 0, 1).Err())
+	}
 	errs = append(errs, subscribe(ctx, s.client, s.wire.opt.Channel, s.wire.opt.OpTimeout))
 	_, password := login(s.client)
 	for i, err := range errs { // no hook sees what is said on the channel's connection, or in the answer of a script

@@ -67,6 +67,9 @@ func (o Options) Rules(use Use) Rules {
 	o = o.withDefaults()
 	r := Rules{Keys: []string{glob(o.EpochKey), glob(o.groupKey())}, Channels: []string{glob(o.Channel)},
 		Commands: strings.Fields(commands)}
+	if o.Replicas > 0 {
+		r.Commands = append(r.Commands, "wait")
+	}
 	patterns := []string{glob(o.LeasePrefix) + "*"}
 	if o.ExactKeys {
 		patterns = nil

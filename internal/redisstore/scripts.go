@@ -7,6 +7,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+//go:embed lua/life.lua
+var lifeText string
+
 //go:embed lua/epoch.lua
 var epochText string
 
@@ -39,6 +42,9 @@ var leaveText string
 
 //go:embed lua/supersede.lua
 var supersedeText string
+
+//go:embed lua/replicas.lua
+var replicasText string
 
 //go:embed lua/quarantine.lua
 var quarantineText string
@@ -73,14 +79,16 @@ var (
 	leaveScript      = guarded(leaveText)
 	supersedeScript  = guarded(supersedeText)
 	quarantineScript = guarded(quarantineText)
+	replicasScript   = guarded(replicasText)
 	passScript       = redis.NewScript(passText)
-	bootstrapScript  = redis.NewScript(bootstrapText)
+	bootstrapScript  = redis.NewScript(lifeText + bootstrapText)
 	probeScript      = redis.NewScript(probeText)
 	sweepScript      = redis.NewScript(sweepText)
 )
 
 func guarded(text string) *script {
-	return &script{redis.NewScript(epochText + text), epochText + text}
+	text = EpochText() + text
+	return &script{redis.NewScript(text), text}
 }
 
 // run calls a script by its SHA and, where Redis does not know it, once more by its text: NOSCRIPT says that nothing was

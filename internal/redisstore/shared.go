@@ -23,7 +23,7 @@ func OwnClient(client redis.UniversalClient, options Options) (redis.UniversalCl
 // EpochText returns epoch.lua, for a script that takes a lease together with something else: KEYS[1] is the epoch key and
 // the last of KEYS, which it takes off, that of the group's record; ARGV[1] the epoch that the caller knows ("" for none: then
 // void is always set), ARGV[2] the length of a quarantine in µs.
-func EpochText() string { return epochText }
+func EpochText() string { return lifeText + epochText }
 
 // LeaseKeys returns the keys for such a script, in order: the epoch, the lease, its fence, and the group's record.
 func LeaseKeys(options Options, id string) ([]string, error) {
@@ -38,3 +38,6 @@ func LeaseKeys(options Options, id string) ([]string, error) {
 	k.add(opt.groupKey(), "")
 	return k.list(), nil
 }
+
+// NewEpoch is the second argument of such a script.
+func NewEpoch(options Options) any { return options.epoch(options.withDefaults().Quarantine) }

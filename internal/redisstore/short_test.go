@@ -1,10 +1,13 @@
 package redisstore_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -25,8 +28,8 @@ func (s short) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		err := next(ctx, cmds)
 		for _, c := range cmds {
-			if mget, ok := c.(*redis.SliceCmd); ok {
-				mget.SetVal(mget.Val()[:s.values])
+			if mget, ok := c.(*redis.Cmd); ok {
+				mget.SetVal(mget.Val().([]any)[:s.values])
 			}
 		}
 		return err
@@ -47,4 +50,56 @@ func TestShortAnswersAreRefused(t *testing.T) {
 			t.Errorf("%d of 3 values: %v, want ErrNotRedis", values, err)
 		}
 	}
+}
+
+// Nor by a number: go-redis makes room for as many values.
+func TestNumbersAreNoLists(t *testing.T) {
+	for _, reply := range []string{":-1", ":9223372036854775807", "+9223372036854775807", ":1000000000000", "$-1", "*-1"} {
+		client := redis.NewClient(&redis.Options{Addr: answering(t, reply+"\r\n"), DisableIdentity: true, Protocol: 2, MaxRetries: -1})
+		s, err := redisstore.New(client, redisstore.Options{OpTimeout: 5 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = s.Glances(t.Context(), []redisstore.Glance{{Lease: "l", Prefix: "beat:", Of: "a"}})
+		if err == nil || strings.ContainsAny(reply, ":+") && !errors.Is(err, redisstore.ErrNotRedis) {
+			t.Errorf("%q: %v, want ErrNotRedis", reply, err)
+		}
+		if err := errors.Join(s.Close(), client.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// answering is the address of a server that answers every MGET so, and refuses all else.
+func answering(t *testing.T, reply string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				for lines := bufio.NewScanner(conn); lines.Scan(); {
+					said := ""
+					switch word := lines.Text(); word {
+					case "mget":
+						said = reply
+					case "hello", "client", "select", "ping":
+						said = "-ERR unknown command\r\n"
+					}
+					if _, err := conn.Write([]byte(said)); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
 }

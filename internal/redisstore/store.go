@@ -20,6 +20,9 @@ const (
 	OpTimeoutDefault   = 3 * time.Second
 	PoolSizeDefault    = 4
 
+	// ReplicasMax is how many replicas a store may be told to expect.
+	ReplicasMax = 9
+
 	// ItemsMax is how many items one Op may carry: one script call each, and no call may block Redis for more than 2 ms.
 	ItemsMax = 500
 )
@@ -49,6 +52,9 @@ type Options struct {
 	// Quarantine is how long a Redis that may have lost data grants nothing. It must be at least the longest TTL of any
 	// lease under LeasePrefix, else an old owner may still trust its lease when a new one is granted it (G1).
 	Quarantine time.Duration
+	// Replicas is how many replicas Redis is meant to have, the same in every instance; 0: what a replica takes over is not
+	// promised. A majority of all nodes, the master among them, then has what counts (docs/replicas.md).
+	Replicas int
 	// OpTimeout bounds an operation whose context has no deadline, and each wait for a connection.
 	OpTimeout time.Duration
 	// PoolSize is how many connections the store opens at most for operations (a subscription has one more).
@@ -88,6 +94,19 @@ func (o Options) withDefaults() Options {
 // groupKey is the key of the group's record, in the slot of the epoch key if that carries a hash tag.
 func (o *Options) groupKey() string { return o.EpochKey + groupSuffix }
 
+// acks is how many replicas make a majority of all nodes together with the master.
+func (o *Options) acks() int { return (o.Replicas + 1) / 2 }
+
+// epoch is what epoch.lua is told of one that it begins: the length of its quarantine, in µs, and how many replicas have to acknowledge,
+// if any.
+func (o *Options) epoch(quarantine time.Duration) any {
+	us := quarantine.Microseconds()
+	if acks := o.acks(); acks > 0 {
+		return fmt.Sprintf("%d %d", us, acks)
+	}
+	return us
+}
+
 func (o *Options) validate(cluster bool) error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %s", ErrInvalidOptions, fmt.Sprintf(format, args...))
@@ -99,6 +118,8 @@ func (o *Options) validate(cluster bool) error {
 		return bad("Quarantine is %v; it must be at least the longest lease TTL in use", o.Quarantine)
 	case o.OpTimeout < time.Millisecond:
 		return bad("OpTimeout is %v; it must be at least 1ms", o.OpTimeout)
+	case o.Replicas < 0 || o.Replicas > ReplicasMax:
+		return bad("Replicas is %d; it must be 0 to %d", o.Replicas, ReplicasMax)
 	case o.PoolSize < 1:
 		return bad("PoolSize is %d; it must be at least 1", o.PoolSize)
 	case o.ExactKeys && o.LeasePrefix != "":

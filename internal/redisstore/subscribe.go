@@ -13,11 +13,12 @@ import (
 	"github.com/leasestorm/leasestorm/internal/respguard"
 )
 
-// Bounds of the pause between two attempts to subscribe.
-const (
-	backOffMin = 10 * time.Millisecond
-	backOffMax = time.Second
-)
+// ResubscribeMax is the longest pause between two attempts to subscribe. It is short, whatever the timings: who hears nothing yet is given
+// leases that others, who hear, take before it and have to give on.
+const ResubscribeMax = 100 * time.Millisecond
+
+// backOffMin is the shortest.
+const backOffMin = 10 * time.Millisecond
 
 // errNoMessage: a subscription was answered with what is no message. The connection is given up.
 var errNoMessage = errors.New("connection closed: no Redis says so to who hears a channel")
@@ -51,7 +52,7 @@ func Listen(ctx context.Context, client redis.UniversalClient, channel string, t
 		case <-wait.C:
 		}
 		wait.Stop()
-		pause = min(2*pause, backOffMax)
+		pause = min(2*pause, ResubscribeMax)
 	}
 }
 

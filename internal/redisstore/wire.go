@@ -117,12 +117,11 @@ func (w Wire) Call(op *core.Op) Call {
 	}
 }
 
-// quarantine is the length of a quarantine that op begins, in µs.
-func (w Wire) quarantine(op *core.Op) int64 {
+func (w Wire) quarantine(op *core.Op) any {
 	if op.Quarantine != 0 {
-		return op.Quarantine / int64(time.Microsecond)
+		return w.opt.epoch(time.Duration(op.Quarantine))
 	}
-	return w.opt.Quarantine.Microseconds()
+	return w.opt.epoch(w.opt.Quarantine)
 }
 
 // keyBytes is what a key of an ID of about 40 bytes takes, fence included.

@@ -18,6 +18,10 @@ import (
 // MasterName is the name under which the sentinels of a Replicated know its master.
 const MasterName = "boss"
 
+// inner is the user, and the password, with which replicas and sentinels reach each server, so that they can be cut off from one
+// while its clients are not.
+const inner = "inner"
+
 // switchTimeout bounds the wait for the sentinels. One that got no turn for two seconds does nothing for thirty (TILT).
 const switchTimeout = 2 * time.Minute
 
@@ -37,7 +41,8 @@ func StartReplicated(t testing.TB, opts ...Option) *Replicated {
 	t.Helper()
 	r := &Replicated{t: t, switches: make(chan string, 256)}
 	for i := range 3 {
-		own := opts
+		own := append([]Option{Args("--user", inner, "on", ">"+inner, "~*", "&*", "+@all", "--masteruser", inner, "--masterauth", inner)},
+			opts...)
 		if i > 0 {
 			own = append([]Option{replicaOf(r.Servers[0])}, own...)
 		}
@@ -76,7 +81,8 @@ func replicaOf(master *Server) Option {
 // configuration is a new configuration file of a sentinel.
 func (r *Replicated) configuration() string {
 	text := fmt.Sprintf("sentinel monitor %[1]s 127.0.0.1 %[2]d 2\nsentinel down-after-milliseconds %[1]s 1000\n"+
-		"sentinel failover-timeout %[1]s 2000\nsentinel parallel-syncs %[1]s 2\n", MasterName, r.Servers[0].port)
+		"sentinel failover-timeout %[1]s 2000\nsentinel parallel-syncs %[1]s 2\n"+
+		"sentinel auth-user %[1]s %[3]s\nsentinel auth-pass %[1]s %[3]s\n", MasterName, r.Servers[0].port, inner)
 	path := filepath.Join(r.t.TempDir(), "sentinel.conf")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		r.t.Fatalf("redistest: %v", err)
@@ -182,11 +188,37 @@ func (r *Replicated) AwaitSwitch(old *Server) *Server {
 	}
 }
 
+// Isolate cuts a server off from replicas and sentinels; whoever else reaches it goes on to. A sentinel that cannot log in is the
+// default user, so that one may not PING meanwhile.
+func (r *Replicated) Isolate(s *Server) {
+	r.t.Helper()
+	s.Do("ACL", "SETUSER", inner, "off")
+	s.Do("ACL", "SETUSER", "default", "-ping")
+	s.Do("CLIENT", "KILL", "USER", inner)
+}
+
+// Reunite ends Isolate. The sentinels then make s a replica of the present master.
+func (r *Replicated) Reunite(s *Server) {
+	r.t.Helper()
+	s.Do("ACL", "SETUSER", "default", "+ping")
+	s.Do("ACL", "SETUSER", inner, "on")
+}
+
 // Rejoin starts a killed server again, empty, as a replica of the present master.
 func (r *Replicated) Rejoin(s *Server) {
 	r.t.Helper()
 	s.Restart(true)
 	s.Do("REPLICAOF", "127.0.0.1", r.Master().port)
+}
+
+// Attach makes s a further replica of the present master, and returns when it has all data. No sentinel promotes it if it was started
+// with replica-priority 0.
+func (r *Replicated) Attach(s *Server) {
+	r.t.Helper()
+	master := r.Master()
+	before := master.replicas()
+	s.Do("REPLICAOF", "127.0.0.1", master.port)
+	await(r.t, "a further replica attached", func() bool { return master.replicas() > before })
 }
 
 // AwaitSettled waits until every sentinel knows all others, and the present master has two replicas, which the sentinels

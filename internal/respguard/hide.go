@@ -3,6 +3,7 @@ package respguard
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -72,6 +73,38 @@ func (h hide) shown(err error) (error, bool) {
 		return refusal{hidden{plain.Cut(text, saidMax), err}}, true
 	}
 	return hidden{text, err}, true
+}
+
+// Coded returns err with no more of what servers said than the code of each, as ERR or WRONGPASS: for servers that are told passwords which
+// nobody here knows.
+func Coded(err error) error {
+	text := err.Error()
+	coded := text
+	all := refusals(err)
+	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) }) // one may be how another begins
+	for _, said := range all {
+		code, _, _ := strings.Cut(said, " ")
+		coded = strings.ReplaceAll(coded, said, plain.Name(code))
+	}
+	if coded == text {
+		return err
+	}
+	return refusal{hidden{coded, err}}
+}
+
+// refusals are the words of all servers in err.
+func refusals(err error) (all []string) {
+	switch e := err.(type) { //nolint:errorlint // every error in the tree is looked at
+	case redis.Error:
+		return []string{e.Error()}
+	case interface{ Unwrap() error }:
+		return refusals(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			all = append(all, refusals(one)...)
+		}
+	}
+	return all
 }
 
 // hidden is an error with another text. It does not unwrap: whoever shows the innermost error is not to show the password.

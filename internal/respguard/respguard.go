@@ -44,14 +44,30 @@ func NewClient(opt *redis.Options) *redis.Client {
 		plain := o
 		dial = redis.NewDialer(&plain)
 	}
-	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+	o.Dialer = guarding(dial)
+	c := redis.NewClient(&o)
+	c.AddHook(Hide(o.Password))
+	return c
+}
+
+type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
+
+func guarding(dial dialer) dialer {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
 		if err != nil {
 			return nil, err
 		}
 		return guard(conn), nil
 	}
-	c := redis.NewClient(&o)
+}
+
+// NewFailoverClient is redis.NewFailoverClient with guarded connections, to sentinels and servers. opt must have a Dialer. Errors of its
+// commands do not show the password.
+func NewFailoverClient(opt *redis.FailoverOptions) *redis.Client {
+	o := *opt
+	o.Dialer = guarding(o.Dialer)
+	c := redis.NewFailoverClient(&o)
 	c.AddHook(Hide(o.Password))
 	return c
 }

@@ -313,3 +313,20 @@ func BenchmarkScan(b *testing.B) {
 		})
 	}
 }
+
+// Of what servers say that are told passwords which nobody here knows, their codes are shown: one that does not know AUTH repeats it.
+func TestOnlyTheCodeIsShown(t *testing.T) {
+	said := refusal{hidden{"ERR unknown command `auth`, with args beginning with: `c4n4ry`", errors.New("said")}}
+	other := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("refused")}
+	begins := refusal{hidden{"ERR unknown command", errors.New("said")}}
+	err := fmt.Errorf("all sentinels are unreachable: %w", errors.Join(begins, said, fmt.Errorf("one: %w", said), other))
+	got := Coded(err)
+	var reply redis.Error
+	var netErr *net.OpError
+	if text := got.Error(); text != "all sentinels are unreachable: ERR\nERR\none: ERR\ndial tcp: refused" || !errors.As(got, &reply) || !errors.As(got, &netErr) {
+		t.Errorf("%q", text)
+	}
+	if got := Coded(other); got.Error() != other.Error() || errors.As(got, &reply) {
+		t.Errorf("an error that no server said became %v", got)
+	}
+}

@@ -66,6 +66,8 @@ type Config struct {
 	OpTimeout time.Duration
 	// Quarantine is how long nobody is elected after Redis lost its data; 0: LeaderTTL.
 	Quarantine time.Duration
+	// Replicas is lease.Config.Replicas: how many replicas Redis has, where one leader is to be promised whatever becomes of masters.
+	Replicas int
 	// DrainTimeout bounds Stop: work that has not returned by then keeps its leadership until that expires. 0: RenewInterval.
 	DrainTimeout time.Duration
 
@@ -197,7 +199,7 @@ func (c *Config) lease() lease.Config {
 	return lease.Config{
 		InstanceID: c.InstanceID, TTL: c.LeaderTTL, RenewInterval: c.RenewInterval, OpTimeout: c.OpTimeout,
 		Quarantine: c.Quarantine, DrainTimeout: c.DrainTimeout, ExactKeys: true, EpochKey: c.EpochKey, Channel: c.Channel,
-		Logger: c.Logger, Hooks: c.Hooks, RenewLogLevel: c.RenewLogLevel,
+		Logger: c.Logger, Hooks: c.Hooks, RenewLogLevel: c.RenewLogLevel, Replicas: c.Replicas,
 	}
 }
 
@@ -205,7 +207,7 @@ func (c *Config) lease() lease.Config {
 func (c *Config) store() redisstore.Options {
 	return redisstore.Options{
 		ExactKeys: true, NodePrefix: c.HeartbeatPrefix, EpochKey: c.EpochKey, Channel: c.Channel, OpTimeout: c.OpTimeout,
-		PoolSize: 1, Quarantine: max(c.Quarantine, c.LeaderTTL), Hooks: c.Hooks,
+		PoolSize: 1, Quarantine: max(c.Quarantine, c.LeaderTTL), Hooks: c.Hooks, Replicas: c.Replicas,
 	}
 }
 
@@ -218,32 +220,47 @@ func (c *Config) rules() rules.Config {
 // nobody is elected for one LeaderTTL. It is refused while cfg.LeaderKey, one of more, or a heartbeat lives. Call it once, by
 // hand or from a deployment job; never at every start.
 func Bootstrap(ctx context.Context, client redis.UniversalClient, cfg Config, more ...string) error {
-	cfg = cfg.withDefaults()
-	if err := cfg.validate(); err != nil {
-		return err
-	}
-	st, err := redisstore.New(client, cfg.store())
+	st, err := operated(client, &cfg)
 	if err != nil {
-		return configError("%w", err)
+		return err
 	}
 	defer st.Close()
 	return st.BootstrapNamed(ctx, append([]string{cfg.LeaderKey}, more...)...)
 }
 
-// SetQuarantine is lease.SetQuarantine for the elections that share cfg's EpochKey; more are their other leader keys.
-func SetQuarantine(ctx context.Context, client redis.UniversalClient, cfg Config, length time.Duration, more ...string) (
-	before time.Duration, err error) {
-	cfg = cfg.withDefaults()
+// operated fills in cfg and returns its store, for an operator's command.
+func operated(client redis.UniversalClient, cfg *Config) (*redisstore.Store, error) {
+	*cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
-		return 0, err
-	}
-	if length < lease.TTLMin || length > lease.TTLMax {
-		return 0, configError("a quarantine of %v; it must be %v to %v", length, lease.TTLMin, lease.TTLMax)
+		return nil, err
 	}
 	st, err := redisstore.New(client, cfg.store())
 	if err != nil {
-		return 0, configError("%w", err)
+		return nil, configError("%w", err)
+	}
+	return st, nil
+}
+
+// SetQuarantine is lease.SetQuarantine for the elections that share cfg's EpochKey; more are their other leader keys.
+func SetQuarantine(ctx context.Context, client redis.UniversalClient, cfg Config, length time.Duration, more ...string) (
+	before time.Duration, err error) {
+	st, err := operated(client, &cfg)
+	if err != nil {
+		return 0, err
 	}
 	defer st.Close()
+	if length < lease.TTLMin || length > lease.TTLMax {
+		return 0, configError("a quarantine of %v; it must be %v to %v", length, lease.TTLMin, lease.TTLMax)
+	}
 	return st.SetQuarantine(ctx, length, append([]string{cfg.LeaderKey}, more...)...)
+}
+
+// SetReplicas is lease.SetReplicas for the elections that share cfg's EpochKey.
+func SetReplicas(ctx context.Context, client redis.UniversalClient, cfg Config) (before, after int, err error) {
+	st, err := operated(client, &cfg)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer st.Close()
+	return st.SetReplicas(ctx)
 }

@@ -70,7 +70,7 @@ func (s *sessions) permitted(ctx context.Context) error {
 	defer cancel()
 	all := globEscape.Replace(s.prefix) + "*"
 	key := s.prefix + "probe"
-	err := redisstore.Explain(ctx, s.client, s.rules(), s.client.Scan(ctx, 0, all, 1).Err(), s.client.MGet(ctx, key).Err(),
+	err := redisstore.Explain(ctx, s.client, s.rules(), s.client.Scan(ctx, 0, all, 1).Err(), redisstore.MGet(ctx, s.client, key).Err(),
 		s.client.Get(ctx, key).Err(), s.client.Type(ctx, key).Err())
 	if err != nil {
 		return fmt.Errorf("poll: sessions %s: %w", all, err)
@@ -141,7 +141,7 @@ func (s *sessions) read(ctx context.Context) ([]string, error) {
 func (s *sessions) keys(ctx context.Context) ([]string, error) {
 	var mu sync.Mutex
 	var keys []string
-	scan := func(ctx context.Context, c *redis.Client) error {
+	scan := func(ctx context.Context, c redis.Cmdable) error {
 		match := globEscape.Replace(s.prefix) + "*"
 		return redisstore.Pages(s.prefix, func(cursor uint64) ([]string, uint64, error) {
 			return c.Scan(ctx, cursor, match, chunk).Result()
@@ -151,22 +151,16 @@ func (s *sessions) keys(ctx context.Context) ([]string, error) {
 			mu.Unlock()
 		})
 	}
-	var err error
-	switch c := s.client.(type) {
-	case *redis.ClusterClient:
-		err = c.ForEachMaster(ctx, scan)
-	case *redis.Client:
-		err = scan(ctx, c)
-	default:
-		err = fmt.Errorf("unsupported Redis client %T", s.client)
+	if c, cluster := s.client.(*redis.ClusterClient); cluster {
+		return keys, c.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return scan(ctx, c) })
 	}
-	return keys, err
+	return keys, scan(ctx, s.client)
 }
 
 // values returns what the keys hold; nil where that is no string or gone.
 func (s *sessions) values(ctx context.Context, keys []string) ([]any, error) {
 	if _, cluster := s.client.(*redis.ClusterClient); !cluster {
-		return redisstore.Values(s.client.MGet(ctx, keys...))
+		return redisstore.Values(redisstore.MGet(ctx, s.client, keys...))
 	}
 	pipe := s.client.Pipeline() // keys of many slots cannot be read by one MGET
 	for _, key := range keys {

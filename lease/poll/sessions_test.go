@@ -135,6 +135,33 @@ func TestClusterSessions(t *testing.T) {
 	}
 }
 
+// Behind Sentinel they are read from the master, also after a switch.
+func TestSessionsBehindSentinel(t *testing.T) {
+	t.Parallel()
+	r := redistest.StartReplicated(t)
+	name := func(n int) string { return fmt.Sprintf("%08x-0000-4000-8000-000000000000", n) }
+	put := func(to *redistest.Server, n int) {
+		to.Do("SET", SessionPrefixDefault+name(n), fmt.Sprintf(`{"id":%q}`, name(n)))
+	}
+	put(r.Servers[0], 1)
+	s, err := newSessions(r.Client(), &Config{SessionPrefix: SessionPrefixDefault, Decode: documented}, &lease.Config{Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	if ids, err := s.list(t.Context()); err != nil || len(ids) != 1 || ids[0] != name(1) {
+		t.Fatalf("%v, %v; want %s", ids, err, name(1))
+	}
+	put(r.Failover(), 2)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for ids := []string(nil); len(ids) < 2; {
+		if ids, err = s.list(ctx); ctx.Err() != nil {
+			t.Fatalf("%v, %v; want the one that the new master has too", ids, err)
+		}
+	}
+}
+
 // What takes the place of Redis, or fills it with keys, cannot fill the memory of who looks for sessions.
 func TestEndlessSessionsAreGivenUp(t *testing.T) {
 	t.Parallel()

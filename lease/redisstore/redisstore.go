@@ -43,6 +43,8 @@ var (
 	ErrQuarantineTooShort = redisstore.ErrQuarantineTooShort
 	// ErrOutlives says that a lease or a heartbeat lives longer than the new quarantine.
 	ErrOutlives = redisstore.ErrOutlives
+	// ErrReplicas says that more replicas acknowledge than Replicas, so that two masters could both have a majority.
+	ErrReplicas = redisstore.ErrReplicas
 )
 
 // Options say where leases are kept. Options.Rules returns what an ACL must allow whoever uses them. The zero value is the default of

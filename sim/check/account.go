@@ -2,6 +2,7 @@ package check
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -14,6 +15,8 @@ type promise struct {
 	base           int64      // what the promise counts from
 	by             int64      // when it is due if no fault delays it
 	settle         int64      // how long after the last of what delayed it it is due
+	settleLife     int64      // where given: how long after the end of a quarantine of a Redis with replicas
+	asserts        bool       // it is that an owner asserts what it has, which no quarantine delays
 	anybody        bool       // any instance can bring it about: faults of one hold nobody up where another has met none
 	grantees       []*node    // to whom Redis granted it, whether or not they said so: faults of these delay it
 	only           *node      // where given: nobody else can bring it about, and faults of others delay nothing
@@ -55,14 +58,21 @@ func (w *world) reached(c promise, until int64, by *injection) (int64, *injectio
 		if inj.node != nil && (spare && !slices.Contains(c.grantees, inj.node) || c.only != nil && inj.node != c.only) {
 			return span{}, false
 		}
+		if c.asserts {
+			r, ok := w.reach(inj)
+			if inj.did == didPlan && inj.silences() { // an attempt whose answer it took is given up a time-out later
+				r.to += int64(w.RenewTimeout)
+			}
+			return r, ok && inj.did != didLife && inj.did != didWithin
+		}
 		return w.acquireReach(inj)
 	}
 	for inj, r := range w.reaching(c.from, c.but, reach) {
 		if r.from > until {
 			break
 		}
-		if r.to+c.settle > until {
-			until, by = r.to+c.settle, inj
+		if at := r.to + c.settleAfter(inj); at > until {
+			until, by = at, inj
 		}
 		if met++; met == denseFaults && by != nil {
 			return c.by + widest*int64(w.TTL) + 1, by
@@ -71,12 +81,40 @@ func (w *world) reached(c promise, until int64, by *injection) (int64, *injectio
 	return until, by
 }
 
+// settleAfter is how long after the end of what an injection reaches the change is due.
+func (c promise) settleAfter(inj *injection) int64 {
+	switch life := inj.did == didLife || inj.did == didWithin; {
+	case c.settleLife != 0 && life:
+		return c.settleLife
+	case c.asserts && inj.did != didPlan: // its reach has the pause between two attempts
+		return int64(assertAllowance)
+	}
+	return c.settle
+}
+
 // availableSince is from when on, at the earliest, an instance is there who can do what is due since then.
 func (w *world) availableSince(since int64) int64 {
 	if w.alive == 0 {
 		return w.now
 	}
 	return max(since, w.populatedSince)
+}
+
+// candidateSince is from when on somebody but the given one takes part: members of an election do some time after they came.
+func (w *world) candidateSince(but *instance) int64 {
+	if w.startDelay() == 0 {
+		return 0
+	}
+	first := int64(math.MaxInt64)
+	for _, i := range w.instances {
+		if i.ready && !i.gone && i != but {
+			first = min(first, i.since)
+		}
+	}
+	if first == math.MaxInt64 {
+		return 0
+	}
+	return first + w.startDelay()
 }
 
 // denseFaults is how many faults that can delay one change leave nothing to judge of it: more than twice as many as any storm has.

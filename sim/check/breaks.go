@@ -16,6 +16,7 @@ type Break struct {
 	Owners   []Owner    `json:"owners,omitempty"`     // who had a part in it, in the order of their terms
 	Fault    *Suspected `json:"fault,omitempty"`      // that caused it, as far as can be known
 	First    bool       `json:"first,omitempty"`      // it is the one that began first
+	Text     string     `json:"text,omitempty"`       // what the judge says of it
 }
 
 // Owner is an instance with the fence under which it had the lease.
@@ -40,7 +41,7 @@ func (h *hooks) account(b *breach, first bool) {
 	if len(h.list) == breaksMax && !first {
 		return
 	}
-	x := Break{From: b.from, To: max(cmp.Or(b.to, h.w.now), b.from), Deadline: b.due, Owners: b.owners()}
+	x := Break{From: b.from, To: max(cmp.Or(b.to, h.w.now), b.from), Deadline: b.due, Owners: b.owners(), Text: b.text}
 	if b.session != nil {
 		x.Session = b.session.id
 	}
@@ -98,6 +99,9 @@ func (b *breach) owners() (all []Owner) {
 	}
 	for _, t := range terms {
 		all = append(all, Owner{t.inst.id, t.fence})
+	}
+	for _, i := range b.who {
+		all = append(all, Owner{Instance: i.id})
 	}
 	return all
 }

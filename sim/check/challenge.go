@@ -159,6 +159,9 @@ func (c *challenges) finish() {
 	for _, inj := range c.w.open {
 		c.healed(inj)
 	}
+	for _, inj := range c.w.servers.open {
+		c.healed(inj)
+	}
 }
 
 // Watch counts challenges while a run goes on, of events as they come: some a moment late, and then what they say is taken for what

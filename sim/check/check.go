@@ -132,6 +132,7 @@ type checker interface {
 	healed(inj *injection)      // it is healed
 	finish()                    // the history is at its end
 	verdict() Verdict           //
+	aside(e *history.Event)     // an event of a server that is not the master which the sentinels know
 	attach(w *world, v Verdict) // before everything else: where to look, and the guarantee's constants
 }
 
@@ -144,7 +145,7 @@ func Judge(p Params, events iter.Seq2[history.Event, error], logs *Logs) (Result
 	w, s := newWorld(p), systemOf(p.System)
 	w.checkers = s.checkers(logs)
 	for i, c := range w.checkers {
-		c.attach(w, s.guarantees[i])
+		c.attach(w, s.guarantees[i].Verdict)
 	}
 	err := w.read(events)
 	w.finish(err)
@@ -152,6 +153,7 @@ func Judge(p Params, events iter.Seq2[history.Event, error], logs *Logs) (Result
 	for _, c := range w.checkers {
 		r.Verdicts = append(r.Verdicts, c.verdict())
 	}
+	r.limited(p)
 	if logs != nil {
 		r.Stats.Entries = logs.Entries()
 		if err == nil {

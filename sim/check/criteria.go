@@ -17,45 +17,11 @@ func Exercisable(p Params) []string {
 	var ids []string
 	s := systemOf(p.System)
 	for _, id := range s.ids() {
-		if s.exercises(p, id) {
+		if p.judges(id) && s.exercises(p, id) {
 			ids = append(ids, id)
 		}
 	}
 	return ids
-}
-
-func pollingExercises(p Params, id string) bool {
-	limit := p.TTL + failoverAllowance
-	several := p.Nodes > 1
-	switch id {
-	case "G1", "G2", "G3":
-		return several && p.has(fault.Freezes|fault.Partitions) || p.has(fault.Kills|fault.Stops|fault.Starts)
-	case "G4":
-		return p.unanswered(p.Renew, fault.Partitions|fault.Denies)
-	case "G5":
-		return several && p.alone(limit, fault.Crash) || p.alone(limit, fault.CrashAll)
-	case "G6":
-		return p.Sessions > 0
-	case "G7":
-		return p.quiet(max(p.TTL, time.Duration(p.settle())), fault.Join, fault.Leave)
-	case "G8":
-		return p.alone(limit+p.Poll, append(fault.Having(fault.Starts|fault.Stops), fault.Crash, fault.SessionAdd)...) ||
-			p.alone(p.TTL, fault.BlackHole, fault.Cut)
-	case "G9":
-		limit = p.Renew + p.Poll + failoverAllowance
-		return p.alone(limit, fault.Having(fault.Denies)...)
-	case "G10":
-		return p.Tap && p.Sessions > 0
-	case "G11":
-		return p.most() >= instancesNeeded && p.count(fault.Join) > 0 && p.count(fault.Leave) > 0
-	case "G12":
-		return !p.Foreign
-	case "G14":
-		return p.counts()
-	case "G13":
-		return several && p.alone(failoverAllowance, fault.Having(fault.Stops)...)
-	}
-	return false
 }
 
 // counts reports whether what the instances send can be held against a budget: another program's is its own.
@@ -151,8 +117,8 @@ func Decides(p Params) []string {
 }
 
 // Decide returns the verdict of a run: fail if a criterion or any that is never excused (Safety) failed, or any at all where
-// no criteria were named; unknown if one of Decides was not put to the test or the run is incomplete, else pass. Where there
-// is none it is unknown.
+// no criteria were named; unknown if one of Decides was not put to the test, or fewer than Params.Least times, or the run is incomplete,
+// else pass. Where there is none it is unknown.
 func Decide(p Params, r Result) Outcome {
 	criteria, named := Decides(p), len(p.Criteria) > 0
 	out := Pass
@@ -164,11 +130,16 @@ func Decide(p Params, r Result) Outcome {
 		switch asked := slices.Contains(criteria, v.ID); {
 		case v.Verdict == Fail && (asked || !named || slices.Contains(safety, v.ID)):
 			return Fail
-		case asked && v.Verdict != Pass:
+		case asked && (v.Verdict != Pass || v.Exercised < p.Least):
 			out = Unknown
 		}
 	}
 	return out
+}
+
+// Thin reports whether the guarantee decides and held, but was exercised less often than it must be.
+func Thin(p Params, v Verdict) bool {
+	return v.Verdict == Pass && v.Exercised < p.Least && slices.Contains(Decides(p), v.ID)
 }
 
 // ExitCode is the simulator's exit code for a verdict: 0 pass, 1 fail, 2 unknown.

@@ -28,13 +28,15 @@ func (g *e4) injected(inj *injection) {
 	g.handover.injected(inj)
 	g.lost(inj)
 }
+func (g *e4) aside(*history.Event)  {}
 func (g *e4) healed(inj *injection) { g.failover.healed(inj); g.handover.healed(inj) }
 func (g *e4) finish()               { g.failover.finish(); g.handover.finish() }
 
-// lost: whoever looks at the leader key sees that it is gone, once in an election interval, and a script begins the epoch.
+// lost: whoever looks at the leader key sees that it is gone, once in an election interval, and a script begins the epoch. Where a replica
+// attached itself, or took over, it is there: the quarantine begins with whatever is asked next.
 func (g *e4) lost(inj *injection) {
 	w, f := g.failover.w, &g.failover
-	if !inj.forgets() || w.Foreign || w.epoch.value == "" {
+	if inj.did != didPlan || !inj.forgets() || w.Foreign || w.epoch.value == "" {
 		return
 	}
 	within, was := w.electionInterval()+int64(failoverAllowance), w.epoch.value

@@ -31,6 +31,9 @@ func (g *e5) attach(w *world, v Verdict) {
 
 func (g *e5) event(e *history.Event) {
 	g.g4.event(e)
+	if g.w.replicated() && e.Kind.OfRedis() {
+		return
+	}
 	key := owning{g.w.instance(e.Instance), e.Session}
 	switch e.Kind {
 	case history.Acquired, history.Renewed:
@@ -88,7 +91,7 @@ func (g *e5) verdict() Verdict {
 	v := g.g4.verdict()
 	v.Value = int64(g.breaks)
 	switch {
-	case !g.w.Tap:
+	case !g.w.shows():
 		v.Detail = join(v.Detail, "whether leaders say in time that they lead no more is not judged: what Redis granted was not recorded")
 	default:
 		v.Detail = join(v.Detail, fmt.Sprintf("%d leaderships passed without a release, %d of them unreported", g.silent, g.unreported))

@@ -175,6 +175,8 @@ func (g *e6) believes(i *instance, e *history.Event) {
 	})
 }
 
+func (g *e6) aside(e *history.Event) { g.endings.aside(&g.hooks, e) }
+
 func (g *e6) ended(t *term, how ending) {
 	g.endings.ended(&g.hooks, t, how)
 	if m := g.members[t.inst]; m != nil && how == endExited && len(m.next) > 0 {
@@ -185,7 +187,8 @@ func (g *e6) ended(t *term, how ending) {
 // agree looks at the end of the calm, if that was long enough for a quarantine and an election.
 func (g *e6) agree() {
 	// An election interval until it is seen that Redis forgot, a quarantine, and an election.
-	if g.w.calm == 0 || g.w.now-g.w.calm-g.w.stall(g.w.calm, g.w.now) < int64(g.w.TTL)*16/10 {
+	quiet := max(g.w.calm, g.w.epoch.since) // a replica may attach itself, which ends an epoch, long after its fault was healed
+	if g.w.calm == 0 || g.w.now-quiet-g.w.stall(quiet, g.w.now) < int64(g.w.TTL)*16/10 {
 		g.untested = "the calm, without what the host stalled, was too short to ask who leads at its end"
 		return
 	}

@@ -11,14 +11,15 @@ import (
 // wants, and the leader's writes to the resource are to it what polls are to a session, so E1 to E5 begin with what judges
 // polling and add what is theirs.
 var electionSystem = &system{
-	guarantees: []Verdict{
-		{ID: "E1", Spec: []string{}, Unit: "ms of overlap"},
-		{ID: "E2", Spec: []string{}, Unit: "writes of two leaders"},
-		{ID: "E3", Spec: []string{}, Unit: "fences that fell"},
-		{ID: "E4", Spec: []string{}, Unit: "ms"},
-		{ID: "E5", Spec: []string{}, Unit: "breaches"},
-		{ID: "E6", Spec: []string{}, Unit: "wrong events"},
-		{ID: "E7", Spec: []string{}, Unit: "commands"},
+	name: SystemElection,
+	guarantees: []guarantee{
+		{Verdict{ID: "E1", Spec: []string{}, Unit: "ms of overlap"}, "one leader"},
+		{Verdict{ID: "E2", Spec: []string{}, Unit: "writes of two leaders"}, "one writer"},
+		{Verdict{ID: "E3", Spec: []string{}, Unit: "fences that fell"}, "fences rise"},
+		{Verdict{ID: "E4", Spec: []string{}, Unit: "ms"}, "failover"},
+		{Verdict{ID: "E5", Spec: []string{}, Unit: "breaches"}, "says so"},
+		{Verdict{ID: "E6", Spec: []string{}, Unit: "wrong events"}, "events"},
+		{Verdict{ID: "E7", Spec: []string{}, Unit: "commands"}, "quiet"},
 	},
 	safety: 3,
 	checkers: func(*Logs) []checker {

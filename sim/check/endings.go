@@ -1,6 +1,7 @@
 package check
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -9,9 +10,16 @@ import (
 // endings holds the events of all instances to this: a term ends with exactly one lost or released, and why is true of what Redis shows.
 // Who asks before each use has no term to lose, and another program may say less.
 type endings struct {
-	over  *term                    // that the event in hand ended
-	taken map[*session]*succession // whose lease Redis has shown
-	gap   int64                    // when what Redis does was last not seen
+	over    *term                   // that the event in hand ended
+	taken   map[leaseAt]*succession // whose lease Redis has shown
+	servers []string                // that have shown any
+	gap     int64                   // when what Redis does was last not seen
+}
+
+// leaseAt is a lease as one server holds it; "" is the one, or the master that the sentinels know.
+type leaseAt struct {
+	session *session
+	server  string
 }
 
 // succession is who had a lease, as Redis shows it.
@@ -55,14 +63,29 @@ func (x *endings) event(h *hooks, e *history.Event) {
 	}
 }
 
+// aside: another server may have given the lease to another, and may have answered for a key that it does not have.
+func (x *endings) aside(h *hooks, e *history.Event) {
+	if !h.w.Foreign && e.Kind == history.RedisGranted {
+		x.granted(h, e)
+	}
+	x.gap = e.T
+}
+
 func (x *endings) granted(h *hooks, e *history.Event) {
 	if x.taken == nil {
-		x.taken = map[*session]*succession{}
+		x.taken = map[leaseAt]*succession{}
 	}
-	s := x.taken[h.w.subject]
+	at := leaseAt{session: h.w.subject}
+	if h.w.replicated() {
+		at.server = e.Node
+	}
+	s := x.taken[at]
 	if s == nil {
 		s = &succession{}
-		x.taken[h.w.subject] = s
+		x.taken[at] = s
+		if !slices.Contains(x.servers, at.server) {
+			x.servers = append(x.servers, at.server)
+		}
 	}
 	if s.holder != e.Instance {
 		s.holder, s.since = e.Instance, e.T
@@ -89,8 +112,10 @@ func (x *endings) cause(h *hooks, t *term, e *history.Event) {
 	case why == causeTaken:
 		s, at := h.w.subject, e.T
 		h.w.at(at+eventAllowance, func() { // Redis may be seen a little later than heard
-			if g := x.taken[s]; g != nil && (g.holder != t.inst.id || g.since >= t.since) {
-				return
+			for _, server := range x.servers {
+				if g := x.taken[leaseAt{s, server}]; g != nil && (g.holder != t.inst.id || g.since >= t.since) {
+					return
+				}
 			}
 			h.broke(s, "%s said at %s that its lease of session %s%s was taken, and Redis had given it to nobody else since the term began at %s",
 				t.inst.who(), clock(at), s.id, inBrackets(t.fence), clock(t.since))

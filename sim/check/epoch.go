@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -37,15 +38,22 @@ func (p Params) blur() int64 {
 
 // epochs takes note of what happens to the epoch. What is written before anybody is there declares that nothing was lost.
 func (w *world) epochs(e *history.Event) {
-	p := &w.epoch
+	if e.Kind == history.RedisEpoch && e.N == 0 {
+		w.lossDetected()
+	}
+	w.epoch.follow(w, e)
+}
+
+func (p *epoch) follow(w *world, e *history.Event) {
 	switch e.Kind {
 	case history.RedisEpoch:
-		if e.N == 0 {
-			w.lossDetected()
-		}
 		switch late := w.now - w.blur(); {
+		case w.replicated() && e.N != 0: // another server, whose epoch may have gone on
+			began := w.servers.began[e.Reason]
+			p.since, p.until = began, cmp.Or(began, never)
 		case e.N == 0 && len(w.instances) > 0:
 			p.since, p.until = max(p.since, late-w.stall(late, w.now)), w.now
+			w.servers.begins(e)
 		case e.N != 0 && e.Reason != p.value && p.blind != 0:
 			p.since, p.until = max(p.since, p.blind), never
 		}
@@ -64,8 +72,10 @@ func (p *epoch) lost(at int64) { p.since, p.until = at, never }
 
 // quarantine returns until when nothing is granted in the epoch: at least until first, and no longer than until last. Redis' clock may
 // run fast or slow by the margin of a trust window.
-func (w *world) quarantine() (first, last int64) {
-	p, length, off := &w.epoch, int64(w.TTL), w.margin()+expirySlack
+func (w *world) quarantine() (first, last int64) { return w.epoch.quarantine(w) }
+
+func (p *epoch) quarantine(w *world) (first, last int64) {
+	length, off := int64(w.TTL), w.margin()+expirySlack
 	switch {
 	case p.since == 0 || w.Foreign: // how another program waits is its own affair: G1 judges
 		return 0, never

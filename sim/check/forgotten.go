@@ -1,10 +1,6 @@
 package check
 
-import (
-	"slices"
-
-	"github.com/leasestorm/leasestorm/sim/fault"
-)
+import "slices"
 
 // What an owner need not know yet: that a foreign hand deleted its key, and that Redis lost its data. Each guarantee asks these, and
 // says with the times that it gives how long that excuses somebody there.
@@ -17,7 +13,10 @@ func (s *session) deletedWithin(from, to int64) bool {
 // deletedUnknown reports whether the plan deleted the session's key so shortly before t that its owner need not know yet: it
 // learns of it when it next renews. Where Redis forgets everything while the owner's window is still open, the owner asserts,
 // until the end of the quarantine, what it cannot know to be gone, and learns of it at the renewal after.
-func (w *world) deletedUnknown(s *session, t int64) bool {
+func (w *world) deletedUnknown(s *session, t int64) bool { return w.deletionKnown(s, t) != 0 }
+
+// deletionKnown is when that owner knows at the latest, 0 if no key was deleted of which it need not know.
+func (w *world) deletionKnown(s *session, t int64) int64 {
 	renewal := int64(w.Renew + w.RenewTimeout)
 	for _, at := range s.deletes {
 		known := at + renewal
@@ -27,10 +26,10 @@ func (w *world) deletedUnknown(s *session, t int64) bool {
 			}
 		}
 		if at <= t && t <= known {
-			return true
+			return known
 		}
 	}
-	return false
+	return 0
 }
 
 // forgets reports whether a quarantine follows the injection: its own, or that of a loss of data that happened while it kept
@@ -65,7 +64,7 @@ func (w *world) quarantined(at int64) bool {
 
 // failedOver reports whether what Redis holds about then is that of a replica, and a quarantine is still to end.
 func (w *world) failedOver(at int64) bool {
-	return w.forgotten(at, func(inj *injection, _ int64) bool { return inj.Kind.Has(fault.FailsOver) })
+	return w.forgotten(at, func(inj *injection, _ int64) bool { return inj.failsOver() })
 }
 
 // twoOwners reports whether two instances may re-assert the lease: its key was deleted by hand, and before the first owner

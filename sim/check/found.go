@@ -42,6 +42,7 @@ func (h *hooks) ended(*term, ending)        {}
 func (h *hooks) injected(*injection)        {}
 func (h *hooks) healed(*injection)          {}
 func (h *hooks) finish()                    {}
+func (h *hooks) aside(*history.Event)       {}
 
 // breach is a break of a guarantee.
 type breach struct {
@@ -50,10 +51,11 @@ type breach struct {
 	size    int64     // of what the verdict's value is the largest; 0 where breaks are counted
 	exhibit *follower // what was seen around it; nil: what is seen now
 
-	to    int64      // when it was over; 0: now
-	due   int64      // the instant that was missed; 0: none is known
-	by    *injection // the fault that caused it; nil: what the faults before it explain
-	terms []*term    // of who had a part in it; nil: those who have the lease, and had it last
+	to    int64       // when it was over; 0: now
+	due   int64       // the instant that was missed; 0: none is known
+	by    *injection  // the fault that caused it; nil: what the faults before it explain
+	terms []*term     // of who had a part in it; nil: those who have the lease, and had it last
+	who   []*instance // who had a part in what is of no lease
 
 	at   int64 // when it was noticed
 	text string
@@ -78,11 +80,12 @@ func (h *hooks) breach(b breach, format string, args ...any) {
 		h.when = append(h.when, h.w.now)
 	}
 	largest, first := h.headline == nil || b.size > h.headline.size, h.first == nil || b.from < h.first.from
-	h.account(&b, first)
-	if !largest && !first && len(h.earliest) == textsMax {
+	if !largest && !first && len(h.earliest) == textsMax && len(h.list) == breaksMax {
+		h.account(&b, false)
 		return
 	}
 	b.at, b.text = h.w.now, fmt.Sprintf(format, args...)
+	h.account(&b, first)
 	if largest {
 		if b.exhibit == nil {
 			b.exhibit = h.w.follow(b.session)

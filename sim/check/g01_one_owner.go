@@ -44,7 +44,7 @@ func (g *g1) attach(w *world, v Verdict) {
 
 func (g *g1) event(e *history.Event) {
 	g.second.event(e)
-	if g.w.Tap {
+	if g.w.shows() {
 		g.granted.event(e)
 	}
 }

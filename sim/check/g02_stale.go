@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -23,9 +24,9 @@ type turns struct {
 	reported holding     // by the nodes
 	begun    []beginning // polls that were reported and have not arrived, one an instance
 	room     [1]beginning
-	suspects []*suspect
-	taken    string // the instance that took it over from a challenged owner, until it polls; "": none
-	by       string // what challenged that owner
+	suspects []*suspect // by their polls' numbers, in which they mostly arrive
+	taken    string     // the instance that took it over from a challenged owner, until it polls; "": none
+	by       string     // what challenged that owner
 }
 
 // holding is the last grant.
@@ -66,7 +67,7 @@ func (x *stales) event(e *history.Event) {
 		t.reported = holding{e.Instance, e.T, e.Fence}
 		t.clear(e.Instance, false)
 	case history.RedisGranted:
-		if e.Reason != snapshotReason {
+		if e.Reason != snapshotReason && !x.g.w.replicated() {
 			x.granted(t, e)
 		}
 	case history.TapDown:
@@ -134,8 +135,18 @@ func (x *stales) arrived(t *turns, e *history.Event) {
 		return
 	}
 	p := &suspect{poll: *e, begun: begun, turn: whose, shown: t.shown.inst != "", exhibit: w.follow(s)}
-	t.suspects = append(t.suspects, p)
+	i, _, _ := t.numbered(e.N)
+	t.suspects = slices.Insert(t.suspects, i, p)
 	w.at(e.T+eventAllowance+w.stall(e.T-eventAllowance, e.T), func() { x.judge(s, p) })
+}
+
+// judged gives up a suspect, mostly the oldest.
+func (t *turns) judged(p *suspect) {
+	if t.suspects[0] == p {
+		t.suspects[0], t.suspects = nil, t.suspects[1:]
+		return
+	}
+	t.suspects = slices.DeleteFunc(t.suspects, func(o *suspect) bool { return o == p })
 }
 
 // clear: the polls of who was granted the session were its own.
@@ -146,7 +157,7 @@ func (t *turns) clear(inst string, shown bool) {
 }
 
 func (x *stales) judge(s *session, p *suspect) {
-	s.turns.suspects = slices.DeleteFunc(s.turns.suspects, func(o *suspect) bool { return o == p })
+	s.turns.judged(p)
 	if p.cleared {
 		return
 	}
@@ -163,9 +174,18 @@ func (x *stales) judge(s *session, p *suspect) {
 
 // counted: the poll is reported as a break of another kind.
 func (t *turns) counted(n int64) {
-	for _, p := range t.suspects {
-		p.cleared = p.cleared || p.poll.N == n
+	if i, found, _ := t.numbered(n); found {
+		t.suspects[i].cleared = true
 	}
+}
+
+// numbered is where the suspect with the poll of that number is, or would be, and at how many it looked.
+func (t *turns) numbered(n int64) (at int, found bool, looked int) {
+	at, found = slices.BinarySearchFunc(t.suspects, n, func(p *suspect, n int64) int {
+		looked++
+		return cmp.Compare(p.poll.N, n)
+	})
+	return at, found, looked
 }
 
 // inBrackets writes a fence in brackets, and nothing where there is none.

@@ -80,7 +80,9 @@ func (g *g3) event(e *history.Event) {
 	case history.RedisGranted:
 		g.w.subject.fences.heldBy = e.Instance
 	case history.RedisFence:
-		g.set(e)
+		if !g.w.replicated() {
+			g.set(e)
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package check
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -169,16 +168,7 @@ func (to *takeover) since() string {
 
 // candidates: members of an election take part some time after they came.
 func (g *g5) candidates(to *takeover) {
-	if g.w.startDelay() == 0 || to.over {
-		return
-	}
-	first := int64(math.MaxInt64)
-	for _, i := range g.w.instances {
-		if i.ready && !i.gone && i != to.victim.inst {
-			first = min(first, i.since)
-		}
-	}
-	if from := first + g.w.startDelay(); first != math.MaxInt64 && from > to.base {
+	if from := g.w.candidateSince(to.victim.inst); !to.over && from > to.base {
 		to.ends = 0
 		g.rebase(to, from, "the first of the others had just come, and waits before it takes part")
 	}

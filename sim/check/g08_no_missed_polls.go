@@ -158,7 +158,9 @@ func (g *g8) unwanted(e *history.Event) {
 
 // promise is that a session is polled again. What comes after the last of several faults is what would come after one.
 func (g *g8) promise(from, limit int64, but *injection) promise {
-	return promise{from: from, base: from, by: from + limit, settle: g.gapLimit, but: but}
+	return promise{
+		from: from, base: from, by: from + limit, settle: g.gapLimit, settleLife: g.w.settleAfter() + int64(g.w.Poll), but: but,
+	}
 }
 
 // simple returns the one fault that explains a gap, if it is no more than the loss of an instance, for which the limit is; else nil.

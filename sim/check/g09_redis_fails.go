@@ -20,6 +20,7 @@ type g9 struct {
 	after      map[string]int // recoveries judged, by kind of fault
 	took       *times
 	judged     []*recovery
+	asserted   asserted
 }
 
 // recovery is the time after one return of Redis.
@@ -40,6 +41,9 @@ func (g *g9) attach(w *world, v Verdict) {
 	v.Limit = ms(int64(w.Renew + w.Poll + failoverAllowance))
 	g.hooks.attach(w, v)
 	g.after, g.took = map[string]int{}, g.measures("recovery")
+	if w.replicated() {
+		g.asserted = asserted{g: g, waits: map[*term]*assertion{}, took: g.measures("re-assertion")}
+	}
 }
 
 func (g *g9) injected(inj *injection) {
@@ -52,9 +56,9 @@ func (g *g9) injected(inj *injection) {
 		return
 	}
 	switch {
-	case inj.Kind.Has(fault.Instant):
+	case inj.did == didLife || inj.did == didPlan && inj.Kind.Has(fault.Instant):
 		g.returned(inj)
-	case inj.Kind == fault.RedisSlow:
+	case inj.did == didPlan && inj.Kind == fault.RedisSlow:
 		g.failing = append(g.failing, inj)
 		g.w.at(inj.start+inj.Ms*int64(time.Millisecond), func() { g.back(inj) })
 	default:
@@ -69,7 +73,8 @@ func (g *g9) finish() {
 		for _, r := range g.judged {
 			for _, at := range other.when {
 				if at >= r.injection.start && at <= r.back+2*int64(g.w.TTL) {
-					g.broke(nil, "%s was broken at %s, when Redis failed or had just returned (%s)", other.v.ID, clock(at), r.injection)
+					g.breach(breach{from: at, to: at, by: r.injection},
+						"%s was broken at %s, when Redis failed or had just returned (%s)", other.v.ID, clock(at), r.injection)
 					break
 				}
 			}
@@ -80,6 +85,9 @@ func (g *g9) finish() {
 func (g *g9) healed(inj *injection) {
 	if inj.ofRedis() {
 		g.back(inj)
+	}
+	if g.asserted.g != nil {
+		g.asserted.healed(inj)
 	}
 }
 
@@ -95,12 +103,13 @@ func (g *g9) back(inj *injection) {
 }
 
 func (g *g9) event(e *history.Event) {
+	g.asserted.event(e)
 	switch e.Kind {
 	case history.RedisUp:
 		failing := g.failing
 		g.failing = nil
 		for _, inj := range failing {
-			if inj.Kind == fault.RedisLoading {
+			if inj.did != didPlan || inj.Kind == fault.RedisLoading {
 				g.failing = append(g.failing, inj) // up, and answers nothing before it has loaded
 				continue
 			}
@@ -126,6 +135,10 @@ func (g *g9) event(e *history.Event) {
 // while its machine was suspended, and after that it acquires nothing for a TTL in any case.
 func (g *g9) refused(e *history.Event) {
 	_, last := g.w.quarantine()
+	for _, p := range g.w.servers.beside { // which of several masters refused is not said
+		_, other := p.quarantine(g.w)
+		last = max(last, other)
+	}
 	if last == never || !strings.HasPrefix(e.Reason, quarantined) {
 		return
 	}

@@ -28,13 +28,16 @@ func (g *g10) used(k *key, at int64) {
 	})
 }
 
-// refused: an adoption extends a lease too, and a script that Redis refuses half way has done so without a fence. It is reported when
-// its time is over, and may be executed later.
-func (k *key) refused(e *history.Event) {
-	if k.holder == e.Instance {
-		s := k.by(e.Instance)
-		s.unused++
-		s.open = max(s.open, e.T)
+// refused: an adoption extends a lease too, and a script that Redis refuses half way has done so without a fence, at whichever server has
+// the lease as the instance's. It is reported when its time is over, and may be executed later.
+func (g *g10) refused(e *history.Event) {
+	for _, x := range g.stores.all {
+		if k := x.key(g.w.subject); k.holder == e.Instance {
+			s := k.by(e.Instance)
+			s.unused++
+			s.open = max(s.open, e.T)
+			return
+		}
 	}
 }
 
@@ -70,7 +73,7 @@ func (g *g10) reaches(k *key, e *history.Event) {
 func (g *g10) endless(k *key, at int64) {
 	since := k.since
 	g.w.at(at+eventAllowance+g.w.stall(at-eventAllowance, at), func() {
-		if !g.tap || !k.known || k.holder == "" || k.since != since || k.until != 0 {
+		if !k.store.tap || !k.known || k.holder == "" || k.since != since || k.until != 0 {
 			return
 		}
 		g.broke(k.session, "at %s the lease of session %s was made to last for ever: it has no end", clock(at), k.session.id)

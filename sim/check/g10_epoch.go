@@ -5,14 +5,14 @@ import "github.com/leasestorm/leasestorm/sim/history"
 // inQuarantine: a fence that is new is that of a new term, and none begins while a quarantine lasts. One that is not is that of a
 // term that is asserted anew.
 func (g *g10) inQuarantine(k *key, e *history.Event) {
-	first, _ := g.w.quarantine()
+	first, _ := k.store.epoch.quarantine(g.w)
 	if first > 0 && k.known && k.holder != "" {
 		g.changes[k.holder]++
 	}
-	if e.Fence > max(k.fence, k.reportedFence) && e.T < first {
+	if e.Fence > max(k.fence, k.session.key.reportedFence) && e.T < first {
 		g.broke(k.session, "at %s Redis began a term of session %s for %s (fence %d), although the epoch of its data began at %s or later: "+
 			"nothing is granted within a TTL of that, because what it forgot may still be believed", clock(e.T), k.session.id,
-			g.who(k.holder), e.Fence, clock(g.w.epoch.since))
+			g.who(k.holder), e.Fence, clock(k.store.epoch.since))
 	}
 }
 
@@ -20,25 +20,26 @@ func (g *g10) inQuarantine(k *key, e *history.Event) {
 // anything for it. Whoever hears of it says first that it does not trust the term.
 func (g *g10) unheard(k *key, inst string) {
 	if i := g.w.instances[inst]; i != nil {
-		g.deaf(k.session.heldBy(i))
+		g.deaf(k.store, k.session.heldBy(i))
 	}
 }
 
 // beat is a heartbeat that was set.
 func (g *g10) beat(i *instance) {
-	if e := &g.w.epoch; e.until == never || g.w.now > e.until+int64(g.w.TTL) {
+	x := g.stores.now
+	if e := x.epoch; e.until == never || g.w.now > e.until+int64(g.w.TTL) {
 		return
 	}
 	for _, id := range sortedKeys(i.held) {
-		if g.deaf(i.held[id]) {
+		if g.deaf(x, i.held[id]) {
 			return
 		}
 	}
 }
 
 // deaf holds a script's effect against the term of whom it was executed for, and reports whether it is one that could not be.
-func (g *g10) deaf(t *term) bool {
-	p, at := &g.w.epoch, g.w.now
+func (g *g10) deaf(x *store, t *term) bool {
+	p, at := x.epoch, g.w.now
 	if t == nil || p.until == never || g.w.Foreign || t.inst.asks || !t.believes || t.from >= p.since {
 		return false
 	}

@@ -13,15 +13,16 @@ import (
 // is matched to what the owners say they did.
 type g10 struct {
 	hooks
-	tap bool // what Redis holds is being watched
+	stores stores
 
 	fences  bool           // leases have fences
 	changes map[string]int // of leases, by whom Redis shows as their holder
 }
 
-// key is a lease as Redis holds it.
+// key is a lease as Redis holds it, of several servers one.
 type key struct {
 	session       *session
+	store         *store
 	known         bool
 	stale         bool // the holder is what a replica knew that took over: a re-assertion replaces it if its fence is higher
 	holder        string
@@ -31,7 +32,9 @@ type key struct {
 	fence         int64   // the highest that Redis has shown
 	reportedFence int64   // the highest that an owner has reported
 	pushed        int64   // when it was last extended, 0: nothing was done to it since that
-	said          []*said // one an instance that said anything
+	said          []*said // one an instance that said anything, to whichever server
+	effects       effects // with replicas
+	over          bool    // it was given while another's lasted; its fence says whether that may be
 }
 
 // said is what an instance last said about a lease.
@@ -60,34 +63,36 @@ const snapshotReason = "snapshot"
 
 func (g *g10) attach(w *world, v Verdict) {
 	g.hooks.attach(w, v)
-	g.tap, g.changes = w.Tap, map[string]int{}
+	g.stores.init(w)
+	g.changes = map[string]int{}
 	if !w.Tap {
 		g.untested = "what Redis granted was not recorded"
 	}
 }
 
 // key is the lease that the event in hand is about.
-func (g *g10) key() *key {
-	k := &g.w.subject.key
-	k.session = g.w.subject
-	return k
-}
+func (g *g10) key() *key { return g.stores.of(g.w.subject) }
 
 func (k *key) by(inst string) *said {
-	for _, s := range slices.Backward(k.said) { // it is mostly about the latest
+	root := &k.session.key
+	for _, s := range slices.Backward(root.said) { // it is mostly about the latest
 		if s.inst == inst {
 			return s
 		}
 	}
 	s := &said{inst: inst}
-	k.said = append(k.said, s)
+	root.said = append(root.said, s)
 	return s
 }
+
+// aside: another server that may act as a master is held to the same.
+func (g *g10) aside(e *history.Event) { g.event(e) }
 
 func (g *g10) event(e *history.Event) {
 	if !g.w.Tap {
 		return
 	}
+	g.stores.at(e)
 	switch e.Kind {
 	case history.RedisGranted:
 		g.granted(g.key(), e)
@@ -102,15 +107,10 @@ func (g *g10) event(e *history.Event) {
 		if i := g.w.instances[e.Instance]; i != nil && e.Reason != snapshotReason {
 			g.beat(i)
 		}
-	case history.RedisFlushed, history.TapDown:
-		g.tap = g.tap && e.Kind != history.TapDown
-		for _, s := range g.w.sessions.all {
-			s.key.known = false
-		}
-	case history.TapUp:
-		g.tap = true
+	case history.RedisFlushed, history.TapDown, history.TapUp, history.RedisAcked:
+		g.stores.event(e)
 	case history.AcquireFailed:
-		g.key().refused(e)
+		g.refused(e)
 	case history.Acquired, history.RenewStart, history.Renewed, history.Lost, history.Released:
 		g.nodeEvent(g.key(), e)
 	}
@@ -120,12 +120,13 @@ func (g *g10) granted(k *key, e *history.Event) {
 	k.by(e.Instance).granted = e.T
 	if k.known && k.holder != "" && e.Reason != snapshotReason && !k.stale {
 		g.changes[k.holder]++
-		if k.holder != e.Instance && !g.w.twoOwners(k.session, e.T) && (k.until == 0 || k.until > e.T+expirySlack) {
+		if k.holder != e.Instance && !g.w.twoOwners(k.session, e.T) && !g.asserted(k) && (k.until == 0 || k.until > e.T+expirySlack) {
 			g.broke(k.session, "at %s Redis gave the lease of session %s to %s although %s held it until %s: the acquisition did not "+
 				"look whether it was free", clock(e.T), k.session.id, g.who(e.Instance), g.who(k.holder), clock(k.until))
 		}
 	}
-	k.stale = e.Reason == snapshotReason && g.w.failedOver(e.T)
+	k.stale = e.Reason == snapshotReason && !k.store.beside && g.w.failedOver(e.T)
+	k.effect(e, e.Instance)
 	k.known, k.holder, k.since, k.until = true, e.Instance, e.T, e.Until
 	k.pushed = 0
 	if e.Reason != snapshotReason {
@@ -140,6 +141,7 @@ func (g *g10) granted(k *key, e *history.Event) {
 func (g *g10) fenced(k *key, e *history.Event) {
 	k.fenced = e.T
 	if k.known && k.holder != "" {
+		k.effect(e, k.holder)
 		s := k.by(k.holder)
 		s.granted = e.T
 		switch adopted := k.pushed != 0 && e.T <= k.pushed+int64(stampAllowance); {
@@ -150,6 +152,7 @@ func (g *g10) fenced(k *key, e *history.Event) {
 		}
 	}
 	g.inQuarantine(k, e)
+	g.above(k, e)
 	k.fence = max(k.fence, e.Fence)
 }
 
@@ -158,7 +161,7 @@ func (g *g10) fenced(k *key, e *history.Event) {
 func (g *g10) fencing(k *key) {
 	holder, since := k.holder, k.since
 	g.w.at(since+eventAllowance, func() {
-		if !g.fences || !g.tap || !k.known || k.since != since || k.holder != holder || k.fenced >= since-int64(stampAllowance) {
+		if !g.fences || !k.store.tap || !k.known || k.since != since || k.holder != holder || k.fenced >= since-int64(stampAllowance) {
 			return
 		}
 		g.broke(k.session, "at %s Redis made the lease of session %s anew for %s and set no fence: a renewal must not create what it "+
@@ -174,6 +177,7 @@ func (g *g10) extended(k *key, e *history.Event) {
 		return
 	}
 	g.reaches(k, e)
+	k.effect(e, k.holder)
 	if k.until, k.pushed = max(k.until, e.Until), e.T; e.Until == 0 {
 		k.until = 0
 	}
@@ -186,7 +190,7 @@ func (g *g10) extended(k *key, e *history.Event) {
 func (g *g10) deleted(k *key, e *history.Event) {
 	holder, since, until, at := k.holder, k.since, k.until, e.T
 	known := k.known
-	k.known, k.holder, k.until, k.since, k.pushed = g.tap, "", 0, at, 0
+	k.known, k.holder, k.until, k.since, k.pushed = k.store.tap, "", 0, at, 0
 	if !known || holder == "" {
 		return
 	}
@@ -258,7 +262,11 @@ func (g *g10) nodeEvent(k *key, e *history.Event) {
 		return
 	case history.Acquired:
 		s.open, s.asked = max(s.open, s.asked), 0
-		g.claimed(k, e)
+		if g.w.replicated() {
+			g.counts(s, e, e.T-int64(g.w.TTL))
+		} else {
+			g.claimed(k, e)
+		}
 		return
 	}
 	g.answered(k, s, sent)
@@ -268,7 +276,9 @@ func (g *g10) nodeEvent(k *key, e *history.Event) {
 		sent = e.T - int64(g.w.RenewTimeout) - eventAllowance
 	}
 	switch {
-	case !k.known || !g.tap || k.holder == e.Instance || g.w.Foreign && k.holder != "" && g.nobody(k.holder):
+	case g.w.replicated():
+		g.counts(s, e, min(sent, max(s.waits, 1))-expirySlack)
+	case !k.known || !k.store.tap || k.holder == e.Instance || g.w.Foreign && k.holder != "" && g.nobody(k.holder):
 	case k.holder == "" && gone:
 		g.nothing(k, e)
 	case k.holder != "" && k.since < sent-expirySlack && k.until > e.T:
@@ -282,7 +292,7 @@ func (g *g10) nodeEvent(k *key, e *history.Event) {
 func (g *g10) nothing(k *key, e *history.Event) {
 	inst, at, fence, since := e.Instance, e.T, e.Fence, k.since
 	g.w.at(at+eventAllowance+g.w.stall(at-eventAllowance, at), func() {
-		if !g.tap || !k.known || k.holder != "" || k.since != since {
+		if !k.store.tap || !k.known || k.holder != "" || k.since != since {
 			return
 		}
 		g.broke(k.session, "%s says that it renewed its lease of session %s at %s%s, but Redis shows that nobody holds it "+
@@ -293,11 +303,11 @@ func (g *g10) nothing(k *key, e *history.Event) {
 // claimed: what a node says it acquired, Redis must have granted it.
 func (g *g10) claimed(k *key, e *history.Event) {
 	inst, at, fence := e.Instance, e.T, e.Fence
-	if !g.tap || !k.known || k.holder == inst {
+	if !k.store.tap || !k.known || k.holder == inst {
 		return
 	}
 	g.w.at(at+eventAllowance+g.w.stall(at-eventAllowance, at), func() {
-		if !g.tap || !k.known || k.holder == inst || k.by(inst).granted >= at-int64(g.w.TTL) && k.by(inst).granted > 0 {
+		if !k.store.tap || !k.known || k.holder == inst || k.by(inst).granted >= at-int64(g.w.TTL) && k.by(inst).granted > 0 {
 			return
 		}
 		if k.session.deletedWithin(at-eventAllowance, at+eventAllowance) { // the key went while its owner was being answered

@@ -65,7 +65,8 @@ func (g *g11) joined(i *instance) {
 		}
 		g.exercised++
 		g.near(g.w.now-n.at, limit)
-		g.broke(nil, "%s joined at %s and has acquired nothing by %s", i.who(), clock(n.at), clock(g.w.now))
+		g.breach(breach{from: n.at, due: n.at + limit, by: n.join, who: []*instance{i}},
+			"%s joined at %s and has acquired nothing by %s", i.who(), clock(n.at), clock(g.w.now))
 	})
 }
 

@@ -40,6 +40,8 @@ func (g *g12) event(e *history.Event) {
 	g.sums[e.Kind-history.AcquireFailed].add(g.logs.hash(e.Session, e.Fence), e.Reason)
 }
 
+func (g *g12) aside(e *history.Event) { g.endings.aside(&g.hooks, e) }
+
 func (g *g12) ended(t *term, how ending) {
 	g.endings.ended(&g.hooks, t, how)
 	if how == endExited && t.inst.killed {

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -22,6 +23,7 @@ type handover struct {
 	from    *instance
 	stop    *injection
 	at      int64
+	known   int64 // when those who believe to hold it, because a foreign hand deleted its key, know better; 0: somebody does not believe so
 	over    bool
 	late    int64 // the limit that has passed; 0: none
 }
@@ -50,8 +52,11 @@ func (g *g13) ended(t *term, how ending) {
 			t.inst.who(), clock(stop.start), clock(g.w.now), t.session.id, inBrackets(t.fence))
 	case how == endReleased && g.takenFrom(t):
 		return // it has an owner already
-	case how == endReleased && (t.session.unpaused() || !t.session.added) && g.others(n):
+	case how == endReleased && (t.session.unpaused() || !t.session.added) && g.others(n, nil):
 		h := &handover{session: t.session, from: t.inst, stop: stop, at: g.w.now}
+		if !g.others(n, t.session) {
+			h.known = g.w.deletionKnown(t.session, h.at)
+		}
 		g.handovers[t.session.id] = h
 		g.watch(h)
 	}
@@ -63,15 +68,21 @@ func (g *g13) takenFrom(t *term) bool {
 	return o != nil && o.inst != t.inst
 }
 
-// others reports whether anybody is there to take what the node leaves.
-func (g *g13) others(leaver *node) bool {
+// others reports whether anybody is there to take what the node leaves, but who believes to hold it.
+func (g *g13) others(leaver *node, believes *session) bool {
 	for _, n := range g.w.nodes {
 		if n != leaver && n.current != nil && n.current.ready && !n.current.gone && n.asked == nil &&
-			g.w.now-n.current.since >= g.w.startDelay() {
+			g.w.now-n.current.since >= g.w.startDelay() && (believes == nil || !believes.believedBy(n.current)) {
 			return true
 		}
 	}
 	return false
+}
+
+// believedBy reports whether the instance believes to hold the session, although another may have acquired it since.
+func (s *session) believedBy(i *instance) bool {
+	t := s.heldBy(i)
+	return t != nil && t.believes
 }
 
 func (g *g13) watch(h *handover) {
@@ -85,10 +96,12 @@ func (g *g13) watch(h *handover) {
 	})
 }
 
-// promise is that somebody takes what was released.
+// promise is that somebody takes what was released. Whom Redis did not answer until just before may not know yet that it does.
 func (g *g13) promise(h *handover) promise {
-	base := g.w.availableSince(h.at)
-	return promise{from: h.at, base: base, by: base + int64(failoverAllowance), settle: g.w.settleAfter(), session: h.session, but: h.stop}
+	base := max(g.w.availableSince(h.at), g.w.candidateSince(h.from), h.known)
+	return promise{
+		from: h.at - g.w.probe(), base: base, by: base + int64(failoverAllowance), settle: g.w.settleAfter(), session: h.session, but: h.stop,
+	}
 }
 
 // finish names those that nobody took at all.
@@ -117,9 +130,7 @@ func (g *g13) event(e *history.Event) {
 	case history.PollStart:
 		g.polls(g.w.subject, g.w.reporter)
 	case history.PollEnd: // one that is cancelled runs until it returns
-		if g.w.subject.poller == g.w.reporter {
-			g.polls(g.w.subject, nil)
-		}
+		g.polled(g.w.subject, g.w.reporter)
 	case history.Stopped:
 		g.left(g.w.reporter)
 	}
@@ -135,18 +146,27 @@ func (g *g13) injected(inj *injection) {
 	}
 }
 
-// polls notes whose poll of the session runs.
+// polls notes that i polls s. Where another polls it still, because its lease went without its knowing, that goes on.
 func (g *g13) polls(s *session, i *instance) {
-	if was := s.poller; was != nil {
-		if was.polls--; was.polls == 0 {
-			was.idle = g.w.now
-			if was.leave != nil {
-				g.drains(was.leave, was)
-			}
-		}
+	if slices.Contains(s.pollers, i) {
+		return
 	}
-	if s.poller = i; i != nil {
-		i.polls++
+	s.pollers = append(slices.DeleteFunc(s.pollers, func(o *instance) bool { return o.gone }), i)
+	i.polls++
+}
+
+// polled notes the end of that.
+func (g *g13) polled(s *session, i *instance) {
+	k := slices.Index(s.pollers, i)
+	if k < 0 {
+		return
+	}
+	s.pollers = slices.Delete(s.pollers, k, k+1)
+	if i.polls--; i.polls == 0 {
+		i.idle = g.w.now
+		if i.leave != nil {
+			g.drains(i.leave, i)
+		}
 	}
 }
 
@@ -167,7 +187,9 @@ func (g *g13) drains(stop *injection, i *instance) {
 			return
 		}
 		g.exercised++
-		g.broke(nil, "%s was asked to stop at %s and still held %d leases at %s (limit %d ms)", i.who(), clock(stop.start), len(i.held),
+		kept := i.held[sortedKeys(i.held)[0]]
+		g.breach(breach{session: kept.session, terms: []*term{kept}, from: stop.start, due: stop.start + limit, by: stop},
+			"%s was asked to stop at %s and still held %d leases at %s (limit %d ms)", i.who(), clock(stop.start), len(i.held),
 			clock(g.w.now), ms(limit))
 	})
 }
@@ -188,7 +210,8 @@ func (g *g13) left(i *instance) {
 			return
 		}
 		g.exercised++
-		g.broke(nil, "%s was asked to stop at %s, ended at %s, and its heartbeat lives until %s", i.who(), clock(stop.start), clock(at),
+		g.breach(breach{from: at, by: stop, who: []*instance{i}},
+			"%s was asked to stop at %s, ended at %s, and its heartbeat lives until %s", i.who(), clock(stop.start), clock(at),
 			clock(until))
 	})
 }

@@ -170,7 +170,7 @@ func (g *g14) event(e *history.Event) {
 		}
 	case history.SessionAdded, history.SessionRemoved, history.SessionPaused, history.SessionResumed:
 		g.changed(changeSessions)
-	case history.RedisUp, history.RedisFlushed:
+	case history.RedisUp, history.RedisFlushed, history.RedisLife, history.Routed: // a quarantine follows, or its end is waited for
 		g.changed(changeEpoch)
 	case history.RedisState, history.RedisIntent:
 		g.writes.add(g.now(), 1)
@@ -320,6 +320,7 @@ func (g *g14) budget(l *load) budget {
 		work: g.needs.write*g.writes.sum(now, sinceBuckets) + g.needs.request*l.requests.sum(now, sinceBuckets) +
 			g.needs.session*int64(len(g.open)) + int64(g.w.Tuners)*g.vain.sum(now, sinceBuckets),
 	}
+	g.acknowledged(&b, hundreds(held), own)
 	if g.needs.asked {
 		b.constant += int64(min(60, 2*g.listed())) // who lacks leases asks each owner, twice at a look
 	}
@@ -338,10 +339,26 @@ func (g *g14) budget(l *load) budget {
 	}
 	for f := failRefusing; f <= failRedis; f++ {
 		if g.failing(l, f) {
-			b.silence = g.needs.silence + looksRefused*look + g.needs.stuck*l.own.sum(now, min(tallyBuckets, int64(g.w.TTL)/g.bucket+sinceBuckets))
+			stuck := l.own.sum(now, min(tallyBuckets, int64(g.w.TTL)/g.bucket+sinceBuckets))
+			b.silence = g.needs.silence + g.waits()*12*4 + looksRefused*look + g.needs.stuck*stuck
 		}
 	}
 	return b
+}
+
+// acknowledged adds what acknowledgements cost: a WAIT behind each renewal and assertion, by the hundred, and behind each acquisition that
+// and the script that reads the epoch again.
+func (g *g14) acknowledged(b *budget, held, own int64) {
+	b.rounds += g.waits() * 4 * (1 + held)
+	b.moves += g.waits() * 2 * own
+}
+
+// waits is 1 where acknowledgements count, else 0.
+func (g *g14) waits() int64 {
+	if g.w.replicated() && g.w.Replicas > 0 {
+		return 1
+	}
+	return 0
 }
 
 // unsettled reports whether the process has reason to look more often than once an interval: it is new, it was disturbed, or

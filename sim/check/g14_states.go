@@ -98,6 +98,12 @@ const (
 // failureOf is how the injection fails whom it hits: its node, or everybody if it names none.
 func failureOf(inj *injection) failure {
 	switch {
+	case inj.did == didStray:
+		return failNetwork
+	case inj.did == didWithin:
+		return failNothing
+	case inj.did != didPlan:
+		return failRedis
 	case inj.Kind.Has(fault.Starts|fault.Kills|fault.Stops|fault.Deletes|fault.Alters|fault.Holds) || inj.Kind == fault.ClockDrift:
 		return failNothing
 	case inj.Kind.Refuses() > fault.RefusesNothing:
@@ -114,6 +120,9 @@ func failureOf(inj *injection) failure {
 
 // lasts reports whether the injection goes on until it is healed.
 func (inj *injection) lasts() bool {
+	if inj.did != didPlan {
+		return inj.did == didOutage || inj.did == didStray
+	}
 	return !inj.Kind.Has(fault.Instant | fault.StepsClock)
 }
 

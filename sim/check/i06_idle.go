@@ -104,7 +104,8 @@ func (g *i6) back(i *idle, worker *instance) promise {
 }
 
 func (g *i6) kept(i *idle, worker *instance, what string) {
-	g.broke(nil, "at %s Redis held %s for %s, which no session had used since %s: it was not given back", clock(g.w.now), what, worker.who(),
+	g.breach(breach{from: i.since, who: []*instance{worker}},
+		"at %s Redis held %s for %s, which no session had used since %s: it was not given back", clock(g.w.now), what, worker.who(),
 		clock(i.since))
 }
 
@@ -129,7 +130,8 @@ func (g *i6) stopped(inst *instance) {
 			continue
 		}
 		g.exercised++
-		g.broke(nil, "%s was asked to stop at %s and ended at %s, and Redis still held %s for it", inst.who(), clock(stop.start),
+		g.breach(breach{from: stop.start, by: stop, who: []*instance{inst}},
+			"%s was asked to stop at %s and ended at %s, and Redis still held %s for it", inst.who(), clock(stop.start),
 			clock(g.w.now), name)
 	}
 }

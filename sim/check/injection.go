@@ -23,6 +23,10 @@ type injection struct {
 	detectedAt    int64   // when somebody wrote to Redis first after it was healed: a quarantine begins by then; 0: nobody yet
 	terms         []*term // that it hit, until it is healed
 	endedUnclean  int64   // when the process that it stopped ended without being able to sign off; 0: it did not
+	did           did     // what it did to servers, if it is not of the plan
+	id            int64   // among those that are open
+	anew          bool    // an epoch ended while it lasted
+	jumps         bool    // Redis' clock is another's from then on
 	blocksAcquire bool    // somebody sees only at its end that Redis' clock jumped, and acquires nothing for a TTL from then on
 }
 
@@ -39,12 +43,15 @@ func (inj *injection) String() string {
 
 // silences reports whether the fault leaves its node alive but unheard.
 func (inj *injection) silences() bool {
+	if inj.did != didPlan {
+		return inj.did == didStray
+	}
 	return inj.Kind.Has(fault.Silences)
 }
 
 // lingers is for how long after its end, in ns, what was under way may still arrive.
 func (inj *injection) lingers() int64 {
-	if inj.Kind.Has(fault.Lingers) {
+	if inj.did == didPlan && inj.Kind.Has(fault.Lingers) {
 		return (inj.Ms + inj.Jitter) * int64(time.Millisecond)
 	}
 	return 0
@@ -52,17 +59,28 @@ func (inj *injection) lingers() int64 {
 
 // freezes reports whether the fault stops its process.
 func (inj *injection) freezes() bool {
-	return inj.Kind.Has(fault.Freezes)
+	return inj.did == didPlan && inj.Kind.Has(fault.Freezes)
 }
 
 // forgets reports whether Redis comes back from it as another one (run_id or marker), so that a quarantine follows.
 func (inj *injection) forgets() bool {
+	if inj.did != didPlan {
+		return inj.did == didLife || inj.did == didWithin || inj.anew && !inj.open
+	}
 	return inj.Kind.Has(fault.Forgets)
 }
 
 // ofRedis reports whether the fault takes Redis away from everybody for a while.
 func (inj *injection) ofRedis() bool {
+	if inj.did != didPlan {
+		return inj.did == didOutage || inj.did == didLife
+	}
 	return inj.Kind.Has(fault.Denies)
+}
+
+// failsOver reports whether another server takes over, whose clock is another.
+func (inj *injection) failsOver() bool {
+	return inj.jumps || inj.did == didPlan && inj.Kind.Has(fault.FailsOver)
 }
 
 // missedFailover reports whether the fault, which ends now, may have kept somebody from hearing of a failover until now: the other
@@ -77,7 +95,7 @@ func (w *world) missedFailover(by *injection) bool {
 			since = min(since, inj.start)
 		}
 	}
-	return slices.ContainsFunc(w.losses, func(inj *injection) bool { return inj.Kind.Has(fault.FailsOver) && lasted(inj) })
+	return slices.ContainsFunc(w.losses, func(inj *injection) bool { return inj.failsOver() && lasted(inj) })
 }
 
 // span is an interval of time, ends included.
@@ -91,6 +109,9 @@ func (w *world) reach(inj *injection) (span, bool) {
 		end = w.now
 	}
 	end = max(end, inj.start)
+	if inj.did != didPlan {
+		return w.reachOfServers(inj, end), true
+	}
 	switch {
 	case inj.Kind.Has(fault.Kills): // its leases and its heartbeat outlive it
 		return span{inj.start, inj.start + int64(w.TTL)}, true
@@ -201,15 +222,33 @@ func (w *world) inject(e *history.Event) {
 	if n, ok := fault.SessionIndex(inj.session); ok && n <= len(w.created) && w.sessions.find(inj.session) == nil {
 		inj.session = w.created[n-1] // the plan's name for it
 	}
-	inj.open = !inj.Kind.Has(fault.Instant)
-	w.injections = append(w.injections, inj)
+	inj.open, inj.id = !inj.Kind.Has(fault.Instant), inj.index
+	if w.hitsServers(inj) {
+		w.challenges.injected(inj)
+		w.servers.hit(inj)
+		return
+	}
+	w.begin(inj)
+}
+
+// begin has the injection begin to delay what it may.
+func (w *world) begin(inj *injection) {
+	at := len(w.injections)
+	for at > w.expired && w.injections[at-1].start > inj.start { // it was noticed late
+		at--
+	}
+	w.injections = slices.Insert(w.injections, at, inj)
 	if inj.forgets() {
 		w.losses = append(w.losses, inj)
-		w.epoch.lost(inj.start)
+		if inj.did == didPlan || w.servers.switched != inj.start {
+			w.epoch.lost(inj.start)
+		}
 	}
-	w.open[inj.index] = inj
-	w.challenges.injected(inj)
-	w.process(inj)
+	w.open[inj.id] = inj
+	if inj.did == didPlan {
+		w.challenges.injected(inj)
+		w.process(inj)
+	}
 	w.rest.injected(inj)
 	for _, c := range w.checkers {
 		c.injected(inj)
@@ -268,14 +307,27 @@ func (n *node) thawed(now int64) {
 }
 
 func (w *world) heal(e *history.Event) {
+	if inj := w.servers.open[e.N]; inj != nil {
+		delete(w.servers.open, e.N)
+		inj.end, inj.open = e.T, false
+		w.challenges.healed(inj)
+		return
+	}
 	inj := w.open[e.N]
 	if inj == nil {
 		return
 	}
-	delete(w.open, e.N)
-	inj.end, inj.open = e.T, false
-	w.challenges.healed(inj)
-	inj.blocksAcquire = (inj.silences() || inj.ofRedis()) && !w.forgets(inj) && w.missedFailover(inj)
+	w.over(inj)
+}
+
+// over ends the injection.
+func (w *world) over(inj *injection) {
+	delete(w.open, inj.id)
+	inj.end, inj.open = w.now, false
+	if inj.did == didPlan {
+		w.challenges.healed(inj)
+	}
+	inj.blocksAcquire = inj.blocksAcquire || (inj.silences() || inj.ofRedis()) && !w.forgets(inj) && w.missedFailover(inj)
 	if inj.freezes() && inj.node != nil {
 		w.thaw(inj.node)
 	}

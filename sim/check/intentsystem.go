@@ -4,14 +4,15 @@ import "github.com/leasestorm/leasestorm/sim/fault"
 
 // intentSystem is the system of intents and workers: I1 to I7 (docs/guarantees.md).
 var intentSystem = &system{
-	guarantees: []Verdict{
-		{ID: "I1", Spec: []string{"ADR-003 3.2"}, Unit: "pipelines too many"},
-		{ID: "I2", Spec: []string{"ADR-003 3.3", "ADR-003 5.1"}, Unit: "starts too many or lost"},
-		{ID: "I3", Spec: []string{"ADR-003 3.2"}, Unit: "ms"},
-		{ID: "I4", Spec: []string{"ADR-003 6"}, Unit: "effects of refused requests"},
-		{ID: "I5", Spec: []string{"ADR-003 3.5", "ADR-003 5.2"}, Unit: "breaches of contract"},
-		{ID: "I6", Spec: []string{"ADR-003 5.3"}, Unit: "ms"},
-		{ID: "I7", Spec: []string{}, Unit: "commands"},
+	name: SystemIntents,
+	guarantees: []guarantee{
+		{Verdict{ID: "I1", Spec: []string{"ADR-003 3.2"}, Unit: "pipelines too many"}, "one pipeline"},
+		{Verdict{ID: "I2", Spec: []string{"ADR-003 3.3", "ADR-003 5.1"}, Unit: "starts too many or lost"}, "one session"},
+		{Verdict{ID: "I3", Spec: []string{"ADR-003 3.2"}, Unit: "ms"}, "nothing is lost"},
+		{Verdict{ID: "I4", Spec: []string{"ADR-003 6"}, Unit: "effects of refused requests"}, "refused, no effect"},
+		{Verdict{ID: "I5", Spec: []string{"ADR-003 3.5", "ADR-003 5.2"}, Unit: "breaches of contract"}, "busy contract"},
+		{Verdict{ID: "I6", Spec: []string{"ADR-003 5.3"}, Unit: "ms"}, "slots come back"},
+		{Verdict{ID: "I7", Spec: []string{}, Unit: "commands"}, "quiet"},
 	},
 	safety: 2,
 	checkers: func(*Logs) []checker {

@@ -24,20 +24,27 @@ type Params struct {
 
 	Plan fault.Plan
 
+	Topology string // of Redis: TopologySentinel; else it is one server
+	Replicas int    // that Redis has, as the instances know it
+
 	Tuners int // slots that the workers of intents share; 0 in other systems
 
 	Tap         bool     // what Redis did was recorded
+	Followed    bool     // of several servers: what was acknowledged was too, and whom each process was led to
 	Counted     bool     // how many commands the nodes sent was recorded
 	Interrupted bool     // the run was ended from outside before its time
 	Foreign     bool     // the nodes are another program, known by the node protocol only
 	Scenario    string   // its name
 	Redis       string   // kind of Redis: server, embedded, url, …
 	Criteria    []string // guarantees that decide the verdict; empty: Decides
+	Least       int      // times that each of them must have been exercised for a pass
 }
 
 // paramsJSON is the form of Params in report.json.
 type paramsJSON struct {
 	System         string   `json:"system,omitempty"`
+	Topology       string   `json:"topology,omitempty"`
+	Replicas       int      `json:"replicas,omitempty"`
 	Tuners         int      `json:"tuners,omitempty"`
 	Nodes          int      `json:"nodes"`
 	Sessions       int      `json:"sessions"`
@@ -52,12 +59,14 @@ type paramsJSON struct {
 	DurationMs     millis   `json:"durationMs"`
 	Speed          float64  `json:"speed,omitempty"`
 	Tap            bool     `json:"tap"`
+	Followed       bool     `json:"followed,omitempty"`
 	Counted        bool     `json:"counted,omitempty"`
 	Interrupted    bool     `json:"interrupted"`
 	Foreign        bool     `json:"foreign"`
 	Scenario       string   `json:"scenario,omitempty"`
 	Redis          string   `json:"redis,omitempty"`
 	Criteria       []string `json:"criteria,omitempty"`
+	Least          int      `json:"minExercised,omitempty"`
 }
 
 // millis is a duration in JSON: milliseconds, with a fraction only where there is one.
@@ -86,11 +95,12 @@ func (m *millis) UnmarshalJSON(data []byte) error {
 // MarshalJSON writes the config of report.json.
 func (p Params) MarshalJSON() ([]byte, error) {
 	return json.Marshal(paramsJSON{
-		System: p.System, Tuners: p.Tuners, Nodes: p.Nodes, Sessions: p.Sessions, TTLMs: millis(p.TTL), RenewMs: millis(p.Renew),
-		RenewTimeoutMs: millis(p.RenewTimeout), HeartbeatMs: millis(p.Heartbeat), DiscoveryMs: millis(p.Discovery),
-		PollMs: millis(p.Poll), PollTimeoutMs: millis(p.PollTimeout), ServeMs: millis(p.Serve),
-		DurationMs: millis(p.Duration), Speed: p.Speed, Tap: p.Tap, Counted: p.Counted, Interrupted: p.Interrupted, Foreign: p.Foreign,
-		Scenario: p.Scenario, Redis: p.Redis, Criteria: p.Criteria,
+		System: p.System, Topology: p.Topology, Replicas: p.Replicas, Tuners: p.Tuners, Nodes: p.Nodes, Sessions: p.Sessions,
+		TTLMs: millis(p.TTL), RenewMs: millis(p.Renew), RenewTimeoutMs: millis(p.RenewTimeout), HeartbeatMs: millis(p.Heartbeat),
+		DiscoveryMs: millis(p.Discovery), PollMs: millis(p.Poll), PollTimeoutMs: millis(p.PollTimeout), ServeMs: millis(p.Serve),
+		DurationMs: millis(p.Duration), Speed: p.Speed, Tap: p.Tap, Followed: p.Followed, Counted: p.Counted,
+		Interrupted: p.Interrupted, Foreign: p.Foreign,
+		Scenario: p.Scenario, Redis: p.Redis, Criteria: p.Criteria, Least: p.Least,
 	})
 }
 
@@ -101,14 +111,14 @@ func (p *Params) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	*p = Params{
-		System: j.System, Tuners: j.Tuners, Nodes: j.Nodes, Sessions: j.Sessions,
+		System: j.System, Topology: j.Topology, Replicas: j.Replicas, Tuners: j.Tuners, Nodes: j.Nodes, Sessions: j.Sessions,
 		Timings: timing.Timings{
 			TTL: time.Duration(j.TTLMs), Renew: time.Duration(j.RenewMs), RenewTimeout: time.Duration(j.RenewTimeoutMs),
 			Heartbeat: time.Duration(j.HeartbeatMs), Discovery: time.Duration(j.DiscoveryMs), Poll: time.Duration(j.PollMs),
 			PollTimeout: time.Duration(j.PollTimeoutMs), Serve: time.Duration(j.ServeMs),
 		},
-		Duration: time.Duration(j.DurationMs), Speed: j.Speed, Plan: p.Plan, Tap: j.Tap, Counted: j.Counted,
-		Interrupted: j.Interrupted, Foreign: j.Foreign, Scenario: j.Scenario, Redis: j.Redis, Criteria: j.Criteria,
+		Duration: time.Duration(j.DurationMs), Speed: j.Speed, Plan: p.Plan, Tap: j.Tap, Followed: j.Followed, Counted: j.Counted,
+		Interrupted: j.Interrupted, Foreign: j.Foreign, Scenario: j.Scenario, Redis: j.Redis, Criteria: j.Criteria, Least: j.Least,
 	}
 	return nil
 }
@@ -126,6 +136,9 @@ func (p Params) settle() int64 { return int64(p.Discovery) * 12 / 10 }
 
 // settleSessions is the same after a change of the sessions.
 func (p Params) settleSessions() int64 { return 2 * int64(p.Discovery) }
+
+// probe is the longest pause between two questions of an instance that Redis does not answer.
+func (p Params) probe() int64 { return max(int64(p.Renew)/20, int64(10*time.Millisecond)) }
 
 // startDelay is the longest that an instance waits before it takes part: members of an election do.
 func (p Params) startDelay() int64 {

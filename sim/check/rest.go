@@ -66,8 +66,8 @@ func (r *rest) reached() {
 		return
 	}
 	r.stalled = r.w.stall(r.since, r.w.now)
-	if due := r.due + r.stalled; due > r.w.now {
-		r.w.at(due, r.reached) // the host stalled meanwhile
+	if due := r.due + r.stalled + r.held(); due > r.w.now {
+		r.w.at(due, r.reached) // the host stalled meanwhile, or a poll was not answered
 		return
 	}
 	for _, id := range sortedKeys(r.beats) {
@@ -232,7 +232,7 @@ func (r *rest) injected(inj *injection) {
 		return
 	}
 	r.by = inj
-	if r.pending && inj.Kind.Has(fault.Silences|fault.Denies|fault.Disconnects|fault.Deletes) {
+	if r.pending && (inj.did != didPlan || inj.Kind.Has(fault.Silences|fault.Denies|fault.Disconnects|fault.Deletes)) {
 		for _, l := range r.observers {
 			l.disturbed(inj)
 		}
@@ -261,7 +261,7 @@ func (r *rest) healed(inj *injection) {
 		r.change(int64(r.w.TTL+r.w.Renew) + r.w.settleSessions())
 	case inj.silences(), inj.ofRedis():
 		settle := r.w.settle()
-		if inj.Kind.Has(fault.BlocksAcquire) || inj.blocksAcquire {
+		if inj.did == didPlan && inj.Kind.Has(fault.BlocksAcquire) || inj.blocksAcquire {
 			settle += int64(r.w.TTL)
 		}
 		r.change(settle + inj.lingers())
@@ -298,20 +298,20 @@ func (r *rest) forget(id string) {
 	delete(r.returns, id)
 }
 
-// hung reports whether a poll that the target does not answer keeps, or kept until just now, a lease where it is.
-func (r *rest) hung(s *session) bool {
+// held returns how much longer a lease may stay where it is since the last change: who is to give it on waits for a poll that
+// the target does not answer.
+func (r *rest) held() int64 {
 	for _, k := range r.w.injections {
-		if k.Kind.Has(fault.Holds) && s != nil && k.session == s.id &&
-			(k.open || k.end+int64(r.w.PollTimeout) >= r.w.now) {
-			return true
+		if k.Kind.Has(fault.Holds) && (k.open || k.end+int64(r.w.PollTimeout) >= r.since) {
+			return int64(r.w.PollTimeout)
 		}
 	}
-	return false
+	return 0
 }
 
 // moved is notified of every acquisition, loss and release.
 func (r *rest) moved() {
-	if r.atRest && !r.movedAtRest && !r.hung(r.w.subject) {
+	if r.atRest && !r.movedAtRest {
 		r.movedAtRest = true
 		for _, l := range r.observers {
 			l.movedAtRest()

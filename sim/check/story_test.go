@@ -23,11 +23,12 @@ import (
 // it accepts and what it must catch. A story is the input of a "judge" command; -rewrite writes the verdicts anew, to be
 // read by a human.
 //
-//	judge G1 [tap] [virtual] [foreign] [nodes=10] …
+//	judge G1 [tap] [virtual] [foreign] [sentinel] [replicas=2] [nodes=10] …
 //	0 ready A                          time in ms, the event, then in any order:
 //	100 acquired A s1 f5 u3070         node A, session s1, fence 5, until 3070 ms
 //	200 faultStart n0 (crash) A        n: number, (…): reason, m250: ms of the fault
 //	300 arrived A s1 f5 n7
+//	300 redisGranted A s1 u3300 @old   at another server than the master that the sentinels know
 //	+polls A s1 f5 1000 5000           A polls s1 from 1 s to 5 s, each answered within 10 ms
 //	+renews A s1 f5 1000 5000          A renews s1 once a second, each answered within 1 ms
 //	+extends A s1 1000 5000            Redis shows the same
@@ -111,14 +112,16 @@ func readStory(t *testing.T, d *datadriven.TestData) (p Params, ids []string, ev
 			p.Foreign = true
 		case "virtual":
 			p.Redis = "model"
+		case "sentinel":
+			p.Topology, p.Followed = TopologySentinel, true
 		case "interrupted":
 			p.Interrupted = true
-		case "nodes", "sessions", "tuners":
+		case "nodes", "sessions", "tuners", "replicas":
 			n, err := strconv.Atoi(a.Vals[0])
 			if err != nil {
 				d.Fatalf(t, "%v", err)
 			}
-			*map[string]*int{"nodes": &p.Nodes, "sessions": &p.Sessions, "tuners": &p.Tuners}[a.Key] = n
+			*map[string]*int{"nodes": &p.Nodes, "sessions": &p.Sessions, "tuners": &p.Tuners, "replicas": &p.Replicas}[a.Key] = n
 		default:
 			switch a.Key[0] {
 			case 'I':
@@ -195,6 +198,8 @@ func (s *story) field(e *history.Event, f string) (err error) {
 	switch {
 	case f[0] >= 'A' && f[0] <= 'Z':
 		e.Node = f
+	case f[0] == '@': // a server that is not the master which the sentinels know
+		e.Node += f
 	case f[0] == '=': // what the process calls itself, where that is not by its slot
 		e.Instance = f[1:]
 	case f[0] == 's', f[0] == 't':
@@ -217,6 +222,10 @@ func (s *story) field(e *history.Event, f string) (err error) {
 func (s *story) name() {
 	for i := range s.events {
 		e := &s.events[i]
+		node, server, beside := strings.Cut(e.Node, "@")
+		if beside {
+			e.Node = node
+		}
 		switch {
 		case e.Kind == history.Spawned:
 			s.spawns[e.Node]++
@@ -225,6 +234,9 @@ func (s *story) name() {
 			e.Instance = s.instance(e.Node)
 		case e.Kind >= history.Arrived && e.Kind <= history.RedisBeatGone:
 			e.Node, e.Instance = "", s.instance(e.Node)
+		}
+		if beside {
+			e.Node = server
 		}
 	}
 }

@@ -16,30 +16,36 @@ const (
 // system is what the judge knows of one system: its guarantees, and who judges them. What a checker needs of others it gets
 // when it is made, so that a system is a list of checkers and nothing else.
 type system struct {
-	guarantees []Verdict // the constants of each verdict, in order; documents number them
-	safety     int       // the first so many decide a run whether they are criteria or not, and are never excused
+	name       string
+	guarantees []guarantee // in order; documents number them
+	safety     int         // the first so many decide a run whether they are criteria or not, and are never excused
 	checkers   func(logs *Logs) []checker
 	exercises  func(p Params, id string) bool // whether a run of these parameters can put it to the test
 }
 
-// systems has every system that this version can judge.
-var systems = map[string]*system{
-	SystemPolling:  polling,
-	SystemElection: electionSystem,
-	SystemIntents:  intentSystem,
+// guarantee is the constants of its verdict, and what it promises in a few words; docs/guarantees.md says it in full.
+type guarantee struct {
+	Verdict
+	promise string
 }
 
+// systems has every system that this version can judge, in a fixed order.
+var systems = []*system{polling, electionSystem, intentSystem}
+
 // Systems returns the names of the systems that this version can judge, in a fixed order.
-func Systems() []string {
-	return slices.DeleteFunc([]string{SystemPolling, SystemElection, SystemIntents}, func(name string) bool {
-		return systems[name] == nil
-	})
+func Systems() (names []string) {
+	for _, s := range systems {
+		names = append(names, s.name)
+	}
+	return names
 }
 
 // systemOf returns the system of that name; that of polling if it is empty or unknown, as in reports of older versions.
 func systemOf(name string) *system {
-	if s := systems[name]; s != nil {
-		return s
+	for _, s := range systems {
+		if s.name == name {
+			return s
+		}
 	}
 	return polling
 }
@@ -54,6 +60,18 @@ func (s *system) ids() []string {
 
 // IDs returns the IDs of all guarantees of a system, in order.
 func IDs(system string) []string { return systemOf(system).ids() }
+
+// Promise says in a few words what the guarantee of that ID promises, "" of one that this version does not know.
+func Promise(id string) string {
+	for _, s := range systems {
+		for i := range s.guarantees {
+			if g := &s.guarantees[i]; g.ID == id {
+				return g.promise
+			}
+		}
+	}
+	return ""
+}
 
 // Safety returns the IDs of those guarantees of a system that are never excused: they decide a run in any case.
 func Safety(system string) []string {

@@ -47,14 +47,14 @@ type session struct {
 	polls   ring  // of its polls
 	room    [pollsLen]moment
 
-	renewals renewals  // G4
-	target   targeted  // G2
-	turns    turns     // G2
-	polled   polled    // G8
-	poller   *instance // G13: whose poll of it runs, as it says
-	fences   fences    // G3
-	takeover *takeover // G5; nil: it is none
-	sampled  *sampled  // G1's model check; nil: it was not asked for
+	renewals renewals    // G4
+	target   targeted    // G2
+	turns    turns       // G2
+	polled   polled      // G8
+	pollers  []*instance // G13: whose polls of it run, as they say
+	fences   fences      // G3
+	takeover *takeover   // G5; nil: it is none
+	sampled  *sampled    // G1's model check; nil: it was not asked for
 
 	terms   []*term
 	term    [1]*term // room for terms: mostly there is one
@@ -157,7 +157,7 @@ type term struct {
 	to          int64 // when it ceased to, if it does not
 	doubt       bool  // a renewal failed and none has succeeded since
 	over        bool
-	passed      bool         // another instance has acquired the lease since
+	passed      bool         // another instance has acquired the lease since, under a higher fence
 	how         ending       // if it is over
 	confirmedAt int64        // when its owner last reported that it has it
 	injections  []*injection // that hit it, until it is renewed after them

@@ -32,7 +32,8 @@ type world struct {
 	existing       int       // sessions that exist and are not paused
 	created        []string  // sessions in the order of their creation
 	injections     []*injection
-	expired        int                  // so many of the first of them reach nothing that happens now
+	expired        int // so many of the first of them reach nothing that happens now
+	servers        servers
 	losses         []*injection         // those of them after which Redis comes back as another one
 	open           map[int64]*injection // by index in the plan, not yet healed
 	stalls         []span
@@ -93,6 +94,10 @@ func (w *world) take(e *history.Event) {
 	w.stats.Events++
 	w.stats.LastT = e.T
 	w.find(e)
+	if w.replicated() && e.Aside() {
+		w.aside(e)
+		return
+	}
 	w.keep(e)
 	w.epochs(e)
 	w.update(e)
@@ -136,7 +141,10 @@ func (w *world) update(e *history.Event) {
 		w.stats.Polls++
 	case e.Kind == history.Rejected:
 		w.stats.Rejected++
+	case e.Kind >= history.RedisAcked && e.Kind <= history.Routed:
+		w.servers.event(w, e)
 	case e.Kind >= history.RedisGranted && e.Kind <= history.TapUp:
+		w.servers.writes(w, e)
 		w.observeHeartbeat(e)
 		w.grants(e)
 		w.rest.redis(e)
@@ -212,7 +220,13 @@ func (w *world) acquired(inst *instance, e *history.Event) {
 	t := &term{session: s, inst: inst, fence: e.Fence, since: e.T, until: e.Until, confirmedAt: e.T}
 	t.challenged = w.challenges.taken(t)
 	for _, u := range s.terms {
-		u.passed = u.passed || u.inst != inst
+		switch late := t.fence != 0 && t.fence < u.fence; { // it was granted before, and its instance heard of that after
+		case u.inst == inst:
+		case late:
+			t.passed = true
+		default:
+			u.passed = true
+		}
 	}
 	s.terms = append(s.terms, t)
 	inst.held[s.id] = t

@@ -42,7 +42,7 @@ type Exit struct {
 	When   time.Time
 	Code   int   // of the program; 128 + n by signal n; -1 if Err is set
 	Memory bool  // the kernel killed it for memory
-	Again  bool  // its restart policy had it started again, where nobody hears it: so it was stopped
+	Again  bool  // its restart policy had it started again, where nobody hears it: so it was stopped. Its Code may be 0 then, whatever it was
 	Err    error // the engine could not be asked any more
 }
 

@@ -29,7 +29,9 @@ type Exploration struct {
 
 	Started  func()         // called when the saved state, if there is one, was read, before the first seed; nil: not called
 	Progress func(Coverage) // called about once a second from one goroutine; nil: not called
-	Bend     sim.Breaker    // breaks the instances on purpose; nil: not
+	// Saved is called with each failing seed's run when it has a folder, from Parallel goroutines at once; nil: not called.
+	Saved func(sim.Result)
+	Bend  sim.Breaker // breaks the instances on purpose; nil: not
 }
 
 // SeedRange is a range of seeds, both ends in it.
@@ -228,7 +230,7 @@ func (x Exploration) one(ctx context.Context, i uint64) (r seedResult) {
 		}
 	}()
 	if len(c.Criteria) == 0 {
-		c.Criteria = criteria(c.System, nil) // whatever breaks decides, also what the plan was not meant to put to the test
+		c.Criteria = check.IDs(c.System) // whatever breaks decides, also what the plan was not meant to put to the test
 	}
 	verdicts, out, events, err := sim.JudgeVirtual(ctx, c, plan, x.Bend)
 	var crash *sim.PanicError
@@ -301,10 +303,12 @@ func cutAt(s string, n int) string {
 func (x Exploration) save(ctx context.Context, c sim.Config, plan fault.Plan, r *seedResult) {
 	c.Plan = &plan
 	saved, err := sim.Run(ctx, c, sim.Options{Engine: sim.NewVirtual(x.Bend), Reports: x.Reports})
-	switch {
-	case err != nil:
+	if err != nil {
 		r.err = err
 		return
+	}
+	defer saved.Folder.Close()
+	switch {
 	case saved.Outcome.Interrupted: // the seed counts as not run: nothing tells of its folder
 		r.stopped, r.err = true, os.RemoveAll(saved.Dir)
 		return
@@ -312,6 +316,9 @@ func (x Exploration) save(ctx context.Context, c sim.Config, plan fault.Plan, r 
 		r.failed.Broke = append(r.failed.Broke, brokeDeterminism)
 	}
 	r.failed.Dir = saved.Dir
+	if x.Saved != nil {
+		x.Saved(saved)
+	}
 }
 
 // repeat runs the seed again and compares.

@@ -74,7 +74,7 @@ func TestOwnersAreValidated(t *testing.T) {
 		{KeyDelete, "owner", "no session"},
 	} {
 		f := Fault{Kind: c.kind, Target: c.target}
-		if kinds[c.kind].needFor {
+		if c.kind.row().takes&takesFor != 0 {
 			f.For = time.Second
 		}
 		err := Plan{Faults: []Fault{f}}.Validate(Limits{Nodes: 2, Sessions: 4, Storm: time.Minute})

@@ -34,17 +34,9 @@ type DrawParams struct {
 	Virtual bool
 }
 
-// DefaultKinds returns the faults that a storm draws from unless told otherwise. Left out are those that make the harness
-// itself a party to the verdict (key-delete), that leave no fleet to judge (crash-all), and rarer states of Redis; name
-// them to get them.
-func DefaultKinds() []Kind {
-	return []Kind{
-		Join, Leave, Crash, CheckSend, BlackHole, SessionAdd, RedisOutage, RedisWipe, RedisFlush,
-		Terminate, Freeze, Cut, RequestsLost, RepliesLost, Latency, Fragments, Flapping,
-		ScriptFlush, ClientKill, RedisFreeze, SessionPause, SessionRemove, PollSlow,
-		RedisReadOnly, RedisMemory, RedisNoPerm, RedisNoReplicas, RedisMisconf,
-	}
-}
+// DefaultKinds returns the faults that a storm draws from unless told otherwise: those that table calls usual, and why; name others
+// to get them. The caller owns the slice.
+func DefaultKinds() []Kind { return ranked(func(r *row) int { return r.usual }) }
 
 // slack is what a lone injection waits beyond the computed end of its aftermath. It is not divided by the speed of a run, as
 // the allowances of the guarantees are not.
@@ -80,6 +72,7 @@ type drawer struct {
 	slots    int                   // slots ever used
 	busy     map[int]time.Duration // slot → end of its latest fault's effect
 	aimed    []time.Duration       // the same of faults of owners, whoever they will be
+	servers  time.Duration         // when the next fault of a server may come
 	redis    time.Duration         // end of Redis' latest fault's effect
 	sessions int                   // sessions ever created
 	gone     map[int]bool          // sessions removed
@@ -204,7 +197,7 @@ func (d *drawer) aims() int {
 func (d *drawer) add(f Fault, effect time.Duration) {
 	f.At = d.at.Truncate(time.Millisecond)
 	f.For = min(f.For, d.p.Storm-f.At).Truncate(time.Millisecond)
-	if f.For < 0 || f.For == 0 && kinds[f.Kind].needFor {
+	if f.For < 0 || f.For == 0 && f.Kind.row().takes&takesFor != 0 {
 		return
 	}
 	end := f.At + effect
@@ -229,6 +222,8 @@ func (d *drawer) add(f Fault, effect time.Duration) {
 		d.busy[i] = end
 	case ScopeRedis:
 		d.redis = end
+	case ScopeServers:
+		d.servers = f.At + d.apart()
 	case ScopeSession:
 		if f.Kind == SessionAdd {
 			d.sessions += int(f.Ms)

@@ -38,7 +38,7 @@ const (
 const Silences = Freezes | Partitions | Degrades
 
 // Has reports whether faults of the kind have at least one of the effects.
-func (k Kind) Has(any Effect) bool { return kinds[k].does&any != 0 }
+func (k Kind) Has(any Effect) bool { return k.row().does&any != 0 }
 
 // Having returns the kinds that have at least one of the effects, of either engine, in a fixed order. The caller owns the slice.
 func Having(any Effect) (out []Kind) {

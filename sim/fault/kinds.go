@@ -17,6 +17,7 @@ const (
 	ScopeNode                   // Target is a node slot, NodeTarget(i)
 	ScopeRedis                  // Target is "redis" or empty
 	ScopeSession                // Target is a session, SessionTarget(i), or empty for the harness's choice
+	ScopeServers                // no target: servers of a Redis with replicas, as the engine finds them
 	ScopeElsewhere              // a fault of another engine or a later version: never injected by the real engine
 )
 
@@ -32,18 +33,6 @@ var (
 	ErrFormat = errors.New("invalid plan")
 )
 
-// info is what a kind needs to be valid.
-type info struct {
-	scope   Scope
-	needFor bool   // heals after For, which must be positive
-	mayFor  bool   // For may be given (0 means: for good)
-	needMs  bool   // Ms must be positive
-	reason  string // not empty: the real engine refuses it, and this is why
-	virtual bool   // the virtual engine injects it nevertheless
-	refuses Refusal
-	does    Effect
-}
-
 // Refusal is what a Redis that answers reads refuses.
 type Refusal uint8
 
@@ -54,75 +43,6 @@ const (
 	RefusesAll             // every write
 )
 
-const (
-	onlyVirtual = "it needs the virtual engine (--engine virtual)"
-	laterIssue  = "it needs replicas of Redis, which a later version brings"
-	modelOnly   = "it needs replicas of Redis, for which the real engine waits for a later version (--engine virtual)"
-)
-
-// order lists every kind once, in the order in which they are shown. Seeds draw in it: what comes last leaves them as they are.
-var order = []Kind{
-	Crash, Terminate, CrashAll, Freeze, CheckSend, Join, Leave,
-	Cut, BlackHole, RequestsLost, RepliesLost, Latency, Bandwidth, Fragments, Flapping,
-	RedisOutage, RedisRestart, RedisWipe, RedisFlush, RedisFreeze, RedisSlow, RedisLoading, RedisReadOnly,
-	ScriptFlush, ClientKill, KeyDelete,
-	SessionAdd, SessionRemove, SessionPause, PollSlow, PollHang,
-	ClockStep, ClockDrift, Suspend, Duplicate, Reorder, RedisFailover, RedisSentinel, RedisCluster, RedisMemory,
-	BeatStale, RedisNoPerm, RedisNoReplicas, RedisMisconf,
-}
-
-var kinds = map[Kind]info{
-	Crash:     {scope: ScopeNode, mayFor: true, does: Kills | Instant},
-	Terminate: {scope: ScopeNode, mayFor: true, does: Stops | Instant},
-	CrashAll:  {scope: ScopeNone, mayFor: true, does: Kills | Instant},
-	Freeze:    {scope: ScopeNode, needFor: true, does: Freezes},
-	CheckSend: {scope: ScopeNode, does: Freezes},
-	Join:      {scope: ScopeNode, does: Starts | Instant},
-	Leave:     {scope: ScopeNode, does: Stops | Instant},
-
-	Cut:          {scope: ScopeNode, needFor: true, does: Partitions},
-	BlackHole:    {scope: ScopeNode, needFor: true, does: Partitions},
-	RequestsLost: {scope: ScopeNode, needFor: true, does: Partitions},
-	RepliesLost:  {scope: ScopeNode, needFor: true, does: Partitions},
-	Latency:      {scope: ScopeNode, needFor: true, needMs: true, does: Degrades | Lingers},
-	Bandwidth:    {scope: ScopeNode, needFor: true, does: Degrades},
-	Fragments:    {scope: ScopeNode, needFor: true, does: Degrades},
-	Flapping:     {scope: ScopeNode, needFor: true, needMs: true, does: Degrades},
-
-	RedisOutage:  {scope: ScopeRedis, needFor: true, does: Denies | Forgets},
-	RedisRestart: {scope: ScopeRedis, does: Denies | Forgets},
-	RedisWipe:    {scope: ScopeRedis, mayFor: true, does: Denies | Forgets},
-	RedisFlush:   {scope: ScopeRedis, does: Denies | Forgets | Instant},
-	RedisFreeze:  {scope: ScopeRedis, needFor: true, does: Denies},
-	RedisSlow:    {scope: ScopeRedis, needMs: true, does: Denies},
-	RedisLoading: {scope: ScopeRedis, needMs: true, does: Denies | Forgets},
-	ScriptFlush:  {scope: ScopeRedis, does: Aside | Instant},
-	ClientKill:   {scope: ScopeRedis, does: Disconnects | Instant},
-	KeyDelete:    {scope: ScopeSession, does: Deletes | Instant},
-	BeatStale:    {scope: ScopeNode, needFor: true},
-
-	RedisReadOnly:   {scope: ScopeRedis, needFor: true, refuses: RefusesAll, does: Denies},
-	RedisMemory:     {scope: ScopeRedis, needFor: true, refuses: RefusesSome, does: Denies},
-	RedisNoPerm:     {scope: ScopeRedis, needFor: true, refuses: RefusesSome, does: Denies},
-	RedisNoReplicas: {scope: ScopeRedis, needFor: true, refuses: RefusesAll, does: Denies},
-	RedisMisconf:    {scope: ScopeRedis, needFor: true, refuses: RefusesAll, does: Denies},
-
-	SessionAdd:    {scope: ScopeSession, does: Alters | Instant},
-	SessionRemove: {scope: ScopeSession, does: Alters | Instant},
-	SessionPause:  {scope: ScopeSession, needFor: true, does: Alters},
-	PollSlow:      {scope: ScopeSession, needFor: true, needMs: true, does: Holds | Aside},
-	PollHang:      {scope: ScopeSession, needFor: true, does: Holds | Aside},
-
-	ClockStep:     {scope: ScopeNode, needMs: true, reason: onlyVirtual, virtual: true, does: StepsClock},
-	ClockDrift:    {scope: ScopeNode, needFor: true, needMs: true, reason: onlyVirtual, virtual: true},
-	Suspend:       {scope: ScopeNode, needFor: true, reason: onlyVirtual, virtual: true, does: Freezes | BlocksAcquire},
-	Duplicate:     {scope: ScopeNode, needFor: true, reason: onlyVirtual, virtual: true},
-	Reorder:       {scope: ScopeNode, needFor: true, needMs: true, reason: onlyVirtual, virtual: true, does: Degrades | Lingers},
-	RedisFailover: {scope: ScopeRedis, mayFor: true, needMs: true, reason: modelOnly, virtual: true, does: Denies | Forgets | FailsOver},
-	RedisSentinel: {scope: ScopeElsewhere, reason: laterIssue},
-	RedisCluster:  {scope: ScopeElsewhere, reason: laterIssue},
-}
-
 // Kinds returns every kind that the real engine of this version can inject, in a fixed order. The caller owns the slice.
 func Kinds() []Kind { return kindsOf(false) }
 
@@ -130,23 +50,28 @@ func Kinds() []Kind { return kindsOf(false) }
 func VirtualKinds() []Kind { return kindsOf(true) }
 
 func kindsOf(virtual bool) []Kind {
-	return slices.DeleteFunc(slices.Clone(order), func(k Kind) bool { return k.AvailableOn(virtual) != nil })
+	return slices.DeleteFunc(slices.Clone(order), func(k Kind) bool { return k.OfServers() || k.AvailableOn(virtual) != nil })
 }
+
+// ServerKinds returns the kinds that only a Redis with replicas has, in a fixed order. The caller owns the slice.
+func ServerKinds() []Kind {
+	return slices.DeleteFunc(slices.Clone(order), func(k Kind) bool { return !k.OfServers() })
+}
+
+// OfServers reports whether only a Redis with replicas has the kind.
+func (k Kind) OfServers() bool { return k.Scope() == ScopeServers }
 
 // Known reports whether any engine or version has the kind.
-func (k Kind) Known() bool { _, ok := kinds[k]; return ok }
+func (k Kind) Known() bool { return rows[k] != nil }
 
 // Scope says what the kind hits; ScopeElsewhere also for kinds that are unknown.
-func (k Kind) Scope() Scope {
-	in, ok := kinds[k]
-	if !ok {
-		return ScopeElsewhere
-	}
-	return in.scope
-}
+func (k Kind) Scope() Scope { return k.row().scope }
+
+// TakesMs reports whether a fault of the kind needs an amount (Fault.Ms).
+func (k Kind) TakesMs() bool { return k.row().takes&takesMs != 0 }
 
 // Refuses says which writes Redis refuses while a fault of the kind lasts, though it answers reads.
-func (k Kind) Refuses() Refusal { return kinds[k].refuses }
+func (k Kind) Refuses() Refusal { return k.row().refuses }
 
 // Available returns nil if the real engine of this version has the kind; otherwise an error that says why not:
 // ErrUnknownKind with the names that are allowed, or ErrUnavailable with the reason.
@@ -154,12 +79,11 @@ func (k Kind) Available() error { return k.AvailableOn(false) }
 
 // AvailableOn is Available for the virtual engine if virtual is set, else for the real one.
 func (k Kind) AvailableOn(virtual bool) error {
-	in, ok := kinds[k]
-	switch {
-	case !ok:
+	switch r := k.row(); {
+	case r == &unknown:
 		return fmt.Errorf("%w %q: known are %s", ErrUnknownKind, string(k), knownKinds())
-	case in.reason != "" && !(virtual && in.virtual):
-		return fmt.Errorf("%w: %q cannot be injected: %s", ErrUnavailable, string(k), in.reason)
+	case r.notReal != "" && !(virtual && r.scope != ScopeElsewhere):
+		return fmt.Errorf("%w: %q cannot be injected: %s", ErrUnavailable, string(k), r.notReal)
 	}
 	return nil
 }
@@ -223,7 +147,8 @@ func index(target, prefix string) (int, bool) {
 // knownKinds names all that can be injected, and which of them in virtual time only.
 func knownKinds() string {
 	only := slices.DeleteFunc(VirtualKinds(), func(k Kind) bool { return k.Available() == nil })
-	return joinKinds(Kinds()) + "; with --engine virtual also " + joinKinds(only)
+	return joinKinds(Kinds()) + "; with --engine virtual also " + joinKinds(only) + "; with --topology sentinel also " +
+		joinKinds(ServerKinds())
 }
 
 func joinKinds(ks []Kind) string {

@@ -5,14 +5,12 @@ import (
 	"time"
 )
 
-// firsts are the kinds without which a guarantee stays unexercised, in the order in which they hit: changes of the
-// fleet while Redis is well (G7 wants a TTL of quiet around each), then silent owners, then Redis, whose quarantines
-// delay every change that comes after. What each is for: session-add G8; join G6, G7, G8, G11; leave also G13; crash G5;
-// check-send G2; black hole G4; the three losses of Redis G9.
-var firsts = []Kind{SessionAdd, Join, Leave, Crash, CheckSend, BlackHole, RedisOutage, RedisWipe, RedisFlush}
-
-// spares are the first to go when a storm has no time for all firsts: other injections exercise the same guarantees.
-var spares = []Kind{SessionAdd, RedisFlush, BlackHole, RedisOutage, CheckSend, Leave, Join, RedisWipe}
+// firsts are the kinds that hit alone before all others, in that order; spares those of them that a short storm goes without, the
+// first to go first.
+var (
+	firsts = ranked(func(r *row) int { return r.first })
+	spares = ranked(func(r *row) int { return r.spare })
+)
 
 // roundsMax bounds how often a short list of kinds is gone through alone.
 const roundsMax = 4
@@ -137,12 +135,12 @@ func (d *drawer) place(ks []Kind, tight bool) {
 // placeable reports whether the fleet can lose what the kind takes: a crash or a leave needs others to take over, unless
 // nothing but such kinds was asked for.
 func (d *drawer) placeable(k Kind) bool {
-	switch k {
-	case Leave:
+	switch {
+	case k == Leave:
 		return len(d.live) > 2
-	case Crash, Terminate, Freeze, CheckSend, Suspend:
+	case k.Scope() == ScopeNode && k.Has(Kills|Stops|Freezes):
 		return len(d.live) > 1 || len(d.p.Kinds) == 1
-	case KeyDelete, SessionRemove, SessionPause, PollSlow, PollHang:
+	case k.Scope() == ScopeSession && k != SessionAdd:
 		return d.sessions > 0
 	}
 	return true
@@ -151,45 +149,61 @@ func (d *drawer) placeable(k Kind) bool {
 // loneFault returns the kind's lone injection and how long nothing else may follow: until all that it changes has met its
 // limits. In a short storm (tight) what follows waits only for what could delay it.
 func (d *drawer) loneFault(k Kind, tight bool) (f Fault, length time.Duration) {
-	p := d.p
 	f = Fault{Kind: k, Lone: true}
-	tail := d.settle()
-	switch k {
-	case Join, Leave:
-		return f, max(p.TTL, tail) + slack // G7: no other change within a TTL
-	case Crash:
-		f.For = d.gap() + slack
-		if tight {
-			f.For = p.Storm // started again with the calm, so that its return is not a change in another's way
-			return f, d.gap() + slack
-		}
-		f.For += tail // balanced without it, then with it
-		return f, f.For + tail
-	case Terminate, CrashAll:
-		f.For = p.TTL + slack
-		tail = p.TTL + slack
-	case CheckSend:
-		if tight {
-			return f, d.gap() + slack
-		}
-		return f, p.Poll + d.gap() + tail
-	case Freeze, BlackHole, RequestsLost, RepliesLost, Cut, Flapping, Suspend:
-		f.For = d.outlasting(tight)
-	case Latency, Bandwidth, Fragments, ClockDrift, Duplicate, Reorder:
-		f.For = 2 * p.Renew
-	case SessionAdd:
-		tail = p.Discovery + max(p.Discovery, time.Second) + p.Poll + slack
-	case SessionRemove, SessionPause:
-		tail = 2*p.Discovery + p.Poll + slack
-		f.For = p.Discovery
-	case PollSlow, PollHang:
-		f.For = 2 * p.Poll
-	default:
-		f.For, tail = d.loneRedis(k, tight)
+	var tail time.Duration
+	if draw := k.row().lone; draw != nil {
+		f.For, tail = draw(d, tight)
+	} else {
+		f.For, tail = moment(d, tight)
 	}
-	d.amounts(&f)
+	d.fill(&f)
 	return f, f.For + tail
 }
+
+// moment is a fault that needs no time, and a quarantine at most.
+func moment(d *drawer, tight bool) (dur, tail time.Duration) { return 0, d.quarantine(tight) }
+
+// changing is a change of the fleet, with no other within a TTL (G7).
+func changing(d *drawer, _ bool) (dur, tail time.Duration) {
+	return 0, max(d.p.TTL, d.settle()) + slack
+}
+
+// crashing ends when the fleet is balanced without who crashed; in a short storm, with the calm, so that its return is not a change in
+// another's way.
+func crashing(d *drawer, tight bool) (dur, tail time.Duration) {
+	passed := d.gap() + slack
+	if tight {
+		return d.p.Storm, passed - d.p.Storm
+	}
+	return passed + d.settle(), d.settle()
+}
+
+func restarting(d *drawer, _ bool) (dur, tail time.Duration) { return d.p.TTL + slack, d.p.TTL + slack }
+
+func checkSend(d *drawer, tight bool) (dur, tail time.Duration) {
+	if tight {
+		return 0, d.gap() + slack
+	}
+	return 0, d.p.Poll + d.gap() + d.settle()
+}
+
+// silent is a silence that outlasts trust.
+func silent(d *drawer, tight bool) (dur, tail time.Duration) { return d.outlasting(tight), d.settle() }
+
+// outliving is longer than the quarantine of the master that takes over.
+func outliving(d *drawer, _ bool) (dur, tail time.Duration) { return 2*d.p.TTL + d.p.Renew, d.p.TTL }
+
+func slow(d *drawer, _ bool) (dur, tail time.Duration) { return 2 * d.p.Renew, d.settle() }
+
+func adding(d *drawer, _ bool) (dur, tail time.Duration) {
+	return 0, d.p.Discovery + max(d.p.Discovery, time.Second) + d.p.Poll + slack
+}
+
+func pausing(d *drawer, _ bool) (dur, tail time.Duration) {
+	return d.p.Discovery, 2*d.p.Discovery + d.p.Poll + slack
+}
+
+func polling(d *drawer, _ bool) (dur, tail time.Duration) { return 2 * d.p.Poll, d.settle() }
 
 // outlasting is longer than an owner may be trusted that cannot renew from the injection on: others take over what it held while the
 // fault lasts.
@@ -200,68 +214,37 @@ func (d *drawer) outlasting(tight bool) time.Duration {
 	return d.p.TTL + d.p.Renew
 }
 
-// loneRedis returns duration and tail of a fault of Redis.
-func (d *drawer) loneRedis(k Kind, tight bool) (dur, tail time.Duration) {
-	p := d.p
-	again := p.Renew + p.Poll + slack // G9, for owners that live on
-	switch k {
-	case RedisOutage, RedisWipe, RedisFailover:
-		dur = p.Renew / 2
-		if tight {
-			dur = p.TTL / 15
-		}
-	case RedisFreeze: // all trust is over when it answers again
-		return d.outlasting(tight), p.TTL + again
-	case RedisReadOnly, RedisMemory, RedisNoPerm, RedisNoReplicas, RedisMisconf:
-		return p.Renew, again
-	case ScriptFlush, ClientKill, KeyDelete, RedisSlow:
-		return 0, again
+// again is when owners that live on do what they did before a fault of Redis (G9).
+func (d *drawer) again() time.Duration { return d.p.Renew + d.p.Poll + slack }
+
+// quarantine is when the fleet does what it did before Redis lost its data.
+func (d *drawer) quarantine(tight bool) time.Duration {
+	if tight {
+		return d.p.TTL + slack
 	}
-	switch {
-	case tight && k == RedisFlush: // the last of its kind: nothing that its quarantine could delay comes after
-		return dur, again
-	case tight:
-		return dur, p.TTL + slack // the quarantine
-	}
-	return dur, p.TTL + again
+	return d.p.TTL + d.again()
 }
 
-// amounts fills what the kind needs beside its duration, and clears what it does not take.
-func (d *drawer) amounts(f *Fault) {
-	in := kinds[f.Kind]
-	if !in.needFor && !in.mayFor {
-		f.For = 0
+func losing(d *drawer, tight bool) (dur, tail time.Duration) {
+	if tight {
+		return d.p.TTL / 15, d.quarantine(tight)
 	}
-	if in.needFor {
-		f.For = max(f.For, 10*time.Millisecond)
-	}
-	ms := func(x time.Duration) int64 { return max(1, x.Milliseconds()) }
-	p := d.p
-	switch f.Kind {
-	case Latency:
-		f.Ms = ms(d.between(5*time.Millisecond, p.TTL*8/100))
-		f.Jitter = f.Ms / 2
-	case Flapping:
-		f.Ms = ms(d.between(p.Renew/10, p.Renew))
-	case Bandwidth:
-		f.KBps = 1 + d.rng.Int64N(16)
-	case RedisSlow:
-		f.Ms = ms(d.between(p.TTL/100, p.TTL/10))
-	case RedisLoading:
-		f.Ms = ms(p.Renew)
-	case ClockStep: // forward, or back
-		f.Ms, f.Jitter = ms(d.between(p.TTL/100, p.TTL*2)), d.rng.Int64N(2)
-	case ClockDrift: // parts per million, fast or slow; within the margin
-		f.Ms, f.Jitter = 1+d.rng.Int64N(5_000), d.rng.Int64N(2)
-	case Reorder:
-		f.Ms = ms(d.between(p.TTL/100, p.TTL/4))
-	case RedisFailover: // how far the replica lags, and how far its clock is off at most
-		f.Ms, f.Jitter = ms(d.between(p.TTL/100, p.TTL)), ms(d.between(p.TTL/100, p.TTL/2))
-	case SessionAdd:
-		f.Ms = 1 + d.rng.Int64N(int64(max(1, p.Sessions/20)))
-	case RedisNoPerm:
-		f.Deny = denials[d.rng.IntN(len(denials))]
-	case PollSlow:
-		f.Ms = ms(d.between(p.PollTimeout/4, p.PollTimeout*8/10))
-	}
+	return d.p.Renew / 2, d.quarantine(tight)
 }
+
+// flushing is, in a short storm, the last of its kind: nothing that its quarantine could delay comes after.
+func flushing(d *drawer, tight bool) (dur, tail time.Duration) {
+	if tight {
+		return 0, d.again()
+	}
+	return 0, d.quarantine(tight)
+}
+
+// freezingRedis ends when all trust is over.
+func freezingRedis(d *drawer, tight bool) (dur, tail time.Duration) {
+	return d.outlasting(tight), d.p.TTL + d.again()
+}
+
+func refused(d *drawer, _ bool) (dur, tail time.Duration) { return d.p.Renew, d.again() }
+
+func renewing(d *drawer, _ bool) (dur, tail time.Duration) { return 0, d.again() }

@@ -6,7 +6,7 @@ import (
 )
 
 // weights are how often a scope's kinds are drawn in the mixed part, relative to each other.
-var weights = map[Scope]int{ScopeNone: 1, ScopeNode: 12, ScopeRedis: 3, ScopeSession: 3}
+var weights = map[Scope]int{ScopeNone: 1, ScopeNode: 12, ScopeRedis: 3, ScopeSession: 3, ScopeServers: 12}
 
 // mixed fills the storm from the cursor to its end with injections that overlap: on different nodes, on Redis and on the
 // workload at once. A node has one fault at a time, and a third of the fleet is always without one, so that somebody is
@@ -41,7 +41,7 @@ func (d *drawer) mixedKind() (Kind, bool) {
 		s := k.Scope()
 		byScope[s] = append(byScope[s], k)
 	}
-	scopes := []Scope{ScopeNone, ScopeNode, ScopeRedis, ScopeSession} // a fixed order, unlike the map's
+	scopes := []Scope{ScopeNone, ScopeNode, ScopeRedis, ScopeSession, ScopeServers} // a fixed order, unlike the map's
 	scopes = slices.DeleteFunc(scopes, func(s Scope) bool { return len(byScope[s]) == 0 })
 	for _, s := range scopes {
 		sum += weights[s]
@@ -66,18 +66,30 @@ func (d *drawer) fits(k Kind) bool {
 	case ScopeNone:
 		return d.healthy(false) == len(d.live)
 	case ScopeSession:
-		return d.fitsSession(k)
+		return k.row().room == nil || k.row().room(d)
+	case ScopeServers:
+		return d.servers <= d.at
 	}
-	switch k {
-	case Join:
-		return d.slots < d.p.Nodes+max(2, d.p.Nodes/3)
-	case Leave:
-		return len(d.live) > max(2, d.p.Nodes*3/4) && d.healthy(false) > 2 && d.owners() > 1
-	case CheckSend: // what it waits for takes a TTL
-		return d.at+d.p.TTL < d.p.Storm && d.healthy(false) > max(1, d.p.Nodes/3)
+	if room := k.row().room; room != nil {
+		return room(d)
 	}
 	return d.healthy(false) > max(1, d.p.Nodes/3) || d.p.Nodes == 1
 }
+
+func roomToJoin(d *drawer) bool { return d.slots < d.p.Nodes+max(2, d.p.Nodes/3) }
+
+func roomToLeave(d *drawer) bool {
+	return len(d.live) > max(2, d.p.Nodes*3/4) && d.healthy(false) > 2 && d.owners() > 1
+}
+
+// roomToOutlast is for what takes a TTL until it has come about.
+func roomToOutlast(d *drawer) bool {
+	return d.at+d.p.TTL < d.p.Storm && d.healthy(false) > max(1, d.p.Nodes/3)
+}
+
+func roomForSessions(d *drawer) bool { return d.sessions < d.p.Sessions*3/2+1 }
+
+func roomToRemove(d *drawer) bool { return len(d.gone) < d.p.Sessions/4 }
 
 // owners counts the slots that take part and can own leases: where the last of them leaves, nothing is carried out any more.
 func (d *drawer) owners() (n int) {
@@ -89,44 +101,60 @@ func (d *drawer) owners() (n int) {
 	return n
 }
 
-func (d *drawer) fitsSession(k Kind) bool {
-	switch k {
-	case SessionAdd:
-		return d.sessions < d.p.Sessions*3/2+1
-	case SessionRemove:
-		return len(d.gone) < d.p.Sessions/4
-	}
-	return true
-}
-
 // mixedFault returns an injection of the kind with a duration drawn for it, and how long its target is left alone.
 func (d *drawer) mixedFault(k Kind) (f Fault, effect time.Duration) {
-	p := d.p
 	f = Fault{Kind: k}
-	long := d.between(p.Renew/10, p.TTL*3/2)
-	brief := d.between(p.Renew/10, p.Renew*3/2)
-	effect = p.Renew
-	switch k {
-	case Crash, Terminate, CrashAll:
-		f.For = d.between(p.TTL/10, p.TTL*3/2)
-	case Freeze, BlackHole, RequestsLost, RepliesLost, Cut, Suspend:
-		// Mostly short, where windows stay open; at times longer than a TTL, where others take over.
-		if f.For = brief; d.rng.IntN(3) == 0 {
-			f.For = long
-		}
-	case Latency, Bandwidth, Fragments, Flapping, SessionPause, PollSlow, PollHang, ClockDrift, Duplicate, Reorder:
-		f.For = long
-	case CheckSend:
-		effect = 2*p.TTL + p.Renew
-	case RedisOutage, RedisWipe, RedisFailover:
-		f.For = d.between(p.Renew/10, p.Renew)
-		effect = p.TTL / 2
-	case RedisFreeze, RedisReadOnly, RedisMemory, RedisNoPerm, RedisNoReplicas, RedisMisconf:
-		f.For = brief
-		effect = p.TTL / 2
-	case RedisRestart, RedisFlush, RedisLoading:
-		effect = p.TTL / 2
+	long := d.between(d.p.Renew/10, d.p.TTL*3/2)
+	brief := d.between(d.p.Renew/10, d.p.Renew*3/2)
+	if draw := k.row().mixed; draw != nil {
+		f.For, effect = draw(d, brief, long)
+	} else {
+		f.For, effect = passing(d, brief, long)
 	}
-	d.amounts(&f)
+	d.fill(&f)
 	return f, f.For + effect
 }
+
+func passing(d *drawer, _, _ time.Duration) (dur, effect time.Duration) { return 0, d.p.Renew }
+
+func lasting(d *drawer, _, long time.Duration) (dur, effect time.Duration) { return long, d.p.Renew }
+
+func comingBack(d *drawer, _, _ time.Duration) (dur, effect time.Duration) {
+	return d.between(d.p.TTL/10, d.p.TTL*3/2), d.p.Renew
+}
+
+// silence is mostly short, where windows stay open; at times longer than a TTL, where others take over.
+func silence(d *drawer, brief, long time.Duration) (dur, effect time.Duration) {
+	if d.rng.IntN(3) == 0 {
+		return long, d.p.Renew
+	}
+	return brief, d.p.Renew
+}
+
+func stopping(d *drawer, _, _ time.Duration) (dur, effect time.Duration) {
+	return 0, 2*d.p.TTL + d.p.Renew
+}
+
+// apart is how long after a fault of a server the next one may come. Old masters beside new ones are what they are for, so half come
+// as they are drawn; but replicas that attach themselves more often than once a TTL let nobody own anything.
+func (d *drawer) apart() time.Duration {
+	if d.rng.IntN(2) == 0 {
+		return 0
+	}
+	return d.between(0, 3*d.p.TTL)
+}
+
+// outlasting is mostly long: for as long as a new master's quarantine lasts, and longer.
+func outlasting(d *drawer, _, _ time.Duration) (dur, effect time.Duration) {
+	return d.between(d.p.Renew/10, d.p.TTL*3), d.p.Renew
+}
+
+func loss(d *drawer, _, _ time.Duration) (dur, effect time.Duration) {
+	return d.between(d.p.Renew/10, d.p.Renew), d.p.TTL / 2
+}
+
+func refusing(d *drawer, brief, _ time.Duration) (dur, effect time.Duration) {
+	return brief, d.p.TTL / 2
+}
+
+func forgetting(d *drawer, _, _ time.Duration) (dur, effect time.Duration) { return 0, d.p.TTL / 2 }

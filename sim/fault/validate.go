@@ -62,21 +62,17 @@ const (
 	joinsMaxVirtual = 20_000
 )
 
-// validate checks what needs no knowledge of the faults before.
-func (f Fault) validate(l Limits) error {
-	if err := f.Kind.AvailableOn(l.Virtual); err != nil {
+// Possible returns nil if an engine can inject the fault, whether a run of some size has room for it or not: its kind is available
+// (AvailableOn), and no number is negative or more than a run can have (ErrInvalid).
+func (f Fault) Possible(virtual bool) error {
+	if err := f.Kind.AvailableOn(virtual); err != nil {
 		return err
 	}
-	in := kinds[f.Kind]
 	switch {
-	case f.At < 0 || f.At > l.Storm:
-		return fmt.Errorf("%w: %s at %v is outside the storm, which lasts %v", ErrInvalid, f.Kind, f.At, l.Storm)
+	case f.At < 0:
+		return fmt.Errorf("%w: %s at %v is outside the storm: before its begin", ErrInvalid, f.Kind, f.At)
 	case f.For < 0:
 		return fmt.Errorf("%w: %s for %v: must not be negative", ErrInvalid, f.Kind, f.For)
-	case in.needFor && f.For == 0:
-		return fmt.Errorf("%w: %s needs a duration (for) after which it is healed", ErrInvalid, f.Kind)
-	case !in.needFor && !in.mayFor && f.For > 0:
-		return fmt.Errorf("%w: %s happens at once and takes no duration (for)", ErrInvalid, f.Kind)
 	case f.Ms < 0 || f.Jitter < 0 || f.KBps < 0:
 		return fmt.Errorf("%w: %s: amounts (ms, jitterMs, kbps) must not be negative", ErrInvalid, f.Kind)
 	case f.For > lengthMax:
@@ -85,9 +81,26 @@ func (f Fault) validate(l Limits) error {
 		return fmt.Errorf("%w: %s of %d sessions at once: at most 100000", ErrInvalid, f.Kind, f.Ms)
 	case f.Ms > amountMax || f.Jitter > amountMax || f.KBps > amountMax:
 		return fmt.Errorf("%w: %s: amounts (ms, jitterMs, kbps) are at most %d: a day, of ms", ErrInvalid, f.Kind, amountMax)
-	case in.needMs && f.Ms == 0:
+	}
+	return nil
+}
+
+// validate checks what needs no knowledge of the faults before.
+func (f Fault) validate(l Limits) error {
+	if err := f.Possible(l.Virtual); err != nil {
+		return err
+	}
+	takes := f.Kind.row().takes
+	switch {
+	case f.At > l.Storm:
+		return fmt.Errorf("%w: %s at %v is outside the storm, which lasts %v", ErrInvalid, f.Kind, f.At, l.Storm)
+	case takes&takesFor != 0 && f.For == 0:
+		return fmt.Errorf("%w: %s needs a duration (for) after which it is healed", ErrInvalid, f.Kind)
+	case takes&(takesFor|mayFor) == 0 && f.For > 0:
+		return fmt.Errorf("%w: %s happens at once and takes no duration (for)", ErrInvalid, f.Kind)
+	case takes&takesMs != 0 && f.Ms == 0:
 		return fmt.Errorf("%w: %s needs an amount (ms)", ErrInvalid, f.Kind)
-	case f.Kind == Bandwidth && f.KBps == 0:
+	case takes&takesKBps != 0 && f.KBps == 0:
 		return fmt.Errorf("%w: %s needs an amount (kbps)", ErrInvalid, f.Kind)
 	}
 	return f.validateDeny()
@@ -95,11 +108,11 @@ func (f Fault) validate(l Limits) error {
 
 // validateDeny checks what an ACL takes away.
 func (f Fault) validateDeny() error {
-	switch {
-	case f.Kind == RedisNoPerm && !slices.Contains(denials, f.Deny):
+	switch takes := f.Kind.row().takes&takesDeny != 0; {
+	case takes && !slices.Contains(denials, f.Deny):
 		return fmt.Errorf("%w: %s needs what the ACL takes away (deny), one of %s; got %q", ErrInvalid, f.Kind,
 			strings.Join(denials, ", "), f.Deny)
-	case f.Kind != RedisNoPerm && f.Deny != "":
+	case !takes && f.Deny != "":
 		return fmt.Errorf("%w: %s takes nothing away by an ACL (deny)", ErrInvalid, f.Kind)
 	}
 	return nil
@@ -108,7 +121,7 @@ func (f Fault) validateDeny() error {
 // validateTarget checks that the target exists, and follows which slots are in use.
 func (f Fault) validateTarget(slots map[int]bool, sessions int) error {
 	switch f.Kind.Scope() {
-	case ScopeNone:
+	case ScopeNone, ScopeServers:
 		if f.Target != "" {
 			return fmt.Errorf("%w: %s takes no target, got %q", ErrInvalid, f.Kind, f.Target)
 		}

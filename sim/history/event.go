@@ -47,7 +47,7 @@ const (
 	RedisBeat     // Instance, Until: a heartbeat was set or extended
 	RedisBeatGone // Instance: a heartbeat was deleted or expired
 	RedisFlushed  // all keys went at once
-	TapDown       // what Redis grants is unknown from here
+	TapDown       // what Redis grants is unknown from here (Reason: under which name it is read on, of a Redis with replicas)
 	TapUp         // what Redis grants is known again from here (a snapshot of the leases follows as RedisGranted)
 
 	// What the harness did and saw.
@@ -97,11 +97,26 @@ const (
 
 	RedisEpoch // Reason: the epoch key was set to that, which begins an epoch
 
+	// Of a Redis with replicas. What is read of the master that the sentinels know has no Node, what is read of another that may act as
+	// one has the server's name there.
+
+	RedisAcked    // Node as above; Until: what it wrote by then was acknowledged by as many replicas as must
+	RedisMajority // N: 1 from when on the master that the sentinels know answers and as many replicas are attached as must, 0 from when on not
+	RedisLife     // Reason: LifeSwitch, LifeRestart or LifeAttachment: what ends the epoch at it, so that the next script begins one
+	Routed        // Node: of a process; N: 1 from when on it was told of the master that sentinels know and can reach it, 0 from when on not
+
 	kindCount
 )
 
 // Asks is the Reason of a Ready whose node asks Redis before each use instead of trusting a window.
 const Asks = "asks before each use"
+
+// Reasons of a RedisLife.
+const (
+	LifeSwitch     = "switch"     // the sentinels know another server as the master
+	LifeRestart    = "restart"    // its process is another
+	LifeAttachment = "attachment" // a replica attached itself to it
+)
 
 // Fell begins the Reason of an Exited whose process the engine ended because its rules panicked, or went on without an end.
 const Fell = "fell: "
@@ -141,6 +156,7 @@ var kindNames = [kindCount]string{
 	Asked: "asked", Answered: "answered", Seen: "seen",
 	RedisIntent: "redisIntent", RedisKeyed: "redisKeyed", RedisUnkeyed: "redisUnkeyed", RedisState: "redisState",
 	Commands: "commands", RedisEpoch: "redisEpoch",
+	RedisAcked: "redisAcked", RedisMajority: "redisMajority", RedisLife: "redisLife", Routed: "routed",
 }
 
 // Said reports whether the kind is a word of a node.
@@ -155,6 +171,12 @@ func Words() (words []Kind) {
 	}
 	return words
 }
+
+// OfRedis reports whether the kind is what a server of Redis did to leases, heartbeats and its epoch, as its stream shows.
+func (k Kind) OfRedis() bool { return k >= RedisGranted && k <= TapUp || k == RedisEpoch }
+
+// Aside reports whether the event is of a server beside the one that the sentinels know as the master.
+func (e *Event) Aside() bool { return e.Node != "" && (e.Kind.OfRedis() || e.Kind == RedisAcked) }
 
 // String returns the kind's name in history.jsonl.
 func (k Kind) String() string {

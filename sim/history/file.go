@@ -143,7 +143,33 @@ func walk(path string, yield func(Event, error) bool) error {
 		return fmt.Errorf("history: cannot read %s: %w", file, err)
 	}
 	defer zst.Close()
-	return Read(zst, file, yield)
+	st, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("history: cannot read %s: %w", file, err)
+	}
+	return Read(&unpacking{zst, unpackedMin + unpackedMax*st.Size()}, file, yield)
+}
+
+// A compressed history unpacks to ten to twenty times its size. One that goes far beyond was made to keep its reader busy: 300 KB can hold
+// 3 GB.
+const (
+	unpackedMax = 1000
+	unpackedMin = 1 << 20 // bytes, whatever its size
+)
+
+// unpacking reads what a file unpacks to, and refuses to read on after left bytes.
+type unpacking struct {
+	io.Reader
+
+	left int64
+}
+
+func (u *unpacking) Read(b []byte) (int, error) {
+	n, err := u.Reader.Read(b)
+	if u.left -= int64(n); u.left < 0 {
+		return 0, fmt.Errorf("%w: it unpacks to more than %d times its size", ErrMalformed, unpackedMax)
+	}
+	return n, err
 }
 
 // lineMax is far more than an event takes: the longest holds what a node gave as a reason.

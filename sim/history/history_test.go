@@ -314,6 +314,33 @@ func BenchmarkSaveAndRead(b *testing.B) {
 	}
 }
 
+// A small file does not keep its reader busy: what it unpacks to is bounded by its size.
+func TestUnpackingIsBounded(t *testing.T) {
+	const lines = 100_000
+	path := filepath.Join(t.TempDir(), FileName+CompressedSuffix)
+	w, err := Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range lines {
+		if err := w.Write(&sample); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	read := 0
+	for _, err = range Open(path) {
+		if err == nil {
+			read++
+		}
+	}
+	if !errors.Is(err, ErrMalformed) || read == 0 || read > lines/2 {
+		t.Errorf("%d of %d lines were read, then %v", read, lines, err)
+	}
+}
+
 func BenchmarkRecorderAdd(b *testing.B) {
 	r := NewRecorder()
 	b.ReportAllocs()

@@ -17,6 +17,7 @@ const JournalName = "history.partial.jsonl"
 
 // journal writes a Recorder's events as they come. The recorder's lock guards it.
 type journal struct {
+	path string
 	file *os.File
 	buf  *bufio.Writer
 	line []byte
@@ -28,13 +29,14 @@ var ErrUnfinished = errors.New("history: the run was ended before its history wa
 
 // Journal begins to write what is recorded into the run's folder too, until EndJournal.
 func (r *Recorder) Journal(dir string) error {
-	f, err := writefile.New(filepath.Join(dir, JournalName))
+	path := filepath.Join(dir, JournalName)
+	f, err := writefile.New(path)
 	if err != nil {
 		return fmt.Errorf("history: cannot write as it goes: %w", err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.journal = &journal{file: f, buf: bufio.NewWriterSize(f, 1<<16)}
+	r.journal = &journal{path: path, file: f, buf: bufio.NewWriterSize(f, 1<<16)}
 	return nil
 }
 
@@ -69,7 +71,7 @@ func (r *Recorder) EndJournal(saved bool) error {
 	}
 	j.err = errors.Join(j.err, j.file.Close())
 	if saved {
-		j.err = errors.Join(j.err, os.Remove(j.file.Name()))
+		j.err = errors.Join(j.err, writefile.Remove(j.path))
 	}
 	if j.err != nil {
 		return fmt.Errorf("history: as it went: %w", j.err)

@@ -5,7 +5,7 @@ import "github.com/leasestorm/leasestorm/sim"
 const (
 	intentMachine = "internal/core/intent/machine.go"
 	intentLife    = "internal/core/intent/life.go"
-	intentCarry   = "sim/virtual/intentcarry.go"
+	sessionTerms  = "internal/policy/terms.go"
 	intentLua     = "lease/intent/store/lua/"
 )
 
@@ -39,7 +39,7 @@ func putArgs`},
 		Edits: []Edit{
 			{intentMachine, "	m.do(Effect{Kind: Acquire, Session: s.entry.Session, Lease: ServiceLease(s.entry.Service)})", "	m.seek(s)"},
 			{intentLife, "min(s.service.until, s.tuner.until)", "s.tuner.until"},
-			{intentCarry, "if a == nil || b == nil || !n.trusts(a, w.t) || ", "if _ = a; b == nil || "},
+			{sessionTerms, "owned && placed && a.Valid() && b.Valid()", "(owned || true) && placed && b.Valid()"},
 		},
 	},
 	{
@@ -73,6 +73,12 @@ func putArgs`},
 		}},
 	},
 	{
+		Name: "worker-that-stops-takes-starts", By: DropComparison,
+		Story:  "A worker that waits for its pipelines to end goes on taking starts off the bus, and begins none.",
+		Breaks: "I3", Package: "internal/core/intent", Test: "TestDrainEnds", Scenario: stormOfIntents,
+		Edits: []Edit{{intentMachine, "return !m.draining }", "return true }"}},
+	},
+	{
 		Name: "key-life-in-seconds", By: ChangeWait,
 		Story:  "An idempotency key is given as many milliseconds as it should have seconds.",
 		Breaks: "I2", Seeds: 10, Scenario: stormOfIntents,
@@ -95,7 +101,13 @@ func putArgs`},
 		Name: "releases-the-service-only", By: SkipOne,
 		Story:  "A session that ends gives its service back and goes on renewing its tuner slot.",
 		Breaks: "I6", Seeds: 10, Scenario: stormOfIntents,
-		Edits: []Edit{{intentCarry, "return !p.holds(h) })", "return !p.holds(h) })\n	holds = holds[:min(1, len(holds))]"}},
+		Edits: []Edit{{sessionTerms, "	all := t.held\n", "	all := t.held[:min(1, len(t.held))]\n"}},
+	},
+	{
+		Name: "waits-for-what-it-has", By: Forget,
+		Story:  "Who was given a lease goes on waiting for it, and the process takes it again when it is free.",
+		Breaks: "I6", Seeds: 10, Scenario: stormOfIntents,
+		Edits: []Edit{{"internal/policy/waiters.go", "	q.callers, q.refused = rest, false\n", "	q.refused = false\n"}},
 	},
 	{
 		Name: "launches-twice", By: DoTwice,
@@ -106,7 +118,7 @@ func putArgs`},
 	{
 		Name: "loss-is-forgotten", By: Forget,
 		Story:  "A session goes on as if no lease of it had been lost.",
-		Breaks: "I6", Seeds: 500, Scenario: stormOfIntents,
+		Breaks: "I1", Package: "internal/core/intent", Test: "TestAnyOrder", Scenario: stormOfIntents,
 		Edits: []Edit{{intentLife, "			s.lost = true\n", "			s.lost = false\n"}},
 	},
 	{

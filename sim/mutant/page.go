@@ -84,6 +84,12 @@ The smallest plan is what ` + "`simulate shrink`" + ` makes of the seed.
     make mutants ALL=1                hunt them all (part of make soak, with scripts/mutants-real)
     make mutants ONLY=fence           those whose name matches
     make mutants UPDATE=1             hunt, shrink, and write this page anew (with ONLY: those rows of it)
+
+To look at one: its first failing seed leaves a folder with a page ([report.md](report.md)). Scripts need ` + "`--lua`" + `,
+elections and intents ` + "`--system`" + `, and a row that says "only" its kinds as ` + "`--faults`" + `.
+
+    go build -overlay "$(go run ./sim/mutant/gate -overlay fence-constant)" -o bin/mutated ./cmd/simulate
+    bin/mutated --seeds 1-20 --lua
 `
 
 // page is docs/mutants.md.
@@ -140,6 +146,9 @@ func (r Result) caught() string {
 		}
 		text += ", only " + strings.Join(kinds, ", ")
 	}
+	if r.Scenario.Replicas != nil {
+		text += fmt.Sprintf(", %d replicas", *r.Scenario.Replicas)
+	}
 	others := slices.DeleteFunc(slices.Clone(r.Catch.Broke), func(id string) bool { return id == r.Breaks })
 	if len(others) > 0 {
 		text += "; breaks " + strings.Join(others, ", ") + " too"
@@ -179,6 +188,10 @@ var groups = []group{
 	{"Of the rules", "`internal/core`, in virtual time.", rules},
 	{"Of the scripts", "`internal/redisstore`: the Lua scripts, run by an interpreter in virtual time.", scripts},
 	{"Of the shell", "`internal/policy`, `internal/redisstore`, `lease/poll`: decisions, clocks and connections around the rules.", shell},
+	{
+		"Of replicas", "[replicas.md](replicas.md): in virtual time, in storms with replicas, and by tests on real servers.",
+		slices.Concat(replicated, late, replicas),
+	},
 	{"Of conditions of scripts", conditionsText, drops()},
 	{"Of elections", "`internal/core/election`, in virtual time or by the stories of its tests.", elections},
 	{"Of words", "What instances say, in virtual time.", words},

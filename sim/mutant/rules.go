@@ -13,7 +13,8 @@ const (
 	epochFile    = "internal/core/terms_epoch.go"
 	clockFile    = "internal/core/terms_clock.go"
 	fleetFile    = "internal/core/fleet.go"
-	noticeFile   = "internal/core/notice.go"
+	sessionsFile = "internal/core/sessions.go"
+	registryFile = "internal/core/registry.go"
 )
 
 // whyClock: what the judge knows of a window is when its owner said that it would end. A clock that is wrong stretches the
@@ -58,9 +59,10 @@ var rules = []Mutant{
 		Name: "timeout-means-acquired", By: Replace,
 		Story:  "An acquisition that was not answered is taken as granted.",
 		Breaks: "G1", Seeds: 50,
-		Edits: []Edit{{coreFile, "l.unanswered = true\n\t\t\tif a.Failure == FailUnknown {\n\t\t\t\tc.traces.leave(l.id)\n\t\t\t}\n" +
-			"\t\t\tc.refuse(l, cause, \"\", max(c.pause(c.paces[OpAcquire].failed), c.cfg.MaxProbe), a.Text)",
-			"c.answered(l)\n\t\t\tc.granted(l, in, &Result{Outcome: OutGranted, Fence: c.epoch.fence + 1})"}},
+		Edits: []Edit{{coreFile, "l.unanswered = true\n" +
+			"\t\tif a.Failure == FailUnknown || a.Failure == FailUncounted {\n\t\t\tc.traces.leave(l.id)\n\t\t}\n" +
+			"\t\tc.refuse(l, cause, \"\", max(c.pause(c.paces[OpAcquire].failed), c.cfg.MaxProbe), a.Text)",
+			"c.answered(l)\n\t\tc.granted(l, in, &Result{Outcome: OutGranted, Fence: c.epoch.fence + 1})"}},
 	},
 	{
 		Name: "failed-renewal-ignored", By: DropComparison,
@@ -75,7 +77,7 @@ var rules = []Mutant{
 		Edits: []Edit{
 			{keeperFile, "case l.op == 0:\n\t\t\tc.requestRenew(l)", "case l.op == 0 && !l.uncertain:\n\t\t\tc.requestRenew(l)"},
 			{"internal/core/silence.go", "if (l.uncertain || l.reassert) && l.op == 0 {", "if l.reassert && l.op == 0 {"},
-			{coreFile, "c.doubt(l, cause, a.Text)\n\t\t\tif !c.silence.on {", "c.doubt(l, cause, a.Text)\n\t\t\tif false {"},
+			{coreFile, "c.doubt(l, cause, a.Text)\n\t\tif !c.silence.on {", "c.doubt(l, cause, a.Text)\n\t\tif false {"},
 		},
 	},
 	{
@@ -120,7 +122,7 @@ var rules = []Mutant{
 	{
 		Name: "late-renewal-outlives-release", By: DropComparison,
 		Story:  "The answer of a renewal counts after the term was given back (redisson#7272).",
-		Breaks: "G12", Seeds: 200, Why: "a term that goes on after its last word shows before another takes it",
+		Breaks: "G10", Seeds: 200, Why: "a term that goes on after its last word shows before another takes it",
 		Edits: []Edit{{keeperFile, "func (c *Core) renewAnswered(in *inflight, a *Answer) {\n" +
 			"\tfor i, l := range in.leases {\n\t\tif !c.settles(&in.op, &l.term) {\n",
 			"func (c *Core) renewAnswered(in *inflight, a *Answer) {\n\tfor i, l := range in.leases {\n\t\tif !c.settles(&in.op, &l.term) {\n" +
@@ -140,7 +142,7 @@ var rules = []Mutant{
 		Name: "only-the-next-waits", By: ChangeWait,
 		Story:  "A lease that expires is waited for by the next in rank alone.",
 		Breaks: "G5", Package: "internal/core", Test: "TestStormSuccessorDiesToo",
-		Edits: []Edit{{fleetFile, "return int64(min(k, c.cfg.StaggerMax)) * c.cfg.Stagger", "return c.cfg.TTL + int64(k)"}},
+		Edits: []Edit{{fleetFile, "return int64(min(k, f.k.cfg.StaggerMax)) * f.k.cfg.Stagger", "return f.k.cfg.TTL + int64(k)"}},
 	},
 	{
 		Name: "timeout-means-not-acquired", By: Replace,
@@ -149,16 +151,16 @@ var rules = []Mutant{
 		Breaks: "G8", Package: "internal/core", Test: "TestStormGrantThatWasNotHeard",
 		Edits: []Edit{{coreFile, `c.refuse(l, cause, "", max(c.pause(c.paces[OpAcquire].failed), c.cfg.MaxProbe), a.Text)`,
 			`c.refuse(l, cause, "", c.cfg.TTL, a.Text)`},
-			{fleetFile, "l.place && o != 0", "l.place"}},
+			{sessionsFile, "l.place && o != 0", "l.place"}},
 	},
 	{
 		Name: "gives-up-unasked", By: DropComparison,
 		Story:  "An instance releases what it owns above its quota although nobody who could take it has asked.",
 		Breaks: "G6", Package: "internal/core", Test: "TestStormNobodyGivesUnasked",
-		Edits: []Edit{{noticeFile, "	if len(f.asks) == 0 {\n		return\n", `	if len(f.asks) == 0 {
+		Edits: []Edit{{sessionsFile, "	if len(f.asks) == 0 {\n		return\n", `	if len(f.asks) == 0 {
 		for _, l := range append([]*lease(nil), c.held...) {
-			if i := f.sessions.find(l.id); i >= 0 && !l.yielding && c.targetOf(i) > 0 {
-				c.yield(l, c.nodes[c.targetOf(i)].id, CauseRebalance)
+			if i := f.sessions.find(l.id); i >= 0 && !l.yielding && f.targetOf(i) > 0 {
+				c.yield(l, c.registry.nodes[f.targetOf(i)].id, CauseRebalance)
 			}
 		}
 		return
@@ -169,7 +171,7 @@ var rules = []Mutant{
 		Story: "An instance that has not refreshed its heartbeat when it should long have still counts: its leases have no heir " +
 			"when they expire.",
 		Breaks: "G5", Package: "internal/core", Test: "TestStormTakeoverAtTheExpiry",
-		Edits: []Edit{{fleetFile, "n.alive && !n.suspect", "n.alive"}},
+		Edits: []Edit{{registryFile, "return n.alive && !n.suspect", "return n.alive"}},
 	},
 	{
 		Name: "late-reassertion-counts", By: DropComparison,
@@ -197,14 +199,13 @@ var rules = []Mutant{
 		Name: "leaves-its-heartbeat", By: SkipOne,
 		Story:  "Who stops says so to nobody: its heartbeat lives on, and it counts for a TTL.",
 		Breaks: "G13", Seeds: 100,
-		Edits: []Edit{{coreFile, "\tif q.leave {\n\t\tq.leave = false\n\t\tc.send(OpLeave, nil, nil)\n",
-			"\tif q.leave {\n\t\tq.leave = false\n"}},
+		Edits: []Edit{{coreFile, "own.leave = false\n\t\tc.send(OpLeave, nil, nil)\n", "own.leave = false\n"}},
 	},
 	{
 		Name: "keeps-what-is-gone", By: SkipOne,
 		Story:  "The lease of a session that was removed or paused is kept, and polled, until its owner stops.",
 		Breaks: "G8", Seeds: 100,
-		Edits: []Edit{{"internal/core/fleet.go", "func (c *Core) dropUnwanted() {\n",
+		Edits: []Edit{{sessionsFile, "func (c *Core) dropUnwanted() {\n",
 			"func (c *Core) dropUnwanted() {\n\tif len(c.held) > 0 {\n\t\treturn\n\t}\n"}},
 	},
 	{
@@ -224,7 +225,7 @@ var rules = []Mutant{
 		Name: "heartbeats-one-by-one", By: ChangeWait,
 		Story:  "Each instance reads every other's heartbeat, as it comes due, with a command of its own.",
 		Breaks: "G14", Package: "sim/virtual", Test: "TestHeartbeatsOfManyAreReadTogether",
-		Edits: []Edit{{"internal/core/registry.go", "soon := c.now.Mono + Time(c.cfg.Lead+c.cfg.Renew)", "soon := c.now.Mono"}},
+		Edits: []Edit{{registryFile, "soon := r.k.now.Mono + Time(r.k.cfg.Lead+r.k.cfg.Renew)", "soon := r.k.now.Mono"}},
 	},
 	{
 		Name:   "followers-have-no-doubts",

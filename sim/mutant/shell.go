@@ -43,7 +43,7 @@ var shell = []Mutant{
 	{
 		Name: "poll-at-the-last-moment", By: ShortenMargin,
 		Story:  "A poll is begun while the lease is held, however little of its window is left.",
-		Breaks: "G2", Seeds: 66, Why: whyFits, Scenario: hangingPolls,
+		Breaks: "G2", Seeds: 300, Why: whyFits, Scenario: hangingPolls,
 		Edits: []Edit{{pollerFile, "case !believed, !c.Long && now+c.Timeout > until:", "case !believed:"}},
 	},
 	{
@@ -113,7 +113,7 @@ var shell = []Mutant{
 	{
 		Name: "poll-fits-by-half", By: ShortenMargin,
 		Story:  "A poll is begun if half of its time-out fits into the window.",
-		Breaks: "G2", Seeds: 66, Why: whyFits, Scenario: hangingPolls,
+		Breaks: "G2", Seeds: 300, Why: whyFits, Scenario: hangingPolls,
 		Edits: []Edit{{pollerFile, "now+c.Timeout > until", "now+c.Timeout/2 > until"}},
 	},
 	{

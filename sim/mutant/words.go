@@ -15,8 +15,8 @@ var words = []Mutant{
 		Story:  "A term that is given back is told lost as well.",
 		Breaks: "G12", Seeds: 10,
 		Edits: []Edit{{"internal/core/release.go",
-			"	c.requestRelease(l)\n}\n\n// stillHeir",
-			"	c.tell(Tell{Kind: TellLost, Cause: cause, ID: l.id, Fence: l.fence})\n	c.requestRelease(l)\n}\n\n// stillHeir"}},
+			"Owner: l.heir.id})\n",
+			"Owner: l.heir.id})\n	c.tell(Tell{Kind: TellLost, Cause: cause, ID: l.id, Fence: l.fence})\n"}},
 	},
 	{
 		Name: "followers-say-nothing", By: SkipOne,

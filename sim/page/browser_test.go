@@ -125,6 +125,7 @@ func states(t *testing.T) map[string]func() (string, report.Report) {
 	return map[string]func() (string, report.Report){
 		"fail":    func() (string, report.Report) { return saved(t, params(), whole) },
 		"hostile": func() (string, report.Report) { return saved(t, params(), overlapped(noUntil, hostile)) },
+		"fence":   func() (string, report.Report) { return saved(t, params(), fallen()) },
 		"late":    func() (string, report.Report) { return saved(t, params(), crashed(12*second)) },
 		"pass": func() (string, report.Report) {
 			p := params()
@@ -256,5 +257,61 @@ func TestHugeRunInTheBrowser(t *testing.T) {
 	holds(ctx, t, "it says what is left out", `document.getElementById("run").textContent.includes("200 of 10000") || document.getElementById("run").textContent.includes("Of 10000 sessions")`)
 	if text := js[string](ctx, t, "document.title"); strings.TrimSpace(text) == "" {
 		t.Error("it has no title")
+	}
+}
+
+// The page of a run that was made smaller shows the smallest one too, and that of two runs the event at which they part; whatever
+// the nodes of any of them said.
+func TestOtherRunsOnThePage(t *testing.T) {
+	dir, r := saved(t, params(), overlapped(noUntil, hostile))
+	small, smaller := saved(t, params(), overlapped(noUntil, hostile)[:22])
+	smaller.Config.Scenario = "shrunk" + hostile
+	if err := smaller.Save(small); err != nil {
+		t.Fatal(err)
+	}
+	if err := AddSmaller(dir, small); err != nil {
+		t.Fatal(err)
+	}
+	b := browser(t)
+	ctx := tab(b, t, dir, r, "")
+	do(ctx, t, chromedp.Click("#smaller", chromedp.ByQuery))
+	holds(ctx, t, "the smallest run", `document.querySelector(".cmd code").textContent.endsWith("smaller/shrunk.yaml") && location.hash === "#run=smaller"`)
+	do(ctx, t, chromedp.Click(`button[aria-label="zoom in"]`, chromedp.ByQuery))
+	holds(ctx, t, "it stays", `/t=.*run=smaller/.test(location.hash)`)
+	do(ctx, t, chromedp.Click("#whole", chromedp.ByQuery))
+	holds(ctx, t, "and back", `document.querySelector(".cmd code").textContent.startsWith("simulate check")`)
+	if js[bool](ctx, t, "'owned' in window") {
+		t.Error("what a node said ran")
+	}
+
+	p := Parting{With: "a" + hostile, Parts: true, Same: 3, At: 5 * second, Plans: []string{hostile}, Before: []string{hostile}, Here: []string{"here"},
+		There: []string{hostile}}
+	if err := SaveParting(opened(t, dir), r, p); err != nil {
+		t.Fatal(err)
+	}
+	address := url.URL{Scheme: "file", Path: filepath.ToSlash(filepath.Join(dir, DiffName))}
+	do(ctx, t, chromedp.Navigate(address.String()), chromedp.WaitReady(`html[data-ready="yes"]`, chromedp.ByQuery))
+	holds(ctx, t, "where they part", `document.getElementById("parting").textContent.includes("The same for 3 events; at 5.000 s they part.") &&
+		!/[\u001b\u202e]/.test(document.getElementById("parting").textContent) && !("owned" in window)`)
+	do(ctx, t, chromedp.Click("#parting button", chromedp.ByQuery))
+	holds(ctx, t, "the moment", `location.hash.includes("t=2.000-8.000")`)
+}
+
+// What stands where the smallest run is to be is not followed.
+func TestSmallerRunFollowsNoLink(t *testing.T) {
+	dir, _ := saved(t, params(), nil)
+	small, r := saved(t, params(), nil)
+	if err := r.Save(small); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := t.TempDir()
+	if err := os.Symlink(elsewhere, filepath.Join(dir, SmallerName)); err != nil {
+		t.Fatal(err)
+	}
+	if err := AddSmaller(dir, small); err == nil {
+		t.Error("a link is taken for the folder")
+	}
+	if left, err := os.ReadDir(elsewhere); err != nil || len(left) > 0 {
+		t.Errorf("%d files were written through the link, %v", len(left), err)
 	}
 }

@@ -48,6 +48,7 @@ func build(dir string, r report.Report) *model {
 	b.config()
 	b.draw(found)
 	b.head(err)
+	b.m.Smaller = b.smaller()
 	return b.m
 }
 
@@ -59,8 +60,11 @@ type one struct {
 }
 
 // broken returns the breaks in the order in which they are worth looking at: the first of each guarantee, that which opens the page
-// first, and then the others.
+// first, and then the others. What may never break comes before what came too late: of a fence that fell, much that is late is the
+// consequence.
 func (b *builder) broken() (all []one) {
+	safety := check.Safety(b.p.System)
+	safe := func(x one) bool { return slices.Contains(safety, x.id) }
 	for _, v := range b.r.Guarantees {
 		for i, x := range v.Breaks[:min(len(v.Breaks), drawnMax)] {
 			first := x.First || i == 0 && !slices.ContainsFunc(v.Breaks, func(o check.Break) bool { return o.First })
@@ -74,7 +78,8 @@ func (b *builder) broken() (all []one) {
 		all[at].more = false
 	}
 	slices.SortStableFunc(all, func(x, y one) int {
-		return cmp.Or(less(y.more, x.more), less(b.r.Asked(x.id), b.r.Asked(y.id)), less(two(x), two(y)), cmp.Compare(x.From, y.From))
+		return cmp.Or(less(y.more, x.more), less(b.r.Asked(x.id), b.r.Asked(y.id)), less(two(x), two(y)), less(safe(x), safe(y)),
+			cmp.Compare(x.From, y.From))
 	})
 	return all[:min(len(all), allMax)]
 }
@@ -165,7 +170,7 @@ func (b *builder) guarantees() {
 	decides := check.Decides(b.p)
 	for _, v := range b.r.Guarantees {
 		g := guarantee{
-			ID: v.ID, Promise: report.Promise(v.ID), Verdict: v.Verdict, Value: v.Value, Limit: v.Limit, Unit: shown(v.Unit),
+			ID: v.ID, Promise: check.Promise(v.ID), Verdict: v.Verdict, Value: v.Value, Limit: v.Limit, Unit: shown(v.Unit),
 			Decides:   slices.Contains(decides, v.ID) || v.Verdict == check.Fail && b.r.Asked(v.ID),
 			Exercised: v.Exercised, Excused: v.Excused, Detail: plain.Text(plain.Cut(v.Detail, detailMax)),
 		}
@@ -228,6 +233,10 @@ func (b *builder) config() {
 	add("speed", strconv.FormatFloat(p.Speed, 'g', -1, 64))
 	add("Redis watched", strconv.FormatBool(p.Tap))
 	add("foreign nodes", strconv.FormatBool(p.Foreign))
+	add("nodes were", b.r.Nodes())
+	if p.Least > 0 {
+		whole("exercised at least", int64(p.Least))
+	}
 	add("criteria", cmp.Or(strings.Join(p.Criteria, ", "), "those the plan can exercise, and any that breaks"))
 	add("Redis", strings.TrimSpace(b.r.Redis.Kind+" "+b.r.Redis.Version))
 	add("commit", cmp.Or(b.r.Commit, "unknown"))
@@ -248,8 +257,8 @@ func (b *builder) head(failed error) {
 	add := func(format string, args ...any) { h.Facts = append(h.Facts, shown(fmt.Sprintf(format, args...))) }
 	add("%s", cmp.Or(p.Scenario, "storm"))
 	add("seed %d", b.r.Seed)
-	add("%d nodes", p.Nodes)
-	add("%d sessions", p.Sessions)
+	add("%s", counted(p.Nodes, "node"))
+	add("%s", counted(p.Sessions, "session"))
 	add("%s", plainly(int64(p.Duration)))
 	add("TTL %s", plainly(int64(p.TTL)))
 	add("%s engine", b.r.Engine)
@@ -269,17 +278,23 @@ func (b *builder) commands() {
 	add := func(what, command string) { h.Commands = append(h.Commands, [2]string{what, command}) }
 	var muted []string
 	add("judge again", "simulate check "+dir)
-	if b.p.Foreign && b.r.ReplayFlags == "" { // without the node's own variables it would be another run
-		muted = append(muted, "run again: simulate replay with the run's own --node-cmd, its variables before it")
+	if again := b.r.Again(); len(again.Lacks) > 0 { // without them it would be another run
+		text := "run again: simulate replay " + dir + again.Flags + " with the run's own " + strings.Join(again.Lacks, " and ")
+		if len(again.Was) > 0 {
+			text += " (" + strings.Join(again.Was, "; ") + ")"
+		}
+		muted = append(muted, plain.Text(plain.Cut(text, 2*textMax)))
 	} else {
-		add("run again", "simulate replay "+dir+plain.Text(b.r.ReplayFlags))
+		add("run again", "simulate replay "+dir+plain.Text(again.Flags))
 	}
 	switch {
 	case b.r.Verdict != check.Fail:
 	case b.p.Foreign:
 		muted = append(muted, "make smaller: shrink accuses the library only, and these nodes are foreign")
+	case len(b.m.Breaks) > 0: // of several that broke, what is shown
+		add("make smaller", "simulate shrink "+dir+" --criteria "+b.m.Breaks[0].Guarantee+plain.Text(b.r.Smaller()))
 	default:
-		add("make smaller", "simulate shrink "+dir)
+		add("make smaller", "simulate shrink "+dir+plain.Text(b.r.Smaller()))
 	}
 	h.Muted = strings.Join(muted, "; ")
 }

@@ -52,6 +52,7 @@ type collector struct {
 	around    map[string][]span // what is kept of which session
 	struck    map[int64]int     // plan index → the last of m.Faults
 	sent      map[[2]int64]int64
+	used      map[string][]int // the leases under which what broke ran, where it is itself no lease
 	last      int64
 	ended     bool
 	spans     int // of m.Nodes and m.Sessions
@@ -80,7 +81,7 @@ func newCollector(m *model, p check.Params, around map[string][]span) *collector
 	c := &collector{
 		m: m, ttl: int64(p.TTL), around: around, nodes: map[string]int{}, instances: map[string]int{}, sessions: map[string]int{},
 		strings: map[string]int32{}, open: map[key]*term{}, byNode: map[int]map[key]*term{}, struck: map[int64]int{},
-		sent: map[[2]int64]int64{},
+		sent: map[[2]int64]int64{}, used: map[string][]int{},
 	}
 	c.m.Terms.Hows = howNames
 	c.m.Load.Width = max(1000, p.Duration.Milliseconds()/bucketsMax)
@@ -187,6 +188,23 @@ func (c *collector) event(e *history.Event) {
 		c.harness(e, n)
 	}
 	c.keep(e, n)
+	if e.Kind == history.Arrived {
+		c.uses(e)
+	}
+}
+
+// usesMax is how many leases are shown of what ran under several.
+const usesMax = 4
+
+// uses remembers under which lease a session of intents ran.
+func (c *collector) uses(e *history.Event) {
+	if _, watched := c.around[e.Reason]; !watched || e.Reason == "" || e.Reason == e.Session {
+		return
+	}
+	of := c.used[e.Reason]
+	if i := c.session(e.Session); i >= 0 && len(of) < usesMax && !slices.Contains(of, i) {
+		c.used[e.Reason] = append(of, i)
+	}
 }
 
 // harness takes what the harness did and saw.

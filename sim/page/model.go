@@ -31,6 +31,8 @@ type model struct {
 	End        int64       `json:"end"`   // of what was read
 	Planned    int64       `json:"planned"`
 	TTL        int64       `json:"ttl"`
+	Parting    *Parting    `json:"parting,omitempty"`
+	Smaller    *model      `json:"smaller,omitempty"` // the smallest run that breaks the same
 }
 
 // head is the first section.
@@ -92,6 +94,11 @@ type drawing struct {
 	Watched   bool    `json:"watched"` // its events are there
 	Lead      string  `json:"lead"`
 	Sentence  []part  `json:"sentence"`
+
+	Leases []int `json:"leases,omitempty"` // the sessions whose leases it ran under, where it has none itself
+
+	Said  string   `json:"said,omitempty"`  // the judge's text, where there is no drawing of a lease
+	Lines []string `json:"lines,omitempty"` // and the events that it shows of the guarantee, as simulate check prints them
 }
 
 type owner struct {

@@ -27,27 +27,43 @@ const (
 	FileName    = "report.html"
 	SummaryName = "summary.md"
 	JUnitName   = "junit.xml"
+	DiffName    = "diff.html"
+	SmallerName = "smaller" // the folder of the smallest run that breaks the same
 )
 
 //go:embed assets
 var assets embed.FS
 
 // scripts are the page's, in the order in which they are put together.
-var scripts = []string{"base.js", "head.js", "break.js", "run.js", "view.js", "loads.js", "main.js"}
+var scripts = []string{"base.js", "head.js", "fences.js", "beside.js", "break.js", "run.js", "view.js", "loads.js", "main.js"}
 
 // Save reads a judged run once and writes into its folder what other tools show of it, SummaryName and JUnitName, and, if asked to, its
 // page. A run whose history is cut off or missing has a page that says so. What cannot be made is an error, never a panic: the run's
 // verdict must not be lost for it.
-func Save(dir string, r report.Report, asPage bool) (err error) {
+func Save(dir string, r report.Report, asPage bool) error {
+	to, err := writefile.OpenDir(dir)
+	if err != nil {
+		return fmt.Errorf("page: %w", err)
+	}
+	return errors.Join(SaveIn(to, r, asPage), to.Close())
+}
+
+// SaveIn is Save for a folder that was opened before its run was judged: nothing is written anywhere else, and what shows another run
+// is not written (writefile.ErrReplaced).
+func SaveIn(to *writefile.Dir, r report.Report, asPage bool) (err error) {
+	dir := to.Path()
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("page: what shows %s cannot be made: %v", dir, p)
 		}
 	}()
 	m := build(dir, r)
+	if err := to.Same(); err != nil {
+		return fmt.Errorf("page: %w", err)
+	}
 	write := func(name string, text []byte, err error) error {
 		if err == nil {
-			err = writefile.Write(filepath.Join(dir, name), text)
+			err = to.Write(name, text)
 		}
 		if err != nil {
 			return fmt.Errorf("page: %s cannot be written: %w", filepath.Join(dir, name), err)

@@ -2,6 +2,7 @@ package page
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
@@ -205,7 +206,8 @@ func TestSentenceOfAFailoverThatIsLate(t *testing.T) {
 	dir, r := saved(t, p, crashed(12*second))
 	m := build(dir, r)
 	want := "Session 11111111 of node-1 had no owner for 9.00 s from 3.000 s, 5.75 s longer than allowed (G5 failover). " +
-		"The last fault before it was crash on node-1, at 3.000 s."
+		"The last fault before it was crash on node-1, at 3.000 s. The last word about this lease until it was due was node-1’s renewed at " +
+		"2.000 s. The next was node-2’s acquired at 12.000 s."
 	at := slices.IndexFunc(m.Breaks, func(d drawing) bool { return d.Guarantee == "G5" })
 	if at < 0 {
 		t.Fatalf("G5 did not break: %+v", m.Breaks)
@@ -216,6 +218,65 @@ func TestSentenceOfAFailoverThatIsLate(t *testing.T) {
 	}
 	if us(6*second+second/4) != m.Breaks[at].Deadline {
 		t.Errorf("the deadline is not where the failover was due: %+v", m.Breaks[at])
+	}
+}
+
+// fallen is a run whose Redis loses its data and counts fences from one again.
+func fallen() []history.Event {
+	events := overlapped(func(end int64) int64 { return end - second/2 }, "")
+	for i := range events {
+		e := &events[i]
+		if e.Kind == history.RedisDeleted {
+			*e = history.Event{T: 5 * second, Kind: history.RedisFlushed}
+		}
+		if e.T > 5*second && e.Fence > fenceOne {
+			e.Fence = 1
+		}
+	}
+	return events
+}
+
+// What is broken at once is told in the judge's words, with why where a rule finds it, and drawn with its fences.
+func TestSentenceOfAFenceThatFell(t *testing.T) {
+	dir, r := saved(t, params(), fallen())
+	m := build(dir, r)
+	at := slices.IndexFunc(m.Breaks, func(d drawing) bool { return d.Guarantee == "G3" })
+	if at < 0 {
+		t.Fatalf("G3 did not break: %+v", m.Breaks)
+	}
+	m.Head.Sentence = m.Breaks[at].Sentence
+	got := headline(m)
+	for _, want := range []string{"G3 fences rise broke: ", "fence of session 11111111 fell from 1795560876069996 to 1", "Redis lost its data, at 5.000 s."} {
+		if !strings.Contains(got, want) {
+			t.Errorf("it says\n%s\nwithout %q", got, want)
+		}
+	}
+}
+
+// tooLong is the sentence of the trust of one instance that lasted too long.
+func tooLong(t *testing.T, events []history.Event) string {
+	t.Helper()
+	dir, r := saved(t, params(), events)
+	m := build(dir, r)
+	at := slices.IndexFunc(m.Breaks, func(d drawing) bool { return d.Guarantee == "G1" && len(d.Owners) == 1 })
+	if at < 0 {
+		t.Fatalf("nobody trusted for too long: %+v", m.Breaks)
+	}
+	m.Head.Sentence = m.Breaks[at].Sentence
+	return headline(m)
+}
+
+// A trust that is counted from the answer is told as that.
+func TestSentenceOfATrustFromTheAnswer(t *testing.T) {
+	events := overlapped(func(end int64) int64 { return end + second/10 }, "")
+	for i := range events {
+		if e := &events[i]; e.Kind == history.Renewed || e.Kind == history.Acquired && e.Node == "node-1" {
+			e.T += second / 10
+		}
+	}
+	slices.SortStableFunc(events, func(x, y history.Event) int { return cmp.Compare(x.T, y.T) })
+	if got := tooLong(t, events); !strings.Contains(got, "node-1 counts its trust from the answer") {
+		t.Errorf("it says\n%s", got)
 	}
 }
 
@@ -231,6 +292,18 @@ func TestPageStandsAlone(t *testing.T) {
 	}
 	if !bytes.Contains(text, []byte("default-src 'none'")) {
 		t.Error("no policy forbids what is not the page's own")
+	}
+}
+
+// What a node says is no markup in a summary either, whatever stands before its marks.
+func TestWordsInASummaryAreNoMarkup(t *testing.T) {
+	for said, want := range map[string]string{
+		`a|b[c](d)*e*`:     `a\|b\[c](d)\*e\*`,
+		`\[c](http://d)\|`: `\\\[c](http://d)\\\|`,
+	} {
+		if got := cell(said); got != want {
+			t.Errorf("%s is written %s, want %s", said, got, want)
+		}
 	}
 }
 

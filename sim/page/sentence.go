@@ -29,7 +29,7 @@ func plainly(ns int64) string {
 // when writes a moment of the run.
 func when(ns int64) string { return fmt.Sprintf("%.3f s", time.Duration(ns).Seconds()) }
 
-func named(id string) string { return strings.TrimSpace(id + " " + report.Promise(id)) }
+func named(id string) string { return strings.TrimSpace(id + " " + check.Promise(id)) }
 
 // sentence says in one sentence what broke, or that nothing did.
 func (b *builder) sentence() {
@@ -48,25 +48,43 @@ func (b *builder) sentence() {
 	switch {
 	case len(b.r.Guarantees) == 0:
 		h.Sentence = []part{{Text: "Nothing was judged."}}
-	case len(broke) > 0 && (b.r.Verdict == check.Fail || len(b.m.Breaks) > 0):
+	case len(broke) > 0 && b.r.Verdict == check.Fail:
 		b.brokeSentence(broke)
 	case b.r.Verdict == check.Pass:
-		text := fmt.Sprintf("Nothing broke: %s under %s.", held(len(passed), len(unknown)), counted(len(b.m.Faults), "fault"))
+		nothing := "Nothing broke"
+		if len(broke) > 0 {
+			nothing = "Nothing that decides broke"
+		}
+		text := fmt.Sprintf("%s: %s under %s.", nothing, held(len(passed), len(unknown), len(broke)), counted(len(b.m.Faults), "fault"))
 		if near, ok := closest(passed); ok {
 			text += fmt.Sprintf(" The closest call was %s: %d of %d %s (%d %%).", named(near.ID), near.Value, near.Limit, near.Unit,
 				near.Value*100/near.Limit)
 		}
 		h.Sentence = []part{{Text: text}}
 	default:
-		b.unknownSentence(unknown)
+		b.unknownSentence(append(unknown, slices.DeleteFunc(passed, func(v check.Verdict) bool { return !check.Thin(b.p, v) })...))
+	}
+	if h.Sub == "" && len(broke) > 0 {
+		names := make([]string, len(broke))
+		for i, v := range broke {
+			names[i] = named(v.ID)
+		}
+		h.Sub = "Not asked for, and broken: " + listed(names, 6) + "."
 	}
 }
 
-func held(passed, unknown int) string {
-	if unknown == 0 {
+func held(passed, unknown, broke int) string {
+	var others []string
+	if unknown > 0 {
+		others = append(others, "not put to the test")
+	}
+	if broke > 0 {
+		others = append(others, "not asked for")
+	}
+	if len(others) == 0 {
 		return fmt.Sprintf("all %d guarantees held", passed)
 	}
-	return fmt.Sprintf("%d of %d guarantees held (the others were not put to the test)", passed, passed+unknown)
+	return fmt.Sprintf("%d of %d guarantees held (the others were %s)", passed, passed+unknown+broke, strings.Join(others, ", or "))
 }
 
 func counted(n int, what string) string {
@@ -89,7 +107,7 @@ func closest(all []check.Verdict) (near check.Verdict, ok bool) {
 func (b *builder) unknownSentence(unknown []check.Verdict) {
 	decides := check.Decides(b.p)
 	var open []string
-	why := ""
+	why, enough := "", ""
 	for _, v := range unknown {
 		if !slices.Contains(decides, v.ID) {
 			continue
@@ -97,13 +115,18 @@ func (b *builder) unknownSentence(unknown []check.Verdict) {
 		if open = append(open, named(v.ID)); why == "" {
 			why = clause(v.Detail)
 		}
+		if v.Verdict == check.Pass && len(open) == 1 {
+			enough = " enough"
+			why = fmt.Sprintf("it was exercised %s, and %d is the least that was asked for", report.Times(v.Exercised), b.p.Least)
+		}
 	}
 	text := "Undecided: the run is not complete."
 	switch {
 	case b.m.Head.Banner != "" && b.m.End > 0:
 		text = fmt.Sprintf("Undecided: the run is not complete. Nothing had broken until %s.", when(b.m.End*perMs))
 	case len(open) > 0:
-		text = fmt.Sprintf("Undecided: %s %s not put to the test.", listed(open, 3), map[bool]string{true: "was", false: "were"}[len(open) == 1])
+		text = fmt.Sprintf("Undecided: %s %s not put to the test%s.", listed(open, 3),
+			map[bool]string{true: "was", false: "were"}[len(open) == 1], enough)
 		if why != "" && !strings.HasPrefix(why, "nothing in this run") {
 			text += " " + strings.TrimSuffix(strings.ToUpper(why[:1])+why[1:], ".") + "."
 		}
@@ -114,7 +137,7 @@ func (b *builder) unknownSentence(unknown []check.Verdict) {
 // clause is the first of an explanation's clauses.
 func clause(detail string) string {
 	first, _, _ := strings.Cut(detail, "; ")
-	return shown(first)
+	return timed(shown(first))
 }
 
 func listed(all []string, most int) string {
@@ -139,19 +162,27 @@ func (b *builder) brokeSentence(broke []check.Verdict) {
 	h.Sentence = first.Sentence
 	for _, v := range broke {
 		if v.ID == first.Guarantee {
-			h.Sub += " " + b.others(v)
+			h.Sub += " " + b.others(v, first)
 		}
 	}
 }
 
 // others says how many breaks of the guarantee there are beside the one that is shown.
-func (b *builder) others(v check.Verdict) string {
+func (b *builder) others(v check.Verdict, shown drawing) string {
 	n, sessions, longest := uint64(0), map[string]bool{}, int64(0)
+	if len(shown.Owners) != 1 || shown.Deadline == 0 || v.ID != "G1" && v.ID != "E1" {
+		longest = (shown.To - shown.From) * perUs
+	}
 	for _, k := range v.Kinds {
 		n += k.Broken
 	}
 	for _, x := range v.Breaks {
-		sessions[x.Session] = true
+		if x.Session != "" {
+			sessions[x.Session] = true
+		}
+		if x.From < x.Deadline && len(x.Owners) == 1 { // it trusted rightly until then
+			x.From = x.Deadline
+		}
 		longest = max(longest, x.To-x.From)
 	}
 	what := "break"
@@ -165,10 +196,16 @@ func (b *builder) others(v check.Verdict) string {
 	if n <= 1 {
 		return ""
 	}
-	text := fmt.Sprintf("%s: %s on %s%s of %d; this one began first", v.ID, counted(int(n), what), most, counted(len(sessions), "session"),
-		max(len(b.m.Sessions), len(sessions)))
-	if longest > 0 {
+	text := v.ID + ": " + counted(int(n), what)
+	if len(sessions) > 0 {
+		text += fmt.Sprintf(" on %s%s of %d", most, counted(len(sessions), "session"), max(len(b.m.Sessions), len(sessions)))
+	}
+	text += "; this one began first"
+	if longest >= perMs {
 		text += ", the longest lasted " + plainly(max(longest, limitOf(v)))
+	}
+	if v.Unit == "commands" {
+		text += fmt.Sprintf(", the most was %d of %d", v.Value, v.Limit)
 	}
 	return text + "."
 }

@@ -51,6 +51,10 @@ func junit(r report.Report) ([]byte, error) {
 		case v.Verdict == check.Fail && r.Asked(v.ID):
 			c.Failure = why
 			s.Failures++
+		case check.Thin(r.Params(), v):
+			why.Message = fmt.Sprintf("exercised %s, at least %d is asked for", report.Times(v.Exercised), r.Config.Least)
+			c.Error = why
+			s.Errors++
 		case v.Verdict != check.Pass && decides[v.ID]:
 			why.Message = "unknown: not put to the test"
 			c.Error = why
@@ -82,7 +86,7 @@ func summary(dir string, r report.Report, m *model, asPage bool) ([]byte, error)
 	b.WriteString("| | promise | verdict | value | limit | unit | exercised |\n|---|---|---|---:|---:|---|---:|\n")
 	glyphs := map[check.Outcome]string{check.Pass: "✓ pass", check.Fail: "✕ **fail**", check.Unknown: "? unknown"}
 	for _, v := range r.Guarantees {
-		fmt.Fprintf(&b, "| %s | %s | %s | %d | %d | %s | %d |\n", cell(v.ID), report.Promise(v.ID), glyphs[v.Verdict], v.Value,
+		fmt.Fprintf(&b, "| %s | %s | %s | %d | %d | %s | %d |\n", cell(v.ID), check.Promise(v.ID), glyphs[v.Verdict], v.Value,
 			v.Limit, cell(v.Unit), v.Exercised)
 	}
 	if text := strings.TrimRight(plain.Cut(failures.String(), summaryMax), "\n"); text != "" {
@@ -100,6 +104,6 @@ func summary(dir string, r report.Report, m *model, asPage bool) ([]byte, error)
 
 // cell is a text that ends no cell of a table and is no markup in it.
 func cell(s string) string {
-	escaped := strings.NewReplacer("|", `\|`, "<", "&lt;", "&", "&amp;", "`", "'", "[", `\[`, "*", `\*`, "_", `\_`)
+	escaped := strings.NewReplacer(`\`, `\\`, "|", `\|`, "<", "&lt;", "&", "&amp;", "`", "'", "[", `\[`, "*", `\*`, "_", `\_`)
 	return escaped.Replace(plain.Text(plain.Cut(s, detailMax)))
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/report"
 )
 
 // Times of a break are nanoseconds here, those of the model's faults and marks milliseconds, of its events microseconds.
@@ -83,6 +83,10 @@ func (s *story) drawing() drawing {
 		}
 		s.owners = append(s.owners, owner{n, s.nameOf(n, o.Instance), exact(o.Fence)})
 	}
+	if len(s.owners) == 0 || slices.Contains([]string{"G2", "E2", "I1"}, s.id) {
+		s.users()
+	}
+	s.accused()
 	if len(s.owners) > 1 && s.owners[0].Name == s.owners[1].Name {
 		s.owners[0].Name, s.owners[1].Name = "the old process of "+s.owners[0].Name, "the new process of "+s.owners[1].Name
 	}
@@ -95,8 +99,9 @@ func (s *story) drawing() drawing {
 		Guarantee: s.id, Session: s.session, From: us(s.From), To: us(s.To), Owners: s.owners, Fault: -1, First: !s.more,
 		Watched: len(s.events) > 0,
 	}
-	if s.fault != nil {
-		d.Fault = int(s.fault.N)
+	d.Leases = s.c.used[s.Session]
+	if !d.Watched {
+		d.Said, d.Lines = s.said(s.Text), s.evidence()
 	}
 	if two(s.one) {
 		d.Sentence, d.Steps = s.overlap()
@@ -105,9 +110,39 @@ func (s *story) drawing() drawing {
 		d.Sentence, d.Steps = s.other()
 		d.Lead = named(s.id)
 	}
-	d.Deadline, d.Missed = us(s.due), s.missed
+	if s.fault != nil {
+		d.Fault = int(s.fault.N)
+	}
+	d.Owners, d.To, d.Deadline, d.Missed = s.owners, us(s.To), us(s.due), s.missed
 	slices.SortStableFunc(d.Steps, func(x, y step) int { return cmp.Compare(x.At, y.At) })
 	return d
+}
+
+// evidence is what the judge shows of the guarantee, a line an event; only of its first break, which it is of.
+func (s *story) evidence() (lines []string) {
+	for _, v := range s.r.Guarantees {
+		if v.ID != s.id || s.more {
+			continue
+		}
+		for i := range v.Evidence[:min(len(v.Evidence), linesMax)] {
+			lines = append(lines, shown(report.Line(&v.Evidence[i])))
+		}
+	}
+	return lines
+}
+
+// linesMax is how many events are printed of a break that is of no lease.
+const linesMax = 60
+
+// users makes those who last used it the break's owners too: what has no lease has no other, and of two pollers one may own nothing.
+func (s *story) users() {
+	for i := range slices.Backward(s.events) {
+		e := &s.events[i]
+		known := slices.ContainsFunc(s.owners, func(o owner) bool { return o.Node == e.node })
+		if e.at <= s.From+perMs && e.node >= 0 && !known && len(s.owners) < 2 && e.kind == history.Arrived {
+			s.owners = append(s.owners, owner{Node: e.node, Name: s.nameOf(e.node, "")})
+		}
+	}
 }
 
 // lead puts who had the lease when the break began before who had it next.
@@ -268,9 +303,12 @@ func (s *story) last() string {
 	if s.fault == nil {
 		return "No fault of the plan explains it."
 	}
-	whom := " on Redis"
-	if s.fault.Node >= 0 {
-		whom = " on " + s.m.Nodes[s.fault.Node].Name
+	whom := ""
+	switch f := s.fault; {
+	case f.Node >= 0:
+		whom = " on " + s.m.Nodes[f.Node].Name
+	case f.Session >= 0:
+		whom = " on session " + short(s.m.Sessions[f.Session].Name)
 	}
 	return fmt.Sprintf("The last fault before it was %s%s, at %s.", s.fault.Kind, whom, when(s.fault.From*perMs))
 }
@@ -392,72 +430,4 @@ func (s *story) ending() string {
 		return "The run ends while both trust"
 	}
 	return "A trust window closes"
-}
-
-// words are what a break of a guarantee is, between its beginning, the moment it was due and its end.
-var words = map[string]struct{ what, begins, due, over string }{
-	"G1": {
-		"was trusted beyond its end at Redis", "Its owner says how long it trusts it: longer than Redis grants it.",
-		"It ends at Redis: another may be given it.", "The window that was told ends.",
-	},
-	"G2": {"was polled by one who no longer had it", "The poll begins.", "", "It arrives at the target."},
-	"G3": {"was given a fence that is not larger than the one before", "The fence falls.", "", "It is seen."},
-	"E3": {"was given a fence that is not larger than the one before", "The fence falls.", "", "It is seen."},
-	"G4": {"was polled without trust", "A poll goes on without trust.", "", "It is over."},
-	"G5": {"had no owner", "Its owner is gone.", "By here another had to own it.", "It is owned again, or the run ends."},
-	"E4": {"had no leader", "Its leader is gone.", "By here another had to lead.", "It is led again, or the run ends."},
-	"G8": {"was not polled", "The last poll before the gap.", "By here it had to be polled again.", "It is polled again, or the run ends."},
-	"G9": {
-		"was not polled after Redis failed", "Redis answers again.", "By here it had to be polled again.", "It is polled again, or the run ends.",
-	},
-	"G13": {
-		"was free after its owner had released it", "Its owner, which was asked to stop, releases it.", "By here another had to own it.",
-		"It is owned again, or the run ends.",
-	},
-	"G10": {"was changed by another than its owner", "The foreign change.", "", "It is seen."},
-}
-
-// other tells of a break that is no overlap.
-func (s *story) other() ([]part, []step) {
-	w := words[s.id]
-	sentence := append(s.what(w.what), part{Text: s.last()})
-	if s.missed = w.due; s.due != 0 && s.missed == "" {
-		s.missed = "due by here"
-	}
-	var steps []step
-	if s.fault != nil {
-		steps = append(steps, step{s.fault.From * 1000, s.faultStep()})
-	}
-	steps = append(steps, step{us(s.From), cmp.Or(w.begins, "It begins.")})
-	if s.due != 0 {
-		steps = append(steps, step{us(s.due), s.missed})
-	}
-	if s.To > s.From {
-		steps = append(steps, step{us(s.To), cmp.Or(w.over, "It is over, or noticed.")})
-	}
-	return sentence, steps
-}
-
-// what says what broke: of a lease, in the words of its guarantee, else in the judge's.
-func (s *story) what(verb string) []part {
-	switch {
-	case (s.id == "G1" || s.id == "E1") && s.due != 0 && len(s.owners) > 0:
-		return []part{
-			{s.owners[0].Name, "a"}, {Text: " trusted the lease of session "}, {s.name, "code"}, {Text: " for "}, {plainly(s.To - s.due), "red"},
-			{Text: fmt.Sprintf(" longer than Redis had granted it: at %s it said until %s, Redis until %s. Another could own it meanwhile. ",
-				when(s.From), when(s.To), when(s.due))},
-		}
-	case verb == "" || s.session < 0:
-		v, _ := check.Result{Verdicts: s.r.Guarantees}.Verdict(s.id)
-		return []part{{named(s.id), "red"}, {Text: " broke: " + strings.TrimSuffix(clause(v.Detail), ".") + ". "}}
-	}
-	parts := []part{{Text: "Session "}, {s.name, "code"}}
-	if len(s.owners) > 0 {
-		parts = append(parts, part{Text: " of "}, part{s.owners[0].Name, "a"})
-	}
-	if long := s.To - s.From; long >= perMs && s.due != 0 {
-		return append(parts, part{Text: " " + verb + " for "}, part{plainly(long), "red"}, part{Text: fmt.Sprintf(
-			" from %s, %s longer than allowed (%s). ", when(s.From), plainly(max(0, s.To-s.due)), named(s.id))})
-	}
-	return append(parts, part{Text: " " + verb + ", at "}, part{when(s.From), "red"}, part{Text: " (" + named(s.id) + "). "})
 }

@@ -109,15 +109,19 @@ func (r *Redis) provisionContainer(ctx context.Context, c RedisChoice, dir strin
 	if err != nil {
 		return err
 	}
+	files := filepath.Join(folder, "data")
+	if err := os.Mkdir(files, 0o700); err != nil {
+		return fmt.Errorf("folder for redis-server: %w", err)
+	}
 	image := cmp.Or(c.Image, RedisImage)
 	binary, err := r.boxes.binary(ctx, image)
 	if err != nil {
 		return err
 	}
 	r.server = &server{
-		binary: binary + " of " + image, dir: folder, data: boxData, addr: net.JoinHostPort(address.String(), boxPort),
+		binary: binary + " of " + image, dir: folder, files: files, data: boxData, addr: net.JoinHostPort(address.String(), boxPort),
 		launch: r.boxes.launcher(container.Spec{
-			Name: "Redis", Image: image, Address: address, Folders: map[string]string{folder: boxData},
+			Name: "Redis", Image: image, Address: address, Folders: map[string]string{files: boxData},
 			Command: []string{binary}, User: strconv.Itoa(os.Getuid()) + ":" + strconv.Itoa(os.Getgid()),
 		}),
 	}
@@ -128,9 +132,9 @@ func (r *Redis) provisionContainer(ctx context.Context, c RedisChoice, dir strin
 	if err := r.check(ctx); err != nil {
 		return err
 	}
-	if kept, _ := filepath.Glob(filepath.Join(folder, "appendonly*")); len(kept) == 0 {
+	if kept, _ := filepath.Glob(filepath.Join(files, "appendonly*")); len(kept) == 0 {
 		return fmt.Errorf("%w: what its containers write to %s is not seen here; set TMPDIR to a folder that both share",
-			container.ErrElsewhere, folder)
+			container.ErrElsewhere, files)
 	}
 	return nil
 }
@@ -178,8 +182,7 @@ func (b *boxes) watch(what error, s container.Spec, e container.Exit) {
 	case e.Err != nil:
 		why = fmt.Errorf("%w: the engine that runs the container of %s does not answer: %w", what, s.Name, e.Err)
 	case e.Again:
-		why = fmt.Errorf("%w: the container of %s (%s) ended with code %d, and its restart policy had it started again",
-			what, s.Name, s.Image, e.Code)
+		why = fmt.Errorf("%w: the container of %s (%s) ended, and its restart policy had it started again", what, s.Name, s.Image)
 	default:
 		return
 	}

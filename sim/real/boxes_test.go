@@ -87,6 +87,43 @@ func TestFaultsOfARedisInAContainer(t *testing.T) {
 	}
 }
 
+// Whoever made the image of Redis writes no file of this machine but those of its data: a link that the container leaves among them is
+// followed by nobody.
+func TestRedisInAContainerLeavesItsFolder(t *testing.T) {
+	r := inContainer(t)
+	var folders []string // that the container sees
+	for _, pattern := range []string{"appendonly*", filepath.Join("*", "appendonly*")} {
+		found, err := filepath.Glob(filepath.Join(r.server.dir, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range found {
+			folders = append(folders, filepath.Dir(name))
+		}
+	}
+	if len(folders) == 0 {
+		t.Fatalf("the data of Redis is not below %s", r.server.dir)
+	}
+	victim := filepath.Join(t.TempDir(), "victim")
+	names := []string{filepath.Base(r.server.logFile()), "dump.rdb"}
+	r.server.kill()
+	for _, name := range names {
+		link := filepath.Join(folders[0], name)
+		if err := os.RemoveAll(link); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(victim, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(r.server.start(t.Context()), r.failToSave(t.Context())); err != nil {
+		t.Error(err)
+	}
+	if text, err := os.ReadFile(victim); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what Redis said is in a file elsewhere: %q, %v", text, err)
+	}
+}
+
 func TestRunWhoseRedisIsKilledForMemoryIsCutShort(t *testing.T) {
 	r := inContainer(t)
 	api, err := client.New(client.FromEnv)

@@ -32,13 +32,6 @@ const (
 	portProxy     = 8474
 )
 
-// composedCan is what can be done to a fleet that somebody else started and goes on with.
-var composedCan = []fault.Kind{
-	fault.Crash, fault.CrashAll, fault.Terminate, fault.Freeze, fault.CheckSend,
-	fault.Cut, fault.BlackHole, fault.RequestsLost, fault.RepliesLost, fault.Latency, fault.Flapping,
-	fault.RedisOutage, fault.RedisRestart, fault.RedisFreeze, fault.RedisSlow, fault.ScriptFlush, fault.ClientKill, fault.KeyDelete,
-}
-
 // composed is a fleet of a compose project. It is stormed from outside: its containers by the engine, its network by its toxiproxy.
 type composed struct {
 	*boxes
@@ -75,7 +68,7 @@ func (r *Redis) provisionCompose(ctx context.Context, project, dir string) error
 		return err
 	}
 	r.server = &server{
-		binary: "redis of " + project, dir: folder, addr: at.String(), proc: box{Container: running},
+		binary: "redis of " + project, dir: folder, files: folder, addr: at.String(), proc: box{Container: running},
 		launch: func(ctx context.Context, _ []string, _ *os.File) (program, error) {
 			again, err := c.follow(c.services[serviceRedis].Start(ctx, nil, nil))
 			if err != nil {
@@ -335,7 +328,8 @@ func (c *composed) witness(ctx context.Context, r *run) (*target, error) {
 		defer close(t.served)
 		defer func() { _ = out.Close() }()
 		var decoder history.Decoder
-		for lines := bufio.NewScanner(out); lines.Scan(); {
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
 			var e history.Event
 			if decoder.Decode(lines.Bytes(), &e) != nil {
 				continue // the line that it was in the middle of
@@ -343,6 +337,9 @@ func (c *composed) witness(ctx context.Context, r *run) (*target, error) {
 			if e.T = r.clock.fromMono(e.T); e.T >= 0 {
 				t.heard(&e)
 			}
+		}
+		if err := lines.Err(); err != nil {
+			c.lose(fmt.Errorf("%w: what the target of %q says cannot be read: %w", ErrLost, c.project, err))
 		}
 	}()
 	return t, nil

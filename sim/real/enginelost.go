@@ -18,6 +18,9 @@ func (r *run) watchEngine(cancel context.CancelCauseFunc, stop <-chan struct{}) 
 		}
 		r.notef("%v", err)
 		cancel(err)
+	case err := <-r.starved:
+		r.notef("%v", err)
+		cancel(err)
 	case <-stop:
 	}
 }

@@ -2,6 +2,7 @@ package real
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,30 +19,76 @@ type injection struct {
 	storm   context.Context // ends with the storm: then the fault is healed, whatever its duration
 	session string          // that it hit
 	held    string          // slot that it has in hand
+	hit     *member         // of several servers, the one that is under it
 }
 
-// injectors by kind. Each injects, waits, heals, and records both.
-var injectors = map[fault.Kind]func(*injection){
-	fault.Crash: (*injection).crash, fault.CrashAll: (*injection).crashAll, fault.Terminate: (*injection).terminate,
-	fault.Freeze: (*injection).freeze, fault.CheckSend: (*injection).checkSend,
-	fault.Join: (*injection).join, fault.Leave: (*injection).leave,
+// injector is how a kind is injected, and where it is not.
+type injector struct {
+	inject   func(*injection) // injects, waits, heals, and records both
+	embedded string           // not empty: an embedded Redis has no such fault, and this is why
+	given    string           // the same of a Redis that somebody else runs
+	composed bool             // a composed fleet, which goes on with what it has, can take it
+	servers  bool             // it needs replicas and sentinels
+}
 
-	fault.Cut: (*injection).network, fault.BlackHole: (*injection).network, fault.RequestsLost: (*injection).network,
-	fault.RepliesLost: (*injection).network, fault.Latency: (*injection).network, fault.Bandwidth: (*injection).network,
-	fault.Fragments: (*injection).network, fault.Flapping: (*injection).flapping,
+// Why a Redis has no fault of those that refuse writes, and why a given one is left alone.
+const (
+	refusesNone  = "the embedded Redis refuses no writes"
+	othersWrite  = "a given Redis may have other clients, whose writes would fail"
+	notToKill    = "a given Redis is not the simulator's to kill"
+	notToStop    = "a given Redis is not the simulator's to stop"
+	notToRestart = "a given Redis is not the simulator's to restart"
+)
 
-	fault.RedisOutage: (*injection).redisOutage, fault.RedisRestart: (*injection).redisOutage,
-	fault.RedisWipe: (*injection).redisWipe, fault.RedisFlush: (*injection).redisFlush, fault.RedisFreeze: (*injection).redisFreeze,
-	fault.RedisSlow: (*injection).redisSlow, fault.RedisLoading: (*injection).redisLoading,
-	fault.ScriptFlush: (*injection).scriptFlush,
-	fault.ClientKill:  (*injection).clientKill, fault.KeyDelete: (*injection).keyDelete,
-	fault.BeatStale: (*injection).beatStale,
+// injectors has one entry for each kind that this engine can inject. It is set in init, because faults refer to it.
+var injectors map[fault.Kind]injector
 
-	fault.RedisReadOnly: (*injection).refuse, fault.RedisMemory: (*injection).refuse, fault.RedisNoPerm: (*injection).refuse,
-	fault.RedisNoReplicas: (*injection).refuse, fault.RedisMisconf: (*injection).refuse,
+func init() {
+	on := func(f func(*injection)) injector { return injector{inject: f} }
+	anywhere := func(f func(*injection)) injector { return injector{inject: f, composed: true} }
+	servers := func(f func(*injection)) injector { return injector{inject: f, servers: true} }
+	refuse := injector{inject: (*injection).refuse, embedded: refusesNone, given: othersWrite}
+	injectors = map[fault.Kind]injector{
+		fault.Crash: anywhere((*injection).crash), fault.CrashAll: anywhere((*injection).crashAll),
+		fault.Terminate: anywhere((*injection).terminate), fault.Freeze: anywhere((*injection).freeze),
+		fault.CheckSend: anywhere((*injection).checkSend), fault.Join: on((*injection).join), fault.Leave: on((*injection).leave),
 
-	fault.SessionAdd: (*injection).sessionAdd, fault.SessionRemove: (*injection).sessionRemove,
-	fault.SessionPause: (*injection).sessionPause, fault.PollSlow: (*injection).pollSlow, fault.PollHang: (*injection).pollHang,
+		fault.Cut: anywhere((*injection).network), fault.BlackHole: anywhere((*injection).network),
+		fault.RequestsLost: anywhere((*injection).network), fault.RepliesLost: anywhere((*injection).network),
+		fault.Latency: anywhere((*injection).network), fault.Bandwidth: on((*injection).network),
+		fault.Fragments: on((*injection).network), fault.Flapping: anywhere((*injection).flapping),
+
+		fault.RedisOutage:  {inject: (*injection).redisOutage, given: notToKill, composed: true},
+		fault.RedisRestart: {inject: (*injection).redisOutage, given: notToRestart, composed: true},
+		fault.RedisWipe:    {inject: (*injection).redisWipe, given: notToKill},
+		fault.RedisFlush:   {inject: (*injection).redisFlush, given: "a given Redis may hold other data"},
+		fault.RedisFreeze: {
+			inject: (*injection).redisFreeze, composed: true, given: notToStop, embedded: "the embedded Redis is no process of its own",
+		},
+		fault.RedisSlow: {
+			inject: (*injection).redisSlow, composed: true, given: "a given Redis may have other clients, which would wait",
+			embedded: "the embedded Redis does not run scripts on one thread as Redis does",
+		},
+		fault.RedisLoading: {inject: (*injection).redisLoading, given: notToRestart, embedded: "the embedded Redis loads nothing"},
+		fault.ScriptFlush:  anywhere((*injection).scriptFlush),
+		fault.ClientKill: {
+			inject: (*injection).clientKill, composed: true, embedded: "the embedded Redis has no CLIENT KILL",
+			given: "a given Redis may have other clients, which would lose their connections",
+		},
+		fault.KeyDelete: anywhere((*injection).keyDelete), fault.BeatStale: on((*injection).beatStale),
+
+		fault.RedisReadOnly: refuse, fault.RedisMemory: refuse, fault.RedisNoPerm: refuse, fault.RedisNoReplicas: refuse,
+		fault.RedisMisconf: refuse,
+
+		fault.SessionAdd: on((*injection).sessionAdd), fault.SessionRemove: on((*injection).sessionRemove),
+		fault.SessionPause: on((*injection).sessionPause), fault.PollSlow: on((*injection).pollSlow),
+		fault.PollHang: on((*injection).pollHang),
+
+		fault.MasterCut: servers((*injection).masterCut), fault.Failover: servers((*injection).failover),
+		fault.FailoverTwice: servers((*injection).failoverTwice), fault.ReplicaCut: servers((*injection).replicaCut),
+		fault.ReplicaFlip: servers((*injection).replicaFlip), fault.ReplicaLag: servers((*injection).replicaLag),
+		fault.ReplicaWipe: servers((*injection).replicaWipe),
+	}
 }
 
 // injectAll injects the plan's faults at their times after start and returns when all are healed, which is soon after
@@ -69,7 +116,7 @@ func (r *run) injectAll(ctx, storm context.Context, start time.Time) {
 		all.Go(func() {
 			defer inj.off()
 			if inj.aimed(found, start.Add(f.At)) {
-				injectors[f.Kind](inj)
+				injectors[f.Kind].inject(inj)
 			}
 		})
 	}
@@ -133,11 +180,12 @@ func (inj *injection) pause(d time.Duration) bool {
 
 // skip notes that the fault cannot hit, because of what hit before.
 func (inj *injection) skip(why string) {
-	inj.notef("fault %d (%s %s) was not injected: %s", inj.n+1, inj.Kind, inj.Target, why)
+	inj.notef("fault %d (%s) was not injected: %s", inj.n+1, strings.TrimSpace(string(inj.Kind)+" "+inj.Target), why)
 }
 
 // failed notes that something the fault needs did not work.
 func (inj *injection) failed(err error) {
+	outOfFiles(err, inj.starve)
 	if err != nil && inj.ctx.Err() == nil {
 		inj.notef("fault %d (%s %s): %v", inj.n+1, inj.Kind, inj.Target, err)
 	}

@@ -17,7 +17,24 @@ func (inj *injection) alone() bool {
 		inj.skip("Redis is under another fault")
 		return false
 	}
+	if p := inj.redis.replicated; p != nil {
+		m := p.present()
+		if !m.hand.TryLock() {
+			inj.redis.give()
+			inj.skip("the master is under another fault")
+			return false
+		}
+		inj.hit, inj.redis.server = m, m.server
+	}
 	return true
+}
+
+// done lets others have Redis.
+func (inj *injection) done() {
+	if inj.hit != nil {
+		inj.hit.hand.Unlock()
+	}
+	inj.redis.give()
 }
 
 // down and up record that Redis stops answering, and answers again.
@@ -39,7 +56,7 @@ func (inj *injection) redisOutage() {
 	if !inj.alone() {
 		return
 	}
-	defer inj.redis.give()
+	defer inj.done()
 	inj.begin()
 	inj.down()
 	inj.redis.halt(inj.ctx)
@@ -52,7 +69,7 @@ func (inj *injection) redisWipe() {
 	if !inj.alone() {
 		return
 	}
-	defer inj.redis.give()
+	defer inj.done()
 	inj.begin()
 	inj.down()
 	inj.redis.halt(inj.ctx)
@@ -89,9 +106,9 @@ func (inj *injection) redisFlush() {
 	if !inj.alone() {
 		return
 	}
-	defer inj.redis.give()
+	defer inj.done()
 	inj.begin()
-	inj.failed(inj.redis.client.Load().FlushAll(inj.ctx).Err())
+	inj.failed(inj.redis.own().FlushAll(inj.ctx).Err())
 	inj.failed(inj.work.restore(inj.ctx))
 }
 
@@ -99,7 +116,7 @@ func (inj *injection) redisFreeze() {
 	if !inj.alone() {
 		return
 	}
-	defer inj.redis.give()
+	defer inj.done()
 	inj.begin()
 	inj.down()
 	inj.failed(inj.redis.server.proc.freeze())
@@ -117,10 +134,10 @@ func (inj *injection) redisSlow() {
 	if !inj.alone() {
 		return
 	}
-	defer inj.redis.give()
+	defer inj.done()
 	inj.begin()
 	inj.down()
-	client := inj.redis.client.Load().WithTimeout(time.Duration(inj.Ms)*time.Millisecond + time.Minute)
+	client := inj.redis.own().WithTimeout(time.Duration(inj.Ms)*time.Millisecond + time.Minute)
 	inj.failed(client.Eval(inj.ctx, slowScript, nil, strconv.FormatInt(inj.Ms, 10)).Err())
 	inj.answers()
 }
@@ -130,7 +147,7 @@ func (inj *injection) redisLoading() {
 	if !inj.alone() {
 		return
 	}
-	defer inj.redis.give()
+	defer inj.done()
 	keys, err := inj.redis.compact(inj.ctx)
 	if err != nil {
 		inj.skip(fmt.Sprintf("its data cannot be compacted: %v", err))
@@ -146,19 +163,19 @@ func (inj *injection) scriptFlush() {
 	if !inj.alone() {
 		return
 	}
-	defer inj.redis.give()
+	defer inj.done()
 	inj.begin()
-	inj.failed(inj.redis.client.Load().ScriptFlush(inj.ctx).Err())
+	inj.failed(inj.redis.own().ScriptFlush(inj.ctx).Err())
 }
 
 func (inj *injection) clientKill() {
 	if !inj.alone() {
 		return
 	}
-	defer inj.redis.give()
+	defer inj.done()
 	inj.begin()
 	for _, kind := range []string{"normal", "pubsub"} {
-		inj.failed(inj.redis.client.Load().ClientKillByFilter(inj.ctx, "TYPE", kind, "SKIPME", "yes").Err())
+		inj.failed(inj.redis.own().ClientKillByFilter(inj.ctx, "TYPE", kind, "SKIPME", "yes").Err())
 	}
 }
 
@@ -198,9 +215,9 @@ func (inj *injection) keyDelete() {
 	if !inj.alone() {
 		return
 	}
-	defer inj.redis.give()
+	defer inj.done()
 	if inj.picked() {
 		inj.begin()
-		inj.failed(inj.redis.client.Load().Del(inj.ctx, inj.system.prefix+inj.session).Err())
+		inj.failed(inj.redis.own().Del(inj.ctx, inj.system.prefix+inj.session).Err())
 	}
 }

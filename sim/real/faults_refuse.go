@@ -17,7 +17,7 @@ func (inj *injection) refuse() {
 	if !inj.alone() {
 		return
 	}
-	defer inj.redis.give()
+	defer inj.done()
 	if inj.Kind == fault.RedisMisconf {
 		if err := inj.redis.failToSave(inj.ctx); err != nil {
 			inj.skip(fmt.Sprintf("its data can be saved: %v", err))
@@ -29,10 +29,14 @@ func (inj *injection) refuse() {
 	inj.down()
 	inj.refusals.begin()
 	defer inj.refusals.end()
-	inj.failed(inj.redis.client.Load().Do(inj.ctx, begin...).Err())
+	inj.failed(inj.redis.own().Do(inj.ctx, begin...).Err())
 	inj.last()
 	// An interrupted run ends it too: nodes release what they hold.
-	inj.failed(inj.redis.client.Load().Do(context.WithoutCancel(inj.ctx), end...).Err())
+	if m := inj.hit; inj.Kind == fault.RedisReadOnly && m != nil && m != inj.redis.replicated.present() {
+		inj.failed(m.followNow(context.WithoutCancel(inj.ctx), inj.redis.replicated.present()))
+	} else {
+		inj.failed(inj.redis.own().Do(context.WithoutCancel(inj.ctx), end...).Err())
+	}
 	inj.answers()
 }
 
@@ -83,7 +87,7 @@ func allBut(prefix string) []any {
 
 // failToSave has Redis save its data where a folder is in the way. Nothing but the failure remains.
 func (r *Redis) failToSave(ctx context.Context) (err error) {
-	file := filepath.Join(r.server.dir, "dump.rdb")
+	file := filepath.Join(r.server.files, "dump.rdb")
 	if err := os.RemoveAll(file); err != nil {
 		return err
 	}
@@ -93,7 +97,7 @@ func (r *Redis) failToSave(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, os.Remove(file)) }()
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	client := r.client.Load()
+	client := r.own()
 	for started := false; ; {
 		if !started { // refused while the tap is given a snapshot
 			started = client.BgSave(ctx).Err() == nil

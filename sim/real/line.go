@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	toxiproxy "github.com/Shopify/toxiproxy/v2"
+	"github.com/Shopify/toxiproxy/v2/stream"
 	"github.com/rs/zerolog"
 )
 
@@ -48,20 +50,19 @@ const lineTimeout = 2 * time.Second
 
 var lineNumber atomic.Uint64
 
-// line is one node's way to Redis: a toxiproxy with a server and collection of its own, so that one that hangs harms no
-// other. Safe for concurrent use.
+// line is one node's way to Redis: a gate, and behind it links of toxiproxy with a server and collection of its own, so that one that
+// hangs harms no other. Safe for concurrent use.
 type line struct {
 	name     string
 	upstream string
 	up, down *direction // node to Redis, Redis to node
+	short    func(error)
 
 	mu     sync.Mutex
-	proxy  *toxiproxy.Proxy
-	listen string // stays the same for the line's life
+	gate   *gate
 	effect map[int]effect
 	// filter does what the network before the line can: it loses what goes either way, or refuses. nil: the line does all.
 	filter func(up, down, refuse bool) error
-	isCut  bool
 	closed bool
 }
 
@@ -71,22 +72,16 @@ type effect struct {
 	cut      bool
 }
 
-// newLine opens a way to upstream ("host:port") at a place of this machine. Delays are drawn from seed.
-func newLine(name string, at netip.Addr, upstream string, seed, stream uint64) (*line, error) {
+// newLine opens a way to upstream ("host:port") at a place of this machine. Delays are drawn from seed. short is gate.short.
+func newLine(name string, at netip.Addr, upstream string, seed, stream uint64, short func(error)) (*line, error) {
 	l := &line{
-		name: fmt.Sprintf("%s-%d", name, lineNumber.Add(1)), upstream: upstream, effect: map[int]effect{},
+		name: fmt.Sprintf("%s-%d", name, lineNumber.Add(1)), upstream: upstream, effect: map[int]effect{}, short: short,
 		up: newDirection(seed, 2*stream), down: newDirection(seed, 2*stream+1),
 	}
 	l.up.counted = true
 	directions.Store(l.name+"-up", l.up)
 	directions.Store(l.name+"-down", l.down)
-	err := listenLow(at, func(addr string) error {
-		p, err := l.open(addr)
-		if err == nil {
-			l.proxy, l.listen = p, addr
-		}
-		return err
-	})
+	err := listenLow(at, l.open)
 	if err != nil {
 		l.forget()
 		return nil, fmt.Errorf("proxy of %s: %w", name, err)
@@ -94,24 +89,27 @@ func newLine(name string, at netip.Addr, upstream string, seed, stream uint64) (
 	return l, nil
 }
 
-// open starts a proxy. The reset_peer toxic never runs (toxicity 0): its presence makes toxiproxy set SO_LINGER 0, so
-// that a cut is a reset, as when a cable is replaced by a firewall's answer.
-func (l *line) open(addr string) (*toxiproxy.Proxy, error) {
+// open starts to listen.
+func (l *line) open(addr string) error {
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	p := toxiproxy.NewProxy(server, l.name, addr, l.upstream)
+	toxics := toxiproxy.NewProxy(server, l.name, addr, l.upstream).Toxics
 	for _, toxic := range []string{
-		`{"name":"reset","type":"reset_peer","stream":"upstream","toxicity":0}`,
 		`{"name":"up","type":"leasestorm-wire","stream":"upstream","attributes":{"direction":"` + l.name + `-up"}}`,
 		`{"name":"down","type":"leasestorm-wire","stream":"downstream","attributes":{"direction":"` + l.name + `-down"}}`,
 	} {
-		if _, err := p.Toxics.AddToxicJson(strings.NewReader(toxic)); err != nil {
-			return nil, err
+		if _, err := toxics.AddToxicJson(strings.NewReader(toxic)); err != nil {
+			return err
 		}
 	}
-	if err := within(p.Start); err != nil {
-		return nil, err
+	var number atomic.Uint64
+	join := func(client, upstream *entered) {
+		n := strconv.FormatUint(number.Add(1), 10)
+		toxics.StartLink(server, n+"upstream", client, upstream, stream.Upstream)
+		toxics.StartLink(server, n+"downstream", upstream, client, stream.Downstream)
 	}
-	return p, nil
+	var err error
+	l.gate, err = newGate(addr, l.upstream, join, l.short)
+	return err
 }
 
 var errHung = errors.New("toxiproxy did not answer")
@@ -165,15 +163,13 @@ func (l *line) update() error {
 	}
 	l.up.set(up)
 	l.down.set(down)
-	switch {
-	case cut && !l.isCut:
-		l.isCut = true
-		return l.stop()
-	case !cut && l.isCut:
-		l.isCut = false
-		return l.restart()
+	if cut {
+		err := l.gate.close()
+		l.up.lose()
+		l.down.lose()
+		return err
 	}
-	return nil
+	return l.gate.open()
 }
 
 func (e effect) plus(f effect) effect {
@@ -191,38 +187,8 @@ func (n network) plus(m network) network {
 	return n
 }
 
-// stop resets all connections and refuses new ones.
-func (l *line) stop() error {
-	p := l.proxy
-	err := within(func() error { p.Stop(); return nil })
-	l.up.lose()
-	l.down.lose()
-	if err != nil {
-		// The listener is closed first, so that the address is free; the hung proxy is left behind for a new one.
-		l.proxy = nil
-	}
-	return err
-}
-
-// restart listens again on the same address, with a new proxy if the old one hangs. Something else may hold the port
-// for a moment, so it insists for a while.
-func (l *line) restart() error {
-	var err error
-	for end := time.Now().Add(lineTimeout); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if l.proxy == nil {
-			l.proxy, err = l.open(l.listen)
-		} else if err = within(l.proxy.Start); errors.Is(err, errHung) {
-			l.proxy = nil
-		}
-		if err == nil {
-			return nil
-		}
-	}
-	return fmt.Errorf("proxy at %s does not come back: %w", l.listen, err)
-}
-
 // addr returns where a client reaches Redis.
-func (l *line) addr() string { return l.listen }
+func (l *line) addr() string { return l.gate.listener.Addr().String() }
 
 // sent returns how many commands came this way since it was asked last.
 func (l *line) sent() int64 { return l.up.sent.Swap(0) }
@@ -235,9 +201,9 @@ func (l *line) close() {
 		return
 	}
 	l.closed = true
-	if !l.isCut && l.proxy != nil {
-		_ = l.stop()
-	}
+	l.gate.remove()
+	l.up.lose()
+	l.down.lose()
 	l.forget()
 }
 

@@ -36,7 +36,7 @@ func echo(t *testing.T) string {
 
 func openLine(t *testing.T, upstream string) *line {
 	t.Helper()
-	l, err := newLine("node-1", loopback, upstream, 1, 1)
+	l, err := newLine("node-1", loopback, upstream, 1, 1, func(err error) { t.Error(err) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,6 +175,13 @@ func TestCutResetsAndRefuses(t *testing.T) {
 			_ = fresh.Close()
 		}
 		t.Errorf("dial of a cut line: %v, want a refusal", err)
+	}
+	// A node tells whoever listens there the password of Redis.
+	if stranger, err := net.Listen("tcp", l.addr()); !errors.Is(err, syscall.EADDRINUSE) {
+		if err == nil {
+			_ = stranger.Close()
+		}
+		t.Errorf("somebody else listens at a cut line's port: %v", err)
 	}
 	if err := l.heal(1); err != nil {
 		t.Fatal(err)

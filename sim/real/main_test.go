@@ -16,10 +16,8 @@ func TestMain(m *testing.M) {
 	case "simulator":
 		os.Exit(fakeSimulator())
 	}
-	// toxiproxy dials without a time-out, and waits for that when it is stopped: where a container's address went with it, the
+	// A gate dials without a time-out: where a container's address went with it, the
 	// kernel gives up after two minutes only. go-redis tries a server that is gone once a second, for one second beyond Close.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net.(*netFD).connect"),
-		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"),
-		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2.(*Proxy).freeBlocker"),
-		goleak.IgnoreAnyFunction("github.com/leasestorm/leasestorm/sim/real.(*line).stop.func1"))
+		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/redisurl"
+	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -104,6 +105,10 @@ func (s *slot) env() []string {
 	if more := s.run.system.env; more != nil {
 		env = append(env, more(s)...)
 	}
+	if w, ok := s.way.(*ways); ok {
+		env = append(env, s.run.redis.replicated.env(w)...)
+		env = append(env, "LEASESTORM_REPLICAS="+strconv.Itoa(c.Replicas))
+	}
 	return append(env, c.NodeEnv...)
 }
 
@@ -133,7 +138,7 @@ func (s *slot) start() (*node, error) {
 
 // spawn starts the slot's next process. The caller holds mu.
 func (s *slot) spawn() (*node, error) {
-	log, err := os.OpenFile(s.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	log, err := writefile.Append(s.logFile())
 	if err != nil {
 		return nil, fmt.Errorf("log of %s: %w", s.name, err)
 	}

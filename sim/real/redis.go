@@ -57,24 +57,28 @@ type RedisChoice struct {
 	Project   string                  // of a compose file, whose fleet is stormed
 	Image     string                  // of a container; "": RedisImage
 	Pulling   func(done, total int64) // hears how an image is fetched, in bytes; may be nil
+	// Servers is of how many a Redis of a master and its replicas is, watched by sentinels; 0: it is one server. It needs servers of the run's
+	// own.
+	Servers int
 }
 
 // Redis is the Redis of a run: started by Provision, or given and checked by it. Its methods are safe for concurrent use.
 type Redis struct {
-	kind    string
-	version string
-	note    string
-	url     *redis.Options // of raw, as nodes connect
-	admin   *redis.Options // as the harness itself connects
-	claimed bool           // the run's keys at a given URL are ours to remove
-	raw     string         // the URL
-	spawner *spawner
-	reaper  *reaper
-	server  *server   // kindServer, kindContainer
-	boxes   *boxes    // kindContainer
-	mini    *embedded // kindEmbedded
-	site    site      // where nodes are
-	client  atomic.Pointer[redis.Client]
+	kind       string
+	version    string
+	note       string
+	url        *redis.Options // of raw, as nodes connect
+	admin      *redis.Options // as the harness itself connects
+	claimed    bool           // the run's keys at a given URL are ours to remove
+	raw        string         // the URL
+	spawner    *spawner
+	reaper     *reaper
+	server     *server     // kindServer, kindContainer; of several the one that is, or was last, under a fault: who has the turn sets it
+	boxes      *boxes      // kindContainer
+	mini       *embedded   // kindEmbedded
+	site       site        // where nodes are
+	replicated *replicated // nil: Redis is one server
+	client     atomic.Pointer[redis.Client]
 
 	turn     chan struct{} // holds one token while Redis is disturbed, or written to by the workload
 	commands atomic.Int64  // counted before restarts
@@ -87,9 +91,16 @@ func Provision(ctx context.Context, c RedisChoice, dir string) (*Redis, error) {
 	if c.URL != "" && c.Kind != kindURL {
 		return nil, fmt.Errorf("%w: a URL is given, but the kind is %q instead of \"url\"", ErrChoice, c.Kind)
 	}
+	if c.Servers > 0 && c.Kind != "" && c.Kind != kindServer {
+		return nil, fmt.Errorf("%w: %s: of a master, replicas and sentinels all are processes of the simulator's own: leave --redis out, "+
+			"or give server", ErrChoice, c.shown())
+	}
 	logging.Disable() // go-redis would tell on standard error of each connection that the plan breaks
 	r := &Redis{kind: c.Kind, turn: make(chan struct{}, 1)}
 	r.site = processes{r}
+	if c.Servers > 0 {
+		r.kind = kindServer
+	}
 	if r.kind == "" {
 		r.choose(ctx, c)
 	}
@@ -100,6 +111,10 @@ func Provision(ctx context.Context, c RedisChoice, dir string) (*Redis, error) {
 	r.spawner = newSpawner()
 	switch r.kind {
 	case kindServer:
+		if c.Servers > 0 {
+			err = r.provisionReplicated(ctx, c.Servers, dir)
+			break
+		}
 		err = r.provisionServer(ctx, dir)
 	case kindContainer:
 		err = r.provisionContainer(ctx, c, dir)
@@ -135,6 +150,17 @@ func (r *Redis) choose(ctx context.Context, c RedisChoice) {
 		"the program at work, but not what Redis grants (G10), nor restarts with data, freezes or slow scripts of a real server", err)
 }
 
+// shown is the choice for a message.
+func (c RedisChoice) shown() string {
+	if c.URL != "" {
+		return redisurl.Show(c.URL)
+	}
+	return c.Kind
+}
+
+// socketMax is how long the path of a socket may be everywhere.
+const socketMax = 103
+
 func findServer() (string, error) {
 	for _, name := range []string{"redis-server", "valkey-server"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -154,12 +180,19 @@ func (r *Redis) provisionServer(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	r.server = &server{binary: binary, dir: folder, data: folder, launch: r.launchProcess(binary)}
+	r.server = r.process(binary, folder)
 	if err := r.server.first(ctx); err != nil {
 		return err
 	}
 	r.use("redis://" + r.server.addr)
 	return r.check(ctx)
+}
+
+// process is a server that will be a process with all that it writes in folder.
+func (r *Redis) process(binary, folder string) *server {
+	return &server{
+		binary: binary, dir: folder, files: folder, data: folder, socket: filepath.Join(folder, "s"), launch: r.launchProcess(binary),
+	}
 }
 
 // folder makes one for a server's data. Its path is absolute: the reaper works in another folder, and an engine knows no other.
@@ -213,12 +246,17 @@ func (r *Redis) use(raw string) {
 	r.raw, r.url, r.admin = raw, opts, adminOptions(opts)
 	if r.server != nil && r.kind != kindCompose {
 		r.admin.Username, r.admin.Password = harnessUser, r.server.secret
+		r.admin.Network, r.admin.Addr = r.server.reached()
 	}
 	r.renewClient()
 }
 
 // renewClient replaces the harness's own client: after a restart an old one may still wait before it dials again.
 func (r *Redis) renewClient() {
+	if r.replicated != nil {
+		r.replicated.renew(r.server)
+		return
+	}
 	if old := r.client.Swap(respguard.NewClient(r.admin)); old != nil {
 		_ = old.Close()
 	}
@@ -378,6 +416,9 @@ func (r *Redis) Close() error {
 		err = r.boxes.remove(r.reaper)
 	}
 	switch c, ok := r.site.(*composed); {
+	case r.replicated != nil:
+		err = r.replicated.close()
+		r.replicated, r.server = nil, nil
 	case ok:
 		err = errors.Join(err, c.close(r.server, r.reaper))
 	case r.server != nil:

@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
@@ -14,44 +15,25 @@ import (
 // ErrUnsupported: this kind of Redis cannot do a fault; the message says why.
 var ErrUnsupported = errors.New("fault cannot be injected")
 
-// Why kinds of Redis cannot do what they cannot.
-var (
-	embeddedCannot = map[fault.Kind]string{
-		fault.RedisFreeze:  "the embedded Redis is no process of its own",
-		fault.RedisSlow:    "the embedded Redis does not run scripts on one thread as Redis does",
-		fault.RedisLoading: "the embedded Redis loads nothing",
-		fault.ClientKill:   "the embedded Redis has no CLIENT KILL",
-	}
-	givenCannot = map[fault.Kind]string{
-		fault.RedisOutage:  "a given Redis is not the simulator's to kill",
-		fault.RedisRestart: "a given Redis is not the simulator's to restart",
-		fault.RedisWipe:    "a given Redis is not the simulator's to kill",
-		fault.RedisFlush:   "a given Redis may hold other data",
-		fault.RedisFreeze:  "a given Redis is not the simulator's to stop",
-		fault.RedisLoading: "a given Redis is not the simulator's to restart",
-		fault.RedisSlow:    "a given Redis may have other clients, which would wait",
-		fault.ClientKill:   "a given Redis may have other clients, which would lose their connections",
-	}
-)
-
-// cannotRefuse says which kinds of Redis cannot refuse writes, and why.
-var cannotRefuse = map[string]string{
-	kindEmbedded: "the embedded Redis refuses no writes",
-	kindURL:      "a given Redis may have other clients, whose writes would fail",
-}
-
 // Supports returns nil if the fault can be injected with this Redis; otherwise why not: ErrUnsupported, or what
 // [fault.Kind.Available] says of kinds of other engines and versions.
 func (r *Redis) Supports(k fault.Kind) error {
 	if err := k.Available(); err != nil {
 		return err
 	}
-	why := map[string]map[fault.Kind]string{kindEmbedded: embeddedCannot, kindURL: givenCannot}[r.kind][k]
-	if k.Refuses() != fault.RefusesNothing {
-		why = cannotRefuse[r.kind]
+	in, why := injectors[k], ""
+	if in.servers && r.replicated == nil {
+		return fmt.Errorf("%w: %q: Redis has no replicas; use --topology sentinel", ErrUnsupported, string(k))
 	}
-	if r.kind == kindCompose && !slices.Contains(composedCan, k) {
-		return fmt.Errorf("%w: %q: a composed fleet is somebody else's, who goes on with it and its data", ErrUnsupported, string(k))
+	switch r.kind {
+	case kindEmbedded:
+		why = in.embedded
+	case kindURL:
+		why = in.given
+	case kindCompose:
+		if !in.composed {
+			return fmt.Errorf("%w: %q: a composed fleet is somebody else's, who goes on with it and its data", ErrUnsupported, string(k))
+		}
 	}
 	if why != "" {
 		return fmt.Errorf("%w: %q: %s; use --redis server", ErrUnsupported, string(k), why)
@@ -75,13 +57,27 @@ func (r *Redis) take(done <-chan struct{}) bool {
 // give lets the next one have its turn.
 func (r *Redis) give() { <-r.turn }
 
+// own is the harness' client of the server under the present fault. The caller has the turn.
+func (r *Redis) own() *redis.Client {
+	if r.replicated != nil {
+		return r.replicated.of(r.server).client.Load()
+	}
+	return r.client.Load()
+}
+
 // bootstrap declares a first deployment on an empty Redis: an epoch without a quarantine.
-// quarantine is what its group agrees on.
-func (r *Redis) bootstrap(ctx context.Context, epochKey string, quarantine time.Duration) error {
+// quarantine is what its group agrees on, replicas what instances are told of.
+func (r *Redis) bootstrap(ctx context.Context, epochKey string, quarantine time.Duration, replicas int) error {
 	id := "?"
-	if info, err := r.client.Load().Info(ctx, "server").Result(); err == nil {
-		if v := infoFields(info)["run_id"]; v != "" {
+	if info, err := r.client.Load().Info(ctx).Result(); err == nil {
+		f := infoFields(info)
+		if v := f["run_id"]; v != "" {
 			id = v
+		}
+		if replicas > 0 { // docs/replicas.md
+			full, _ := strconv.Atoi(f["sync_full"])
+			partial, _ := strconv.Atoi(f["sync_partial_ok"])
+			id = fmt.Sprintf("%s:%d:%d", id, full+partial, (replicas+1)/2)
 		}
 	}
 	epoch := id + " 0"
@@ -96,18 +92,32 @@ func (r *Redis) bootstrap(ctx context.Context, epochKey string, quarantine time.
 func (r *Redis) executed(ctx context.Context) int64 {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	client := r.client.Load()
+	n := r.commands.Load()
+	if r.replicated == nil {
+		return n + executedBy(ctx, r.client.Load())
+	}
+	for _, m := range r.replicated.members {
+		n += executedBy(ctx, m.client.Load())
+	}
+	return n
+}
+
+func executedBy(ctx context.Context, client *redis.Client) int64 {
 	info, err := client.Info(ctx, "stats").Result()
 	if err != nil {
-		return r.commands.Load()
+		return 0
 	}
 	n, _ := strconv.ParseInt(infoFields(info)["total_commands_processed"], 10, 64)
-	return r.commands.Load() + n
+	return n
 }
 
 // halt kills Redis. The caller has the turn.
 func (r *Redis) halt(ctx context.Context) {
-	r.commands.Store(r.executed(ctx))
+	if r.replicated == nil {
+		r.commands.Store(r.executed(ctx))
+	} else {
+		r.commands.Add(executedBy(ctx, r.own()))
+	}
 	if r.mini != nil {
 		r.mini.m.Close()
 		return
@@ -141,7 +151,7 @@ func (r *Redis) resume(ctx context.Context, args ...string) error {
 
 // compact makes Redis write its data anew, so that loading it means loading each key once, and returns their number.
 func (r *Redis) compact(ctx context.Context) (keys int64, err error) {
-	client := r.client.Load()
+	client := r.own()
 	if err := client.BgRewriteAOF(ctx).Err(); err != nil {
 		return 0, err
 	}

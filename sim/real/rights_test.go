@@ -1,12 +1,17 @@
 package real
 
 import (
+	"context"
+	"errors"
+	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
 )
 
 // Any user of the machine reaches the port of a run's own Redis, and any node: none may have that process, which is this user's, write
@@ -28,7 +33,8 @@ func TestNodesDoNotRuleTheServer(t *testing.T) {
 			defer func() { _ = nodes.Close() }()
 			for _, command := range []string{
 				"CONFIG SET dir /tmp", "CONFIG GET dir", "MODULE LOAD /tmp/x.so", "DEBUG SLEEP 0", "ACL WHOAMI", "REPLICAOF 127.0.0.1 1",
-				"SHUTDOWN NOSAVE",
+				"SHUTDOWN NOSAVE", "SAVE", "BGSAVE", "BGREWRITEAOF", "SYNC", "PSYNC ? -1", "MIGRATE 127.0.0.1 1 k 0 10",
+				"RESTORE k 0 x", "RESTORE-ASKING k 0 x",
 			} {
 				var words []any
 				for w := range strings.FieldsSeq(command) {
@@ -45,5 +51,51 @@ func TestNodesDoNotRuleTheServer(t *testing.T) {
 		if strings.Contains(arg, r.server.secret) {
 			t.Errorf("the process list shows %s", arg)
 		}
+	}
+}
+
+// While a storm's own Redis is down anybody may listen at its port. The harness says nothing there, least of all its password.
+func TestTheHarnessSaysNothingAtAPortThatIsNotRedis(t *testing.T) {
+	r := provision(t)
+	steps := newTap(r, systems[systemPolling], newClock(), func(history.Event) {})
+	defer steps.close()
+	ctx, cancel := context.WithTimeout(t.Context(), tapPatience)
+	defer cancel()
+	if err := steps.wait(ctx); err != nil {
+		t.Fatal(err)
+	}
+	r.halt(ctx)
+	l, err := net.Listen("tcp", r.server.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	came := make(chan string, 1)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			select {
+			case came <- c.RemoteAddr().String():
+			default:
+			}
+			_ = c.Close()
+		}
+	}()
+	if err := r.client.Load().Ping(ctx).Err(); err == nil {
+		t.Error("a server that is down answers")
+	}
+	select { // the tap tries again every 10 ms
+	case who := <-came:
+		t.Errorf("%s, of the harness, came to another's port", who)
+	case <-time.After(200 * time.Millisecond):
+	}
+	if err := r.server.start(ctx); !errors.Is(err, errPortTaken) {
+		t.Errorf("a server whose port is another's starts with %v", err)
+	}
+	_ = l.Close()
+	if err := r.resume(ctx); err != nil {
+		t.Error(err)
 	}
 }

@@ -23,6 +23,7 @@ var ErrConfig = errors.New("invalid run")
 // Config says what a run is. All durations are wall time; those of the lease are handed to the nodes as they are.
 type Config struct {
 	System   string // "polling" if empty, "election" or "intents"
+	Replicas int    // that nodes are told of, where Redis has any
 	Nodes    int    // started before the storm, at least 1: slots node-1, node-2, …
 	Sessions int    // created before the first node starts; of intents: services, each with a client
 	Tuners   int    // of intents: slots that the workers share
@@ -89,7 +90,8 @@ type run struct {
 	rec    *history.Recorder
 	clock  *clock
 	target *target
-	tap    *tap
+	tap    *tap   // of the only server, or of the first
+	taps   []*tap // of each server
 	watch  watch
 	work   *workload
 
@@ -100,8 +102,9 @@ type run struct {
 	storm  atomic.Int64 // start of the storm, run clock; 0 before
 	stalls atomic.Int64 // how many were told of
 
-	ending chan struct{}  // closed when the calm is over
-	tail   sync.WaitGroup // of rescues
+	starved chan error     // has why the harness cannot go on
+	ending  chan struct{}  // closed when the calm is over
+	tail    sync.WaitGroup // of rescues
 
 	making  sync.Mutex       // of a slot, which takes as long as its host's start
 	awaited map[string]*slot // of those whom the plan lets join
@@ -142,7 +145,7 @@ func Run(ctx context.Context, r *Redis, cfg Config, rec *history.Recorder) (Outc
 	}
 	run := &run{
 		cfg: cfg, system: systems[cfg.System], redis: r, rec: rec, clock: newClock(), slots: map[string]*slot{}, awaited: map[string]*slot{},
-		inHand: map[string]int{}, ending: make(chan struct{}),
+		inHand: map[string]int{}, ending: make(chan struct{}), starved: make(chan error, 1),
 	}
 	return run.all(ctx)
 }
@@ -197,6 +200,10 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 	defer cancel(nil)
 	background.Go(func() { r.watchEngine(cancel, stop) })
 	before := r.redis.executed(ctx)
+	defer r.closeTaps()
+	if r.redis.replicated != nil { // each attachment is a quarantine: the epoch that the run begins with is of after the first ones
+		r.tapServers(ctx)
+	}
 	if err := r.prepare(ctx); err != nil {
 		return out, err
 	}
@@ -206,12 +213,12 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 	if r.redis.note != "" {
 		r.notef("%s", r.redis.note)
 	}
-	r.tapIn(ctx)
-	defer func() {
-		if r.tap != nil {
-			r.tap.close()
-		}
-	}()
+	if p := r.redis.replicated; p == nil {
+		r.tapIn(ctx)
+	} else {
+		p.hear(r.starve, func(m *member) { r.switched(ctx, m) })
+		defer p.hear(func(error) {}, nil)
+	}
 	// Lines outlive the nodes: a line that is closed first is a fault that no plan knows of.
 	defer r.closeLines()
 	if err = r.await(); err == nil {
@@ -232,6 +239,9 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 		}
 	} else if ctx.Err() != nil {
 		out.Interrupted, err = true, nil
+	}
+	if cause := context.Cause(ctx); errors.Is(cause, ErrStarved) {
+		err = cause
 	}
 	r.setPhase("end")
 	close(r.ending)
@@ -270,30 +280,6 @@ func (r *run) play(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// tapPatience is more than a server leaves its first replica waiting for others (repl-diskless-sync-delay, 5 s by default).
-const tapPatience = 20 * time.Second
-
-// tapIn opens the tap, if this Redis has one.
-func (r *run) tapIn(ctx context.Context) {
-	if r.redis.kind == kindEmbedded {
-		r.record(history.Event{Kind: history.TapDown, Reason: "the embedded Redis has no replication stream"})
-		return
-	}
-	t := newTap(r.redis, r.system, r.clock, func(e history.Event) {
-		r.owners.see(&e)
-		r.rec.Add(e)
-	})
-	ctx, cancel := context.WithTimeout(ctx, tapPatience)
-	defer cancel()
-	if err := t.wait(ctx); err != nil {
-		t.close()
-		r.record(history.Event{Kind: history.TapDown, Reason: brief(err)})
-		r.notef("what Redis grants is not seen: %v", err)
-		return
-	}
-	r.tap = t
 }
 
 // startFleet starts all nodes and waits until each is ready.

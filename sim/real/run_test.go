@@ -13,13 +13,18 @@ import (
 // provision starts a server for the test, or skips it where there is none.
 func provision(t *testing.T) *Redis {
 	t.Helper()
+	return provisionChoice(t, RedisChoice{Kind: "server"})
+}
+
+func provisionChoice(t *testing.T, c RedisChoice) *Redis {
+	t.Helper()
 	if _, err := findServer(); err != nil {
 		if os.Getenv("CI") == "true" {
 			t.Fatal(err)
 		}
 		t.Skip(err)
 	}
-	r, err := Provision(t.Context(), RedisChoice{Kind: "server"}, t.TempDir())
+	r, err := Provision(t.Context(), c, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

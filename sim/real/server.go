@@ -6,10 +6,12 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,10 +20,13 @@ import (
 // server is a redis-server of the run's own. It keeps its address over restarts. Not safe for concurrent use.
 type server struct {
 	binary string // for messages
-	dir    string // with its data and log
-	data   string // dir, as the server sees it
+	dir    string // with its log, which a server in a container does not see: it could put a link in its place
+	files  string // with its data: dir, or for a server in a container a folder in it
+	data   string // files, as the server sees it
 	addr   string
-	secret string // password of harnessUser, drawn at the first start
+	socket string                 // in dir, where only this user reaches it, instead of addr; "": the engine keeps addr from everybody
+	secret string                 // password of harnessUser, drawn at the first start
+	conf   func() (string, error) // writes a file with more settings and names it; nil: there are none
 	launch launcher
 	proc   program
 }
@@ -47,9 +52,13 @@ func (r *Redis) launchProcess(binary string) launcher {
 const harnessUser = "leasestorm"
 
 // nodeRights are those of the default user, who has no password: the nodes, and whoever else reaches the port. It may do anything with
-// data, and nothing with files, modules and users of the process, which is this user's own: before Redis 7 it could write any file.
+// data, and nothing with files, modules, users, connections and copies of the process, which is this user's own: before Redis 7 it could
+// write any file. RESTORE takes data in Redis' own form without looking whether it is, and forged data ends or takes over the process.
 func nodeRights() []any {
-	return []any{"+@all", "-config", "-module", "-debug", "-acl", "-replicaof", "-slaveof", "-failover", "-shutdown"}
+	return []any{
+		"+@all", "-config", "-module", "-debug", "-acl", "-replicaof", "-slaveof", "-failover", "-shutdown",
+		"-save", "-bgsave", "-bgrewriteaof", "-sync", "-psync", "-migrate", "-restore", "-restore-asking",
+	}
 }
 
 // users are the arguments that make both. The password shows as its hash only in the process list.
@@ -72,6 +81,9 @@ const (
 
 // first starts the server on a free port.
 func (s *server) first(ctx context.Context) error {
+	if len(s.socket) > socketMax {
+		return fmt.Errorf("%w: %s is too long for a socket in it: set TMPDIR to a folder with a shorter name", ErrNoServer, s.dir)
+	}
 	return listenLow(loopback, func(addr string) error {
 		l, err := net.Listen("tcp", addr) // for if something else answers there, it must not be taken for the server
 		if err != nil {
@@ -88,11 +100,22 @@ func (s *server) start(ctx context.Context, extra ...string) error {
 	host, port, _ := net.SplitHostPort(s.addr)
 	// A write is in the kernel before its answer is sent, so that a killed server has all it answered for; an fsync would
 	// protect against the machine's death only.
+	var socket []string
+	if s.socket != "" {
+		socket = []string{"--unixsocket", s.socket, "--unixsocketperm", "700"}
+	}
 	args := append([]string{
 		"--port", port, "--bind", host, "--dir", s.data, "--daemonize", "no", "--save", "",
 		"--appendonly", "yes", "--appendfsync", "no", "--auto-aof-rewrite-percentage", "0",
 		"--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0", "--tcp-backlog", "4096",
-	}, append(s.users(), extra...)...)
+	}, slices.Concat(socket, s.users(), extra)...)
+	if s.conf != nil {
+		file, err := s.conf()
+		if err != nil {
+			return fmt.Errorf("settings of redis-server: %w", err)
+		}
+		args = append([]string{file}, args...)
+	}
 	log, err := os.OpenFile(s.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return fmt.Errorf("log of redis-server: %w", err)
@@ -109,7 +132,7 @@ func (s *server) start(ctx context.Context, extra ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	for {
-		reply, err := pingOnce(s.addr)
+		reply, err := pingOnce(s.reached())
 		if err == nil && !strings.HasPrefix(reply, "-LOADING") && s.proc.alive() { // else it is another server's answer
 			return nil
 		}
@@ -124,18 +147,56 @@ func (s *server) start(ctx context.Context, extra ...string) error {
 	}
 }
 
+// reached returns the network and address by which the harness reaches it. While a server is down anybody may take its port, and would be
+// told the password of harnessUser. Its socket is made when it has the port.
+func (s *server) reached() (network, addr string) {
+	if s.socket != "" {
+		return "unix", s.socket
+	}
+	return "tcp", s.addr
+}
+
 func (s *server) logFile() string { return filepath.Join(s.dir, "redis.log") }
 
 // failed says why a server ended, in the words of its log.
 func (s *server) failed(offset int64) error {
+	said, err := lastWords(s.logFile(), offset)
+	if err != nil {
+		return err
+	}
 	_, code := s.proc.end()
-	text, _ := os.ReadFile(s.logFile())
-	text = text[min(int(offset), len(text)):]
+	return fmt.Errorf("%w: %s ended at once with code %d: %s", ErrNoServer, s.binary, code, said)
+}
+
+// lastWords returns what a server or a sentinel that ended wrote last to its log, or errPortTaken.
+func lastWords(logFile string, offset int64) (string, error) {
+	text := tailOf(logFile, offset, failedMax)
 	if bytes.Contains(text, []byte("Address already in use")) {
-		return errPortTaken
+		return "", errPortTaken
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	return fmt.Errorf("%w: %s ended at once with code %d: %s", ErrNoServer, s.binary, code, lines[len(lines)-1])
+	return lines[len(lines)-1], nil
+}
+
+// failedMax is how much of what a server said is looked at when it has ended: an image may be anybody's, and says what it likes.
+const failedMax = 64 << 10
+
+// tailOf returns what a file has behind offset, the last so many bytes of it.
+func tailOf(file string, offset, most int64) []byte {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = f.Close() }()
+	size, err := f.Seek(0, io.SeekEnd)
+	if err == nil {
+		_, err = f.Seek(max(offset, size-most), io.SeekStart)
+	}
+	if err != nil {
+		return nil
+	}
+	text, _ := io.ReadAll(io.LimitReader(f, most))
+	return text
 }
 
 // kill ends the server as a crash does.
@@ -151,16 +212,16 @@ func (s *server) stop() {
 // erase forgets the data of a server that is not running.
 func (s *server) erase() error {
 	for _, name := range []string{"appendonlydir", "appendonly.aof", "dump.rdb"} {
-		if err := os.RemoveAll(filepath.Join(s.dir, name)); err != nil {
+		if err := os.RemoveAll(filepath.Join(s.files, name)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// pingOnce returns the first line that Redis at addr answers to PING, on a connection of its own.
-func pingOnce(addr string) (string, error) {
-	c, err := net.DialTimeout("tcp", addr, time.Second)
+// pingOnce returns the first line that Redis there answers to PING, on a connection of its own.
+func pingOnce(network, addr string) (string, error) {
+	c, err := net.DialTimeout(network, addr, time.Second)
 	if err != nil {
 		return "", err
 	}

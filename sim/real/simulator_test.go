@@ -262,6 +262,10 @@ func TestRunOnAGivenRedis(t *testing.T) {
 	if err := client.Set(ctx, "somebody:else", "1", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
+	// Somebody's Redis lets its user follow it, as a storm's own lets no node.
+	if err := client.Do(ctx, "ACL", "SETUSER", "default", "+psync").Err(); err != nil {
+		t.Fatal(err)
+	}
 	r, err := Provision(ctx, RedisChoice{Kind: "url", URL: given.raw + "/0"}, "")
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 )
 
 // site is where the nodes of runs are: what starts them, and what is between them and Redis. Its methods are safe for concurrent use.
@@ -40,7 +42,7 @@ func (processes) leave(s *slot)  { s.way.close() }
 func (processes) witness(_ context.Context, r *run) (*target, error) { return r.serve(loopback) }
 
 func (p processes) open(s *slot, stream uint64) error {
-	l, err := newLine(s.name, loopback, p.redis.url.Addr, s.run.cfg.Seed, stream)
+	l, err := p.way(s, stream)
 	if err != nil {
 		return err
 	}
@@ -54,16 +56,29 @@ func (p processes) open(s *slot, stream uint64) error {
 	return nil
 }
 
+func (p processes) way(s *slot, stream uint64) (way, error) {
+	if p.redis.replicated != nil {
+		return p.redis.replicated.open(s, stream)
+	}
+	return newLine(s.name, loopback, p.redis.url.Addr, s.run.cfg.Seed, stream, s.run.starve)
+}
+
 func (p processes) launch(s *slot, stdout, stderr *os.File) (program, error) {
 	defer func() { _, _ = stdout.Close(), stderr.Close() }()
 	argv := s.run.cfg.NodeCmd
 	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), s.env()...), stdout, stderr
+	cmd.Env, cmd.Stdout, cmd.Stderr = append(surroundings(os.Environ()), s.env()...), stdout, stderr
 	started, err := startProcess(p.redis.spawner, p.redis.reaper, cmd)
 	if err != nil {
 		return nil, err
 	}
 	return started, nil
+}
+
+// surroundings are those variables of the simulator that a node gets too. What the protocol names is told by the run alone: a setting
+// that happens to stand in a shell would change what is judged, and no saved run would know.
+func surroundings(environ []string) []string {
+	return slices.DeleteFunc(environ, func(v string) bool { return strings.HasPrefix(v, "LEASESTORM_") })
 }
 
 // serves reports whether the slot's node has an API.

@@ -20,10 +20,14 @@ import (
 // errNoTap: this Redis shows nobody what it grants.
 var errNoTap = errors.New("Redis gives no replication stream")
 
+// errReplica: the server grants nothing.
+var errReplica = errors.New("it is a replica, or does not answer")
+
 // tap reads what Redis granted from its replication stream: the effects of scripts, in order, with absolute expiries.
 // It follows Redis over restarts; while it is down, what Redis grants is unknown.
 type tap struct {
 	redis  *Redis
+	at     witnessed
 	system *system
 	clock  *clock
 	add    func(history.Event) // hears what Redis does
@@ -73,10 +77,23 @@ end
 redis.call('PUBLISH', ARGV[1], ARGV[2])
 return out`
 
+// witnessed is the server that a tap follows.
+type witnessed struct {
+	admin  *redis.Options // how it is reached
+	client func() *redis.Client
+	// master reports whether the server is one: a replica passes on the stream of another, without the mark of a snapshot. nil: it always is.
+	master   func(context.Context) bool
+	attached func() // hears of each attachment; nil: nobody does
+}
+
 func newTap(r *Redis, s *system, c *clock, add func(history.Event)) *tap {
+	return newTapAt(r, witnessed{admin: r.admin, client: r.client.Load}, s, c, add)
+}
+
+func newTapAt(r *Redis, at witnessed, s *system, c *clock, add func(history.Event)) *tap {
 	ctx, cancel := context.WithCancel(context.Background())
 	t := &tap{
-		redis: r, system: s, clock: c, add: add, cancel: cancel, done: make(chan struct{}), up: make(chan struct{}),
+		redis: r, at: at, system: s, clock: c, add: add, cancel: cancel, done: make(chan struct{}), up: make(chan struct{}),
 		holders: map[string]string{}, fences: map[string]int64{},
 	}
 	go t.run(ctx)
@@ -104,7 +121,7 @@ func (t *tap) run(ctx context.Context) {
 	defer close(t.done)
 	for {
 		flowed, err := t.follow(ctx)
-		err = respguard.Hidden(err, t.redis.admin.Password) // no hook sees this connection's errors
+		err = respguard.Hidden(err, t.at.admin.Password) // no hook sees this connection's errors
 		if flowed && ctx.Err() == nil {
 			t.gap = true
 			t.add(history.Event{T: t.clock.now(), Kind: history.TapDown, Reason: brief(err)})
@@ -155,8 +172,11 @@ func brief(err error) string {
 
 // follow reads one connection's stream to its end and reports whether it ever flowed.
 func (t *tap) follow(ctx context.Context) (flowed bool, err error) {
+	if t.at.master != nil && !t.at.master(ctx) {
+		return false, errReplica
+	}
 	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", t.redis.url.Addr)
+	conn, err := d.DialContext(ctx, t.at.admin.Network, t.at.admin.Addr)
 	if err != nil {
 		return false, err
 	}
@@ -167,11 +187,14 @@ func (t *tap) follow(ctx context.Context) (flowed bool, err error) {
 	if err := t.handshake(conn, in); err != nil {
 		return false, err
 	}
+	if t.at.attached != nil {
+		t.at.attached()
+	}
 	if err := skipSnapshot(in); err != nil {
 		return false, err
 	}
 	if t.redis.kind == kindURL { // perhaps another host's clock
-		t.skew = measureSkew(ctx, t.redis.client.Load())
+		t.skew = measureSkew(ctx, t.at.client())
 	}
 	acks := make(chan struct{})
 	var wg sync.WaitGroup
@@ -191,7 +214,7 @@ func (t *tap) handshake(conn net.Conn, in *bufio.Reader) error {
 	commands := [][]string{
 		{"REPLCONF", "listening-port", "0"}, {"REPLCONF", "capa", "eof", "capa", "psync2"}, {"PSYNC", "?", "-1"},
 	}
-	switch o := t.redis.admin; {
+	switch o := t.at.admin; {
 	case o.Username != "":
 		commands = append([][]string{{"AUTH", o.Username, o.Password}}, commands...)
 	case o.Password != "":
@@ -264,7 +287,7 @@ type snapshot struct {
 
 // takeSnapshot closes the connection if it cannot: then all begins anew.
 func (t *tap) takeSnapshot(ctx context.Context, nonce string, out chan<- snapshot, conn net.Conn) {
-	client := t.redis.client.Load()
+	client := t.at.client()
 	if client == nil {
 		_ = conn.Close()
 		return

@@ -53,8 +53,8 @@ type polled struct {
 	hang    chan struct{}  // not nil: no answer before it is closed
 }
 
-// newTarget starts a target beside the proxies, at a place of this machine.
-func newTarget(at netip.Addr, c *clock, rec recorder, serve time.Duration, tell func(*history.Event)) (*target, error) {
+// newTarget starts a target beside the proxies, at a place of this machine. short is gate.short.
+func newTarget(at netip.Addr, c *clock, rec recorder, serve time.Duration, tell func(*history.Event), short func(error)) (*target, error) {
 	var listener net.Listener
 	err := listenLow(at, func(addr string) (err error) {
 		listener, err = net.Listen("tcp", addr)
@@ -64,13 +64,13 @@ func newTarget(at netip.Addr, c *clock, rec recorder, serve time.Duration, tell 
 		return nil, fmt.Errorf("polled target: %w", err)
 	}
 	t := &target{clock: c, rec: rec, serve: serve, tell: tell}
-	t.open(listener, http.NewServeMux())
+	t.open(bound(listener, short), http.NewServeMux())
 	return t, nil
 }
 
 // serve starts the run's own target.
 func (r *run) serve(at netip.Addr) (*target, error) {
-	return newTarget(at, r.clock, r.rec, r.cfg.Serve, func(e *history.Event) { r.watch.tell(e) })
+	return newTarget(at, r.clock, r.rec, r.cfg.Serve, func(e *history.Event) { r.watch.tell(e) }, r.starve)
 }
 
 // heard takes note of what another target witnessed.

@@ -15,7 +15,7 @@ import (
 func openTarget(t testing.TB, serve time.Duration) (*target, *history.Recorder) {
 	t.Helper()
 	rec := history.NewRecorder()
-	target, err := newTarget(loopback, newClock(), rec, serve, func(*history.Event) {})
+	target, err := newTarget(loopback, newClock(), rec, serve, func(*history.Event) {}, func(err error) { t.Error(err) })
 	if err != nil {
 		t.Fatal(err)
 	}

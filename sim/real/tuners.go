@@ -16,7 +16,7 @@ type tuners struct {
 	target *target
 
 	mu     sync.Mutex
-	places map[string]*fencedPlace // slots and services
+	places map[string]*fencedPlace // slots and services, no more than sessionsMax and one
 }
 
 // fencedPlace is a slot or a service: what serves one pipeline at a time.
@@ -61,6 +61,9 @@ func readClaim(w http.ResponseWriter, req *http.Request) (c claim, ok bool) {
 	c.fence, err = parseFence(h.Get("X-Fence"))
 	c.serviceFence, serviceErr = parseFence(h.Get("X-Service-Fence"))
 	ok = c.instance != "" && c.service != "service:" && c.session != "" && err == nil && serviceErr == nil
+	for _, name := range []string{c.instance, c.slot, c.service, c.session} { // anybody may claim, and each is kept and recorded
+		ok = ok && len(name) <= nameMax
+	}
 	if !ok {
 		http.Error(w, "wanted are X-Instance, X-Service, X-Session and positive X-Fence and X-Service-Fence", http.StatusBadRequest)
 	}
@@ -73,7 +76,11 @@ func (u *tuners) tune(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	s, newer := u.accept(c)
-	if s == nil {
+	switch {
+	case s == nil && newer == 0:
+		http.Error(w, "there are more slots and services than any fleet has", http.StatusNotFound)
+		return
+	case s == nil:
 		http.Error(w, "fence older than "+strconv.FormatInt(newer, 10), http.StatusConflict)
 		return
 	}
@@ -89,11 +96,14 @@ func (u *tuners) tune(w http.ResponseWriter, req *http.Request) {
 }
 
 // accept decides about a pipeline, for its slot and its service in one step, and records it. It returns nil and the newer
-// fence where one was seen.
+// fence where one was seen, 0 where one more slot or service would be too many.
 func (u *tuners) accept(c claim) (*pipeline, int64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	slot, service := u.place(c.slot), u.place(c.service)
+	if slot == nil || service == nil {
+		return nil, 0
+	}
 	n, now := u.target.number.Add(1), u.target.clock.now()
 	if c.fence < slot.fence || c.serviceFence < service.fence {
 		e := history.Event{T: now, Kind: history.Rejected, Session: c.slot, Instance: c.instance, Fence: c.fence, N: n}
@@ -133,10 +143,10 @@ func (u *tuners) accept(c claim) (*pipeline, int64) {
 	return s, 0
 }
 
-// place is what is known of a slot or a service. mu is held.
+// place is what is known of a slot or a service; nil: there are too many to know one more. mu is held.
 func (u *tuners) place(name string) *fencedPlace {
 	p := u.places[name]
-	if p == nil {
+	if p == nil && len(u.places) <= sessionsMax {
 		p = &fencedPlace{}
 		u.places[name] = p
 	}
@@ -174,8 +184,8 @@ func (u *tuners) letGo(w http.ResponseWriter, req *http.Request) {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if s := u.place(c.slot).current; s != nil && s.instance == c.instance && s.fence == c.fence {
-		u.over(s, history.Served, "")
+	if p := u.places[c.slot]; p != nil && p.current != nil && p.current.instance == c.instance && p.current.fence == c.fence {
+		u.over(p.current, history.Served, "")
 	}
 	w.WriteHeader(http.StatusNoContent)
 }

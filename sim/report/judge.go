@@ -64,7 +64,9 @@ func Judge(dir string) (Report, check.Result, error) {
 	default:
 		err = missing
 	}
-	again := New(Meta{Engine: saved.Engine, Commit: saved.Commit, Redis: saved.Redis, Sums: saved.Sums}, p, result)
+	again := New(Meta{
+		Engine: saved.Engine, Commit: saved.Commit, Redis: saved.Redis, Sums: saved.Sums, NodeCmd: saved.NodeCmd, Launcher: saved.Launcher,
+	}, p, result)
 	again.Stats.RedisCommands = saved.Stats.RedisCommands
 	again.Stats.WallMs, again.Stats.VirtualMs = saved.Stats.WallMs, saved.Stats.VirtualMs
 	again.Stats.HistorySHA256 = sum()

@@ -59,10 +59,20 @@ type Report struct {
 	// the history is Stats.HistorySHA256.
 	Sums map[string]string `json:"sums"`
 
+	// NodeCmd are the words with which the run's nodes were started, NAME=value before the program; none: this program's own node. It
+	// is data: whoever plays the run again says what to start.
+	NodeCmd []string `json:"nodeCmd,omitempty"`
+
+	// Launcher is LaunchContainers where the nodes were containers, "" where they were processes.
+	Launcher string `json:"launcher,omitempty"`
+
 	// ReplayFlags is what "simulate replay" needs beside the folder to do the same again. A run that has just ended knows it; a
 	// saved one does not: what its folder names is not proposed to anybody as a command.
 	ReplayFlags string `json:"-"`
 }
+
+// LaunchContainers is the launcher of nodes in containers, as the command line calls it.
+const LaunchContainers = "container"
 
 // Redis says which Redis a run used.
 type Redis struct {
@@ -100,6 +110,8 @@ type Meta struct {
 	Virtual       time.Duration // what it simulated, in a virtual engine
 	SHA256        string        // of the history's lines
 	Sums          map[string]string
+	NodeCmd       []string
+	Launcher      string
 }
 
 // New makes the report of a judged run. Its verdict is check.Decide's.
@@ -110,7 +122,7 @@ func New(m Meta, p check.Params, r check.Result) Report {
 	}
 	return Report{
 		Version: Version, Engine: m.Engine, Seed: p.Plan.Seed, Commit: m.Commit, Redis: m.Redis, Config: p, Faults: faults,
-		Guarantees: r.Verdicts, Verdict: check.Decide(p, r), Sums: m.Sums,
+		Guarantees: r.Verdicts, Verdict: check.Decide(p, r), Sums: m.Sums, NodeCmd: m.NodeCmd, Launcher: m.Launcher,
 		Stats: Stats{
 			Polls: r.Stats.Polls, Rejected: r.Stats.Rejected, Acquires: r.Stats.Acquires, Renewals: r.Stats.Renewals,
 			Losses: r.Stats.Losses, Releases: r.Stats.Releases, Events: r.Stats.Events,

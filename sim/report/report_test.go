@@ -336,7 +336,7 @@ func TestFailuresQuotesTheFolder(t *testing.T) {
 func TestPromises(t *testing.T) {
 	for _, system := range check.Systems() {
 		for _, id := range check.IDs(system) {
-			if promises[id] == "" {
+			if check.Promise(id) == "" {
 				t.Errorf("%s of %s has no words in the table", id, system)
 			}
 		}
@@ -357,5 +357,30 @@ func TestSumsOfLargeFiles(t *testing.T) {
 	}
 	if _, err := ReadFiles(dir); !errors.Is(err, ErrDamaged) {
 		t.Errorf("they are read: %v", err)
+	}
+}
+
+// A saved run proposes what it may: kinds that this program knows by name. What whoever made its folder chose is told, or not even that.
+func TestAgain(t *testing.T) {
+	for name, test := range map[string]struct {
+		r    Report
+		want string
+	}{
+		"a server":      {Report{Redis: Redis{Kind: "server"}}, ""},
+		"embedded":      {Report{Redis: Redis{Kind: "embedded"}}, " --redis embedded"},
+		"containers":    {Report{Redis: Redis{Kind: "container"}, Launcher: LaunchContainers}, " --redis container --launcher container"},
+		"by a URL":      {Report{Redis: Redis{Kind: "url"}}, " --redis …  (its Redis was named by a URL)"},
+		"a fleet":       {Report{Redis: Redis{Kind: "compose"}}, " --compose …  (it stormed the fleet of a compose project)"},
+		"unknown words": {Report{Redis: Redis{Kind: "$(reboot)"}, Launcher: "$(reboot)"}, ""},
+		"theirs": {
+			Report{Redis: Redis{Kind: "url"}, Config: check.Params{Foreign: true}, NodeCmd: []string{"BUG=x", "it"}},
+			" --redis … --node-cmd …  (its Redis was named by a URL; its nodes were: BUG=x it)",
+		},
+		"nobody knows": {Report{Config: check.Params{Foreign: true}}, " --node-cmd …"},
+		"just ended":   {Report{Redis: Redis{Kind: "url"}, ReplayFlags: " --redis redis://a:1"}, " --redis redis://a:1"},
+	} {
+		if got := test.r.Again().String(); got != test.want {
+			t.Errorf("%s: %q, not %q", name, got, test.want)
+		}
 	}
 }

@@ -13,19 +13,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// promises are the guarantees in a few words, for the table. docs/guarantees.md says them in full.
-var promises = map[string]string{
-	"G1": "one owner", "G2": "one poller", "G3": "fences rise", "G4": "fail-closed", "G5": "failover", "G6": "balance",
-	"G7": "least movement", "G8": "no missed polls", "G9": "Redis fails", "G10": "only the owner", "G11": "scale",
-	"G12": "told", "G13": "clean stop", "G14": "quiet",
-	"E1": "one leader", "E2": "one writer", "E3": "fences rise", "E4": "failover", "E5": "says so", "E6": "events", "E7": "quiet",
-	"I1": "one pipeline", "I2": "one session", "I3": "nothing is lost", "I4": "refused, no effect", "I5": "busy contract",
-	"I6": "slots come back", "I7": "quiet",
-}
-
-// Promise says in a few words what the guarantee of that ID promises, "" of one that this version does not know.
-func Promise(id string) string { return promises[id] }
-
 // Table writes the verdicts as a table that is read without colour: one line a guarantee, those that decide the run's
 // verdict marked with a star.
 func (r Report) Table(w io.Writer) error {
@@ -41,7 +28,7 @@ func (r Report) Table(w io.Writer) error {
 			value = "-"
 		}
 		rows = append(rows, []string{
-			id, promises[v.ID], strings.ToUpper(string(v.Verdict)), value, limit, v.Unit, strconv.Itoa(v.Exercised),
+			id, check.Promise(v.ID), strings.ToUpper(string(v.Verdict)), value, limit, v.Unit, strconv.Itoa(v.Exercised),
 			strconv.Itoa(v.Excused),
 		})
 	}
@@ -118,7 +105,7 @@ func (r Report) Failures(w io.Writer, dir string) error {
 	}
 	drawn := r.drawings(dir, explained)
 	for _, v := range explained {
-		fmt.Fprintf(&b, "\n%s %s is BROKEN%s\n", v.ID, promises[v.ID], measured(v))
+		fmt.Fprintf(&b, "\n%s %s is BROKEN%s\n", v.ID, check.Promise(v.ID), measured(v))
 		if drawing := drawn[v.ID]; drawing != "" {
 			fmt.Fprintf(&b, "\n%s\n", drawing)
 		}
@@ -132,12 +119,90 @@ func (r Report) Failures(w io.Writer, dir string) error {
 	}
 	b.WriteByte('\n')
 	quoted := plain.Word(dir)
-	fmt.Fprintf(&b, "  judge it again:  simulate check %s\n  run it again:    simulate replay %s%s\n", quoted, quoted, r.ReplayFlags)
+	fmt.Fprintf(&b, "  judge it again:  simulate check %s\n  run it again:    simulate replay %s%s\n", quoted, quoted, r.Again())
 	if r.Verdict == check.Fail && !r.Config.Foreign { // a program of somebody's own cannot run in virtual time
-		fmt.Fprintf(&b, "  make it small:   simulate shrink %s\n", quoted)
+		fmt.Fprintf(&b, "  make it small:   simulate shrink %s%s\n", quoted, r.Smaller())
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// Again is what plays a run again, beside its folder.
+type Again struct {
+	Flags string   // of simulate replay, each after a blank
+	Lacks []string // flags whose values a saved run does not propose
+	Was   []string // what is told of them
+}
+
+// Again says how the run is played again. Which program a saved run's nodes were is told and proposed to nobody, as whoever made the folder
+// chose it; which server a URL named is not even told.
+func (r Report) Again() (a Again) {
+	if r.ReplayFlags != "" {
+		return Again{Flags: r.ReplayFlags}
+	}
+	if kind := r.Redis.Chosen(); kind != "" {
+		a.Flags += " --redis " + kind
+	}
+	if r.Launcher == LaunchContainers {
+		a.Flags += " --launcher " + LaunchContainers
+	}
+	lacks := func(flag, was string) {
+		if a.Lacks = append(a.Lacks, flag); was != "" {
+			a.Was = append(a.Was, was)
+		}
+	}
+	switch r.Redis.Kind {
+	case "url":
+		lacks("--redis", "its Redis was named by a URL")
+	case "compose":
+		lacks("--compose", "it stormed the fleet of a compose project")
+	}
+	switch {
+	case !r.Config.Foreign:
+	case len(r.NodeCmd) == 0:
+		lacks("--node-cmd", "")
+	default:
+		lacks("--node-cmd", "its nodes were: "+r.Nodes())
+	}
+	return a
+}
+
+// Smaller is what simulate shrink needs beside the folder, each after a blank: the flags of a run in virtual time, where it plays too.
+func (r Report) Smaller() string {
+	if r.Engine != "virtual" {
+		return ""
+	}
+	return r.ReplayFlags
+}
+
+// String is what stands behind the folder in the command.
+func (a Again) String() string {
+	text := a.Flags
+	for _, flag := range a.Lacks {
+		text += " " + flag + " …"
+	}
+	if len(a.Was) > 0 {
+		text += "  (" + strings.Join(a.Was, "; ") + ")"
+	}
+	return text
+}
+
+// Chosen is what --redis must be for the same kind of Redis on a machine that would choose another; "" for the server that it looks for
+// first, and for what has a name of its own.
+func (r Redis) Chosen() string {
+	if r.Kind == "container" || r.Kind == "embedded" {
+		return r.Kind
+	}
+	return ""
+}
+
+// Nodes are the words with which the run's nodes were started, for a reader: "BUG=x python3 node.py".
+func (r Report) Nodes() string {
+	words := make([]string, len(r.NodeCmd))
+	for i, w := range r.NodeCmd {
+		words[i] = plain.Word(w)
+	}
+	return strings.Join(words, " ")
 }
 
 // Asked reports whether a break of the guarantee decides: where none are named any does, and safety always.
@@ -155,12 +220,23 @@ func (r Report) others(b *strings.Builder) {
 			if rest := []rune(first); len(rest) > otherWidth {
 				first = string(rest[:otherWidth]) + "…"
 			}
-			fmt.Fprintf(b, "\n%s %s, which was not asked for, broke%s: %s\n", v.ID, promises[v.ID], measured(v), plain.Text(first))
+			fmt.Fprintf(b, "\n%s %s, which was not asked for, broke%s: %s\n", v.ID, check.Promise(v.ID), measured(v), plain.Text(first))
+		case check.Thin(r.Params(), v):
+			fmt.Fprintf(b, "\n%s %s held, but was exercised %s only, of at least %d\n", v.ID, check.Promise(v.ID), Times(v.Exercised),
+				r.Config.Least)
 		case v.Verdict == check.Unknown && slices.Contains(check.Decides(r.Params()), v.ID):
-			fmt.Fprintf(b, "\n%s %s is UNKNOWN\n", v.ID, promises[v.ID])
+			fmt.Fprintf(b, "\n%s %s is UNKNOWN\n", v.ID, check.Promise(v.ID))
 			writeWrapped(b, v.Detail)
 		}
 	}
+}
+
+// Times writes how often something was: "once", "7 times".
+func Times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return strconv.Itoa(n) + " times"
 }
 
 // otherWidth is how much of the explanation a guarantee has that was not asked for.

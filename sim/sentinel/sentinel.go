@@ -1,10 +1,13 @@
 package sentinel
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/internal/redistest"
@@ -18,18 +21,32 @@ type Kind string
 const (
 	Kill     Kind = "the master is killed"
 	Stop     Kind = "the master is stopped for 2.5 s and goes on"
-	Failover Kind = "SENTINEL FAILOVER"
+	Failover Kind = "a failover by hand"
 	Undone   Kind = "a switch that is undone at once"
+	// Cut needs Replicas: without, the owners that stay with the old master go on.
+	Cut Kind = "the master, and one instance, are cut off from replicas and sentinels for 8 s"
+	// Move is of a cluster.
+	Move Kind = "the leases' slot moves to another shard"
 )
 
-// Kinds are all of them.
+// Kinds are those that need nothing.
 func Kinds() []Kind { return []Kind{Kill, Stop, Failover, Undone} }
+
+// servers are those of Redis: a redistest.Replicated, or a redistest.Clustered.
+type servers interface {
+	Master() *redistest.Server
+	Failover() *redistest.Server
+	AwaitSwitch(old *redistest.Server) *redistest.Server
+	AwaitSettled()
+	Rejoin(s *redistest.Server)
+}
 
 const (
 	instances = 3
 	leases    = 50
 	ttl       = 2 * time.Second
 	stopped   = 2500 * time.Millisecond
+	cut       = 8 * time.Second
 )
 
 // Round is the verdict on one round: one thing that happened, and all that followed until the servers were one master with
@@ -51,21 +68,46 @@ func (r Round) String() string {
 
 // Fleet is three instances that share fifty leases with a TTL of 2 s.
 type Fleet struct {
-	t       testing.TB
-	redis   *redistest.Replicated
-	keepers []*lease.Keeper
-	record  *record
+	t        testing.TB
+	redis    servers
+	keepers  []*lease.Keeper
+	restarts int
+	record   *record
+	common   lease.Config // what all instances have in common
+	client   func() redis.UniversalClient
+	sentinel *redistest.Replicated // nil: a cluster
+	cluster  *redistest.Clustered  // nil: behind Sentinel
+	first    *line                 // of the first instance behind Sentinel
 }
 
-// Start starts servers and instances and waits until every lease has an owner. The options are the servers'.
-func Start(t testing.TB, opts ...redistest.Option) *Fleet {
+// Start starts servers behind Sentinel and instances, and waits until every lease has an owner. replicas is the instances'
+// Config.Replicas; the options are the servers'.
+func Start(t testing.TB, replicas int, opts ...redistest.Option) *Fleet {
 	t.Helper()
-	f := &Fleet{t: t, redis: redistest.StartReplicated(t, opts...), record: newRecord()}
-	if err := lease.Bootstrap(t.Context(), f.redis.Client(), f.config("")); err != nil {
-		t.Fatal(err)
+	r := redistest.StartReplicated(t, opts...)
+	f := &Fleet{t: t, redis: r, sentinel: r, record: newRecord(), common: lease.Config{Replicas: replicas}}
+	f.client = f.failoverClient
+	return f.start(r.Client())
+}
+
+// StartClustered does so on a cluster.
+func StartClustered(t testing.TB, replicas int, opts ...redistest.Option) *Fleet {
+	t.Helper()
+	c := redistest.StartClustered(t, "{leases}", opts...)
+	f := &Fleet{t: t, redis: c, cluster: c, client: c.Client, record: newRecord(), common: lease.Config{
+		Replicas: replicas, LeasePrefix: "{leases}:lease:", NodePrefix: "{leases}:node:", EpochKey: "{leases}:epoch",
+		Channel: "leases:notify",
+	}}
+	return f.start(c.Client())
+}
+
+func (f *Fleet) start(client redis.UniversalClient) *Fleet {
+	f.t.Helper()
+	if err := lease.Bootstrap(f.t.Context(), client, f.config("")); err != nil {
+		f.t.Fatal(err)
 	}
 	for i := range instances {
-		f.join(fmt.Sprintf("instance-%d", i+1))
+		f.keepers = append(f.keepers, f.join(fmt.Sprintf("instance-%d", i+1)))
 	}
 	for i, k := range f.keepers { // so that each has a share, which it keeps
 		for n := i; n < leases; n += instances {
@@ -83,9 +125,26 @@ func Start(t testing.TB, opts ...redistest.Option) *Fleet {
 
 func name(n int) string { return fmt.Sprintf("lease-%02d", n) }
 
-func (f *Fleet) config(id string) lease.Config { return lease.Config{InstanceID: id, TTL: ttl} }
+func (f *Fleet) config(id string) lease.Config {
+	cfg := f.common
+	cfg.InstanceID, cfg.TTL = id, ttl
+	return cfg
+}
 
-func (f *Fleet) join(id string) {
+// failoverClient is that of an instance. The first one's way to the sentinels can be cut.
+func (f *Fleet) failoverClient() redis.UniversalClient {
+	if f.first != nil {
+		return f.sentinel.Client()
+	}
+	o := f.sentinel.FailoverOptions()
+	f.first = newLine(o.SentinelAddrs)
+	o.Dialer = f.first.dial
+	c := redis.NewFailoverClient(o)
+	f.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func (f *Fleet) join(id string) *lease.Keeper {
 	f.t.Helper()
 	cfg := f.config(id)
 	var k *lease.Keeper
@@ -99,7 +158,7 @@ func (f *Fleet) join(id string) {
 		default:
 		}
 	}
-	k, err := lease.NewKeeper(f.redis.Client(), cfg)
+	k, err := lease.NewKeeper(f.client(), cfg)
 	if err == nil {
 		err = k.Start(context.Background())
 	}
@@ -107,7 +166,24 @@ func (f *Fleet) join(id string) {
 		f.t.Fatal(err)
 	}
 	f.t.Cleanup(func() { _ = k.Stop() })
-	f.keepers = append(f.keepers, k)
+	return k
+}
+
+// restart starts the instances anew, one by one, with another Config.Replicas.
+func (f *Fleet) restart(replicas int) {
+	f.t.Helper()
+	f.common.Replicas = replicas
+	for i, k := range f.keepers {
+		if err := k.Stop(); err != nil {
+			f.t.Fatal(err)
+		}
+		f.restarts++
+		f.keepers[i] = f.join(fmt.Sprintf("instance-%d-%d", i+1, f.restarts))
+		for n := range leases {
+			f.want(f.keepers[i], name(n))
+		}
+		f.awaitOwned()
+	}
 }
 
 func (f *Fleet) want(k *lease.Keeper, name string) {
@@ -139,7 +215,7 @@ func (f *Fleet) owned() bool {
 	}
 	keys := []any{"MGET"}
 	for n := range leases {
-		keys = append(keys, redisstore.LeasePrefixDefault+name(n))
+		keys = append(keys, cmp.Or(f.common.LeasePrefix, redisstore.LeasePrefixDefault)+name(n))
 	}
 	held, _ := f.redis.Master().Do(keys...).([]any)
 	for n, owner := range held {
@@ -188,10 +264,22 @@ func (f *Fleet) strike(kind Kind) {
 	case Stop:
 		master.Freeze()
 		wait(stopped)
+		if f.cluster != nil { // who votes there is slower
+			f.redis.AwaitSwitch(master)
+		}
 		master.Thaw()
 		f.redis.AwaitSwitch(master)
 	case Failover:
 		f.redis.Failover()
+	case Cut:
+		f.first.cut(true)
+		f.sentinel.Isolate(master)
+		f.redis.AwaitSwitch(master)
+		wait(cut)
+		f.sentinel.Reunite(master)
+		f.first.cut(false)
+	case Move:
+		f.cluster.Move()
 	case Undone:
 		f.redis.Failover()
 		f.redis.Failover()

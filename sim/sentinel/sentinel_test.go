@@ -11,7 +11,7 @@ import (
 )
 
 // TestRounds is for make soak, which asks for ten rounds of each kind (about fourteen minutes); make chaos plays one. MIN_REPLICAS sets
-// min-replicas-to-write.
+// min-replicas-to-write, REPLICAS the instances' Config.Replicas, CLUSTER has them on a cluster.
 func TestRounds(t *testing.T) {
 	text := os.Getenv("SENTINEL_ROUNDS")
 	if text == "" {
@@ -25,8 +25,19 @@ func TestRounds(t *testing.T) {
 	if least := os.Getenv("MIN_REPLICAS"); least != "" {
 		opts = append(opts, redistest.Args("--min-replicas-to-write", least))
 	}
-	f := Start(t, opts...)
-	for _, kind := range Kinds() {
+	replicas, _ := strconv.Atoi(os.Getenv("REPLICAS"))
+	var f *Fleet
+	kinds := Kinds()
+	switch {
+	case os.Getenv("CLUSTER") != "":
+		f, kinds = StartClustered(t, replicas, opts...), append(kinds, Move)
+	case replicas > 0:
+		kinds = append(kinds, Cut)
+		fallthrough
+	default:
+		f = Start(t, replicas, opts...)
+	}
+	for _, kind := range kinds {
 		for _, r := range f.Play(slices.Repeat([]Kind{kind}, rounds)...) {
 			if r.Doubled > 0 {
 				t.Errorf("two owners: %s", r)

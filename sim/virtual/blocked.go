@@ -13,7 +13,7 @@ type blockedRead struct {
 
 // block keeps a command until its stream is fed or its time is over.
 func (w *world) block(m *message, wait waitFor) {
-	s := &w.server
+	s := w.server
 	b := &blockedRead{m, wait.key}
 	m.refs++
 	s.blocked = append(s.blocked, b)
@@ -22,7 +22,7 @@ func (w *world) block(m *message, wait waitFor) {
 
 // unblock answers that nothing came, once the server runs.
 func (w *world) unblock(b *blockedRead) {
-	s := &w.server
+	s := w.server
 	i := slices.Index(s.blocked, b)
 	switch {
 	case i < 0:
@@ -39,7 +39,7 @@ func (w *world) unblock(b *blockedRead) {
 
 // feedBlocked serves who waits for the streams that the last command added to.
 func (w *world) feedBlocked() {
-	s := &w.server
+	s := w.server
 	fed := s.fed
 	s.fed = nil
 	for _, key := range fed {

@@ -138,8 +138,8 @@ func (r *redis) put(t int64, k key, text string, expire int64) {
 		}
 	case keyBeat:
 		r.expireBeat(k.i, now)
-		r.putBeat(t, k.i, expire)
 		r.beats[k.i].text = cmp.Or(r.staleBeats[k.i], text)
+		r.putBeat(t, k.i, expire)
 	case keyEpoch:
 		r.setEpoch(text)
 	case keyOther:
@@ -226,7 +226,8 @@ var verbs = map[string]verb{
 		return []reply{strconv.FormatInt(us/1_000_000, 10), strconv.FormatInt(us%1_000_000, 10)}
 	}},
 	"INFO": {run: func(r *redis, _ int64, _ []string) reply {
-		return "# Server\r\nrun_id:" + r.runID + "\r\n"
+		return fmt.Sprintf("# Server\r\nrun_id:%s\r\nsync_full:%d\r\nsync_partial_ok:%d\r\nconnected_slaves:%d\r\n",
+			r.runID, r.syncFull, r.syncPartial, r.connected)
 	}},
 	"PUBLISH": {args: 2, run: func(r *redis, _ int64, args []string) reply {
 		if args[0] != r.names.channel {

@@ -11,11 +11,18 @@ import (
 // pageKeys is how many keys a SCAN, and a script that reads many, takes at a time.
 const pageKeys = 1000
 
-// commands is how many commands m is on a wire: one, but for a look, which is read in pieces. A client scans all keys for
-// sessions and once more for heartbeats, of which a session has about three, and reads the sessions, their owners and the
-// heartbeats.
+// commands is how many commands m is on a wire: one, with WAIT and the script behind it where acknowledgements count, but for a look, which
+// is read in pieces. A client scans all keys for sessions and once more for heartbeats, of which a session has about three, and reads the
+// sessions, their owners and the heartbeats.
 func (w *world) commands(m *message) int64 {
-	if m.cmd != nil || m.op.Kind != core.OpLook {
+	switch {
+	case m.cmd != nil:
+		return 1
+	case m.op.Probes():
+		return 3
+	case m.op.Confirm > 0:
+		return 2
+	case m.op.Kind != core.OpLook:
 		return 1
 	}
 	pages := func(keys int) int64 { return int64(1 + keys/pageKeys) }

@@ -12,6 +12,11 @@ import (
 // This file is about rules that take their process down: they panic, or go on for ever at one instant. What they do must not take the
 // engine along: their process ends, as a real one does by itself or by whoever watches it, the others go on, and all is judged.
 
+// A lease in a state that the rules do not list is a defect of theirs, in whatever run it shows.
+func init() {
+	core.Unlisted = func(lease, state string) { panic(lease + " is " + state + ": there is no such state") }
+}
+
 // fall is why the process of a node has to end; the zero value: it has not.
 type fall struct {
 	hang  bool // it did not panic

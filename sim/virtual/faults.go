@@ -19,20 +19,8 @@ type strike struct {
 	narrow  narrow // bandwidth
 	was     int64  // clock drift: the one before
 	copy    *redis
+	server  *server // that it struck, of faults of Redis
 	moved   [2]bool // to an edge: its beginning, its end
-}
-
-// checkPlan refuses what no engine can strike.
-func checkPlan(p fault.Plan) error {
-	for i, f := range p.Faults {
-		if _, ok := strikers[f.Kind]; !ok {
-			return fmt.Errorf("fault %d of the plan: %w: %q cannot be struck in virtual time", i, fault.ErrUnavailable, f.Kind)
-		}
-		if f.At < 0 || f.For < 0 || f.Ms < 0 {
-			return fmt.Errorf("fault %d of the plan (%s): %w: at, for and ms must not be negative", i, f.Kind, fault.ErrInvalid)
-		}
-	}
-	return nil
 }
 
 // schedule makes events of the plan and the phases.
@@ -59,15 +47,13 @@ func (w *world) schedule(p fault.Plan) {
 
 // lasts is how long a fault is in force, 0 if it is instant.
 func (w *world) lasts(f fault.Fault) int64 {
-	switch f.Kind {
-	case fault.RedisSlow, fault.RedisLoading:
-		return f.Ms * int64(time.Millisecond)
-	case fault.CheckSend:
+	switch {
+	case f.Kind == fault.CheckSend:
 		return int64(2 * w.cfg.TTL)
-	case fault.Terminate, fault.Leave: // the clean stop decides when the next process starts
+	case f.Kind.Has(fault.Stops): // the clean stop decides when the next process starts
 		return 0
 	}
-	return int64(f.For)
+	return int64(f.Lasts())
 }
 
 func (w *world) faultEvent(e *event) {
@@ -92,6 +78,7 @@ func (w *world) faultEvent(e *event) {
 }
 
 func (w *world) start(i int32, s *strike) {
+	s.server = w.server
 	if !w.aim(s) {
 		if w.tryAgain(i, s) {
 			return
@@ -155,13 +142,15 @@ func (w *world) healAll() {
 
 // aim finds the fault's target, and says whether there is one that it can strike.
 func (w *world) aim(s *strike) bool {
-	switch strikers[s.Kind].hits {
+	switch s.Kind.Scope() {
 	case fault.ScopeNode:
 		return w.aimNode(s)
 	case fault.ScopeSession:
 		return w.aimSession(s)
 	case fault.ScopeRedis:
 		return !w.server.down
+	case fault.ScopeServers:
+		return w.aimServer(s)
 	}
 	return true
 }

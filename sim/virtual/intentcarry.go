@@ -13,6 +13,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/core/intent"
 	"github.com/leasestorm/leasestorm/internal/membership"
+	"github.com/leasestorm/leasestorm/internal/policy"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 	"github.com/leasestorm/leasestorm/sim/client"
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -27,17 +28,13 @@ func (p *intentNode) carry(e *intent.Effect) {
 	case intent.Acquire:
 		p.acquire(&eff)
 	case intent.Release:
-		holds := j.holds
-		j.holds = nil
-		p.release(e.Session, holds)
+		p.release(e.Session, j.terms.Release())
 	case intent.Abandon:
-		for _, h := range j.holds {
-			if p.holds(h) {
+		for _, h := range j.terms.Abandon() {
+			if h.term() != nil {
 				p.w.step(p.n, core.Event{Kind: core.EvAbandon, ID: h.id})
-				j.stuck = append(j.stuck, h.id)
 			}
 		}
-		j.holds = nil
 	case intent.Write:
 		service := j.entry.ServiceRef
 		p.goes(func() {
@@ -57,11 +54,11 @@ func (p *intentNode) carry(e *intent.Effect) {
 			known = &j.entry
 		}
 		entry := membership.Buried(&eff, known)
-		p.goes(func() { _ = p.bus.Bury(p.ctx, entry, eff.Text, eff.Fence, "R_PIPELINE_FAILED") })
+		p.goes(func() { p.member.Bury(p.ctx, entry, eff.Text, eff.Fence) })
 	case intent.Forget:
 		delete(p.jobs, e.Session)
 	case intent.Drained:
-		p.closing()
+		p.ended.fire()
 	}
 }
 
@@ -84,8 +81,7 @@ func (p *intentNode) acquire(e *intent.Effect) {
 		switch {
 		case p.w.current.dead:
 		case err != nil:
-			p.tell(intent.Event{Kind: intent.EvLease, Session: e.Session, Lease: e.Lease, Outcome: intent.NoAnswer,
-				Wait: int64(p.member.Failed(e.Session))})
+			p.tell(p.member.Attempted(intent.Event{Kind: intent.EvLease, Session: e.Session, Lease: e.Lease, Outcome: intent.NoAnswer}))
 		default:
 			p.want(e.Session, e.Lease)
 		}
@@ -93,20 +89,34 @@ func (p *intentNode) acquire(e *intent.Effect) {
 }
 
 func (p *intentNode) want(session, id string) {
-	if _, tm := p.n.term(id); tm != nil {
-		p.tell(p.heldHere(session, id))
-		return
+	_, tm := p.n.term(id)
+	p.take(id, p.wants.Want(id, session, false, tm != nil))
+}
+
+// take carries out what was decided about those that wait for a lease. A term is the first's, and put tells it.
+func (p *intentNode) take(id string, t policy.Reply[string, intent.Event]) {
+	for _, c := range t.Heard {
+		e := t.Why
+		switch c.Word {
+		case policy.Won:
+			continue
+		case policy.Held:
+			e = p.heldHere(id)
+		}
+		e.Session = c.Caller
+		p.tell(p.member.Attempted(e))
 	}
-	p.wants[id] = append(p.wants[id], session)
-	if len(p.wants[id]) == 1 {
-		p.w.step(p.n, core.Event{Kind: core.EvWant, ID: id})
+	if t.Want {
+		p.w.step(p.n, core.Event{Kind: core.EvWant, ID: id, Wait: t.Wait})
+	}
+	if t.Drop {
+		p.drop(id)
 	}
 }
 
 // heldHere says that another session of this process has the lease.
-func (p *intentNode) heldHere(session, id string) intent.Event {
-	p.member.Answered(session)
-	e := intent.Event{Kind: intent.EvLease, Session: session, Lease: id, Outcome: intent.Held, Owner: p.n.instance}
+func (p *intentNode) heldHere(id string) intent.Event {
+	e := intent.Event{Kind: intent.EvLease, Lease: id, Outcome: intent.Held, Owner: p.n.instance}
 	if _, tm := p.n.term(id); tm != nil {
 		e.Wait = int64(max(0, tm.until-p.n.clock.monoAt(p.w.t)))
 	}
@@ -122,20 +132,25 @@ func (p *intentNode) told(w *world, n *node, t *core.Tell) {
 	case core.TellRenewed:
 		p.tell(intent.Event{Kind: intent.EvRenewed, Lease: t.ID, Fence: t.Fence, Until: t.Until})
 	case core.TellLost, core.TellReleased:
-		for _, c := range p.running() {
-			if c.service == t.ID && c.fence == t.Fence || c.slot == t.ID && c.slotFrom == t.Fence {
-				c.end()
-			}
-		}
+		p.untrusted(t)
 		if t.Kind == core.TellLost {
 			p.tell(intent.Event{Kind: intent.EvLost, Lease: t.ID, Fence: t.Fence})
-			p.settle(t.ID)
+			p.settle(p.releases.Over(t.ID))
 		}
-		if len(p.wants[t.ID]) > 0 && !n.draining {
-			w.step(n, core.Event{Kind: core.EvWant, ID: t.ID})
-		}
+		p.take(t.ID, p.wants.Over(t.ID))
+	case core.TellYield:
+		p.untrusted(t)
 	case core.TellReleaseFailed:
-		p.settle(t.ID)
+		p.settle(p.releases.Over(t.ID))
+	}
+}
+
+// untrusted ends the contexts of what runs under a term.
+func (p *intentNode) untrusted(t *core.Tell) {
+	for _, c := range p.running() {
+		if c.service == t.ID && c.fence == t.Fence || c.slot == t.ID && c.slotFrom == t.Fence {
+			c.end()
+		}
 	}
 }
 
@@ -150,106 +165,85 @@ func (p *intentNode) running() (all []*pipeline) {
 }
 
 func (p *intentNode) acquired(t *core.Tell) {
-	waiting := p.wants[t.ID]
-	delete(p.wants, t.ID)
-	if len(waiting) == 0 {
-		p.drop(t.ID)
-		return
+	id, heard := t.ID, p.wants.Acquired(t.ID)
+	if heard.Given {
+		p.won(t, heard.Heard[0].Caller)
 	}
-	session, id := waiting[0], t.ID
-	p.member.Answered(session)
-	hold := intentHold{id: id}
+	p.take(id, heard)
+}
+
+// won gives a new term to a session.
+func (p *intentNode) won(t *core.Tell, session string) {
+	id := t.ID
+	hold := intentHold{p: p, id: id}
 	if _, tm := p.n.term(id); tm != nil {
 		hold.gen = tm.gen
 	}
 	p.put(intentMessage{
 		f: func() {
 			if j := p.jobs[session]; j != nil {
-				j.holds = append(j.holds, hold)
+				j.terms.Keep(hold)
 			} else {
 				p.drop(id)
 			}
 		},
-		event: intent.Event{
+		event: p.member.Attempted(intent.Event{
 			Kind: intent.EvLease, Session: session, Lease: id, Outcome: intent.Granted, Fence: t.Fence, Until: t.Until,
-		},
+		}),
 	})
-	for _, other := range waiting[1:] {
-		p.tell(p.heldHere(other, id))
-	}
 }
 
 func (p *intentNode) drop(id string) { p.w.drop(p.n, id) }
 
 func (p *intentNode) refused(t *core.Tell) {
-	waiting := p.wants[t.ID]
-	delete(p.wants, t.ID)
-	e := intent.Event{Kind: intent.EvLease, Lease: t.ID}
-	final := false
-	switch t.Cause {
-	case core.CauseHeld:
-		e.Outcome, e.Owner, e.Wait = intent.Held, t.Owner, t.Wait
-	case core.CauseStuck:
-		e.Outcome, e.Owner, final = intent.Held, p.n.instance, true
-	case core.CauseQuarantine:
-		e.Outcome, e.Wait = intent.NotNow, t.Wait
-	case core.CauseWrongType:
-		e.Outcome, e.Text, final = intent.Refused, "the key is somebody else's", true
-	default:
-		e.Outcome, final = intent.NoAnswer, t.Cause == core.CauseDrain
-	}
-	for _, session := range waiting {
-		e.Session = session
-		if e.Outcome == intent.NoAnswer {
-			e.Wait = int64(p.member.Failed(session))
-		} else {
-			p.member.Answered(session)
+	p.take(t.ID, p.wants.Refused(t.ID, t.Cause, func() intent.Event {
+		e := intent.Event{Kind: intent.EvLease, Lease: t.ID}
+		switch t.Cause {
+		case core.CauseHeld:
+			e.Outcome, e.Owner, e.Wait = intent.Held, t.Owner, t.Wait
+		case core.CauseStuck:
+			e.Outcome, e.Owner = intent.Held, p.n.instance
+		case core.CauseQuarantine:
+			e.Outcome, e.Wait = intent.NotNow, t.Wait
+		case core.CauseWrongType:
+			e.Outcome, e.Text = intent.Refused, "the key is somebody else's"
+		default:
+			e.Outcome = intent.NoAnswer
 		}
-		p.tell(e)
-	}
-	if final && len(waiting) > 0 {
-		p.drop(t.ID)
-	}
+		return e
+	}))
 }
 
 // release gives leases back and waits for Redis' word, no longer than the store's time-out.
 func (p *intentNode) release(session string, holds []intentHold) {
 	r := &intentRelease{session: session}
-	holds = slices.DeleteFunc(holds, func(h intentHold) bool { return !p.holds(h) })
+	holds = slices.DeleteFunc(holds, func(h intentHold) bool { return h.term() == nil })
 	for _, h := range holds {
 		r.left++
-		p.releasers[h.id] = append(p.releasers[h.id], r)
+		p.releases.Wait(h.id, r)
 	}
 	if r.left == 0 {
-		p.released(r)
+		p.confirmed(r)
 		return
 	}
-	p.w.inProcess(p.n, p.n.clock.trueOf(0, int64(storePatience)), func() { p.released(r) })
+	p.w.inProcess(p.n, p.n.clock.trueOf(0, int64(storePatience)), func() { p.confirmed(r) })
 	for _, h := range holds {
 		p.drop(h.id)
 	}
 }
 
-// holds reports whether a term is not over.
-func (p *intentNode) holds(h intentHold) bool {
-	_, tm := p.n.term(h.id)
-	return tm != nil && tm.gen == h.gen
-}
-
-func (p *intentNode) released(r *intentRelease) {
+func (p *intentNode) confirmed(r *intentRelease) {
 	if !r.over {
 		r.over = true
 		p.tell(intent.Event{Kind: intent.EvReleased, Session: r.session})
 	}
 }
 
-// settle ends the wait for one lease.
-func (p *intentNode) settle(id string) {
-	waiting := p.releasers[id]
-	delete(p.releasers, id)
+// settle ends the wait for one lease of each.
+func (p *intentNode) settle(waiting []*intentRelease) {
 	for _, r := range waiting {
 		if r.left--; r.left == 0 {
-			p.released(r)
+			p.confirmed(r)
 		}
 	}
 }
@@ -258,23 +252,14 @@ func (p *intentNode) asks(_ *world, _ *node, op *core.Op) { p.passed.Asked(op) }
 
 func (p *intentNode) answered(_ *world, _ *node, op *core.Op, a *core.Answer) {
 	p.passed.Answered(op, a)
-	if op.Kind != core.OpRelease || a.Failure != core.FailNone || a.Stale {
-		return
-	}
-	for i := range op.Items {
-		if i < len(a.Results) && a.Results[i].Outcome != core.OutUnknown {
-			p.settle(op.Items[i].ID)
-		}
-	}
+	p.settle(p.releases.Answered(op, a))
 }
 
 // launch starts the pipeline if both leases are believed in at this instant.
 func (p *intentNode) launch(e *intent.Effect, j *intentJob) {
 	w, n := p.w, p.n
 	service, slot := intent.ServiceLease(j.entry.ServiceRef), intent.TunerLease(e.Slot)
-	_, a := n.term(service)
-	_, b := n.term(slot)
-	if a == nil || b == nil || !n.trusts(a, w.t) || !n.trusts(b, w.t) {
+	if _, _, believed := j.terms.Launch(service, slot); !believed {
 		p.tell(intent.Event{Kind: intent.EvLaunched, Session: e.Session, Launch: intent.LaunchDoubt})
 		return
 	}
@@ -314,10 +299,9 @@ func (p *intentNode) returned(c *pipeline, why string) {
 	p.put(intentMessage{
 		f: func() {
 			if j := p.jobs[c.session]; j != nil {
-				for _, id := range j.stuck {
-					p.w.step(p.n, core.Event{Kind: core.EvRecovered, ID: id})
+				for _, h := range j.terms.Recover() {
+					p.w.step(p.n, core.Event{Kind: core.EvRecovered, ID: h.id})
 				}
-				j.stuck = nil
 			}
 		},
 		event: intent.Event{Kind: intent.EvReturned, Session: c.session, Text: why},
@@ -333,53 +317,56 @@ func (p *intentNode) over(c *pipeline) {
 // apiStopWithin is how long requests under way may take when the API stops.
 const apiStopWithin = int64(time.Second)
 
-// drain ends what start began: no new intents, then what runs, then the leases, and last the place in the registry.
 func (p *intentNode) drain(w *world, n *node) bool {
 	p.listening, p.stopping = false, true
-	ends := int64(0)
-	if len(p.open) > 0 {
-		ends = apiStopWithin
-	}
-	w.inProcess(n, ends, func() {
-		switch {
-		case p.machine == nil:
-			p.exits()
-		case !p.up:
-			p.closing()
-		default:
-			p.tell(intent.Event{Kind: intent.EvDrain})
-			w.inProcess(n, n.clock.trueOf(0, int64(w.cfg.TTL+storePatience)), p.closing)
-		}
-	})
+	w.goes(n, p.stop)
 	return true
 }
 
-// closing: the machine has ended everything, or not in time.
-func (p *intentNode) closing() {
-	if p.ctx.Err() != nil {
+// stop ends what start began: no new intents, then what runs, then the leases, and last the place in the registry.
+func (p *intentNode) stop(r *routine) {
+	answers := int64(0)
+	if len(p.open) > 0 {
+		answers = apiStopWithin
+	}
+	switch {
+	case !p.silent.wait(r, answers):
+	case p.machine == nil:
+		p.exits()
+	case p.up:
+		p.w.goes(p.n, p.stopWorker)
+		p.tell(intent.Event{Kind: intent.EvDrain})
+	default:
+		p.ended.on = true
+		p.stopWorker(r)
+	}
+}
+
+// stopWorker does what Worker.Stop of lease/intent/worker does.
+func (p *intentNode) stopWorker(r *routine) {
+	if !p.ended.wait(r, endlessly) {
 		return
 	}
 	p.cancel()
+	if p.kick(); p.beating && !p.beaten.wait(r, endlessly) {
+		return
+	}
+	p.wants.Close()
 	p.w.step(p.n, core.Event{Kind: core.EvDrain})
 	// What is not confirmed by then is left to expire.
-	p.w.inProcess(p.n, p.n.clock.trueOf(0, int64(p.w.cfg.Renew)), p.leave)
+	timeout := membership.ReleaseTimeout(p.w.cfg.TTL, storePatience)
+	if !p.released.wait(r, p.n.clock.trueOf(0, int64(timeout))) {
+		return
+	}
+	_ = p.member.SignOff(context.Background()) // the others find out after a TTL
+	if r.sleep(0) {
+		p.exits()
+	}
 }
 
 func (p *intentNode) drained(*world, *node) bool {
-	p.leave()
+	p.released.fire()
 	return true
-}
-
-// leave signs off. Last, when its leases are free: whoever is told takes over what is left.
-func (p *intentNode) leave() {
-	if p.left {
-		return
-	}
-	p.left = true
-	p.goes(func() {
-		_ = p.bus.Leave(context.Background(), p.n.instance) // the others find out after a TTL
-		p.w.inProcess(p.n, 0, p.exits)
-	})
 }
 
 func (p *intentNode) exits() {
@@ -409,6 +396,9 @@ func (p *intentNode) serve(req *client.Request, done func(int, []byte)) {
 			if answer := p.open[number]; answer != nil && !p.w.current.dead {
 				delete(p.open, number)
 				answer(out.code, out.body.Bytes())
+				if p.stopping && len(p.open) == 0 {
+					p.silent.set()
+				}
 			}
 		})
 	})

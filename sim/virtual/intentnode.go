@@ -2,6 +2,7 @@ package virtual
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -18,11 +19,11 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/core/intent"
 	"github.com/leasestorm/leasestorm/internal/membership"
+	"github.com/leasestorm/leasestorm/internal/policy"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent/api"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
-	"github.com/leasestorm/leasestorm/lease/intent/worker"
 	"github.com/leasestorm/leasestorm/sim/client"
 	"github.com/leasestorm/leasestorm/sim/foreign"
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -47,41 +48,58 @@ type intentNode struct {
 	requests  int64
 
 	// Worker.
-	bus       *store.Bus
-	leasesOf  *redisstore.Store // passes leases on
-	member    *membership.Member
-	machine   *intent.Machine
-	jobs      map[string]*intentJob
-	inbox     []intentMessage
-	busy      bool // a step of the machine is carried out
-	later     bool // the inbox is looked at again once the step of the leases is over
-	passed    core.Passed
-	wants     map[string][]string // sessions that wait for the attempt at a lease
-	releasers map[string][]*intentRelease
-	capacity  bool
-	reader    *routine // waits for capacity
-	kicked    bool
-	beater    *routine // waits for its next beat
-	nextBeat  core.Time
-	rest      int // counts its rests between beats
-	stopping  bool
-	up        bool // it has signed on
-	left      bool // it has signed off, or is about to
+	bus      *store.Bus
+	leasesOf *redisstore.Store // passes leases on
+	member   *membership.Member
+	machine  *intent.Machine
+	jobs     map[string]*intentJob
+	inbox    []intentMessage
+	busy     bool // a step of the machine is carried out
+	later    bool // the inbox is looked at again once the step of the leases is over
+	passed   core.Passed
+	wants    policy.Waiters[string, intent.Event] // sessions that wait for the attempt at a lease
+	releases policy.Releases[*intentRelease]
+	capacity latch // of the machine
+	kicked   latch // a beat is wanted
+	nextBeat core.Time
+	up       bool // it has signed on
+	beating  bool // a beat is under way, or it signs on
+
+	// Of the stop.
+	stopping bool
+	silent   latch // no request is open
+	ended    latch // the machine has drained
+	beaten   latch // no beat is under way
+	released latch // the leases are given back
 }
 
 // intentJob is what the shell keeps of a session.
 type intentJob struct {
 	entry    store.Entry
-	holds    []intentHold // what was taken and not given back; some may be over
-	stuck    []string     // leases
+	terms    policy.Terms[intentHold]
 	pipeline *pipeline
-	asking   bool // whether its stop was asked
 }
 
 // intentHold is one term of a lease.
 type intentHold struct {
+	p   *intentNode
 	id  string
 	gen uint32
+}
+
+func (h intentHold) Name() string { return h.id }
+
+func (h intentHold) Valid() bool {
+	tm := h.term()
+	return tm != nil && h.p.n.trusts(tm, h.p.w.t)
+}
+
+// term is nil once it is over.
+func (h intentHold) term() *term {
+	if _, tm := h.p.n.term(h.id); tm != nil && tm.gen == h.gen {
+		return tm
+	}
+	return nil
 }
 
 // intentMessage is one thing for the machine: f runs before event is told.
@@ -100,7 +118,6 @@ type intentRelease struct {
 func (w *world) newIntentNode(n *node) *intentNode {
 	p := &intentNode{
 		w: w, n: n, role: w.cfg.Intents.Role(n.slot), open: map[int64]func(int, []byte){}, jobs: map[string]*intentJob{},
-		wants: map[string][]string{}, releasers: map[string][]*intentRelease{},
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	return p
@@ -181,19 +198,21 @@ func (p *intentNode) start(w *world, n *node) {
 		p.ready()
 		return
 	}
-	p.machine = intent.New(intent.Config{
-		Worker: n.instance, Slots: w.intents.slots, Grace: int64(w.cfg.TTL / 6), StopTimeout: int64(w.cfg.TTL),
-		Retry: int64(membership.Retry(w.cfg.TTL)), MaxTries: worker.MaxTriesDefault, Starting: worker.StartingDefault,
-	})
+	p.machine = intent.New(membership.Settings(n.instance, w.intents.slots, w.cfg.TTL, storePatience))
 	p.bus = must(p.store.Bus(n.instance))
 	p.leasesOf = must(redisstore.New(patient, redisstore.Options{
 		LeasePrefix: intentNames.lease, NodePrefix: intentNames.node, EpochKey: intentNames.epoch, Channel: intentNames.channel,
 		Quarantine: w.cfg.TTL, OpTimeout: never, PoolSize: poolSize,
 	}))
 	p.member = p.newMember()
+	p.beating = true
 	w.goes(n, func(*routine) {
 		err := p.member.Join(p.ctx)
-		if err != nil {
+		p.beatOver()
+		switch {
+		case errors.Is(err, context.Canceled): // it is asked to stop
+			return
+		case err != nil:
 			w.after(0, func() { p.exit(err.Error()) })
 			return
 		}
@@ -224,7 +243,7 @@ func (p *intentNode) signedOn() {
 	if p.stopping {
 		return
 	}
-	p.capacity, p.up = true, true
+	p.capacity.on, p.up = true, true
 	p.w.goes(p.n, func(*routine) { p.member.Consume(p.ctx) })
 	p.w.goes(p.n, p.beats)
 	p.pump()
@@ -264,76 +283,56 @@ func (p *intentNode) newMember() *membership.Member {
 		Stop:    func(session string) { p.tell(intent.Event{Kind: intent.EvStop, Session: session}) },
 		Check:   func() { p.tell(intent.Event{Kind: intent.EvCheck}) },
 		Running: p.machine.Running, AwaitCapacity: p.awaitCapacity, Kick: p.kick,
+		Takes:   func() bool { return !w.current.dead && p.ctx.Err() == nil && p.machine.Takes() },
 		Unknown: func(sessions []string) []string { return slices.DeleteFunc(sessions, p.machine.Has) },
-		Pause:   func(_ context.Context, d time.Duration) { w.current.sleep(max(d, 10*time.Millisecond)) },
+		Pause:   p.pause,
 		Quit:    func() bool { return w.current.dead || p.ctx.Err() != nil },
 	}
 }
 
 func (p *intentNode) awaitCapacity() bool {
-	r := p.w.current
-	if !p.capacity {
-		p.reader = r
-		if !r.park() {
-			return false
-		}
-	}
-	p.capacity = false
-	return p.ctx.Err() == nil
+	return p.capacity.wait(p.w.current, endlessly) && p.ctx.Err() == nil
 }
 
 // kick asks for a beat now.
-func (p *intentNode) kick() {
-	p.kicked = true
-	if r := p.beater; r != nil {
-		p.beater = nil
-		p.w.inProcess(p.n, 0, r.wake)
+func (p *intentNode) kick() { p.kicked.set() }
+
+// pause is cut short where the worker stops before it has signed on.
+func (p *intentNode) pause(_ context.Context, d time.Duration) {
+	r, d := p.w.current, max(d, 10*time.Millisecond)
+	if p.up {
+		r.sleep(d)
+	} else {
+		p.kicked.wait(r, p.n.clock.trueOf(0, int64(d)))
 	}
+}
+
+func (p *intentNode) beatOver() {
+	p.beating = false
+	p.beaten.set()
 }
 
 // beats is the loop of the production worker that beats.
 func (p *intentNode) beats(r *routine) {
 	every := core.Time(membership.BeatInterval(p.w.cfg.TTL))
 	for !r.dead && p.ctx.Err() == nil {
+		p.beating = true
 		_ = p.member.Beat(p.ctx) // what was not reached is tried again with the next beat
+		p.beatOver()
 		now := p.n.clock.monoAt(p.w.t)
 		for p.nextBeat <= now {
 			p.nextBeat += every
 		}
-		if !p.kicked {
-			p.beater = r
-			p.rest++
-			rest := p.rest
-			p.w.inProcess(p.n, p.n.clock.trueOf(int64(now), int64(p.nextBeat)), func() {
-				if p.beater == r && p.rest == rest {
-					p.beater = nil
-					r.wake()
-				}
-			})
-			if !r.park() {
-				return
-			}
-		}
-		p.kicked = false
+		p.kicked.wait(r, p.n.clock.trueOf(int64(now), int64(p.nextBeat)))
 	}
 }
 
 // deliver hands entries to the machine.
 func (p *intentNode) deliver(entries []store.Entry) {
-	for _, e := range entries {
-		if p.machine.Has(e.Session) {
-			continue
-		}
-		if why := membership.Malformed(&e); why != "" {
-			p.goes(func() { _ = p.bus.Bury(p.ctx, store.Entry{ID: e.ID, Tries: e.Tries}, why, 0, "R_PIPELINE_FAILED") })
-			continue
-		}
-		p.jobs[e.Session] = &intentJob{entry: e}
-		p.step(membership.Event(&e))
-		if !p.machine.Has(e.Session) {
-			delete(p.jobs, e.Session)
-		}
-	}
+	begin := func(e store.Entry) *intentJob { return &intentJob{entry: e} }
+	membership.Deliver(p.machine, entries, p.jobs, begin, p.step, func(e store.Entry, why string) {
+		p.goes(func() { p.member.Bury(p.ctx, e, why, 0) })
+	})
 }
 
 // goes runs f in a routine of the process.
@@ -378,12 +377,8 @@ func (p *intentNode) pump() {
 	if !p.n.alive {
 		return
 	}
-	if p.machine.Waiting() == 0 && !p.stopping {
-		p.capacity = true
-		if r := p.reader; r != nil {
-			p.reader = nil
-			p.w.inProcess(p.n, 0, r.wake)
-		}
+	if p.machine.Idle() {
+		p.capacity.set()
 	}
 	p.w.setTick(p.n)
 }
@@ -420,12 +415,8 @@ func (p *intentNode) heard(_ *world, _ *node, text string) {
 		return
 	}
 	if verb == "stop" {
-		if j := p.jobs[id]; j != nil && !j.asking {
-			j.asking = true
-			p.w.goes(p.n, func(*routine) {
-				p.member.CheckStop(p.ctx, id)
-				j.asking = false
-			})
+		if p.machine.Has(id) {
+			p.goes(func() { p.member.CheckStop(p.ctx, id) })
 		}
 		return
 	}

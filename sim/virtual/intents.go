@@ -225,7 +225,7 @@ func (w *world) removed(name string) {
 
 // tellRecords is the part of a snapshot that only the system of intents has.
 func (w *world) tellRecords() {
-	s := &w.server
+	s := w.server
 	for _, name := range slices.Sorted(maps.Keys(s.others)) {
 		if o := s.other(name, s.nowMs(w.t)); o != nil {
 			switch o.kind {

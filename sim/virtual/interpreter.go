@@ -35,7 +35,7 @@ const registry = 1 << 15
 func newInterpreter(r *redis) *interpreter {
 	wire, err := redisstore.NewWire(redisstore.Options{
 		Quarantine: time.Duration(r.quarantine), LeasePrefix: r.names.lease, NodePrefix: r.names.node, EpochKey: r.names.epoch,
-		Channel: r.names.channel,
+		Channel: r.names.channel, Replicas: r.replicas,
 	})
 	if err != nil {
 		panic(err) // Config.Validate refuses such a TTL

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/sim/foreign"
 )
 
@@ -20,6 +21,7 @@ type message struct {
 	node     int32
 	gen      uint32 // of the process that sent it
 	run      uint32 // of the server it was sent to
+	to       int32  // its number
 	refs     int32
 	deadline int64 // true time
 	armed    bool  // its time-out is an event
@@ -54,6 +56,11 @@ type link struct {
 	heldIn   []event
 	flight   []*message // sent, neither answered nor given up
 	noticeAt int64      // notices of one subscription arrive in order
+	to       int32      // the server that connections lead to
+	zone     int32      // the servers in the same one can be reached;
+	anywhere bool       // or all
+	told     *server    // whom it was last told to be the master; nil: none yet
+	astray   bool       // it was not told who the master is that sentinels know, or cannot reach it, as history was told
 	hears    bool       // subscribed
 	trying   bool       // an attempt to subscribe is under way
 	sub      uint32     // counts subscriptions
@@ -154,7 +161,7 @@ func sizeOfAnswer(m *message) int {
 // the stamp and the send.
 func (w *world) send(n *node, op *core.Op) {
 	m := w.message()
-	m.op, m.node, m.gen, m.run = *op, int32(n.slot-1), n.gen, w.server.gen
+	m.op, m.node, m.gen = *op, int32(n.slot-1), n.gen
 	m.deadline = n.clock.when(w.t, op.Deadline)
 	if w.net.Int64N(8) == 0 {
 		w.post(w.t+upTo(w.net, int64(time.Millisecond)), evSend, m)
@@ -166,12 +173,14 @@ func (w *world) send(n *node, op *core.Op) {
 func (w *world) depart(n *node, m *message) {
 	l := &n.link
 	l.sent += w.commands(m)
-	if l.cut > 0 || w.server.down {
+	s := w.servers[l.to]
+	if l.cut > 0 || s.down || !w.reaches(n, s) {
 		m.ans = core.Answer{Seq: m.op.Seq, Failure: core.FailUnsent, Text: textRefused, Results: m.ans.Results}
 		w.post(w.t+w.delay(l, 0), evReply, m)
+		w.dial(n)
 		return
 	}
-	m.run = w.server.gen
+	m.run, m.to = s.gen, s.number
 	m.refs++
 	l.flight = append(l.flight, m)
 	if w.loses(w.cfg.Net.Lost) {
@@ -245,6 +254,7 @@ func (w *world) reset(n *node) {
 	clear(l.flight)
 	l.flight = l.flight[:0]
 	w.dropHeldIn(l)
+	w.dial(n)
 	w.deafen(n)
 }
 
@@ -262,9 +272,6 @@ func (w *world) deafen(n *node) {
 	w.subscribe(n, upTo(w.net, int64(20*time.Millisecond)))
 }
 
-// resubscribe is the longest pause between two attempts to subscribe.
-const resubscribe = 100 * time.Millisecond
-
 func (w *world) subscribe(n *node, after int64) {
 	if n.alive && !n.link.trying {
 		n.link.trying = true
@@ -281,8 +288,11 @@ func (w *world) subUp(n *node, gen uint32) {
 	if l.hears || !n.alive {
 		return
 	}
-	if l.cut > 0 || w.server.down || w.server.loading > 0 || l.holdOut > 0 || l.holdIn > 0 || w.server.hold > 0 {
-		w.subscribe(n, int64(resubscribe)/2+upTo(w.net, int64(resubscribe)/2))
+	s := w.servers[l.to]
+	if l.cut > 0 || s.down || s.loading > 0 || l.holdOut > 0 || l.holdIn > 0 || s.hold > 0 || !w.reaches(n, s) {
+		w.dial(n)
+		half := int64(redisstore.ResubscribeMax) / 2
+		w.subscribe(n, half+upTo(w.net, half))
 		return
 	}
 	l.hears = true
@@ -295,12 +305,13 @@ func (w *world) subUp(n *node, gen uint32) {
 }
 
 // publish delivers a notice to every process that is subscribed now.
-func (w *world) publish(no core.Notice) { w.deliver(notice{Notice: no}, 100+40*len(no.IDs)) }
+func (w *world) publish(no core.Notice) { w.deliver(notice{Notice: no}, 0, 100+40*len(no.IDs)) }
 
 // shout delivers a message that is not the leases'.
-func (w *world) shout(_, text string) { w.deliver(notice{text: text}, 60+len(text)) }
+func (w *world) shout(_, text string) { w.deliver(notice{text: text}, 0, 60+len(text)) }
 
-func (w *world) deliver(no notice, size int) {
+// deliver has it go from a server to all that are subscribed there.
+func (w *world) deliver(no notice, from int32, size int) {
 	var shared *notice
 	if k := len(w.spare); k > 0 {
 		shared = w.spare[k-1]
@@ -315,7 +326,7 @@ func (w *world) deliver(no notice, size int) {
 	shared.refs = 1 // while it is being delivered
 	for i, n := range w.nodes {
 		l := &n.link
-		if !n.alive || !l.hears || w.loses(w.cfg.Net.Mute) {
+		if !n.alive || !l.hears || l.to != from || w.loses(w.cfg.Net.Mute) {
 			continue
 		}
 		l.noticeAt = max(l.noticeAt, w.t+w.delay(l, size))

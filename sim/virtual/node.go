@@ -93,6 +93,7 @@ func (w *world) spawn(n *node) {
 	n.fall, n.spin = fall{}, spin{since: w.t}
 	n.terms, n.vacant, n.held, n.left = nil, nil, map[string]int32{}, nil
 	n.link.trying, n.link.hears = false, false
+	w.dial(n)
 	n.instance = fmt.Sprintf("%s-%d-%08x", n.name, (epochNs+w.t)/int64(time.Second), w.load.Uint32())
 	cfg := core.Config{
 		Instance: n.instance, TTL: int64(w.cfg.TTL), Renew: int64(w.cfg.Renew), Discovery: int64(w.cfg.Discovery),

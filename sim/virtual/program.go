@@ -75,7 +75,7 @@ func (w *world) command(n *node, c foreign.Command) { w.request(n, c, w.cfg.OpTi
 // request sends a command and says what became of it to done or, if that is nil, to the program.
 func (w *world) request(n *node, c foreign.Command, patience time.Duration, done func(reply, error)) {
 	m := w.message()
-	m.cmd, m.node, m.gen, m.run, m.done = &c, int32(n.slot-1), n.gen, w.server.gen, done
+	m.cmd, m.node, m.gen, m.done = &c, int32(n.slot-1), n.gen, done
 	m.deadline = n.clock.when(w.t, n.clock.monoAt(w.t)+core.Time(patience))
 	w.depart(n, m)
 }

@@ -42,5 +42,5 @@ func TestForeignHandsKeyIsNotAskedAboutForEver(t *testing.T) { // G14
 // In a fleet so large that its looks are far apart, heartbeats are read before they expire: many at once, not each with a
 // command of its own.
 func TestHeartbeatsOfManyAreReadTogether(t *testing.T) { // G14
-	quiet(t, Config{Nodes: 800, Sessions: 2000, Start: 30 * time.Second, Storm: 60 * time.Second, Calm: time.Second}, func(*world) {})
+	quiet(t, Config{Nodes: 1000, Sessions: 2000, Start: 30 * time.Second, Storm: 60 * time.Second, Calm: time.Second}, func(*world) {})
 }

@@ -22,6 +22,14 @@ type redis struct {
 	runs  int
 	clock clock
 
+	label       string   // tells its runs from those of other servers
+	replicas    int      // how many Redis is meant to have, as the store is told (lease.Config.Replicas)
+	syncFull    int      // how often a replica attached itself to this run by a full synchronization,
+	syncPartial int      // and by a partial one
+	connected   int      // replicas that are attached
+	lived       string   // the life, where acknowledgements count
+	alike       []*redis // of the other servers, which share the numbers of keys (leaseIdx, beatIdx)
+
 	epoch      string       // value of poll:epoch, "" if the key is not there
 	quarantine int64        // ns that an epoch without declared data grants nothing
 	why        string       // the script under way was refused
@@ -123,13 +131,29 @@ func newRedis(quarantine int64, t tap, publish func(core.Notice)) *redis {
 // restart gives the server a new run, as a start of its process does.
 func (r *redis) restart() {
 	r.runs++
-	r.runID = "run" + strconv.Itoa(r.runs)
+	r.runID, r.syncFull, r.syncPartial = "run"+r.label+strconv.Itoa(r.runs), 0, 0
+	r.relive()
 	r.version++
+}
+
+// life is life.lua: what an epoch begins with.
+func (r *redis) life() string {
+	if r.replicas == 0 {
+		return r.runID
+	}
+	return r.lived
+}
+
+// relive names the present life, which ends with the run and with each attachment.
+func (r *redis) relive() {
+	if r.replicas > 0 {
+		r.lived = r.runID + ":" + strconv.Itoa(r.syncFull+r.syncPartial) + ":" + strconv.Itoa((r.replicas+1)/2)
+	}
 }
 
 // bootstrap declares that nothing was lost: the present run needs no quarantine.
 func (r *redis) bootstrap() {
-	r.epoch = r.runID + " 0"
+	r.epoch = r.life() + " 0"
 	r.cmdHSet(0, []string{r.names.group(), "epoch", r.epoch, "quarantine", strconv.FormatInt(r.quarantine/1000, 10)})
 }
 
@@ -220,6 +244,9 @@ func (r *redis) lease(id string) int32 {
 		r.leases = append(r.leases, leaseKey{id: id})
 		r.onLease(id)
 		r.leaseIdx[id] = i
+		for _, o := range r.alike {
+			o.leases = append(o.leases, leaseKey{id: id})
+		}
 	}
 	return i
 }
@@ -230,6 +257,9 @@ func (r *redis) beatKey(id string) int32 {
 		i = int32(len(r.beats))
 		r.beats = append(r.beats, beatKey{id: id})
 		r.beatIdx[id] = i
+		for _, o := range r.alike {
+			o.beats = append(o.beats, beatKey{id: id})
+		}
 	}
 	return i
 }

@@ -107,6 +107,55 @@ func (r *routine) sleep(d time.Duration) bool {
 	return r.park()
 }
 
+// latch is what one routine of a process waits for. What has happened before it waits counts once.
+type latch struct {
+	on    bool
+	who   *routine
+	waits int
+}
+
+// endlessly is how long a routine waits for what must come.
+const endlessly = -1
+
+// set lets who waits go on, or who waits next.
+func (l *latch) set() {
+	l.on = true
+	if r := l.who; r != nil {
+		l.who = nil
+		r.w.inProcess(r.n, 0, r.wake)
+	}
+}
+
+// fire is set, and who waits goes on within the event that is handled.
+func (l *latch) fire() {
+	l.on = true
+	if r := l.who; r != nil {
+		l.who = nil
+		r.wake()
+	}
+}
+
+// wait returns when l is set, or d later; false: the routine is to end.
+func (l *latch) wait(r *routine, d int64) bool {
+	if !l.on {
+		l.who = r
+		l.waits++
+		if n := l.waits; d != endlessly {
+			r.w.inProcess(r.n, d, func() {
+				if l.who == r && l.waits == n {
+					l.who = nil
+					r.wake()
+				}
+			})
+		}
+		if !r.park() {
+			return false
+		}
+	}
+	l.on = false
+	return true
+}
+
 // endAll ends routines: what they wait for fails. One that runs ends by itself.
 func endAll(all *[]*routine) {
 	for _, r := range slices.Clone(*all) {

@@ -97,7 +97,7 @@ func (r *redis) guard(t int64, op *core.Op, a *core.Answer) bool {
 		return false
 	}
 	r.dirty = false
-	if run, _ := parseEpoch(r.epoch); run != r.runID {
+	if run, _ := parseEpoch(r.epoch); run != r.life() {
 		if !r.begin(t, op, a) {
 			return false
 		}
@@ -123,9 +123,9 @@ func (r *redis) head(t int64, a *core.Answer) {
 func (r *redis) begin(t int64, op *core.Op, a *core.Answer) bool {
 	length := cmp.Or(op.Quarantine, r.quarantine)
 	end := r.nowUs(t) + length/1000
-	epoch := r.runID + " " + strconv.FormatInt(end, 10)
+	epoch := r.life() + " " + strconv.FormatInt(end, 10)
 	if epoch == r.epoch {
-		epoch = r.runID + " " + strconv.FormatInt(end+1, 10)
+		epoch = r.life() + " " + strconv.FormatInt(end+1, 10)
 	}
 	if !r.mayWrite("HSET", true) {
 		refuse(op, a, r.why)

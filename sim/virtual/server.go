@@ -12,6 +12,8 @@ import (
 // server is the Redis process: the store behind one queue, executed one op after another.
 type server struct {
 	*redis
+	number  int32 // among world.servers
+	peer    *peer // what it is to the other servers; nil: there are none
 	down    bool
 	loading int   // > 0: every command is answered LOADING
 	hold    int   // > 0: frozen; requests wait
@@ -33,7 +35,8 @@ const (
 
 func (w *world) serverEvent(e *event) {
 	m := w.messages[e.arg]
-	if m.lost || w.server.down || m.run != w.server.gen {
+	s := w.servers[m.to]
+	if m.lost || s.down || m.run != s.gen {
 		w.release(m)
 		return
 	}
@@ -45,7 +48,6 @@ func (w *world) serverEvent(e *event) {
 		}
 		return
 	}
-	s := &w.server
 	if s.hold > 0 {
 		s.waiting = append(s.waiting, m)
 		if m.gen == n.gen {
@@ -67,7 +69,7 @@ func (w *world) serverEvent(e *event) {
 }
 
 func (w *world) execute(m *message) {
-	s := &w.server
+	s := w.servers[m.to]
 	switch {
 	case s.loading == 0 && m.cmd == nil && !s.knows(m.op.Kind) && !s.deniesOp(&m.op):
 		w.sendScript(m)
@@ -96,6 +98,10 @@ func (w *world) execute(m *message) {
 		w.join(&first, m)
 	default:
 		w.out.Commands++
+		if m.op.Confirm > 0 {
+			w.confirm(s, m)
+			return
+		}
 		s.do(w.t, &m.op, &m.ans)
 	}
 	w.reply(m)
@@ -108,7 +114,7 @@ func (s *server) knows(k core.OpKind) bool { return k == core.OpAsk || s.loaded>
 // knows. The second time is another request: whatever befalls a request or a reply befalls it too.
 func (w *world) sendScript(m *message) {
 	n := w.nodes[m.node]
-	w.server.loaded |= 1 << m.op.Kind
+	w.servers[m.to].loaded |= 1 << m.op.Kind
 	if n.link.holdIn > 0 || w.loses(w.cfg.Net.Lost) {
 		if m.gen == n.gen {
 			w.arm(n, m)
@@ -173,6 +179,9 @@ func (w *world) scanned(before, after *core.Look) (*core.Sessions, []string) {
 // reply sends the answer on its way, perhaps twice, perhaps for nothing.
 func (w *world) reply(m *message) {
 	n := w.nodes[m.node]
+	if p := w.servers[m.to].peer; p != nil && p.of != nil && m.gen == n.gen { // it says READONLY, or UNBLOCKED
+		w.hearSwitch(n, upTo(w.sentinels.r, w.sentinels.downAfter))
+	}
 	if w.loses(w.cfg.Net.Lost) {
 		if n.gen == m.gen {
 			w.arm(n, m)
@@ -187,19 +196,21 @@ func (w *world) reply(m *message) {
 }
 
 // thawServer executes what has waited, in order.
-func (w *world) thawServer() {
-	waiting := w.server.waiting
-	w.server.waiting = nil
-	w.server.until = w.t
+func (w *world) thawServer(s *server) {
+	waiting := s.waiting
+	s.waiting = nil
+	s.until = w.t
 	for _, m := range waiting {
 		w.post(w.t, evArrive, m)
 		w.release(m)
 	}
+	if s.peer != nil {
+		w.thawStream(s)
+	}
 }
 
 // killServer ends the process: every connection breaks and what waited is gone.
-func (w *world) killServer() {
-	s := &w.server
+func (w *world) killServer(s *server) {
 	if s.down {
 		return
 	}
@@ -211,15 +222,23 @@ func (w *world) killServer() {
 	s.waiting = nil
 	w.unblockAll()
 	for _, n := range w.nodes {
-		w.reset(n)
+		if n.link.to == s.number {
+			w.reset(n)
+		}
+	}
+	if s.peer != nil {
+		w.endStream(s)
+		return
 	}
 	w.emit(history.Event{Kind: history.TapDown})
 	w.emit(history.Event{Kind: history.RedisDown})
 }
 
 // startServer starts a new run of the process, with its data or without.
-func (w *world) startServer(empty bool) {
-	s := &w.server
+func (w *world) startServer(s *server, empty bool) {
+	if !s.down && s.peer != nil { // of several faults one has started it
+		return
+	}
 	s.down = false
 	s.forget()
 	s.restart()
@@ -230,8 +249,12 @@ func (w *world) startServer(empty bool) {
 		s.flush()
 		w.application()
 	}
+	if s.peer != nil {
+		w.beginStream(s, empty)
+		return
+	}
 	w.emit(history.Event{Kind: history.RedisUp, Reason: kept})
-	w.snapshot()
+	w.snapshot(s)
 }
 
 // application puts the sessions back soon after Redis lost them.
@@ -240,108 +263,123 @@ func (w *world) application() {
 }
 
 // snapshot says what the keys are, as a replica learns it when it connects again.
-func (w *world) snapshot() {
-	s := &w.server
+func (w *world) snapshot(s *server) {
 	now := s.nowMs(w.t)
-	w.emit(history.Event{Kind: history.TapUp})
-	w.emit(history.Event{Kind: history.RedisEpoch, N: 1, Reason: s.epoch})
+	w.emitOf(s, history.Event{Kind: history.TapUp})
+	w.emitOf(s, history.Event{Kind: history.RedisEpoch, N: 1, Reason: s.epoch})
 	for i := range s.leases {
 		k := &s.leases[i]
 		s.expireLease(int32(i), now)
 		if k.owner != "" {
-			w.leaseTimer(int32(i))
-			w.thawWitness(int32(i), k.owner)
-			w.tellGrant(int32(i), k.owner, k.expire, "snapshot")
+			w.leaseTimer(s, int32(i))
+			if s == w.server {
+				w.thawWitness(int32(i), k.owner)
+			}
+			w.tellGrant(s, int32(i), k.owner, k.expire, "snapshot")
 		}
 	}
 	for i := range s.beats {
 		s.expireBeat(int32(i), now)
 		if b := &s.beats[i]; b.set {
-			w.beatTimer(int32(i))
-			w.tellBeat(int32(i), b.expire, "snapshot")
+			w.beatTimer(s, int32(i))
+			w.tellBeat(s, int32(i), b.expire, "snapshot")
 		}
 	}
 	w.tellRecords()
 }
 
-// The world is the store's tap: what a replica sees becomes history and keeps the expiry events.
-
-func (w *world) granted(i int32, owner string, expire int64) {
-	w.leaseTimer(i)
-	w.thawWitness(i, owner)
-	w.tellGrant(i, owner, expire, "")
+// emitOf tells what a server did. One that is not the master that the sentinels know is named.
+func (w *world) emitOf(s *server, e history.Event) {
+	if s != w.server {
+		e.Node = s.name()
+	}
+	w.emit(e)
 }
 
-func (w *world) tellGrant(i int32, owner string, expire int64, why string) {
+// streamTap is a store's tap: what a replica sees becomes history and keeps the expiry events.
+type streamTap struct {
+	*world // is told what only intents keep
+	s      *server
+}
+
+func (x *streamTap) granted(i int32, owner string, expire int64) {
+	x.leaseTimer(x.s, i)
+	if x.s == x.server {
+		x.thawWitness(i, owner)
+	}
+	x.tellGrant(x.s, i, owner, expire, "")
+}
+
+func (w *world) tellGrant(s *server, i int32, owner string, expire int64, why string) {
 	if w.sink != nil {
-		w.emit(history.Event{
-			Kind: history.RedisGranted, Session: w.server.leases[i].id, Instance: owner, Until: w.server.trueOf(w.t, expire), Reason: why,
+		w.emitOf(s, history.Event{
+			Kind: history.RedisGranted, Session: s.leases[i].id, Instance: owner, Until: s.trueOf(w.t, expire), Reason: why,
 		})
 	}
 }
 
-func (w *world) extended(i int32, owner string, expire int64) {
-	if w.sink != nil {
-		w.emit(history.Event{Kind: history.RedisExtended, Session: w.server.leases[i].id, Instance: owner, Until: w.server.trueOf(w.t, expire)})
-	}
-}
-
-func (w *world) deleted(i int32) {
-	if w.sink != nil {
-		w.emit(history.Event{Kind: history.RedisDeleted, Session: w.server.leases[i].id})
-	}
-}
-
-func (w *world) fenced(i int32, fence int64) {
-	if w.sink != nil && fence != 0 {
-		w.emit(history.Event{Kind: history.RedisFence, Session: w.server.leases[i].id, Fence: fence})
-	}
-}
-
-func (w *world) epochSet(epoch string) {
-	w.emit(history.Event{Kind: history.RedisEpoch, Reason: epoch})
-}
-
-func (w *world) beat(i int32, expire int64) {
-	w.beatTimer(i)
-	w.tellBeat(i, expire, "")
-}
-
-func (w *world) tellBeat(i int32, expire int64, why string) {
-	if w.sink != nil {
-		w.emit(history.Event{
-			Kind: history.RedisBeat, Instance: w.server.beats[i].id, Until: w.server.trueOf(w.t, expire), Reason: why,
+func (x *streamTap) extended(i int32, owner string, expire int64) {
+	if x.sink != nil {
+		x.emitOf(x.s, history.Event{
+			Kind: history.RedisExtended, Session: x.s.leases[i].id, Instance: owner, Until: x.s.trueOf(x.t, expire),
 		})
 	}
 }
 
-func (w *world) beatGone(i int32) {
-	if w.sink != nil {
-		w.emit(history.Event{Kind: history.RedisBeatGone, Instance: w.server.beats[i].id})
+func (x *streamTap) deleted(i int32) {
+	if x.sink != nil {
+		x.emitOf(x.s, history.Event{Kind: history.RedisDeleted, Session: x.s.leases[i].id})
 	}
 }
 
-func (w *world) flushed() { w.emit(history.Event{Kind: history.RedisFlushed}) }
+func (x *streamTap) fenced(i int32, fence int64) {
+	if x.sink != nil && fence != 0 {
+		x.emitOf(x.s, history.Event{Kind: history.RedisFence, Session: x.s.leases[i].id, Fence: fence})
+	}
+}
+
+func (x *streamTap) epochSet(epoch string) {
+	x.emitOf(x.s, history.Event{Kind: history.RedisEpoch, Reason: epoch})
+}
+
+func (x *streamTap) beat(i int32, expire int64) {
+	x.beatTimer(x.s, i)
+	x.tellBeat(x.s, i, expire, "")
+}
+
+func (w *world) tellBeat(s *server, i int32, expire int64, why string) {
+	if w.sink != nil {
+		w.emitOf(s, history.Event{Kind: history.RedisBeat, Instance: s.beats[i].id, Until: s.trueOf(w.t, expire), Reason: why})
+	}
+}
+
+func (x *streamTap) beatGone(i int32) {
+	if x.sink != nil {
+		x.emitOf(x.s, history.Event{Kind: history.RedisBeatGone, Instance: x.s.beats[i].id})
+	}
+}
+
+func (x *streamTap) flushed() { x.emitOf(x.s, history.Event{Kind: history.RedisFlushed}) }
 
 // leaseTimer has the server look at a lease when it expires: one event under way for each lease, however often it is
 // renewed meanwhile.
-func (w *world) leaseTimer(i int32) {
-	if k := &w.server.leases[i]; !k.timer && k.owner != "" && k.expire != forever {
+func (w *world) leaseTimer(s *server, i int32) {
+	if k := &s.leases[i]; !k.timer && k.owner != "" && k.expire != forever {
 		k.timer = true
-		w.q.push(event{at: w.server.trueOf(w.t, k.expire+1), kind: evLeaseExpiry, arg: i})
+		w.q.push(event{at: s.trueOf(w.t, k.expire+1), kind: evLeaseExpiry, node: s.number, arg: i})
 	}
 }
 
-func (w *world) beatTimer(i int32) {
-	if b := &w.server.beats[i]; !b.timer && b.set {
+func (w *world) beatTimer(s *server, i int32) {
+	if b := &s.beats[i]; !b.timer && b.set {
 		b.timer = true
-		w.q.push(event{at: w.server.trueOf(w.t, b.expire+1), kind: evBeatExpiry, arg: i})
+		w.q.push(event{at: s.trueOf(w.t, b.expire+1), kind: evBeatExpiry, node: s.number, arg: i})
 	}
 }
 
 // stepServer steps the server's clock; the end of every key moves with it.
 func (w *world) stepServer(by int64) {
-	s := &w.server
+	s := w.server
 	s.clock.rebase(w.t)
 	s.clock.wall += by
 	s.version++

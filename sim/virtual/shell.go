@@ -39,7 +39,9 @@ func (w *world) carryOut(n *node, t *core.Tell) {
 			w.q.push(event{at: w.t + int64(w.cfg.Rest), kind: evWant, node: int32(n.slot - 1), arg: s, gen: n.gen})
 		}
 	case core.TellYield:
-		w.yield(n, t.ID)
+		if w.cfg.Intents == nil { // a worker gives back what it was given, or leaves it to expire
+			w.yield(n, t.ID)
+		}
 	case core.TellKept:
 		if _, tm := n.term(t.ID); tm != nil {
 			tm.polls.Kept()

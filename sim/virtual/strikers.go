@@ -13,7 +13,6 @@ import (
 
 // striker is what a kind of fault does. end is called once for every start whose fault lasts.
 type striker struct {
-	hits  fault.Scope
 	start func(*world, int32, *strike)
 	end   func(*world, int32, *strike)
 }
@@ -26,6 +25,7 @@ func init() {
 	maps.Copy(strikers, processStrikers())
 	maps.Copy(strikers, networkStrikers())
 	maps.Copy(strikers, redisStrikers())
+	maps.Copy(strikers, serverStrikers())
 	maps.Copy(strikers, loadStrikers())
 	maps.Copy(strikers, clockStrikers())
 }
@@ -37,15 +37,15 @@ func processStrikers() map[fault.Kind]striker {
 		}
 	}
 	return map[fault.Kind]striker{
-		fault.Crash: {fault.ScopeNode, func(w *world, _ int32, s *strike) {
+		fault.Crash: {func(w *world, _ int32, s *strike) {
 			w.die(w.nodes[s.node], -1, "asked")
 		}, func(w *world, _ int32, s *strike) { w.spawn(w.nodes[s.node]) }},
-		fault.Terminate: {fault.ScopeNode, func(w *world, _ int32, s *strike) {
+		fault.Terminate: {func(w *world, _ int32, s *strike) {
 			w.stop(w.nodes[s.node], max(s.For, 1))
 		}, nil},
-		fault.Leave: {fault.ScopeNode, func(w *world, _ int32, s *strike) { w.stop(w.nodes[s.node], 0) }, nil},
-		fault.Join:  {fault.ScopeNode, func(w *world, _ int32, s *strike) { w.spawn(w.nodes[s.node]) }, nil},
-		fault.CrashAll: {fault.ScopeNone, func(w *world, _ int32, s *strike) {
+		fault.Leave: {func(w *world, _ int32, s *strike) { w.stop(w.nodes[s.node], 0) }, nil},
+		fault.Join:  {func(w *world, _ int32, s *strike) { w.spawn(w.nodes[s.node]) }, nil},
+		fault.CrashAll: {func(w *world, _ int32, s *strike) {
 			for _, n := range w.nodes {
 				w.die(n, -1, "asked")
 			}
@@ -54,8 +54,8 @@ func processStrikers() map[fault.Kind]striker {
 				w.spawn(n)
 			}
 		}},
-		fault.Freeze: {fault.ScopeNode, func(w *world, _ int32, s *strike) { w.freeze(w.nodes[s.node]) }, thaw},
-		fault.CheckSend: {fault.ScopeNode, func(w *world, i int32, s *strike) {
+		fault.Freeze: {func(w *world, _ int32, s *strike) { w.freeze(w.nodes[s.node]) }, thaw},
+		fault.CheckSend: {func(w *world, i int32, s *strike) {
 			n := w.nodes[s.node]
 			n.pauses = append(n.pauses, i)
 		}, func(w *world, i int32, s *strike) {
@@ -76,7 +76,7 @@ func processStrikers() map[fault.Kind]striker {
 func networkStrikers() map[fault.Kind]striker {
 	// on and off change a link; off heals what it held back.
 	lasting := func(on, off func(*world, *node, *strike)) striker {
-		return striker{fault.ScopeNode, func(w *world, _ int32, s *strike) {
+		return striker{func(w *world, _ int32, s *strike) {
 			on(w, w.nodes[s.node], s)
 		}, func(w *world, _ int32, s *strike) {
 			n := w.nodes[s.node]
@@ -126,7 +126,7 @@ func networkStrikers() map[fault.Kind]striker {
 		}, func(_ *world, n *node, s *strike) {
 			n.link.reorder -= time.Duration(max(s.Ms, 50)) * time.Millisecond
 		}),
-		fault.Flapping: {fault.ScopeNode, func(w *world, i int32, s *strike) { w.flap(i, s) }, func(w *world, _ int32, s *strike) {
+		fault.Flapping: {func(w *world, i int32, s *strike) { w.flap(i, s) }, func(w *world, _ int32, s *strike) {
 			if s.on {
 				s.on = false
 				w.nodes[s.node].link.cut--
@@ -148,11 +148,11 @@ func (w *world) flap(i int32, s *strike) {
 }
 
 func redisStrikers() map[fault.Kind]striker {
-	kill := func(w *world, _ int32, _ *strike) { w.killServer() }
-	hold := func(w *world, _ int32, _ *strike) { w.server.hold++ }
-	thaw := func(w *world, _ int32, _ *strike) {
-		if w.server.hold--; w.server.hold == 0 {
-			w.thawServer()
+	kill := func(w *world, _ int32, s *strike) { w.killServer(s.server) }
+	hold := func(w *world, _ int32, s *strike) { s.server.hold++ }
+	thaw := func(w *world, _ int32, s *strike) {
+		if s.server.hold--; s.server.hold == 0 {
+			w.thawServer(s.server)
 		}
 	}
 	resetAll := func(w *world, _ int32, _ *strike) {
@@ -161,58 +161,77 @@ func redisStrikers() map[fault.Kind]striker {
 		}
 	}
 	refuses := func(count func(*refusals) *int) striker {
-		return striker{fault.ScopeRedis, func(w *world, _ int32, _ *strike) { *count(&w.server.refusals)++ },
-			func(w *world, _ int32, _ *strike) { *count(&w.server.refusals)-- }}
+		return striker{func(_ *world, _ int32, s *strike) { *count(&s.server.refusals)++ },
+			func(_ *world, _ int32, s *strike) { *count(&s.server.refusals)-- }}
 	}
-	restart := func(w *world) {
-		if !w.server.down {
-			w.killServer()
-			w.startServer(false)
+	restart := func(w *world, s *strike) {
+		if !s.server.down {
+			w.killServer(s.server)
+			w.startServer(s.server, false)
 		}
 	}
 	return map[fault.Kind]striker{
-		fault.RedisOutage: {fault.ScopeRedis, kill, func(w *world, _ int32, _ *strike) { w.startServer(false) }},
-		fault.RedisWipe: {fault.ScopeRedis, func(w *world, i int32, s *strike) {
-			w.killServer()
+		fault.RedisOutage: {kill, func(w *world, _ int32, s *strike) { w.startServer(s.server, false) }},
+		fault.RedisWipe: {func(w *world, i int32, s *strike) {
+			w.killServer(s.server)
 			if s.For == 0 {
-				w.startServer(true)
+				w.startServer(s.server, true)
 			}
-		}, func(w *world, _ int32, _ *strike) { w.startServer(true) }},
-		fault.RedisRestart: {fault.ScopeRedis, func(w *world, _ int32, _ *strike) { restart(w) }, nil},
-		fault.RedisFlush: {fault.ScopeRedis, func(w *world, _ int32, _ *strike) {
+		}, func(w *world, _ int32, s *strike) { w.startServer(s.server, true) }},
+		fault.RedisRestart: {func(w *world, _ int32, s *strike) { restart(w, s) }, nil},
+		fault.RedisFlush: {func(w *world, _ int32, _ *strike) {
 			w.server.flush()
 			w.application()
 		}, nil},
-		fault.RedisFreeze: {fault.ScopeRedis, hold, thaw},
-		fault.RedisSlow:   {fault.ScopeRedis, hold, thaw},
-		fault.RedisLoading: {fault.ScopeRedis, func(w *world, _ int32, _ *strike) {
-			restart(w)
-			w.server.loading++
-		}, func(w *world, _ int32, _ *strike) { w.server.loading-- }},
+		fault.RedisFreeze: {hold, thaw},
+		fault.RedisSlow:   {hold, thaw},
+		fault.RedisLoading: {func(w *world, _ int32, s *strike) {
+			restart(w, s)
+			s.server.loading++
+		}, func(_ *world, _ int32, s *strike) { s.server.loading-- }},
 		fault.RedisReadOnly:   refuses(func(r *refusals) *int { return &r.readonly }),
 		fault.RedisMemory:     refuses(func(r *refusals) *int { return &r.full }),
 		fault.RedisNoReplicas: refuses(func(r *refusals) *int { return &r.lonely }),
 		fault.RedisMisconf:    refuses(func(r *refusals) *int { return &r.unsaved }),
-		fault.RedisNoPerm: {fault.ScopeRedis, func(w *world, _ int32, s *strike) { w.server.deny(s.Deny, 1) },
-			func(w *world, _ int32, s *strike) { w.server.deny(s.Deny, -1) }},
-		fault.ScriptFlush: {fault.ScopeRedis, func(w *world, _ int32, _ *strike) { w.server.forget() }, nil},
-		fault.ClientKill:  {fault.ScopeRedis, resetAll, nil},
+		fault.RedisNoPerm: {func(_ *world, _ int32, s *strike) { s.server.deny(s.Deny, 1) },
+			func(_ *world, _ int32, s *strike) { s.server.deny(s.Deny, -1) }},
+		fault.ScriptFlush: {func(w *world, _ int32, _ *strike) { w.server.forget() }, nil},
+		fault.ClientKill:  {resetAll, nil},
 		// The replica that takes over has the data of Ms before and a clock of its own, off by up to ± Jitter.
-		fault.RedisFailover: {fault.ScopeRedis, func(w *world, _ int32, s *strike) {
-			w.killServer()
-			w.flushed() // what the old server held went with it; startServer says what the new one holds
+		fault.RedisFailover: {func(w *world, _ int32, s *strike) {
+			w.killServer(s.server)
+			w.server.tap.flushed() // what the old server held went with it; startServer says what the new one holds
 			w.server.restore(s.copy)
 			w.stepServer(spread(w.pick, s.Jitter*core.Millisecond))
 			if s.For == 0 {
-				w.startServer(false)
+				w.startServer(s.server, false)
 			}
-		}, func(w *world, _ int32, _ *strike) { w.startServer(false) }},
+		}, func(w *world, _ int32, s *strike) { w.startServer(s.server, false) }},
+	}
+}
+
+// serverStrikers are of a replicated Redis.
+func serverStrikers() map[fault.Kind]striker {
+	failOver := func(w *world, _ int32, _ *strike) { w.failOver() }
+	return map[fault.Kind]striker{
+		fault.MasterCut: {func(w *world, i int32, s *strike) { w.isolate(s.server, i+1) },
+			func(w *world, i int32, _ *strike) { w.rejoin(i + 1) }},
+		fault.Failover:      {failOver, nil},
+		fault.FailoverTwice: {failOver, failOver},
+		fault.ReplicaCut: {func(_ *world, i int32, s *strike) { s.server.peer.zone = i + 1 },
+			func(w *world, i int32, _ *strike) { w.rejoin(i + 1) }},
+		fault.ReplicaFlip: {func(w *world, _ int32, s *strike) { w.flip(s.server) },
+			func(w *world, _ int32, s *strike) { w.flipBack(s.server) }},
+		fault.ReplicaLag: {func(_ *world, _ int32, s *strike) { s.server.peer.lag += s.Ms * core.Millisecond },
+			func(_ *world, _ int32, s *strike) { s.server.peer.lag -= s.Ms * core.Millisecond }},
+		fault.ReplicaWipe: {func(w *world, _ int32, s *strike) { w.killServer(s.server) },
+			func(w *world, _ int32, s *strike) { w.startServer(s.server, true) }},
 	}
 }
 
 func loadStrikers() map[fault.Kind]striker {
 	return map[fault.Kind]striker{
-		fault.KeyDelete: {fault.ScopeSession, func(w *world, _ int32, s *strike) {
+		fault.KeyDelete: {func(w *world, _ int32, s *strike) {
 			k := &w.server.leases[s.session]
 			if k.owner == "" {
 				return
@@ -224,7 +243,7 @@ func loadStrikers() map[fault.Kind]striker {
 			w.server.deleteLease(s.session)
 			w.q.push(event{at: se.excused, kind: evOracle, arg: s.session})
 		}, nil},
-		fault.BeatStale: {fault.ScopeNode, func(w *world, _ int32, s *strike) {
+		fault.BeatStale: {func(w *world, _ int32, s *strike) {
 			i := w.server.beatKey(w.nodes[s.node].instance)
 			if w.server.staleBeats == nil {
 				w.server.staleBeats = map[int32]string{}
@@ -236,23 +255,23 @@ func loadStrikers() map[fault.Kind]striker {
 		}, func(w *world, _ int32, s *strike) {
 			delete(w.server.staleBeats, w.server.beatKey(w.nodes[s.node].instance))
 		}},
-		fault.SessionAdd: {fault.ScopeSession, func(w *world, _ int32, s *strike) {
+		fault.SessionAdd: {func(w *world, _ int32, s *strike) {
 			for range max(1, s.Ms) {
 				w.addSession()
 			}
 			w.putSessions()
 		}, nil},
-		fault.SessionRemove: {fault.ScopeSession, func(w *world, _ int32, s *strike) {
+		fault.SessionRemove: {func(w *world, _ int32, s *strike) {
 			w.sess[s.session].gone = true
 			w.putSessions()
 			w.emit(history.Event{Kind: history.SessionRemoved, Session: w.sess[s.session].id})
 		}, nil},
-		fault.SessionPause: {fault.ScopeSession, func(w *world, _ int32, s *strike) { w.pause(s.session, 1) },
+		fault.SessionPause: {func(w *world, _ int32, s *strike) { w.pause(s.session, 1) },
 			func(w *world, _ int32, s *strike) { w.pause(s.session, -1) }},
-		fault.PollSlow: {fault.ScopeSession, func(w *world, _ int32, s *strike) {
+		fault.PollSlow: {func(w *world, _ int32, s *strike) {
 			w.sess[s.session].slow = time.Duration(s.Ms) * time.Millisecond
 		}, func(w *world, _ int32, s *strike) { w.sess[s.session].slow = 0 }},
-		fault.PollHang: {fault.ScopeSession, func(w *world, _ int32, s *strike) { w.sess[s.session].hang++ },
+		fault.PollHang: {func(w *world, _ int32, s *strike) { w.sess[s.session].hang++ },
 			func(w *world, _ int32, s *strike) { w.sess[s.session].hang-- }},
 	}
 }
@@ -272,7 +291,7 @@ func clockStrikers() map[fault.Kind]striker {
 	}
 	return map[fault.Kind]striker{
 		// The wall clock steps by Ms, back if Jitter is not 0.
-		fault.ClockStep: {fault.ScopeNode, func(w *world, _ int32, s *strike) {
+		fault.ClockStep: {func(w *world, _ int32, s *strike) {
 			n := w.nodes[s.node]
 			n.clock.rebase(w.t)
 			step := s.Ms * core.Millisecond
@@ -283,7 +302,7 @@ func clockStrikers() map[fault.Kind]striker {
 			changed(w, n)
 		}, nil},
 		// Both clocks run at Ms parts per million off, slow if Jitter is not 0, until it heals.
-		fault.ClockDrift: {fault.ScopeNode, func(w *world, _ int32, s *strike) {
+		fault.ClockDrift: {func(w *world, _ int32, s *strike) {
 			n := w.nodes[s.node]
 			n.clock.rebase(w.t)
 			s.was = n.clock.ppm
@@ -299,7 +318,7 @@ func clockStrikers() map[fault.Kind]striker {
 			changed(w, n)
 		}},
 		// The machine sleeps: nothing runs, the monotonic clock stands still, the wall clock goes on.
-		fault.Suspend: {fault.ScopeNode, func(w *world, _ int32, s *strike) {
+		fault.Suspend: {func(w *world, _ int32, s *strike) {
 			n := w.nodes[s.node]
 			n.clock.rebase(w.t)
 			n.clock.suspended = true

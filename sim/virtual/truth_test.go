@@ -137,7 +137,7 @@ func (c *comparison) step(s step) string {
 	c.us = c.clock()
 	if op, ok := c.op(s); ok {
 		if op.Kind == core.OpLook { // several scripts, at several times: none of them may be the one that begins an epoch
-			diff = c.step(step{kind: "observe"})
+			diff = c.step(step{kind: "observe", life: s.life, n: s.n, stale: s.stale})
 		}
 		diff = cmp.Or(diff, c.each(func(x side) any { return c.answered(x, op) }, sameAnswer))
 	} else {

@@ -9,12 +9,12 @@ import (
 
 // switchBack makes the server that was deposed at a failover the master again, as it was then: its run and its data.
 func (w *world) switchBack(old *redis) {
-	w.killServer()
-	w.flushed()
+	w.killServer(w.server)
+	w.server.tap.flushed()
 	w.server.restore(old)
-	w.startServer(false)
+	w.startServer(w.server, false)
 	w.server.runID = old.runID
-	w.snapshot()
+	w.snapshot(w.server)
 }
 
 // A failover that is undone, after the successor has granted leases of the dead, gives nobody a second owner, and the fleet

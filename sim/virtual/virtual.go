@@ -7,9 +7,11 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/logentry"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/foreign"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
 // ErrConfig: the configuration contradicts itself. It is wrapped in a sentence that names the field.
@@ -56,6 +58,11 @@ type Config struct {
 	Start time.Duration // before the storm, for the cold start; default TTL / 3
 	Storm time.Duration // the plan's time
 	Calm  time.Duration // all faults healed
+
+	// Sentinel: Redis is a master with replicas, watched by sentinels. Replicas is how many of them the instances are told of
+	// (lease.Config.Replicas), and there are as many; 0: they are told of none, and there are two.
+	Sentinel bool
+	Replicas int
 
 	Unannounced bool // Redis was not bootstrapped: the run begins with a quarantine
 
@@ -188,24 +195,35 @@ func (c Config) Validate() error {
 		return bad("Sessions is %d; 0 to 10,000,000 are possible", c.Sessions)
 	case c.TTL < 10*time.Millisecond || c.TTL%time.Millisecond != 0:
 		return bad("TTL is %v; whole milliseconds from 10 ms are possible", c.TTL)
-	case c.Renew <= 0 || c.Renew >= c.TTL:
-		return bad("Renew is %v; it must be positive and below TTL (%v)", c.Renew, c.TTL)
-	case c.Discovery <= 0 || c.OpTimeout <= 0 || c.OpTimeout >= c.TTL:
-		return bad("Discovery is %v and OpTimeout %v; both must be positive, OpTimeout below TTL (%v)",
-			c.Discovery, c.OpTimeout, c.TTL)
-	case c.Poll < 0 || c.Hold < 0 || c.Rest < 0 || c.Start < 0 || c.Storm < 0 || c.Calm < 0 || c.Serve < 0:
-		return bad("a duration is negative: Poll %v, Start %v, Storm %v, Calm %v, Serve %v",
-			c.Poll, c.Start, c.Storm, c.Calm, c.Serve)
+	case c.Hold < 0 || c.Rest < 0 || c.Start < 0 || c.Storm < 0 || c.Calm < 0:
+		return bad("a duration is negative: Hold %v, Rest %v, Start %v, Storm %v, Calm %v", c.Hold, c.Rest, c.Start, c.Storm, c.Calm)
 	case c.Lease != "" && (!c.Candidates || c.Sessions != 1), c.Election != nil && c.Lease == "":
 		return bad("Lease is %q with %d sessions; it needs Candidates and one session, and Election needs it", c.Lease, c.Sessions)
 	case c.Intents != nil && (!c.Candidates || c.Intents.Tuners < 1 || c.Poll <= 0):
 		return bad("Intents needs Candidates, Poll and at least one of its Tuners, which are %d", c.Intents.Tuners)
-	case c.Poll > 0 && c.PollTimeout > c.TTL && !c.LongPolls:
-		return bad("PollTimeout (%v) is above TTL (%v); that needs LongPolls", c.PollTimeout, c.TTL)
+	case c.Replicas < 0 || c.Replicas > redisstore.ReplicasMax || c.Replicas > 0 && !c.Sentinel:
+		return bad("Replicas is %d; 0 to %d are possible, and more than 0 with Sentinel", c.Replicas, redisstore.ReplicasMax)
+	case c.Sentinel && c.Intents != nil:
+		return bad("Intents know no Sentinel")
 	case c.Clock.Drift < 0 || c.Clock.Drift > maxDrift:
 		return bad("Clock.Drift is %d ppm; 0 to %d are possible", c.Clock.Drift, maxDrift)
 	}
+	if err := c.timings().Check(c.LongPolls); err != nil {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
 	return nil
+}
+
+// timings are those of the run, as other engines know them. Where nothing is polled, those of polls are such as fit.
+func (c Config) timings() timing.Timings {
+	t := timing.Timings{
+		TTL: c.TTL, Renew: c.Renew, RenewTimeout: c.OpTimeout, Heartbeat: c.Renew, Discovery: c.Discovery, Poll: c.Poll,
+		PollTimeout: c.PollTimeout, Serve: c.Serve,
+	}
+	if c.Poll == 0 {
+		t.Poll, t.PollTimeout, t.Serve = c.TTL/3, c.TTL/3, timing.Min
+	}
+	return t
 }
 
 // Run plays plan against a fleet and returns what came of it. Every event goes to emit (which may be nil), ordered by
@@ -215,8 +233,10 @@ func Run(cfg Config, plan fault.Plan, seed uint64, emit func(history.Event)) (Ou
 	if err := cfg.Validate(); err != nil {
 		return Outcome{}, err
 	}
-	if err := checkPlan(plan); err != nil {
-		return Outcome{}, err
+	for i, f := range plan.Faults {
+		if err := f.Possible(true); err != nil {
+			return Outcome{}, fmt.Errorf("fault %d of the plan: %w", i+1, err)
+		}
 	}
 	w := newWorld(cfg.withDefaults(), plan, seed, emit)
 	w.run()

@@ -116,9 +116,9 @@ func TestBadInput(t *testing.T) {
 		{"negative sessions", func(c *Config) { c.Sessions = -1 }, "Sessions is -1"},
 		{"TTL of microseconds", func(c *Config) { c.TTL = 10500 * time.Microsecond }, "TTL is 10.5ms"},
 		{"renewal after expiry", func(c *Config) { c.Renew = time.Minute }, "Renew is 1m0s"},
-		{"time-out above TTL", func(c *Config) { c.OpTimeout = time.Minute }, "OpTimeout 1m0s"},
+		{"time-out above TTL", func(c *Config) { c.OpTimeout = time.Minute }, "no time for an answer (1m0s)"},
 		{"negative storm", func(c *Config) { c.Storm = -1 }, "negative"},
-		{"polls above TTL", func(c *Config) { c.Poll, c.PollTimeout = time.Second, time.Minute }, "LongPolls"},
+		{"polls above TTL", func(c *Config) { c.Poll, c.PollTimeout = time.Second, time.Minute }, "longPolls"},
 		{"mad clocks", func(c *Config) { c.Clock.Drift = 1 << 40 }, "Clock.Drift"},
 	} {
 		cfg := good

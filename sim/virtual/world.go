@@ -42,9 +42,11 @@ type world struct {
 	pick *rand.Rand // targets of faults
 	sink func(history.Event)
 
-	server    server
-	nodes     []*node   // slot i is nodes[i-1]
-	placement placement // of all their cores
+	server    *server    // the one that there is; of several, who the sentinels take for the master
+	servers   []*server  // all, by number
+	sentinels *sentinels // nil: Redis is one server
+	nodes     []*node    // slot i is nodes[i-1]
+	placement placement  // of all their cores
 
 	sess    []session // by creation
 	sessIdx map[string]int32
@@ -106,23 +108,11 @@ func newWorld(cfg Config, plan fault.Plan, seed uint64, emit func(history.Event)
 		},
 	}
 	setup := rand.New(rand.NewPCG(seed, streamSetup))
-	w.server.redis = newRedis(int64(cfg.TTL), w, w.publish)
-	w.server.scripts = map[string]string{}
-	w.server.onLease = func(id string) {
-		w.sessIdx[id] = int32(len(w.sess))
-		w.sess = append(w.sess, session{id: id, heedless: heedless(&cfg, id)})
-	}
-	if cfg.Intents != nil {
-		w.server.names, w.server.shout = intentNames, w.shout
-		w.server.interpreter = newInterpreter(w.server.redis)
-	}
-	if cfg.Lua {
-		w.server.lua = newInterpreter(w.server.redis)
-	}
-	if cfg.Loaded {
-		w.server.loaded = ^uint16(0)
-	}
+	w.server = w.addServer(newRedis(int64(cfg.TTL), nil, w.publish))
 	w.server.clock = clock{wall: epochNs + spread(setup, int64(cfg.Clock.Offset)), ppm: cfg.Clock.rate(setup)}
+	if cfg.Sentinel {
+		w.replicate(seed)
+	}
 	if cfg.Intents == nil {
 		for range cfg.Sessions {
 			w.addSession()
@@ -137,10 +127,38 @@ func newWorld(cfg Config, plan fault.Plan, seed uint64, emit func(history.Event)
 		w.q.push(event{at: setup.Int64N(int64(50 * time.Millisecond)), kind: evSpawn, node: int32(n.slot - 1)})
 	}
 	w.schedule(plan)
+	if w.sentinels != nil {
+		w.watchMaster()
+	}
 	if cfg.Intents != nil {
 		w.startIntents(seed)
 	}
 	return w
+}
+
+// addServer adds a server with these data. What is the same of all of them is set here.
+func (w *world) addServer(r *redis) *server {
+	cfg := &w.cfg
+	r.replicas = cfg.Replicas
+	r.relive()
+	s := &server{redis: r, number: int32(len(w.servers)), scripts: map[string]string{}}
+	s.tap = &streamTap{w, s}
+	s.onLease = func(id string) {
+		w.sessIdx[id] = int32(len(w.sess))
+		w.sess = append(w.sess, session{id: id, heedless: heedless(cfg, id)})
+	}
+	if cfg.Intents != nil {
+		s.names, s.shout = intentNames, w.shout
+		s.interpreter = newInterpreter(r)
+	}
+	if cfg.Lua {
+		s.lua = newInterpreter(r)
+	}
+	if cfg.Loaded {
+		s.loaded = ^uint16(0)
+	}
+	w.servers = append(w.servers, s)
+	return s
 }
 
 // epochNs is the wall time at true time zero: 2024-01-01. Fences are Redis' microseconds, so it must look like one.
@@ -182,6 +200,9 @@ func (w *world) run() {
 		w.t = e.at
 		w.events++
 		w.dispatch(&e)
+		if w.sentinels != nil {
+			w.tellServers()
+		}
 	}
 }
 
@@ -194,13 +215,19 @@ func (w *world) dispatch(e *event) {
 	case evPollServed:
 		w.pollServed(e.arg, e.gen)
 	case evLeaseExpiry:
-		w.server.leases[e.arg].timer = false
-		w.server.expireLease(e.arg, w.server.nowMs(w.t))
-		w.leaseTimer(e.arg)
+		s := w.servers[e.node]
+		if s.leases[e.arg].timer = false; s.follows() {
+			return
+		}
+		s.expireLease(e.arg, s.nowMs(w.t))
+		w.leaseTimer(s, e.arg)
 	case evBeatExpiry:
-		w.server.beats[e.arg].timer = false
-		w.server.expireBeat(e.arg, w.server.nowMs(w.t))
-		w.beatTimer(e.arg)
+		s := w.servers[e.node]
+		if s.beats[e.arg].timer = false; s.follows() {
+			return
+		}
+		s.expireBeat(e.arg, s.nowMs(w.t))
+		w.beatTimer(s, e.arg)
 	case evSpawn:
 		w.spawn(w.nodes[e.node])
 	case evFaultStart, evFaultEnd, evFlap, evSnapshot:
@@ -275,7 +302,9 @@ func (w *world) putSessions() {
 			ids = append(ids, s.id)
 		}
 	}
-	w.server.setSessions(core.NewSessions(ids))
+	for _, s := range w.servers {
+		s.setSessions(core.NewSessions(ids))
+	}
 }
 
 func (w *world) outcome() Outcome {

@@ -82,12 +82,16 @@ func (m *Machine) launch(s *session) {
 		return
 	}
 	s.phase = launching
+	m.works++
 	m.do(Effect{Kind: Launch, Session: s.entry.Session, Slot: m.cfg.Slots[s.slot], Fence: s.fence, TunerFence: s.tfence})
 }
 
 func (m *Machine) launched(s *session, e *Event) {
 	if s.phase != launching {
 		return
+	}
+	if e.Launch != LaunchOK {
+		m.ended()
 	}
 	switch {
 	case e.Launch == LaunchOK:
@@ -235,6 +239,7 @@ func (m *Machine) stuck(s *session) {
 
 func (m *Machine) returned(s *session, text string) {
 	s.live = false
+	m.ended()
 	m.leaveRunning(s)
 	switch s.phase {
 	case up, running:
@@ -389,9 +394,19 @@ func (m *Machine) lostLease(e *Event) {
 	}
 }
 
+// ended is the end of a pipeline. When the last has returned, all that a drain waits for is Redis' word.
+func (m *Machine) ended() {
+	if m.works--; m.draining && m.works == 0 {
+		m.drainBy = m.now + core.Time(m.cfg.Patience)
+	}
+}
+
 // drain begins the end of everything.
 func (m *Machine) drain() {
-	m.draining = true
+	m.draining, m.drainBy = true, m.now+core.Time(m.cfg.Patience)
+	if m.works > 0 {
+		m.drainBy += core.Time(m.cfg.StopTimeout)
+	}
 	for _, id := range slices.Sorted(maps.Keys(m.sessions)) {
 		m.interrupt(m.sessions[id])
 	}

@@ -78,7 +78,9 @@ type Machine struct {
 	line     []*session          // queued
 	busy     int                 // sessions that are being started
 	running  int                 // sessions in that phase
+	works    int                 // pipelines that were launched and have not returned
 	draining bool
+	drainBy  core.Time // when a drain ends, whatever is left
 	drained  bool
 	timers   timers
 	out      []Effect
@@ -105,12 +107,18 @@ func (m *Machine) Has(session string) bool { return m.sessions[session] != nil }
 // Running returns how many sessions run and have been written so.
 func (m *Machine) Running() int { return m.running }
 
-// Waiting returns how many of them wait for their turn.
-func (m *Machine) Waiting() int { return len(m.line) }
+// Takes reports whether starts may be taken into hand: from a drain on they are left to other workers.
+func (m *Machine) Takes() bool { return !m.draining }
+
+// Idle reports whether more starts are wanted: none that is in hand waits for its turn.
+func (m *Machine) Idle() bool { return m.Takes() && len(m.line) == 0 }
 
 // Step tells the machine one thing and returns what follows. The result is valid until the next Step.
 func (m *Machine) Step(e Event) []Effect {
 	m.out = m.out[:0]
+	if m.drained {
+		return nil
+	}
 	m.now = max(m.now, e.Now)
 	m.wake()
 	switch e.Kind {
@@ -131,9 +139,9 @@ func (m *Machine) Step(e Event) []Effect {
 		}
 	}
 	m.admit()
-	if m.draining && !m.drained && len(m.sessions) == 0 {
+	if m.draining && (len(m.sessions) == 0 || m.now >= m.drainBy) {
 		m.drained = true
-		m.do(Effect{Kind: Drained})
+		m.do(Effect{Kind: Drained, Left: len(m.sessions), Stuck: m.works > 0})
 	}
 	return m.out
 }

@@ -2,6 +2,7 @@ package intent
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -26,7 +27,7 @@ type world struct {
 	states  map[string]State     // records
 	known   map[string]bool      // sessions that the machine has and has not forgotten
 	acked   map[string]bool
-	drained bool
+	drained []Effect
 }
 
 // carry takes note of effects, and checks what each must never be.
@@ -74,12 +75,26 @@ func (w *world) carry(effects []Effect) {
 			}
 			delete(w.known, e.Session)
 		case Drained:
-			w.drained = true
+			w.drained = append(w.drained, e)
 		case Bury:
 			w.acked[e.Session] = true
 		default:
 			w.asks = append(w.asks, e)
 		}
+	}
+	launches := 0
+	for _, e := range w.asks {
+		if e.Kind == Launch {
+			launches++
+		}
+	}
+	for _, runs := range w.works {
+		if runs {
+			launches++
+		}
+	}
+	if w.m.works != launches {
+		w.t.Fatalf("%d pipelines run or are being started; the machine counts %d", launches, w.m.works)
 	}
 	for l, until := range w.until { // whoever runs was asked to stop in time
 		s := w.owner[l]
@@ -156,7 +171,7 @@ func TestAnyOrder(t *testing.T) { // I1, I3, I5
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &world{t: rt, cfg: Config{
 			Worker: "w", Slots: []string{"1", "2"}, Grace: int64(100 * ms), StopTimeout: int64(300 * ms), Retry: int64(10 * ms),
-			MaxTries: 3, Starting: 3,
+			Patience: int64(3000 * ms), MaxTries: 3, Starting: 3,
 		}, owner: map[string]string{}, fences: map[string]int64{}, until: map[string]core.Time{}, works: map[string]bool{},
 			states: map[string]State{}, known: map[string]bool{}, acked: map[string]bool{}, now: 1}
 		w.m = New(w.cfg)
@@ -171,8 +186,8 @@ func TestAnyOrder(t *testing.T) { // I1, I3, I5
 		}
 		w.step(Event{Kind: EvDrain})
 		w.calm()
-		if !w.drained || w.m.Len() != 0 || len(w.owner) != 0 {
-			rt.Fatalf("after the drain %d sessions and the leases %v are left", w.m.Len(), w.owner)
+		if len(w.drained) != 1 || !reflect.DeepEqual(w.drained[0], Effect{Kind: Drained}) || w.m.Len() != 0 || len(w.owner) != 0 {
+			rt.Fatalf("drained: %+v; %d sessions and the leases %v are left", w.drained, w.m.Len(), w.owner)
 		}
 	})
 }
@@ -259,6 +274,71 @@ func (w *world) calm() {
 			w.renew(l)
 		}
 		w.pass(50 * ms)
+	}
+}
+
+// A drain takes nothing more. It waits for pipelines as long as they may take, and then for Redis' word; what has neither by then is left.
+func TestDrainEnds(t *testing.T) { // I3
+	for _, c := range []struct {
+		name    string
+		runs    bool
+		returns core.Time // 0: never
+		answers bool
+		at      core.Time
+		want    Effect
+	}{
+		{"nothing runs", false, 0, true, 0, Effect{Kind: Drained}},
+		{"it returns and Redis answers", true, 400 * ms, true, 400 * ms, Effect{Kind: Drained}},
+		{"it returns and Redis does not answer", true, 400 * ms, false, 700 * ms, Effect{Kind: Drained, Left: 1}},
+		{"it does not return", true, 0, true, 1300 * ms, Effect{Kind: Drained, Left: 1, Stuck: true}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := New(Config{Worker: "w", Slots: []string{"1"}, StopTimeout: int64(1000 * ms), Patience: int64(300 * ms), Retry: int64(10 * ms)})
+			now := core.Time(0)
+			var drained []Effect
+			tell := func(events ...Event) {
+				for _, e := range events {
+					e.Now, e.Session = now, "a"
+					for _, effect := range m.Step(e) {
+						if effect.Kind == Drained {
+							drained = append(drained, effect)
+						}
+					}
+				}
+			}
+			entry := Event{Kind: EvEntry, Entry: Entry{ID: "1", Session: "a", Service: "a", Tries: 1}}
+			granted := func(lease string) Event {
+				return Event{Kind: EvLease, Lease: lease, Outcome: Granted, Fence: 1, Until: 5000 * ms}
+			}
+			ok := Event{Kind: EvWritten, Wrote: WroteOK}
+			if !m.Takes() || !m.Idle() {
+				t.Error("it takes nothing before the drain")
+			}
+			if c.runs {
+				tell(entry, granted(ServiceLease("a")), granted(TunerLease("1")), ok, Event{Kind: EvLaunched, Launch: LaunchOK}, ok)
+			}
+			tell(Event{Kind: EvDrain}, entry)
+			if m.Takes() || m.Idle() {
+				t.Error("it takes starts that it will not run")
+			}
+			for len(drained) == 0 && now < 5000*ms {
+				if now = m.Next(); c.returns != 0 && now > c.returns {
+					now, c.returns = c.returns, 0
+					tell(Event{Kind: EvReturned})
+					if c.answers {
+						tell(Event{Kind: EvReleased}, ok)
+					}
+					continue
+				}
+				tell(Event{Kind: EvTick})
+			}
+			if len(drained) != 1 || !reflect.DeepEqual(drained[0], c.want) || now != c.at {
+				t.Fatalf("at %d: %+v, want %+v at %d", now, drained, c.want, c.at)
+			}
+			if out := m.Step(Event{Kind: EvReturned, Session: "a", Now: now}); len(out) > 0 || m.Next() != 0 {
+				t.Errorf("after that: %+v, and wants to be woken at %d", out, m.Next())
+			}
+		})
 	}
 }
 

@@ -8,6 +8,7 @@ type Config struct {
 	Slots       []string // the pool, in the order in which it is tried
 	Grace       int64    // a pipeline is asked to stop this long before its trust ends
 	StopTimeout int64    // a pipeline that has not returned this long after it was asked is stuck
+	Patience    int64    // how long Redis may take to confirm the end of what is left when a drain has ended all pipelines
 	Retry       int64    // pause after an attempt that had no answer
 	MaxTries    int      // deliveries after which an entry is poison
 	Starting    int      // sessions that are being started at once, at most; the others wait their turn
@@ -130,7 +131,7 @@ const (
 	Halt                          // ask the pipeline to end
 	Bury                          // Ack goes to the dead letters (Text), and if there is a Reason its session ends with it
 	Forget                        // nothing is held or known of Session any more
-	Drained                       // EvDrain is done
+	Drained                       // EvDrain is done, or took too long: Left, Stuck. Nothing is asked for any more
 )
 
 // Effect is one thing the machine asks for.
@@ -147,6 +148,8 @@ type Effect struct {
 	Fence      int64  // of the service lease; with no lease held, the fence the verdict stands on
 	TunerFence int64  // of the tuner lease, 0 for none
 	Ack        string // entry of the bus that is done with this
+	Left       int    // sessions whose end is not confirmed
+	Stuck      bool   // a pipeline has not returned
 }
 
 // ServiceLease and TunerLease are the names of a session's leases.

@@ -73,8 +73,13 @@ func (m *Machine) Next() core.Time {
 	for len(m.timers) > 0 && m.timers[0].gen != m.timers[0].s.gen {
 		m.timers.pop()
 	}
-	if len(m.timers) == 0 {
+	switch {
+	case m.drained:
 		return 0
+	case len(m.timers) == 0:
+		return m.drainBy
+	case m.draining:
+		return min(m.timers[0].at, m.drainBy)
 	}
 	return m.timers[0].at
 }

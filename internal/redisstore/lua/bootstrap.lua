@@ -1,15 +1,16 @@
--- bootstrap.lua ends the quarantine of a first deployment. It stands alone, without epoch.lua.
+-- bootstrap.lua ends the quarantine of a first deployment. It stands after life.lua, without epoch.lua.
 --
 -- KEYS[1]  the epoch key
 -- KEYS[2]  the group's record
 -- ARGV[1]  what the epoch key held before the caller looked for leases and heartbeats, "" for nothing
 -- ARGV[2]  the length of the group's quarantine, µs
+-- ARGV[3]  how many replicas the caller has acknowledge what counts
 -- returns 1 when the present run of Redis now has an epoch without quarantine, 0 when the key changed meanwhile
 local epoch = redis.call('GET', KEYS[1]) or ''
 if epoch ~= ARGV[1] then return 0 end
 local time = redis.call('TIME')
-local info = redis.pcall('INFO', 'server')
-local run = type(info) == 'string' and string.match(info, 'run_id:(%w+)') or '?'
+local run = life(tonumber(ARGV[3]))
+if not run then return redis.error_reply(no_life) end
 local known_run, quarantine_end = string.match(epoch, '^(%S+) (%d+)$')
 local now = time[1] * 1000000 + time[2]
 if known_run == run and tonumber(quarantine_end) <= now and redis.call('HGET', KEYS[2], 'epoch') == epoch then return 1 end

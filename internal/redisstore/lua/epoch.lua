@@ -1,10 +1,11 @@
 -- epoch.lua stands before every script (the store concatenates them): it finds out whether Redis is still the Redis that
 -- granted what the caller believes, and begins a new epoch with a quarantine where it is not (guarantee G9).
 --
--- KEYS[1]     the epoch key: "<run_id> <end of quarantine, µs of Redis TIME>", no TTL
+-- KEYS[1]     the epoch key: "<life> <end of quarantine, µs of Redis TIME>" (life.lua), no TTL
 -- KEYS[last]  the group's record, taken off here, so that a script finds its own keys alone
 -- ARGV[1]  the epoch that the caller knows, "" for none
--- ARGV[2]  length of a quarantine that is begun, µs
+-- ARGV[2]  length of a quarantine that is begun, µs; and, after a blank, how many replicas the caller has acknowledge what counts.
+--          The higher of that and of the epoch's is the epoch's: who knows the epoch knows it.
 --
 -- The record is a hash, no TTL: "epoch", the one it belongs to, and "quarantine", the length that this epoch's group has agreed
 -- on, µs. Fields that this version does not know are kept. It is written with the epoch, and read by whoever learns of the
@@ -17,25 +18,27 @@
 -- A capital letter has three more elements, which detail() appends: owner or "", PTTL in ms or -1 for none, fence or 0.
 --   G granted  A adopted  H held  f free  q quarantine  r renewed  t reasserted  l, L lost  d released  s, S superseded
 --   c closed  w wrong type  V alive  g gone
--- INFO may be denied or without a run_id; then "?" stands for it and only a missing key shows a loss of data.
 local call, try = redis.call, redis.pcall
 local group_key = table.remove(KEYS)
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
-local info = try('INFO', 'server')
-local run = type(info) == 'string' and string.match(info, 'run_id:(%w+)') or '?'
 local epoch = try('GET', KEYS[1])
 if type(epoch) == 'table' then
   return redis.error_reply('WRONGTYPE the epoch key ' .. KEYS[1] .. ' holds no string')
 end
+local length, acks = string.match(ARGV[2], '^(%d+) ?(%d*)$')
+acks = tonumber(acks) or 0
 local known_run, quarantine_end
 local agreed = 0
 if epoch then
   known_run, quarantine_end = string.match(epoch, '^(%S+) (%d+)$')
+  acks = math.max(acks, tonumber(string.match(known_run or '', ':(%d+)$') or 0))
 end
+local run = life(acks)
+if not run then return redis.error_reply(no_life) end
 -- begin makes all that was granted in the epoch before void. The record is first: an epoch without one would be followed at once.
 local function begin()
-  agreed = tonumber(ARGV[2])
+  agreed = tonumber(length)
   quarantine_end = string.format('%.0f', now + agreed)
   local next = run .. ' ' .. quarantine_end
   if next == epoch then
@@ -43,7 +46,7 @@ local function begin()
     next = run .. ' ' .. quarantine_end
   end
   epoch = next
-  call('HSET', group_key, 'epoch', epoch, 'quarantine', ARGV[2])
+  call('HSET', group_key, 'epoch', epoch, 'quarantine', length)
   call('SET', KEYS[1], epoch)
 end
 if known_run ~= run then
@@ -53,9 +56,9 @@ elseif epoch ~= ARGV[1] then
   if noted.err then
     return redis.error_reply('WRONGTYPE the key ' .. group_key .. ' holds no record of a group')
   end
-  local length = string.match(noted[2] or '', '^%d+$')
-  if noted[1] == epoch and length then
-    agreed = tonumber(length)
+  local noted_length = string.match(noted[2] or '', '^%d+$')
+  if noted[1] == epoch and noted_length then
+    agreed = tonumber(noted_length)
   else
     begin()
   end

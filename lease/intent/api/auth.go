@@ -139,6 +139,7 @@ func (h *Handler) authorize(w http.ResponseWriter, r *http.Request, scope string
 		return nil, unauthorized("invalid_token", "the token has expired")
 	}
 	delete(w.Header(), "Connection")
+	showed(r.Context(), token)
 	if !slices.Contains(token.Scopes, scope) {
 		p := refused(http.StatusForbidden, "insufficient-scope", "the token does not have the scope "+scope)
 		p.token = token

@@ -75,13 +75,21 @@ func unmapped(given []netip.Prefix) (nets []netip.Prefix) {
 const forwardedFor = "X-Forwarded-For"
 
 // forwarded reports whether a header is one in which proxies and CDNs say where a request comes from, or that it came through them:
-// X-Forwarded-Proto, True-Client-IP, X-Azure-ClientIP. name is canonical.
+// X-Forwarded-Proto, True-Client-IP, X-Azure-ClientIP, CF-Connecting-IPv6. name is canonical.
 func forwarded(name string) bool {
 	switch name {
 	case "Via", "Cdn-Loop", "X-Envoy-External-Address", "Cloudfront-Viewer-Address":
 		return true
 	}
-	return strings.Contains(name, "Forwarded") || strings.HasSuffix(name, "-Ip") || strings.HasSuffix(name, "-Clientip")
+	if strings.Contains(name, "Forwarded") {
+		return true
+	}
+	for _, end := range []string{"-Ip", "-Clientip", "-Socketip", "-Ipv4", "-Ipv6"} {
+		if strings.HasSuffix(name, end) {
+			return true
+		}
+	}
+	return false
 }
 
 var (

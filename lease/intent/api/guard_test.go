@@ -20,7 +20,8 @@ func TestUnnamedProxyIsRefused(t *testing.T) {
 		{"Forwarded": {"for=203.0.113.9"}}, {"X-Real-Ip": {"203.0.113.9"}},
 		{"Via": {"1.1 p"}}, {"True-Client-Ip": {"203.0.113.9"}}, {"Cf-Connecting-Ip": {"203.0.113.9"}}, {"X-Client-Ip": {"203.0.113.9"}},
 		{"X-Forwarded-Host": {"h"}}, {"X-Forwarded-Proto": {"https"}}, {"X-Forwarded-Prefix": {"/p"}}, {"Client-Ip": {"203.0.113.9"}},
-		{"Fly-Client-Ip": {"203.0.113.9"}}, {"X-Azure-Clientip": {"203.0.113.9"}}, {"X-Original-Forwarded-Host": {"h"}},
+		{"Fly-Client-Ip": {"203.0.113.9"}}, {"X-Azure-Clientip": {"203.0.113.9"}}, {"X-Azure-Socketip": {"203.0.113.9"}},
+		{"Cf-Connecting-Ipv6": {"2001:db8::9"}}, {"Cf-Pseudo-Ipv4": {"240.0.0.9"}}, {"X-Original-Forwarded-Host": {"h"}},
 		{"Cdn-Loop": {"cdn"}}, {"X-Envoy-External-Address": {"203.0.113.9"}}, {"Cloudfront-Viewer-Address": {"203.0.113.9:1"}},
 	} {
 		for _, remote := range []string{"192.168.1.5:1", "127.0.0.1:1"} {

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"container/list"
+	"context"
 	"net"
 	"net/http"
 	"net/netip"
@@ -19,7 +21,9 @@ const (
 // Limits bound the connections that a listener hands to its server. What is refused is closed as soon as it is accepted: it costs no
 // goroutine and, but for that instant, no file descriptor. Fewer than 1 of Conns or PeerConns is no limit.
 type Limits struct {
-	// Conns is how many connections there may be at once, PeerConns how many of one address.
+	// Conns is how many connections there may be at once, PeerConns how many of one IPv4 address or one /64 of IPv6, all of which one
+	// host may have. Where there are Conns, the oldest that has shown no token makes room, if there is one and its server is NewServer's;
+	// and of those that have shown the same token only PeerConns do not, but for those of Proxies.
 	Conns, PeerConns int
 	// Allowed are the networks that connections may come from; nil: any.
 	Allowed []netip.Prefix
@@ -44,7 +48,8 @@ func LimitListener(l net.Listener, limits Limits) net.Listener {
 	if limits.Logger == nil {
 		limits.Logger = zap.NewNop()
 	}
-	return &limited{Listener: l, limits: limits, refused: told{every: time.Minute}, peers: map[netip.Addr]int{}}
+	return &limited{Listener: l, limits: limits, refused: told{every: time.Minute}, peers: map[netip.Addr]int{}, strangers: list.New(),
+		tokens: map[[32]byte]int{}}
 }
 
 type limited struct {
@@ -55,6 +60,10 @@ type limited struct {
 	mu    sync.Mutex
 	open  int
 	peers map[netip.Addr]int // connections of each; none is 0
+	// strangers are the connections (*counted) that a server of NewServer has and that have shown no token, or one that too many have
+	// shown, the oldest first.
+	strangers *list.List
+	tokens    map[[32]byte]int // connections that make no room for it, by their token's hash; none is 0
 }
 
 // Accept implements net.Listener.
@@ -69,8 +78,11 @@ func (l *limited) Accept() (net.Conn, error) {
 			peer = plain(ap.Addr())
 		}
 		why := l.enter(peer)
+		if why == full && l.evict() {
+			why = l.enter(peer)
+		}
 		if why == "" {
-			return &counted{Conn: c, leave: sync.OnceFunc(func() { l.leave(peer) })}, nil
+			return &counted{Conn: c, of: l, peer: peer}, nil
 		}
 		c.Close()
 		if more, now := l.refused.due(time.Now()); now {
@@ -87,36 +99,123 @@ func (l *limited) enter(peer netip.Addr) (why string) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	at := host(peer)
 	switch {
-	case l.limits.Conns > 0 && l.open >= l.limits.Conns:
-		return "there are as many as are allowed"
-	case l.limits.PeerConns > 0 && !proxy && l.peers[peer] >= l.limits.PeerConns:
+	case l.limits.PeerConns > 0 && !proxy && l.peers[at] >= l.limits.PeerConns:
 		return "there are as many of this peer as are allowed"
+	case l.limits.Conns > 0 && l.open >= l.limits.Conns:
+		return full
 	}
 	l.open++
-	l.peers[peer]++
+	l.peers[at]++
 	return ""
 }
 
-func (l *limited) leave(peer netip.Addr) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.open--
-	if l.peers[peer]--; l.peers[peer] == 0 {
-		delete(l.peers, peer)
+// full is why there may not be one more.
+const full = "there are as many as are allowed"
+
+// host is what one host has for sure: an IPv4 address, or a /64 of IPv6.
+func host(a netip.Addr) netip.Addr {
+	const network = 64
+	if p, err := a.Prefix(network); err == nil && a.Is6() {
+		return p.Addr()
 	}
+	return a
+}
+
+// evict closes the oldest connection that has shown no token, and reports whether there was one.
+func (l *limited) evict() bool {
+	l.mu.Lock()
+	oldest := l.strangers.Front()
+	l.mu.Unlock()
+	if oldest == nil {
+		return false
+	}
+	oldest.Value.(*counted).Close()
+	return true
 }
 
 // counted is a connection that is given back when it is closed.
 type counted struct {
 	net.Conn
-	leave func()
+	of   *limited
+	peer netip.Addr
+
+	// of.mu is held.
+	stranger *list.Element // in of.strangers; nil: in none
+	token    *[32]byte     // by which it makes no room; nil: none
+	left     bool
 }
 
 func (c *counted) Close() error {
 	err := c.Conn.Close()
-	c.leave()
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	if c.left {
+		return err
+	}
+	c.left = true
+	c.known()
+	if c.token != nil {
+		if c.of.tokens[*c.token]--; c.of.tokens[*c.token] == 0 {
+			delete(c.of.tokens, *c.token)
+		}
+	}
+	c.of.open--
+	at := host(c.peer)
+	if c.of.peers[at]--; c.of.peers[at] == 0 {
+		delete(c.of.peers, at)
+	}
 	return err
+}
+
+// known has the connection make no room any more. of.mu is held.
+func (c *counted) known() {
+	if c.stranger != nil {
+		c.of.strangers.Remove(c.stranger)
+		c.stranger = nil
+	}
+}
+
+// connKey is the key under which the context of a request has its connection.
+type connKey struct{}
+
+// begun is a server's ConnContext.
+func begun(ctx context.Context, conn net.Conn) context.Context {
+	if t, ok := conn.(interface{ NetConn() net.Conn }); ok { // of TLS
+		conn = t.NetConn()
+	}
+	c, ok := conn.(*counted)
+	if !ok {
+		return ctx
+	}
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	if !c.left {
+		c.stranger = c.of.strangers.PushBack(c)
+	}
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// showed notes that a token was shown on a request's connection. One token keeps no more connections than one address may have: who has
+// many addresses, as any user of a machine has at its loopback, could keep out all others with it.
+func showed(ctx context.Context, token *Token) {
+	c, ok := ctx.Value(connKey{}).(*counted)
+	if !ok {
+		return
+	}
+	l := c.of
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case c.left || c.stranger == nil:
+	case within(c.peer, l.limits.Proxies):
+		c.known()
+	case l.limits.PeerConns < 1 || l.tokens[token.SHA256] < l.limits.PeerConns:
+		c.known()
+		c.token = &token.SHA256
+		l.tokens[token.SHA256]++
+	}
 }
 
 // CloseWrite lets net/http end an answer to a request that it has not read to its end.
@@ -137,6 +236,7 @@ func NewServer(addr string, h http.Handler) *http.Server {
 		Addr: addr, Handler: h,
 		ReadHeaderTimeout: strangerTimeout, ReadTimeout: strangerTimeout, WriteTimeout: 15 * time.Second,
 		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+		ConnContext:                  begun,
 		DisableGeneralOptionsHandler: true, // it would answer strangers from anywhere, and keep their connections
 	}
 }

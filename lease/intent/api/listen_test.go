@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -63,6 +64,8 @@ func TestConnectionsAreLimited(t *testing.T) {
 		{"", true}, {"10.0.0.1:5", true}, {"10.0.0.1:6", false},
 		{"203.0.113.1:1", true}, {"203.0.113.1:2", true}, // a proxy, up to the limit of all
 		{"203.0.113.1:3", false}, {"10.0.0.2:1", false}, {"", true}, {"10.0.0.2:1", true},
+		{"", true}, {"", true}, {"", true}, {"[fd00::1:1]:1", true}, {"[fd00::2:2]:1", true}, {"[fd00::3:3]:1", false}, // one host's
+		{"[fd00:0:0:1::1]:1", true}, // another's
 	} {
 		if step.peer == "" {
 			open[0].Close()
@@ -251,5 +254,129 @@ func TestReadinessIsRemembered(t *testing.T) {
 	h.probe.next = time.Now()
 	if code := ask(); code != http.StatusServiceUnavailable || st.n != 2 {
 		t.Errorf("meanwhile: %d, asked %d times", code, st.n)
+	}
+}
+
+// Who has many addresses cannot keep out those who have a token.
+func TestStrangersMakeRoom(t *testing.T) {
+	f := setup(t, Config{Conns: 2, PeerConns: 3})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := NewServer("", f.handler)
+	go func() { _ = srv.Serve(f.handler.(*Handler).Listener(l)) }() // until it is closed
+	t.Cleanup(func() { srv.Close() })
+	ask := func(c net.Conn, token string) {
+		t.Helper()
+		fmt.Fprintf(c, "GET /api/v3/sessions HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\n\r\n", token)
+		if err := c.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatalf("a connection that showed a token: %v", err)
+		}
+		defer func() { _ = res.Body.Close() }()
+		if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != http.StatusOK {
+			t.Fatalf("%s, %v", res.Status, err)
+		}
+	}
+	dial := func() net.Conn {
+		t.Helper()
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	client := dial()
+	ask(client, reader)
+	stranger := dial()
+	if _, err := stranger.Write([]byte("G")); err != nil {
+		t.Fatal(err)
+	}
+	other := dial()
+	ask(other, reader) // in the stranger's place
+	if err := stranger.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := stranger.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the stranger reads %d bytes, %v", n, err)
+	}
+	ask(client, reader) // neither gave way, and nor do they now
+	refused := dial()
+	if err := refused.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := refused.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("one too many reads %d bytes, %v", n, err)
+	}
+	ask(other, reader)
+}
+
+// Who has a token and many addresses cannot keep out those who have another one.
+func TestATokenKeepsNobodyOut(t *testing.T) {
+	const conns = 6
+	f := setup(t, Config{Conns: conns, PeerConns: 2})
+	in := make(pipes)
+	srv := NewServer("", f.handler)
+	limited := f.handler.(*Handler).Listener(in).(*limited)
+	go func() { _ = srv.Serve(limited) }() // until it is closed
+	end := sync.OnceValue(func() error {
+		close(in) // of which the server's end waits
+		return srv.Close()
+	})
+	t.Cleanup(func() { _ = end() })
+	host := 0
+	ask := func(token string) (net.Conn, error) {
+		near, far := net.Pipe()
+		host++
+		in <- from{far, fmt.Sprintf("127.0.0.%d:1", host)}
+		t.Cleanup(func() { near.Close() })
+		if err := near.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fmt.Fprintf(near, "GET /api/v3/sessions HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\n\r\n", token); err != nil {
+			return near, err
+		}
+		res, err := http.ReadResponse(bufio.NewReader(near), nil)
+		if err != nil {
+			return near, err
+		}
+		_, err = io.Copy(io.Discard, res.Body)
+		return near, errors.Join(err, res.Body.Close())
+	}
+	for range conns {
+		if _, err := ask(reader); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var mine []net.Conn
+	for range 2 {
+		c, err := ask(writer)
+		if err != nil {
+			t.Fatalf("who has another token is kept out: %v", err)
+		}
+		mine = append(mine, c)
+	}
+	for range conns { // they make room for one another
+		if _, err := ask(reader); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range mine {
+		if _, err := fmt.Fprintf(c, "GET /api/v3/sessions HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\n\r\n", writer); err != nil {
+			t.Errorf("a connection within its token's share made room: %v", err)
+		}
+	}
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+	limited.mu.Lock()
+	defer limited.mu.Unlock()
+	if len(limited.tokens) != 0 || limited.open != 0 {
+		t.Errorf("of closed connections %v of tokens and %d are counted still", limited.tokens, limited.open)
 	}
 }

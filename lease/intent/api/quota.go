@@ -91,7 +91,7 @@ func newQuotas(q Quotas, retention time.Duration) *quotas {
 // admit takes one start off the quotas, or says why it may not be: then nothing was taken. count asks Redis how many sessions it has.
 func (q *quotas) admit(ctx context.Context, t *Token, now time.Time, count func(context.Context) (int, error)) *problem {
 	if q.BacklogAll >= 0 && q.kept.due(now) {
-		n, err := count(ctx)
+		n, err := count(context.WithoutCancel(ctx)) // others go by the answer; the store's time-out bounds it
 		q.kept.done()
 		if err == nil { // else the start fails too, most likely, and Redis is asked again in a second
 			q.mu.Lock()

@@ -96,3 +96,15 @@ func TestBacklogIsRemembered(t *testing.T) {
 		t.Errorf("a second later: %+v, asked %d times", p, asked)
 	}
 }
+
+// Who hangs up while Redis is asked for all has it answer the others all the same.
+func TestBacklogIsCountedForAll(t *testing.T) {
+	q := newQuotas(Quotas{StartRate: -1, StartRateAll: -1, Backlog: -1, BacklogAll: 10}, time.Hour)
+	token := NewToken("a", "a", intent.ScopeWrite)
+	gone, hangUp := context.WithCancel(t.Context())
+	hangUp()
+	q.admit(gone, &token, time.Unix(1_000_000, 0), func(ctx context.Context) (int, error) { return 10, ctx.Err() })
+	if p := q.admit(t.Context(), &token, time.Unix(1_000_000, 0), nil); p == nil {
+		t.Error("a start was admitted although there are as many sessions as are kept")
+	}
+}

@@ -56,7 +56,7 @@ func (s *Store) PutSessionWithLease(ctx context.Context, session intent.Session,
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 	defer cancel()
-	args := append([]any{"", lo.Quarantine.Microseconds(), s.opt.KeyPrefix, s.opt.Retention.Milliseconds()},
+	args := append([]any{"", redisstore.NewEpoch(lo), s.opt.KeyPrefix, s.opt.Retention.Milliseconds()},
 		putArgs(&session, key, ttl)...)
 	args = append(args, s.opt.Leases.TTL.Milliseconds(), redisstore.FenceTTLDefault.Milliseconds())
 	reply, err := s.batcher.call(ctx, putLeasedScript, keys, args...)

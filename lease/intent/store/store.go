@@ -64,7 +64,8 @@ type Options struct {
 	KeyPrefix string
 	// Leases are the settings of the leases on services and slots: the TTL, and the names in Redis, of which LeasePrefix is
 	// "lease:", NodePrefix, EpochKey and Channel begin with KeyPrefix, unless set. The worker's keeper is made of it; its Hooks are
-	// those of all connections.
+	// those of all connections. With Replicas a lease counts once a majority has it; a record, a start and its key, which are written once,
+	// may be lost with a master, as without.
 	Leases lease.Config
 	// Retention is how long the record of an ended session is kept at least. 0: 1 h.
 	Retention time.Duration
@@ -127,6 +128,8 @@ func (o *Options) validate() error {
 		return bad("Retention is %v; it must be at least 1s", o.Retention)
 	case o.OpTimeout < time.Millisecond:
 		return bad("OpTimeout is %v; it must be at least 1ms", o.OpTimeout)
+	case o.Leases.Replicas < 0 || o.Leases.Replicas > lease.ReplicasMax:
+		return bad("Leases.Replicas is %d; it must be 0 to %d", o.Leases.Replicas, lease.ReplicasMax)
 	case o.Leases.TTL < lease.TTLMin:
 		return bad("Leases.TTL is %v; it must be at least %v", o.Leases.TTL, lease.TTLMin)
 	case o.PoolSize < 1 || o.Batches < 1 || o.DeadLetters < 1:
@@ -137,7 +140,8 @@ func (o *Options) validate() error {
 
 // leaseOptions are those of internal/redisstore that the names of leases depend on.
 func (o *Options) leaseOptions() redisstore.Options {
-	return redisstore.Options{LeasePrefix: o.Leases.LeasePrefix, EpochKey: o.Leases.EpochKey, Quarantine: o.Leases.Quarantine}
+	return redisstore.Options{LeasePrefix: o.Leases.LeasePrefix, EpochKey: o.Leases.EpochKey, Quarantine: o.Leases.Quarantine,
+		Replicas: o.Leases.Replicas}
 }
 
 // Store is safe for concurrent use.

@@ -455,6 +455,23 @@ func TestPutWithLeaseInQuarantine(t *testing.T) { // I1
 	}
 }
 
+// An epoch that phase 1 begins asks for as many acknowledgements as the group counts.
+func TestPutWithLeaseBeginsAnEpochOfReplicas(t *testing.T) {
+	f := setup(t)
+	st, err := New(f.client, Options{Leases: lease.Config{Replicas: 3}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	s := session("a")
+	if _, _, err := st.PutSessionWithLease(t.Context(), s, s.Key, keyTTL); !errors.Is(err, ErrQuarantine) {
+		t.Error(err)
+	}
+	if epoch := f.client.Get(t.Context(), "v3:epoch").Val(); !strings.Contains(epoch, ":2 ") {
+		t.Errorf("the epoch is %q; a majority is the master and two replicas", epoch)
+	}
+}
+
 func TestRedisIsAway(t *testing.T) {
 	f := setup(t)
 	f.server.Kill()
@@ -472,7 +489,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	defer c.Close()
 	for _, o := range []Options{
 		{KeyPrefix: "lease:x"}, {KeyPrefix: "a b"}, {Retention: 1}, {OpTimeout: 1}, {PoolSize: -1}, {Batches: -1}, {DeadLetters: -1},
-		{Leases: lease.Config{TTL: 1}}, {Leases: lease.Config{LeasePrefix: "v"}},
+		{Leases: lease.Config{TTL: 1}}, {Leases: lease.Config{Replicas: -1}}, {Leases: lease.Config{Replicas: 10}}, {Leases: lease.Config{LeasePrefix: "v"}},
 	} {
 		if _, err := New(c, o); !errors.Is(err, ErrOptions) {
 			t.Errorf("%+v: %v", o, err)

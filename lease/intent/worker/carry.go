@@ -5,37 +5,24 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"sync"
 
 	"go.uber.org/zap"
 
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
 	"github.com/leasestorm/leasestorm/internal/membership"
-	"github.com/leasestorm/leasestorm/internal/plain"
+	"github.com/leasestorm/leasestorm/internal/policy"
 	"github.com/leasestorm/leasestorm/lease"
-	"github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
 // job is what the shell keeps of a session. Owned by the loop.
 type job struct {
 	entry    store.Entry
-	holds    []*lease.Hold // what was taken and not given back; in order
-	stuck    []*lease.Hold // abandoned, until the pipeline returns
+	terms    policy.Terms[*lease.Hold]
 	pipeline Pipeline
 	started  bool // was written RUNNING
 	over     bool // the log knows of its end
-	asking   bool // whether its stop was asked
-}
-
-func (j *job) hold(name string) *lease.Hold {
-	for _, h := range j.holds {
-		if h.Name() == name {
-			return h
-		}
-	}
-	return nil
 }
 
 // carry does what the machine asks for. What waits for anything runs in a goroutine of its own and answers with an event;
@@ -46,14 +33,12 @@ func (w *Worker) carry(e core.Effect) {
 	case core.Acquire:
 		w.tasks.Go(func() { w.acquire(e) })
 	case core.Release:
-		holds := j.holds
-		j.holds = nil
+		holds := j.terms.Release()
 		w.tasks.Go(func() { w.release(e.Session, holds) })
 	case core.Abandon:
-		for _, h := range j.holds {
+		for _, h := range j.terms.Abandon() {
 			h.Abandon()
 		}
-		j.stuck, j.holds = j.holds, nil
 		w.cfg.Logger.Error("a pipeline does not stop; its leases are left to expire", w.fields(e)...)
 	case core.Write:
 		entry := j.entry
@@ -69,7 +54,7 @@ func (w *Worker) carry(e core.Effect) {
 			known = &j.entry
 		}
 		entry := membership.Buried(&e, known)
-		w.tasks.Go(func() { w.bury(entry, e.Text, e.Fence) })
+		w.bury(entry, e.Text, e.Fence)
 	case core.Forget:
 		if j != nil && j.started && !j.over {
 			w.cfg.Logger.Warn("session ended here; its record is gone, or is another's", zap.String("session", e.Session),
@@ -77,7 +62,7 @@ func (w *Worker) carry(e core.Effect) {
 		}
 		delete(w.jobs, e.Session)
 	case core.Drained:
-		close(w.drained)
+		w.drained <- e
 	}
 }
 
@@ -102,12 +87,9 @@ func (w *Worker) acquire(e core.Effect) {
 	case errors.Is(err, lease.ErrName), errors.Is(err, lease.ErrWrongType):
 		ev.Outcome, ev.Text = core.Refused, err.Error()
 	default:
-		ev.Outcome, ev.Wait = core.NoAnswer, int64(w.member.Failed(e.Session))
+		ev.Outcome = core.NoAnswer
 	}
-	if ev.Outcome != core.NoAnswer {
-		w.member.Answered(e.Session)
-	}
-	w.inbox.put(message{event: ev, f: func() { w.keep(e.Session, h) }})
+	w.inbox.put(message{event: w.member.Attempted(ev), f: func() { w.keep(e.Session, h) }})
 }
 
 // keep notes what was taken. If nobody is left to use it, it is given back.
@@ -120,8 +102,7 @@ func (w *Worker) keep(session string, h *lease.Hold) {
 		h.Drop()
 		return
 	}
-	// A term of the same lease that was lost before is over: there is nothing to give back, and it is not this one.
-	j.holds = append(slices.DeleteFunc(j.holds, func(o *lease.Hold) bool { return o.Name() == h.Name() }), h)
+	j.terms.Keep(h)
 }
 
 // release gives everything back and waits for Redis' word, or for the time after which it has expired or is being tried on.
@@ -189,9 +170,9 @@ func (w *Worker) fields(e core.Effect) []zap.Field {
 
 // launch starts the pipeline and tells how that went.
 func (w *Worker) launch(e core.Effect, j *job) {
-	service, tuner := j.hold(core.ServiceLease(j.entry.ServiceRef)), j.hold(core.TunerLease(e.Slot))
+	service, tuner, believed := j.terms.Launch(core.ServiceLease(j.entry.ServiceRef), core.TunerLease(e.Slot))
 	told := core.Event{Kind: core.EvLaunched, Session: e.Session}
-	if service == nil || tuner == nil || !service.Valid() || !tuner.Valid() {
+	if !believed {
 		told.Launch = core.LaunchDoubt
 		w.post(told)
 		return
@@ -201,14 +182,13 @@ func (w *Worker) launch(e core.Effect, j *job) {
 		TunerFence: e.TunerFence,
 	})
 	j.pipeline = p
-	w.live++
 	w.tasks.Go(func() {
 		ctx, end := trust(service.Context(), tuner.Context())
 		err := w.guarded(e.Session, "Start", func() error { return p.Start(ctx, e.Fence) })
 		if err != nil {
 			end()
 			told.Launch, told.Text = core.LaunchFail, err.Error()
-			w.inbox.put(message{event: told, f: func() { w.live-- }})
+			w.post(told)
 			return
 		}
 		told.Launch = core.LaunchOK
@@ -250,12 +230,10 @@ func (w *Worker) ended(session string, err error) {
 
 // returned lets leases that were abandoned with a stuck pipeline be taken here again.
 func (w *Worker) returned(session string) {
-	w.live--
 	if j := w.jobs[session]; j != nil {
-		for _, h := range j.stuck {
+		for _, h := range j.terms.Recover() {
 			h.Recovered()
 		}
-		j.stuck = nil
 	}
 }
 
@@ -276,12 +254,7 @@ func (w *Worker) panicked(session, method string, r any) error {
 	return fmt.Errorf("%s panicked: %v", method, r)
 }
 
-// bury makes an entry a dead letter. If Redis does not answer, the entry is delivered again and buried then.
+// bury makes an entry a dead letter.
 func (w *Worker) bury(e store.Entry, why string, fence int64) {
-	if err := w.bus.Bury(context.WithoutCancel(w.ctx), e, why, fence, intent.ReasonPipelineFailed); err != nil {
-		w.cfg.Logger.Info("entry not buried yet", zap.String("entry", e.ID), zap.Error(err))
-		return
-	}
-	w.cfg.Logger.Warn("entry is a dead letter", zap.String("entry", e.ID), zap.String("session", plain.Name(e.Session)),
-		zap.String("why", why))
+	w.tasks.Go(func() { w.member.Bury(context.WithoutCancel(w.ctx), e, why, fence) })
 }

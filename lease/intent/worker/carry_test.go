@@ -37,7 +37,11 @@ func TestJobHoldsTheLastTerm(t *testing.T) {
 		t.Fatal("the lease was not lost")
 	}
 	now := take()
-	if j := w.jobs["s"]; j.hold("service:a") != now || len(j.holds) != 1 || !j.hold("service:a").Valid() {
-		t.Errorf("it holds %d terms, the first with fence %d; the valid one has %d", len(j.holds), j.holds[0].Fence(), now.Fence())
+	terms := &w.jobs["s"].terms
+	if h, ok := terms.Of("service:a"); !ok || h != now || !h.Valid() {
+		t.Errorf("it holds fence %d; the valid term has %d", h.Fence(), now.Fence())
+	}
+	if all := terms.Release(); len(all) != 1 {
+		t.Errorf("it gives %d terms back; one is not over", len(all))
 	}
 }

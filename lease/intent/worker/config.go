@@ -21,8 +21,8 @@ import (
 
 // Defaults of Config.
 const (
-	MaxTriesDefault = 5
-	StartingDefault = 128
+	MaxTriesDefault = membership.MaxTries
+	StartingDefault = membership.Starting
 )
 
 // The conditions a caller can tell apart with errors.Is.
@@ -111,18 +111,9 @@ func (c Config) withDefaults() Config {
 		c.Name, _ = os.Hostname()
 		c.Name = cmp.Or(c.Name, c.InstanceID)
 	}
-	if c.Grace == 0 {
-		c.Grace = ttl / 6
-	}
-	if c.StopTimeout == 0 {
-		c.StopTimeout = ttl
-	}
-	if c.MaxTries == 0 {
-		c.MaxTries = MaxTriesDefault
-	}
-	if c.Starting == 0 {
-		c.Starting = StartingDefault
-	}
+	m := membership.Settings("", nil, ttl, 0)
+	c.Grace, c.StopTimeout = cmp.Or(c.Grace, time.Duration(m.Grace)), cmp.Or(c.StopTimeout, time.Duration(m.StopTimeout))
+	c.MaxTries, c.Starting = cmp.Or(c.MaxTries, m.MaxTries), cmp.Or(c.Starting, m.Starting)
 	if c.Observer == nil {
 		c.Observer = nobody{}
 	}
@@ -158,12 +149,11 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// core is the machine's settings.
-func (c *Config) core() core.Config {
-	return core.Config{
-		Worker: c.InstanceID, Slots: c.Slots, Grace: int64(c.Grace), StopTimeout: int64(c.StopTimeout),
-		Retry: int64(membership.Retry(c.life())), MaxTries: c.MaxTries, Starting: c.Starting,
-	}
+// core is the machine's settings; opTimeout is that of the store.
+func (c *Config) core(opTimeout time.Duration) core.Config {
+	m := membership.Settings(c.InstanceID, c.Slots, c.life(), opTimeout)
+	m.Grace, m.StopTimeout, m.MaxTries, m.Starting = int64(c.Grace), int64(c.StopTimeout), c.MaxTries, c.Starting
+	return m
 }
 
 // life is how long after its last beat a worker is dead; beats come every tenth of it.

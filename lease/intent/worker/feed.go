@@ -24,7 +24,7 @@ func (w *Worker) newMember() *membership.Member {
 		Deliver: func(entries []store.Entry) { w.inbox.put(message{f: func() { w.deliver(entries) }}) },
 		Stop:    w.stopAsked,
 		Check:   func() { w.post(core.Event{Kind: core.EvCheck}) },
-		Running: w.running, Unknown: w.unknown, AwaitCapacity: w.awaitCapacity, Kick: w.sweepNow, Pause: w.pause,
+		Running: w.running, Takes: w.takes, Unknown: w.unknown, AwaitCapacity: w.awaitCapacity, Kick: w.sweepNow, Pause: w.pause,
 		Quit: func() bool { return w.ctx.Err() != nil }, Tried: w.registry.Note,
 	}
 }
@@ -44,18 +44,12 @@ func (w *Worker) heard(e lease.Event) {
 
 func (w *Worker) stopAsked(session string) { w.post(core.Event{Kind: core.EvStop, Session: session}) }
 
-// hinted is told on the channel that a session is to be stopped. Only one that is in hand is asked about, and once at a time.
+// hinted is told on the channel that a session is to be stopped. Only one that is in hand is asked about.
 func (w *Worker) hinted(session string) {
 	w.inbox.put(message{f: func() {
-		j := w.jobs[session]
-		if j == nil || j.asking {
-			return
+		if w.machine.Has(session) {
+			w.tasks.Go(func() { w.member.CheckStop(w.ctx, session) })
 		}
-		j.asking = true
-		w.tasks.Go(func() {
-			w.member.CheckStop(w.ctx, session)
-			w.inbox.put(message{f: func() { j.asking = false }})
-		})
 	}})
 }
 
@@ -88,20 +82,8 @@ func (w *Worker) pause(ctx context.Context, d time.Duration) {
 
 // deliver hands entries to the machine. Runs in the loop.
 func (w *Worker) deliver(entries []store.Entry) {
-	for _, e := range entries {
-		if w.machine.Has(e.Session) {
-			continue
-		}
-		if why := membership.Malformed(&e); why != "" {
-			w.tasks.Go(func() { w.bury(store.Entry{ID: e.ID, Tries: e.Tries}, why, 0) })
-			continue
-		}
-		w.jobs[e.Session] = &job{entry: e}
-		w.step(membership.Event(&e))
-		if !w.machine.Has(e.Session) {
-			delete(w.jobs, e.Session)
-		}
-	}
+	begin := func(e store.Entry) *job { return &job{entry: e} }
+	membership.Deliver(w.machine, entries, w.jobs, begin, w.step, func(e store.Entry, why string) { w.bury(e, why, 0) })
 }
 
 // failureLogEvery is how often the log is told of a Redis that goes on failing: it is asked many times a second.
@@ -157,6 +139,9 @@ func (w *Worker) tellForeign(last time.Time) time.Time {
 
 // running asks the loop how many sessions run.
 func (w *Worker) running() int { return asked(w, w.machine.Running) }
+
+// takes asks the loop whether it takes starts still.
+func (w *Worker) takes() bool { return asked(w, w.machine.Takes) }
 
 // unknown asks the loop which sessions it has not in hand.
 func (w *Worker) unknown(sessions []string) []string {

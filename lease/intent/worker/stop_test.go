@@ -42,6 +42,41 @@ func TestStopWithoutRedis(t *testing.T) {
 	}
 }
 
+// lingering is a pipeline that says when it was asked to end, and goes on.
+type lingering struct {
+	*work
+	stop chan struct{}
+}
+
+func (p lingering) Stop() { close(p.stop) }
+
+// While a worker waits for a pipeline to end, others begin what comes.
+func TestWorkerThatStopsTakesNothing(t *testing.T) {
+	r := newRig(t)
+	cfg := r.config("w1", "1", "2", "3", "4")
+	stop, plain := make(chan struct{}), cfg.NewPipeline
+	cfg.NewPipeline = func(j Job) Pipeline { return lingering{plain(j).(*work), stop} }
+	first := r.run(cfg)
+	a := r.start("a", "hd")
+	r.wait(a, intent.StateRunning, "")
+	second := r.run(r.config("w2", "1", "2", "3", "4"))
+	stopped := make(chan error, 1)
+	go func() { stopped <- first.Stop() }()
+	<-stop
+	for _, ref := range []string{"b", "c", "d"} {
+		if s := r.wait(r.start(ref, "hd"), intent.StateRunning, ""); s.Worker != second.InstanceID() {
+			t.Errorf("%+v", s)
+		}
+	}
+	select {
+	case err := <-stopped:
+		t.Errorf("the first had stopped by then: %v", err)
+	default:
+	}
+	r.work(a).ret <- nil
+	r.must(<-stopped)
+}
+
 // A write of its own shows the worker that Redis grants leases again.
 func TestWorkerHealthHearsOfItsBeat(t *testing.T) {
 	r := newRig(t)

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"go.uber.org/zap"
 
 	leasecore "github.com/leasestorm/leasestorm/internal/core"
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
@@ -45,16 +45,13 @@ type Worker struct {
 	stopping bool
 	stopErr  error
 	done     chan struct{}
-	drained  chan struct{}
-	idle     chan struct{} // closed when it stops and every pipeline has returned
+	drained  chan core.Effect // what a drain has left
 
 	inbox inbox
 
 	// Owned by the loop.
-	machine  *core.Machine
-	jobs     map[string]*job
-	live     int // pipelines that were started and have not returned
-	draining bool
+	machine *core.Machine
+	jobs    map[string]*job
 }
 
 // New makes a worker. Nothing runs before Start. Like lease.New it works on connections of its own.
@@ -68,9 +65,8 @@ func New(client redis.UniversalClient, cfg Config) (*Worker, error) {
 		return nil, err
 	}
 	w := &Worker{
-		cfg: cfg, store: st, base: time.Now().Add(-1), machine: core.New(cfg.core()), jobs: map[string]*job{},
-		capacity: make(chan struct{}, 1), kick: make(chan struct{}, 1), done: make(chan struct{}), drained: make(chan struct{}),
-		idle: make(chan struct{}),
+		cfg: cfg, store: st, base: time.Now().Add(-1), machine: core.New(cfg.core(st.Options().OpTimeout)), jobs: map[string]*job{},
+		capacity: make(chan struct{}, 1), kick: make(chan struct{}, 1), done: make(chan struct{}), drained: make(chan core.Effect, 1),
 	}
 	w.inbox.wake = make(chan struct{}, 1)
 	w.ctx, w.cancel = context.WithCancel(context.Background())
@@ -79,9 +75,7 @@ func New(client redis.UniversalClient, cfg Config) (*Worker, error) {
 	if lc.Logger == nil {
 		lc.Logger = cfg.Logger
 	}
-	if lc.DrainTimeout == 0 { // of releases that drain has waited for already
-		lc.DrainTimeout = min(lc.TTL/3, st.Options().OpTimeout)
-	}
+	lc.DrainTimeout = cmp.Or(lc.DrainTimeout, membership.ReleaseTimeout(lc.TTL, st.Options().OpTimeout))
 	if w.keeper, err = lease.NewKeeper(client, lc); err == nil {
 		w.bus, err = st.Bus(cfg.InstanceID)
 	}
@@ -172,49 +166,23 @@ func (w *Worker) Stop() error {
 	begun := w.begun
 	w.life.Unlock()
 	defer close(w.done)
+	w.bus.Close() // what a read under way would bring is another's to begin
 	if begun {
-		w.stopErr = w.drain()
+		w.post(core.Event{Kind: core.EvDrain})
+		w.stopErr = w.leftBehind(<-w.drained)
 	}
 	w.cancel()
-	w.bus.Close()
 	w.inbox.close()
 	w.loops.Wait()
 	if err := w.keeper.Stop(); w.stopErr == nil {
 		w.stopErr = err
 	}
-	if begun {
-		// Last, when its leases are free: whoever is told takes over what is left.
-		if err := w.bus.Leave(context.Background(), w.cfg.InstanceID); err != nil {
-			w.cfg.Logger.Info("not signed off; the others find out after a TTL", zap.String("worker", w.cfg.InstanceID), zap.Error(err))
-		}
-	}
+	_ = w.member.SignOff(context.Background()) // it says so
 	w.store.Close()
 	if !errors.Is(w.stopErr, ErrStuck) {
 		w.tasks.Wait()
 	}
 	return w.stopErr
-}
-
-// drain ends what runs. What does not return in time is left behind, with its leases, and so is what Redis does not take.
-func (w *Worker) drain() error {
-	w.inbox.put(message{f: func() { w.draining = true }, event: core.Event{Kind: core.EvDrain}})
-	patience := w.store.Options().OpTimeout
-	late := time.NewTimer(w.cfg.StopTimeout + patience)
-	defer late.Stop()
-	select {
-	case <-w.drained:
-		return nil
-	case <-late.C:
-		return fmt.Errorf("%w: stopped all the same; its leases expire within %v", ErrStuck, w.cfg.Store.Leases.TTL)
-	case <-w.idle:
-		late.Reset(patience)
-	}
-	select {
-	case <-w.drained:
-		return nil
-	case <-late.C:
-		return w.unsaid()
-	}
 }
 
 // unconfirmed is an error of a Redis that has not confirmed: what it did is not known.
@@ -223,18 +191,24 @@ type unconfirmed struct{ error }
 func (e unconfirmed) Is(target error) bool { return target == lease.ErrUnknown }
 func (e unconfirmed) Unwrap() error        { return e.error }
 
-// unsaid is the error of a stop whose sessions have ended without Redis' word, and why.
-func (w *Worker) unsaid() error {
-	err := fmt.Errorf("stopped with %d sessions whose end Redis has not confirmed; what is left expires within %v",
-		asked(w, func() int { return len(w.jobs) }), w.cfg.Store.Leases.TTL)
-	if why := w.unwritten.Load(); why != nil && *why != nil {
-		var reply redis.Error
-		if errors.As(*why, &reply) {
-			return unconfirmed{fmt.Errorf("%w: %w", err, redisstore.Cause(reply))}
-		}
-		return unconfirmed{fmt.Errorf("%w: %w", err, *why)}
+// leftBehind is the error of a stop that has left something, with its leases.
+func (w *Worker) leftBehind(e core.Effect) error {
+	switch {
+	case e.Stuck:
+		return fmt.Errorf("%w: stopped all the same; its leases expire within %v", ErrStuck, w.cfg.Store.Leases.TTL)
+	case e.Left == 0:
+		return nil
 	}
-	return unconfirmed{fmt.Errorf("%w: %w", err, lease.ErrUnknown)}
+	err := fmt.Errorf("stopped with %d sessions whose end Redis has not confirmed; what is left expires within %v", e.Left,
+		w.cfg.Store.Leases.TTL)
+	why := lease.ErrUnknown
+	if last := w.unwritten.Load(); last != nil && *last != nil {
+		why = *last
+	}
+	if reply := redis.Error(nil); errors.As(why, &reply) {
+		why = redisstore.Cause(reply)
+	}
+	return unconfirmed{fmt.Errorf("%w: %w", err, why)}
 }
 
 func (w *Worker) now() leasecore.Time { return w.at(time.Now()) }
@@ -317,11 +291,7 @@ func (w *Worker) loop() {
 			}
 			clear(batch)
 		}
-		if w.draining && w.live == 0 {
-			w.draining = false // told once
-			close(w.idle)
-		}
-		if w.machine.Waiting() == 0 {
+		if w.machine.Idle() {
 			w.feed()
 		}
 		if next := w.machine.Next(); next != 0 {

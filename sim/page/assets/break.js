@@ -85,6 +85,16 @@ class Figure {
     const next = this.marks[at < 0 ? (step > 0 ? 0 : this.marks.length - 1) : clamp(at + step, 0, this.marks.length - 1)];
     if (next) next.e.focus();
   }
+  // words writes texts in a row, from the last to the first, and leaves out what would stand on another.
+  words(all, y) {
+    let left = Infinity;
+    for (const [x, text, anchor, cls] of all.sort((p, q) => q[0] - p[0])) {
+      const w = text.length * (cls ? 7.2 : 6.4), from = anchor === "end" ? x - w : x;
+      if (from + w > left && left !== Infinity) continue;
+      left = from - 4;
+      this.text(x, y, text, { "text-anchor": anchor, class: cls });
+    }
+  }
   line(x1, y1, x2, y2, attrs) { return sv("line", { x1, y1, x2, y2, ...attrs }); }
   text(x, y, text, attrs) { return this.add(sv("text", { x, y, ...attrs }, text)); }
 }
@@ -116,7 +126,7 @@ const rowFaults = (f, b, nodes) => {
       sv("text", { x: Math.min(s.x + 5, f.w - s.room), y: y + 12 }, s.label));
     f.mark(g, s.fault.from, [faultLine(s.fault)]);
   }
-  f.y = y0 + lanes * 19 + 8;
+  f.y = y0 + Math.max(lanes * 19 + 8, narrow() ? 0 : 34);
 };
 
 // tint shades the row of what a fault struck.
@@ -153,7 +163,7 @@ const endWords = { 1: "lost", 2: "released", 3: "its process ended", 4: "window 
 const rowBelieved = (f, b, node, ids) => {
   const h = 30, E = M.events, K = X.kind, T = M.terms, c = nodeColor(node);
   f.label(nodeName(node), "believed", f.y + 12, c.line);
-  const y = f.y;
+  const y = f.y, words = [];
   tint(f, node, y, h);
   for (const i of X.bySession[b.session] || []) {
     if (T.n[i] !== node || T.t[i] > f.t1 || T.t[i] + T.d[i] < f.t0) continue;
@@ -166,19 +176,20 @@ const rowBelieved = (f, b, node, ids) => {
     }
     const start = ids.find((k) => E.k[k] === K.acquired && E.n[k] === node && Math.abs(E.t[k] / 1000 - from) < 2);
     f.mark(bar, from, start === undefined ? [`${nodeName(node)} trusts its lease from ${seconds(from)} to ${seconds(to)}`] : [lineOf(start)]);
-    const open = to > f.t1;
+    const open = to > f.t1, pale = (X.doubts.get(i) || []).some(([d0, d1]) => d0 <= Math.min(to, f.t1) && d1 >= Math.min(to, f.t1) - 1);
     if (open && narrow()) continue; // the plate says it
     if (open) {
       const text = T.h[i] === 0 ? "to the end of the run ▸" : `to ${seconds(to)} ▸`;
-      f.text(f.w - 18, y + 12, text, { "text-anchor": "end", class: "bold" });
+      words.push([f.w - 18, text, "end", !pale && f.w - 18 - f.cx(from) > text.length * 7.2 ? "bold on" : "bold"]);
     } else if (to >= f.t0) {
       f.add(f.line(f.x(to), y - 2, f.x(to), y + h + 2, { stroke: c.line, "stroke-width": 3 }));
       const said = ids.find((k) => (E.k[k] === K.lost || E.k[k] === K.released) && E.n[k] === node && Math.abs(E.t[k] / 1000 - to) < 2);
       const word = (endWords[T.h[i]] || "") + (said !== undefined && M.strings[E.r[said]] ? `: ${M.strings[E.r[said]].slice(0, 40)}` : "");
       const inside = f.x(to) - f.cx(from) > word.length * 6.2 + 10 && f.w - f.x(to) < word.length * 6.2 + 20;
-      f.text(inside ? f.x(to) - 6 : Math.min(f.x(to) + 6, f.w - word.length * 6.2), y + 13, word, { "text-anchor": inside ? "end" : "start" });
+      words.push([inside ? f.x(to) - 6 : Math.min(f.x(to) + 6, f.w - word.length * 6.2), word, inside ? "end" : "start", inside && !pale ? "on" : null]);
     }
   }
+  f.words(words, y + 13);
   let last = null;
   for (const k of ids) {
     if (E.n[k] !== node || E.k[k] !== K.renewed && E.k[k] !== K.acquired) continue;
@@ -230,13 +241,14 @@ const rowWorked = (f, node, ids) => {
 
 const rowMessages = (f, b, nodes, grants, ids) => {
   const E = M.events, K = X.kind, gap = 54, tapped = grants.length > 0;
+  if (!tapped && !ids.some((k) => [K.renewStart, K.renewed, K.acquired].includes(E.k[k]))) return;
   const asked = ids.some((k) => E.k[k] === K.renewStart);
   f.text(f.g0, f.y + 11, `messages about this lease${asked ? " (renewals, grants)" : ": only answers, these nodes say no renewStart"}${tapped ? "" : "; Redis was not watched"}`, { class: "mut" });
   f.y += narrow() ? 34 : 22;
   const ys = nodes.length > 1 ? [f.y, f.y + 2 * gap] : [f.y], redis = f.y + gap;
   f.add(f.line(f.g0, redis, f.w - 12, redis, { stroke: color("ink"), "stroke-width": 1.3 }));
   f.text(narrow() ? 4 : 0, redis + (narrow() ? -4 : 4), "Redis", { class: "bold" });
-  nodes.slice(0, 2).forEach((node, k) => messagesOf(f, node, ys[k], redis, ids, tapped));
+  nodes.slice(0, 2).forEach((node, k) => messagesOf(f, node, ys[k], redis, ids, tapped, [b.from / 1000, b.to / 1000]));
   f.y = (nodes.length > 1 ? f.y + 2 * gap : redis) + 14;
 };
 
@@ -255,13 +267,14 @@ const lifeLane = (f, node, y, c) => {
   }
 };
 
-const messagesOf = (f, node, y, redis, ids, tapped) => {
+const messagesOf = (f, node, y, redis, ids, tapped, tried) => {
   const E = M.events, K = X.kind, c = nodeColor(node), mine = ids.filter((k) => E.n[k] === node);
   if (!narrow()) { const t = f.text(0, y + 4, nodeName(node), { class: "bold" }); t.style.fill = c.line; } else f.text(4, y - 5, nodeName(node), { class: "bold" });
   if (M.nodes[node]) lifeLane(f, node, y, c);
   const done = mine.filter((k) => E.k[k] === K.redisExtended || E.k[k] === K.redisGranted);
   const seen = (t) => t >= f.t0 && t <= f.t1;
   let start = null;
+  const granted = [];
   const lostRequest = (since, lines) => {
     const dir = redis > y ? 1 : -1, g = sv("g");
     g.append(f.line(f.x(since), y, f.x(since), y + dir * 22, { stroke: color("fault"), "stroke-width": 1.4 }), cross(f.x(since), y + dir * 25, 3, color("fault")));
@@ -274,7 +287,7 @@ const messagesOf = (f, node, y, redis, ids, tapped) => {
       if (start !== null && seen(E.t[start] / 1000)) lostRequest(E.t[start] / 1000, [lineOf(start)]);
       start = k;
     }
-    else if (kind === K.renewed || kind === K.renewFailed || kind === K.acquired || kind === K.lost || kind === K.released) {
+    else if (kind === K.renewed || kind === K.renewFailed || kind === K.acquireFailed || kind === K.acquired || kind === K.lost || kind === K.released) {
       const since = start !== null ? E.t[start] / 1000 : t - M.ttl / 6;
       const act = done.filter((d) => E.t[d] / 1000 >= since - 2 && E.t[d] / 1000 <= t + 2).pop();
       if (start !== null && seen(since)) {
@@ -285,6 +298,13 @@ const messagesOf = (f, node, y, redis, ids, tapped) => {
       if (kind === K.renewed && seen(t)) {
         if (act === undefined && tapped) f.mark(arrow(f, f.x(t), redis, f.x(t), y, color("red"), { dashed: true }), t, [lineOf(k)]), f.used.add("untrue");
         else f.mark(arrow(f, f.cx(act !== undefined ? E.t[act] / 1000 : t), redis, f.x(t), y, c.line), t, [lineOf(k), ...(act !== undefined ? [lineOf(act)] : [])]);
+      } else if (kind === K.acquireFailed && seen(t)) {
+        const dir = redis > y ? 1 : -1;
+        f.mark(cross(f.x(t), y + dir * 8, 3.4, color("fault")), t, [lineOf(k)]);
+        f.used.add("unanswered");
+        const why = `not granted: ${M.strings[E.r[k]].slice(0, 24)}`, right = f.x(t) < f.g0 + why.length * 6.4;
+        if (M.strings[E.r[k]] && t >= tried[0] && t <= tried[1]) granted.push([f.x(t) + (right ? 8 : -8), why, right ? "start" : "end", null]);
+        continue;
       } else if (kind === K.renewFailed && seen(t)) {
         const dir = redis > y ? 1 : -1;
         f.mark(cross(f.x(t), y + dir * 8, 3.4, color("fault")), t, [lineOf(k)]);
@@ -293,7 +313,7 @@ const messagesOf = (f, node, y, redis, ids, tapped) => {
         f.mark(arrow(f, f.cx(act !== undefined ? E.t[act] / 1000 : t), redis, f.x(t), y, c.line, { thick: true }), t, [lineOf(k), ...(act !== undefined ? [lineOf(act)] : [])]);
         f.used.add("grant");
         const text = `granted to ${nodeName(node)}`, right = f.x(t) < f.g0 + text.length * 6.5;
-        f.text(f.x(t) + (right ? 8 : -8), (y + redis) / 2 + 4, text, { "text-anchor": right ? "start" : "end", class: "bold" });
+        granted.push([f.x(t) + (right ? 8 : -8), text, right ? "start" : "end", "bold"]);
       } else if ((kind === K.lost || kind === K.released) && seen(t)) {
         f.mark(sv("rect", { x: f.x(t) - 3, y: y - 5, width: 6, height: 10, fill: c.line }), t, [lineOf(k)]);
         f.used.add("over");
@@ -301,6 +321,7 @@ const messagesOf = (f, node, y, redis, ids, tapped) => {
       start = null;
     }
   }
+  f.words(granted, (y + redis) / 2 + 4);
 };
 
 const rowAxis = (f) => {
@@ -364,6 +385,13 @@ const nodesOf = (b, t0, t1) => {
   return out.slice(0, 4);
 };
 
+// triedOf are those that tried in vain to take what nobody had.
+const triedOf = (b) => {
+  if (!["G5", "G8", "G9", "G13", "E4"].includes(b.id)) return [];
+  const E = M.events, ids = eventsOf(b.session, b.from / 1000, b.to / 1000).filter((i) => E.k[i] === X.kind.acquireFailed && E.n[i] >= 0);
+  return [...new Set(ids.map((i) => E.n[i]))];
+};
+
 const legends = {
   two: ["both trusted", () => sv("g", null, sv("rect", { x: 1, y: 2, width: 18, height: 9, fill: "url(#hatch)", stroke: color("red") }))],
   served: ["poll served", () => sv("circle", { cx: 8, cy: 7, r: 3.4, fill: color("ink") })],
@@ -378,6 +406,7 @@ const legends = {
   exited: ["process ended", () => cross(8, 7, 4, color("ink"), 2)],
   doubt: ["pale: in doubt (renewFailed)", () => sv("rect", { x: 0, y: 2, width: 18, height: 9, fill: color("none"), stroke: color("muted") })],
   until: ["its own deadline (until)", () => sv("circle", { cx: 8, cy: 7, r: 3, fill: color("muted") })],
+  fence: ["fence set, or given; a red step falls", () => sv("rect", { x: 5, y: 4, width: 6, height: 6, fill: color("ink") })],
   deadline: ["missed deadline", () => sv("line", { x1: 8, y1: 0, x2: 8, y2: 14, stroke: color("ink"), "stroke-width": 2, "stroke-dasharray": "4 3" })],
 };
 
@@ -389,6 +418,8 @@ const drawLease = (b, box) => {
   if (!two) f.y += gapBracket(f, b, f.y + 6);
   const top = f.y;
   if (grants.length > 0) rowGranted(f, b, grants);
+  if (nodes.length === 0 && grants.length === 0) rowsOfIntent(f, b, ids);
+  if (["G2", "G3", "E2", "E3", "I1"].includes(b.id)) rowFences(f, b);
   const textY = f.y + 5;
   f.y += 10;
   const believedTop = f.y;
@@ -401,7 +432,7 @@ const drawLease = (b, box) => {
   f.y += 4;
   for (const node of nodes) rowWorked(f, node, ids);
   f.y += 6;
-  rowMessages(f, b, nodes, grants, ids);
+  rowMessages(f, b, [...new Set([...nodes.slice(0, 1), ...triedOf(b), ...nodes])], grants, ids);
   deadlineLine(f, b, top - 2, f.y - 10, textY);
   callouts(f, b, f.y);
   rowAxis(f);
@@ -419,7 +450,8 @@ const drawBreak = (at) => {
   const head = el("p", null, `${b.id} ${(M.guarantees.find((g) => g.id === b.id) || {}).promise || ""}.`,
     b.session >= 0 ? [" Session ", el("code", null, sessionName(b.session)), "; two TTLs ", `(${length(2 * M.ttl)}) before and after.`] : null, owners);
   const parts = [head];
-  if (at !== 0) parts.push(el("p", null, sentenceParts(b.sentence, b.owners)));
+  if (["G6", "G7"].includes(b.id) && b.watched) parts.push(el("figure", null, drawBalance(b)));
+  if (at !== 0 || M.head.verdict !== "fail") parts.push(el("p", null, sentenceParts(b.sentence, b.owners))); // else the page begins with it
   parts.push(steps);
   if (b.watched) {
     const { figure, ids } = drawLease(b, box), E = M.events;
@@ -431,17 +463,14 @@ const drawBreak = (at) => {
       el("pre", { class: "printed" }, b.steps.map((s) => ids.find((i) => Math.abs(E.t[i] - s.at) < 2000)).filter((i) => i !== undefined).map(lineOf).join("\n")),
       asTable("The same as a table", ["time", "who", "what", "of what"], () => ids.slice(0, 400).map((i) => [
         seconds(E.t[i] / 1000), nodeName(E.n[i]), M.kinds[E.k[i]], lineOf(i).slice(36).trim()])));
-  } else if (["G6", "G7"].includes(b.id)) parts.push(el("figure", null, drawShares(windowOf(b))));
-  else parts.push(el("p", null, "There is no drawing of it: what the judge says stands in the table above."));
+    if (/^(E[56]|I[1-6])$/.test(b.id)) parts.push(others(b));
+  } else {
+    if (b.said) parts.push(el("p", null, `The judge: ${b.said}`));
+    parts.push(others(b));
+    if (["G14", "E7", "I7"].includes(b.id) && b.owners.some((o) => o.node >= 0)) parts.push(narrow() ? el("p", null, "Commands a second of the first:") : null, el("figure", null, drawCommands(b)));
+    if (["G6", "G7", "G11"].includes(b.id)) parts.push(el("figure", null, drawBalance(b)));
+    if (b.lines && b.lines.length) parts.push(el("p", null, "What the judge shows of it:"), el("pre", { class: "lines events" }, b.lines.join("\n")));
+  }
   parts.push(breakList(at));
   return section(at === 0 ? `The first break: ${b.lead}` : `A break: ${b.lead}`, "break", ...parts);
-};
-
-const breakList = (at) => {
-  if (M.breaks.length < 2) return null;
-  const total = M.guarantees.reduce((n, g) => n + (g.broken || 0), 0);
-  const order = M.breaks.map((b, i) => [b, i]).sort((x, y) => x[0].from - y[0].from);
-  return el("details", { id: "breaklist" }, el("summary", null, `${M.breaks.length} of ${Math.max(total, M.breaks.length)} breaks can be drawn, in order of time`),
-    el("ol", { class: "breaks" }, order.map(([b, i]) => el("li", null, el("button", { type: "button", "aria-current": i === at ? "true" : null, onclick: () => showBreak(i, true) },
-      `${seconds(b.from / 1000)}  ${b.id}  ${b.session >= 0 ? shortName(b.session) : ""}  ${length((b.to - b.from) / 1000)}  ${b.owners.map((o) => o.name).join(", ")}${i === at ? "  (shown)" : ""}`)))));
 };

@@ -43,7 +43,9 @@ const drawHead = () => {
     h.sub ? el("div", { class: "muted" }, h.sub) : null,
     el("div", { class: "cmds" },
       h.commands.map(([what, cmd]) => el("span", { class: "cmd" }, `${what} `, el("code", null, cmd), " ", copyButton(cmd))),
-      h.muted ? el("span", null, h.muted) : null));
+      h.muted ? el("span", null, h.muted) : null,
+      M.smaller ? el("button", { type: "button", id: "smaller", onclick: () => { location.hash = "#run=smaller"; } }, `show the smallest run that breaks it: ${M.smaller.head.facts.slice(2, 5).join(", ")}, ${(M.smaller.plan || []).length} fault${(M.smaller.plan || []).length === 1 ? "" : "s"}`) : null,
+      M !== whole ? el("button", { type: "button", id: "whole", onclick: () => { location.hash = "#"; } }, "back to the run that it was made of") : null));
 };
 
 const kindsText = (kinds, of, most) => {
@@ -124,7 +126,7 @@ const drawClosest = () => {
     .sort((x, y) => y.value / y.limit - x.value / x.limit);
   if (all.length === 0) return null;
   const w = Math.max(260, Math.min(1336, innerWidth - (narrow() ? 24 : 64))), gutter = 130, right = narrow() ? 50 : 190, scale = (w - gutter - right) / 1.02;
-  const g = sv("svg", { width: w, height: all.length * 22 + 20, role: "img", "aria-label": all.map((x) => `${x.id} ${x.value} of ${x.limit}`).join(", ") });
+  const g = sv("svg", { width: w, height: all.length * 22 + 20, viewBox: `0 0 ${w} ${all.length * 22 + 20}`, role: "img", "aria-label": all.map((x) => `${x.id} ${x.value} of ${x.limit}`).join(", ") });
   all.forEach((x, i) => {
     const y = i * 22, share = Math.min(1, x.value / x.limit);
     g.append(sv("text", { x: 0, y: y + 14 }, sv("tspan", { "font-weight": 650 }, x.id), ` ${x.promise}`),

@@ -5,7 +5,7 @@ const stripPlot = (title, g) => {
   const w = Math.max(300, Math.min(652, (document.querySelector("main").clientWidth - 90) / (narrow() ? 1 : 2))), gutter = 118, right = narrow() ? 16 : 215;
   const limit = g.unit.startsWith("ms") ? g.limit : 0, most = Math.max(limit * 1.25, Math.min(Math.max(...all.map((t) => t.max)), limit ? limit * 2 : Infinity)) || 1;
   const x = (t) => gutter + (Math.min(t, most) / most) * (w - gutter - right), h = all.length * 24;
-  const s = sv("svg", { width: w, height: h + 18, role: "img", "aria-label": all.map((t) => `${t.of}: n ${t.n}, p50 ${length(t.p50)}, max ${length(t.max)}`).join("; ") });
+  const s = sv("svg", { width: w, height: h + 18, viewBox: `0 0 ${w} ${h + 18}`, role: "img", "aria-label": all.map((t) => `${t.of}: n ${t.n}, p50 ${length(t.p50)}, max ${length(t.max)}`).join("; ") });
   const { step, all: ticks } = ticksOf(0, most, 5);
   for (const t of ticks) s.append(sv("rect", { x: x(t), y: 0, width: 1, height: h, fill: color("line") }), sv("text", { x: x(t), y: h + 13, "text-anchor": "middle", class: "mut" }, most < 2000 ? `${t} ms` : axisText(t, step)));
   if (limit) s.append(sv("line", { x1: x(limit), y1: 0, x2: x(limit), y2: h, stroke: color("ink"), "stroke-width": 2, "stroke-dasharray": "4 3" }));
@@ -66,11 +66,11 @@ const drawLoads = () => {
 const drawPlan = () => {
   const struck = new Map(M.faults.map((f) => [f.n, f])), rows = M.plan.map((p) => {
     const f = struck.get(p.n), target = f && f.node >= 0 && p.target !== nodeName(f.node) ? `${p.target} (${nodeName(f.node)})` : p.target;
-    return el("tr", null, el("td", { class: "n" }, p.n), el("td", { class: "n" }, seconds(p.at, 2)), el("td", { class: "n" }, f ? seconds(f.from, 2) : M.end < X.end ? "not reached" : "spared"), el("td", null, p.kind), el("td", null, target), el("td", { class: "n" }, p.for ? length(p.for) : ""), el("td", null, p.lone ? "alone" : ""));
+    return el("tr", null, el("td", { class: "n" }, p.n), el("td", { class: "n wide" }, seconds(p.at, 2)), el("td", { class: "n" }, f ? seconds(f.from, 2) : M.end < X.end ? "not reached" : "spared"), el("td", null, p.kind), el("td", null, target), el("td", { class: "n" }, p.for ? length(p.for) : ""), el("td", null, p.lone ? "alone" : ""));
   });
   rows.slice(20).forEach((r) => { r.hidden = true; });
   const more = rows.length > 20 ? el("button", { type: "button", onclick: (ev) => { rows.forEach((r) => { r.hidden = false; }); ev.currentTarget.remove(); } }, `show all ${rows.length}`) : null;
-  const head = [["#", "n"], ["planned", "n"], ["struck", "n"], ["fault"], ["target"], ["for", "n"], [""]];
+  const head = [["#", "n"], ["planned", "n wide"], ["struck", "n"], ["fault"], ["target"], ["for", "n"], [""]];
   return section("Plan, configuration, versions", "plan",
     el("div", { class: "plan" },
       el("div", null, rows.length ? el("table", null, el("thead", null, el("tr", null, head.map(([n, c]) => el("th", { scope: "col", class: c }, n)))), el("tbody", null, rows)) : el("p", { class: "muted" }, "No fault was planned."), more),

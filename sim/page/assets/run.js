@@ -83,7 +83,7 @@ class RunView {
     this.faultH = lanes > 16 ? 6 : this.labels ? 15 : 8;
     this.spans = spans; this.faultY = y + (n ? 14 : 0);
     y = this.faultY + Math.max(lanes, spans.length ? 1 : 0) * this.faultH + 10;
-    this.nodeY = y; this.nodeH = M.nodes.length > 40 ? 12 : M.nodes.length > 10 ? 24 : 28;
+    this.nodeY = y; this.nodeH = M.nodes.length > 40 ? (root.classList.contains("print") ? 6 : 12) : M.nodes.length > 10 ? 24 : 28;
     y += M.nodes.length * this.nodeH + 16;
     this.sessionY = y;
     const k = this.rows.length;
@@ -198,7 +198,7 @@ class RunView {
     const wanted = M.nodes.findIndex((n) => n.name === S.node);
     this.rows.forEach((s, k) => {
       const y = this.sessionY + k * h;
-      if (h >= 11) this.text(shortName(s).slice(0, narrow() ? 4 : 16), 0, y + h - 3, X.broken.has(s) ? this.colors.red : this.colors.muted);
+      if (h >= 11) this.text(narrow() ? tinyName(s) : shortName(s), 0, y + h - 3, X.broken.has(s) ? this.colors.red : this.colors.muted);
       g.fillStyle = this.colors.none;
       for (const [from, to] of M.sessions[s].there) {
         const end = to < 0 ? M.end : to;

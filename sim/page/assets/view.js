@@ -20,6 +20,7 @@ const remember = () => {
   if (!shownAll()) p.set("t", `${(S.t0 / 1000).toFixed(3)}-${(S.t1 / 1000).toFixed(3)}`);
   for (const name of ["node", "session", "kind", "guarantee", "order"]) if (S[name]) p.set(name, S[name]);
   if (S.broken) p.set("broken", "1");
+  if (M !== whole) p.set("run", "smaller");
   if (X.current) p.set("break", String(X.current));
   const text = p.toString();
   if (`#${text}` !== location.hash && (text || location.hash)) history.replaceState(null, "", text ? `#${text}` : "#");

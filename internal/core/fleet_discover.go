@@ -40,11 +40,11 @@ const (
 // discoveryRule says when a cause has an instance look.
 type discoveryRule struct {
 	cause     string
-	share     int64                               // within Discovery / share, 0: at once
-	when      func(*Core) (at Time, spread int64) // in place of share
-	limit     func(*Core) bool                    // nil: whenever the cause comes about
-	guarantee string                              // that fails, or comes late, without it
-	story     string                              // of testdata/stories that comes out otherwise without it
+	share     int64                                // within Discovery / share, 0: at once
+	when      func(*fleet) (at Time, spread int64) // in place of share
+	limit     func(*fleet) bool                    // nil: whenever the cause comes about
+	guarantee string                               // that fails, or comes late, without it
+	story     string                               // of testdata/stories that comes out otherwise without it
 }
 
 // discoveryRules is all there is to say of when an instance looks. Looks are the dearest thing that it sends: it has one under
@@ -57,7 +57,7 @@ var discoveryRules = [discoveryCauses]discoveryRule{
 		guarantee: "G6", story: "join.txt"},
 	discoverInterval: {
 		cause: "an interval is over: every message may have been lost",
-		when:  (*Core).afterInterval, guarantee: "G6", story: "crash.txt"},
+		when:  (*fleet).afterInterval, guarantee: "G6", story: "crash.txt"},
 	discoverSubscribed: {
 		cause:     "the channel is heard again",
 		guarantee: "G6", story: "discovery.txt"},
@@ -111,7 +111,7 @@ var discoveryRules = [discoveryCauses]discoveryRule{
 		share: 60, guarantee: "G5", story: "discovery.txt"},
 	discoverOvertaken: {
 		cause: "another took what was free for this one, and leaves it what is free still",
-		when:  (*Core).cheaply, guarantee: "G5", story: "join.txt"},
+		when:  (*fleet).cheaply, guarantee: "G5", story: "join.txt"},
 	discoverHeir: {
 		cause: "it came too late for what it was to have: something else will be given",
 		share: 10, guarantee: "G6", story: "discovery.txt"},
@@ -129,69 +129,114 @@ var discoveryRules = [discoveryCauses]discoveryRule{
 		share: 10, guarantee: "G8", story: "unwanted.txt"},
 	discoverAsked: {
 		cause: "another asks for what this one has",
-		when:  (*Core).sinceLast, guarantee: "G6", story: "join.txt"},
+		when:  (*fleet).sinceLast, guarantee: "G6", story: "join.txt"},
 	discoverAsking: {
 		cause: "it asked others for what it lacks",
-		share: 10, limit: (*Core).asksOn, guarantee: "G6", story: "discovery.txt"},
+		share: 10, limit: (*fleet).asksOn, guarantee: "G6", story: "discovery.txt"},
 	discoverBlocked: {
 		cause: "it could take nothing, and can when this is over",
-		when:  (*Core).whenUnblocked, guarantee: "G6", story: "blocked.txt"},
+		when:  (*fleet).whenUnblocked, guarantee: "G6", story: "blocked.txt"},
 }
+
+// starts has the fleet looked at from here on, stops until here.
+func (f *fleet) starts() {
+	f.on = true
+	f.discover(discoverStart)
+}
+
+func (f *fleet) stops() { f.on, f.next = false, 0 }
 
 // discover makes the next look happen when cause's rule says, if none is due before. Instances that were moved by the same event
 // are spread a little, each by its own hash, so that they do not all read at the same instant.
-func (c *Core) discover(cause discoveryCause) {
+func (f *fleet) discover(cause discoveryCause) {
 	r := &discoveryRules[cause]
-	if c.draining || c.cfg.NoHeartbeat || !c.started || r.limit != nil && !r.limit(c) {
+	if !f.on || r.limit != nil && !r.limit(f) {
 		return
 	}
-	at, spread := c.now.Mono, int64(0)
+	at, spread := f.k.now.Mono, int64(0)
 	switch {
 	case r.when != nil:
-		at, spread = r.when(c)
+		at, spread = r.when(f)
 	case r.share > 0:
-		spread = c.cfg.Discovery / r.share
+		spread = f.k.cfg.Discovery / r.share
 		at += Time(spread)
 	}
-	if at <= c.now.Mono {
-		c.queue.discovery = true
+	if at <= f.k.now.Mono {
+		f.due = true
 		return
 	}
-	at += Time(int64(c.nodes[0].hash%64) * spread / 256)
-	if c.nextDiscovery == 0 || at < c.nextDiscovery {
-		c.nextDiscovery = at
+	at += Time(int64(f.r.nodes[0].hash%64) * spread / 256)
+	if f.next == 0 || at < f.next {
+		f.next = at
 	}
+}
+
+// seen takes note of an answered look: the next is an interval later, or sooner if something changed.
+func (f *fleet) seen(changed bool, blocked Time) {
+	f.blocked = blocked
+	f.touched = f.touched[:0]
+	f.dirty = f.dirty || changed
+	f.discover(discoverInterval)
+	if changed {
+		f.discover(discoverChanged)
+	}
+}
+
+// intervalOver has a look made, and the next one an interval later.
+func (f *fleet) intervalOver() {
+	f.next = 0
+	f.discover(discoverInterval)
+	f.due = true
+}
+
+// lookSent takes note of the look under way.
+func (f *fleet) lookSent(seq uint64) {
+	f.due = false
+	f.look, f.lookedAt = seq, f.k.now.Mono
+	f.touched = f.touched[:0]
+}
+
+// lookEnded takes note that a look is under way no longer. It reports whether it was the last that was sent, whose answer counts.
+func (f *fleet) lookEnded(seq uint64) bool {
+	counts := f.look == seq
+	if counts {
+		f.look = 0
+	}
+	return counts
+}
+
+// lookFailed has a look made again in place of one that will not be answered.
+func (f *fleet) lookFailed(seq uint64) {
+	f.lookEnded(seq)
+	f.due = true
 }
 
 // discoveryInterval is Discovery, stretched where all instances' looks together would read more than LookBudget keys a second.
-func (c *Core) discoveryInterval() int64 {
-	keys := int64(len(c.fleet.sessions.IDs)) * int64(max(1, len(c.fleet.live)))
-	return max(c.cfg.Discovery, keys*Second/c.cfg.LookBudget)
+func (f *fleet) discoveryInterval() int64 {
+	keys := int64(len(f.sessions.IDs)) * int64(max(1, len(f.live)))
+	return max(f.k.cfg.Discovery, keys*Second/f.k.cfg.LookBudget)
 }
 
-func (c *Core) afterInterval() (at Time, spread int64) {
-	return c.now.Mono + Time(c.discoveryInterval()), 0
+func (f *fleet) afterInterval() (at Time, spread int64) {
+	return f.k.now.Mono + Time(f.discoveryInterval()), 0
 }
 
 // cheaply is at once, where that is cheap: with 1,000 sessions, no sooner than the look that what is free asks for anyway.
-func (c *Core) cheaply() (at Time, spread int64) {
-	d := max(c.discoveryInterval()/100, c.cfg.Discovery/10_000*int64(len(c.fleet.known)))
-	return c.now.Mono + Time(d), d
+func (f *fleet) cheaply() (at Time, spread int64) {
+	d := max(f.discoveryInterval()/100, f.k.cfg.Discovery/10_000*int64(len(f.known)))
+	return f.k.now.Mono + Time(d), d
 }
 
 // sinceLast is at once if the last look is not very recent: instances that disagree for a while must not drive each other to ask
 // and look at the speed of the network.
-func (c *Core) sinceLast() (at Time, spread int64) {
-	if c.fleet.discoveredAt == 0 {
-		return c.now.Mono, 0
+func (f *fleet) sinceLast() (at Time, spread int64) {
+	if f.lookedAt == 0 {
+		return f.k.now.Mono, 0
 	}
-	return c.fleet.discoveredAt + Time(c.cfg.Discovery/50), 0
+	return f.lookedAt + Time(f.k.cfg.Discovery/50), 0
 }
 
-func (c *Core) whenUnblocked() (at Time, spread int64) {
-	until, _ := c.Blocked()
-	return until, c.cfg.Discovery / 10
-}
+func (f *fleet) whenUnblocked() (at Time, spread int64) { return f.blocked, f.k.cfg.Discovery / 10 }
 
 // asksOn lets the next look, and with it the next asking, come soon while something is missing; not for ever where nobody gives.
-func (c *Core) asksOn() bool { return c.fleet.missing > 0 && c.fleet.asked <= 5 }
+func (f *fleet) asksOn() bool { return f.missing > 0 && f.asked <= 5 }

@@ -50,16 +50,27 @@ func differs(t *testing.T, path string, cause discoveryCause, without bool) (dif
 	r := &discoveryRules[cause]
 	limit := r.limit
 	if without {
-		r.limit = func(*Core) bool { return false }
+		r.limit = func(*fleet) bool { return false }
 	}
 	defer func() { r.limit = limit }()
+	s := &story{epoch: "r1"}
+	steps(t, path, func(d *datadriven.TestData, want string) {
+		s.out.Reset()
+		s.run(t, d)
+		got := strings.TrimSpace(s.out.String())
+		differs = differs || cmp.Or(got, "nothing") != want
+	})
+	return differs
+}
+
+// steps calls step for each of the stories of a file, with what it is to come to.
+func steps(t *testing.T, path string, step func(d *datadriven.TestData, want string)) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &story{epoch: "r1"}
-	for _, step := range strings.Split(string(text), "\n\n") {
-		told, want, ok := strings.Cut(step, "\n----\n")
+	for _, part := range strings.Split(string(text), "\n\n") {
+		told, want, ok := strings.Cut(part, "\n----\n")
 		if !ok {
 			continue // only a comment
 		}
@@ -71,10 +82,6 @@ func differs(t *testing.T, path string, cause discoveryCause, without bool) (dif
 		if d.Cmd, d.CmdArgs, err = datadriven.ParseLine(line); err != nil {
 			t.Fatal(err)
 		}
-		s.out.Reset()
-		s.run(t, d)
-		got := strings.TrimSpace(s.out.String())
-		differs = differs || cmp.Or(got, "nothing") != strings.TrimSpace(want)
+		step(d, strings.TrimSpace(want))
 	}
-	return differs
 }

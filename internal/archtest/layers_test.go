@@ -1,0 +1,143 @@
+package archtest
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const corePackage = "internal/core"
+
+// layers are the rooms of the core by the files they consist of, lowest first. What stands nowhere is Core, above all.
+var layers = []struct {
+	name  string
+	files []string // NAME.go and NAME_*.go
+}{
+	{"the boundary", []string{"ports", "config", "hash"}},
+	{"terms", []string{"terms"}},
+	{"registry", []string{"registry"}},
+	{"fleet", []string{"fleet", "place"}},
+}
+
+// layerOf returns where a file stands among layers.
+func layerOf(file string) int {
+	name, _, _ := strings.Cut(strings.TrimSuffix(filepath.Base(file), ".go"), "_")
+	for k := range layers {
+		if slices.Contains(layers[k].files, name) {
+			return k
+		}
+	}
+	return len(layers)
+}
+
+// driven are the fields of a layer that whoever drives it sets, too.
+var driven = map[string][]string{
+	"terms":    {"op", "phase", "rejected"},                                    // what a lease is asked for, and that an op was sent for it
+	"registry": {"beat", "leave", "written", "unable", "rejoin", "othersTake"}, // that the heartbeat is to be set, and what came of it
+	"fleet":    {"entered", "held"},                                            // what this instance has of a session
+}
+
+// Safety is argued from the files of terms alone: they refer to nothing of placement, heartbeats and looks, and no other file
+// changes what trust rests on. So with each layer: what is above it may be deleted in mind.
+func TestLayersOfCoreStandAlone(t *testing.T) {
+	p, ok := loaded(t)[corePackage]
+	if !ok {
+		t.Fatal("no package " + corePackage)
+	}
+	found := map[int]bool{}
+	for _, f := range p.Syntax {
+		found[layerOf(p.Fset.Position(f.Package).Filename)] = true
+	}
+	for k := range layers {
+		if !found[k] {
+			t.Error("no file of " + layers[k].name)
+		}
+	}
+	for _, s := range trespasses(p.Fset, p.Syntax, p.TypesInfo) {
+		t.Error(s)
+	}
+}
+
+// trespasses are what files of a layer refer to above it, and what others change of it.
+func trespasses(fset *token.FileSet, files []*ast.File, info *types.Info) (all []string) {
+	at := func(n ast.Node) int { return layerOf(fset.Position(n.Pos()).Filename) }
+	changed := func(to ast.Expr) {
+		sel, ok := to.(*ast.SelectorExpr)
+		if !ok {
+			return
+		}
+		v, ok := info.Uses[sel.Sel].(*types.Var)
+		if !ok || !v.IsField() || v.Pkg().Name() != "core" {
+			return
+		}
+		of := layerOf(fset.Position(v.Pos()).Filename)
+		if of > 0 && of < len(layers) && of != at(to) && !slices.Contains(driven[layers[of].name], v.Name()) {
+			all = append(all, fmt.Sprintf("%s: only %s changes %s", fset.Position(to.Pos()), layers[of].name, v.Name()))
+		}
+	}
+	for _, f := range files {
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.Ident:
+				obj := info.Uses[n]
+				if obj != nil && obj.Pkg() != nil && obj.Pkg().Name() == "core" && layerOf(fset.Position(obj.Pos()).Filename) > at(n) {
+					all = append(all, fmt.Sprintf("%s: %s knows nothing of %s", fset.Position(n.Pos()), layers[at(n)].name, n.Name))
+				}
+			case *ast.AssignStmt:
+				for _, to := range n.Lhs {
+					changed(to)
+				}
+			case *ast.IncDecStmt:
+				changed(n.X)
+			}
+			return true
+		})
+	}
+	return all
+}
+
+// Both rules catch what breaks them.
+func TestLayersRulesCatch(t *testing.T) {
+	fset := token.NewFileSet()
+	files := parsed(t, fset, map[string]string{
+		"terms.go":      "package core\ntype terms struct{ until, op int }\nfunc (k *terms) f(c *Core) { c.dirty = true }\n",
+		"registry.go":   "package core\ntype registry struct{ looks, beat int }\nfunc (r *registry) f(k *terms) { k.op = r.looks }\n",
+		"registry_2.go": "package core\nfunc (r *registry) g(c *Core) { r.looks++; c.dirty = true }\n",
+		"core.go":       "package core\ntype Core struct{ dirty bool }\nfunc (*Core) f(k *terms, r *registry) { k.until = 1; k.op = 2; r.looks++; r.beat = 1 }\n",
+	})
+	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
+	if _, err := (&types.Config{}).Check("core", fset, files, info); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range trespasses(fset, files, info) {
+		got = append(got, s[strings.Index(s, " ")+1:])
+	}
+	want := []string{
+		"only terms changes until", "only registry changes looks",
+		"registry knows nothing of Core", "registry knows nothing of dirty",
+		"terms knows nothing of Core", "terms knows nothing of dirty",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("found %q, want %q", got, want)
+	}
+}
+
+func parsed(t *testing.T, fset *token.FileSet, text map[string]string) (files []*ast.File) {
+	t.Helper()
+	for _, name := range slices.Sorted(maps.Keys(text)) {
+		f, err := parser.ParseFile(fset, name, text[name], 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, f)
+	}
+	return files
+}

@@ -1,0 +1,81 @@
+package core
+
+import "slices"
+
+// beat sets the heartbeat once the renewals under way have been answered, and to end with the first of what is held. The
+// others watch it in place of the leases, so it must not outlive them (G5).
+func (c *Core) beat() {
+	own := &c.registry.own
+	if !own.beat || c.paced(OpBeat) || c.ops.any(OpRenew, OpReassert) {
+		return
+	}
+	own.beat = false
+	if own.leaving || own.rejoin != 0 || c.epoch.outside {
+		return
+	}
+	ttl := c.cfg.TTL
+	for _, l := range c.held {
+		if l.until > c.now.Mono { // what has ended already has no part in it
+			ttl = min(ttl, int64(l.until-c.now.Mono)+c.margin)
+		}
+	}
+	c.send(OpBeat, nil, nil)
+	c.eff.Ops[len(c.eff.Ops)-1].TTL = ttl / Millisecond * Millisecond
+}
+
+// readHeartbeats reads the heartbeats that are due.
+func (c *Core) readHeartbeats() {
+	if len(c.registry.unread) == 0 || c.paced(OpNodes) {
+		return
+	}
+	for items := range slices.Chunk(c.registry.reads(), c.cfg.Batch) {
+		c.send(OpNodes, items, nil)
+	}
+}
+
+func (c *Core) nodesAnswered(in *inflight, a *Answer) {
+	for k, it := range in.op.Items {
+		switch i, said := c.registry.read(&in.op, it.ID, a.result(k)); said {
+		case heartbeatOverdue:
+			c.watch(i)
+		case heartbeatGone:
+			c.watch(i)
+			c.fleet.discover(discoverGone)
+		}
+	}
+}
+
+// watch reads the leases of an instance that seems to have died, so as to be there when they expire; what was free may have been
+// left to it, and is looked at again. Not while nothing may be acquired, as takeFree does not.
+func (c *Core) watch(o int32) {
+	if until, _ := c.Blocked(); !c.cfg.Place || until != 0 {
+		return
+	}
+	if c.fleet.anyFree {
+		c.fleet.discover(discoverGoneHeir)
+	}
+	for i := range c.fleet.known {
+		if c.fleet.known[i].owner != o {
+			continue
+		}
+		l := c.lease(c.fleet.sessions.IDs[i])
+		if l.phase == idle && !l.stuck && !l.place {
+			l.place = true
+			c.observe(l)
+		}
+	}
+}
+
+func (c *Core) beatAnswered(a *Answer) {
+	own := &c.registry.own
+	own.written = !a.Stale
+	own.beat = own.beat || a.Stale
+	own.beatEnded()
+}
+
+// acquisitionsFail has an instance that can take nothing leave the registry for a while.
+func (c *Core) acquisitionsFail(in *inflight) {
+	if pause := c.registry.acquisitionFailed(in.op.Sent); pause > 0 {
+		c.tell(Tell{Kind: TellWithdrawn, Wait: pause})
+	}
+}

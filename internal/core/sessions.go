@@ -1,0 +1,163 @@
+package core
+
+// lookAnswered acts on a reading of everything.
+func (c *Core) lookAnswered(in *inflight, a *Answer) {
+	f := &c.fleet
+	if !f.lookEnded(in.op.Seq) || a.Look == nil || c.draining || c.registry.own.rejoin != 0 || c.epoch.outside {
+		return
+	}
+	changed := c.registry.see(&in.op, a.Look.Nodes)
+	if c.cfg.Place {
+		changed = f.see(in.op.Seq, a.Look, c.stands) || changed
+	}
+	blocked, _ := c.Blocked()
+	f.seen(changed, blocked)
+	if c.cfg.Place {
+		c.askRedis()
+		c.answerAsks(in.op.Seq)
+		c.takeFree()
+		c.ask(f.wanted())
+		c.dropUnwanted()
+	}
+	f.placement()
+	c.registry.prune(f.owned)
+}
+
+// askRedis has renewed what a look showed as not this instance's.
+func (c *Core) askRedis() {
+	for _, i := range c.fleet.denied {
+		if l := c.entry(i); l.op == 0 {
+			c.requestRenew(l)
+		}
+	}
+}
+
+func (c *Core) ask(asks [][]Item) {
+	for _, items := range asks {
+		c.send(OpAsk, items, nil)
+	}
+}
+
+// answerAsks gives what others asked for and this instance owns above its quota.
+func (c *Core) answerAsks(look uint64) {
+	f := &c.fleet
+	if len(f.asks) == 0 {
+		return
+	}
+	if c.epoch.quarantine > c.now.Mono {
+		f.forgetAsks() // what is given up now nobody can take
+		return
+	}
+	held := 0
+	for _, l := range c.held {
+		if l.place && !l.yielding && l.session != nobody {
+			held++
+		}
+	}
+	if excess, ok := f.excess(held); ok {
+		f.decide(look, func(a *ask) bool { return c.give(a, &excess) })
+	}
+}
+
+// give gives what it can of an asking within excess, and reports whether something is lacking still.
+func (c *Core) give(a *ask, excess *int) (lacking bool) {
+	for _, id := range a.ids {
+		l := c.leases[id]
+		if l == nil || l.phase != owned || l.yielding || l.want && !l.place {
+			continue
+		}
+		if *excess <= 0 {
+			return true
+		}
+		*excess--
+		c.yield(l, a.from, CauseRebalance)
+	}
+	return false
+}
+
+// takeFree acts on the sessions without a live owner. One whose owner shows no heartbeat is watched. None of it while nothing may be
+// acquired: in a Redis that has just lost its data no heartbeat lives and every session is free, and each instance of a large fleet
+// would come to watch all of them. What is left then is seen by the look that fleet.wanted makes.
+func (c *Core) takeFree() {
+	anyFree := false
+	for _, i := range c.fleet.unowned() {
+		anyFree = c.takeUp(i) || anyFree
+	}
+	c.ask(c.fleet.formers())
+	c.fleet.leaves(anyFree)
+}
+
+// takeUp acts on session i, which has no live owner, and reports whether it is free and may come to this instance.
+func (c *Core) takeUp(i int32) (free bool) {
+	f := &c.fleet
+	o, l := f.known[i].owner, c.entry(i)
+	switch {
+	case l != nil && c.decided(l, o):
+		return o == nobody && !l.stuck
+	case o == 0: // ours in Redis, no term here: an attempt that was not answered, whatever was waited for since
+		c.tryAcquire(c.placed(i))
+	case o != nobody:
+		if f.blocked == 0 {
+			c.observe(c.placed(i))
+		}
+	default:
+		c.takeFound(i)
+		return true
+	}
+	return false
+}
+
+// decided reports whether l, whose session belongs to o, who does not live, is held, under way, or has its turn set already.
+func (c *Core) decided(l *lease, o int32) bool {
+	return l.phase != idle || l.stuck || l.place && o != 0 && (o > 0 || !c.givenBack(l))
+}
+
+// givenBack reports whether l, found free, is waited for because somebody held it who must have given it back since. A key that a
+// foreign hand made has a holder without a name, and is asked about once a TTL.
+func (c *Core) givenBack(l *lease) bool { return l.holder != "" && l.exp > c.now.Mono }
+
+// takeFound acquires session i, which was found free, or waits for its turn.
+func (c *Core) takeFound(i int32) {
+	now, turn := c.fleet.found(i)
+	if !now && !turn {
+		return
+	}
+	l := c.placed(i)
+	l.exp = c.now.Mono
+	if now {
+		c.tryAcquire(l)
+	} else {
+		c.awaitExpiry(l)
+	}
+}
+
+// dropUnwanted ends the work of placed leases whose session was gone or paused at two looks in a row. Not while Redis has
+// just forgotten: its sessions come back from whoever keeps them, and a lease given up in a quarantine is out of reach
+// until its end.
+func (c *Core) dropUnwanted() {
+	for _, l := range c.held {
+		switch {
+		case !l.place || l.want || l.yielding:
+		case l.session != nobody || c.epoch.quarantine > c.now.Mono:
+			l.will(nextNothing)
+		case l.next != nextYield:
+			l.will(nextYield)
+			c.fleet.discover(discoverMissing)
+		default:
+			c.yield(l, "", CauseUnwanted)
+		}
+	}
+}
+
+// PreferredOwner returns the instance that should own id: its owner where that keeps it, else the one it is to be given
+// to, else, for an unknown session, the live instance that ranks it highest. "" if no instance is live.
+func (c *Core) PreferredOwner(id string) string { return c.fleet.preferred(id) }
+
+// LiveNodes returns the IDs of the instances whose heartbeat lives, itself among them, ascending.
+func (c *Core) LiveNodes() []string { return c.fleet.instances() }
+
+// Settled reports whether, as far as this instance can see, nothing is left to move: every session has a live owner, and
+// none is to be given to another.
+func (c *Core) Settled() bool {
+	return c.started && !c.draining && !c.silence.on && (!c.cfg.Place || c.registry.looks > 0) && c.fleet.settled()
+}

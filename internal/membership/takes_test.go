@@ -1,0 +1,71 @@
+package membership
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/zap"
+
+	"github.com/leasestorm/leasestorm/internal/redistest"
+	"github.com/leasestorm/leasestorm/lease/intent"
+	"github.com/leasestorm/leasestorm/lease/intent/store"
+)
+
+// A worker that takes nothing more leaves what a dead one had to others, and goes on beating.
+func TestNothingIsTakenWhileItStops(t *testing.T) {
+	ctx := t.Context()
+	client := redistest.Start(t).Client()
+	st, err := store.New(client, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	start, err := intent.Start{ServiceRef: "a", Profile: "hd"}.Canonical()
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := uuid.Must(uuid.NewV7()).String()
+	if _, _, err := st.PutSessionWithIdempotency(ctx, intent.Session{ID: id, Start: start}, start.Key(), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	bus := func(worker string) *store.Bus {
+		b, err := st.Bus(worker)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = b.Close() })
+		if err := b.Create(ctx); err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	dead := bus("dead")
+	if _, _, _, err := dead.Beat(ctx, "{}"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := dead.Fetch(ctx, 1, time.Second); err != nil || len(got) != 1 {
+		t.Fatalf("fetched %v, %v", got, err)
+	}
+	if err := dead.Leave(ctx, "dead"); err != nil {
+		t.Fatal(err)
+	}
+	takes := false
+	var got []store.Entry
+	m := &Member{
+		Me: Incarnation{Name: "w"}, Instance: "w", Life: time.Minute, Store: st, Bus: bus("w"), Logger: zap.NewNop(),
+		Deliver: func(entries []store.Entry) { got = append(got, entries...) }, Running: func() int { return 0 },
+		Takes: func() bool { return takes }, Unknown: func([]string) []string { return nil },
+	}
+	if err := m.Beat(ctx); err != nil || len(got) > 0 {
+		t.Errorf("it took %v, %v", got, err)
+	}
+	takes = true
+	if err := m.Beat(ctx); err != nil || len(got) != 1 || got[0].From != "dead" {
+		t.Errorf("another takes %v, %v", got, err)
+	}
+	workers, err := st.Workers(ctx)
+	if err != nil || len(workers) == 0 || workers[len(workers)-1].Instance != "w" {
+		t.Errorf("the registry has %v, %v", workers, err)
+	}
+}

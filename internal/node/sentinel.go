@@ -1,0 +1,105 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/pflag"
+
+	"github.com/leasestorm/leasestorm/internal/respguard"
+)
+
+const (
+	sentinelsVariable  = "LEASESTORM_SENTINELS"
+	masterNameVariable = "LEASESTORM_MASTER_NAME"
+	waysVariable       = "LEASESTORM_WAYS"
+)
+
+// sentinelSettings say which sentinels know the master.
+type sentinelSettings struct {
+	sentinels, masterName, envWays string
+
+	addrs []string          // of sentinels; empty: Redis is the one that the URL names
+	ways  map[string]string // by address of a server or sentinel, where this node reaches it instead
+}
+
+func (s *sentinelSettings) sentinelFlags(fs *pflag.FlagSet, getenv func(string) string) {
+	fs.StringVar(&s.sentinels, "sentinels", getenv(sentinelsVariable), "sentinels that know the master, as host:port,host:port; of the URL "+
+		"of Redis user, password and database count then ("+sentinelsVariable+")")
+	fs.StringVar(&s.masterName, "master-name", getenv(masterNameVariable), "name by which they know it ("+masterNameVariable+")")
+	s.envWays = getenv(waysVariable)
+}
+
+func (s *sentinelSettings) complete() error {
+	s.addrs, s.ways = nil, map[string]string{}
+	if s.sentinels == "" {
+		return nil
+	}
+	for addr := range strings.SplitSeq(s.sentinels, ",") {
+		if _, port, err := net.SplitHostPort(addr); err != nil || port == "" {
+			return fmt.Errorf("%s (--sentinels) has %q; it must be host:port,host:port", sentinelsVariable, addr)
+		}
+		s.addrs = append(s.addrs, addr)
+	}
+	if s.masterName == "" {
+		return fmt.Errorf("no name of the master given; set %s or --master-name to what the sentinels call it", masterNameVariable)
+	}
+	if s.envWays == "" {
+		return nil
+	}
+	for way := range strings.SplitSeq(s.envWays, ",") {
+		addr, own, _ := strings.Cut(way, "=")
+		if _, err := netip.ParseAddrPort(addr); err != nil {
+			return fmt.Errorf("%s has %q; it must be IP:port=IP:port", waysVariable, way)
+		}
+		if _, err := netip.ParseAddrPort(own); err != nil {
+			return fmt.Errorf("%s has %q; it must be IP:port=IP:port", waysVariable, way)
+		}
+		s.ways[addr] = own
+	}
+	return nil
+}
+
+// sentinelPatience is how long one that does not answer is waited for, unless the URL says: another may know of a switch meanwhile.
+const sentinelPatience = time.Second
+
+// failover returns a client that asks the sentinels for the master.
+func (s *sentinelSettings) failover(opt *redis.Options) (*redis.Client, error) {
+	if len(s.ways) > 0 && opt.TLSConfig != nil {
+		return nil, errors.New(waysVariable + ": the way of another to a server of TLS is not known; leave it out")
+	}
+	o := *opt
+	o.DialTimeout, o.ReadTimeout = cmp.Or(o.DialTimeout, sentinelPatience), cmp.Or(o.ReadTimeout, sentinelPatience)
+	dial := redis.NewDialer(&o)
+	return respguard.NewFailoverClient(&redis.FailoverOptions{
+		MasterName: s.masterName, SentinelAddrs: s.addrs,
+		Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig, DisableIdentity: o.DisableIdentity,
+		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
+		ReadBufferSize: o.ReadBufferSize, WriteBufferSize: o.WriteBufferSize,
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := dial(ctx, network, cmp.Or(s.ways[addr], addr))
+			if socket, ok := conn.(*net.TCPConn); ok && s.ways[addr] != "" {
+				return &elsewhere{socket, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(addr))}, err
+			}
+			return conn, err
+		},
+	}), nil
+}
+
+// elsewhere is a connection by a way of this node's own. That it leads to another server than the one before is told by the
+// address of that, and not by the way's.
+type elsewhere struct {
+	*net.TCPConn
+
+	at net.Addr
+}
+
+// RemoteAddr implements net.Conn.
+func (e *elsewhere) RemoteAddr() net.Addr { return e.at }

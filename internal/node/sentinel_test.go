@@ -1,0 +1,95 @@
+package node
+
+import (
+	"context"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasestorm/leasestorm/internal/redistest"
+)
+
+// detour is a way to addr of somebody's own.
+func detour(t *testing.T, addr string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				if to, err := net.Dial("tcp", addr); err == nil {
+					go func() { _, _ = io.Copy(c, to); _ = c.Close() }()
+					_, _ = io.Copy(to, c)
+					_ = to.Close()
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// A node that is told of sentinels, and of ways of its own, writes to the master by these ways, also after a switch, and its
+// connections have the master's address, by which a switch is seen.
+func TestSentinelsByOwnWays(t *testing.T) {
+	r := redistest.StartReplicated(t)
+	var sentinels, ways []string
+	for _, s := range r.Sentinels {
+		own := detour(t, s.Addr())
+		sentinels, ways = append(sentinels, own), append(ways, s.Addr()+"="+own)
+	}
+	for _, s := range r.Servers {
+		ways = append(ways, s.Addr()+"="+detour(t, s.Addr()))
+	}
+	s := redisSettings{redisURL: "redis://elsewhere", sentinelSettings: sentinelSettings{
+		sentinels: strings.Join(sentinels, ","), masterName: redistest.MasterName, envWays: strings.Join(ways, ","),
+	}}
+	if err := s.complete(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := s.client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	written := func(to *redistest.Server, key string) {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		for to.Do("GET", key) == nil {
+			if err := c.Set(ctx, key, "1", 0).Err(); ctx.Err() != nil {
+				t.Fatalf("%s is not written to %s: %v", key, to.Addr(), err)
+			}
+		}
+		conn, err := c.Options().Dialer(ctx, "tcp", "FailoverClient")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if conn.RemoteAddr().String() != to.Addr() {
+			t.Errorf("a connection to %v, want %s", conn.RemoteAddr(), to.Addr())
+		}
+	}
+	written(r.Servers[0], "before")
+	written(r.Failover(), "after")
+}
+
+func TestNoWayOfAnotherToTLS(t *testing.T) {
+	s := redisSettings{redisURL: "rediss://h", sentinelSettings: sentinelSettings{
+		sentinels: "127.0.0.1:1", masterName: "m", envWays: "127.0.0.1:2=127.0.0.1:3",
+	}}
+	if err := s.complete(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.client(); err == nil || !strings.Contains(err.Error(), waysVariable) {
+		t.Errorf("%v; want an error that names %s", err, waysVariable)
+	}
+}

@@ -1,0 +1,40 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/redisstore"
+)
+
+// However long Redis was away, the channel is tried again within a tenth of a second.
+func TestAttemptsToListenComeSoonEnough(t *testing.T) {
+	t.Parallel()
+	for _, timeout := range []time.Duration{10 * time.Millisecond, 3 * time.Second, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", DialerRetries: 1, MaxRetries: -1,
+				Dialer: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("away") }})
+			defer client.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			tried, last, longest := 0, time.Now(), time.Duration(0)
+			redisstore.Listen(ctx, client, "x", timeout, func(string) {}, func(err error) {
+				if err == nil {
+					t.Error("nobody is there, and the channel is said to be heard")
+				}
+				longest = max(longest, time.Since(last))
+				last = time.Now()
+				tried++
+			})
+			if tried < 10 || longest != 100*time.Millisecond {
+				t.Errorf("time-out %v: %d attempts, at most %v apart", timeout, tried, longest)
+			}
+		})
+	}
+}

@@ -1,0 +1,98 @@
+package writefile
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// ErrReplaced: another folder, or none, is at the path where one was opened.
+var ErrReplaced = errors.New("the folder was replaced meanwhile")
+
+// Dir is a folder that is the same from when it was opened on, whatever somebody puts at its path meanwhile.
+type Dir struct {
+	root *os.Root
+	path string
+}
+
+// made are the folders of NewDir that are open, by their path as filepath.Clean has it.
+var made sync.Map // string → *Dir
+
+// NewDir makes a folder with folders in it and holds it: until Close all that this package writes below its path goes there, also where
+// somebody who may rename it has put another one, or a link, in its place. One that is there is refused (fs.ErrExist).
+func NewDir(path string, inside ...string) (*Dir, error) {
+	path = filepath.Clean(path)
+	parent, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = parent.Close() }()
+	name := filepath.Base(path)
+	if err := parent.Mkdir(name, 0o755); err != nil {
+		return nil, err
+	}
+	root, err := parent.OpenRoot(name) // of a link that was put there it follows none that leads out of the parent
+	if err != nil {
+		return nil, err
+	}
+	for _, folder := range inside {
+		if err := root.Mkdir(folder, 0o755); err != nil {
+			return nil, errors.Join(err, root.Close())
+		}
+	}
+	d := &Dir{root, path}
+	made.Store(path, d)
+	return d, nil
+}
+
+// OpenDir opens a folder.
+func OpenDir(path string) (*Dir, error) {
+	if d, ok := made.Load(filepath.Clean(path)); ok {
+		root, err := d.(*Dir).root.OpenRoot(".")
+		return &Dir{root, path}, err
+	}
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	return &Dir{root, path}, nil
+}
+
+// Path is where the folder was opened.
+func (d *Dir) Path() string { return d.path }
+
+// Close gives the folder up. It may be called twice, and of nil.
+func (d *Dir) Close() error {
+	if d == nil {
+		return nil
+	}
+	made.CompareAndDelete(d.path, d)
+	return d.root.Close()
+}
+
+// Same returns ErrReplaced if what was read at Path may have been read elsewhere.
+func (d *Dir) Same() error {
+	held, err := d.root.Stat(".")
+	if err != nil {
+		return err
+	}
+	if there, err := os.Stat(d.Path()); err != nil || !os.SameFile(held, there) {
+		return fmt.Errorf("%s: %w", d.Path(), ErrReplaced)
+	}
+	return nil
+}
+
+// Create begins a file in the folder, as the function Create does at a path.
+func (d *Dir) Create(name string) (*File, error) { return create(place{d.root, name}) }
+
+// Write puts data into the folder under a name, in the place of what is there, or changes nothing.
+func (d *Dir) Write(name string, data []byte) error {
+	f, err := d.Create(name)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return f.Commit(err)
+}

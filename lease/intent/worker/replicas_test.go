@@ -1,0 +1,90 @@
+package worker
+
+import (
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/leasestorm/leasestorm/internal/redistest"
+	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/intent"
+	"github.com/leasestorm/leasestorm/lease/intent/store"
+)
+
+// What only the master has gives nobody a slot: the pipeline that runs there ends before its leases could be another's, and no other
+// begins before a replica has them.
+func TestLeasesNeedTheMajority(t *testing.T) { // I1
+	t.Parallel()
+	r := newRig(t)
+	replica := redistest.Start(t)
+	follow := func() {
+		host, port, _ := net.SplitHostPort(r.server.Addr())
+		replica.Do("REPLICAOF", host, port)
+	}
+	follow()
+	r.eventually("the replica is attached", func() bool { return strings.Contains(r.server.Do("INFO", "replication").(string), "state=online") })
+	cfg := r.config("w1", "1")
+	cfg.Logger = zap.NewNop()
+	cfg.Store.Leases.Replicas = 1
+	w := r.run(cfg)
+	a := r.start("a", "hd")
+	r.wait(a, intent.StateRunning, "")
+
+	replica.Do("REPLICAOF", "NO", "ONE")
+	cut := time.Now()
+	if s := r.wait(a, intent.StateEnded, intent.ReasonLeaseLost); time.Since(cut) > 2*options.Leases.TTL || r.work(a).late {
+		t.Errorf("%v after the cut: %+v; its trust had ended when it was asked to end: %v", time.Since(cut), s, r.work(a).late)
+	}
+	r.eventually("it says why", func() bool { return errors.Is(w.Health().Error(), lease.ErrUnacknowledged) })
+	b := r.start("b", "hd")
+	if _, err := w.keeper.TryAcquire(t.Context(), "other"); !errors.Is(err, lease.ErrUnacknowledged) {
+		t.Errorf("a lease is had of the master alone: %v", err)
+	}
+	if s, err := r.store.Get(t.Context(), b); err != nil || s.State != intent.StateNew {
+		t.Errorf("%+v, %v", s, err)
+	}
+
+	follow()
+	r.wait(b, intent.StateRunning, "")
+}
+
+// A master that was deposed and hears of nothing goes on for its worker, whose pipeline must have ended before the slot is another's: the
+// tuners of the rig see both.
+func TestOldMasterThatLivesOn(t *testing.T) { // I1
+	t.Parallel()
+	servers := redistest.StartReplicated(t)
+	old := servers.Master()
+	r := &rig{T: t, server: old, client: old.Client(), using: map[string]*work{}, works: map[string]*work{}, events: make(chan struct{}, 1)}
+	opt := options
+	opt.Leases.Replicas = 2
+	open := func() {
+		st, err := store.New(r.client, opt)
+		r.must(err)
+		t.Cleanup(func() { st.Close() })
+		r.store = st
+	}
+	open()
+	r.must(lease.Bootstrap(t.Context(), r.client, r.store.Options().Leases))
+	config := func(name string) Config {
+		cfg := r.config(name, "1")
+		cfg.Store, cfg.Logger = opt, zap.NewNop()
+		return cfg
+	}
+	r.run(config("w1"))
+	a := r.start("a", "hd")
+	r.wait(a, intent.StateRunning, "")
+
+	servers.Isolate(old)
+	servers.AwaitSwitch(old)
+	before := r.store
+	r.client = servers.Client()
+	open()
+	r.run(config("w2"))
+	r.wait(r.start("b", "hd"), intent.StateRunning, "")
+	r.store = before
+	r.wait(a, intent.StateEnded, intent.ReasonLeaseLost)
+}

@@ -1,0 +1,85 @@
+package check
+
+import (
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// asserted judges, with replicas, what living owners hold: whoever doubts its term when a majority is together again at the master to
+// which its connections lead asserts it there, unless its window ends before.
+type asserted struct {
+	g     *g9
+	waits map[*term]*assertion
+	took  *times
+}
+
+type assertion struct {
+	after *injection
+	from  int64
+}
+
+// assertAllowance is what an attempt takes beside the pause before it.
+const assertAllowance = 250 * time.Millisecond
+
+// limit is the longest pause between two attempts, and what one takes.
+func (a *asserted) limit() int64 { return int64(a.g.w.Renew)/4 + int64(assertAllowance) }
+
+func (a *asserted) healed(inj *injection) {
+	w := a.g.w
+	if inj.did != didOutage && inj.did != didStray || w.servers.outage != nil || w.servers.late != nil {
+		return
+	}
+	for _, s := range w.sessions.all {
+		for _, t := range s.terms {
+			if n := t.inst.node; t.doubt && n != nil && w.servers.astray[n] == nil && (inj.node == nil || inj.node == n) {
+				a.wait(t, inj)
+			}
+		}
+	}
+}
+
+func (a *asserted) wait(t *term, inj *injection) {
+	x := &assertion{after: inj, from: a.g.w.now}
+	a.waits[t] = x
+	a.g.w.await(func() (promise, bool) { return a.promise(t, x), a.waits[t] == x && t.doubt && a.may(t) },
+		func(limit int64, excused *injection) {
+			delete(a.waits, t)
+			if excused != nil {
+				a.g.excuse(excused)
+				return
+			}
+			a.g.exercise(inj.name())
+			a.g.breach(breach{session: t.session, from: x.from, due: x.from + limit, by: inj, terms: []*term{t}},
+				"%s had not asserted its lease of session %s%s %d ms after a majority was together at the master to which its connections "+
+					"led (%s)", t.inst.who(), t.session.id, inBrackets(t.fence), ms(a.g.w.now-x.from), inj)
+		})
+}
+
+// may reports whether the owner still can: its term is not over, nor its window.
+func (a *asserted) may(t *term) bool {
+	return !t.over && !t.inst.gone && t.inst.node.asked == nil && (t.until == 0 || t.until > a.g.w.now)
+}
+
+func (a *asserted) promise(t *term, x *assertion) promise {
+	return promise{
+		from: x.from, base: x.from, by: x.from + a.limit(), settle: a.limit(), only: t.inst.node, but: x.after, asserts: true,
+	}
+}
+
+func (a *asserted) event(e *history.Event) {
+	if e.Kind != history.Renewed || len(a.waits) == 0 {
+		return
+	}
+	t := a.g.w.subject.heldBy(a.g.w.reporter)
+	x := a.waits[t]
+	if x == nil {
+		return
+	}
+	delete(a.waits, t)
+	p := a.promise(t, x)
+	_, by := a.g.w.reached(p, a.g.w.now, nil)
+	if _, stands := a.g.held(p); stands != unjudged && by == nil && (x.after.anew || x.after.did == didStray) {
+		a.took.add(a.g.w.now - x.from)
+	}
+}

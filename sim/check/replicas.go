@@ -1,0 +1,30 @@
+package check
+
+import "slices"
+
+// TopologySentinel is a Redis of a master and replicas, watched by sentinels. What any one server grants need not count there, and an old
+// master may live on beside a new one. So guarantees that are never excused are judged by what nodes say and by what reaches the target,
+// and the others where the history tells what was acknowledged (Params.Followed).
+const TopologySentinel = "sentinel"
+
+func (p Params) replicated() bool { return p.Topology == TopologySentinel }
+
+// notJudged begins the detail of a guarantee that is not judged in a run, and why.
+const notJudged = "not judged with real replicas yet"
+
+// judges reports whether a run of these parameters can hold a guarantee.
+func (p Params) judges(id string) bool {
+	return !p.replicated() || p.Followed || slices.Contains(Safety(p.System), id)
+}
+
+// shows reports whether what Redis grants is what counts: with one server it is.
+func (p Params) shows() bool { return p.Tap && !p.replicated() }
+
+// limited takes back what was found of guarantees that are not judged.
+func (r *Result) limited(p Params) {
+	for i := range r.Verdicts {
+		if v := &r.Verdicts[i]; !p.judges(v.ID) {
+			*v = Verdict{ID: v.ID, Spec: v.Spec, Limit: v.Limit, Unit: v.Unit, Verdict: Unknown, Detail: notJudged}
+		}
+	}
+}

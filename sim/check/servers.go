@@ -1,0 +1,229 @@
+package check
+
+import (
+	"slices"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// servers follows what befell a Redis with replicas. What a fault of a server costs depends on what the server was: a replica, the master,
+// or one that nobody asks any more. So faults of the plan that hit servers delay nothing by themselves, and what they did does, as the
+// history tells it. Each time is an injection of its own, of the kind that brought it about:
+//
+//   - no majority: the master does not answer, or too few replicas are attached, or none of them acknowledges in time;
+//   - another life: another master, process or attachment, which begins an epoch and with it a quarantine;
+//   - astray: the connections of one process do not lead to the master.
+type servers struct {
+	plan     []*injection         // of the plan, that hit servers
+	open     map[int64]*injection // of those, by index in the plan
+	ids      int64                // of what they did, so far, counted down
+	outage   *injection           // no majority is together; nil: one is
+	late     *injection           // what was written last is acknowledged late; nil: it is not
+	pending  []int64              // when what is not acknowledged was written, in order
+	switched int64                // when the last other master was heard of
+	astray   map[*node]*injection
+	began    map[string]int64  // when each epoch did, by what its key holds
+	beside   map[string]*epoch // of servers that are not the master that the sentinels know
+}
+
+// did is what a fault of servers did.
+type did uint8
+
+const (
+	didPlan   did = iota // it is one of the plan
+	didOutage            // no majority is together
+	didLife              // an epoch ended
+	didWithin            // an epoch ended while no majority was together
+	didStray             // a process was led elsewhere
+)
+
+// ackAllowance is how long an acknowledgement may take before it is late, which is well within what acquiring is given (250 ms).
+const ackAllowance = int64(50 * time.Millisecond)
+
+// hitsServers reports whether a fault of the plan is one of servers, which delays nothing by itself. What empties the data does.
+func (w *world) hitsServers(inj *injection) bool {
+	if !w.replicated() {
+		return false
+	}
+	return inj.Kind.OfServers() || inj.Kind.Scope() == fault.ScopeRedis && inj.Kind.Has(fault.Denies) && inj.Kind != fault.RedisFlush
+}
+
+// hit takes note of one.
+func (x *servers) hit(inj *injection) {
+	if x.open == nil {
+		x.open = map[int64]*injection{}
+	}
+	x.plan, x.open[inj.index] = append(x.plan, inj), inj
+}
+
+// cause is the fault of the plan to which what happens now is put down: the last that hit one.
+func (x *servers) cause() fault.Fault {
+	if n := len(x.plan); n > 0 {
+		return x.plan[n-1].Fault
+	}
+	return fault.Fault{Kind: fault.Failover}
+}
+
+func (x *servers) causeIndex() int64 {
+	if n := len(x.plan); n > 0 {
+		return x.plan[n-1].index
+	}
+	return -1
+}
+
+// begin has something begin to delay what needs Redis.
+func (x *servers) begin(w *world, what did, n *node, at int64) *injection {
+	inj := &injection{Fault: x.cause(), index: x.causeIndex(), node: n, start: at, did: what, open: what != didLife && what != didWithin}
+	if !inj.open {
+		inj.end = at
+	}
+	x.ids--
+	inj.id = x.ids
+	w.begin(inj)
+	return inj
+}
+
+func (x *servers) event(w *world, e *history.Event) {
+	switch e.Kind {
+	case history.RedisMajority:
+		switch {
+		case e.N == 0 && x.outage == nil:
+			x.outage = x.begin(w, didOutage, nil, w.now)
+		case e.N == 1 && x.outage != nil:
+			x.together(w)
+		}
+	case history.RedisLife:
+		if e.Reason == history.LifeSwitch {
+			x.switched = w.now
+		}
+		what := didLife
+		if x.outage != nil {
+			what, x.outage.anew = didWithin, true
+		}
+		x.begin(w, what, nil, w.now).jumps = e.Reason == history.LifeSwitch
+	case history.RedisAcked:
+		x.acked(w, e)
+	case history.Routed:
+		x.routed(w, w.node(e.Node), e.N == 1)
+	}
+}
+
+// together: a majority is, again.
+func (x *servers) together(w *world) {
+	inj := x.outage
+	x.outage = nil
+	if inj.anew {
+		for _, loss := range slices.Backward(w.losses) {
+			if loss.start >= inj.start {
+				inj.detectedAt = loss.detectedAt // 0: nobody has seen it yet
+				break
+			}
+		}
+		w.losses = append(w.losses, inj)
+	}
+	w.over(inj)
+}
+
+// writes takes note that the master wrote something, which is late if it is not acknowledged soon.
+func (x *servers) writes(w *world, e *history.Event) {
+	if !w.replicated() || w.Replicas == 0 || e.Reason == snapshotReason {
+		return
+	}
+	switch n := len(x.pending); {
+	case e.Kind == history.TapDown:
+		x.pending = nil
+		x.caughtUp(w)
+	case e.Kind != history.RedisGranted && e.Kind != history.RedisExtended || n > 0 && x.pending[n-1] == w.now:
+	default:
+		x.pending = append(x.pending, w.now)
+		x.watch(w, w.now)
+	}
+}
+
+func (x *servers) watch(w *world, at int64) {
+	w.at(at+ackAllowance, func() {
+		if len(x.pending) > 0 && x.pending[0] == at && x.late == nil {
+			x.late = x.begin(w, didOutage, nil, at)
+		}
+	})
+}
+
+func (x *servers) acked(w *world, e *history.Event) {
+	n := 0
+	for n < len(x.pending) && x.pending[n] <= e.Until {
+		n++
+	}
+	if n == 0 {
+		return
+	}
+	x.pending = slices.Delete(x.pending, 0, n)
+	x.caughtUp(w)
+	if len(x.pending) > 0 && w.now-x.pending[0] >= ackAllowance {
+		x.late = x.begin(w, didOutage, nil, x.pending[0])
+	}
+}
+
+func (x *servers) caughtUp(w *world) {
+	if x.late != nil {
+		inj := x.late
+		x.late = nil
+		w.over(inj)
+	}
+}
+
+func (x *servers) routed(w *world, n *node, there bool) {
+	inj := x.astray[n]
+	switch {
+	case !there && inj == nil:
+		if x.astray == nil {
+			x.astray = map[*node]*injection{}
+		}
+		x.astray[n] = x.begin(w, didStray, n, w.now)
+	case there && inj != nil:
+		delete(x.astray, n)
+		inj.blocksAcquire = x.switched >= inj.start // it hears now that Redis' clock is another
+		w.over(inj)
+	}
+}
+
+// reach of what a fault of servers did. What is refused, or not answered, is tried again after a quarter of a renewal interval at most. A
+// quarantine begins with the first script that sees another life, of which a renewal is one. Who hears another server's clock acquires
+// nothing for a TTL from then on, which the next renewal or heartbeat tells.
+func (w *world) reachOfServers(inj *injection, end int64) span {
+	switch {
+	case inj.did != didLife && inj.did != didWithin:
+		return span{inj.start, end + int64(w.Renew)/4}
+	case inj.detectedAt != 0 && !inj.jumps:
+		return span{inj.start, inj.detectedAt + int64(w.TTL)}
+	}
+	return span{inj.start, max(inj.start+int64(w.TTL+w.Renew), inj.detectedAt+int64(w.TTL))}
+}
+
+// begins takes note that a script began an epoch.
+func (x *servers) begins(e *history.Event) {
+	if x.began == nil {
+		x.began = map[string]int64{}
+	}
+	x.began[e.Reason] = max(1, e.T)
+}
+
+// epochOf is the epoch of a server that is not the master that the sentinels know.
+func (x *servers) epochOf(name string) *epoch {
+	if x.beside == nil {
+		x.beside = map[string]*epoch{}
+	}
+	if x.beside[name] == nil {
+		x.beside[name] = &epoch{}
+	}
+	return x.beside[name]
+}
+
+// aside has those who want to know hear of a server that is not the master which the sentinels know.
+func (w *world) aside(e *history.Event) {
+	w.servers.epochOf(e.Node).follow(w, e)
+	for _, c := range w.checkers {
+		c.aside(e)
+	}
+}

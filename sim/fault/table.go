@@ -1,0 +1,278 @@
+package fault
+
+import (
+	"slices"
+	"time"
+)
+
+// Kind names a fault, as it is written in plans, scenario files and after --faults.
+type Kind string
+
+// Faults of processes. Target is a node slot (NodeTarget(3), "node-3", counted from 1).
+const (
+	Crash     Kind = "crash"      // SIGKILL; started again after For (0: stays dead)
+	Terminate Kind = "terminate"  // SIGTERM, a clean stop; started again after For
+	CrashAll  Kind = "crash-all"  // SIGKILL to every node at once; all started again after For
+	Freeze    Kind = "freeze"     // SIGSTOP for For, then SIGCONT
+	CheckSend Kind = "check-send" // freeze exactly between a poll's check and its send, thawed once the lease passed on
+	Join      Kind = "join"       // a new node is started
+	Leave     Kind = "leave"      // SIGTERM for good
+)
+
+// Faults of the network between one node (Target) and Redis, healed after For.
+const (
+	Cut          Kind = "cut"           // connections reset, new ones refused
+	BlackHole    Kind = "blackhole"     // both ways: bytes are held back and arrive late on healing
+	RequestsLost Kind = "requests-lost" // held back from node to Redis only
+	RepliesLost  Kind = "replies-lost"  // held back from Redis to node only: commands are executed, answers are not seen
+	Latency      Kind = "latency"       // Ms ± JitterMs each way
+	Bandwidth    Kind = "bandwidth"     // KBps
+	Fragments    Kind = "fragments"     // every answer and request torn into small pieces
+	Flapping     Kind = "flapping"      // cut and healed every Ms
+)
+
+// Faults of Redis. Target is "redis".
+const (
+	RedisOutage  Kind = "redis-outage"      // killed, back with its data after For
+	RedisRestart Kind = "redis-restart"     // restarted at once with its data
+	RedisWipe    Kind = "redis-wipe"        // killed, back empty after For (the application puts sessions back)
+	RedisFlush   Kind = "redis-flush"       // FLUSHALL (sessions are put back)
+	RedisFreeze  Kind = "redis-freeze"      // SIGSTOP for For
+	RedisSlow    Kind = "redis-slow-script" // a script that blocks Redis for Ms
+	RedisLoading Kind = "redis-loading"     // restarted so that it answers -LOADING for about Ms
+	ScriptFlush  Kind = "script-flush"      // SCRIPT FLUSH
+	ClientKill   Kind = "client-kill"       // CLIENT KILL of all normal and pubsub connections
+	KeyDelete    Kind = "key-delete"        // the lease key of session Target ("session-7") deleted by a foreign hand
+	BeatStale    Kind = "heartbeat-stale"   // a foreign hand holds the heartbeat of node Target at a time long past for For
+)
+
+// Faults in which Redis answers reads and refuses writes for For, in its own words. Target is "redis".
+const (
+	RedisReadOnly   Kind = "redis-readonly"   // -READONLY: it follows another server
+	RedisMemory     Kind = "redis-oom"        // -OOM: no memory is left; what needs none is written
+	RedisNoPerm     Kind = "redis-noperm"     // -NOPERM: the ACL of the nodes' user lacks what Deny names
+	RedisNoReplicas Kind = "redis-noreplicas" // -NOREPLICAS: fewer replicas are attached than it wants
+	RedisMisconf    Kind = "redis-misconf"    // -MISCONF: it cannot save its data
+)
+
+// Faults of the workload. Target is a session (SessionTarget(7), "session-7": the 7th created, counted from 1) or "" for
+// the harness's choice.
+const (
+	SessionAdd    Kind = "session-add"    // Ms new sessions appear (at least 1)
+	SessionRemove Kind = "session-remove" // it disappears
+	SessionPause  Kind = "session-pause"  // isPaused for For
+	PollSlow      Kind = "poll-slow"      // the target serves it in Ms for For
+	PollHang      Kind = "poll-hang"      // the target does not answer it for For
+)
+
+// Faults that other engines or later versions have. Named by hand on the real engine, each is refused with its reason.
+const (
+	ClockStep     Kind = "clock-step"
+	ClockDrift    Kind = "clock-drift"
+	Suspend       Kind = "suspend"
+	Duplicate     Kind = "duplicate-replies"
+	Reorder       Kind = "reorder-replies"
+	RedisFailover Kind = "redis-failover"
+	RedisSentinel Kind = "redis-sentinel"
+	RedisCluster  Kind = "redis-cluster"
+)
+
+// Faults of a Redis with replicas (--topology sentinel). They take no target: the engine finds the server when they hit.
+const (
+	MasterCut     Kind = "master-cut"     // the master is cut off from replicas and sentinels, not from all of its clients
+	Failover      Kind = "failover"       // one that an operator orders (SENTINEL FAILOVER)
+	FailoverTwice Kind = "failover-twice" // and another Ms after it
+	ReplicaCut    Kind = "replica-cut"    // a replica is cut off from the other servers and the sentinels
+	ReplicaFlip   Kind = "replica-flip"   // a replica is told to follow another master, an old one or a new one, and kept there
+	ReplicaLag    Kind = "replica-lag"    // what goes to and comes from a replica is Ms late
+	ReplicaWipe   Kind = "replica-wipe"   // a replica is killed, and back empty after For
+)
+
+// row is all that the package knows of a kind: what makes a fault of it valid, what it does, and how storms draw it. The zero value of
+// a column is what most kinds have.
+type row struct {
+	kind    Kind
+	scope   Scope
+	takes   takes
+	does    Effect
+	refuses Refusal
+	notReal string // not empty: the real engine refuses it, and this is why; the virtual one has what has a scope
+
+	usual   int                   // its place among DefaultKinds; 0: only where it is named
+	first   int                   // its place among the kinds that hit alone before all others (drawer.lone); 0: it is none
+	spare   int                   // its place among the firsts that a short storm goes without, the first to go being 1; 0: the last
+	lone    lone                  // nil: moment
+	mixed   mixed                 // nil: passing
+	amounts func(*drawer, *Fault) // nil: it has none
+	room    func(*drawer) bool    // whether it may hit now; nil: what its scope says (drawer.fits)
+}
+
+// takes is what faults of a kind are given beside their time and target.
+type takes uint16
+
+const (
+	takesFor  takes = 1 << iota // they are healed after For, which must be positive
+	mayFor                      // For may be given; 0: for good
+	takesMs                     // Ms must be positive
+	lastsMs                     // they last for Ms
+	counts                      // Ms and Jitter are no times
+	direction                   // Jitter is none
+	takesKBps                   // KBps must be positive
+	takesDeny                   // Deny must be given
+)
+
+// lone returns how long a fault that hits alone lasts, and how long nothing else may follow its end. In a short storm (tight) what
+// follows waits only for what could delay it.
+type lone func(d *drawer, tight bool) (dur, tail time.Duration)
+
+// mixed returns how long a fault that overlaps others lasts, of a brief time and a long one that were drawn for it, and how long its
+// target is left alone after that.
+type mixed func(d *drawer, brief, long time.Duration) (dur, effect time.Duration)
+
+const (
+	onlyVirtual = "it needs the virtual engine (--engine virtual)"
+	laterIssue  = "a later version brings it; --topology sentinel has replicas, sentinels and faults of them"
+	modelOnly   = "the virtual engine has it (--engine virtual); real servers have failover (--topology sentinel)"
+)
+
+// table has every kind once, in the order in which they are shown. Seeds draw in it: what comes last leaves them as they are.
+//
+// First are the kinds without which a guarantee stays unexercised: changes of the fleet while Redis is well (G7 wants a TTL of quiet
+// around each), then silent owners, then Redis, whose quarantines delay every change that comes after. What each is for: session-add
+// G8; join G6, G7, G8, G11; leave also G13; crash G5; check-send G2; black hole G4; the three losses of Redis G9. Spare are those
+// whose guarantees others exercise too. Not usual are those that make the harness itself a party to the verdict (key-delete), that
+// leave no fleet to judge (crash-all), and rarer states of Redis.
+var table = []row{
+	{kind: Crash, scope: ScopeNode, takes: mayFor, does: Kills | Instant, usual: 3, first: 4, lone: crashing, mixed: comingBack},
+	{kind: Terminate, scope: ScopeNode, takes: mayFor, does: Stops | Instant, usual: 10, lone: restarting, mixed: comingBack},
+	{kind: CrashAll, scope: ScopeNone, takes: mayFor, does: Kills | Instant, lone: restarting, mixed: comingBack},
+	{kind: Freeze, scope: ScopeNode, takes: takesFor, does: Freezes, usual: 11, lone: silent, mixed: silence},
+	{
+		kind: CheckSend, scope: ScopeNode, does: Freezes,
+		usual: 4, first: 5, spare: 5, lone: checkSend, mixed: stopping, room: roomToOutlast,
+	},
+	{kind: Join, scope: ScopeNode, does: Starts | Instant, usual: 1, first: 2, spare: 7, lone: changing, room: roomToJoin},
+	{kind: Leave, scope: ScopeNode, does: Stops | Instant, usual: 2, first: 3, spare: 6, lone: changing, room: roomToLeave},
+
+	{kind: Cut, scope: ScopeNode, takes: takesFor, does: Partitions, usual: 12, lone: silent, mixed: silence},
+	{kind: BlackHole, scope: ScopeNode, takes: takesFor, does: Partitions, usual: 5, first: 6, spare: 3, lone: silent, mixed: silence},
+	{kind: RequestsLost, scope: ScopeNode, takes: takesFor, does: Partitions, usual: 13, lone: silent, mixed: silence},
+	{kind: RepliesLost, scope: ScopeNode, takes: takesFor, does: Partitions, usual: 14, lone: silent, mixed: silence},
+	{
+		kind: Latency, scope: ScopeNode, takes: takesFor | takesMs, does: Degrades | Lingers,
+		usual: 15, lone: slow, mixed: lasting, amounts: delaying,
+	},
+	{kind: Bandwidth, scope: ScopeNode, takes: takesFor | takesKBps, does: Degrades, lone: slow, mixed: lasting, amounts: narrowing},
+	{kind: Fragments, scope: ScopeNode, takes: takesFor, does: Degrades, usual: 16, lone: slow, mixed: lasting},
+	{
+		kind: Flapping, scope: ScopeNode, takes: takesFor | takesMs, does: Degrades,
+		usual: 17, lone: silent, mixed: lasting, amounts: flapping,
+	},
+
+	{
+		kind: RedisOutage, scope: ScopeRedis, takes: takesFor, does: Denies | Forgets,
+		usual: 7, first: 7, spare: 4, lone: losing, mixed: loss,
+	},
+	{kind: RedisRestart, scope: ScopeRedis, does: Denies | Forgets, mixed: forgetting},
+	{kind: RedisWipe, scope: ScopeRedis, takes: mayFor, does: Denies | Forgets, usual: 8, first: 8, spare: 8, lone: losing, mixed: loss},
+	{
+		kind: RedisFlush, scope: ScopeRedis, does: Denies | Forgets | Instant,
+		usual: 9, first: 9, spare: 2, lone: flushing, mixed: forgetting,
+	},
+	{kind: RedisFreeze, scope: ScopeRedis, takes: takesFor, does: Denies, usual: 20, lone: freezingRedis, mixed: refusing},
+	{kind: RedisSlow, scope: ScopeRedis, takes: takesMs | lastsMs, does: Denies, lone: renewing, amounts: blocking},
+	{kind: RedisLoading, scope: ScopeRedis, takes: takesMs | lastsMs, does: Denies | Forgets, mixed: forgetting, amounts: loadingFor},
+	{
+		kind: RedisReadOnly, scope: ScopeRedis, takes: takesFor, does: Denies, refuses: RefusesAll,
+		usual: 24, lone: refused, mixed: refusing,
+	},
+
+	{kind: ScriptFlush, scope: ScopeRedis, does: Aside | Instant, usual: 18, lone: renewing},
+	{kind: ClientKill, scope: ScopeRedis, does: Disconnects | Instant, usual: 19, lone: renewing},
+	{kind: KeyDelete, scope: ScopeSession, does: Deletes | Instant, lone: renewing},
+
+	{
+		kind: SessionAdd, scope: ScopeSession, takes: counts, does: Alters | Instant,
+		usual: 6, first: 1, spare: 1, lone: adding, amounts: added, room: roomForSessions,
+	},
+	{kind: SessionRemove, scope: ScopeSession, does: Alters | Instant, usual: 22, lone: pausing, room: roomToRemove},
+	{kind: SessionPause, scope: ScopeSession, takes: takesFor, does: Alters, usual: 21, lone: pausing, mixed: lasting},
+	{
+		kind: PollSlow, scope: ScopeSession, takes: takesFor | takesMs, does: Holds | Aside,
+		usual: 23, lone: polling, mixed: lasting, amounts: serving,
+	},
+	{kind: PollHang, scope: ScopeSession, takes: takesFor, does: Holds | Aside, lone: polling, mixed: lasting},
+
+	{kind: ClockStep, scope: ScopeNode, takes: takesMs | direction, does: StepsClock, notReal: onlyVirtual, amounts: stepping},
+	{
+		kind: ClockDrift, scope: ScopeNode, takes: takesFor | takesMs | counts, notReal: onlyVirtual,
+		lone: slow, mixed: lasting, amounts: drifting,
+	},
+	{kind: Suspend, scope: ScopeNode, takes: takesFor, does: Freezes | BlocksAcquire, notReal: onlyVirtual, lone: silent, mixed: silence},
+	{kind: Duplicate, scope: ScopeNode, takes: takesFor, notReal: onlyVirtual, lone: slow, mixed: lasting},
+	{
+		kind: Reorder, scope: ScopeNode, takes: takesFor | takesMs, does: Degrades | Lingers, notReal: onlyVirtual,
+		lone: slow, mixed: lasting, amounts: reordering,
+	},
+	{
+		kind: RedisFailover, scope: ScopeRedis, takes: mayFor | takesMs, does: Denies | Forgets | FailsOver, notReal: modelOnly,
+		lone: losing, mixed: loss, amounts: failingOver,
+	},
+	{kind: RedisSentinel, scope: ScopeElsewhere, notReal: laterIssue},
+	{kind: RedisCluster, scope: ScopeElsewhere, notReal: laterIssue},
+
+	{kind: RedisMemory, scope: ScopeRedis, takes: takesFor, does: Denies, refuses: RefusesSome, usual: 25, lone: refused, mixed: refusing},
+	{kind: BeatStale, scope: ScopeNode, takes: takesFor},
+	{
+		kind: RedisNoPerm, scope: ScopeRedis, takes: takesFor | takesDeny, does: Denies, refuses: RefusesSome,
+		usual: 26, lone: refused, mixed: refusing, amounts: denying,
+	},
+	{
+		kind: RedisNoReplicas, scope: ScopeRedis, takes: takesFor, does: Denies, refuses: RefusesAll,
+		usual: 27, lone: refused, mixed: refusing,
+	},
+	{kind: RedisMisconf, scope: ScopeRedis, takes: takesFor, does: Denies, refuses: RefusesAll, usual: 28, lone: refused, mixed: refusing},
+
+	{
+		kind: MasterCut, scope: ScopeServers, takes: takesFor, does: Denies | Forgets | FailsOver,
+		lone: outliving, mixed: outlasting,
+	},
+	{kind: Failover, scope: ScopeServers, does: Denies | Forgets | FailsOver | Instant},
+	{
+		kind: FailoverTwice, scope: ScopeServers, takes: takesMs | lastsMs, does: Denies | Forgets | FailsOver,
+		amounts: failingOverAgain,
+	},
+	{kind: ReplicaCut, scope: ScopeServers, takes: takesFor, does: Denies | Forgets, lone: silent, mixed: silence},
+	{kind: ReplicaFlip, scope: ScopeServers, takes: takesFor, does: Denies | Forgets, lone: silent, mixed: silence},
+	{
+		kind: ReplicaLag, scope: ScopeServers, takes: takesFor | takesMs, does: Denies,
+		lone: slow, mixed: lasting, amounts: lagging,
+	},
+	{kind: ReplicaWipe, scope: ScopeServers, takes: takesFor, does: Denies | Forgets, lone: losing, mixed: silence},
+}
+
+// order lists the kinds of the table, and rows finds what it says of one.
+var order, rows = func() (order []Kind, rows map[Kind]*row) {
+	rows = make(map[Kind]*row, len(table))
+	for i := range table {
+		order, rows[table[i].kind] = append(order, table[i].kind), &table[i]
+	}
+	return order, rows
+}()
+
+var unknown = row{scope: ScopeElsewhere}
+
+// row is that of a kind, which a plan may have that no version knows.
+func (k Kind) row() *row {
+	if r := rows[k]; r != nil {
+		return r
+	}
+	return &unknown
+}
+
+// ranked lists the kinds that have a place in a column, in its order.
+func ranked(place func(*row) int) []Kind {
+	ks := slices.DeleteFunc(slices.Clone(order), func(k Kind) bool { return place(k.row()) == 0 })
+	slices.SortFunc(ks, func(a, b Kind) int { return place(a.row()) - place(b.row()) })
+	return ks
+}

@@ -1,0 +1,300 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/leasestorm/leasestorm/internal/plain"
+	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// kept is the break of G13 of one who gives nothing back.
+const kept = "G13 kept"
+
+// words are what a break that has an end is, between its beginning, the moment it was due and its end. What is broken at once the judge
+// says in its own words.
+var words = map[string]struct{ what, begins, due, over string }{
+	"G1": {
+		"was trusted beyond its end at Redis", "Its owner says how long it trusts it: longer than Redis grants it.",
+		"It ends at Redis: another may be given it.", "The window that was told ends.",
+	},
+	"G3": {begins: "The fence does not rise."},
+	"E3": {begins: "The fence does not rise."},
+	"G5": {"had no owner", "Its owner is gone.", "By here another had to own it.", "It is owned again, or the run ends."},
+	"E4": {"had no leader", "Its leader is gone.", "By here another had to lead.", "It is led again, or the run ends."},
+	"G8": {"was not polled", "The last poll before the gap.", "By here it had to be polled again.", "It is polled again, or the run ends."},
+	"G9": {
+		"was not polled after Redis failed", "Redis answers again.", "By here it had to be polled again.", "It is polled again, or the run ends.",
+	},
+	"G11": {due: "By here it had to own something."},
+	"G10": {begins: "Redis does it."},
+	"G13": {
+		"was free after its owner had released it", "Its owner, which was asked to stop, releases it.", "By here another had to own it.",
+		"It is owned again, or the run ends.",
+	},
+	kept: {
+		"was still held by its owner, which had been asked to stop,", "Its owner is asked to stop.", "By here it had to be given back.",
+		"It is given back, or the run ends.",
+	},
+}
+
+// other tells of a break that is no overlap.
+func (s *story) other() ([]part, []step) {
+	if o, ok := s.outlived(); ok {
+		return s.onward(o)
+	}
+	w := words[s.kind()]
+	s.afterwards()
+	sentence := append(s.what(w.what), part{Text: s.explained()})
+	if s.missed = w.due; s.due != 0 && s.missed == "" {
+		s.missed = "due by here"
+	}
+	var steps []step
+	if s.fault != nil {
+		steps = append(steps, step{s.fault.From * 1000, s.faultStep()})
+	}
+	if e := s.withdrawn(); e != nil {
+		steps = append(steps, step{us(e.at), withdrawnWords[e.kind]})
+		w.begins = "It is still polled."
+	}
+	if s.id == "G8" && s.before(s.From+perMs, polls) == nil {
+		w.begins = "From here it was to be polled."
+	}
+	begins := "It begins."
+	if s.To <= s.From {
+		begins = "The judge sees it."
+	}
+	steps = append(steps, step{us(s.From), cmp.Or(w.begins, begins)})
+	if s.due != 0 {
+		steps = append(steps, step{us(s.due), s.missed})
+	}
+	if s.To > s.From {
+		steps = append(steps, step{us(s.To), s.over(cmp.Or(w.over, "It is over, or noticed."))})
+	}
+	return sentence, steps
+}
+
+// what says what broke: of a lease, in the words of its guarantee, else in the judge's.
+func (s *story) what(verb string) []part {
+	switch {
+	case (s.id == "G1" || s.id == "E1") && s.due != 0 && len(s.owners) > 0:
+		return []part{
+			{s.owners[0].Name, "a"}, {Text: " trusted the lease of session "}, {s.name, "code"}, {Text: " for "}, {plainly(s.To - s.due), "red"},
+			{Text: fmt.Sprintf(" longer than Redis had granted it: at %s it said until %s, Redis until %s. Another could own it meanwhile. ",
+				when(s.From), when(s.To), when(s.due))},
+		}
+	case verb == "" || s.session < 0 || s.due == 0:
+		v, _ := check.Result{Verdicts: s.r.Guarantees}.Verdict(s.id)
+		text := s.said(cmp.Or(s.Text, clause(v.Detail)))
+		return []part{{named(s.id), "red"}, {Text: " broke: " + strings.TrimSuffix(text, ".") + ". "}}
+	}
+	parts := []part{{Text: "Session "}, {s.name, "code"}}
+	if len(s.owners) > 0 {
+		parts = append(parts, part{Text: " of "}, part{s.owners[0].Name, "a"})
+	}
+	return append(parts, part{Text: " " + verb + " for "}, part{plainly(s.To - s.From), "red"}, part{Text: fmt.Sprintf(
+		" from %s, %s longer than allowed (%s). ", when(s.From), plainly(max(0, s.To-s.due)), named(s.id))})
+}
+
+// saidMax is how many bytes of what the judge says of a break are shown.
+const saidMax = 500
+
+// inBrackets is an instance as the judge names it, behind its slot.
+var inBrackets = regexp.MustCompile(` \(([^() ]+)\)`)
+
+// said is what the judge says of the break, without the instances' own names where their slots are named, and with short sessions.
+func (s *story) said(text string) string {
+	text = inBrackets.ReplaceAllStringFunc(plain.Text(plain.Cut(text, saidMax)), func(found string) string {
+		if _, known := s.c.instances[found[2:len(found)-1]]; known {
+			return ""
+		}
+		return found
+	})
+	if s.session >= 0 && s.Session != s.name {
+		text = strings.ReplaceAll(text, s.Session, s.name)
+	}
+	return timed(text)
+}
+
+// kind is the guarantee, or what of it broke.
+func (s *story) kind() string {
+	if s.id == "G13" && s.due != 0 && slices.ContainsFunc(s.Owners, func(o check.Owner) bool { return s.trusts(shown(o.Instance), s.due) }) {
+		return kept
+	}
+	return s.id
+}
+
+// trusts reports whether the instance had said that it has the lease, and nothing else since.
+func (s *story) trusts(instance string, at int64) bool {
+	e := s.before(at, func(e *event) bool {
+		return e.instance == instance && slices.Contains([]history.Kind{history.Acquired, history.Released, history.Lost}, e.kind)
+	})
+	return e != nil && e.kind == history.Acquired
+}
+
+// ending are the events that end what was late.
+var ending = map[string][]history.Kind{
+	"G5": {history.Acquired}, "E4": {history.Acquired}, "G13": {history.Acquired},
+	"G8": {history.Arrived}, "G9": {history.Arrived}, kept: {history.Released},
+}
+
+// over says which of two ends it was, where the words name both: that of what was late, or the run's.
+func (s *story) over(words string) string {
+	again, both := strings.CutSuffix(words, ", or the run ends.")
+	kinds := ending[s.kind()]
+	switch e := s.before(s.To+perMs, func(e *event) bool { return slices.Contains(kinds, e.kind) }); {
+	case !both || len(kinds) == 0:
+		return words
+	case e != nil && e.at >= s.To-perMs:
+		return again + "."
+	case s.kind() == kept && s.endedThen():
+		return "Its owner’s process ends."
+	}
+	return "It was not over when the run ended."
+}
+
+// endedThen reports whether the first owner's process ended when the break was over.
+func (s *story) endedThen() bool {
+	return len(s.owners) > 0 && s.owners[0].Node >= 0 && slices.ContainsFunc(s.m.Nodes[s.owners[0].Node].Lives, func(l [2]int64) bool {
+		return l[1] >= ms(s.To)-1 && l[1] <= ms(s.To)+1
+	})
+}
+
+// afterwards moves the end of what was noticed when it was due to when it was over.
+func (s *story) afterwards() {
+	if s.due == 0 || s.To > s.due+perMs {
+		return
+	}
+	if s.kind() == kept {
+		s.To = max(s.To, s.trustedUntil())
+		return
+	}
+	over := ending[s.kind()]
+	for _, e := range s.events {
+		if e.at > s.due && slices.Contains(over, e.kind) {
+			s.To = e.at
+			return
+		}
+	}
+	if len(over) > 0 && s.session >= 0 {
+		s.To = max(s.To, s.m.End*perMs)
+	}
+}
+
+// trustedUntil is when the owner's trust ended, which went on when it was due.
+func (s *story) trustedUntil() int64 {
+	all := &s.m.Terms
+	for i, of := range all.Session {
+		end := (all.From[i] + all.For[i]) * perMs
+		if int(of) == s.session && all.From[i]*perMs <= s.due && end >= s.due && len(s.owners) > 0 && int(all.Node[i]) == s.owners[0].Node {
+			return end
+		}
+	}
+	return 0
+}
+
+// explained is why, as far as the events tell: how far a trust reached beyond its lease, else what was said meanwhile; and the last fault.
+func (s *story) explained() string {
+	if (s.id == "G1" || s.id == "E1") && s.due != 0 && len(s.owners) > 0 {
+		return cmp.Or(s.anchored(), s.last())
+	}
+	if s.id == "G3" || s.id == "E3" {
+		if text := s.emptied(); text != "" {
+			return strings.TrimSpace(text + " " + s.revived())
+		}
+	}
+	if text := s.beside(); text != "" {
+		return text
+	}
+	if e := s.withdrawn(); e != nil {
+		return s.keeper(e)
+	}
+	return strings.TrimSpace(s.last() + " " + s.meanwhile())
+}
+
+// anchored says from where the owner counted a trust that was too long; "" where the events do not tell.
+func (s *story) anchored() string {
+	id, a := shown(s.Owners[0].Instance), s.owners[0].Name
+	mine := func(kinds ...history.Kind) func(e *event) bool {
+		return func(e *event) bool { return (e.instance == id || e.instance == "") && slices.Contains(kinds, e.kind) }
+	}
+	said := s.before(s.From, mine(history.Acquired, history.Renewed))
+	asked := s.before(s.From, mine(history.RenewStart))
+	done := s.before(s.From, mine(history.RedisGranted, history.RedisExtended))
+	if said == nil || done == nil || said.until == 0 {
+		return ""
+	}
+	late, answer := said.until-s.due, said.at-done.at
+	if answer > 0 && late-answer < max(answer/10, perMs/2) && answer-late < max(answer/10, perMs/2) {
+		return fmt.Sprintf("Redis had done it at %s, and the answer came at %s, %s later: %s counts its trust from the answer, as long as Redis "+
+			"counts from when it did it.", when(done.at), when(said.at), plainly(answer), a)
+	}
+	if asked == nil || asked.at > done.at || asked.at < done.at-int64(s.p.TTL) {
+		return fmt.Sprintf("From when Redis did it, at %s, it counts %s, %.3g %% more than the %s that Redis counts "+
+			"for a TTL of %s, as their clocks go.", when(done.at), plainly(said.until-done.at),
+			100*float64(late)/float64(max(1, s.due-done.at)), plainly(s.due-done.at), plainly(int64(s.p.TTL)))
+	}
+	return fmt.Sprintf("%s had asked at %s and counts %s from there; Redis did it at %s and counts %s, as clocks go.", a, when(asked.at),
+		plainly(said.until-asked.at), when(done.at), plainly(s.due-done.at))
+}
+
+// emptied says that Redis lost its data after it had given the fence before; "" where it did not.
+func (s *story) emptied() string {
+	before := s.before(s.From-perMs, func(e *event) bool { return e.kind == history.Acquired })
+	if before == nil {
+		return ""
+	}
+	for _, m := range slices.Backward(s.m.Marks) {
+		lost := m.Kind == history.RedisFlushed.String() || m.Kind == history.RedisUp.String() && m.Why == "empty"
+		if at := m.At * perMs; lost && at > before.at && at <= s.From {
+			s.fault = s.wiped(m.At)
+			return fmt.Sprintf("Between the last grant before it, at %s, and this one Redis lost its data, at %s.", when(before.at), when(at))
+		}
+	}
+	return ""
+}
+
+// wiped is the fault by which Redis lost its data at that moment, in ms; nil: none of the plan.
+func (s *story) wiped(at int64) *spell {
+	for i := range s.m.Faults {
+		if f := &s.m.Faults[i]; f.Node < 0 && f.Session < 0 && f.From <= at+1 && at <= f.To+1 && strings.HasPrefix(f.Kind, "redis-") {
+			return f
+		}
+	}
+	return nil
+}
+
+// told are the words of a node about its lease.
+var told = []history.Kind{
+	history.RenewStart, history.Renewed, history.RenewFailed, history.Acquired, history.Lost, history.Released, history.AcquireFailed,
+}
+
+// meanwhile says what the nodes had last said of a lease that should have had an owner, and whether anybody asked for it.
+func (s *story) meanwhile() string {
+	if s.due == 0 || s.session < 0 || len(s.events) == 0 {
+		return ""
+	}
+	says := func(e *event) bool { return slices.Contains(told, e.kind) }
+	last := s.before(s.due, says)
+	if last == nil && !slices.ContainsFunc(s.events, func(e event) bool { return says(&e) }) {
+		return "No node said anything of its lease."
+	} else if last == nil {
+		return ""
+	}
+	why := ""
+	if last.reason != "" {
+		why = " (" + plain.Cut(last.reason, 60) + ")"
+	}
+	text := fmt.Sprintf("The last word about this lease until it was due was %s’s %s at %s%s.", s.nameOf(last.node, last.instance), last.kind,
+		when(last.at), why)
+	for _, e := range s.events {
+		if e.at > s.due && says(&e) {
+			return text + fmt.Sprintf(" The next was %s’s %s at %s.", s.nameOf(e.node, e.instance), e.kind, when(e.at))
+		}
+	}
+	return text
+}

@@ -1,0 +1,112 @@
+package page
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/leasestorm/leasestorm/internal/plain"
+	"github.com/leasestorm/leasestorm/internal/readfile"
+	"github.com/leasestorm/leasestorm/internal/writefile"
+	"github.com/leasestorm/leasestorm/sim/report"
+)
+
+// Parting is where a run and another part, for its page: events as lines, as simulate check prints them.
+type Parting struct {
+	With   string   `json:"with"`  // the other run
+	Parts  bool     `json:"parts"` // false: they are the same
+	Same   int      `json:"same"`  // events that are
+	At     int64    `json:"at"`    // ns: of this run's first event that differs, else of the last
+	Plans  []string `json:"plans"` // the faults that only one of them has
+	Before []string `json:"before"`
+	Here   []string `json:"here"`
+	There  []string `json:"there"`
+}
+
+// SaveParting writes the page of a judged run that tells first where it parts from another, as DiffName into its folder, which was opened
+// before it was read: where another is at its path now nothing is written (writefile.ErrReplaced). What cannot be made is an error, never a
+// panic.
+func SaveParting(to *writefile.Dir, r report.Report, p Parting) (err error) {
+	dir := to.Path()
+	name := filepath.Join(dir, DiffName)
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("page: %s cannot be made: %v", name, p)
+		}
+	}()
+	m := build(dir, r)
+	p.With = shown(p.With)
+	for _, lines := range [][]string{p.Plans, p.Before, p.Here, p.There} {
+		for i := range lines {
+			lines[i] = plain.Text(plain.Cut(lines[i], lineMax))
+		}
+	}
+	m.Parting = &p
+	text, err := compose(m)
+	if err == nil {
+		err = to.Same()
+	}
+	if err == nil {
+		err = to.Write(DiffName, text)
+	}
+	if err != nil {
+		return fmt.Errorf("page: %s cannot be written: %w", name, err)
+	}
+	return nil
+}
+
+// lineMax is how many bytes of an event's line are shown.
+const lineMax = 1000
+
+// errNoFolder: something else stands where the smaller run is to be.
+var errNoFolder = errors.New("it is no folder")
+
+// copyMax is many times what the smallest run of a storm takes.
+const copyMax = 64 << 20
+
+// AddSmaller copies the files of the smallest run that breaks the same, smaller, into the folder of the run that it was made of: from then
+// on the page of that run holds it.
+func AddSmaller(dir, smaller string) error {
+	to := filepath.Join(dir, SmallerName)
+	entries, err := os.ReadDir(smaller)
+	if err == nil {
+		err = os.Mkdir(to, 0o755)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		var there fs.FileInfo
+		if there, err = os.Lstat(to); err == nil && !there.IsDir() {
+			err = errNoFolder // a link may lead anywhere
+		}
+	}
+	for _, e := range entries {
+		if err != nil || !e.Type().IsRegular() || e.Name() == FileName {
+			continue
+		}
+		var text []byte
+		if text, err = readfile.Read(filepath.Join(smaller, e.Name()), copyMax); err == nil {
+			err = writefile.Write(filepath.Join(to, e.Name()), text)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("page: the smaller run cannot be put into %s: %w", to, err)
+	}
+	return nil
+}
+
+// smaller is the model of the smallest run that breaks the same, nil where none was looked for or it cannot be read.
+func (b *builder) smaller() *model {
+	dir := filepath.Join(b.dir, SmallerName)
+	if filepath.Base(b.dir) == SmallerName {
+		return nil
+	}
+	r, err := report.Load(dir)
+	if err != nil {
+		return nil
+	}
+	m := build(dir, r)
+	m.Head.Commands = [][2]string{{"play it", "simulate --engine virtual --scenario " + plain.Word(filepath.Join(dir, "shrunk.yaml"))}}
+	m.Head.Muted = ""
+	return m
+}

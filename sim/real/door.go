@@ -1,0 +1,82 @@
+package real
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// door is the address of a server for the other servers and the sentinels: what it tells them to reach it by. Behind it each of
+// them has a line of its own, so that any two can be cut apart.
+type door struct {
+	listener *net.TCPListener
+	servers  map[netip.Addr]*line // by the address that a server's connections come from
+	sentinel *line                // of whoever comes from elsewhere
+	done     chan struct{}
+}
+
+func newDoor() (*door, error) {
+	d := &door{servers: map[netip.Addr]*line{}, done: make(chan struct{})}
+	err := listenLow(loopback, func(addr string) error {
+		l, err := net.Listen("tcp", addr)
+		if err == nil {
+			d.listener = l.(*net.TCPListener)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("address of a server for the others: %w", err)
+	}
+	return d, nil
+}
+
+func (d *door) port() int { return d.listener.Addr().(*net.TCPAddr).Port }
+
+func (d *door) addr() string { return d.listener.Addr().String() }
+
+// lines are all that lead through the door.
+func (d *door) lines() []*line {
+	all := slices.Collect(maps.Values(d.servers))
+	if d.sentinel != nil {
+		all = append(all, d.sentinel)
+	}
+	return all
+}
+
+// serve leads each who comes to its line.
+func (d *door) serve() {
+	defer close(d.done)
+	for {
+		c, err := d.listener.AcceptTCP()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil:
+			outOfFiles(err, d.sentinel.short)
+			time.Sleep(acceptAgain)
+			continue
+		}
+		l := d.sentinel
+		if from, err := netip.ParseAddrPort(c.RemoteAddr().String()); err == nil && d.servers[from.Addr()] != nil {
+			l = d.servers[from.Addr()]
+		}
+		if e := l.gate.enter(c); e != nil {
+			go l.gate.lead(e)
+		}
+	}
+}
+
+// close ends the door and its lines. One without a line for sentinels never served.
+func (d *door) close() {
+	_ = d.listener.Close()
+	if d.sentinel != nil {
+		<-d.done
+	}
+	for _, l := range d.lines() {
+		l.close()
+	}
+}

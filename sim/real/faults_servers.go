@@ -1,0 +1,196 @@
+package real
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// streamServers is of what is drawn for faults of servers; each has its own.
+const streamServers = 1 << 32
+
+func (inj *injection) draws() *rand.Rand {
+	return rand.New(rand.NewPCG(inj.cfg.Seed, streamServers+uint64(inj.n)))
+}
+
+// masterCut puts the master into a zone of its own, at times together with replicas. Of its clients some are cut off with it, some from
+// it, and some from nobody.
+func (inj *injection) masterCut() {
+	p, r := inj.redis.replicated, inj.draws()
+	slots, zone := inj.allSlots(), inj.n+1
+	inj.begin()
+	inj.failed(p.partition(slots, func() {
+		p.zones.held[zone] = r.IntN(2) == 0
+		for _, m := range p.members {
+			if m == p.master || r.IntN(3) == 0 {
+				m.zone = zone
+			}
+		}
+		cut, both := r.IntN(4), r.IntN(4) // of five, so many at most
+		for _, s := range slots {
+			w := s.way.(*ways)
+			switch i := r.IntN(5); {
+			case i <= cut:
+				w.zone, w.anywhere = zone, false
+			case i <= cut+both:
+				w.zone, w.anywhere = zone, true
+			}
+		}
+	}))
+	inj.last()
+	inj.failed(p.rejoin(slots, zone))
+	inj.end()
+}
+
+// orderWithin is how long sentinels that are not able to begin a failover are asked again.
+const orderWithin = 2 * time.Second
+
+// order has the sentinels begin a failover, as soon as they are able to; or it returns why they are not.
+func (inj *injection) order() error {
+	ctx, cancel := context.WithTimeout(inj.storm, orderWithin)
+	defer cancel()
+	for {
+		err := inj.redis.replicated.failOver(ctx)
+		if err == nil {
+			return nil
+		}
+		again := time.NewTimer(watchEvery)
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			again.Stop()
+			return fmt.Errorf("the sentinels begin no failover: %w", err)
+		}
+	}
+}
+
+func (inj *injection) failover() {
+	if err := inj.order(); err != nil {
+		inj.skip(err.Error())
+		return
+	}
+	inj.begin()
+}
+
+// failoverTwice orders another one Ms later: as soon as the sentinels have ended the first.
+func (inj *injection) failoverTwice() {
+	if err := inj.order(); err != nil {
+		inj.skip(err.Error())
+		return
+	}
+	inj.begin()
+	if inj.pause(time.Duration(inj.Ms) * time.Millisecond) {
+		inj.failed(inj.order())
+	}
+	inj.end()
+}
+
+// replica returns one that runs and that no other fault has in hand, or notes that there is none. The caller gives it back.
+func (inj *injection) replica() *member {
+	p := inj.redis.replicated
+	master, r := p.present(), inj.draws()
+	for _, i := range r.Perm(len(p.members)) {
+		m := p.members[i]
+		if m == master || !m.hand.TryLock() {
+			continue
+		}
+		if role, _ := m.role(inj.ctx); role == "slave" {
+			return m
+		}
+		m.hand.Unlock()
+	}
+	inj.skip("no replica runs that is not under another fault")
+	return nil
+}
+
+// replicaCut puts a replica into a zone of its own.
+func (inj *injection) replicaCut() {
+	m := inj.replica()
+	if m == nil {
+		return
+	}
+	defer m.hand.Unlock()
+	p, zone := inj.redis.replicated, inj.n+1
+	inj.begin()
+	inj.failed(p.partition(inj.allSlots(), func() {
+		p.zones.held[zone] = inj.draws().IntN(2) == 0
+		m.zone = zone
+	}))
+	inj.last()
+	inj.failed(p.rejoin(inj.allSlots(), zone))
+	inj.end()
+}
+
+// replicaLag has what goes to a replica and comes from it arrive late.
+func (inj *injection) replicaLag() {
+	m := inj.replica()
+	if m == nil {
+		return
+	}
+	defer m.hand.Unlock()
+	late := network{latency: time.Duration(inj.Ms) * time.Millisecond}
+	lines := m.door.lines()
+	for _, to := range inj.redis.replicated.members {
+		if to != m {
+			lines = append(lines, to.door.servers[m.from])
+		}
+	}
+	inj.begin()
+	for _, l := range lines {
+		inj.failed(l.apply(inj.n, effect{up: late, down: late}))
+	}
+	inj.last()
+	for _, l := range lines {
+		inj.failed(l.heal(inj.n))
+	}
+	inj.end()
+}
+
+// replicaWipe kills a replica; it is back, empty, after For.
+func (inj *injection) replicaWipe() {
+	m := inj.replica()
+	if m == nil {
+		return
+	}
+	defer m.hand.Unlock()
+	inj.begin()
+	m.kill()
+	inj.failed(m.erase())
+	inj.last()
+	inj.failed(m.start(context.WithoutCancel(inj.ctx)))
+	inj.redis.replicated.renew(m.server)
+	inj.end()
+}
+
+// replicaFlip has a replica follow another master, an old one or the one that the sentinels know, in whose zone it then is.
+func (inj *injection) replicaFlip() {
+	m := inj.replica()
+	if m == nil {
+		return
+	}
+	defer m.hand.Unlock()
+	p := inj.redis.replicated
+	to := inj.another(m)
+	if to == nil {
+		inj.skip("no other server takes itself for a master")
+		return
+	}
+	inj.begin()
+	inj.failed(p.partition(inj.allSlots(), func() { m.zone = to.zone }))
+	inj.failed(m.followNow(inj.ctx, to))
+	inj.last()
+	inj.failed(p.partition(inj.allSlots(), func() { m.zone = 0 }))
+	inj.end()
+}
+
+// another is a server that takes itself for a master, and that m does not follow.
+func (inj *injection) another(m *member) *member {
+	_, of := m.role(inj.ctx)
+	for _, to := range inj.redis.replicated.members {
+		if role, _ := to.role(inj.ctx); to != m && role == "master" && to.door.addr() != of {
+			return to
+		}
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+package real
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// gate is the listener of a line. It holds its port from its start to its end, also while it is shut: nodes say the password of
+// Redis to whoever listens there. Its methods are safe for concurrent use.
+type gate struct {
+	listener *net.TCPListener
+	upstream string
+	join     func(client, upstream *entered)
+	short    func(error) // hears that the harness has run out of files, or that too many have entered; must not block
+
+	mu     sync.Mutex
+	inside map[*entered]struct{}
+	shut   bool
+	reopen chan struct{} // closed when the gate is not shut any more
+	done   chan struct{} // closed when nobody is let in any more
+}
+
+// entered is one connection at a gate, of a client or to upstream.
+type entered struct {
+	*net.TCPConn
+	gate *gate
+}
+
+// acceptAgain is how long a gate that cannot accept waits.
+const acceptAgain = 5 * time.Millisecond
+
+// entriesMax is more than any node needs at once, of a gate and of a target. Who reaches the port could take all files of the harness.
+const entriesMax = 4096
+
+func newGate(addr, upstream string, join func(client, upstream *entered), short func(error)) (*gate, error) {
+	// A port that may be used again could be bound by anybody while nothing listens there.
+	c := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error { return onFile(raw, exclusive) }}
+	l, err := c.Listen(context.Background(), "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	g := &gate{
+		listener: l.(*net.TCPListener), upstream: upstream, join: join, short: short,
+		inside: map[*entered]struct{}{}, reopen: make(chan struct{}), done: make(chan struct{}),
+	}
+	close(g.reopen)
+	go g.serve()
+	return g, nil
+}
+
+// onFile calls f with the file descriptor of raw.
+func onFile(raw syscall.RawConn, f func(fd int) error) error {
+	var err error
+	if cerr := raw.Control(func(fd uintptr) { err = f(int(fd)) }); cerr != nil {
+		return cerr
+	}
+	return err
+}
+
+func (g *gate) serve() {
+	defer close(g.done)
+	for {
+		c, err := g.listener.AcceptTCP()
+		switch {
+		case err == nil:
+			if e := g.enter(c); e != nil {
+				go g.lead(e)
+			}
+		case errors.Is(err, net.ErrClosed):
+			return
+		default:
+			outOfFiles(err, g.short)
+			<-g.opened() // of a gate that is shut every accept fails
+			time.Sleep(acceptAgain)
+		}
+	}
+}
+
+func (g *gate) opened() chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.reopen
+}
+
+// enter lets a connection in, or resets it and returns nil.
+func (g *gate) enter(c *net.TCPConn) *entered {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.shut && len(g.inside) < 2*entriesMax {
+		e := &entered{c, g}
+		g.inside[e] = struct{}{}
+		return e
+	}
+	if !g.shut {
+		g.short(crowded(g.listener.Addr()))
+	}
+	reset(c)
+	return nil
+}
+
+// lead joins a client to upstream.
+func (g *gate) lead(client *entered) {
+	c, err := net.Dial("tcp", g.upstream)
+	if err != nil {
+		outOfFiles(err, g.short)
+		_ = client.Close()
+		return
+	}
+	upstream := g.enter(c.(*net.TCPConn))
+	if upstream == nil {
+		_ = client.Close()
+		return
+	}
+	_, _ = client.SetLinger(0), upstream.SetLinger(0) // what ends one of them is a reset for the other
+	g.join(client, upstream)
+}
+
+// reset closes a connection without a farewell, as a cable that is cut.
+func reset(c *net.TCPConn) { _, _ = c.SetLinger(0), c.Close() }
+
+// Close ends a connection, and that it is inside.
+func (e *entered) Close() error {
+	e.gate.mu.Lock()
+	delete(e.gate.inside, e)
+	e.gate.mu.Unlock()
+	return e.TCPConn.Close()
+}
+
+// close shuts the gate: it resets all that are inside, and who comes from now on is refused.
+func (g *gate) close() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.shut {
+		return nil
+	}
+	g.shut, g.reopen = true, make(chan struct{})
+	for e := range g.inside {
+		reset(e.TCPConn)
+	}
+	clear(g.inside)
+	return g.listening(deaf)
+}
+
+// open lets in again.
+func (g *gate) open() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.shut {
+		return nil
+	}
+	g.shut = false
+	defer close(g.reopen)
+	return g.listening(hearing)
+}
+
+func (g *gate) listening(f func(fd int) error) error {
+	raw, err := g.listener.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return onFile(raw, f)
+}
+
+// remove closes a gate for good, and gives up its port.
+func (g *gate) remove() {
+	_, _ = g.close(), g.listener.Close()
+	close(g.opened())
+	<-g.done
+}

@@ -1,0 +1,353 @@
+package real
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/respguard"
+)
+
+// replicated is a Redis of one master, replicas and sentinels, all of them the run's own. Which server is the master the sentinels
+// decide; those that they have not told yet, or that are cut off, may act as masters too.
+type replicated struct {
+	redis     *Redis
+	members   []*member
+	sentinels []*sentinel
+	folders   []string
+	short     atomic.Pointer[func(error)] // gate.short of the run
+
+	stop chan struct{}
+	done chan struct{}
+
+	mu       sync.Mutex
+	master   *member
+	switched func(*member) // hears of each other master; nil: nobody does
+	zones    zones
+}
+
+// member is one of the servers.
+type member struct {
+	*server
+	number int // from 1
+	name   string
+	from   netip.Addr // where its connections to others come from
+	door   *door
+	client atomic.Pointer[redis.Client] // the harness' own
+
+	hand sync.Mutex // held by the fault that has its process in hand
+	zone int        // guarded by replicated.mu
+}
+
+// sourceHost is the last byte of the address that the first server's connections come from.
+const sourceHost = 10
+
+// settleWithin is how long servers and sentinels may take to find each other.
+const settleWithin = time.Minute
+
+// provisionReplicated starts servers, of which the first is the master, and sentinels.
+func (r *Redis) provisionReplicated(ctx context.Context, servers int, dir string) error {
+	binary, err := findServer()
+	if err != nil {
+		return err
+	}
+	p := &replicated{redis: r, stop: make(chan struct{}), done: make(chan struct{}), zones: zones{held: map[int]bool{}}}
+	r.replicated = p
+	close(p.done) // nobody watches yet
+	for i := range servers {
+		if err := p.addMember(ctx, binary, i+1, dir); err != nil {
+			return err
+		}
+	}
+	first := p.members[0]
+	p.master, r.server = first, first.server
+	r.use("redis://" + first.addr)
+	if err := r.check(ctx); err != nil {
+		return err
+	}
+	if err := p.connect(); err != nil {
+		return err
+	}
+	for _, m := range p.members[1:] {
+		if err := m.followNow(ctx, first); err != nil {
+			return fmt.Errorf("%w: %s cannot be made a replica: %w", ErrNoServer, m.name, err)
+		}
+	}
+	if err := p.settle(ctx, func(ctx context.Context) bool { return first.replicas(ctx) == servers-1 }); err != nil {
+		return err
+	}
+	for range sentinelCount {
+		folder, err := p.folder(dir)
+		if err != nil {
+			return err
+		}
+		s, err := p.startSentinel(ctx, folder)
+		if err != nil {
+			return err
+		}
+		p.sentinels = append(p.sentinels, s)
+	}
+	if err := p.settle(ctx, func(ctx context.Context) bool {
+		return !slices.ContainsFunc(p.sentinels, func(s *sentinel) bool { return !s.settled(ctx, servers-1) })
+	}); err != nil {
+		return err
+	}
+	p.done = make(chan struct{})
+	go p.watch()
+	return nil
+}
+
+func (p *replicated) folder(dir string) (string, error) {
+	folder, err := p.redis.folder(dir)
+	if err == nil {
+		p.folders = append(p.folders, folder)
+	}
+	return folder, err
+}
+
+func (p *replicated) addMember(ctx context.Context, binary string, number int, dir string) error {
+	folder, err := p.folder(dir)
+	if err != nil {
+		return err
+	}
+	d, err := newDoor()
+	if err != nil {
+		return err
+	}
+	from := loopback.As4()
+	from[3] = byte(sourceHost + number)
+	m := &member{
+		number: number, name: fmt.Sprintf("server %d", number), door: d, from: netip.AddrFrom4(from),
+		server: p.redis.process(binary, folder),
+	}
+	if len(p.members) > 0 {
+		m.secret = p.members[0].secret
+	}
+	_ = m.users() // draws the secret
+	m.conf = m.writeConf
+	p.members = append(p.members, m)
+	if err := m.first(ctx); err != nil {
+		return err
+	}
+	m.renew()
+	return nil
+}
+
+// writeConf writes what the server begins with. Whom it follows is what Sentinel, or the harness, had it remember (CONFIG REWRITE).
+func (m *member) writeConf() (string, error) {
+	file := filepath.Join(m.dir, "redis.conf")
+	before, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", err
+	}
+	text := fmt.Sprintf("masteruser %s\nmasterauth %s\nreplica-announce-ip %s\nreplica-announce-port %d\nbind-source-addr %s\n"+
+		"repl-ping-replica-period 1\nrepl-timeout 5\n", harnessUser, m.secret, loopback, m.door.port(), m.from)
+	for l := range strings.Lines(string(before)) {
+		if strings.HasPrefix(l, "replicaof ") {
+			text += l
+		}
+	}
+	return file, os.WriteFile(file, []byte(text), 0o600)
+}
+
+// renew replaces the harness' own client.
+func (m *member) renew() {
+	o := adminOptions(&redis.Options{})
+	o.Network, o.Addr = m.reached()
+	o.Username, o.Password = harnessUser, m.secret
+	if old := m.client.Swap(respguard.NewClient(o)); old != nil {
+		_ = old.Close()
+	}
+}
+
+// followNow makes m a replica of another, and has it remember that.
+func (m *member) followNow(ctx context.Context, of *member) error {
+	c := m.client.Load()
+	if err := c.ReplicaOf(ctx, loopback.String(), fmt.Sprint(of.door.port())).Err(); err != nil {
+		return err
+	}
+	return c.ConfigRewrite(ctx).Err()
+}
+
+// role is what the server calls itself, and the door of the one that it follows; "" if it does not answer.
+func (m *member) role(ctx context.Context) (role, of string) {
+	client := m.client.Load()
+	if client == nil { // it was not started yet
+		return "", ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, sentinelAnswer)
+	defer cancel()
+	text, err := client.Info(ctx, "replication").Result()
+	if err != nil {
+		return "", ""
+	}
+	f := infoFields(text)
+	return f["role"], f["master_host"] + ":" + f["master_port"]
+}
+
+// replicas is how many have all data of m. The witness comes by m's socket and is none.
+func (m *member) replicas(ctx context.Context) (n int) {
+	text, err := m.client.Load().Info(ctx, "replication").Result()
+	if err != nil {
+		return 0
+	}
+	for key, value := range infoFields(text) {
+		if strings.HasPrefix(key, "slave") && strings.Contains(value, "state=online") && strings.HasPrefix(value, "ip="+loopback.String()+",") {
+			n++
+		}
+	}
+	return n
+}
+
+// connect makes the lines between the servers, and to them from the sentinels, and opens the doors.
+func (p *replicated) connect() error {
+	lead := func(name string, to *member, stream int) (*line, error) {
+		return newLine(name+" to "+to.name, loopback, to.addr, 0, uint64(stream), p.starve)
+	}
+	for _, to := range p.members {
+		var err error
+		for _, from := range p.members {
+			if from == to {
+				continue
+			}
+			if to.door.servers[from.from], err = lead(from.name, to, from.number); err != nil {
+				return err
+			}
+		}
+		if to.door.sentinel, err = lead("sentinels", to, 0); err != nil {
+			return err
+		}
+		go to.door.serve()
+	}
+	return nil
+}
+
+// starve tells the run, if there is one, that the harness has run out of files.
+func (p *replicated) starve(err error) {
+	if tell := p.short.Load(); tell != nil {
+		(*tell)(err)
+	}
+}
+
+// settle waits until it is so.
+func (p *replicated) settle(ctx context.Context, so func(context.Context) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, settleWithin)
+	defer cancel()
+	for !so(ctx) {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: servers and sentinels do not find each other within %v (connections of servers come from 127.0.0.%d and on, "+
+				"which this system may not have): %w", ErrNoServer, settleWithin, sourceHost+1, context.Cause(ctx))
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// watchEvery is how often sentinels are asked who the master is.
+const watchEvery = 50 * time.Millisecond
+
+// watch follows the sentinels.
+func (p *replicated) watch() {
+	defer close(p.done)
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-p.stop:
+			return
+		case <-tick.C:
+		}
+		m := p.named()
+		p.mu.Lock()
+		tell := p.switched
+		changes := m != nil && m != p.master
+		if changes {
+			p.master = m
+			p.redis.client.Store(m.client.Load())
+		}
+		p.mu.Unlock()
+		if changes && tell != nil {
+			tell(m)
+		}
+	}
+}
+
+// named is the server that most sentinels call the master; nil: they do not agree.
+func (p *replicated) named() *member {
+	votes := map[string]int{}
+	for _, s := range p.sentinels {
+		votes[s.says(context.Background())]++
+	}
+	for _, m := range p.members {
+		if votes[m.door.addr()] > sentinelCount/2 {
+			return m
+		}
+	}
+	return nil
+}
+
+// present is the master that the sentinels know.
+func (p *replicated) present() *member {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.master
+}
+
+// hear has a run told of each other master, and when files run out. nil ends it.
+func (p *replicated) hear(short func(error), switched func(*member)) {
+	p.short.Store(&short)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.switched = switched
+}
+
+// renew replaces the harness' client of a server that was down.
+func (p *replicated) renew(of *server) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m := p.of(of)
+	m.renew()
+	if m == p.master {
+		p.redis.client.Store(m.client.Load())
+	}
+}
+
+// of finds the member.
+func (p *replicated) of(s *server) *member {
+	return p.members[slices.IndexFunc(p.members, func(m *member) bool { return m.server == s })]
+}
+
+// close stops all and removes their folders.
+func (p *replicated) close() error {
+	close(p.stop)
+	<-p.done
+	for _, s := range p.sentinels {
+		s.stop()
+	}
+	for _, m := range p.members {
+		m.server.stop()
+		m.door.close()
+		if c := m.client.Load(); c != nil {
+			_ = c.Close()
+		}
+	}
+	var err error
+	for _, folder := range p.folders {
+		if e := os.RemoveAll(folder); e != nil {
+			err = fmt.Errorf("folder of redis-server: %w", e)
+		}
+		p.redis.reaper.drop(reapDir, folder)
+	}
+	return err
+}

@@ -1,0 +1,144 @@
+package real
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// masterName is the name by which the sentinels know the master.
+const masterName = "storm"
+
+const (
+	sentinelCount = 3
+	// sentinelDown is after what time of silence a sentinel takes a server for down, and sentinelRetry when it tries a failover again.
+	sentinelDown  = time.Second
+	sentinelRetry = 2 * time.Second
+	// sentinelAnswer bounds the wait for what a sentinel or a server is asked now and then: they may be frozen.
+	sentinelAnswer = 500 * time.Millisecond
+)
+
+// sentinel watches the servers.
+type sentinel struct {
+	addr   string
+	proc   program
+	client *redis.SentinelClient
+}
+
+// startSentinel starts one that finds the master at a door.
+func (p *replicated) startSentinel(ctx context.Context, folder string) (*sentinel, error) {
+	s := &sentinel{}
+	conf, logFile := filepath.Join(folder, "sentinel.conf"), filepath.Join(folder, "redis.log")
+	err := listenLow(loopback, func(addr string) error {
+		l, err := net.Listen("tcp", addr)
+		if err != nil {
+			return err
+		}
+		_ = l.Close()
+		host, port, _ := net.SplitHostPort(addr)
+		text := fmt.Sprintf("bind %s\nport %s\ndir %q\nsentinel monitor %s %s %d %d\n", host, port, folder, masterName, loopback,
+			p.members[0].door.port(), sentinelCount/2+1)
+		for _, set := range []string{
+			fmt.Sprintf("down-after-milliseconds %s %d", masterName, sentinelDown.Milliseconds()),
+			fmt.Sprintf("failover-timeout %s %d", masterName, sentinelRetry.Milliseconds()),
+			fmt.Sprintf("parallel-syncs %s %d", masterName, len(p.members)),
+			fmt.Sprintf("auth-user %s %s", masterName, harnessUser),
+			fmt.Sprintf("auth-pass %s %s", masterName, p.members[0].secret),
+		} {
+			text += "sentinel " + set + "\n"
+		}
+		if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+			return err
+		}
+		log, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = log.Close() }()
+		if s.proc, err = p.redis.launchProcess(p.members[0].binary)(ctx, []string{conf, "--sentinel"}, log); err != nil {
+			return fmt.Errorf("%w: %w", ErrNoServer, err)
+		}
+		s.addr = addr
+		return s.await(ctx, logFile)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("sentinel: %w", err)
+	}
+	o := adminOptions(&redis.Options{Network: "tcp", Addr: s.addr})
+	o.ReadTimeout, o.DialTimeout = sentinelAnswer, sentinelAnswer
+	s.client = redis.NewSentinelClient(o)
+	return s, nil
+}
+
+// await returns when the sentinel answers, or why it does not.
+func (s *sentinel) await(ctx context.Context, logFile string) error {
+	ctx, cancel := context.WithTimeout(ctx, serverStart)
+	defer cancel()
+	for {
+		if _, err := pingOnce("tcp", s.addr); err == nil && s.proc.alive() {
+			return nil
+		}
+		select {
+		case <-s.proc.ended():
+			said, err := lastWords(logFile, 0)
+			if err != nil {
+				return err
+			}
+			return fmt.Errorf("%w: it ended at once: %s", ErrNoServer, said)
+		case <-ctx.Done():
+			s.proc.kill()
+			return fmt.Errorf("%w: it does not answer: %w", ErrNoServer, ctx.Err())
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+// says returns the address that the sentinel has for the master, "" if it does not answer.
+func (s *sentinel) says(ctx context.Context) string {
+	where, err := s.client.GetMasterAddrByName(ctx, masterName).Result()
+	if err != nil || len(where) != 2 {
+		return ""
+	}
+	return net.JoinHostPort(where[0], where[1])
+}
+
+// settled reports whether the sentinel sees the others, the master in health and so many replicas.
+func (s *sentinel) settled(ctx context.Context, replicas int) bool {
+	master, err := s.client.Master(ctx, masterName).Result()
+	if err != nil || master["flags"] != "master" || master["num-other-sentinels"] != fmt.Sprint(sentinelCount-1) {
+		return false
+	}
+	all, err := s.client.Replicas(ctx, masterName).Result()
+	if err != nil || len(all) != replicas {
+		return false
+	}
+	for _, one := range all {
+		if one["flags"] != "slave" || one["master-link-status"] != "ok" {
+			return false
+		}
+	}
+	return true
+}
+
+// failOver orders a failover and returns nil once a sentinel has begun one.
+func (p *replicated) failOver(ctx context.Context) error {
+	var err error
+	for _, s := range p.sentinels {
+		if err = s.client.Failover(ctx, masterName).Err(); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+func (s *sentinel) stop() {
+	if s.client != nil {
+		_ = s.client.Close()
+	}
+	s.proc.kill()
+}

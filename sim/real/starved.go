@@ -1,0 +1,73 @@
+package real
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"syscall"
+)
+
+// ErrStarved: the harness has run out of open files, or more connections came to one of its ports than any fleet makes. What nodes did
+// without their way to Redis or to the target says nothing about them.
+var ErrStarved = errors.New("the harness cannot go on, and no verdict is given")
+
+// outOfFiles tells of an error that is the harness' own want of files.
+func outOfFiles(err error, tell func(error)) {
+	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+		tell(fmt.Errorf("%w: it has run out of open files: raise the limit (ulimit -n), or look who connects to its ports: %w", ErrStarved, err))
+	}
+}
+
+// crowded says that a listener has entriesMax connections.
+func crowded(at net.Addr) error {
+	return fmt.Errorf("%w: %s has %d connections at once: look who makes them (ss -tnp)", ErrStarved, at, entriesMax)
+}
+
+// starve ends the run with an error. The first one counts.
+func (r *run) starve(err error) {
+	select {
+	case r.starved <- err:
+	default:
+	}
+}
+
+// bounded is the listener of a target, with what a gate has: a bound, and an alarm when files run out.
+type bounded struct {
+	net.Listener
+	places chan struct{}
+	short  func(error)
+}
+
+func bound(l net.Listener, short func(error)) net.Listener {
+	return &bounded{Listener: l, places: make(chan struct{}, entriesMax), short: short}
+}
+
+// Accept implements net.Listener.
+func (b *bounded) Accept() (net.Conn, error) {
+	for {
+		c, err := b.Listener.Accept()
+		if err != nil {
+			outOfFiles(err, b.short)
+			return nil, err
+		}
+		select {
+		case b.places <- struct{}{}:
+			return &placed{Conn: c, leave: sync.OnceFunc(func() { <-b.places })}, nil
+		default:
+			b.short(crowded(b.Addr()))
+			_ = c.Close()
+		}
+	}
+}
+
+// placed is a connection that gives its place back when it is closed.
+type placed struct {
+	net.Conn
+	leave func()
+}
+
+func (p *placed) Close() error {
+	defer p.leave()
+	return p.Conn.Close()
+}

@@ -1,0 +1,101 @@
+package real
+
+import (
+	"errors"
+	"net"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// failing is a listener whose accepts fail.
+type failing struct {
+	net.Listener
+	err error
+}
+
+func (f failing) Accept() (net.Conn, error) { return nil, f.err }
+
+func TestOutOfFilesIsTheHarness(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want bool
+	}{
+		{&net.OpError{Op: "accept", Err: syscall.EMFILE}, true}, {syscall.ENFILE, true}, {syscall.ECONNABORTED, false}, {net.ErrClosed, false},
+	} {
+		var told error
+		l := bound(failing{err: tt.err}, func(err error) { told = err })
+		if _, err := l.Accept(); !errors.Is(err, tt.err) {
+			t.Errorf("%v: accept says %v", tt.err, err)
+		}
+		if errors.Is(told, ErrStarved) != tt.want {
+			t.Errorf("%v: told %v", tt.err, told)
+		}
+	}
+}
+
+// pipes is a listener that has any number of connections.
+type pipes struct{}
+
+func (pipes) Accept() (net.Conn, error) {
+	a, b := net.Pipe()
+	return a, b.Close()
+}
+func (pipes) Close() error   { return nil }
+func (pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+func TestATargetIsNotCrowdedOut(t *testing.T) {
+	told := make(chan error, 1)
+	l := bound(pipes{}, func(err error) { told <- err; panic(err) })
+	var first net.Conn
+	for range entriesMax {
+		c, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = c
+		}
+	}
+	_, _ = first.Close(), first.Close() // gives up one place, once
+	if _, err := l.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err, _ := recover().(error); !errors.Is(err, ErrStarved) || !errors.Is(<-told, ErrStarved) {
+			t.Errorf("told %v of one more", err)
+		}
+	}()
+	_, _ = l.Accept()
+	t.Error("one more was taken")
+}
+
+// A run whose harness has no files left says nothing of its nodes.
+func TestAStarvedRunHasNoVerdict(t *testing.T) {
+	r := provision(t)
+	cfg := config(t, fault.Fault{At: 100 * time.Millisecond, Kind: fault.Cut, Target: "node-1", For: 300 * time.Millisecond})
+	cfg.Storm = time.Minute
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	restore := func() error { return syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit) }
+	t.Cleanup(func() {
+		if err := restore(); err != nil {
+			t.Error(err)
+		}
+	})
+	cfg.Progress = func(p Progress) {
+		if p.Phase == "storm" {
+			if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 3, Max: limit.Max}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if _, err := Run(t.Context(), r, cfg, history.NewRecorder()); !errors.Is(err, ErrStarved) {
+		t.Errorf("a run without files ends with %v", err)
+	}
+}

@@ -1,0 +1,173 @@
+package real
+
+import (
+	"errors"
+	"slices"
+	"strings"
+)
+
+// ways are one node's ways to servers and sentinels. What a fault does to a node's way it does to all of them.
+type ways struct {
+	servers   []*line // by number
+	sentinels []*line
+
+	// Guarded by replicated.mu.
+	zone     int
+	anywhere bool // it reaches every zone
+}
+
+func (w *ways) all() []*line { return slices.Concat(w.servers, w.sentinels) }
+
+// addr implements way: to the server that was the master first.
+func (w *ways) addr() string { return w.servers[0].addr() }
+
+func (w *ways) apply(fault int, e effect) error {
+	var err error
+	for _, l := range w.all() {
+		err = errors.Join(err, l.apply(fault, e))
+	}
+	return err
+}
+
+func (w *ways) heal(fault int) error {
+	var err error
+	for _, l := range w.all() {
+		err = errors.Join(err, l.heal(fault))
+	}
+	return err
+}
+
+func (w *ways) sent() (n int64) {
+	for _, l := range w.servers {
+		n += l.sent()
+	}
+	return n
+}
+
+func (w *ways) close() {
+	for _, l := range w.all() {
+		l.close()
+	}
+}
+
+// open makes a slot's ways.
+func (p *replicated) open(s *slot, stream uint64) (*ways, error) {
+	w := &ways{}
+	for _, to := range p.upstreams() {
+		l, err := newLine(s.name, loopback, to, s.run.cfg.Seed, stream, s.run.starve)
+		if err != nil {
+			w.close()
+			return nil, err
+		}
+		if len(w.servers) < len(p.members) {
+			w.servers = append(w.servers, l)
+		} else {
+			w.sentinels = append(w.sentinels, l)
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return w, p.lead(w)
+}
+
+// upstreams are where servers and sentinels listen.
+func (p *replicated) upstreams() (addrs []string) {
+	for _, m := range p.members {
+		addrs = append(addrs, m.addr)
+	}
+	for _, s := range p.sentinels {
+		addrs = append(addrs, s.addr)
+	}
+	return addrs
+}
+
+// env is what a node is told of sentinels, and by which ways it reaches what they name.
+func (p *replicated) env(w *ways) []string {
+	var sentinels, table []string
+	for i, m := range p.members {
+		table = append(table, m.door.addr()+"="+w.servers[i].addr())
+	}
+	for i, s := range p.sentinels {
+		sentinels = append(sentinels, w.sentinels[i].addr())
+		table = append(table, s.addr+"="+w.sentinels[i].addr())
+	}
+	return []string{
+		"LEASESTORM_SENTINELS=" + strings.Join(sentinels, ","), "LEASESTORM_MASTER_NAME=" + masterName,
+		"LEASESTORM_WAYS=" + strings.Join(table, ","),
+	}
+}
+
+// zones are parts of the network that do not reach each other. Zone 0 has the sentinels.
+type zones struct {
+	held map[int]bool // by zone: what is sent into it, or out of it, arrives when it ends; else connections are reset, and new ones refused
+}
+
+// zonesFault is the number under which lines know what zones do to them: no fault of a plan has it.
+const zonesFault = -1
+
+// separate does to a line what lies between two zones.
+func (z zones) separate(l *line, a, b int) error {
+	switch {
+	case a == b:
+		return l.heal(zonesFault)
+	case z.held[a] || z.held[b]:
+		hold := network{hold: true}
+		return l.apply(zonesFault, effect{up: hold, down: hold})
+	}
+	return l.apply(zonesFault, effect{cut: true})
+}
+
+// lead brings a node's ways to what the zones are. mu is held.
+func (p *replicated) lead(w *ways) error {
+	var err error
+	between := func(l *line, zone int) {
+		if w.anywhere {
+			zone = w.zone
+		}
+		err = errors.Join(err, p.zones.separate(l, w.zone, zone))
+	}
+	for i, m := range p.members {
+		between(w.servers[i], m.zone)
+	}
+	for _, l := range w.sentinels {
+		between(l, 0)
+	}
+	return err
+}
+
+// partition changes zones, of servers and of the slots' nodes, and brings all lines to what they are then.
+func (p *replicated) partition(slots []*slot, change func()) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	change()
+	var err error
+	for _, to := range p.members {
+		for _, from := range p.members {
+			if from != to {
+				err = errors.Join(err, p.zones.separate(to.door.servers[from.from], from.zone, to.zone))
+			}
+		}
+		err = errors.Join(err, p.zones.separate(to.door.sentinel, 0, to.zone))
+	}
+	for _, s := range slots {
+		err = errors.Join(err, p.lead(s.way.(*ways)))
+	}
+	return err
+}
+
+// rejoin ends a zone.
+func (p *replicated) rejoin(slots []*slot, zone int) error {
+	return p.partition(slots, func() {
+		for _, m := range p.members {
+			if m.zone == zone {
+				m.zone = 0
+			}
+		}
+		for _, s := range slots {
+			if w := s.way.(*ways); w.zone == zone {
+				w.zone, w.anywhere = 0, false
+			}
+		}
+		delete(p.zones.held, zone)
+	})
+}

@@ -1,0 +1,85 @@
+package real
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// tapPatience is more than a server leaves its first replica waiting for others (repl-diskless-sync-delay, 5 s by default).
+const tapPatience = 20 * time.Second
+
+// tapIn opens the tap, if this Redis has one.
+func (r *run) tapIn(ctx context.Context) {
+	if r.redis.kind == kindEmbedded {
+		r.record(history.Event{Kind: history.TapDown, Reason: "the embedded Redis has no replication stream"})
+		return
+	}
+	t := newTap(r.redis, r.system, r.clock, func(e history.Event) {
+		r.owners.see(&e)
+		r.rec.Add(e)
+	})
+	ctx, cancel := context.WithTimeout(ctx, tapPatience)
+	defer cancel()
+	if err := t.wait(ctx); err != nil {
+		t.close()
+		r.record(history.Event{Kind: history.TapDown, Reason: brief(err)})
+		r.notef("what Redis grants is not seen: %v", err)
+		return
+	}
+	r.tap, r.taps = t, []*tap{t}
+}
+
+func (r *run) closeTaps() {
+	for _, t := range r.taps {
+		t.close()
+	}
+}
+
+// restoreWithin is how long the application tries to write to a new master. What is not written then is when the storm is over.
+const restoreWithin = time.Second
+
+// tapServers opens a tap at each server. Only masters grant, so a replica is not followed before it is one.
+func (r *run) tapServers(ctx context.Context) {
+	p := r.redis.replicated
+	for _, m := range p.members {
+		at := witnessed{
+			admin:  &redis.Options{Username: harnessUser, Password: m.secret},
+			client: m.client.Load,
+			master: func(ctx context.Context) bool { role, _ := m.role(ctx); return role == "master" },
+			attached: func() {
+				if r.storm.Load() > 0 {
+					r.notef("the witness attached itself to %s: it counts as a replica that does, and began an epoch there, with a quarantine", m.name)
+				}
+			},
+		}
+		at.admin.Network, at.admin.Addr = m.reached()
+		r.taps = append(r.taps, newTapAt(r.redis, at, r.system, r.clock, func(e history.Event) {
+			if e.Node = m.name; m == p.present() {
+				r.owners.see(&e)
+			}
+			r.rec.Add(e)
+		}))
+	}
+	ctx, cancel := context.WithTimeout(ctx, tapPatience)
+	defer cancel()
+	first := r.taps[p.present().number-1]
+	if err := first.wait(ctx); err != nil {
+		r.notef("what Redis grants is not seen: %v", err)
+		return
+	}
+	r.tap = first
+}
+
+// switched is told of each other master. What the application wrote to the one before may be lost, and it writes it again.
+func (r *run) switched(ctx context.Context, m *member) {
+	r.record(history.Event{Kind: history.Note, Reason: "the sentinels name " + m.name + " the master"})
+	ctx, cancel := context.WithTimeout(ctx, restoreWithin)
+	defer cancel()
+	if err := r.work.restore(ctx); err != nil && ctx.Err() == nil {
+		r.notef("%v", err)
+	}
+}

@@ -1,0 +1,176 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/fault"
+)
+
+// behind is a scenario of a Redis whose instances are told of so many replicas.
+func behind(system string, replicas int) Scenario {
+	return Scenario{Engine: EngineVirtual, System: system, Topology: TopologySentinel, Replicas: &replicas}
+}
+
+// Drawn storms with replicas break nothing that is never excused, and exercise it; instances that are told of no replicas are seen to have
+// two owners in the same storms.
+func TestReplicaSeeds(t *testing.T) {
+	for system, seeds := range map[string]uint64{SystemPolling: 60, SystemElection: 60} {
+		for _, replicas := range []int{2, 0} {
+			broke, exercised := 0, map[string]int{}
+			for seed := uint64(1); seed <= seeds; seed++ {
+				c, plan, err := behind(system, replicas).Swarm(seed)
+				if err != nil {
+					t.Fatal(err)
+				}
+				verdicts, out, _, err := JudgeVirtual(context.Background(), c, plan, nil)
+				if err != nil || out.Fell != "" {
+					t.Fatalf("%s, seed %d: %v, fell %q", system, seed, err, out.Fell)
+				}
+				failed := false
+				for _, v := range verdicts {
+					exercised[v.ID] += v.Exercised
+					failed = failed || v.Verdict == check.Fail
+					if v.Verdict == check.Fail && replicas > 0 {
+						t.Errorf("%s, seed %d: %s: %s", system, seed, v.ID, v.Detail)
+					}
+				}
+				if failed {
+					broke++
+				}
+			}
+			if replicas == 0 && broke == 0 {
+				t.Errorf("%s: no storm gives a lease two owners where instances are told of no replicas", system)
+			}
+			for _, id := range check.IDs(system) {
+				if exercised[id] == 0 {
+					t.Errorf("%s: %s was never exercised", system, id)
+				}
+			}
+		}
+	}
+}
+
+// What one server draws is what the same seed draws with replicas, but for the faults.
+func TestReplicasDrawTheRestAlike(t *testing.T) {
+	of := map[fault.Kind]int{}
+	for seed := range uint64(50) {
+		single, _, err := Scenario{}.Swarm(seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		several, plan, err := behind("", 2).Swarm(seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if single.Nodes != several.Nodes || single.Sessions != several.Sessions || single.Timings != several.Timings ||
+			single.Virtual != several.Virtual || single.Storm != several.Storm {
+			t.Errorf("seed %d: one server draws %+v, several %+v", seed, single, several)
+		}
+		limits := fault.Limits{Nodes: several.Nodes, Sessions: several.Sessions, Storm: several.Storm, Virtual: true}
+		if err := plan.Validate(limits); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+		for _, f := range plan.Faults {
+			of[f.Kind]++
+		}
+		if slices.ContainsFunc(single.Faults, fault.Kind.OfServers) {
+			t.Errorf("seed %d: one server has %v", seed, single.Faults)
+		}
+	}
+	for _, k := range fault.ServerKinds() {
+		if of[k] == 0 {
+			t.Errorf("no seed drew %s", k)
+		}
+	}
+	if of[fault.KeyDelete]+of[fault.RedisFailover] > 0 {
+		t.Errorf("drawn with replicas: %v", of)
+	}
+}
+
+// A run whose plan is not a seed's own has faults of servers too.
+func TestReplicasAreStormed(t *testing.T) {
+	c, err := Scenario{Engine: EngineVirtual, Topology: TopologySentinel, Seed: 5}.Resolve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := c.Draw(func(k fault.Kind) error { return k.AvailableOn(true) })
+	if err != nil || !slices.ContainsFunc(plan.Faults, func(f fault.Fault) bool { return f.Kind.OfServers() }) {
+		t.Errorf("%+v, %v", plan, err)
+	}
+}
+
+func TestTopologyIsChecked(t *testing.T) {
+	ten, one, minus := 10, 1, -1
+	for _, c := range []struct {
+		name string
+		s    Scenario
+		key  string
+		want string
+	}{
+		{"unknown", Scenario{Topology: "ring"}, "topology", "known are single, sentinel"},
+		{"of one server", Scenario{Replicas: &one}, "replicas", "add topology: sentinel"},
+		{"too many", Scenario{Engine: EngineVirtual, Topology: TopologySentinel, Replicas: &ten}, "replicas", "0 to 9"},
+		{"negative", Scenario{Engine: EngineVirtual, Topology: TopologySentinel, Replicas: &minus}, "replicas", "0 to 9"},
+		{"a cluster", Scenario{Topology: "cluster"}, "topology", "no engine storms one yet"},
+		{"intents", behind(SystemIntents, 2), "topology", "choose another system"},
+		{"a fault of replicas", Scenario{Engine: EngineVirtual, Faults: []fault.Kind{fault.MasterCut}}, "faults[0]", "add topology: sentinel"},
+		{"a fault of one server", Scenario{
+			Engine: EngineVirtual, Topology: TopologySentinel, Faults: []fault.Kind{fault.RedisFailover},
+		}, "faults[0]", `name "failover"`},
+		{"not judged yet", Scenario{
+			Engine: EngineVirtual, Topology: TopologySentinel, Plan: []fault.Fault{{Kind: fault.KeyDelete, Target: "session-1"}},
+		}, "plan[0]", "not judged with replicas yet"},
+		{"in a plan", Scenario{Engine: EngineVirtual, Plan: []fault.Fault{{Kind: fault.Failover}}}, "plan[0]", "add topology: sentinel"},
+		{"a target", Scenario{
+			Engine: EngineVirtual, Topology: TopologySentinel, Plan: []fault.Fault{{Kind: fault.Failover, Target: "redis"}},
+		}, "plan[0]", "takes no target"},
+	} {
+		_, err := c.s.Resolve()
+		var k *KeyError
+		if !errors.As(err, &k) || k.Key != c.key || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %s and %q", c.name, err, c.key, c.want)
+		}
+	}
+	if c, err := (Scenario{Engine: EngineVirtual, Topology: TopologySentinel}).Resolve(); err != nil || c.Replicas != ReplicasDefault {
+		t.Errorf("%d replicas, %v", c.Replicas, err)
+	}
+}
+
+// A saved run is played again as it was, and another engine has as many servers.
+func TestReplicasAreSaved(t *testing.T) {
+	for _, replicas := range []int{0, 2} {
+		c, plan, err := behind("", replicas).Swarm(3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Plan = &plan
+		r, err := Run(context.Background(), c, Options{Engine: NewVirtual(nil), Reports: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := LoadRun(r.Dir)
+		if err != nil || again.Topology != TopologySentinel || again.Replicas != replicas {
+			t.Fatalf("%+v, %v", again, err)
+		}
+		out, err := PlayVirtual(context.Background(), again, *again.Plan, nil)
+		if err != nil || out.SHA256 != r.Outcome.SHA256 {
+			t.Errorf("%d replicas: played again it is %s, was %s, %v", replicas, out.SHA256, r.Outcome.SHA256, err)
+		}
+		if p := r.Report.Config; p.Topology != TopologySentinel || p.Replicas != replicas {
+			t.Errorf("the report says %+v", p)
+		}
+		if c, err := again.On(EngineReal); err != nil || c.Replicas != replicas || c.Servers() != 3 {
+			t.Errorf("on the real engine: %d servers, told %d, %v", c.Servers(), c.Replicas, err)
+		}
+		s, err := Load(filepath.Join(r.Dir, ScenarioFile))
+		if err != nil || s.Replicas == nil || *s.Replicas != replicas {
+			t.Errorf("the scenario's file: %+v, %v", s, err)
+		}
+	}
+}

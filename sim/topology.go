@@ -1,0 +1,85 @@
+package sim
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/leasestorm/leasestorm/internal/redisstore"
+	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/fault"
+)
+
+// Topologies of Redis.
+const (
+	TopologySingle   = "single" // one server
+	TopologySentinel = check.TopologySentinel
+)
+
+// ReplicasDefault is how many replicas the instances are told of in TopologySentinel, unless the scenario says.
+const ReplicasDefault = 2
+
+// ErrTopology: what was asked for does not go with that topology of Redis.
+var ErrTopology = errors.New("not with this topology")
+
+func (c Config) replicated() bool { return c.Topology == TopologySentinel }
+
+// topology sets which servers Redis has.
+func (s Scenario) topology(c *Config) {
+	c.Topology = cmp.Or(s.Topology, TopologySingle)
+	switch {
+	case s.Replicas != nil:
+		c.Replicas = *s.Replicas
+	case c.replicated():
+		c.Replicas = ReplicasDefault
+	}
+}
+
+// servers are what a scenario file says of it: of one server nothing.
+func (c Config) servers() (topology string, replicas *int) {
+	if !c.replicated() {
+		return "", nil
+	}
+	return c.Topology, &c.Replicas
+}
+
+func (c Config) checkTopology() error {
+	known := []string{TopologySingle, TopologySentinel}
+	switch {
+	case c.Topology == "cluster":
+		return wrong("topology", "%w: cluster: no engine storms one yet: known are %s (flag --topology)", ErrTopology, strings.Join(known, ", "))
+	case c.Topology != "" && !slices.Contains(known, c.Topology):
+		return wrong("topology", "%q: unknown topology: known are %s (flag --topology)", c.Topology, strings.Join(known, ", "))
+	case c.Replicas != 0 && !c.replicated():
+		return wrong("replicas", "%d: one server has no replicas: add topology: %s (flag --topology)", c.Replicas, TopologySentinel)
+	case c.Replicas < 0 || c.Replicas > redisstore.ReplicasMax:
+		return wrong("replicas", "%d is out of bounds: 0 to %d (flag --replicas)", c.Replicas, redisstore.ReplicasMax)
+	case c.replicated() && c.System == SystemIntents:
+		return wrong("topology", "%w: %s: no engine storms intents there yet: choose another system (flag --system)", ErrTopology, c.Topology)
+	}
+	return nil
+}
+
+// Servers is how many a Redis of the real engine has beside sentinels; 0: it is one server without any.
+func (c Config) Servers() int {
+	if !c.replicated() {
+		return 0
+	}
+	return cmp.Or(c.Replicas, ReplicasDefault) + 1
+}
+
+// misplaced returns why a kind of fault makes no sense with the run's Redis.
+func (c Config) misplaced(k fault.Kind) error {
+	switch {
+	case k.OfServers() && !c.replicated():
+		return fmt.Errorf("%w: %q: Redis has no replicas: add topology: %s (flag --topology)", ErrPointless, string(k), TopologySentinel)
+	case !c.replicated():
+	case k == fault.RedisFailover:
+		return fmt.Errorf("%w: %q: the sentinels order it: name %q", ErrPointless, string(k), string(fault.Failover))
+	case k.Has(fault.Deletes): // what owners may still believe then has bounds that are not known here yet
+		return fmt.Errorf("%w: %q: it is not judged with replicas yet", ErrPointless, string(k))
+	}
+	return nil
+}

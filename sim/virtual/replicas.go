@@ -1,0 +1,456 @@
+package virtual
+
+import (
+	"slices"
+	"time"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
+)
+
+// Replication as far as leases can tell, by the semantics of internal/replicamodel (node.go): replication IDs, offsets, partial and full
+// synchronization, acknowledgements, WAIT, what INFO counts. What it assumes of servers is held against real ones there
+// (TestEveryAttachmentCounts, TestWaitSpeaksOfItsConnection, TestPromotionDisconnects, TestFrozenMasterIsNotAcknowledged) and in
+// internal/redisstore (TestAcknowledged, TestAttachmentBeginsAnEpoch). Sentinels and clients are those of sentinel.go.
+
+// peer is what a server is to the others: the stream of what it writes or, of a replica, has heard, and who acknowledged how much.
+type peer struct {
+	w   *world
+	s   *server
+	tap tap // what history is told
+
+	of       *peer // whose replica it is; nil: a master
+	id       int   // of the stream (replication ID)
+	id2      int   // of the one before the last promotion,
+	shared   int   // which it shares before this offset
+	base     int   // offset of the first record
+	records  []func(*redis)
+	written  []int64 // when each was
+	acked    int     // so many of them by as many replicas as must, as far as history was told
+	told     bool    // it is told what this server does,
+	toldAs   string  // under this name
+	applying bool    // what is written now is what the master wrote
+
+	// Of a replica: its connection to the master.
+	link    uint32 // counts them
+	linked  bool   // attached
+	copying bool   // a full synchronization is under way
+	trying  bool   // an attempt to attach is
+	sent    int64  // true time at which what is under way left the master; 0: nothing is
+	upTo    int    // the offset that it reaches
+	lag     int64  // each message is that much later
+	zone    int32  // whom it can reach: those in the same one; the sentinels are in 0
+	pinned  int    // > 0: no sentinel tells it whom to follow
+
+	// Of a master: its replicas.
+	acks  []acknowledgement // by their numbers
+	waits []*waiting
+
+	frozen []func() // what arrived since its process froze
+}
+
+// acknowledgement is what a master knows of a replica.
+type acknowledgement struct {
+	attached bool
+	link     uint32 // by this connection
+	offset   int    // highest that was acknowledged, -1: none
+}
+
+// waiting is a blocked WAIT.
+type waiting struct {
+	m      *message
+	offset int
+}
+
+func (p *peer) offset() int { return p.base + len(p.records) }
+
+// write appends to the stream, and has it sent to whoever is attached. A replica writes only what it hears.
+func (p *peer) write(record func(*redis)) {
+	if p.of != nil && !p.applying {
+		return
+	}
+	p.records, p.written = append(p.records, record), append(p.written, p.w.t)
+	for _, x := range p.w.sentinels.peers {
+		if x.of == p && x.linked {
+			p.send(x)
+		}
+	}
+}
+
+// send has x told what is new to it. What is written at one instant leaves together; one message is under way at a time, which keeps
+// their order.
+func (p *peer) send(x *peer) {
+	w := p.w
+	if x.sent == 0 {
+		x.sent = w.t
+		link := x.link
+		w.toServer(x, w.between(p, x), func() {
+			if x.link == link {
+				x.hear()
+			}
+		})
+	}
+	if x.sent == w.t {
+		x.upTo = p.offset()
+	}
+}
+
+// hear takes what has arrived and acknowledges it.
+func (p *peer) hear() {
+	w, m := p.w, p.of
+	p.sent = 0
+	if !w.meet(p, m) {
+		w.unlink(p)
+		return
+	}
+	p.applying = true
+	for p.offset() < p.upTo {
+		before := p.offset()
+		m.records[before-m.base](p.s.redis)
+		if p.offset() != before+1 {
+			panic("virtual: a record of the stream is not one write")
+		}
+	}
+	p.applying = false
+	p.acknowledge()
+	if m.offset() > p.upTo {
+		m.send(p)
+	}
+}
+
+// acknowledge tells the master how far this replica is.
+func (p *peer) acknowledge() {
+	w, m, link, offset := p.w, p.of, p.link, p.offset()
+	w.toServer(m, w.between(p, m), func() {
+		if a := &m.acks[p.s.number]; a.link == link && w.meet(p, m) {
+			a.offset = max(a.offset, offset)
+			w.tellAcked(m)
+			w.wake(m)
+		}
+	})
+}
+
+// acknowledged is how many replicas have acknowledged an offset.
+func (p *peer) acknowledged(offset int) (n int64) {
+	for _, a := range p.acks {
+		if a.attached && a.offset >= offset {
+			n++
+		}
+	}
+	return n
+}
+
+// between is how long a message takes between two servers.
+func (w *world) between(a, b *peer) int64 {
+	d := int64(w.cfg.Net.Delay) + upTo(w.sentinels.r, int64(w.cfg.Net.Delay+w.cfg.Net.Jitter))
+	if w.sentinels.r.IntN(50) == 0 {
+		d += upTo(w.sentinels.r, int64(w.cfg.OpTimeout))
+	}
+	return d + a.lag + b.lag
+}
+
+func (w *world) meet(a, b *peer) bool { return a.zone == b.zone && !a.s.down && !b.s.down }
+
+// toServer has a server do something after d. A frozen process does it when it is thawed, one that has ended meanwhile never.
+func (w *world) toServer(p *peer, d int64, f func()) {
+	run := p.s.gen
+	var due func()
+	due = func() {
+		switch {
+		case p.s.gen != run || p.s.down:
+		case p.s.hold > 0:
+			p.frozen = append(p.frozen, due)
+		default:
+			f()
+		}
+	}
+	w.after(d, due)
+}
+
+func (w *world) thawStream(s *server) {
+	p := s.peer
+	due := p.frozen
+	p.frozen = nil
+	for _, f := range due { // what arrived and what is due by its own clock race
+		w.after(upTo(w.sentinels.r, int64(40e3)), f)
+	}
+}
+
+// confirm executes an op that counts when replicas have it: the script, WAIT and, of an acquisition, what reads the epoch again, which
+// a client sends in one pipeline.
+func (w *world) confirm(s *server, m *message) {
+	p := s.peer
+	before := p.offset()
+	s.do(w.t, &m.op, &m.ans)
+	x := &waiting{m: m}
+	if p.offset() > before { // else WAIT is for what this connection wrote before, which is long acknowledged
+		x.offset = p.offset()
+	}
+	if p.of != nil || p.acknowledged(x.offset) >= m.op.Confirm {
+		w.waited(p, x)
+		return
+	}
+	m.refs++
+	p.waits = append(p.waits, x)
+	if n := w.nodes[m.node]; m.gen == n.gen {
+		w.arm(n, m)
+	}
+	w.toServer(p, int64(redisstore.Patience(time.Duration(m.op.Deadline-m.op.Sent))), func() {
+		if i := slices.Index(p.waits, x); i >= 0 {
+			p.waits = slices.Delete(p.waits, i, i+1)
+			w.waited(p, x)
+			w.release(m)
+		}
+	})
+}
+
+// waited goes on with a pipeline whose WAIT is over.
+func (w *world) waited(p *peer, x *waiting) {
+	m := x.m
+	if p.of == nil { // else WAIT is refused
+		m.ans.Acked = p.acknowledged(x.offset)
+	}
+	if m.op.Probes() {
+		var after core.Answer
+		p.s.do(w.t, &core.Op{Kind: core.OpObserve, Owner: m.op.Owner, Epoch: m.op.Epoch, Quarantine: m.op.Quarantine}, &after)
+		m.ans.After = after.Epoch
+	}
+	w.reply(m)
+}
+
+// wake ends each WAIT that has what it waits for, or that is refused by a server that is a master no more.
+func (w *world) wake(p *peer) {
+	var over []*waiting
+	p.waits = slices.DeleteFunc(p.waits, func(x *waiting) bool {
+		done := p.of != nil || p.acknowledged(x.offset) >= x.m.op.Confirm
+		if done {
+			over = append(over, x)
+		}
+		return done
+	})
+	for _, x := range over {
+		w.waited(p, x)
+		w.release(x.m)
+	}
+}
+
+// unlink ends a replica's connection to its master. It tries to have another.
+func (w *world) unlink(p *peer) {
+	p.link++
+	p.linked, p.copying, p.sent = false, false, 0
+	w.attachSoon(p)
+}
+
+// dropReplicas ends the connections of all replicas, as a promotion does and a stream that becomes another.
+func (w *world) dropReplicas(p *peer) {
+	clear(p.acks)
+	p.s.connected = 0
+	for _, x := range w.sentinels.peers {
+		if x.of == p {
+			w.unlink(x)
+		}
+	}
+}
+
+// attachSoon has a replica try to attach itself, now and again until it is.
+func (w *world) attachSoon(p *peer) {
+	if !p.trying && p.of != nil && !p.s.down {
+		p.trying = true
+		w.toServer(p, 1+upTo(w.sentinels.r, w.sentinels.downAfter/4), func() { p.trying = false; w.attach(p) })
+	}
+}
+
+// attach is PSYNC.
+func (w *world) attach(p *peer) {
+	m := p.of
+	switch {
+	case m == nil || p.linked || p.copying:
+		return
+	case !w.meet(p, m) || m.of != nil || m.s.hold > 0 || m.s.loading > 0:
+		w.attachSoon(p)
+		return
+	}
+	p.link++
+	at, same := p.offset(), p.id == m.id
+	if (same && at <= m.offset() || !same && p.id == m.id2 && at < m.shared) && at >= m.base {
+		m.s.syncPartial++
+		if !same {
+			p.id2, p.shared, p.id = p.id, at+1, m.id
+			w.dropReplicas(p)
+		}
+		w.attached(p, m)
+		return
+	}
+	m.s.syncFull++
+	m.s.relive()
+	p.copying = true
+	link, id, offset, copied := p.link, m.id, m.offset(), m.s.copyData()
+	w.toServer(p, w.between(m, p)+upTo(w.sentinels.r, w.sentinels.downAfter/2), func() {
+		switch {
+		case p.link != link:
+		case !w.meet(p, m) || m.id != id:
+			w.unlink(p)
+		default:
+			p.s.restore(copied)
+			p.id, p.id2, p.base, p.records = id, 0, offset, nil
+			p.written, p.acked = nil, 0
+			w.dropReplicas(p)
+			w.attached(p, m)
+		}
+	})
+}
+
+// attached makes p a replica that is sent the stream.
+func (w *world) attached(p, m *peer) {
+	m.s.relive()
+	p.linked, p.copying, p.upTo = true, false, p.offset()
+	a := &m.acks[p.s.number]
+	if !a.attached {
+		m.s.connected++
+	}
+	*a = acknowledgement{attached: true, link: p.link, offset: -1}
+	w.note("%s is attached to %s at %d", p.s.name(), m.s.name(), p.offset())
+	if m.offset() > p.offset() {
+		m.send(p)
+	} else {
+		p.acknowledge()
+	}
+}
+
+// promote makes a replica a master.
+func (w *world) promote(p *peer) {
+	p.link++
+	p.of, p.linked, p.copying, p.sent = nil, false, false, 0
+	p.s.readonly--
+	p.id2, p.shared, p.id = p.id, p.offset()+1, w.sentinels.newID()
+	w.dropReplicas(p)
+	w.note("%s is promoted", p.s.name())
+}
+
+// follow makes p a replica of m.
+func (w *world) follow(p, m *peer) {
+	if p == m || p.of == m {
+		return
+	}
+	if p.of == nil {
+		p.s.readonly++
+	}
+	p.of = m
+	w.unlink(p)
+	w.wake(p)
+	w.retap()
+	w.note("%s is told to follow %s", p.s.name(), m.s.name())
+}
+
+// endStream: the process is gone, and with it its connections.
+func (w *world) endStream(s *server) {
+	p := s.peer
+	for _, x := range p.waits {
+		w.release(x.m)
+	}
+	p.waits, p.frozen, p.trying = nil, nil, false
+	p.link++
+	p.linked, p.copying, p.sent = false, false, 0
+	w.dropReplicas(p)
+	w.note("%s is gone", s.name())
+	w.retap()
+}
+
+// beginStream: a process begins with the data of the one before, or without. A replica remains one, of the same master.
+func (w *world) beginStream(s *server, empty bool) {
+	p := s.peer
+	if empty {
+		p.id, p.id2, p.base, p.records = w.sentinels.newID(), 0, 0, nil
+		p.written, p.acked = nil, 0
+	} else if p.of == nil {
+		p.id2, p.shared, p.id = p.id, p.offset()+1, w.sentinels.newID()
+	}
+	w.attachSoon(p)
+	w.note("%s is back, empty: %v", s.name(), empty)
+	w.retap()
+}
+
+// The stream is the store's tap: what is written enters it as one record each, which writes the same at a replica. Of a server that acts
+// as a master it becomes history.
+
+func (p *peer) granted(i int32, owner string, expire int64) {
+	p.write(func(r *redis) { r.leases[i].foreign = false; r.set(i, owner, expire) })
+	if p.told {
+		p.tap.granted(i, owner, expire)
+	}
+}
+
+func (p *peer) extended(i int32, owner string, expire int64) {
+	p.write(func(r *redis) { r.leases[i].owner = owner; r.extend(i, expire) })
+	if p.told {
+		p.tap.extended(i, owner, expire)
+	}
+}
+
+func (p *peer) deleted(i int32) {
+	p.write(func(r *redis) { r.deleteLease(i) })
+	if p.told {
+		p.tap.deleted(i)
+	}
+}
+
+func (p *peer) fenced(i int32, fence int64) {
+	expire := p.s.leases[i].fenceExpire
+	p.write(func(r *redis) { r.setFence(i, fence, expire) })
+	if p.told {
+		p.tap.fenced(i, fence)
+	}
+}
+
+func (p *peer) epochSet(epoch string) {
+	p.write(func(r *redis) { r.setEpoch(epoch) })
+	if p.told {
+		p.tap.epochSet(epoch)
+	}
+}
+
+func (p *peer) beat(i int32, expire int64) {
+	since, text := p.w.t, p.s.beats[i].text
+	p.write(func(r *redis) { r.beats[i].text = text; r.putBeat(since, i, expire) })
+	if p.told {
+		p.tap.beat(i, expire)
+	}
+}
+
+func (p *peer) beatGone(i int32) {
+	p.write(func(r *redis) { r.deleteBeat(i) })
+	if p.told {
+		p.tap.beatGone(i)
+	}
+}
+
+// flushed leaves a replica's sessions: they are the application's.
+func (p *peer) flushed() {
+	p.write(func(r *redis) {
+		sessions := r.sessionSet
+		r.flush()
+		r.setSessions(sessions)
+	})
+	if p.told {
+		p.tap.flushed()
+	}
+}
+
+func (p *peer) stored(name, text string, expire int64) {
+	p.write(func(r *redis) {
+		r.store(name, &object{text: text, expire: expire})
+		r.tap.stored(name, text, expire)
+	})
+}
+
+func (p *peer) hashed(name string, pairs []string) {
+	args := append([]string{name}, pairs...)
+	p.write(func(r *redis) { r.cmdHSet(p.w.t, args) })
+}
+
+// added is of streams of intents, which know no replicas.
+func (*peer) added(string, []string) {}
+
+func (p *peer) removed(name string) {
+	p.write(func(r *redis) { r.remove(name) })
+}
