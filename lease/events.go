@@ -57,6 +57,7 @@ type Event struct {
 	At     time.Time
 	Until  time.Time // Acquired, Renewed: end of the trust window
 	Reason string
+	Cause  string // Reason in one of few words (docs/log.md), without what Redis said: what events can be counted by
 	Owner  string
 	// Hold is the term; nil with EventAcquiring, EventAcquireFailed and EventReleaseFailed.
 	Hold *Hold

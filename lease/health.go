@@ -3,6 +3,7 @@ package lease
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"time"
 
@@ -40,6 +41,17 @@ func (s HealthState) String() string {
 		return fmt.Sprintf("HealthState(%d)", uint8(s))
 	}
 	return healthNames[s]
+}
+
+// HealthStates are all states there are, in order.
+func HealthStates() iter.Seq[HealthState] {
+	return func(yield func(HealthState) bool) {
+		for s := range healthNames {
+			if !yield(HealthState(s)) {
+				return
+			}
+		}
+	}
 }
 
 // Health is what an instance knows of itself at one moment, for a readiness probe and for people. It knows what it has asked: one that

@@ -176,7 +176,8 @@ func (s *shell) announce(t *core.Tell, h *Hold) {
 	if !isLease || !s.listened {
 		return
 	}
-	e := Event{Kind: kind, Name: t.ID, Fence: t.Fence, At: s.time(t.At), Reason: logentry.Reason(t), Owner: t.Owner, Hold: h}
+	e := Event{Kind: kind, Name: t.ID, Fence: t.Fence, At: s.time(t.At), Reason: logentry.Reason(t),
+		Cause: logentry.Cause(t), Owner: t.Owner, Hold: h}
 	if t.Until != 0 {
 		e.Until = s.time(t.Until)
 	}

@@ -123,7 +123,7 @@ func Fields(dst []Field, instance string, ttl int64, t *core.Tell) []Field {
 	if t.Fence != 0 {
 		dst = append(dst, Field{Key: "fence", Kind: Number, Number: t.Fence})
 	}
-	for _, said := range [...]Field{{Key: "reason", Text: cause(t)}, storeSaid(t), {Key: "owner", Text: t.Owner}} {
+	for _, said := range [...]Field{{Key: "reason", Text: Cause(t)}, storeSaid(t), {Key: "owner", Text: t.Owner}} {
 		if said.Text != "" {
 			dst = append(dst, said)
 		}
@@ -137,8 +137,8 @@ func Fields(dst []Field, instance string, ttl int64, t *core.Tell) []Field {
 	return dst
 }
 
-// cause is why something was told, in a word that does not depend on what the store said.
-func cause(t *core.Tell) string {
+// Cause is why something was told, in one of few words that do not depend on what the store said.
+func Cause(t *core.Tell) string {
 	switch {
 	case ofRedisClock(t):
 		return "redis' clock jumped"
@@ -161,7 +161,7 @@ func storeSaid(t *core.Tell) Field {
 
 // Reason is why something was told: the cause, and what the store said.
 func Reason(t *core.Tell) string {
-	cause := cause(t)
+	cause := Cause(t)
 	switch {
 	case t.Text == "" || ofRedisClock(t):
 		return cause

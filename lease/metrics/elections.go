@@ -1,0 +1,56 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/leasestorm/leasestorm/lease/election"
+)
+
+// Election registers the collector of this process's part in an election, with the label election, its leader key; stop takes it back.
+// It reads what the member counts by itself, so that it costs nothing between two scrapes. The error is the registry's.
+func Election(r prometheus.Registerer, e *election.Election) (stop func(), err error) {
+	r = prometheus.WrapRegistererWith(prometheus.Labels{"election": e.Key()}, r)
+	c := member{e}
+	if err := r.Register(c); err != nil {
+		return nil, err
+	}
+	return func() { r.Unregister(c) }, nil
+}
+
+type member struct{ e *election.Election }
+
+var leaderDesc = describe("election_leader", "1 while this member leads.")
+
+// counts are what a member counts.
+var counts = []struct {
+	desc *prometheus.Desc
+	of   func(election.Stats) int64
+}{
+	{describe("election_leaderships_total", "Leaderships that this member won."), func(s election.Stats) int64 { return s.Acquired }},
+	{describe("election_leaderships_lost_total", "Leaderships of this member that ended."), func(s election.Stats) int64 { return s.Lost }},
+	{describe("election_attempts_failed_total", "Attempts to lead that failed."), func(s election.Stats) int64 { return s.Failed }},
+	{describe("election_leader_changes_total", "Times another leader or term was seen."),
+		func(s election.Stats) int64 { return s.LeaderChanges }},
+	{describe("election_duplicates_total", "Times another process was seen with this member's ID."),
+		func(s election.Stats) int64 { return s.DuplicateInstances }},
+}
+
+// Describe implements prometheus.Collector.
+func (m member) Describe(ch chan<- *prometheus.Desc) {
+	ch <- leaderDesc
+	for _, c := range counts {
+		ch <- c.desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m member) Collect(ch chan<- prometheus.Metric) {
+	leads, stats := 0.0, m.e.Stats()
+	if m.e.IsLeader() {
+		leads = 1
+	}
+	ch <- gauge(leaderDesc, leads)
+	for _, c := range counts {
+		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.CounterValue, float64(c.of(stats)))
+	}
+}

@@ -1,0 +1,268 @@
+// Package metrics tells Prometheus what an instance does with its leases, what becomes of its polls, and who leads. It is optional:
+// nothing else of lease, poll and election imports the Prometheus client. What it costs is a row of docs/performance.md.
+//
+//	leasestorm_leases_held                        leases that may be worked under now
+//	leasestorm_leases_uncertain                   terms that are not over, and under which nothing may begin until a renewal succeeds
+//	leasestorm_lease_acquisitions_total{result}   attempts that were answered or given up: acquired, or the cause (held, quarantine,
+//	                                              no answer, …)
+//	leasestorm_lease_renewals_total{result}       renewals: renewed, or the cause
+//	leasestorm_lease_terms_ended_total{end,cause} terms that are over: lost (expired, taken, gone, …) or released (requested,
+//	                                              rebalance, drain, …)
+//	leasestorm_lease_renewal_seconds              from sending a renewal to its success
+//	leasestorm_lease_margin_seconds               what was left of the trust window when a renewal succeeded
+//	leasestorm_lease_uncertain_seconds_total      time that terms were uncertain, added up when it ended
+//	leasestorm_lease_yield_seconds                from asking the work under a lease to end until the lease was given back
+//	leasestorm_instance_health{state}             1 for the state that Health tells, 0 for the others
+//	leasestorm_instance_blocked_seconds           how much longer nothing is granted or acquired: a quarantine, or a jump of Redis' clock
+//	leasestorm_events_dropped_total               events that were missed here; the counters lack them
+//
+//	leasestorm_polls_total{result}                polls: done, failed, timeout, interrupted (the lease or the instance ended it),
+//	                                              fenced, panicked
+//	leasestorm_poll_seconds                       how long they took
+//
+//	leasestorm_election_leader                    1 while this member leads
+//	leasestorm_election_leaderships_total         leaderships that this member won
+//	leasestorm_election_leaderships_lost_total    leaderships of it that ended, also those that it gave back
+//	leasestorm_election_attempts_failed_total     attempts that won none
+//	leasestorm_election_leader_changes_total      times another leader, or its next term, was seen
+//	leasestorm_election_duplicates_total          times another process was seen with this member's ID
+//
+// A collector is of one instance, one poll function or one election. A process with several of a kind registers each with labels that
+// tell them apart: prometheus.WrapRegistererWith. The label instance is the scraper's own; elections bear the label election.
+package metrics
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/leasestorm/leasestorm/lease"
+)
+
+// Source is a *lease.Manager or a *lease.Keeper. Of a poll.SessionManager it is what Leases returns.
+type Source interface {
+	Health() lease.Health
+	Subscribe(f func(lease.Event)) (cancel func())
+}
+
+// Buckets of the histograms, in seconds: a renewal takes parts of a millisecond beside Redis and a TTL's tenth at most; a window and
+// the end of work last as long as people choose.
+var (
+	answers = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+	windows = []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600}
+)
+
+// leases are the collectors of one source.
+type leases struct {
+	source Source
+
+	acquisitions, renewals, ended *prometheus.CounterVec
+	renewal, margin, yield        prometheus.Histogram
+	uncertain, dropped            prometheus.Counter
+
+	mu      sync.Mutex
+	terms   map[string]*term
+	missing bool // events were dropped: terms may be there that are over
+}
+
+// term is what is to be remembered of a term until it ends.
+type term struct {
+	hold                   interface{ Valid() bool } // a *lease.Hold
+	until                  time.Time
+	sent, doubted, yielded time.Time // zero: it is not under way
+}
+
+// Watch registers the collectors of a source and counts from now on: call it before Start, or terms that had begun are not counted.
+// stop ends it and takes them back. Neither holds up the source: events are counted by a goroutine of their own. The error is the
+// registry's, where something of these names is registered already.
+func Watch(r prometheus.Registerer, source Source) (stop func(), err error) {
+	l := newLeases(source)
+	if err := r.Register(l); err != nil {
+		return nil, err
+	}
+	cancel := source.Subscribe(l.count)
+	return func() {
+		cancel()
+		r.Unregister(l)
+	}, nil
+}
+
+func newLeases(source Source) *leases {
+	l := &leases{
+		source: source, terms: map[string]*term{},
+		acquisitions: counters("lease_acquisitions_total", "Attempts to acquire a lease.", "result"),
+		renewals:     counters("lease_renewals_total", "Renewals of leases.", "result"),
+		ended:        counters("lease_terms_ended_total", "Terms of leases that are over.", "end", "cause"),
+		renewal:      histogram("lease_renewal_seconds", "From sending a renewal to its success.", answers),
+		margin:       histogram("lease_margin_seconds", "What was left of the trust window when a renewal succeeded.", windows),
+		yield:        histogram("lease_yield_seconds", "From asking the work under a lease to end until it was given back.", windows),
+		uncertain:    counter("lease_uncertain_seconds_total", "Time that terms were uncertain."),
+		dropped:      counter("events_dropped_total", "Events that were missed here."),
+	}
+	// What an alert asks for is there from the beginning, at 0.
+	l.acquisitions.WithLabelValues("acquired")
+	l.renewals.WithLabelValues("renewed")
+	l.ended.WithLabelValues("lost", "expired")
+	return l
+}
+
+// count takes one event.
+func (l *leases) count(e lease.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e.Dropped > 0 {
+		l.dropped.Add(float64(e.Dropped))
+		l.missing = true
+	}
+	t := l.terms[e.Name]
+	switch e.Kind {
+	case lease.EventAcquired:
+		l.acquisitions.WithLabelValues("acquired").Inc()
+		l.terms[e.Name] = &term{hold: e.Hold, until: e.Until}
+	case lease.EventAcquireFailed:
+		l.acquisitions.WithLabelValues(e.Cause).Inc()
+	case lease.EventRenewed:
+		l.renewals.WithLabelValues("renewed").Inc()
+	case lease.EventUncertain:
+		l.renewals.WithLabelValues(e.Cause).Inc()
+	case lease.EventLost:
+		l.ended.WithLabelValues("lost", e.Cause).Inc()
+	case lease.EventReleased:
+		l.ended.WithLabelValues("released", e.Cause).Inc()
+	}
+	if t != nil {
+		l.times(t, e)
+	}
+	if e.Kind == lease.EventLost || e.Kind == lease.EventReleased {
+		delete(l.terms, e.Name)
+	}
+}
+
+// times takes what an event says of how long something took.
+func (l *leases) times(t *term, e lease.Event) {
+	switch e.Kind {
+	case lease.EventRenewing:
+		t.sent = e.At
+	case lease.EventRenewed:
+		since(l.renewal, &t.sent, e.At)
+		l.margin.Observe(max(0, t.until.Sub(e.At).Seconds()))
+		t.until = e.Until
+		l.certain(t, e.At)
+	case lease.EventUncertain:
+		if t.doubted.IsZero() {
+			t.doubted = e.At
+		}
+	case lease.EventYield:
+		t.yielded = e.At
+	case lease.EventKept:
+		t.yielded = time.Time{}
+	case lease.EventLost, lease.EventReleased:
+		l.certain(t, e.At)
+		if e.Kind == lease.EventReleased {
+			since(l.yield, &t.yielded, e.At)
+		}
+	}
+}
+
+// certain ends the uncertainty of a term.
+func (l *leases) certain(t *term, at time.Time) {
+	if !t.doubted.IsZero() {
+		l.uncertain.Add(max(0, at.Sub(t.doubted).Seconds()))
+		t.doubted = time.Time{}
+	}
+}
+
+// since observes what began at from, if it did.
+func since(h prometheus.Histogram, from *time.Time, at time.Time) {
+	if !from.IsZero() {
+		h.Observe(at.Sub(*from).Seconds())
+		*from = time.Time{}
+	}
+}
+
+var (
+	heldDesc      = describe("leases_held", "Leases that may be worked under now.")
+	uncertainDesc = describe("leases_uncertain", "Terms under which nothing may begin until a renewal succeeds.")
+	healthDesc    = describe("instance_health", "1 for the state that the instance's Health tells.", "state")
+	blockedDesc   = describe("instance_blocked_seconds", "How much longer nothing is granted or acquired.")
+)
+
+func (l *leases) counted() []prometheus.Collector {
+	return []prometheus.Collector{
+		l.acquisitions, l.renewals, l.ended, l.renewal, l.margin, l.yield, l.uncertain, l.dropped,
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (l *leases) Describe(ch chan<- *prometheus.Desc) {
+	for _, c := range l.counted() {
+		c.Describe(ch)
+	}
+	for _, d := range []*prometheus.Desc{heldDesc, uncertainDesc, healthDesc, blockedDesc} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (l *leases) Collect(ch chan<- prometheus.Metric) {
+	for _, c := range l.counted() {
+		c.Collect(ch)
+	}
+	held, uncertain := l.standing()
+	ch <- gauge(heldDesc, float64(held))
+	ch <- gauge(uncertainDesc, float64(uncertain))
+	h, blocked := l.source.Health(), 0.0
+	if h.State == lease.HealthQuarantine || h.State == lease.HealthClock {
+		blocked = max(0, time.Until(h.Until).Seconds())
+	}
+	ch <- gauge(blockedDesc, blocked)
+	for s := range lease.HealthStates() {
+		value := 0.0
+		if s == h.State {
+			value = 1
+		}
+		ch <- gauge(healthDesc, value, s.String())
+	}
+}
+
+// standing counts the terms that are believed in, and those that are not now. Where events were missed, who is not believed in may be
+// one that is over: it is forgotten.
+func (l *leases) standing() (held, uncertain int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for name, t := range l.terms {
+		switch {
+		case t.hold.Valid():
+			held++
+		case l.missing:
+			delete(l.terms, name)
+		default:
+			uncertain++
+		}
+	}
+	l.missing = false
+	return held, uncertain
+}
+
+const namespace = "leasestorm"
+
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil)
+}
+
+func counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
+}
+
+func counter(name, help string) prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help})
+}
+
+func histogram(name, help string, buckets []float64) prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets})
+}
+
+func gauge(d *prometheus.Desc, value float64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+}

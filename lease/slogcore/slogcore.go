@@ -1,0 +1,96 @@
+// Package slogcore lets the entries of leases, polls, elections and workers go to a log/slog handler. Who uses it need not import zap:
+//
+//	cfg.Logger = slogcore.Logger(slog.Default().Handler())
+package slogcore
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// Logger is a logger for Config.Logger that writes to h: the same entries with the same names (docs/log.md), at slog's levels, durations as
+// durations and times as times. What h is not enabled for costs what a level costs that zap is not enabled for. An error of h is
+// written to standard error by zap.
+func Logger(h slog.Handler) *zap.Logger { return zap.New(core{h}) }
+
+// core is a zapcore.Core on a handler.
+type core struct{ h slog.Handler }
+
+// level is zap's as slog's: both have four between debug and info, and slog leaves room between the others. What is above error is one.
+func level(l zapcore.Level) slog.Level {
+	if l > zapcore.ErrorLevel {
+		return slog.LevelError
+	}
+	return slog.Level(4 * l)
+}
+
+// Enabled implements zapcore.LevelEnabler.
+func (c core) Enabled(l zapcore.Level) bool { return c.h.Enabled(context.Background(), level(l)) }
+
+// With implements zapcore.Core.
+func (c core) With(fields []zapcore.Field) zapcore.Core {
+	for i, f := range fields {
+		if f.Type == zapcore.NamespaceType {
+			return core{c.h.WithAttrs(attrs(fields[:i])).WithGroup(f.Key)}.With(fields[i+1:])
+		}
+	}
+	return core{c.h.WithAttrs(attrs(fields))}
+}
+
+// Check implements zapcore.Core.
+func (c core) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if c.Enabled(e.Level) {
+		return ce.AddCore(e, c)
+	}
+	return ce
+}
+
+// Write implements zapcore.Core.
+func (c core) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	r := slog.NewRecord(e.Time, level(e.Level), e.Message, e.Caller.PC)
+	if e.LoggerName != "" {
+		r.AddAttrs(slog.String("logger", e.LoggerName))
+	}
+	r.AddAttrs(attrs(fields)...)
+	if e.Stack != "" {
+		r.AddAttrs(slog.String("stack", e.Stack))
+	}
+	return c.h.Handle(context.Background(), r)
+}
+
+// Sync implements zapcore.Core: a handler keeps nothing back.
+func (core) Sync() error { return nil }
+
+// attrs are the fields. Those that nothing here writes go the way of zap's own encoders.
+func attrs(fields []zapcore.Field) []slog.Attr {
+	all := make([]slog.Attr, 0, len(fields))
+	for _, f := range fields {
+		switch f.Type {
+		case zapcore.SkipType:
+		case zapcore.StringType:
+			all = append(all, slog.String(f.Key, f.String))
+		case zapcore.Int64Type, zapcore.Int32Type, zapcore.Int16Type, zapcore.Int8Type:
+			all = append(all, slog.Int64(f.Key, f.Integer))
+		case zapcore.BoolType:
+			all = append(all, slog.Bool(f.Key, f.Integer == 1))
+		case zapcore.Float64Type:
+			all = append(all, slog.Float64(f.Key, math.Float64frombits(uint64(f.Integer))))
+		case zapcore.DurationType:
+			all = append(all, slog.Duration(f.Key, time.Duration(f.Integer)))
+		case zapcore.ErrorType:
+			all = append(all, slog.Any(f.Key, f.Interface))
+		default:
+			enc := zapcore.NewMapObjectEncoder()
+			f.AddTo(enc)
+			for key, value := range enc.Fields {
+				all = append(all, slog.Any(key, value))
+			}
+		}
+	}
+	return all
+}
