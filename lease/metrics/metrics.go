@@ -103,7 +103,9 @@ func newLeases(source Source) *leases {
 	// What an alert asks for is there from the beginning, at 0.
 	l.acquisitions.WithLabelValues("acquired")
 	l.renewals.WithLabelValues("renewed")
-	l.ended.WithLabelValues("lost", "expired")
+	for _, cause := range []string{"expired", "taken", "gone", "superseded", "wrong type"} {
+		l.ended.WithLabelValues("lost", cause)
+	}
 	return l
 }
 
