@@ -1,0 +1,66 @@
+// Worker carries out the intents that an API has accepted: each under the lease on its service and the lease on a hardware slot.
+//
+//	REDIS_URL=redis://redis:6379 worker
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/lease/intent/worker"
+	"github.com/leasestorm/leasestorm/lease/slogcore"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		slog.Error("worker", "error", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	options, err := redis.ParseURL(os.Getenv("REDIS_URL"))
+	if err != nil {
+		return errors.New("REDIS_URL is no URL of a Redis") // the error itself may hold the password
+	}
+	client := redis.NewClient(options)
+	defer client.Close()
+	w, err := worker.New(client, worker.Config{
+		Slots:       []string{"tuner-1", "tuner-2"},
+		NewPipeline: func(j worker.Job) worker.Pipeline { return &pipeline{job: j, asked: make(chan struct{})} },
+		Logger:      slogcore.Logger(slog.NewJSONHandler(os.Stderr, nil)),
+	})
+	if err != nil {
+		return err
+	}
+	return w.Run(ctx) // until a signal; then pipelines are asked to end, and what they held is given back
+}
+
+// pipeline is the work of one session: here it does nothing until it is asked to end.
+type pipeline struct {
+	job   worker.Job
+	once  sync.Once
+	asked chan struct{}
+}
+
+func (p *pipeline) Start(ctx context.Context, fence int64) error {
+	slog.InfoContext(ctx, "started", "session", p.job.SessionID, "slot", p.job.Slot, "fence", fence)
+	context.AfterFunc(ctx, p.Stop) // the trust in a lease has ended: so does the work
+	return nil
+}
+
+func (p *pipeline) Wait() error {
+	<-p.asked
+	return nil
+}
+
+func (p *pipeline) Stop() { p.once.Do(func() { close(p.asked) }) }
