@@ -1,6 +1,8 @@
 module github.com/leasestorm/leasestorm
 
-go 1.26.8
+go 1.26.0
+
+toolchain go1.26.8
 
 // Runs may come from elsewhere: nothing in them is code of this module.
 ignore ./reports
