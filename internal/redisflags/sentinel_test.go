@@ -51,7 +51,7 @@ func TestSentinelsByOwnWays(t *testing.T) {
 		ways = append(ways, s.Addr()+"="+detour(t, s.Addr()))
 	}
 	s := Settings{URL: "redis://elsewhere", sentinelSettings: sentinelSettings{
-		sentinels: strings.Join(sentinels, ","), masterName: redistest.MasterName, envWays: strings.Join(ways, ","),
+		Sentinels: strings.Join(sentinels, ","), masterName: redistest.MasterName, envWays: strings.Join(ways, ","),
 	}}
 	if err := s.Complete(); err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ func TestSentinelsByOwnWays(t *testing.T) {
 
 func TestNoWayOfAnotherToTLS(t *testing.T) {
 	s := Settings{URL: "rediss://h", sentinelSettings: sentinelSettings{
-		sentinels: "127.0.0.1:1", masterName: "m", envWays: "127.0.0.1:2=127.0.0.1:3",
+		Sentinels: "127.0.0.1:1", masterName: "m", envWays: "127.0.0.1:2=127.0.0.1:3",
 	}}
 	if err := s.Complete(); err != nil {
 		t.Fatal(err)
