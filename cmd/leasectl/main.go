@@ -32,7 +32,7 @@ const (
 var errFindings = errors.New("findings")
 
 // errUsage: the command line is wrong.
-var errUsage = errors.New("usage")
+var errUsage = errors.New("bad input")
 
 func main() {
 	redis.SetLogger(&logging.VoidLogger{}) // its errors come back from the calls
@@ -107,6 +107,13 @@ func codeOf(err error) int {
 
 // oneLine keeps an error on one line, and leaves out the password of a URL that it quotes.
 func oneLine(err error) string {
+	if errors.Is(err, redisstore.ErrAuth) { // what is left out of a message that shows what a URL looks like says too little
+		words := err.Error()
+		if i := strings.LastIndex(words, ": "); i >= 0 {
+			words = words[i+2:]
+		}
+		return plain.Text("not authenticated at Redis (give user in --redis, password in --redis-password-file): " + words)
+	}
 	line := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 	return plain.Text(redisurl.Hide(line))
 }

@@ -45,6 +45,9 @@ func (g *Group) Versions() bool { return g.Epoch != "" && (g.RecordEpoch != g.Ep
 // Group reads what the group has agreed on. ErrFormat: a key holds something else.
 func (s *Store) Group(ctx context.Context) (Group, error) {
 	var g Group
+	if _, err := s.time(ctx); err != nil { // with it connects, which the next one does not count
+		return g, err
+	}
 	sent := time.Now()
 	now, err := s.time(ctx)
 	if err != nil {
