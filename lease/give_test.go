@@ -26,7 +26,7 @@ func TestAskedBackGivesTheNamedTerm(t *testing.T) { // G1
 		begun, fence := make(chan struct{}), int64(0)
 		ended := make(chan error, 1)
 		go func() {
-			ended <- g.k.Do(t.Context(), "job", func(ctx context.Context, f int64) error {
+			ended <- g.keeperOf().Do(t.Context(), "job", func(ctx context.Context, f int64) error {
 				fence = f
 				close(begun)
 				<-ctx.Done()
@@ -51,7 +51,7 @@ func TestAskedBackGivesTheNamedTerm(t *testing.T) { // G1
 		default:
 			t.Fatal("not given back")
 		}
-		if h, err := g.k.TryAcquire(t.Context(), "job"); err != nil || h.Fence() <= fence {
+		if h, err := g.keeperOf().TryAcquire(t.Context(), "job"); err != nil || h.Fence() <= fence {
 			t.Errorf("afterwards: %v, %v", h, err)
 		}
 	})

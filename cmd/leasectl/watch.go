@@ -33,7 +33,7 @@ type change struct {
 // What can change.
 const (
 	changeBegin    = "watching"
-	changeAcquired = "acquired" // a lease that was free, or of another, or of the same owner under another fence
+	changeAcquired = "acquired"   // a lease that was free, or of another, or of the same owner under another fence
 	changeFenced   = "fenced-off" // by leasectl release
 	changeFree     = "free"
 	changeDoubts   = "doubts"
@@ -148,10 +148,10 @@ func watch(ctx context.Context, show func(change) error, every time.Duration, re
 
 // quiet is err, nil where ctx has ended: then it is a consequence of that.
 func quiet(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 // abandoned reports whether f is a pipe that nobody reads any more: without a change to write nothing else would tell.
