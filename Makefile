@@ -129,9 +129,9 @@ fmt: bin/golangci-lint ## Format all code
 
 # VERSION is for a release: what the programs say of themselves instead of what Go recorded.
 .PHONY: build
-build: ## Build bin/node and bin/simulate as they are released: the same bytes in every folder (VERSION=v1.2.3 names a release)
+build: ## Build bin/node, bin/simulate and bin/leasectl as they are released: the same bytes in every folder (VERSION=v1.2.3 names a release)
 	@CGO_ENABLED=0 go build -trimpath -buildvcs=auto -o bin/ \
-		$(if $(VERSION),-ldflags '-X github.com/leasestorm/leasestorm/internal/version.stamped=$(VERSION)') ./cmd/node ./cmd/simulate
+		$(if $(VERSION),-ldflags '-X github.com/leasestorm/leasestorm/internal/version.stamped=$(VERSION)') ./cmd/node ./cmd/simulate ./cmd/leasectl
 
 .PHONY: docker
 docker: ## Build the images leasestorm/node, simulate and toxiproxy without pulling any (ARCH=arm64, VERSION=v1.2.3, TAG=dev)
@@ -151,7 +151,7 @@ notices: bin/go-licenses ## Write THIRD_PARTY_NOTICES.md anew; a test says when 
 
 .PHONY: sbom
 sbom: build bin/cyclonedx-gomod ## Build, and list what each program was built from: bin/*.cdx.json (CycloneDX), the same for the same program
-	@for program in node simulate; do \
+	@for program in node simulate leasectl; do \
 		bin/cyclonedx-gomod bin -json -std -noserial -notimestamp $(if $(VERSION),-version '$(VERSION)') \
 			-output bin/$$program.cdx.json bin/$$program; \
 	done

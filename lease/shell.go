@@ -366,6 +366,8 @@ func (s *shell) handle(batch []message) {
 		switch {
 		case m.run != nil:
 			m.run()
+		case m.ev.Notice.Kind == redisstore.NoticeGive:
+			s.give(&m.ev.Notice)
 		default:
 			s.step(m.ev)
 			if m.op != nil {

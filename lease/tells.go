@@ -139,8 +139,12 @@ func (s *shell) yield(h *Hold, t *core.Tell) {
 	if h == nil {
 		return
 	}
-	if t.Cause == core.CauseDrain && h.given {
+	switch {
+	case !h.given:
+	case t.Cause == core.CauseDrain:
 		h.finish(ErrStopped)
+	case t.Cause == core.CauseRequested:
+		h.finish(h.lostError("asked back by " + t.Owner))
 	}
 	if !h.given && s.cfg.Notify == nil {
 		s.todo = append(s.todo, core.Event{Kind: core.EvDrop, ID: h.name, Cause: t.Cause})

@@ -17,7 +17,8 @@ type rule struct {
 
 var rules = []rule{
 	{
-		From: []string{"lease", "internal/node", "cmd/node"}, Never: []string{"sim", "scenarios", "cmd/simulate"},
+		From:  []string{"lease", "internal/node", "cmd/node", "cmd/leasectl"},
+		Never: []string{"sim", "scenarios", "cmd/simulate"},
 		Why: "who imports the library compiles nothing of the storm",
 	},
 	{
@@ -37,7 +38,7 @@ var rules = []rule{
 		Why: "the real engine knows a node only by its protocol",
 	},
 	{
-		From: []string{"lease", "internal/core", "cmd/node", "internal/node"}, Never: []string{"sim/mutant"},
+		From: []string{"lease", "internal/core", "cmd/node", "internal/node", "cmd/leasectl"}, Never: []string{"sim/mutant"},
 		Why: "a lease that is broken on purpose is never reachable from production code",
 	},
 	{
@@ -49,7 +50,7 @@ var rules = []rule{
 		Why: "the reference node is a normal user of the public API",
 	},
 	{
-		From:   []string{"lease", "internal/node", "internal/core", "cmd/node", "cmd/simulate", "sim/check", "sim/real"},
+		From:   []string{"lease", "internal/node", "internal/core", "cmd/node", "cmd/leasectl", "cmd/simulate", "sim/check", "sim/real"},
 		Never:  []string{"github.com/moby", "github.com/docker", "github.com/testcontainers"},
 		Except: []string{"sim/container"},
 		Why:    "container engines are the simulator's affair, in one package",

@@ -61,7 +61,7 @@ func TestBuildTakesNoWorkspace(t *testing.T) {
 	needs(t, "make")
 	dir := scratch(t, nil, map[string]string{
 		"go.work": "go 1.26\n", "here/go.mod": "module here\n\ngo 1.26\n",
-		"here/cmd/node/main.go": program, "here/cmd/simulate/main.go": program,
+		"here/cmd/node/main.go": program, "here/cmd/simulate/main.go": program, "here/cmd/leasectl/main.go": program,
 	})
 	if out, err := said(t, filepath.Join(dir, "here"), []string{"GOWORK="}, "go", "list", "./..."); err == nil {
 		t.Fatalf("the workspace is not seen: %s", out)

@@ -17,7 +17,7 @@ const commandWithin = 10 * time.Second
 
 // withStore runs a command on the store of intents.
 func withStore(s *intentSettings, run func(context.Context, *store.Store) error) (int, error) {
-	client, err := s.client()
+	client, err := s.Client("node", terminal(os.Stderr))
 	if err != nil {
 		return 0, err
 	}
@@ -34,7 +34,7 @@ func withStore(s *intentSettings, run func(context.Context, *store.Store) error)
 
 func bootstrapIntents(s *intentSettings) (int, error) {
 	return withStore(s, func(ctx context.Context, st *store.Store) error {
-		client, err := s.client()
+		client, err := s.Client("node", terminal(os.Stderr))
 		if err != nil {
 			return err
 		}

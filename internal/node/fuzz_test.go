@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/redisflags"
 	"github.com/leasestorm/leasestorm/lease"
 )
 
@@ -27,7 +28,7 @@ func FuzzSettings(f *testing.F) {
 	f.Fuzz(func(t *testing.T, i int, value string) {
 		name := settingVariables[uint(i)%uint(len(settingVariables))]
 		s, err := parse(nil, func(k string) string {
-			return map[string]string{name: value, redisVariable: "redis://h:1"}[k]
+			return map[string]string{name: value, redisflags.URLVariable: "redis://h:1"}[k]
 		}, io.Discard)
 		if err != nil {
 			if !strings.Contains(err.Error(), name) {
@@ -60,7 +61,7 @@ func FuzzIntentSettings(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, i int, value string) {
 		name := intentVariables[uint(i)%uint(len(intentVariables))]
-		env := map[string]string{"LEASESTORM_TOKENS": token, redisVariable: "redis://h:1"}
+		env := map[string]string{"LEASESTORM_TOKENS": token, redisflags.URLVariable: "redis://h:1"}
 		env[name] = value
 		s, err := parseIntents(nil, func(k string) string { return env[k] }, io.Discard, true)
 		if err != nil {
@@ -103,7 +104,7 @@ func FuzzArguments(f *testing.F) {
 			return
 		}
 		s, err := parse(rest, none, io.Discard)
-		if err == nil && (s.redisURL == "" || s.system == systemIntents) || errors.Is(err, errHelp) && !strings.Contains(line, "h") {
+		if err == nil && (s.URL == "" || s.system == systemIntents) || errors.Is(err, errHelp) && !strings.Contains(line, "h") {
 			t.Fatalf("%q: %+v, %v", args, s, err)
 		}
 	})

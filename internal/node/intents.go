@@ -82,7 +82,7 @@ type intentNode struct {
 }
 
 func serveIntents(s *intentSettings) (code int, err error) {
-	client, err := s.client()
+	client, err := s.Client("node", terminal(os.Stderr))
 	if err != nil {
 		return 0, err
 	}

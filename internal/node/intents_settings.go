@@ -149,7 +149,7 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 	v := newVariables("node --system intents", getenv)
 	var system, tuners, tokensFile, proxies, replicas, level, renewals, pause string
 	v.text(&system, "system", "LEASESTORM_SYSTEM", systemIntents, "intents")
-	s.redisFlags(v.FlagSet, getenv)
+	s.Register(v.FlagSet, getenv)
 	v.text(&s.role, "role", "LEASESTORM_ROLE", roleBoth, "api, worker or both")
 	v.text(&s.apiAddr, "api", "LEASESTORM_API_ADDR", "127.0.0.1:8080", "address of the API, as host:port")
 	v.text(&s.healthAddr, "health", healthVariable, "", "where /healthz, /readyz and /metrics are served, to anybody, as "+

@@ -156,7 +156,7 @@ func serve(s *settings) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	client, err := s.client()
+	client, err := s.Client("node", terminal(os.Stderr))
 	if err != nil {
 		return 0, err
 	}

@@ -29,7 +29,7 @@ func quarantineLength(args []string) (length time.Duration, rest []string, err e
 
 // operate runs an operator's command on Redis.
 func (s *settings) operate(command func(context.Context, *redis.Client) error) error {
-	client, err := s.client()
+	client, err := s.Client("node", terminal(os.Stderr))
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func setReplicas(s *settings, n int) (int, error) {
 
 func setIntentQuarantine(s *intentSettings, length time.Duration) (int, error) {
 	return withStore(s, func(ctx context.Context, st *store.Store) error {
-		client, err := s.client()
+		client, err := s.Client("node", terminal(os.Stderr))
 		if err != nil {
 			return err
 		}

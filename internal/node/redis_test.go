@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/redisflags"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
@@ -46,15 +47,15 @@ func TestPasswordIsNeverPrinted(t *testing.T) {
 		"bootstrap --system election", "quarantine 30s", "replicas 2", "--target http://127.0.0.1:1 --bogus", "--target http://127.0.0.1:1", "--ttl x",
 		"intents dead-letters drop 1", "intents bootstrap", "--system intents --role none", "--system intents --role worker --tuners 1",
 	} {
-		quiet([]string{redisVariable + "=" + right}, strings.Fields(words)...)
-		quiet([]string{redisVariable + "=redis://" + server.Addr(), "LEASESTORM_REDIS_PASSWORD=" + canary}, strings.Fields(words)...)
+		quiet([]string{redisflags.URLVariable + "=" + right}, strings.Fields(words)...)
+		quiet([]string{redisflags.URLVariable + "=redis://" + server.Addr(), "LEASESTORM_REDIS_PASSWORD=" + canary}, strings.Fields(words)...)
 	}
 	for _, raw := range []string{
 		right, "redis://u:c4n4ry@127.0.0.1:1", "redis://u:c4n4ry@h:port", "redis:/u:c4n4ry@h:1", "redis://u:c4n4ry@h:1/x", "http://:c4n4ry@h",
 	} {
 		for _, words := range []string{"bootstrap", "intents dead-letters list"} {
 			command := strings.Fields(words)
-			quiet([]string{redisVariable + "=" + raw}, command...)
+			quiet([]string{redisflags.URLVariable + "=" + raw}, command...)
 			quiet(nil, append(command, "--redis="+raw)...)
 			quiet(nil, append(command, "-redis="+raw)...)
 			quiet(nil, append(command, "--redis", "redis://h:1", raw)...)
@@ -69,7 +70,7 @@ func TestUnverifiedServerIsTold(t *testing.T) {
 		for raw, want := range map[string]int{
 			"rediss://127.0.0.1:1?skip_verify=true": 1, "rediss://127.0.0.1:1": 0, "redis://127.0.0.1:1": 0,
 		} {
-			text, code := ran(t, []string{redisVariable + "=" + raw}, strings.Fields(words)...)
+			text, code := ran(t, []string{redisflags.URLVariable + "=" + raw}, strings.Fields(words)...)
 			if got := strings.Count(text, "can pretend to be it"); got != want || code != exitWrong {
 				t.Errorf("%s at %s: exit %d, %d warnings: %s", words, raw, code, got, text)
 			}
@@ -80,7 +81,7 @@ func TestUnverifiedServerIsTold(t *testing.T) {
 // What an argument holds reaches the terminal as text only.
 func TestArgumentsArePlain(t *testing.T) {
 	for _, args := range []string{"--redis=redis://h", "--ttl", "--log", "quarantine", "--system intents", "--\u009b"} {
-		text, code := ran(t, []string{redisVariable + "=redis://h"}, append(strings.Fields(args), "\x1b[2J\u009b2J")...)
+		text, code := ran(t, []string{redisflags.URLVariable + "=redis://h"}, append(strings.Fields(args), "\x1b[2J\u009b2J")...)
 		if strings.ContainsAny(text, "\x1b\u009b") || code != exitWrong || text == "" {
 			t.Errorf("%s: exit %d: %q", args, code, text)
 		}
@@ -94,7 +95,7 @@ func TestPasswordFromElsewhere(t *testing.T) {
 	if err := os.WriteFile(file, []byte(canary+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	bare, stale := redisVariable+"=redis://"+server.Addr(), redisVariable+"=redis://:old@"+server.Addr()
+	bare, stale := redisflags.URLVariable+"=redis://"+server.Addr(), redisflags.URLVariable+"=redis://:old@"+server.Addr()
 	for i, c := range []struct {
 		env, args []string
 		code      int
@@ -114,14 +115,5 @@ func TestPasswordFromElsewhere(t *testing.T) {
 				t.Errorf("%d, %s: exit %d, want %d: %s", i, command, code, c.code, text)
 			}
 		}
-	}
-	s := redisSettings{redisURL: "redis://u:old@h:1/3", envPassword: canary}
-	client, err := s.client()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	if o := client.Options(); o.Password != canary || o.Username != "u" || o.DB != 3 {
-		t.Errorf("connects as %s to database %d", o.Username, o.DB)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/leasestorm/leasestorm/internal/redisflags"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/election"
 	"github.com/leasestorm/leasestorm/lease/poll"
@@ -67,7 +68,7 @@ const (
 
 // settings is what a node is told.
 type settings struct {
-	redisSettings
+	redisflags.Settings
 
 	targetURL  string
 	name       string
@@ -114,7 +115,7 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 	}
 	text(&s.system, "system", "LEASESTORM_SYSTEM", "polling (if empty) or election: what the nodes share; intents: see node --system "+
 		"intents --help")
-	s.redisFlags(fs, getenv)
+	s.Register(fs, getenv)
 	text(&s.targetURL, "target", "LEASESTORM_TARGET_URL", "what is polled, as http://host:port")
 	text(&s.healthAddr, "health", healthVariable, "where /healthz and /readyz (503 with the reason while nothing can be granted) are "+
 		"served, as host:port; nowhere if empty")
@@ -199,7 +200,7 @@ func (s *settings) validate(level, renewals, long, pause string) error {
 		return fmt.Errorf("LEASESTORM_SYSTEM (--system) is %q; it must be one of %s", s.system,
 			strings.Join(append(slices.Sorted(maps.Keys(systems)), systemIntents), ", "))
 	}
-	if err := s.redisSettings.complete(); err != nil {
+	if err := s.Complete(); err != nil {
 		return err
 	}
 	if err := setLevel(&s.logLevel, level, "LEASESTORM_LOG (--log)"); err != nil {

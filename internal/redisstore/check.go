@@ -44,39 +44,107 @@ func (s *Store) Check(ctx context.Context) ([]Warning, error) {
 		return nil, diagnose(err)
 	}
 	text, err := s.info(ctx)
-	if err != nil {
-		if strings.HasPrefix(err.Error(), "NOPERM") {
-			return []Warning{"INFO is denied: version, role and eviction policy are not checked, and a restart of Redis " +
-				"with its data is not noticed (a loss of all data is)"}, nil
-		}
+	if err != nil && !strings.HasPrefix(err.Error(), "NOPERM") {
 		return nil, diagnose(err)
 	}
-	info := parseInfo(text)
-	warnings, err := judge(info)
-	if err != nil || s.wire.opt.Replicas == 0 {
-		return warnings, err
+	var info map[string]string
+	if err == nil {
+		info = parseInfo(text)
 	}
-	few, err := s.wire.opt.judgeReplicas(info)
-	return append(warnings, few...), err
+	return verdict(Judge(info, s.wire.opt.Replicas))
 }
 
-// judgeReplicas compares Options.Replicas with who acknowledges. What is attached and never does, such as a witness, is none.
-func (o *Options) judgeReplicas(info map[string]string) ([]Warning, error) {
-	acknowledge := 0
+// verdict is what Start makes of findings.
+func verdict(all []Finding) (warnings []Warning, err error) {
+	for _, f := range all {
+		if f.Err != nil {
+			return nil, f.Err
+		}
+		warnings = append(warnings, Warning(f.What+": "+f.Consequence+". To mend it: "+f.Mend))
+	}
+	return warnings, nil
+}
+
+// Finding is what is wrong with a server, or may be.
+type Finding struct {
+	Name        string // for machines: one word, which stays
+	What        string
+	Consequence string
+	Mend        string // a command, or what to do
+	Err         error  // what Start refuses with; nil: it is warned of
+}
+
+// Judge draws the conclusions from INFO, of a Redis that is meant to have so many replicas; nil: INFO is denied.
+func Judge(info map[string]string, replicas int) (all []Finding) {
+	if info == nil {
+		return []Finding{{Name: "info", What: "INFO is denied", Consequence: "version, role and eviction policy are not checked, and a " +
+			"restart of Redis with its data is not noticed (a loss of all data is)", Mend: "ACL SETUSER <user> +info"}}
+	}
+	all = judgeVersion(info)
+	if info["role"] == "slave" && info["slave_read_only"] != "0" {
+		err := fmt.Errorf("%w: %w (its master is %s:%s): leases must be taken at the master", ErrRefused, ErrReadOnly,
+			info["master_host"], info["master_port"])
+		all = append(all, Finding{Name: "role", What: "this is a read-only replica of " + info["master_host"] + ":" + info["master_port"],
+			Consequence: "no lease can be taken here", Mend: "name the master (--redis), or the sentinels that know it (--sentinels)", Err: err})
+	}
+	if info["run_id"] == "" {
+		all = append(all, Finding{Name: "run-id", What: "INFO shows no run_id", Consequence: "a restart of Redis with its data, or a " +
+			"failover, is not noticed (a loss of all data is)", Mend: "have INFO server show it"})
+	}
+	if policy := info["maxmemory_policy"]; policy != "" && policy != "noeviction" && info["maxmemory"] != "0" {
+		all = append(all, Finding{Name: "eviction", What: "maxmemory-policy " + policy + " may evict a living lease", Consequence: "then two " +
+			"instances can own it for up to one renewal interval", Mend: "CONFIG SET maxmemory-policy noeviction"})
+	}
+	if replicas > 0 {
+		all = append(all, judgeReplicas(info, replicas)...)
+	}
+	return all
+}
+
+// acknowledging counts the replicas that acknowledge. What is attached and never does, such as a witness, is none.
+func acknowledging(info map[string]string) (n int) {
 	for key, value := range info {
 		if strings.HasPrefix(key, "slave") && strings.Contains(value, "state=online") && !strings.Contains(value, "offset=0,") {
-			acknowledge++
+			n++
 		}
 	}
-	switch {
-	case acknowledge > o.Replicas:
-		return nil, fmt.Errorf("%w: %d acknowledge and Replicas is %d, so two masters could both have a majority; set it to %d in every "+
-			"instance", ErrReplicas, acknowledge, o.Replicas, acknowledge)
-	case acknowledge < o.Replicas:
-		return []Warning{Warning(fmt.Sprintf("%d of %d replicas are attached to Redis, and what counts needs %d of them", acknowledge,
-			o.Replicas, o.acks()))}, nil
+	return n
+}
+
+// judgeReplicas compares Options.Replicas with who acknowledges.
+func judgeReplicas(info map[string]string, replicas int) []Finding {
+	switch n := acknowledging(info); {
+	case n > replicas:
+		err := fmt.Errorf("%w: %d acknowledge and Replicas is %d, so two masters could both have a majority; set it to %d in every "+
+			"instance", ErrReplicas, n, replicas, n)
+		return []Finding{{Name: "replicas", What: fmt.Sprintf("%d replicas acknowledge and Replicas is %d", n, replicas),
+			Consequence: "two masters could both have a majority", Mend: fmt.Sprintf("set Replicas to %d in every instance", n), Err: err}}
+	case n < replicas:
+		o := Options{Replicas: replicas}
+		return []Finding{{Name: "replicas", What: fmt.Sprintf("%d of %d replicas are attached to Redis", n, replicas),
+			Consequence: fmt.Sprintf("what counts needs %d of them", o.acks()), Mend: "start the others, and look at their logs"}}
 	}
-	return nil, nil
+	return nil
+}
+
+func judgeVersion(info map[string]string) []Finding {
+	version, known := info["redis_version"]
+	unknown := Finding{Name: "version", What: "INFO shows no redis_version", Consequence: "the version is not checked",
+		Mend: "at least " + VersionMin + " is required"}
+	if !known {
+		return []Finding{unknown}
+	}
+	v, err := semver.NewVersion(version)
+	switch {
+	case err != nil:
+		unknown.What = fmt.Sprintf("redis_version %q is no version", version)
+		return []Finding{unknown}
+	case v.LessThan(semver.MustParse(VersionMin)):
+		err := fmt.Errorf("%w: version %s; at least %s is required", ErrTooOld, version, VersionMin)
+		return []Finding{{Name: "version", What: "Redis " + version + " is too old", Consequence: "the scripts do not run there",
+			Mend: "upgrade it to " + VersionMin + " or later", Err: err}}
+	}
+	return nil
 }
 
 func (s *Store) info(ctx context.Context) (string, error) {
@@ -85,34 +153,6 @@ func (s *Store) info(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return server.Info(ctx).Result()
-}
-
-// judge draws the conclusions from INFO.
-func judge(info map[string]string) ([]Warning, error) {
-	var warnings []Warning
-	version, known := info["redis_version"]
-	if !known {
-		warnings = append(warnings, "INFO shows no redis_version: the version is not checked (at least "+VersionMin+
-			" is required)")
-	} else if v, err := semver.NewVersion(version); err != nil {
-		warnings = append(warnings, Warning(fmt.Sprintf("redis_version %q is no version: at least %s is required",
-			version, VersionMin)))
-	} else if v.LessThan(semver.MustParse(VersionMin)) {
-		return nil, fmt.Errorf("%w: version %s; at least %s is required", ErrTooOld, version, VersionMin)
-	}
-	if info["role"] == "slave" && info["slave_read_only"] != "0" {
-		return nil, fmt.Errorf("%w: %w (its master is %s:%s): leases must be taken at the master", ErrRefused, ErrReadOnly,
-			info["master_host"], info["master_port"])
-	}
-	if info["run_id"] == "" {
-		warnings = append(warnings, "INFO shows no run_id: a restart of Redis with its data, or a failover, is not noticed "+
-			"(a loss of all data is)")
-	}
-	if policy := info["maxmemory_policy"]; policy != "" && policy != "noeviction" && info["maxmemory"] != "0" {
-		warnings = append(warnings, Warning(fmt.Sprintf("maxmemory-policy %s may evict a living lease, and then two "+
-			"instances can own it for up to one renewal interval; set noeviction", policy)))
-	}
-	return warnings, nil
 }
 
 func parseInfo(text string) map[string]string {
@@ -126,8 +166,16 @@ func parseInfo(text string) map[string]string {
 	return info
 }
 
+// Diagnose names the condition behind an error of Permitted, as Check does.
+func Diagnose(err error) error { return diagnose(err) }
+
 // diagnose names the condition behind the first error of a server.
 func diagnose(err error) error {
+	for _, told := range []error{ErrDenied, ErrTooMany, ErrUnreachable, ErrNotRedis, ErrAuth, ErrNotReady, ErrReadOnly} {
+		if errors.Is(err, told) {
+			return err
+		}
+	}
 	var reply redis.Error
 	if !errors.As(err, &reply) {
 		if strings.Contains(err.Error(), "redis: can't parse") || strings.Contains(err.Error(), "redis: invalid reply") {

@@ -92,7 +92,7 @@ func TestJudge(t *testing.T) {
 		{"fills up", "redis_version:7.0.15\r\nrun_id:ab\r\nmaxmemory:100\r\nmaxmemory_policy:noeviction", nil, 0},
 	}
 	for _, tt := range tests {
-		warnings, err := judge(parseInfo(tt.info))
+		warnings, err := verdict(Judge(parseInfo(tt.info), 0))
 		if !errors.Is(err, tt.err) || len(warnings) != tt.warnings {
 			t.Errorf("%s: %v, %q; want %v and %d warnings", tt.name, err, warnings, tt.err, tt.warnings)
 		}
@@ -102,7 +102,7 @@ func TestJudge(t *testing.T) {
 func FuzzParseNotice(f *testing.F) {
 	for _, s := range []string{
 		"", "taken", "taken a", "taken a x y", "freed a x", "freed a x -", "freed a x b y -", "joined a", "left a", "asked a b",
-		"asked a b x", "joined a b", "later a x", "taken  x",
+		"asked a b x", "give a b x 7", "give a b x", "give a b x -1", "joined a b", "later a x", "taken  x",
 	} {
 		f.Add(s)
 	}
@@ -112,7 +112,7 @@ func FuzzParseNotice(f *testing.F) {
 			return
 		}
 		if n.From == "" || n.Kind == 0 || n.Kind == core.NoticeFreed && len(n.IDs) != len(n.Peers) ||
-			n.Kind == core.NoticeAsked && (len(n.Peers) != 1 || len(n.IDs) == 0) {
+			n.Kind == core.NoticeAsked && (len(n.Peers) != 1 || len(n.IDs) == 0) || n.Kind == NoticeGive && (len(n.Peers) != 2 || len(n.IDs) != 1) {
 			t.Fatalf("ParseNotice(%q) = %+v", s, n)
 		}
 	})

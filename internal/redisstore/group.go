@@ -94,8 +94,10 @@ func (s *Store) SetReplicas(ctx context.Context) (before, after int, err error) 
 		return 0, 0, fmt.Errorf("set replicas: %w", diagnose(err))
 	}
 	if s.wire.opt.Replicas > 0 {
-		if _, err := s.wire.opt.judgeReplicas(parseInfo(text)); err != nil {
-			return 0, 0, fmt.Errorf("set replicas: %w", err)
+		for _, f := range judgeReplicas(parseInfo(text), s.wire.opt.Replicas) {
+			if f.Err != nil {
+				return 0, 0, fmt.Errorf("set replicas: %w", f.Err)
+			}
 		}
 	}
 	epoch, err := s.epoch(ctx)

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -163,6 +164,9 @@ func (s *Store) scan(ctx context.Context, prefix string) ([]string, error) {
 	return names, err
 }
 
+// ErrTooMany says that a scan was given up.
+var ErrTooMany = errors.New("too many keys")
+
 // Pages reads a scan of the keys with a prefix to its end: next reads the page at a cursor, and the cursor of the one after it. What
 // takes Redis' place may never end it, and anybody who may write can fill it: it fails after scanMax keys, an empty page counted as one.
 func Pages(prefix string, next func(cursor uint64) ([]string, uint64, error), take func(page []string)) error {
@@ -180,7 +184,8 @@ func Pages(prefix string, next func(cursor uint64) ([]string, uint64, error), ta
 			return nil
 		}
 	}
-	return fmt.Errorf("more than %d keys begin with %q, or their scan does not end: delete what is no part of it", scanMax, prefix)
+	return fmt.Errorf("%w: more than %d keys begin with %q, or their scan does not end: delete what is no part of it", ErrTooMany, scanMax,
+		prefix)
 }
 
 func (s *Store) scanPage(ctx context.Context, client redis.Cmdable, cursor uint64, match string) ([]string, uint64,

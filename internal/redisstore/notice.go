@@ -13,6 +13,7 @@ const (
 	wordJoined = "joined" // joined <from>
 	wordLeft   = "left"   // left <from>
 	wordAsked  = "asked"  // asked <from> <owner asked> <id>…
+	wordGive   = "give"   // give <from> <owner asked> <id> <fence>
 
 	nobody = "-" // in place of an heir
 )
@@ -57,6 +58,13 @@ func ParseNotice(text string) (core.Notice, bool) {
 		}
 		n.Kind, n.Peers, n.IDs = core.NoticeAsked, rest[:1], rest[1:]
 		return n, true
+	case wordGive:
+		if len(rest) != 3 {
+			return n, false
+		}
+		n.Kind, n.Peers, n.IDs = NoticeGive, []string{rest[0], rest[2]}, rest[1:2]
+		_, ok := GiveOf(&n)
+		return n, ok
 	}
 	return n, false
 }

@@ -58,7 +58,11 @@ func (s *Store) probe(ctx context.Context, use Use, patterns []string) (errs []e
 	said, err := probeScript.Eval(ctx, s.client, keys, opt.Channel, use.Registry, opt.EpochKey, use.Registry && !opt.ExactKeys,
 		opt.groupKey()).StringSlice()
 	errs = append(errs, err)
-	for _, words := range said {
+	for i := 1; i < len(said); i += 2 {
+		command, words := said[i-1], said[i]
+		if strings.Contains(words, "command") && !commandDenied.MatchString(words) {
+			words += " (" + command + ")" // within a script Redis does not say which
+		}
 		if denies(words) || refused(words) && !strings.HasPrefix(words, "WRONGTYPE") {
 			errs = append(errs, reply(words))
 		}

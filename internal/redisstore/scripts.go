@@ -61,6 +61,9 @@ var probeText string
 //go:embed lua/sweep.lua
 var sweepText string
 
+//go:embed lua/fenceoff.lua
+var fenceOffText string
+
 // script is a script with its text, which a *redis.Script keeps to itself.
 type script struct {
 	*redis.Script
@@ -84,6 +87,7 @@ var (
 	bootstrapScript  = redis.NewScript(lifeText + bootstrapText)
 	probeScript      = redis.NewScript(probeText)
 	sweepScript      = redis.NewScript(sweepText)
+	fenceOffScript   = redis.NewScript(fenceOffText)
 )
 
 func guarded(text string) *script {

@@ -1,4 +1,4 @@
-package node
+package redisflags
 
 import (
 	"cmp"
@@ -24,14 +24,14 @@ const (
 
 // sentinelSettings say which sentinels know the master.
 type sentinelSettings struct {
-	sentinels, masterName, envWays string
+	Sentinels, masterName, envWays string
 
 	addrs []string          // of sentinels; empty: Redis is the one that the URL names
 	ways  map[string]string // by address of a server or sentinel, where this node reaches it instead
 }
 
 func (s *sentinelSettings) sentinelFlags(fs *pflag.FlagSet, getenv func(string) string) {
-	fs.StringVar(&s.sentinels, "sentinels", getenv(sentinelsVariable), "sentinels that know the master, as host:port,host:port; of the URL "+
+	fs.StringVar(&s.Sentinels, "sentinels", getenv(sentinelsVariable), "sentinels that know the master, as host:port,host:port; of the URL "+
 		"of Redis user, password and database count then ("+sentinelsVariable+")")
 	fs.StringVar(&s.masterName, "master-name", getenv(masterNameVariable), "name by which they know it ("+masterNameVariable+")")
 	s.envWays = getenv(waysVariable)
@@ -39,10 +39,10 @@ func (s *sentinelSettings) sentinelFlags(fs *pflag.FlagSet, getenv func(string) 
 
 func (s *sentinelSettings) complete() error {
 	s.addrs, s.ways = nil, map[string]string{}
-	if s.sentinels == "" {
+	if s.Sentinels == "" {
 		return nil
 	}
-	for addr := range strings.SplitSeq(s.sentinels, ",") {
+	for addr := range strings.SplitSeq(s.Sentinels, ",") {
 		if _, port, err := net.SplitHostPort(addr); err != nil || port == "" {
 			return fmt.Errorf("%s (--sentinels) has %q; it must be host:port,host:port", sentinelsVariable, addr)
 		}

@@ -1,4 +1,4 @@
-package node
+package redisflags
 
 import (
 	"context"
@@ -50,13 +50,13 @@ func TestSentinelsByOwnWays(t *testing.T) {
 	for _, s := range r.Servers {
 		ways = append(ways, s.Addr()+"="+detour(t, s.Addr()))
 	}
-	s := redisSettings{redisURL: "redis://elsewhere", sentinelSettings: sentinelSettings{
-		sentinels: strings.Join(sentinels, ","), masterName: redistest.MasterName, envWays: strings.Join(ways, ","),
+	s := Settings{URL: "redis://elsewhere", sentinelSettings: sentinelSettings{
+		Sentinels: strings.Join(sentinels, ","), masterName: redistest.MasterName, envWays: strings.Join(ways, ","),
 	}}
-	if err := s.complete(); err != nil {
+	if err := s.Complete(); err != nil {
 		t.Fatal(err)
 	}
-	c, err := s.client()
+	c, err := s.Client("node", io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,13 +83,30 @@ func TestSentinelsByOwnWays(t *testing.T) {
 }
 
 func TestNoWayOfAnotherToTLS(t *testing.T) {
-	s := redisSettings{redisURL: "rediss://h", sentinelSettings: sentinelSettings{
-		sentinels: "127.0.0.1:1", masterName: "m", envWays: "127.0.0.1:2=127.0.0.1:3",
+	s := Settings{URL: "rediss://h", sentinelSettings: sentinelSettings{
+		Sentinels: "127.0.0.1:1", masterName: "m", envWays: "127.0.0.1:2=127.0.0.1:3",
 	}}
-	if err := s.complete(); err != nil {
+	if err := s.Complete(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.client(); err == nil || !strings.Contains(err.Error(), waysVariable) {
+	if _, err := s.Client("node", io.Discard); err == nil || !strings.Contains(err.Error(), waysVariable) {
 		t.Errorf("%v; want an error that names %s", err, waysVariable)
+	}
+}
+
+// The password from elsewhere takes the place of the URL's.
+func TestPasswordFromElsewhere(t *testing.T) {
+	s := Settings{URL: "redis://u:old@h:1/3", envPassword: "new"}
+	client, err := s.Client("node", io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if o := client.Options(); o.Password != "new" || o.Username != "u" || o.DB != 3 {
+		t.Errorf("connects as %s to database %d", o.Username, o.DB)
+	}
+	s = Settings{URL: "http://h"}
+	if _, err := s.Client("node", io.Discard); err == nil {
+		t.Error("http is taken for a Redis")
 	}
 }

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leasestorm/leasestorm/internal/plain"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
+)
+
+// finding is what check found. The fields of its JSON, and its names, stay.
+type finding struct {
+	Name        string `json:"finding"`
+	What        string `json:"what"`
+	Consequence string `json:"consequence"`
+	Mend        string `json:"mend"`
+}
+
+func newCheck(f *flags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "check",
+		Short: "Find what is wrong with Redis and the group, with the consequence and the command that mends it",
+		Long: `It asks as the user that it is given: give it the instances' own, to see what an ACL denies them. It changes nothing; to see
+whether it may, it sends writes that Redis refuses for their syntax, and one message that nobody understands to the group's channel.
+Exit code 1: it found something.`,
+		Args: noArgs,
+		RunE: f.with(func(cmd *cobra.Command, g *group, _ []string) error {
+			all, err := g.findings(cmd.Context(), f)
+			if err != nil {
+				return err
+			}
+			if f.json {
+				err = writeJSON(cmd, map[string]any{"findings": all})
+			} else {
+				out := cmd.OutOrStdout()
+				for _, x := range all {
+					fmt.Fprintf(out, "%s: %s\n    then:    %s\n    mend it: %s\n", x.Name, plain.Text(x.What), plain.Text(x.Consequence),
+						plain.Text(x.Mend))
+				}
+				_, err = fmt.Fprintf(out, "%d findings\n", len(all))
+			}
+			if err == nil && len(all) > 0 {
+				err = errFindings
+			}
+			return err
+		}),
+	}
+}
+
+// findings is everything that is wrong. An error is that of a Redis that cannot be asked.
+func (g *group) findings(ctx context.Context, f *flags) ([]finding, error) {
+	all := []finding{}
+	acl, err := g.denied(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, acl...)
+	now, err := g.Group(ctx)
+	switch {
+	case err != nil && len(acl) > 0 && redisstore.Denies(err):
+		return all, nil // what can be read is not known, and said already
+	case errors.Is(err, redisstore.ErrFormat):
+		return append(all, finding{"format", err.Error(), "no instance can be granted a lease",
+			"give the instances, and leasectl, another --epoch-key, or delete that key if nobody needs it"}), nil
+	case err != nil:
+		return nil, err
+	}
+	for _, x := range redisstore.Judge(nilIfEmpty(now.Info), f.replicas) {
+		all = append(all, finding{x.Name, x.What, x.Consequence, x.Mend})
+	}
+	all = append(all, g.server(ctx, &now, f)...)
+	all = append(all, ofGroup(&now)...)
+	st, err := g.status(ctx, nil)
+	switch {
+	case err != nil && len(acl) > 0 && redisstore.Denies(err):
+		return all, nil
+	case err != nil:
+		return nil, err
+	}
+	return append(all, ofLeases(st)...), nil
+}
+
+func nilIfEmpty(info map[string]string) map[string]string {
+	if len(info) == 0 {
+		return nil
+	}
+	return info
+}
+
+// denied is what the user may not do, or Redis refuses now.
+func (g *group) denied(ctx context.Context) ([]finding, error) {
+	err := g.Permitted(ctx, redisstore.Use{Registry: true, Leases: g.leaders})
+	const nothing = "an instance with this user does not start, or is granted nothing"
+	switch {
+	case err == nil:
+		return nil, nil
+	case errors.Is(err, redisstore.ErrDenied):
+		words, line, _ := strings.Cut(err.Error(), "grant it with: ")
+		return []finding{{"acl", strings.TrimSuffix(words, "; "), nothing, line}}, nil
+	case errors.Is(err, redisstore.ErrRefused):
+		code, _, _ := strings.Cut(strings.TrimPrefix(err.Error(), redisstore.ErrRefused.Error()+": "), " ")
+		if mend, known := refusals[code]; known {
+			return []finding{{"refused", err.Error(), "nothing is granted, and what is held ends when it cannot be renewed", mend}}, nil
+		}
+	}
+	return nil, redisstore.Diagnose(err)
+}
+
+// refusals are what Redis says while it refuses writes, and what to do.
+var refusals = map[string]string{
+	"OOM":        "CONFIG SET maxmemory <more>, and maxmemory-policy noeviction",
+	"NOREPLICAS": "bring replicas back, or have more than min-replicas-to-write",
+	"MISCONF":    "make room on the disk of Redis, or mend the permissions of its directory; then BGSAVE",
+	"READONLY":   "name the master (--redis), or the sentinels that know it (--sentinels)",
+}
+
+// clockMax is how far clocks may differ without a finding: far more than NTP leaves.
+const clockMax = time.Second
+
+// server is what is wrong with the settings of the server, as an operator sees them.
+func (g *group) server(ctx context.Context, now *redisstore.Group, f *flags) (all []finding) {
+	if ahead := now.Ahead.Abs(); ahead-now.Within > clockMax {
+		all = append(all, finding{"clock", fmt.Sprintf("Redis' clock and this machine's differ by %v (± %v)",
+			now.Ahead.Round(time.Millisecond), now.Within.Round(time.Millisecond)),
+			"a step of Redis' clock ends leases early, and a master whose clock is a TTL behind grants fences that fall",
+			"synchronise the clocks of all servers (chronyc tracking)"})
+	}
+	set := func(name string) (value string, known bool) {
+		ctx, cancel := context.WithTimeout(ctx, f.timeout)
+		defer cancel()
+		got, err := g.client.ConfigGet(ctx, name).Result()
+		value, known = got[name]
+		return value, err == nil && known
+	}
+	info := now.Info
+	save, saves := set("save")
+	if saves && save == "" && info["aof_enabled"] == "0" {
+		all = append(all, finding{"persistence", "Redis keeps nothing on disk (save \"\" and appendonly no)",
+			"a restart loses leases, fences and epoch: nothing that is free is granted for a quarantine",
+			"CONFIG SET appendonly yes"})
+	}
+	for _, last := range []string{"rdb_last_bgsave_status", "aof_last_write_status"} {
+		if status := info[last]; status != "" && status != "ok" {
+			all = append(all, finding{"persistence", last + " is " + status, "Redis may refuse writes (MISCONF), and a restart loses what was " +
+				"not written", refusals["MISCONF"]})
+		}
+	}
+	return append(all, ofReplication(now, f, set)...)
+}
+
+// ofReplication is what a failover would do.
+func ofReplication(now *redisstore.Group, f *flags, set func(string) (string, bool)) (all []finding) {
+	replicas, _ := strconv.Atoi(now.Info["connected_slaves"])
+	least, known := set("min-replicas-to-write")
+	n, _ := strconv.Atoi(least)
+	mayFailOver := replicas > 0 || f.Sentinels != ""
+	switch {
+	case now.Acks > 0 || f.replicas > 0:
+		if f.replicas == 0 && replicas < now.Acks {
+			all = append(all, finding{"replicas", fmt.Sprintf("%d replicas are attached, and %d must acknowledge what counts", replicas,
+				now.Acks), "nothing is granted or renewed", "start the others, and look at their logs"})
+		}
+	case known && n == 0 && mayFailOver:
+		all = append(all, finding{"min-replicas", "min-replicas-to-write is 0 and the instances' Replicas too", "an old master that lives on " +
+			"renews leases that the new one grants: two owners", "CONFIG SET min-replicas-to-write 1, or better Config.Replicas " +
+			"(docs/replicas.md)"})
+	case !known && mayFailOver:
+		all = append(all, finding{"min-replicas", "CONFIG GET is denied: min-replicas-to-write is not known", "if it is 0, an old master " +
+			"that lives on renews leases that the new one grants: two owners", "ask as a user with +config|get"})
+	}
+	if known && n > replicas {
+		all = append(all, finding{"min-replicas", fmt.Sprintf("min-replicas-to-write is %d and %d replicas are attached", n, replicas),
+			"Redis refuses every write (NOREPLICAS): every lease ends with its trust window", refusals["NOREPLICAS"]})
+	}
+	return all
+}
+
+// ofGroup is what is wrong with the epoch and its record.
+func ofGroup(now *redisstore.Group) (all []finding) {
+	add := func(name, what, consequence, mend string) { all = append(all, finding{name, what, consequence, mend}) }
+	switch {
+	case now.Epoch == "":
+		add("no-epoch", "there is no epoch: nobody has asked this Redis for a lease, or it has lost all its data",
+			"the first instance waits for a quarantine before it is granted anything",
+			"if it is new: leasectl bootstrap; if it should have data: nothing, the quarantine is what is right")
+		return all
+	case now.Over:
+		add("epoch-over", "Redis was restarted, failed over, or a replica attached itself, and no instance has asked it since",
+			"the next request begins a quarantine; while nobody asks, nobody renews either", "look whether the instances run and reach this Redis")
+	}
+	if now.Versions() {
+		add("versions", "the epoch has no record of the group's: an instance of a version that keeps none began it",
+			"instances of two versions end each other's epochs, with a quarantine each time", "run one version (docs/fleets.md)")
+	}
+	if now.Left > 0 {
+		add("quarantine", fmt.Sprintf("%v of a quarantine are left", now.Left.Round(100*time.Millisecond)),
+			"nothing that is free is granted; what is held stays", "wait; why it began is in the instances' logs (event epoch)")
+	}
+	return all
+}
+
+// ofLeases is what is wrong with what instances hold.
+func ofLeases(st *status) (all []finding) {
+	if st.Doubtful > 0 {
+		all = append(all, finding{"doubtful", fmt.Sprintf("%d of %d leases are doubtful", st.Doubtful, st.leases()),
+			"each says why: leasectl status --help", "leasectl status --doubtful, then leasectl release <lease> where its owner hangs"})
+	}
+	var least, most *instance
+	for i := range st.Instances {
+		in := &st.Instances[i]
+		if in.longest <= 0 {
+			continue
+		}
+		if least == nil || in.longest < least.longest {
+			least = in
+		}
+		if most == nil || in.longest > most.longest {
+			most = in
+		}
+	}
+	if most == nil {
+		return all
+	}
+	if agreed := st.group.Agreed; agreed > 0 && most.longest > agreed {
+		all = append(all, finding{"ttl", fmt.Sprintf("keys of %s live for another %v, and the quarantine is %v", most.ID,
+			most.longest.Round(time.Millisecond), agreed), "after a loss of data others are granted what it still believes in: two owners",
+			"leasectl quarantine <the longest TTL of any instance>"})
+	}
+	// Who renews every third of its TTL has two thirds of it left at least.
+	if 2*least.longest < most.longest {
+		all = append(all, finding{"ttl-differs", fmt.Sprintf("keys of %s live for another %v, those of %s for %v", least.ID,
+			least.longest.Round(time.Millisecond), most.ID, most.longest.Round(time.Millisecond)),
+			"they have other TTLs, or the first does not renew: its leases are free that much sooner",
+			"give all instances one TTL, or look at the log of " + least.ID})
+	}
+	return all
+}

@@ -1,0 +1,119 @@
+// Command leasectl shows an operator who holds which lease, says what is wrong with a Redis that carries leases and how to mend it, and
+// has leases given back without giving any of them two owners. See leasectl --help and docs/leasectl.md.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/leasestorm/leasestorm/internal/plain"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
+	"github.com/leasestorm/leasestorm/internal/redisurl"
+)
+
+// Exit codes.
+const (
+	exitFine     = 0
+	exitFindings = 1 // something is wrong, or what Redis holds does not allow what was asked
+	exitRedis    = 2 // Redis cannot be reached, or refuses
+	exitWrong    = 3 // bad input: nothing was done
+)
+
+// errFindings: what is wrong was printed already.
+var errFindings = errors.New("findings")
+
+// errUsage: the command line is wrong.
+var errUsage = errors.New("bad input")
+
+func main() {
+	redis.SetLogger(&logging.VoidLogger{}) // its errors come back from the calls
+	signal.Ignore(syscall.SIGPIPE)         // a pipe that closes is the end of what it was for, not of the program in the middle of something
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
+	os.Exit(execute(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// kept keeps the first error of writing.
+type kept struct {
+	to  io.Writer
+	err error
+}
+
+func (k *kept) Write(p []byte) (int, error) {
+	n, err := k.to.Write(p)
+	if k.err == nil {
+		k.err = err
+	}
+	return n, err
+}
+
+// execute runs one command line and returns the exit code.
+func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	written := &kept{to: stdout}
+	cmd := newRoot(os.Getenv)
+	cmd.SetArgs(args)
+	cmd.SetOut(&plain.Writer{To: written})
+	cmd.SetErr(&plain.Writer{To: stderr})
+	err := cmd.ExecuteContext(ctx)
+	switch {
+	case errors.Is(written.err, syscall.EPIPE) && (err == nil || errors.Is(err, syscall.EPIPE)):
+		return exitFine // whoever read has enough
+	case err == nil:
+		err = written.err
+	}
+	if err != nil && !errors.Is(err, errFindings) {
+		fmt.Fprintln(cmd.ErrOrStderr(), "leasectl:", oneLine(err))
+	}
+	return codeOf(err)
+}
+
+// byHolding are the errors that what Redis holds is the cause of.
+var byHolding = []error{
+	errFindings, redisstore.ErrInUse, redisstore.ErrOutlives, redisstore.ErrFormat, redisstore.ErrNoExpiry, redisstore.ErrTooMany,
+}
+
+// byInput are those of what was asked for.
+var byInput = []error{errUsage, redisstore.ErrInvalidOptions, redisstore.ErrNotCurrent, redisurl.ErrPasswordFile}
+
+func codeOf(err error) int {
+	is := func(all []error) bool {
+		for _, e := range all {
+			if errors.Is(err, e) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case err == nil:
+		return exitFine
+	case is(byInput):
+		return exitWrong
+	case is(byHolding):
+		return exitFindings
+	default:
+		return exitRedis
+	}
+}
+
+// oneLine keeps an error on one line, and leaves out the password of a URL that it quotes.
+func oneLine(err error) string {
+	if errors.Is(err, redisstore.ErrAuth) { // what is left out of a message that shows what a URL looks like says too little
+		words := err.Error()
+		if i := strings.LastIndex(words, ": "); i >= 0 {
+			words = words[i+2:]
+		}
+		return plain.Text("not authenticated at Redis (give user in --redis, password in --redis-password-file): " + words)
+	}
+	line := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	return plain.Text(redisurl.Hide(line))
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/leasestorm/leasestorm/internal/node"
+	"github.com/leasestorm/leasestorm/internal/redistest"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"leasectl": main, "node": func() { os.Exit(node.Main(os.Args[1:])) }})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata",
+		Setup: func(e *testscript.Env) error {
+			tb, ok := e.T().(testing.TB)
+			if !ok {
+				return fmt.Errorf("%T is no testing.TB", e.T())
+			}
+			e.Values["tb"] = tb
+			e.Setenv("ESC", "\x1b[2J\u009b2J")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"server": server, "redis": command, "fill": fill, "ends": ends, "refuses": refuses, "head": head, "watches": watches,
+		},
+	})
+}
+
+// server starts a Redis with these arguments, which leasectl asks from now on.
+func server(ts *testscript.TestScript, neg bool, args []string) {
+	tb := ts.Value("tb").(testing.TB)
+	s := redistest.Start(tb, redistest.Args(args...))
+	ts.Setenv("LEASESTORM_REDIS_URL", s.URL())
+	ts.Setenv("ADDR", s.Addr())
+}
+
+func client(ts *testscript.TestScript) *redis.Client {
+	return redis.NewClient(&redis.Options{Addr: ts.Getenv("ADDR")})
+}
+
+// command runs one command of Redis.
+func command(ts *testscript.TestScript, neg bool, args []string) {
+	c := client(ts)
+	defer c.Close()
+	words := make([]any, len(args))
+	for i, a := range args {
+		words[i] = a
+	}
+	got, err := c.Do(context.Background(), words...).Result()
+	if !errors.Is(err, redis.Nil) {
+		ts.Check(err)
+	}
+	fmt.Fprintln(ts.Stdout(), got)
+}
+
+// fill writes so many leases.
+func fill(ts *testscript.TestScript, neg bool, args []string) {
+	n, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	c := client(ts)
+	defer c.Close()
+	for begin := 0; begin < n; begin += 10_000 {
+		pipe := c.Pipeline()
+		for i := begin; i < min(n, begin+10_000); i++ {
+			id := fmt.Sprintf("job-%06d", i)
+			pipe.Set(context.Background(), "poll:lease:"+id, "host-1", time.Hour)
+			pipe.Set(context.Background(), "{poll:lease:"+id+"}:fence", 1000+i, time.Hour)
+		}
+		_, err := pipe.Exec(context.Background())
+		ts.Check(err)
+	}
+}
+
+// ends runs leasectl with all but the first argument, which is the exit code it wants.
+func ends(ts *testscript.TestScript, neg bool, args []string) {
+	code := 0
+	var exit *exec.ExitError
+	if err := ts.Exec("leasectl", args[1:]...); errors.As(err, &exit) {
+		code = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if strconv.Itoa(code) != args[0] {
+		ts.Fatalf("leasectl %q: exit code %d, want %s", args[1:], code, args[0])
+	}
+}
+
+// refuses wants a code, one line on standard error and nothing else.
+func refuses(ts *testscript.TestScript, neg bool, args []string) {
+	ends(ts, neg, args)
+	if out := ts.ReadFile("stdout"); out != "" {
+		ts.Fatalf("leasectl %q wrote to standard output: %s", args, out)
+	}
+	said := ts.ReadFile("stderr")
+	if strings.Count(said, "\n") != 1 || !strings.HasPrefix(said, "leasectl: ") || strings.ContainsAny(said, "\x1b\u009b") {
+		ts.Fatalf("leasectl %q: want one plain line, got %q", args, said)
+	}
+}
+
+// started runs leasectl and returns it with what it writes.
+func started(ts *testscript.TestScript, args []string) (cmd *exec.Cmd, out io.ReadCloser, said *strings.Builder) {
+	path, err := exec.LookPath("leasectl")
+	ts.Check(err)
+	cmd = exec.Command(path, args...)
+	cmd.Env = append(os.Environ(), "LEASESTORM_REDIS_URL="+ts.Getenv("LEASESTORM_REDIS_URL"))
+	said = &strings.Builder{}
+	cmd.Stderr = said
+	out, err = cmd.StdoutPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	return cmd, out, said
+}
+
+// endsFine wants exit code 0 within ten seconds, and nothing on standard error.
+func endsFine(ts *testscript.TestScript, cmd *exec.Cmd, said *strings.Builder) {
+	killer := time.AfterFunc(10*time.Second, func() { _ = cmd.Process.Kill() })
+	err := cmd.Wait()
+	killer.Stop()
+	if err != nil || said.Len() > 0 {
+		ts.Fatalf("%q ended with %v: %s", cmd.Args, err, said)
+	}
+}
+
+// head reads the begin of what leasectl writes, and closes the pipe.
+func head(ts *testscript.TestScript, neg bool, args []string) {
+	cmd, out, said := started(ts, args)
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		ts.Fatalf("leasectl %q wrote nothing: %s", args, said)
+	}
+	ts.Check(out.Close())
+	endsFine(ts, cmd, said)
+}
+
+// watches runs watch until it has begun, has something changed, and interrupts it when it shows the change.
+func watches(ts *testscript.TestScript, neg bool, args []string) {
+	cmd, out, said := started(ts, append([]string{"watch", "--every", "50ms"}, args...))
+	lines := bufio.NewScanner(out)
+	lines.Scan()
+	if !strings.Contains(lines.Text(), "watching") {
+		ts.Fatalf("watch begins with %q: %s", lines.Text(), said)
+	}
+	c := client(ts)
+	defer c.Close()
+	name := fmt.Sprint("another-", time.Now().UnixNano())
+	ts.Check(c.Set(context.Background(), "poll:lease:"+name, "host-2", time.Hour).Err())
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), name) && strings.Contains(lines.Text(), "host-2") {
+			break
+		}
+	}
+	ts.Check(cmd.Process.Signal(os.Interrupt))
+	for lines.Scan() {
+	}
+	endsFine(ts, cmd, said)
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leasestorm/leasestorm/internal/redisstore"
+	"github.com/leasestorm/leasestorm/lease"
+)
+
+func newBootstrap(f *flags) *cobra.Command {
+	quarantine := lease.TTLDefault.String()
+	cmd := &cobra.Command{
+		Use:   "bootstrap",
+		Short: "Declare the first deployment on an empty Redis, once",
+		Long: `Without it the first instances wait for a quarantine, as they do when Redis has lost its data. Refused while a lease or a
+heartbeat lives. Never call it at every start: it says that no lease was ever granted that somebody may still believe in.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			length, err := lengthOf(quarantine)
+			if err != nil {
+				return err
+			}
+			return f.with(func(cmd *cobra.Command, g *group, _ []string) error {
+				o := g.options
+				o.Quarantine = length
+				st, err := redisstore.New(g.client, o)
+				if err != nil {
+					return fmt.Errorf("%w: %w", errUsage, err)
+				}
+				defer st.Close()
+				if err := st.BootstrapNamed(cmd.Context(), g.leaders...); err != nil {
+					return err
+				}
+				if f.json {
+					return writeJSON(cmd, map[string]any{"bootstrapped": true, "quarantineMs": length.Milliseconds()})
+				}
+				fmt.Fprintln(cmd.OutOrStdout(), "the first deployment is declared: leases are granted from now on")
+				return nil
+			})(cmd, args)
+		},
+	}
+	cmd.Flags().StringVar(&quarantine, "quarantine", quarantine, "the longest TTL of any instance")
+	return cmd
+}
+
+func newQuarantine(f *flags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "quarantine [LENGTH]",
+		Short: "Show, or change, how long nothing is granted after Redis lost its data",
+		Long: `At least the longest TTL of any instance. To give a fleet a longer TTL, raise it, wait one old TTL, restart the instances; for a
+shorter one restart them first. What is free is granted again after one quarantine, the longer of the two; what is owned stays. Refused
+while a lease or a heartbeat lives longer than that.`,
+		Args: cobra.MatchAll(atMostOne),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var length time.Duration
+			if len(args) == 1 {
+				var err error
+				if length, err = lengthOf(args[0]); err != nil {
+					return err
+				}
+			}
+			return f.with(func(cmd *cobra.Command, g *group, _ []string) error { return f.quarantine(cmd, g, length) })(cmd, args)
+		},
+	}
+}
+
+func atMostOne(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return fmt.Errorf("%w: %s takes one length, as in \"%s 30s\"", errUsage, cmd.Name(), cmd.CommandPath())
+	}
+	return nil
+}
+
+// quarantine shows what the group has agreed on, or changes it to length.
+func (f *flags) quarantine(cmd *cobra.Command, g *group, length time.Duration) error {
+	out := cmd.OutOrStdout()
+	if length == 0 {
+		now, err := g.Group(cmd.Context())
+		if err != nil {
+			return err
+		}
+		if f.json {
+			return writeJSON(cmd, map[string]any{"quarantineMs": now.Agreed.Milliseconds(), "quarantineLeftMs": now.Left.Milliseconds()})
+		}
+		fmt.Fprintln(out, "quarantine:", quarantineText(&now))
+		return nil
+	}
+	before, err := g.SetQuarantine(cmd.Context(), length, g.leaders...)
+	if err != nil {
+		return err
+	}
+	if f.json {
+		return writeJSON(cmd, map[string]any{"quarantineMs": length.Milliseconds(), "beforeMs": before.Milliseconds()})
+	}
+	fmt.Fprintf(out, "the quarantine was %v and is %v; what is free is granted again in %v, what is owned stays\n", before, length,
+		max(before, length))
+	if length > before {
+		fmt.Fprintf(out, "instances that need more than %v may be started in %v, when all others have heard of it\n", before, before)
+	}
+	return nil
+}

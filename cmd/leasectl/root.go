@@ -1,0 +1,212 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/leasestorm/leasestorm/internal/redisflags"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
+	"github.com/leasestorm/leasestorm/internal/version"
+	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/election"
+	"github.com/leasestorm/leasestorm/lease/intent/store"
+)
+
+const about = `leasectl shows who holds which lease, says what is wrong with a Redis that carries leases, and has leases given back.
+
+status, watch and check change nothing. release asks the owner to give a lease back; where it does not answer, the lease is fenced
+off and its TTL waited out before anybody can have it. Nothing that leasectl does gives a lease two owners.
+
+Exit codes:
+  0  fine
+  1  findings: check found something, status or watch shows a doubtful lease, or what Redis holds does not allow what was asked (a key
+     of another format, a lease that lives where a first deployment is declared or a shorter quarantine, a lease that was not freed)
+  2  Redis cannot be reached, is none, or refuses (password, ACL, read-only replica)
+  3  bad input: an unknown flag, a name that no lease can have, a fence that is no longer current; nothing was done
+
+Where Redis is may be said by variables, too: LEASESTORM_REDIS_URL, LEASESTORM_REDIS_PASSWORD(_FILE), LEASESTORM_SENTINELS,
+LEASESTORM_MASTER_NAME. The password is never printed.`
+
+// What the instances share: which keys leases have.
+const (
+	systemPolling  = "polling"
+	systemElection = "election"
+	systemIntents  = "intents"
+)
+
+var systems = []string{systemPolling, systemElection, systemIntents}
+
+// flags are those of every command.
+type flags struct {
+	redisflags.Settings
+
+	system                                     string
+	leasePrefix, nodePrefix, epochKey, channel string
+	leaders                                    []string
+	replicas                                   int
+	timeout                                    time.Duration
+	json                                       bool
+}
+
+func newRoot(getenv func(string) string) *cobra.Command {
+	var f flags
+	cmd := &cobra.Command{
+		Use:   "leasectl",
+		Short: "See who holds which lease on Redis, find what is wrong, and have leases given back",
+		Long:  about,
+		Example: `  leasectl status --redis redis://127.0.0.1:6379     owners, fences, TTLs, epoch, instances, doubtful leases
+  leasectl watch                                     the same, as changes
+  leasectl check --replicas 2                        what is wrong, its consequence, and the command that mends it
+  leasectl release 0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e
+  leasectl --system election status                  the leader of an election`,
+		Version:       version.String(),
+		Args:          noArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	f.register(cmd.PersistentFlags(), getenv)
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w: %w: %s --help lists the flags", errUsage, err, cmd.CommandPath())
+	})
+	_ = cmd.RegisterFlagCompletionFunc("system", cobra.FixedCompletions(systems, cobra.ShellCompDirectiveNoFileComp))
+	cmd.AddCommand(newStatus(&f), newWatch(&f), newCheck(&f), newRelease(&f), newBootstrap(&f), newQuarantine(&f))
+	return cmd
+}
+
+func (f *flags) register(fs *pflag.FlagSet, getenv func(string) string) {
+	fs.SortFlags = false
+	f.Register(fs, getenv)
+	fs.StringVar(&f.system, "system", systemPolling, "which keys leases have: "+strings.Join(systems, ", "))
+	fs.StringSliceVar(&f.leaders, "leader-key", []string{election.LeaderKeyDefault}, "with --system election: the elections' leader keys")
+	fs.StringVar(&f.leasePrefix, "lease-prefix", "", "Config.LeasePrefix of the instances, if it is not the system's")
+	fs.StringVar(&f.nodePrefix, "node-prefix", "", "Config.NodePrefix, or an election's HeartbeatPrefix, likewise")
+	fs.StringVar(&f.epochKey, "epoch-key", "", "Config.EpochKey, likewise")
+	fs.StringVar(&f.channel, "channel", "", "Config.Channel, likewise")
+	fs.IntVar(&f.replicas, "replicas", 0, "Config.Replicas of the instances")
+	fs.DurationVar(&f.timeout, "timeout", redisstore.OpTimeoutDefault, "patience with each answer of Redis")
+	fs.BoolVar(&f.json, "json", false, "write JSON (docs/leasectl.md has the fields)")
+}
+
+// group is the Redis, and the keys in it, that a command is about.
+type group struct {
+	*redisstore.Store
+	client  *redis.Client
+	options redisstore.Options
+	leaders []string // of elections; nil: leases are found by their prefix
+}
+
+func (g *group) close() {
+	_ = g.Close()
+	_ = g.client.Close()
+}
+
+// open makes the group of the flags. Nothing is connected yet.
+func (f *flags) open(cmd *cobra.Command) (*group, error) {
+	usage := func(err error) error { return fmt.Errorf("%w: %w", errUsage, err) }
+	if !slices.Contains(systems, f.system) {
+		return nil, usage(fmt.Errorf("--system %q: known are %s", f.system, strings.Join(systems, ", ")))
+	}
+	if f.timeout < time.Millisecond {
+		return nil, usage(fmt.Errorf("--timeout %v: at least 1ms", f.timeout))
+	}
+	if err := f.Complete(); err != nil {
+		return nil, usage(err)
+	}
+	client, err := f.Client("leasectl", cmd.ErrOrStderr())
+	if err != nil {
+		return nil, usage(err)
+	}
+	g := &group{client: client}
+	if g.options, err = f.options(client); err == nil {
+		g.Store, err = redisstore.New(client, g.options)
+	}
+	if err != nil {
+		_ = client.Close()
+		return nil, usage(err)
+	}
+	if f.system == systemElection {
+		g.leaders = f.leaders
+		for _, key := range g.leaders {
+			if err := g.CheckLease(key); err != nil {
+				g.close()
+				return nil, usage(fmt.Errorf("--leader-key: %w", err))
+			}
+		}
+	}
+	return g, nil
+}
+
+// options are the keys that the flags name.
+func (f *flags) options(client *redis.Client) (redisstore.Options, error) {
+	o := redisstore.Options{OpTimeout: f.timeout, PoolSize: 1, Replicas: f.replicas}
+	switch f.system {
+	case systemElection:
+		if f.leasePrefix != "" {
+			return o, errors.New("--lease-prefix with --system election: give --leader-key")
+		}
+		o.ExactKeys, o.NodePrefix = true, election.HeartbeatPrefixDefault
+		o.EpochKey, o.Channel = election.EpochKeyDefault, election.ChannelDefault
+	case systemIntents:
+		st, err := store.New(client, store.Options{})
+		if err != nil {
+			return o, err
+		}
+		keys := st.Options().Leases
+		_ = st.Close()
+		o.LeasePrefix, o.NodePrefix, o.EpochKey, o.Channel = keys.LeasePrefix, keys.NodePrefix, keys.EpochKey, keys.Channel
+	}
+	for _, own := range []struct {
+		flag string
+		to   *string
+	}{{f.leasePrefix, &o.LeasePrefix}, {f.nodePrefix, &o.NodePrefix}, {f.epochKey, &o.EpochKey}, {f.channel, &o.Channel}} {
+		if own.flag != "" {
+			*own.to = own.flag
+		}
+	}
+	return o, nil
+}
+
+// with runs a command on the group of the flags.
+func (f *flags) with(run func(cmd *cobra.Command, g *group, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		g, err := f.open(cmd)
+		if err != nil {
+			return err
+		}
+		defer g.close()
+		return run(cmd, g, args)
+	}
+}
+
+// writeJSON writes v on one line.
+func writeJSON(cmd *cobra.Command, v any) error {
+	return json.NewEncoder(cmd.OutOrStdout()).Encode(v)
+}
+
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: unknown command or argument %q: %s --help lists the commands", errUsage, args[0], cmd.Root().Name())
+}
+
+// lengthOf reads a quarantine.
+func lengthOf(text string) (time.Duration, error) {
+	length, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %q is no duration such as 30s", errUsage, text)
+	}
+	if length < lease.TTLMin || length > lease.TTLMax {
+		return 0, fmt.Errorf("%w: a quarantine of %v; it must be %v to %v", errUsage, length, lease.TTLMin, lease.TTLMax)
+	}
+	return length, nil
+}

@@ -1,0 +1,322 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leasestorm/leasestorm/internal/plain"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
+)
+
+// Doubts about a lease: what makes it more than "somebody has it, and renews it".
+const (
+	doubtForeign   = "foreign"      // its key holds no string: no instance can acquire it
+	doubtNoExpiry  = "no-expiry"    // nobody has it once its owner is dead
+	doubtNoFence   = "no-fence"     // a foreign hand took it, or deleted its fence
+	doubtOddName   = "odd-name"     // no instance can have such a name, or such an owner
+	doubtFencedOff = "fenced-off"   // by release: nobody has it until it expires
+	doubtOverdue   = "overdue"      // it has half of what others have left, or less: it is not renewed, or its TTL is shorter
+	doubtNoBeat    = "no-heartbeat" // others have heartbeats and its owner has none: dead, cut off, or a Keeper
+)
+
+// status is what status shows. The fields of its JSON stay.
+type status struct {
+	Redis struct {
+		Version       string    `json:"version"`
+		RunID         string    `json:"runId"`
+		Role          string    `json:"role"`
+		Time          time.Time `json:"time"`
+		ClockAheadMs  float64   `json:"clockAheadMs"`
+		ClockWithinMs float64   `json:"clockWithinMs"`
+	} `json:"redis"`
+	Group struct {
+		Epoch            string `json:"epoch"`
+		EpochOver        bool   `json:"epochOver"`
+		NoRecord         bool   `json:"noRecord"`
+		Acknowledgements int    `json:"acknowledgements"`
+		QuarantineMs     int64  `json:"quarantineMs"`
+		QuarantineLeftMs int64  `json:"quarantineLeftMs"`
+	} `json:"group"`
+	Instances []instance `json:"instances"`
+	Leases    []held     `json:"leases"`
+	Doubtful  int        `json:"doubtful"`
+
+	group redisstore.Group
+}
+
+type instance struct {
+	ID     string `json:"id"`
+	TTLMs  int64  `json:"ttlMs"` // of its heartbeat; 0: it has none; -1: it never expires
+	Leases int    `json:"leases"`
+
+	longest time.Duration // of what it has, left
+}
+
+type held struct {
+	Lease  string   `json:"lease"`
+	Owner  string   `json:"owner"`
+	Fence  int64    `json:"fence"`
+	TTLMs  int64    `json:"ttlMs"` // -1: it never expires
+	Doubts []string `json:"doubts,omitempty"`
+}
+
+func newStatus(f *flags) *cobra.Command {
+	var doubtful bool
+	cmd := &cobra.Command{
+		Use:   "status [LEASE]...",
+		Short: "Show owners, fences, TTLs, epoch, quarantine, instances and doubtful leases",
+		Long: `It changes nothing, and reads in pages, so it is no snapshot. Exit code 1: a lease is doubtful, which is said beside it:
+
+  foreign       its key holds no string: nobody can acquire it
+  no-expiry     its key never expires: nobody has it once its owner is dead
+  no-fence      a foreign hand took it, or deleted its fence
+  odd-name      no instance can have such a name, or such an owner
+  fenced-off    by leasectl release: nobody has it until it expires
+  overdue       it expires in half of the time of the others, or less: it is not renewed, or its TTL is shorter than theirs
+  no-heartbeat  others have heartbeats and its owner has none: it is dead or cut off, or a Keeper, which never has one`,
+		RunE: f.with(func(cmd *cobra.Command, g *group, args []string) error {
+			if err := g.checkNames(args); err != nil {
+				return err
+			}
+			st, err := g.status(cmd.Context(), args)
+			if err != nil {
+				return err
+			}
+			if doubtful {
+				st.onlyDoubtful()
+			}
+			if f.json {
+				err = writeJSON(cmd, st)
+			} else {
+				err = st.table(cmd.OutOrStdout())
+			}
+			if err == nil && st.Doubtful > 0 {
+				err = errFindings
+			}
+			return err
+		}),
+	}
+	cmd.Flags().BoolVar(&doubtful, "doubtful", false, "show only leases that are doubtful")
+	return cmd
+}
+
+// checkNames refuses names that no lease can have.
+func (g *group) checkNames(names []string) error {
+	for _, name := range names {
+		if err := g.CheckLease(name); err != nil {
+			return fmt.Errorf("%w: %w", errUsage, err)
+		}
+	}
+	return nil
+}
+
+// status reads everything; names: only these leases.
+func (g *group) status(ctx context.Context, names []string) (*status, error) {
+	st := &status{Instances: []instance{}, Leases: []held{}}
+	var err error
+	if st.group, err = g.Group(ctx); err != nil {
+		return nil, err
+	}
+	beats, err := g.Beats(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(names) == 0 {
+		names = g.leaders
+	}
+	holdings, err := g.Holdings(ctx, names...)
+	if err != nil {
+		return nil, err
+	}
+	st.fill(g, beats, holdings)
+	return st, nil
+}
+
+func (st *status) fill(g *group, beats []redisstore.Beat, holdings []redisstore.Holding) {
+	now := &st.group
+	st.Redis.Version, st.Redis.RunID, st.Redis.Role = now.Info["redis_version"], now.Info["run_id"], now.Info["role"]
+	st.Redis.Time, st.Redis.ClockAheadMs, st.Redis.ClockWithinMs = now.Now.UTC(), ms(now.Ahead), ms(now.Within)
+	st.Group.Epoch, st.Group.EpochOver, st.Group.NoRecord = now.Epoch, now.Over, now.Versions()
+	st.Group.Acknowledgements = now.Acks
+	st.Group.QuarantineMs, st.Group.QuarantineLeftMs = now.Agreed.Milliseconds(), now.Left.Milliseconds()
+
+	at := map[string]int{}
+	of := func(id string) *instance {
+		i, known := at[id]
+		if !known {
+			i = len(st.Instances)
+			at[id] = i
+			st.Instances = append(st.Instances, instance{ID: id})
+		}
+		return &st.Instances[i]
+	}
+	alive := map[string]bool{}
+	for _, b := range beats {
+		in := of(b.ID)
+		in.TTLMs, in.longest = leftMs(b.Left), b.Left
+		alive[b.ID] = true
+	}
+	var longest time.Duration
+	for _, h := range holdings {
+		longest = max(longest, h.Left)
+	}
+	for _, h := range holdings {
+		if h.Owner != "" && !strings.HasPrefix(h.Owner, marker) {
+			in := of(h.Owner)
+			in.Leases++
+			in.longest = max(in.longest, h.Left)
+		}
+		l := held{Lease: h.ID, Owner: h.Owner, Fence: h.Fence, TTLMs: leftMs(h.Left)}
+		l.Doubts = g.doubts(&h, longest, len(alive) == 0 || alive[h.Owner])
+		if len(l.Doubts) > 0 {
+			st.Doubtful++
+		}
+		st.Leases = append(st.Leases, l)
+	}
+}
+
+// doubts says what is odd about a lease. longest is what any has left.
+func (g *group) doubts(h *redisstore.Holding, longest time.Duration, beats bool) (all []string) {
+	add := func(doubt string, is bool) {
+		if is {
+			all = append(all, doubt)
+		}
+	}
+	if h.Foreign {
+		return []string{doubtForeign}
+	}
+	if strings.HasPrefix(h.Owner, marker) {
+		return []string{doubtFencedOff}
+	}
+	add(doubtOddName, g.CheckLease(h.ID) != nil || redisstore.CheckInstance(h.Owner) != nil)
+	add(doubtNoExpiry, h.Left == redisstore.Forever)
+	add(doubtNoFence, h.Fence == 0)
+	add(doubtOverdue, h.Left != redisstore.Forever && h.Left <= longest/2)
+	add(doubtNoBeat, !beats)
+	return all
+}
+
+func (st *status) onlyDoubtful() {
+	kept := st.Leases[:0]
+	for _, l := range st.Leases {
+		if len(l.Doubts) > 0 {
+			kept = append(kept, l)
+		}
+	}
+	st.Leases = kept
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+func leftMs(d time.Duration) int64 {
+	if d == redisstore.Forever {
+		return -1
+	}
+	return max(1, d.Milliseconds())
+}
+
+// leftText is what the table says of a TTL.
+func leftText(ms int64) string {
+	switch ms {
+	case -1:
+		return "never expires"
+	case 0:
+		return "none"
+	default:
+		return (time.Duration(ms) * time.Millisecond).Round(100 * time.Millisecond).String()
+	}
+}
+
+func quarantineText(g *redisstore.Group) string {
+	switch {
+	case g.Agreed == 0:
+		return "none agreed on"
+	case g.Left > 0:
+		return fmt.Sprintf("%v, %v of it left: nothing that is free is granted", g.Agreed, g.Left.Round(100*time.Millisecond))
+	default:
+		return fmt.Sprintf("%v, over", g.Agreed)
+	}
+}
+
+func (st *status) epochText() string {
+	switch {
+	case st.Group.Epoch == "":
+		return "none: nobody has asked this Redis for a lease, or it has lost all its data"
+	case st.Group.EpochOver:
+		return st.Group.Epoch + ", over: Redis was restarted, failed over, or a replica attached itself; the next request begins another"
+	case st.Group.NoRecord:
+		return st.Group.Epoch + ", begun by a version that keeps no record: the next request of another version ends it"
+	}
+	return st.Group.Epoch
+}
+
+func (st *status) table(out io.Writer) error {
+	none := func(text string) string {
+		if text == "" {
+			return "?"
+		}
+		return plain.Name(text)
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "redis\t%s, %s, clock %+.1f ms from here (± %.1f)\n", none(st.Redis.Version), none(st.Redis.Role),
+		st.Redis.ClockAheadMs, st.Redis.ClockWithinMs)
+	fmt.Fprintf(w, "epoch\t%s\n", plain.Text(st.epochText()))
+	fmt.Fprintf(w, "quarantine\t%s\n", quarantineText(&st.group))
+	if st.Group.Acknowledgements > 0 {
+		fmt.Fprintf(w, "replicas\t%d must acknowledge what counts\n", st.Group.Acknowledgements)
+	}
+	fmt.Fprintf(w, "leases\t%d, %d doubtful\n", st.leases(), st.Doubtful)
+	err := w.Flush()
+	if len(st.Instances) > 0 {
+		fmt.Fprintln(w, "\nINSTANCE\tHEARTBEAT\tLEASES")
+		for _, in := range st.Instances {
+			fmt.Fprintf(w, "%s\t%s\t%d\n", plain.Name(in.ID), leftText(in.TTLMs), in.Leases)
+		}
+		err = errors.Join(err, w.Flush())
+	}
+	if len(st.Leases) > 0 {
+		fmt.Fprintln(w, "\nLEASE\tOWNER\tFENCE\tTTL\tDOUBTS")
+		for i, l := range st.Leases {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", plain.Name(l.Lease), plain.Name(l.Owner), fenceText(l.Fence), leftText(l.TTLMs),
+				strings.Join(l.Doubts, " "))
+			if i%tablePage == tablePage-1 {
+				if err = errors.Join(err, w.Flush()); err != nil {
+					return err
+				}
+			}
+		}
+		err = errors.Join(err, w.Flush())
+	}
+	return err
+}
+
+// tablePage is how many rows are aligned together, so that a long table is shown as it is made.
+const tablePage = 1000
+
+// leases counts all, also those that are not shown.
+func (st *status) leases() (n int) {
+	for _, in := range st.Instances {
+		n += in.Leases
+	}
+	for _, l := range st.Leases {
+		if l.Owner == "" || strings.HasPrefix(l.Owner, marker) {
+			n++
+		}
+	}
+	return n
+}
+
+func fenceText(fence int64) string {
+	if fence == 0 {
+		return "none"
+	}
+	return strconv.FormatInt(fence, 10)
+}

@@ -1,0 +1,67 @@
+// Package redisflags is how programs are told where Redis is: a URL, a password from elsewhere, and sentinels, by flags and by
+// variables of the environment.
+package redisflags
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/pflag"
+
+	"github.com/leasestorm/leasestorm/internal/redisurl"
+	"github.com/leasestorm/leasestorm/internal/respguard"
+)
+
+// URLVariable is the environment variable of the URL.
+const URLVariable = "LEASESTORM_REDIS_URL"
+
+// Settings say where Redis is, and its password.
+type Settings struct {
+	URL, PasswordFile   string
+	envURL, envPassword string
+	sentinelSettings
+}
+
+// Register adds the flags that say where Redis is. What the environment says of it is no flag's default, which --help prints.
+func (r *Settings) Register(fs *pflag.FlagSet, getenv func(string) string) {
+	r.envURL, r.envPassword = getenv(URLVariable), getenv(redisurl.PasswordVariable)
+	fs.StringVar(&r.URL, "redis", "", "Redis, as redis://[user@]host:port[/db]; a password in a flag shows in the process list ("+
+		URLVariable+")")
+	fs.StringVar(&r.PasswordFile, "redis-password-file", getenv(redisurl.PasswordFileVariable), "file whose first line is the password "+
+		"of Redis, in the place of the URL's ("+redisurl.PasswordFileVariable+"; "+redisurl.PasswordVariable+" is the password itself)")
+	r.sentinelFlags(fs, getenv)
+}
+
+// Complete fills in what no flag says. Its errors name the variable and the flag.
+func (r *Settings) Complete() error {
+	if r.URL = cmp.Or(r.URL, r.envURL); r.URL == "" {
+		return errors.New("no Redis given; set LEASESTORM_REDIS_URL or --redis, as redis://127.0.0.1:6379")
+	}
+	return r.sentinelSettings.complete()
+}
+
+// Client returns a client for the given Redis, and warns of one that anybody can take the place of, on warn in the name of program. It
+// connects when it is used.
+func (r *Settings) Client(program string, warn io.Writer) (*redis.Client, error) {
+	opt, err := redisurl.Parse(r.URL)
+	if err != nil {
+		return nil, errors.New("LEASESTORM_REDIS_URL (--redis) is " + err.Error())
+	}
+	password, err := redisurl.Password(r.PasswordFile, r.envPassword)
+	if err != nil {
+		return nil, err
+	}
+	if opt.TLSConfig != nil && opt.TLSConfig.InsecureSkipVerify {
+		fmt.Fprintln(warn, program+": skip_verify: whoever is on the way to Redis can pretend to be it, and hears its password")
+	}
+	opt.Password = cmp.Or(password, opt.Password)
+	opt.DisableIdentity = true
+	opt.ReadBufferSize, opt.WriteBufferSize = 4096, 4096 // many nodes share a machine
+	if len(r.addrs) > 0 {
+		return r.failover(opt)
+	}
+	return respguard.NewClient(opt), nil
+}

@@ -1,0 +1,275 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+)
+
+// This file reads what an operator wants to see, with commands that change nothing: no script, since each begins an epoch where the
+// present one has ended.
+
+// ErrFormat says that a key that the group needs holds what no version of this store wrote.
+var ErrFormat = errors.New("another format")
+
+// surveyPage is how many leases are read in one round trip: 2 ms of Redis.
+const surveyPage = 500
+
+// Group is what the instances that share an epoch have agreed on, and on which server.
+type Group struct {
+	Now           time.Time     // by Redis' clock
+	Ahead, Within time.Duration // how far Redis' clock is ahead of this machine's, give or take
+
+	Info map[string]string // of the server; empty: denied
+
+	Epoch       string        // "": none was begun
+	Left        time.Duration // of its quarantine; 0: over
+	Acks        int           // replicas that have to acknowledge what counts
+	Over        bool          // the server is another process by now, or a replica attached itself: the next request begins another epoch
+	Agreed      time.Duration // the group's quarantine; 0: not known
+	RecordEpoch string        // the epoch that Agreed belongs to
+}
+
+// Versions reports whether the epoch has no record of its own: an instance of a version that knows none began it, and the next request
+// of one that does begins another.
+func (g *Group) Versions() bool { return g.Epoch != "" && (g.RecordEpoch != g.Epoch || g.Agreed == 0) }
+
+// Group reads what the group has agreed on. ErrFormat: a key holds something else.
+func (s *Store) Group(ctx context.Context) (Group, error) {
+	var g Group
+	if _, err := s.time(ctx); err != nil { // with it connects, which the next one does not count
+		return g, err
+	}
+	sent := time.Now()
+	now, err := s.time(ctx)
+	if err != nil {
+		return g, err
+	}
+	trip := time.Since(sent)
+	g.Now, g.Within = now, trip/2
+	g.Ahead = now.Sub(sent.Add(trip / 2).Round(0))
+	text, err := s.bounded(ctx, s.info)
+	if err == nil {
+		g.Info = parseInfo(text)
+	} else if !isDenied(err) {
+		return g, diagnose(err)
+	}
+	if g.Epoch, err = s.epoch(ctx); err != nil {
+		if strings.Contains(err.Error(), "WRONGTYPE") {
+			return g, fmt.Errorf("%w: %w", ErrFormat, err)
+		}
+		return g, diagnose(err)
+	}
+	if err := g.readEpoch(s.wire.opt.EpochKey); err != nil {
+		return g, err
+	}
+	return g, s.readRecord(ctx, &g)
+}
+
+func (s *Store) time(ctx context.Context) (time.Time, error) {
+	server, err := s.server(ctx)
+	if err != nil {
+		return time.Time{}, diagnose(err)
+	}
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	now, err := server.Time(ctx).Result()
+	if err != nil {
+		return now, diagnose(err)
+	}
+	return now, nil
+}
+
+func (s *Store) bounded(ctx context.Context, read func(context.Context) (string, error)) (string, error) {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	return read(ctx)
+}
+
+// readEpoch takes Epoch apart.
+func (g *Group) readEpoch(key string) error {
+	if g.Epoch == "" {
+		return nil
+	}
+	life, until, ok := strings.Cut(g.Epoch, " ")
+	us, err := strconv.ParseInt(until, 10, 64)
+	if !ok || life == "" || err != nil || us < 0 {
+		return fmt.Errorf("%w: the epoch key %s holds %q, which is no epoch", ErrFormat, key, cut(g.Epoch))
+	}
+	g.Left = max(0, time.UnixMicro(us).Sub(g.Now))
+	run, attachments, acks := core.LifeOf(g.Epoch)
+	g.Acks = int(acks)
+	now, known := g.Info["run_id"]
+	g.Over = known && now != run
+	if g.Acks > 0 && known {
+		g.Over = g.Over || attachments != attached(g.Info)
+	}
+	return nil
+}
+
+// cut is what of a foreign text is shown.
+func cut(text string) string { return text[:min(len(text), 100)] }
+
+// attached is how often a replica attached itself to a server, as life.lua counts it.
+func attached(info map[string]string) string {
+	full, _ := strconv.ParseInt(info["sync_full"], 10, 64)
+	partial, _ := strconv.ParseInt(info["sync_partial_ok"], 10, 64)
+	return strconv.FormatInt(full+partial, 10)
+}
+
+func (s *Store) readRecord(ctx context.Context, g *Group) error {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	noted, err := s.client.HMGet(ctx, s.wire.opt.groupKey(), "epoch", "quarantine").Result()
+	switch {
+	case err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE"):
+		return fmt.Errorf("%w: the key %s holds no record of a group; it is somebody else's: choose another EpochKey", ErrFormat,
+			s.wire.opt.groupKey())
+	case err != nil:
+		return diagnose(err)
+	case len(noted) != 2:
+		return fmt.Errorf("%w: it answered an HMGET of 2 fields with %d values", ErrNotRedis, len(noted))
+	}
+	g.RecordEpoch, _ = noted[0].(string)
+	text, _ := noted[1].(string)
+	us, _ := strconv.ParseInt(text, 10, 64)
+	g.Agreed = time.Duration(span(us, time.Microsecond))
+	return nil
+}
+
+// Holding is a lease that there is.
+type Holding struct {
+	ID    string
+	Owner string        // "" where Foreign
+	Fence int64         // 0: there is none, or what its key holds can be none
+	Left  time.Duration // until it expires; Forever: it never does
+
+	Foreign bool // its key holds no string
+}
+
+// Forever is the life of a key that does not expire.
+const Forever = time.Duration(-1)
+
+// Holdings reads the leases that there are, ascending by ID. Owner and fence of one are read together, and no two leases. Where
+// Options.ExactKeys leaves none to find, it reads those of ids.
+func (s *Store) Holdings(ctx context.Context, ids ...string) ([]Holding, error) {
+	if !s.wire.opt.ExactKeys && len(ids) == 0 {
+		var err error
+		if ids, err = s.scan(ctx, s.wire.opt.LeasePrefix); err != nil {
+			return nil, diagnose(err)
+		}
+		slices.Sort(ids)
+	}
+	all := make([]Holding, 0, len(ids))
+	for len(ids) > 0 {
+		n := min(len(ids), surveyPage)
+		var err error
+		if all, err = s.holdings(ctx, all, ids[:n]); err != nil {
+			return nil, diagnose(err)
+		}
+		ids = ids[n:]
+	}
+	return all, nil
+}
+
+// holdings adds those of ids that there are to all.
+func (s *Store) holdings(ctx context.Context, all []Holding, ids []string) ([]Holding, error) {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	k := newKeys(2*len(ids), 2*len(ids)*keyBytes)
+	for _, id := range ids {
+		k.add(s.wire.opt.LeasePrefix, id)
+		k.fence(s.wire.opt.LeasePrefix, id, s.wire.tagged)
+	}
+	keys := k.list()
+	pipe := s.client.Pipeline()
+	read := MGet(ctx, pipe, keys...)
+	left := make([]*redis.DurationCmd, len(ids))
+	for i := range ids {
+		left[i] = pipe.PTTL(ctx, keys[2*i])
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, err
+	}
+	v, err := Values(read)
+	if err != nil {
+		return nil, err
+	}
+	for i, id := range ids {
+		h := Holding{ID: id, Left: lifeOf(left[i])}
+		text, _ := v[2*i+1].(string)
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 && n < 1<<53 {
+			h.Fence = n
+		}
+		var held bool
+		if h.Owner, held = v[2*i].(string); !held {
+			if h.Left == 0 {
+				continue // nobody holds it
+			}
+			h.Foreign = true
+		}
+		all = append(all, h)
+	}
+	return all, nil
+}
+
+// lifeOf is what PTTL said of a key: 0 of one that is not there.
+func lifeOf(pttl *redis.DurationCmd) time.Duration {
+	switch d := pttl.Val(); {
+	case d == -1:
+		return Forever
+	case d < 0:
+		return 0
+	default:
+		return min(d, time.Duration(spanMax))
+	}
+}
+
+// Beat is a heartbeat of an instance.
+type Beat struct {
+	ID   string
+	Left time.Duration // until it expires; Forever: it never does
+}
+
+// Beats reads the heartbeats that there are, ascending by instance.
+func (s *Store) Beats(ctx context.Context) ([]Beat, error) {
+	names, err := s.scan(ctx, s.wire.opt.NodePrefix)
+	if err != nil {
+		return nil, diagnose(err)
+	}
+	slices.Sort(names)
+	beats := make([]Beat, 0, len(names))
+	for page := range slices.Chunk(names, surveyPage) {
+		if beats, err = s.beats(ctx, beats, page); err != nil {
+			return nil, diagnose(err)
+		}
+	}
+	return beats, nil
+}
+
+func (s *Store) beats(ctx context.Context, beats []Beat, names []string) ([]Beat, error) {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	pipe := s.client.Pipeline()
+	left := make([]*redis.DurationCmd, len(names))
+	for i, name := range names {
+		left[i] = pipe.PTTL(ctx, s.wire.opt.NodePrefix+name)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, err
+	}
+	for i, name := range names {
+		if life := lifeOf(left[i]); life != 0 {
+			beats = append(beats, Beat{ID: name, Left: life})
+		}
+	}
+	return beats, nil
+}
