@@ -2,9 +2,10 @@ package check
 
 import "slices"
 
-// TopologySentinel is a Redis of a master and replicas, watched by sentinels; TopologyCluster is a Redis Cluster, of which one shard has the
-// leases. What any one server grants need not count there, and an old master may live on beside a new one. So guarantees that are never excused are judged by what nodes say and by what reaches the target,
-// and the others where the history tells what was acknowledged (Params.Followed).
+// TopologySentinel is a Redis of a master and replicas, watched by sentinels; TopologyCluster is a Redis Cluster, of which one shard has
+// the leases. What any one server grants need not count there, and an old master may live on beside a new one. So guarantees that are
+// never excused are judged by what nodes say and by what reaches the target, and the others where the history tells what was
+// acknowledged (Params.Followed).
 const (
 	TopologySentinel = "sentinel"
 	TopologyCluster  = "cluster"

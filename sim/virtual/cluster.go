@@ -188,8 +188,8 @@ func (w *world) readMap(n *node) {
 	w.hearSwitch(n, upTo(r, []int64{2 * int64(w.cfg.Net.Delay+w.cfg.Net.Jitter), mapPause}[r.IntN(2)]))
 }
 
-// waitsElsewhere reports whether something is under way to a server that connections do not lead to any more: a client of a cluster does not
-// give it up when it reads another map.
+// waitsElsewhere reports whether something is under way to a server that connections do not lead to any more: a client of a cluster does
+// not give it up when it reads another map.
 func (w *world) waitsElsewhere(l *link) bool {
 	return w.sentinels.cluster != nil && slices.ContainsFunc(l.flight, func(m *message) bool { return m.to != l.to && !m.told })
 }
