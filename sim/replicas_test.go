@@ -17,6 +17,40 @@ func behind(system string, replicas int) Scenario {
 	return Scenario{Engine: EngineVirtual, System: system, Topology: TopologySentinel, Replicas: &replicas}
 }
 
+// onCluster is behind for a cluster.
+func onCluster(system string, replicas int) Scenario {
+	s := behind(system, replicas)
+	s.Topology = TopologyCluster
+	return s
+}
+
+// Drawn storms on a cluster break nothing, and exercise all.
+func TestClusterSeeds(t *testing.T) {
+	for _, system := range []string{SystemPolling, SystemElection} {
+		exercised := map[string]int{}
+		for seed := uint64(1); seed <= 60; seed++ {
+			c, plan, err := onCluster(system, 2).Swarm(seed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			verdicts, out, _, err := JudgeVirtual(context.Background(), c, plan, nil)
+			if err != nil || out.Fell != "" {
+				t.Fatalf("%s, seed %d: %v, fell %q", system, seed, err, out.Fell)
+			}
+			for _, v := range verdicts {
+				if exercised[v.ID] += v.Exercised; v.Verdict == check.Fail {
+					t.Errorf("%s, seed %d: %s: %s", system, seed, v.ID, v.Detail)
+				}
+			}
+		}
+		for _, id := range check.IDs(system) {
+			if exercised[id] == 0 {
+				t.Errorf("%s: %s was never exercised", system, id)
+			}
+		}
+	}
+}
+
 // Drawn storms with replicas break nothing that is never excused, and exercise it; instances that are told of no replicas are seen to have
 // two owners in the same storms.
 func TestReplicaSeeds(t *testing.T) {
@@ -58,7 +92,7 @@ func TestReplicaSeeds(t *testing.T) {
 
 // What one server draws is what the same seed draws with replicas, but for the faults.
 func TestReplicasDrawTheRestAlike(t *testing.T) {
-	of := map[fault.Kind]int{}
+	of, ofCluster := map[fault.Kind]int{}, map[fault.Kind]int{}
 	for seed := range uint64(50) {
 		single, _, err := Scenario{}.Swarm(seed)
 		if err != nil {
@@ -79,12 +113,22 @@ func TestReplicasDrawTheRestAlike(t *testing.T) {
 		for _, f := range plan.Faults {
 			of[f.Kind]++
 		}
+		if slices.ContainsFunc(several.Faults, fault.Kind.OfCluster) {
+			t.Errorf("seed %d: sentinels have %v", seed, several.Faults)
+		}
+		_, plan2, err := onCluster("", 2).Swarm(seed)
+		if err != nil || plan2.Validate(limits) != nil {
+			t.Errorf("seed %d: %v, %v", seed, err, plan2.Validate(limits))
+		}
+		for _, f := range plan2.Faults {
+			ofCluster[f.Kind]++
+		}
 		if slices.ContainsFunc(single.Faults, fault.Kind.OfServers) {
 			t.Errorf("seed %d: one server has %v", seed, single.Faults)
 		}
 	}
 	for _, k := range fault.ServerKinds() {
-		if of[k] == 0 {
+		if of[k] == 0 && !k.OfCluster() || ofCluster[k] == 0 {
 			t.Errorf("no seed drew %s", k)
 		}
 	}
@@ -113,11 +157,15 @@ func TestTopologyIsChecked(t *testing.T) {
 		key  string
 		want string
 	}{
-		{"unknown", Scenario{Topology: "ring"}, "topology", "known are single, sentinel"},
+		{"unknown", Scenario{Topology: "ring"}, "topology", "known are single, sentinel, cluster"},
 		{"of one server", Scenario{Replicas: &one}, "replicas", "add topology: sentinel"},
 		{"too many", Scenario{Engine: EngineVirtual, Topology: TopologySentinel, Replicas: &ten}, "replicas", "0 to 9"},
 		{"negative", Scenario{Engine: EngineVirtual, Topology: TopologySentinel, Replicas: &minus}, "replicas", "0 to 9"},
-		{"a cluster", Scenario{Topology: "cluster"}, "topology", "no engine storms one yet"},
+		{"a real cluster", Scenario{Topology: TopologyCluster}, "topology", "add --engine virtual"},
+		{"intents on a cluster", onCluster(SystemIntents, 2), "topology", "choose another system"},
+		{"a fault of a cluster", Scenario{
+			Engine: EngineVirtual, Topology: TopologySentinel, Faults: []fault.Kind{fault.SlotMoved},
+		}, "faults[0]", "add topology: cluster"},
 		{"intents", behind(SystemIntents, 2), "topology", "choose another system"},
 		{"a fault of replicas", Scenario{Engine: EngineVirtual, Faults: []fault.Kind{fault.MasterCut}}, "faults[0]", "add topology: sentinel"},
 		{"a fault of one server", Scenario{

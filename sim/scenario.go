@@ -20,8 +20,8 @@ type Scenario struct {
 	Name        string // [a-z0-9-], part of the run folder's name; "storm" if empty
 	Description string // one line, shown by "simulate scenarios"
 	Engine      string // EngineReal or EngineVirtual; EngineReal if empty
-	Topology    string // of Redis: TopologySingle (if empty) or TopologySentinel
-	Replicas    *int   // with TopologySentinel, how many instances are told of; nil: ReplicasDefault; 0: of none, and there are two
+	Topology    string // of Redis: TopologySingle (if empty), TopologySentinel or TopologyCluster
+	Replicas    *int   // where it has some, how many instances are told of; nil: ReplicasDefault; 0: of none, and there are two
 	System      string // SystemPolling if empty
 	Nodes       int    // processes at the start
 	Sessions    int    // polling sessions at the start

@@ -16,15 +16,18 @@ import (
 const (
 	TopologySingle   = "single" // one server
 	TopologySentinel = check.TopologySentinel
+	TopologyCluster  = check.TopologyCluster
 )
 
-// ReplicasDefault is how many replicas the instances are told of in TopologySentinel, unless the scenario says.
+// ReplicasDefault is how many replicas the instances are told of where Redis has some, unless the scenario says.
 const ReplicasDefault = 2
 
 // ErrTopology: what was asked for does not go with that topology of Redis.
 var ErrTopology = errors.New("not with this topology")
 
-func (c Config) replicated() bool { return c.Topology == TopologySentinel }
+func (c Config) replicated() bool {
+	return c.Topology == TopologySentinel || c.Topology == TopologyCluster
+}
 
 // topology sets which servers Redis has.
 func (s Scenario) topology(c *Config) {
@@ -46,14 +49,15 @@ func (c Config) servers() (topology string, replicas *int) {
 }
 
 func (c Config) checkTopology() error {
-	known := []string{TopologySingle, TopologySentinel}
+	known := []string{TopologySingle, TopologySentinel, TopologyCluster}
 	switch {
-	case c.Topology == "cluster":
-		return wrong("topology", "%w: cluster: no engine storms one yet: known are %s (flag --topology)", ErrTopology, strings.Join(known, ", "))
+	case c.Topology == TopologyCluster && !c.onVirtual():
+		return wrong("topology", "%w: %s: the real engine storms none yet: add --engine virtual", ErrTopology, c.Topology)
 	case c.Topology != "" && !slices.Contains(known, c.Topology):
 		return wrong("topology", "%q: unknown topology: known are %s (flag --topology)", c.Topology, strings.Join(known, ", "))
 	case c.Replicas != 0 && !c.replicated():
-		return wrong("replicas", "%d: one server has no replicas: add topology: %s (flag --topology)", c.Replicas, TopologySentinel)
+		return wrong("replicas", "%d: one server has no replicas: add topology: %s or %s (flag --topology)", c.Replicas,
+			TopologySentinel, TopologyCluster)
 	case c.Replicas < 0 || c.Replicas > redisstore.ReplicasMax:
 		return wrong("replicas", "%d is out of bounds: 0 to %d (flag --replicas)", c.Replicas, redisstore.ReplicasMax)
 	case c.replicated() && c.System == SystemIntents:
@@ -75,9 +79,11 @@ func (c Config) misplaced(k fault.Kind) error {
 	switch {
 	case k.OfServers() && !c.replicated():
 		return fmt.Errorf("%w: %q: Redis has no replicas: add topology: %s (flag --topology)", ErrPointless, string(k), TopologySentinel)
+	case k.OfCluster() && c.Topology != TopologyCluster:
+		return fmt.Errorf("%w: %q: Redis is no cluster: add topology: %s (flag --topology)", ErrPointless, string(k), TopologyCluster)
 	case !c.replicated():
 	case k == fault.RedisFailover:
-		return fmt.Errorf("%w: %q: the sentinels order it: name %q", ErrPointless, string(k), string(fault.Failover))
+		return fmt.Errorf("%w: %q: it is for one server: name %q", ErrPointless, string(k), string(fault.Failover))
 	case k.Has(fault.Deletes): // what owners may still believe then has bounds that are not known here yet
 		return fmt.Errorf("%w: %q: it is not judged with replicas yet", ErrPointless, string(k))
 	}

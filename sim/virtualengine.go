@@ -75,7 +75,7 @@ func runVirtual(ctx context.Context, c Config, plan fault.Plan, bend Breaker, em
 		Nodes: c.Nodes, Sessions: c.Sessions, TTL: c.TTL, Renew: c.Renew, Discovery: c.Discovery, OpTimeout: c.RenewTimeout,
 		Poll: c.Poll, PollTimeout: c.PollTimeout, Serve: c.Serve, LongPolls: c.LongPolls, Storm: c.Storm, Calm: c.Calm,
 		Unannounced: c.Virtual.Unannounced, Net: c.Virtual.Net, Clock: c.Virtual.Clock,
-		Sentinel: c.replicated(), Replicas: c.Replicas,
+		Sentinel: c.Topology == TopologySentinel, Cluster: c.Topology == TopologyCluster, Replicas: c.Replicas,
 		Stop: func() bool { return ctx.Err() != nil }, Log: log,
 	}
 	if complete := systems[c.System].virtual; complete != nil {

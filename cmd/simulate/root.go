@@ -125,9 +125,9 @@ func (f *flags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.system, "system", "", "what the nodes share: "+strings.Join(check.Systems(), ", "))
 	fs.StringVar(&f.topology, "topology", sim.TopologySingle,
 		"of Redis: single; sentinel: a master, replicas and sentinels, all the simulator's own (of real ones only what is never excused is "+
-			"judged)")
+			"judged); cluster: two shards of them and a master that votes (--engine virtual only)")
 	fs.IntVar(&f.replicas, "replicas", sim.ReplicasDefault,
-		"with --topology sentinel: the nodes' Replicas, of `N` that there are; 0: they are told of none, and there are two")
+		"with --topology sentinel or cluster: the nodes' Replicas, of `N` that there are; 0: they are told of none, and there are two")
 	fs.IntVar(&f.nodes, "nodes", 0, fmt.Sprintf("`N` processes at the start (default %d)", sim.NodesDefault))
 	fs.IntVar(&f.sessions, "sessions", 0, fmt.Sprintf("`M` polling sessions at the start (default %d)", sim.SessionsDefault))
 	fs.DurationVar(&f.duration, "duration", 0, "storm and calm together (default 1m, at speed 1 5m)")

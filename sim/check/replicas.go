@@ -2,12 +2,18 @@ package check
 
 import "slices"
 
-// TopologySentinel is a Redis of a master and replicas, watched by sentinels. What any one server grants need not count there, and an old
-// master may live on beside a new one. So guarantees that are never excused are judged by what nodes say and by what reaches the target,
-// and the others where the history tells what was acknowledged (Params.Followed).
-const TopologySentinel = "sentinel"
+// TopologySentinel is a Redis of a master and replicas, watched by sentinels; TopologyCluster is a Redis Cluster, of which one shard has
+// the leases. What any one server grants need not count there, and an old master may live on beside a new one. So guarantees that are
+// never excused are judged by what nodes say and by what reaches the target, and the others where the history tells what was
+// acknowledged (Params.Followed).
+const (
+	TopologySentinel = "sentinel"
+	TopologyCluster  = "cluster"
+)
 
-func (p Params) replicated() bool { return p.Topology == TopologySentinel }
+func (p Params) replicated() bool {
+	return p.Topology == TopologySentinel || p.Topology == TopologyCluster
+}
 
 // notJudged begins the detail of a guarantee that is not judged in a run, and why.
 const notJudged = "not judged with real replicas yet"

@@ -61,6 +61,9 @@ func ServerKinds() []Kind {
 // OfServers reports whether only a Redis with replicas has the kind.
 func (k Kind) OfServers() bool { return k.Scope() == ScopeServers }
 
+// OfCluster reports whether only a Redis Cluster has the kind; it is one of OfServers then.
+func (k Kind) OfCluster() bool { return k.row().cluster }
+
 // Known reports whether any engine or version has the kind.
 func (k Kind) Known() bool { return rows[k] != nil }
 
@@ -147,8 +150,10 @@ func index(target, prefix string) (int, bool) {
 // knownKinds names all that can be injected, and which of them in virtual time only.
 func knownKinds() string {
 	only := slices.DeleteFunc(VirtualKinds(), func(k Kind) bool { return k.Available() == nil })
+	several := slices.DeleteFunc(ServerKinds(), Kind.OfCluster)
+	ofCluster := slices.DeleteFunc(ServerKinds(), func(k Kind) bool { return !k.OfCluster() })
 	return joinKinds(Kinds()) + "; with --engine virtual also " + joinKinds(only) + "; with --topology sentinel also " +
-		joinKinds(ServerKinds())
+		joinKinds(several) + "; with --topology cluster also those and " + joinKinds(ofCluster)
 }
 
 func joinKinds(ks []Kind) string {

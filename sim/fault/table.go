@@ -77,7 +77,7 @@ const (
 	RedisCluster  Kind = "redis-cluster"
 )
 
-// Faults of a Redis with replicas (--topology sentinel). They take no target: the engine finds the server when they hit.
+// Faults of a Redis with replicas (--topology sentinel or cluster). They take no target: the engine finds the server when they hit.
 const (
 	MasterCut     Kind = "master-cut"     // the master is cut off from replicas and sentinels, not from all of its clients
 	Failover      Kind = "failover"       // one that an operator orders (SENTINEL FAILOVER)
@@ -88,6 +88,12 @@ const (
 	ReplicaWipe   Kind = "replica-wipe"   // a replica is killed, and back empty after For
 )
 
+// Faults of a Redis Cluster (--topology cluster).
+const (
+	ShardDown Kind = "shard-down" // all servers of the leases' shard are killed, and back with their data after For
+	SlotMoved Kind = "slot-moved" // the leases' slot moves to another shard, key by key; it begins when the shard is well, within For
+)
+
 // row is all that the package knows of a kind: what makes a fault of it valid, what it does, and how storms draw it. The zero value of
 // a column is what most kinds have.
 type row struct {
@@ -96,6 +102,7 @@ type row struct {
 	takes   takes
 	does    Effect
 	refuses Refusal
+	cluster bool   // only a Redis Cluster has it
 	notReal string // not empty: the real engine refuses it, and this is why; the virtual one has what has a scope
 
 	usual   int                   // its place among DefaultKinds; 0: only where it is named
@@ -249,6 +256,14 @@ var table = []row{
 		lone: slow, mixed: lasting, amounts: lagging,
 	},
 	{kind: ReplicaWipe, scope: ScopeServers, takes: takesFor, does: Denies | Forgets, lone: losing, mixed: silence},
+	{
+		kind: ShardDown, scope: ScopeServers, takes: takesFor, does: Denies | Forgets, cluster: true, notReal: onlyVirtual,
+		lone: losing, mixed: loss,
+	},
+	{
+		kind: SlotMoved, scope: ScopeServers, takes: takesFor, does: Denies | Forgets | FailsOver, cluster: true, notReal: onlyVirtual,
+		lone: outliving, mixed: outlasting,
+	},
 }
 
 // order lists the kinds of the table, and rows finds what it says of one.

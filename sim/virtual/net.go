@@ -223,6 +223,9 @@ func (w *world) answered(n *node, e *event) {
 		if m.noReply {
 			text = textReset
 		}
+		if w.sentinels != nil && w.sentinels.cluster != nil {
+			w.readMap(n)
+		}
 		w.finished(n, m, core.Answer{Seq: m.op.Seq, Failure: core.FailUnknown, Text: text})
 		return
 	}
@@ -326,7 +329,7 @@ func (w *world) deliver(no notice, from int32, size int) {
 	shared.refs = 1 // while it is being delivered
 	for i, n := range w.nodes {
 		l := &n.link
-		if !n.alive || !l.hears || l.to != from || w.loses(w.cfg.Net.Mute) {
+		if !n.alive || !l.hears || !w.passes(from, l.to) || w.loses(w.cfg.Net.Mute) {
 			continue
 		}
 		l.noticeAt = max(l.noticeAt, w.t+w.delay(l, size))

@@ -19,6 +19,7 @@ type peer struct {
 	s   *server
 	tap tap // what history is told
 
+	shard    *shard
 	of       *peer // whose replica it is; nil: a master
 	id       int   // of the stream (replication ID)
 	id2      int   // of the one before the last promotion,
@@ -47,6 +48,8 @@ type peer struct {
 	waits []*waiting
 
 	frozen []func() // what arrived since its process froze
+
+	member // of a cluster
 }
 
 // acknowledgement is what a master knows of a replica.
@@ -210,9 +213,10 @@ func (w *world) waited(p *peer, x *waiting) {
 	if p.of == nil { // else WAIT is refused
 		m.ans.Acked = p.acknowledged(x.offset)
 	}
-	if m.op.Probes() {
+	probe := core.Op{Kind: core.OpObserve, Owner: m.op.Owner, Epoch: m.op.Epoch, Quarantine: m.op.Quarantine}
+	if m.op.Probes() && w.redirects(p, &probe) == "" {
 		var after core.Answer
-		p.s.do(w.t, &core.Op{Kind: core.OpObserve, Owner: m.op.Owner, Epoch: m.op.Epoch, Quarantine: m.op.Quarantine}, &after)
+		p.s.do(w.t, &probe, &after)
 		m.ans.After = after.Epoch
 	}
 	w.reply(m)
@@ -335,7 +339,7 @@ func (w *world) follow(p, m *peer) {
 	if p.of == nil {
 		p.s.readonly++
 	}
-	p.of = m
+	p.of, p.owns, p.owned = m, false, false
 	w.unlink(p)
 	w.wake(p)
 	w.retap()
@@ -366,6 +370,7 @@ func (w *world) beginStream(s *server, empty bool) {
 		p.id2, p.shared, p.id = p.id, p.offset()+1, w.sentinels.newID()
 	}
 	w.attachSoon(p)
+	w.unready(p)
 	w.note("%s is back, empty: %v", s.name(), empty)
 	w.retap()
 }

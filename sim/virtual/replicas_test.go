@@ -252,6 +252,8 @@ func TestSentinelConfig(t *testing.T) {
 	}{
 		{Config{Nodes: 1, Replicas: 1}, "with Sentinel"},
 		{Config{Nodes: 1, Replicas: -1, Sentinel: true}, "Replicas is -1"},
+		{Config{Nodes: 1, Replicas: 10, Cluster: true}, "Replicas is 10"},
+		{Config{Nodes: 1, Sentinel: true, Cluster: true}, "one of them"},
 		{Config{Nodes: 1, Replicas: 10, Sentinel: true}, "Replicas is 10"},
 		{Config{Nodes: 1, Sentinel: true, Candidates: true, Poll: 1, Intents: &Intents{Tuners: 1}}, "no Sentinel"},
 	} {

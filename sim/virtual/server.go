@@ -70,6 +70,15 @@ func (w *world) serverEvent(e *event) {
 
 func (w *world) execute(m *message) {
 	s := w.servers[m.to]
+	if why := w.redirected(s, m); why != "" {
+		if m.cmd != nil {
+			m.reply = refusal(why)
+		} else {
+			m.ans = core.Answer{Seq: m.op.Seq, Failure: core.FailRefused, Text: why, Results: m.ans.Results[:0]}
+		}
+		w.reply(m)
+		return
+	}
 	switch {
 	case s.loading == 0 && m.cmd == nil && !s.knows(m.op.Kind) && !s.deniesOp(&m.op):
 		w.sendScript(m)
@@ -179,7 +188,13 @@ func (w *world) scanned(before, after *core.Look) (*core.Sessions, []string) {
 // reply sends the answer on its way, perhaps twice, perhaps for nothing.
 func (w *world) reply(m *message) {
 	n := w.nodes[m.node]
-	if p := w.servers[m.to].peer; p != nil && p.of != nil && m.gen == n.gen { // it says READONLY, or UNBLOCKED
+	switch p := w.servers[m.to].peer; {
+	case p == nil || m.gen != n.gen:
+	case w.sentinels.cluster != nil:
+		if _, refused := m.reply.(refusal); refused || m.ans.Failure != core.FailNone {
+			w.readMap(n)
+		}
+	case p.of != nil: // it says READONLY, or UNBLOCKED
 		w.hearSwitch(n, upTo(w.sentinels.r, w.sentinels.downAfter))
 	}
 	if w.loses(w.cfg.Net.Lost) {
@@ -224,6 +239,8 @@ func (w *world) killServer(s *server) {
 	for _, n := range w.nodes {
 		if n.link.to == s.number {
 			w.reset(n)
+		} else if s.peer != nil {
+			w.cutOff(n, s)
 		}
 	}
 	if s.peer != nil {

@@ -29,7 +29,7 @@ func (w *world) retap() {
 	}
 }
 
-func (p *peer) acts() bool { return p.of == nil && !p.s.down }
+func (p *peer) acts() bool { return p.of == nil && !p.s.down && p.ofLeases() }
 
 // follows reports whether the server is a replica, whose keys end when its master says so.
 func (s *server) follows() bool { return s.peer != nil && s.peer.of != nil }
@@ -90,7 +90,7 @@ func (w *world) tellServers() {
 	}
 	for _, n := range w.nodes {
 		l := &n.link
-		if routed := (l.to == s.number || l.told == s) && w.reaches(n, s); n.alive && routed == l.astray {
+		if routed := (l.to == s.number || l.told == s) && w.reaches(n, s) && !w.waitsElsewhere(l); n.alive && routed == l.astray {
 			l.astray = !routed
 			w.emit(history.Event{Kind: history.Routed, Node: n.name, N: number(routed)})
 		}
@@ -107,7 +107,7 @@ func number(b bool) int64 {
 // serves reports whether a master answers and can have acknowledged what counts.
 func (w *world) serves(m *peer) bool {
 	s := m.s
-	if m.of != nil || s.down || s.hold > 0 || s.loading > 0 || s.unsaved+s.lonely+s.full+s.readonly+len(s.denied) > 0 {
+	if m.of != nil || s.down || m.refusesAll() || s.hold > 0 || s.loading > 0 || s.unsaved+s.lonely+s.full+s.readonly+len(s.denied) > 0 {
 		return false
 	}
 	n := 0

@@ -212,7 +212,7 @@ func redisStrikers() map[fault.Kind]striker {
 
 // serverStrikers are of a replicated Redis.
 func serverStrikers() map[fault.Kind]striker {
-	failOver := func(w *world, _ int32, _ *strike) { w.failOver() }
+	failOver := func(w *world, _ int32, _ *strike) { w.failOver(w.sentinels.home) }
 	return map[fault.Kind]striker{
 		fault.MasterCut: {func(w *world, i int32, s *strike) { w.isolate(s.server, i+1) },
 			func(w *world, i int32, _ *strike) { w.rejoin(i + 1) }},
@@ -226,6 +226,17 @@ func serverStrikers() map[fault.Kind]striker {
 			func(_ *world, _ int32, s *strike) { s.server.peer.lag -= s.Ms * core.Millisecond }},
 		fault.ReplicaWipe: {func(w *world, _ int32, s *strike) { w.killServer(s.server) },
 			func(w *world, _ int32, s *strike) { w.startServer(s.server, true) }},
+		fault.ShardDown: {func(w *world, _ int32, s *strike) {
+			s.shard = w.sentinels.home
+			for _, p := range w.sentinels.of(s.shard) {
+				w.killServer(p.s)
+			}
+		}, func(w *world, _ int32, s *strike) {
+			for _, p := range w.sentinels.of(s.shard) {
+				w.startServer(p.s, false)
+			}
+		}},
+		fault.SlotMoved: {func(w *world, _ int32, s *strike) { w.moveSoon(s) }, nil},
 	}
 }
 

@@ -61,7 +61,9 @@ type Config struct {
 
 	// Sentinel: Redis is a master with replicas, watched by sentinels. Replicas is how many of them the instances are told of
 	// (lease.Config.Replicas), and there are as many; 0: they are told of none, and there are two.
+	// Cluster: the same for each of two shards, of which one has the leases' slot, and a third master that votes.
 	Sentinel bool
+	Cluster  bool
 	Replicas int
 
 	Unannounced bool // Redis was not bootstrapped: the run begins with a quarantine
@@ -201,10 +203,12 @@ func (c Config) Validate() error {
 		return bad("Lease is %q with %d sessions; it needs Candidates and one session, and Election needs it", c.Lease, c.Sessions)
 	case c.Intents != nil && (!c.Candidates || c.Intents.Tuners < 1 || c.Poll <= 0):
 		return bad("Intents needs Candidates, Poll and at least one of its Tuners, which are %d", c.Intents.Tuners)
-	case c.Replicas < 0 || c.Replicas > redisstore.ReplicasMax || c.Replicas > 0 && !c.Sentinel:
-		return bad("Replicas is %d; 0 to %d are possible, and more than 0 with Sentinel", c.Replicas, redisstore.ReplicasMax)
-	case c.Sentinel && c.Intents != nil:
-		return bad("Intents know no Sentinel")
+	case c.Replicas < 0 || c.Replicas > redisstore.ReplicasMax || c.Replicas > 0 && !c.Sentinel && !c.Cluster:
+		return bad("Replicas is %d; 0 to %d are possible, and more than 0 with Sentinel or Cluster", c.Replicas, redisstore.ReplicasMax)
+	case c.Sentinel && c.Cluster:
+		return bad("Sentinel and Cluster are both set; one of them is possible")
+	case (c.Sentinel || c.Cluster) && c.Intents != nil:
+		return bad("Intents know no Sentinel and no Cluster")
 	case c.Clock.Drift < 0 || c.Clock.Drift > maxDrift:
 		return bad("Clock.Drift is %d ppm; 0 to %d are possible", c.Clock.Drift, maxDrift)
 	}

@@ -110,7 +110,7 @@ func newWorld(cfg Config, plan fault.Plan, seed uint64, emit func(history.Event)
 	setup := rand.New(rand.NewPCG(seed, streamSetup))
 	w.server = w.addServer(newRedis(int64(cfg.TTL), nil, w.publish))
 	w.server.clock = clock{wall: epochNs + spread(setup, int64(cfg.Clock.Offset)), ppm: cfg.Clock.rate(setup)}
-	if cfg.Sentinel {
+	if cfg.Sentinel || cfg.Cluster {
 		w.replicate(seed)
 	}
 	if cfg.Intents == nil {
@@ -201,6 +201,7 @@ func (w *world) run() {
 		w.events++
 		w.dispatch(&e)
 		if w.sentinels != nil {
+			w.hearEachOther()
 			w.tellServers()
 		}
 	}

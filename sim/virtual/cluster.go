@@ -1,0 +1,420 @@
+package virtual
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
+)
+
+// A Redis Cluster as far as leases can tell. All keys of a group are in one slot, so it is the shard that has the slot which matters; what
+// replication is to it is said in replicas.go, and who decides over its master in sentinel.go, where a majority of the cluster's masters
+// stands for the sentinels: those of two shards, and a third that only votes and never fails. What is different is here: a server that
+// sees no majority serves nobody after a while, redirects say that a client's map of slots is old, and the slot may move to the other
+// shard. Real servers are held to it in cluster_real_test.go.
+type cluster struct {
+	wire    redisstore.Wire // says which keys a script is given
+	timeout int64           // cluster-node-timeout
+	move    *move           // of the slot; nil: it stays where it is
+}
+
+// member is what a server of a cluster knows of it.
+type member struct {
+	owns   bool   // it takes itself for the master of the leases' slot,
+	owned  bool   // or did: what it did then may still be acknowledged
+	turn   uint32 // counts when it lost sight of a majority, or got it back
+	alone  bool   // it sees none now,
+	failed bool   // and has found out: it serves nobody
+}
+
+// move is one of the slot from one master to another, key by key.
+type move struct {
+	from, to *peer
+	runs     [2]uint32 // of both processes: what they know of the move ends with them
+	pause    int64     // between two commands, at most
+}
+
+// Times of a cluster. The first two are constants of redis-server, mapLife is go-redis'.
+const (
+	rejoinMin, rejoinMax = int64(500 * time.Millisecond), int64(5 * time.Second) // how long a master that was alone serves nobody still
+	writable             = int64(2 * time.Second)                                // and one that was started
+	clusterCron          = int64(100 * time.Millisecond)
+	mapLife              = int64(10 * time.Second) // a client reads its map of slots anew after it
+	mapPause             = int64(200 * time.Millisecond)
+)
+
+// What a cluster answers that does not execute a script.
+const (
+	textClusterDown = "CLUSTERDOWN The cluster is down"
+	textTryAgain    = "TRYAGAIN Multiple keys request during rehashing of slot"
+	textMoved       = "MOVED 1 127.0.0.1:6379"
+	textAsk         = "ASK 1 127.0.0.1:6379"
+)
+
+// formCluster makes a cluster of the shards.
+func (w *world) formCluster() {
+	wire, err := redisstore.NewWire(redisstore.Options{
+		Quarantine: w.cfg.TTL, LeasePrefix: w.server.names.lease, NodePrefix: w.server.names.node, EpochKey: w.server.names.epoch,
+		Channel: w.server.names.channel, Replicas: w.cfg.Replicas,
+	})
+	if err != nil {
+		panic(err) // Config.Validate refuses such a TTL
+	}
+	se := w.sentinels
+	se.cluster = &cluster{wire: wire, timeout: se.downAfter}
+	if se.r.IntN(3) == 0 { // its default is half a TTL of 30 s
+		se.cluster.timeout += upTo(se.r, int64(w.cfg.TTL)*3/2)
+	}
+	se.home.master.takeSlot()
+}
+
+func (p *peer) takeSlot() { p.owns, p.owned = true, true }
+
+// of are the servers of a shard.
+func (se *sentinels) of(sh *shard) []*peer {
+	return slices.DeleteFunc(slices.Clone(se.peers), func(p *peer) bool { return p.shard != sh })
+}
+
+// Who sees whom.
+
+const clusterMajority = 2 // of three masters
+
+// elects reports whether a majority of the masters is together to vote. Sentinels always are.
+func (w *world) elects() bool {
+	if w.sentinels.cluster == nil {
+		return true
+	}
+	votes := 1
+	for _, sh := range w.sentinels.shards {
+		if w.sees(sh.master) {
+			votes++
+		}
+	}
+	return votes >= clusterMajority
+}
+
+// announce has the servers of a shard hear of a new master, as those do that it can reach.
+func (w *world) announce(m *peer) {
+	if w.sentinels.cluster == nil {
+		return
+	}
+	for _, x := range w.sentinels.of(m.shard) {
+		if x != m {
+			w.toServer(x, w.between(m, x), func() {
+				if x.shard.master == m && x.of != m && x.pinned == 0 && w.meet(x, m) {
+					w.demote(x, m)
+				}
+			})
+		}
+	}
+}
+
+// hearsMajority reports whether a server does. It takes itself for its shard's master if it acts as one.
+func (w *world) hearsMajority(p *peer) bool {
+	heard := 0
+	if p.zone == 0 {
+		heard++
+	}
+	for _, sh := range w.sentinels.shards {
+		m := sh.master
+		if p.of == nil && p.shard == sh || w.meet(p, m) && m.s.hold == 0 {
+			heard++
+		}
+	}
+	return heard >= clusterMajority
+}
+
+// hearEachOther has servers find out, after each event, whether they are with a majority still. A master that is not fails after the
+// time-out by which others are taken for failed, of which a ping that was under way may have used none.
+func (w *world) hearEachOther() {
+	if w.sentinels.cluster == nil {
+		return
+	}
+	for _, sh := range w.sentinels.shards {
+		w.watchShard(sh)
+	}
+	for _, p := range w.sentinels.peers {
+		if alone := !p.s.down && !w.hearsMajority(p); alone != p.alone {
+			p.alone = alone
+			w.ready(p, !alone, w.foundOut(p))
+		}
+	}
+}
+
+// foundOut is after what time a server acts on what it sees.
+func (w *world) foundOut(p *peer) int64 {
+	r, timeout := w.sentinels.r, w.sentinels.cluster.timeout
+	switch {
+	case p.alone:
+		return timeout + upTo(r, timeout/2) + upTo(r, clusterCron)
+	case p.of == nil:
+		return min(max(timeout, rejoinMin), rejoinMax) + upTo(r, clusterCron)
+	}
+	return upTo(r, clusterCron)
+}
+
+// ready has a server serve after d, or not, unless it sees by then that it is otherwise.
+func (w *world) ready(p *peer, serves bool, d int64) {
+	p.turn++
+	turn := p.turn
+	w.toServer(p, d, func() {
+		if p.turn == turn {
+			p.failed = !serves
+		}
+	})
+}
+
+// unready is a process that begins.
+func (w *world) unready(p *peer) {
+	if w.sentinels.cluster == nil {
+		return
+	}
+	p.failed, p.alone, p.owned = true, false, p.owns
+	d := upTo(w.sentinels.r, clusterCron)
+	if p.of == nil {
+		d += writable
+	}
+	w.ready(p, true, d)
+}
+
+// Clients.
+
+// readMap has a process read the map of slots anew: what it asked was refused, or not answered. Right after it has done so it waits for a
+// moment.
+func (w *world) readMap(n *node) {
+	r := w.sentinels.r
+	w.hearSwitch(n, upTo(r, []int64{2 * int64(w.cfg.Net.Delay+w.cfg.Net.Jitter), mapPause}[r.IntN(2)]))
+}
+
+// waitsElsewhere reports whether something is under way to a server that connections do not lead to any more: a client of a cluster does
+// not give it up when it reads another map.
+func (w *world) waitsElsewhere(l *link) bool {
+	return w.sentinels.cluster != nil && slices.ContainsFunc(l.flight, func(m *message) bool { return m.to != l.to && !m.told })
+}
+
+// passes reports whether what is published at one server is heard at another: in a cluster it goes to all of its servers.
+func (w *world) passes(from, to int32) bool {
+	return from == to || w.sentinels != nil && w.sentinels.cluster != nil && w.meet(w.servers[from].peer, w.servers[to].peer)
+}
+
+// cutOff breaks what is under way between a machine and a server that its connections do not lead to any more.
+func (w *world) cutOff(n *node, s *server) {
+	for _, m := range n.link.flight {
+		if m.to == s.number && !m.noReply {
+			m.noReply = true
+			if !m.told {
+				w.post(w.t+upTo(w.net, int64(time.Millisecond)), evTimeout, m)
+			}
+		}
+	}
+}
+
+// redirected is with what a server answers a message that it does not execute, "" if it does.
+func (w *world) redirected(s *server, m *message) string {
+	switch {
+	case s.peer == nil || w.sentinels.cluster == nil:
+		return ""
+	case m.cmd == nil:
+		return w.redirects(s.peer, &m.op)
+	case m.cmd.Args[0] == "MGET":
+		return w.redirectsKeys(s.peer, m.cmd.Args[1:])
+	}
+	return w.redirectsKeys(s.peer, m.cmd.Args[1:2]) // an election's program sends none without a key
+}
+
+func (w *world) redirects(p *peer, op *core.Op) string {
+	c := w.sentinels.cluster
+	if c == nil || op.Kind == core.OpAsk { // what is published has no key
+		return ""
+	}
+	if c.move == nil || c.move.from != p {
+		return w.redirectsKeys(p, nil)
+	}
+	asked := *op
+	if op.Kind == core.OpLook {
+		asked.Kind, asked.Items = core.OpObserve, nil
+		for _, id := range p.s.sessionSet.IDs {
+			asked.Items = append(asked.Items, core.Item{ID: id})
+		}
+	}
+	return w.redirectsKeys(p, c.wire.Call(&asked).Keys)
+}
+
+// redirectsKeys asks in the order in which Redis does. While the slot leaves it a server executes what has all of its keys there.
+func (w *world) redirectsKeys(p *peer, keys []string) string {
+	move := w.sentinels.cluster.move
+	switch {
+	case p.failed:
+		return textClusterDown
+	case p.of != nil || !p.owns:
+		return textMoved
+	case move == nil || move.from != p:
+		return ""
+	}
+	there := 0
+	for _, name := range keys {
+		if p.s.get(p.s.keyAt(name), p.s.nowMs(w.t)).there {
+			there++
+		}
+	}
+	switch there {
+	case len(keys):
+		return ""
+	case 0:
+		return textAsk
+	}
+	return textTryAgain
+}
+
+// ofLeases reports whether what a master does is of the leases.
+func (p *peer) ofLeases() bool { return p.w.sentinels.cluster == nil || p.owned }
+
+// refusesAll reports whether a server of a cluster refuses whatever is asked. While the slot leaves it that is what it does, more or less.
+func (p *peer) refusesAll() bool {
+	c := p.w.sentinels.cluster
+	return c != nil && (p.failed || c.move != nil && c.move.from == p)
+}
+
+// Resharding.
+
+// whole reports whether all servers of a shard are well and know their master. The slot of leases is moved from such a shard alone
+// (docs/replicas.md): who has not heard of it would go on serving.
+func (w *world) whole(sh *shard) bool {
+	return !slices.ContainsFunc(w.sentinels.of(sh), func(p *peer) bool {
+		return !w.sees(p) || p.failed || p.s.loading > 0 || p.pinned > 0 || p != sh.master && (p.of != sh.master || !p.linked)
+	})
+}
+
+// moveSoon has an operator begin to move the slot as soon as it can be, for as long as the fault lasts.
+func (w *world) moveSoon(s *strike) {
+	se := w.sentinels
+	from, to := se.shards[0], se.shards[1]
+	if se.home == to {
+		from, to = to, from
+	}
+	switch {
+	case !s.active:
+	case se.cluster.move == nil && w.whole(from) && w.sees(to.master) && to.master.of == nil && !to.master.failed:
+		w.beginMove(from.master, to.master)
+	default:
+		w.after(1+upTo(se.r, se.downAfter), func() { w.moveSoon(s) })
+	}
+}
+
+func (w *world) beginMove(from, to *peer) {
+	r := w.sentinels.r
+	w.discard(to)
+	keys := w.keysOf(from.s)
+	w.sentinels.cluster.move = &move{
+		from: from, to: to, runs: [2]uint32{from.s.gen, to.s.gen},
+		pause: upTo(r, int64(w.cfg.TTL)) / int64(1+len(keys)) / int64(1+r.IntN(8)),
+	}
+	w.note("the slot begins to move from %s to %s", from.s.name(), to.s.name())
+	w.migrate()
+}
+
+// discard deletes what a move that came to nothing has left at a server.
+func (w *world) discard(p *peer) {
+	defer p.untold()()
+	if s := p.s; len(w.keysOf(s)) > 0 {
+		sessions := s.sessionSet
+		s.flush()
+		s.setSessions(sessions)
+	}
+}
+
+// untold has history not told what a server does, until the function that it returns is called.
+func (p *peer) untold() func() {
+	told := p.told
+	p.told = false
+	return func() { p.told = told }
+}
+
+// migrate is one command of the operator's.
+func (w *world) migrate() {
+	c := w.sentinels.cluster
+	m := c.move
+	lost := func(p *peer, run uint32) bool { return p.shard.master != p || p.of != nil || p.s.gen != run }
+	switch keys := w.keysOf(m.from.s); {
+	case lost(m.from, m.runs[0]) || lost(m.to, m.runs[1]):
+		c.move = nil
+		w.note("the slot stays at %s", w.server.name())
+		return
+	case !w.sees(m.from) || !w.sees(m.to): // no command comes about
+	case len(keys) > 0:
+		w.carry(m, keys)
+	case w.whole(m.from.shard) && !m.to.failed:
+		w.settle(m)
+		return
+	}
+	w.after(1+upTo(w.sentinels.r, m.pause), w.migrate)
+}
+
+// carry is MIGRATE of some keys. History is not told that they go and come: nobody who has a lease has lost it.
+func (w *world) carry(m *move, keys []key) {
+	defer m.from.untold()()
+	defer m.to.untold()()
+	r := w.sentinels.r
+	from, to := m.from.s, m.to.s
+	for range 1 + r.IntN(1+len(keys)/2) {
+		i := r.IntN(len(keys))
+		k := keys[i]
+		keys = slices.Delete(keys, i, i+1)
+		v := from.get(k, from.nowMs(w.t))
+		if v.expire != forever {
+			v.expire += to.nowMs(w.t) - from.nowMs(w.t)
+		}
+		if o := from.others[k.name]; k.kind == keyOther && o.kind == objHash {
+			to.cmdHSet(w.t, append([]string{k.name}, o.hash...))
+		} else {
+			to.put(w.t, k, v.text, v.expire)
+		}
+		switch k.kind {
+		case keyEpoch:
+			from.setEpoch("")
+		case keyFence:
+			from.setFence(k.i, 0, 0)
+		default:
+			from.del(k)
+		}
+	}
+}
+
+// keysOf are all keys that are there.
+func (w *world) keysOf(s *server) []key {
+	now := s.nowMs(w.t)
+	var keys []key
+	add := func(k key) {
+		if s.get(k, now).there {
+			keys = append(keys, k)
+		}
+	}
+	add(key{kind: keyEpoch})
+	for i := range int32(len(s.leases)) {
+		add(key{kind: keyLease, i: i})
+		add(key{kind: keyFence, i: i})
+	}
+	for i := range int32(len(s.beats)) {
+		add(key{kind: keyBeat, i: i})
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.others)) {
+		add(key{kind: keyOther, name: name})
+	}
+	return keys
+}
+
+// settle is SETSLOT: the slot is the other shard's, and all of this one know.
+func (w *world) settle(m *move) {
+	se := w.sentinels
+	se.cluster.move = nil
+	for _, p := range se.of(m.from.shard) {
+		p.owns = false
+	}
+	m.to.takeSlot()
+	se.home, w.server = m.to.shard, m.to.s
+	w.note("the slot has moved to %s", w.server.name())
+	w.retap()
+	w.tellClients()
+}
