@@ -246,7 +246,8 @@ func (r *Redis) use(raw string) {
 	r.raw, r.url, r.admin = raw, opts, adminOptions(opts)
 	if r.server != nil && r.kind != kindCompose {
 		r.admin.Username, r.admin.Password = harnessUser, r.server.secret
-		r.admin.Network, r.admin.Addr = r.server.reached()
+		at := r.server.reached()
+		r.admin.Network, r.admin.Addr = at.network, at.addr
 	}
 	r.renewClient()
 }
