@@ -48,6 +48,7 @@ func TestPasswordIsNeverPrinted(t *testing.T) {
 	} {
 		quiet([]string{redisVariable + "=" + right}, strings.Fields(words)...)
 		quiet([]string{redisVariable + "=redis://" + server.Addr(), "LEASESTORM_REDIS_PASSWORD=" + canary}, strings.Fields(words)...)
+		quiet([]string{redisVariable + "=" + right, sentinelsVariable + "=" + right, masterNameVariable + "=m"}, strings.Fields(words)...)
 	}
 	for _, raw := range []string{
 		right, "redis://u:c4n4ry@127.0.0.1:1", "redis://u:c4n4ry@h:port", "redis:/u:c4n4ry@h:1", "redis://u:c4n4ry@h:1/x", "http://:c4n4ry@h",
