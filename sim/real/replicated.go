@@ -127,8 +127,8 @@ func hasSelectors(ctx context.Context, binary string) error {
 	}
 	_, version, _ := strings.Cut(string(said), " v=")
 	if !atLeast(version, 7, 0) {
-		return fmt.Errorf("%w: %s is %.40q, and of a master, replicas and sentinels all have to be of 7.0 or newer, so that no other user of this "+
-			"machine leads the sentinels elsewhere", ErrTooOld, binary, strings.TrimSpace(string(said)))
+		return fmt.Errorf("%w: %s is %.40q, and a master, replicas and sentinels have to be of 7.0 or newer, so that no other user of "+
+			"this machine leads the sentinels elsewhere", ErrTooOld, binary, strings.TrimSpace(string(said)))
 	}
 	return nil
 }
