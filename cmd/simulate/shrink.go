@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leasestorm/leasestorm/internal/plain"
+	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/page"
@@ -45,6 +46,8 @@ the smallest run so far saved; 3 the run breaks nothing in virtual time, or the 
 }
 
 func (f *flags) shrink(cmd *cobra.Command, arg string, confirm bool) error {
+	was, _ := writefile.OpenDir(arg) // of a seed nil; what is wrong with a folder is said when it is read
+	defer was.Close()
 	c, guarantee, err := f.toShrink(cmd, arg)
 	if err != nil {
 		return err
@@ -87,7 +90,7 @@ func (f *flags) shrink(cmd *cobra.Command, arg string, confirm bool) error {
 	if err := f.verdict(r.Report, r.Dir, stdout, text); err != nil {
 		return err
 	}
-	f.enlarge(text, r.Dir)
+	f.enlarge(text, was, r.Dir)
 	scenario := filepath.Join(r.Dir, sim.ShrunkFile)
 	fmt.Fprintf(text, "\n%s still breaks with %v (from %v, in %d runs)\n  the scenario:    simulate --engine virtual --scenario %s\n"+
 		"  what happened:   %s\n", s.Guarantee, s.To, s.From, s.Runs, scenario, filepath.Join(r.Dir, sim.DiagramFile))
@@ -101,15 +104,16 @@ func (f *flags) shrink(cmd *cobra.Command, arg string, confirm bool) error {
 	return f.confirm(cmd, s, nodeCmd, text)
 }
 
-// enlarge has the page of the run that was made smaller hold the smallest one. A page that cannot be written is a note.
-func (f *flags) enlarge(text io.Writer, smaller string) {
-	if f.saved == "" || f.noHTML {
+// enlarge has the page of the run that was made smaller, in the folder that was held since it was read, hold the smallest one. A page that
+// cannot be written is a note.
+func (f *flags) enlarge(text io.Writer, was *writefile.Dir, smaller string) {
+	if f.saved == "" || f.noHTML || was == nil {
 		return
 	}
 	r, _, err := report.Judge(f.saved)
 	if report.Readable(err) {
-		if err = page.AddSmaller(f.saved, smaller); err == nil {
-			err = page.Save(f.saved, r, true)
+		if err = page.AddSmaller(was, smaller); err == nil {
+			err = page.SaveIn(was, r, true)
 		}
 	}
 	if err != nil {

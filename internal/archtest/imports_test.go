@@ -19,7 +19,7 @@ var rules = []rule{
 	{
 		From:  []string{"lease", "internal/node", "cmd/node", "cmd/leasectl"},
 		Never: []string{"sim", "scenarios", "cmd/simulate"},
-		Why: "who imports the library compiles nothing of the storm",
+		Why:   "who imports the library compiles nothing of the storm",
 	},
 	{
 		From: []string{"sim/history", "sim/fault", "sim/check", "sim/report", "sim/page"}, Never: []string{"lease", "internal/core"},

@@ -49,6 +49,7 @@ func TestPasswordIsNeverPrinted(t *testing.T) {
 	} {
 		quiet([]string{redisflags.URLVariable + "=" + right}, strings.Fields(words)...)
 		quiet([]string{redisflags.URLVariable + "=redis://" + server.Addr(), "LEASESTORM_REDIS_PASSWORD=" + canary}, strings.Fields(words)...)
+		quiet([]string{redisflags.URLVariable + "=" + right, "LEASESTORM_SENTINELS=" + right, "LEASESTORM_MASTER_NAME=m"}, strings.Fields(words)...)
 	}
 	for _, raw := range []string{
 		right, "redis://u:c4n4ry@127.0.0.1:1", "redis://u:c4n4ry@h:port", "redis:/u:c4n4ry@h:1", "redis://u:c4n4ry@h:1/x", "http://:c4n4ry@h",

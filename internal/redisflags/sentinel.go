@@ -24,14 +24,15 @@ const (
 
 // sentinelSettings say which sentinels know the master.
 type sentinelSettings struct {
-	Sentinels, masterName, envWays string
+	Sentinels, masterName, envSentinels, envWays string
 
 	addrs []string          // of sentinels; empty: Redis is the one that the URL names
 	ways  map[string]string // by address of a server or sentinel, where this node reaches it instead
 }
 
 func (s *sentinelSettings) sentinelFlags(fs *pflag.FlagSet, getenv func(string) string) {
-	fs.StringVar(&s.Sentinels, "sentinels", getenv(sentinelsVariable), "sentinels that know the master, as host:port,host:port; of the URL "+
+	s.envSentinels = getenv(sentinelsVariable) // no flag's default, which --help prints: a URL with a password may stand there by mistake
+	fs.StringVar(&s.Sentinels, "sentinels", "", "sentinels that know the master, as host:port,host:port; of the URL "+
 		"of Redis user, password and database count then ("+sentinelsVariable+")")
 	fs.StringVar(&s.masterName, "master-name", getenv(masterNameVariable), "name by which they know it ("+masterNameVariable+")")
 	s.envWays = getenv(waysVariable)
@@ -39,7 +40,7 @@ func (s *sentinelSettings) sentinelFlags(fs *pflag.FlagSet, getenv func(string) 
 
 func (s *sentinelSettings) complete() error {
 	s.addrs, s.ways = nil, map[string]string{}
-	if s.Sentinels == "" {
+	if s.Sentinels = cmp.Or(s.Sentinels, s.envSentinels); s.Sentinels == "" {
 		return nil
 	}
 	for addr := range strings.SplitSeq(s.Sentinels, ",") {

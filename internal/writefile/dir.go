@@ -3,6 +3,7 @@ package writefile
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -53,11 +54,37 @@ func OpenDir(path string) (*Dir, error) {
 		root, err := d.(*Dir).root.OpenRoot(".")
 		return &Dir{root, path}, err
 	}
-	root, err := os.OpenRoot(path)
+	root, err := os.OpenRoot(path + string(filepath.Separator)) // with it a pipe is refused; without, it is waited for
 	if err != nil {
 		return nil, err
 	}
 	return &Dir{root, path}, nil
+}
+
+// errNoFolder: something else stands where a folder is to be.
+var errNoFolder = errors.New("it is no folder")
+
+// Folder opens the folder of that name in this one, and makes it if there is none. A link is none: it may lead anywhere.
+func (d *Dir) Folder(name string) (*Dir, error) {
+	if err := d.root.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	there, err := d.root.Lstat(name)
+	if err == nil && !there.IsDir() {
+		err = errNoFolder
+	}
+	if err != nil {
+		return nil, err
+	}
+	root, err := d.root.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	in := &Dir{root, filepath.Join(d.path, name)}
+	if opened, err := root.Stat("."); err != nil || !os.SameFile(there, opened) {
+		return nil, errors.Join(fmt.Errorf("%s: %w", in.path, ErrReplaced), in.Close())
+	}
+	return in, nil
 }
 
 // Path is where the folder was opened.

@@ -5,7 +5,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // What stands at a path, or a link points to, is replaced or refused and never written to.
@@ -64,5 +66,69 @@ func TestCommitOfAnError(t *testing.T) {
 	}
 	if all, err := os.ReadDir(filepath.Dir(path)); len(all) != 1 {
 		t.Errorf("%v, %v", all, err)
+	}
+}
+
+// What was named as a folder may be a pipe, which somebody else made, and to which nobody ever writes.
+func TestAPipeIsNoFolder(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "run")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	opened := make(chan error, 1)
+	go func() {
+		_, err := OpenDir(pipe)
+		opened <- err
+	}()
+	select {
+	case err := <-opened:
+		if err == nil {
+			t.Error("a pipe is taken for a folder")
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("a pipe is waited for")
+	}
+}
+
+// A folder in a folder is opened or made, and is never where a link leads.
+func TestFolderInAFolder(t *testing.T) {
+	path, elsewhere := t.TempDir(), t.TempDir()
+	to, err := OpenDir(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer to.Close()
+	for range 2 { // made, and opened
+		in, err := to.Folder("in")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := in.Write("a", []byte("a")); err != nil {
+			t.Error(err)
+		}
+		if err := in.Same(); err != nil {
+			t.Error(err)
+		}
+		_ = in.Close()
+	}
+	if text, err := os.ReadFile(filepath.Join(path, "in", "a")); string(text) != "a" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if err := os.Mkdir(filepath.Join(path, "other"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, target := range map[string]string{"out": elsewhere, "beside": "other", "nowhere": "none"} {
+		if err := os.Symlink(target, filepath.Join(path, name)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := to.Folder(name); err == nil {
+			t.Errorf("a link to %s is taken for a folder", target)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(path, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := to.Folder("file"); err == nil {
+		t.Error("a file is taken for a folder")
 	}
 }

@@ -1,9 +1,7 @@
 package page
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -60,25 +58,21 @@ func SaveParting(to *writefile.Dir, r report.Report, p Parting) (err error) {
 // lineMax is how many bytes of an event's line are shown.
 const lineMax = 1000
 
-// errNoFolder: something else stands where the smaller run is to be.
-var errNoFolder = errors.New("it is no folder")
-
 // copyMax is many times what the smallest run of a storm takes.
 const copyMax = 64 << 20
 
-// AddSmaller copies the files of the smallest run that breaks the same, smaller, into the folder of the run that it was made of: from then
-// on the page of that run holds it.
-func AddSmaller(dir, smaller string) error {
-	to := filepath.Join(dir, SmallerName)
-	entries, err := os.ReadDir(smaller)
+// AddSmaller copies the files of the smallest run that breaks the same, smaller, into the folder of the run that it was made of, to: from
+// then on the page of that run holds it. Nothing is written where another folder is at its path now (writefile.ErrReplaced).
+func AddSmaller(to *writefile.Dir, smaller string) error {
+	err := to.Same()
+	var in *writefile.Dir
+	var entries []os.DirEntry
 	if err == nil {
-		err = os.Mkdir(to, 0o755)
+		in, err = to.Folder(SmallerName)
 	}
-	if errors.Is(err, fs.ErrExist) {
-		var there fs.FileInfo
-		if there, err = os.Lstat(to); err == nil && !there.IsDir() {
-			err = errNoFolder // a link may lead anywhere
-		}
+	if err == nil {
+		defer in.Close()
+		entries, err = os.ReadDir(smaller)
 	}
 	for _, e := range entries {
 		if err != nil || !e.Type().IsRegular() || e.Name() == FileName {
@@ -86,11 +80,11 @@ func AddSmaller(dir, smaller string) error {
 		}
 		var text []byte
 		if text, err = readfile.Read(filepath.Join(smaller, e.Name()), copyMax); err == nil {
-			err = writefile.Write(filepath.Join(to, e.Name()), text)
+			err = in.Write(e.Name(), text)
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("page: the smaller run cannot be put into %s: %w", to, err)
+		return fmt.Errorf("page: the smaller run cannot be put into %s: %w", filepath.Join(to.Path(), SmallerName), err)
 	}
 	return nil
 }

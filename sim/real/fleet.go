@@ -99,7 +99,7 @@ func (f *fleet) proxied() error {
 
 // open implements site: a host, and a line at the network's gateway.
 func (f *fleet) open(s *slot, stream uint64) error {
-	l, err := newLine(s.name, f.network.Gateway(), s.run.redis.url.Addr, s.run.cfg.Seed, stream, s.run.starve)
+	l, err := newLine(s.name, f.network.Gateway(), endpoint{"tcp", s.run.redis.url.Addr}, s.run.cfg.Seed, stream, s.run.starve)
 	if err != nil {
 		return err
 	}

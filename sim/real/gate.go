@@ -13,7 +13,7 @@ import (
 // Redis to whoever listens there. Its methods are safe for concurrent use.
 type gate struct {
 	listener *net.TCPListener
-	upstream string
+	upstream endpoint
 	join     func(client, upstream *entered)
 	short    func(error) // hears that the harness has run out of files, or that too many have entered; must not block
 
@@ -24,9 +24,12 @@ type gate struct {
 	done   chan struct{} // closed when nobody is let in any more
 }
 
+// endpoint is where something listens: "tcp" and host:port, or "unix" and the path of a socket.
+type endpoint struct{ network, addr string }
+
 // entered is one connection at a gate, of a client or to upstream.
 type entered struct {
-	*net.TCPConn
+	net.Conn
 	gate *gate
 }
 
@@ -36,7 +39,7 @@ const acceptAgain = 5 * time.Millisecond
 // entriesMax is more than any node needs at once, of a gate and of a target. Who reaches the port could take all files of the harness.
 const entriesMax = 4096
 
-func newGate(addr, upstream string, join func(client, upstream *entered), short func(error)) (*gate, error) {
+func newGate(addr string, upstream endpoint, join func(client, upstream *entered), short func(error)) (*gate, error) {
 	// A port that may be used again could be bound by anybody while nothing listens there.
 	c := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error { return onFile(raw, exclusive) }}
 	l, err := c.Listen(context.Background(), "tcp", addr)
@@ -87,7 +90,7 @@ func (g *gate) opened() chan struct{} {
 }
 
 // enter lets a connection in, or resets it and returns nil.
-func (g *gate) enter(c *net.TCPConn) *entered {
+func (g *gate) enter(c net.Conn) *entered {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.shut && len(g.inside) < 2*entriesMax {
@@ -104,30 +107,40 @@ func (g *gate) enter(c *net.TCPConn) *entered {
 
 // lead joins a client to upstream.
 func (g *gate) lead(client *entered) {
-	c, err := net.Dial("tcp", g.upstream)
+	c, err := net.Dial(g.upstream.network, g.upstream.addr)
 	if err != nil {
 		outOfFiles(err, g.short)
 		_ = client.Close()
 		return
 	}
-	upstream := g.enter(c.(*net.TCPConn))
+	upstream := g.enter(c)
 	if upstream == nil {
 		_ = client.Close()
 		return
 	}
-	_, _ = client.SetLinger(0), upstream.SetLinger(0) // what ends one of them is a reset for the other
+	abrupt(client.Conn) // what ends one of them is a reset for the other
+	abrupt(upstream.Conn)
 	g.join(client, upstream)
 }
 
-// reset closes a connection without a farewell, as a cable that is cut.
-func reset(c *net.TCPConn) { _, _ = c.SetLinger(0), c.Close() }
+// abrupt has a connection end without a farewell, as a cable that is cut. Of a socket of this machine every end is one.
+func abrupt(c net.Conn) {
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+}
+
+func reset(c net.Conn) {
+	abrupt(c)
+	_ = c.Close()
+}
 
 // Close ends a connection, and that it is inside.
 func (e *entered) Close() error {
 	e.gate.mu.Lock()
 	delete(e.gate.inside, e)
 	e.gate.mu.Unlock()
-	return e.TCPConn.Close()
+	return e.Conn.Close()
 }
 
 // close shuts the gate: it resets all that are inside, and who comes from now on is refused.
@@ -139,7 +152,7 @@ func (g *gate) close() error {
 	}
 	g.shut, g.reopen = true, make(chan struct{})
 	for e := range g.inside {
-		reset(e.TCPConn)
+		reset(e.Conn)
 	}
 	clear(g.inside)
 	return g.listening(deaf)

@@ -54,7 +54,7 @@ var lineNumber atomic.Uint64
 // hangs harms no other. Safe for concurrent use.
 type line struct {
 	name     string
-	upstream string
+	upstream endpoint
 	up, down *direction // node to Redis, Redis to node
 	short    func(error)
 
@@ -72,8 +72,8 @@ type effect struct {
 	cut      bool
 }
 
-// newLine opens a way to upstream ("host:port") at a place of this machine. Delays are drawn from seed. short is gate.short.
-func newLine(name string, at netip.Addr, upstream string, seed, stream uint64, short func(error)) (*line, error) {
+// newLine opens a way to upstream at a place of this machine. Delays are drawn from seed. short is gate.short.
+func newLine(name string, at netip.Addr, upstream endpoint, seed, stream uint64, short func(error)) (*line, error) {
 	l := &line{
 		name: fmt.Sprintf("%s-%d", name, lineNumber.Add(1)), upstream: upstream, effect: map[int]effect{}, short: short,
 		up: newDirection(seed, 2*stream), down: newDirection(seed, 2*stream+1),
@@ -92,7 +92,7 @@ func newLine(name string, at netip.Addr, upstream string, seed, stream uint64, s
 // open starts to listen.
 func (l *line) open(addr string) error {
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	toxics := toxiproxy.NewProxy(server, l.name, addr, l.upstream).Toxics
+	toxics := toxiproxy.NewProxy(server, l.name, addr, l.upstream.addr).Toxics
 	for _, toxic := range []string{
 		`{"name":"up","type":"leasestorm-wire","stream":"upstream","attributes":{"direction":"` + l.name + `-up"}}`,
 		`{"name":"down","type":"leasestorm-wire","stream":"downstream","attributes":{"direction":"` + l.name + `-down"}}`,

@@ -33,7 +33,7 @@ var (
 	ErrPassword = errors.New("Redis refuses the password")
 	// ErrReplica: the URL is a replica, which takes no writes.
 	ErrReplica = errors.New("read-only replica")
-	// ErrTooOld: older than Redis 6.2.
+	// ErrTooOld: older than Redis 6.2, or than 7.0 of a master, replicas and sentinels.
 	ErrTooOld = errors.New("Redis too old")
 	// ErrNotEmpty: the database holds keys of the run's patterns, which may be somebody's.
 	ErrNotEmpty = errors.New("database in use")
@@ -246,7 +246,8 @@ func (r *Redis) use(raw string) {
 	r.raw, r.url, r.admin = raw, opts, adminOptions(opts)
 	if r.server != nil && r.kind != kindCompose {
 		r.admin.Username, r.admin.Password = harnessUser, r.server.secret
-		r.admin.Network, r.admin.Addr = r.server.reached()
+		at := r.server.reached()
+		r.admin.Network, r.admin.Addr = at.network, at.addr
 	}
 	r.renewClient()
 }

@@ -2,10 +2,12 @@ package real
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,6 +26,7 @@ type replicated struct {
 	redis     *Redis
 	members   []*member
 	sentinels []*sentinel
+	secret    string // password of harnessUser at the sentinels
 	folders   []string
 	short     atomic.Pointer[func(error)] // gate.short of the run
 
@@ -61,7 +64,12 @@ func (r *Redis) provisionReplicated(ctx context.Context, servers int, dir string
 	if err != nil {
 		return err
 	}
-	p := &replicated{redis: r, stop: make(chan struct{}), done: make(chan struct{}), zones: zones{held: map[int]bool{}}}
+	if err := hasSelectors(ctx, binary); err != nil {
+		return err
+	}
+	p := &replicated{
+		redis: r, secret: rand.Text(), stop: make(chan struct{}), done: make(chan struct{}), zones: zones{held: map[int]bool{}},
+	}
 	r.replicated = p
 	close(p.done) // nobody watches yet
 	for i := range servers {
@@ -107,6 +115,24 @@ func (r *Redis) provisionReplicated(ctx context.Context, servers int, dir string
 	return nil
 }
 
+// nodeChannels lets the default user hear every channel, and publish on all but those of sentinels (__sentinel__:hello): who may publish
+// there tells the sentinels where the master is, and is told their password.
+var nodeChannels = []string{"resetchannels", "&[^_]*", "(+subscribe +unsubscribe +psubscribe +punsubscribe &*)"}
+
+// hasSelectors returns nil if the server knows rights to some channels and others to all (Redis 7).
+func hasSelectors(ctx context.Context, binary string) error {
+	said, err := exec.CommandContext(ctx, binary, "--version").Output()
+	if err != nil {
+		return fmt.Errorf("%w: %s --version: %w", ErrNoServer, binary, err)
+	}
+	_, version, _ := strings.Cut(string(said), " v=")
+	if !atLeast(version, 7, 0) {
+		return fmt.Errorf("%w: %s is %.40q, and a master, replicas and sentinels have to be of 7.0 or newer, so that no other user of "+
+			"this machine leads the sentinels elsewhere", ErrTooOld, binary, strings.TrimSpace(string(said)))
+	}
+	return nil
+}
+
 func (p *replicated) folder(dir string) (string, error) {
 	folder, err := p.redis.folder(dir)
 	if err == nil {
@@ -133,8 +159,8 @@ func (p *replicated) addMember(ctx context.Context, binary string, number int, d
 	if len(p.members) > 0 {
 		m.secret = p.members[0].secret
 	}
+	m.conf, m.channels = m.writeConf, nodeChannels
 	_ = m.users() // draws the secret
-	m.conf = m.writeConf
 	p.members = append(p.members, m)
 	if err := m.first(ctx); err != nil {
 		return err
@@ -162,9 +188,8 @@ func (m *member) writeConf() (string, error) {
 
 // renew replaces the harness' own client.
 func (m *member) renew() {
-	o := adminOptions(&redis.Options{})
-	o.Network, o.Addr = m.reached()
-	o.Username, o.Password = harnessUser, m.secret
+	at := m.reached()
+	o := adminOptions(&redis.Options{Network: at.network, Addr: at.addr, Username: harnessUser, Password: m.secret})
 	if old := m.client.Swap(respguard.NewClient(o)); old != nil {
 		_ = old.Close()
 	}
@@ -212,7 +237,7 @@ func (m *member) replicas(ctx context.Context) (n int) {
 // connect makes the lines between the servers, and to them from the sentinels, and opens the doors.
 func (p *replicated) connect() error {
 	lead := func(name string, to *member, stream int) (*line, error) {
-		return newLine(name+" to "+to.name, loopback, to.addr, 0, uint64(stream), p.starve)
+		return newLine(name+" to "+to.name, loopback, to.reached(), 0, uint64(stream), p.starve)
 	}
 	for _, to := range p.members {
 		var err error
@@ -332,11 +357,13 @@ func (p *replicated) of(s *server) *member {
 func (p *replicated) close() error {
 	close(p.stop)
 	<-p.done
+	for _, m := range p.members { // before the sentinels: who took the port of one that has ended would be told the password of the others
+		m.server.stop()
+	}
 	for _, s := range p.sentinels {
 		s.stop()
 	}
 	for _, m := range p.members {
-		m.server.stop()
 		m.door.close()
 		if c := m.client.Load(); c != nil {
 			_ = c.Close()

@@ -26,13 +26,23 @@ const (
 // sentinel watches the servers.
 type sentinel struct {
 	addr   string
+	socket string // in a folder that only this user reaches, by which the harness and the nodes' lines reach it
 	proc   program
 	client *redis.SentinelClient
 }
 
+// reached is as a server's.
+func (s *sentinel) reached() endpoint { return endpoint{"unix", s.socket} }
+
+// askRights are those of the default user at a sentinel, who has no password: the nodes, and whoever else reaches the port. It may ask, and
+// hear; what tells a sentinel anything is the other sentinels', for it tells the master's password to whom it takes for one.
+const askRights = "-@all +ping +hello +info +role +command +client|id +client|setname " +
+	"+subscribe +unsubscribe +psubscribe +punsubscribe +sentinel|get-master-addr-by-name +sentinel|master +sentinel|masters " +
+	"+sentinel|replicas +sentinel|slaves +sentinel|sentinels"
+
 // startSentinel starts one that finds the master at a door.
 func (p *replicated) startSentinel(ctx context.Context, folder string) (*sentinel, error) {
-	s := &sentinel{}
+	s := &sentinel{socket: filepath.Join(folder, "s")}
 	conf, logFile := filepath.Join(folder, "sentinel.conf"), filepath.Join(folder, "redis.log")
 	err := listenLow(loopback, func(addr string) error {
 		l, err := net.Listen("tcp", addr)
@@ -41,9 +51,11 @@ func (p *replicated) startSentinel(ctx context.Context, folder string) (*sentine
 		}
 		_ = l.Close()
 		host, port, _ := net.SplitHostPort(addr)
-		text := fmt.Sprintf("bind %s\nport %s\ndir %q\nsentinel monitor %s %s %d %d\n", host, port, folder, masterName, loopback,
-			p.members[0].door.port(), sentinelCount/2+1)
+		text := fmt.Sprintf("bind %s\nport %s\ndir %q\nunixsocket %q\nunixsocketperm 700\n", host, port, folder, s.socket)
+		text += fmt.Sprintf("user %s on %s ~* &* +@all\nuser default on nopass ~* &* %s\n", harnessUser, hashed(p.secret), askRights)
 		for _, set := range []string{
+			"sentinel-user " + harnessUser, "sentinel-pass " + p.secret,
+			fmt.Sprintf("monitor %s %s %d %d", masterName, loopback, p.members[0].door.port(), sentinelCount/2+1),
 			fmt.Sprintf("down-after-milliseconds %s %d", masterName, sentinelDown.Milliseconds()),
 			fmt.Sprintf("failover-timeout %s %d", masterName, sentinelRetry.Milliseconds()),
 			fmt.Sprintf("parallel-syncs %s %d", masterName, len(p.members)),
@@ -69,7 +81,8 @@ func (p *replicated) startSentinel(ctx context.Context, folder string) (*sentine
 	if err != nil {
 		return nil, fmt.Errorf("sentinel: %w", err)
 	}
-	o := adminOptions(&redis.Options{Network: "tcp", Addr: s.addr})
+	at := s.reached()
+	o := adminOptions(&redis.Options{Network: at.network, Addr: at.addr, Username: harnessUser, Password: p.secret})
 	o.ReadTimeout, o.DialTimeout = sentinelAnswer, sentinelAnswer
 	s.client = redis.NewSentinelClient(o)
 	return s, nil
@@ -80,7 +93,7 @@ func (s *sentinel) await(ctx context.Context, logFile string) error {
 	ctx, cancel := context.WithTimeout(ctx, serverStart)
 	defer cancel()
 	for {
-		if _, err := pingOnce("tcp", s.addr); err == nil && s.proc.alive() {
+		if _, err := pingOnce(s.reached()); err == nil && s.proc.alive() {
 			return nil
 		}
 		select {

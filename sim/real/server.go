@@ -19,16 +19,17 @@ import (
 
 // server is a redis-server of the run's own. It keeps its address over restarts. Not safe for concurrent use.
 type server struct {
-	binary string // for messages
-	dir    string // with its log, which a server in a container does not see: it could put a link in its place
-	files  string // with its data: dir, or for a server in a container a folder in it
-	data   string // files, as the server sees it
-	addr   string
-	socket string                 // in dir, where only this user reaches it, instead of addr; "": the engine keeps addr from everybody
-	secret string                 // password of harnessUser, drawn at the first start
-	conf   func() (string, error) // writes a file with more settings and names it; nil: there are none
-	launch launcher
-	proc   program
+	binary   string // for messages
+	dir      string // with its log, which a server in a container does not see: it could put a link in its place
+	files    string // with its data: dir, or for a server in a container a folder in it
+	data     string // files, as the server sees it
+	addr     string
+	socket   string                 // in dir, where only this user reaches it, instead of addr; "": the engine keeps addr from everybody
+	secret   string                 // password of harnessUser, drawn at the first start
+	channels []string               // of the default user, as an ACL; nil: all
+	conf     func() (string, error) // writes a file with more settings and names it; nil: there are none
+	launch   launcher
+	proc     program
 }
 
 // launcher starts a redis-server with arguments. What it writes goes to log.
@@ -61,13 +62,19 @@ func nodeRights() []any {
 	}
 }
 
+// hashed is how an ACL has a password.
+func hashed(secret string) string { return fmt.Sprintf("#%x", sha256.Sum256([]byte(secret))) }
+
 // users are the arguments that make both. The password shows as its hash only in the process list.
 func (s *server) users() []string {
 	if s.secret == "" {
 		s.secret = rand.Text()
 	}
-	args := []string{"--user", harnessUser, "on", fmt.Sprintf("#%x", sha256.Sum256([]byte(s.secret))), "~*", "&*", "+@all",
-		"--user", "default", "on", "nopass", "~*", "&*"}
+	args := []string{"--user", harnessUser, "on", hashed(s.secret), "~*", "&*", "+@all", "--user", "default", "on", "nopass", "~*"}
+	if s.channels == nil {
+		args = append(args, "&*")
+	}
+	args = append(args, s.channels...)
 	for _, right := range nodeRights() {
 		args = append(args, right.(string))
 	}
@@ -147,13 +154,13 @@ func (s *server) start(ctx context.Context, extra ...string) error {
 	}
 }
 
-// reached returns the network and address by which the harness reaches it. While a server is down anybody may take its port, and would be
-// told the password of harnessUser. Its socket is made when it has the port.
-func (s *server) reached() (network, addr string) {
+// reached returns by what the harness reaches it. While a server is down anybody may take its port, and would be told the password of
+// harnessUser. Its socket is made when it has the port.
+func (s *server) reached() endpoint {
 	if s.socket != "" {
-		return "unix", s.socket
+		return endpoint{"unix", s.socket}
 	}
-	return "tcp", s.addr
+	return endpoint{"tcp", s.addr}
 }
 
 func (s *server) logFile() string { return filepath.Join(s.dir, "redis.log") }
@@ -220,8 +227,8 @@ func (s *server) erase() error {
 }
 
 // pingOnce returns the first line that Redis there answers to PING, on a connection of its own.
-func pingOnce(network, addr string) (string, error) {
-	c, err := net.DialTimeout(network, addr, time.Second)
+func pingOnce(at endpoint) (string, error) {
+	c, err := net.DialTimeout(at.network, at.addr, time.Second)
 	if err != nil {
 		return "", err
 	}

@@ -60,7 +60,7 @@ func (p processes) way(s *slot, stream uint64) (way, error) {
 	if p.redis.replicated != nil {
 		return p.redis.replicated.open(s, stream)
 	}
-	return newLine(s.name, loopback, p.redis.url.Addr, s.run.cfg.Seed, stream, s.run.starve)
+	return newLine(s.name, loopback, endpoint{"tcp", p.redis.url.Addr}, s.run.cfg.Seed, stream, s.run.starve)
 }
 
 func (p processes) launch(s *slot, stdout, stderr *os.File) (program, error) {

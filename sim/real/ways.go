@@ -71,14 +71,14 @@ func (p *replicated) open(s *slot, stream uint64) (*ways, error) {
 }
 
 // upstreams are where servers and sentinels listen.
-func (p *replicated) upstreams() (addrs []string) {
+func (p *replicated) upstreams() (all []endpoint) {
 	for _, m := range p.members {
-		addrs = append(addrs, m.addr)
+		all = append(all, m.reached())
 	}
 	for _, s := range p.sentinels {
-		addrs = append(addrs, s.addr)
+		all = append(all, s.reached())
 	}
-	return addrs
+	return all
 }
 
 // env is what a node is told of sentinels, and by which ways it reaches what they name.

@@ -56,7 +56,8 @@ func (r *run) tapServers(ctx context.Context) {
 				}
 			},
 		}
-		at.admin.Network, at.admin.Addr = m.reached()
+		from := m.reached()
+		at.admin.Network, at.admin.Addr = from.network, from.addr
 		r.taps = append(r.taps, newTapAt(r.redis, at, r.system, r.clock, func(e history.Event) {
 			if e.Node = m.name; m == p.present() {
 				r.owners.see(&e)
