@@ -214,6 +214,7 @@ func (c *Core) flush() {
 	if c.silence.on {
 		return
 	}
+	c.seek()
 	c.batch(OpObserve)
 	c.readHeartbeats()
 	if c.fleet.due && c.fleet.look == 0 && c.epoch.value != "" && !c.paced(OpLook) {
@@ -243,6 +244,7 @@ func (c *Core) refuseQueued(cause Cause) {
 		}
 	}
 	c.queue.empty(OpAcquire)
+	c.drainedYet()
 }
 
 // add queues l to be asked for in a request of kind.
