@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,8 +20,8 @@ import (
 // (DrawVersion), and then the seed alone is another run.
 const regressions = "testdata/regression/*.yaml"
 
-var freeze = flag.String("freeze", "", "write down the run that a seed gives now: \"6053 G9\", or \"7 I3 intents crash-all,redis-wipe\" "+
-	"for another system and named faults")
+var freeze = flag.String("freeze", "", "write down the run that a seed gives now: \"6053 G9\", \"7 I3 intents crash-all,redis-wipe\" "+
+	"for another system and named faults, or \"1579 E4 sentinel=2 election\" with so many replicas")
 
 // TestRegressionSeeds runs the drawn storms that once broke a guarantee (docs/found.md). What each of them is about stands
 // in a story too; the seed shows that the whole keeps it.
@@ -54,15 +55,26 @@ func TestRegressionSeeds(t *testing.T) {
 	}
 }
 
-// frozen writes a file of the run that a seed gives: words are the seed, the guarantee that it broke, and where given the system
-// and the only faults that are drawn. What is read back must have the same history.
+// frozen writes a file of the run that a seed gives: words are the seed, the guarantee that it broke, and where given the replicas, the
+// system and the only faults that are drawn. What is read back must have the same history.
 func frozen(t *testing.T, words []string) {
 	t.Helper()
 	seed, err := strconv.ParseUint(words[0], 10, 64)
-	if err != nil || len(words) < 2 || len(words) > 4 {
+	if err != nil || len(words) < 2 || len(words) > 5 {
 		t.Fatalf("-freeze %q: %v", words, err)
 	}
 	file, s := words[0], Scenario{}
+	if len(words) > 2 {
+		if n, ok := strings.CutPrefix(words[2], "sentinel="); ok {
+			replicas, err := strconv.Atoi(n)
+			if err != nil {
+				t.Fatalf("-freeze %q: %v", words, err)
+			}
+			s.Topology, s.Replicas = TopologySentinel, &replicas
+			file += "-sentinel"
+			words = slices.Delete(words, 2, 3)
+		}
+	}
 	if len(words) > 2 {
 		s.System = words[2]
 		file += "-" + s.System

@@ -63,7 +63,22 @@ func (c *Core) tellSilent() {
 
 func (c *Core) probeLater() {
 	pause := c.cfg.MaxProbe >> max(0, 4-c.silence.failed)
+	if c.epoch.acks > 0 {
+		pause = min(pause, c.cfg.Renew/seekShare)
+	}
 	c.nextProbe = c.now.Mono + Time(max(pause, Millisecond))
+}
+
+// seekShare is how many times in a renewal interval an instance of a replicated Redis asks at most whether it can assert what it holds: after
+// a failover that is all that its owners wait for, and a probe is one command.
+const seekShare = 50
+
+// seek has the epoch asked for while what is held waits for its next attempt, because it was refused or too few replicas acknowledged it.
+// Another master, and a replica that attaches itself, each begin another epoch, and who hears of it asserts at once.
+func (c *Core) seek() {
+	if c.epoch.acks > 0 && c.nextProbe == 0 && !c.silence.on && len(c.held) > 0 && (c.paced(OpRenew) || c.paced(OpReassert)) {
+		c.nextProbe = c.now.Mono + Time(max(c.cfg.Renew/seekShare, Millisecond))
+	}
 }
 
 // probe asks for the epoch, and reads along whatever the largest attempt to extend asked for that was not answered: on a path

@@ -187,7 +187,8 @@ func (g *e6) ended(t *term, how ending) {
 // agree looks at the end of the calm, if that was long enough for a quarantine and an election.
 func (g *e6) agree() {
 	// An election interval until it is seen that Redis forgot, a quarantine, and an election.
-	quiet := max(g.w.calm, g.w.epoch.since) // a replica may attach itself, which ends an epoch, long after its fault was healed
+	// A replica may attach itself, which ends an epoch, and learn whom to follow, long after its fault was healed.
+	quiet := max(g.w.calm, g.w.epoch.since, g.w.servers.servedSince(g.w))
 	if g.w.calm == 0 || g.w.now-quiet-g.w.stall(quiet, g.w.now) < int64(g.w.TTL)*16/10 {
 		g.untested = "the calm, without what the host stalled, was too short to ask who leads at its end"
 		return

@@ -192,9 +192,9 @@ func (w *world) nodeOf(e *history.Event) *node {
 }
 
 // observeHeartbeat notes the first heartbeat that is set after a loss: who is frozen, or cannot reach Redis, does not see the loss. In an
-// election no script sets it, and its epochs tell, but in histories that have none.
+// election no script sets it, and its epochs tell, but in histories that have none, which with replicas all have.
 func (w *world) observeHeartbeat(e *history.Event) {
-	if e.Kind == history.RedisBeat && e.Reason != snapshotReason && (w.epoch.value == "" || w.System != SystemElection) {
+	if e.Kind == history.RedisBeat && e.Reason != snapshotReason && (w.System != SystemElection || w.epoch.value == "" && !w.replicated()) {
 		w.lossDetected()
 	}
 }

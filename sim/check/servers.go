@@ -23,6 +23,7 @@ type servers struct {
 	late     *injection           // what was written last is acknowledged late; nil: it is not
 	pending  []int64              // when what is not acknowledged was written, in order
 	switched int64                // when the last other master was heard of
+	joined   int64                // when a majority was last together anew
 	astray   map[*node]*injection
 	began    map[string]int64  // when each epoch did, by what its key holds
 	beside   map[string]*epoch // of servers that are not the master that the sentinels know
@@ -113,7 +114,7 @@ func (x *servers) event(w *world, e *history.Event) {
 // together: a majority is, again.
 func (x *servers) together(w *world) {
 	inj := x.outage
-	x.outage = nil
+	x.outage, x.joined = nil, w.now
 	if inj.anew {
 		for _, loss := range slices.Backward(w.losses) {
 			if loss.start >= inj.start {
@@ -171,6 +172,14 @@ func (x *servers) caughtUp(w *world) {
 		x.late = nil
 		w.over(inj)
 	}
+}
+
+// servedSince is from when on a majority is together at the master that the sentinels know.
+func (x *servers) servedSince(w *world) int64 {
+	if x.outage != nil {
+		return w.now
+	}
+	return x.joined
 }
 
 func (x *servers) routed(w *world, n *node, there bool) {
