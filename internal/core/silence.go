@@ -69,8 +69,8 @@ func (c *Core) probeLater() {
 	c.nextProbe = c.now.Mono + Time(max(pause, Millisecond))
 }
 
-// seekShare is how many times in a renewal interval an instance of a replicated Redis asks at most whether it can assert what it holds: after
-// a failover that is all that its owners wait for, and a probe is one command.
+// seekShare is how many times in a renewal interval an instance of a replicated Redis asks at most whether it can assert what it holds:
+// after a failover that is all that its owners wait for, and a probe is one command.
 const seekShare = 50
 
 // seek has the epoch asked for while what is held waits for its next attempt, because it was refused or too few replicas acknowledged it.
