@@ -62,7 +62,7 @@ var probeText string
 var sweepText string
 
 //go:embed lua/fenceoff.lua
-var fenceOffText string
+var fenceoffText string
 
 // script is a script with its text, which a *redis.Script keeps to itself.
 type script struct {
@@ -87,7 +87,7 @@ var (
 	bootstrapScript  = redis.NewScript(lifeText + bootstrapText)
 	probeScript      = redis.NewScript(probeText)
 	sweepScript      = redis.NewScript(sweepText)
-	fenceOffScript   = redis.NewScript(fenceOffText)
+	fenceOffScript   = redis.NewScript(fenceoffText)
 )
 
 func guarded(text string) *script {

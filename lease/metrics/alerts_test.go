@@ -144,10 +144,8 @@ var faults = map[string]func(t *testing.T, s *scrapes){
 		await(t, r, "lease_renewals_total{result=renewed}", atLeast(1))
 		s.ask(3)
 		server.ReadOnly()
-		for n := range 4 {
-			await(t, r, "lease_renewals_total{result=failed}", atLeast(float64(n+1)))
-			s.ask(1)
-		}
+		await(t, r, "lease_renewals_total{result=failed}", atLeast(1))
+		s.ask(3)
 	},
 	"LeasestormPollsTimeOut": func(t *testing.T, s *scrapes) {
 		polled(t, s, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })

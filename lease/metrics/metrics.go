@@ -102,7 +102,9 @@ func newLeases(source Source) *leases {
 	}
 	// What an alert asks for is there from the beginning, at 0.
 	l.acquisitions.WithLabelValues("acquired")
-	l.renewals.WithLabelValues("renewed")
+	for _, result := range []string{"renewed", "failed", "no answer"} {
+		l.renewals.WithLabelValues(result)
+	}
 	for _, cause := range []string{"expired", "taken", "gone", "superseded", "wrong type"} {
 		l.ended.WithLabelValues("lost", cause)
 	}

@@ -153,6 +153,6 @@ var late = []Mutant{
 		Name: "old-masters-connections-stay", By: Forget,
 		Story:  "Connections to a master that was replaced are not closed when the switch is heard of.",
 		Breaks: "G9", Seeds: 60, Scenario: judged(behindSentinel(2), "G9"), // G14 sees it sooner: what is refused is tried again
-		Edits: []Edit{{"sim/virtual/sentinel.go", "\t\t\tl.told = w.server\n\t\t\tw.reset(n)\n", "\t\t\tl.told = w.server\n"}},
+		Edits: []Edit{{"sim/virtual/sentinel.go", "\t\t\t\treturn\n\t\t\t}\n\t\t\tw.reset(n)\n", "\t\t\t\treturn\n\t\t\t}\n"}},
 	},
 }

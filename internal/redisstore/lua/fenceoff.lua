@@ -12,7 +12,7 @@
 -- returns 1 and the new fence, or 0 where the lease is not of that owner and fence, or -1 where it never expires and the group has not
 -- agreed on how long any owner may believe in it
 local holder, last = redis.pcall('GET', KEYS[1]), redis.pcall('GET', KEYS[2])
-local known = type(last) == 'string' and tonumber(last)
+local known = tonumber(last) -- nil where there is none, or what is no string
 if not known or known <= 0 or known >= 9007199254740992 then last, known = '', 0 end -- as fence_of of epoch.lua
 if holder ~= ARGV[1] or last ~= ARGV[2] then return {0, ''} end
 local expires = redis.call('PTTL', KEYS[1]) >= 0
