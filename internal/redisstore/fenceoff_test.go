@@ -9,9 +9,9 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
-// TestFenceOff: what is fenced off is exactly the term that was named (G1, G10), for the time that it had left, under a higher fence (G3). What is no
+// TestFenceOff: what is fenced off is exactly the term that was named, for the time that it had left, under a higher fence. What is no
 // fence counts as none.
-func TestFenceOff(t *testing.T) {
+func TestFenceOff(t *testing.T) { // G1, G3, G10
 	server := redistest.Start(t)
 	client := server.Client()
 	s, _ := bootstrapped(t, client, redisstore.Options{Quarantine: time.Minute})
