@@ -25,9 +25,7 @@ const ReplicasDefault = 2
 // ErrTopology: what was asked for does not go with that topology of Redis.
 var ErrTopology = errors.New("not with this topology")
 
-func (c Config) replicated() bool {
-	return c.Topology == TopologySentinel || c.Topology == TopologyCluster
-}
+func (c Config) replicated() bool { return check.Replicated(c.Topology) }
 
 // topology sets which servers Redis has.
 func (s Scenario) topology(c *Config) {

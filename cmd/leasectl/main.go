@@ -114,6 +114,5 @@ func oneLine(err error) string {
 		}
 		return plain.Text("not authenticated at Redis (give user in --redis, password in --redis-password-file): " + words)
 	}
-	line := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
-	return plain.Text(redisurl.Hide(line))
+	return plain.Text(redisurl.Line(err))
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -69,7 +70,7 @@ func (f *flags) again(cmd *cobra.Command, dir string) error {
 		return fmt.Errorf("judged as far as it can be read: %w", damage)
 	}
 	if damage != nil {
-		fmt.Fprintf(stderr, "simulate: judged as far as it can be read: %v\n", oneLine(damage))
+		fmt.Fprintf(stderr, "simulate: judged as far as it can be read: %v\n", redisurl.Line(damage))
 	}
 	return exit(r)
 }

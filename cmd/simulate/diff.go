@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leasestorm/leasestorm/internal/plain"
+	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -137,11 +138,11 @@ func showParting(out io.Writer, to *writefile.Dir, p page.Parting) {
 	dir := to.Path()
 	r, _, damage := report.Judge(dir)
 	if !report.Readable(damage) {
-		fmt.Fprintf(out, "note: no page of it: %v\n", oneLine(damage))
+		fmt.Fprintf(out, "note: no page of it: %v\n", redisurl.Line(damage))
 		return
 	}
 	if err := page.SaveParting(to, r, p); err != nil {
-		fmt.Fprintf(out, "note: %v\n", oneLine(err))
+		fmt.Fprintf(out, "note: %v\n", redisurl.Line(err))
 		return
 	}
 	fmt.Fprintf(out, "  see it:          %s\n", plain.Text(filepath.Join(dir, page.DiffName)))

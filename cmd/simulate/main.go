@@ -19,6 +19,7 @@ import (
 	"syscall"
 
 	"github.com/leasestorm/leasestorm/internal/plain"
+	"github.com/leasestorm/leasestorm/internal/redisurl"
 )
 
 // Exit codes.
@@ -89,6 +90,6 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.As(err, &verdict):
 		return int(verdict)
 	}
-	fmt.Fprintf(stderr, "simulate: %v\n", oneLine(err)) // escaped, as everything
+	fmt.Fprintf(stderr, "simulate: %v\n", redisurl.Line(err)) // escaped, as everything
 	return exitWrong
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leasestorm/leasestorm/internal/plain"
+	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/page"
 	"github.com/leasestorm/leasestorm/sim/report"
@@ -30,7 +31,7 @@ const seeIt = "  see it:          simulate open %[1]s\n"
 func (f *flags) draw(r report.Report, dir string, text io.Writer) bool {
 	note := func(err error) {
 		if err != nil {
-			fmt.Fprintf(text, "note: %v\n", oneLine(err))
+			fmt.Fprintf(text, "note: %v\n", redisurl.Line(err))
 		}
 	}
 	to := f.folder
@@ -75,7 +76,7 @@ in the browser of this machine. Where there is none, it says where the page is. 
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), plain.Text(file))
 			if err := browse((&url.URL{Scheme: "file", Path: filepath.ToSlash(file)}).String()); err != nil {
-				fmt.Fprintf(cmd.ErrOrStderr(), "simulate: no browser could be started (%v): open it yourself\n", oneLine(err))
+				fmt.Fprintf(cmd.ErrOrStderr(), "simulate: no browser could be started (%v): open it yourself\n", redisurl.Line(err))
 			}
 			return nil
 		},

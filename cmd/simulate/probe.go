@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
@@ -111,7 +112,7 @@ func (f *flags) probed(cmd *cobra.Command, c sim.Config) (probing, error) {
 	found := probing{Folder: r.Dir}
 	switch {
 	case errors.Is(err, real.ErrNodeExited), errors.Is(err, real.ErrNodeNotReady):
-		found.Rules = []probe.Rule{{Name: "ready", Verdict: check.Fail, Says: oneLine(err)}}
+		found.Rules = []probe.Rule{{Name: "ready", Verdict: check.Fail, Says: redisurl.Line(err)}}
 		return found, nil
 	case err != nil:
 		return probing{}, err

@@ -349,9 +349,3 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("unknown command or argument %q: commands are check, probe, replay, shrink, merge, target, scenarios; "+
 		"%s --help lists the flags", args[0], cmd.CommandPath())
 }
-
-// oneLine keeps an error that joins several on one line, and leaves out the password of a URL that it quotes.
-func oneLine(err error) string {
-	line := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
-	return redisurl.Hide(line)
-}

@@ -201,7 +201,7 @@ func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 		return unsaved
 	}
 	if unsaved != nil {
-		fmt.Fprintf(stderr, "simulate: %s\n", oneLine(unsaved))
+		fmt.Fprintf(stderr, "simulate: %s\n", redisurl.Line(unsaved))
 	}
 	if err := f.compare(r, text); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leasestorm/leasestorm/internal/plain"
+	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
@@ -117,7 +118,7 @@ func (f *flags) enlarge(text io.Writer, was *writefile.Dir, smaller string) {
 		}
 	}
 	if err != nil {
-		fmt.Fprintf(text, "note: the page of %s does not show it: %v\n", plain.Text(f.saved), oneLine(err))
+		fmt.Fprintf(text, "note: the page of %s does not show it: %v\n", plain.Text(f.saved), redisurl.Line(err))
 	}
 }
 

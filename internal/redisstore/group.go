@@ -94,10 +94,8 @@ func (s *Store) SetReplicas(ctx context.Context) (before, after int, err error) 
 		return 0, 0, fmt.Errorf("set replicas: %w", diagnose(err))
 	}
 	if s.wire.opt.Replicas > 0 {
-		for _, f := range judgeReplicas(parseInfo(text), s.wire.opt.Replicas) {
-			if f.Err != nil {
-				return 0, 0, fmt.Errorf("set replicas: %w", f.Err)
-			}
+		if _, err := verdict(judgeReplicas(parseInfo(text), s.wire.opt.Replicas)); err != nil {
+			return 0, 0, fmt.Errorf("set replicas: %w", err)
 		}
 	}
 	epoch, err := s.epoch(ctx)

@@ -58,6 +58,12 @@ var secret = regexp.MustCompile(`(?i)(://|rediss?:).*@`)
 // Hide leaves out of a message what may be a URL's user and password, whoever quoted the URL: rather too much than too little.
 func Hide(text string) string { return secret.ReplaceAllString(text, "${1}…@") }
 
+// Line is an error, that may join several, on one line of a terminal or a log, without what Hide leaves out.
+func Line(err error) string {
+	line := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	return Hide(line)
+}
+
 // passwordMax is far more than Redis takes in an ACL.
 const passwordMax = 4096
 

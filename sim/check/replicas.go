@@ -11,9 +11,12 @@ const (
 	TopologyCluster  = "cluster"
 )
 
-func (p Params) replicated() bool {
-	return p.Topology == TopologySentinel || p.Topology == TopologyCluster
+// Replicated reports whether a topology is one of several servers.
+func Replicated(topology string) bool {
+	return topology == TopologySentinel || topology == TopologyCluster
 }
+
+func (p Params) replicated() bool { return Replicated(p.Topology) }
 
 // notJudged begins the detail of a guarantee that is not judged in a run, and why.
 const notJudged = "not judged with real replicas yet"

@@ -53,6 +53,9 @@ const (
 	textAsk         = "ASK 1 127.0.0.1:6379"
 )
 
+// clustered reports whether the servers are a cluster's.
+func (w *world) clustered() bool { return w.sentinels != nil && w.sentinels.cluster != nil }
+
 // formCluster makes a cluster of the shards.
 func (w *world) formCluster() {
 	wire, err := redisstore.NewWire(redisstore.Options{
@@ -83,7 +86,7 @@ const clusterMajority = 2 // of three masters
 
 // elects reports whether a majority of the masters is together to vote. Sentinels always are.
 func (w *world) elects() bool {
-	if w.sentinels.cluster == nil {
+	if !w.clustered() {
 		return true
 	}
 	votes := 1
@@ -97,7 +100,7 @@ func (w *world) elects() bool {
 
 // announce has the servers of a shard hear of a new master, as those do that it can reach.
 func (w *world) announce(m *peer) {
-	if w.sentinels.cluster == nil {
+	if !w.clustered() {
 		return
 	}
 	for _, x := range w.sentinels.of(m.shard) {
@@ -129,7 +132,7 @@ func (w *world) hearsMajority(p *peer) bool {
 // hearEachOther has servers find out, after each event, whether they are with a majority still. A master that is not fails after the
 // time-out by which others are taken for failed, of which a ping that was under way may have used none.
 func (w *world) hearEachOther() {
-	if w.sentinels.cluster == nil {
+	if !w.clustered() {
 		return
 	}
 	for _, sh := range w.sentinels.shards {
@@ -168,7 +171,7 @@ func (w *world) ready(p *peer, serves bool, d int64) {
 
 // unready is a process that begins.
 func (w *world) unready(p *peer) {
-	if w.sentinels.cluster == nil {
+	if !w.clustered() {
 		return
 	}
 	p.failed, p.alone, p.owned = true, false, p.owns
@@ -191,12 +194,12 @@ func (w *world) readMap(n *node) {
 // waitsElsewhere reports whether something is under way to a server that connections do not lead to any more: a client of a cluster does
 // not give it up when it reads another map.
 func (w *world) waitsElsewhere(l *link) bool {
-	return w.sentinels.cluster != nil && slices.ContainsFunc(l.flight, func(m *message) bool { return m.to != l.to && !m.told })
+	return w.clustered() && slices.ContainsFunc(l.flight, func(m *message) bool { return m.to != l.to && !m.told })
 }
 
 // passes reports whether what is published at one server is heard at another: in a cluster it goes to all of its servers.
 func (w *world) passes(from, to int32) bool {
-	return from == to || w.sentinels != nil && w.sentinels.cluster != nil && w.meet(w.servers[from].peer, w.servers[to].peer)
+	return from == to || w.clustered() && w.meet(w.servers[from].peer, w.servers[to].peer)
 }
 
 // cutOff breaks what is under way between a machine and a server that its connections do not lead to any more.
@@ -214,7 +217,7 @@ func (w *world) cutOff(n *node, s *server) {
 // redirected is with what a server answers a message that it does not execute, "" if it does.
 func (w *world) redirected(s *server, m *message) string {
 	switch {
-	case s.peer == nil || w.sentinels.cluster == nil:
+	case !w.clustered():
 		return ""
 	case m.cmd == nil:
 		return w.redirects(s.peer, &m.op)
@@ -269,7 +272,7 @@ func (w *world) redirectsKeys(p *peer, keys []string) string {
 }
 
 // ofLeases reports whether what a master does is of the leases.
-func (p *peer) ofLeases() bool { return p.w.sentinels.cluster == nil || p.owned }
+func (p *peer) ofLeases() bool { return !p.w.clustered() || p.owned }
 
 // refusesAll reports whether a server of a cluster refuses whatever is asked. While the slot leaves it that is what it does, more or less.
 func (p *peer) refusesAll() bool {

@@ -223,7 +223,7 @@ func (w *world) answered(n *node, e *event) {
 		if m.noReply {
 			text = textReset
 		}
-		if w.sentinels != nil && w.sentinels.cluster != nil {
+		if w.clustered() {
 			w.readMap(n)
 		}
 		w.finished(n, m, core.Answer{Seq: m.op.Seq, Failure: core.FailUnknown, Text: text})

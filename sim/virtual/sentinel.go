@@ -154,7 +154,7 @@ func (w *world) watchShard(sh *shard) int64 {
 func (w *world) demote(x, m *peer) {
 	was := x.of == nil
 	w.follow(x, m)
-	if was && w.sentinels.cluster == nil && w.sentinels.r.IntN(4) > 0 {
+	if was && !w.clustered() && w.sentinels.r.IntN(4) > 0 {
 		for _, n := range w.nodes {
 			if n.link.to == x.s.number {
 				w.reset(n)
@@ -197,7 +197,7 @@ func (w *world) failOver(sh *shard) {
 func (w *world) tellClients() {
 	se := w.sentinels
 	for _, n := range w.nodes {
-		if se.cluster != nil {
+		if w.clustered() {
 			w.hearSwitch(n, upTo(se.r, mapLife))
 			continue
 		}
@@ -215,7 +215,7 @@ func (w *world) hearSwitch(n *node, d int64) {
 	w.inProcess(n, d, func() {
 		if l := &n.link; w.reaches(n, nil) && l.to != w.server.number && w.sentinels.r.IntN(8) > 0 {
 			l.told = w.server
-			if w.sentinels.cluster != nil { // what is under way elsewhere goes on
+			if w.clustered() { // what is under way elsewhere goes on
 				l.to = w.server.number
 				return
 			}
@@ -231,7 +231,7 @@ func (w *world) dial(n *node) {
 		return
 	}
 	l.to, l.told = w.server.number, w.server
-	if w.sentinels.cluster == nil && (l.hears || len(l.flight) > 0) {
+	if !w.clustered() && (l.hears || len(l.flight) > 0) {
 		w.reset(n)
 	}
 }
@@ -268,7 +268,7 @@ func (w *world) isolate(s *server, zone int32) {
 			w.reset(n)
 		}
 		for _, o := range w.servers {
-			if w.sentinels.cluster != nil && !w.reaches(n, o) {
+			if w.clustered() && !w.reaches(n, o) {
 				w.cutOff(n, o)
 			}
 		}

@@ -190,7 +190,7 @@ func (w *world) reply(m *message) {
 	n := w.nodes[m.node]
 	switch p := w.servers[m.to].peer; {
 	case p == nil || m.gen != n.gen:
-	case w.sentinels.cluster != nil:
+	case w.clustered():
 		if _, refused := m.reply.(refusal); refused || m.ans.Failure != core.FailNone {
 			w.readMap(n)
 		}

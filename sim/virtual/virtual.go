@@ -184,6 +184,9 @@ func (c Config) withDefaults() Config {
 // maxDrift bounds clock rates so that no product of a rate and a time overflows.
 const maxDrift = 100_000
 
+// replicated reports whether Redis has several servers.
+func (c Config) replicated() bool { return c.Sentinel || c.Cluster }
+
 // Validate says what contradicts in c, after defaults: an error that wraps ErrConfig and names the field.
 func (c Config) Validate() error {
 	c = c.withDefaults()
@@ -203,11 +206,11 @@ func (c Config) Validate() error {
 		return bad("Lease is %q with %d sessions; it needs Candidates and one session, and Election needs it", c.Lease, c.Sessions)
 	case c.Intents != nil && (!c.Candidates || c.Intents.Tuners < 1 || c.Poll <= 0):
 		return bad("Intents needs Candidates, Poll and at least one of its Tuners, which are %d", c.Intents.Tuners)
-	case c.Replicas < 0 || c.Replicas > redisstore.ReplicasMax || c.Replicas > 0 && !c.Sentinel && !c.Cluster:
+	case c.Replicas < 0 || c.Replicas > redisstore.ReplicasMax || c.Replicas > 0 && !c.replicated():
 		return bad("Replicas is %d; 0 to %d are possible, and more than 0 with Sentinel or Cluster", c.Replicas, redisstore.ReplicasMax)
 	case c.Sentinel && c.Cluster:
 		return bad("Sentinel and Cluster are both set; one of them is possible")
-	case (c.Sentinel || c.Cluster) && c.Intents != nil:
+	case c.replicated() && c.Intents != nil:
 		return bad("Intents know no Sentinel and no Cluster")
 	case c.Clock.Drift < 0 || c.Clock.Drift > maxDrift:
 		return bad("Clock.Drift is %d ppm; 0 to %d are possible", c.Clock.Drift, maxDrift)

@@ -110,7 +110,7 @@ func newWorld(cfg Config, plan fault.Plan, seed uint64, emit func(history.Event)
 	setup := rand.New(rand.NewPCG(seed, streamSetup))
 	w.server = w.addServer(newRedis(int64(cfg.TTL), nil, w.publish))
 	w.server.clock = clock{wall: epochNs + spread(setup, int64(cfg.Clock.Offset)), ppm: cfg.Clock.rate(setup)}
-	if cfg.Sentinel || cfg.Cluster {
+	if cfg.replicated() {
 		w.replicate(seed)
 	}
 	if cfg.Intents == nil {
