@@ -69,16 +69,18 @@ manifests: ## Hold docker/k8s against a Kubernetes API server's own code and the
 smoke: ## One short storm on a real Redis
 	go test -count=1 -timeout 5m ./scenarios -ginkgo.label-filter=smoke
 
+# Storms wait most of their time: three at once.
+ginkgo = go run github.com/onsi/ginkgo/v2/ginkgo --procs=3 --label-filter='$(or $(LABELS),!smoke)' \
+	--randomize-all --fail-on-empty -v --no-color
+
 .PHONY: chaos
-chaos: setup ## Every scenario of the specification against real processes, about 20 minutes (LABELS="SC-002" for some)
-	go test -count=1 -timeout 40m -v ./scenarios -ginkgo.label-filter='$(or $(LABELS),!smoke)' \
-		-ginkgo.randomize-all -ginkgo.fail-on-pending -ginkgo.fail-on-empty -ginkgo.v -ginkgo.no-color
+chaos: setup ## Every scenario of the specification against real processes, about 12 minutes (LABELS="SC-002" for some)
+	$(ginkgo) --timeout 40m --fail-on-pending ./scenarios
 	@[ -n '$(LABELS)' ] || $(MAKE) engines long
 
 .PHONY: chaos-docker
 chaos-docker: setup engine ## The same with every node and Redis in a container of its own (LABELS="SC-002" for some)
-	@LEASESTORM_LAUNCHER=container go test -count=1 -timeout 60m -v ./scenarios -ginkgo.label-filter='$(or $(LABELS),!smoke)' \
-		-ginkgo.randomize-all -ginkgo.fail-on-empty -ginkgo.v -ginkgo.no-color
+	@LEASESTORM_LAUNCHER=container $(ginkgo) --timeout 60m ./scenarios
 
 .PHONY: engines
 engines: setup engine ## Ten plans on both engines, and in containers: the same verdicts, figures that lie alike (part of chaos)
@@ -88,11 +90,11 @@ engines: setup engine ## Ten plans on both engines, and in containers: the same 
 foreign: setup ## Nodes in another language with one known fault each: each must be caught by its guarantee (ARGS="-args -all": ten seeds of each)
 	go test -count=1 -timeout 3h -v ./sim/foreign/bugs $(if $(filter file,$(origin ARGS)),,$(ARGS))
 
-# What make test leaves out: the race detector on storms in virtual time, and what -short skips. A package in which it skips
-# something is played here as a whole.
+# What make test leaves out: what -short skips, by its name, and the race detector on storms that are played side by side.
 .PHONY: long
-long: setup engine ## Tests too long for make test, and the storms in virtual time under the race detector; some minutes (part of chaos)
-	go test -race -timeout 20m ./sim ./sim/explore $$(grep -rl --include='*_test.go' --exclude-dir={bin,reports} 'testing\.Short()' . | xargs -n 1 dirname | sort -u)
+long: setup engine ## Tests too long for make test, and storms in virtual time under the race detector; some minutes (part of chaos)
+	go test -race -timeout 20m ./sim/explore
+	go test -race -timeout 20m -run '^TestLong' $$(go list ./... | grep -vE '$(STORMS)')
 
 .PHONY: determinism
 determinism: ## The same seed gives the same history on one thread and on two (make race: and under the race detector)

@@ -56,9 +56,6 @@ func needs(t *testing.T, programs ...string) string {
 // newProject builds the images and returns a fleet that is not up. Whatever was made is removed when the test ends.
 func newProject(t *testing.T) *project {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("a minute of building and waiting: make long plays it")
-	}
 	_ = containertest.Engine(t)
 	docker := needs(t, "docker")
 	needs(t, "redis-server")
@@ -196,7 +193,10 @@ func (p *project) until(url string, want map[string]int) map[string]string {
 }
 
 // Three nodes share all sessions; one is killed, and the others poll what it had; its images are small, and nothing is left.
-func TestFleet(t *testing.T) {
+func TestLongFleet(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a minute of building and waiting: make long plays it")
+	}
 	p := newProject(t)
 	size, err := strconv.Atoi(p.must("docker", "image", "inspect", "-f", "{{.Size}}", "leasestorm/node:"+p.tag))
 	if err != nil || size > nodeMax || size < 1<<20 {

@@ -48,12 +48,14 @@ func TestScenarios(t *testing.T) {
 // broken are the verdicts of the specs that failed. They are shown once more at the end, where a log is looked at first.
 var broken []string
 
-var _ = BeforeSuite(func() {
-	var err error
-	referenceNode, err = gexec.Build("github.com/leasestorm/leasestorm/cmd/node")
+// One process builds for all that play, and cleans up after the last of them.
+var _ = SynchronizedBeforeSuite(func() []byte {
+	node, err := gexec.Build("github.com/leasestorm/leasestorm/cmd/node")
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(gexec.CleanupBuildArtifacts)
-})
+	return []byte(node)
+}, func(node []byte) { referenceNode = string(node) })
+
+var _ = SynchronizedAfterSuite(func() {}, gexec.CleanupBuildArtifacts)
 
 // holds runs the storm and asserts that each promise was put to the test and held. It is played once more where a host that stalled
 // kept it from being judged.

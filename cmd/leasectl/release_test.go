@@ -120,11 +120,7 @@ func (f *fleet) judge() (terms int) {
 
 // Whatever release meets, owners that live, hang or are dead, many at once, no lease has two owners (G1).
 func TestReleaseGivesNobodyTwoOwners(t *testing.T) {
-	const sessions, nodes = 12, 4
-	rounds := 12
-	if testing.Short() {
-		rounds = 4
-	}
+	const sessions, nodes, rounds = 12, 4, 4
 	srv := redistest.Start(t)
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	defer target.Close()

@@ -15,23 +15,21 @@ import (
 // canary stands in no output, and in no file of a run.
 const canary = "c4n4ry"
 
-// TestPasswordIsNeverPrinted: neither of the commands, nor in the folder of a run, wherever the password came from.
-func TestPasswordIsNeverPrinted(t *testing.T) {
-	server := redistest.Start(t, redistest.Password(canary))
-	dir := t.TempDir()
+// quietly returns what runs the program and sees that it never prints the password, and the folder in which it does.
+func quietly(t *testing.T) (quiet func(code int, env []string, args ...string), dir string) {
+	dir = t.TempDir()
 	program := filepath.Join(dir, "simulate") // by this name it is the simulator, and its nodes too
 	exe, err := os.ReadFile("/proc/self/exe")
 	if err == nil {
 		err = os.WriteFile(program, exe, 0o700)
 	}
-	file := filepath.Join(dir, "password")
 	if err == nil {
-		err = os.WriteFile(file, []byte(canary+"\n"), 0o600)
+		err = os.WriteFile(filepath.Join(dir, "password"), []byte(canary+"\n"), 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	quiet := func(code int, env []string, args ...string) {
+	return func(code int, env []string, args ...string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), program, args...)
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
@@ -41,11 +39,19 @@ func TestPasswordIsNeverPrinted(t *testing.T) {
 		if got := cmd.ProcessState.ExitCode(); got != code || strings.Contains(all.String(), canary) || all.Len() == 0 {
 			t.Errorf("%v, %v: exit %d, want %d: %s", env, args, got, code, all.String())
 		}
-	}
+	}, dir
+}
+
+var inEnvironment = []string{"LEASESTORM_REDIS_PASSWORD=" + canary}
+
+// No command prints the password, wherever it came from.
+func TestPasswordIsNeverPrinted(t *testing.T) {
+	server := redistest.Start(t, redistest.Password(canary))
+	quiet, dir := quietly(t)
+	file := filepath.Join(dir, "password")
 	right, bare := "redis://:c4n4ry@"+server.Addr(), "redis://"+server.Addr()
-	variable := []string{"LEASESTORM_REDIS_PASSWORD=" + canary}
 	for _, args := range []string{"--help", "check --help", "replay --help", "shrink --help", "scenarios"} {
-		quiet(exitPass, variable, strings.Fields(args)...)
+		quiet(exitPass, inEnvironment, strings.Fields(args)...)
 	}
 	for _, raw := range []string{
 		right + "1", "redis://:c4n4ry@127.0.0.1:1", "rediss://:c4n4ry@127.0.0.1:1", "redis://u:c4n4ry@h:port", "redis:/u:c4n4ry@h",
@@ -63,17 +69,24 @@ func TestPasswordIsNeverPrinted(t *testing.T) {
 	}
 	quiet(exitWrong, nil, "--redis", bare, "--redis-password-file", file+"2")
 	quiet(exitWrong, nil, "--redis-password-file", file)
+}
+
+// Nor is it in the folder of a run.
+func TestLongNoRunHoldsAPassword(t *testing.T) {
 	if testing.Short() {
-		return
+		t.Skip("storms on the real engine: make long plays them")
 	}
+	server := redistest.Start(t, redistest.Password(canary))
+	quiet, dir := quietly(t)
+	right, bare := "redis://:c4n4ry@"+server.Addr(), "redis://"+server.Addr()
 	storm := []string{"--nodes", "1", "--sessions", "1", "--duration", "3s", "--faults", "crash", "--criteria", "G12", "--seed", "5"}
 	quiet(exitPass, nil, append(storm, "--redis", right)...)
-	quiet(exitPass, variable, append(storm, "--redis", bare)...)
-	quiet(exitPass, nil, append(storm, "--redis", bare, "--redis-password-file", file)...)
+	quiet(exitPass, inEnvironment, append(storm, "--redis", bare)...)
+	quiet(exitPass, nil, append(storm, "--redis", bare, "--redis-password-file", "password")...)
 	quiet(exitPass, nil, "check", "reports/storm-5")
-	quiet(exitPass, variable, append(storm, "--redis", "server")...)
+	quiet(exitPass, inEnvironment, append(storm, "--redis", "server")...)
 	files := 0
-	err = filepath.WalkDir(filepath.Join(dir, "reports"), func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(filepath.Join(dir, "reports"), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}

@@ -40,9 +40,18 @@ func housed(t *testing.T) *Redis {
 	return r
 }
 
-// Every fault that is done otherwise to nodes in containers than to processes hits and is healed, with the rights to filter their
-// network and without.
-func TestFaultsOfNodesInContainers(t *testing.T) {
+// Every fault that is done otherwise to nodes in containers than to processes hits and is healed.
+func TestFaultsOfNodesInContainers(t *testing.T) { faultsInContainers(t, true) }
+
+// The same without the rights to filter their network.
+func TestLongFaultsOfNodesInContainers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the same proxy hits processes in TestEveryKindIsInjected: make long plays it")
+	}
+	faultsInContainers(t, false)
+}
+
+func faultsInContainers(t *testing.T, rights bool) {
 	ms := time.Millisecond
 	plans := map[string][]fault.Fault{
 		"processes": {
@@ -63,39 +72,34 @@ func TestFaultsOfNodesInContainers(t *testing.T) {
 		},
 	}
 	for name, plan := range plans {
-		for _, rights := range []bool{true, false} {
-			if !rights && testing.Short() {
-				continue // make long plays them; the same proxy hits processes in TestEveryKindIsInjected
+		t.Run(name, func(t *testing.T) {
+			r := housed(t)
+			if !rights {
+				r.site.(*fleet).firewall = func(context.Context, *containers.Container) (*containers.Firewall, error) {
+					return nil, fmt.Errorf("%w: nobody may", containers.ErrRights)
+				}
 			}
-			t.Run(fmt.Sprintf("%s, filtered %v", name, rights), func(t *testing.T) {
-				r := housed(t)
-				if !rights {
-					r.site.(*fleet).firewall = func(context.Context, *containers.Container) (*containers.Firewall, error) {
-						return nil, fmt.Errorf("%w: nobody may", containers.ErrRights)
-					}
-				}
-				cfg := config(t, plan...)
-				cfg.Storm = plan[len(plan)-1].At + 1500*ms
-				out, events := storm(t, r, cfg)
-				if n := count(events, history.FaultStart); n != len(plan) {
-					t.Errorf("%d faults hit, want %d; notes: %q", n, len(plan), out.Notes)
-				}
-				if told := strings.Count(strings.Join(out.Notes, "\n"), "those of a proxy"); told != map[bool]int{true: 0, false: 1}[rights] {
-					t.Errorf("notes %q: want one where the network cannot be filtered", out.Notes)
-				}
-				if !out.Tap || out.Interrupted || count(events, history.RedisGranted) == 0 {
-					t.Errorf("outcome %+v: what Redis granted was not seen", out)
-				}
-				crashed := func(e history.Event) bool { return e.N == -1 && e.Reason == "asked" }
-				if n := count(events, history.Exited, crashed); (n > 0) != (name == "processes") {
-					t.Errorf("%d nodes were killed", n)
-				}
-				inspect[name](t, events)
-				if t.Failed() {
-					dump(t, events)
-				}
-			})
-		}
+			cfg := config(t, plan...)
+			cfg.Storm = plan[len(plan)-1].At + 1500*ms
+			out, events := storm(t, r, cfg)
+			if n := count(events, history.FaultStart); n != len(plan) {
+				t.Errorf("%d faults hit, want %d; notes: %q", n, len(plan), out.Notes)
+			}
+			if told := strings.Count(strings.Join(out.Notes, "\n"), "those of a proxy"); told != map[bool]int{true: 0, false: 1}[rights] {
+				t.Errorf("notes %q: want one where the network cannot be filtered", out.Notes)
+			}
+			if !out.Tap || out.Interrupted || count(events, history.RedisGranted) == 0 {
+				t.Errorf("outcome %+v: what Redis granted was not seen", out)
+			}
+			crashed := func(e history.Event) bool { return e.N == -1 && e.Reason == "asked" }
+			if n := count(events, history.Exited, crashed); (n > 0) != (name == "processes") {
+				t.Errorf("%d nodes were killed", n)
+			}
+			inspect[name](t, events)
+			if t.Failed() {
+				dump(t, events)
+			}
+		})
 	}
 }
 
@@ -230,7 +234,7 @@ func TestNodesThatCannotBeInContainers(t *testing.T) {
 }
 
 // An engine that goes away in the middle of a storm leaves it cut short, whatever of it was going on.
-func TestRunWhoseEngineDiesIsCutShort(t *testing.T) {
+func TestLongRunWhoseEngineDiesIsCutShort(t *testing.T) {
 	if testing.Short() {
 		t.Skip("half a minute of waiting for an engine that is gone: make long plays it")
 	}
