@@ -94,7 +94,8 @@ foreign: setup ## Nodes in another language with one known fault each: each must
 .PHONY: long
 long: setup engine ## Tests too long for make test, and storms in virtual time under the race detector; some minutes (part of chaos)
 	go test -race -timeout 20m ./sim/explore
-	go test -race -timeout 20m -run '^TestLong' $$(go list ./... | grep -vE '$(STORMS)')
+	go test -race -timeout 20m -run 'Long$$' $$(go list -f '{{range .TestGoFiles}}{{$$.Dir}}/{{.}} {{end}}' ./... | \
+		xargs grep -l '^func Test.*Long(' | xargs -n 1 dirname | sort -u)
 
 .PHONY: determinism
 determinism: ## The same seed gives the same history on one thread and on two (make race: and under the race detector)

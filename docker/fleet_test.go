@@ -193,7 +193,7 @@ func (p *project) until(url string, want map[string]int) map[string]string {
 }
 
 // Three nodes share all sessions; one is killed, and the others poll what it had; its images are small, and nothing is left.
-func TestLongFleet(t *testing.T) {
+func TestFleetLong(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a minute of building and waiting: make long plays it")
 	}

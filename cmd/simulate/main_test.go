@@ -82,8 +82,8 @@ func (d deaf) Step(ev core.Event) core.Effects {
 
 func TestScripts(t *testing.T) { scripts(t, "testdata") }
 
-// TestLongScripts plays whole storms on the real engine.
-func TestLongScripts(t *testing.T) {
+// TestScriptsLong plays whole storms on the real engine.
+func TestScriptsLong(t *testing.T) {
 	if testing.Short() {
 		t.Skip("storms on the real engine: make long plays them")
 	}

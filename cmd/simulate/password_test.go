@@ -72,7 +72,7 @@ func TestPasswordIsNeverPrinted(t *testing.T) {
 }
 
 // Nor is it in the folder of a run.
-func TestLongNoRunHoldsAPassword(t *testing.T) {
+func TestNoRunHoldsAPasswordLong(t *testing.T) {
 	if testing.Short() {
 		t.Skip("storms on the real engine: make long plays them")
 	}

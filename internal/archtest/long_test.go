@@ -20,8 +20,8 @@ func TestWhatShortSkipsIsPlayed(t *testing.T) {
 					return true
 				}
 				seen++
-				if f, ok := decl.(*ast.FuncDecl); !ok || !strings.HasPrefix(f.Name.Name, "TestLong") {
-					t.Errorf("%s: only a test whose name begins with TestLong may ask whether tests are to be short", s.fset.Position(n.Pos()))
+				if f, ok := decl.(*ast.FuncDecl); !ok || !strings.HasSuffix(f.Name.Name, "Long") {
+					t.Errorf("%s: only a test whose name ends with Long may ask whether tests are to be short", s.fset.Position(n.Pos()))
 				}
 				return true
 			})

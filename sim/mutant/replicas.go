@@ -77,6 +77,12 @@ var replicated = []Mutant{
 		Edits: []Edit{{"internal/core/terms.go", "op.Confirm = k.epoch.acks\n",
 			"op.Confirm = k.epoch.acks\n\t\tif kind == OpAcquire {\n\t\t\top.Confirm--\n\t\t}\n"}},
 	},
+	{
+		Name: "each-acquisition-waits", By: DropComparison,
+		Story:  "Leases that run out one by one at a master without a majority each have a WAIT of their own.",
+		Breaks: "G14", Seeds: 500, Scenario: behindSentinel(2, fault.MasterCut),
+		Edits: []Edit{{"internal/core/core.go", "kind == OpAcquire && c.acknowledging()", "false"}},
+	},
 }
 
 // replicas are mutants of the rules for a replicated Redis (docs/replicas.md), which tests on real servers show.
@@ -129,6 +135,24 @@ var replicas = []Mutant{
 		Breaks: "G1", Package: "internal/core", Test: "TestStories",
 		Edits: []Edit{{"internal/core/terms.go",
 			"case OpAcquire, OpRenew, OpReassert:\n\t\top.Confirm", "case OpAcquire, OpReassert:\n\t\top.Confirm"}},
+	},
+	{
+		Name: "asked-of-what-is-unacknowledged", By: DropComparison,
+		Story:  "An instance looks for whoever asks it for leases that it does not have, because too few replicas acknowledged them.",
+		Breaks: "G14", Package: "internal/core", Test: "TestStories",
+		Edits: []Edit{{"internal/core/notice.go", "c.cfg.Place && c.mayHave(n.IDs)", "c.cfg.Place"}},
+	},
+	{
+		Name: "no-probe-after-refusal", By: SkipOne,
+		Story:  "What was refused waits for its next attempt, whatever Redis becomes meanwhile.",
+		Breaks: "G9", Package: "internal/core", Test: "TestStories",
+		Edits: []Edit{{"internal/core/silence.go", "if c.epoch.acks > 0 && c.nextProbe == 0", "if false && c.nextProbe == 0"}},
+	},
+	{
+		Name: "keeps-while-it-stops", By: DropComparison,
+		Story:  "Who stops keeps a lease because an epoch ended.",
+		Breaks: "G13", Package: "internal/core", Test: "TestStories",
+		Edits: []Edit{{"internal/core/clock.go", "l.cause == CauseRebalance && !c.draining", "l.cause == CauseRebalance"}},
 	},
 }
 

@@ -44,7 +44,7 @@ func housed(t *testing.T) *Redis {
 func TestFaultsOfNodesInContainers(t *testing.T) { faultsInContainers(t, true) }
 
 // The same without the rights to filter their network.
-func TestLongFaultsOfNodesInContainers(t *testing.T) {
+func TestFaultsOfNodesUnfilteredLong(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the same proxy hits processes in TestEveryKindIsInjected: make long plays it")
 	}
@@ -234,7 +234,7 @@ func TestNodesThatCannotBeInContainers(t *testing.T) {
 }
 
 // An engine that goes away in the middle of a storm leaves it cut short, whatever of it was going on.
-func TestLongRunWhoseEngineDiesIsCutShort(t *testing.T) {
+func TestRunWhoseEngineDiesIsCutShortLong(t *testing.T) {
 	if testing.Short() {
 		t.Skip("half a minute of waiting for an engine that is gone: make long plays it")
 	}

@@ -12,7 +12,7 @@ import (
 
 // A fleet begins to count replicas, gets one more and loses it again, in the phases of docs/replicas.md: no lease ever has two owners,
 // and what lives on owns what it owned (G1).
-func TestLongResize(t *testing.T) {
+func TestResizeLong(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a minute; make long plays it")
 	}
