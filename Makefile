@@ -94,7 +94,7 @@ foreign: setup ## Nodes in another language with one known fault each: each must
 .PHONY: long
 long: setup engine ## Tests too long for make test, and storms in virtual time under the race detector; some minutes (part of chaos)
 	go test -race -timeout 20m ./sim/explore
-	go test -race -timeout 20m -run 'Long$$' $$(go list -f '{{range .TestGoFiles}}{{$$.Dir}}/{{.}} {{end}}' ./... | \
+	go test -race -timeout 20m -run 'Long$$' $$(go list -f '{{range .TestGoFiles}}{{$$.Dir}}/{{.}} {{end}}{{range .XTestGoFiles}}{{$$.Dir}}/{{.}} {{end}}' ./... | \
 		xargs grep -l '^func Test.*Long(' | xargs -n 1 dirname | sort -u)
 
 .PHONY: determinism
