@@ -188,7 +188,7 @@ func (g *e6) ended(t *term, how ending) {
 func (g *e6) agree() {
 	// An election interval until it is seen that Redis forgot, a quarantine, and an election.
 	// A replica may attach itself, which ends an epoch, and learn whom to follow, long after its fault was healed.
-	quiet := max(g.w.calm, g.w.epoch.since, g.w.servers.servedSince(g.w))
+	quiet := max(g.w.calm, g.w.epoch.since, g.w.servers.servedSince(g.w, nil))
 	if g.w.calm == 0 || g.w.now-quiet-g.w.stall(quiet, g.w.now) < int64(g.w.TTL)*16/10 {
 		g.untested = "the calm, without what the host stalled, was too short to ask who leads at its end"
 		return
@@ -229,8 +229,9 @@ func (g *e6) agreed(leader *instance) {
 	fence := g.members[leader].led
 	for _, id := range sortedKeys(g.w.instances) {
 		i := g.w.instances[id]
+		looks := max(i.since+g.w.startDelay(), g.w.servers.servedSince(g.w, i.node)) // an old master that lives on names another
 		switch m := g.member(i); {
-		case !g.tells || !i.ready || i.gone || g.w.now-i.since < g.w.startDelay()+int64(g.w.TTL)*6/10: // or it has not looked yet
+		case !g.tells || !i.ready || i.gone || g.w.now-looks < int64(g.w.TTL)*6/10: // or it has not looked yet
 		case m.leads == "":
 			g.broke(g.only(), "at the end of the calm %s is leader, and %s does not know who is", leader.who(), i.who())
 		case m.leads != leader.id:

@@ -25,6 +25,7 @@ type servers struct {
 	switched int64                // when the last other master was heard of
 	joined   int64                // when a majority was last together anew
 	astray   map[*node]*injection
+	led      map[*node]int64   // when the connections of each that was astray last led to the master again
 	began    map[string]int64  // when each epoch did, by what its key holds
 	beside   map[string]*epoch // of servers that are not the master that the sentinels know
 }
@@ -174,12 +175,13 @@ func (x *servers) caughtUp(w *world) {
 	}
 }
 
-// servedSince is from when on a majority is together at the master that the sentinels know.
-func (x *servers) servedSince(w *world) int64 {
-	if x.outage != nil {
+// servedSince is from when on a majority is together at the master that the sentinels know, and the connections of n lead there; n may be
+// nil.
+func (x *servers) servedSince(w *world, n *node) int64 {
+	if x.outage != nil || x.astray[n] != nil {
 		return w.now
 	}
-	return x.joined
+	return max(x.joined, x.led[n])
 }
 
 func (x *servers) routed(w *world, n *node, there bool) {
@@ -187,12 +189,15 @@ func (x *servers) routed(w *world, n *node, there bool) {
 	switch {
 	case !there && inj == nil:
 		if x.astray == nil {
-			x.astray = map[*node]*injection{}
+			x.astray, x.led = map[*node]*injection{}, map[*node]int64{}
 		}
 		x.astray[n] = x.begin(w, didStray, n, w.now)
 	case there && inj != nil:
 		delete(x.astray, n)
-		inj.blocksAcquire = x.switched >= inj.start // it hears now that Redis' clock is another
+		x.led[n] = w.now
+		// It hears now that Redis' clock is another; one that began so has never heard this master's.
+		began := n.current != nil && n.current.since >= inj.start
+		inj.blocksAcquire = x.switched >= inj.start || began && x.switched > 0
 		w.over(inj)
 	}
 }

@@ -61,4 +61,16 @@ var elections = []Mutant{
 		Breaks: "E6", Seeds: 500, Scenario: stormOfElections,
 		Edits: []Edit{{electionMachine, "		m.look()\n		if m.vain {", "		if m.vain {"}},
 	},
+	{
+		Name: "candidate-hears-no-look", By: SkipOne,
+		Story:  "What a cycle read is left out where its answer comes while the member tries to be elected.",
+		Breaks: "E6", Package: "internal/core/election", Test: "TestStories", Scenario: stormOfElections,
+		Edits: []Edit{{electionMachine, "m.state == Candidate && l.Leader", "false && l.Leader"}},
+	},
+	{
+		Name: "candidate-hears-of-a-free-key", By: DropComparison,
+		Story:  "A member that tries to be elected asks again where a look shows the key free.",
+		Breaks: "E7", Package: "internal/core/election", Test: "TestStories", Scenario: stormOfElections,
+		Edits: []Edit{{electionMachine, "m.state == Candidate && l.Leader != \"\" && ", "m.state == Candidate && "}},
+	},
 }

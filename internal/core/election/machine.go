@@ -92,7 +92,7 @@ func (m *Machine) Step(in Input) Effects {
 	case Tell:
 		m.told(&in)
 	case Looked:
-		if m.phase == running && m.state == Follower && !in.Look.Failed {
+		if m.heeds(&in.Look) {
 			m.looked(&in.Look)
 		}
 	case Busy:
@@ -292,6 +292,15 @@ func (m *Machine) done() {
 	case m.phase == running && m.state == Follower:
 		m.want()
 	}
+}
+
+// heeds reports whether a look says what the member does not find out otherwise. A candidate's attempt finds out whether the key is
+// free, or the member's own; under which fence another leads its refusal does not say, and a cycle that is not heeded is one without.
+func (m *Machine) heeds(l *Look) bool {
+	if m.phase != running || l.Failed {
+		return false
+	}
+	return m.state == Follower || m.state == Candidate && l.Leader != "" && l.Leader != m.cfg.Instance
 }
 
 // looked takes what a follower's cycle read.

@@ -15,7 +15,7 @@ import (
 // TestStories runs the stories of testdata: what one member is told, and what it does and publishes about it. Each file is
 // meant to be read. `go test ./internal/core/election -rewrite` writes the outcomes anew; read the difference before you
 // keep it, for the outcome is the assertion. TTL 30 s, cycles of 15 s, heartbeats every 10 s.
-func TestStories(t *testing.T) { // E6
+func TestStories(t *testing.T) { // E6, E7
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		s := &story{}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
