@@ -19,7 +19,7 @@ import (
 //
 // In a story, an op is answered by its number: "answer 3" followed by one word a result. While one waits with "reads", what
 // reads only the epoch is answered as it is sent.
-func TestStories(t *testing.T) { // G1
+func TestStories(t *testing.T) { // G1, G9, G13, G14
 	datadriven.Walk(t, "testdata/stories", func(t *testing.T, path string) {
 		s := &story{epoch: "r1"}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
