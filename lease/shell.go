@@ -100,7 +100,9 @@ func newShell(client redis.UniversalClient, cfg Config, keeper bool) (*shell, er
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	return startShell(st, cfg, keeper), nil
+	s := startShell(st, cfg, keeper)
+	s.opened(client)
+	return s, nil
 }
 
 // startShell makes a shell of a validated configuration. Nothing runs before start.

@@ -56,6 +56,16 @@ var rules = []rule{
 		Why:    "container engines are the simulator's affair, in one package",
 	},
 	{
+		From: []string{"lease/poll", "lease/election", "lease/intent", "lease/metrics", "lease/redisstore", "lease/slogcore", "internal/node",
+			"cmd", "examples", "sim"},
+		Never: []string{"lease/leasetest"},
+		Why:   "what is for tests, with a Redis in memory, is in no program that uses leases",
+	},
+	{
+		From: []string{"lease/leasetest"}, Never: []string{"sim", "internal"}, Except: []string{"internal/leasedoor"},
+		Why: "tests of users reach instances by one door only",
+	},
+	{
 		From: []string{"internal/redisstore"}, Never: []string{"lease"}, Except: []string{"internal/redisstore"},
 		Why: "the store is below the library",
 	},

@@ -82,6 +82,8 @@ func (c *Core) Step(ev Event) Effects {
 		c.fleet.discover(discoverSubscribed)
 	case EvDoubt:
 		c.queue.probe = c.queue.probe || !c.silence.on // a silence has probes of its own
+	case EvRenew:
+		c.renewNow(ev.ID)
 	case EvWant:
 		c.want(ev.ID, ev.Wait)
 	case EvDrop:

@@ -254,6 +254,13 @@ func (c *Core) renewAll() {
 	c.askIdle()
 }
 
+// renewNow renews one lease before its tick. One that is being renewed already is left to that, and all are while Redis is silent.
+func (c *Core) renewNow(id string) {
+	if l := c.leases[id]; l != nil && l.phase == owned && l.op == 0 && !c.silence.on {
+		c.requestRenew(l)
+	}
+}
+
 func (c *Core) requestRenew(l *lease) {
 	c.queue.add(c.renewal(&l.term), l)
 }

@@ -41,6 +41,8 @@ const (
 	EvRecovered
 	// EvDoubt: what was read elsewhere may mean that Redis lost its data: its epoch is read now.
 	EvDoubt
+	// EvRenew: renew the lease ID now, not at the next tick, if it is held.
+	EvRenew
 	// EvDrain: stop taking, leave the registry. The shell drops each held lease when its work has ended.
 	EvDrain
 )

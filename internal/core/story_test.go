@@ -108,8 +108,8 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) {
 		s.states()
 	case "changed": // since the story that this one began as
 		s.changed()
-	case "want", "drop", "abandon", "recovered": // one lease after the other
-		kinds := map[string]EventKind{"want": EvWant, "drop": EvDrop, "abandon": EvAbandon, "recovered": EvRecovered}
+	case "want", "drop", "abandon", "recovered", "renew": // one lease after the other
+		kinds := map[string]EventKind{"want": EvWant, "drop": EvDrop, "abandon": EvAbandon, "recovered": EvRecovered, "renew": EvRenew}
 		for _, a := range d.CmdArgs {
 			if a.Key != "wait" {
 				s.step(Event{Kind: kinds[d.Cmd], ID: a.Key, Wait: has("wait"), Cause: CauseRequested})

@@ -70,7 +70,7 @@ func (w *walk) next() {
 		}
 		w.step(Event{Kind: EvNotice, Notice: n})
 	case k < 98:
-		kind := []EventKind{EvWant, EvWant, EvWant, EvDrop, EvDrop, EvAbandon, EvRecovered, EvRecovered, EvSubscribed, EvDoubt}[w.IntN(10)]
+		kind := []EventKind{EvWant, EvWant, EvWant, EvDrop, EvDrop, EvAbandon, EvRecovered, EvRecovered, EvSubscribed, EvDoubt, EvRenew}[w.IntN(11)]
 		w.step(Event{Kind: kind, ID: w.id(), Wait: w.IntN(2) == 0, Cause: CauseRequested})
 	case k < 99:
 		w.now.Wall += (w.Int64N(80) - 40) * Second / 2

@@ -1,0 +1,36 @@
+package lease
+
+import (
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/leasedoor"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
+)
+
+// opened shows this instance to lease/leasetest, where a test has it.
+func (s *shell) opened(client redis.UniversalClient) {
+	if leasedoor.Made == nil {
+		return
+	}
+	prefix := s.cfg.LeasePrefix
+	if prefix == "" && !s.cfg.ExactKeys {
+		prefix = redisstore.LeasePrefixDefault
+	}
+	leasedoor.Made(client, leasedoor.Instance{
+		Renew: func(key string) {
+			if name, ours := strings.CutPrefix(key, prefix); ours {
+				s.event(core.Event{Kind: core.EvRenew, ID: name})
+			}
+		},
+		Fence: func(key string) int64 {
+			name, ours := strings.CutPrefix(key, prefix)
+			if h := s.table.get(name); ours && h != nil && h.Valid() {
+				return h.fence
+			}
+			return 0
+		},
+	})
+}

@@ -1,0 +1,218 @@
+// Package leasetest is for tests of code that holds leases: a Redis in memory on a fake clock, and three things that production does to a
+// lease. Keepers and managers of lease, pollers of lease/poll and elections of lease/election run on it as they are, by the rules and
+// scripts of production.
+//
+// # The clock
+//
+// The fake clock is that of a bubble of [testing/synctest]: a test runs in [synctest.Test], and [time.Sleep] there lets time pass, as much
+// as is wanted, at once. The instances, their callbacks and the TTLs of the Redis all follow it.
+//
+//	func TestNightly(t *testing.T) {
+//		synctest.Test(t, func(t *testing.T) {
+//			r := leasetest.New(t)
+//			keeper, err := lease.NewKeeper(r.Client(), lease.Config{})
+//			// … start it, and the code under test
+//			r.Lose("poll:lease:nightly")
+//			// … the code under test has stopped its work
+//		})
+//	}
+//
+// Everything that a test starts it must stop before it ends, or the bubble panics ("deadlock"). A test that waits for what does not come
+// does not end, since renewals keep the clock going; go test -timeout shows where it stands.
+//
+// # Keys
+//
+// A lease is named by its key in Redis: "poll:lease:nightly" for the lease "nightly" of a keeper, and "poll:lease:" with the session's ID
+// for that of a manager or a poller, where Config.LeasePrefix is the default; for an election it is the leader key, "sovereign:leader".
+//
+// # What it does not show
+//
+// A Redis that is slow, refuses, or cannot be reached; replicas; a cluster. INFO is answered in a few lines, as of a master of its own.
+package leasetest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/leasedoor"
+)
+
+// Redis is a Redis in memory, for the instances of one test. Client may be used by any goroutine; Lose, Take and Forget are called by
+// one goroutine at a time, which is none that an instance calls back: they wait until all that follows from them at this instant has
+// happened, callbacks included. They take no time of the bubble, and end the test (Fatal) where they cannot do what they say.
+type Redis struct {
+	t      testing.TB
+	m      *miniredis.Miniredis
+	client *redis.Client
+
+	mu        sync.Mutex
+	instances []leasedoor.Instance
+}
+
+// New returns a new Redis, which ends with the test. It must be called in a bubble of testing/synctest. As any new Redis it grants nothing
+// for one TTL of the first instance, unless lease.Bootstrap, or election.Bootstrap, has declared it new.
+func New(t testing.TB) *Redis {
+	t.Helper()
+	inBubble(t)
+	r := &Redis{t: t, m: miniredis.NewMiniRedis()}
+	r.m.ClockTTL(true)
+	addr := fmt.Sprintf("192.0.2.1:%d", count.Add(1)) // of a network that nobody has: it is never dialed
+	r.client = redis.NewClient(&redis.Options{Addr: addr, Dialer: r.dial, DisableIdentity: true, Protocol: 2})
+	byAddr.Store(addr, r)
+	t.Cleanup(func() {
+		byAddr.Delete(addr)
+		_ = r.client.Close()
+		r.m.Close()
+	})
+	return r
+}
+
+func inBubble(t testing.TB) {
+	t.Helper()
+	defer func() {
+		if recover() != nil {
+			t.Fatal("leasetest.New must be called in a bubble: run the test in synctest.Test (testing/synctest)")
+		}
+	}()
+	synctest.Wait()
+}
+
+// Client returns the client to give to lease.New, lease.NewKeeper, poll.New, election.New and their Bootstrap, and for whatever else the
+// code under test keeps in this Redis, such as the sessions of a poller. It is closed at the end of the test.
+func (r *Redis) Client() *redis.Client { return r.client }
+
+// Lose makes the owner of the lease lose it now, as it does when the key vanishes in Redis: nothing may begin under the lease any more,
+// and its contexts, listeners and callbacks are told, with the cause "gone". The lease is free then: who wants it may take it at once
+// under a higher fence, also the instance that has just lost it; who waits for it finds out when it would have expired. What Take gave
+// away is free after Lose, too.
+//
+// It is an error to lose what nobody has.
+func (r *Redis) Lose(key string) {
+	r.t.Helper()
+	if fence := r.settled(key); fence == 0 && !r.m.Exists(key) {
+		r.t.Fatalf("leasetest: Lose(%q): nobody has this lease; there are the keys %q", key, r.m.Keys())
+	}
+	r.end(key, func() { r.m.Del(key) })
+}
+
+// Take has somebody else own the lease from now on, for so long: another instance, of that ID, that is not there. An owner loses the lease
+// at once, as with Lose, with the cause "taken" and the ID; attempts to acquire it are told that it is held, by whom, and for how much
+// longer. The other does not renew it: when the time is over, in the bubble's, it is free for who waits for it. Lose ends it earlier,
+// and to Take the lease again gives it to the next or for longer.
+func (r *Redis) Take(key, owner string, lasts time.Duration) {
+	r.t.Helper()
+	if owner == "" || lasts < time.Millisecond {
+		r.t.Fatalf("leasetest: Take(%q) by %q for %v: an owner has an ID and keeps it for 1ms at least", key, owner, lasts)
+	}
+	r.settled(key)
+	r.end(key, func() {
+		if err := r.m.Set(key, owner); err != nil {
+			r.t.Fatalf("leasetest: Take(%q): %v", key, err)
+		}
+		r.m.SetTTL(key, lasts)
+	})
+	if fence := r.fence(key); fence != 0 {
+		r.t.Fatalf("leasetest: Take(%q): an instance still has it, under the fence %d", key, fence)
+	}
+}
+
+// Forget makes Redis lose all its data, as FLUSHALL does: leases, sessions, everything. As in production an instance learns of it with its
+// next request, at its next renewal at the latest: it asserts what it holds again, and keeps it, and nothing else is granted for one
+// TTL, the quarantine (lease.ErrQuarantine). Sessions that a poller is to find must be written again.
+func (r *Redis) Forget() {
+	r.t.Helper()
+	synctest.Wait()
+	r.m.FlushAll()
+}
+
+// settled has the owner of a lease learn what became of Redis until now, and returns the fence under which it still has the lease, 0 if
+// there is none. Who has not heard yet that Redis forgot would else assert the lease over what is done to it.
+func (r *Redis) settled(key string) int64 {
+	synctest.Wait()
+	if r.fence(key) != 0 {
+		r.renew(key)
+	}
+	return r.fence(key)
+}
+
+// end ends the present term under key by change, which is what the owner finds when it renews.
+func (r *Redis) end(key string, change func()) {
+	r.t.Helper()
+	before := r.fence(key)
+	change()
+	r.renew(key)
+	if before != 0 && r.fence(key) == before {
+		r.t.Fatalf("leasetest: the owner of %q has not heard that it lost it: is it called back at this moment?", key)
+	}
+}
+
+func (r *Redis) renew(key string) {
+	for _, i := range r.made() {
+		i.Renew(key)
+	}
+	synctest.Wait()
+}
+
+func (r *Redis) fence(key string) int64 {
+	for _, i := range r.made() {
+		if fence := i.Fence(key); fence != 0 {
+			return fence
+		}
+	}
+	return 0
+}
+
+func (r *Redis) made() []leasedoor.Instance {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.instances
+}
+
+// info is what instances ask a Redis before they use it.
+const info = "# Server\r\nredis_version:7.4.0\r\nrun_id:0000000000000000000000000000000000000001\r\n# Replication\r\nrole:master\r\n"
+
+func (r *Redis) dial(context.Context, string, string) (net.Conn, error) {
+	conn, err := r.m.Dial()
+	if err != nil {
+		return nil, err
+	}
+	r.m.Server().SetPreHook(func(p *server.Peer, cmd string, _ ...string) bool {
+		if cmd != "INFO" {
+			return false
+		}
+		p.WriteBulk(info)
+		return true
+	})
+	return conn, nil
+}
+
+// byAddr finds the Redis of an instance: the stores make clients of their own from the one that they are given, to the same address.
+var (
+	byAddr sync.Map
+	count  atomic.Int64
+)
+
+func init() {
+	leasedoor.Made = func(client any, i leasedoor.Instance) {
+		c, ok := client.(interface{ Options() *redis.Options })
+		if !ok {
+			return
+		}
+		if r, ok := byAddr.Load(c.Options().Addr); ok {
+			r := r.(*Redis)
+			r.mu.Lock()
+			r.instances = append(r.instances, i)
+			r.mu.Unlock()
+		}
+	}
+}

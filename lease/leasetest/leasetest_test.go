@@ -1,0 +1,285 @@
+package leasetest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/leasetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const job = "poll:lease:job"
+
+// pass lets d of the bubble's time go by, and everything that happens in it.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// bootstrapped is a new Redis that is declared new, in a bubble.
+func bootstrapped(t *testing.T) *leasetest.Redis {
+	t.Helper()
+	r := leasetest.New(t)
+	if err := lease.Bootstrap(t.Context(), r.Client(), lease.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// told keeps how terms ended, as a callback is told.
+type told struct {
+	mu   sync.Mutex
+	ends []string
+}
+
+func (l *told) hear(e lease.Event) {
+	if e.Kind == lease.EventLost {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.ends = append(l.ends, strings.TrimSpace(e.Name+" "+e.Cause+" "+e.Owner))
+	}
+}
+
+func (l *told) all() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.ends, ", ")
+}
+
+func keeper(t *testing.T, r *leasetest.Redis, id string, heard func(lease.Event)) *lease.Keeper {
+	t.Helper()
+	k, err := lease.NewKeeper(r.Client(), lease.Config{InstanceID: id, Notify: heard})
+	if err == nil {
+		err = k.Start(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = k.Stop() })
+	return k
+}
+
+func acquired(t *testing.T, k *lease.Keeper) *lease.Hold {
+	t.Helper()
+	h, err := k.TryAcquire(t.Context(), "job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// lost holds that a term is over at this instant, and that its context says so.
+func lost(t *testing.T, h *lease.Hold) {
+	t.Helper()
+	if h.Valid() || !errors.Is(context.Cause(h.Context()), lease.ErrLost) {
+		t.Errorf("the term is over: %t, its context: %v", !h.Valid(), context.Cause(h.Context()))
+	}
+}
+
+func TestKeeperLoses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, ends := bootstrapped(t), &told{}
+		k := keeper(t, r, "a", ends.hear)
+		h, began := acquired(t, k), time.Now()
+		r.Lose(job)
+		lost(t, h)
+		if ends.all() != "job gone" || !time.Now().Equal(began) {
+			t.Errorf("told %q after %v, want job gone at once", ends.all(), time.Since(began))
+		}
+		if again := acquired(t, k); again.Fence() <= h.Fence() {
+			t.Errorf("fence %d after %d", again.Fence(), h.Fence())
+		}
+	})
+}
+
+func TestKeeperIsTakenFrom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, ends := bootstrapped(t), &told{}
+		k := keeper(t, r, "a", ends.hear)
+		h, began := acquired(t, k), time.Now()
+		r.Take(job, "other", time.Minute)
+		lost(t, h)
+		if ends.all() != "job taken other" || !time.Now().Equal(began) {
+			t.Errorf("told %q after %v, want job taken other at once", ends.all(), time.Since(began))
+		}
+		var held *lease.HeldError
+		if _, err := k.TryAcquire(t.Context(), "job"); !errors.As(err, &held) || held.Owner != "other" || held.TTL.Round(time.Second) != time.Minute {
+			t.Errorf("TryAcquire = %v, want it held by other for a minute", err)
+		}
+		again, err := k.Acquire(t.Context(), "job")
+		if took := time.Since(began).Round(time.Second); err != nil || took != time.Minute || again.Fence() <= h.Fence() {
+			t.Errorf("Acquire = %v after %v, want it when the minute is over, under a higher fence", err, took)
+		}
+	})
+}
+
+// What nobody has can be taken, and what was taken ends early.
+func TestTakenBeforeAnybodyHasIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := bootstrapped(t)
+		k := keeper(t, r, "a", nil)
+		r.Take(job, "other", time.Hour)
+		if _, err := k.TryAcquire(t.Context(), "job"); !errors.Is(err, lease.ErrHeld) {
+			t.Errorf("TryAcquire = %v, want ErrHeld", err)
+		}
+		r.Lose(job)
+		acquired(t, k)
+	})
+}
+
+func TestKeeperWhenRedisForgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, ends := bootstrapped(t), &told{}
+		a, b := keeper(t, r, "a", ends.hear), keeper(t, r, "b", nil)
+		h := acquired(t, a)
+		r.Forget()
+		pass(time.Second)
+		if _, err := b.TryAcquire(t.Context(), "job"); !errors.Is(err, lease.ErrQuarantine) {
+			t.Errorf("TryAcquire = %v, want ErrQuarantine", err)
+		}
+		pass(lease.TTLDefault)
+		if _, err := b.TryAcquire(t.Context(), "job"); !errors.Is(err, lease.ErrHeld) {
+			t.Errorf("TryAcquire after the quarantine = %v, want ErrHeld", err)
+		}
+		if !h.Valid() || ends.all() != "" {
+			t.Errorf("the owner has it: %t; told %q, want that it has asserted it", h.Valid(), ends.all())
+		}
+	})
+}
+
+// An owner that has not heard that Redis forgot does not assert over the other what was taken from it.
+func TestTakenWhileRedisForgets(t *testing.T) {
+	for name, take := range map[string]func(*leasetest.Redis){
+		"taken": func(r *leasetest.Redis) { r.Take(job, "other", time.Minute) },
+		"lost":  func(r *leasetest.Redis) { r.Lose(job) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := bootstrapped(t)
+				h := acquired(t, keeper(t, r, "a", nil))
+				r.Forget()
+				take(r)
+				lost(t, h)
+				pass(lease.TTLDefault / 2)
+				if owner, _ := r.Client().Get(t.Context(), job).Result(); owner == "a" {
+					t.Error("its owner has asserted it again")
+				}
+			})
+		})
+	}
+}
+
+// Keys are those that the configuration says.
+func TestPrefixOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := leasetest.New(t)
+		cfg := lease.Config{LeasePrefix: "{app}:lease:"}
+		if err := lease.Bootstrap(t.Context(), r.Client(), cfg); err != nil {
+			t.Fatal(err)
+		}
+		k, err := lease.NewKeeper(r.Client(), cfg)
+		if err == nil {
+			err = k.Start(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer k.Stop()
+		h := acquired(t, k)
+		r.Take("{app}:lease:job", "other", time.Minute)
+		lost(t, h)
+	})
+}
+
+// fatal is a test that ends where it is told to, and says with what.
+type fatal struct {
+	testing.TB
+	said string
+}
+
+func (f *fatal) Helper() {}
+func (f *fatal) Fatal(args ...any) {
+	f.said = fmt.Sprint(args...)
+	runtime.Goexit()
+}
+func (f *fatal) Fatalf(format string, args ...any) { f.Fatal(fmt.Sprintf(format, args...)) }
+
+// ends returns with what f ended its test.
+func ends(t *testing.T, f func(testing.TB)) string {
+	tb, done := &fatal{TB: t}, make(chan struct{})
+	go func() {
+		defer close(done)
+		f(tb)
+	}()
+	<-done
+	return tb.said
+}
+
+func TestSaysWhatCannotBe(t *testing.T) {
+	for name, c := range map[string]struct {
+		does func(*leasetest.Redis)
+		says string
+	}{
+		"nobody has it": {func(r *leasetest.Redis) { r.Lose("job") }, `nobody has this lease; there are the keys ["poll:epoch:group" "poll:lease:job"]`},
+		"for no time":   {func(r *leasetest.Redis) { r.Take(job, "other", 0) }, "1ms at least"},
+		"by nobody":     {func(r *leasetest.Redis) { r.Take(job, "", time.Minute) }, "an owner has an ID"},
+		"no lease":      {func(r *leasetest.Redis) { r.Take("poll:epoch:group", "other", time.Minute) }, "WRONGTYPE"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				said := ends(t, func(tb testing.TB) {
+					r := leasetest.New(tb)
+					if err := r.Client().HSet(t.Context(), "poll:epoch:group", "a", "b").Err(); err != nil {
+						t.Error(err)
+					}
+					r.Take(job, "other", time.Minute)
+					c.does(r)
+				})
+				if !strings.Contains(said, c.says) {
+					t.Errorf("it says %q, want %q", said, c.says)
+				}
+			})
+		})
+	}
+	if said := ends(t, func(tb testing.TB) { leasetest.New(tb) }); !strings.Contains(said, "synctest.Test") {
+		t.Errorf("outside of a bubble: %q", said)
+	}
+}
+
+// An owner that is in a callback cannot hear that it has lost its lease: that is said, and not taken for a loss.
+func TestSaysThatTheOwnerIsCalledBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		said := ends(t, func(tb testing.TB) {
+			r := leasetest.New(tb)
+			if err := lease.Bootstrap(t.Context(), r.Client(), lease.Config{}); err != nil {
+				t.Error(err)
+			}
+			inCallback, leave := make(chan struct{}), make(chan struct{})
+			defer close(leave)
+			k := keeper(t, r, "a", func(e lease.Event) {
+				if e.Kind == lease.EventAcquired {
+					close(inCallback)
+					<-leave
+				}
+			})
+			go func() { _, _ = k.TryAcquire(t.Context(), "job") }()
+			<-inCallback
+			r.Lose(job)
+		})
+		if !strings.Contains(said, "called back") {
+			t.Errorf("it says %q", said)
+		}
+		synctest.Wait()
+	})
+}

@@ -1,0 +1,309 @@
+package leasetest_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/election"
+	"github.com/leasestorm/leasestorm/lease/leasetest"
+	"github.com/leasestorm/leasestorm/lease/poll"
+)
+
+// polls is a poller of one session whose polls take until their context ends.
+type polls struct {
+	fence atomic.Int64           // of the last one that began
+	ended atomic.Pointer[string] // why the last one ended
+}
+
+func (p *polls) poll(ctx context.Context, s poll.Session) error {
+	p.fence.Store(s.Fence)
+	<-ctx.Done()
+	why := fmt.Sprint(context.Cause(ctx))
+	p.ended.Store(&why)
+	return ctx.Err()
+}
+
+func (p *polls) why() string {
+	if why := p.ended.Load(); why != nil {
+		return *why
+	}
+	return "not ended"
+}
+
+const session = "0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e"
+
+func write(t *testing.T, r *leasetest.Redis) {
+	t.Helper()
+	if err := r.Client().Set(t.Context(), "session:"+session, `{"id":"`+session+`"}`, 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// poller polls the session, and does so already.
+func poller(t *testing.T, r *leasetest.Redis) (*polls, *lease.Manager) {
+	t.Helper()
+	write(t, r)
+	p := &polls{}
+	m, err := poll.New(r.Client(), lease.Config{InstanceID: "a"}, poll.Config{Poll: p.poll})
+	if err == nil {
+		err = m.Start(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Stop() })
+	pass(time.Second)
+	if p.fence.Load() == 0 || !m.Leases().IsOwned(session) {
+		t.Fatal("the session is not polled")
+	}
+	return p, m.Leases()
+}
+
+func TestPollerLoses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := bootstrapped(t)
+		p, m := poller(t, r)
+		first := p.fence.Load()
+		r.Lose("poll:lease:" + session)
+		if why := p.why(); !strings.Contains(why, lease.ErrLost.Error()) {
+			t.Errorf("the poll that ran ended: %s, want that the lease is not held", why)
+		}
+		pass(2 * poll.IntervalDefault)
+		if !m.IsOwned(session) || p.fence.Load() <= first {
+			t.Errorf("it is owned again: %t, and polled under the fence %d after %d", m.IsOwned(session), p.fence.Load(), first)
+		}
+	})
+}
+
+func TestPollerIsTakenFrom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := bootstrapped(t)
+		p, m := poller(t, r)
+		first := p.fence.Load()
+		r.Take("poll:lease:"+session, "other", time.Minute)
+		if why := p.why(); !strings.Contains(why, lease.ErrLost.Error()) || m.IsOwned(session) {
+			t.Errorf("the poll ended: %s; owned: %t", why, m.IsOwned(session))
+		}
+		pass(59 * time.Second)
+		if m.IsOwned(session) || p.fence.Load() != first {
+			t.Error("it is polled while the other has it")
+		}
+		pass(time.Minute)
+		if !m.IsOwned(session) || p.fence.Load() <= first {
+			t.Error("it is not polled again")
+		}
+	})
+}
+
+func TestPollerWhenRedisForgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := bootstrapped(t)
+		p, m := poller(t, r)
+		first := p.fence.Load()
+		r.Forget()
+		write(t, r)
+		pass(2 * lease.TTLDefault)
+		if !m.IsOwned(session) || p.fence.Load() != first {
+			t.Errorf("its owner has it: %t, under the fence %d, and %d before", m.IsOwned(session), p.fence.Load(), first)
+		}
+	})
+}
+
+func member(t *testing.T, r *leasetest.Redis, id string) (*election.Election, *atomic.Pointer[election.Event]) {
+	t.Helper()
+	e, err := election.New(r.Client(), election.Config{InstanceID: id, StartDelayMax: election.NoStartDelay})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lost atomic.Pointer[election.Event]
+	e.Listen(func(ev election.Event) {
+		if ev.Kind == election.EventLeadershipLost {
+			lost.Store(&ev)
+		}
+	}, false)
+	if err := e.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Stop() })
+	pass(time.Second)
+	return e, &lost
+}
+
+// elected is a leader, on a Redis that was declared new.
+func elected(t *testing.T) (*leasetest.Redis, *election.Election, *atomic.Pointer[election.Event]) {
+	t.Helper()
+	r := leasetest.New(t)
+	if err := election.Bootstrap(t.Context(), r.Client(), election.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	e, lost := member(t, r, "a")
+	if !e.IsLeader() {
+		t.Fatal("nobody leads")
+	}
+	return r, e, lost
+}
+
+func TestLeaderLoses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, e, lost := elected(t)
+		first, _ := e.Fence()
+		r.Lose(election.LeaderKeyDefault)
+		if ev := lost.Load(); ev == nil || ev.Fence != first {
+			t.Errorf("told %+v, want that the leadership of fence %d is lost", ev, first)
+		}
+		pass(2 * election.LeaderTTLDefault)
+		if again, _ := e.Fence(); again <= first {
+			t.Errorf("it leads under the fence %d after %d", again, first)
+		}
+	})
+}
+
+func TestLeaderIsTakenFrom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, e, lost := elected(t)
+		r.Take(election.LeaderKeyDefault, "other", time.Minute)
+		if ev := lost.Load(); ev == nil || ev.Leader != "other" || e.IsLeader() {
+			t.Errorf("told %+v, leading: %t; want that other leads", ev, e.IsLeader())
+		}
+		pass(59 * time.Second)
+		if e.IsLeader() {
+			t.Error("it leads while the other does")
+		}
+		pass(time.Minute)
+		if !e.IsLeader() {
+			t.Error("it does not lead again")
+		}
+	})
+}
+
+func TestLeaderWhenRedisForgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, e, lost := elected(t)
+		other, _ := member(t, r, "b")
+		first, _ := e.Fence()
+		r.Forget()
+		pass(2 * election.LeaderTTLDefault)
+		if fence, leads := e.Fence(); !leads || fence != first || lost.Load() != nil || other.IsLeader() {
+			t.Errorf("it leads: %t, under the fence %d, and %d before; it lost it: %v; the other leads: %t", leads, fence, first,
+				lost.Load(), other.IsLeader())
+		}
+	})
+}
+
+// fleet is two managers that share sessions, and what others took.
+type fleet struct {
+	t     *testing.T
+	r     *leasetest.Redis
+	ids   []string
+	all   []*lease.Manager
+	taken map[string]time.Time // until when another has it
+	owned int                  // sessions seen to be owned, over all looks
+}
+
+func newFleet(t *testing.T, sessions int) *fleet {
+	t.Helper()
+	f := &fleet{t: t, r: bootstrapped(t), taken: map[string]time.Time{}}
+	for i := range sessions {
+		f.ids = append(f.ids, fmt.Sprintf("0190a8c2-8f5e-4c2a-9d7e-%012d", i))
+	}
+	list := func(context.Context) ([]string, error) { return f.ids, nil }
+	for _, id := range []string{"a", "b"} {
+		m, err := lease.New(f.r.Client(), lease.Config{InstanceID: id, Sessions: list})
+		if err == nil {
+			err = m.Start(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = m.Stop() })
+		f.all = append(f.all, m)
+	}
+	return f
+}
+
+// look holds that no session has two owners, of whom the one that took it is one.
+func (f *fleet) look() {
+	f.t.Helper()
+	for _, id := range f.ids {
+		owners := 0
+		if time.Now().Before(f.taken[id]) {
+			owners++
+		}
+		for _, m := range f.all {
+			if m.IsOwned(id) {
+				owners++
+				f.owned++
+			}
+		}
+		if owners > 1 {
+			f.t.Errorf("%s has %d owners", id, owners)
+		}
+	}
+}
+
+// Whatever is done one after the other, no lease ever has two owners, and in the end all are owned again.
+func TestOwnersNeverOverlap(t *testing.T) {
+	for seed := range uint64(4) {
+		synctest.Test(t, func(t *testing.T) {
+			f, rng := newFleet(t, 6), rand.New(rand.NewPCG(seed, 1))
+			lost, took, forgot := 0, 0, 0
+			for range 60 {
+				id := f.ids[rng.IntN(len(f.ids))]
+				key := "poll:lease:" + id
+				switch n := rng.IntN(20); {
+				case n < 8 && f.r.Client().Exists(t.Context(), key).Val() == 1:
+					f.r.Lose(key)
+					delete(f.taken, id)
+					lost++
+				case n < 15:
+					d := time.Duration(1+rng.IntN(40)) * time.Second
+					f.r.Take(key, "other", d)
+					f.taken[id] = time.Now().Add(d)
+					took++
+				case n == 19:
+					f.r.Forget()
+					clear(f.taken) // it does not assert what it had
+					forgot++
+				}
+				f.look()
+				for range rng.IntN(40) {
+					pass(250 * time.Millisecond)
+					f.look()
+				}
+			}
+			pass(3 * lease.TTLDefault)
+			before := f.owned
+			f.look()
+			if f.owned-before != len(f.ids) || lost == 0 || took == 0 || forgot == 0 {
+				t.Errorf("seed %d: %d of %d owned at the end; %d lost, %d taken, forgot %d times", seed, f.owned-before, len(f.ids), lost, took, forgot)
+			}
+		})
+	}
+}
+
+// What happens to one lease on a Redis happens to no other.
+func TestLeasesOfOneRedisAreApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, e, _ := elected(t)
+		k := keeper(t, r, "", nil)
+		pass(lease.TTLDefault + time.Second) // the epoch of keepers was not declared new
+		h := acquired(t, k)
+		r.Take(election.LeaderKeyDefault, "other", time.Second)
+		if e.IsLeader() || !h.Valid() {
+			t.Errorf("the leadership was taken; it leads: %t, and the keeper has its lease: %t", e.IsLeader(), h.Valid())
+		}
+		pass(time.Minute)
+		r.Lose(job)
+		lost(t, h)
+		if !e.IsLeader() {
+			t.Error("the leader lost its leadership too")
+		}
+	})
+}
