@@ -106,6 +106,7 @@ func (w *world) candidateSince(but *instance) int64 {
 		return 0
 	}
 	first := int64(math.MaxInt64)
+	w.looks(len(w.instances))
 	for _, i := range w.instances {
 		if i.ready && !i.gone && i != but {
 			first = min(first, i.since)
@@ -121,32 +122,41 @@ func (w *world) candidateSince(but *instance) int64 {
 // plan has, and than most storms with replicas have, where each process that is led elsewhere is one (seed 200021377, G8).
 const denseFaults = 128
 
-// since returns the injections without those of long ago that reach no change from then on.
+// since returns the injections without those that are over and reach no change from then on. One that never ends, as of a process that was
+// led elsewhere and is gone, keeps no other.
 func (w *world) since(from int64) []*injection {
-	long := w.now - 4*int64(w.TTL)
-	for w.expired < len(w.injections) {
-		inj := w.injections[w.expired]
-		if r, _ := w.reach(inj); inj.open || inj.forgets() && inj.detectedAt == 0 || max(inj.end, inj.start, r.to)+int64(w.TTL) >= long {
-			break
+	if long := w.now - 4*int64(w.TTL); long >= w.liveFrom+int64(w.TTL)/4 {
+		var live []*injection // whoever goes through those of before goes on
+		for _, inj := range w.live {
+			r, _ := w.reach(inj)
+			inj.expired = !inj.open && (!inj.forgets() || inj.detectedAt != 0) && max(inj.end, inj.start, r.to)+int64(w.TTL) < long
+			if !inj.expired {
+				live = append(live, inj)
+			}
 		}
-		w.expired++
+		w.looks(looksReach * len(w.live))
+		w.live, w.liveFrom = live, long
 	}
-	if from < long {
+	if from < w.liveFrom {
 		return w.injections
 	}
-	return w.injections[w.expired:]
+	return w.live
 }
 
 // untouched reports whether an instance that could bring the change about has met no fault of its own for a TTL before it, nor since.
 func (w *world) untouched(c promise) bool {
 	since := c.from - int64(w.TTL)
+	late := w.since(since)
 next:
 	for _, n := range w.nodes {
 		i := n.current
 		if i == nil || !i.ready || i.gone || i.since > since || c.but != nil && c.but.node == n {
 			continue
 		}
-		for _, inj := range w.injections {
+		if !w.looks(len(late)) {
+			return false
+		}
+		for _, inj := range late {
 			if inj.node == n && (inj.open || max(inj.start, inj.end) >= since) {
 				continue next
 			}

@@ -113,8 +113,10 @@ func (w *world) blame(b *breach) *injection {
 		return b.by
 	}
 	owners := b.owners()
+	late := w.since(b.from)
+	w.looks(len(late) + looksSorted*len(owners))
 	var other *injection
-	for _, inj := range slices.Backward(w.injections) {
+	for _, inj := range slices.Backward(late) {
 		if inj.start > b.from || !inj.open && max(inj.start, inj.end)+int64(w.TTL) < b.from || inj.Kind.Has(fault.Alters) {
 			continue
 		}

@@ -48,6 +48,7 @@ func (c *challenges) injected(inj *injection) {
 		return
 	}
 	x := c.by(string(inj.Kind))
+	c.w.looks(len(c.w.sessions.all))
 	for _, session := range c.w.sessions.all {
 		for _, t := range session.terms {
 			if !t.believes || !inj.hits(t) {
@@ -123,6 +124,7 @@ func (c *challenges) taken(t *term) (by string) {
 		return ""
 	}
 	gave := last.over && last.how == endReleased
+	c.w.looks(len(last.injections))
 	for _, inj := range last.injections {
 		stops := inj.Kind.Has(fault.Stops)
 		if gave == stops && (gave || inj.open || inj.ends() || inj.forgets() || c.w.outlasted(last, inj)) {

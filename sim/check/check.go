@@ -148,6 +148,9 @@ func Judge(p Params, events iter.Seq2[history.Event, error], logs *Logs) (Result
 		c.attach(w, s.guarantees[i].Verdict)
 	}
 	err := w.read(events)
+	if errors.Is(err, ErrLaborious) {
+		return Result{Stats: w.stats}, err
+	}
 	w.finish(err)
 	r := Result{Stats: w.stats, Complete: w.complete && err == nil}
 	for _, c := range w.checkers {
@@ -178,6 +181,9 @@ func (w *world) read(events iter.Seq2[history.Event, error]) error {
 				e.Kind, clock(e.T), clock(w.now))
 		}
 		w.take(&e)
+		if err := w.laborious(); err != nil {
+			return err
+		}
 	}
 	return nil
 }

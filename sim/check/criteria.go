@@ -1,7 +1,9 @@
 package check
 
 import (
+	"cmp"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -73,7 +75,14 @@ func (p Params) quiet(limit time.Duration, kinds ...fault.Kind) bool {
 }
 
 func (p Params) apart(before, after time.Duration, harmless func(fault.Fault) bool, kinds []fault.Kind) bool {
-next:
+	var others reaches
+	for i, f := range p.Plan.Faults {
+		if !harmless(f) {
+			r, _ := p.planned(f)
+			others = append(others, reached{span: span{r.from, max(r.to, r.from)}, of: i})
+		}
+	}
+	others.order()
 	for i, f := range p.Plan.Faults {
 		if !slices.Contains(kinds, f.Kind) {
 			continue
@@ -82,18 +91,53 @@ next:
 		if f.Kind == fault.Crash || f.Kind == fault.Terminate {
 			to = f.At + after // For is when it is started again
 		}
-		for j, other := range p.Plan.Faults {
-			if i == j || harmless(other) {
-				continue
-			}
-			r, _ := p.planned(other)
-			if time.Duration(r.from) <= to && time.Duration(max(r.to, r.from)) >= from {
-				continue next
-			}
+		if !others.meet(int64(from), int64(to), i) {
+			return true
 		}
-		return true
 	}
 	return false
+}
+
+// reaches are those of faults, in order of their beginning: a plan may have very many, and each is held against all others.
+type reaches []reached
+
+type reached struct {
+	span
+	of     int   // the fault
+	last   int   // whose reach of these and all before ends last
+	next   int64 // when that of the others of them does that ends last
+	lastTo int64
+}
+
+func (x reaches) order() {
+	slices.SortStableFunc(x, func(a, b reached) int { return cmp.Compare(a.from, b.from) })
+	for k := range x {
+		r := &x[k]
+		r.last, r.lastTo, r.next = r.of, r.to, math.MinInt64
+		if k == 0 {
+			continue
+		}
+		if was := x[k-1]; was.lastTo >= r.to {
+			r.last, r.lastTo, r.next = was.last, was.lastTo, max(was.next, r.to)
+		} else {
+			r.next = was.lastTo
+		}
+	}
+}
+
+// meet reports whether that of another fault than the given one meets the time between from and to, ends included.
+func (x reaches) meet(from, to int64, but int) bool {
+	k, _ := slices.BinarySearchFunc(x, to, func(r reached, to int64) int {
+		if r.from <= to {
+			return -1
+		}
+		return 1
+	})
+	if k == 0 {
+		return false
+	}
+	r := x[k-1]
+	return r.lastTo >= from && (r.last != but || r.next >= from)
 }
 
 // planned is the reach of a fault if it hits and is healed as planned.

@@ -7,7 +7,8 @@ import "slices"
 
 // deletedWithin reports whether the plan deleted the session's key between from and to, ends included.
 func (s *session) deletedWithin(from, to int64) bool {
-	return slices.ContainsFunc(s.deletes, func(at int64) bool { return from <= at && at <= to })
+	i, _ := slices.BinarySearch(s.deletes, from)
+	return i < len(s.deletes) && s.deletes[i] <= to
 }
 
 // deletedUnknown reports whether the plan deleted the session's key so shortly before t that its owner need not know yet: it
@@ -19,13 +20,16 @@ func (w *world) deletedUnknown(s *session, t int64) bool { return w.deletionKnow
 func (w *world) deletionKnown(s *session, t int64) int64 {
 	renewal := int64(w.Renew + w.RenewTimeout)
 	for _, at := range s.deletes {
+		if at > t || !w.looks(1+len(w.losses)) {
+			return 0
+		}
 		known := at + renewal
 		for _, loss := range w.losses {
 			if end := max(loss.start, loss.end); loss.start <= at+int64(w.TTL) && end >= at {
 				known = max(known, end+int64(w.TTL)+renewal)
 			}
 		}
-		if at <= t && t <= known {
+		if t <= known {
 			return known
 		}
 	}
@@ -38,17 +42,18 @@ func (w *world) forgets(inj *injection) bool {
 	if inj.forgets() || !inj.ofRedis() {
 		return inj.forgets()
 	}
-	for _, loss := range w.losses {
-		if loss.start >= inj.start && (inj.open || loss.start <= inj.end) {
-			return true
-		}
+	for !inj.lost && inj.asked < len(w.losses) && w.looks(1) { // what it was asked of before is as it was
+		loss := w.losses[inj.asked]
+		inj.lost = loss.start >= inj.start && (inj.open || loss.start <= inj.end)
+		inj.asked++
 	}
-	return false
+	return inj.lost
 }
 
 // forgotten reports whether Redis lost data so shortly before that its quarantine may not be over, by a fault of which that holds.
 func (w *world) forgotten(at int64, holds func(inj *injection, since int64) bool) bool {
-	return slices.ContainsFunc(w.injections, func(inj *injection) bool {
+	late := w.since(at)
+	return w.looks(len(late)*looksReach) && slices.ContainsFunc(late, func(inj *injection) bool {
 		if !w.forgets(inj) {
 			return false
 		}

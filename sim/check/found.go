@@ -100,6 +100,18 @@ func (h *hooks) breach(b breach, format string, args ...any) {
 	}
 }
 
+// told reports whether as many breaks are described as are, so that another one that is no larger is only counted.
+func (h *hooks) told() bool {
+	return h.headline != nil && len(h.earliest) == textsMax && len(h.list) == breaksMax
+}
+
+// brokeAgain counts more breaks that begin now, where as many are described as are.
+func (h *hooks) brokeAgain(s *session, n int) {
+	h.breaks += n
+	h.when = append(h.when, slices.Repeat([]int64{h.w.now}, min(n, whenMax-len(h.when)))...)
+	h.kinds.of(h.w.blame(&breach{session: s, from: h.w.now}).name()).Broken += uint64(n)
+}
+
 // texts describes the breaks, the one of the headline first and the one that began first beside it.
 func (h *hooks) texts() []string {
 	if h.headline == nil {
@@ -314,6 +326,7 @@ func (w *world) keep(e *history.Event) {
 	default:
 		return
 	}
+	w.looks(len(w.followers))
 	for i := 0; i < len(w.followers); i++ {
 		if f := w.followers[i]; f.wants(e) {
 			f.after = append(f.after, *e)
@@ -348,8 +361,9 @@ func (w *world) follow(s *session) *follower {
 	f.before = slices.DeleteFunc(f.before, func(e history.Event) bool { return e.T < w.now-2*int64(w.TTL) })
 	if s != nil {
 		f.session = s.id
+		w.looks(len(s.terms))
 		for _, t := range append(slices.Clone(s.terms), s.last) {
-			f.causes(t)
+			w.looks(f.causes(t))
 		}
 		f.before = append(append(f.before, w.events(&s.recent, s.id)...), w.events(&s.polls, s.id)...)
 		f.before = append(f.before, w.unusual(s)...)
@@ -376,12 +390,13 @@ func (w *world) unusual(s *session) []history.Event {
 	return slices.DeleteFunc(all, func(e history.Event) bool { return own(e) || asked && e.Kind == history.RedisExtended })
 }
 
-// causes adds the faults that hit the term and are not there yet.
-func (f *follower) causes(t *term) {
+// causes adds the faults that hit the term and are not there yet, and returns at how many events it looked for that.
+func (f *follower) causes(t *term) (looked int) {
 	if t == nil {
-		return
+		return 0
 	}
 	for _, inj := range t.injections {
+		looked += len(f.before)
 		e := history.Event{T: inj.start, Kind: history.FaultStart, N: inj.index, Reason: string(inj.Kind)}
 		if inj.node != nil {
 			e.Node = inj.node.name
@@ -390,6 +405,7 @@ func (f *follower) causes(t *term) {
 			f.before = append(f.before, e)
 		}
 	}
+	return looked
 }
 
 // wants: after a break neither what is routine nor the beginnings and ends of polls explain anything.

@@ -68,6 +68,7 @@ func (g *g1) belief(t *term, on bool) {
 			t.used = true
 			g.exercise(t.challenged)
 		}
+		g.w.looks(len(s.terms))
 		for _, u := range s.terms {
 			if u.believes && u.inst != t.inst {
 				g.overlaps[s] = append(g.overlaps[s], &overlap{u, t, t.from, [2]int64{u.until, t.until}, s.endsFor(u.inst), g.w.follow(s)})
@@ -76,6 +77,7 @@ func (g *g1) belief(t *term, on bool) {
 		return
 	}
 	var still []*overlap
+	g.w.looks(len(g.overlaps[s]))
 	for _, o := range g.overlaps[s] {
 		if o.first != t && o.second != t {
 			still = append(still, o)

@@ -57,6 +57,7 @@ func (x *stales) event(e *history.Event) {
 		return // a fault
 	}
 	t := &s.turns
+	x.g.w.looks(len(t.begun) + len(t.suspects))
 	switch e.Kind {
 	case history.PollStart:
 		t.begins(e.Instance, e.T)
@@ -71,6 +72,7 @@ func (x *stales) event(e *history.Event) {
 			x.granted(t, e)
 		}
 	case history.TapDown:
+		x.g.w.looks(len(x.g.w.sessions.all))
 		for _, s := range x.g.w.sessions.all {
 			s.turns.shown = holding{}
 		}
@@ -157,6 +159,7 @@ func (t *turns) clear(inst string, shown bool) {
 }
 
 func (x *stales) judge(s *session, p *suspect) {
+	x.g.w.looks(len(s.turns.suspects))
 	s.turns.judged(p)
 	if p.cleared {
 		return

@@ -74,6 +74,7 @@ func (g *g5) injected(inj *injection) {
 		g.crashes++
 	case !g.partitions || inj.node == nil || inj.node.current == nil || !inj.Kind.Has(silent):
 	default:
+		g.w.looks(looksSorted * len(inj.node.current.held))
 		for _, id := range inj.node.current.sorted() {
 			g.cutOff(inj.node.current.held[id], inj)
 		}
@@ -99,6 +100,7 @@ func (g *g5) healed(inj *injection) {
 	if !g.partitions {
 		return
 	}
+	g.w.looks(looksSorted * len(g.w.sessions.all))
 	for _, s := range g.w.sessions.sorted() {
 		if to := s.takeover; to != nil && to.crash == inj && to.alive && to.late == 0 {
 			g.close(to)
@@ -189,6 +191,7 @@ func (g *g5) close(to *takeover) {
 
 func (g *g5) event(e *history.Event) {
 	if e.Kind == history.Ready && g.w.populatedSince == g.w.now { // the first after a time without any
+		g.w.looks(len(g.w.sessions.all))
 		for _, s := range g.w.sessions.all {
 			if to := s.takeover; to != nil {
 				to.ends = 0
@@ -229,6 +232,7 @@ func (g *g5) event(e *history.Event) {
 
 // beat is a heartbeat of a dead instance that was under way when it died.
 func (g *g5) beat(i *instance, until int64) {
+	g.w.looks(len(g.w.sessions.all))
 	for _, s := range g.w.sessions.all {
 		if to := s.takeover; to != nil && to.victim.inst == i {
 			if to.ends != 0 {
@@ -241,6 +245,7 @@ func (g *g5) beat(i *instance, until int64) {
 
 // silenced reports whether a fault keeps the instance from hearing that it was granted something.
 func (g *g5) silenced(i *instance) bool {
+	g.w.looks(len(g.w.open))
 	for _, inj := range g.w.open {
 		if inj.open && inj.silences() && inj.node != nil && inj.node == i.node {
 			return true

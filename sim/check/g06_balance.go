@@ -22,6 +22,7 @@ func (g *g6) rested() {
 		return
 	}
 	g.absent()
+	g.w.looks(len(g.w.sessions.all) + looksSorted*len(g.w.instances))
 	for _, s := range g.w.sessions.all {
 		if !s.unpaused() {
 			continue

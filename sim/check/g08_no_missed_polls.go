@@ -224,7 +224,18 @@ func (g *g8) around(by []*injection) string {
 
 // causes returns the faults that could keep the session from being polled between from and to.
 func (g *g8) causes(session string, from, to int64) (by []*injection) {
-	for _, inj := range g.w.injections {
+	late := g.w.since(from)
+	if !g.w.looks(len(late) * looksReach) {
+		return nil
+	}
+	if s := g.w.sessions.find(session); s != nil && from >= g.w.liveFrom {
+		for _, inj := range s.deleters { // a deletion has no end
+			if inj.expired && inj.end == 0 && inj.start <= to {
+				by = append(by, inj)
+			}
+		}
+	}
+	for _, inj := range late {
 		if inj.Kind.Has(fault.Holds | fault.Deletes) {
 			end := inj.end
 			if inj.open || end == 0 {

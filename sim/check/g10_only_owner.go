@@ -28,13 +28,14 @@ type key struct {
 	holder        string
 	since         int64
 	until         int64
-	fenced        int64   // when its fence was last set
-	fence         int64   // the highest that Redis has shown
-	reportedFence int64   // the highest that an owner has reported
-	pushed        int64   // when it was last extended, 0: nothing was done to it since that
-	said          []*said // one an instance that said anything, to whichever server
-	effects       effects // with replicas
-	over          bool    // it was given while another's lasted; its fence says whether that may be
+	fenced        int64            // when its fence was last set
+	fence         int64            // the highest that Redis has shown
+	reportedFence int64            // the highest that an owner has reported
+	pushed        int64            // when it was last extended, 0: nothing was done to it since that
+	said          []*said          // one an instance that said anything, to whichever server
+	byName        map[string]*said // of these all but the last few
+	effects       effects          // with replicas
+	over          bool             // it was given while another's lasted; its fence says whether that may be
 }
 
 // said is what an instance last said about a lease.
@@ -75,13 +76,22 @@ func (g *g10) key() *key { return g.stores.of(g.w.subject) }
 
 func (k *key) by(inst string) *said {
 	root := &k.session.key
-	for _, s := range slices.Backward(root.said) { // it is mostly about the latest
+	for _, s := range slices.Backward(root.said[max(0, len(root.said)-few):]) { // it is mostly about the latest
 		if s.inst == inst {
 			return s
 		}
 	}
+	if s := root.byName[inst]; s != nil {
+		return s
+	}
 	s := &said{inst: inst}
-	root.said = append(root.said, s)
+	if root.said = append(root.said, s); len(root.said) > few {
+		if root.byName == nil {
+			root.byName = map[string]*said{}
+		}
+		old := root.said[len(root.said)-few-1]
+		root.byName[old.inst] = old
+	}
 	return s
 }
 
@@ -217,7 +227,11 @@ func (g *g10) faulty(inst string, at int64) bool {
 	if i == nil || i.node == nil || i.gone && i.killed {
 		return true
 	}
-	for _, inj := range g.w.injections {
+	late := g.w.since(at - int64(g.w.TTL))
+	if !g.w.looks(looksReach * len(late)) {
+		return true
+	}
+	for _, inj := range late {
 		if r, ok := g.w.reach(inj); ok && (inj.node == i.node || inj.ofRedis()) && r.from <= at+eventAllowance &&
 			r.to >= at-int64(g.w.TTL) {
 			return true
@@ -228,6 +242,7 @@ func (g *g10) faulty(inst string, at int64) bool {
 
 // suspect names another instance that said something about the lease at that time.
 func (g *g10) suspect(k *key, but string, at int64) string {
+	g.w.looks(looksSorted * len(k.said))
 	all := slices.SortedFunc(slices.Values(k.said), func(a, b *said) int { return cmp.Compare(a.inst, b.inst) })
 	for _, s := range all {
 		if s.inst != but && s.at >= at-int64(time.Second) && s.at <= at+int64(time.Second) {

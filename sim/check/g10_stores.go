@@ -83,6 +83,7 @@ func (x *stores) event(e *history.Event) {
 		s.acked = max(s.acked, e.Until)
 	default:
 		s.tap = s.tap && e.Kind != history.TapDown
+		x.w.looks(len(x.w.sessions.all))
 		for _, of := range x.w.sessions.all {
 			k := s.key(of)
 			k.known = false
@@ -129,6 +130,7 @@ func (g *g10) counts(s *said, e *history.Event, since int64) {
 		return
 	}
 	seen := false
+	g.w.looks(effectsMax * len(g.stores.all))
 	for _, x := range g.stores.all {
 		for _, f := range x.key(g.w.subject).effects {
 			if f.inst != s.inst || f.at < since || e.Kind == history.Acquired && f.fence != e.Fence {

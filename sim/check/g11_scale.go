@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -44,9 +45,13 @@ func (g *g11) event(e *history.Event) {
 // joined waits for the newcomer's first lease.
 func (g *g11) joined(i *instance) {
 	var join *injection
-	for _, inj := range g.w.injections {
+	for _, inj := range slices.Backward(g.w.injections) {
+		if !g.w.looks(1) {
+			break
+		}
 		if inj.Kind.Has(fault.Starts) && inj.node != nil && inj.node == i.node {
 			join = inj
+			break
 		}
 	}
 	if join == nil || g.w.existing < len(g.w.rest.live())+1 {

@@ -39,6 +39,7 @@ func (g *i3) event(e *history.Event) {
 	b := g.book
 	switch e.Kind {
 	case history.Phase, history.RedisFlushed, history.RedisUp:
+		g.w.looks(len(b.order))
 		for _, s := range b.order {
 			g.look(s)
 		}
@@ -83,6 +84,7 @@ func (g *i3) over(s *intent, at int64) {
 		from = max(at, g.book.lostAt+int64(g.w.TTL))
 	}
 	g.w.at(from+endAllowance+g.w.stall(at, g.w.now), func() {
+		g.w.looks(len(s.serving))
 		for _, p := range s.serving {
 			if s.since == at && !g.w.frozenSince(p.inst, at-int64(g.w.TTL)) && g.w.stall(at, g.w.now) == 0 && g.w.phase != "end" {
 				g.broke(g.w.session(s.id), "session %s has said ENDED %s since %s, and at %s a tuner still served it to %s", s.id, s.reason,

@@ -76,6 +76,7 @@ func (g *i5) event(e *history.Event) {
 	case history.RedisDeleted:
 		g.free(g.lease(e.Session))
 	case history.RedisFlushed, history.TapDown:
+		g.w.looks(looksSorted * len(g.leases))
 		for _, name := range sortedKeys(g.leases) {
 			g.free(g.leases[name])
 		}
@@ -109,6 +110,7 @@ func (g *i5) uses(e *history.Event) {
 	case history.Arrived:
 		g.lease(e.Session).serving[e.N] = e.Instance
 	case history.Exited:
+		g.w.looks(looksSorted * len(g.leases))
 		for _, name := range sortedKeys(g.leases) {
 			maps.DeleteFunc(g.leases[name].serving, func(_ int64, by string) bool { return by == e.Instance })
 		}
@@ -139,6 +141,7 @@ func (l *held) since(t int64) bool {
 // tried is how many slots were held at some moment since then. A worker tries one after the other, so they need not have been
 // held all at once.
 func (g *i5) tried(since int64) (n int) {
+	g.w.looks(len(g.slots))
 	for _, l := range g.slots {
 		if l.since(since) {
 			n++
@@ -192,6 +195,7 @@ func (g *i5) met(s *intent) {
 
 // rival returns another session of the same service that runs, as far as a Redis that lost data since can be believed.
 func (g *i5) rival(s *intent, v *want) *intent {
+	g.w.looks(len(g.book.order))
 	for _, o := range g.book.order {
 		if o != s && o.state == stateRunning && o.want != nil && o.want.service == v.service && !g.book.forgiven(o) {
 			return o
@@ -245,6 +249,7 @@ func (g *i5) harmed(s *intent) (_ bool, why string) {
 	}
 	if id == "" {
 		n := 0
+		g.w.looks(looksReach * len(g.w.injections))
 		for _, f := range g.w.injections {
 			if r, ok := g.w.reach(f); ok && r.to >= s.created {
 				n++

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -80,6 +81,7 @@ func (g *i6) event(e *history.Event) {
 		g.used(e)
 	case history.RedisFlushed, history.TapDown:
 		clear(g.keys)
+		g.w.looks(looksSorted*len(g.of) + len(g.obligations))
 		for _, h := range g.of {
 			*h = holdings{} // what it held is not known, and nothing is waited for
 		}
@@ -101,6 +103,7 @@ func (g *i6) event(e *history.Event) {
 // open returns the debts that are not paid, and forgets the others.
 func (g *i6) open() []*obligation {
 	kept := g.obligations[:0]
+	g.w.looks(len(g.obligations))
 	for _, d := range g.obligations {
 		if !d.over {
 			kept = append(kept, d)
@@ -121,9 +124,14 @@ func (g *i6) exited(e *history.Event) {
 		return
 	}
 	var crash *injection
-	for _, inj := range g.w.injections {
+	g.w.looks(looksSorted * len(g.keys))
+	for _, inj := range slices.Backward(g.w.injections) {
+		if !g.w.looks(1) {
+			break
+		}
 		if inj.Kind.Has(fault.Kills) && (inj.node == inst.node || inj.Kind.Scope() == fault.ScopeNone) && inj.start <= e.T {
 			crash = inj
+			break
 		}
 	}
 	if crash == nil {
@@ -140,6 +148,7 @@ func (g *i6) exited(e *history.Event) {
 
 // late: the victim's own bytes, held back by a partition, arrive after its death.
 func (g *i6) late(e *history.Event) {
+	g.w.looks(len(g.obligations))
 	for _, d := range g.obligations {
 		if !d.over && d.name == e.Session && d.victim.id == e.Instance {
 			d.base = e.T

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -112,9 +113,14 @@ func (g *i6) kept(i *idle, worker *instance, what string) {
 // stopped: a process that was asked to stop, and ended by itself, has given back all that it held, unless it was kept from it.
 func (g *i6) stopped(inst *instance) {
 	var stop *injection
-	for _, inj := range g.w.injections {
+	g.w.looks(looksSorted * len(g.keys))
+	for _, inj := range slices.Backward(g.w.injections) {
+		if !g.w.looks(1) {
+			break
+		}
 		if inj.Kind.Has(fault.Stops) && inj.node == inst.node {
 			stop = inj
+			break
 		}
 	}
 	if stop == nil || g.w.phase == "end" {

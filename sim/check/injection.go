@@ -26,6 +26,9 @@ type injection struct {
 	did           did     // what it did to servers, if it is not of the plan
 	id            int64   // among those that are open
 	anew          bool    // an epoch ended while it lasted
+	asked         int     // of so many losses of data it is known whether one lies within it
+	lost          bool    // one does
+	expired       bool    // it reaches nothing that happens now
 	jumps         bool    // Redis' clock is another's from then on
 	blocksAcquire bool    // somebody sees only at its end that Redis' clock jumped, and acquires nothing for a TTL from then on
 }
@@ -90,9 +93,12 @@ func (w *world) missedFailover(by *injection) bool {
 	hears := int64(max(w.Renew, w.Heartbeat) + w.RenewTimeout)
 	since := by.start
 	lasted := func(inj *injection) bool { return inj.open || inj.end+inj.lingers()+hears >= since }
-	for _, inj := range slices.Backward(w.injections) {
-		if (inj.ofRedis() || inj.silences() && (by.node == nil || inj.node == by.node)) && lasted(inj) {
-			since = min(since, inj.start)
+	for was := since + 1; since < was && w.looks(len(w.losses)); {
+		was = since
+		for _, inj := range slices.Backward(w.since(since - hears)) {
+			if w.looks(1) && (inj.ofRedis() || inj.silences() && (by.node == nil || inj.node == by.node)) && lasted(inj) {
+				since = min(since, inj.start)
+			}
 		}
 	}
 	return slices.ContainsFunc(w.losses, func(inj *injection) bool { return inj.failsOver() && lasted(inj) })
@@ -148,6 +154,9 @@ func (w *world) acquireReach(inj *injection) (span, bool) {
 func (w *world) reaching(from int64, but *injection, reach func(*injection) (span, bool)) iter.Seq2[*injection, span] {
 	return func(yield func(*injection, span) bool) {
 		for _, inj := range w.since(from) {
+			if !w.looks(looksReach) {
+				return
+			}
 			if inj == but || but != nil && but.Kind.Scope() == fault.ScopeNone && inj.index == but.index {
 				continue
 			}
@@ -201,11 +210,18 @@ func (w *world) observeHeartbeat(e *history.Event) {
 
 // lossDetected notes that somebody sees now what Redis has lost, if nobody did before.
 func (w *world) lossDetected() {
-	for _, inj := range w.losses {
-		if inj.detectedAt == 0 && !inj.open {
+	var still []*injection
+	for _, inj := range w.unseen {
+		switch {
+		case inj.detectedAt != 0:
+		case inj.open:
+			still = append(still, inj)
+		default:
 			inj.detectedAt = w.now
 		}
 	}
+	w.looks(len(w.unseen))
+	w.unseen = still
 }
 
 func (w *world) inject(e *history.Event) {
@@ -231,15 +247,26 @@ func (w *world) inject(e *history.Event) {
 	w.begin(inj)
 }
 
-// begin has the injection begin to delay what it may.
-func (w *world) begin(inj *injection) {
-	at := len(w.injections)
-	for at > w.expired && w.injections[at-1].start > inj.start { // it was noticed late
+// loses takes note of a loss of data, which nobody has seen yet.
+func (w *world) loses(inj *injection) {
+	w.losses, w.unseen = append(w.losses, inj), append(w.unseen, inj)
+}
+
+// inserted puts an injection among those before, in order of their beginning: some are noticed late.
+func (w *world) inserted(all []*injection, inj *injection) []*injection {
+	at := len(all)
+	for at > 0 && all[at-1].start > inj.start {
 		at--
 	}
-	w.injections = slices.Insert(w.injections, at, inj)
+	w.looks(len(all) - at)
+	return slices.Insert(all, at, inj)
+}
+
+// begin has the injection begin to delay what it may.
+func (w *world) begin(inj *injection) {
+	w.injections, w.live = w.inserted(w.injections, inj), w.inserted(w.live, inj)
 	if inj.forgets() {
-		w.losses = append(w.losses, inj)
+		w.loses(inj)
 		if inj.did == didPlan || w.servers.switched != inj.start {
 			w.epoch.lost(inj.start)
 		}
@@ -261,7 +288,7 @@ func (w *world) process(inj *injection) {
 	case inj.Kind.Has(fault.Deletes):
 		if inj.session != "" {
 			t := w.session(inj.session)
-			t.deletes = append(t.deletes, inj.start)
+			t.deletes, t.deleters = append(t.deletes, inj.start), append(t.deleters, inj)
 		}
 	case inj.node == nil && inj.Kind.Has(fault.Kills):
 		for _, n := range w.nodes {
@@ -291,6 +318,7 @@ func (n *node) freeze(now int64) {
 
 // thaw lets the process go on, unless another fault still holds it.
 func (w *world) thaw(n *node) {
+	w.looks(len(w.open))
 	for _, inj := range w.open {
 		if inj.open && inj.freezes() && inj.node == n {
 			return
@@ -365,7 +393,7 @@ func (w *world) stalled(from, to int64) {
 // stall is how much of the time between from and to the host stalled.
 func (w *world) stall(from, to int64) (sum int64) {
 	i := sort.Search(len(w.stalls), func(i int) bool { return w.stalls[i].to > from })
-	for ; i < len(w.stalls) && w.stalls[i].from < to; i++ {
+	for ; i < len(w.stalls) && w.stalls[i].from < to && w.looks(1); i++ {
 		sum += min(w.stalls[i].to, to) - max(w.stalls[i].from, from)
 	}
 	return sum

@@ -105,11 +105,13 @@ func (o *modelCheck) event(e *history.Event) {
 	switch e.Kind {
 	case history.Acquired, history.Renewed, history.RenewFailed, history.Lost, history.Released:
 		if l := o.lease(o.w.subject); l != nil && !o.w.reporter.asks { // the model knows windows only
+			o.w.looks(looksSorted * len(l.holders))
 			l.nodeEvent(e)
 		}
 	case history.Exited:
 		for _, id := range sortedKeys(o.leases) {
 			l := o.leases[id]
+			o.w.looks(looksSorted * len(l.holders))
 			for _, inst := range sortedKeys(l.holders) {
 				if i := o.w.instances[inst]; i != nil && i.node != nil && i.node.name == e.Node {
 					l.expire(e.T)

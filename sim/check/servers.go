@@ -123,7 +123,7 @@ func (x *servers) together(w *world) {
 				break
 			}
 		}
-		w.losses = append(w.losses, inj)
+		w.loses(inj)
 	}
 	w.over(inj)
 }
@@ -160,7 +160,7 @@ func (x *servers) acked(w *world, e *history.Event) {
 	if n == 0 {
 		return
 	}
-	x.pending = slices.Delete(x.pending, 0, n)
+	x.pending = x.pending[n:]
 	x.caughtUp(w)
 	if len(x.pending) > 0 && w.now-x.pending[0] >= ackAllowance {
 		x.late = x.begin(w, didOutage, nil, x.pending[0])

@@ -11,6 +11,7 @@ type node struct {
 	name     string
 	current  *instance
 	pid      int64
+	named    []*instance // by whose names its process reports
 	frozen   bool
 	frozenAt int64      // beginning of the last freeze; meaningful if ever
 	thawedAt int64      // end of the last freeze; meaningful if ever
@@ -56,16 +57,17 @@ type session struct {
 	takeover *takeover   // G5; nil: it is none
 	sampled  *sampled    // G1's model check; nil: it was not asked for
 
-	terms   []*term
-	term    [1]*term // room for terms: mostly there is one
-	last    *term    // the term that began last, open or not
-	granted *grant   // the lease as Redis holds it; nil: nobody is known to
-	before  *grant   // the one before that, of whoever held it; nil: there was none
-	left    span     // when Redis last held one of somebody who was gone, as far as it is over
-	key     key      // G10
-	deletes []int64  // times at which the plan deleted its key
-	recent  ring     // of what befell its lease
-	routine ring     // of its renewals
+	terms    []*term
+	term     [1]*term     // room for terms: mostly there is one
+	last     *term        // the term that began last, open or not
+	granted  *grant       // the lease as Redis holds it; nil: nobody is known to
+	before   *grant       // the one before that, of whoever held it; nil: there was none
+	left     span         // when Redis last held one of somebody who was gone, as far as it is over
+	key      key          // G10
+	deletes  []int64      // times at which the plan deleted its key
+	deleters []*injection // that did
+	recent   ring         // of what befell its lease
+	routine  ring         // of its renewals
 }
 
 // grant is a lease as Redis holds it. It is known from a grant until the tap goes down or the key goes.
@@ -90,6 +92,7 @@ func (w *world) grants(e *history.Event) {
 		w.freed(w.subject)
 		w.subject.granted = nil
 	case history.RedisFlushed, history.TapDown:
+		w.looks(len(w.sessions.all))
 		for _, s := range w.sessions.all {
 			s.left = w.leftBehind(s) // it may be there still, as the next snapshot shows
 			s.before, s.granted = cmp.Or(s.granted, s.before), nil

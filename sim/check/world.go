@@ -32,9 +32,11 @@ type world struct {
 	existing       int       // sessions that exist and are not paused
 	created        []string  // sessions in the order of their creation
 	injections     []*injection
-	expired        int // so many of the first of them reach nothing that happens now
+	live           []*injection // those of them that may reach what happens now
+	liveFrom       int64        // what the others reached lies before
 	servers        servers
 	losses         []*injection         // those of them after which Redis comes back as another one
+	unseen         []*injection         // those of these that nobody has seen yet, and some that somebody has
 	open           map[int64]*injection // by index in the plan, not yet healed
 	stalls         []span
 	timers         timers
@@ -45,6 +47,7 @@ type world struct {
 	followers      []*follower
 
 	challenges challenges
+	effort     effort
 }
 
 func newWorld(p Params) *world {
@@ -92,6 +95,7 @@ func (w *world) take(e *history.Event) {
 	w.elapse(e.T)
 	w.now = e.T
 	w.stats.Events++
+	w.effort.allowed += looksEach
 	w.stats.LastT = e.T
 	w.find(e)
 	if w.replicated() && e.Aside() {
@@ -127,6 +131,7 @@ func (w *world) reporterOf(e *history.Event) *instance {
 	name := e.Instance + "@" + e.Node
 	if i.process == nil && w.instances[name] == nil {
 		i.process = w.node(e.Node)
+		i.process.named = append(i.process.named, i)
 		return i
 	}
 	e.Instance = name
@@ -203,6 +208,9 @@ func (w *world) term(e *history.Event) *term {
 
 // heldBy returns the instance's open term of the session, nil if it has none.
 func (s *session) heldBy(i *instance) *term {
+	if len(s.terms) > few {
+		return i.held[s.id]
+	}
 	for _, t := range s.terms {
 		if t.inst == i {
 			return t
@@ -219,6 +227,7 @@ func (w *world) acquired(inst *instance, e *history.Event) {
 	}
 	t := &term{session: s, inst: inst, fence: e.Fence, since: e.T, until: e.Until, confirmedAt: e.T}
 	t.challenged = w.challenges.taken(t)
+	w.looks(len(s.terms))
 	for _, u := range s.terms {
 		switch late := t.fence != 0 && t.fence < u.fence; { // it was granted before, and its instance heard of that after
 		case u.inst == inst:
@@ -280,6 +289,7 @@ func (w *world) renewed(inst *instance, e *history.Event) {
 	}
 	t.doubt, t.confirmedAt = false, w.now
 	if t.injections != nil {
+		w.looks(len(t.injections))
 		t.survived()
 	}
 	w.trust(t)
@@ -340,6 +350,7 @@ func (w *world) end(t *term, how ending) {
 	t.over, t.how = true, how
 	delete(t.inst.held, t.session.id)
 	s := t.session
+	w.looks(len(s.terms))
 	for i, u := range s.terms {
 		if u == t {
 			s.terms = append(s.terms[:i], s.terms[i+1:]...)
@@ -427,11 +438,10 @@ func (w *world) exited(n *node, e *history.Event) {
 	inst := n.current
 	n.current = nil
 	n.thawed(w.now)
-	for _, i := range w.instances {
-		if i.process == n {
-			i.process = nil
-		}
+	for _, i := range n.named {
+		i.process = nil
 	}
+	n.named = nil
 	if inst == nil {
 		n.killer = nil
 		return
