@@ -100,8 +100,8 @@ func (h *hooks) breach(b breach, format string, args ...any) {
 	}
 }
 
-// told reports whether as many breaks are described as are, so that another one that is no larger is only counted.
-func (h *hooks) told() bool {
+// crowded reports whether as many breaks are described as are, so that another one that is no larger is only counted.
+func (h *hooks) crowded() bool {
 	return h.headline != nil && len(h.earliest) == textsMax && len(h.list) == breaksMax
 }
 

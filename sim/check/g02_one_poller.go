@@ -131,7 +131,7 @@ func (g *g2) arrived(t *targeted, e *history.Event) {
 			g.w.at(e.T+int64(failoverAllowance), func() { g.met(a.n) })
 			continue
 		}
-		if g.told() {
+		if g.crowded() {
 			more++
 			continue
 		}
