@@ -112,7 +112,7 @@ func (c *Core) leftTo(i int32, l *lease, to heir) {
 	case to.id != "":
 		l.op = 0
 		l.will(nextTurn) // by then most have heard who took it, and need no order
-		c.armLease(l, c.now.Mono+Time(c.cfg.HeirGrace))
+		c.armLease(l, c.now.Mono+Time(c.heirGrace()))
 	default:
 		l.op = 0
 		l.will(nextAcquire)
@@ -122,6 +122,16 @@ func (c *Core) leftTo(i int32, l *lease, to heir) {
 			c.retry(l)
 		}
 	}
+}
+
+// heirMoves is how many leases may change hands within HeirGrace.
+const heirMoves = 600
+
+// heirGrace is how long a lease is left to its heir: HeirGrace, and longer where many wait here, because Redis serves their heirs one after
+// another. If all came in their turns before that, each would ask for each, and what they ask would be waited for longer than they wait.
+func (c *Core) heirGrace() int64 {
+	waiting := int64(len(c.leases) - len(c.held))
+	return max(1, waiting/heirMoves) * c.cfg.HeirGrace
 }
 
 // retry acquires l now, whatever was being waited for.

@@ -13,7 +13,7 @@ var ErrLaborious = errors.New("check: history takes more to judge than that of a
 // were measured one of four hours with replicas took the most, 46 for each event.
 const (
 	looksFree = 500_000_000
-	looksEach = 200
+	looksEach = 1000
 )
 
 // Some things take longer to be looked at than others.
