@@ -74,8 +74,13 @@ func (e *Election) Start(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
-	if err := e.permitted(ctx); err != nil {
-		return err
+	e.g.mu.Lock()
+	started := e.started // Run starts once more what was started, and its rights are known
+	e.g.mu.Unlock()
+	if !started {
+		if err := e.permitted(ctx); err != nil {
+			return err
+		}
 	}
 	e.g.mu.Lock()
 	defer e.g.mu.Unlock()

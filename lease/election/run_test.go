@@ -211,6 +211,27 @@ func TestRunTakesUpALeadershipThatStartWon(t *testing.T) {
 	}
 }
 
+// What Start has asked of Redis, Run, which starts it once more, does not ask again (E7).
+func TestRunAfterStartAsksNothingAgain(t *testing.T) {
+	server, client := elected(t)
+	e, err := New(client, patient("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	before := executed(t, server, "scan") // with which a look at the rights reads the registry
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := e.Run(ctx, idle); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if n := executed(t, server, "scan"); before == 0 || n != before {
+		t.Errorf("%d scans after Start, %d after Run", before, n)
+	}
+}
+
 func TestStopEndsRun(t *testing.T) {
 	_, client := elected(t)
 	e, err := New(client, patient("a"))
