@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
@@ -97,7 +98,11 @@ next renewal. Ctrl-C ends the wait, not what was begun. Exit code 1: a lease was
 	return cmd
 }
 
-// completeLeases completes the names of leases that there are.
+// harmless are names that a shell takes for a word whatever stands around them. Who names a lease need not be trusted, a shell inserts what
+// candidates have in common as it is and evaluates the line to complete it further, and one that is a flag would be obeyed.
+var harmless = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:@/+-]*$`)
+
+// completeLeases completes the names of leases that there are, where they are harmless.
 func (f *flags) completeLeases(cmd *cobra.Command, _ []string, begin string) ([]string, cobra.ShellCompDirective) {
 	g, err := f.open(cmd)
 	if err != nil {
@@ -110,7 +115,7 @@ func (f *flags) completeLeases(cmd *cobra.Command, _ []string, begin string) ([]
 	}
 	var names []string
 	for _, h := range all {
-		if strings.HasPrefix(h.ID, begin) && plain.Text(h.ID) == h.ID {
+		if strings.HasPrefix(h.ID, begin) && harmless.MatchString(h.ID) {
 			names = append(names, h.ID)
 		}
 	}

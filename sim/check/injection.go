@@ -291,6 +291,7 @@ func (w *world) process(inj *injection) {
 			t.deletes, t.deleters = append(t.deletes, inj.start), append(t.deleters, inj)
 		}
 	case inj.node == nil && inj.Kind.Has(fault.Kills):
+		w.looks(looksSorted * len(w.nodes))
 		for _, n := range w.nodes {
 			if n.current != nil {
 				n.killer = inj
