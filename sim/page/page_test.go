@@ -492,3 +492,22 @@ func TestJUnitHasACaseAGuarantee(t *testing.T) {
 		t.Errorf("%s: what decides and is unknown is an error: %s", dir, text)
 	}
 }
+
+// Exits of a node that once had many leases look for those that it has, and not through the room that the others took.
+func TestManyExits(t *testing.T) {
+	const leases = 100_000
+	p := params()
+	c := newCollector(&model{}, p, nil)
+	began := time.Now()
+	for _, kind := range []history.Kind{history.Acquired, history.Released, history.Exited} {
+		for i := range leases {
+			c.event(&history.Event{T: 1, Kind: kind, Node: "node-1", Instance: fmt.Sprint("i-", i), Session: "s"})
+		}
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("%d leases took %v", leases, took)
+	}
+	if ended := len(c.m.Terms.How); ended != leases {
+		t.Errorf("%d terms of %d", ended, leases)
+	}
+}

@@ -23,6 +23,7 @@ type lanes struct {
 	key      lane              // its marks are names of nodes, by number
 	polls    []visit
 	faults   []*spell
+	lasting  map[int64][]*spell // those that go on, by their index in the plan
 }
 
 // lane is a row of the drawing: what held when. Marks are 0 for nothing.
@@ -52,7 +53,6 @@ type visit struct {
 
 // spell is a fault from its beginning to its end.
 type spell struct {
-	index    int64
 	text     string
 	node     string
 	from, to int64 // to 0: it goes on, or has no end
@@ -77,7 +77,7 @@ func newLanes(v check.Verdict, ttl time.Duration) *lanes {
 	from := max(0, v.From-int64(ttl))
 	return &lanes{
 		session: v.Session, from: from, to: min(max(v.At, v.From)+int64(ttl)/2, from+lanesTTLs*int64(ttl)),
-		nodes: map[string]*lane{}, slots: map[string]string{},
+		nodes: map[string]*lane{}, slots: map[string]string{}, lasting: map[int64][]*spell{},
 	}
 }
 
@@ -155,18 +155,15 @@ func (l *lanes) event(e *history.Event) {
 	case history.Exited:
 		l.node(e.Node).set(e.T, mark{}, 0)
 	case history.FaultStart:
-		l.faults = append(l.faults, &spell{
-			index: e.N, text: strings.TrimSpace(e.Reason + " " + e.Node), node: e.Node, from: e.T,
-		})
-		if e.Session != "" && e.Session != l.session {
-			l.faults = l.faults[:len(l.faults)-1]
+		if e.Session == "" || e.Session == l.session {
+			f := &spell{text: strings.TrimSpace(e.Reason + " " + e.Node), node: e.Node, from: e.T}
+			l.faults, l.lasting[e.N] = append(l.faults, f), append(l.lasting[e.N], f)
 		}
 	case history.FaultEnd:
-		for _, f := range l.faults {
-			if f.index == e.N && f.to == 0 {
-				f.to = e.T
-			}
+		for _, f := range l.lasting[e.N] {
+			f.to = e.T
 		}
+		delete(l.lasting, e.N)
 	case history.RedisFlushed:
 		l.key.set(e.T, mark{rune: '.'}, 0)
 	case history.TapDown:

@@ -99,3 +99,26 @@ func TestOthersTakeALine(t *testing.T) {
 		}
 	}
 }
+
+// Faults that somebody made up are drawn as fast as they are read: their ends do not look through all of them.
+func TestManyFaultsAreDrawn(t *testing.T) {
+	const faults = 100_000
+	l := newLanes(check.Verdict{Session: "s", From: 0, At: 10 * faults}, 3*time.Second)
+	began := time.Now()
+	for _, kind := range []history.Kind{history.FaultStart, history.FaultEnd} {
+		for i := range int64(faults) {
+			l.event(&history.Event{T: 1, Kind: kind, N: i, Node: "node-1", Reason: "cut"})
+		}
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("%d faults took %v", faults, took)
+	}
+	for _, f := range l.faults {
+		if f.to != 1 {
+			t.Fatalf("a fault ended at %d", f.to)
+		}
+	}
+	if len(l.faults) != faults {
+		t.Errorf("%d faults of %d", len(l.faults), faults)
+	}
+}
