@@ -24,24 +24,29 @@ type tokenFile struct {
 	name    string
 	text    string // when it was last good
 	stays   bool   // it can be read again: a pipe cannot
+	bad     string // what it says since, where that are no tokens
+	why     error  // nil: it says nothing that are none
 	problem string // what the log was told is wrong with it, "" if nothing is
 }
 
-// read returns the tokens in the file.
-func (f *tokenFile) read() ([]api.Token, error) {
-	open := os.Open
-	if f.stays { // who put a pipe in its place has it waited for, and no token is taken away any more
-		open = readfile.Open
-	}
-	text, stays, err := readTokens(f.name, open)
+// read returns the tokens in the file, of which nothing is known yet.
+func (f *tokenFile) read() (tokens []api.Token, err error) {
+	text, stays, err := readTokens(f.name, os.Open)
 	if err != nil {
 		return nil, err
 	}
+	if tokens, err = f.parse(text); err != nil {
+		return nil, err
+	}
+	f.text, f.stays = text, stays
+	return tokens, nil
+}
+
+func (f *tokenFile) parse(text string) ([]api.Token, error) {
 	tokens, err := api.ParseTokens(strings.NewReader(text))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.name, err)
 	}
-	f.text, f.stays = text, stays
 	return tokens, nil
 }
 
@@ -61,22 +66,40 @@ func (f *tokenFile) watch(ctx context.Context, set func([]api.Token) error, log 
 }
 
 func (f *tokenFile) look(set func([]api.Token) error, log *zap.Logger) {
-	before := f.text
-	tokens, err := f.read()
-	if err == nil && f.text != before {
-		if err = set(tokens); err == nil {
-			log.Info("tokens read again", zap.String("file", f.name), zap.Int("tokens", len(tokens)))
-		}
-	}
+	err := f.again(set, log)
 	if err == nil {
 		f.problem = ""
 		return
 	}
-	f.text = before
 	if err.Error() != f.problem {
 		f.problem = err.Error()
 		log.Warn("tokens not read again; those that were read before stay", zap.String("file", f.name), zap.Error(err))
 	}
+}
+
+// again reads the file. Only what it did not say the last time is taken apart.
+func (f *tokenFile) again(set func([]api.Token) error, log *zap.Logger) error {
+	text, _, err := readTokens(f.name, readfile.Open) // who puts a pipe in its place has nobody wait for it
+	switch {
+	case err != nil:
+		return err
+	case f.why != nil && text == f.bad:
+		return f.why
+	case text == f.text:
+		f.bad, f.why = "", nil
+		return nil
+	}
+	tokens, err := f.parse(text)
+	if err == nil {
+		err = set(tokens)
+	}
+	if err != nil {
+		f.bad, f.why = text, err
+		return err
+	}
+	f.text, f.bad, f.why = text, "", nil
+	log.Info("tokens read again", zap.String("file", f.name), zap.Int("tokens", len(tokens)))
+	return nil
 }
 
 // readTokens reads a file that only its owner can write: whoever else could would give himself a token. stays: it is one that can be

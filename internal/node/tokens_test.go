@@ -48,8 +48,7 @@ func TestTokenPipeIsNotWaitedFor(t *testing.T) {
 	}
 	read := make(chan error, 1)
 	go func() {
-		_, err := f.read()
-		read <- err
+		read <- f.again(nil, nil)
 	}()
 	select {
 	case err := <-read:
@@ -126,5 +125,29 @@ func write(t *testing.T, name, text string) {
 	t.Helper()
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// What the file said the last time is not taken apart again, whether it was tokens or not: somebody who may write it has only its reading
+// cost something each second.
+func TestTokenFileIsTakenApartOnce(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "tokens")
+	write(t, name, "a sha256:"+hex64+" v3:read\n")
+	f := &tokenFile{name: name}
+	if _, err := f.read(); err != nil {
+		t.Fatal(err)
+	}
+	const bytes = 1 << 20
+	for what, text := range map[string]string{"good": f.text, "bad": strings.Repeat("# \n", bytes/4) + "a"} {
+		write(t, name, text)
+		_ = f.again(nil, nil)
+		before := f.why
+		took := testing.AllocsPerRun(10, func() { _ = f.again(nil, nil) })
+		if took > 60 {
+			t.Errorf("%s: %v allocations", what, took)
+		}
+		if before != f.why { //nolint:errorlint // the very same
+			t.Errorf("%s: another error, %v", what, f.why)
+		}
 	}
 }

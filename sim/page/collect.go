@@ -252,7 +252,7 @@ func (c *collector) exited(e *history.Event, n int) {
 		return
 	}
 	terms := c.byNode[n]
-	delete(c.byNode, n) // an emptied map takes as long to go through as a full one
+	delete(c.byNode, n) // a map is as large to go through as it ever was
 	for k := range terms {
 		c.end(k, e.T, howExited)
 	}

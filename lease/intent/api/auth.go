@@ -35,6 +35,7 @@ func NewToken(name, secret string, scopes ...string) Token {
 // time; empty lines and lines that begin with # are skipped.
 func ParseTokens(r io.Reader) ([]Token, error) {
 	var tokens []Token
+	var apart distinct
 	lines := bufio.NewScanner(r)
 	for n := 1; lines.Scan(); n++ {
 		words := strings.Fields(lines.Text())
@@ -45,10 +46,10 @@ func ParseTokens(r io.Reader) ([]Token, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: tokens, line %d: %w", ErrConfig, n, err)
 		}
-		tokens = append(tokens, t)
-		if err := distinct(tokens); err != nil {
+		if err := apart.add(&t); err != nil {
 			return nil, fmt.Errorf("%w: tokens, line %d: %w", ErrConfig, n, err)
 		}
+		tokens = append(tokens, t)
 	}
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("%w: tokens: %w", ErrConfig, err)
@@ -56,18 +57,24 @@ func ParseTokens(r io.Reader) ([]Token, error) {
 	return tokens, nil
 }
 
-// distinct refuses a last token whose hash or name another has: which of the two somebody shows could not be told, nor one be taken
-// back.
-func distinct(tokens []Token) error {
-	last := &tokens[len(tokens)-1]
-	for i := range tokens[:len(tokens)-1] {
-		switch other := &tokens[i]; {
-		case other.SHA256 == last.SHA256:
-			return fmt.Errorf("the token %q has the hash of the token %q; give each its own", last.Name, other.Name)
-		case other.Name == last.Name:
-			return fmt.Errorf("another token is called %q too; give each a name of its own", last.Name)
-		}
+// distinct knows tokens that can be told apart. The zero value knows none.
+type distinct struct {
+	byHash map[[sha256.Size]byte]string // → name
+	named  map[string]bool
+}
+
+// add refuses a token whose hash or name another has: which of the two somebody shows could not be told, nor one be taken back.
+func (d *distinct) add(t *Token) error {
+	if d.byHash == nil {
+		d.byHash, d.named = map[[sha256.Size]byte]string{}, map[string]bool{}
 	}
+	if other, known := d.byHash[t.SHA256]; known {
+		return fmt.Errorf("the token %q has the hash of the token %q; give each its own", t.Name, other)
+	}
+	if d.named[t.Name] {
+		return fmt.Errorf("another token is called %q too; give each a name of its own", t.Name)
+	}
+	d.byHash[t.SHA256], d.named[t.Name] = t.Name, true
 	return nil
 }
 
@@ -78,10 +85,11 @@ func (h *Handler) SetTokens(tokens []Token) error {
 		return fmt.Errorf("%w: no Tokens: nobody could use it", ErrConfig)
 	}
 	own := slices.Clone(tokens)
+	var apart distinct
 	for i := range own {
 		err := own[i].validate()
 		if err == nil {
-			err = distinct(own[:i+1])
+			err = apart.add(&own[i])
 		}
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrConfig, err)

@@ -2,9 +2,11 @@ package api
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
@@ -44,5 +46,19 @@ func TestTokensOfOneNameAreRefused(t *testing.T) {
 	_, err := ParseTokens(strings.NewReader("a sha256:" + strings.Repeat("ab", 32) + " v3:read\n# b\n\na sha256:" + strings.Repeat("cd", 32) + " v3:read\n"))
 	if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "line 4") {
 		t.Errorf("%v, want ErrConfig and line 4", err)
+	}
+}
+
+// A file of as many tokens as fit is taken apart at once: none is compared with all that stand before it.
+func TestManyTokensAreTakenApart(t *testing.T) {
+	const tokens = 100_000
+	var file strings.Builder
+	for i := range tokens {
+		fmt.Fprintf(&file, "%d sha256:%064x v3:read\n", i, i+1)
+	}
+	began := time.Now()
+	parsed, err := ParseTokens(strings.NewReader(file.String()))
+	if took := time.Since(began); err != nil || len(parsed) != tokens || took > 10*time.Second {
+		t.Errorf("%d tokens in %v, %v", len(parsed), took, err)
 	}
 }
