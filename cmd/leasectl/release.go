@@ -102,14 +102,18 @@ next renewal. Ctrl-C ends the wait, not what was begun. Exit code 1: a lease was
 // candidates have in common as it is and evaluates the line to complete it further, and one that is a flag would be obeyed.
 var harmless = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:@/+-]*$`)
 
-// completeLeases completes the names of leases that there are, where they are harmless.
+// completeLeases completes the names of leases that there are, where they are harmless. Nobody has sent the line off yet: a server that it
+// names is told no password but its own, and whoever answers slowly keeps nobody waiting for more than --timeout.
 func (f *flags) completeLeases(cmd *cobra.Command, _ []string, begin string) ([]string, cobra.ShellCompDirective) {
+	f.TypedAlone(cmd.Flags())
 	g, err := f.open(cmd)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	defer g.close()
-	all, err := g.Holdings(cmd.Context(), g.leaders...)
+	ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
+	defer cancel()
+	all, err := g.Holdings(ctx, g.leaders...)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

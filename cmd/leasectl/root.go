@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -92,7 +93,8 @@ func (f *flags) register(fs *pflag.FlagSet, getenv func(string) string) {
 	fs.StringVar(&f.epochKey, "epoch-key", "", "Config.EpochKey, likewise")
 	fs.StringVar(&f.channel, "channel", "", "Config.Channel, likewise")
 	fs.IntVar(&f.replicas, "replicas", 0, "Config.Replicas of the instances")
-	fs.DurationVar(&f.timeout, "timeout", redisstore.OpTimeoutDefault, "patience with each answer of Redis")
+	fs.DurationVar(&f.timeout, "timeout", redisstore.OpTimeoutDefault, "patience with each answer of Redis; reading everything may take "+
+		strconv.Itoa(readingTimes)+" times as long")
 	fs.BoolVar(&f.json, "json", false, "write JSON (docs/leasectl.md has the fields)")
 }
 
@@ -101,7 +103,8 @@ type group struct {
 	*redisstore.Store
 	client  *redis.Client
 	options redisstore.Options
-	leaders []string // of elections; nil: leases are found by their prefix
+	reading time.Duration // what a reading of everything may take
+	leaders []string      // of elections; nil: leases are found by their prefix
 }
 
 func (g *group) close() {
@@ -125,7 +128,7 @@ func (f *flags) open(cmd *cobra.Command) (*group, error) {
 	if err != nil {
 		return nil, usage(err)
 	}
-	g := &group{client: client}
+	g := &group{client: client, reading: readingTimes * f.timeout}
 	if g.options, err = f.options(client); err == nil {
 		g.Store, err = redisstore.New(client, g.options)
 	}

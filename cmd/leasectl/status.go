@@ -118,8 +118,24 @@ func (g *group) checkNames(names []string) error {
 	return nil
 }
 
-// status reads everything; names: only these leases.
+// readingTimes is how many times the patience with one answer a reading of everything may take. A million leases are some 3,000 answers.
+const readingTimes = 60
+
+// errSlow: Redis answers, and a reading of everything does not come to its end.
+var errSlow = errors.New("Redis shows too little at a time")
+
+// status reads everything; names: only these leases. Who answers a little at a time does not hold it for longer than readingTimes allows.
 func (g *group) status(ctx context.Context, names []string) (*status, error) {
+	whole, cancel := context.WithTimeout(ctx, g.reading)
+	defer cancel()
+	st, err := g.read(whole, names)
+	if err != nil && whole.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%w: not everything within %v; name the leases that are meant, or raise --timeout", errSlow, g.reading)
+	}
+	return st, err
+}
+
+func (g *group) read(ctx context.Context, names []string) (*status, error) {
 	st := &status{Instances: []instance{}, Leases: []held{}}
 	var err error
 	if st.group, err = g.Group(ctx); err != nil {
@@ -247,16 +263,20 @@ func quarantineText(g *redisstore.Group) string {
 }
 
 func (st *status) epochText() string {
+	epoch := plain.Cut(st.Group.Epoch, foreignMax)
 	switch {
 	case st.Group.Epoch == "":
 		return "none: nobody has asked this Redis for a lease, or it has lost all its data"
 	case st.Group.EpochOver:
-		return st.Group.Epoch + ", over: Redis was restarted, failed over, or a replica attached itself; the next request begins another"
+		return epoch + ", over: Redis was restarted, failed over, or a replica attached itself; the next request begins another"
 	case st.Group.NoRecord:
-		return st.Group.Epoch + ", begun by a version that keeps no record: the next request of another version ends it"
+		return epoch + ", begun by a version that keeps no record: the next request of another version ends it"
 	}
-	return st.Group.Epoch
+	return epoch
 }
+
+// foreignMax is how many bytes are shown of what others wrote. An epoch has some 70.
+const foreignMax = 100
 
 func (st *status) table(out io.Writer) error {
 	none := func(text string) string {

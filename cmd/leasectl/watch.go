@@ -92,7 +92,7 @@ func (c *change) line() string {
 		parts = append(parts, fmt.Sprintf("fence %d", c.Fence))
 	}
 	if c.Before != "" {
-		parts = append(parts, "(was "+plain.Text(c.Before)+")")
+		parts = append(parts, "(was "+plain.Name(c.Before)+")")
 	}
 	if c.Text != "" {
 		parts = append(parts, plain.Text(c.Text))

@@ -15,6 +15,7 @@ const (
 	lookChunk = 1000 // keys of one script call: 0.6 ms
 	scanCount = 1000 // keys of one SCAN: 0.3 ms
 	scanMax   = 1 << 20
+	scanBytes = 256 << 20 // of their names: as many keys of 256 bytes
 )
 
 // Look executes an OpLook: who owns each of sessions, and whose heartbeat lives for how long. It reads in pieces, so
@@ -168,15 +169,20 @@ func (s *Store) scan(ctx context.Context, prefix string) ([]string, error) {
 var ErrTooMany = errors.New("too many keys")
 
 // Pages reads a scan of the keys with a prefix to its end: next reads the page at a cursor, and the cursor of the one after it. What
-// takes Redis' place may never end it, and anybody who may write can fill it: it fails after scanMax keys, an empty page counted as one.
+// takes Redis' place may never end it, and anybody who may write can fill it: it fails after scanMax keys, an empty page counted as one, and
+// after scanBytes.
 func Pages(prefix string, next func(cursor uint64) ([]string, uint64, error), take func(page []string)) error {
 	var cursor uint64
+	bytes := scanBytes
 	for left := scanMax; left >= 0; {
 		page, then, err := next(cursor)
 		if err != nil {
 			return err
 		}
-		if left -= max(len(page), 1); left < 0 {
+		for _, key := range page {
+			bytes -= len(key)
+		}
+		if left -= max(len(page), 1); left < 0 || bytes < 0 {
 			break
 		}
 		take(page)
@@ -184,8 +190,8 @@ func Pages(prefix string, next func(cursor uint64) ([]string, uint64, error), ta
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: more than %d keys begin with %q, or their scan does not end: delete what is no part of it", ErrTooMany, scanMax,
-		prefix)
+	return fmt.Errorf("%w: more than %d keys or %d MiB of them begin with %q, or their scan does not end: delete what is no part of it", ErrTooMany,
+		scanMax, scanBytes>>20, prefix)
 }
 
 func (s *Store) scanPage(ctx context.Context, client redis.Cmdable, cursor uint64, match string) ([]string, uint64,

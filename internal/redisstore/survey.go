@@ -159,7 +159,7 @@ type Holding struct {
 const Forever = time.Duration(-1)
 
 // Holdings reads the leases that there are, ascending by ID. Owner and fence of one are read together, and no two leases. Where
-// Options.ExactKeys leaves none to find, it reads those of ids.
+// Options.ExactKeys leaves none to find, it reads those of ids. ErrTooMany: what they hold takes more memory than any owners do.
 func (s *Store) Holdings(ctx context.Context, ids ...string) ([]Holding, error) {
 	if !s.wire.opt.ExactKeys && len(ids) == 0 {
 		var err error
@@ -169,13 +169,20 @@ func (s *Store) Holdings(ctx context.Context, ids ...string) ([]Holding, error) 
 		slices.Sort(ids)
 	}
 	all := make([]Holding, 0, len(ids))
-	for len(ids) > 0 {
-		n := min(len(ids), surveyPage)
+	bytes := scanBytes
+	for page := range slices.Chunk(ids, surveyPage) {
+		before := len(all)
 		var err error
-		if all, err = s.holdings(ctx, all, ids[:n]); err != nil {
+		if all, err = s.holdings(ctx, all, page); err != nil {
 			return nil, diagnose(err)
 		}
-		ids = ids[n:]
+		for i := range all[before:] {
+			bytes -= len(all[before+i].Owner)
+		}
+		if bytes < 0 {
+			return nil, fmt.Errorf("%w: what the leases from %q to %q and those before them hold takes more than %d MiB, which no owners' names do: "+
+				"delete those that are none", ErrTooMany, cut(page[0]), cut(page[len(page)-1]), scanBytes>>20)
+		}
 	}
 	return all, nil
 }
