@@ -149,6 +149,9 @@ func (w *world) untouched(c promise) bool {
 	late := w.since(since)
 next:
 	for _, n := range w.nodes {
+		if !w.looks(1) {
+			return false
+		}
 		i := n.current
 		if i == nil || !i.ready || i.gone || i.since > since || c.but != nil && c.but.node == n {
 			continue

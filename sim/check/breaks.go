@@ -117,7 +117,7 @@ func (w *world) blame(b *breach) *injection {
 	w.looks(len(late) + looksSorted*len(owners))
 	var other *injection
 	for _, inj := range slices.Backward(late) {
-		if inj.start > b.from || !inj.open && max(inj.start, inj.end)+int64(w.TTL) < b.from || inj.Kind.Has(fault.Alters) {
+		if inj.start > b.from || !inj.open && max(inj.start, inj.end)+int64(w.TTL) < b.from || inj.has(fault.Alters) {
 			continue
 		}
 		switch {

@@ -50,6 +50,7 @@ func (c *challenges) injected(inj *injection) {
 	x := c.by(string(inj.Kind))
 	c.w.looks(len(c.w.sessions.all))
 	for _, session := range c.w.sessions.all {
+		c.w.looks(len(session.terms))
 		for _, t := range session.terms {
 			if !t.believes || !inj.hits(t) {
 				continue
@@ -65,18 +66,18 @@ func (c *challenges) injected(inj *injection) {
 
 // challenges reports whether the fault can take a lease from its owner.
 func (inj *injection) challenges() bool {
-	return inj.silences() || inj.ofRedis() || inj.ends() || inj.Kind.Has(fault.Stops)
+	return inj.silences() || inj.ofRedis() || inj.ends() || inj.has(fault.Stops)
 }
 
 // ends reports whether it is over with the owner's trust, or with what that is founded on, when such a fault hits.
 func (inj *injection) ends() bool {
-	return inj.Kind.Has(fault.Kills | fault.Deletes | fault.StepsClock)
+	return inj.has(fault.Kills | fault.Deletes | fault.StepsClock)
 }
 
 // hits reports whether the fault hits the owner of the term, or its lease.
 func (inj *injection) hits(t *term) bool {
 	switch {
-	case inj.Kind.Has(fault.Deletes):
+	case inj.has(fault.Deletes):
 		return inj.session == t.session.id
 	case inj.ofRedis(), inj.Kind.Scope() == fault.ScopeNone && inj.node == nil:
 		return true
@@ -126,7 +127,7 @@ func (c *challenges) taken(t *term) (by string) {
 	gave := last.over && last.how == endReleased
 	c.w.looks(len(last.injections))
 	for _, inj := range last.injections {
-		stops := inj.Kind.Has(fault.Stops)
+		stops := inj.has(fault.Stops)
 		if gave == stops && (gave || inj.open || inj.ends() || inj.forgets() || c.w.outlasted(last, inj)) {
 			by = string(inj.Kind)
 			c.by(by).Taken++

@@ -148,10 +148,12 @@ func Judge(p Params, events iter.Seq2[history.Event, error], logs *Logs) (Result
 		c.attach(w, s.guarantees[i].Verdict)
 	}
 	err := w.read(events)
-	if errors.Is(err, ErrLaborious) {
-		return Result{Stats: w.stats}, err
+	if !errors.Is(err, ErrLaborious) {
+		w.finish(err)
 	}
-	w.finish(err)
+	if heavy := w.laborious(); heavy != nil {
+		return Result{Stats: w.stats}, heavy
+	}
 	r := Result{Stats: w.stats, Complete: w.complete && err == nil}
 	for _, c := range w.checkers {
 		r.Verdicts = append(r.Verdicts, c.verdict())

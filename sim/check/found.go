@@ -75,6 +75,7 @@ func (h *hooks) broke(s *session, format string, args ...any) {
 
 // breach records a break of which is known when it began, or how large it is: the largest is the one that is shown.
 func (h *hooks) breach(b breach, format string, args ...any) {
+	h.w.looks(looksTold)
 	h.breaks++
 	if len(h.when) < whenMax {
 		h.when = append(h.when, h.w.now)
@@ -205,7 +206,7 @@ func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
 }
 
 // sorted returns the sessions of which the instance has an open term, in a fixed order.
-func (i *instance) sorted() []string { return sortedKeys(i.held) }
+func (i *instance) sorted() []string { return sortedKeys(i.held.of) }
 
 // who names an instance for a reader: the slot, if known, and the instance.
 func (i *instance) who() string {
@@ -285,7 +286,8 @@ func (w *world) moment(e *history.Event) moment {
 }
 
 // events returns those of the ring, which are of that session, in order.
-func (w *world) events(r *ring, session string) (all []history.Event) {
+func (w *world) events(r *ring, session string) []history.Event {
+	all := make([]history.Event, 0, len(r.moments))
 	for k := range r.moments {
 		m := &r.moments[(r.next+k)%len(r.moments)]
 		if m.whole != nil {
@@ -357,6 +359,7 @@ type follower struct {
 
 // follow begins with what was seen until now, and the faults that hit the session's owners whenever that was.
 func (w *world) follow(s *session) *follower {
+	w.looks(looksTold)
 	f := &follower{before: w.events(&w.recent, "")}
 	f.before = slices.DeleteFunc(f.before, func(e history.Event) bool { return e.T < w.now-2*int64(w.TTL) })
 	if s != nil {
@@ -365,6 +368,7 @@ func (w *world) follow(s *session) *follower {
 		for _, t := range append(slices.Clone(s.terms), s.last) {
 			w.looks(f.causes(t))
 		}
+		w.looks(looksSorted * len(f.before))
 		f.before = append(append(f.before, w.events(&s.recent, s.id)...), w.events(&s.polls, s.id)...)
 		f.before = append(f.before, w.unusual(s)...)
 		slices.SortStableFunc(f.before, func(a, b history.Event) int { return cmp.Compare(a.T, b.T) })
@@ -401,11 +405,21 @@ func (f *follower) causes(t *term) (looked int) {
 		if inj.node != nil {
 			e.Node = inj.node.name
 		}
-		if !slices.ContainsFunc(f.before, func(o history.Event) bool { return o.Kind == e.Kind && o.N == e.N }) {
+		if !f.shows(&e) {
 			f.before = append(f.before, e)
 		}
 	}
 	return looked
+}
+
+// shows reports whether what happened before has an event of that kind and number.
+func (f *follower) shows(e *history.Event) bool {
+	for i := range f.before {
+		if o := &f.before[i]; o.Kind == e.Kind && o.N == e.N {
+			return true
+		}
+	}
+	return false
 }
 
 // wants: after a break neither what is routine nor the beginnings and ends of polls explain anything.

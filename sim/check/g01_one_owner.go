@@ -68,12 +68,7 @@ func (g *g1) belief(t *term, on bool) {
 			t.used = true
 			g.exercise(t.challenged)
 		}
-		g.w.looks(len(s.terms))
-		for _, u := range s.terms {
-			if u.believes && u.inst != t.inst {
-				g.overlaps[s] = append(g.overlaps[s], &overlap{u, t, t.from, [2]int64{u.until, t.until}, s.endsFor(u.inst), g.w.follow(s)})
-			}
-		}
+		g.begins(t)
 		return
 	}
 	var still []*overlap
@@ -90,6 +85,25 @@ func (g *g1) belief(t *term, on bool) {
 		return
 	}
 	g.overlaps[s] = still
+}
+
+// begins finds the overlaps that begin with the belief in a term, all of which have one exhibit.
+func (g *g1) begins(t *term) {
+	s := t.session
+	var exhibit *follower
+	g.w.looks(len(s.terms))
+	for _, u := range s.terms {
+		if !u.believes || u.inst == t.inst {
+			continue
+		}
+		if !g.w.looks(looksTold) {
+			return
+		}
+		if exhibit == nil {
+			exhibit = g.w.follow(s)
+		}
+		g.overlaps[s] = append(g.overlaps[s], &overlap{u, t, t.from, [2]int64{u.until, t.until}, s.endsFor(u.inst), exhibit})
+	}
 }
 
 func (g *g1) overlap(o *overlap, to int64) {

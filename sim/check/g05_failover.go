@@ -62,7 +62,7 @@ func (g *g5) ended(t *term, how ending) {
 	}
 	to := &takeover{session: s, victim: t, crash: crash, at: g.w.now, base: g.w.now}
 	if k := s.granted; k != nil && k.holder == t.inst.id && crash.Kind.Scope() == fault.ScopeNode {
-		to.ends = max(k.until, g.w.rest.beats[t.inst.id])
+		to.ends = max(k.until, g.w.rest.beats.of[t.inst.id])
 	}
 	s.takeover = to
 	g.watch(to)
@@ -70,13 +70,13 @@ func (g *g5) ended(t *term, how ending) {
 
 func (g *g5) injected(inj *injection) {
 	switch {
-	case inj.Kind.Has(fault.Kills):
+	case inj.has(fault.Kills):
 		g.crashes++
-	case !g.partitions || inj.node == nil || inj.node.current == nil || !inj.Kind.Has(silent):
+	case !g.partitions || inj.node == nil || inj.node.current == nil || !inj.has(silent):
 	default:
-		g.w.looks(looksSorted * len(inj.node.current.held))
+		g.w.looks(looksSorted * len(inj.node.current.held.of))
 		for _, id := range inj.node.current.sorted() {
-			g.cutOff(inj.node.current.held[id], inj)
+			g.cutOff(inj.node.current.held.of[id], inj)
 		}
 	}
 }
@@ -245,13 +245,7 @@ func (g *g5) beat(i *instance, until int64) {
 
 // silenced reports whether a fault keeps the instance from hearing that it was granted something.
 func (g *g5) silenced(i *instance) bool {
-	g.w.looks(len(g.w.open))
-	for _, inj := range g.w.open {
-		if inj.open && inj.silences() && inj.node != nil && inj.node == i.node {
-			return true
-		}
-	}
-	return false
+	return i.node != nil && i.node.silenced > 0
 }
 
 func (g *g5) began(t *term) {

@@ -44,7 +44,7 @@ func (g *g7) disturbed(*injection) {}
 // injected begins or ends a watch: a clean stop or a join from rest begins one, every fault ends the one that runs. What has moved
 // until then was moved by nothing else.
 func (g *g7) injected(inj *injection) {
-	if inj.Kind.Has(fault.Aside) {
+	if inj.has(fault.Aside) {
 		return
 	}
 	g.stop()
@@ -52,9 +52,9 @@ func (g *g7) injected(inj *injection) {
 		return
 	}
 	switch {
-	case inj.Kind.Has(fault.Starts):
+	case inj.has(fault.Starts):
 		g.watch(&movement{injection: inj})
-	case inj.Kind.Has(fault.Stops):
+	case inj.has(fault.Stops):
 		leaver := inj.node.current
 		if leaver == nil {
 			return

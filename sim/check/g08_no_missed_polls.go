@@ -236,7 +236,7 @@ func (g *g8) causes(session string, from, to int64) (by []*injection) {
 		}
 	}
 	for _, inj := range late {
-		if inj.Kind.Has(fault.Holds | fault.Deletes) {
+		if inj.has(fault.Holds | fault.Deletes) {
 			end := inj.end
 			if inj.open || end == 0 {
 				end = to

@@ -27,8 +27,8 @@ type g9 struct {
 type recovery struct {
 	injection *injection
 	back      int64
-	missing   map[string]int64 // session → its limit after back
-	late      map[string]int64 // session → how long it took
+	missing   dwindling[string, int64] // session → its limit after back
+	late      map[string]int64         // session → how long it took
 	slowest   int64
 	limit     int64      // of the slowest
 	moved     *injection // the fault that moved a limit furthest; nil: none did
@@ -47,17 +47,17 @@ func (g *g9) attach(w *world, v Verdict) {
 }
 
 func (g *g9) injected(inj *injection) {
-	if inj.Kind.Has(fault.Deletes) { // its owner loses it by another cause
+	if inj.has(fault.Deletes) { // its owner loses it by another cause
 		g.w.looks(len(g.recoveries))
 		for _, r := range g.recoveries {
-			delete(r.missing, inj.session)
+			r.missing.drop(inj.session)
 		}
 	}
 	if !inj.ofRedis() {
 		return
 	}
 	switch {
-	case inj.did == didLife || inj.did == didPlan && inj.Kind.Has(fault.Instant):
+	case inj.did == didLife || inj.did == didPlan && inj.has(fault.Instant):
 		g.returned(inj)
 	case inj.did == didPlan && inj.Kind == fault.RedisSlow:
 		g.failing = append(g.failing, inj)
@@ -121,8 +121,8 @@ func (g *g9) event(e *history.Event) {
 	case history.Arrived:
 		g.w.looks(len(g.recoveries) * looksSorted)
 		for _, r := range g.recoveries {
-			if limit, ok := r.missing[e.Session]; ok {
-				delete(r.missing, e.Session)
+			if limit, ok := r.missing.of[e.Session]; ok {
+				r.missing.drop(e.Session)
 				g.polled(r, e.Session, limit)
 			}
 		}
@@ -131,7 +131,7 @@ func (g *g9) event(e *history.Event) {
 	case history.SessionRemoved, history.SessionPaused:
 		g.w.looks(len(g.recoveries) * looksSorted)
 		for _, r := range g.recoveries {
-			delete(r.missing, e.Session)
+			r.missing.drop(e.Session)
 		}
 	}
 }
@@ -140,6 +140,7 @@ func (g *g9) event(e *history.Event) {
 // while its machine was suspended, and after that it acquires nothing for a TTL in any case.
 func (g *g9) refused(e *history.Event) {
 	_, last := g.w.quarantine()
+	g.w.looks(looksSorted * len(g.w.servers.beside))
 	for _, p := range g.w.servers.beside { // which of several masters refused is not said
 		_, other := p.quarantine(g.w)
 		last = max(last, other)
@@ -150,7 +151,7 @@ func (g *g9) refused(e *history.Event) {
 	last += int64(failoverAllowance + g.w.RenewTimeout)
 	g.w.looks(len(g.w.injections))
 	for _, inj := range g.w.injections {
-		if e.T > last && inj.node == g.w.reporter.node && inj.Kind.Has(fault.BlocksAcquire) {
+		if e.T > last && inj.node == g.w.reporter.node && inj.has(fault.BlocksAcquire) {
 			r, _ := g.w.reach(inj)
 			last = max(last, r.to)
 		}
@@ -163,18 +164,18 @@ func (g *g9) refused(e *history.Event) {
 
 // returned begins to wait for each session's next poll.
 func (g *g9) returned(inj *injection) {
-	r := &recovery{injection: inj, back: g.w.now, missing: map[string]int64{}, late: map[string]int64{}}
+	r := &recovery{injection: inj, back: g.w.now, late: map[string]int64{}}
 	g.w.looks(len(g.w.sessions.all) * looksReach)
 	for _, t := range g.w.sessions.all {
 		if !t.unpaused() {
 			continue
 		}
-		r.missing[t.id] = g.closed(inj)
+		r.missing.put(t.id, g.closed(inj))
 		if trusted(t) && !g.w.deletedUnknown(t, r.back) { // who may find its key gone, and lose it, asserts nothing
-			r.missing[t.id] = g.open()
+			r.missing.put(t.id, g.open())
 		}
 	}
-	if len(r.missing) == 0 {
+	if len(r.missing.of) == 0 {
 		return
 	}
 	if g.w.forgets(inj) {
@@ -187,14 +188,14 @@ func (g *g9) returned(inj *injection) {
 // takesOver lets a loss of data alone wait for what those before it waited for: they would wait for its quarantine too, and no less long.
 func (g *g9) takesOver(r *recovery) {
 	for _, before := range g.recoveries {
-		if !g.w.looks(looksSorted * len(r.missing)) {
+		if !g.w.looks(looksSorted * len(r.missing.of)) {
 			return
 		}
-		for id := range r.missing {
-			delete(before.missing, id)
+		for id := range r.missing.of {
+			before.missing.drop(id)
 		}
 		switch {
-		case len(before.missing) > 0:
+		case len(before.missing.of) > 0:
 		case before.limit > 0:
 			g.judge(before)
 		default: // nothing of it is known, and nothing is left to wait for
@@ -207,10 +208,10 @@ func (g *g9) takesOver(r *recovery) {
 func (g *g9) watch(r *recovery) {
 	g.w.await(func() (promise, bool) {
 		limit, last := int64(0), (*session)(nil)
-		g.w.looks(looksReach * len(r.missing))
-		for _, id := range sortedKeys(r.missing) {
+		g.w.looks(looksReach * len(r.missing.of))
+		for _, id := range sortedKeys(r.missing.of) {
 			s := g.w.session(id)
-			if limit = max(limit, r.missing[id]); last == nil || g.w.leftBehind(s).to > g.w.leftBehind(last).to {
+			if limit = max(limit, r.missing.of[id]); last == nil || g.w.leftBehind(s).to > g.w.leftBehind(last).to {
 				last = s
 			}
 		}
@@ -218,7 +219,7 @@ func (g *g9) watch(r *recovery) {
 	}, func(limit int64, excused *injection) {
 		if excused != nil {
 			r.excused = excused
-			clear(r.missing)
+			r.missing.clear()
 		} else {
 			r.slowest, r.limit = g.w.now-g.w.availableSince(r.back), limit
 		}
@@ -248,9 +249,9 @@ func (g *g9) ended(t *term, how ending) {
 		if t.inst.node.asked == nil && g.w.now > r.back+int64(g.w.Renew+g.w.RenewTimeout) {
 			continue
 		}
-		limit, ok := r.missing[t.session.id]
+		limit, ok := r.missing.of[t.session.id]
 		if ok {
-			r.missing[t.session.id] = max(limit, g.closed(r.injection))
+			r.missing.put(t.session.id, max(limit, g.closed(r.injection)))
 		}
 	}
 }
@@ -296,7 +297,7 @@ func (g *g9) polled(r *recovery, session string, limit int64) {
 	if r.excused == nil && closer(took, limit, r.slowest, r.limit) {
 		r.slowest, r.limit = took, limit
 	}
-	if len(r.missing) == 0 {
+	if len(r.missing.of) == 0 {
 		g.judge(r)
 	}
 }
@@ -309,11 +310,11 @@ func (g *g9) close(r *recovery) {
 }
 
 func (g *g9) judge(r *recovery) {
-	if r.over || g.w.phase == "end" && len(r.missing) > 0 {
+	if r.over || g.w.phase == "end" && len(r.missing.of) > 0 {
 		return
 	}
 	g.close(r)
-	if r.excused != nil && len(r.late) == 0 && len(r.missing) == 0 {
+	if r.excused != nil && len(r.late) == 0 && len(r.missing.of) == 0 {
 		g.excuse(r.excused)
 		return
 	}
@@ -331,7 +332,7 @@ func (g *g9) judge(r *recovery) {
 		g.breach(r.breach(g.w.session(ids[0])), "after %s Redis was back at %s, but %d sessions were polled again too late: session %s after "+
 			"%d ms", r.injection, clock(r.back), len(ids), ids[0], ms(r.late[ids[0]]))
 	}
-	if ids := sortedKeys(r.missing); len(ids) > 0 {
+	if ids := sortedKeys(r.missing.of); len(ids) > 0 {
 		g.breach(r.breach(g.w.session(ids[0])), "after %s Redis was back at %s, but %d sessions were not polled again in time: session %s not "+
 			"within %d ms", r.injection, clock(r.back), len(ids), ids[0], ms(r.limit))
 	}

@@ -30,9 +30,9 @@ func (g *g10) beat(i *instance) {
 	if e := x.epoch; e.until == never || g.w.now > e.until+int64(g.w.TTL) {
 		return
 	}
-	g.w.looks(looksSorted * len(i.held))
-	for _, id := range sortedKeys(i.held) {
-		if g.deaf(x, i.held[id]) {
+	g.w.looks(looksSorted * len(i.held.of))
+	for _, id := range sortedKeys(i.held.of) {
+		if g.deaf(x, i.held.of[id]) {
 			return
 		}
 	}

@@ -85,7 +85,7 @@ func (g *g12) slack(i *instance, kind history.Kind) int {
 	if kind == history.AcquireFailed {
 		return len(g.w.sessions.all) + killedSlack
 	}
-	return g.held[i.id] + len(i.held) + killedSlack
+	return g.held[i.id] + len(i.held.of) + killedSlack
 }
 
 // compare holds an instance's events against its entries.

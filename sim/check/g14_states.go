@@ -76,7 +76,7 @@ func (g *g14) state(l *load) state {
 		return stateBusy
 	case g.since(g.changes[changeMoves]):
 		return stateMoves
-	case l.node.current != nil && len(l.node.current.held) > 0:
+	case l.node.current != nil && len(l.node.current.held.of) > 0:
 		return stateHolder
 	}
 	return stateQuiet
@@ -104,7 +104,7 @@ func failureOf(inj *injection) failure {
 		return failNothing
 	case inj.did != didPlan:
 		return failRedis
-	case inj.Kind.Has(fault.Starts|fault.Kills|fault.Stops|fault.Deletes|fault.Alters|fault.Holds) || inj.Kind == fault.ClockDrift:
+	case inj.has(fault.Starts|fault.Kills|fault.Stops|fault.Deletes|fault.Alters|fault.Holds) || inj.Kind == fault.ClockDrift:
 		return failNothing
 	case inj.Kind.Refuses() > fault.RefusesNothing:
 		return failRefusing
@@ -123,7 +123,7 @@ func (inj *injection) lasts() bool {
 	if inj.did != didPlan {
 		return inj.did == didOutage || inj.did == didStray
 	}
-	return !inj.Kind.Has(fault.Instant | fault.StepsClock)
+	return !inj.has(fault.Instant | fault.StepsClock)
 }
 
 // tally counts by buckets, as far back as budgets ask. The zero value is empty.

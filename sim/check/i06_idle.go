@@ -43,7 +43,7 @@ func (g *i6) holds(name, holder string, by int) {
 // heard takes note of what the holder says: of a grant that it never heard of, executed late, or of a lease that it lost, it sends no
 // release. They are left to expire.
 func (g *i6) heard(e *history.Event) {
-	k := g.keys[e.Session]
+	k := g.keys.of[e.Session]
 	if has := e.Kind != history.Lost; k != nil && k.holder == e.Instance && k.heard != has {
 		by := 1
 		if !has {
@@ -57,13 +57,13 @@ func (g *i6) heard(e *history.Event) {
 
 // serves looks whether a service is held for anybody.
 func (g *i6) serves(name string) {
-	k := g.keys[name]
+	k := g.keys.of[name]
 	if k == nil || !strings.HasPrefix(name, servicePrefix) {
 		return
 	}
 	b := g.book
 	g.wait(&k.idle, k.holder, name, func() bool {
-		return g.keys[name] == k && k.heard && b.inUse[name] == 0 && b.unplaced == 0 && (k.until == 0 || k.until > g.w.now)
+		return g.keys.of[name] == k && k.heard && b.inUse[name] == 0 && b.unplaced == 0 && (k.until == 0 || k.until > g.w.now)
 	})
 }
 
@@ -113,12 +113,12 @@ func (g *i6) kept(i *idle, worker *instance, what string) {
 // stopped: a process that was asked to stop, and ended by itself, has given back all that it held, unless it was kept from it.
 func (g *i6) stopped(inst *instance) {
 	var stop *injection
-	g.w.looks(looksSorted * len(g.keys))
+	g.w.looks(looksSorted * len(g.keys.of))
 	for _, inj := range slices.Backward(g.w.injections) {
 		if !g.w.looks(1) {
 			break
 		}
-		if inj.Kind.Has(fault.Stops) && inj.node == inst.node {
+		if inj.has(fault.Stops) && inj.node == inst.node {
 			stop = inj
 			break
 		}
@@ -126,8 +126,8 @@ func (g *i6) stopped(inst *instance) {
 	if stop == nil || g.w.phase == "end" {
 		return
 	}
-	for _, name := range sortedKeys(g.keys) {
-		if k := g.keys[name]; k.holder != inst.id || !k.heard || k.until != 0 && k.until <= g.w.now {
+	for _, name := range sortedKeys(g.keys.of) {
+		if k := g.keys.of[name]; k.holder != inst.id || !k.heard || k.until != 0 && k.until <= g.w.now {
 			continue
 		}
 		by := g.w.hindered(inst.node, stop.start, g.w.now, stop)

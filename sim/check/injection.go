@@ -30,7 +30,9 @@ type injection struct {
 	lost          bool    // one does
 	expired       bool    // it reaches nothing that happens now
 	jumps         bool    // Redis' clock is another's from then on
-	blocksAcquire bool    // somebody sees only at its end that Redis' clock jumped, and acquires nothing for a TTL from then on
+	known         bool    // does is
+	does          fault.Effect
+	blocksAcquire bool // somebody sees only at its end that Redis' clock jumped, and acquires nothing for a TTL from then on
 }
 
 func (inj *injection) String() string {
@@ -44,17 +46,25 @@ func (inj *injection) String() string {
 	return fmt.Sprintf("%s at %s", name, clock(inj.start))
 }
 
+// has reports whether it has at least one of the effects, which are looked up once: some rules ask it of all faults, over and over.
+func (inj *injection) has(any fault.Effect) bool {
+	if !inj.known {
+		inj.does, inj.known = inj.Kind.Effects(), true
+	}
+	return inj.does&any != 0
+}
+
 // silences reports whether the fault leaves its node alive but unheard.
 func (inj *injection) silences() bool {
 	if inj.did != didPlan {
 		return inj.did == didStray
 	}
-	return inj.Kind.Has(fault.Silences)
+	return inj.has(fault.Silences)
 }
 
 // lingers is for how long after its end, in ns, what was under way may still arrive.
 func (inj *injection) lingers() int64 {
-	if inj.did == didPlan && inj.Kind.Has(fault.Lingers) {
+	if inj.did == didPlan && inj.has(fault.Lingers) {
 		return (inj.Ms + inj.Jitter) * int64(time.Millisecond)
 	}
 	return 0
@@ -62,7 +72,7 @@ func (inj *injection) lingers() int64 {
 
 // freezes reports whether the fault stops its process.
 func (inj *injection) freezes() bool {
-	return inj.did == didPlan && inj.Kind.Has(fault.Freezes)
+	return inj.did == didPlan && inj.has(fault.Freezes)
 }
 
 // forgets reports whether Redis comes back from it as another one (run_id or marker), so that a quarantine follows.
@@ -70,7 +80,7 @@ func (inj *injection) forgets() bool {
 	if inj.did != didPlan {
 		return inj.did == didLife || inj.did == didWithin || inj.anew && !inj.open
 	}
-	return inj.Kind.Has(fault.Forgets)
+	return inj.has(fault.Forgets)
 }
 
 // ofRedis reports whether the fault takes Redis away from everybody for a while.
@@ -78,25 +88,32 @@ func (inj *injection) ofRedis() bool {
 	if inj.did != didPlan {
 		return inj.did == didOutage || inj.did == didLife
 	}
-	return inj.Kind.Has(fault.Denies)
+	return inj.has(fault.Denies)
 }
 
 // failsOver reports whether another server takes over, whose clock is another.
 func (inj *injection) failsOver() bool {
-	return inj.jumps || inj.did == didPlan && inj.Kind.Has(fault.FailsOver)
+	return inj.jumps || inj.did == didPlan && inj.has(fault.FailsOver)
 }
 
 // missedFailover reports whether the fault, which ends now, may have kept somebody from hearing of a failover until now: the other
 // server's clock may be another, and who hears so acquires nothing for a TTL. Who is not disturbed hears of it with the next
 // renewal or heartbeat; disturbances that leave less time than that between them are one.
 func (w *world) missedFailover(by *injection) bool {
+	if !w.looks(len(w.losses)) || !slices.ContainsFunc(w.losses, (*injection).failsOver) {
+		return false
+	}
 	hears := int64(max(w.Renew, w.Heartbeat) + w.RenewTimeout)
 	since := by.start
 	lasted := func(inj *injection) bool { return inj.open || inj.end+inj.lingers()+hears >= since }
-	for was := since + 1; since < was && w.looks(len(w.losses)); {
+	for was := since + 1; since < was; {
 		was = since
-		for _, inj := range slices.Backward(w.since(since - hears)) {
-			if w.looks(1) && (inj.ofRedis() || inj.silences() && (by.node == nil || inj.node == by.node)) && lasted(inj) {
+		late := w.since(since - hears)
+		if !w.looks(looksReach*len(late) + len(w.losses)) {
+			break
+		}
+		for _, inj := range slices.Backward(late) {
+			if (inj.ofRedis() || inj.silences() && (by.node == nil || inj.node == by.node)) && lasted(inj) {
 				since = min(since, inj.start)
 			}
 		}
@@ -119,13 +136,13 @@ func (w *world) reach(inj *injection) (span, bool) {
 		return w.reachOfServers(inj, end), true
 	}
 	switch {
-	case inj.Kind.Has(fault.Kills): // its leases and its heartbeat outlive it
+	case inj.has(fault.Kills): // its leases and its heartbeat outlive it
 		return span{inj.start, inj.start + int64(w.TTL)}, true
 	case inj.endedUnclean != 0: // the others find out as they do of one that was killed
 		return span{inj.start, inj.endedUnclean + int64(w.TTL)}, true
-	case inj.Kind.Has(fault.Stops | fault.Disconnects):
+	case inj.has(fault.Stops | fault.Disconnects):
 		return span{inj.start, inj.start + int64(failoverAllowance)}, true
-	case inj.Kind.Has(fault.StepsClock): // its node doubts its terms, and acquires nothing for a TTL
+	case inj.has(fault.StepsClock): // its node doubts its terms, and acquires nothing for a TTL
 		return span{inj.start, inj.start + int64(w.TTL+w.Renew)}, true
 	case inj.Kind == fault.RedisSlow:
 		return span{inj.start, max(end, inj.start+inj.Ms*int64(time.Millisecond))}, true
@@ -133,7 +150,7 @@ func (w *world) reach(inj *injection) (span, bool) {
 		return span{inj.start, max(end+int64(w.TTL+w.Renew), inj.detectedAt+int64(w.TTL))}, true
 	case inj.Kind.Refuses() > fault.RefusesNothing: // what it refused last is tried again after a quarter of an interval at most (G14)
 		return span{inj.start, end + int64(w.Renew)/4}, true
-	case inj.Kind.Has(fault.BlocksAcquire):
+	case inj.has(fault.BlocksAcquire):
 		return span{inj.start, end + int64(w.TTL)}, true
 	case inj.ofRedis(), inj.silences():
 		return span{inj.start, end + inj.lingers()}, true
@@ -238,7 +255,7 @@ func (w *world) inject(e *history.Event) {
 	if n, ok := fault.SessionIndex(inj.session); ok && n <= len(w.created) && w.sessions.find(inj.session) == nil {
 		inj.session = w.created[n-1] // the plan's name for it
 	}
-	inj.open, inj.id = !inj.Kind.Has(fault.Instant), inj.index
+	inj.open, inj.id = !inj.has(fault.Instant), inj.index
 	if w.hitsServers(inj) {
 		w.challenges.injected(inj)
 		w.servers.hit(inj)
@@ -271,7 +288,9 @@ func (w *world) begin(inj *injection) {
 			w.epoch.lost(inj.start)
 		}
 	}
+	w.goesOn(w.open[inj.id], -1) // nothing heals it any more
 	w.open[inj.id] = inj
+	w.goesOn(inj, 1)
 	if inj.did == didPlan {
 		w.challenges.injected(inj)
 		w.process(inj)
@@ -282,15 +301,34 @@ func (w *world) begin(inj *injection) {
 	}
 }
 
+// goesOn counts an injection among those that last, or n = -1, no more.
+func (w *world) goesOn(inj *injection, n int) {
+	if inj == nil || !inj.open {
+		return
+	}
+	if inj.silences() || inj.ofRedis() {
+		w.hinders += n
+	}
+	if inj.node == nil {
+		return
+	}
+	if inj.silences() {
+		inj.node.silenced += n
+	}
+	if inj.freezes() {
+		inj.node.freezing += n
+	}
+}
+
 // process notes what the injection does to processes.
 func (w *world) process(inj *injection) {
 	switch {
-	case inj.Kind.Has(fault.Deletes):
+	case inj.has(fault.Deletes):
 		if inj.session != "" {
 			t := w.session(inj.session)
 			t.deletes, t.deleters = append(t.deletes, inj.start), append(t.deleters, inj)
 		}
-	case inj.node == nil && inj.Kind.Has(fault.Kills):
+	case inj.node == nil && inj.has(fault.Kills):
 		w.looks(looksSorted * len(w.nodes))
 		for _, n := range w.nodes {
 			if n.current != nil {
@@ -298,14 +336,14 @@ func (w *world) process(inj *injection) {
 			}
 		}
 	case inj.node == nil:
-	case inj.Kind.Has(fault.Kills):
+	case inj.has(fault.Kills):
 		inj.node.killer = inj
-	case inj.Kind.Has(fault.Stops):
+	case inj.has(fault.Stops):
 		inj.node.asked = inj
 		if i := inj.node.current; i != nil {
 			i.leave = inj
 		}
-	case inj.Kind.Has(fault.Freezes):
+	case inj.has(fault.Freezes):
 		inj.node.freeze(w.now)
 	}
 }
@@ -315,17 +353,6 @@ func (n *node) freeze(now int64) {
 		n.frozenAt = now
 	}
 	n.frozen, n.ever = true, true
-}
-
-// thaw lets the process go on, unless another fault still holds it.
-func (w *world) thaw(n *node) {
-	w.looks(len(w.open))
-	for _, inj := range w.open {
-		if inj.open && inj.freezes() && inj.node == n {
-			return
-		}
-	}
-	n.thawed(w.now)
 }
 
 // thawed ends a freeze, which a death does too: what is asked of the process' last moment is asked of a frozen one.
@@ -351,14 +378,15 @@ func (w *world) heal(e *history.Event) {
 
 // over ends the injection.
 func (w *world) over(inj *injection) {
+	w.goesOn(w.open[inj.id], -1)
 	delete(w.open, inj.id)
 	inj.end, inj.open = w.now, false
 	if inj.did == didPlan {
 		w.challenges.healed(inj)
 	}
 	inj.blocksAcquire = inj.blocksAcquire || (inj.silences() || inj.ofRedis()) && !w.forgets(inj) && w.missedFailover(inj)
-	if inj.freezes() && inj.node != nil {
-		w.thaw(inj.node)
+	if inj.freezes() && inj.node != nil && inj.node.freezing == 0 { // or another fault still holds it
+		inj.node.thawed(w.now)
 	}
 	w.rest.healed(inj)
 	for _, c := range w.checkers {

@@ -233,7 +233,7 @@ func (b *intents) left(e *history.Event) {
 	}
 	b.w.looks(len(b.w.injections))
 	for _, stop := range slices.Backward(b.w.injections) {
-		if !stop.Kind.Has(fault.Stops) || stop.node != i.node {
+		if !stop.has(fault.Stops) || stop.node != i.node {
 			continue
 		}
 		if b.w.hindered(i.node, stop.start, b.w.now, stop) != nil {

@@ -32,7 +32,8 @@ const (
 
 // sampled is one lease of the sample: who believes, and what was done so far.
 type sampled struct {
-	holders map[string]*window
+	holders dwindling[string, *window]
+	soonest int64 // when the first of their windows ends, or before; 0: none does
 	ops     []porcupine.Operation
 	full    bool
 }
@@ -96,7 +97,7 @@ func (o *modelCheck) sample(id string) *sampled {
 	if h.Sum32()%o.every != 0 || len(o.leases) >= sampledLeases {
 		return notSampled
 	}
-	l := &sampled{holders: map[string]*window{}}
+	l := &sampled{}
 	o.leases[id] = l
 	return l
 }
@@ -105,14 +106,14 @@ func (o *modelCheck) event(e *history.Event) {
 	switch e.Kind {
 	case history.Acquired, history.Renewed, history.RenewFailed, history.Lost, history.Released:
 		if l := o.lease(o.w.subject); l != nil && !o.w.reporter.asks { // the model knows windows only
-			o.w.looks(looksSorted * len(l.holders))
+			o.w.looks(looksSorted * l.ending(e.T))
 			l.nodeEvent(e)
 		}
 	case history.Exited:
 		for _, id := range sortedKeys(o.leases) {
 			l := o.leases[id]
-			o.w.looks(looksSorted * len(l.holders))
-			for _, inst := range sortedKeys(l.holders) {
+			o.w.looks(looksSorted * len(l.holders.of))
+			for _, inst := range sortedKeys(l.holders.of) {
 				if i := o.w.instances[inst]; i != nil && i.node != nil && i.node.name == e.Node {
 					l.expire(e.T)
 					l.close(inst, e.T)
@@ -124,7 +125,7 @@ func (o *modelCheck) event(e *history.Event) {
 
 func (l *sampled) nodeEvent(e *history.Event) {
 	l.expire(e.T)
-	held := l.holders[e.Instance]
+	held := l.holders.of[e.Instance]
 	if held != nil && e.Kind != history.Acquired && e.Fence != 0 && held.fence != 0 && e.Fence != held.fence {
 		if e.Kind != history.Renewed {
 			return // a late event of an older term
@@ -144,6 +145,7 @@ func (l *sampled) nodeEvent(e *history.Event) {
 			l.opened(e)
 		} else {
 			held.until = max(held.until, e.Until)
+			l.ends(held.until)
 		}
 	default:
 		l.close(e.Instance, e.T)
@@ -157,24 +159,46 @@ func (l *sampled) opened(e *history.Event) {
 	if l.full = l.full || len(l.ops) >= sampledOps; l.full {
 		return
 	}
-	l.holders[e.Instance] = &window{fence: e.Fence, until: e.Until}
+	l.holders.put(e.Instance, &window{fence: e.Fence, until: e.Until})
+	l.ends(e.Until)
 	l.op(leaseOp{do: opens, inst: e.Instance}, e.T)
+}
+
+// ends notes that a window ends then; 0: it does not.
+func (l *sampled) ends(until int64) {
+	if until != 0 && (l.soonest == 0 || until < l.soonest) {
+		l.soonest = until
+	}
+}
+
+// ending is among how many windows those are looked for whose time has come by now.
+func (l *sampled) ending(now int64) int {
+	if l.soonest == 0 || l.soonest > now {
+		return 0
+	}
+	return len(l.holders.of)
 }
 
 // expire closes the windows whose time has come by now.
 func (l *sampled) expire(now int64) {
-	for _, inst := range sortedKeys(l.holders) {
-		if h := l.holders[inst]; h.until != 0 && h.until <= now {
+	if l.ending(now) == 0 {
+		return
+	}
+	l.soonest = 0
+	for _, inst := range sortedKeys(l.holders.of) {
+		if h := l.holders.of[inst]; h.until != 0 && h.until <= now {
 			l.close(inst, h.until)
+		} else {
+			l.ends(h.until)
 		}
 	}
 }
 
 func (l *sampled) close(inst string, at int64) {
-	if l.holders[inst] == nil {
+	if l.holders.of[inst] == nil {
 		return
 	}
-	delete(l.holders, inst)
+	l.holders.drop(inst)
 	l.op(leaseOp{do: closes, inst: inst}, at)
 }
 

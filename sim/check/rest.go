@@ -14,21 +14,21 @@ import (
 // sets a deadline; while a fault goes on, or a dead process' heartbeat lives, there is none.
 type rest struct {
 	w           *world
-	beats       map[string]int64 // instance → end of its heartbeat, as Redis shows it (0: as long as the process lives)
-	dead        map[string]bool  // instances that are dead while their heartbeat lives
-	returns     map[string]bool  // instances that a fault silenced until just now: their next heartbeat is a change
-	tap         bool             // what Redis shows is known
-	forgot      bool             // Redis lost data, and nobody was heard there since: its quarantine is still to begin
-	due         int64            // when the fleet must be at rest
-	since       int64            // the last change
-	stalled     int64            // what the host stalled between it and the time at which all had to be settled
-	pending     bool             // a deadline runs
-	atRest      bool             // it passed, and nothing has changed since
-	wasAtRest   bool             // it was so when the last fault hit
-	by          *injection       // the last fault that hit, or was healed, since it was at rest; nil: none
-	left        string           // whose heartbeat went last in the state of rest
-	leftAt      int64            // when
-	movedAtRest bool             // something moved in the state of rest (G6 reports it once)
+	beats       dwindling[string, int64] // instance → end of its heartbeat, as Redis shows it (0: as long as the process lives)
+	dead        map[string]bool          // instances that are dead while their heartbeat lives
+	returns     map[string]bool          // instances that a fault silenced until just now: their next heartbeat is a change
+	tap         bool                     // what Redis shows is known
+	forgot      bool                     // Redis lost data, and nobody was heard there since: its quarantine is still to begin
+	due         int64                    // when the fleet must be at rest
+	since       int64                    // the last change
+	stalled     int64                    // what the host stalled between it and the time at which all had to be settled
+	pending     bool                     // a deadline runs
+	atRest      bool                     // it passed, and nothing has changed since
+	wasAtRest   bool                     // it was so when the last fault hit
+	by          *injection               // the last fault that hit, or was healed, since it was at rest; nil: none
+	left        string                   // whose heartbeat went last in the state of rest
+	leftAt      int64                    // when
+	movedAtRest bool                     // something moved in the state of rest (G6 reports it once)
 	observers   []restObserver
 }
 
@@ -44,7 +44,7 @@ type restObserver interface {
 }
 
 func (r *rest) init(w *world) {
-	*r = rest{w: w, beats: map[string]int64{}, dead: map[string]bool{}, returns: map[string]bool{}, tap: w.Tap}
+	*r = rest{w: w, dead: map[string]bool{}, returns: map[string]bool{}, tap: w.Tap}
 }
 
 // change begins a new wait: everything must be settled so long after now.
@@ -70,9 +70,9 @@ func (r *rest) reached() {
 		r.w.at(due, r.reached) // the host stalled meanwhile, or a poll was not answered
 		return
 	}
-	r.w.looks(looksSorted * len(r.beats))
-	for _, id := range sortedKeys(r.beats) {
-		if until := r.beats[id]; until != 0 && until+beatSlack < r.w.now {
+	r.w.looks(looksSorted * len(r.beats.of))
+	for _, id := range sortedKeys(r.beats.of) {
+		if until := r.beats.of[id]; until != 0 && until+beatSlack < r.w.now {
 			r.forget(id) // its end was not shown: that is the change
 			r.changeAt(max(until, r.since), r.w.settle())
 			if r.due > r.w.now {
@@ -120,21 +120,16 @@ func (r *rest) freed(k *grant) {
 
 // busy reports whether a fault goes on, or a process is dead whose heartbeat still says that it lives.
 func (r *rest) busy() bool {
-	r.w.looks(len(r.dead) + len(r.w.open))
+	r.w.looks(looksSorted * len(r.dead))
 	for id := range r.dead {
-		if _, beats := r.beats[id]; beats {
+		if _, beats := r.beats.of[id]; beats {
 			return true
 		}
 	}
 	if len(r.returns) > 0 {
 		return true
 	}
-	for _, inj := range r.w.open {
-		if inj.open && (inj.silences() || inj.ofRedis()) {
-			return true
-		}
-	}
-	return false
+	return r.w.hinders > 0
 }
 
 // redis is an event of what Redis did.
@@ -145,14 +140,14 @@ func (r *rest) redis(e *history.Event) {
 			r.forgot = false
 			r.change(int64(r.w.TTL) + r.w.settleSessions())
 		}
-		_, known := r.beats[e.Instance]
-		r.beats[e.Instance] = e.Until
+		_, known := r.beats.of[e.Instance]
+		r.beats.put(e.Instance, e.Until)
 		if !known || r.returns[e.Instance] {
 			delete(r.returns, e.Instance)
 			r.change(r.w.settle())
 		}
 	case history.RedisBeatGone:
-		if _, known := r.beats[e.Instance]; known {
+		if _, known := r.beats.of[e.Instance]; known {
 			settle := r.w.settle()
 			if r.withdrew(e.Instance) {
 				settle += int64(r.w.TTL)
@@ -164,7 +159,7 @@ func (r *rest) redis(e *history.Event) {
 			r.change(settle)
 		}
 	case history.RedisFlushed:
-		clear(r.beats)
+		r.beats.clear()
 		clear(r.dead)
 		clear(r.returns)
 		r.change(r.w.settleSessions())
@@ -175,18 +170,18 @@ func (r *rest) redis(e *history.Event) {
 // was given; it keeps what it has, which the others do not get, and is back after a TTL.
 func (r *rest) withdrew(id string) bool {
 	i := r.w.instances[id]
-	return i != nil && i.node != nil && !i.gone && i.node.asked == nil && r.beats[id] > r.w.now
+	return i != nil && i.node != nil && !i.gone && i.node.asked == nil && r.beats.of[id] > r.w.now
 }
 
 func (r *rest) ready(i *instance) {
 	if !r.tap {
-		r.beats[i.id] = 0
+		r.beats.put(i.id, 0)
 	}
 	r.change(r.w.settle())
 }
 
 func (r *rest) exited(i *instance) {
-	if _, beats := r.beats[i.id]; beats && (i.killed || r.tap) {
+	if _, beats := r.beats.of[i.id]; beats && (i.killed || r.tap) {
 		r.dead[i.id] = true
 		delete(r.returns, i.id)
 		r.atRest = false
@@ -195,7 +190,7 @@ func (r *rest) exited(i *instance) {
 	}
 	delete(r.returns, i.id)
 	if !r.tap {
-		delete(r.beats, i.id)
+		r.beats.drop(i.id)
 	}
 	r.change(r.w.settle())
 }
@@ -203,12 +198,12 @@ func (r *rest) exited(i *instance) {
 // expireBeat ends a dead instance's heartbeat at the latest when it must have expired, if nothing shows it: it is watched by
 // the expiry that Redis showed, or assumed to have been set just before the death.
 func (r *rest) expireBeat(id string) {
-	due := r.beats[id]
+	due := r.beats.of[id]
 	if due == 0 {
 		due = r.w.now + int64(r.w.TTL)
 	}
 	r.w.at(due+beatSlack, func() {
-		until, beats := r.beats[id]
+		until, beats := r.beats.of[id]
 		switch {
 		case !beats:
 		case until > due:
@@ -231,18 +226,18 @@ func (r *rest) phase() {
 func (r *rest) injected(inj *injection) {
 	r.wasAtRest = r.atRest || r.leaves(inj)
 	r.forgot = r.forgot || inj.forgets()
-	if inj.Kind.Has(fault.Aside) {
+	if inj.has(fault.Aside) {
 		return
 	}
 	r.by = inj
-	if r.pending && (inj.did != didPlan || inj.Kind.Has(fault.Silences|fault.Denies|fault.Disconnects|fault.Deletes)) {
+	if r.pending && (inj.did != didPlan || inj.has(fault.Silences|fault.Denies|fault.Disconnects|fault.Deletes)) {
 		for _, l := range r.observers {
 			l.disturbed(inj)
 		}
 	}
 	settle := r.w.settle()
 	switch {
-	case inj.Kind.Has(fault.Kills | fault.Deletes):
+	case inj.has(fault.Kills | fault.Deletes):
 		settle += int64(r.w.TTL)
 	case inj.forgets():
 		settle += int64(r.w.TTL + r.w.Renew)
@@ -256,7 +251,7 @@ func (r *rest) leaves(inj *injection) bool {
 }
 
 func (r *rest) healed(inj *injection) {
-	if !inj.Kind.Has(fault.Aside) {
+	if !inj.has(fault.Aside) {
 		r.by = inj
 	}
 	switch {
@@ -264,7 +259,7 @@ func (r *rest) healed(inj *injection) {
 		r.change(int64(r.w.TTL+r.w.Renew) + r.w.settleSessions())
 	case inj.silences(), inj.ofRedis():
 		settle := r.w.settle()
-		if inj.did == didPlan && inj.Kind.Has(fault.BlocksAcquire) || inj.blocksAcquire {
+		if inj.did == didPlan && inj.has(fault.BlocksAcquire) || inj.blocksAcquire {
 			settle += int64(r.w.TTL)
 		}
 		r.change(settle + inj.lingers())
@@ -297,7 +292,7 @@ func (r *rest) back(n *node) {
 
 // forget: the instance has no heartbeat any more.
 func (r *rest) forget(id string) {
-	delete(r.beats, id)
+	r.beats.drop(id)
 	delete(r.dead, id)
 	delete(r.returns, id)
 }
@@ -308,7 +303,7 @@ func (r *rest) held() int64 {
 	late := r.w.since(r.since - int64(r.w.PollTimeout))
 	r.w.looks(len(late))
 	for _, k := range late {
-		if k.Kind.Has(fault.Holds) && (k.open || k.end+int64(r.w.PollTimeout) >= r.since) {
+		if k.has(fault.Holds) && (k.open || k.end+int64(r.w.PollTimeout) >= r.since) {
 			return int64(r.w.PollTimeout)
 		}
 	}
@@ -328,8 +323,8 @@ func (r *rest) moved() {
 // live returns the instances that should own sessions now: alive, and with a heartbeat.
 func (r *rest) live() map[*instance]int64 {
 	live := map[*instance]int64{}
-	r.w.looks(looksSorted * len(r.beats))
-	for id := range r.beats {
+	r.w.looks(looksSorted * len(r.beats.of))
+	for id := range r.beats.of {
 		if i := r.w.instances[id]; i != nil && i.ready && !i.gone {
 			live[i] = 0
 		}

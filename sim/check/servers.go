@@ -49,7 +49,7 @@ func (w *world) hitsServers(inj *injection) bool {
 	if !w.replicated() {
 		return false
 	}
-	return inj.Kind.OfServers() || inj.Kind.Scope() == fault.ScopeRedis && inj.Kind.Has(fault.Denies) && inj.Kind != fault.RedisFlush
+	return inj.Kind.OfServers() || inj.Kind.Scope() == fault.ScopeRedis && inj.has(fault.Denies) && inj.Kind != fault.RedisFlush
 }
 
 // hit takes note of one.

@@ -12,6 +12,8 @@ type node struct {
 	current  *instance
 	pid      int64
 	named    []*instance // by whose names its process reports
+	silenced int         // faults of it that go on and leave it alive but unheard
+	freezing int         // of these, those that stop its process
 	frozen   bool
 	frozenAt int64      // beginning of the last freeze; meaningful if ever
 	thawedAt int64      // end of the last freeze; meaningful if ever
@@ -29,12 +31,12 @@ type instance struct {
 	since   int64 // when it said ready
 	gone    bool  // stopped or exited
 	killed  bool
-	leave   *injection       // the clean stop that it was asked for; nil: none
-	polls   int              // that it has begun and not ended
-	idle    int64            // when the last of them ended
-	asks    bool             // it asks Redis before each use, and trusts its lease for that use only
-	sends   bool             // it says when it is about to renew
-	held    map[string]*term // by session: open terms
+	leave   *injection               // the clean stop that it was asked for; nil: none
+	polls   int                      // that it has begun and not ended
+	idle    int64                    // when the last of them ended
+	asks    bool                     // it asks Redis before each use, and trusts its lease for that use only
+	sends   bool                     // it says when it is about to renew
+	held    dwindling[string, *term] // by session: open terms
 }
 
 // session is one polling target, and what each checker keeps of it. All of it lies together, because ten thousand sessions

@@ -38,6 +38,7 @@ type world struct {
 	losses         []*injection         // those of them after which Redis comes back as another one
 	unseen         []*injection         // those of these that nobody has seen yet, and some that somebody has
 	open           map[int64]*injection // by index in the plan, not yet healed
+	hinders        int                  // of these, those of Redis and of processes that they leave unheard
 	stalls         []span
 	timers         timers
 	seq            int64
@@ -72,7 +73,7 @@ func (w *world) node(name string) *node {
 func (w *world) instance(id string) *instance {
 	i := w.instances[id]
 	if i == nil {
-		i = &instance{id: id, held: map[string]*term{}}
+		i = &instance{id: id}
 		w.instances[id] = i
 	}
 	return i
@@ -209,7 +210,7 @@ func (w *world) term(e *history.Event) *term {
 // heldBy returns the instance's open term of the session, nil if it has none.
 func (s *session) heldBy(i *instance) *term {
 	if len(s.terms) > few {
-		return i.held[s.id]
+		return i.held.of[s.id]
 	}
 	for _, t := range s.terms {
 		if t.inst == i {
@@ -238,7 +239,7 @@ func (w *world) acquired(inst *instance, e *history.Event) {
 		}
 	}
 	s.terms = append(s.terms, t)
-	inst.held[s.id] = t
+	inst.held.put(s.id, t)
 	for _, c := range w.checkers {
 		c.began(t)
 	}
@@ -275,7 +276,7 @@ func (w *world) renewed(inst *instance, e *history.Event) {
 		w.end(s.heldBy(inst), endReplaced)
 		t = &term{session: s, inst: inst, fence: e.Fence, since: e.T}
 		s.terms = append(s.terms, t)
-		inst.held[s.id] = t
+		inst.held.put(s.id, t)
 	}
 	switch {
 	case inst.asks:
@@ -348,7 +349,7 @@ func (w *world) end(t *term, how ending) {
 	}
 	w.cease(t, w.now)
 	t.over, t.how = true, how
-	delete(t.inst.held, t.session.id)
+	t.inst.held.drop(t.session.id)
 	s := t.session
 	w.looks(len(s.terms))
 	for i, u := range s.terms {
@@ -452,7 +453,7 @@ func (w *world) exited(n *node, e *history.Event) {
 		w.fell = fmt.Sprintf("%s fell at %s (%s)", inst.who(), clock(e.T), how)
 	}
 	for _, s := range inst.sorted() {
-		w.end(inst.held[s], endExited)
+		w.end(inst.held.of[s], endExited)
 	}
 	n.killer, n.asked = nil, nil
 	w.rest.exited(inst)

@@ -37,6 +37,9 @@ const (
 // Silences are the effects that leave a process alive but unheard, or heard late.
 const Silences = Freezes | Partitions | Degrades
 
+// Effects returns all that faults of the kind have; 0 of one that no version knows.
+func (k Kind) Effects() Effect { return k.row().does }
+
 // Has reports whether faults of the kind have at least one of the effects.
 func (k Kind) Has(any Effect) bool { return k.row().does&any != 0 }
 
