@@ -143,6 +143,16 @@ func (w *world) since(from int64) []*injection {
 	return w.live
 }
 
+// late returns what since does for a rule that looks at each of them, and counts that: so many looks each. Nothing where no more may be
+// looked at.
+func (w *world) late(from int64, each int) []*injection {
+	late := w.since(from)
+	if !w.looks(each * len(late)) {
+		return nil
+	}
+	return late
+}
+
 // untouched reports whether an instance that could bring the change about has met no fault of its own for a TTL before it, nor since.
 func (w *world) untouched(c promise) bool {
 	since := c.from - int64(w.TTL)

@@ -113,10 +113,9 @@ func (w *world) blame(b *breach) *injection {
 		return b.by
 	}
 	owners := b.owners()
-	late := w.since(b.from)
-	w.looks(len(late) + looksSorted*len(owners))
+	w.looks(looksSorted * len(owners))
 	var other *injection
-	for _, inj := range slices.Backward(late) {
+	for _, inj := range slices.Backward(w.late(b.from, 1)) {
 		if inj.start > b.from || !inj.open && max(inj.start, inj.end)+int64(w.TTL) < b.from || inj.has(fault.Alters) {
 			continue
 		}

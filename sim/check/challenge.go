@@ -48,8 +48,7 @@ func (c *challenges) injected(inj *injection) {
 		return
 	}
 	x := c.by(string(inj.Kind))
-	c.w.looks(len(c.w.sessions.all))
-	for _, session := range c.w.sessions.all {
+	for _, session := range c.w.everySession(1) {
 		c.w.looks(len(session.terms))
 		for _, t := range session.terms {
 			if !t.believes || !inj.hits(t) {

@@ -147,6 +147,10 @@ func Judge(p Params, events iter.Seq2[history.Event, error], logs *Logs) (Result
 	for i, c := range w.checkers {
 		c.attach(w, s.guarantees[i].Verdict)
 	}
+	return w.judge(events, logs)
+}
+
+func (w *world) judge(events iter.Seq2[history.Event, error], logs *Logs) (Result, error) {
 	err := w.read(events)
 	if !errors.Is(err, ErrLaborious) {
 		w.finish(err)
@@ -158,7 +162,7 @@ func Judge(p Params, events iter.Seq2[history.Event, error], logs *Logs) (Result
 	for _, c := range w.checkers {
 		r.Verdicts = append(r.Verdicts, c.verdict())
 	}
-	r.limited(p)
+	r.limited(w.Params)
 	if logs != nil {
 		r.Stats.Entries = logs.Entries()
 		if err == nil {

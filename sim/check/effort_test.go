@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"testing"
+	"time"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -37,6 +38,9 @@ func TestLaboriousHistoriesAreRefused(t *testing.T) {
 				return history.Event{Kind: history.RedisGranted, Session: "s", Instance: id(i), Until: i + 1}
 			},
 		},
+		"overlaps with many": {at: func(i int64) history.Event {
+			return history.Event{Kind: history.Acquired, Session: "s", Instance: id(i % 100), Node: id(i % 100), Fence: i + 1, Until: i + 1}
+		}},
 		"lives of Redis": {
 			bend: func(p *Params) { p.Topology, p.Followed, p.Replicas = TopologySentinel, true, 2 },
 			at: func(i int64) history.Event {
@@ -57,6 +61,168 @@ func TestLaboriousHistoriesAreRefused(t *testing.T) {
 				t.Errorf("after %d events of %d it has %d verdicts, %v", r.Stats.Events, length, len(r.Verdicts), err)
 			}
 		})
+	}
+}
+
+// Histories that somebody made up of what is long over, or of what goes on while nothing comes of it, are judged as fast as others.
+func TestWhatIsOverCostsNothing(t *testing.T) {
+	const many, length, limit = 100_000, 400_000, 15 * time.Second
+	freeze := func(i int64) history.Event {
+		return history.Event{Kind: history.FaultStart, N: i, Reason: string(fault.Freeze), Node: "n"}
+	}
+	for name, at := range map[string]func(i int64) history.Event{
+		"faults that are over": func(i int64) history.Event {
+			switch {
+			case i < many:
+				return freeze(i)
+			case i < 2*many-1:
+				return history.Event{Kind: history.FaultEnd, N: i - many}
+			case i%2 == 0:
+				return freeze(i)
+			}
+			return history.Event{Kind: history.FaultEnd, N: i - 1}
+		},
+		"leases that went": func(i int64) history.Event {
+			e := history.Event{Kind: history.RedisBeat, Instance: "i", Until: 1}
+			switch {
+			case i < many:
+				e = history.Event{Kind: history.Acquired, Session: fmt.Sprint(i), Instance: "i", Node: "n", Fence: 1}
+			case i < 2*many-1:
+				e = history.Event{Kind: history.Lost, Session: fmt.Sprint(i - many), Instance: "i", Node: "n", Fence: 1}
+			case i%1000 == 0:
+				e = history.Event{Kind: history.RedisEpoch, Reason: fmt.Sprint("run ", i)}
+			}
+			return e
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := storyParams()
+			p.Tap = true
+			began := time.Now()
+			r, err := Judge(p, made(length, at), nil)
+			if took := time.Since(began); err != nil || r.Stats.Events != length || took > limit {
+				t.Errorf("%d events in %v, %v", r.Stats.Events, took, err)
+			}
+		})
+	}
+}
+
+// What a rule goes through is counted, also where it passes over most of it.
+func TestLooksAreCounted(t *testing.T) {
+	const many = 1000
+	terms := func(w *world) *session {
+		s := w.session("s")
+		for i := range many {
+			s.terms = append(s.terms, &term{session: s, inst: w.instance(fmt.Sprint(i))})
+		}
+		return s
+	}
+	for name, act := range map[string]func(w *world){
+		"nodes that are not there": func(w *world) {
+			for i := range many {
+				w.node(fmt.Sprint(i))
+			}
+			w.untouched(promise{})
+		},
+		"terms that a fault could hit": func(w *world) {
+			terms(w)
+			w.challenges.injected(&injection{Fault: fault.Fault{Kind: fault.Crash}})
+		},
+		"terms that begin beside others": func(w *world) {
+			s := terms(w)
+			for _, u := range s.terms {
+				u.believes = true
+			}
+			g := &g1{overlaps: map[*session][]*overlap{}}
+			g.w = w
+			g.begins(&term{session: s, inst: w.instance("last")})
+			if len(w.followers) != 1 {
+				t.Errorf("%d exhibits of one event", len(w.followers))
+			}
+		},
+		"breaks": func(w *world) {
+			h := &hooks{w: w, kinds: kinds{}}
+			for range many / looksTold {
+				h.broke(nil, "again")
+			}
+		},
+		"sessions": func(w *world) {
+			for i := range many {
+				w.session(fmt.Sprint(i))
+			}
+			w.everySession(1)
+		},
+		"faults": func(w *world) {
+			w.injections = make([]*injection, many)
+			w.liveFrom = 1
+			w.late(0, 1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(storyParams())
+			if act(w); w.effort.looks < many*9/10 {
+				t.Errorf("%d looks at %d", w.effort.looks, many)
+			}
+		})
+	}
+}
+
+// The model check looks for windows that end when one can have ended, and not at each event.
+func TestModelCheckLooksWhereAWindowEnds(t *testing.T) {
+	const many, until = 1000, 100
+	w := newWorld(storyParams())
+	o := newModelCheck(w)
+	s := w.session("s")
+	l := &sampled{}
+	s.sampled, o.leases["s"] = l, l
+	for i := range many {
+		w.subject, w.reporter = s, w.instance(fmt.Sprint(i))
+		o.event(&history.Event{T: 1, Kind: history.Acquired, Session: "s", Instance: w.reporter.id, Until: until + int64(i)})
+	}
+	renewed := history.Event{T: until - 1, Kind: history.Renewed, Session: "s", Instance: w.reporter.id, Until: 10 * until}
+	if o.event(&renewed); w.effort.looks != 0 {
+		t.Errorf("%d looks where no window ends", w.effort.looks)
+	}
+	if renewed.T = until; len(l.holders.of) != many {
+		t.Fatalf("%d holders", len(l.holders.of))
+	}
+	if o.event(&renewed); w.effort.looks != looksSorted*many || len(l.holders.of) != many-1 || l.soonest != until+1 {
+		t.Errorf("%d looks where one of %d ends, %d are left, and the next ends at %d", w.effort.looks, many, len(l.holders.of), l.soonest)
+	}
+}
+
+// A history that takes too much when it is at its end has no verdict either: what the rules passed over then could have broken them.
+func TestLaboriousEnds(t *testing.T) {
+	w := newWorld(storyParams())
+	w.checkers = []checker{&heavy{}}
+	w.checkers[0].attach(w, Verdict{})
+	if r, err := w.judge(made(1, func(int64) history.Event { return history.Event{Kind: history.Phase, Reason: "end"} }), nil); !errors.Is(err, ErrLaborious) ||
+		len(r.Verdicts) > 0 {
+		t.Errorf("%d verdicts, %v", len(r.Verdicts), err)
+	}
+}
+
+// heavy is a rule that looks at very much when the history is at its end.
+type heavy struct{ hooks }
+
+func (h *heavy) finish() { h.w.looks(10 * looksFree) }
+
+// A map that shrank is as small as what is left of it.
+func TestDwindlingGivesBackItsRoom(t *testing.T) {
+	var d dwindling[int, int]
+	for i := range 10_000 {
+		d.put(i, i)
+	}
+	for i := range 9_999 {
+		d.drop(i)
+	}
+	if v, there := d.of[9_999]; !there || v != 9_999 || len(d.of) != 1 || d.most > roomy {
+		t.Errorf("%v, with room for %d", d.of, d.most)
+	}
+	d.drop(9_999)
+	d.put(1, 2)
+	if d.clear(); len(d.of) != 0 {
+		t.Errorf("%v", d.of)
 	}
 }
 

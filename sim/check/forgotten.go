@@ -52,8 +52,7 @@ func (w *world) forgets(inj *injection) bool {
 
 // forgotten reports whether Redis lost data so shortly before that its quarantine may not be over, by a fault of which that holds.
 func (w *world) forgotten(at int64, holds func(inj *injection, since int64) bool) bool {
-	late := w.since(at)
-	return w.looks(len(late)*looksReach) && slices.ContainsFunc(late, func(inj *injection) bool {
+	return slices.ContainsFunc(w.late(at, looksReach), func(inj *injection) bool {
 		if !w.forgets(inj) {
 			return false
 		}

@@ -72,8 +72,7 @@ func (x *stales) event(e *history.Event) {
 			x.granted(t, e)
 		}
 	case history.TapDown:
-		x.g.w.looks(len(x.g.w.sessions.all))
-		for _, s := range x.g.w.sessions.all {
+		for _, s := range x.g.w.everySession(1) {
 			s.turns.shown = holding{}
 		}
 	case history.Arrived, history.Rejected:

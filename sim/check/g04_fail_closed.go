@@ -120,8 +120,7 @@ func (g *g4) event(e *history.Event) {
 }
 
 func (g *g4) forget(e *history.Event) {
-	g.w.looks(len(g.w.sessions.all))
-	for _, s := range g.w.sessions.all {
+	for _, s := range g.w.everySession(1) {
 		g.w.looks(len(s.renewals.all))
 		s.renewals.latest = nil
 		s.renewals.all = slices.DeleteFunc(s.renewals.all, func(r *renewal) bool {

@@ -22,8 +22,8 @@ func (g *g6) rested() {
 		return
 	}
 	g.absent()
-	g.w.looks(len(g.w.sessions.all) + looksSorted*len(g.w.instances))
-	for _, s := range g.w.sessions.all {
+	g.w.looks(looksSorted * len(g.w.instances))
+	for _, s := range g.w.everySession(1) {
 		if !s.unpaused() {
 			continue
 		}

@@ -224,10 +224,7 @@ func (g *g8) around(by []*injection) string {
 
 // causes returns the faults that could keep the session from being polled between from and to.
 func (g *g8) causes(session string, from, to int64) (by []*injection) {
-	late := g.w.since(from)
-	if !g.w.looks(len(late) * looksReach) {
-		return nil
-	}
+	late := g.w.late(from, looksReach)
 	if s := g.w.sessions.find(session); s != nil && from >= g.w.liveFrom {
 		for _, inj := range s.deleters { // a deletion has no end
 			if inj.expired && inj.end == 0 && inj.start <= to {

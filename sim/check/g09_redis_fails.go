@@ -165,8 +165,7 @@ func (g *g9) refused(e *history.Event) {
 // returned begins to wait for each session's next poll.
 func (g *g9) returned(inj *injection) {
 	r := &recovery{injection: inj, back: g.w.now, late: map[string]int64{}}
-	g.w.looks(len(g.w.sessions.all) * looksReach)
-	for _, t := range g.w.sessions.all {
+	for _, t := range g.w.everySession(looksReach) {
 		if !t.unpaused() {
 			continue
 		}

@@ -227,11 +227,7 @@ func (g *g10) faulty(inst string, at int64) bool {
 	if i == nil || i.node == nil || i.gone && i.killed {
 		return true
 	}
-	late := g.w.since(at - int64(g.w.TTL))
-	if !g.w.looks(looksReach * len(late)) {
-		return true
-	}
-	for _, inj := range late {
+	for _, inj := range g.w.late(at-int64(g.w.TTL), looksReach) {
 		if r, ok := g.w.reach(inj); ok && (inj.node == i.node || inj.ofRedis()) && r.from <= at+eventAllowance &&
 			r.to >= at-int64(g.w.TTL) {
 			return true

@@ -83,8 +83,7 @@ func (x *stores) event(e *history.Event) {
 		s.acked = max(s.acked, e.Until)
 	default:
 		s.tap = s.tap && e.Kind != history.TapDown
-		x.w.looks(len(x.w.sessions.all))
-		for _, of := range x.w.sessions.all {
+		for _, of := range x.w.everySession(1) {
 			k := s.key(of)
 			k.known = false
 			if e.Kind == history.TapDown && e.Reason != "" { // it acts as a master on, under that name

@@ -108,11 +108,7 @@ func (w *world) missedFailover(by *injection) bool {
 	lasted := func(inj *injection) bool { return inj.open || inj.end+inj.lingers()+hears >= since }
 	for was := since + 1; since < was; {
 		was = since
-		late := w.since(since - hears)
-		if !w.looks(looksReach*len(late) + len(w.losses)) {
-			break
-		}
-		for _, inj := range slices.Backward(late) {
+		for _, inj := range slices.Backward(w.late(since-hears, looksReach)) {
 			if (inj.ofRedis() || inj.silences() && (by.node == nil || inj.node == by.node)) && lasted(inj) {
 				since = min(since, inj.start)
 			}

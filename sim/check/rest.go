@@ -97,8 +97,7 @@ func (r *rest) reached() {
 // leftBehind returns when the last lease of an instance ends that is gone and could not give it back, because Redis did not
 // answer it any more.
 func (r *rest) leftBehind() (until int64) {
-	r.w.looks(len(r.w.sessions.all))
-	for _, s := range r.w.sessions.all {
+	for _, s := range r.w.everySession(1) {
 		if k := s.granted; k != nil && k.until > until {
 			if i := r.w.instances[k.holder]; i != nil && i.gone {
 				until = k.until
@@ -300,9 +299,7 @@ func (r *rest) forget(id string) {
 // held returns how much longer a lease may stay where it is since the last change: who is to give it on waits for a poll that
 // the target does not answer.
 func (r *rest) held() int64 {
-	late := r.w.since(r.since - int64(r.w.PollTimeout))
-	r.w.looks(len(late))
-	for _, k := range late {
+	for _, k := range r.w.late(r.since-int64(r.w.PollTimeout), 1) {
 		if k.has(fault.Holds) && (k.open || k.end+int64(r.w.PollTimeout) >= r.since) {
 			return int64(r.w.PollTimeout)
 		}
