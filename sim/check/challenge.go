@@ -48,17 +48,15 @@ func (c *challenges) injected(inj *injection) {
 		return
 	}
 	x := c.by(string(inj.Kind))
-	for _, session := range c.w.everySession(1) {
-		c.w.looks(len(session.terms))
-		for _, t := range session.terms {
-			if !t.believes || !inj.hits(t) {
-				continue
-			}
-			x.Struck++
-			t.injections = append(t.injections, inj)
-			if inj.open {
-				inj.terms = append(inj.terms, t)
-			}
+	c.w.looks(looksSorted * len(c.w.terms.of))
+	for t := range c.w.terms.of { // in any order: they are counted
+		if !t.believes || !inj.hits(t) {
+			continue
+		}
+		x.Struck++
+		t.injections = append(t.injections, inj)
+		if inj.open {
+			inj.terms = append(inj.terms, t)
 		}
 	}
 }

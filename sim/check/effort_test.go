@@ -113,7 +113,7 @@ func TestLooksAreCounted(t *testing.T) {
 	terms := func(w *world) *session {
 		s := w.session("s")
 		for i := range many {
-			s.terms = append(s.terms, &term{session: s, inst: w.instance(fmt.Sprint(i))})
+			w.opens(&term{session: s, inst: w.instance(fmt.Sprint(i))})
 		}
 		return s
 	}
@@ -206,6 +206,17 @@ func TestLaboriousEnds(t *testing.T) {
 type heavy struct{ hooks }
 
 func (h *heavy) finish() { h.w.looks(10 * looksFree) }
+
+// Very many events earn no more than those of the longest storms.
+func TestEventsEarnUpToALimit(t *testing.T) {
+	w := newWorld(storyParams())
+	for range looksEarned/looksEach + 10 {
+		w.earns()
+	}
+	if w.effort.allowed != looksEarned || !w.looks(looksFree+looksEarned) || w.looks(1) {
+		t.Errorf("they earned %d", w.effort.allowed)
+	}
+}
 
 // A map that shrank is as small as what is left of it.
 func TestDwindlingGivesBackItsRoom(t *testing.T) {

@@ -152,7 +152,7 @@ func (g *i5) tried(since int64) (n int) {
 
 // conflict waits for the end of a session that was accepted while another one of its service ran.
 func (g *i5) conflict(s *intent, v *want, at int64) {
-	if s.accepted != at || g.rival(s, v) == nil {
+	if s.accepted != at || !g.rivalled(s, v) {
 		return
 	}
 	s.conflicts = at
@@ -193,15 +193,15 @@ func (g *i5) met(s *intent) {
 	s.conflicts = 0
 }
 
-// rival returns another session of the same service that runs, as far as a Redis that lost data since can be believed.
-func (g *i5) rival(s *intent, v *want) *intent {
-	g.w.looks(len(g.book.order))
-	for _, o := range g.book.order {
-		if o != s && o.state == stateRunning && o.want != nil && o.want.service == v.service && !g.book.forgiven(o) {
-			return o
+// rivalled reports whether another session of the same service runs, as far as a Redis that lost data since can be believed.
+func (g *i5) rivalled(s *intent, v *want) bool {
+	g.w.looks(looksSorted * len(g.book.running.of))
+	for _, o := range g.book.running.of {
+		if o != s && o.want != nil && o.want.service == v.service && !g.book.forgiven(o) {
+			return true
 		}
 	}
-	return nil
+	return false
 }
 
 // closed judges how a session ended.

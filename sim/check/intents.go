@@ -19,7 +19,8 @@ type intents struct {
 	wants        map[string]*want // by "service:profile:bucket"
 	byHash       map[string]*want // by idempotency key
 	sessions     map[string]*intent
-	order        []*intent // of sessions, by when they were first heard of
+	running      dwindling[string, *intent] // of these, those whose record says so
+	order        []*intent                  // of sessions, by when they were first heard of
 	streams      map[int64]*served
 	touched      *intent         // whose pipeline the event in hand is; nil: it is of none
 	staffedSince int64           // since when a worker has been there all the time; -1: none is there
@@ -301,6 +302,11 @@ func (b *intents) state(e *history.Event) {
 		return
 	}
 	s.state, s.reason, s.since = state, reason, e.T
+	if state == stateRunning {
+		b.running.put(s.id, s)
+	} else {
+		b.running.drop(s.id)
+	}
 	b.count(s)
 }
 
@@ -338,6 +344,7 @@ func (b *intents) place(s *intent, v *want) {
 func (b *intents) lost() {
 	b.lostAt = b.w.now
 	b.unknown()
+	b.running.clear()
 	b.w.looks(looksSorted * len(b.order))
 	for _, s := range b.order {
 		s.state, s.reason, s.since, s.stopped = "", "", b.w.now, 0

@@ -24,13 +24,14 @@ type world struct {
 	nodes          map[string]*node
 	instances      map[string]*instance
 	sessions       sessions
-	subject        *session  // of the event in hand; that of no name if it names none
-	reporter       *instance // the instance that reports the event in hand; nil: none does
-	alive          int       // instances that take part
-	populatedSince int64     // when the first of them came, after there had been none
-	redundantSince int64     // when the second of them came, after there had been fewer
-	existing       int       // sessions that exist and are not paused
-	created        []string  // sessions in the order of their creation
+	terms          dwindling[*term, struct{}] // that are open
+	subject        *session                   // of the event in hand; that of no name if it names none
+	reporter       *instance                  // the instance that reports the event in hand; nil: none does
+	alive          int                        // instances that take part
+	populatedSince int64                      // when the first of them came, after there had been none
+	redundantSince int64                      // when the second of them came, after there had been fewer
+	existing       int                        // sessions that exist and are not paused
+	created        []string                   // sessions in the order of their creation
 	injections     []*injection
 	live           []*injection // those of them that may reach what happens now
 	liveFrom       int64        // what the others reached lies before
@@ -96,7 +97,7 @@ func (w *world) take(e *history.Event) {
 	w.elapse(e.T)
 	w.now = e.T
 	w.stats.Events++
-	w.effort.allowed += looksEach
+	w.earns()
 	w.stats.LastT = e.T
 	w.find(e)
 	if w.replicated() && e.Aside() {
@@ -238,8 +239,7 @@ func (w *world) acquired(inst *instance, e *history.Event) {
 			u.passed = true
 		}
 	}
-	s.terms = append(s.terms, t)
-	inst.held.put(s.id, t)
+	w.opens(t)
 	for _, c := range w.checkers {
 		c.began(t)
 	}
@@ -248,6 +248,13 @@ func (w *world) acquired(inst *instance, e *history.Event) {
 	if !inst.asks {
 		w.trust(t)
 	}
+}
+
+// opens takes note of a term that begins.
+func (w *world) opens(t *term) {
+	t.session.terms = append(t.session.terms, t)
+	t.inst.held.put(t.session.id, t)
+	w.terms.put(t, struct{}{})
 }
 
 // uses follows an instance that asks before each use: it trusts its lease from the beginning of a poll, before which Redis
@@ -275,8 +282,7 @@ func (w *world) renewed(inst *instance, e *history.Event) {
 		s := w.subject
 		w.end(s.heldBy(inst), endReplaced)
 		t = &term{session: s, inst: inst, fence: e.Fence, since: e.T}
-		s.terms = append(s.terms, t)
-		inst.held.put(s.id, t)
+		w.opens(t)
 	}
 	switch {
 	case inst.asks:
@@ -350,6 +356,7 @@ func (w *world) end(t *term, how ending) {
 	w.cease(t, w.now)
 	t.over, t.how = true, how
 	t.inst.held.drop(t.session.id)
+	w.terms.drop(t)
 	s := t.session
 	w.looks(len(s.terms))
 	for i, u := range s.terms {
