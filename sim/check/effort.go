@@ -25,7 +25,7 @@ const (
 	looksSorted = 4  // what is brought in order first, or lies in a map
 	looksServed = 8  // a poll at the target that another may meet
 	looksTimer  = 16 // one that runs
-	looksTold   = 64 // a break, or the beginning of what may become one, that is written down
+	looksNoted  = 64 // a break, or the beginning of what may become one, that is written down
 )
 
 // few is up to how many are looked at one after the other, where more are looked up by name.

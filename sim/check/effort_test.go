@@ -142,7 +142,7 @@ func TestLooksAreCounted(t *testing.T) {
 		},
 		"breaks": func(w *world) {
 			h := &hooks{w: w, kinds: kinds{}}
-			for range many / looksTold {
+			for range many / looksNoted {
 				h.broke(nil, "again")
 			}
 		},

@@ -75,7 +75,7 @@ func (h *hooks) broke(s *session, format string, args ...any) {
 
 // breach records a break of which is known when it began, or how large it is: the largest is the one that is shown.
 func (h *hooks) breach(b breach, format string, args ...any) {
-	h.w.looks(looksTold)
+	h.w.looks(looksNoted)
 	h.breaks++
 	if len(h.when) < whenMax {
 		h.when = append(h.when, h.w.now)
@@ -359,7 +359,7 @@ type follower struct {
 
 // follow begins with what was seen until now, and the faults that hit the session's owners whenever that was.
 func (w *world) follow(s *session) *follower {
-	w.looks(looksTold)
+	w.looks(looksNoted)
 	f := &follower{before: w.events(&w.recent, "")}
 	f.before = slices.DeleteFunc(f.before, func(e history.Event) bool { return e.T < w.now-2*int64(w.TTL) })
 	if s != nil {

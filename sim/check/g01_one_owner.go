@@ -96,7 +96,7 @@ func (g *g1) begins(t *term) {
 		if !u.believes || u.inst == t.inst {
 			continue
 		}
-		if !g.w.looks(looksTold) {
+		if !g.w.looks(looksNoted) {
 			return
 		}
 		if exhibit == nil {
