@@ -35,7 +35,7 @@ func TestLongerTTLIsRefusedAtStart(t *testing.T) { // G1
 	if !errors.Is(err, ErrQuarantineTooShort) {
 		t.Fatalf("Start = %v, want ErrQuarantineTooShort", err)
 	}
-	for _, said := range []string{"10s", "3s", "poll:epoch:group", "node quarantine 10s"} {
+	for _, said := range []string{"10s", "3s", "poll:epoch:group", "leasectl quarantine 10s"} {
 		if !strings.Contains(err.Error(), said) {
 			t.Errorf("%q does not say %q", err, said)
 		}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -86,6 +87,10 @@ func (l *timeline) note(e *history.Event) {
 	if e.Kind == history.FaultStart || e.Kind == history.FaultEnd {
 		l.tell(e.T, fmt.Sprintf("%s %s %s", e.Kind, e.Reason, e.Node))
 	}
+	if e.Kind == history.Exited {
+		delete(l.sure, e.Instance)
+	}
+	l.noteServers(e)
 	if e.Session != l.session || l.session == "" {
 		return
 	}
@@ -112,7 +117,23 @@ func (l *timeline) note(e *history.Event) {
 	case history.Rejected:
 		l.tell(e.T, "a poll is refused by its fence")
 	case history.RedisGranted, history.RedisDeleted:
-		l.tell(e.T, "redis: "+e.Kind.String())
+		l.tell(e.T, cmp.Or(e.Node, "redis")+": "+e.Kind.String())
+	}
+}
+
+// noteServers tells what becomes of a Redis with replicas.
+func (l *timeline) noteServers(e *history.Event) {
+	switch {
+	case e.Kind == history.RedisLife:
+		l.tell(e.T, "redis: another life by "+e.Reason)
+	case e.Kind == history.RedisMajority && e.N == 0:
+		l.tell(e.T, "redis: no majority is together")
+	case e.Kind == history.RedisMajority:
+		l.tell(e.T, "redis: a majority is together")
+	case e.Kind == history.Routed && e.N == 0:
+		l.tell(e.T, e.Node+": is not led to the master")
+	case e.Kind == history.Routed:
+		l.tell(e.T, e.Node+": is led to the master")
 	}
 }
 

@@ -43,7 +43,11 @@ Exit code 1: it found something.`,
 					fmt.Fprintf(out, "%s: %s\n    then:    %s\n    mend it: %s\n", x.Name, plain.Text(x.What), plain.Text(x.Consequence),
 						plain.Text(x.Mend))
 				}
-				_, err = fmt.Fprintf(out, "%d findings\n", len(all))
+				count := "findings"
+				if len(all) == 1 {
+					count = "finding"
+				}
+				_, err = fmt.Fprintln(out, len(all), count)
 			}
 			if err == nil && len(all) > 0 {
 				err = errFindings

@@ -9,10 +9,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -56,16 +58,17 @@ func Args(args ...string) Option {
 // Server is a redis-server that belongs to one test. Its methods fail the test instead of returning errors. They must
 // not be called at the same time, except Addr, URL and the clients.
 type Server struct {
-	t        testing.TB
-	binary   string
-	dir      string
-	port     int
-	args     []string
-	cluster  bool
-	password string
-	sentinel string // configuration file, if it is one
-	proc     *process
-	hand     *redis.Client // of Do
+	t         testing.TB
+	binary    string
+	dir       string
+	port      int
+	args      []string
+	cluster   bool
+	password  string
+	sentinel  string     // configuration file, if it is one
+	authority *authority // of its certificate; nil: it speaks no TLS
+	proc      *process
+	hand      *redis.Client // of Do
 }
 
 // Start starts a server and waits until it answers. Without redis-server in PATH the test is skipped, except in CI
@@ -142,16 +145,25 @@ func freePort() (int, error) {
 // Addr returns host:port. It stays the same over Restart.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
-// URL returns the server's redis:// URL.
-func (s *Server) URL() string {
-	if s.password != "" {
-		return "redis://:" + s.password + "@" + s.Addr()
+// URL returns the server's redis:// URL, of TLS rediss://.
+func (s *Server) URL() string { return s.UserURL("", s.password) }
+
+// UserURL is URL for a user and a password.
+func (s *Server) UserURL(user, password string) string {
+	u := url.URL{Scheme: "redis", Host: s.Addr()}
+	if s.authority != nil {
+		u.Scheme = "rediss"
 	}
-	return "redis://" + s.Addr()
+	if password != "" {
+		u.User = url.UserPassword(user, password)
+	}
+	return u.String()
 }
 
 func (s *Server) options() *redis.Options {
-	return &redis.Options{Addr: s.Addr(), Password: s.password, ContextTimeoutEnabled: true, MaxRetries: -1}
+	return &redis.Options{
+		Addr: s.Addr(), Password: s.password, TLSConfig: s.authority.config(), ContextTimeoutEnabled: true, MaxRetries: -1,
+	}
 }
 
 // IsCluster reports whether the server was started with Cluster.
@@ -304,7 +316,7 @@ func (s *Server) spawn(ready string, extra ...string) (*process, error) {
 	if s.sentinel != "" {
 		args = []string{s.sentinel, "--sentinel", "--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir}
 	}
-	args = append(append(args, s.args...), extra...)
+	args = slices.Concat(args, s.authority.args(s.port), s.args, extra)
 	p := &process{
 		cmd:  exec.CommandContext(context.Background(), s.binary, args...),
 		out:  &output{want: []byte(ready), ready: make(chan struct{})},

@@ -2,6 +2,8 @@ package redistest_test
 
 import (
 	"context"
+	"crypto/x509"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -59,4 +61,21 @@ func TestFreeze(t *testing.T) {
 	}
 	s.Thaw()
 	s.Do("PING")
+}
+
+// A server of TLS is reached by who trusts its authority, on a new connection as long as its certificate is valid.
+func TestTLS(t *testing.T) {
+	s := redistest.Start(t, redistest.TLS())
+	if err := s.Client().Ping(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	s.Certify(time.Now().Add(-time.Hour))
+	var invalid x509.CertificateInvalidError
+	if err := s.Client().Ping(t.Context()).Err(); !errors.As(err, &invalid) || invalid.Reason != x509.Expired {
+		t.Errorf("with an expired certificate: %v", err)
+	}
+	s.Certify(time.Now().Add(time.Hour))
+	if err := s.Client().Ping(t.Context()).Err(); err != nil {
+		t.Error(err)
+	}
 }

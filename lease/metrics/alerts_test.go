@@ -66,8 +66,19 @@ func (s *scrapes) ask(n int) {
 			now[f.GetName()+"{"+strings.Join(labels, ",")+"}"] = m.GetCounter().GetValue() + m.GetGauge().GetValue()
 		}
 	}
+	now[up] = 1
 	for range n {
 		s.seen = append(s.seen, now)
+	}
+}
+
+// up is what Prometheus itself says of whether the process answered.
+const up = `up{job="fleet",instance="one"}`
+
+// unheard is n minutes in which the process does not answer.
+func (s *scrapes) unheard(n int) {
+	for range n {
+		s.seen = append(s.seen, map[string]float64{up: 0})
 	}
 }
 
@@ -104,6 +115,12 @@ var faults = map[string]func(t *testing.T, s *scrapes){
 		await(t, s.r, "instance_health{state=silent}", exactly(1))
 		s.ask(3)
 		server.Thaw()
+	},
+	"LeasestormInstanceUnheard": func(t *testing.T, s *scrapes) { // it hangs, or its process has ended
+		_, s.r = keeper(t, redistest.Start(t))
+		await(t, s.r, "instance_health{state=ok}", exactly(1))
+		s.ask(3)
+		s.unheard(10) // longer than Prometheus remembers what was told last
 	},
 	"LeasestormRedisLostData": func(t *testing.T, s *scrapes) {
 		server := redistest.Start(t)
@@ -168,8 +185,8 @@ var faults = map[string]func(t *testing.T, s *scrapes){
 		first := &scrapes{t: t}
 		elected(t, server, first, "same")
 		await(t, first.r, "election_leader{election=sovereign:leader}", exactly(1))
+		s.unheard(3) // it notices as it starts, before anybody can have asked it
 		elected(t, server, s, "same")
-		s.ask(3)
 		await(t, s.r, "election_duplicates_total{election=sovereign:leader}", atLeast(1))
 		s.ask(3)
 	},
