@@ -258,7 +258,7 @@ func (r *releasing) begin(ctx context.Context, name string, t *term, h *redissto
 		return
 	}
 	if r.within > 0 && h.Fence > 0 {
-		if err := r.g.AskBack(ctx, r.by, *h); err != nil {
+		if err := r.g.AskBack(ctx, r.by, r.within, *h); err != nil {
 			r.say(name, "its owner cannot be asked: "+oneLine(err))
 		}
 	}
