@@ -32,6 +32,8 @@ type fakeRedis struct {
 	losses int           // of all data, so far
 	quiet  time.Time     // end of quarantine
 	ahead  time.Duration // of its clock; 0: it does not tell the time
+	asked  []redisstore.Give
+	reads  int // of what is asked
 }
 
 type fakeLease struct {
@@ -115,6 +117,14 @@ func (f *fakeStore) TooShort(time.Duration, time.Duration) error         { retur
 func (f *fakeStore) Pass(context.Context, string, string, time.Duration, ...string) ([]string, error) {
 	return nil, nil
 }
+
+func (f *fakeStore) Asked(_ context.Context, g redisstore.Give) bool {
+	f.r.mu.Lock()
+	defer f.r.mu.Unlock()
+	f.r.reads++
+	return slices.Contains(f.r.asked, g)
+}
+
 func (f *fakeStore) CheckLease(string) error { return nil }
 func (f *fakeStore) Close() error            { return nil }
 

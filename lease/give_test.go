@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,10 +19,16 @@ func TestAskedBackGivesTheNamedTerm(t *testing.T) { // G1
 		r := newFakeRedis()
 		g := newRig(t, r, "a", true, nil)
 		pass(time.Second)
-		asked := func(owner, name string, fence int64) {
+		said := func(owner, name string, fence int64) {
 			r.forge(core.Notice{Kind: redisstore.NoticeGive, From: "leasectl", IDs: []string{name},
 				Peers: []string{owner, strconv.FormatInt(fence, 10)}})
 			pass(time.Second)
+		}
+		asked := func(owner, name string, fence int64) {
+			r.mu.Lock()
+			r.asked = append(r.asked, redisstore.Give{From: "leasectl", Lease: name, Owner: owner, Fence: fence})
+			r.mu.Unlock()
+			said(owner, name, fence)
 		}
 		begun, fence := make(chan struct{}), int64(0)
 		ended := make(chan error, 1)
@@ -37,6 +44,7 @@ func TestAskedBackGivesTheNamedTerm(t *testing.T) { // G1
 		asked("a", "job", fence-1)
 		asked("b", "job", fence)
 		asked("a", "other", fence)
+		said("a", "job", fence) // as who may publish and write nothing can
 		select {
 		case err := <-ended:
 			t.Fatalf("given back for what named another term: %v", err)
@@ -53,6 +61,43 @@ func TestAskedBackGivesTheNamedTerm(t *testing.T) { // G1
 		}
 		if h, err := g.keeperOf().TryAcquire(t.Context(), "job"); err != nil || h.Fence() <= fence {
 			t.Errorf("afterwards: %v, %v", h, err)
+		}
+	})
+}
+
+// Who may only publish, and has found the fence of a term, has Redis read a few times, whatever he sends, and has nothing kept.
+func TestForgedAskingsAreReadSeldom(t *testing.T) { // G14
+	synctest.Test(t, func(t *testing.T) {
+		r := newFakeRedis()
+		g := newRig(t, r, "a", true, nil)
+		pass(time.Second)
+		h, err := g.keeperOf().TryAcquire(t.Context(), "job")
+		if err != nil {
+			t.Fatal(err)
+		}
+		forged := func(from string) {
+			r.forge(core.Notice{Kind: redisstore.NoticeGive, From: from, IDs: []string{"job"}, Peers: []string{"a", strconv.FormatInt(h.Fence(), 10)}})
+		}
+		for range 1000 {
+			forged("x")
+			pass(time.Millisecond)
+		}
+		pass(time.Second)
+		r.mu.Lock()
+		reads := r.reads
+		r.mu.Unlock()
+		if most := int(time.Second/askPause) + 2; reads == 0 || reads > most {
+			t.Errorf("%d readings, want 1 to %d", reads, most)
+		}
+		forged(strings.Repeat("x", askerMax+1))
+		pass(time.Second)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.reads != reads {
+			t.Error("a name as long as a notice is kept")
+		}
+		if !h.Valid() {
+			t.Error("given back for what stands nowhere")
 		}
 	})
 }

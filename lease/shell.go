@@ -28,6 +28,7 @@ type store interface {
 	Unused(ctx context.Context) bool
 	TooShort(needs, agreed time.Duration) error
 	CheckLease(name string) error
+	Asked(ctx context.Context, g redisstore.Give) bool
 	Close() error
 }
 
@@ -87,6 +88,7 @@ type shell struct {
 	changing int     // requests under way that change what is held
 	listened bool    // somebody listens: events are worth building
 	holds    []*Hold // carry's scratch
+	asks     asks
 
 	source source
 }

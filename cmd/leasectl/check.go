@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,8 +106,8 @@ func (g *group) denied(ctx context.Context) ([]finding, error) {
 	case err == nil:
 		return nil, nil
 	case errors.Is(err, redisstore.ErrDenied):
-		words, line, _ := strings.Cut(err.Error(), "grant it with: ")
-		return []finding{{"acl", strings.TrimSuffix(words, "; "), nothing, line}}, nil
+		words, line := redisstore.Grant(err)
+		return []finding{{"acl", words, nothing, cmp.Or(line, "grant what docs/redis.md lists")}}, nil
 	case errors.Is(err, redisstore.ErrRefused):
 		code, _, _ := strings.Cut(strings.TrimPrefix(err.Error(), redisstore.ErrRefused.Error()+": "), " ")
 		if mend, known := refusals[code]; known {
@@ -232,16 +233,16 @@ func ofLeases(st *status) (all []finding) {
 		return all
 	}
 	if agreed := st.group.Agreed; agreed > 0 && most.longest > agreed {
-		all = append(all, finding{"ttl", fmt.Sprintf("keys of %s live for another %v, and the quarantine is %v", most.ID,
+		all = append(all, finding{"ttl", fmt.Sprintf("keys of %s live for another %v, and the quarantine is %v", plain.Name(most.ID),
 			most.longest.Round(time.Millisecond), agreed), "after a loss of data others are granted what it still believes in: two owners",
 			"leasectl quarantine <the longest TTL of any instance>"})
 	}
 	// Who renews every third of its TTL has two thirds of it left at least.
 	if 2*least.longest < most.longest {
-		all = append(all, finding{"ttl-differs", fmt.Sprintf("keys of %s live for another %v, those of %s for %v", least.ID,
-			least.longest.Round(time.Millisecond), most.ID, most.longest.Round(time.Millisecond)),
+		all = append(all, finding{"ttl-differs", fmt.Sprintf("keys of %s live for another %v, those of %s for %v", plain.Name(least.ID),
+			least.longest.Round(time.Millisecond), plain.Name(most.ID), most.longest.Round(time.Millisecond)),
 			"they have other TTLs, or the first does not renew: its leases are free that much sooner",
-			"give all instances one TTL, or look at the log of " + least.ID})
+			"give all instances one TTL, or look at the log of " + plain.Name(least.ID)})
 	}
 	return all
 }

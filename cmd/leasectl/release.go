@@ -213,7 +213,7 @@ func (r *releasing) run(ctx context.Context, names []string, fence int64) ([]*en
 	for _, t := range r.left {
 		if !t.fenced {
 			t.end.Result = endKept
-			t.end.Text = "still " + t.Owner + "'s under fence " + fenceText(t.Fence)
+			t.end.Text = "still " + plain.Name(t.Owner) + "'s under fence " + fenceText(t.Fence)
 		}
 	}
 	return ends, err
@@ -223,7 +223,7 @@ func holderText(h *redisstore.Holding) string {
 	if h == nil {
 		return "nobody has the lease"
 	}
-	return fmt.Sprintf("%q has the lease under fence %s", h.Owner, fenceText(h.Fence))
+	return fmt.Sprintf("%q has the lease under fence %s", plain.Cut(h.Owner, 100), fenceText(h.Fence))
 }
 
 // read reads the leases that are left.
@@ -258,11 +258,11 @@ func (r *releasing) begin(ctx context.Context, name string, t *term, h *redissto
 	t.end.Owner, t.end.Fence = h.Owner, h.Fence
 	if strings.HasPrefix(h.Owner, marker) {
 		t.fenced = true
-		r.say(name, "was fenced off before by "+h.Owner+"; it expires in "+leftText(leftMs(h.Left)))
+		r.say(name, "was fenced off before by "+plain.Name(h.Owner)+"; it expires in "+leftText(leftMs(h.Left)))
 		return
 	}
 	if r.within > 0 && h.Fence > 0 {
-		if err := r.g.AskBack(ctx, r.by, *h); err != nil {
+		if err := r.g.AskBack(ctx, r.by, r.within, *h); err != nil {
 			r.say(name, "its owner cannot be asked: "+oneLine(err))
 		}
 	}
@@ -354,9 +354,9 @@ func (r *releasing) fenceOff(ctx context.Context, name string, t *term, h *redis
 		return err
 	}
 	t.fenced, t.Left, t.end.Result, t.end.TTLMs = true, h.Left, endFenced, leftMs(h.Left)
-	why := fmt.Sprintf("%s did not give it back within %v", h.Owner, r.within)
+	why := fmt.Sprintf("%s did not give it back within %v", plain.Name(h.Owner), r.within)
 	if r.within == 0 {
-		why = h.Owner + " was not asked"
+		why = plain.Name(h.Owner) + " was not asked"
 	}
 	r.say(name, fmt.Sprintf("%s; fenced off under fence %d, it expires in %s", why, fence, leftText(leftMs(h.Left))))
 	return nil

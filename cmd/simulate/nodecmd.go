@@ -136,12 +136,12 @@ func nodeFlag(command []string) string {
 	return " --node-cmd " + shellWord(strings.Join(words, " "))
 }
 
-// shellWord writes a word so that a shell, and splitCommand, read it as it is. Of control characters, which it cannot write, the
-// reader sees Go's.
+// shellWord writes a word so that a shell, and splitCommand, read it as it is. Control characters, which it cannot write, are
+// shown, and what stands beside them is no command all the same.
 func shellWord(w string) string {
 	quotedWord, err := syntax.Quote(w, syntax.LangPOSIX)
 	if err != nil {
-		return strconv.Quote(w)
+		return plain.Word(w)
 	}
 	return quotedWord
 }

@@ -102,3 +102,12 @@ func TestReplayFlags(t *testing.T) {
 		}
 	}
 }
+
+// What is printed to be pasted runs nothing that a word holds, also where it cannot be written as it is.
+func TestShellWordRunsNothing(t *testing.T) {
+	for in, want := range map[string]string{"\x01$(id)": `'\u0001$(id)'`, "$(id)": `'$(id)'`, "\x02`id`": "'\\u0002`id`'"} {
+		if got := shellWord(in); got != want {
+			t.Errorf("shellWord(%q) = %s, want %s", in, got, want)
+		}
+	}
+}

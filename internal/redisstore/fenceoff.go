@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -19,9 +20,10 @@ var (
 	ErrNoExpiry = errors.New("the lease never expires, and the group has agreed on no quarantine")
 )
 
-// AskBack asks the owner of a term to end its work and to give the lease back, in the name of from. It is a notice: it may be lost, and
-// an owner of an earlier version passes it over.
-func (s *Store) AskBack(ctx context.Context, from string, h Holding) error {
+// AskBack asks the owner of a term to end its work and to give the lease back, in the name of from. What it asks stands in a key, for life:
+// the notice, which anybody who may publish can send, only has the owner read it (Asked). It may be lost, and an owner of an earlier
+// version passes it over.
+func (s *Store) AskBack(ctx context.Context, from string, life time.Duration, h Holding) error {
 	for _, instance := range []string{from, h.Owner} {
 		if err := CheckInstance(instance); err != nil {
 			return err
@@ -30,13 +32,33 @@ func (s *Store) AskBack(ctx context.Context, from string, h Holding) error {
 	if err := s.CheckLease(h.ID); err != nil {
 		return err
 	}
+	g := Give{From: from, Lease: h.ID, Owner: h.Owner, Fence: h.Fence}
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
-	text := fmt.Sprintf("%s %s %s %s %d", wordGive, from, h.Owner, h.ID, h.Fence)
+	if err := s.client.Set(ctx, s.askKey(g.Lease), g.record(), max(life, time.Millisecond)).Err(); err != nil {
+		return diagnose(err)
+	}
+	text := fmt.Sprintf("%s %s %s %s %d", wordGive, g.From, g.Owner, g.Lease, g.Fence)
 	if err := s.client.Publish(ctx, s.wire.opt.Channel, text).Err(); err != nil {
 		return diagnose(err)
 	}
 	return nil
+}
+
+// Asked reports whether Redis shows that AskBack asks for what a notice says. It is false where Redis cannot be asked.
+func (s *Store) Asked(ctx context.Context, g Give) bool {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	text, err := s.client.Get(ctx, s.askKey(g.Lease)).Result()
+	return err == nil && text == g.record()
+}
+
+// askKey is where AskBack says what it asks of a lease. By its form it is a key of fences, which instances may read, and no lease's,
+// whose names have no space.
+func (s *Store) askKey(lease string) string {
+	k := newKeys(1, keyBytes)
+	k.fence(s.wire.opt.LeasePrefix, lease+" asked", s.wire.tagged)
+	return k.list()[0]
 }
 
 // FenceOff takes the lease from the owner of a term, for nobody: until it expires, which it does when it would have, it is by's. The owner
@@ -106,9 +128,12 @@ func fencedOff(done *redis.Cmd, h *Holding) (fence int64, err error) {
 
 // Give is what a notice of AskBack asks for.
 type Give struct {
-	Lease, Owner string
-	Fence        int64
+	From, Lease, Owner string
+	Fence              int64
 }
+
+// record is what AskBack leaves for Asked.
+func (g Give) record() string { return fmt.Sprintf("%s %s %d", g.From, g.Owner, g.Fence) }
 
 // NoticeGive is the kind of the notices of AskBack. The core knows none: what to do about work is the shell's.
 const NoticeGive core.NoticeKind = 1 << 7
@@ -119,5 +144,5 @@ func GiveOf(n *core.Notice) (g Give, ok bool) {
 		return g, false
 	}
 	fence, err := strconv.ParseInt(n.Peers[1], 10, 64)
-	return Give{Lease: n.IDs[0], Owner: n.Peers[0], Fence: fence}, err == nil && fence > 0
+	return Give{From: n.From, Lease: n.IDs[0], Owner: n.Peers[0], Fence: fence}, err == nil && fence > 0
 }

@@ -2,8 +2,11 @@ package redisstore_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/internal/redistest"
@@ -55,6 +58,55 @@ func TestFenceOff(t *testing.T) { // G1, G3, G10
 		}
 		if left := client.PTTL(t.Context(), key).Val(); left <= 0 || left > time.Minute {
 			t.Errorf("%s: the lease expires in %v, want that it does when it would have", tt.name, left)
+		}
+	}
+}
+
+// What an operator asks for is read by an instance with its own rights and no more, and is neither a lease nor the fence of one; a message
+// on the channel alone says nothing.
+func TestAskedStandsInRedis(t *testing.T) { // G1
+	for _, prefix := range []string{"", "{poll}:lease:"} {
+		server := redistest.Start(t)
+		o := redisstore.Options{Quarantine: time.Minute, LeasePrefix: prefix}
+		operator, _ := bootstrapped(t, server.Client(), o)
+		rules := operator.Options().Rules(redisstore.Use{})
+		line := []any{"ACL", "SETUSER", "instance", "on", ">p", "resetkeys", "-@all"}
+		for _, word := range strings.Fields(rules.String()) {
+			line = append(line, word)
+		}
+		if err := server.Client().Do(t.Context(), line...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		own := *server.Client().Options()
+		own.Username, own.Password = "instance", "p"
+		client := redis.NewClient(&own)
+		t.Cleanup(func() { _ = client.Close() })
+		instance, err := redisstore.New(client, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = instance.Close() })
+		h := redisstore.Holding{ID: "thing", Owner: "a", Fence: 5}
+		g := redisstore.Give{From: "operator", Lease: "thing", Owner: "a", Fence: 5}
+		if instance.Asked(t.Context(), g) {
+			t.Error("asked for before anybody asked")
+		}
+		if err := operator.AskBack(t.Context(), "operator", time.Minute, h); err != nil {
+			t.Fatal(err)
+		}
+		if !instance.Asked(t.Context(), g) {
+			t.Errorf("%q: an instance does not read what is asked for", prefix)
+		}
+		for _, other := range []redisstore.Give{
+			{From: "operator", Lease: "thing", Owner: "a", Fence: 6}, {From: "operator", Lease: "thing", Owner: "b", Fence: 5},
+			{From: "another", Lease: "thing", Owner: "a", Fence: 5}, {From: "operator", Lease: "other", Owner: "a", Fence: 5},
+		} {
+			if instance.Asked(t.Context(), other) {
+				t.Errorf("asked for: %+v", other)
+			}
+		}
+		if all, err := operator.Holdings(t.Context()); err != nil || len(all) != 0 {
+			t.Errorf("it is taken for a lease: %+v, %v", all, err)
 		}
 	}
 }

@@ -145,6 +145,16 @@ func (d *denial) Error() string {
 	return text
 }
 
+// Grant takes an ErrDenied apart: what is denied, in the server's words, and the line that grants it, "" where that is not known. Of the
+// text of one it cannot be told where the words end: a server, or who stands in its place, may say what looks like such a line.
+func Grant(err error) (denied, line string) {
+	var d *denial
+	if !errors.As(err, &d) {
+		return err.Error(), ""
+	}
+	return (&denial{words: d.words}).Error(), d.line
+}
+
 func (d *denial) Is(target error) bool { return target == ErrRefused || target == ErrDenied }
 
 // Denied returns ErrDenied if one of errs is of an ACL that denies something, and nil if none is. It asks nobody.

@@ -182,7 +182,7 @@ func (w *world) read(events iter.Seq2[history.Event, error]) error {
 			return err
 		}
 		e = next
-		if e.T < w.now && w.stats.Events > 0 {
+		if e.T < w.now { // at first the run's begin: times count from there
 			return fmt.Errorf("%w: event %d (%s) is of %s, the one before it of %s", ErrUnordered, w.stats.Events+1,
 				e.Kind, clock(e.T), clock(w.now))
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -270,9 +271,11 @@ func TestJudgeUnfinished(t *testing.T) {
 }
 
 func TestJudgeUnordered(t *testing.T) {
-	_, err := Judge(storyParams(), sequence([]history.Event{{T: 5, Kind: history.Note}, {T: 4, Kind: history.Note}}), nil)
-	if !errors.Is(err, ErrUnordered) {
-		t.Errorf("%v", err)
+	for _, times := range [][]int64{{5, 4}, {-1, 0}, {math.MinInt64, 0}} { // nothing is before the begin of a run
+		_, err := Judge(storyParams(), sequence([]history.Event{{T: times[0], Kind: history.RedisBeatGone}, {T: times[1], Kind: history.Note}}), nil)
+		if !errors.Is(err, ErrUnordered) {
+			t.Errorf("%v: %v", times, err)
+		}
 	}
 }
 
