@@ -2,6 +2,7 @@ package real
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,7 +52,7 @@ type tap struct {
 const tapChannel = "leasestorm:tap"
 
 // snapshotScript reads all keys of the patterns ARGV[3] and on, which are the epoch, leases, heartbeats and fences, and publishes a mark
-// (channel ARGV[1], text ARGV[2]) in one step. The publication is part of the stream, so that the stream up to the mark is in
+// (channel ARGV[1], text ARGV[2]; or it writes it to a key) in one step. The publication is part of the stream, so that the stream up to the mark is in
 // the snapshot, and what follows it is not. Expiries are absolute: nobody knows how long the script waited for its turn.
 const snapshotScript = `
 local out = {}
@@ -74,7 +75,11 @@ for i = 3, #ARGV do
     end
   end
 end
-redis.call('PUBLISH', ARGV[1], ARGV[2])
+if KEYS[1] then
+  redis.call('SET', KEYS[1], ARGV[2])
+else
+  redis.call('PUBLISH', ARGV[1], ARGV[2])
+end
 return out`
 
 // witnessed is the server that a tap follows.
@@ -84,6 +89,8 @@ type witnessed struct {
 	// master reports whether the server is one: a replica passes on the stream of another, without the mark of a snapshot. nil: it always is.
 	master   func(context.Context) bool
 	attached func() // hears of each attachment; nil: nobody does
+	// mark is a key to which the mark is written, of a server of a cluster: what is published there is not in the stream. "": it is published.
+	mark string
 }
 
 func newTap(r *Redis, s *system, c *clock, add func(history.Event)) *tap {
@@ -298,8 +305,12 @@ func (t *tap) takeSnapshot(ctx context.Context, nonce string, out chan<- snapsho
 	for _, pattern := range t.system.tapped {
 		args = append(args, pattern)
 	}
+	var mark []string
+	if t.at.mark != "" {
+		mark = []string{t.at.mark}
+	}
 	asked := t.clock.now()
-	keys, err := client.Eval(ctx, snapshotScript, nil, args...).StringSlice()
+	keys, err := client.Eval(ctx, snapshotScript, mark, args...).StringSlice()
 	if err != nil {
 		_ = conn.Close()
 		return
@@ -325,8 +336,7 @@ func (t *tap) stream(in *bufio.Reader, nonce string, marked <-chan snapshot) (fl
 		if strings.EqualFold(string(words[0]), "select") {
 			t.command(words) // which database is selected is not in the snapshot
 		}
-		if len(words) == 3 && strings.EqualFold(string(words[0]), "publish") && string(words[1]) == tapChannel &&
-			string(words[2]) == nonce {
+		if len(words) == 3 && string(words[1]) == cmp.Or(t.at.mark, tapChannel) && string(words[2]) == nonce {
 			s, ok := awaitSnapshot(marked)
 			if !ok {
 				return false, errors.New("no snapshot of the leases")
