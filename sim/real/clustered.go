@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -187,6 +188,24 @@ func (m *member) serves(ctx context.Context) bool {
 	defer cancel()
 	text, err := m.client.Load().ClusterInfo(ctx).Result()
 	return err == nil && infoFields(text)["cluster_state"] == "ok"
+}
+
+// servesWithin is more than a server that was started serves nobody (2 s), and one that saw no majority (half a second at this time-out).
+const servesWithin = 4 * time.Second
+
+// awaitServing waits until a server that was started serves, if a majority is there.
+func (p *replicated) awaitServing(ctx context.Context, m *member) {
+	p.renew(m.server)
+	ctx, cancel := context.WithTimeout(ctx, servesWithin)
+	defer cancel()
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for !m.serves(ctx) && ctx.Err() == nil {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
 }
 
 // seesAll reports whether a server sees all others, and none of them failed.

@@ -86,8 +86,12 @@ func (inj *injection) slotMoved() {
 	}
 	defer letGo(mv.held)
 	inj.begin()
+	for _, m := range []*member{mv.from, mv.to} { // that keys go and come there takes nobody's lease
+		inj.taps[m.number-1].hold()
+		defer inj.taps[m.number-1].tell(context.WithoutCancel(inj.ctx))
+	}
 	r := inj.draws()
-	err := mv.carry(inj.storm, func() int { return 1 + r.IntN(10) }, func() {
+	err := mv.carry(inj.ctx, func() int { return 1 + r.IntN(10) }, func() {
 		inj.pause(time.Duration(r.Int64N(int64(inj.cfg.TTL)/16 + 1)))
 	})
 	if err == nil {
@@ -148,7 +152,7 @@ func (mv *move) whole(ctx context.Context) bool {
 // migrateWithin bounds one MIGRATE, in milliseconds.
 const migrateWithin = 1000
 
-// carry takes the keys over, a few at a time.
+// carry takes the keys over, a few at a time. A move that began ends, also when the storm is over: pause is none then.
 func (mv *move) carry(ctx context.Context, few func() int, pause func()) error {
 	for {
 		switch {

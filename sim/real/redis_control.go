@@ -148,8 +148,11 @@ func (r *Redis) resume(ctx context.Context, args ...string) error {
 	var err error
 	for range 3 { // something else may hold the port for a moment
 		if err = r.server.start(ctx, args...); !errors.Is(err, errPortTaken) {
-			return err
+			break
 		}
+	}
+	if err == nil && r.clustered() {
+		r.replicated.awaitServing(ctx, r.replicated.of(r.server))
 	}
 	return err
 }
