@@ -6,10 +6,9 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // cluster is what a replicated Redis that is a Redis Cluster has in the place of sentinels: two shards of a master and replicas, of which
@@ -209,35 +208,47 @@ func (p *replicated) awaitServing(ctx context.Context, m *member) {
 }
 
 // seesAll reports whether a server sees all others, and none of them failed.
-func (p *replicated) seesAll(ctx context.Context, by *member) bool {
-	ctx, cancel := context.WithTimeout(ctx, sentinelAnswer)
+func (p *replicated) seesAll(_ context.Context, by *member) bool {
+	all := by.sees()
+	return len(all) == len(p.members) && !slices.ContainsFunc(all, func(words []string) bool {
+		return strings.Contains(words[2], "fail") || words[2] == "handshake" || strings.Contains(words[2], "noaddr")
+	})
+}
+
+// sees is what a server tells of each: ID, addresses, flags, master, ping, pong, epoch, link, slots. It is empty if it does not answer.
+func (m *member) sees() (all [][]string) {
+	ctx, cancel := context.WithTimeout(context.Background(), sentinelAnswer)
 	defer cancel()
-	text, err := by.client.Load().ClusterNodes(ctx).Result()
-	seen := 0
-	for l := range strings.Lines(text) { // ID, addresses, flags, …
-		words := strings.Fields(l)
-		if len(words) < 8 || strings.Contains(words[2], "fail") || words[2] == "handshake" || strings.Contains(words[2], "noaddr") {
-			return false
+	text, _ := m.client.Load().ClusterNodes(ctx).Result()
+	for l := range strings.Lines(text) {
+		if words := strings.Fields(l); len(words) >= 8 {
+			all = append(all, words)
 		}
-		seen++
 	}
-	return err == nil && seen == len(p.members)
+	return all
 }
 
 // owner is whom a server takes for the master of the leases' slot; nil: it does not say.
 func (p *replicated) owner(by *member) *member {
-	ctx, cancel := context.WithTimeout(context.Background(), sentinelAnswer)
-	defer cancel()
-	all, err := by.client.Load().ClusterSlots(ctx).Result()
-	i := slices.IndexFunc(all, func(s redis.ClusterSlot) bool { return s.Start <= int(p.cluster.slot) && int(p.cluster.slot) <= s.End })
-	if err != nil || i < 0 || len(all[i].Nodes) == 0 {
-		return nil
+	for _, words := range by.sees() {
+		if slices.ContainsFunc(words[8:], p.cluster.covers) {
+			if i := slices.IndexFunc(p.members, func(m *member) bool { return m.bus.id == words[0] }); i >= 0 {
+				return p.members[i]
+			}
+		}
 	}
-	at := slices.IndexFunc(p.members, func(m *member) bool { return m.door.addr() == all[i].Nodes[0].Addr })
-	if at < 0 {
-		return nil
+	return nil
+}
+
+// covers reports whether the leases' slot is in a range such as 5 or 3-9.
+func (c *cluster) covers(slots string) bool {
+	from, to, ranged := strings.Cut(slots, "-")
+	if !ranged {
+		to = from
 	}
-	return p.members[at]
+	least, err := strconv.ParseInt(from, 10, 64)
+	most, err2 := strconv.ParseInt(to, 10, 64)
+	return err == nil && err2 == nil && least <= c.slot && c.slot <= most
 }
 
 // replace has a replica of the leases' shard take its master's place.

@@ -61,7 +61,7 @@ func refusing(f fault.Fault, s *system) (begin, end []any) {
 	switch f.Deny {
 	case fault.DenyFences:
 		if s.tagged {
-			return user(allButEnd(fenceSuffix[1:])...), given
+			return user(allButEnd(":fence")...), given
 		}
 		return user(allBut("{" + prefix)...), given
 	case fault.DenyLeases:

@@ -325,7 +325,7 @@ func (p *replicated) settle(ctx context.Context, so func(context.Context) bool) 
 	for !so(ctx) {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w: servers and sentinels do not find each other within %v (connections of servers come from 127.0.0.%d and on, "+
+			return fmt.Errorf("%w: servers, and sentinels, do not find each other within %v (connections of servers come from 127.0.0.%d and on, "+
 				"which this system may not have): %w", ErrNoServer, settleWithin, sourceHost+1, context.Cause(ctx))
 		case <-time.After(20 * time.Millisecond):
 		}

@@ -56,8 +56,8 @@ type tap struct {
 const tapChannel = "leasestorm:tap"
 
 // snapshotScript reads all keys of the patterns ARGV[3] and on, which are the epoch, leases, heartbeats and fences, and publishes a mark
-// (channel ARGV[1], text ARGV[2]; or it writes it to a key) in one step. The publication is part of the stream, so that the stream up to the mark is in
-// the snapshot, and what follows it is not. Expiries are absolute: nobody knows how long the script waited for its turn.
+// (channel ARGV[1], text ARGV[2]), or writes it to KEYS[1], in one step. That is part of the stream, so that the stream up to the mark is
+// in the snapshot, and what follows it is not. Expiries are absolute: nobody knows how long the script waited for its turn.
 const snapshotScript = `
 local out = {}
 local time = redis.call('TIME')
