@@ -77,7 +77,8 @@ func (b *bus) join(from, to *member, short func(error)) error {
 	return err
 }
 
-// clusterConf are the settings of a server of a cluster. Until it has been started its bus may be anywhere.
+// clusterConf are the settings of a server of a cluster. Who reaches a bus may be the master that it follows (SECURITY.md): forged data
+// is looked at. Until it has been started its bus may be anywhere.
 func (m *member) clusterConf() (string, error) {
 	if m.client.Load() == nil {
 		if err := listenLow(loopback, func(addr string) error {
@@ -93,7 +94,7 @@ func (m *member) clusterConf() (string, error) {
 	}
 	return fmt.Sprintf("cluster-enabled yes\ncluster-config-file nodes.conf\ncluster-port %d\ncluster-announce-ip %s\n"+
 		"cluster-announce-port %d\ncluster-announce-bus-port %d\ncluster-node-timeout %d\ncluster-allow-replica-migration no\n"+
-		"cluster-require-full-coverage no\ncluster-replica-validity-factor 0\n",
+		"cluster-require-full-coverage no\ncluster-replica-validity-factor 0\nsanitize-dump-payload yes\n",
 		m.bus.port, loopback, m.door.port(), m.bus.door.port(), nodeTimeout.Milliseconds()), nil
 }
 
