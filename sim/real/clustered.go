@@ -2,26 +2,30 @@ package real
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
 // cluster is what a replicated Redis that is a Redis Cluster has in the place of sentinels: two shards of a master and replicas, of which
 // one has the leases' slot, and one more master, which votes and is under no fault.
 type cluster struct {
-	shard int       // servers of one
-	slot  int64     // of leases
-	marks [2]string // keys that are of each shard for ever, by which taps know where they are in the stream
+	shard   int          // servers of one
+	slot    int64        // of leases
+	timeout atomic.Int64 // cluster-node-timeout, in milliseconds
+	marks   [2]string    // keys that are of each shard for ever, by which taps know where they are in the stream
 }
 
 const (
 	clusterSlots = 16384
-	// nodeTimeout is after what time of silence a server of a cluster takes another for failed.
+	// nodeTimeout is after what time of silence a server of a cluster takes another for failed, unless a run draws more.
 	nodeTimeout = sentinelDown
 )
 
@@ -57,13 +61,14 @@ func (p *replicated) voter() *member { return p.members[len(p.members)-1] }
 // may come there.
 type bus struct {
 	*door
+	*cluster
 	port int    // where the server itself listens
 	id   string // of the server
 }
 
-func newBus(short func(error)) (*bus, error) {
+func newBus(of *cluster, short func(error)) (*bus, error) {
 	d, err := newDoor(short)
-	return &bus{door: d}, err
+	return &bus{door: d, cluster: of}, err
 }
 
 // join makes the line from another server.
@@ -95,7 +100,22 @@ func (m *member) clusterConf() (string, error) {
 	return fmt.Sprintf("cluster-enabled yes\ncluster-config-file nodes.conf\ncluster-port %d\ncluster-announce-ip %s\n"+
 		"cluster-announce-port %d\ncluster-announce-bus-port %d\ncluster-node-timeout %d\ncluster-allow-replica-migration no\n"+
 		"cluster-require-full-coverage no\ncluster-replica-validity-factor 0\nsanitize-dump-payload yes\n",
-		m.bus.port, loopback, m.door.port(), m.bus.door.port(), nodeTimeout.Milliseconds()), nil
+		m.bus.port, loopback, m.door.port(), m.bus.door.port(), m.bus.timeout.Load()), nil
+}
+
+// drawTimeout has a third of all runs take servers for failed as late as with Redis' own time-out of half a TTL of 30 s, or later: while a
+// master that is cut off has not found out, it lives on.
+func (p *replicated) drawTimeout(ctx context.Context, seed uint64, ttl time.Duration) error {
+	timeout := nodeTimeout
+	if r := rand.New(rand.NewPCG(seed, streamServers-1)); r.IntN(3) == 0 {
+		timeout += time.Duration(r.Int64N(int64(ttl) * 3 / 2))
+	}
+	p.cluster.timeout.Store(timeout.Milliseconds())
+	var err error
+	for _, m := range p.members {
+		err = errors.Join(err, m.client.Load().ConfigSet(ctx, "cluster-node-timeout", fmt.Sprint(timeout.Milliseconds())).Err())
+	}
+	return err
 }
 
 // form makes a cluster of servers that know of no other.
@@ -190,7 +210,7 @@ func (m *member) serves(ctx context.Context) bool {
 	return err == nil && infoFields(text)["cluster_state"] == "ok"
 }
 
-// servesWithin is more than a server that was started serves nobody (2 s), and one that saw no majority (half a second at this time-out).
+// servesWithin is more than a server that was started serves nobody (2 s).
 const servesWithin = 4 * time.Second
 
 // awaitServing waits until a server that was started serves, if a majority is there.

@@ -80,6 +80,7 @@ func (r *Redis) provisionReplicated(ctx context.Context, c RedisChoice, dir stri
 	servers, decide := c.Servers, p.watched
 	if c.Cluster {
 		p.cluster, servers, decide = &cluster{shard: c.Servers}, clusterServers(c.Servers), p.form
+		p.cluster.timeout.Store(nodeTimeout.Milliseconds())
 	}
 	for i := range servers {
 		if err := p.addMember(ctx, binary, i+1, dir); err != nil {
@@ -176,7 +177,7 @@ func (p *replicated) addMember(ctx context.Context, binary string, number int, d
 	}
 	if p.cluster != nil {
 		m.shard = (number - 1) / p.cluster.shard
-		if m.bus, err = newBus(p.starve); err != nil {
+		if m.bus, err = newBus(p.cluster, p.starve); err != nil {
 			return err
 		}
 	}
