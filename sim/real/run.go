@@ -201,11 +201,6 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 	background.Go(func() { r.watchEngine(cancel, stop) })
 	before := r.redis.executed(ctx)
 	defer r.closeTaps()
-	if r.redis.clustered() {
-		if err := r.redis.replicated.drawTimeout(ctx, r.cfg.Seed, r.cfg.TTL); err != nil {
-			return out, fmt.Errorf("cluster-node-timeout: %w", err)
-		}
-	}
 	if r.redis.replicated != nil { // each attachment is a quarantine: the epoch that the run begins with is of after the first ones
 		r.tapServers(ctx)
 	}

@@ -45,6 +45,11 @@ const restoreWithin = time.Second
 // tapServers opens a tap at each server. Only masters grant, so a replica is not followed before it is one.
 func (r *run) tapServers(ctx context.Context) {
 	p := r.redis.replicated
+	if p.cluster != nil {
+		if err := p.drawTimeout(ctx, r.cfg.Seed, r.cfg.TTL); err != nil {
+			r.notef("the node time-out stays what it was: %v", err)
+		}
+	}
 	for _, m := range p.members {
 		if p.cluster != nil && m == p.voter() {
 			continue // it never has a lease
