@@ -40,6 +40,7 @@ type RedisChoice struct {
 	Image     string                  // of a container; "": RedisImage
 	Pulling   func(done, total int64) // hears how an image is fetched, in bytes; may be nil
 	Servers   int                     // as Config.Servers; they are processes, so of Kind "" or "server" only
+	Cluster   bool                    // they are a shard of a Redis Cluster
 }
 
 // Launcher says how the real engine starts nodes.

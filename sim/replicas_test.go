@@ -161,7 +161,7 @@ func TestTopologyIsChecked(t *testing.T) {
 		{"of one server", Scenario{Replicas: &one}, "replicas", "add topology: sentinel"},
 		{"too many", Scenario{Engine: EngineVirtual, Topology: TopologySentinel, Replicas: &ten}, "replicas", "0 to 9"},
 		{"negative", Scenario{Engine: EngineVirtual, Topology: TopologySentinel, Replicas: &minus}, "replicas", "0 to 9"},
-		{"a real cluster", Scenario{Topology: TopologyCluster}, "topology", "add --engine virtual"},
+		{"an election on a real cluster", Scenario{Topology: TopologyCluster, System: SystemElection}, "topology", "add --engine virtual"},
 		{"intents on a cluster", onCluster(SystemIntents, 2), "topology", "choose another system"},
 		{"a fault of a cluster", Scenario{
 			Engine: EngineVirtual, Topology: TopologySentinel, Faults: []fault.Kind{fault.SlotMoved},
@@ -184,6 +184,9 @@ func TestTopologyIsChecked(t *testing.T) {
 		if !errors.As(err, &k) || k.Key != c.key || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s and %q", c.name, err, c.key, c.want)
 		}
+	}
+	if c, err := (Scenario{Topology: TopologyCluster}).Resolve(); err != nil || c.Servers() != ReplicasDefault+1 {
+		t.Errorf("a real cluster: %d servers in a shard, %v", c.Servers(), err)
 	}
 	if c, err := (Scenario{Engine: EngineVirtual, Topology: TopologySentinel}).Resolve(); err != nil || c.Replicas != ReplicasDefault {
 		t.Errorf("%d replicas, %v", c.Replicas, err)

@@ -49,8 +49,9 @@ func (c Config) servers() (topology string, replicas *int) {
 func (c Config) checkTopology() error {
 	known := []string{TopologySingle, TopologySentinel, TopologyCluster}
 	switch {
-	case c.Topology == TopologyCluster && !c.onVirtual():
-		return wrong("topology", "%w: %s: the real engine storms none yet: add --engine virtual", ErrTopology, c.Topology)
+	case c.Topology == TopologyCluster && c.System == SystemElection && !c.onVirtual():
+		return wrong("topology", "%w: %s: the keys of an election are whole, and nothing says that those of a real cluster are in one slot: "+
+			"choose another system (flag --system), or add --engine virtual", ErrTopology, c.Topology)
 	case c.Topology != "" && !slices.Contains(known, c.Topology):
 		return wrong("topology", "%q: unknown topology: known are %s (flag --topology)", c.Topology, strings.Join(known, ", "))
 	case c.Replicas != 0 && !c.replicated():
@@ -64,7 +65,8 @@ func (c Config) checkTopology() error {
 	return nil
 }
 
-// Servers is how many a Redis of the real engine has beside sentinels; 0: it is one server without any.
+// Servers is how many a Redis of the real engine has beside sentinels, or a shard of it that may have leases; 0: it is one server
+// without any.
 func (c Config) Servers() int {
 	if !c.replicated() {
 		return 0

@@ -124,8 +124,8 @@ func (f *flags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.scenario, "scenario", "", "scenario `FILE` or built-in name (simulate scenarios); flags win over it")
 	fs.StringVar(&f.system, "system", "", "what the nodes share: "+strings.Join(check.Systems(), ", "))
 	fs.StringVar(&f.topology, "topology", sim.TopologySingle,
-		"of Redis: single; sentinel: a master, replicas and sentinels, all the simulator's own (of real ones only what is never excused is "+
-			"judged); cluster: two shards of them and a master that votes (--engine virtual only)")
+		"of Redis: single; sentinel: a master, replicas and sentinels; cluster: two shards of a master and replicas, and a master that votes; "+
+			"all the simulator's own (of real ones only what is never excused is judged)")
 	fs.IntVar(&f.replicas, "replicas", sim.ReplicasDefault,
 		"with --topology sentinel or cluster: the nodes' Replicas, of `N` that there are; 0: they are told of none, and there are two")
 	fs.IntVar(&f.nodes, "nodes", 0, fmt.Sprintf("`N` processes at the start (default %d)", sim.NodesDefault))

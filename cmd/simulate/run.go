@@ -90,7 +90,7 @@ func (f *flags) newEngine(c sim.Config, redis sim.RedisChoice, pull *pulling) (s
 	if launch.Containers && len(c.NodeCmd) > 0 && launch.Image == "" {
 		return nil, errors.New("--node-cmd with --launcher container: give --node-image too, the image that has the program")
 	}
-	if redis.Servers = c.Servers(); redis.Servers > 0 {
+	if redis.Servers, redis.Cluster = c.Servers(), c.Topology == sim.TopologyCluster; redis.Servers > 0 {
 		if err := f.ownServers(c.Topology); err != nil {
 			return nil, err
 		}
@@ -103,7 +103,7 @@ func (f *flags) newEngine(c sim.Config, redis sim.RedisChoice, pull *pulling) (s
 func (f *flags) ownServers(topology string) error {
 	switch {
 	case f.launcher == launchContainers:
-		return fmt.Errorf("--launcher container with --topology %s: sentinels name servers by addresses of this machine: leave it out", topology)
+		return fmt.Errorf("--launcher container with --topology %s: servers are named by addresses of this machine: leave it out", topology)
 	case f.compose != "":
 		return fmt.Errorf("--compose %s with --topology %s: its Redis is one server: leave one of them out", f.compose, topology)
 	case f.redis != "" && f.redis != "server":

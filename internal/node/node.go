@@ -101,7 +101,7 @@ func complain(err error) {
 func terminal(f *os.File) io.Writer { return &plain.Writer{To: f} }
 
 func bootstrap(s *settings) (int, error) {
-	if err := s.operate(func(ctx context.Context, client *redis.Client) error {
+	if err := s.operate(func(ctx context.Context, client redis.UniversalClient) error {
 		if err := systems[s.system].bootstrap(ctx, client, s); err != nil {
 			return fmt.Errorf("bootstrap: %w", err)
 		}
@@ -156,7 +156,7 @@ func serve(s *settings) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	client, err := s.Client("node", terminal(os.Stderr))
+	client, err := s.Universal("node", terminal(os.Stderr))
 	if err != nil {
 		return 0, err
 	}

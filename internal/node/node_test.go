@@ -79,6 +79,9 @@ func TestWrongSettingsAreNamed(t *testing.T) {
 		{[]string{"--redis=redis://h", "--sentinels=127.0.0.1", "--master-name=m"}, "", "LEASESTORM_SENTINELS"},
 		{[]string{"--redis=redis://h", "--sentinels=127.0.0.1:", "--master-name=m"}, "", "LEASESTORM_SENTINELS"},
 		{[]string{"--redis=redis://h", "--sentinels=127.0.0.1:1"}, "", "LEASESTORM_MASTER_NAME"},
+		{[]string{"--redis=redis://h", "--cluster=127.0.0.1"}, "", "LEASESTORM_CLUSTER"},
+		{[]string{"--redis=redis://h", "--sentinels=127.0.0.1:1", "--master-name=m"}, "LEASESTORM_CLUSTER=127.0.0.1:1", "leave one of them out"},
+		{[]string{"--redis=redis://h", "--cluster=127.0.0.1:1"}, "LEASESTORM_WAYS=127.0.0.1:1", "LEASESTORM_WAYS"},
 		{[]string{"--redis=redis://h", "--sentinels=127.0.0.1:1", "--master-name=m"}, "LEASESTORM_WAYS=127.0.0.1:1", "LEASESTORM_WAYS"},
 		{[]string{"--redis=redis://h", "--sentinels=127.0.0.1:1", "--master-name=m"}, "LEASESTORM_WAYS=h:1=127.0.0.1:2", "LEASESTORM_WAYS"},
 	} {

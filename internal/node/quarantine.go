@@ -28,8 +28,8 @@ func quarantineLength(args []string) (length time.Duration, rest []string, err e
 }
 
 // operate runs an operator's command on Redis.
-func (s *settings) operate(command func(context.Context, *redis.Client) error) error {
-	client, err := s.Client("node", terminal(os.Stderr))
+func (s *settings) operate(command func(context.Context, redis.UniversalClient) error) error {
+	client, err := s.Universal("node", terminal(os.Stderr))
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (s *settings) operate(command func(context.Context, *redis.Client) error) e
 // setQuarantine changes what the instances that share an epoch have agreed on.
 func setQuarantine(s *settings, length time.Duration) (int, error) {
 	var before time.Duration
-	err := s.operate(func(ctx context.Context, client *redis.Client) (err error) {
+	err := s.operate(func(ctx context.Context, client redis.UniversalClient) (err error) {
 		if s.system == systemElection {
 			before, err = election.SetQuarantine(ctx, client, s.members(), length)
 		} else {
@@ -68,7 +68,7 @@ func replicasCount(args []string) (n int, rest []string, err error) {
 func setReplicas(s *settings, n int) (int, error) {
 	s.replicas = n
 	var before, now int
-	if err := s.operate(func(ctx context.Context, client *redis.Client) (err error) {
+	if err := s.operate(func(ctx context.Context, client redis.UniversalClient) (err error) {
 		if s.system == systemElection {
 			before, now, err = election.SetReplicas(ctx, client, s.members())
 		} else {

@@ -79,6 +79,7 @@ type settings struct {
 
 	system                          string // what the nodes share
 	leaderKey, beatPrefix, epochKey string
+	leasePrefix, sessionPrefix      string
 	election, startDelay            time.Duration
 
 	ttl, renew, heartbeat, discovery, opTimeout time.Duration
@@ -116,6 +117,7 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 	text(&s.system, "system", "LEASESTORM_SYSTEM", "polling (if empty) or election: what the nodes share; intents: see node --system "+
 		"intents --help")
 	s.Register(fs, getenv)
+	s.RegisterCluster(fs, getenv)
 	text(&s.targetURL, "target", "LEASESTORM_TARGET_URL", "what is polled, as http://host:port")
 	text(&s.healthAddr, "health", healthVariable, "where /healthz and /readyz (503 with the reason while nothing can be granted) are "+
 		"served, as host:port; nowhere if empty")
@@ -134,10 +136,7 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 	duration(&s.election, "election", "LEASESTORM_ELECTION_MS", 0, "election: time between two looks of a follower; 0: TTL/2")
 	text(&delay, "start-delay", "LEASESTORM_START_DELAY_MS", "election: longest random time before the first attempt, in "+
 		"ms; 0: none, empty: TTL/3")
-	text(&s.leaderKey, "leader-key", "LEASESTORM_LEADER_KEY", "election: "+election.LeaderKeyDefault+" if empty")
-	text(&s.beatPrefix, "heartbeat-prefix", "LEASESTORM_HEARTBEAT_PREFIX", "election: "+election.HeartbeatPrefixDefault+
-		" if empty")
-	text(&s.epochKey, "epoch-key", "LEASESTORM_EPOCH_KEY", "election: "+election.EpochKeyDefault+" if empty")
+	s.keyFlags(text)
 	var level, renewals, long, pause string
 	text(&level, "log", "LEASESTORM_LOG", "debug, info, warn or error; info if empty")
 	text(&renewals, "renew-log", "LEASESTORM_RENEW_LOG", "level of each renewal that succeeds; info if empty")
@@ -163,6 +162,17 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 		return s, err
 	}
 	return s, s.validate(level, renewals, long, pause)
+}
+
+// keyFlags are the names of keys.
+func (s *settings) keyFlags(text func(p *string, flag, variable, help string)) {
+	text(&s.leaderKey, "leader-key", "LEASESTORM_LEADER_KEY", "election: "+election.LeaderKeyDefault+" if empty")
+	text(&s.sessionPrefix, "session-prefix", "LEASESTORM_SESSION_PREFIX", "polling: "+poll.SessionPrefixDefault+" if empty")
+	text(&s.leasePrefix, "lease-prefix", "LEASESTORM_LEASE_PREFIX", "polling: poll:lease: if empty; on a cluster it and the next two need "+
+		"one hash tag")
+	text(&s.beatPrefix, "heartbeat-prefix", "LEASESTORM_HEARTBEAT_PREFIX", "poll:node:, of an election "+election.HeartbeatPrefixDefault+
+		", if empty")
+	text(&s.epochKey, "epoch-key", "LEASESTORM_EPOCH_KEY", "poll:epoch, of an election "+election.EpochKeyDefault+", if empty")
 }
 
 // printHelp returns errHelp, or the error of writing it.
@@ -254,10 +264,10 @@ func (s *settings) target() (*url.URL, error) {
 
 func (s *settings) lease() lease.Config {
 	return lease.Config{TTL: s.ttl, RenewInterval: s.renew, DiscoveryInterval: s.discovery, OpTimeout: s.opTimeout,
-		RenewLogLevel: &s.renewals, Replicas: s.replicas}
+		RenewLogLevel: &s.renewals, Replicas: s.replicas, LeasePrefix: s.leasePrefix, NodePrefix: s.beatPrefix, EpochKey: s.epochKey}
 }
 
 func (s *settings) poll() poll.Config {
-	return poll.Config{Interval: s.interval, Timeout: s.timeout, LongPolls: s.longPolls, Stuck: s.stuck,
+	return poll.Config{SessionPrefix: s.sessionPrefix, Interval: s.interval, Timeout: s.timeout, LongPolls: s.longPolls, Stuck: s.stuck,
 		DrainTimeout: s.drain}
 }

@@ -1,5 +1,5 @@
-// Package redisflags is how programs are told where Redis is: a URL, a password from elsewhere, and sentinels, by flags and by
-// variables of the environment.
+// Package redisflags is how programs are told where Redis is: a URL, a password from elsewhere, and sentinels or servers of a cluster, by
+// flags and by variables of the environment.
 package redisflags
 
 import (
@@ -23,6 +23,7 @@ type Settings struct {
 	URL, PasswordFile   string
 	envURL, envPassword string
 	sentinelSettings
+	clusterSettings
 }
 
 // Register adds the flags that say where Redis is. What the environment says of it is no flag's default, which --help prints.
@@ -40,7 +41,18 @@ func (r *Settings) Complete() error {
 	if r.URL = cmp.Or(r.URL, r.envURL); r.URL == "" {
 		return errors.New("no Redis given; set LEASESTORM_REDIS_URL or --redis, as redis://127.0.0.1:6379")
 	}
-	return r.sentinelSettings.complete()
+	var err error
+	if r.nodes, err = addresses(cmp.Or(r.Cluster, r.envCluster), clusterVariable, "--cluster"); err != nil {
+		return err
+	}
+	if err := r.sentinelSettings.complete(); err != nil {
+		return err
+	}
+	if len(r.nodes) > 0 && len(r.addrs) > 0 {
+		return fmt.Errorf("%s and %s (--cluster, --sentinels): a cluster has no sentinels; leave one of them out", clusterVariable,
+			sentinelsVariable)
+	}
+	return nil
 }
 
 // TypedAlone forgets the password that the environment has, where the server comes from the flags that were set: it is of another server. It
@@ -60,6 +72,18 @@ func (r *Settings) TypedAlone(fs *pflag.FlagSet) {
 // Client returns a client for the given Redis, and warns of one that anybody can take the place of, on warn in the name of program. It
 // connects when it is used.
 func (r *Settings) Client(program string, warn io.Writer) (*redis.Client, error) {
+	opt, err := r.options(program, warn)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(r.addrs) > 0:
+		return r.failover(opt)
+	}
+	return respguard.NewClient(opt), nil
+}
+
+// options are those of a connection.
+func (r *Settings) options(program string, warn io.Writer) (*redis.Options, error) {
 	opt, err := redisurl.Parse(r.URL)
 	if err != nil {
 		return nil, errors.New("LEASESTORM_REDIS_URL (--redis) is " + err.Error())
@@ -74,8 +98,5 @@ func (r *Settings) Client(program string, warn io.Writer) (*redis.Client, error)
 	opt.Password = cmp.Or(password, opt.Password)
 	opt.DisableIdentity = true
 	opt.ReadBufferSize, opt.WriteBufferSize = 4096, 4096 // many nodes share a machine
-	if len(r.addrs) > 0 {
-		return r.failover(opt)
-	}
-	return respguard.NewClient(opt), nil
+	return opt, nil
 }

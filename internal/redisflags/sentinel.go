@@ -39,20 +39,15 @@ func (s *sentinelSettings) sentinelFlags(fs *pflag.FlagSet, getenv func(string) 
 }
 
 func (s *sentinelSettings) complete() error {
-	s.addrs, s.ways = nil, map[string]string{}
-	if s.Sentinels = cmp.Or(s.Sentinels, s.envSentinels); s.Sentinels == "" {
-		return nil
+	s.Sentinels = cmp.Or(s.Sentinels, s.envSentinels)
+	var err error
+	if s.addrs, err = addresses(s.Sentinels, sentinelsVariable, "--sentinels"); err != nil {
+		return err
 	}
-	for addr := range strings.SplitSeq(s.Sentinels, ",") {
-		if _, port, err := net.SplitHostPort(addr); err != nil || port == "" {
-			return fmt.Errorf("%s (--sentinels) has %q; it must be host:port,host:port", sentinelsVariable, addr)
-		}
-		s.addrs = append(s.addrs, addr)
-	}
-	if s.masterName == "" {
+	if len(s.addrs) > 0 && s.masterName == "" {
 		return fmt.Errorf("no name of the master given; set %s or --master-name to what the sentinels call it", masterNameVariable)
 	}
-	if s.envWays == "" {
+	if s.ways = map[string]string{}; s.envWays == "" {
 		return nil
 	}
 	for way := range strings.SplitSeq(s.envWays, ",") {
@@ -68,30 +63,53 @@ func (s *sentinelSettings) complete() error {
 	return nil
 }
 
+// addresses reads host:port,host:port; none if list is empty.
+func addresses(list, variable, flag string) ([]string, error) {
+	if list == "" {
+		return nil, nil
+	}
+	all := strings.Split(list, ",")
+	for _, addr := range all {
+		if _, port, err := net.SplitHostPort(addr); err != nil || port == "" {
+			return nil, fmt.Errorf("%s (%s) has %q; it must be host:port,host:port", variable, flag, addr)
+		}
+	}
+	return all, nil
+}
+
 // sentinelPatience is how long one that does not answer is waited for, unless the URL says: another may know of a switch meanwhile.
 const sentinelPatience = time.Second
 
 // failover returns a client that asks the sentinels for the master.
 func (s *sentinelSettings) failover(opt *redis.Options) (*redis.Client, error) {
-	if len(s.ways) > 0 && opt.TLSConfig != nil {
-		return nil, errors.New(waysVariable + ": the way of another to a server of TLS is not known; leave it out")
-	}
 	o := *opt
 	o.DialTimeout, o.ReadTimeout = cmp.Or(o.DialTimeout, sentinelPatience), cmp.Or(o.ReadTimeout, sentinelPatience)
-	dial := redis.NewDialer(&o)
+	dial, err := s.dialer(&o)
+	if err != nil {
+		return nil, err
+	}
 	return respguard.NewFailoverClient(&redis.FailoverOptions{
 		MasterName: s.masterName, SentinelAddrs: s.addrs,
 		Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig, DisableIdentity: o.DisableIdentity,
 		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
 		ReadBufferSize: o.ReadBufferSize, WriteBufferSize: o.WriteBufferSize,
-		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			conn, err := dial(ctx, network, cmp.Or(s.ways[addr], addr))
-			if socket, ok := conn.(*net.TCPConn); ok && s.ways[addr] != "" {
-				return &elsewhere{socket, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(addr))}, err
-			}
-			return conn, err
-		},
+		Dialer: dial,
 	}), nil
+}
+
+// dialer leads to servers and sentinels by the ways of this node.
+func (s *sentinelSettings) dialer(o *redis.Options) (func(ctx context.Context, network, addr string) (net.Conn, error), error) {
+	if len(s.ways) > 0 && o.TLSConfig != nil {
+		return nil, errors.New(waysVariable + ": the way of another to a server of TLS is not known; leave it out")
+	}
+	dial := redis.NewDialer(o)
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, cmp.Or(s.ways[addr], addr))
+		if socket, ok := conn.(*net.TCPConn); ok && s.ways[addr] != "" {
+			return &elsewhere{socket, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(addr))}, err
+		}
+		return conn, err
+	}, nil
 }
 
 // elsewhere is a connection by a way of this node's own. That it leads to another server than the one before is told by the

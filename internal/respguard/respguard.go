@@ -72,6 +72,16 @@ func NewFailoverClient(opt *redis.FailoverOptions) *redis.Client {
 	return c
 }
 
+// NewClusterClient is redis.NewClusterClient with guarded connections. opt must have a Dialer. Errors of its commands do not show the
+// password.
+func NewClusterClient(opt *redis.ClusterOptions) *redis.ClusterClient {
+	o := *opt
+	o.Dialer = guarding(o.Dialer)
+	c := redis.NewClusterClient(&o)
+	c.AddHook(Hide(o.Password))
+	return c
+}
+
 // guard returns conn with what is read from it looked at. Like any connection it has one reader at a time.
 func guard(conn net.Conn) net.Conn {
 	g := &guarded{Conn: conn}

@@ -257,11 +257,11 @@ var table = []row{
 	},
 	{kind: ReplicaWipe, scope: ScopeServers, takes: takesFor, does: Denies | Forgets, lone: losing, mixed: silence},
 	{
-		kind: ShardDown, scope: ScopeServers, takes: takesFor, does: Denies | Forgets, cluster: true, notReal: onlyVirtual,
+		kind: ShardDown, scope: ScopeServers, takes: takesFor, does: Denies | Forgets, cluster: true,
 		lone: losing, mixed: loss,
 	},
 	{
-		kind: SlotMoved, scope: ScopeServers, takes: takesFor, does: Denies | Forgets | FailsOver, cluster: true, notReal: onlyVirtual,
+		kind: SlotMoved, scope: ScopeServers, takes: takesFor, does: Denies | Forgets | FailsOver, cluster: true,
 		lone: outliving, mixed: outlasting,
 	},
 }

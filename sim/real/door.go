@@ -15,12 +15,13 @@ import (
 type door struct {
 	listener *net.TCPListener
 	servers  map[netip.Addr]*line // by the address that a server's connections come from
-	sentinel *line                // of whoever comes from elsewhere
-	done     chan struct{}
+	sentinel *line                // of whoever comes from elsewhere; nil: nobody may
+	short    func(error)          // gate.short
+	done     chan struct{}        // closed when it serves no more; nil: it never did
 }
 
-func newDoor() (*door, error) {
-	d := &door{servers: map[netip.Addr]*line{}, done: make(chan struct{})}
+func newDoor(short func(error)) (*door, error) {
+	d := &door{servers: map[netip.Addr]*line{}, short: short}
 	err := listenLow(loopback, func(addr string) error {
 		l, err := net.Listen("tcp", addr)
 		if err == nil {
@@ -47,7 +48,12 @@ func (d *door) lines() []*line {
 	return all
 }
 
-// serve leads each who comes to its line.
+// open begins to lead each who comes to its line.
+func (d *door) open() {
+	d.done = make(chan struct{})
+	go d.serve()
+}
+
 func (d *door) serve() {
 	defer close(d.done)
 	for {
@@ -56,7 +62,7 @@ func (d *door) serve() {
 		case errors.Is(err, net.ErrClosed):
 			return
 		case err != nil:
-			outOfFiles(err, d.sentinel.short)
+			outOfFiles(err, d.short)
 			time.Sleep(acceptAgain)
 			continue
 		}
@@ -64,16 +70,20 @@ func (d *door) serve() {
 		if from, err := netip.ParseAddrPort(c.RemoteAddr().String()); err == nil && d.servers[from.Addr()] != nil {
 			l = d.servers[from.Addr()]
 		}
+		if l == nil {
+			reset(c)
+			continue
+		}
 		if e := l.gate.enter(c); e != nil {
 			go l.gate.lead(e)
 		}
 	}
 }
 
-// close ends the door and its lines. One without a line for sentinels never served.
+// close ends the door and its lines.
 func (d *door) close() {
 	_ = d.listener.Close()
-	if d.sentinel != nil {
+	if d.done != nil {
 		<-d.done
 	}
 	for _, l := range d.lines() {

@@ -28,7 +28,9 @@ type injector struct {
 	embedded string           // not empty: an embedded Redis has no such fault, and this is why
 	given    string           // the same of a Redis that somebody else runs
 	composed bool             // a composed fleet, which goes on with what it has, can take it
-	servers  bool             // it needs replicas and sentinels
+	servers  bool             // it needs replicas
+	cluster  bool             // it needs a Redis Cluster
+	lonely   string           // not empty: a Redis Cluster has no such fault, and this is why
 }
 
 // Why a Redis has no fault of those that refuse writes, and why a given one is left alone.
@@ -77,7 +79,11 @@ func init() {
 		},
 		fault.KeyDelete: anywhere((*injection).keyDelete), fault.BeatStale: on((*injection).beatStale),
 
-		fault.RedisReadOnly: refuse, fault.RedisMemory: refuse, fault.RedisNoPerm: refuse, fault.RedisNoReplicas: refuse,
+		fault.RedisReadOnly: {
+			inject: refuse.inject, embedded: refusesNone, given: othersWrite,
+			lonely: "a server that has slots cannot be told to follow another",
+		},
+		fault.RedisMemory: refuse, fault.RedisNoPerm: refuse, fault.RedisNoReplicas: refuse,
 		fault.RedisMisconf: refuse,
 
 		fault.SessionAdd: on((*injection).sessionAdd), fault.SessionRemove: on((*injection).sessionRemove),
@@ -88,6 +94,8 @@ func init() {
 		fault.FailoverTwice: servers((*injection).failoverTwice), fault.ReplicaCut: servers((*injection).replicaCut),
 		fault.ReplicaFlip: servers((*injection).replicaFlip), fault.ReplicaLag: servers((*injection).replicaLag),
 		fault.ReplicaWipe: servers((*injection).replicaWipe),
+		fault.ShardDown:   {inject: (*injection).shardDown, servers: true, cluster: true},
+		fault.SlotMoved:   {inject: (*injection).slotMoved, servers: true, cluster: true},
 	}
 }
 

@@ -60,6 +60,9 @@ func refusing(f fault.Fault, s *system) (begin, end []any) {
 	given := user(append(nodeRights(), "allkeys")...)
 	switch f.Deny {
 	case fault.DenyFences:
+		if s.tagged {
+			return user(allButEnd(":fence")...), given
+		}
 		return user(allBut("{" + prefix)...), given
 	case fault.DenyLeases:
 		return user(allBut(prefix)...), given
@@ -80,6 +83,19 @@ func allBut(prefix string) []any {
 		rules = append(rules, "~"+prefix[:i]+"[^"+prefix[i:i+1]+"]*")
 		if i > 0 {
 			rules = append(rules, "~"+prefix[:i])
+		}
+	}
+	return rules
+}
+
+// allButEnd are those that allow every key which does not end so.
+func allButEnd(end string) []any {
+	rules := []any{"resetkeys"}
+	for i := range end {
+		rest := end[len(end)-i:]
+		rules = append(rules, "~*[^"+end[len(end)-i-1:len(end)-i]+"]"+rest)
+		if i > 0 {
+			rules = append(rules, "~"+rest)
 		}
 	}
 	return rules

@@ -18,11 +18,11 @@ func (inj *injection) draws() *rand.Rand {
 // it, and some from nobody.
 func (inj *injection) masterCut() {
 	p, r := inj.redis.replicated, inj.draws()
-	slots, zone := inj.allSlots(), inj.n+1
+	slots, zone, shard := inj.allSlots(), inj.n+1, inj.redis.replicated.shard()
 	inj.begin()
 	inj.failed(p.partition(slots, func() {
 		p.zones.held[zone] = r.IntN(2) == 0
-		for _, m := range p.members {
+		for _, m := range shard {
 			if m == p.master || r.IntN(3) == 0 {
 				m.zone = zone
 			}
@@ -50,8 +50,9 @@ const orderWithin = 2 * time.Second
 func (inj *injection) order() error {
 	ctx, cancel := context.WithTimeout(inj.storm, orderWithin)
 	defer cancel()
+	force := inj.draws().IntN(2) == 0
 	for {
-		err := inj.redis.replicated.failOver(ctx)
+		err := inj.redis.replicated.failOver(ctx, force)
 		if err == nil {
 			return nil
 		}
@@ -60,7 +61,7 @@ func (inj *injection) order() error {
 		case <-again.C:
 		case <-ctx.Done():
 			again.Stop()
-			return fmt.Errorf("the sentinels begin no failover: %w", err)
+			return fmt.Errorf("no failover begins: %w", err)
 		}
 	}
 }
@@ -89,9 +90,9 @@ func (inj *injection) failoverTwice() {
 // replica returns one that runs and that no other fault has in hand, or notes that there is none. The caller gives it back.
 func (inj *injection) replica() *member {
 	p := inj.redis.replicated
-	master, r := p.present(), inj.draws()
-	for _, i := range r.Perm(len(p.members)) {
-		m := p.members[i]
+	master, r, shard := p.present(), inj.draws(), p.shard()
+	for _, i := range r.Perm(len(shard)) {
+		m := shard[i]
 		if m == master || !m.hand.TryLock() {
 			continue
 		}
@@ -131,10 +132,11 @@ func (inj *injection) replicaLag() {
 	defer m.hand.Unlock()
 	late := network{latency: time.Duration(inj.Ms) * time.Millisecond}
 	lines := m.door.lines()
+	if m.bus != nil {
+		lines = append(lines, m.bus.lines()...)
+	}
 	for _, to := range inj.redis.replicated.members {
-		if to != m {
-			lines = append(lines, to.door.servers[m.from])
-		}
+		lines = append(lines, to.comesFrom(m)...)
 	}
 	inj.begin()
 	for _, l := range lines {
@@ -181,13 +183,16 @@ func (inj *injection) replicaFlip() {
 	inj.failed(m.followNow(inj.ctx, to))
 	inj.last()
 	inj.failed(p.partition(inj.allSlots(), func() { m.zone = 0 }))
+	if p.cluster != nil {
+		inj.failed(p.followAgain(context.WithoutCancel(inj.ctx), m))
+	}
 	inj.end()
 }
 
 // another is a server that takes itself for a master, and that m does not follow.
 func (inj *injection) another(m *member) *member {
 	_, of := m.role(inj.ctx)
-	for _, to := range inj.redis.replicated.members {
+	for _, to := range inj.redis.replicated.shard() {
 		if role, _ := to.role(inj.ctx); to != m && role == "master" && to.door.addr() != of {
 			return to
 		}

@@ -60,6 +60,7 @@ type RedisChoice struct {
 	// Servers is of how many a Redis of a master and its replicas is, watched by sentinels; 0: it is one server. It needs servers of the run's
 	// own.
 	Servers int
+	Cluster bool // Servers is how many a shard of a Redis Cluster has
 }
 
 // Redis is the Redis of a run: started by Provision, or given and checked by it. Its methods are safe for concurrent use.
@@ -92,7 +93,7 @@ func Provision(ctx context.Context, c RedisChoice, dir string) (*Redis, error) {
 		return nil, fmt.Errorf("%w: a URL is given, but the kind is %q instead of \"url\"", ErrChoice, c.Kind)
 	}
 	if c.Servers > 0 && c.Kind != "" && c.Kind != kindServer {
-		return nil, fmt.Errorf("%w: %s: of a master, replicas and sentinels all are processes of the simulator's own: leave --redis out, "+
+		return nil, fmt.Errorf("%w: %s: of several servers all are processes of the simulator's own: leave --redis out, "+
 			"or give server", ErrChoice, c.shown())
 	}
 	logging.Disable() // go-redis would tell on standard error of each connection that the plan breaks
@@ -112,7 +113,7 @@ func Provision(ctx context.Context, c RedisChoice, dir string) (*Redis, error) {
 	switch r.kind {
 	case kindServer:
 		if c.Servers > 0 {
-			err = r.provisionReplicated(ctx, c.Servers, dir)
+			err = r.provisionReplicated(ctx, c, dir)
 			break
 		}
 		err = r.provisionServer(ctx, dir)

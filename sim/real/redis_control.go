@@ -22,8 +22,13 @@ func (r *Redis) Supports(k fault.Kind) error {
 		return err
 	}
 	in, why := injectors[k], ""
-	if in.servers && r.replicated == nil {
+	switch clustered := r.clustered(); {
+	case in.servers && r.replicated == nil:
 		return fmt.Errorf("%w: %q: Redis has no replicas; use --topology sentinel", ErrUnsupported, string(k))
+	case in.cluster && !clustered:
+		return fmt.Errorf("%w: %q: Redis is no cluster; use --topology cluster", ErrUnsupported, string(k))
+	case in.lonely != "" && clustered:
+		return fmt.Errorf("%w: %q: %s of a cluster; use --topology sentinel", ErrUnsupported, string(k), in.lonely)
 	}
 	switch r.kind {
 	case kindEmbedded:
@@ -143,8 +148,11 @@ func (r *Redis) resume(ctx context.Context, args ...string) error {
 	var err error
 	for range 3 { // something else may hold the port for a moment
 		if err = r.server.start(ctx, args...); !errors.Is(err, errPortTaken) {
-			return err
+			break
 		}
+	}
+	if err == nil && r.clustered() {
+		r.replicated.awaitServing(ctx, r.replicated.of(r.server))
 	}
 	return err
 }

@@ -20,18 +20,21 @@ import (
 	"github.com/leasestorm/leasestorm/internal/respguard"
 )
 
-// replicated is a Redis of one master, replicas and sentinels, all of them the run's own. Which server is the master the sentinels
-// decide; those that they have not told yet, or that are cut off, may act as masters too.
+// replicated is a Redis of one master, replicas and sentinels, or a Redis Cluster, all of them the run's own. Which server is the master
+// of leases the sentinels decide, or the cluster; those that have not heard yet, or are cut off, may act as masters too.
 type replicated struct {
 	redis     *Redis
 	members   []*member
 	sentinels []*sentinel
-	secret    string // password of harnessUser at the sentinels
+	cluster   *cluster // nil: it is none
+	secret    string   // password of harnessUser at the sentinels
 	folders   []string
 	short     atomic.Pointer[func(error)] // gate.short of the run
 
 	stop chan struct{}
 	done chan struct{}
+
+	settling sync.RWMutex // held while all of a shard have to hear something; zones do not change then
 
 	mu       sync.Mutex
 	master   *member
@@ -46,6 +49,8 @@ type member struct {
 	name   string
 	from   netip.Addr // where its connections to others come from
 	door   *door
+	bus    *bus                         // nil: it is of no cluster
+	shard  int                          // of a cluster
 	client atomic.Pointer[redis.Client] // the harness' own
 
 	hand sync.Mutex // held by the fault that has its process in hand
@@ -58,8 +63,8 @@ const sourceHost = 10
 // settleWithin is how long servers and sentinels may take to find each other.
 const settleWithin = time.Minute
 
-// provisionReplicated starts servers, of which the first is the master, and sentinels.
-func (r *Redis) provisionReplicated(ctx context.Context, servers int, dir string) error {
+// provisionReplicated starts servers, of which the first is the master, and what decides over them.
+func (r *Redis) provisionReplicated(ctx context.Context, c RedisChoice, dir string) error {
 	binary, err := findServer()
 	if err != nil {
 		return err
@@ -72,6 +77,11 @@ func (r *Redis) provisionReplicated(ctx context.Context, servers int, dir string
 	}
 	r.replicated = p
 	close(p.done) // nobody watches yet
+	servers, decide := c.Servers, p.watched
+	if c.Cluster {
+		p.cluster, servers, decide = &cluster{shard: c.Servers}, clusterServers(c.Servers), p.form
+		p.cluster.timeout.Store(nodeTimeout.Milliseconds())
+	}
 	for i := range servers {
 		if err := p.addMember(ctx, binary, i+1, dir); err != nil {
 			return err
@@ -86,6 +96,17 @@ func (r *Redis) provisionReplicated(ctx context.Context, servers int, dir string
 	if err := p.connect(); err != nil {
 		return err
 	}
+	if err := decide(ctx, dir); err != nil {
+		return err
+	}
+	p.done = make(chan struct{})
+	go p.watch()
+	return nil
+}
+
+// watched makes replicas of all but the first, and has sentinels watch them.
+func (p *replicated) watched(ctx context.Context, dir string) error {
+	first, servers := p.members[0], len(p.members)
 	for _, m := range p.members[1:] {
 		if err := m.followNow(ctx, first); err != nil {
 			return fmt.Errorf("%w: %s cannot be made a replica: %w", ErrNoServer, m.name, err)
@@ -105,14 +126,9 @@ func (r *Redis) provisionReplicated(ctx context.Context, servers int, dir string
 		}
 		p.sentinels = append(p.sentinels, s)
 	}
-	if err := p.settle(ctx, func(ctx context.Context) bool {
+	return p.settle(ctx, func(ctx context.Context) bool {
 		return !slices.ContainsFunc(p.sentinels, func(s *sentinel) bool { return !s.settled(ctx, servers-1) })
-	}); err != nil {
-		return err
-	}
-	p.done = make(chan struct{})
-	go p.watch()
-	return nil
+	})
 }
 
 // nodeChannels lets the default user hear every channel, and publish on all but those of sentinels (__sentinel__:hello): who may publish
@@ -127,8 +143,8 @@ func hasSelectors(ctx context.Context, binary string) error {
 	}
 	_, version, _ := strings.Cut(string(said), " v=")
 	if !atLeast(version, 7, 0) {
-		return fmt.Errorf("%w: %s is %.40q, and a master, replicas and sentinels have to be of 7.0 or newer, so that no other user of "+
-			"this machine leads the sentinels elsewhere", ErrTooOld, binary, strings.TrimSpace(string(said)))
+		return fmt.Errorf("%w: %s is %.40q, and several servers have to be of 7.0 or newer, so that no other user of "+
+			"this machine leads sentinels elsewhere, and their buses have ports of their own", ErrTooOld, binary, strings.TrimSpace(string(said)))
 	}
 	return nil
 }
@@ -146,7 +162,7 @@ func (p *replicated) addMember(ctx context.Context, binary string, number int, d
 	if err != nil {
 		return err
 	}
-	d, err := newDoor()
+	d, err := newDoor(p.starve)
 	if err != nil {
 		return err
 	}
@@ -158,6 +174,12 @@ func (p *replicated) addMember(ctx context.Context, binary string, number int, d
 	}
 	if len(p.members) > 0 {
 		m.secret = p.members[0].secret
+	}
+	if p.cluster != nil {
+		m.shard = (number - 1) / p.cluster.shard
+		if m.bus, err = newBus(p.cluster, p.starve); err != nil {
+			return err
+		}
 	}
 	m.conf, m.channels = m.writeConf, nodeChannels
 	_ = m.users() // draws the secret
@@ -178,6 +200,10 @@ func (m *member) writeConf() (string, error) {
 	}
 	text := fmt.Sprintf("masteruser %s\nmasterauth %s\nreplica-announce-ip %s\nreplica-announce-port %d\nbind-source-addr %s\n"+
 		"repl-ping-replica-period 1\nrepl-timeout 5\n", harnessUser, m.secret, loopback, m.door.port(), m.from)
+	if m.bus != nil {
+		settings, err := m.clusterConf()
+		return file, errors.Join(err, os.WriteFile(file, []byte(text+settings), 0o600))
+	}
 	for l := range strings.Lines(string(before)) {
 		if strings.HasPrefix(l, "replicaof ") {
 			text += l
@@ -198,6 +224,9 @@ func (m *member) renew() {
 // followNow makes m a replica of another, and has it remember that.
 func (m *member) followNow(ctx context.Context, of *member) error {
 	c := m.client.Load()
+	if of.bus != nil {
+		return c.ClusterReplicate(ctx, of.bus.id).Err()
+	}
 	if err := c.ReplicaOf(ctx, loopback.String(), fmt.Sprint(of.door.port())).Err(); err != nil {
 		return err
 	}
@@ -248,13 +277,39 @@ func (p *replicated) connect() error {
 			if to.door.servers[from.from], err = lead(from.name, to, from.number); err != nil {
 				return err
 			}
+			if to.bus != nil {
+				if err := to.bus.join(from, to, p.starve); err != nil {
+					return err
+				}
+			}
 		}
 		if to.door.sentinel, err = lead("sentinels", to, 0); err != nil {
 			return err
 		}
-		go to.door.serve()
+		to.door.open()
+		if to.bus != nil {
+			to.bus.open()
+		}
 	}
 	return nil
+}
+
+// comesFrom are the lines by which another server reaches m; of m itself there are none.
+func (m *member) comesFrom(other *member) []*line {
+	if m == other {
+		return nil
+	}
+	lines := []*line{m.door.servers[other.from]}
+	if m.bus != nil {
+		lines = append(lines, m.bus.servers[other.from])
+	}
+	return lines
+}
+
+// shard are the servers that have the leases, or may: of a cluster those of one shard.
+func (p *replicated) shard() []*member {
+	master := p.present()
+	return slices.DeleteFunc(slices.Clone(p.members), func(m *member) bool { return m.shard != master.shard })
 }
 
 // starve tells the run, if there is one, that the harness has run out of files.
@@ -271,7 +326,7 @@ func (p *replicated) settle(ctx context.Context, so func(context.Context) bool) 
 	for !so(ctx) {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w: servers and sentinels do not find each other within %v (connections of servers come from 127.0.0.%d and on, "+
+			return fmt.Errorf("%w: servers, and sentinels, do not find each other within %v (connections of servers come from 127.0.0.%d and on, "+
 				"which this system may not have): %w", ErrNoServer, settleWithin, sourceHost+1, context.Cause(ctx))
 		case <-time.After(20 * time.Millisecond):
 		}
@@ -279,10 +334,10 @@ func (p *replicated) settle(ctx context.Context, so func(context.Context) bool) 
 	return nil
 }
 
-// watchEvery is how often sentinels are asked who the master is.
+// watchEvery is how often sentinels, or the cluster, are asked who the master is.
 const watchEvery = 50 * time.Millisecond
 
-// watch follows the sentinels.
+// watch follows what they say.
 func (p *replicated) watch() {
 	defer close(p.done)
 	tick := time.NewTicker(watchEvery)
@@ -308,8 +363,11 @@ func (p *replicated) watch() {
 	}
 }
 
-// named is the server that most sentinels call the master; nil: they do not agree.
+// named is the server that most sentinels call the master, or the cluster does; nil: they do not agree.
 func (p *replicated) named() *member {
+	if p.cluster != nil {
+		return p.owner(p.voter())
+	}
 	votes := map[string]int{}
 	for _, s := range p.sentinels {
 		votes[s.says(context.Background())]++
@@ -365,6 +423,9 @@ func (p *replicated) close() error {
 	}
 	for _, m := range p.members {
 		m.door.close()
+		if m.bus != nil {
+			m.bus.close()
+		}
 		if c := m.client.Load(); c != nil {
 			_ = c.Close()
 		}

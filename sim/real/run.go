@@ -144,7 +144,7 @@ func Run(ctx context.Context, r *Redis, cfg Config, rec *history.Recorder) (Outc
 		cfg.grace = stopGrace + cfg.PollTimeout
 	}
 	run := &run{
-		cfg: cfg, system: systems[cfg.System], redis: r, rec: rec, clock: newClock(), slots: map[string]*slot{}, awaited: map[string]*slot{},
+		cfg: cfg, system: r.systemOf(cfg.System), redis: r, rec: rec, clock: newClock(), slots: map[string]*slot{}, awaited: map[string]*slot{},
 		inHand: map[string]int{}, ending: make(chan struct{}), starved: make(chan error, 1),
 	}
 	return run.all(ctx)
@@ -163,7 +163,7 @@ func (c *Config) validate(r *Redis) error {
 	switch {
 	case c.Storm < timing.Min:
 		return fmt.Errorf("%w: Storm is %v, at least %v is needed", ErrConfig, c.Storm, timing.Min)
-	case systems[c.System] == nil:
+	case r.systemOf(c.System) == nil:
 		return fmt.Errorf("%w: System is %q, which this engine does not have", ErrConfig, c.System)
 	case c.Nodes < 1:
 		return fmt.Errorf("%w: Nodes is %d, at least 1 is needed", ErrConfig, c.Nodes)

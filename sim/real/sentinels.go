@@ -138,8 +138,11 @@ func (s *sentinel) settled(ctx context.Context, replicas int) bool {
 	return true
 }
 
-// failOver orders a failover and returns nil once a sentinel has begun one.
-func (p *replicated) failOver(ctx context.Context) error {
+// failOver orders a failover, of a cluster at times without asking the master, and returns nil once a sentinel or a replica has begun one.
+func (p *replicated) failOver(ctx context.Context, force bool) error {
+	if p.cluster != nil {
+		return p.replace(ctx, force)
+	}
 	var err error
 	for _, s := range p.sentinels {
 		if err = s.client.Failover(ctx, masterName).Err(); err == nil {

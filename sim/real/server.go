@@ -59,6 +59,7 @@ func nodeRights() []any {
 	return []any{
 		"+@all", "-config", "-module", "-debug", "-acl", "-replicaof", "-slaveof", "-failover", "-shutdown",
 		"-save", "-bgsave", "-bgrewriteaof", "-sync", "-psync", "-migrate", "-restore", "-restore-asking",
+		"-cluster", "+cluster|info", "+cluster|keyslot", "+cluster|myid", "+cluster|nodes", "+cluster|shards", "+cluster|slots",
 	}
 }
 

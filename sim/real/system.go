@@ -11,7 +11,9 @@ type system struct {
 	epochKey string   // written before the first node starts, so that nobody waits for a quarantine
 	tapped   []string // patterns of leases, heartbeats and fences
 	beats    string   // prefix of heartbeats that hold a time; "" none do
+	sessions string   // prefix of sessions; "": the system has none
 	prefix   string   // of a session's lease: the rest of its key is the session's ID
+	tagged   bool     // all keys have one hash tag: fences begin as leases do, and end as no lease does
 	// split returns what a key is and the session or instance it belongs to.
 	split func(key []byte) (keyKind, string)
 	// lease is the one lease that all nodes want. Where it is "", the run creates sessions, stores them as the application
@@ -33,9 +35,10 @@ var systems = map[string]*system{
 	systemPolling: {
 		epochKey: pollEpoch,
 		tapped:   []string{pollLeases + "*", pollBeats + "*", "{" + pollLeases + "*"},
+		sessions: pollSessions,
 		prefix:   pollLeases,
-		split:    splitBy(pollLeases, pollBeats),
-		env:      pollingEnv,
+		split:    splitBy(pollLeases, pollBeats, "{"+pollLeases, fenceSuffix),
+		env:      pollingEnv(pollSessions, pollLeases, pollBeats, pollEpoch, "{"+pollLeases, fenceSuffix),
 	},
 	systemElection: {
 		epochKey: electionEpoch,
@@ -46,6 +49,21 @@ var systems = map[string]*system{
 		env:      electionEnv,
 	},
 	systemIntents: intentsSystem,
+}
+
+// clusterTag has all keys of a storm on a Redis Cluster in one slot.
+const clusterTag = "{poll}"
+
+// clusteredPolling is polling where Redis is a cluster.
+var clusteredPolling = &system{
+	epochKey: clusterTag + ":epoch",
+	tapped:   []string{clusterTag + ":lease:*", clusterTag + ":node:*"},
+	sessions: clusterTag + ":session:",
+	prefix:   clusterTag + ":lease:",
+	tagged:   true,
+	split:    splitBy(clusterTag+":lease:", clusterTag+":node:", clusterTag+":lease:", ":fence"),
+	env: pollingEnv(clusterTag+":session:", clusterTag+":lease:", clusterTag+":node:", clusterTag+":epoch", clusterTag+":lease:",
+		":fence"),
 }
 
 // runPatterns match all that a run of any system writes: sessions, leases, heartbeats, fences and the epoch.
@@ -70,20 +88,20 @@ const electionEpoch = "sovereign:epoch"
 // fenceSuffix follows a lease's key, in braces, in the name of its fence.
 const fenceSuffix = "}:fence"
 
-// splitBy splits keys that are a prefix and an ID.
-func splitBy(lease, node string) func([]byte) (keyKind, string) {
-	leasePrefix, nodePrefix, fencePrefix := []byte(lease), []byte(node), []byte("{"+lease)
+// splitBy splits keys that are a prefix and an ID, and those of fences, which are an ID between two others.
+func splitBy(lease, node, fence, end string) func([]byte) (keyKind, string) {
+	leasePrefix, nodePrefix, fencePrefix, fenceEnd := []byte(lease), []byte(node), []byte(fence), []byte(end)
 	return func(key []byte) (keyKind, string) {
+		if id, ok := bytes.CutPrefix(key, fencePrefix); ok {
+			if id, ok = bytes.CutSuffix(id, fenceEnd); ok {
+				return keyFence, string(id)
+			}
+		}
 		if id, ok := bytes.CutPrefix(key, leasePrefix); ok {
 			return keyLease, string(id)
 		}
 		if id, ok := bytes.CutPrefix(key, nodePrefix); ok {
 			return keyNode, string(id)
-		}
-		if id, ok := bytes.CutPrefix(key, fencePrefix); ok {
-			if id, ok = bytes.CutSuffix(id, []byte(fenceSuffix)); ok {
-				return keyFence, string(id)
-			}
 		}
 		return keyOther, ""
 	}
@@ -102,11 +120,13 @@ func splitElection(key []byte) (keyKind, string) {
 }
 
 // pollingEnv says which keys are watched, so that a node need not know them by heart.
-func pollingEnv(*slot) []string {
-	return []string{
-		"LEASESTORM_SESSION_PREFIX=" + pollSessions, "LEASESTORM_LEASE_PREFIX=" + pollLeases,
-		"LEASESTORM_FENCE_PREFIX={" + pollLeases, "LEASESTORM_FENCE_SUFFIX=" + fenceSuffix,
-		"LEASESTORM_HEARTBEAT_PREFIX=" + pollBeats, "LEASESTORM_EPOCH_KEY=" + pollEpoch,
+func pollingEnv(sessions, leases, beats, epoch, fence, fenceEnd string) func(*slot) []string {
+	return func(*slot) []string {
+		return []string{
+			"LEASESTORM_SESSION_PREFIX=" + sessions, "LEASESTORM_LEASE_PREFIX=" + leases,
+			"LEASESTORM_FENCE_PREFIX=" + fence, "LEASESTORM_FENCE_SUFFIX=" + fenceEnd,
+			"LEASESTORM_HEARTBEAT_PREFIX=" + beats, "LEASESTORM_EPOCH_KEY=" + epoch,
+		}
 	}
 }
 

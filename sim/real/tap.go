@@ -2,6 +2,7 @@ package real
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -35,6 +37,9 @@ type tap struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 
+	mark atomic.Pointer[mark]   // up to which the stream is in the snapshot that is told; nil: it is held
+	lose atomic.Pointer[func()] // ends the connection
+
 	up     chan struct{} // closed when the stream flows for the first time
 	upOnce sync.Once
 	err    error // why it never did; set before done is closed
@@ -51,8 +56,8 @@ type tap struct {
 const tapChannel = "leasestorm:tap"
 
 // snapshotScript reads all keys of the patterns ARGV[3] and on, which are the epoch, leases, heartbeats and fences, and publishes a mark
-// (channel ARGV[1], text ARGV[2]) in one step. The publication is part of the stream, so that the stream up to the mark is in
-// the snapshot, and what follows it is not. Expiries are absolute: nobody knows how long the script waited for its turn.
+// (channel ARGV[1], text ARGV[2]), or writes it to KEYS[1], in one step. That is part of the stream, so that the stream up to the mark is
+// in the snapshot, and what follows it is not. Expiries are absolute: nobody knows how long the script waited for its turn.
 const snapshotScript = `
 local out = {}
 local time = redis.call('TIME')
@@ -74,7 +79,11 @@ for i = 3, #ARGV do
     end
   end
 end
-redis.call('PUBLISH', ARGV[1], ARGV[2])
+if KEYS[1] then
+  redis.call('SET', KEYS[1], ARGV[2])
+else
+  redis.call('PUBLISH', ARGV[1], ARGV[2])
+end
 return out`
 
 // witnessed is the server that a tap follows.
@@ -84,6 +93,8 @@ type witnessed struct {
 	// master reports whether the server is one: a replica passes on the stream of another, without the mark of a snapshot. nil: it always is.
 	master   func(context.Context) bool
 	attached func() // hears of each attachment; nil: nobody does
+	// mark is a key to which the mark is written, of a server of a cluster: what is published there is not in the stream. "": it is published.
+	mark string
 }
 
 func newTap(r *Redis, s *system, c *clock, add func(history.Event)) *tap {
@@ -201,11 +212,31 @@ func (t *tap) follow(ctx context.Context) (flowed bool, err error) {
 	defer wg.Wait()
 	defer close(acks)
 	wg.Go(func() { acknowledge(conn, acks) })
-	marked := make(chan snapshot, 1)
-	nonce := strconv.FormatInt(time.Now().UnixNano(), 36)
-	wg.Go(func() { t.takeSnapshot(ctx, nonce, marked, conn) })
-	return t.stream(in, nonce, marked)
+	lose := func() { _ = conn.Close() }
+	t.lose.Store(&lose)
+	wg.Go(func() { t.tell(ctx) })
+	return t.stream(in)
 }
+
+// mark joins a snapshot to the stream: what comes after it there is told.
+type mark struct {
+	nonce string
+	taken chan snapshot
+}
+
+// tell has what is there told, and what the stream has from then on.
+func (t *tap) tell(ctx context.Context) {
+	m := &mark{strconv.FormatInt(time.Now().UnixNano(), 36), make(chan snapshot, 1)}
+	t.mark.Store(m)
+	if s, err := t.takeSnapshot(ctx, m.nonce); err == nil {
+		m.taken <- s
+	} else if lose := t.lose.Load(); lose != nil {
+		(*lose)() // then all begins anew
+	}
+}
+
+// hold has nothing told any more, until tell.
+func (t *tap) hold() { t.mark.Store(nil) }
 
 // handshake asks to be a replica.
 func (t *tap) handshake(conn net.Conn, in *bufio.Reader) error {
@@ -285,12 +316,10 @@ type snapshot struct {
 	keys []string // key, value, expiry in ms of Redis' clock (negative: none); key, value, …
 }
 
-// takeSnapshot closes the connection if it cannot: then all begins anew.
-func (t *tap) takeSnapshot(ctx context.Context, nonce string, out chan<- snapshot, conn net.Conn) {
+func (t *tap) takeSnapshot(ctx context.Context, nonce string) (snapshot, error) {
 	client := t.at.client()
 	if client == nil {
-		_ = conn.Close()
-		return
+		return snapshot{}, errReplica
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -298,41 +327,46 @@ func (t *tap) takeSnapshot(ctx context.Context, nonce string, out chan<- snapsho
 	for _, pattern := range t.system.tapped {
 		args = append(args, pattern)
 	}
-	asked := t.clock.now()
-	keys, err := client.Eval(ctx, snapshotScript, nil, args...).StringSlice()
-	if err != nil {
-		_ = conn.Close()
-		return
+	var key []string
+	if t.at.mark != "" {
+		key = []string{t.at.mark}
 	}
-	out <- snapshot{asked, keys}
+	asked := t.clock.now()
+	keys, err := client.Eval(ctx, snapshotScript, key, args...).StringSlice()
+	return snapshot{asked, keys}, err
 }
 
-// stream reads commands until the connection ends.
-func (t *tap) stream(in *bufio.Reader, nonce string, marked <-chan snapshot) (flowed bool, err error) {
+// stream reads commands until the connection ends, and reports whether they were told then.
+func (t *tap) stream(in *bufio.Reader) (flowed bool, err error) {
 	var words [][]byte
+	var told *mark
 	for {
 		words, err = readCommand(in, words)
 		if err != nil {
-			return flowed, err
+			return told != nil, err
 		}
 		if len(words) == 0 {
 			continue
 		}
-		if flowed {
+		m := t.mark.Load()
+		if told != nil && m == told {
 			t.command(words)
 			continue
+		}
+		if told != nil {
+			told, t.gap = nil, true
+			t.add(history.Event{T: t.clock.now(), Kind: history.TapDown, Reason: "the slot of the leases moves"})
 		}
 		if strings.EqualFold(string(words[0]), "select") {
 			t.command(words) // which database is selected is not in the snapshot
 		}
-		if len(words) == 3 && strings.EqualFold(string(words[0]), "publish") && string(words[1]) == tapChannel &&
-			string(words[2]) == nonce {
-			s, ok := awaitSnapshot(marked)
+		if m != nil && len(words) == 3 && string(words[1]) == cmp.Or(t.at.mark, tapChannel) && string(words[2]) == m.nonce {
+			s, ok := awaitSnapshot(m.taken)
 			if !ok {
 				return false, errors.New("no snapshot of the leases")
 			}
 			t.begin(s)
-			flowed = true
+			told = m
 		}
 	}
 }

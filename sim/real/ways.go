@@ -81,11 +81,18 @@ func (p *replicated) upstreams() (all []endpoint) {
 	return all
 }
 
-// env is what a node is told of sentinels, and by which ways it reaches what they name.
+// env is what a node is told of sentinels, or of servers of a cluster, and by which ways it reaches what they name.
 func (p *replicated) env(w *ways) []string {
 	var sentinels, table []string
 	for i, m := range p.members {
 		table = append(table, m.door.addr()+"="+w.servers[i].addr())
+	}
+	if p.cluster != nil {
+		var own []string
+		for _, l := range w.servers {
+			own = append(own, l.addr())
+		}
+		return []string{"LEASESTORM_CLUSTER=" + strings.Join(own, ","), "LEASESTORM_WAYS=" + strings.Join(table, ",")}
 	}
 	for i, s := range p.sentinels {
 		sentinels = append(sentinels, w.sentinels[i].addr())
@@ -137,14 +144,16 @@ func (p *replicated) lead(w *ways) error {
 
 // partition changes zones, of servers and of the slots' nodes, and brings all lines to what they are then.
 func (p *replicated) partition(slots []*slot, change func()) error {
+	p.settling.RLock()
+	defer p.settling.RUnlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	change()
 	var err error
 	for _, to := range p.members {
 		for _, from := range p.members {
-			if from != to {
-				err = errors.Join(err, p.zones.separate(to.door.servers[from.from], from.zone, to.zone))
+			for _, l := range to.comesFrom(from) {
+				err = errors.Join(err, p.zones.separate(l, from.zone, to.zone))
 			}
 		}
 		err = errors.Join(err, p.zones.separate(to.door.sentinel, 0, to.zone))

@@ -45,11 +45,20 @@ const restoreWithin = time.Second
 // tapServers opens a tap at each server. Only masters grant, so a replica is not followed before it is one.
 func (r *run) tapServers(ctx context.Context) {
 	p := r.redis.replicated
+	if p.cluster != nil {
+		if err := p.drawTimeout(ctx, r.cfg.Seed, r.cfg.TTL); err != nil {
+			r.notef("the node time-out stays what it was: %v", err)
+		}
+	}
 	for _, m := range p.members {
+		if p.cluster != nil && m == p.voter() {
+			continue // it never has a lease
+		}
 		at := witnessed{
 			admin:  &redis.Options{Username: harnessUser, Password: m.secret},
 			client: m.client.Load,
-			master: func(ctx context.Context) bool { role, _ := m.role(ctx); return role == "master" },
+			master: func(ctx context.Context) bool { role, _ := m.role(ctx); return role == "master" && m.serves(ctx) },
+			mark:   p.mark(m),
 			attached: func() {
 				if r.storm.Load() > 0 {
 					r.notef("the witness attached itself to %s: it counts as a replica that does, and began an epoch there, with a quarantine", m.name)
@@ -77,7 +86,7 @@ func (r *run) tapServers(ctx context.Context) {
 
 // switched is told of each other master. What the application wrote to the one before may be lost, and it writes it again.
 func (r *run) switched(ctx context.Context, m *member) {
-	r.record(history.Event{Kind: history.Note, Reason: "the sentinels name " + m.name + " the master"})
+	r.record(history.Event{Kind: history.Note, Reason: r.redis.replicated.deciders() + " name " + m.name + " the master"})
 	ctx, cancel := context.WithTimeout(ctx, restoreWithin)
 	defer cancel()
 	if err := r.work.restore(ctx); err != nil && ctx.Err() == nil {

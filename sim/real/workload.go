@@ -94,7 +94,7 @@ func (w *workload) write(ctx context.Context, ids []string) error {
 		_, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for _, id := range ids[start:min(start+batch, len(ids))] {
 				if w.removed[id] {
-					p.Del(ctx, pollSessions+id)
+					p.Del(ctx, w.run.system.sessions+id)
 					continue
 				}
 				text, err := json.Marshal(document{
@@ -103,7 +103,7 @@ func (w *workload) write(ctx context.Context, ids []string) error {
 				if err != nil {
 					return err
 				}
-				p.Set(ctx, pollSessions+id, text, 0)
+				p.Set(ctx, w.run.system.sessions+id, text, 0)
 			}
 			return nil
 		})

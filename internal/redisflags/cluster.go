@@ -1,0 +1,54 @@
+package redisflags
+
+import (
+	"errors"
+	"io"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/pflag"
+
+	"github.com/leasestorm/leasestorm/internal/respguard"
+)
+
+const clusterVariable = "LEASESTORM_CLUSTER"
+
+// clusterSettings say which servers a cluster has.
+type clusterSettings struct {
+	Cluster, envCluster string
+
+	nodes []string // some of its servers; empty: Redis is no cluster
+}
+
+// RegisterCluster adds the flag of programs that use Universal.
+func (r *Settings) RegisterCluster(fs *pflag.FlagSet, getenv func(string) string) {
+	r.envCluster = getenv(clusterVariable) // no flag's default, as the sentinels'
+	fs.StringVar(&r.Cluster, "cluster", "", "servers of a Redis Cluster, as host:port,host:port, which tell of the others; of the URL of "+
+		"Redis user and password count then ("+clusterVariable+")")
+}
+
+// Universal is Client for a program that can also use a cluster.
+func (r *Settings) Universal(program string, warn io.Writer) (redis.UniversalClient, error) {
+	if len(r.nodes) == 0 {
+		c, err := r.Client(program, warn)
+		if err != nil {
+			return nil, err // and no interface that holds a nil
+		}
+		return c, nil
+	}
+	o, err := r.options(program, warn)
+	if err != nil {
+		return nil, err
+	}
+	if o.DB != 0 {
+		return nil, errors.New(URLVariable + " (--redis) names a database: a cluster has the first only; leave it out")
+	}
+	dial, err := r.dialer(o)
+	if err != nil {
+		return nil, err
+	}
+	return respguard.NewClusterClient(&redis.ClusterOptions{
+		Addrs: r.nodes, Dialer: dial, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig, DisableIdentity: o.DisableIdentity,
+		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
+		ReadBufferSize: o.ReadBufferSize, WriteBufferSize: o.WriteBufferSize,
+	}), nil
+}

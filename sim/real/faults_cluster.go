@@ -1,0 +1,254 @@
+package real
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// errGivenUp: a move came to nothing.
+var errGivenUp = errors.New("the slot stays where it is")
+
+// shardDown kills all servers of the leases' shard; they are back, with their data, after For.
+func (inj *injection) shardDown() {
+	shard := inj.redis.replicated.shard()
+	if !holdAll(shard) {
+		inj.skip("a server of the shard is under another fault")
+		return
+	}
+	defer letGo(shard)
+	inj.begin()
+	inj.down()
+	for _, m := range shard {
+		m.kill()
+	}
+	inj.last()
+	var all sync.WaitGroup
+	for _, m := range shard {
+		all.Go(func() {
+			inj.failed(m.start(context.WithoutCancel(inj.ctx)))
+			inj.redis.replicated.renew(m.server)
+		})
+	}
+	all.Wait()
+	inj.answers()
+}
+
+// holdAll takes servers in hand that no fault has, all or none.
+func holdAll(members []*member) bool {
+	for i, m := range members {
+		if !m.hand.TryLock() {
+			letGo(members[:i])
+			return false
+		}
+	}
+	return true
+}
+
+func letGo(members []*member) {
+	for _, m := range members {
+		m.hand.Unlock()
+	}
+}
+
+// move is one of the leases' slot from a shard to the other, as an operator does it.
+type move struct {
+	p        *replicated
+	from, to *member
+	held     []*member // the shard that the slot leaves, and to
+}
+
+// slotMoved moves the leases' slot to the other shard as soon as its shard is well, for as long as the fault may wait.
+func (inj *injection) slotMoved() {
+	till := time.NewTimer(inj.For)
+	defer till.Stop()
+	var mv *move
+	for mv == nil {
+		if mv = inj.redis.replicated.beginMove(inj.ctx); mv != nil {
+			break
+		}
+		again := time.NewTimer(watchEvery)
+		select {
+		case <-again.C:
+			continue
+		case <-till.C:
+			inj.skip("the shard of the leases was not well meanwhile")
+		case <-inj.storm.Done():
+			inj.skip("the shard of the leases was not well before the storm ended")
+		}
+		again.Stop()
+		return
+	}
+	defer letGo(mv.held)
+	inj.begin()
+	for _, m := range []*member{mv.from, mv.to} { // that keys go and come there takes nobody's lease
+		inj.taps[m.number-1].hold()
+		defer inj.taps[m.number-1].tell(context.WithoutCancel(inj.ctx))
+	}
+	r := inj.draws()
+	err := mv.carry(inj.ctx, func() int { return 1 + r.IntN(10) }, func() {
+		inj.pause(time.Duration(r.Int64N(int64(inj.cfg.TTL)/16 + 1)))
+	})
+	if err == nil {
+		err = mv.settle(inj.ctx)
+	}
+	if err != nil {
+		inj.notef("fault %d: %v: %v", inj.n+1, errGivenUp, err)
+		inj.failed(mv.giveUp(context.WithoutCancel(inj.ctx)))
+	}
+	inj.end()
+}
+
+// beginMove has the slot begin to leave its shard; nil: not all of that are well, or the other shard's master is not.
+func (p *replicated) beginMove(ctx context.Context) *move {
+	mv := &move{p: p, from: p.present(), held: p.shard()}
+	for _, m := range p.members {
+		if role, _ := m.role(ctx); m.shard != mv.from.shard && m != p.voter() && role == "master" && m.serves(ctx) {
+			mv.to = m
+		}
+	}
+	if mv.to == nil {
+		return nil
+	}
+	mv.held = append(mv.held, mv.to)
+	switch {
+	case !holdAll(mv.held):
+		return nil
+	case mv.whole(ctx) && mv.set(ctx, mv.to, "IMPORTING", mv.from.bus.id) == nil && mv.set(ctx, mv.from, "MIGRATING", mv.to.bus.id) == nil:
+		return mv
+	}
+	letGo(mv.held)
+	return nil
+}
+
+// set is CLUSTER SETSLOT of the leases' slot at a server.
+func (mv *move) set(ctx context.Context, at *member, words ...any) error {
+	ctx, cancel := context.WithTimeout(ctx, sentinelAnswer)
+	defer cancel()
+	return at.client.Load().Do(ctx, append([]any{"CLUSTER", "SETSLOT", mv.p.cluster.slot}, words...)...).Err()
+}
+
+// whole reports whether all of the shard are there and follow its master. The slot moves from such a shard alone: who has not heard of it
+// would go on serving (docs/replicas.md).
+func (mv *move) whole(ctx context.Context) bool {
+	if mv.from != mv.p.present() || mv.from.replicas(ctx) != mv.p.cluster.shard-1 {
+		return false
+	}
+	mv.p.mu.Lock()
+	cut := slices.ContainsFunc(mv.held, func(m *member) bool { return m.zone != 0 })
+	mv.p.mu.Unlock()
+	return !cut && !slices.ContainsFunc(mv.held, func(m *member) bool {
+		role, of := m.role(ctx)
+		follows := role == "slave" && of == mv.from.door.addr()
+		return !m.serves(ctx) || !follows && (m != mv.from && m != mv.to || role != "master")
+	})
+}
+
+// migrateWithin bounds one MIGRATE, in milliseconds.
+const migrateWithin = 1000
+
+// carry takes the keys over, a few at a time. A move that began ends, also when the storm is over: pause is none then.
+func (mv *move) carry(ctx context.Context, few func() int, pause func()) error {
+	for {
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case mv.from != mv.p.present():
+			return errors.New("its shard has another master")
+		}
+		keys, err := mv.keys(ctx, mv.from, few())
+		if err == nil && len(keys) == 0 {
+			return nil
+		}
+		if err == nil {
+			err = mv.migrate(ctx, keys)
+		}
+		if err != nil {
+			return err
+		}
+		pause()
+	}
+}
+
+func (mv *move) migrate(ctx context.Context, keys []string) error {
+	words := []any{
+		"MIGRATE", loopback.String(), mv.to.door.port(), "", 0, migrateWithin, "AUTH2", harnessUser, mv.to.secret, "KEYS",
+	}
+	for _, key := range keys {
+		words = append(words, key)
+	}
+	return mv.from.client.Load().Do(ctx, words...).Err()
+}
+
+func (mv *move) keys(ctx context.Context, at *member, n int) ([]string, error) {
+	return at.client.Load().ClusterGetKeysInSlot(ctx, int(mv.p.cluster.slot), n).Result()
+}
+
+// heardWithin is how long all of the old shard may take to hear that the slot is another's.
+const heardWithin = 5 * time.Second
+
+// settle gives the slot to the other shard, and returns when all of the old one have heard.
+func (mv *move) settle(ctx context.Context) error {
+	p := mv.p
+	p.settling.Lock()
+	defer p.settling.Unlock()
+	if !mv.whole(ctx) {
+		return errors.New("its shard is not well any more")
+	}
+	for { // what came meanwhile
+		keys, err := mv.keys(ctx, mv.from, 100)
+		if err == nil && len(keys) > 0 {
+			err = mv.migrate(ctx, keys)
+		}
+		if err != nil {
+			return err
+		}
+		if len(keys) == 0 {
+			break
+		}
+	}
+	if err := mv.set(ctx, mv.to, "NODE", mv.to.bus.id); err != nil {
+		return fmt.Errorf("SETSLOT at %s: %w", mv.to.name, err)
+	}
+	for _, m := range []*member{mv.from, p.voter()} {
+		_ = mv.set(ctx, m, "NODE", mv.to.bus.id) // it hears of it anyhow
+	}
+	ctx, cancel := context.WithTimeout(ctx, heardWithin)
+	defer cancel()
+	for slices.ContainsFunc(mv.held, func(m *member) bool { return p.owner(m) != mv.to }) {
+		select {
+		case <-ctx.Done():
+			return nil // and the slot has moved
+		case <-time.After(watchEvery / 5):
+		}
+	}
+	return nil
+}
+
+// giveUp has the slot stay, without what has gone already.
+func (mv *move) giveUp(ctx context.Context) error {
+	keys, err := mv.keys(ctx, mv.to, 1<<20)
+	if err == nil && len(keys) > 0 {
+		_, err = mv.to.client.Load().Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			for _, key := range keys {
+				pipe.Do(ctx, "ASKING")
+				pipe.Del(ctx, key)
+			}
+			return nil
+		})
+	}
+	return errors.Join(err, mv.set(ctx, mv.to, "STABLE"), mv.set(ctx, mv.from, "STABLE"))
+}
+
+// followAgain has a replica that was led to another master follow its shard's, unless it has become that itself.
+func (p *replicated) followAgain(ctx context.Context, m *member) error {
+	if role, _ := m.role(ctx); role != "slave" || m.shard != p.present().shard {
+		return nil
+	}
+	return m.followNow(ctx, p.present())
+}
