@@ -459,7 +459,7 @@ func (w *world) exited(n *node, e *history.Event) {
 	if how, fell := strings.CutPrefix(e.Reason, history.Fell); fell && w.fell == "" {
 		w.fell = fmt.Sprintf("%s fell at %s (%s)", inst.who(), clock(e.T), how)
 	}
-	for _, s := range inst.sorted() {
+	for _, s := range w.leases(inst) {
 		w.end(inst.held.of[s], endExited)
 	}
 	n.killer, n.asked = nil, nil
