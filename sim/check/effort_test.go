@@ -153,8 +153,10 @@ func TestLooksAreCounted(t *testing.T) {
 			w.everySession(1)
 		},
 		"faults": func(w *world) {
-			w.injections = make([]*injection, many)
-			w.liveFrom = 1
+			for i := range int64(many) {
+				w.inject(&history.Event{Kind: history.FaultStart, N: i, Reason: string(fault.Cut)})
+			}
+			w.effort.looks = 0
 			w.late(0, 1)
 		},
 	} {
