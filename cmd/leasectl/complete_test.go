@@ -101,10 +101,10 @@ func listens(t *testing.T) (addr string, heard func() string) {
 			mu.Lock()
 			all.WriteString(word + " ")
 			mu.Unlock()
-			switch {
-			case word == "get-master-addr-by-name":
+			switch word {
+			case "get-master-addr-by-name":
 				fmt.Fprintf(c, "*2\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", len(host), host, len(port), port)
-			case word == "hello", word == "auth", word == "select", word == "scan", word == "info", word == "time":
+			case "hello", "auth", "select", "scan", "info", "time":
 				fmt.Fprint(c, "-ERR no\r\n")
 			}
 		}

@@ -55,8 +55,8 @@ func (r *Settings) Complete() error {
 	return nil
 }
 
-// TypedAlone forgets the password that the environment has, where the server comes from the flags that were set: it is of another server. It
-// is called before Complete.
+// TypedAlone forgets the password that the environment has, where the server comes from the flags that were set: it is of another server.
+// It is called before Complete.
 func (r *Settings) TypedAlone(fs *pflag.FlagSet) {
 	sentinels := cmp.Or(r.Sentinels, r.envSentinels) != ""
 	if !fs.Changed("sentinels") && (sentinels || !fs.Changed("redis")) {

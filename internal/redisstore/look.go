@@ -169,8 +169,8 @@ func (s *Store) scan(ctx context.Context, prefix string) ([]string, error) {
 var ErrTooMany = errors.New("too many keys")
 
 // Pages reads a scan of the keys with a prefix to its end: next reads the page at a cursor, and the cursor of the one after it. What
-// takes Redis' place may never end it, and anybody who may write can fill it: it fails after scanMax keys, an empty page counted as one, and
-// after scanBytes.
+// takes Redis' place may never end it, and anybody who may write can fill it: it fails after scanMax keys, an empty page counted as one,
+// and after scanBytes.
 func Pages(prefix string, next func(cursor uint64) ([]string, uint64, error), take func(page []string)) error {
 	var cursor uint64
 	bytes := scanBytes
@@ -190,8 +190,8 @@ func Pages(prefix string, next func(cursor uint64) ([]string, uint64, error), ta
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: more than %d keys or %d MiB of them begin with %q, or their scan does not end: delete what is no part of it", ErrTooMany,
-		scanMax, scanBytes>>20, prefix)
+	return fmt.Errorf("%w: more than %d keys or %d MiB of them begin with %q, or their scan does not end: delete what is no part of it",
+		ErrTooMany, scanMax, scanBytes>>20, prefix)
 }
 
 func (s *Store) scanPage(ctx context.Context, client redis.Cmdable, cursor uint64, match string) ([]string, uint64,

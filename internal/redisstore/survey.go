@@ -180,8 +180,8 @@ func (s *Store) Holdings(ctx context.Context, ids ...string) ([]Holding, error) 
 			bytes -= len(all[before+i].Owner)
 		}
 		if bytes < 0 {
-			return nil, fmt.Errorf("%w: what the leases from %q to %q and those before them hold takes more than %d MiB, which no owners' names do: "+
-				"delete those that are none", ErrTooMany, cut(page[0]), cut(page[len(page)-1]), scanBytes>>20)
+			return nil, fmt.Errorf("%w: what the leases from %q to %q and those before them hold takes more than %d MiB, which no owners' names "+
+				"do: delete those that are none", ErrTooMany, cut(page[0]), cut(page[len(page)-1]), scanBytes>>20)
 		}
 	}
 	return all, nil

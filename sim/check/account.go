@@ -122,25 +122,43 @@ func (w *world) candidateSince(but *instance) int64 {
 // plan has, and than most storms with replicas have, where each process that is led elsewhere is one (seed 200021377, G8).
 const denseFaults = 128
 
-// since returns the injections without those that are over and reach no change from then on. One that never ends, as of a process that was
-// led elsewhere and is gone, keeps no other.
-func (w *world) since(from int64) []*injection {
-	if long := w.now - 4*int64(w.TTL); long >= w.liveFrom+int64(w.TTL)/4 {
-		var live []*injection // whoever goes through those of before goes on
-		for _, inj := range w.live {
-			r, _ := w.reach(inj)
-			inj.expired = !inj.open && (!inj.forgets() || inj.detectedAt != 0) && max(inj.end, inj.start, r.to)+int64(w.TTL) < long
-			if !inj.expired {
-				live = append(live, inj)
-			}
+// horizon has the injections without those that are over and reach no change from then on. One that never ends, as of a process that was led
+// elsewhere and is gone, keeps no other.
+type horizon struct {
+	back int64 // how far it lies, in TTLs
+	from int64 // what the others reached lies before
+	all  []*injection
+}
+
+// horizons are how far they lie: nearly all that is judged is over within the first, and of the rest nearly all within the second.
+var horizons = [2]int64{4, 64}
+
+// pass moves the horizon on, once that is worth it.
+func (h *horizon) pass(w *world) {
+	from := w.now - h.back*int64(w.TTL)
+	if from < h.from+h.back*int64(w.TTL)/16 {
+		return
+	}
+	w.looks(looksReach * len(h.all))
+	var all []*injection // whoever goes through those of before goes on
+	for _, inj := range h.all {
+		r, _ := w.reach(inj)
+		if inj.open || inj.forgets() && inj.detectedAt == 0 || max(inj.end, inj.start, r.to)+int64(w.TTL) >= from {
+			all = append(all, inj)
 		}
-		w.looks(looksReach * len(w.live))
-		w.live, w.liveFrom = live, long
 	}
-	if from < w.liveFrom {
-		return w.injections
+	h.all, h.from = all, from
+}
+
+// since returns the injections, without those that reach no change from then on as far as a horizon has passed them.
+func (w *world) since(from int64) []*injection {
+	for i := range w.near {
+		h := &w.near[i]
+		if h.pass(w); from >= h.from {
+			return h.all
+		}
 	}
-	return w.live
+	return w.injections
 }
 
 // late returns what since does for a rule that looks at each of them, and counts that: so many looks each. Nothing where no more may be

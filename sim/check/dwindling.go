@@ -1,7 +1,7 @@
 package check
 
-// dwindling is a map that is gone through while it grows and shrinks. A map takes as long to go through as when it was largest, so this one is
-// made anew once most of it has gone. The zero value is empty.
+// dwindling is a map that is gone through while it grows and shrinks. A map takes as long to go through as when it was largest, so this one
+// is made anew once most of it has gone. The zero value is empty.
 type dwindling[K comparable, V any] struct {
 	of   map[K]V // to be read
 	most int     // that it held since it was made

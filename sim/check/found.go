@@ -205,8 +205,11 @@ func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
 	return keys
 }
 
-// sorted returns the sessions of which the instance has an open term, in a fixed order.
-func (i *instance) sorted() []string { return sortedKeys(i.held.of) }
+// leases returns the sessions of which the instance has an open term, in a fixed order, and counts that.
+func (w *world) leases(i *instance) []string {
+	w.looks(looksSorted * len(i.held.of))
+	return sortedKeys(i.held.of)
+}
 
 // who names an instance for a reader: the slot, if known, and the instance.
 func (i *instance) who() string {

@@ -74,8 +74,7 @@ func (g *g5) injected(inj *injection) {
 		g.crashes++
 	case !g.partitions || inj.node == nil || inj.node.current == nil || !inj.has(silent):
 	default:
-		g.w.looks(looksSorted * len(inj.node.current.held.of))
-		for _, id := range inj.node.current.sorted() {
+		for _, id := range g.w.leases(inj.node.current) {
 			g.cutOff(inj.node.current.held.of[id], inj)
 		}
 	}

@@ -60,7 +60,7 @@ func (g *g7) injected(inj *injection) {
 			return
 		}
 		m := &movement{injection: inj, leaver: leaver, held: map[string]bool{}}
-		for _, id := range leaver.sorted() {
+		for _, id := range g.w.leases(leaver) {
 			m.held[id] = true
 		}
 		g.watch(m)

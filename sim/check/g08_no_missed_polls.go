@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
@@ -225,9 +226,9 @@ func (g *g8) around(by []*injection) string {
 // causes returns the faults that could keep the session from being polled between from and to.
 func (g *g8) causes(session string, from, to int64) (by []*injection) {
 	late := g.w.late(from, looksReach)
-	if s := g.w.sessions.find(session); s != nil && from >= g.w.liveFrom {
+	if s := g.w.sessions.find(session); s != nil {
 		for _, inj := range s.deleters { // a deletion has no end
-			if inj.expired && inj.end == 0 && inj.start <= to {
+			if g.w.looks(len(late)) && inj.end == 0 && inj.start <= to && !slices.Contains(late, inj) {
 				by = append(by, inj)
 			}
 		}

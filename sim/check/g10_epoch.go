@@ -30,8 +30,7 @@ func (g *g10) beat(i *instance) {
 	if e := x.epoch; e.until == never || g.w.now > e.until+int64(g.w.TTL) {
 		return
 	}
-	g.w.looks(looksSorted * len(i.held.of))
-	for _, id := range sortedKeys(i.held.of) {
+	for _, id := range g.w.leases(i) {
 		if g.deaf(x, i.held.of[id]) {
 			return
 		}

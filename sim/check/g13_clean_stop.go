@@ -190,7 +190,7 @@ func (g *g13) drains(stop *injection, i *instance) {
 			return
 		}
 		g.exercised++
-		kept := i.held.of[i.sorted()[0]]
+		kept := i.held.of[g.w.leases(i)[0]]
 		g.breach(breach{session: kept.session, terms: []*term{kept}, from: stop.start, due: stop.start + limit, by: stop},
 			"%s was asked to stop at %s and still held %d leases at %s (limit %d ms)", i.who(), clock(stop.start), len(i.held.of),
 			clock(g.w.now), ms(limit))

@@ -28,7 +28,6 @@ type injection struct {
 	anew          bool    // an epoch ended while it lasted
 	asked         int     // of so many losses of data it is known whether one lies within it
 	lost          bool    // one does
-	expired       bool    // it reaches nothing that happens now
 	jumps         bool    // Redis' clock is another's from then on
 	known         bool    // does is
 	does          fault.Effect
@@ -277,7 +276,10 @@ func (w *world) inserted(all []*injection, inj *injection) []*injection {
 
 // begin has the injection begin to delay what it may.
 func (w *world) begin(inj *injection) {
-	w.injections, w.live = w.inserted(w.injections, inj), w.inserted(w.live, inj)
+	w.injections = w.inserted(w.injections, inj)
+	for i := range w.near {
+		w.near[i].all = w.inserted(w.near[i].all, inj)
+	}
 	if inj.forgets() {
 		w.loses(inj)
 		if inj.did == didPlan || w.servers.switched != inj.start {

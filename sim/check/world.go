@@ -33,8 +33,7 @@ type world struct {
 	existing       int                        // sessions that exist and are not paused
 	created        []string                   // sessions in the order of their creation
 	injections     []*injection
-	live           []*injection // those of them that may reach what happens now
-	liveFrom       int64        // what the others reached lies before
+	near           [len(horizons)]horizon // those of them that may reach what happens now, or happened not long ago
 	servers        servers
 	losses         []*injection         // those of them after which Redis comes back as another one
 	unseen         []*injection         // those of these that nobody has seen yet, and some that somebody has
@@ -56,6 +55,9 @@ func newWorld(p Params) *world {
 	w := &world{
 		Params: p, nodes: map[string]*node{}, instances: map[string]*instance{},
 		open: map[int64]*injection{}, recent: newRing(ringLen),
+	}
+	for i, back := range horizons {
+		w.near[i].back = back
 	}
 	w.rest.init(w)
 	w.challenges = challenges{w: w, tally: map[string]*Challenge{}}
@@ -459,7 +461,7 @@ func (w *world) exited(n *node, e *history.Event) {
 	if how, fell := strings.CutPrefix(e.Reason, history.Fell); fell && w.fell == "" {
 		w.fell = fmt.Sprintf("%s fell at %s (%s)", inst.who(), clock(e.T), how)
 	}
-	for _, s := range inst.sorted() {
+	for _, s := range w.leases(inst) {
 		w.end(inst.held.of[s], endExited)
 	}
 	n.killer, n.asked = nil, nil
