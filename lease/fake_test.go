@@ -118,11 +118,15 @@ func (f *fakeStore) Pass(context.Context, string, string, time.Duration, ...stri
 	return nil, nil
 }
 
-func (f *fakeStore) Asked(_ context.Context, g redisstore.Give) bool {
+func (f *fakeStore) Asked(_ context.Context, g redisstore.Give) string {
 	f.r.mu.Lock()
 	defer f.r.mu.Unlock()
 	f.r.reads++
-	return slices.Contains(f.r.asked, g)
+	g.From = "leasectl"
+	if slices.Contains(f.r.asked, g) {
+		return g.From
+	}
+	return ""
 }
 
 func (f *fakeStore) CheckLease(string) error { return nil }

@@ -17,19 +17,17 @@ type asks struct {
 // askPause is the least time between two readings: whoever may publish can have them made.
 const askPause = 20 * time.Millisecond
 
-// askerMax bounds the name of who asks, in bytes: a notice may be 1 MiB long, and one a lease is kept.
-const askerMax = 512
-
 // give looks whether an operator asks for a lease (leasectl release), as a notice says. Anybody who may publish can say so, and find the
 // fence of a term by trying those of the microseconds in which it may have begun: only what stands in Redis is obeyed. Runs in the loop.
 func (s *shell) give(n *core.Notice) {
 	asked, ok := redisstore.GiveOf(n)
-	if !ok || len(asked.From) > askerMax || s.askedHold(asked) == nil {
+	if !ok || s.askedHold(asked) == nil {
 		return
 	}
 	if s.asks.waiting == nil {
 		s.asks.waiting = map[string]redisstore.Give{}
 	}
+	asked.From = "" // what another says is the same question, and it may be a MiB long
 	s.asks.waiting[asked.Lease] = asked
 	s.readAsks()
 }
@@ -56,7 +54,7 @@ func (s *shell) readAsks() {
 	s.asks = asks{reading: true}
 	s.workers.Go(func() {
 		for _, asked := range waiting {
-			if s.isAsked(asked) {
+			if asked.From = s.asker(asked); asked.From != "" {
 				s.post(func() { s.giveBack(asked) })
 			}
 		}
@@ -73,12 +71,13 @@ func (s *shell) readAsks() {
 	})
 }
 
-func (s *shell) isAsked(asked redisstore.Give) bool {
+// asker is who asks for a term, "" where nobody does.
+func (s *shell) asker(asked redisstore.Give) string {
 	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.OpTimeout)
 	defer cancel()
 	done, err := s.outsider(ctx)
 	if err != nil {
-		return false
+		return ""
 	}
 	defer done()
 	return s.store.Asked(ctx, asked)

@@ -28,7 +28,7 @@ type store interface {
 	Unused(ctx context.Context) bool
 	TooShort(needs, agreed time.Duration) error
 	CheckLease(name string) error
-	Asked(ctx context.Context, g redisstore.Give) bool
+	Asked(ctx context.Context, g redisstore.Give) (from string)
 	Close() error
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -35,7 +36,7 @@ func (s *Store) AskBack(ctx context.Context, from string, life time.Duration, h 
 	g := Give{From: from, Lease: h.ID, Owner: h.Owner, Fence: h.Fence}
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
-	if err := s.client.Set(ctx, s.askKey(g.Lease), g.record(), max(life, time.Millisecond)).Err(); err != nil {
+	if err := s.client.Set(ctx, s.askKey(g.Lease), g.From+g.record(), max(life, time.Millisecond)).Err(); err != nil {
 		return diagnose(err)
 	}
 	text := fmt.Sprintf("%s %s %s %s %d", wordGive, g.From, g.Owner, g.Lease, g.Fence)
@@ -45,12 +46,18 @@ func (s *Store) AskBack(ctx context.Context, from string, life time.Duration, h 
 	return nil
 }
 
-// Asked reports whether Redis shows that AskBack asks for what a notice says. It is false where Redis cannot be asked.
-func (s *Store) Asked(ctx context.Context, g Give) bool {
+// Asked returns in whose name AskBack asks for a term, as Redis shows: a notice may say another. "": nobody does, or Redis cannot be asked.
+func (s *Store) Asked(ctx context.Context, g Give) (from string) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
 	text, err := s.client.Get(ctx, s.askKey(g.Lease)).Result()
-	return err == nil && text == g.record()
+	if err != nil {
+		return ""
+	}
+	if from, ok := strings.CutSuffix(text, g.record()); ok && CheckInstance(from) == nil {
+		return from
+	}
+	return ""
 }
 
 // askKey is where AskBack says what it asks of a lease. By its form it is a key of fences, which instances may read, and no lease's,
@@ -132,8 +139,8 @@ type Give struct {
 	Fence              int64
 }
 
-// record is what AskBack leaves for Asked.
-func (g Give) record() string { return fmt.Sprintf("%s %s %d", g.From, g.Owner, g.Fence) }
+// record is what AskBack leaves for Asked behind the name of who asks.
+func (g Give) record() string { return fmt.Sprintf(" %s %d", g.Owner, g.Fence) }
 
 // NoticeGive is the kind of the notices of AskBack. The core knows none: what to do about work is the shell's.
 const NoticeGive core.NoticeKind = 1 << 7

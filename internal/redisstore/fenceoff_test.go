@@ -88,20 +88,20 @@ func TestAskedStandsInRedis(t *testing.T) { // G1
 		t.Cleanup(func() { _ = instance.Close() })
 		h := redisstore.Holding{ID: "thing", Owner: "a", Fence: 5}
 		g := redisstore.Give{From: "operator", Lease: "thing", Owner: "a", Fence: 5}
-		if instance.Asked(t.Context(), g) {
+		if instance.Asked(t.Context(), g) != "" {
 			t.Error("asked for before anybody asked")
 		}
 		if err := operator.AskBack(t.Context(), "operator", time.Minute, h); err != nil {
 			t.Fatal(err)
 		}
-		if !instance.Asked(t.Context(), g) {
+		if instance.Asked(t.Context(), redisstore.Give{From: "x", Lease: "thing", Owner: "a", Fence: 5}) != "operator" {
 			t.Errorf("%q: an instance does not read what is asked for", prefix)
 		}
 		for _, other := range []redisstore.Give{
 			{From: "operator", Lease: "thing", Owner: "a", Fence: 6}, {From: "operator", Lease: "thing", Owner: "b", Fence: 5},
-			{From: "another", Lease: "thing", Owner: "a", Fence: 5}, {From: "operator", Lease: "other", Owner: "a", Fence: 5},
+			{From: "operator", Lease: "thing", Owner: "a", Fence: 15}, {From: "operator", Lease: "other", Owner: "a", Fence: 5},
 		} {
-			if instance.Asked(t.Context(), other) {
+			if instance.Asked(t.Context(), other) != "" {
 				t.Errorf("asked for: %+v", other)
 			}
 		}
