@@ -37,10 +37,17 @@ func (r *Settings) Register(fs *pflag.FlagSet, getenv func(string) string) {
 
 // Complete fills in what no flag says. Its errors name the variable and the flag.
 func (r *Settings) Complete() error {
-	if r.URL = cmp.Or(r.URL, r.envURL); r.URL == "" {
-		return errors.New("no Redis given; set LEASESTORM_REDIS_URL or --redis, as redis://127.0.0.1:6379")
+	if err := r.sentinelSettings.complete(); err != nil {
+		return err
 	}
-	return r.sentinelSettings.complete()
+	r.URL = cmp.Or(r.URL, r.envURL)
+	switch {
+	case r.URL == "" && len(r.addrs) > 0:
+		r.URL = "redis://" + r.addrs[0] // no user, no password; its host is not asked, as sentinels are
+	case r.URL == "":
+		return errors.New("no Redis given; set LEASESTORM_REDIS_URL or --redis, as redis://127.0.0.1:6379, or --sentinels")
+	}
+	return nil
 }
 
 // Client returns a client for the given Redis, and warns of one that anybody can take the place of, on warn in the name of program. It
