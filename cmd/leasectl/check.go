@@ -167,8 +167,8 @@ func ofReplication(now *redisstore.Group, f *flags, set func(string) (string, bo
 	mayFailOver := replicas > 0 || f.Sentinels != ""
 	switch {
 	case now.Acks > 0 || f.replicas > 0:
-		if f.replicas == 0 && replicas < now.Acks {
-			all = append(all, finding{"replicas", fmt.Sprintf("%d replicas are attached, and %d must acknowledge what counts", replicas,
+		if n, known := now.Acknowledging(); f.replicas == 0 && known && n < now.Acks {
+			all = append(all, finding{"replicas", fmt.Sprintf("%d replicas acknowledge, and %d must acknowledge what counts", n,
 				now.Acks), "nothing is granted or renewed", "start the others, and look at their logs"})
 		}
 	case known && n == 0 && mayFailOver:

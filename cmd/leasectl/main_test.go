@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -32,22 +33,37 @@ func TestScripts(t *testing.T) {
 			if !ok {
 				return fmt.Errorf("%T is no testing.TB", e.T())
 			}
-			e.Values["tb"] = tb
+			e.Values["tb"], e.Values["server"] = tb, new(*redistest.Server)
 			e.Setenv("ESC", "\x1b[2J\u009b2J")
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"server": server, "redis": command, "fill": fill, "ends": ends, "refuses": refuses, "head": head, "watches": watches,
+			"server": server, "certify": certify, "redis": command, "fill": fill, "ends": ends, "refuses": refuses, "head": head, "watches": watches,
 		},
 	})
 }
 
-// server starts a Redis with these arguments, which leasectl asks from now on.
+// server starts a Redis with these arguments, which leasectl asks from now on; with "tls" alone one of TLS, whose authority has the file $CA.
 func server(ts *testscript.TestScript, neg bool, args []string) {
-	tb := ts.Value("tb").(testing.TB)
-	s := redistest.Start(tb, redistest.Args(args...))
+	option := redistest.Args(args...)
+	tls := slices.Equal(args, []string{"tls"})
+	if tls {
+		option = redistest.TLS()
+	}
+	s := redistest.Start(ts.Value("tb").(testing.TB), option)
+	*ts.Value("server").(**redistest.Server) = s
 	ts.Setenv("LEASESTORM_REDIS_URL", s.URL())
 	ts.Setenv("ADDR", s.Addr())
+	if tls {
+		ts.Setenv("CA", s.CAFile())
+	}
+}
+
+// certify gives a server of TLS a certificate that ends so long from now.
+func certify(ts *testscript.TestScript, neg bool, args []string) {
+	length, err := time.ParseDuration(args[0])
+	ts.Check(err)
+	(*ts.Value("server").(**redistest.Server)).Certify(time.Now().Add(length))
 }
 
 func client(ts *testscript.TestScript) *redis.Client {

@@ -41,6 +41,7 @@ type fleet struct {
 	env     []string
 	mu      sync.Mutex
 	windows map[string][]window
+	byID    map[string]*exec.Cmd // by the instance ID that it said first
 	fed     sync.WaitGroup
 	nodes   []*exec.Cmd
 }
@@ -61,12 +62,12 @@ func (f *fleet) start() *exec.Cmd {
 		f.t.Fatal(err)
 	}
 	f.nodes = append(f.nodes, cmd)
-	f.fed.Go(func() { f.hear(out) })
+	f.fed.Go(func() { f.hear(cmd, out) })
 	return cmd
 }
 
 // hear reads what one node says, until it ends.
-func (f *fleet) hear(out io.Reader) {
+func (f *fleet) hear(cmd *exec.Cmd, out io.Reader) {
 	open := map[string]*window{}
 	end := func(session string) {
 		if w := open[session]; w != nil {
@@ -82,7 +83,12 @@ func (f *fleet) hear(out io.Reader) {
 		if json.Unmarshal(lines.Bytes(), &s) != nil {
 			continue
 		}
-		instance = cmp.Or(s.Instance, instance)
+		if instance == "" && s.Instance != "" {
+			instance = s.Instance
+			f.mu.Lock()
+			f.byID[instance] = cmd
+			f.mu.Unlock()
+		}
 		switch w := open[s.Session]; {
 		case s.Event == "acquired":
 			end(s.Session)
@@ -137,7 +143,7 @@ func TestReleaseGivesNobodyTwoOwners(t *testing.T) {
 	if text, code := run("bootstrap", "--quarantine", "2s"); code != exitFine {
 		t.Fatal(text)
 	}
-	f := &fleet{t: t, windows: map[string][]window{}, env: []string{
+	f := &fleet{t: t, windows: map[string][]window{}, byID: map[string]*exec.Cmd{}, env: []string{
 		"LEASESTORM_REDIS_URL=" + srv.URL(), "LEASESTORM_TARGET_URL=" + target.URL, "LEASESTORM_TTL_MS=2000", "LEASESTORM_POLL_MS=200",
 	}}
 	for range nodes {

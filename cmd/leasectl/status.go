@@ -42,6 +42,7 @@ type status struct {
 		EpochOver        bool   `json:"epochOver"`
 		NoRecord         bool   `json:"noRecord"`
 		Acknowledgements int    `json:"acknowledgements"`
+		Acknowledging    *int   `json:"acknowledging,omitempty"` // nil: not known
 		QuarantineMs     int64  `json:"quarantineMs"`
 		QuarantineLeftMs int64  `json:"quarantineLeftMs"`
 	} `json:"group"`
@@ -162,6 +163,9 @@ func (st *status) fill(g *group, beats []redisstore.Beat, holdings []redisstore.
 	st.Redis.Time, st.Redis.ClockAheadMs, st.Redis.ClockWithinMs = now.Now.UTC(), ms(now.Ahead), ms(now.Within)
 	st.Group.Epoch, st.Group.EpochOver, st.Group.NoRecord = now.Epoch, now.Over, now.Versions()
 	st.Group.Acknowledgements = now.Acks
+	if n, known := now.Acknowledging(); known && now.Acks > 0 {
+		st.Group.Acknowledging = &n
+	}
 	st.Group.QuarantineMs, st.Group.QuarantineLeftMs = now.Agreed.Milliseconds(), now.Left.Milliseconds()
 
 	at := map[string]int{}
@@ -262,6 +266,18 @@ func quarantineText(g *redisstore.Group) string {
 	}
 }
 
+// majorityText is what the table says of replicas that acknowledge: without a majority what Redis shows need not be anybody's.
+func (st *status) majorityText() string {
+	n := st.Group.Acknowledging
+	switch {
+	case n == nil:
+		return ""
+	case *n < st.Group.Acknowledgements:
+		return fmt.Sprintf(", and %d do: nothing is granted or renewed, and owners below may have lost what they had", *n)
+	}
+	return fmt.Sprintf(", and %d do", *n)
+}
+
 func (st *status) epochText() string {
 	epoch := plain.Cut(st.Group.Epoch, foreignMax)
 	switch {
@@ -291,7 +307,7 @@ func (st *status) table(out io.Writer) error {
 	fmt.Fprintf(w, "epoch\t%s\n", plain.Text(st.epochText()))
 	fmt.Fprintf(w, "quarantine\t%s\n", quarantineText(&st.group))
 	if st.Group.Acknowledgements > 0 {
-		fmt.Fprintf(w, "replicas\t%d must acknowledge what counts\n", st.Group.Acknowledgements)
+		fmt.Fprintf(w, "replicas\t%d must acknowledge what counts%s\n", st.Group.Acknowledgements, st.majorityText())
 	}
 	fmt.Fprintf(w, "leases\t%d, %d doubtful\n", st.leases(), st.Doubtful)
 	err := w.Flush()

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/pflag"
@@ -38,19 +39,24 @@ func (r *Settings) Register(fs *pflag.FlagSet, getenv func(string) string) {
 
 // Complete fills in what no flag says. Its errors name the variable and the flag.
 func (r *Settings) Complete() error {
-	if r.URL = cmp.Or(r.URL, r.envURL); r.URL == "" {
-		return errors.New("no Redis given; set LEASESTORM_REDIS_URL or --redis, as redis://127.0.0.1:6379")
+	if err := r.sentinelSettings.complete(); err != nil {
+		return err
 	}
 	var err error
 	if r.nodes, err = addresses(cmp.Or(r.Cluster, r.envCluster), clusterVariable, "--cluster"); err != nil {
 		return err
 	}
-	if err := r.sentinelSettings.complete(); err != nil {
-		return err
-	}
 	if len(r.nodes) > 0 && len(r.addrs) > 0 {
 		return fmt.Errorf("%s and %s (--cluster, --sentinels): a cluster has no sentinels; leave one of them out", clusterVariable,
 			sentinelsVariable)
+	}
+	r.URL = cmp.Or(r.URL, r.envURL)
+	servers := slices.Concat(r.addrs, r.nodes)
+	switch {
+	case r.URL == "" && len(servers) > 0:
+		r.URL = "redis://" + servers[0] // no user, no password; its host is not asked, as the servers are
+	case r.URL == "":
+		return errors.New("no Redis given; set LEASESTORM_REDIS_URL or --redis, as redis://127.0.0.1:6379, or --sentinels")
 	}
 	return nil
 }

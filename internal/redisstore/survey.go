@@ -42,6 +42,9 @@ type Group struct {
 // of one that does begins another.
 func (g *Group) Versions() bool { return g.Epoch != "" && (g.RecordEpoch != g.Epoch || g.Agreed == 0) }
 
+// Acknowledging counts the replicas that acknowledge what the server writes; known: INFO is not denied.
+func (g *Group) Acknowledging() (n int, known bool) { return acknowledging(g.Info), len(g.Info) > 0 }
+
 // Group reads what the group has agreed on. ErrFormat: a key holds something else.
 func (s *Store) Group(ctx context.Context) (Group, error) {
 	var g Group
