@@ -185,6 +185,9 @@ func (s *shell) announce(t *core.Tell, h *Hold) {
 	if t.Until != 0 {
 		e.Until = s.time(t.Until)
 	}
+	if v := t.Vacant; v != nil {
+		e.Vacancy = &Vacancy{Since: s.time(v.Since), Owner: v.Owner, GivenBack: v.GivenBack}
+	}
 	s.publish(e)
 }
 

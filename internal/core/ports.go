@@ -224,7 +224,7 @@ type TellKind uint8
 
 // What is told. For leases, ID, Fence and At are always set.
 const (
-	TellAcquired      TellKind = iota + 1 // a term begins: Until, UntilWall
+	TellAcquired      TellKind = iota + 1 // a term begins: Until, UntilWall, Vacant
 	TellRenewed                           // Until, UntilWall
 	TellUncertain                         // an attempt failed (Cause, Text): believe nothing until renewed
 	TellLost                              // the term is over (Cause; Owner if another is known to hold it)
@@ -286,6 +286,7 @@ type Tell struct {
 	Owner     string
 	Wait      int64 // ns
 	Text      string
+	Vacant    *Vacancy // nil: not known
 }
 
 // Effects is what one step asks for. Both slices are valid until the next step; Op.Items stay valid for ever.

@@ -12,6 +12,8 @@
 //	leasestorm_lease_margin_seconds               what was left of the trust window when a renewal succeeded
 //	leasestorm_lease_uncertain_seconds_total      time that terms were uncertain, added up when it ended
 //	leasestorm_lease_yield_seconds                from asking the work under a lease to end until the lease was given back
+//	leasestorm_lease_takeover_seconds             from the expiry of the last owner's key, as it was last read, until the lease was acquired
+//	leasestorm_lease_handover_seconds             from hearing that the last owner gave the lease back until it was acquired
 //	leasestorm_instance_health{state}             1 for the state that Health tells, 0 for the others
 //	leasestorm_instance_blocked_seconds           how much longer nothing is granted or acquired: a quarantine, or a jump of Redis' clock
 //	leasestorm_events_dropped_total               events that were missed here; the counters lack them
@@ -26,6 +28,12 @@
 //	leasestorm_election_attempts_failed_total     attempts that won none
 //	leasestorm_election_leader_changes_total      times another leader, or its next term, was seen
 //	leasestorm_election_duplicates_total          times another process was seen with this member's ID
+//
+// Takeovers and handovers are counted where they end, by the instance that acquired. Both are on its clock and leave out what it cannot
+// know (lease.Vacancy): a lease that it did not wait for, or that was found free before its time. A takeover does not have in it what
+// the key had left when its owner died, at most a TTL, and has in it the quarantine if there was one; where the owner renewed, and then
+// gave back unheard or died, since the key was last read, it is longer than the lease was free. A handover does not have in it what the
+// last owner needed to end its work, which that one counts as leasestorm_lease_yield_seconds, nor how long the message was under way.
 //
 // A collector is of one instance, one poll function or one election. A process with several of a kind registers each with labels that
 // tell them apart: prometheus.WrapRegistererWith. The label instance is the scraper's own; elections bear the label election.
@@ -46,10 +54,11 @@ type Source interface {
 	Subscribe(f func(lease.Event)) (cancel func())
 }
 
-// Buckets of the histograms, in seconds: a renewal takes parts of a millisecond beside Redis and a TTL's tenth at most; a window and
-// the end of work last as long as people choose.
+// Buckets of the histograms, in seconds: a renewal takes parts of a millisecond beside Redis and a TTL's tenth at most; a lease that is
+// free is taken in milliseconds, or after a quarantine; a window and the end of work last as long as people choose.
 var (
 	answers = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+	lags    = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 	windows = []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600}
 )
 
@@ -59,6 +68,7 @@ type leases struct {
 
 	acquisitions, renewals, ended *prometheus.CounterVec
 	renewal, margin, yield        prometheus.Histogram
+	takeover, handover            prometheus.Histogram
 	uncertain, dropped            prometheus.Counter
 
 	mu      sync.Mutex
@@ -97,6 +107,8 @@ func newLeases(source Source) *leases {
 		renewal:      histogram("lease_renewal_seconds", "From sending a renewal to its success.", answers),
 		margin:       histogram("lease_margin_seconds", "What was left of the trust window when a renewal succeeded.", windows),
 		yield:        histogram("lease_yield_seconds", "From asking the work under a lease to end until it was given back.", windows),
+		takeover:     histogram("lease_takeover_seconds", "From the expiry of the last owner's key until the lease was acquired.", lags),
+		handover:     histogram("lease_handover_seconds", "From hearing that a lease was given back until it was acquired.", lags),
 		uncertain:    counter("lease_uncertain_seconds_total", "Time that terms were uncertain."),
 		dropped:      counter("events_dropped_total", "Events that were missed here."),
 	}
@@ -124,6 +136,7 @@ func (l *leases) count(e lease.Event) {
 	case lease.EventAcquired:
 		l.acquisitions.WithLabelValues("acquired").Inc()
 		l.terms[e.Name] = &term{hold: e.Hold, until: e.Until}
+		l.vacant(e)
 	case lease.EventAcquireFailed:
 		l.acquisitions.WithLabelValues(e.Cause).Inc()
 	case lease.EventRenewed:
@@ -140,6 +153,17 @@ func (l *leases) count(e lease.Event) {
 	}
 	if e.Kind == lease.EventLost || e.Kind == lease.EventReleased {
 		delete(l.terms, e.Name)
+	}
+}
+
+// vacant takes for how long the lease had no owner before a term.
+func (l *leases) vacant(e lease.Event) {
+	switch v := e.Vacancy; {
+	case v == nil:
+	case v.GivenBack:
+		l.handover.Observe(e.At.Sub(v.Since).Seconds())
+	default:
+		l.takeover.Observe(e.At.Sub(v.Since).Seconds())
 	}
 }
 
@@ -194,7 +218,8 @@ var (
 
 func (l *leases) counted() []prometheus.Collector {
 	return []prometheus.Collector{
-		l.acquisitions, l.renewals, l.ended, l.renewal, l.margin, l.yield, l.uncertain, l.dropped,
+		l.acquisitions, l.renewals, l.ended, l.renewal, l.margin, l.yield, l.takeover, l.handover,
+		l.uncertain, l.dropped,
 	}
 }
 
