@@ -289,6 +289,14 @@ type Tell struct {
 	Vacant    *Vacancy // nil: not known
 }
 
+// Vacancy is how a lease came to have no owner, as far as an instance that acquires it knows. It is told, and nothing is done by it.
+type Vacancy struct {
+	Since Time   // GivenBack: when that was heard; else when the key of the last owner expires, as it was last read
+	Owner string // the last owner
+
+	GivenBack bool
+}
+
 // Effects is what one step asks for. Both slices are valid until the next step; Op.Items stay valid for ever.
 type Effects struct {
 	Tells []Tell

@@ -1,13 +1,5 @@
 package core
 
-// Vacancy is how a lease came to have no owner, as far as an instance that acquires it knows. It is told, and nothing is done by it.
-type Vacancy struct {
-	Since Time   // GivenBack: when that was heard; else when the key of the last owner expires, as it was last read
-	Owner string // the last owner
-
-	GivenBack bool
-}
-
 // heldBy notes who was read to hold l, and until when. Of this instance's own key, and of one without an end, it is not known when it
 // has no owner.
 func (c *Core) heldBy(l *lease, r *Result) {

@@ -223,6 +223,19 @@ func (e *Election) InstanceID() string { return e.g.cfg.InstanceID }
 // Key returns the leader key, which names the election.
 func (e *Election) Key() string { return e.key }
 
+// Subscribe calls f with every event of the lease under this election from now on, as lease.Keeper.Subscribe does: with it an election is a
+// source of lease/metrics and lease/traces. Each such listener is told the events of all elections of a Group, and passes over those of others.
+func (e *Election) Subscribe(f func(lease.Event)) (cancel func()) {
+	var dropped int64 // perhaps of this election, and not told yet
+	return e.g.keeper.Subscribe(func(ev lease.Event) {
+		dropped += ev.Dropped
+		if ev.Name == e.key {
+			ev.Dropped, dropped = dropped, 0
+			f(ev)
+		}
+	})
+}
+
 // Listen calls f with every event from now on, in order, one at a time, until remove; with tellNow, an f that listens to a
 // leader is first told EventLeadershipAcquired of the present leadership. An f that is 65,536 events behind misses some and
 // is told how many (Event.Dropped); one that blocks or panics harms nobody else. After remove no call begins.
