@@ -160,11 +160,17 @@ func (q *queue[T]) run(handle func(T, int64)) {
 // only itself.
 type hub struct {
 	mu        sync.Mutex
-	listeners []*queue[Event]
+	listeners []subscriber
 	closed    bool
 }
 
-func (b *hub) subscribe(f func(Event), panicked func(any)) (cancel func()) {
+// subscriber is a listener of a hub.
+type subscriber struct {
+	*queue[Event]
+	changes bool // it does not want the routine
+}
+
+func (b *hub) subscribe(f func(Event), changes bool, panicked func(any)) (cancel func()) {
 	q := newQueue(func(e Event, dropped int64) {
 		defer func() {
 			if r := recover(); r != nil {
@@ -180,14 +186,14 @@ func (b *hub) subscribe(f func(Event), panicked func(any)) (cancel func()) {
 		q.close()
 		return func() {}
 	}
-	b.listeners = append(append([]*queue[Event]{}, b.listeners...), q)
+	b.listeners = append(append([]subscriber{}, b.listeners...), subscriber{q, changes})
 	return func() {
 		q.close()
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		var rest []*queue[Event]
+		var rest []subscriber
 		for _, l := range b.listeners {
-			if l != q {
+			if l.queue != q {
 				rest = append(rest, l)
 			}
 		}
@@ -195,7 +201,7 @@ func (b *hub) subscribe(f func(Event), panicked func(any)) (cancel func()) {
 	}
 }
 
-func (b *hub) current() []*queue[Event] {
+func (b *hub) current() []subscriber {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.listeners

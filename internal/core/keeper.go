@@ -306,12 +306,13 @@ func (c *Core) renewAnswered(in *inflight, a *Answer) {
 
 // renewed lengthens a term. An answer that comes after its own window is worth nothing but a reason to ask again.
 func (c *Core) renewed(l *lease, in *inflight) {
+	doubted := l.uncertain
 	if !c.extend(&l.term, &in.op) {
 		c.doubt(l, CauseNoAnswer, "answered after its own window")
 		c.requestRenew(l)
 		return
 	}
-	c.tell(Tell{Kind: TellRenewed, ID: l.id, Fence: l.fence, Until: l.until, UntilWall: c.wall(l.until)})
+	c.tell(Tell{Kind: TellRenewed, Doubted: doubted, ID: l.id, Fence: l.fence, Until: l.until, UntilWall: c.wall(l.until), Sent: in.op.Sent})
 }
 
 // doubt makes a term uncertain (docs/specification.md, 001-27): nothing begins under it until it is renewed (G4). What

@@ -225,7 +225,7 @@ type TellKind uint8
 // What is told. For leases, ID, Fence and At are always set.
 const (
 	TellAcquired      TellKind = iota + 1 // a term begins: Until, UntilWall, Vacant
-	TellRenewed                           // Until, UntilWall
+	TellRenewed                           // Until, UntilWall, Sent, Doubted
 	TellUncertain                         // an attempt failed (Cause, Text): believe nothing until renewed
 	TellLost                              // the term is over (Cause; Owner if another is known to hold it)
 	TellReleased                          // the term was given back (Cause; Owner is the heir, if any)
@@ -278,11 +278,13 @@ type Tell struct {
 	Kind      TellKind
 	Cause     Cause
 	Again     bool // TellUncertain: nothing was renewed since the last one
+	Doubted   bool // TellRenewed: the term was uncertain
 	ID        string
 	Fence     int64
 	At        Time
 	Until     Time  // end of the trust window on the monotonic clock
 	UntilWall int64 // and on the wall clock: trust ends at whichever comes first
+	Sent      Time  // when the attempt was sent that succeeded
 	Owner     string
 	Wait      int64 // ns
 	Text      string

@@ -25,7 +25,8 @@
 // to the one before it, whose fence its successor does not know either. What leads from one to the other are attributes: the term before
 // is that of the same leasestorm.lease.name and of leasestorm.previous.instance, with the highest fence below.
 //
-// Spans that are open are terms of this instance: what is remembered is bounded by what it holds.
+// What is remembered is bounded by what the instance holds, but for terms whose end was missed (Event.Dropped): they are given up after
+// 65,536 events more.
 package traces
 
 import (
@@ -45,7 +46,7 @@ const Scope = "github.com/leasestorm/leasestorm/lease/traces"
 // Source is a *lease.Manager, a *lease.Keeper or an *election.Election. Of a poll.SessionManager it is what Leases returns.
 type Source interface {
 	InstanceID() string
-	Subscribe(f func(lease.Event)) (cancel func())
+	SubscribeChanges(f func(lease.Event)) (cancel func())
 }
 
 // eventsMax bounds what a span that does not end grows to.
@@ -69,11 +70,11 @@ type terms struct {
 
 // term is one that has a span.
 type term struct {
-	span                    trace.Span
-	renewals, uncertainties int64
-	events                  int
-	uncertain               bool
-	missed                  bool // it was over when events had been missed: its end may have been among them
+	span          trace.Span
+	uncertainties int64
+	events        int
+	uncertain     bool
+	missed        bool // it was over when events had been missed: its end may have been among them
 }
 
 // Watch opens a span for each term that begins from now on: call it before Start. Terms that are not sampled cost no more than a look at
@@ -83,7 +84,7 @@ type term struct {
 // over have ended, for as long as ctx allows, and ends those that are open. Safe for concurrent use.
 func Watch(p trace.TracerProvider, source Source) (stop func(ctx context.Context)) {
 	w := newTerms(p, source.InstanceID())
-	cancel := source.Subscribe(w.take)
+	cancel := source.SubscribeChanges(w.take)
 	return func(ctx context.Context) {
 		w.settle(ctx)
 		cancel()
@@ -147,7 +148,6 @@ func (w *terms) begin(e lease.Event) {
 func (w *terms) goOn(t *term, e lease.Event) {
 	switch e.Kind {
 	case lease.EventRenewed:
-		t.renewals++
 		if t.uncertain {
 			t.uncertain = false
 			t.event(e, "renewed")
@@ -186,7 +186,7 @@ func (t *term) event(e lease.Event, name string) {
 func (w *terms) end(h *lease.Hold, how string, e lease.Event) {
 	t := w.open[h]
 	delete(w.open, h)
-	t.span.SetAttributes(attribute.String("leasestorm.term.end", how), attribute.Int64("leasestorm.term.renewals", t.renewals),
+	t.span.SetAttributes(attribute.String("leasestorm.term.end", how), attribute.Int64("leasestorm.term.renewals", h.Renewals()),
 		attribute.Int64("leasestorm.term.uncertainties", t.uncertainties))
 	if e.Cause != "" {
 		t.span.SetAttributes(attribute.String("leasestorm.term.cause", e.Cause))

@@ -36,7 +36,7 @@ func recorded(t testing.TB, options ...sdk.TracerProviderOption) (*sdk.TracerPro
 func of(s sdk.ReadOnlySpan, key string) string {
 	for _, a := range s.Attributes() {
 		if string(a.Key) == "leasestorm."+key {
-			return a.Value.Emit()
+			return a.Value.String()
 		}
 	}
 	return ""
@@ -175,7 +175,7 @@ func TestSpanOfATerm(t *testing.T) {
 	}
 	s := r.Ended()[0]
 	says(t, s, "instance", "one", "lease.name", "thing", "lease.fence", "7", "vacancy", "expired", "vacancy.seconds", "2",
-		"previous.instance", "before", "term.end", "lost", "term.cause", "c", "term.renewals", "2", "term.uncertainties", "1",
+		"previous.instance", "before", "term.end", "lost", "term.cause", "c", "term.renewals", "0", "term.uncertainties", "1",
 		"next.instance", "next")
 	if !s.StartTime().Equal(at) || s.EndTime().Sub(at) != 900*time.Millisecond {
 		t.Errorf("from %v to %v, want the times of the events", s.StartTime(), s.EndTime())
@@ -259,8 +259,8 @@ func TestStop(t *testing.T) {
 // told is a source whose events a test makes up.
 type told struct{ f func(lease.Event) }
 
-func (l *told) InstanceID() string                            { return "one" }
-func (l *told) Subscribe(f func(lease.Event)) (cancel func()) { l.f = f; return func() {} }
+func (l *told) InstanceID() string                                   { return "one" }
+func (l *told) SubscribeChanges(f func(lease.Event)) (cancel func()) { l.f = f; return func() {} }
 
 // over returns a term that is over.
 func over(t *testing.T) *lease.Hold {
