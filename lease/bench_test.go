@@ -140,7 +140,7 @@ func BenchmarkTelling(b *testing.B) {
 		s.logs = newQueue(s.writeLog)
 		defer func() { s.logs.close(); <-s.logs.done; s.hub.close(); s.cancel() }()
 		if listen {
-			s.hub.subscribe(func(Event) {}, s.panicked)
+			s.hub.subscribe(func(Event) {}, false, s.panicked)
 		}
 		s.carry(renewals(s, ids, core.TellAcquired))
 		var batches [][]core.Tell // as the answers come
@@ -155,7 +155,7 @@ func BenchmarkTelling(b *testing.B) {
 			}
 			least = min(least, time.Since(start))
 			for _, l := range s.hub.current() {
-				drained(l)
+				drained(l.queue)
 			}
 			drained(s.logs)
 			all = min(all, time.Since(start))

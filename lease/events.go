@@ -14,7 +14,7 @@ type EventKind uint8
 
 // The events of a lease. Every term begins with Acquired and ends with exactly one of Lost and Released.
 const (
-	EventAcquired      EventKind = iota + 1 // Fence, Until: a term begins
+	EventAcquired      EventKind = iota + 1 // Fence, Until, Vacancy if known: a term begins
 	EventRenewing                           // an attempt to renew is about to be sent
 	EventRenewed                            // Until: the attempt succeeded; it also ends an uncertainty
 	EventUncertain                          // Reason: an attempt failed; nothing may begin until renewed (G4)
@@ -61,10 +61,25 @@ type Event struct {
 	Owner  string
 	// Hold is the term; nil with EventAcquiring, EventAcquireFailed and EventReleaseFailed.
 	Hold *Hold
+	// Vacancy is how the lease came to have no owner before this term; nil where that is not known.
+	Vacancy *Vacancy
 	// Dropped counts the events that this listener missed just before this one, because it was slow.
 	Dropped int64
 
 	_ struct{}
+}
+
+// Vacancy is how a lease came to have no owner, as far as the instance knows that acquired it. It knows nothing of a lease that it did
+// not wait for, of one that was passed on to it (Keeper.Adopt), and of one that was found free before its time, because it was deleted,
+// or given back unheard.
+type Vacancy struct {
+	// Since is, on this instance's clock, when it heard that the lease was given back, where GivenBack is set, and else when the last
+	// owner's key expired, as it was last read: by then that owner believes in its lease no more.
+	Since time.Time
+	// Owner is the last owner's instance ID.
+	Owner string
+
+	GivenBack bool
 }
 
 // queueMax is how many entries a listener may be behind before it misses some.
@@ -145,11 +160,17 @@ func (q *queue[T]) run(handle func(T, int64)) {
 // only itself.
 type hub struct {
 	mu        sync.Mutex
-	listeners []*queue[Event]
+	listeners []subscriber
 	closed    bool
 }
 
-func (b *hub) subscribe(f func(Event), panicked func(any)) (cancel func()) {
+// subscriber is a listener of a hub.
+type subscriber struct {
+	*queue[Event]
+	changes bool // it does not want the routine
+}
+
+func (b *hub) subscribe(f func(Event), changes bool, panicked func(any)) (cancel func()) {
 	q := newQueue(func(e Event, dropped int64) {
 		defer func() {
 			if r := recover(); r != nil {
@@ -165,14 +186,14 @@ func (b *hub) subscribe(f func(Event), panicked func(any)) (cancel func()) {
 		q.close()
 		return func() {}
 	}
-	b.listeners = append(append([]*queue[Event]{}, b.listeners...), q)
+	b.listeners = append(append([]subscriber{}, b.listeners...), subscriber{q, changes})
 	return func() {
 		q.close()
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		var rest []*queue[Event]
+		var rest []subscriber
 		for _, l := range b.listeners {
-			if l != q {
+			if l.queue != q {
 				rest = append(rest, l)
 			}
 		}
@@ -180,7 +201,7 @@ func (b *hub) subscribe(f func(Event), panicked func(any)) (cancel func()) {
 	}
 }
 
-func (b *hub) current() []*queue[Event] {
+func (b *hub) current() []subscriber {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.listeners

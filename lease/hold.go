@@ -26,6 +26,7 @@ type Hold struct {
 	mono, wall atomic.Int64
 	until      atomic.Int64 // core.Time: end of the trust window itself
 	renewedAt  atomic.Int64 // core.Time of the last renewal, 0 none
+	renewals   atomic.Int64 // that succeeded
 	yielding   atomic.Bool  // its work is being ended: nothing new begins
 
 	mu    sync.Mutex
@@ -41,6 +42,9 @@ func (h *Hold) Name() string { return h.name }
 
 // Fence returns the number to send along with everything done under the lease: larger than that of every term before.
 func (h *Hold) Fence() int64 { return h.fence }
+
+// Renewals returns how often the lease was renewed in this term. It is a local read.
+func (h *Hold) Renewals() int64 { return h.renewals.Load() }
 
 // Valid reports whether the lease is held now. It is a local read. False while a renewal is overdue (it may become true
 // again), and for ever once the term is over.

@@ -173,7 +173,18 @@ func (m *Manager) State() State { return State(m.s.state.Load()) }
 // Subscribe calls f with every event from now on, in order, from one goroutine of its own, until cancel or Stop. An f that
 // is 65,536 events behind misses some and is told how many (Event.Dropped); one that panics misses that event. Neither
 // holds up anything else.
-func (m *Manager) Subscribe(f func(Event)) (cancel func()) { return m.s.hub.subscribe(f, m.s.panicked) }
+func (m *Manager) Subscribe(f func(Event)) (cancel func()) {
+	return m.s.hub.subscribe(f, false, m.s.panicked)
+}
+
+// SubscribeChanges is Subscribe without the routine, which is nearly all of the events where many leases are held: attempts
+// (EventAcquiring, EventRenewing), and renewals that end no uncertainty.
+func (m *Manager) SubscribeChanges(f func(Event)) (cancel func()) {
+	return m.s.hub.subscribe(f, true, m.s.panicked)
+}
+
+// Renewals counts those that succeeded.
+func (m *Manager) Renewals() Renewals { return m.s.counts.now() }
 
 // Keeper holds named leases for anything. Every lease has one holder at a time, also among the callers in this process.
 // Safe for concurrent use.
@@ -222,7 +233,17 @@ func (k *Keeper) Doubt() { k.s.event(core.Event{Kind: core.EvDoubt}) }
 func (k *Keeper) State() State { return State(k.s.state.Load()) }
 
 // Subscribe is Manager.Subscribe.
-func (k *Keeper) Subscribe(f func(Event)) (cancel func()) { return k.s.hub.subscribe(f, k.s.panicked) }
+func (k *Keeper) Subscribe(f func(Event)) (cancel func()) {
+	return k.s.hub.subscribe(f, false, k.s.panicked)
+}
+
+// SubscribeChanges is Manager.SubscribeChanges.
+func (k *Keeper) SubscribeChanges(f func(Event)) (cancel func()) {
+	return k.s.hub.subscribe(f, true, k.s.panicked)
+}
+
+// Renewals counts those that succeeded.
+func (k *Keeper) Renewals() Renewals { return k.s.counts.now() }
 
 // TryAcquire makes one attempt.
 //

@@ -41,6 +41,7 @@ type shell struct {
 	base   time.Time // core.Time is measured from here
 	table  table
 	hub    hub
+	counts *renewalCounts
 	logs   *queue[logEntry]
 	state  atomic.Int32
 	silent atomic.Bool // Redis does not answer now
@@ -84,9 +85,9 @@ type shell struct {
 	waiters  policy.Waiters[*waiter, *refusal]
 	releases policy.Releases[chan error]
 	draining bool
-	allGiven bool    // the core has told that it holds nothing any more
-	changing int     // requests under way that change what is held
-	listened bool    // somebody listens: events are worth building
+	allGiven bool // the core has told that it holds nothing any more
+	changing int  // requests under way that change what is held
+	listened listened
 	holds    []*Hold // carry's scratch
 	asks     asks
 
@@ -115,6 +116,7 @@ func startShell(st store, cfg Config, keeper bool) *shell {
 		cfg:     cfg,
 		keeper:  keeper,
 		store:   st,
+		counts:  newRenewals(),
 		base:    time.Now().Add(-1), // so that no reading is 0, which means never
 		core:    core.New(cc),
 		done:    make(chan struct{}),

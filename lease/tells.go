@@ -18,11 +18,13 @@ func (s *shell) carry(tells []core.Tell) {
 		return
 	}
 	s.holds = s.holds[:0]
+	s.counts.mu.Lock()
 	for i := range tells {
 		s.holds = append(s.holds, s.trust(&tells[i]))
 	}
+	s.counts.mu.Unlock()
 	s.table.publish()
-	s.listened = len(s.hub.current()) > 0 || s.cfg.Notify != nil
+	s.listened = s.whoListens()
 	over := s.now().Mono // belief in what ended, ended in the table a moment ago, not when the step began
 	for i := range tells {
 		switch tells[i].Kind {
@@ -80,6 +82,9 @@ func (s *shell) believe(t *core.Tell) *Hold {
 	h := s.table.current(t.ID)
 	if h == nil {
 		return nil
+	}
+	if t.Kind == core.TellRenewed {
+		s.counts.renewed(h, t)
 	}
 	if t.Until != 0 {
 		h.until.Store(int64(t.Until))
@@ -177,7 +182,8 @@ func (s *shell) announce(t *core.Tell, h *Hold) {
 		}
 	}
 	kind, isLease := tellEvents[t.Kind]
-	if !isLease || !s.listened {
+	routine := t.Kind == core.TellRenewed && !t.Doubted
+	if !isLease || s.listened == nobody || routine && s.listened == ofChanges {
 		return
 	}
 	e := Event{Kind: kind, Name: t.ID, Fence: t.Fence, At: s.time(t.At), Reason: logentry.Reason(t),
@@ -185,17 +191,45 @@ func (s *shell) announce(t *core.Tell, h *Hold) {
 	if t.Until != 0 {
 		e.Until = s.time(t.Until)
 	}
-	s.publish(e)
+	if v := t.Vacant; v != nil {
+		e.Vacancy = &Vacancy{Since: s.time(v.Since), Owner: v.Owner, GivenBack: v.GivenBack}
+	}
+	s.publish(e, routine)
 }
 
-// publish hands an event to everybody.
-func (s *shell) publish(e Event) {
+// publish hands an event to everybody, and one of the routine to who wants all.
+func (s *shell) publish(e Event, routine bool) {
 	if s.cfg.Notify != nil {
 		s.notify(e)
 	}
 	for _, l := range s.hub.current() {
-		l.put(e)
+		if !routine || !l.changes {
+			l.put(e)
+		}
 	}
+}
+
+// listened is to which events somebody listens: others are not worth building.
+type listened uint8
+
+const (
+	nobody    listened = iota
+	ofChanges          // to all but the routine
+	ofAll
+)
+
+func (s *shell) whoListens() listened {
+	if s.cfg.Notify != nil {
+		return ofAll
+	}
+	to := nobody
+	for _, l := range s.hub.current() {
+		if !l.changes {
+			return ofAll
+		}
+		to = ofChanges
+	}
+	return to
 }
 
 func (s *shell) notify(e Event) {
@@ -229,7 +263,7 @@ var attempts = map[core.OpKind]EventKind{
 // announceAttempt announces that op is about to be sent, if it is an attempt to hold something.
 func (s *shell) announceAttempt(op *core.Op) {
 	kind, ok := attempts[op.Kind]
-	if !ok || s.cfg.Notify == nil && len(s.hub.current()) == 0 {
+	if !ok || s.whoListens() != ofAll {
 		return
 	}
 	for _, it := range op.Items {
@@ -237,7 +271,7 @@ func (s *shell) announceAttempt(op *core.Op) {
 		if kind == EventRenewing {
 			e.Hold = s.table.get(it.ID)
 		}
-		s.publish(e)
+		s.publish(e, true)
 	}
 }
 

@@ -3,6 +3,7 @@ package archtest
 import (
 	"fmt"
 	"go/ast"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -56,14 +57,20 @@ var rules = []rule{
 		Why:    "container engines are the simulator's affair, in one package",
 	},
 	{
-		From: []string{"lease/poll", "lease/election", "lease/intent", "lease/metrics", "lease/redisstore", "lease/slogcore", "internal/node",
-			"cmd", "examples", "sim"},
+		From: []string{"lease/poll", "lease/election", "lease/intent", "lease/metrics", "lease/redisstore", "lease/slogcore", "lease/traces",
+			"internal/node", "cmd", "examples", "sim"},
 		Never: []string{"lease/leasetest"},
 		Why:   "what is for tests, with a Redis in memory, is in no program that uses leases",
 	},
 	{
 		From: []string{"lease/leasetest"}, Never: []string{"sim", "internal"}, Except: []string{"internal/leasedoor"},
 		Why: "tests of users reach instances by one door only",
+	},
+	{
+		From: []string{"lease/poll", "lease/election", "lease/intent", "lease/metrics", "lease/redisstore", "lease/slogcore", "lease/leasetest",
+			"internal/node", "internal/core", "internal/redisstore", "cmd", "sim"},
+		Never: []string{"lease/traces"},
+		Why:   "tracing is compiled by who traces",
 	},
 	{
 		From: []string{"internal/redisstore"}, Never: []string{"lease"}, Except: []string{"internal/redisstore"},
@@ -136,6 +143,25 @@ func TestCoreImportsOnlyPurePackages(t *testing.T) {
 	}
 }
 
+// Who imports what holds leases compiles no metrics and no traces, by whatever way they would come.
+func TestLeasesCompileNoTelemetry(t *testing.T) {
+	cmd := exec.Command("go", "list", "-deps", "./lease", "./lease/poll", "./lease/election", "./lease/intent/worker")
+	cmd.Dir = "../.."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	deps := strings.Fields(string(out))
+	if !slices.Contains(deps, module+"/internal/core") {
+		t.Fatalf("found are only %v", deps)
+	}
+	for _, path := range deps {
+		if under(path, "go.opentelemetry.io", "github.com/prometheus", module+"/lease/metrics", module+"/lease/traces") {
+			t.Errorf("%s comes along with leases", path)
+		}
+	}
+}
+
 // scenarioImports is all that a scenario needs to state a promise and read a verdict. sim/real is there for the process
 // that cleans up behind a run, which is started from the test's own binary; sim/sentinel has a storm and a verdict of its own;
 // containertest finds the engine for those that are played in containers.
@@ -167,6 +193,9 @@ func TestScenariosHaveNoLogic(t *testing.T) {
 	}
 }
 
+// tracesImports is the API of OpenTelemetry without its SDK, which a program chooses.
+var tracesImports = []string{"go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/codes", "go.opentelemetry.io/otel/trace"}
+
 // Pulling the embedded Redis, the proxies or the command line into production would be an accident.
 func TestLibraryDependencies(t *testing.T) {
 	allowed := []string{
@@ -179,7 +208,8 @@ func TestLibraryDependencies(t *testing.T) {
 		}
 		for _, imp := range imports {
 			foreign := strings.Contains(strings.Split(imp, "/")[0], ".")
-			optional := under(path, "lease/metrics", "lease/intent/metrics") && under(imp, "github.com/prometheus/client_golang")
+			optional := under(path, "lease/metrics", "lease/intent/metrics") && under(imp, "github.com/prometheus/client_golang") ||
+				path == "lease/traces" && slices.Contains(tracesImports, imp)
 			if foreign && !optional && !under(imp, allowed...) {
 				t.Errorf("%s imports %s: the library leans on %v only", path, imp, allowed)
 			}

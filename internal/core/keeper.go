@@ -10,8 +10,9 @@ import (
 type lease struct {
 	term
 
-	heir   heir   // releasing, yielding
-	holder string // idle: who held it when last seen
+	heir   heir    // releasing, yielding
+	holder string  // idle: who held it when last seen
+	vacant Vacancy // idle, acquiring: what is known of when it has no owner
 
 	exp   Time // idle: when Redis lets the holder's lease expire, as far as known
 	since Time // yielding: when its work was asked to end; releasing: when it was given back
@@ -76,7 +77,7 @@ func (c *Core) refuse(l *lease, cause Cause, owner string, wait int64, text stri
 	}
 	if cause == CauseWrongType {
 		// Somebody else's key, and nobody's fault here. It looks free, so it is asked about once a TTL whatever looks show.
-		l.unanswered, l.holder = false, ""
+		l.unanswered, l.holder, l.vacant = false, "", Vacancy{}
 		wait = c.cfg.TTL
 	}
 	again := l.wait || l.place || l.unanswered
@@ -187,6 +188,7 @@ func (c *Core) acquireAnswered(in *inflight, a *Answer) {
 				c.tryAcquire(l) // it was held when this was answered, and has been given back since
 				continue
 			}
+			c.heldBy(l, r)
 			c.fleet.ownedBy(l.session, r.Owner)
 			switch {
 			case meant == nextInherit:
@@ -226,7 +228,12 @@ func (c *Core) granted(l *lease, in *inflight, r *Result) {
 	c.holds(l, true)
 	c.armLease(l, l.until)
 	c.fleet.ownedBy(l.session, c.self)
-	c.tell(Tell{Kind: TellAcquired, ID: l.id, Fence: l.fence, Until: l.until, UntilWall: c.wall(l.until)})
+	t := Tell{Kind: TellAcquired, ID: l.id, Fence: l.fence, Until: l.until, UntilWall: c.wall(l.until)}
+	if r.Outcome == OutGranted { // what is adopted had this instance as its owner
+		t.Vacant = c.vacancy(l)
+	}
+	l.vacant = Vacancy{}
+	c.tell(t)
 	switch { // is anybody left to use it?
 	case c.draining:
 		c.release(l, CauseDrain)
@@ -299,12 +306,13 @@ func (c *Core) renewAnswered(in *inflight, a *Answer) {
 
 // renewed lengthens a term. An answer that comes after its own window is worth nothing but a reason to ask again.
 func (c *Core) renewed(l *lease, in *inflight) {
+	doubted := l.uncertain
 	if !c.extend(&l.term, &in.op) {
 		c.doubt(l, CauseNoAnswer, "answered after its own window")
 		c.requestRenew(l)
 		return
 	}
-	c.tell(Tell{Kind: TellRenewed, ID: l.id, Fence: l.fence, Until: l.until, UntilWall: c.wall(l.until)})
+	c.tell(Tell{Kind: TellRenewed, Doubted: doubted, ID: l.id, Fence: l.fence, Until: l.until, UntilWall: c.wall(l.until), Sent: in.op.Sent})
 }
 
 // doubt makes a term uncertain (docs/specification.md, 001-27): nothing begins under it until it is renewed (G4). What
@@ -384,6 +392,9 @@ func (c *Core) observeAnswered(in *inflight, a *Answer) {
 		case OutHeld:
 			c.observedHeld(l, in, r)
 		case OutFree:
+			if c.vacancy(l) == nil {
+				l.vacant = Vacancy{} // free before its time, and nobody told
+			}
 			c.fleet.ownedBy(l.session, "")
 			if c.unwanted(l) {
 				c.forget(l)
@@ -401,6 +412,7 @@ func (c *Core) observedHeld(l *lease, in *inflight, r *Result) {
 	c.fleet.ownedBy(l.session, r.Owner)
 	l.holder = r.Owner
 	l.exp = c.heldUntil(&in.op, r.PTTL)
+	c.heldBy(l, r)
 	switch {
 	case r.Owner == c.self && c.traces.has(l.id):
 		c.tryAcquire(l) // an attempt that was not answered succeeded: adopt it

@@ -20,7 +20,7 @@ func (c *Core) notice(n *Notice) {
 		}
 	case NoticeFreed:
 		for k, id := range n.IDs {
-			c.freed(id, c.fleet.sessions.find(id), n.heir(k))
+			c.freed(id, c.fleet.sessions.find(id), n.From, n.heir(k))
 		}
 	case NoticeAsked:
 		if len(n.Peers) > 0 && n.Peers[0] == c.self && c.cfg.Place && c.mayHave(n.IDs) {
@@ -58,7 +58,7 @@ func (c *Core) taken(id string, i int32, owner string) {
 	if !c.fleet.said(i, c.fleet.shown(owner)) || l == nil || l.phase != idle || l.stuck {
 		return
 	}
-	l.holder = owner
+	l.holder, l.vacant = owner, Vacancy{}
 	switch {
 	case l.place && !l.want && c.registry.fresh(owner):
 		c.forget(l)
@@ -67,18 +67,20 @@ func (c *Core) taken(id string, i int32, owner string) {
 	}
 }
 
-// freed acts on a release of id, which is session i: the heir, or without one the target, acquires at once; whoever waits for
+// freed acts on a release of id, which is session i, by from: the heir, or without one the target, acquires at once; whoever waits for
 // this very lease does too; the others of the fleet give the heir a moment and then come in order.
-func (c *Core) freed(id string, i int32, to heir) {
+func (c *Core) freed(id string, i int32, from string, to heir) {
 	l := c.entryOf(id, i)
 	if l != nil && (l.phase != idle || l.stuck) {
 		if l.phase == acquiring {
+			c.givenBackBy(l, from)
 			l.will(nextAgain) // the answer under way may be older than the release
 		}
 		return
 	}
 	if l != nil && l.want {
 		l.holder = ""
+		c.givenBackBy(l, from)
 		c.retry(l)
 		return
 	}
@@ -91,17 +93,18 @@ func (c *Core) freed(id string, i int32, to heir) {
 		c.fleet.discover(discoverToNobody)
 		return
 	}
-	c.leftTo(i, l, to)
+	c.leftTo(i, l, from, to)
 }
 
 // leftTo is freed for session i that placement minds, whose entry is l, nil without one: to whom it is left is as good as its owner, and
 // what follows is placed around that.
-func (c *Core) leftTo(i int32, l *lease, to heir) {
+func (c *Core) leftTo(i int32, l *lease, from string, to heir) {
 	c.fleet.said(i, c.fleet.shown(to.id))
 	inLine := to.id != "" && l != nil && l.place && l.holder == "" && (l.next == nextTurn || l.next == nextAcquire)
 	l = c.placed(i)
 	l.holder = ""
 	l.exp = c.now.Mono
+	c.givenBackBy(l, from)
 	switch {
 	case to.id == c.self:
 		c.retry(l)

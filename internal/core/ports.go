@@ -224,8 +224,8 @@ type TellKind uint8
 
 // What is told. For leases, ID, Fence and At are always set.
 const (
-	TellAcquired      TellKind = iota + 1 // a term begins: Until, UntilWall
-	TellRenewed                           // Until, UntilWall
+	TellAcquired      TellKind = iota + 1 // a term begins: Until, UntilWall, Vacant
+	TellRenewed                           // Until, UntilWall, Sent, Doubted
 	TellUncertain                         // an attempt failed (Cause, Text): believe nothing until renewed
 	TellLost                              // the term is over (Cause; Owner if another is known to hold it)
 	TellReleased                          // the term was given back (Cause; Owner is the heir, if any)
@@ -278,14 +278,25 @@ type Tell struct {
 	Kind      TellKind
 	Cause     Cause
 	Again     bool // TellUncertain: nothing was renewed since the last one
+	Doubted   bool // TellRenewed: the term was uncertain
 	ID        string
 	Fence     int64
 	At        Time
 	Until     Time  // end of the trust window on the monotonic clock
 	UntilWall int64 // and on the wall clock: trust ends at whichever comes first
+	Sent      Time  // when the attempt was sent that succeeded
 	Owner     string
 	Wait      int64 // ns
 	Text      string
+	Vacant    *Vacancy // nil: not known
+}
+
+// Vacancy is how a lease came to have no owner, as far as an instance that acquires it knows. It is told, and nothing is done by it.
+type Vacancy struct {
+	Since Time   // GivenBack: when that was heard; else when the key of the last owner expires, as it was last read
+	Owner string // the last owner
+
+	GivenBack bool
 }
 
 // Effects is what one step asks for. Both slices are valid until the next step; Op.Items stay valid for ever.

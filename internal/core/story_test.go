@@ -289,6 +289,11 @@ func (s *story) step(ev Event) {
 		if t.Wait != 0 {
 			fmt.Fprintf(&s.out, " wait=%s", time.Duration(t.Wait).Round(time.Millisecond))
 		}
+		if v := t.Vacant; v != nil && v.GivenBack {
+			fmt.Fprintf(&s.out, ", given back by %s at %s", v.Owner, time.Duration(v.Since-1).Round(time.Millisecond))
+		} else if v != nil {
+			fmt.Fprintf(&s.out, ", key of %s expired at %s", v.Owner, time.Duration(v.Since-1).Round(time.Millisecond))
+		}
 		fmt.Fprintln(&s.out)
 	}
 	for _, op := range eff.Ops {

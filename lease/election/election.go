@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -223,6 +224,19 @@ func (e *Election) InstanceID() string { return e.g.cfg.InstanceID }
 // Key returns the leader key, which names the election.
 func (e *Election) Key() string { return e.key }
 
+// SubscribeChanges calls f with the events of the lease under this election, as lease.Keeper.SubscribeChanges does: an election is a source
+// of lease/traces. Each such listener hears of all elections of a Group; of many let one listen to the Group.
+func (e *Election) SubscribeChanges(f func(lease.Event)) (cancel func()) {
+	var dropped int64 // perhaps of this election, and not told yet
+	return e.g.keeper.SubscribeChanges(func(ev lease.Event) {
+		dropped += ev.Dropped
+		if ev.Name == e.key {
+			ev.Dropped, dropped = dropped, 0
+			f(ev)
+		}
+	})
+}
+
 // Listen calls f with every event from now on, in order, one at a time, until remove; with tellNow, an f that listens to a
 // leader is first told EventLeadershipAcquired of the present leadership. An f that is 65,536 events behind misses some and
 // is told how many (Event.Dropped); one that blocks or panics harms nobody else. After remove no call begins.
@@ -268,22 +282,49 @@ type Stats struct {
 	DuplicateInstances      int64
 	HeartbeatsSwept, Cycles int64 // heartbeats of the dead deleted; looks of a follower
 
+	// Takeovers and Handovers are how long there was no leader before this member was, as far as is known (lease.Vacancy): since the
+	// last one's key expired, and since that one was heard to give the leadership back.
+	Takeovers, Handovers lease.Histogram
+
 	_ struct{}
 }
 
 type stats struct {
 	events        [len(eventNames)]atomic.Int64
 	swept, cycles atomic.Int64
+
+	mu                   sync.Mutex
+	takeovers, handovers lease.Histogram
+}
+
+// lags are the bounds of how long there is no leader, in s.
+var lags = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+
+// acquired counts how long there was none.
+func (s *stats) acquired(ev *lease.Event) {
+	if ev.Vacancy == nil {
+		return
+	}
+	h := &s.takeovers
+	if ev.Vacancy.GivenBack {
+		h = &s.handovers
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h.Observe(ev.At.Sub(ev.Vacancy.Since))
 }
 
 // Stats returns the counters.
 func (e *Election) Stats() Stats {
 	n := func(k EventKind) int64 { return e.stats.events[k].Load() }
+	e.stats.mu.Lock()
+	defer e.stats.mu.Unlock()
 	return Stats{
 		Acquired: n(EventLeadershipAcquired), Lost: n(EventLeadershipLost), Failed: n(EventElectionFailed),
 		LeaderChanges: n(EventLeaderChanged), HeartbeatsStale: n(EventHeartbeatStale),
 		HeartbeatsInvalid: n(EventHeartbeatInvalid), DuplicateInstances: n(EventDuplicateInstance),
 		HeartbeatsSwept: e.stats.swept.Load(), Cycles: e.stats.cycles.Load(),
+		Takeovers: e.stats.takeovers.Copy(), Handovers: e.stats.handovers.Copy(),
 	}
 }
 

@@ -91,6 +91,7 @@ func (g *Group) Election(leaderKey, heartbeatPrefix string) (*Election, error) {
 		g: g, key: cfg.LeaderKey, prefix: cfg.HeartbeatPrefix, beatKey: cfg.HeartbeatPrefix + cfg.InstanceID,
 		m: rules.New(cfg.rules()), done: make(chan struct{}),
 	}
+	e.stats.takeovers.Bounds, e.stats.handovers.Bounds = lags, lags
 	e.life, e.end = context.WithCancelCause(context.Background())
 	e.setListeners([]*listener{{f: g.log, panicked: g.panicked}})
 	g.mu.Lock()
@@ -177,6 +178,15 @@ func (g *Group) Stop() error {
 	return g.stopErr
 }
 
+// InstanceID returns this member's ID in all elections.
+func (g *Group) InstanceID() string { return g.cfg.InstanceID }
+
+// SubscribeChanges calls f with the events of the leases under all elections of the group, whose names are the leader keys, as
+// lease.Keeper.SubscribeChanges does: a group is a source of lease/traces.
+func (g *Group) SubscribeChanges(f func(lease.Event)) (cancel func()) {
+	return g.keeper.SubscribeChanges(f)
+}
+
 func (g *Group) now() core.Now {
 	t := time.Now()
 	return core.Now{Mono: core.Time(t.Sub(g.base)), Wall: t.UnixNano()}
@@ -207,6 +217,7 @@ func (g *Group) notify(ev lease.Event) {
 	case lease.EventAcquired:
 		g.hand.beating.Wrote(e.asked, true)
 		e.hold = ev.Hold
+		e.stats.acquired(&ev)
 	case lease.EventLost, lease.EventReleased:
 		e.hold = nil
 	}

@@ -19,7 +19,11 @@ func Election(r prometheus.Registerer, e *election.Election) (stop func(), err e
 
 type member struct{ e *election.Election }
 
-var leaderDesc = describe("election_leader", "1 while this member leads.")
+var (
+	leaderDesc         = describe("election_leader", "1 while this member leads.")
+	leaderTakeoverDesc = describe("election_takeover_seconds", "From the expiry of the last leader's key until this member led.")
+	leaderHandoverDesc = describe("election_handover_seconds", "From hearing that the last leader gave up until this member led.")
+)
 
 // counts are what a member counts.
 var counts = []struct {
@@ -41,6 +45,8 @@ func (m member) Describe(ch chan<- *prometheus.Desc) {
 	for _, c := range counts {
 		ch <- c.desc
 	}
+	ch <- leaderTakeoverDesc
+	ch <- leaderHandoverDesc
 }
 
 // Collect implements prometheus.Collector.
@@ -53,4 +59,6 @@ func (m member) Collect(ch chan<- prometheus.Metric) {
 	for _, c := range counts {
 		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.CounterValue, float64(c.of(stats)))
 	}
+	ch <- histogramOf(leaderTakeoverDesc, stats.Takeovers)
+	ch <- histogramOf(leaderHandoverDesc, stats.Handovers)
 }

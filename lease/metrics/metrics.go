@@ -12,6 +12,8 @@
 //	leasestorm_lease_margin_seconds               what was left of the trust window when a renewal succeeded
 //	leasestorm_lease_uncertain_seconds_total      time that terms were uncertain, added up when it ended
 //	leasestorm_lease_yield_seconds                from asking the work under a lease to end until the lease was given back
+//	leasestorm_lease_takeover_seconds             from the expiry of the last owner's key, as it was last read, until the lease was acquired
+//	leasestorm_lease_handover_seconds             from hearing that the last owner gave the lease back until it was acquired
 //	leasestorm_instance_health{state}             1 for the state that Health tells, 0 for the others
 //	leasestorm_instance_blocked_seconds           how much longer nothing is granted or acquired: a quarantine, or a jump of Redis' clock
 //	leasestorm_events_dropped_total               events that were missed here; the counters lack them
@@ -25,7 +27,15 @@
 //	leasestorm_election_leaderships_lost_total    leaderships of it that ended, also those that it gave back
 //	leasestorm_election_attempts_failed_total     attempts that won none
 //	leasestorm_election_leader_changes_total      times another leader, or its next term, was seen
+//	leasestorm_election_takeover_seconds          as leasestorm_lease_takeover_seconds, of leaderships
+//	leasestorm_election_handover_seconds          as leasestorm_lease_handover_seconds
 //	leasestorm_election_duplicates_total          times another process was seen with this member's ID
+//
+// Takeovers and handovers are counted where they end, by the instance that acquired. Both are on its clock and leave out what it cannot
+// know (lease.Vacancy): a lease that it did not wait for, or that was found free before its time. A takeover does not have in it what
+// the key had left when its owner died, at most a TTL, and has in it the quarantine if there was one; where the owner renewed, and then
+// gave back unheard or died, since the key was last read, it is longer than the lease was free. A handover does not have in it what the
+// last owner needed to end its work, which that one counts as leasestorm_lease_yield_seconds, nor how long the message was under way.
 //
 // A collector is of one instance, one poll function or one election. A process with several of a kind registers each with labels that
 // tell them apart: prometheus.WrapRegistererWith. The label instance is the scraper's own; elections bear the label election.
@@ -43,13 +53,14 @@ import (
 // Source is a *lease.Manager or a *lease.Keeper. Of a poll.SessionManager it is what Leases returns.
 type Source interface {
 	Health() lease.Health
-	Subscribe(f func(lease.Event)) (cancel func())
+	Renewals() lease.Renewals
+	SubscribeChanges(f func(lease.Event)) (cancel func())
 }
 
-// Buckets of the histograms, in seconds: a renewal takes parts of a millisecond beside Redis and a TTL's tenth at most; a window and
-// the end of work last as long as people choose.
+// Buckets of the histograms, in seconds: a lease that is free is taken in milliseconds, or after a quarantine; the end of work lasts as
+// long as people choose.
 var (
-	answers = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+	lags    = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 	windows = []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600}
 )
 
@@ -57,9 +68,9 @@ var (
 type leases struct {
 	source Source
 
-	acquisitions, renewals, ended *prometheus.CounterVec
-	renewal, margin, yield        prometheus.Histogram
-	uncertain, dropped            prometheus.Counter
+	acquisitions, failed, ended *prometheus.CounterVec
+	yield, takeover, handover   prometheus.Histogram
+	uncertain, dropped          prometheus.Counter
 
 	mu      sync.Mutex
 	terms   map[string]*term
@@ -68,9 +79,8 @@ type leases struct {
 
 // term is what is to be remembered of a term until it ends.
 type term struct {
-	hold                   interface{ Valid() bool } // a *lease.Hold
-	until                  time.Time
-	sent, doubted, yielded time.Time // zero: it is not under way
+	hold             interface{ Valid() bool } // a *lease.Hold
+	doubted, yielded time.Time                 // zero: it is not under way
 }
 
 // Watch registers the collectors of a source and counts from now on: call it before Start, or terms that had begun are not counted.
@@ -81,7 +91,7 @@ func Watch(r prometheus.Registerer, source Source) (stop func(), err error) {
 	if err := r.Register(l); err != nil {
 		return nil, err
 	}
-	cancel := source.Subscribe(l.count)
+	cancel := source.SubscribeChanges(l.count)
 	return func() {
 		cancel()
 		r.Unregister(l)
@@ -92,18 +102,18 @@ func newLeases(source Source) *leases {
 	l := &leases{
 		source: source, terms: map[string]*term{},
 		acquisitions: counters("lease_acquisitions_total", "Attempts to acquire a lease.", "result"),
-		renewals:     counters("lease_renewals_total", "Renewals of leases.", "result"),
+		failed:       counters("lease_renewals_total", renewalsHelp, "result"),
 		ended:        counters("lease_terms_ended_total", "Terms of leases that are over.", "end", "cause"),
-		renewal:      histogram("lease_renewal_seconds", "From sending a renewal to its success.", answers),
-		margin:       histogram("lease_margin_seconds", "What was left of the trust window when a renewal succeeded.", windows),
 		yield:        histogram("lease_yield_seconds", "From asking the work under a lease to end until it was given back.", windows),
+		takeover:     histogram("lease_takeover_seconds", "From the expiry of the last owner's key until the lease was acquired.", lags),
+		handover:     histogram("lease_handover_seconds", "From hearing that a lease was given back until it was acquired.", lags),
 		uncertain:    counter("lease_uncertain_seconds_total", "Time that terms were uncertain."),
 		dropped:      counter("events_dropped_total", "Events that were missed here."),
 	}
 	// What an alert asks for is there from the beginning, at 0.
 	l.acquisitions.WithLabelValues("acquired")
-	for _, result := range []string{"renewed", "failed", "no answer"} {
-		l.renewals.WithLabelValues(result)
+	for _, result := range []string{"failed", "no answer"} {
+		l.failed.WithLabelValues(result)
 	}
 	for _, cause := range []string{"expired", "taken", "gone", "superseded", "wrong type"} {
 		l.ended.WithLabelValues("lost", cause)
@@ -123,13 +133,12 @@ func (l *leases) count(e lease.Event) {
 	switch e.Kind {
 	case lease.EventAcquired:
 		l.acquisitions.WithLabelValues("acquired").Inc()
-		l.terms[e.Name] = &term{hold: e.Hold, until: e.Until}
+		l.terms[e.Name] = &term{hold: e.Hold}
+		l.vacant(e)
 	case lease.EventAcquireFailed:
 		l.acquisitions.WithLabelValues(e.Cause).Inc()
-	case lease.EventRenewed:
-		l.renewals.WithLabelValues("renewed").Inc()
 	case lease.EventUncertain:
-		l.renewals.WithLabelValues(e.Cause).Inc()
+		l.failed.WithLabelValues(e.Cause).Inc()
 	case lease.EventLost:
 		l.ended.WithLabelValues("lost", e.Cause).Inc()
 	case lease.EventReleased:
@@ -143,15 +152,21 @@ func (l *leases) count(e lease.Event) {
 	}
 }
 
+// vacant takes for how long the lease had no owner before a term.
+func (l *leases) vacant(e lease.Event) {
+	switch v := e.Vacancy; {
+	case v == nil:
+	case v.GivenBack:
+		l.handover.Observe(e.At.Sub(v.Since).Seconds())
+	default:
+		l.takeover.Observe(e.At.Sub(v.Since).Seconds())
+	}
+}
+
 // times takes what an event says of how long something took.
 func (l *leases) times(t *term, e lease.Event) {
 	switch e.Kind {
-	case lease.EventRenewing:
-		t.sent = e.At
 	case lease.EventRenewed:
-		since(l.renewal, &t.sent, e.At)
-		l.margin.Observe(max(0, t.until.Sub(e.At).Seconds()))
-		t.until = e.Until
 		l.certain(t, e.At)
 	case lease.EventUncertain:
 		if t.doubted.IsZero() {
@@ -185,7 +200,12 @@ func since(h prometheus.Histogram, from *time.Time, at time.Time) {
 	}
 }
 
+const renewalsHelp = "Renewals of leases."
+
 var (
+	renewalsDesc  = describe("lease_renewals_total", renewalsHelp, "result")
+	renewalDesc   = describe("lease_renewal_seconds", "From sending a renewal to its success.")
+	marginDesc    = describe("lease_margin_seconds", "What was left of the trust window when a renewal succeeded.")
 	heldDesc      = describe("leases_held", "Leases that may be worked under now.")
 	uncertainDesc = describe("leases_uncertain", "Terms under which nothing may begin until a renewal succeeds.")
 	healthDesc    = describe("instance_health", "1 for the state that the instance's Health tells.", "state")
@@ -194,7 +214,7 @@ var (
 
 func (l *leases) counted() []prometheus.Collector {
 	return []prometheus.Collector{
-		l.acquisitions, l.renewals, l.ended, l.renewal, l.margin, l.yield, l.uncertain, l.dropped,
+		l.acquisitions, l.failed, l.ended, l.yield, l.takeover, l.handover, l.uncertain, l.dropped,
 	}
 }
 
@@ -203,7 +223,7 @@ func (l *leases) Describe(ch chan<- *prometheus.Desc) {
 	for _, c := range l.counted() {
 		c.Describe(ch)
 	}
-	for _, d := range []*prometheus.Desc{heldDesc, uncertainDesc, healthDesc, blockedDesc} {
+	for _, d := range []*prometheus.Desc{renewalDesc, marginDesc, heldDesc, uncertainDesc, healthDesc, blockedDesc} {
 		ch <- d
 	}
 }
@@ -213,6 +233,10 @@ func (l *leases) Collect(ch chan<- prometheus.Metric) {
 	for _, c := range l.counted() {
 		c.Collect(ch)
 	}
+	renewals := l.source.Renewals()
+	ch <- prometheus.MustNewConstMetric(renewalsDesc, prometheus.CounterValue, float64(renewals.Took.Count()), "renewed")
+	ch <- histogramOf(renewalDesc, renewals.Took)
+	ch <- histogramOf(marginDesc, renewals.Margin)
 	held, uncertain := l.standing()
 	ch <- gauge(heldDesc, float64(held))
 	ch <- gauge(uncertainDesc, float64(uncertain))
@@ -265,6 +289,18 @@ func counter(name, help string) prometheus.Counter {
 
 func histogram(name, help string, buckets []float64) prometheus.Histogram {
 	return prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets})
+}
+
+// histogramOf is one that was counted elsewhere.
+func histogramOf(d *prometheus.Desc, h lease.Histogram) prometheus.Metric {
+	buckets, below := make(map[float64]uint64, len(h.Bounds)), uint64(0)
+	for i, bound := range h.Bounds {
+		if h.Counts != nil {
+			below += h.Counts[i]
+		}
+		buckets[bound] = below
+	}
+	return prometheus.MustNewConstHistogram(d, h.Count(), h.Sum, buckets)
 }
 
 func gauge(d *prometheus.Desc, value float64, labels ...string) prometheus.Metric {

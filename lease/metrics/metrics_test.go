@@ -197,8 +197,9 @@ func (over) Valid() bool { return false }
 // told is a source whose events a test makes up.
 type told struct{ f func(lease.Event) }
 
-func (l *told) Health() lease.Health                          { return lease.Health{} }
-func (l *told) Subscribe(f func(lease.Event)) (cancel func()) { l.f = f; return func() {} }
+func (l *told) Health() lease.Health                                 { return lease.Health{} }
+func (l *told) SubscribeChanges(f func(lease.Event)) (cancel func()) { l.f = f; return func() {} }
+func (l *told) Renewals() lease.Renewals                             { return lease.Renewals{} }
 
 // TestTimes: what is measured, from the times that the events bear.
 func TestTimes(t *testing.T) {
@@ -211,7 +212,6 @@ func TestTimes(t *testing.T) {
 		l.count(lease.Event{Kind: kind, Name: "thing", At: now, Until: now.Add(time.Second), Cause: "c"})
 	}
 	tell(lease.EventAcquired, 0)
-	tell(lease.EventRenewing, 300)
 	tell(lease.EventUncertain, 400)
 	tell(lease.EventUncertain, 500)
 	tell(lease.EventRenewed, 600)
@@ -220,19 +220,59 @@ func TestTimes(t *testing.T) {
 	tell(lease.EventYield, 800)
 	tell(lease.EventUncertain, 900)
 	tell(lease.EventReleased, 950)
-	want := map[string]float64{"renewal": 0.3, "margin": 0.4, "yield": 0.15}
+	l.vacant(lease.Event{At: at, Vacancy: &lease.Vacancy{Since: at.Add(-3 * time.Second)}})
+	l.vacant(lease.Event{At: at, Vacancy: &lease.Vacancy{Since: at.Add(-4 * time.Millisecond), GivenBack: true}})
+	want := map[string]float64{"yield": 0.15, "takeover": 3, "handover": 0.004}
 	families, err := r.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range families {
 		name := strings.TrimSuffix(strings.TrimPrefix(f.GetName(), "leasestorm_lease_"), "_seconds")
-		if h := f.GetMetric()[0].GetHistogram(); h != nil && (h.GetSampleCount() != 1 || !near(h.GetSampleSum(), want[name])) {
+		if h := f.GetMetric()[0].GetHistogram(); h != nil && name != "renewal" && name != "margin" && (h.GetSampleCount() != 1 || !near(h.GetSampleSum(), want[name])) {
 			t.Errorf("%s: %d observations of %v in all, want one of %v", name, h.GetSampleCount(), h.GetSampleSum(), want[name])
 		}
 	}
 	if v := series(t, r)["lease_uncertain_seconds_total{}"]; !near(v, 0.25) {
 		t.Errorf("uncertain for %v s, want from 400 to 600 and from 900 to 950 ms", v)
+	}
+}
+
+// TestLags: who waited for a lease tells how long it was without an owner: given back, and left to expire. Who did not wait tells nothing.
+func TestLags(t *testing.T) {
+	server := redistest.Start(t)
+	first, firsts := keeper(t, server)
+	second, seconds := keeper(t, server)
+	passes := func(name string, end func(h *lease.Hold)) {
+		h, err := first.Acquire(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held := series(t, seconds)["lease_acquisitions_total{result=held}"]
+		waited := make(chan error, 1)
+		go func() {
+			_, err := second.Acquire(t.Context(), name)
+			waited <- err
+		}()
+		await(t, seconds, "lease_acquisitions_total{result=held}", atLeast(held+1)) // it has read who holds the lease
+		end(h)
+		if err := <-waited; err != nil {
+			t.Fatal(err)
+		}
+	}
+	passes("given-back", func(h *lease.Hold) {
+		if err := h.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	await(t, seconds, "lease_handover_seconds{}", exactly(1))
+	passes("left", (*lease.Hold).Abandon)
+	await(t, seconds, "lease_takeover_seconds{}", exactly(1))
+	if v := series(t, firsts); v["lease_handover_seconds{}"] != 0 || v["lease_takeover_seconds{}"] != 0 {
+		t.Errorf("%v, want none from the one that never waited", v)
+	}
+	if v := series(t, seconds); v["lease_handover_seconds{}"] != 1 || v["lease_takeover_seconds{}"] != 1 {
+		t.Errorf("%v, want one of each", v)
 	}
 }
 

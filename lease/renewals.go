@@ -1,0 +1,81 @@
+package lease
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+)
+
+// Histogram is how many durations there were of which length. It is a value: what is told of it does not change.
+type Histogram struct {
+	Bounds []float64 // upper bounds of the buckets in s, ascending
+	Counts []uint64  // how many there were in each bucket, and last those above all bounds
+	Sum    float64   // s
+}
+
+// Observe adds one. h must have its bounds, and is not safe for concurrent use.
+func (h *Histogram) Observe(d time.Duration) {
+	if h.Counts == nil {
+		h.Counts = make([]uint64, len(h.Bounds)+1)
+	}
+	at, seconds := 0, d.Seconds()
+	for at < len(h.Bounds) && seconds > h.Bounds[at] {
+		at++
+	}
+	h.Counts[at]++
+	h.Sum += seconds
+}
+
+// Copy returns h as it stands.
+func (h *Histogram) Copy() Histogram {
+	return Histogram{Bounds: h.Bounds, Counts: slices.Clone(h.Counts), Sum: h.Sum}
+}
+
+// Count returns how many there were.
+func (h *Histogram) Count() (n uint64) {
+	for _, c := range h.Counts {
+		n += c
+	}
+	return n
+}
+
+// Renewals are those of an instance that succeeded, since it was made. They are counted by itself: an event for each, told to a listener,
+// would cost as much again as a renewal.
+type Renewals struct {
+	Took   Histogram // from sending a renewal to its success
+	Margin Histogram // what was left of the trust window then
+
+	_ struct{}
+}
+
+// Bounds of the histograms: a renewal takes parts of a millisecond beside Redis and a TTL's tenth at most; a window lasts as long as
+// people choose.
+var (
+	tookBounds   = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+	marginBounds = []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600}
+)
+
+// renewalCounts counts them. The loop writes, in one piece for all that a step tells.
+type renewalCounts struct {
+	mu     sync.Mutex
+	counts Renewals
+}
+
+func newRenewals() *renewalCounts {
+	return &renewalCounts{counts: Renewals{Took: Histogram{Bounds: tookBounds}, Margin: Histogram{Bounds: marginBounds}}}
+}
+
+// renewed counts a renewal of h. It is called with the lock held, before the window is moved.
+func (r *renewalCounts) renewed(h *Hold, t *core.Tell) {
+	r.counts.Took.Observe(time.Duration(t.At - t.Sent))
+	r.counts.Margin.Observe(time.Duration(max(0, core.Time(h.until.Load())-t.At)))
+	h.renewals.Add(1)
+}
+
+func (r *renewalCounts) now() Renewals {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return Renewals{Took: r.counts.Took.Copy(), Margin: r.counts.Margin.Copy()}
+}

@@ -1,0 +1,256 @@
+// Package traces tells OpenTelemetry of the terms of leases: a span for each, from its acquisition to its end. It is optional: nothing
+// else of the library imports OpenTelemetry's API, and the SDK is the program's. What it costs is a row of docs/performance.md.
+//
+// The span "lease term" is a root of its own, of kind internal, and bears the times of the events, not those of their handling:
+//
+//	leasestorm.instance              who had the term
+//	leasestorm.lease.name
+//	leasestorm.lease.fence           rises from term to term of a lease, over all instances
+//	leasestorm.vacancy               how the lease had come to have no owner (lease.Vacancy): expired or given back
+//	leasestorm.vacancy.seconds       for how long, as far as is known
+//	leasestorm.previous.instance     who had it before
+//	leasestorm.term.end              lost, released, or unknown: the end was missed, or was not waited for
+//	leasestorm.term.cause            why, in the words of docs/log.md
+//	leasestorm.term.renewals         how many renewals succeeded
+//	leasestorm.term.uncertainties    how often it was uncertain, until a renewal succeeded or it was lost
+//	leasestorm.next.instance         who was seen to have it now, or was to have it next
+//
+// The three of a vacancy are there where it is known, the last where somebody is. A term that was lost has the status Error. Events of the
+// span are uncertain, renewed (which ended an uncertainty), yield and kept, the first 32 of them, with a leasestorm.cause and, where
+// another asked, its leasestorm.next.instance.
+//
+// # Handovers
+//
+// No context of a trace travels through Redis: leases are keys that others read, and a release names nobody's trace. So a term has no link
+// to the one before it, whose fence its successor does not know either. What leads from one to the other are attributes: the term before
+// is that of the same leasestorm.lease.name and of leasestorm.previous.instance, with the highest fence below.
+//
+// What is remembered is bounded by what the instance holds, but for terms whose end was missed (Event.Dropped): they are given up after
+// 65,536 events more.
+package traces
+
+import (
+	"context"
+	"sync"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/leasestorm/leasestorm/lease"
+)
+
+// Scope is the name of the tracer.
+const Scope = "github.com/leasestorm/leasestorm/lease/traces"
+
+// Source is a *lease.Manager, a *lease.Keeper or an *election.Election. Of a poll.SessionManager it is what Leases returns.
+type Source interface {
+	InstanceID() string
+	SubscribeChanges(f func(lease.Event)) (cancel func())
+}
+
+// eventsMax bounds what a span that does not end grows to.
+const eventsMax = 32
+
+// behind is how many events may still come that happened before it was told that some were missed.
+const behind = 1 << 16
+
+// terms are the open spans of one source.
+type terms struct {
+	tracer   trace.Tracer
+	instance attribute.KeyValue
+	over     func(*lease.Hold) bool // replaced by tests
+
+	mu      sync.Mutex
+	changed *sync.Cond // an event was taken, or the wait for more is over
+	open    map[*lease.Hold]*term
+	missing int // events to come until terms that were missed to end are given up; 0: none was
+	stopped bool
+}
+
+// term is one that has a span.
+type term struct {
+	span          trace.Span
+	uncertainties int64
+	events        int
+	uncertain     bool
+	missed        bool // it was over when events had been missed: its end may have been among them
+}
+
+// Watch opens a span for each term that begins from now on: call it before Start. Terms that are not sampled cost no more than a look at
+// the sampler. It does not hold up the source: spans are made by a goroutine of the source's, after the fact.
+//
+// stop ends it: call it when the source has stopped, and before the provider is shut down. It waits until the spans of terms that are
+// over have ended, for as long as ctx allows, and ends those that are open. Safe for concurrent use.
+func Watch(p trace.TracerProvider, source Source) (stop func(ctx context.Context)) {
+	w := newTerms(p, source.InstanceID())
+	cancel := source.SubscribeChanges(w.take)
+	return func(ctx context.Context) {
+		w.settle(ctx)
+		cancel()
+		w.stop()
+	}
+}
+
+func newTerms(p trace.TracerProvider, instance string) *terms {
+	w := &terms{
+		tracer: p.Tracer(Scope), instance: attribute.String("leasestorm.instance", instance),
+		over: func(h *lease.Hold) bool { return h.Context().Err() != nil },
+		open: map[*lease.Hold]*term{},
+	}
+	w.changed = sync.NewCond(&w.mu)
+	return w
+}
+
+// take takes one event.
+func (w *terms) take(e lease.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopped {
+		return
+	}
+	if e.Dropped > 0 {
+		w.suspect()
+	}
+	if e.Kind == lease.EventAcquired {
+		w.begin(e)
+	} else if t := w.open[e.Hold]; t != nil {
+		w.goOn(t, e)
+	}
+	if w.missing > 0 {
+		w.giveUp()
+	}
+	w.changed.Broadcast()
+}
+
+// begin opens the span of a term, if anybody records it.
+func (w *terms) begin(e lease.Event) {
+	about := []attribute.KeyValue{
+		w.instance, attribute.String("leasestorm.lease.name", e.Name), attribute.Int64("leasestorm.lease.fence", e.Fence),
+	}
+	if v := e.Vacancy; v != nil {
+		how := "expired"
+		if v.GivenBack {
+			how = "given back"
+		}
+		about = append(about, attribute.String("leasestorm.vacancy", how),
+			attribute.Float64("leasestorm.vacancy.seconds", e.At.Sub(v.Since).Seconds()),
+			attribute.String("leasestorm.previous.instance", v.Owner))
+	}
+	_, span := w.tracer.Start(context.Background(), "lease term", trace.WithNewRoot(), trace.WithTimestamp(e.At),
+		trace.WithAttributes(about...))
+	if span.IsRecording() {
+		w.open[e.Hold] = &term{span: span}
+	}
+}
+
+// goOn takes an event of a term that has a span.
+func (w *terms) goOn(t *term, e lease.Event) {
+	switch e.Kind {
+	case lease.EventRenewed:
+		if t.uncertain {
+			t.uncertain = false
+			t.event(e, "renewed")
+		}
+	case lease.EventUncertain:
+		if !t.uncertain {
+			t.uncertain = true
+			t.uncertainties++
+			t.event(e, "uncertain")
+		}
+	case lease.EventYield:
+		t.event(e, "yield")
+	case lease.EventKept:
+		t.event(e, "kept")
+	case lease.EventLost:
+		t.span.SetStatus(codes.Error, e.Reason)
+		w.end(e.Hold, "lost", e)
+	case lease.EventReleased:
+		w.end(e.Hold, "released", e)
+	}
+}
+
+// event adds one to the span.
+func (t *term) event(e lease.Event, name string) {
+	if t.events++; t.events > eventsMax {
+		return
+	}
+	about := []attribute.KeyValue{attribute.String("leasestorm.cause", e.Cause)}
+	if e.Owner != "" {
+		about = append(about, attribute.String("leasestorm.next.instance", e.Owner))
+	}
+	t.span.AddEvent(name, trace.WithTimestamp(e.At), trace.WithAttributes(about...))
+}
+
+// end ends the span of a term.
+func (w *terms) end(h *lease.Hold, how string, e lease.Event) {
+	t := w.open[h]
+	delete(w.open, h)
+	t.span.SetAttributes(attribute.String("leasestorm.term.end", how), attribute.Int64("leasestorm.term.renewals", h.Renewals()),
+		attribute.Int64("leasestorm.term.uncertainties", t.uncertainties))
+	if e.Cause != "" {
+		t.span.SetAttributes(attribute.String("leasestorm.term.cause", e.Cause))
+	}
+	if e.Owner != "" {
+		t.span.SetAttributes(attribute.String("leasestorm.next.instance", e.Owner))
+	}
+	if e.At.IsZero() {
+		t.span.End()
+		return
+	}
+	t.span.End(trace.WithTimestamp(e.At))
+}
+
+// suspect notes which terms are over, now that events were missed. The ends of most are on their way.
+func (w *terms) suspect() {
+	w.missing = behind
+	for h, t := range w.open {
+		t.missed = w.over(h)
+	}
+}
+
+// giveUp ends the spans of terms that were over when events had been missed, once all has come that was on its way then.
+func (w *terms) giveUp() {
+	if w.missing--; w.missing > 0 {
+		return
+	}
+	for h, t := range w.open {
+		if t.missed {
+			w.end(h, "unknown", lease.Event{})
+		}
+	}
+}
+
+// settle waits until no span is open whose term is over: its end is on its way.
+func (w *terms) settle(ctx context.Context) {
+	wake := context.AfterFunc(ctx, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.changed.Broadcast()
+	})
+	defer wake()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for ctx.Err() == nil && w.ending() {
+		w.changed.Wait()
+	}
+}
+
+func (w *terms) ending() bool {
+	for h := range w.open {
+		if w.over(h) {
+			return true
+		}
+	}
+	return false
+}
+
+// stop ends all spans that are open.
+func (w *terms) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stopped = true
+	for h := range w.open {
+		w.end(h, "unknown", lease.Event{})
+	}
+}

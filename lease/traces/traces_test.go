@@ -1,0 +1,356 @@
+package traces
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+
+	"github.com/leasestorm/leasestorm/internal/redistest"
+	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/election"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// recorded is a provider whose spans can be read.
+func recorded(t testing.TB, options ...sdk.TracerProviderOption) (*sdk.TracerProvider, *tracetest.SpanRecorder) {
+	t.Helper()
+	r := tracetest.NewSpanRecorder()
+	p := sdk.NewTracerProvider(append(options, sdk.WithSpanProcessor(r))...)
+	t.Cleanup(func() { _ = p.Shutdown(context.Background()) })
+	return p, r
+}
+
+// of returns what a span says of something, "" if nothing.
+func of(s sdk.ReadOnlySpan, key string) string {
+	for _, a := range s.Attributes() {
+		if string(a.Key) == "leasestorm."+key {
+			return a.Value.String()
+		}
+	}
+	return ""
+}
+
+// says fails unless a span says all that is given, as key and value in turn.
+func says(t *testing.T, s sdk.ReadOnlySpan, pairs ...string) {
+	t.Helper()
+	for pair := range slices.Chunk(pairs, 2) {
+		if got := of(s, pair[0]); got != pair[1] {
+			t.Errorf("%s is %q, want %q, of %v", pair[0], got, pair[1], s.Attributes())
+		}
+	}
+}
+
+func keeper(t *testing.T, server *redistest.Server, id string) (*lease.Keeper, *tracetest.SpanRecorder, func()) {
+	t.Helper()
+	cfg := lease.Config{InstanceID: id, TTL: time.Second, RenewInterval: 50 * time.Millisecond, Logger: zap.NewNop()}
+	_ = lease.Bootstrap(t.Context(), server.Client(), cfg) // refused of the second, which finds the first one's leases
+	k, err := lease.NewKeeper(server.Client(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, r := recorded(t)
+	stop := Watch(p, k)
+	if err := k.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return k, r, func() {
+		_ = k.Stop() // of the first, which leaves a lease to expire, it is an error
+		stop(t.Context())
+	}
+}
+
+// TestTermsAreSpans: on a real Redis, a lease that is given back and one that is left to expire, each waited for by another instance.
+func TestTermsAreSpans(t *testing.T) {
+	server := redistest.Start(t)
+	first, firsts, stopFirst := keeper(t, server, "first")
+	second, seconds, stopSecond := keeper(t, server, "second")
+	for name, end := range map[string]func(*lease.Hold){
+		"given-back": func(h *lease.Hold) {
+			if err := h.Release(t.Context()); err != nil {
+				t.Error(err)
+			}
+		},
+		"left": (*lease.Hold).Abandon,
+	} {
+		h, err := first.Acquire(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held, renewed := make(chan struct{}, 1), make(chan struct{}, 1)
+		tell := func(c chan struct{}) {
+			select {
+			case c <- struct{}{}:
+			default:
+			}
+		}
+		defer first.Subscribe(func(e lease.Event) {
+			if e.Kind == lease.EventRenewed && e.Name == name {
+				tell(renewed)
+			}
+		})()
+		defer second.Subscribe(func(e lease.Event) {
+			if e.Kind == lease.EventAcquireFailed && e.Name == name {
+				tell(held)
+			}
+		})()
+		waited := make(chan error, 1)
+		go func() {
+			waited <- second.Do(t.Context(), name, func(context.Context, int64) error { return nil })
+		}()
+		<-held
+		<-renewed
+		end(h)
+		if err := <-waited; err != nil {
+			t.Fatal(err)
+		}
+	}
+	stopSecond()
+	stopFirst()
+	for _, s := range firsts.Ended() {
+		if s.Name() != "lease term" || s.Parent().IsValid() {
+			t.Errorf("%q under %v, want a root", s.Name(), s.Parent())
+		}
+		says(t, s, "instance", "first", "vacancy", "", "previous.instance", "")
+		if s.EndTime().Before(s.StartTime()) || of(s, "lease.fence") == "" || of(s, "term.renewals") == "0" {
+			t.Errorf("from %v to %v: %v", s.StartTime(), s.EndTime(), s.Attributes())
+		}
+		if of(s, "lease.name") == "left" {
+			says(t, s, "term.end", "lost", "term.cause", "stuck")
+		} else {
+			says(t, s, "lease.name", "given-back", "term.end", "released", "term.cause", "requested")
+		}
+		if lost := of(s, "term.end") == "lost"; lost != (s.Status().Code == codes.Error) {
+			t.Errorf("%v of %v", s.Status(), s.Attributes())
+		}
+	}
+	for _, s := range seconds.Ended() {
+		how := map[string]string{"given-back": "given back", "left": "expired"}[of(s, "lease.name")]
+		says(t, s, "instance", "second", "previous.instance", "first", "vacancy", how, "term.end", "released", "term.cause", "requested")
+	}
+	if f, s := len(firsts.Ended()), len(seconds.Ended()); f != 2 || s != 2 {
+		t.Errorf("%d and %d spans, want two of each", f, s)
+	}
+}
+
+// TestSpanOfATerm: what it says is what the events say, at their times.
+func TestSpanOfATerm(t *testing.T) {
+	p, r := recorded(t)
+	w := newTerms(p, "one")
+	at, h := time.Unix(1_000_000, 0), &lease.Hold{}
+	tell := func(kind lease.EventKind, ms int) {
+		w.take(lease.Event{Kind: kind, Name: "thing", Fence: 7, Hold: h, At: at.Add(time.Duration(ms) * time.Millisecond),
+			Cause: "c", Reason: "c: why", Owner: "next",
+			Vacancy: &lease.Vacancy{Since: at.Add(-2 * time.Second), Owner: "before"}})
+	}
+	tell(lease.EventAcquired, 0)
+	tell(lease.EventRenewing, 100)
+	tell(lease.EventRenewed, 110)
+	tell(lease.EventUncertain, 200)
+	tell(lease.EventUncertain, 250)
+	tell(lease.EventRenewed, 300)
+	tell(lease.EventYield, 400)
+	tell(lease.EventKept, 410)
+	for i := range eventsMax {
+		tell(lease.EventYield, 500+i)
+	}
+	w.take(lease.Event{Kind: lease.EventLost, Name: "thing", Hold: &lease.Hold{}}) // of a term that began before it was watched
+	if len(r.Ended()) != 0 || len(w.open) != 1 {
+		t.Fatalf("%d spans ended and %d open before the term is over", len(r.Ended()), len(w.open))
+	}
+	tell(lease.EventLost, 900)
+	if len(r.Ended()) != 1 || len(w.open) != 0 {
+		t.Fatalf("%d spans ended and %d open after it", len(r.Ended()), len(w.open))
+	}
+	s := r.Ended()[0]
+	says(t, s, "instance", "one", "lease.name", "thing", "lease.fence", "7", "vacancy", "expired", "vacancy.seconds", "2",
+		"previous.instance", "before", "term.end", "lost", "term.cause", "c", "term.renewals", "0", "term.uncertainties", "1",
+		"next.instance", "next")
+	if !s.StartTime().Equal(at) || s.EndTime().Sub(at) != 900*time.Millisecond {
+		t.Errorf("from %v to %v, want the times of the events", s.StartTime(), s.EndTime())
+	}
+	if s.Status().Code != codes.Error || s.Status().Description != "c: why" {
+		t.Errorf("status %v", s.Status())
+	}
+	var told []string
+	for _, e := range s.Events()[:4] {
+		told = append(told, fmt.Sprint(e.Name, e.Time.Sub(at).Milliseconds()))
+	}
+	if want := []string{"uncertain200", "renewed300", "yield400", "kept410"}; !slices.Equal(told, want) {
+		t.Errorf("events %v, want %v", told, want)
+	}
+	if len(s.Events()) != eventsMax {
+		t.Errorf("%d events, want %d at most", len(s.Events()), eventsMax)
+	}
+	if set := attribute.NewSet(s.Events()[0].Attributes...); set.Len() != 2 {
+		t.Errorf("%v, want who and why", s.Events()[0].Attributes)
+	}
+}
+
+// TestMissedEnds: a term whose end was missed does not stay open, and one whose end is only late has it told.
+func TestMissedEnds(t *testing.T) {
+	p, r := recorded(t)
+	w := newTerms(p, "one")
+	lives, late, gone := &lease.Hold{}, &lease.Hold{}, &lease.Hold{}
+	w.over = func(h *lease.Hold) bool { return h != lives }
+	for name, h := range map[string]*lease.Hold{"lives": lives, "late": late, "gone": gone} {
+		w.take(lease.Event{Kind: lease.EventAcquired, Name: name, Hold: h})
+	}
+	w.take(lease.Event{Kind: lease.EventRenewed, Name: "lives", Hold: lives, Dropped: 1})
+	w.take(lease.Event{Kind: lease.EventReleased, Name: "late", Hold: late})
+	for range behind - 3 {
+		w.take(lease.Event{Kind: lease.EventRenewed, Name: "lives", Hold: lives})
+	}
+	if len(r.Ended()) != 1 {
+		t.Fatalf("%d spans have ended, want the one whose end came", len(r.Ended()))
+	}
+	w.take(lease.Event{Kind: lease.EventRenewed, Name: "lives", Hold: lives})
+	if len(r.Ended()) != 2 || len(w.open) != 1 {
+		t.Fatalf("%d spans have ended and %d are open, want two and one", len(r.Ended()), len(w.open))
+	}
+	says(t, r.Ended()[0], "lease.name", "late", "term.end", "released")
+	says(t, r.Ended()[1], "lease.name", "gone", "term.end", "unknown")
+}
+
+// TestNotSampled: of a term that nobody records nothing is remembered.
+func TestNotSampled(t *testing.T) {
+	p, _ := recorded(t, sdk.WithSampler(sdk.NeverSample()))
+	w := newTerms(p, "one")
+	w.take(lease.Event{Kind: lease.EventAcquired, Name: "thing", Hold: &lease.Hold{}})
+	if len(w.open) != 0 {
+		t.Errorf("%d spans are open", len(w.open))
+	}
+}
+
+// TestStop: an end that is on its way is waited for, for as long as the context allows; what is open then is ended.
+func TestStop(t *testing.T) {
+	p, r := recorded(t)
+	source := &told{}
+	stop := Watch(p, source)
+	comes, never := over(t), over(t)
+	source.f(lease.Event{Kind: lease.EventAcquired, Name: "comes", Hold: comes})
+	go source.f(lease.Event{Kind: lease.EventReleased, Name: "comes", Hold: comes})
+	stop(t.Context())
+	says(t, r.Ended()[0], "lease.name", "comes", "term.end", "released")
+
+	stop = Watch(p, source)
+	source.f(lease.Event{Kind: lease.EventAcquired, Name: "never", Hold: never})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	stop(ctx)
+	says(t, r.Ended()[1], "lease.name", "never", "term.end", "unknown")
+	source.f(lease.Event{Kind: lease.EventAcquired, Name: "after", Hold: never})
+	if n := len(r.Started()); n != 2 {
+		t.Errorf("%d spans were started, want none after it was stopped", n)
+	}
+}
+
+// told is a source whose events a test makes up.
+type told struct{ f func(lease.Event) }
+
+func (l *told) InstanceID() string                                   { return "one" }
+func (l *told) SubscribeChanges(f func(lease.Event)) (cancel func()) { l.f = f; return func() {} }
+
+// over returns a term that is over.
+func over(t *testing.T) *lease.Hold {
+	t.Helper()
+	server := redistest.Start(t)
+	cfg := lease.Config{Logger: zap.NewNop()}
+	if err := lease.Bootstrap(t.Context(), server.Client(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	k, err := lease.NewKeeper(server.Client(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h, err := k.Acquire(t.Context(), "thing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// TestElections: a leadership is a term of the election's lease, and each election is told its own.
+func TestElections(t *testing.T) {
+	server := redistest.Start(t)
+	cfg := election.Config{InstanceID: "one", LeaderTTL: time.Second, StartDelayMax: election.NoStartDelay, Logger: zap.NewNop()}
+	if err := election.Bootstrap(t.Context(), server.Client(), cfg, "a", "b"); err != nil {
+		t.Fatal(err)
+	}
+	g, err := election.NewGroup(server.Client(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Stop()
+	spans := map[string]*tracetest.SpanRecorder{}
+	var stops []func(context.Context)
+	for _, key := range []string{"a", "b"} {
+		e, err := g.Election(key, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, r := recorded(t)
+		stops, spans[key] = append(stops, Watch(p, e)), r
+		leads := make(chan struct{}, 1)
+		e.Listen(func(ev election.Event) {
+			if ev.Kind == election.EventLeadershipAcquired {
+				leads <- struct{}{}
+			}
+		}, true)
+		if err := e.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		<-leads
+	}
+	if err := g.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	for _, stop := range stops {
+		stop(t.Context())
+	}
+	for key, r := range spans {
+		if len(r.Ended()) != 1 {
+			t.Fatalf("%d spans of %s", len(r.Ended()), key)
+		}
+		says(t, r.Ended()[0], "instance", "one", "lease.name", key, "term.end", "released", "term.cause", "requested")
+	}
+}
+
+// TestDocumentation: the package's documentation lists the attributes that there are, and no other.
+func TestDocumentation(t *testing.T) {
+	text, err := os.ReadFile("traces.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := func(pattern string) (all []string) {
+		for _, m := range regexp.MustCompile(pattern).FindAllSubmatch(text, -1) {
+			all = append(all, string(m[1]))
+		}
+		slices.Sort(all)
+		return slices.Compact(all)
+	}
+	listed, said := names(`(?m)^//.*?(leasestorm\.[a-z.]*[a-z])`), names(`"(leasestorm\.[a-z.]+)"`)
+	if !slices.Equal(listed, said) || len(said) < 10 {
+		t.Errorf("listed are %v, there are %v", listed, said)
+	}
+}
