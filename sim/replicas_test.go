@@ -166,6 +166,9 @@ func TestTopologyIsChecked(t *testing.T) {
 		{"a fault of a cluster", Scenario{
 			Engine: EngineVirtual, Topology: TopologySentinel, Faults: []fault.Kind{fault.SlotMoved},
 		}, "faults[0]", "add topology: cluster"},
+		{"no server of a real cluster is told to follow another", Scenario{
+			Topology: TopologyCluster, Faults: []fault.Kind{fault.RedisReadOnly},
+		}, "faults[0]", "leave it out"},
 		{"intents", behind(SystemIntents, 2), "topology", "choose another system"},
 		{"a fault of replicas", Scenario{Engine: EngineVirtual, Faults: []fault.Kind{fault.MasterCut}}, "faults[0]", "add topology: sentinel"},
 		{"a fault of one server", Scenario{

@@ -81,6 +81,9 @@ func (c Config) misplaced(k fault.Kind) error {
 		return fmt.Errorf("%w: %q: Redis has no replicas: add topology: %s (flag --topology)", ErrPointless, string(k), TopologySentinel)
 	case k.OfCluster() && c.Topology != TopologyCluster:
 		return fmt.Errorf("%w: %q: Redis is no cluster: add topology: %s (flag --topology)", ErrPointless, string(k), TopologyCluster)
+	case k == fault.RedisReadOnly && c.Topology == TopologyCluster && !c.onVirtual():
+		return fmt.Errorf("%w: %q: a server of a real cluster that has slots cannot be told to follow another: leave it out", ErrPointless,
+			string(k))
 	case !c.replicated():
 	case k == fault.RedisFailover:
 		return fmt.Errorf("%w: %q: it is for one server: name %q", ErrPointless, string(k), string(fault.Failover))

@@ -101,7 +101,7 @@ func TestFaultsOfAClusterNeedOne(t *testing.T) {
 	of := &Redis{kind: kindServer, replicated: &replicated{cluster: &cluster{}}}
 	for kind, want := range map[fault.Kind][2]string{
 		fault.SlotMoved: {"use --topology cluster", ""}, fault.ShardDown: {"use --topology cluster", ""},
-		fault.RedisReadOnly: {"", "use --topology sentinel"}, fault.MasterCut: {"", ""},
+		fault.MasterCut: {"", ""},
 	} {
 		for i, r := range []*Redis{behind, of} {
 			err := r.Supports(kind)

@@ -30,7 +30,6 @@ type injector struct {
 	composed bool             // a composed fleet, which goes on with what it has, can take it
 	servers  bool             // it needs replicas
 	cluster  bool             // it needs a Redis Cluster
-	lonely   string           // not empty: a Redis Cluster has no such fault, and this is why
 }
 
 // Why a Redis has no fault of those that refuse writes, and why a given one is left alone.
@@ -79,11 +78,7 @@ func init() {
 		},
 		fault.KeyDelete: anywhere((*injection).keyDelete), fault.BeatStale: on((*injection).beatStale),
 
-		fault.RedisReadOnly: {
-			inject: refuse.inject, embedded: refusesNone, given: othersWrite,
-			lonely: "a server that has slots cannot be told to follow another",
-		},
-		fault.RedisMemory: refuse, fault.RedisNoPerm: refuse, fault.RedisNoReplicas: refuse,
+		fault.RedisReadOnly: refuse, fault.RedisMemory: refuse, fault.RedisNoPerm: refuse, fault.RedisNoReplicas: refuse,
 		fault.RedisMisconf: refuse,
 
 		fault.SessionAdd: on((*injection).sessionAdd), fault.SessionRemove: on((*injection).sessionRemove),

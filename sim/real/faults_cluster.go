@@ -100,6 +100,7 @@ func (inj *injection) slotMoved() {
 	if err != nil {
 		inj.notef("fault %d: %v: %v", inj.n+1, errGivenUp, err)
 		inj.failed(mv.giveUp(context.WithoutCancel(inj.ctx)))
+		inj.failed(inj.work.restore(inj.ctx))
 	}
 	inj.end()
 }
@@ -242,7 +243,10 @@ func (mv *move) giveUp(ctx context.Context) error {
 			return nil
 		})
 	}
-	return errors.Join(err, mv.set(ctx, mv.to, "STABLE"), mv.set(ctx, mv.from, "STABLE"))
+	if role, _ := mv.from.role(ctx); role == "master" { // else it has forgotten
+		err = errors.Join(err, mv.set(ctx, mv.from, "STABLE"))
+	}
+	return errors.Join(err, mv.set(ctx, mv.to, "STABLE"))
 }
 
 // followAgain has a replica that was led to another master follow its shard's, unless it has become that itself.

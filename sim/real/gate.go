@@ -107,6 +107,7 @@ func (g *gate) enter(c net.Conn) *entered {
 
 // lead joins a client to upstream.
 func (g *gate) lead(client *entered) {
+	abrupt(client.Conn) // what ends one of them is a reset for the other, and nothing of it is left at the port, which would keep it shut
 	c, err := net.Dial(g.upstream.network, g.upstream.addr)
 	if err != nil {
 		outOfFiles(err, g.short)
@@ -118,7 +119,6 @@ func (g *gate) lead(client *entered) {
 		_ = client.Close()
 		return
 	}
-	abrupt(client.Conn) // what ends one of them is a reset for the other
 	abrupt(upstream.Conn)
 	g.join(client, upstream)
 }
@@ -165,9 +165,12 @@ func (g *gate) open() error {
 	if !g.shut {
 		return nil
 	}
+	if err := g.listening(hearing); err != nil {
+		return err // and the next to open it tries again
+	}
 	g.shut = false
-	defer close(g.reopen)
-	return g.listening(hearing)
+	close(g.reopen)
+	return nil
 }
 
 func (g *gate) listening(f func(fd int) error) error {

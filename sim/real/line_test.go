@@ -197,6 +197,33 @@ func TestCutResetsAndRefuses(t *testing.T) {
 	want(t, again, "y")
 }
 
+// While Redis is down nobody comes in, and what is left of who tried does not keep the line from being healed.
+func TestALineToNobodyHeals(t *testing.T) {
+	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = nobody.Close()
+	l := openLine(t, nobody.Addr().String())
+	for range 3 {
+		if c, err := net.Dial("tcp", l.addr()); err == nil { // else it was reset already
+			_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+			if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("who finds nobody is not sent away: %v", err)
+			}
+			_ = c.Close()
+		}
+		if err := errors.Join(l.apply(1, effect{cut: true}), l.heal(1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c, err := net.Dial("tcp", l.addr()); err == nil {
+		_ = c.Close()
+	} else if errors.Is(err, syscall.ECONNREFUSED) {
+		t.Error("the line is not open")
+	}
+}
+
 func TestLatencyDelaysAndKeepsOrder(t *testing.T) {
 	l := openLine(t, echo(t))
 	c := dial(t, l.addr())

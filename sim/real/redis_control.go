@@ -22,13 +22,11 @@ func (r *Redis) Supports(k fault.Kind) error {
 		return err
 	}
 	in, why := injectors[k], ""
-	switch clustered := r.clustered(); {
+	switch {
 	case in.servers && r.replicated == nil:
 		return fmt.Errorf("%w: %q: Redis has no replicas; use --topology sentinel", ErrUnsupported, string(k))
-	case in.cluster && !clustered:
+	case in.cluster && !r.clustered():
 		return fmt.Errorf("%w: %q: Redis is no cluster; use --topology cluster", ErrUnsupported, string(k))
-	case in.lonely != "" && clustered:
-		return fmt.Errorf("%w: %q: %s of a cluster; use --topology sentinel", ErrUnsupported, string(k), in.lonely)
 	}
 	switch r.kind {
 	case kindEmbedded:
