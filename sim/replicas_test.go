@@ -171,9 +171,6 @@ func TestTopologyIsChecked(t *testing.T) {
 		{"a fault of one server", Scenario{
 			Engine: EngineVirtual, Topology: TopologySentinel, Faults: []fault.Kind{fault.RedisFailover},
 		}, "faults[0]", `name "failover"`},
-		{"not judged yet", Scenario{
-			Engine: EngineVirtual, Topology: TopologySentinel, Plan: []fault.Fault{{Kind: fault.KeyDelete, Target: "session-1"}},
-		}, "plan[0]", "not judged with replicas yet"},
 		{"in a plan", Scenario{Engine: EngineVirtual, Plan: []fault.Fault{{Kind: fault.Failover}}}, "plan[0]", "add topology: sentinel"},
 		{"a target", Scenario{
 			Engine: EngineVirtual, Topology: TopologySentinel, Plan: []fault.Fault{{Kind: fault.Failover, Target: "redis"}},
@@ -184,6 +181,10 @@ func TestTopologyIsChecked(t *testing.T) {
 		if !errors.As(err, &k) || k.Key != c.key || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s and %q", c.name, err, c.key, c.want)
 		}
+	}
+	deletion := Scenario{Engine: EngineVirtual, Topology: TopologySentinel, Plan: []fault.Fault{{Kind: fault.KeyDelete, Target: "session-1"}}}
+	if _, err := deletion.Resolve(); err != nil {
+		t.Errorf("a key that a foreign hand deletes: %v", err)
 	}
 	if c, err := (Scenario{Engine: EngineVirtual, Topology: TopologySentinel}).Resolve(); err != nil || c.Replicas != ReplicasDefault {
 		t.Errorf("%d replicas, %v", c.Replicas, err)

@@ -57,7 +57,9 @@ func (s Scenario) Swarm(seed uint64) (Config, fault.Plan, error) {
 	if c.replicated() {
 		d.kinds = append(d.kinds, drawServerKinds(seed)...)
 	}
-	c.Faults = fault.Wanted(c.Faults, slices.DeleteFunc(d.kinds, func(k fault.Kind) bool { return c.pointless(k) != nil }))
+	c.Faults = fault.Wanted(c.Faults, slices.DeleteFunc(d.kinds, func(k fault.Kind) bool {
+		return c.pointless(k) != nil || c.replicated() && k.Has(fault.Deletes) // seeds drew without it there, and go on to
+	}))
 	if len(c.Faults) == 0 {
 		c.Faults = []fault.Kind{fault.Crash}
 	}

@@ -244,7 +244,7 @@ func loadStrikers() map[fault.Kind]striker {
 	return map[fault.Kind]striker{
 		fault.KeyDelete: {func(w *world, _ int32, s *strike) {
 			k := &w.server.leases[s.session]
-			if k.owner == "" {
+			if k.owner == "" || w.server.peer != nil && (w.server.down || w.server.follows()) {
 				return
 			}
 			// G1's exception. The judge bounds the overlap by a renewal and its time-out; here only a frozen owner can make
