@@ -226,6 +226,8 @@ func serverStrikers() map[fault.Kind]striker {
 			func(_ *world, _ int32, s *strike) { s.server.peer.lag -= s.Ms * core.Millisecond }},
 		fault.ReplicaWipe: {func(w *world, _ int32, s *strike) { w.killServer(s.server) },
 			func(w *world, _ int32, s *strike) { w.startServer(s.server, true) }},
+		fault.ReplicaDump: {func(w *world, _ int32, s *strike) { s.dump = s.server.peer.save() },
+			func(w *world, _ int32, s *strike) { w.reload(s.server, s.dump) }},
 		fault.ShardDown: {func(w *world, _ int32, s *strike) {
 			s.shard = w.sentinels.home
 			for _, p := range w.sentinels.of(s.shard) {
