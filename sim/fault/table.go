@@ -266,7 +266,10 @@ var table = []row{
 		kind: SlotMoved, scope: ScopeServers, takes: takesFor, does: Denies | Forgets | FailsOver, cluster: true, notReal: onlyVirtual,
 		lone: outliving, mixed: outlasting,
 	},
-	{kind: ReplicaDump, scope: ScopeServers, takes: takesFor, does: Denies | Forgets, notReal: onlyVirtual, byHand: true, lone: losing, mixed: silence},
+	{
+		kind: ReplicaDump, scope: ScopeServers, takes: takesFor, does: Denies | Forgets, notReal: onlyVirtual, byHand: true,
+		lone: losing, mixed: silence,
+	},
 }
 
 // order lists the kinds of the table, and rows finds what it says of one.

@@ -267,8 +267,8 @@ func TestSentinelConfig(t *testing.T) {
 // before it acknowledges.
 func TestOldDumps(t *testing.T) {
 	seen := map[string]int{}
-	for _, at := range []time.Duration{30, 31, 32, 33, 34, 35, 36, 37} {
-		old := fault.Fault{At: at * time.Second, Kind: fault.ReplicaDump, For: 8 * time.Second}
+	for i := range 8 {
+		old := fault.Fault{At: 30*time.Second + time.Duration(i)*time.Second, Kind: fault.ReplicaDump, For: 8 * time.Second}
 		full, partial := 0, 0
 		w, _ := replicated(t, 2, []fault.Fault{old}, func(w *world) { full, partial = w.server.syncFull, w.server.syncPartial })
 		m := w.server
