@@ -302,7 +302,8 @@ func (s *intentSettings) storeOptions() store.Options {
 
 // intentsCommand returns what "node intents …" runs.
 func intentsCommand(args []string) (run func(*intentSettings) (int, error), rest []string, err error) {
-	const usage = "known are: node intents bootstrap; node intents quarantine 30s; node intents replicas 2; node intents dead-letters list|requeue ID|drop ID"
+	const usage = "known are: node intents bootstrap; node intents quarantine 30s; node intents replicas 2; " +
+		"node intents dead-letters list|requeue ID|drop ID"
 	words := args
 	if i := slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, "-") }); i >= 0 {
 		words = args[:i]
