@@ -124,6 +124,13 @@ var replicas = []Mutant{
 		Edits: []Edit{{lifeLua, "full + partial ..", "full .."}},
 	},
 	{
+		Name: "failed-dials-are-counted", By: Forget,
+		Story:  "The client's pool counts dials that fail, and after some answers with the last error without dialling (go-redis).",
+		Breaks: "G9", Package: storePkg, Test: "TestEachAttemptDials",
+		Edits: []Edit{{"internal/redisstore/dial.go",
+			`return undialed{fmt.Errorf("no connection: %w", err)}, nil`, `return nil, fmt.Errorf("no connection: %w", err)`}},
+	},
+	{
 		Name: "waits-on-another-connection", By: SkipOne,
 		Story:  "WAIT goes over another connection than what it is to wait for.",
 		Breaks: "G1", Package: storePkg, Test: "TestAcknowledged",
