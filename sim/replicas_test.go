@@ -128,8 +128,8 @@ func TestReplicasDrawTheRestAlike(t *testing.T) {
 		}
 	}
 	for _, k := range fault.ServerKinds() {
-		if of[k] == 0 && !k.OfCluster() || ofCluster[k] == 0 {
-			t.Errorf("no seed drew %s", k)
+		if drawn := (of[k] > 0 || k.OfCluster()) && ofCluster[k] > 0; drawn == k.ByHand() {
+			t.Errorf("seeds drew %s behind Sentinel %d times, on a cluster %d", k, of[k], ofCluster[k])
 		}
 	}
 	if of[fault.KeyDelete]+of[fault.RedisFailover] > 0 {
@@ -174,9 +174,6 @@ func TestTopologyIsChecked(t *testing.T) {
 		{"a fault of one server", Scenario{
 			Engine: EngineVirtual, Topology: TopologySentinel, Faults: []fault.Kind{fault.RedisFailover},
 		}, "faults[0]", `name "failover"`},
-		{"not judged yet", Scenario{
-			Engine: EngineVirtual, Topology: TopologySentinel, Plan: []fault.Fault{{Kind: fault.KeyDelete, Target: "session-1"}},
-		}, "plan[0]", "not judged with replicas yet"},
 		{"in a plan", Scenario{Engine: EngineVirtual, Plan: []fault.Fault{{Kind: fault.Failover}}}, "plan[0]", "add topology: sentinel"},
 		{"a target", Scenario{
 			Engine: EngineVirtual, Topology: TopologySentinel, Plan: []fault.Fault{{Kind: fault.Failover, Target: "redis"}},
@@ -190,6 +187,10 @@ func TestTopologyIsChecked(t *testing.T) {
 	}
 	if c, err := (Scenario{Topology: TopologyCluster}).Resolve(); err != nil || c.Servers() != ReplicasDefault+1 {
 		t.Errorf("a real cluster: %d servers in a shard, %v", c.Servers(), err)
+	}
+	deletion := Scenario{Engine: EngineVirtual, Topology: TopologySentinel, Plan: []fault.Fault{{Kind: fault.KeyDelete, Target: "session-1"}}}
+	if _, err := deletion.Resolve(); err != nil {
+		t.Errorf("a key that a foreign hand deletes: %v", err)
 	}
 	if c, err := (Scenario{Engine: EngineVirtual, Topology: TopologySentinel}).Resolve(); err != nil || c.Replicas != ReplicasDefault {
 		t.Errorf("%d replicas, %v", c.Replicas, err)

@@ -57,7 +57,9 @@ func (s Scenario) Swarm(seed uint64) (Config, fault.Plan, error) {
 	if c.replicated() {
 		d.kinds = append(d.kinds, drawServerKinds(seed)...)
 	}
-	c.Faults = fault.Wanted(c.Faults, slices.DeleteFunc(d.kinds, func(k fault.Kind) bool { return c.pointless(k) != nil }))
+	c.Faults = fault.Wanted(c.Faults, slices.DeleteFunc(d.kinds, func(k fault.Kind) bool {
+		return c.pointless(k) != nil || c.replicated() && k.Has(fault.Deletes) // seeds drew without it there, and go on to
+	}))
 	if len(c.Faults) == 0 {
 		c.Faults = []fault.Kind{fault.Crash}
 	}
@@ -174,7 +176,7 @@ const streamServers = 0x736572766572
 // with one server.
 func drawServerKinds(seed uint64) []fault.Kind {
 	r := rand.New(rand.NewPCG(seed, streamServers))
-	return slices.DeleteFunc(fault.ServerKinds(), func(fault.Kind) bool { return r.IntN(3) == 0 })
+	return slices.DeleteFunc(fault.ServerKinds(), func(k fault.Kind) bool { return k.ByHand() || r.IntN(3) == 0 })
 }
 
 // drawKinds draws which kinds of faults a run has at all. Runs with lone injections have more of them: each needs its turn.

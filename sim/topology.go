@@ -87,8 +87,6 @@ func (c Config) misplaced(k fault.Kind) error {
 	case !c.replicated():
 	case k == fault.RedisFailover:
 		return fmt.Errorf("%w: %q: it is for one server: name %q", ErrPointless, string(k), string(fault.Failover))
-	case k.Has(fault.Deletes): // what owners may still believe then has bounds that are not known here yet
-		return fmt.Errorf("%w: %q: it is not judged with replicas yet", ErrPointless, string(k))
 	}
 	return nil
 }

@@ -302,7 +302,8 @@ func (s *intentSettings) storeOptions() store.Options {
 
 // intentsCommand returns what "node intents …" runs.
 func intentsCommand(args []string) (run func(*intentSettings) (int, error), rest []string, err error) {
-	const usage = "known are: node intents bootstrap; node intents quarantine 30s; node intents dead-letters list|requeue ID|drop ID"
+	const usage = "known are: node intents bootstrap; node intents quarantine 30s; node intents replicas 2; " +
+		"node intents dead-letters list|requeue ID|drop ID"
 	words := args
 	if i := slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, "-") }); i >= 0 {
 		words = args[:i]
@@ -317,6 +318,9 @@ func intentsCommand(args []string) (run func(*intentSettings) (int, error), rest
 	case len(words) == 2 && words[0] == "quarantine":
 		length, _, err := quarantineLength(words[1:])
 		return func(s *intentSettings) (int, error) { return setIntentQuarantine(s, length) }, rest, err
+	case len(words) == 2 && words[0] == "replicas":
+		n, _, err := replicasCount(words[1:])
+		return func(s *intentSettings) (int, error) { return setIntentReplicas(s, n) }, rest, err
 	case len(words) == 2 && words[0] == "dead-letters" && words[1] == "list":
 		return listDeadLetters, rest, nil
 	case len(words) == 3 && words[0] == "dead-letters" && words[1] == "requeue":

@@ -26,6 +26,7 @@ const intentsUsage = `node --system intents accepts intents (role api), runs the
 
   node --system intents --redis redis://127.0.0.1:6379 --api 127.0.0.1:8080 --tokens tokens.txt --target http://127.0.0.1:9090
   node intents dead-letters list|requeue ID|drop ID --redis redis://127.0.0.1:6379
+  node intents bootstrap|quarantine 60s|replicas 2 --redis redis://127.0.0.1:6379
 
 An API takes POST /api/v3/intents and tells of sessions under /api/v3/sessions (docs/intents.md). A worker owns the lease of a
 service and of a tuner slot for each session, and has the slot serve it: POST <target>/tune/<slot>, which lasts as long as the

@@ -78,14 +78,36 @@ func setReplicas(s *settings, n int) (int, error) {
 	}); err != nil {
 		return 0, err
 	}
+	return sayReplicas(before, now, n), nil
+}
+
+// setIntentReplicas does so for the leases of intents.
+func setIntentReplicas(s *intentSettings, n int) (int, error) {
+	s.replicas = n
+	return withStore(s, func(ctx context.Context, st *store.Store) error {
+		client, err := s.Client("node", terminal(os.Stderr))
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		before, now, err := lease.SetReplicas(ctx, client, st.Options().Leases)
+		if err != nil {
+			return err
+		}
+		sayReplicas(before, now, n)
+		return nil
+	})
+}
+
+func sayReplicas(before, now, n int) (code int) {
 	if before == now {
 		fmt.Fprintf(terminal(os.Stderr), "node: nothing was changed: what counts has to be acknowledged by %d of the replicas already; "+
 			"nodes with a higher --replicas raise that by themselves\n", before)
-		return exitOK, nil
+		return exitOK
 	}
 	fmt.Fprintf(terminal(os.Stderr), "node: what counts had to be acknowledged by %d of the replicas, and now by %d; what is free is granted "+
 		"again after one quarantine, what is owned stays; a node that was not restarted with --replicas %d raises it again\n", before, now, n)
-	return exitOK, nil
+	return exitOK
 }
 
 func setIntentQuarantine(s *intentSettings, length time.Duration) (int, error) {

@@ -67,7 +67,7 @@ func TestPasswordIsNeverPrinted(t *testing.T) {
 
 // A server whose certificate is not verified is warned of once, whatever asks it.
 func TestUnverifiedServerIsTold(t *testing.T) {
-	for _, words := range []string{"bootstrap", "bootstrap --system election", "quarantine 30s", "replicas 2", "intents dead-letters list"} {
+	for _, words := range []string{"bootstrap", "bootstrap --system election", "quarantine 30s", "replicas 2", "intents replicas 2", "intents dead-letters list"} {
 		for raw, want := range map[string]int{
 			"rediss://127.0.0.1:1?skip_verify=true": 1, "rediss://127.0.0.1:1": 0, "redis://127.0.0.1:1": 0,
 		} {
@@ -115,6 +115,44 @@ func TestPasswordFromElsewhere(t *testing.T) {
 			if code != c.code || strings.Contains(text, canary) {
 				t.Errorf("%d, %s: exit %d, want %d: %s", i, command, code, c.code, text)
 			}
+		}
+	}
+}
+
+// The command lowers how many replicas have to acknowledge what counts, in each system, and where it would raise it changes nothing.
+func TestReplicasCommand(t *testing.T) { // G1
+	server := redistest.Start(t)
+	env := []string{redisflags.URLVariable + "=" + server.URL()}
+	epoch := func(key string) string { text, _ := server.Do("GET", key).(string); return text }
+	for _, c := range []struct{ key, begin, set string }{
+		{"poll:epoch", "bootstrap --replicas 2", "replicas"},
+		{"sovereign:epoch", "bootstrap --system election --replicas 2", "replicas --system election"},
+		{"v3:epoch", "intents bootstrap --replicas 2", "intents replicas"},
+	} {
+		run := func(line string) string {
+			t.Helper()
+			text, code := ran(t, env, strings.Fields(line)...)
+			if code != exitOK {
+				t.Fatalf("%s: exit %d: %s", line, code, text)
+			}
+			return text
+		}
+		to := func(n string) string {
+			first, rest, _ := strings.Cut(c.set, " --")
+			if rest != "" {
+				rest = " --" + rest
+			}
+			return first + " " + n + rest
+		}
+		run(c.begin)
+		if before := epoch(c.key); !strings.Contains(before, ":1 ") {
+			t.Errorf("%s: the epoch is %q", c.begin, before)
+		}
+		if said := run(to("4")); !strings.Contains(said, "nothing was changed") {
+			t.Errorf("%s raised it: %s", c.set, said)
+		}
+		if said := run(to("0")); !strings.Contains(said, "and now by 0") || strings.Contains(epoch(c.key), ":") || epoch(c.key) == "" {
+			t.Errorf("%s: %s, the epoch is %q", c.set, said, epoch(c.key))
 		}
 	}
 }

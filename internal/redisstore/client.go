@@ -22,6 +22,7 @@ func derive(client redis.UniversalClient, opt *Options) (redis.UniversalClient, 
 			return newMasterClient(o, o.Dialer, opt), nil
 		}
 		derived := redis.NewClient(o)
+		derived.AddHook(unbroken{})
 		derived.AddHook(respguard.Hide(o.Password))
 		return derived, nil
 	case *masterClient:
@@ -29,6 +30,7 @@ func derive(client redis.UniversalClient, opt *Options) (redis.UniversalClient, 
 	case *redis.ClusterClient:
 		if c != nil {
 			derived := redis.NewClusterClient(clustered(c.Options(), opt))
+			derived.OnNewNode(func(node *redis.Client) { node.AddHook(unbroken{}) })
 			derived.AddHook(respguard.Hide(c.Options().Password))
 			return derived, nil
 		}

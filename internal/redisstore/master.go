@@ -85,6 +85,7 @@ func newMasterClient(o *redis.Options, dial dialer, opt *Options) *masterClient 
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	o.Dialer = m.connect
 	m.client = redis.NewClient(o)
+	m.client.AddHook(unbroken{})
 	m.client.AddHook(respguard.Hide(o.Password))
 	return &masterClient{m.client, m}
 }

@@ -215,3 +215,45 @@ func TestCopyNeverAcknowledges(t *testing.T) {
 		t.Errorf("WAIT counts %v copies", n)
 	}
 }
+
+// A replica that restarts from an old dump goes on from there where its master still has what came after, and copies everything where it
+// has not. Either way it is counted, and has the newest data before it acknowledges.
+func TestOldDump(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		written int // kB
+		full    string
+		partial string
+	}{
+		{"the backlog has it", 1, "sync_full:1", "sync_partial_ok:1"},
+		{"the backlog has lost it", 200, "sync_full:2", "sync_partial_ok:0"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			master := redistest.Start(t, redistest.Args("--repl-backlog-size", "16kb"))
+			host, port, _ := net.SplitHostPort(master.Addr())
+			replica := redistest.Start(t, redistest.Args("--replicaof", host+" "+port))
+			eventually(t, "a replica", func() bool { return online(master) == 1 })
+			before := attachments(master)
+			replica.Do("SAVE")
+			w := conn(t, master)
+			for range c.written {
+				do(t, w, "SET", "key", strings.Repeat("x", 1024))
+			}
+			do(t, w, "SET", "key", "new")
+			do(t, w, "WAIT", 1, 20000)
+			replica.Restart(false)
+			eventually(t, "the replica is attached again", func() bool { return attachments(master) == before+1 && online(master) == 1 })
+			do(t, w, "SET", "other", "new")
+			if n := do(t, w, "WAIT", 1, 20000); n != int64(1) {
+				t.Fatalf("WAIT answers %v", n)
+			}
+			if got := replica.Do("GET", "key"); got != "new" {
+				t.Errorf("the replica acknowledges, and has %v", got)
+			}
+			info := master.Do("INFO", "stats").(string)
+			if !strings.Contains(info, c.full+"\r") || !strings.Contains(info, c.partial+"\r") {
+				t.Errorf("want %s and %s: %s", c.full, c.partial, info)
+			}
+		})
+	}
+}

@@ -86,6 +86,7 @@ const (
 	ReplicaFlip   Kind = "replica-flip"   // a replica is told to follow another master, an old one or a new one, and kept there
 	ReplicaLag    Kind = "replica-lag"    // what goes to and comes from a replica is Ms late
 	ReplicaWipe   Kind = "replica-wipe"   // a replica is killed, and back empty after For
+	ReplicaDump   Kind = "replica-dump"   // a replica saves its data, is killed after For, and back with what it saved
 )
 
 // Faults of a Redis Cluster (--topology cluster).
@@ -105,6 +106,7 @@ type row struct {
 	cluster bool   // only a Redis Cluster has it
 	notReal string // not empty: the real engine refuses it, and this is why; the virtual one has what has a scope
 
+	byHand  bool                  // seeds do not draw it; it may be named
 	usual   int                   // its place among DefaultKinds; 0: only where it is named
 	first   int                   // its place among the kinds that hit alone before all others (drawer.lone); 0: it is none
 	spare   int                   // its place among the firsts that a short storm goes without, the first to go being 1; 0: the last
@@ -263,6 +265,10 @@ var table = []row{
 	{
 		kind: SlotMoved, scope: ScopeServers, takes: takesFor, does: Denies | Forgets | FailsOver, cluster: true,
 		lone: outliving, mixed: outlasting,
+	},
+	{
+		kind: ReplicaDump, scope: ScopeServers, takes: takesFor, does: Denies | Forgets, notReal: onlyVirtual, byHand: true,
+		lone: losing, mixed: silence,
 	},
 }
 

@@ -78,6 +78,12 @@ var replicated = []Mutant{
 			"op.Confirm = k.epoch.acks\n\t\tif kind == OpAcquire {\n\t\t\top.Confirm--\n\t\t}\n"}},
 	},
 	{
+		Name: "deleted-is-renewed", By: SwapCauses,
+		Story:  "A renewal that finds no key, where Redis has replicas, says that it renewed.",
+		Breaks: "G10", Seeds: 100, Scenario: behindSentinel(2, fault.KeyDelete, fault.Failover, fault.ReplicaCut),
+		Edits: []Edit{{renewFile, "elseif not holder then\n    codes[i - 1] = 'l'", "elseif not holder then\n    codes[i - 1] = 'r'"}},
+	},
+	{
 		Name: "each-acquisition-waits", By: DropComparison,
 		Story:  "Leases that run out one by one at a master without a majority each have a WAIT of their own.",
 		Breaks: "G14", Seeds: 500, Scenario: behindSentinel(2, fault.MasterCut),
@@ -116,6 +122,13 @@ var replicas = []Mutant{
 		Story:  "A replica that goes on where it was begins no epoch.",
 		Breaks: "G1", Package: storePkg, Test: "TestAttachmentBeginsAnEpoch",
 		Edits: []Edit{{lifeLua, "full + partial ..", "full .."}},
+	},
+	{
+		Name: "failed-dials-are-counted", By: Forget,
+		Story:  "The client's pool counts dials that fail, and after some answers with the last error without dialling (go-redis).",
+		Breaks: "G9", Package: storePkg, Test: "TestEachAttemptDials",
+		Edits: []Edit{{"internal/redisstore/dial.go",
+			`return undialed{fmt.Errorf("no connection: %w", err)}, nil`, `return nil, fmt.Errorf("no connection: %w", err)`}},
 	},
 	{
 		Name: "waits-on-another-connection", By: SkipOne,

@@ -19,6 +19,7 @@ type strike struct {
 	narrow  narrow // bandwidth
 	was     int64  // clock drift: the one before
 	copy    *redis
+	dump    *dump
 	server  *server // that it struck, of faults of Redis
 	shard   *shard  // likewise, of a cluster's
 	moved   [2]bool // to an edge: its beginning, its end

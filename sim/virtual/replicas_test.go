@@ -262,3 +262,29 @@ func TestSentinelConfig(t *testing.T) {
 		}
 	}
 }
+
+// A replica that is back out of an old dump goes on from there, or copies everything, is counted either way, and has what the master has
+// before it acknowledges.
+func TestOldDumps(t *testing.T) {
+	seen := map[string]int{}
+	for i := range 8 {
+		old := fault.Fault{At: 30*time.Second + time.Duration(i)*time.Second, Kind: fault.ReplicaDump, For: 8 * time.Second}
+		full, partial := 0, 0
+		w, _ := replicated(t, 2, []fault.Fault{old}, func(w *world) { full, partial = w.server.syncFull, w.server.syncPartial })
+		m := w.server
+		full, partial = m.syncFull-full, m.syncPartial-partial
+		if full+partial != 1 {
+			t.Errorf("at %v: %d copies, %d resumed; want one of both", old.At, full, partial)
+		}
+		seen["full"] += full
+		seen["partial"] += partial
+		for _, x := range w.servers[1:] {
+			if !x.peer.linked || x.peer.offset() == m.peer.offset() && !same(x.redis, m.redis) {
+				t.Errorf("at %v: %s is attached: %v, same data: %v", old.At, x.name(), x.peer.linked, same(x.redis, m.redis))
+			}
+		}
+	}
+	if seen["full"] == 0 || seen["partial"] == 0 {
+		t.Errorf("of eight %v", seen)
+	}
+}

@@ -296,7 +296,7 @@ func (w *world) aimServer(s *strike) bool {
 		return false
 	}
 	switch s.Kind {
-	case fault.ReplicaLag, fault.ReplicaCut, fault.ReplicaWipe, fault.ReplicaFlip:
+	case fault.ReplicaLag, fault.ReplicaCut, fault.ReplicaWipe, fault.ReplicaFlip, fault.ReplicaDump:
 	default:
 		return true
 	}

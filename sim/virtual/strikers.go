@@ -226,6 +226,8 @@ func serverStrikers() map[fault.Kind]striker {
 			func(_ *world, _ int32, s *strike) { s.server.peer.lag -= s.Ms * core.Millisecond }},
 		fault.ReplicaWipe: {func(w *world, _ int32, s *strike) { w.killServer(s.server) },
 			func(w *world, _ int32, s *strike) { w.startServer(s.server, true) }},
+		fault.ReplicaDump: {func(w *world, _ int32, s *strike) { s.dump = s.server.peer.save() },
+			func(w *world, _ int32, s *strike) { w.reload(s.server, s.dump) }},
 		fault.ShardDown: {func(w *world, _ int32, s *strike) {
 			s.shard = w.sentinels.home
 			for _, p := range w.sentinels.of(s.shard) {
@@ -244,7 +246,7 @@ func loadStrikers() map[fault.Kind]striker {
 	return map[fault.Kind]striker{
 		fault.KeyDelete: {func(w *world, _ int32, s *strike) {
 			k := &w.server.leases[s.session]
-			if k.owner == "" {
+			if k.owner == "" || w.server.peer != nil && (w.server.down || w.server.follows()) {
 				return
 			}
 			// G1's exception. The judge bounds the overlap by a renewal and its time-out; here only a frozen owner can make

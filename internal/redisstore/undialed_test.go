@@ -1,0 +1,53 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+)
+
+// Each attempt dials, however many dials have failed before: who has to assert what it holds does not wait for a pool that has given up (G9).
+func TestEachAttemptDials(t *testing.T) { // G9
+	const attempts = 20
+	var dials atomic.Int32
+	refuse := func(_ context.Context, network, addr string) (net.Conn, error) {
+		dials.Add(1)
+		return nil, &net.OpError{Op: "dial", Net: network, Err: errors.New("nobody is at " + addr)}
+	}
+	opt := Options{Quarantine: time.Hour, PoolSize: 1, LeasePrefix: "{p}l:", NodePrefix: "{p}n:", EpochKey: "{p}e"}
+	full := opt.withDefaults()
+	one := redis.NewClient(&redis.Options{Addr: "there:1", Dialer: refuse})
+	led := newMasterClient(single(&redis.Options{Addr: failoverAddr}, &full), refuse, &full)
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{
+		Dialer: refuse,
+		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+			return []redis.ClusterSlot{{End: 16383, Nodes: []redis.ClusterNode{{Addr: "there:1"}}}}, nil
+		},
+	})
+	for name, client := range map[string]redis.UniversalClient{"one server": one, "behind Sentinel": led, "a cluster": cluster} {
+		t.Run(name, func(t *testing.T) {
+			defer func() { _ = client.Close() }()
+			store, err := New(client, opt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = store.Close() }()
+			dials.Store(0)
+			for range attempts {
+				if a := store.Do(t.Context(), &core.Op{Kind: core.OpObserve}); a.Failure != core.FailUnsent {
+					t.Fatalf("%v: %s", a.Failure, a.Text)
+				}
+			}
+			if n := dials.Load(); n < attempts {
+				t.Errorf("%d attempts dialled %d times", attempts, n)
+			}
+		})
+	}
+}

@@ -1,0 +1,40 @@
+package virtual
+
+import "slices"
+
+// dump is what a replica has on disk: its data, and where they are in the stream, by which it goes on from there if its master still has
+// what came after. Held to a real server by internal/replicamodel (TestOldDump).
+type dump struct {
+	data    *redis
+	id      int
+	id2     int
+	shared  int
+	base    int
+	records []func(*redis)
+	written []int64
+}
+
+func (p *peer) save() *dump {
+	return &dump{
+		data: p.s.copyData(), id: p.id, id2: p.id2, shared: p.shared, base: p.base,
+		records: slices.Clip(p.records), written: slices.Clip(p.written),
+	}
+}
+
+// reload restarts a replica from a dump. Whether its master has what came after depends on how much that keeps (repl-backlog-size): one of
+// two has not, and the replica copies everything. What has become a master meanwhile, or is gone, is left alone.
+func (w *world) reload(s *server, d *dump) {
+	p := s.peer
+	if s.down || p.of == nil {
+		return
+	}
+	w.killServer(s)
+	s.restore(d.data)
+	p.id, p.id2, p.shared, p.base, p.records, p.written = d.id, d.id2, d.shared, d.base, d.records, d.written
+	p.acked = min(p.acked, len(p.written))
+	if w.sentinels.r.IntN(2) == 0 {
+		p.id, p.id2 = w.sentinels.newID(), 0
+	}
+	w.startServer(s, false)
+	w.note("%s is back out of a dump at %d", s.name(), p.offset())
+}
