@@ -122,8 +122,8 @@ func (w *world) candidateSince(but *instance) int64 {
 // plan has, and than most storms with replicas have, where each process that is led elsewhere is one (seed 200021377, G8).
 const denseFaults = 128
 
-// horizon has the injections without those that are over and reach no change from then on. One that never ends, as of a process that was led
-// elsewhere and is gone, keeps no other.
+// horizon has the injections without those that are over and reach no change from then on. One that never ends, as of a process that was
+// led elsewhere and is gone, keeps no other.
 type horizon struct {
 	back int64 // how far it lies, in TTLs
 	from int64 // what the others reached lies before

@@ -210,7 +210,8 @@ func TestRivalsRun(t *testing.T) {
 	b.state(&history.Event{Session: "rival", Reason: stateRunning})
 	b.place(b.session("rival"), v)
 	w.now = 1
-	if b.session("rival").asked = 1; !g.rivalled(b.session("new"), v) || g.rivalled(b.session("rival"), v) || g.rivalled(b.session("new"), b.want("other:p:b")) {
+	b.session("rival").asked = 1
+	if s := b.session("new"); !g.rivalled(s, v) || g.rivalled(b.session("rival"), v) || g.rivalled(s, b.want("other:p:b")) {
 		t.Error("another session of the service runs")
 	}
 	if b.lost(); g.rivalled(b.session("new"), v) {
@@ -247,8 +248,8 @@ func TestLaboriousEnds(t *testing.T) {
 	w := newWorld(storyParams())
 	w.checkers = []checker{&heavy{}}
 	w.checkers[0].attach(w, Verdict{})
-	if r, err := w.judge(made(1, func(int64) history.Event { return history.Event{Kind: history.Phase, Reason: "end"} }), nil); !errors.Is(err, ErrLaborious) ||
-		len(r.Verdicts) > 0 {
+	events := made(1, func(int64) history.Event { return history.Event{Kind: history.Phase, Reason: "end"} })
+	if r, err := w.judge(events, nil); !errors.Is(err, ErrLaborious) || len(r.Verdicts) > 0 {
 		t.Errorf("%d verdicts, %v", len(r.Verdicts), err)
 	}
 }
