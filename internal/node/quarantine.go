@@ -84,12 +84,7 @@ func setReplicas(s *settings, n int) (int, error) {
 // setIntentReplicas does so for the leases of intents.
 func setIntentReplicas(s *intentSettings, n int) (int, error) {
 	s.replicas = n
-	return withStore(s, func(ctx context.Context, st *store.Store) error {
-		client, err := s.Client("node", terminal(os.Stderr))
-		if err != nil {
-			return err
-		}
-		defer client.Close()
+	return withStore(s, func(ctx context.Context, client *redis.Client, st *store.Store) error {
 		before, now, err := lease.SetReplicas(ctx, client, st.Options().Leases)
 		if err != nil {
 			return err
@@ -111,12 +106,7 @@ func sayReplicas(before, now, n int) (code int) {
 }
 
 func setIntentQuarantine(s *intentSettings, length time.Duration) (int, error) {
-	return withStore(s, func(ctx context.Context, st *store.Store) error {
-		client, err := s.Client("node", terminal(os.Stderr))
-		if err != nil {
-			return err
-		}
-		defer client.Close()
+	return withStore(s, func(ctx context.Context, client *redis.Client, st *store.Store) error {
 		before, err := lease.SetQuarantine(ctx, client, st.Options().Leases, length)
 		_, err = sayQuarantine(before, length, err)
 		return err

@@ -67,7 +67,9 @@ func TestPasswordIsNeverPrinted(t *testing.T) {
 
 // A server whose certificate is not verified is warned of once, whatever asks it.
 func TestUnverifiedServerIsTold(t *testing.T) {
-	for _, words := range []string{"bootstrap", "bootstrap --system election", "quarantine 30s", "replicas 2", "intents replicas 2", "intents dead-letters list"} {
+	for _, words := range []string{"bootstrap", "bootstrap --system election", "quarantine 30s", "replicas 2", "intents replicas 2", "intents bootstrap",
+		"intents quarantine 30s", "intents dead-letters list",
+	} {
 		for raw, want := range map[string]int{
 			"rediss://127.0.0.1:1?skip_verify=true": 1, "rediss://127.0.0.1:1": 0, "redis://127.0.0.1:1": 0,
 		} {
