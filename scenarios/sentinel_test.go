@@ -1,6 +1,8 @@
 package scenarios
 
 import (
+	"slices"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -14,13 +16,13 @@ var _ = Describe("Another server becomes the master, and no lease has two owners
 		Expect(rounds).To(HaveEach(HaveField("Doubled", 0)))
 	})
 	It("and with Replicas also while an old master and an instance are cut off together", func() {
-		kinds := append(sentinel.Kinds(), sentinel.Cut)
+		kinds := slices.Repeat(append(sentinel.Kinds(), sentinel.Cut), 2)
 		rounds := sentinel.Start(GinkgoTB(), 2).Play(kinds...)
 		Expect(rounds).To(HaveLen(len(kinds)))
 		Expect(rounds).To(HaveEach(HaveField("Doubled", 0)))
 	})
 	It("and with Replicas on a cluster also while the leases' slot moves to another shard", func() {
-		kinds := append(sentinel.Kinds(), sentinel.Move)
+		kinds := slices.Repeat(append(sentinel.Kinds(), sentinel.Move), 2)
 		rounds := sentinel.StartClustered(GinkgoTB(), 2).Play(kinds...)
 		Expect(rounds).To(HaveLen(len(kinds)))
 		Expect(rounds).To(HaveEach(HaveField("Doubled", 0)))
