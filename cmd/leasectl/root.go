@@ -156,7 +156,7 @@ func (f *flags) options(client *redis.Client) (redisstore.Options, error) {
 		if f.leasePrefix != "" {
 			return o, errors.New("--lease-prefix with --system election: give --leader-key")
 		}
-		o.ExactKeys, o.NodePrefix = true, election.HeartbeatPrefixDefault
+		o.ExactKeys, o.NodePrefix, o.BeatSlack = true, election.HeartbeatPrefixDefault, election.HeartbeatSlack
 		o.EpochKey, o.Channel = election.EpochKeyDefault, election.ChannelDefault
 	case systemIntents:
 		st, err := store.New(client, store.Options{})

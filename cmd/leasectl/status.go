@@ -181,7 +181,7 @@ func (st *status) fill(g *group, beats []redisstore.Beat, holdings []redisstore.
 	alive := map[string]bool{}
 	for _, b := range beats {
 		in := of(b.ID)
-		in.TTLMs, in.longest = leftMs(b.Left), b.Left
+		in.TTLMs, in.longest = leftMs(b.Left), b.Left-g.Options().BeatSlack
 		alive[b.ID] = true
 	}
 	var longest time.Duration

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
@@ -150,7 +151,11 @@ func (s *Store) outlives(ctx context.Context, length time.Duration, leases []str
 		if err != nil {
 			return fmt.Errorf("set quarantine: how long %s lives: %w", key, err)
 		}
-		if left > length {
+		most := length
+		if strings.HasPrefix(key, s.wire.opt.NodePrefix) {
+			most += s.wire.opt.BeatSlack
+		}
+		if left > most {
 			return fmt.Errorf("set quarantine: %w: %s lives for another %v, the quarantine would be %v; give every instance a TTL "+
 				"of at most that first", ErrOutlives, key, left, length)
 		}

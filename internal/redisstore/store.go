@@ -52,6 +52,8 @@ type Options struct {
 	// Quarantine is how long a Redis that may have lost data grants nothing. It must be at least the longest TTL of any
 	// lease under LeasePrefix, else an old owner may still trust its lease when a new one is granted it (G1).
 	Quarantine time.Duration
+	// BeatSlack is how much longer than the leases of its instance a heartbeat lives, as those of elections do.
+	BeatSlack time.Duration
 	// Replicas is how many replicas Redis is meant to have, the same in every instance; 0: what a replica takes over is not
 	// promised. A majority of all nodes, the master among them, then has what counts (docs/replicas.md).
 	Replicas int

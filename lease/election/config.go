@@ -29,6 +29,9 @@ const (
 	HeartbeatIntervalDefault = 10 * time.Second
 	StartDelayMaxDefault     = 10 * time.Second
 
+	// HeartbeatSlack is how much longer than Config.LeaderTTL a heartbeat lives.
+	HeartbeatSlack = time.Duration(rules.HeartbeatSlack)
+
 	// NoStartDelay as Config.StartDelayMax lets a member take part at once.
 	NoStartDelay = time.Duration(-1)
 )
@@ -207,7 +210,7 @@ func (c *Config) lease() lease.Config {
 func (c *Config) store() redisstore.Options {
 	return redisstore.Options{
 		ExactKeys: true, NodePrefix: c.HeartbeatPrefix, EpochKey: c.EpochKey, Channel: c.Channel, OpTimeout: c.OpTimeout,
-		PoolSize: 1, Quarantine: max(c.Quarantine, c.LeaderTTL), Hooks: c.Hooks, Replicas: c.Replicas,
+		PoolSize: 1, Quarantine: max(c.Quarantine, c.LeaderTTL), Hooks: c.Hooks, Replicas: c.Replicas, BeatSlack: HeartbeatSlack,
 	}
 }
 

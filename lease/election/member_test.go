@@ -2,6 +2,7 @@ package election
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
 )
@@ -294,6 +296,26 @@ func TestHeartbeatsOfTheDeadAreSwept(t *testing.T) {
 	}
 	if client.Exists(t.Context(), "other:dead").Val() != 1 {
 		t.Error("a key of another prefix was deleted")
+	}
+}
+
+// The heartbeat of a member outlives what it may believe in, and does not keep the quarantine from being as long as that.
+func TestQuarantineIsLoweredToTheTTL(t *testing.T) { // G1
+	_, client := elected(t)
+	a := join(t, client, patient("a"))
+	a.wait(EventLeadershipAcquired)
+	eventually(t, "the heartbeat", func() bool { return client.PTTL(t.Context(), "sovereign:heartbeat:a").Val() > 0 })
+	for _, c := range []struct {
+		length time.Duration
+		want   error
+	}{{30 * time.Second, nil}, {9 * time.Second, redisstore.ErrOutlives}, {10 * time.Second, nil}} {
+		if _, err := SetQuarantine(t.Context(), client, patient(""), c.length); !errors.Is(err, c.want) {
+			t.Errorf("%v: %v, want %v", c.length, err, c.want)
+		}
+	}
+	client.Set(t.Context(), "sovereign:heartbeat:b", time.Now().UnixMilli(), 30*time.Second) // of a member with a longer TTL
+	if _, err := SetQuarantine(t.Context(), client, patient(""), 9*time.Second); !errors.Is(err, redisstore.ErrOutlives) {
+		t.Errorf("a heartbeat of 30 s lives: %v", err)
 	}
 }
 
