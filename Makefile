@@ -63,7 +63,7 @@ race: setup engine ## The same under the race detector: lease, shells and engine
 # Modules of their own, because they have Grafana's and the API server's code. -count=1: what they read is outside of them, which
 # Go's cache does not see.
 .PHONY: manifests
-manifests: ## Hold docker/monitoring against Grafana's own types, docker/k8s against a Kubernetes API server's own code and the programs' settings (compiles them once, under three minutes of CPU; part of .ci/run)
+manifests: ## Hold docker/monitoring against Grafana's own types, docker/k8s against a Kubernetes API server's own code and the programs' settings (compiles them once, minutes of CPU; part of .ci/run)
 	@cd tools/monitoring && go test -count=1 ./...
 	@cd tools/k8s && go test -count=1 ./...
 
