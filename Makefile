@@ -60,9 +60,11 @@ race: setup engine ## The same under the race detector: lease, shells and engine
 	go test -race -short $$(go list ./... | grep -vE '$(PLAIN)|$(STORMS)')
 	@scripts/determinism -race
 
-# A module of its own, because it has the API server's code. -count=1: what it reads is outside of it, which Go's cache does not see.
+# Modules of their own, because they have Grafana's and the API server's code. -count=1: what they read is outside of them, which
+# Go's cache does not see.
 .PHONY: manifests
-manifests: ## Hold docker/k8s against a Kubernetes API server's own code and the programs' settings (compiles it once, two minutes of CPU; part of .ci/run)
+manifests: ## Hold docker/monitoring against Grafana's own types, docker/k8s against a Kubernetes API server's own code and the programs' settings (compiles them once, minutes of CPU; part of .ci/run)
+	@cd tools/monitoring && go test -count=1 ./...
 	@cd tools/k8s && go test -count=1 ./...
 
 .PHONY: smoke
@@ -125,6 +127,7 @@ bench: setup ## Measure the speed table of docs/performance.md, as ratios to lim
 lint: bin/golangci-lint ## Static checks and formatting (the import rules are a test: internal/archtest)
 	@bin/golangci-lint run ./...
 	@cd tools/k8s && ../../bin/golangci-lint run ./...
+	@cd tools/monitoring && ../../bin/golangci-lint run ./...
 
 .PHONY: fmt
 fmt: bin/golangci-lint ## Format all code
