@@ -10,12 +10,11 @@ import (
 type lease struct {
 	term
 
-	heir   heir    // releasing, yielding
-	holder string  // idle: who held it when last seen
-	vacant Vacancy // idle, acquiring: what is known of when it has no owner
+	heir   heir   // releasing, yielding; else its id is whose it was last, if since is known
+	holder string // idle: who held it when last seen
 
 	exp   Time // idle: when Redis lets the holder's lease expire, as far as known
-	since Time // yielding: when its work was asked to end; releasing: when it was given back
+	since Time // yielding: when its work was asked to end; releasing: when it was given back; idle, acquiring: when it has no owner
 
 	gen uint32 // of its timer
 	pos int32  // owned: index in Core.held
@@ -32,6 +31,7 @@ type lease struct {
 	stuck      bool // its work does not end: never acquired again before that
 	unanswered bool // an acquire was not answered: the key may be ours
 	told       bool // releasing: a failed release was told
+	givenBack  bool // idle, acquiring: its last owner gave it back
 }
 
 func (c *Core) want(id string, wait bool) {
@@ -77,7 +77,8 @@ func (c *Core) refuse(l *lease, cause Cause, owner string, wait int64, text stri
 	}
 	if cause == CauseWrongType {
 		// Somebody else's key, and nobody's fault here. It looks free, so it is asked about once a TTL whatever looks show.
-		l.unanswered, l.holder, l.vacant = false, "", Vacancy{}
+		l.unanswered, l.holder = false, ""
+		l.vacant(Vacancy{})
 		wait = c.cfg.TTL
 	}
 	again := l.wait || l.place || l.unanswered
@@ -232,7 +233,7 @@ func (c *Core) granted(l *lease, in *inflight, r *Result) {
 	if r.Outcome == OutGranted { // what is adopted had this instance as its owner
 		t.Vacant = c.vacancy(l)
 	}
-	l.vacant = Vacancy{}
+	l.vacant(Vacancy{})
 	c.tell(t)
 	switch { // is anybody left to use it?
 	case c.draining:
@@ -356,6 +357,9 @@ func (c *Core) unhold(l *lease, to phase) {
 	l.gen++
 	l.yielding = false
 	c.end(&l.term, to)
+	if to == idle {
+		l.vacant(Vacancy{})
+	}
 	l.will(nextNothing)
 }
 
@@ -393,7 +397,7 @@ func (c *Core) observeAnswered(in *inflight, a *Answer) {
 			c.observedHeld(l, in, r)
 		case OutFree:
 			if c.vacancy(l) == nil {
-				l.vacant = Vacancy{} // free before its time, and nobody told
+				l.vacant(Vacancy{}) // free before its time, and nobody told
 			}
 			c.fleet.ownedBy(l.session, "")
 			if c.unwanted(l) {

@@ -58,7 +58,8 @@ func (c *Core) taken(id string, i int32, owner string) {
 	if !c.fleet.said(i, c.fleet.shown(owner)) || l == nil || l.phase != idle || l.stuck {
 		return
 	}
-	l.holder, l.vacant = owner, Vacancy{}
+	l.holder = owner
+	l.vacant(Vacancy{})
 	switch {
 	case l.place && !l.want && c.registry.fresh(owner):
 		c.forget(l)

@@ -112,6 +112,7 @@ func (c *Core) overtaken(l *lease) {
 	c.acquiring++
 	c.traces.leave(l.id)
 	l.unanswered = true
+	l.vacant(Vacancy{})
 	l.phase = acquiring
 	l.will(nextNothing)
 	c.queue.add(OpAcquire, l)
@@ -126,6 +127,7 @@ func (c *Core) released(l *lease) {
 	if l.session != nobody && c.fleet.known[l.session].owner == 0 {
 		c.fleet.ownedBy(l.session, l.heir.id) // a look answered meanwhile had still shown it as ours
 	}
+	l.vacant(Vacancy{})
 	switch {
 	case l.want && !c.draining:
 		c.tryAcquire(l)
