@@ -148,7 +148,7 @@ func (o *operator) leases(ctx context.Context) (names []string) {
 func (o *operator) look(ctx context.Context) {
 	var told struct{ Findings []struct{ Finding string } }
 	o.run(ctx, &told, "check")
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	changes := strings.Count(o.run(ctx, nil, "watch", "--every", "100ms"), "\n")
 	o.mu.Lock()
