@@ -95,11 +95,9 @@ func (o *operator) work(ctx context.Context) (stop func()) {
 		all.Go(func() {
 			pause := time.NewTicker(100 * time.Millisecond)
 			defer pause.Stop()
-			for {
-				select {
-				case <-ctx.Done():
+			for range pause.C {
+				if ctx.Err() != nil {
 					return
-				case <-pause.C:
 				}
 				if hand == 0 {
 					o.look(ctx)
@@ -182,12 +180,11 @@ func (o *operator) run(ctx context.Context, told any, args ...string) (out strin
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	switch code := cmd.ProcessState.ExitCode(); {
-	case code == 0 || code == exitFindings:
+	if code := cmd.ProcessState.ExitCode(); code == 0 || code == exitFindings {
 		o.ran[args[0]]++
-	case code == exitRedis:
+	} else if code == exitRedis {
 		o.failed[args[0]]++
-	case ctx.Err() == nil:
+	} else if ctx.Err() == nil {
 		o.odd = append(o.odd, fmt.Sprintf("leasectl %s: exit code %d: %s", strings.Join(args, " "), code, &stderr))
 	}
 	if told != nil && stdout.Len() > 0 {
