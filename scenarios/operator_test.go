@@ -1,0 +1,206 @@
+package scenarios
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gexec"
+
+	"github.com/leasestorm/leasestorm/sim"
+	"github.com/leasestorm/leasestorm/sim/fault"
+)
+
+// Which guarantees decide: G1, G2 and G3, which an operator's hand must leave whole whatever it does. The others it may disturb by what
+// it is for. A lease that is fenced off has nobody until it expires (G5, G8); what is given back moves in a fleet at rest (G6, G7), and
+// may be released again while it is handed over (G13). Its commands count as those of the node whose line it uses (G14). G10 holds each
+// change of a key against an instance, and a hand is none: to fence off looks to it like a grant over a lease that has not expired, and
+// like one without an end, since what is shown of KEEPTTL names none.
+var _ = Describe("An operator releases leases while everything breaks", Label("leasectl"), func() {
+	It("and no lease has two owners, whether its owner gave it back or was fenced off", func(ctx SpecContext) {
+		o := newOperator()
+		stop := o.work(ctx)
+		DeferCleanup(stop)
+		holds(ctx, sim.Scenario{
+			Name: "operator", Nodes: 4, Sessions: 12, Duration: 5 * time.Minute, NodeCmd: o.nodeCmd(),
+			// Owners that cannot hear, or hang, or are dead, are those who are fenced off. Nothing strikes node-4, whose line it uses.
+			Plan: []fault.Fault{
+				{At: settled, Kind: fault.Freeze, Target: "node-2", For: 2 * ttl},
+				{At: settled + 10*time.Second, Kind: fault.ScriptFlush},
+				{At: settled + 65*time.Second, Kind: fault.BlackHole, Target: "node-1", For: 2 * ttl},
+				{At: settled + 70*time.Second, Kind: fault.Crash, Target: "node-3", For: 5 * time.Second},
+				{At: settled + 130*time.Second, Kind: fault.RedisFreeze, For: 5 * time.Second},
+				{At: settled + 140*time.Second, Kind: fault.ClientKill},
+				{At: settled + 145*time.Second, Kind: fault.Cut, Target: "node-3", For: ttl},
+				{At: settled + 150*time.Second, Kind: fault.Freeze, Target: "node-1", For: ttl},
+				{At: settled + 170*time.Second, Kind: fault.RedisOutage, For: 10 * time.Second},
+			},
+		}, "G1", "G2", "G3")
+		stop()
+		AddReportEntry("what the operator did", o.String())
+		Expect(o.odd).To(BeEmpty(), "commands that ended otherwise than a storm explains")
+		Expect(o.ends["asked: given-back"]).To(BeNumerically(">", 0), "leases that their owners gave back")
+		Expect(o.ends["asked: expired"]+o.ends["asked: fenced-off"]).To(BeNumerically(">", 0), "owners that were asked in vain, and fenced off")
+		Expect(o.ends["asked: expired"]+o.ends["not asked: expired"]).To(BeNumerically(">", 0), "TTLs that were waited out")
+		Expect(o.ran).To(And(HaveKey("status"), HaveKey("check"), HaveKey("watch")))
+		Expect(o.watched).To(BeNumerically(">", 0), "changes that watch has shown")
+	})
+})
+
+// operator runs leasectl against the Redis of a storm.
+type operator struct {
+	leasectl string
+	lines    string // folder in which each node leaves the URL by which it reaches Redis
+
+	mu      sync.Mutex
+	ran     map[string]int // commands that were answered
+	failed  map[string]int // commands that Redis, or a fault of it, failed
+	ends    map[string]int // what became of leases, as release tells
+	watched int            // changes
+	odd     []string
+}
+
+func newOperator() *operator {
+	leasectl, err := gexec.Build("github.com/leasestorm/leasestorm/cmd/leasectl")
+	Expect(err).NotTo(HaveOccurred())
+	return &operator{
+		leasectl: leasectl, lines: GinkgoT().TempDir(), ran: map[string]int{}, failed: map[string]int{}, ends: map[string]int{},
+	}
+}
+
+// nodeCmd is the reference node, which leaves its line first. A run starts its Redis itself and tells its nodes alone where it is.
+func (o *operator) nodeCmd() []string {
+	return []string{
+		"LINES=" + o.lines, "sh", "-c", `printf %s "$LEASESTORM_REDIS_URL" >"$LINES/$LEASESTORM_NODE"; exec "$0"`, referenceNode,
+	}
+}
+
+// work begins: three release at once, and one looks. What is returned ends it, and returns when nothing runs any more.
+func (o *operator) work(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	for hand := range 4 {
+		drawn := rand.New(rand.NewPCG(uint64(GinkgoRandomSeed()), uint64(hand)))
+		all.Go(func() {
+			pause := time.NewTicker(100 * time.Millisecond)
+			defer pause.Stop()
+			for range pause.C {
+				if ctx.Err() != nil {
+					return
+				}
+				if hand == 0 {
+					o.look(ctx)
+				} else {
+					o.release(ctx, drawn)
+				}
+			}
+		})
+	}
+	return func() { cancel(); all.Wait() }
+}
+
+// release has up to four drawn leases released, of who is given no time, some, or what a busy one needs too.
+func (o *operator) release(ctx context.Context, drawn *rand.Rand) {
+	names := o.leases(ctx)
+	drawn.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	if names = names[:min(len(names), 1+drawn.IntN(4))]; len(names) == 0 {
+		return
+	}
+	within, way := []string{"0s", "200ms", "500ms"}[drawn.IntN(3)], "asked"
+	if within == "0s" {
+		way = "not asked"
+	}
+	var told struct {
+		Leases []struct{ Result, Owner string }
+	}
+	o.run(ctx, &told, append([]string{"release", "--within", within}, names...)...)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, l := range told.Leases {
+		if !strings.HasPrefix(l.Owner, "leasectl-") { // another release had fenced it off before, and nobody was asked
+			o.ends[way+": "+l.Result]++
+		}
+	}
+}
+
+// leases are those that somebody has.
+func (o *operator) leases(ctx context.Context) (names []string) {
+	var told struct{ Leases []struct{ Lease string } }
+	o.run(ctx, &told, "status")
+	for _, l := range told.Leases {
+		names = append(names, l.Lease)
+	}
+	return names
+}
+
+// look asks what is wrong, and watches for a moment.
+func (o *operator) look(ctx context.Context) {
+	var told struct{ Findings []struct{ Finding string } }
+	o.run(ctx, &told, "check")
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	changes := strings.Count(o.run(ctx, nil, "watch", "--every", "100ms"), "\n")
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.watched += max(0, changes-1) // the first line says what there is
+}
+
+// Exit codes of leasectl (docs/leasectl.md).
+const (
+	exitFindings = 1
+	exitRedis    = 2
+)
+
+// run runs one command, which is interrupted when ctx ends, and reads what it tells into told, where it tells anything.
+func (o *operator) run(ctx context.Context, told any, args ...string) (out string) {
+	line, err := os.ReadFile(filepath.Join(o.lines, "node-4"))
+	if err != nil || len(line) == 0 {
+		return "" // it has not begun
+	}
+	cmd := exec.CommandContext(ctx, o.leasectl, append(args, "--json", "--timeout", "1s")...)
+	cmd.Env = append(os.Environ(), "LEASESTORM_REDIS_URL="+string(line))
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 10 * time.Second
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	_ = cmd.Run() // its exit code says more
+	if cmd.ProcessState == nil {
+		return "" // interrupted before it began
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if code := cmd.ProcessState.ExitCode(); code == 0 || code == exitFindings {
+		o.ran[args[0]]++
+	} else if code == exitRedis {
+		o.failed[args[0]]++
+	} else if ctx.Err() == nil {
+		o.odd = append(o.odd, fmt.Sprintf("leasectl %s: exit code %d: %s", strings.Join(args, " "), code, &stderr))
+	}
+	if told != nil && stdout.Len() > 0 {
+		if err := json.Unmarshal(stdout.Bytes(), told); err != nil {
+			o.odd = append(o.odd, fmt.Sprintf("leasectl %s: %v: %s", strings.Join(args, " "), err, &stdout))
+		}
+	}
+	return stdout.String()
+}
+
+// String says what was done. Nothing runs any more.
+func (o *operator) String() string {
+	var parts []string
+	for what, counts := range map[string]map[string]int{"leases": o.ends, "commands": o.ran, "failed": o.failed} {
+		parts = append(parts, fmt.Sprint(what, " ", counts))
+	}
+	slices.Sort(parts)
+	return fmt.Sprint(strings.Join(parts, ", "), ", changes watched ", o.watched)
+}
