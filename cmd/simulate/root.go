@@ -329,7 +329,7 @@ func flagError(cmd *cobra.Command, err error) error {
 func wanted(f *pflag.Flag) string {
 	switch f.Value.Type() {
 	case "int":
-		return "a whole number above zero, such as 10"
+		return "a whole number, such as 10"
 	case "uint64":
 		return fmt.Sprintf("a whole number from 1 to %d, such as 10", uint64(math.MaxUint64))
 	case "float64":

@@ -10,8 +10,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
-// TestRounds is for make soak, which asks for ten rounds of each kind (about fourteen minutes); make chaos plays one. MIN_REPLICAS sets
-// min-replicas-to-write, REPLICAS the instances' Config.Replicas, CLUSTER has them on a cluster.
+// TestRounds is for make soak, which asks for ten rounds of each kind (about fourteen minutes); make chaos plays one, and two with
+// Replicas. MIN_REPLICAS sets min-replicas-to-write, REPLICAS the instances' Config.Replicas, CLUSTER has them on a cluster.
 func TestRounds(t *testing.T) {
 	text := os.Getenv("SENTINEL_ROUNDS")
 	if text == "" {
