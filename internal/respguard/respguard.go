@@ -6,6 +6,7 @@ package respguard
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -39,14 +40,56 @@ func NewClient(opt *redis.Options) *redis.Client {
 	if o.DialTimeout == 0 {
 		o.DialTimeout = dialTimeout
 	}
-	dial := o.Dialer
-	if dial == nil {
-		plain := o
-		dial = redis.NewDialer(&plain)
+	if o.Dialer == nil {
+		o.Dialer = Dialer(&o)
 	}
-	o.Dialer = guarding(dial)
+	o.Dialer = guarding(o.Dialer)
 	c := redis.NewClient(&o)
 	c.AddHook(Hide(o.Password))
+	return c
+}
+
+// Dialer is redis.NewDialer whose ctx and time-out bound the handshake of TLS as well: whoever accepts a connection and says nothing would
+// hold up the one dial of a store at a time for as long as it likes. Without opt.DialTimeout it is that of go-redis.
+func Dialer(opt *redis.Options) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	o := *opt
+	if o.DialTimeout == 0 {
+		o.DialTimeout = dialTimeout
+	}
+	config := o.TLSConfig
+	o.TLSConfig = nil
+	dial := redis.NewDialer(&o)
+	if config == nil {
+		return dial
+	}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if o.DialTimeout > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, o.DialTimeout)
+			defer cancel()
+		}
+		conn, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		secure := tls.Client(conn, named(config, addr))
+		if err := secure.HandshakeContext(ctx); err != nil {
+			_ = conn.Close()
+			return nil, err
+		}
+		return secure, nil
+	}
+}
+
+// named is config with the name that the certificate is to have: that of addr, unless it says another.
+func named(config *tls.Config, addr string) *tls.Config {
+	if config.ServerName != "" {
+		return config
+	}
+	c := config.Clone()
+	if c.ServerName, _, _ = net.SplitHostPort(addr); c.ServerName == "" {
+		c.ServerName = addr
+	}
 	return c
 }
 
@@ -68,16 +111,6 @@ func NewFailoverClient(opt *redis.FailoverOptions) *redis.Client {
 	o := *opt
 	o.Dialer = guarding(o.Dialer)
 	c := redis.NewFailoverClient(&o)
-	c.AddHook(Hide(o.Password))
-	return c
-}
-
-// NewClusterClient is redis.NewClusterClient with guarded connections. opt must have a Dialer. Errors of its commands do not show the
-// password.
-func NewClusterClient(opt *redis.ClusterOptions) *redis.ClusterClient {
-	o := *opt
-	o.Dialer = guarding(o.Dialer)
-	c := redis.NewClusterClient(&o)
 	c.AddHook(Hide(o.Password))
 	return c
 }
