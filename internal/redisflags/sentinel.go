@@ -102,7 +102,7 @@ func (s *sentinelSettings) dialer(o *redis.Options) (func(ctx context.Context, n
 	if len(s.ways) > 0 && o.TLSConfig != nil {
 		return nil, errors.New(waysVariable + ": the way of another to a server of TLS is not known; leave it out")
 	}
-	dial := redis.NewDialer(o)
+	dial := respguard.Dialer(o)
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, cmp.Or(s.ways[addr], addr))
 		if socket, ok := conn.(*net.TCPConn); ok && s.ways[addr] != "" {
