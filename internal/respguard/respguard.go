@@ -5,11 +5,13 @@ package respguard
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -26,6 +28,11 @@ const (
 	elementMax = 1 << 20   // elements of a reply, on all levels; a pair of a map is two
 	depthMax   = 16        // of arrays in arrays; XREADGROUP has 5
 	attrMax    = 16        // attributes in a row; servers send none unasked
+
+	// askedMax is how many bytes are read until something is written again: a pipeline of a thousand commands may have as many replies. What
+	// comes unasked, as messages of a channel, may be as much in a minute.
+	askedMax  = replyMax + replyMax/4
+	unaskedIn = time.Minute
 )
 
 // ErrReply: the server sent what no honest one does; the connection is closed. It is Redis that is to be looked at, or who stands in its
@@ -129,6 +136,11 @@ type guarded struct {
 
 	seen scanner
 	err  error
+
+	writes atomic.Uint64
+	asked  uint64    // writes, when read was 0
+	since  time.Time // when it was
+	read   int       // bytes
 }
 
 // guardedSocket shows its socket, at which go-redis looks before it lends a connection.
@@ -143,11 +155,32 @@ func (g *guarded) Read(b []byte) (int, error) {
 		return 0, g.err
 	}
 	n, err := g.Conn.Read(b)
-	if g.err = g.seen.scan(b[:n]); g.err != nil {
+	if g.err = cmp.Or(g.seen.scan(b[:n]), g.count(n)); g.err != nil {
 		_ = g.Conn.Close()
 		return 0, g.err
 	}
 	return n, err
+}
+
+// Write implements net.Conn.
+func (g *guarded) Write(b []byte) (int, error) {
+	g.writes.Add(1)
+	return g.Conn.Write(b)
+}
+
+// count takes note that n bytes were read.
+func (g *guarded) count(n int) error {
+	if w := g.writes.Load(); w != g.asked {
+		g.asked, g.read, g.since = w, 0, time.Now()
+	}
+	if g.read += n; g.read <= askedMax {
+		return nil
+	}
+	if now := time.Now(); now.Sub(g.since) >= unaskedIn {
+		g.read, g.since = 0, now
+		return nil
+	}
+	return refuse("more than %d bytes for one request or pipeline", askedMax)
 }
 
 // state is what the next byte is.

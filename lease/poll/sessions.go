@@ -152,9 +152,11 @@ func (s *sessions) keys(ctx context.Context) ([]string, error) {
 		})
 	}
 	if c, cluster := s.client.(*redis.ClusterClient); cluster {
-		return keys, c.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return scan(ctx, c) })
+		err := c.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return scan(ctx, c) })
+		return keys, err
 	}
-	return keys, scan(ctx, s.client)
+	err := scan(ctx, s.client)
+	return keys, err // read after the call: Go leaves that order open within one statement
 }
 
 // values returns what the keys hold; nil where that is no string or gone.
