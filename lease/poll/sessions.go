@@ -175,8 +175,9 @@ func (s *sessions) values(ctx context.Context, keys []string) ([]any, error) {
 		switch {
 		case err == nil:
 			values[i] = value
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
+		case errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "WRONGTYPE"):
+		default: // of a session that was not read nobody knows that it is none
+			return nil, err
 		}
 	}
 	return values, nil
