@@ -17,6 +17,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
+	"github.com/leasestorm/leasestorm/internal/respguard"
 	"github.com/leasestorm/leasestorm/lease"
 )
 
@@ -105,7 +106,7 @@ func (s *sessions) read(ctx context.Context) ([]string, error) {
 	skipped := &lease.SkippedError{}
 	for len(keys) > 0 {
 		n := min(len(keys), chunk)
-		values, err := s.values(ctx, keys[:n])
+		values, err := s.allowed(ctx, keys[:n])
 		if err != nil {
 			return nil, fmt.Errorf("read sessions: %w", err)
 		}
@@ -157,6 +158,25 @@ func (s *sessions) keys(ctx context.Context) ([]string, error) {
 	}
 	err := scan(ctx, s.client)
 	return keys, err // read after the call: Go leaves that order open within one statement
+}
+
+// allowed returns what the keys hold; nil where that is no string, gone, or longer than the client reads (respguard): one such session hides
+// no other.
+func (s *sessions) allowed(ctx context.Context, keys []string) ([]any, error) {
+	values, err := s.values(ctx, keys)
+	switch {
+	case !errors.Is(err, respguard.ErrReply) || ctx.Err() != nil:
+		return values, err
+	case len(keys) == 1:
+		return []any{nil}, nil
+	}
+	half := len(keys) / 2
+	first, err := s.allowed(ctx, keys[:half])
+	if err != nil {
+		return nil, err
+	}
+	rest, err := s.allowed(ctx, keys[half:])
+	return append(first, rest...), err
 }
 
 // values returns what the keys hold; nil where that is no string or gone.
