@@ -160,15 +160,17 @@ func (s *sessions) keys(ctx context.Context) ([]string, error) {
 	return keys, err // read after the call: Go leaves that order open within one statement
 }
 
-// allowed returns what the keys hold; nil where that is no string, gone, or longer than the client reads (respguard): one such session hides
-// no other.
+// unread is in the place of a value that is longer than the client reads (respguard).
+type unread struct{}
+
+// allowed returns what the keys hold; nil where that is no string, or gone, and unread where it is too long: one such session hides no other.
 func (s *sessions) allowed(ctx context.Context, keys []string) ([]any, error) {
 	values, err := s.values(ctx, keys)
 	switch {
 	case !errors.Is(err, respguard.ErrReply) || ctx.Err() != nil:
 		return values, err
 	case len(keys) == 1:
-		return []any{nil}, nil
+		return []any{unread{}}, nil
 	}
 	half := len(keys) / 2
 	first, err := s.allowed(ctx, keys[:half])
@@ -215,6 +217,9 @@ func (s *sessions) judge(key string, value any) verdict {
 	}
 	id := key[len(s.prefix):]
 	paused, err := false, errors.New("its key holds no string")
+	if _, long := value.(unread); long {
+		err = errors.New("its key holds more than is read")
+	}
 	if ok {
 		paused, err = s.decoded(id, text)
 	}
