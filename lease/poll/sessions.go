@@ -163,7 +163,8 @@ func (s *sessions) keys(ctx context.Context) ([]string, error) {
 // unread is in the place of a value that is longer than the client reads (respguard).
 type unread struct{}
 
-// allowed returns what the keys hold; nil where that is no string, or gone, and unread where it is too long: one such session hides no other.
+// allowed returns what the keys hold; nil where that is no string, or gone, and unread where it is too long: one such session hides no
+// other.
 func (s *sessions) allowed(ctx context.Context, keys []string) ([]any, error) {
 	values, err := s.values(ctx, keys)
 	switch {
