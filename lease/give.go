@@ -21,14 +21,15 @@ const askPause = 20 * time.Millisecond
 // fence of a term by trying those of the microseconds in which it may have begun: only what stands in Redis is obeyed. Runs in the loop.
 func (s *shell) give(n *core.Notice) {
 	asked, ok := redisstore.GiveOf(n)
-	if !ok || s.askedHold(asked) == nil {
+	h := s.askedHold(asked)
+	if !ok || h == nil {
 		return
 	}
 	if s.asks.waiting == nil {
 		s.asks.waiting = map[string]redisstore.Give{}
 	}
-	asked.From = "" // what another says is the same question, and it may be a MiB long
-	s.asks.waiting[asked.Lease] = asked
+	// What another says is the same question, and its words would keep the message, which may be a MiB long.
+	s.asks.waiting[h.name] = redisstore.Give{Lease: h.name, Owner: s.cfg.InstanceID, Fence: asked.Fence}
 	s.readAsks()
 }
 

@@ -6,7 +6,6 @@ import (
 	"io"
 	"iter"
 	"path/filepath"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -159,8 +158,12 @@ func planDiff(p *page.Parting, a, z string) error {
 		return err
 	}
 	only := func(dir string, has, other []fault.Fault) {
+		known := make(map[fault.Fault]struct{}, len(other))
+		for _, f := range other {
+			known[f] = struct{}{}
+		}
 		for _, f := range has {
-			if !slices.Contains(other, f) {
+			if _, there := known[f]; !there {
 				p.Plans = append(p.Plans, fmt.Sprintf("only in %s: %v %s %s %s", plain.Text(dir), f.At, f.Kind, plain.Text(f.Target), amount(f)))
 			}
 		}

@@ -18,6 +18,7 @@ type ask struct {
 	after uint64 // ops sent before it was heard
 	at    Time   // when it was heard
 	again bool   // a look has shown nothing to give
+	bytes int    // of the ids
 }
 
 // vanished reports whether session i had a living owner until this look, that nothing told of a release and nobody here
@@ -128,13 +129,33 @@ func (f *fleet) countedAgain() {
 // asksMax bounds what is kept until the next look. An instance asks each other twice in the time of one at the most.
 const asksMax = 1024
 
+// askBytesMax bounds what the names in them take, as a fleet of a hundred thousand sessions asks for. Whoever may publish can ask for
+// names that nobody has.
+const askBytesMax = 8 << 20
+
+// bytesOf is what names take.
+func bytesOf(ids []string) (n int) {
+	const header = 16 // of a string
+	for _, id := range ids {
+		n += header + len(id)
+	}
+	return n
+}
+
 // hear keeps what another instance wants until the next look. It takes the place of what that one wanted before.
 func (f *fleet) hear(n *Notice) {
 	if len(f.asks) >= asksMax {
 		return
 	}
 	f.asks = slices.DeleteFunc(f.asks, func(a ask) bool { return a.again && a.from == n.From })
-	f.asks = append(f.asks, ask{from: n.From, ids: n.IDs, after: f.k.seq, at: f.k.now.Mono})
+	bytes := bytesOf(n.IDs)
+	kept := bytes
+	for i := range f.asks {
+		kept += f.asks[i].bytes
+	}
+	if kept <= askBytesMax {
+		f.asks = append(f.asks, ask{from: n.From, ids: n.IDs, after: f.k.seq, at: f.k.now.Mono, bytes: bytes})
+	}
 }
 
 // forgetAsks drops what others asked for.

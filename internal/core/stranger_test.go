@@ -35,6 +35,23 @@ func TestStrangersAreNotRemembered(t *testing.T) {
 	}
 }
 
+// Nor do they have what they ask for kept beyond a bound, in as few askings as they like.
+func TestStrangersAskForSoMuch(t *testing.T) {
+	s := &story{epoch: "r1", core: New(Config{Instance: "a", Place: true}), now: Now{Mono: 1, Wall: 1}}
+	s.step(Event{Kind: EvStart})
+	ids := slices.Repeat([]string{"x"}, 100_000)
+	for n := range 100 {
+		s.step(Event{Kind: EvNotice, Notice: Notice{Kind: NoticeAsked, From: "stranger" + strconv.Itoa(n), IDs: ids, Peers: []string{"a"}}})
+	}
+	kept := 0
+	for _, a := range s.core.fleet.asks {
+		kept += bytesOf(a.ids)
+	}
+	if kept == 0 || kept > askBytesMax {
+		t.Errorf("%d bytes of names that nobody has are kept, want some and at most %d", kept, askBytesMax)
+	}
+}
+
 // looksWhole are the looks that show d.
 const looksWhole = 2
 

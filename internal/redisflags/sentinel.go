@@ -53,10 +53,10 @@ func (s *sentinelSettings) complete() error {
 	for way := range strings.SplitSeq(s.envWays, ",") {
 		addr, own, _ := strings.Cut(way, "=")
 		if _, err := netip.ParseAddrPort(addr); err != nil {
-			return fmt.Errorf("%s has %q; it must be IP:port=IP:port", waysVariable, way)
+			return fmt.Errorf("%s has %q; it must be IP:port=IP:port", waysVariable, shown(way))
 		}
 		if _, err := netip.ParseAddrPort(own); err != nil {
-			return fmt.Errorf("%s has %q; it must be IP:port=IP:port", waysVariable, way)
+			return fmt.Errorf("%s has %q; it must be IP:port=IP:port", waysVariable, shown(way))
 		}
 		s.ways[addr] = own
 	}
@@ -70,11 +70,20 @@ func addresses(list, variable, flag string) ([]string, error) {
 	}
 	all := strings.Split(list, ",")
 	for _, addr := range all {
-		if _, port, err := net.SplitHostPort(addr); err != nil || port == "" {
-			return nil, fmt.Errorf("%s (%s) has %q; it must be host:port,host:port", variable, flag, addr)
+		if _, port, err := net.SplitHostPort(addr); err != nil || port == "" || strings.Contains(addr, "@") {
+			return nil, fmt.Errorf("%s (%s) has %q; it must be host:port,host:port, and user and password stand in the URL of Redis", variable,
+				flag, shown(addr))
 		}
 	}
 	return all, nil
+}
+
+// shown is an address without what may be a password that stands before it by mistake.
+func shown(addr string) string {
+	if at := strings.LastIndexByte(addr, '@'); at >= 0 {
+		return "…" + addr[at:]
+	}
+	return addr
 }
 
 // sentinelPatience is how long one that does not answer is waited for, unless the URL says: another may know of a switch meanwhile.
@@ -102,7 +111,7 @@ func (s *sentinelSettings) dialer(o *redis.Options) (func(ctx context.Context, n
 	if len(s.ways) > 0 && o.TLSConfig != nil {
 		return nil, errors.New(waysVariable + ": the way of another to a server of TLS is not known; leave it out")
 	}
-	dial := redis.NewDialer(o)
+	dial := respguard.Dialer(o)
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, cmp.Or(s.ways[addr], addr))
 		if socket, ok := conn.(*net.TCPConn); ok && s.ways[addr] != "" {

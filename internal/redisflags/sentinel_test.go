@@ -94,6 +94,24 @@ func TestNoWayOfAnotherToTLS(t *testing.T) {
 	}
 }
 
+// A password that stands before an address by mistake is not repeated, and not taken for a part of the host, which errors of dials show.
+func TestNoPasswordBeforeAnAddress(t *testing.T) {
+	const canary = "c4n4ry"
+	for _, text := range []string{"u:" + canary + "@h:1", canary + "@h:1", "h:2,:" + canary + "@h:1", "u:" + canary + "@h"} {
+		for flag, s := range map[string]sentinelSettings{"--sentinels": {Sentinels: text}, waysVariable: {envWays: text}} {
+			s.masterName = "m"
+			if err := s.complete(); err == nil || strings.Contains(err.Error(), canary) || !strings.Contains(err.Error(), flag) {
+				t.Errorf("%s %s: %v", flag, text, err)
+			}
+		}
+		s := Settings{URL: "redis://h"}
+		s.Cluster = text
+		if err := s.Complete(); err == nil || strings.Contains(err.Error(), canary) {
+			t.Errorf("--cluster %s: %v", text, err)
+		}
+	}
+}
+
 // The password from elsewhere takes the place of the URL's.
 func TestPasswordFromElsewhere(t *testing.T) {
 	s := Settings{URL: "redis://u:old@h:1/3", envPassword: "new"}

@@ -31,7 +31,7 @@ func derive(client redis.UniversalClient, opt *Options) (redis.UniversalClient, 
 		if c != nil {
 			derived := redis.NewClusterClient(clustered(c.Options(), opt))
 			derived.OnNewNode(func(node *redis.Client) { node.AddHook(unbroken{}) })
-			derived.AddHook(respguard.Hide(c.Options().Password))
+			respguard.HideInCluster(derived)
 			return derived, nil
 		}
 	case *redis.Ring:

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -30,6 +31,33 @@ func TestLongNoticesAreNotRead(t *testing.T) {
 	if len(texts) < 2 || !slices.EqualFunc(op.Items, heard, func(it core.Item, id string) bool { return it.ID == id }) {
 		t.Errorf("%d messages with %d IDs, want several with %d", len(texts), len(heard), len(op.Items))
 	}
+}
+
+// What is remembered of a notice, for each lease that is waited for, is who says it: neither a name of any length, nor with it the message.
+func TestOfANoticeTheNameIsKept(t *testing.T) {
+	long := strings.Repeat("x", noticeMax/2)
+	for _, text := range []string{"taken " + long + " id", "freed " + long + " id b", "joined " + long} {
+		if _, ok := ParseNotice(text); ok {
+			t.Errorf("%.20q… is heard, of a name of %d bytes", text, len(long))
+		}
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	var names []string
+	for i := range 100 {
+		n, ok := ParseNotice(fmt.Sprintf("taken somebody%d id %s", i, long))
+		if !ok {
+			t.Fatal("a notice is passed over")
+		}
+		names = append(names, n.From)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if kept := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) >> 20; kept > 5 {
+		t.Errorf("%d names keep %d MiB", len(names), kept)
+	}
+	runtime.KeepAlive(names)
 }
 
 // Nor can who publishes on the sentinels' channel have the words of any number of them remembered.

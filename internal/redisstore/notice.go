@@ -21,6 +21,10 @@ const (
 // noticeMax bounds a notice, in bytes: whoever may publish can send what takes sixteen times its size when it is cut into words.
 const noticeMax = 1 << 20
 
+// fromMax bounds the name of who says something, in bytes: it is remembered for each lease that is waited for. What an instance of a longer
+// name does is seen at the next look.
+const fromMax = 1 << 10
+
 // ParseNotice reads a message of the channel. Whatever is not a notice, such as one of a later version, is passed over, and so is what
 // is longer than any instance sends.
 func ParseNotice(text string) (core.Notice, bool) {
@@ -28,10 +32,10 @@ func ParseNotice(text string) (core.Notice, bool) {
 		return core.Notice{}, false
 	}
 	words := strings.Split(text, " ")
-	if len(words) < 2 || CheckInstance(words[1]) != nil {
+	if len(words) < 2 || len(words[1]) > fromMax || CheckInstance(words[1]) != nil {
 		return core.Notice{}, false
 	}
-	n, rest := core.Notice{From: words[1]}, words[2:]
+	n, rest := core.Notice{From: strings.Clone(words[1])}, words[2:] // else the name would keep the whole message
 	switch words[0] {
 	case wordTaken:
 		n.Kind, n.IDs = core.NoticeTaken, rest

@@ -5,10 +5,13 @@ package respguard
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -25,6 +28,11 @@ const (
 	elementMax = 1 << 20   // elements of a reply, on all levels; a pair of a map is two
 	depthMax   = 16        // of arrays in arrays; XREADGROUP has 5
 	attrMax    = 16        // attributes in a row; servers send none unasked
+
+	// askedMax is how many bytes are read until something is written again: a pipeline of a thousand commands may have as many replies. What
+	// comes unasked, as messages of a channel, may be as much in a minute.
+	askedMax  = replyMax + replyMax/4
+	unaskedIn = time.Minute
 )
 
 // ErrReply: the server sent what no honest one does; the connection is closed. It is Redis that is to be looked at, or who stands in its
@@ -39,14 +47,56 @@ func NewClient(opt *redis.Options) *redis.Client {
 	if o.DialTimeout == 0 {
 		o.DialTimeout = dialTimeout
 	}
-	dial := o.Dialer
-	if dial == nil {
-		plain := o
-		dial = redis.NewDialer(&plain)
+	if o.Dialer == nil {
+		o.Dialer = Dialer(&o)
 	}
-	o.Dialer = guarding(dial)
+	o.Dialer = guarding(o.Dialer)
 	c := redis.NewClient(&o)
 	c.AddHook(Hide(o.Password))
+	return c
+}
+
+// Dialer is redis.NewDialer whose ctx and time-out bound the handshake of TLS as well: whoever accepts a connection and says nothing would
+// hold up the one dial of a store at a time for as long as it likes. Without opt.DialTimeout it is that of go-redis.
+func Dialer(opt *redis.Options) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	o := *opt
+	if o.DialTimeout == 0 {
+		o.DialTimeout = dialTimeout
+	}
+	config := o.TLSConfig
+	o.TLSConfig = nil
+	dial := redis.NewDialer(&o)
+	if config == nil {
+		return dial
+	}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if o.DialTimeout > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, o.DialTimeout)
+			defer cancel()
+		}
+		conn, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		secure := tls.Client(conn, named(config, addr))
+		if err := secure.HandshakeContext(ctx); err != nil {
+			_ = conn.Close()
+			return nil, err
+		}
+		return secure, nil
+	}
+}
+
+// named is config with the name that the certificate is to have: that of addr, unless it says another.
+func named(config *tls.Config, addr string) *tls.Config {
+	if config.ServerName != "" {
+		return config
+	}
+	c := config.Clone()
+	if c.ServerName, _, _ = net.SplitHostPort(addr); c.ServerName == "" {
+		c.ServerName = addr
+	}
 	return c
 }
 
@@ -72,16 +122,6 @@ func NewFailoverClient(opt *redis.FailoverOptions) *redis.Client {
 	return c
 }
 
-// NewClusterClient is redis.NewClusterClient with guarded connections. opt must have a Dialer. Errors of its commands do not show the
-// password.
-func NewClusterClient(opt *redis.ClusterOptions) *redis.ClusterClient {
-	o := *opt
-	o.Dialer = guarding(o.Dialer)
-	c := redis.NewClusterClient(&o)
-	c.AddHook(Hide(o.Password))
-	return c
-}
-
 // guard returns conn with what is read from it looked at. Like any connection it has one reader at a time.
 func guard(conn net.Conn) net.Conn {
 	g := &guarded{Conn: conn}
@@ -96,6 +136,11 @@ type guarded struct {
 
 	seen scanner
 	err  error
+
+	writes atomic.Uint64
+	asked  uint64    // writes, when read was 0
+	since  time.Time // when it was
+	read   int       // bytes
 }
 
 // guardedSocket shows its socket, at which go-redis looks before it lends a connection.
@@ -110,11 +155,32 @@ func (g *guarded) Read(b []byte) (int, error) {
 		return 0, g.err
 	}
 	n, err := g.Conn.Read(b)
-	if g.err = g.seen.scan(b[:n]); g.err != nil {
+	if g.err = cmp.Or(g.seen.scan(b[:n]), g.count(n)); g.err != nil {
 		_ = g.Conn.Close()
 		return 0, g.err
 	}
 	return n, err
+}
+
+// Write implements net.Conn.
+func (g *guarded) Write(b []byte) (int, error) {
+	g.writes.Add(1)
+	return g.Conn.Write(b)
+}
+
+// count takes note that n bytes were read.
+func (g *guarded) count(n int) error {
+	if w := g.writes.Load(); w != g.asked {
+		g.asked, g.read, g.since = w, 0, time.Now()
+	}
+	if g.read += n; g.read <= askedMax {
+		return nil
+	}
+	if now := time.Now(); now.Sub(g.since) >= unaskedIn {
+		g.read, g.since = 0, now
+		return nil
+	}
+	return refuse("more than %d bytes for one request or pipeline", askedMax)
 }
 
 // state is what the next byte is.

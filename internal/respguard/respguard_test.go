@@ -136,6 +136,52 @@ func TestClientIsGuarded(t *testing.T) {
 	}
 }
 
+// endless reads as strings without end; who writes asks for more.
+type endless struct {
+	net.Conn
+
+	text []byte
+	at   int
+}
+
+func (e *endless) Read(b []byte) (int, error) {
+	n := copy(b, e.text[e.at:])
+	e.at = (e.at + n) % len(e.text)
+	return n, nil
+}
+func (*endless) Write(b []byte) (int, error) { return len(b), nil }
+func (*endless) Close() error                { return nil }
+
+// The replies of one pipeline are bounded as one reply is, and what is asked for later is not.
+func TestRepliesOfAPipeline(t *testing.T) {
+	const size = 1 << 20
+	e := &endless{text: fmt.Appendf(nil, "$%d\r\n%s\r\n", size, strings.Repeat("x", size))}
+	c := guard(e)
+	b := make([]byte, len(e.text))
+	for range askedMax/size + 8 {
+		if _, err := c.Write(nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(c, b); err != nil {
+			t.Fatalf("a reply to each request: %v", err)
+		}
+	}
+	read := 0
+	for read <= 2*askedMax {
+		n, err := c.Read(b)
+		read += n
+		if err != nil {
+			if !errors.Is(err, ErrReply) {
+				t.Error(err)
+			}
+			break
+		}
+	}
+	if read > askedMax || read < replyMax {
+		t.Errorf("%d bytes of one request were read, want at least %d and at most %d", read, replyMax, askedMax)
+	}
+}
+
 // TLS stays TLS: the guard reads what it has decrypted.
 func TestTLS(t *testing.T) {
 	cert := httptest.NewTLSServer(nil)

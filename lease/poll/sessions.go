@@ -17,6 +17,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
+	"github.com/leasestorm/leasestorm/internal/respguard"
 	"github.com/leasestorm/leasestorm/lease"
 )
 
@@ -105,7 +106,7 @@ func (s *sessions) read(ctx context.Context) ([]string, error) {
 	skipped := &lease.SkippedError{}
 	for len(keys) > 0 {
 		n := min(len(keys), chunk)
-		values, err := s.values(ctx, keys[:n])
+		values, err := s.allowed(ctx, keys[:n])
 		if err != nil {
 			return nil, fmt.Errorf("read sessions: %w", err)
 		}
@@ -152,9 +153,33 @@ func (s *sessions) keys(ctx context.Context) ([]string, error) {
 		})
 	}
 	if c, cluster := s.client.(*redis.ClusterClient); cluster {
-		return keys, c.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return scan(ctx, c) })
+		err := c.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return scan(ctx, c) })
+		return keys, err
 	}
-	return keys, scan(ctx, s.client)
+	err := scan(ctx, s.client)
+	return keys, err // read after the call: Go leaves that order open within one statement
+}
+
+// unread is in the place of a value that is longer than the client reads (respguard).
+type unread struct{}
+
+// allowed returns what the keys hold; nil where that is no string, or gone, and unread where it is too long: one such session hides no
+// other.
+func (s *sessions) allowed(ctx context.Context, keys []string) ([]any, error) {
+	values, err := s.values(ctx, keys)
+	switch {
+	case !errors.Is(err, respguard.ErrReply) || ctx.Err() != nil:
+		return values, err
+	case len(keys) == 1:
+		return []any{unread{}}, nil
+	}
+	half := len(keys) / 2
+	first, err := s.allowed(ctx, keys[:half])
+	if err != nil {
+		return nil, err
+	}
+	rest, err := s.allowed(ctx, keys[half:])
+	return append(first, rest...), err
 }
 
 // values returns what the keys hold; nil where that is no string or gone.
@@ -173,8 +198,9 @@ func (s *sessions) values(ctx context.Context, keys []string) ([]any, error) {
 		switch {
 		case err == nil:
 			values[i] = value
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
+		case errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "WRONGTYPE"):
+		default: // of a session that was not read nobody knows that it is none
+			return nil, err
 		}
 	}
 	return values, nil
@@ -192,6 +218,9 @@ func (s *sessions) judge(key string, value any) verdict {
 	}
 	id := key[len(s.prefix):]
 	paused, err := false, errors.New("its key holds no string")
+	if _, long := value.(unread); long {
+		err = errors.New("its key holds more than is read")
+	}
 	if ok {
 		paused, err = s.decoded(id, text)
 	}

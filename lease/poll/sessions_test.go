@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/leasestorm/leasestorm/internal/redistest"
+	"github.com/leasestorm/leasestorm/internal/respguard"
 	"github.com/leasestorm/leasestorm/lease"
 )
 
@@ -114,7 +115,7 @@ func TestSessionsFromElsewhere(t *testing.T) {
 	}
 }
 
-func TestClusterSessions(t *testing.T) {
+func TestClusterSessions(t *testing.T) { // G8
 	t.Parallel()
 	server := redistest.Start(t, redistest.Cluster())
 	client := server.ClusterClient()
@@ -132,6 +133,34 @@ func TestClusterSessions(t *testing.T) {
 	var skipped *lease.SkippedError
 	if !errors.As(err, &skipped) || skipped.Count != 1 || len(ids) != 20 {
 		t.Errorf("%d sessions, %v; want 20, and the list named as malformed", len(ids), err)
+	}
+	server.Do("ACL", "SETUSER", "default", "-get")
+	if ids, err := s.list(t.Context()); err == nil || errors.As(err, &skipped) {
+		t.Errorf("%d sessions, %v; none that was not read is known to be malformed, or gone (G8)", len(ids), err)
+	}
+}
+
+// A session that is longer than what is read of Redis is malformed, and hides no other: who may write one could have a fleet that starts
+// find none (G8).
+func TestSessionTooLongToRead(t *testing.T) { // G8
+	t.Parallel()
+	server := redistest.Start(t)
+	for i := range 20 {
+		sid := fmt.Sprintf("%08x-0000-4000-8000-000000000000", i)
+		server.Do("SET", SessionPrefixDefault+sid, fmt.Sprintf(`{"id":%q}`, sid))
+	}
+	server.Do("SETRANGE", SessionPrefixDefault+"long", 70_000_000, "x")
+	client := respguard.NewClient(&redis.Options{Addr: server.Addr()})
+	defer client.Close()
+	s, err := newSessions(client, &Config{SessionPrefix: SessionPrefixDefault, Decode: documented}, &lease.Config{Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	ids, err := s.list(t.Context())
+	var skipped *lease.SkippedError
+	if !errors.As(err, &skipped) || skipped.Count != 1 || len(ids) != 20 {
+		t.Errorf("%d sessions, %v; want 20, and one named as malformed", len(ids), err)
 	}
 }
 

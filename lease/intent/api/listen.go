@@ -22,8 +22,8 @@ const (
 // goroutine and, but for that instant, no file descriptor. Fewer than 1 of Conns or PeerConns is no limit.
 type Limits struct {
 	// Conns is how many connections there may be at once, PeerConns how many of one IPv4 address or one /64 of IPv6, all of which one
-	// host may have. Where there are Conns, the oldest that has shown no token makes room, if there is one and its server is NewServer's;
-	// and of those that have shown the same token only PeerConns do not, but for those of Proxies.
+	// host may have. Where there are as many, the oldest (of that host) that has shown no token makes room, if there is one and its server
+	// is NewServer's; and of those that have shown the same token only PeerConns do not, but for those of Proxies.
 	Conns, PeerConns int
 	// Allowed are the networks that connections may come from; nil: any.
 	Allowed []netip.Prefix
@@ -78,7 +78,7 @@ func (l *limited) Accept() (net.Conn, error) {
 			peer = plain(ap.Addr())
 		}
 		why := l.enter(peer)
-		if why == full && l.evict() {
+		if why == full && l.evict(nil) || why == peerFull && l.evict(new(host(peer))) {
 			why = l.enter(peer)
 		}
 		if why == "" {
@@ -102,7 +102,7 @@ func (l *limited) enter(peer netip.Addr) (why string) {
 	at := host(peer)
 	switch {
 	case l.limits.PeerConns > 0 && !proxy && l.peers[at] >= l.limits.PeerConns:
-		return "there are as many of this peer as are allowed"
+		return peerFull
 	case l.limits.Conns > 0 && l.open >= l.limits.Conns:
 		return full
 	}
@@ -111,8 +111,11 @@ func (l *limited) enter(peer netip.Addr) (why string) {
 	return ""
 }
 
-// full is why there may not be one more.
-const full = "there are as many as are allowed"
+// Why there may not be one more.
+const (
+	full     = "there are as many as are allowed"
+	peerFull = "there are as many of this peer as are allowed"
+)
 
 // host is what one host has for sure: an IPv4 address, or a /64 of IPv6.
 func host(a netip.Addr) netip.Addr {
@@ -123,10 +126,14 @@ func host(a netip.Addr) netip.Addr {
 	return a
 }
 
-// evict closes the oldest connection that has shown no token, and reports whether there was one.
-func (l *limited) evict() bool {
+// evict closes the oldest connection that has shown no token, of one host if of is not nil, and reports whether there was one. Who opens
+// connections and says nothing keeps nobody out who has the same address, as another user of the machine, or all behind one router.
+func (l *limited) evict(of *netip.Addr) bool {
 	l.mu.Lock()
 	oldest := l.strangers.Front()
+	for oldest != nil && of != nil && host(oldest.Value.(*counted).peer) != *of {
+		oldest = oldest.Next()
+	}
 	l.mu.Unlock()
 	if oldest == nil {
 		return false

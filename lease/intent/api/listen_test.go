@@ -257,9 +257,15 @@ func TestReadinessIsRemembered(t *testing.T) {
 	}
 }
 
-// Who has many addresses cannot keep out those who have a token.
+// Neither who has many addresses nor who has the same one keeps out those who have a token.
 func TestStrangersMakeRoom(t *testing.T) {
-	f := setup(t, Config{Conns: 2, PeerConns: 3})
+	for what, limits := range map[string]Config{"of all": {Conns: 2, PeerConns: 3}, "of one address": {Conns: 9, PeerConns: 2}} {
+		t.Run(what, func(t *testing.T) { strangersMakeRoom(t, limits) })
+	}
+}
+
+func strangersMakeRoom(t *testing.T, limits Config) {
+	f := setup(t, limits)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
