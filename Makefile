@@ -76,7 +76,7 @@ ginkgo = go run github.com/onsi/ginkgo/v2/ginkgo --procs=3 --label-filter='$(or 
 	--randomize-all --fail-on-empty -v --no-color
 
 .PHONY: chaos
-chaos: setup ## Every scenario of the specification against real processes, about 12 minutes (LABELS="SC-002" for some)
+chaos: setup ## Every scenario of the specification against real processes, about 20 minutes (LABELS="SC-002" for some)
 	$(ginkgo) --timeout 40m --fail-on-pending ./scenarios
 	@[ -n '$(LABELS)' ] || $(MAKE) engines long
 
