@@ -12,8 +12,9 @@
 // id is the ID in the key: a UUID in lower or upper case, or with lease.Config.NamedSessions a name of up to 128 bytes of printable
 // ASCII without space, braces, colon and slash. isPaused, false where it is missing, takes the session out of the polling. All
 // other members are the application's; only where isPaused is missing and one is there that may stand for it, such as is_paused or
-// paused, the session is malformed. A session that is malformed is skipped, said in the log when it is first seen so, and counted and
-// named in Health.
+// paused, the session is malformed. So is one whose key holds no string, or more than MaxSession bytes: no more is read, lest whoever
+// may write one of them takes the time in which the others are read. A session that is malformed is skipped, said in the log when it
+// is first seen so, and counted and named in Health.
 //
 // An application that writes its sessions in another form gives Config.Decode, which reads one; one that keeps them elsewhere gives
 // lease.Config.Sessions, and nothing is looked for in Redis.
@@ -49,6 +50,9 @@ const (
 	IntervalDefault      = 5 * time.Second
 	SessionPrefixDefault = "session:"
 )
+
+// MaxSession is how many bytes a session's key may hold.
+const MaxSession = 64 << 10
 
 // ErrConfig: settings contradict each other.
 var ErrConfig = errors.New("invalid poll configuration")

@@ -59,7 +59,7 @@ func TestStartNamesDeniedSessions(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = m.Stop() })
-	if err := m.Start(t.Context()); !errors.Is(err, lease.ErrRefused) || !strings.Contains(fmt.Sprint(err), "~session:* +type") {
+	if err := m.Start(t.Context()); !errors.Is(err, lease.ErrRefused) || !strings.Contains(fmt.Sprint(err), "~session:* +getrange +type") {
 		t.Errorf("Start: %v", err)
 	}
 }

@@ -17,14 +17,13 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
-	"github.com/leasestorm/leasestorm/internal/respguard"
 	"github.com/leasestorm/leasestorm/lease"
 )
 
 // permittedTimeout bounds the check of permissions at Start.
 const permittedTimeout = 3 * time.Second
 
-// chunk is how many keys one SCAN or MGET is about.
+// chunk is how many keys one SCAN or one pipeline of reads is about.
 const chunk = 500
 
 // sessions reads the application's sessions. Values that did not change since the last reading are not decoded again.
@@ -46,6 +45,7 @@ var globEscape = strings.NewReplacer("*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`,
 // verdict is what a session's value was found to be.
 type verdict struct {
 	hash    uint64
+	string  bool
 	polled  bool   // well-formed and not paused
 	problem string // why it is malformed, "" if it is not
 }
@@ -71,8 +71,8 @@ func (s *sessions) permitted(ctx context.Context) error {
 	defer cancel()
 	all := globEscape.Replace(s.prefix) + "*"
 	key := s.prefix + "probe"
-	err := redisstore.Explain(ctx, s.client, s.rules(), s.client.Scan(ctx, 0, all, 1).Err(), redisstore.MGet(ctx, s.client, key).Err(),
-		s.client.Get(ctx, key).Err(), s.client.Type(ctx, key).Err())
+	err := redisstore.Explain(ctx, s.client, s.rules(), s.client.Scan(ctx, 0, all, 1).Err(), s.client.GetRange(ctx, key, 0, 0).Err(),
+		s.client.Type(ctx, key).Err())
 	if err != nil {
 		return fmt.Errorf("poll: sessions %s: %w", all, err)
 	}
@@ -80,7 +80,7 @@ func (s *sessions) permitted(ctx context.Context) error {
 }
 
 func (s *sessions) rules() redisstore.Rules {
-	return redisstore.Rules{Keys: []string{globEscape.Replace(s.prefix) + "*"}, Commands: []string{"type"}}.And(s.leases)
+	return redisstore.Rules{Keys: []string{globEscape.Replace(s.prefix) + "*"}, Commands: []string{"getrange", "type"}}.And(s.leases)
 }
 
 // list returns the IDs of all sessions that are not paused, and beside them a *lease.SkippedError if some are malformed. Not safe
@@ -106,21 +106,15 @@ func (s *sessions) read(ctx context.Context) ([]string, error) {
 	skipped := &lease.SkippedError{}
 	for len(keys) > 0 {
 		n := min(len(keys), chunk)
-		values, err := s.allowed(ctx, keys[:n])
+		found, err := s.values(ctx, keys[:n])
 		if err != nil {
 			return nil, fmt.Errorf("read sessions: %w", err)
 		}
 		for i, key := range keys[:n] {
-			if values[i] == nil { // gone meanwhile, or somebody else's
-				kind, err := s.client.Type(ctx, key).Result()
-				if err != nil {
-					return nil, fmt.Errorf("read sessions: %w", err)
-				}
-				if kind == "none" || kind == "string" {
-					continue
-				}
+			if found[i] == nil { // gone meanwhile
+				continue
 			}
-			v := s.judge(key, values[i])
+			v := s.judge(key, *found[i])
 			if _, twice := known[key]; v.problem != "" && !twice {
 				skipped.Skip(plain.Name(key) + ": " + v.problem)
 			}
@@ -160,69 +154,73 @@ func (s *sessions) keys(ctx context.Context) ([]string, error) {
 	return keys, err // read after the call: Go leaves that order open within one statement
 }
 
-// unread is in the place of a value that is longer than the client reads (respguard).
-type unread struct{}
-
-// allowed returns what the keys hold; nil where that is no string, or gone, and unread where it is too long: one such session hides no
-// other.
-func (s *sessions) allowed(ctx context.Context, keys []string) ([]any, error) {
-	values, err := s.values(ctx, keys)
-	switch {
-	case !errors.Is(err, respguard.ErrReply) || ctx.Err() != nil:
-		return values, err
-	case len(keys) == 1:
-		return []any{unread{}}, nil
-	}
-	half := len(keys) / 2
-	first, err := s.allowed(ctx, keys[:half])
-	if err != nil {
-		return nil, err
-	}
-	rest, err := s.allowed(ctx, keys[half:])
-	return append(first, rest...), err
+// value is what a key holds: a string, of which at most a byte more than MaxSession was read, or something else.
+type value struct {
+	text   string
+	string bool
 }
 
-// values returns what the keys hold; nil where that is no string or gone.
-func (s *sessions) values(ctx context.Context, keys []string) ([]any, error) {
-	if _, cluster := s.client.(*redis.ClusterClient); !cluster {
-		return redisstore.Values(redisstore.MGet(ctx, s.client, keys...))
-	}
-	pipe := s.client.Pipeline() // keys of many slots cannot be read by one MGET
-	for _, key := range keys {
-		pipe.Get(ctx, key)
-	}
-	cmds, _ := pipe.Exec(ctx)
-	values := make([]any, len(keys))
-	for i, cmd := range cmds {
-		value, err := cmd.(*redis.StringCmd).Result()
+// values returns what the keys hold, nil where there is none. It reads no more of each than a session may be long, so whoever may write
+// one key cannot take the time or the memory in which the others are read. A key that cannot be read is an error: of a session that
+// was not read nobody knows that it is none.
+func (s *sessions) values(ctx context.Context, keys []string) ([]*value, error) {
+	found := make([]*value, len(keys))
+	var empty []int                                                       // indexes of keys that are gone, or hold an empty string
+	read, _ := s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error { // each command has its own error
+		for _, key := range keys {
+			pipe.GetRange(ctx, key, 0, MaxSession)
+		}
+		return nil
+	})
+	for i, cmd := range read {
+		text, err := cmd.(*redis.StringCmd).Result()
 		switch {
-		case err == nil:
-			values[i] = value
-		case errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "WRONGTYPE"):
-		default: // of a session that was not read nobody knows that it is none
+		case redis.HasErrorPrefix(err, "WRONGTYPE"):
+			found[i] = &value{}
+		case err != nil:
 			return nil, err
+		case text == "":
+			empty = append(empty, i)
+		default:
+			found[i] = &value{text: text, string: true}
 		}
 	}
-	return values, nil
+	kinds, _ := s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for _, i := range empty {
+			pipe.Type(ctx, keys[i])
+		}
+		return nil
+	})
+	for i, cmd := range kinds {
+		kind, err := cmd.(*redis.StatusCmd).Result()
+		if err != nil {
+			return nil, err
+		}
+		if kind != "none" {
+			found[empty[i]] = &value{string: kind == "string"}
+		}
+	}
+	return found, nil
 }
 
 // reasonMax is how many bytes are logged of a foreign key, and of what is wrong with it.
 const reasonMax = 300
 
 // judge decides whether the session is to be polled. What is malformed is reported when it is first seen so.
-func (s *sessions) judge(key string, value any) verdict {
-	text, ok := value.(string)
-	v := verdict{hash: maphash.String(s.seed, text)}
-	if old, seen := s.known[key]; seen && old.hash == v.hash {
+func (s *sessions) judge(key string, found value) verdict {
+	v := verdict{hash: maphash.String(s.seed, found.text), string: found.string}
+	if old, seen := s.known[key]; seen && old.hash == v.hash && old.string == v.string {
 		return old
 	}
 	id := key[len(s.prefix):]
-	paused, err := false, errors.New("its key holds no string")
-	if _, long := value.(unread); long {
-		err = errors.New("its key holds more than is read")
-	}
-	if ok {
-		paused, err = s.decoded(id, text)
+	paused, err := false, error(nil)
+	switch {
+	case !found.string:
+		err = errors.New("its key holds no string")
+	case len(found.text) > MaxSession:
+		err = fmt.Errorf("its key holds more than the %d bytes that are read of a session", MaxSession)
+	default:
+		paused, err = s.decoded(id, found.text)
 	}
 	if err == nil {
 		err = s.check(id)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,7 +16,6 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/leasestorm/leasestorm/internal/redistest"
-	"github.com/leasestorm/leasestorm/internal/respguard"
 	"github.com/leasestorm/leasestorm/lease"
 )
 
@@ -48,7 +48,7 @@ func TestWhatIsSkippedIsToldShortly(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	for _, c := range [][2]string{{"session:a", `{"id":"` + long + `"}`}, {"session:" + long, `{"id":"a"}`}, {"session:b", `{"id":"b","Paused` +
 		strings.Repeat(" ", 1<<20) + `":1}`}} {
-		v := s.judge(c[0], c[1])
+		v := s.judge(c[0], value{text: c[1], string: true})
 		entry := logs.TakeAll()[0].ContextMap()
 		if n := len(v.problem) + len(entry["key"].(string)) + len(entry["reason"].(string)); v.problem == "" || n > 1000 {
 			t.Errorf("%.20s: %d bytes, %.60s", c[0], n, v.problem)
@@ -134,33 +134,83 @@ func TestClusterSessions(t *testing.T) { // G8
 	if !errors.As(err, &skipped) || skipped.Count != 1 || len(ids) != 20 {
 		t.Errorf("%d sessions, %v; want 20, and the list named as malformed", len(ids), err)
 	}
-	server.Do("ACL", "SETUSER", "default", "-get")
+	server.Do("ACL", "SETUSER", "default", "-getrange")
 	if ids, err := s.list(t.Context()); err == nil || errors.As(err, &skipped) {
 		t.Errorf("%d sessions, %v; none that was not read is known to be malformed, or gone (G8)", len(ids), err)
 	}
 }
 
-// A session that is longer than what is read of Redis is malformed, and hides no other: who may write one could have a fleet that starts
-// find none (G8).
+// A session that is longer than what is read of one is malformed, however many there are of them, and hides no other: who may write one
+// could have a fleet that starts find none (G8).
 func TestSessionTooLongToRead(t *testing.T) { // G8
 	t.Parallel()
 	server := redistest.Start(t)
 	for i := range 20 {
 		sid := fmt.Sprintf("%08x-0000-4000-8000-000000000000", i)
 		server.Do("SET", SessionPrefixDefault+sid, fmt.Sprintf(`{"id":%q}`, sid))
+		server.Do("SETRANGE", fmt.Sprintf("%slong-%d", SessionPrefixDefault, i), "1000000", "x")
 	}
-	server.Do("SETRANGE", SessionPrefixDefault+"long", 70_000_000, "x")
-	client := respguard.NewClient(&redis.Options{Addr: server.Addr()})
+	const longest = "ffffffff-0000-4000-8000-000000000000"
+	text := fmt.Sprintf(`{"id":%q}`, longest)
+	server.Do("SET", SessionPrefixDefault+longest, text+strings.Repeat(" ", MaxSession-len(text)))
+	server.Do("APPEND", SessionPrefixDefault+"beyond", strings.Repeat("x", MaxSession+1))
+	client := server.Client()
 	defer client.Close()
-	s, err := newSessions(client, &Config{SessionPrefix: SessionPrefixDefault, Decode: documented}, &lease.Config{Logger: zap.NewNop()})
+	var most atomic.Int64
+	s, err := newSessions(client, &Config{SessionPrefix: SessionPrefixDefault, Decode: documented},
+		&lease.Config{Logger: zap.NewNop(), Hooks: []redis.Hook{longestReply{&most}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.close()
 	ids, err := s.list(t.Context())
 	var skipped *lease.SkippedError
-	if !errors.As(err, &skipped) || skipped.Count != 1 || len(ids) != 20 {
-		t.Errorf("%d sessions, %v; want 20, and one named as malformed", len(ids), err)
+	if !errors.As(err, &skipped) || skipped.Count != 21 || len(ids) != 21 || !strings.Contains(err.Error(), "65536 bytes") {
+		t.Errorf("%d sessions, %v; want 21, and 21 named as malformed", len(ids), err)
+	}
+	if n := most.Load(); n != MaxSession+1 {
+		t.Errorf("a value of %d bytes was read; want %d at most", n, MaxSession+1)
+	}
+}
+
+// longestReply notes the longest string that a pipeline answered.
+type longestReply struct{ bytes *atomic.Int64 }
+
+func (l longestReply) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (l longestReply) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (l longestReply) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := next(ctx, cmds)
+		for _, cmd := range cmds {
+			if text, ok := cmd.(*redis.StringCmd); ok {
+				l.bytes.Store(max(l.bytes.Load(), int64(len(text.Val()))))
+			}
+		}
+		return err
+	}
+}
+
+// A key that became another kind of value is judged anew, also where both have no text.
+func TestEmptyAndForeignKeys(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s, err := newSessions(server.Client(), &Config{SessionPrefix: SessionPrefixDefault,
+		Decode: func(string, []byte) (bool, error) { return false, nil }}, &lease.Config{Logger: zap.NewNop(), NamedSessions: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	const key = SessionPrefixDefault + "a"
+	for _, step := range []struct {
+		command      []any
+		ids, skipped int
+	}{{[]any{"LPUSH", key, "x"}, 0, 1}, {[]any{"SET", key, ""}, 1, 0}, {[]any{"DEL", key}, 0, 0}, {[]any{"LPUSH", key, "x"}, 0, 1}} {
+		server.Do(step.command...)
+		ids, err := s.list(t.Context())
+		var malformed *lease.SkippedError
+		if errors.As(err, &malformed) != (step.skipped > 0) || len(ids) != step.ids {
+			t.Errorf("after %v: %v, %v", step.command, ids, err)
+		}
 	}
 }
 
