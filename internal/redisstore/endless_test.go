@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -45,7 +46,7 @@ func TestLongOwnersAreGivenUp(t *testing.T) {
 	for i := range leases {
 		server.Do("SET", fmt.Sprint("poll:lease:", i), owner, "PX", "600000")
 	}
-	s, err := redisstore.New(server.Client(), redisstore.Options{})
+	s, err := redisstore.New(server.Client(), redisstore.Options{OpTimeout: time.Minute}) // what is read is large, and the machine may be slow
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,7 @@ func (s *Store) Glances(ctx context.Context, all []Glance) error {
 			if all[i].Of != "" {
 				k.add(all[i].Prefix, all[i].Of)
 			}
-			read[i] = MGet(ctx, p, k.list()...)
+			read[i] = mget(ctx, p, k.list()...)
 		}
 		return nil
 	})
@@ -62,7 +62,7 @@ func (s *Store) Glances(ctx context.Context, all []Glance) error {
 	var others []*Glance
 	for i := range all {
 		g := &all[i]
-		v, err := Values(read[i])
+		v, err := values(read[i])
 		if err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func (s *Store) Glances(ctx context.Context, all []Glance) error {
 	beats := make([]*redis.Cmd, len(others))
 	_, err = s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, g := range others {
-			beats[i] = MGet(ctx, p, g.Prefix+g.Owner) // as GET, and another type is no error
+			beats[i] = mget(ctx, p, g.Prefix+g.Owner) // as GET, and another type is no error
 		}
 		return nil
 	})
@@ -90,7 +90,7 @@ func (s *Store) Glances(ctx context.Context, all []Glance) error {
 		return err
 	}
 	for i, g := range others {
-		v, err := Values(beats[i])
+		v, err := values(beats[i])
 		if err != nil {
 			return err
 		}
@@ -100,9 +100,9 @@ func (s *Store) Glances(ctx context.Context, all []Glance) error {
 	return nil
 }
 
-// MGet sends MGET by a client or in a pipeline. go-redis' own takes any number that is answered for the length of a list and makes room
+// mget sends MGET by a client or in a pipeline. go-redis' own takes any number that is answered for the length of a list and makes room
 // for it: with 12 bytes anything but Redis would end the process.
-func MGet(ctx context.Context, by interface {
+func mget(ctx context.Context, by interface {
 	Do(ctx context.Context, args ...any) *redis.Cmd
 }, keys ...string,
 ) *redis.Cmd {
@@ -114,14 +114,14 @@ func MGet(ctx context.Context, by interface {
 	return by.Do(ctx, args...)
 }
 
-// Values returns what an MGET answered: a value for each key. Anything but Redis may answer with fewer, or with no list, which is
+// values returns what an MGET answered: a value for each key. Anything but Redis may answer with fewer, or with no list, which is
 // ErrNotRedis.
-func Values(mget *redis.Cmd) ([]any, error) {
-	reply, err := mget.Result()
+func values(answered *redis.Cmd) ([]any, error) {
+	reply, err := answered.Result()
 	if err != nil {
 		return nil, err
 	}
-	keys := len(mget.Args()) - 1
+	keys := len(answered.Args()) - 1
 	v, list := reply.([]any)
 	switch {
 	case !list:

@@ -201,7 +201,7 @@ func (s *Store) holdings(ctx context.Context, all []Holding, ids []string) ([]Ho
 	}
 	keys := k.list()
 	pipe := s.client.Pipeline()
-	read := MGet(ctx, pipe, keys...)
+	read := mget(ctx, pipe, keys...)
 	left := make([]*redis.DurationCmd, len(ids))
 	for i := range ids {
 		left[i] = pipe.PTTL(ctx, keys[2*i])
@@ -209,7 +209,7 @@ func (s *Store) holdings(ctx context.Context, all []Holding, ids []string) ([]Ho
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, err
 	}
-	v, err := Values(read)
+	v, err := values(read)
 	if err != nil {
 		return nil, err
 	}

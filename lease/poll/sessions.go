@@ -213,7 +213,8 @@ func (s *sessions) judge(key string, found value) verdict {
 		return old
 	}
 	id := key[len(s.prefix):]
-	paused, err := false, error(nil)
+	var paused bool
+	var err error
 	switch {
 	case !found.string:
 		err = errors.New("its key holds no string")
