@@ -104,7 +104,7 @@ func newShell(client redis.UniversalClient, cfg Config, keeper bool) (*shell, er
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	s := startShell(st, cfg, keeper)
-	s.opened(client)
+	s.opened(client, st.Options().LeasePrefix)
 	return s, nil
 }
 
