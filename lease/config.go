@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -101,17 +102,12 @@ func configError(format string, args ...any) error {
 }
 
 func (c Config) withDefaults() Config {
-	def := func(v *time.Duration, d time.Duration) {
-		if *v == 0 {
-			*v = d
-		}
-	}
-	def(&c.TTL, TTLDefault)
-	def(&c.RenewInterval, c.TTL/3)
-	def(&c.OpTimeout, c.TTL/10)
-	def(&c.DiscoveryInterval, c.TTL/3)
-	def(&c.Quarantine, c.TTL)
-	def(&c.DrainTimeout, c.RenewInterval)
+	c.TTL = cmp.Or(c.TTL, TTLDefault)
+	c.RenewInterval = cmp.Or(c.RenewInterval, c.TTL/3)
+	c.OpTimeout = cmp.Or(c.OpTimeout, c.TTL/10)
+	c.DiscoveryInterval = cmp.Or(c.DiscoveryInterval, c.TTL/3)
+	c.Quarantine = cmp.Or(c.Quarantine, c.TTL)
+	c.DrainTimeout = cmp.Or(c.DrainTimeout, c.RenewInterval)
 	if c.InstanceID == "" {
 		c.InstanceID = GenerateInstanceID()
 	}
