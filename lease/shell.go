@@ -95,13 +95,9 @@ type shell struct {
 }
 
 func newShell(client redis.UniversalClient, cfg Config, keeper bool) (*shell, error) {
-	cfg = cfg.withDefaults()
-	if err := cfg.validate(); err != nil {
-		return nil, err
-	}
-	st, err := redisstore.New(client, cfg.store())
+	st, err := storeOf(client, &cfg)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+		return nil, err
 	}
 	s := startShell(st, cfg, keeper)
 	s.opened(client, st.Options().LeasePrefix)
