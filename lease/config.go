@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -101,17 +102,12 @@ func configError(format string, args ...any) error {
 }
 
 func (c Config) withDefaults() Config {
-	def := func(v *time.Duration, d time.Duration) {
-		if *v == 0 {
-			*v = d
-		}
-	}
-	def(&c.TTL, TTLDefault)
-	def(&c.RenewInterval, c.TTL/3)
-	def(&c.OpTimeout, c.TTL/10)
-	def(&c.DiscoveryInterval, c.TTL/3)
-	def(&c.Quarantine, c.TTL)
-	def(&c.DrainTimeout, c.RenewInterval)
+	c.TTL = cmp.Or(c.TTL, TTLDefault)
+	c.RenewInterval = cmp.Or(c.RenewInterval, c.TTL/3)
+	c.OpTimeout = cmp.Or(c.OpTimeout, c.TTL/10)
+	c.DiscoveryInterval = cmp.Or(c.DiscoveryInterval, c.TTL/3)
+	c.Quarantine = cmp.Or(c.Quarantine, c.TTL)
+	c.DrainTimeout = cmp.Or(c.DrainTimeout, c.RenewInterval)
 	if c.InstanceID == "" {
 		c.InstanceID = GenerateInstanceID()
 	}
@@ -255,7 +251,7 @@ func (c *Config) CheckSession(id string) error {
 // it the first instances wait for one quarantine (a TTL) before they are granted anything. It is refused while any lease
 // or heartbeat lives. Call it once, by hand or from a deployment job; never at every start.
 func Bootstrap(ctx context.Context, client redis.UniversalClient, cfg Config) error {
-	st, err := operated(client, cfg)
+	st, err := storeOf(client, &cfg)
 	if err != nil {
 		return err
 	}
@@ -263,9 +259,9 @@ func Bootstrap(ctx context.Context, client redis.UniversalClient, cfg Config) er
 	return st.Bootstrap(ctx)
 }
 
-// operated is the store of cfg for an operator's command.
-func operated(client redis.UniversalClient, cfg Config) (*redisstore.Store, error) {
-	cfg = cfg.withDefaults()
+// storeOf fills in cfg and returns its store.
+func storeOf(client redis.UniversalClient, cfg *Config) (*redisstore.Store, error) {
+	*cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
@@ -281,7 +277,7 @@ func operated(client redis.UniversalClient, cfg Config) (*redisstore.Store, erro
 // shorter one: roll them out, then lower it. Until the next quarantine has passed nothing is granted that is free; living
 // owners lose nothing. Errors: ErrConfig; redisstore.ErrOutlives while a lease or a heartbeat lives longer than length.
 func SetQuarantine(ctx context.Context, client redis.UniversalClient, cfg Config, length time.Duration) (before time.Duration, err error) {
-	st, err := operated(client, cfg)
+	st, err := storeOf(client, &cfg)
 	if err != nil {
 		return 0, err
 	}
@@ -298,7 +294,7 @@ func SetQuarantine(ctx context.Context, client redis.UniversalClient, cfg Config
 // one raises it again. Until the next quarantine has passed nothing is granted that is free; living owners lose nothing. Errors:
 // ErrConfig; redisstore.ErrReplicas while more replicas acknowledge than cfg.Replicas.
 func SetReplicas(ctx context.Context, client redis.UniversalClient, cfg Config) (before, after int, err error) {
-	st, err := operated(client, cfg)
+	st, err := storeOf(client, &cfg)
 	if err != nil {
 		return 0, 0, err
 	}

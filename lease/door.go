@@ -7,17 +7,12 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/leasedoor"
-	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// opened shows this instance to lease/leasetest, where a test has it.
-func (s *shell) opened(client redis.UniversalClient) {
+// opened shows this instance to lease/leasetest, where a test has it. prefix precedes the names of leases in their keys.
+func (s *shell) opened(client redis.UniversalClient, prefix string) {
 	if leasedoor.Made == nil {
 		return
-	}
-	prefix := s.cfg.LeasePrefix
-	if prefix == "" && !s.cfg.ExactKeys {
-		prefix = redisstore.LeasePrefixDefault
 	}
 	leasedoor.Made(client, leasedoor.Instance{
 		Renew: func(key string) {

@@ -114,7 +114,7 @@ func (m *Manager) PreferredOwner(ctx context.Context, sessionID string) (string,
 		return owner, nil
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
-	case <-m.s.done:
+	case <-m.s.life.Done():
 		return "", ErrStopped
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/lifetime"
 	"github.com/leasestorm/leasestorm/internal/policy"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
@@ -68,11 +69,7 @@ type shell struct {
 	workers sync.WaitGroup
 	lanes   [laneCount]*lane
 
-	life     sync.Mutex // Start and Stop
-	begun    bool
-	stopping bool
-	stopErr  error
-	done     chan struct{} // closed when everything has ended
+	life *lifetime.Lifetime
 
 	passed  passedOn
 	outside chan struct{} // a place for each read of a caller under way
@@ -95,16 +92,12 @@ type shell struct {
 }
 
 func newShell(client redis.UniversalClient, cfg Config, keeper bool) (*shell, error) {
-	cfg = cfg.withDefaults()
-	if err := cfg.validate(); err != nil {
+	st, err := storeOf(client, &cfg)
+	if err != nil {
 		return nil, err
 	}
-	st, err := redisstore.New(client, cfg.store())
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
-	}
 	s := startShell(st, cfg, keeper)
-	s.opened(client)
+	s.opened(client, st.Options().LeasePrefix)
 	return s, nil
 }
 
@@ -119,7 +112,7 @@ func startShell(st store, cfg Config, keeper bool) *shell {
 		counts:  newRenewals(),
 		base:    time.Now().Add(-1), // so that no reading is 0, which means never
 		core:    core.New(cc),
-		done:    make(chan struct{}),
+		life:    lifetime.New(),
 		drained: make(chan struct{}),
 		outside: make(chan struct{}, outsideMax),
 	}
@@ -140,21 +133,16 @@ func (s *shell) now() core.Now {
 func (s *shell) time(t core.Time) time.Time { return s.base.Add(time.Duration(t)) }
 
 func (s *shell) start(ctx context.Context) error {
-	s.life.Lock()
-	defer s.life.Unlock()
-	switch {
-	case s.stopping:
-		return ErrStopped
-	case s.begun:
-		return nil
-	}
+	return s.life.Start(ErrStopped, func() error { return s.begin(ctx) })
+}
+
+func (s *shell) begin(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if err := s.check(ctx); err != nil {
 		return err
 	}
-	s.begun = true
 	s.alive.Store(true)
 	s.logs = newQueue(s.writeLog)
 	for i := range s.lanes {
@@ -176,30 +164,20 @@ func (s *shell) run(ctx context.Context) error {
 	}
 	select {
 	case <-ctx.Done():
-		return s.stop()
-	case <-s.done:
-		return s.stopErr
+	case <-s.life.Done():
 	}
+	return s.stop()
 }
 
 // stop ends everything; every call waits for the end and gets the same error.
-func (s *shell) stop() error {
-	s.life.Lock()
-	if s.stopping {
-		s.life.Unlock()
-		<-s.done
-		return s.stopErr
-	}
-	s.stopping = true
-	begun := s.begun
-	s.life.Unlock()
-	defer close(s.done)
+func (s *shell) stop() error { return s.life.Stop(s.end) }
+
+func (s *shell) end(begun bool) error {
 	if !begun {
 		s.state.Store(int32(StateStopped))
 		s.hub.close()
 		s.cancel()
-		s.stopErr = s.store.Close()
-		return s.stopErr
+		return s.store.Close()
 	}
 	s.post(s.drain)
 	timer := time.NewTimer(s.cfg.DrainTimeout)
@@ -221,11 +199,11 @@ func (s *shell) stop() error {
 	s.hub.close()
 	s.logs.close()
 	<-s.logs.done
-	s.stopErr = s.store.Close()
+	err := s.store.Close()
 	if left != "" {
-		s.stopErr = s.leftBehind(left)
+		err = s.leftBehind(left)
 	}
-	return s.stopErr
+	return err
 }
 
 // drain begins the end. Runs in the loop.

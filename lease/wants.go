@@ -58,7 +58,7 @@ func (s *shell) acquire(ctx context.Context, name string, wait bool) (*Hold, err
 	case <-ctx.Done():
 		s.post(func() { s.unwant(name, w) })
 		return nil, s.gaveUp(ctx, name, w)
-	case <-s.done:
+	case <-s.life.Done():
 		return nil, ErrStopped
 	}
 }
@@ -76,12 +76,11 @@ func (s *shell) gaveUp(ctx context.Context, name string, w *waiter) error {
 }
 
 func (s *shell) running() error {
-	s.life.Lock()
-	defer s.life.Unlock()
+	started, stopped := s.life.State()
 	switch {
-	case s.stopping:
+	case stopped:
 		return ErrStopped
-	case !s.begun:
+	case !started:
 		return ErrNotStarted
 	}
 	return nil
@@ -224,7 +223,7 @@ func (s *shell) release(ctx context.Context, name string, h *Hold) error {
 		return s.explained(err, name)
 	case <-ctx.Done():
 		return fmt.Errorf("release of lease %q: %w: %w", name, context.Cause(ctx), ErrUnknown)
-	case <-s.done:
+	case <-s.life.Done():
 		if h != nil && h.over() {
 			return nil
 		}

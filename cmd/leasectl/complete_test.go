@@ -134,8 +134,12 @@ func TestSlowReadingsEnd(t *testing.T) {
 	if g.reading != readingTimes*f.timeout {
 		t.Errorf("a reading may take %v", g.reading)
 	}
-	g.options.Hooks = []redis.Hook{endless{}}
-	slow, err := redisstore.New(g.client, g.options)
+	o, err := f.options(g.client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Hooks = []redis.Hook{endless{}}
+	slow, err := redisstore.New(g.client, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,33 +42,19 @@ func main() {
 	os.Exit(execute(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// kept keeps the first error of writing.
-type kept struct {
-	to  io.Writer
-	err error
-}
-
-func (k *kept) Write(p []byte) (int, error) {
-	n, err := k.to.Write(p)
-	if k.err == nil {
-		k.err = err
-	}
-	return n, err
-}
-
 // execute runs one command line and returns the exit code.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	written := &kept{to: stdout}
+	written := &plain.Kept{To: stdout}
 	cmd := newRoot(os.Getenv)
 	cmd.SetArgs(args)
 	cmd.SetOut(&plain.Writer{To: written})
 	cmd.SetErr(&plain.Writer{To: stderr})
 	err := cmd.ExecuteContext(ctx)
 	switch {
-	case errors.Is(written.err, syscall.EPIPE) && (err == nil || errors.Is(err, syscall.EPIPE)):
+	case errors.Is(written.Err, syscall.EPIPE) && (err == nil || errors.Is(err, syscall.EPIPE)):
 		return exitFine // whoever read has enough
 	case err == nil:
-		err = written.err
+		err = written.Err
 	}
 	if err != nil && !errors.Is(err, errFindings) {
 		fmt.Fprintln(cmd.ErrOrStderr(), "leasectl:", oneLine(err))

@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/lease"
 )
 
@@ -23,15 +22,9 @@ heartbeat lives. Never call it at every start: it says that no lease was ever gr
 			if err != nil {
 				return err
 			}
+			f.declared = length
 			return f.with(func(cmd *cobra.Command, g *group, _ []string) error {
-				o := g.options
-				o.Quarantine = length
-				st, err := redisstore.New(g.client, o)
-				if err != nil {
-					return fmt.Errorf("%w: %w", errUsage, err)
-				}
-				defer st.Close()
-				if err := st.BootstrapNamed(cmd.Context(), g.leaders...); err != nil {
+				if err := g.BootstrapNamed(cmd.Context(), g.leaders...); err != nil {
 					return err
 				}
 				if f.json {

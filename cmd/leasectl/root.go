@@ -54,6 +54,7 @@ type flags struct {
 	leaders                                    []string
 	replicas                                   int
 	timeout                                    time.Duration
+	declared                                   time.Duration // the quarantine of bootstrap; 0: the default
 	json                                       bool
 }
 
@@ -102,7 +103,6 @@ func (f *flags) register(fs *pflag.FlagSet, getenv func(string) string) {
 type group struct {
 	*redisstore.Store
 	client  *redis.Client
-	options redisstore.Options
 	reading time.Duration // what a reading of everything may take
 	leaders []string      // of elections; nil: leases are found by their prefix
 }
@@ -129,8 +129,9 @@ func (f *flags) open(cmd *cobra.Command) (*group, error) {
 		return nil, usage(err)
 	}
 	g := &group{client: client, reading: readingTimes * f.timeout}
-	if g.options, err = f.options(client); err == nil {
-		g.Store, err = redisstore.New(client, g.options)
+	options, err := f.options(client)
+	if err == nil {
+		g.Store, err = redisstore.New(client, options)
 	}
 	if err != nil {
 		_ = client.Close()
@@ -150,7 +151,7 @@ func (f *flags) open(cmd *cobra.Command) (*group, error) {
 
 // options are the keys that the flags name.
 func (f *flags) options(client *redis.Client) (redisstore.Options, error) {
-	o := redisstore.Options{OpTimeout: f.timeout, PoolSize: 1, Replicas: f.replicas}
+	o := redisstore.Options{OpTimeout: f.timeout, PoolSize: 1, Replicas: f.replicas, Quarantine: f.declared}
 	switch f.system {
 	case systemElection:
 		if f.leasePrefix != "" {

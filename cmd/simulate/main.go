@@ -57,23 +57,9 @@ func below(out io.Writer) io.Writer {
 	return out
 }
 
-// kept keeps the first error of writing.
-type kept struct {
-	to  io.Writer
-	err error
-}
-
-func (k *kept) Write(p []byte) (int, error) {
-	n, err := k.to.Write(p)
-	if k.err == nil {
-		k.err = err
-	}
-	return n, err
-}
-
 // execute runs one command line and returns the exit code.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	written := &kept{to: stdout}
+	written := &plain.Kept{To: stdout}
 	stdout, stderr = &plain.Writer{To: written}, &plain.Writer{To: stderr}
 	cmd := newRoot()
 	cmd.SetArgs(args)
@@ -81,7 +67,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	cmd.SetErr(stderr)
 	err := cmd.ExecuteContext(ctx)
 	if err == nil { // the help says nothing of it
-		err = written.err
+		err = written.Err
 	}
 	var verdict verdictError
 	switch {

@@ -1,5 +1,7 @@
 package core
 
+import "cmp"
+
 // Defaults (FR-004, FR-006).
 const (
 	Millisecond = int64(1_000_000)
@@ -40,28 +42,19 @@ func (c *Config) Margin() int64 {
 
 // WithDefaults returns c with every zero field set to its default.
 func (c Config) WithDefaults() Config {
-	def := func(v *int64, d int64) {
-		if *v == 0 {
-			*v = d
-		}
-	}
-	def(&c.TTL, TTLDefault)
-	def(&c.Renew, c.TTL/3)
-	def(&c.Discovery, c.TTL/3)
-	def(&c.OpTimeout, c.TTL/10)
-	def(&c.MarginPPM, 10_000)
-	def(&c.MarginMin, 5*Millisecond)
-	def(&c.Stagger, 20*Millisecond)
-	def(&c.Lead, max(25*Millisecond, c.TTL/200))
-	def(&c.HeirGrace, 60*Millisecond)
-	def(&c.LookBudget, 25_000)
-	def(&c.MaxProbe, max(c.Renew/20, 10*Millisecond))
-	if c.Batch == 0 {
-		c.Batch = BatchDefault
-	}
-	if c.StaggerMax == 0 {
-		c.StaggerMax = 6
-	}
+	c.TTL = cmp.Or(c.TTL, TTLDefault)
+	c.Renew = cmp.Or(c.Renew, c.TTL/3)
+	c.Discovery = cmp.Or(c.Discovery, c.TTL/3)
+	c.OpTimeout = cmp.Or(c.OpTimeout, c.TTL/10)
+	c.MarginPPM = cmp.Or(c.MarginPPM, 10_000)
+	c.MarginMin = cmp.Or(c.MarginMin, 5*Millisecond)
+	c.Stagger = cmp.Or(c.Stagger, 20*Millisecond)
+	c.Lead = cmp.Or(c.Lead, max(25*Millisecond, c.TTL/200))
+	c.HeirGrace = cmp.Or(c.HeirGrace, 60*Millisecond)
+	c.LookBudget = cmp.Or(c.LookBudget, 25_000)
+	c.MaxProbe = cmp.Or(c.MaxProbe, max(c.Renew/20, 10*Millisecond))
+	c.Batch = cmp.Or(c.Batch, BatchDefault)
+	c.StaggerMax = cmp.Or(c.StaggerMax, 6)
 	return c
 }
 

@@ -396,7 +396,7 @@ func (c *Core) observeAnswered(in *inflight, a *Answer) {
 		case OutHeld:
 			c.observedHeld(l, in, r)
 		case OutFree:
-			if c.vacancy(l) == nil {
+			if !c.vacated(l) {
 				l.vacant(Vacancy{}) // free before its time, and nobody told
 			}
 			c.fleet.ownedBy(l.session, "")

@@ -21,10 +21,13 @@ func (c *Core) givenBackBy(l *lease, owner string) {
 	l.vacant(Vacancy{Since: c.now.Mono, Owner: owner, GivenBack: true})
 }
 
-// vacancy returns how l, which was granted, came to have no owner; nil if that is not known. A key that is gone before its time was
-// deleted, or given back unheard: when, nobody told.
+// vacated reports whether it is known since when l, which is free, has had no owner. A key that is gone before its time was deleted, or
+// given back unheard: when, nobody told.
+func (c *Core) vacated(l *lease) bool { return l.since != 0 && l.since <= c.now.Mono }
+
+// vacancy returns how l, which was granted, came to have no owner; nil if that is not known.
 func (c *Core) vacancy(l *lease) *Vacancy {
-	if l.since == 0 || l.since > c.now.Mono {
+	if !c.vacated(l) {
 		return nil
 	}
 	return &Vacancy{Since: l.since, Owner: l.heir.id, GivenBack: l.givenBack}

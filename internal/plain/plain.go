@@ -38,6 +38,21 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// Kept writes to another writer and keeps its first error. Not safe for concurrent use.
+type Kept struct {
+	To  io.Writer
+	Err error
+}
+
+// Write is To's.
+func (k *Kept) Write(p []byte) (int, error) {
+	n, err := k.To.Write(p)
+	if k.Err == nil {
+		k.Err = err
+	}
+	return n, err
+}
+
 // special reports whether r may have to be escaped.
 func special(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r > '~' }
 

@@ -69,3 +69,26 @@ func TestWord(t *testing.T) {
 		}
 	}
 }
+
+// says fails as it is told, one error a call.
+type says struct{ errs []error }
+
+func (s *says) Write(p []byte) (int, error) {
+	err := s.errs[0]
+	s.errs = s.errs[1:]
+	return len(p), err
+}
+
+// Of several errors the first is kept, and each is told.
+func TestKeptKeepsTheFirst(t *testing.T) {
+	first := errors.New("first")
+	k := &Kept{To: &says{[]error{nil, first, io.ErrClosedPipe, nil}}}
+	for _, want := range []error{nil, first, io.ErrClosedPipe, nil} {
+		if n, err := k.Write([]byte("xy")); n != 2 || !errors.Is(err, want) {
+			t.Errorf("%d, %v, want %v", n, err, want)
+		}
+	}
+	if !errors.Is(k.Err, first) {
+		t.Errorf("kept is %v", k.Err)
+	}
+}

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -68,28 +69,16 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	text := func(v *string, def string) {
-		if *v == "" {
-			*v = def
-		}
-	}
-	span := func(v *time.Duration, def time.Duration) {
-		if *v == 0 {
-			*v = def
-		}
-	}
 	if !o.ExactKeys {
-		text(&o.LeasePrefix, LeasePrefixDefault)
+		o.LeasePrefix = cmp.Or(o.LeasePrefix, LeasePrefixDefault)
 	}
-	text(&o.NodePrefix, NodePrefixDefault)
-	text(&o.EpochKey, EpochKeyDefault)
-	text(&o.Channel, ChannelDefault)
-	span(&o.FenceTTL, FenceTTLDefault)
-	span(&o.Quarantine, QuarantineDefault)
-	span(&o.OpTimeout, OpTimeoutDefault)
-	if o.PoolSize == 0 {
-		o.PoolSize = PoolSizeDefault
-	}
+	o.NodePrefix = cmp.Or(o.NodePrefix, NodePrefixDefault)
+	o.EpochKey = cmp.Or(o.EpochKey, EpochKeyDefault)
+	o.Channel = cmp.Or(o.Channel, ChannelDefault)
+	o.FenceTTL = cmp.Or(o.FenceTTL, FenceTTLDefault)
+	o.Quarantine = cmp.Or(o.Quarantine, QuarantineDefault)
+	o.OpTimeout = cmp.Or(o.OpTimeout, OpTimeoutDefault)
+	o.PoolSize = cmp.Or(o.PoolSize, PoolSizeDefault)
 	return o
 }
 

@@ -2,14 +2,14 @@ package redistest
 
 import (
 	"context"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/clusternodes"
 )
 
 // shardSize is how many servers a shard of a Clustered has.
@@ -90,59 +90,31 @@ func (c *Clustered) Client() redis.UniversalClient {
 
 // node is a server as another one sees it.
 type node struct {
+	clusternodes.Node
 	server *Server
-	flags  []string
-	owns   bool // the slot
 }
-
-func (n node) is(flag string) bool { return slices.Contains(n.flags, flag) }
 
 // seen is what a server sees of all, nothing where it does not answer.
 func (c *Clustered) seen(by *Server) (nodes []node) {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	text, err := by.hand.ClusterNodes(ctx).Result()
-	if err != nil {
-		return nil
-	}
-	for line := range strings.Lines(text) {
-		words := strings.Fields(line) // ID, address@bus, flags, master, ping, pong, epoch, link, slots
-		if len(words) < 8 {
-			continue
+	reply, _ := by.hand.ClusterNodes(ctx).Result()
+	for _, n := range clusternodes.Read(reply) {
+		if i := slices.IndexFunc(c.Servers, func(s *Server) bool { return s.Addr() == n.Addr }); i >= 0 {
+			nodes = append(nodes, node{n, c.Servers[i]})
 		}
-		addr, _, _ := strings.Cut(words[1], "@")
-		_, port, _ := net.SplitHostPort(addr)
-		i := slices.IndexFunc(c.Servers, func(s *Server) bool { return strconv.Itoa(s.port) == port })
-		if i < 0 {
-			continue
-		}
-		nodes = append(nodes, node{c.Servers[i], strings.Split(words[2], ","), slices.ContainsFunc(words[8:], c.covers)})
 	}
 	return nodes
 }
 
-// covers reports whether the slot is in a range such as 5 or 3-9.
-func (c *Clustered) covers(slots string) bool {
-	from, to, ranged := strings.Cut(slots, "-")
-	if !ranged {
-		to = from
-	}
-	least, err := strconv.ParseInt(from, 10, 64)
-	most, err2 := strconv.ParseInt(to, 10, 64)
-	return err == nil && err2 == nil && least <= c.slot && c.slot <= most
-}
-
-// healthy are those that are neither failed, doubted nor unknown yet.
 func healthy(nodes []node) []node {
-	return slices.DeleteFunc(slices.Clone(nodes), func(n node) bool {
-		return n.is("fail") || n.is("fail?") || n.is("handshake") || n.is("noaddr")
-	})
+	return slices.DeleteFunc(slices.Clone(nodes), func(n node) bool { return !n.Well() })
 }
 
 // owner is whom a server takes for the slot's master.
 func (c *Clustered) owner(by *Server) *Server {
 	for _, n := range healthy(c.seen(by)) {
-		if n.owns && n.is("master") {
+		if n.Owns(c.slot) && n.Is("master") {
 			return n.server
 		}
 	}
@@ -235,7 +207,7 @@ func (c *Clustered) Move() {
 }
 
 func (c *Clustered) replica(s *Server) bool {
-	return slices.ContainsFunc(c.seen(c.voter()), func(n node) bool { return n.server == s && n.is("slave") })
+	return slices.ContainsFunc(c.seen(c.voter()), func(n node) bool { return n.server == s && n.Is("slave") })
 }
 
 // AwaitSettled waits until all servers are well, agree on the slot's master, and both shards have two replicas.
@@ -252,7 +224,7 @@ func (c *Clustered) AwaitSettled() {
 // settled says whether a server serves, and sees all others well, with two replicas in each shard.
 func (c *Clustered) settled(s *Server) bool {
 	all := healthy(c.seen(s))
-	replicas := slices.DeleteFunc(slices.Clone(all), func(n node) bool { return !n.is("slave") })
+	replicas := slices.DeleteFunc(slices.Clone(all), func(n node) bool { return !n.Is("slave") })
 	info, _ := s.hand.ClusterInfo(context.Background()).Result()
 	return len(all) == len(c.Servers) && len(replicas) == 4 && strings.Contains(info, "cluster_state:ok")
 }

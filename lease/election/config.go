@@ -1,6 +1,7 @@
 package election
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -92,27 +93,17 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	text := func(v *string, def string) {
-		if *v == "" {
-			*v = def
-		}
-	}
-	span := func(v *time.Duration, def time.Duration) {
-		if *v == 0 {
-			*v = def
-		}
-	}
-	text(&c.LeaderKey, LeaderKeyDefault)
-	text(&c.HeartbeatPrefix, HeartbeatPrefixDefault)
-	text(&c.EpochKey, EpochKeyDefault)
-	text(&c.Channel, ChannelDefault)
-	span(&c.LeaderTTL, LeaderTTLDefault)
-	span(&c.ElectionInterval, c.LeaderTTL/2)
-	span(&c.HeartbeatInterval, c.LeaderTTL/3)
-	span(&c.StartDelayMax, c.LeaderTTL/3)
-	span(&c.RenewInterval, c.LeaderTTL/3)
-	span(&c.OpTimeout, c.LeaderTTL/10)
-	span(&c.DrainTimeout, c.RenewInterval)
+	c.LeaderKey = cmp.Or(c.LeaderKey, LeaderKeyDefault)
+	c.HeartbeatPrefix = cmp.Or(c.HeartbeatPrefix, HeartbeatPrefixDefault)
+	c.EpochKey = cmp.Or(c.EpochKey, EpochKeyDefault)
+	c.Channel = cmp.Or(c.Channel, ChannelDefault)
+	c.LeaderTTL = cmp.Or(c.LeaderTTL, LeaderTTLDefault)
+	c.ElectionInterval = cmp.Or(c.ElectionInterval, c.LeaderTTL/2)
+	c.HeartbeatInterval = cmp.Or(c.HeartbeatInterval, c.LeaderTTL/3)
+	c.StartDelayMax = cmp.Or(c.StartDelayMax, c.LeaderTTL/3)
+	c.RenewInterval = cmp.Or(c.RenewInterval, c.LeaderTTL/3)
+	c.OpTimeout = cmp.Or(c.OpTimeout, c.LeaderTTL/10)
+	c.DrainTimeout = cmp.Or(c.DrainTimeout, c.RenewInterval)
 	if c.InstanceID == "" {
 		c.InstanceID = lease.GenerateInstanceID()
 	}

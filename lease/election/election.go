@@ -30,6 +30,7 @@ type Election struct {
 	prefix  string
 
 	lead      atomic.Pointer[lease.Hold] // while this member leads and does not stop
+	started   atomic.Bool                // set under g.mu
 	state     atomic.Uint32
 	known     atomic.Pointer[rules.Leadership]
 	stats     stats
@@ -40,11 +41,10 @@ type Election struct {
 	end  context.CancelCauseFunc // ends the contexts of Run
 
 	// Under g.mu.
-	m       *rules.Machine
-	hold    *lease.Hold
-	asked   time.Time // when the last attempt to hold the lease was sent
-	started bool
-	terms   chan *lease.Hold // Run waits for its leaderships here; nil: nobody runs
+	m     *rules.Machine
+	hold  *lease.Hold
+	asked time.Time        // when the last attempt to hold the lease was sent
+	terms chan *lease.Hold // Run waits for its leaderships here; nil: nobody runs
 }
 
 // New makes a member of one election with connections of its own. Nothing runs before Start. The client is only read for its
@@ -75,10 +75,7 @@ func (e *Election) Start(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
-	e.g.mu.Lock()
-	started := e.started // Run starts once more what was started, and its rights are known
-	e.g.mu.Unlock()
-	if !started {
+	if !e.started.Load() { // Run starts once more what was started, and its rights are known
 		if err := e.permitted(ctx); err != nil {
 			return err
 		}
@@ -88,10 +85,9 @@ func (e *Election) Start(ctx context.Context) error {
 	switch {
 	case e.g.closing || e.m.Stopped():
 		return e.over()
-	case e.started:
+	case e.started.Swap(true):
 		return nil
 	}
-	e.started = true
 	e.g.step(e, rules.Input{Kind: rules.Start, Now: e.g.now()})
 	return nil
 }
@@ -113,7 +109,7 @@ func (e *Election) permitted(ctx context.Context) error {
 func (e *Election) Health() lease.Health {
 	h := e.g.keeper.Health()
 	e.g.mu.Lock()
-	started, stopped := e.started, e.g.closing || e.m.Stopped() || e.life.Err() != nil
+	started, stopped := e.started.Load(), e.g.closing || e.m.Stopped() || e.life.Err() != nil
 	leads := e.m.State() == rules.Leader
 	e.g.mu.Unlock()
 	switch {

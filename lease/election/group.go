@@ -13,6 +13,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	rules "github.com/leasestorm/leasestorm/internal/core/election"
+	"github.com/leasestorm/leasestorm/internal/lifetime"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/lease"
 )
@@ -26,13 +27,9 @@ type Group struct {
 	hand   *hand
 	base   time.Time // core.Time is measured from here
 
-	life     sync.Mutex // start and Stop
-	begun    bool
-	stopping bool
-	stopErr  error
-	done     chan struct{}
-	quit     chan struct{} // ends the timer's goroutine
-	workers  sync.WaitGroup
+	life    *lifetime.Lifetime
+	quit    chan struct{} // ends the timer's goroutine
+	workers sync.WaitGroup
 
 	wake chan struct{}
 
@@ -52,7 +49,7 @@ func NewGroup(client redis.UniversalClient, cfg Config) (*Group, error) {
 	g := &Group{
 		cfg:       cfg,
 		base:      time.Now().Add(-1),
-		done:      make(chan struct{}),
+		life:      lifetime.New(),
 		quit:      make(chan struct{}),
 		wake:      make(chan struct{}, 1),
 		elections: map[string]*Election{},
@@ -116,36 +113,21 @@ func (c *Config) startDelay() int64 {
 
 // start begins what all elections share, once.
 func (g *Group) start(ctx context.Context) error {
-	g.life.Lock()
-	defer g.life.Unlock()
-	switch {
-	case g.stopping:
-		return lease.ErrStopped
-	case g.begun:
+	return g.life.Start(lease.ErrStopped, func() error {
+		if err := g.keeper.Start(ctx); err != nil {
+			return err
+		}
+		g.workers.Go(g.keepTime)
+		g.workers.Go(g.hand.work)
 		return nil
-	}
-	if err := g.keeper.Start(ctx); err != nil {
-		return err
-	}
-	g.begun = true
-	g.workers.Go(g.keepTime)
-	g.workers.Go(g.hand.work)
-	return nil
+	})
 }
 
 // Stop withdraws from all elections, as Election.Stop does from one, and waits until Redis has confirmed that leadership was
 // given back. Every call waits for the end and gets the same error.
-func (g *Group) Stop() error {
-	g.life.Lock()
-	if g.stopping {
-		g.life.Unlock()
-		<-g.done
-		return g.stopErr
-	}
-	g.stopping = true
-	begun := g.begun
-	g.life.Unlock()
-	defer close(g.done)
+func (g *Group) Stop() error { return g.life.Stop(g.end) }
+
+func (g *Group) end(begun bool) error {
 	g.mu.Lock()
 	g.closing = true
 	all := slices.Clone(g.order)
@@ -174,8 +156,7 @@ func (g *Group) Stop() error {
 	}
 	g.hand.end()
 	errs = append(errs, g.hand.store.Close())
-	g.stopErr = errors.Join(errs...)
-	return g.stopErr
+	return errors.Join(errs...)
 }
 
 // InstanceID returns this member's ID in all elections.

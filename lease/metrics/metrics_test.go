@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"go.uber.org/zap"
 
+	"github.com/leasestorm/leasestorm/internal/keepertest"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/election"
@@ -73,12 +74,7 @@ func atLeast(n float64) func(float64) bool { return func(v float64) bool { retur
 
 func keeper(t *testing.T, server *redistest.Server) (*lease.Keeper, *prometheus.Registry) {
 	t.Helper()
-	cfg := lease.Config{TTL: time.Second, RenewInterval: 50 * time.Millisecond, Logger: zap.NewNop()}
-	_ = lease.Bootstrap(t.Context(), server.Client(), cfg) // refused of the second, which finds the first one's leases
-	k, err := lease.NewKeeper(server.Client(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := keepertest.New(t, server, lease.Config{TTL: time.Second, RenewInterval: 50 * time.Millisecond, Logger: zap.NewNop()})
 	r := prometheus.NewRegistry()
 	if _, err := Watch(r, k); err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/leasestorm/leasestorm/internal/redistest"
+	"github.com/leasestorm/leasestorm/internal/keepertest"
 	"github.com/leasestorm/leasestorm/lease"
 )
 
@@ -32,30 +32,9 @@ func lines(t *testing.T, b *bytes.Buffer) (all []map[string]any) {
 
 // TestEntriesOfALease: what a keeper logs arrives under the same names.
 func TestEntriesOfALease(t *testing.T) {
-	server := redistest.Start(t)
 	var b bytes.Buffer
-	cfg := lease.Config{TTL: 3 * time.Second, OpTimeout: time.Second, InstanceID: "one",
-		Logger: Logger(slog.NewJSONHandler(&b, nil))}
-	if err := lease.Bootstrap(t.Context(), server.Client(), cfg); err != nil {
-		t.Fatal(err)
-	}
-	k, err := lease.NewKeeper(server.Client(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := k.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	h, err := k.Acquire(t.Context(), "thing")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := h.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := k.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	keepertest.Over(t, lease.Config{TTL: 3 * time.Second, OpTimeout: time.Second, InstanceID: "one",
+		Logger: Logger(slog.NewJSONHandler(&b, nil))})
 	events := map[any]map[string]any{}
 	for _, line := range lines(t, &b) {
 		events[line["event"]] = line

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
+	"github.com/leasestorm/leasestorm/internal/keepertest"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/election"
@@ -55,11 +56,7 @@ func says(t *testing.T, s sdk.ReadOnlySpan, pairs ...string) {
 func keeper(t *testing.T, server *redistest.Server, id string) (*lease.Keeper, *tracetest.SpanRecorder, func()) {
 	t.Helper()
 	cfg := lease.Config{InstanceID: id, TTL: time.Second, RenewInterval: 50 * time.Millisecond, Logger: zap.NewNop()}
-	_ = lease.Bootstrap(t.Context(), server.Client(), cfg) // refused of the second, which finds the first one's leases
-	k, err := lease.NewKeeper(server.Client(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := keepertest.New(t, server, cfg)
 	p, r := recorded(t)
 	stop := Watch(p, k)
 	if err := k.Start(t.Context()); err != nil {
@@ -238,7 +235,8 @@ func TestStop(t *testing.T) {
 	p, r := recorded(t)
 	source := &told{}
 	stop := Watch(p, source)
-	comes, never := over(t), over(t)
+	cfg := lease.Config{Logger: zap.NewNop()}
+	comes, never := keepertest.Over(t, cfg), keepertest.Over(t, cfg)
 	source.f(lease.Event{Kind: lease.EventAcquired, Name: "comes", Hold: comes})
 	go source.f(lease.Event{Kind: lease.EventReleased, Name: "comes", Hold: comes})
 	stop(t.Context())
@@ -261,34 +259,6 @@ type told struct{ f func(lease.Event) }
 
 func (l *told) InstanceID() string                                   { return "one" }
 func (l *told) SubscribeChanges(f func(lease.Event)) (cancel func()) { l.f = f; return func() {} }
-
-// over returns a term that is over.
-func over(t *testing.T) *lease.Hold {
-	t.Helper()
-	server := redistest.Start(t)
-	cfg := lease.Config{Logger: zap.NewNop()}
-	if err := lease.Bootstrap(t.Context(), server.Client(), cfg); err != nil {
-		t.Fatal(err)
-	}
-	k, err := lease.NewKeeper(server.Client(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := k.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	h, err := k.Acquire(t.Context(), "thing")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := h.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := k.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	return h
-}
 
 // TestElections: a leadership is a term of the election's lease, and each election is told its own.
 func TestElections(t *testing.T) {

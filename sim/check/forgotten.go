@@ -1,14 +1,17 @@
 package check
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // What an owner need not know yet: that a foreign hand deleted its key, and that Redis lost its data. Each guarantee asks these, and
 // says with the times that it gives how long that excuses somebody there.
 
 // deletedWithin reports whether the plan deleted the session's key between from and to, ends included.
 func (s *session) deletedWithin(from, to int64) bool {
-	i, _ := slices.BinarySearch(s.deletes, from)
-	return i < len(s.deletes) && s.deletes[i] <= to
+	i, _ := slices.BinarySearchFunc(s.deletes, from, func(inj *injection, at int64) int { return cmp.Compare(inj.start, at) })
+	return i < len(s.deletes) && s.deletes[i].start <= to
 }
 
 // deletedUnknown reports whether the plan deleted the session's key so shortly before t that its owner need not know yet: it
@@ -19,7 +22,8 @@ func (w *world) deletedUnknown(s *session, t int64) bool { return w.deletionKnow
 // deletionKnown is when that owner knows at the latest, 0 if no key was deleted of which it need not know.
 func (w *world) deletionKnown(s *session, t int64) int64 {
 	renewal := int64(w.Renew + w.RenewTimeout)
-	for _, at := range s.deletes {
+	for _, inj := range s.deletes {
+		at := inj.start
 		if at > t || !w.looks(1+len(w.losses)) {
 			return 0
 		}

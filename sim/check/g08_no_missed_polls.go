@@ -227,7 +227,7 @@ func (g *g8) around(by []*injection) string {
 func (g *g8) causes(session string, from, to int64) (by []*injection) {
 	late := g.w.late(from, looksReach)
 	if s := g.w.sessions.find(session); s != nil {
-		for _, inj := range s.deleters { // a deletion has no end
+		for _, inj := range s.deletes { // a deletion has no end
 			if g.w.looks(len(late)) && inj.end == 0 && inj.start <= to && !slices.Contains(late, inj) {
 				by = append(by, inj)
 			}

@@ -324,7 +324,7 @@ func (w *world) process(inj *injection) {
 	case inj.has(fault.Deletes):
 		if inj.session != "" {
 			t := w.session(inj.session)
-			t.deletes, t.deleters = append(t.deletes, inj.start), append(t.deleters, inj)
+			t.deletes = append(t.deletes, inj)
 		}
 	case inj.node == nil && inj.has(fault.Kills):
 		w.looks(looksSorted * len(w.nodes))

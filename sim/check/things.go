@@ -59,17 +59,16 @@ type session struct {
 	takeover *takeover   // G5; nil: it is none
 	sampled  *sampled    // G1's model check; nil: it was not asked for
 
-	terms    []*term
-	term     [1]*term     // room for terms: mostly there is one
-	last     *term        // the term that began last, open or not
-	granted  *grant       // the lease as Redis holds it; nil: nobody is known to
-	before   *grant       // the one before that, of whoever held it; nil: there was none
-	left     span         // when Redis last held one of somebody who was gone, as far as it is over
-	key      key          // G10
-	deletes  []int64      // times at which the plan deleted its key
-	deleters []*injection // that did
-	recent   ring         // of what befell its lease
-	routine  ring         // of its renewals
+	terms   []*term
+	term    [1]*term     // room for terms: mostly there is one
+	last    *term        // the term that began last, open or not
+	granted *grant       // the lease as Redis holds it; nil: nobody is known to
+	before  *grant       // the one before that, of whoever held it; nil: there was none
+	left    span         // when Redis last held one of somebody who was gone, as far as it is over
+	key     key          // G10
+	deletes []*injection // of its key, by the plan
+	recent  ring         // of what befell its lease
+	routine ring         // of its renewals
 }
 
 // grant is a lease as Redis holds it. It is known from a grant until the tap goes down or the key goes.

@@ -8,10 +8,10 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/leasestorm/leasestorm/internal/clusternodes"
 )
 
 // cluster is what a replicated Redis that is a Redis Cluster has in the place of sentinels: two shards of a master and replicas, of which
@@ -231,45 +231,27 @@ func (p *replicated) awaitServing(ctx context.Context, m *member) {
 // seesAll reports whether a server sees all others, and none of them failed.
 func (p *replicated) seesAll(_ context.Context, by *member) bool {
 	all := by.sees()
-	return len(all) == len(p.members) && !slices.ContainsFunc(all, func(words []string) bool {
-		return strings.Contains(words[2], "fail") || words[2] == "handshake" || strings.Contains(words[2], "noaddr")
-	})
+	return len(all) == len(p.members) && !slices.ContainsFunc(all, func(n clusternodes.Node) bool { return !n.Well() })
 }
 
-// sees is what a server tells of each: ID, addresses, flags, master, ping, pong, epoch, link, slots. It is empty if it does not answer.
-func (m *member) sees() (all [][]string) {
+// sees is what a server tells of each. It is empty if it does not answer.
+func (m *member) sees() []clusternodes.Node {
 	ctx, cancel := context.WithTimeout(context.Background(), sentinelAnswer)
 	defer cancel()
 	text, _ := m.client.Load().ClusterNodes(ctx).Result()
-	for l := range strings.Lines(text) {
-		if words := strings.Fields(l); len(words) >= 8 {
-			all = append(all, words)
-		}
-	}
-	return all
+	return clusternodes.Read(text)
 }
 
 // owner is whom a server takes for the master of the leases' slot; nil: it does not say.
 func (p *replicated) owner(by *member) *member {
-	for _, words := range by.sees() {
-		if slices.ContainsFunc(words[8:], p.cluster.covers) {
-			if i := slices.IndexFunc(p.members, func(m *member) bool { return m.bus.id == words[0] }); i >= 0 {
+	for _, n := range by.sees() {
+		if n.Owns(p.cluster.slot) {
+			if i := slices.IndexFunc(p.members, func(m *member) bool { return m.bus.id == n.ID }); i >= 0 {
 				return p.members[i]
 			}
 		}
 	}
 	return nil
-}
-
-// covers reports whether the leases' slot is in a range such as 5 or 3-9.
-func (c *cluster) covers(slots string) bool {
-	from, to, ranged := strings.Cut(slots, "-")
-	if !ranged {
-		to = from
-	}
-	least, err := strconv.ParseInt(from, 10, 64)
-	most, err2 := strconv.ParseInt(to, 10, 64)
-	return err == nil && err2 == nil && least <= c.slot && c.slot <= most
 }
 
 // replace has a replica of the leases' shard take its master's place.

@@ -48,7 +48,7 @@ func init() {
 	on := func(f func(*injection)) injector { return injector{inject: f} }
 	anywhere := func(f func(*injection)) injector { return injector{inject: f, composed: true} }
 	servers := func(f func(*injection)) injector { return injector{inject: f, servers: true} }
-	refuse := injector{inject: (*injection).refuse, embedded: refusesNone, given: othersWrite}
+	refuse := injector{inject: alone((*injection).refuse), embedded: refusesNone, given: othersWrite}
 	injectors = map[fault.Kind]injector{
 		fault.Crash: anywhere((*injection).crash), fault.CrashAll: anywhere((*injection).crashAll),
 		fault.Terminate: anywhere((*injection).terminate), fault.Freeze: anywhere((*injection).freeze),
@@ -59,24 +59,24 @@ func init() {
 		fault.Latency: anywhere((*injection).network), fault.Bandwidth: on((*injection).network),
 		fault.Fragments: on((*injection).network), fault.Flapping: anywhere((*injection).flapping),
 
-		fault.RedisOutage:  {inject: (*injection).redisOutage, given: notToKill, composed: true},
-		fault.RedisRestart: {inject: (*injection).redisOutage, given: notToRestart, composed: true},
-		fault.RedisWipe:    {inject: (*injection).redisWipe, given: notToKill},
-		fault.RedisFlush:   {inject: (*injection).redisFlush, given: "a given Redis may hold other data"},
+		fault.RedisOutage:  {inject: alone((*injection).redisOutage), given: notToKill, composed: true},
+		fault.RedisRestart: {inject: alone((*injection).redisOutage), given: notToRestart, composed: true},
+		fault.RedisWipe:    {inject: alone((*injection).redisWipe), given: notToKill},
+		fault.RedisFlush:   {inject: alone((*injection).redisFlush), given: "a given Redis may hold other data"},
 		fault.RedisFreeze: {
-			inject: (*injection).redisFreeze, composed: true, given: notToStop, embedded: "the embedded Redis is no process of its own",
+			inject: alone((*injection).redisFreeze), composed: true, given: notToStop, embedded: "the embedded Redis is no process of its own",
 		},
 		fault.RedisSlow: {
-			inject: (*injection).redisSlow, composed: true, given: "a given Redis may have other clients, which would wait",
+			inject: alone((*injection).redisSlow), composed: true, given: "a given Redis may have other clients, which would wait",
 			embedded: "the embedded Redis does not run scripts on one thread as Redis does",
 		},
-		fault.RedisLoading: {inject: (*injection).redisLoading, given: notToRestart, embedded: "the embedded Redis loads nothing"},
-		fault.ScriptFlush:  anywhere((*injection).scriptFlush),
+		fault.RedisLoading: {inject: alone((*injection).redisLoading), given: notToRestart, embedded: "the embedded Redis loads nothing"},
+		fault.ScriptFlush:  anywhere(alone((*injection).scriptFlush)),
 		fault.ClientKill: {
-			inject: (*injection).clientKill, composed: true, embedded: "the embedded Redis has no CLIENT KILL",
+			inject: alone((*injection).clientKill), composed: true, embedded: "the embedded Redis has no CLIENT KILL",
 			given: "a given Redis may have other clients, which would lose their connections",
 		},
-		fault.KeyDelete: anywhere((*injection).keyDelete), fault.BeatStale: on((*injection).beatStale),
+		fault.KeyDelete: anywhere(alone((*injection).keyDelete)), fault.BeatStale: on((*injection).beatStale),
 
 		fault.RedisReadOnly: refuse, fault.RedisMemory: refuse, fault.RedisNoPerm: refuse, fault.RedisNoReplicas: refuse,
 		fault.RedisMisconf: refuse,

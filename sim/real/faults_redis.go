@@ -9,8 +9,18 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// alone takes Redis for this fault; another that has it is not disturbed.
-func (inj *injection) alone() bool {
+// alone is f of a fault that has Redis for itself.
+func alone(f func(*injection)) func(*injection) {
+	return func(inj *injection) {
+		if inj.take() {
+			defer inj.done()
+			f(inj)
+		}
+	}
+}
+
+// take takes Redis for this fault; another that has it is not disturbed.
+func (inj *injection) take() bool {
 	ctx, cancel := context.WithTimeout(inj.ctx, turnWithin)
 	defer cancel()
 	if !inj.redis.take(ctx.Done()) {
@@ -53,10 +63,6 @@ const (
 
 // redisOutage kills Redis; it is back, with its data, after For.
 func (inj *injection) redisOutage() {
-	if !inj.alone() {
-		return
-	}
-	defer inj.done()
 	inj.begin()
 	inj.down()
 	inj.redis.halt(inj.ctx)
@@ -66,10 +72,6 @@ func (inj *injection) redisOutage() {
 
 // redisWipe kills Redis; it is back, empty, after For, and then its owner puts the sessions back.
 func (inj *injection) redisWipe() {
-	if !inj.alone() {
-		return
-	}
-	defer inj.done()
 	inj.begin()
 	inj.down()
 	inj.redis.halt(inj.ctx)
@@ -103,20 +105,12 @@ func (inj *injection) answers() {
 }
 
 func (inj *injection) redisFlush() {
-	if !inj.alone() {
-		return
-	}
-	defer inj.done()
 	inj.begin()
 	inj.failed(inj.redis.own().FlushAll(inj.ctx).Err())
 	inj.failed(inj.work.restore(inj.ctx))
 }
 
 func (inj *injection) redisFreeze() {
-	if !inj.alone() {
-		return
-	}
-	defer inj.done()
 	inj.begin()
 	inj.down()
 	inj.failed(inj.redis.server.proc.freeze())
@@ -131,10 +125,6 @@ while os.clock() < till do end
 return 1`
 
 func (inj *injection) redisSlow() {
-	if !inj.alone() {
-		return
-	}
-	defer inj.done()
 	inj.begin()
 	inj.down()
 	client := inj.redis.own().WithTimeout(time.Duration(inj.Ms)*time.Millisecond + time.Minute)
@@ -144,10 +134,6 @@ func (inj *injection) redisSlow() {
 
 // redisLoading restarts Redis with its data so that it takes about Ms to load it, and answers LOADING meanwhile.
 func (inj *injection) redisLoading() {
-	if !inj.alone() {
-		return
-	}
-	defer inj.done()
 	keys, err := inj.redis.compact(inj.ctx)
 	if err != nil {
 		inj.skip(fmt.Sprintf("its data cannot be compacted: %v", err))
@@ -160,19 +146,11 @@ func (inj *injection) redisLoading() {
 }
 
 func (inj *injection) scriptFlush() {
-	if !inj.alone() {
-		return
-	}
-	defer inj.done()
 	inj.begin()
 	inj.failed(inj.redis.own().ScriptFlush(inj.ctx).Err())
 }
 
 func (inj *injection) clientKill() {
-	if !inj.alone() {
-		return
-	}
-	defer inj.done()
 	inj.begin()
 	for _, kind := range []string{"normal", "pubsub"} {
 		inj.failed(inj.redis.own().ClientKillByFilter(inj.ctx, "TYPE", kind, "SKIPME", "yes").Err())
@@ -212,10 +190,6 @@ const (
 
 // keyDelete removes a lease as a foreign hand would.
 func (inj *injection) keyDelete() {
-	if !inj.alone() {
-		return
-	}
-	defer inj.done()
 	if inj.picked() {
 		inj.begin()
 		inj.failed(inj.redis.own().Del(inj.ctx, inj.system.prefix+inj.session).Err())

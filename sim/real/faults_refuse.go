@@ -14,10 +14,6 @@ import (
 
 // refuse has Redis answer reads and refuse writes.
 func (inj *injection) refuse() {
-	if !inj.alone() {
-		return
-	}
-	defer inj.done()
 	if inj.Kind == fault.RedisMisconf {
 		if err := inj.redis.failToSave(inj.ctx); err != nil {
 			inj.skip(fmt.Sprintf("its data can be saved: %v", err))

@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -160,21 +161,16 @@ type Outcome struct {
 }
 
 func (c Config) withDefaults() Config {
-	def := func(d *time.Duration, v time.Duration) {
-		if *d == 0 {
-			*d = v
-		}
-	}
-	def(&c.TTL, 30*time.Second)
-	def(&c.Renew, c.TTL/3)
-	def(&c.Discovery, c.TTL/3)
-	def(&c.OpTimeout, c.TTL/10)
-	def(&c.PollTimeout, min(c.Poll, c.TTL/3))
-	def(&c.Serve, 5*time.Millisecond)
-	def(&c.Start, c.TTL/3)
-	def(&c.Net.Delay, 100*time.Microsecond)
-	def(&c.Net.Jitter, 400*time.Microsecond)
-	def(&c.Clock.Late, 200*time.Microsecond)
+	c.TTL = cmp.Or(c.TTL, 30*time.Second)
+	c.Renew = cmp.Or(c.Renew, c.TTL/3)
+	c.Discovery = cmp.Or(c.Discovery, c.TTL/3)
+	c.OpTimeout = cmp.Or(c.OpTimeout, c.TTL/10)
+	c.PollTimeout = cmp.Or(c.PollTimeout, min(c.Poll, c.TTL/3))
+	c.Serve = cmp.Or(c.Serve, 5*time.Millisecond)
+	c.Start = cmp.Or(c.Start, c.TTL/3)
+	c.Net.Delay = cmp.Or(c.Net.Delay, 100*time.Microsecond)
+	c.Net.Jitter = cmp.Or(c.Net.Jitter, 400*time.Microsecond)
+	c.Clock.Late = cmp.Or(c.Clock.Late, 200*time.Microsecond)
 	if c.New == nil {
 		c.New = func(cc core.Config) Machine { return core.New(cc) }
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -32,17 +33,8 @@ type Quotas struct {
 }
 
 func (q Quotas) withDefaults() Quotas {
-	for _, f := range []struct {
-		value *int
-		def   int
-	}{
-		{&q.StartRate, StartRateDefault}, {&q.StartRateAll, StartRateAllDefault}, {&q.Backlog, BacklogDefault},
-		{&q.BacklogAll, BacklogAllDefault},
-	} {
-		if *f.value == 0 {
-			*f.value = f.def
-		}
-	}
+	q.StartRate, q.StartRateAll = cmp.Or(q.StartRate, StartRateDefault), cmp.Or(q.StartRateAll, StartRateAllDefault)
+	q.Backlog, q.BacklogAll = cmp.Or(q.Backlog, BacklogDefault), cmp.Or(q.BacklogAll, BacklogAllDefault)
 	return q
 }
 

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,34 +85,18 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	text := func(v *string, d string) {
-		if *v == "" {
-			*v = d
-		}
-	}
-	span := func(v *time.Duration, d time.Duration) {
-		if *v == 0 {
-			*v = d
-		}
-	}
-	text(&o.KeyPrefix, KeyPrefixDefault)
-	text(&o.Leases.LeasePrefix, LeasePrefixDefault)
-	text(&o.Leases.NodePrefix, o.KeyPrefix+"node:")
-	text(&o.Leases.EpochKey, o.KeyPrefix+"epoch")
-	text(&o.Leases.Channel, o.KeyPrefix+"leases")
-	span(&o.Leases.TTL, lease.TTLDefault)
-	span(&o.Leases.Quarantine, o.Leases.TTL)
-	span(&o.Retention, RetentionDefault)
-	span(&o.OpTimeout, OpTimeoutDefault)
-	if o.PoolSize == 0 {
-		o.PoolSize = PoolSizeDefault
-	}
-	if o.Batches == 0 {
-		o.Batches = o.PoolSize
-	}
-	if o.DeadLetters == 0 {
-		o.DeadLetters = DeadLettersDefault
-	}
+	o.KeyPrefix = cmp.Or(o.KeyPrefix, KeyPrefixDefault)
+	o.Leases.LeasePrefix = cmp.Or(o.Leases.LeasePrefix, LeasePrefixDefault)
+	o.Leases.NodePrefix = cmp.Or(o.Leases.NodePrefix, o.KeyPrefix+"node:")
+	o.Leases.EpochKey = cmp.Or(o.Leases.EpochKey, o.KeyPrefix+"epoch")
+	o.Leases.Channel = cmp.Or(o.Leases.Channel, o.KeyPrefix+"leases")
+	o.Leases.TTL = cmp.Or(o.Leases.TTL, lease.TTLDefault)
+	o.Leases.Quarantine = cmp.Or(o.Leases.Quarantine, o.Leases.TTL)
+	o.Retention = cmp.Or(o.Retention, RetentionDefault)
+	o.OpTimeout = cmp.Or(o.OpTimeout, OpTimeoutDefault)
+	o.PoolSize = cmp.Or(o.PoolSize, PoolSizeDefault)
+	o.Batches = cmp.Or(o.Batches, o.PoolSize)
+	o.DeadLetters = cmp.Or(o.DeadLetters, DeadLettersDefault)
 	return o
 }
 

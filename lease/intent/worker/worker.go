@@ -13,6 +13,7 @@ import (
 
 	leasecore "github.com/leasestorm/leasestorm/internal/core"
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
+	"github.com/leasestorm/leasestorm/internal/lifetime"
 	"github.com/leasestorm/leasestorm/internal/membership"
 	"github.com/leasestorm/leasestorm/internal/ready"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
@@ -40,12 +41,8 @@ type Worker struct {
 	up        atomic.Bool           // Start has returned nil
 	unwritten atomic.Pointer[error] // what kept Redis from the last write of a session's state; of nil: nothing did
 
-	life     sync.Mutex // Start and Stop
-	begun    bool
-	stopping bool
-	stopErr  error
-	done     chan struct{}
-	drained  chan core.Effect // what a drain has left
+	life    *lifetime.Lifetime
+	drained chan core.Effect // what a drain has left
 
 	inbox inbox
 
@@ -66,7 +63,7 @@ func New(client redis.UniversalClient, cfg Config) (*Worker, error) {
 	}
 	w := &Worker{
 		cfg: cfg, store: st, base: time.Now().Add(-1), machine: core.New(cfg.core(st.Options().OpTimeout)), jobs: map[string]*job{},
-		capacity: make(chan struct{}, 1), kick: make(chan struct{}, 1), done: make(chan struct{}), drained: make(chan core.Effect, 1),
+		capacity: make(chan struct{}, 1), kick: make(chan struct{}, 1), life: lifetime.New(), drained: make(chan core.Effect, 1),
 	}
 	w.inbox.wake = make(chan struct{}, 1)
 	w.ctx, w.cancel = context.WithCancel(context.Background())
@@ -97,14 +94,10 @@ func (w *Worker) InstanceID() string { return w.cfg.InstanceID }
 // first, or call Run in a goroutine. Errors: ErrOtherWorker, those of lease.Keeper.Start, an ACL that denies what is needed, or that of
 // ctx with what went wrong last.
 func (w *Worker) Start(ctx context.Context) error {
-	w.life.Lock()
-	defer w.life.Unlock()
-	switch {
-	case w.stopping:
-		return ErrStopped
-	case w.begun:
-		return nil
-	}
+	return w.life.Start(ErrStopped, func() error { return w.begin(ctx) })
+}
+
+func (w *Worker) begin(ctx context.Context) error {
 	if err := w.keeper.Start(ctx); err != nil {
 		return w.store.Explain(ctx, err)
 	}
@@ -113,7 +106,6 @@ func (w *Worker) Start(ctx context.Context) error {
 	} else if err != nil {
 		return w.store.Explain(ctx, err)
 	}
-	w.begun = true
 	w.up.Store(true)
 	w.capacity <- struct{}{}
 	w.loops.Go(w.loop)
@@ -132,7 +124,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	select {
 	case <-ctx.Done():
-	case <-w.done:
+	case <-w.life.Done():
 	}
 	return w.Stop()
 }
@@ -155,34 +147,27 @@ func (w *Worker) Health() lease.Health {
 // one until it has confirmed the releases (Store.Leases.DrainTimeout), and one to sign off. What it has not said by then is left: the
 // leases expire within their TTL, and other workers end the sessions. Every call waits for the end and gets the same error: ErrStuck
 // if a pipeline did not return; lease.ErrUnknown with what Redis said if it did not confirm, and lease.ErrRefused if it refused.
-func (w *Worker) Stop() error {
-	w.life.Lock()
-	if w.stopping {
-		w.life.Unlock()
-		<-w.done
-		return w.stopErr
-	}
-	w.stopping = true
-	begun := w.begun
-	w.life.Unlock()
-	defer close(w.done)
+func (w *Worker) Stop() error { return w.life.Stop(w.end) }
+
+func (w *Worker) end(begun bool) error {
 	w.bus.Close() // what a read under way would bring is another's to begin
+	var err error
 	if begun {
 		w.post(core.Event{Kind: core.EvDrain})
-		w.stopErr = w.leftBehind(<-w.drained)
+		err = w.leftBehind(<-w.drained)
 	}
 	w.cancel()
 	w.inbox.close()
 	w.loops.Wait()
-	if err := w.keeper.Stop(); w.stopErr == nil {
-		w.stopErr = err
+	if kept := w.keeper.Stop(); err == nil {
+		err = kept
 	}
 	_ = w.member.SignOff(context.Background()) // it says so
 	w.store.Close()
-	if !errors.Is(w.stopErr, ErrStuck) {
+	if !errors.Is(err, ErrStuck) {
 		w.tasks.Wait()
 	}
-	return w.stopErr
+	return err
 }
 
 // unconfirmed is an error of a Redis that has not confirmed: what it did is not known.
