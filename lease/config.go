@@ -78,7 +78,8 @@ type Config struct {
 	// long as none goes on at an old master, one that lives on while a replica takes its place. Otherwise what an instance is
 	// answered counts once a majority of all nodes has it, and one owner is promised whatever becomes of masters; where fewer nodes
 	// than that are together, nobody owns anything. 2 is what to use: with 1 both nodes are needed, with 3 three of four. On a cluster
-	// it is the replicas of the leases' shard. docs/replicas.md.
+	// it is the replicas of the leases' shard. Start refuses where more acknowledge; of those that are attached later Health's reason
+	// and the log tell, within a TTL. docs/replicas.md.
 	Replicas int
 
 	// Logger gets one entry for every acquire, renewal, release and loss, success or failure (FR-019 to FR-022; docs/log.md lists

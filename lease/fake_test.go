@@ -53,6 +53,19 @@ type fakeStore struct {
 	// says whether Redis did it all the same.
 	mu    sync.Mutex
 	fault func(op *core.Op) (lost, executed bool)
+	many  error // what is said of the number of replicas
+}
+
+func (f *fakeStore) tooMany(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.many = err
+}
+
+func (f *fakeStore) Surplus(context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.many
 }
 
 func (f *fakeStore) set(fault func(op *core.Op) (lost, executed bool)) {

@@ -109,7 +109,7 @@ type bar struct {
 // health is Health of Keeper and Manager. It is safe for concurrent use and asks nobody.
 func (s *shell) health() Health {
 	now := time.Now()
-	h := Health{State: HealthOK, Reason: "leases are granted" + s.deaf.text()}
+	h := Health{State: HealthOK, Reason: "leases are granted" + s.deaf.text() + s.surplusText()}
 	if got := s.source.got.Load(); got != nil {
 		h.Skipped, h.SkippedNames = got.skipped, got.names
 	}

@@ -26,6 +26,7 @@ type store interface {
 	Permitted(ctx context.Context, use redisstore.Use) error
 	Line(ctx context.Context, use redisstore.Use) string
 	CheckQuarantine(ctx context.Context) error
+	Surplus(ctx context.Context) error
 	Unused(ctx context.Context) bool
 	TooShort(needs, agreed time.Duration) error
 	CheckLease(name string) error
@@ -50,6 +51,7 @@ type shell struct {
 	trouble   trouble
 	unchecked atomic.Bool // Redis was away when it was to be checked
 	deaf      deaf
+	surplus   atomic.Pointer[string] // more replicas acknowledge than configured: how many; nil: as far as is known they do not
 
 	// What Health reads.
 	alive       atomic.Bool  // started
@@ -153,6 +155,9 @@ func (s *shell) begin(ctx context.Context) error {
 	}
 	s.workers.Go(func() { s.store.Subscribe(s.ctx, s.heard, s.subscribed) })
 	s.workers.Go(s.loop)
+	if s.cfg.Replicas > 0 {
+		s.workers.Go(s.countReplicas)
+	}
 	s.event(core.Event{Kind: core.EvStart})
 	return nil
 }

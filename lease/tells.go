@@ -175,8 +175,11 @@ func (s *shell) announce(t *core.Tell, h *Hold) {
 				message += "; " + declare
 			}
 			entry := logEntry{level: at, at: s.time(t.At), message: message, tell: *t}
-			if t.Kind == core.TellLost && t.Cause == core.CauseExpired {
+			switch {
+			case t.Kind == core.TellLost && t.Cause == core.CauseExpired:
 				entry.tell.Text = s.unrenewed()
+			case t.Kind == core.TellSilent || t.Kind == core.TellUncertain && t.Cause == core.CauseNoAnswer:
+				entry.tell.Text = s.unreached(t.Text)
 			}
 			s.logs.put(entry)
 		}

@@ -134,6 +134,15 @@ func (s *shell) unrenewed() string {
 	return strings.TrimPrefix(f.err.Error(), ErrRefused.Error()+": ")
 }
 
+// unreached adds to what the core says of an attempt what the way to Redis said last: that an answer is missing is known before why.
+func (s *shell) unreached(text string) string {
+	f := s.trouble.present(0, time.Now())
+	if f.err == nil || isRefused(f.err) || strings.Contains(f.err.Error(), text) {
+		return text
+	}
+	return text + because(f.err)
+}
+
 func (t *trouble) of(kind core.OpKind) failure {
 	t.mu.Lock()
 	defer t.mu.Unlock()

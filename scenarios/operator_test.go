@@ -22,11 +22,9 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// Which guarantees decide: G1, G2 and G3, which an operator's hand must leave whole whatever it does. The others it may disturb by what
-// it is for. A lease that is fenced off has nobody until it expires (G5, G8); what is given back moves in a fleet at rest (G6, G7), and
-// may be released again while it is handed over (G13). Its commands count as those of the node whose line it uses (G14). G10 holds each
-// change of a key against an instance, and a hand is none: to fence off looks to it like a grant over a lease that has not expired, and
-// like one without an end, since what is shown of KEEPTTL names none.
+// Which guarantees decide: G1, G2, G3 and G10, which an operator's hand must leave whole whatever it does. The others it may disturb by
+// what it is for. A lease that is fenced off has nobody until it expires (G5, G8); what is given back moves in a fleet at rest (G6, G7),
+// and may be released again while it is handed over (G13). Its commands count as those of the node whose line it uses (G14).
 var _ = Describe("An operator releases leases while everything breaks", Label("leasectl"), func() {
 	It("and no lease has two owners, whether its owner gave it back or was fenced off", func(ctx SpecContext) {
 		o := newOperator()
@@ -46,7 +44,7 @@ var _ = Describe("An operator releases leases while everything breaks", Label("l
 				{At: settled + 150*time.Second, Kind: fault.Freeze, Target: "node-1", For: ttl},
 				{At: settled + 170*time.Second, Kind: fault.RedisOutage, For: 10 * time.Second},
 			},
-		}, "G1", "G2", "G3")
+		}, "G1", "G2", "G3", "G10")
 		stop()
 		AddReportEntry("what the operator did", o.String())
 		Expect(o.odd).To(BeEmpty(), "commands that ended otherwise than a storm explains")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,6 +36,7 @@ type ended struct {
 	Owner  string `json:"owner,omitempty"` // who had it
 	Fence  int64  `json:"fence,omitempty"` // of that term
 	Now    string `json:"now,omitempty"`   // who has it now
+	Named  string `json:"named,omitempty"` // whom its key names, where it is not known that as many replicas acknowledged that as count
 	TTLMs  int64  `json:"ttlMs,omitempty"` // of a lease that was fenced off
 	TookMs int64  `json:"tookMs"`
 	Text   string `json:"text,omitempty"` // what went wrong
@@ -169,8 +171,11 @@ func markerHere() string {
 func (e *ended) line() string {
 	name, took := plain.Name(e.Lease), (time.Duration(e.TookMs) * time.Millisecond).String()
 	now := "; free"
-	if e.Now != "" {
+	switch {
+	case e.Now != "":
 		now = "; now " + plain.Name(e.Now) + "'s"
+	case e.Named != "":
+		now = "; its key names " + plain.Name(e.Named) + ", which too few replicas acknowledged to count"
 	}
 	switch e.Result {
 	case endFree:
@@ -216,7 +221,22 @@ func (r *releasing) run(ctx context.Context, names []string, fence int64) ([]*en
 			t.end.Text = "still " + plain.Name(t.Owner) + "'s under fence " + fenceText(t.Fence)
 		}
 	}
+	r.doubt(ctx, ends)
 	return ends, err
+}
+
+// doubt takes back who has a lease now where that is not known to count: a key names whoever the master gave it to, also while too few
+// replicas acknowledge that.
+func (r *releasing) doubt(ctx context.Context, ends []*ended) {
+	if !slices.ContainsFunc(ends, func(e *ended) bool { return e.Now != "" }) {
+		return
+	}
+	if have, need, err := r.g.Acknowledged(ctx); err == nil && have >= need {
+		return
+	}
+	for _, e := range ends {
+		e.Now, e.Named = "", e.Now
+	}
 }
 
 func holderText(h *redisstore.Holding) string {

@@ -106,6 +106,25 @@ func (b *behind) signal(owner string, s syscall.Signal) {
 	}
 }
 
+// acknowledged holds what the last line of a release goes by.
+func (b *behind) acknowledged(when string, least, need int) {
+	b.t.Helper()
+	store, err := redisstore.New(b.Client(), redisstore.Options{Quarantine: 2 * time.Second, Replicas: 2, OpTimeout: time.Second})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer func() { _ = store.Close() }()
+	r := &releasing{g: &group{Store: store}}
+	end := &ended{Lease: b.lease, Result: endFreed, Owner: "a", Now: "b"}
+	r.doubt(b.t.Context(), []*ended{end})
+	if counts := least >= need; (end.Now == "b") != counts || (end.Named == "b") == counts || strings.Contains(end.line(), "now b's") != counts {
+		b.t.Errorf("%s: %s", when, end.line())
+	}
+	if have, wanted, err := store.Acknowledged(b.t.Context()); err != nil || have < least || have >= need && least < need || wanted != need {
+		b.t.Errorf("%s: %d of %d acknowledge, %v", when, have, wanted, err)
+	}
+}
+
 // What leasectl does behind Sentinel, of a fleet whose Replicas is set: it finds the master, says what acknowledges, and a lease of an owner
 // that hangs is fenced off there, before and after a failover and without a majority. No lease has two owners (G1).
 func TestBehindSentinelWithReplicas(t *testing.T) {
@@ -131,6 +150,7 @@ func TestBehindSentinelWithReplicas(t *testing.T) {
 	hang := func(s syscall.Signal) { b.signal(owner, s) }
 	release := []string{"release", "--within", "200ms", "--replicas", "2", b.lease}
 	b.ends(exitFine, []string{"release", "--replicas", "2", b.lease}, "no longer "+owner+"'s")
+	b.acknowledged("with both replicas", 1, 1)
 	owner = b.owned("")
 	hang(syscall.SIGSTOP)
 	b.ends(exitFine, release, "did not give it back within 200ms; fenced off", "fenced off from "+owner+", and expired")
@@ -158,10 +178,19 @@ func TestBehindSentinelWithReplicas(t *testing.T) {
 			s.Kill()
 		}
 	}
+	b.acknowledged("without replicas", 0, 1)
 	b.finds([]string{"--replicas", "2"}, "replicas", "persistence")
 	b.finds(nil, "persistence", "replicas")
 	hang(syscall.SIGSTOP)
-	b.ends(exitFine, release, redisstore.ErrUnacknowledged.Error(), "a failover may undo it", "fenced off from "+owner+", and expired")
+	text, code := b.run(release...)
+	for _, w := range []string{redisstore.ErrUnacknowledged.Error(), "a failover may undo it", "fenced off from " + owner + ", and expired"} {
+		if code != exitFine || !strings.Contains(text, w) {
+			t.Errorf("without a majority release ends with %d and does not say %q: %s", code, w, text)
+		}
+	}
+	if strings.Contains(text, "; now ") { // what nobody acknowledged
+		t.Errorf("without a majority somebody is said to have the lease: %s", text)
+	}
 	b.ends(-1, []string{"status"}, "1 must acknowledge what counts, and 0 do: nothing is granted or renewed")
 	hang(syscall.SIGCONT)
 	for _, cmd := range b.nodes {

@@ -97,7 +97,7 @@ func told(rows [][]string, text string) bool {
 }
 
 // reasoning are the functions whose texts are, or become, the reason of a Health.
-var reasoning = []string{"Health", "health", "barred", "ungranting"}
+var reasoning = []string{"Health", "health", "barred", "ungranting", "surplusText"}
 
 // troubles are the texts in a file of the library or the node that the runbook has to have.
 func (s source) troubles() (all []string) {

@@ -116,7 +116,7 @@ func judgeReplicas(info map[string]string, replicas int) []Finding {
 	switch n := acknowledging(info); {
 	case n > replicas:
 		err := fmt.Errorf("%w: %d acknowledge and Replicas is %d, so two masters could both have a majority; set it to %d in every "+
-			"instance", ErrReplicas, n, replicas, n)
+			"instance, or end for good what is too many", ErrReplicas, n, replicas, n)
 		return []Finding{{Name: "replicas", What: fmt.Sprintf("%d replicas acknowledge and Replicas is %d", n, replicas),
 			Consequence: "two masters could both have a majority", Mend: fmt.Sprintf("set Replicas to %d in every instance", n), Err: err}}
 	case n < replicas:
@@ -125,6 +125,21 @@ func judgeReplicas(info map[string]string, replicas int) []Finding {
 			Consequence: fmt.Sprintf("what counts needs %d of them", o.acks()), Mend: "start the others, and look at their logs"}}
 	}
 	return nil
+}
+
+// Surplus asks whether more replicas acknowledge now than Options.Replicas, and returns ErrReplicas then. Any other error says that it is
+// not known. It is one command, and needs no right that Check does not.
+func (s *Store) Surplus(ctx context.Context) error {
+	server, err := s.server(ctx)
+	if err != nil {
+		return err
+	}
+	text, err := server.Info(ctx, "replication").Result()
+	if err != nil {
+		return err
+	}
+	_, err = verdict(judgeReplicas(parseInfo(text), s.wire.opt.Replicas))
+	return err
 }
 
 func judgeVersion(info map[string]string) []Finding {

@@ -114,6 +114,32 @@ func (s *Store) FenceOff(ctx context.Context, by string, h Holding) (fence int64
 	return fence, nil
 }
 
+// Acknowledged reports how many replicas have all that the server has done by now, and how many must have what counts: 0, 0 where that is
+// none. It writes nothing: a connection waits for what was done by its last command, whoever did it.
+func (s *Store) Acknowledged(ctx context.Context) (have, need int, err error) {
+	epoch, err := s.epoch(ctx)
+	if err != nil {
+		return 0, 0, diagnose(err)
+	}
+	if need = acksOf(epoch); need == 0 {
+		return 0, 0, nil
+	}
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	server, err := s.server(ctx)
+	if err != nil {
+		return 0, need, diagnose(err)
+	}
+	pipe := server.Pipeline()
+	pipe.Get(ctx, s.wire.opt.EpochKey)
+	acked := pipe.Do(ctx, "WAIT", need, Patience(s.wire.opt.OpTimeout).Milliseconds())
+	_, _ = pipe.Exec(ctx)
+	if have, err = acked.Int(); err != nil {
+		return 0, need, diagnose(err)
+	}
+	return have, need, nil
+}
+
 func fencedOff(done *redis.Cmd, h *Holding) (fence int64, err error) {
 	reply, err := done.Slice()
 	if err != nil {

@@ -55,6 +55,7 @@ type master struct {
 	cancel  context.CancelFunc
 	doubted chan struct{}
 	client  *redis.Client // on these connections
+	mute    mute
 
 	mu    sync.Mutex
 	begun uint64 // dials
@@ -96,7 +97,7 @@ func (m *master) connect(ctx context.Context, network, addr string) (net.Conn, e
 	m.begun++
 	turn := m.begun
 	m.mu.Unlock()
-	conn, err := m.dial(ctx, network, addr)
+	conn, err := m.reach(ctx, network, addr)
 	if err != nil { // nothing was sent, whatever the sentinels' client calls it
 		return nil, &net.OpError{Op: "dial", Net: network, Err: respguard.Coded(err)}
 	}

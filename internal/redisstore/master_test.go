@@ -142,6 +142,34 @@ func TestSwitchIsHeard(t *testing.T) { // G1
 	}
 }
 
+// Who has no connection, and no sentinel to ask for another, is told that before the time of the op is over, and of those that can tell it
+// which they are. One that hangs has no error of its own.
+func TestMuteSentinelsAreNamed(t *testing.T) {
+	n := newNamed(t)
+	opt := redisstore.Options{OpTimeout: 300 * time.Millisecond}
+	s, _ := bootstrapped(t, n.client(), opt)
+	broken := func(what string, words ...string) {
+		n.old.Do("CLIENT", "KILL", "TYPE", "normal")
+		within(t, 30*time.Second, what, func() bool {
+			begin := time.Now()
+			a := s.Do(t.Context(), &core.Op{Kind: core.OpObserve})
+			if a.Failure == core.FailNone {
+				t.Fatalf("%s: answered", what)
+			}
+			return a.Failure == core.FailUnsent && time.Since(begin) < opt.OpTimeout &&
+				strings.Contains(a.Text, "no sentinel answers: "+strings.Join(words, ""))
+		})
+	}
+	n.speaker.Freeze()
+	broken("one that hangs")
+	n.speaker.Thaw()
+	within(t, 30*time.Second, "it answers again", func() bool {
+		return s.Do(t.Context(), &core.Op{Kind: core.OpObserve}).Failure == core.FailNone
+	})
+	n.speaker.Kill()
+	broken("one that has ended", "dial tcp ", n.speaker.Addr(), ": ")
+}
+
 // Sentinels that do not answer are no reason to leave a master that does.
 func TestSilentSentinels(t *testing.T) {
 	n := newNamed(t)

@@ -184,8 +184,16 @@ func TestSetReplicas(t *testing.T) { // G1, G9
 	if _, _, err := with(1).SetReplicas(t.Context()); !errors.Is(err, redisstore.ErrReplicas) {
 		t.Errorf("lowered while two replicas acknowledge: %v", err)
 	}
+	for replicas, want := range map[int]error{1: redisstore.ErrReplicas, 2: nil, 3: nil} { // as an instance that runs asks
+		if err := with(replicas).Surplus(t.Context()); !errors.Is(err, want) {
+			t.Errorf("two replicas acknowledge and %d are configured: %v, want %v", replicas, err, want)
+		}
+	}
 	second.Do("REPLICAOF", "NO", "ONE")
 	r.await("the second replica has ended", func() bool { return !strings.Contains(r.info(), "connected_slaves:2") })
+	if err := with(1).Surplus(t.Context()); err != nil {
+		t.Errorf("the second replica has ended: %v", err)
+	}
 
 	// An epoch that another began meanwhile is not touched. What reads the epoch has a word less than the change.
 	hook := &before{name: "evalsha", words: 8, do: func() {

@@ -104,7 +104,8 @@ func (s *scrapes) input() (all []map[string]string) {
 	return all
 }
 
-// faults are what each alert is for. Each asks in peace first, and last when the fault has done what it does.
+// faults are what each alert is for, of elections too where a word follows its name. Each asks in peace first, and last when the fault has
+// done what it does.
 var faults = map[string]func(t *testing.T, s *scrapes){
 	"LeasestormInstanceUnfit": func(t *testing.T, s *scrapes) {
 		server := redistest.Start(t)
@@ -115,6 +116,26 @@ var faults = map[string]func(t *testing.T, s *scrapes){
 		await(t, s.r, "instance_health{state=silent}", exactly(1))
 		s.ask(3)
 		server.Thaw()
+	},
+	"LeasestormInstanceUnfit elected": func(t *testing.T, s *scrapes) {
+		server := redistest.Start(t)
+		elected(t, server, s, "one")
+		await(t, s.r, "election_health{election=sovereign:leader,state=ok}", exactly(1))
+		s.ask(3)
+		server.Freeze()
+		await(t, s.r, "election_health{election=sovereign:leader,state=silent}", exactly(1))
+		s.ask(3)
+		server.Thaw()
+	},
+	"LeasestormRedisLostData elected": func(t *testing.T, s *scrapes) {
+		server := redistest.Start(t)
+		elected(t, server, s, "one")
+		await(t, s.r, "election_health{election=sovereign:leader,state=ok}", exactly(1))
+		s.ask(3)
+		server.Kill()
+		server.Restart(true)
+		await(t, s.r, "election_health{election=sovereign:leader,state=quarantine}", exactly(1))
+		s.ask(1)
 	},
 	"LeasestormInstanceUnheard": func(t *testing.T, s *scrapes) { // it hangs, or its process has ended
 		_, s.r = keeper(t, redistest.Start(t))
@@ -277,18 +298,24 @@ func TestAlerts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	alerts := map[string]bool{}
 	for _, a := range rules(t) {
-		t.Run(a.Alert, func(t *testing.T) {
+		if alerts[a.Alert] = true; faults[a.Alert] == nil {
+			t.Errorf("no fault makes %s fire", a.Alert)
+		}
+	}
+	for name, fault := range faults {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			fault := faults[a.Alert]
-			if fault == nil {
-				t.Fatal("no fault makes it fire")
+			alert, _, _ := strings.Cut(name, " ")
+			if !alerts[alert] {
+				t.Fatal("there is no such alert")
 			}
 			s := &scrapes{t: t}
 			fault(t, s)
 			fires := func(minute int, samples []map[string]any) map[string]any {
 				return map[string]any{"eval_time": fmt.Sprint(minute, "m"), "exp_samples": samples,
-					"expr": fmt.Sprintf(`count(ALERTS{alertname=%q, alertstate="firing"})`, a.Alert)}
+					"expr": fmt.Sprintf(`count(ALERTS{alertname=%q, alertstate="firing"})`, alert)}
 			}
 			text, err := yaml.Marshal(map[string]any{
 				"rule_files": []string{file}, "evaluation_interval": "1m",

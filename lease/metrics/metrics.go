@@ -23,6 +23,8 @@
 //	leasestorm_poll_seconds                       how long they took
 //
 //	leasestorm_election_leader                    1 while this member leads
+//	leasestorm_election_health{state}             1 for the state that the member's Health tells, 0 for the others
+//	leasestorm_election_blocked_seconds           as leasestorm_instance_blocked_seconds
 //	leasestorm_election_leaderships_total         leaderships that this member won
 //	leasestorm_election_leaderships_lost_total    leaderships of it that ended, also those that it gave back
 //	leasestorm_election_attempts_failed_total     attempts that won none
@@ -240,17 +242,22 @@ func (l *leases) Collect(ch chan<- prometheus.Metric) {
 	held, uncertain := l.standing()
 	ch <- gauge(heldDesc, float64(held))
 	ch <- gauge(uncertainDesc, float64(uncertain))
-	h, blocked := l.source.Health(), 0.0
+	tellHealth(ch, healthDesc, blockedDesc, l.source.Health())
+}
+
+// tellHealth tells the state, of all that there are, and how much longer it bars.
+func tellHealth(ch chan<- prometheus.Metric, state, barred *prometheus.Desc, h lease.Health) {
+	blocked := 0.0
 	if h.State == lease.HealthQuarantine || h.State == lease.HealthClock {
 		blocked = max(0, time.Until(h.Until).Seconds())
 	}
-	ch <- gauge(blockedDesc, blocked)
+	ch <- gauge(barred, blocked)
 	for s := range lease.HealthStates() {
 		value := 0.0
 		if s == h.State {
 			value = 1
 		}
-		ch <- gauge(healthDesc, value, s.String())
+		ch <- gauge(state, value, s.String())
 	}
 }
 

@@ -36,6 +36,8 @@ type key struct {
 	byName        map[string]*said // of these all but the last few
 	effects       effects          // with replicas
 	over          bool             // it was given while another's lasted; its fence says whether that may be
+	end           int64            // as last shown, which may be earlier than until; 0: none
+	hand          bool             // an operator has just taken it, and its fence is to be shown
 }
 
 // said is what an instance last said about a lease.
@@ -128,16 +130,17 @@ func (g *g10) event(e *history.Event) {
 
 func (g *g10) granted(k *key, e *history.Event) {
 	k.by(e.Instance).granted = e.T
+	k.hand = g.byHand(k, e)
 	if k.known && k.holder != "" && e.Reason != snapshotReason && !k.stale {
 		g.changes[k.holder]++
-		if k.holder != e.Instance && !g.w.twoOwners(k.session, e.T) && !g.asserted(k) && (k.until == 0 || k.until > e.T+expirySlack) {
+		if k.holder != e.Instance && !g.w.twoOwners(k.session, e.T) && !g.asserted(k) && !k.hand && (k.until == 0 || k.until > e.T+expirySlack) {
 			g.broke(k.session, "at %s Redis gave the lease of session %s to %s although %s held it until %s: the acquisition did not "+
 				"look whether it was free", clock(e.T), k.session.id, g.who(e.Instance), g.who(k.holder), clock(k.until))
 		}
 	}
 	k.stale = e.Reason == snapshotReason && !k.store.beside && g.w.failedOver(e.T)
 	k.effect(e, e.Instance)
-	k.known, k.holder, k.since, k.until = true, e.Instance, e.T, e.Until
+	k.known, k.holder, k.since, k.until, k.end = true, e.Instance, e.T, e.Until, e.Until
 	k.pushed = 0
 	if e.Reason != snapshotReason {
 		g.reaches(k, e)
@@ -163,6 +166,7 @@ func (g *g10) fenced(k *key, e *history.Event) {
 	}
 	g.inQuarantine(k, e)
 	g.above(k, e)
+	g.raised(k, e)
 	k.fence = max(k.fence, e.Fence)
 }
 
@@ -188,7 +192,7 @@ func (g *g10) extended(k *key, e *history.Event) {
 	}
 	g.reaches(k, e)
 	k.effect(e, k.holder)
-	if k.until, k.pushed = max(k.until, e.Until), e.T; e.Until == 0 {
+	if k.until, k.end, k.pushed = max(k.until, e.Until), e.Until, e.T; e.Until == 0 {
 		k.until = 0
 	}
 	g.changes[k.holder]++

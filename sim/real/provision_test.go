@@ -106,3 +106,21 @@ func TestProvisionGivesUpOnASilentServer(t *testing.T) {
 		t.Errorf("Provision: %v, want ErrNoRedis", err)
 	}
 }
+
+// Where there is no server to start, what is advised is what the choice allows: no other Redis can stand for several servers.
+func TestWithoutServerAdviseWhatHelps(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	for _, c := range []struct {
+		choice         RedisChoice
+		helps, refused string
+	}{
+		{RedisChoice{Kind: kindServer}, "embedded", "--engine virtual"},
+		{RedisChoice{Servers: 3}, "--engine virtual", "embedded"},
+		{RedisChoice{Servers: 2, Cluster: true}, "--engine virtual", "redis://"},
+	} {
+		_, err := Provision(t.Context(), c.choice, t.TempDir())
+		if !errors.Is(err, ErrNoServer) || !strings.Contains(err.Error(), c.helps) || strings.Contains(err.Error(), c.refused) {
+			t.Errorf("%+v: %v", c.choice, err)
+		}
+	}
+}

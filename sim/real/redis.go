@@ -168,14 +168,13 @@ func findServer() (string, error) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("%w: neither redis-server nor valkey-server is in PATH; install one, give a redis:// URL, "+
-		"or choose embedded", ErrNoServer)
+	return "", fmt.Errorf("%w: neither redis-server nor valkey-server is in PATH", ErrNoServer)
 }
 
 func (r *Redis) provisionServer(ctx context.Context, dir string) error {
 	binary, err := findServer()
 	if err != nil {
-		return err
+		return fmt.Errorf("%w; install one, give a redis:// URL, or choose embedded", err)
 	}
 	folder, err := r.folder(dir)
 	if err != nil {

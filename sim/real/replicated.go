@@ -67,7 +67,8 @@ const settleWithin = time.Minute
 func (r *Redis) provisionReplicated(ctx context.Context, c RedisChoice, dir string) error {
 	binary, err := findServer()
 	if err != nil {
-		return err
+		return fmt.Errorf("%w; install one of Redis 7 or later, because all servers of this topology are processes of the simulator's own, "+
+			"or storm a model of them in virtual time (--engine virtual)", err)
 	}
 	if err := hasSelectors(ctx, binary); err != nil {
 		return err

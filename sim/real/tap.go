@@ -44,12 +44,18 @@ type tap struct {
 	upOnce sync.Once
 	err    error // why it never did; set before done is closed
 
-	holders map[string]string // session → holder as last set
-	fences  map[string]int64  // session → fence as last set, for increments
-	gap     bool              // the stream was interrupted: fences that are not in the map may exist
-	db      int               // selected by the stream
-	stamp   tapStamp
-	skew    time.Duration // how far Redis' wall clock is ahead of this host's
+	held   map[string]held  // session → its key as last set
+	fences map[string]int64 // session → fence as last set, for increments
+	gap    bool             // the stream was interrupted: fences that are not in the map may exist
+	db     int              // selected by the stream
+	stamp  tapStamp
+	skew   time.Duration // how far Redis' wall clock is ahead of this host's
+}
+
+// held is what a key holds, and until when; 0: it has no end.
+type held struct {
+	holder string
+	until  int64
 }
 
 // tapChannel carries the mark that joins a snapshot of the leases to the stream.
@@ -105,7 +111,7 @@ func newTapAt(r *Redis, at witnessed, s *system, c *clock, add func(history.Even
 	ctx, cancel := context.WithCancel(context.Background())
 	t := &tap{
 		redis: r, at: at, system: s, clock: c, add: add, cancel: cancel, done: make(chan struct{}), up: make(chan struct{}),
-		holders: map[string]string{}, fences: map[string]int64{},
+		held: map[string]held{}, fences: map[string]int64{},
 	}
 	go t.run(ctx)
 	return t
@@ -386,7 +392,7 @@ func awaitSnapshot(marked <-chan snapshot) (snapshot, bool) {
 // follows in the stream is stamped with its execution, which may be before this is read.
 func (t *tap) begin(s snapshot) {
 	now := s.at
-	clear(t.holders)
+	clear(t.held)
 	clear(t.fences)
 	t.add(history.Event{T: now, Kind: history.TapUp})
 	for i := 0; i+2 < len(s.keys); i += 3 {
@@ -402,7 +408,7 @@ func (t *tap) begin(s snapshot) {
 		switch kind, id := t.split([]byte(s.keys[i])); kind {
 		case keyLease:
 			e.Kind, e.Session, e.Instance = history.RedisGranted, id, value
-			t.holders[id] = value
+			t.held[id] = held{value, e.Until}
 			t.add(e)
 		case keyNode:
 			e.Kind, e.Instance = history.RedisBeat, id
@@ -411,7 +417,7 @@ func (t *tap) begin(s snapshot) {
 			t.fences[id], _ = strconv.ParseInt(value, 10, 64)
 		case keyIdem:
 			e.Kind, e.Session, e.Reason, e.N = history.RedisKeyed, value, id, 1
-			t.holders[id] = value
+			t.held[id] = held{value, e.Until}
 			t.add(e)
 		case keyRecord:
 			e.Kind, e.Session, e.Reason, e.N = history.RedisState, id, strings.TrimSpace(value), 1

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
@@ -98,6 +100,36 @@ func TestTapSeesAnExpiry(t *testing.T) {
 		if e.Kind == history.RedisDeleted && (e.Session != "s" || e.Instance != "me") {
 			t.Errorf("expired: %+v", e)
 		}
+	}
+}
+
+// What an operator takes from its owner keeps its end, which the stream does not name (lua/fenceoff.lua).
+func TestTapKnowsWhatKeepsItsEnd(t *testing.T) {
+	r := provision(t)
+	ctx, c := t.Context(), r.client.Load()
+	c.Set(ctx, "poll:lease:old", "me", time.Minute) // before the tap: its end is in the snapshot
+	_, rec := openTap(t, r)
+	c.Set(ctx, "poll:lease:new", "me", time.Minute)
+	c.Set(ctx, "poll:lease:long", "me", time.Minute)
+	c.PExpire(ctx, "poll:lease:long", 2*time.Minute)
+	c.Set(ctx, "poll:lease:endless", "me", 0)
+	for _, id := range []string{"old", "new", "long", "endless"} {
+		c.Set(ctx, "poll:lease:"+id, "hand", redis.KeepTTL)
+	}
+	taken := func(e history.Event) bool { return e.Instance == "hand" }
+	eventually(t, "not all were shown", func() bool { return count(collect(t, rec), history.RedisGranted, taken) == 4 })
+	ends := map[string]int64{}
+	for _, e := range collect(t, rec) {
+		switch {
+		case e.Kind != history.RedisGranted && e.Kind != history.RedisExtended:
+		case taken(e) && (e.Until != ends[e.Session] || e.T >= int64(50*time.Second)):
+			t.Errorf("%s was taken at %d and lasts until %d, want %d", e.Session, e.T, e.Until, ends[e.Session])
+		default:
+			ends[e.Session] = e.Until
+		}
+	}
+	if ends["old"] == 0 || ends["new"] == 0 || ends["long"] <= ends["new"] || ends["endless"] != 0 {
+		t.Errorf("ends: %v", ends)
 	}
 }
 
@@ -230,7 +262,7 @@ func FuzzReplicationStream(f *testing.F) {
 		r.use("redis://127.0.0.1:1")
 		defer func() { _ = r.client.Load().Close() }()
 		tap := &tap{
-			redis: r, system: systems[systemPolling], clock: newClock(), add: history.NewRecorder().Add, holders: map[string]string{}, fences: map[string]int64{},
+			redis: r, system: systems[systemPolling], clock: newClock(), add: history.NewRecorder().Add, held: map[string]held{}, fences: map[string]int64{},
 		}
 		in = append(in, "\r\n"...)
 		for b := bufio.NewReader(bytes.NewReader(in)); ; {

@@ -32,7 +32,7 @@ func (t *tap) command(words [][]byte) {
 		return
 	}
 	if verb == "FLUSHALL" || verb == "FLUSHDB" && t.db == t.redis.url.DB {
-		clear(t.holders)
+		clear(t.held)
 		clear(t.fences)
 		t.add(history.Event{T: t.stamp.at(keyOther, 0, t.clock.now()), Kind: history.RedisFlushed})
 		return
@@ -43,7 +43,7 @@ func (t *tap) command(words [][]byte) {
 	switch verb {
 	case "SET":
 		if len(args) >= 2 {
-			t.set(args[0], string(args[1]), t.expiry(args[2:]))
+			t.assign(args[0], string(args[1]), args[2:])
 		}
 	case "SETEX", "PSETEX": // never seen from a server of today, but cheap to know
 		if len(args) == 3 {
@@ -70,6 +70,18 @@ func (t *tap) command(words [][]byte) {
 			t.remove(key)
 		}
 	}
+}
+
+// assign is SET. KEEPTTL leaves the end of what the key held before, which tells nothing of when it was executed.
+func (t *tap) assign(key []byte, value string, options [][]byte) {
+	for _, o := range options {
+		if strings.EqualFold(string(o), "KEEPTTL") {
+			_, id := t.split(key)
+			t.record(key, value, t.held[id].until, 0)
+			return
+		}
+	}
+	t.set(key, value, t.expiry(options))
 }
 
 // expiry finds the expiry among the options of SET, on the run's clock; 0: none.
@@ -109,13 +121,16 @@ func (t *tap) split(key []byte) (keyKind, string) {
 	return t.system.split(key)
 }
 
-func (t *tap) set(key []byte, value string, until int64) {
+func (t *tap) set(key []byte, value string, until int64) { t.record(key, value, until, until) }
+
+// record is of a key that was set until then; fresh is that end where it was counted from the moment of execution, else 0.
+func (t *tap) record(key []byte, value string, until, fresh int64) {
 	kind, id := t.split(key)
 	e := history.Event{Until: until}
 	switch kind {
 	case keyLease:
 		e.Kind, e.Session, e.Instance = history.RedisGranted, id, value
-		t.holders[id] = value
+		t.held[id] = held{value, until}
 	case keyFence:
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil {
@@ -127,13 +142,13 @@ func (t *tap) set(key []byte, value string, until int64) {
 		e.Kind, e.Instance = history.RedisBeat, id
 	case keyIdem:
 		e.Kind, e.Session, e.Reason = history.RedisKeyed, value, id
-		t.holders[id] = value
+		t.held[id] = held{value, until}
 	case keyEpoch:
 		e.Kind, e.Reason = history.RedisEpoch, value
 	case keyRecord, keyBus, keyOther, keyKinds:
 		return
 	}
-	e.T = t.stamp.at(kind, until, t.clock.now())
+	e.T = t.stamp.at(kind, fresh, t.clock.now())
 	t.add(e)
 }
 
@@ -157,16 +172,24 @@ func (t *tap) extend(verb string, args [][]byte) {
 	e := history.Event{Until: until}
 	switch kind {
 	case keyLease:
-		e.Kind, e.Session, e.Instance = history.RedisExtended, id, t.holders[id]
+		e.Kind, e.Session, e.Instance = history.RedisExtended, id, t.prolong(id, until)
 	case keyNode:
 		e.Kind, e.Instance = history.RedisBeat, id
 	case keyIdem:
-		e.Kind, e.Session, e.Reason = history.RedisKeyed, t.holders[id], id
+		e.Kind, e.Session, e.Reason = history.RedisKeyed, t.prolong(id, until), id
 	case keyFence, keyRecord, keyBus, keyEpoch, keyOther, keyKinds:
 		return
 	}
 	e.T = t.stamp.at(kind, until, t.clock.now())
 	t.add(e)
+}
+
+// prolong takes note of a key's end, and returns who holds it.
+func (t *tap) prolong(id string, until int64) string {
+	h := t.held[id]
+	h.until = until
+	t.held[id] = h
+	return h.holder
 }
 
 // increment follows fences of foreign nodes. After a gap the value is not known, and nothing is recorded.
@@ -197,8 +220,8 @@ func (t *tap) remove(key []byte) {
 	e := history.Event{T: t.stamp.at(kind, 0, t.clock.now())}
 	switch kind {
 	case keyLease:
-		e.Kind, e.Session, e.Instance = history.RedisDeleted, id, t.holders[id]
-		delete(t.holders, id)
+		e.Kind, e.Session, e.Instance = history.RedisDeleted, id, t.held[id].holder
+		delete(t.held, id)
 	case keyNode:
 		e.Kind, e.Instance = history.RedisBeatGone, id
 	case keyFence:
@@ -206,7 +229,7 @@ func (t *tap) remove(key []byte) {
 		return
 	case keyIdem:
 		e.Kind, e.Reason = history.RedisUnkeyed, id
-		delete(t.holders, id)
+		delete(t.held, id)
 	case keyRecord:
 		e.Kind, e.Session, e.Reason = history.RedisState, id, "gone"
 	case keyBus, keyEpoch, keyOther, keyKinds:

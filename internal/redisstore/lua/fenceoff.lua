@@ -23,10 +23,11 @@ if not expires then
 end
 local time = redis.call('TIME')
 local fence = string.format('%.0f', math.max(known, time[1] * 1000000 + time[2] - 1) + 1)
-redis.call('SET', KEYS[2], fence, 'PX', ARGV[4])
+-- The lease before its fence, as acquire.lua has it: who reads the stream sees whose fence it is.
 if expires then
   redis.call('SET', KEYS[1], ARGV[3], 'KEEPTTL')
 else
   redis.call('SET', KEYS[1], ARGV[3], 'PX', math.ceil(agreed / 1000))
 end
+redis.call('SET', KEYS[2], fence, 'PX', ARGV[4])
 return {1, fence}
