@@ -69,8 +69,7 @@ func newProject(t *testing.T) *project {
 	}
 	p.compose = append(p.compose, "-p", p.name, "-f", "compose.yaml")
 	p.env = append(os.Environ(), "TAG="+p.tag, "OUT="+out, "VERSION=", "ARCH=", "LEASESTORM_TAG="+p.tag, "LEASESTORM_TOKENS_FILE="+
-		filepath.Join(out, "tokens"), "LEASESTORM_REDIS_IMAGE=leasestorm/redis:"+p.tag, "LEASESTORM_API_PORT=0", "LEASESTORM_TARGET_PORT=0",
-		"LEASESTORM_TOXIPROXY_PORT=0")
+		filepath.Join(out, "tokens"), "LEASESTORM_REDIS_IMAGE=leasestorm/redis:"+p.tag, "LEASESTORM_API_PORT=0", "LEASESTORM_TARGET_PORT=0")
 	t.Cleanup(p.remove)
 	p.must("../scripts/docker", "programs")
 	p.must("../scripts/docker", "redis")
@@ -109,6 +108,17 @@ func (p *project) do(args ...string) string {
 func (p *project) url(service string, port int) string {
 	p.t.Helper()
 	return "http://" + p.do("port", service, strconv.Itoa(port))
+}
+
+// toxiproxy is where it is told what to break: it is not published, so that no other host is Redis to a node.
+func (p *project) toxiproxy() string {
+	p.t.Helper()
+	id := p.do("ps", "-q", "toxiproxy")
+	if ports := p.must("docker", "port", id); strings.TrimSpace(ports) != "" {
+		p.t.Errorf("toxiproxy is published: %s", ports)
+	}
+	at := p.must("docker", "inspect", "-f", `{{(index .NetworkSettings.Networks "`+p.name+`_fleet").IPAddress}}`, id)
+	return "http://" + strings.TrimSpace(at) + ":8474"
 }
 
 // left lists what compose made and is still there.
@@ -280,7 +290,7 @@ func (p *project) struck(end os.Signal) {
 	if err := os.WriteFile(scenario, []byte(everything), 0o600); err != nil {
 		p.t.Fatal(err)
 	}
-	toxiproxy := p.url("toxiproxy", 8474)
+	toxiproxy := p.toxiproxy()
 	before := p.state(toxiproxy)
 	var said bytes.Buffer
 	storm := p.simulator("--compose", p.name, "--scenario", scenario, "--report", filepath.Join(dir, "reports"))
@@ -325,7 +335,7 @@ func (p *project) refuses(project, why string, args ...string) {
 // misfits are storms that are not of this fleet, and fleets that are none: they strike nothing.
 func (p *project) misfits() {
 	p.t.Helper()
-	toxiproxy := p.url("toxiproxy", 8474)
+	toxiproxy := p.toxiproxy()
 	began := func() string {
 		return p.must(append([]string{"docker", "inspect", "-f", "{{.Name}} {{.State.StartedAt}}"}, strings.Fields(p.do("ps", "-q"))...)...)
 	}
