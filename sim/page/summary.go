@@ -102,8 +102,8 @@ func summary(dir string, r report.Report, m *model, asPage bool) ([]byte, error)
 	return []byte(b.String()), nil
 }
 
-// cell is a text that ends no cell of a table, is no markup in it, and names nobody and nothing to the host of an issue into which it is pasted:
-// no one is told of it (@name, #12), and no address becomes a link. What is between the parts of such a name takes no place on the page.
+// cell is a text that ends no cell of a table, is no markup in it, and names nobody and nothing to the host of an issue into which it is
+// pasted: no one is told of it (@name, #12), and no address becomes a link. What parts such a name takes no place on the page.
 func cell(s string) string { return escaped.Replace(plain.Text(plain.Cut(s, detailMax))) }
 
 // nothing is a character of no width. As an entity it is seen by whoever reads the file itself.
