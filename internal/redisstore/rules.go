@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrDenied says that an ACL takes something away without which there are no leases; the message ends with the line that
-// grants it.
+// ErrDenied says that an ACL takes something away without which there are no leases; the message has the line that grants
+// it, and then what Redis said.
 var ErrDenied = errors.New("the ACL of Redis denies what leases need")
 
 // Rules are what an ACL must allow a user. They are known beforehand: Redis tells of one denial at a time, and of a command
@@ -129,7 +129,12 @@ func isDenied(err error) bool {
 
 func deniesCommand(err error) bool { return isDenied(err) && commandDenied.MatchString(err.Error()) }
 
-const grantWith = "; grant it with: "
+// What stands before the line that grants what is denied, and before the words of the server where they follow it: what whoever stands in
+// the place of one says cannot come before ours then.
+const (
+	grantWith  = "; grant it with: "
+	serverSaid = "; Redis said: "
+)
 
 // denial is ErrDenied and ErrRefused.
 type denial struct {
@@ -138,11 +143,11 @@ type denial struct {
 }
 
 func (d *denial) Error() string {
-	text := ErrRefused.Error() + ": " + ErrDenied.Error() + ": " + strings.Join(d.words, "; ")
-	if d.line != "" {
-		text += grantWith + d.line
+	words := strings.Join(d.words, "; ")
+	if d.line == "" {
+		return ErrRefused.Error() + ": " + ErrDenied.Error() + ": " + words
 	}
-	return text
+	return ErrRefused.Error() + ": " + ErrDenied.Error() + grantWith + d.line + serverSaid + words
 }
 
 // Grant takes an ErrDenied apart: what is denied, in the server's words, and the line that grants it, "" where that is not known. Of the
@@ -188,7 +193,7 @@ func Explain(ctx context.Context, client redis.UniversalClient, rules Rules, err
 	return d
 }
 
-// Line returns what Explain's error ends with; "" if ctx ended first.
+// Line returns the line of Explain's error; "" if ctx ended first.
 func Line(ctx context.Context, client redis.UniversalClient, rules Rules) string {
 	missing := Rules{Commands: rules.Commands}
 	for _, p := range rules.Keys {

@@ -299,7 +299,11 @@ func TestPageStandsAlone(t *testing.T) {
 func TestWordsInASummaryAreNoMarkup(t *testing.T) {
 	for said, want := range map[string]string{
 		`a|b[c](d)*e*`:     `a\|b\[c](d)\*e\*`,
-		`\[c](http://d)\|`: `\\\[c](http://d)\\\|`,
+		`\[c](http://d)\|`: `\\\[c](http:&#8203;//d)\\\|`,
+		// Nor does it tell anybody, or link, where the summary is pasted into an issue.
+		`@octocat me@example.org`:       `@&#8203;octocat me@&#8203;example.org`,
+		`see https://x.y and www.x.y`:   `see https:&#8203;//x.y and www&#8203;.x.y`,
+		`fixes #12, a/b#3 and GH-4 &#1`: `fixes #&#8203;12, a/b#&#8203;3 and GH-&#8203;4 &amp;#&#8203;1`,
 	} {
 		if got := cell(said); got != want {
 			t.Errorf("%s is written %s, want %s", said, got, want)

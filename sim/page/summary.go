@@ -102,8 +102,12 @@ func summary(dir string, r report.Report, m *model, asPage bool) ([]byte, error)
 	return []byte(b.String()), nil
 }
 
-// cell is a text that ends no cell of a table and is no markup in it.
-func cell(s string) string {
-	escaped := strings.NewReplacer(`\`, `\\`, "|", `\|`, "<", "&lt;", "&", "&amp;", "`", "'", "[", `\[`, "*", `\*`, "_", `\_`)
-	return escaped.Replace(plain.Text(plain.Cut(s, detailMax)))
-}
+// cell is a text that ends no cell of a table, is no markup in it, and names nobody and nothing to the host of an issue into which it is
+// pasted: no one is told of it (@name, #12), and no address becomes a link. What parts such a name takes no place on the page.
+func cell(s string) string { return escaped.Replace(plain.Text(plain.Cut(s, detailMax))) }
+
+// nothing is a character of no width. As an entity it is seen by whoever reads the file itself.
+const nothing = "&#8203;"
+
+var escaped = strings.NewReplacer(`\`, `\\`, "|", `\|`, "<", "&lt;", "&", "&amp;", "`", "'", "[", `\[`, "*", `\*`, "_", `\_`,
+	"@", "@"+nothing, "#", "#"+nothing, "://", ":"+nothing+"//", "www.", "www"+nothing+".", "GH-", "GH-"+nothing)

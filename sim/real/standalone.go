@@ -30,7 +30,12 @@ type Target struct {
 	Serve   time.Duration // how long an answer takes
 	Out     io.Writer     // hears of every arrival and of its end, a line of history.jsonl each; T is CLOCK_MONOTONIC in ns
 	Started func(url string)
+
+	idle time.Duration // how long a connection may lie between two requests; 0: idleMax
 }
+
+// idleMax is many poll intervals: whoever left for good, or opens connections and asks nothing more, holds none for ever.
+const idleMax = 2 * time.Minute
 
 // Run serves until ctx ends, which is no error. Besides polls and pipelines it answers GET /healthz, and GET /sessions: what it
 // knows of each session, one JSON object a line. Lines of one session are in the order in which the target decided. Whoever does
@@ -44,7 +49,7 @@ func (s Target) Run(ctx context.Context) error {
 	defer cancel(nil)
 	c := newClock()
 	w := &witness{clock: c, out: s.Out, broken: cancel, known: map[string]*Known{}}
-	t := &target{clock: c, rec: w, serve: s.Serve, tell: func(*history.Event) {}, most: sessionsMax}
+	t := &target{clock: c, rec: w, serve: s.Serve, tell: func(*history.Event) {}, most: sessionsMax, idle: cmp.Or(s.idle, idleMax)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /sessions", w.tell)

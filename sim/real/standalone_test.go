@@ -1,14 +1,18 @@
 package real
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/leasestorm/leasestorm/sim/history"
 )
@@ -47,10 +51,16 @@ func (l *lines) events(t *testing.T) (events []history.Event) {
 // standalone runs a target that writes to out, and returns its URL, and what ends it and says how.
 func standalone(t *testing.T, out *lines) (url string, end func() error) {
 	t.Helper()
+	return standaloneOf(t, Target{Out: out})
+}
+
+func standaloneOf(t *testing.T, target Target) (url string, end func() error) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	urls, ended := make(chan string, 1), make(chan error, 1)
 	go func() {
-		ended <- Target{Addr: "127.0.0.1:0", Out: out, Started: func(url string) { urls <- url }}.Run(ctx)
+		target.Addr, target.Started = "127.0.0.1:0", func(url string) { urls <- url }
+		ended <- target.Run(ctx)
 	}()
 	end = sync.OnceValue(func() error {
 		cancel()
@@ -129,4 +139,35 @@ func TestStandaloneTargetEndsWhenNobodyReads(t *testing.T) {
 		t.Errorf("ended with %v", err)
 	}
 	http.DefaultClient.CloseIdleConnections()
+}
+
+// A connection that asks nothing more is closed, however it is kept open from afar, and not before its time: a node polls on it again.
+func TestTargetClosesIdleConnections(t *testing.T) {
+	const idle = 500 * time.Millisecond
+	url, _ := standaloneOf(t, Target{Out: &lines{}, idle: idle})
+	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	in := bufio.NewReader(conn)
+	var asked time.Time
+	for range 2 {
+		asked = time.Now()
+		if _, err := conn.Write([]byte("GET /healthz HTTP/1.1\r\nHost: target\r\n\r\n")); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != http.StatusOK || resp.Close {
+			t.Fatalf("status %d, %v, close %v", resp.StatusCode, err, resp.Close)
+		}
+		_ = resp.Body.Close()
+	}
+	if _, err := in.ReadByte(); !errors.Is(err, io.EOF) || time.Since(asked) < idle {
+		t.Errorf("after %v: %v, want the end of the connection after %v", time.Since(asked), err, idle)
+	}
 }

@@ -39,6 +39,8 @@ type target struct {
 	mu       sync.RWMutex
 	sessions map[string]*polled
 	most     int // sessions that nobody added become known by being polled while there are fewer; 0: never
+
+	idle time.Duration // how long a connection may lie between two requests; 0: as long as the run lasts
 }
 
 // recorder takes what the target witnesses.
@@ -91,7 +93,7 @@ func (t *target) open(listener net.Listener, mux *http.ServeMux) {
 	t.url = "http://" + listener.Addr().String()
 	mux.HandleFunc("POST /poll/{session}", t.poll)
 	newTuners(t).register(mux)
-	t.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10}
+	t.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: t.idle, MaxHeaderBytes: 16 << 10}
 	go func() {
 		defer close(t.served)
 		t.ended = t.server.Serve(listener)
