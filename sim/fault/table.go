@@ -265,10 +265,7 @@ var table = []row{
 		kind: SlotMoved, scope: ScopeServers, takes: takesFor, does: Denies | Forgets | FailsOver, cluster: true,
 		lone: outliving, mixed: outlasting,
 	},
-	{
-		kind: ReplicaDump, scope: ScopeServers, takes: takesFor, does: Denies | Forgets, notReal: onlyVirtual,
-		lone: losing, mixed: silence,
-	},
+	{kind: ReplicaDump, scope: ScopeServers, takes: takesFor, does: Denies | Forgets, lone: losing, mixed: silence},
 }
 
 // order lists the kinds of the table, and rows finds what it says of one.
