@@ -23,8 +23,8 @@ func (m *member) save(ctx context.Context) error {
 	return os.Rename(filepath.Join(m.files, dumpFile), filepath.Join(m.files, savedFile))
 }
 
-// reload starts a server that was killed out of what it saved. A dump says where in its master's stream it was made, which the file that the
-// server appends to does not: so it begins without that one (appendAgain).
+// reload starts a server that was killed out of what it saved. A dump says where in its master's stream it was made, which the file that
+// the server appends to does not: so it begins without that one (appendAgain).
 func (m *member) reload(ctx context.Context) error {
 	if err := m.erase(); err != nil {
 		return err
