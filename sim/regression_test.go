@@ -21,7 +21,7 @@ import (
 const regressions = "testdata/regression/*.yaml"
 
 var freeze = flag.String("freeze", "", "write down the run that a seed gives now: \"6053 G9\", \"7 I3 intents crash-all,redis-wipe\" "+
-	"for another system and named faults, or \"1579 E4 sentinel=2 election\" with so many replicas")
+	"for another system and named faults, or \"1579 E4 sentinel=2 election\" with so many replicas (cluster=2)")
 
 // TestRegressionSeeds runs the drawn storms that once broke a guarantee (docs/found.md). What each of them is about stands
 // in a story too; the seed shows that the whole keeps it.
@@ -65,13 +65,13 @@ func frozen(t *testing.T, words []string) {
 	}
 	file, s := words[0], Scenario{}
 	if len(words) > 2 {
-		if n, ok := strings.CutPrefix(words[2], "sentinel="); ok {
+		if topology, n, ok := strings.Cut(words[2], "="); ok {
 			replicas, err := strconv.Atoi(n)
 			if err != nil {
 				t.Fatalf("-freeze %q: %v", words, err)
 			}
-			s.Topology, s.Replicas = TopologySentinel, &replicas
-			file += "-sentinel"
+			s.Topology, s.Replicas = topology, &replicas
+			file += "-" + topology
 			words = slices.Delete(words, 2, 3)
 		}
 	}

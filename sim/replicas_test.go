@@ -127,13 +127,13 @@ func TestReplicasDrawTheRestAlike(t *testing.T) {
 			t.Errorf("seed %d: one server has %v", seed, single.Faults)
 		}
 	}
-	for _, k := range fault.ServerKinds() {
-		if drawn := (of[k] > 0 || k.OfCluster()) && ofCluster[k] > 0; drawn == k.ByHand() {
+	for _, k := range append(fault.ServerKinds(), fault.KeyDelete) {
+		if of[k] == 0 && !k.OfCluster() || ofCluster[k] == 0 {
 			t.Errorf("seeds drew %s behind Sentinel %d times, on a cluster %d", k, of[k], ofCluster[k])
 		}
 	}
-	if of[fault.KeyDelete]+of[fault.RedisFailover] > 0 {
-		t.Errorf("drawn with replicas: %v", of)
+	if of[fault.RedisFailover]+ofCluster[fault.RedisFailover] > 0 {
+		t.Errorf("drawn with replicas: %v, %v", of, ofCluster)
 	}
 }
 

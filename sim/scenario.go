@@ -275,7 +275,7 @@ func (c Config) Draw(supported func(fault.Kind) error) (fault.Plan, error) {
 	}
 	var usual []fault.Kind
 	for _, k := range append(fault.DefaultKinds(), fault.ServerKinds()...) {
-		if supported(k) == nil && c.pointless(k) == nil && !k.ByHand() {
+		if supported(k) == nil && c.pointless(k) == nil {
 			usual = append(usual, k)
 		}
 	}

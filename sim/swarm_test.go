@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"hash"
 	"regexp"
 	"strings"
 	"testing"
@@ -37,42 +38,79 @@ func TestSwarmIsValid(t *testing.T) {
 	}
 }
 
-// drawnSum is the sum of what seeds draw in DrawVersion. A change of it is a new version: old seeds are other runs then.
-const drawnSum = "4-4d8bc0a1eccf7f77"
+// drawnSum is the sum of what seeds draw in DrawVersion, and drawnSumReplicas where Redis has replicas. A change of one is a new
+// version: old seeds are other runs then.
+const (
+	drawnSum         = "5-4d8bc0a1eccf7f77"
+	drawnSumReplicas = "5-4937be646744c3eb"
+)
 
 var timings = regexp.MustCompile(`Timings:\{([^}]*)\}`)
 
-func TestDrawVersion(t *testing.T) {
-	h := sha256.New()
-	write := func(c Config, p fault.Plan) {
-		text, err := json.Marshal(p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.Plan = nil
-		said := fmt.Sprintf("%+v", c)
-		for _, usual := range []string{" First:<nil>", " Topology:single Replicas:0"} {
-			said = strings.Replace(said, usual, "", 1) // a key that is not given makes no other run
-		}
-		said = timings.ReplaceAllString(said, "$1") // nor does where the timings stand
-		fmt.Fprintf(h, "%s %s\n", said, text)
+// draws is what seeds drew so far.
+type draws struct{ hash.Hash }
+
+func (d draws) add(t *testing.T, c Config, p fault.Plan) {
+	t.Helper()
+	text, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
 	}
+	c.Plan = nil
+	said := fmt.Sprintf("%+v", c)
+	for _, usual := range []string{" First:<nil>", " Topology:single Replicas:0"} {
+		said = strings.Replace(said, usual, "", 1) // a key that is not given makes no other run
+	}
+	said = timings.ReplaceAllString(said, "$1") // nor does where the timings stand
+	fmt.Fprintf(d, "%s %s\n", said, text)
+}
+
+// seeds adds what the first seeds draw.
+func (d draws) seeds(t *testing.T, s Scenario) {
+	t.Helper()
 	for seed := uint64(1); seed <= 200; seed++ {
-		c, plan, err := Scenario{}.Swarm(seed)
+		c, plan, err := s.Swarm(seed)
 		if err != nil {
 			t.Fatal(err)
 		}
-		write(c, plan)
+		d.add(t, c, plan)
 	}
+}
+
+// storm adds what a run has whose plan is drawn for it alone.
+func (d draws) storm(t *testing.T, s Scenario) {
+	t.Helper()
+	c := resolved(t, s)
+	plan, err := c.Draw(func(k fault.Kind) error { return k.AvailableOn(s.Engine == EngineVirtual) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.add(t, c, plan)
+}
+
+func (d draws) is(t *testing.T, known string) {
+	t.Helper()
+	if sum := fmt.Sprintf("%d-%x", DrawVersion, d.Sum(nil)[:8]); sum != known {
+		t.Errorf("seeds draw %s, known is %q: raise DrawVersion, and set the sum", sum, known)
+	}
+}
+
+func TestDrawVersion(t *testing.T) {
+	single := draws{sha256.New()}
+	single.seeds(t, Scenario{})
 	for _, engine := range []string{EngineReal, EngineVirtual} {
-		c := resolved(t, Scenario{Seed: 42, Engine: engine})
-		plan, err := c.Draw(func(k fault.Kind) error { return k.AvailableOn(engine == EngineVirtual) })
-		if err != nil {
-			t.Fatal(err)
+		single.storm(t, Scenario{Seed: 42, Engine: engine})
+	}
+	single.is(t, drawnSum)
+
+	several := draws{sha256.New()}
+	for _, topology := range []string{TopologySentinel, TopologyCluster} {
+		for _, system := range []string{SystemPolling, SystemElection} {
+			several.seeds(t, Scenario{Topology: topology, System: system})
 		}
-		write(c, plan)
+		for _, engine := range []string{EngineReal, EngineVirtual} {
+			several.storm(t, Scenario{Seed: 42, Engine: engine, Topology: topology})
+		}
 	}
-	if sum := fmt.Sprintf("%d-%x", DrawVersion, h.Sum(nil)[:8]); sum != drawnSum {
-		t.Errorf("seeds draw %s, known is %q: raise DrawVersion, and set drawnSum", sum, drawnSum)
-	}
+	several.is(t, drawnSumReplicas)
 }

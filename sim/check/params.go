@@ -151,5 +151,15 @@ func (p Params) startDelay() int64 {
 // electionInterval is the time between two looks of a follower at the leader key, and between two attempts that are in vain.
 func (p Params) electionInterval() int64 { return int64(p.TTL) / 2 }
 
+// clockWithin is how soon whoever nothing disturbs hears that Redis' clock is another: renewals and heartbeats ask for it, and whoever is
+// connected anew. A follower of an election has neither of the first, and on a cluster nobody ends its connections: it asks when the lease
+// that it waits for ends, by what it knows of that.
+func (p Params) clockWithin() int64 {
+	if p.System == SystemElection && p.Topology == TopologyCluster {
+		return int64(p.TTL)
+	}
+	return int64(p.Renew)
+}
+
 // margin is what a trust window ends before its lease (error of clock rate, docs/guarantees.md): 1 % of the TTL, at least 5 ms.
 func (p Params) margin() int64 { return max(int64(p.TTL)/100, int64(5*time.Millisecond)) }

@@ -204,15 +204,18 @@ func (x *servers) routed(w *world, n *node, there bool) {
 
 // reach of what a fault of servers did. What is refused, or not answered, is tried again after a quarter of a renewal interval at most. A
 // quarantine begins with the first script that sees another life, of which a renewal is one. Who hears another server's clock acquires
-// nothing for a TTL from then on, which the next renewal or heartbeat tells.
+// nothing for a TTL from then on.
 func (w *world) reachOfServers(inj *injection, end int64) span {
+	seen := inj.start + int64(w.Renew)
 	switch {
 	case inj.did != didLife && inj.did != didWithin:
 		return span{inj.start, end + int64(w.Renew)/4}
-	case inj.detectedAt != 0 && !inj.jumps:
-		return span{inj.start, inj.detectedAt + int64(w.TTL)}
+	case inj.jumps:
+		seen = max(inj.start+w.clockWithin(), inj.detectedAt)
+	case inj.detectedAt != 0:
+		seen = inj.detectedAt
 	}
-	return span{inj.start, max(inj.start+int64(w.TTL+w.Renew), inj.detectedAt+int64(w.TTL))}
+	return span{inj.start, seen + int64(w.TTL)}
 }
 
 // begins takes note that a script began an epoch.

@@ -112,8 +112,8 @@ func readStory(t *testing.T, d *datadriven.TestData) (p Params, ids []string, ev
 			p.Foreign = true
 		case "virtual":
 			p.Redis = "model"
-		case "sentinel":
-			p.Topology, p.Followed = TopologySentinel, true
+		case TopologySentinel, TopologyCluster:
+			p.Topology, p.Followed = a.Key, true
 		case "interrupted":
 			p.Interrupted = true
 		case "nodes", "sessions", "tuners", "replicas":

@@ -13,7 +13,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// On real servers no lease has two owners while an old master lives on, or while their slot moves, and leases change owners meanwhile.
+// On real servers no lease has two owners while an old master lives on, while a replica is back out of an old dump, or while their slot
+// moves, and leases change owners meanwhile.
 func TestOldMasterOnRealServers(t *testing.T) { // G1
 	if _, err := exec.LookPath("redis-server"); err != nil && os.Getenv("CI") == "" {
 		t.Skip("redis-server is not installed")
@@ -24,7 +25,7 @@ func TestOldMasterOnRealServers(t *testing.T) { // G1
 	}
 	cut := fault.Fault{At: settled, Kind: fault.MasterCut, For: 3 * ttl}
 	for topology, plan := range map[string][]fault.Fault{
-		sim.TopologySentinel: {cut},
+		sim.TopologySentinel: {cut, {At: settled + 4*ttl, Kind: fault.ReplicaDump, For: ttl}},
 		sim.TopologyCluster:  {cut, {At: settled + 4*ttl, Kind: fault.SlotMoved, For: ttl}},
 	} {
 		t.Run(topology, func(t *testing.T) {

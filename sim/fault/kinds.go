@@ -58,9 +58,6 @@ func ServerKinds() []Kind {
 	return slices.DeleteFunc(slices.Clone(order), func(k Kind) bool { return !k.OfServers() })
 }
 
-// ByHand reports whether seeds do not draw it: they drew before it was there, and go on to.
-func (k Kind) ByHand() bool { return k.row().byHand }
-
 // OfServers reports whether only a Redis with replicas has the kind.
 func (k Kind) OfServers() bool { return k.Scope() == ScopeServers }
 

@@ -106,7 +106,6 @@ type row struct {
 	cluster bool   // only a Redis Cluster has it
 	notReal string // not empty: the real engine refuses it, and this is why; the virtual one has what has a scope
 
-	byHand  bool                  // seeds do not draw it; it may be named
 	usual   int                   // its place among DefaultKinds; 0: only where it is named
 	first   int                   // its place among the kinds that hit alone before all others (drawer.lone); 0: it is none
 	spare   int                   // its place among the firsts that a short storm goes without, the first to go being 1; 0: the last
@@ -266,10 +265,7 @@ var table = []row{
 		kind: SlotMoved, scope: ScopeServers, takes: takesFor, does: Denies | Forgets | FailsOver, cluster: true,
 		lone: outliving, mixed: outlasting,
 	},
-	{
-		kind: ReplicaDump, scope: ScopeServers, takes: takesFor, does: Denies | Forgets, notReal: onlyVirtual, byHand: true,
-		lone: losing, mixed: silence,
-	},
+	{kind: ReplicaDump, scope: ScopeServers, takes: takesFor, does: Denies | Forgets, lone: losing, mixed: silence},
 }
 
 // order lists the kinds of the table, and rows finds what it says of one.

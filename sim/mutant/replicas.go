@@ -38,7 +38,7 @@ var replicated = []Mutant{
 	{
 		Name: "probe-left-out", By: DropComparison,
 		Story:  "The epoch is not read again behind WAIT: a replica that attached itself meanwhile has acknowledged what an old master renewed.",
-		Breaks: "G1", Seeds: 300, Scenario: safely(behindSentinel(2)),
+		Breaks: "G1", Seeds: 60, Scenario: safely(behindSentinel(2, fault.MasterCut, fault.ReplicaFlip)),
 		Edits: []Edit{{epochFile, "case op.Probes() && a.After != op.Epoch:", "case false:"}},
 	},
 	{

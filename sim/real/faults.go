@@ -88,9 +88,9 @@ func init() {
 		fault.MasterCut: servers((*injection).masterCut), fault.Failover: servers((*injection).failover),
 		fault.FailoverTwice: servers((*injection).failoverTwice), fault.ReplicaCut: servers((*injection).replicaCut),
 		fault.ReplicaFlip: servers((*injection).replicaFlip), fault.ReplicaLag: servers((*injection).replicaLag),
-		fault.ReplicaWipe: servers((*injection).replicaWipe),
-		fault.ShardDown:   {inject: (*injection).shardDown, servers: true, cluster: true},
-		fault.SlotMoved:   {inject: (*injection).slotMoved, servers: true, cluster: true},
+		fault.ReplicaWipe: servers((*injection).replicaWipe), fault.ReplicaDump: servers((*injection).replicaDump),
+		fault.ShardDown: {inject: (*injection).shardDown, servers: true, cluster: true},
+		fault.SlotMoved: {inject: (*injection).slotMoved, servers: true, cluster: true},
 	}
 }
 

@@ -165,6 +165,30 @@ func (inj *injection) replicaWipe() {
 	inj.end()
 }
 
+// replicaDump has a replica save its data; it is killed after For, and back at once with what it saved. What has become a master meanwhile
+// is left alone.
+func (inj *injection) replicaDump() {
+	m := inj.replica()
+	if m == nil {
+		return
+	}
+	defer m.hand.Unlock()
+	if err := m.save(inj.ctx); err != nil {
+		inj.skip(fmt.Sprintf("%s saves nothing: %v", m.name, err))
+		return
+	}
+	inj.begin()
+	inj.last()
+	ctx := context.WithoutCancel(inj.ctx)
+	if role, _ := m.role(ctx); role == "slave" {
+		m.kill()
+		inj.failed(m.reload(ctx))
+		inj.redis.replicated.renew(m.server)
+		inj.failed(m.appendAgain(ctx))
+	}
+	inj.end()
+}
+
 // replicaFlip has a replica follow another master, an old one or the one that the sentinels know, in whose zone it then is.
 func (inj *injection) replicaFlip() {
 	m := inj.replica()

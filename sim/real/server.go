@@ -219,7 +219,7 @@ func (s *server) stop() {
 
 // erase forgets the data of a server that is not running.
 func (s *server) erase() error {
-	for _, name := range []string{"appendonlydir", "appendonly.aof", "dump.rdb"} {
+	for _, name := range []string{"appendonlydir", "appendonly.aof", dumpFile} {
 		if err := os.RemoveAll(filepath.Join(s.files, name)); err != nil {
 			return err
 		}

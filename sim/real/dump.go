@@ -1,0 +1,60 @@
+package real
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Files of a server's data, beside what it appends to: what it dumps, and what it dumped for later.
+const (
+	dumpFile  = "dump.rdb"
+	savedFile = "saved.rdb"
+)
+
+// save keeps a dump of the server's data for reload, under a name that what it copies of a master later does not have.
+func (m *member) save(ctx context.Context) error {
+	if err := m.client.Load().Save(ctx).Err(); err != nil {
+		return err
+	}
+	return os.Rename(filepath.Join(m.files, dumpFile), filepath.Join(m.files, savedFile))
+}
+
+// reload starts a server that was killed out of what it saved. A dump says where in its master's stream it was made, which the file that
+// the server appends to does not: so it begins without that one (appendAgain).
+func (m *member) reload(ctx context.Context) error {
+	if err := m.erase(); err != nil {
+		return err
+	}
+	if err := os.Rename(filepath.Join(m.files, savedFile), filepath.Join(m.files, dumpFile)); err != nil {
+		return err
+	}
+	return m.start(ctx, "--appendonly", "no")
+}
+
+// appendAgain has a server that was reloaded keep what it is told, as all others do, and waits until it does.
+func (m *member) appendAgain(ctx context.Context) error {
+	c := m.client.Load()
+	if err := c.ConfigSet(ctx, "appendonly", "yes").Err(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, serverStart)
+	defer cancel()
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		text, err := c.Info(ctx, "persistence").Result()
+		f := infoFields(text)
+		if f["aof_enabled"] == "1" && f["aof_rewrite_in_progress"] == "0" && f["aof_rewrite_scheduled"] == "0" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s does not append to its file: %w", m.name, errors.Join(context.Cause(ctx), err))
+		case <-tick.C:
+		}
+	}
+}
