@@ -25,8 +25,8 @@ const (
 	TTLDefault           = 30 * time.Second
 	RenewIntervalDefault = 10 * time.Second
 	TTLMin               = 100 * time.Millisecond
-	TTLMax               = 12 * time.Hour // fences are remembered for 24 h after their last use
-	NameLengthMax        = 512            // bytes, of lease names and instance IDs
+	TTLMax               = 12 * time.Hour     // fences are remembered for 24 h after their last use
+	NameLengthMax        = redisstore.NameMax // bytes, of lease names and instance IDs: 512
 	ReplicasMax          = redisstore.ReplicasMax
 )
 

@@ -81,6 +81,6 @@ func decodeDetail(details []any, r *core.Result) error {
 	if pttl == 0 {
 		pttl = 1 // in its last millisecond; 0 would mean that nothing is known
 	}
-	r.Owner, r.Fence, r.PTTL = owner, fence, span(pttl, time.Millisecond)
+	r.Owner, r.Fence, r.PTTL = Shown(owner), fence, span(pttl, time.Millisecond)
 	return nil
 }

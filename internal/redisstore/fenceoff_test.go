@@ -19,6 +19,7 @@ func TestFenceOff(t *testing.T) { // G1, G3, G10
 	client := server.Client()
 	s, _ := bootstrapped(t, client, redisstore.Options{Quarantine: time.Minute})
 	const key, fences, foreign = "poll:lease:thing", "{poll:lease:thing}:fence", "a list"
+	long := strings.Repeat("x", 100_000)
 	for _, tt := range []struct {
 		name    string
 		fence   any // what the key of the fence holds; nil: nothing
@@ -34,9 +35,20 @@ func TestFenceOff(t *testing.T) { // G1, G3, G10
 		{"a fence beyond any", "9007199254740993", redisstore.Holding{Owner: "a"}, false},
 		{"a fence that is no number", "x", redisstore.Holding{Owner: "a"}, false},
 		{"a fence that is no string", foreign, redisstore.Holding{Owner: "a"}, false},
+		{"a foreign value that is longer than any owner", "5", redisstore.Holding{Owner: redisstore.Shown(long), Fence: 5}, false},
+		{"a lease that nobody has", "5", redisstore.Holding{Owner: "", Fence: 5}, true},
 	} {
 		client.Del(t.Context(), key, fences)
-		client.Set(t.Context(), key, "a", time.Minute)
+		holder := "a"
+		switch {
+		case len(tt.of.Owner) > redisstore.NameMax:
+			holder = long
+		case tt.of.Owner == "":
+			holder = ""
+		}
+		if holder != "" {
+			client.Set(t.Context(), key, holder, time.Minute)
+		}
 		if tt.fence == foreign {
 			client.RPush(t.Context(), fences, "x")
 			tt.fence = nil
@@ -48,7 +60,7 @@ func TestFenceOff(t *testing.T) { // G1, G3, G10
 		fence, err := s.FenceOff(t.Context(), "operator", tt.of)
 		owner, last := client.Get(t.Context(), key).Val(), client.Get(t.Context(), fences).Val()
 		if tt.refused {
-			if !errors.Is(err, redisstore.ErrNotCurrent) || owner != "a" || last != tt.fence {
+			if !errors.Is(err, redisstore.ErrNotCurrent) || owner != holder || last != tt.fence {
 				t.Errorf("%s: %v, and the lease is %s's under %s, want that nothing was done", tt.name, err, owner, last)
 			}
 			continue

@@ -35,6 +35,7 @@ func FuzzAnswer(f *testing.F) {
 	for _, reply := range []string{
 		"7.e\n:0\n:1700000000000000\n:0\nGH\nme\n:30000\n:5\nother\n:-1\n:4", "7.e\n:0\n:17\n:0\nrrl", "7.e\n:500\n:17\n:30000000\nqq", "8.e\n:0\n:17\n:0\nr",
 		"7.e\n:0\n:17\n:0\nG\nme\n:1", "7.e\n:0\n:17\n:0\n?", "7.e", "7.e\n:0\n_\n:0\n*", "7.e\n:0\n:17\n:0\n:5", "7.e\n:0\n:17\n:0\nV\n\n:9\n:0",
+		"7.e\n:0\n:17\n:0\nH\n" + strings.Repeat("x", 1000) + "\n:9\n:0",
 		"7.e\n:9223372036854775807\n:17\n:9223372036854775807\nG\nme\n:9223372036854775807\n:1",
 	} {
 		f.Add(uint8(core.OpAcquire), 2, reply)
@@ -52,7 +53,7 @@ func FuzzAnswer(f *testing.F) {
 			t.Fatalf("%q: %+v", reply, a)
 		}
 		for _, r := range a.Results {
-			if r.PTTL < 0 || r.PTTL > spanMax || a.Failure != core.FailNone && r != (core.Result{}) {
+			if r.PTTL < 0 || r.PTTL > spanMax || len(r.Owner) > NameMax+1 || a.Failure != core.FailNone && r != (core.Result{}) {
 				t.Fatalf("%q: %+v", reply, a)
 			}
 		}

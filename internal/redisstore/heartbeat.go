@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -39,11 +38,11 @@ type Glance struct {
 }
 
 // Glances fills in all of them: one command for each, and one more where the owner is not the one expected. Keys of another
-// type count as missing.
+// type count as missing, and of values that are longer than any ID Shown is read.
 func (s *Store) Glances(ctx context.Context, all []Glance) error {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
-	read := make([]*redis.Cmd, len(all))
+	read := make([]reading, len(all))
 	_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i := range all {
 			k := newKeys(3, 3*keyBytes)
@@ -52,7 +51,7 @@ func (s *Store) Glances(ctx context.Context, all []Glance) error {
 			if all[i].Of != "" {
 				k.add(all[i].Prefix, all[i].Of)
 			}
-			read[i] = mget(ctx, p, k.list()...)
+			read[i] = readShown(ctx, p, k.list()...)
 		}
 		return nil
 	})
@@ -62,7 +61,7 @@ func (s *Store) Glances(ctx context.Context, all []Glance) error {
 	var others []*Glance
 	for i := range all {
 		g := &all[i]
-		v, err := values(read[i])
+		v, err := read[i].values()
 		if err != nil {
 			return err
 		}
@@ -79,10 +78,10 @@ func (s *Store) Glances(ctx context.Context, all []Glance) error {
 	if len(others) == 0 {
 		return nil
 	}
-	beats := make([]*redis.Cmd, len(others))
+	beats := make([]reading, len(others))
 	_, err = s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, g := range others {
-			beats[i] = mget(ctx, p, g.Prefix+g.Owner) // as GET, and another type is no error
+			beats[i] = readShown(ctx, p, g.Prefix+g.Owner)
 		}
 		return nil
 	})
@@ -90,7 +89,7 @@ func (s *Store) Glances(ctx context.Context, all []Glance) error {
 		return err
 	}
 	for i, g := range others {
-		v, err := values(beats[i])
+		v, err := beats[i].values()
 		if err != nil {
 			return err
 		}
@@ -98,38 +97,6 @@ func (s *Store) Glances(ctx context.Context, all []Glance) error {
 		g.Heartbeat, g.Beats = v[0].(string)
 	}
 	return nil
-}
-
-// mget sends MGET by a client or in a pipeline. go-redis' own takes any number that is answered for the length of a list and makes room
-// for it: with 12 bytes anything but Redis would end the process.
-func mget(ctx context.Context, by interface {
-	Do(ctx context.Context, args ...any) *redis.Cmd
-}, keys ...string,
-) *redis.Cmd {
-	args := make([]any, 1, 1+len(keys))
-	args[0] = "mget"
-	for _, key := range keys {
-		args = append(args, key)
-	}
-	return by.Do(ctx, args...)
-}
-
-// values returns what an MGET answered: a value for each key. Anything but Redis may answer with fewer, or with no list, which is
-// ErrNotRedis.
-func values(answered *redis.Cmd) ([]any, error) {
-	reply, err := answered.Result()
-	if err != nil {
-		return nil, err
-	}
-	keys := len(answered.Args()) - 1
-	v, list := reply.([]any)
-	switch {
-	case !list:
-		return nil, fmt.Errorf("%w: it answered an MGET of %d keys with no list", ErrNotRedis, keys)
-	case len(v) != keys:
-		return nil, fmt.Errorf("%w: it answered an MGET of %d keys with %d values", ErrNotRedis, keys, len(v))
-	}
-	return v, nil
 }
 
 // SweepHeartbeats deletes heartbeats of the dead on one page of the keys that begin with prefix, and returns where the next

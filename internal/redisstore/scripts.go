@@ -64,6 +64,9 @@ var sweepText string
 //go:embed lua/fenceoff.lua
 var fenceoffText string
 
+//go:embed lua/values.lua
+var valuesText string
+
 // script is a script with its text, which a *redis.Script keeps to itself.
 type script struct {
 	*redis.Script

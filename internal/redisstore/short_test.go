@@ -15,7 +15,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
-// short is a Redis that answers an MGET with fewer values than keys, as none does.
+// short is a Redis that answers a read of several keys with fewer values than keys, as none does.
 type short struct{ values int }
 
 func (s short) DialHook(next redis.DialHook) redis.DialHook {
@@ -70,7 +70,7 @@ func TestNumbersAreNoLists(t *testing.T) {
 	}
 }
 
-// answering is the address of a server that answers every MGET so, and refuses all else.
+// answering is the address of a server that answers every script so, and refuses all else.
 func answering(t *testing.T, reply string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -89,7 +89,7 @@ func answering(t *testing.T, reply string) string {
 				for lines := bufio.NewScanner(conn); lines.Scan(); {
 					said := ""
 					switch word := lines.Text(); word {
-					case "mget":
+					case "eval":
 						said = reply
 					case "hello", "client", "select", "ping":
 						said = "-ERR unknown command\r\n"

@@ -5,7 +5,7 @@
 --
 -- KEYS[1], KEYS[2]  lease and fence key
 -- KEYS[3]  the group's record
--- ARGV[1]  the owner
+-- ARGV[1]  the owner; of a value that is longer than any, what is shown of it (epoch.lua)
 -- ARGV[2]  the fence of the owner's term, "" if there is none
 -- ARGV[3]  who fences it off
 -- ARGV[4]  life of a fence key, ms
@@ -14,7 +14,7 @@
 local holder, last = redis.pcall('GET', KEYS[1]), redis.pcall('GET', KEYS[2])
 local known = tonumber(last) -- nil where there is none, or what is no string
 if not known or known <= 0 or known >= 9007199254740992 then last, known = '', 0 end -- as fence_of of epoch.lua
-if holder ~= ARGV[1] or last ~= ARGV[2] then return {0, ''} end
+if type(holder) ~= 'string' or string.sub(holder, 1, 513) ~= ARGV[1] or last ~= ARGV[2] then return {0, ''} end
 local expires = redis.call('PTTL', KEYS[1]) >= 0
 local agreed
 if not expires then
