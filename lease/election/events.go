@@ -173,14 +173,14 @@ var messages = [...]string{
 	EventDuplicateInstance: "This member's instance ID is used twice; give every process its own",
 }
 
-// log is the first listener of every election.
-func (g *Group) log(e Event) {
-	ce := g.cfg.Logger.Check(head(&e))
+// enter puts an event into the log, which waits for nobody.
+func (g *Group) enter(e *Event) {
+	ce := g.log.Check(head(e))
 	if ce == nil {
 		return
 	}
 	ce.Time = e.At
-	ce.Write(fields(&e, g.cfg.InstanceID)...)
+	ce.Write(fields(e, g.cfg.InstanceID)...)
 }
 
 // fields returns those of e's entry that say something: only a transition is from one state to another.

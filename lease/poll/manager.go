@@ -1,6 +1,7 @@
 package poll
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"errors"
@@ -30,7 +31,7 @@ type SessionManager struct {
 	cfg      Config
 	leases   *lease.Manager
 	sessions *sessions // nil: they are not in Redis
-	log      *zap.Logger
+	log      *zaplog.Log
 
 	life    sync.Mutex // Start and Stop
 	begun   bool
@@ -63,6 +64,9 @@ func New(client redis.UniversalClient, leases lease.Config, cfg Config) (*Sessio
 	if leases.Logger == nil {
 		leases.Logger = zaplog.Default()
 	}
+	leases.InstanceID = cmp.Or(leases.InstanceID, lease.GenerateInstanceID())
+	log := zaplog.NewLog(leases.Logger, leases.InstanceID)
+	leases.Logger = log.Logger // one queue: the log tells in order
 	if leases.DrainTimeout == 0 {
 		leases.DrainTimeout = cfg.DrainTimeout + cfg.Stuck
 	}
@@ -71,7 +75,7 @@ func New(client redis.UniversalClient, leases lease.Config, cfg Config) (*Sessio
 		base: time.Now().Add(-1),
 		timings: policy.Polls{Interval: core.Time(cfg.Interval), Timeout: core.Time(cfg.Timeout), Stuck: core.Time(cfg.Stuck),
 			Long: cfg.LongPolls},
-		log:        leases.Logger,
+		log:        log,
 		publishers: map[string]*publisher{},
 		wake:       make(chan struct{}, 1),
 		quit:       make(chan struct{}),
@@ -147,7 +151,7 @@ func (m *SessionManager) Stop() error {
 	defer close(m.stopped)
 	defer m.sessions.close()
 	if !m.begun {
-		m.stopErr = m.leases.Stop()
+		m.stopErr = errors.Join(m.leases.Stop(), m.logged())
 		return m.stopErr
 	}
 	late := time.AfterFunc(m.cfg.DrainTimeout, m.cancelAll)
@@ -172,7 +176,15 @@ func (m *SessionManager) Stop() error {
 	}
 	close(m.quit)
 	<-m.ended
+	m.stopErr = errors.Join(m.stopErr, m.logged())
 	return m.stopErr
+}
+
+// logged waits for the log, a moment.
+func (m *SessionManager) logged() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	return m.log.Flushed(ctx, lease.ErrStuck)
 }
 
 // Polled returns the sessions that have a publisher, ascending.

@@ -20,7 +20,7 @@ func (w *Worker) newMember() *membership.Member {
 	return &membership.Member{
 		Me: me, Instance: w.cfg.InstanceID, Slots: w.cfg.Slots, SingleWriter: w.cfg.SingleWriter, Life: w.cfg.life(),
 		Renew: cmp.Or(w.cfg.Store.Leases.RenewInterval, w.cfg.life()/3),
-		Store: w.store, Bus: w.bus, Logger: w.cfg.Logger, Evict: w.keeper.Evict, FateOf: me.FateOf,
+		Store: w.store, Bus: w.bus, Logger: w.log.Logger, Evict: w.keeper.Evict, FateOf: me.FateOf,
 		Deliver: func(entries []store.Entry) { w.inbox.put(message{f: func() { w.deliver(entries) }}) },
 		Stop:    w.stopAsked,
 		Check:   func() { w.post(core.Event{Kind: core.EvCheck}) },
@@ -105,10 +105,10 @@ func (w *Worker) beat() {
 		switch id := zap.String("worker", w.cfg.InstanceID); {
 		case w.ctx.Err() != nil:
 		case err == nil && !told.IsZero():
-			w.cfg.Logger.Info("registry reached again", id)
+			w.log.Info("registry reached again", id)
 			told = time.Time{}
 		case err != nil && time.Since(told) >= failureLogEvery:
-			w.cfg.Logger.Warn("registry not reached", id, zap.Error(err))
+			w.log.Warn("registry not reached", id, zap.Error(err))
 			told = time.Now()
 		}
 		select {
@@ -132,7 +132,7 @@ func (w *Worker) tellForeign(last time.Time) time.Time {
 	if time.Since(last) < foreignLogEvery {
 		return last
 	}
-	w.cfg.Logger.Warn("keys hold another type and are done without; rename or delete them", zap.String("worker", w.cfg.InstanceID),
+	w.log.Warn("keys hold another type and are done without; rename or delete them", zap.String("worker", w.cfg.InstanceID),
 		zap.Strings("keys", keys))
 	return time.Now()
 }
