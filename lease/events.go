@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/callback"
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/logentry"
 	"github.com/leasestorm/leasestorm/internal/queue"
@@ -99,13 +100,8 @@ type subscriber struct {
 
 func (b *hub) subscribe(f func(Event), changes bool, panicked func(any)) (cancel func()) {
 	q := queue.New(func(e Event, dropped int64) {
-		defer func() {
-			if r := recover(); r != nil {
-				panicked(r)
-			}
-		}()
 		e.Dropped = dropped
-		f(e)
+		callback.Tell(f, e, panicked)
 	})
 	b.mu.Lock()
 	defer b.mu.Unlock()

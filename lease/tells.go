@@ -6,6 +6,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/leasestorm/leasestorm/internal/callback"
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/logentry"
 	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
@@ -202,9 +203,7 @@ func (s *shell) announce(t *core.Tell, h *Hold) {
 
 // publish hands an event to everybody, and one of the routine to who wants all.
 func (s *shell) publish(e Event, routine bool) {
-	if s.cfg.Notify != nil {
-		s.notify(e)
-	}
+	callback.Tell(s.cfg.Notify, e, s.log.ListenerPanicked)
 	for _, l := range s.hub.current() {
 		if !routine || !l.changes {
 			l.Put(e)
@@ -233,19 +232,6 @@ func (s *shell) whoListens() listened {
 		to = ofChanges
 	}
 	return to
-}
-
-func (s *shell) notify(e Event) {
-	defer func() {
-		if r := recover(); r != nil {
-			s.panicked(r)
-		}
-	}()
-	s.cfg.Notify(e)
-}
-
-func (s *shell) panicked(r any) {
-	s.log.Panicked("a listener of lease events panicked", r)
 }
 
 // attempting takes note that an attempt to renew is about to be sent: belief ends at its deadline until it is answered.

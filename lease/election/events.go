@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/leasestorm/leasestorm/internal/callback"
 	"github.com/leasestorm/leasestorm/internal/core"
 	rules "github.com/leasestorm/leasestorm/internal/core/election"
 )
@@ -124,17 +125,8 @@ func (l *listener) run() {
 		e := l.events[0]
 		l.events = l.events[1:]
 		l.mu.Unlock()
-		l.call(e)
+		callback.Tell(l.f, e, l.panicked)
 	}
-}
-
-func (l *listener) call(e Event) {
-	defer func() {
-		if r := recover(); r != nil {
-			l.panicked(r)
-		}
-	}()
-	l.f(e)
 }
 
 func (l *listener) remove() {

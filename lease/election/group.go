@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/leasestorm/leasestorm/internal/callback"
 	"github.com/leasestorm/leasestorm/internal/core"
 	rules "github.com/leasestorm/leasestorm/internal/core/election"
 	"github.com/leasestorm/leasestorm/internal/lifetime"
@@ -183,9 +184,7 @@ func (g *Group) time(t core.Time) time.Time { return g.base.Add(time.Duration(t)
 // notify runs in the loop of the leases, before anything follows from the event: a member is leader no more before the
 // next request leaves.
 func (g *Group) notify(ev lease.Event) {
-	if g.cfg.Notify != nil {
-		g.cfg.Notify(ev)
-	}
+	callback.Tell(g.cfg.Notify, ev, g.log.ListenerPanicked)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	e := g.elections[ev.Name]
@@ -265,21 +264,10 @@ func (e *Election) tell(r *rules.Event) {
 	ev := Event{Kind: EventKind(r.Kind), Election: e.key, From: State(r.From), To: State(r.To), Fence: r.Fence,
 		Leader: r.Leader, Reason: r.Reason, At: e.g.time(r.At)}
 	e.g.enter(&ev)
-	if e.g.cfg.Observe != nil {
-		e.g.observe(ev)
-	}
+	callback.Tell(e.g.cfg.Observe, ev, e.g.panicked)
 	for _, l := range *e.listeners.Load() {
 		l.put(ev)
 	}
-}
-
-func (g *Group) observe(ev Event) {
-	defer func() {
-		if r := recover(); r != nil {
-			g.panicked(r)
-		}
-	}()
-	g.cfg.Observe(ev)
 }
 
 func (g *Group) panicked(r any) {

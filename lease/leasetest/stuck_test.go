@@ -59,7 +59,7 @@ var stuckSystems = map[string]func(t *testing.T, r *leasetest.Redis, log *zap.Lo
 			must(t, r.Client().Set(t.Context(), "session:"+id, `{"id":"`+id+`"}`, 0).Err())
 		}
 		polls := 0
-		m, err := poll.New(r.Client(), lease.Config{InstanceID: "a", Logger: log}, poll.Config{
+		m, err := poll.New(r.Client(), lease.Config{InstanceID: "a", Logger: log}, poll.Config{Notify: panics,
 			Poll: func(ctx context.Context, s poll.Session) error {
 				switch s.ID {
 				case cutOff:
@@ -75,7 +75,7 @@ var stuckSystems = map[string]func(t *testing.T, r *leasetest.Redis, log *zap.Lo
 		return stuckSystem{func() bool { before := polls; pass(time.Minute); return polls > before && m.Leases().IsOwned(good) }, m.Stop}
 	},
 	"member": func(t *testing.T, r *leasetest.Redis, log *zap.Logger, _ <-chan struct{}) stuckSystem {
-		e, err := election.New(r.Client(), election.Config{InstanceID: "a", Logger: log,
+		e, err := election.New(r.Client(), election.Config{InstanceID: "a", Logger: log, Notify: panics,
 			Observe: func(election.Event) { panic("an observer") }})
 		must(t, err, func() error { return e.Start(t.Context()) })
 		return stuckSystem{e.IsLeader, e.Stop}

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
+	"github.com/leasestorm/leasestorm/internal/callback"
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 	"github.com/leasestorm/leasestorm/internal/policy"
@@ -138,7 +139,7 @@ func (m *SessionManager) Health() lease.Health { return m.leases.Health() }
 
 // Stop drains: no poll begins any more, running polls may end within Config.DrainTimeout and are then cancelled, and each
 // lease is released once its poll has returned. Every call waits for the end and gets the same error: lease.ErrUnknown if
-// a poll did not return or a release was not confirmed; those leases expire.
+// a poll did not return or a release was not confirmed; those leases expire. lease.ErrStuck: lease.Manager.Stop.
 func (m *SessionManager) Stop() error {
 	m.life.Lock()
 	if m.stopped != nil {
@@ -203,9 +204,7 @@ func (m *SessionManager) Polled() []string {
 
 // notify runs in the loop of the leases: it only notes what follows.
 func (m *SessionManager) notify(e lease.Event) {
-	if m.cfg.Notify != nil {
-		m.cfg.Notify(e)
-	}
+	callback.Tell(m.cfg.Notify, e, m.log.ListenerPanicked)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p := m.publishers[e.Name]

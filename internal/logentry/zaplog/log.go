@@ -68,6 +68,9 @@ func (l *Log) Flushed(ctx context.Context, stuck error) error {
 	return fmt.Errorf("%w: the log, whose reader has stalled; entries are lost if this process ends before it reads on", stuck)
 }
 
+// ListenerPanicked is Panicked of one to events of leases.
+func (l *Log) ListenerPanicked(with any) { l.Panicked("a listener of lease events panicked", with) }
+
 // Panicked logs that a function which the caller gave panicked. What it panicked with is the caller's: it is put into words at once.
 func (l *Log) Panicked(message string, with any) {
 	l.Error(message, zap.String("event", "listenerPanicked"), zap.String("instance", l.instance), zap.String("panic", fmt.Sprint(with)))

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/leasestorm/leasestorm/internal/callback"
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
 	"github.com/leasestorm/leasestorm/internal/membership"
 	"github.com/leasestorm/leasestorm/internal/policy"
@@ -151,14 +152,18 @@ func (w *Worker) count(e core.Effect, wrote core.Wrote) {
 	switch {
 	case e.State == core.Running && !j.started:
 		j.started = true
-		w.cfg.Observer.WorkerStart("started")
+		w.observe("started")
 		w.log.Info("session runs", w.fields(e)...)
 	case e.State == core.Ended:
 		if !j.started {
-			w.cfg.Observer.WorkerStart(startOutcomes[e.Reason])
+			w.observe(startOutcomes[e.Reason])
 		}
 		w.log.Info("session ended", w.fields(e)...)
 	}
+}
+
+func (w *Worker) observe(outcome string) {
+	callback.Tell(w.cfg.Observer.WorkerStart, outcome, w.log.ListenerPanicked)
 }
 
 func (w *Worker) fields(e core.Effect) []zap.Field {
@@ -177,10 +182,18 @@ func (w *Worker) launch(e core.Effect, j *job) {
 		w.post(told)
 		return
 	}
-	p := w.cfg.NewPipeline(Job{
-		SessionID: e.Session, Start: j.entry.Start, Worker: w.cfg.InstanceID, Slot: e.Slot, ServiceFence: e.Fence,
-		TunerFence: e.TunerFence,
-	})
+	var p Pipeline
+	if err := w.guarded(e.Session, "NewPipeline", func() error {
+		p = w.cfg.NewPipeline(Job{
+			SessionID: e.Session, Start: j.entry.Start, Worker: w.cfg.InstanceID, Slot: e.Slot, ServiceFence: e.Fence,
+			TunerFence: e.TunerFence,
+		})
+		return nil
+	}); err != nil {
+		told.Launch, told.Text = core.LaunchFail, err.Error()
+		w.post(told)
+		return
+	}
 	j.pipeline = p
 	w.tasks.Go(func() {
 		ctx, end := trust(service.Context(), tuner.Context())

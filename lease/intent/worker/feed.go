@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/leasestorm/leasestorm/internal/callback"
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
 	"github.com/leasestorm/leasestorm/internal/membership"
 	"github.com/leasestorm/leasestorm/lease"
@@ -31,9 +32,7 @@ func (w *Worker) newMember() *membership.Member {
 
 // heard is told what happens to the leases.
 func (w *Worker) heard(e lease.Event) {
-	if w.cfg.Notify != nil {
-		w.cfg.Notify(e)
-	}
+	callback.Tell(w.cfg.Notify, e, w.log.ListenerPanicked)
 	switch e.Kind {
 	case lease.EventRenewed:
 		w.post(core.Event{Kind: core.EvRenewed, Lease: e.Name, Fence: e.Fence, Until: w.at(e.Until)})
