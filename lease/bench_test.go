@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"sync"
@@ -22,8 +23,7 @@ func holding(b *testing.B, n int) (*Manager, []string) {
 	cfg := Config{InstanceID: "bench"}.withDefaults()
 	s := startShell(&fakeStore{r: newFakeRedis()}, cfg, false)
 	ids := sessionIDs(n)
-	s.logs = newQueue(s.writeLog)
-	b.Cleanup(func() { s.logs.close(); <-s.logs.done; s.cancel() })
+	b.Cleanup(func() { logTaken(s); s.cancel() })
 	s.carry(renewals(s, ids, core.TellAcquired))
 	return &Manager{s}, ids
 }
@@ -122,14 +122,8 @@ func (dropping) Sync() error                                { return nil }
 
 func dropAll() *zap.Logger { return zap.New(dropping{zapcore.DebugLevel}) }
 
-// drained waits until the reader of q has taken everything.
-func drained[T any](q *queue[T]) {
-	for n := 1; n > 0; runtime.Gosched() {
-		q.mu.Lock()
-		n = len(q.items)
-		q.mu.Unlock()
-	}
-}
+// logTaken waits until the log has everything.
+func logTaken(s *shell) { s.log.Flush(context.Background()) }
 
 // BenchmarkTelling is what log and event stream cost the loop beside the renewals themselves: 10,000 renewals are told to
 // nobody, and to a log and a listener that drop what they get.
@@ -137,10 +131,9 @@ func BenchmarkTelling(b *testing.B) {
 	ids := sessionIDs(10_000)
 	rounds := func(b *testing.B, cfg Config, listen bool) {
 		s := startShell(&fakeStore{r: newFakeRedis()}, cfg.withDefaults(), false)
-		s.logs = newQueue(s.writeLog)
-		defer func() { s.logs.close(); <-s.logs.done; s.hub.close(); s.cancel() }()
+		defer func() { logTaken(s); s.hub.close(); s.cancel() }()
 		if listen {
-			s.hub.subscribe(func(Event) {}, false, s.panicked)
+			s.hub.subscribe(func(Event) {}, false, s.log.ListenerPanicked)
 		}
 		s.carry(renewals(s, ids, core.TellAcquired))
 		var batches [][]core.Tell // as the answers come
@@ -155,9 +148,9 @@ func BenchmarkTelling(b *testing.B) {
 			}
 			least = min(least, time.Since(start))
 			for _, l := range s.hub.current() {
-				drained(l.queue)
+				<-l.Idle()
 			}
-			drained(s.logs)
+			logTaken(s)
 			all = min(all, time.Since(start))
 		}
 		b.ReportMetric(float64(least)/1e6, "loop-ms")
@@ -183,23 +176,22 @@ func BenchmarkRenewalEntry(b *testing.B) {
 	ids, file := sessionIDs(n), &counting{}
 	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), file, zapcore.InfoLevel))
 	s := startShell(&fakeStore{r: newFakeRedis()}, Config{InstanceID: "bench", Logger: log}.withDefaults(), false)
-	s.logs = newQueue(s.writeLog)
-	defer func() { s.logs.close(); <-s.logs.done; s.cancel() }()
-	written := func() {
+	defer func() { logTaken(s); s.cancel() }()
+	entered := func() {
 		for file.entries.Load() < n {
 			runtime.Gosched()
 		}
 		file.entries.Store(0)
 	}
 	s.carry(renewals(s, ids, core.TellAcquired))
-	written()
+	entered()
 	tells := renewals(s, ids, core.TellRenewed)
 	loop, told, byHand := time.Hour, time.Hour, time.Hour
 	for b.Loop() {
 		start := time.Now()
 		s.carry(tells)
 		loop = min(loop, time.Since(start))
-		written()
+		entered()
 		told = min(told, time.Since(start))
 		start = time.Now()
 		for _, id := range ids {
@@ -207,7 +199,7 @@ func BenchmarkRenewalEntry(b *testing.B) {
 				zap.Int64("fence", 1))
 		}
 		byHand = min(byHand, time.Since(start))
-		written()
+		entered()
 	}
 	b.ReportMetric(float64(told)/float64(byHand), "x-by-hand")
 	b.ReportMetric(float64(told)/n, "ns/entry")

@@ -131,6 +131,7 @@ func TestDenialWhileRunningNamesTheRule(t *testing.T) {
 			}
 			says("TryAcquire", err.Error())
 			says("Health", k.Health().Reason)
+			logTaken(k.s)
 			warnings := logs.FilterField(zap.String("event", "warning")).All()
 			if len(warnings) != 1 {
 				t.Fatalf("%d warnings, want 1", len(warnings))

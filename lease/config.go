@@ -56,8 +56,8 @@ type Config struct {
 
 	// Sessions returns the IDs of the sessions to share, all that are not paused. With it the instance places and
 	// acquires by itself; without it leases are acquired on demand. It is called from one goroutine, must end with its
-	// context, and its last good answer is used when it fails. A *SkippedError beside the IDs is no failure: they stand, and
-	// Health counts what is malformed. Only for New.
+	// context, and its last good answer is used when it fails. Before it returns Redis is looked at no more, which Health tells. A
+	// *SkippedError beside the IDs is no failure: they stand, and Health counts what is malformed. Only for New.
 	Sessions func(ctx context.Context) ([]string, error)
 	// NamedSessions admits IDs of sessions that are no UUIDs: 1 to 128 bytes of printable ASCII without space, braces, colon and
 	// slash. All instances that share sessions must agree on it. Only for New.
@@ -83,9 +83,10 @@ type Config struct {
 	Replicas int
 
 	// Logger gets one entry for every acquire, renewal, release and loss, success or failure (FR-019 to FR-022; docs/log.md lists
-	// them). nil: warnings and errors go to standard error; zap.NewNop() silences them. The client library has a log of its own, one for
-	// the process, in which it writes a line for each dial that fails ("redis: … pool.go … failed to dial"): logging.Disable() of
-	// github.com/redis/go-redis/v9/logging silences it, redis.SetLogger sends it elsewhere.
+	// them), from a goroutine of the instance: nothing waits for whoever reads the log. nil: warnings and errors go to standard error;
+	// zap.NewNop() silences them. The client library has a log of its own, one for the process, in which it writes a line for each dial
+	// that fails ("redis: … pool.go … failed to dial"): logging.Disable() of github.com/redis/go-redis/v9/logging silences it,
+	// redis.SetLogger sends it elsewhere.
 	Logger *zap.Logger
 	// Hooks are added to the connections that are made from the client's settings, in this order: those of the client itself
 	// cannot be read from it. Give those of a tracer (redisotel) here. A hook must not send a command again: an attempt that

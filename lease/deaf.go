@@ -38,7 +38,7 @@ func (s *shell) subscribed(err error) {
 		s.event(core.Event{Kind: core.EvSubscribed})
 		if d.why.Store(nil); d.told {
 			d.told = false
-			s.cfg.Logger.Info("notices are heard again", zap.String("event", "noticesHeard"), zap.String("instance", s.cfg.InstanceID))
+			s.log.Info("notices are heard again", zap.String("event", "noticesHeard"), zap.String("instance", s.cfg.InstanceID))
 		}
 		return
 	}
@@ -59,7 +59,7 @@ func (s *shell) subscribed(err error) {
 	d.why.Store(&words)
 	if tell {
 		d.told, d.at = true, now
-		s.cfg.Logger.Warn("redis refuses to let notices be heard", zap.String("event", "noticesRefused"),
+		s.log.Warn("redis refuses to let notices be heard", zap.String("event", "noticesRefused"),
 			zap.String("instance", s.cfg.InstanceID), zap.Error(err))
 	}
 }

@@ -54,7 +54,7 @@ func TestLossOfTheChannelIsToldOnceAnInterval(t *testing.T) {
 		g := newRig(t, newFakeRedis(), "a", true, func(c *Config) { c.Logger = zap.New(entries) })
 		synctest.Wait() // the fake channel is heard
 		every := g.cfg.RenewInterval
-		count := func() int { return logs.FilterField(zap.String("event", "noticesRefused")).Len() }
+		count := func() int { synctest.Wait(); return logs.FilterField(zap.String("event", "noticesRefused")).Len() }
 		for range 3 {
 			g.subscribed(denied("NOPERM"))
 			g.subscribed(nil)

@@ -5,8 +5,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/callback"
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/logentry"
+	"github.com/leasestorm/leasestorm/internal/queue"
 )
 
 // EventKind says what happened. Its String is the field "event" of log entries.
@@ -82,80 +84,6 @@ type Vacancy struct {
 	GivenBack bool
 }
 
-// queueMax is how many entries a listener may be behind before it misses some.
-const queueMax = 1 << 16
-
-// queue hands entries to one goroutine without ever holding up who puts them. When the reader is queueMax behind, new
-// entries are counted instead of kept.
-type queue[T any] struct {
-	mu      sync.Mutex
-	items   []T
-	dropped int64
-	closed  bool
-	wake    chan struct{}
-	done    chan struct{}
-}
-
-// newQueue starts the goroutine, which ends after close once everything was handled.
-func newQueue[T any](handle func(item T, dropped int64)) *queue[T] {
-	q := &queue[T]{wake: make(chan struct{}, 1), done: make(chan struct{})}
-	go q.run(handle)
-	return q
-}
-
-func (q *queue[T]) put(item T) {
-	q.mu.Lock()
-	switch {
-	case q.closed:
-	case len(q.items) >= queueMax:
-		q.dropped++
-	default:
-		q.items = append(q.items, item)
-	}
-	q.mu.Unlock()
-	q.poke()
-}
-
-func (q *queue[T]) poke() {
-	select {
-	case q.wake <- struct{}{}:
-	default:
-	}
-}
-
-// close makes run end once it has handled what is there.
-func (q *queue[T]) close() {
-	q.mu.Lock()
-	q.closed = true
-	q.mu.Unlock()
-	q.poke()
-}
-
-func (q *queue[T]) run(handle func(T, int64)) {
-	defer close(q.done)
-	var batch []T
-	for range q.wake {
-		for {
-			q.mu.Lock()
-			batch, q.items = q.items, batch[:0]
-			dropped, closed := q.dropped, q.closed
-			q.dropped = 0
-			q.mu.Unlock()
-			for _, item := range batch {
-				handle(item, dropped)
-				dropped = 0
-			}
-			clear(batch) // do not keep terms alive
-			if len(batch) == 0 {
-				if closed {
-					return
-				}
-				break
-			}
-		}
-	}
-}
-
 // hub is the event stream: any number of listeners, each with its own queue, so that one that is slow or panics harms
 // only itself.
 type hub struct {
@@ -166,34 +94,29 @@ type hub struct {
 
 // subscriber is a listener of a hub.
 type subscriber struct {
-	*queue[Event]
+	*queue.Queue[Event]
 	changes bool // it does not want the routine
 }
 
 func (b *hub) subscribe(f func(Event), changes bool, panicked func(any)) (cancel func()) {
-	q := newQueue(func(e Event, dropped int64) {
-		defer func() {
-			if r := recover(); r != nil {
-				panicked(r)
-			}
-		}()
+	q := queue.New(func(e Event, dropped int64) {
 		e.Dropped = dropped
-		f(e)
+		callback.Tell(f, e, panicked)
 	})
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
-		q.close()
+		q.Close()
 		return func() {}
 	}
 	b.listeners = append(append([]subscriber{}, b.listeners...), subscriber{q, changes})
 	return func() {
-		q.close()
+		q.Close()
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		var rest []subscriber
 		for _, l := range b.listeners {
-			if l.queue != q {
+			if l.Queue != q {
 				rest = append(rest, l)
 			}
 		}
@@ -214,6 +137,6 @@ func (b *hub) close() {
 	b.listeners = nil
 	b.mu.Unlock()
 	for _, q := range all {
-		q.close()
+		q.Close()
 	}
 }

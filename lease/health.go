@@ -144,7 +144,7 @@ func (s *shell) health() Health {
 	case bar != nil && bar.cause != core.CauseFailed && bar.until > core.Time(now.Sub(s.base)):
 		return h.barred(bar.cause, s.time(bar.until), s.unused.Load(), s.attached.Load())
 	}
-	return s.source.health(h)
+	return s.source.health(h, now)
 }
 
 // silentFrom returns since when Redis has not answered, 0 if it does: when the first of what it has not answered was sent.
@@ -205,7 +205,10 @@ func (g *sourced) useless() bool {
 	return g != nil && g.sessions == 0 && (g.skipped > 0 || g.err != nil)
 }
 
-func (src *source) health(h Health) Health {
+func (src *source) health(h Health, now time.Time) Health {
+	if q := src.asked.Load(); q != nil && now.After(q.due) {
+		return h.as(HealthSessionsRefused, "Config.Sessions has not returned since "+stamp(q.since))
+	}
 	got := src.got.Load()
 	switch {
 	case src.read == nil || got == nil || got.sessions > 0:

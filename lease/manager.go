@@ -38,7 +38,8 @@ func (m *Manager) Start(ctx context.Context) error { return m.s.start(ctx) }
 // Run is Start, and Stop as soon as ctx ends. It returns what Start said, or else what Stop said, also of a Stop by others.
 func (m *Manager) Run(ctx context.Context) error { return m.s.run(ctx) }
 
-// Stop implements LeaseManager. It waits at most Config.DrainTimeout. ErrUnknown: not every release was confirmed.
+// Stop implements LeaseManager. It waits at most Config.DrainTimeout, and then a second for what the caller gave. Errors: ErrUnknown: not
+// every release was confirmed; ErrStuck, which names what has not returned.
 func (m *Manager) Stop() error { return m.s.stop() }
 
 // TryAcquire implements LeaseManager. Errors: ErrSessionID, ErrQuarantine, ErrClock, ErrUnknown, ErrRefused, ErrWrongType,
@@ -174,13 +175,13 @@ func (m *Manager) State() State { return State(m.s.state.Load()) }
 // is 65,536 events behind misses some and is told how many (Event.Dropped); one that panics misses that event. Neither
 // holds up anything else.
 func (m *Manager) Subscribe(f func(Event)) (cancel func()) {
-	return m.s.hub.subscribe(f, false, m.s.panicked)
+	return m.s.hub.subscribe(f, false, m.s.log.ListenerPanicked)
 }
 
 // SubscribeChanges is Subscribe without the routine, which is nearly all of the events where many leases are held: attempts
 // (EventAcquiring, EventRenewing), and renewals that end no uncertainty.
 func (m *Manager) SubscribeChanges(f func(Event)) (cancel func()) {
-	return m.s.hub.subscribe(f, true, m.s.panicked)
+	return m.s.hub.subscribe(f, true, m.s.log.ListenerPanicked)
 }
 
 // Renewals counts those that succeeded.
@@ -210,7 +211,7 @@ func (k *Keeper) Start(ctx context.Context) error { return k.s.start(ctx) }
 func (k *Keeper) Run(ctx context.Context) error { return k.s.run(ctx) }
 
 // Stop ends the contexts of all holds, waits at most Config.DrainTimeout for their release, and leaves the others to
-// expire. ErrUnknown: not every release was confirmed.
+// expire. ErrUnknown: not every release was confirmed. ErrStuck: Manager.Stop.
 func (k *Keeper) Stop() error { return k.s.stop() }
 
 // InstanceID returns the owner under which leases are held.
@@ -234,12 +235,12 @@ func (k *Keeper) State() State { return State(k.s.state.Load()) }
 
 // Subscribe is Manager.Subscribe.
 func (k *Keeper) Subscribe(f func(Event)) (cancel func()) {
-	return k.s.hub.subscribe(f, false, k.s.panicked)
+	return k.s.hub.subscribe(f, false, k.s.log.ListenerPanicked)
 }
 
 // SubscribeChanges is Manager.SubscribeChanges.
 func (k *Keeper) SubscribeChanges(f func(Event)) (cancel func()) {
-	return k.s.hub.subscribe(f, true, k.s.panicked)
+	return k.s.hub.subscribe(f, true, k.s.log.ListenerPanicked)
 }
 
 // Renewals counts those that succeeded.

@@ -11,8 +11,7 @@ import (
 // TestRenewalsAreCounted: how long each took, and what was left of the window before it was moved; the term counts its own.
 func TestRenewalsAreCounted(t *testing.T) {
 	s := startShell(&fakeStore{r: newFakeRedis()}, Config{InstanceID: "one"}.withDefaults(), false)
-	s.logs = newQueue(s.writeLog)
-	defer func() { s.logs.close(); <-s.logs.done; s.cancel() }()
+	defer func() { logTaken(s); s.cancel() }()
 	const ms = core.Time(time.Millisecond)
 	at := s.now().Mono
 	s.carry([]core.Tell{{Kind: core.TellAcquired, ID: "thing", At: at, Until: at + 1000*ms}})
@@ -48,13 +47,12 @@ func TestRenewalsAreCounted(t *testing.T) {
 // TestChangesAreNoRoutine: who wants changes is told no attempts, and of renewals those that ended an uncertainty; who wants all is told all.
 func TestChangesAreNoRoutine(t *testing.T) {
 	s := startShell(&fakeStore{r: newFakeRedis()}, Config{InstanceID: "one"}.withDefaults(), false)
-	s.logs = newQueue(s.writeLog)
-	defer func() { s.logs.close(); <-s.logs.done; s.cancel() }()
+	defer func() { logTaken(s); s.cancel() }()
 	told := func(changes bool) (*[]EventKind, func()) {
 		var kinds []EventKind
-		cancel := s.hub.subscribe(func(e Event) { kinds = append(kinds, e.Kind) }, changes, s.panicked)
+		cancel := s.hub.subscribe(func(e Event) { kinds = append(kinds, e.Kind) }, changes, s.log.ListenerPanicked)
 		l := s.hub.current()[len(s.hub.current())-1]
-		return &kinds, func() { cancel(); <-l.done }
+		return &kinds, func() { cancel(); <-l.Idle() }
 	}
 	play := func() {
 		at := s.now().Mono

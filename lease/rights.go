@@ -29,7 +29,7 @@ func (s *shell) explain(err error, names []string) {
 	}
 	r.at = now
 	if line := s.trouble.granting(s.line(names)); line != "" {
-		s.cfg.Logger.Warn("the ACL of Redis denies what leases need", zap.String("event", "warning"),
+		s.log.Warn("the ACL of Redis denies what leases need", zap.String("event", "warning"),
 			zap.String("instance", s.cfg.InstanceID), zap.Error(redisstore.Granting(err, line)))
 	}
 }

@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/lifetime"
+	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 	"github.com/leasestorm/leasestorm/internal/policy"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
@@ -34,8 +34,8 @@ type store interface {
 	Close() error
 }
 
-// shell runs a core: one loop that owns it, a few workers that carry its requests, one goroutine that hears notices and
-// one that writes the log. All else is called from outside.
+// shell runs a core: one loop that owns it, a few workers that carry its requests, one goroutine that hears notices and,
+// while there is something to write, one that writes the log. All else is called from outside.
 type shell struct {
 	cfg    Config
 	keeper bool // named leases: a term that nobody asked for is given back
@@ -44,7 +44,7 @@ type shell struct {
 	table  table
 	hub    hub
 	counts *renewalCounts
-	logs   *queue[logEntry]
+	log    *zaplog.Log
 	state  atomic.Int32
 	silent atomic.Bool // Redis does not answer now
 
@@ -118,6 +118,7 @@ func startShell(st store, cfg Config, keeper bool) *shell {
 		drained: make(chan struct{}),
 		outside: make(chan struct{}, outsideMax),
 	}
+	s.log = zaplog.NewLog(cfg.Logger, cfg.InstanceID)
 	s.waiters.Shared = !keeper
 	s.inbox.wake = make(chan struct{}, 1)
 	s.source.read = cfg.Sessions
@@ -142,11 +143,10 @@ func (s *shell) begin(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := s.check(ctx); err != nil {
+	if err := s.checked(ctx); err != nil {
 		return err
 	}
 	s.alive.Store(true)
-	s.logs = newQueue(s.writeLog)
 	for i := range s.lanes {
 		s.lanes[i] = newLane()
 		for range laneWorkers[i] {
@@ -176,70 +176,6 @@ func (s *shell) run(ctx context.Context) error {
 
 // stop ends everything; every call waits for the end and gets the same error.
 func (s *shell) stop() error { return s.life.Stop(s.end) }
-
-func (s *shell) end(begun bool) error {
-	if !begun {
-		s.state.Store(int32(StateStopped))
-		s.hub.close()
-		s.cancel()
-		return s.store.Close()
-	}
-	s.post(s.drain)
-	timer := time.NewTimer(s.cfg.DrainTimeout)
-	defer timer.Stop()
-	select {
-	case <-s.drained:
-	case <-timer.C:
-	}
-	unconfirmed := make(chan string, 1)
-	s.post(func() { unconfirmed <- s.finish() })
-	left := <-unconfirmed
-	s.cancel()
-	for _, l := range s.lanes {
-		l.close()
-	}
-	s.inbox.close()
-	s.workers.Wait()
-	s.state.Store(int32(StateStopped))
-	s.hub.close()
-	s.logs.close()
-	<-s.logs.done
-	err := s.store.Close()
-	if left != "" {
-		err = s.leftBehind(left)
-	}
-	return err
-}
-
-// drain begins the end. Runs in the loop.
-func (s *shell) drain() {
-	s.draining = true
-	s.state.Store(int32(StateDraining))
-	for _, w := range s.waiters.Close() {
-		w.answer(nil, ErrStopped)
-	}
-	s.step(core.Event{Kind: core.EvDrain})
-}
-
-// finish gives up what is still held or being released and says what that is, "" for nothing. Runs in the loop, last.
-func (s *shell) finish() string {
-	select {
-	case <-s.drained:
-		return ""
-	default:
-	}
-	left := unconfirmedReleases
-	if holds := s.table.holds(); len(holds) > 0 {
-		left = fmt.Sprintf("work that has not ended under %d leases, %q first", len(holds), holds[0].name)
-		for _, h := range holds {
-			s.step(core.Event{Kind: core.EvAbandon, ID: h.name})
-		}
-	}
-	for _, name := range s.releases.Left() {
-		s.resolveRelease(name, s.noResult(core.OpRelease, "release", name, "the instance has stopped"))
-	}
-	return left
-}
 
 // inbox is what is to be done by the loop, in order. Whoever puts never waits, so that nothing called from the loop can
 // lock it up; what comes from outside is bounded by requests under way, callers, and noticeMax.

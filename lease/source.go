@@ -23,6 +23,23 @@ type source struct {
 	failed bool // and told
 	got    atomic.Pointer[sourced]
 	bad    map[string]bool // IDs that were reported as no UUID
+	asked  atomic.Pointer[question]
+}
+
+// question is a call of Config.Sessions under way.
+type question struct {
+	since time.Time
+	due   time.Time // one that goes on beyond this does not end with its context
+}
+
+func (s *shell) question(ctx context.Context) *question {
+	q := &question{since: time.Now()}
+	q.due = q.since
+	if deadline, ok := ctx.Deadline(); ok {
+		q.due = deadline
+	}
+	q.due = q.due.Add(s.cfg.OpTimeout)
+	return q
 }
 
 // sessions returns what is to be owned. When the source fails, its last answer stands: a broken source must not look like
@@ -40,7 +57,9 @@ func (s *shell) sessions(ctx context.Context) *core.Sessions {
 		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
 		defer cancel()
 	}
+	src.asked.Store(s.question(ctx))
 	ids, err := src.ask(ctx)
+	src.asked.Store(nil)
 	left := &SkippedError{}
 	if beside := (*SkippedError)(nil); errors.As(err, &beside) {
 		left, err = beside.clone(), nil
@@ -50,7 +69,7 @@ func (s *shell) sessions(ctx context.Context) *core.Sessions {
 			src.got.Store(&sourced{err: redisstore.Cause(err)})
 		}
 		if !src.failed {
-			s.cfg.Logger.Warn("the sessions cannot be read; the last known ones stand", zap.String("event", "sessionsFailed"),
+			s.log.Warn("the sessions cannot be read; the last known ones stand", zap.String("event", "sessionsFailed"),
 				zap.String("instance", s.cfg.InstanceID), zap.Error(err))
 		}
 		src.failed = true
@@ -90,7 +109,7 @@ func (s *shell) onlySessions(ids []string, left *SkippedError) []string {
 		left.Skip(err.Error())
 		bad[id] = true
 		if !s.source.bad[id] {
-			s.cfg.Logger.Warn("session left out", zap.String("event", "sessionRefused"),
+			s.log.Warn("session left out", zap.String("event", "sessionRefused"),
 				zap.String("instance", s.cfg.InstanceID), zap.String("error", plain.Text(plain.Cut(err.Error(), skippedText))))
 		}
 	}

@@ -35,12 +35,12 @@ func (s *shell) counted(err error) {
 	case errors.Is(err, redisstore.ErrReplicas):
 		if words := err.Error(); before == nil || *before != words {
 			s.surplus.Store(&words)
-			s.cfg.Logger.Warn("more replicas acknowledge than configured", zap.String("event", "replicasSurplus"),
+			s.log.Warn("more replicas acknowledge than configured", zap.String("event", "replicasSurplus"),
 				zap.String("instance", s.cfg.InstanceID), zap.Error(err))
 		}
 	case err == nil && before != nil:
 		s.surplus.Store(nil)
-		s.cfg.Logger.Info("no more replicas acknowledge than configured", zap.String("event", "replicasFit"),
+		s.log.Info("no more replicas acknowledge than configured", zap.String("event", "replicasFit"),
 			zap.String("instance", s.cfg.InstanceID))
 	}
 }

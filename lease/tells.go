@@ -6,6 +6,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/leasestorm/leasestorm/internal/callback"
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/logentry"
 	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
@@ -170,18 +171,18 @@ func (s *shell) announce(t *core.Tell, h *Hold) {
 		if t.Kind == core.TellRenewed {
 			at = *s.cfg.RenewLogLevel
 		}
-		if s.cfg.Logger.Core().Enabled(at) {
+		if s.log.Core().Enabled(at) {
 			if t.Kind == core.TellEpoch && t.Wait > 0 && s.unused.Load() && !s.met.Load() {
 				message += "; " + declare
 			}
-			entry := logEntry{level: at, at: s.time(t.At), message: message, tell: *t}
+			entry := logEntry{at: s.time(t.At), message: message, tell: *t}
 			switch {
 			case t.Kind == core.TellLost && t.Cause == core.CauseExpired:
 				entry.tell.Text = s.unrenewed()
 			case t.Kind == core.TellSilent || t.Kind == core.TellUncertain && t.Cause == core.CauseNoAnswer:
 				entry.tell.Text = s.unreached(t.Text)
 			}
-			s.logs.put(entry)
+			s.log.Later(at, entry.at, entry.message, func() []zap.Field { return s.fields(&entry) })
 		}
 	}
 	kind, isLease := tellEvents[t.Kind]
@@ -202,12 +203,10 @@ func (s *shell) announce(t *core.Tell, h *Hold) {
 
 // publish hands an event to everybody, and one of the routine to who wants all.
 func (s *shell) publish(e Event, routine bool) {
-	if s.cfg.Notify != nil {
-		s.notify(e)
-	}
+	callback.Tell(s.cfg.Notify, e, s.log.ListenerPanicked)
 	for _, l := range s.hub.current() {
 		if !routine || !l.changes {
-			l.put(e)
+			l.Put(e)
 		}
 	}
 }
@@ -233,20 +232,6 @@ func (s *shell) whoListens() listened {
 		to = ofChanges
 	}
 	return to
-}
-
-func (s *shell) notify(e Event) {
-	defer func() {
-		if r := recover(); r != nil {
-			s.panicked(r)
-		}
-	}()
-	s.cfg.Notify(e)
-}
-
-func (s *shell) panicked(r any) {
-	s.cfg.Logger.Error("a listener of lease events panicked", zap.String("event", "listenerPanicked"),
-		zap.String("instance", s.cfg.InstanceID), zap.Any("panic", r))
 }
 
 // attempting takes note that an attempt to renew is about to be sent: belief ends at its deadline until it is answered.
@@ -278,32 +263,21 @@ func (s *shell) announceAttempt(op *core.Op) {
 	}
 }
 
-// logEntry is an entry on its way to the log: a log that is slow or stuck must not hold up renewals.
+// logEntry is what an entry's fields are made of, by whoever writes it.
 type logEntry struct {
-	level   zapcore.Level
 	at      time.Time
 	message string
 	tell    core.Tell
 }
 
-// writeLog runs in the log's own goroutine.
-func (s *shell) writeLog(e logEntry, dropped int64) {
-	if dropped > 0 {
-		s.cfg.Logger.Error("the log is too slow: entries are missing", zap.String("event", "logDropped"),
-			zap.String("instance", s.cfg.InstanceID), zap.Int64("entries", dropped))
-	}
-	ce := s.cfg.Logger.Check(e.level, e.message)
-	if ce == nil {
-		return
-	}
-	ce.Time = e.at
+func (s *shell) fields(e *logEntry) []zap.Field {
 	var room [8]logentry.Field
 	fields := logentry.Fields(room[:0], s.cfg.InstanceID, int64(s.cfg.TTL), &e.tell)
 	if e.tell.Kind == core.TellEpoch && e.tell.Wait > 0 {
 		until := e.at.Add(time.Duration(e.tell.Wait)).Format(time.RFC3339Nano)
 		fields = append(fields, logentry.Field{Key: "until", Text: until})
 	}
-	ce.Write(zaplog.Append(make([]zap.Field, 0, len(fields)), fields)...)
+	return zaplog.Append(make([]zap.Field, 0, len(fields)), fields)
 }
 
 // noticeSize is about what a notice takes.

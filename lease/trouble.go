@@ -258,6 +258,15 @@ func isRefused(err error) bool { return errors.Is(err, ErrRefused) }
 // use is what this instance does with Redis, for the check of permissions.
 func (s *shell) use() redisstore.Use { return redisstore.Use{Registry: !s.keeper} }
 
+// checked is check, and waits for what it has said: who is refused may end the process.
+func (s *shell) checked(ctx context.Context) error {
+	err := s.check(ctx)
+	last, cancel := context.WithTimeout(ctx, lastWait)
+	defer cancel()
+	s.log.Flush(last)
+	return err
+}
+
 // check refuses a Redis that will never do. One that cannot be reached now is waited for: an instance that starts during
 // an outage takes part when it ends, and checks then.
 func (s *shell) check(ctx context.Context) error {
@@ -281,7 +290,7 @@ func (s *shell) check(ctx context.Context) error {
 	} else {
 		s.trouble.note(kind, &a, time.Time{}, time.Now())
 	}
-	s.cfg.Logger.Warn(message, zap.String("event", "warning"), zap.String("instance", s.cfg.InstanceID), zap.Error(err))
+	s.log.Warn(message, zap.String("event", "warning"), zap.String("instance", s.cfg.InstanceID), zap.Error(err))
 	return nil
 }
 
@@ -302,7 +311,7 @@ func (s *shell) examine(ctx context.Context) (known bool, err error) {
 	defer cancel()
 	warnings, err := s.store.Check(timed)
 	for _, w := range warnings {
-		s.cfg.Logger.Warn(string(w), zap.String("event", "warning"), zap.String("instance", s.cfg.InstanceID))
+		s.log.Warn(string(w), zap.String("event", "warning"), zap.String("instance", s.cfg.InstanceID))
 	}
 	if err != nil {
 		return false, err
@@ -371,7 +380,7 @@ func (s *shell) recheck() {
 		s.trouble.denied(err)
 		if err.Error() != told {
 			told = err.Error()
-			s.cfg.Logger.Error("redis will not do", zap.String("event", "warning"),
+			s.log.Error("redis will not do", zap.String("event", "warning"),
 				zap.String("instance", s.cfg.InstanceID), zap.Error(err))
 		}
 		select {

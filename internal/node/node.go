@@ -91,9 +91,17 @@ func ended(code int, err error) int {
 }
 
 // complain says on standard error what went wrong. A wrong argument that the message quotes may be a URL with a password, or move
-// the terminal's cursor.
+// the terminal's cursor. It is said for a second: where nobody reads, the node ends all the same.
 func complain(err error) {
-	fmt.Fprintln(terminal(os.Stderr), "node:", plain.Text(redisurl.Hide(err.Error())))
+	said := make(chan struct{})
+	go func() {
+		defer close(said)
+		fmt.Fprintln(terminal(os.Stderr), "node:", plain.Text(redisurl.Hide(err.Error())))
+	}()
+	select {
+	case <-said:
+	case <-time.After(time.Second):
+	}
 }
 
 // terminal is a file that may be one. What others chose (the name of a token, a session, an instance) does not move its cursor, and

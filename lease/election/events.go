@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/leasestorm/leasestorm/internal/callback"
 	"github.com/leasestorm/leasestorm/internal/core"
 	rules "github.com/leasestorm/leasestorm/internal/core/election"
 )
@@ -124,17 +125,8 @@ func (l *listener) run() {
 		e := l.events[0]
 		l.events = l.events[1:]
 		l.mu.Unlock()
-		l.call(e)
+		callback.Tell(l.f, e, l.panicked)
 	}
-}
-
-func (l *listener) call(e Event) {
-	defer func() {
-		if r := recover(); r != nil {
-			l.panicked(r)
-		}
-	}()
-	l.f(e)
 }
 
 func (l *listener) remove() {
@@ -173,14 +165,14 @@ var messages = [...]string{
 	EventDuplicateInstance: "This member's instance ID is used twice; give every process its own",
 }
 
-// log is the first listener of every election.
-func (g *Group) log(e Event) {
-	ce := g.cfg.Logger.Check(head(&e))
+// enter puts an event into the log, which waits for nobody.
+func (g *Group) enter(e *Event) {
+	ce := g.log.Check(head(e))
 	if ce == nil {
 		return
 	}
 	ce.Time = e.At
-	ce.Write(fields(&e, g.cfg.InstanceID)...)
+	ce.Write(fields(e, g.cfg.InstanceID)...)
 }
 
 // fields returns those of e's entry that say something: only a transition is from one state to another.

@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"go.uber.org/zap"
 
+	"github.com/leasestorm/leasestorm/internal/callback"
 	"github.com/leasestorm/leasestorm/internal/core"
 	rules "github.com/leasestorm/leasestorm/internal/core/election"
 	"github.com/leasestorm/leasestorm/internal/lifetime"
+	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/lease"
 )
@@ -23,6 +24,7 @@ import (
 // concurrent use.
 type Group struct {
 	cfg    Config
+	log    *zaplog.Log
 	keeper *lease.Keeper
 	hand   *hand
 	base   time.Time // core.Time is measured from here
@@ -48,6 +50,7 @@ func NewGroup(client redis.UniversalClient, cfg Config) (*Group, error) {
 	}
 	g := &Group{
 		cfg:       cfg,
+		log:       zaplog.NewLog(cfg.Logger, cfg.InstanceID),
 		base:      time.Now().Add(-1),
 		life:      lifetime.New(),
 		quit:      make(chan struct{}),
@@ -55,6 +58,7 @@ func NewGroup(client redis.UniversalClient, cfg Config) (*Group, error) {
 		elections: map[string]*Election{},
 	}
 	lc := cfg.lease()
+	lc.Logger = g.log.Logger // one queue: the log tells in order
 	lc.Notify = g.notify
 	var err error
 	if g.keeper, err = lease.NewKeeper(client, lc); err != nil {
@@ -90,7 +94,7 @@ func (g *Group) Election(leaderKey, heartbeatPrefix string) (*Election, error) {
 	}
 	e.stats.takeovers.Bounds, e.stats.handovers.Bounds = lags, lags
 	e.life, e.end = context.WithCancelCause(context.Background())
-	e.setListeners([]*listener{{f: g.log, panicked: g.panicked}})
+	e.setListeners(nil)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
@@ -155,7 +159,9 @@ func (g *Group) end(begun bool) error {
 		g.workers.Wait()
 	}
 	g.hand.end()
-	errs = append(errs, g.hand.store.Close())
+	last, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	errs = append(errs, g.hand.store.Close(), g.log.Flushed(last, lease.ErrStuck))
 	return errors.Join(errs...)
 }
 
@@ -178,9 +184,7 @@ func (g *Group) time(t core.Time) time.Time { return g.base.Add(time.Duration(t)
 // notify runs in the loop of the leases, before anything follows from the event: a member is leader no more before the
 // next request leaves.
 func (g *Group) notify(ev lease.Event) {
-	if g.cfg.Notify != nil {
-		g.cfg.Notify(ev)
-	}
+	callback.Tell(g.cfg.Notify, ev, g.log.ListenerPanicked)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	e := g.elections[ev.Name]
@@ -259,26 +263,15 @@ func (e *Election) tell(r *rules.Event) {
 	e.stats.events[r.Kind].Add(1)
 	ev := Event{Kind: EventKind(r.Kind), Election: e.key, From: State(r.From), To: State(r.To), Fence: r.Fence,
 		Leader: r.Leader, Reason: r.Reason, At: e.g.time(r.At)}
-	if e.g.cfg.Observe != nil {
-		e.g.observe(ev)
-	}
+	e.g.enter(&ev)
+	callback.Tell(e.g.cfg.Observe, ev, e.g.panicked)
 	for _, l := range *e.listeners.Load() {
 		l.put(ev)
 	}
 }
 
-func (g *Group) observe(ev Event) {
-	defer func() {
-		if r := recover(); r != nil {
-			g.panicked(r)
-		}
-	}()
-	g.cfg.Observe(ev)
-}
-
 func (g *Group) panicked(r any) {
-	g.cfg.Logger.Error("a listener of election events panicked", zap.String("event", "listenerPanicked"),
-		zap.String("instance", g.cfg.InstanceID), zap.Any("panic", r))
+	g.log.Panicked("a listener of election events panicked", r)
 }
 
 // keepTime wakes the machines.

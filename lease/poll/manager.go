@@ -1,6 +1,7 @@
 package poll
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
+	"github.com/leasestorm/leasestorm/internal/callback"
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 	"github.com/leasestorm/leasestorm/internal/policy"
@@ -30,7 +32,7 @@ type SessionManager struct {
 	cfg      Config
 	leases   *lease.Manager
 	sessions *sessions // nil: they are not in Redis
-	log      *zap.Logger
+	log      *zaplog.Log
 
 	life    sync.Mutex // Start and Stop
 	begun   bool
@@ -63,6 +65,9 @@ func New(client redis.UniversalClient, leases lease.Config, cfg Config) (*Sessio
 	if leases.Logger == nil {
 		leases.Logger = zaplog.Default()
 	}
+	leases.InstanceID = cmp.Or(leases.InstanceID, lease.GenerateInstanceID())
+	log := zaplog.NewLog(leases.Logger, leases.InstanceID)
+	leases.Logger = log.Logger // one queue: the log tells in order
 	if leases.DrainTimeout == 0 {
 		leases.DrainTimeout = cfg.DrainTimeout + cfg.Stuck
 	}
@@ -71,7 +76,7 @@ func New(client redis.UniversalClient, leases lease.Config, cfg Config) (*Sessio
 		base: time.Now().Add(-1),
 		timings: policy.Polls{Interval: core.Time(cfg.Interval), Timeout: core.Time(cfg.Timeout), Stuck: core.Time(cfg.Stuck),
 			Long: cfg.LongPolls},
-		log:        leases.Logger,
+		log:        log,
 		publishers: map[string]*publisher{},
 		wake:       make(chan struct{}, 1),
 		quit:       make(chan struct{}),
@@ -134,7 +139,7 @@ func (m *SessionManager) Health() lease.Health { return m.leases.Health() }
 
 // Stop drains: no poll begins any more, running polls may end within Config.DrainTimeout and are then cancelled, and each
 // lease is released once its poll has returned. Every call waits for the end and gets the same error: lease.ErrUnknown if
-// a poll did not return or a release was not confirmed; those leases expire.
+// a poll did not return or a release was not confirmed; those leases expire. lease.ErrStuck: lease.Manager.Stop.
 func (m *SessionManager) Stop() error {
 	m.life.Lock()
 	if m.stopped != nil {
@@ -147,7 +152,7 @@ func (m *SessionManager) Stop() error {
 	defer close(m.stopped)
 	defer m.sessions.close()
 	if !m.begun {
-		m.stopErr = m.leases.Stop()
+		m.stopErr = errors.Join(m.leases.Stop(), m.logged())
 		return m.stopErr
 	}
 	late := time.AfterFunc(m.cfg.DrainTimeout, m.cancelAll)
@@ -172,7 +177,15 @@ func (m *SessionManager) Stop() error {
 	}
 	close(m.quit)
 	<-m.ended
+	m.stopErr = errors.Join(m.stopErr, m.logged())
 	return m.stopErr
+}
+
+// logged waits for the log, a moment.
+func (m *SessionManager) logged() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	return m.log.Flushed(ctx, lease.ErrStuck)
 }
 
 // Polled returns the sessions that have a publisher, ascending.
@@ -191,9 +204,7 @@ func (m *SessionManager) Polled() []string {
 
 // notify runs in the loop of the leases: it only notes what follows.
 func (m *SessionManager) notify(e lease.Event) {
-	if m.cfg.Notify != nil {
-		m.cfg.Notify(e)
-	}
+	callback.Tell(m.cfg.Notify, e, m.log.ListenerPanicked)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p := m.publishers[e.Name]

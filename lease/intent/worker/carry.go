@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/leasestorm/leasestorm/internal/callback"
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
 	"github.com/leasestorm/leasestorm/internal/membership"
 	"github.com/leasestorm/leasestorm/internal/policy"
@@ -39,7 +40,7 @@ func (w *Worker) carry(e core.Effect) {
 		for _, h := range j.terms.Abandon() {
 			h.Abandon()
 		}
-		w.cfg.Logger.Error("a pipeline does not stop; its leases are left to expire", w.fields(e)...)
+		w.log.Error("a pipeline does not stop; its leases are left to expire", w.fields(e)...)
 	case core.Write:
 		entry := j.entry
 		w.tasks.Go(func() { w.write(e, entry.ServiceRef) })
@@ -57,7 +58,7 @@ func (w *Worker) carry(e core.Effect) {
 		w.bury(entry, e.Text, e.Fence)
 	case core.Forget:
 		if j != nil && j.started && !j.over {
-			w.cfg.Logger.Warn("session ended here; its record is gone, or is another's", zap.String("session", e.Session),
+			w.log.Warn("session ended here; its record is gone, or is another's", zap.String("session", e.Session),
 				zap.String("worker", w.cfg.InstanceID))
 		}
 		delete(w.jobs, e.Session)
@@ -113,7 +114,7 @@ func (w *Worker) release(session string, holds []*lease.Hold) {
 	for _, h := range holds {
 		wg.Go(func() {
 			if err := h.Release(ctx); err != nil {
-				w.cfg.Logger.Info("release not confirmed; it is tried on until the lease expires", zap.String("session", session),
+				w.log.Info("release not confirmed; it is tried on until the lease expires", zap.String("session", session),
 					zap.String("lease", h.Name()), zap.Error(err))
 			}
 		})
@@ -142,7 +143,7 @@ func (w *Worker) count(e core.Effect, wrote core.Wrote) {
 	if e.State == core.Ended && j.started && wrote != core.WroteFailed {
 		j.over = true
 		if wrote != core.WroteOK {
-			w.cfg.Logger.Warn("session ended; its record had been ended, or is another's", w.fields(e)...)
+			w.log.Warn("session ended; its record had been ended, or is another's", w.fields(e)...)
 		}
 	}
 	if wrote != core.WroteOK && wrote != core.WroteStop {
@@ -151,14 +152,18 @@ func (w *Worker) count(e core.Effect, wrote core.Wrote) {
 	switch {
 	case e.State == core.Running && !j.started:
 		j.started = true
-		w.cfg.Observer.WorkerStart("started")
-		w.cfg.Logger.Info("session runs", w.fields(e)...)
+		w.observe("started")
+		w.log.Info("session runs", w.fields(e)...)
 	case e.State == core.Ended:
 		if !j.started {
-			w.cfg.Observer.WorkerStart(startOutcomes[e.Reason])
+			w.observe(startOutcomes[e.Reason])
 		}
-		w.cfg.Logger.Info("session ended", w.fields(e)...)
+		w.log.Info("session ended", w.fields(e)...)
 	}
+}
+
+func (w *Worker) observe(outcome string) {
+	callback.Tell(w.cfg.Observer.WorkerStart, outcome, w.log.ListenerPanicked)
 }
 
 func (w *Worker) fields(e core.Effect) []zap.Field {
@@ -177,10 +182,18 @@ func (w *Worker) launch(e core.Effect, j *job) {
 		w.post(told)
 		return
 	}
-	p := w.cfg.NewPipeline(Job{
-		SessionID: e.Session, Start: j.entry.Start, Worker: w.cfg.InstanceID, Slot: e.Slot, ServiceFence: e.Fence,
-		TunerFence: e.TunerFence,
-	})
+	var p Pipeline
+	if err := w.guarded(e.Session, "NewPipeline", func() error {
+		p = w.cfg.NewPipeline(Job{
+			SessionID: e.Session, Start: j.entry.Start, Worker: w.cfg.InstanceID, Slot: e.Slot, ServiceFence: e.Fence,
+			TunerFence: e.TunerFence,
+		})
+		return nil
+	}); err != nil {
+		told.Launch, told.Text = core.LaunchFail, err.Error()
+		w.post(told)
+		return
+	}
 	j.pipeline = p
 	w.tasks.Go(func() {
 		ctx, end := trust(service.Context(), tuner.Context())
@@ -249,7 +262,7 @@ func (w *Worker) guarded(session, method string, f func() error) (err error) {
 
 //go:noinline
 func (w *Worker) panicked(session, method string, r any) error {
-	w.cfg.Logger.Error("a pipeline panicked", zap.String("session", session), zap.String("method", method),
+	w.log.Error("a pipeline panicked", zap.String("session", session), zap.String("method", method),
 		zap.Any("panic", r), zap.ByteString("stack", debug.Stack()))
 	return fmt.Errorf("%s panicked: %v", method, r)
 }

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/leasestorm/leasestorm/internal/callback"
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
 	"github.com/leasestorm/leasestorm/internal/membership"
 	"github.com/leasestorm/leasestorm/lease"
@@ -20,7 +21,7 @@ func (w *Worker) newMember() *membership.Member {
 	return &membership.Member{
 		Me: me, Instance: w.cfg.InstanceID, Slots: w.cfg.Slots, SingleWriter: w.cfg.SingleWriter, Life: w.cfg.life(),
 		Renew: cmp.Or(w.cfg.Store.Leases.RenewInterval, w.cfg.life()/3),
-		Store: w.store, Bus: w.bus, Logger: w.cfg.Logger, Evict: w.keeper.Evict, FateOf: me.FateOf,
+		Store: w.store, Bus: w.bus, Logger: w.log.Logger, Evict: w.keeper.Evict, FateOf: me.FateOf,
 		Deliver: func(entries []store.Entry) { w.inbox.put(message{f: func() { w.deliver(entries) }}) },
 		Stop:    w.stopAsked,
 		Check:   func() { w.post(core.Event{Kind: core.EvCheck}) },
@@ -31,9 +32,7 @@ func (w *Worker) newMember() *membership.Member {
 
 // heard is told what happens to the leases.
 func (w *Worker) heard(e lease.Event) {
-	if w.cfg.Notify != nil {
-		w.cfg.Notify(e)
-	}
+	callback.Tell(w.cfg.Notify, e, w.log.ListenerPanicked)
 	switch e.Kind {
 	case lease.EventRenewed:
 		w.post(core.Event{Kind: core.EvRenewed, Lease: e.Name, Fence: e.Fence, Until: w.at(e.Until)})
@@ -105,10 +104,10 @@ func (w *Worker) beat() {
 		switch id := zap.String("worker", w.cfg.InstanceID); {
 		case w.ctx.Err() != nil:
 		case err == nil && !told.IsZero():
-			w.cfg.Logger.Info("registry reached again", id)
+			w.log.Info("registry reached again", id)
 			told = time.Time{}
 		case err != nil && time.Since(told) >= failureLogEvery:
-			w.cfg.Logger.Warn("registry not reached", id, zap.Error(err))
+			w.log.Warn("registry not reached", id, zap.Error(err))
 			told = time.Now()
 		}
 		select {
@@ -132,7 +131,7 @@ func (w *Worker) tellForeign(last time.Time) time.Time {
 	if time.Since(last) < foreignLogEvery {
 		return last
 	}
-	w.cfg.Logger.Warn("keys hold another type and are done without; rename or delete them", zap.String("worker", w.cfg.InstanceID),
+	w.log.Warn("keys hold another type and are done without; rename or delete them", zap.String("worker", w.cfg.InstanceID),
 		zap.Strings("keys", keys))
 	return time.Now()
 }

@@ -14,6 +14,7 @@ import (
 	leasecore "github.com/leasestorm/leasestorm/internal/core"
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
 	"github.com/leasestorm/leasestorm/internal/lifetime"
+	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 	"github.com/leasestorm/leasestorm/internal/membership"
 	"github.com/leasestorm/leasestorm/internal/ready"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
@@ -24,6 +25,7 @@ import (
 // Worker runs pipelines for the starts on the bus. Safe for concurrent use.
 type Worker struct {
 	cfg    Config
+	log    *zaplog.Log
 	store  *store.Store
 	bus    *store.Bus
 	keeper *lease.Keeper
@@ -62,7 +64,7 @@ func New(client redis.UniversalClient, cfg Config) (*Worker, error) {
 		return nil, err
 	}
 	w := &Worker{
-		cfg: cfg, store: st, base: time.Now().Add(-1), machine: core.New(cfg.core(st.Options().OpTimeout)), jobs: map[string]*job{},
+		cfg: cfg, log: zaplog.NewLog(cfg.Logger, cfg.InstanceID), store: st, base: time.Now().Add(-1), machine: core.New(cfg.core(st.Options().OpTimeout)), jobs: map[string]*job{},
 		capacity: make(chan struct{}, 1), kick: make(chan struct{}, 1), life: lifetime.New(), drained: make(chan core.Effect, 1),
 	}
 	w.inbox.wake = make(chan struct{}, 1)
@@ -70,7 +72,7 @@ func New(client redis.UniversalClient, cfg Config) (*Worker, error) {
 	lc := st.Options().Leases
 	lc.InstanceID, lc.Notify = cfg.InstanceID, w.heard
 	if lc.Logger == nil {
-		lc.Logger = cfg.Logger
+		lc.Logger = w.log.Logger
 	}
 	lc.DrainTimeout = cmp.Or(lc.DrainTimeout, membership.ReleaseTimeout(lc.TTL, st.Options().OpTimeout))
 	if w.keeper, err = lease.NewKeeper(client, lc); err == nil {
@@ -94,7 +96,13 @@ func (w *Worker) InstanceID() string { return w.cfg.InstanceID }
 // first, or call Run in a goroutine. Errors: ErrOtherWorker, those of lease.Keeper.Start, an ACL that denies what is needed, or that of
 // ctx with what went wrong last.
 func (w *Worker) Start(ctx context.Context) error {
-	return w.life.Start(ErrStopped, func() error { return w.begin(ctx) })
+	return w.life.Start(ErrStopped, func() error {
+		err := w.begin(ctx)
+		last, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		w.log.Flush(last) // who is refused may end the process
+		return err
+	})
 }
 
 func (w *Worker) begin(ctx context.Context) error {
@@ -167,7 +175,9 @@ func (w *Worker) end(begun bool) error {
 	if !errors.Is(err, ErrStuck) {
 		w.tasks.Wait()
 	}
-	return err
+	last, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	return errors.Join(err, w.log.Flushed(last, lease.ErrStuck))
 }
 
 // unconfirmed is an error of a Redis that has not confirmed: what it did is not known.

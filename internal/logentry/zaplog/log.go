@@ -1,0 +1,124 @@
+package zaplog
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/leasestorm/leasestorm/internal/queue"
+)
+
+// Log is the one way to a caller's logger: a queue, so that whoever logs never waits for whoever reads the log, be it under a lock or in
+// the loop that renews. Safe for concurrent use.
+type Log struct {
+	*zap.Logger // whose entries go through the queue
+
+	base     *zap.Logger // the caller's
+	instance string
+	q        *queue.Queue[queued]
+	shared   bool // the queue is another's, who waits for it
+}
+
+// queued is an entry on its way.
+type queued struct {
+	to     *zap.Logger
+	entry  zapcore.Entry
+	fields []zap.Field
+	late   func() []zap.Field // nil: the entry is whole
+}
+
+// NewLog returns the way to a logger. A logger that is the end of such a way already stays the way it is.
+func NewLog(to *zap.Logger, instance string) *Log {
+	if c, ok := to.Core().(*core); ok {
+		return &Log{Logger: to, base: c.to, instance: instance, q: c.q, shared: true}
+	}
+	l := &Log{base: to, instance: instance}
+	l.q = queue.New(l.write)
+	l.Logger = to.WithOptions(zap.WrapCore(func(zapcore.Core) zapcore.Core { return &core{to: to, q: l.q} }))
+	return l
+}
+
+// Later logs an entry whose fields are made by whoever writes it.
+func (l *Log) Later(level zapcore.Level, at time.Time, message string, fields func() []zap.Field) {
+	l.q.Put(queued{to: l.base, entry: zapcore.Entry{Level: level, Time: at, Message: message}, late: fields})
+}
+
+// Flush waits until everything that was logged has been written, or ctx has ended, and reports whether it was. Where the queue is
+// another's, that one waits.
+func (l *Log) Flush(ctx context.Context) bool {
+	if l.shared {
+		return true
+	}
+	select {
+	case <-l.q.Idle():
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Flushed is Flush with an error that is stuck.
+func (l *Log) Flushed(ctx context.Context, stuck error) error {
+	if l.Flush(ctx) {
+		return nil
+	}
+	return fmt.Errorf("%w: the log, whose reader has stalled; entries are lost if this process ends before it reads on", stuck)
+}
+
+// ListenerPanicked is Panicked of one to events of leases.
+func (l *Log) ListenerPanicked(with any) { l.Panicked("a listener of lease events panicked", with) }
+
+// Panicked logs that a function which the caller gave panicked. What it panicked with is the caller's: it is put into words at once.
+func (l *Log) Panicked(message string, with any) {
+	l.Error(message, zap.String("event", "listenerPanicked"), zap.String("instance", l.instance), zap.String("panic", fmt.Sprint(with)))
+}
+
+// write runs in the queue's own goroutine.
+func (l *Log) write(e queued, dropped int64) {
+	if dropped > 0 {
+		l.base.Error("the log is too slow: entries are missing", zap.String("event", "logDropped"),
+			zap.String("instance", l.instance), zap.Int64("entries", dropped))
+	}
+	ce := e.to.Check(e.entry.Level, e.entry.Message)
+	switch {
+	case ce == nil:
+	case e.late != nil:
+		ce.Time = e.entry.Time
+		ce.Write(e.late()...)
+	default:
+		ce.Entry = e.entry
+		ce.Write(e.fields...)
+	}
+}
+
+// core is a zapcore.Core that puts entries into the queue.
+type core struct {
+	to *zap.Logger
+	q  *queue.Queue[queued]
+}
+
+// Enabled implements zapcore.LevelEnabler.
+func (c *core) Enabled(l zapcore.Level) bool { return c.to.Core().Enabled(l) }
+
+// With implements zapcore.Core.
+func (c *core) With(fields []zapcore.Field) zapcore.Core { return &core{c.to.With(fields...), c.q} }
+
+// Check implements zapcore.Core. What else the caller's logger asks is asked when the entry is written.
+func (c *core) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if c.Enabled(e.Level) {
+		return ce.AddCore(e, c)
+	}
+	return ce
+}
+
+// Write implements zapcore.Core.
+func (c *core) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	c.q.Put(queued{to: c.to, entry: e, fields: append([]zap.Field(nil), fields...)})
+	return nil
+}
+
+// Sync implements zapcore.Core. Who wants to wait for the log says for how long: Flush.
+func (c *core) Sync() error { return nil }

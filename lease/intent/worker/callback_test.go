@@ -1,0 +1,41 @@
+package worker
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/intent"
+)
+
+// rude is an observer that panics.
+type rude struct{ nobody }
+
+func (rude) WorkerStart(string) { panic("an observer") }
+
+// A pipeline that cannot be made fails its session, and listeners that panic miss what they were told: nobody else misses anything.
+func TestPipelineThatCannotBeMade(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	cfg := r.config("w1", "1")
+	cfg.Observer, cfg.Notify = rude{}, func(lease.Event) { panic("a listener") }
+	whole := cfg.NewPipeline
+	var broken atomic.Bool
+	broken.Store(true)
+	cfg.NewPipeline = func(j Job) Pipeline {
+		if broken.Swap(false) {
+			panic("no pipeline")
+		}
+		return whole(j)
+	}
+	w := r.run(cfg)
+	a := r.start("a", "hd")
+	r.wait(a, intent.StateEnded, intent.ReasonPipelineFailed)
+	b := r.start("a", "hd")
+	r.wait(b, intent.StateRunning, "")
+	r.must(r.client.Del(t.Context(), "lease:tuner:1").Err())
+	<-r.work(b).quit // the loss was heard
+	r.wait(b, intent.StateEnded, intent.ReasonLeaseLost)
+	r.must(w.Stop())
+	r.idle()
+}

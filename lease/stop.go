@@ -1,0 +1,106 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+)
+
+// lastWait is how long Stop waits, once the drain is over, for what the caller gave and nobody can end: Config.Sessions, Config.Notify,
+// and whatever Config.Logger writes to.
+const lastWait = time.Second
+
+func (s *shell) end(begun bool) error {
+	if !begun {
+		s.state.Store(int32(StateStopped))
+		s.hub.close()
+		s.cancel()
+		return s.store.Close()
+	}
+	s.post(s.drain)
+	timer := time.NewTimer(s.cfg.DrainTimeout)
+	defer timer.Stop()
+	select {
+	case <-s.drained:
+	case <-timer.C:
+	}
+	last, cancel := context.WithTimeout(context.Background(), lastWait)
+	defer cancel()
+	left := s.leave(last)
+	s.cancel()
+	for _, l := range s.lanes {
+		l.close()
+	}
+	s.inbox.close()
+	stuck := s.ended(last)
+	s.state.Store(int32(StateStopped))
+	s.hub.close()
+	err := s.store.Close()
+	if left != "" {
+		err = s.leftBehind(left)
+	}
+	return errors.Join(err, stuck, s.log.Flushed(last, ErrStuck))
+}
+
+// leave gives up what is still held or being released, and says what that is.
+func (s *shell) leave(last context.Context) string {
+	unconfirmed := make(chan string, 1)
+	s.post(func() { unconfirmed <- s.finish() })
+	select {
+	case left := <-unconfirmed:
+		return left
+	case <-last.Done():
+		return "what it held" // the loop is stuck, so that nothing can be said of it
+	}
+}
+
+// ended waits for the loop and for the requests under way, which are cancelled.
+func (s *shell) ended(last context.Context) error {
+	all := make(chan struct{})
+	go func() {
+		s.workers.Wait()
+		close(all)
+	}()
+	select {
+	case <-all:
+		return nil
+	case <-last.Done():
+	}
+	if q := s.source.asked.Load(); q != nil {
+		return fmt.Errorf("%w: Config.Sessions, since %s; it must end with its context", ErrStuck, stamp(q.since))
+	}
+	return fmt.Errorf("%w: Config.Notify, or one of Config.Hooks", ErrStuck)
+}
+
+// drain begins the end. Runs in the loop.
+func (s *shell) drain() {
+	s.draining = true
+	s.state.Store(int32(StateDraining))
+	for _, w := range s.waiters.Close() {
+		w.answer(nil, ErrStopped)
+	}
+	s.step(core.Event{Kind: core.EvDrain})
+}
+
+// finish gives up what is still held or being released and says what that is, "" for nothing. Runs in the loop, last.
+func (s *shell) finish() string {
+	select {
+	case <-s.drained:
+		return ""
+	default:
+	}
+	left := unconfirmedReleases
+	if holds := s.table.holds(); len(holds) > 0 {
+		left = fmt.Sprintf("work that has not ended under %d leases, %q first", len(holds), holds[0].name)
+		for _, h := range holds {
+			s.step(core.Event{Kind: core.EvAbandon, ID: h.name})
+		}
+	}
+	for _, name := range s.releases.Left() {
+		s.resolveRelease(name, s.noResult(core.OpRelease, "release", name, "the instance has stopped"))
+	}
+	return left
+}
