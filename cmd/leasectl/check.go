@@ -76,7 +76,7 @@ func (g *group) findings(ctx context.Context, f *flags) ([]finding, error) {
 	case err != nil:
 		return nil, err
 	}
-	for _, x := range redisstore.Judge(nilIfEmpty(now.Info), f.replicas) {
+	for _, x := range redisstore.Judge(now.Info, f.replicas) {
 		all = append(all, finding{x.Name, x.What, x.Consequence, x.Mend})
 	}
 	all = append(all, g.server(ctx, &now, f)...)
@@ -89,13 +89,6 @@ func (g *group) findings(ctx context.Context, f *flags) ([]finding, error) {
 		return nil, err
 	}
 	return append(all, ofLeases(st)...), nil
-}
-
-func nilIfEmpty(info map[string]string) map[string]string {
-	if len(info) == 0 {
-		return nil
-	}
-	return info
 }
 
 // denied is what the user may not do, or Redis refuses now.
@@ -143,7 +136,7 @@ func (g *group) server(ctx context.Context, now *redisstore.Group, f *flags) (al
 		value, known = got[name]
 		return value, err == nil && known
 	}
-	info := now.Info
+	info := now.Info.Fields
 	save, saves := set("save")
 	if saves && save == "" && info["aof_enabled"] == "0" {
 		all = append(all, finding{"persistence", "Redis keeps nothing on disk (save \"\" and appendonly no)",
@@ -161,7 +154,7 @@ func (g *group) server(ctx context.Context, now *redisstore.Group, f *flags) (al
 
 // ofReplication is what a failover would do.
 func ofReplication(now *redisstore.Group, f *flags, set func(string) (string, bool)) (all []finding) {
-	replicas, _ := strconv.Atoi(now.Info["connected_slaves"])
+	replicas, _ := strconv.Atoi(now.Info.Fields["connected_slaves"])
 	least, known := set("min-replicas-to-write")
 	n, _ := strconv.Atoi(least)
 	mayFailOver := replicas > 0 || f.Sentinels != ""

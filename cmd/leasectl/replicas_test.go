@@ -237,7 +237,7 @@ func TestCheckFindsClocks(t *testing.T) {
 		{time.Minute, time.Millisecond, true}, {-2 * time.Second, time.Millisecond, true},
 		{900 * time.Millisecond, time.Millisecond, false}, {3 * time.Second, 2500 * time.Millisecond, false},
 	} {
-		now := &redisstore.Group{Ahead: c.ahead, Within: c.within, Info: map[string]string{"aof_enabled": "1"}}
+		now := &redisstore.Group{Ahead: c.ahead, Within: c.within, Info: redisstore.Info{Fields: map[string]string{"aof_enabled": "1"}}}
 		all := g.server(t.Context(), now, &flags{timeout: time.Second})
 		if found := len(all) == 1 && all[0].Name == "clock" && strings.Contains(all[0].What, c.ahead.Abs().String()); found != c.found ||
 			len(all) > 0 && !found {
@@ -249,7 +249,7 @@ func TestCheckFindsClocks(t *testing.T) {
 // A snapshot that could not be written is found before Redis refuses writes for it.
 func TestCheckFindsSnapshotsThatFail(t *testing.T) {
 	g := &group{client: redistest.Start(t, redistest.AppendOnly()).Client()}
-	now := &redisstore.Group{Info: map[string]string{"aof_enabled": "1", "rdb_last_bgsave_status": "err", "aof_last_write_status": "ok"}}
+	now := &redisstore.Group{Info: redisstore.Info{Fields: map[string]string{"aof_enabled": "1", "rdb_last_bgsave_status": "err", "aof_last_write_status": "ok"}}}
 	if all := g.server(t.Context(), now, &flags{timeout: time.Second}); len(all) != 1 || all[0].Name != "persistence" ||
 		!strings.Contains(all[0].What, "rdb_last_bgsave_status is err") {
 		t.Errorf("%v", all)

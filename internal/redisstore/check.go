@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -47,7 +46,7 @@ func (s *Store) Check(ctx context.Context) ([]Warning, error) {
 	if err != nil && !strings.HasPrefix(err.Error(), "NOPERM") {
 		return nil, diagnose(err)
 	}
-	var info map[string]string
+	var info Info
 	if err == nil {
 		info = parseInfo(text)
 	}
@@ -74,12 +73,13 @@ type Finding struct {
 	Err         error  // what Start refuses with; nil: it is warned of
 }
 
-// Judge draws the conclusions from INFO, of a Redis that is meant to have so many replicas; nil: INFO is denied.
-func Judge(info map[string]string, replicas int) (all []Finding) {
-	if info == nil {
+// Judge draws the conclusions from INFO, of a Redis that is meant to have so many replicas.
+func Judge(said Info, replicas int) (all []Finding) {
+	if !said.Known() {
 		return []Finding{{Name: "info", What: "INFO is denied", Consequence: "version, role and eviction policy are not checked, and a " +
 			"restart of Redis with its data is not noticed (a loss of all data is)", Mend: "ACL SETUSER <user> +info"}}
 	}
+	info := said.Fields
 	all = judgeVersion(info)
 	if info["role"] == "slave" && info["slave_read_only"] != "0" {
 		err := fmt.Errorf("%w: %w (its master is %s:%s): leases must be taken at the master", ErrRefused, ErrReadOnly,
@@ -96,24 +96,14 @@ func Judge(info map[string]string, replicas int) (all []Finding) {
 			"instances can own it for up to one renewal interval", Mend: "CONFIG SET maxmemory-policy noeviction"})
 	}
 	if replicas > 0 {
-		all = append(all, judgeReplicas(info, replicas)...)
+		all = append(all, judgeReplicas(said, replicas)...)
 	}
 	return all
 }
 
-// acknowledging counts the replicas that acknowledge. What is attached and never does, such as a witness, is none.
-func acknowledging(info map[string]string) (n int) {
-	for key, value := range info {
-		if strings.HasPrefix(key, "slave") && strings.Contains(value, "state=online") && !strings.Contains(value, "offset=0,") {
-			n++
-		}
-	}
-	return n
-}
-
 // judgeReplicas compares Options.Replicas with who acknowledges.
-func judgeReplicas(info map[string]string, replicas int) []Finding {
-	switch n := acknowledging(info); {
+func judgeReplicas(info Info, replicas int) []Finding {
+	switch n := info.Acknowledging; {
 	case n > replicas:
 		err := fmt.Errorf("%w: %d acknowledge and Replicas is %d, so two masters could both have a majority; set it to %d in every "+
 			"instance, or end for good what is too many", ErrReplicas, n, replicas, n)
@@ -168,17 +158,6 @@ func (s *Store) info(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return server.Info(ctx).Result()
-}
-
-func parseInfo(text string) map[string]string {
-	info := map[string]string{}
-	lines := bufio.NewScanner(strings.NewReader(text))
-	for lines.Scan() {
-		if key, value, ok := strings.Cut(strings.TrimSpace(lines.Text()), ":"); ok {
-			info[key] = value
-		}
-	}
-	return info
 }
 
 // Diagnose names the condition behind an error of Permitted, as Check does.

@@ -28,7 +28,7 @@ type Group struct {
 	Now           time.Time     // by Redis' clock
 	Ahead, Within time.Duration // how far Redis' clock is ahead of this machine's, give or take
 
-	Info map[string]string // of the server; empty: denied
+	Info Info // of the server
 
 	Epoch       string        // "": none was begun
 	Left        time.Duration // of its quarantine; 0: over
@@ -43,7 +43,7 @@ type Group struct {
 func (g *Group) Versions() bool { return g.Epoch != "" && (g.RecordEpoch != g.Epoch || g.Agreed == 0) }
 
 // Acknowledging counts the replicas that acknowledge what the server writes; known: INFO is not denied.
-func (g *Group) Acknowledging() (n int, known bool) { return acknowledging(g.Info), len(g.Info) > 0 }
+func (g *Group) Acknowledging() (n int, known bool) { return g.Info.Acknowledging, g.Info.Known() }
 
 // Group reads what the group has agreed on. ErrFormat: a key holds something else.
 func (s *Store) Group(ctx context.Context) (Group, error) {
@@ -110,10 +110,10 @@ func (g *Group) readEpoch(key string) error {
 	g.Left = max(0, time.UnixMicro(us).Sub(g.Now))
 	run, attachments, acks := core.LifeOf(g.Epoch)
 	g.Acks = int(acks)
-	now, known := g.Info["run_id"]
+	now, known := g.Info.Fields["run_id"]
 	g.Over = known && now != run
 	if g.Acks > 0 && known {
-		g.Over = g.Over || attachments != attached(g.Info)
+		g.Over = g.Over || attachments != attached(g.Info.Fields)
 	}
 	return nil
 }

@@ -2,12 +2,14 @@ package respguard
 
 import (
 	"context"
+	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
 // serversMax is how many servers of a cluster are believed in: four times as many as Redis Cluster is made for. go-redis makes a client for
-// each that a map of slots names, and compares each with all that came before.
+// each that it is told of, compares each with all that came before, and never forgets its address.
 const serversMax = 4000
 
 // NewClusterClient is redis.NewClusterClient with guarded connections. opt must have a Dialer. Errors of its commands do not show the
@@ -21,28 +23,117 @@ func NewClusterClient(opt *redis.ClusterOptions) *redis.ClusterClient {
 }
 
 // HideInCluster has c keep its password out of the errors of its commands, also where they are given to one server of the cluster, whose
-// client has hooks of its own, and refuse a map of slots that no cluster has.
+// client has hooks of its own, and refuse servers that name more others than a cluster has.
 func HideInCluster(c *redis.ClusterClient) {
 	password := c.Options().Password
 	c.AddHook(Hide(password))
+	all := &servers{}
 	c.OnNewNode(func(server *redis.Client) {
+		all.add(time.Now(), server.Options().Addr)
 		server.AddHook(Hide(password))
-		server.AddHook(mapped{})
+		server.AddHook(limited{all})
 	})
 }
 
-// mapped looks at maps of slots.
-type mapped struct{}
+// servers are those that the servers of a cluster have named within a day, be it in a map of slots or where they send a client. It is safe
+// for concurrent use.
+type servers struct {
+	mu    sync.Mutex
+	since time.Time
+	named map[string]struct{}
+	size  int // of all that are named
+
+	refused time.Time // when a map was, at last
+}
+
+// mapPause is for how long no map is asked for after one was refused: go-redis asks every server that it was told of, one after another.
+const mapPause = time.Second
+
+// within is for how long a server counts: a cluster whose servers move for years has few addresses in a day.
+const within = 24 * time.Hour
+
+// addressMax is the longest address of an honest server: a name of 253 bytes and a port, and some more. What is longer counts for several.
+const addressMax = 300
+
+func sizeOf(address string) int { return 1 + len(address)/addressMax }
+
+// begin forgets the day before. The caller has mu.
+func (s *servers) begin(now time.Time) {
+	if s.named == nil || now.Sub(s.since) >= within {
+		s.since, s.named, s.size = now, map[string]struct{}{}, 0
+	}
+}
+
+// add takes note of a server that go-redis has made a client for.
+func (s *servers) add(now time.Time, address string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begin(now)
+	if _, known := s.named[address]; !known && s.size <= serversMax {
+		s.named[address] = struct{}{}
+		s.size += sizeOf(address)
+	}
+}
+
+// full reports whether more were named than are believed in.
+func (s *servers) full(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begin(now)
+	return s.size > serversMax
+}
+
+// takes reports whether those of a map, or of none, are believed in too.
+func (s *servers) takes(now time.Time, slots []redis.ClusterSlot) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begin(now)
+	if now.Sub(s.refused) < mapPause {
+		return false
+	}
+	size := s.size
+	fresh := map[string]struct{}{}
+	for _, slot := range slots {
+		for _, server := range slot.Nodes {
+			if _, known := s.named[server.Addr]; known {
+				continue
+			}
+			if _, known := fresh[server.Addr]; known {
+				continue
+			}
+			fresh[server.Addr] = struct{}{}
+			if size += sizeOf(server.Addr); size > serversMax {
+				s.refused = now
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func tooMany() error {
+	return refuse("servers of a cluster that name more than %d others within a day; a restart forgets them", serversMax)
+}
+
+// limited refuses a map of too many servers. go-redis follows MOVED and ASK of a pipeline below any hook, and makes a client for each server
+// that they name: so who has been sent to too many asks nobody any more until the day has passed.
+type limited struct{ *servers }
 
 // DialHook changes nothing.
-func (mapped) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (limited) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-// ProcessHook refuses a map of too many servers.
-func (mapped) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+// ProcessHook refuses.
+func (l limited) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
+		slots, ok := cmd.(*redis.ClusterSlotsCmd)
+		if l.full(time.Now()) || ok && !l.takes(time.Now(), nil) {
+			err := tooMany()
+			cmd.SetErr(err)
+			return err
+		}
 		err := next(ctx, cmd)
-		if slots, ok := cmd.(*redis.ClusterSlotsCmd); ok && err == nil && tooMany(slots.Val()) {
-			err = refuse("a cluster of more than %d servers", serversMax)
+		if ok && err == nil && !l.takes(time.Now(), slots.Val()) {
+			err = tooMany()
 			slots.SetVal(nil)
 			slots.SetErr(err)
 		}
@@ -50,19 +141,16 @@ func (mapped) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// ProcessPipelineHook changes nothing: nobody asks for the map among others.
-func (mapped) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func tooMany(slots []redis.ClusterSlot) bool {
-	servers := map[string]struct{}{}
-	for _, slot := range slots {
-		for _, server := range slot.Nodes {
-			if servers[server.Addr] = struct{}{}; len(servers) > serversMax {
-				return true
-			}
+// ProcessPipelineHook refuses too; nobody asks for the map among others.
+func (l limited) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if !l.full(time.Now()) {
+			return next(ctx, cmds)
 		}
+		err := tooMany()
+		for _, cmd := range cmds {
+			cmd.SetErr(err)
+		}
+		return err
 	}
-	return false
 }

@@ -281,7 +281,13 @@ func (r *Redis) check(ctx context.Context) error {
 	if err != nil {
 		return explain(where, err)
 	}
-	fields := infoFields(info)
+	return r.read(where, info)
+}
+
+// read is check for what the server says of itself.
+func (r *Redis) read(where, info string) error {
+	before, _, _ := strings.Cut(info, "\nslave0:") // what stands after it may be that replica's words
+	fields := infoFields(before)
 	r.version = fields["valkey_version"]
 	if r.version == "" {
 		r.version = fields["redis_version"]
@@ -319,12 +325,14 @@ func explain(where string, err error) error {
 	return fmt.Errorf("%w at %s: %v", ErrNoRedis, where, err)
 }
 
-// infoFields reads the answer of INFO.
+// infoFields reads the answer of INFO: the first line of a name has it.
 func infoFields(info string) map[string]string {
 	fields := map[string]string{}
 	for l := range strings.SplitSeq(info, "\n") {
 		if k, v, ok := strings.Cut(strings.TrimSpace(l), ":"); ok {
-			fields[k] = v
+			if _, known := fields[k]; !known {
+				fields[k] = v
+			}
 		}
 	}
 	return fields

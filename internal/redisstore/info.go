@@ -1,0 +1,49 @@
+package redisstore
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Info is what a server says of itself. The zero value: INFO is denied.
+type Info struct {
+	Fields        map[string]string // by name, what stands before the first replica's line
+	Acknowledging int               // replicas that acknowledge what it writes; what is attached and never does, as a witness, is none
+}
+
+// Known reports whether INFO was answered.
+func (i Info) Known() bool { return len(i.Fields) > 0 }
+
+var (
+	replicaLine = regexp.MustCompile(`^slave\d+:`)
+	// acknowledged is the end of a replica's line, from its port on.
+	acknowledged = regexp.MustCompile(`^\d+,state=online,offset=0*[1-9]\d*,lag=`)
+)
+
+// parseInfo reads INFO. Each replica names the address that its line begins with (REPLCONF ip-address), and Redis copies what it said, line
+// ends too. So nothing that stands after the first of these lines has a name: all that is asked for stands before. And replicas are counted by
+// how their lines end, which no replica says of another: by an address it can have some counted that acknowledge nothing, up to
+// those that are connected, and keep none from being counted.
+func parseInfo(text string) Info {
+	info := Info{Fields: map[string]string{}}
+	replicas := false
+	for line := range strings.SplitSeq(text, "\n") {
+		line = strings.TrimSpace(line)
+		if replicas = replicas || replicaLine.MatchString(line); replicas {
+			if at := strings.LastIndex(line, ",port="); at >= 0 && acknowledged.MatchString(line[at+len(",port="):]) {
+				info.Acknowledging++
+			}
+			continue
+		}
+		if name, value, ok := strings.Cut(line, ":"); ok {
+			if _, known := info.Fields[name]; !known {
+				info.Fields[name] = value
+			}
+		}
+	}
+	if connected, err := strconv.Atoi(info.Fields["connected_slaves"]); err == nil {
+		info.Acknowledging = min(info.Acknowledging, max(0, connected))
+	}
+	return info
+}
