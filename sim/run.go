@@ -221,6 +221,9 @@ func (r *Result) run(ctx context.Context, o Options, rec *history.Recorder) (sta
 	}
 	storm := Storm{Config: r.Config, Plan: r.Plan, Dir: r.Dir, Progress: progress}
 	if !r.Config.onVirtual() { // in virtual time the whole history is there in no time, or again from its seed
+		stormed := r.Config
+		stormed.Plan = &r.Plan
+		rec.Bound(stormed.historyMax())
 		if err := rec.Journal(r.Dir); err != nil {
 			return false, fmt.Errorf("%w: %w", ErrHarness, err)
 		}
