@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
@@ -57,6 +58,9 @@ type Start struct {
 	Redis  RedisInfo
 }
 
+// noteMax is how many bytes are shown of an error that may name what others wrote.
+const noteMax = 500
+
 // Result is a run that has been judged.
 type Result struct {
 	Start
@@ -87,7 +91,7 @@ func Run(ctx context.Context, c Config, o Options) (Result, error) {
 	begin, rec := time.Now(), history.NewRecorder()
 	started, err := r.run(ctx, o, rec)
 	if cerr := o.Engine.Close(); err == nil && cerr != nil {
-		r.Outcome.Notes = append(r.Outcome.Notes, "clean-up: "+cerr.Error())
+		r.Outcome.Notes = append(r.Outcome.Notes, "clean-up: "+plain.Cut(cerr.Error(), noteMax))
 	}
 	switch {
 	case err != nil && started:
