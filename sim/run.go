@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
@@ -57,6 +58,9 @@ type Start struct {
 	Redis  RedisInfo
 }
 
+// noteMax is how many bytes are shown of an error that may name what others wrote.
+const noteMax = 500
+
 // Result is a run that has been judged.
 type Result struct {
 	Start
@@ -87,7 +91,7 @@ func Run(ctx context.Context, c Config, o Options) (Result, error) {
 	begin, rec := time.Now(), history.NewRecorder()
 	started, err := r.run(ctx, o, rec)
 	if cerr := o.Engine.Close(); err == nil && cerr != nil {
-		r.Outcome.Notes = append(r.Outcome.Notes, "clean-up: "+cerr.Error())
+		r.Outcome.Notes = append(r.Outcome.Notes, "clean-up: "+plain.Cut(cerr.Error(), noteMax))
 	}
 	switch {
 	case err != nil && started:
@@ -221,6 +225,9 @@ func (r *Result) run(ctx context.Context, o Options, rec *history.Recorder) (sta
 	}
 	storm := Storm{Config: r.Config, Plan: r.Plan, Dir: r.Dir, Progress: progress}
 	if !r.Config.onVirtual() { // in virtual time the whole history is there in no time, or again from its seed
+		stormed := r.Config
+		stormed.Plan = &r.Plan
+		rec.Bound(stormed.historyMax())
 		if err := rec.Journal(r.Dir); err != nil {
 			return false, fmt.Errorf("%w: %w", ErrHarness, err)
 		}

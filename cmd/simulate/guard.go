@@ -11,7 +11,6 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/sim"
-	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -52,35 +51,24 @@ func memoryForShards(files ...string) int64 {
 	return memoryMax + min(size*memoryShard, memoryMaxLarge)
 }
 
-// What a run remembers, generously: its events (twice, when they are put in order), its sessions, and in virtual time what every
-// node knows of every other.
-const (
-	memoryEvents  = 2 << 10 // for one poll or one look or renewal, with all that is said of it
-	memorySession = 10 << 10
-	memoryPair    = 1 << 10
-)
+// memoryPair is what a node of a virtual run knows of each other, generously.
+const memoryPair = 1 << 10
 
 // memoryOf is what a run of that size may take at the most, if its scenario or its folder came from elsewhere.
-func memoryOf(c sim.Config) int64 {
-	sessions, nodes := float64(c.Sessions), float64(c.Nodes)
-	if c.Plan != nil {
-		for _, f := range c.Plan.Faults {
-			switch f.Kind {
-			case fault.SessionAdd:
-				sessions += float64(max(f.Ms, 1))
-			case fault.Join:
-				nodes++
-			}
-		}
-	}
-	times := func(every time.Duration) float64 { return float64(c.Duration()) / float64(every) }
-	bytes := sessions*(memorySession+memoryEvents*(times(c.Poll)+times(c.Renew))) +
-		nodes*memoryEvents*(times(c.Renew)+times(c.Heartbeat)+times(c.Discovery))
+func memoryOf(c sim.Config) int64 { return min(memoryOfOwn(c), memoryMax+memoryMaxLarge) }
+
+// memoryOfOwn is the same for a run whose size was given to this program by who started it: it may be as large as he likes.
+func memoryOfOwn(c sim.Config) int64 {
+	bytes := c.Remembers()
 	if c.Engine == sim.EngineVirtual {
+		nodes := int64(c.Nodes)
 		bytes += nodes * nodes * memoryPair
 	}
-	return memoryMax + int64(min(bytes, memoryMaxLarge))
+	return memoryMax + bytes
 }
+
+// ownRun names a run of this program's own nodes where it is refused.
+const ownRun = "the run, or who reaches its ports"
 
 // guard ends the program with exitWrong when it takes more memory than it may: limits of each file bound what one line takes, and
 // nothing bounds what a history of a million names makes a judge remember, or a scenario of a few lines a storm. A nil one ends

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"math"
 	"testing"
+	"time"
 
 	"github.com/leasestorm/leasestorm/sim"
 )
@@ -42,5 +44,30 @@ func TestRefusalLeavesTheFleetWhole(t *testing.T) {
 		if want := map[bool]int{true: exitWrong*10 + 1}[refused]; code != want {
 			t.Errorf("refused %v: ended as %d, want %d", refused, code, want)
 		}
+	}
+}
+
+// Whoever reaches the ports of a run of this program's own nodes can have it remember too much as well. How large it may be is up to who
+// started it.
+func TestRunsOfOwnNodesAreWatched(t *testing.T) {
+	c, err := (sim.Scenario{Nodes: 100, Sessions: 20_000, Speed: 1, Duration: 30 * time.Minute}).Resolve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := flags{}
+	f.watched(c, nil, nil)
+	t.Cleanup(func() { f.guard.allow(math.MaxInt64) }) // of all tests that come
+	if f.guard == nil || f.guard.name != ownRun {
+		t.Fatalf("guard: %+v", f.guard)
+	}
+	if may := f.guard.limit.Load(); may <= memoryMax+memoryMaxLarge {
+		t.Errorf("a run as large as that may take %d MiB", may>>20)
+	}
+	small, err := (sim.Scenario{Nodes: 3, Sessions: 10}).Resolve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.watched(small, nil, nil); f.guard.limit.Load() > memoryMax+memoryMax/4 {
+		t.Errorf("a small run may take %d MiB", f.guard.limit.Load()>>20)
 	}
 }

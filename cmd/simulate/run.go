@@ -123,10 +123,15 @@ func (f *flags) others(c sim.Config) string {
 
 // watched has the memory watched that a run takes, and where it is too much the fleet of others left whole: end ends the run.
 func (f *flags) watched(c sim.Config, engine sim.Engine, end func()) sim.Engine {
-	if who := f.others(c); f.guard == nil && c.Engine == sim.EngineReal && who != "" {
-		f.guard = guardMemory(who, memoryMax) // all that they say is remembered
+	limit := memoryOf(c)
+	if f.guard == nil && c.Engine == sim.EngineReal { // all that nodes say is remembered, and whatever comes to its ports
+		who := f.others(c)
+		if who == "" {
+			who, limit = ownRun, memoryOfOwn(c)
+		}
+		f.guard = guardMemory(who, limit)
 	}
-	f.guard.allow(memoryOf(c))
+	f.guard.allow(limit)
 	if f.compose == "" {
 		return engine
 	}

@@ -3,6 +3,7 @@ package real
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -21,6 +22,8 @@ func (r *run) watchEngine(cancel context.CancelCauseFunc, stop <-chan struct{}) 
 	case err := <-r.starved:
 		r.notef("%v", err)
 		cancel(err)
+	case <-r.rec.Full():
+		cancel(r.full())
 	case <-stop:
 	}
 }
@@ -39,3 +42,13 @@ func (r *run) engineLost(ctx context.Context) bool {
 }
 
 const lostWithin = 2 * time.Second
+
+// full returns why a history that had no room for what was told of last gives no verdict; nil: it has room.
+func (r *run) full() error {
+	select {
+	case <-r.rec.Full():
+		return fmt.Errorf("%w: the history is full, which an honest run of this size is far from: it has %s", ErrStarved, r.rec.Filled())
+	default:
+		return nil
+	}
+}

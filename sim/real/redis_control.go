@@ -122,7 +122,7 @@ func (r *Redis) halt(ctx context.Context) {
 		r.commands.Add(executedBy(ctx, r.own()))
 	}
 	if r.mini != nil {
-		r.mini.m.Close()
+		r.mini.halt()
 		return
 	}
 	r.server.kill()
@@ -141,7 +141,7 @@ func (r *Redis) erase() error {
 func (r *Redis) resume(ctx context.Context, args ...string) error {
 	defer r.renewClient()
 	if r.mini != nil {
-		return r.mini.m.Restart()
+		return r.mini.resume()
 	}
 	var err error
 	for range 3 { // something else may hold the port for a moment

@@ -250,6 +250,9 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 	out.RedisCommands = max(0, r.redis.executed(context.Background())-before)
 	out.Tap = r.tap != nil
 	r.finalNotes()
+	if err == nil {
+		err = r.full() // of last words, too, none may be missing
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out.Late, out.Notes = r.late, slices.Clone(r.notes)

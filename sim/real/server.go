@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/leasestorm/leasestorm/internal/writefile"
 )
 
 // server is a redis-server of the run's own. It keeps its address over restarts. Not safe for concurrent use.
@@ -220,7 +222,7 @@ func (s *server) stop() {
 // erase forgets the data of a server that is not running.
 func (s *server) erase() error {
 	for _, name := range []string{"appendonlydir", "appendonly.aof", dumpFile} {
-		if err := os.RemoveAll(filepath.Join(s.files, name)); err != nil {
+		if err := writefile.RemoveAll(filepath.Join(s.files, name)); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package real
 import (
 	"errors"
 	"net"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -97,5 +98,18 @@ func TestAStarvedRunHasNoVerdict(t *testing.T) {
 	}
 	if _, err := Run(t.Context(), r, cfg, history.NewRecorder()); !errors.Is(err, ErrStarved) {
 		t.Errorf("a run without files ends with %v", err)
+	}
+}
+
+// A run of which not all was kept says nothing of its nodes, but who said too much.
+func TestAFullHistoryHasNoVerdict(t *testing.T) {
+	r := provision(t)
+	cfg := config(t)
+	cfg.Storm = time.Minute
+	rec := history.NewRecorder()
+	rec.Bound(64 << 10)
+	_, err := Run(t.Context(), r, cfg, rec)
+	if !errors.Is(err, ErrStarved) || !strings.Contains(err.Error(), "the history is full") || !strings.Contains(err.Error(), "MiB are ") {
+		t.Errorf("a run that says more than is kept ends with %v", err)
 	}
 }
