@@ -400,14 +400,14 @@ func (r *redis) cmdXReadGroup(t int64, args []string) reply {
 
 // streamVerbs are the commands on streams.
 var streamVerbs = map[string]verb{
-	"XADD":       {args: 4, writes: true, memory: true, run: (*redis).cmdXAdd},
+	"XADD":       {args: 4, writes: true, memory: true, again: true, run: (*redis).cmdXAdd},
 	"XLEN":       {args: 1, run: with(objStream, false, int64(0), cmdXLen)},
-	"XDEL":       {args: 2, writes: true, run: with(objStream, false, int64(0), cmdXDel)},
+	"XDEL":       {args: 2, writes: true, again: true, run: with(objStream, false, int64(0), cmdXDel)},
 	"XRANGE":     {args: 3, run: with(objStream, false, []reply{}, cmdXRange)},
-	"XACK":       {args: 3, writes: true, run: with(objStream, false, int64(0), cmdXAck)},
-	"XGROUP":     {args: 3, writes: true, makes: "CREATE", run: (*redis).cmdXGroup},
+	"XACK":       {args: 3, writes: true, again: true, run: with(objStream, false, int64(0), cmdXAck)},
+	"XGROUP":     {args: 3, writes: true, makes: "CREATE", again: true, run: (*redis).cmdXGroup},
 	"XPENDING":   {args: 2, run: (*redis).cmdXPending},
-	"XCLAIM":     {args: 5, writes: true, run: (*redis).cmdXClaim},
+	"XCLAIM":     {args: 5, writes: true, again: true, run: (*redis).cmdXClaim},
 	"XINFO":      {args: 2, run: (*redis).cmdXInfo},
-	"XREADGROUP": {args: 6, writes: true, run: (*redis).cmdXReadGroup},
+	"XREADGROUP": {args: 6, writes: true, again: true, run: (*redis).cmdXReadGroup},
 }
