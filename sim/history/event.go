@@ -175,12 +175,12 @@ func Words() (words []Kind) {
 // OfRedis reports whether the kind is what a server of Redis did to leases, heartbeats and its epoch, as its stream shows.
 func (k Kind) OfRedis() bool { return k >= RedisGranted && k <= TapUp || k == RedisEpoch }
 
-// ofRecords reports whether the kind is what a server of Redis did to what intents keep beside their leases.
-func (k Kind) ofRecords() bool { return k >= RedisIntent && k <= RedisState }
+// OfRecords reports whether the kind is what a server of Redis did to what intents keep beside their leases.
+func (k Kind) OfRecords() bool { return k >= RedisIntent && k <= RedisState }
 
 // Aside reports whether the event is of a server beside the one that the sentinels know as the master.
 func (e *Event) Aside() bool {
-	return e.Node != "" && (e.Kind.OfRedis() || e.Kind.ofRecords() || e.Kind == RedisAcked)
+	return e.Node != "" && (e.Kind.OfRedis() || e.Kind.OfRecords() || e.Kind == RedisAcked)
 }
 
 // String returns the kind's name in history.jsonl.

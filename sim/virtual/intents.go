@@ -177,6 +177,10 @@ func (w *world) tellState(s *server, name string, pairs []string, n int64) {
 	var state, reason string
 	for i := 0; i+1 < len(pairs); i += 2 {
 		switch pairs[i] {
+		case "stop":
+			if s.peer != nil { // of one server the answers say it
+				w.emitOf(s, history.Event{Kind: history.RedisIntent, Session: id, Reason: "stop", N: n})
+			}
 		case "state":
 			state = pairs[i+1]
 		case "reason":
