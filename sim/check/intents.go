@@ -31,7 +31,6 @@ type intents struct {
 	lostAt       int64           // when Redis last lost its data; -1: never
 	unknownAt    int64           // when what it holds had to be seen again last
 	gapAt        int64           // when what Redis does was last not seen; -1: never
-	switchAt     int64           // when it was last another server's data that counted; -1: never
 	showing      bool            // what that holds is being shown
 	shown        bool            // the event in hand is the first after that
 }
@@ -110,7 +109,7 @@ const (
 func newIntents() *intents {
 	return &intents{
 		requests: map[int64]*request{}, wants: map[string]*want{}, byHash: map[string]*want{},
-		sessions: map[string]*intent{}, streams: map[int64]*served{}, lostAt: -1, gapAt: -1, switchAt: -1, staffedSince: -1,
+		sessions: map[string]*intent{}, streams: map[int64]*served{}, lostAt: -1, gapAt: -1, staffedSince: -1,
 		asked: map[string]bool{}, acquirers: map[string]bool{}, inUse: map[string]int{},
 	}
 }
@@ -154,8 +153,10 @@ func (s *intent) service() string {
 // forgiven reports whether Redis lost its data after the session was asked for, or that session: nobody can know of it any more.
 func (b *intents) forgiven(s *intent) bool { return s.lost || s.asked <= b.lostAt }
 
-// outlived reports whether the session was asked for before Redis lost its data, or had older data.
-func (b *intents) outlived(s *intent) bool { return s.lost || s.asked <= max(b.lostAt, b.switchAt) }
+// outlived reports whether the session was asked for before Redis lost its data, or another server's data took its place.
+func (b *intents) outlived(s *intent) bool {
+	return b.forgiven(s) || b.w.servers.switched > 0 && s.asked <= b.w.servers.switched
+}
 
 // take brings the book up to the event. The checkers see the event afterwards.
 func (b *intents) take(e *history.Event) {

@@ -12,7 +12,7 @@ func (b *intents) follow(e *history.Event) {
 	switch {
 	case !b.w.replicated():
 	case e.Kind == history.TapUp:
-		b.switchAt, b.showing = e.T, true
+		b.showing = true
 		b.w.looks(len(b.order))
 		for _, s := range b.order {
 			s.seen, s.stopped = false, 0
@@ -28,9 +28,10 @@ func shows(e *history.Event) bool {
 	return (e.Kind.OfRedis() || e.Kind.OfRecords()) && (e.N == 1 || e.Reason == snapshotReason)
 }
 
-// copied: all that the master holds has been shown.
+// copied: all that the master holds has been shown. What is not in order at another master is waited for anew.
 func (b *intents) copied() {
 	b.w.looks(looksSorted * len(b.order))
+	another := b.w.servers.switched == b.w.now
 	for _, s := range b.order {
 		s.starts = min(s.starts, 1)
 		if !s.seen && s.state != "" {
@@ -38,7 +39,7 @@ func (b *intents) copied() {
 			s.state, s.reason, s.since, s.starts, s.lost = "", "", b.w.now, 0, true
 			b.count(s)
 		}
-		if s.pending != nil {
+		if another && s.pending != nil {
 			s.pending.since = b.w.now
 		}
 	}
