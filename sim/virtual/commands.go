@@ -192,7 +192,7 @@ type verb struct {
 	writes bool
 	memory bool   // refused when memory is full
 	makes  string // with this first argument it is refused then too
-	again  bool   // replicas execute it too
+	again  bool   // replicas execute it too, if it has not been refused
 	run    func(r *redis, t int64, args []string) reply
 }
 
@@ -283,19 +283,10 @@ func (r *redis) command(t int64, name string, args []string) reply {
 		return refusal(r.why)
 	}
 	got := v.run(r, t, args)
-	if v.again && changes(got) {
+	if _, refused := got.(refusal); v.again && !refused {
 		r.tap.ran(name, args, r.nowMs(t))
 	}
 	return got
-}
-
-// changes reports whether a command that replied so may have written.
-func changes(got reply) bool {
-	switch got.(type) {
-	case nil, refusal, waitFor:
-		return false
-	}
-	return true
 }
 
 func (r *redis) cmdGet(t int64, args []string) reply {

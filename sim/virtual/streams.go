@@ -77,10 +77,13 @@ func (g *streamGroup) find(id streamID) (int, bool) {
 	return slices.BinarySearchFunc(g.pending, id, func(p pending, id streamID) int { return p.id.compare(id) })
 }
 
-func (g *streamGroup) consumer(name string) {
-	if at, there := slices.BinarySearch(g.consumers, name); !there {
+// consumer makes sure that there is one of that name, and reports whether there was none.
+func (g *streamGroup) consumer(name string) (fresh bool) {
+	at, there := slices.BinarySearch(g.consumers, name)
+	if !there {
 		g.consumers = slices.Insert(g.consumers, at, name)
 	}
+	return !there
 }
 
 func (e *streamEntry) reply() reply { return []reply{e.id.String(), texts(e.fields)} }
@@ -375,7 +378,7 @@ func (r *redis) cmdXReadGroup(t int64, args []string) reply {
 	case g == nil:
 		return noGroup(key, group) + " in XREADGROUP with GROUP option"
 	}
-	g.consumer(consumer)
+	fresh := g.consumer(consumer)
 	if count == 0 {
 		count = 1 << 30
 	}
@@ -388,6 +391,9 @@ func (r *redis) cmdXReadGroup(t int64, args []string) reply {
 		g.last = e.id
 		g.pending = append(g.pending, pending{e.id, consumer, r.nowMs(t), 1})
 		got = append(got, e.reply())
+	}
+	if fresh || len(got) > 0 {
+		r.tap.ran("XREADGROUP", args, r.nowMs(t))
 	}
 	switch {
 	case len(got) > 0:
@@ -409,5 +415,5 @@ var streamVerbs = map[string]verb{
 	"XPENDING":   {args: 2, run: (*redis).cmdXPending},
 	"XCLAIM":     {args: 5, writes: true, again: true, run: (*redis).cmdXClaim},
 	"XINFO":      {args: 2, run: (*redis).cmdXInfo},
-	"XREADGROUP": {args: 6, writes: true, again: true, run: (*redis).cmdXReadGroup},
+	"XREADGROUP": {args: 6, writes: true, run: (*redis).cmdXReadGroup},
 }
