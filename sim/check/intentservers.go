@@ -73,6 +73,9 @@ func (b *intents) published(e *history.Event) {
 
 // ledSince reports whether what a process asked since then it asked the master that the sentinels know.
 func (b *intents) ledSince(node string, since int64) bool {
+	if !b.w.replicated() {
+		return true
+	}
 	x, n := &b.w.servers, b.w.node(node)
-	return !b.w.replicated() || x.astray[n] == nil && x.led[n] <= since && x.switched <= since
+	return x.astray[n] == nil && x.led[n] <= since && x.switched <= since
 }
