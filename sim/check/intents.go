@@ -172,7 +172,7 @@ func (b *intents) take(e *history.Event) {
 		b.acquirers[e.Node] = true
 	case history.AcquireFailed, history.RenewFailed: // the first script that sees the loss begins the quarantine
 		if strings.HasPrefix(e.Reason, reasonQuarantine) || strings.HasPrefix(e.Reason, reasonForgot) {
-			b.w.lossDetected()
+			b.detected()
 		}
 	case history.Asked:
 		if !b.asked[e.Node] {
@@ -227,12 +227,20 @@ func (b *intents) staff() {
 		if i := n.current; i != nil && i.ready && !i.gone && (b.acquirers[n.name] || !b.asked[n.name]) {
 			if b.staffedSince < 0 {
 				b.staffedSince = b.w.now
-				b.w.lossDetected()
+				b.detected()
 			}
 			return
 		}
 	}
 	b.staffedSince = -1
+}
+
+// detected: a script has seen what Redis lost, as far as words tell. With replicas the epoch that it began does: what is said may be of the
+// one before.
+func (b *intents) detected() {
+	if !b.w.replicated() {
+		b.w.lossDetected()
+	}
 }
 
 // left: a process that was asked to stop has ended. Where a fault of its own or of Redis met the stop, it may not have signed off.
