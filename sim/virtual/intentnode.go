@@ -332,7 +332,7 @@ func (p *intentNode) beats(r *routine) {
 func (p *intentNode) deliver(entries []store.Entry) {
 	begin := func(e store.Entry) *intentJob { return &intentJob{entry: e} }
 	membership.Deliver(p.machine, entries, p.jobs, begin, p.step, func(e store.Entry, why string) {
-		p.goes(func() { p.member.Bury(p.ctx, e, why, 0) })
+		p.goes(func() { p.member.Bury(p.ctx, e, why, 0, intent.NoReason) })
 	})
 }
 
