@@ -100,7 +100,8 @@ func (g *i3) over(s *intent, at int64) {
 	g.w.at(from+endAllowance+g.w.stall(at, g.w.now), func() {
 		g.w.looks(len(s.serving))
 		for _, p := range s.serving {
-			if s.since == at && g.led(p, at-int64(g.w.TTL)) && !g.w.frozenSince(p.inst, at-int64(g.w.TTL)) && g.w.stall(at, g.w.now) == 0 && g.w.phase != "end" {
+			before := at - int64(g.w.TTL)
+			if s.since == at && g.led(p, before) && !g.w.frozenSince(p.inst, before) && g.w.stall(at, g.w.now) == 0 && g.w.phase != "end" {
 				g.broke(g.w.session(s.id), "session %s has said ENDED %s since %s, and at %s a tuner still served it to %s", s.id, s.reason,
 					clock(at), clock(g.w.now), g.w.instance(p.inst).who())
 			}
