@@ -51,10 +51,10 @@ func TestClusterSeeds(t *testing.T) {
 	}
 }
 
-// Drawn storms with replicas break nothing that is never excused, and exercise it; instances that are told of no replicas are seen to have
-// two owners in the same storms.
+// Drawn storms with replicas break nothing, and exercise all; instances that are told of no replicas are seen to have two owners, or two
+// pipelines in one slot, in the same storms.
 func TestReplicaSeeds(t *testing.T) {
-	for system, seeds := range map[string]uint64{SystemPolling: 60, SystemElection: 60} {
+	for system, seeds := range map[string]uint64{SystemPolling: 60, SystemElection: 60, SystemIntents: 30} {
 		for _, replicas := range []int{2, 0} {
 			broke, exercised := 0, map[string]int{}
 			for seed := uint64(1); seed <= seeds; seed++ {
@@ -169,7 +169,7 @@ func TestTopologyIsChecked(t *testing.T) {
 		{"no server of a real cluster is told to follow another", Scenario{
 			Topology: TopologyCluster, Faults: []fault.Kind{fault.RedisReadOnly},
 		}, "faults[0]", "leave it out"},
-		{"intents", behind(SystemIntents, 2), "topology", "choose another system"},
+		{"intents behind a real Sentinel", Scenario{System: SystemIntents, Topology: TopologySentinel}, "topology", "add --engine virtual"},
 		{"a fault of replicas", Scenario{Engine: EngineVirtual, Faults: []fault.Kind{fault.MasterCut}}, "faults[0]", "add topology: sentinel"},
 		{"a fault of one server", Scenario{
 			Engine: EngineVirtual, Topology: TopologySentinel, Faults: []fault.Kind{fault.RedisFailover},
@@ -187,6 +187,9 @@ func TestTopologyIsChecked(t *testing.T) {
 	}
 	if c, err := (Scenario{Topology: TopologyCluster}).Resolve(); err != nil || c.Servers() != ReplicasDefault+1 {
 		t.Errorf("a real cluster: %d servers in a shard, %v", c.Servers(), err)
+	}
+	if c, err := behind(SystemIntents, 2).Resolve(); err != nil || c.Replicas != 2 {
+		t.Errorf("intents behind Sentinel: %d replicas, %v", c.Replicas, err)
 	}
 	deletion := Scenario{Engine: EngineVirtual, Topology: TopologySentinel, Plan: []fault.Fault{{Kind: fault.KeyDelete, Target: "session-1"}}}
 	if _, err := deletion.Resolve(); err != nil {

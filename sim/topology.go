@@ -59,8 +59,12 @@ func (c Config) checkTopology() error {
 			TopologySentinel, TopologyCluster)
 	case c.Replicas < 0 || c.Replicas > redisstore.ReplicasMax:
 		return wrong("replicas", "%d is out of bounds: 0 to %d (flag --replicas)", c.Replicas, redisstore.ReplicasMax)
-	case c.replicated() && c.System == SystemIntents:
-		return wrong("topology", "%w: %s: no engine storms intents there yet: choose another system (flag --system)", ErrTopology, c.Topology)
+	case c.Topology == TopologyCluster && c.System == SystemIntents:
+		return wrong("topology", "%w: %s: no engine storms intents there yet: add topology: %s (flag --topology), or choose another system "+
+			"(flag --system)", ErrTopology, c.Topology, TopologySentinel)
+	case c.replicated() && c.System == SystemIntents && !c.onVirtual():
+		return wrong("topology", "%w: %s: intents are stormed there in virtual time alone: add --engine virtual, or choose another system "+
+			"(flag --system)", ErrTopology, c.Topology)
 	}
 	return nil
 }

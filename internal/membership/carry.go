@@ -59,9 +59,10 @@ func (m *Member) Attempted(e core.Event) core.Event {
 	return e
 }
 
-// Bury makes an entry a dead letter. If Redis does not answer, the entry is delivered again and buried then.
-func (m *Member) Bury(ctx context.Context, e store.Entry, why string, fence int64) {
-	if err := m.Bus.Bury(ctx, e, why, fence, intent.ReasonPipelineFailed); err != nil {
+// Bury makes an entry a dead letter, and ends its session with that reason, core.NoReason for not at all. If Redis does not answer, the
+// entry is delivered again and buried then.
+func (m *Member) Bury(ctx context.Context, e store.Entry, why string, fence int64, reason core.Reason) {
+	if err := m.Bus.Bury(ctx, e, why, fence, reasons[reason]); err != nil {
 		m.Logger.Info("entry not buried yet", zap.String("entry", e.ID), zap.Error(err))
 		return
 	}
@@ -85,7 +86,7 @@ func Deliver[J any](m *core.Machine, entries []store.Entry, jobs map[string]J, j
 			continue
 		}
 		if why := malformed(&e); why != "" {
-			bury(store.Entry{ID: e.ID, Tries: e.Tries}, why)
+			bury(store.Entry{ID: e.ID, Session: e.Session, Tries: e.Tries}, why)
 			continue
 		}
 		jobs[e.Session] = job(e)
@@ -103,9 +104,6 @@ func Buried(e *core.Effect, known *store.Entry) store.Entry {
 		entry = *known
 	}
 	entry.Session = e.Session
-	if e.Reason == core.NoReason {
-		entry.Session = ""
-	}
 	return entry
 }
 

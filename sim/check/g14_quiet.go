@@ -103,6 +103,7 @@ type load struct {
 	began    int64
 	sent     tally
 	own      tally // terms of its own that began or ended
+	slots    tally // those of them that began in a tuner slot
 	requests tally // of clients to it
 	touches  touch
 	over     bool // its last window broke the budget: reported once
@@ -196,7 +197,13 @@ func (g *g14) record(e *history.Event) {
 	}
 }
 
-func (g *g14) began(t *term)           { g.moved(t) }
+func (g *g14) began(t *term) {
+	g.moved(t)
+	if t.inst.node != nil && strings.HasPrefix(t.session.id, tunerPrefix) {
+		g.load(t.inst.node).slots.add(g.now(), 1)
+	}
+}
+
 func (g *g14) ended(t *term, _ ending) { g.moved(t) }
 
 func (g *g14) moved(t *term) {
@@ -320,7 +327,7 @@ func (g *g14) budget(l *load) budget {
 		work: g.needs.write*g.writes.sum(now, sinceBuckets) + g.needs.request*l.requests.sum(now, sinceBuckets) +
 			g.needs.session*int64(len(g.open)) + int64(g.w.Tuners)*g.vain.sum(now, sinceBuckets),
 	}
-	g.acknowledged(&b, hundreds(held), own)
+	g.acknowledged(&b, l, hundreds(held), own)
 	if g.needs.asked {
 		b.constant += int64(min(60, 2*g.listed())) // who lacks leases asks each owner, twice at a look
 	}
@@ -347,10 +354,12 @@ func (g *g14) budget(l *load) budget {
 }
 
 // acknowledged adds what acknowledgements cost: a WAIT behind each renewal and assertion, by the hundred, and behind each acquisition that
-// and the script that reads the epoch again.
-func (g *g14) acknowledged(b *budget, held, own int64) {
+// and the script that reads the epoch again. A start may have tried all slots before it found one, or none.
+func (g *g14) acknowledged(b *budget, l *load, held, own int64) {
+	tried := l.slots.sum(g.now(), sinceBuckets) + g.vain.sum(g.now(), sinceBuckets)
 	b.rounds += g.waits() * 4 * (1 + held)
 	b.moves += g.waits() * 2 * own
+	b.work += g.waits() * 2 * int64(g.w.Tuners) * tried
 }
 
 // waits is 1 where acknowledgements count, else 0.

@@ -63,6 +63,8 @@ func (g *i1) event(e *history.Event) {
 	}
 }
 
+func (g *i1) aside(e *history.Event) { g.book.aside(e) }
+
 func (g *i1) leave(p *place, match func(arrival) bool) {
 	kept := p.serving[:0]
 	g.w.looks(len(p.serving))

@@ -95,7 +95,7 @@ func (g *i2) keyed(b *intents, e *history.Event) {
 		}
 	}
 	if v.inForce != s {
-		v.inForce, v.since = s, e.T
+		v.inForce, v.since, s.passed = s, e.T, 0
 	}
 	v.until = e.Until
 }
@@ -127,7 +127,7 @@ func (g *i2) answered(b *intents, r *request, e *history.Event) {
 	case s.want != nil && s.want != r.want:
 		g.broke(g.w.session(s.id), "request %d asked for %s and was given session %s at %s, which is that of %s", e.N, r.want.payload,
 			s.id, clock(e.T), s.want.payload)
-	case s.passed != 0 && s.passed < r.at:
+	case s.passed != 0 && s.passed < r.at && b.ledSince(e.Node, r.at):
 		g.broke(g.w.session(s.id), "request %d, sent at %s, was given session %s of %s, whose key had passed to another at %s", e.N,
 			clock(r.at), s.id, r.want.payload, clock(s.passed))
 	}
@@ -137,7 +137,7 @@ func (g *i2) answered(b *intents, r *request, e *history.Event) {
 func (g *i2) finish() {
 	b := g.book
 	for _, s := range b.order {
-		if !g.w.Tap || s.accepted == 0 || s.starts > 0 || b.forgiven(s) || s.asked <= b.gapAt {
+		if !g.w.Tap || s.accepted == 0 || s.published || b.forgiven(s) || s.asked <= b.gapAt {
 			continue
 		}
 		g.broke(g.w.session(s.id), "session %s was accepted at %s and its start was never published", s.id, clock(s.accepted))

@@ -37,10 +37,17 @@ func (g *i3) attach(w *world, v Verdict) {
 
 func (g *i3) event(e *history.Event) {
 	b := g.book
+	if b.shown {
+		g.lookAtAll()
+	}
 	switch e.Kind {
 	case history.Phase, history.RedisFlushed, history.RedisUp:
-		g.w.looks(len(b.order))
-		for _, s := range b.order {
+		g.lookAtAll()
+	case history.RedisIntent:
+		if s := b.session(e.Session); s.stopped == e.T {
+			if s.pending != nil {
+				s.pending.since = e.T
+			}
 			g.look(s)
 		}
 	case history.Answered:
@@ -60,6 +67,13 @@ func (g *i3) event(e *history.Event) {
 		if s.since == e.T && s.state == stateEnded {
 			g.over(s, e.T)
 		}
+	}
+}
+
+func (g *i3) lookAtAll() {
+	g.w.looks(len(g.book.order))
+	for _, s := range g.book.order {
+		g.look(s)
 	}
 }
 
@@ -86,12 +100,20 @@ func (g *i3) over(s *intent, at int64) {
 	g.w.at(from+endAllowance+g.w.stall(at, g.w.now), func() {
 		g.w.looks(len(s.serving))
 		for _, p := range s.serving {
-			if s.since == at && !g.w.frozenSince(p.inst, at-int64(g.w.TTL)) && g.w.stall(at, g.w.now) == 0 && g.w.phase != "end" {
+			before := at - int64(g.w.TTL)
+			if s.since == at && g.led(p, before) && !g.w.frozenSince(p.inst, before) && g.w.stall(at, g.w.now) == 0 && g.w.phase != "end" {
 				g.broke(g.w.session(s.id), "session %s has said ENDED %s since %s, and at %s a tuner still served it to %s", s.id, s.reason,
 					clock(at), clock(g.w.now), g.w.instance(p.inst).who())
 			}
 		}
 	})
+}
+
+// led reports whether the worker of a pipeline asked the master that the sentinels know, since then. One that did not may have its leases
+// at another; when it has to let go the account says, as nothing is in order that is served and has ended.
+func (g *i3) led(p *served, since int64) bool {
+	n := g.w.instance(p.inst).node
+	return n == nil || g.book.ledSince(n.name, since)
 }
 
 // pending is that a session comes to be in order.
@@ -107,7 +129,7 @@ func (b *intents) settled(s *intent) bool {
 	case s.state == stateRunning:
 		return s.stopped == 0 && len(s.serving) > 0
 	case s.ended() && (s.state != stateGone || s.reason != ""):
-		return true
+		return !b.w.replicated() || len(s.serving) == 0
 	case s.state == "" || s.state == stateGone:
 		return (b.forgiven(s) || s.accepted == 0) && len(s.serving) == 0
 	}
@@ -161,7 +183,7 @@ func (g *i3) promise(s *intent, o *pending) promise {
 	}
 	limit := int64(g.w.settleIntents())
 	settle := limit + int64(g.w.TTL) // what was lost on its way to a worker is swept up, also where that was just before
-	if g.book.forgiven(s) {          // it is delivered again, and who had it before may have the service for another now, which is waited for
+	if g.book.outlived(s) {          // it is delivered again, and who had it before may have the service for another now, which is waited for
 		limit += int64(g.w.TTL)
 	}
 	return promise{from: o.since - settle, base: base, by: base + limit, settle: settle}

@@ -44,6 +44,13 @@ func (g *i4) event(e *history.Event) {
 	}
 }
 
+// aside: no server may have one, whoever asked it.
+func (g *i4) aside(e *history.Event) {
+	if e.Kind == history.RedisKeyed {
+		g.event(e)
+	}
+}
+
 // keyed: Redis has a session of what was refused. What Redis did may be stamped a little earlier than the request that asked
 // for it.
 func (g *i4) keyed(v *want, session string, at int64) {

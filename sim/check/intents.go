@@ -31,6 +31,8 @@ type intents struct {
 	lostAt       int64           // when Redis last lost its data; -1: never
 	unknownAt    int64           // when what it holds had to be seen again last
 	gapAt        int64           // when what Redis does was last not seen; -1: never
+	showing      bool            // what that holds is being shown
+	shown        bool            // the event in hand is the first after that
 }
 
 // request is one request of a client.
@@ -65,6 +67,9 @@ type intent struct {
 	accepted  int64 // when the first answer came that gave it; 0: none did
 	created   int64 // when it was first heard of
 	starts    int   // published
+	published bool  // also at a server that is not the master that the sentinels know
+	lost      bool  // the master that the sentinels know has no record of it: another had
+	seen      bool  // it has, as what it holds was shown last
 	stopped   int64 // when a stop was accepted; 0: none was
 	state     string
 	reason    string
@@ -145,12 +150,18 @@ func (s *intent) service() string {
 	return servicePrefix + s.want.service
 }
 
-// forgiven reports whether Redis lost its data after the session was asked for: nobody can know of it any more.
-func (b *intents) forgiven(s *intent) bool { return s.asked <= b.lostAt }
+// forgiven reports whether Redis lost its data after the session was asked for, or that session: nobody can know of it any more.
+func (b *intents) forgiven(s *intent) bool { return s.lost || s.asked <= b.lostAt }
+
+// outlived reports whether the session was asked for before Redis lost its data, or another server's data took its place.
+func (b *intents) outlived(s *intent) bool {
+	return b.forgiven(s) || b.w.servers.switched > 0 && s.asked <= b.w.servers.switched
+}
 
 // take brings the book up to the event. The checkers see the event afterwards.
 func (b *intents) take(e *history.Event) {
 	b.touched = nil
+	b.follow(e)
 	switch e.Kind {
 	case history.Ready, history.Stopped:
 		b.staff()
@@ -161,7 +172,7 @@ func (b *intents) take(e *history.Event) {
 		b.acquirers[e.Node] = true
 	case history.AcquireFailed, history.RenewFailed: // the first script that sees the loss begins the quarantine
 		if strings.HasPrefix(e.Reason, reasonQuarantine) || strings.HasPrefix(e.Reason, reasonForgot) {
-			b.w.lossDetected()
+			b.detected()
 		}
 	case history.Asked:
 		if !b.asked[e.Node] {
@@ -178,9 +189,7 @@ func (b *intents) take(e *history.Event) {
 	case history.RedisState:
 		b.state(e)
 	case history.RedisIntent:
-		if s := b.session(e.Session); e.Reason == "start" {
-			s.starts++
-		}
+		b.published(e)
 	case history.RedisFlushed:
 		b.lost()
 	case history.RedisUp:
@@ -218,12 +227,20 @@ func (b *intents) staff() {
 		if i := n.current; i != nil && i.ready && !i.gone && (b.acquirers[n.name] || !b.asked[n.name]) {
 			if b.staffedSince < 0 {
 				b.staffedSince = b.w.now
-				b.w.lossDetected()
+				b.detected()
 			}
 			return
 		}
 	}
 	b.staffedSince = -1
+}
+
+// detected: a script has seen what Redis lost, as far as words tell. With replicas the epoch that it began does: what is said may be of the
+// one before.
+func (b *intents) detected() {
+	if !b.w.replicated() {
+		b.w.lossDetected()
+	}
 }
 
 // left: a process that was asked to stop has ended. Where a fault of its own or of Redis met the stop, it may not have signed off.
@@ -272,7 +289,7 @@ func (b *intents) answer(e *history.Event) {
 	switch {
 	case r.want == nil:
 		if e.Reason == "202" {
-			if s := b.session(r.session); s.stopped == 0 && r.at > b.lostAt {
+			if s := b.session(r.session); s.stopped == 0 && r.at > b.lostAt && b.ledSince(e.Node, r.at) {
 				s.stopped = e.T
 			}
 		}
@@ -297,6 +314,7 @@ func isNone(status string) bool {
 
 func (b *intents) state(e *history.Event) {
 	s := b.session(e.Session)
+	s.lost, s.seen = false, true
 	state, reason, _ := strings.Cut(e.Reason, " ")
 	if state == s.state || s.state == stateEnded && state == stateGone { // seen again; forgotten after its time
 		return

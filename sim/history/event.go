@@ -175,8 +175,13 @@ func Words() (words []Kind) {
 // OfRedis reports whether the kind is what a server of Redis did to leases, heartbeats and its epoch, as its stream shows.
 func (k Kind) OfRedis() bool { return k >= RedisGranted && k <= TapUp || k == RedisEpoch }
 
+// OfRecords reports whether the kind is what a server of Redis did to what intents keep beside their leases.
+func (k Kind) OfRecords() bool { return k >= RedisIntent && k <= RedisState }
+
 // Aside reports whether the event is of a server beside the one that the sentinels know as the master.
-func (e *Event) Aside() bool { return e.Node != "" && (e.Kind.OfRedis() || e.Kind == RedisAcked) }
+func (e *Event) Aside() bool {
+	return e.Node != "" && (e.Kind.OfRedis() || e.Kind.OfRecords() || e.Kind == RedisAcked)
+}
 
 // String returns the kind's name in history.jsonl.
 func (k Kind) String() string {

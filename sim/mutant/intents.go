@@ -12,6 +12,13 @@ const (
 // stormOfIntents is what their mutants are hunted in.
 var stormOfIntents = sim.Scenario{System: sim.SystemIntents}
 
+// intentsBehindSentinel is one in which Redis has replicas that the workers are told of.
+func intentsBehindSentinel() sim.Scenario {
+	s := behindSentinel(2)
+	s.System = sim.SystemIntents
+	return s
+}
+
 // intents are mutants of the system of intents and workers.
 var intents = []Mutant{
 	{
@@ -126,6 +133,18 @@ func putArgs`},
 		Story:  "A start whose service is in use is told that no tuner slot is free.",
 		Breaks: "I5", Seeds: 10, Scenario: stormOfIntents,
 		Edits: []Edit{{intentMachine, `m.end(s, LeaseBusy, "the service is in use")`, `m.end(s, NoTuner, "the service is in use")`}},
+	},
+	{
+		Name: "pipelines-without-acknowledgement", By: DropComparison,
+		Story:  "A pipeline runs under leases that no replica has acknowledged.",
+		Breaks: "I1", Seeds: 60, Scenario: intentsBehindSentinel(),
+		Edits: []Edit{{epochFile, "case a.Acked < op.Confirm:", "case false:"}},
+	},
+	{
+		Name: "what-a-copy-says-runs", By: SkipOne,
+		Story:  "A worker does not look which of the sessions that run there, by the records of another master, it has.",
+		Breaks: "I3", Seeds: 60, Scenario: judged(intentsBehindSentinel(), "I3"), // I6 sees it sooner: what runs so is not given back
+		Edits: []Edit{{"internal/membership/membership.go", "	if server != m.server {\n", "	if false {\n"}},
 	},
 	{
 		Name: "busy-service-is-taken", By: DropComparison,

@@ -12,23 +12,21 @@ type blockedRead struct {
 }
 
 // block keeps a command until its stream is fed or its time is over.
-func (w *world) block(m *message, wait waitFor) {
-	s := w.server
+func (w *world) block(s *server, m *message, wait waitFor) {
 	b := &blockedRead{m, wait.key}
 	m.refs++
 	s.blocked = append(s.blocked, b)
-	w.after(s.clock.trueOf(0, wait.block*int64(time.Millisecond)), func() { w.unblock(b) })
+	w.after(s.clock.trueOf(0, wait.block*int64(time.Millisecond)), func() { w.unblock(s, b) })
 }
 
 // unblock answers that nothing came, once the server runs.
-func (w *world) unblock(b *blockedRead) {
-	s := w.server
+func (w *world) unblock(s *server, b *blockedRead) {
 	i := slices.Index(s.blocked, b)
 	switch {
 	case i < 0:
 		return
 	case s.hold > 0:
-		w.after(int64(10*time.Millisecond), func() { w.unblock(b) })
+		w.after(int64(10*time.Millisecond), func() { w.unblock(s, b) })
 		return
 	}
 	s.blocked = slices.Delete(s.blocked, i, i+1)
@@ -38,8 +36,7 @@ func (w *world) unblock(b *blockedRead) {
 }
 
 // feedBlocked serves who waits for the streams that the last command added to.
-func (w *world) feedBlocked() {
-	s := w.server
+func (w *world) feedBlocked(s *server) {
 	fed := s.fed
 	s.fed = nil
 	for _, key := range fed {
@@ -66,9 +63,26 @@ func (w *world) feedBlocked() {
 }
 
 // unblockAll: the server is gone, and with it who waited.
-func (w *world) unblockAll() {
-	for _, b := range w.server.blocked {
+func (w *world) unblockAll(s *server) {
+	for _, b := range s.blocked {
 		w.release(b.m)
 	}
-	w.server.blocked = nil
+	s.blocked = nil
+}
+
+// textUnblocked is what a server says to who waits when it is told to follow another.
+const textUnblocked = "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"
+
+// demoteBlocked refuses who waits at a server that is a master no more, once it runs.
+func (w *world) demoteBlocked(p *peer) {
+	if len(p.s.blocked) == 0 {
+		return
+	}
+	w.toServer(p, 0, func() {
+		for _, b := range p.s.blocked {
+			b.m.reply = refusal(textUnblocked)
+			w.reply(b.m)
+		}
+		w.unblockAll(p.s)
+	})
 }

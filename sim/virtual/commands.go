@@ -192,6 +192,7 @@ type verb struct {
 	writes bool
 	memory bool   // refused when memory is full
 	makes  string // with this first argument it is refused then too
+	again  bool   // replicas execute it too, if it has not been refused
 	run    func(r *redis, t int64, args []string) reply
 }
 
@@ -281,7 +282,11 @@ func (r *redis) command(t int64, name string, args []string) reply {
 	if v.writes && !r.mayWrite(name, v.needsMemory(args)) {
 		return refusal(r.why)
 	}
-	return v.run(r, t, args)
+	got := v.run(r, t, args)
+	if _, refused := got.(refusal); v.again && !refused {
+		r.tap.ran(name, args, r.nowMs(t))
+	}
+	return got
 }
 
 func (r *redis) cmdGet(t int64, args []string) reply {

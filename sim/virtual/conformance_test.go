@@ -66,6 +66,7 @@ func (deaf) stored(string, string, int64)  {}
 func (deaf) hashed(string, []string)       {}
 func (deaf) added(string, []string)        {}
 func (deaf) removed(string)                {}
+func (deaf) ran(string, []string, int64)   {}
 
 func (m *model) Store() storetest.Store { return m }
 

@@ -54,7 +54,7 @@ func (p *intentNode) carry(e *intent.Effect) {
 			known = &j.entry
 		}
 		entry := membership.Buried(&eff, known)
-		p.goes(func() { p.member.Bury(p.ctx, entry, eff.Text, eff.Fence) })
+		p.goes(func() { p.member.Bury(p.ctx, entry, eff.Text, eff.Fence, eff.Reason) })
 	case intent.Forget:
 		delete(p.jobs, e.Session)
 	case intent.Drained:

@@ -168,7 +168,8 @@ func (p *intentNode) ask(args []string, patience time.Duration) (v reply, err er
 func (p *intentNode) storeOptions() store.Options {
 	c := &p.w.cfg
 	return store.Options{
-		OpTimeout: never, PoolSize: poolSize, Leases: lease.Config{TTL: c.TTL, RenewInterval: c.Renew, OpTimeout: c.OpTimeout},
+		OpTimeout: never, PoolSize: poolSize,
+		Leases: lease.Config{TTL: c.TTL, RenewInterval: c.Renew, OpTimeout: c.OpTimeout, Replicas: c.Replicas},
 	}
 }
 
@@ -202,7 +203,7 @@ func (p *intentNode) start(w *world, n *node) {
 	p.bus = must(p.store.Bus(n.instance))
 	p.leasesOf = must(redisstore.New(patient, redisstore.Options{
 		LeasePrefix: intentNames.lease, NodePrefix: intentNames.node, EpochKey: intentNames.epoch, Channel: intentNames.channel,
-		Quarantine: w.cfg.TTL, OpTimeout: never, PoolSize: poolSize,
+		Quarantine: w.cfg.TTL, OpTimeout: never, PoolSize: poolSize, Replicas: w.cfg.Replicas,
 	}))
 	p.member = p.newMember()
 	p.beating = true
@@ -331,7 +332,7 @@ func (p *intentNode) beats(r *routine) {
 func (p *intentNode) deliver(entries []store.Entry) {
 	begin := func(e store.Entry) *intentJob { return &intentJob{entry: e} }
 	membership.Deliver(p.machine, entries, p.jobs, begin, p.step, func(e store.Entry, why string) {
-		p.goes(func() { p.member.Bury(p.ctx, e, why, 0) })
+		p.goes(func() { p.member.Bury(p.ctx, e, why, 0, intent.NoReason) })
 	})
 }
 

@@ -154,21 +154,21 @@ func (w *world) arrives(n *node, req *client.Request, done func(int, []byte)) {
 
 // What a replica sees of the keys that are not leases becomes history. In other systems nobody cares.
 
-func (w *world) stored(name, text string, expire int64) { w.tellKeyed(name, text, expire, 0) }
+func (x *streamTap) stored(name, text string, expire int64) { x.tellKeyed(x.s, name, text, expire, 0) }
 
-func (w *world) tellKeyed(name, text string, expire, n int64) {
+func (w *world) tellKeyed(s *server, name, text string, expire, n int64) {
 	if id, ok := strings.CutPrefix(name, idemPrefix); ok && w.sink != nil {
 		e := history.Event{Kind: history.RedisKeyed, Session: text, Reason: id, N: n}
 		if expire != forever {
-			e.Until = w.server.trueOf(w.t, expire)
+			e.Until = s.trueOf(w.t, expire)
 		}
-		w.emit(e)
+		w.emitOf(s, e)
 	}
 }
 
-func (w *world) hashed(name string, pairs []string) { w.tellState(name, pairs, 0) }
+func (x *streamTap) hashed(name string, pairs []string) { x.tellState(x.s, name, pairs, 0) }
 
-func (w *world) tellState(name string, pairs []string, n int64) {
+func (w *world) tellState(s *server, name string, pairs []string, n int64) {
 	id, ok := strings.CutPrefix(name, recordPrefix)
 	if !ok || w.sink == nil {
 		return
@@ -177,6 +177,10 @@ func (w *world) tellState(name string, pairs []string, n int64) {
 	var state, reason string
 	for i := 0; i+1 < len(pairs); i += 2 {
 		switch pairs[i] {
+		case "stop":
+			if s.peer != nil { // of one server the answers say it
+				w.emitOf(s, history.Event{Kind: history.RedisIntent, Session: id, Reason: "stop", N: n})
+			}
 		case "state":
 			state = pairs[i+1]
 		case "reason":
@@ -192,11 +196,11 @@ func (w *world) tellState(name string, pairs []string, n int64) {
 		e.Fence = 0 // a snapshot does not show it
 	}
 	e.Reason = strings.TrimSpace(state + " " + reason)
-	w.emit(e)
+	w.emitOf(s, e)
 }
 
-func (w *world) added(name string, pairs []string) {
-	if name != busKey || w.sink == nil {
+func (x *streamTap) added(name string, pairs []string) {
+	if name != busKey || x.sink == nil {
 		return
 	}
 	e := history.Event{Kind: history.RedisIntent}
@@ -208,31 +212,33 @@ func (w *world) added(name string, pairs []string) {
 			e.Reason = pairs[i+1]
 		}
 	}
-	w.emit(e)
+	x.emitOf(x.s, e)
 }
 
-func (w *world) removed(name string) {
-	if w.sink == nil {
+func (x *streamTap) removed(name string) {
+	if x.sink == nil {
 		return
 	}
 	if id, ok := strings.CutPrefix(name, idemPrefix); ok {
-		w.emit(history.Event{Kind: history.RedisUnkeyed, Reason: id})
+		x.emitOf(x.s, history.Event{Kind: history.RedisUnkeyed, Reason: id})
 	}
 	if id, ok := strings.CutPrefix(name, recordPrefix); ok {
-		w.emit(history.Event{Kind: history.RedisState, Session: id, Reason: "gone"})
+		x.emitOf(x.s, history.Event{Kind: history.RedisState, Session: id, Reason: "gone"})
 	}
 }
 
+// ran tells nothing that the others do not.
+func (*streamTap) ran(string, []string, int64) {}
+
 // tellRecords is the part of a snapshot that only the system of intents has.
-func (w *world) tellRecords() {
-	s := w.server
+func (w *world) tellRecords(s *server) {
 	for _, name := range slices.Sorted(maps.Keys(s.others)) {
 		if o := s.other(name, s.nowMs(w.t)); o != nil {
 			switch o.kind {
 			case objString:
-				w.tellKeyed(name, o.text, o.expire, 1)
+				w.tellKeyed(s, name, o.text, o.expire, 1)
 			case objHash:
-				w.tellState(name, o.hash, 1)
+				w.tellState(s, name, o.hash, 1)
 			}
 		}
 	}

@@ -311,7 +311,7 @@ func (w *world) subUp(n *node, gen uint32) {
 func (w *world) publish(no core.Notice) { w.deliver(notice{Notice: no}, 0, 100+40*len(no.IDs)) }
 
 // shout delivers a message that is not the leases'.
-func (w *world) shout(_, text string) { w.deliver(notice{text: text}, 0, 60+len(text)) }
+func (w *world) shout(from int32, text string) { w.deliver(notice{text: text}, from, 60+len(text)) }
 
 // deliver has it go from a server to all that are subscribed there.
 func (w *world) deliver(no notice, from int32, size int) {

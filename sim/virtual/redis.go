@@ -45,6 +45,7 @@ type redis struct {
 	others   map[string]*object // never ranged over but to be copied or shown in order
 	names    names
 	fed      []string // streams that got an entry in the command under way
+	at       int64    // a command of the master's is executed as of that time of its clock, ms; 0: none is
 
 	staleBeats map[int32]string // what a foreign hand makes of a heartbeat, whatever is written to it
 
@@ -117,6 +118,8 @@ type tap interface {
 	hashed(name string, pairs []string)
 	added(name string, pairs []string)
 	removed(name string)
+	// ran is a command on such a key that no word above tells whole: a replica executes it too, at that time of the master's clock, ms.
+	ran(verb string, args []string, now int64)
 }
 
 func newRedis(quarantine int64, t tap, publish func(core.Notice)) *redis {
@@ -229,7 +232,12 @@ func (r *redis) restore(old *redis) {
 	r.version++
 }
 
-func (r *redis) nowMs(t int64) int64 { return r.clock.wallAt(t) / core.Millisecond }
+func (r *redis) nowMs(t int64) int64 {
+	if r.at != 0 {
+		return r.at
+	}
+	return r.clock.wallAt(t) / core.Millisecond
+}
 func (r *redis) nowUs(t int64) int64 { return r.clock.wallAt(t) / 1000 }
 
 // trueOf is the true time, not before t, at which the server's clock reads ms.

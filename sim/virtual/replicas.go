@@ -30,7 +30,8 @@ type peer struct {
 	acked    int     // so many of them by as many replicas as must, as far as history was told
 	told     bool    // it is told what this server does,
 	toldAs   string  // under this name
-	applying bool    // what is written now is what the master wrote
+	applying bool    // what is written now is what the master wrote,
+	again    bool    // or what a command of its writes here
 
 	// Of a replica: its connection to the master.
 	link    uint32 // counts them
@@ -69,7 +70,7 @@ func (p *peer) offset() int { return p.base + len(p.records) }
 
 // write appends to the stream, and has it sent to whoever is attached. A replica writes only what it hears.
 func (p *peer) write(record func(*redis)) {
-	if p.of != nil && !p.applying {
+	if p.of != nil && !p.applying || p.again {
 		return
 	}
 	p.records, p.written = append(p.records, record), append(p.written, p.w.t)
@@ -342,6 +343,7 @@ func (w *world) follow(p, m *peer) {
 	p.of, p.owns, p.owned = m, false, false
 	w.unlink(p)
 	w.wake(p)
+	w.demoteBlocked(p)
 	w.retap()
 	w.note("%s is told to follow %s", p.s.name(), m.s.name())
 }
@@ -446,16 +448,41 @@ func (p *peer) stored(name, text string, expire int64) {
 		r.store(name, &object{text: text, expire: expire})
 		r.tap.stored(name, text, expire)
 	})
+	if p.told {
+		p.tap.stored(name, text, expire)
+	}
 }
 
 func (p *peer) hashed(name string, pairs []string) {
 	args := append([]string{name}, pairs...)
 	p.write(func(r *redis) { r.cmdHSet(p.w.t, args) })
+	if p.told {
+		p.tap.hashed(name, pairs)
+	}
 }
 
-// added is of streams of intents, which know no replicas.
-func (*peer) added(string, []string) {}
+// added is of a command that is executed again.
+func (p *peer) added(name string, pairs []string) {
+	if p.told {
+		p.tap.added(name, pairs)
+	}
+}
 
 func (p *peer) removed(name string) {
 	p.write(func(r *redis) { r.remove(name) })
+	if p.told {
+		p.tap.removed(name)
+	}
+}
+
+// ran has replicas execute a command too. What it leads them to write is that one record.
+func (p *peer) ran(verb string, args []string, now int64) {
+	args = slices.Clone(args)
+	p.write(func(r *redis) {
+		q := r.tap.(*peer)
+		r.at, q.again = now, true
+		verbs[verb].run(r, q.w.t, args)
+		r.at, q.again, r.fed = 0, false, nil
+		q.ran(verb, args, now)
+	})
 }

@@ -255,7 +255,7 @@ func TestSentinelConfig(t *testing.T) {
 		{Config{Nodes: 1, Replicas: 10, Cluster: true}, "Replicas is 10"},
 		{Config{Nodes: 1, Sentinel: true, Cluster: true}, "one of them"},
 		{Config{Nodes: 1, Replicas: 10, Sentinel: true}, "Replicas is 10"},
-		{Config{Nodes: 1, Sentinel: true, Candidates: true, Poll: 1, Intents: &Intents{Tuners: 1}}, "no Sentinel"},
+		{Config{Nodes: 1, Cluster: true, Candidates: true, Poll: 1, Intents: &Intents{Tuners: 1}}, "no Cluster"},
 	} {
 		if err := c.cfg.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", c.cfg, err, c.want)

@@ -88,9 +88,9 @@ func (w *world) execute(m *message) {
 	case m.cmd != nil:
 		w.out.Commands++
 		m.reply = s.obey(w.t, m.cmd)
-		w.feedBlocked()
+		w.feedBlocked(s)
 		if wait, blocks := m.reply.(waitFor); blocks {
-			w.block(m, wait)
+			w.block(s, m, wait)
 			return
 		}
 	case m.op.Kind == core.OpLook && !m.torn:
@@ -235,7 +235,7 @@ func (w *world) killServer(s *server) {
 		w.release(m)
 	}
 	s.waiting = nil
-	w.unblockAll()
+	w.unblockAll(s)
 	for _, n := range w.nodes {
 		if n.link.to == s.number {
 			w.reset(n)
@@ -302,7 +302,7 @@ func (w *world) snapshot(s *server) {
 			w.tellBeat(s, int32(i), b.expire, "snapshot")
 		}
 	}
-	w.tellRecords()
+	w.tellRecords(s)
 }
 
 // emitOf tells what a server did. One that is not the master that the sentinels know is named.
@@ -315,8 +315,8 @@ func (w *world) emitOf(s *server, e history.Event) {
 
 // streamTap is a store's tap: what a replica sees becomes history and keeps the expiry events.
 type streamTap struct {
-	*world // is told what only intents keep
-	s      *server
+	*world
+	s *server
 }
 
 func (x *streamTap) granted(i int32, owner string, expire int64) {

@@ -77,10 +77,13 @@ func (g *streamGroup) find(id streamID) (int, bool) {
 	return slices.BinarySearchFunc(g.pending, id, func(p pending, id streamID) int { return p.id.compare(id) })
 }
 
-func (g *streamGroup) consumer(name string) {
-	if at, there := slices.BinarySearch(g.consumers, name); !there {
+// consumer makes sure that there is one of that name, and reports whether there was none.
+func (g *streamGroup) consumer(name string) (fresh bool) {
+	at, there := slices.BinarySearch(g.consumers, name)
+	if !there {
 		g.consumers = slices.Insert(g.consumers, at, name)
 	}
+	return !there
 }
 
 func (e *streamEntry) reply() reply { return []reply{e.id.String(), texts(e.fields)} }
@@ -375,7 +378,7 @@ func (r *redis) cmdXReadGroup(t int64, args []string) reply {
 	case g == nil:
 		return noGroup(key, group) + " in XREADGROUP with GROUP option"
 	}
-	g.consumer(consumer)
+	fresh := g.consumer(consumer)
 	if count == 0 {
 		count = 1 << 30
 	}
@@ -389,6 +392,9 @@ func (r *redis) cmdXReadGroup(t int64, args []string) reply {
 		g.pending = append(g.pending, pending{e.id, consumer, r.nowMs(t), 1})
 		got = append(got, e.reply())
 	}
+	if fresh || len(got) > 0 {
+		r.tap.ran("XREADGROUP", args, r.nowMs(t))
+	}
 	switch {
 	case len(got) > 0:
 		return []reply{[]reply{key, got}}
@@ -400,14 +406,14 @@ func (r *redis) cmdXReadGroup(t int64, args []string) reply {
 
 // streamVerbs are the commands on streams.
 var streamVerbs = map[string]verb{
-	"XADD":       {args: 4, writes: true, memory: true, run: (*redis).cmdXAdd},
+	"XADD":       {args: 4, writes: true, memory: true, again: true, run: (*redis).cmdXAdd},
 	"XLEN":       {args: 1, run: with(objStream, false, int64(0), cmdXLen)},
-	"XDEL":       {args: 2, writes: true, run: with(objStream, false, int64(0), cmdXDel)},
+	"XDEL":       {args: 2, writes: true, again: true, run: with(objStream, false, int64(0), cmdXDel)},
 	"XRANGE":     {args: 3, run: with(objStream, false, []reply{}, cmdXRange)},
-	"XACK":       {args: 3, writes: true, run: with(objStream, false, int64(0), cmdXAck)},
-	"XGROUP":     {args: 3, writes: true, makes: "CREATE", run: (*redis).cmdXGroup},
+	"XACK":       {args: 3, writes: true, again: true, run: with(objStream, false, int64(0), cmdXAck)},
+	"XGROUP":     {args: 3, writes: true, makes: "CREATE", again: true, run: (*redis).cmdXGroup},
 	"XPENDING":   {args: 2, run: (*redis).cmdXPending},
-	"XCLAIM":     {args: 5, writes: true, run: (*redis).cmdXClaim},
+	"XCLAIM":     {args: 5, writes: true, again: true, run: (*redis).cmdXClaim},
 	"XINFO":      {args: 2, run: (*redis).cmdXInfo},
 	"XREADGROUP": {args: 6, writes: true, run: (*redis).cmdXReadGroup},
 }

@@ -121,3 +121,4 @@ func (t *tapped) stored(name, text string, until int64) { t.say("stored %s %s %d
 func (t *tapped) hashed(name string, pairs []string)    { t.say("hashed %s %q", name, pairs) }
 func (t *tapped) added(name string, pairs []string)     { t.say("added %s %q", name, pairs) }
 func (t *tapped) removed(name string)                   { t.say("removed %s", name) }
+func (*tapped) ran(string, []string, int64)             {}

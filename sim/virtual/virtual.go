@@ -206,8 +206,8 @@ func (c Config) Validate() error {
 		return bad("Replicas is %d; 0 to %d are possible, and more than 0 with Sentinel or Cluster", c.Replicas, redisstore.ReplicasMax)
 	case c.Sentinel && c.Cluster:
 		return bad("Sentinel and Cluster are both set; one of them is possible")
-	case c.replicated() && c.Intents != nil:
-		return bad("Intents know no Sentinel and no Cluster")
+	case c.Cluster && c.Intents != nil:
+		return bad("Intents know no Cluster")
 	case c.Clock.Drift < 0 || c.Clock.Drift > maxDrift:
 		return bad("Clock.Drift is %d ppm; 0 to %d are possible", c.Clock.Drift, maxDrift)
 	}

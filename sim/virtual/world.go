@@ -148,7 +148,7 @@ func (w *world) addServer(r *redis) *server {
 		w.sess = append(w.sess, session{id: id, heedless: heedless(cfg, id)})
 	}
 	if cfg.Intents != nil {
-		s.names, s.shout = intentNames, w.shout
+		s.names, s.shout = intentNames, func(_, text string) { w.shout(s.number, text) }
 		s.interpreter = newInterpreter(r)
 	}
 	if cfg.Lua {

@@ -102,6 +102,27 @@ func TestBuryLeavesOthers(t *testing.T) { // I5
 	}
 }
 
+// Who buries an entry that another server had numbered, or a stream before, takes no start of that number off the bus; one that ends no
+// session makes its entry a dead letter all the same.
+func TestBuryLeavesEntriesNumberedAlike(t *testing.T) { // I2
+	f := setup(t)
+	b := f.bus("w")
+	own, before := f.put("a"), f.put("b")
+	entries := f.fetch(b)
+	f.must(b.Bury(t.Context(), entries[0], "why", 9, ""))
+	if got := f.get(own.ID); got.State != intent.StateNew || f.length("v3:dead") != 1 {
+		t.Errorf("%+v, %d dead letters; want it NEW, and its entry among them", got, f.length("v3:dead"))
+	}
+	f.must(f.client.Del(t.Context(), "v3:bus").Err())
+	f.must(f.client.XAdd(t.Context(), &redis.XAddArgs{Stream: "v3:bus", ID: entries[1].ID, Values: []string{
+		"type", "start", "session", own.ID, "service", "a", "profile", "default", "start", "0"}}).Err())
+	f.must(b.Bury(t.Context(), entries[1], "why", 9, intent.ReasonPipelineFailed))
+	if f.length("v3:bus") != 1 || f.length("v3:dead") != 1 || f.get(before.ID).State != intent.StateNew {
+		t.Errorf("%d entries on the bus, %d dead letters, %+v; want the start of another left alone", f.length("v3:bus"), f.length("v3:dead"),
+			f.get(before.ID))
+	}
+}
+
 // A sweep ends nothing that runs: not at the worker that sweeps, nor at another that has taken it over, nor at one that a Redis
 // which has just started has had no time to hear of.
 func TestSweepLeavesWhatRuns(t *testing.T) { // I5

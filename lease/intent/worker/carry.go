@@ -55,7 +55,7 @@ func (w *Worker) carry(e core.Effect) {
 			known = &j.entry
 		}
 		entry := membership.Buried(&e, known)
-		w.bury(entry, e.Text, e.Fence)
+		w.bury(entry, e.Text, e.Fence, e.Reason)
 	case core.Forget:
 		if j != nil && j.started && !j.over {
 			w.log.Warn("session ended here; its record is gone, or is another's", zap.String("session", e.Session),
@@ -268,6 +268,6 @@ func (w *Worker) panicked(session, method string, r any) error {
 }
 
 // bury makes an entry a dead letter.
-func (w *Worker) bury(e store.Entry, why string, fence int64) {
-	w.tasks.Go(func() { w.member.Bury(context.WithoutCancel(w.ctx), e, why, fence) })
+func (w *Worker) bury(e store.Entry, why string, fence int64, reason core.Reason) {
+	w.tasks.Go(func() { w.member.Bury(context.WithoutCancel(w.ctx), e, why, fence, reason) })
 }

@@ -82,7 +82,7 @@ func (w *Worker) pause(ctx context.Context, d time.Duration) {
 // deliver hands entries to the machine. Runs in the loop.
 func (w *Worker) deliver(entries []store.Entry) {
 	begin := func(e store.Entry) *job { return &job{entry: e} }
-	membership.Deliver(w.machine, entries, w.jobs, begin, w.step, func(e store.Entry, why string) { w.bury(e, why, 0) })
+	membership.Deliver(w.machine, entries, w.jobs, begin, w.step, func(e store.Entry, why string) { w.bury(e, why, 0, core.NoReason) })
 }
 
 // failureLogEvery is how often the log is told of a Redis that goes on failing: it is asked many times a second.

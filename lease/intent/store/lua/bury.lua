@@ -2,14 +2,20 @@
 --
 -- ARGV[5]  entry
 -- ARGV[6]  why
--- ARGV[7]  session to be ended, "" for none
+-- ARGV[7]  session that it names, "" for none
 -- ARGV[8]  fence that this stands on
--- ARGV[9]  reason with which it ends
+-- ARGV[9]  reason with which that session ends, "" if it does not
 -- ARGV[10] deliveries
 -- ARGV[11] how many dead letters are kept, about
--- returns 1, or 0 when the entry is not on the bus any more. Of an entry that a foreign hand has made, 16 fields are kept.
+-- returns 1, or 0 when the entry is not on the bus any more, or is another session's: a stream that was made anew, or another server with a
+-- clock of its own, may have numbered that alike, and it is left alone. Of an entry that a foreign hand has made, 16 fields are kept.
 local got = redis.call('XRANGE', bus, ARGV[5], ARGV[5])
-if ARGV[7] ~= '' then
+local said, named = got[1] and got[1][2] or {}, ''
+for i = 1, #said, 2 do
+  if said[i] == 'session' then named = said[i + 1] end -- the last one counts, as where entries are read
+end
+if got[1] and named ~= ARGV[7] then return 0 end
+if ARGV[9] ~= '' then
   local r = fields(ARGV[7], 'state', 'fence', 'key', 'owner')
   if r[1] and r[1] ~= 'ENDED' and tonumber(r[2] or 0) <= tonumber(ARGV[8]) then
     finish(ARGV[7], r[3], r[4], ARGV[9], ARGV[6])
@@ -17,7 +23,7 @@ if ARGV[7] ~= '' then
 end
 local letter = {'entry', ARGV[5], 'why', ARGV[6], 'tries', ARGV[10]}
 if got[1] then
-  for i = 1, math.min(#got[1][2], 32) do letter[#letter + 1] = got[1][2][i] end
+  for i = 1, math.min(#said, 32) do letter[#letter + 1] = said[i] end
   redis.call('XADD', prefix .. 'dead', 'MAXLEN', '~', ARGV[11], '*', unpack(letter))
 end
 done(ARGV[5])

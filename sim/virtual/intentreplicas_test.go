@@ -1,0 +1,146 @@
+package virtual
+
+import (
+	"context"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/leasestorm/leasestorm/internal/redistest"
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// intentsBehindSentinel is the configuration of two workers whose Redis has two replicas.
+func intentsBehindSentinel() Config {
+	return Config{
+		Nodes: 2, Sessions: 8, Candidates: true, TTL: 10 * time.Second, Poll: time.Second, Storm: time.Minute, Calm: 30 * time.Second,
+		Sentinel: true, Replicas: 2,
+		Intents: &Intents{Tuners: 4, Role: func(int) string { return "both" }},
+	}.withDefaults()
+}
+
+// A replica has each object as its master has it, after whatever commands in whatever order, by one record of the stream for each write.
+func TestReplicasHaveTheObjects(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		w := newWorld(intentsBehindSentinel(), fault.Plan{}, 1, nil)
+		m, x := w.servers[0], w.servers[1]
+		for i := range rapid.IntRange(1, 60).Draw(r, "steps") {
+			w.t = int64(i) * int64(time.Millisecond)
+			words := strings.Fields(rapid.SampledFrom(objectSteps).Draw(r, "step"))
+			for k, word := range words {
+				n := strconv.Itoa(rapid.IntRange(0, 3).Draw(r, "n"))
+				open, id := strings.CutPrefix(word, "(")
+				switch word = strings.Replace(word, "%d", n, 1); {
+				case strings.HasPrefix(open, "id"):
+					word = "9999999999999-9"
+					if o := m.others["x"]; o != nil && o.stream != nil && len(o.stream.entries) > 0 {
+						word = o.stream.entries[i%len(o.stream.entries)].id.String()
+					}
+					if id {
+						word = "(" + word
+					}
+				}
+				words[k] = word
+			}
+			m.direct(w.t, words[0], words[1:])
+			x.peer.upTo = m.peer.offset()
+			x.peer.hear()
+			if !reflect.DeepEqual(cloneObjects(m.others), cloneObjects(x.others)) {
+				r.Fatalf("after %v the replica has other objects than its master", words)
+			}
+		}
+	})
+}
+
+// In a storm in which the master dies, hangs, is cut off and replaced, all servers of a shard come to hold what their master does.
+func TestReplicasOfIntentsFollow(t *testing.T) {
+	accepted := 0
+	for seed := range uint64(5) {
+		var faults []fault.Fault
+		for i, k := range []fault.Kind{fault.MasterCut, fault.ReplicaWipe, fault.RedisFreeze, fault.RedisOutage} {
+			faults = append(faults, fault.Fault{At: time.Duration(5+13*i) * time.Second, Kind: k, For: 8 * time.Second})
+		}
+		faults = append(faults, fault.Fault{At: 40 * time.Second, Kind: fault.Failover})
+		w := newWorld(intentsBehindSentinel(), fault.Plan{Faults: faults}, seed, func(e history.Event) {
+			if e.Kind == history.Answered && e.Reason == "202" {
+				accepted++
+			}
+		})
+		w.run()
+		m, followed := w.server, 0
+		for _, x := range w.servers {
+			if x == m || !x.peer.linked || x.peer.offset() != m.peer.offset() {
+				continue
+			}
+			followed++
+			if !same(x.redis, m.redis) || !reflect.DeepEqual(cloneObjects(m.others), cloneObjects(x.others)) {
+				t.Errorf("seed %d: %s holds other data than its master at the same offset", seed, x.name())
+			}
+		}
+		if followed == 0 || len(m.others) == 0 {
+			t.Errorf("seed %d: %d replicas are where their master is, which has %d objects", seed, followed, len(m.others))
+		}
+	}
+	if accepted == 0 {
+		t.Error("no start was accepted")
+	}
+}
+
+// Who waits at a master for an entry of the bus is told when that becomes a replica, and waits nowhere.
+func TestDemotedMasterUnblocks(t *testing.T) {
+	cfg := intentsBehindSentinel()
+	w := newWorld(cfg, fault.Plan{}, 1, nil)
+	waited, told := 0, 0
+	w.after(int64(cfg.Start+cfg.Storm/2), func() {
+		old := w.server
+		for _, b := range old.blocked {
+			waited++
+			done := b.m.done
+			b.m.done = func(v reply, err error) {
+				if v == refusal(textUnblocked) {
+					told++
+				}
+				done(v, err)
+			}
+		}
+		w.promote(w.servers[1].peer)
+		w.follow(old.peer, w.servers[1].peer)
+		w.after(int64(time.Second), func() {
+			if len(old.blocked) > 0 {
+				t.Errorf("%d wait at a replica", len(old.blocked))
+			}
+		})
+	})
+	w.run()
+	if waited == 0 || told != waited {
+		t.Errorf("%d waited, %d were told", waited, told)
+	}
+}
+
+// That is what a server says.
+func TestRedisUnblocksWhenItFollows(t *testing.T) {
+	s := redistest.Start(t)
+	s.Do("XGROUP", "CREATE", "x", "g", "0", "MKSTREAM")
+	said := make(chan error, 1)
+	c := s.Client()
+	defer c.Close()
+	go func() {
+		said <- c.Do(context.Background(), "XREADGROUP", "GROUP", "g", "c", "BLOCK", "9000", "STREAMS", "x", ">").Err()
+	}()
+	for !strings.Contains(s.Do("INFO", "clients").(string), "blocked_clients:1\r") {
+		select {
+		case err := <-said:
+			t.Fatalf("it did not wait: %v", err)
+		default:
+		}
+	}
+	s.ReadOnly()
+	if err := <-said; err == nil || err.Error() != textUnblocked {
+		t.Errorf("Redis says %v, the model %q", err, textUnblocked)
+	}
+}
