@@ -113,11 +113,17 @@ func (w *Worker) beat() {
 		select {
 		case <-ticker.C:
 		case <-w.kick:
+			if early := kickPause(w.cfg.life()) - time.Since(sent); early > 0 {
+				w.pause(w.ctx, early)
+			}
 		case <-w.ctx.Done():
 			return
 		}
 	}
 }
+
+// kickPause is the least time between two beats: whoever may publish can ask for them.
+func kickPause(life time.Duration) time.Duration { return membership.BeatInterval(life) / 10 }
 
 // foreignLogEvery is how often the log is told of keys that stay as they are until somebody mends them.
 const foreignLogEvery = time.Minute

@@ -1,7 +1,12 @@
 package worker
 
 import (
+	"strconv"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
@@ -27,4 +32,36 @@ func TestForgedStopIsNotObeyed(t *testing.T) {
 	r.wait(forged, intent.StateRunning, "")
 	r.stop(forged)
 	r.wait(forged, intent.StateEnded, intent.ReasonStopped)
+}
+
+// Whoever may publish can say that a worker has left. However often, each worker beats and sweeps a hundred times in a TTL at most.
+func TestFloodOfLeavesIsPaced(t *testing.T) {
+	r := newRig(t)
+	r.run(r.config("w1", "1"))
+	scripts := func() (n int) {
+		_, rest, _ := strings.Cut(r.client.Info(t.Context(), "commandstats").Val(), "cmdstat_evalsha:calls=")
+		count, _, _ := strings.Cut(rest, ",")
+		n, err := strconv.Atoi(count)
+		r.must(err)
+		return n
+	}
+	a := r.start("a", "hd")
+	r.wait(a, intent.StateRunning, "")
+	before, began := scripts(), time.Now()
+	for time.Since(began) < time.Second {
+		_, err := r.client.Pipelined(t.Context(), func(pipe redis.Pipeliner) error {
+			for range 20 {
+				pipe.Publish(t.Context(), "v3:notify", "left nobody")
+			}
+			return nil
+		})
+		r.must(err)
+	}
+	// A beat and its sweep are a few scripts.
+	beats := int(time.Since(began)/kickPause(options.Leases.TTL)) + 1
+	if n := scripts() - before; n > 4*beats {
+		t.Errorf("%d scripts for %d beats", n, beats)
+	}
+	r.stop(a)
+	r.wait(a, intent.StateEnded, intent.ReasonStopped)
 }

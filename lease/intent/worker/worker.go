@@ -64,7 +64,8 @@ func New(client redis.UniversalClient, cfg Config) (*Worker, error) {
 		return nil, err
 	}
 	w := &Worker{
-		cfg: cfg, log: zaplog.NewLog(cfg.Logger, cfg.InstanceID), store: st, base: time.Now().Add(-1), machine: core.New(cfg.core(st.Options().OpTimeout)), jobs: map[string]*job{},
+		cfg: cfg, log: zaplog.NewLog(cfg.Logger, cfg.InstanceID), store: st, base: time.Now().Add(-1),
+		machine: core.New(cfg.core(st.Options().OpTimeout)), jobs: map[string]*job{},
 		capacity: make(chan struct{}, 1), kick: make(chan struct{}, 1), life: lifetime.New(), drained: make(chan core.Effect, 1),
 	}
 	w.inbox.wake = make(chan struct{}, 1)
