@@ -158,7 +158,7 @@ type endless struct{ redistest.Endless }
 func (e endless) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	now := e.Endless.ProcessHook(next)
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if _, scan := cmd.(*redis.ScanCmd); scan {
+		if args := cmd.Args(); len(args) == 7 && args[2] == 0 { // scan.lua
 			select {
 			case <-ctx.Done():
 				return ctx.Err()

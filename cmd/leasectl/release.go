@@ -20,6 +20,12 @@ import (
 // marker begins the name in which leases are fenced off.
 const marker = "leasectl-"
 
+// fencedOff reports whether a lease is in the name of a leasectl. That lasts until it expires; one that never does was put there by somebody
+// else, and is no fence.
+func fencedOff(h *redisstore.Holding) bool {
+	return strings.HasPrefix(h.Owner, marker) && h.Left != redisstore.Forever
+}
+
 // What became of a lease. The words stay.
 const (
 	endFree   = "free"       // nobody had it
@@ -276,7 +282,7 @@ func (r *releasing) begin(ctx context.Context, name string, t *term, h *redissto
 	}
 	t.Holding = *h
 	t.end.Owner, t.end.Fence = h.Owner, h.Fence
-	if strings.HasPrefix(h.Owner, marker) {
+	if fencedOff(h) {
 		t.fenced = true
 		r.say(name, "was fenced off before by "+plain.Name(h.Owner)+"; it expires in "+leftText(leftMs(h.Left)))
 		return
@@ -335,7 +341,7 @@ func (r *releasing) await(ctx context.Context) error {
 // advance takes note of what Redis has of a lease, h (nil: nobody has it).
 func (r *releasing) advance(ctx context.Context, name string, t *term, h *redisstore.Holding, late bool) error {
 	switch {
-	case h != nil && strings.HasPrefix(h.Owner, marker):
+	case h != nil && fencedOff(h):
 		t.fenced, t.Left, t.end.Result, t.end.TTLMs = true, h.Left, endFenced, leftMs(h.Left)
 		return nil
 	case h != nil && h.Owner == t.Owner && h.Fence == t.Fence && h.Owner != "":

@@ -213,7 +213,7 @@ func (g *group) doubts(h *redisstore.Holding, longest time.Duration, beats bool)
 	if h.Foreign {
 		return []string{doubtForeign}
 	}
-	if strings.HasPrefix(h.Owner, marker) {
+	if fencedOff(h) {
 		return []string{doubtFencedOff}
 	}
 	add(doubtOddName, g.CheckLease(h.ID) != nil || redisstore.CheckInstance(h.Owner) != nil)

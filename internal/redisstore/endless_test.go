@@ -18,21 +18,22 @@ func TestEndlessScansAreGivenUp(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	long := strings.Repeat("x", 1<<20)
-	for name, page := range map[string][]string{
-		"full pages": make([]string, 100_000), "empty pages": nil, "long keys": {long, long, long, long},
+	for name, tt := range map[string]struct {
+		page []string
+		want error
+	}{
+		"full pages": {make([]string, 100_000), redisstore.ErrTooMany}, "empty pages": {nil, redisstore.ErrTooMany},
+		"names that are longer than was asked for": {[]string{long}, redisstore.ErrNotRedis},
 	} {
-		s, err := redisstore.New(server.Client(), redisstore.Options{Hooks: []redis.Hook{redistest.Endless{Page: page}}})
-		if err != nil {
-			t.Fatal(err)
+		page := tt.page
+		s := newStore(t, server.Client(), redisstore.Options{Hooks: []redis.Hook{redistest.Endless{Page: page}}})
+		c := client(t, *server.Client().Options())
+		c.AddHook(redistest.Endless{Page: page})
+		if err := redisstore.Names(t.Context(), c, "x", func([]string) {}); !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v, want %v", name, err, tt.want)
 		}
-		t.Cleanup(func() { _ = s.Close() })
-		pages := 0
-		err = redisstore.Pages("x", func(uint64) ([]string, uint64, error) { pages++; return page, 17, nil }, func([]string) {})
-		if !errors.Is(err, redisstore.ErrTooMany) || name == "long keys" && pages > 100 {
-			t.Errorf("%s: %v after %d pages", name, err, pages)
-		}
-		if _, err := s.Nodes(t.Context()); err == nil || !strings.Contains(err.Error(), "their scan does not end") {
-			t.Errorf("%s: %v", name, err)
+		if _, err := s.Nodes(t.Context()); !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v, want %v", name, err, tt.want)
 		}
 	}
 }

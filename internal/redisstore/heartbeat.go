@@ -106,10 +106,19 @@ func (s *Store) SweepHeartbeats(ctx context.Context, prefix string, cursor uint6
 	swept int, err error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
-	page, next, err := s.client.Scan(ctx, cursor, glob(prefix)+"*", scanCount).Result()
-	if err != nil || len(page) == 0 {
+	names, next, err := namesPage(ctx, s.client, prefix, cursor)
+	if err != nil {
 		return next, 0, err
 	}
-	swept, err = sweepScript.Run(ctx, s.client, page, age.Milliseconds()).Int()
+	keys := make([]string, 0, len(names))
+	for _, name := range names {
+		if len(name) <= NameMax { // else it is none, and was cut
+			keys = append(keys, prefix+name)
+		}
+	}
+	if len(keys) == 0 {
+		return next, 0, nil
+	}
+	swept, err = sweepScript.Run(ctx, s.client, keys, age.Milliseconds()).Int()
 	return next, swept, err
 }

@@ -2,21 +2,12 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-const (
-	lookChunk = 1000 // keys of one script call: 0.6 ms
-	scanCount = 1000 // keys of one SCAN: 0.3 ms
-	scanMax   = 1 << 20
-	scanBytes = 256 << 20 // of their names: as many keys of 256 bytes
-)
+const lookChunk = 1000 // keys of one script call: 0.6 ms
 
 // Look executes an OpLook: who owns each of sessions, and whose heartbeat lives for how long. It reads in pieces, so
 // it is no snapshot; a loss of data in its course makes it fail. Owners' names are shared between all
@@ -141,68 +132,6 @@ func (w Wire) readNodes(op *core.Op, r Reader, a *core.Answer) ([]core.Seen, err
 			return seen, nil
 		}
 	}
-}
-
-// scan returns the names of the keys with a prefix, without it, each once. Where the prefix carries a hash tag, fences
-// are left out: they look like leases.
-func (s *Store) scan(ctx context.Context, prefix string) ([]string, error) {
-	client, err := s.server(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	known := map[string]bool{}
-	err = Pages(prefix, func(cursor uint64) ([]string, uint64, error) {
-		return s.scanPage(ctx, client, cursor, glob(prefix)+"*")
-	}, func(page []string) {
-		for _, key := range page {
-			name := strings.TrimPrefix(key, prefix)
-			if !known[name] && name != "" && !(s.wire.tagged && strings.HasSuffix(name, fenceSuffix)) {
-				known[name] = true
-				names = append(names, name)
-			}
-		}
-	})
-	return names, err
-}
-
-// ErrTooMany says that a scan was given up.
-var ErrTooMany = errors.New("too many keys")
-
-// Pages reads a scan of the keys with a prefix to its end: next reads the page at a cursor, and the cursor of the one after it. What
-// takes Redis' place may never end it, and anybody who may write can fill it: it fails after scanMax keys, an empty page counted as one,
-// and after scanBytes.
-func Pages(prefix string, next func(cursor uint64) ([]string, uint64, error), take func(page []string)) error {
-	var cursor uint64
-	bytes := scanBytes
-	for left := scanMax; left >= 0; {
-		page, then, err := next(cursor)
-		if err != nil {
-			return err
-		}
-		for _, key := range page {
-			bytes -= len(key)
-		}
-		if left -= max(len(page), 1); left < 0 || bytes < 0 {
-			break
-		}
-		take(page)
-		if cursor = then; cursor == 0 {
-			return nil
-		}
-	}
-	return fmt.Errorf("%w: more than %d keys or %d MiB of them begin with %q, or their scan does not end: delete what is no part of it",
-		ErrTooMany, scanMax, scanBytes>>20, prefix)
-}
-
-func (s *Store) scanPage(ctx context.Context, client redis.Cmdable, cursor uint64, match string) ([]string, uint64,
-	error) {
-	if err := ctx.Err(); err != nil {
-		return nil, 0, err
-	}
-	ctx, cancel := s.deadline(ctx)
-	defer cancel()
-	return client.Scan(ctx, cursor, match, scanCount).Result()
 }
 
 // Nodes returns the live heartbeats, in any order.

@@ -26,8 +26,7 @@ func (s *Store) Permitted(ctx context.Context, use Use) error {
 	rules := s.wire.opt.Rules(use)
 	errs := append([]error{s.client.Ping(ctx).Err()}, s.probe(ctx, use, rules.Keys)...)
 	if use.Registry {
-		_, _, err := s.scanPage(ctx, s.client, 0, glob(s.wire.opt.NodePrefix)+"*")
-		errs = append(errs, err)
+		errs = append(errs, ScanDenied(ctx, s.client, s.wire.opt.NodePrefix))
 	}
 	if s.wire.opt.Replicas > 0 {
 		errs = append(errs, s.client.Do(ctx, "WAIT", 0, 1).Err())

@@ -64,6 +64,9 @@ var sweepText string
 //go:embed lua/fenceoff.lua
 var fenceoffText string
 
+//go:embed lua/scan.lua
+var scanText string
+
 //go:embed lua/values.lua
 var valuesText string
 
@@ -91,6 +94,7 @@ var (
 	probeScript      = redis.NewScript(probeText)
 	sweepScript      = redis.NewScript(sweepText)
 	fenceOffScript   = redis.NewScript(fenceoffText)
+	scanScript       = redis.NewScript(scanText)
 )
 
 func guarded(text string) *script {

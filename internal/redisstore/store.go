@@ -121,9 +121,9 @@ func (o *Options) validate(cluster bool) error {
 		return nil
 	case strings.HasPrefix(o.LeasePrefix, o.NodePrefix), strings.HasPrefix(o.NodePrefix, o.LeasePrefix):
 		return bad("LeasePrefix %q and NodePrefix %q must not begin with each other", o.LeasePrefix, o.NodePrefix)
-	case strings.HasPrefix(o.EpochKey, o.LeasePrefix), strings.HasPrefix(o.EpochKey, o.NodePrefix):
-		return bad("EpochKey %q must not begin with LeasePrefix %q or NodePrefix %q",
-			o.EpochKey, o.LeasePrefix, o.NodePrefix)
+	case strings.HasPrefix(o.groupKey(), o.LeasePrefix), strings.HasPrefix(o.groupKey(), o.NodePrefix):
+		return bad("EpochKey %q, and %q that goes with it, must not begin with LeasePrefix %q or NodePrefix %q",
+			o.EpochKey, o.groupKey(), o.LeasePrefix, o.NodePrefix)
 	}
 	if !cluster {
 		return nil

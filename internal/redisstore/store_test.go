@@ -28,6 +28,7 @@ func TestNewRefusesOptions(t *testing.T) {
 		{"equal prefixes", single, redisstore.Options{LeasePrefix: "a:", NodePrefix: "a:"}, "must not begin with"},
 		{"nested prefixes", single, redisstore.Options{LeasePrefix: "a:", NodePrefix: "a:b:"}, "must not begin with"},
 		{"epoch among leases", single, redisstore.Options{EpochKey: "poll:lease:epoch"}, "EpochKey"},
+		{"group among leases", single, redisstore.Options{EpochKey: "app", LeasePrefix: "app:"}, "app:group"},
 		{"cluster, no tag", cluster, redisstore.Options{}, "hash tag"},
 		{"cluster, two tags", cluster, redisstore.Options{
 			LeasePrefix: "{a}:lease:", NodePrefix: "{b}:node:", EpochKey: "{a}:epoch"}, "hash tag"},

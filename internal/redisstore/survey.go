@@ -155,7 +155,7 @@ type Holding struct {
 	Fence int64         // 0: there is none, or what its key holds can be none
 	Left  time.Duration // until it expires; Forever: it never does
 
-	Foreign bool // its key holds no string
+	Foreign bool // its key holds no string, or has a name that is longer than any lease's: nothing more is known of it
 }
 
 // Forever is the life of a key that does not expire.
@@ -198,6 +198,10 @@ func (s *Store) holdings(ctx context.Context, all []Holding, ids []string) ([]Ho
 		return nil, err
 	}
 	for i, id := range ids {
+		if len(id) > NameMax { // its name was cut, so what it holds was not read
+			all = append(all, Holding{ID: id, Left: Forever, Foreign: true})
+			continue
+		}
 		h := Holding{ID: id, Left: lifeOf(left[i])}
 		text, _ := v[2*i+1].(string)
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 && n < 1<<53 {

@@ -3,11 +3,12 @@ package redistest
 import (
 	"context"
 	"net"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// Endless is a hook that makes a Redis whose scans bring Page again and again, as none does.
+// Endless is a hook that makes a Redis whose scans bring the names of Page again and again, as none does.
 type Endless struct{ Page []string }
 
 // DialHook changes nothing.
@@ -20,6 +21,16 @@ func (e Endless) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if scan, ok := cmd.(*redis.ScanCmd); ok {
 			scan.SetVal(e.Page, 17)
+			return nil
+		}
+		script, ok := cmd.(*redis.Cmd)
+		if args := cmd.Args(); ok && len(args) == 7 && args[2] == 0 { // scan.lua, of a cursor, a pattern, a count and a length
+			prefix := strings.TrimSuffix(args[4].(string), "*")
+			page := make([]any, len(e.Page))
+			for i, name := range e.Page {
+				page[i] = prefix + name
+			}
+			script.SetVal([]any{"17", page})
 			return nil
 		}
 		return next(ctx, cmd)

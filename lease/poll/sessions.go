@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -23,7 +22,7 @@ import (
 // permittedTimeout bounds the check of permissions at Start.
 const permittedTimeout = 3 * time.Second
 
-// chunk is how many keys one SCAN or one pipeline of reads is about.
+// chunk is how many keys one pipeline of reads is about.
 const chunk = 500
 
 // sessions reads the application's sessions. Values that did not change since the last reading are not decoded again.
@@ -71,8 +70,8 @@ func (s *sessions) permitted(ctx context.Context) error {
 	defer cancel()
 	all := globEscape.Replace(s.prefix) + "*"
 	key := s.prefix + "probe"
-	err := redisstore.Explain(ctx, s.client, s.rules(), s.client.Scan(ctx, 0, all, 1).Err(), s.client.GetRange(ctx, key, 0, 0).Err(),
-		s.client.Type(ctx, key).Err())
+	err := redisstore.Explain(ctx, s.client, s.rules(), redisstore.ScanDenied(ctx, s.client, s.prefix),
+		s.client.GetRange(ctx, key, 0, 0).Err(), s.client.Type(ctx, key).Err())
 	if err != nil {
 		return fmt.Errorf("poll: sessions %s: %w", all, err)
 	}
@@ -97,13 +96,13 @@ func (s *sessions) list(ctx context.Context) ([]string, error) {
 }
 
 func (s *sessions) read(ctx context.Context) ([]string, error) {
-	keys, err := s.keys(ctx)
+	skipped := &lease.SkippedError{}
+	keys, err := s.keys(ctx, skipped)
 	if err != nil {
 		return nil, fmt.Errorf("SCAN %s*: %w", s.prefix, err)
 	}
 	ids := make([]string, 0, len(keys))
 	known := make(map[string]verdict, len(keys))
-	skipped := &lease.SkippedError{}
 	for len(keys) > 0 {
 		n := min(len(keys), chunk)
 		found, err := s.values(ctx, keys[:n])
@@ -132,25 +131,18 @@ func (s *sessions) read(ctx context.Context) ([]string, error) {
 	return ids, nil
 }
 
-// keys returns the keys of all sessions; one may come twice.
-func (s *sessions) keys(ctx context.Context) ([]string, error) {
-	var mu sync.Mutex
+// keys returns the keys of all sessions; one may come twice. A key whose name is too long for any lease is counted in skipped.
+func (s *sessions) keys(ctx context.Context, skipped *lease.SkippedError) ([]string, error) {
 	var keys []string
-	scan := func(ctx context.Context, c redis.Cmdable) error {
-		match := globEscape.Replace(s.prefix) + "*"
-		return redisstore.Pages(s.prefix, func(cursor uint64) ([]string, uint64, error) {
-			return c.Scan(ctx, cursor, match, chunk).Result()
-		}, func(page []string) {
-			mu.Lock()
-			keys = append(keys, page...)
-			mu.Unlock()
-		})
-	}
-	if c, cluster := s.client.(*redis.ClusterClient); cluster {
-		err := c.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return scan(ctx, c) })
-		return keys, err
-	}
-	err := scan(ctx, s.client)
+	err := redisstore.Names(ctx, s.client, s.prefix, func(names []string) {
+		for _, name := range names {
+			if len(name) > redisstore.NameMax {
+				skipped.Skip(fmt.Sprintf("%s…: its name is longer than %d bytes", plain.Name(s.prefix+name), redisstore.NameMax))
+				continue
+			}
+			keys = append(keys, s.prefix+name)
+		}
+	})
 	return keys, err // read after the call: Go leaves that order open within one statement
 }
 

@@ -241,6 +241,28 @@ func TestSessionsBehindSentinel(t *testing.T) {
 	}
 }
 
+// Whoever may write one session cannot keep an instance from finding the others by its name: it is malformed.
+func TestSessionWithALongName(t *testing.T) { // G8
+	t.Parallel()
+	server := redistest.Start(t)
+	const id = "0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e"
+	server.Do("SET", "session:"+id, `{"id":"`+id+`"}`)
+	server.Do("SET", "session:"+strings.Repeat("x", 1<<20), "{}")
+	s, err := newSessions(server.Client(), &Config{SessionPrefix: SessionPrefixDefault, Decode: func(string, []byte) (bool, error) {
+		return false, nil
+	}}, &lease.Config{Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	s.check = func(string) error { return nil }
+	ids, err := s.list(t.Context())
+	var skipped *lease.SkippedError
+	if len(ids) != 1 || ids[0] != id || !errors.As(err, &skipped) || skipped.Count != 1 || !strings.Contains(err.Error(), "longer than 512 bytes") {
+		t.Errorf("%.100v, %.300v; want %s, and one that is malformed", ids, err, id)
+	}
+}
+
 // What takes the place of Redis, or fills it with keys, cannot fill the memory of who looks for sessions.
 func TestEndlessSessionsAreGivenUp(t *testing.T) {
 	t.Parallel()

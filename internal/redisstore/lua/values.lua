@@ -5,6 +5,6 @@
 -- returns what they hold, nothing for a key that is not there or of another type
 local values = redis.call('MGET', unpack(KEYS))
 for i = 1, #KEYS do
-  if values[i] then values[i] = string.sub(values[i], 1, ARGV[1]) end
+  if values[i] then values[i] = string.sub(values[i], 1, tonumber(ARGV[1])) end
 end
 return values

@@ -1,0 +1,148 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	scanCount = 1000 // keys of one SCAN: 0.3 ms
+	scanMax   = 1 << 20
+	scanBytes = 256 << 20 // of their names: as many keys of 256 bytes
+)
+
+// ErrTooMany says that a scan was given up.
+var ErrTooMany = errors.New("too many keys")
+
+// Names gives take the names of the keys that begin with prefix, without it, a page at a time, never two at once. On a cluster they are
+// those of all masters. A name may come twice. One that is longer than NameMax comes as Shown: it is no ID, and who may write one key can
+// keep nobody from the others by its name. ErrTooMany: what takes Redis' place may never end it, and anybody who may write can fill it.
+func Names(ctx context.Context, client redis.UniversalClient, prefix string, take func(names []string)) error {
+	c, cluster := client.(*redis.ClusterClient)
+	if !cluster {
+		return pages(prefix, func(cursor uint64) ([]string, uint64, error) { return namesPage(ctx, client, prefix, cursor) }, take)
+	}
+	var mu sync.Mutex
+	return c.ForEachMaster(ctx, func(ctx context.Context, server *redis.Client) error {
+		return pages(prefix, func(cursor uint64) ([]string, uint64, error) { return namesPage(ctx, server, prefix, cursor) },
+			func(names []string) {
+				mu.Lock()
+				defer mu.Unlock()
+				take(names)
+			})
+	})
+}
+
+// namesPage reads one page of Names, from a server.
+func namesPage(ctx context.Context, server redis.Cmdable, prefix string, cursor uint64) (names []string, next uint64, err error) {
+	most := len(prefix) + NameMax + 1
+	names, next, err = answeredPage(scanScript.Run(ctx, server, nil, cursor, glob(prefix)+"*", scanCount, most), most)
+	if Denies(err) { // who only looks may run no script
+		names, next, err = server.Scan(ctx, cursor, glob(prefix)+"*", scanCount).Result()
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	for i, key := range names {
+		name, ok := strings.CutPrefix(key, prefix)
+		if !ok {
+			return nil, 0, fmt.Errorf("%w: it answered a SCAN of the keys that begin with %q with %q", ErrNotRedis, prefix, cut(key))
+		}
+		names[i] = Shown(name)
+	}
+	return names, next, nil
+}
+
+// answeredPage is what scan.lua returned, of names of so many bytes at most.
+func answeredPage(answer *redis.Cmd, most int) (names []string, next uint64, err error) {
+	reply, err := answer.Slice()
+	if err != nil {
+		return nil, 0, err
+	}
+	odd := func() ([]string, uint64, error) {
+		return nil, 0, fmt.Errorf("%w: it answered a SCAN with something else than a cursor and names", ErrNotRedis)
+	}
+	if len(reply) != 2 {
+		return odd()
+	}
+	page, list := reply[1].([]any)
+	if next, err = parseCursor(reply[0]); err != nil || !list {
+		return odd()
+	}
+	names = make([]string, len(page))
+	for i, v := range page {
+		if names[i], list = v.(string); !list || len(names[i]) > most {
+			return odd()
+		}
+	}
+	return names, next, nil
+}
+
+func parseCursor(v any) (uint64, error) {
+	text, _ := v.(string)
+	return strconv.ParseUint(text, 10, 64)
+}
+
+// ScanDenied is what Redis says against a scan of the keys that begin with prefix, in the words of the command: nil, or an error of any
+// kind. It reads no name.
+func ScanDenied(ctx context.Context, client redis.UniversalClient, prefix string) error {
+	return client.Scan(ctx, 0, sample(glob(prefix)+"*"), 1).Err()
+}
+
+// pages reads a scan to its end: next reads the page at a cursor, and the cursor of the one after it. It fails after scanMax keys, an empty
+// page counted as one, and after scanBytes.
+func pages(prefix string, next func(cursor uint64) ([]string, uint64, error), take func(page []string)) error {
+	var cursor uint64
+	bytes := scanBytes
+	for left := scanMax; left >= 0; {
+		page, then, err := next(cursor)
+		if err != nil {
+			return err
+		}
+		for _, key := range page {
+			bytes -= len(key)
+		}
+		if left -= max(len(page), 1); left < 0 || bytes < 0 {
+			break
+		}
+		take(page)
+		if cursor = then; cursor == 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: more than %d keys or %d MiB of them begin with %q, or their scan does not end: delete what is no part of it",
+		ErrTooMany, scanMax, scanBytes>>20, prefix)
+}
+
+// scan returns the names of the keys with a prefix, without it, each once. Where the prefix carries a hash tag, fences
+// are left out: they look like leases.
+func (s *Store) scan(ctx context.Context, prefix string) ([]string, error) {
+	server, err := s.server(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	known := map[string]bool{}
+	err = pages(prefix, func(cursor uint64) ([]string, uint64, error) {
+		if err := ctx.Err(); err != nil {
+			return nil, 0, err
+		}
+		ctx, cancel := s.deadline(ctx)
+		defer cancel()
+		return namesPage(ctx, server, prefix, cursor)
+	}, func(page []string) {
+		for _, name := range page {
+			if !known[name] && name != "" && !(s.wire.tagged && strings.HasSuffix(name, fenceSuffix)) {
+				known[name] = true
+				names = append(names, name)
+			}
+		}
+	})
+	return names, err
+}
