@@ -3,7 +3,9 @@ package respguard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -54,6 +56,29 @@ func Hidden(err error, password string) error {
 	return shown
 }
 
+// Shown is how text that a server chose is shown: without the password, cut to 100 bytes, and with nothing that is not seen. In this order: what
+// is cut or escaped first is not known for the password any more.
+func Shown(text, password string) string {
+	if password != "" {
+		text = strings.ReplaceAll(text, password, "…")
+	}
+	return plain.Name(text)
+}
+
+// unquoted is text without what go-redis, and strconv, quote of a reply that they cannot read: cut and escaped, it may be the password all
+// the same.
+func unquoted(err error, text string) string {
+	var number *strconv.NumError
+	if !errors.As(err, &number) && !strings.Contains(text, "redis: can't parse") && !strings.Contains(text, "redis: invalid") {
+		return text
+	}
+	begin, end := strings.IndexByte(text, '"'), strings.LastIndexByte(text, '"')
+	if end <= begin {
+		return text
+	}
+	return fmt.Sprintf("%s(%d bytes)%s", text[:begin], end-begin-1, text[end+1:])
+}
+
 // shown returns what is shown in the place of err, and whether that is another error.
 func (h hide) shown(err error) (error, bool) {
 	if err == nil {
@@ -62,12 +87,14 @@ func (h hide) shown(err error) (error, bool) {
 	text := err.Error()
 	var reply redis.Error
 	said := errors.As(err, &reply)
-	secret := h.password != "" && strings.Contains(text, h.password)
-	if !secret && !(said && len(text) > saidMax) {
-		return err, false
+	if !said {
+		text = unquoted(err, text)
 	}
-	if secret {
+	if h.password != "" {
 		text = strings.ReplaceAll(text, h.password, "…")
+	}
+	if text == err.Error() && !(said && len(text) > saidMax) {
+		return err, false
 	}
 	if said {
 		return refusal{hidden{plain.Cut(text, saidMax), err}}, true

@@ -245,6 +245,25 @@ func TestThePasswordIsHidden(t *testing.T) {
 	}
 }
 
+// A reply that is no number is quoted by go-redis, and by strconv: escaped and cut, so that the password is not known in it.
+func TestWhatCannotBeReadIsNotQuoted(t *testing.T) {
+	const secret = `c4n"4ry`
+	client := NewClient(&redis.Options{Addr: serve(t, ":1"+secret+"\r\n"), MaxRetries: -1, DisableIdentity: true, Protocol: 2})
+	defer client.Close()
+	_, number := strconv.Atoi("1" + secret)
+	for _, err := range []error{client.Incr(context.Background(), "k").Err(), Hidden(fmt.Errorf("read: %w", number), secret)} {
+		if err == nil || strings.Contains(err.Error(), "4ry") || !strings.Contains(err.Error(), "bytes)") {
+			t.Error(err)
+		}
+	}
+	if err := Hidden(number, ""); !errors.Is(err, strconv.ErrSyntax) {
+		t.Errorf("%v is no error of strconv any more", err)
+	}
+	if got := Shown("a\x1b"+secret+"b", secret); got != `a\u001b…b` {
+		t.Errorf("%q", got)
+	}
+}
+
 // FuzzScan: what is refused does not depend on how it comes in, and what passes costs go-redis no more than what a reply may.
 func FuzzScan(f *testing.F) {
 	for _, c := range hostile {
