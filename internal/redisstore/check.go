@@ -78,9 +78,9 @@ func Judge(said Info, replicas int) (all []Finding) {
 	info := said.Fields
 	all = judgeVersion(said)
 	if info["role"] == "slave" && info["slave_read_only"] != "0" {
-		err := fmt.Errorf("%w: %w (its master is %s:%s): leases must be taken at the master", ErrRefused, ErrReadOnly,
-			said.Shown("master_host"), said.Shown("master_port"))
-		all = append(all, Finding{Name: "role", What: "this is a read-only replica of " + said.Shown("master_host") + ":" + said.Shown("master_port"),
+		master := said.Shown("master_host") + ":" + said.Shown("master_port")
+		err := fmt.Errorf("%w: %w (its master is %s): leases must be taken at the master", ErrRefused, ErrReadOnly, master)
+		all = append(all, Finding{Name: "role", What: "this is a read-only replica of " + master,
 			Consequence: "no lease can be taken here", Mend: "name the master (--redis), or the sentinels that know it (--sentinels)", Err: err})
 	}
 	if info["run_id"] == "" {
@@ -88,8 +88,8 @@ func Judge(said Info, replicas int) (all []Finding) {
 			"failover, is not noticed (a loss of all data is)", Mend: "have INFO server show it"})
 	}
 	if policy := info["maxmemory_policy"]; policy != "" && policy != "noeviction" && info["maxmemory"] != "0" {
-		all = append(all, Finding{Name: "eviction", What: "maxmemory-policy " + said.Shown("maxmemory_policy") + " may evict a living lease", Consequence: "then two " +
-			"instances can own it for up to one renewal interval", Mend: "CONFIG SET maxmemory-policy noeviction"})
+		all = append(all, Finding{Name: "eviction", What: "maxmemory-policy " + said.Shown("maxmemory_policy") + " may evict a living lease",
+			Consequence: "then two instances can own it for up to one renewal interval", Mend: "CONFIG SET maxmemory-policy noeviction"})
 	}
 	if replicas > 0 {
 		all = append(all, judgeReplicas(said, replicas)...)

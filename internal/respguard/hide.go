@@ -13,8 +13,9 @@ import (
 	"github.com/leasestorm/leasestorm/internal/plain"
 )
 
-// saidMax is how many bytes of a server's error are shown.
-const saidMax = 500
+// saidMax is how many bytes of a server's error are shown, and otherMax of any other: a certificate that is refused is quoted with all its
+// names, of which a server may have as many as it likes.
+const saidMax, otherMax = 500, 1000
 
 // Hide returns a hook of a client that keeps the password out of the errors of its commands: a server, or a proxy before it, may repeat
 // the command that it refuses. Errors of the server are cut as well.
@@ -50,14 +51,14 @@ func (h hide) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 	}
 }
 
-// Hidden returns err, or one of the same kind whose text shows no password and, where it is the server's, no more than 500 bytes.
+// Hidden returns err, or one of the same kind whose text shows no password and, no more than 500 bytes of a server's, 1,000 of any other.
 func Hidden(err error, password string) error {
 	shown, _ := hide{password}.shown(err)
 	return shown
 }
 
-// Shown is how text that a server chose is shown: without the password, cut to 100 bytes, and with nothing that is not seen. In this order: what
-// is cut or escaped first is not known for the password any more.
+// Shown is how text that a server chose is shown: without the password, cut to 100 bytes, and with nothing that is not seen. In this
+// order: what is cut or escaped first is not known for the password any more.
 func Shown(text, password string) string {
 	if password != "" {
 		text = strings.ReplaceAll(text, password, "…")
@@ -93,11 +94,15 @@ func (h hide) shown(err error) (error, bool) {
 	if h.password != "" {
 		text = strings.ReplaceAll(text, h.password, "…")
 	}
-	if text == err.Error() && !(said && len(text) > saidMax) {
+	most := otherMax
+	if said {
+		most = saidMax
+	}
+	if text = plain.Cut(text, most); text == err.Error() {
 		return err, false
 	}
 	if said {
-		return refusal{hidden{plain.Cut(text, saidMax), err}}, true
+		return refusal{hidden{text, err}}, true
 	}
 	return hidden{text, err}, true
 }

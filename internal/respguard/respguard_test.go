@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -206,6 +208,20 @@ func TestTLS(t *testing.T) {
 	defer client.Close()
 	if err := client.Ping(context.Background()).Err(); !errors.Is(err, ErrReply) {
 		t.Errorf("%v; want the guard to see the second reply", err)
+	}
+}
+
+// Who answers with a certificate of very many names does not fill the log with them.
+func TestNamesOfACertificateAreCut(t *testing.T) {
+	names := x509.HostnameError{Certificate: &x509.Certificate{DNSNames: slices.Repeat([]string{"name.example"}, 4000)}, Host: "redis"}
+	dial := &net.OpError{Op: "dial", Net: "tcp", Err: &tls.CertificateVerificationError{Err: names}}
+	client := NewClient(&redis.Options{MaxRetries: -1, DialerRetries: 1,
+		Dialer: func(context.Context, string, string) (net.Conn, error) { return nil, dial }})
+	defer client.Close()
+	err := client.Ping(context.Background()).Err()
+	var certificate *tls.CertificateVerificationError
+	if err == nil || len(err.Error()) > otherMax+len("…") || !errors.As(err, &certificate) {
+		t.Errorf("%.300v", err)
 	}
 }
 
