@@ -142,8 +142,9 @@ func (f *fakeStore) Asked(_ context.Context, g redisstore.Give) string {
 	return ""
 }
 
-func (f *fakeStore) CheckLease(string) error { return nil }
-func (f *fakeStore) Close() error            { return nil }
+func (f *fakeStore) CheckLease(string) error  { return nil }
+func (f *fakeStore) Shown(text string) string { return text }
+func (f *fakeStore) Close() error             { return nil }
 
 func (f *fakeStore) Subscribe(ctx context.Context, heard func(core.Notice), up func(error)) {
 	f.r.mu.Lock()

@@ -131,7 +131,7 @@ func (s *shell) health() Health {
 		h.Err, h.Since = f.err, f.since
 		return h.as(HealthRefused, strings.TrimPrefix(f.err.Error(), ErrRefused.Error()+": "))
 	case s.rejected.Load() != nil:
-		return h.as(HealthSuperseded, fmt.Sprintf("redis has the epoch %q, which is not believed: it was superseded, or an instance "+
+		return h.as(HealthSuperseded, fmt.Sprintf("redis has the epoch \"%s\", which is not believed: it was superseded, or an instance "+
 			"with a shorter TTL began it; another is asked for", *s.rejected.Load()))
 	case silentSince != 0 || !s.met.Load() && f.err != nil:
 		h.Since, h.Err = s.time(max(silentSince, 1)), f.err

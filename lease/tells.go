@@ -131,7 +131,7 @@ func (s *shell) settle(t *core.Tell, h *Hold) {
 		s.attached.Store(t.Cause == core.CauseAttached)
 		s.rejected.Store(nil)
 	case core.TellRejected:
-		epoch := t.Text
+		epoch := s.store.Shown(t.Text)
 		s.rejected.Store(&epoch)
 	case core.TellOutside:
 		s.agreed.Store(t.Wait)
@@ -181,6 +181,8 @@ func (s *shell) announce(t *core.Tell, h *Hold) {
 				entry.tell.Text = s.unrenewed()
 			case t.Kind == core.TellSilent || t.Kind == core.TellUncertain && t.Cause == core.CauseNoAnswer:
 				entry.tell.Text = s.unreached(t.Text)
+			case t.Kind == core.TellEpoch || t.Kind == core.TellRejected:
+				entry.tell.Text = s.store.Shown(t.Text)
 			}
 			s.log.Later(at, entry.at, entry.message, func() []zap.Field { return s.fields(&entry) })
 		}

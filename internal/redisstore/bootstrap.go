@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/respguard"
 )
 
 // ErrInUse says that Bootstrap found a lease or a heartbeat that lives, or Redis was used for the first time just then.
@@ -33,7 +35,7 @@ func (s *Store) BootstrapNamed(ctx context.Context, leases ...string) error {
 	}
 	if len(living) > 0 {
 		return fmt.Errorf("bootstrap: %w: the key %s lives (one of %d); stop all instances and wait until their leases have "+
-			"expired, or let the quarantine of %v pass instead", ErrInUse, living[0], len(living), s.wire.opt.Quarantine)
+			"expired, or let the quarantine of %v pass instead", ErrInUse, s.Shown(living[0]), len(living), s.wire.opt.Quarantine)
 	}
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
@@ -41,7 +43,8 @@ func (s *Store) BootstrapNamed(ctx context.Context, leases ...string) error {
 		s.wire.opt.Quarantine.Microseconds(), s.wire.opt.acks()).Int()
 	switch {
 	case err != nil:
-		return fmt.Errorf("bootstrap: %w", err)
+		_, password := login(s.client)
+		return fmt.Errorf("bootstrap: %w", respguard.Hidden(err, password)) // no hook sees what go-redis says of a number that is none
 	case done != 1:
 		return fmt.Errorf("bootstrap: %w: another instance began to use Redis just now", ErrInUse)
 	}

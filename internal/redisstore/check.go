@@ -42,13 +42,9 @@ func (s *Store) Check(ctx context.Context) ([]Warning, error) {
 	if err := s.client.Ping(ctx).Err(); err != nil && !deniesCommand(err) { // what is denied, Permitted tells
 		return nil, diagnose(err)
 	}
-	text, err := s.info(ctx)
+	info, err := s.info(ctx)
 	if err != nil && !strings.HasPrefix(err.Error(), "NOPERM") {
 		return nil, diagnose(err)
-	}
-	var info Info
-	if err == nil {
-		info = parseInfo(text)
 	}
 	return verdict(Judge(info, s.wire.opt.Replicas))
 }
@@ -80,11 +76,11 @@ func Judge(said Info, replicas int) (all []Finding) {
 			"restart of Redis with its data is not noticed (a loss of all data is)", Mend: "ACL SETUSER <user> +info"}}
 	}
 	info := said.Fields
-	all = judgeVersion(info)
+	all = judgeVersion(said)
 	if info["role"] == "slave" && info["slave_read_only"] != "0" {
-		err := fmt.Errorf("%w: %w (its master is %s:%s): leases must be taken at the master", ErrRefused, ErrReadOnly,
-			info["master_host"], info["master_port"])
-		all = append(all, Finding{Name: "role", What: "this is a read-only replica of " + info["master_host"] + ":" + info["master_port"],
+		master := said.Shown("master_host") + ":" + said.Shown("master_port")
+		err := fmt.Errorf("%w: %w (its master is %s): leases must be taken at the master", ErrRefused, ErrReadOnly, master)
+		all = append(all, Finding{Name: "role", What: "this is a read-only replica of " + master,
 			Consequence: "no lease can be taken here", Mend: "name the master (--redis), or the sentinels that know it (--sentinels)", Err: err})
 	}
 	if info["run_id"] == "" {
@@ -92,8 +88,8 @@ func Judge(said Info, replicas int) (all []Finding) {
 			"failover, is not noticed (a loss of all data is)", Mend: "have INFO server show it"})
 	}
 	if policy := info["maxmemory_policy"]; policy != "" && policy != "noeviction" && info["maxmemory"] != "0" {
-		all = append(all, Finding{Name: "eviction", What: "maxmemory-policy " + policy + " may evict a living lease", Consequence: "then two " +
-			"instances can own it for up to one renewal interval", Mend: "CONFIG SET maxmemory-policy noeviction"})
+		all = append(all, Finding{Name: "eviction", What: "maxmemory-policy " + said.Shown("maxmemory_policy") + " may evict a living lease",
+			Consequence: "then two instances can own it for up to one renewal interval", Mend: "CONFIG SET maxmemory-policy noeviction"})
 	}
 	if replicas > 0 {
 		all = append(all, judgeReplicas(said, replicas)...)
@@ -120,20 +116,17 @@ func judgeReplicas(info Info, replicas int) []Finding {
 // Surplus asks whether more replicas acknowledge now than Options.Replicas, and returns ErrReplicas then. Any other error says that it is
 // not known. It is one command, and needs no right that Check does not.
 func (s *Store) Surplus(ctx context.Context) error {
-	server, err := s.server(ctx)
+	info, err := s.info(ctx, "replication")
 	if err != nil {
 		return err
 	}
-	text, err := server.Info(ctx, "replication").Result()
-	if err != nil {
-		return err
-	}
-	_, err = verdict(judgeReplicas(parseInfo(text), s.wire.opt.Replicas))
+	_, err = verdict(judgeReplicas(info, s.wire.opt.Replicas))
 	return err
 }
 
-func judgeVersion(info map[string]string) []Finding {
-	version, known := info["redis_version"]
+func judgeVersion(info Info) []Finding {
+	version, known := info.Fields["redis_version"]
+	shown := info.Shown("redis_version")
 	unknown := Finding{Name: "version", What: "INFO shows no redis_version", Consequence: "the version is not checked",
 		Mend: "at least " + VersionMin + " is required"}
 	if !known {
@@ -142,22 +135,27 @@ func judgeVersion(info map[string]string) []Finding {
 	v, err := semver.NewVersion(version)
 	switch {
 	case err != nil:
-		unknown.What = fmt.Sprintf("redis_version %q is no version", version)
+		unknown.What = fmt.Sprintf("redis_version \"%s\" is no version", shown)
 		return []Finding{unknown}
 	case v.LessThan(semver.MustParse(VersionMin)):
-		err := fmt.Errorf("%w: version %s; at least %s is required", ErrTooOld, version, VersionMin)
-		return []Finding{{Name: "version", What: "Redis " + version + " is too old", Consequence: "the scripts do not run there",
+		err := fmt.Errorf("%w: version %s; at least %s is required", ErrTooOld, shown, VersionMin)
+		return []Finding{{Name: "version", What: "Redis " + shown + " is too old", Consequence: "the scripts do not run there",
 			Mend: "upgrade it to " + VersionMin + " or later", Err: err}}
 	}
 	return nil
 }
 
-func (s *Store) info(ctx context.Context) (string, error) {
+func (s *Store) info(ctx context.Context, sections ...string) (Info, error) {
+	_, password := login(s.client)
 	server, err := s.server(ctx)
 	if err != nil {
-		return "", err
+		return Info{password: password}, err
 	}
-	return server.Info(ctx).Result()
+	text, err := server.Info(ctx, sections...).Result()
+	if err != nil {
+		return Info{password: password}, err
+	}
+	return parseInfo(text, password), nil
 }
 
 // Diagnose names the condition behind an error of Permitted, as Check does.

@@ -16,6 +16,9 @@ func span(n int64, unit time.Duration) int64 {
 	return min(max(0, n), spanMax/int64(unit)) * int64(unit)
 }
 
+// epochMax is the most that an epoch has: a run_id of 40 bytes, three numbers, and what is between them.
+const epochMax = 128
+
 // decodeHead reads what every guarded script answers first, and returns the rest.
 func decodeHead(reply []any, a *core.Answer) ([]any, error) {
 	if len(reply) < 5 {
@@ -28,6 +31,9 @@ func decodeHead(reply []any, a *core.Answer) ([]any, error) {
 	if !ok1 || !ok2 || !ok3 || !ok4 {
 		return nil, fmt.Errorf("the reply of Redis holds %T, %T, %T, %T for epoch, quarantine, time and the group's quarantine",
 			reply[0], reply[1], reply[2], reply[3])
+	}
+	if len(epoch) > epochMax {
+		return nil, fmt.Errorf("the reply of Redis holds %d bytes for the epoch, which has %d at most", len(epoch), epochMax)
 	}
 	a.Epoch, a.Quarantine, a.RedisNow = epoch, span(left, time.Microsecond), now
 	if agreed > 0 { // in a look, the first script may have been told what the others then know
@@ -48,13 +54,13 @@ var outcomes = [256]core.Outcome{
 func decodeItems(rest []any, results []core.Result) error {
 	codes, ok := rest[0].(string)
 	if !ok || len(codes) != len(results) {
-		return fmt.Errorf("the reply of Redis holds %q for %d items", rest[0], len(results))
+		return fmt.Errorf("the reply of Redis holds a %T of %d codes for %d items", rest[0], len(codes), len(results))
 	}
 	details := rest[1:]
 	for i := range results {
 		code := codes[i]
 		if outcomes[code] == core.OutUnknown {
-			return fmt.Errorf("the reply of Redis holds the unknown code %q", code)
+			return fmt.Errorf("the reply of Redis holds the unknown code 0x%02x", code)
 		}
 		results[i].Outcome = outcomes[code]
 		if code >= 'a' {
@@ -76,7 +82,7 @@ func decodeDetail(details []any, r *core.Result) error {
 	pttl, ok2 := details[1].(int64)
 	fence, ok3 := details[2].(int64)
 	if !ok1 || !ok2 || !ok3 {
-		return fmt.Errorf("the reply of Redis holds the details %v", details[:3])
+		return fmt.Errorf("the reply of Redis holds %T, %T, %T for owner, TTL and fence", details[0], details[1], details[2])
 	}
 	if pttl == 0 {
 		pttl = 1 // in its last millisecond; 0 would mean that nothing is known

@@ -76,7 +76,7 @@ func (s *Store) SetQuarantine(ctx context.Context, length time.Duration, leases 
 		return before, fmt.Errorf("set quarantine: %w", err)
 	}
 	if after.Group != int64(length) {
-		return before, fmt.Errorf("set quarantine: the epoch %q ended meanwhile: nothing was changed, try again", a.Epoch)
+		return before, fmt.Errorf("set quarantine: the epoch \"%s\" ended meanwhile: nothing was changed, try again", s.Shown(a.Epoch))
 	}
 	return before, nil
 }
@@ -90,12 +90,12 @@ func (s *Store) SetQuarantine(ctx context.Context, length time.Duration, leases 
 // Options.Replicas, ErrReplicas: two masters could both have a majority of the lower number. Where no more have to already, it
 // changes nothing: instances raise it by themselves.
 func (s *Store) SetReplicas(ctx context.Context) (before, after int, err error) {
-	text, err := s.info(ctx)
+	info, err := s.info(ctx)
 	if err != nil {
 		return 0, 0, fmt.Errorf("set replicas: %w", diagnose(err))
 	}
 	if s.wire.opt.Replicas > 0 {
-		if _, err := verdict(judgeReplicas(parseInfo(text), s.wire.opt.Replicas)); err != nil {
+		if _, err := verdict(judgeReplicas(info, s.wire.opt.Replicas)); err != nil {
 			return 0, 0, fmt.Errorf("set replicas: %w", err)
 		}
 	}
@@ -116,7 +116,7 @@ func (s *Store) SetReplicas(ctx context.Context) (before, after int, err error) 
 		return before, before, fmt.Errorf("set replicas: %w", err)
 	}
 	if acksOf(changed.Epoch) != after {
-		return before, before, fmt.Errorf("set replicas: the epoch %q ended meanwhile: nothing was changed, try again", a.Epoch)
+		return before, before, fmt.Errorf("set replicas: the epoch \"%s\" ended meanwhile: nothing was changed, try again", s.Shown(a.Epoch))
 	}
 	return before, after, nil
 }

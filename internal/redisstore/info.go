@@ -4,13 +4,26 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/leasestorm/leasestorm/internal/respguard"
 )
+
+// Shown is how text that the server chose is shown: without the password, cut to 100 bytes, and with nothing that is not seen.
+func (s *Store) Shown(text string) string {
+	_, password := login(s.client)
+	return respguard.Shown(text, password)
+}
 
 // Info is what a server says of itself. The zero value: INFO is denied.
 type Info struct {
 	Fields        map[string]string // by name, what stands before the first replica's line
 	Acknowledging int               // replicas that acknowledge what it writes; what is attached and never does, as a witness, is none
+
+	password string
 }
+
+// Shown is a field as Store.Shown has it.
+func (i Info) Shown(name string) string { return respguard.Shown(i.Fields[name], i.password) }
 
 // Known reports whether INFO was answered.
 func (i Info) Known() bool { return len(i.Fields) > 0 }
@@ -22,11 +35,11 @@ var (
 )
 
 // parseInfo reads INFO. Each replica names the address that its line begins with (REPLCONF ip-address), and Redis copies what it said, line
-// ends too. So nothing that stands after the first of these lines has a name: all that is asked for stands before. And replicas are counted by
-// how their lines end, which no replica says of another: by an address it can have some counted that acknowledge nothing, up to
+// ends too. So nothing that stands after the first of these lines has a name: all that is asked for stands before. And replicas are counted
+// by how their lines end, which no replica says of another: by an address it can have some counted that acknowledge nothing, up to
 // those that are connected, and keep none from being counted.
-func parseInfo(text string) Info {
-	info := Info{Fields: map[string]string{}}
+func parseInfo(text, password string) Info {
+	info := Info{Fields: map[string]string{}, password: password}
 	replicas := false
 	for line := range strings.SplitSeq(text, "\n") {
 		line = strings.TrimSpace(line)

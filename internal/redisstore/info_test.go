@@ -1,8 +1,13 @@
 package redisstore
 
 import (
+	"errors"
 	"strings"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/core"
 )
 
 // What a replica names as its address (REPLCONF ip-address) stands in INFO as it is, line ends too. It is neither the server's word nor
@@ -33,7 +38,7 @@ func TestWhatAReplicaPutsIntoINFO(t *testing.T) {
 		for _, eol := range []string{"\r\n", "\n"} {
 			text := strings.ReplaceAll(head+"slave0:ip="+c.address+c.end+"\r\nslave1:ip=10.0.0.2"+acks+"\r\nslave2:ip=10.0.0.3"+none+"\r\n"+tail,
 				"\r\n", eol)
-			info := parseInfo(text)
+			info := parseInfo(text, "")
 			f := info.Fields
 			if f["redis_version"] != "7.0.15" || f["run_id"] != "ab" || f["role"] != "master" || f["connected_slaves"] != "3" || f["sync_full"] != "2" ||
 				f["valkey_version"]+f["master_host"] != "" {
@@ -41,6 +46,43 @@ func TestWhatAReplicaPutsIntoINFO(t *testing.T) {
 			}
 			if info.Acknowledging != c.acknowledge {
 				t.Errorf("%.80q, %s: %d acknowledge, want %d", c.address, c.end, info.Acknowledging, c.acknowledge)
+			}
+		}
+	}
+}
+
+// What a server puts into its answers is no way to have the password shown: not by what our errors, findings and entries say of an answer
+// that cannot be, nor escaped.
+func TestAnswersAreNotQuoted(t *testing.T) {
+	for _, canary := range []string{"C4n4ryPlain", `C4n"4ry\Quoted`} {
+		said := "xx " + canary + " yy"
+		var errs []error
+		for _, reply := range [][]any{{said, 1, said, 1, ""}, {strings.Repeat(said, 20), int64(1), int64(1), int64(1), ""}} {
+			_, err := decodeHead(reply, &core.Answer{})
+			errs = append(errs, err)
+		}
+		errs = append(errs, decodeItems([]any{said}, make([]core.Result, 1)), decodeItems([]any{"G", said, said, said}, make([]core.Result, 1)))
+		for _, version := range []string{said, "1.0.0-" + canary} {
+			for _, f := range Judge(parseInfo("redis_version:"+version+"\nrun_id:a\nrole:slave\nmaster_host:"+said+"\nmaster_port:"+said+
+				"\nmaxmemory:5\nmaxmemory_policy:"+said, canary), 0) {
+				errs = append(errs, errors.New(f.What+f.Consequence+f.Mend), f.Err)
+			}
+		}
+		client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Password: canary})
+		defer client.Close()
+		s, err := New(client, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		g := Group{Epoch: said, Info: Info{password: canary}}
+		errs = append(errs, errors.New(s.Shown(said)), g.readEpoch("k"))
+		if len(errs) < 12 {
+			t.Fatalf("%d errors: %v", len(errs), errs)
+		}
+		for _, err := range errs {
+			if err != nil && (strings.Contains(err.Error(), "4ry") || len(err.Error()) > 400) {
+				t.Error(err)
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/respguard"
 )
 
 // This file reads what an operator wants to see, with commands that change nothing: no script of leases, since each begins an epoch where
@@ -59,10 +60,7 @@ func (s *Store) Group(ctx context.Context) (Group, error) {
 	trip := time.Since(sent)
 	g.Now, g.Within = now, trip/2
 	g.Ahead = now.Sub(sent.Add(trip / 2).Round(0))
-	text, err := s.bounded(ctx, s.info)
-	if err == nil {
-		g.Info = parseInfo(text)
-	} else if !isDenied(err) {
+	if g.Info, err = s.boundedInfo(ctx); err != nil && !isDenied(err) {
 		return g, diagnose(err)
 	}
 	if g.Epoch, err = s.epoch(ctx); err != nil {
@@ -91,10 +89,10 @@ func (s *Store) time(ctx context.Context) (time.Time, error) {
 	return now, nil
 }
 
-func (s *Store) bounded(ctx context.Context, read func(context.Context) (string, error)) (string, error) {
+func (s *Store) boundedInfo(ctx context.Context) (Info, error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
-	return read(ctx)
+	return s.info(ctx)
 }
 
 // readEpoch takes Epoch apart.
@@ -105,7 +103,7 @@ func (g *Group) readEpoch(key string) error {
 	life, until, ok := strings.Cut(g.Epoch, " ")
 	us, err := strconv.ParseInt(until, 10, 64)
 	if !ok || life == "" || err != nil || us < 0 {
-		return fmt.Errorf("%w: the epoch key %s holds %q, which is no epoch", ErrFormat, key, cut(g.Epoch))
+		return fmt.Errorf("%w: the epoch key %s holds \"%s\", which is no epoch", ErrFormat, key, respguard.Shown(g.Epoch, g.Info.password))
 	}
 	g.Left = max(0, time.UnixMicro(us).Sub(g.Now))
 	run, attachments, acks := core.LifeOf(g.Epoch)

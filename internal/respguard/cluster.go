@@ -115,8 +115,8 @@ func tooMany() error {
 	return refuse("servers of a cluster that name more than %d others within a day; a restart forgets them", serversMax)
 }
 
-// limited refuses a map of too many servers. go-redis follows MOVED and ASK of a pipeline below any hook, and makes a client for each server
-// that they name: so who has been sent to too many asks nobody any more until the day has passed.
+// limited refuses a map of too many servers. go-redis follows MOVED and ASK of a pipeline below any hook, and makes a client for each
+// server that they name: so who has been sent to too many asks nobody any more until the day has passed.
 type limited struct{ *servers }
 
 // DialHook changes nothing.

@@ -3,7 +3,9 @@ package respguard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -11,8 +13,9 @@ import (
 	"github.com/leasestorm/leasestorm/internal/plain"
 )
 
-// saidMax is how many bytes of a server's error are shown.
-const saidMax = 500
+// saidMax is how many bytes of a server's error are shown, and otherMax of any other: a certificate that is refused is quoted with all its
+// names, of which a server may have as many as it likes.
+const saidMax, otherMax = 500, 1000
 
 // Hide returns a hook of a client that keeps the password out of the errors of its commands: a server, or a proxy before it, may repeat
 // the command that it refuses. Errors of the server are cut as well.
@@ -48,10 +51,33 @@ func (h hide) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 	}
 }
 
-// Hidden returns err, or one of the same kind whose text shows no password and, where it is the server's, no more than 500 bytes.
+// Hidden returns err, or one of the same kind whose text shows no password and, no more than 500 bytes of a server's, 1,000 of any other.
 func Hidden(err error, password string) error {
 	shown, _ := hide{password}.shown(err)
 	return shown
+}
+
+// Shown is how text that a server chose is shown: without the password, cut to 100 bytes, and with nothing that is not seen. In this
+// order: what is cut or escaped first is not known for the password any more.
+func Shown(text, password string) string {
+	if password != "" {
+		text = strings.ReplaceAll(text, password, "…")
+	}
+	return plain.Name(text)
+}
+
+// unquoted is text without what go-redis, and strconv, quote of a reply that they cannot read: cut and escaped, it may be the password all
+// the same.
+func unquoted(err error, text string) string {
+	var number *strconv.NumError
+	if !errors.As(err, &number) && !strings.Contains(text, "redis: can't parse") && !strings.Contains(text, "redis: invalid") {
+		return text
+	}
+	begin, end := strings.IndexByte(text, '"'), strings.LastIndexByte(text, '"')
+	if end <= begin {
+		return text
+	}
+	return fmt.Sprintf("%s(%d bytes)%s", text[:begin], end-begin-1, text[end+1:])
 }
 
 // shown returns what is shown in the place of err, and whether that is another error.
@@ -62,15 +88,21 @@ func (h hide) shown(err error) (error, bool) {
 	text := err.Error()
 	var reply redis.Error
 	said := errors.As(err, &reply)
-	secret := h.password != "" && strings.Contains(text, h.password)
-	if !secret && !(said && len(text) > saidMax) {
-		return err, false
+	if !said {
+		text = unquoted(err, text)
 	}
-	if secret {
+	if h.password != "" {
 		text = strings.ReplaceAll(text, h.password, "…")
 	}
+	most := otherMax
 	if said {
-		return refusal{hidden{plain.Cut(text, saidMax), err}}, true
+		most = saidMax
+	}
+	if text = plain.Cut(text, most); text == err.Error() {
+		return err, false
+	}
+	if said {
+		return refusal{hidden{text, err}}, true
 	}
 	return hidden{text, err}, true
 }

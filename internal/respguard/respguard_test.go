@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -209,6 +211,20 @@ func TestTLS(t *testing.T) {
 	}
 }
 
+// Who answers with a certificate of very many names does not fill the log with them.
+func TestNamesOfACertificateAreCut(t *testing.T) {
+	names := x509.HostnameError{Certificate: &x509.Certificate{DNSNames: slices.Repeat([]string{"name.example"}, 4000)}, Host: "redis"}
+	dial := &net.OpError{Op: "dial", Net: "tcp", Err: &tls.CertificateVerificationError{Err: names}}
+	client := NewClient(&redis.Options{MaxRetries: -1, DialerRetries: 1,
+		Dialer: func(context.Context, string, string) (net.Conn, error) { return nil, dial }})
+	defer client.Close()
+	err := client.Ping(context.Background()).Err()
+	var certificate *tls.CertificateVerificationError
+	if err == nil || len(err.Error()) > otherMax+len("…") || !errors.As(err, &certificate) {
+		t.Errorf("%.300v", err)
+	}
+}
+
 const secret = "c4n4ry"
 
 // A server that repeats the command that it refuses does not get the password shown, nor as many bytes as it likes.
@@ -242,6 +258,25 @@ func TestThePasswordIsHidden(t *testing.T) {
 	}
 	if err := Hidden(redis.Nil, ""); err != redis.Nil { //nolint:errorlint // the very same
 		t.Error(err)
+	}
+}
+
+// A reply that is no number is quoted by go-redis, and by strconv: escaped and cut, so that the password is not known in it.
+func TestWhatCannotBeReadIsNotQuoted(t *testing.T) {
+	const secret = `c4n"4ry`
+	client := NewClient(&redis.Options{Addr: serve(t, ":1"+secret+"\r\n"), MaxRetries: -1, DisableIdentity: true, Protocol: 2})
+	defer client.Close()
+	_, number := strconv.Atoi("1" + secret)
+	for _, err := range []error{client.Incr(context.Background(), "k").Err(), Hidden(fmt.Errorf("read: %w", number), secret)} {
+		if err == nil || strings.Contains(err.Error(), "4ry") || !strings.Contains(err.Error(), "bytes)") {
+			t.Error(err)
+		}
+	}
+	if err := Hidden(number, ""); !errors.Is(err, strconv.ErrSyntax) {
+		t.Errorf("%v is no error of strconv any more", err)
+	}
+	if got := Shown("a\x1b"+secret+"b", secret); got != `a\u001b…b` {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -289,19 +289,17 @@ func (r *Redis) check(ctx context.Context) error {
 func (r *Redis) read(where, info string) error {
 	before, _, _ := strings.Cut(info, "\nslave0:") // what stands after it may be that replica's words
 	fields := infoFields(before)
-	r.version = fields["valkey_version"]
-	if r.version == "" {
-		r.version = fields["redis_version"]
-	}
+	shown := func(name string) string { return respguard.Shown(fields[name], r.admin.Password) }
+	r.version = cmp.Or(shown("valkey_version"), shown("redis_version"))
 	if r.version == "" {
 		return fmt.Errorf("%w at %s: its INFO names no version", ErrNoRedis, where)
 	}
 	if !atLeast(fields["redis_version"], 6, 2) {
-		return fmt.Errorf("%w: %s runs %s, and 6.2 or newer is needed", ErrTooOld, where, fields["redis_version"])
+		return fmt.Errorf("%w: %s runs %s, and 6.2 or newer is needed", ErrTooOld, where, shown("redis_version"))
 	}
 	if fields["role"] == "slave" {
 		return fmt.Errorf("%w: %s follows %s:%s and takes no writes; give its master's URL", ErrReplica, where,
-			fields["master_host"], fields["master_port"])
+			shown("master_host"), shown("master_port"))
 	}
 	return nil
 }
