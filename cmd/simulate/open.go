@@ -56,7 +56,8 @@ func newOpen() *cobra.Command {
 		Use:   "open DIR",
 		Short: "Open the page of a saved run in a browser",
 		Long: `open judges a saved run again, writes its report.html anew (one that came from elsewhere is not shown), and opens it
-in the browser of this machine. Where there is none, it says where the page is. Its exit code says nothing of the verdict.`,
+in the browser of this machine: a copy, in a folder for temporary files that nobody else may write to, which stays. Where there is none, it
+says where the page is. Its exit code says nothing of the verdict.`,
 		Example: "  simulate open reports/storm-42",
 		Args:    oneDir,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -67,20 +68,39 @@ in the browser of this machine. Where there is none, it says where the page is. 
 				return damage
 			}
 			defer folder.Close()
-			if err := page.SaveIn(folder, r, true); err != nil {
+			text, err := page.SaveShown(folder, r)
+			if err != nil {
 				return err
 			}
 			file, err := filepath.Abs(filepath.Join(dir, page.FileName))
 			if err != nil {
 				return err
 			}
+			shown, err := ownPage(text)
+			if err != nil {
+				return err
+			}
 			fmt.Fprintln(cmd.OutOrStdout(), plain.Text(file))
-			if err := browse((&url.URL{Scheme: "file", Path: filepath.ToSlash(file)}).String()); err != nil {
+			if err := browse((&url.URL{Scheme: "file", Path: filepath.ToSlash(shown)}).String()); err != nil {
 				fmt.Fprintf(cmd.ErrOrStderr(), "simulate: no browser could be started (%v): open it yourself\n", redisurl.Line(err))
 			}
 			return nil
 		},
 	}
+}
+
+// ownPage writes the page once more, where nobody else can put another one in its place before the browser reads it: who may write to a
+// run's folder could. It stays, because nobody knows when it was read.
+func ownPage(text []byte) (file string, err error) {
+	own, err := os.MkdirTemp("", "leasestorm-page-") // of mode 0700
+	if err != nil {
+		return "", fmt.Errorf("folder for the page that is opened: %w", err)
+	}
+	file = filepath.Join(own, page.FileName)
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return "", fmt.Errorf("the page that is opened: %w", err)
+	}
+	return filepath.Abs(file)
 }
 
 // browse starts the browser that LEASESTORM_BROWSER names, or the machine's own, and does not wait for it.

@@ -50,7 +50,15 @@ func Save(dir string, r report.Report, asPage bool) error {
 
 // SaveIn is Save for a folder that was opened before its run was judged: nothing is written anywhere else, and what shows another run
 // is not written (writefile.ErrReplaced).
-func SaveIn(to *writefile.Dir, r report.Report, asPage bool) (err error) {
+func SaveIn(to *writefile.Dir, r report.Report, asPage bool) error {
+	_, err := save(to, r, asPage)
+	return err
+}
+
+// SaveShown is SaveIn that returns the page, too: who may write to the folder can put another one there.
+func SaveShown(to *writefile.Dir, r report.Report) (text []byte, err error) { return save(to, r, true) }
+
+func save(to *writefile.Dir, r report.Report, asPage bool) (shown []byte, err error) {
 	dir := to.Path()
 	defer func() {
 		if p := recover(); p != nil {
@@ -59,7 +67,7 @@ func SaveIn(to *writefile.Dir, r report.Report, asPage bool) (err error) {
 	}()
 	m := build(dir, r)
 	if err := to.Same(); err != nil {
-		return fmt.Errorf("page: %w", err)
+		return nil, fmt.Errorf("page: %w", err)
 	}
 	write := func(name string, text []byte, err error) error {
 		if err == nil {
@@ -75,10 +83,10 @@ func SaveIn(to *writefile.Dir, r report.Report, asPage bool) (err error) {
 	text, terr := summary(dir, r, m, asPage)
 	err = errors.Join(err, write(SummaryName, text, terr))
 	if asPage {
-		text, terr = compose(m)
-		err = errors.Join(err, write(FileName, text, terr))
+		shown, terr = compose(m)
+		err = errors.Join(err, write(FileName, shown, terr))
 	}
-	return err
+	return shown, err
 }
 
 func asset(name string) string {

@@ -99,7 +99,7 @@ func (g *gate) enter(c net.Conn) *entered {
 		return e
 	}
 	if !g.shut {
-		g.short(crowded(g.listener.Addr()))
+		g.short(crowded(g.listener.Addr(), entriesMax))
 	}
 	reset(c)
 	return nil

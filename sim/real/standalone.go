@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -20,8 +19,11 @@ import (
 // ErrTarget: the target cannot listen, cannot serve any more, or nobody reads what it witnesses.
 var ErrTarget = errors.New("polled target")
 
-// sessionsMax bounds what a target on its own keeps. A poll of one more session is 404.
-const sessionsMax = 100_000
+// What a target on its own keeps, which anybody may fill: all of it takes less than 100 MB (docker/compose.yaml gives it 128).
+const (
+	sessionsMax = 20_000 // a poll of one more is 404
+	visitorsMax = 1024   // connections at once; one more is closed
+)
 
 // Target is the polled target (and the tuners) of a run as a server of its own, for nodes that something else than a run has
 // started. A session is known from its first poll on.
@@ -31,7 +33,8 @@ type Target struct {
 	Out     io.Writer     // hears of every arrival and of its end, a line of history.jsonl each; T is CLOCK_MONOTONIC in ns
 	Started func(url string)
 
-	idle time.Duration // how long a connection may lie between two requests; 0: idleMax
+	idle    time.Duration // how long a connection may lie between two requests; 0: idleMax
+	written time.Duration // how long a piece of an answer may take to be taken; 0: writtenMax
 }
 
 // idleMax is many poll intervals: whoever left for good, or opens connections and asks nothing more, holds none for ever.
@@ -53,7 +56,7 @@ func (s Target) Run(ctx context.Context) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /sessions", w.tell)
-	t.open(listener, mux)
+	t.open(bounding(listener, visitorsMax, cmp.Or(s.written, writtenMax), func(error) {}), mux)
 	s.Started(t.url)
 	select {
 	case <-ctx.Done():
@@ -85,6 +88,7 @@ type witness struct {
 	out   io.Writer
 	line  []byte
 	known map[string]*Known
+	order []string // their names, sorted
 }
 
 // Add implements recorder.
@@ -108,6 +112,8 @@ func (w *witness) remember(e *history.Event) {
 		}
 		k = &Known{Session: e.Session}
 		w.known[e.Session] = k
+		at, _ := slices.BinarySearch(w.order, e.Session)
+		w.order = slices.Insert(w.order, at, e.Session)
 	}
 	switch e.Kind {
 	case history.Arrived:
@@ -118,20 +124,32 @@ func (w *witness) remember(e *history.Event) {
 	}
 }
 
-// tell answers what is known of every session, in order of their IDs.
+// page is how many sessions are looked at together: whoever asks and does not read takes no more memory than they do.
+const page = 128
+
+// tell answers what is known of every session, in order of their IDs. Each is told as it is when its page begins.
 func (w *witness) tell(to http.ResponseWriter, _ *http.Request) {
-	w.mu.Lock()
-	var all []Known
-	for k := range maps.Values(w.known) {
-		all = append(all, *k)
-	}
-	w.mu.Unlock()
-	slices.SortFunc(all, func(a, b Known) int { return cmp.Compare(a.Session, b.Session) })
 	to.Header().Set("Content-Type", "application/jsonl")
 	lines := json.NewEncoder(to)
-	for _, k := range all {
-		if lines.Encode(k) != nil {
-			return // who asked has gone
+	for known := w.page(""); len(known) > 0; known = w.page(known[len(known)-1].Session) {
+		for _, k := range known {
+			if lines.Encode(k) != nil {
+				return // who asked has gone
+			}
 		}
 	}
+}
+
+// page is what is known of the sessions that come after the one of that name.
+func (w *witness) page(after string) (known []Known) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	at, found := slices.BinarySearch(w.order, after)
+	if found {
+		at++
+	}
+	for _, name := range w.order[at:min(at+page, len(w.order))] {
+		known = append(known, *w.known[name])
+	}
+	return known
 }

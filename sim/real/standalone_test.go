@@ -9,6 +9,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -169,5 +173,112 @@ func TestTargetClosesIdleConnections(t *testing.T) {
 	}
 	if _, err := in.ReadByte(); !errors.Is(err, io.EOF) || time.Since(asked) < idle {
 		t.Errorf("after %v: %v, want the end of the connection after %v", time.Since(asked), err, idle)
+	}
+}
+
+// reader is a client that looks at each piece of an answer as it is written.
+type reader struct {
+	*httptest.ResponseRecorder
+	piece func()
+}
+
+func (r reader) Write(b []byte) (int, error) {
+	r.piece()
+	return r.ResponseRecorder.Write(b)
+}
+
+// Whoever asks for all sessions and reads nothing has a page kept for him, and not a copy of all. Nothing is told twice or left out.
+func TestSessionsAreToldByThePage(t *testing.T) {
+	w := &witness{clock: newClock(), out: io.Discard, known: map[string]*Known{}}
+	for i := range sessionsMax + 1 {
+		w.Add(history.Event{Kind: history.Arrived, Session: strconv.Itoa(i * 7919 % sessionsMax), Instance: "one", Fence: 1})
+	}
+	w.Add(history.Event{Kind: history.Arrived, Session: "one too many", Instance: "one", Fence: 1})
+	var before, first runtime.MemStats
+	to := reader{httptest.NewRecorder(), func() {
+		if first.TotalAlloc == 0 {
+			runtime.ReadMemStats(&first)
+			w.Add(history.Event{Kind: history.Arrived, Session: "99", Instance: "two", Fence: 2}) // meanwhile
+		}
+	}}
+	runtime.ReadMemStats(&before)
+	w.tell(to, nil)
+	if took := first.TotalAlloc - before.TotalAlloc; took > 256<<10 {
+		t.Errorf("%d bytes were taken before the first was written", took)
+	}
+	var told []Known
+	for d := json.NewDecoder(to.Body); d.More(); {
+		var k Known
+		if err := d.Decode(&k); err != nil {
+			t.Fatal(err)
+		}
+		told = append(told, k)
+	}
+	if !slices.IsSortedFunc(told, func(a, b Known) int { return strings.Compare(a.Session, b.Session) }) || len(told) != sessionsMax {
+		t.Errorf("%d sessions are told of, want %d in order", len(told), sessionsMax)
+	}
+	if last := told[len(told)-12]; last.Session != "99" && !slices.ContainsFunc(told, func(k Known) bool {
+		return k.Session == "99" && k.Instance == "two" && k.Polls == 2
+	}) {
+		t.Error("of what changed meanwhile the old is told")
+	}
+}
+
+// Answers that nobody reads end the connection, and there are no more connections than the memory of a target bears.
+func TestTargetLeavesWhoDoesNotRead(t *testing.T) {
+	url, _ := standaloneOf(t, Target{Out: &lines{}, written: 200 * time.Millisecond})
+	at := strings.TrimPrefix(url, "http://")
+	for i := range 500 {
+		pollAs(t.Context(), url, strings.Repeat("s", nameMax-4)+strconv.Itoa(i), "one", 1)
+	}
+	c := dial(t, at)
+	if err := c.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.SetDeadline(time.Now().Add(60 * time.Second))
+	var err error
+	for err == nil { // until it is left, and what is sent is refused
+		_, err = c.Write([]byte("GET /sessions HTTP/1.1\r\nHost: x\r\n\r\n"))
+	}
+	if isTimeout(err) {
+		t.Errorf("who asks without reading: %v, want the end of the connection", err)
+	}
+	_ = c.Close()
+	l, lerr := net.Listen("tcp", "127.0.0.1:0")
+	if lerr != nil {
+		t.Fatal(lerr)
+	}
+	b := bounding(l, 1, time.Second, func(error) {})
+	t.Cleanup(func() { _ = b.Close() })
+	go func() { _, _ = b.Accept(); _, _ = b.Accept() }()
+	one, more := dial(t, l.Addr().String()), dial(t, l.Addr().String())
+	_ = more.SetDeadline(time.Now().Add(30 * time.Second))
+	if _, err := more.Read(make([]byte, 1)); err == nil || isTimeout(err) {
+		t.Errorf("one connection more: %v, want its end", err)
+	}
+	_ = one.SetReadDeadline(time.Now())
+	if _, err := one.Read(make([]byte, 1)); !isTimeout(err) {
+		t.Errorf("the first one: %v, want it to stay", err)
+	}
+}
+
+// What is kept of a poll is a name, and not the request that it came in.
+func TestTargetKeepsNamesOnly(t *testing.T) {
+	const polls, long = 1000, 12 << 10
+	url, _ := standaloneOf(t, Target{Out: &lines{}})
+	kept := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := kept()
+	for i := range polls {
+		if got := pollAs(t.Context(), url, strconv.Itoa(i)+"?"+strings.Repeat("q", long), "one", 1); got != http.StatusNoContent {
+			t.Fatalf("poll %d: status %d", i, got)
+		}
+	}
+	if is := kept(); is > before+polls*long/2 {
+		t.Errorf("%d polls of %d bytes have %d kept", polls, long, is-before)
 	}
 }

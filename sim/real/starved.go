@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // ErrStarved: the harness has run out of open files, more connections came to one of its ports than any fleet makes, or more was said by
@@ -20,9 +21,9 @@ func outOfFiles(err error, tell func(error)) {
 	}
 }
 
-// crowded says that a listener has entriesMax connections.
-func crowded(at net.Addr) error {
-	return fmt.Errorf("%w: %s has %d connections at once: look who makes them (ss -tnp)", ErrStarved, at, entriesMax)
+// crowded says that a listener has as many connections as it may.
+func crowded(at net.Addr, most int) error {
+	return fmt.Errorf("%w: %s has %d connections at once: look who makes them (ss -tnp)", ErrStarved, at, most)
 }
 
 // starve ends the run with an error. The first one counts.
@@ -36,12 +37,20 @@ func (r *run) starve(err error) {
 // bounded is the listener of a target, with what a gate has: a bound, and an alarm when files run out.
 type bounded struct {
 	net.Listener
-	places chan struct{}
-	short  func(error)
+	places  chan struct{}
+	written time.Duration // how long a write may take
+	short   func(error)
 }
 
+// writtenMax is far longer than it takes to read an answer: who does not would keep it, and his connection, for good.
+const writtenMax = 10 * time.Second
+
 func bound(l net.Listener, short func(error)) net.Listener {
-	return &bounded{Listener: l, places: make(chan struct{}, entriesMax), short: short}
+	return bounding(l, entriesMax, writtenMax, short)
+}
+
+func bounding(l net.Listener, most int, written time.Duration, short func(error)) net.Listener {
+	return &bounded{Listener: l, places: make(chan struct{}, most), written: written, short: short}
 }
 
 // Accept implements net.Listener.
@@ -54,9 +63,9 @@ func (b *bounded) Accept() (net.Conn, error) {
 		}
 		select {
 		case b.places <- struct{}{}:
-			return &placed{Conn: c, leave: sync.OnceFunc(func() { <-b.places })}, nil
+			return &placed{Conn: c, written: b.written, leave: sync.OnceFunc(func() { <-b.places })}, nil
 		default:
-			b.short(crowded(b.Addr()))
+			b.short(crowded(b.Addr(), cap(b.places)))
 			_ = c.Close()
 		}
 	}
@@ -65,7 +74,16 @@ func (b *bounded) Accept() (net.Conn, error) {
 // placed is a connection that gives its place back when it is closed.
 type placed struct {
 	net.Conn
-	leave func()
+	written time.Duration
+	leave   func()
+}
+
+// Write implements net.Conn. A pipeline's answer may last as long as it likes; what is written of it is read at once.
+func (p *placed) Write(b []byte) (int, error) {
+	if err := p.SetWriteDeadline(time.Now().Add(p.written)); err != nil {
+		return 0, err
+	}
+	return p.Conn.Write(b)
 }
 
 func (p *placed) Close() error {

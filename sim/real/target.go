@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -147,7 +148,7 @@ func parseFence(text string) (int64, error) {
 }
 
 func (t *target) poll(w http.ResponseWriter, req *http.Request) {
-	session, instance := req.PathValue("session"), req.Header.Get("X-Instance")
+	session, instance := strings.Clone(req.PathValue("session")), req.Header.Get("X-Instance") // who keeps it does not keep the whole request
 	fence, err := parseFence(req.Header.Get("X-Fence"))
 	p := t.meet(session)
 	switch {
