@@ -54,7 +54,7 @@ func observe(t *testing.T, s *redisstore.Store) core.Answer {
 func TestBootstrapMeanwhile(t *testing.T) { // G1
 	srv := redistest.Start(t)
 	other := newStore(t, srv.Client(), redisstore.Options{})
-	hook := &before{name: "scan", do: func() { observe(t, other) }}
+	hook := &before{name: "evalsha", do: func() { observe(t, other) }}
 	s := newStore(t, srv.Client(), redisstore.Options{Hooks: []redis.Hook{hook}})
 	if err := s.Bootstrap(t.Context()); !errors.Is(err, redisstore.ErrInUse) {
 		t.Errorf("Bootstrap: %v, want ErrInUse", err)
