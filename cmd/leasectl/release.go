@@ -20,8 +20,8 @@ import (
 // marker begins the name in which leases are fenced off.
 const marker = "leasectl-"
 
-// fencedOff reports whether a lease is in the name of a leasectl. That lasts until it expires; one that never does was put there by somebody
-// else, and is no fence.
+// fencedOff reports whether a lease is in the name of a leasectl. That lasts until it expires; one that never does was put there by
+// somebody else, and is no fence.
 func fencedOff(h *redisstore.Holding) bool {
 	return strings.HasPrefix(h.Owner, marker) && h.Left != redisstore.Forever
 }

@@ -17,8 +17,8 @@ type doer interface {
 	Do(ctx context.Context, args ...any) *redis.Cmd
 }
 
-// readShown reads of each key what is Shown of it: whoever may write one of them cannot take the time in which the others are read. It sends
-// the script itself, which is shorter than two of its answers: a pipeline does not hear in time that Redis has forgotten it.
+// readShown reads of each key what is Shown of it: whoever may write one of them cannot take the time in which the others are read. It
+// sends the script itself, which is shorter than two of its answers: a pipeline does not hear in time that Redis has forgotten it.
 func readShown(ctx context.Context, by doer, keys ...string) reading {
 	args := append(command([]any{"eval", valuesText, len(keys)}, keys), NameMax+1)
 	return reading{by.Do(ctx, args...), len(keys)}
