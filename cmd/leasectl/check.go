@@ -145,8 +145,8 @@ func (g *group) server(ctx context.Context, now *redisstore.Group, f *flags) (al
 	}
 	for _, last := range []string{"rdb_last_bgsave_status", "aof_last_write_status"} {
 		if status := info[last]; status != "" && status != "ok" {
-			all = append(all, finding{"persistence", last + " is " + now.Info.Shown(last), "Redis may refuse writes (MISCONF), and a restart loses " +
-				"what was not written", refusals["MISCONF"]})
+			all = append(all, finding{"persistence", last + " is " + now.Info.Shown(last), "Redis may refuse writes (MISCONF), and a restart " +
+				"loses what was not written", refusals["MISCONF"]})
 		}
 	}
 	return append(all, ofReplication(now, f, set)...)
