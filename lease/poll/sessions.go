@@ -137,7 +137,7 @@ func (s *sessions) keys(ctx context.Context, skipped *lease.SkippedError) ([]str
 	err := redisstore.Names(ctx, s.client, s.prefix, func(names []string) {
 		for _, name := range names {
 			if len(name) > redisstore.NameMax {
-				skipped.Skip(fmt.Sprintf("%s…: its name is longer than %d bytes", plain.Name(s.prefix+name), redisstore.NameMax))
+				skipped.Skip(fmt.Sprintf("%s: its name is longer than %d bytes", plain.Name(s.prefix+name), redisstore.NameMax))
 				continue
 			}
 			keys = append(keys, s.prefix+name)
