@@ -179,7 +179,7 @@ func TestOnlyTheStoreSpeaksToRedis(t *testing.T) {
 
 func redisUse(p *packages.Package, mayRead bool) []string {
 	reads := []string{
-		"Close", "Err", "GetRange", "Pipelined", "Result", "Type",
+		"Close", "Err", "Pipelined", "Result", "Type",
 	}
 	var out []string
 	for _, f := range p.Syntax {

@@ -67,6 +67,9 @@ var fenceoffText string
 //go:embed lua/scan.lua
 var scanText string
 
+//go:embed lua/strings.lua
+var stringsText string
+
 //go:embed lua/values.lua
 var valuesText string
 

@@ -20,8 +20,35 @@ type doer interface {
 // readShown reads of each key what is Shown of it: whoever may write one of them cannot take the time in which the others are read. It
 // sends the script itself, which is shorter than two of its answers: a pipeline does not hear in time that Redis has forgotten it.
 func readShown(ctx context.Context, by doer, keys ...string) reading {
-	args := append(command([]any{"eval", valuesText, len(keys)}, keys), NameMax+1)
-	return reading{by.Do(ctx, args...), len(keys)}
+	return readBy(ctx, by, valuesText, NameMax+1, keys)
+}
+
+func readBy(ctx context.Context, by doer, script string, arg int, keys []string) reading {
+	return reading{by.Do(ctx, append(command([]any{"eval", script, len(keys)}, keys), arg)...), len(keys)}
+}
+
+// Strings returns what keys hold, of each so many bytes at most: a string, which is empty too where there is no key, or an error in Redis'
+// words, WRONGTYPE where it is no string. It takes one command, on a cluster one for each key.
+func Strings(ctx context.Context, client redis.UniversalClient, most int, keys ...string) ([]any, error) {
+	if _, cluster := client.(*redis.ClusterClient); !cluster {
+		return readBy(ctx, client, stringsText, most-1, keys).values()
+	}
+	reads := make([]reading, len(keys))
+	_, _ = client.Pipelined(ctx, func(pipe redis.Pipeliner) error { // each command has its own error
+		for i := range keys {
+			reads[i] = readBy(ctx, pipe, stringsText, most-1, keys[i:i+1])
+		}
+		return nil
+	})
+	all := make([]any, 0, len(keys))
+	for _, r := range reads {
+		held, err := r.values()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, held...)
+	}
+	return all, nil
 }
 
 // readWhole reads all that the keys hold: for who may run no script. go-redis' own MGET takes any number that is answered for the length of

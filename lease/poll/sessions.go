@@ -1,6 +1,7 @@
 package poll
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -70,8 +71,8 @@ func (s *sessions) permitted(ctx context.Context) error {
 	defer cancel()
 	all := globEscape.Replace(s.prefix) + "*"
 	key := s.prefix + "probe"
-	err := redisstore.Explain(ctx, s.client, s.rules(), redisstore.ScanDenied(ctx, s.client, s.prefix),
-		s.client.GetRange(ctx, key, 0, 0).Err(), s.client.Type(ctx, key).Err())
+	_, denied := s.values(ctx, []string{key})
+	err := redisstore.Explain(ctx, s.client, s.rules(), redisstore.ScanDenied(ctx, s.client, s.prefix), denied, s.client.Type(ctx, key).Err())
 	if err != nil {
 		return fmt.Errorf("poll: sessions %s: %w", all, err)
 	}
@@ -156,28 +157,27 @@ type value struct {
 // one key cannot take the time or the memory in which the others are read. A key that cannot be read is an error: of a session that
 // was not read nobody knows that it is none.
 func (s *sessions) values(ctx context.Context, keys []string) ([]*value, error) {
+	held, err := redisstore.Strings(ctx, s.client, MaxSession+1, keys...)
+	if err != nil {
+		return nil, err
+	}
 	found := make([]*value, len(keys))
-	var empty []int                                                       // indexes of keys that are gone, or hold an empty string
-	read, _ := s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error { // each command has its own error
-		for _, key := range keys {
-			pipe.GetRange(ctx, key, 0, MaxSession)
-		}
-		return nil
-	})
-	for i, cmd := range read {
-		text, err := cmd.(*redis.StringCmd).Result()
+	var empty []int // indexes of keys that are gone, or hold an empty string
+	for i, v := range held {
+		text, ok := v.(string)
+		err, _ := v.(error)
 		switch {
+		case ok && text != "":
+			found[i] = &value{text: text, string: true}
+		case ok:
+			empty = append(empty, i)
 		case redis.HasErrorPrefix(err, "WRONGTYPE"):
 			found[i] = &value{}
-		case err != nil:
-			return nil, err
-		case text == "":
-			empty = append(empty, i)
 		default:
-			found[i] = &value{text: text, string: true}
+			return nil, fmt.Errorf("%s: %w", plain.Name(keys[i]), cmp.Or(err, redisstore.ErrNotRedis))
 		}
 	}
-	kinds, _ := s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+	kinds, _ := s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error { // each command has its own error
 		for _, i := range empty {
 			pipe.Type(ctx, keys[i])
 		}

@@ -173,17 +173,22 @@ func TestSessionTooLongToRead(t *testing.T) { // G8
 	}
 }
 
-// longestReply notes the longest string that a pipeline answered.
+// longestReply notes the longest string that a script answered.
 type longestReply struct{ bytes *atomic.Int64 }
 
-func (l longestReply) DialHook(next redis.DialHook) redis.DialHook          { return next }
-func (l longestReply) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (l longestReply) DialHook(next redis.DialHook) redis.DialHook { return next }
 func (l longestReply) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		err := next(ctx, cmds)
-		for _, cmd := range cmds {
-			if text, ok := cmd.(*redis.StringCmd); ok {
-				l.bytes.Store(max(l.bytes.Load(), int64(len(text.Val()))))
+	return next
+}
+
+func (l longestReply) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if script, ok := cmd.(*redis.Cmd); ok {
+			values, _ := script.Val().([]any)
+			for _, v := range values {
+				text, _ := v.(string)
+				l.bytes.Store(max(l.bytes.Load(), int64(len(text))))
 			}
 		}
 		return err
