@@ -143,7 +143,7 @@ func (w *wire) Pipe(stub *toxics.ToxicStub) {
 		return
 	}
 	l := &link{dir: found.(*direction), stub: stub}
-	defer func() { l.dir.room.kept.Add(-l.room) }()
+	defer l.drop()
 	l.run()
 }
 
@@ -209,8 +209,15 @@ func (l *link) run() {
 // lingers returns how long what a closed connection still holds may take: it is under way first, like all that was sent before.
 func (l *link) lingers() time.Duration { return max(0, time.Until(l.last)) + wireLinger }
 
-// drain lets go of a sender that is still writing, until it closes.
+// drop lets go of what is kept, and of its room.
+func (l *link) drop() {
+	l.queue = nil
+	l.keep(-l.room)
+}
+
+// drain lets go of what is kept, and of a sender that is still writing, until it closes.
 func (l *link) drain() {
+	l.drop()
 	if l.ended {
 		return
 	}
@@ -255,7 +262,6 @@ func (l *link) take(c *stream.StreamChunk, net network) bool {
 		pieces = l.dir.pieces(c.Data)
 	}
 	if l.keep(int64(len(c.Data)+chunkCost*len(pieces))) > l.dir.room.max {
-		l.queue = nil // whoever reads is slow, or nobody does
 		l.dir.short(fmt.Errorf("%w: its proxies keep more than %d MiB that nobody reads: look who connects to them (ss -tnp)",
 			ErrStarved, l.dir.room.max>>20))
 		return false
