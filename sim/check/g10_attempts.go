@@ -46,13 +46,31 @@ func (g *g10) refused(e *history.Event) {
 // what was sent before may be under way for as long as messages are kept back.
 func (g *g10) answered(k *key, s *said, sent int64) {
 	if sent == 0 || s.waits != sent || s.unused <= 0 ||
-		s.open != 0 && sent < s.open+2*int64(g.w.TTL) || s.before != 0 && g.w.now <= s.before+g.w.blur()+g.w.stall(s.before, g.w.now) {
+		s.before != 0 && g.w.now <= s.before+g.w.blur()+g.w.stall(s.before, g.w.now) || s.open != 0 && sent < g.underWay(s.inst, s.open) {
 		return
 	}
 	s.unused = 1
 	if k.holder == s.inst && k.pushed >= sent-clockStep {
 		s.unused = 0
 	}
+}
+
+// underWay returns until when Redis may execute what an instance sent and was not answered. What a fault keeps back a kernel sends again
+// after pauses that double: it may come when the fault has been over for as long as it lasted.
+func (g *g10) underWay(inst string, sent int64) int64 {
+	until := sent + 2*int64(g.w.TTL)
+	if g.w.Redis == "model" {
+		return until
+	}
+	for inj, r := range g.w.reaching(sent, nil, g.w.reach) {
+		if r.from > until {
+			break
+		}
+		if inj.ofRedis() || inj.node == g.w.instance(inst).node {
+			until = max(until, r.to+(r.to-r.from)+eventAllowance)
+		}
+	}
+	return until
 }
 
 // reaches: no script gives a lease more than a TTL, by a clock that may run fast or slow by the margin.
