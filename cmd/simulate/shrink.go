@@ -91,7 +91,7 @@ func (f *flags) shrink(cmd *cobra.Command, arg string, confirm bool) error {
 	if err := f.verdict(r.Report, r.Dir, stdout, text); err != nil {
 		return err
 	}
-	f.enlarge(text, was, r.Dir)
+	f.enlarge(text, was, r.Folder)
 	scenario := filepath.Join(r.Dir, sim.ShrunkFile)
 	fmt.Fprintf(text, "\n%s still breaks with %v (from %v, in %d runs)\n  the scenario:    simulate --engine virtual --scenario %s\n"+
 		"  what happened:   %s\n", s.Guarantee, s.To, s.From, s.Runs, scenario, filepath.Join(r.Dir, sim.DiagramFile))
@@ -107,7 +107,7 @@ func (f *flags) shrink(cmd *cobra.Command, arg string, confirm bool) error {
 
 // enlarge has the page of the run that was made smaller, in the folder that was held since it was read, hold the smallest one. A page that
 // cannot be written is a note.
-func (f *flags) enlarge(text io.Writer, was *writefile.Dir, smaller string) {
+func (f *flags) enlarge(text io.Writer, was, smaller *writefile.Dir) {
 	if f.saved == "" || f.noHTML || was == nil {
 		return
 	}

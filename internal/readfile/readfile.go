@@ -19,13 +19,32 @@ var (
 
 // Open opens a regular file. It waits for nobody at the other end of a FIFO.
 func Open(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := os.OpenFile(path, flags, 0)
+	return regular(f, err)
+}
+
+// Read reads a regular file of at most so many bytes.
+func Read(path string, most int64) ([]byte, error) {
+	f, err := Open(path)
+	return read(f, err, most)
+}
+
+// ReadIn reads one of a folder that is held, as Read does. It follows no link out of the folder.
+func ReadIn(root *os.Root, name string, most int64) ([]byte, error) {
+	f, err := root.OpenFile(name, flags, 0)
+	f, err = regular(f, err)
+	return read(f, err, most)
+}
+
+const flags = os.O_RDONLY | syscall.O_NONBLOCK
+
+func regular(f *os.File, err error) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
 	st, err := f.Stat()
 	if err == nil && !st.Mode().IsRegular() {
-		err = fmt.Errorf("%s: %w", path, ErrNotRegular)
+		err = fmt.Errorf("%s: %w", f.Name(), ErrNotRegular)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -33,16 +52,14 @@ func Open(path string) (*os.File, error) {
 	return f, nil
 }
 
-// Read reads a regular file of at most so many bytes.
-func Read(path string, most int64) ([]byte, error) {
-	f, err := Open(path)
+func read(f *os.File, err error, most int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err == nil && int64(len(text)) > most {
-		err = fmt.Errorf("%s: %w: more than %d bytes", path, ErrTooLarge, most)
+		err = fmt.Errorf("%s: %w: more than %d bytes", f.Name(), ErrTooLarge, most)
 	}
 	return text, err
 }

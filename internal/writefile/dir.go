@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"github.com/leasestorm/leasestorm/internal/readfile"
 )
 
 // ErrReplaced: another folder, or none, is at the path where one was opened.
@@ -122,4 +124,26 @@ func (d *Dir) Write(name string, data []byte) error {
 	}
 	_, err = f.Write(data)
 	return f.Commit(err)
+}
+
+// CopyTo copies the folder's regular files into another folder, except one, and at most so many bytes in all (readfile.ErrTooLarge).
+func (d *Dir) CopyTo(to *Dir, except string, most int64) error {
+	entries, err := fs.ReadDir(d.root.FS(), ".")
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !e.Type().IsRegular() || e.Name() == except {
+			continue
+		}
+		data, err := readfile.ReadIn(d.root, e.Name(), most)
+		if err != nil {
+			return err
+		}
+		if err := to.Write(e.Name(), data); err != nil {
+			return err
+		}
+		most -= int64(len(data))
+	}
+	return nil
 }

@@ -263,22 +263,6 @@ func TestMergeRefusesWhatContradictsItself(t *testing.T) {
 	}
 }
 
-// A file that is long and holds nothing is not read to its end.
-func TestMergeRefusesFramesOfNothing(t *testing.T) {
-	file := saved(t, t.TempDir(), shardOf(SeedRange{1, 8}, Shard{1, 1}, 8))
-	f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = f.Write(bytes.Repeat([]byte("\x50\x2a\x4d\x18\x00\x00\x00\x00"), 2*shardSlack/8))
-	if err := errors.Join(err, f.Close()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Merge([]string{file}); err == nil || !strings.Contains(err.Error(), "it holds less than it is long") {
-		t.Error(err)
-	}
-}
-
 // What failed in the same way is one cause, whoever and whenever it was.
 func TestMergeNamesEachCauseOnce(t *testing.T) {
 	dir := t.TempDir()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/readfile"
 	"github.com/leasestorm/leasestorm/internal/writefile"
+	"github.com/leasestorm/leasestorm/internal/zstdfile"
 
 	"github.com/leasestorm/leasestorm/sim"
 )
@@ -73,7 +74,6 @@ const (
 	shardLineMax = 16 << 20
 	shardFileMax = 256 << 20
 	shardWindow  = 8 << 20
-	shardSlack   = 1 << 20 // how much longer than what it holds a compressed file may be
 
 	shardDetailMax = 64 << 10 // a panic's words and stack
 	shardDirMax    = 4 << 10
@@ -110,13 +110,12 @@ func readCoverage(path string) (Coverage, error) {
 		return Coverage{}, err
 	}
 	defer f.Close()
-	var in dense
-	z, err := zstd.NewReader(in.of(f), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(shardWindow))
+	z, err := zstdfile.NewReader(f, shardWindow)
 	if err != nil {
 		return Coverage{}, fmt.Errorf("%s cannot be read: %w", path, err)
 	}
 	defer z.Close()
-	c, err := parseCoverage(in.holding(z))
+	c, err := parseCoverage(z)
 	switch {
 	case errors.Is(err, errVersion):
 		return c, fmt.Errorf("%s has version %d and draws %d (commit %q), this program reads version %d and draws %d (commit %q): %w",
@@ -186,33 +185,6 @@ func parseCoverage(r io.Reader) (c Coverage, err error) {
 		}
 		c.Failed = append(c.Failed, s)
 	}
-}
-
-// dense reads a compressed file, and refuses one that is longer than what it holds: frames of nothing cost time, and no file has any.
-type dense struct{ read, held int64 }
-
-type reader func([]byte) (int, error)
-
-func (r reader) Read(p []byte) (int, error) { return r(p) }
-
-// of reads what is compressed.
-func (d *dense) of(file io.Reader) io.Reader {
-	return reader(func(p []byte) (int, error) {
-		n, err := file.Read(p)
-		if d.read += int64(n); d.read > d.held+shardSlack {
-			return 0, errors.New("it holds less than it is long")
-		}
-		return n, err
-	})
-}
-
-// holding reads what that holds.
-func (d *dense) holding(z io.Reader) io.Reader {
-	return reader(func(p []byte) (int, error) {
-		n, err := z.Read(p)
-		d.held += int64(n)
-		return n, err
-	})
 }
 
 // shardLines reads lines and adds them to a sum.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/readfile"
 	"github.com/leasestorm/leasestorm/internal/writefile"
+	"github.com/leasestorm/leasestorm/internal/zstdfile"
 )
 
 // FileName is the name of the history in a run's folder; it may have CompressedSuffix behind it.
@@ -138,38 +139,12 @@ func walk(path string, yield func(Event, error) bool) error {
 	case !strings.HasSuffix(file, CompressedSuffix):
 		return Read(f, file, yield)
 	}
-	zst, err := zstd.NewReader(f, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(windowMax))
+	zst, err := zstdfile.NewReader(f, windowMax)
 	if err != nil {
 		return fmt.Errorf("history: cannot read %s: %w", file, err)
 	}
 	defer zst.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return fmt.Errorf("history: cannot read %s: %w", file, err)
-	}
-	return Read(&unpacking{zst, unpackedMin + unpackedMax*st.Size()}, file, yield)
-}
-
-// A compressed history unpacks to ten to twenty times its size. One that goes far beyond was made to keep its reader busy: 300 KB can hold
-// 3 GB.
-const (
-	unpackedMax = 1000
-	unpackedMin = 1 << 20 // bytes, whatever its size
-)
-
-// unpacking reads what a file unpacks to, and refuses to read on after left bytes.
-type unpacking struct {
-	io.Reader
-
-	left int64
-}
-
-func (u *unpacking) Read(b []byte) (int, error) {
-	n, err := u.Reader.Read(b)
-	if u.left -= int64(n); u.left < 0 {
-		return 0, fmt.Errorf("%w: it unpacks to more than %d times its size", ErrMalformed, unpackedMax)
-	}
-	return n, err
+	return Read(zst, file, yield)
 }
 
 // lineMax is far more than an event takes: the longest holds what a node gave as a reason.
@@ -237,6 +212,8 @@ func broken(name string, lineNo, decoded int, err error) error {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("%w: %s ends in the middle of line %d; %d events before it are readable", ErrTruncated,
 			name, lineNo, decoded)
+	case errors.Is(err, zstdfile.ErrSize):
+		return fmt.Errorf("%w: %s line %d: %w; %d events before it are readable", ErrMalformed, name, lineNo, err, decoded)
 	}
 	return fmt.Errorf("history: cannot read %s at line %d (%d events before it are readable): %w", name, lineNo,
 		decoded, err)

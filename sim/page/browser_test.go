@@ -269,7 +269,7 @@ func TestOtherRunsOnThePage(t *testing.T) {
 	if err := smaller.Save(small); err != nil {
 		t.Fatal(err)
 	}
-	if err := AddSmaller(opened(t, dir), small); err != nil {
+	if err := AddSmaller(opened(t, dir), opened(t, small)); err != nil {
 		t.Fatal(err)
 	}
 	b := browser(t)
@@ -308,7 +308,7 @@ func TestSmallerRunFollowsNoLink(t *testing.T) {
 	if err := os.Symlink(elsewhere, filepath.Join(dir, SmallerName)); err != nil {
 		t.Fatal(err)
 	}
-	if err := AddSmaller(opened(t, dir), small); err == nil {
+	if err := AddSmaller(opened(t, dir), opened(t, small)); err == nil {
 		t.Error("a link is taken for the folder")
 	}
 	if left, err := os.ReadDir(elsewhere); err != nil || len(left) > 0 {

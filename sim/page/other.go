@@ -2,11 +2,9 @@ package page
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/leasestorm/leasestorm/internal/plain"
-	"github.com/leasestorm/leasestorm/internal/readfile"
 	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/report"
 )
@@ -61,27 +59,18 @@ const lineMax = 1000
 // copyMax is many times what the smallest run of a storm takes.
 const copyMax = 64 << 20
 
-// AddSmaller copies the files of the smallest run that breaks the same, smaller, into the folder of the run that it was made of, to: from
-// then on the page of that run holds it. Nothing is written where another folder is at its path now (writefile.ErrReplaced).
-func AddSmaller(to *writefile.Dir, smaller string) error {
+// AddSmaller copies the files of the smallest run that breaks the same into the folder of the run that it was made of, to: from then on the
+// page of that run holds it. Both are held since they were made or read: nothing is written where another folder is at the path of to now
+// (writefile.ErrReplaced), and nothing is read where another is at that of smaller.
+func AddSmaller(to, smaller *writefile.Dir) error {
 	err := to.Same()
 	var in *writefile.Dir
-	var entries []os.DirEntry
 	if err == nil {
 		in, err = to.Folder(SmallerName)
 	}
 	if err == nil {
 		defer in.Close()
-		entries, err = os.ReadDir(smaller)
-	}
-	for _, e := range entries {
-		if err != nil || !e.Type().IsRegular() || e.Name() == FileName {
-			continue
-		}
-		var text []byte
-		if text, err = readfile.Read(filepath.Join(smaller, e.Name()), copyMax); err == nil {
-			err = in.Write(e.Name(), text)
-		}
+		err = smaller.CopyTo(in, FileName, copyMax)
 	}
 	if err != nil {
 		return fmt.Errorf("page: the smaller run cannot be put into %s: %w", filepath.Join(to.Path(), SmallerName), err)

@@ -3,6 +3,7 @@ package page
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/leasestorm/leasestorm/internal/writefile"
@@ -22,10 +23,41 @@ func TestSmallerRunIsPutNowhereElse(t *testing.T) {
 	if err := os.Symlink(elsewhere, dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := AddSmaller(to, small); !errors.Is(err, writefile.ErrReplaced) {
+	if err := AddSmaller(to, opened(t, small)); !errors.Is(err, writefile.ErrReplaced) {
 		t.Errorf("the folder was replaced, and the error is %v", err)
 	}
 	if left, err := os.ReadDir(elsewhere); err != nil || len(left) > 0 {
 		t.Errorf("%d files were written into another folder, %v", len(left), err)
+	}
+}
+
+// Nor has who puts another folder in the place of the smaller one, or a link into it, anything read that is not the run's.
+func TestSmallerRunIsReadNowhereElse(t *testing.T) {
+	dir, _ := saved(t, params(), nil)
+	small, r := saved(t, params(), nil)
+	if err := r.Save(small); err != nil {
+		t.Fatal(err)
+	}
+	from, elsewhere := opened(t, small), t.TempDir()
+	secret := filepath.Join(elsewhere, "secret")
+	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(secret, filepath.Join(small, "link")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(small, small+"-gone"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(elsewhere, small); err != nil {
+		t.Fatal(err)
+	}
+	if err := AddSmaller(opened(t, dir), from); err != nil {
+		t.Fatal(err)
+	}
+	for name, there := range map[string]bool{"report.json": true, "secret": false, "link": false} {
+		if _, err := os.Lstat(filepath.Join(dir, SmallerName, name)); (err == nil) != there {
+			t.Errorf("%s was copied: want %v (%v)", name, there, err)
+		}
 	}
 }
