@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,6 +55,8 @@ type fakeStore struct {
 	mu    sync.Mutex
 	fault func(op *core.Op) (lost, executed bool)
 	many  error // what is said of the number of replicas
+
+	looked atomic.Pointer[core.Answer] // what looks are answered with; nil: what there is
 }
 
 func (f *fakeStore) tooMany(err error) {
@@ -107,6 +110,9 @@ func (f *fakeStore) Do(ctx context.Context, op *core.Op) core.Answer {
 }
 
 func (f *fakeStore) Look(ctx context.Context, op *core.Op, s *core.Sessions) core.Answer {
+	if a := f.looked.Load(); a != nil {
+		return *a
+	}
 	return f.run(ctx, op, func() core.Answer { return f.r.look(op, s) })
 }
 

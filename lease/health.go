@@ -65,6 +65,9 @@ type Health struct {
 	Until  time.Time // Quarantine, Clock
 	Err    error     // the last refusal or error of the connection, where there is one; errors.Is and errors.As look into it
 
+	// Sessions is how many sessions are shared, as last read; Unread since when they cannot be read, zero if they can.
+	Sessions int
+	Unread   time.Time
 	// Skipped is how many sessions are left out because they are malformed; SkippedNames has some of them, each with what is wrong.
 	Skipped      int
 	SkippedNames []string
@@ -111,7 +114,7 @@ func (s *shell) health() Health {
 	now := time.Now()
 	h := Health{State: HealthOK, Reason: "leases are granted" + s.deaf.text() + s.surplusText()}
 	if got := s.source.got.Load(); got != nil {
-		h.Skipped, h.SkippedNames = got.skipped, got.names
+		h.Sessions, h.Unread, h.Skipped, h.SkippedNames = got.sessions, got.since, got.skipped, got.names
 	}
 	switch state := State(s.state.Load()); {
 	case state >= StateDraining:
@@ -143,6 +146,9 @@ func (s *shell) health() Health {
 		return h.as(HealthDisagrees, h.Err.Error())
 	case bar != nil && bar.cause != core.CauseFailed && bar.until > core.Time(now.Sub(s.base)):
 		return h.barred(bar.cause, s.time(bar.until), s.unused.Load(), s.attached.Load())
+	}
+	if h, failing := s.looks.health(h); failing {
+		return h
 	}
 	return s.source.health(h, now)
 }
@@ -192,12 +198,13 @@ func (h Health) barred(cause core.Cause, until time.Time, unused, attached bool)
 	return h.as(HealthQuarantine, ungranting(attached)+": nothing is granted before "+stamp(until))
 }
 
-// sourced is what the last reading of the sessions gave.
+// sourced is what the last reading of the sessions gave that did not fail, and what those since it failed with.
 type sourced struct {
 	sessions int
 	skipped  int
 	names    []string
-	err      error // why there is none yet
+	err      error     // nil: they can be read
+	since    time.Time // when they first could not
 }
 
 // useless reports whether sessions there are, or may be, cannot be shared at all.
@@ -211,7 +218,9 @@ func (src *source) health(h Health, now time.Time) Health {
 	}
 	got := src.got.Load()
 	switch {
-	case src.read == nil || got == nil || got.sessions > 0:
+	case src.read == nil || got == nil || got.sessions > 0 && got.err == nil:
+	case got.sessions > 0:
+		h.Reason += "; the sessions cannot be read since " + stamp(got.since) + ", those of then are shared: " + got.err.Error()
 	case got.err != nil:
 		h.Err = got.err
 		return h.as(HealthSessionsRefused, "the sessions cannot be read: "+got.err.Error())

@@ -140,6 +140,7 @@ func (s *shell) execute(op *core.Op) core.Answer {
 		return a
 	}
 	a := s.store.Look(ctx, op, s.sessions(ctx))
+	s.looks.note(&a)
 	s.noted(op, &a)
 	return a
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -175,6 +176,37 @@ func TestLostSaysWhyItWasNotRenewed(t *testing.T) {
 				t.Errorf("%d warnings that the lease was not renewed, want 1 of %d", n, event("renewFailed").Len())
 			}
 		})
+	}
+}
+
+// What kept a term from being renewed is what was met last: not a refusal from before Redis was gone, and also what a probe met, after which
+// no renewal is sent.
+func TestWhatKeptARenewal(t *testing.T) {
+	readonly, denied := redisstore.Cause(redisError("READONLY You can't write")), redisstore.Cause(redisError("NOPERM No permissions"))
+	gone := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+	type met struct {
+		kind core.OpKind
+		err  error
+	}
+	for name, tt := range map[string]struct {
+		met  []met
+		want error
+	}{
+		"a refusal":                 {[]met{{core.OpRenew, readonly}}, readonly},
+		"a refusal, and then gone":  {[]met{{core.OpRenew, readonly}, {core.OpObserve, gone}}, gone},
+		"gone, and then a refusal":  {[]met{{core.OpObserve, gone}, {core.OpReassert, readonly}}, readonly},
+		"a probe is denied":         {[]met{{core.OpRenew, readonly}, {core.OpObserve, denied}}, denied},
+		"something else is refused": {[]met{{core.OpAcquire, denied}}, nil},
+	} {
+		now := time.Now()
+		tr := trouble{life: time.Minute, kinds: map[core.OpKind]failure{}}
+		for i, m := range tt.met {
+			now = now.Add(time.Duration(i) * time.Second)
+			tr.note(m.kind, &core.Answer{Failure: core.FailRefused, Err: m.err}, now, now)
+		}
+		if f := tr.renewals(now.Add(time.Second)); f.err != tt.want { //nolint:errorlint // the very one
+			t.Errorf("%s: %v, want %v", name, f.err, tt.want)
+		}
 	}
 }
 

@@ -91,6 +91,9 @@ type shell struct {
 	holds    []*Hold // carry's scratch
 	asks     asks
 
+	stallTold core.Time // when a stall was last told
+
+	looks  looks
 	source source
 }
 
@@ -256,10 +259,16 @@ func (s *shell) loop() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var batch []message
+	var due core.Time
 	for {
+		var tick bool
 		select {
 		case <-s.inbox.wake:
 		case <-timer.C:
+			tick = true
+		}
+		s.stalled(due)
+		if tick {
 			s.step(core.Event{Kind: core.EvTick})
 		}
 		var missed, closed bool
@@ -273,7 +282,7 @@ func (s *shell) loop() {
 			return
 		}
 		s.report()
-		s.arm(timer)
+		due = s.arm(timer)
 	}
 }
 
@@ -304,14 +313,15 @@ func (s *shell) handle(batch []message) {
 	s.settleTodo()
 }
 
-// arm sets the timer for when the core wants to be woken.
-func (s *shell) arm(timer *time.Timer) {
+// arm sets the timer for when the core wants to be woken, and returns that, 0 for never.
+func (s *shell) arm(timer *time.Timer) core.Time {
 	next := s.core.Next()
 	if next == 0 {
 		timer.Stop()
-		return
+		return 0
 	}
 	timer.Reset(max(0, time.Until(s.time(next))))
+	return next
 }
 
 // step tells the core one thing and does what follows: first what it tells, so that nobody believes in what is over when

@@ -18,12 +18,12 @@ import (
 
 // source reads the sessions to share. Only the worker of the look lane uses it.
 type source struct {
-	read   func(context.Context) ([]string, error)
-	last   *core.Sessions
-	failed bool // and told
-	got    atomic.Pointer[sourced]
-	bad    map[string]bool // IDs that were reported as no UUID
-	asked  atomic.Pointer[question]
+	read  func(context.Context) ([]string, error)
+	last  *core.Sessions
+	told  time.Time // when it was last told that they cannot be read; zero: they can
+	got   atomic.Pointer[sourced]
+	bad   map[string]bool // IDs that were reported as no UUID
+	asked atomic.Pointer[question]
 }
 
 // question is a call of Config.Sessions under way.
@@ -65,25 +65,47 @@ func (s *shell) sessions(ctx context.Context) *core.Sessions {
 		left, err = beside.clone(), nil
 	}
 	if err != nil {
-		if got := src.got.Load(); got == nil || got.sessions == 0 {
-			src.got.Store(&sourced{err: redisstore.Cause(err)})
-		}
-		if !src.failed {
-			s.log.Warn("the sessions cannot be read; the last known ones stand", zap.String("event", "sessionsFailed"),
-				zap.String("instance", s.cfg.InstanceID), zap.Error(err))
-		}
-		src.failed = true
+		s.unread(err)
 		return src.last
 	}
-	src.failed = false
+	if !src.told.IsZero() {
+		src.told = time.Time{}
+		s.log.Info("the sessions are read again", zap.String("event", "sessionsRead"), zap.String("instance", s.cfg.InstanceID))
+	}
 	ids = s.onlySessions(ids, left)
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
 	src.got.Store(&sourced{sessions: len(ids), skipped: left.Count, names: left.Names})
+	if len(ids) == 0 && len(src.last.IDs) > 0 {
+		s.log.Warn("no session is left to share: those there were are gone, paused or malformed", zap.String("event", "sessionsGone"),
+			zap.String("instance", s.cfg.InstanceID), zap.Int("sessions", len(src.last.IDs)), zap.Int("skipped", left.Count))
+	}
 	if !slices.Equal(ids, src.last.IDs) {
 		src.last = core.NewSessions(ids)
 	}
 	return src.last
+}
+
+// unreadEvery is between two entries that the sessions cannot be read.
+const unreadEvery = time.Minute
+
+// unread takes note that the sessions could not be read, and tells it when that begins and as long as it goes on.
+func (s *shell) unread(err error) {
+	src, now := &s.source, time.Now()
+	got := sourced{}
+	if last := src.got.Load(); last != nil {
+		got = *last
+	}
+	if got.err == nil {
+		got.since = now
+	}
+	got.err = redisstore.Cause(err)
+	src.got.Store(&got)
+	if src.told.IsZero() || now.Sub(src.told) >= unreadEvery {
+		src.told = now
+		s.log.Warn("the sessions cannot be read; the last known ones stand", zap.String("event", "sessionsFailed"),
+			zap.String("instance", s.cfg.InstanceID), zap.Time("since", got.since), zap.Error(err))
+	}
 }
 
 // ask calls the user's function. One that panics has failed, and costs no more than that.

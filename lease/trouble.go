@@ -112,17 +112,18 @@ func (t *trouble) denies() bool {
 	return false
 }
 
-// renewals returns what stands against renewing: a refusal of them, or else an error of the connection.
-func (t *trouble) renewals(now time.Time) failure {
-	for _, kind := range []core.OpKind{core.OpRenew, core.OpReassert} {
-		if f := t.of(kind); f.err != nil && now.Sub(f.at) <= t.life {
-			return f
+// renewals returns what was said last against renewing: to one, to a probe, which is all that is sent while one would not be answered, or
+// an error of the connection.
+func (t *trouble) renewals(now time.Time) (last failure) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for k, f := range t.kinds {
+		renews := k == core.OpRenew || k == core.OpReassert || k == core.OpObserve
+		if (renews || !isRefused(f.err)) && now.Sub(f.at) <= t.life && f.at.After(last.at) {
+			last = f
 		}
 	}
-	if f := t.present(0, now); f.err != nil && !isRefused(f.err) {
-		return f
-	}
-	return failure{}
+	return t.explained(last)
 }
 
 // unrenewed is what Redis, or the way to it, says against renewals, in its own words.
@@ -141,12 +142,6 @@ func (s *shell) unreached(text string) string {
 		return text
 	}
 	return text + because(f.err)
-}
-
-func (t *trouble) of(kind core.OpKind) failure {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.explained(t.kinds[kind])
 }
 
 func (t *trouble) explained(f failure) failure {

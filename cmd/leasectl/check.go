@@ -141,7 +141,7 @@ func (g *group) server(ctx context.Context, now *redisstore.Group, f *flags) (al
 	if saves && save == "" && info["aof_enabled"] == "0" {
 		all = append(all, finding{"persistence", "Redis keeps nothing on disk (save \"\" and appendonly no)",
 			"a restart loses leases, fences and epoch: nothing that is free is granted for a quarantine",
-			"CONFIG SET appendonly yes"})
+			"CONFIG SET appendonly yes, and CONFIG REWRITE, or the next start forgets that"})
 	}
 	for _, last := range []string{"rdb_last_bgsave_status", "aof_last_write_status"} {
 		if status := info[last]; status != "" && status != "ok" {

@@ -30,7 +30,8 @@ heartbeat lives. Never call it at every start: it says that no lease was ever gr
 				if f.json {
 					return writeJSON(cmd, map[string]any{"bootstrapped": true, "quarantineMs": length.Milliseconds()})
 				}
-				fmt.Fprintln(cmd.OutOrStdout(), "the first deployment is declared: leases are granted from now on")
+				fmt.Fprintf(cmd.OutOrStdout(), "the first deployment is declared: leases are granted from now on; the quarantine is %v, for "+
+					"TTLs up to that\n", length)
 				return nil
 			})(cmd, args)
 		},

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -140,7 +141,7 @@ func TestReleaseGivesNobodyTwoOwners(t *testing.T) {
 		code := execute(context.WithoutCancel(t.Context()), append(args, "--redis", srv.URL()), &out, &said)
 		return out.String() + said.String(), code
 	}
-	if text, code := run("bootstrap", "--quarantine", "2s"); code != exitFine {
+	if text, code := run("bootstrap", "--quarantine", "2s"); code != exitFine || !strings.Contains(text, "the quarantine is 2s") {
 		t.Fatal(text)
 	}
 	f := &fleet{t: t, windows: map[string][]window{}, byID: map[string]*exec.Cmd{}, env: []string{

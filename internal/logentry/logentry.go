@@ -72,6 +72,8 @@ func Head(t *core.Tell) (Level, string, bool) {
 		return Warn, "A replica attached itself to Redis; it grants nothing before its quarantine ends", true
 	case t.Kind == core.TellEpoch && t.Wait > 0:
 		return Warn, "Redis was restarted or is new, and may have lost data; it grants nothing before its quarantine ends", true
+	case forgot(t):
+		return Info, "Redis may have forgotten the lease; it is asserted", true
 	case t.Again:
 		return Info, f.message + " again", true
 	case t.Kind == core.TellSilent && reply(t.Text):
@@ -90,6 +92,10 @@ func reply(text string) bool {
 	code, rest, _ := strings.Cut(text, " ")
 	return rest != "" && code != "" && strings.Trim(code, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
 }
+
+// forgot reports whether t is told of a lease because Redis has another epoch: no renewal of it has failed, and the entry of the epoch says
+// what there is to say.
+func forgot(t *core.Tell) bool { return t.Kind == core.TellUncertain && t.Cause == core.CauseForgot }
 
 // ofRedisClock reports whether t is told of a jump of Redis' clock, and not of one of the instance's own.
 func ofRedisClock(t *core.Tell) bool { return t.Kind == core.TellClock && t.Text == "redis" }
@@ -148,12 +154,12 @@ func Cause(t *core.Tell) string {
 	return t.Cause.String()
 }
 
-// storeSaid is what the tell repeats of the store's words.
+// storeSaid is what the tell repeats of the store's words. Of what is over they were said when it began.
 func storeSaid(t *core.Tell) Field {
 	switch {
 	case t.Kind == core.TellEpoch || t.Kind == core.TellRejected:
 		return Field{Key: "epoch", Text: t.Text}
-	case ofRedisClock(t):
+	case ofRedisClock(t) || forgot(t) || t.Kind == core.TellHeard || t.Kind == core.TellAccepting:
 		return Field{}
 	}
 	return Field{Key: "error", Text: t.Text}

@@ -24,13 +24,15 @@ func TestEveryTellHasAnEntry(t *testing.T) {
 			tell.ID, tell.Fence = "", 0
 		}
 		fields := Fields(nil, "i", 30*core.Second, &tell)
-		said := "error"
-		if k == core.TellEpoch || k == core.TellRejected {
-			said = "epoch"
-		}
 		want := []Field{
-			{Key: "event", Text: Event(k)}, {Key: "instance", Text: "i"}, {Key: "reason", Text: "no answer"},
-			{Key: said, Text: "i/o timeout"}, {Key: "owner", Text: "o"},
+			{Key: "event", Text: Event(k)}, {Key: "instance", Text: "i"}, {Key: "reason", Text: "no answer"}, {Key: "owner", Text: "o"},
+		}
+		switch k {
+		case core.TellEpoch, core.TellRejected:
+			want = append(want, Field{Key: "epoch", Text: "i/o timeout"})
+		case core.TellHeard, core.TellAccepting: // what is over was told when it began
+		default:
+			want = append(want, Field{Key: "error", Text: "i/o timeout"})
 		}
 		if k <= core.TellKept {
 			want = append(want, Field{Key: "endpoint", Text: "s"}, Field{Key: "fence", Kind: Number, Number: 7})
@@ -92,6 +94,18 @@ func TestReason(t *testing.T) {
 		if got := Reason(&core.Tell{Cause: c.cause, Text: c.text}); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
+	}
+}
+
+// A lease of which no renewal has failed, and which is asserted because Redis has another epoch, is no warning, and an epoch no error.
+func TestAssertedIsNoFailure(t *testing.T) {
+	tell := core.Tell{Kind: core.TellUncertain, ID: "s", Fence: 7, Cause: core.CauseForgot, Text: "run 1", Again: true}
+	level, message, _ := Head(&tell)
+	fields := Fields(nil, "i", 30*core.Second, &tell)
+	want := []Field{{Key: "event", Text: "renewFailed"}, {Key: "instance", Text: "i"}, {Key: "endpoint", Text: "s"},
+		{Key: "fence", Kind: Number, Number: 7}, {Key: "reason", Text: "redis forgot"}}
+	if level != Info || strings.Contains(message, "failed") || !slices.Equal(fields, want) {
+		t.Errorf("%v %q %+v", level, message, fields)
 	}
 }
 

@@ -3,6 +3,7 @@ package metrics
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -185,6 +187,23 @@ var faults = map[string]func(t *testing.T, s *scrapes){
 		await(t, r, "lease_renewals_total{result=failed}", atLeast(1))
 		s.ask(3)
 	},
+	"LeasestormSessionsGone": func(t *testing.T, s *scrapes) {
+		read := shared(t, s)
+		s.ask(3)
+		read.Store(&reading{})
+		await(t, s.r, "sessions{}", exactly(0))
+		s.ask(3)
+	},
+	"LeasestormSessionsUnread": func(t *testing.T, s *scrapes) {
+		read := shared(t, s)
+		s.ask(3)
+		read.Store(&reading{err: errors.New("the database is away")})
+		await(t, s.r, "sessions_unread_seconds{}", atLeast(0.1))
+		for minute := range 3 { // as it goes on
+			s.ask(1)
+			s.seen[len(s.seen)-1][`leasestorm_sessions_unread_seconds{job="fleet",instance="one"}`] += float64(60 * (minute + 1))
+		}
+	},
 	"LeasestormPollsTimeOut": func(t *testing.T, s *scrapes) {
 		polled(t, s, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 	},
@@ -226,6 +245,34 @@ func hold(t *testing.T, k *lease.Keeper) {
 	if _, err := k.Acquire(t.Context(), "thing"); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// reading is what Config.Sessions returns.
+type reading struct {
+	ids []string
+	err error
+}
+
+// shared has one session shared until the test has something else read.
+func shared(t *testing.T, s *scrapes) *atomic.Pointer[reading] {
+	t.Helper()
+	read := &atomic.Pointer[reading]{}
+	read.Store(&reading{ids: []string{"one"}})
+	m, err := lease.New(redistest.Start(t).Client(), lease.Config{TTL: time.Second, DiscoveryInterval: 50 * time.Millisecond, NamedSessions: true,
+		Logger: zap.NewNop(), Sessions: func(context.Context) ([]string, error) { now := read.Load(); return now.ids, now.err }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.r = prometheus.NewRegistry()
+	if _, err := Watch(s.r, m); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Stop() })
+	await(t, s.r, "sessions{}", exactly(1))
+	return read
 }
 
 // polled has a session polled by a function that fails.

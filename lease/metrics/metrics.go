@@ -16,6 +16,9 @@
 //	leasestorm_lease_handover_seconds             from hearing that the last owner gave the lease back until it was acquired
 //	leasestorm_instance_health{state}             1 for the state that Health tells, 0 for the others
 //	leasestorm_instance_blocked_seconds           how much longer nothing is granted or acquired: a quarantine, or a jump of Redis' clock
+//	leasestorm_sessions                           sessions that are known and shared, of a *lease.Manager as the next two
+//	leasestorm_sessions_skipped                   sessions that are left out because they are malformed
+//	leasestorm_sessions_unread_seconds            for how long the sessions cannot be read, 0 if they can
 //	leasestorm_events_dropped_total               events that were missed here; the counters lack them
 //
 //	leasestorm_polls_total{result}                polls: done, failed, timeout, interrupted (the lease or the instance ended it),
@@ -58,6 +61,9 @@ type Source interface {
 	Renewals() lease.Renewals
 	SubscribeChanges(f func(lease.Event)) (cancel func())
 }
+
+// sharing is a Source that shares sessions: a *lease.Manager.
+type sharing interface{ OwnedSessions() []string }
 
 // Buckets of the histograms, in seconds: a lease that is free is taken in milliseconds, or after a quarantine; the end of work lasts as
 // long as people choose.
@@ -212,6 +218,9 @@ var (
 	uncertainDesc = describe("leases_uncertain", "Terms under which nothing may begin until a renewal succeeds.")
 	healthDesc    = describe("instance_health", "1 for the state that the instance's Health tells.", "state")
 	blockedDesc   = describe("instance_blocked_seconds", "How much longer nothing is granted or acquired.")
+	sessionsDesc  = describe("sessions", "Sessions that are known and shared.")
+	skippedDesc   = describe("sessions_skipped", "Sessions that are left out because they are malformed.")
+	unreadDesc    = describe("sessions_unread_seconds", "For how long the sessions cannot be read.")
 )
 
 func (l *leases) counted() []prometheus.Collector {
@@ -225,7 +234,8 @@ func (l *leases) Describe(ch chan<- *prometheus.Desc) {
 	for _, c := range l.counted() {
 		c.Describe(ch)
 	}
-	for _, d := range []*prometheus.Desc{renewalDesc, marginDesc, heldDesc, uncertainDesc, healthDesc, blockedDesc} {
+	for _, d := range []*prometheus.Desc{renewalDesc, marginDesc, heldDesc, uncertainDesc, healthDesc, blockedDesc,
+		sessionsDesc, skippedDesc, unreadDesc} {
 		ch <- d
 	}
 }
@@ -242,7 +252,21 @@ func (l *leases) Collect(ch chan<- prometheus.Metric) {
 	held, uncertain := l.standing()
 	ch <- gauge(heldDesc, float64(held))
 	ch <- gauge(uncertainDesc, float64(uncertain))
-	tellHealth(ch, healthDesc, blockedDesc, l.source.Health())
+	h := l.source.Health()
+	tellHealth(ch, healthDesc, blockedDesc, h)
+	if _, shares := l.source.(sharing); shares {
+		tellSessions(ch, h)
+	}
+}
+
+func tellSessions(ch chan<- prometheus.Metric, h lease.Health) {
+	unread := 0.0
+	if !h.Unread.IsZero() {
+		unread = time.Since(h.Unread).Seconds()
+	}
+	ch <- gauge(sessionsDesc, float64(h.Sessions))
+	ch <- gauge(skippedDesc, float64(h.Skipped))
+	ch <- gauge(unreadDesc, unread)
 }
 
 // tellHealth tells the state, of all that there are, and how much longer it bars.

@@ -32,6 +32,7 @@ type sessions struct {
 	prefix string
 	decode func(id string, value []byte) (paused bool, err error)
 	log    *zap.Logger
+	self   string           // the instance, for the log
 	leases redisstore.Rules // what those on the sessions need
 	check  func(id string) error
 	seed   maphash.Seed
@@ -58,8 +59,9 @@ func newSessions(client redis.UniversalClient, polls *Config, cfg *lease.Config)
 		return nil, err
 	}
 	leases := redisstore.Options{LeasePrefix: cfg.LeasePrefix, NodePrefix: cfg.NodePrefix, EpochKey: cfg.EpochKey, Channel: cfg.Channel}
-	return &sessions{client: own, prefix: polls.SessionPrefix, decode: polls.Decode, log: cfg.Logger, check: cfg.CheckSession,
-		leases: leases.Rules(redisstore.Use{Registry: true}), seed: maphash.MakeSeed(), known: map[string]verdict{}}, nil
+	return &sessions{client: own, prefix: polls.SessionPrefix, decode: polls.Decode, log: cfg.Logger,
+		self: cfg.InstanceID, check: cfg.CheckSession, leases: leases.Rules(redisstore.Use{Registry: true}),
+		seed: maphash.MakeSeed(), known: map[string]verdict{}}, nil
 }
 
 // permitted refuses an ACL that denies the sessions, and names all rules that polling needs. Whatever else goes wrong is waited for.
@@ -220,8 +222,8 @@ func (s *sessions) judge(key string, found value) verdict {
 	}
 	if err != nil {
 		v.problem = plain.Cut(err.Error(), reasonMax)
-		s.log.Warn("Session skipped", zap.String("event", "sessionMalformed"), zap.String("key", plain.Cut(key, reasonMax)),
-			zap.String("reason", v.problem))
+		s.log.Warn("Session skipped", zap.String("event", "sessionMalformed"), zap.String("instance", s.self),
+			zap.String("key", plain.Cut(key, reasonMax)), zap.String("reason", v.problem))
 		return v
 	}
 	v.polled = !paused

@@ -1,0 +1,155 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
+)
+
+// entries are those of an event.
+func (g *rig) entries(event string) []observer.LoggedEntry {
+	g.shell.log.Flush(g.ctx)
+	return g.log.FilterField(zap.String("event", event)).All()
+}
+
+// reading is what Config.Sessions returns, as a test sets it.
+type reading struct {
+	ids []string
+	err error
+}
+
+func reads(t *testing.T, change func(*Config)) (*rig, *atomic.Pointer[reading]) {
+	t.Helper()
+	var found atomic.Pointer[reading]
+	found.Store(&reading{ids: []string{session}})
+	g := newRig(t, newFakeRedis(), "a", false, func(c *Config) {
+		c.DiscoveryInterval = time.Second
+		c.Sessions = func(context.Context) ([]string, error) { r := found.Load(); return r.ids, r.err }
+		if change != nil {
+			change(c)
+		}
+	})
+	pass(5 * time.Second)
+	return g, &found
+}
+
+// Where there were sessions and are none, that is said, once: a fleet whose sessions were deleted looks like one at rest.
+func TestSessionsThatAreGoneAreWarnedOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, found := reads(t, nil)
+		if h := g.health(); h.Sessions != 1 || len(g.entries("sessionsGone")) != 0 {
+			t.Fatalf("one session: %v, %+v", h.Sessions, g.entries("sessionsGone"))
+		}
+		for range 2 {
+			found.Store(&reading{err: &SkippedError{Count: 2}})
+			pass(5 * time.Second)
+		}
+		gone := g.entries("sessionsGone")
+		if len(gone) != 1 || gone[0].Level != zapcore.WarnLevel || gone[0].ContextMap()["sessions"] != int64(1) ||
+			gone[0].ContextMap()["skipped"] != int64(2) || gone[0].ContextMap()["instance"] != "a" {
+			t.Errorf("%+v", gone)
+		}
+		if h := g.health(); h.Sessions != 0 || h.Skipped != 2 {
+			t.Errorf("%d sessions, %d skipped", h.Sessions, h.Skipped)
+		}
+	})
+}
+
+// Sessions that cannot be read any more are shared as they were, and as long as that goes on the log and Health say so.
+func TestSessionsThatCannotBeReadAnyMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, found := reads(t, nil)
+		found.Store(&reading{err: errors.New("who knows")})
+		began := time.Now()
+		pass(3*time.Minute - time.Second)
+		failed := g.entries("sessionsFailed")
+		if len(failed) != 3 {
+			t.Errorf("%d entries in three minutes: %+v", len(failed), failed)
+		}
+		h := g.health()
+		if !h.OK() || !strings.Contains(h.Reason, "the sessions cannot be read since ") || !strings.Contains(h.Reason, "who knows") ||
+			h.Sessions != 1 || h.Unread.Sub(began) > 2*time.Second || h.Unread.Before(began) {
+			t.Errorf("%v, unread since %v after it began", h, h.Unread.Sub(began))
+		}
+		found.Store(&reading{ids: []string{session}})
+		pass(5 * time.Second)
+		if h := g.health(); !h.Unread.IsZero() || strings.Contains(h.Reason, "read") || len(g.entries("sessionsRead")) != 1 {
+			t.Errorf("read again: %v, %+v", h, g.entries("sessionsRead"))
+		}
+	})
+}
+
+// An instance whose looks fail while all else is answered finds nothing that is free: one that fails is an accident, two are told.
+func TestLooksThatFailForGood(t *testing.T) {
+	for words, want := range map[string]struct {
+		failure core.Failure
+		err     error
+		state   HealthState
+	}{
+		"NOPERM no permissions": {core.FailRefused, redisstore.Cause(redisError("NOPERM no permissions")), HealthRefused},
+		"i/o timeout":           {core.FailUnknown, errors.New("i/o timeout"), HealthSilent},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g, _ := reads(t, nil)
+			g.fake.looked.Store(&core.Answer{Failure: want.failure, Err: want.err, Text: words})
+			for range 60 {
+				pass(time.Second + 100*time.Millisecond) // others are answered
+				h := g.health()
+				if n := g.looks.failing.Load().looks; n < failingMany && want.state == HealthSilent && !h.OK() {
+					t.Errorf("%d: %v", n, h)
+				} else if n >= failingMany && (h.State != want.state || !errors.Is(h.Err, want.err) || !strings.Contains(h.Reason, words)) {
+					t.Errorf("%d: %v", n, h)
+				}
+			}
+			if !g.table.get(session).Valid() {
+				t.Error("its lease is not renewed")
+			}
+			g.fake.looked.Store(nil)
+			pass(g.cfg.TTL)
+			if h := g.health(); !h.OK() {
+				t.Errorf("a look was answered: %v", h)
+			}
+		})
+	}
+}
+
+// A process that stood still says how long, once in a TTL.
+func TestStallsAreWarnedOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var stops atomic.Int64
+		g := newRig(t, newFakeRedis(), "a", true, func(c *Config) {
+			c.Notify = func(e Event) {
+				if e.Kind == EventRenewed && stops.Add(-1) >= 0 {
+					<-time.After(25 * time.Second) // a stop of the loop is all that it can see of one of the process
+				}
+			}
+		})
+		if _, err := g.keeperOf().TryAcquire(t.Context(), "job"); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Minute)
+		if n := len(g.entries("stalled")); n != 0 {
+			t.Errorf("%d entries in peace", n)
+		}
+		stops.Store(1)
+		pass(40 * time.Second)
+		stalled := g.entries("stalled")
+		if len(stalled) != 1 || stalled[0].Level != zapcore.WarnLevel {
+			t.Fatalf("%+v", stalled)
+		}
+		if wait, _ := stalled[0].ContextMap()["wait"].(time.Duration); wait <= g.cfg.RenewInterval || wait > 25*time.Second {
+			t.Errorf("it stood still for %v", wait)
+		}
+	})
+}
