@@ -34,8 +34,7 @@ const (
 // discovery every 10 s. All instances that share leases must agree on TTL, keys and channel.
 type Config struct {
 	// InstanceID names this instance; "": GenerateInstanceID(). It does not begin with leasectl-, as names of leasectl do. No two
-	// instances may ever share one, also not one after
-	// the other.
+	// instances may ever share one, also not one after the other.
 	InstanceID string
 
 	// TTL is how long a lease and the heartbeat live without a renewal: it bounds failover. 100 ms to 12 h, whole
