@@ -33,8 +33,8 @@ const (
 // Config is the settings of an instance. The zero value is the specification's: leases and heartbeat of 30 s renewed every 10 s,
 // discovery every 10 s. All instances that share leases must agree on TTL, keys and channel.
 type Config struct {
-	// InstanceID names this instance; "": GenerateInstanceID(). No two instances may ever share one, also not one after
-	// the other.
+	// InstanceID names this instance; "": GenerateInstanceID(). It does not begin with leasectl-, as names of leasectl do. No two
+	// instances may ever share one, also not one after the other.
 	InstanceID string
 
 	// TTL is how long a lease and the heartbeat live without a renewal: it bounds failover. 100 ms to 12 h, whole
@@ -158,6 +158,10 @@ func (c *Config) validate() error {
 	}
 	if err := redisstore.CheckInstance(c.InstanceID); err != nil {
 		return configError("InstanceID: %v; choose another", err)
+	}
+	if strings.HasPrefix(c.InstanceID, redisstore.OperatorPrefix) {
+		return configError("InstanceID %s begins with %q: in such a name leasectl fences leases off; choose another",
+			brief(c.InstanceID), redisstore.OperatorPrefix)
 	}
 	return nil
 }

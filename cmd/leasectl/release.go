@@ -18,7 +18,7 @@ import (
 )
 
 // marker begins the name in which leases are fenced off.
-const marker = "leasectl-"
+const marker = redisstore.OperatorPrefix
 
 // fencedOff reports whether a lease is in the name of a leasectl. That lasts until it expires; one that never does was put there by
 // somebody else, and is no fence.

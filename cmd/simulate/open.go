@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -56,8 +58,8 @@ func newOpen() *cobra.Command {
 		Use:   "open DIR",
 		Short: "Open the page of a saved run in a browser",
 		Long: `open judges a saved run again, writes its report.html anew (one that came from elsewhere is not shown), and opens it
-in the browser of this machine: a copy, in a folder for temporary files that nobody else may write to, which stays. Where there is none, it
-says where the page is. Its exit code says nothing of the verdict.`,
+in the browser of this machine: a copy, in a folder for temporary files that nobody else may write to, which stays until the page of a run is
+opened an hour later. Where there is none, it says where the page is. Its exit code says nothing of the verdict.`,
 		Example: "  simulate open reports/storm-42",
 		Args:    oneDir,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -89,10 +91,27 @@ says where the page is. Its exit code says nothing of the verdict.`,
 	}
 }
 
+const (
+	pagePrefix = "leasestorm-page-"
+	pageLife   = time.Hour
+)
+
+// removePages removes the copies of pages that were written before a time, and nothing else: what another user put there stays.
+func removePages(temporary string, before time.Time) {
+	all, _ := os.ReadDir(temporary)
+	for _, e := range all {
+		if i, err := e.Info(); strings.HasPrefix(e.Name(), pagePrefix) && err == nil && i.IsDir() && i.ModTime().Before(before) {
+			_ = os.Remove(filepath.Join(temporary, e.Name(), page.FileName))
+			_ = os.Remove(filepath.Join(temporary, e.Name()))
+		}
+	}
+}
+
 // ownPage writes the page once more, where nobody else can put another one in its place before the browser reads it: who may write to a
-// run's folder could. It stays, because nobody knows when it was read.
+// run's folder could. It stays, because nobody knows when it was read; those that have stayed for pageLife go.
 func ownPage(text []byte) (file string, err error) {
-	own, err := os.MkdirTemp("", "leasestorm-page-") // of mode 0700
+	removePages(os.TempDir(), time.Now().Add(-pageLife))
+	own, err := os.MkdirTemp("", pagePrefix) // of mode 0700
 	if err != nil {
 		return "", fmt.Errorf("folder for the page that is opened: %w", err)
 	}

@@ -139,3 +139,76 @@ func TestStrangersDoNotKeepWhatIsFree(t *testing.T) {
 		}
 	}
 }
+
+// Whoever may publish has what is held asked for, and told of as refused, no more often than in pauses: of a placed session, and of a lease
+// that somebody waits for; in whatever words he says that it is free.
+func TestStrangersDoNotHaveItTriedAtTheirSpeed(t *testing.T) {
+	const messages = 1000 // one a millisecond
+	said := func(kind NoticeKind, id, from string, peers ...string) Notice {
+		return Notice{Kind: kind, From: from, IDs: []string{id}, Peers: peers}
+	}
+	for name, says := range map[string]func(n int) Notice{
+		"left to a":       func(int) Notice { return said(NoticeFreed, "s1", "b", "a") },
+		"left to anybody": func(int) Notice { return said(NoticeFreed, "s1", "b") },
+		"waited for":      func(int) Notice { return said(NoticeFreed, "waited", "b", "a") },
+		"left to a and taken": func(n int) Notice {
+			return []Notice{said(NoticeFreed, "s1", "b", "a"), said(NoticeTaken, "s1", "b")}[n%2]
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &story{epoch: "r1", core: New(Config{Instance: "a", Place: true, Discovery: int64(time.Hour)}), now: Now{Mono: 1, Wall: 1}}
+			s.step(Event{Kind: EvStart})
+			look := &Look{
+				Sessions: NewSessions([]string{"s1", "s2"}), Owners: []string{"b", "a"}, Nodes: []Seen{{ID: "a", PTTL: 1e10}, {ID: "b", PTTL: 1e10}},
+			}
+			var acquisitions, refused int
+			var under []Op
+			step := func(ev Event) {
+				ev.Now = s.now
+				eff := s.core.Step(ev)
+				for _, op := range eff.Ops {
+					op.Items = slices.Clone(op.Items)
+					under = append(under, op)
+					if op.Kind == OpAcquire {
+						acquisitions++
+					}
+				}
+				for _, tell := range eff.Tells {
+					if tell.Kind == TellRefused {
+						refused++
+					}
+				}
+			}
+			later := func() {
+				s.now.Mono += Time(time.Millisecond)
+				s.now.Wall += int64(time.Millisecond)
+				answer := under
+				under = nil
+				step(Event{Kind: EvTick})
+				for _, op := range answer {
+					a := Answer{Seq: op.Seq, Epoch: s.epoch, Results: make([]Result, len(op.Items))}
+					for k := range a.Results {
+						a.Results[k] = Result{Outcome: OutHeld, Owner: "b", PTTL: int64(10 * time.Second)}
+					}
+					if op.Kind == OpLook {
+						a.Look = look
+					}
+					step(Event{Kind: EvAnswer, Answer: a})
+				}
+			}
+			later()
+			step(Event{Kind: EvWant, ID: "waited", Wait: true})
+			for range 10 {
+				later()
+			}
+			acquisitions, refused = 0, 0
+			for n := range messages {
+				step(Event{Kind: EvNotice, Notice: says(n)})
+				later()
+			}
+			if most := 2*messages*int(time.Millisecond)/int(heardPause) + 4; acquisitions == 0 || acquisitions > most || refused > most {
+				t.Errorf("%d acquisitions and %d refusals told of in a second of %d messages, want some and at most %d", acquisitions, refused, messages, most)
+			}
+		})
+	}
+}

@@ -262,13 +262,18 @@ func (n *intentNode) wait(signals <-chan os.Signal, started <-chan error) error 
 	}
 }
 
-// apiStopWithin is how long requests under way may take when the API stops.
+// apiStopWithin is how long requests under way may take when the API stops, and then who reads its log.
 const apiStopWithin = time.Second
 
 // stop ends what start began: no new intents, then what runs.
 func (n *intentNode) stop() (err error) {
 	shut(n.server)
 	defer shut(n.watchers)
+	if n.api != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), apiStopWithin)
+		defer cancel()
+		defer n.api.Flush(ctx)
+	}
 	if n.worker != nil {
 		err = n.worker.Stop()
 	}

@@ -50,7 +50,11 @@ func (s *Store) AskBack(ctx context.Context, from string, life time.Duration, h 
 func (s *Store) Asked(ctx context.Context, g Give) (from string) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
-	text, err := s.client.Get(ctx, s.askKey(g.Lease)).Result()
+	key := s.askKey(g.Lease)
+	text, err := s.client.GetRange(ctx, key, 0, int64(NameMax+len(g.record()))).Result() // whoever may publish has it read
+	if Denies(err) {
+		text, err = s.client.Get(ctx, key).Result()
+	}
 	if err != nil {
 		return ""
 	}

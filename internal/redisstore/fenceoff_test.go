@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -120,5 +121,35 @@ func TestAskedStandsInRedis(t *testing.T) { // G1
 		if all, err := operator.Holdings(t.Context()); err != nil || len(all) != 0 {
 			t.Errorf("it is taken for a lease: %+v, %v", all, err)
 		}
+	}
+}
+
+// sent is a hook that notes the length of the longest string that Redis sends.
+type sent struct {
+	redistest.Endless
+	bytes *int
+}
+
+func (h sent) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if text, ok := cmd.(*redis.StringCmd); ok {
+			*h.bytes = max(*h.bytes, len(text.Val()))
+		}
+		return err
+	}
+}
+
+// Whoever may write the key by which an operator asks for a lease, and may publish, does not have an instance read it whole each time.
+func TestWhatIsAskedIsCut(t *testing.T) {
+	bytes := 0
+	server := redistest.Start(t)
+	s := newStore(t, server.Client(), redisstore.Options{Hooks: []redis.Hook{sent{bytes: &bytes}}})
+	server.Do("SET", "{poll:lease:thing asked}:fence", strings.Repeat("x", 1<<20))
+	if from := s.Asked(t.Context(), redisstore.Give{From: "x", Lease: "thing", Owner: "a", Fence: 5}); from != "" {
+		t.Errorf("asked by %.100q", from)
+	}
+	if most := 2 * redisstore.NameMax; bytes == 0 || bytes > most {
+		t.Errorf("Redis sends %d bytes, want some and at most %d", bytes, most)
 	}
 }

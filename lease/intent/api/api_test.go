@@ -107,6 +107,7 @@ func (f *fixture) do(c call) (*reply, map[string]any) {
 	r.RemoteAddr = c.remote
 	w := httptest.NewRecorder()
 	f.handler.ServeHTTP(w, r)
+	f.handler.(*Handler).Flush(f.Context())
 	resp := w.Result()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {

@@ -1,10 +1,14 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/leasestorm/leasestorm/internal/callback"
+	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
 // audit tells the log who had what done, each start, and of the rest as many entries as the token may start: else who has one could
@@ -22,6 +26,15 @@ func (h *Handler) audit(r *http.Request, token *Token, outcome, session string) 
 	}
 	h.entry(r, token.Name, outcome, session, more...)
 }
+
+// observe tells the observer something.
+func (h *Handler) observe(tell func(intent.Observer)) {
+	callback.Tell(tell, h.cfg.Observer, func(with any) { h.log.Panicked("an observer of intents panicked", with) })
+}
+
+// Flush waits until what the log was told has been written, or ctx has ended, and reports whether it was: who ends the process after the
+// last request has the last entries so.
+func (h *Handler) Flush(ctx context.Context) bool { return h.log.Flush(ctx) }
 
 // outcomeAccepted is a start that made a session.
 const outcomeAccepted = "accepted"

@@ -1,8 +1,10 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -94,5 +96,68 @@ func TestEntriesOfATokenAreLimited(t *testing.T) {
 	}
 	if since, due := h.quotas.entry(token, now); !due || since != 0 {
 		t.Errorf("and then: %v, %d", due, since)
+	}
+}
+
+// stalled is where a log goes that nobody reads, until read is closed.
+type stalled struct{ read chan struct{} }
+
+func (s stalled) Write(p []byte) (int, error) {
+	<-s.read
+	return len(p), nil
+}
+
+func (stalled) Sync() error { return nil }
+
+// broken is an Observer that panics.
+type broken struct{}
+
+func (broken) Intent(string, string) { panic("intent") }
+func (broken) Replay()               { panic("replay") }
+func (broken) WorkerStart(string)    {}
+
+// Whoever reads the log and has stalled, and whoever counts and panics, holds up no request.
+func TestNobodyWhoIsToldHoldsUpARequest(t *testing.T) {
+	log := stalled{make(chan struct{})}
+	f := setup(t, Config{Logger: zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), log, zap.InfoLevel))})
+	h := f.handler.(*Handler)
+	h.cfg.Observer = broken{}
+	answered := make(chan int)
+	go func() {
+		defer close(answered)
+		for range 2 { // the second is a replay
+			w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/api/v3/intents", strings.NewReader(startBody("a", "p")))
+			r.Header.Set("Authorization", "Bearer "+writer)
+			r.Header.Set("Content-Type", "application/json")
+			r.RemoteAddr = "127.0.0.1:5000"
+			func() {
+				defer func() {
+					if with := recover(); with != nil {
+						w.Code = http.StatusInternalServerError
+					}
+				}()
+				h.ServeHTTP(w, r)
+			}()
+			answered <- w.Code
+		}
+	}()
+	for range 2 {
+		select {
+		case code := <-answered:
+			if code != http.StatusAccepted {
+				t.Errorf("answered with %d, want 202", code)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("a request waits for who reads the log")
+		}
+	}
+	late, cancel := context.WithCancel(t.Context())
+	cancel()
+	if h.Flush(late) {
+		t.Error("all was written to a log that nobody reads")
+	}
+	close(log.read)
+	if !h.Flush(t.Context()) {
+		t.Error("what was told is not written to a log that is read on")
 	}
 }

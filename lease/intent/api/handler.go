@@ -68,13 +68,13 @@ type Config struct {
 	Retention time.Duration
 	// Conns and PeerConns are those of Limits, for Listener. 0: 1,024 and 256; below: no limit.
 	Conns, PeerConns int
-	// Observer counts; nil: nobody does.
+	// Observer counts; nil: nobody does. One that panics misses what it was told of, and the log says so.
 	Observer intent.Observer
 	// Metrics answers /metrics, without a token, and to allowed addresses only; nil: there is nothing at that path.
 	Metrics http.Handler
 	// Logger is told of each request that changed something or was refused, at the level info: the token's name, the outcome, the
 	// session; of those without a known token once a second at most. And it is told why requests are answered with 503, as rarely.
-	// nil: warnings and errors go to standard error; zap.NewNop() silences them.
+	// No request waits for it (Handler.Flush). nil: warnings and errors go to standard error; zap.NewNop() silences them.
 	Logger *zap.Logger
 	// NewID gives a session its ID, a UUID; nil: version 7, ordered by time, so that lists are.
 	NewID func() (uuid.UUID, error)
@@ -85,6 +85,7 @@ type Config struct {
 // Handler is the API. It is safe for concurrent use.
 type Handler struct {
 	cfg     Config
+	log     *zaplog.Log // cfg.Logger is its end
 	tokens  atomic.Pointer[[]Token]
 	store   Store
 	mode    string
@@ -127,6 +128,8 @@ func NewHandler(st Store, cfg Config) (*Handler, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = zaplog.Default()
 	}
+	log := zaplog.NewLog(cfg.Logger, "")
+	cfg.Logger = log.Logger
 	if cfg.NewID == nil {
 		cfg.NewID = uuid.NewV7
 	}
@@ -144,7 +147,7 @@ func NewHandler(st Store, cfg Config) (*Handler, error) {
 		return nil, err
 	}
 	cfg.AllowedNets = unmapped(cfg.AllowedNets)
-	h := &Handler{cfg: cfg, store: st, mode: "phase2", faults: told{every: time.Second}, proxied: told{every: time.Minute},
+	h := &Handler{cfg: cfg, log: log, store: st, mode: "phase2", faults: told{every: time.Second}, proxied: told{every: time.Minute},
 		foreign: told{every: time.Minute},
 		unknown: told{every: time.Second}}
 	if err = h.SetTokens(cfg.Tokens); err != nil {
@@ -199,7 +202,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) *problem {
 		}
 	}
 	if intents && p != nil {
-		h.cfg.Observer.Intent(p.outcome, h.mode)
+		h.observe(func(o intent.Observer) { o.Intent(p.outcome, h.mode) })
 	}
 	if p != nil {
 		h.auditRefusal(r, p)
@@ -275,9 +278,9 @@ func (h *Handler) carryOut(w http.ResponseWriter, r *http.Request, token *Token)
 	}
 	if a.Replayed {
 		outcome = "replayed"
-		h.cfg.Observer.Replay()
+		h.observe(intent.Observer.Replay)
 	}
-	h.cfg.Observer.Intent(outcome, h.mode)
+	h.observe(func(o intent.Observer) { o.Intent(outcome, h.mode) })
 	h.audit(r, token, outcome, a.SessionID)
 	w.Header().Set("Location", "/api/v3/sessions/"+a.SessionID)
 	writeJSON(w, http.StatusAccepted, "application/json", &a)

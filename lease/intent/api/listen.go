@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 )
 
 // Defaults of Limits.
@@ -48,6 +50,7 @@ func LimitListener(l net.Listener, limits Limits) net.Listener {
 	if limits.Logger == nil {
 		limits.Logger = zap.NewNop()
 	}
+	limits.Logger = zaplog.NewLog(limits.Logger, "").Logger // no connection waits for it
 	return &limited{Listener: l, limits: limits, refused: told{every: time.Minute}, peers: map[netip.Addr]int{}, strangers: list.New(),
 		tokens: map[[32]byte]int{}}
 }

@@ -40,3 +40,6 @@ func (s *Store) Explain(ctx context.Context, err error) error {
 	}
 	return err
 }
+
+// glob escapes what SCAN's MATCH and an ACL take for a pattern.
+var glob = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)

@@ -1,13 +1,15 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
 // WorkerInfo is one worker of the registry.
@@ -93,21 +95,22 @@ func (s *Store) DeleteAllLeases(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 	defer cancel()
 	deleted := 0
-	for _, name := range []string{ServiceLease(""), TunerLease("")} {
-		keys := s.client.Scan(ctx, 0, glob.Replace(s.opt.Leases.LeasePrefix+name)+"*", 1000).Iterator()
-		for keys.Next(ctx) {
-			n, err := s.client.Del(ctx, keys.Val()).Result()
-			if err != nil {
-				return deleted, unavailable(err)
+	for _, kind := range []string{ServiceLease(""), TunerLease("")} {
+		prefix := s.opt.Leases.LeasePrefix + kind
+		var failed error
+		err := redisstore.Names(ctx, s.client, prefix, func(names []string) {
+			for _, name := range names {
+				if len(name) > redisstore.NameMax || failed != nil { // no lease has such a name
+					continue
+				}
+				var n int64
+				n, failed = s.client.Del(ctx, prefix+name).Result()
+				deleted += int(n)
 			}
-			deleted += int(n)
-		}
-		if err := keys.Err(); err != nil {
+		})
+		if err := cmp.Or(failed, err); err != nil {
 			return deleted, unavailable(err)
 		}
 	}
 	return deleted, nil
 }
-
-// glob escapes what SCAN's MATCH takes for a pattern.
-var glob = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
