@@ -19,8 +19,6 @@ type Core struct {
 	releasing int               // leases whose release is not confirmed
 	acquiring int               // leases that were asked for and not answered
 
-	tried map[string]Time // when a lease was tried because it was said to be free, since the last renewal, until it is granted
-
 	ops    inflights
 	asking []*lease // while ops of many leases are made
 
@@ -49,7 +47,6 @@ func New(cfg Config) *Core {
 	c := &Core{
 		terms:  terms{cfg: cfg, margin: cfg.Margin(), self: cfg.Instance},
 		leases: map[string]*lease{},
-		tried:  map[string]Time{},
 	}
 	if c.cfg.Placement == nil {
 		c.cfg.Placement = &Placer{}

@@ -182,7 +182,22 @@ func (c *Core) acquireAnswered(in *inflight, a *Answer) {
 		case OutGranted, OutAdopted:
 			c.granted(l, in, r)
 		case OutHeld:
-			c.foundHeld(l, in, r, meant)
+			l.unanswered = false
+			l.holder = r.Owner
+			l.exp = c.heldUntil(&in.op, r.PTTL)
+			if meant == nextAgain {
+				c.tryAcquire(l) // it was held when this was answered, and has been given back since
+				continue
+			}
+			c.heldBy(l, r)
+			c.fleet.ownedBy(l.session, r.Owner)
+			switch {
+			case meant == nextInherit:
+				c.fleet.discover(discoverHeir)
+			case l.place && c.fleet.anyFree && r.Owner != "" && r.Owner != c.self:
+				c.fleet.discover(discoverOvertaken)
+			}
+			c.refuse(l, CauseHeld, r.Owner, 0, "")
 		case OutQuarantine:
 			c.refuse(l, CauseQuarantine, "", a.Quarantine, "")
 		case OutWrongType:
@@ -192,33 +207,6 @@ func (c *Core) acquireAnswered(in *inflight, a *Answer) {
 		}
 	}
 	c.drainedYet()
-}
-
-// foundHeld takes an answer to an attempt that another holds l. What meanwhile was said to be free is tried again.
-func (c *Core) foundHeld(l *lease, in *inflight, r *Result, meant next) {
-	l.unanswered = false
-	l.holder = r.Owner
-	l.exp = c.heldUntil(&in.op, r.PTTL)
-	if meant == nextAgain && c.restOf(l) == 0 {
-		c.retry(l)
-		return
-	}
-	c.heldBy(l, r)
-	c.fleet.ownedBy(l.session, r.Owner)
-	switch {
-	case meant == nextInherit:
-		c.fleet.discover(discoverHeir)
-	case l.place && c.fleet.anyFree && r.Owner != "" && r.Owner != c.self:
-		c.fleet.discover(discoverOvertaken)
-	}
-	c.refuse(l, CauseHeld, r.Owner, 0, "")
-	switch {
-	case meant != nextAgain:
-	case l.place && l.session != nobody:
-		c.retry(c.placed(l.session))
-	case c.leases[l.id] == l:
-		c.retry(l)
-	}
 }
 
 // granted begins a term. Trust is counted from the stamp of the attempt (G1).
@@ -233,7 +221,6 @@ func (c *Core) granted(l *lease, in *inflight, r *Result) {
 	if r.Outcome == OutGranted && l.place && l.holder != "" && l.holder != c.self && c.registry.accuse(l.holder, l.exp) {
 		c.tell(Tell{Kind: TellSuspect, ID: l.id, Owner: l.holder})
 	}
-	delete(c.tried, l.id)
 	l.unanswered = false
 	l.yielding, l.wait = false, false
 	l.will(nextNothing)
@@ -263,7 +250,6 @@ func (c *Core) granted(l *lease, in *inflight, r *Result) {
 func (c *Core) renewAll() {
 	c.tellSilent()
 	c.traces.age(c.now.Mono, c.cfg.TTL)
-	clear(c.tried)
 	c.registry.own.beat = !c.cfg.NoHeartbeat
 	for _, l := range c.held {
 		switch {

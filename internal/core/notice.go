@@ -138,26 +138,8 @@ func (c *Core) heirGrace() int64 {
 	return max(1, waiting/heirMoves) * c.cfg.HeirGrace
 }
 
-// heardPause is the least time between two attempts that are made at once because another said that a lease is free: whoever may publish
-// can say so.
-const heardPause = 20 * Millisecond
-
-// restOf returns when l may be tried again because it was said to be free; 0: now.
-func (c *Core) restOf(l *lease) Time {
-	if at, tried := c.tried[l.id]; tried && c.now.Mono-at < Time(heardPause) {
-		return at + Time(heardPause)
-	}
-	return 0
-}
-
-// retry acquires l, which was said to be free, now, whatever was being waited for; or when its rest is over.
+// retry acquires l now, whatever was being waited for.
 func (c *Core) retry(l *lease) {
 	l.op = 0
-	if at := c.restOf(l); at != 0 {
-		l.will(nextAcquire)
-		c.armLease(l, at)
-		return
-	}
-	c.tried[l.id] = c.now.Mono
 	c.tryAcquire(l)
 }
