@@ -36,7 +36,12 @@ func TestSmallerRunIsShownWhereItWasReadOnly(t *testing.T) {
 	}
 	f := flags{saved: run}
 	var said bytes.Buffer
-	f.enlarge(&said, was, small)
+	smaller, err := writefile.OpenDir(small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer smaller.Close()
+	f.enlarge(&said, was, smaller)
 	if after, err := os.ReadDir(other); err != nil || len(after) != len(before) {
 		t.Errorf("another run's folder has %d entries and had %d, %v", len(after), len(before), err)
 	}

@@ -265,14 +265,19 @@ func (n *intentNode) wait(signals <-chan os.Signal, started <-chan error) error 
 // apiStopWithin is how long requests under way may take when the API stops, and then who reads its log.
 const apiStopWithin = time.Second
 
+// flush waits for who reads the API's log.
+func (n *intentNode) flush() {
+	ctx, cancel := context.WithTimeout(context.Background(), apiStopWithin)
+	defer cancel()
+	n.api.Flush(ctx)
+}
+
 // stop ends what start began: no new intents, then what runs.
 func (n *intentNode) stop() (err error) {
 	shut(n.server)
 	defer shut(n.watchers)
 	if n.api != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), apiStopWithin)
-		defer cancel()
-		defer n.api.Flush(ctx)
+		defer n.flush()
 	}
 	if n.worker != nil {
 		err = n.worker.Stop()
