@@ -89,12 +89,15 @@ func amount(f fault.Fault) string {
 	if f.For > 0 {
 		parts = append(parts, "for "+f.For.String())
 	}
-	if f.Kind == fault.SessionAdd {
-		add("", f.Ms, " sessions")
-	} else {
-		add("", f.Ms, "ms")
+	unit, ways := f.Kind.Unit()
+	switch add("", f.Ms, unit); {
+	case ways == [2]string{}:
+		add("± ", f.Jitter, unit)
+	case f.Jitter == 0:
+		parts = append(parts, ways[0])
+	default:
+		parts = append(parts, ways[1])
 	}
-	add("± ", f.Jitter, "ms")
 	add("", f.KBps, " kB/s")
 	if f.Deny != "" {
 		parts = append(parts, "denies "+f.Deny)
