@@ -120,7 +120,7 @@ func (r Report) Failures(w io.Writer, dir string) error {
 	b.WriteByte('\n')
 	quoted := plain.Word(dir)
 	fmt.Fprintf(&b, "  judge it again:  simulate check %s\n  run it again:    simulate replay %s%s\n", quoted, quoted, r.Again())
-	if r.Verdict == check.Fail && !r.Config.Foreign { // a program of somebody's own cannot run in virtual time
+	if r.Verdict == check.Fail && !r.Config.Foreign && !r.Smallest { // a program of somebody's own cannot run in virtual time
 		fmt.Fprintf(&b, "  make it small:   simulate shrink %s%s\n", quoted, r.Smaller())
 	}
 	_, err := io.WriteString(w, b.String())
@@ -217,8 +217,8 @@ func (r Report) others(b *strings.Builder) {
 		switch {
 		case v.Verdict == check.Fail && !r.Asked(v.ID):
 			first, _, _ := strings.Cut(v.Detail, "; ")
-			if rest := []rune(first); len(rest) > otherWidth {
-				first = string(rest[:otherWidth]) + "…"
+			if len(first) > otherMax {
+				first = plain.Cut(first, otherMax) + " (the rest stands in " + FileName + ")"
 			}
 			fmt.Fprintf(b, "\n%s %s, which was not asked for, broke%s: %s\n", v.ID, check.Promise(v.ID), measured(v), plain.Text(first))
 		case check.Thin(r.Params(), v):
@@ -239,8 +239,8 @@ func Times(n int) string {
 	return strconv.Itoa(n) + " times"
 }
 
-// otherWidth is how much of the explanation a guarantee has that was not asked for.
-const otherWidth = 140
+// otherMax is how many bytes of its first break are said of a guarantee that was not asked for: nearly always all.
+const otherMax = 500
 
 // measured says what was found beside its limit. A value within its limit is of what held: something else broke the guarantee,
 // which its explanation says.
