@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -158,12 +159,14 @@ func planDiff(p *page.Parting, a, z string) error {
 		return err
 	}
 	only := func(dir string, has, other []fault.Fault) {
-		known := make(map[fault.Fault]struct{}, len(other))
+		known := make(map[fault.Fault]struct{}, 2*len(other))
 		for _, f := range other {
 			known[f] = struct{}{}
+			known[otherwise(f)] = struct{}{}
 		}
 		for _, f := range has {
-			if _, there := known[f]; !there {
+			_, same := known[f]
+			if _, there := known[otherwise(f)]; !same && !there {
 				p.Plans = append(p.Plans, fmt.Sprintf("only in %s: %v %s %s %s", plain.Text(dir), f.At, f.Kind, plain.Text(f.Target), amount(f)))
 			}
 		}
@@ -171,4 +174,15 @@ func planDiff(p *page.Parting, a, z string) error {
 	only(a, x.Faults, y.Faults)
 	only(z, y.Faults, x.Faults)
 	return nil
+}
+
+// otherwise is a fault of an owner as the other of a run and its replay has it: a plan aims at an owner, and its replay names the node that
+// was hit (owner:node-7), which is the same fault. Others are as they are.
+func otherwise(f fault.Fault) fault.Fault {
+	if !f.Aims() {
+		return f
+	}
+	_, hit := fault.NodeIndex(strings.TrimPrefix(f.Target, fault.Owner+":"))
+	f.Target = map[bool]string{true: "whoever owned", false: "whom it hit"}[hit]
+	return f
 }
