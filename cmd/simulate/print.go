@@ -55,7 +55,7 @@ func printPlan(out io.Writer, p fault.Plan) {
 			lone++
 		}
 	}
-	fmt.Fprintf(out, "plan: %d faults, %d of them alone\n", len(p.Faults), lone)
+	fmt.Fprintf(out, "plan: %d faults, %d of them alone, timed from the beginning of the storm\n", len(p.Faults), lone)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, f := range p.Faults {
 		how := ""

@@ -34,3 +34,21 @@ func TestProgressNamesWhatItCounts(t *testing.T) {
 		t.Errorf("progress says %q", got)
 	}
 }
+
+// A replay names whom a fault of an owner hit: its plan is that of the run, and one that aims at another's owner is not.
+func TestFaultOfAnOwnerIsThatOfItsReplay(t *testing.T) {
+	at := func(target string) fault.Fault {
+		return fault.Fault{At: time.Second, Kind: fault.Crash, Target: target}
+	}
+	for _, c := range []struct {
+		a, z string
+		same bool
+	}{
+		{"owner", "owner:node-7", true}, {"owner:session-1", "owner:node-7", true}, {"owner:node-7", "owner", true},
+		{"owner:node-7", "owner:node-8", false}, {"owner", "owner:session-1", false}, {"node-7", "owner", false},
+	} {
+		if got := planOf([]fault.Fault{at(c.a)}).has(at(c.z)); got != c.same {
+			t.Errorf("%s and %s: the same %v, want %v", c.a, c.z, got, c.same)
+		}
+	}
+}

@@ -174,6 +174,7 @@ func (b *builder) guarantees() {
 			Decides:   slices.Contains(decides, v.ID) || v.Verdict == check.Fail && b.r.Asked(v.ID),
 			Exercised: v.Exercised, Excused: v.Excused, Detail: plain.Text(plain.Cut(v.Detail, detailMax)),
 		}
+		g.Shown, g.Bound = report.Cells(v)
 		for _, k := range v.Kinds {
 			k.Kind = shown(k.Kind)
 			g.Kinds = append(g.Kinds, k)
