@@ -314,8 +314,8 @@ func (w *world) events(r *ring, session string) []history.Event {
 // expired is the reason that is shown of a key that went by itself.
 const expired = "expired"
 
-// told is the event as it is shown: who had a key whose time was over has not deleted it.
-func (w *world) told(e *history.Event) *history.Event {
+// exhibit is the event as it is shown: who had a key whose time was over has not deleted it.
+func (w *world) exhibit(e *history.Event) *history.Event {
 	if e.Kind != history.RedisDeleted || e.Reason != "" {
 		return e
 	}
@@ -329,7 +329,7 @@ func (w *world) told(e *history.Event) *history.Event {
 
 // keep remembers the event for those who will want to see it.
 func (w *world) keep(e *history.Event) {
-	e = w.told(e)
+	e = w.exhibit(e)
 	switch {
 	case e.Kind == history.AcquireFailed: // explains nothing, and comes from everybody
 		return

@@ -80,7 +80,8 @@ type term struct {
 
 func newCollector(m *model, p check.Params, around map[string][]span) *collector {
 	c := &collector{
-		m: m, ttl: int64(p.TTL), around: around, nodes: map[string]int{}, instances: map[string]int{}, sessions: map[string]int{}, servers: map[string]bool{},
+		m: m, ttl: int64(p.TTL), around: around, nodes: map[string]int{}, instances: map[string]int{}, sessions: map[string]int{},
+		servers: map[string]bool{},
 		strings: map[string]int32{}, open: map[key]*term{}, byNode: map[int]map[key]*term{}, struck: map[int64]int{},
 		sent: map[[2]int64]int64{}, used: map[string][]int{},
 	}

@@ -43,7 +43,8 @@ func (s *story) split(first *event, a, z string) bool {
 		return "granted " + what + " to"
 	}
 	s.why = fmt.Sprintf("Two servers of Redis acted as masters: %s had %s %s at %s (until %s), and %s %s %s at %s",
-		s.known(s.server(first)), did(first, "the lease"), a, when(first.at), when(first.until), s.known(at), did(second, "it"), z, when(second.at))
+		s.known(s.server(first)), did(first, "the lease"), a, when(first.at), when(first.until), s.known(at), did(second, "it"), z,
+		when(second.at))
 	gone := s.before(second.at, func(e *event) bool { return e.kind == history.RedisDeleted && s.server(e) == at })
 	if gone == nil || gone.at+int64(s.p.TTL) < second.at { // it was that of another time
 		s.why += "."
