@@ -78,8 +78,8 @@ type Progress struct {
 	Elapsed, Total              time.Duration
 	Phase                       string // "start", "storm", "calm"
 	Alive, Nodes                int
-	Polls, Rejected, Violations int64
-	Challenges                  int64  // leases taken over from owners that were hit, or gave them up: what 0 violations is worth
+	Polls, Rejected, Violations int64  // violations: two instances at the target at once, of one session; the judge sees others too
+	Challenges                  int64  // leases taken over from owners that were hit, or gave them up: what it is worth that nothing broke
 	Fault                       string // active, "" if none
 }
 

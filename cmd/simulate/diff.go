@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -158,12 +159,9 @@ func planDiff(p *page.Parting, a, z string) error {
 		return err
 	}
 	only := func(dir string, has, other []fault.Fault) {
-		known := make(map[fault.Fault]struct{}, len(other))
-		for _, f := range other {
-			known[f] = struct{}{}
-		}
+		known := planOf(other)
 		for _, f := range has {
-			if _, there := known[f]; !there {
+			if !known.has(f) {
 				p.Plans = append(p.Plans, fmt.Sprintf("only in %s: %v %s %s %s", plain.Text(dir), f.At, f.Kind, plain.Text(f.Target), amount(f)))
 			}
 		}
@@ -171,4 +169,37 @@ func planDiff(p *page.Parting, a, z string) error {
 	only(a, x.Faults, y.Faults)
 	only(z, y.Faults, x.Faults)
 	return nil
+}
+
+// planOf are the faults of a plan, those of owners also as the other of a run and its replay has them: a plan aims at an owner, and its
+// replay names the node that was hit (owner:node-7), which is the same fault.
+func planOf(faults []fault.Fault) planned {
+	p := make(planned, 2*len(faults))
+	for _, f := range faults {
+		_, counterpart := forms(f)
+		p[f], p[counterpart] = struct{}{}, struct{}{}
+	}
+	return p
+}
+
+type planned map[fault.Fault]struct{}
+
+func (p planned) has(f fault.Fault) bool {
+	own, _ := forms(f)
+	_, same := p[f]
+	_, other := p[own]
+	return same || other
+}
+
+// forms are what a fault of an owner is, one that aims or one that names whom it hit, and what its counterpart would be.
+func forms(f fault.Fault) (own, counterpart fault.Fault) {
+	own, counterpart = f, f
+	if !f.Aims() {
+		return own, counterpart
+	}
+	own.Target, counterpart.Target = "an owner", "the node that was hit"
+	if _, hit := fault.NodeIndex(strings.TrimPrefix(f.Target, fault.OwnerTarget(""))); hit {
+		own.Target, counterpart.Target = counterpart.Target, own.Target
+	}
+	return own, counterpart
 }

@@ -21,16 +21,11 @@ import (
 )
 
 // picture writes what shows the run beside it, and says how to see it.
-func (f *flags) picture(r report.Report, dir string, text io.Writer) {
-	if f.draw(r, dir, text) && !f.noHTML {
-		fmt.Fprintf(text, seeIt, plain.Word(dir))
-	}
-}
-
 const seeIt = "  see it:          simulate open %[1]s\n"
 
-// draw writes what shows the run beside it, and reports whether it could. What cannot be written is a note and costs no verdict.
-func (f *flags) draw(r report.Report, dir string, text io.Writer) bool {
+// draw writes what shows the run beside it, and reports in a sentence what that says first, and whether it could. What cannot be written is
+// a note and costs no verdict.
+func (f *flags) draw(r report.Report, dir string, text io.Writer) (sentence string, drawn bool) {
 	note := func(err error) {
 		if err != nil {
 			fmt.Fprintf(text, "note: %v\n", redisurl.Line(err))
@@ -41,16 +36,16 @@ func (f *flags) draw(r report.Report, dir string, text io.Writer) bool {
 		var err error
 		if to, err = writefile.OpenDir(dir); err != nil {
 			note(err)
-			return false
+			return "", false
 		}
 		defer to.Close()
 	}
-	err := page.SaveIn(to, r, !f.noHTML)
+	sentence, err := page.SaveTold(to, r, !f.noHTML)
 	note(err)
 	if f.perfetto && to.Same() == nil {
 		note(page.SaveTrace(to, r))
 	}
-	return err == nil
+	return sentence, err == nil
 }
 
 func newOpen() *cobra.Command {

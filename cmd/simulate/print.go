@@ -55,7 +55,7 @@ func printPlan(out io.Writer, p fault.Plan) {
 			lone++
 		}
 	}
-	fmt.Fprintf(out, "plan: %d faults, %d of them alone\n", len(p.Faults), lone)
+	fmt.Fprintf(out, "plan: %d faults, %d of them alone, timed from the beginning of the storm\n", len(p.Faults), lone)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, f := range p.Faults {
 		how := ""
@@ -89,12 +89,15 @@ func amount(f fault.Fault) string {
 	if f.For > 0 {
 		parts = append(parts, "for "+f.For.String())
 	}
-	if f.Kind == fault.SessionAdd {
-		add("", f.Ms, " sessions")
-	} else {
-		add("", f.Ms, "ms")
+	unit, ways := f.Kind.Unit()
+	switch add("", f.Ms, unit); {
+	case ways == [2]string{}:
+		add("± ", f.Jitter, unit)
+	case f.Jitter == 0:
+		parts = append(parts, ways[0])
+	default:
+		parts = append(parts, ways[1])
 	}
-	add("± ", f.Jitter, "ms")
 	add("", f.KBps, " kB/s")
 	if f.Deny != "" {
 		parts = append(parts, "denies "+f.Deny)

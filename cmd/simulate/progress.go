@@ -137,8 +137,8 @@ func (p *pulling) done() {
 }
 
 func sentence(m sim.Progress) string {
-	s := fmt.Sprintf("%-5s  %d of %d nodes alive  %d violations, %d challenges  %d polls  %d refused", m.Phase, m.Alive,
-		m.Nodes, m.Violations, m.Challenges, m.Polls, m.Rejected)
+	s := fmt.Sprintf("%-5s  %d nodes alive  %d challenges  %d polls, %d refused, %d at once of one session", m.Phase, m.Alive, m.Challenges,
+		m.Polls, m.Rejected, m.Violations)
 	if m.Fault != "" {
 		s += "  now: " + m.Fault
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/report"
 )
@@ -88,6 +89,10 @@ func (f *flags) recalled(fs *pflag.FlagSet, arg string) (sim.Config, error) {
 	if _, missing := os.Stat(arg); errors.Is(missing, os.ErrNotExist) {
 		return sim.Config{}, fmt.Errorf("%q is neither the folder of a saved run nor a seed, a whole number from 1 to %d", arg,
 			uint64(math.MaxUint64))
+	}
+	if st, serr := os.Stat(arg); serr == nil && !st.IsDir() {
+		return sim.Config{}, fmt.Errorf("%s is a file, and not the folder of a saved run; a seed that an exploration found has a folder beside "+
+			"its file, and %s takes its number too", plain.Word(arg), fs.Name())
 	}
 	if err != nil {
 		return sim.Config{}, err

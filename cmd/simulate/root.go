@@ -346,6 +346,12 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return fmt.Errorf("unknown command or argument %q: commands are check, probe, replay, shrink, merge, target, scenarios; "+
-		"%s --help lists the flags", args[0], cmd.CommandPath())
+	var known []string
+	for _, c := range cmd.Root().Commands() {
+		if c.IsAvailableCommand() {
+			known = append(known, c.Name())
+		}
+	}
+	return fmt.Errorf("unknown command or argument %q: commands are %s; %s --help lists the flags", args[0], strings.Join(known, ", "),
+		cmd.CommandPath())
 }

@@ -191,7 +191,7 @@ func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 		fmt.Fprintf(text, "note: %s\n", note)
 	}
 	if r.Outcome.Late > 0 {
-		fmt.Fprintf(text, "note: %d faults were injected later than planned: the host was busy\n", r.Outcome.Late)
+		fmt.Fprintf(text, "note: faults that were injected later than planned, as the host was busy: %d\n", r.Outcome.Late)
 	}
 	if r.Outcome.Interrupted {
 		fmt.Fprintln(text, "note: interrupted: judged as far as it went")
@@ -226,10 +226,17 @@ func (f *flags) verdict(r report.Report, dir string, stdout, text io.Writer) err
 		}
 	}
 	fmt.Fprintln(text)
-	if err := errors.Join(r.Table(text), r.Failures(text, dir)); err != nil {
+	if err := r.Table(text); err != nil {
 		return fmt.Errorf("write the verdict: %w", err)
 	}
-	word, dirAsIs := plain.Word(dir), dir
+	sentence, drawn := f.draw(r, dir, text)
+	if r.Verdict == check.Fail && sentence != "" {
+		fmt.Fprintf(text, "\n%s\n", sentence)
+	}
+	if err := r.Failures(text, dir); err != nil {
+		return fmt.Errorf("write the verdict: %w", err)
+	}
+	word := plain.Word(dir)
 	dir = plain.Text(dir) // a line end in its name begins no line here
 	if r.Verdict == check.Pass {
 		fmt.Fprintf(text, "  judge it again:  simulate check %[1]s\n  run it again:    simulate replay %[1]s%[2]s\n", word, r.Again())
@@ -240,7 +247,9 @@ func (f *flags) verdict(r report.Report, dir string, stdout, text io.Writer) err
 	fmt.Fprintf(text, "  look further:    %s\n", filepath.Join(dir, "{"+strings.Join([]string{
 		report.FileName, sim.HistoryFile, sim.PlanFile, sim.ScenarioFile, sim.LogsDir + "/",
 	}, ",")+"}"))
-	f.picture(r, dirAsIs, text)
+	if drawn && !f.noHTML {
+		fmt.Fprintf(text, seeIt, word)
+	}
 	return nil
 }
 

@@ -87,7 +87,7 @@ func (f *flags) shrink(cmd *cobra.Command, arg string, confirm bool) error {
 		return err
 	}
 	defer r.Folder.Close()
-	f.folder = r.Folder
+	f.folder, r.Report.Smallest = r.Folder, !s.Cut
 	if err := f.verdict(r.Report, r.Dir, stdout, text); err != nil {
 		return err
 	}

@@ -65,3 +65,24 @@ func TestEvidenceHoldsTheCause(t *testing.T) {
 		t.Errorf("routine in %v", v.Evidence)
 	}
 }
+
+// A key that went when its time was over was deleted by nobody, and is shown as such; who had it did not delete it.
+func TestExpiredKeyIsShownAsExpired(t *testing.T) {
+	const ms = int64(time.Millisecond)
+	for want, gone := range map[string]int64{"expired": 3100 * ms, "": 2000 * ms} {
+		r, err := Judge(storyParams(), sequence([]history.Event{
+			{Kind: history.Ready, Node: "A", Instance: "A"}, {Kind: history.Ready, Node: "B", Instance: "B"},
+			{T: 99 * ms, Kind: history.RedisGranted, Instance: "A", Session: "s1", Until: 3099 * ms},
+			{T: 100 * ms, Kind: history.Acquired, Node: "A", Instance: "A", Session: "s1", Fence: 5, Until: 9000 * ms},
+			{T: gone, Kind: history.RedisDeleted, Instance: "A", Session: "s1"},
+			{T: 3200 * ms, Kind: history.RedisGranted, Instance: "B", Session: "s1", Until: 6200 * ms},
+			{T: 3201 * ms, Kind: history.Acquired, Node: "B", Instance: "B", Session: "s1", Fence: 6, Until: 6100 * ms},
+			{T: 9100 * ms, Kind: history.Phase, Reason: "end"},
+		}), nil)
+		v, _ := r.Verdict("G1")
+		at := slices.IndexFunc(v.Evidence, func(e history.Event) bool { return e.Kind == history.RedisDeleted })
+		if err != nil || at < 0 || v.Evidence[at].Reason != want {
+			t.Errorf("%v, %s: want a deletion with the reason %q in %v", err, v.Verdict, want, v.Evidence)
+		}
+	}
+}

@@ -311,8 +311,25 @@ func (w *world) events(r *ring, session string) []history.Event {
 	return all
 }
 
+// expired is the reason that is shown of a key that went by itself.
+const expired = "expired"
+
+// exhibit is the event as it is shown: who had a key whose time was over has not deleted it.
+func (w *world) exhibit(e *history.Event) *history.Event {
+	if e.Kind != history.RedisDeleted || e.Reason != "" {
+		return e
+	}
+	if k := w.subject.granted; k == nil || k.until == 0 || e.T < k.until {
+		return e
+	}
+	shown := *e
+	shown.Reason = expired
+	return &shown
+}
+
 // keep remembers the event for those who will want to see it.
 func (w *world) keep(e *history.Event) {
+	e = w.exhibit(e)
 	switch {
 	case e.Kind == history.AcquireFailed: // explains nothing, and comes from everybody
 		return

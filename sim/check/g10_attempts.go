@@ -23,8 +23,8 @@ func (g *g10) used(k *key, at int64) {
 		if i.gone && i.killed { // its last events went with it
 			return
 		}
-		g.broke(k.session, "at %s somebody extended the lease of session %s, which %s holds, once more than it had asked for%s",
-			clock(at), k.session.id, i.who(), g.suspect(k, i.id, at))
+		g.broke(k.session, "at %s somebody extended the lease of %s once more than its owner had asked for (session %s): whoever extends a "+
+			"lease must compare its owner first%s", clock(at), i.who(), k.session.id, g.suspect(k, i.id, at))
 	})
 }
 

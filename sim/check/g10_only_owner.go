@@ -246,8 +246,7 @@ func (g *g10) suspect(k *key, but string, at int64) string {
 	all := slices.SortedFunc(slices.Values(k.said), func(a, b *said) int { return cmp.Compare(a.inst, b.inst) })
 	for _, s := range all {
 		if s.inst != but && s.at >= at-int64(time.Second) && s.at <= at+int64(time.Second) {
-			return fmt.Sprintf("; %s released or renewed a lease of that session at %s, which it did not hold", g.who(s.inst),
-				clock(s.at))
+			return fmt.Sprintf(", and %s, which did not own it, renewed or released it at %s", g.who(s.inst), clock(s.at))
 		}
 	}
 	return ""

@@ -233,7 +233,7 @@ func (o *modelCheck) compare(g *g1) {
 			"windows (%s) and the order of fences (%s) say %s", id, holdsText(answer == porcupine.Ok), g.v.ID, g.fences.v.ID, holdsText(ours))
 	}
 	if asked > 0 {
-		g.note("second opinion (a model of a lease) on %d leases: agrees on %d", asked, agreed)
+		g.note("second opinion (a model of a lease): agrees on %[2]d of %[1]d judged", asked, agreed)
 	}
 }
 

@@ -41,6 +41,9 @@ var polling = &system{
 // instancesNeeded is how many instances at once G11 wants to see.
 const instancesNeeded = 10
 
+// Least reports whether the guarantee's limit is the least that must be seen, and not the most that may be.
+func Least(id string) bool { return id == "G11" }
+
 func pollingExercises(p Params, id string) bool {
 	limit := p.TTL + failoverAllowance
 	several := p.Nodes > 1

@@ -19,6 +19,7 @@ type world struct {
 	calm           int64  // when the calm began; 0: not yet
 	phase          string // "", "start", "storm", "calm", "end"
 	complete       bool
+	ends           bool   // the history has the end of the run, be it before its time
 	fell           string // the first process that its own rules took down, and how; "": none
 	stats          Stats
 	nodes          map[string]*node
@@ -470,6 +471,7 @@ func (w *world) exited(n *node, e *history.Event) {
 
 // finish closes the books: the checkers see the end of the history.
 func (w *world) finish(err error) {
+	w.ends = w.complete && err == nil
 	if err != nil || w.Interrupted || w.fell != "" {
 		w.complete = false
 	}

@@ -163,3 +163,13 @@ func joinKinds(ks []Kind) string {
 	}
 	return strings.Join(names, ", ")
 }
+
+// Unit returns the unit in which the amount of such a fault is printed, behind the number, and what a Jitter of 0 means and any other;
+// no ways: it is how much the amount varies.
+func (k Kind) Unit() (unit string, ways [2]string) {
+	r := k.row()
+	if r.unit == "" {
+		return "ms", r.ways
+	}
+	return r.unit, r.ways
+}

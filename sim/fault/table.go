@@ -112,6 +112,8 @@ type row struct {
 	lone    lone                  // nil: moment
 	mixed   mixed                 // nil: passing
 	amounts func(*drawer, *Fault) // nil: it has none
+	unit    string                // of Ms, as it is printed; "": ms
+	ways    [2]string             // what a Jitter of 0 means and any other; none: it is how much Ms varies
 	room    func(*drawer) bool    // whether it may hit now; nil: what its scope says (drawer.fits)
 }
 
@@ -201,7 +203,7 @@ var table = []row{
 
 	{
 		kind: SessionAdd, scope: ScopeSession, takes: counts, does: Alters | Instant,
-		usual: 6, first: 1, spare: 1, lone: adding, amounts: added, room: roomForSessions,
+		usual: 6, first: 1, spare: 1, lone: adding, amounts: added, room: roomForSessions, unit: " sessions",
 	},
 	{kind: SessionRemove, scope: ScopeSession, does: Alters | Instant, usual: 22, lone: pausing, room: roomToRemove},
 	{kind: SessionPause, scope: ScopeSession, takes: takesFor, does: Alters, usual: 21, lone: pausing, mixed: lasting},
@@ -211,10 +213,13 @@ var table = []row{
 	},
 	{kind: PollHang, scope: ScopeSession, takes: takesFor, does: Holds | Aside, lone: polling, mixed: lasting},
 
-	{kind: ClockStep, scope: ScopeNode, takes: takesMs | direction, does: StepsClock, notReal: onlyVirtual, amounts: stepping},
+	{
+		kind: ClockStep, scope: ScopeNode, takes: takesMs | direction, does: StepsClock, notReal: onlyVirtual, amounts: stepping,
+		ways: [2]string{"forward", "back"},
+	},
 	{
 		kind: ClockDrift, scope: ScopeNode, takes: takesFor | takesMs | counts, notReal: onlyVirtual,
-		lone: slow, mixed: lasting, amounts: drifting,
+		lone: slow, mixed: lasting, amounts: drifting, unit: " ppm", ways: [2]string{"fast", "slow"},
 	},
 	{kind: Suspend, scope: ScopeNode, takes: takesFor, does: Freezes | BlocksAcquire, notReal: onlyVirtual, lone: silent, mixed: silence},
 	{kind: Duplicate, scope: ScopeNode, takes: takesFor, notReal: onlyVirtual, lone: slow, mixed: lasting},

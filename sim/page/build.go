@@ -174,6 +174,7 @@ func (b *builder) guarantees() {
 			Decides:   slices.Contains(decides, v.ID) || v.Verdict == check.Fail && b.r.Asked(v.ID),
 			Exercised: v.Exercised, Excused: v.Excused, Detail: plain.Text(plain.Cut(v.Detail, detailMax)),
 		}
+		g.Shown, g.Bound = report.Cells(v)
 		for _, k := range v.Kinds {
 			k.Kind = shown(k.Kind)
 			g.Kinds = append(g.Kinds, k)
@@ -221,6 +222,9 @@ func (b *builder) config() {
 	add("system", cmp.Or(p.System, check.SystemPolling))
 	whole("nodes", int64(p.Nodes))
 	whole("sessions", int64(p.Sessions))
+	if p.Topology != "" {
+		add("topology", fmt.Sprintf("%s, Replicas %d", p.Topology, p.Replicas))
+	}
 	length("TTL", p.TTL)
 	length("renew", p.Renew)
 	length("renew time-out", p.RenewTimeout)
@@ -262,6 +266,9 @@ func (b *builder) head(failed error) {
 	add("%s", plainly(int64(p.Duration)))
 	add("TTL %s", plainly(int64(p.TTL)))
 	add("%s engine", b.r.Engine)
+	if p.Topology != "" { // as the instances know it
+		add("%s, Replicas %d", p.Topology, p.Replicas)
+	}
 	if b.r.Redis.Version != "" {
 		add("Redis %s", b.r.Redis.Version)
 	}

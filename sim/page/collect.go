@@ -44,7 +44,8 @@ type collector struct {
 	m         *model
 	ttl       int64 // ns
 	nodes     map[string]int
-	instances map[string]int // instance → node
+	instances map[string]int  // instance → node
+	servers   map[string]bool // of Redis: what a node is called that is none
 	sessions  map[string]int
 	strings   map[string]int32
 	open      map[key]*term
@@ -80,6 +81,7 @@ type term struct {
 func newCollector(m *model, p check.Params, around map[string][]span) *collector {
 	c := &collector{
 		m: m, ttl: int64(p.TTL), around: around, nodes: map[string]int{}, instances: map[string]int{}, sessions: map[string]int{},
+		servers: map[string]bool{},
 		strings: map[string]int32{}, open: map[key]*term{}, byNode: map[int]map[key]*term{}, struck: map[int64]int{},
 		sent: map[[2]int64]int64{}, used: map[string][]int{},
 	}
@@ -143,6 +145,12 @@ func (c *collector) of(e *history.Event) int {
 		return -1
 	}
 	n := c.node(e.Node)
+	if e.Aside() {
+		if n >= 0 {
+			c.servers[c.m.Nodes[n].Name] = true
+		}
+		return n
+	}
 	if e.Instance != "" && n >= 0 && len(c.instances) < namesMax {
 		c.instances[e.Instance] = n
 	}

@@ -59,6 +59,8 @@ type guarantee struct {
 	Decides   bool              `json:"decides"`
 	Verdict   check.Outcome     `json:"verdict"`
 	Value     int64             `json:"value"`
+	Shown     string            `json:"shown"` // value and limit as a table shows them
+	Bound     string            `json:"bound"`
 	Limit     int64             `json:"limit"`
 	Unit      string            `json:"unit"`
 	Exercised int               `json:"exercised"`

@@ -51,14 +51,23 @@ func Save(dir string, r report.Report, asPage bool) error {
 // SaveIn is Save for a folder that was opened before its run was judged: nothing is written anywhere else, and what shows another run
 // is not written (writefile.ErrReplaced).
 func SaveIn(to *writefile.Dir, r report.Report, asPage bool) error {
-	_, err := save(to, r, asPage)
+	_, err := SaveTold(to, r, asPage)
 	return err
 }
 
-// SaveShown is SaveIn that returns the page, too: who may write to the folder can put another one there.
-func SaveShown(to *writefile.Dir, r report.Report) (text []byte, err error) { return save(to, r, true) }
+// SaveTold is SaveIn that returns the page's first sentence, too: what broke and why, in text that is printable.
+func SaveTold(to *writefile.Dir, r report.Report, asPage bool) (sentence string, err error) {
+	_, sentence, err = save(to, r, asPage)
+	return sentence, err
+}
 
-func save(to *writefile.Dir, r report.Report, asPage bool) (shown []byte, err error) {
+// SaveShown is SaveIn that returns the page, too: who may write to the folder can put another one there.
+func SaveShown(to *writefile.Dir, r report.Report) (text []byte, err error) {
+	text, _, err = save(to, r, true)
+	return text, err
+}
+
+func save(to *writefile.Dir, r report.Report, asPage bool) (shown []byte, sentence string, err error) {
 	dir := to.Path()
 	defer func() {
 		if p := recover(); p != nil {
@@ -67,7 +76,10 @@ func save(to *writefile.Dir, r report.Report, asPage bool) (shown []byte, err er
 	}()
 	m := build(dir, r)
 	if err := to.Same(); err != nil {
-		return nil, fmt.Errorf("page: %w", err)
+		return nil, "", fmt.Errorf("page: %w", err)
+	}
+	for _, p := range m.Head.Sentence {
+		sentence += p.Text
 	}
 	write := func(name string, text []byte, err error) error {
 		if err == nil {
@@ -86,7 +98,7 @@ func save(to *writefile.Dir, r report.Report, asPage bool) (shown []byte, err er
 		shown, terr = compose(m)
 		err = errors.Join(err, write(FileName, shown, terr))
 	}
-	return shown, err
+	return shown, sentence, err
 }
 
 func asset(name string) string {

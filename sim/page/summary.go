@@ -86,8 +86,9 @@ func summary(dir string, r report.Report, m *model, asPage bool) ([]byte, error)
 	b.WriteString("| | promise | verdict | value | limit | unit | exercised |\n|---|---|---|---:|---:|---|---:|\n")
 	glyphs := map[check.Outcome]string{check.Pass: "✓ pass", check.Fail: "✕ **fail**", check.Unknown: "? unknown"}
 	for _, v := range r.Guarantees {
-		fmt.Fprintf(&b, "| %s | %s | %s | %d | %d | %s | %d |\n", cell(v.ID), check.Promise(v.ID), glyphs[v.Verdict], v.Value,
-			v.Limit, cell(v.Unit), v.Exercised)
+		value, limit := report.Cells(v)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %d |\n", cell(v.ID), check.Promise(v.ID), glyphs[v.Verdict], value, limit,
+			cell(v.Unit), v.Exercised)
 	}
 	if text := strings.TrimRight(plain.Cut(failures.String(), summaryMax), "\n"); text != "" {
 		fence := "```"

@@ -122,3 +122,21 @@ func TestManyFaultsAreDrawn(t *testing.T) {
 		t.Errorf("%d faults of %d", len(l.faults), faults)
 	}
 }
+
+// A value is shown where it is what broke, and a limit that is the least to be seen as one.
+func TestCells(t *testing.T) {
+	for _, c := range []struct {
+		v            check.Verdict
+		value, limit string
+	}{
+		{check.Verdict{ID: "G9", Verdict: check.Fail, Value: 99, Limit: 750, Exercised: 1}, "-", "750"},
+		{check.Verdict{ID: "G9", Verdict: check.Fail, Value: 751, Limit: 750}, "751", "750"},
+		{check.Verdict{ID: "G11", Verdict: check.Pass, Value: 11, Limit: 10, Exercised: 3}, "11", ">= 10"},
+		{check.Verdict{ID: "G11", Verdict: check.Fail, Value: 11, Limit: 10, Exercised: 3}, "-", ">= 10"},
+		{check.Verdict{ID: "G5", Verdict: check.Unknown, Limit: 750}, "-", "750"},
+	} {
+		if value, limit := Cells(c.v); value != c.value || limit != c.limit {
+			t.Errorf("%+v: %q, %q; want %q, %q", c.v, value, limit, c.value, c.limit)
+		}
+	}
+}

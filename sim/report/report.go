@@ -69,6 +69,9 @@ type Report struct {
 	// ReplayFlags is what "simulate replay" needs beside the folder to do the same again. A run that has just ended knows it; a
 	// saved one does not: what its folder names is not proposed to anybody as a command.
 	ReplayFlags string `json:"-"`
+
+	// Smallest: it is what simulate shrink has just made, and nothing smaller was found.
+	Smallest bool `json:"-"`
 }
 
 // LaunchContainers is the launcher of nodes in containers, as the command line calls it.

@@ -23,10 +23,7 @@ func (r Report) Table(w io.Writer) error {
 		if slices.Contains(decides, v.ID) || v.Verdict == check.Fail && r.Asked(v.ID) {
 			id += "*"
 		}
-		value, limit := strconv.FormatInt(v.Value, 10), strconv.FormatInt(v.Limit, 10)
-		if v.Exercised == 0 && v.Verdict == check.Unknown {
-			value = "-"
-		}
+		value, limit := Cells(v)
 		rows = append(rows, []string{
 			id, check.Promise(v.ID), strings.ToUpper(string(v.Verdict)), value, limit, v.Unit, strconv.Itoa(v.Exercised),
 			strconv.Itoa(v.Excused),
@@ -41,6 +38,27 @@ func (r Report) Table(w io.Writer) error {
 	}
 	_, err := fmt.Fprintf(w, "\nverdict: %s (seed %d; * decides)\n", strings.ToUpper(string(r.Verdict)), r.Seed)
 	return err
+}
+
+// Cells are the value of a verdict and its limit as tables show them. "-" is the value of what was not put to the test, and where something
+// else broke the guarantee than what is measured, which held.
+func Cells(v check.Verdict) (value, limit string) {
+	value, limit = strconv.FormatInt(v.Value, 10), strconv.FormatInt(v.Limit, 10)
+	if check.Least(v.ID) {
+		limit = ">= " + limit
+	}
+	if v.Exercised == 0 && v.Verdict == check.Unknown || v.Verdict == check.Fail && !beyond(v) {
+		value = "-"
+	}
+	return value, limit
+}
+
+// beyond reports whether the value breaks the guarantee.
+func beyond(v check.Verdict) bool {
+	if check.Least(v.ID) {
+		return v.Value < v.Limit
+	}
+	return v.Value > v.Limit
 }
 
 // challenges writes what hit the owners of leases, if anything did.
@@ -120,7 +138,7 @@ func (r Report) Failures(w io.Writer, dir string) error {
 	b.WriteByte('\n')
 	quoted := plain.Word(dir)
 	fmt.Fprintf(&b, "  judge it again:  simulate check %s\n  run it again:    simulate replay %s%s\n", quoted, quoted, r.Again())
-	if r.Verdict == check.Fail && !r.Config.Foreign { // a program of somebody's own cannot run in virtual time
+	if r.Verdict == check.Fail && !r.Config.Foreign && !r.Smallest { // a program of somebody's own cannot run in virtual time
 		fmt.Fprintf(&b, "  make it small:   simulate shrink %s%s\n", quoted, r.Smaller())
 	}
 	_, err := io.WriteString(w, b.String())
@@ -217,8 +235,8 @@ func (r Report) others(b *strings.Builder) {
 		switch {
 		case v.Verdict == check.Fail && !r.Asked(v.ID):
 			first, _, _ := strings.Cut(v.Detail, "; ")
-			if rest := []rune(first); len(rest) > otherWidth {
-				first = string(rest[:otherWidth]) + "…"
+			if len(first) > otherMax {
+				first = plain.Cut(first, otherMax) + " (the rest stands in " + FileName + ")"
 			}
 			fmt.Fprintf(b, "\n%s %s, which was not asked for, broke%s: %s\n", v.ID, check.Promise(v.ID), measured(v), plain.Text(first))
 		case check.Thin(r.Params(), v):
@@ -239,13 +257,13 @@ func Times(n int) string {
 	return strconv.Itoa(n) + " times"
 }
 
-// otherWidth is how much of the explanation a guarantee has that was not asked for.
-const otherWidth = 140
+// otherMax is how many bytes of its first break are said of a guarantee that was not asked for: nearly always all.
+const otherMax = 500
 
 // measured says what was found beside its limit. A value within its limit is of what held: something else broke the guarantee,
 // which its explanation says.
 func measured(v check.Verdict) string {
-	if v.Value <= v.Limit {
+	if !beyond(v) {
 		return ""
 	}
 	return fmt.Sprintf(" (%d %s, limit %d)", v.Value, v.Unit, v.Limit)

@@ -84,7 +84,7 @@ const openRow = (g) => {
 const drawGuarantees = () => {
   const body = el("tbody");
   for (const g of M.guarantees) {
-    const tested = !(g.verdict === "unknown" && g.exercised === 0), by = kindsText(g.kinds || [], "exercised", 3);
+    const by = kindsText(g.kinds || [], "exercised", 3);
     const excused = kindsText(g.kinds || [], "excused", 2);
     const more = el("tr", { class: "open", hidden: true }, el("td", { colspan: 8 }));
     const button = el("button", {
@@ -101,8 +101,8 @@ const drawGuarantees = () => {
     body.append(el("tr", { class: g.verdict === "fail" ? "broke" : g.verdict === "unknown" ? "unjudged" : null, "data-id": g.id },
       el("td", null, button),
       el("td", { class: g.verdict }, el("b", null, `${glyphs[g.verdict]} ${g.verdict}`)),
-      el("td", { class: "n" }, tested ? g.value : "–"),
-      el("td", null, g.limit, el("span", { class: "wide" }, ` ${g.unit}`)),
+      el("td", { class: "n" }, g.shown === "-" ? "–" : g.shown),
+      el("td", null, g.bound, el("span", { class: "wide" }, ` ${g.unit}`)),
       el("td", { class: "wide" }, limitBar(g)),
       el("td", { class: "n" }, g.exercised || "–"),
       el("td", { class: "wide small", title: by.all }, by.short),

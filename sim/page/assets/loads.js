@@ -70,7 +70,7 @@ const drawPlan = () => {
   });
   rows.slice(20).forEach((r) => { r.hidden = true; });
   const more = rows.length > 20 ? el("button", { type: "button", onclick: (ev) => { rows.forEach((r) => { r.hidden = false; }); ev.currentTarget.remove(); } }, `show all ${rows.length}`) : null;
-  const head = [["#", "n"], ["planned", "n wide"], ["struck", "n"], ["fault"], ["target"], ["for", "n"], [""]];
+  const head = [["#", "n"], ["planned, of the storm", "n wide"], ["struck, of the run", "n"], ["fault"], ["target"], ["for", "n"], [""]];
   return section("Plan, configuration, versions", "plan",
     el("div", { class: "plan" },
       el("div", null, rows.length ? el("table", null, el("thead", null, el("tr", null, head.map(([n, c]) => el("th", { scope: "col", class: c }, n)))), el("tbody", null, rows)) : el("p", { class: "muted" }, "No fault was planned."), more),

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim"
+	"github.com/leasestorm/leasestorm/sim/fault"
+)
+
+// An amount is printed in what it is an amount of (docs/scenarios.md), and a second one that is a direction as one.
+func TestAmountsHaveTheirUnits(t *testing.T) {
+	for want, f := range map[string]fault.Fault{
+		"for 1s 1136 ppm slow": {Kind: fault.ClockDrift, For: time.Second, Ms: 1136, Jitter: 1},
+		"for 1s 7 ppm fast":    {Kind: fault.ClockDrift, For: time.Second, Ms: 7},
+		"1136ms back":          {Kind: fault.ClockStep, Ms: 1136, Jitter: 1},
+		"1136ms forward":       {Kind: fault.ClockStep, Ms: 1136},
+		"3 sessions":           {Kind: fault.SessionAdd, Ms: 3},
+		"40ms ± 20ms":          {Kind: fault.Latency, Ms: 40, Jitter: 20},
+		"for 1s":               {Kind: fault.Freeze, For: time.Second},
+	} {
+		if got := amount(f); got != want {
+			t.Errorf("%s %+v is %q, want %q", f.Kind, f, got, want)
+		}
+	}
+}
+
+// What goes on is told as what was counted: the judge alone says what broke, and nodes that join are beyond the size of the fleet.
+func TestProgressNamesWhatItCounts(t *testing.T) {
+	got := sentence(sim.Progress{Phase: "storm", Alive: 4, Nodes: 3, Polls: 7, Rejected: 2, Violations: 1, Challenges: 5})
+	if strings.Contains(got, "violations") || strings.Contains(got, "of 3") || !strings.Contains(got, "1 at once of one session") ||
+		!strings.Contains(got, "4 nodes alive") {
+		t.Errorf("progress says %q", got)
+	}
+}
+
+// A replay names whom a fault of an owner hit: its plan is that of the run, and one that aims at another's owner is not.
+func TestFaultOfAnOwnerIsThatOfItsReplay(t *testing.T) {
+	at := func(target string) fault.Fault {
+		return fault.Fault{At: time.Second, Kind: fault.Crash, Target: target}
+	}
+	for _, c := range []struct {
+		a, z string
+		same bool
+	}{
+		{"owner", "owner:node-7", true}, {"owner:session-1", "owner:node-7", true}, {"owner:node-7", "owner", true},
+		{"owner:node-7", "owner:node-8", false}, {"owner", "owner:session-1", false}, {"node-7", "owner", false},
+	} {
+		if got := planOf([]fault.Fault{at(c.a)}).has(at(c.z)); got != c.same {
+			t.Errorf("%s and %s: the same %v, want %v", c.a, c.z, got, c.same)
+		}
+	}
+}
