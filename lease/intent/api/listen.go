@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/leasestorm/leasestorm/internal/headerlines"
 )
 
 // Defaults of Limits.
@@ -82,7 +84,7 @@ func (l *limited) Accept() (net.Conn, error) {
 			why = l.enter(peer)
 		}
 		if why == "" {
-			return &counted{Conn: c, of: l, peer: peer}, nil
+			return &counted{Conn: headerlines.New(c), of: l, peer: peer}, nil
 		}
 		c.Close()
 		if more, now := l.refused.due(time.Now()); now {
@@ -144,7 +146,7 @@ func (l *limited) evict(of *netip.Addr) bool {
 
 // counted is a connection that is given back when it is closed.
 type counted struct {
-	net.Conn
+	*headerlines.Conn
 	of   *limited
 	peer netip.Addr
 
@@ -225,25 +227,18 @@ func showed(ctx context.Context, token *Token) {
 	}
 }
 
-// CloseWrite lets net/http end an answer to a request that it has not read to its end.
-func (c *counted) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return nil
-}
-
 // strangerTimeout is how long a request may take to arrive. Who has shown a token has Config.BodyTimeout for the body. Together with
 // the half second that net/http waits before it closes, a connection without a token is gone within 5 s.
 const strangerTimeout = 4 * time.Second
 
-// NewServer returns a server for h with limits against clients that are slow or never end. Its listener is Handler.Listener's.
+// NewServer returns a server for h with limits against clients that are slow or never end. Its listener is Handler.Listener's, and what
+// sets its ConnState or ConnContext calls those it has.
 func NewServer(addr string, h http.Handler) *http.Server {
 	return &http.Server{
 		Addr: addr, Handler: h,
 		ReadHeaderTimeout: strangerTimeout, ReadTimeout: strangerTimeout, WriteTimeout: 15 * time.Second,
-		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
-		ConnContext:                  begun,
+		IdleTimeout: time.Minute, MaxHeaderBytes: headerlines.Bytes,
+		ConnContext: begun, ConnState: headerlines.State,
 		DisableGeneralOptionsHandler: true, // it would answer strangers from anywhere, and keep their connections
 	}
 }

@@ -11,10 +11,12 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/headerlines"
 	"github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
@@ -384,5 +386,26 @@ func TestATokenKeepsNobodyOut(t *testing.T) {
 	defer limited.mu.Unlock()
 	if len(limited.tokens) != 0 || limited.open != 0 {
 		t.Errorf("of closed connections %v of tokens and %d are counted still", limited.tokens, limited.open)
+	}
+}
+
+// net/http bounds a header by its bytes only, and each line of it, however short, costs a hundred more.
+func TestHeadersOfManyLinesAreRefused(t *testing.T) {
+	conn, err := net.Dial("tcp", listening(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(conn, "GET /api/v3/sessions HTTP/1.1\r\nHost: h\r\n%s", strings.Repeat("a:\r\n", headerlines.Most)) // and no end
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusBadRequest || !resp.Close {
+		t.Errorf("%s, close %v", resp.Status, resp.Close)
 	}
 }
