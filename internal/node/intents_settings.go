@@ -168,6 +168,7 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 	v.number(&s.quotas.Backlog, "backlog", "LEASESTORM_BACKLOG", api.BacklogDefault, "starts an hour of one token; 0: no limit")
 	v.number(&s.quotas.BacklogAll, "backlog-all", "LEASESTORM_BACKLOG_ALL", api.BacklogAllDefault, "sessions that Redis may have; 0: no limit")
 	v.text(&s.targetURL, "target", "LEASESTORM_TARGET_URL", "", "what serves the slots, as http://host:port; none: a dry run")
+	v.Lookup("target").DefValue = "" // --help prints it, and a password may stand there
 	v.text(&tuners, "tuners", "LEASESTORM_TUNERS", "4", "slots, by number (\"4\" is 1,2,3,4) or by name (\"a,b\")")
 	v.text(&s.name, "name", "LEASESTORM_NODE", "",
 		"name of this worker, the same after a restart: it takes back what it left; if empty, of the host and the role")

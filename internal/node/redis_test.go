@@ -32,7 +32,7 @@ func ran(t *testing.T, env []string, args ...string) (string, int) {
 	return all.String(), cmd.ProcessState.ExitCode()
 }
 
-// No command prints the password of Redis, wherever it comes from and whatever is wrong with it.
+// No command prints the password of Redis, or that of the target, wherever it comes from and whatever is wrong with it.
 func TestPasswordIsNeverPrinted(t *testing.T) {
 	server := redistest.Start(t, redistest.Password("another"))
 	right := "redis://u:c4n4ry@" + server.Addr()
@@ -49,6 +49,7 @@ func TestPasswordIsNeverPrinted(t *testing.T) {
 	} {
 		quiet([]string{redisflags.URLVariable + "=" + right}, strings.Fields(words)...)
 		quiet([]string{redisflags.URLVariable + "=redis://" + server.Addr(), "LEASESTORM_REDIS_PASSWORD=" + canary}, strings.Fields(words)...)
+		quiet([]string{redisflags.URLVariable + "=redis://127.0.0.1:1", "LEASESTORM_TARGET_URL=http://u:" + canary + "@127.0.0.1:1"}, strings.Fields(words)...)
 		quiet([]string{redisflags.URLVariable + "=" + right, "LEASESTORM_SENTINELS=" + right, "LEASESTORM_MASTER_NAME=m"}, strings.Fields(words)...)
 	}
 	for _, raw := range []string{

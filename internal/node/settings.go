@@ -119,6 +119,7 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 	s.Register(fs, getenv)
 	s.RegisterCluster(fs, getenv)
 	text(&s.targetURL, "target", "LEASESTORM_TARGET_URL", "what is polled, as http://host:port")
+	fs.Lookup("target").DefValue = "" // --help prints it, and a password may stand there
 	text(&s.healthAddr, "health", healthVariable, "where /healthz and /readyz (503 with the reason while nothing can be granted) are "+
 		"served, as host:port; nowhere if empty")
 	text(&s.name, "name", "LEASESTORM_NODE", "name of this node in its log")

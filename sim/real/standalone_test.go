@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/headerlines"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -264,7 +265,7 @@ func TestTargetLeavesWhoDoesNotRead(t *testing.T) {
 
 // What is kept of a poll is a name, and not the request that it came in.
 func TestTargetKeepsNamesOnly(t *testing.T) {
-	const polls, long = 1000, 12 << 10
+	const polls, long = 1000, headerlines.Bytes
 	url, _ := standaloneOf(t, Target{Out: &lines{}})
 	kept := func() uint64 {
 		var m runtime.MemStats
@@ -280,5 +281,27 @@ func TestTargetKeepsNamesOnly(t *testing.T) {
 	}
 	if is := kept(); is > before+polls*long/2 {
 		t.Errorf("%d polls of %d bytes have %d kept", polls, long, is-before)
+	}
+}
+
+// Whoever reaches a target may send it headers: of what is kept while they have no end, each line costs a hundred bytes, however short.
+func TestTargetRefusesHeadersOfManyLines(t *testing.T) {
+	url, _ := standaloneOf(t, Target{Out: &lines{}})
+	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(8 * time.Second)) // a header may take ten
+	if _, err := conn.Write([]byte("GET /healthz HTTP/1.1\r\nHost: target\r\n" + strings.Repeat("a:\r\n", headerlines.Most))); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusBadRequest || !resp.Close {
+		t.Errorf("status %d, close %v", resp.StatusCode, resp.Close)
 	}
 }

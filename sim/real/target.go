@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/headerlines"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -94,10 +95,11 @@ func (t *target) open(listener net.Listener, mux *http.ServeMux) {
 	t.url = "http://" + listener.Addr().String()
 	mux.HandleFunc("POST /poll/{session}", t.poll)
 	newTuners(t).register(mux)
-	t.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: t.idle, MaxHeaderBytes: 16 << 10}
+	t.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: t.idle,
+		MaxHeaderBytes: headerlines.Bytes, ConnState: headerlines.State}
 	go func() {
 		defer close(t.served)
-		t.ended = t.server.Serve(listener)
+		t.ended = t.server.Serve(headerlines.Listen(listener))
 	}()
 }
 

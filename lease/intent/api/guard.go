@@ -110,9 +110,9 @@ func clientAddr(r *http.Request, trusted []netip.Prefix) (netip.Addr, error) {
 	addr := plain(peer.Addr())
 	values := r.Header[forwardedFor]
 	proxy := within(addr, trusted)
-	if !proxy || len(values) == 0 {
+	if !proxy || strings.Join(values, "") == "" {
 		for name, said := range r.Header {
-			if len(said) > 0 && forwarded(name) {
+			if own := proxy && name == forwardedFor; len(said) > 0 && forwarded(name) && !own { // its own is empty, as if it were not there
 				return addr, errUntrusted
 			}
 		}

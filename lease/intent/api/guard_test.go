@@ -32,9 +32,10 @@ func TestUnnamedProxyIsRefused(t *testing.T) {
 		}
 	}
 	// A named one that says it in a header that is not read does not speak for itself.
-	if resp, body := f.do(call{body: startBody("a", "p"), remote: "10.0.0.1:1", header: http.Header{"X-Real-Ip": {"203.0.113.9"}}}); resp.StatusCode !=
-		http.StatusForbidden {
-		t.Errorf("only X-Real-IP: %s %v", resp.Status, body)
+	for _, header := range []http.Header{{"X-Real-Ip": {"203.0.113.9"}}, {"X-Real-Ip": {"203.0.113.9"}, "X-Forwarded-For": {""}}} {
+		if resp, body := f.do(call{body: startBody("a", "p"), remote: "10.0.0.1:1", header: header}); resp.StatusCode != http.StatusForbidden {
+			t.Errorf("%v: %s %v", header, resp.Status, body)
+		}
 	}
 	if after := f.dump(); after != before {
 		t.Errorf("Redis has changed:\n%s", after)

@@ -1,8 +1,10 @@
 package api
 
 import (
+	"bytes"
 	"container/list"
 	"context"
+	"log"
 	"net"
 	"net/http"
 	"net/netip"
@@ -11,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/leasestorm/leasestorm/internal/headerlines"
 	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 )
 
@@ -25,7 +28,7 @@ const (
 type Limits struct {
 	// Conns is how many connections there may be at once, PeerConns how many of one IPv4 address or one /64 of IPv6, all of which one
 	// host may have. Where there are as many, the oldest (of that host) that has shown no token makes room, if there is one and its server
-	// is NewServer's; and of those that have shown the same token only PeerConns do not, but for those of Proxies.
+	// is NewServer's; and of those that have shown the same token only half of PeerConns do not, but for those of Proxies.
 	Conns, PeerConns int
 	// Allowed are the networks that connections may come from; nil: any.
 	Allowed []netip.Prefix
@@ -85,7 +88,7 @@ func (l *limited) Accept() (net.Conn, error) {
 			why = l.enter(peer)
 		}
 		if why == "" {
-			return &counted{Conn: c, of: l, peer: peer}, nil
+			return &counted{Conn: headerlines.New(c), of: l, peer: peer}, nil
 		}
 		c.Close()
 		if more, now := l.refused.due(time.Now()); now {
@@ -147,13 +150,14 @@ func (l *limited) evict(of *netip.Addr) bool {
 
 // counted is a connection that is given back when it is closed.
 type counted struct {
-	net.Conn
+	*headerlines.Conn
 	of   *limited
 	peer netip.Addr
 
 	// of.mu is held.
 	stranger *list.Element // in of.strangers; nil: in none
 	token    *[32]byte     // by which it makes no room; nil: none
+	silence  *time.Timer   // closes it, if it is of TLS and shows no token; nil: none
 	left     bool
 }
 
@@ -166,6 +170,7 @@ func (c *counted) Close() error {
 	}
 	c.left = true
 	c.known()
+	c.heard()
 	if c.token != nil {
 		if c.of.tokens[*c.token]--; c.of.tokens[*c.token] == 0 {
 			delete(c.of.tokens, *c.token)
@@ -187,12 +192,20 @@ func (c *counted) known() {
 	}
 }
 
+// heard has the connection not be closed for its silence. of.mu is held.
+func (c *counted) heard() {
+	if c.silence != nil {
+		c.silence.Stop()
+	}
+}
+
 // connKey is the key under which the context of a request has its connection.
 type connKey struct{}
 
 // begun is a server's ConnContext.
 func begun(ctx context.Context, conn net.Conn) context.Context {
-	if t, ok := conn.(interface{ NetConn() net.Conn }); ok { // of TLS
+	t, encrypted := conn.(interface{ NetConn() net.Conn })
+	if encrypted {
 		conn = t.NetConn()
 	}
 	c, ok := conn.(*counted)
@@ -203,12 +216,15 @@ func begun(ctx context.Context, conn net.Conn) context.Context {
 	defer c.of.mu.Unlock()
 	if !c.left {
 		c.stranger = c.of.strangers.PushBack(c)
+		if encrypted { // HTTP/2 knows no ReadHeaderTimeout, and keeps a connection that nothing was asked on for IdleTimeout
+			c.silence = time.AfterFunc(strangerTimeout+time.Second/2, func() { _ = c.Close() })
+		}
 	}
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// showed notes that a token was shown on a request's connection. One token keeps no more connections than one address may have: who has
-// many addresses, as any user of a machine has at its loopback, could keep out all others with it.
+// showed notes that a token was shown on a request's connection. One token keeps half as many connections as one address may have: who
+// has that address, or many, as any user of a machine has at its loopback, could keep out all others with it.
 func showed(ctx context.Context, token *Token) {
 	c, ok := ctx.Value(connKey{}).(*counted)
 	if !ok {
@@ -217,38 +233,48 @@ func showed(ctx context.Context, token *Token) {
 	l := c.of
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	c.heard()
 	switch {
 	case c.left || c.stranger == nil:
 	case within(c.peer, l.limits.Proxies):
 		c.known()
-	case l.limits.PeerConns < 1 || l.tokens[token.SHA256] < l.limits.PeerConns:
+	case l.limits.PeerConns < 1 || l.tokens[token.SHA256] < (l.limits.PeerConns+1)/2:
 		c.known()
 		c.token = &token.SHA256
 		l.tokens[token.SHA256]++
 	}
 }
 
-// CloseWrite lets net/http end an answer to a request that it has not read to its end.
-func (c *counted) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return nil
-}
-
 // strangerTimeout is how long a request may take to arrive. Who has shown a token has Config.BodyTimeout for the body. Together with
 // the half second that net/http waits before it closes, a connection without a token is gone within 5 s.
 const strangerTimeout = 4 * time.Second
 
-// NewServer returns a server for h with limits against clients that are slow or never end. Its listener is Handler.Listener's.
+// NewServer returns a server for h with limits against clients that are slow or never end. Its listener is Handler.Listener's, and what
+// sets its ConnState or ConnContext calls those it has.
 func NewServer(addr string, h http.Handler) *http.Server {
 	return &http.Server{
 		Addr: addr, Handler: h,
 		ReadHeaderTimeout: strangerTimeout, ReadTimeout: strangerTimeout, WriteTimeout: 15 * time.Second,
-		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
-		ConnContext:                  begun,
+		IdleTimeout: time.Minute, MaxHeaderBytes: headerlines.Bytes,
+		ConnContext: begun, ConnState: headerlines.State, ErrorLog: log.New(&errorLog{told: told{every: time.Minute}}, "", 0),
 		DisableGeneralOptionsHandler: true, // it would answer strangers from anywhere, and keep their connections
 	}
+}
+
+// errorLog says what a server complains of, as net/http would have it said, but once a minute at most: strangers cause it, by what is no
+// TLS for instance. A panic of a handler is said each time.
+type errorLog struct{ told told }
+
+// Write implements io.Writer.
+func (e *errorLog) Write(line []byte) (int, error) {
+	more, now := e.told.due(time.Now())
+	switch {
+	case now && more > 0:
+		log.Printf("%s (%d more since the last line)", bytes.TrimSpace(line), more)
+	case now || bytes.Contains(line, []byte("panic serving")):
+		log.Printf("%s", line)
+	}
+	return len(line), nil
 }
 
 // closes is the header Connection of an answer to somebody who has not shown a token: the connection is not kept for him.

@@ -118,3 +118,33 @@ func TestForeignKeyIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// A record that a foreign hand has made long is not read, whichever field it is in, and named; a field that no record has is not read
+// at all, and harms nothing.
+func TestRecordTooLongToRead(t *testing.T) {
+	f := setup(t)
+	long, beside, kept := f.put("a"), f.put("b"), f.put("c")
+	set := func(s intent.Session, field string, bytes int) string {
+		key := "v3:session:" + s.ID
+		f.must(f.client.HSet(t.Context(), key, field, strings.Repeat("x", bytes)).Err())
+		return key
+	}
+	set(kept, "detail", RecordMax/2)
+	set(beside, "foreign", 2*RecordMax)
+	for _, field := range []string{"detail", "profile"} {
+		key := set(long, field, RecordMax)
+		got, _, err := f.store.List(t.Context(), "", 10)
+		skipped := (*lease.SkippedError)(nil)
+		if !errors.As(err, &skipped) || skipped.Count != 1 || !strings.Contains(skipped.Names[0], key) || len(got) != 2 ||
+			got[0].ID != kept.ID || len(got[0].Detail) != RecordMax/2 || got[1].ID != beside.ID {
+			t.Errorf("%s: %+v, %v; want the other two, and %s named", field, got, err, key)
+		}
+		if _, err := f.store.Get(t.Context(), long.ID); !errors.Is(err, ErrNotFound) {
+			t.Errorf("%s: get: %v, want ErrNotFound", field, err)
+		}
+		set(long, field, 1)
+	}
+	if got := f.get(long.ID); got.Detail != "x" || got.Profile != "x" {
+		t.Errorf("short again: %+v", got)
+	}
+}

@@ -7,11 +7,16 @@ import (
 	"testing"
 )
 
-// No script calls a command that the rules of a worker leave out.
+// No script calls a command that the rules of a worker leave out, nor one that reads for an API a command that its rules do.
 func TestRulesHaveTheCommandsOfScripts(t *testing.T) {
 	opt := Options{}.withDefaults()
-	rules := opt.workerRules()
-	calls := regexp.MustCompile(`p?call\('([A-Z]+)'`)
+	rules, api := opt.workerRules(), opt.apiRules()
+	calls := regexp.MustCompile(`(?:call|soft)\('([A-Z]+)'`)
+	for _, call := range calls.FindAllStringSubmatch(readText, -1) {
+		if !slices.Contains(api.Commands, strings.ToLower(call[1])) {
+			t.Errorf("read.lua calls %s, which no rule of an API allows", call[1])
+		}
+	}
 	for _, text := range []string{commonText, putText, stopText, writeText, beatText, leaveText, sweepText, disownText, buryText,
 		requeueText, busyText, leaseText} {
 		for _, call := range calls.FindAllStringSubmatch(text, -1) {

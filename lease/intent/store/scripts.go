@@ -21,6 +21,9 @@ var leaseText string
 //go:embed lua/put.lua
 var putText string
 
+//go:embed lua/read.lua
+var readText string
+
 //go:embed lua/stop.lua
 var stopText string
 
@@ -48,6 +51,7 @@ var requeueText string
 var (
 	putScript       = redis.NewScript(commonText + putText)
 	putLeasedScript = redis.NewScript(commonText + busyText + redisstore.EpochText() + leaseText + putText)
+	readScript      = redis.NewScript(commonText + readText)
 	stopScript      = redis.NewScript(commonText + stopText)
 	writeScript     = redis.NewScript(commonText + writeText)
 	beatScript      = redis.NewScript(commonText + beatText)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -98,23 +99,65 @@ func (s *Store) StopAsked(ctx context.Context, id string) (bool, error) {
 	return stop != "", nil
 }
 
-// Get returns a session's record. ErrNotFound, also where its key holds another type, ErrUnavailable.
-func (s *Store) Get(ctx context.Context, id string) (intent.Session, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
-	defer cancel()
-	fields, err := s.client.HGetAll(ctx, s.session(id)).Result()
-	if err != nil && !foreign(err) {
-		return intent.Session{}, unavailable(err)
+// RecordMax is how many bytes are read of a session's record; an honest one has a tenth of them. What is longer is a foreign hand's.
+const RecordMax = 16 << 10
+
+// recordFields are those of a record, as decode takes them.
+var recordFields = []string{"id", "service", "profile", "start", "key", "state", "reason", "detail", "stop", "owner", "slot", "fence",
+	"tunerFence", "created", "updated"}
+
+// read returns the records of sessions. A nil one is not there; of one that is foreign it is said why.
+func (s *Store) read(ctx context.Context, ids ...string) (records []*intent.Session, foreign []string, err error) {
+	args := []any{RecordMax, len(recordFields)}
+	for _, word := range slices.Concat(recordFields, ids) {
+		args = append(args, word)
 	}
-	if len(fields) == 0 {
+	reply, err := s.run(ctx, readScript, args...)
+	if err != nil {
+		return nil, nil, err
+	}
+	list, ok := reply.([]any)
+	if !ok || len(list) != len(ids) {
+		return nil, nil, unavailable(errReply)
+	}
+	records, foreign = make([]*intent.Session, len(ids)), make([]string, len(ids))
+	for i, one := range list {
+		if why, ok := one.(string); ok {
+			foreign[i] = why
+			continue
+		}
+		words, err := wordsOf(one, 0)
+		if err != nil || len(words) != 0 && len(words) != len(recordFields) {
+			return nil, nil, unavailable(errReply)
+		}
+		if len(words) > 0 {
+			fields := make(map[string]string, len(words))
+			for k, name := range recordFields {
+				fields[name] = words[k]
+			}
+			record := decode(fields)
+			records[i] = &record
+		}
+	}
+	return records, foreign, nil
+}
+
+// Get returns a session's record. ErrNotFound, also where its key holds another type or more than RecordMax, ErrUnavailable.
+func (s *Store) Get(ctx context.Context, id string) (intent.Session, error) {
+	records, _, err := s.read(ctx, id)
+	switch {
+	case err != nil:
+		return intent.Session{}, err
+	case records[0] == nil:
 		return intent.Session{}, fmt.Errorf("%w: %q", ErrNotFound, id)
 	}
-	return decode(fields), nil
+	return *records[0], nil
 }
 
 // List returns up to limit sessions, newest first, that come after the session cursor ("" for the newest). next is the cursor
 // of the next page, "" after the last. A session that is accepted meanwhile never moves others between pages. Beside the sessions,
-// which stand, err is a *lease.SkippedError if records are left out because their keys hold another type; else it is ErrUnavailable.
+// which stand, err is a *lease.SkippedError if records are left out because their keys hold another type or more than
+// RecordMax; else it is ErrUnavailable.
 func (s *Store) List(ctx context.Context, cursor string, limit int) (sessions []intent.Session, next string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 	defer cancel()
@@ -131,21 +174,20 @@ func (s *Store) List(ctx context.Context, cursor string, limit int) (sessions []
 		ids = ids[:limit]
 		next = ids[limit-1]
 	}
-	pipe := s.client.Pipeline()
-	records := make([]*redis.MapStringStringCmd, len(ids))
-	for i, id := range ids {
-		records[i] = pipe.HGetAll(ctx, s.session(id))
+	if len(ids) == 0 {
+		return nil, "", nil
 	}
-	_, _ = pipe.Exec(ctx) // each answer has its own error
+	records, foreign, err := s.read(ctx, ids...)
+	if err != nil {
+		return nil, "", err
+	}
 	skipped := &lease.SkippedError{}
 	for i, r := range records {
-		switch fields, err := r.Result(); {
-		case foreign(err):
-			skipped.Skip(plain.Name(s.session(ids[i])) + ": it holds another type")
-		case err != nil:
-			return nil, "", unavailable(err)
-		case len(fields) > 0:
-			sessions = append(sessions, decode(fields))
+		switch {
+		case foreign[i] != "":
+			skipped.Skip(plain.Name(s.session(ids[i])) + ": " + foreign[i])
+		case r != nil:
+			sessions = append(sessions, *r)
 		}
 	}
 	if skipped.Count > 0 {

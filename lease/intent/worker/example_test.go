@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"net"
 	"os"
 
 	"github.com/redis/go-redis/v9"
@@ -31,7 +32,11 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	go func() { log.Fatal(api.NewServer("127.0.0.1:8080", h).ListenAndServe()) }()
+	l, err := net.Listen("tcp", "127.0.0.1:8080")
+	if err != nil {
+		log.Fatal(err)
+	}
+	go func() { log.Fatal(api.NewServer("", h).Serve(h.Listener(l))) }() // the listener has the limits on connections
 
 	w, err := worker.New(client, worker.Config{
 		Name: "w1", Slots: []string{"tuner-1", "tuner-2"},
