@@ -53,8 +53,13 @@ func TestBootstrapNamesTheQuarantineThatStands(t *testing.T) {
 	srv := redistest.Start(t)
 	five := newStore(t, srv.Client(), redisstore.Options{Quarantine: 5 * time.Second})
 	for _, begin := range []func() error{
-		func() error { observe(t, newStore(t, srv.Client(), redisstore.Options{Quarantine: 30 * time.Second})); return nil },
-		func() error { return newStore(t, srv.Client(), redisstore.Options{Quarantine: 30 * time.Second}).Bootstrap(t.Context()) },
+		func() error {
+			observe(t, newStore(t, srv.Client(), redisstore.Options{Quarantine: 30 * time.Second}))
+			return nil
+		},
+		func() error {
+			return newStore(t, srv.Client(), redisstore.Options{Quarantine: 30 * time.Second}).Bootstrap(t.Context())
+		},
 	} {
 		if err := begin(); err != nil {
 			t.Fatal(err)
