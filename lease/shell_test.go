@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -70,13 +71,19 @@ func TestFailedRenewalStopsBeliefAtOnceAndSuccessRestoresTheSameTerm(t *testing.
 		if h.Context().Err() != nil {
 			t.Error("the hold's context ended although its window is open")
 		}
+		ends := h.Until()
 		g.fake.set(nil)
 		pass(2 * time.Second)
 		if !m.IsOwned(session) || g.table.get(session) != h {
 			t.Error("the same term is not restored after Redis answers again")
 		}
-		if n := g.log.FilterField(zap.String("event", "renewFailed")).Len(); n == 0 {
-			t.Error("no renewFailed entry in the log (FR-020)")
+		failed := g.log.FilterField(zap.String("event", "renewFailed")).All()
+		if len(failed) == 0 {
+			t.Fatal("no renewFailed entry in the log (FR-020)")
+		}
+		until, err := time.Parse(time.RFC3339Nano, fmt.Sprint(failed[0].ContextMap()["until"]))
+		if err != nil || !until.Equal(ends) {
+			t.Errorf("work may go on until %v by the log (%v), and %v by the hold", until, err, ends)
 		}
 	})
 }

@@ -275,9 +275,11 @@ type logEntry struct {
 func (s *shell) fields(e *logEntry) []zap.Field {
 	var room [8]logentry.Field
 	fields := logentry.Fields(room[:0], s.cfg.InstanceID, int64(s.cfg.TTL), &e.tell)
-	if e.tell.Kind == core.TellEpoch && e.tell.Wait > 0 {
-		until := e.at.Add(time.Duration(e.tell.Wait)).Format(time.RFC3339Nano)
-		fields = append(fields, logentry.Field{Key: "until", Text: until})
+	switch {
+	case e.tell.Kind == core.TellEpoch && e.tell.Wait > 0:
+		fields = append(fields, logentry.Field{Key: "until", Text: stamp(e.at.Add(time.Duration(e.tell.Wait)))})
+	case e.tell.Kind == core.TellUncertain:
+		fields = append(fields, logentry.Field{Key: "until", Text: stamp(s.time(e.tell.Until))})
 	}
 	return zaplog.Append(make([]zap.Field, 0, len(fields)), fields)
 }

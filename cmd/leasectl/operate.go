@@ -14,8 +14,9 @@ func newBootstrap(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bootstrap",
 		Short: "Declare the first deployment on an empty Redis, once",
-		Long: `Without it the first instances wait for a quarantine, as they do when Redis has lost its data. Refused while a lease or a
-heartbeat lives. Never call it at every start: it says that no lease was ever granted that somebody may still believe in.`,
+		Long: `It declares that no lease was ever granted on this Redis that somebody may still believe in, so that leases are granted at once.
+Without it the first instances wait for a quarantine, as they do when Redis has lost its data. Refused while a lease or a heartbeat lives,
+and where the group has agreed on another quarantine. Never call it at every start.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			length, err := lengthOf(quarantine)

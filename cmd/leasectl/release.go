@@ -379,11 +379,24 @@ func (r *releasing) fenceOff(ctx context.Context, name string, t *term, h *redis
 	case err != nil:
 		return err
 	}
-	t.fenced, t.Left, t.end.Result, t.end.TTLMs = true, h.Left, endFenced, leftMs(h.Left)
+	left, expires := r.expires(ctx, h)
+	t.fenced, t.Left, t.end.Result, t.end.TTLMs = true, left, endFenced, leftMs(left)
 	why := fmt.Sprintf("%s did not give it back within %v", plain.Name(h.Owner), r.within)
 	if r.within == 0 {
 		why = plain.Name(h.Owner) + " was not asked"
 	}
-	r.say(name, fmt.Sprintf("%s; fenced off under fence %d, it expires in %s", why, fence, leftText(leftMs(h.Left))))
+	r.say(name, fmt.Sprintf("%s; fenced off under fence %d, it %s", why, fence, expires))
 	return nil
+}
+
+// expires is when a lease that was h, and is fenced off, expires: one that never did has the group's quarantine to live since.
+func (r *releasing) expires(ctx context.Context, h *redisstore.Holding) (left time.Duration, text string) {
+	if h.Left != redisstore.Forever {
+		return h.Left, "expires in " + leftText(leftMs(h.Left))
+	}
+	text = "never expired, and does now"
+	if now, err := r.g.Holdings(ctx, h.ID); err == nil && len(now) == 1 && now[0].Left != redisstore.Forever {
+		return now[0].Left, text + " in " + leftText(leftMs(now[0].Left)) + ", after the group's quarantine"
+	}
+	return h.Left, text + " after the group's quarantine"
 }

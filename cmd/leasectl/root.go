@@ -73,7 +73,10 @@ func newRoot(getenv func(string) string) *cobra.Command {
 		Args:          noArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+
+		SuggestionsMinimumDistance: 2,
+
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	f.register(cmd.PersistentFlags(), getenv)
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -200,7 +203,11 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: unknown command or argument %q: %s --help lists the commands", errUsage, args[0], cmd.Root().Name())
+	meant := ""
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		meant = "did you mean " + strings.Join(near, " or ") + "? "
+	}
+	return fmt.Errorf("%w: unknown command or argument %q: %s%s --help lists the commands", errUsage, args[0], meant, cmd.Root().Name())
 }
 
 // lengthOf reads a quarantine.

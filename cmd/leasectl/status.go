@@ -72,7 +72,10 @@ type held struct {
 func newStatus(f *flags) *cobra.Command {
 	var doubtful bool
 	cmd := &cobra.Command{
-		Use:   "status [LEASE]...",
+		Use: "status [LEASE]...",
+
+		SuggestFor: []string{"list", "ls", "show", "get", "why", "who", "owners"},
+
 		Short: "Show owners, fences, TTLs, epoch, quarantine, instances and doubtful leases",
 		Long: `It changes nothing, and reads in pages, so it is no snapshot. Exit code 1: a lease is doubtful, which is said beside it:
 

@@ -11,12 +11,14 @@ import (
 	"github.com/leasestorm/leasestorm/internal/respguard"
 )
 
-// ErrInUse says that Bootstrap found a lease or a heartbeat that lives, or Redis was used for the first time just then.
+// ErrInUse says that Bootstrap found a lease or a heartbeat that lives or another quarantine that was agreed on, or Redis was used for the
+// first time just then.
 var ErrInUse = errors.New("not a first deployment")
 
 // Bootstrap declares that nobody has ever been granted a lease that could still be trusted: the Redis is new, and not
 // one that lost its data. It begins an epoch without quarantine, so that the first instances need not wait for one TTL.
-// Where the present epoch has none, nothing is changed. While a lease or a heartbeat lives it is refused with ErrInUse.
+// Where the present epoch has none, nothing is changed. While a lease or a heartbeat lives it is refused with ErrInUse, and so it is where
+// the group has agreed on another quarantine: SetQuarantine changes that.
 //
 // It is for the operator, once. Called by a program at each start it would undo G9.
 func (s *Store) Bootstrap(ctx context.Context) error { return s.BootstrapNamed(ctx) }
@@ -28,6 +30,15 @@ func (s *Store) BootstrapNamed(ctx context.Context, leases ...string) error {
 	if err != nil {
 		return err
 	}
+	group := Group{Epoch: before}
+	if err := s.readRecord(ctx, &group); err != nil {
+		return err
+	}
+	wanted := s.wire.opt.Quarantine
+	agreed := wanted
+	if before != "" && !group.Versions() {
+		agreed = group.Agreed
+	}
 	// A grant between this look and the script is impossible where there was no epoch, and harmless where there was one.
 	living, err := s.living(ctx, leases, false)
 	if err != nil {
@@ -35,12 +46,16 @@ func (s *Store) BootstrapNamed(ctx context.Context, leases ...string) error {
 	}
 	if len(living) > 0 {
 		return fmt.Errorf("bootstrap: %w: the key %s lives (one of %d); stop all instances and wait until their leases have "+
-			"expired, or let the quarantine of %v pass instead", ErrInUse, s.Shown(living[0]), len(living), s.wire.opt.Quarantine)
+			"expired, or let the quarantine of %v pass instead", ErrInUse, s.Shown(living[0]), len(living), agreed)
+	}
+	if agreed != wanted { // the record changes only with the epoch, which the script compares
+		return fmt.Errorf("bootstrap: %w with a quarantine of %v: the instances that share %s have agreed on %v already: give that, or "+
+			"change it with lease.SetQuarantine or \"leasectl quarantine %v\"", ErrInUse, wanted, s.wire.opt.EpochKey, agreed, wanted)
 	}
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
 	done, err := bootstrapScript.Run(ctx, s.client, []string{s.wire.opt.EpochKey, s.wire.opt.groupKey()}, before,
-		s.wire.opt.Quarantine.Microseconds(), s.wire.opt.acks()).Int()
+		wanted.Microseconds(), s.wire.opt.acks()).Int()
 	switch {
 	case err != nil:
 		_, password := login(s.client)

@@ -2,6 +2,8 @@ package redisstore_test
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,6 +44,38 @@ func TestGroupAgreesOnQuarantine(t *testing.T) { // G1, G9
 	// Whoever knows the epoch is told nothing again.
 	if again := ten.Do(t.Context(), &core.Op{Kind: core.OpObserve, Epoch: a.Epoch}); again.Group != 0 || again.Epoch != a.Epoch {
 		t.Fatalf("%+v", again)
+	}
+}
+
+// A first deployment is not declared with another quarantine than the group's: nothing would come of it. The refusal says how to change
+// it, and one because of what lives names the group's own.
+func TestBootstrapNamesTheQuarantineThatStands(t *testing.T) {
+	srv := redistest.Start(t)
+	five := newStore(t, srv.Client(), redisstore.Options{Quarantine: 5 * time.Second})
+	for _, begin := range []func() error{
+		func() error {
+			observe(t, newStore(t, srv.Client(), redisstore.Options{Quarantine: 30 * time.Second}))
+			return nil
+		},
+		func() error {
+			return newStore(t, srv.Client(), redisstore.Options{Quarantine: 30 * time.Second}).Bootstrap(t.Context())
+		},
+	} {
+		if err := begin(); err != nil {
+			t.Fatal(err)
+		}
+		err := five.Bootstrap(t.Context())
+		if text := fmt.Sprint(err); !errors.Is(err, redisstore.ErrInUse) || !strings.Contains(text, "agreed on 30s") ||
+			!strings.Contains(text, "leasectl quarantine 5s") {
+			t.Errorf("5 s where 30 s are agreed on: %v", err)
+		}
+	}
+	if a := observe(t, five); a.Group != int64(30*time.Second) || a.Quarantine != 0 {
+		t.Errorf("%+v, want the group as it was", a)
+	}
+	srv.Do("SET", "poll:lease:x", "somebody", "EX", "60")
+	if err := five.Bootstrap(t.Context()); !errors.Is(err, redisstore.ErrInUse) || !strings.Contains(err.Error(), "quarantine of 30s") {
+		t.Errorf("a lease lives: %v", err)
 	}
 }
 

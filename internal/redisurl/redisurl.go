@@ -56,7 +56,12 @@ func Show(raw string) string {
 var secret = regexp.MustCompile(`(?i)(://|rediss?:).*@`)
 
 // Hide leaves out of a message what may be a URL's user and password, whoever quoted the URL: rather too much than too little.
-func Hide(text string) string { return secret.ReplaceAllString(text, "${1}…@") }
+// Wanted is nobody's, and stays.
+func Hide(text string) string {
+	const example = "\x00" // in its place: one in the middle of a password goes with that
+	text = strings.ReplaceAll(text, Wanted, example)
+	return strings.ReplaceAll(secret.ReplaceAllString(text, "${1}…@"), example, Wanted)
+}
 
 // Line is an error, that may join several, on one line of a terminal or a log, without what Hide leaves out.
 func Line(err error) string {

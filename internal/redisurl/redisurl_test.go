@@ -38,6 +38,14 @@ func TestNothingShowsThePassword(t *testing.T) {
 			t.Errorf("Show(%q) = %q, want %q", raw, got, want)
 		}
 	}
+	for text, want := range map[string]string{ // the example is no secret; what stands before it is hidden as without it
+		ErrURL.Error(): ErrURL.Error(), "redis://u:c4n4ry@h: " + ErrURL.Error(): "redis:…@h: " + ErrURL.Error(),
+		"redis://u:c4" + Wanted + "n4ry@h": "redis:…@h",
+	} {
+		if got := Hide(text); got != want {
+			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+	}
 	for _, text := range []string{"nodes: 3 is out of bounds", "dial tcp 127.0.0.1:6379: connection refused", "a@b"} {
 		if got := Hide(text); got != text {
 			t.Errorf("%q became %q", text, got)

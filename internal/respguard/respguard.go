@@ -259,8 +259,10 @@ func (s *scanner) begin(kind byte) error {
 		s.state = inLine
 	case '$', '!', '=', '*', '~', '>', '%', '|':
 		s.state = inLength
+	case 'H':
+		return refuse("it begins with the byte %#02x, as no answer of Redis does and one of HTTP does", kind)
 	default:
-		return refuse("it begins with the byte %#02x", kind)
+		return refuse("it begins with the byte %#02x, as no answer of Redis does", kind)
 	}
 	return nil
 }

@@ -83,7 +83,7 @@ var hostile = map[string]struct{ stream, says string }{
 	"signed":               {"$+5\r\n", "no number"},
 	"text after the end":   {"$5\r6\n", "no number"},
 	"line end of one byte": {"$5\n", "no number"},
-	"another protocol":     {"HTTP/1.1 400 Bad Request\r\n", "0x48"},
+	"another protocol":     {"HTTP/1.1 400 Bad Request\r\n", "0x48, as no answer of Redis does and one of HTTP does"},
 }
 
 func TestWhatIsRefused(t *testing.T) {

@@ -211,8 +211,8 @@ func (c *Config) rules() rules.Config {
 }
 
 // Bootstrap declares the first deployment on an empty Redis, which otherwise looks like one that lost its data: without it
-// nobody is elected for one LeaderTTL. It is refused while cfg.LeaderKey, one of more, or a heartbeat lives. Call it once, by
-// hand or from a deployment job; never at every start.
+// nobody is elected for one LeaderTTL. It is refused while cfg.LeaderKey, one of more, or a heartbeat lives, or where another
+// quarantine is agreed on already (SetQuarantine changes it). Call it once, by hand or from a deployment job; never at every start.
 func Bootstrap(ctx context.Context, client redis.UniversalClient, cfg Config, more ...string) error {
 	st, err := operated(client, &cfg)
 	if err != nil {

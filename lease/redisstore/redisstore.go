@@ -38,7 +38,7 @@ var (
 	ErrDenied = redisstore.ErrDenied
 	// ErrRefused says that Redis answered with an error, which stands in the message.
 	ErrRefused = redisstore.ErrRefused
-	// ErrInUse says that a first deployment was declared where a lease or a heartbeat lives.
+	// ErrInUse says that a first deployment was declared where a lease or a heartbeat lives, or another quarantine is agreed on.
 	ErrInUse = redisstore.ErrInUse
 	// ErrQuarantineTooShort says that the group's quarantine is shorter than this instance's TTL or quarantine.
 	ErrQuarantineTooShort = redisstore.ErrQuarantineTooShort
