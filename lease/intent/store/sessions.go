@@ -87,17 +87,6 @@ func (s *Store) Stop(ctx context.Context, id string) (ended bool, err error) {
 	return reply == "E", nil
 }
 
-// StopAsked reports whether a session's record says that its end was asked and has not come. ErrUnavailable.
-func (s *Store) StopAsked(ctx context.Context, id string) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
-	defer cancel()
-	stop, err := s.client.HGet(ctx, s.session(id), "stop").Result()
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return false, unavailable(err)
-	}
-	return stop != "", nil
-}
-
 // Get returns a session's record. ErrNotFound, also where its key holds another type, ErrUnavailable.
 func (s *Store) Get(ctx context.Context, id string) (intent.Session, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
