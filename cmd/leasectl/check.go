@@ -198,8 +198,9 @@ func ofGroup(now *redisstore.Group) (all []finding) {
 	}
 	switch {
 	case now.Agreed > 0 && now.Left > now.Agreed+clockMax:
-		add("quarantine", fmt.Sprintf("%v of a quarantine are left, and %v were agreed on: Redis' clock was ahead when it began, and was set back "+
-			"(or it was shortened since)", now.Left.Round(100*time.Millisecond), now.Agreed), "nothing that is free is granted; what is held stays",
+		add("quarantine", fmt.Sprintf("%v of a quarantine are left, and %v were agreed on: Redis' clock was ahead when it began, "+
+			"and was set back (or it was shortened since)", now.Left.Round(100*time.Millisecond), now.Agreed),
+			"nothing that is free is granted; what is held stays",
 			fmt.Sprintf("if the clock was ahead and is right now: leasectl quarantine %v, which begins it anew; else wait", now.Agreed))
 	case now.Left > 0:
 		add("quarantine", fmt.Sprintf("%v of a quarantine are left", now.Left.Round(100*time.Millisecond)),
