@@ -196,7 +196,13 @@ func ofGroup(now *redisstore.Group) (all []finding) {
 		add("versions", "the epoch has no record of the group's: an instance of a version that keeps none began it",
 			"instances of two versions end each other's epochs, with a quarantine each time", "run one version (docs/fleets.md)")
 	}
-	if now.Left > 0 {
+	switch {
+	case now.Agreed > 0 && now.Left > now.Agreed+clockMax:
+		add("quarantine", fmt.Sprintf("%v of a quarantine are left, and %v were agreed on: Redis' clock was ahead when it began, "+
+			"and was set back (or it was shortened since)", now.Left.Round(100*time.Millisecond), now.Agreed),
+			"nothing that is free is granted; what is held stays",
+			fmt.Sprintf("if the clock was ahead and is right now: leasectl quarantine %v, which begins it anew; else wait", now.Agreed))
+	case now.Left > 0:
 		add("quarantine", fmt.Sprintf("%v of a quarantine are left", now.Left.Round(100*time.Millisecond)),
 			"nothing that is free is granted; what is held stays", "wait; why it began is in the instances' logs (event epoch)")
 	}

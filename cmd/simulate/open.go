@@ -53,8 +53,8 @@ func newOpen() *cobra.Command {
 		Use:   "open DIR",
 		Short: "Open the page of a saved run in a browser",
 		Long: `open judges a saved run again, writes its report.html anew (one that came from elsewhere is not shown), and opens it
-in the browser of this machine: a copy, in a folder for temporary files that nobody else may write to, which stays until the page of a run is
-opened an hour later. Where there is none, it says where the page is. Its exit code says nothing of the verdict.`,
+in the browser of this machine: a copy, in a folder for temporary files that nobody else may write to, which stays until the page of a run
+is opened an hour later. Where there is none, it says where the page is. Its exit code says nothing of the verdict.`,
 		Example: "  simulate open reports/storm-42",
 		Args:    oneDir,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -89,7 +89,8 @@ func Judge(said Info, replicas int) (all []Finding) {
 	}
 	if policy := info["maxmemory_policy"]; policy != "" && policy != "noeviction" && info["maxmemory"] != "0" {
 		all = append(all, Finding{Name: "eviction", What: "maxmemory-policy " + said.Shown("maxmemory_policy") + " may evict a living lease",
-			Consequence: "then two instances can own it for up to one renewal interval", Mend: "CONFIG SET maxmemory-policy noeviction, and CONFIG REWRITE"})
+			Consequence: "then two instances can own it for up to one renewal interval",
+			Mend:        "CONFIG SET maxmemory-policy noeviction, and CONFIG REWRITE"})
 	}
 	if replicas > 0 {
 		all = append(all, judgeReplicas(said, replicas)...)

@@ -40,7 +40,7 @@ var seen = []struct {
 	{drop(intentLua+"sweep.lua", `published(id, r[2])`, 1, false), "I2", 20, stormOfIntents},
 	{drop(intentLua+"sweep.lua", `#unseen == limit`, 1, true), "I5", 20, stormOfIntents},
 	{drop(intentLua+"write.lua", `now[1] == 'ENDED'`, 1, true), "I2", 20, stormOfIntents},
-	{drop(intentLua+"write.lua", `tonumber(now[2] or 0) > tonumber(ARGV[7])`, 1, false), "I3", 150, stormOfIntents},
+	{drop(intentLua+"write.lua", `known > tonumber(ARGV[7])`, 1, false), "I3", 150, stormOfIntents},
 	{drop(intentLua+"write.lua", `state == 'ENDED'`, 1, true), "I3", 150, stormOfIntents},
 }
 
@@ -101,7 +101,7 @@ var tested = []struct {
 	{drop(intentLua+"bury.lua", `named ~= ARGV[7]`, 1, true), "I2", "TestBuryLeavesEntriesNumberedAlike"},
 	{drop(intentLua+"bury.lua", `ARGV[9] ~= ''`, 1, true), "I2", "TestBuryLeavesEntriesNumberedAlike"},
 	{drop(intentLua+"bury.lua", `r[1] ~= 'ENDED'`, 1, true), "I5", "TestBuryLeavesOthers"},
-	{drop(intentLua+"bury.lua", `tonumber(r[2] or 0) <= tonumber(ARGV[8])`, 1, true), "I5", "TestBuryLeavesOthers"},
+	{drop(intentLua+"bury.lua", `known <= tonumber(ARGV[8])`, 1, true), "I5", "TestBuryLeavesOthers"},
 	{drop(intentLua+"busy.lua", `known ~= ARGV[5]`, 1, true), "I4", "TestPutWithLease"},
 	{drop(intentLua+"busy.lua", `holder ~= 'session:' .. ARGV[5]`, 1, true), "I4", "TestPutWithLease"},
 	{drop(intentLua+"busy.lua", `state ~= 'ENDED'`, 1, true), "I2", "TestKeyOfWhatHasEnded"},

@@ -53,7 +53,7 @@ func putArgs`},
 		Name: "state-without-fence", By: DropComparison,
 		Story:  "A worker writes a session's state whoever has written it since.",
 		Breaks: "I3", Seeds: 60, Scenario: stormOfIntents,
-		Edits: []Edit{{intentLua + "write.lua", "if tonumber(now[2] or 0) > tonumber(ARGV[7]) then return 'O' end\n", ""}},
+		Edits: []Edit{{intentLua + "write.lua", "if known > tonumber(ARGV[7]) then return 'O' end\n", ""}},
 	},
 	{
 		Name: "every-worker-deletes-all-leases", By: DropComparison,

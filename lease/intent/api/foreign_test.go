@@ -46,3 +46,17 @@ func TestForeignKeys(t *testing.T) {
 		}
 	}
 }
+
+// A service that something else than a session's ID holds is in use, and no session is named: the value is a foreign hand's.
+func TestConflictNamesSessionsOnly(t *testing.T) { // I4
+	f := setup(t, Config{APILeases: true})
+	for _, holder := range []string{"session:" + strings.Repeat("x", 1<<20), "session:urn:uuid:00000000-0000-0000-0000-000000000000", "session:", "worker-7"} {
+		if err := f.client.Set(t.Context(), "lease:service:a", holder, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		resp, body := f.do(call{body: startBody("a", "hd")})
+		if _, named := body["sessionId"]; named || resp.StatusCode != http.StatusConflict {
+			t.Errorf("%.60s: %s, a session is named: %v", holder, resp.Status, named)
+		}
+	}
+}

@@ -349,9 +349,8 @@ func storeProblem(err error) *problem {
 	switch {
 	case errors.As(err, &busy):
 		p := refused(http.StatusConflict, "conflict", "the service is in use; stop that session, or wait for its end")
-		p.SessionID, _ = strings.CutPrefix(busy.Holder, store.SessionOwner(""))
-		if p.SessionID == busy.Holder {
-			p.SessionID = "" // a worker holds it
+		if id, ok := strings.CutPrefix(busy.Holder, store.SessionOwner("")); ok && sessionForm(id) {
+			p.SessionID = id // else a worker holds it, or a foreign hand's value
 		}
 		return p
 	case errors.Is(err, store.ErrNotFound):

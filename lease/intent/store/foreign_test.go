@@ -2,11 +2,13 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
@@ -146,5 +148,42 @@ func TestRecordTooLongToRead(t *testing.T) {
 	}
 	if got := f.get(long.ID); got.Detail != "x" || got.Profile != "x" {
 		t.Errorf("short again: %+v", got)
+	}
+}
+
+// A fence that is no number is a foreign hand's, and counts as none: the session runs on, and ends.
+func TestForeignFence(t *testing.T) { // I3, I5
+	f := setup(t)
+	b := f.bus("w")
+	written, buried := f.put("a"), f.put("b")
+	entries := f.fetch(b)
+	for _, s := range []intent.Session{written, buried} {
+		f.must(f.client.HSet(t.Context(), "v3:session:"+s.ID, "fence", "foreign").Err())
+	}
+	f.write(b, Write{Session: written.ID, State: intent.StateRunning, Slot: "1", Fence: 10, TunerFence: 5, Ack: entries[0].ID})
+	if got := f.get(written.ID); got.State != intent.StateRunning || got.Fence != 10 {
+		t.Errorf("%+v, want it to run under the fence 10", got)
+	}
+	f.must(b.Bury(t.Context(), entries[1], "why", 9, intent.ReasonPipelineFailed))
+	if got := f.get(buried.ID); got.State != intent.StateEnded || f.length("v3:dead") != 1 {
+		t.Errorf("%+v, %d dead letters; want it ended, and its entry among them", got, f.length("v3:dead"))
+	}
+}
+
+// Of a value that holds a service and is longer than any ID, a byte more than an ID has is told.
+func TestLongHolderIsCut(t *testing.T) { // I4
+	f := setup(t)
+	f.must(lease.Bootstrap(t.Context(), f.client, f.store.Options().Leases))
+	long := "session:" + strings.Repeat("x", 1<<20)
+	f.must(f.client.Set(t.Context(), "lease:service:a", long, 0).Err())
+	f.must(f.client.HSet(t.Context(), "v3:"+long, "state", string(intent.StateRunning)).Err())
+	of, named := session("a"), session("b")
+	f.must(f.client.Set(t.Context(), "v3:idem:"+named.Key, strings.TrimPrefix(long, "session:"), 0).Err())
+	for _, s := range []intent.Session{of, named} {
+		var busy *BusyError
+		_, _, err := f.store.PutSessionWithLease(t.Context(), s, s.Key, keyTTL)
+		if !errors.As(err, &busy) || busy.Holder != long[:redisstore.NameMax+1] {
+			t.Errorf("%s: an error of %d bytes, want one that names %d of the holder", s.ServiceRef, len(fmt.Sprint(err)), redisstore.NameMax+1)
+		}
 	}
 }

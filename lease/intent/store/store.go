@@ -45,7 +45,7 @@ var (
 // BusyError says who uses a service.
 type BusyError struct {
 	Service string
-	Holder  string // "session:<id>" of a session that no worker has yet, or a worker's instance ID
+	Holder  string // "session:<id>" of a session that no worker has yet, or a worker's instance ID; of what is longer than one, 513 bytes
 
 	_ struct{}
 }

@@ -65,3 +65,43 @@ func TestFloodOfLeavesIsPaced(t *testing.T) {
 	r.stop(a)
 	r.wait(a, intent.StateEnded, intent.ReasonStopped)
 }
+
+// Whoever may publish, and knows a session that runs, can say that it is to be stopped. However often, the worker keeps one notice at a
+// time, and asks Redis no more often than where a worker is said to have left.
+func TestFloodOfStopsIsNotKept(t *testing.T) {
+	r := newRig(t)
+	w := r.run(r.config("w1", "1"))
+	a := r.start("a", "hd")
+	r.wait(a, intent.StateRunning, "")
+	// The loop is held up, as long as the flood lasts.
+	held, goOn := make(chan struct{}), make(chan struct{})
+	w.inbox.put(message{f: func() { close(held); <-goOn }})
+	<-held
+	const flood, others = 5000, 8 // others: the beat, and answers of Redis
+	for range flood / 100 {
+		_, err := r.client.Pipelined(t.Context(), func(pipe redis.Pipeliner) error {
+			for range 100 {
+				pipe.Publish(t.Context(), "v3:notify", "stop "+a)
+			}
+			return nil
+		})
+		r.must(err)
+	}
+	r.eventually("what is said is heard", func() bool {
+		w.inbox.mu.Lock()
+		defer w.inbox.mu.Unlock()
+		return len(w.inbox.items) > 0
+	})
+	for range 100 { // the notices that come meanwhile
+		r.must(r.client.Ping(t.Context()).Err())
+	}
+	w.inbox.mu.Lock()
+	kept := len(w.inbox.items)
+	w.inbox.mu.Unlock()
+	if close(goOn); kept > others {
+		t.Errorf("%d messages are kept of %d", kept, flood)
+	}
+	r.wait(a, intent.StateRunning, "")
+	r.stop(a)
+	r.wait(a, intent.StateEnded, intent.ReasonStopped)
+}

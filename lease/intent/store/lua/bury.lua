@@ -17,7 +17,8 @@ end
 if got[1] and named ~= ARGV[7] then return 0 end
 if ARGV[9] ~= '' then
   local r = fields(ARGV[7], 'state', 'fence', 'key', 'owner')
-  if r[1] and r[1] ~= 'ENDED' and tonumber(r[2] or 0) <= tonumber(ARGV[8]) then
+  local known = tonumber(r[2] or 0) or 0
+  if r[1] and r[1] ~= 'ENDED' and known <= tonumber(ARGV[8]) then
     finish(ARGV[7], r[3], r[4], ARGV[9], ARGV[6])
   end
 end

@@ -20,7 +20,8 @@ if now[1] == 'ENDED' then
   done(ARGV[9])
   return 'O'
 end
-if tonumber(now[2] or 0) > tonumber(ARGV[7]) then return 'O' end
+local known = tonumber(now[2] or 0) or 0 -- what is no number, a foreign hand wrote
+if known > tonumber(ARGV[7]) then return 'O' end
 if now[5] and now[5] ~= worker then redis.call('ZREM', owned(now[5]), id) end
 if state ~= 'ENDED' then redis.call('ZADD', owned(worker), 0, id) end
 if ARGV[10] ~= '' then
