@@ -58,6 +58,7 @@ func TestFailedRenewalStopsBeliefAtOnceAndSuccessRestoresTheSameTerm(t *testing.
 			t.Fatal(err)
 		}
 		h := g.table.get(session)
+		ends := h.Until() // as long as it is believed in
 		pass(time.Second)
 		g.fake.set(mute)
 		pass(12500 * time.Millisecond) // a renewal after at most 10 s, unanswered 3 s later
@@ -71,7 +72,6 @@ func TestFailedRenewalStopsBeliefAtOnceAndSuccessRestoresTheSameTerm(t *testing.
 		if h.Context().Err() != nil {
 			t.Error("the hold's context ended although its window is open")
 		}
-		ends := h.Until()
 		g.fake.set(nil)
 		pass(2 * time.Second)
 		if !m.IsOwned(session) || g.table.get(session) != h {
