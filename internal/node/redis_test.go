@@ -49,7 +49,7 @@ func TestPasswordIsNeverPrinted(t *testing.T) {
 	} {
 		quiet([]string{redisflags.URLVariable + "=" + right}, strings.Fields(words)...)
 		quiet([]string{redisflags.URLVariable + "=redis://" + server.Addr(), "LEASESTORM_REDIS_PASSWORD=" + canary}, strings.Fields(words)...)
-		quiet([]string{redisflags.URLVariable + "=redis://127.0.0.1:1", "LEASESTORM_TARGET_URL=http://u:" + canary + "@127.0.0.1:1"}, strings.Fields(words)...)
+		quiet([]string{redisflags.URLVariable + "=" + right, "LEASESTORM_TARGET_URL=http://u:" + canary + "@127.0.0.1:1"}, strings.Fields(words)...)
 		quiet([]string{redisflags.URLVariable + "=" + right, "LEASESTORM_SENTINELS=" + right, "LEASESTORM_MASTER_NAME=m"}, strings.Fields(words)...)
 	}
 	for _, raw := range []string{
