@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -96,17 +97,24 @@ func listens(t *testing.T) (addr string, heard func() string) {
 	serve := func(c net.Conn) {
 		defer c.Close()
 		lines := bufio.NewScanner(c)
-		for lines.Scan() {
-			word := strings.ToLower(lines.Text())
-			mu.Lock()
-			all.WriteString(word + " ")
-			mu.Unlock()
-			switch word {
-			case "get-master-addr-by-name":
-				fmt.Fprintf(c, "*2\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", len(host), host, len(port), port)
-			case "hello", "auth", "select", "scan", "info", "time":
-				fmt.Fprint(c, "-ERR no\r\n")
+		for lines.Scan() { // the number of words, and then each behind its length: it is answered when all of it was heard
+			n, _ := strconv.Atoi(strings.TrimPrefix(lines.Text(), "*"))
+			answer := ""
+			for range n {
+				lines.Scan()
+				lines.Scan()
+				word := strings.ToLower(lines.Text())
+				mu.Lock()
+				all.WriteString(word + " ")
+				mu.Unlock()
+				switch word {
+				case "get-master-addr-by-name":
+					answer = fmt.Sprintf("*2\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", len(host), host, len(port), port)
+				case "hello", "auth", "select", "scan", "info", "time":
+					answer = "-ERR no\r\n"
+				}
 			}
+			fmt.Fprint(c, answer)
 		}
 	}
 	go func() {
