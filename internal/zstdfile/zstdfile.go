@@ -12,24 +12,22 @@ import (
 // ErrSize: the file was made to keep its reader busy. 300 KB can hold 3 GB, and a file without end can hold nothing.
 var ErrSize = errors.New("its size does not fit what it holds")
 
-const (
-	// Slack is how many bytes both limits leave, whatever the file's size.
-	Slack = 1 << 20
-	// most is how many times its size a file may hold: an honest history ten to twenty times.
-	most = 1000
-)
+// Slack is how many bytes both limits leave, whatever the file's size.
+const Slack = 1 << 20
 
 // Reader reads what a file holds. Both limits count what was read of it, not what its size is said to be: that of a hole costs nothing.
 type Reader struct {
 	file       io.Reader
 	z          *zstd.Decoder
+	most       int64 // NewReader
 	read, held int64
 	refused    error // the decoder does not tell of every error
 }
 
-// NewReader returns a reader of a file that may want so many bytes of itself to be remembered. It is to be closed.
-func NewReader(file io.Reader, window uint64) (*Reader, error) {
-	r := &Reader{file: file}
+// NewReader returns a reader of a file that may want window bytes of itself to be remembered, and hold most times its size; 0: whatever the
+// caller takes. It is to be closed.
+func NewReader(file io.Reader, window uint64, most int64) (*Reader, error) {
+	r := &Reader{file: file, most: most}
 	var err error
 	r.z, err = zstd.NewReader((*compressed)(r), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(window))
 	return r, err
@@ -38,8 +36,8 @@ func NewReader(file io.Reader, window uint64) (*Reader, error) {
 // Read implements io.Reader; it returns ErrSize for a file that no honest hand made.
 func (r *Reader) Read(p []byte) (int, error) {
 	n, err := r.z.Read(p)
-	if r.held += int64(n); r.held > Slack+most*r.read {
-		r.refused = fmt.Errorf("%w: it unpacks to more than %d times its size", ErrSize, most)
+	if r.held += int64(n); r.most > 0 && r.held > Slack+r.most*r.read {
+		r.refused = fmt.Errorf("%w: it unpacks to more than %d times its size", ErrSize, r.most)
 	}
 	if r.refused != nil {
 		return 0, r.refused

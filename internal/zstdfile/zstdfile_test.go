@@ -59,7 +59,7 @@ func TestReader(t *testing.T) {
 		"what holds something, and a hole": {io.MultiReader(bytes.NewReader(pack(t, random)), skippable(1<<31)), -1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := NewReader(c.file, window)
+			r, err := NewReader(c.file, window, 1000)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -74,5 +74,17 @@ func TestReader(t *testing.T) {
 				t.Errorf("%d bytes of the file were read before it was refused", r.read)
 			}
 		})
+	}
+}
+
+// Who bounds what he takes himself is given all of it.
+func TestReaderOfAnyRatio(t *testing.T) {
+	r, err := NewReader(bytes.NewReader(pack(t, make([]byte, 16<<20))), window, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if n, err := io.Copy(io.Discard, r); n != 16<<20 || err != nil {
+		t.Errorf("%d bytes, %v", n, err)
 	}
 }

@@ -110,7 +110,7 @@ func readCoverage(path string) (Coverage, error) {
 		return Coverage{}, err
 	}
 	defer f.Close()
-	z, err := zstdfile.NewReader(f, shardWindow)
+	z, err := zstdfile.NewReader(f, shardWindow, 0) // parseCoverage takes shardFileMax
 	if err != nil {
 		return Coverage{}, fmt.Errorf("%s cannot be read: %w", path, err)
 	}

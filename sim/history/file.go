@@ -139,7 +139,7 @@ func walk(path string, yield func(Event, error) bool) error {
 	case !strings.HasSuffix(file, CompressedSuffix):
 		return Read(f, file, yield)
 	}
-	zst, err := zstdfile.NewReader(f, windowMax)
+	zst, err := zstdfile.NewReader(f, windowMax, unpackedMax)
 	if err != nil {
 		return fmt.Errorf("history: cannot read %s: %w", file, err)
 	}
@@ -149,6 +149,9 @@ func walk(path string, yield func(Event, error) bool) error {
 
 // lineMax is far more than an event takes: the longest holds what a node gave as a reason.
 const lineMax = 1 << 20
+
+// unpackedMax is how many times its size a compressed history may hold: an honest one has ten to twenty times.
+const unpackedMax = 1000
 
 // windowMax is what a compressed file may want to be remembered of itself: more than any level of compression writes.
 const windowMax = 32 << 20

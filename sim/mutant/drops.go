@@ -112,6 +112,8 @@ var tested = []struct {
 	{drop(intentLua+"lease.lua", `left > 0`, 1, false), "I1", "TestPutWithLeaseInQuarantine"},
 	{drop(intentLua+"put.lua", `present == id`, 1, false), "I2", "TestPutSentTwice"},
 	{drop(intentLua+"put.lua", `state ~= 'ENDED'`, 1, true), "I2", "TestKeyOfWhatHasEnded"},
+	{drop(intentLua+"read.lua", `n == 0`, 1, false), "I5", "TestEndedSessionsAreForgotten"},
+	{drop(intentLua+"read.lua", `n > most`, 1, false), "I5", "TestRecordTooLongToRead"},
 	{drop(intentLua+"requeue.lua", `r[1] ~= 'ENDED'`, 1, false), "I2", "TestRequeueOnlyWhatHasEnded"},
 	{drop(intentLua+"requeue.lua", `present ~= id`, 1, true), "I2", "TestRequeueOnlyWhatHasEnded"},
 	{drop(intentLua+"stop.lua", `state == 'ENDED'`, 1, false), "I5", "TestStop"},

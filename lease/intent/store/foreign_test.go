@@ -123,7 +123,7 @@ func TestForeignKeyIsNamed(t *testing.T) {
 
 // A record that a foreign hand has made long is not read, whichever field it is in, and named; a field that no record has is not read
 // at all, and harms nothing.
-func TestRecordTooLongToRead(t *testing.T) {
+func TestRecordTooLongToRead(t *testing.T) { // I5
 	f := setup(t)
 	long, beside, kept := f.put("a"), f.put("b"), f.put("c")
 	set := func(s intent.Session, field string, bytes int) string {

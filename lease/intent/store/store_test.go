@@ -394,7 +394,7 @@ func TestListIsPagedNewestFirst(t *testing.T) {
 }
 
 // Records of ended sessions do not pile up.
-func TestEndedSessionsAreForgotten(t *testing.T) {
+func TestEndedSessionsAreForgotten(t *testing.T) { // I5
 	f := setup(t)
 	f.store = f.open(Options{Retention: time.Second})
 	b := f.bus("w1")
