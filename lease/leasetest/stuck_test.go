@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,7 +59,7 @@ var stuckSystems = map[string]func(t *testing.T, r *leasetest.Redis, log *zap.Lo
 		for _, id := range []string{good, cutOff, deaf} {
 			must(t, r.Client().Set(t.Context(), "session:"+id, `{"id":"`+id+`"}`, 0).Err())
 		}
-		polls := 0
+		var polls atomic.Int64
 		m, err := poll.New(r.Client(), lease.Config{InstanceID: "a", Logger: log}, poll.Config{Notify: panics,
 			Poll: func(ctx context.Context, s poll.Session) error {
 				switch s.ID {
@@ -67,12 +68,16 @@ var stuckSystems = map[string]func(t *testing.T, r *leasetest.Redis, log *zap.Lo
 				case deaf:
 					<-end
 				default:
-					polls++
+					polls.Add(1)
 				}
 				return ctx.Err()
 			}})
 		must(t, err, func() error { return m.Start(t.Context()) })
-		return stuckSystem{func() bool { before := polls; pass(time.Minute); return polls > before && m.Leases().IsOwned(good) }, m.Stop}
+		return stuckSystem{func() bool {
+			before := polls.Load()
+			pass(time.Minute)
+			return polls.Load() > before && m.Leases().IsOwned(good)
+		}, m.Stop}
 	},
 	"member": func(t *testing.T, r *leasetest.Redis, log *zap.Logger, _ <-chan struct{}) stuckSystem {
 		e, err := election.New(r.Client(), election.Config{InstanceID: "a", Logger: log, Notify: panics,
