@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -61,7 +62,8 @@ type Member struct {
 	// Tried is told the outcome of each attempt to sign on; nil: nobody.
 	Tried func(error)
 
-	server  string // whose records are known to say no more than runs; Beat's
+	server  string   // whose records are known to say no more than runs; Beat's
+	asking  sync.Map // sessions whose records CheckStop looks into
 	signed  atomic.Bool
 	retries retries
 }
@@ -86,6 +88,18 @@ func (m *Member) Consume(ctx context.Context) {
 				break
 			}
 		}
+	}
+}
+
+// CheckStop looks into the record of a session in hand that the channel says is to be stopped, once at a time. Anybody can say so there;
+// and if Redis does not answer, the next beat tells.
+func (m *Member) CheckStop(ctx context.Context, session string) {
+	if _, asking := m.asking.LoadOrStore(session, true); asking {
+		return
+	}
+	defer m.asking.Delete(session)
+	if asked, err := m.Store.StopAsked(ctx, session); err == nil && asked {
+		m.Stop(session)
 	}
 }
 

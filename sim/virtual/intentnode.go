@@ -415,9 +415,13 @@ func (p *intentNode) heard(_ *world, _ *node, text string) {
 	if !p.up {
 		return
 	}
-	if verb != "stop" || p.machine.Has(id) {
-		p.kick() // a session is to stop, a worker left, or something may have been missed
+	if verb == "stop" {
+		if p.machine.Has(id) {
+			p.goes(func() { p.member.CheckStop(p.ctx, id) })
+		}
+		return
 	}
+	p.kick() // a worker left, or something may have been missed
 }
 
 // died: what waits for this process is told that it is gone.

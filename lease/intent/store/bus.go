@@ -245,7 +245,7 @@ func (b *Bus) Leave(ctx context.Context, worker string) error {
 
 // Listen calls stop and left for what is told on the channel, until ctx ends. up is called whenever the channel is heard
 // again: what was told before was missed. Whoever reaches Redis may tell anything there, also from another database: what is told
-// is a reason to read the records (Beat, Sweep), and no more.
+// is a reason to read the records (Store.StopAsked, Sweep), and no more.
 func (b *Bus) Listen(ctx context.Context, stop, left func(string), up func()) {
 	message := func(text string) {
 		verb, id, _ := strings.Cut(text, " ")

@@ -88,6 +88,17 @@ func (s *Store) Stop(ctx context.Context, id string) (ended bool, err error) {
 	return reply == "E", nil
 }
 
+// StopAsked reports whether a session's record says that its end was asked and has not come. ErrUnavailable.
+func (s *Store) StopAsked(ctx context.Context, id string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
+	defer cancel()
+	stop, err := s.client.HGet(ctx, s.session(id), "stop").Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return false, unavailable(err)
+	}
+	return stop != "", nil
+}
+
 // RecordMax is how many bytes are read of a session's record; an honest one has a tenth of them. What is longer is a foreign hand's.
 const RecordMax = 16 << 10
 

@@ -43,11 +43,11 @@ func (w *Worker) heard(e lease.Event) {
 
 func (w *Worker) stopAsked(session string) { w.post(core.Event{Kind: core.EvStop, Session: session}) }
 
-// hinted is told on the channel that a session is to be stopped. If it is in hand, the next beat comes soon: that reads which are. It
-// waits for the loop, so that whoever may publish fills the socket and not the inbox.
+// hinted is told on the channel that a session is to be stopped. Only one that is in hand is asked about. It waits for the loop, so that
+// whoever may publish fills the socket and not the inbox.
 func (w *Worker) hinted(session string) {
 	if len(w.unknown([]string{session})) == 0 {
-		w.sweepNow()
+		w.tasks.Go(func() { w.member.CheckStop(w.ctx, session) })
 	}
 }
 

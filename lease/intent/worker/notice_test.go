@@ -67,7 +67,7 @@ func TestFloodOfLeavesIsPaced(t *testing.T) {
 }
 
 // Whoever may publish, and knows a session that runs, can say that it is to be stopped. However often, the worker keeps one notice at a
-// time, and asks Redis no more often than where a worker is said to have left.
+// time.
 func TestFloodOfStopsIsNotKept(t *testing.T) {
 	r := newRig(t)
 	w := r.run(r.config("w1", "1"))
