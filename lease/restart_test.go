@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -61,4 +62,27 @@ func TestRestartIsNotCalledNew(t *testing.T) {
 	logs.TakeAll()
 	server.Flush()
 	expect("flushed, to who knew it", said(first, logs), false)
+}
+
+// Who waits in the quarantine of a new server has the lease soon after that is declared new.
+func TestBootstrapOfWhoWaits(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t).Client()
+	core, logs := observer.New(zap.InfoLevel)
+	cfg := quick("a")
+	cfg.TTL, cfg.Logger = time.Minute, zap.New(core)
+	k := startKeeper(t, client, cfg)
+	got := make(chan error, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	go func() { got <- k.Do(ctx, "job", func(context.Context, int64) error { return nil }) }()
+	eventually(t, "it waits", func() bool {
+		return logs.FilterField(zap.String("event", "acquireFailed")).FilterField(zap.String("reason", "quarantine")).Len() > 0
+	})
+	if err := Bootstrap(t.Context(), client, cfg); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-got; err != nil {
+		t.Error(err)
+	}
 }

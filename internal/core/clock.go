@@ -38,7 +38,7 @@ func (c *Core) learn(in *inflight, a *Answer) {
 	if jump := c.watchRedisClock(&in.op, a); jump != 0 {
 		c.tellRedisJumped(jump)
 	}
-	before := c.epoch.value
+	before, quarantined := c.epoch.value, c.epoch.quarantine > c.now.Mono
 	news := c.terms.learn(&in.op, a)
 	if news == epochSame {
 		return
@@ -60,6 +60,9 @@ func (c *Core) learn(in *inflight, a *Answer) {
 		c.forgot(&l.term)
 		c.doubt(l, CauseForgot, a.Epoch)
 		c.requestRenew(l)
+	}
+	if quarantined && c.epoch.quarantine == 0 {
+		c.observeWanted() // it was declared new: who waits had the end of that quarantine as its time
 	}
 	c.registry.own.beat = !c.cfg.NoHeartbeat
 	c.fleet.discover(discoverEpoch)
