@@ -30,7 +30,7 @@ var seen = []struct {
 	{drop(intentLua+"common.lua", `redis.pcall('GET', prefix .. 'idem:' .. key) == id`, 1, true), "I2", 800, stormOfIntents},
 	{drop(intentLua+"sweep.lua", `known ~= run`, 1, true), "I3", 150, stormOfIntents},
 	{drop(intentLua+"sweep.lua", `math.max(beat, tonumber(since)) + tonumber(ARGV[6]) > ms`, 1, true), "I3", 150, stormOfIntents},
-	{drop(intentLua+"sweep.lua", `worker == me`, 1, true), "I3", 20, stormOfIntents},
+	{drop(intentLua+"sweep.lua", `worker == me`, 1, true), "I3", 150, stormOfIntents},
 	{drop(intentLua+"sweep.lua", `r[1] ~= 'RUNNING'`, 1, false), "I5", 150, stormOfIntents},
 	{drop(intentLua+"sweep.lua", `redis.pcall('GET', ARGV[9] .. (r[4] or '')) == worker`, 1, true), "I3", 20, stormOfIntents},
 	{drop(intentLua+"sweep.lua", `#sessions == limit`, 1, true), "I7", 20, stormOfIntents},

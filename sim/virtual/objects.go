@@ -163,6 +163,11 @@ func (r *redis) cmdHSet(t int64, args []string) reply {
 
 func cmdHGet(_ *redis, _ int64, o *object, args []string) reply { return o.field(args[0]) }
 
+func cmdHStrLen(_ *redis, _ int64, o *object, args []string) reply {
+	text, _ := o.field(args[0]).(string)
+	return int64(len(text))
+}
+
 func (r *redis) cmdHMGet(t int64, args []string) reply {
 	none := make([]reply, len(args)-1)
 	return with(objHash, false, none, func(_ *redis, _ int64, o *object, fields []string) reply {
@@ -357,6 +362,7 @@ var objectVerbs = map[string]verb{
 	"HSET":    {args: 3, writes: true, memory: true, run: (*redis).cmdHSet},
 	"HGET":    {args: 2, run: with(objHash, false, nil, cmdHGet)},
 	"HMGET":   {args: 2, run: (*redis).cmdHMGet},
+	"HSTRLEN": {args: 2, run: with(objHash, false, int64(0), cmdHStrLen)},
 	"HGETALL": {args: 1, run: with(objHash, false, []reply(nil), cmdHGetAll)},
 	"HDEL":    {args: 2, writes: true, again: true, run: with(objHash, false, int64(0), cmdHDel)},
 
