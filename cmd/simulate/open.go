@@ -20,7 +20,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
-// picture writes what shows the run beside it, and says how to see it.
+// seeIt says how to see a run's page.
 const seeIt = "  see it:          simulate open %[1]s\n"
 
 // draw writes what shows the run beside it, and reports in a sentence what that says first, and whether it could. What cannot be written is

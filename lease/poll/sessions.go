@@ -23,7 +23,7 @@ import (
 // permittedTimeout bounds the check of permissions at Start.
 const permittedTimeout = 3 * time.Second
 
-// chunk is how many keys one pipeline of reads is about.
+// chunk is how many keys one reading is about.
 const chunk = 500
 
 // sessions reads the application's sessions. Values that did not change since the last reading are not decoded again.

@@ -58,8 +58,8 @@ func (g *g10) answered(k *key, s *said, sent int64) {
 // underWay returns until when Redis may execute what an instance sent and was not answered. What a fault keeps back a kernel sends again
 // after pauses that double: it may come when the fault has been over for as long as it lasted.
 func (g *g10) underWay(inst string, sent int64) int64 {
-	until := sent + 2*int64(g.w.TTL)
-	if g.w.Redis == "model" {
+	until, late := sent+2*int64(g.w.TTL), g.w.blur()
+	if late == 0 {
 		return until
 	}
 	for inj, r := range g.w.reaching(sent, nil, g.w.reach) {
@@ -67,7 +67,7 @@ func (g *g10) underWay(inst string, sent int64) int64 {
 			break
 		}
 		if inj.ofRedis() || inj.node == g.w.instance(inst).node {
-			until = max(until, r.to+(r.to-r.from)+eventAllowance)
+			until = max(until, r.to+(r.to-r.from)+late)
 		}
 	}
 	return until
