@@ -39,11 +39,15 @@ func TestLeasesNeedTheMajority(t *testing.T) { // I1
 	if s := r.wait(a, intent.StateEnded, intent.ReasonLeaseLost); time.Since(cut) > 2*options.Leases.TTL || r.work(a).late {
 		t.Errorf("%v after the cut: %+v; its trust had ended when it was asked to end: %v", time.Since(cut), s, r.work(a).late)
 	}
+	b := r.start("b", "hd") // which keeps it asking: what is not said again is over
 	r.eventually("it says why", func() bool { return errors.Is(w.Health().Error(), lease.ErrUnacknowledged) })
-	b := r.start("b", "hd")
-	if _, err := w.keeper.TryAcquire(t.Context(), "other"); !errors.Is(err, lease.ErrUnacknowledged) {
-		t.Errorf("a lease is had of the master alone: %v", err)
-	}
+	r.eventually("no lease is had of the master alone", func() bool { // on a busy machine the answer comes too late now and then
+		_, err := w.keeper.TryAcquire(t.Context(), "other")
+		if err == nil {
+			t.Error("a lease is had of the master alone")
+		}
+		return err == nil || errors.Is(err, lease.ErrUnacknowledged)
+	})
 	if s, err := r.store.Get(t.Context(), b); err != nil || s.State != intent.StateNew {
 		t.Errorf("%+v, %v", s, err)
 	}
