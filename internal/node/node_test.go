@@ -15,6 +15,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -201,6 +202,21 @@ func TestOutputNeverHoldsUpWhoSpeaks(t *testing.T) {
 	if fmt.Sprint(got) != want {
 		t.Errorf("%v, want %s", got, want)
 	}
+}
+
+// Who reads standard output no more keeps no instance from ending, for longer than a limit.
+func TestOutputThatNobodyReadsIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &slowReader{gate: make(chan struct{})}
+		o := newOutput(w, clock{base: time.Now()}, "i", func(err error) { t.Errorf("broken: %v", err) })
+		o.say(line{event: "stopped", at: time.Now()})
+		before := time.Now()
+		o.close()
+		if took := time.Since(before); took != closeWithin {
+			t.Errorf("closed after %v, not %v", took, closeWithin)
+		}
+		close(w.gate)
+	})
 }
 
 func TestBrokenOutputIsTold(t *testing.T) {

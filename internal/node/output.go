@@ -134,13 +134,19 @@ func (o *output) flush() {
 	}
 }
 
-// close writes what is left.
+// closeWithin is how long who reads standard output may take for what is left when the process ends.
+const closeWithin = 10 * time.Second
+
+// close writes what is left, or gives it up where nobody reads.
 func (o *output) close() {
 	o.mu.Lock()
 	o.closed = true
 	o.changed.Broadcast()
 	o.mu.Unlock()
-	<-o.done
+	select {
+	case <-o.done:
+	case <-time.After(closeWithin):
+	}
 }
 
 func (o *output) run() {
