@@ -12,10 +12,8 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -161,78 +159,6 @@ func TestClockIsMonotonic(t *testing.T) {
 	}
 }
 
-// slowReader is a standard output whose reader takes its time.
-type slowReader struct {
-	mu     sync.Mutex
-	writes [][]byte
-	gate   chan struct{}
-	err    error
-}
-
-func (w *slowReader) Write(p []byte) (int, error) {
-	<-w.gate
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.writes = append(w.writes, bytes.Clone(p))
-	return len(p), w.err
-}
-
-func TestOutputNeverHoldsUpWhoSpeaks(t *testing.T) {
-	w := &slowReader{gate: make(chan struct{})}
-	c := clock{base: time.Now()}
-	o := newOutput(w, c, `an "instance"`, func(err error) { t.Errorf("broken: %v", err) })
-	for i := range 1000 {
-		o.say(line{event: "acquired", session: "s", fence: int64(i + 1), at: c.base.Add(5), until: c.base.Add(7), reason: "r\"\n"})
-	}
-	close(w.gate)
-	o.flush()
-	o.close()
-	if len(w.writes) > 3 {
-		t.Errorf("1000 lines in %d writes", len(w.writes))
-	}
-	lines := bytes.Split(bytes.TrimSpace(bytes.Join(w.writes, nil)), []byte("\n"))
-	if len(lines) != 1000 {
-		t.Fatalf("%d lines", len(lines))
-	}
-	var got map[string]any
-	if err := json.Unmarshal(lines[999], &got); err != nil {
-		t.Fatalf("%s: %v", lines[999], err)
-	}
-	want := `map[event:acquired fence:1000 instance:an "instance" reason:r"` + "\n" + ` session:s t:5 until:7]`
-	if fmt.Sprint(got) != want {
-		t.Errorf("%v, want %s", got, want)
-	}
-}
-
-// Who reads standard output no more keeps no instance from ending, for longer than a limit.
-func TestOutputThatNobodyReadsIsGivenUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := &slowReader{gate: make(chan struct{})}
-		o := newOutput(w, clock{base: time.Now()}, "i", func(err error) { t.Errorf("broken: %v", err) })
-		o.say(line{event: "stopped", at: time.Now()})
-		before := time.Now()
-		o.close()
-		if took := time.Since(before); took != closeWithin {
-			t.Errorf("closed after %v, not %v", took, closeWithin)
-		}
-		close(w.gate)
-	})
-}
-
-func TestBrokenOutputIsTold(t *testing.T) {
-	broken := make(chan error, 1)
-	w := &slowReader{gate: make(chan struct{}), err: io.ErrClosedPipe}
-	close(w.gate)
-	o := newOutput(w, clock{base: time.Now()}, "i", func(err error) { broken <- err })
-	o.say(line{event: "ready", at: time.Now()})
-	if err := <-broken; !errors.Is(err, io.ErrClosedPipe) {
-		t.Error(err)
-	}
-	o.say(line{event: "stopped", at: time.Now()})
-	o.flush()
-	o.close()
-}
-
 func TestFencedOffIsReported(t *testing.T) {
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost || r.URL.Path != "/poll/s" || r.Header.Get("X-Instance") != "i" {
@@ -270,6 +196,12 @@ type child struct {
 
 func startChild(t *testing.T, env []string, args ...string) *child {
 	t.Helper()
+	return startChildTo(t, nil, env, args...)
+}
+
+// startChildTo has the node's log go into a file, nil: into child.log.
+func startChildTo(t *testing.T, log *os.File, env []string, args ...string) *child {
+	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -277,6 +209,9 @@ func startChild(t *testing.T, env []string, args ...string) *child {
 	c := &child{t: t, cmd: exec.Command(exe, args...), lines: make(chan map[string]any, 10_000), done: make(chan struct{})}
 	c.cmd.Env = append(append(os.Environ(), asNode+"=1"), env...)
 	c.cmd.Stderr = &c.log
+	if log != nil {
+		c.cmd.Stderr = log
+	}
 	out, err := c.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -431,32 +366,6 @@ func TestBootstrapOnce(t *testing.T) {
 	<-c.done
 	if code := c.cmd.ProcessState.ExitCode(); code != exitWrong {
 		t.Errorf("bootstrap over a living lease: exit %d: %s", code, c.log.String())
-	}
-}
-
-func TestNodeEndsWithItsReader(t *testing.T) {
-	server := redistest.Start(t)
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(exe, "--redis="+server.URL(), "--target=http://127.0.0.1:1")
-	cmd.Env = append(os.Environ(), asNode+"=1")
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stdout = w
-	r.Close()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	w.Close()
-	timer := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
-	defer timer.Stop()
-	_ = cmd.Wait()
-	if !timer.Stop() {
-		t.Error("lived on without a reader")
 	}
 }
 
