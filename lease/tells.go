@@ -32,6 +32,9 @@ func (s *shell) carry(tells []core.Tell) {
 		case core.TellUncertain, core.TellLost, core.TellReleased:
 			tells[i].At = over
 		}
+		if logentry.OfEpoch(&tells[i]) { // which the server chose
+			tells[i].Text = s.store.Shown(tells[i].Text)
+		}
 		s.announce(&tells[i], s.holds[i])
 		s.settle(&tells[i], s.holds[i])
 	}
@@ -131,7 +134,7 @@ func (s *shell) settle(t *core.Tell, h *Hold) {
 		s.attached.Store(t.Cause == core.CauseAttached)
 		s.rejected.Store(nil)
 	case core.TellRejected:
-		epoch := s.store.Shown(t.Text)
+		epoch := t.Text
 		s.rejected.Store(&epoch)
 	case core.TellOutside:
 		s.agreed.Store(t.Wait)
@@ -181,8 +184,6 @@ func (s *shell) announce(t *core.Tell, h *Hold) {
 				entry.tell.Text = s.unrenewed()
 			case t.Kind == core.TellSilent || t.Kind == core.TellUncertain && t.Cause == core.CauseNoAnswer:
 				entry.tell.Text = s.unreached(t.Text)
-			case t.Kind == core.TellEpoch || t.Kind == core.TellRejected:
-				entry.tell.Text = s.store.Shown(t.Text)
 			}
 			s.log.Later(at, entry.at, entry.message, func() []zap.Field { return s.fields(&entry) })
 		}

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/leasestorm/leasestorm/internal/core"
@@ -61,7 +62,7 @@ func head(reply []any, a *core.Answer) ([]any, error) {
 	before := a.Epoch
 	rest, err := decodeHead(reply, a)
 	if err == nil && before != "" && before != a.Epoch {
-		return nil, fmt.Errorf("the epoch changed from %q to %q during the look", before, a.Epoch)
+		return nil, errors.New("the epoch changed during the look")
 	}
 	return rest, err
 }

@@ -71,7 +71,11 @@ func (s *Store) PutSessionWithLease(ctx context.Context, session intent.Session,
 	case words[0] == "B":
 		return "", false, &BusyError{Service: session.ServiceRef, Holder: words[1]}
 	case words[0] == "Q":
-		return "", false, fmt.Errorf("%w: %s ms", ErrQuarantine, words[1])
+		ms, err := strconv.ParseInt(words[1], 10, 64)
+		if err != nil {
+			return "", false, unavailable(errReply)
+		}
+		return "", false, fmt.Errorf("%w: %d ms", ErrQuarantine, ms)
 	}
 	return putReply(reply)
 }
