@@ -1,12 +1,15 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/lease"
@@ -184,6 +187,40 @@ func TestLongHolderIsCut(t *testing.T) { // I4
 		_, _, err := f.store.PutSessionWithLease(t.Context(), s, s.Key, keyTTL)
 		if !errors.As(err, &busy) || busy.Holder != long[:redisstore.NameMax+1] {
 			t.Errorf("%s: an error of %d bytes, want one that names %d of the holder", s.ServiceRef, len(fmt.Sprint(err)), redisstore.NameMax+1)
+		}
+	}
+}
+
+// says is a hook of a client whose scripts are answered with the same, whatever they are.
+type says []any
+
+func (s says) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (s says) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(_ context.Context, cmd redis.Cmder) error {
+		cmd.(*redis.Cmd).SetVal([]any(s))
+		return nil
+	}
+}
+
+func (s says) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(_ context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			cmd.(*redis.Cmd).SetVal([]any(s))
+		}
+		return nil
+	}
+}
+
+// What a hostile server says in the place of a number may be the password, and is not repeated.
+func TestQuarantineIsANumber(t *testing.T) {
+	f := setup(t)
+	s := session("a")
+	for said, want := range map[string]error{"5000": ErrQuarantine, "secret": ErrUnavailable} {
+		st := f.open(Options{})
+		st.client.AddHook(says{"Q", said})
+		if _, _, err := st.PutSessionWithLease(t.Context(), s, s.Key, keyTTL); !errors.Is(err, want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v, want %v", said, err, want)
 		}
 	}
 }
