@@ -132,7 +132,7 @@ func serveIntents(s *intentSettings) (code int, err error) {
 		}
 	}
 	if err := n.stop(); err != nil {
-		fmt.Fprintln(terminal(os.Stderr), "node:", err)
+		complain(err)
 		n.out.say(line{event: "stopped", at: time.Now(), reason: err.Error()})
 		return exitDirty, nil
 	}

@@ -270,13 +270,21 @@ type child struct {
 
 func startChild(t *testing.T, env []string, args ...string) *child {
 	t.Helper()
+	return startChildWith(t, nil, env, args...)
+}
+
+// startChildWith starts one whose standard error is a file; nil: the child's log.
+func startChildWith(t *testing.T, stderr *os.File, env []string, args ...string) *child {
+	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := &child{t: t, cmd: exec.Command(exe, args...), lines: make(chan map[string]any, 10_000), done: make(chan struct{})}
 	c.cmd.Env = append(append(os.Environ(), asNode+"=1"), env...)
-	c.cmd.Stderr = &c.log
+	if c.cmd.Stderr = &c.log; stderr != nil {
+		c.cmd.Stderr = stderr
+	}
 	out, err := c.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
