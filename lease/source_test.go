@@ -77,6 +77,9 @@ func TestSessionsThatCannotBeReadAnyMore(t *testing.T) {
 		if len(failed) != 3 {
 			t.Errorf("%d entries in three minutes: %+v", len(failed), failed)
 		}
+		if since, _ := failed[0].ContextMap()["since"].(string); since != failed[0].Time.Format(time.RFC3339Nano) {
+			t.Errorf("it began at %q by the log, whatever its encoder does with times; want %v", since, failed[0].Time)
+		}
 		h := g.health()
 		if !h.OK() || !strings.Contains(h.Reason, "the sessions cannot be read since ") || !strings.Contains(h.Reason, "who knows") ||
 			h.Sessions != 1 || h.Unread.Sub(began) > 2*time.Second || h.Unread.Before(began) {
