@@ -20,11 +20,11 @@ const (
 	HealthNoSessions                         // they would be, but there is no session to share
 	HealthNotStarted                         // Start was not called, or failed, or has just returned and Redis' first answer is awaited
 	HealthStopped                            // Stop was called: nothing is acquired any more
-	HealthSilent                             // Redis has not answered what was sent at Since, nor since; Err is the last error
-	HealthRefused                            // Redis refuses since Since; Err is ErrRefused with its words
+	HealthSilent                             // Redis has not answered what was sent at Since, nor since, or no look; Err is the last error
+	HealthRefused                            // Redis refuses since Since, perhaps looks alone; Err is ErrRefused with its words
 	HealthQuarantine                         // Redis was restarted or is new, and may have lost data: nothing is granted before Until
 	HealthClock                              // Redis' clock jumped: nothing is acquired before Until
-	HealthSessionsRefused                    // there are sessions, and not one that can be shared; Err if they cannot be read
+	HealthSessionsRefused                    // not one session can be shared, or found free; Err if they cannot be read
 	HealthSuperseded                         // the server speaks for an epoch that was seen superseded: it is believed no more
 	HealthDisagrees                          // the group that shares this epoch has another quarantine
 )

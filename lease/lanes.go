@@ -139,8 +139,10 @@ func (s *shell) execute(op *core.Op) core.Answer {
 		s.noted(op, &counted)
 		return a
 	}
-	a := s.store.Look(ctx, op, s.sessions(ctx))
-	s.looks.note(&a)
+	sessions := s.sessions(ctx)
+	late := ctx.Err() != nil
+	a := s.store.Look(ctx, op, sessions)
+	s.looks.note(&a, late)
 	s.noted(op, &a)
 	return a
 }

@@ -19,13 +19,14 @@ type failing struct {
 	looks int
 	since time.Time // when the first of them failed
 	err   error
+	late  bool // the last one had no time left: Config.Sessions went on beyond its context
 }
 
 // failingMany is from how many on they are no accident.
 const failingMany = 2
 
 // note takes the outcome of a look. Only the worker of the look lane calls it.
-func (l *looks) note(a *core.Answer) {
+func (l *looks) note(a *core.Answer, late bool) {
 	if a.Failure == core.FailNone {
 		l.failing.Store(nil)
 		return
@@ -35,7 +36,7 @@ func (l *looks) note(a *core.Answer) {
 		f = *last
 	}
 	f.looks++
-	f.err = a.Err
+	f.err, f.late = a.Err, late
 	l.failing.Store(&f)
 }
 
@@ -44,6 +45,9 @@ func (l *looks) health(h Health) (Health, bool) {
 	f := l.failing.Load()
 	if f == nil || f.looks < failingMany {
 		return h, false
+	}
+	if f.late {
+		return h.as(HealthSessionsRefused, "Config.Sessions leaves no time to look at leases and heartbeats since "+stamp(f.since)), true
 	}
 	state, why := HealthSilent, ""
 	if isRefused(f.err) {

@@ -104,7 +104,7 @@ func (s *shell) unread(err error) {
 	if src.told.IsZero() || now.Sub(src.told) >= unreadEvery {
 		src.told = now
 		s.log.Warn("the sessions cannot be read; the last known ones stand", zap.String("event", "sessionsFailed"),
-			zap.String("instance", s.cfg.InstanceID), zap.Time("since", got.since), zap.Error(err))
+			zap.String("instance", s.cfg.InstanceID), zap.String("since", stamp(got.since)), zap.Error(err))
 	}
 }
 

@@ -77,6 +77,9 @@ func TestSessionsThatCannotBeReadAnyMore(t *testing.T) {
 		if len(failed) != 3 {
 			t.Errorf("%d entries in three minutes: %+v", len(failed), failed)
 		}
+		if since, _ := failed[0].ContextMap()["since"].(string); since != failed[0].Time.Format(time.RFC3339Nano) {
+			t.Errorf("it began at %q by the log, whatever its encoder does with times; want %v", since, failed[0].Time)
+		}
 		h := g.health()
 		if !h.OK() || !strings.Contains(h.Reason, "the sessions cannot be read since ") || !strings.Contains(h.Reason, "who knows") ||
 			h.Sessions != 1 || h.Unread.Sub(began) > 2*time.Second || h.Unread.Before(began) {
@@ -122,6 +125,34 @@ func TestLooksThatFailForGood(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Config.Sessions that goes on beyond its context takes the time of the look that it is called for: that is told of it, and not of Redis.
+func TestSessionsThatComeTooLateForALook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var late atomic.Int64
+		g := newRig(t, newFakeRedis(), "a", false, func(c *Config) {
+			c.DiscoveryInterval = time.Second
+			c.Sessions = func(context.Context) ([]string, error) {
+				<-time.After(time.Duration(late.Load()))
+				return []string{session}, nil
+			}
+		})
+		pass(5 * time.Second)
+		late.Store(int64(20 * time.Second))
+		pass(g.cfg.TTL)
+		for range 60 {
+			pass(time.Second + 100*time.Millisecond)
+			if h := g.health(); h.State != HealthSessionsRefused || !strings.Contains(h.Reason, "Config.Sessions") {
+				t.Errorf("%v", h)
+			}
+		}
+		late.Store(0)
+		pass(g.cfg.TTL)
+		if h := g.health(); !h.OK() {
+			t.Errorf("it returns in time again: %v", h)
+		}
+	})
 }
 
 // A process that stood still says how long, once in a TTL.

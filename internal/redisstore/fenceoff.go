@@ -50,10 +50,10 @@ func (s *Store) AskBack(ctx context.Context, from string, life time.Duration, h 
 func (s *Store) Asked(ctx context.Context, g Give) (from string) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
-	key := s.askKey(g.Lease)
-	text, err := s.client.GetRange(ctx, key, 0, int64(NameMax+len(g.record()))).Result() // whoever may publish has it read
+	key, last := s.askKey(g.Lease), int64(NameMax+len(g.record())) // whoever may publish has it read
+	text, err := s.client.GetRange(ctx, key, 0, last).Result()
 	if Denies(err) {
-		text, err = s.client.Get(ctx, key).Result()
+		text, err = askedScript.Run(ctx, s.client, []string{key}, last).Text()
 	}
 	if err != nil {
 		return ""

@@ -75,6 +75,23 @@ func TestFenceOff(t *testing.T) { // G1, G3, G10
 	}
 }
 
+// byRules returns a client of a user who may do what the rules say.
+func byRules(t *testing.T, server *redistest.Server, rules redisstore.Rules) *redis.Client {
+	t.Helper()
+	line := []any{"ACL", "SETUSER", "instance", "on", ">p", "resetkeys", "-@all"}
+	for _, word := range strings.Fields(rules.String()) {
+		line = append(line, word)
+	}
+	if err := server.Client().Do(t.Context(), line...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	own := *server.Client().Options()
+	own.Username, own.Password = "instance", "p"
+	client := redis.NewClient(&own)
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
 // What an operator asks for is read by an instance with its own rights and no more, and is neither a lease nor the fence of one; a message
 // on the channel alone says nothing.
 func TestAskedStandsInRedis(t *testing.T) { // G1
@@ -82,23 +99,7 @@ func TestAskedStandsInRedis(t *testing.T) { // G1
 		server := redistest.Start(t)
 		o := redisstore.Options{Quarantine: time.Minute, LeasePrefix: prefix}
 		operator, _ := bootstrapped(t, server.Client(), o)
-		rules := operator.Options().Rules(redisstore.Use{})
-		line := []any{"ACL", "SETUSER", "instance", "on", ">p", "resetkeys", "-@all"}
-		for _, word := range strings.Fields(rules.String()) {
-			line = append(line, word)
-		}
-		if err := server.Client().Do(t.Context(), line...).Err(); err != nil {
-			t.Fatal(err)
-		}
-		own := *server.Client().Options()
-		own.Username, own.Password = "instance", "p"
-		client := redis.NewClient(&own)
-		t.Cleanup(func() { _ = client.Close() })
-		instance, err := redisstore.New(client, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = instance.Close() })
+		instance := newStore(t, byRules(t, server, operator.Options().Rules(redisstore.Use{})), o)
 		h := redisstore.Holding{ID: "thing", Owner: "a", Fence: 5}
 		g := redisstore.Give{From: "operator", Lease: "thing", Owner: "a", Fence: 5}
 		if instance.Asked(t.Context(), g) != "" {
@@ -133,23 +134,32 @@ type sent struct {
 func (h sent) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
-		if text, ok := cmd.(*redis.StringCmd); ok {
-			*h.bytes = max(*h.bytes, len(text.Val()))
+		switch cmd := cmd.(type) {
+		case *redis.StringCmd:
+			*h.bytes = max(*h.bytes, len(cmd.Val()))
+		case *redis.Cmd:
+			text, _ := cmd.Text()
+			*h.bytes = max(*h.bytes, len(text))
 		}
 		return err
 	}
 }
 
-// Whoever may write the key by which an operator asks for a lease, and may publish, does not have an instance read it whole each time.
+// Whoever may write the key by which an operator asks for a lease, and may publish, does not have an instance read it whole each time,
+// whatever its user may call.
 func TestWhatIsAskedIsCut(t *testing.T) {
-	bytes := 0
 	server := redistest.Start(t)
-	s := newStore(t, server.Client(), redisstore.Options{Hooks: []redis.Hook{sent{bytes: &bytes}}})
 	server.Do("SET", "{poll:lease:thing asked}:fence", strings.Repeat("x", 1<<20))
-	if from := s.Asked(t.Context(), redisstore.Give{From: "x", Lease: "thing", Owner: "a", Fence: 5}); from != "" {
-		t.Errorf("asked by %.100q", from)
-	}
-	if most := 2 * redisstore.NameMax; bytes == 0 || bytes > most {
-		t.Errorf("Redis sends %d bytes, want some and at most %d", bytes, most)
+	for name, client := range map[string]*redis.Client{
+		"all": server.Client(), "what the rules allow": byRules(t, server, redisstore.Options{}.Rules(redisstore.Use{})),
+	} {
+		bytes := 0
+		s := newStore(t, client, redisstore.Options{Hooks: []redis.Hook{sent{bytes: &bytes}}})
+		if from := s.Asked(t.Context(), redisstore.Give{From: "x", Lease: "thing", Owner: "a", Fence: 5}); from != "" {
+			t.Errorf("%s: asked by %.100q", name, from)
+		}
+		if most := 2 * redisstore.NameMax; bytes == 0 || bytes > most {
+			t.Errorf("%s: Redis sends %d bytes, want some and at most %d", name, bytes, most)
+		}
 	}
 }

@@ -64,6 +64,9 @@ var sweepText string
 //go:embed lua/fenceoff.lua
 var fenceoffText string
 
+//go:embed lua/asked.lua
+var askedText string
+
 //go:embed lua/scan.lua
 var scanText string
 
@@ -97,6 +100,7 @@ var (
 	probeScript      = redis.NewScript(probeText)
 	sweepScript      = redis.NewScript(sweepText)
 	fenceOffScript   = redis.NewScript(fenceoffText)
+	askedScript      = redis.NewScript(askedText)
 	scanScript       = redis.NewScript(scanText)
 )
 

@@ -2,8 +2,8 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -13,74 +13,91 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
-// encrypted returns a server of HTTP/2 that is closed with the test.
-func encrypted(t *testing.T) *httptest.Server {
+// none is a store without sessions.
+type none struct{ Store }
+
+func (none) List(context.Context, string, int) ([]intent.Session, string, error) { return nil, "", nil }
+
+// encrypted runs f with a dialler of a server of HTTP/2, in a bubble.
+func encrypted(t *testing.T, f func(t *testing.T, dial func() net.Conn)) {
 	t.Helper()
-	h := setup(t, Config{}).handler.(*Handler)
-	srv := httptest.NewUnstartedServer(h)
-	srv.Config, srv.EnableHTTP2, srv.Listener = NewServer("", h), true, h.Listener(srv.Listener)
-	srv.StartTLS()
-	t.Cleanup(srv.Close)
-	return srv
+	lends := httptest.NewTLSServer(http.NotFoundHandler())
+	lends.Close()
+	synctest.Test(t, func(t *testing.T) {
+		h, err := NewHandler(none{}, Config{Tokens: []Token{NewToken("r", reader, intent.ScopeRead)}, Logger: zap.NewNop()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, srv := make(pipes), NewServer("", h)
+		// A pipe keeps nothing: a ticket that nobody reads would hold up the server.
+		srv.TLSConfig = &tls.Config{Certificates: lends.TLS.Certificates, SessionTicketsDisabled: true}
+		go func() { _ = srv.ServeTLS(h.Listener(in), "", "") }() // until it is closed
+		defer srv.Close()
+		defer close(in)
+		f(t, func() net.Conn {
+			near, far := net.Pipe()
+			in <- from{far, "127.0.0.1:1"}
+			return near
+		})
+	})
 }
+
+var trusting = tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}
 
 // HTTP/2 has no time-out for a header: who says nothing after the handshake, or asks nothing, is gone as soon as others are.
 func TestEncryptedStrangersAreGoneSoon(t *testing.T) {
-	t.Parallel()
-	srv := encrypted(t)
 	for name, sent := range map[string]string{
 		"silent after the handshake": "",
 		"asks nothing":               "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00",
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			conn, err := tls.Dial("tcp", srv.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
-			if _, err := io.WriteString(conn, sent); err != nil {
-				t.Fatal(err)
-			}
-			if err := conn.SetReadDeadline(time.Now().Add(8 * time.Second)); err != nil { // net/http waits for ten and sixty
-				t.Fatal(err)
-			}
-			if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Error("the connection is still there")
-			}
+			encrypted(t, func(t *testing.T, dial func() net.Conn) {
+				began, conn := time.Now(), tls.Client(dial(), &trusting)
+				defer conn.Close()
+				if _, err := io.WriteString(conn, sent); err != nil {
+					t.Fatal(err)
+				}
+				_, _ = io.Copy(io.Discard, conn) // to its end
+				if took := time.Since(began); took > 5*time.Second {
+					t.Errorf("closed after %v", took)
+				}
+			})
 		})
 	}
 	t.Run("with a token", func(t *testing.T) {
-		t.Parallel()
-		var dialled int
-		client := srv.Client()
-		client.Transport.(*http.Transport).DialContext = nil
-		client.Transport.(*http.Transport).Dial = func(network, addr string) (net.Conn, error) { //nolint:staticcheck // it is short
-			dialled++
-			return net.Dial(network, addr)
-		}
-		for range 2 {
-			req, err := http.NewRequest(http.MethodGet, srv.URL+"/api/v3/sessions", http.NoBody)
-			if err != nil {
-				t.Fatal(err)
+		encrypted(t, func(t *testing.T, dial func() net.Conn) {
+			dialled := 0
+			transport := &http.Transport{TLSClientConfig: trusting.Clone(), ForceAttemptHTTP2: true,
+				DialContext: func(context.Context, string, string) (net.Conn, error) { dialled++; return dial(), nil }}
+			defer transport.CloseIdleConnections()
+			for range 2 {
+				req, err := http.NewRequest(http.MethodGet, "https://h/api/v3/sessions", http.NoBody)
+				if err != nil {
+					t.Fatal(err)
+				}
+				req.Header.Set("Authorization", "Bearer "+reader)
+				resp, err := transport.RoundTrip(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, _ = io.Copy(io.Discard, resp.Body)
+				if resp.Body.Close(); resp.StatusCode != http.StatusOK || resp.ProtoMajor != 2 {
+					t.Fatalf("%s %s", resp.Proto, resp.Status)
+				}
+				<-time.After(30 * time.Second)
 			}
-			req.Header.Set("Authorization", "Bearer "+reader)
-			resp, err := client.Do(req)
-			if err != nil {
-				t.Fatal(err)
+			if dialled != 1 {
+				t.Errorf("%d connections", dialled)
 			}
-			_, _ = io.Copy(io.Discard, resp.Body)
-			if resp.Body.Close(); resp.StatusCode != http.StatusOK || resp.ProtoMajor != 2 {
-				t.Fatalf("%s %s", resp.Proto, resp.Status)
-			}
-			<-time.After(strangerTimeout + 2*time.Second)
-		}
-		if dialled != 1 {
-			t.Errorf("%d connections", dialled)
-		}
+		})
 	})
 }
 

@@ -224,3 +224,18 @@ func TestQuarantineIsANumber(t *testing.T) {
 		}
 	}
 }
+
+// A key that stands for what is longer than any ID stands for no session, whatever a foreign hand has put beside it: the start is a new one.
+func TestLongKeyIsNotTold(t *testing.T) { // I2
+	f := setup(t)
+	long, s := strings.Repeat("x", 1<<20), session("a")
+	f.must(f.client.Set(t.Context(), "v3:idem:"+s.Key, long, 0).Err())
+	f.must(f.client.HSet(t.Context(), "v3:session:"+long, "state", string(intent.StateRunning)).Err())
+	id, exists, err := f.store.PutSessionWithIdempotency(t.Context(), s, s.Key, keyTTL)
+	if err != nil || exists || id != s.ID {
+		t.Errorf("%.60q (%d bytes), exists: %v, %v; want a new session", id, len(id), exists, err)
+	}
+	if id, exists, err = f.store.PutSessionWithIdempotency(t.Context(), session("a"), s.Key, keyTTL); err != nil || !exists || id != s.ID {
+		t.Errorf("an equal start: %.60q, exists: %v, %v; want the session", id, exists, err)
+	}
+}

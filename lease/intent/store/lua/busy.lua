@@ -2,7 +2,7 @@
 -- anything is written (I4).
 --
 -- KEYS[2]  lease
--- returns {'B', holder}: of one that is longer than any ID, a byte more than an ID has (shown of epoch.lua, which stands after this)
+-- returns {'B', holder}: of one that is longer than any ID, a byte more than an ID has, as epoch.lua shows it, which begins only after this
 local known = soft('GET', prefix .. 'idem:' .. ARGV[9])
 if known and known ~= ARGV[5] then
   local state = soft('HGET', record(known), 'state')
