@@ -43,9 +43,10 @@ func promtool(t *testing.T) string {
 // scrapes are what a Prometheus that asks each minute reads of one process; a fault that takes a second here fills as many of them as
 // the test says.
 type scrapes struct {
-	t    *testing.T
-	r    *prometheus.Registry
-	seen []map[string]float64
+	t     *testing.T
+	r     *prometheus.Registry
+	seen  []map[string]float64
+	quiet int // the last minute in which nothing is to fire
 }
 
 // ask is n minutes in which the figures stay what they are now.
@@ -190,6 +191,13 @@ var faults = map[string]func(t *testing.T, s *scrapes){
 	"LeasestormSessionsGone": func(t *testing.T, s *scrapes) {
 		read := shared(t, s)
 		s.ask(3)
+		for minute := range 3 { // a fleet that is started anew, and cannot read what there is
+			s.ask(1)
+			now := s.seen[len(s.seen)-1]
+			now[`leasestorm_sessions{job="fleet",instance="one"}`] = 0
+			now[`leasestorm_sessions_unread_seconds{job="fleet",instance="one"}`] = float64(60 * (minute + 1))
+		}
+		s.quiet = len(s.seen) - 1
 		read.Store(&reading{})
 		await(t, s.r, "sessions{}", exactly(0))
 		s.ask(3)
@@ -358,7 +366,7 @@ func TestAlerts(t *testing.T) {
 			if !alerts[alert] {
 				t.Fatal("there is no such alert")
 			}
-			s := &scrapes{t: t}
+			s := &scrapes{t: t, quiet: 2}
 			fault(t, s)
 			fires := func(minute int, samples []map[string]any) map[string]any {
 				return map[string]any{"eval_time": fmt.Sprint(minute, "m"), "exp_samples": samples,
@@ -367,7 +375,7 @@ func TestAlerts(t *testing.T) {
 			text, err := yaml.Marshal(map[string]any{
 				"rule_files": []string{file}, "evaluation_interval": "1m",
 				"tests": []any{map[string]any{"interval": "1m", "input_series": s.input(), "promql_expr_test": []any{
-					fires(2, nil), fires(len(s.seen)-1, []map[string]any{{"labels": "{}", "value": 1}}),
+					fires(s.quiet, nil), fires(len(s.seen)-1, []map[string]any{{"labels": "{}", "value": 1}}),
 				}}},
 			})
 			if err != nil {
