@@ -1,6 +1,8 @@
 package check
 
 import (
+	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,5 +63,33 @@ func TestBreaksAreListed(t *testing.T) {
 	}
 	if broken < 2*breaksMax+1 {
 		t.Errorf("%d breaks by kind of fault: %+v", broken, v.Kinds)
+	}
+}
+
+// Who trusts for longer than Redis granted it is the one owner of that break: that another trusts the lease meanwhile is a break of its own.
+func TestTrustBeyondTheGrantIsOfOne(t *testing.T) {
+	const ms = int64(time.Millisecond)
+	p := storyParams()
+	p.Tap = true
+	r, err := Judge(p, sequence([]history.Event{
+		{Kind: history.Ready, Node: "A", Instance: "A"}, {Kind: history.Ready, Node: "B", Instance: "B"},
+		{T: 99 * ms, Kind: history.RedisGranted, Instance: "A", Session: "s1", Until: 3099 * ms},
+		{T: 100 * ms, Kind: history.Acquired, Node: "A", Instance: "A", Session: "s1", Fence: 5, Until: 4000 * ms},
+		{T: 3099 * ms, Kind: history.RedisDeleted, Session: "s1"},
+		{T: 3200 * ms, Kind: history.RedisGranted, Instance: "B", Session: "s1", Until: 6200 * ms},
+		{T: 3201 * ms, Kind: history.Acquired, Node: "B", Instance: "B", Session: "s1", Fence: 6, Until: 9000 * ms},
+		{T: 9100 * ms, Kind: history.Phase, Reason: "end"},
+	}), nil)
+	v, _ := r.Verdict("G1")
+	owners := map[string]int{}
+	for _, b := range v.Breaks {
+		var who []string
+		for _, o := range b.Owners {
+			who = append(who, o.Instance)
+		}
+		owners[strings.Join(who, "+")]++
+	}
+	if want := map[string]int{"A": 1, "B": 1, "A+B": 1}; err != nil || !maps.Equal(owners, want) {
+		t.Errorf("%v: breaks of %v, want %v", err, owners, want)
 	}
 }

@@ -154,7 +154,8 @@ func TestSentenceSaysWhoWhichHowLongAndWhy(t *testing.T) {
 		"no deadline": {overlapped(noUntil, ""), "node-1 and node-2 both trusted the lease of session 11111111 for 2.00 s from 5.000 s. A blackhole had cut " +
 			"node-1 off: its lease ended at Redis at 5.000 s, but node-1 had set itself no deadline (no “until”) and trusted on."},
 		"late deadline": {overlapped(func(end int64) int64 { return end + 3*second }, ""), "node-1 and node-2 both trusted the lease of session 11111111 for " +
-			"2.00 s from 5.000 s. A blackhole had cut node-1 off: node-1 trusted until 8.000 s, 3 s longer than Redis had granted it (until 5.000 s)."},
+			"2.00 s from 5.000 s. A blackhole had cut node-1 off: node-1 trusted until 8.000 s, 3 s longer than Redis had granted it (until 5.000 s). The " +
+			"table's 3000 ms are how much longer one trusted its lease than Redis had granted it."},
 		"Redis forgot": {wiped, "node-1 and node-2 both trusted the lease of session 11111111 for 400 ms from 4.600 s. A redis-flush had erased the lease " +
 			"that node-1 held, and node-2 did not wait one TTL (until 7.500 s) before it acquired."},
 		"key deleted": {early, "node-1 and node-2 both trusted the lease of session 11111111 for 500 ms from 4.500 s. The key of node-1 was deleted at " +

@@ -162,16 +162,51 @@ func (b *builder) brokeSentence(broke []check.Verdict) {
 	h.Sentence = first.Sentence
 	for _, v := range broke {
 		if v.ID == first.Guarantee {
+			if text := worst(v, first); text != "" {
+				h.Sentence = append(slices.Clip(first.Sentence), part{Text: text})
+			}
 			h.Sub += " " + b.others(v, first)
 		}
 	}
 }
 
+// overlaps is the value of a guarantee that is measured in milliseconds of overlap, in ns; 0: it is not.
+func overlaps(v check.Verdict) int64 {
+	if strings.HasPrefix(v.Unit, "ms of") {
+		return v.Value * perMs
+	}
+	return 0
+}
+
+// worst says what the value in the table is of, where that is not the break which the sentence tells.
+func worst(v check.Verdict, shown drawing) string {
+	value, told := overlaps(v), (shown.To-shown.From)*perUs
+	if len(shown.Owners) == 1 && shown.Deadline != 0 {
+		told = (shown.To - shown.Deadline) * perUs
+	}
+	if value < told+perMs { // the judge rounds up
+		return ""
+	}
+	is := func(owners int, from func(x check.Break) int64) bool {
+		return slices.ContainsFunc(v.Breaks, func(x check.Break) bool {
+			return min(len(x.Owners), 2) == owners && x.To-from(x) > value-perMs
+		})
+	}
+	switch {
+	case is(2, func(x check.Break) int64 { return x.From }):
+		return fmt.Sprintf(" This overlap began first; the longest lasted %d ms.", v.Value)
+	case is(1, func(x check.Break) int64 { return x.Deadline }):
+		return fmt.Sprintf(" The table's %d ms are how much longer one trusted its lease than Redis had granted it.", v.Value)
+	}
+	return fmt.Sprintf(" The worst of all was %d ms.", v.Value)
+}
+
 // others says how many breaks of the guarantee there are beside the one that is shown.
 func (b *builder) others(v check.Verdict, shown drawing) string {
-	n, sessions, longest := uint64(0), map[string]bool{}, int64(0)
-	if len(shown.Owners) != 1 || shown.Deadline == 0 || v.ID != "G1" && v.ID != "E1" {
-		longest = (shown.To - shown.From) * perUs
+	n, sessions, longest := uint64(0), map[string]bool{}, (shown.To-shown.From)*perUs
+	what := "break"
+	if v.ID == "G1" || v.ID == "E1" {
+		what = "overlap"
 	}
 	for _, k := range v.Kinds {
 		n += k.Broken
@@ -180,14 +215,11 @@ func (b *builder) others(v check.Verdict, shown drawing) string {
 		if x.Session != "" {
 			sessions[x.Session] = true
 		}
-		if x.From < x.Deadline && len(x.Owners) == 1 { // it trusted rightly until then
-			x.From = x.Deadline
+		if len(x.Owners) == 1 {
+			what = "break"
+			x.From = max(x.From, x.Deadline) // it trusted rightly until then
 		}
 		longest = max(longest, x.To-x.From)
-	}
-	what := "break"
-	if v.ID == "G1" || v.ID == "E1" {
-		what = "overlap"
 	}
 	most := ""
 	if int(n) > len(v.Breaks) {
@@ -200,20 +232,14 @@ func (b *builder) others(v check.Verdict, shown drawing) string {
 	if len(sessions) > 0 {
 		text += fmt.Sprintf(" on %s%s of %d", most, counted(len(sessions), "session"), max(len(b.m.Sessions), len(sessions)))
 	}
-	text += "; this one began first"
-	if longest >= perMs {
-		text += ", the longest lasted " + plainly(max(longest, limitOf(v)))
+	if text += "; this one began first"; len(shown.Owners) > 1 && what == "break" && overlaps(v) > 0 {
+		text += " of the overlaps"
+	}
+	if longest >= perMs && overlaps(v) == 0 { // else the sentence says it
+		text += ", the longest lasted " + plainly(longest)
 	}
 	if v.Unit == "commands" {
 		text += fmt.Sprintf(", the most was %d of %d", v.Value, v.Limit)
 	}
 	return text + "."
-}
-
-// limitOf is the value of a guarantee that is measured in milliseconds of overlap.
-func limitOf(v check.Verdict) int64 {
-	if strings.HasPrefix(v.Unit, "ms of") {
-		return v.Value * int64(time.Millisecond)
-	}
-	return 0
 }
