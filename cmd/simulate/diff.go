@@ -43,7 +43,7 @@ real runs the first events part already, by their times. Exit codes: 0 they are 
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			guardMemory(args[0]+" and "+args[1], memoryFor(args[0])+memoryFor(args[1]))
-			to, _ := writefile.OpenDir(args[1]) // what is wrong with it is said when it is read
+			to, unheld := writefile.OpenDir(args[1]) // what is wrong with it is said when it is read, or where the page would be
 			defer to.Close()
 			p, err := diff(args[0], args[1])
 			if err != nil {
@@ -55,7 +55,7 @@ real runs the first events part already, by their times. Exit codes: 0 they are 
 				return nil
 			}
 			if !noHTML {
-				showParting(out, to, p)
+				showParting(out, to, unheld, p)
 			}
 			return verdictError(exitFail)
 		},
@@ -134,7 +134,11 @@ func printParting(out io.Writer, a, z string, p page.Parting) {
 }
 
 // showParting writes the page. One that cannot be written costs no answer.
-func showParting(out io.Writer, to *writefile.Dir, p page.Parting) {
+func showParting(out io.Writer, to *writefile.Dir, err error, p page.Parting) {
+	if to == nil { // it can be entered and not listed: its files were read by their names
+		fmt.Fprintf(out, "note: no page of it: %v\n", redisurl.Line(err))
+		return
+	}
 	dir := to.Path()
 	r, _, damage := report.Judge(dir)
 	if !report.Readable(damage) {

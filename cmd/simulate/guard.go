@@ -7,6 +7,7 @@ import (
 	"runtime/metrics"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/plain"
@@ -32,21 +33,30 @@ func memoryFor(dir string) int64 {
 	if err != nil {
 		return memoryMax
 	}
+	return memoryMax + min(sizeOf(file), memoryMaxLarge)
+}
+
+// sizeOf is how many bytes of a file are on the disk, 0 if it cannot be told: a hole is no part of an honest one, and costs its maker nothing.
+func sizeOf(file string) int64 {
 	st, err := os.Stat(file)
 	if err != nil {
-		return memoryMax
+		return 0
 	}
-	return memoryMax + min(st.Size(), memoryMaxLarge)
+	size := st.Size()
+	if of, known := st.Sys().(*syscall.Stat_t); known {
+		size = min(size, of.Blocks*blockSize)
+	}
+	return size
 }
+
+const blockSize = 512 // of Stat_t.Blocks, whatever the file system's is
 
 // memoryForShards is what adding up the files of shards, or going on with one, may take besides what else is done: they are read one
 // by one, and an honest one takes less than what it holds, and a good deal more than its size.
 func memoryForShards(files ...string) int64 {
 	size := int64(0)
 	for _, file := range files {
-		if st, err := os.Stat(file); err == nil {
-			size += min(st.Size(), memoryMaxLarge)
-		}
+		size += min(sizeOf(file), memoryMaxLarge)
 	}
 	return memoryMax + min(size*memoryShard, memoryMaxLarge)
 }

@@ -91,14 +91,28 @@ const (
 	pageLife   = time.Hour
 )
 
-// removePages removes the copies of pages that were written before a time, and nothing else: what another user put there stays.
+// removePages removes the copies of pages that were written before a time, and nothing else: what another user put there stays, and where he
+// puts a link that leads.
 func removePages(temporary string, before time.Time) {
+	in, err := writefile.OpenDir(temporary)
+	if err != nil {
+		return
+	}
+	defer in.Close()
 	all, _ := os.ReadDir(temporary)
 	for _, e := range all {
-		if i, err := e.Info(); strings.HasPrefix(e.Name(), pagePrefix) && err == nil && i.IsDir() && i.ModTime().Before(before) {
-			_ = os.Remove(filepath.Join(temporary, e.Name(), page.FileName))
-			_ = os.Remove(filepath.Join(temporary, e.Name()))
+		if !strings.HasPrefix(e.Name(), pagePrefix) {
+			continue
 		}
+		dir, err := in.Open(e.Name())
+		if err != nil {
+			continue
+		}
+		if at, err := dir.Changed(); err == nil && at.Before(before) {
+			_ = dir.Remove(page.FileName)
+			_ = in.Remove(e.Name())
+		}
+		_ = dir.Close()
 	}
 }
 

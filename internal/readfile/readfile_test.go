@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -26,5 +27,28 @@ func TestOnlyRegularFilesOfTheirSize(t *testing.T) {
 		if !errors.Is(err, c.want) || c.want == nil && string(text) != "12345" {
 			t.Errorf("%s: %q, %v", name, text, err)
 		}
+	}
+}
+
+// Who makes a folder has none read that he could not read himself: a link in it leads out of it nowhere.
+func TestFoldersLeadNowhere(t *testing.T) {
+	dir, elsewhere := t.TempDir(), filepath.Join(t.TempDir(), "private")
+	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := errors.Join(os.WriteFile(elsewhere, []byte("private"), 0o600), os.WriteFile(at("file"), []byte("12345"), 0o600),
+		os.Symlink("file", at("link")), os.Symlink(elsewhere, at("out")), syscall.Mkfifo(at("fifo"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for name, most := range map[string]int64{"file": 5, "link": 5} {
+		if text, err := ReadOf(dir, name, most); err != nil || string(text) != "12345" {
+			t.Errorf("%s: %q, %v", name, text, err)
+		}
+	}
+	for name, most := range map[string]int64{"file": 4, "out": 50, "fifo": 50, "none": 50} {
+		if text, err := ReadOf(dir, name, most); err == nil || !strings.Contains(err.Error(), at(name)) {
+			t.Errorf("%s: %q, %v", name, text, err)
+		}
+	}
+	if _, err := OpenIn(at("fifo"), "file"); err == nil {
+		t.Error("a pipe is a folder")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/leasestorm/leasestorm/internal/readfile"
 )
@@ -66,11 +67,16 @@ func OpenDir(path string) (*Dir, error) {
 // errNoFolder: something else stands where a folder is to be.
 var errNoFolder = errors.New("it is no folder")
 
-// Folder opens the folder of that name in this one, and makes it if there is none. A link is none: it may lead anywhere.
+// Folder opens the folder of that name in this one, as Open does, and makes it if there is none.
 func (d *Dir) Folder(name string) (*Dir, error) {
 	if err := d.root.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
+	return d.Open(name)
+}
+
+// Open opens the folder of that name in this one. A link is none: it may lead anywhere.
+func (d *Dir) Open(name string) (*Dir, error) {
 	there, err := d.root.Lstat(name)
 	if err == nil && !there.IsDir() {
 		err = errNoFolder
@@ -112,6 +118,18 @@ func (d *Dir) Same() error {
 	}
 	return nil
 }
+
+// Changed is when something was last put into the folder or taken out of it.
+func (d *Dir) Changed() (time.Time, error) {
+	st, err := d.root.Stat(".")
+	if err != nil {
+		return time.Time{}, err
+	}
+	return st.ModTime(), nil
+}
+
+// Remove removes a file, or a folder that is empty, of the folder.
+func (d *Dir) Remove(name string) error { return d.root.Remove(name) }
 
 // Create begins a file in the folder, as the function Create does at a path.
 func (d *Dir) Create(name string) (*File, error) { return create(place{d.root, name}) }

@@ -174,7 +174,7 @@ func TestLogsTooLargeAreNotRead(t *testing.T) {
 	few := NewLogs()
 	few.files, few.all, few.budget = map[string]string{}, false, 2*int64(len(entry))-1
 	for _, node := range []string{"node-3", "node-4"} {
-		if err := few.read(node, filepath.Join(dir, "node-3"+logSuffix)); err != nil {
+		if err := few.read(node, dir, "node-3"+logSuffix); err != nil {
 			t.Error(err)
 		}
 	}

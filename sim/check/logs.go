@@ -112,7 +112,7 @@ func ReadLogs(dir string) *Logs {
 		if !ok {
 			continue
 		}
-		if err := l.read(name, filepath.Join(dir, e.Name())); err != nil {
+		if err := l.read(name, dir, e.Name()); err != nil {
 			l.err = fmt.Errorf("check: log of %s: %w", name, err)
 		}
 	}
@@ -147,8 +147,8 @@ func historySize(dir string) int64 {
 	return min(st.Size(), historyMax)
 }
 
-func (l *Logs) read(node, file string) error {
-	f, err := readfile.Open(file)
+func (l *Logs) read(node, dir, file string) error {
+	f, err := readfile.OpenIn(dir, file)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (l *Logs) read(node, file string) error {
 		return err
 	}
 	if st.Size() >= LogMax || st.Size() > l.budget {
-		l.files[filepath.Base(file)] = unread
+		l.files[file] = unread
 		return nil
 	}
 	l.budget -= st.Size()
@@ -168,7 +168,7 @@ func (l *Logs) read(node, file string) error {
 		l.nodes[node] = true
 		l.line(line)
 	})
-	l.files[filepath.Base(file)] = hex.EncodeToString(sum.Sum(nil))
+	l.files[file] = hex.EncodeToString(sum.Sum(nil))
 	return err
 }
 

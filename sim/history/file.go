@@ -128,7 +128,7 @@ func walk(path string, yield func(Event, error) bool) error {
 	if err != nil {
 		return err
 	}
-	f, err := readfile.Open(file)
+	f, err := open(path, file)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNotFound, err)
 	}
@@ -145,6 +145,14 @@ func walk(path string, yield func(Event, error) bool) error {
 	}
 	defer zst.Close()
 	return Read(zst, file, yield)
+}
+
+// open opens the file that Find found at a path. What is in a run's folder somebody else may have put there.
+func open(path, file string) (*os.File, error) {
+	if file == path {
+		return readfile.Open(file)
+	}
+	return readfile.OpenIn(path, filepath.Base(file))
 }
 
 // lineMax is far more than an event takes: the longest holds what a node gave as a reason.

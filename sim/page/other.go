@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/leasestorm/leasestorm/internal/plain"
@@ -78,18 +79,49 @@ func AddSmaller(to, smaller *writefile.Dir) error {
 	return nil
 }
 
-// smaller is the model of the smallest run that breaks the same, nil where none was looked for or it cannot be read.
+// smaller is the model of the smallest run that breaks the same, nil where none was looked for or it cannot be read. It is read in a copy:
+// the folder that holds it may be another user's, who puts a link to a run that is not his in its place.
 func (b *builder) smaller() *model {
-	dir := filepath.Join(b.dir, SmallerName)
 	if filepath.Base(b.dir) == SmallerName {
 		return nil
 	}
-	r, err := report.Load(dir)
+	own, err := copied(b.dir)
+	if own != "" {
+		defer func() { _ = os.RemoveAll(own) }()
+	}
 	if err != nil {
 		return nil
 	}
-	m := build(dir, r)
-	m.Head.Commands = [][2]string{{"play it", "simulate --engine virtual --scenario " + plain.Word(filepath.Join(dir, "shrunk.yaml"))}}
+	r, err := report.Load(own)
+	if err != nil {
+		return nil
+	}
+	m := build(own, r)
+	scenario := filepath.Join(b.dir, SmallerName, "shrunk.yaml")
+	m.Head.Commands = [][2]string{{"play it", "simulate --engine virtual --scenario " + plain.Word(scenario)}}
 	m.Head.Muted = ""
 	return m
+}
+
+// copied returns a folder of its own with the files of the smallest run in dir; it is to be removed, if there is one.
+func copied(dir string) (own string, err error) {
+	outer, err := writefile.OpenDir(dir)
+	if err != nil {
+		return "", err
+	}
+	defer outer.Close()
+	from, err := outer.Open(SmallerName)
+	if err != nil {
+		return "", err
+	}
+	defer from.Close()
+	if own, err = os.MkdirTemp("", "leasestorm-smaller-"); err != nil {
+		return "", err
+	}
+	into, err := writefile.OpenDir(own)
+	if err != nil {
+		return own, err
+	}
+	defer into.Close()
+	return own, from.CopyTo(into, FileName, copyMax)
 }

@@ -61,3 +61,17 @@ func TestSmallerRunIsReadNowhereElse(t *testing.T) {
 		}
 	}
 }
+
+// A link in the place of the smallest run, which may lead to one that its maker could not read, is not shown; a folder is.
+func TestSmallerRunIsShownFromItsFolderOnly(t *testing.T) {
+	for name, put := range map[string]func(from, to string) error{"link": os.Symlink, "folder": os.Rename} {
+		dir, r := saved(t, params(), nil)
+		private, _ := saved(t, params(), nil)
+		if err := errors.Join(r.Save(private), put(private, filepath.Join(dir, SmallerName))); err != nil {
+			t.Fatal(err)
+		}
+		if m := build(dir, r); (m.Smaller != nil) != (name == "folder") {
+			t.Errorf("%s: the page shows it: %v", name, m.Smaller != nil)
+		}
+	}
+}

@@ -167,7 +167,7 @@ func (r Report) Save(dir string) error {
 // Load reads report.json from a run's folder. errors.Is tells ErrNotFound, ErrEmpty and ErrFormat apart.
 func Load(dir string) (Report, error) {
 	file := filepath.Join(dir, FileName)
-	text, err := readfile.Read(file, fileMax)
+	text, err := readfile.ReadOf(dir, FileName, fileMax)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return Report{}, fmt.Errorf("%w in %s: is it the folder of one run?", ErrNotFound, dir)

@@ -38,10 +38,10 @@ func SumFiles(dir string) (map[string]string, error) {
 }
 
 func readFiles(dir string, planMax, scenarioMax int64) (Files, error) {
-	plan, err := readfile.Read(filepath.Join(dir, PlanName), planMax)
+	plan, err := readfile.ReadOf(dir, PlanName, planMax)
 	var scenario []byte
 	if err == nil {
-		scenario, err = readfile.Read(filepath.Join(dir, ScenarioName), scenarioMax)
+		scenario, err = readfile.ReadOf(dir, ScenarioName, scenarioMax)
 	}
 	if err != nil {
 		return Files{}, fmt.Errorf("%w: %w", ErrDamaged, err)
