@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leasestorm/leasestorm/internal/httpclient"
 	"github.com/leasestorm/leasestorm/sim/real"
 )
 
@@ -98,11 +99,7 @@ func askTarget(ctx context.Context, addr string) error {
 		return err
 	}
 	// What answers there is the target itself or nothing: no proxy is asked, and none other that it names.
-	asker := &http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: 16 << 10},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	resp, err := asker.Do(req)
+	resp, err := httpclient.New(&http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: 16 << 10}).Do(req)
 	if err != nil {
 		return err
 	}

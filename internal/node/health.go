@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/httpclient"
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent/api"
@@ -71,11 +72,7 @@ func askHealth(args []string) (int, error) {
 		return 0, fmt.Errorf("health: %s: %w", healthVariable, err)
 	}
 	// What answers there is the node itself or nothing: no proxy is asked, and none other that it names.
-	asker := &http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: headerMax},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	resp, err := asker.Do(req)
+	resp, err := httpclient.New(&http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: headerMax}).Do(req)
 	if err != nil {
 		complain(err)
 		return exitDirty, nil

@@ -62,3 +62,26 @@ func TestHealthAsksNobodyElse(t *testing.T) {
 		}
 	}
 }
+
+// A slot that does not confirm that it let go may still serve: its leases must not pass on as if it had.
+func TestSlotThatDoesNotLetGo(t *testing.T) {
+	status := 0
+	slot := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodDelete {
+			w.WriteHeader(status)
+		}
+	}))
+	defer slot.Close()
+	u, err := url.Parse(slot.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, status = range []int{http.StatusNoContent, http.StatusServiceUnavailable} {
+		r := &receiver{target: u, http: httpClient()}
+		p := r.pipeline(tuning{slot: "1"})
+		p.ctx = t.Context()
+		if err := p.letGo(); (err == nil) != (status == http.StatusNoContent) {
+			t.Errorf("%d: %v", status, err)
+		}
+	}
+}

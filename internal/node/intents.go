@@ -140,6 +140,9 @@ func serveIntents(s *intentSettings) (code int, err error) {
 	return exitOK, nil
 }
 
+// metricsAtOnce is how many scrapes are answered at a time, to whoever asks: each keeps all figures as text until it is read.
+const metricsAtOnce = 4
+
 // build makes the roles. Nothing runs yet.
 func (n *intentNode) build(instance string) (err error) {
 	registry := prometheus.NewRegistry()
@@ -148,7 +151,7 @@ func (n *intentNode) build(instance string) (err error) {
 	if err != nil {
 		return err
 	}
-	n.metrics = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	n.metrics = promhttp.HandlerFor(registry, promhttp.HandlerOpts{DisableCompression: true, MaxRequestsInFlight: metricsAtOnce})
 	if n.role != roleAPI {
 		n.worker, err = worker.New(n.client, worker.Config{
 			Store: n.storeOptions(), InstanceID: instance, Name: n.name, Slots: n.slots, Notify: n.notify,

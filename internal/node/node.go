@@ -21,6 +21,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/leasestorm/leasestorm/internal/httpclient"
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/internal/version"
@@ -249,20 +250,17 @@ const headerMax = 8 << 10
 
 // httpClient keeps as many connections as polls run at once, each with small buffers: many nodes share a machine.
 func httpClient() *http.Client {
-	return &http.Client{
-		Transport: &http.Transport{
-			DialContext:            (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
-			MaxIdleConns:           64,
-			MaxIdleConnsPerHost:    64,
-			IdleConnTimeout:        30 * time.Second,
-			MaxResponseHeaderBytes: headerMax,
-			ResponseHeaderTimeout:  0, // the poll's context bounds it
-			ReadBufferSize:         2048,
-			WriteBufferSize:        2048,
-			DisableCompression:     true,
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	return httpclient.New(&http.Transport{
+		DialContext:            (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+		MaxIdleConns:           64,
+		MaxIdleConnsPerHost:    64,
+		IdleConnTimeout:        30 * time.Second,
+		MaxResponseHeaderBytes: headerMax,
+		ResponseHeaderTimeout:  0, // the poll's context bounds it
+		ReadBufferSize:         2048,
+		WriteBufferSize:        2048,
+		DisableCompression:     true,
+	})
 }
 
 var said = map[lease.EventKind]string{
@@ -343,11 +341,8 @@ func (n *node) send(ctx context.Context, s poll.Session) error {
 	}
 	defer resp.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // so that the connection can be used again
-	switch {
-	case resp.StatusCode == http.StatusConflict:
+	if resp.StatusCode == http.StatusConflict {
 		return errFenced
-	case resp.StatusCode >= 300:
-		return fmt.Errorf("target answered %d", resp.StatusCode)
 	}
-	return nil
+	return httpclient.Status("target", resp)
 }

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/leasestorm/leasestorm/internal/httpclient"
 )
 
 // tuning is what a pipeline is told: which slot serves which session, under which fences.
@@ -139,7 +141,7 @@ func (p *pipeline) letGo() error {
 		return err
 	}
 	_ = resp.Body.Close()
-	return nil
+	return httpclient.Status("the slot", resp)
 }
 
 // Stop asks it to end.

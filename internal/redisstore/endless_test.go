@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -35,6 +36,29 @@ func TestEndlessScansAreGivenUp(t *testing.T) {
 		if _, err := s.Nodes(t.Context()); !errors.Is(err, tt.want) {
 			t.Errorf("%s: %v, want %v", name, err, tt.want)
 		}
+	}
+}
+
+// A scan of a cluster is given up after as many keys as that of one server, however many masters bring them.
+func TestMastersShareAScansLimit(t *testing.T) {
+	t.Parallel()
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{
+		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+			return []redis.ClusterSlot{
+				{End: 8191, Nodes: []redis.ClusterNode{{Addr: "127.0.0.1:1"}}}, {Start: 8192, End: 16383, Nodes: []redis.ClusterNode{{Addr: "127.0.0.1:2"}}},
+			}, nil
+		},
+		NewClient: func(o *redis.Options) *redis.Client {
+			c := redis.NewClient(o)
+			c.AddHook(redistest.Endless{Page: make([]string, 1000)})
+			return c
+		},
+	})
+	defer cluster.Close()
+	const most = 1 << 20
+	taken := 0
+	if err := redisstore.Names(t.Context(), cluster, "x", func(names []string) { taken += len(names) }); !errors.Is(err, redisstore.ErrTooMany) || taken > most {
+		t.Errorf("%d names, %v; want %d at most", taken, err, most)
 	}
 }
 

@@ -25,12 +25,13 @@ var ErrTooMany = errors.New("too many keys")
 // keep nobody from the others by its name. ErrTooMany: what takes Redis' place may never end it, and anybody who may write can fill it.
 func Names(ctx context.Context, client redis.UniversalClient, prefix string, take func(names []string)) error {
 	c, cluster := client.(*redis.ClusterClient)
+	b := newBudget()
 	if !cluster {
-		return pages(prefix, func(cursor uint64) ([]string, uint64, error) { return namesPage(ctx, client, prefix, cursor) }, take)
+		return pages(prefix, b, func(cursor uint64) ([]string, uint64, error) { return namesPage(ctx, client, prefix, cursor) }, take)
 	}
 	var mu sync.Mutex
 	return c.ForEachMaster(ctx, func(ctx context.Context, server *redis.Client) error {
-		return pages(prefix, func(cursor uint64) ([]string, uint64, error) { return namesPage(ctx, server, prefix, cursor) },
+		return pages(prefix, b, func(cursor uint64) ([]string, uint64, error) { return namesPage(ctx, server, prefix, cursor) },
 			func(names []string) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -95,20 +96,33 @@ func ScanDenied(ctx context.Context, client redis.UniversalClient, prefix string
 	return client.Scan(ctx, 0, sample(glob(prefix)+"*"), 1).Err()
 }
 
-// pages reads a scan to its end: next reads the page at a cursor, and the cursor of the one after it. It fails after scanMax keys, an empty
-// page counted as one, and after scanBytes.
-func pages(prefix string, next func(cursor uint64) ([]string, uint64, error), take func(page []string)) error {
-	var cursor uint64
-	bytes := scanBytes
-	for left := scanMax; left >= 0; {
+// budget is what a scan may still read, of all servers together.
+type budget struct {
+	mu          sync.Mutex
+	keys, bytes int
+}
+
+func newBudget() *budget { return &budget{keys: scanMax, bytes: scanBytes} }
+
+// spend reports whether there is room for one page more. An empty one counts as a key.
+func (b *budget) spend(page []string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.keys -= max(len(page), 1)
+	for _, key := range page {
+		b.bytes -= len(key)
+	}
+	return b.keys >= 0 && b.bytes >= 0
+}
+
+// pages reads a scan to its end, or to that of its budget: next reads the page at a cursor, and the cursor of the one after it.
+func pages(prefix string, b *budget, next func(cursor uint64) ([]string, uint64, error), take func(page []string)) error {
+	for cursor := uint64(0); ; {
 		page, then, err := next(cursor)
 		if err != nil {
 			return err
 		}
-		for _, key := range page {
-			bytes -= len(key)
-		}
-		if left -= max(len(page), 1); left < 0 || bytes < 0 {
+		if !b.spend(page) {
 			break
 		}
 		take(page)
@@ -129,7 +143,7 @@ func (s *Store) scan(ctx context.Context, prefix string) ([]string, error) {
 	}
 	var names []string
 	known := map[string]bool{}
-	err = pages(prefix, func(cursor uint64) ([]string, uint64, error) {
+	err = pages(prefix, newBudget(), func(cursor uint64) ([]string, uint64, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, 0, err
 		}
