@@ -44,7 +44,9 @@ real runs the first events part already, by their times. Exit codes: 0 they are 
 		RunE: func(cmd *cobra.Command, args []string) error {
 			guardMemory(args[0]+" and "+args[1], memoryFor(args[0])+memoryFor(args[1]))
 			to, unheld := writefile.OpenDir(args[1]) // what is wrong with it is said when it is read, or where the page would be
-			defer to.Close()
+			if unheld == nil {
+				defer to.Close()
+			}
 			p, err := diff(args[0], args[1])
 			if err != nil {
 				return err

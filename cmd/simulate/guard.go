@@ -36,7 +36,8 @@ func memoryFor(dir string) int64 {
 	return memoryMax + min(sizeOf(file), memoryMaxLarge)
 }
 
-// sizeOf is how many bytes of a file are on the disk, 0 if it cannot be told: a hole is no part of an honest one, and costs its maker nothing.
+// sizeOf is how many bytes of a file are on the disk, 0 if it cannot be told: a hole is no part of an honest one, and costs its maker
+// nothing.
 func sizeOf(file string) int64 {
 	st, err := os.Stat(file)
 	if err != nil {

@@ -91,8 +91,8 @@ const (
 	pageLife   = time.Hour
 )
 
-// removePages removes the copies of pages that were written before a time, and nothing else: what another user put there stays, and where he
-// puts a link that leads.
+// removePages removes the copies of pages that were written before a time, and nothing else: what another user put there stays, and
+// what a link of his leads to.
 func removePages(temporary string, before time.Time) {
 	in, err := writefile.OpenDir(temporary)
 	if err != nil {

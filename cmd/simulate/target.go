@@ -26,7 +26,7 @@ func newTarget() *cobra.Command {
 		Short: "Be the polled target, for a fleet that something else has started",
 		Long: `simulate target is the polled target of a storm as a server of its own: POST /poll/<session> with X-Instance and X-Fence
 (docs/node-protocol.md), where a fence older than the highest it has seen is 409, and the tuners of intents (POST and DELETE
-/tune/<slot>). A session is known from its first poll on, up to 20,000 of them. It takes 1,024 connections at once.
+/tune/<slot>). A session is known from its first poll on, up to 10,000 of them. It takes 1,024 connections at once.
 
 GET /sessions says who polled what last, under which fence, and how often, one JSON object a line; GET /healthz that it
 runs. Anybody who reaches it may ask.

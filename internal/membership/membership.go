@@ -61,6 +61,8 @@ type Member struct {
 	Quit          func() bool
 	// Tried is told the outcome of each attempt to sign on; nil: nobody.
 	Tried func(error)
+	// Fetched is told the outcome of each fetch from the bus; nil: nobody.
+	Fetched func(error)
 
 	server  string   // whose records are known to say no more than runs; Beat's
 	asking  sync.Map // sessions whose records CheckStop looks into
@@ -75,6 +77,9 @@ func (m *Member) Consume(ctx context.Context) {
 			entries, err := m.Bus.Fetch(ctx, fetchMax, fetchBlock)
 			if m.Quit() {
 				return
+			}
+			if m.Fetched != nil {
+				m.Fetched(err)
 			}
 			if err != nil {
 				// An answer may have been lost: what it held is found by a sweep.

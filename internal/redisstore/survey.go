@@ -129,7 +129,8 @@ func attached(info map[string]string) string {
 func (s *Store) readRecord(ctx context.Context, g *Group) error {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
-	noted, err := s.client.HMGet(ctx, s.wire.opt.groupKey(), "epoch", "quarantine").Result()
+	reply, err := s.client.Do(ctx, "HMGET", s.wire.opt.groupKey(), "epoch", "quarantine").Result() // HMGet takes a number for a length
+	noted, _ := reply.([]any)
 	switch {
 	case err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE"):
 		return fmt.Errorf("%w: the key %s holds no record of a group; it is somebody else's: choose another EpochKey", ErrFormat,

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -163,17 +164,28 @@ func TestRecorderSortsAndSaves(t *testing.T) {
 	}
 }
 
+// Events come in order of time, and those of one instant as they were added, of any number and while more are.
 func TestRecorderKeepsTheOrderOfOneInstant(t *testing.T) {
+	const events, instants = 3*chunkLen + 10, 1000
 	r := NewRecorder()
-	for i := range int64(100) {
-		r.Add(Event{T: 5, Kind: Note, N: i})
-	}
-	want := int64(0)
-	for e := range r.Events() {
-		if e.N != want {
-			t.Fatalf("event %d came %d.", e.N, want)
+	add := func(from int64) iter.Seq2[Event, error] {
+		for i := range int64(events) {
+			r.Add(Event{T: (from + i) * 7919 % instants, Kind: Note, N: from + i})
 		}
-		want++
+		return r.Events()
+	}
+	first, second := add(0), add(events)
+	for all, want := range map[*iter.Seq2[Event, error]]int{&first: events, &second: 2 * events} {
+		got, last := 0, Event{T: -1}
+		for e := range *all {
+			if e.T < last.T || e.T == last.T && e.N < last.N {
+				t.Fatalf("%d at %d came before %d at %d", last.N, last.T, e.N, e.T)
+			}
+			got, last = got+1, e
+		}
+		if got != want {
+			t.Errorf("%d events, want %d", got, want)
+		}
 	}
 }
 
@@ -182,12 +194,12 @@ func TestRecorderSavesTheLinesOfAppendLine(t *testing.T) {
 		e := drawEvent().Draw(t, "event")
 		r := NewRecorder()
 		r.Add(e)
-		sorted, names := r.sorted()
+		parts, names := r.parts()
 		quoted := make([][]byte, len(names))
 		for i, s := range names {
 			quoted[i] = appendQuoted(nil, s)
 		}
-		if got, want := sorted[0].append(nil, quoted), AppendLine(nil, &e); !bytes.Equal(got, want) {
+		if got, want := parts[0][0].append(nil, quoted), AppendLine(nil, &e); !bytes.Equal(got, want) {
 			t.Fatalf("%s, want %s", got, want)
 		}
 	})

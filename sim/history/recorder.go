@@ -1,6 +1,8 @@
 package history
 
 import (
+	"cmp"
+	"container/heap"
 	"iter"
 	"slices"
 	"strings"
@@ -118,36 +120,83 @@ func (r *Recorder) len() int {
 // Events returns what was recorded until now, in order of T. The error is always nil; it is there so that the judge
 // reads memory and files alike.
 func (r *Recorder) Events() iter.Seq2[Event, error] {
-	sorted, names := r.sorted()
+	parts, names := r.parts()
 	return func(yield func(Event, error) bool) {
-		for i := range sorted {
-			if !yield(sorted[i].event(names), nil) {
+		for c := range merged(parts) {
+			if !yield(c.event(names), nil) {
 				return
 			}
 		}
 	}
 }
 
-// sorted returns a copy of the events in order, and the names they refer to. Names only grow, so that the returned
-// slice stays valid while more is recorded.
-func (r *Recorder) sorted() ([]compact, []string) {
+// parts returns the events until now in parts, each in order, and the names they refer to. Names only grow, so that the returned
+// slice stays valid while more is recorded. Nothing but the last part is copied: a history may take half of what there is.
+func (r *Recorder) parts() (parts [][]compact, names []string) {
 	r.mu.Lock()
-	all := make([]compact, 0, r.len())
-	for _, c := range r.chunks {
-		all = append(all, c...)
-	}
-	names := r.names[:len(r.names):len(r.names)]
-	r.mu.Unlock()
-	slices.SortStableFunc(all, func(a, b compact) int {
-		switch {
-		case a.t < b.t:
-			return -1
-		case a.t > b.t:
-			return 1
+	defer r.mu.Unlock()
+	parts = slices.Clone(r.chunks)
+	for i, c := range parts {
+		if i == len(parts)-1 { // to which events are added
+			c = slices.Clone(c)
+			parts[i] = c
 		}
-		return 0
-	})
-	return all, names
+		if !slices.IsSortedFunc(c, byTime) {
+			slices.SortStableFunc(c, byTime)
+		}
+	}
+	return parts, r.names[:len(r.names):len(r.names)]
+}
+
+func byTime(a, b compact) int { return cmp.Compare(a.t, b.t) }
+
+// merging is a heap of parts by their first event. Of one time that of the earlier part is first.
+type merging []part
+
+type part struct {
+	rest []compact // never empty
+	n    int
+}
+
+func (m merging) Len() int { return len(m) }
+
+func (m merging) Less(i, j int) bool {
+	if a, b := m[i].rest[0].t, m[j].rest[0].t; a != b {
+		return a < b
+	}
+	return m[i].n < m[j].n
+}
+
+func (m merging) Swap(i, j int) { m[i], m[j] = m[j], m[i] }
+func (m *merging) Push(p any)   { *m = append(*m, p.(part)) }
+
+func (m *merging) Pop() any {
+	last := (*m)[len(*m)-1]
+	*m = (*m)[:len(*m)-1]
+	return last
+}
+
+// merged yields the events of all parts in order of time; those of one time as they were added.
+func merged(parts [][]compact) iter.Seq[*compact] {
+	return func(yield func(*compact) bool) {
+		var m merging
+		for n, p := range parts {
+			if len(p) > 0 {
+				m = append(m, part{p, n})
+			}
+		}
+		for heap.Init(&m); len(m) > 0; {
+			first := &m[0]
+			if !yield(&first.rest[0]) {
+				return
+			}
+			if first.rest = first.rest[1:]; len(first.rest) > 0 {
+				heap.Fix(&m, 0)
+			} else {
+				heap.Pop(&m)
+			}
+		}
+	}
 }
 
 func (c *compact) event(names []string) Event {
@@ -164,13 +213,13 @@ func (r *Recorder) Save(path string) error {
 	if err != nil {
 		return err
 	}
-	sorted, names := r.sorted()
+	parts, names := r.parts()
 	quoted := make([][]byte, len(names)) // each name is escaped once, not once a line
 	for i, s := range names {
 		quoted[i] = appendQuoted(nil, s)
 	}
-	for i := range sorted {
-		w.line = sorted[i].append(w.line[:0], quoted)
+	for c := range merged(parts) {
+		w.line = c.append(w.line[:0], quoted)
 		if err := w.writeLine(); err != nil {
 			break // Close reports it
 		}

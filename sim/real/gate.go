@@ -1,8 +1,10 @@
 package real
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"syscall"
@@ -31,6 +33,7 @@ type endpoint struct{ network, addr string }
 type entered struct {
 	net.Conn
 	gate *gate
+	mute bool // of upstream, which has said nothing yet; one goroutine reads
 }
 
 // acceptAgain is how long a gate that cannot accept waits.
@@ -94,7 +97,7 @@ func (g *gate) enter(c net.Conn) *entered {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.shut && len(g.inside) < 2*entriesMax {
-		e := &entered{c, g}
+		e := &entered{Conn: c, gate: g}
 		g.inside[e] = struct{}{}
 		return e
 	}
@@ -120,6 +123,7 @@ func (g *gate) lead(client *entered) {
 		return
 	}
 	abrupt(upstream.Conn)
+	upstream.mute = true
 	g.join(client, upstream)
 }
 
@@ -134,6 +138,21 @@ func reset(c net.Conn) {
 	abrupt(c)
 	_ = c.Close()
 }
+
+// Read implements net.Conn. A Redis without room for a connection says so and nothing else.
+func (e *entered) Read(p []byte) (int, error) {
+	n, err := e.Conn.Read(p)
+	if e.mute && n > 0 {
+		e.mute = false
+		if bytes.HasPrefix(p[:n], []byte(noRoom)) {
+			e.gate.short(fmt.Errorf("%w: Redis has no room for more connections (%s): raise its maxclients, or look who connects to "+
+				"the ports of the proxies (ss -tnp)", ErrStarved, noRoom[len("-"):]))
+		}
+	}
+	return n, err
+}
+
+const noRoom = "-ERR max number of clients reached"
 
 // Close ends a connection, and that it is inside.
 func (e *entered) Close() error {

@@ -21,8 +21,9 @@ var ErrTarget = errors.New("polled target")
 
 // What a target on its own keeps, which anybody may fill: all of it takes less than 100 MB (docker/compose.yaml gives it 128).
 const (
-	sessionsMax = 20_000 // a poll of one more is 404
+	sessionsMax = 10_000 // a poll of one more is 404
 	visitorsMax = 1024   // connections at once; one more is closed
+	tellingMax  = 4      // answers that tell all sessions, at once; one more is 503
 )
 
 // Target is the polled target (and the tuners) of a run as a server of its own, for nodes that something else than a run has
@@ -51,7 +52,7 @@ func (s Target) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	c := newClock()
-	w := &witness{clock: c, out: s.Out, broken: cancel, known: map[string]*Known{}}
+	w := &witness{clock: c, out: s.Out, broken: cancel, known: map[string]*Known{}, telling: make(chan struct{}, tellingMax)}
 	t := &target{clock: c, rec: w, serve: s.Serve, tell: func(*history.Event) {}, most: sessionsMax, idle: cmp.Or(s.idle, idleMax)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -89,6 +90,8 @@ type witness struct {
 	line  []byte
 	known map[string]*Known
 	order []string // their names, sorted
+
+	telling chan struct{} // has an entry for each answer that tells all sessions
 }
 
 // Add implements recorder.
@@ -129,8 +132,17 @@ const page = 128
 
 // tell answers what is known of every session, in order of their IDs. Each is told as it is when its page begins.
 func (w *witness) tell(to http.ResponseWriter, _ *http.Request) {
+	select {
+	case w.telling <- struct{}{}:
+		defer func() { <-w.telling }()
+	default:
+		to.Header().Set("Retry-After", "1")
+		http.Error(to, "others are being told all sessions", http.StatusServiceUnavailable)
+		return
+	}
 	to.Header().Set("Content-Type", "application/jsonl")
 	lines := json.NewEncoder(to)
+	lines.SetEscapeHTML(false)
 	for known := w.page(""); len(known) > 0; known = w.page(known[len(known)-1].Session) {
 		for _, k := range known {
 			if lines.Encode(k) != nil {

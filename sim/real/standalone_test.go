@@ -190,7 +190,7 @@ func (r reader) Write(b []byte) (int, error) {
 
 // Whoever asks for all sessions and reads nothing has a page kept for him, and not a copy of all. Nothing is told twice or left out.
 func TestSessionsAreToldByThePage(t *testing.T) {
-	w := &witness{clock: newClock(), out: io.Discard, known: map[string]*Known{}}
+	w := &witness{clock: newClock(), out: io.Discard, known: map[string]*Known{}, telling: make(chan struct{}, 1)}
 	for i := range sessionsMax + 1 {
 		w.Add(history.Event{Kind: history.Arrived, Session: strconv.Itoa(i * 7919 % sessionsMax), Instance: "one", Fence: 1})
 	}
@@ -200,6 +200,10 @@ func TestSessionsAreToldByThePage(t *testing.T) {
 		if first.TotalAlloc == 0 {
 			runtime.ReadMemStats(&first)
 			w.Add(history.Event{Kind: history.Arrived, Session: "99", Instance: "two", Fence: 2}) // meanwhile
+			more := httptest.NewRecorder()
+			if w.tell(more, nil); more.Code != http.StatusServiceUnavailable || more.Header().Get("Retry-After") == "" {
+				t.Errorf("one that asks beside as many as are told at once: status %d, %v", more.Code, more.Header())
+			}
 		}
 	}}
 	runtime.ReadMemStats(&before)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
@@ -111,5 +112,28 @@ func TestAFullHistoryHasNoVerdict(t *testing.T) {
 	_, err := Run(t.Context(), r, cfg, rec)
 	if !errors.Is(err, ErrStarved) || !strings.Contains(err.Error(), "the history is full") || !strings.Contains(err.Error(), "MiB are ") {
 		t.Errorf("a run that says more than is kept ends with %v", err)
+	}
+}
+
+// A Redis that has no room for a node's connection, because strangers have it, says nothing of the node.
+func TestARedisWithoutRoomHasNoVerdict(t *testing.T) {
+	server := redistest.Start(t)
+	server.Do("CONFIG", "SET", "maxclients", "1")
+	told := make(chan error, 10)
+	l, err := newLine("node-1", loopback, endpoint{"tcp", server.Addr()}, 1, 1, func(err error) { told <- err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.close)
+	for range 3 {
+		send(t, dial(t, l.addr()), "PING\r\n")
+	}
+	select {
+	case err := <-told:
+		if !errors.Is(err, ErrStarved) || !strings.Contains(err.Error(), "maxclients") {
+			t.Error(err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("nobody was told")
 	}
 }

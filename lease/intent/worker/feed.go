@@ -26,7 +26,24 @@ func (w *Worker) newMember() *membership.Member {
 		Stop:    w.stopAsked,
 		Check:   func() { w.post(core.Event{Kind: core.EvCheck}) },
 		Running: w.running, Takes: w.takes, Unknown: w.unknown, AwaitCapacity: w.awaitCapacity, Kick: w.sweepNow, Pause: w.pause,
-		Quit: func() bool { return w.ctx.Err() != nil }, Tried: w.registry.Note,
+		Quit: func() bool { return w.ctx.Err() != nil }, Tried: w.registry.Note, Fetched: w.fetched(),
+	}
+}
+
+// fetched returns what hears how fetches from the bus end: a worker that is denied them beats on, and carries out nothing.
+func (w *Worker) fetched() func(error) {
+	w.fetches.Life = w.cfg.life()
+	var told time.Time // when the log was last told that they fail; zero: they do not
+	return func(err error) {
+		w.fetches.Note(err)
+		switch id := zap.String("worker", w.cfg.InstanceID); {
+		case err == nil && !told.IsZero():
+			w.log.Info("bus reached again", id)
+			told = time.Time{}
+		case err != nil && time.Since(told) >= failureLogEvery:
+			w.log.Warn("bus not reached", id, zap.Error(err))
+			told = time.Now()
+		}
 	}
 }
 

@@ -32,6 +32,22 @@ func TestWorkerHealth(t *testing.T) {
 	}
 }
 
+// A worker that is denied the bus while it runs says so, though its beats are answered, and is fit again once it may read it.
+func TestWorkerThatIsDeniedTheBus(t *testing.T) {
+	r := newRig(t)
+	cfg := r.config("w1", "1")
+	cfg.Logger = zap.NewNop()
+	w := r.run(cfg)
+	r.eventually("it is fit", func() bool { return w.Health().OK() })
+	r.server.Do("ACL", "SETUSER", "default", "-xreadgroup")
+	r.eventually("the denial is told", func() bool {
+		h := w.Health()
+		return h.State == lease.HealthRefused && errors.Is(h.Error(), lease.ErrRefused) && strings.Contains(h.String(), "xreadgroup")
+	})
+	r.server.Do("ACL", "SETUSER", "default", "+xreadgroup")
+	r.eventually("it is fit again", func() bool { return w.Health().OK() })
+}
+
 // A start that ends with its context says what kept it, and the context of a start that succeeded ends nothing.
 func TestWorkerStartIsBoundedByItsContext(t *testing.T) {
 	r := newRig(t)

@@ -40,6 +40,7 @@ type Worker struct {
 	kick     chan struct{}  // beat and sweep now
 
 	registry  ready.Watch
+	fetches   ready.Watch
 	up        atomic.Bool           // Start has returned nil
 	unwritten atomic.Pointer[error] // what kept Redis from the last write of a session's state; of nil: nothing did
 
@@ -144,7 +145,7 @@ func (w *Worker) Health() lease.Health {
 	if w.ctx.Err() != nil {
 		h.State, h.Reason = lease.HealthStopped, "this worker has stopped; make another"
 	}
-	h = w.registry.Add(h, "the registry of workers or the bus")
+	h = w.fetches.Add(w.registry.Add(h, "the registry of workers or the bus"), "the bus")
 	if h.OK() && !w.up.Load() {
 		h.State, h.Reason = lease.HealthNotStarted, "Start has not returned"
 	}
