@@ -1,6 +1,7 @@
 package httpclient
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -12,7 +13,7 @@ import (
 	"time"
 )
 
-// says returns the address of a server that says the same to whoever connects, and keeps the connection.
+// says returns the address of a server that says the same to every request, and keeps the connection.
 func says(t *testing.T, text string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -28,8 +29,12 @@ func says(t *testing.T, text string) string {
 			}
 			go func() {
 				defer c.Close()
+				in := bufio.NewReader(c)
+				if _, err := http.ReadRequest(in); err != nil {
+					return
+				}
 				_, _ = io.WriteString(c, text)
-				_, _ = io.Copy(io.Discard, c) // until the client closes
+				_, _ = io.Copy(io.Discard, in) // until the client closes
 			}()
 		}
 	}()

@@ -63,7 +63,7 @@ func TestHealthAsksNobodyElse(t *testing.T) {
 	}
 }
 
-// A slot that does not confirm that it let go may still serve: its leases must not pass on as if it had.
+// A slot that does not confirm that it let go may still serve, and its session has not ended well.
 func TestSlotThatDoesNotLetGo(t *testing.T) {
 	status := 0
 	slot := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
