@@ -27,8 +27,8 @@ type Conn struct {
 	begun  bool // a line of it that is not empty has been
 	lines  int  // of it
 	text   bool // the line that has not ended is not empty
-	// last are the lines of the last read that are not of the header before: what is no body among them is the next header's beginning,
-	// which the server has in its buffer already. All are taken for that.
+	// last are the lines of the last read from the first on that may begin a header: what is no body among them is the next header's
+	// beginning, which the server has in its buffer already. All are taken for that.
 	last int
 }
 
@@ -72,7 +72,10 @@ func (c *Conn) Read(p []byte) (int, error) {
 		}
 	}
 	if len(p) > 1 { // else net/http waits for the client's end, past what is in its buffer
-		c.last = bytes.Count(rest, []byte("\n"))
+		c.last = 0
+		if begin := bytes.Index(rest, []byte(" HTTP/")); begin >= 0 {
+			c.last = bytes.Count(rest[begin:], []byte("\n"))
+		}
 	}
 	return n, err
 }

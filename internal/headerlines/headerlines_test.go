@@ -58,6 +58,7 @@ func TestLinesOfHeadersAreBounded(t *testing.T) {
 		"one more":                    {[]string{short(Most + 1)}, 400},
 		"after another":               {[]string{short(10), short(Most + 1)}, 0},
 		"a body of lines":             {[]string{body(3000, lines)}, 200},
+		"after a body of lines":       {[]string{body(3000, lines), body(2, "{}"), short(Most)}, 200},
 		"of a long body, the end":     {[]string{body(30000, strings.Repeat(lines, 9)+strings.Repeat("x", 3000)), short(30)}, 200},
 		"in the bytes after a body":   {[]string{body(2, "{}"), body(2, "{}"), body(1, "x") + short(Most+1), ""}, 0},
 		"in the bytes after a header": {[]string{ask + "\r\n" + short(Most+1), ""}, 0},
@@ -123,7 +124,7 @@ func TestWhatIsBufferedCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	State(c, http.StateActive)
-	for _, err := range []error{read(4096, many), read(4096, "}"+many), read(1, "G")} {
+	for _, err := range []error{read(4096, many), read(4096, "}G / HTTP/1.1"+many), read(1, "G")} {
 		if err != nil {
 			t.Fatalf("a body: %v", err)
 		}

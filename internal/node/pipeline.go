@@ -129,11 +129,31 @@ func (p *pipeline) Wait() error {
 	case <-p.stop:
 	case <-p.ctx.Done():
 	}
-	return p.letGo()
+	return p.letGo(eof)
 }
 
-// letGo has the slot confirm that it serves the session no more: until then the leases must not pass on.
-func (p *pipeline) letGo() error {
+// askAgain is how long after a slot's refusal to let go it is asked again.
+const askAgain = 100 * time.Millisecond
+
+// letGo asks the slot until it confirms that it serves the session no more, or has ended it: until then the leases must not pass on. The
+// worker gives up waiting for that after its StopTimeout and lets them expire; when the trust in them has ended, it has been asked once.
+func (p *pipeline) letGo(ended <-chan struct{}) error {
+	for {
+		err := p.askToLetGo()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ended:
+			return nil
+		case <-p.ctx.Done():
+			return err
+		case <-time.After(askAgain):
+		}
+	}
+}
+
+func (p *pipeline) askToLetGo() error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), answerWithin)
 	defer cancel()
 	resp, err := p.send(ctx, http.MethodDelete)

@@ -6,10 +6,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -174,6 +176,48 @@ func TestTargetClosesIdleConnections(t *testing.T) {
 	}
 	if _, err := in.ReadByte(); !errors.Is(err, io.EOF) || time.Since(asked) < idle {
 		t.Errorf("after %v: %v, want the end of the connection after %v", time.Since(asked), err, idle)
+	}
+}
+
+// A body that does not end ends the connection, and one that does changes nothing: neither what is answered nor how long a pipeline lasts.
+func TestTargetWaitsForNoBody(t *testing.T) {
+	const idle = 500 * time.Millisecond
+	url, _ := standaloneOf(t, Target{Out: &lines{}, idle: idle})
+	for name, tt := range map[string]struct {
+		length int // said of a body of one byte
+		want   int
+	}{"one that ends": {1, http.StatusOK}, "one that does not": {2, http.StatusRequestEntityTooLarge}, "a long one": {1 << 30, http.StatusRequestEntityTooLarge}} {
+		t.Run(name, func(t *testing.T) {
+			conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+			asked := time.Now()
+			if _, err := fmt.Fprintf(conn, "POST /tune/%d HTTP/1.1\r\nHost: target\r\nX-Instance: i\r\nX-Session: s\r\nX-Service: %d\r\n"+
+				"X-Fence: 1\r\nX-Service-Fence: 1\r\nContent-Length: %d\r\n\r\n{", tt.length, tt.length, tt.length); err != nil {
+				t.Fatal(err)
+			}
+			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil || resp.StatusCode != tt.want {
+				t.Fatalf("%v, %v; want %d", resp, err, tt.want)
+			}
+			defer resp.Body.Close()
+			if tt.want == http.StatusOK { // its body is the pipeline
+				_ = conn.SetDeadline(asked.Add(3 * idle))
+				if _, err := io.Copy(io.Discard, resp.Body); !errors.Is(err, os.ErrDeadlineExceeded) {
+					t.Errorf("the pipeline ended: %v", err)
+				}
+				return
+			}
+			if _, err := io.Copy(io.Discard, resp.Body); err != nil || !resp.Close {
+				t.Errorf("%v, close %v", err, resp.Close)
+			}
+			if _, err := conn.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) || err == nil {
+				t.Errorf("the connection is still there: %v", err)
+			}
+		})
 	}
 }
 

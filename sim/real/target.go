@@ -1,9 +1,11 @@
 package real
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -95,12 +97,29 @@ func (t *target) open(listener net.Listener, mux *http.ServeMux) {
 	t.url = "http://" + listener.Addr().String()
 	mux.HandleFunc("POST /poll/{session}", t.poll)
 	newTuners(t).register(mux)
-	t.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: t.idle,
+	t.server = &http.Server{Handler: bodiless(mux, cmp.Or(t.idle, idleMax)), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: t.idle,
 		MaxHeaderBytes: headerlines.Bytes, ConnState: headerlines.State}
 	go func() {
 		defer close(t.served)
 		t.ended = t.server.Serve(headerlines.Listen(listener))
 	}()
+}
+
+// bodiless reads what body a request has before next sees it, in no longer than patience: net/http waits for its end without end. No
+// honest request has one that says anything.
+func bodiless(next http.Handler, patience time.Duration) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			conn := http.NewResponseController(w)
+			_ = conn.SetReadDeadline(time.Now().Add(patience)) // of a connection that is gone
+			if _, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, 64<<10)); err != nil {
+				http.Error(w, "the body is too long, or did not end", http.StatusRequestEntityTooLarge)
+				return
+			}
+			_ = conn.SetReadDeadline(time.Time{})
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // add lets the target know a session. A session that was removed stays known: late polls of it are witnessed too.
