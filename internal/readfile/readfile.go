@@ -33,8 +33,13 @@ func OpenIn(dir, name string) (*os.File, error) {
 		return nil, err
 	}
 	defer func() { _ = root.Close() }()
+	return openIn(root, name)
+}
+
+// openIn opens a file of a folder that is held.
+func openIn(root *os.Root, name string) (*os.File, error) {
 	f, err := root.OpenFile(name, flags, 0)
-	file := filepath.Join(dir, name)
+	file := filepath.Join(root.Name(), name)
 	if is, _ := root.Lstat(name); err != nil && is != nil && is.Mode()&fs.ModeSymlink != 0 {
 		return nil, fmt.Errorf("%s: %w: it is a link that leads out of its folder, or nowhere", file, ErrNotRegular)
 	}
@@ -58,8 +63,7 @@ func Read(path string, most int64) ([]byte, error) {
 
 // ReadIn reads one of a folder that is held, as Read does. It follows no link out of the folder.
 func ReadIn(root *os.Root, name string, most int64) ([]byte, error) {
-	f, err := root.OpenFile(name, flags, 0)
-	f, err = regular(f, err)
+	f, err := openIn(root, name)
 	return read(f, err, most)
 }
 

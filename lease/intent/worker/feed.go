@@ -33,17 +33,10 @@ func (w *Worker) newMember() *membership.Member {
 // fetched returns what hears how fetches from the bus end: a worker that is denied them beats on, and carries out nothing.
 func (w *Worker) fetched() func(error) {
 	w.fetches.Life = w.cfg.life()
-	var told time.Time // when the log was last told that they fail; zero: they do not
+	bus := w.outage("bus")
 	return func(err error) {
 		w.fetches.Note(err)
-		switch id := zap.String("worker", w.cfg.InstanceID); {
-		case err == nil && !told.IsZero():
-			w.log.Info("bus reached again", id)
-			told = time.Time{}
-		case err != nil && time.Since(told) >= failureLogEvery:
-			w.log.Warn("bus not reached", id, zap.Error(err))
-			told = time.Now()
-		}
+		bus.note(err)
 	}
 }
 
@@ -104,11 +97,34 @@ func (w *Worker) deliver(entries []store.Entry) {
 // failureLogEvery is how often the log is told of a Redis that goes on failing: it is asked many times a second.
 const failureLogEvery = 3 * time.Second
 
+// outage tells the log when something of Redis cannot be reached, and when it can again. One goroutine notes at a time.
+type outage struct {
+	log  *zap.Logger
+	what string
+	told time.Time // when the log was last told that it cannot; zero: it can
+}
+
+func (w *Worker) outage(what string) *outage {
+	return &outage{log: w.log.With(zap.String("worker", w.cfg.InstanceID)), what: what}
+}
+
+func (o *outage) note(err error) {
+	switch {
+	case err == nil && !o.told.IsZero():
+		o.log.Info(o.what + " reached again")
+		o.told = time.Time{}
+	case err != nil && time.Since(o.told) >= failureLogEvery:
+		o.log.Warn(o.what+" not reached", zap.Error(err))
+		o.told = time.Now()
+	}
+}
+
 // beat keeps the worker alive in the registry, and looks after what dead ones left behind, ten times in the life of a lease.
 func (w *Worker) beat() {
 	ticker := time.NewTicker(membership.BeatInterval(w.cfg.life()))
 	defer ticker.Stop()
-	var told, foreign time.Time // when the log was last told that it fails, and of foreign keys; zero: it does not
+	registry := w.outage("registry")
+	var foreign time.Time // when the log was last told of foreign keys; zero: there are none
 	for {
 		sent := time.Now()
 		err := w.member.Beat(w.ctx)
@@ -117,14 +133,8 @@ func (w *Worker) beat() {
 			w.keeper.Wrote(sent)
 			foreign = w.tellForeign(foreign)
 		}
-		switch id := zap.String("worker", w.cfg.InstanceID); {
-		case w.ctx.Err() != nil:
-		case err == nil && !told.IsZero():
-			w.log.Info("registry reached again", id)
-			told = time.Time{}
-		case err != nil && time.Since(told) >= failureLogEvery:
-			w.log.Warn("registry not reached", id, zap.Error(err))
-			told = time.Now()
+		if w.ctx.Err() == nil {
+			registry.note(err)
 		}
 		select {
 		case <-ticker.C:
