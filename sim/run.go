@@ -97,7 +97,7 @@ func Run(ctx context.Context, c Config, o Options) (Result, error) {
 	case err != nil && started:
 		err = fmt.Errorf("%w; the nodes' logs are in %s", err, filepath.Join(dir, LogsDir))
 	case err != nil:
-		err = errors.Join(err, os.RemoveAll(dir))
+		err = errors.Join(err, folder.Discard())
 	default:
 		err = r.judge(o.Engine.Name(), rec, time.Since(begin))
 	}

@@ -99,7 +99,7 @@ func (m *master) connect(ctx context.Context, network, addr string) (net.Conn, e
 	m.mu.Unlock()
 	conn, err := m.reach(ctx, network, addr)
 	if err != nil { // nothing was sent, whatever the sentinels' client calls it
-		return nil, &net.OpError{Op: "dial", Net: network, Err: respguard.Coded(err)}
+		return nil, &net.OpError{Op: "dial", Net: network, Err: err}
 	}
 	c := &masterConn{Conn: conn, m: m}
 	gone, err := m.adopt(c, turn)

@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -168,6 +169,46 @@ func TestMuteSentinelsAreNamed(t *testing.T) {
 	})
 	n.speaker.Kill()
 	broken("one that has ended", "dial tcp ", n.speaker.Addr(), ": ")
+}
+
+// A sentinel that repeats what it refuses does not get its password shown where none of them answers.
+func TestMuteSentinelsShowNoPassword(t *testing.T) {
+	const secret = "c4n4ry"
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				for in := make([]byte, 4096); ; {
+					if _, err := c.Read(in); err != nil {
+						return
+					}
+					_, _ = io.WriteString(c, strings.Repeat("-ERR unknown command AUTH "+secret+"\r\n", 10))
+				}
+			}()
+		}
+	}()
+	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "boss", SentinelAddrs: []string{l.Addr().String()}, SentinelPassword: secret})
+	defer client.Close()
+	s, err := redisstore.New(client, redisstore.Options{OpTimeout: 300 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	within(t, 30*time.Second, "the sentinel is heard", func() bool {
+		a := s.Do(t.Context(), &core.Op{Kind: core.OpObserve})
+		if strings.Contains(a.Text, secret) {
+			t.Fatal(a.Text)
+		}
+		return strings.Contains(a.Text, "no sentinel answers: ERR")
+	})
 }
 
 // Sentinels that do not answer are no reason to leave a master that does.

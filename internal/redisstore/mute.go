@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/leasestorm/leasestorm/internal/respguard"
 )
 
 // mute is what is known of sentinels of which none answers. go-redis tries each several times and has no error before that, which mostly is
@@ -53,13 +55,15 @@ func (m *master) reach(ctx context.Context, network, addr string) (net.Conn, err
 	}
 }
 
-// heard takes what became of a dial, and returns its error with what is known of the sentinels.
+// heard takes what became of a dial, and returns its error with what is known of the sentinels. Of what they said it has the codes alone:
+// they are told a password that nobody here knows.
 func (m *master) heard(err error) error {
 	var way *net.OpError
 	if err == nil {
 		m.mute.why.Store(nil)
 		return nil
 	}
+	err = respguard.Coded(err)
 	if _, each, all := strings.Cut(err.Error(), unreachable); all && !errors.Is(err, context.DeadlineExceeded) {
 		why := strings.ReplaceAll(each, "\n", "; ")
 		m.mute.why.Store(&why)

@@ -1,6 +1,7 @@
 package respguard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +31,7 @@ func (h hide) DialHook(next redis.DialHook) redis.DialHook { return next }
 func (h hide) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
-		if shown, other := h.shown(err); other {
+		if shown, other := h.shown(cmp.Or(err, erring(cmd))); other {
 			cmd.SetErr(shown)
 			return shown
 		}
@@ -41,14 +42,41 @@ func (h hide) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // ProcessPipelineHook hides in the errors of all commands.
 func (h hide) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		err := next(ctx, cmds)
+		err := Hidden(next(ctx, cmds), h.password)
 		for _, cmd := range cmds {
-			if shown, other := h.shown(cmd.Err()); other {
+			if shown, other := h.shown(cmp.Or(cmd.Err(), erring(cmd))); other {
 				cmd.SetErr(shown)
+				err = cmp.Or(err, shown)
 			}
 		}
-		return Hidden(err, h.password)
+		return err
 	}
+}
+
+// erring returns the first error that stands among the elements of a reply, of which go-redis makes a value like any other: nothing that is
+// asked here is answered so, and who reads the elements would show it as text.
+func erring(cmd redis.Cmder) error {
+	switch c := cmd.(type) {
+	case *redis.Cmd:
+		return among(c.Val())
+	case *redis.SliceCmd:
+		return among(c.Val())
+	}
+	return nil
+}
+
+func among(value any) error {
+	switch v := value.(type) {
+	case []any:
+		for _, element := range v {
+			if err := among(element); err != nil {
+				return err
+			}
+		}
+	case redis.Error:
+		return refusal{hidden{"an element of the answer is an error: " + v.Error(), v}}
+	}
+	return nil
 }
 
 // Hidden returns err, or one of the same kind whose text shows no password and, no more than 500 bytes of a server's, 1,000 of any other.
@@ -70,7 +98,7 @@ func Shown(text, password string) string {
 // the same.
 func unquoted(err error, text string) string {
 	var number *strconv.NumError
-	if !errors.As(err, &number) && !strings.Contains(text, "redis: can't parse") && !strings.Contains(text, "redis: invalid") {
+	if !errors.As(err, &number) && !strings.Contains(text, "redis: ") {
 		return text
 	}
 	begin, end := strings.IndexByte(text, '"'), strings.LastIndexByte(text, '"')
@@ -107,6 +135,9 @@ func (h hide) shown(err error) (error, bool) {
 	return hidden{text, err}, true
 }
 
+// codes are those of servers and sentinels that refuse. Another first word may be the password.
+var codes = []string{"ERR", "WRONGPASS", "NOAUTH", "NOPERM", "NOPROTO", "DENIED", "LOADING", "BUSY", "MISCONF", "IDONTKNOW", "MASTERDOWN"}
+
 // Coded returns err with no more of what servers said than the code of each, as ERR or WRONGPASS: for servers that are told passwords which
 // nobody here knows.
 func Coded(err error) error {
@@ -116,7 +147,10 @@ func Coded(err error) error {
 	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) }) // one may be how another begins
 	for _, said := range all {
 		code, _, _ := strings.Cut(said, " ")
-		coded = strings.ReplaceAll(coded, said, plain.Name(code))
+		if !slices.Contains(codes, code) {
+			code = "an error"
+		}
+		coded = strings.ReplaceAll(coded, said, code)
 	}
 	if coded == text {
 		return err

@@ -275,8 +275,30 @@ func TestWhatCannotBeReadIsNotQuoted(t *testing.T) {
 	if err := Hidden(number, ""); !errors.Is(err, strconv.ErrSyntax) {
 		t.Errorf("%v is no error of strconv any more", err)
 	}
+	pushed := fmt.Errorf("redis: unsupported pubsub message: %q", secret)
+	if err := Hidden(pushed, secret); strings.Contains(err.Error(), "4ry") {
+		t.Error(err)
+	}
 	if got := Shown("a\x1b"+secret+"b", secret); got != `a\u001b…b` {
 		t.Errorf("%q", got)
+	}
+}
+
+// An error among the elements of a reply is one of the command: as an element it would be text that whoever reads the elements shows.
+func TestErrorsAmongElements(t *testing.T) {
+	for _, reply := range []string{"*2\r\n$1\r\na\r\n-ERR AUTH " + secret + "\r\n", "*1\r\n*1\r\n-" + secret + "\r\n"} {
+		client := NewClient(&redis.Options{Addr: serve(t, "-ERR no HELLO\r\n"+reply), MaxRetries: -1, DisableIdentity: true, Protocol: 2})
+		client.AddHook(Hide(secret))
+		ctx := t.Context()
+		errs := []error{client.Eval(ctx, "", nil).Err(), client.HMGet(ctx, "k", "f").Err(), client.Do(ctx, "x").Err()}
+		cmds, err := client.Pipelined(ctx, func(p redis.Pipeliner) error { p.EvalSha(ctx, "", nil); return nil })
+		_ = client.Close()
+		for i, err := range append(errs, err, cmds[0].Err()) {
+			var said redis.Error
+			if !errors.As(err, &said) || strings.Contains(err.Error(), secret) || !strings.Contains(err.Error(), "element") {
+				t.Errorf("%q, %d: %v", reply, i, err)
+			}
+		}
 	}
 }
 
@@ -400,11 +422,12 @@ func TestOnlyTheCodeIsShown(t *testing.T) {
 	said := refusal{hidden{"ERR unknown command `auth`, with args beginning with: `c4n4ry`", errors.New("said")}}
 	other := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("refused")}
 	begins := refusal{hidden{"ERR unknown command", errors.New("said")}}
-	err := fmt.Errorf("all sentinels are unreachable: %w", errors.Join(begins, said, fmt.Errorf("one: %w", said), other))
+	code := refusal{hidden{"c4n4ry is wrong", errors.New("said")}}
+	err := fmt.Errorf("all sentinels are unreachable: %w", errors.Join(begins, said, fmt.Errorf("one: %w", said), code, other))
 	got := Coded(err)
 	var reply redis.Error
 	var netErr *net.OpError
-	if text := got.Error(); text != "all sentinels are unreachable: ERR\nERR\none: ERR\ndial tcp: refused" || !errors.As(got, &reply) || !errors.As(got, &netErr) {
+	if text := got.Error(); text != "all sentinels are unreachable: ERR\nERR\none: ERR\nan error\ndial tcp: refused" || !errors.As(got, &reply) || !errors.As(got, &netErr) {
 		t.Errorf("%q", text)
 	}
 	if got := Coded(other); got.Error() != other.Error() || errors.As(got, &reply) {

@@ -131,6 +131,15 @@ func (d *Dir) Changed() (time.Time, error) {
 // Remove removes a file, or a folder that is empty, of the folder.
 func (d *Dir) Remove(name string) error { return d.root.Remove(name) }
 
+// Discard removes the folder with all that is in it. Of what stands at its path in its place only a folder that is empty would go.
+func (d *Dir) Discard() error {
+	entries, err := fs.ReadDir(d.root.FS(), ".")
+	for _, e := range entries {
+		err = errors.Join(err, d.root.RemoveAll(e.Name()))
+	}
+	return errors.Join(err, os.Remove(d.path))
+}
+
 // Create begins a file in the folder, as the function Create does at a path.
 func (d *Dir) Create(name string) (*File, error) { return create(place{d.root, name}) }
 

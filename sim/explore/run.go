@@ -310,7 +310,7 @@ func (x Exploration) save(ctx context.Context, c sim.Config, plan fault.Plan, r 
 	defer saved.Folder.Close()
 	switch {
 	case saved.Outcome.Interrupted: // the seed counts as not run: nothing tells of its folder
-		r.stopped, r.err = true, os.RemoveAll(saved.Dir)
+		r.stopped, r.err = true, saved.Folder.Discard()
 		return
 	case saved.Outcome.SHA256 != r.sum:
 		r.failed.Broke = append(r.failed.Broke, brokeDeterminism)

@@ -355,7 +355,7 @@ func (m *Machine) wrong(text string) string {
 	ms, err := strconv.ParseInt(text, 10, 64)
 	switch {
 	case err != nil || ms < 0:
-		return strconv.Quote(text[:min(len(text), 40)]) + " is no time in ms"
+		return "it holds no time in ms" // what it holds, whoever wrote it, is not shown
 	case ms-m.now.Wall/core.Millisecond > HeartbeatSlack/core.Millisecond:
 		return "it is " + strconv.FormatInt(ms-m.now.Wall/core.Millisecond, 10) + " ms ahead of this member's clock"
 	}

@@ -249,6 +249,10 @@ func showed(ctx context.Context, token *Token) {
 // the half second that net/http waits before it closes, a connection without a token is gone within 5 s.
 const strangerTimeout = 4 * time.Second
 
+// streamsMax is how many requests of one HTTP/2 connection are under way at once, each of which takes memory as a connection does. Further
+// ones of an honest client wait.
+const streamsMax = 8
+
 // NewServer returns a server for h with limits against clients that are slow or never end. Its listener is Handler.Listener's, and what
 // sets its ConnState or ConnContext calls those it has.
 func NewServer(addr string, h http.Handler) *http.Server {
@@ -256,6 +260,7 @@ func NewServer(addr string, h http.Handler) *http.Server {
 		Addr: addr, Handler: h,
 		ReadHeaderTimeout: strangerTimeout, ReadTimeout: strangerTimeout, WriteTimeout: 15 * time.Second,
 		IdleTimeout: time.Minute, MaxHeaderBytes: headerlines.Bytes,
+		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: streamsMax},
 		ConnContext: begun, ConnState: headerlines.State, ErrorLog: log.New(&errorLog{told: told{every: time.Minute}}, "", 0),
 		DisableGeneralOptionsHandler: true, // it would answer strangers from anywhere, and keep their connections
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"log"
@@ -98,6 +99,35 @@ func TestEncryptedStrangersAreGoneSoon(t *testing.T) {
 				t.Errorf("%d connections", dialled)
 			}
 		})
+	})
+}
+
+// A connection of HTTP/2 is told how many requests it may have under way, which take memory like connections.
+func TestRequestsOfAConnectionAreBounded(t *testing.T) {
+	encrypted(t, func(t *testing.T, dial func() net.Conn) {
+		conn := tls.Client(dial(), &trusting)
+		defer conn.Close()
+		if _, err := io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"); err != nil {
+			t.Fatal(err)
+		}
+		frame := make([]byte, 9)
+		if _, err := io.ReadFull(conn, frame); err != nil || frame[3] != 4 {
+			t.Fatalf("%x, %v; want SETTINGS", frame, err)
+		}
+		settings := make([]byte, int(frame[1])<<8|int(frame[2]))
+		if _, err := io.ReadFull(conn, settings); err != nil {
+			t.Fatal(err)
+		}
+		const maxConcurrentStreams = 3
+		for ; len(settings) >= 6; settings = settings[6:] {
+			if binary.BigEndian.Uint16(settings) == maxConcurrentStreams {
+				if n := binary.BigEndian.Uint32(settings[2:]); n != streamsMax {
+					t.Errorf("%d requests at once; want %d", n, streamsMax)
+				}
+				return
+			}
+		}
+		t.Error("no bound is told")
 	})
 }
 

@@ -223,6 +223,15 @@ func TestQuarantineIsANumber(t *testing.T) {
 			t.Errorf("%s: %v, want %v", said, err, want)
 		}
 	}
+	st := f.open(Options{})
+	st.client.AddHook(says{"secret", "run", ""})
+	b, err := st.Bus("w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, _, err := b.Beat(t.Context(), "{}"); err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("a beat: %v", err)
+	}
 }
 
 // A key that stands for what is longer than any ID stands for no session, whatever a foreign hand has put beside it: the start is a new one.
