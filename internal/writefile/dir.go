@@ -41,6 +41,9 @@ func NewDir(path string, inside ...string) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
+	if there, err := fs.ReadDir(root.FS(), "."); err != nil || len(there) > 0 { // another was put there before it was opened
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, ErrReplaced), err, root.Close())
+	}
 	for _, folder := range inside {
 		if err := root.Mkdir(folder, 0o755); err != nil {
 			return nil, errors.Join(err, root.Close())

@@ -114,6 +114,50 @@ func TestAFolderThatWasMadeStaysTheSame(t *testing.T) {
 	}
 }
 
+// What is discarded is the folder that was made, whatever stands at its path by then.
+func TestDiscardTakesNothingElse(t *testing.T) {
+	for name, put := range map[string]func(path, elsewhere string) error{
+		"nothing": func(path, _ string) error { return os.Rename(path, path+".moved") },
+		"a folder": func(path, elsewhere string) error {
+			return errors.Join(os.Rename(path, path+".moved"), os.Rename(elsewhere, path))
+		},
+		"a link": func(path, elsewhere string) error {
+			return errors.Join(os.Rename(path, path+".moved"), os.Symlink(elsewhere, path))
+		},
+		"itself": func(string, string) error { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path, elsewhere := filepath.Join(dir, "run"), filepath.Join(dir, "elsewhere")
+			if err := errors.Join(os.Mkdir(elsewhere, 0o700), os.WriteFile(filepath.Join(elsewhere, "work"), nil, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			d, err := NewDir(path, "logs")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			if err := errors.Join(d.Write("plan", []byte("x")), os.WriteFile(filepath.Join(path, "logs", "log"), nil, 0o600), put(path, elsewhere)); err != nil {
+				t.Fatal(err)
+			}
+			_ = d.Discard() // where something else is there it says so
+			left := 0
+			_ = filepath.WalkDir(dir, func(p string, e os.DirEntry, err error) error {
+				switch filepath.Base(p) {
+				case "plan", "log":
+					t.Errorf("%s is still there", p)
+				case "work":
+					left++
+				}
+				return err
+			})
+			if _, err := os.Stat(path); left != 1 || name == "itself" && !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("%d of the other folder's files are left; the path: %v", left, err)
+			}
+		})
+	}
+}
+
 // A link in a folder that was made leads to nothing outside of it.
 func TestAppendFollowsNoLinkOutOfTheFolder(t *testing.T) {
 	at := t.TempDir()
