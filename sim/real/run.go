@@ -194,6 +194,7 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 	}
 	defer r.target.close()
 	background.Go(func() { canary(canaryEvery, r.clock.now, stop, r.stalled) })
+	background.Go(func() { r.watchPorts(r.target.dial, stop) })
 	background.Go(func() { r.report(stop) })
 	background.Go(func() { r.countAll(stop) })
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -9,15 +9,41 @@ import (
 	"time"
 )
 
-// ErrStarved: the harness has run out of open files, more connections came to one of its ports than any fleet makes, or more was said by
+// ErrStarved: the harness has run out of open files, the machine of ports for connections, more connections came to one of its ports than any fleet makes, or more was said by
 // nodes, written to Redis and asked of the target than any run of that size has. What nodes did without their way to Redis or to the
 // target, or what is not in the history, says nothing about them.
 var ErrStarved = errors.New("the harness cannot go on, and no verdict is given")
 
-// outOfFiles tells of an error that is the harness' own want of files.
+// outOfFiles tells of an error that is the harness' own want of files, or the machine's of ports.
 func outOfFiles(err error, tell func(error)) {
-	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+	switch {
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		tell(fmt.Errorf("%w: it has run out of open files: raise the limit (ulimit -n), or look who connects to its ports: %w", ErrStarved, err))
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		tell(fmt.Errorf("%w: this machine has no port left for a connection: look who holds them (ss -an): %w", ErrStarved, err))
+	}
+}
+
+// portsEvery is how often it is tried whether the machine has a port left: much less than what a guarantee waits for.
+const portsEvery = 250 * time.Millisecond
+
+// watchPorts ends the run when there is none. Any user of the machine may take them all, and nodes do not come to their Redis then, past
+// everything that the harness sees.
+func (r *run) watchPorts(dial func() (net.Conn, error), stop <-chan struct{}) {
+	tick := time.NewTicker(portsEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-stop:
+			return
+		}
+		c, err := dial()
+		if err != nil {
+			outOfFiles(err, r.starve)
+			continue
+		}
+		reset(c)
 	}
 }
 

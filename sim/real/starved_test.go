@@ -39,6 +39,34 @@ func TestOutOfFilesIsTheHarness(t *testing.T) {
 	}
 }
 
+// A machine without a port for a node's connection says nothing of the node.
+func TestAMachineWithoutPortsIsNoNodesFault(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	nowhere := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)}} // no address of this machine, which is the same error
+	dials := 0
+	r, stop := &run{starved: make(chan error, 1)}, make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r.watchPorts(func() (net.Conn, error) {
+			if dials++; dials < 3 {
+				return net.Dial("tcp", l.Addr().String())
+			}
+			return nowhere.Dial("tcp", l.Addr().String())
+		}, stop)
+	}()
+	told := <-r.starved
+	close(stop)
+	<-ended
+	if !errors.Is(told, ErrStarved) || !strings.Contains(told.Error(), "no port left") || dials < 3 {
+		t.Errorf("after %d dials: %v", dials, told)
+	}
+}
+
 // pipes is a listener that has any number of connections.
 type pipes struct{}
 

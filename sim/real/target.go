@@ -79,6 +79,11 @@ func (r *run) serve(at netip.Addr) (*target, error) {
 	return newTarget(at, r.clock, r.rec, r.cfg.Serve, func(e *history.Event) { r.watch.tell(e) }, r.starve)
 }
 
+// dial connects to it, as a node does.
+func (t *target) dial() (net.Conn, error) {
+	return net.DialTimeout("tcp", strings.TrimPrefix(t.url, "http://"), time.Second)
+}
+
 // heard takes note of what another target witnessed.
 func (t *target) heard(e *history.Event) {
 	switch e.Kind {
