@@ -194,9 +194,9 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 	}
 	defer r.target.close()
 	background.Go(func() { canary(canaryEvery, r.clock.now, stop, r.stalled) })
-	background.Go(func() { r.watchPorts(r.target.dial, stop) })
-	background.Go(func() { r.report(stop) })
-	background.Go(func() { r.countAll(stop) })
+	for _, watch := range []func(stop <-chan struct{}){r.watchPorts, r.report, r.countAll} {
+		background.Go(func() { watch(stop) })
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	background.Go(func() { r.watchEngine(cancel, stop) })

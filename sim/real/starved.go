@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// ErrStarved: the harness has run out of open files, the machine of ports for connections, more connections came to one of its ports than any fleet makes, or more was said by
-// nodes, written to Redis and asked of the target than any run of that size has. What nodes did without their way to Redis or to the
+// ErrStarved: the harness has run out of open files, the machine of ports for connections, more connections came to one of its ports than
+// any fleet makes, or more was said by nodes, written to Redis and asked of the target than any run of that size has. What nodes did without their way to Redis or to the
 // target, or what is not in the history, says nothing about them.
 var ErrStarved = errors.New("the harness cannot go on, and no verdict is given")
 
@@ -29,7 +29,9 @@ const portsEvery = 250 * time.Millisecond
 
 // watchPorts ends the run when there is none. Any user of the machine may take them all, and nodes do not come to their Redis then, past
 // everything that the harness sees.
-func (r *run) watchPorts(dial func() (net.Conn, error), stop <-chan struct{}) {
+func (r *run) watchPorts(stop <-chan struct{}) { watchPorts(r.target.dial, r.starve, stop) }
+
+func watchPorts(dial func() (net.Conn, error), tell func(error), stop <-chan struct{}) {
 	tick := time.NewTicker(portsEvery)
 	defer tick.Stop()
 	for {
@@ -40,7 +42,7 @@ func (r *run) watchPorts(dial func() (net.Conn, error), stop <-chan struct{}) {
 		}
 		c, err := dial()
 		if err != nil {
-			outOfFiles(err, r.starve)
+			outOfFiles(err, tell)
 			continue
 		}
 		reset(c)

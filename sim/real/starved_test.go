@@ -48,18 +48,17 @@ func TestAMachineWithoutPortsIsNoNodesFault(t *testing.T) {
 	defer l.Close()
 	nowhere := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)}} // no address of this machine, which is the same error
 	dials := 0
-	r, stop := &run{starved: make(chan error, 1)}, make(chan struct{})
-	ended := make(chan struct{})
+	starved, stop, ended := make(chan error, 9), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		r.watchPorts(func() (net.Conn, error) {
+		watchPorts(func() (net.Conn, error) {
 			if dials++; dials < 3 {
 				return net.Dial("tcp", l.Addr().String())
 			}
 			return nowhere.Dial("tcp", l.Addr().String())
-		}, stop)
+		}, func(err error) { starved <- err }, stop)
 	}()
-	told := <-r.starved
+	told := <-starved
 	close(stop)
 	<-ended
 	if !errors.Is(told, ErrStarved) || !strings.Contains(told.Error(), "no port left") || dials < 3 {
