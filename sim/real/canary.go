@@ -16,6 +16,9 @@ const (
 	canaryMax       = 20_000 // events
 )
 
+// watchStalls has the run told of every stall of the harness.
+func (r *run) watchStalls(stop <-chan struct{}) { canary(canaryEvery, r.clock.now, stop, r.stalled) }
+
 // canary measures how long this process was not scheduled, and tells of it: what a loaded host does to it, it does to the nodes.
 func canary(every time.Duration, now func() int64, stop <-chan struct{}, tell func(from, to int64)) {
 	tick := time.NewTimer(every)

@@ -193,8 +193,7 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 		return out, err
 	}
 	defer r.target.close()
-	background.Go(func() { canary(canaryEvery, r.clock.now, stop, r.stalled) })
-	for _, watch := range []func(stop <-chan struct{}){r.watchPorts, r.report, r.countAll} {
+	for _, watch := range []func(stop <-chan struct{}){r.watchStalls, r.watchPorts, r.report, r.countAll} {
 		background.Go(func() { watch(stop) })
 	}
 	ctx, cancel := context.WithCancelCause(ctx)

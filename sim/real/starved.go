@@ -10,8 +10,8 @@ import (
 )
 
 // ErrStarved: the harness has run out of open files, the machine of ports for connections, more connections came to one of its ports than
-// any fleet makes, or more was said by nodes, written to Redis and asked of the target than any run of that size has. What nodes did without their way to Redis or to the
-// target, or what is not in the history, says nothing about them.
+// any fleet makes, or more was said by nodes, written to Redis and asked of the target than any run of that size has. What nodes did
+// without their way to Redis or to the target, or what is not in the history, says nothing about them.
 var ErrStarved = errors.New("the harness cannot go on, and no verdict is given")
 
 // outOfFiles tells of an error that is the harness' own want of files, or the machine's of ports.
