@@ -13,6 +13,8 @@ func TestMain(m *testing.M) {
 	switch os.Getenv("REAL_TEST_PART") {
 	case "node":
 		os.Exit(fakeNode())
+	case "intents":
+		os.Exit(intentsNode())
 	case "simulator":
 		os.Exit(fakeSimulator())
 	}
