@@ -161,7 +161,7 @@ type Holding struct {
 const Forever = time.Duration(-1)
 
 // Holdings reads the leases that there are, ascending by ID. Owner and fence of one are read together, and no two leases. Where
-// Options.ExactKeys leaves none to find, it reads those of ids.
+// Options.ExactKeys leaves none to find, it reads those of ids. ErrTooMany: together they have more to show than a scan may have names.
 func (s *Store) Holdings(ctx context.Context, ids ...string) ([]Holding, error) {
 	if !s.wire.opt.ExactKeys && len(ids) == 0 {
 		var err error
@@ -170,14 +170,27 @@ func (s *Store) Holdings(ctx context.Context, ids ...string) ([]Holding, error) 
 		}
 		slices.Sort(ids)
 	}
-	all := make([]Holding, 0, len(ids))
+	all, left := make([]Holding, 0, len(ids)), scanBytes
 	for page := range slices.Chunk(ids, surveyPage) {
+		read := len(all)
 		var err error
 		if all, err = s.holdings(ctx, all, page); err != nil {
 			return nil, diagnose(err)
 		}
+		if left = spend(left, all[read:]); left < 0 {
+			return nil, fmt.Errorf("%w: leases and their owners have names of more than %d MiB: delete what is no part of them", ErrTooMany,
+				scanBytes>>20)
+		}
 	}
 	return all, nil
+}
+
+// spend is what is left of so many bytes beside what these leases show.
+func spend(left int, of []Holding) int {
+	for i := range of {
+		left -= len(of[i].ID) + len(of[i].Owner)
+	}
+	return left
 }
 
 // holdings adds those of ids that there are to all.
