@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"iter"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"testing"
@@ -126,7 +125,7 @@ func BenchmarkJudgeStorm(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	lines := func(r Result) iter.Seq2[history.Event, error] { return history.Open(filepath.Join(r.Dir, HistoryFile)) }
+	lines := func(r Result) iter.Seq2[history.Event, error] { return history.Open(r.Folder) }
 	var decoded []history.Event
 	for e, err := range lines(short) {
 		if err != nil {

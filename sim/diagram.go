@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -42,7 +41,7 @@ const (
 )
 
 // saveDiagram draws the session of the break, from the start until soon after the break was noticed.
-func (s Shrunk) saveDiagram(dir string) error {
+func (s Shrunk) saveDiagram(in *writefile.Dir) error {
 	d := diagram{
 		slots: map[string]string{}, numbers: map[string]int{}, last: map[lane]string{}, ends: map[lane]int64{},
 		near: s.Verdict.At - int64(s.TTL)/10,
@@ -53,7 +52,7 @@ func (s Shrunk) saveDiagram(dir string) error {
 		}
 	}
 	var events []history.Event
-	for e, err := range history.Open(dir) {
+	for e, err := range history.Open(in) {
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrHarness, err)
 		}
@@ -85,7 +84,7 @@ func (s Shrunk) saveDiagram(dir string) error {
 		d.broken(s)
 	}
 	text := fmt.Sprintf("%s breaks: %v, seed %d.\n%s\n\n%s", s.Guarantee, s.To, s.Seed, folded(s.Verdict.Detail), d.String())
-	if err := writefile.Write(filepath.Join(dir, DiagramFile), []byte(text)); err != nil {
+	if err := in.Write(DiagramFile, []byte(text)); err != nil {
 		return fmt.Errorf("%w: %w", ErrHarness, err)
 	}
 	return nil

@@ -115,7 +115,7 @@ func (r *Result) judge(engine string, rec *history.Recorder, wall time.Duration)
 	if r.unsaved == nil {
 		r.unsaved = r.Folder.Same() // it is saved where nobody finds it
 	}
-	events, logs := history.Open(r.Dir), check.ReadLogs(filepath.Join(r.Dir, LogsDir))
+	events, logs := history.Open(r.Folder), check.ReadLogs(r.Folder, LogsDir)
 	if r.unsaved != nil {
 		events, logs = rec.Events(), nil // logs may have suffered from the same
 	}
@@ -124,9 +124,6 @@ func (r *Result) judge(engine string, rec *history.Recorder, wall time.Duration)
 		events, sum = history.Summed(events)
 	}
 	judged, err := check.Judge(p, events, logs)
-	if err == nil && r.unsaved == nil {
-		err = r.Folder.Same() // what was judged may be another's
-	}
 	if err != nil {
 		return fmt.Errorf("%w: judge %s: %w", ErrHarness, r.Dir, err)
 	}
@@ -154,7 +151,7 @@ func (r *Result) meta(engine string, wall time.Duration, sum string) report.Meta
 // begin saves what the judge must know of a run that nobody will be there to end.
 func (r *Result) begin(engine string) error {
 	var err error
-	if r.sums, err = report.SumFiles(r.Dir); err != nil {
+	if r.sums, err = report.SumFiles(r.Folder); err != nil {
 		return err
 	}
 	p := params(r.Config, r.Plan, Outcome{Interrupted: true}, r.Redis.Kind)
@@ -317,24 +314,24 @@ func newDir(reports string, c Config) (*writefile.Dir, error) {
 
 // LoadRun returns the configuration of a saved run with its plan, to run it again. Files that are not those that the run left
 // are refused (errors of packages report and history), but for the logs, of which nothing is taken.
-func LoadRun(dir string) (Config, error) {
-	c, err := loadRun(dir)
+func LoadRun(in *writefile.Dir) (Config, error) {
+	c, err := loadRun(in)
 	if err != nil {
-		return Config{}, fmt.Errorf("saved run %s: %w", dir, err)
+		return Config{}, fmt.Errorf("saved run %s: %w", in.Path(), err)
 	}
 	return c, nil
 }
 
-func loadRun(dir string) (Config, error) {
-	r, err := report.Load(dir)
+func loadRun(in *writefile.Dir) (Config, error) {
+	r, err := report.Load(in)
 	if err != nil {
 		return Config{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	files, err := report.ReadFiles(dir)
+	files, err := report.ReadFiles(in)
 	if err != nil {
 		return Config{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	s, err := load(filepath.Join(dir, ScenarioFile), func(string) ([]byte, error) { return files.Scenario(), nil })
+	s, err := load(filepath.Join(in.Path(), ScenarioFile), func(string) ([]byte, error) { return files.Scenario(), nil })
 	if err != nil {
 		return Config{}, err
 	}
@@ -350,30 +347,30 @@ func loadRun(dir string) (Config, error) {
 		return Config{}, fmt.Errorf("%w: %s: %w", ErrInvalid, PlanFile, err)
 	}
 	c.Plan = &plan
-	return c, intact(r, dir, files)
+	return c, intact(r, in, files)
 }
 
 // intact holds a saved run's plan and scenario against their sums, and its history where the run came to its end.
-func intact(r report.Report, dir string, files report.Files) error {
+func intact(r report.Report, in *writefile.Dir, files report.Files) error {
 	if err := r.Matches(files); err != nil {
 		return err
 	}
 	if r.Stats.HistorySHA256 == "" {
 		return nil
 	}
-	return r.Intact(dir)
+	return r.Intact(in)
 }
 
-// Retargeted returns the run with its faults of owners hitting whom they hit in the saved run in dir, and when: they had waited
+// Retargeted returns the run with its faults of owners hitting whom they hit in the saved run in a folder, and when: they had waited
 // for an owner. n is how many did. The error is that of the history's file.
-func (c Config) Retargeted(dir string) (again Config, n int, err error) {
+func (c Config) Retargeted(in *writefile.Dir) (again Config, n int, err error) {
 	p := *c.Plan
 	p.Faults = slices.Clone(p.Faults)
 	var storm int64
-	for e, err := range history.Open(filepath.Join(dir, HistoryFile)) {
+	for e, err := range history.Open(in) {
 		switch {
 		case err != nil:
-			return Config{}, 0, fmt.Errorf("saved run %s: %w", dir, err)
+			return Config{}, 0, fmt.Errorf("saved run %s: %w", in.Path(), err)
 		case e.Kind == history.Phase && e.Reason == "storm":
 			storm = e.T
 		case e.Kind == history.FaultStart && e.N >= 0 && e.N < int64(len(p.Faults)) && e.Node != "" && c.Plan.Faults[e.N].Aims():
@@ -386,7 +383,7 @@ func (c Config) Retargeted(dir string) (again Config, n int, err error) {
 	slices.SortStableFunc(p.Faults, func(a, b fault.Fault) int { return cmp.Compare(a.At, b.At) })
 	c.Plan = &p
 	if err := p.Validate(fault.Limits{Nodes: c.Nodes, Sessions: c.Sessions, Storm: c.Storm, Virtual: c.onVirtual()}); err != nil {
-		return Config{}, 0, fmt.Errorf("%w: saved run %s: whom its faults hit: %w", ErrInvalid, dir, err)
+		return Config{}, 0, fmt.Errorf("%w: saved run %s: whom its faults hit: %w", ErrInvalid, in.Path(), err)
 	}
 	return c, n, nil
 }

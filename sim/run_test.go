@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/heldtest"
 	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
@@ -87,7 +88,7 @@ func TestRunSavesEverything(t *testing.T) {
 	if len(started) != 1 || len(started[0].Plan.Faults) == 0 || progress != 1 || f.closed != 1 {
 		t.Errorf("started %d times, progress %d, closed %d", len(started), progress, f.closed)
 	}
-	again, err := LoadRun(saved.Dir)
+	again, err := LoadRun(saved.Folder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +200,7 @@ func TestInterruptedRunIsSaved(t *testing.T) {
 		t.Fatalf("got %+v, %v", saved.Outcome, err)
 	}
 	var last time.Duration
-	for e, err := range history.Open(saved.Dir) {
+	for e, err := range history.Open(saved.Folder) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,13 +217,13 @@ func TestLoadRunRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := LoadRun(filepath.Join(reports, "none")); !errors.Is(err, ErrInvalid) {
-		t.Errorf("a missing folder: got %v", err)
+	if _, err := LoadRun(heldtest.Dir(t, reports)); !errors.Is(err, ErrInvalid) {
+		t.Errorf("a folder without a run: got %v", err)
 	}
 	if err := os.Truncate(filepath.Join(saved.Dir, PlanFile), 20); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := LoadRun(saved.Dir); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), PlanFile) {
+	if _, err := LoadRun(saved.Folder); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), PlanFile) {
 		t.Errorf("a plan that is cut off: got %v", err)
 	}
 }
@@ -234,7 +235,7 @@ func TestLoadRunUsesWhatItSummedUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	honest, err := LoadRun(saved.Dir)
+	honest, err := LoadRun(saved.Folder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +269,7 @@ func TestLoadRunUsesWhatItSummedUp(t *testing.T) {
 		})
 	}
 	for loaded := 0; loaded < 20; {
-		c, err := LoadRun(saved.Dir)
+		c, err := LoadRun(saved.Folder)
 		switch {
 		case errors.Is(err, report.ErrDamaged), errors.Is(err, ErrInvalid): // the other one was read, or both do not go together
 		case err != nil:
@@ -320,11 +321,11 @@ func TestSameTargetsAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	loaded, err := LoadRun(saved.Dir)
+	loaded, err := LoadRun(saved.Folder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, n, err := loaded.Retargeted(saved.Dir)
+	again, n, err := loaded.Retargeted(saved.Folder)
 	if err != nil || n != 2 {
 		t.Fatalf("%d hit, %v, want 2", n, err)
 	}
@@ -346,7 +347,7 @@ func TestSameTargetsAgain(t *testing.T) {
 func targetsOf(t *testing.T, dir string) map[int64]string {
 	t.Helper()
 	targets := map[int64]string{}
-	for e, err := range history.Open(filepath.Join(dir, HistoryFile)) {
+	for e, err := range history.Open(heldtest.Dir(t, dir)) {
 		if err != nil {
 			t.Fatal(err)
 		}

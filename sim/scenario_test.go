@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/heldtest"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/report"
@@ -208,7 +209,7 @@ func TestSavedConfigIsTheSame(t *testing.T) {
 		if err := errors.Join(c.Save(filepath.Join(dir, ScenarioFile)), plan.Save(filepath.Join(dir, PlanFile))); err != nil {
 			t.Fatal(err)
 		}
-		files, err := report.ReadFiles(dir)
+		files, err := report.ReadFiles(heldtest.Dir(t, dir))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +217,7 @@ func TestSavedConfigIsTheSame(t *testing.T) {
 		if err := begun.Save(dir); err != nil {
 			t.Fatal(err)
 		}
-		again, err := LoadRun(dir)
+		again, err := LoadRun(heldtest.Dir(t, dir))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -11,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leasestorm/leasestorm/internal/redisurl"
-	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/report"
@@ -42,12 +40,16 @@ off or changed: only its G12 is not judged.`,
 
 // again judges a saved run again. Where its history is damaged, what could be read is judged and the damage is told.
 func (f *flags) again(cmd *cobra.Command, dir string) error {
-	guardMemory(dir, memoryFor(dir))
-	r, judged, folder, damage := judgeHeld(dir)
+	folder, err := report.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	guardMemory(dir, memoryFor(folder))
+	r, judged, damage := report.Judge(folder)
 	if !report.Readable(damage) {
 		return damage
 	}
-	defer folder.Close()
 	f.folder = folder
 	if cmd.Flags().Changed("min-exercised") {
 		if f.least < 1 {
@@ -61,7 +63,7 @@ func (f *flags) again(cmd *cobra.Command, dir string) error {
 	if f.json {
 		text = stderr
 	}
-	if err := f.verdict(r, dir, stdout, text); err != nil {
+	if err := f.verdict(r, stdout, text); err != nil {
 		return err
 	}
 	switch {
@@ -73,33 +75,6 @@ func (f *flags) again(cmd *cobra.Command, dir string) error {
 		fmt.Fprintf(stderr, "simulate: judged as far as it can be read: %v\n", redisurl.Line(damage))
 	}
 	return exit(r)
-}
-
-// judgeHeld judges a saved run in a folder that it holds open, if the error is Readable, for what is written there afterwards. Where
-// somebody put another folder at its path meanwhile, nothing was judged.
-func judgeHeld(dir string) (report.Report, check.Result, *writefile.Dir, error) {
-	folder, err := writefile.OpenDir(dir)
-	if err != nil { // the judge says better what is missing
-		_, _, jerr := report.Judge(dir)
-		return report.Report{}, check.Result{}, nil, cmp.Or(unreadable(jerr), err)
-	}
-	r, judged, damage := report.Judge(dir)
-	if err := folder.Same(); err != nil {
-		damage = err
-	}
-	if !report.Readable(damage) {
-		_ = folder.Close()
-		return r, judged, nil, damage
-	}
-	return r, judged, folder, damage
-}
-
-// unreadable returns err unless there is a judgement beside it.
-func unreadable(err error) error {
-	if report.Readable(err) {
-		return nil
-	}
-	return err
 }
 
 // oneDir wants exactly the folder of a saved run.

@@ -42,12 +42,18 @@ real runs the first events part already, by their times. Exit codes: 0 they are 
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			guardMemory(args[0]+" and "+args[1], memoryFor(args[0])+memoryFor(args[1]))
-			to, unheld := writefile.OpenDir(args[1]) // what is wrong with it is said when it is read, or where the page would be
-			if unheld == nil {
-				defer to.Close()
+			a, err := report.Open(args[0])
+			if err != nil {
+				return err
 			}
-			p, err := diff(args[0], args[1])
+			defer a.Close()
+			z, err := report.Open(args[1])
+			if err != nil {
+				return err
+			}
+			defer z.Close()
+			guardMemory(args[0]+" and "+args[1], memoryFor(a)+memoryFor(z))
+			p, err := diff(a, z)
 			if err != nil {
 				return err
 			}
@@ -57,7 +63,7 @@ real runs the first events part already, by their times. Exit codes: 0 they are 
 				return nil
 			}
 			if !noHTML {
-				showParting(out, to, unheld, p)
+				showParting(out, z, p)
 			}
 			return verdictError(exitFail)
 		},
@@ -67,8 +73,8 @@ real runs the first events part already, by their times. Exit codes: 0 they are 
 }
 
 // diff says where the two runs part.
-func diff(a, z string) (page.Parting, error) {
-	p := page.Parting{With: plain.Text(a)}
+func diff(a, z *writefile.Dir) (page.Parting, error) {
+	p := page.Parting{With: plain.Text(a.Path())}
 	if err := planDiff(&p, a, z); err != nil {
 		return p, err
 	}
@@ -136,13 +142,8 @@ func printParting(out io.Writer, a, z string, p page.Parting) {
 }
 
 // showParting writes the page. One that cannot be written costs no answer.
-func showParting(out io.Writer, to *writefile.Dir, err error, p page.Parting) {
-	if to == nil { // it can be entered and not listed: its files were read by their names
-		fmt.Fprintf(out, "note: no page of it: %v\n", redisurl.Line(err))
-		return
-	}
-	dir := to.Path()
-	r, _, damage := report.Judge(dir)
+func showParting(out io.Writer, to *writefile.Dir, p page.Parting) {
+	r, _, damage := report.Judge(to)
 	if !report.Readable(damage) {
 		fmt.Fprintf(out, "note: no page of it: %v\n", redisurl.Line(damage))
 		return
@@ -151,11 +152,11 @@ func showParting(out io.Writer, to *writefile.Dir, err error, p page.Parting) {
 		fmt.Fprintf(out, "note: %v\n", redisurl.Line(err))
 		return
 	}
-	fmt.Fprintf(out, "  see it:          %s\n", plain.Text(filepath.Join(dir, page.DiffName)))
+	fmt.Fprintf(out, "  see it:          %s\n", plain.Text(filepath.Join(to.Path(), page.DiffName)))
 }
 
 // planDiff says which faults only one of the runs has.
-func planDiff(p *page.Parting, a, z string) error {
+func planDiff(p *page.Parting, a, z *writefile.Dir) error {
 	x, err := report.Load(a)
 	if err != nil {
 		return err
@@ -172,8 +173,8 @@ func planDiff(p *page.Parting, a, z string) error {
 			}
 		}
 	}
-	only(a, x.Faults, y.Faults)
-	only(z, y.Faults, x.Faults)
+	only(a.Path(), x.Faults, y.Faults)
+	only(z.Path(), y.Faults, x.Faults)
 	return nil
 }
 

@@ -210,7 +210,7 @@ func (f *flags) pageOfSeed(notes io.Writer) func(sim.Result) {
 	return func(r sim.Result) {
 		r.Report.ReplayFlags = f.replayFlags(r)
 		var said bytes.Buffer
-		f.draw(r.Report, r.Dir, &said)
+		f.draw(r.Report, r.Folder, &said)
 		mu.Lock()
 		defer mu.Unlock()
 		_, _ = said.WriteTo(notes)

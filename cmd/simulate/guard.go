@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/plain"
+	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
@@ -26,20 +27,19 @@ const (
 	memoryEvery    = 20 * time.Millisecond
 )
 
-// memoryFor is what judging the run in dir may take. An honest history takes less than its own size: a session some 5 KB, which has
+// memoryFor is what judging the run in a folder may take. An honest history takes less than its own size: a session some 5 KB, which has
 // more in the file, an event of a run that was killed 56 bytes.
-func memoryFor(dir string) int64 {
-	file, err := history.Find(dir)
+func memoryFor(run *writefile.Dir) int64 {
+	name, err := history.Find(run)
 	if err != nil {
 		return memoryMax
 	}
-	return memoryMax + min(sizeOf(file), memoryMaxLarge)
+	return memoryMax + min(sizeOf(run.Root().Stat(name)), memoryMaxLarge)
 }
 
 // sizeOf is how many bytes of a file are on the disk, 0 if it cannot be told: a hole is no part of an honest one, and costs its maker
 // nothing.
-func sizeOf(file string) int64 {
-	st, err := os.Stat(file)
+func sizeOf(st os.FileInfo, err error) int64 {
 	if err != nil {
 		return 0
 	}
@@ -57,7 +57,7 @@ const blockSize = 512 // of Stat_t.Blocks, whatever the file system's is
 func memoryForShards(files ...string) int64 {
 	size := int64(0)
 	for _, file := range files {
-		size += min(sizeOf(file), memoryMaxLarge)
+		size += min(sizeOf(os.Stat(file)), memoryMaxLarge)
 	}
 	return memoryMax + min(size*memoryShard, memoryMaxLarge)
 }

@@ -1,17 +1,14 @@
 package main
 
 import (
-	"bytes"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/heldtest"
 	"github.com/leasestorm/leasestorm/sim"
-	"github.com/leasestorm/leasestorm/sim/page"
 )
 
 // All that nodes say is remembered, so that those of others are watched however they come into a run.
@@ -80,27 +77,20 @@ func TestRunsOfOwnNodesAreWatched(t *testing.T) {
 
 // A hole in a file lifts no limit: it costs nothing.
 func TestHolesAreNoSize(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "history.jsonl.zst")
+	dir := t.TempDir()
+	file := filepath.Join(dir, "history.jsonl.zst")
 	if err := os.WriteFile(file, make([]byte, 1<<16), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	whole := sizeOf(file)
+	whole := sizeOf(os.Stat(file))
 	if err := os.Truncate(file, 1<<32); err != nil {
 		t.Fatal(err)
 	}
-	if size := sizeOf(file); whole != 1<<16 || size < whole || size > 2*whole {
+	if size := sizeOf(os.Stat(file)); whole != 1<<16 || size < whole || size > 2*whole {
 		t.Errorf("%d bytes, and %d with a hole of 4 GiB", whole, size)
 	}
-	if memoryFor(file) > memoryMax+1<<20 || memoryForShards(file) > memoryMax+memoryShard<<20 {
-		t.Errorf("judging may take %d bytes, adding up %d", memoryFor(file), memoryForShards(file))
-	}
-}
-
-// A folder that cannot be held, as one that can be entered and not listed, costs no answer but the page.
-func TestNoPageWhereTheFolderCannotBeHeld(t *testing.T) {
-	var out bytes.Buffer
-	showParting(&out, nil, fs.ErrPermission, page.Parting{Parts: true})
-	if !strings.HasPrefix(out.String(), "note: ") || !strings.Contains(out.String(), fs.ErrPermission.Error()) {
-		t.Errorf("%q", out.String())
+	run := heldtest.Dir(t, dir)
+	if memoryFor(run) > memoryMax+1<<20 || memoryForShards(file) > memoryMax+memoryShard<<20 {
+		t.Errorf("judging may take %d bytes, adding up %d", memoryFor(run), memoryForShards(file))
 	}
 }

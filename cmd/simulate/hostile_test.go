@@ -18,6 +18,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/leasestorm/leasestorm/internal/heldtest"
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/report"
@@ -397,8 +398,8 @@ func TestHostileFolders(t *testing.T) {
 			if err := errors.Join(os.CopyFS(run, os.DirFS(filepath.Join(base, "reports/storm-9"))), c.do(run)); err != nil {
 				t.Fatal(err)
 			}
-			if r, err := report.Load(run); err == nil { // else there are no sums to be made to fit
-				if files, err := report.ReadFiles(run); err == nil {
+			if r, err := report.Load(heldtest.Dir(t, run)); err == nil { // else there are no sums to be made to fit
+				if files, err := report.ReadFiles(heldtest.Dir(t, run)); err == nil {
 					maps.Copy(r.Sums, files.Sums())
 					if text, err := r.JSON(); err != nil || r.Save(run) != nil {
 						t.Fatal(text, err)
@@ -453,11 +454,11 @@ func TestHostileNames(t *testing.T) {
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r, err := report.Load(run)
+	r, err := report.Load(heldtest.Dir(t, run))
 	if err != nil {
 		t.Fatal(err)
 	}
-	events, sum := history.Summed(history.Open(run))
+	events, sum := history.Summed(history.Open(heldtest.Dir(t, run)))
 	for _, err := range events {
 		if err != nil {
 			t.Fatal(err)

@@ -211,7 +211,10 @@ func hostile(ts *testscript.TestScript, neg bool, args []string) {
 	case "entries":
 		ts.Check(os.WriteFile(file, bytes.Repeat([]byte("- "), 25_000), 0o600))
 	case "escapes":
-		r, err := report.Load(ts.MkAbs("whole"))
+		in, err := report.Open(ts.MkAbs("whole"))
+		ts.Check(err)
+		defer in.Close()
+		r, err := report.Load(in)
 		ts.Check(err)
 		r.Commit = "\x1b[2J"
 		ts.Check(r.Save(filepath.Dir(file)))
@@ -275,9 +278,12 @@ func sums(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: sums dir")
 	}
 	dir := ts.MkAbs(args[0])
-	r, err := report.Load(dir)
+	in, err := report.Open(dir)
 	ts.Check(err)
-	files, err := report.ReadFiles(dir)
+	defer in.Close()
+	r, err := report.Load(in)
+	ts.Check(err)
+	files, err := report.ReadFiles(in)
 	ts.Check(err)
 	maps.Copy(r.Sums, files.Sums())
 	ts.Check(r.Save(dir))

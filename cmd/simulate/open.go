@@ -25,25 +25,16 @@ const seeIt = "  see it:          simulate open %[1]s\n"
 
 // draw writes what shows the run beside it, and reports in a sentence what that says first, and whether it could. What cannot be written is
 // a note and costs no verdict.
-func (f *flags) draw(r report.Report, dir string, text io.Writer) (sentence string, drawn bool) {
+func (f *flags) draw(r report.Report, folder *writefile.Dir, text io.Writer) (sentence string, drawn bool) {
 	note := func(err error) {
 		if err != nil {
 			fmt.Fprintf(text, "note: %v\n", redisurl.Line(err))
 		}
 	}
-	to := f.folder
-	if to == nil {
-		var err error
-		if to, err = writefile.OpenDir(dir); err != nil {
-			note(err)
-			return "", false
-		}
-		defer to.Close()
-	}
-	sentence, err := page.SaveTold(to, r, !f.noHTML)
+	sentence, err := page.SaveTold(folder, r, !f.noHTML)
 	note(err)
-	if f.perfetto && to.Same() == nil {
-		note(page.SaveTrace(to, r))
+	if f.perfetto {
+		note(page.SaveTrace(folder, r))
 	}
 	return sentence, err == nil
 }
@@ -59,12 +50,16 @@ is opened an hour later. Where there is none, it says where the page is. Its exi
 		Args:    oneDir,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := args[0]
-			guardMemory(dir, memoryFor(dir))
-			r, _, folder, damage := judgeHeld(dir)
+			folder, err := report.Open(dir)
+			if err != nil {
+				return err
+			}
+			defer folder.Close()
+			guardMemory(dir, memoryFor(folder))
+			r, _, damage := report.Judge(folder)
 			if !report.Readable(damage) {
 				return damage
 			}
-			defer folder.Close()
 			text, err := page.SaveShown(folder, r)
 			if err != nil {
 				return err

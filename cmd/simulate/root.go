@@ -65,7 +65,7 @@ type flags struct {
 
 	shrinks bool // --criteria names what must stay broken, also of a saved run
 
-	saved      string         // the folder whose run is done again; "": a seed
+	saved      *writefile.Dir // the folder whose run is done again, held while it is read; nil: a seed
 	aimAnew    bool           // its faults of owners hit who owns now
 	retargeted int            // how many hit whom they hit then
 	folder     *writefile.Dir // of the run, held open while it is written to

@@ -169,7 +169,7 @@ func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 		text = stderr
 	}
 	if f.retargeted > 0 && !f.quiet {
-		fmt.Fprintf(text, "faults of owners that hit whom they hit in %s: %d (--aim-anew: who owns now)\n", plain.Text(f.saved), f.retargeted)
+		fmt.Fprintf(text, "faults of owners that hit whom they hit in %s: %d (--aim-anew: who owns now)\n", plain.Text(f.saved.Path()), f.retargeted)
 	}
 	bar := newProgress(stderr, c.Duration())
 	o := sim.Options{Engine: engine, Reports: f.report, Least: f.least}
@@ -199,7 +199,7 @@ func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 	if missing := missed(r.Config.Faults, r.Plan); missing != "" {
 		fmt.Fprintf(text, "note: the storm is too short for: %s\n", missing)
 	}
-	if err := f.verdict(r.Report, r.Dir, stdout, text); err != nil {
+	if err := f.verdict(r.Report, stdout, text); err != nil {
 		return err
 	}
 	if unsaved != nil && r.Report.Verdict != check.Fail {
@@ -215,7 +215,7 @@ func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 }
 
 // verdict prints the end of a run or a check: the table, what broke, where the files are and how to go on.
-func (f *flags) verdict(r report.Report, dir string, stdout, text io.Writer) error {
+func (f *flags) verdict(r report.Report, stdout, text io.Writer) error {
 	if f.json {
 		data, err := r.JSON()
 		if err == nil {
@@ -229,15 +229,15 @@ func (f *flags) verdict(r report.Report, dir string, stdout, text io.Writer) err
 	if err := r.Table(text); err != nil {
 		return fmt.Errorf("write the verdict: %w", err)
 	}
-	sentence, drawn := f.draw(r, dir, text)
+	sentence, drawn := f.draw(r, f.folder, text)
 	if r.Verdict == check.Fail && sentence != "" {
 		fmt.Fprintf(text, "\n%s\n", sentence)
 	}
-	if err := r.Failures(text, dir); err != nil {
+	if err := r.Failures(text, f.folder); err != nil {
 		return fmt.Errorf("write the verdict: %w", err)
 	}
-	word := plain.Word(dir)
-	dir = plain.Text(dir) // a line end in its name begins no line here
+	word := plain.Word(f.folder.Path())
+	dir := plain.Text(f.folder.Path()) // a line end in its name begins no line here
 	if r.Verdict == check.Pass {
 		fmt.Fprintf(text, "  judge it again:  simulate check %[1]s\n  run it again:    simulate replay %[1]s%[2]s\n", word, r.Again())
 	}

@@ -47,9 +47,8 @@ the smallest run so far saved; 3 the run breaks nothing in virtual time, or the 
 }
 
 func (f *flags) shrink(cmd *cobra.Command, arg string, confirm bool) error {
-	was, _ := writefile.OpenDir(arg) // of a seed nil; what is wrong with a folder is said when it is read
-	defer was.Close()
 	c, guarantee, err := f.toShrink(cmd, arg)
+	defer f.saved.Close()
 	if err != nil {
 		return err
 	}
@@ -88,10 +87,10 @@ func (f *flags) shrink(cmd *cobra.Command, arg string, confirm bool) error {
 	}
 	defer r.Folder.Close()
 	f.folder, r.Report.Smallest = r.Folder, !s.Cut
-	if err := f.verdict(r.Report, r.Dir, stdout, text); err != nil {
+	if err := f.verdict(r.Report, stdout, text); err != nil {
 		return err
 	}
-	f.enlarge(text, was, r.Folder)
+	f.enlarge(text, r.Folder)
 	scenario := filepath.Join(r.Dir, sim.ShrunkFile)
 	fmt.Fprintf(text, "\n%s still breaks with %v (from %v, in %d runs)\n  the scenario:    simulate --engine virtual --scenario %s\n"+
 		"  what happened:   %s\n", s.Guarantee, s.To, s.From, s.Runs, scenario, filepath.Join(r.Dir, sim.DiagramFile))
@@ -105,20 +104,19 @@ func (f *flags) shrink(cmd *cobra.Command, arg string, confirm bool) error {
 	return f.confirm(cmd, s, nodeCmd, text)
 }
 
-// enlarge has the page of the run that was made smaller, in the folder that was held since it was read, hold the smallest one. A page that
-// cannot be written is a note.
-func (f *flags) enlarge(text io.Writer, was, smaller *writefile.Dir) {
-	if f.saved == "" || f.noHTML || was == nil {
+// enlarge has the page of the run that was made smaller hold the smallest one. A page that cannot be written is a note.
+func (f *flags) enlarge(text io.Writer, smaller *writefile.Dir) {
+	if f.saved == nil || f.noHTML {
 		return
 	}
 	r, _, err := report.Judge(f.saved)
 	if report.Readable(err) {
-		if err = page.AddSmaller(was, smaller); err == nil {
-			err = page.SaveIn(was, r, true)
+		if err = page.AddSmaller(f.saved, smaller); err == nil {
+			err = page.Save(f.saved, r, true)
 		}
 	}
 	if err != nil {
-		fmt.Fprintf(text, "note: the page of %s does not show it: %v\n", plain.Text(f.saved), redisurl.Line(err))
+		fmt.Fprintf(text, "note: the page of %s does not show it: %v\n", plain.Text(f.saved.Path()), redisurl.Line(err))
 	}
 }
 

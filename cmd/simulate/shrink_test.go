@@ -6,7 +6,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/leasestorm/leasestorm/internal/writefile"
+	"github.com/leasestorm/leasestorm/internal/heldtest"
+	"github.com/leasestorm/leasestorm/sim/page"
+	"github.com/leasestorm/leasestorm/sim/report"
 )
 
 // While a run is made smaller, which takes minutes, somebody who may rename its folder puts another run, of this user's, in its place.
@@ -19,11 +21,7 @@ func TestSmallerRunIsShownWhereItWasReadOnly(t *testing.T) {
 		}
 	}
 	run, other, small := filepath.Join(dir, "reports/storm-1"), filepath.Join(dir, "reports/storm-2"), filepath.Join(dir, "reports/storm-3")
-	was, err := writefile.OpenDir(run)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer was.Close()
+	was := heldtest.Dir(t, run)
 	before, err := os.ReadDir(other)
 	if err != nil {
 		t.Fatal(err)
@@ -34,18 +32,13 @@ func TestSmallerRunIsShownWhereItWasReadOnly(t *testing.T) {
 	if err := os.Symlink(other, run); err != nil {
 		t.Fatal(err)
 	}
-	f := flags{saved: run}
+	f := flags{saved: was}
 	var said bytes.Buffer
-	smaller, err := writefile.OpenDir(small)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer smaller.Close()
-	f.enlarge(&said, was, smaller)
+	f.enlarge(&said, heldtest.Dir(t, small))
 	if after, err := os.ReadDir(other); err != nil || len(after) != len(before) {
 		t.Errorf("another run's folder has %d entries and had %d, %v", len(after), len(before), err)
 	}
-	if said.Len() == 0 {
-		t.Error("nobody is told that the page was not written")
+	if _, err := os.Stat(filepath.Join(run+"-gone", page.SmallerName, report.FileName)); err != nil || said.Len() > 0 {
+		t.Errorf("the run that was read does not hold the smaller one: %v, %s", err, said.String())
 	}
 }

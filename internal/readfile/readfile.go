@@ -25,19 +25,9 @@ func Open(path string) (*os.File, error) {
 	return regular(f, err)
 }
 
-// OpenIn opens a file in a folder that somebody else may have made, as Open does. It follows no link out of the folder, which may lead to
-// a file that its maker could not read.
-func OpenIn(dir, name string) (*os.File, error) {
-	root, err := os.OpenRoot(dir + string(filepath.Separator)) // with it a pipe is refused; without, it is waited for
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = root.Close() }()
-	return openIn(root, name)
-}
-
-// openIn opens a file of a folder that is held.
-func openIn(root *os.Root, name string) (*os.File, error) {
+// OpenIn opens a file of a folder that is held and that somebody else may have made, as Open does. It follows no link out of the folder,
+// which may lead to a file that its maker could not read.
+func OpenIn(root *os.Root, name string) (*os.File, error) {
 	f, err := root.OpenFile(name, flags, 0)
 	file := filepath.Join(root.Name(), name)
 	if is, _ := root.Lstat(name); err != nil && is != nil && is.Mode()&fs.ModeSymlink != 0 {
@@ -49,12 +39,6 @@ func openIn(root *os.Root, name string) (*os.File, error) {
 	return regular(f, err)
 }
 
-// ReadOf reads one of at most so many bytes.
-func ReadOf(dir, name string, most int64) ([]byte, error) {
-	f, err := OpenIn(dir, name)
-	return read(f, err, most)
-}
-
 // Read reads a regular file of at most so many bytes.
 func Read(path string, most int64) ([]byte, error) {
 	f, err := Open(path)
@@ -63,7 +47,7 @@ func Read(path string, most int64) ([]byte, error) {
 
 // ReadIn reads one of a folder that is held, as Read does. It follows no link out of the folder.
 func ReadIn(root *os.Root, name string, most int64) ([]byte, error) {
-	f, err := openIn(root, name)
+	f, err := OpenIn(root, name)
 	return read(f, err, most)
 }
 

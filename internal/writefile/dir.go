@@ -98,8 +98,11 @@ func (d *Dir) Open(name string) (*Dir, error) {
 	return in, nil
 }
 
-// Path is where the folder was opened.
+// Path is where the folder was opened. What reads the folder reads it by Root: another may be there now.
 func (d *Dir) Path() string { return d.path }
+
+// Root is the folder as what reads its files takes it.
+func (d *Dir) Root() *os.Root { return d.root }
 
 // Close gives the folder up. It may be called twice, and of nil.
 func (d *Dir) Close() error {
@@ -110,7 +113,7 @@ func (d *Dir) Close() error {
 	return d.root.Close()
 }
 
-// Same returns ErrReplaced if what was read at Path may have been read elsewhere.
+// Same returns ErrReplaced if what is in the folder is not found at Path.
 func (d *Dir) Same() error {
 	held, err := d.root.Stat(".")
 	if err != nil {

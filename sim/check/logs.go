@@ -9,11 +9,13 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/leasestorm/leasestorm/internal/readfile"
+	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -96,23 +98,28 @@ func NewLogs() *Logs {
 	}
 }
 
-// ReadLogs reads the <node>.log files of a run's log folder. A folder that does not exist holds no logs. What cannot be
+// ReadLogs reads the <node>.log files of the folder of that name in a run's. One that does not exist holds no logs. What cannot be
 // read comes back as the error of Judge. Of a node whose log has LogMax bytes or more, or is longer than what is left of the limit for
 // all logs, which is 1 GiB beyond the size of the history beside the folder, nothing is read, as if it had none.
-func ReadLogs(dir string) *Logs {
+func ReadLogs(run *writefile.Dir, name string) *Logs {
 	l := NewLogs()
-	l.budget = logsMax + historySize(filepath.Dir(dir))
+	l.budget = logsMax + historySize(run)
 	l.all, l.files = false, map[string]string{}
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		l.err = fmt.Errorf("check: logs: %w", err)
+	var entries []os.DirEntry
+	dir, err := run.Open(name)
+	if err == nil {
+		defer dir.Close()
+		entries, err = fs.ReadDir(dir.Root().FS(), ".")
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		l.err = fmt.Errorf("check: logs: %s: %w", filepath.Join(run.Path(), name), err)
 	}
 	for _, e := range entries {
 		name, ok := strings.CutSuffix(e.Name(), logSuffix)
 		if !ok {
 			continue
 		}
-		if err := l.read(name, dir, e.Name()); err != nil {
+		if err := l.read(name, dir.Root(), e.Name()); err != nil {
 			l.err = fmt.Errorf("check: log of %s: %w", name, err)
 		}
 	}
@@ -135,19 +142,19 @@ const (
 const unread = "that of too large a file to be read"
 
 // historySize is that of the history in a run's folder, which has more in it than the nodes log.
-func historySize(dir string) int64 {
-	file, err := history.Find(dir)
+func historySize(run *writefile.Dir) int64 {
+	name, err := history.Find(run)
 	if err != nil {
 		return 0
 	}
-	st, err := os.Stat(file)
+	st, err := run.Root().Stat(name)
 	if err != nil {
 		return 0
 	}
 	return min(st.Size(), historyMax)
 }
 
-func (l *Logs) read(node, dir, file string) error {
+func (l *Logs) read(node string, dir *os.Root, file string) error {
 	f, err := readfile.OpenIn(dir, file)
 	if err != nil {
 		return err

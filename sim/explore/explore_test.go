@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/heldtest"
 	"github.com/leasestorm/leasestorm/internal/logentry"
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
@@ -83,7 +84,7 @@ func TestExploreKeepsWhatBreaks(t *testing.T) {
 		t.Errorf("broke %v", f.Broke)
 	}
 	sum := history.NewSum()
-	for e, err := range history.Open(filepath.Join(f.Dir, sim.HistoryFile)) {
+	for e, err := range history.Open(heldtest.Dir(t, f.Dir)) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -271,7 +272,7 @@ func TestExploreJudgesLogs(t *testing.T) {
 		if err != nil || len(c.Failed) == 0 || !slices.Equal(c.Failed[0].Broke, []string{"G12"}) {
 			t.Fatalf("%s: %+v, %v", name, c.Failed, err)
 		}
-		again, _, err := report.Judge(c.Failed[0].Dir) // from the log files
+		again, _, err := report.Judge(heldtest.Dir(t, c.Failed[0].Dir)) // from the log files
 		if v := again.Guarantees[11]; err != nil || v.Verdict != check.Fail {
 			t.Errorf("%s: the saved run's G12 is %s: %s, %v", name, v.Verdict, v.Detail, err)
 		}

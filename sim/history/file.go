@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -91,48 +90,41 @@ func (w *Writer) Close() error {
 	return nil
 }
 
-// Find returns the path of the history in a run's folder, or path itself if it is a file. Without one: ErrNotFound.
-func Find(path string) (string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", fmt.Errorf("%w: %w", ErrNotFound, err)
-	}
-	if !info.IsDir() {
-		return path, nil
-	}
+// Find returns the name of the history in a run's folder. Without one: ErrNotFound.
+func Find(in *writefile.Dir) (string, error) {
 	for _, name := range []string{FileName, FileName + CompressedSuffix, JournalName} {
-		file := filepath.Join(path, name)
-		if _, err := os.Stat(file); err == nil {
-			return file, nil
+		if _, err := in.Root().Lstat(name); err == nil {
+			return name, nil
 		} else if !errors.Is(err, fs.ErrNotExist) {
-			return "", fmt.Errorf("%w: %w", ErrNotFound, err)
+			return "", fmt.Errorf("%w: %s: %w", ErrNotFound, filepath.Join(in.Path(), name), err)
 		}
 	}
-	return "", fmt.Errorf("%w in %s: it should hold %s or %s%s", ErrNotFound, path, FileName, FileName,
+	return "", fmt.Errorf("%w in %s: it should hold %s or %s%s", ErrNotFound, in.Path(), FileName, FileName,
 		CompressedSuffix)
 }
 
-// Open returns the events of a saved history, in the order of the file: path is a run's folder or the file itself. The
-// file is opened when the sequence is walked and closed at its end, and the sequence can be walked again. An error is
-// yielded once, as the last element; errors.Is tells ErrNotFound, ErrEmpty, ErrTruncated and ErrMalformed apart.
-func Open(path string) iter.Seq2[Event, error] {
+// Open returns the events of the history that is saved in a run's folder, in the order of the file. The file is opened when
+// the sequence is walked and closed at its end, and the sequence can be walked again. An error is yielded once, as the last
+// element; errors.Is tells ErrNotFound, ErrEmpty, ErrTruncated and ErrMalformed apart.
+func Open(in *writefile.Dir) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		if err := walk(path, yield); err != nil {
+		if err := walk(in, yield); err != nil {
 			yield(Event{}, err)
 		}
 	}
 }
 
-func walk(path string, yield func(Event, error) bool) error {
-	file, err := Find(path)
+func walk(in *writefile.Dir, yield func(Event, error) bool) error {
+	name, err := Find(in)
 	if err != nil {
 		return err
 	}
-	f, err := open(path, file)
+	f, err := readfile.OpenIn(in.Root(), name)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNotFound, err)
 	}
 	defer f.Close()
+	file := filepath.Join(in.Path(), name)
 	switch {
 	case isJournal(file):
 		return inOrder(file, func(each func(Event, error) bool) error { return Read(f, file, each) }, yield)
@@ -145,14 +137,6 @@ func walk(path string, yield func(Event, error) bool) error {
 	}
 	defer zst.Close()
 	return Read(zst, file, yield)
-}
-
-// open opens the file that Find found at a path. What is in a run's folder somebody else may have put there.
-func open(path, file string) (*os.File, error) {
-	if file == path {
-		return readfile.Open(file)
-	}
-	return readfile.OpenIn(path, filepath.Base(file))
 }
 
 // lineMax is far more than an event takes: the longest holds what a node gave as a reason.

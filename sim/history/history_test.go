@@ -15,6 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/leasestorm/leasestorm/internal/heldtest"
 )
 
 func drawEvent() *rapid.Generator[Event] {
@@ -110,10 +112,10 @@ func TestKindNamesAreDistinct(t *testing.T) {
 	}
 }
 
-func collect(t *testing.T, path string) ([]Event, error) {
+func collect(t *testing.T, dir string) ([]Event, error) {
 	t.Helper()
 	var all []Event
-	for e, err := range Open(path) {
+	for e, err := range Open(heldtest.Dir(t, dir)) {
 		if err != nil {
 			return all, err
 		}
@@ -145,22 +147,22 @@ func TestRecorderSortsAndSaves(t *testing.T) {
 	if !slices.IsSortedFunc(memory, func(a, b Event) int { return int(a.T - b.T) }) {
 		t.Fatal("not sorted by T")
 	}
-	dir := t.TempDir()
 	for _, name := range []string{FileName, FileName + CompressedSuffix} {
+		dir := t.TempDir()
 		path := filepath.Join(dir, name)
 		if err := r.Save(path); err != nil {
 			t.Fatal(err)
 		}
-		saved, err := collect(t, path)
+		saved, err := collect(t, dir)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(memory, saved); diff != "" {
 			t.Fatalf("%s differs from memory:\n%s", name, diff)
 		}
-	}
-	if left, _ := filepath.Glob(filepath.Join(dir, ".*")); len(left) != 0 {
-		t.Errorf("left behind: %v", left)
+		if left, _ := filepath.Glob(filepath.Join(dir, ".*")); len(left) != 0 {
+			t.Errorf("left behind: %v", left)
+		}
 	}
 }
 
@@ -241,7 +243,8 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 }
 
 func TestLongLine(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "x.jsonl")
+	dir := t.TempDir()
+	path := filepath.Join(dir, FileName)
 	w, err := Create(path)
 	if err != nil {
 		t.Fatal(err)
@@ -255,7 +258,7 @@ func TestLongLine(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	got, err := collect(t, path)
+	got, err := collect(t, dir)
 	if err != nil || len(got) != 3 || got[2] != long {
 		t.Fatalf("%d events, %v", len(got), err)
 	}
@@ -300,6 +303,7 @@ func BenchmarkSaveAndRead(b *testing.B) {
 	}
 	for _, name := range []string{FileName, FileName + CompressedSuffix} {
 		path := filepath.Join(b.TempDir(), name)
+		in := heldtest.Dir(b, filepath.Dir(path))
 		b.Run("save/"+name, func(b *testing.B) {
 			for b.Loop() {
 				if err := r.Save(path); err != nil {
@@ -311,7 +315,7 @@ func BenchmarkSaveAndRead(b *testing.B) {
 		b.Run("read/"+name, func(b *testing.B) {
 			for b.Loop() {
 				n := 0
-				for _, err := range Open(path) {
+				for _, err := range Open(in) {
 					if err != nil {
 						b.Fatal(err)
 					}
@@ -343,7 +347,7 @@ func TestUnpackingIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	read := 0
-	for _, err = range Open(path) {
+	for _, err = range Open(heldtest.Dir(t, filepath.Dir(path))) {
 		if err == nil {
 			read++
 		}

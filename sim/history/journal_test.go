@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/leasestorm/leasestorm/internal/heldtest"
 )
 
 // What a run leaves behind that was killed is read in order of time, and told to be no whole history.
@@ -28,7 +30,7 @@ func TestJournal(t *testing.T) {
 	}
 	var got []int64
 	var told error
-	for e, err := range Open(dir) {
+	for e, err := range Open(heldtest.Dir(t, dir)) {
 		if err != nil {
 			told = err
 			break
@@ -47,7 +49,7 @@ func TestJournal(t *testing.T) {
 	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the journal is still there beside the history: %v", err)
 	}
-	for _, err := range Open(dir) {
+	for _, err := range Open(heldtest.Dir(t, dir)) {
 		if err != nil {
 			t.Error(err)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/leasestorm/leasestorm/internal/heldtest"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/report"
@@ -61,7 +62,7 @@ func browser(t *testing.T) context.Context {
 // tab opens the page of a run and fails the test on whatever its console calls an error.
 func tab(browser context.Context, t *testing.T, dir string, r report.Report, fragment string) context.Context {
 	t.Helper()
-	if err := Save(dir, r, true); err != nil {
+	if err := Save(heldtest.Dir(t, dir), r, true); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := chromedp.NewContext(browser)
@@ -269,7 +270,7 @@ func TestOtherRunsOnThePage(t *testing.T) {
 	if err := smaller.Save(small); err != nil {
 		t.Fatal(err)
 	}
-	if err := AddSmaller(opened(t, dir), opened(t, small)); err != nil {
+	if err := AddSmaller(heldtest.Dir(t, dir), heldtest.Dir(t, small)); err != nil {
 		t.Fatal(err)
 	}
 	b := browser(t)
@@ -286,7 +287,7 @@ func TestOtherRunsOnThePage(t *testing.T) {
 
 	p := Parting{With: "a" + hostile, Parts: true, Same: 3, At: 5 * second, Plans: []string{hostile}, Before: []string{hostile}, Here: []string{"here"},
 		There: []string{hostile}}
-	if err := SaveParting(opened(t, dir), r, p); err != nil {
+	if err := SaveParting(heldtest.Dir(t, dir), r, p); err != nil {
 		t.Fatal(err)
 	}
 	address := url.URL{Scheme: "file", Path: filepath.ToSlash(filepath.Join(dir, DiffName))}
@@ -308,7 +309,7 @@ func TestSmallerRunFollowsNoLink(t *testing.T) {
 	if err := os.Symlink(elsewhere, filepath.Join(dir, SmallerName)); err != nil {
 		t.Fatal(err)
 	}
-	if err := AddSmaller(opened(t, dir), opened(t, small)); err == nil {
+	if err := AddSmaller(heldtest.Dir(t, dir), heldtest.Dir(t, small)); err == nil {
 		t.Error("a link is taken for the folder")
 	}
 	if left, err := os.ReadDir(elsewhere); err != nil || len(left) > 0 {

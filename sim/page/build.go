@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/plain"
+	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/report"
@@ -25,22 +26,22 @@ const (
 
 // builder makes the model of a run.
 type builder struct {
-	dir string
-	r   report.Report
-	p   check.Params
-	m   *model
-	c   *collector
+	in *writefile.Dir
+	r  report.Report
+	p  check.Params
+	m  *model
+	c  *collector
 }
 
 // build reads the run's history. What of it cannot be read is missing from the model, which says so.
-func build(dir string, r report.Report) *model {
-	b := &builder{dir: dir, r: r, p: r.Params(), m: &model{
+func build(in *writefile.Dir, r report.Report) *model {
+	b := &builder{in: in, r: r, p: r.Params(), m: &model{
 		Breaks: []drawing{}, Nodes: []node{}, Sessions: []session{}, Faults: []spell{}, Marks: []mark{},
 	}}
 	b.m.TTL, b.m.Planned = b.p.TTL.Milliseconds(), b.p.Duration.Milliseconds()
 	found := b.broken()
 	b.c = newCollector(b.m, b.p, b.spans(found))
-	err := b.c.read(history.Open(dir))
+	err := b.c.read(history.Open(in))
 	b.order()
 	b.kinds()
 	b.guarantees()
@@ -281,7 +282,7 @@ func (b *builder) head(failed error) {
 }
 
 func (b *builder) commands() {
-	h, dir := &b.m.Head, plain.Word(filepath.Clean(b.dir))
+	h, dir := &b.m.Head, plain.Word(filepath.Clean(b.in.Path()))
 	add := func(what, command string) { h.Commands = append(h.Commands, [2]string{what, command}) }
 	var muted []string
 	add("judge again", "simulate check "+dir)

@@ -2,7 +2,6 @@ package page
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/leasestorm/leasestorm/internal/plain"
@@ -22,18 +21,16 @@ type Parting struct {
 	There  []string `json:"there"`
 }
 
-// SaveParting writes the page of a judged run that tells first where it parts from another, as DiffName into its folder, which was opened
-// before it was read: where another is at its path now nothing is written (writefile.ErrReplaced). What cannot be made is an error, never a
-// panic.
+// SaveParting writes the page of a judged run that tells first where it parts from another, as DiffName into its folder, in
+// which it was judged. What cannot be made is an error, never a panic.
 func SaveParting(to *writefile.Dir, r report.Report, p Parting) (err error) {
-	dir := to.Path()
-	name := filepath.Join(dir, DiffName)
+	name := filepath.Join(to.Path(), DiffName)
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("page: %s cannot be made: %v", name, p)
 		}
 	}()
-	m := build(dir, r)
+	m := build(to, r)
 	p.With = shown(p.With)
 	for _, lines := range [][]string{p.Plans, p.Before, p.Here, p.There} {
 		for i := range lines {
@@ -42,9 +39,6 @@ func SaveParting(to *writefile.Dir, r report.Report, p Parting) (err error) {
 	}
 	m.Parting = &p
 	text, err := compose(m)
-	if err == nil {
-		err = to.Same()
-	}
 	if err == nil {
 		err = to.Write(DiffName, text)
 	}
@@ -61,14 +55,9 @@ const lineMax = 1000
 const copyMax = 64 << 20
 
 // AddSmaller copies the files of the smallest run that breaks the same into the folder of the run that it was made of, to: from then on the
-// page of that run holds it. Both are held since they were made or read: nothing is written where another folder is at the path of to now
-// (writefile.ErrReplaced), and nothing is read where another is at that of smaller.
+// page of that run holds it.
 func AddSmaller(to, smaller *writefile.Dir) error {
-	err := to.Same()
-	var in *writefile.Dir
-	if err == nil {
-		in, err = to.Folder(SmallerName)
-	}
+	in, err := to.Folder(SmallerName)
 	if err == nil {
 		defer in.Close()
 		err = smaller.CopyTo(in, FileName, copyMax)
@@ -79,49 +68,24 @@ func AddSmaller(to, smaller *writefile.Dir) error {
 	return nil
 }
 
-// smaller is the model of the smallest run that breaks the same, nil where none was looked for or it cannot be read. It is read in a copy:
-// the folder that holds it may be another user's, who puts a link to a run that is not his in its place.
+// smaller is the model of the smallest run that breaks the same, nil where none was looked for or it cannot be read. A link in its place is
+// none: it may lead to a run that whoever put it there could not read.
 func (b *builder) smaller() *model {
-	if filepath.Base(b.dir) == SmallerName {
+	if filepath.Base(b.in.Path()) == SmallerName {
 		return nil
 	}
-	own, err := copied(b.dir)
-	if own != "" {
-		defer func() { _ = os.RemoveAll(own) }()
-	}
+	own, err := b.in.Open(SmallerName)
 	if err != nil {
 		return nil
 	}
+	defer own.Close()
 	r, err := report.Load(own)
 	if err != nil {
 		return nil
 	}
 	m := build(own, r)
-	scenario := filepath.Join(b.dir, SmallerName, "shrunk.yaml")
+	scenario := filepath.Join(own.Path(), "shrunk.yaml")
 	m.Head.Commands = [][2]string{{"play it", "simulate --engine virtual --scenario " + plain.Word(scenario)}}
 	m.Head.Muted = ""
 	return m
-}
-
-// copied returns a folder of its own with the files of the smallest run in dir; it is to be removed, if there is one.
-func copied(dir string) (own string, err error) {
-	outer, err := writefile.OpenDir(dir)
-	if err != nil {
-		return "", err
-	}
-	defer outer.Close()
-	from, err := outer.Open(SmallerName)
-	if err != nil {
-		return "", err
-	}
-	defer from.Close()
-	if own, err = os.MkdirTemp("", "leasestorm-smaller-"); err != nil {
-		return "", err
-	}
-	into, err := writefile.OpenDir(own)
-	if err != nil {
-		return own, err
-	}
-	defer into.Close()
-	return own, from.CopyTo(into, FileName, copyMax)
 }

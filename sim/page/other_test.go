@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/leasestorm/leasestorm/internal/writefile"
+	"github.com/leasestorm/leasestorm/internal/heldtest"
 )
 
 // A run is made smaller for minutes. Who puts another folder in its place meanwhile has nothing written there.
@@ -16,15 +16,15 @@ func TestSmallerRunIsPutNowhereElse(t *testing.T) {
 	if err := r.Save(small); err != nil {
 		t.Fatal(err)
 	}
-	to, elsewhere := opened(t, dir), t.TempDir()
+	to, elsewhere := heldtest.Dir(t, dir), t.TempDir()
 	if err := os.Rename(dir, dir+"-gone"); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Symlink(elsewhere, dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := AddSmaller(to, opened(t, small)); !errors.Is(err, writefile.ErrReplaced) {
-		t.Errorf("the folder was replaced, and the error is %v", err)
+	if err := AddSmaller(to, heldtest.Dir(t, small)); err != nil {
+		t.Error(err)
 	}
 	if left, err := os.ReadDir(elsewhere); err != nil || len(left) > 0 {
 		t.Errorf("%d files were written into another folder, %v", len(left), err)
@@ -38,7 +38,7 @@ func TestSmallerRunIsReadNowhereElse(t *testing.T) {
 	if err := r.Save(small); err != nil {
 		t.Fatal(err)
 	}
-	from, elsewhere := opened(t, small), t.TempDir()
+	from, elsewhere := heldtest.Dir(t, small), t.TempDir()
 	secret := filepath.Join(elsewhere, "secret")
 	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func TestSmallerRunIsReadNowhereElse(t *testing.T) {
 	if err := os.Rename(elsewhere, small); err != nil {
 		t.Fatal(err)
 	}
-	if err := AddSmaller(opened(t, dir), from); err != nil {
+	if err := AddSmaller(heldtest.Dir(t, dir), from); err != nil {
 		t.Fatal(err)
 	}
 	for name, there := range map[string]bool{"report.json": true, "secret": false, "link": false} {
@@ -70,7 +70,7 @@ func TestSmallerRunIsShownFromItsFolderOnly(t *testing.T) {
 		if err := errors.Join(r.Save(private), put(private, filepath.Join(dir, SmallerName))); err != nil {
 			t.Fatal(err)
 		}
-		if m := build(dir, r); (m.Smaller != nil) != (name == "folder") {
+		if m := build(heldtest.Dir(t, dir), r); (m.Smaller != nil) != (name == "folder") {
 			t.Errorf("%s: the page shows it: %v", name, m.Smaller != nil)
 		}
 	}

@@ -39,29 +39,19 @@ var scripts = []string{"base.js", "head.js", "fences.js", "beside.js", "break.js
 
 // Save reads a judged run once and writes into its folder what other tools show of it, SummaryName and JUnitName, and, if asked to, its
 // page. A run whose history is cut off or missing has a page that says so. What cannot be made is an error, never a panic: the run's
-// verdict must not be lost for it.
-func Save(dir string, r report.Report, asPage bool) error {
-	to, err := writefile.OpenDir(dir)
-	if err != nil {
-		return fmt.Errorf("page: %w", err)
-	}
-	return errors.Join(SaveIn(to, r, asPage), to.Close())
-}
-
-// SaveIn is Save for a folder that was opened before its run was judged: nothing is written anywhere else, and what shows another run
-// is not written (writefile.ErrReplaced).
-func SaveIn(to *writefile.Dir, r report.Report, asPage bool) error {
+// verdict must not be lost for it. The folder is the one in which the run was judged: nothing is read or written elsewhere.
+func Save(to *writefile.Dir, r report.Report, asPage bool) error {
 	_, err := SaveTold(to, r, asPage)
 	return err
 }
 
-// SaveTold is SaveIn that returns the page's first sentence, too: what broke and why, in text that is printable.
+// SaveTold is Save that returns the page's first sentence, too: what broke and why, in text that is printable.
 func SaveTold(to *writefile.Dir, r report.Report, asPage bool) (sentence string, err error) {
 	_, sentence, err = save(to, r, asPage)
 	return sentence, err
 }
 
-// SaveShown is SaveIn that returns the page, too: who may write to the folder can put another one there.
+// SaveShown is Save that returns the page, too: who may write to the folder can put another one there.
 func SaveShown(to *writefile.Dir, r report.Report) (text []byte, err error) {
 	text, _, err = save(to, r, true)
 	return text, err
@@ -74,10 +64,7 @@ func save(to *writefile.Dir, r report.Report, asPage bool) (shown []byte, senten
 			err = fmt.Errorf("page: what shows %s cannot be made: %v", dir, p)
 		}
 	}()
-	m := build(dir, r)
-	if err := to.Same(); err != nil {
-		return nil, "", fmt.Errorf("page: %w", err)
-	}
+	m := build(to, r)
 	for _, p := range m.Head.Sentence {
 		sentence += p.Text
 	}
@@ -92,7 +79,7 @@ func save(to *writefile.Dir, r report.Report, asPage bool) (shown []byte, senten
 	}
 	cases, err := junit(r)
 	err = write(JUnitName, cases, err)
-	text, terr := summary(dir, r, m, asPage)
+	text, terr := summary(to, r, m, asPage)
 	err = errors.Join(err, write(SummaryName, text, terr))
 	if asPage {
 		shown, terr = compose(m)

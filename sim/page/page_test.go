@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/heldtest"
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
@@ -96,17 +97,17 @@ func saved(t testing.TB, p check.Params, events []history.Event) (string, report
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return dir, judged(p, dir)
+	return dir, judged(t, p, dir)
 }
 
-func judged(p check.Params, dir string) report.Report {
-	result, _ := check.Judge(p, history.Open(dir), nil)
+func judged(t testing.TB, p check.Params, dir string) report.Report {
+	result, _ := check.Judge(p, history.Open(heldtest.Dir(t, dir)), nil)
 	return report.New(report.Meta{Engine: "real", Redis: report.Redis{Kind: "server", Version: "7.0.15"}}, p, result)
 }
 
 func rendered(t testing.TB, dir string, r report.Report) []byte {
 	t.Helper()
-	text, err := compose(build(dir, r))
+	text, err := compose(build(heldtest.Dir(t, dir), r))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +164,7 @@ func TestSentenceSaysWhoWhichHowLongAndWhy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, r := saved(t, params(), test.events)
-			m := build(dir, r)
+			m := build(heldtest.Dir(t, dir), r)
 			if got := headline(m); got != test.want {
 				t.Errorf("it says\n%s\nnot\n%s", got, test.want)
 			}
@@ -205,7 +206,7 @@ func TestSentenceOfAFailoverThatIsLate(t *testing.T) {
 	p := params()
 	p.Plan.Faults = []fault.Fault{{At: 3 * time.Second, Kind: fault.Crash, Target: "node-1", For: 0}}
 	dir, r := saved(t, p, crashed(12*second))
-	m := build(dir, r)
+	m := build(heldtest.Dir(t, dir), r)
 	want := "Session 11111111 of node-1 had no owner for 9.00 s from 3.000 s, 5.75 s longer than allowed (G5 failover). " +
 		"The last fault before it was crash on node-1, at 3.000 s. The last word about this lease until it was due was node-1’s renewed at " +
 		"2.000 s. The next was node-2’s acquired at 12.000 s."
@@ -240,7 +241,7 @@ func fallen() []history.Event {
 // What is broken at once is told in the judge's words, with why where a rule finds it, and drawn with its fences.
 func TestSentenceOfAFenceThatFell(t *testing.T) {
 	dir, r := saved(t, params(), fallen())
-	m := build(dir, r)
+	m := build(heldtest.Dir(t, dir), r)
 	at := slices.IndexFunc(m.Breaks, func(d drawing) bool { return d.Guarantee == "G3" })
 	if at < 0 {
 		t.Fatalf("G3 did not break: %+v", m.Breaks)
@@ -258,7 +259,7 @@ func TestSentenceOfAFenceThatFell(t *testing.T) {
 func tooLong(t *testing.T, events []history.Event) string {
 	t.Helper()
 	dir, r := saved(t, params(), events)
-	m := build(dir, r)
+	m := build(heldtest.Dir(t, dir), r)
 	at := slices.IndexFunc(m.Breaks, func(d drawing) bool { return d.Guarantee == "G1" && len(d.Owners) == 1 })
 	if at < 0 {
 		t.Fatalf("nobody trusted for too long: %+v", m.Breaks)
@@ -361,7 +362,7 @@ func TestWordsOfNodesArePrintable(t *testing.T) {
 		t.Fatal(err)
 	}
 	walk(all)
-	if err := Save(dir, r, false); err != nil {
+	if err := Save(heldtest.Dir(t, dir), r, false); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{SummaryName, JUnitName} {
@@ -413,19 +414,16 @@ func TestRunsThatAreNotWhole(t *testing.T) {
 				if err := test.spoil(filepath.Join(dir, history.FileName)); err != nil {
 					t.Fatal(err)
 				}
-				r = judged(p, dir)
+				r = judged(t, p, dir)
 			}
-			m := build(dir, r)
+			m := build(heldtest.Dir(t, dir), r)
 			if !strings.HasPrefix(m.Head.Banner, test.want) {
 				t.Errorf("the banner is %q, not %q", m.Head.Banner, test.want)
 			}
-			if err := Save(dir, r, true); err != nil {
+			if err := Save(heldtest.Dir(t, dir), r, true); err != nil {
 				t.Error(err)
 			}
 		})
-	}
-	if err := Save(filepath.Join(t.TempDir(), "nowhere"), report.Report{}, true); err == nil {
-		t.Error("a folder that is not there is no error")
 	}
 }
 

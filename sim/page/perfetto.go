@@ -2,7 +2,6 @@ package page
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -48,11 +47,9 @@ const (
 )
 
 // SaveTrace reads a judged run's history and writes TraceName into its folder: a track per node with its processes, per lease and node
-// with terms and polls, and one per fault. The folder was opened before it was read: where another is at its path now nothing is written
-// (writefile.ErrReplaced). What cannot be written is an error, never a panic.
+// with terms and polls, and one per fault. What cannot be written is an error, never a panic.
 func SaveTrace(to *writefile.Dir, r report.Report) (err error) {
-	dir := to.Path()
-	name := filepath.Join(dir, TraceName)
+	name := filepath.Join(to.Path(), TraceName)
 	file, err := to.Create(TraceName)
 	if err != nil {
 		return fmt.Errorf("page: %s cannot be written: %w", name, err)
@@ -63,12 +60,12 @@ func SaveTrace(to *writefile.Dir, r report.Report) (err error) {
 		}
 	}()
 	out := bufio.NewWriterSize(file, 1<<16)
-	t := &trace{out: out, m: build(dir, r), tracks: map[string]uint64{}}
+	t := &trace{out: out, m: build(to, r), tracks: map[string]uint64{}}
 	t.nodes()
 	t.terms()
 	t.faults()
-	t.polls(dir)
-	if err := file.Commit(errors.Join(out.Flush(), to.Same())); err != nil {
+	t.polls(to)
+	if err := file.Commit(out.Flush()); err != nil {
 		return fmt.Errorf("page: %s cannot be written: %w", name, err)
 	}
 	return nil
@@ -187,7 +184,7 @@ func (t *trace) faults() {
 }
 
 // polls reads the history once more. What cannot be read of it is missing.
-func (t *trace) polls(dir string) {
+func (t *trace) polls(in *writefile.Dir) {
 	nodes, sessions, instances := map[string]int{}, map[string]int{}, map[string]int{}
 	for i, n := range t.m.Nodes {
 		nodes[n.Name] = i
@@ -201,7 +198,7 @@ func (t *trace) polls(dir string) {
 		fence int64
 	}
 	open := map[int64]poll{}
-	for e, err := range history.Open(dir) {
+	for e, err := range history.Open(in) {
 		if err != nil {
 			break
 		}

@@ -1,7 +1,6 @@
 package page
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,8 +9,8 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/leasestorm/leasestorm/internal/heldtest"
 	"github.com/leasestorm/leasestorm/internal/plain"
-	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -86,22 +85,11 @@ func decoded(t *testing.T, trace []byte) map[string][]string {
 
 func secondsOf(ns uint64) string { return strings.TrimSuffix(when(int64(ns)), " s") }
 
-// opened is a run's folder, held until the test ends.
-func opened(t *testing.T, dir string) *writefile.Dir {
-	t.Helper()
-	to, err := writefile.OpenDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = to.Close() })
-	return to
-}
-
 // traced is the trace of a run with two owners.
 func traced(t *testing.T) []byte {
 	t.Helper()
 	dir, r := saved(t, params(), overlapped(noUntil, ""))
-	if err := SaveTrace(opened(t, dir), r); err != nil {
+	if err := SaveTrace(heldtest.Dir(t, dir), r); err != nil {
 		t.Fatal(err)
 	}
 	trace, err := os.ReadFile(filepath.Join(dir, TraceName))
@@ -138,7 +126,7 @@ func TestTraceOfAHostileRun(t *testing.T) {
 		err = os.Truncate(file, info.Size()-20)
 	}
 	if err == nil {
-		err = SaveTrace(opened(t, dir), r)
+		err = SaveTrace(heldtest.Dir(t, dir), r)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -154,25 +142,6 @@ func TestTraceOfAHostileRun(t *testing.T) {
 	for name, events := range tracks {
 		if text := name + strings.Join(events, ""); text != plain.Text(text) {
 			t.Errorf("%q", text)
-		}
-	}
-	to := opened(t, dir)
-	if err := os.Rename(dir, dir+"-moved"); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(os.Remove(filepath.Join(dir+"-moved", TraceName)), os.Mkdir(dir, 0o755)); err != nil {
-		t.Fatal(err)
-	}
-	for what, err := range map[string]error{"trace": SaveTrace(to, r), "parting": SaveParting(to, r, Parting{})} {
-		if !errors.Is(err, writefile.ErrReplaced) {
-			t.Errorf("the %s of a folder that was replaced: %v", what, err)
-		}
-	}
-	for _, at := range []string{dir, dir + "-moved"} {
-		for _, name := range []string{TraceName, DiffName} {
-			if _, err := os.Stat(filepath.Join(at, name)); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("%s was written into %s: %v", name, at, err)
-			}
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/leasestorm/leasestorm/internal/heldtest"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -54,7 +55,7 @@ func TestSentenceTellsWhatTheTableMeasures(t *testing.T) {
 		},
 	} {
 		dir, r := saved(t, params(), c.events)
-		m := build(dir, r)
+		m := build(heldtest.Dir(t, dir), r)
 		if got := headline(m); !strings.Contains(got, c.said) || !strings.HasSuffix(got, c.end) || !strings.HasSuffix(m.Head.Sub, c.of) {
 			t.Errorf("%s: it says\n%s\n%s\nnot %q … %q and %q", name, got, m.Head.Sub, c.said, c.end, c.of)
 		}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
@@ -17,13 +18,14 @@ import (
 // Where the history is cut off or damaged, what stands before is judged, the error says which line and how many events
 // were readable, and both are returned; a report without events (ErrNotFound, ErrEmpty) holds no verdict but unknown. Logs
 // that are not those of the run (ErrLogs) accuse nobody; a run that broke off (ErrBrokeOff) is judged as far as it went.
-func Judge(dir string) (Report, check.Result, error) {
-	saved, err := Load(dir)
+func Judge(in *writefile.Dir) (Report, check.Result, error) {
+	dir := in.Path()
+	saved, err := Load(in)
 	if err != nil {
 		return Report{}, check.Result{}, err
 	}
 	p := saved.Params()
-	files, err := ReadFiles(dir)
+	files, err := ReadFiles(in)
 	if err != nil {
 		return Report{}, check.Result{}, err
 	}
@@ -40,16 +42,16 @@ func Judge(dir string) (Report, check.Result, error) {
 	if err != nil {
 		return Report{}, check.Result{}, err
 	}
-	events, sum := history.Open(dir), func() string { return "" }
+	events, sum := history.Open(in), func() string { return "" }
 	if saved.Stats.HistorySHA256 != "" {
 		events, sum = history.Summed(events)
 	}
 	if saved.begun() {
-		p.Tap = tapped(dir)
+		p.Tap = tapped(in)
 	} else {
 		events = whole(events, saved.Stats, sum)
 	}
-	logs := check.ReadLogs(filepath.Join(dir, LogsName))
+	logs := check.ReadLogs(in, LogsName)
 	var missing error
 	if !saved.begun() {
 		if missing = saved.logsMatch(dir, logs); missing != nil {
@@ -77,8 +79,8 @@ func Judge(dir string) (Report, check.Result, error) {
 func (r Report) begun() bool { return len(r.Guarantees) == 0 }
 
 // tapped reports whether what Redis granted is in the history, which nobody had the time to say.
-func tapped(dir string) bool {
-	for e, err := range history.Open(dir) {
+func tapped(in *writefile.Dir) bool {
+	for e, err := range history.Open(in) {
 		if err == nil && (e.Kind == history.RedisFence || e.Kind == history.RedisGranted) {
 			return true
 		}
@@ -116,10 +118,10 @@ func whole(events iter.Seq2[history.Event, error], saved Stats, sum func() strin
 	}
 }
 
-// Intact returns nil if dir holds the history that r was made of, else what is wrong with it. r's run was judged, and its history
+// Intact returns nil if the folder holds the history that r was made of, else what is wrong with it. r's run was judged, and its history
 // has a sum.
-func (r Report) Intact(dir string) error {
-	events, sum := history.Summed(history.Open(dir))
+func (r Report) Intact(in *writefile.Dir) error {
+	events, sum := history.Summed(history.Open(in))
 	for _, err := range whole(events, r.Stats, sum) {
 		if err != nil {
 			return err

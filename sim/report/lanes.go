@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/leasestorm/leasestorm/internal/plain"
+	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
@@ -83,7 +84,7 @@ func newLanes(v check.Verdict, ttl time.Duration) *lanes {
 
 // drawings reads the history once and draws the breaks, by guarantee. A break that is seen in the drawing of one before it has none;
 // where the history cannot be read there are none.
-func (r Report) drawings(dir string, broken []check.Verdict) map[string]string {
+func (r Report) drawings(in *writefile.Dir, broken []check.Verdict) map[string]string {
 	all := map[string]*lanes{}
 	var order []string
 	last := int64(0)
@@ -101,7 +102,7 @@ func (r Report) drawings(dir string, broken []check.Verdict) map[string]string {
 	if len(all) == 0 {
 		return nil
 	}
-	for e, err := range history.Open(dir) {
+	for e, err := range history.Open(in) {
 		if err != nil || e.T > last {
 			break
 		}

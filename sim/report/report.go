@@ -164,16 +164,32 @@ func (r Report) Save(dir string) error {
 	return nil
 }
 
-// Load reads report.json from a run's folder. errors.Is tells ErrNotFound, ErrEmpty and ErrFormat apart.
-func Load(dir string) (Report, error) {
-	file := filepath.Join(dir, FileName)
-	text, err := readfile.ReadOf(dir, FileName, fileMax)
+// Open opens a run's folder: all that is read of the run afterwards, and written beside it, is of this folder, whatever somebody who may
+// rename it puts at its path meanwhile. Errors are those of Load.
+func Open(dir string) (*writefile.Dir, error) {
+	in, err := writefile.OpenDir(dir)
+	return in, unread(err, dir)
+}
+
+// unread is the error of a report that cannot be read, nil without one.
+func unread(err error, dir string) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return Report{}, fmt.Errorf("%w in %s: is it the folder of one run?", ErrNotFound, dir)
+		return fmt.Errorf("%w in %s: is it the folder of one run?", ErrNotFound, dir)
 	case err != nil:
-		return Report{}, fmt.Errorf("report: cannot be read: %w", err)
-	case len(text) == 0:
+		return fmt.Errorf("report: cannot be read: %w", err)
+	}
+	return nil
+}
+
+// Load reads report.json from a run's folder. errors.Is tells ErrNotFound, ErrEmpty and ErrFormat apart.
+func Load(in *writefile.Dir) (Report, error) {
+	file := filepath.Join(in.Path(), FileName)
+	text, err := readfile.ReadIn(in.Root(), FileName, fileMax)
+	if err := unread(err, in.Path()); err != nil {
+		return Report{}, err
+	}
+	if len(text) == 0 {
 		return Report{}, fmt.Errorf("%w: %s", ErrEmpty, file)
 	}
 	var v struct {

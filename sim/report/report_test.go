@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/leasestorm/leasestorm/internal/heldtest"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -67,7 +68,7 @@ func saved(t *testing.T, overlap bool) (dir string, r Report) {
 	if err := errors.Join(scenario, p.Plan.Save(filepath.Join(dir, PlanName))); err != nil {
 		t.Fatal(err)
 	}
-	files, err := ReadFiles(dir)
+	files, err := ReadFiles(heldtest.Dir(t, dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +89,7 @@ func TestJudgeAgain(t *testing.T) {
 		if err := os.Mkdir(filepath.Join(dir, LogsName), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		got, result, err := Judge(dir)
+		got, result, err := Judge(heldtest.Dir(t, dir))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +113,7 @@ func TestJudgeWithoutSumOfHistory(t *testing.T) {
 	if err := r.Save(dir); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err := Judge(dir)
+	_, _, err := Judge(heldtest.Dir(t, dir))
 	if !errors.Is(err, ErrDamaged) || Readable(err) || !strings.Contains(err.Error(), "no sum of "+history.FileName) {
 		t.Errorf("judged: %v", err)
 	}
@@ -241,7 +242,7 @@ func TestDamagedFolders(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir, _ := saved(t, true)
 			c.damage(t, dir)
-			r, result, err := Judge(dir)
+			r, result, err := Judge(heldtest.Dir(t, dir))
 			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || Readable(err) != c.readable {
 				t.Fatalf("%v (readable %v); want %v, %q, %v", err, Readable(err), c.want, c.says, c.readable)
 			}
@@ -275,7 +276,7 @@ func TestText(t *testing.T) {
 	if err := r.Table(&table); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Failures(&failures, dir); err != nil {
+	if err := r.Failures(&failures, heldtest.Dir(t, dir)); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"G1*", "one owner", "FAIL", "101", "UNKNOWN", "verdict: FAIL (seed 42"} {
@@ -299,7 +300,7 @@ func TestText(t *testing.T) {
 	_, passed := saved(t, false)
 	passed.Guarantees = nil
 	var none strings.Builder
-	if err := passed.Failures(&none, dir); err != nil || none.Len() > 0 {
+	if err := passed.Failures(&none, heldtest.Dir(t, dir)); err != nil || none.Len() > 0 {
 		t.Errorf("a run that passed has failures (%v): %s", err, none.String())
 	}
 	passed.Config.Criteria = []string{"G1"}
@@ -307,7 +308,7 @@ func TestText(t *testing.T) {
 		{ID: "G10", Verdict: check.Fail, Value: 3, Unit: "foreign changes", Detail: "a lease was deleted"},
 	}
 	want := "\nG10 only the owner, which was not asked for, broke (3 foreign changes, limit 0): a lease was deleted\n\n"
-	if err := passed.Failures(&none, dir); err != nil || none.String() != want {
+	if err := passed.Failures(&none, heldtest.Dir(t, dir)); err != nil || none.String() != want {
 		t.Errorf("of what was not asked for a run that passed says %q (%v), want %q", none.String(), err, want)
 	}
 }
@@ -323,8 +324,13 @@ func TestLineIsOneLine(t *testing.T) {
 
 func TestFailuresQuotesTheFolder(t *testing.T) {
 	_, r := saved(t, true)
+	t.Chdir(t.TempDir())
+	const dir = "my runs/it's"
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	var b strings.Builder
-	if err := r.Failures(&b, "my runs/it's"); err != nil {
+	if err := r.Failures(&b, heldtest.Dir(t, dir)); err != nil {
 		t.Fatal(err)
 	}
 	if want := `simulate check 'my runs/it'\''s'`; !strings.Contains(b.String(), want) {
@@ -352,10 +358,10 @@ func TestSumsOfLargeFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if sums, err := SumFiles(dir); err != nil || len(sums[PlanName]) != 64 || len(sums[ScenarioName]) != 64 {
+	if sums, err := SumFiles(heldtest.Dir(t, dir)); err != nil || len(sums[PlanName]) != 64 || len(sums[ScenarioName]) != 64 {
 		t.Errorf("%v, %v", sums, err)
 	}
-	if _, err := ReadFiles(dir); !errors.Is(err, ErrDamaged) {
+	if _, err := ReadFiles(heldtest.Dir(t, dir)); !errors.Is(err, ErrDamaged) {
 		t.Errorf("they are read: %v", err)
 	}
 }

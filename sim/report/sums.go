@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/leasestorm/leasestorm/internal/readfile"
+	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
@@ -29,24 +30,24 @@ type Files struct {
 }
 
 // ReadFiles reads a run's plan and scenario. One that is missing, no regular file or too large is ErrDamaged, with its name.
-func ReadFiles(dir string) (Files, error) { return readFiles(dir, fileMax, ScenarioMax) }
+func ReadFiles(in *writefile.Dir) (Files, error) { return readFiles(in, fileMax, ScenarioMax) }
 
 // SumFiles returns the sums of a plan and a scenario that this program has just written, of any size.
-func SumFiles(dir string) (map[string]string, error) {
-	f, err := readFiles(dir, math.MaxInt64-1, math.MaxInt64-1)
+func SumFiles(in *writefile.Dir) (map[string]string, error) {
+	f, err := readFiles(in, math.MaxInt64-1, math.MaxInt64-1)
 	return f.Sums(), err
 }
 
-func readFiles(dir string, planMax, scenarioMax int64) (Files, error) {
-	plan, err := readfile.ReadOf(dir, PlanName, planMax)
+func readFiles(in *writefile.Dir, planMax, scenarioMax int64) (Files, error) {
+	plan, err := readfile.ReadIn(in.Root(), PlanName, planMax)
 	var scenario []byte
 	if err == nil {
-		scenario, err = readfile.ReadOf(dir, ScenarioName, scenarioMax)
+		scenario, err = readfile.ReadIn(in.Root(), ScenarioName, scenarioMax)
 	}
 	if err != nil {
 		return Files{}, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	return Files{dir, plan, scenario}, nil
+	return Files{in.Path(), plan, scenario}, nil
 }
 
 // Scenario is the text of the scenario, not to be changed.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/plain"
+	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
@@ -105,8 +106,8 @@ func writeRows(w io.Writer, rows [][]string, right []bool) error {
 
 // Failures writes what a reader needs when a run did not pass: for each guarantee that broke its explanation and the
 // events around the first break; for each criterion that stayed unknown why; the seed; and the commands that run and judge
-// it again. dir is the run's folder. Of a run that passed it says what broke without being asked for, if anything did.
-func (r Report) Failures(w io.Writer, dir string) error {
+// it again. in is the run's folder. Of a run that passed it says what broke without being asked for, if anything did.
+func (r Report) Failures(w io.Writer, in *writefile.Dir) error {
 	var b strings.Builder
 	if r.Verdict == check.Pass {
 		if r.others(&b); b.Len() > 0 {
@@ -121,7 +122,7 @@ func (r Report) Failures(w io.Writer, dir string) error {
 			explained = append(explained, v)
 		}
 	}
-	drawn := r.drawings(dir, explained)
+	drawn := r.drawings(in, explained)
 	for _, v := range explained {
 		fmt.Fprintf(&b, "\n%s %s is BROKEN%s\n", v.ID, check.Promise(v.ID), measured(v))
 		if drawing := drawn[v.ID]; drawing != "" {
@@ -136,7 +137,7 @@ func (r Report) Failures(w io.Writer, dir string) error {
 		fmt.Fprintf(&b, ", commit %s", plain.Text(r.Commit))
 	}
 	b.WriteByte('\n')
-	quoted := plain.Word(dir)
+	quoted := plain.Word(in.Path())
 	fmt.Fprintf(&b, "  judge it again:  simulate check %s\n  run it again:    simulate replay %s%s\n", quoted, quoted, r.Again())
 	if r.Verdict == check.Fail && !r.Config.Foreign && !r.Smallest { // a program of somebody's own cannot run in virtual time
 		fmt.Fprintf(&b, "  make it small:   simulate shrink %s%s\n", quoted, r.Smaller())
