@@ -169,7 +169,8 @@ func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 		text = stderr
 	}
 	if f.retargeted > 0 && !f.quiet {
-		fmt.Fprintf(text, "faults of owners that hit whom they hit in %s: %d (--aim-anew: who owns now)\n", plain.Text(f.saved.Path()), f.retargeted)
+		fmt.Fprintf(text, "faults of owners that hit whom they hit in %s: %d (--aim-anew: who owns now)\n",
+			plain.Text(f.saved.Path()), f.retargeted)
 	}
 	bar := newProgress(stderr, c.Duration())
 	o := sim.Options{Engine: engine, Reports: f.report, Least: f.least}
