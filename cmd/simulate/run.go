@@ -188,18 +188,7 @@ func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 	f.folder = r.Folder
 	unsaved := err
 	r.Report.ReplayFlags = f.replayFlags(r)
-	for _, note := range r.Outcome.Notes {
-		fmt.Fprintf(text, "note: %s\n", note)
-	}
-	if r.Outcome.Late > 0 {
-		fmt.Fprintf(text, "note: faults that were injected later than planned, as the host was busy: %d\n", r.Outcome.Late)
-	}
-	if r.Outcome.Interrupted {
-		fmt.Fprintln(text, "note: interrupted: judged as far as it went")
-	}
-	if missing := missed(r.Config.Faults, r.Plan); missing != "" {
-		fmt.Fprintf(text, "note: the storm is too short for: %s\n", missing)
-	}
+	printNotes(text, r)
 	if err := f.verdict(r.Report, stdout, text); err != nil {
 		return err
 	}
@@ -213,6 +202,22 @@ func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 		return err
 	}
 	return exit(r.Report)
+}
+
+// printNotes says what a reader of the verdict has to know of the run.
+func printNotes(text io.Writer, r sim.Result) {
+	for _, note := range r.Outcome.Notes {
+		fmt.Fprintf(text, "note: %s\n", note)
+	}
+	if r.Outcome.Late > 0 {
+		fmt.Fprintf(text, "note: faults that were injected later than planned, as the host was busy: %d\n", r.Outcome.Late)
+	}
+	if r.Outcome.Interrupted {
+		fmt.Fprintln(text, "note: interrupted: judged as far as it went")
+	}
+	if missing := missed(r.Config.Faults, r.Plan); missing != "" {
+		fmt.Fprintf(text, "note: the storm is too short for: %s\n", missing)
+	}
 }
 
 // verdict prints the end of a run or a check: the table, what broke, where the files are and how to go on.
