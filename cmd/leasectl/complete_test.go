@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -9,7 +8,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +18,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisflags"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/internal/redistest"
+	"github.com/leasestorm/leasestorm/internal/servetest"
 )
 
 // Whoever names a lease is offered to no shell that would evaluate the name, or take it for a flag.
@@ -87,43 +86,22 @@ func TestCompletionKeepsThePassword(t *testing.T) {
 // listens is a server that refuses everything but is, as a sentinel, the master itself, and what it heard.
 func listens(t *testing.T) (addr string, heard func() string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	host, port, _ := net.SplitHostPort(l.Addr().String())
 	var mu sync.Mutex
 	var all strings.Builder
-	serve := func(c net.Conn) {
-		defer c.Close()
-		lines := bufio.NewScanner(c)
-		for lines.Scan() { // the number of words, and then each behind its length: it is answered when all of it was heard
-			n, _ := strconv.Atoi(strings.TrimPrefix(lines.Text(), "*"))
-			answer := ""
-			for range n {
-				lines.Scan()
-				lines.Scan()
-				word := strings.ToLower(lines.Text())
-				mu.Lock()
-				all.WriteString(word + " ")
-				mu.Unlock()
-				switch word {
-				case "get-master-addr-by-name":
-					answer = fmt.Sprintf("*2\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", len(host), host, len(port), port)
-				case "hello", "auth", "select", "scan", "info", "time":
-					answer = "-ERR no\r\n"
-				}
-			}
-			fmt.Fprint(c, answer)
+	answer := func(at net.Addr, words []string) string {
+		mu.Lock()
+		defer mu.Unlock()
+		all.WriteString(strings.ToLower(strings.Join(words, " ")) + " ")
+		if len(words) > 1 && words[1] == "get-master-addr-by-name" {
+			host, port, _ := net.SplitHostPort(at.String())
+			return fmt.Sprintf("*2\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", len(host), host, len(port), port)
 		}
+		return "-ERR no\r\n"
 	}
-	go func() {
-		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
-			go serve(c)
-		}
-	}()
-	t.Cleanup(func() { _ = l.Close() })
-	return l.Addr().String(), func() string {
+	addr = servetest.Serve(t, func(c net.Conn) {
+		servetest.Commands(c, func(words []string) string { return answer(c.LocalAddr(), words) })
+	})
+	return addr, func() string {
 		mu.Lock()
 		defer mu.Unlock()
 		return all.String()

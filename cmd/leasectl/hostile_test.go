@@ -1,53 +1,21 @@
 package main
 
 import (
-	"bufio"
-	"fmt"
 	"io"
 	"net"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/leasestorm/leasestorm/internal/redistest"
+	"github.com/leasestorm/leasestorm/internal/servetest"
 )
 
 // refuser is a server that answers every command with one error.
 func refuser(t *testing.T, words string) (addr string) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	refuse := func(c net.Conn) {
-		defer c.Close()
-		in := bufio.NewReader(c)
-		for {
-			line, err := in.ReadString('\n')
-			n, bad := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(line, "*")))
-			if err != nil || bad != nil {
-				return
-			}
-			for range 2 * n { // a length and a text each
-				if _, err := in.ReadString('\n'); err != nil {
-					return
-				}
-			}
-			if _, err := fmt.Fprintf(c, "-%s\r\n", words); err != nil {
-				return
-			}
-		}
-	}
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go refuse(c)
-		}
-	}()
-	return l.Addr().String()
+	t.Helper()
+	return servetest.Serve(t, func(c net.Conn) {
+		servetest.Commands(c, func([]string) string { return "-" + words + "\r\n" })
+	})
 }
 
 // What a server says is no command to be run.

@@ -11,34 +11,21 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/leasestorm/leasestorm/internal/servetest"
 )
 
 // says returns the address of a server that says the same to every request, and keeps the connection.
 func says(t *testing.T, text string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				in := bufio.NewReader(c)
-				if _, err := http.ReadRequest(in); err != nil {
-					return
-				}
-				_, _ = io.WriteString(c, text)
-				_, _ = io.Copy(io.Discard, in) // until the client closes
-			}()
+	return "http://" + servetest.Serve(t, func(c net.Conn) {
+		in := bufio.NewReader(c)
+		if _, err := http.ReadRequest(in); err != nil {
+			return
 		}
-	}()
-	return "http://" + l.Addr().String()
+		_, _ = io.WriteString(c, text)
+		_, _ = io.Copy(io.Discard, in) // until the client closes
+	})
 }
 
 func TestAnswersOfHostileServers(t *testing.T) {

@@ -9,33 +9,19 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/redistest"
+	"github.com/leasestorm/leasestorm/internal/servetest"
 )
 
 // detour is a way to addr of somebody's own.
 func detour(t *testing.T, addr string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				if to, err := net.Dial("tcp", addr); err == nil {
-					go func() { _, _ = io.Copy(c, to); _ = c.Close() }()
-					_, _ = io.Copy(to, c)
-					_ = to.Close()
-				}
-			}()
+	return servetest.Serve(t, func(c net.Conn) {
+		if to, err := net.Dial("tcp", addr); err == nil {
+			go func() { _, _ = io.Copy(c, to); _ = c.Close() }()
+			_, _ = io.Copy(to, c)
+			_ = to.Close()
 		}
-	}()
-	return l.Addr().String()
+	})
 }
 
 // A node that is told of sentinels, and of ways of its own, writes to the master by these ways, also after a switch, and its

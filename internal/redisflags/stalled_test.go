@@ -9,31 +9,21 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
+	"github.com/leasestorm/leasestorm/internal/servetest"
 )
 
 // silent accepts connections, tells when the first of them was given up, and says nothing.
 func silent(t *testing.T) (addr string, givenUp <-chan error) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
 	first := make(chan error, 1)
-	go func() {
-		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
-			go func() {
-				defer c.Close()
-				_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
-				_, err := io.Copy(io.Discard, c)
-				select {
-				case first <- err:
-				default:
-				}
-			}()
+	return servetest.Serve(t, func(c net.Conn) {
+		_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+		_, err := io.Copy(io.Discard, c)
+		select {
+		case first <- err:
+		default:
 		}
-	}()
-	return l.Addr().String(), first
+	}), first
 }
 
 // A server of TLS that accepts a connection and says nothing is given up when the attempt is over: it is the only dial at a time, and an

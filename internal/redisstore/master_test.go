@@ -16,6 +16,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/internal/redistest"
+	"github.com/leasestorm/leasestorm/internal/servetest"
 )
 
 // ours is the name of the store's connections at the servers.
@@ -174,29 +175,15 @@ func TestMuteSentinelsAreNamed(t *testing.T) {
 // A sentinel that repeats what it refuses does not get its password shown where none of them answers.
 func TestMuteSentinelsShowNoPassword(t *testing.T) {
 	const secret = "c4n4ry"
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
+	sentinel := servetest.Serve(t, func(c net.Conn) {
+		for in := make([]byte, 4096); ; {
+			if _, err := c.Read(in); err != nil {
 				return
 			}
-			go func() {
-				defer c.Close()
-				for in := make([]byte, 4096); ; {
-					if _, err := c.Read(in); err != nil {
-						return
-					}
-					_, _ = io.WriteString(c, strings.Repeat("-ERR unknown command AUTH "+secret+"\r\n", 10))
-				}
-			}()
+			_, _ = io.WriteString(c, strings.Repeat("-ERR unknown command AUTH "+secret+"\r\n", 10))
 		}
-	}()
-	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "boss", SentinelAddrs: []string{l.Addr().String()}, SentinelPassword: secret})
+	})
+	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "boss", SentinelAddrs: []string{sentinel}, SentinelPassword: secret})
 	defer client.Close()
 	s, err := redisstore.New(client, redisstore.Options{OpTimeout: 300 * time.Millisecond})
 	if err != nil {

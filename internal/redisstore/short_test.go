@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"net"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/internal/redistest"
+	"github.com/leasestorm/leasestorm/internal/servetest"
 )
 
 // short is a Redis that answers a read of several keys with fewer values than keys, as none does.
@@ -73,33 +73,12 @@ func TestNumbersAreNoLists(t *testing.T) {
 // answering is the address of a server that answers every script so, and refuses all else.
 func answering(t *testing.T, reply string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
+	return servetest.Serve(t, func(c net.Conn) {
+		servetest.Commands(c, func(words []string) string {
+			if words[0] == "eval" {
+				return reply
 			}
-			go func() {
-				defer conn.Close()
-				for lines := bufio.NewScanner(conn); lines.Scan(); {
-					said := ""
-					switch word := lines.Text(); word {
-					case "eval":
-						said = reply
-					case "hello", "client", "select", "ping":
-						said = "-ERR unknown command\r\n"
-					}
-					if _, err := conn.Write([]byte(said)); err != nil {
-						return
-					}
-				}
-			}()
-		}
-	}()
-	return l.Addr().String()
+			return "-ERR unknown command\r\n"
+		})
+	})
 }

@@ -9,29 +9,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/leasestorm/leasestorm/internal/servetest"
 )
 
 // echo is an upstream that answers with what it gets.
 func echo(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer func() { _ = c.Close() }()
-				_, _ = io.Copy(c, c)
-			}()
-		}
-	}()
-	return l.Addr().String()
+	return servetest.Serve(t, func(c net.Conn) { _, _ = io.Copy(c, c) })
 }
 
 func openLine(t *testing.T, upstream string) *line {

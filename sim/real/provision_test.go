@@ -4,39 +4,24 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/leasestorm/leasestorm/internal/servetest"
 )
 
 // impostor answers every line with what reply returns, as a server that is not the Redis one hoped for.
 func impostor(t *testing.T, reply func(line string) string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			t.Cleanup(func() { _ = c.Close() })
-			go func() {
-				in := bufio.NewScanner(c)
-				for in.Scan() {
-					if text := reply(in.Text()); text != "" {
-						_, _ = c.Write([]byte(text))
-					}
-				}
-			}()
+	return "redis://" + servetest.Serve(t, func(c net.Conn) {
+		for in := bufio.NewScanner(c); in.Scan(); {
+			_, _ = io.WriteString(c, reply(in.Text()))
 		}
-	}()
-	return "redis://" + l.Addr().String()
+	})
 }
 
 // info makes an impostor answer INFO with the fields.
