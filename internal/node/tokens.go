@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 	"github.com/leasestorm/leasestorm/internal/readfile"
 	"github.com/leasestorm/leasestorm/lease/intent/api"
 )
@@ -53,6 +54,7 @@ func (f *tokenFile) parse(text string) ([]api.Token, error) {
 // watch hands the tokens of a file that has changed to set, until ctx ends. What is wrong with it is logged once; the tokens before
 // stay. What is compared is what it says: a link may lead elsewhere, and two changes may have one time.
 func (f *tokenFile) watch(ctx context.Context, set func([]api.Token) error, log *zap.Logger) {
+	log = zaplog.NewLog(log, "").Logger // whose reader may have stalled: no token that was taken out stays for that
 	ticker := time.NewTicker(tokensEvery)
 	defer ticker.Stop()
 	for {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/leasestorm/leasestorm/internal/readfile"
@@ -119,6 +120,33 @@ func TestTokenFileIsReadAgain(t *testing.T) {
 	if want := [][]string{{"a"}, {"b"}}; !slices.EqualFunc(got, want, slices.Equal) {
 		t.Errorf("%v, want %v", got, want)
 	}
+}
+
+// A token that is taken out is refused though nobody reads the log.
+func TestTokenFileIsReadAgainWithoutALog(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "tokens")
+	write(t, name, "a sha256:"+hex64+" v3:read\n")
+	f := &tokenFile{name: name}
+	if _, err := f.read(); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		core, _ := observer.New(zap.InfoLevel)
+		stalled := zapcore.RegisterHooks(core, func(zapcore.Entry) error {
+			<-t.Context().Done()
+			return nil
+		})
+		sets := 0
+		go f.watch(t.Context(), func([]api.Token) error { sets++; return nil }, zap.New(stalled))
+		for i := range 3 {
+			write(t, name, strings.Repeat("#\n", i)+"b sha256:"+hex64+" v3:read\n")
+			<-time.After(3 * tokensEvery)
+			synctest.Wait()
+		}
+		if sets != 3 {
+			t.Errorf("tokens were taken over %d times, want 3", sets)
+		}
+	})
 }
 
 func write(t *testing.T, name, text string) {

@@ -31,7 +31,7 @@ func derive(client redis.UniversalClient, opt *Options) (redis.UniversalClient, 
 		if c != nil {
 			derived := redis.NewClusterClient(clustered(c.Options(), opt))
 			derived.OnNewNode(func(node *redis.Client) { node.AddHook(unbroken{}) })
-			respguard.HideInCluster(derived)
+			respguard.HideInCluster(derived, c)
 			return derived, nil
 		}
 	case *redis.Ring:

@@ -1,9 +1,13 @@
 package respguard
 
 import (
+	"bytes"
 	"context"
+	"maps"
+	"runtime"
 	"sync"
 	"time"
+	"weak"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -16,18 +20,35 @@ const serversMax = 4000
 // password.
 func NewClusterClient(opt *redis.ClusterOptions) *redis.ClusterClient {
 	o := *opt
-	o.Dialer = guarding(o.Dialer)
+	all := &servers{}
+	o.Dialer = guarding(o.Dialer, all.sent)
 	c := redis.NewClusterClient(&o)
-	HideInCluster(c)
+	hideInCluster(c, all)
 	return c
 }
 
-// HideInCluster has c keep its password out of the errors of its commands, also where they are given to one server of the cluster, whose
-// client has hooks of its own, and refuse servers that name more others than a cluster has.
-func HideInCluster(c *redis.ClusterClient) {
+// families has what clients of clusters were told of (*servers), by a weak pointer to the client.
+var families sync.Map
+
+// family has c count with those of all.
+func family(c *redis.ClusterClient, all *servers) *servers {
+	key := weak.Make(c)
+	had, known := families.LoadOrStore(key, all)
+	if !known {
+		runtime.AddCleanup(c, func(key weak.Pointer[redis.ClusterClient]) { families.Delete(key) }, key)
+	}
+	return had.(*servers)
+}
+
+// HideInCluster has c, which was made of another client of the cluster, keep its password out of the errors of its commands, also where
+// they are given to one server, whose client has hooks of its own, and refuse servers that name more others than a cluster has. What all
+// clients are told that were made of one counts together.
+func HideInCluster(c, madeOf *redis.ClusterClient) { hideInCluster(c, family(madeOf, &servers{})) }
+
+func hideInCluster(c *redis.ClusterClient, all *servers) {
+	family(c, all)
 	password := c.Options().Password
 	c.AddHook(Hide(password))
-	all := &servers{}
 	c.OnNewNode(func(server *redis.Client) {
 		all.add(time.Now(), server.Options().Addr)
 		server.AddHook(Hide(password))
@@ -83,7 +104,21 @@ func (s *servers) full(now time.Time) bool {
 	return s.size > serversMax
 }
 
-// takes reports whether those of a map, or of none, are believed in too.
+// sent takes note of where an error sends a client, and refuses the error if that is one place too many: of a pipeline go-redis makes
+// clients for all that its errors name before any hook hears of them.
+func (s *servers) sent(said []byte) error {
+	if !bytes.HasPrefix(said, []byte("MOVED ")) && !bytes.HasPrefix(said, []byte("ASK ")) {
+		return nil
+	}
+	now := time.Now()
+	s.add(now, string(said[bytes.LastIndexByte(said, ' ')+1:]))
+	if s.full(now) {
+		return tooMany()
+	}
+	return nil
+}
+
+// takes reports whether those of a map, or of none, are believed in too, and takes note of them.
 func (s *servers) takes(now time.Time, slots []redis.ClusterSlot) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,6 +143,8 @@ func (s *servers) takes(now time.Time, slots []redis.ClusterSlot) bool {
 			}
 		}
 	}
+	maps.Copy(s.named, fresh)
+	s.size = size
 	return true
 }
 
@@ -115,8 +152,8 @@ func tooMany() error {
 	return refuse("servers of a cluster that name more than %d others within a day; a restart forgets them", serversMax)
 }
 
-// limited refuses a map of too many servers. go-redis follows MOVED and ASK of a pipeline below any hook, and makes a client for each
-// server that they name: so who has been sent to too many asks nobody any more until the day has passed.
+// limited refuses a map of too many servers. Who has been sent to too many asks nobody any more until the day has passed: what go-redis
+// follows in a pipeline it follows below any hook, and where connections are not guarded nothing else ends that.
 type limited struct{ *servers }
 
 // DialHook changes nothing.

@@ -1,11 +1,9 @@
 package respguard
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -13,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/servetest"
 )
 
 // serveCluster is a server of a cluster that says what slots returns of its map, and nothing good of anything else.
@@ -22,56 +22,21 @@ func serveCluster(t *testing.T, slots func(host, port string) string) (addr stri
 
 // serveWords is serveCluster with what it says of all else. Both are asked each time.
 func serveWords(t *testing.T, slots func(host, port string) string, says func(words []string) string) (addr string) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	host, port, _ := net.SplitHostPort(l.Addr().String())
-	go func() {
-		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
-			go func() {
-				defer c.Close()
-				for in := bufio.NewReader(c); ; {
-					words, err := command(in)
-					if err != nil {
-						return
-					}
-					reply := "-" + says(words) + "\r\n"
-					switch words[0] {
-					case "cluster":
-						reply = slots(host, port)
-					case "auth":
-						reply = "+OK\r\n"
-					}
-					if _, err := io.WriteString(c, reply); err != nil {
-						return
-					}
-				}
-			}()
-		}
-	}()
-	return l.Addr().String()
-}
-
-// command reads one.
-func command(in *bufio.Reader) (words []string, err error) {
-	var n int
-	if _, err := fmt.Fscanf(in, "*%d\r\n", &n); err != nil {
-		return nil, err
-	}
-	for range n {
-		var size int
-		if _, err := fmt.Fscanf(in, "$%d\r\n", &size); err != nil {
-			return nil, err
-		}
-		word := make([]byte, size+len("\r\n"))
-		if _, err := io.ReadFull(in, word); err != nil {
-			return nil, err
-		}
-		words = append(words, string(word[:size]))
-	}
-	return words, nil
+	t.Helper()
+	return servetest.Serve(t, func(c net.Conn) {
+		servetest.Commands(c, func(words []string) string {
+			refusal := says(words)
+			host, port, _ := net.SplitHostPort(c.LocalAddr().String())
+			own := slots(host, port)
+			switch words[0] {
+			case "cluster":
+				return own
+			case "auth":
+				return "+OK\r\n"
+			}
+			return "-" + refusal + "\r\n"
+		})
+	})
 }
 
 func clusterOf(addr string) *redis.ClusterClient {
@@ -167,19 +132,73 @@ func TestTooManyRedirects(t *testing.T) {
 	}
 }
 
+// One pipeline names no more servers than many do: go-redis makes clients for all of them before anybody hears of the first.
+func TestTooManyRedirectsOfOnePipeline(t *testing.T) {
+	const long = 100 * addressMax
+	for what, c := range map[string]func(address string) string{
+		"MOVED":        func(address string) string { return "-MOVED 1 " + address + "\r\n" },
+		"ASK":          func(address string) string { return "-ASK 1 " + address + "\r\n" },
+		"a long MOVED": func(address string) string { return fmt.Sprintf("!%d\r\nMOVED 1 %s\r\n", 8+len(address), address) },
+	} {
+		var n atomic.Int64
+		addr := servetest.Serve(t, func(conn net.Conn) {
+			servetest.Commands(conn, func(words []string) string {
+				if words[0] == "cluster" {
+					host, port, _ := net.SplitHostPort(conn.LocalAddr().String())
+					return ownMap(host, port)
+				}
+				return c(fmt.Sprintf("%s%d.example:1", strings.Repeat("a", long), n.Add(1)))
+			})
+		})
+		client, made := clusterAt(t, addr)
+		cmds, _ := client.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+			for range 500 {
+				p.Get(t.Context(), "k")
+			}
+			return nil
+		})
+		if clients := made.Load(); !errors.Is(cmds[499].Err(), ErrReply) || clients > serversMax/100+2 {
+			t.Errorf("%s: %d clients, %.300v", what, clients, cmds[499].Err())
+		}
+	}
+}
+
+// Clients that were made of one believe in no more servers than one does, whoever of them asks.
+func TestMapsOfTooManyServersOfSeveralClients(t *testing.T) {
+	var n atomic.Int64
+	addr := serveCluster(t, func(host, port string) string { return mapOf(host, port, serversMax*2/3, &n) })
+	first, made := clusterAt(t, addr)
+	derived := func(from *redis.ClusterClient) *redis.ClusterClient {
+		c := redis.NewClusterClient(from.Options())
+		t.Cleanup(func() { _ = c.Close() })
+		HideInCluster(c, from)
+		c.OnNewNode(func(*redis.Client) { made.Add(1) })
+		return c
+	}
+	second := derived(first)
+	for _, c := range []*redis.ClusterClient{first, second, derived(first), derived(second)} {
+		_ = c.ForEachMaster(t.Context(), func(context.Context, *redis.Client) error { return nil })
+	}
+	if clients := made.Load(); clients > serversMax*2/3+4 {
+		t.Errorf("%d clients, want those of the first map (%d), and the others' of the server that they were given", clients, serversMax*2/3)
+	}
+}
+
+// mapOf is a map of a server and others, which are others each time.
+func mapOf(host, port string, servers int, n *atomic.Int64) string {
+	text := fmt.Sprintf("*1\r\n*%d\r\n:0\r\n:16383\r\n*2\r\n$%d\r\n%s\r\n:%s\r\n", 2+servers, len(host), host, port)
+	for range servers - 1 {
+		at := n.Add(1)
+		name := fmt.Sprintf("10.0.%d.%d", at/256, at%256)
+		text += fmt.Sprintf("*2\r\n$%d\r\n%s\r\n:1\r\n", len(name), name)
+	}
+	return text
+}
+
 // Map after map, each of other servers, is no more than one of all.
 func TestMapsOfTooManyServers(t *testing.T) {
 	var n atomic.Int64
-	addr := serveCluster(t, func(host, port string) string {
-		const others = serversMax*2/3 - 1
-		text := fmt.Sprintf("*1\r\n*%d\r\n:0\r\n:16383\r\n*2\r\n$%d\r\n%s\r\n:%s\r\n", 3+others, len(host), host, port)
-		for range others {
-			at := n.Add(1)
-			name := fmt.Sprintf("10.0.%d.%d", at/256, at%256)
-			text += fmt.Sprintf("*2\r\n$%d\r\n%s\r\n:1\r\n", len(name), name)
-		}
-		return text
-	})
+	addr := serveCluster(t, func(host, port string) string { return mapOf(host, port, serversMax*2/3, &n) })
 	c, made := clusterAt(t, addr)
 	for range 4 {
 		_ = c.ForEachMaster(t.Context(), func(context.Context, *redis.Client) error { return nil }) // reads the map anew

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -133,44 +132,6 @@ func (h hide) shown(err error) (error, bool) {
 		return refusal{hidden{text, err}}, true
 	}
 	return hidden{text, err}, true
-}
-
-// codes are those of servers and sentinels that refuse. Another first word may be the password.
-var codes = []string{"ERR", "WRONGPASS", "NOAUTH", "NOPERM", "NOPROTO", "DENIED", "LOADING", "BUSY", "MISCONF", "IDONTKNOW", "MASTERDOWN"}
-
-// Coded returns err with no more of what servers said than the code of each, as ERR or WRONGPASS: for servers that are told passwords which
-// nobody here knows.
-func Coded(err error) error {
-	text := err.Error()
-	coded := text
-	all := refusals(err)
-	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) }) // one may be how another begins
-	for _, said := range all {
-		code, _, _ := strings.Cut(said, " ")
-		if !slices.Contains(codes, code) {
-			code = "an error"
-		}
-		coded = strings.ReplaceAll(coded, said, code)
-	}
-	if coded == text {
-		return err
-	}
-	return refusal{hidden{coded, err}}
-}
-
-// refusals are the words of all servers in err.
-func refusals(err error) (all []string) {
-	switch e := err.(type) { //nolint:errorlint // every error in the tree is looked at
-	case redis.Error:
-		return []string{e.Error()}
-	case interface{ Unwrap() error }:
-		return refusals(e.Unwrap())
-	case interface{ Unwrap() []error }:
-		for _, one := range e.Unwrap() {
-			all = append(all, refusals(one)...)
-		}
-	}
-	return all
 }
 
 // hidden is an error with another text. It does not unwrap: whoever shows the innermost error is not to show the password.

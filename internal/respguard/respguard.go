@@ -50,7 +50,7 @@ func NewClient(opt *redis.Options) *redis.Client {
 	if o.Dialer == nil {
 		o.Dialer = Dialer(&o)
 	}
-	o.Dialer = guarding(o.Dialer)
+	o.Dialer = guarding(o.Dialer, nil)
 	c := redis.NewClient(&o)
 	c.AddHook(Hide(o.Password))
 	return c
@@ -102,13 +102,14 @@ func named(config *tls.Config, addr string) *tls.Config {
 
 type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-func guarding(dial dialer) dialer {
+// guarding guards connections. refusal, if there is one, looks at each error that a server says.
+func guarding(dial dialer, refusal func(said []byte) error) dialer {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
 		if err != nil {
 			return nil, err
 		}
-		return guard(conn), nil
+		return guard(conn, refusal), nil
 	}
 }
 
@@ -116,15 +117,15 @@ func guarding(dial dialer) dialer {
 // commands do not show the password.
 func NewFailoverClient(opt *redis.FailoverOptions) *redis.Client {
 	o := *opt
-	o.Dialer = guarding(o.Dialer)
+	o.Dialer = guarding(o.Dialer, nil)
 	c := redis.NewFailoverClient(&o)
 	c.AddHook(Hide(o.Password))
 	return c
 }
 
 // guard returns conn with what is read from it looked at. Like any connection it has one reader at a time.
-func guard(conn net.Conn) net.Conn {
-	g := &guarded{Conn: conn}
+func guard(conn net.Conn, refusal func(said []byte) error) net.Conn {
+	g := &guarded{Conn: conn, seen: scanner{refusal: refusal}}
 	if socket, ok := conn.(syscall.Conn); ok {
 		return &guardedSocket{g, socket}
 	}
@@ -199,7 +200,8 @@ type level struct {
 	attr bool
 }
 
-// scanner reads a stream of replies in RESP2 and RESP3, in pieces of any size, and keeps nothing of it.
+// scanner reads a stream of replies in RESP2 and RESP3, in pieces of any size. It keeps nothing of it but, for refusal, the error that has
+// not ended.
 type scanner struct {
 	state  state
 	kind   byte
@@ -209,6 +211,9 @@ type scanner struct {
 	ended  bool // by \r
 	left   int  // bytes of the string
 	line   int  // bytes of the line
+
+	refusal func(said []byte) error // looks at each error, unless it is nil
+	said    []byte                  // of the error that is read
 
 	bytes, elements, attrs int // of the reply
 	levels                 [depthMax]level
@@ -257,7 +262,12 @@ func (s *scanner) begin(kind byte) error {
 	switch kind {
 	case '+', '-', ':', '_', ',', '#', '(':
 		s.state = inLine
-	case '$', '!', '=', '*', '~', '>', '%', '|':
+	case '!':
+		if s.refusal != nil {
+			return refuse("an error of more than a line, as Redis says none")
+		}
+		s.state = inLength
+	case '$', '=', '*', '~', '>', '%', '|':
 		s.state = inLength
 	case 'H':
 		return refuse("it begins with the byte %#02x, as no answer of Redis does and one of HTTP does", kind)
@@ -277,6 +287,17 @@ func (s *scanner) text(b []byte) ([]byte, error) {
 	}
 	if s.line > lineMax {
 		return nil, refuse("a line of more than %d bytes", lineMax)
+	}
+	if s.kind == '-' && s.refusal != nil {
+		if end < 0 {
+			s.said = append(s.said, b...)
+			return nil, nil
+		}
+		said := bytes.TrimSuffix(append(s.said, b[:end]...), []byte("\r"))
+		s.said = nil
+		if err := s.refusal(said); err != nil {
+			return nil, err
+		}
 	}
 	if end < 0 {
 		return nil, nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/servetest"
 )
 
 // inPieces feeds a stream to a scanner, some bytes at a time.
@@ -98,26 +101,12 @@ func TestWhatIsRefused(t *testing.T) {
 
 // serve answers whatever a connection sends with a stream, and then hangs up.
 func serve(t *testing.T, stream string) (addr string) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				if _, err := bufio.NewReader(c).ReadString('\n'); err == nil {
-					_, _ = io.WriteString(c, stream)
-				}
-			}()
+	t.Helper()
+	return servetest.Serve(t, func(c net.Conn) {
+		if _, err := bufio.NewReader(c).ReadString('\n'); err == nil {
+			_, _ = io.WriteString(c, stream)
 		}
-	}()
-	return l.Addr().String()
+	})
 }
 
 // A client says what is wrong, and neither takes memory nor ends the process.
@@ -158,7 +147,7 @@ func (*endless) Close() error                { return nil }
 func TestRepliesOfAPipeline(t *testing.T) {
 	const size = 1 << 20
 	e := &endless{text: fmt.Appendf(nil, "$%d\r\n%s\r\n", size, strings.Repeat("x", size))}
-	c := guard(e)
+	c := guard(e, nil)
 	b := make([]byte, len(e.text))
 	for range askedMax/size + 8 {
 		if _, err := c.Write(nil); err != nil {
@@ -429,6 +418,23 @@ func TestOnlyTheCodeIsShown(t *testing.T) {
 	var netErr *net.OpError
 	if text := got.Error(); text != "all sentinels are unreachable: ERR\nERR\none: ERR\nan error\ndial tcp: refused" || !errors.As(got, &reply) || !errors.As(got, &netErr) {
 		t.Errorf("%q", text)
+	}
+	for _, why := range []error{
+		&strconv.NumError{Func: "Atoi", Num: secret, Err: strconv.ErrSyntax},
+		&net.DNSError{Err: "no such host", Name: secret},
+		&net.AddrError{Err: "too many colons in address", Addr: secret},
+		&net.ParseError{Type: "IP address", Text: secret},
+		errors.New("redis: can't parse reply: \"" + secret + "\""),
+		x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{secret}}, Host: secret},
+		x509.UnknownAuthorityError{Cert: &x509.Certificate{Subject: pkix.Name{CommonName: secret}}},
+		x509.CertificateInvalidError{Cert: &x509.Certificate{}, Reason: x509.NameConstraintsWithoutSANs, Detail: secret},
+		&net.OpError{Op: "dial", Net: "tcp", Addr: &net.UnixAddr{Name: secret}, Err: errors.New("refused")},
+		fmt.Errorf("%w (of %s)", said, secret),
+	} {
+		got := Coded(fmt.Errorf("one: %w", &net.OpError{Op: "dial", Net: "tcp", Err: why}))
+		if text := got.Error(); strings.Contains(text, secret) || !strings.HasPrefix(text, "one: dial tcp: ") || !errors.As(got, &netErr) {
+			t.Errorf("%T: %q", why, text)
+		}
 	}
 	if got := Coded(other); got.Error() != other.Error() || errors.As(got, &reply) {
 		t.Errorf("an error that no server said became %v", got)

@@ -21,23 +21,26 @@ type Dir struct {
 	path string
 }
 
-// made are the folders of NewDir that are open, by their path as filepath.Clean has it.
+// made are the folders of NewDir and HoldDir that are open, by their path as filepath.Clean has it.
 var made sync.Map // string → *Dir
 
 // NewDir makes a folder with folders in it and holds it: until Close all that this package writes below its path goes there, also where
 // somebody who may rename it has put another one, or a link, in its place. One that is there is refused (fs.ErrExist).
 func NewDir(path string, inside ...string) (*Dir, error) {
 	path = filepath.Clean(path)
-	parent, err := os.OpenRoot(filepath.Dir(path))
-	if err != nil {
+	to := at(path)
+	if to.root == nil {
+		parent, err := os.OpenRoot(filepath.Dir(path))
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = parent.Close() }()
+		to = place{parent, filepath.Base(path)}
+	}
+	if err := to.root.Mkdir(to.path, 0o755); err != nil {
 		return nil, err
 	}
-	defer func() { _ = parent.Close() }()
-	name := filepath.Base(path)
-	if err := parent.Mkdir(name, 0o755); err != nil {
-		return nil, err
-	}
-	root, err := parent.OpenRoot(name) // of a link that was put there it follows none that leads out of the parent
+	root, err := to.root.OpenRoot(to.path) // of a link that was put there it follows none that leads out of the parent
 	if err != nil {
 		return nil, err
 	}
@@ -48,6 +51,18 @@ func NewDir(path string, inside ...string) (*Dir, error) {
 		if err := root.Mkdir(folder, 0o755); err != nil {
 			return nil, errors.Join(err, root.Close())
 		}
+	}
+	d := &Dir{root, path}
+	made.Store(path, d)
+	return d, nil
+}
+
+// HoldDir holds a folder that is there, as NewDir does one that it makes.
+func HoldDir(path string) (*Dir, error) {
+	path = filepath.Clean(path)
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, err
 	}
 	d := &Dir{root, path}
 	made.Store(path, d)

@@ -56,10 +56,10 @@ func (p place) rename(to place) error {
 // New makes a file at path, to be read while it is written, and refuses one that is there (fs.ErrExist), be it a link to nowhere.
 func New(path string) (*os.File, error) { return at(path).open(os.O_WRONLY | os.O_CREATE | os.O_EXCL) }
 
-// Append opens the file at path, or makes it, to be written to at its end. It is for files in folders that NewDir holds, where links lead
-// nowhere else.
+// Append opens the file at path, or makes it, to be read, and written to at its end. It is for files in folders that NewDir holds, where
+// links lead nowhere else.
 func Append(path string) (*os.File, error) {
-	return at(path).open(os.O_WRONLY | os.O_CREATE | os.O_APPEND)
+	return at(path).open(os.O_RDWR | os.O_CREATE | os.O_APPEND)
 }
 
 // Remove removes the file at path.

@@ -8,12 +8,14 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/heldtest"
 	"github.com/leasestorm/leasestorm/internal/logentry"
+	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
@@ -121,6 +123,46 @@ func TestExploreLeavesNoFolderOfASeedCutOff(t *testing.T) {
 	}
 	if left := folders(); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+// Who may rename the folder of an exploration has no file of another one written, or removed: it ends, and says why.
+func TestExploreWritesIntoItsOwnFolderOnly(t *testing.T) {
+	at := t.TempDir()
+	victim, moved, reports := filepath.Join(at, "victim"), filepath.Join(at, "moved"), filepath.Join(at, "reports")
+	x := Exploration{Scenario: crashes(), Seeds: SeedRange{1, 5000}, Shard: Shard{1, 1}, Parallel: 1, KeepGoing: true, Reports: reports}
+	others := []string{filepath.Base(x.StateFile()), filepath.Base(x.stateName()) + ".lock"}
+	if err := os.Mkdir(victim, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range others {
+		if err := os.WriteFile(filepath.Join(victim, name), []byte("another's"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var swap sync.Once
+	x.Bend = func(v *virtual.Config) {
+		virtualtest.ConstantFence(v)
+		swap.Do(func() {
+			if err := errors.Join(os.Rename(reports, moved), os.Symlink(victim, reports)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if _, err := Run(t.Context(), x); !errors.Is(err, sim.ErrHarness) || !errors.Is(err, writefile.ErrReplaced) {
+		t.Errorf("a folder that was swapped: %v", err)
+	}
+	entries, err := os.ReadDir(victim)
+	if err != nil || len(entries) != len(others) {
+		t.Errorf("%v, %v in the other folder", entries, err)
+	}
+	for _, name := range others {
+		if text, err := os.ReadFile(filepath.Join(victim, name)); err != nil || string(text) != "another's" {
+			t.Errorf("%s: %.20q, %v", name, text, err)
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(moved, "*.lock")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
 

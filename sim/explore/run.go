@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
@@ -149,7 +150,12 @@ func Run(ctx context.Context, x Exploration) (Coverage, error) {
 	if err := os.MkdirAll(x.Reports, 0o755); err != nil {
 		return Coverage{}, fmt.Errorf("%w: report folder: %w (flag --report)", sim.ErrHarness, err)
 	}
-	st, err := openState(x)
+	reports, err := writefile.HoldDir(x.Reports) // for hours: whoever may rename it has nothing written into another one
+	if err != nil {
+		return Coverage{}, fmt.Errorf("%w: report folder: %w (flag --report)", sim.ErrHarness, err)
+	}
+	defer func() { _ = reports.Close() }()
+	st, err := openState(x, reports)
 	if err != nil {
 		return Coverage{}, err
 	}

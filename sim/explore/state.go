@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/version"
+	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
 )
@@ -28,6 +29,7 @@ type state struct {
 	wall      int64 // ms spent before
 	told, put time.Time
 	lock      *os.File
+	reports   *writefile.Dir // where the state is
 }
 
 // How often progress is told and the state is saved.
@@ -51,7 +53,7 @@ func (x Exploration) stateName() string {
 	return filepath.Join(x.Reports, name)
 }
 
-func openState(x Exploration) (*state, error) {
+func openState(x Exploration, reports *writefile.Dir) (*state, error) {
 	scenario, err := x.Scenario.Given()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", sim.ErrHarness, err)
@@ -68,7 +70,7 @@ func openState(x Exploration) (*state, error) {
 	for _, id := range check.IDs(x.Scenario.System) {
 		st.Guarantees = append(st.Guarantees, GuaranteeCount{ID: id})
 	}
-	if err := st.alone(x.stateName() + ".lock"); err != nil {
+	if err := st.alone(reports, filepath.Base(x.stateName())+".lock"); err != nil {
 		return nil, err
 	}
 	if x.Resume {
@@ -85,9 +87,10 @@ func openState(x Exploration) (*state, error) {
 
 // alone keeps every other process from the state until unlock: two explorations that write the same one would each undo what
 // the other saved. On a file system without locks nothing keeps them apart.
-func (st *state) alone(path string) error {
+func (st *state) alone(reports *writefile.Dir, name string) error {
+	in := reports.Root()
 	for {
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o644) // the folder may be somebody's
+		f, err := in.OpenFile(name, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o644) // the folder may be somebody's
 		if err != nil {
 			return fmt.Errorf("%w: %w (flag --report)", sim.ErrHarness, err)
 		}
@@ -95,9 +98,9 @@ func (st *state) alone(path string) error {
 			err = fmt.Errorf("%w: another simulate explores into %s now: wait for its end, or give another --report", ErrState, st.File)
 			return errors.Join(err, f.Close())
 		}
-		there, err := os.Lstat(path)
+		there, err := in.Lstat(name)
 		if mine, merr := f.Stat(); err == nil && merr == nil && os.SameFile(mine, there) {
-			st.lock = f
+			st.lock, st.reports = f, reports
 			return nil
 		}
 		if err := f.Close(); err != nil { // who had it removed it meanwhile, and locked is what nobody else will find
@@ -106,7 +109,9 @@ func (st *state) alone(path string) error {
 	}
 }
 
-func (st *state) unlock() error { return errors.Join(os.Remove(st.lock.Name()), st.lock.Close()) }
+func (st *state) unlock() error {
+	return errors.Join(st.reports.Remove(filepath.Base(st.lock.Name())), st.lock.Close())
+}
 
 // ErrState: the state that an exploration left behind stands in the way of this one, or cannot be gone on from.
 var ErrState = errors.New("saved exploration")
@@ -257,10 +262,10 @@ func (st *state) measure() {
 	st.Verdict = st.decide()
 }
 
-// save replaces the state file as a whole.
+// save replaces the state file as a whole. Where nobody would find it the exploration ends.
 func (st *state) save() error {
 	st.measure()
-	if err := writeCoverage(st.File, &st.Coverage); err != nil {
+	if err := errors.Join(writeCoverage(st.File, &st.Coverage), st.reports.Same()); err != nil {
 		return fmt.Errorf("%w: save %s: %w", sim.ErrHarness, st.File, err)
 	}
 	return nil

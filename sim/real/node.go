@@ -198,7 +198,7 @@ func (r *run) nodeCmd() string {
 	return strings.Join(words, " ")
 }
 
-func (s *slot) logFile() string { return filepath.Join(s.run.cfg.Dir, "logs", s.name+".log") }
+func (s *slot) logFile() string { return filepath.Join(s.run.cfg.Logs, s.name+".log") }
 
 // attend records what a process says, and its end.
 func (s *slot) attend(n *node, out, errOut, log *os.File) {
@@ -313,7 +313,7 @@ func (s *slot) malformedOutput() string {
 
 // lastWords returns the end of what the slot's processes wrote to standard error.
 func (s *slot) stderrTail() string {
-	f, err := os.Open(s.logFile())
+	f, err := writefile.Append(s.logFile()) // the file of the folder that is held
 	if err != nil {
 		return ""
 	}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -41,7 +39,7 @@ type Config struct {
 	NodeCmd []string // argv of a node
 	NodeEnv []string // more KEY=VALUE for nodes, after those of docs/node-protocol.md
 
-	Dir string // run folder, which exists: logs/<slot>.log gets the nodes' standard error
+	Logs string // folder, which exists: <slot>.log gets the nodes' standard error
 	// LogMax is the size at which a slot's log is cut off, bytes; 0: nowhere.
 	LogMax int64
 
@@ -133,9 +131,6 @@ func Run(ctx context.Context, r *Redis, cfg Config, rec *history.Recorder) (Outc
 	}
 	if err := cfg.validate(r); err != nil {
 		return Outcome{}, err
-	}
-	if err := os.MkdirAll(filepath.Join(cfg.Dir, "logs"), 0o755); err != nil {
-		return Outcome{}, fmt.Errorf("run folder: %w", err)
 	}
 	if cfg.readyWithin == 0 {
 		cfg.readyWithin = readyWithin + time.Duration(cfg.Nodes)*readyWithinNode

@@ -50,7 +50,7 @@ func config(t *testing.T, faults ...fault.Fault) Config {
 		},
 		Storm: 1500 * ms, Calm: 900 * ms,
 		Plan: fault.Plan{Version: 1, Faults: faults}, NodeCmd: []string{self},
-		NodeEnv: []string{"REAL_TEST_PART=node"}, Dir: t.TempDir(), Seed: 7,
+		NodeEnv: []string{"REAL_TEST_PART=node"}, Logs: t.TempDir(), Seed: 7,
 	}
 }
 

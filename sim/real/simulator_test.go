@@ -57,7 +57,7 @@ func fakeSimulator() int {
 		Timings: timing.Timings{
 			TTL: 600 * ms, Renew: 150 * ms, Heartbeat: 150 * ms, Discovery: 150 * ms, Poll: 50 * ms, PollTimeout: 200 * ms, Serve: 5 * ms,
 		},
-		Storm: time.Minute, Dir: os.Getenv("REAL_TEST_RUN"), NodeCmd: []string{self},
+		Storm: time.Minute, Logs: os.Getenv("REAL_TEST_RUN"), NodeCmd: []string{self},
 		NodeEnv: []string{"REAL_TEST_PART=node"},
 		Plan:    fault.Plan{Faults: []fault.Fault{{At: 50 * ms, Kind: fault.Freeze, Target: "node-1", For: time.Minute}}},
 	}

@@ -221,6 +221,28 @@ func TestTargetWaitsForNoBody(t *testing.T) {
 	}
 }
 
+// The trailer of a body, of which net/http keeps a hundred bytes for each of its lines, goes with it.
+func TestTargetKeepsNoTrailer(t *testing.T) {
+	kept := make(chan http.Header, 1)
+	s := httptest.NewServer(bodiless(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { kept <- r.Trailer }), time.Minute))
+	defer s.Close()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, io.NopCloser(strings.NewReader("body")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Trailer = http.Header{"Said": {"last"}}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := resp.Body.Close(); err != nil {
+		t.Error(err)
+	}
+	if trailer := <-kept; len(trailer) > 0 {
+		t.Errorf("%v is kept", trailer)
+	}
+}
+
 // reader is a client that looks at each piece of an answer as it is written.
 type reader struct {
 	*httptest.ResponseRecorder

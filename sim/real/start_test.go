@@ -3,6 +3,7 @@ package real
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -138,16 +139,20 @@ func TestInvalidConfigs(t *testing.T) {
 	}
 }
 
-func TestRunFolderThatCannotBeWritten(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
+// The folder of logs is the caller's, who holds it: none is made by its path.
+func TestLogsThatCannotBeWritten(t *testing.T) {
+	cfg := config(t)
+	cfg.Logs = filepath.Join(t.TempDir(), "gone")
+	r, err := Provision(t.Context(), RedisChoice{Kind: "embedded"}, "")
+	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := config(t)
-	cfg.Dir = file
-	if _, err := Run(t.Context(), &Redis{kind: kindServer, site: processes{}}, cfg, history.NewRecorder()); err == nil ||
-		!strings.Contains(err.Error(), "run folder") {
-		t.Errorf("Run: %v, want an error about the run folder", err)
+	defer r.Close()
+	if _, err := Run(t.Context(), r, cfg, history.NewRecorder()); err == nil || !strings.Contains(err.Error(), "log of node-1") {
+		t.Errorf("Run: %v, want an error about the log", err)
+	}
+	if _, err := os.Stat(cfg.Logs); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the folder was made: %v", err)
 	}
 }
 
@@ -197,7 +202,7 @@ func TestLogIsCutOff(t *testing.T) {
 	cfg.NodeEnv = append(cfg.NodeEnv, "REAL_TEST_NODE=loud")
 	out, events := storm(t, provision(t), cfg)
 	for _, node := range []string{"node-1", "node-2"} {
-		st, err := os.Stat(filepath.Join(cfg.Dir, "logs", node+".log"))
+		st, err := os.Stat(filepath.Join(cfg.Logs, node+".log"))
 		if err != nil || st.Size() != limit {
 			t.Errorf("log of %s: %v (%v), want %d bytes", node, st, err, limit)
 		}
