@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
@@ -290,7 +289,7 @@ func newDir(reports string, c Config) (*writefile.Dir, error) {
 	if reports == "" {
 		reports = "reports"
 	}
-	if err := os.MkdirAll(reports, 0o755); err != nil {
+	if err := writefile.MakeAll(reports); err != nil {
 		return nil, fmt.Errorf("%w: report folder: %w (flag --report)", ErrHarness, err)
 	}
 	base := filepath.Join(reports, c.Name+"-"+strconv.FormatUint(c.Seed, 10))

@@ -10,7 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
+	"github.com/leasestorm/leasestorm/internal/queue"
 	"github.com/leasestorm/leasestorm/internal/readfile"
 	"github.com/leasestorm/leasestorm/lease/intent/api"
 )
@@ -54,33 +54,39 @@ func (f *tokenFile) parse(text string) ([]api.Token, error) {
 // watch hands the tokens of a file that has changed to set, until ctx ends. What is wrong with it is logged once; the tokens before
 // stay. What is compared is what it says: a link may lead elsewhere, and two changes may have one time.
 func (f *tokenFile) watch(ctx context.Context, set func([]api.Token) error, log *zap.Logger) {
-	log = zaplog.NewLog(log, "").Logger // whose reader may have stalled: no token that was taken out stays for that
+	// Whoever reads the log may have stalled: no token that was taken out stays for that.
+	entries := queue.New(func(write entry, _ int64) { write(log) })
 	ticker := time.NewTicker(tokensEvery)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C:
-			f.look(set, log)
+			f.look(set, entries.Put)
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-func (f *tokenFile) look(set func([]api.Token) error, log *zap.Logger) {
-	err := f.again(set, log)
+// entry writes one of the log.
+type entry func(*zap.Logger)
+
+func (f *tokenFile) look(set func([]api.Token) error, tell func(entry)) {
+	err := f.again(set, tell)
 	if err == nil {
 		f.problem = ""
 		return
 	}
 	if err.Error() != f.problem {
 		f.problem = err.Error()
-		log.Warn("tokens not read again; those that were read before stay", zap.String("file", f.name), zap.Error(err))
+		tell(func(log *zap.Logger) {
+			log.Warn("tokens not read again; those that were read before stay", zap.String("file", f.name), zap.Error(err))
+		})
 	}
 }
 
 // again reads the file. Only what it did not say the last time is taken apart.
-func (f *tokenFile) again(set func([]api.Token) error, log *zap.Logger) error {
+func (f *tokenFile) again(set func([]api.Token) error, tell func(entry)) error {
 	text, _, err := readTokens(f.name, readfile.Open) // who puts a pipe in its place has nobody wait for it
 	switch {
 	case err != nil:
@@ -100,7 +106,9 @@ func (f *tokenFile) again(set func([]api.Token) error, log *zap.Logger) error {
 		return err
 	}
 	f.text, f.bad, f.why = text, "", nil
-	log.Info("tokens read again", zap.String("file", f.name), zap.Int("tokens", len(tokens)))
+	tell(func(log *zap.Logger) {
+		log.Info("tokens read again", zap.String("file", f.name), zap.Int("tokens", len(tokens)))
+	})
 	return nil
 }
 

@@ -7,28 +7,30 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
 	"testing"
 )
 
 // Serve listens on a free port of the loopback interface until the test ends. It calls serve for each connection, on a goroutine of
-// its own, and closes the connection when serve returns or the test ends.
+// its own, and closes the connection when serve returns or the test ends, which waits for serve.
 func Serve(t testing.TB, serve func(net.Conn)) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
+	var all sync.WaitGroup
+	t.Cleanup(func() { _ = l.Close(); all.Wait() })
+	all.Go(func() {
 		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
 			stop := context.AfterFunc(t.Context(), func() { _ = c.Close() })
-			go func() {
+			all.Go(func() {
 				defer stop()
 				defer c.Close()
 				serve(c)
-			}()
+			})
 		}
-	}()
+	})
 	return l.Addr().String()
 }
 

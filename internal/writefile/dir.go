@@ -69,6 +69,18 @@ func HoldDir(path string) (*Dir, error) {
 	return d, nil
 }
 
+// MakeAll makes a folder, and those above it, where there are none. One that is held is there.
+func MakeAll(path string) error {
+	path = filepath.Clean(path)
+	if _, held := made.Load(path); held {
+		return nil
+	}
+	if to := at(path); to.root != nil {
+		return to.root.MkdirAll(to.path, 0o755)
+	}
+	return os.MkdirAll(path, 0o755)
+}
+
 // OpenDir opens a folder.
 func OpenDir(path string) (*Dir, error) {
 	if d, ok := made.Load(filepath.Clean(path)); ok {

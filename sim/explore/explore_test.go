@@ -126,10 +126,17 @@ func TestExploreLeavesNoFolderOfASeedCutOff(t *testing.T) {
 	}
 }
 
-// Who may rename the folder of an exploration has no file of another one written, or removed: it ends, and says why.
+// Who may rename the folder of an exploration, or the one above it, has nothing of another one written, or removed: it ends, and says why.
 func TestExploreWritesIntoItsOwnFolderOnly(t *testing.T) {
+	for _, swapped := range []string{"reports", "."} {
+		t.Run(swapped, func(t *testing.T) { exploresWhileSwapped(t, swapped) })
+	}
+}
+
+func exploresWhileSwapped(t *testing.T, swapped string) {
 	at := t.TempDir()
-	victim, moved, reports := filepath.Join(at, "victim"), filepath.Join(at, "moved"), filepath.Join(at, "reports")
+	victim, moved, reports := filepath.Join(at, "victim"), filepath.Join(at, "moved"), filepath.Join(at, "above", "reports")
+	swapped = filepath.Join(at, "above", swapped)
 	x := Exploration{Scenario: crashes(), Seeds: SeedRange{1, 5000}, Shard: Shard{1, 1}, Parallel: 1, KeepGoing: true, Reports: reports}
 	others := []string{filepath.Base(x.StateFile()), filepath.Base(x.stateName()) + ".lock"}
 	if err := os.Mkdir(victim, 0o755); err != nil {
@@ -144,7 +151,7 @@ func TestExploreWritesIntoItsOwnFolderOnly(t *testing.T) {
 	x.Bend = func(v *virtual.Config) {
 		virtualtest.ConstantFence(v)
 		swap.Do(func() {
-			if err := errors.Join(os.Rename(reports, moved), os.Symlink(victim, reports)); err != nil {
+			if err := errors.Join(os.Rename(swapped, moved), os.Symlink(victim, swapped)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -161,8 +168,10 @@ func TestExploreWritesIntoItsOwnFolderOnly(t *testing.T) {
 			t.Errorf("%s: %.20q, %v", name, text, err)
 		}
 	}
-	if left, err := filepath.Glob(filepath.Join(moved, "*.lock")); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+	for _, names := range []string{"*.lock", "*/*.lock"} {
+		if left, err := filepath.Glob(filepath.Join(moved, names)); err != nil || len(left) > 0 {
+			t.Errorf("left behind: %v, %v", left, err)
+		}
 	}
 }
 

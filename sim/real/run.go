@@ -303,6 +303,9 @@ func (r *run) startFleet(ctx context.Context) error {
 		select {
 		case <-n.ready:
 		case <-n.done:
+			if n.wasReady() { // which is heard before its end
+				continue
+			}
 			_, code := n.end()
 			return fmt.Errorf("%w: %s (%s) with code %d: %s", ErrNodeExited, s.name, r.nodeCmd(), code,
 				s.malformedOutput()+s.stderrTail())
