@@ -96,7 +96,8 @@ func serveIntents(s *intentSettings) (code int, err error) {
 	}
 	n := &intentNode{intentSettings: s, client: client, failed: make(chan error, 2)}
 	instance := lease.GenerateInstanceID()
-	n.out = newOutput(terminal(os.Stdout), clock, instance, orphaned)
+	signals := make(chan os.Signal, signalsMax)
+	n.out = newOutput(terminal(os.Stdout), clock, instance, orphaned(signals))
 	defer n.out.close()
 	n.tuner = &receiver{out: n.out, instance: instance, http: httpClient()}
 	n.tuner.pause.Store(s.pauseNow)
@@ -105,7 +106,6 @@ func serveIntents(s *intentSettings) (code int, err error) {
 			return 0, err
 		}
 	}
-	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR1)
 	defer signal.Stop(signals)
 	if err := n.build(instance); err != nil {
@@ -118,13 +118,7 @@ func serveIntents(s *intentSettings) (code int, err error) {
 	if err := n.wait(signals, started); err != nil {
 		return 0, errors.Join(err, n.stop())
 	}
-	go func() {
-		for sig := range signals {
-			if sig != syscall.SIGUSR1 {
-				os.Exit(exitDirty) // asked twice
-			}
-		}
-	}()
+	go endIfAskedTwice(signals)
 	if !n.ready { // it still waits for Redis: whatever start says now, it is told to stop
 		cancel()
 		if err := <-started; err != nil && !errors.Is(err, context.Canceled) {

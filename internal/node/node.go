@@ -44,6 +44,7 @@ func Main(args []string) int {
 		return exitOK
 	}
 	redis.SetLogger(&logging.VoidLogger{}) // its errors come back from the calls
+	signal.Ignore(syscall.SIGPIPE)         // who reads the log, and ends, is no reason to leave leases behind
 	if len(args) > 0 && args[0] == "health" {
 		return ended(askHealth(args[1:]))
 	}
@@ -176,7 +177,8 @@ func serve(s *settings) (int, error) {
 	}
 	n := &node{instance: lease.GenerateInstanceID(), target: target, http: httpClient()}
 	n.pause.Store(s.pauseNow)
-	n.out = newOutput(terminal(os.Stdout), clock, n.instance, orphaned)
+	signals := make(chan os.Signal, signalsMax)
+	n.out = newOutput(terminal(os.Stdout), clock, n.instance, orphaned(signals))
 	defer n.out.close()
 	p, err := systems[s.system].join(n, client, s)
 	if err != nil {
@@ -189,7 +191,7 @@ func serve(s *settings) (int, error) {
 		}
 		defer shut(server)
 	}
-	return n.live(p)
+	return n.live(p, signals)
 }
 
 func (n *node) polling(client redis.UniversalClient, s *settings) (part, error) {
@@ -200,8 +202,7 @@ func (n *node) polling(client redis.UniversalClient, s *settings) (part, error) 
 }
 
 // live takes part until the node is told to stop.
-func (n *node) live(p part) (int, error) {
-	signals := make(chan os.Signal, 4)
+func (n *node) live(p part, signals chan os.Signal) (int, error) {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR1)
 	defer signal.Stop(signals)
 	if err := p.Start(context.Background()); err != nil {
@@ -214,13 +215,7 @@ func (n *node) live(p part) (int, error) {
 		}
 		n.pause.Store(true)
 	}
-	go func() {
-		for sig := range signals {
-			if sig != syscall.SIGUSR1 {
-				os.Exit(exitDirty) // asked twice
-			}
-		}
-	}()
+	go endIfAskedTwice(signals)
 	err := p.Stop()
 	n.http.CloseIdleConnections()
 	if err != nil {
@@ -232,8 +227,26 @@ func (n *node) live(p part) (int, error) {
 	return exitOK, nil
 }
 
-// orphaned: whoever started this node is gone, and with it the only reader.
-func orphaned(error) { os.Exit(exitDirty) }
+// signalsMax is how many signals wait to be heard, more than anybody sends at once.
+const signalsMax = 8
+
+// orphaned tells signals that nobody reads standard output any more: whoever started this node is gone, and it stops as if it was told to.
+func orphaned(signals chan<- os.Signal) func(error) {
+	return func(error) {
+		select {
+		case signals <- syscall.SIGPIPE:
+		default:
+		}
+	}
+}
+
+func endIfAskedTwice(signals <-chan os.Signal) {
+	for sig := range signals {
+		if sig == syscall.SIGTERM || sig == syscall.SIGINT {
+			os.Exit(exitDirty)
+		}
+	}
+}
 
 func logger(s *settings) *zap.Logger {
 	enc := zap.NewProductionEncoderConfig()

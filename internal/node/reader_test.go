@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/leasestorm/leasestorm/internal/redistest"
+	"github.com/leasestorm/leasestorm/lease"
 )
 
 // slowReader is a standard output whose reader takes its time.
@@ -91,29 +92,72 @@ func TestBrokenOutputIsTold(t *testing.T) {
 	o.close()
 }
 
-func TestNodeEndsWithItsReader(t *testing.T) {
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !is(); <-time.After(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within 20 s: %s", what)
+		}
+	}
+}
+
+// A node whose standard output is closed, by whoever started it and is gone, ends, and leaves no lease behind. One whose log is closed lives on.
+func TestNodeWhoseReadersEnd(t *testing.T) {
 	server := redistest.Start(t)
+	client := server.Client()
+	if err := lease.Bootstrap(t.Context(), client, lease.Config{TTL: 20 * time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		id := fmt.Sprintf("00000000-0000-4000-8000-%012d", i)
+		client.Set(t.Context(), "session:"+id, fmt.Sprintf(`{"id":%q,"isPaused":false}`, id), 0)
+	}
+	leases := func() int { return len(client.Keys(t.Context(), "poll:lease:*").Val()) }
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(exe, "--redis="+server.URL(), "--target=http://127.0.0.1:1")
-	cmd.Env = append(os.Environ(), asNode+"=1")
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stdout = w
-	r.Close()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	w.Close()
-	timer := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
-	defer timer.Stop()
-	_ = cmd.Wait()
-	if !timer.Stop() {
-		t.Error("lived on without a reader")
+	for _, closed := range []string{"standard output", "log"} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(exe, "--redis="+server.URL(), "--target=http://127.0.0.1:1", "--ttl=20s", "--renew=200ms", "--poll=100ms")
+		cmd.Env = append(os.Environ(), asNode+"=1")
+		if cmd.Stdout = w; closed == "log" {
+			cmd.Stdout, cmd.Stderr = nil, w
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		t.Cleanup(func() { _ = cmd.Process.Kill(); _, _ = r.Close(), w.Close() })
+		owns := func(n int) bool { return leases() == n }
+		eventually(t, "it owns three leases", func() bool { return owns(3) })
+		_, _ = w.Close(), r.Close()
+		if closed == "log" {
+			left, renewals := time.Duration(0), 0
+			eventually(t, "it renews, and logs that", func() bool {
+				is := client.PTTL(t.Context(), "poll:lease:00000000-0000-4000-8000-000000000000").Val()
+				if is > left {
+					renewals++
+				}
+				left = is
+				return renewals > 3
+			})
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+		}
+		select {
+		case err := <-ended:
+			if err != nil || !owns(0) {
+				t.Errorf("%s: %v, %d leases are left", closed, err, leases())
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%s: it lives on", closed)
+		}
 	}
 }
 

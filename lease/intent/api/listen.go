@@ -260,7 +260,9 @@ func NewServer(addr string, h http.Handler) *http.Server {
 		Addr: addr, Handler: h,
 		ReadHeaderTimeout: strangerTimeout, ReadTimeout: strangerTimeout, WriteTimeout: 15 * time.Second,
 		IdleTimeout: time.Minute, MaxHeaderBytes: headerlines.Bytes,
-		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: streamsMax},
+		HTTP2: &http.HTTP2Config{ // its least of what is kept of bodies, which are small
+			MaxConcurrentStreams: streamsMax, MaxReceiveBufferPerConnection: 64 << 10, MaxReceiveBufferPerStream: 16 << 10,
+		},
 		ConnContext: begun, ConnState: headerlines.State, ErrorLog: log.New(&errorLog{told: told{every: time.Minute}}, "", 0),
 		DisableGeneralOptionsHandler: true, // it would answer strangers from anywhere, and keep their connections
 	}
