@@ -70,6 +70,11 @@ func (f *flags) shrink(cmd *cobra.Command, arg string, confirm bool) error {
 	if f.json {
 		text = stderr
 	}
+	reports, err := writefile.HoldDir(f.report) // a search takes minutes
+	if err != nil {
+		return fmt.Errorf("%w: report folder: %w (flag --report)", sim.ErrHarness, err)
+	}
+	defer reports.Close()
 	progress := func(s sim.Size) { fmt.Fprintf(stderr, "still broken with %v\n", s) }
 	if f.quiet {
 		progress = nil

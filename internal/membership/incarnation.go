@@ -3,9 +3,12 @@ package membership
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
+	"syscall"
 )
 
 // Incarnation says which process a worker is, so that its successor on the same machine can tell whether it still runs.
@@ -26,6 +29,10 @@ func WhoAmI(name string) Incarnation {
 	}
 	ns, err := os.Readlink("/proc/self/ns/pid")
 	if err != nil {
+		return me
+	}
+	// Of a /proc that shows another namespace than that in which this process runs nothing is to be believed.
+	if shown, err := os.Readlink("/proc/self"); err != nil || shown != strconv.Itoa(os.Getpid()) {
 		return me
 	}
 	start, _, err := processStart(os.Getpid())
@@ -54,11 +61,17 @@ func (me Incarnation) FateOf(other Incarnation) Fate {
 		return Unknown
 	}
 	start, ended, err := processStart(other.PID)
+	return other.fate(start, ended, err, func() error { return syscall.Kill(other.PID, 0) })
+}
+
+// fate is that of the process, which began at start and may have ended, if that could be read. What /proc does not show may be hidden
+// (hidepid): no such process is there only if it cannot be signalled either, be it for want of rights.
+func (i Incarnation) fate(start uint64, ended bool, read error, signalled func() error) Fate {
 	switch {
-	case os.IsNotExist(err), err == nil && (start != other.Start || ended):
-		return Dead
-	case err == nil:
+	case read == nil && start == i.Start && !ended:
 		return Alive
+	case read == nil, errors.Is(read, fs.ErrNotExist) && errors.Is(signalled(), syscall.ESRCH):
+		return Dead
 	}
 	return Unknown
 }

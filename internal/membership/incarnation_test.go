@@ -1,7 +1,9 @@
 package membership
 
 import (
+	"io/fs"
 	"math"
+	"syscall"
 	"testing"
 )
 
@@ -26,5 +28,29 @@ func TestFates(t *testing.T) {
 	}
 	if (Incarnation{}).FateOf(Incarnation{}) != Unknown {
 		t.Error("two of which nothing is known say something of each other")
+	}
+}
+
+// What /proc hides from other users than a process' own is not dead: its leases would be deleted while it has them (I1).
+func TestHiddenProcessesAreNotDead(t *testing.T) {
+	i := Incarnation{Start: 7}
+	for what, c := range map[string]struct {
+		start  uint64
+		ended  bool
+		read   error
+		signal error
+		want   Fate
+	}{
+		"it runs":                 {7, false, nil, nil, Alive},
+		"it has ended":            {7, true, nil, nil, Dead},
+		"another runs":            {8, false, nil, nil, Dead},
+		"nobody":                  {0, false, fs.ErrNotExist, syscall.ESRCH, Dead},
+		"hidden, another user's":  {0, false, fs.ErrNotExist, syscall.EPERM, Unknown},
+		"hidden, the same user's": {0, false, fs.ErrNotExist, nil, Unknown},
+		"not to be read":          {0, false, fs.ErrPermission, syscall.ESRCH, Unknown},
+	} {
+		if got := i.fate(c.start, c.ended, c.read, func() error { return c.signal }); got != c.want {
+			t.Errorf("%s: %d, want %d", what, got, c.want)
+		}
 	}
 }

@@ -72,7 +72,11 @@ func coded(err error) string {
 		}
 		return strings.Join(all, "\n")
 	}
-	return unquoted(err, err.Error())
+	text := err.Error()
+	if begin := strings.Index(text, "x509: "); begin >= 0 { // of a certificate that cannot be parsed
+		return text[:begin] + "x509: the certificate is refused"
+	}
+	return unquoted(text)
 }
 
 // codedWay tells of a connection: the address of the other end is shown where it is one, not a name.

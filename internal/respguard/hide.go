@@ -93,13 +93,18 @@ func Shown(text, password string) string {
 	return plain.Name(text)
 }
 
-// unquoted is text without what go-redis, and strconv, quote of a reply that they cannot read: cut and escaped, it may be the password all
-// the same.
-func unquoted(err error, text string) string {
+// unread is the text of an error without what go-redis, and strconv, quote of a reply that they cannot read: cut and escaped, it may be the
+// password all the same.
+func unread(err error) string {
 	var number *strconv.NumError
-	if !errors.As(err, &number) && !strings.Contains(text, "redis: ") {
-		return text
+	if text := err.Error(); errors.As(err, &number) || strings.Contains(text, "redis: ") {
+		return unquoted(text)
 	}
+	return err.Error()
+}
+
+// unquoted is text without what it quotes.
+func unquoted(text string) string {
 	begin, end := strings.IndexByte(text, '"'), strings.LastIndexByte(text, '"')
 	if end <= begin {
 		return text
@@ -116,7 +121,7 @@ func (h hide) shown(err error) (error, bool) {
 	var reply redis.Error
 	said := errors.As(err, &reply)
 	if !said {
-		text = unquoted(err, text)
+		text = unread(err)
 	}
 	if h.password != "" {
 		text = strings.ReplaceAll(text, h.password, "…")

@@ -430,6 +430,9 @@ func TestOnlyTheCodeIsShown(t *testing.T) {
 		x509.CertificateInvalidError{Cert: &x509.Certificate{}, Reason: x509.NameConstraintsWithoutSANs, Detail: secret},
 		&net.OpError{Op: "dial", Net: "tcp", Addr: &net.UnixAddr{Name: secret}, Err: errors.New("refused")},
 		fmt.Errorf("%w (of %s)", said, secret),
+		fmt.Errorf("a name of %q", secret),
+		errors.New("tls: failed to parse certificate from server: x509: cannot parse URI \"http://" + secret + "..x/\": invalid domain"),
+		errors.New("x509: " + secret),
 	} {
 		got := Coded(fmt.Errorf("one: %w", &net.OpError{Op: "dial", Net: "tcp", Err: why}))
 		if text := got.Error(); strings.Contains(text, secret) || !strings.HasPrefix(text, "one: dial tcp: ") || !errors.As(got, &netErr) {

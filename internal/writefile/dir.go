@@ -57,9 +57,12 @@ func NewDir(path string, inside ...string) (*Dir, error) {
 	return d, nil
 }
 
-// HoldDir holds a folder that is there, as NewDir does one that it makes.
+// HoldDir holds a folder, as NewDir does one that it makes. Where there is none it is made, and those above it.
 func HoldDir(path string) (*Dir, error) {
 	path = filepath.Clean(path)
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return nil, err
+	}
 	root, err := os.OpenRoot(path)
 	if err != nil {
 		return nil, err

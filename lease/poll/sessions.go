@@ -258,6 +258,8 @@ func documented(id string, value []byte) (paused bool, err error) {
 	return *session.IsPaused, nil
 }
 
+var spelling = strings.NewReplacer("_", "", "-", "", " ", "")
+
 // misspelt refuses an object in which something else seems to stand for the isPaused that it has not.
 func misspelt(value []byte) error {
 	var members map[string]json.RawMessage
@@ -265,7 +267,7 @@ func misspelt(value []byte) error {
 		return fmt.Errorf("not the JSON of a session: %w", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		switch strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(name)) {
+		switch strings.ToLower(spelling.Replace(name)) {
 		case "ispaused", "paused":
 			if !strings.EqualFold(name, "isPaused") { // that is null, as good as missing
 				return fmt.Errorf("it has %q and no \"isPaused\": write that, or read this form with Config.Decode", name)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -146,9 +145,6 @@ func Run(ctx context.Context, x Exploration) (Coverage, error) {
 	}
 	if x.Reports == "" {
 		x.Reports = "reports"
-	}
-	if err := os.MkdirAll(x.Reports, 0o755); err != nil {
-		return Coverage{}, fmt.Errorf("%w: report folder: %w (flag --report)", sim.ErrHarness, err)
 	}
 	reports, err := writefile.HoldDir(x.Reports) // for hours: whoever may rename it has nothing written into another one
 	if err != nil {

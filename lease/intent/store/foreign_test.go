@@ -154,6 +154,28 @@ func TestRecordTooLongToRead(t *testing.T) { // I5
 	}
 }
 
+// What a foreign hand puts on the bus, or among the stops, and is longer than any answer may be, is not told: the other entries and
+// stops are.
+func TestLongEntriesAreNotTold(t *testing.T) { // I3, I5
+	f := setup(t)
+	w := f.bus("w")
+	f.must(w.Create(t.Context()))
+	long := strings.Repeat("x", RecordMax+1)
+	values := []string{"type", long, "session", long, "service", long}
+	foreign := f.client.XAdd(t.Context(), &redis.XAddArgs{Stream: "v3:bus", Values: values}).Val()
+	put := f.put("a")
+	f.fetch(w)
+	got, _, err := w.Sweep(t.Context(), time.Hour, 0)
+	if err != nil || len(got) != 2 || got[0].ID != foreign || got[0].Type+got[0].Session+got[0].Start.ServiceRef != "" ||
+		got[1].Session != put.ID {
+		t.Errorf("%.300v, %v; want both entries, and nothing of what the foreign one says", got, err)
+	}
+	f.must(f.client.SAdd(t.Context(), "v3:stops", long, put.ID).Err())
+	if stops, _, _, err := w.Beat(t.Context(), "{}"); err != nil || !slices.Equal(stops, []string{put.ID}) {
+		t.Errorf("stops %.300v, %v", stops, err)
+	}
+}
+
 // A fence that is no number is a foreign hand's, and counts as none: the session runs on, and ends.
 func TestForeignFence(t *testing.T) { // I3, I5
 	f := setup(t)

@@ -7,7 +7,13 @@
 redis.call('ZADD', workers, stamp, ARGV[5])
 redis.call('HSET', info, ARGV[5], ARGV[6])
 local foreign, reply = {}, soft('SMEMBERS', stops)
-if not reply then
+if reply then
+  local ids = {} -- a member that is longer than any ID is a foreign hand's
+  for _, id in ipairs(reply) do
+    if #id <= 64 then ids[#ids + 1] = id end
+  end
+  reply = ids
+else
   foreign, reply = {stops}, {}
   for _, id in ipairs(redis.call('ZRANGE', owned(ARGV[5]), 0, -1)) do
     if fields(id, 'stop')[1] then reply[#reply + 1] = id end

@@ -24,9 +24,11 @@ local function alive(worker)
   local beat = tonumber(redis.call('ZSCORE', workers, worker) or 0)
   return beat > 0 and math.max(beat, tonumber(since)) + tonumber(ARGV[6]) > ms
 end
+-- What is longer than a record (RecordMax) is a foreign hand's, and not told: all entries go into one answer, which has a limit. An
+-- entry of it is one that cannot be done.
 local function tell(entry, tries, from, said)
   local f = {}
-  for i = 1, #said, 2 do f[said[i]] = said[i + 1] end
+  for i = 1, #said, 2 do f[said[i]] = #said[i + 1] <= 16384 and said[i + 1] or '' end
   local r = fields(f.session or '', 'owner', 'fence')
   reply[#reply + 1] = {entry, tries, from, f.type or '', f.session or '', f.service or '', r[1] or '', r[2] or '0',
     f.profile or '', f.start or ''}
