@@ -61,14 +61,14 @@ func (me Incarnation) FateOf(other Incarnation) Fate {
 		return Unknown
 	}
 	start, ended, err := processStart(other.PID)
-	return other.fate(start, ended, err, func() error { return syscall.Kill(other.PID, 0) })
+	return fate(other.Start, start, ended, err, func() error { return syscall.Kill(other.PID, 0) })
 }
 
-// fate is that of the process, which began at start and may have ended, if that could be read. What /proc does not show may be hidden
-// (hidepid): no such process is there only if it cannot be signalled either, be it for want of rights.
-func (i Incarnation) fate(start uint64, ended bool, read error, signalled func() error) Fate {
+// fate is that of a process that began at a time, where one that began at start, and may have ended, was read in its place. What /proc does
+// not show may be hidden (hidepid): no such process is there only if it cannot be signalled either, be it for want of rights.
+func fate(began, start uint64, ended bool, read error, signalled func() error) Fate {
 	switch {
-	case read == nil && start == i.Start && !ended:
+	case read == nil && start == began && !ended:
 		return Alive
 	case read == nil, errors.Is(read, fs.ErrNotExist) && errors.Is(signalled(), syscall.ESRCH):
 		return Dead

@@ -33,7 +33,7 @@ func TestFates(t *testing.T) {
 
 // What /proc hides from other users than a process' own is not dead: its leases would be deleted while it has them (I1).
 func TestHiddenProcessesAreNotDead(t *testing.T) {
-	i := Incarnation{Start: 7}
+	const began = 7
 	for what, c := range map[string]struct {
 		start  uint64
 		ended  bool
@@ -49,7 +49,7 @@ func TestHiddenProcessesAreNotDead(t *testing.T) {
 		"hidden, the same user's": {0, false, fs.ErrNotExist, nil, Unknown},
 		"not to be read":          {0, false, fs.ErrPermission, syscall.ESRCH, Unknown},
 	} {
-		if got := i.fate(c.start, c.ended, c.read, func() error { return c.signal }); got != c.want {
+		if got := fate(began, c.start, c.ended, c.read, func() error { return c.signal }); got != c.want {
 			t.Errorf("%s: %d, want %d", what, got, c.want)
 		}
 	}
