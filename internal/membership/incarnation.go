@@ -16,6 +16,7 @@ type Incarnation struct {
 	Name  string `json:"name"`
 	Boot  string `json:"boot,omitempty"`  // of the kernel
 	PIDNS string `json:"pidns,omitempty"` // namespace in which PID counts
+	Time  string `json:"time,omitempty"`  // namespace in which Start counts; "" where the system has none
 	PID   int    `json:"pid,omitempty"`
 	Start uint64 `json:"start,omitempty"` // ticks after the boot
 }
@@ -39,6 +40,9 @@ func WhoAmI(name string) Incarnation {
 	if err != nil {
 		return me
 	}
+	if me.Time, err = os.Readlink("/proc/self/ns/time"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return me
+	}
 	me.Boot, me.PIDNS, me.PID, me.Start = string(bytes.TrimSpace(boot)), ns, os.Getpid(), start
 	return me
 }
@@ -57,7 +61,7 @@ const (
 // stands for nobody, or for a process that began at another time. A namespace that is gone has taken its processes with it, so one
 // that was given the same name since proves the same.
 func (me Incarnation) FateOf(other Incarnation) Fate {
-	if me.Boot == "" || me.Boot != other.Boot || me.PIDNS != other.PIDNS || other.PID == 0 {
+	if me.Boot == "" || me.Boot != other.Boot || me.PIDNS != other.PIDNS || me.Time != other.Time || other.PID == 0 {
 		return Unknown
 	}
 	start, ended, err := processStart(other.PID)

@@ -17,10 +17,10 @@ func TestFates(t *testing.T) {
 	later.Start++
 	nobody := me
 	nobody.PID = math.MaxInt32 // beyond any pid_max
-	reboot, elsewhere, unknown := later, later, later
-	reboot.Boot, elsewhere.PIDNS, unknown.PID = "another", "another", 0
+	reboot, elsewhere, otherTime, unknown := later, later, later, later
+	reboot.Boot, elsewhere.PIDNS, otherTime.Time, unknown.PID = "another", "another", "another", 0
 	for other, want := range map[Incarnation]Fate{
-		me: Alive, later: Dead, nobody: Dead, reboot: Unknown, elsewhere: Unknown, unknown: Unknown, {}: Unknown,
+		me: Alive, later: Dead, nobody: Dead, reboot: Unknown, elsewhere: Unknown, otherTime: Unknown, unknown: Unknown, {}: Unknown,
 	} {
 		if got := me.FateOf(other); got != want {
 			t.Errorf("%+v: %d, want %d", other, got, want)

@@ -149,9 +149,9 @@ func (m *Member) Beat(ctx context.Context) error {
 // of ctx is told with what went wrong last.
 func (m *Member) Join(ctx context.Context) error {
 	var last error
-	waited := time.Duration(0) // for another worker's heartbeat to end
+	waited := time.Duration(0) // for another worker's heartbeat to end, while this one's were accepted
 	for {
-		err := m.signOn(ctx)
+		err := m.signOn(ctx, waited)
 		if err != nil && ctx.Err() != nil {
 			return ended(ctx, last)
 		}
@@ -169,6 +169,8 @@ func (m *Member) Join(ctx context.Context) error {
 			waited += pause
 		} else if done, err := m.tried(err); done {
 			return err
+		} else {
+			waited = 0 // Redis refuses beats, perhaps those of the other too
 		}
 		if err := m.rest(ctx, pause, last); err != nil {
 			return err
@@ -227,7 +229,7 @@ func (m *Member) SignOff(ctx context.Context) error {
 	return err
 }
 
-func (m *Member) signOn(ctx context.Context) error {
+func (m *Member) signOn(ctx context.Context, waited time.Duration) error {
 	if err := m.Bus.Create(ctx); err != nil {
 		return err
 	}
@@ -241,7 +243,7 @@ func (m *Member) signOn(ctx context.Context) error {
 	}
 	workers = slices.DeleteFunc(workers, func(w store.WorkerInfo) bool { return w.Instance == m.Instance })
 	if m.SingleWriter {
-		return m.alone(ctx, workers)
+		return m.alone(ctx, workers, waited)
 	}
 	for _, other := range workers {
 		past, ok := parseIncarnation(other.Info)
@@ -310,22 +312,24 @@ func (c *company) Unwrap() error { return ErrOtherWorker }
 // one that lives, in another container, beats meanwhile.
 const silence = 2
 
-// left is how long another worker counts as living unless it beats.
-func (m *Member) left(other *store.WorkerInfo) time.Duration {
+// left is how long another worker counts as living unless it beats. Of its silence what counts is heard: a Redis without memory refuses
+// beats, and renews leases.
+func (m *Member) left(other *store.WorkerInfo, waited time.Duration) time.Duration {
 	past, _ := parseIncarnation(other.Info)
+	silent := min(other.Age, waited)
 	switch fate := m.FateOf(past); {
 	case fate == Dead:
 		return 0
 	case fate == Unknown && past.Name == m.Me.Name:
-		return max(0, silence*BeatInterval(m.Life)-other.Age)
+		return max(0, silence*BeatInterval(m.Life)-silent)
 	}
-	return max(0, m.Life-other.Age)
+	return max(0, m.Life-silent)
 }
 
 // alone deletes all leases if nobody else lives who could hold any; else the error is a *company.
-func (m *Member) alone(ctx context.Context, workers []store.WorkerInfo) error {
+func (m *Member) alone(ctx context.Context, workers []store.WorkerInfo, waited time.Duration) error {
 	for _, other := range workers {
-		if left := m.left(&other); left > 0 {
+		if left := m.left(&other, waited); left > 0 {
 			return &company{other, left}
 		}
 	}

@@ -95,6 +95,7 @@ var tested = []struct {
 	{drop(luaDir+"sweep.lua", `type(text) == 'string'`, 1, true), "E1", "TestSweepHeartbeats"},
 	{drop(luaDir+"sweep.lua", `string.match(text, '^%d%d%d%d%d%d%d%d%d%d%d%d%d$')`, 1, true), "E1", "TestSweepHeartbeats"},
 	{drop(luaDir+"sweep.lua", `now - tonumber(text) > age`, 1, true), "E1", "TestSweepHeartbeats"},
+	{drop(intentLua+"beat.lua", `#id <= 64`, 1, true), "I5", "TestLongEntriesAreNotTold"},
 	{drop(intentLua+"beat.lua", `not soft('ZCARD', ended)`, 1, true), "I5", "TestForeignSets"},
 	{drop(intentLua+"beat.lua", `fields(id, 'stop')[1]`, 1, true), "I5", "TestForeignSets"},
 	{drop(intentLua+"bury.lua", `said[i] == 'session'`, 1, true), "I2", "TestBuryLeavesEntriesNumberedAlike"},

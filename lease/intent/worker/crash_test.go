@@ -162,6 +162,39 @@ func TestSingleWriterInAnotherContainer(t *testing.T) {
 	}
 }
 
+// A worker whose beats Redis has refused for long, while it renewed leases, lives: what a single writer has not heard itself is no silence.
+func TestSingleWriterHasToHearSilence(t *testing.T) { // I1
+	t.Parallel()
+	r := newRig(t)
+	other, err := r.store.Bus("other")
+	r.must(err)
+	defer other.Close()
+	r.must(other.Create(t.Context()))
+	beat := func() {
+		_, _, _, err := other.Beat(t.Context(), membership.Incarnation{Name: "w0", Boot: "another"}.String())
+		r.must(err)
+	}
+	beat()
+	r.must(r.client.ZAdd(t.Context(), "v3:workers", redis.Z{Member: "other", Score: 1}).Err())
+	r.must(r.client.Set(t.Context(), "lease:service:a", "other", 0).Err())
+	started := r.single("w1", options)
+	tick := time.NewTicker(membership.BeatInterval(options.Leases.TTL) / 4)
+	defer tick.Stop()
+	for ended := false; !ended; {
+		select {
+		case err := <-started:
+			if ended = true; !errors.Is(err, ErrOtherWorker) {
+				t.Errorf("%v, want ErrOtherWorker", err)
+			}
+		case <-tick.C:
+			beat()
+		}
+	}
+	if r.client.Exists(t.Context(), "lease:service:a").Val() != 1 {
+		t.Error("the lease of a living worker was deleted")
+	}
+}
+
 // Two that live and have one name are told of.
 func TestSharedNameIsLogged(t *testing.T) {
 	r := newRig(t)
