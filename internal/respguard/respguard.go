@@ -315,7 +315,7 @@ func (s *scanner) length(c byte) error {
 	case c == '\r':
 		s.ended = true
 		return nil
-	case c == '-' && s.digits == 0 && !s.minus:
+	case c == '-' && s.digits == 0 && !s.minus && (s.kind == '$' || s.kind == '*'): // of what else there is none go-redis reads on
 		s.minus = true
 		return nil
 	case '0' <= c && c <= '9':
