@@ -109,8 +109,11 @@ func TestWhatIsRefused(t *testing.T) {
 func serve(t *testing.T, stream string) (addr string) {
 	t.Helper()
 	return servetest.Serve(t, func(c net.Conn) {
-		if _, err := bufio.NewReader(c).ReadString('\n'); err == nil {
+		in := bufio.NewReader(c)
+		if _, err := in.ReadString('\n'); err == nil {
 			_, _ = io.WriteString(c, stream)
+			_ = c.(*net.TCPConn).CloseWrite() // what is unread would have it reset
+			_, _ = io.Copy(io.Discard, in)
 		}
 	})
 }
