@@ -285,7 +285,15 @@ func TestWhatCannotBeReadIsNotQuoted(t *testing.T) {
 // An error among the elements of a reply is one of the command: as an element it would be text that whoever reads the elements shows.
 func TestErrorsAmongElements(t *testing.T) {
 	for _, reply := range []string{"*2\r\n$1\r\na\r\n-ERR AUTH " + secret + "\r\n", "*1\r\n*1\r\n-" + secret + "\r\n"} {
-		client := NewClient(&redis.Options{Addr: serve(t, "-ERR no HELLO\r\n"+reply), MaxRetries: -1, DisableIdentity: true, Protocol: 2})
+		addr := servetest.Serve(t, func(c net.Conn) {
+			servetest.Commands(c, func(words []string) string {
+				if words[0] == "hello" {
+					return "-ERR no HELLO\r\n"
+				}
+				return reply
+			})
+		})
+		client := NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DisableIdentity: true, Protocol: 2})
 		client.AddHook(Hide(secret))
 		ctx := t.Context()
 		errs := []error{client.Eval(ctx, "", nil).Err(), client.HMGet(ctx, "k", "f").Err(), client.Do(ctx, "x").Err()}
