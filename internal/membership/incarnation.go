@@ -19,6 +19,7 @@ type Incarnation struct {
 	Time  string `json:"time,omitempty"`  // namespace in which Start counts; "" where the system has none
 	PID   int    `json:"pid,omitempty"`
 	Start uint64 `json:"start,omitempty"` // ticks after the boot
+	Life  int64  `json:"life,omitempty"`  // ms without a beat after which it is dead; 0: as long as the reader's
 }
 
 // WhoAmI describes this process, as far as the system tells (Linux does).

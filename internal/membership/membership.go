@@ -158,12 +158,12 @@ func (m *Member) Join(ctx context.Context) error {
 		last = err
 		pause := m.Life / 10
 		if other := (*company)(nil); errors.As(err, &other) {
-			if waited >= m.Life {
+			if waited >= m.life(&other.WorkerInfo) {
 				return errors.Join(m.SignOff(ctx), err)
 			}
 			if waited == 0 {
 				m.Logger.Warn("single writer: waits for the heartbeat of another worker to end", zap.String("worker", m.Instance),
-					zap.String("other", other.Instance), zap.Duration("seen", other.Age), zap.Duration("atMost", m.Life))
+					zap.String("other", other.Instance), zap.Duration("seen", other.Age), zap.Duration("atMost", m.life(&other.WorkerInfo)))
 			}
 			pause = min(BeatInterval(m.Life), other.left)
 			waited += pause
@@ -312,18 +312,24 @@ func (c *company) Unwrap() error { return ErrOtherWorker }
 // one that lives, in another container, beats meanwhile.
 const silence = 2
 
+// life is how long after its last beat another worker is dead: as its own TTL has it, or this one's, if that is longer.
+func (m *Member) life(other *store.WorkerInfo) time.Duration {
+	past, _ := parseIncarnation(other.Info)
+	return max(m.Life, time.Duration(past.Life)*time.Millisecond)
+}
+
 // left is how long another worker counts as living unless it beats. Of its silence what counts is heard: a Redis without memory refuses
 // beats, and renews leases.
 func (m *Member) left(other *store.WorkerInfo, waited time.Duration) time.Duration {
 	past, _ := parseIncarnation(other.Info)
-	silent := min(other.Age, waited)
+	silent, life := min(other.Age, waited), m.life(other)
 	switch fate := m.FateOf(past); {
-	case fate == Dead:
+	case fate == Dead, other.Left:
 		return 0
 	case fate == Unknown && past.Name == m.Me.Name:
-		return max(0, silence*BeatInterval(m.Life)-silent)
+		return max(0, silence*BeatInterval(life)-silent)
 	}
-	return max(0, m.Life-silent)
+	return max(0, life-silent)
 }
 
 // alone deletes all leases if nobody else lives who could hold any; else the error is a *company.

@@ -31,8 +31,8 @@ func TestDocumentedForm(t *testing.T) {
 		{`{"id":"x","isPaused":true,"is_paused":false}`, true, ""}, {`{"id":"x","pausedAt":1,"state":{"paused":true}}`, false, ""},
 		{`{"id":"x","is_paused":true}`, false, `"is_paused"`}, {`{"id":"x","is_paused":false}`, false, `"is_paused"`},
 		{`{"id":"x","Paused":1}`, false, `"Paused"`}, {`{"id":"x","is-paused":true}`, false, `"is-paused"`},
-		{`{"id":"x","isPaused":"no"}`, false, "isPaused"}, {`{"id":"y"}`, false, `"y"`}, {`[]`, false, "not the JSON"},
-		{`null`, false, `its id is ""`},
+		{`{"id":"x","isPaused":"no"}`, false, "isPaused"}, {`{"id":"y"}`, false, `its id is not`}, {`[]`, false, "not the JSON"},
+		{`null`, false, `its id is not`},
 	} {
 		paused, err := documented("x", []byte(tt.value))
 		if paused != tt.paused || (err != nil) != (tt.want != "") || err != nil && !strings.Contains(err.Error(), tt.want) {

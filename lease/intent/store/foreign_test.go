@@ -154,6 +154,23 @@ func TestRecordTooLongToRead(t *testing.T) { // I5
 	}
 }
 
+// A foreign key in the place of the life of the server, or of what a dead worker has begun, stops no sweep.
+func TestForeignKeysStopNoSweep(t *testing.T) { // I3
+	f := setup(t)
+	dead, living := f.bus("dead"), f.bus("living")
+	put := f.put("a")
+	f.fetch(dead)
+	_, _, _, err := dead.Beat(t.Context(), "{}")
+	f.must(err)
+	f.must(f.client.Del(t.Context(), "v3:run", "v3:owned:dead").Err())
+	f.must(f.client.RPush(t.Context(), "v3:run", "foreign").Err())
+	f.must(f.client.Set(t.Context(), "v3:owned:dead", "foreign", 0).Err())
+	f.must(dead.Leave(t.Context(), "dead"))
+	if got, _, err := living.Sweep(t.Context(), time.Hour, time.Hour); err != nil || len(got) != 1 || got[0].Session != put.ID {
+		t.Errorf("%+v, %v; want the dead worker's entry", got, err)
+	}
+}
+
 // What a foreign hand puts on the bus, or among the stops, and is longer than any answer may be, is not told: the other entries and
 // stops are.
 func TestLongEntriesAreNotTold(t *testing.T) { // I3, I5

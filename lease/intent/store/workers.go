@@ -17,6 +17,7 @@ type WorkerInfo struct {
 	Instance string
 	Info     string        // what it says of itself
 	Age      time.Duration // since its last beat, by Redis' clock
+	Left     bool          // it has signed off
 
 	_ struct{}
 }
@@ -36,7 +37,7 @@ func (s *Store) Workers(ctx context.Context) ([]WorkerInfo, error) {
 	for _, b := range beats.Val() {
 		instance := fmt.Sprint(b.Member)
 		age := clock.Val().Sub(time.UnixMilli(int64(b.Score)))
-		all = append(all, WorkerInfo{Instance: instance, Info: infos.Val()[instance], Age: age})
+		all = append(all, WorkerInfo{Instance: instance, Info: infos.Val()[instance], Age: age, Left: b.Score == 0})
 	}
 	return all, nil
 }

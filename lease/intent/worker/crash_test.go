@@ -195,6 +195,29 @@ func TestSingleWriterHasToHearSilence(t *testing.T) { // I1
 	}
 }
 
+// A worker with a longer TTL than the single writer's beats more seldom, and lives: each counts by its own.
+func TestSingleWriterKnowsOthersLives(t *testing.T) { // I1
+	t.Parallel()
+	r := newRig(t)
+	long := r.config("w1", "1")
+	other, err := r.store.Bus("other")
+	r.must(err)
+	defer other.Close()
+	r.must(other.Create(t.Context()))
+	life := 4 * options.Leases.TTL
+	_, _, _, err = other.Beat(t.Context(), membership.Incarnation{Name: long.Name, Boot: "another", Life: life.Milliseconds()}.String())
+	r.must(err)
+	r.must(r.client.Set(t.Context(), "lease:service:a", "other", 0).Err())
+	started := r.single(long.Name, options)
+	select {
+	case err := <-started:
+		t.Fatalf("before two of the other's heartbeats: %v", err)
+	case <-time.After(membership.BeatInterval(life)):
+	}
+	r.must(other.Leave(t.Context(), "other")) // who has signed off is not waited for
+	r.must(<-started)
+}
+
 // Two that live and have one name are told of.
 func TestSharedNameIsLogged(t *testing.T) {
 	r := newRig(t)

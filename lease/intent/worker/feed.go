@@ -18,6 +18,7 @@ import (
 // newMember returns what looks after this worker's place in the registry and on the bus.
 func (w *Worker) newMember() *membership.Member {
 	me := membership.WhoAmI(w.cfg.Name)
+	me.Life = w.cfg.life().Milliseconds()
 	return &membership.Member{
 		Me: me, Instance: w.cfg.InstanceID, Slots: w.cfg.Slots, SingleWriter: w.cfg.SingleWriter, Life: w.cfg.life(),
 		Renew: cmp.Or(w.cfg.Store.Leases.RenewInterval, w.cfg.life()/3),

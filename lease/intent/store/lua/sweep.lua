@@ -15,7 +15,7 @@ local reply, more = {0}, false
 -- registry has a whole life from the first sweep on, unless it has signed off, which is a beat at 0.
 local server = redis.pcall('INFO', 'server')
 local run = type(server) == 'string' and string.match(server, 'run_id:(%w+)') or '?'
-local known, since = string.match(redis.call('GET', prefix .. 'run') or '', '^(%S+) (%d+)$')
+local known, since = string.match(soft('GET', prefix .. 'run') or '', '^(%S+) (%d+)$')
 if known ~= run then
   since = stamp
   redis.call('SET', prefix .. 'run', run .. ' ' .. stamp)
@@ -60,7 +60,7 @@ end
 -- A worker whose beats fail may renew its leases all the same (a Redis without memory refuses the ones only): what has its lease
 -- runs until that is over.
 local function bury(worker)
-  local sessions, kept = redis.call('ZRANGE', owned(worker), 0, limit - 1), 0
+  local sessions, kept = soft('ZRANGE', owned(worker), 0, limit - 1) or {}, 0
   for _, id in ipairs(sessions) do
     local r = fields(id, 'state', 'key', 'owner', 'service')
     if r[1] ~= 'RUNNING' or r[3] ~= worker then
