@@ -48,6 +48,30 @@ func TestWorkerThatIsDeniedTheBus(t *testing.T) {
 	r.eventually("it is fit again", func() bool { return w.Health().OK() })
 }
 
+// Stop ends a start that waits, which would wait for as long as Redis refuses.
+func TestStopEndsAStartThatWaits(t *testing.T) {
+	r := newRig(t)
+	cfg := r.config("w1", "1")
+	cfg.Logger = zap.NewNop()
+	w, err := New(r.client, cfg)
+	r.must(err)
+	r.client.ConfigSet(t.Context(), "maxmemory", "1")
+	started := make(chan error, 1)
+	go func() { started <- w.Start(context.Background()) }()
+	r.eventually("it waits", func() bool { return w.Health().State == lease.HealthRefused })
+	stopped := make(chan error, 1)
+	go func() { stopped <- w.Stop() }()
+	select {
+	case err := <-started:
+		if !errors.Is(err, ErrStopped) || !strings.Contains(err.Error(), "OOM") {
+			t.Errorf("Start: %v, want ErrStopped and what it waited for", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("Start waits on")
+	}
+	r.must(<-stopped)
+}
+
 // A start that ends with its context says what kept it, and the context of a start that succeeded ends nothing.
 func TestWorkerStartIsBoundedByItsContext(t *testing.T) {
 	r := newRig(t)

@@ -45,6 +45,8 @@ type Worker struct {
 	unwritten atomic.Pointer[error] // what kept Redis from the last write of a session's state; of nil: nothing did
 
 	life    *lifetime.Lifetime
+	asked   context.Context // ends when Stop is called, be it while Start waits
+	ask     context.CancelFunc
 	drained chan core.Effect // what a drain has left
 
 	inbox inbox
@@ -71,6 +73,7 @@ func New(client redis.UniversalClient, cfg Config) (*Worker, error) {
 	}
 	w.inbox.wake = make(chan struct{}, 1)
 	w.ctx, w.cancel = context.WithCancel(context.Background())
+	w.asked, w.ask = context.WithCancel(context.Background())
 	lc := st.Options().Leases
 	lc.InstanceID, lc.Notify = cfg.InstanceID, w.heard
 	if lc.Logger == nil {
@@ -95,9 +98,12 @@ func (w *Worker) InstanceID() string { return w.cfg.InstanceID }
 // this name that is known to be dead has been dealt with, and as a single writer once no other worker lives. Unlike lease.Keeper.Start
 // it waits, without end unless ctx has one, while Redis does not answer or refuses to write (OOM, NOREPLICAS, READONLY, MISCONF): only
 // then can it tell ErrOtherWorker, and what the dead one held is free. Health tells meanwhile what it waits for; so serve the probe
-// first, or call Run in a goroutine. Errors: ErrOtherWorker, those of lease.Keeper.Start, an ACL that denies what is needed, or that of
+// first, or call Run in a goroutine. Stop ends it. Errors: ErrOtherWorker, ErrStopped, those of lease.Keeper.Start, an ACL that denies what is needed, or that of
 // ctx with what went wrong last.
 func (w *Worker) Start(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(w.asked, func() { cancel(ErrStopped) })()
 	return w.life.Start(ErrStopped, func() error {
 		err := w.begin(ctx)
 		last, cancel := context.WithTimeout(ctx, time.Second)
@@ -111,9 +117,7 @@ func (w *Worker) begin(ctx context.Context) error {
 	if err := w.keeper.Start(ctx); err != nil {
 		return w.store.Explain(ctx, err)
 	}
-	if err := w.member.Join(ctx); errors.Is(err, membership.ErrQuit) {
-		return ErrStopped
-	} else if err != nil {
+	if err := w.member.Join(ctx); err != nil {
 		return w.store.Explain(ctx, err)
 	}
 	w.up.Store(true)
@@ -157,7 +161,10 @@ func (w *Worker) Health() lease.Health {
 // one until it has confirmed the releases (Store.Leases.DrainTimeout), and one to sign off. What it has not said by then is left: the
 // leases expire within their TTL, and other workers end the sessions. Every call waits for the end and gets the same error: ErrStuck
 // if a pipeline did not return; lease.ErrUnknown with what Redis said if it did not confirm, and lease.ErrRefused if it refused.
-func (w *Worker) Stop() error { return w.life.Stop(w.end) }
+func (w *Worker) Stop() error {
+	w.ask()
+	return w.life.Stop(w.end)
+}
 
 func (w *Worker) end(begun bool) error {
 	w.bus.Close() // what a read under way would bring is another's to begin
