@@ -98,8 +98,8 @@ func (w *Worker) InstanceID() string { return w.cfg.InstanceID }
 // this name that is known to be dead has been dealt with, and as a single writer once no other worker lives. Unlike lease.Keeper.Start
 // it waits, without end unless ctx has one, while Redis does not answer or refuses to write (OOM, NOREPLICAS, READONLY, MISCONF): only
 // then can it tell ErrOtherWorker, and what the dead one held is free. Health tells meanwhile what it waits for; so serve the probe
-// first, or call Run in a goroutine. Stop ends it. Errors: ErrOtherWorker, ErrStopped, those of lease.Keeper.Start, an ACL that denies what is needed, or that of
-// ctx with what went wrong last.
+// first, or call Run in a goroutine. Stop ends it. Errors: ErrOtherWorker, ErrStopped, those of lease.Keeper.Start, an ACL that denies
+// what is needed, or that of ctx with what went wrong last.
 func (w *Worker) Start(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
