@@ -81,3 +81,32 @@ func TestAfterMuchHearsayTurnsCome(t *testing.T) {
 		t.Errorf("%s is %s in the last turn", ids[k], s.core.leases[ids[k]].state())
 	}
 }
+
+// A turn is not put off by whoever tells of the release again, whomever he names.
+func TestATurnIsNotPutOff(t *testing.T) {
+	turns := 0
+	for _, to := range []string{"", "b"} {
+		for k := range 3 {
+			s, ids, _ := shared(3)
+			free := func(to string) {
+				s.step(Event{Kind: EvNotice, Notice: Notice{Kind: NoticeFreed, From: "x", IDs: ids[k : k+1], Peers: []string{to}}})
+			}
+			free("")
+			l, from := s.core.leases[ids[k]], s.now.Mono
+			if l.phase == idle {
+				turns++
+			}
+			for l.phase == idle && s.now.Mono < from+Time(Second) {
+				s.sleep(Time(5 * Millisecond))
+				free(to)
+				s.step(Event{Kind: EvTick})
+			}
+			if late := s.now.Mono - from; late > Time(int64(s.core.cfg.StaggerMax)*s.core.cfg.Stagger) {
+				t.Errorf("released to %q again and again, %s is asked for after %v", to, l.id, late)
+			}
+		}
+	}
+	if turns == 0 {
+		t.Error("it is first in all cases")
+	}
+}
