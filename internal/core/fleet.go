@@ -36,6 +36,9 @@ type fleet struct {
 	askFrom Time    // beginning of a tenth of an interval
 	askings int     // in it
 
+	turnsFrom Time // beginning of a tenth of an interval
+	turned    int  // sessions that were placed anew in it only to tell a turn
+
 	dirty  bool    // target is out of date
 	counts uint64  // version of the registry that it was computed for
 	live   []int32 // instances that count, ascending by ID: index into registry.nodes
@@ -123,10 +126,32 @@ func (f *fleet) heirOf(i int32) string {
 	return ""
 }
 
+// placedMax bounds the sessions that are placed anew in a tenth of an interval only to tell turns, as a hundred releases of leases of a
+// thousand sessions ask for. Whoever may publish can tell of releases without end, and while sessions are placed no answer is heard.
+const placedMax = 1 << 17
+
+// placeTurn brings target up to date, unless that was done so often of late that the order as of then has to do.
+func (f *fleet) placeTurn() {
+	if !f.outdated() {
+		return
+	}
+	if f.k.now.Mono-f.turnsFrom >= Time(f.k.cfg.Discovery/10) {
+		f.turnsFrom, f.turned = f.k.now.Mono, 0
+	}
+	n := len(f.known)
+	if f.turned += n; f.turned <= max(n, placedMax) || len(f.target) != n {
+		f.placement()
+	}
+}
+
 // stagger is how long this instance leaves session i to those before it: the target acquires at once, the others in order, by how
 // little they own and then by rank. A dead successor so costs milliseconds, not a TTL.
 func (f *fleet) stagger(i int32) int64 {
-	t := f.targetOf(i)
+	f.placeTurn()
+	t := nobody
+	if p := f.target[i]; p != nobody {
+		t = f.live[p]
+	}
 	if t == 0 {
 		return 0
 	}

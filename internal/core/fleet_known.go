@@ -184,7 +184,7 @@ func (f *fleet) remap(to *Sessions, stands func(id string, i int32, came *known)
 	}
 	f.wentFrom(j, len(was), stands)
 	f.sessions, f.known, f.touched, f.hoped = to, all, touched, f.hoped[:0]
-	f.dirty = true
+	f.dirty, f.target = true, f.target[:0]
 }
 
 // wentFrom tells of the sessions from from to before end, which went.

@@ -16,6 +16,7 @@ type lease struct {
 	exp   Time // idle: when Redis lets the holder's lease expire, as far as known
 	since Time // yielding: when its work was asked to end; releasing: when it was given back; idle, acquiring: when it has no owner
 
+	due Time   // when its timer wakes it, or did last
 	gen uint32 // of its timer
 	pos int32  // owned: index in Core.held
 

@@ -101,30 +101,30 @@ func (c *Core) freed(id string, i int32, from string, to heir) {
 // what follows is placed around that.
 func (c *Core) leftTo(i int32, l *lease, from string, to heir) {
 	c.fleet.said(i, c.fleet.shown(to.id))
-	inLine := to.id != "" && l != nil && l.place && l.holder == "" && (l.next == nextTurn || l.next == nextAcquire)
+	inLine := l != nil && l.place && l.holder == "" && (l.next == nextTurn || l.next == nextAcquire)
 	l = c.placed(i)
 	l.holder = ""
 	l.exp = c.now.Mono
 	c.givenBackBy(l, from)
-	switch {
-	case to.id == c.self:
+	if to.id == c.self {
 		c.retry(l)
 		if l.phase == acquiring {
 			l.will(nextInherit)
 		}
-	case inLine: // whoever says it again puts no turn off
-	case to.id != "":
-		l.op = 0
-		l.will(nextTurn) // by then most have heard who took it, and need no order
-		c.armLease(l, c.now.Mono+Time(c.heirGrace()))
+		return
+	}
+	turn, wait := nextTurn, c.heirGrace() // by then most have heard who took it, and need no order
+	if to.id == "" {
+		turn, wait = nextAcquire, c.stagger(l)
+	}
+	switch at := c.now.Mono + Time(wait); {
+	case wait == 0:
+		c.retry(l)
+	case inLine && (to.id != "" || l.due <= at): // whoever says it again puts no turn off
 	default:
 		l.op = 0
-		l.will(nextAcquire)
-		if d := c.stagger(l); d > 0 {
-			c.armLease(l, c.now.Mono+Time(d))
-		} else {
-			c.retry(l)
-		}
+		l.will(turn)
+		c.armLease(l, at)
 	}
 }
 

@@ -83,6 +83,7 @@ func (c *Core) live(t *timer) bool {
 // armLease makes l wake at at, instead of whenever it would have.
 func (c *Core) armLease(l *lease, at Time) {
 	l.gen++
+	l.due = at
 	c.timers.push(timer{at: at, kind: timerLease, gen: l.gen, l: l})
 }
 

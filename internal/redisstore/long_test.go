@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -30,6 +31,40 @@ func TestLongNoticesAreNotRead(t *testing.T) {
 	}
 	if len(texts) < 2 || !slices.EqualFunc(op.Items, heard, func(it core.Item, id string) bool { return it.ID == id }) {
 		t.Errorf("%d messages with %d IDs, want several with %d", len(texts), len(heard), len(op.Items))
+	}
+}
+
+// What it is cut into takes no more than it does itself, however short the words are, or none.
+func TestNoticesOfManyWordsAreNotRead(t *testing.T) {
+	for _, word := range []string{" ", " x", " x -"} {
+		for _, first := range []string{"freed a", "taken a", "asked a b"} {
+			text := first + strings.Repeat(word, noticeMax/len(word)-20)
+			var n core.Notice
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			for range 10 {
+				n, _ = ParseNotice(text)
+			}
+			runtime.ReadMemStats(&after)
+			if taken := (after.TotalAlloc - before.TotalAlloc) / 10; taken > noticeMax || len(n.IDs) > 0 {
+				t.Errorf("%s and %d times %q: %d IDs, and %d bytes to read them", first, noticeMax/len(word)-20, word, len(n.IDs), taken)
+			}
+		}
+	}
+	op := &core.Op{Kind: core.OpAsk, Owner: "a"}
+	for i := range 3 * wordsMax {
+		op.Items = append(op.Items, core.Item{ID: strconv.FormatInt(int64(i), 36), Peer: "b"})
+	}
+	heard := 0
+	for _, text := range AskTexts(op) {
+		n, ok := ParseNotice(text)
+		if !ok {
+			t.Errorf("%.30q… is not heard", text)
+		}
+		heard += len(n.IDs)
+	}
+	if heard != len(op.Items) {
+		t.Errorf("%d of %d names are heard", heard, len(op.Items))
 	}
 }
 

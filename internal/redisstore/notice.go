@@ -18,8 +18,12 @@ const (
 	nobody = "-" // in place of an heir
 )
 
-// noticeMax bounds a notice, in bytes: whoever may publish can send what takes sixteen times its size when it is cut into words.
-const noticeMax = 1 << 20
+// noticeMax bounds a notice, in bytes, and wordsMax its words: whoever may publish can send what takes sixteen times its size when it is
+// cut into them. No instance names more: it releases ItemsMax leases at once, and cuts what it asks for (AskTexts).
+const (
+	noticeMax = 1 << 20
+	wordsMax  = 1 << 14
+)
 
 // fromMax bounds the name of who says something, in bytes: it is remembered for each lease that is waited for. What an instance of a longer
 // name does is seen at the next look.
@@ -28,7 +32,7 @@ const fromMax = 1 << 10
 // ParseNotice reads a message of the channel. Whatever is not a notice, such as one of a later version, is passed over, and so is what
 // is longer than any instance sends.
 func ParseNotice(text string) (core.Notice, bool) {
-	if len(text) > noticeMax {
+	if len(text) > noticeMax || strings.Count(text, " ") >= wordsMax {
 		return core.Notice{}, false
 	}
 	words := strings.Split(text, " ")

@@ -245,7 +245,7 @@ func AskTexts(op *core.Op) (texts []string) {
 	rest := *op
 	size, from := 0, 0
 	for i := range op.Items {
-		if size += len(op.Items[i].ID) + 1; size > noticeMax/2 && i > from {
+		if size += len(op.Items[i].ID) + 1; (size > noticeMax/2 || i-from == wordsMax-3) && i > from {
 			rest.Items = op.Items[from:i]
 			texts = append(texts, AskText(&rest))
 			size, from = len(op.Items[i].ID)+1, i
