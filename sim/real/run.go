@@ -190,7 +190,7 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 		return out, err
 	}
 	defer r.target.close()
-	for _, watch := range []func(stop <-chan struct{}){r.watchStalls, r.watchPorts, r.report, r.countAll} {
+	for _, watch := range []func(stop <-chan struct{}){r.watchStalls, r.watchPorts, r.watchRoom, r.report, r.countAll} {
 		background.Go(func() { watch(stop) })
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
