@@ -92,6 +92,7 @@ type Outcome struct {
 	RedisCommands int64
 	Late          int      // faults that hit later than planned
 	Notes         []string // anything a reader should know
+	Unsaved       error    // why the nodes' logs are not whole, so that nothing is held against them; nil: they are
 
 	Virtual time.Duration // virtual time that passed; 0 on the real engine
 	SHA256  string        // hexadecimal, of the history's lines; "" where the engine cannot give the same ones twice

@@ -67,6 +67,7 @@ func (e *realEngine) Run(ctx context.Context, s Storm, rec *history.Recorder) (O
 	o, err := real.Run(ctx, e.redis, rc, rec)
 	return Outcome{
 		Tap: o.Tap, Interrupted: o.Interrupted, RedisCommands: o.RedisCommands, Late: o.Late, Notes: o.Notes,
+		Unsaved: o.Unsaved,
 	}, err
 }
 

@@ -70,7 +70,7 @@ type Result struct {
 	Folder *writefile.Dir
 
 	least   int               // Options.Least
-	unsaved error             // why the history is not in the folder
+	unsaved error             // why the history is not in the folder, or logs not whole
 	sums    map[string]string // of the files that were there before the first node started
 }
 
@@ -233,7 +233,7 @@ func (r *Result) run(ctx context.Context, o Options, rec *history.Recorder) (sta
 		// What was recorded may explain the error; that it could not be saved either is the smaller news.
 		return !errors.Is(err, real.ErrProject), errors.Join(fmt.Errorf("%w: %w", ErrHarness, err), r.save(rec))
 	}
-	r.unsaved = r.save(rec)
+	r.unsaved = errors.Join(r.Outcome.Unsaved, r.save(rec))
 	return true, nil
 }
 

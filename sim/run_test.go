@@ -306,6 +306,36 @@ func TestRunJudgesWhatItCannotSave(t *testing.T) {
 	}
 }
 
+// cutLogs is an engine that had no room for a node's log for a moment.
+type cutLogs struct{ Engine }
+
+var errCut = errors.New("the log of a node was cut off")
+
+func (e cutLogs) Run(ctx context.Context, s Storm, rec *history.Recorder) (Outcome, error) {
+	out, err := e.Engine.Run(ctx, s, rec)
+	out.Unsaved = errCut
+	return out, err
+}
+
+// Logs that are not whole are not held against the nodes.
+func TestRunDoesNotJudgeLogsThatWereCut(t *testing.T) {
+	c := resolved(t, Scenario{
+		Engine: EngineVirtual, Nodes: 2, Sessions: 2, Seed: 3, Faults: []fault.Kind{fault.Crash}, Criteria: []string{"G1", "G3"},
+	})
+	r, err := Run(t.Context(), c, Options{Engine: cutLogs{NewVirtual(nil)}, Reports: t.TempDir()})
+	if !errors.Is(err, ErrUnsaved) || !errors.Is(err, errCut) {
+		t.Errorf("%v, want what was cut off", err)
+	}
+	if err := r.Folder.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, v := range r.Report.Guarantees {
+		if v.ID == "G12" && v.Verdict != check.Unknown {
+			t.Errorf("G12 is %s", v.Verdict)
+		}
+	}
+}
+
 // A saved run says whom its faults of owners hit and when, and the run that is made of it hits them again.
 func TestSameTargetsAgain(t *testing.T) {
 	second := time.Second

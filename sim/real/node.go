@@ -2,6 +2,7 @@ package real
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -167,26 +168,58 @@ func (s *slot) spawn() (*node, error) {
 	return n, nil
 }
 
-// keep writes what a process says on standard error to the slot's log, and drops what is beyond its limit: a program that floods it is
-// not held up, and does not fill the disk.
+// keep writes what a process says on standard error to the slot's log. It reads on when there is no room for more: who writes it must
+// not be held up.
 func (s *slot) keep(from io.Reader, log *os.File) {
-	defer func() { _ = log.Close() }()
 	left := int64(math.MaxInt64)
 	if st, err := log.Stat(); err == nil && s.run.cfg.LogMax > 0 {
 		left = max(0, s.run.cfg.LogMax-st.Size())
 	}
-	if n, err := io.CopyN(log, from, left); err != nil || n < left {
-		return
+	_, _ = io.Copy(&slotLog{slot: s, log: log, left: left}, from)
+	s.run.cutOff(log.Close())
+}
+
+// slotLog takes all that is written to it, and drops what is beyond its limit, or what comes after a disk was full: a log with a gap in it
+// would be believed.
+type slotLog struct {
+	slot *slot
+	log  io.Writer
+	left int64
+}
+
+// Write implements io.Writer. It never fails.
+func (k *slotLog) Write(b []byte) (int, error) {
+	part := b[:min(int64(len(b)), k.left)]
+	k.left -= int64(len(part))
+	if len(part) < len(b) {
+		k.slot.flood()
 	}
-	if n, _ := io.Copy(io.Discard, from); n > 0 {
-		s.mu.Lock()
-		told := s.flooded
-		s.flooded = true
-		s.mu.Unlock()
-		if !told {
-			s.run.notef("%s wrote more than %d MiB to standard error: the rest is dropped", s.name, s.run.cfg.LogMax>>20)
-		}
+	if len(part) == 0 {
+		return len(b), nil
 	}
+	if _, err := k.log.Write(part); err != nil {
+		k.slot.run.cutOff(err)
+		k.log = io.Discard
+	}
+	return len(b), nil
+}
+
+// flood notes, once, that more was written than a log may hold.
+func (s *slot) flood() {
+	s.mu.Lock()
+	told := s.flooded
+	s.flooded = true
+	s.mu.Unlock()
+	if !told {
+		s.run.notef("%s wrote more than %d MiB to standard error: the rest is dropped", s.name, s.run.cfg.LogMax>>20)
+	}
+}
+
+// cutOff keeps the first error of writing a log: no log of the run is whole beyond doubt then.
+func (r *run) cutOff(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unsaved = cmp.Or(r.unsaved, err)
 }
 
 // nodeCmd is what nodes are, for messages.

@@ -96,13 +96,22 @@ func (r *Redis) executed(ctx context.Context) int64 {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	n := r.commands.Load()
-	if r.replicated == nil {
-		return n + executedBy(ctx, r.client.Load())
-	}
-	for _, m := range r.replicated.members {
-		n += executedBy(ctx, m.client.Load())
+	for _, client := range r.clients() {
+		n += executedBy(ctx, client)
 	}
 	return n
+}
+
+// clients are the harness' own, one of each server.
+func (r *Redis) clients() []*redis.Client {
+	if r.replicated == nil {
+		return []*redis.Client{r.client.Load()}
+	}
+	var all []*redis.Client
+	for _, m := range r.replicated.members {
+		all = append(all, m.client.Load())
+	}
+	return all
 }
 
 func executedBy(ctx context.Context, client *redis.Client) int64 {

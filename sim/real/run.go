@@ -68,6 +68,7 @@ type Outcome struct {
 	RedisCommands int64    // executed by Redis during the run, as far as it tells
 	Late          int      // faults that hit more than 50 ms after their time
 	Notes         []string // what a reader should know
+	Unsaved       error    // why the nodes' logs are not whole; nil: they are
 }
 
 const (
@@ -107,13 +108,14 @@ type run struct {
 	making  sync.Mutex       // of a slot, which takes as long as its host's start
 	awaited map[string]*slot // of those whom the plan lets join
 
-	mu     sync.Mutex
-	slots  map[string]*slot
-	order  []string // of slots, by their creation
-	notes  []string
-	late   int
-	active []activeFault
-	inHand map[string]int // slot → faults that have it in hand
+	mu      sync.Mutex
+	slots   map[string]*slot
+	order   []string // of slots, by their creation
+	notes   []string
+	late    int
+	unsaved error // the first of writing a log
+	active  []activeFault
+	inHand  map[string]int // slot → faults that have it in hand
 }
 
 type activeFault struct {
@@ -188,7 +190,7 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 		return out, err
 	}
 	defer r.target.close()
-	for _, watch := range []func(stop <-chan struct{}){r.watchStalls, r.watchPorts, r.report, r.countAll} {
+	for _, watch := range []func(stop <-chan struct{}){r.watchStalls, r.watchPorts, r.watchRoom, r.report, r.countAll} {
 		background.Go(func() { watch(stop) })
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -250,7 +252,7 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	out.Late, out.Notes = r.late, slices.Clone(r.notes)
+	out.Late, out.Notes, out.Unsaved = r.late, slices.Clone(r.notes), r.unsaved
 	return out, err
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -212,5 +213,24 @@ func TestLogIsCutOff(t *testing.T) {
 	}
 	if n := count(events, history.Ready); n != 3 {
 		t.Errorf("%d nodes were ready, want three", n)
+	}
+}
+
+// A log that a full disk cuts off is told of once, and who writes it is read on: he would be held up for good.
+func TestAFullDiskHoldsNobodyUp(t *testing.T) {
+	r := &run{}
+	for range 2 {
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		if err != nil {
+			t.Skip(err)
+		}
+		said := strings.NewReader(strings.Repeat("an entry\n", 100_000))
+		(&slot{run: r, name: "node-1"}).keep(said, full)
+		if said.Len() > 0 {
+			t.Errorf("%d bytes are still to be read", said.Len())
+		}
+	}
+	if !errors.Is(r.unsaved, syscall.ENOSPC) || strings.Count(r.unsaved.Error(), "no space") != 1 {
+		t.Errorf("told %v", r.unsaved)
 	}
 }

@@ -1,17 +1,21 @@
 package real
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
-// ErrStarved: the harness has run out of open files, the machine of ports for connections, more connections came to one of its ports than
-// any fleet makes, or more was said by nodes, written to Redis and asked of the target than any run of that size has. What nodes did
-// without their way to Redis or to the target, or what is not in the history, says nothing about them.
+// ErrStarved: the harness has run out of open files, the machine of ports for connections, Redis of room for its data, more connections
+// came to one of its ports than any fleet makes, or more was said by nodes, written to Redis and asked of the target than any run of that
+// size has. What nodes did without their way to Redis or to the target, without a Redis that takes writes, or what is not in the history,
+// says nothing about them.
 var ErrStarved = errors.New("the harness cannot go on, and no verdict is given")
 
 // outOfFiles tells of an error that is the harness' own want of files, or the machine's of ports.
@@ -24,29 +28,57 @@ func outOfFiles(err error, tell func(error)) {
 	}
 }
 
-// portsEvery is how often it is tried whether the machine has a port left: much less than what a guarantee waits for.
-const portsEvery = 250 * time.Millisecond
+// lookEvery is how often it is looked whether the machine has a port left, and Redis room: much less than what a guarantee waits for.
+const lookEvery = 250 * time.Millisecond
+
+// looking looks again and again until stop is closed.
+func looking(stop <-chan struct{}, look func()) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			look()
+		case <-stop:
+			return
+		}
+	}
+}
 
 // watchPorts ends the run when there is none. Any user of the machine may take them all, and nodes do not come to their Redis then, past
 // everything that the harness sees.
 func (r *run) watchPorts(stop <-chan struct{}) { watchPorts(r.target.dial, r.starve, stop) }
 
 func watchPorts(dial func() (net.Conn, error), tell func(error), stop <-chan struct{}) {
-	tick := time.NewTicker(portsEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-stop:
-			return
-		}
+	looking(stop, func() {
 		c, err := dial()
 		if err != nil {
 			outOfFiles(err, tell)
-			continue
+			return
 		}
 		reset(c)
-	}
+	})
+}
+
+// watchRoom ends the run when Redis has no room for what it is told, and so refuses all writes. No fault does that: those that refuse
+// have other reasons.
+func (r *run) watchRoom(stop <-chan struct{}) {
+	looking(stop, func() {
+		for _, client := range r.redis.clients() {
+			if noRoomAt(client) {
+				r.starve(fmt.Errorf("%w: Redis cannot write its data and refuses what nodes write: the folder of its data, "+
+					"for a server of the run's own in TMPDIR, must have room", ErrStarved))
+			}
+		}
+	})
+}
+
+// noRoomAt reports whether a Redis failed to write to its file last. One that does not answer at once, as faults make it, is asked again.
+func noRoomAt(client *redis.Client) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), lookEvery)
+	defer cancel()
+	info, err := client.Info(ctx, "persistence").Result()
+	return err == nil && infoFields(info)["aof_last_write_status"] == "err"
 }
 
 // crowded says that a listener has as many connections as it may.

@@ -3,6 +3,8 @@ package real
 import (
 	"errors"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -162,5 +164,31 @@ func TestARedisWithoutRoomHasNoVerdict(t *testing.T) {
 		}
 	case <-time.After(30 * time.Second):
 		t.Error("nobody was told")
+	}
+}
+
+// A Redis that has no room to write what it is told refuses all writes: that says nothing of the nodes.
+func TestARedisOnAFullDiskHasNoVerdict(t *testing.T) {
+	r := provision(t)
+	cfg := config(t)
+	cfg.Storm = 10 * time.Second
+	ctx, own := t.Context(), r.client.Load()
+	// Its next file, as Redis 7 names it while it rewrites, is on a full disk.
+	next := filepath.Join(r.server.files, "appendonlydir", "temp-appendonly.aof.incr")
+	if err := errors.Join(own.ConfigSet(ctx, "appendonly", "no").Err(), os.Symlink("/dev/full", next)); err != nil {
+		t.Skip(err)
+	}
+	told := false
+	cfg.Progress = func(p Progress) {
+		if p.Phase == "storm" && !told {
+			told = true
+			if err := own.ConfigSet(ctx, "appendonly", "yes").Err(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	_, err := Run(ctx, r, cfg, history.NewRecorder())
+	if !errors.Is(err, ErrStarved) || !strings.Contains(err.Error(), "TMPDIR") {
+		t.Errorf("a run whose Redis cannot write ends with %v", err)
 	}
 }
