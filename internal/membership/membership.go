@@ -22,6 +22,9 @@ import (
 // ErrOtherWorker: SingleWriter is set and another worker has gone on beating for a whole Life.
 var ErrOtherWorker = errors.New("another worker lives")
 
+// ErrQuit: Quit said so before the worker had signed on.
+var ErrQuit = errors.New("stopped before it had signed on")
+
 const (
 	fetchMax   = 64          // entries taken from the bus at once
 	fetchBlock = time.Second // longest wait for one; Stop cuts it short
@@ -169,10 +172,22 @@ func (m *Member) Join(ctx context.Context) error {
 		} else {
 			waited = 0 // Redis refuses beats, perhaps those of the other too
 		}
-		if m.Pause(ctx, pause); ctx.Err() != nil {
-			return ended(ctx, last)
+		if err := m.rest(ctx, pause, last); err != nil {
+			return err
 		}
 	}
+}
+
+// rest pauses between two attempts to sign on. The error is that of ctx or ErrQuit, whichever came meanwhile.
+func (m *Member) rest(ctx context.Context, d time.Duration, last error) error {
+	m.Pause(ctx, d)
+	switch {
+	case ctx.Err() != nil:
+		return ended(ctx, last)
+	case m.Quit():
+		return ErrQuit
+	}
+	return nil
 }
 
 // ended is what is told where ctx ended before the worker had signed on.
