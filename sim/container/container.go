@@ -40,10 +40,10 @@ type Spec struct {
 // Exit is how a container ended.
 type Exit struct {
 	When   time.Time
-	Code   int   // of the program; 128 + n by signal n; -1 if Err is set
+	Code   int   // of the program; 128 + n by signal n; -1 if nobody could be asked
 	Memory bool  // the kernel killed it for memory
 	Again  bool  // its restart policy had it started again, where nobody hears it: so it was stopped. Its Code may be 0 then, whatever it was
-	Err    error // the engine could not be asked any more
+	Err    error // the engine could not be asked any more, or did not stop what was started again
 }
 
 // ErrEnded: the container has ended, so that it cannot be signalled.
@@ -177,10 +177,10 @@ func (c *Container) wait(end client.ContainerWaitResult, read <-chan struct{}) {
 		if err == nil && got.Container.State != nil {
 			c.exit.Memory, c.exit.Again = got.Container.State.OOMKilled, got.Container.State.Running
 		}
-		if c.exit.Again {
-			_, _ = c.api().ContainerStop(ctx, c.id, client.ContainerStopOptions{Timeout: new(int)})
-		}
 		cancel()
+		if c.exit.Again {
+			c.exit.Err = c.halt()
+		}
 	case err := <-end.Error:
 		c.exit = Exit{When: time.Now(), Code: -1, Err: said("wait for "+c.name, err)}
 	}
@@ -191,6 +191,29 @@ func (c *Container) wait(end client.ContainerWaitResult, read <-chan struct{}) {
 	c.cancel()
 	<-read
 	close(c.exited)
+}
+
+// halt stops what its restart policy starts again. An engine in the middle of that start takes a stop for done, and starts it nevertheless:
+// so what runs is asked for, too.
+func (c *Container) halt() error {
+	const tries = 6
+	var err error
+	for range tries {
+		ctx, cancel := context.WithTimeout(context.Background(), askWithin)
+		_, err = c.api().ContainerStop(ctx, c.id, client.ContainerStopOptions{Timeout: new(int)})
+		var got client.ContainerInspectResult
+		if err == nil {
+			got, err = c.api().ContainerInspect(ctx, c.id, client.ContainerInspectOptions{})
+		}
+		cancel()
+		switch {
+		case gone(err), err == nil && (got.Container.State == nil || !got.Container.State.Running):
+			return nil
+		case err == nil:
+			err = errors.New("it runs again")
+		}
+	}
+	return said("stop of "+c.name, err)
 }
 
 // askWithin bounds a question to the engine.

@@ -34,6 +34,8 @@ func TestMain(m *testing.M) {
 		hog()
 	case "brief":
 		brief()
+	case "ends":
+		os.Exit(5)
 	default:
 		goleak.VerifyTestMain(m)
 	}

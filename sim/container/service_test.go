@@ -1,10 +1,14 @@
 package container_test
 
 import (
+	"context"
 	"errors"
 	"net"
+	"net/http"
+	"net/http/httputil"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -103,5 +107,54 @@ func TestServiceOfAProject(t *testing.T) {
 	compose("node-1", false, "A=2")
 	if all, err = e.Project(t.Context(), project); !errors.Is(err, container.ErrEngine) || !strings.Contains(err.Error(), "several containers") {
 		t.Errorf("%v, %v: want ErrEngine for a service with two containers", all, err)
+	}
+}
+
+// An engine that is in the middle of starting a container again takes a stop for done, and starts it nevertheless.
+func TestServiceStartedAgainDespiteAStop(t *testing.T) {
+	e := containertest.Engine(t)
+	var stops atomic.Int32
+	engine := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", "engine" },
+		Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", strings.TrimPrefix(e.Host(), "unix://"))
+		}},
+	}
+	host := impostor(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/stop") && stops.Add(1) == 1 {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		engine.ServeHTTP(w, r)
+	}))
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	image := build(t, e, self)
+	run := containertest.Run(t, e)
+	project := "leasestorm-test-" + strings.ToLower(run)
+	if err := e.Compose(t.Context(), run, project, "node-1", image, false, []string{"CONTAINER_TEST_PART=ends"}, self); err != nil {
+		t.Fatal(err)
+	}
+	through, err := container.At(host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer through.Close()
+	all, err := through.Project(t.Context(), project)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := all["node-1"].Start(t.Context(), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-c.Exited()
+	if exit := c.Exit(); !exit.Again || exit.Err != nil || stops.Load() < 2 {
+		t.Errorf("exit %+v after %d stops, want one that the engine would mend, and a second stop", exit, stops.Load())
+	}
+	if at, err := all["node-1"].Addresses(t.Context()); err != nil || len(at) != 0 {
+		t.Errorf("it is at %v (%v), want that the engine does not start it again", at, err)
 	}
 }
