@@ -119,9 +119,7 @@ func (h hide) shown(err error) (error, bool) {
 		return nil, false
 	}
 	text, most := err.Error(), saidMax
-	var reply redis.Error
-	said := errors.As(err, &reply)
-	if !said {
+	if reply := redis.Error(nil); !errors.As(err, &reply) {
 		text, most = unread(err), otherMax
 	}
 	if h.password != "" {
@@ -130,10 +128,16 @@ func (h hide) shown(err error) (error, bool) {
 	if text = plain.Cut(text, most); text == err.Error() {
 		return err, false
 	}
-	if said {
-		return refusal{hidden{text, err}}, true
+	return retold(err, text), true
+}
+
+// retold is err with another text.
+func retold(err error, text string) error {
+	var said redis.Error
+	if errors.As(err, &said) {
+		return refusal{hidden{text, err}}
 	}
-	return hidden{text, err}, true
+	return hidden{text, err}
 }
 
 // hidden is an error with another text. It does not unwrap: whoever shows the innermost error is not to show the password.
