@@ -10,7 +10,7 @@ import (
 // it gets wrong moves a lease in vain or late, never to two owners: terms do not ask it.
 //
 //   - known, owners and target are aligned with sessions; a session is named by its index until the next set of sessions.
-//   - target, live, place, owned and quota are of one placement; while they are outdated only placement reads them.
+//   - target, live, place, owned and quota are of one placement; while they are outdated only placement reads them, and stagger.
 //   - A session that is free of an owner is never held, and one that is held is entered.
 type fleet struct {
 	k *terms // read, never changed
@@ -33,11 +33,8 @@ type fleet struct {
 	asks    []ask   // to be decided on what the next look shows
 	missing int     // sessions that the last look asked others for
 	asked   int     // looks in a row that asked for as many
-	askFrom Time    // beginning of a tenth of an interval
-	askings int     // in it
-
-	turnsFrom Time // beginning of a tenth of an interval
-	turned    int  // sessions that were placed anew in it only to tell a turn
+	askings tenth   // looks that asked
+	turned  tenth   // sessions that were placed anew only to tell a turn
 
 	dirty  bool    // target is out of date
 	counts uint64  // version of the registry that it was computed for
@@ -65,6 +62,21 @@ type known struct {
 }
 
 const nobody = int32(-1)
+
+// tenth counts what comes in a tenth of an interval.
+type tenth struct {
+	from Time
+	n    int
+}
+
+// add counts n more, and returns how many that are in this tenth.
+func (t *tenth) add(k *terms, n int) int {
+	if k.now.Mono-t.from >= Time(k.cfg.Discovery/10) {
+		*t = tenth{from: k.now.Mono}
+	}
+	t.n += n
+	return t.n
+}
 
 // outdated reports whether sessions or instances changed so that target says nothing.
 func (f *fleet) outdated() bool { return f.dirty || f.counts != f.r.version }
@@ -109,6 +121,11 @@ func (f *fleet) placement() {
 // targetOf returns the instance that should take session i, nobody where its owner keeps it.
 func (f *fleet) targetOf(i int32) int32 {
 	f.placement()
+	return f.placedOn(i)
+}
+
+// placedOn is targetOf as of the last placement.
+func (f *fleet) placedOn(i int32) int32 {
 	if t := f.target[i]; t != nobody {
 		return f.live[t]
 	}
@@ -135,11 +152,8 @@ func (f *fleet) placeTurn() {
 	if !f.outdated() {
 		return
 	}
-	if f.k.now.Mono-f.turnsFrom >= Time(f.k.cfg.Discovery/10) {
-		f.turnsFrom, f.turned = f.k.now.Mono, 0
-	}
 	n := len(f.known)
-	if f.turned += n; f.turned <= max(n, placedMax) || len(f.target) != n {
+	if f.turned.add(f.k, n) <= max(n, placedMax) || len(f.target) != n {
 		f.placement()
 	}
 }
@@ -148,10 +162,7 @@ func (f *fleet) placeTurn() {
 // little they own and then by rank. A dead successor so costs milliseconds, not a TTL.
 func (f *fleet) stagger(i int32) int64 {
 	f.placeTurn()
-	t := nobody
-	if p := f.target[i]; p != nobody {
-		t = f.live[p]
-	}
+	t := f.placedOn(i)
 	if t == 0 {
 		return 0
 	}
@@ -204,7 +215,7 @@ func (f *fleet) lacks(i int32) (lacks, known bool) {
 func (f *fleet) preferred(id string) string {
 	f.placement()
 	if i := f.sessions.find(id); i >= 0 && f.k.cfg.Place {
-		if t := f.targetOf(i); t != nobody {
+		if t := f.placedOn(i); t != nobody {
 			return f.r.nodes[t].id
 		}
 		if o := f.known[i].owner; o != nobody {

@@ -103,13 +103,7 @@ func (f *fleet) askOf(o int32, sessions []int32) (items []Item) {
 }
 
 // mayAsk allows two askings in a tenth of the interval: the one that a join needs at once, and one on what came of it.
-func (f *fleet) mayAsk() bool {
-	if f.k.now.Mono-f.askFrom >= Time(f.k.cfg.Discovery/10) {
-		f.askFrom, f.askings = f.k.now.Mono, 0
-	}
-	f.askings++
-	return f.askings <= 2
-}
+func (f *fleet) mayAsk() bool { return f.askings.add(f.k, 1) <= 2 }
 
 // askAgain counts the looks in a row that asked for as much.
 func (f *fleet) askAgain(missing int) {

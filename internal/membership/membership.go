@@ -64,8 +64,9 @@ type Member struct {
 	// Fetched is told the outcome of each fetch from the bus; nil: nobody.
 	Fetched func(error)
 
-	server  string   // whose records are known to say no more than runs; Beat's
-	asking  sync.Map // sessions whose records CheckStop looks into
+	server  string        // whose records are known to say no more than runs; Beat's
+	asking  sync.Map      // sessions whose records CheckStop looks into
+	waited  time.Duration // for another worker's heartbeat to end, while this one's were accepted; Join's
 	signed  atomic.Bool
 	retries retries
 }
@@ -149,28 +150,28 @@ func (m *Member) Beat(ctx context.Context) error {
 // of ctx is told with what went wrong last.
 func (m *Member) Join(ctx context.Context) error {
 	var last error
-	waited := time.Duration(0) // for another worker's heartbeat to end, while this one's were accepted
+	m.waited = 0
 	for {
-		err := m.signOn(ctx, waited)
+		err := m.signOn(ctx)
 		if err != nil && ctx.Err() != nil {
 			return ended(ctx, last)
 		}
 		last = err
 		pause := m.Life / 10
 		if other := (*company)(nil); errors.As(err, &other) {
-			if waited >= m.life(&other.WorkerInfo) {
+			if m.waited >= other.life {
 				return errors.Join(m.SignOff(ctx), err)
 			}
-			if waited == 0 {
+			if m.waited == 0 {
 				m.Logger.Warn("single writer: waits for the heartbeat of another worker to end", zap.String("worker", m.Instance),
-					zap.String("other", other.Instance), zap.Duration("seen", other.Age), zap.Duration("atMost", m.life(&other.WorkerInfo)))
+					zap.String("other", other.Instance), zap.Duration("seen", other.Age), zap.Duration("atMost", other.life))
 			}
 			pause = min(BeatInterval(m.Life), other.left)
-			waited += pause
+			m.waited += pause
 		} else if done, err := m.tried(err); done {
 			return err
 		} else {
-			waited = 0 // Redis refuses beats, perhaps those of the other too
+			m.waited = 0 // Redis refuses beats, perhaps those of the other too
 		}
 		if err := m.rest(ctx, pause, last); err != nil {
 			return err
@@ -229,7 +230,7 @@ func (m *Member) SignOff(ctx context.Context) error {
 	return err
 }
 
-func (m *Member) signOn(ctx context.Context, waited time.Duration) error {
+func (m *Member) signOn(ctx context.Context) error {
 	if err := m.Bus.Create(ctx); err != nil {
 		return err
 	}
@@ -243,7 +244,7 @@ func (m *Member) signOn(ctx context.Context, waited time.Duration) error {
 	}
 	workers = slices.DeleteFunc(workers, func(w store.WorkerInfo) bool { return w.Instance == m.Instance })
 	if m.SingleWriter {
-		return m.alone(ctx, workers, waited)
+		return m.alone(ctx, workers)
 	}
 	for _, other := range workers {
 		past, ok := parseIncarnation(other.Info)
@@ -298,6 +299,7 @@ func (m *Member) reclaim(ctx context.Context, dead string) error {
 // company is another worker that may live, as the single writer sees it.
 type company struct {
 	store.WorkerInfo
+	life time.Duration // after its last beat it is dead: as its own TTL has it, or the reader's, if that is longer
 	left time.Duration // until it counts as dead unless it beats
 }
 
@@ -312,31 +314,26 @@ func (c *company) Unwrap() error { return ErrOtherWorker }
 // one that lives, in another container, beats meanwhile.
 const silence = 2
 
-// life is how long after its last beat another worker is dead: as its own TTL has it, or this one's, if that is longer.
-func (m *Member) life(other *store.WorkerInfo) time.Duration {
-	past, _ := parseIncarnation(other.Info)
-	return max(m.Life, time.Duration(past.Life)*time.Millisecond)
-}
-
-// left is how long another worker counts as living unless it beats. Of its silence what counts is heard: a Redis without memory refuses
+// lives returns the life of another worker, and what is left of it. Of its silence what counts is heard: a Redis without memory refuses
 // beats, and renews leases.
-func (m *Member) left(other *store.WorkerInfo, waited time.Duration) time.Duration {
+func (m *Member) lives(other *store.WorkerInfo) (life, left time.Duration) {
 	past, _ := parseIncarnation(other.Info)
-	silent, life := min(other.Age, waited), m.life(other)
+	life = max(m.Life, time.Duration(past.Life)*time.Millisecond)
+	silent := min(other.Age, m.waited)
 	switch fate := m.FateOf(past); {
 	case fate == Dead, other.Left:
-		return 0
+		return life, 0
 	case fate == Unknown && past.Name == m.Me.Name:
-		return max(0, silence*BeatInterval(life)-silent)
+		return life, max(0, silence*BeatInterval(life)-silent)
 	}
-	return max(0, life-silent)
+	return life, max(0, life-silent)
 }
 
 // alone deletes all leases if nobody else lives who could hold any; else the error is a *company.
-func (m *Member) alone(ctx context.Context, workers []store.WorkerInfo, waited time.Duration) error {
+func (m *Member) alone(ctx context.Context, workers []store.WorkerInfo) error {
 	for _, other := range workers {
-		if left := m.left(&other, waited); left > 0 {
-			return &company{other, left}
+		if life, left := m.lives(&other); left > 0 {
+			return &company{other, life, left}
 		}
 	}
 	n, err := m.Store.DeleteAllLeases(ctx)

@@ -125,13 +125,7 @@ func serveIntents(s *intentSettings) (code int, err error) {
 			return 0, errors.Join(err, n.stop())
 		}
 	}
-	if err := n.stop(); err != nil {
-		complain(err)
-		n.out.say(line{event: "stopped", at: time.Now(), reason: err.Error()})
-		return exitDirty, nil
-	}
-	n.out.say(line{event: "stopped", at: time.Now()})
-	return exitOK, nil
+	return n.out.stopped(n.stop()), nil
 }
 
 // metricsAtOnce is how many scrapes are answered at a time, to whoever asks: each keeps all figures as text until it is read.

@@ -218,13 +218,7 @@ func (n *node) live(p part, signals chan os.Signal) (int, error) {
 	go endIfAskedTwice(signals)
 	err := p.Stop()
 	n.http.CloseIdleConnections()
-	if err != nil {
-		complain(err)
-		n.out.say(line{event: "stopped", at: time.Now(), reason: err.Error()})
-		return exitDirty, nil
-	}
-	n.out.say(line{event: "stopped", at: time.Now()})
-	return exitOK, nil
+	return n.out.stopped(err), nil
 }
 
 // signalsMax is how many signals wait to be heard, more than anybody sends at once.

@@ -114,6 +114,18 @@ func (o *output) say(l line) {
 	o.changed.Broadcast()
 }
 
+// stopped says that the node has stopped, and what was left undone, and returns its exit code.
+func (o *output) stopped(err error) int {
+	end, code := line{event: "stopped"}, exitOK
+	if err != nil {
+		complain(err)
+		end.reason, code = err.Error(), exitDirty
+	}
+	end.at = time.Now()
+	o.say(end)
+	return code
+}
+
 // appendText appends text as a JSON string.
 func appendText(b []byte, text string) []byte {
 	for i := range len(text) {

@@ -46,7 +46,7 @@ func family(c *redis.ClusterClient, all *servers) *servers {
 func HideInCluster(c, madeOf *redis.ClusterClient) { hideInCluster(c, family(madeOf, &servers{})) }
 
 func hideInCluster(c *redis.ClusterClient, all *servers) {
-	family(c, all)
+	family(c, all) // for what will be made of c
 	password := c.Options().Password
 	c.AddHook(Hide(password))
 	c.OnNewNode(func(server *redis.Client) {

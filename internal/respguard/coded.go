@@ -2,7 +2,6 @@ package respguard
 
 import (
 	"crypto/x509"
-	"errors"
 	"net"
 	"net/netip"
 	"slices"
@@ -23,11 +22,7 @@ func Coded(err error) error {
 	if text == err.Error() {
 		return err
 	}
-	var said redis.Error
-	if errors.As(err, &said) {
-		return refusal{hidden{text, err}}
-	}
-	return hidden{text, err}
+	return retold(err, text)
 }
 
 // coded is the text of Coded. What wraps an error keeps the words before it, which are of this side.

@@ -96,11 +96,12 @@ func Shown(text, password string) string {
 // unread is the text of an error without what go-redis, and strconv, quote of a reply that they cannot read: cut and escaped, it may be the
 // password all the same.
 func unread(err error) string {
+	text := err.Error()
 	var number *strconv.NumError
-	if text := err.Error(); errors.As(err, &number) || strings.Contains(text, "redis: ") {
+	if errors.As(err, &number) || strings.Contains(text, "redis: ") {
 		return unquoted(text)
 	}
-	return err.Error()
+	return text
 }
 
 // unquoted is text without what it quotes.
@@ -117,26 +118,26 @@ func (h hide) shown(err error) (error, bool) {
 	if err == nil {
 		return nil, false
 	}
-	text := err.Error()
-	var reply redis.Error
-	said := errors.As(err, &reply)
-	if !said {
-		text = unread(err)
+	text, most := err.Error(), saidMax
+	if reply := redis.Error(nil); !errors.As(err, &reply) {
+		text, most = unread(err), otherMax
 	}
 	if h.password != "" {
 		text = strings.ReplaceAll(text, h.password, "…")
 	}
-	most := otherMax
-	if said {
-		most = saidMax
-	}
 	if text = plain.Cut(text, most); text == err.Error() {
 		return err, false
 	}
-	if said {
-		return refusal{hidden{text, err}}, true
+	return retold(err, text), true
+}
+
+// retold is err with another text.
+func retold(err error, text string) error {
+	var said redis.Error
+	if errors.As(err, &said) {
+		return refusal{hidden{text, err}}
 	}
-	return hidden{text, err}, true
+	return hidden{text, err}
 }
 
 // hidden is an error with another text. It does not unwrap: whoever shows the innermost error is not to show the password.

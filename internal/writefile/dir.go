@@ -52,9 +52,7 @@ func NewDir(path string, inside ...string) (*Dir, error) {
 			return nil, errors.Join(err, root.Close())
 		}
 	}
-	d := &Dir{root, path}
-	made.Store(path, d)
-	return d, nil
+	return hold(root, path), nil
 }
 
 // HoldDir holds a folder, as NewDir does one that it makes. Where there is none it is made, and those above it.
@@ -67,9 +65,14 @@ func HoldDir(path string) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
+	return hold(root, path), nil
+}
+
+// hold has what is written below path go to root until Close.
+func hold(root *os.Root, path string) *Dir {
 	d := &Dir{root, path}
 	made.Store(path, d)
-	return d, nil
+	return d
 }
 
 // MakeAll makes a folder, and those above it, where there are none. One that is held is there.

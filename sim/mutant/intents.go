@@ -61,7 +61,7 @@ func putArgs`},
 		Breaks: "I5", Seeds: 20, Why: "a lease that is lost without a fault shows before two pipelines meet", Scenario: stormOfIntents,
 		Edits: []Edit{
 			{"internal/membership/membership.go", "	if m.SingleWriter {\n", "	if true {\n"},
-			{"internal/membership/membership.go", "	return max(0, life-silent)\n", "	return 0\n"},
+			{"internal/membership/membership.go", "	return life, max(0, life-silent)\n", "	return life, 0\n"},
 		},
 	},
 	{

@@ -48,14 +48,20 @@ func TestWorkerThatIsDeniedTheBus(t *testing.T) {
 	r.eventually("it is fit again", func() bool { return w.Health().OK() })
 }
 
-// Stop ends a start that waits, which would wait for as long as Redis refuses.
-func TestStopEndsAStartThatWaits(t *testing.T) {
+// newWaiting returns a worker whose Start waits: its Redis refuses what it writes.
+func newWaiting(t *testing.T) (*rig, *Worker) {
 	r := newRig(t)
 	cfg := r.config("w1", "1")
 	cfg.Logger = zap.NewNop()
 	w, err := New(r.client, cfg)
 	r.must(err)
 	r.client.ConfigSet(t.Context(), "maxmemory", "1")
+	return r, w
+}
+
+// Stop ends a start that waits, which would wait for as long as Redis refuses.
+func TestStopEndsAStartThatWaits(t *testing.T) {
+	r, w := newWaiting(t)
 	started := make(chan error, 1)
 	go func() { started <- w.Start(context.Background()) }()
 	r.eventually("it waits", func() bool { return w.Health().State == lease.HealthRefused })
@@ -74,12 +80,7 @@ func TestStopEndsAStartThatWaits(t *testing.T) {
 
 // A start that ends with its context says what kept it, and the context of a start that succeeded ends nothing.
 func TestWorkerStartIsBoundedByItsContext(t *testing.T) {
-	r := newRig(t)
-	cfg := r.config("w1", "1")
-	cfg.Logger = zap.NewNop()
-	w, err := New(r.client, cfg)
-	r.must(err)
-	r.client.ConfigSet(t.Context(), "maxmemory", "1")
+	r, w := newWaiting(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	if err := w.Start(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "OOM") {
