@@ -21,7 +21,9 @@ import (
 	"golang.org/x/term"
 
 	"github.com/leasestorm/leasestorm/internal/plain"
+	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/sim"
+	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/explore"
 )
 
@@ -160,10 +162,6 @@ func (f *flags) explore(cmd *cobra.Command) error {
 		return err
 	}
 	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
-	text := stdout
-	if f.json {
-		text = stderr
-	}
 	if !f.quiet {
 		x.Progress = coverageLine(stderr)
 	}
@@ -181,10 +179,18 @@ func (f *flags) explore(cmd *cobra.Command) error {
 		f.guard.allow(memoryForShards(state) + runs)
 	}
 	c, err := explore.Run(cmd.Context(), x)
-	if err != nil {
-		return err
+	return f.covered(c, err, stdout, stderr)
+}
+
+// covered prints what an exploration covered, and says what kept it from its end, or its state from being saved. A guarantee that broke is
+// told and decides also then.
+func (f *flags) covered(c explore.Coverage, unsaved error, stdout, stderr io.Writer) error {
+	if unsaved != nil && c.Verdict != check.Fail {
+		return unsaved
 	}
+	text := stdout
 	if f.json {
+		text = stderr
 		data, err := json.MarshalIndent(c, "", "  ")
 		if err == nil {
 			_, err = stdout.Write(append(data, '\n'))
@@ -197,6 +203,9 @@ func (f *flags) explore(cmd *cobra.Command) error {
 	printCoverage(&table, c, f.luaFlag())
 	if _, err := table.WriteTo(text); err != nil {
 		return fmt.Errorf("write what was covered, which is in %s: %w", c.File, err)
+	}
+	if unsaved != nil {
+		fmt.Fprintf(stderr, "simulate: %s\n", redisurl.Line(unsaved))
 	}
 	if code := c.Verdict.ExitCode(); code != exitPass {
 		return verdictError(code)

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim"
+	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/explore"
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
@@ -50,5 +54,23 @@ func TestFaultOfAnOwnerIsThatOfItsReplay(t *testing.T) {
 		if got := planOf([]fault.Fault{at(c.a)}).has(at(c.z)); got != c.same {
 			t.Errorf("%s and %s: the same %v, want %v", c.a, c.z, got, c.same)
 		}
+	}
+}
+
+// An exploration that cannot save what it found still says what broke, and exits by it.
+func TestExplorationTellsWhatItCannotSave(t *testing.T) {
+	full := fmt.Errorf("%w: save the state: no space left on device", sim.ErrHarness)
+	broke := explore.Coverage{Verdict: check.Fail, Failed: []explore.FailedSeed{{Seed: 17, Broke: []string{"G3"}}}}
+	var stdout, stderr strings.Builder
+	err := new(flags).covered(broke, full, &stdout, &stderr)
+	var code verdictError
+	if !errors.As(err, &code) || code != exitFail {
+		t.Errorf("%v, want exit code %d", err, exitFail)
+	}
+	if !strings.Contains(stdout.String(), "seed 17 breaks G3") || !strings.Contains(stderr.String(), "no space left on device") {
+		t.Errorf("it says %q and %q", stdout.String(), stderr.String())
+	}
+	if err := new(flags).covered(explore.Coverage{Verdict: check.Unknown}, full, &stdout, &stderr); !errors.Is(err, sim.ErrHarness) {
+		t.Errorf("nothing broke, and nothing was saved: %v", err)
 	}
 }

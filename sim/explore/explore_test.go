@@ -97,6 +97,29 @@ func TestExploreKeepsWhatBreaks(t *testing.T) {
 	}
 }
 
+// A seed that broke a guarantee is told also where there is no room for its folder, nor for the state: it is judged already.
+func TestExploreTellsWhatItCannotSave(t *testing.T) {
+	x := Exploration{
+		Scenario: crashes(), Seeds: SeedRange{1, 100}, Shard: Shard{1, 1}, Parallel: 1, Reports: filepath.Join(t.TempDir(), "reports"),
+		KeepGoing: true, Bend: virtualtest.ConstantFence,
+	}
+	x.Started = func() {
+		if err := os.RemoveAll(x.Reports); err != nil {
+			t.Error(err)
+		}
+	}
+	c, err := Run(t.Context(), x)
+	if !errors.Is(err, sim.ErrHarness) {
+		t.Errorf("what could not be saved: %v", err)
+	}
+	if c.Verdict != check.Fail || len(c.Failed) != 1 || !slices.Contains(c.Failed[0].Broke, "G3") || c.Failed[0].Dir != "" {
+		t.Fatalf("%d of %d seeds, %s: %+v", c.Done, c.Total, c.Verdict, c.Failed)
+	}
+	if c.Done == c.Total {
+		t.Error("it went on without a folder")
+	}
+}
+
 // A seed that is cut off while it is saved counts as not run, and leaves no folder.
 func TestExploreLeavesNoFolderOfASeedCutOff(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())

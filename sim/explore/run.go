@@ -137,7 +137,8 @@ type seedResult struct {
 }
 
 // Run runs the seeds and returns what it covered. An error wraps sim.ErrInvalid, ErrState or sim.ErrHarness; a guarantee that broke
-// is none. When ctx ends, what was covered so far is returned, and Exploration.Resume goes on from there.
+// is none. When ctx ends, what was covered so far is returned, and Exploration.Resume goes on from there. It is returned beside an error
+// too: what broke a guarantee has done so, also where there is no room to save it.
 func Run(ctx context.Context, x Exploration) (Coverage, error) {
 	x.Scenario.Engine = sim.EngineVirtual
 	if err := x.check(); err != nil {
@@ -163,22 +164,22 @@ func Run(ctx context.Context, x Exploration) (Coverage, error) {
 	if x.Started != nil {
 		x.Started()
 	}
-	err = x.run(ctx, st)
-	return st.Coverage, errors.Join(err, st.close())
+	err = errors.Join(x.run(ctx, st), st.close())
+	return st.Coverage, err
 }
 
 func (x Exploration) run(ctx context.Context, st *state) error {
-	ctx, stop := context.WithCancel(ctx)
+	running, stop := context.WithCancel(ctx)
 	defer stop()
 	work, done := make(chan uint64), make(chan seedResult)
 	var workers sync.WaitGroup
 	for range x.Parallel {
 		workers.Go(func() {
 			for i := range work {
-				if ctx.Err() != nil {
+				if running.Err() != nil {
 					return
 				}
-				r := x.one(ctx, i)
+				r := x.one(running, ctx, i)
 				if r.err != nil || r.failed != nil && !x.KeepGoing {
 					stop() // here, so that this worker begins no other
 				}
@@ -195,17 +196,15 @@ func (x Exploration) run(ctx context.Context, st *state) error {
 			}
 			select {
 			case work <- i:
-			case <-ctx.Done():
+			case <-running.Done():
 				return
 			}
 		}
 	}()
 	var err error
 	for r := range done {
-		if r.err != nil {
-			err = errors.Join(err, r.err)
-		}
-		if r.err != nil || r.stopped {
+		err = errors.Join(err, r.err)
+		if r.stopped || r.err != nil && r.failed == nil {
 			continue
 		}
 		st.take(r)
@@ -217,8 +216,8 @@ func (x Exploration) run(ctx context.Context, st *state) error {
 	return err
 }
 
-// one runs one seed, and again where it failed (to save it) or where its turn has come to be compared.
-func (x Exploration) one(ctx context.Context, i uint64) (r seedResult) {
+// one runs one seed, and again where it failed (to save it, until saving ends) or where its turn has come to be compared.
+func (x Exploration) one(ctx, saving context.Context, i uint64) (r seedResult) {
 	r = seedResult{index: i, seed: x.Seeds.seed(x.Shard, i)}
 	c, plan, err := x.Scenario.Swarm(r.seed)
 	if err != nil {
@@ -262,7 +261,7 @@ func (x Exploration) one(ctx context.Context, i uint64) (r seedResult) {
 	}
 	if len(broke) > 0 {
 		r.failed = &FailedSeed{Seed: r.seed, Broke: broke, Detail: detail, SHA256: r.sum}
-		x.save(ctx, c, plan, &r)
+		x.save(saving, c, plan, &r)
 		return r
 	}
 	switch {
@@ -301,16 +300,15 @@ func cutAt(s string, n int) string {
 	return s
 }
 
-// save runs the seed once more, into a folder of its own.
+// save runs the seed once more, into a folder of its own. That there can be none does not undo what it broke.
 func (x Exploration) save(ctx context.Context, c sim.Config, plan fault.Plan, r *seedResult) {
 	c.Plan = &plan
 	saved, err := sim.Run(ctx, c, sim.Options{Engine: sim.NewVirtual(x.Bend), Reports: x.Reports})
-	if err != nil {
-		r.err = err
-		return
-	}
 	defer saved.Folder.Close()
 	switch {
+	case err != nil:
+		r.err = fmt.Errorf("seed %d breaks %s: its folder: %w", r.seed, strings.Join(r.failed.Broke, ", "), err)
+		return
 	case saved.Outcome.Interrupted: // the seed counts as not run: nothing tells of its folder
 		r.stopped, r.err = true, saved.Folder.Discard()
 		return

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/redisurl"
@@ -139,7 +140,7 @@ func (s *slot) start() (*node, error) {
 
 // spawn starts the slot's next process. The caller holds mu.
 func (s *slot) spawn() (*node, error) {
-	log, err := writefile.Append(s.logFile())
+	log, err := s.logTo(writefile.Append(s.logFile()))
 	if err != nil {
 		return nil, fmt.Errorf("log of %s: %w", s.name, err)
 	}
@@ -166,6 +167,16 @@ func (s *slot) spawn() (*node, error) {
 	})
 	go s.attend(n, out, errOut, log)
 	return n, nil
+}
+
+// logTo is the file that a process' log is written to: none that is kept where there is no room to make one, which costs the log, as a disk
+// does that is full later, and not the process.
+func (s *slot) logTo(log *os.File, err error) (*os.File, error) {
+	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+		return log, err
+	}
+	s.run.cutOff(err)
+	return os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 }
 
 // keep writes what a process says on standard error to the slot's log. It reads on when there is no room for more: who writes it must

@@ -234,3 +234,23 @@ func TestAFullDiskHoldsNobodyUp(t *testing.T) {
 		t.Errorf("told %v", r.unsaved)
 	}
 }
+
+// A log that cannot be opened on a full disk costs the log, and not the process or the fault that starts it again.
+func TestAFullDiskKeepsNoProcessFromItsStart(t *testing.T) {
+	for _, full := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT} {
+		r := &run{}
+		log, err := (&slot{run: r, name: "node-1"}).logTo(nil, &fs.PathError{Op: "openat", Path: "node-1.log", Err: full})
+		if err != nil {
+			t.Fatalf("%v: %v", full, err)
+		}
+		if _, err := log.WriteString("an entry\n"); err != nil {
+			t.Errorf("%v: what is said meets %v", full, err)
+		}
+		if err := log.Close(); err != nil {
+			t.Error(err)
+		}
+		if !errors.Is(r.unsaved, full) {
+			t.Errorf("%v: told %v", full, r.unsaved)
+		}
+	}
+}
