@@ -243,6 +243,6 @@ func (f *fleet) instances() []string {
 
 // settled reports whether nothing is left to move: every session has an owner that counts, and none is to be given to another.
 func (f *fleet) settled() bool {
-	f.placement()
-	return !slices.ContainsFunc(f.target, func(t int32) bool { return t != nobody })
+	f.placeTurn()
+	return !f.outdated() && !slices.ContainsFunc(f.target, func(t int32) bool { return t != nobody })
 }

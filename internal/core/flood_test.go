@@ -56,6 +56,7 @@ func TestHearsayIsPlacedSoOften(t *testing.T) {
 				for range 2 { // the second time at the same instant
 					for k := 0; k < len(said); k += each {
 						s.step(Event{Kind: EvNotice, Notice: Notice{Kind: NoticeFreed, From: "x", IDs: said[k : k+each], Peers: peers[k : k+each]}})
+						s.core.Settled() // whose state is shown after each
 					}
 				}
 				if most := (from + 1) * placedMax; p.sessions == 0 || p.sessions > most {

@@ -327,6 +327,32 @@ func TestListenOutlivesForeignMessages(t *testing.T) {
 	}
 }
 
+// A server that says again and again that a channel is heard is believed once a connection: an instance looks at Redis for each.
+func TestListenIsToldOnce(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	client := redis.NewClient(&redis.Options{Protocol: 2, DisableIdentity: true, MaxRetries: -1,
+		Dialer: func(context.Context, string, string) (net.Conn, error) {
+			near, far := net.Pipe()
+			go answer(far, strings.Repeat("*3\r\n+subscribe\r\n+x\r\n:1\r\n", 100))
+			return near, nil
+		}})
+	defer client.Close()
+	ups := 0
+	redisstore.Listen(ctx, client, "x", time.Second, func(string) {}, func(err error) {
+		if err == nil {
+			ups++
+			return
+		}
+		cancel()
+		if !strings.Contains(err.Error(), "no Redis says so") {
+			t.Errorf("Listen told %v", err)
+		}
+	})
+	if ups != 1 {
+		t.Errorf("told %d times that the channel is heard, want once", ups)
+	}
+}
+
 // answer says so to who subscribes, and refuses every other command, as a server does that knows nothing newer.
 func answer(conn net.Conn, said string) {
 	command := make([]byte, 4096)

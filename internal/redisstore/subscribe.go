@@ -92,10 +92,14 @@ func hear(ctx context.Context, client redis.UniversalClient, channel string, tim
 		asked = false
 		switch m := msg.(type) {
 		case *redis.Subscription:
-			if m.Kind == "subscribe" {
-				subscribed = true
-				up()
+			if m.Kind != "subscribe" {
+				continue
 			}
+			if subscribed { // asked for once; an instance looks at Redis for each
+				return true, errNoMessage
+			}
+			subscribed = true
+			up()
 		case *redis.Message:
 			message(m.Payload)
 		}

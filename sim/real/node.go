@@ -71,6 +71,8 @@ type node struct {
 	done  chan struct{} // closed when all it said is recorded, and its end
 	once  sync.Once
 
+	foreign sync.Once // it is killed for its version of the protocol
+
 	mu       sync.Mutex
 	instance string
 	pauses   []*injection // that asked it to pause, and did not wait until it did
@@ -321,7 +323,7 @@ func (s *slot) handle(n *node, m message) {
 	}
 	if e.Kind == history.Ready && e.N != 0 && e.N != protocolVersion {
 		s.keepMalformed(fmt.Sprintf("it speaks version %d of the protocol, this program version %d", e.N, protocolVersion))
-		n.kill()
+		n.foreign.Do(func() { s.run.tail.Go(n.kill) }) // who reads what it says must go on: it ends when all of it was read
 		return
 	}
 	s.run.owners.see(&e)

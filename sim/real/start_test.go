@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -252,5 +253,31 @@ func TestAFullDiskKeepsNoProcessFromItsStart(t *testing.T) {
 		if !errors.Is(r.unsaved, full) {
 			t.Errorf("%v: told %v", full, r.unsaved)
 		}
+	}
+}
+
+// boxed is a program of a container: its end is told when all that it said was read.
+type boxed struct {
+	program
+	read  chan struct{}
+	kills atomic.Int32
+}
+
+func (d *boxed) kill() {
+	d.kills.Add(1)
+	<-d.read
+}
+
+// A node of another version of the protocol is killed, once, and who reads what it says goes on meanwhile.
+func TestANodeOfAnotherVersionIsReadToItsEnd(t *testing.T) {
+	r := &run{clock: newClock(), rec: history.NewRecorder()}
+	p := &boxed{read: make(chan struct{})}
+	s, n := &slot{run: r, name: "node-1"}, &node{program: p, ready: make(chan struct{})}
+	said := strings.NewReader(strings.Repeat(`{"event":"ready","instance":"a","protocol":9}`+"\n", 1000))
+	readEvents(said, func(m message) { s.handle(n, m) }, s.keepMalformed)
+	close(p.read)
+	r.tail.Wait()
+	if kills := p.kills.Load(); kills != 1 || n.wasReady() {
+		t.Errorf("killed %d times, ready %v, want one that was not ready killed once", kills, n.wasReady())
 	}
 }
