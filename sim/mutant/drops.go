@@ -118,6 +118,7 @@ var tested = []struct {
 	{drop(intentLua+"requeue.lua", `r[1] ~= 'ENDED'`, 1, false), "I2", "TestRequeueOnlyWhatHasEnded"},
 	{drop(intentLua+"requeue.lua", `present ~= id`, 1, true), "I2", "TestRequeueOnlyWhatHasEnded"},
 	{drop(intentLua+"stop.lua", `state == 'ENDED'`, 1, false), "I5", "TestStop"},
+	{drop(intentLua+"sweep.lua", `tonumber(since) > ms`, 1, false), "I3", "TestClockThatIsSetBack"},
 	{drop(intentLua+"sweep.lua", `beat > 0`, 1, true), "I5", "TestSweepLeavesWhatHasItsLease"},
 	{drop(intentLua+"sweep.lua", `worker == me`, 2, true), "I3", "TestSweep"},
 	{drop(intentLua+"sweep.lua", `#groups > 0`, 1, true), "I3", "TestSweepPublishesAgain"},

@@ -329,16 +329,17 @@ func cut(out []reply, args []string) []reply {
 	return out[:min(count, len(out))]
 }
 
-// cmdZRangeByScore knows -inf and an open upper end.
 func cmdZRangeByScore(_ *redis, _ int64, o *object, args []string) reply {
-	top, open := strings.CutPrefix(args[1], "(")
-	limit, err := strconv.ParseFloat(top, 64)
-	if err != nil || args[0] != "-inf" {
+	from, above := strings.CutPrefix(args[0], "(")
+	to, below := strings.CutPrefix(args[1], "(")
+	low, err := strconv.ParseFloat(from, 64)
+	high, err2 := strconv.ParseFloat(to, 64)
+	if err != nil || err2 != nil {
 		return refusal("ERR min or max is not a float")
 	}
 	var out []reply
 	for _, s := range o.zset {
-		if s.score < limit || !open && s.score == limit {
+		if (s.score > low || !above && s.score == low) && (s.score < high || !below && s.score == high) {
 			out = append(out, s.member)
 		}
 	}

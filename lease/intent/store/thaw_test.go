@@ -1,8 +1,12 @@
 package store
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
@@ -43,5 +47,48 @@ func TestTakenOverStartIsNotEnded(t *testing.T) { // I3
 	f.run(frozen, late)
 	if got := end(frozen, 2, runs); got != WroteOK {
 		t.Errorf("what ran: %s", got)
+	}
+}
+
+// Where the clock of Redis is set back, what it has said of times before then is held for said now: who is dead is so a life later, and
+// what waited or has ended waits, and is kept, for as long as it would have been. So it is where that clock is another server's.
+func TestClockThatIsSetBack(t *testing.T) { // I3
+	f := setup(t)
+	dead, living := f.bus("dead"), f.bus("living")
+	given, lost, ended := f.put("a"), f.put("b"), f.put("c")
+	entries := f.fetch(dead)
+	f.must(f.client.XDel(t.Context(), "v3:bus", entries[1].ID).Err())
+	f.must(f.client.XAck(t.Context(), "v3:bus", group, entries[1].ID).Err())
+	f.write(dead, Write{Session: ended.ID, Service: "c", State: intent.StateEnded, Reason: intent.ReasonStopped, Ack: entries[2].ID})
+	f.sweep(living) // the first one of this server
+	hour := f.client.Time(t.Context()).Val().Add(time.Hour).UnixMilli()
+	for key, member := range map[string]string{"workers": "dead", "waiting": lost.ID, "ended": ended.ID} {
+		f.must(f.client.ZAddXX(t.Context(), "v3:"+key, redis.Z{Score: float64(hour), Member: member}).Err())
+	}
+	run, _, _ := strings.Cut(f.client.Get(t.Context(), "v3:run").Val(), " ")
+	f.must(f.client.Set(t.Context(), "v3:run", fmt.Sprint(run, " ", hour), 0).Err())
+	if entries, _ := f.sweep(living); len(entries) > 0 {
+		t.Errorf("%+v: whoever may have beaten a moment ago lives", entries)
+	}
+	if _, _, _, err := living.Beat(t.Context(), "{}"); err != nil {
+		t.Fatal(err)
+	}
+	now := f.client.Time(t.Context()).Val()
+	if all, err := f.store.Workers(t.Context()); err != nil || len(all) != 2 || all[0].Age < 0 {
+		t.Errorf("%+v %v", all, err)
+	}
+	if n := f.client.ZCount(t.Context(), "v3:ended", "-inf", fmt.Sprint(now.UnixMilli())).Val(); n != 1 {
+		t.Errorf("%d have ended by now, want 1", n)
+	}
+	got, _, err := living.Sweep(t.Context(), 0, time.Hour)
+	f.must(err)
+	if len(got) != 1 || got[0].Session != given.ID {
+		t.Errorf("%+v, want the start that the dead one had", got)
+	}
+	if all, err := f.store.Workers(t.Context()); err != nil || len(all) != 1 {
+		t.Errorf("%+v %v, want the living one alone", all, err)
+	}
+	if got := f.fetch(living); len(got) != 1 || got[0].Session != lost.ID {
+		t.Errorf("%+v, want the start whose entry is gone", got)
 	}
 }
