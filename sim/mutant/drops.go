@@ -41,7 +41,7 @@ var seen = []struct {
 	{drop(intentLua+"sweep.lua", `#unseen == limit`, 1, true), "I5", 20, stormOfIntents},
 	{drop(intentLua+"write.lua", `now[1] == 'ENDED'`, 1, true), "I2", 20, stormOfIntents},
 	{drop(intentLua+"write.lua", `known > tonumber(ARGV[7])`, 1, false), "I3", 150, stormOfIntents},
-	{drop(intentLua+"write.lua", `state == 'ENDED'`, 1, true), "I3", 150, stormOfIntents},
+	{drop(intentLua+"write.lua", `state == 'ENDED'`, 2, true), "I3", 150, stormOfIntents},
 }
 
 // tested are those whose lack tests show.
@@ -118,6 +118,7 @@ var tested = []struct {
 	{drop(intentLua+"requeue.lua", `r[1] ~= 'ENDED'`, 1, false), "I2", "TestRequeueOnlyWhatHasEnded"},
 	{drop(intentLua+"requeue.lua", `present ~= id`, 1, true), "I2", "TestRequeueOnlyWhatHasEnded"},
 	{drop(intentLua+"stop.lua", `state == 'ENDED'`, 1, false), "I5", "TestStop"},
+	{drop(intentLua+"sweep.lua", `tonumber(since) > ms`, 1, false), "I3", "TestClockThatIsSetBack"},
 	{drop(intentLua+"sweep.lua", `beat > 0`, 1, true), "I5", "TestSweepLeavesWhatHasItsLease"},
 	{drop(intentLua+"sweep.lua", `worker == me`, 2, true), "I3", "TestSweep"},
 	{drop(intentLua+"sweep.lua", `#groups > 0`, 1, true), "I3", "TestSweepPublishesAgain"},
@@ -139,6 +140,10 @@ var tested = []struct {
 	{drop(intentLua+"sweep.lua", `r[1] == 'NEW'`, 1, false), "I3", "TestSweepPublishesAgain"},
 	{drop(intentLua+"sweep.lua", `r[1] == 'STARTING'`, 1, false), "I3", "TestSweepPublishesAgain"},
 	{drop(intentLua+"write.lua", `now[6] ~= ARGV[14]`, 1, false), "I3", "TestWritesAreFenced"},
+	{drop(intentLua+"write.lua", `state == 'ENDED'`, 1, true), "I3", "TestTakenOverStartIsNotEnded"},
+	{drop(intentLua+"write.lua", `now[1] ~= 'RUNNING'`, 1, true), "I3", "TestTakenOverStartIsNotEnded"},
+	{drop(intentLua+"write.lua", `over(now[7] or '')`, 1, true), "I3", "TestTakenOverStartIsNotEnded"},
+	{drop(intentLua+"write.lua", `pending[2] ~= worker`, 1, true), "I3", "TestTakenOverStartIsNotEnded"},
 	{drop(intentLua+"write.lua", `ARGV[10] ~= ''`, 1, true), "I5", "TestLifeOfASession"},
 	{drop(intentLua+"write.lua", `ARGV[9] ~= ''`, 1, true), "I3", "TestSweepPublishesAgain"},
 	{drop(intentLua+"write.lua", `redis.pcall('GET', prefix .. 'idem:' .. now[3]) == id`, 1, true), "I2", "TestKeyOfWhatRuns"},

@@ -252,6 +252,7 @@ const (
 	textWrongType  = "WRONGTYPE Operation against a key holding the wrong kind of value"
 	textNotInteger = "ERR value is not an integer or out of range"
 	textSyntax     = "ERR syntax error"
+	textFloatRange = "ERR min or max is not a float"
 )
 
 // direct executes one command of a client at true time t.

@@ -329,20 +329,37 @@ func cut(out []reply, args []string) []reply {
 	return out[:min(count, len(out))]
 }
 
-// cmdZRangeByScore knows -inf and an open upper end.
 func cmdZRangeByScore(_ *redis, _ int64, o *object, args []string) reply {
-	top, open := strings.CutPrefix(args[1], "(")
-	limit, err := strconv.ParseFloat(top, 64)
-	if err != nil || args[0] != "-inf" {
-		return refusal("ERR min or max is not a float")
+	out, ok := o.scoredWithin(args)
+	if !ok {
+		return refusal(textFloatRange)
 	}
-	var out []reply
+	return cut(out, args[2:])
+}
+
+func cmdZCount(_ *redis, _ int64, o *object, args []string) reply {
+	out, ok := o.scoredWithin(args)
+	if !ok {
+		return refusal(textFloatRange)
+	}
+	return int64(len(out))
+}
+
+// scoredWithin returns the members between two scores; "(" leaves a score itself out.
+func (o *object) scoredWithin(args []string) (out []reply, ok bool) {
+	from, above := strings.CutPrefix(args[0], "(")
+	to, below := strings.CutPrefix(args[1], "(")
+	low, err := strconv.ParseFloat(from, 64)
+	high, err2 := strconv.ParseFloat(to, 64)
+	if err != nil || err2 != nil {
+		return nil, false
+	}
 	for _, s := range o.zset {
-		if s.score < limit || !open && s.score == limit {
+		if (s.score > low || !above && s.score == low) && (s.score < high || !below && s.score == high) {
 			out = append(out, s.member)
 		}
 	}
-	return cut(out, args[2:])
+	return out, true
 }
 
 // cmdZRevRangeByLex knows +, (x and -.
@@ -376,5 +393,6 @@ var objectVerbs = map[string]verb{
 	"ZSCORE":         {args: 2, run: with(objZSet, false, nil, cmdZScore)},
 	"ZRANGE":         {args: 3, run: with(objZSet, false, []reply(nil), cmdZRange)},
 	"ZRANGEBYSCORE":  {args: 3, run: with(objZSet, false, []reply(nil), cmdZRangeByScore)},
+	"ZCOUNT":         {args: 3, run: with(objZSet, false, int64(0), cmdZCount)},
 	"ZREVRANGEBYLEX": {args: 3, run: with(objZSet, false, []reply(nil), cmdZRevRangeByLex)},
 }

@@ -31,6 +31,19 @@ func parseID(text string, rest int64) (id streamID, ok bool) {
 	return id, err == nil && err2 == nil
 }
 
+// idRange reads the two ends of a range of IDs, both of which are in it.
+func idRange(from, to string) (low, high streamID, ok bool) {
+	high = streamID{1 << 62, 1 << 62}
+	ok, ok2 := true, true
+	if from != "-" {
+		low, ok = parseID(from, 0)
+	}
+	if to != "+" {
+		high, ok2 = parseID(to, 1<<62)
+	}
+	return low, high, ok && ok2
+}
+
 // stream is a stream and its consumer groups.
 type stream struct {
 	entries []streamEntry // ascending; their fields are never changed
@@ -147,15 +160,8 @@ const textStreamID = "ERR Invalid stream ID specified as stream command argument
 // cmdXRange knows -, +, (x and COUNT.
 func cmdXRange(_ *redis, _ int64, o *object, args []string) reply {
 	from, open := strings.CutPrefix(args[0], "(")
-	low, high := streamID{}, streamID{1 << 62, 1 << 62}
-	ok, ok2 := true, true
-	if from != "-" {
-		low, ok = parseID(from, 0)
-	}
-	if args[1] != "+" {
-		high, ok2 = parseID(args[1], 1<<62)
-	}
-	if !ok || !ok2 {
+	low, high, ok := idRange(from, args[1])
+	if !ok {
 		return refusal(textStreamID)
 	}
 	count := 1 << 30
@@ -244,7 +250,7 @@ func cmdXAck(_ *redis, _ int64, o *object, args []string) reply {
 	return n
 }
 
-// cmdXPending is XPENDING, whole or with a range; of that it knows IDLE, - and +, and a consumer.
+// cmdXPending is XPENDING, whole or with a range, IDLE and a consumer.
 func (r *redis) cmdXPending(t int64, args []string) reply {
 	o, wrong := r.find(t, args[0], objStream)
 	g := groupOf(o, args[1])
@@ -262,11 +268,18 @@ func (r *redis) cmdXPending(t int64, args []string) reply {
 		rest = rest[2:]
 	}
 	count, err := strconv.Atoi(rest[2])
-	if err != nil || rest[0] != "-" || rest[1] != "+" {
+	if err != nil {
 		return refusal(textSyntax)
+	}
+	low, high, ok := idRange(rest[0], rest[1])
+	if !ok {
+		return refusal(textStreamID)
 	}
 	now, out := r.nowMs(t), []reply{}
 	for _, p := range g.pending {
+		if p.id.compare(low) < 0 || p.id.compare(high) > 0 {
+			continue
+		}
 		if len(out) < count && now-p.at >= idle && (len(rest) < 4 || p.consumer == rest[3]) {
 			out = append(out, []reply{p.id.String(), p.consumer, max(0, now-p.at), p.tries})
 		}

@@ -161,7 +161,7 @@ type Wrote string
 const (
 	WroteOK      Wrote = "K" // written
 	WroteStop    Wrote = "S" // written, and a stop was asked
-	WroteOver    Wrote = "O" // not: the session has ended, or a newer term has written
+	WroteOver    Wrote = "O" // not: the session has ended, a newer term has written, or another has taken over what does not run yet
 	WroteMissing Wrote = "M" // not: there is no session of this ID and service
 )
 

@@ -24,6 +24,9 @@ var putText string
 //go:embed lua/read.lua
 var readText string
 
+//go:embed lua/kept.lua
+var keptText string
+
 //go:embed lua/stop.lua
 var stopText string
 
@@ -52,6 +55,7 @@ var (
 	putScript       = redis.NewScript(commonText + putText)
 	putLeasedScript = redis.NewScript(commonText + busyText + redisstore.EpochText() + leaseText + putText)
 	readScript      = redis.NewScript(commonText + readText)
+	keptScript      = redis.NewScript(commonText + keptText)
 	stopScript      = redis.NewScript(commonText + stopText)
 	writeScript     = redis.NewScript(commonText + writeText)
 	beatScript      = redis.NewScript(commonText + beatText)

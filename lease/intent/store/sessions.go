@@ -203,16 +203,15 @@ func (s *Store) List(ctx context.Context, cursor string, limit int) (sessions []
 // Kept returns how many sessions have a record, but for those that ended longer than Options.Retention ago: they go as others end.
 // ErrUnavailable.
 func (s *Store) Kept(ctx context.Context) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
-	defer cancel()
-	pipe := s.client.Pipeline()
-	all := pipe.ZCard(ctx, s.opt.KeyPrefix+"sessions")
-	old := strconv.FormatInt(time.Now().Add(-s.opt.Retention).UnixMilli(), 10)
-	over := pipe.ZCount(ctx, s.opt.KeyPrefix+"ended", "-inf", old)
-	if _, err := pipe.Exec(ctx); err != nil && all.Err() != nil {
-		return 0, unavailable(err)
+	reply, err := s.run(ctx, keptScript)
+	if err != nil {
+		return 0, err
 	}
-	return int(all.Val() - over.Val()), nil
+	n, ok := reply.(int64)
+	if !ok {
+		return 0, unavailable(errReply)
+	}
+	return int(n), nil
 }
 
 func (s *Store) session(id string) string { return s.opt.KeyPrefix + "session:" + id }

@@ -195,6 +195,21 @@ func TestSingleWriterHasToHearSilence(t *testing.T) { // I1
 	}
 }
 
+// A worker that died before the clock of Redis was set back keeps a single writer from starting for a TTL, and no longer.
+func TestSingleWriterWhereRedisClockIsSetBack(t *testing.T) { // I5
+	t.Parallel()
+	r := newRig(t)
+	other, err := r.store.Bus("other")
+	r.must(err)
+	defer other.Close()
+	r.must(other.Create(t.Context()))
+	_, _, _, err = other.Beat(t.Context(), membership.Incarnation{Name: "w0", Boot: "another"}.String())
+	r.must(err)
+	hour := r.client.Time(t.Context()).Val().Add(time.Hour).UnixMilli()
+	r.must(r.client.ZAdd(t.Context(), "v3:workers", redis.Z{Member: "other", Score: float64(hour)}).Err())
+	r.must(<-r.single("w1", options))
+}
+
 // A worker with a longer TTL than the single writer's beats more seldom, and lives: each counts by its own.
 func TestSingleWriterKnowsOthersLives(t *testing.T) { // I1
 	t.Parallel()

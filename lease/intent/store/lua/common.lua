@@ -16,6 +16,7 @@ local waiting, stops, workers, info = prefix .. 'waiting', prefix .. 'stops', pr
 local clock = redis.call('TIME')
 local ms = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local stamp = string.format('%.0f', ms)
+local forgotten = string.format('%.0f', ms - retention) -- what ended then or before has been kept for long enough
 local function record(id) return prefix .. 'session:' .. id end
 -- soft is a call for which a key of another type, which is a foreign hand's, is one that is not there: nil. It is for keys that are
 -- one session's, or can be done without.
@@ -51,7 +52,7 @@ local function finish(id, key, owner, reason, detail)
   redis.call('HSET', record(id), 'state', 'ENDED', 'reason', reason, 'detail', detail, 'updated', stamp)
   redis.call('HDEL', record(id), 'stop')
   if key and redis.pcall('GET', prefix .. 'idem:' .. key) == id then redis.call('DEL', prefix .. 'idem:' .. key) end
-  for _, old in ipairs(soft('ZRANGEBYSCORE', ended, '-inf', string.format('%.0f', ms - retention), 'LIMIT', 0, 3) or {}) do
+  for _, old in ipairs(soft('ZRANGEBYSCORE', ended, '-inf', forgotten, 'LIMIT', 0, 3) or {}) do
     redis.call('ZREM', index, old)
     redis.call('DEL', record(old))
     redis.call('ZREM', ended, old)

@@ -12,11 +12,12 @@
 local me, limit = ARGV[5], tonumber(ARGV[7])
 local reply, more = {0}, false
 -- A server that has just started, perhaps from an older copy and by another clock, knows of no late beats: whoever was in the
--- registry has a whole life from the first sweep on, unless it has signed off, which is a beat at 0.
+-- registry has a whole life from the first sweep on, unless it has signed off, which is a beat at 0. So it is where its clock was set back
+-- (beat.lua).
 local server = redis.pcall('INFO', 'server')
 local run = type(server) == 'string' and string.match(server, 'run_id:(%w+)') or '?'
 local known, since = string.match(soft('GET', prefix .. 'run') or '', '^(%S+) (%d+)$')
-if known ~= run then
+if known ~= run or tonumber(since) > ms then
   since = stamp
   redis.call('SET', prefix .. 'run', run .. ' ' .. stamp)
 end

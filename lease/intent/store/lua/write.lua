@@ -11,10 +11,15 @@
 -- ARGV[12] reason
 -- ARGV[13] detail
 -- ARGV[14] service reference
--- returns 'K' when written, 'S' when written and a stop was asked, 'O' when it has ended or is a newer term's, 'M' when there
--- is no such session
+-- returns 'K' when written, 'S' when written and a stop was asked, 'O' when it has ended, is a newer term's or another's to begin, 'M'
+-- when there is no such session
 local id, state, worker = ARGV[5], ARGV[6], ARGV[8]
-local now = fields(id, 'state', 'fence', 'key', 'stop', 'owner', 'service')
+local now = fields(id, 'state', 'fence', 'key', 'stop', 'owner', 'service', 'entry')
+-- Until it runs a start is whose its entry is: of a worker that was taken for dead, perhaps while it was frozen, that is who took it over.
+local function over(entry)
+  local pending = redis.pcall('XPENDING', bus, group, entry, entry, 1)[1]
+  return pending and pending[2] ~= worker
+end
 if not now[1] or now[6] ~= ARGV[14] then return 'M' end
 if now[1] == 'ENDED' then
   done(ARGV[9])
@@ -22,6 +27,7 @@ if now[1] == 'ENDED' then
 end
 local known = tonumber(now[2] or 0) or 0 -- what is no number, a foreign hand wrote
 if known > tonumber(ARGV[7]) then return 'O' end
+if state == 'ENDED' and now[1] ~= 'RUNNING' and over(now[7] or '') then return 'O' end
 if now[5] and now[5] ~= worker then redis.call('ZREM', owned(now[5]), id) end
 if state ~= 'ENDED' then redis.call('ZADD', owned(worker), 0, id) end
 if ARGV[10] ~= '' then

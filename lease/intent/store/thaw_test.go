@@ -1,0 +1,130 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/lease/intent"
+)
+
+// A worker that was taken for dead with a start in hand, frozen perhaps, ends nothing that another has taken over: neither before the
+// first of its writes nor after STARTING. What it has running it may say so of and end, and it may end what nobody has taken over.
+func TestTakenOverStartIsNotEnded(t *testing.T) { // I3
+	f := setup(t)
+	frozen, other := f.bus("frozen"), f.bus("other")
+	fetched, begun, runs, kept, late := f.put("a"), f.put("b"), f.put("c"), f.put("d"), f.put("e")
+	entries := f.fetch(frozen)
+	end := func(b *Bus, i int, s intent.Session) Wrote {
+		return f.write(b, Write{Session: s.ID, Service: s.ServiceRef, State: intent.StateEnded, Reason: intent.ReasonLeaseBusy, Fence: 10,
+			Ack: entries[i].ID})
+	}
+	f.write(frozen, Write{Session: begun.ID, Service: "b", State: intent.StateStarting, Slot: "1", Fence: 10, TunerFence: 5})
+	f.run(frozen, runs)
+	if got := end(frozen, 3, kept); got != WroteOK {
+		t.Errorf("what nobody has taken over: %s", got)
+	}
+	for _, e := range entries { // as a sweep does, and with an entry that is numbered as the one of what runs was
+		f.must(f.client.Do(t.Context(), "XCLAIM", "v3:bus", group, "other", 0, e.ID).Err())
+	}
+	for i, s := range []intent.Session{fetched, begun} {
+		if got := end(frozen, i, s); got != WroteOver {
+			t.Errorf("what another has taken over: %s", got)
+		}
+		if got := f.get(s.ID); got.State == intent.StateEnded {
+			t.Errorf("%+v", got)
+		}
+		if again, _, err := other.Sweep(t.Context(), time.Hour, 0); err != nil || len(again) != 4-i {
+			t.Errorf("%d entries are left to who has taken them over, %v", len(again), err)
+		}
+		if got := end(other, i, s); got != WroteOK {
+			t.Errorf("by who has taken it over: %s", got)
+		}
+	}
+	f.run(frozen, late)
+	if got := end(frozen, 2, runs); got != WroteOK {
+		t.Errorf("what ran: %s", got)
+	}
+}
+
+// Where the clock of Redis is set back, what it has said of times before then is held for said now: who is dead is so a life later, and
+// what waited or has ended waits, and is kept, for as long as it would have been. So it is where that clock is another server's.
+func TestClockThatIsSetBack(t *testing.T) { // I3
+	f := setup(t)
+	dead, living := f.bus("dead"), f.bus("living")
+	given, lost, ended := f.put("a"), f.put("b"), f.put("c")
+	entries := f.fetch(dead)
+	f.must(f.client.XDel(t.Context(), "v3:bus", entries[1].ID).Err())
+	f.must(f.client.XAck(t.Context(), "v3:bus", group, entries[1].ID).Err())
+	f.write(dead, Write{Session: ended.ID, Service: "c", State: intent.StateEnded, Reason: intent.ReasonStopped, Ack: entries[2].ID})
+	f.sweep(living) // the first one of this server
+	hour := f.client.Time(t.Context()).Val().Add(time.Hour).UnixMilli()
+	for key, member := range map[string]string{"workers": "dead", "waiting": lost.ID, "ended": ended.ID} {
+		f.must(f.client.ZAddXX(t.Context(), "v3:"+key, redis.Z{Score: float64(hour), Member: member}).Err())
+	}
+	run, _, _ := strings.Cut(f.client.Get(t.Context(), "v3:run").Val(), " ")
+	f.must(f.client.Set(t.Context(), "v3:run", fmt.Sprint(run, " ", hour), 0).Err())
+	if entries, _ := f.sweep(living); len(entries) > 0 {
+		t.Errorf("%+v: whoever may have beaten a moment ago lives", entries)
+	}
+	if _, _, _, err := living.Beat(t.Context(), "{}"); err != nil {
+		t.Fatal(err)
+	}
+	now := f.client.Time(t.Context()).Val()
+	if all, err := f.store.Workers(t.Context()); err != nil || len(all) != 2 || all[0].Age < 0 {
+		t.Errorf("%+v %v", all, err)
+	}
+	if n := f.client.ZCount(t.Context(), "v3:ended", "-inf", fmt.Sprint(now.UnixMilli())).Val(); n != 1 {
+		t.Errorf("%d have ended by now, want 1", n)
+	}
+	got, _, err := living.Sweep(t.Context(), 0, time.Hour)
+	f.must(err)
+	if len(got) != 1 || got[0].Session != given.ID {
+		t.Errorf("%+v, want the start that the dead one had", got)
+	}
+	if all, err := f.store.Workers(t.Context()); err != nil || len(all) != 1 {
+		t.Errorf("%+v %v, want the living one alone", all, err)
+	}
+	if got := f.fetch(living); len(got) != 1 || got[0].Session != lost.ID {
+		t.Errorf("%+v, want the start whose entry is gone", got)
+	}
+}
+
+// How many sessions are kept is told by the clock of Redis, which said when they ended, whatever that of the API says: here it is 2000.
+func TestKeptIsByTheClockOfRedis(t *testing.T) {
+	f := setup(t)
+	f.put("a")
+	old := f.put("b")
+	f.write(f.bus("w"), Write{Session: old.ID, Service: "b", State: intent.StateEnded, Reason: intent.ReasonStopped})
+	kept := func() (n int) {
+		synctest.Test(t, func(t *testing.T) {
+			client := redis.NewClient(&redis.Options{Addr: f.server.Addr()})
+			defer client.Close()
+			st, err := New(client, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer st.Close()
+			if n, err = st.Kept(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+		return n
+	}
+	if n := kept(); n != 2 {
+		t.Errorf("%d are kept, want both", n)
+	}
+	since := f.client.Time(t.Context()).Val().Add(-RetentionDefault)
+	f.must(f.client.ZAddXX(t.Context(), "v3:ended", redis.Z{Score: float64(since.UnixMilli()), Member: old.ID}).Err())
+	if n := kept(); n != 1 {
+		t.Errorf("%d are kept, want 1: a retention is over", n)
+	}
+	f.must(f.client.Set(t.Context(), "v3:ended", "foreign", 0).Err())
+	if n := kept(); n != 2 {
+		t.Errorf("%d are kept, want both: none is forgotten", n)
+	}
+}
