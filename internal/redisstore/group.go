@@ -160,7 +160,7 @@ func (s *Store) endsWithin(ctx context.Context, key string, length time.Duration
 	defer cancel()
 	left, err := s.client.PTTL(ctx, key).Result()
 	if err != nil {
-		return fmt.Errorf("how long %s lives: %w", key, err)
+		return fmt.Errorf("how long %s lives: %w", s.Shown(key), err)
 	}
 	most := length
 	if strings.HasPrefix(key, s.wire.opt.NodePrefix) {
@@ -168,7 +168,7 @@ func (s *Store) endsWithin(ctx context.Context, key string, length time.Duration
 	}
 	if left > most {
 		return fmt.Errorf("%w: %s lives for another %v, the quarantine would be %v; give every instance a TTL of at most that first",
-			ErrOutlives, key, left, length)
+			ErrOutlives, s.Shown(key), left, length)
 	}
 	return nil
 }

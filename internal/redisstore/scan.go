@@ -76,8 +76,8 @@ func namesPage(ctx context.Context, server redis.Cmdable, prefix string, cursor 
 	}
 	for i, key := range names {
 		name, ok := strings.CutPrefix(key, prefix)
-		if !ok {
-			return nil, 0, fmt.Errorf("%w: it answered a SCAN of the keys that begin with %q with %q", ErrNotRedis, prefix, cut(key))
+		if !ok { // it may be the password
+			return nil, 0, fmt.Errorf("%w: it answered a SCAN of the keys that begin with %q with one that does not", ErrNotRedis, prefix)
 		}
 		names[i] = Shown(name)
 	}
