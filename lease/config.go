@@ -10,7 +10,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -18,6 +17,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
+	"github.com/leasestorm/leasestorm/internal/sessionid"
 )
 
 // Defaults (FR-004) and bounds.
@@ -236,13 +236,13 @@ func (s *shell) nameError(name string) error {
 const sessionLengthMax = 128
 
 // CheckSession returns why id cannot be the ID of a session (ErrSessionID), nil if it can. Of a UUID it accepts the form of 36
-// characters only: the others would give one session several leases.
+// characters in lower case only: the others would give one session several leases.
 func (c *Config) CheckSession(id string) error {
 	switch {
-	case !c.NamedSessions && len(id) == 36 && uuid.Validate(id) == nil:
+	case !c.NamedSessions && sessionid.Valid(id):
 		return nil
 	case !c.NamedSessions:
-		return fmt.Errorf("%w: %s (wanted like %s; Config.NamedSessions admits names)", ErrSessionID, brief(id),
+		return fmt.Errorf("%w: %s (wanted like %s, in lower case; Config.NamedSessions admits names)", ErrSessionID, brief(id),
 			"0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e")
 	case id == "" || len(id) > sessionLengthMax || strings.ContainsFunc(id, func(r rune) bool {
 		return r <= ' ' || r > '~' || strings.ContainsRune("{}:/", r)

@@ -112,7 +112,7 @@ func TestNamesAndSessionIDs(t *testing.T) {
 		t.Error(err)
 	}
 	for _, id := range []string{"", "x", session + " ", "{" + session + "}", "urn:uuid:" + session,
-		strings.ReplaceAll(session, "-", "")} {
+		strings.ToUpper(session), strings.ReplaceAll(session, "-", "")} {
 		if err := (&Config{}).CheckSession(id); !errors.Is(err, ErrSessionID) || !strings.Contains(err.Error(), id) {
 			t.Errorf("%q: %v, want ErrSessionID that names it", id, err)
 		}

@@ -40,7 +40,7 @@ var (
 	ErrNotStarted = errors.New("not started: call Start first")
 	// ErrConfig: settings contradict each other or are out of range.
 	ErrConfig = errors.New("invalid lease configuration")
-	// ErrSessionID: a session ID that is no UUID, or, with Config.NamedSessions, no name.
+	// ErrSessionID: a session ID that is no UUID in lower case, or, with Config.NamedSessions, no name.
 	ErrSessionID = errors.New("not the ID of a session")
 	// ErrName: a lease name that is empty, too long or has spaces or control characters.
 	ErrName = errors.New("invalid lease name")

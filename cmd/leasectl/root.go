@@ -98,7 +98,7 @@ func (f *flags) register(fs *pflag.FlagSet, getenv func(string) string) {
 	fs.StringVar(&f.channel, "channel", "", "Config.Channel, likewise")
 	fs.IntVar(&f.replicas, "replicas", 0, "Config.Replicas of the instances")
 	fs.DurationVar(&f.timeout, "timeout", redisstore.OpTimeoutDefault, "patience with each answer of Redis; reading everything may take "+
-		strconv.Itoa(readingTimes)+" times as long")
+		strconv.Itoa(redisstore.WholeTimes)+" times as long")
 	fs.BoolVar(&f.json, "json", false, "write JSON (docs/leasectl.md has the fields)")
 }
 
@@ -106,8 +106,7 @@ func (f *flags) register(fs *pflag.FlagSet, getenv func(string) string) {
 type group struct {
 	*redisstore.Store
 	client  *redis.Client
-	reading time.Duration // what a reading of everything may take
-	leaders []string      // of elections; nil: leases are found by their prefix
+	leaders []string // of elections; nil: leases are found by their prefix
 }
 
 func (g *group) close() {
@@ -131,7 +130,7 @@ func (f *flags) open(cmd *cobra.Command) (*group, error) {
 	if err != nil {
 		return nil, usage(err)
 	}
-	g := &group{client: client, reading: readingTimes * f.timeout}
+	g := &group{client: client}
 	options, err := f.options(client)
 	if err == nil {
 		g.Store, err = redisstore.New(client, options)

@@ -122,20 +122,12 @@ func (g *group) checkNames(names []string) error {
 	return nil
 }
 
-// readingTimes is how many times the patience with one answer a reading of everything may take. A million leases are some 3,000 answers.
-const readingTimes = 60
-
-// errSlow: Redis answers, and a reading of everything does not come to its end.
-var errSlow = errors.New("Redis shows too little at a time")
-
-// status reads everything; names: only these leases. Who answers a little at a time does not hold it for longer than readingTimes allows.
-func (g *group) status(ctx context.Context, names []string) (*status, error) {
-	whole, cancel := context.WithTimeout(ctx, g.reading)
-	defer cancel()
-	st, err := g.read(whole, names)
-	if err != nil && whole.Err() != nil && ctx.Err() == nil {
-		err = fmt.Errorf("%w: not everything within %v; name the leases that are meant, or raise --timeout", errSlow, g.reading)
-	}
+// status reads everything; names: only these leases.
+func (g *group) status(ctx context.Context, names []string) (st *status, err error) {
+	err = g.Whole(ctx, func(ctx context.Context) error {
+		st, err = g.read(ctx, names)
+		return err
+	})
 	return st, err
 }
 

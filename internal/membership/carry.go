@@ -3,11 +3,11 @@ package membership
 import (
 	"context"
 
-	"github.com/google/uuid"
 	"go.uber.org/zap"
 
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
 	"github.com/leasestorm/leasestorm/internal/plain"
+	"github.com/leasestorm/leasestorm/internal/sessionid"
 	"github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
@@ -113,8 +113,8 @@ func malformed(e *store.Entry) string {
 	switch {
 	case e.Type != "start":
 		return "its type is not start"
-	case len(e.Session) != 36 || uuid.Validate(e.Session) != nil:
-		return "its session is no UUID"
+	case !sessionid.Valid(e.Session):
+		return "its session is no UUID in lower case"
 	case err != nil:
 		return err.Error()
 	case canonical != e.Start:

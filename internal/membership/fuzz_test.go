@@ -17,6 +17,7 @@ func FuzzEntry(f *testing.F) {
 	const uuid = "0190a8c2-8f5e-7c2a-9d7e-3b1f6a2c4d5e"
 	f.Add("1-1", "start", uuid, "1:0:1:445D:453:1:C00000:0:0:0", "hd", int64(0), 1, "", "", int64(0))
 	f.Add("1-1", "start", uuid, "a", "default", int64(1_700_000_000_000), 99, "w-1", "w-2", int64(7))
+	f.Add("1-1", "start", strings.ToUpper(uuid), "a", "default", int64(0), 1, "", "", int64(0))
 	f.Add("", "stop", "{"+uuid+"}", "a:", "", int64(-1), -1, "session:x", "\x00", int64(-1))
 	f.Fuzz(func(t *testing.T, id, kind, session, service, profile string, start int64, tries int, from, owner string, fence int64) {
 		e := store.Entry{
@@ -26,7 +27,7 @@ func FuzzEntry(f *testing.F) {
 		if malformed(&e) != "" {
 			return
 		}
-		if again, err := e.Canonical(); err != nil || again != e.Start || kind != "start" || len(session) != 36 {
+		if again, err := e.Canonical(); err != nil || again != e.Start || kind != "start" || session != strings.ToLower(session) || len(session) != 36 {
 			t.Fatalf("%+v is accepted: %v", e, err)
 		}
 		if _, err := redisstore.LeaseKeys(redisstore.Options{}, store.ServiceLease(service)); err != nil {

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/internal/redistest"
+	"github.com/leasestorm/leasestorm/lease/leasetest"
 )
 
 // Whoever answers in place of Redis cannot keep an instance at a scan for ever, nor fill its memory.
@@ -37,6 +39,60 @@ func TestEndlessScansAreGivenUp(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, err, tt.want)
 		}
 	}
+}
+
+// slow is a Redis that is asked only now and then what a scan or the life of a key is, and shows little of it.
+type slow struct{ redistest.Endless }
+
+func (e slow) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	now := e.Endless.ProcessHook(next)
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if args := cmd.Args(); len(args) == 7 && args[2] == 0 || cmd.Name() == "pttl" { // scan.lua
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(time.Second):
+			}
+		}
+		return now(ctx, cmd)
+	}
+}
+
+// Whoever answers a little at a time does not hold what an operator asks for, for longer than a reading of everything may take; nor for longer
+// than the caller's ctx, and says so then too.
+func TestSlowReadingsAreGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := leasetest.New(t)
+		of := func(hooks ...redis.Hook) *redisstore.Store {
+			s, err := redisstore.New(r.Client(), redisstore.Options{OpTimeout: 2 * time.Second, Quarantine: 30 * time.Second, Hooks: hooks})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = s.Close() })
+			return s
+		}
+		givenUp := func(what string, most time.Duration, begin func(*redisstore.Store) error) {
+			began := time.Now()
+			err := begin(of(slow{}))
+			if took := time.Since(began); !errors.Is(err, redisstore.ErrSlow) || took < most-2*time.Second || took > most+2*time.Second {
+				t.Errorf("%s: %v after %v, want ErrSlow after %v", what, err, took, most)
+			}
+		}
+		const whole = redisstore.WholeTimes * 2 * time.Second
+		givenUp("a first deployment", whole, func(s *redisstore.Store) error { return s.Bootstrap(t.Context()) })
+		givenUp("one that is in a hurry", 10*time.Second, func(s *redisstore.Store) error {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			return s.Bootstrap(ctx)
+		})
+		if err := of().Bootstrap(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		givenUp("a shorter quarantine", whole, func(s *redisstore.Store) error {
+			_, err := s.SetQuarantine(t.Context(), 10*time.Second)
+			return err
+		})
+	})
 }
 
 // A scan of a cluster is given up after as many keys as that of one server, however many masters bring them.

@@ -68,7 +68,7 @@ func (s *Store) SetQuarantine(ctx context.Context, length time.Duration, leases 
 	before = time.Duration(a.Group)
 	if length < before {
 		if err := s.outlives(ctx, length, leases); err != nil {
-			return before, err
+			return before, fmt.Errorf("set quarantine: %w", err)
 		}
 	}
 	after, err := s.inNewEpoch(ctx, quarantineScript, a.Epoch, max(length, before), length.Microseconds())
@@ -144,21 +144,31 @@ func (s *Store) outlives(ctx context.Context, length time.Duration, leases []str
 	if err != nil {
 		return err
 	}
-	for _, key := range keys {
-		ctx, cancel := s.deadline(ctx)
-		left, err := s.client.PTTL(ctx, key).Result()
-		cancel()
-		if err != nil {
-			return fmt.Errorf("set quarantine: how long %s lives: %w", key, err)
+	return s.Whole(ctx, func(ctx context.Context) error {
+		for _, key := range keys {
+			if err := s.endsWithin(ctx, key, length); err != nil {
+				return err
+			}
 		}
-		most := length
-		if strings.HasPrefix(key, s.wire.opt.NodePrefix) {
-			most += s.wire.opt.BeatSlack
-		}
-		if left > most {
-			return fmt.Errorf("set quarantine: %w: %s lives for another %v, the quarantine would be %v; give every instance a TTL "+
-				"of at most that first", ErrOutlives, key, left, length)
-		}
+		return nil
+	})
+}
+
+// endsWithin returns ErrOutlives where a key lives longer than that.
+func (s *Store) endsWithin(ctx context.Context, key string, length time.Duration) error {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	left, err := s.client.PTTL(ctx, key).Result()
+	if err != nil {
+		return fmt.Errorf("how long %s lives: %w", s.Shown(key), err)
+	}
+	most := length
+	if strings.HasPrefix(key, s.wire.opt.NodePrefix) {
+		most += s.wire.opt.BeatSlack
+	}
+	if left > most {
+		return fmt.Errorf("%w: %s lives for another %v, the quarantine would be %v; give every instance a TTL of at most that first",
+			ErrOutlives, s.Shown(key), left, length)
 	}
 	return nil
 }

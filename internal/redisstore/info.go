@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/leasestorm/leasestorm/internal/respguard"
 )
 
@@ -12,6 +14,14 @@ import (
 func (s *Store) Shown(text string) string {
 	_, password := login(s.client)
 	return respguard.Shown(text, password)
+}
+
+// Hide is text of a server's choice without the password of client: who stands in Redis' place may say it as any name or value.
+func Hide(client redis.UniversalClient, text string) string {
+	if _, password := login(client); password != "" {
+		return strings.ReplaceAll(text, password, "…")
+	}
+	return text
 }
 
 // Info is what a server says of itself. The zero value: INFO is denied.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -17,8 +18,31 @@ const (
 	scanBytes = 256 << 20 // of their names: as many keys of 256 bytes
 )
 
-// ErrTooMany says that a scan was given up.
-var ErrTooMany = errors.New("too many keys")
+// Errors of a reading that was given up.
+var (
+	ErrTooMany = errors.New("too many keys")
+	// ErrSlow: Redis answers, and what is read does not come to its end.
+	ErrSlow = errors.New("Redis shows too little at a time")
+)
+
+// WholeTimes is how many times the patience with one answer (Options.OpTimeout) a reading of everything may take. A million leases are some
+// 3,000 answers.
+const WholeTimes = 60
+
+// Whole calls read, and ends its ctx when a reading of everything has taken as long as it may, or ctx has its deadline: who answers a little
+// at a time would hold it for ever. The error is ErrSlow then.
+func (s *Store) Whole(ctx context.Context, read func(context.Context) error) error {
+	began := time.Now()
+	whole, cancel := context.WithCancel(ctx) // without a deadline: each answer has that of OpTimeout
+	defer cancel()
+	defer time.AfterFunc(WholeTimes*s.wire.opt.OpTimeout, cancel).Stop()
+	err := read(whole)
+	if err == nil || whole.Err() == nil || errors.Is(ctx.Err(), context.Canceled) {
+		return err
+	}
+	return fmt.Errorf("%w: not everything within %v: look what slows it down, or give a longer OpTimeout (leasectl --timeout)", ErrSlow,
+		time.Since(began).Round(time.Millisecond))
+}
 
 // Names gives take the names of the keys that begin with prefix, without it, a page at a time, never two at once. On a cluster they are
 // those of all masters. A name may come twice. One that is longer than NameMax comes as Shown: it is no ID, and who may write one key can
@@ -52,8 +76,8 @@ func namesPage(ctx context.Context, server redis.Cmdable, prefix string, cursor 
 	}
 	for i, key := range names {
 		name, ok := strings.CutPrefix(key, prefix)
-		if !ok {
-			return nil, 0, fmt.Errorf("%w: it answered a SCAN of the keys that begin with %q with %q", ErrNotRedis, prefix, cut(key))
+		if !ok { // it may be the password
+			return nil, 0, fmt.Errorf("%w: it answered a SCAN of the keys that begin with %q with one that does not", ErrNotRedis, prefix)
 		}
 		names[i] = Shown(name)
 	}

@@ -118,7 +118,7 @@ func (s *sessions) read(ctx context.Context) ([]string, error) {
 			}
 			v := s.judge(key, *found[i])
 			if _, twice := known[key]; v.problem != "" && !twice {
-				skipped.Skip(plain.Name(key) + ": " + v.problem)
+				skipped.Skip(s.named(key) + ": " + v.problem)
 			}
 			known[key] = v
 			if v.polled {
@@ -140,7 +140,7 @@ func (s *sessions) keys(ctx context.Context, skipped *lease.SkippedError) ([]str
 	err := redisstore.Names(ctx, s.client, s.prefix, func(names []string) {
 		for _, name := range names {
 			if len(name) > redisstore.NameMax {
-				skipped.Skip(fmt.Sprintf("%s: its name is longer than %d bytes", plain.Name(s.prefix+name), redisstore.NameMax))
+				skipped.Skip(fmt.Sprintf("%s: its name is longer than %d bytes", s.named(s.prefix+name), redisstore.NameMax))
 				continue
 			}
 			keys = append(keys, s.prefix+name)
@@ -148,6 +148,9 @@ func (s *sessions) keys(ctx context.Context, skipped *lease.SkippedError) ([]str
 	})
 	return keys, err // read after the call: Go leaves that order open within one statement
 }
+
+// named is how a key is shown, whose name the server chose.
+func (s *sessions) named(key string) string { return plain.Name(redisstore.Hide(s.client, key)) }
 
 // value is what a key holds: a string, of which at most a byte more than MaxSession was read, or something else.
 type value struct {
@@ -176,7 +179,7 @@ func (s *sessions) values(ctx context.Context, keys []string) ([]*value, error) 
 		case redis.HasErrorPrefix(err, "WRONGTYPE"):
 			found[i] = &value{}
 		default:
-			return nil, fmt.Errorf("%s: %w", plain.Name(keys[i]), cmp.Or(err, redisstore.ErrNotRedis))
+			return nil, fmt.Errorf("%s: %w", s.named(keys[i]), cmp.Or(err, redisstore.ErrNotRedis))
 		}
 	}
 	kinds, _ := s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error { // each command has its own error
@@ -218,12 +221,14 @@ func (s *sessions) judge(key string, found value) verdict {
 		paused, err = s.decoded(id, found.text)
 	}
 	if err == nil {
-		err = s.check(id)
+		if err = s.check(id); err != nil { // which names it, quoted and cut
+			err = cmp.Or(s.check(redisstore.Hide(s.client, id)), err)
+		}
 	}
 	if err != nil {
-		v.problem = plain.Cut(err.Error(), reasonMax)
+		v.problem = plain.Cut(redisstore.Hide(s.client, err.Error()), reasonMax)
 		s.log.Warn("Session skipped", zap.String("event", "sessionMalformed"), zap.String("instance", s.self),
-			zap.String("key", plain.Cut(key, reasonMax)), zap.String("reason", v.problem))
+			zap.String("key", plain.Cut(redisstore.Hide(s.client, key), reasonMax)), zap.String("reason", v.problem))
 		return v
 	}
 	v.polled = !paused

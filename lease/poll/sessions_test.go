@@ -56,6 +56,29 @@ func TestWhatIsSkippedIsToldShortly(t *testing.T) {
 	}
 }
 
+// What a hostile server says as the name of a session, or in it, may be the password: it is shown nowhere.
+func TestWhatIsSkippedShowsNoPassword(t *testing.T) {
+	for _, secret := range []string{"C4n4ry", `C4n"4ry`, "1234567", strings.Repeat("C4n4ry", 20)} {
+		core, logs := observer.New(zap.InfoLevel)
+		client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Password: secret})
+		defer client.Close()
+		s := &sessions{client: client, prefix: "session:", decode: documented, log: zap.New(core), seed: maphash.MakeSeed(), check: new(lease.Config).CheckSession}
+		name := strings.ReplaceAll(secret, `"`, `\"`)
+		for _, c := range [][2]string{
+			{"x" + secret, `{"id":"x` + name + `"}`}, {"x", `{"id":1234567}`}, {"x" + secret, ""},
+			{"x" + secret, `{"id":"x` + name + `","isPaused":1234567}`},
+		} {
+			v := s.judge("session:"+c[0], value{text: c[1], string: true})
+			entry := logs.TakeAll()[0].ContextMap()
+			for _, shown := range []string{v.problem, fmt.Sprint(entry["key"], entry["reason"]), s.named("session:" + c[0])} {
+				if shown == "" || strings.Contains(shown, "4ry") || strings.Contains(shown, "1234567") && secret == "1234567" {
+					t.Errorf("%s: %q", c[1], shown)
+				}
+			}
+		}
+	}
+}
+
 // Sessions in a form of the application's own are read by its decoder. What it refuses, or panics at, is malformed.
 func TestDecode(t *testing.T) {
 	b := newBench(t)

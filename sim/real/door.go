@@ -62,7 +62,7 @@ func (d *door) serve() {
 		case errors.Is(err, net.ErrClosed):
 			return
 		case err != nil:
-			outOfFiles(err, d.short)
+			tellExhausted(err, d.short)
 			time.Sleep(acceptAgain)
 			continue
 		}

@@ -188,7 +188,7 @@ func (inj *injection) skip(why string) {
 
 // failed notes that something the fault needs did not work.
 func (inj *injection) failed(err error) {
-	outOfFiles(err, inj.starve)
+	tellExhausted(err, inj.starve)
 	if err != nil && inj.ctx.Err() == nil {
 		inj.notef("fault %d (%s %s): %v", inj.n+1, inj.Kind, inj.Target, err)
 	}

@@ -79,7 +79,7 @@ func (g *gate) serve() {
 		case errors.Is(err, net.ErrClosed):
 			return
 		default:
-			outOfFiles(err, g.short)
+			tellExhausted(err, g.short)
 			<-g.opened() // of a gate that is shut every accept fails
 			time.Sleep(acceptAgain)
 		}
@@ -113,7 +113,7 @@ func (g *gate) lead(client *entered) {
 	abrupt(client.Conn) // what ends one of them is a reset for the other, and nothing of it is left at the port, which would keep it shut
 	c, err := net.Dial(g.upstream.network, g.upstream.addr)
 	if err != nil {
-		outOfFiles(err, g.short)
+		tellExhausted(err, g.short)
 		_ = client.Close()
 		return
 	}

@@ -18,8 +18,8 @@ import (
 // says nothing about them.
 var ErrStarved = errors.New("the harness cannot go on, and no verdict is given")
 
-// outOfFiles tells of an error that is the harness' own want of files, or the machine's of ports.
-func outOfFiles(err error, tell func(error)) {
+// tellExhausted tells of an error that is the harness' own want of files, or the machine's of ports, and of no other.
+func tellExhausted(err error, tell func(error)) {
 	switch {
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		tell(fmt.Errorf("%w: it has run out of open files: raise the limit (ulimit -n), or look who connects to its ports: %w", ErrStarved, err))
@@ -53,7 +53,7 @@ func watchPorts(dial func() (net.Conn, error), tell func(error), stop <-chan str
 	looking(stop, func() {
 		c, err := dial()
 		if err != nil {
-			outOfFiles(err, tell)
+			tellExhausted(err, tell)
 			return
 		}
 		reset(c)
@@ -118,7 +118,7 @@ func (b *bounded) Accept() (net.Conn, error) {
 	for {
 		c, err := b.Listener.Accept()
 		if err != nil {
-			outOfFiles(err, b.short)
+			tellExhausted(err, b.short)
 			return nil, err
 		}
 		select {

@@ -7,33 +7,23 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/leasestorm/leasestorm/internal/servetest"
 )
 
 // generous is an upstream that answers each byte with many, for as long as they are taken.
 func generous(t *testing.T, reply []byte) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
-			go func() {
-				defer c.Close()
-				ask := []byte{0}
-				for {
-					if _, err := c.Read(ask); err != nil {
-						return
-					}
-					if _, err := c.Write(reply); err != nil {
-						return
-					}
-				}
-			}()
+	return servetest.Serve(t, func(c net.Conn) {
+		for ask := []byte{0}; ; {
+			if _, err := c.Read(ask); err != nil {
+				return
+			}
+			if _, err := c.Write(reply); err != nil {
+				return
+			}
 		}
-	}()
-	return l.Addr().String()
+	})
 }
 
 // What wires keep has a bound for all together: connections that ask and read nothing end the run, which says so, and are ended.

@@ -8,11 +8,9 @@ import (
 	"net/http"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
+	"github.com/leasestorm/leasestorm/internal/sessionid"
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
@@ -90,9 +88,9 @@ func parse(body []byte) (request, error) {
 		return bad("%v", refused)
 	}
 	if m[mType].text == typeStop {
-		req.stop, req.session = true, strings.ToLower(m[mSession].text)
-		if !sessionForm(req.session) {
-			return bad("sessionId is missing or no UUID")
+		req.stop, req.session = true, m[mSession].text
+		if !sessionid.Valid(req.session) {
+			return bad("sessionId is missing or no UUID in lower case")
 		}
 		return req, nil
 	}
@@ -108,9 +106,6 @@ func parse(body []byte) (request, error) {
 	req.start, err = req.start.Canonical()
 	return req, err
 }
-
-// sessionForm accepts the form of 36 characters only.
-func sessionForm(id string) bool { return len(id) == 36 && uuid.Validate(id) == nil }
 
 // clip bounds what is quoted of a request.
 func clip(s string) string {

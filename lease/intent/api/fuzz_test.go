@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/sessionid"
 	"github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
@@ -163,7 +164,7 @@ func FuzzPage(fz *testing.F) {
 		if !json.Valid(w.Body.Bytes()) || st.asked != (w.Code == http.StatusOK) || !st.asked && w.Code != http.StatusBadRequest {
 			t.Fatalf("%q: %d %s", query, w.Code, w.Body)
 		}
-		if st.asked && (st.limit < 1 || st.limit > PageMax || st.cursor != "" && !sessionForm(st.cursor)) {
+		if st.asked && (st.limit < 1 || st.limit > PageMax || st.cursor != "" && !sessionid.Valid(st.cursor)) {
 			t.Fatalf("%q: asked for %d after %q", query, st.limit, st.cursor)
 		}
 	})

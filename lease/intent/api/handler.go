@@ -17,6 +17,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 	"github.com/leasestorm/leasestorm/internal/ready"
+	"github.com/leasestorm/leasestorm/internal/sessionid"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
@@ -194,7 +195,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) *problem {
 		case r.URL.Path == "/api/v3/openapi.json":
 			p = h.openAPI(w, r)
 		case one:
-			p = h.session(w, r, strings.ToLower(id))
+			p = h.session(w, r, id)
 		case r.URL.Path == "/metrics" && h.cfg.Metrics != nil:
 			h.cfg.Metrics.ServeHTTP(w, r)
 		default:
@@ -349,7 +350,7 @@ func storeProblem(err error) *problem {
 	switch {
 	case errors.As(err, &busy):
 		p := refused(http.StatusConflict, "conflict", "the service is in use; stop that session, or wait for its end")
-		if id, ok := strings.CutPrefix(busy.Holder, store.SessionOwner("")); ok && sessionForm(id) {
+		if id, ok := strings.CutPrefix(busy.Holder, store.SessionOwner("")); ok && sessionid.Valid(id) {
 			p.SessionID = id // else a worker holds it, or a foreign hand's value
 		}
 		return p

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/leasestorm/leasestorm/internal/sessionid"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
@@ -53,8 +53,8 @@ func (h *Handler) session(w http.ResponseWriter, r *http.Request, id string) *pr
 	if p := h.readable(w, r); p != nil {
 		return p
 	}
-	if !sessionForm(id) {
-		return refused(http.StatusNotFound, "not-found", "a session's ID is a UUID")
+	if !sessionid.Valid(id) {
+		return refused(http.StatusNotFound, "not-found", "a session's ID is a UUID in lower case")
 	}
 	s, err := h.store.Get(r.Context(), id)
 	if err != nil {
@@ -88,8 +88,8 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) *problem {
 	if !ok {
 		return refused(http.StatusBadRequest, "invalid", fmt.Sprintf("limit must be 1 to %d", PageMax))
 	}
-	cursor := strings.ToLower(query.Get("cursor"))
-	if cursor != "" && !sessionForm(cursor) {
+	cursor := query.Get("cursor")
+	if cursor != "" && !sessionid.Valid(cursor) {
 		return refused(http.StatusBadRequest, "invalid", "cursor is not one that a page ended with")
 	}
 	sessions, next, err := h.store.List(r.Context(), cursor, limit)

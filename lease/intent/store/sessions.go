@@ -189,7 +189,7 @@ func (s *Store) List(ctx context.Context, cursor string, limit int) (sessions []
 	for i, r := range records {
 		switch {
 		case foreign[i] != "":
-			skipped.Skip(plain.Name(s.session(ids[i])) + ": " + foreign[i])
+			skipped.Skip(plain.Name(redisstore.Hide(s.client, s.session(ids[i]))) + ": " + foreign[i])
 		case r != nil:
 			sessions = append(sessions, *r)
 		}
