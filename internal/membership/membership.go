@@ -336,9 +336,12 @@ func (m *Member) alone(ctx context.Context, workers []store.WorkerInfo) error {
 			return &company{other, life, left}
 		}
 	}
-	n, err := m.Store.DeleteAllLeases(ctx)
+	n, beats, err := m.Store.DeleteAllLeases(ctx, m.Instance, workers)
 	if err != nil {
 		return err
+	}
+	if beats != "" {
+		return &company{store.WorkerInfo{Instance: beats}, m.Life, m.Life}
 	}
 	m.Logger.Info("single writer: all leases deleted", zap.String("worker", m.Instance), zap.Int("leases", n))
 	for _, other := range workers {

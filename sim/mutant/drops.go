@@ -108,6 +108,8 @@ var tested = []struct {
 	{drop(intentLua+"busy.lua", `state ~= 'ENDED'`, 1, true), "I2", "TestKeyOfWhatHasEnded"},
 	{drop(intentLua+"common.lua", `type(r) ~= 'table'`, 1, false), "I5", "TestSweepLeavesWhatHasItsLease"},
 	{drop(intentLua+"common.lua", `not string.find(r.err, 'WRONGTYPE', 1, true)`, 1, true), "I3", "TestForeignRecord"},
+	{drop(intentLua+"delete.lua", `present[i] ~= ARGV[5]`, 1, true), "I5", "TestLeasesOfWhoHasBeatenAreNotDeleted"},
+	{drop(intentLua+"delete.lua", `tonumber(present[i + 1]) ~= beats[present[i]]`, 1, false), "I1", "TestLeasesOfWhoHasBeatenAreNotDeleted"},
 	{drop(intentLua+"disown.lua", `r[1] == 'RUNNING'`, 1, true), "I5", "TestDisown"},
 	{drop(intentLua+"disown.lua", `r[3] == ARGV[5]`, 1, true), "I5", "TestDisown"},
 	{drop(intentLua+"lease.lua", `left > 0`, 1, false), "I1", "TestPutWithLeaseInQuarantine"},

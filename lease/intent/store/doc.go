@@ -13,7 +13,7 @@
 //	v3:owned:<worker>   sorted set of the sessions that a worker has begun
 //	v3:notify           channel: "stop <id>", "left <worker>"
 //
-// On a Redis Cluster all live in one slot: KeyPrefix, and for phase 1 the prefix of the leases, carry the same hash tag.
+// On a Redis Cluster all live in one slot: KeyPrefix, and the prefix of the leases, carry the same hash tag.
 //
 // # What the scripts guarantee
 //

@@ -39,6 +39,9 @@ var beatText string
 //go:embed lua/leave.lua
 var leaveText string
 
+//go:embed lua/delete.lua
+var deleteText string
+
 //go:embed lua/sweep.lua
 var sweepText string
 
@@ -60,6 +63,7 @@ var (
 	writeScript     = redis.NewScript(commonText + writeText)
 	beatScript      = redis.NewScript(commonText + beatText)
 	leaveScript     = redis.NewScript(commonText + leaveText)
+	deleteScript    = redis.NewScript(commonText + deleteText)
 	sweepScript     = redis.NewScript(commonText + sweepText)
 	disownScript    = redis.NewScript(commonText + disownText)
 	buryScript      = redis.NewScript(commonText + buryText)

@@ -19,7 +19,7 @@ type WorkerInfo struct {
 	Age      time.Duration // since its last beat, by Redis' clock
 	Left     bool          // it has signed off
 
-	_ struct{}
+	beat float64 // its last, as the registry has it
 }
 
 // Workers returns all workers of the registry, dead ones that were not dealt with yet included.
@@ -37,7 +37,7 @@ func (s *Store) Workers(ctx context.Context) ([]WorkerInfo, error) {
 	for _, b := range beats.Val() {
 		instance := fmt.Sprint(b.Member)
 		age := clock.Val().Sub(time.UnixMilli(int64(b.Score)))
-		all = append(all, WorkerInfo{Instance: instance, Info: infos.Val()[instance], Age: age, Left: b.Score == 0})
+		all = append(all, WorkerInfo{Instance: instance, Info: infos.Val()[instance], Age: age, Left: b.Score == 0, beat: b.Score})
 	}
 	return all, nil
 }
@@ -91,27 +91,54 @@ func (s *Store) ServicesOf(ctx context.Context, worker string) ([]string, error)
 const pendingMax = 10_000
 
 // DeleteAllLeases deletes the leases on all services and slots, whoever holds them: for the only worker of an installation,
-// at its start. The caller vouches that no other worker lives.
-func (s *Store) DeleteAllLeases(ctx context.Context) (int, error) {
+// at its start. The caller vouches that of the others that Workers has returned none lives. beats is another one that has come, or beaten,
+// since: from then on nothing is deleted, in one step with looking for it (I1).
+func (s *Store) DeleteAllLeases(ctx context.Context, worker string, others []WorkerInfo) (deleted int, beats string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 	defer cancel()
-	deleted := 0
 	for _, kind := range []string{ServiceLease(""), TunerLease("")} {
 		prefix := s.opt.Leases.LeasePrefix + kind
 		var failed error
 		err := redisstore.Names(ctx, s.client, prefix, func(names []string) {
-			for _, name := range names {
-				if len(name) > redisstore.NameMax || failed != nil { // no lease has such a name
-					continue
-				}
-				var n int64
-				n, failed = s.client.Del(ctx, prefix+name).Result()
-				deleted += int(n)
+			if failed != nil || beats != "" {
+				return
 			}
+			var n int
+			n, beats, failed = s.deleteLeases(ctx, worker, others, prefix, names)
+			deleted += n
 		})
+		if err != nil {
+			err = unavailable(err)
+		}
 		if err := cmp.Or(failed, err); err != nil {
-			return deleted, unavailable(err)
+			return deleted, "", err
 		}
 	}
-	return deleted, nil
+	return deleted, beats, nil
+}
+
+// deleteLeases deletes those with such names, in one step with looking for who beats.
+func (s *Store) deleteLeases(ctx context.Context, worker string, others []WorkerInfo, prefix string, names []string) (
+	deleted int, beats string, err error,
+) {
+	args := []any{worker, len(others)}
+	for _, other := range others {
+		args = append(args, other.Instance, other.beat)
+	}
+	for _, name := range names {
+		if len(name) <= redisstore.NameMax { // else no lease has it
+			args = append(args, prefix+name)
+		}
+	}
+	reply, err := s.run(ctx, deleteScript, args...)
+	if err != nil {
+		return 0, "", err
+	}
+	switch r := reply.(type) {
+	case int64:
+		return int(r), "", nil
+	case string:
+		return 0, r, nil
+	}
+	return 0, "", unavailable(errReply)
 }

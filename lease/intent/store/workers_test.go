@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,7 +38,7 @@ func TestLeasesAreDeletedBesideALongName(t *testing.T) {
 	}
 	bytes := 0
 	f.client.AddHook(longest{bytes: &bytes})
-	if n, err := f.store.DeleteAllLeases(t.Context()); err != nil || n != len(leases) {
+	if n, _, err := f.store.DeleteAllLeases(t.Context(), "w", nil); err != nil || n != len(leases) {
 		t.Errorf("%d leases deleted, %v; want %d", n, err, len(leases))
 	}
 	if most := 16 * redisstore.NameMax; bytes > most {
@@ -45,5 +46,37 @@ func TestLeasesAreDeletedBesideALongName(t *testing.T) {
 	}
 	if n := f.client.Exists(t.Context(), append(leases, long)...).Val(); n != 1 {
 		t.Errorf("%d keys are left, want the one with the long name", n)
+	}
+}
+
+// Leases are deleted, also those of owners that the registry does not know, until another worker signs on, or one that was taken for dead
+// beats: from then on all stay.
+func TestLeasesOfWhoHasBeatenAreNotDeleted(t *testing.T) { // I1, I5
+	f := setup(t)
+	beat := func(worker string) {
+		t.Helper()
+		_, _, _, err := f.bus(worker).Beat(t.Context(), "{}")
+		f.must(err)
+	}
+	for _, later := range []string{"", "dead", "new"} {
+		f.must(f.client.Del(t.Context(), "v3:workers").Err())
+		beat("me")
+		f.must(f.client.ZAdd(t.Context(), "v3:workers", redis.Z{Member: "dead", Score: 1_700_000_000_000.5},
+			redis.Z{Member: "left", Score: 0}).Err())
+		f.must(f.client.MSet(t.Context(), "lease:service:a", "dead", "lease:tuner:1", "unknown").Err())
+		all, err := f.store.Workers(t.Context())
+		f.must(err)
+		others := slices.DeleteFunc(all, func(w WorkerInfo) bool { return w.Instance == "me" })
+		want := int64(0)
+		if later != "" {
+			beat(later)
+			want = 2
+		}
+		beat("me")
+		n, beats, err := f.store.DeleteAllLeases(t.Context(), "me", others)
+		if left := f.client.Exists(t.Context(), "lease:service:a", "lease:tuner:1").Val(); err != nil || beats != later || left != want ||
+			int64(n) != 2-want {
+			t.Errorf("%q beats: %d deleted, %q in the way, %v; %d leases are left, want %d", later, n, beats, err, left, want)
+		}
 	}
 }

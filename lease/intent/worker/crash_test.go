@@ -1,9 +1,12 @@
 package worker
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -231,6 +234,54 @@ func TestSingleWriterKnowsOthersLives(t *testing.T) { // I1
 	}
 	r.must(other.Leave(t.Context(), "other")) // who has signed off is not waited for
 	r.must(<-started)
+}
+
+// pausedOnce stands still once, when it has read the registry of workers, until goOn is closed.
+type pausedOnce struct {
+	once     *sync.Once
+	at, goOn chan struct{}
+}
+
+func (p pausedOnce) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (p pausedOnce) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (p pausedOnce) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := next(ctx, cmds)
+		if slices.ContainsFunc(cmds, func(c redis.Cmder) bool { return c.Name() == "hgetall" }) {
+			p.once.Do(func() { close(p.at); <-p.goOn })
+		}
+		return err
+	}
+}
+
+// A single writer that stood still, for however long, when it had found nobody deletes nothing of another that came meanwhile.
+func TestSingleWriterThatStoodStill(t *testing.T) { // I1
+	t.Parallel()
+	r := newRig(t)
+	pause := pausedOnce{once: &sync.Once{}, at: make(chan struct{}), goOn: make(chan struct{})}
+	cfg := r.config("w1", "1")
+	cfg.SingleWriter, cfg.Store.Leases.Hooks = true, []redis.Hook{pause}
+	first, err := New(r.client, cfg)
+	r.must(err)
+	t.Cleanup(func() { _ = first.Stop() })
+	started := make(chan error, 1)
+	go func() { started <- first.Start(t.Context()) }()
+	<-pause.at
+	// As after a life without a beat, or in another container.
+	r.must(r.client.ZAdd(t.Context(), "v3:workers", redis.Z{Member: first.InstanceID(), Score: 0}).Err())
+	cfg.Store.Leases.Hooks = nil
+	second := r.run(cfg)
+	r.wait(r.start("a", "hd"), intent.StateRunning, "")
+	close(pause.goOn)
+	if err := <-started; !errors.Is(err, ErrOtherWorker) {
+		t.Errorf("%v, want ErrOtherWorker", err)
+	}
+	for _, key := range []string{"lease:service:a", "lease:tuner:1"} {
+		if owner := r.client.Get(t.Context(), key).Val(); owner != second.InstanceID() {
+			t.Errorf("%s is of %q, want the living worker %q", key, owner, second.InstanceID())
+		}
+	}
 }
 
 // Two that live and have one name are told of.

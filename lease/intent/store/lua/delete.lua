@@ -1,0 +1,16 @@
+-- delete.lua deletes leases, whoever holds them, unless another worker has come or beaten since the registry was read: that one may
+-- hold any of them, and whoever holds one has signed on before. Read and deleted in two steps, they could be a later worker's (I1).
+--
+-- ARGV[5]  worker that deletes
+-- ARGV[6]  how many others were read
+-- ARGV[7]  each of these, and its last beat; then the leases
+-- returns how many were deleted, or the worker that has beaten
+local beats, first = {}, 7 + 2 * ARGV[6]
+for i = 7, first - 1, 2 do beats[ARGV[i]] = tonumber(ARGV[i + 1]) end
+local present = redis.call('ZRANGE', workers, 0, -1, 'WITHSCORES')
+for i = 1, #present, 2 do
+  if present[i] ~= ARGV[5] and tonumber(present[i + 1]) ~= beats[present[i]] then return present[i] end
+end
+local n = 0
+for i = first, #ARGV do n = n + redis.call('DEL', ARGV[i]) end
+return n
