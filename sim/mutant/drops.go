@@ -136,8 +136,6 @@ var tested = []struct {
 	{drop(intentLua+"sweep.lua", `type(server) == 'string'`, 1, true), "I3", "TestSweepGoesOn"},
 	{drop(intentLua+"sweep.lua", `redis.call('EXISTS', bus) == 1`, 1, true), "I3", "TestSweepGoesOn"},
 	{drop(intentLua+"sweep.lua", `#groups > 0`, 2, true), "I3", "TestSweepGoesOn"},
-	{drop(intentLua+"sweep.lua", `r[1] == 'NEW'`, 1, false), "I3", "TestSweepPublishesAgain"},
-	{drop(intentLua+"sweep.lua", `r[1] == 'STARTING'`, 1, false), "I3", "TestSweepPublishesAgain"},
 	{drop(intentLua+"write.lua", `now[6] ~= ARGV[14]`, 1, false), "I3", "TestWritesAreFenced"},
 	{drop(intentLua+"write.lua", `ARGV[10] ~= ''`, 1, true), "I5", "TestLifeOfASession"},
 	{drop(intentLua+"write.lua", `ARGV[9] ~= ''`, 1, true), "I3", "TestSweepPublishesAgain"},
