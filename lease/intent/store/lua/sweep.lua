@@ -27,11 +27,10 @@ end
 -- The write that says that a session runs, or has ended, takes its entry off the bus. One that is there again, by an older copy or a
 -- foreign hand, is nobody's to do.
 local settled = {RUNNING = true, ENDED = true}
--- What is longer than a record (RecordMax) is a foreign hand's, and not told: all entries go into one answer, which has a limit. An
--- entry of it is one that cannot be done.
+-- What is too long is not told: all entries go into one answer, which has a limit. An entry of it is one that cannot be done.
 local function tell(entry, tries, from, said)
   local f = {}
-  for i = 1, #said, 2 do f[said[i]] = #said[i + 1] <= 16384 and said[i + 1] or '' end
+  for i = 1, #said, 2 do f[said[i]] = short(said[i + 1]) end
   local r = fields(f.session or '', 'owner', 'fence', 'state')
   if settled[r[3]] then return done(entry) end
   reply[#reply + 1] = {entry, tries, from, f.type or '', f.session or '', f.service or '', r[1] or '', r[2] or '0',
