@@ -138,6 +138,8 @@ var tested = []struct {
 	{drop(intentLua+"sweep.lua", `redis.call('EXISTS', bus) == 1`, 1, true), "I3", "TestSweepGoesOn"},
 	{drop(intentLua+"sweep.lua", `#groups > 0`, 2, true), "I3", "TestSweepGoesOn"},
 	{drop(intentLua+"write.lua", `now[6] ~= ARGV[14]`, 1, false), "I3", "TestWritesAreFenced"},
+	{drop(intentLua+"write.lua", `now[1] == 'RUNNING'`, 1, false), "I5", "TestLateStarting"},
+	{drop(intentLua+"write.lua", `state == 'STARTING'`, 1, true), "I5", "TestLateStarting"},
 	{drop(intentLua+"write.lua", `ARGV[10] ~= ''`, 1, true), "I5", "TestLifeOfASession"},
 	{drop(intentLua+"write.lua", `ARGV[9] ~= ''`, 1, true), "I3", "TestSweepPublishesAgain"},
 	{drop(intentLua+"write.lua", `redis.pcall('GET', prefix .. 'idem:' .. now[3]) == id`, 1, true), "I2", "TestKeyOfWhatRuns"},

@@ -76,6 +76,31 @@ func TestSweepComesToWhatIsBehindACrowd(t *testing.T) { // I3
 	t.Errorf("%d entries are left, and %s is not told", f.length("v3:bus"), lost.ID)
 }
 
+// A session that runs is not one that is being started again: a first attempt to write STARTING that comes after a second one, and after
+// RUNNING, changes nothing, and once its worker is dead the session ends.
+func TestLateStarting(t *testing.T) { // I5
+	f := setup(t)
+	dead, living := f.bus("dead"), f.bus("living")
+	s := f.put("a")
+	starting := Write{Session: s.ID, State: intent.StateStarting, Slot: "1", Fence: 10, TunerFence: 5}
+	for _, want := range []Wrote{WroteOK, WroteOK} {
+		if got := f.write(dead, starting); got != want {
+			t.Fatalf("STARTING: %s", got)
+		}
+	}
+	entry := f.fetch(dead)[0].ID
+	f.write(dead, Write{Session: s.ID, State: intent.StateRunning, Slot: "1", Fence: 10, TunerFence: 5, Ack: entry})
+	if got := f.write(dead, starting); got != WroteOver || f.get(s.ID).State != intent.StateRunning {
+		t.Errorf("late: %s, %+v; want it to run", got, f.get(s.ID))
+	}
+	f.run(dead, s)
+	f.must(dead.Leave(t.Context(), "dead"))
+	f.sweep(living)
+	if got := f.get(s.ID); got.State != intent.StateEnded || got.Reason != intent.ReasonLeaseLost {
+		t.Errorf("%+v, want it ended with its worker", got)
+	}
+}
+
 // An entry that names what is longer than any record is a dead letter, whether it was delivered or swept, and comes once.
 func TestLongEntriesAreBuried(t *testing.T) { // I3
 	f := setup(t)
