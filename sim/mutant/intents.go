@@ -86,6 +86,12 @@ func putArgs`},
 		Edits: []Edit{{intentMachine, "return !m.draining }", "return true }"}},
 	},
 	{
+		Name: "settled-starts-are-told", By: Forget,
+		Story:  "A start whose session runs or has ended, and that is on the bus again, is given to workers for ever.",
+		Breaks: "I3", Package: "lease/intent/store", Test: "TestSweepIsDoneWithWhatIsSettled", Scenario: stormOfIntents,
+		Edits: []Edit{{intentLua + "sweep.lua", "settled[r[3]]", "false"}},
+	},
+	{
 		Name: "key-life-in-seconds", By: ChangeWait,
 		Story:  "An idempotency key is given as many milliseconds as it should have seconds.",
 		Breaks: "I2", Seeds: 10, Scenario: stormOfIntents,

@@ -21,7 +21,7 @@ func (m *Machine) write(s *session) {
 	if s.phase != ending {
 		e.Slot, e.TunerFence = m.cfg.Slots[s.slot], s.tfence
 	}
-	if s.phase != starting && !s.acked {
+	if s.phase != starting {
 		e.Ack = s.entry.ID
 	}
 	s.asked, s.sent = true, e.State

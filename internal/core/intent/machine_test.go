@@ -447,3 +447,30 @@ func TestStopOfWhatAnotherMayRun(t *testing.T) { // I3
 	again(Held)
 	again(Granted)
 }
+
+// An older copy of Redis' data has the start of what runs on the bus again: what writes that it runs is done with its entry each time.
+func TestCheckIsDoneWithTheEntry(t *testing.T) { // I3
+	m := New(Config{Worker: "w", Slots: []string{"1"}, Retry: int64(10 * ms)})
+	granted := func(lease string) Event {
+		return Event{Kind: EvLease, Lease: lease, Outcome: Granted, Fence: 1, Until: 5000 * ms}
+	}
+	var acks []string
+	tell := func(e Event) {
+		e.Session = "a"
+		for _, effect := range m.Step(e) {
+			if effect.Kind == Write && effect.State == Running {
+				acks = append(acks, effect.Ack)
+			}
+		}
+	}
+	ok := Event{Kind: EvWritten, Wrote: WroteOK}
+	for _, e := range []Event{
+		{Kind: EvEntry, Entry: Entry{ID: "1", Session: "a", Service: "a", Tries: 1}}, granted(ServiceLease("a")), granted(TunerLease("1")), ok,
+		{Kind: EvLaunched, Launch: LaunchOK}, ok, {Kind: EvCheck}, ok,
+	} {
+		tell(e)
+	}
+	if !slices.Equal(acks, []string{"1", "1"}) {
+		t.Errorf("RUNNING was written with the entries %q", acks)
+	}
+}

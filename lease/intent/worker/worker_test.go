@@ -461,6 +461,20 @@ func TestForeignEntriesThatAreRejected(t *testing.T) {
 	r.deadLetters(2)
 }
 
+// An entry of a session that has ended, as an older copy has it, takes no slot again and again.
+func TestEntryOfWhatHasEnded(t *testing.T) { // I3
+	r := newRig(t)
+	r.run(r.config("w1", "1"))
+	a := r.start("a", "hd")
+	r.wait(a, intent.StateRunning, "")
+	r.stop(a)
+	r.wait(a, intent.StateEnded, intent.ReasonStopped)
+	r.must(r.client.XAdd(t.Context(), &redis.XAddArgs{Stream: "v3:bus", Values: []string{
+		"type", "start", "session", a, "service", "a", "profile", "hd", "start", "0",
+	}}).Err())
+	r.deadLetters(0)
+}
+
 // deadLetters waits until the bus is empty, and checks how many entries have become dead letters.
 func (r *rig) deadLetters(want int64) {
 	r.Helper()

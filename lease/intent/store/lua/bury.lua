@@ -12,9 +12,9 @@
 local got = redis.call('XRANGE', bus, ARGV[5], ARGV[5])
 local said, named = got[1] and got[1][2] or {}, ''
 for i = 1, #said, 2 do
-  if said[i] == 'session' then named = said[i + 1] end -- the last one counts, as where entries are read
+  if said[i] == 'session' then named = short(said[i + 1]) end -- the last one counts, as where entries are read
 end
-if got[1] and named ~= ARGV[7] then return 0 end
+if got[1] and named ~= short(ARGV[7]) then return 0 end
 if ARGV[9] ~= '' then
   local r = fields(ARGV[7], 'state', 'fence', 'key', 'owner')
   local known = tonumber(r[2] or 0) or 0

@@ -26,6 +26,8 @@ local function soft(...)
   if not string.find(r.err, 'WRONGTYPE', 1, true) then redis.call(...) end -- to fail as it did
 end
 local function fields(id, ...) return soft('HMGET', record(id), ...) or {} end
+-- short is what is read of a value: one that is longer than a record (RecordMax) is a foreign hand's, and as good as none.
+local function short(value) return #value <= 16384 and value or '' end
 -- grant is what phase 1 adds to a start that is accepted (lease.lua).
 local grant = function() end
 local function owned(worker) return prefix .. 'owned:' .. worker end

@@ -1,6 +1,6 @@
 -- sweep.lua deals with what dead workers left behind, and with entries that were delivered to the caller in an answer that
--- it never got. Sessions that ran there end; entries that nobody has finished go to the caller. A start whose entry a foreign
--- hand has taken off the bus is published again (I3). One call does a bounded amount of work.
+-- it never got. Sessions that ran there end; entries that nobody has finished go to the caller, and those of what is settled off the
+-- bus. A start whose entry a foreign hand has taken off the bus is published again (I3). One call does a bounded amount of work.
 --
 -- ARGV[5]  worker that sweeps
 -- ARGV[6]  ms after its last beat at which a worker is dead
@@ -25,12 +25,15 @@ local function alive(worker)
   local beat = tonumber(redis.call('ZSCORE', workers, worker) or 0)
   return beat > 0 and math.max(beat, tonumber(since)) + tonumber(ARGV[6]) > ms
 end
--- What is longer than a record (RecordMax) is a foreign hand's, and not told: all entries go into one answer, which has a limit. An
--- entry of it is one that cannot be done.
+-- The write that says that a session runs, or has ended, takes its entry off the bus. One that is there again, by an older copy or a
+-- foreign hand, is nobody's to do.
+local settled = {RUNNING = true, ENDED = true}
+-- What is too long is not told: all entries go into one answer, which has a limit. An entry of it is one that cannot be done.
 local function tell(entry, tries, from, said)
   local f = {}
-  for i = 1, #said, 2 do f[said[i]] = #said[i + 1] <= 16384 and said[i + 1] or '' end
-  local r = fields(f.session or '', 'owner', 'fence')
+  for i = 1, #said, 2 do f[said[i]] = short(said[i + 1]) end
+  local r = fields(f.session or '', 'owner', 'fence', 'state')
+  if settled[r[3]] then return done(entry) end
   reply[#reply + 1] = {entry, tries, from, f.type or '', f.session or '', f.service or '', r[1] or '', r[2] or '0',
     f.profile or '', f.start or ''}
 end
@@ -105,8 +108,7 @@ end
 -- A session that no worker has, and whose entry is not on the bus, would wait for ever. It is looked at once in a life.
 local function revive(id)
   local r = fields(id, 'state', 'entry', 'owner', 'stop', 'service', 'profile', 'start', 'key')
-  local open = r[1] == 'NEW' or r[1] == 'STARTING'
-  if not open or (r[2] or '') == '' or not (r[5] and r[6] and r[7]) then
+  if not r[1] or settled[r[1]] or (r[2] or '') == '' or not (r[5] and r[6] and r[7]) then
     redis.call('ZREM', waiting, id)
     return
   end

@@ -1,5 +1,5 @@
--- write.lua writes a session's state under a fence: not once the session has ended, nor over a higher fence. In the same
--- step the entry on the bus is done with.
+-- write.lua writes a session's state under a fence: not once the session has ended, nor over a higher fence, nor what it has been
+-- before. In the same step the entry on the bus is done with.
 --
 -- ARGV[5]  session ID
 -- ARGV[6]  state: STARTING, RUNNING or ENDED
@@ -25,6 +25,7 @@ if now[1] == 'ENDED' then
   done(ARGV[9])
   return 'O'
 end
+if now[1] == 'RUNNING' and state == 'STARTING' then return 'O' end -- sent before RUNNING, come after it: who sent it has been answered
 local known = tonumber(now[2] or 0) or 0 -- what is no number, a foreign hand wrote
 if known > tonumber(ARGV[7]) then return 'O' end
 if state == 'ENDED' and now[1] ~= 'RUNNING' and over(now[7] or '') then return 'O' end

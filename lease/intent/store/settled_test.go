@@ -1,0 +1,128 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/lease/intent"
+)
+
+// again puts a start on the bus a second time, as an older copy has it.
+func (f *fixture) again(s intent.Session) {
+	f.Helper()
+	f.must(f.client.XAdd(f.Context(), &redis.XAddArgs{Stream: "v3:bus", Values: []string{
+		"type", "start", "session", s.ID, "service", s.ServiceRef, "profile", "default", "start", "0"}}).Err())
+}
+
+// An entry of a session that runs or has ended is taken off the bus by a sweep and given to nobody, whoever has it in hand; so is none of a
+// session that waits, or of none.
+func TestSweepIsDoneWithWhatIsSettled(t *testing.T) { // I3
+	f := setup(t)
+	dead, living := f.bus("dead"), f.bus("living")
+	states := []intent.State{intent.StateNew, intent.StateStarting, intent.StateRunning, intent.StateEnded}
+	for _, b := range []*Bus{living, dead} {
+		want := map[string]bool{}
+		for i, state := range states {
+			s := f.put(fmt.Sprint(b.worker, i))
+			if state != intent.StateNew {
+				f.write(living, Write{Session: s.ID, Service: s.ServiceRef, State: state, Reason: intent.ReasonStopped, Fence: 10, TunerFence: 5})
+			}
+			want[s.ID] = state == intent.StateNew || state == intent.StateStarting
+		}
+		unknown := session("unknown")
+		f.again(unknown)
+		want[unknown.ID] = true
+		f.fetch(b)
+		f.must(dead.Leave(t.Context(), "dead"))
+		got, _ := f.sweep(living)
+		for _, e := range got {
+			if !want[e.Session] {
+				t.Errorf("%s is told of %+v", b.worker, e)
+			}
+			f.must(living.Bury(t.Context(), e, "told", 10, ""))
+		}
+		for id, open := range want { // as if it waited still
+			if !open {
+				f.must(f.client.ZAdd(t.Context(), "v3:waiting", redis.Z{Member: id}).Err())
+			}
+		}
+		f.sweep(living)
+		if len(got) != 3 || f.length("v3:bus") != 0 {
+			t.Errorf("of %s: %d entries told, %d left; want three and none", b.worker, len(got), f.length("v3:bus"))
+		}
+	}
+}
+
+// However many entries of what runs are on the bus, a start whose answer was lost is told again.
+func TestSweepComesToWhatIsBehindACrowd(t *testing.T) { // I3
+	f := setup(t)
+	b := f.bus("w")
+	for i := range sweepMax + 10 {
+		s := f.put(fmt.Sprint("s", i))
+		f.run(b, s)
+	}
+	lost := f.put("lost")
+	f.fetch(b)
+	f.fetch(b)
+	for range 2 {
+		if got, _ := f.sweep(b); len(got) == 1 && got[0].Session == lost.ID {
+			return
+		}
+	}
+	t.Errorf("%d entries are left, and %s is not told", f.length("v3:bus"), lost.ID)
+}
+
+// A session that runs is not one that is being started again: a first attempt to write STARTING that comes after a second one, and after
+// RUNNING, changes nothing, and once its worker is dead the session ends.
+func TestLateStarting(t *testing.T) { // I5
+	f := setup(t)
+	dead, living := f.bus("dead"), f.bus("living")
+	s := f.put("a")
+	starting := Write{Session: s.ID, State: intent.StateStarting, Slot: "1", Fence: 10, TunerFence: 5}
+	for _, want := range []Wrote{WroteOK, WroteOK} {
+		if got := f.write(dead, starting); got != want {
+			t.Fatalf("STARTING: %s", got)
+		}
+	}
+	entry := f.fetch(dead)[0].ID
+	f.write(dead, Write{Session: s.ID, State: intent.StateRunning, Slot: "1", Fence: 10, TunerFence: 5, Ack: entry})
+	if got := f.write(dead, starting); got != WroteOver || f.get(s.ID).State != intent.StateRunning {
+		t.Errorf("late: %s, %+v; want it to run", got, f.get(s.ID))
+	}
+	f.run(dead, s)
+	f.must(dead.Leave(t.Context(), "dead"))
+	f.sweep(living)
+	if got := f.get(s.ID); got.State != intent.StateEnded || got.Reason != intent.ReasonLeaseLost {
+		t.Errorf("%+v, want it ended with its worker", got)
+	}
+}
+
+// An entry that names what is longer than any record is a dead letter, whether it was delivered or swept, and comes once.
+func TestLongEntriesAreBuried(t *testing.T) { // I3
+	f := setup(t)
+	w := f.bus("w")
+	long := strings.Repeat("x", RecordMax+1)
+	for n, get := range []func() []Entry{
+		func() []Entry { return f.fetch(w) },
+		func() []Entry {
+			f.fetch(w)
+			got, _ := f.sweep(w)
+			return got
+		},
+	} {
+		f.must(f.client.XAdd(t.Context(), &redis.XAddArgs{Stream: "v3:bus", Values: []string{"type", "start", "session", long}}).Err())
+		for _, e := range get() {
+			f.must(w.Bury(t.Context(), e, "why", 0, ""))
+		}
+		if f.length("v3:bus") != 0 || f.length("v3:dead") != int64(n+1) {
+			t.Errorf("%d entries on the bus, %d dead letters; want none and %d", f.length("v3:bus"), f.length("v3:dead"), n+1)
+		}
+	}
+	if got, _, err := w.Sweep(t.Context(), time.Hour, 0); err != nil || len(got) != 0 {
+		t.Errorf("told again: %.300v %v", got, err)
+	}
+}
