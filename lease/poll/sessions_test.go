@@ -62,7 +62,8 @@ func TestWhatIsSkippedShowsNoPassword(t *testing.T) {
 		core, logs := observer.New(zap.InfoLevel)
 		client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Password: secret})
 		defer client.Close()
-		s := &sessions{client: client, prefix: "session:", decode: documented, log: zap.New(core), seed: maphash.MakeSeed(), check: new(lease.Config).CheckSession}
+		s := &sessions{client: client, prefix: "session:", decode: documented, log: zap.New(core), seed: maphash.MakeSeed(),
+			check: new(lease.Config).CheckSession}
 		name := strings.ReplaceAll(secret, `"`, `\"`)
 		for _, c := range [][2]string{
 			{"x" + secret, `{"id":"x` + name + `"}`}, {"x", `{"id":1234567}`}, {"x" + secret, ""},
