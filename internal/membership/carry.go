@@ -7,7 +7,6 @@ import (
 	"go.uber.org/zap"
 
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
-	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
@@ -66,8 +65,11 @@ func (m *Member) Bury(ctx context.Context, e store.Entry, why string, fence int6
 		m.Logger.Info("entry not buried yet", zap.String("entry", e.ID), zap.Error(err))
 		return
 	}
-	m.Logger.Warn("entry is a dead letter", zap.String("entry", e.ID), zap.String("session", plain.Name(e.Session)),
-		zap.String("why", why))
+	session := e.Session
+	if !isSession(session) { // it may be the password
+		session = ""
+	}
+	m.Logger.Warn("entry is a dead letter", zap.String("entry", e.ID), zap.String("session", session), zap.String("why", why))
 }
 
 // entryEvent is an entry as the machine is told it.
@@ -107,13 +109,16 @@ func Buried(e *core.Effect, known *store.Entry) store.Entry {
 	return entry
 }
 
+// isSession reports whether a session can have that ID.
+func isSession(id string) bool { return len(id) == 36 && uuid.Validate(id) == nil }
+
 // malformed says why an entry cannot have been put on the bus by the store, "" if it can.
 func malformed(e *store.Entry) string {
 	canonical, err := e.Canonical()
 	switch {
 	case e.Type != "start":
 		return "its type is not start"
-	case len(e.Session) != 36 || uuid.Validate(e.Session) != nil:
+	case !isSession(e.Session):
 		return "its session is no UUID"
 	case err != nil:
 		return err.Error()
