@@ -97,3 +97,30 @@ func TestFencesAreNoLeases(t *testing.T) { // G3
 		t.Errorf("the fence is %q, want 7", fence)
 	}
 }
+
+// So it is on a cluster, where all are in one slot.
+func TestLeasesOfAClusterAreDeleted(t *testing.T) { // I1
+	t.Parallel()
+	client := redistest.StartClustered(t, "{x}").Client()
+	st, err := New(client, Options{KeyPrefix: "{x}:v3:", Leases: lease.Config{LeasePrefix: "{x}:lease:"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	bus, err := st.Bus("new")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bus.Close()
+	for _, want := range []int{1, 0} {
+		if err := client.Set(t.Context(), "{x}:lease:service:a", "unknown", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if n, beats, err := st.DeleteAllLeases(t.Context(), "me", nil); n != want || (beats == "new") != (want == 0) || err != nil {
+			t.Errorf("%d deleted, %q in the way, %v; want %d", n, beats, err, want)
+		}
+		if _, _, _, err := bus.Beat(t.Context(), "{}"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
