@@ -6,7 +6,6 @@ import (
 	"go.uber.org/zap"
 
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
-	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/sessionid"
 	"github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
@@ -66,8 +65,11 @@ func (m *Member) Bury(ctx context.Context, e store.Entry, why string, fence int6
 		m.Logger.Info("entry not buried yet", zap.String("entry", e.ID), zap.Error(err))
 		return
 	}
-	m.Logger.Warn("entry is a dead letter", zap.String("entry", e.ID), zap.String("session", plain.Name(e.Session)),
-		zap.String("why", why))
+	session := e.Session
+	if !sessionid.Valid(session) { // it may be the password
+		session = ""
+	}
+	m.Logger.Warn("entry is a dead letter", zap.String("entry", e.ID), zap.String("session", session), zap.String("why", why))
 }
 
 // entryEvent is an entry as the machine is told it.

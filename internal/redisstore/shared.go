@@ -39,5 +39,11 @@ func LeaseKeys(options Options, id string) ([]string, error) {
 	return k.list(), nil
 }
 
+// CheckLease returns why id cannot name a lease with such options, nil if it can.
+func CheckLease(options Options, id string) error {
+	opt := options.withDefaults()
+	return Wire{opt, hashTag(opt.LeasePrefix) != ""}.CheckLease(id)
+}
+
 // NewEpoch is the second argument of such a script.
 func NewEpoch(options Options) any { return options.epoch(options.withDefaults().Quarantine) }

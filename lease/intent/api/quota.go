@@ -63,6 +63,7 @@ type quotas struct {
 	retention time.Duration
 
 	mu     sync.Mutex
+	latest time.Time // that a bucket was asked at
 	all    *rate.Limiter
 	tokens map[[32]byte]*spent
 
@@ -93,6 +94,7 @@ func (q *quotas) admit(ctx context.Context, t *Token, now time.Time, count func(
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	now = q.notBefore(now)
 	s := q.of(t)
 	if wait := missing(s.rate, now); wait > 0 {
 		return late("rate", fmt.Sprintf("the token may send %d starts a second", q.StartRate), wait)
@@ -115,6 +117,15 @@ func (q *quotas) admit(ctx context.Context, t *Token, now time.Time, count func(
 	return nil
 }
 
+// notBefore is now, or where a later call has come first, its: a bucket that is told an earlier time gives the time between back twice.
+// q.mu is held.
+func (q *quotas) notBefore(now time.Time) time.Time {
+	if now.After(q.latest) {
+		q.latest = now
+	}
+	return q.latest
+}
+
 // of returns what is left to a token. q.mu is held.
 func (q *quotas) of(t *Token) *spent {
 	s := q.tokens[t.SHA256]
@@ -133,6 +144,7 @@ func (q *quotas) of(t *Token) *spent {
 func (q *quotas) entry(t *Token, now time.Time) (since int, due bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	now = q.notBefore(now)
 	s := q.of(t)
 	if s.log != nil && !s.log.AllowN(now, 1) {
 		s.untold++

@@ -108,3 +108,20 @@ func TestBacklogIsCountedForAll(t *testing.T) {
 		t.Error("a start was admitted although there are as many sessions as are kept")
 	}
 }
+
+// A start that was sent before another and waited longer, for how many sessions there are, earns nobody anything a second time.
+func TestQuotasEarnOnce(t *testing.T) {
+	q := newQuotas(Quotas{StartRate: 2, StartRateAll: -1, Backlog: -1, BacklogAll: -1}, time.Hour)
+	token := NewToken("a", "a", intent.ScopeWrite)
+	at, admitted := time.Unix(1_000_000, 0), 0
+	for range 100 {
+		for _, now := range []time.Time{at.Add(time.Second), at} {
+			if q.admit(t.Context(), &token, now, nil) == nil {
+				admitted++
+			}
+		}
+	}
+	if admitted != burst*2 {
+		t.Errorf("%d starts were admitted in a second, want %d", admitted, burst*2)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -43,7 +44,8 @@ func (s *Store) Workers(ctx context.Context) ([]WorkerInfo, error) {
 }
 
 // ServicesOf returns the services whose leases a worker may hold: those of the sessions that it has begun, and of the entries
-// it was given and is not done with. Some may be there twice.
+// it was given and is not done with. Some may be there twice. What a foreign hand has put in the place of one, at which no lease can be,
+// is left out.
 func (s *Store) ServicesOf(ctx context.Context, worker string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 	defer cancel()
@@ -84,7 +86,12 @@ func (s *Store) ServicesOf(ctx context.Context, worker string) ([]string, error)
 			services = append(services, fmt.Sprint(m.Values["service"]))
 		}
 	}
-	return services, nil
+	return slices.DeleteFunc(services, func(ref string) bool { return !s.leasable(ServiceLease(ref)) }), nil
+}
+
+// leasable reports whether a lease can have that name.
+func (s *Store) leasable(name string) bool {
+	return redisstore.CheckLease(s.opt.leaseOptions(), name) == nil
 }
 
 // pendingMax is more than a worker takes from the bus before it has done with some.
@@ -97,14 +104,13 @@ func (s *Store) DeleteAllLeases(ctx context.Context, worker string, others []Wor
 	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 	defer cancel()
 	for _, kind := range []string{ServiceLease(""), TunerLease("")} {
-		prefix := s.opt.Leases.LeasePrefix + kind
 		var failed error
-		err := redisstore.Names(ctx, s.client, prefix, func(names []string) {
+		err := redisstore.Names(ctx, s.client, s.opt.Leases.LeasePrefix+kind, func(names []string) {
 			if failed != nil || beats != "" {
 				return
 			}
 			var n int
-			n, beats, failed = s.deleteLeases(ctx, worker, others, prefix, names)
+			n, beats, failed = s.deleteLeases(ctx, worker, others, kind, names)
 			deleted += n
 		})
 		if err != nil {
@@ -117,8 +123,8 @@ func (s *Store) DeleteAllLeases(ctx context.Context, worker string, others []Wor
 	return deleted, beats, nil
 }
 
-// deleteLeases deletes those with such names, in one step with looking for who beats.
-func (s *Store) deleteLeases(ctx context.Context, worker string, others []WorkerInfo, prefix string, names []string) (
+// deleteLeases deletes those of a kind with such names, in one step with looking for who beats.
+func (s *Store) deleteLeases(ctx context.Context, worker string, others []WorkerInfo, kind string, names []string) (
 	deleted int, beats string, err error,
 ) {
 	args := []any{worker, len(others)}
@@ -126,8 +132,8 @@ func (s *Store) deleteLeases(ctx context.Context, worker string, others []Worker
 		args = append(args, other.Instance, other.beat)
 	}
 	for _, name := range names {
-		if len(name) <= redisstore.NameMax { // else no lease has it
-			args = append(args, prefix+name)
+		if s.leasable(kind + name) {
+			args = append(args, s.opt.Leases.LeasePrefix+kind+name)
 		}
 	}
 	reply, err := s.run(ctx, deleteScript, args...)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/internal/redistest"
+	"github.com/leasestorm/leasestorm/lease"
 )
 
 // longest is a hook that notes how many bytes the longest answer has as text.
@@ -77,6 +78,49 @@ func TestLeasesOfWhoHasBeatenAreNotDeleted(t *testing.T) { // I1, I5
 		if left := f.client.Exists(t.Context(), "lease:service:a", "lease:tuner:1").Val(); err != nil || beats != later || left != want ||
 			int64(n) != 2-want {
 			t.Errorf("%q beats: %d deleted, %q in the way, %v; %d leases are left, want %d", later, n, beats, err, left, want)
+		}
+	}
+}
+
+// Where the prefix of leases carries a hash tag, as on a cluster, the keys of fences begin like those of leases: they stay when the leases
+// are deleted.
+func TestFencesAreNoLeases(t *testing.T) { // G3
+	f := setup(t)
+	tagged := f.open(Options{KeyPrefix: "{x}:v3:", Leases: lease.Config{LeasePrefix: "{x}:lease:"}})
+	keys, err := redisstore.LeaseKeys(tagged.opt.leaseOptions(), ServiceLease("a"))
+	f.must(err)
+	f.must(f.client.MSet(t.Context(), keys[1], "dead", keys[2], "7").Err())
+	if n, _, err := tagged.DeleteAllLeases(t.Context(), "w", nil); n != 1 || err != nil {
+		t.Errorf("%d deleted, %v; want the lease", n, err)
+	}
+	if fence := f.client.Get(t.Context(), keys[2]).Val(); fence != "7" {
+		t.Errorf("the fence is %q, want 7", fence)
+	}
+}
+
+// So it is on a cluster, where all are in one slot.
+func TestLeasesOfAClusterAreDeleted(t *testing.T) { // I1
+	t.Parallel()
+	client := redistest.StartClustered(t, "{x}").Client()
+	st, err := New(client, Options{KeyPrefix: "{x}:v3:", Leases: lease.Config{LeasePrefix: "{x}:lease:"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	bus, err := st.Bus("new")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bus.Close()
+	for _, want := range []int{1, 0} {
+		if err := client.Set(t.Context(), "{x}:lease:service:a", "unknown", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if n, beats, err := st.DeleteAllLeases(t.Context(), "me", nil); n != want || (beats == "new") != (want == 0) || err != nil {
+			t.Errorf("%d deleted, %q in the way, %v; want %d", n, beats, err, want)
+		}
+		if _, _, _, err := bus.Beat(t.Context(), "{}"); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -75,6 +76,27 @@ func TestKilledAndRestarted(t *testing.T) {
 		r.wait(a, intent.StateEnded, intent.ReasonLeaseLost)
 		r.wait(r.start("a", "hd"), intent.StateRunning, "")
 	}
+}
+
+// What a foreign hand has put in the place of a service, at which no lease can be, keeps no worker from being started again.
+func TestRestartedBesideForeignServices(t *testing.T) { // I5
+	r := newRig(t)
+	a := r.start("a", "hd")
+	r.kill("w1", a)
+	dead := r.client.Get(t.Context(), "lease:service:a").Val()
+	b := r.start("b", "hd")
+	for _, service := range []string{"a b", strings.Repeat("x", lease.NameLengthMax)} {
+		r.must(r.client.XAdd(t.Context(), &redis.XAddArgs{Stream: "v3:bus", Values: []string{"type", "start", "session", "x",
+			"service", service}}).Err())
+		r.must(r.client.XReadGroup(t.Context(), &redis.XReadGroupArgs{Group: "workers", Consumer: dead, Streams: []string{"v3:bus", ">"},
+			Count: 10, Block: -1}).Err())
+	}
+	r.must(r.client.HSet(t.Context(), "v3:session:"+a, "service", "\x00").Err())
+	r.run(r.config("w1", "1"))
+	if left := r.client.Exists(t.Context(), "lease:tuner:1").Val(); left > 0 {
+		t.Error("the slot of an earlier process is not free when the worker is ready")
+	}
+	r.wait(b, intent.StateRunning, "")
 }
 
 // single starts a single writer while others live, and returns what becomes of that, once it waits for them.
