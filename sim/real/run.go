@@ -99,7 +99,6 @@ type run struct {
 	phase  atomic.Pointer[string]
 	owners owners
 	storm  atomic.Int64 // start of the storm, run clock; 0 before
-	stalls atomic.Int64 // how many were told of
 
 	starved chan error     // has why the harness cannot go on
 	ending  chan struct{}  // closed when the calm is over
