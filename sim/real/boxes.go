@@ -38,7 +38,7 @@ type boxes struct {
 	engine  *container.Engine
 	run     string
 	network *container.Network // nil before open
-	lost    chan error         // why a container ended that the plan did not end
+	lose    func(error)        // hears why a container ended that the plan did not end
 }
 
 // findBoxes finds an engine. It starts nothing.
@@ -50,7 +50,7 @@ func (r *Redis) findBoxes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.boxes = &boxes{engine: e, run: rand.Text(), lost: make(chan error, 1)}
+	r.boxes = &boxes{engine: e, run: rand.Text(), lose: r.lose}
 	return nil
 }
 
@@ -119,7 +119,7 @@ func (r *Redis) provisionContainer(ctx context.Context, c RedisChoice, dir strin
 		return err
 	}
 	r.server = &server{
-		binary: binary + " of " + image, dir: folder, files: files, data: boxData, addr: net.JoinHostPort(address.String(), boxPort),
+		daemon: daemon{lose: r.lose}, binary: binary + " of " + image, dir: folder, files: files, data: boxData, addr: net.JoinHostPort(address.String(), boxPort),
 		launch: r.boxes.launcher(container.Spec{
 			Name: "Redis", Image: image, Address: address, Folders: map[string]string{files: boxData},
 			Command: []string{binary}, User: strconv.Itoa(os.Getuid()) + ":" + strconv.Itoa(os.Getgid()),
@@ -167,42 +167,30 @@ func (b *boxes) launcher(its container.Spec) launcher {
 		go func() {
 			<-c.Exited()
 			_ = own.Close()
-			b.watch(ErrGone, s, c.Exit())
 		}()
 		return box{Container: c}, nil
 	}
 }
 
-// watch tells of an end that nobody here asked for, and that says nothing of the program.
-func (b *boxes) watch(what error, s container.Spec, e container.Exit) {
-	var why error
+// watch tells of an end that says nothing of the program.
+func (b *boxes) watch(s container.Spec, e container.Exit) {
+	if why := odd(ErrLost, s.Name+" ("+s.Image+")", e); why != nil {
+		b.lose(why)
+	}
+}
+
+// odd returns what became of a container, if nobody here asked for it whatever ran in it; else nil. An engine that does not answer says of
+// nothing that it is gone.
+func odd(what error, name string, e container.Exit) error {
 	switch {
 	case e.Memory:
-		why = fmt.Errorf("%w: the kernel killed the container of %s (%s) for memory", what, s.Name, s.Image)
+		return fmt.Errorf("%w: the kernel killed the container of %s for memory", what, name)
 	case e.Err != nil:
-		why = fmt.Errorf("%w: the engine that runs the container of %s does not answer: %w", what, s.Name, e.Err)
+		return fmt.Errorf("%w: the engine that runs the container of %s does not answer: %w", ErrLost, name, e.Err)
 	case e.Again:
-		why = fmt.Errorf("%w: the container of %s (%s) ended, and its restart policy had it started again", what, s.Name, s.Image)
-	default:
-		return
+		return fmt.Errorf("%w: the container of %s ended, and its restart policy had it started again", what, name)
 	}
-	b.lose(why)
-}
-
-// lose tells why the run is cut short.
-func (b *boxes) lose(why error) {
-	select {
-	case b.lost <- why:
-	default: // the first says it
-	}
-}
-
-// lost gets the reason if a container of the run is lost; nil: there are none.
-func (r *Redis) lost() <-chan error {
-	if r.boxes == nil {
-		return nil
-	}
-	return r.boxes.lost
+	return nil
 }
 
 // box is a program in a container.

@@ -124,7 +124,7 @@ func TestRedisInAContainerLeavesItsFolder(t *testing.T) {
 	}
 }
 
-func TestRunWhoseRedisIsKilledForMemoryIsCutShort(t *testing.T) {
+func TestRedisKilledForMemoryHasNoVerdict(t *testing.T) {
 	r := inContainer(t)
 	api, err := client.New(client.FromEnv)
 	if err != nil {
@@ -150,14 +150,15 @@ func TestRunWhoseRedisIsKilledForMemoryIsCutShort(t *testing.T) {
 		}
 	}
 	start := time.Now()
-	out, events := storm(t, r, cfg)
+	rec := history.NewRecorder()
+	_, err = Run(t.Context(), r, cfg, rec)
 	if took := time.Since(start); took > 30*time.Second {
 		t.Errorf("the run went on for %v", took)
 	}
-	if notes := strings.Join(out.Notes, "\n"); !out.Interrupted || !strings.Contains(notes, "for memory") {
-		t.Errorf("outcome %+v: want a run cut short, with a note that says why", out)
+	if !errors.Is(err, ErrGone) || !strings.Contains(err.Error(), "for memory") {
+		t.Errorf("it ends with %v: want ErrGone that says why", err)
 	}
-	if n := count(events, history.RedisDown); n != 1 {
+	if n := count(collect(t, rec), history.RedisDown); n != 1 {
 		t.Errorf("Redis went away %d times, want once", n)
 	}
 }

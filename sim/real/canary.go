@@ -13,7 +13,6 @@ const (
 	canaryEvery     = time.Millisecond
 	canaryHostEvery = 5 * time.Millisecond // there are as many as nodes
 	canaryStall     = 5 * time.Millisecond
-	canaryMax       = 20_000 // events
 )
 
 // watchStalls has the run told of every stall of the harness.
@@ -37,11 +36,10 @@ func canary(every time.Duration, now func() int64, stop <-chan struct{}, tell fu
 	}
 }
 
-// stalled records a time in which the host did not run who should have.
+// stalled records a time in which the host did not run who should have. None is left out, for who is judged was not run either: what bounds
+// the history bounds stalls too (ErrStarved).
 func (r *run) stalled(from, to int64) {
-	if r.stalls.Add(1) <= canaryMax {
-		r.rec.Add(history.Event{T: max(0, from), Kind: history.Stall, Until: to})
-	}
+	r.rec.Add(history.Event{T: max(0, from), Kind: history.Stall, Until: to})
 }
 
 // hear records what the canary of a host of containers says. Containers have a share of the machine of their own: they may wait while

@@ -63,20 +63,22 @@ func (r *Redis) provisionCompose(ctx context.Context, project, dir string) error
 	if err != nil {
 		return err
 	}
-	running, err := c.follow(c.services[serviceRedis].Adopt(nil, nil))
+	running, err := c.services[serviceRedis].Adopt(nil, nil)
 	if err != nil {
 		return err
 	}
 	r.server = &server{
-		binary: "redis of " + project, dir: folder, files: folder, addr: at.String(), proc: box{Container: running},
+		daemon: daemon{proc: box{Container: running}, lose: r.lose},
+		binary: "redis of " + project, dir: folder, files: folder, addr: at.String(),
 		launch: func(ctx context.Context, _ []string, _ *os.File) (program, error) {
-			again, err := c.follow(c.services[serviceRedis].Start(ctx, nil, nil))
+			again, err := c.services[serviceRedis].Start(ctx, nil, nil)
 			if err != nil {
 				return nil, err
 			}
 			return box{Container: again}, nil
 		},
 	}
+	r.server.serves(r.server.binary)
 	r.use("redis://" + r.server.addr)
 	return r.check(ctx)
 }
@@ -206,17 +208,6 @@ func mendProject(ctx context.Context, host, project string) error {
 	return c.mend(ctx)
 }
 
-// follow tells of an end of Redis that the plan knows nothing of.
-func (c *composed) follow(redis *container.Container, err error) (*container.Container, error) {
-	if err == nil {
-		go func() {
-			<-redis.Exited()
-			c.watch(ErrGone, container.Spec{Name: serviceRedis, Image: c.services[serviceRedis].Image}, redis.Exit())
-		}()
-	}
-	return redis, err
-}
-
 func (c *composed) what() string { return c.services[fault.NodeTarget(1)].Image }
 
 func (c *composed) proxied() error {
@@ -285,7 +276,7 @@ func (c *composed) launch(s *slot, stdout, stderr *os.File) (program, error) {
 	go func() {
 		<-started.Exited()
 		_, _ = stdout.Close(), stderr.Close()
-		c.watch(ErrLost, container.Spec{Name: s.name, Image: c.services[s.name].Image}, started.Exit())
+		c.watch(container.Spec{Name: s.name, Image: c.services[s.name].Image}, started.Exit())
 	}()
 	pid, _ := started.PID(ctx) // it may have ended already
 	return box{started, pid}, nil

@@ -160,7 +160,7 @@ func (f *fleet) house(s *slot, l *line) error {
 	go func() {
 		<-c.Exited()
 		_ = says.Close()
-		f.watch(ErrLost, spec, c.Exit())
+		f.watch(spec, c.Exit())
 	}()
 	s.host = &host{Container: c}
 	s.host.firewall, err = f.firewall(ctx, c)
@@ -212,7 +212,7 @@ func (f *fleet) launch(s *slot, stdout, stderr *os.File) (program, error) {
 	go func() {
 		<-c.Exited()
 		_, _ = stdout.Close(), stderr.Close()
-		f.watch(ErrLost, spec, c.Exit())
+		f.watch(spec, c.Exit())
 		_ = b.do(c.Remove)
 	}()
 	return b, nil

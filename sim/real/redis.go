@@ -81,6 +81,7 @@ type Redis struct {
 	site       site        // where nodes are
 	replicated *replicated // nil: Redis is one server
 	client     atomic.Pointer[redis.Client]
+	lost       chan error // has why a run is worth nothing from then on, or nothing more can be seen
 
 	turn     chan struct{} // holds one token while Redis is disturbed, or written to by the workload
 	commands atomic.Int64  // counted before restarts
@@ -98,7 +99,7 @@ func Provision(ctx context.Context, c RedisChoice, dir string) (*Redis, error) {
 			"or give server", ErrChoice, c.shown())
 	}
 	logging.Disable() // go-redis would tell on standard error of each connection that the plan breaks
-	r := &Redis{kind: c.Kind, turn: make(chan struct{}, 1)}
+	r := &Redis{kind: c.Kind, turn: make(chan struct{}, 1), lost: make(chan error, 1)}
 	r.site = processes{r}
 	if c.Servers > 0 {
 		r.kind = kindServer
@@ -192,7 +193,7 @@ func (r *Redis) provisionServer(ctx context.Context, dir string) error {
 // process is a server that will be a process with all that it writes in folder.
 func (r *Redis) process(binary, folder string) *server {
 	return &server{
-		binary: binary, dir: folder, files: folder, data: folder, socket: filepath.Join(folder, "s"), launch: r.launchProcess(binary),
+		daemon: daemon{lose: r.lose}, binary: binary, dir: folder, files: folder, data: folder, socket: filepath.Join(folder, "s"), launch: r.launchProcess(binary),
 	}
 }
 

@@ -99,7 +99,6 @@ type run struct {
 	phase  atomic.Pointer[string]
 	owners owners
 	storm  atomic.Int64 // start of the storm, run clock; 0 before
-	stalls atomic.Int64 // how many were told of
 
 	starved chan error     // has why the harness cannot go on
 	ending  chan struct{}  // closed when the calm is over
@@ -126,7 +125,7 @@ type activeFault struct {
 // Run starts the nodes, injects the plan's faults, and stops everything again. What happened is added to rec, by node
 // words, target, tap and harness. When ctx ends, the run stops within 3 s, the history so far is valid, and
 // Outcome.Interrupted is set; that is no error. Errors are those of a start that fails (ErrConfig, ErrNodeStart,
-// ErrNodeExited, ErrNodeNotReady) and of the host. Nothing is left running in any case. One Redis serves one run at a time.
+// ErrNodeExited, ErrNodeNotReady), of the host, and ErrGone. Nothing is left running in any case. One Redis serves one run at a time.
 func Run(ctx context.Context, r *Redis, cfg Config, rec *history.Recorder) (Outcome, error) {
 	if cfg.System == "" {
 		cfg.System = systemPolling
@@ -237,13 +236,13 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 	} else if ctx.Err() != nil {
 		out.Interrupted, err = true, nil
 	}
-	if cause := context.Cause(ctx); errors.Is(cause, ErrStarved) {
-		err = cause
-	}
 	r.setPhase("end")
 	close(r.ending)
-	r.stopFleet(out.Interrupted || err != nil)
+	r.stopFleet(ctx.Err() != nil || err != nil)
 	r.tail.Wait()
+	if cause := context.Cause(ctx); errors.Is(cause, ErrStarved) || errors.Is(cause, ErrGone) { // also of the end
+		err = cause
+	}
 	out.RedisCommands = max(0, r.redis.executed(context.Background())-before)
 	out.Tap = r.tap != nil
 	r.finalNotes()

@@ -25,9 +25,9 @@ const (
 
 // sentinel watches the servers.
 type sentinel struct {
+	daemon
 	addr   string
 	socket string // in a folder that only this user reaches, by which the harness and the nodes' lines reach it
-	proc   program
 	client *redis.SentinelClient
 }
 
@@ -42,7 +42,7 @@ const askRights = "-@all +ping +hello +info +role +command +client|id +client|se
 
 // startSentinel starts one that finds the master at a door.
 func (p *replicated) startSentinel(ctx context.Context, folder string) (*sentinel, error) {
-	s := &sentinel{socket: filepath.Join(folder, "s")}
+	s := &sentinel{daemon: daemon{lose: p.redis.lose}, socket: filepath.Join(folder, "s")}
 	conf, logFile := filepath.Join(folder, "sentinel.conf"), filepath.Join(folder, "redis.log")
 	err := listenLow(loopback, func(addr string) error {
 		l, err := net.Listen("tcp", addr)
@@ -94,6 +94,7 @@ func (s *sentinel) await(ctx context.Context, logFile string) error {
 	defer cancel()
 	for {
 		if _, err := pingOnce(s.reached()); err == nil && s.proc.alive() {
+			s.serves("a sentinel on " + s.addr)
 			return nil
 		}
 		select {
@@ -156,5 +157,5 @@ func (s *sentinel) stop() {
 	if s.client != nil {
 		_ = s.client.Close()
 	}
-	s.proc.kill()
+	s.kill()
 }

@@ -21,6 +21,7 @@ import (
 
 // server is a redis-server of the run's own. It keeps its address over restarts. Not safe for concurrent use.
 type server struct {
+	daemon
 	binary   string // for messages
 	dir      string // with its log, which a server in a container does not see: it could put a link in its place
 	files    string // with its data: dir, or for a server in a container a folder in it
@@ -31,7 +32,6 @@ type server struct {
 	channels []string               // of the default user, as an ACL; nil: all
 	conf     func() (string, error) // writes a file with more settings and names it; nil: there are none
 	launch   launcher
-	proc     program
 }
 
 // launcher starts a redis-server with arguments. What it writes goes to log.
@@ -144,6 +144,7 @@ func (s *server) start(ctx context.Context, extra ...string) error {
 	for {
 		reply, err := pingOnce(s.reached())
 		if err == nil && !strings.HasPrefix(reply, "-LOADING") && s.proc.alive() { // else it is another server's answer
+			s.serves(s.binary + " on " + s.addr)
 			return nil
 		}
 		select {
@@ -209,13 +210,10 @@ func tailOf(file string, offset, most int64) []byte {
 	return text
 }
 
-// kill ends the server as a crash does.
-func (s *server) kill() { s.proc.kill() }
-
 // stop ends the server for good.
 func (s *server) stop() {
 	if s.proc != nil {
-		s.proc.kill()
+		s.kill()
 	}
 }
 

@@ -396,13 +396,9 @@ func (t *tap) begin(s snapshot) {
 	clear(t.fences)
 	t.add(history.Event{T: now, Kind: history.TapUp})
 	for i := 0; i+2 < len(s.keys); i += 3 {
-		ms, err := strconv.ParseInt(s.keys[i+2], 10, 64)
-		if err != nil {
-			continue
-		}
 		e := history.Event{T: now, Reason: "snapshot"}
-		if ms >= 0 {
-			e.Until = t.clock.fromWall(ms*int64(time.Millisecond), t.skew)
+		if !strings.HasPrefix(s.keys[i+2], "-") {
+			e.Until = t.absolute(false, s.keys[i+2])
 		}
 		value := s.keys[i+1]
 		switch kind, id := t.split([]byte(s.keys[i])); kind {

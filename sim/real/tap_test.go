@@ -27,6 +27,48 @@ func openTap(t *testing.T, r *Redis) (*tap, *history.Recorder) {
 	return tap, rec
 }
 
+// A lease that was made to last for centuries, by whatever command, seems to last for long, before and after the tap began.
+func TestTapSeesFarEnds(t *testing.T) {
+	rec := history.NewRecorder()
+	tap := &tap{
+		redis: &Redis{url: &redis.Options{}}, system: systems[systemPolling], clock: newClock(), add: rec.Add,
+		up: make(chan struct{}), held: map[string]held{}, fences: map[string]int64{},
+	}
+	far := time.Now().UnixMilli() + 3000 + 1<<58 // in ns it is three seconds from now, with 64 bits
+	// A script's numbers are doubles: the last of Redis' ends is told as one more than 64 bits have.
+	tap.begin(snapshot{keys: []string{"poll:lease:a", "me", fmt.Sprint(far), "poll:lease:z", "me", "9223372036854775808"}})
+	for _, words := range []string{
+		"SET poll:lease:b me PXAT $", "SET poll:lease:c me PX $", "PSETEX poll:lease:d $ me", "SET poll:lease:e me EXAT $/",
+		"SET poll:lease:f me EX $/", "SETEX poll:lease:g $/ me",
+	} {
+		words = strings.NewReplacer("$/", fmt.Sprint(far/1000), "$", fmt.Sprint(far)).Replace(words)
+		var parts [][]byte
+		for _, w := range strings.Fields(words) {
+			parts = append(parts, []byte(w))
+		}
+		tap.command(parts)
+	}
+	for _, verb := range []string{"PEXPIREAT", "PEXPIRE", "EXPIREAT", "EXPIRE"} {
+		n := far
+		if !strings.HasPrefix(verb, "P") {
+			n /= 1000
+		}
+		tap.command([][]byte{[]byte(verb), []byte("poll:lease:" + verb), fmt.Append(nil, n)})
+	}
+	seen := 0
+	for e := range rec.Events() {
+		if e.Kind != history.RedisGranted && e.Kind != history.RedisExtended {
+			continue
+		}
+		if seen++; e.Until-e.T < int64(50*365*24*time.Hour) {
+			t.Errorf("%v of %s lasts for %v", e.Kind, e.Session, time.Duration(e.Until-e.T))
+		}
+	}
+	if seen != 12 {
+		t.Errorf("%d leases are seen, want 12", seen)
+	}
+}
+
 func TestTapSeesWhatRedisDid(t *testing.T) {
 	r := provision(t)
 	ctx, c := t.Context(), r.client.Load()

@@ -47,7 +47,7 @@ func (t *tap) command(words [][]byte) {
 		}
 	case "SETEX", "PSETEX": // never seen from a server of today, but cheap to know
 		if len(args) == 3 {
-			t.set(args[0], string(args[2]), t.relative(verb == "SETEX", args[1]))
+			t.set(args[0], string(args[2]), t.relative(verb == "SETEX", string(args[1])))
 		}
 	case "MSET":
 		for i := 0; i+1 < len(args); i += 2 {
@@ -87,30 +87,35 @@ func (t *tap) assign(key []byte, value string, options [][]byte) {
 // expiry finds the expiry among the options of SET, on the run's clock; 0: none.
 func (t *tap) expiry(options [][]byte) int64 {
 	for i := 0; i+1 < len(options); i++ {
-		n, err := strconv.ParseInt(string(options[i+1]), 10, 64)
-		if err != nil {
-			continue
-		}
-		switch strings.ToUpper(string(options[i])) {
-		case "PXAT":
-			return t.clock.fromWall(n*int64(time.Millisecond), t.skew)
-		case "EXAT":
-			return t.clock.fromWall(n*int64(time.Second), t.skew)
-		case "PX":
-			return t.clock.now() + n*int64(time.Millisecond)
-		case "EX":
-			return t.clock.now() + n*int64(time.Second)
+		switch option := strings.ToUpper(string(options[i])); option {
+		case "PXAT", "EXAT":
+			return t.absolute(option == "EXAT", string(options[i+1]))
+		case "PX", "EX":
+			return t.relative(option == "EX", string(options[i+1]))
 		}
 	}
 	return 0
 }
 
-func (t *tap) relative(seconds bool, arg []byte) int64 {
-	n, _ := strconv.ParseInt(string(arg), 10, 64)
+func (t *tap) relative(seconds bool, arg string) int64 {
+	return t.clock.now() + nanoseconds(seconds, arg)
+}
+
+func (t *tap) absolute(seconds bool, arg string) int64 {
+	return t.clock.fromWall(nanoseconds(seconds, arg), t.skew)
+}
+
+// farthest is 146 years in ns, of which a wall clock can be taken.
+const farthest = int64(1) << 62
+
+// nanoseconds reads a time of Redis, which may be 292 million years; what is beyond farthest is farthest.
+func nanoseconds(seconds bool, arg string) int64 {
+	n, _ := strconv.ParseInt(arg, 10, 64) // of what is out of range it is the end of the range
+	unit := int64(time.Millisecond)
 	if seconds {
-		n *= 1000
+		unit = int64(time.Second)
 	}
-	return t.clock.now() + n*int64(time.Millisecond)
+	return min(max(n, -farthest/unit), farthest/unit) * unit
 }
 
 // split says what a key is.
@@ -156,17 +161,9 @@ func (t *tap) extend(verb string, args [][]byte) {
 	kind, id := t.system.split(args[0])
 	var until int64
 	if len(args) > 1 {
-		n, err := strconv.ParseInt(string(args[1]), 10, 64)
-		if err != nil {
-			return
-		}
-		switch verb {
-		case "PEXPIREAT":
-			until = t.clock.fromWall(n*int64(time.Millisecond), t.skew)
-		case "EXPIREAT":
-			until = t.clock.fromWall(n*int64(time.Second), t.skew)
-		default:
-			until = t.relative(verb == "EXPIRE", args[1])
+		seconds := !strings.HasPrefix(verb, "P")
+		if until = t.relative(seconds, string(args[1])); strings.HasSuffix(verb, "AT") {
+			until = t.absolute(seconds, string(args[1]))
 		}
 	}
 	e := history.Event{Until: until}

@@ -1,0 +1,54 @@
+package real
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/leasestorm/leasestorm/sim/container"
+)
+
+// daemon is a server or a sentinel: what serves until it is killed here.
+type daemon struct {
+	proc  program
+	asked *atomic.Bool // its end is the harness' doing; nil: it never served
+	lose  func(error)  // hears of an end that is not
+}
+
+// serves begins to watch over a program that answers. Whatever ends it but kill leaves nodes, or the servers that they lean on, without a
+// Redis that no fault took, also where a later fault starts it again.
+func (d *daemon) serves(name string) {
+	p, asked := d.proc, new(atomic.Bool)
+	d.asked = asked
+	go func() {
+		<-p.ended()
+		_, code := p.end()
+		why := fmt.Errorf("%w: %s ended with code %d (-1: by a signal; dmesg says whether the kernel had no memory): what the run shows is "+
+			"worth nothing", ErrGone, name, code)
+		var e container.Exit
+		if b, ok := p.(box); ok {
+			e = b.Exit()
+		}
+		if odd := odd(ErrGone, name, e); odd != nil {
+			why = odd
+		} else if asked.Load() {
+			return
+		}
+		d.lose(why)
+	}()
+}
+
+// kill ends it as a crash does.
+func (d *daemon) kill() {
+	if d.asked != nil {
+		d.asked.Store(true)
+	}
+	d.proc.kill()
+}
+
+// lose tells why a run is worth nothing, or cut short. The first one counts.
+func (r *Redis) lose(why error) {
+	select {
+	case r.lost <- why:
+	default:
+	}
+}

@@ -1,0 +1,42 @@
+package real
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// A program of Redis that the kernel kills, as it does without memory, says nothing of the nodes, though a later fault starts it again.
+func TestARedisThatNobodyKilledHasNoVerdict(t *testing.T) {
+	behind := func(t *testing.T) *Redis { return provisionChoice(t, RedisChoice{Servers: 2}) }
+	for name, c := range map[string]struct {
+		provision func(*testing.T) *Redis
+		which     func(*Redis) program
+		kind      fault.Kind
+	}{
+		"the server":    {provision, func(r *Redis) program { return r.server.proc }, fault.RedisRestart},
+		"its container": {inContainer, func(r *Redis) program { return r.server.proc }, fault.RedisRestart},
+		"a replica":     {behind, func(r *Redis) program { return r.replicated.members[1].proc }, fault.ClientKill},
+		"a sentinel":    {behind, func(r *Redis) program { return r.replicated.sentinels[2].proc }, fault.ClientKill},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := c.provision(t)
+			cfg := config(t, fault.Fault{Kind: c.kind, At: 1300 * time.Millisecond})
+			victim, killed := c.which(r), false
+			cfg.Progress = func(p Progress) {
+				if p.Phase == "storm" && !killed {
+					killed = true
+					victim.kill() // past what would know of it
+				}
+			}
+			_, err := Run(t.Context(), r, cfg, history.NewRecorder())
+			if !errors.Is(err, ErrGone) || !strings.Contains(err.Error(), "dmesg") {
+				t.Errorf("a run of which %s was killed ends with %v", name, err)
+			}
+		})
+	}
+}
