@@ -194,7 +194,7 @@ func (m *master) look() bool {
 func (m *master) hear() {
 	for m.ctx.Err() == nil {
 		said := map[string]string{} // by sentinel, whom it calls the master
-		_, err := hear(m.ctx, m.client, helloChannel, helloSilence, func(text string) { m.hello(text, said) }, func() {})
+		err := hear(m.ctx, m.client, helloChannel, helloSilence, func(text string) { m.hello(text, said) }, func() {})
 		if refused := redis.Error(nil); errors.As(err, &refused) {
 			return
 		}
