@@ -195,7 +195,7 @@ func (m *master) hear() {
 	for m.ctx.Err() == nil {
 		said := map[string]string{} // by sentinel, whom it calls the master
 		err := hear(m.ctx, m.client, helloChannel, helloSilence, func(text string) { m.hello(text, said) }, func() {})
-		if refused := redis.Error(nil); errors.As(err, &refused) {
+		if Denies(err) { // any other reply, as of a server that loads, may be another one next time
 			return
 		}
 		pause := time.NewTimer(m.every)
