@@ -17,8 +17,6 @@ func (k *Keeper) Adopt(ctx context.Context, name, owner string) (*Hold, error) {
 	if err := k.s.nameError(name); err != nil {
 		return nil, err
 	}
-	// Marked before it is sent: if the answer is lost, the next attempt finds what it left.
-	k.s.passed.add(name)
 	if _, err := k.s.pass(ctx, owner, k.s.cfg.InstanceID, name); err != nil {
 		return nil, err
 	}
@@ -31,10 +29,12 @@ type passedOn struct {
 	names core.Passed
 }
 
-func (p *passedOn) add(name string) {
+func (p *passedOn) add(names ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.names.Add(name)
+	for _, name := range names {
+		p.names.Add(name)
+	}
 }
 
 func (p *passedOn) asked(op *core.Op) {
@@ -72,6 +72,9 @@ func (s *shell) pass(ctx context.Context, owner, heir string, names ...string) (
 	defer done()
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.OpTimeout)
 	defer cancel()
+	if heir != "" { // marked before it is sent: if the answer is lost, the next attempt finds what it left
+		s.passed.add(names...)
+	}
 	passed, err := s.store.Pass(ctx, owner, heir, s.cfg.TTL, names...)
 	if err != nil {
 		return passed, unconfirmed{fmt.Errorf("leases of %q: not known to be passed on: %w", owner, resultless(err))}

@@ -36,6 +36,8 @@ type fleet struct {
 	askings tenth   // looks that asked
 	turned  tenth   // sessions that were placed anew only to tell a turn
 
+	hearings tenth // times that the channel came to be heard
+
 	dirty  bool    // target is out of date
 	counts uint64  // version of the registry that it was computed for
 	live   []int32 // instances that count, ascending by ID: index into registry.nodes

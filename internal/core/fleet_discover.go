@@ -59,8 +59,8 @@ var discoveryRules = [discoveryCauses]discoveryRule{
 		cause: "an interval is over: every message may have been lost",
 		when:  (*fleet).afterInterval, guarantee: "G6", story: "crash.txt"},
 	discoverSubscribed: {
-		cause:     "the channel is heard again",
-		guarantee: "G6", story: "discovery.txt"},
+		cause: "the channel is heard again",
+		when:  (*fleet).whenHeard, guarantee: "G6", story: "discovery.txt"},
 	discoverSlept: {
 		cause:     "it did not run for a while: what it knows is old",
 		guarantee: "G5", story: "discovery.txt"},
@@ -234,6 +234,15 @@ func (f *fleet) sinceLast() (at Time, spread int64) {
 		return f.k.now.Mono, 0
 	}
 	return f.lookedAt + Time(f.k.cfg.Discovery/50), 0
+}
+
+// whenHeard is at once twice in a tenth of the interval, and else when that is over: a connection that is ended as soon as it hears the
+// channel must not have it look as often as it is made.
+func (f *fleet) whenHeard() (at Time, spread int64) {
+	if f.hearings.add(f.k, 1) <= 2 {
+		return f.k.now.Mono, 0
+	}
+	return f.hearings.from + Time(f.k.cfg.Discovery/10), 0
 }
 
 func (f *fleet) whenUnblocked() (at Time, spread int64) { return f.blocked, f.k.cfg.Discovery / 10 }

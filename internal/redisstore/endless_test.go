@@ -38,6 +38,14 @@ func TestEndlessScansAreGivenUp(t *testing.T) {
 		if _, err := s.Nodes(t.Context()); !errors.Is(err, tt.want) {
 			t.Errorf("%s: %v, want %v", name, err, tt.want)
 		}
+		var walk redisstore.Sweep
+		var err error
+		for more := true; more; {
+			more, _, err = s.SweepHeartbeats(t.Context(), "x", &walk, time.Hour)
+		}
+		if !errors.Is(err, tt.want) {
+			t.Errorf("%s: swept until %v, want %v", name, err, tt.want)
+		}
 	}
 }
 

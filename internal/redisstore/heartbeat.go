@@ -99,26 +99,37 @@ func (s *Store) Glances(ctx context.Context, all []Glance) error {
 	return nil
 }
 
-// SweepHeartbeats deletes heartbeats of the dead on one page of the keys that begin with prefix, and returns where the next
-// begins, 0 for none. A heartbeat that expires goes by itself; one that does not, and is older than age by Redis' clock, was
-// left behind. Only 13 digits, a time in ms since the epoch, are a heartbeat.
-func (s *Store) SweepHeartbeats(ctx context.Context, prefix string, cursor uint64, age time.Duration) (next uint64,
-	swept int, err error) {
+// Sweep is how far a sweep has come. The zero value is its beginning.
+type Sweep struct {
+	cursor uint64
+	left   *budget
+}
+
+// SweepHeartbeats deletes heartbeats of the dead on the next page of the keys that begin with prefix, and reports whether there are
+// more. A heartbeat that expires goes by itself; one that does not, and is older than age by Redis' clock, was left behind. Only 13
+// digits, a time in ms since the epoch, are a heartbeat. ErrTooMany as of Names.
+func (s *Store) SweepHeartbeats(ctx context.Context, prefix string, w *Sweep, age time.Duration) (more bool, swept int, err error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
-	names, next, err := namesPage(ctx, s.client, prefix, cursor)
+	names, next, err := namesPage(ctx, s.client, prefix, w.cursor)
 	if err != nil {
-		return next, 0, err
+		return false, 0, err
 	}
+	if w.left == nil {
+		w.left = newBudget()
+	}
+	if !w.left.spend(names) {
+		return false, 0, tooMany(prefix)
+	}
+	w.cursor = next
 	keys := make([]string, 0, len(names))
 	for _, name := range names {
 		if len(name) <= NameMax { // else it is none, and was cut
 			keys = append(keys, prefix+name)
 		}
 	}
-	if len(keys) == 0 {
-		return next, 0, nil
+	if len(keys) > 0 {
+		swept, err = sweepScript.Run(ctx, s.client, keys, age.Milliseconds()).Int()
 	}
-	swept, err = sweepScript.Run(ctx, s.client, keys, age.Milliseconds()).Int()
-	return next, swept, err
+	return next != 0 && err == nil, swept, err
 }

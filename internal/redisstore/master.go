@@ -194,8 +194,8 @@ func (m *master) look() bool {
 func (m *master) hear() {
 	for m.ctx.Err() == nil {
 		said := map[string]string{} // by sentinel, whom it calls the master
-		_, err := hear(m.ctx, m.client, helloChannel, helloSilence, func(text string) { m.hello(text, said) }, func() {})
-		if refused := redis.Error(nil); errors.As(err, &refused) {
+		err := hear(m.ctx, m.client, helloChannel, helloSilence, func(text string) { m.hello(text, said) }, func() {})
+		if Denies(err) { // any other reply, as of a server that loads, may be another one next time
 			return
 		}
 		pause := time.NewTimer(m.every)

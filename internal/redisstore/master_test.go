@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -253,6 +255,50 @@ func TestForbiddenHello(t *testing.T) {
 	}
 	n.switched()
 	within(t, 20*time.Second, "no connection to the old master", func() bool { return connections(n.old) == 0 })
+}
+
+// A server that refuses the sentinels' channel for a while, as one that loads, is asked again.
+func TestHelloIsHeardAfterAPassingRefusal(t *testing.T) {
+	n := newNamed(t)
+	var refusals atomic.Int32
+	c := redis.NewFailoverClient(&redis.FailoverOptions{
+		MasterName: "boss", SentinelAddrs: []string{n.speaker.Addr()},
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+			return &loading{Conn: conn, refusals: &refusals}, err
+		},
+	})
+	t.Cleanup(func() { _ = c.Close() })
+	s := newStore(t, c, redisstore.Options{Quarantine: 60 * time.Millisecond})
+	s.Do(t.Context(), &core.Op{Kind: core.OpObserve})
+	within(t, 20*time.Second, "the sentinels' channel is asked for again", func() bool { return refusals.Load() > refused })
+}
+
+// refused is how often a connection refuses the sentinels' channel: more often than go-redis asks by itself.
+const refused = 8
+
+// loading is a connection to a server that says for a while that it loads, to who subscribes to the sentinels' channel.
+type loading struct {
+	net.Conn
+
+	refusals *atomic.Int32
+	said     string
+}
+
+func (c *loading) Write(b []byte) (int, error) {
+	if strings.Contains(string(b), "__sentinel__:hello") && c.refusals.Add(1) <= refused {
+		c.said = "-LOADING Redis is loading the dataset in memory\r\n"
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *loading) Read(b []byte) (int, error) {
+	if n := copy(b, c.said); n > 0 {
+		c.said = c.said[n:]
+		return n, nil
+	}
+	return c.Conn.Read(b)
 }
 
 func subscriptionsRefused(s *redistest.Server) int {

@@ -130,8 +130,8 @@ func TestSweepHeartbeats(t *testing.T) { // E1
 	srv.Do("SET", "beat:no-time", "a value")
 	srv.Do("SET", "beat:short-number", "1000")
 	srv.Do("SET", "beat:young", now)
-	next, swept, err := s.SweepHeartbeats(t.Context(), "beat:", 0, time.Minute)
-	if err != nil || next != 0 || swept != 1 || srv.Do("EXISTS", "beat:dead") != int64(0) {
+	more, swept, err := s.SweepHeartbeats(t.Context(), "beat:", &redisstore.Sweep{}, time.Minute)
+	if err != nil || more || swept != 1 || srv.Do("EXISTS", "beat:dead") != int64(0) {
 		t.Errorf("%d are swept, %v", swept, err)
 	}
 	for _, name := range kept {

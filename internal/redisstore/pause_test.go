@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,4 +38,46 @@ func TestAttemptsToListenComeSoonEnough(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A connection that is ended as soon as the channel is heard is made ever more rarely too, and at once again after one that lasted.
+func TestListenPausesAfterShortSubscriptions(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		lives := time.Millisecond
+		client := redis.NewClient(&redis.Options{Protocol: 2, DisableIdentity: true, MaxRetries: -1, DialerRetries: 1,
+			Dialer: func(context.Context, string, string) (net.Conn, error) {
+				near, far := net.Pipe()
+				go answer(far, "*3\r\n+subscribe\r\n+x\r\n:1\r\n")
+				time.AfterFunc(lives, func() { far.Close() })
+				return near, nil
+			}})
+		defer client.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var ended time.Time
+		var pauses []time.Duration
+		redisstore.Listen(ctx, client, "x", time.Minute, func(string) {}, func(err error) {
+			if err != nil {
+				ended, lives = time.Now(), time.Millisecond
+				if len(pauses) == 5 { // the next one lasts
+					lives = redisstore.ResubscribeMax
+				}
+				return
+			}
+			if !ended.IsZero() {
+				pauses = append(pauses, time.Since(ended))
+			}
+			if len(pauses) == 7 {
+				cancel()
+			}
+		})
+		want := []time.Duration{10, 20, 40, 80, 100, 100, 10}
+		for i := range want {
+			want[i] *= time.Millisecond
+		}
+		if !slices.Equal(pauses, want) {
+			t.Errorf("paused %v, want %v", pauses, want)
+		}
+	})
 }

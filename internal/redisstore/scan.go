@@ -147,13 +147,16 @@ func pages(prefix string, b *budget, next func(cursor uint64) ([]string, uint64,
 			return err
 		}
 		if !b.spend(page) {
-			break
+			return tooMany(prefix)
 		}
 		take(page)
 		if cursor = then; cursor == 0 {
 			return nil
 		}
 	}
+}
+
+func tooMany(prefix string) error {
 	return fmt.Errorf("%w: more than %d keys or %d MiB of them begin with %q, or their scan does not end: delete what is no part of it",
 		ErrTooMany, scanMax, scanBytes>>20, prefix)
 }

@@ -47,7 +47,7 @@ func TestLongNamesAreCut(t *testing.T) { // G8
 	if all, err := s.Holdings(t.Context()); err != nil || len(all) != 2 || all[0].ID != "a" || all[0].Foreign || !all[1].Foreign {
 		t.Errorf("leases %.100v, %v", all, err)
 	}
-	if _, n, err := s.SweepHeartbeats(t.Context(), "beat:", 0, time.Hour); err != nil || n != 1 {
+	if _, n, err := s.SweepHeartbeats(t.Context(), "beat:", &redisstore.Sweep{}, time.Hour); err != nil || n != 1 {
 		t.Errorf("%d heartbeats swept, %v", n, err)
 	}
 	if err := s.Permitted(t.Context(), redisstore.Use{Registry: true}); err != nil {

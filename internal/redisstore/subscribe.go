@@ -36,13 +36,18 @@ func (s *Store) Subscribe(ctx context.Context, heard func(core.Notice), up func(
 
 // Listen hears a channel until ctx ends, on the calling goroutine: it calls message for each message, and up with nil when the
 // channel is (again) being heard, and with what was said for each attempt that ended or failed. A connection that is silent for
-// the timeout is asked for a sign of life and given up if none comes, and so is one that says what no Redis says there.
+// the timeout is asked for a sign of life and given up if none comes, and so is one that says what no Redis says there. Each attempt
+// waits longer than the one before, until one is heard for at least as long as the longest pause.
 func Listen(ctx context.Context, client redis.UniversalClient, channel string, timeout time.Duration, message func(string),
 	up func(error)) {
 	pause := backOffMin
 	for ctx.Err() == nil {
-		subscribed, err := hear(ctx, client, channel, timeout, message, func() { up(nil) })
-		if subscribed {
+		var since time.Time
+		err := hear(ctx, client, channel, timeout, message, func() {
+			since = time.Now()
+			up(nil)
+		})
+		if !since.IsZero() && time.Since(since) >= ResubscribeMax {
 			pause = backOffMin
 		}
 		up(err)
@@ -56,9 +61,9 @@ func Listen(ctx context.Context, client redis.UniversalClient, channel string, t
 	}
 }
 
-// hear is one subscription, until it breaks. It reports whether it ever came about.
+// hear is one subscription, until it breaks. It calls up when it has come about.
 func hear(ctx context.Context, client redis.UniversalClient, channel string, timeout time.Duration, message func(string),
-	up func()) (subscribed bool, err error) {
+	up func()) (err error) {
 	defer func() { // no hook sees these errors
 		_, password := login(client)
 		err = respguard.Hidden(err, password)
@@ -71,9 +76,9 @@ func hear(ctx context.Context, client redis.UniversalClient, channel string, tim
 		_ = ps.Close()
 	}()
 	if err := ps.Subscribe(ctx, channel); err != nil {
-		return false, err
+		return err
 	}
-	asked := false
+	asked, subscribed := false, false
 	for {
 		msg, err := receive(ctx, ps, timeout)
 		if err != nil {
@@ -84,7 +89,7 @@ func hear(ctx context.Context, client redis.UniversalClient, channel string, tim
 			}
 			var slow net.Error
 			if !errors.As(err, &slow) || !slow.Timeout() || asked || ps.Ping(ctx) != nil {
-				return subscribed, err
+				return err
 			}
 			asked = true
 			continue
@@ -96,7 +101,7 @@ func hear(ctx context.Context, client redis.UniversalClient, channel string, tim
 				continue
 			}
 			if subscribed { // asked for once; an instance looks at Redis for each
-				return true, errNoMessage
+				return errNoMessage
 			}
 			subscribed = true
 			up()

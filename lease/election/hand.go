@@ -184,8 +184,8 @@ func (h *hand) look(looks []look) {
 
 // sweep is a walk over the heartbeats of the dead, a page at a time, for all elections that wanted one when it began.
 type sweep struct {
-	queue  []*Election
-	cursor uint64
+	queue []*Election
+	walk  redisstore.Sweep // of the first
 }
 
 func (s *sweep) add(more []*Election) {
@@ -208,10 +208,10 @@ func (h *hand) page(s *sweep) bool {
 	ctx, cancel := context.WithTimeout(h.ctx, h.g.cfg.OpTimeout)
 	defer cancel()
 	e, cfg := s.queue[0], h.g.cfg.rules()
-	next, swept, err := h.store.SweepHeartbeats(ctx, e.prefix, s.cursor, time.Duration(cfg.HeartbeatTTL()))
+	more, swept, _ := h.store.SweepHeartbeats(ctx, e.prefix, &s.walk, time.Duration(cfg.HeartbeatTTL()))
 	e.stats.swept.Add(int64(swept))
-	if s.cursor = next; next == 0 || err != nil {
-		s.queue, s.cursor = s.queue[1:], 0
+	if !more {
+		s.queue, s.walk = s.queue[1:], redisstore.Sweep{}
 	}
 	return len(s.queue) > 0
 }

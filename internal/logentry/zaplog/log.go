@@ -71,10 +71,14 @@ func (l *Log) Flushed(ctx context.Context, stuck error) error {
 // ListenerPanicked is Panicked of one to events of leases.
 func (l *Log) ListenerPanicked(with any) { l.Panicked("a listener of lease events panicked", with) }
 
-// Panicked logs that a function which the caller gave panicked. What it panicked with is the caller's: it is put into words at once.
+// Panicked logs that a function which the caller gave panicked.
 func (l *Log) Panicked(message string, with any) {
-	l.Error(message, zap.String("event", "listenerPanicked"), zap.String("instance", l.instance), zap.String("panic", fmt.Sprint(with)))
+	l.Error(message, zap.String("event", "listenerPanicked"), zap.String("instance", l.instance), PanickedWith(with))
 }
+
+// PanickedWith is the field that says what the caller's code panicked with, which is put into words at once: it may panic when asked, or
+// change, and the log's goroutine asks later.
+func PanickedWith(cause any) zap.Field { return zap.String("panic", fmt.Sprint(cause)) }
 
 // write runs in the queue's own goroutine.
 func (l *Log) write(e queued, dropped int64) {
@@ -116,8 +120,22 @@ func (c *core) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Checked
 
 // Write implements zapcore.Core.
 func (c *core) Write(e zapcore.Entry, fields []zapcore.Field) error {
-	c.q.Put(queued{to: c.to, entry: e, fields: append([]zap.Field(nil), fields...)})
+	c.q.Put(queued{to: c.to, entry: e, fields: inWords(fields)})
 	return nil
+}
+
+// inWords returns the fields for an entry that is written later, in a goroutine that a panic would end the program from. What may be the
+// caller's, such as the error that a function of its returned, is put into words at once: it may panic when asked, or change.
+func inWords(fields []zap.Field) []zap.Field {
+	said := append([]zap.Field(nil), fields...)
+	for i, f := range said {
+		switch f.Type {
+		case zapcore.ErrorType, zapcore.StringerType, zapcore.ReflectType, zapcore.ObjectMarshalerType:
+			said[i] = zap.String(f.Key, fmt.Sprint(f.Interface))
+		default: // plain values, and lists of the library's own
+		}
+	}
+	return said
 }
 
 // Sync implements zapcore.Core. Who wants to wait for the log says for how long: Flush.

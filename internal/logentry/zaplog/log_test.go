@@ -52,6 +52,38 @@ func TestLogTellsWhatWasSaid(t *testing.T) {
 	})
 }
 
+// hostile is a value of the caller's that panics whenever it is asked.
+type hostile struct{}
+
+func (hostile) Error() string                { panic("no words") }
+func (hostile) String() string               { panic("no words") }
+func (hostile) MarshalJSON() ([]byte, error) { panic("no words") }
+
+// notes is an error of the caller's, who goes on writing it.
+type notes struct{ text string }
+
+func (n *notes) Error() string { return n.text }
+
+// What is the caller's is put into words when it is said: the log's own goroutine, which nothing guards, finds words alone.
+func TestLogAsksNothingOfTheCallersLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var written strings.Builder
+		out := zapcore.AddSync(&written)
+		l := NewLog(zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), out, zap.InfoLevel)), "a")
+		changes := &notes{text: "as it was"}
+		l.Error("first", zap.Error(hostile{}), zap.Stringer("stringer", hostile{}), zap.Any("any", map[string]any{"x": hostile{}}),
+			PanickedWith(map[string]any{"y": hostile{}}), zap.NamedError("changes", changes))
+		changes.text = "as it is"
+		if !l.Flush(t.Context()) {
+			t.Fatal("not written")
+		}
+		got := written.String()
+		if strings.Count(got, "PANIC=") != 4 || !strings.Contains(got, `"changes":"as it was"`) {
+			t.Error(got)
+		}
+	})
+}
+
 // stalled is what is written to, and nobody reads until it is closed.
 type stalled chan struct{}
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/callback"
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
+	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 	"github.com/leasestorm/leasestorm/internal/membership"
 	"github.com/leasestorm/leasestorm/internal/policy"
 	"github.com/leasestorm/leasestorm/lease"
@@ -263,7 +264,7 @@ func (w *Worker) guarded(session, method string, f func() error) (err error) {
 //go:noinline
 func (w *Worker) panicked(session, method string, r any) error {
 	w.log.Error("a pipeline panicked", zap.String("session", session), zap.String("method", method),
-		zap.Any("panic", r), zap.ByteString("stack", debug.Stack()))
+		zaplog.PanickedWith(r), zap.ByteString("stack", debug.Stack()))
 	return fmt.Errorf("%s panicked: %v", method, r)
 }
 

@@ -47,3 +47,27 @@ func TestLogThatNobodyReads(t *testing.T) {
 	}
 	r.idle()
 }
+
+// What is left to expire with a stuck pipeline is not freed by a single writer that begins meanwhile: the pipeline may still work.
+func TestSingleWriterWaitsForAStuckPipeline(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.shape = func(p *work) { p.deaf = true }
+	cfg := r.config("w1", "1")
+	cfg.StopTimeout = 50 * time.Millisecond
+	w := r.run(cfg)
+	a := r.start("a", "hd")
+	r.wait(a, intent.StateRunning, "")
+	p := r.work(a)
+	defer func() { p.ret <- nil }()
+	if err := w.Stop(); !errors.Is(err, ErrStuck) {
+		t.Fatalf("stopped: %v, want that a pipeline is stuck", err)
+	}
+	left, stopped := r.client.PTTL(t.Context(), "lease:service:a").Val(), time.Now()
+	single := r.config("w2", "1")
+	single.SingleWriter = true
+	r.run(single)
+	if after := time.Since(stopped); left <= 0 || after < left {
+		t.Errorf("the leases of a pipeline that may still work were freed after %v, want %v", after, left)
+	}
+}
