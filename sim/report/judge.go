@@ -100,8 +100,12 @@ var ErrAltered = errors.New("report: the history was changed")
 // whole yields the events, and at their end an error if they are not those that the report counted and summed up.
 func whole(events iter.Seq2[history.Event, error], saved Stats, sum func() string) iter.Seq2[history.Event, error] {
 	return func(yield func(history.Event, error) bool) {
-		n := int64(0)
+		n, unsaved := int64(0), error(nil)
 		for e, err := range events {
+			if errors.Is(err, history.ErrUnfinished) { // nothing was cut off: all that there is was read
+				unsaved = err
+				break
+			}
 			if !yield(e, err) || err != nil {
 				return
 			}
@@ -114,6 +118,8 @@ func whole(events iter.Seq2[history.Event, error], saved Stats, sum func() strin
 		case saved.HistorySHA256 != "" && sum() != saved.HistorySHA256:
 			yield(history.Event{}, fmt.Errorf("%w: its sha256 is %s, %s was made of %s", ErrAltered, sum(), FileName,
 				saved.HistorySHA256))
+		case unsaved != nil:
+			yield(history.Event{}, unsaved)
 		}
 	}
 }

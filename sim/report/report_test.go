@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"os"
@@ -232,6 +233,16 @@ func TestDamagedFolders(t *testing.T) {
 			edit(history.FileName, func(b []byte) []byte { return b[:len(b)-9] }), history.ErrTruncated,
 			"line 10; 9 events before it are readable", true,
 		},
+		{
+			"a history that was not saved, whole", func(t *testing.T, dir string) { journalled(t, dir, func(b []byte) []byte { return b }) },
+			history.ErrUnfinished, "holds 10 events", true,
+		},
+		{"a history that was not saved, and lacks lines", func(t *testing.T, dir string) {
+			journalled(t, dir, func(b []byte) []byte { return b[:bytes.LastIndexByte(b[:len(b)-1], '\n')+1] })
+		}, ErrAltered, "lines are missing or added", false},
+		{"a history that was not saved, and was changed", func(t *testing.T, dir string) {
+			journalled(t, dir, func(b []byte) []byte { return bytes.Replace(b, []byte(`"i2"`), []byte(`"i3"`), 1) })
+		}, ErrAltered, "its sha256 is", false},
 		{"garbage in the history", edit(history.FileName, func(b []byte) []byte {
 			return []byte(strings.Replace(string(b), `{"t":1,`, `"t":1,`, 1))
 		}), history.ErrMalformed, "line 5", false},
@@ -254,6 +265,18 @@ func TestDamagedFolders(t *testing.T) {
 				t.Errorf("the overlap before the cut is not seen: %+v", v)
 			}
 		})
+	}
+}
+
+// journalled leaves of a saved history what a run that could not save it leaves.
+func journalled(t *testing.T, dir string, change func([]byte) []byte) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, history.FileName))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, history.JournalName), change(text), 0o600)
+	}
+	if err = errors.Join(err, os.Remove(filepath.Join(dir, history.FileName))); err != nil {
+		t.Fatal(err)
 	}
 }
 
