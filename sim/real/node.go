@@ -281,6 +281,7 @@ func (s *slot) attend(n *node, out, errOut, log *os.File) {
 	if e.Reason != "" {
 		return
 	}
+	s.seized(n)
 	then := ""
 	if s.turnedAway(n, code) {
 		s.run.tail.Go(func() { s.startAgain(n) })
