@@ -119,7 +119,8 @@ func (r *Redis) provisionContainer(ctx context.Context, c RedisChoice, dir strin
 		return err
 	}
 	r.server = &server{
-		daemon: daemon{lose: r.lose}, binary: binary + " of " + image, dir: folder, files: files, data: boxData, addr: net.JoinHostPort(address.String(), boxPort),
+		daemon: daemon{lose: r.lose},
+		binary: binary + " of " + image, dir: folder, files: files, data: boxData, addr: net.JoinHostPort(address.String(), boxPort),
 		launch: r.boxes.launcher(container.Spec{
 			Name: "Redis", Image: image, Address: address, Folders: map[string]string{files: boxData},
 			Command: []string{binary}, User: strconv.Itoa(os.Getuid()) + ":" + strconv.Itoa(os.Getgid()),

@@ -3,10 +3,12 @@ package real
 import (
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/leasestorm/leasestorm/sim/client"
 	"github.com/leasestorm/leasestorm/sim/fault"
@@ -98,6 +100,27 @@ func (s *slot) reserve() error {
 		s.api = addr
 		return l.Close()
 	})
+}
+
+// seized ends the run if somebody else listens where the slot's API should, as any user of the machine may while its node is down: a node
+// that so cannot start says nothing of itself. The port cannot be held meanwhile: whom a node may share it with, everybody may.
+func (s *slot) seized(n *node) {
+	if s.api == "" || n.wasReady() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.node != n { // its successor listens there
+		return
+	}
+	l, err := net.Listen("tcp", s.api)
+	if err == nil {
+		_ = l.Close()
+	}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		s.run.starve(fmt.Errorf("%w: somebody listens on %s, where the API of %s was until its node went down: look who (ss -ltnp)",
+			ErrStarved, s.api, s.name))
+	}
 }
 
 // record tells what a command did to a session's record; its state is written in one HSET with its reason.

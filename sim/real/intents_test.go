@@ -1,6 +1,7 @@
 package real
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -80,5 +81,31 @@ func crowd(t *testing.T, addr string) {
 		}
 		t.Cleanup(func() { _ = c.Close() })
 		_, _ = fmt.Fprintf(c, "GET /api/v3/sessions/x HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", client.ReadToken)
+	}
+}
+
+// Who listens where an API was that is down, and so keeps its node from starting again, leaves no verdict.
+func TestAPortOfAnAPIThatWasTakenHasNoVerdict(t *testing.T) {
+	r := provision(t)
+	cfg := config(t, fault.Fault{Kind: fault.Crash, Target: "node-1", At: 300 * time.Millisecond, For: 1200 * time.Millisecond})
+	apis := t.TempDir()
+	cfg.System, cfg.Tuners, cfg.Storm = systemIntents, 4, 20*time.Second
+	cfg.NodeEnv = []string{"REAL_TEST_PART=intents", "REAL_TEST_APIS=" + apis}
+	var stranger net.Listener
+	cfg.Progress = func(p Progress) {
+		if p.Fault == "" || stranger != nil {
+			return
+		}
+		addr, err := os.ReadFile(filepath.Join(apis, "node-1"))
+		if err == nil {
+			stranger, err = net.Listen("tcp", string(addr)) // refused as long as the node lives
+		}
+		if err == nil {
+			t.Cleanup(func() { _ = stranger.Close() })
+		}
+	}
+	_, err := Run(t.Context(), r, cfg, history.NewRecorder())
+	if stranger == nil || !errors.Is(err, ErrStarved) || !strings.Contains(err.Error(), "node-1") || !strings.Contains(err.Error(), "ss -ltnp") {
+		t.Errorf("with %v in the place of an API the run ends with %v", stranger, err)
 	}
 }

@@ -281,6 +281,7 @@ func (s *slot) attend(n *node, out, errOut, log *os.File) {
 	if e.Reason != "" {
 		return
 	}
+	s.seized(n)
 	then := ""
 	if s.turnedAway(n, code) {
 		s.run.tail.Go(func() { s.startAgain(n) })
@@ -366,7 +367,10 @@ func (s *slot) malformedOutput() string {
 	return fmt.Sprintf("%d lines on its standard output are none of the protocol, first %q; ", s.malformed, s.firstMalformed)
 }
 
-// lastWords returns the end of what the slot's processes wrote to standard error.
+// tailMax is how much of a log's end is looked at, bytes.
+const tailMax = 1000
+
+// stderrTail returns the end of what the slot's processes wrote to standard error.
 func (s *slot) stderrTail() string {
 	f, err := writefile.Append(s.logFile()) // the file of the folder that is held
 	if err != nil {
@@ -374,9 +378,9 @@ func (s *slot) stderrTail() string {
 	}
 	defer func() { _ = f.Close() }()
 	if size, err := f.Seek(0, io.SeekEnd); err == nil {
-		_, _ = f.Seek(max(0, size-1000), io.SeekStart)
+		_, _ = f.Seek(max(0, size-tailMax), io.SeekStart)
 	}
-	tail, _ := io.ReadAll(f)
+	tail, _ := io.ReadAll(io.LimitReader(f, tailMax)) // who writes it may go on
 	lines := bytes.Split(bytes.TrimSpace(tail), []byte("\n"))
 	text := strings.ToValidUTF8(string(bytes.Join(lines[max(0, len(lines)-2):], []byte(" / "))), "\uFFFD")
 	if text == "" {

@@ -193,7 +193,8 @@ func (r *Redis) provisionServer(ctx context.Context, dir string) error {
 // process is a server that will be a process with all that it writes in folder.
 func (r *Redis) process(binary, folder string) *server {
 	return &server{
-		daemon: daemon{lose: r.lose}, binary: binary, dir: folder, files: folder, data: folder, socket: filepath.Join(folder, "s"), launch: r.launchProcess(binary),
+		daemon: daemon{lose: r.lose},
+		binary: binary, dir: folder, files: folder, data: folder, socket: filepath.Join(folder, "s"), launch: r.launchProcess(binary),
 	}
 }
 

@@ -1,6 +1,7 @@
 package real
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io/fs"
@@ -279,5 +280,44 @@ func TestANodeOfAnotherVersionIsReadToItsEnd(t *testing.T) {
 	r.tail.Wait()
 	if kills := p.kills.Load(); kills != 1 || n.wasReady() {
 		t.Errorf("killed %d times, ready %v, want one that was not ready killed once", kills, n.wasReady())
+	}
+}
+
+// What is shown of a log has an end, also of one that is written on faster than it is read.
+func TestTheEndOfALogIsBounded(t *testing.T) {
+	s := &slot{run: &run{cfg: Config{Logs: t.TempDir()}}, name: "node-1"}
+	log, err := os.Create(s.logFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	line, written, stop := bytes.Repeat([]byte("x"), 64<<10), make(chan error), make(chan struct{})
+	if _, err := log.Write(line); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for {
+			select {
+			case <-stop:
+				written <- nil
+				return
+			default:
+			}
+			if _, err := log.Write(line); err != nil {
+				<-stop
+				written <- err
+				return
+			}
+		}
+	}()
+	for range 100 {
+		if said := s.stderrTail(); len(said) != tailMax {
+			t.Errorf("%d bytes are shown, want %d", len(said), tailMax)
+			break
+		}
+	}
+	close(stop)
+	if err := <-written; err != nil {
+		t.Error(err)
 	}
 }
