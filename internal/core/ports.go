@@ -114,6 +114,8 @@ type Op struct {
 	Items    []Item // owned by whoever carries the op
 	Sent     Time   // the stamp trust is counted from; it precedes the send
 	Deadline Time   // the core takes the op as unanswered from here
+
+	offset int64 // wall − mono when it was sent
 }
 
 // Probes reports whether the epoch is to be read again once the op is acknowledged.

@@ -70,7 +70,7 @@ func (k *terms) stamp(kind OpKind, items []Item) Op {
 	op := Op{
 		Seq: k.seq, Kind: kind, Epoch: k.epoch.value, Owner: k.self, TTL: k.cfg.TTL, Fence: k.epoch.fence,
 		Quarantine: k.quarantine(),
-		Items:      items, Sent: k.now.Mono, Deadline: k.now.Mono + Time(k.cfg.OpTimeout),
+		Items:      items, Sent: k.now.Mono, offset: k.clock.offset, Deadline: k.now.Mono + Time(k.cfg.OpTimeout),
 	}
 	switch kind {
 	case OpSupersede:
@@ -122,8 +122,11 @@ func (k *terms) settles(op *Op, t *term) bool {
 	return true
 }
 
-// window returns until when an answer to op gives trust (I1).
-func (k *terms) window(op *Op) Time { return op.Sent + Time(k.cfg.TTL-k.margin) }
+// window returns until when an answer to op gives trust (I1). What the wall clock gained meanwhile the monotonic one may have missed, also
+// in pauses that are too short to be told as steps, however many.
+func (k *terms) window(op *Op) Time {
+	return op.Sent + Time(k.cfg.TTL-k.margin) - Time(max(0, k.clock.offset-op.offset))
+}
 
 // begin takes a grant. It reports whether a term began: where not, the key is ours all the same, and may be adopted.
 func (k *terms) begin(t *term, op *Op, fence int64) bool {
