@@ -236,14 +236,15 @@ func (o *object) unscore(member string) bool {
 	return at >= 0
 }
 
-// cmdZAdd knows XX.
+// cmdZAdd knows XX and NX.
 func (r *redis) cmdZAdd(t int64, args []string) reply {
 	name, pairs := args[0], args[1:]
-	only := len(pairs) > 0 && strings.EqualFold(pairs[0], "XX")
-	if only {
-		pairs = pairs[1:]
+	var option string
+	if len(pairs)%2 == 1 {
+		option, pairs = strings.ToUpper(pairs[0]), pairs[1:]
 	}
-	if len(pairs) == 0 || len(pairs)%2 != 0 {
+	only, fresh := option == "XX", option == "NX"
+	if len(pairs) == 0 || option != "" && !only && !fresh {
 		return refusal(textSyntax)
 	}
 	return with(objZSet, !only, int64(0), func(_ *redis, _ int64, o *object, _ []string) reply {
@@ -254,7 +255,7 @@ func (r *redis) cmdZAdd(t int64, args []string) reply {
 				return refusal("ERR value is not a valid float")
 			}
 			there := o.score(pairs[i+1]) >= 0
-			if only && !there {
+			if only && !there || fresh && there {
 				continue
 			}
 			if !there {

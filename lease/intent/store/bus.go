@@ -178,7 +178,7 @@ func (b *Bus) Write(ctx context.Context, w Write) (Wrote, error) {
 		tunerFence = strconv.FormatInt(w.TunerFence, 10)
 	}
 	reply, err := b.s.run(ctx, writeScript, w.Session, string(w.State), w.Fence, b.worker, w.Ack, tunerFence, w.Slot,
-		string(w.Reason), w.Detail, w.Service)
+		string(w.Reason), w.Detail, w.Service, b.s.opt.Leases.LeasePrefix+ServiceLease(w.Service))
 	if err != nil {
 		return "", err
 	}

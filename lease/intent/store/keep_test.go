@@ -166,8 +166,8 @@ func TestSweepHasAnEnd(t *testing.T) { // I7
 		t.Errorf("of its own entries: %d, more %v", len(entries), more)
 	}
 	for _, s := range all {
-		f.run(mute, s)
 		f.must(f.client.Set(t.Context(), LeasePrefixDefault+ServiceLease(s.ServiceRef), "mute", 0).Err())
+		f.run(mute, s)
 	}
 	f.must(mute.Leave(t.Context(), "mute"))
 	if _, more, err := living.Sweep(t.Context(), time.Hour, time.Hour); err != nil || more {

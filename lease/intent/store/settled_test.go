@@ -101,6 +101,45 @@ func TestLateStarting(t *testing.T) { // I5
 	}
 }
 
+// A RUNNING that comes late, of a worker that was swept, is believed for as long as Redis has the lease on the service for it, and ends with
+// it. Without that lease the start is who has taken it over's.
+func TestLateRunning(t *testing.T) { // I3
+	for _, held := range []bool{false, true} {
+		f := setup(t)
+		dead, other := f.bus("dead"), f.bus("other")
+		s := f.put("a")
+		entry := f.fetch(dead)[0].ID
+		w := Write{Session: s.ID, State: intent.StateStarting, Slot: "1", Fence: 10, TunerFence: 5}
+		f.write(dead, w)
+		f.must(dead.Leave(t.Context(), "dead"))
+		if got, _ := f.sweep(other); len(got) != 1 {
+			t.Fatalf("taken over: %+v", got)
+		}
+		want, then := WroteOver, WroteOK
+		if held {
+			want, then = WroteOK, WroteOver
+			f.must(f.client.Set(t.Context(), LeasePrefixDefault+ServiceLease("a"), "dead", 0).Err())
+		}
+		w.State, w.Ack = intent.StateRunning, entry
+		if got := f.write(dead, w); got != want {
+			t.Errorf("late RUNNING, lease held %v: %s, want %s", held, got, want)
+		}
+		if got := f.write(other, Write{Session: s.ID, State: intent.StateStarting, Slot: "2", Fence: 20, TunerFence: 6}); got != then {
+			t.Errorf("STARTING of who has taken it over, lease held %v: %s, want %s", held, got, then)
+		}
+		if !held {
+			continue
+		}
+		f.must(f.client.Del(t.Context(), LeasePrefixDefault+ServiceLease("a")).Err())
+		f.must(f.client.ZAddXX(t.Context(), "v3:workers", redis.Z{Score: 1, Member: "dead"}).Err())
+		f.must(f.client.Set(t.Context(), "v3:run", strings.Fields(f.client.Get(t.Context(), "v3:run").Val())[0]+" 1", 0).Err())
+		f.sweep(other)
+		if got := f.get(s.ID); got.State != intent.StateEnded || got.Reason != intent.ReasonLeaseLost {
+			t.Errorf("%+v, want it ended with its worker", got)
+		}
+	}
+}
+
 // An entry that names what is longer than any record is a dead letter, whether it was delivered or swept, and comes once.
 func TestLongEntriesAreBuried(t *testing.T) { // I3
 	f := setup(t)

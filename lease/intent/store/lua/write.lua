@@ -11,14 +11,17 @@
 -- ARGV[12] reason
 -- ARGV[13] detail
 -- ARGV[14] service reference
+-- ARGV[15] key of the lease on that service
 -- returns 'K' when written, 'S' when written and a stop was asked, 'O' when it has ended, is a newer term's or another's to begin, 'M'
 -- when there is no such session
 local id, state, worker = ARGV[5], ARGV[6], ARGV[8]
 local now = fields(id, 'state', 'fence', 'key', 'stop', 'owner', 'service', 'entry')
--- Until it runs a start is whose its entry is: of a worker that was taken for dead, perhaps while it was frozen, that is who took it over.
-local function over(entry)
+-- Until it runs a start is whose its entry is: of a worker that was taken for dead, perhaps while it was frozen, or whose write was long on
+-- the way, that is who took it over. Where Redis has the lease on its service, which another cannot have then, it is that one's.
+local function over()
+  local entry = now[7] or ''
   local pending = redis.pcall('XPENDING', bus, group, entry, entry, 1)[1]
-  return pending and pending[2] ~= worker
+  return pending and pending[2] ~= worker and redis.pcall('GET', ARGV[15]) ~= worker
 end
 if not now[1] or now[6] ~= ARGV[14] then return 'M' end
 if now[1] == 'ENDED' then
@@ -28,9 +31,12 @@ end
 if now[1] == 'RUNNING' and state == 'STARTING' then return 'O' end -- sent before RUNNING, come after it: who sent it has been answered
 local known = tonumber(now[2] or 0) or 0 -- what is no number, a foreign hand wrote
 if known > tonumber(ARGV[7]) then return 'O' end
-if state == 'ENDED' and now[1] ~= 'RUNNING' and over(now[7] or '') then return 'O' end
+if now[1] ~= 'RUNNING' and over() then return 'O' end
 if now[5] and now[5] ~= worker then redis.call('ZREM', owned(now[5]), id) end
-if state ~= 'ENDED' then redis.call('ZADD', owned(worker), 0, id) end
+if state ~= 'ENDED' then
+  redis.call('ZADD', owned(worker), 0, id)
+  redis.call('ZADD', workers, 'NX', stamp, worker) -- who was swept already is swept again
+end
 if ARGV[10] ~= '' then
   redis.call('HSET', record(id), 'slot', ARGV[11], 'fence', ARGV[7], 'tunerFence', ARGV[10], 'owner', worker)
 end
