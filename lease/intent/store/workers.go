@@ -101,12 +101,12 @@ const pendingMax = 10_000
 // at its start. The caller vouches that of the others that Workers has returned none lives. beats is another one that has come, or beaten,
 // since: from then on nothing is deleted, in one step with looking for it (I1).
 func (s *Store) DeleteAllLeases(ctx context.Context, worker string, others []WorkerInfo) (deleted int, beats string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
+	ctx, cancel := context.WithTimeout(ctx, redisstore.WholeTimes*s.opt.OpTimeout) // the keys of others are read past
 	defer cancel()
 	for _, kind := range []string{ServiceLease(""), TunerLease("")} {
 		var failed error
 		err := redisstore.Names(ctx, s.client, s.opt.Leases.LeasePrefix+kind, func(names []string) {
-			if failed != nil || beats != "" {
+			if len(names) == 0 || failed != nil || beats != "" {
 				return
 			}
 			var n int
