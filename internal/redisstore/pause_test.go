@@ -72,9 +72,9 @@ func TestListenPausesAfterShortSubscriptions(t *testing.T) {
 				cancel()
 			}
 		})
-		want := []time.Duration{10, 20, 40, 80, 100, 100, 10}
-		for i := range want {
-			want[i] *= time.Millisecond
+		var want []time.Duration
+		for _, ms := range []int{10, 20, 40, 80, 100, 100, 10} {
+			want = append(want, time.Duration(ms)*time.Millisecond)
 		}
 		if !slices.Equal(pauses, want) {
 			t.Errorf("paused %v, want %v", pauses, want)

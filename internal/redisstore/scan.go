@@ -29,8 +29,8 @@ var (
 // 3,000 answers.
 const WholeTimes = 60
 
-// Whole calls read, and ends its ctx when a reading of everything has taken as long as it may, or ctx has its deadline: who answers a little
-// at a time would hold it for ever. The error is ErrSlow then.
+// Whole calls read, and ends its ctx when a reading of everything has taken as long as it may, or ctx has its deadline: who answers a
+// little at a time would hold it for ever. The error is ErrSlow then.
 func (s *Store) Whole(ctx context.Context, read func(context.Context) error) error {
 	began := time.Now()
 	whole, cancel := context.WithCancel(ctx) // without a deadline: each answer has that of OpTimeout

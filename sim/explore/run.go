@@ -304,11 +304,12 @@ func cutAt(s string, n int) string {
 func (x Exploration) save(ctx context.Context, c sim.Config, plan fault.Plan, r *seedResult) {
 	c.Plan = &plan
 	saved, err := sim.Run(ctx, c, sim.Options{Engine: sim.NewVirtual(x.Bend), Reports: x.Reports})
-	defer saved.Folder.Close()
-	switch {
-	case err != nil:
+	if err != nil {
 		r.err = fmt.Errorf("seed %d breaks %s: its folder: %w", r.seed, strings.Join(r.failed.Broke, ", "), err)
 		return
+	}
+	defer saved.Folder.Close()
+	switch {
 	case saved.Outcome.Interrupted: // the seed counts as not run: nothing tells of its folder
 		r.stopped, r.err = true, saved.Folder.Discard()
 		return

@@ -75,7 +75,7 @@ type Wrote uint8
 const (
 	WroteOK      Wrote = iota + 1 // written
 	WroteStop                     // written, and a stop was asked meanwhile
-	WroteOver                     // the session has ended, a newer term has written, or another has taken the start over: not this one's any more
+	WroteOver                     // the session has ended, a newer term has written, or another has taken the start over
 	WroteMissing                  // there is no such session
 	WroteFailed                   // no answer: ask again
 )

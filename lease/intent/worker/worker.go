@@ -160,7 +160,8 @@ func (w *Worker) Health() lease.Health {
 // most StopTimeout, and when they have returned for Redis: at most one time-out (Store.OpTimeout) until it has the end of each session,
 // one until it has confirmed the releases (Store.Leases.DrainTimeout), and one to sign off. What it has not said by then is left: the
 // leases expire within their TTL, and other workers end the sessions. Every call waits for the end and gets the same error: ErrStuck
-// if a pipeline did not return, and then it does not sign off either; lease.ErrUnknown with what Redis said if it did not confirm, and lease.ErrRefused if it refused.
+// if a pipeline did not return, and then it does not sign off either; lease.ErrUnknown with what Redis said if it did not confirm, and
+// lease.ErrRefused if it refused.
 func (w *Worker) Stop() error {
 	w.ask()
 	return w.life.Stop(w.end)
