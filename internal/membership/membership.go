@@ -65,6 +65,7 @@ type Member struct {
 	Fetched func(error)
 
 	server  string        // whose records are known to say no more than runs; Beat's
+	more    bool          // the last time they said that more has begun than runs; Beat's
 	asking  sync.Map      // sessions whose records CheckStop looks into
 	waited  time.Duration // for another worker's heartbeat to end, while this one's were accepted; Join's
 	signed  atomic.Bool
@@ -119,8 +120,11 @@ func (m *Member) Beat(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Another run of Redis may have an older copy, in which what has ended since runs here, and its key answers with it.
-	if server != m.server {
+	// Another run of Redis may have an older copy, in which what has ended since runs here, and its key answers with it. So may records
+	// say after a write that was long on the way; once they say more it may be what is being written.
+	after, more := m.Running(), m.more
+	m.more = begun > max(before, after)
+	if server != m.server || more && m.more {
 		if err := m.Bus.Disown(ctx, m.Unknown); err != nil {
 			return err
 		}
@@ -130,10 +134,10 @@ func (m *Member) Beat(ctx context.Context) error {
 		m.Stop(id)
 	}
 	// More run than the records say that were begun: Redis has lost some.
-	if begun < min(before, m.Running()) {
+	if begun < min(before, after) {
 		m.Check()
 	}
-	for more := true; more && m.Takes(); {
+	for more = true; more && m.Takes(); {
 		var entries []store.Entry
 		entries, more, err = m.Bus.Sweep(ctx, m.Life, BeatInterval(m.Life))
 		if err != nil {

@@ -168,7 +168,7 @@ var spared = []struct {
 	{drop(luaDir+"release.lua", `#freed > 2`, 1, true), nobodyNamed},
 	{drop(intentLua+"common.lua", `entry ~= ''`, 1, true), "Equivalent: Redis refuses an empty ID, and nobody looks at it."},
 	{drop(intentLua+"write.lua", `now[5] ~= worker`, 1, true), "Equivalent: it is put there again in the same step, or ends."},
-	{drop(intentLua+"write.lua", `state ~= 'ENDED'`, 1, true), "Equivalent: what ends is taken out of that set again, who needs no sweep is swept."},
+	{drop(intentLua+"write.lua", `state ~= 'ENDED'`, 1, true), "Equivalent: what ends is taken out of that set, who needs no sweep is swept."},
 }
 
 func drop(script, what string, nth int, as bool) Drop {

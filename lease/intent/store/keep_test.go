@@ -81,6 +81,13 @@ func TestRequeueOnlyWhatHasEnded(t *testing.T) { // I2
 	if id, err := f.store.Requeue(t.Context(), letters[0].ID, keyTTL); err != nil || id != s.ID || f.length("v3:bus") != 1 {
 		t.Errorf("%q %v, %d entries", id, err, f.length("v3:bus"))
 	}
+	late := Write{Session: s.ID, State: intent.StateRunning, Slot: "1", Fence: 10, TunerFence: 5}
+	if got := f.write(b, late); got != WroteOver {
+		t.Errorf("RUNNING of before, that comes late: %s", got)
+	}
+	if late.Fence++; f.write(b, late) != WroteOK {
+		t.Error("who has it since cannot write that it runs")
+	}
 }
 
 // Who buries an entry ends neither what a newer term has nor what has ended.

@@ -1,4 +1,5 @@
--- requeue.lua puts a dead letter back on the bus: its session is as new.
+-- requeue.lua puts a dead letter back on the bus: its session is as new, under a fence above that of who had it, whose writes may be on
+-- the way still.
 --
 -- ARGV[5]  dead letter
 -- ARGV[6]  life of the idempotency key, ms
@@ -9,7 +10,7 @@ if not got[1] then return {'0', ''} end
 local f = {}
 for i = 1, #got[1][2], 2 do f[got[1][2][i]] = got[1][2][i + 1] end
 local id = f.session or ''
-local r = fields(id, 'state', 'key', 'service', 'profile', 'start')
+local r = fields(id, 'state', 'key', 'service', 'profile', 'start', 'fence')
 if not r[1] or not r[2] then return {'M', id} end
 if r[1] ~= 'ENDED' then return {'L', id} end
 local key = prefix .. 'idem:' .. r[2]
@@ -18,7 +19,8 @@ if present and present ~= id then return {'B', present} end
 local entry = start(id, r[3], r[4], r[5])
 soft('ZREM', ended, id)
 redis.call('SET', key, id, 'PX', ARGV[6])
-redis.call('HSET', record(id), 'state', 'NEW', 'updated', stamp, 'entry', entry)
+local fence = string.format('%.0f', (tonumber(r[6] or 0) or 0) + 1)
+redis.call('HSET', record(id), 'state', 'NEW', 'updated', stamp, 'entry', entry, 'fence', fence)
 redis.call('HDEL', record(id), 'reason', 'detail', 'stop', 'slot', 'owner', 'tunerFence')
 redis.call('XDEL', prefix .. 'dead', ARGV[5])
 return {'K', id}
