@@ -163,3 +163,44 @@ func TestReleaseThatGivesUpIsUnknown(t *testing.T) {
 		g.fake.set(nil)
 	})
 }
+
+// A call whose context ends while the loop is busy had won already: only what nobody else was told to have is given back.
+func TestCallThatGivesUpLeavesWhatAnotherHas(t *testing.T) { // G1
+	const never = time.Hour
+	type call struct{ at, ends time.Duration } // the loop is busy from 0 on, for 50 ms; an attempt takes 1 ms
+	for _, c := range []struct {
+		name  string
+		calls []call
+		kept  bool
+	}{
+		{"it is alone", []call{{-500 * time.Microsecond, 20 * time.Millisecond}}, false},
+		{"another gives up too", []call{{-500 * time.Microsecond, 20 * time.Millisecond}, {-400 * time.Microsecond, 30 * time.Millisecond}}, false},
+		{"another has had it all along", []call{{-time.Second, never}, {10 * time.Millisecond, 20 * time.Millisecond}}, true},
+		{"another shares the attempt", []call{{-500 * time.Microsecond, 20 * time.Millisecond}, {-400 * time.Microsecond, never}}, true},
+		{"another comes meanwhile", []call{{-500 * time.Microsecond, 20 * time.Millisecond}, {10 * time.Millisecond, never}}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newFakeRedis()
+				g := newRig(t, r, "a", false, nil)
+				busy := time.Now().Add(5 * time.Second)
+				for _, call := range c.calls {
+					go func() {
+						<-time.After(time.Until(busy.Add(call.at)))
+						ctx, cancel := context.WithDeadline(t.Context(), busy.Add(call.ends))
+						defer cancel()
+						if ok, err := g.managerOf().TryAcquire(ctx, session); ok != (call.ends == never) {
+							t.Errorf("the call that ends after %v: %v, %v", call.ends, ok, err)
+						}
+					}()
+				}
+				<-time.After(time.Until(busy))
+				g.post(func() { <-time.After(50 * time.Millisecond) })
+				pass(100 * time.Millisecond)
+				if kept := r.owner(session) == "a" && g.managerOf().IsOwned(session); kept != c.kept {
+					t.Errorf("owned %v, want %v", kept, c.kept)
+				}
+			})
+		})
+	}
+}

@@ -34,7 +34,8 @@ type Hold struct {
 	ctx   context.Context
 	end   context.CancelCauseFunc
 
-	given bool // loop only: somebody has it who will release it
+	given   bool // loop only: somebody has it who will release it
+	callers int  // loop only: who was told to have it, and has not given up since
 }
 
 // Name returns the lease's name: the session ID, with a Manager.

@@ -42,7 +42,8 @@ func (m *Manager) Run(ctx context.Context) error { return m.s.run(ctx) }
 // every release was confirmed; ErrStuck, which names what has not returned.
 func (m *Manager) Stop() error { return m.s.stop() }
 
-// TryAcquire implements LeaseManager. Errors: ErrSessionID, ErrQuarantine, ErrClock, ErrUnknown, ErrRefused, ErrWrongType,
+// TryAcquire implements LeaseManager. If ctx ends first, what is won all the same is given back, unless another caller was told to have
+// it, or there is placement. Errors: ErrSessionID, ErrQuarantine, ErrClock, ErrUnknown, ErrRefused, ErrWrongType,
 // ErrQuarantineTooShort, ErrNotStarted, ErrStopped.
 func (m *Manager) TryAcquire(ctx context.Context, sessionID string) (bool, error) {
 	if err := m.s.cfg.CheckSession(sessionID); err != nil {

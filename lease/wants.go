@@ -132,13 +132,20 @@ func (s *shell) later(e core.Event) { s.todo = append(s.todo, e) }
 
 func (w *waiter) answer(h *Hold, err error) {
 	w.done, w.hold = true, h
+	if h != nil {
+		h.callers++
+	}
 	w.ch <- err
 }
 
-// unwant takes back a call whose context ended. What it won in the same moment is given back.
+// unwant takes back a call whose context ended. What it won in the same moment is given back, unless another caller has it too, or
+// placement does.
 func (s *shell) unwant(name string, w *waiter) {
 	if w.done {
-		if w.hold != nil && (s.keeper || s.cfg.Sessions == nil) {
+		if w.hold == nil {
+			return
+		}
+		if w.hold.callers--; w.hold.callers == 0 && s.cfg.Sessions == nil {
 			s.dropHold(w.hold)
 		}
 		return
