@@ -230,6 +230,9 @@ func (d *diagram) ofOthers(e *history.Event) saying {
 		}
 	case history.RedisGranted:
 		s.text, s.ends = fmt.Sprintf("%s holds it to %s", d.who(e.Instance), at(e.Until)), e.Until
+		if e.Instance == "" {
+			s.text = "holds what is not known"
+		}
 	case history.RedisExtended:
 		s.text, s.again, s.ends = "extended to "+at(e.Until), "extended", e.Until
 	case history.RedisDeleted:

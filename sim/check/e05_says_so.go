@@ -41,6 +41,10 @@ func (g *e5) event(e *history.Event) {
 	case history.RenewFailed, history.Lost, history.Released:
 		delete(g.claims, key)
 	case history.RedisGranted:
+		if e.Instance == "" {
+			delete(g.keys, e.Session)
+			return
+		}
 		if l := g.keys[e.Session]; l != nil && l.holder != e.Instance && e.Reason != snapshotReason {
 			g.passed(l.holder, e, "went to "+g.w.instance(e.Instance).who())
 		}

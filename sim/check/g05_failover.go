@@ -216,7 +216,7 @@ func (g *g5) event(e *history.Event) {
 		case e.Instance == to.victim.inst.id:
 			g.rebase(to, e.T, "the victim's last command that Redis executed")
 			return
-		case i == nil:
+		case i == nil || i.node == nil:
 			return
 		case g.silenced(i):
 			to.ends = 0

@@ -129,6 +129,11 @@ func (g *g10) event(e *history.Event) {
 }
 
 func (g *g10) granted(k *key, e *history.Event) {
+	if e.Instance == "" { // nobody's words can be held against what is not known
+		g.changes[""]++
+		k.known, k.holder, k.since, k.until, k.end, k.pushed, k.stale, k.hand = false, "", e.T, 0, 0, 0, false, false
+		return
+	}
 	k.by(e.Instance).granted = e.T
 	k.hand = g.byHand(k, e)
 	if k.known && k.holder != "" && e.Reason != snapshotReason && !k.stale {

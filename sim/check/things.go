@@ -84,6 +84,9 @@ func (w *world) grants(e *history.Event) {
 	switch e.Kind {
 	case history.RedisGranted:
 		w.freed(w.subject)
+		if w.subject.granted = nil; e.Instance == "" {
+			return
+		}
 		w.subject.granted = &grant{holder: e.Instance, since: e.T, until: e.Until}
 	case history.RedisExtended:
 		if l := w.subject.granted; l != nil && l.until != 0 {

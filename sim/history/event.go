@@ -40,7 +40,7 @@ const (
 
 	// What Redis did, read from its replication stream, outside the proxies.
 
-	RedisGranted  // Session, Instance, Until: the lease key was set
+	RedisGranted  // Session, Instance, Until: the lease key was set (Instance "": what it holds from here, and until when, is unknown)
 	RedisExtended // Session, Until: its expiry was moved (Instance: the holder as last set, "" if unknown)
 	RedisDeleted  // Session: the key went (released, expired or deleted by hand)
 	RedisFence    // Session, Fence: the lease's fence was set

@@ -143,6 +143,26 @@ func TestRules(t *testing.T) {
 		"random values": {
 			set(history.RedisGranted, func(e *history.Event) { e.Instance = "x7f" }), outcomes{"owner in Redis": check.Unknown},
 		},
+		"values unread": {
+			change(history.RedisGranted, func(e history.Event) []history.Event {
+				e.Instance, e.Until = "", 0
+				return []history.Event{e}
+			}), outcomes{"owner in Redis": check.Unknown},
+		},
+		"expiry with the next command": {
+			change(history.RedisGranted, func(e history.Event) []history.Event {
+				end := e
+				end.Kind, end.T, e.Until = history.RedisExtended, e.T+int64(slack), 0
+				return []history.Event{e, end}
+			}), none,
+		},
+		"expiry too late": {
+			change(history.RedisGranted, func(e history.Event) []history.Event {
+				end := e
+				end.Kind, end.T, e.Until = history.RedisExtended, e.T+int64(slack)+1, 0
+				return []history.Event{e, end}
+			}), outcomes{"owner in Redis": check.Fail},
+		},
 		"no expiry": {set(history.RedisGranted, func(e *history.Event) { e.Until = 0 }), outcomes{"owner in Redis": check.Fail}},
 	} {
 		rules, err := Inspect(check.Params{Timings: timing.Timings{TTL: 3 * time.Second}, Tap: true}, seq(c.events), nil)

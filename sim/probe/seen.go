@@ -65,6 +65,7 @@ type ownership struct {
 // lease is what Redis shows of one.
 type lease struct {
 	holder string
+	since  int64
 	until  int64
 }
 
@@ -178,14 +179,21 @@ func (s *seen) redis(e *history.Event) {
 		s.expiring = e.T
 		s.grants++
 		s.holders[e.Instance]++
+		if e.Instance == "" { // what it holds, and until when, is not known
+			delete(s.leases, e.Session)
+			return
+		}
 		if e.Until == 0 {
 			s.endless++
 		}
-		s.leases[e.Session] = &lease{e.Instance, e.Until}
+		s.leases[e.Session] = &lease{e.Instance, e.T, e.Until}
 	case history.RedisExtended:
 		s.expiring = e.T
 		s.extensions++
 		if l != nil {
+			if l.until == 0 && e.Until != 0 && e.T <= l.since+int64(slack) { // set by one command, and its end by the next
+				s.endless--
+			}
 			l.until = max(l.until, e.Until)
 		}
 	case history.RedisDeleted:

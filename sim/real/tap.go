@@ -46,7 +46,7 @@ type tap struct {
 
 	held   map[string]held  // session → its key as last set
 	fences map[string]int64 // session → fence as last set, for increments
-	gap    bool             // the stream was interrupted: fences that are not in the map may exist
+	gap    bool             // the stream was interrupted, or what it did to a fence not read: fences that are not in the map may exist
 	db     int              // selected by the stream
 	stamp  tapStamp
 	skew   time.Duration // how far Redis' wall clock is ahead of this host's
@@ -56,6 +56,7 @@ type tap struct {
 type held struct {
 	holder string
 	until  int64
+	unread bool // neither is known
 }
 
 // tapChannel carries the mark that joins a snapshot of the leases to the stream.
@@ -404,7 +405,7 @@ func (t *tap) begin(s snapshot) {
 		switch kind, id := t.split([]byte(s.keys[i])); kind {
 		case keyLease:
 			e.Kind, e.Session, e.Instance = history.RedisGranted, id, value
-			t.held[id] = held{value, e.Until}
+			t.held[id] = held{holder: value, until: e.Until}
 			t.add(e)
 		case keyNode:
 			e.Kind, e.Instance = history.RedisBeat, id
@@ -413,7 +414,7 @@ func (t *tap) begin(s snapshot) {
 			t.fences[id], _ = strconv.ParseInt(value, 10, 64)
 		case keyIdem:
 			e.Kind, e.Session, e.Reason, e.N = history.RedisKeyed, value, id, 1
-			t.held[id] = held{value, e.Until}
+			t.held[id] = held{holder: value, until: e.Until}
 			t.add(e)
 		case keyRecord:
 			e.Kind, e.Session, e.Reason, e.N = history.RedisState, id, strings.TrimSpace(value), 1

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -172,6 +173,70 @@ func TestTapKnowsWhatKeepsItsEnd(t *testing.T) {
 	}
 	if ends["old"] == 0 || ends["new"] == 0 || ends["long"] <= ends["new"] || ends["endless"] != 0 {
 		t.Errorf("ends: %v", ends)
+	}
+}
+
+// An honest node may take its lease by any command: those that are not read leave unknown whose it is, and are never taken for nobody's.
+func TestTapKnowsWhatItCannotRead(t *testing.T) {
+	t.Parallel()
+	r := provision(t)
+	ctx, c := t.Context(), r.client.Load()
+	_, rec := openTap(t, r)
+	const unknown = ""
+	for name, s := range map[string]struct {
+		commands []string // * is the lease's key
+		holders  []string // that are shown, one after the other
+	}{
+		"SETNX":     {[]string{"SETNX * me", "SETNX * other", "PEXPIRE * 60000"}, []string{"me"}},
+		"MSETNX":    {[]string{"MSETNX some:other 1 * me", "MSETNX some:third 1 * other"}, []string{"me"}},
+		"GETSET":    {[]string{"GETSET * me", "GETSET * other"}, []string{"me", "other"}},
+		"GETEX":     {[]string{"SET * me", "GETEX * PX 60000"}, []string{"me"}},
+		"HSET":      {[]string{"HSET * owner me", "PEXPIRE * 60000"}, []string{unknown}},
+		"HINCRBY":   {[]string{"HINCRBY * me 1", "HINCRBY * me -1"}, []string{unknown, unknown}},
+		"INCR":      {[]string{"INCR *", "DEL *", "SET * me"}, []string{unknown, "me"}},
+		"APPEND":    {[]string{"SET * me", "APPEND * more"}, []string{"me", unknown}},
+		"KEEPTTL":   {[]string{"SETRANGE * 0 me", "SET * other KEEPTTL", "SET * me PX 60000"}, []string{unknown, unknown, "me"}},
+		"RENAME":    {[]string{"SET some:new me", "RENAME some:new *", "RENAME * some:old"}, []string{unknown, unknown}},
+		"COPY":      {[]string{"SET some:copy me", "COPY some:copy *"}, []string{unknown}},
+		"LMOVE":     {[]string{"RPUSH some:list me", "LMOVE some:list * LEFT LEFT"}, []string{unknown}},
+		"SORT":      {[]string{"RPUSH some:numbers 1", "SORT some:numbers STORE *"}, []string{unknown}},
+		"XADD":      {[]string{"XADD * 1-1 owner me"}, []string{unknown}},
+		"its name":  {[]string{"SADD some:set *", "HSET some:hash owner *", "RPUSH some:names *", "PUBLISH some:channel *", "PUBLISH * me"}, nil},
+		"its index": {[]string{"ZADD some:index 1 *", "SREM some:set *", "ZREM some:index *", "XADD some:stream 1-1 lease *"}, nil},
+		"fence":     {[]string{"INCR {*}:fence", "APPEND {*}:fence 0", "INCR {*}:fence", "SETNX {*}:fence 3", "DEL {*}:fence", "SETNX {*}:fence 7"}, nil},
+	} {
+		id := strings.ReplaceAll(name, " ", "-")
+		for _, text := range s.commands {
+			var words []any
+			for _, w := range strings.Fields(strings.ReplaceAll(text, "*", pollLeases+id)) {
+				words = append(words, w)
+			}
+			if err := c.Do(ctx, words...).Err(); err != nil && !errors.Is(err, redis.Nil) {
+				t.Fatalf("%s: %v", text, err)
+			}
+		}
+		end := "end of " + name
+		c.Set(ctx, pollEpoch, end, 0)
+		eventually(t, name+": the stream is not read", func() bool {
+			return count(collect(t, rec), history.RedisEpoch, func(e history.Event) bool { return e.Reason == end }) == 1
+		})
+		var holders []string
+		var fences []int64
+		for _, e := range collect(t, rec) {
+			switch {
+			case e.Session != id:
+			case e.Kind == history.RedisGranted:
+				holders = append(holders, e.Instance)
+			case e.Kind == history.RedisFence:
+				fences = append(fences, e.Fence)
+			}
+		}
+		if !slices.Equal(holders, s.holders) {
+			t.Errorf("%s: Redis shows it with %q, want %q", name, holders, s.holders)
+		}
+		if name == "fence" && !slices.Equal(fences, []int64{1, 7}) {
+			t.Errorf("fences: %v, want those of what is read, 1 and 7", fences)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package real
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,8 +23,25 @@ const (
 	keyKinds  // how many there are
 )
 
-// command records what one command of the stream did. Redis rewrites relative expiries to absolute ones and deletes
-// expired keys by DEL, so that few commands are left.
+// commands are those of which is known what they do to which keys. Redis rewrites relative expiries to absolute ones and deletes expired
+// keys by DEL, and shows a command only where it did something, so that few are left. Any other makes unknown each lease and fence that
+// it names (unread).
+var commands = map[string]func(t *tap, verb string, args [][]byte){
+	"SET": (*tap).assign, "SETEX": (*tap).assignFor, "PSETEX": (*tap).assignFor,
+	"SETNX": (*tap).assignAll, "MSET": (*tap).assignAll, "MSETNX": (*tap).assignAll,
+	"PEXPIREAT": (*tap).extend, "EXPIREAT": (*tap).extend, "PEXPIRE": (*tap).extend, "EXPIRE": (*tap).extend, "PERSIST": (*tap).extend,
+	"INCR": (*tap).increment, "INCRBY": (*tap).increment, "DECR": (*tap).increment, "DECRBY": (*tap).increment,
+	"DEL": (*tap).removeAll, "UNLINK": (*tap).removeAll, "GETDEL": (*tap).removeAll,
+	"HSET": (*tap).fields, "HMSET": (*tap).fields, "XADD": (*tap).entry,
+	"PUBLISH": (*tap).nothing, "SPUBLISH": (*tap).nothing,
+
+	// What these have after their key is values, which may be the names of leases.
+	"APPEND": (*tap).first, "SADD": (*tap).first, "SREM": (*tap).first, "ZADD": (*tap).first, "ZREM": (*tap).first,
+	"HSETNX": (*tap).first, "HDEL": (*tap).first, "HINCRBY": (*tap).first, "ZINCRBY": (*tap).first,
+	"LPUSH": (*tap).first, "RPUSH": (*tap).first, "LREM": (*tap).first, "LSET": (*tap).first,
+}
+
+// command records what one command of the stream did.
 func (t *tap) command(words [][]byte) {
 	verb := strings.ToUpper(string(words[0]))
 	args := words[1:]
@@ -40,46 +58,76 @@ func (t *tap) command(words [][]byte) {
 	if t.db != t.redis.url.DB || len(args) == 0 {
 		return
 	}
-	switch verb {
-	case "SET":
-		if len(args) >= 2 {
-			t.assign(args[0], string(args[1]), args[2:])
-		}
-	case "SETEX", "PSETEX": // never seen from a server of today, but cheap to know
-		if len(args) == 3 {
-			t.set(args[0], string(args[2]), t.relative(verb == "SETEX", string(args[1])))
-		}
-	case "MSET":
-		for i := 0; i+1 < len(args); i += 2 {
-			t.set(args[i], string(args[i+1]), 0)
-		}
-	case "PEXPIREAT", "EXPIREAT", "PEXPIRE", "EXPIRE", "PERSIST":
-		t.extend(verb, args)
-	case "INCR", "INCRBY", "DECR", "DECRBY":
-		t.increment(verb, args)
-	case "HSET", "HMSET":
-		if kind, id := t.system.split(args[0]); kind == keyRecord {
-			t.written(id, args[1:])
-		}
-	case "XADD":
-		if kind, _ := t.system.split(args[0]); kind == keyBus {
-			t.published(args)
-		}
-	case "DEL", "UNLINK", "GETDEL":
-		for _, key := range args {
-			t.remove(key)
+	if known := commands[verb]; known != nil {
+		known(t, verb, args)
+		return
+	}
+	t.unread(args...)
+}
+
+func (t *tap) nothing(string, [][]byte) {}
+
+func (t *tap) first(_ string, args [][]byte) { t.unread(args[0]) }
+
+// unread is of keys that a command names of which is not known what it did to them: what a lease holds, and until when, is unknown from
+// here until it is set or goes, and so is a fence.
+func (t *tap) unread(keys ...[]byte) {
+	for _, key := range keys {
+		switch kind, id := t.split(key); kind {
+		case keyLease:
+			t.held[id] = held{unread: true}
+			t.add(history.Event{T: t.stamp.at(kind, 0, t.clock.now()), Kind: history.RedisGranted, Session: id})
+		case keyFence:
+			delete(t.fences, id)
+			t.gap = true
+		case keyNode, keyIdem, keyRecord, keyBus, keyEpoch, keyOther, keyKinds:
 		}
 	}
 }
 
+func (t *tap) fields(_ string, args [][]byte) {
+	if kind, id := t.system.split(args[0]); kind == keyRecord {
+		t.written(id, args[1:])
+		return
+	}
+	t.unread(args[0])
+}
+
+func (t *tap) entry(_ string, args [][]byte) {
+	if kind, _ := t.system.split(args[0]); kind == keyBus {
+		t.published(args)
+		return
+	}
+	t.unread(args[0])
+}
+
+func (t *tap) assignAll(_ string, args [][]byte) {
+	for i := 0; i+1 < len(args); i += 2 {
+		t.set(args[i], string(args[i+1]), 0)
+	}
+}
+
+// assignFor is never seen from a server of today, but cheap to know.
+func (t *tap) assignFor(verb string, args [][]byte) {
+	if len(args) == 3 {
+		t.set(args[0], string(args[2]), t.relative(verb == "SETEX", string(args[1])))
+	}
+}
+
 // assign is SET. KEEPTTL leaves the end of what the key held before, which tells nothing of when it was executed.
-func (t *tap) assign(key []byte, value string, options [][]byte) {
-	for _, o := range options {
-		if strings.EqualFold(string(o), "KEEPTTL") {
-			_, id := t.split(key)
-			t.record(key, value, t.held[id].until, 0)
-			return
+func (t *tap) assign(_ string, args [][]byte) {
+	if len(args) < 2 {
+		return
+	}
+	key, value, options := args[0], string(args[1]), args[2:]
+	if slices.ContainsFunc(options, func(o []byte) bool { return strings.EqualFold(string(o), "KEEPTTL") }) {
+		_, id := t.split(key)
+		if before := t.held[id]; before.unread {
+			t.unread(key)
+		} else {
+			t.record(key, value, before.until, 0)
 		}
+		return
 	}
 	t.set(key, value, t.expiry(options))
 }
@@ -135,7 +183,7 @@ func (t *tap) record(key []byte, value string, until, fresh int64) {
 	switch kind {
 	case keyLease:
 		e.Kind, e.Session, e.Instance = history.RedisGranted, id, value
-		t.held[id] = held{value, until}
+		t.held[id] = held{holder: value, until: until}
 	case keyFence:
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil {
@@ -147,7 +195,7 @@ func (t *tap) record(key []byte, value string, until, fresh int64) {
 		e.Kind, e.Instance = history.RedisBeat, id
 	case keyIdem:
 		e.Kind, e.Session, e.Reason = history.RedisKeyed, value, id
-		t.held[id] = held{value, until}
+		t.held[id] = held{holder: value, until: until}
 	case keyEpoch:
 		e.Kind, e.Reason = history.RedisEpoch, value
 	case keyRecord, keyBus, keyOther, keyKinds:
@@ -193,6 +241,7 @@ func (t *tap) prolong(id string, until int64) string {
 func (t *tap) increment(verb string, args [][]byte) {
 	kind, id := t.system.split(args[0])
 	if kind != keyFence {
+		t.unread(args[0])
 		return
 	}
 	by := int64(1)
@@ -210,6 +259,12 @@ func (t *tap) increment(verb string, args [][]byte) {
 	t.add(history.Event{
 		T: t.stamp.at(kind, 0, t.clock.now()), Kind: history.RedisFence, Session: id, Fence: last + by,
 	})
+}
+
+func (t *tap) removeAll(_ string, keys [][]byte) {
+	for _, key := range keys {
+		t.remove(key)
+	}
 }
 
 func (t *tap) remove(key []byte) {

@@ -191,7 +191,11 @@ func (l *lanes) ofSession(e *history.Event) {
 			n.set(e.T, mark{rune: '.'}, 0)
 		}
 	case history.RedisGranted:
-		l.key.set(e.T, mark{'k', e.Instance}, e.Until)
+		m := mark{'k', e.Instance}
+		if e.Instance == "" {
+			m = mark{} // not known
+		}
+		l.key.set(e.T, m, e.Until)
 	case history.RedisExtended:
 		if l.key.mark.inst != "" {
 			l.key.until = max(l.key.until, e.Until)

@@ -33,8 +33,9 @@ const grantsOf = (s) => {
     if (open && open.until && t > open.until + 1) close(open.until, "ended");
     if (k === K.redisGranted) {
       if (open && open.instance === E.i[i]) { open.ext.push({ t, i }); open.until = until; continue; }
-      close(t, "taken over");
-      open = { node: E.n[i], instance: E.i[i], from: t, until, ext: [], last: t, i };
+      const known = M.strings[E.i[i]] !== "";
+      close(t, known ? "taken over" : "not known");
+      if (known) open = { node: E.n[i], instance: E.i[i], from: t, until, ext: [], last: t, i };
     } else if (k === K.redisExtended) {
       if (!open) open = { node: E.n[i], instance: E.i[i], from: t, until, ext: [], last: t, i, before: true };
       open.ext.push({ t, i });
