@@ -34,7 +34,6 @@ const (
 type Member struct {
 	Me           Incarnation
 	Instance     string
-	Slots        []string
 	SingleWriter bool
 	Life         time.Duration // a worker is dead this long after its last beat
 	Renew        time.Duration // time between renewals of a lease
@@ -275,21 +274,15 @@ func (m *Member) signOn(ctx context.Context) error {
 	return nil
 }
 
-// reclaim frees what an earlier process of this worker held.
+// reclaim frees what an earlier process of this worker held: the leases themselves say which. What says of a session who has it may be
+// gone with the data of Redis, or by a foreign hand, or be another's by now.
 func (m *Member) reclaim(ctx context.Context, dead string) error {
-	services, err := m.Store.ServicesOf(ctx, dead)
-	if err != nil {
+	var freed []string
+	if err := m.Store.Leases(ctx, func(names []string) error {
+		some, err := m.Evict(ctx, dead, names...)
+		freed = append(freed, some...)
 		return err
-	}
-	names := make([]string, 0, len(services)+len(m.Slots))
-	for _, s := range services {
-		names = append(names, store.ServiceLease(s))
-	}
-	for _, s := range m.Slots {
-		names = append(names, store.TunerLease(s))
-	}
-	freed, err := m.Evict(ctx, dead, names...)
-	if err != nil {
+	}); err != nil {
 		return err
 	}
 	if err := m.Bus.Leave(ctx, dead); err != nil {

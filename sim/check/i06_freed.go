@@ -3,7 +3,6 @@ package check
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -39,7 +38,6 @@ type obligation struct {
 	at     int64 // of the crash
 	base   int64 // what the limit counts from
 	ready  int64 // when the same worker was ready again; 0: it was not
-	untold bool  // it is a service's of which Redis knows no session: nothing tells the same worker of it
 	over   bool
 }
 
@@ -94,7 +92,7 @@ func (g *i6) event(e *history.Event) {
 		g.exited(e)
 	case history.Ready:
 		for _, d := range g.open() {
-			if d.ready == 0 && !d.untold && d.victim.node != nil && d.victim.node.name == e.Node && d.victim.id != e.Instance {
+			if d.ready == 0 && d.victim.node != nil && d.victim.node.name == e.Node && d.victim.id != e.Instance {
 				d.ready = e.T
 				g.watch(d)
 			}
@@ -141,16 +139,11 @@ func (g *i6) exited(e *history.Event) {
 	}
 	for _, name := range sortedKeys(g.keys.of) {
 		if k := g.keys.of[name]; k.holder == inst.id && (k.until == 0 || k.until > e.T) {
-			d := &obligation{name: name, victim: inst, crash: crash, at: e.T, base: e.T, untold: g.untold(name)}
+			d := &obligation{name: name, victim: inst, crash: crash, at: e.T, base: e.T}
 			g.obligations = append(g.obligations, d)
 			g.watch(d)
 		}
 	}
-}
-
-// untold reports whether Redis knows no session that uses a service. A worker may have taken it for one that Redis had lost.
-func (g *i6) untold(name string) bool {
-	return strings.HasPrefix(name, servicePrefix) && g.book.inUse[name] == 0 && g.book.unplaced == 0
 }
 
 // late: the victim's own bytes, held back by a partition, arrive after its death.

@@ -264,7 +264,7 @@ func (p *intentNode) newMember() *membership.Member {
 	w, n := p.w, p.n
 	single := w.cfg.Intents.SingleWriter
 	return &membership.Member{
-		Me: membership.Incarnation{Name: n.name, Boot: "virtual", PIDNS: n.name, PID: int(n.pid)}, Instance: n.instance, Slots: w.intents.slots,
+		Me: membership.Incarnation{Name: n.name, Boot: "virtual", PIDNS: n.name, PID: int(n.pid)}, Instance: n.instance,
 		SingleWriter: single != nil && single(n.slot), Life: w.cfg.TTL, Renew: w.cfg.Renew, Store: p.store, Bus: p.bus, Logger: zap.NewNop(),
 		Evict: func(ctx context.Context, owner string, names ...string) ([]string, error) {
 			passed, err := p.leasesOf.Pass(ctx, owner, "", w.cfg.TTL, names...)

@@ -66,13 +66,6 @@ func TestForeignRecordIsLeftOut(t *testing.T) {
 	if id, exists, err := f.store.PutSessionWithLease(t.Context(), other, other.Key, keyTTL); err != nil || exists || id != other.ID {
 		t.Errorf("a start whose key is foreign: %q %v %v", id, exists, err)
 	}
-	w := f.bus("w")
-	f.fetch(w)
-	f.write(w, Write{Session: kept.ID, Service: "b", State: intent.StateRunning, Slot: "1", Fence: 10, TunerFence: 5})
-	f.must(f.client.Set(t.Context(), "v3:session:"+kept.ID, "foreign", 0).Err())
-	if _, err := f.store.ServicesOf(t.Context(), "w"); err != nil {
-		t.Errorf("the services of its worker: %v", err)
-	}
 }
 
 // Without the sets of stops and of what has ended, a stop is heard, a session ends, and the keys are named.

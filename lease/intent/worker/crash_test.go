@@ -78,25 +78,29 @@ func TestKilledAndRestarted(t *testing.T) {
 	}
 }
 
-// What a foreign hand has put in the place of a service, at which no lease can be, keeps no worker from being started again.
-func TestRestartedBesideForeignServices(t *testing.T) { // I5
+// Nothing but the leases themselves need tell of them: Redis may have lost the session, an older worker may have done with its entry, and
+// the earlier process may have had other slots. What is none of its own stays, and no lease can be where a foreign hand's key is.
+func TestRestartedWithNothingThatTells(t *testing.T) { // I6
 	r := newRig(t)
 	a := r.start("a", "hd")
 	r.kill("w1", a)
 	dead := r.client.Get(t.Context(), "lease:service:a").Val()
-	b := r.start("b", "hd")
-	for _, service := range []string{"a b", strings.Repeat("x", lease.NameLengthMax)} {
-		r.must(r.client.XAdd(t.Context(), &redis.XAddArgs{Stream: "v3:bus", Values: []string{"type", "start", "session", "x",
-			"service", service}}).Err())
-		r.must(r.client.XReadGroup(t.Context(), &redis.XReadGroupArgs{Group: "workers", Consumer: dead, Streams: []string{"v3:bus", ">"},
-			Count: 10, Block: -1}).Err())
+	r.must(r.client.Del(t.Context(), "v3:session:"+a, "v3:owned:"+dead).Err())
+	const another = "lease:service:another"
+	long := "lease:service:" + strings.Repeat("x", lease.NameLengthMax)
+	for key, owner := range map[string]string{"lease:tuner:of before": dead, "lease:tuner:9": dead, long: dead, another: "another"} {
+		r.must(r.client.Set(t.Context(), key, owner, time.Hour).Err())
 	}
-	r.must(r.client.HSet(t.Context(), "v3:session:"+a, "service", "\x00").Err())
 	r.run(r.config("w1", "1"))
-	if left := r.client.Exists(t.Context(), "lease:tuner:1").Val(); left > 0 {
-		t.Error("the slot of an earlier process is not free when the worker is ready")
+	for _, key := range []string{"lease:service:a", "lease:tuner:1", "lease:tuner:9"} {
+		if r.client.Get(t.Context(), key).Val() == dead {
+			t.Errorf("%s is still its earlier process' when the worker is ready", key)
+		}
 	}
-	r.wait(b, intent.StateRunning, "")
+	if owner := r.client.Get(t.Context(), another).Val(); owner != "another" {
+		t.Errorf("another's lease is now %q", owner)
+	}
+	r.wait(r.start("b", "hd"), intent.StateRunning, "")
 }
 
 // single starts a single writer while others live, and returns what becomes of that, once it waits for them.

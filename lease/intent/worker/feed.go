@@ -20,7 +20,7 @@ func (w *Worker) newMember() *membership.Member {
 	me := membership.WhoAmI(w.cfg.Name)
 	me.Life = w.cfg.life().Milliseconds()
 	return &membership.Member{
-		Me: me, Instance: w.cfg.InstanceID, Slots: w.cfg.Slots, SingleWriter: w.cfg.SingleWriter, Life: w.cfg.life(),
+		Me: me, Instance: w.cfg.InstanceID, SingleWriter: w.cfg.SingleWriter, Life: w.cfg.life(),
 		Renew: cmp.Or(w.cfg.Store.Leases.RenewInterval, w.cfg.life()/3),
 		Store: w.store, Bus: w.bus, Logger: w.log.Logger, Evict: w.keeper.Evict, FateOf: me.FateOf,
 		Deliver: func(entries []store.Entry) { w.inbox.put(message{f: func() { w.deliver(entries) }}) },
