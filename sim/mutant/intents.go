@@ -150,7 +150,7 @@ func putArgs`},
 		Name: "what-a-copy-says-runs", By: SkipOne,
 		Story:  "A worker does not look which of the sessions that run there, by the records of another master, it has.",
 		Breaks: "I3", Seeds: 60, Scenario: judged(intentsBehindSentinel(), "I3"), // I6 sees it sooner: what runs so is not given back
-		Edits: []Edit{{"internal/membership/membership.go", "	if server != m.server {\n", "	if false {\n"}},
+		Edits: []Edit{{"internal/membership/membership.go", "	if server != m.server || more && m.more {\n", "	if false {\n"}},
 	},
 	{
 		Name: "busy-service-is-taken", By: DropComparison,

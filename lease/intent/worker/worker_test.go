@@ -475,19 +475,6 @@ func TestEntryOfWhatHasEnded(t *testing.T) { // I3
 	r.deadLetters(0)
 }
 
-// A record by which a session runs at a worker that does not run it, as a write makes it that was long on the way, ends.
-func TestRecordOfWhatIsNotInHand(t *testing.T) { // I3
-	r := newRig(t)
-	w := r.run(r.config("w1", "1"))
-	a := r.start("a", "hd")
-	r.wait(a, intent.StateRunning, "")
-	r.stop(a)
-	r.wait(a, intent.StateEnded, intent.ReasonStopped)
-	r.must(r.client.HSet(t.Context(), "v3:session:"+a, "state", "RUNNING", "owner", w.InstanceID()).Err())
-	r.must(r.client.ZAdd(t.Context(), "v3:owned:"+w.InstanceID(), redis.Z{Member: a}).Err())
-	r.wait(a, intent.StateEnded, intent.ReasonLeaseLost)
-}
-
 // deadLetters waits until the bus is empty, and checks how many entries have become dead letters.
 func (r *rig) deadLetters(want int64) {
 	r.Helper()
