@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
@@ -199,6 +200,31 @@ func TestErrorOfAClockThatJumped(t *testing.T) {
 		}
 		if h := k.Health(); h.State != HealthClock || h.OK() || time.Until(h.Until) <= 0 {
 			t.Errorf("Health: %v", h)
+		}
+	})
+}
+
+// Health speaks of an epoch that is not believed until what was sent later is answered in the present one, and again when it comes again.
+func TestHealthOfAnEpochThatIsNotBelieved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFakeRedis()
+		g := newRig(t, r, "a", false, nil)
+		pass(time.Second)
+		r.forget(g.cfg.TTL)
+		pass(3 * g.cfg.TTL)
+		for _, what := range []string{"an old master answers", "it answers again"} {
+			g.fake.set(mute)
+			g.fake.looked.Store(&core.Answer{Epoch: "run 0", Look: &core.Look{Sessions: core.NewSessions(nil)}})
+			pass(g.cfg.DiscoveryInterval + time.Second)
+			if h := g.managerOf().Health(); h.State != HealthSuperseded || !strings.Contains(h.Reason, `"… 0"`) {
+				t.Errorf("%s: %v", what, h)
+			}
+			g.fake.looked.Store(nil)
+			g.fake.set(nil)
+			pass(2 * g.cfg.RenewInterval)
+			if h := g.managerOf().Health(); !h.OK() {
+				t.Errorf("%s, and the present one later: %v", what, h)
+			}
 		}
 	})
 }

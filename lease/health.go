@@ -103,10 +103,11 @@ type unhealthy struct{ Health }
 func (e unhealthy) Error() string { return e.String() }
 func (e unhealthy) Unwrap() error { return e.Err }
 
-// bar is until when nothing is acquired.
+// bar is until when nothing is acquired, and the epoch that is not believed.
 type bar struct {
-	until core.Time
-	cause core.Cause
+	until       core.Time
+	cause       core.Cause
+	disbelieved string
 }
 
 // health is Health of Keeper and Manager. It is safe for concurrent use and asks nobody.
@@ -133,9 +134,9 @@ func (s *shell) health() Health {
 	case isRefused(f.err) || f.err != nil && never(f.err):
 		h.Err, h.Since = f.err, f.since
 		return h.as(HealthRefused, strings.TrimPrefix(f.err.Error(), ErrRefused.Error()+": "))
-	case s.rejected.Load() != nil:
+	case bar != nil && bar.disbelieved != "":
 		return h.as(HealthSuperseded, fmt.Sprintf("redis has the epoch \"%s\", which is not believed: it was superseded, or an instance "+
-			"with a shorter TTL began it; another is asked for", *s.rejected.Load()))
+			"with a shorter TTL began it; another is asked for", s.store.Shown(bar.disbelieved)))
 	case silentSince != 0 || !s.met.Load() && f.err != nil:
 		h.Since, h.Err = s.time(max(silentSince, 1)), f.err
 		return h.as(HealthSilent, "redis has not answered since "+stamp(h.Since)+because(f.err))

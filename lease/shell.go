@@ -63,9 +63,8 @@ type shell struct {
 	unanswered  atomic.Int64 // core.Time: when what was not answered was sent, the first since an answer; 0: all was
 	askedRights atomic.Int64 // core.Time: when it was last asked whether an ACL still denies what it did
 	rights      rights
-	bar         atomic.Pointer[bar]    // what keeps this instance from acquiring
-	agreed      atomic.Int64           // ns: the quarantine of the group, when it was too short
-	rejected    atomic.Pointer[string] // why the present epoch is not believed; nil: it is
+	bar         atomic.Pointer[bar] // what keeps this instance from acquiring, as the core has it
+	agreed      atomic.Int64        // ns: the quarantine of the group, when it was too short
 
 	ctx     context.Context // of all requests
 	cancel  context.CancelFunc
@@ -390,7 +389,7 @@ func (s *shell) drainedYet() {
 // report keeps State and Health up to date.
 func (s *shell) report() {
 	until, cause := s.core.Blocked()
-	if now := (bar{until, cause}); s.bar.Load() == nil || *s.bar.Load() != now {
+	if now := (bar{until, cause, s.core.Disbelieved()}); s.bar.Load() == nil || *s.bar.Load() != now {
 		s.bar.Store(&now)
 	}
 	if s.draining {

@@ -132,10 +132,6 @@ func (s *shell) settle(t *core.Tell, h *Hold) {
 			s.unused.Store(false)
 		}
 		s.attached.Store(t.Cause == core.CauseAttached)
-		s.rejected.Store(nil)
-	case core.TellRejected:
-		epoch := t.Text
-		s.rejected.Store(&epoch)
 	case core.TellOutside:
 		s.agreed.Store(t.Wait)
 	case core.TellDrained:

@@ -82,6 +82,14 @@ func (c *Core) supersede() {
 	c.epoch.rejected = ""
 }
 
+// Disbelieved returns the epoch that the server speaks for and that is not believed, "" once what was sent later is believed.
+func (c *Core) Disbelieved() string {
+	if e := &c.epoch; e.disbelieved.sent > e.sent {
+		return e.disbelieved.epoch
+	}
+	return ""
+}
+
 // Blocked returns until when nothing may be acquired, and why; 0 if it may.
 func (c *Core) Blocked() (Time, Cause) {
 	until, cause := c.blocked()

@@ -17,6 +17,11 @@ type epochState struct {
 	outside  bool                // which is too short for this instance: it has no part in what the others do
 	past     map[string]struct{} // epochs that were seen superseded; never ranged over
 	rejected string              // an epoch that a server is to end
+
+	disbelieved struct { // the last answer that was not believed
+		sent  Time
+		epoch string
+	}
 }
 
 // Why an answer is not believed.
@@ -62,6 +67,9 @@ func (k *terms) reject(op *Op, a *Answer, text string) (said Answer, told bool) 
 	e := &k.epoch
 	if told = op.Sent > e.sent && e.rejected != a.Epoch; told {
 		e.rejected = a.Epoch
+	}
+	if op.Sent > e.disbelieved.sent {
+		e.disbelieved.sent, e.disbelieved.epoch = op.Sent, a.Epoch
 	}
 	failure := FailRefused
 	if op.Epoch == a.Epoch {

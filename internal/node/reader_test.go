@@ -78,6 +78,23 @@ func TestOutputThatNobodyReadsIsGivenUp(t *testing.T) {
 	})
 }
 
+// What waits for a reader who has stopped reading fits beside all else into the 128 MiB of the manifests, also while it is copied to grow.
+func TestOutputThatNobodyReadsIsSmall(t *testing.T) {
+	w := &slowReader{gate: make(chan struct{})}
+	o := newOutput(w, clock{base: time.Now()}, "i", func(err error) { t.Errorf("broken: %v", err) })
+	for range 1 << 20 {
+		o.say(line{event: "pollStart", session: "0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e", fence: 1, at: time.Now()})
+	}
+	o.mu.Lock()
+	kept, waits := cap(o.buf), len(o.buf)
+	o.mu.Unlock()
+	if kept > 16<<20 || waits < 8<<20 {
+		t.Errorf("%d bytes are kept, of which %d wait", kept, waits)
+	}
+	close(w.gate)
+	o.close()
+}
+
 func TestBrokenOutputIsTold(t *testing.T) {
 	broken := make(chan error, 1)
 	w := &slowReader{gate: make(chan struct{}), err: io.ErrClosedPipe}
