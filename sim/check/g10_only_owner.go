@@ -26,6 +26,8 @@ type key struct {
 	known         bool
 	stale         bool // the holder is what a replica knew that took over: a re-assertion replaces it if its fence is higher
 	holder        string
+	was           string // who had it before it went last; "": nobody, or it is not known
+	went          int64  // when that was
 	since         int64
 	until         int64
 	fenced        int64            // when its fence was last set
@@ -209,6 +211,7 @@ func (g *g10) extended(k *key, e *history.Event) {
 func (g *g10) deleted(k *key, e *history.Event) {
 	holder, since, until, at := k.holder, k.since, k.until, e.T
 	known := k.known
+	k.was, k.went = holder, at
 	k.known, k.holder, k.until, k.since, k.pushed = k.store.tap, "", 0, at, 0
 	if !known || holder == "" {
 		return
@@ -332,7 +335,7 @@ func (g *g10) claimed(k *key, e *history.Event) {
 		if k.session.deletedWithin(at-eventAllowance, at+eventAllowance) { // the key went while its owner was being answered
 			return
 		}
-		if g.w.Foreign && k.holder != "" && g.nobody(k.holder) { // it keeps something else in its keys than its ID
+		if g.stranger(k, at) {
 			return
 		}
 		holder := "nobody"
@@ -342,6 +345,12 @@ func (g *g10) claimed(k *key, e *history.Event) {
 		g.broke(k.session, "%s says that it acquired session %s at %s%s, but Redis shows that lease with %s", g.who(inst),
 			k.session.id, clock(at), inBrackets(fence), holder)
 	})
+}
+
+// stranger reports whether a foreign node's key holds something else than its ID, or what is not known, or did when the node said that it
+// has it: it may have given it back since.
+func (g *g10) stranger(k *key, at int64) bool {
+	return g.w.Foreign && (k.holder != "" && g.nobody(k.holder) || k.holder == "" && k.went >= at-eventAllowance && g.nobody(k.was))
 }
 
 // finish counts what could be held against its owner's events: a holder that no node is called has said nothing.
