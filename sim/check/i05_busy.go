@@ -104,7 +104,7 @@ func (g *i5) event(e *history.Event) {
 }
 
 // uses follows the pipelines. A worker that lost a slot, as one that was frozen hears when it is thawed, cannot give it to another
-// session before it has stopped what uses it.
+// session before it has stopped what uses it, and heard so from the tuner.
 func (g *i5) uses(e *history.Event) {
 	switch e.Kind {
 	case history.Arrived:
@@ -117,7 +117,11 @@ func (g *i5) uses(e *history.Event) {
 	default:
 		l := g.lease(e.Session)
 		delete(l.serving, e.N)
-		l.trust = max(l.trust, e.T)
+		heard := e.T
+		if l.by != e.Instance && strings.HasPrefix(l.name, tunerPrefix) {
+			heard += int64(slotAllowance)
+		}
+		l.trust = max(l.trust, heard)
 	}
 }
 
