@@ -308,7 +308,7 @@ func printCoverage(out io.Writer, c explore.Coverage, again string) {
 			fmt.Fprintf(out, "\n… and %d more failing seeds, in %s\n", len(c.Failed)-failedMax, c.File)
 			break
 		}
-		fmt.Fprintf(out, "\nseed %d breaks %s: %s\n", s.Seed, strings.Join(s.Broke, ", "), s.Detail)
+		fmt.Fprintf(out, "\nseed %d breaks %s: %s\n", s.Seed, strings.Join(s.Broke, ", "), plain.Text(s.Detail))
 		if s.Dir != "" {
 			fmt.Fprintf(out, seeIt+"  judge it again:  simulate check %[1]s\n  run it again:    simulate replay %[1]s%[2]s\n"+
 				"  make it small:   simulate shrink %[1]s%[2]s\n", plain.Word(s.Dir), again)

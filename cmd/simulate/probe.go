@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
@@ -138,7 +139,7 @@ func (p *probing) print(out io.Writer, asJSON bool) error {
 		if len(r.Open) > 0 {
 			says += " (leaves open: " + strings.Join(r.Open, ", ") + ")"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", strings.ToUpper(string(r.Verdict)), r.Name, says)
+		fmt.Fprintf(w, "%s\t%s\t%s\n", strings.ToUpper(string(r.Verdict)), r.Name, plain.Text(says))
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -178,7 +178,7 @@ func (f *flags) confirm(cmd *cobra.Command, s sim.Shrunk, nodeCmd []string, text
 		_ = r.Folder.Close()
 		for _, v := range r.Report.Guarantees {
 			if v.ID == s.Guarantee && v.Verdict == check.Fail {
-				fmt.Fprintf(text, "confirmed at try %d: the real engine breaks %s too, see %s\n  %s\n", try, s.Guarantee, r.Dir, v.Detail)
+				fmt.Fprintf(text, "confirmed at try %d: the real engine breaks %s too, see %s\n  %s\n", try, s.Guarantee, r.Dir, plain.Text(v.Detail))
 				return nil
 			}
 		}

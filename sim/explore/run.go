@@ -40,6 +40,8 @@ type SeedRange struct {
 	To   uint64 `json:"to"`
 }
 
+const parallelMax = 1024 // runs at a time
+
 // SeedsMax bounds a range, so that a typing error does not run for a year.
 const SeedsMax = 1_000_000_000_000
 
@@ -63,8 +65,8 @@ func (r SeedRange) seed(s Shard, i uint64) uint64 { return r.From + s.Index - 1 
 
 // check refuses ranges, shards and numbers that cannot be explored.
 func (x Exploration) check() error {
-	if x.Parallel < 1 || x.Parallel > 1024 {
-		return wrong("parallel", "%d is out of range: 1 to 1024 runs at a time", x.Parallel)
+	if x.Parallel < 1 || x.Parallel > parallelMax {
+		return wrong("parallel", "%d is out of range: 1 to %d runs at a time", x.Parallel, parallelMax)
 	}
 	if err := checkRange(x.Seeds, x.Shard); err != nil {
 		return err
