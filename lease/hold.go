@@ -99,11 +99,16 @@ func (h *Hold) Release(ctx context.Context) error { return h.s.release(ctx, h.na
 func (h *Hold) Drop() { h.s.inbox.put(message{drop: h}) }
 
 // Abandon says that the work is stuck: the lease is neither renewed nor released, because the work may still be going on,
-// and not acquired again by this instance before Recovered. It may be called from Config.Notify.
-func (h *Hold) Abandon() { h.s.event(core.Event{Kind: core.EvAbandon, ID: h.name}) }
+// and not acquired again by this instance before Recovered, also where this term was over already. A later term of the same lease
+// goes on. It may be called from Config.Notify.
+func (h *Hold) Abandon() { h.s.event(h.stuck(core.EvAbandon)) }
 
-// Recovered says that stuck work has returned. It may be called from Config.Notify.
-func (h *Hold) Recovered() { h.s.event(core.Event{Kind: core.EvRecovered, ID: h.name}) }
+// Recovered says that the stuck work of this Hold has returned. It may be called from Config.Notify.
+func (h *Hold) Recovered() { h.s.event(h.stuck(core.EvRecovered)) }
+
+func (h *Hold) stuck(kind core.EventKind) core.Event {
+	return core.Event{Kind: kind, ID: h.name, Fence: h.fence}
+}
 
 // finish ends the context. Called by the loop only.
 func (h *Hold) finish(err error) {

@@ -96,7 +96,7 @@ func (s *shell) finish() string {
 	if holds := s.table.holds(); len(holds) > 0 {
 		left = fmt.Sprintf("work that has not ended under %d leases, %q first", len(holds), holds[0].name)
 		for _, h := range holds {
-			s.step(core.Event{Kind: core.EvAbandon, ID: h.name})
+			s.step(h.stuck(core.EvAbandon))
 		}
 	}
 	for _, name := range s.releases.Left() {

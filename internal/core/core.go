@@ -14,10 +14,11 @@ type Core struct {
 	nextRenew Time // the tick on which everything held is renewed and the heartbeat is set
 	nextProbe Time // while silent
 
-	leases    map[string]*lease // every lease this instance holds, wants or watches; never ranged over
-	held      []*lease          // those it holds, in any but a fixed order
-	releasing int               // leases whose release is not confirmed
-	acquiring int               // leases that were asked for and not answered
+	leases    map[string]*lease  // every lease this instance holds, wants or watches; never ranged over
+	stuck     map[string][]int64 // fences of the terms whose work is stuck, by lease
+	held      []*lease           // those it holds, in any but a fixed order
+	releasing int                // leases whose release is not confirmed
+	acquiring int                // leases that were asked for and not answered
 
 	ops    inflights
 	asking []*lease // while ops of many leases are made
@@ -46,7 +47,7 @@ func New(cfg Config) *Core {
 	cfg = cfg.WithDefaults()
 	c := &Core{
 		terms:  terms{cfg: cfg, margin: cfg.Margin(), self: cfg.Instance},
-		leases: map[string]*lease{},
+		leases: map[string]*lease{}, stuck: map[string][]int64{},
 	}
 	if c.cfg.Placement == nil {
 		c.cfg.Placement = &Placer{}
@@ -92,9 +93,9 @@ func (c *Core) Step(ev Event) Effects {
 			c.drop(id, ev.Cause)
 		}
 	case EvAbandon:
-		c.abandon(ev.ID)
+		c.abandon(ev.ID, ev.Fence)
 	case EvRecovered:
-		c.recovered(ev.ID)
+		c.recovered(ev.ID, ev.Fence)
 	case EvDrain:
 		c.drain()
 	case EvTick:

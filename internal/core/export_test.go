@@ -66,8 +66,8 @@ func (c *Core) asleep() error {
 	}
 	for _, l := range c.leases {
 		switch {
-		case l.stuck: // its work wakes it
-			if l.phase != idle || l.next != nextNothing || l.op != 0 {
+		case l.stuck && l.phase == idle: // its work wakes it
+			if l.next != nextNothing || l.op != 0 {
 				return fmt.Errorf("%s is stuck, %s, and waits for op %d", l.id, l.state(), l.op)
 			}
 		case l.phase == owned && !armed[l]:

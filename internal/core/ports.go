@@ -35,9 +35,10 @@ const (
 	EvWant
 	// EvDrop: the guarded work of ID has ended or never began; give the lease back, or stop wanting it.
 	EvDrop
-	// EvAbandon: the guarded work of ID is stuck: never renew and never release the lease, let it expire.
+	// EvAbandon: the work under the term Fence of ID is stuck: never renew and never release that term, let it expire, and do not
+	// acquire ID again. The term may be over.
 	EvAbandon
-	// EvRecovered: the stuck work of ID has returned; this instance may own ID again.
+	// EvRecovered: the stuck work under the term Fence of ID has returned; this instance may own ID again.
 	EvRecovered
 	// EvDoubt: what was read elsewhere may mean that Redis lost its data: its epoch is read now.
 	EvDoubt
@@ -52,6 +53,7 @@ type Event struct {
 	Kind   EventKind
 	Now    Now
 	ID     string   // lease
+	Fence  int64    // EvAbandon, EvRecovered: the term's
 	IDs    []string // EvDrop: more leases, so that many are released in few calls
 	Wait   bool     // EvWant
 	Cause  Cause    // EvDrop

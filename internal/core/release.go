@@ -1,5 +1,7 @@
 package core
 
+import "slices"
+
 // heir is who shall take a lease that is given back.
 type heir struct {
 	id   string // "": whoever comes first in order
@@ -94,6 +96,9 @@ func (c *Core) releaseAnswered(in *inflight, a *Answer) {
 		switch r := a.result(i); {
 		case a.Stale:
 			c.requestRelease(l)
+		case r.Outcome == OutLost && r.Owner == c.self && l.stuck:
+			c.traces.leave(l.id)
+			c.released(l)
 		case r.Outcome == OutLost && r.Owner == c.self:
 			c.overtaken(l)
 		case r.Outcome == OutUnknown:
@@ -129,6 +134,8 @@ func (c *Core) released(l *lease) {
 	}
 	l.vacant(Vacancy{})
 	switch {
+	case l.stuck:
+		c.block(l)
 	case l.want && !c.draining:
 		c.tryAcquire(l)
 	default:
@@ -155,26 +162,59 @@ func (c *Core) retryRelease(l *lease) {
 	}
 }
 
-// abandon ends a term whose work is stuck. The key is left to expire: the work may still be going on.
-func (c *Core) abandon(id string) {
-	l, ok := c.leases[id]
-	if !ok || l.phase != owned {
-		return
-	}
+// abandon notes that the work under a term is stuck. The term ends, if it has not: its key is left to expire, because the work may still
+// be going on. A later term of the same lease is another's, and is not ended.
+func (c *Core) abandon(id string, fence int64) {
+	l := c.lease(id)
 	l.stuck = true
-	c.lost(l, CauseStuck, "")
+	if !slices.Contains(c.stuck[id], fence) {
+		c.stuck[id] = append(c.stuck[id], fence)
+	}
+	switch l.phase {
+	case owned:
+		if l.fence == fence {
+			c.lost(l, CauseStuck, "")
+		}
+	case acquiring:
+		c.traces.leave(id) // what it may win is left to expire too
+		c.block(l)
+		c.drainedYet()
+	case idle:
+		c.block(l)
+	}
 }
 
-func (c *Core) recovered(id string) {
+// block ends what is being done about l, whose work is stuck, and tells who waits for it.
+func (c *Core) block(l *lease) {
+	l.gen++ // its timer
+	l.place = false
+	l.will(nextNothing)
+	if l.want {
+		c.refuse(l, CauseStuck, "", 0, "")
+		return
+	}
+	c.answered(l)
+}
+
+// recovered lets a lease be acquired again when the last of what was stuck under it has returned.
+func (c *Core) recovered(id string, fence int64) {
+	left := slices.DeleteFunc(c.stuck[id], func(f int64) bool { return f == fence })
+	if len(left) > 0 {
+		c.stuck[id] = left
+		return
+	}
+	delete(c.stuck, id)
 	l, ok := c.leases[id]
 	if !ok || !l.stuck {
 		return
 	}
 	l.stuck = false
-	if l.want { // it was asked for meanwhile, and is waited for
+	switch {
+	case l.phase != idle:
+	case l.want: // it was asked for meanwhile, and is waited for
 		c.tryAcquire(l)
-		return
+	default:
+		c.forget(l)
+		c.fleet.discover(discoverRecovered)
 	}
-	c.forget(l)
-	c.fleet.discover(discoverRecovered)
 }

@@ -112,7 +112,7 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) {
 		kinds := map[string]EventKind{"want": EvWant, "drop": EvDrop, "abandon": EvAbandon, "recovered": EvRecovered, "renew": EvRenew}
 		for _, a := range d.CmdArgs {
 			if a.Key != "wait" {
-				s.step(Event{Kind: kinds[d.Cmd], ID: a.Key, Wait: has("wait"), Cause: CauseRequested})
+				s.step(Event{Kind: kinds[d.Cmd], ID: a.Key, Fence: s.fence(a), Wait: has("wait"), Cause: CauseRequested})
 			}
 		}
 	case "subscribed":
@@ -156,6 +156,18 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) {
 	default:
 		t.Fatalf("%s: unknown command %s", d.Pos, d.Cmd)
 	}
+}
+
+// fence is that of the term that is meant: lease=7, or without a number the present one, else the one that is stuck.
+func (s *story) fence(a datadriven.CmdArg) int64 {
+	if len(a.Vals) > 0 {
+		n, _ := strconv.ParseInt(a.Vals[0], 10, 64)
+		return n
+	}
+	if l := s.core.leases[a.Key]; l != nil {
+		return l.fence
+	}
+	return 0
 }
 
 // as plays another story.

@@ -71,7 +71,7 @@ func (w *walk) next() {
 		w.step(Event{Kind: EvNotice, Notice: n})
 	case k < 98:
 		kind := []EventKind{EvWant, EvWant, EvWant, EvDrop, EvDrop, EvAbandon, EvRecovered, EvRecovered, EvSubscribed, EvDoubt, EvRenew}[w.IntN(11)]
-		w.step(Event{Kind: kind, ID: w.id(), Wait: w.IntN(2) == 0, Cause: CauseRequested})
+		w.told(Event{Kind: kind, ID: w.id(), Wait: w.IntN(2) == 0, Cause: CauseRequested})
 	case k < 99:
 		w.now.Wall += (w.Int64N(80) - 40) * Second / 2
 		w.step(Event{Kind: EvTick})
@@ -84,6 +84,23 @@ func (w *walk) next() {
 			w.over += Time(w.Int64N(30 * Second))
 		}
 	}
+}
+
+// told tells what a user says: that its work is stuck, or no more, of the present term mostly, and of an earlier one.
+func (w *walk) told(ev Event) {
+	l := w.core.leases[ev.ID]
+	stuck := w.core.stuck[ev.ID]
+	switch {
+	case ev.Kind == EvAbandon && w.core.epoch.value == "":
+		ev.Kind = EvTick // there was no term yet
+	case ev.Kind == EvRecovered && len(stuck) > 0 && w.IntN(4) > 0:
+		ev.Fence = stuck[0]
+	case ev.Kind == EvRecovered || ev.Kind == EvAbandon && (l == nil || w.IntN(4) == 0):
+		ev.Fence = 1
+	case l != nil:
+		ev.Fence = l.fence
+	}
+	w.step(ev)
 }
 
 // answer answers a request, mostly the last.

@@ -82,6 +82,7 @@ type variables struct {
 	*pflag.FlagSet
 	getenv  func(string) string
 	problem error
+	within  []func() error // whether durations are within their bounds, asked when all is read
 }
 
 func newVariables(name string, getenv func(string) string) *variables {
@@ -95,7 +96,15 @@ func (v *variables) text(p *string, flag, variable, def, help string) {
 	v.StringVar(p, flag, cmp.Or(v.getenv(variable), def), help+" ("+variable+")")
 }
 
+// duration reads one of a day at most. 0 is one where it stands for another, as the flag's text says.
 func (v *variables) duration(p *time.Duration, flag, variable string, def time.Duration, help string) {
+	least := min(def, time.Millisecond)
+	v.within = append(v.within, func() error {
+		if *p >= least && *p <= 24*time.Hour {
+			return nil
+		}
+		return fmt.Errorf("%s (--%s) is %v; it must be %v to 24h", variable, flag, *p, least)
+	})
 	if text := v.getenv(variable); text != "" {
 		ms, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || ms <= 0 || ms > int64(24*time.Hour/time.Millisecond) {
@@ -104,6 +113,16 @@ func (v *variables) duration(p *time.Duration, flag, variable string, def time.D
 		def = time.Duration(ms) * time.Millisecond
 	}
 	v.DurationVar(p, flag, def, help+" ("+variable+")")
+}
+
+// wrong returns what is wrong with what was read.
+func (v *variables) wrong() error {
+	for _, within := range v.within {
+		if v.problem == nil {
+			v.problem = within()
+		}
+	}
+	return v.problem
 }
 
 // number reads a whole number that is not negative.
@@ -192,8 +211,8 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 	if rest := v.Args(); len(rest) > 0 {
 		return s, fmt.Errorf("unexpected argument %q; see node --system intents --help", rest[0])
 	}
-	if v.problem != nil {
-		return s, v.problem
+	if err := v.wrong(); err != nil {
+		return s, err
 	}
 	if err := cmp.Or(s.settings.validate(level, renewals, "", pause), s.setReplicas(replicas)); err != nil {
 		return s, err
@@ -216,10 +235,6 @@ func (s *intentSettings) complete(tuners, tokens, file string, now time.Time) (e
 	switch {
 	case s.ttl < lease.TTLMin || s.ttl > lease.TTLMax:
 		return fmt.Errorf("LEASESTORM_TTL_MS (--ttl) is %v; it must be %v to %v", s.ttl, lease.TTLMin, lease.TTLMax)
-	case s.renew < 0:
-		return fmt.Errorf("LEASESTORM_RENEW_MS (--renew) is %v; it must not be negative", s.renew)
-	case s.opTimeout < 0:
-		return fmt.Errorf("LEASESTORM_OP_TIMEOUT_MS (--op-timeout) is %v; it must not be negative", s.opTimeout)
 	case min(s.conns, s.peer, s.quotas.StartRate, s.quotas.StartRateAll, s.quotas.Backlog, s.quotas.BacklogAll) < 0:
 		return errors.New("--conns, --peer-conns, --start-rate, --start-rate-all, --backlog and --backlog-all must not be negative; 0 is no " +
 			"limit")

@@ -37,8 +37,8 @@ func newClock() (clock, error) {
 
 func (c clock) ns(t time.Time) int64 { return c.offset + int64(t.Sub(c.base)) }
 
-// outputMax is how much may wait for a reader of standard output. As much again is being written, and is garbage: the manifests give a
-// node 128 MiB.
+// outputMax is how much may wait for a reader of standard output. A buffer that grows takes some five times as much for a moment, of the
+// 128 MiB that a node has in docker and on Kubernetes.
 const outputMax = 8 << 20
 
 // output writes protocol lines. Whoever says something never waits for the reader; lines that are said together leave in

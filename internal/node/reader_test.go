@@ -20,6 +20,30 @@ import (
 	"github.com/leasestorm/leasestorm/lease"
 )
 
+// What waits for a reader is bounded well below the 128 MiB that docker and Kubernetes give a node.
+func TestOutputThatNobodyReadsIsBounded(t *testing.T) {
+	w := &slowReader{gate: make(chan struct{})}
+	o := newOutput(w, clock{base: time.Now()}, "i", func(err error) { t.Errorf("broken: %v", err) })
+	said := 0
+	for said < 24<<20 {
+		o.say(line{event: "pollStart", session: "0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e", fence: 1 << 50, at: time.Now()})
+		said += len(`{"event":"pollStart","session":"0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e"`)
+	}
+	o.mu.Lock()
+	kept := cap(o.buf)
+	o.mu.Unlock()
+	if kept > 12<<20 {
+		t.Errorf("%d MiB wait for a reader", kept>>20)
+	}
+	close(w.gate)
+	o.flush()
+	o.close()
+	written := bytes.Join(w.writes, nil)
+	if len(written) < 8<<20 || !bytes.HasSuffix(written, []byte("}\n")) {
+		t.Errorf("%d bytes were written, want 8 MiB of whole lines", len(written))
+	}
+}
+
 // slowReader is a standard output whose reader takes its time.
 type slowReader struct {
 	mu     sync.Mutex

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
 	"go.uber.org/zap/zapcore"
 
 	"github.com/leasestorm/leasestorm/internal/redisflags"
@@ -94,30 +93,13 @@ var errHelp = errors.New("help")
 // parse reads the environment and then the flags. Its errors name the variable or the flag.
 func parse(args []string, getenv func(string) string, out io.Writer) (settings, error) {
 	s := settings{}
-	fs := pflag.NewFlagSet("node", pflag.ContinueOnError)
-	fs.SortFlags = false
-	fs.SetOutput(io.Discard)
-	env := map[string]string{} // flag → variable
-	text := func(p *string, flag, variable, help string) {
-		env[flag] = variable
-		fs.StringVar(p, flag, getenv(variable), help+" ("+variable+")")
-	}
-	var problem error
-	duration := func(p *time.Duration, flag, variable string, def time.Duration, help string) {
-		env[flag] = variable
-		if v := getenv(variable); v != "" {
-			ms, err := strconv.ParseInt(v, 10, 64)
-			if err != nil || ms <= 0 || ms > int64(24*time.Hour/time.Millisecond) {
-				problem = errors.Join(problem, fmt.Errorf("%s is %q; it must be milliseconds, 1 to 86400000", variable, v))
-			}
-			def = time.Duration(ms) * time.Millisecond
-		}
-		fs.DurationVar(p, flag, def, help+" ("+variable+")")
-	}
+	fs := newVariables("node", getenv)
+	duration := fs.duration
+	text := func(p *string, flag, variable, help string) { fs.text(p, flag, variable, "", help) }
 	text(&s.system, "system", "LEASESTORM_SYSTEM", "polling (if empty) or election: what the nodes share; intents: see node --system "+
 		"intents --help")
-	s.Register(fs, getenv)
-	s.RegisterCluster(fs, getenv)
+	s.Register(fs.FlagSet, getenv)
+	s.RegisterCluster(fs.FlagSet, getenv)
 	text(&s.targetURL, "target", "LEASESTORM_TARGET_URL", "what is polled, as http://host:port")
 	fs.Lookup("target").DefValue = "" // --help prints it, and a password may stand there
 	text(&s.healthAddr, "health", healthVariable, "where /healthz and /readyz (503 with the reason while nothing can be granted) are "+
@@ -156,8 +138,8 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 	if rest := fs.Args(); len(rest) > 0 {
 		return s, fmt.Errorf("unexpected argument %q; the commands are bootstrap, quarantine, replicas and health, and come first", rest[0])
 	}
-	if problem != nil {
-		return s, problem
+	if err := fs.wrong(); err != nil {
+		return s, err
 	}
 	if err := cmp.Or(s.setStartDelay(delay), s.setReplicas(replicas)); err != nil {
 		return s, err

@@ -252,6 +252,8 @@ type run struct {
 	cancel  context.CancelCauseFunc
 	policy  policy.Result
 	outcome outcome
+
+	abandoned []*lease.Hold // until it returns
 }
 
 func (m *SessionManager) now() core.Time { return m.at(time.Now()) }
@@ -358,6 +360,7 @@ func (m *SessionManager) abandon(p *publisher) {
 	// Said before it is done, so that the log explains the loss that follows.
 	m.log.Error("Poll is stuck; its lease is given up", zap.String("event", "pollStuck"),
 		zap.String("instance", m.leases.InstanceID()), zap.String("endpoint", p.id), zap.Int64("fence", hold.Fence()))
+	p.run.abandoned = append(p.run.abandoned, hold)
 	hold.Abandon()
 }
 
@@ -406,7 +409,9 @@ func (m *SessionManager) finished(p *publisher, r *run) {
 	}
 	step := p.polls.Returned(r.policy)
 	if step.Recover {
-		r.hold.Recovered()
+		for _, hold := range r.abandoned {
+			hold.Recovered()
+		}
 	}
 	m.do(p, step, nil)
 }

@@ -31,9 +31,7 @@ func (p *intentNode) carry(e *intent.Effect) {
 		p.release(e.Session, j.terms.Release())
 	case intent.Abandon:
 		for _, h := range j.terms.Abandon() {
-			if h.term() != nil {
-				p.w.step(p.n, core.Event{Kind: core.EvAbandon, ID: h.id})
-			}
+			p.w.step(p.n, core.Event{Kind: core.EvAbandon, ID: h.id, Fence: h.fence})
 		}
 	case intent.Write:
 		service := j.entry.ServiceRef
@@ -175,7 +173,7 @@ func (p *intentNode) acquired(t *core.Tell) {
 // won gives a new term to a session.
 func (p *intentNode) won(t *core.Tell, session string) {
 	id := t.ID
-	hold := intentHold{p: p, id: id}
+	hold := intentHold{p: p, id: id, fence: t.Fence}
 	if _, tm := p.n.term(id); tm != nil {
 		hold.gen = tm.gen
 	}
@@ -300,7 +298,7 @@ func (p *intentNode) returned(c *pipeline, why string) {
 		f: func() {
 			if j := p.jobs[c.session]; j != nil {
 				for _, h := range j.terms.Recover() {
-					p.w.step(p.n, core.Event{Kind: core.EvRecovered, ID: h.id})
+					p.w.step(p.n, core.Event{Kind: core.EvRecovered, ID: h.id, Fence: h.fence})
 				}
 			}
 		},

@@ -82,9 +82,10 @@ type intentJob struct {
 
 // intentHold is one term of a lease.
 type intentHold struct {
-	p   *intentNode
-	id  string
-	gen uint32
+	p     *intentNode
+	id    string
+	fence int64
+	gen   uint32
 }
 
 func (h intentHold) Name() string { return h.id }

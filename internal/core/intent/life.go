@@ -230,9 +230,7 @@ func (m *Machine) halt(s *session, reason Reason, text string) {
 // stuck gives up a pipeline that does not return: nobody knows whether it still works, so its leases are neither renewed
 // nor released, and its slot is not used again here before it has returned.
 func (m *Machine) stuck(s *session) {
-	if names := m.unhold(s); len(names) > 0 {
-		m.do(Effect{Kind: Abandon, Session: s.entry.Session, Leases: names})
-	}
+	m.do(Effect{Kind: Abandon, Session: s.entry.Session, Leases: m.unhold(s)}) // those that were lost before too
 	s.reason, s.text = PipelineFailed, "the pipeline did not stop in time; its leases expire"
 	m.proceed(s)
 }

@@ -48,6 +48,23 @@ func TestLogThatNobodyReads(t *testing.T) {
 	r.idle()
 }
 
+// A pipeline that is stuck when its leases are lost already keeps its worker from a second one of the same service (I1).
+func TestStuckPipelineWhoseLeasesAreGone(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	cfg := r.config("w1", "1", "2")
+	cfg.StopTimeout = 50 * time.Millisecond
+	r.run(cfg)
+	r.shape = func(p *work) { p.deaf = true }
+	a := r.start("a", "hd")
+	r.wait(a, intent.StateRunning, "")
+	p := r.work(a)
+	defer func() { p.ret <- nil }()
+	r.client.Del(t.Context(), "lease:service:a", "lease:tuner:1", "lease:tuner:2")
+	r.wait(a, intent.StateEnded, intent.ReasonPipelineFailed)
+	r.wait(r.start("a", "hd"), intent.StateEnded, intent.ReasonLeaseBusy)
+}
+
 // What is left to expire with a stuck pipeline is not freed by a single writer that begins meanwhile: the pipeline may still work.
 func TestSingleWriterWaitsForAStuckPipeline(t *testing.T) {
 	t.Parallel()

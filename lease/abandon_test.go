@@ -1,0 +1,73 @@
+package lease
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+)
+
+// overtaken returns a term of a lease that is over because its key was deleted, and the rig.
+func overtaken(t *testing.T) (*fakeRedis, *Keeper, *Hold) {
+	r := newFakeRedis()
+	g := newRig(t, r, "a", true, nil)
+	pass(time.Second)
+	h, err := g.keeperOf().Acquire(t.Context(), "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.mu.Lock()
+	delete(r.leases, "x")
+	r.mu.Unlock()
+	g.event(core.Event{Kind: core.EvRenew, ID: "x"})
+	pass(time.Second)
+	if !h.over() {
+		t.Fatal("the term goes on")
+	}
+	return r, g.keeperOf(), h
+}
+
+// Work that is stuck under a term that is over keeps its instance from the lease too.
+func TestAbandonOfATermThatIsOver(t *testing.T) { // G8
+	synctest.Test(t, func(t *testing.T) {
+		_, k, h := overtaken(t)
+		h.Abandon()
+		var held *HeldError
+		if _, err := k.TryAcquire(t.Context(), "x"); !errors.As(err, &held) || held.Owner != "a" {
+			t.Errorf("TryAcquire beside stuck work: %v, want that this instance's own work is in the way", err)
+		}
+		h.Recovered()
+		if _, err := k.TryAcquire(t.Context(), "x"); err != nil {
+			t.Errorf("TryAcquire after it returned: %v", err)
+		}
+	})
+}
+
+// Whose term is over cannot end the next caller's, nor let the lease be acquired while that one's work is stuck.
+func TestAbandonIsOfOneTerm(t *testing.T) { // G8
+	synctest.Test(t, func(t *testing.T) {
+		r, k, first := overtaken(t)
+		second, err := k.Acquire(t.Context(), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		first.Abandon()
+		pass(2 * time.Second)
+		if !second.Valid() {
+			t.Error("the next term was ended")
+		}
+		if err := second.Release(t.Context()); err != nil || r.owner("x") != "" {
+			t.Errorf("release of the next term: %v, the lease is %q's", err, r.owner("x"))
+		}
+		second.Recovered()
+		if _, err := k.TryAcquire(t.Context(), "x"); err == nil {
+			t.Error("acquired while the first term's work is stuck")
+		}
+		first.Recovered()
+		if _, err := k.TryAcquire(t.Context(), "x"); err != nil {
+			t.Errorf("TryAcquire after it returned: %v", err)
+		}
+	})
+}
