@@ -2,10 +2,16 @@ package real
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -13,6 +19,9 @@ const (
 	canaryEvery     = time.Millisecond
 	canaryHostEvery = 5 * time.Millisecond // there are as many as nodes
 	canaryStall     = 5 * time.Millisecond
+
+	canaryRedisEvery = 50 * time.Millisecond // each is a command
+	canaryRedisStall = 2 * canaryRedisEvery
 )
 
 // watchStalls has the run told of every stall of the harness.
@@ -53,4 +62,90 @@ func (r *run) hear(said *io.PipeReader) {
 		}
 		r.stalled(r.clock.fromMono(from), r.clock.fromMono(to))
 	}
+}
+
+// watchRedis has the run told of every time in which a server of Redis did not run on its own: stopped, throttled, swapped, or in a write
+// that its disk does not end.
+func (r *run) watchRedis(stop <-chan struct{}) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	for i := range r.redis.clients() {
+		p := pulse{
+			ask: func() bool { return answers(r.redis.clients()[i]) }, now: r.clock.now, inHand: r.redisInHand, stalled: r.stalled,
+			starve: r.starve, most: r.cfg.TTL,
+		}
+		all.Go(func() { p.follow(stop) })
+	}
+}
+
+// pulse asks a server again and again whether it answers.
+type pulse struct {
+	ask     func() bool
+	now     func() int64
+	inHand  func(since int64) bool // a fault had Redis in hand at any time since then
+	stalled func(from, to int64)
+	starve  func(error)
+	most    time.Duration // that a stall may last: who was without Redis for longer had no lease left to be judged by
+}
+
+func (p *pulse) follow(stop <-chan struct{}) {
+	tick := time.NewTicker(canaryRedisEvery)
+	defer tick.Stop()
+	told := p.now()  // until then it ran, or it is told that it did not
+	heard := p.now() // until then it ran, or a fault had it in hand
+	for {
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+		}
+		answered := p.ask()
+		now := p.now()
+		late := now-told > int64(canaryRedisStall)
+		switch {
+		case p.inHand(told): // what a fault does is no stall
+			told, heard = now, now
+			continue
+		case late:
+			p.stalled(told, now)
+			told = now
+		case answered:
+			told = now
+		}
+		if now-heard > int64(p.most) {
+			p.starve(fmt.Errorf("%w: a Redis did not answer for %v, which is longer than a TTL, and no fault of the plan had it in hand: look "+
+				"what stopped it (a signal, swap, its disk, a share of the machine that is used up, a command that lasts)", ErrStarved,
+				time.Duration(now-heard).Round(time.Millisecond)))
+		}
+		if answered {
+			heard = now
+		}
+	}
+}
+
+// answers reports whether a Redis says anything at once; that it refuses is an answer.
+func answers(client *redis.Client) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), lookEvery)
+	defer cancel()
+	err := client.Ping(ctx).Err()
+	var refusal redis.Error
+	return err == nil || errors.As(err, &refusal)
+}
+
+// redisInHand reports whether a fault of Redis or of one of its servers was there at any time since then.
+func (r *run) redisInHand(since int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.active {
+		if r.ofRedis(a.n) {
+			return true
+		}
+	}
+	return r.healed >= since
+}
+
+// ofRedis reports whether a fault of the plan may keep Redis from answering.
+func (r *run) ofRedis(n int) bool {
+	scope := r.cfg.Plan.Faults[n].Kind.Scope()
+	return scope == fault.ScopeRedis || scope == fault.ScopeServers
 }

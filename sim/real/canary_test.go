@@ -1,8 +1,13 @@
 package real
 
 import (
+	"errors"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -30,5 +35,136 @@ func TestEveryStallIsTold(t *testing.T) {
 	case <-r.rec.Full():
 	default:
 		t.Errorf("%d stalls are kept where there is room for a megabyte", r.rec.Len())
+	}
+}
+
+// What Redis does not run on its own is a stall, all of it and little more, and for longer than a TTL there is no verdict. What a fault
+// does with it is none.
+func TestWhatRedisDoesNotRunIsAStall(t *testing.T) {
+	const ms = time.Millisecond
+	type times struct{ from, to time.Duration }
+	for _, tt := range []struct {
+		name          string
+		silent, fault times
+		refused       bool // its port is closed: it does not answer at once
+		told          times
+		starved       bool
+	}{
+		{name: "runs"},
+		{name: "a moment", silent: times{1010 * ms, 1090 * ms}},
+		{name: "stopped", silent: times{1010 * ms, 1960 * ms}, told: times{1000 * ms, 2000 * ms}},
+		{name: "gone", silent: times{1010 * ms, 1960 * ms}, refused: true, told: times{1000 * ms, 2000 * ms}},
+		{name: "under a fault", silent: times{1010 * ms, 1960 * ms}, fault: times{1005 * ms, 1970 * ms}},
+		{name: "under a fault that has just ended", silent: times{1010 * ms, 1960 * ms}, fault: times{1005 * ms, 1955 * ms}},
+		{name: "before a fault", silent: times{1010 * ms, 3960 * ms}, fault: times{2005 * ms, 4000 * ms}, told: times{1000 * ms, 2000 * ms}},
+		{name: "after a fault", silent: times{1010 * ms, 4960 * ms}, fault: times{1005 * ms, 3000 * ms}, told: times{3000 * ms, 5000 * ms}},
+		{name: "for a TTL", silent: times{1010 * ms, 3900 * ms}, told: times{1000 * ms, 4000 * ms}},
+		{name: "for longer", silent: times{1010 * ms, 4800 * ms}, told: times{1000 * ms, 4800 * ms}, starved: true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			now := func() int64 { return int64(time.Since(began)) }
+			in := func(x times) bool { return now() >= int64(x.from) && now() < int64(x.to) }
+			var first, last, sum int64
+			starved := 0
+			p := pulse{
+				now: now, most: 3 * time.Second,
+				ask: func() bool {
+					if !in(tt.silent) {
+						return true
+					}
+					if wait := min(lookEvery, tt.silent.to-time.Since(began)); !tt.refused {
+						<-time.After(wait)
+						return !in(tt.silent)
+					}
+					return false
+				},
+				inHand: func(since int64) bool {
+					return tt.fault.to > 0 && now() >= int64(tt.fault.from) && since <= int64(tt.fault.to)
+				},
+				stalled: func(from, to int64) {
+					if sum == 0 {
+						first = from
+					}
+					sum, last = sum+to-from, to
+				},
+				starve: func(err error) {
+					if starved++; !errors.Is(err, ErrStarved) || !strings.Contains(err.Error(), "did not answer for 3.") {
+						t.Errorf("%s: starves with %v", tt.name, err)
+					}
+				},
+			}
+			stop, ended := make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(ended)
+				p.follow(stop)
+			}()
+			<-time.After(6 * time.Second)
+			close(stop)
+			<-ended
+			near := func(got int64, want time.Duration) bool {
+				return (time.Duration(got) - want).Abs() <= lookEvery+canaryRedisEvery
+			}
+			if !near(first, tt.told.from) || !near(last, tt.told.to) || sum != last-first || starved > 0 != tt.starved {
+				t.Errorf("%s: a stall from %v to %v, %v together, starved %d times; want %v, %v", tt.name, time.Duration(first),
+					time.Duration(last), time.Duration(sum), starved, tt.told, tt.starved)
+			}
+		})
+	}
+}
+
+// A Redis that a foreign hand stops for a while, in a run.
+func TestAStoppedRedisIsAStall(t *testing.T) {
+	r := provision(t)
+	cfg := config(t)
+	var from, to time.Time
+	cfg.Progress = func(p Progress) {
+		if p.Phase != "storm" || !from.IsZero() {
+			return
+		}
+		from = time.Now()
+		if err := r.server.proc.freeze(); err != nil {
+			t.Error(err)
+		}
+		<-time.After(cfg.TTL / 2)
+		if err := r.server.proc.thaw(); err != nil {
+			t.Error(err)
+		}
+		to = time.Now()
+	}
+	_, events := storm(t, r, cfg)
+	sum, last := int64(0), int64(0)
+	for _, e := range events {
+		if e.Kind == history.Stall {
+			sum, last = sum+max(0, e.Until-max(e.T, last)), max(e.Until, last)
+		}
+	}
+	if from.IsZero() || sum < int64(to.Sub(from)-canaryRedisEvery) {
+		t.Errorf("Redis was stopped for %v, and %v of stalls are told", to.Sub(from), time.Duration(sum))
+	}
+}
+
+// Without a Redis for longer than a TTL there is no verdict.
+func TestARedisThatIsStoppedForLongHasNoVerdict(t *testing.T) {
+	r := provision(t)
+	cfg := config(t, fault.Fault{At: 100 * time.Millisecond, Kind: fault.Cut, Target: "node-1", For: 300 * time.Millisecond})
+	cfg.Storm = time.Minute
+	t.Cleanup(func() {
+		if err := r.server.proc.thaw(); err != nil {
+			t.Error(err)
+		}
+	})
+	stopped := false
+	cfg.Progress = func(p Progress) {
+		if p.Phase == "storm" && !stopped {
+			stopped = true
+			if err := r.server.proc.freeze(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	_, err := Run(t.Context(), r, cfg, history.NewRecorder())
+	if !errors.Is(err, ErrStarved) || !strings.Contains(err.Error(), "longer than a TTL") {
+		t.Errorf("a run whose Redis is stopped ends with %v", err)
 	}
 }

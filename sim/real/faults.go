@@ -153,6 +153,9 @@ func (inj *injection) off() {
 	for i, a := range inj.active {
 		if a.n == inj.n {
 			inj.active = append(inj.active[:i:i], inj.active[i+1:]...)
+			if inj.ofRedis(inj.n) {
+				inj.healed = inj.clock.now()
+			}
 			return
 		}
 	}

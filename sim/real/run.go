@@ -114,6 +114,7 @@ type run struct {
 	late    int
 	unsaved error // the first of writing a log
 	active  []activeFault
+	healed  int64          // when the last fault of Redis was over, run clock
 	inHand  map[string]int // slot → faults that have it in hand
 }
 
@@ -189,7 +190,7 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 		return out, err
 	}
 	defer r.target.close()
-	for _, watch := range []func(stop <-chan struct{}){r.watchStalls, r.watchPorts, r.watchRoom, r.report, r.countAll} {
+	for _, watch := range []func(stop <-chan struct{}){r.watchStalls, r.watchRedis, r.watchPorts, r.watchRoom, r.report, r.countAll} {
 		background.Go(func() { watch(stop) })
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
