@@ -244,8 +244,12 @@ func (g *g14) touched(inj *injection) *touch {
 	return &g.load(inj.node).touches
 }
 
-// failing reports whether a fault of that kind fails the process now, or did since the interval before the window.
+// failing reports whether a fault of that kind fails the process now, or did since the interval before the window. A host or a Redis that
+// stalled for longer than a renewal may wait is as one that did not answer.
 func (g *g14) failing(l *load, f failure) bool {
+	if f == failRedis && g.w.stall(g.w.now-sinceBuckets*g.bucket, g.w.now) > int64(g.w.RenewTimeout) {
+		return true
+	}
 	return l.touches.open[f]+g.touches.open[f] > 0 || g.since(l.touches.last[f]) || g.since(g.touches.last[f])
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrStarved: the harness has run out of open files, the machine of ports for connections, Redis of room for its data, Redis stood still for
-// longer than a TTL by no fault of the plan, more connections came to one of its ports than any fleet makes, or more was said by nodes,
+// ErrStarved: the harness has run out of open files, the machine of ports for connections, Redis of room for its data, Redis stood still
+// for longer than a TTL by no fault of the plan, more connections came to one of its ports than any fleet makes, or more was said by nodes,
 // written to Redis and asked of the target than any run of that size has. What nodes did without their way to Redis or to the target,
 // without a Redis that answers and takes writes, or what is not in the history, says nothing about them.
 var ErrStarved = errors.New("the harness cannot go on, and no verdict is given")
