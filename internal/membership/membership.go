@@ -249,6 +249,7 @@ func (m *Member) signOn(ctx context.Context) error {
 	if m.SingleWriter {
 		return m.alone(ctx, workers)
 	}
+	var dead []string
 	for _, other := range workers {
 		past, ok := parseIncarnation(other.Info)
 		if !ok || past.Name != m.Me.Name {
@@ -256,9 +257,7 @@ func (m *Member) signOn(ctx context.Context) error {
 		}
 		fate := m.FateOf(past)
 		if fate == Dead {
-			if err := m.reclaim(ctx, other.Instance); err != nil {
-				return err
-			}
+			dead = append(dead, other.Instance)
 			continue
 		}
 		if other.Age >= m.Life {
@@ -271,25 +270,35 @@ func (m *Member) signOn(ctx context.Context) error {
 		log(text, zap.String("worker", m.Instance), zap.String("name", m.Me.Name), zap.String("other", other.Instance),
 			zap.Duration("seen", other.Age))
 	}
-	return nil
+	if len(dead) == 0 {
+		return nil
+	}
+	return m.reclaim(ctx, dead)
 }
 
-// reclaim frees what an earlier process of this worker held: the leases themselves say which. What says of a session who has it may be
+// reclaim frees what earlier processes of this worker held: the leases themselves say which. What says of a session who has it may be
 // gone with the data of Redis, or by a foreign hand, or be another's by now.
-func (m *Member) reclaim(ctx context.Context, dead string) error {
-	var freed []string
+func (m *Member) reclaim(ctx context.Context, dead []string) error {
+	freed := map[string][]string{}
 	if err := m.Store.Leases(ctx, func(names []string) error {
-		some, err := m.Evict(ctx, dead, names...)
-		freed = append(freed, some...)
-		return err
+		for _, owner := range dead {
+			some, err := m.Evict(ctx, owner, names...)
+			if err != nil {
+				return err
+			}
+			freed[owner] = append(freed[owner], some...)
+		}
+		return nil
 	}); err != nil {
 		return err
 	}
-	if err := m.Bus.Leave(ctx, dead); err != nil {
-		return err
+	for _, owner := range dead {
+		if err := m.Bus.Leave(ctx, owner); err != nil {
+			return err
+		}
+		m.Logger.Info("an earlier process of this worker is dead; its leases are free", zap.String("worker", m.Instance),
+			zap.String("dead", owner), zap.Strings("leases", freed[owner]))
 	}
-	m.Logger.Info("an earlier process of this worker is dead; its leases are free", zap.String("worker", m.Instance),
-		zap.String("dead", dead), zap.Strings("leases", freed))
 	return m.sweepAll(ctx)
 }
 

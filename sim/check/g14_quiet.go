@@ -13,7 +13,7 @@ import (
 //
 // A window is eleven buckets, of which ten are the interval: whichever moment it begins at, an interval lies within eleven.
 // What an instance does about a change takes up to an interval more, so changes count from the window's beginning and the
-// interval before it. Nothing is excused, and no limit is widened.
+// interval before it. Nothing is excused; one stall that is longer than a renewal may wait counts as a Redis that does not answer.
 type g14 struct {
 	hooks
 	needs  needs
@@ -247,7 +247,7 @@ func (g *g14) touched(inj *injection) *touch {
 // failing reports whether a fault of that kind fails the process now, or did since the interval before the window. A host or a Redis that
 // stalled for longer than a renewal may wait is as one that did not answer.
 func (g *g14) failing(l *load, f failure) bool {
-	if f == failRedis && g.w.stall(g.w.now-sinceBuckets*g.bucket, g.w.now) > int64(g.w.RenewTimeout) {
+	if f == failRedis && g.w.longest(g.w.now-sinceBuckets*g.bucket, g.w.now) > int64(g.w.RenewTimeout) {
 		return true
 	}
 	return l.touches.open[f]+g.touches.open[f] > 0 || g.since(l.touches.last[f]) || g.since(g.touches.last[f])

@@ -127,6 +127,9 @@ func (g *i5) uses(e *history.Event) {
 
 func (g *i5) grant(e *history.Event) {
 	l := g.lease(e.Session)
+	if e.Instance == "" { // by a command that is not read: it may be anybody's, and may have been until now
+		g.free(l)
+	}
 	l.by, l.until = e.Instance, e.Until
 }
 

@@ -172,6 +172,10 @@ func (g *i6) watch(d *obligation) {
 		if d.over || d.due(g.limit) > due {
 			return
 		}
+		if due+g.w.stall(d.at, g.w.now) > g.w.now { // it stalled since
+			g.watch(d)
+			return
+		}
 		k := g.keys.of[d.name]
 		switch {
 		case k == nil || k.holder != d.victim.id:

@@ -419,9 +419,21 @@ func (w *world) stalled(from, to int64) {
 
 // stall is how much of the time between from and to the host stalled.
 func (w *world) stall(from, to int64) (sum int64) {
+	sum, _ = w.stallsWithin(from, to)
+	return sum
+}
+
+// longest is the longest of them.
+func (w *world) longest(from, to int64) (one int64) {
+	_, one = w.stallsWithin(from, to)
+	return one
+}
+
+func (w *world) stallsWithin(from, to int64) (sum, longest int64) {
 	i := sort.Search(len(w.stalls), func(i int) bool { return w.stalls[i].to > from })
 	for ; i < len(w.stalls) && w.stalls[i].from < to && w.looks(1); i++ {
-		sum += min(w.stalls[i].to, to) - max(w.stalls[i].from, from)
+		one := min(w.stalls[i].to, to) - max(w.stalls[i].from, from)
+		sum, longest = sum+one, max(longest, one)
 	}
-	return sum
+	return sum, longest
 }

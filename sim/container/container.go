@@ -329,10 +329,15 @@ func (c *Container) freeze(ctx context.Context, paused bool) error {
 		return nil
 	}
 	var err error
-	if paused {
-		_, err = c.api().ContainerPause(ctx, c.id, client.ContainerPauseOptions{})
-	} else {
-		_, err = c.api().ContainerUnpause(ctx, c.id, client.ContainerUnpauseOptions{})
+	for range 3 { // on a busy machine the kernel does not freeze all of it in the time that a runtime gives it
+		if paused {
+			_, err = c.api().ContainerPause(ctx, c.id, client.ContainerPauseOptions{})
+		} else {
+			_, err = c.api().ContainerUnpause(ctx, c.id, client.ContainerUnpauseOptions{})
+		}
+		if err == nil || gone(err) {
+			break
+		}
 	}
 	if gone(err) {
 		return fmt.Errorf("%s: %w", c.name, ErrEnded)

@@ -324,21 +324,3 @@ func BenchmarkMerge(b *testing.B) {
 		}
 	}
 }
-
-// Behind a seed that is not done stand no more than run at a time: each is looked for among all of them.
-func TestMoreBehindThanRunAtATime(t *testing.T) {
-	for _, n := range []uint64{parallelMax, parallelMax + 1} {
-		s := shardOf(SeedRange{1, 4000}, Shard{1, 1}, n)
-		s.Next, s.Done = 1, 1+n
-		for i := range n {
-			s.Beyond = append(s.Beyond, 2+i)
-		}
-		file := filepath.Join(t.TempDir(), "shard")
-		if err := writeCoverage(file, &s); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := Merge([]string{file}); (err == nil) != (n <= parallelMax) {
-			t.Errorf("%d: %v", n, err)
-		}
-	}
-}

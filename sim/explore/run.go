@@ -40,8 +40,6 @@ type SeedRange struct {
 	To   uint64 `json:"to"`
 }
 
-const parallelMax = 1024 // runs at a time
-
 // SeedsMax bounds a range, so that a typing error does not run for a year.
 const SeedsMax = 1_000_000_000_000
 
@@ -65,8 +63,8 @@ func (r SeedRange) seed(s Shard, i uint64) uint64 { return r.From + s.Index - 1 
 
 // check refuses ranges, shards and numbers that cannot be explored.
 func (x Exploration) check() error {
-	if x.Parallel < 1 || x.Parallel > parallelMax {
-		return wrong("parallel", "%d is out of range: 1 to %d runs at a time", x.Parallel, parallelMax)
+	if x.Parallel < 1 || x.Parallel > 1024 {
+		return wrong("parallel", "%d is out of range: 1 to 1024 runs at a time", x.Parallel)
 	}
 	if err := checkRange(x.Seeds, x.Shard); err != nil {
 		return err
@@ -193,7 +191,7 @@ func (x Exploration) run(ctx context.Context, st *state) error {
 	go func() {
 		defer func() { close(work); workers.Wait(); close(done) }()
 		for i := first; i < total; i++ {
-			if slices.Contains(beyond, i) {
+			if _, done := slices.BinarySearch(beyond, i); done {
 				continue
 			}
 			select {

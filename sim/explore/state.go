@@ -179,6 +179,7 @@ func (st *state) resume() error {
 		return fmt.Errorf("%w: --resume: %s is not of these seeds: begin anew in another --report", ErrState, st.File)
 	}
 	old.File, old.Old = st.File, old.Done
+	slices.Sort(old.Beyond)
 	st.Coverage, st.wall = old, old.WallMs
 	return nil
 }
@@ -205,13 +206,14 @@ func (x Exploration) sameProgram(ctx context.Context, st *state) error {
 func (st *state) take(r seedResult) {
 	st.Done++
 	if r.index == st.Next {
-		st.Next++
-		for i := slices.Index(st.Beyond, st.Next); i >= 0; i = slices.Index(st.Beyond, st.Next) {
-			st.Beyond = slices.Delete(st.Beyond, i, i+1)
+		n := 0
+		for st.Next++; n < len(st.Beyond) && st.Beyond[n] == st.Next; n++ {
 			st.Next++
 		}
+		st.Beyond = slices.Delete(st.Beyond, 0, n)
 	} else {
-		st.Beyond = append(st.Beyond, r.index)
+		at, _ := slices.BinarySearch(st.Beyond, r.index)
+		st.Beyond = slices.Insert(st.Beyond, at, r.index)
 	}
 	for i := range st.Guarantees {
 		g := &st.Guarantees[i]

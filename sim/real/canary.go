@@ -91,34 +91,37 @@ type pulse struct {
 func (p *pulse) follow(stop <-chan struct{}) {
 	tick := time.NewTicker(canaryRedisEvery)
 	defer tick.Stop()
-	told := p.now()  // until then it ran, or it is told that it did not
-	heard := p.now() // until then it ran, or a fault had it in hand
+	told := p.now()             // until then it ran, or it is told that it did not
+	last := told                // when it was asked last
+	silence := time.Duration(0) // for which it was asked in vain since it answered, or a fault had it in hand
 	for {
 		select {
 		case <-stop:
 			return
 		case <-tick.C:
 		}
-		answered := p.ask()
+		answered, before := p.ask(), silence
 		now := p.now()
-		late := now-told > int64(canaryRedisStall)
+		// For how long says nothing of a harness that did not run meanwhile.
+		silence += min(time.Duration(now-last), lookEvery+canaryRedisEvery)
+		last = now
 		switch {
 		case p.inHand(told): // what a fault does is no stall
-			told, heard = now, now
+			told, silence = now, 0
 			continue
-		case late:
+		case before > 0 || now-told > int64(canaryRedisStall): // also the rest of what was told before
 			p.stalled(told, now)
 			told = now
 		case answered:
 			told = now
 		}
-		if now-heard > int64(p.most) {
+		if answered {
+			silence = 0
+		}
+		if silence > p.most {
 			p.starve(fmt.Errorf("%w: a Redis did not answer for %v, which is longer than a TTL, and no fault of the plan had it in hand: look "+
 				"what stopped it (a signal, swap, its disk, a share of the machine that is used up, a command that lasts)", ErrStarved,
-				time.Duration(now-heard).Round(time.Millisecond)))
-		}
-		if answered {
-			heard = now
+				silence.Round(time.Millisecond)))
 		}
 	}
 }
