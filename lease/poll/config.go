@@ -9,7 +9,7 @@
 //
 //	{"id": "0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e", "isPaused": false, …}
 //
-// id is the ID in the key: a UUID in lower or upper case, or with lease.Config.NamedSessions a name of up to 128 bytes of printable
+// id is the ID in the key: a UUID in lower case, or with lease.Config.NamedSessions a name of up to 128 bytes of printable
 // ASCII without space, braces, colon and slash. isPaused, false where it is missing, takes the session out of the polling. All
 // other members are the application's; only where isPaused is missing and one is there that may stand for it, such as is_paused or
 // paused, the session is malformed. So is one whose key holds no string, or more than MaxSession bytes: no more is read, lest whoever

@@ -84,6 +84,9 @@ func (s *Store) DeleteAllLeases(ctx context.Context, worker string, others []Wor
 		deleted, beats = deleted+n, other
 		return err
 	})
+	if err == nil && beats == "" { // where there was none, too
+		_, beats, err = s.deleteLeases(ctx, worker, others, nil)
+	}
 	return deleted, beats, err
 }
 

@@ -74,6 +74,10 @@ func TestLeasesOfWhoHasBeatenAreNotDeleted(t *testing.T) { // I1, I5
 			want = 2
 		}
 		beat("me")
+		if _, beats, err := f.open(Options{KeyPrefix: "v3:", Leases: lease.Config{LeasePrefix: "none:"}}).DeleteAllLeases(t.Context(), "me", others); beats != later ||
+			err != nil {
+			t.Errorf("%q beats, and there is no lease: %q in the way, %v", later, beats, err)
+		}
 		n, beats, err := f.store.DeleteAllLeases(t.Context(), "me", others)
 		if left := f.client.Exists(t.Context(), "lease:service:a", "lease:tuner:1").Val(); err != nil || beats != later || left != want ||
 			int64(n) != 2-want {
