@@ -138,8 +138,9 @@ type chunk struct {
 // Pipe moves bytes until the connection ends (toxics.Toxic).
 func (w *wire) Pipe(stub *toxics.ToxicStub) {
 	found, ok := directions.Load(w.Direction)
-	if !ok {
+	if !ok { // the line was closed as this connection came
 		stub.Close()
+		drain(stub)
 		return
 	}
 	l := &link{dir: found.(*direction), stub: stub}
@@ -218,13 +219,15 @@ func (l *link) drop() {
 // drain lets go of what is kept, and of a sender that is still writing, until it closes.
 func (l *link) drain() {
 	l.drop()
-	if l.ended {
-		return
+	if !l.ended {
+		drain(l.stub)
 	}
-	for c := range l.stub.Input {
-		if c == nil {
-			return
-		}
+}
+
+// drain lets a sender that is still writing go, until it closes: toxiproxy would wait for ever to pass its bytes on.
+func drain(stub *toxics.ToxicStub) {
+	for range stub.Input { // until it is closed
+		continue
 	}
 }
 

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/Shopify/toxiproxy/v2/stream"
+	"github.com/Shopify/toxiproxy/v2/toxics"
+
 	"github.com/leasestorm/leasestorm/internal/servetest"
 )
 
@@ -24,6 +27,28 @@ func generous(t *testing.T, reply []byte) string {
 			}
 		}
 	})
+}
+
+// A connection that comes while its line is closed ends, and what toxiproxy passes on to it waits for nobody.
+func TestAConnectionOfAClosedLineEnds(t *testing.T) {
+	in, out := make(chan *stream.StreamChunk), make(chan *stream.StreamChunk)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		(&wire{Direction: "closed"}).Pipe(toxics.NewToxicStub(in, out))
+	}()
+	for range 2 {
+		select {
+		case in <- &stream.StreamChunk{Data: []byte("PING\r\n")}:
+		case <-time.After(30 * time.Second):
+			t.Fatal("nobody takes what was sent")
+		}
+	}
+	close(in)
+	<-ended
+	if c, open := <-out; open {
+		t.Errorf("%q was passed on", c.Data)
+	}
 }
 
 // What wires keep has a bound for all together: connections that ask and read nothing end the run, which says so, and are ended.
