@@ -16,23 +16,31 @@ import (
 	"github.com/leasestorm/leasestorm/sim/container"
 )
 
-func TestServiceOfAProject(t *testing.T) {
-	e := containertest.Engine(t)
+// composed returns the name of a project, the image of its services, and what has the engine make a container of node-1, as a part of the
+// test binary.
+func composed(t *testing.T, e *container.Engine) (project, image string, compose func(once bool, part string, settings ...string)) {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	image := build(t, e, self)
+	image = build(t, e, self)
 	run := containertest.Run(t, e)
-	project := "leasestorm-test-" + strings.ToLower(run)
-	compose := func(service string, once bool, setting string) {
+	project = "leasestorm-test-" + strings.ToLower(run)
+	return project, image, func(once bool, part string, settings ...string) {
 		t.Helper()
-		if err := e.Compose(t.Context(), run, project, service, image, once, []string{"CONTAINER_TEST_PART=brief", setting}, self); err != nil {
+		env := append(settings, "CONTAINER_TEST_PART="+part)
+		if err := e.Compose(t.Context(), run, project, "node-1", image, once, env, self); err != nil {
 			t.Fatal(err)
 		}
 	}
-	compose("node-1", false, "A=b=c")
-	compose("node-1", true, "A=of a command that was run once")
+}
+
+func TestServiceOfAProject(t *testing.T) {
+	e := containertest.Engine(t)
+	project, image, compose := composed(t, e)
+	compose(false, "brief", "A=b=c")
+	compose(true, "brief", "A=of a command that was run once")
 	all, err := e.Project(t.Context(), project)
 	if err != nil || len(all) != 1 || all["node-1"] == nil || all["node-1"].Image != image {
 		t.Fatalf("the project has %v (%v), want node-1 alone", all, err)
@@ -104,7 +112,7 @@ func TestServiceOfAProject(t *testing.T) {
 		t.Errorf("what is given up is at %v (%v), want it to run", at, err)
 	}
 
-	compose("node-1", false, "A=2")
+	compose(false, "brief", "A=2")
 	if all, err = e.Project(t.Context(), project); !errors.Is(err, container.ErrEngine) || !strings.Contains(err.Error(), "several containers") {
 		t.Errorf("%v, %v: want ErrEngine for a service with two containers", all, err)
 	}
@@ -127,16 +135,8 @@ func TestServiceStartedAgainDespiteAStop(t *testing.T) {
 		}
 		engine.ServeHTTP(w, r)
 	}))
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	image := build(t, e, self)
-	run := containertest.Run(t, e)
-	project := "leasestorm-test-" + strings.ToLower(run)
-	if err := e.Compose(t.Context(), run, project, "node-1", image, false, []string{"CONTAINER_TEST_PART=ends"}, self); err != nil {
-		t.Fatal(err)
-	}
+	project, _, compose := composed(t, e)
+	compose(false, "ends")
 	through, err := container.At(host)
 	if err != nil {
 		t.Fatal(err)

@@ -122,6 +122,22 @@ func (r *rig) single(name string, o store.Options) <-chan error {
 	return started
 }
 
+// beating is another worker that has beaten once, as me, and what has it beat again.
+func (r *rig) beating(id string, me membership.Incarnation) (other *store.Bus, beat func()) {
+	r.Helper()
+	other, err := r.store.Bus(id)
+	r.must(err)
+	r.Cleanup(func() { _ = other.Close() })
+	r.must(other.Create(r.Context()))
+	beat = func() {
+		r.Helper()
+		_, _, _, err := other.Beat(r.Context(), me.String())
+		r.must(err)
+	}
+	beat()
+	return other, beat
+}
+
 // A single writer waits a TTL for another worker to end, and deletes nothing of one that goes on.
 func TestSingleWriterRefusesCompany(t *testing.T) {
 	t.Parallel()
@@ -162,17 +178,9 @@ func TestSingleWriterInAnotherContainer(t *testing.T) {
 	shared.TTL, shared.Quarantine = long.Leases.TTL, 0
 	r.must(r.client.FlushAll(t.Context()).Err())
 	r.must(lease.Bootstrap(t.Context(), r.client, shared))
-	other, err := r.store.Bus("earlier")
-	r.must(err)
-	defer other.Close()
 	me := membership.WhoAmI("w1")
 	me.PIDNS = "another"
-	beat := func() {
-		_, _, _, err := other.Beat(t.Context(), me.String())
-		r.must(err)
-	}
-	r.must(other.Create(t.Context()))
-	beat()
+	_, beat := r.beating("earlier", me)
 	started := r.single("w1", long)
 	tick := time.NewTicker(membership.BeatInterval(long.Leases.TTL) / 4)
 	defer tick.Stop()
@@ -195,15 +203,7 @@ func TestSingleWriterInAnotherContainer(t *testing.T) {
 func TestSingleWriterHasToHearSilence(t *testing.T) { // I1
 	t.Parallel()
 	r := newRig(t)
-	other, err := r.store.Bus("other")
-	r.must(err)
-	defer other.Close()
-	r.must(other.Create(t.Context()))
-	beat := func() {
-		_, _, _, err := other.Beat(t.Context(), membership.Incarnation{Name: "w0", Boot: "another"}.String())
-		r.must(err)
-	}
-	beat()
+	_, beat := r.beating("other", membership.Incarnation{Name: "w0", Boot: "another"})
 	r.must(r.client.ZAdd(t.Context(), "v3:workers", redis.Z{Member: "other", Score: 1}).Err())
 	r.must(r.client.Set(t.Context(), "lease:service:a", "other", 0).Err())
 	started := r.single("w1", options)
@@ -228,12 +228,7 @@ func TestSingleWriterHasToHearSilence(t *testing.T) { // I1
 func TestSingleWriterWhereRedisClockIsSetBack(t *testing.T) { // I5
 	t.Parallel()
 	r := newRig(t)
-	other, err := r.store.Bus("other")
-	r.must(err)
-	defer other.Close()
-	r.must(other.Create(t.Context()))
-	_, _, _, err = other.Beat(t.Context(), membership.Incarnation{Name: "w0", Boot: "another"}.String())
-	r.must(err)
+	r.beating("other", membership.Incarnation{Name: "w0", Boot: "another"})
 	hour := r.client.Time(t.Context()).Val().Add(time.Hour).UnixMilli()
 	r.must(r.client.ZAdd(t.Context(), "v3:workers", redis.Z{Member: "other", Score: float64(hour)}).Err())
 	r.must(<-r.single("w1", options))
@@ -244,13 +239,8 @@ func TestSingleWriterKnowsOthersLives(t *testing.T) { // I1
 	t.Parallel()
 	r := newRig(t)
 	long := r.config("w1", "1")
-	other, err := r.store.Bus("other")
-	r.must(err)
-	defer other.Close()
-	r.must(other.Create(t.Context()))
 	life := 4 * options.Leases.TTL
-	_, _, _, err = other.Beat(t.Context(), membership.Incarnation{Name: long.Name, Boot: "another", Life: life.Milliseconds()}.String())
-	r.must(err)
+	other, _ := r.beating("other", membership.Incarnation{Name: long.Name, Boot: "another", Life: life.Milliseconds()})
 	r.must(r.client.Set(t.Context(), "lease:service:a", "other", 0).Err())
 	started := r.single(long.Name, options)
 	select {
