@@ -13,6 +13,7 @@ type Core struct {
 	timers    timerHeap
 	nextRenew Time // the tick on which everything held is renewed and the heartbeat is set
 	nextProbe Time // while silent
+	nextHeard Time // what is waited for is read: the channel was heard again too often of late
 
 	leases    map[string]*lease  // every lease this instance holds, wants or watches; never ranged over
 	stuck     map[string][]int64 // fences of the terms whose work is stuck, by lease
@@ -79,8 +80,7 @@ func (c *Core) Step(ev Event) Effects {
 	case EvNotice:
 		c.notice(&ev.Notice)
 	case EvSubscribed:
-		c.observeWanted()
-		c.fleet.discover(discoverSubscribed)
+		c.subscribed()
 	case EvDoubt:
 		c.queue.probe = c.queue.probe || !c.silence.on // a silence has probes of its own
 	case EvRenew:
@@ -167,6 +167,9 @@ func (c *Core) runIntervals() {
 	if c.due(&c.nextProbe) {
 		c.nextProbe = 0
 		c.queue.probe = true
+	}
+	if c.due(&c.nextHeard) {
+		c.observeWanted()
 	}
 }
 

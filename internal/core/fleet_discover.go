@@ -237,9 +237,9 @@ func (f *fleet) sinceLast() (at Time, spread int64) {
 }
 
 // whenHeard is at once twice in a tenth of the interval, and else when that is over: a connection that is ended as soon as it hears the
-// channel must not have it look as often as it is made.
+// channel must not have it look, or read what it waits for, as often as it is made.
 func (f *fleet) whenHeard() (at Time, spread int64) {
-	if f.hearings.add(f.k, 1) <= 2 {
+	if f.hearings.n <= 2 {
 		return f.k.now.Mono, 0
 	}
 	return f.hearings.from + Time(f.k.cfg.Discovery/10), 0

@@ -371,8 +371,18 @@ func (c *Core) observe(l *lease) {
 	}
 }
 
+// subscribed looks up what may have been said while the channel was not heard, as often as whenHeard allows.
+func (c *Core) subscribed() {
+	c.fleet.hearings.add(&c.terms, 1)
+	if c.nextHeard, _ = c.fleet.whenHeard(); c.due(&c.nextHeard) {
+		c.observeWanted()
+	}
+	c.fleet.discover(discoverSubscribed)
+}
+
 // observeWanted reads every lease that is waited for: a release of it may have gone unheard.
 func (c *Core) observeWanted() {
+	c.nextHeard = 0
 	for _, id := range slices.Sorted(maps.Keys(c.leases)) {
 		if l := c.leases[id]; l.wait && l.phase == idle && !l.stuck {
 			c.observe(l)

@@ -130,6 +130,7 @@ func (c *Core) earliest() Time {
 	earlier(c.nextRenew)
 	earlier(c.fleet.next)
 	earlier(c.nextProbe)
+	earlier(c.nextHeard)
 	earlier(c.registry.own.rejoin)
 	if c.slowed > c.now.Mono {
 		for k := range c.paces {
