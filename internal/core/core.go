@@ -15,11 +15,10 @@ type Core struct {
 	nextProbe Time // while silent
 	nextHeard Time // what is waited for is read: the channel was heard again too often of late
 
-	leases    map[string]*lease  // every lease this instance holds, wants or watches; never ranged over
-	stuck     map[string][]int64 // fences of the terms whose work is stuck, by lease
-	held      []*lease           // those it holds, in any but a fixed order
-	releasing int                // leases whose release is not confirmed
-	acquiring int                // leases that were asked for and not answered
+	leases    map[string]*lease // every lease this instance holds, wants or watches; never ranged over
+	held      []*lease          // those it holds, in any but a fixed order
+	releasing int               // leases whose release is not confirmed
+	acquiring int               // leases that were asked for and not answered
 
 	ops    inflights
 	asking []*lease // while ops of many leases are made
@@ -48,7 +47,7 @@ func New(cfg Config) *Core {
 	cfg = cfg.WithDefaults()
 	c := &Core{
 		terms:  terms{cfg: cfg, margin: cfg.Margin(), self: cfg.Instance},
-		leases: map[string]*lease{}, stuck: map[string][]int64{},
+		leases: map[string]*lease{},
 	}
 	if c.cfg.Placement == nil {
 		c.cfg.Placement = &Placer{}

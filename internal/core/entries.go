@@ -65,7 +65,7 @@ func (c *Core) stands(id string, i int32, came *known) {
 	if came != nil {
 		came.entered, came.held = true, l.phase == owned
 	}
-	if i == nobody && l.unanswered && l.phase == idle && !l.stuck {
+	if i == nobody && l.unanswered && l.phase == idle && len(l.stuck) == 0 {
 		c.rewatch(l)
 	}
 }

@@ -66,7 +66,7 @@ func (c *Core) asleep() error {
 	}
 	for _, l := range c.leases {
 		switch {
-		case l.stuck && l.phase == idle: // its work wakes it
+		case len(l.stuck) > 0 && l.phase == idle: // its work wakes it
 			if l.next != nextNothing || l.op != 0 {
 				return fmt.Errorf("%s is stuck, %s, and waits for op %d", l.id, l.state(), l.op)
 			}

@@ -59,7 +59,7 @@ func (c *Core) watch(o int32) {
 			continue
 		}
 		l := c.lease(c.fleet.sessions.IDs[i])
-		if l.phase == idle && !l.stuck && !l.place {
+		if l.phase == idle && len(l.stuck) == 0 && !l.place {
 			l.place = true
 			c.observe(l)
 		}

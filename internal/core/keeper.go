@@ -23,13 +23,13 @@ type lease struct {
 	session int32 // index in fleet.sessions, nobody if it is not one of them
 
 	next  next
-	cause Cause // yielding: why
+	cause Cause   // yielding: why
+	stuck []int64 // fences of its terms whose work does not end: never acquired again before that
 
 	want       bool // a user asked for it
 	wait       bool // and waits until it is held
 	place      bool // placement is after it
 	yielding   bool // its work is being ended
-	stuck      bool // its work does not end: never acquired again before that
 	unanswered bool // an acquire was not answered: the key may be ours
 	told       bool // releasing: a failed release was told
 	givenBack  bool // idle, acquiring: its last owner gave it back
@@ -52,7 +52,7 @@ func (c *Core) tryAcquire(l *lease) {
 	case c.draining || !c.started:
 		c.refuse(l, CauseDrain, "", 0, "")
 		return
-	case l.stuck:
+	case len(l.stuck) > 0:
 		c.refuse(l, CauseStuck, "", 0, "")
 		return
 	case until != 0:
@@ -131,7 +131,7 @@ func (c *Core) wakeLease(l *lease, at Time) {
 		c.retryRelease(l)
 	case idle:
 		switch {
-		case l.stuck:
+		case len(l.stuck) > 0:
 		case c.unwanted(l) && !l.unanswered:
 			c.forget(l)
 		case c.silence.on:
@@ -337,7 +337,7 @@ func (c *Core) lost(l *lease, cause Cause, owner string) {
 	c.fleet.ownedBy(l.session, owner)
 	placed := l.place
 	l.want, l.wait, l.place = false, false, false
-	if !l.stuck {
+	if len(l.stuck) == 0 {
 		c.forget(l)
 	}
 	if placed && !c.silence.on {
@@ -384,7 +384,7 @@ func (c *Core) subscribed() {
 func (c *Core) observeWanted() {
 	c.nextHeard = 0
 	for _, id := range slices.Sorted(maps.Keys(c.leases)) {
-		if l := c.leases[id]; l.wait && l.phase == idle && !l.stuck {
+		if l := c.leases[id]; l.wait && l.phase == idle && len(l.stuck) == 0 {
 			c.observe(l)
 		}
 	}

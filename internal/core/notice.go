@@ -55,7 +55,7 @@ func (c *Core) taken(id string, i int32, owner string) {
 		c.fleet.discover(discoverUnknown)
 		return
 	}
-	if !c.fleet.said(i, c.fleet.shown(owner)) || l == nil || l.phase != idle || l.stuck {
+	if !c.fleet.said(i, c.fleet.shown(owner)) || l == nil || l.phase != idle || len(l.stuck) > 0 {
 		return
 	}
 	l.holder = owner
@@ -72,7 +72,7 @@ func (c *Core) taken(id string, i int32, owner string) {
 // this very lease does too; the others of the fleet give the heir a moment and then come in order.
 func (c *Core) freed(id string, i int32, from string, to heir) {
 	l := c.entryOf(id, i)
-	if l != nil && (l.phase != idle || l.stuck) {
+	if l != nil && (l.phase != idle || len(l.stuck) > 0) {
 		if l.phase == acquiring {
 			c.givenBackBy(l, from)
 			l.will(nextAgain) // the answer under way may be older than the release

@@ -54,7 +54,7 @@ func (c *Core) drop(id string, cause Cause) {
 		l.place = false
 	case idle:
 		l.place = false
-		if !l.unanswered && !l.stuck {
+		if !l.unanswered && len(l.stuck) == 0 {
 			c.forget(l)
 		}
 	}
@@ -96,7 +96,7 @@ func (c *Core) releaseAnswered(in *inflight, a *Answer) {
 		switch r := a.result(i); {
 		case a.Stale:
 			c.requestRelease(l)
-		case r.Outcome == OutLost && r.Owner == c.self && l.stuck:
+		case r.Outcome == OutLost && r.Owner == c.self && len(l.stuck) > 0:
 			c.traces.leave(l.id)
 			c.released(l)
 		case r.Outcome == OutLost && r.Owner == c.self:
@@ -134,7 +134,7 @@ func (c *Core) released(l *lease) {
 	}
 	l.vacant(Vacancy{})
 	switch {
-	case l.stuck:
+	case len(l.stuck) > 0:
 		c.block(l)
 	case l.want && !c.draining:
 		c.tryAcquire(l)
@@ -166,9 +166,8 @@ func (c *Core) retryRelease(l *lease) {
 // be going on. A later term of the same lease is another's, and is not ended.
 func (c *Core) abandon(id string, fence int64) {
 	l := c.lease(id)
-	l.stuck = true
-	if !slices.Contains(c.stuck[id], fence) {
-		c.stuck[id] = append(c.stuck[id], fence)
+	if !slices.Contains(l.stuck, fence) {
+		l.stuck = append(l.stuck, fence)
 	}
 	switch l.phase {
 	case owned:
@@ -198,19 +197,13 @@ func (c *Core) block(l *lease) {
 
 // recovered lets a lease be acquired again when the last of what was stuck under it has returned.
 func (c *Core) recovered(id string, fence int64) {
-	left := slices.DeleteFunc(c.stuck[id], func(f int64) bool { return f == fence })
-	if len(left) > 0 {
-		c.stuck[id] = left
+	l := c.leases[id]
+	if l == nil || len(l.stuck) == 0 {
 		return
 	}
-	delete(c.stuck, id)
-	l, ok := c.leases[id]
-	if !ok || !l.stuck {
-		return
-	}
-	l.stuck = false
+	l.stuck = slices.DeleteFunc(l.stuck, func(f int64) bool { return f == fence })
 	switch {
-	case l.phase != idle:
+	case len(l.stuck) > 0 || l.phase != idle:
 	case l.want: // it was asked for meanwhile, and is waited for
 		c.tryAcquire(l)
 	default:

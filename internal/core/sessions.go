@@ -93,7 +93,7 @@ func (c *Core) takeUp(i int32) (free bool) {
 	o, l := f.known[i].owner, c.entry(i)
 	switch {
 	case l != nil && c.decided(l, o):
-		return o == nobody && !l.stuck
+		return o == nobody && len(l.stuck) == 0
 	case o == 0: // ours in Redis, no term here: an attempt that was not answered, whatever was waited for since
 		c.tryAcquire(c.placed(i))
 	case o != nobody:
@@ -109,7 +109,7 @@ func (c *Core) takeUp(i int32) (free bool) {
 
 // decided reports whether l, whose session belongs to o, who does not live, is held, under way, or has its turn set already.
 func (c *Core) decided(l *lease, o int32) bool {
-	return l.phase != idle || l.stuck || l.place && o != 0 && (o > 0 || !c.givenBack(l))
+	return l.phase != idle || len(l.stuck) > 0 || l.place && o != 0 && (o > 0 || !c.givenBack(l))
 }
 
 // givenBack reports whether l, found free, is waited for because somebody held it who must have given it back since. A key that a

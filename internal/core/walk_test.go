@@ -89,7 +89,10 @@ func (w *walk) next() {
 // told tells what a user says: that its work is stuck, or no more, of the present term mostly, and of an earlier one.
 func (w *walk) told(ev Event) {
 	l := w.core.leases[ev.ID]
-	stuck := w.core.stuck[ev.ID]
+	var stuck []int64
+	if l != nil {
+		stuck = l.stuck
+	}
 	switch {
 	case ev.Kind == EvAbandon && w.core.epoch.value == "":
 		ev.Kind = EvTick // there was no term yet

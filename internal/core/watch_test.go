@@ -31,7 +31,7 @@ func (l *lease) states() []string {
 		return []string{"releasing"}
 	case l.phase == acquiring:
 		return []string{map[next]string{nextNothing: "acquiring", nextAgain: "again", nextInherit: "inherit"}[l.next]}
-	case l.stuck:
+	case len(l.stuck) > 0:
 		return []string{"stuck"}
 	default:
 		return []string{map[next]string{nextNothing: "reading", nextRead: "read", nextTurn: "turn", nextAcquire: "acquire"}[l.next]}
