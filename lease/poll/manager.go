@@ -378,7 +378,7 @@ func (m *SessionManager) poll(ctx context.Context, p *publisher, r *run) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			m.log.Error("Poll panicked", zap.String("event", "pollPanicked"), zap.String("instance", m.leases.InstanceID()),
-				zap.String("endpoint", s.ID), zaplog.PanickedWith(cause), zap.ByteString("stack", debug.Stack()))
+				zap.String("endpoint", s.ID), zap.Reflect("panic", cause), zap.ByteString("stack", debug.Stack()))
 		}
 	}()
 	if !policy.Turn(r.hold.Valid(), ctx.Err() != nil) {

@@ -73,12 +73,8 @@ func (l *Log) ListenerPanicked(with any) { l.Panicked("a listener of lease event
 
 // Panicked logs that a function which the caller gave panicked.
 func (l *Log) Panicked(message string, with any) {
-	l.Error(message, zap.String("event", "listenerPanicked"), zap.String("instance", l.instance), PanickedWith(with))
+	l.Error(message, zap.String("event", "listenerPanicked"), zap.String("instance", l.instance), zap.Reflect("panic", with))
 }
-
-// PanickedWith is the field that says what the caller's code panicked with, which is put into words at once: it may panic when asked, or
-// change, and the log's goroutine asks later.
-func PanickedWith(cause any) zap.Field { return zap.String("panic", fmt.Sprint(cause)) }
 
 // write runs in the queue's own goroutine.
 func (l *Log) write(e queued, dropped int64) {
@@ -125,7 +121,7 @@ func (c *core) Write(e zapcore.Entry, fields []zapcore.Field) error {
 }
 
 // inWords returns the fields for an entry that is written later, in a goroutine that a panic would end the program from. What may be the
-// caller's, such as the error that a function of its returned, is put into words at once: it may panic when asked, or change.
+// caller's, such as what a function of its returned or panicked with, is put into words at once: it may panic when asked, or change.
 func inWords(fields []zap.Field) []zap.Field {
 	said := append([]zap.Field(nil), fields...)
 	for i, f := range said {

@@ -72,7 +72,7 @@ func TestLogAsksNothingOfTheCallersLater(t *testing.T) {
 		l := NewLog(zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), out, zap.InfoLevel)), "a")
 		changes := &notes{text: "as it was"}
 		l.Error("first", zap.Error(hostile{}), zap.Stringer("stringer", hostile{}), zap.Any("any", map[string]any{"x": hostile{}}),
-			PanickedWith(map[string]any{"y": hostile{}}), zap.NamedError("changes", changes))
+			zap.Reflect("panic", []error{hostile{}}), zap.NamedError("changes", changes))
 		changes.text = "as it is"
 		if !l.Flush(t.Context()) {
 			t.Fatal("not written")

@@ -11,7 +11,6 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/callback"
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
-	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 	"github.com/leasestorm/leasestorm/internal/membership"
 	"github.com/leasestorm/leasestorm/internal/policy"
 	"github.com/leasestorm/leasestorm/lease"
@@ -264,7 +263,7 @@ func (w *Worker) guarded(session, method string, f func() error) (err error) {
 //go:noinline
 func (w *Worker) panicked(session, method string, r any) error {
 	w.log.Error("a pipeline panicked", zap.String("session", session), zap.String("method", method),
-		zaplog.PanickedWith(r), zap.ByteString("stack", debug.Stack()))
+		zap.Reflect("panic", r), zap.ByteString("stack", debug.Stack()))
 	return fmt.Errorf("%s panicked: %v", method, r)
 }
 
