@@ -7,21 +7,17 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/respguard"
 )
 
 // Shown is how text that the server chose is shown: without the password, cut to 100 bytes, and with nothing that is not seen.
-func (s *Store) Shown(text string) string {
-	_, password := login(s.client)
-	return respguard.Shown(text, password)
-}
+func (s *Store) Shown(text string) string { return plain.Name(Hide(s.client, text)) }
 
-// Hide is text of a server's choice without the password of client: who stands in Redis' place may say it as any name or value.
+// Hide is text of a server's choice without the password of client.
 func Hide(client redis.UniversalClient, text string) string {
-	if _, password := login(client); password != "" {
-		return strings.ReplaceAll(text, password, "…")
-	}
-	return text
+	_, password := login(client)
+	return respguard.Without(text, password)
 }
 
 // Info is what a server says of itself. The zero value: INFO is denied.

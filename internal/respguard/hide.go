@@ -84,14 +84,17 @@ func Hidden(err error, password string) error {
 	return shown
 }
 
+// Without is text without the password, "" for none: who stands in a server's place may say it as any name or value.
+func Without(text, password string) string {
+	if password == "" {
+		return text
+	}
+	return strings.ReplaceAll(text, password, "…")
+}
+
 // Shown is how text that a server chose is shown: without the password, cut to 100 bytes, and with nothing that is not seen. In this
 // order: what is cut or escaped first is not known for the password any more.
-func Shown(text, password string) string {
-	if password != "" {
-		text = strings.ReplaceAll(text, password, "…")
-	}
-	return plain.Name(text)
-}
+func Shown(text, password string) string { return plain.Name(Without(text, password)) }
 
 // unread is the text of an error without what go-redis, and strconv, quote of a reply that they cannot read: cut and escaped, it may be the
 // password all the same.
@@ -122,10 +125,7 @@ func (h hide) shown(err error) (error, bool) {
 	if reply := redis.Error(nil); !errors.As(err, &reply) {
 		text, most = unread(err), otherMax
 	}
-	if h.password != "" {
-		text = strings.ReplaceAll(text, h.password, "…")
-	}
-	if text = plain.Cut(text, most); text == err.Error() {
+	if text = plain.Cut(Without(text, h.password), most); text == err.Error() {
 		return err, false
 	}
 	return retold(err, text), true
