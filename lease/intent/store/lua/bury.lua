@@ -7,14 +7,10 @@
 -- ARGV[9]  reason with which that session ends, "" if it does not
 -- ARGV[10] deliveries
 -- ARGV[11] how many dead letters are kept, about
--- returns 1, or 0 when the entry is not on the bus any more, or is another session's: a stream that was made anew, or another server with a
--- clock of its own, may have numbered that alike, and it is left alone. Of an entry that a foreign hand has made, 16 fields are kept.
-local got = redis.call('XRANGE', bus, ARGV[5], ARGV[5])
-local said, named = got[1] and got[1][2] or {}, ''
-for i = 1, #said, 2 do
-  if said[i] == 'session' then named = short(said[i + 1]) end -- the last one counts, as where entries are read
-end
-if got[1] and named ~= short(ARGV[7]) then return 0 end
+-- returns 1, or 0 when the entry is not on the bus any more, or is another session's, which is left alone. Of an entry that a foreign hand
+-- has made, 16 fields are kept.
+local said = at(ARGV[5], ARGV[7])
+if not said then return 0 end
 if ARGV[9] ~= '' then
   local r = fields(ARGV[7], 'state', 'fence', 'key', 'owner')
   local known = tonumber(r[2] or 0) or 0
@@ -23,9 +19,9 @@ if ARGV[9] ~= '' then
   end
 end
 local letter = {'entry', ARGV[5], 'why', ARGV[6], 'tries', ARGV[10]}
-if got[1] then
+if said[1] then
   for i = 1, math.min(#said, 32) do letter[#letter + 1] = said[i] end
   redis.call('XADD', prefix .. 'dead', 'MAXLEN', '~', ARGV[11], '*', unpack(letter))
 end
-done(ARGV[5])
-return #got
+done(ARGV[5], ARGV[7])
+return said[1] and 1 or 0
