@@ -98,7 +98,6 @@ var tested = []struct {
 	{drop(intentLua+"beat.lua", `not soft('ZCARD', ended)`, 1, true), "I5", "TestForeignSets"},
 	{drop(intentLua+"beat.lua", `fields(id, 'stop')[1]`, 1, true), "I5", "TestForeignSets"},
 	{drop(intentLua+"bury.lua", `ARGV[9] ~= ''`, 1, true), "I2", "TestBuryLeavesEntriesNumberedAlike"},
-	{drop(intentLua+"bury.lua", `r[1] ~= 'ENDED'`, 1, true), "I5", "TestBuryLeavesOthers"},
 	{drop(intentLua+"bury.lua", `known <= tonumber(ARGV[8])`, 1, true), "I5", "TestBuryLeavesOthers"},
 	{drop(intentLua+"busy.lua", `known ~= ARGV[5]`, 1, true), "I4", "TestPutWithLease"},
 	{drop(intentLua+"busy.lua", `holder ~= 'session:' .. ARGV[5]`, 1, true), "I4", "TestPutWithLease"},

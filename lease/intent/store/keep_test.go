@@ -90,18 +90,22 @@ func TestRequeueOnlyWhatHasEnded(t *testing.T) { // I2
 	}
 }
 
-// Who buries an entry ends neither what a newer term has nor what has ended.
+// Who buries an entry ends neither what a newer term has, nor what its own term has just made run, nor what has ended.
 func TestBuryLeavesOthers(t *testing.T) { // I5
 	f := setup(t)
 	b := f.bus("w")
-	runs, ended := f.put("a"), f.put("b")
+	runs, ended, begun := f.put("a"), f.put("b"), f.put("c")
 	entries := f.fetch(b)
 	f.run(b, runs)
+	f.write(b, Write{Session: begun.ID, Service: "c", State: intent.StateStarting, Slot: "1", Fence: 11, TunerFence: 5})
 	f.write(b, Write{Session: ended.ID, Service: "b", State: intent.StateEnded, Reason: intent.ReasonStopped, Fence: 5})
 	for _, e := range entries {
-		f.must(b.Bury(t.Context(), e, "why", 9, intent.ReasonPipelineFailed))
+		f.must(b.Bury(t.Context(), e, "why", 10, intent.ReasonPipelineFailed))
 	}
 	if got := f.get(runs.ID); got.State != intent.StateRunning {
+		t.Errorf("%+v", got)
+	}
+	if got := f.get(begun.ID); got.State != intent.StateStarting {
 		t.Errorf("%+v", got)
 	}
 	if got := f.get(ended.ID); got.Reason != intent.ReasonStopped {

@@ -1,4 +1,4 @@
--- bury.lua moves an entry that cannot be done to the dead letters, and ends its session, unless a newer term has it.
+-- bury.lua moves an entry that cannot be done to the dead letters, and ends its session, unless it runs or a newer term has it.
 --
 -- ARGV[5]  entry
 -- ARGV[6]  why
@@ -14,7 +14,7 @@ if not said then return 0 end
 if ARGV[9] ~= '' then
   local r = fields(ARGV[7], 'state', 'fence', 'key', 'owner')
   local known = tonumber(r[2] or 0) or 0
-  if r[1] and r[1] ~= 'ENDED' and known <= tonumber(ARGV[8]) then
+  if r[1] and not settled[r[1]] and known <= tonumber(ARGV[8]) then
     finish(ARGV[7], r[3], r[4], ARGV[9], ARGV[6])
   end
 end

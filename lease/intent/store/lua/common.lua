@@ -42,6 +42,8 @@ local function at(entry, session)
   if short(named) ~= short(session) then return nil end
   return said
 end
+-- settled are the states of a session of which no entry is anybody's to do: the write that says so takes its entry off the bus.
+local settled = {RUNNING = true, ENDED = true}
 -- done takes a session's entry off the bus. One that stays there is told again, and found done with.
 local function done(entry, session)
   if entry ~= '' and at(entry, session) then

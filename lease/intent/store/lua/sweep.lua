@@ -25,9 +25,7 @@ local function alive(worker)
   local beat = tonumber(redis.call('ZSCORE', workers, worker) or 0)
   return beat > 0 and math.max(beat, tonumber(since)) + tonumber(ARGV[6]) > ms
 end
--- The write that says that a session runs, or has ended, takes its entry off the bus. One that is there again, by an older copy or a
--- foreign hand, is nobody's to do.
-local settled = {RUNNING = true, ENDED = true}
+-- An entry of what is settled is there again by an older copy or a foreign hand.
 -- What is too long is not told: all entries go into one answer, which has a limit. An entry of it is one that cannot be done.
 local function tell(entry, tries, from, said)
   local f = {}
