@@ -185,8 +185,8 @@ func (b *Bus) Write(ctx context.Context, w Write) (Wrote, error) {
 	return Wrote(fmt.Sprint(reply)), nil
 }
 
-// Bury makes an entry a dead letter and ends its session with reason, "" for not at all, unless a term newer than fence has it. An entry of
-// its ID that names another session is left alone, and with it the session: another server had numbered it.
+// Bury makes an entry a dead letter and ends its session with reason, "" for not at all, unless it runs or a term newer than fence has it.
+// An entry of its ID that names another session is left alone, and with it the session: another server had numbered it.
 func (b *Bus) Bury(ctx context.Context, e Entry, why string, fence int64, reason intent.Reason) error {
 	_, err := b.s.run(ctx, buryScript, e.ID, why, e.Session, fence, string(reason), e.Tries, b.s.opt.DeadLetters)
 	return err

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
@@ -26,7 +28,8 @@ func TestSweepLeavesWhatHasItsLease(t *testing.T) { // I5
 	}
 }
 
-// What runs at a worker by its record and is not in its hands has ended, and its key answers for it no more (I2).
+// What runs at a worker by its record and is not in its hands has ended, and its key answers for it no more (I2). Nor does what it has not in
+// hand count as begun there: no record that is gone, none of another, and none that is begun there until it runs.
 func TestDisown(t *testing.T) { // I5
 	f := setup(t)
 	b, other := f.bus("w1"), f.bus("w2")
@@ -39,6 +42,10 @@ func TestDisown(t *testing.T) { // I5
 		f.write(b, w)
 	}
 	f.write(other, Write{Session: elsewhere.ID, Service: "d", State: intent.StateRunning, Slot: "2", Fence: 10, TunerFence: 5})
+	lost := f.put("e")
+	f.write(b, Write{Session: lost.ID, Service: "e", State: intent.StateRunning, Slot: "3", Fence: 10, TunerFence: 5})
+	f.must(f.client.Del(t.Context(), "v3:session:"+lost.ID).Err())
+	f.must(f.client.ZAdd(t.Context(), "v3:owned:w1", redis.Z{Member: elsewhere.ID}).Err()) // as an older copy has it
 	f.must(b.Disown(t.Context(), func(ids []string) []string {
 		all := slices.DeleteFunc(ids, func(id string) bool { return id == runs.ID })
 		return append(all, elsewhere.ID) // of another worker: not touched, whoever asks
@@ -53,6 +60,16 @@ func TestDisown(t *testing.T) { // I5
 			t.Errorf("%+v, want %s", s, want)
 		}
 	}
+	counts := func(want ...string) {
+		t.Helper()
+		got := f.client.ZRange(t.Context(), "v3:owned:w1", 0, -1).Val()
+		if slices.Sort(want); !slices.Equal(got, want) {
+			t.Errorf("%v count as begun, want %v", got, want)
+		}
+	}
+	counts(runs.ID)
+	f.write(b, Write{Session: begun.ID, Service: "c", State: intent.StateRunning, Slot: "1", Fence: 10, TunerFence: 5})
+	counts(runs.ID, begun.ID)
 	again := session("a")
 	if id, exists, err := f.store.PutSessionWithIdempotency(t.Context(), again, again.Key, keyTTL); err != nil || exists || id != again.ID {
 		t.Errorf("the key of what ended answers with %s: %v", id, err)

@@ -117,6 +117,35 @@ func TestForeignKeyIsNamed(t *testing.T) {
 	}
 }
 
+// What a foreign hand puts among the sessions, however much, is on no page, and none ends with it: an API takes no such cursor.
+func TestPagesEndWithSessions(t *testing.T) {
+	f := setup(t)
+	var want []string
+	for i := range 7 {
+		want = append([]string{f.put(fmt.Sprint("s", i)).ID}, want...)
+	}
+	var foreign []redis.Z
+	for i := range 2 * pastCount {
+		foreign = append(foreign, redis.Z{Member: fmt.Sprint("x", i)}, redis.Z{Member: fmt.Sprint(want[2], i)}, redis.Z{Member: fmt.Sprint(i)})
+	}
+	f.must(f.client.ZAdd(t.Context(), "v3:sessions", foreign...).Err())
+	var got []string
+	cursor := ""
+	for range 3 {
+		page, next, err := f.store.List(t.Context(), cursor, 3)
+		f.must(err)
+		for _, s := range page {
+			got = append(got, s.ID)
+		}
+		if cursor = next; cursor != "" && !slices.Contains(want, cursor) {
+			t.Errorf("a page ends with %q", cursor)
+		}
+	}
+	if !slices.Equal(got, want) || cursor != "" {
+		t.Errorf("%v, want %v; cursor %q", got, want, cursor)
+	}
+}
+
 // A record that a foreign hand has made long is not read, whichever field it is in, and named; a field that no record has is not read
 // at all, and harms nothing.
 func TestRecordTooLongToRead(t *testing.T) { // I5

@@ -90,18 +90,22 @@ func TestRequeueOnlyWhatHasEnded(t *testing.T) { // I2
 	}
 }
 
-// Who buries an entry ends neither what a newer term has nor what has ended.
+// Who buries an entry ends neither what a newer term has, nor what its own term has just made run, nor what has ended.
 func TestBuryLeavesOthers(t *testing.T) { // I5
 	f := setup(t)
 	b := f.bus("w")
-	runs, ended := f.put("a"), f.put("b")
+	runs, ended, begun := f.put("a"), f.put("b"), f.put("c")
 	entries := f.fetch(b)
 	f.run(b, runs)
+	f.write(b, Write{Session: begun.ID, Service: "c", State: intent.StateStarting, Slot: "1", Fence: 11, TunerFence: 5})
 	f.write(b, Write{Session: ended.ID, Service: "b", State: intent.StateEnded, Reason: intent.ReasonStopped, Fence: 5})
 	for _, e := range entries {
-		f.must(b.Bury(t.Context(), e, "why", 9, intent.ReasonPipelineFailed))
+		f.must(b.Bury(t.Context(), e, "why", 10, intent.ReasonPipelineFailed))
 	}
 	if got := f.get(runs.ID); got.State != intent.StateRunning {
+		t.Errorf("%+v", got)
+	}
+	if got := f.get(begun.ID); got.State != intent.StateStarting {
 		t.Errorf("%+v", got)
 	}
 	if got := f.get(ended.ID); got.Reason != intent.ReasonStopped {
@@ -182,8 +186,8 @@ func TestSweepHasAnEnd(t *testing.T) { // I7
 	}
 }
 
-// Neither a bus that is gone, nor records of which a foreign hand has taken fields, nor an INFO that is denied keep a sweep from
-// the others.
+// Neither a bus that is gone, nor records of which a foreign hand has taken fields, nor one with an entry that is no number, nor an INFO that
+// is denied keep a sweep from the others.
 func TestSweepGoesOn(t *testing.T) { // I3
 	f := setup(t)
 	f.bus("dead")
@@ -192,6 +196,8 @@ func TestSweepGoesOn(t *testing.T) { // I3
 	for field, ref := range map[string]string{"entry": "b", "service": "c"} {
 		f.must(f.client.HDel(t.Context(), "v3:session:"+f.put(ref).ID, field).Err())
 	}
+	odd := f.put("d")
+	f.must(f.client.HSet(t.Context(), "v3:session:"+odd.ID, "entry", "none").Err())
 	f.must(f.client.Del(t.Context(), "v3:bus").Err())
 	f.must(f.client.ZAdd(t.Context(), "v3:workers", redis.Z{Member: "dead"}).Err())
 	for _, id := range f.client.ZRange(t.Context(), "v3:waiting", 0, -1).Val() {
@@ -213,7 +219,7 @@ func TestSweepGoesOn(t *testing.T) { // I3
 		t.Errorf("%+v %v", all, err)
 	}
 	f.must(living.Create(t.Context()))
-	if got := f.fetch(living); len(got) != 1 || got[0].Session != s.ID {
-		t.Errorf("%+v, want the start of %s", got, s.ID)
+	if got := f.fetch(living); len(got) != 2 || got[0].Session != s.ID || got[1].Session != odd.ID {
+		t.Errorf("%+v, want the starts of %s and %s", got, s.ID, odd.ID)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
+	"github.com/leasestorm/leasestorm/internal/sessionid"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
@@ -165,14 +166,9 @@ func (s *Store) Get(ctx context.Context, id string) (intent.Session, error) {
 func (s *Store) List(ctx context.Context, cursor string, limit int) (sessions []intent.Session, next string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 	defer cancel()
-	from := "+"
-	if cursor != "" {
-		from = "(" + cursor
-	}
-	by := &redis.ZRangeBy{Min: "-", Max: from, Count: int64(limit) + 1}
-	ids, err := s.client.ZRevRangeByLex(ctx, s.opt.KeyPrefix+"sessions", by).Result()
+	ids, err := s.ids(ctx, cursor, limit+1)
 	if err != nil {
-		return nil, "", unavailable(s.named(ctx, err))
+		return nil, "", err
 	}
 	if len(ids) > limit {
 		ids = ids[:limit]
@@ -199,6 +195,33 @@ func (s *Store) List(ctx context.Context, cursor string, limit int) (sessions []
 	}
 	return sessions, next, nil
 }
+
+// ids returns up to n IDs of sessions, newest first, that come after the session cursor. What else a foreign hand has put among them is
+// read past: no page of an API could begin after it.
+func (s *Store) ids(ctx context.Context, cursor string, n int) (ids []string, err error) {
+	by := &redis.ZRangeBy{Min: "-", Max: "+", Count: int64(n)}
+	if cursor != "" {
+		by.Max = "(" + cursor
+	}
+	for {
+		some, err := s.client.ZRevRangeByLex(ctx, s.opt.KeyPrefix+"sessions", by).Result()
+		if err != nil {
+			return nil, unavailable(s.named(ctx, err))
+		}
+		for _, id := range some {
+			if len(ids) < n && sessionid.Valid(id) {
+				ids = append(ids, id)
+			}
+		}
+		if len(ids) == n || len(some) < int(by.Count) {
+			return ids, nil
+		}
+		by.Max, by.Count = "("+some[len(some)-1], pastCount
+	}
+}
+
+// pastCount is how many members are read at a time where there are others than sessions.
+const pastCount = 1000
 
 // Kept returns how many sessions have a record, but for those that ended longer than Options.Retention ago: they go as others end.
 // ErrUnavailable.

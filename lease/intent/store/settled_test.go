@@ -57,6 +57,46 @@ func TestSweepIsDoneWithWhatIsSettled(t *testing.T) { // I3
 	}
 }
 
+// A bus that is made anew may number a start as it had numbered another: what is written of that other one, also hours later, stands, and
+// takes nothing off the bus that is not its own.
+func TestEntriesNumberedAlikeAreNotSettled(t *testing.T) { // I3
+	f := setup(t)
+	w, other := f.bus("w"), f.bus("other")
+	for i, step := range []struct {
+		before, then intent.State
+		want         Wrote
+	}{
+		{"", intent.StateRunning, WroteOK},
+		{"", intent.StateEnded, WroteOK},
+		{intent.StateRunning, intent.StateEnded, WroteOK},
+		{intent.StateEnded, intent.StateEnded, WroteOver},
+	} {
+		s, next := f.put(fmt.Sprint("a", i)), f.put(fmt.Sprint("b", i))
+		said := Write{Session: s.ID, Service: s.ServiceRef, Reason: intent.ReasonStopped, Slot: "1", Fence: 10, TunerFence: 5, Ack: f.fetch(w)[0].ID}
+		if said.State = step.before; step.before != "" {
+			f.write(w, said)
+		}
+		f.must(f.client.Del(t.Context(), "v3:bus").Err())
+		f.must(other.Create(t.Context()))
+		f.must(f.client.XAdd(t.Context(), &redis.XAddArgs{Stream: "v3:bus", ID: said.Ack, Values: []string{
+			"type", "start", "session", next.ID, "service", next.ServiceRef, "profile", "default", "start", "0"}}).Err())
+		f.fetch(other)
+		said.State = step.then
+		if got := f.write(w, said); got != step.want || f.get(s.ID).State != step.then {
+			t.Errorf("%s after %q: %s, %+v", step.then, step.before, got, f.get(s.ID))
+		}
+		pending, err := f.client.XPending(t.Context(), "v3:bus", group).Result()
+		if err != nil || f.length("v3:bus") != 1 || pending.Count != 1 {
+			t.Errorf("%s after %q: %d on the bus, %d of them in hand, %v; want the start of another", step.then, step.before,
+				f.length("v3:bus"), pending.Count, err)
+		}
+		f.write(other, Write{Session: next.ID, Service: next.ServiceRef, State: intent.StateEnded, Reason: intent.ReasonStopped, Ack: said.Ack})
+		if f.length("v3:bus") != 0 {
+			t.Errorf("%s after %q: the start is left on the bus that its own session has ended", step.then, step.before)
+		}
+	}
+}
+
 // However many entries of what runs are on the bus, a start whose answer was lost is told again.
 func TestSweepComesToWhatIsBehindACrowd(t *testing.T) { // I3
 	f := setup(t)

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -58,8 +59,11 @@ func (s *Store) Leases(ctx context.Context, take func(names []string) error) err
 					names = append(names, kind+name)
 				}
 			}
-			if len(names) > 0 && failed == nil {
-				failed = take(names)
+			if len(names) == 0 || failed != nil {
+				return
+			}
+			if failed = take(names); failed != nil {
+				cancel() // the rest is not read
 			}
 		})
 		if err != nil {
@@ -77,18 +81,23 @@ func (s *Store) Leases(ctx context.Context, take func(names []string) error) err
 // since: from then on nothing is deleted, in one step with looking for it (I1).
 func (s *Store) DeleteAllLeases(ctx context.Context, worker string, others []WorkerInfo) (deleted int, beats string, err error) {
 	err = s.Leases(ctx, func(names []string) error {
-		if beats != "" {
-			return nil
-		}
 		n, other, err := s.deleteLeases(ctx, worker, others, names)
-		deleted, beats = deleted+n, other
+		if deleted, beats = deleted+n, other; err == nil && beats != "" {
+			return errBeats
+		}
 		return err
 	})
-	if err == nil && beats == "" { // where there was none, too
+	if err == nil { // where there was none, too
 		_, beats, err = s.deleteLeases(ctx, worker, others, nil)
+	}
+	if errors.Is(err, errBeats) {
+		err = nil
 	}
 	return deleted, beats, err
 }
+
+// errBeats ends a reading of leases that are not to be deleted.
+var errBeats = errors.New("another worker beats")
 
 // deleteLeases deletes those with such names, in one step with looking for who beats.
 func (s *Store) deleteLeases(ctx context.Context, worker string, others []WorkerInfo, names []string) (

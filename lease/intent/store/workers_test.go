@@ -2,7 +2,10 @@ package store
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -82,6 +85,42 @@ func TestLeasesOfWhoHasBeatenAreNotDeleted(t *testing.T) { // I1, I5
 		if left := f.client.Exists(t.Context(), "lease:service:a", "lease:tuner:1").Val(); err != nil || beats != later || left != want ||
 			int64(n) != 2-want {
 			t.Errorf("%q beats: %d deleted, %q in the way, %v; %d leases are left, want %d", later, n, beats, err, left, want)
+		}
+	}
+}
+
+// A reading of leases is over when who reads has had enough: another worker beats, or what is to be done with them has failed.
+func TestLeasesAreNotReadOn(t *testing.T) {
+	f := setup(t)
+	const pages = 10
+	var leases []any
+	for i := range 1000 * pages {
+		leases = append(leases, LeasePrefixDefault+ServiceLease(strconv.Itoa(i)), "dead")
+	}
+	f.must(f.client.MSet(t.Context(), leases...).Err())
+	f.bus("new")
+	full := errors.New("full")
+	for name, read := range map[string]func() error{
+		"failed": func() error {
+			if err := f.store.Leases(t.Context(), func([]string) error { return full }); !errors.Is(err, full) {
+				return fmt.Errorf("%w, want that it is full", err)
+			}
+			return nil
+		},
+		"beats": func() error {
+			n, beats, err := f.store.DeleteAllLeases(t.Context(), "me", nil)
+			if n != 0 || beats != "new" {
+				t.Errorf("%d deleted, %q in the way", n, beats)
+			}
+			return err
+		},
+	} {
+		f.must(f.client.ConfigResetStat(t.Context()).Err())
+		f.must(read())
+		var scans int
+		_, stats, _ := strings.Cut(f.client.Info(t.Context(), "commandstats").Val(), "cmdstat_scan:")
+		if _, err := fmt.Sscanf(stats, "calls=%d", &scans); err != nil || scans != 1 {
+			t.Errorf("%s: %d pages are read, %v; want 1", name, scans, err)
 		}
 	}
 }

@@ -1,4 +1,4 @@
--- bury.lua moves an entry that cannot be done to the dead letters, and ends its session, unless a newer term has it.
+-- bury.lua moves an entry that cannot be done to the dead letters, and ends its session, unless it runs or a newer term has it.
 --
 -- ARGV[5]  entry
 -- ARGV[6]  why
@@ -7,25 +7,21 @@
 -- ARGV[9]  reason with which that session ends, "" if it does not
 -- ARGV[10] deliveries
 -- ARGV[11] how many dead letters are kept, about
--- returns 1, or 0 when the entry is not on the bus any more, or is another session's: a stream that was made anew, or another server with a
--- clock of its own, may have numbered that alike, and it is left alone. Of an entry that a foreign hand has made, 16 fields are kept.
-local got = redis.call('XRANGE', bus, ARGV[5], ARGV[5])
-local said, named = got[1] and got[1][2] or {}, ''
-for i = 1, #said, 2 do
-  if said[i] == 'session' then named = short(said[i + 1]) end -- the last one counts, as where entries are read
-end
-if got[1] and named ~= short(ARGV[7]) then return 0 end
+-- returns 1, or 0 when the entry is not on the bus any more, or is another session's, which is left alone. Of an entry that a foreign hand
+-- has made, 16 fields are kept.
+local said = at(ARGV[5], ARGV[7])
+if not said then return 0 end
 if ARGV[9] ~= '' then
   local r = fields(ARGV[7], 'state', 'fence', 'key', 'owner')
   local known = tonumber(r[2] or 0) or 0
-  if r[1] and r[1] ~= 'ENDED' and known <= tonumber(ARGV[8]) then
+  if r[1] and not settled[r[1]] and known <= tonumber(ARGV[8]) then
     finish(ARGV[7], r[3], r[4], ARGV[9], ARGV[6])
   end
 end
 local letter = {'entry', ARGV[5], 'why', ARGV[6], 'tries', ARGV[10]}
-if got[1] then
+if said[1] then
   for i = 1, math.min(#said, 32) do letter[#letter + 1] = said[i] end
   redis.call('XADD', prefix .. 'dead', 'MAXLEN', '~', ARGV[11], '*', unpack(letter))
 end
-done(ARGV[5])
-return #got
+done(ARGV[5], ARGV[7])
+return said[1] and 1 or 0

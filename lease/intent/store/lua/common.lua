@@ -31,9 +31,22 @@ local function short(value) return #value <= 16384 and value or '' end
 -- grant is what phase 1 adds to a start that is accepted (lease.lua).
 local grant = function() end
 local function owned(worker) return prefix .. 'owned:' .. worker end
--- done takes an entry off the bus. One that stays there is told again, and found done with.
-local function done(entry)
-  if entry ~= '' then
+-- at is what the entry of that number says, {} where none is on the bus, and nil where it is another session's: a number alone does not
+-- tell whose it is, for a bus that was made anew, or another server with a clock of its own, may number a start as another was.
+local function at(entry, session)
+  local got = redis.pcall('XRANGE', bus, entry, entry)[1]
+  local said, named = got and got[2] or {}, got and '' or session
+  for i = 1, #said, 2 do
+    if said[i] == 'session' then named = said[i + 1] end -- the last one counts, as where entries are read
+  end
+  if short(named) ~= short(session) then return nil end
+  return said
+end
+-- settled are the states of a session of which no entry is anybody's to do: the write that says so takes its entry off the bus.
+local settled = {RUNNING = true, ENDED = true}
+-- done takes a session's entry off the bus. One that stays there is told again, and found done with.
+local function done(entry, session)
+  if entry ~= '' and at(entry, session) then
     redis.pcall('XACK', bus, group, entry)
     redis.pcall('XDEL', bus, entry)
   end

@@ -25,15 +25,13 @@ local function alive(worker)
   local beat = tonumber(redis.call('ZSCORE', workers, worker) or 0)
   return beat > 0 and math.max(beat, tonumber(since)) + tonumber(ARGV[6]) > ms
 end
--- The write that says that a session runs, or has ended, takes its entry off the bus. One that is there again, by an older copy or a
--- foreign hand, is nobody's to do.
-local settled = {RUNNING = true, ENDED = true}
+-- An entry of what is settled is there again by an older copy or a foreign hand.
 -- What is too long is not told: all entries go into one answer, which has a limit. An entry of it is one that cannot be done.
 local function tell(entry, tries, from, said)
   local f = {}
   for i = 1, #said, 2 do f[said[i]] = short(said[i + 1]) end
   local r = fields(f.session or '', 'owner', 'fence', 'state')
-  if settled[r[3]] then return done(entry) end
+  if settled[r[3]] then return done(entry, f.session or '') end
   reply[#reply + 1] = {entry, tries, from, f.type or '', f.session or '', f.service or '', r[1] or '', r[2] or '0',
     f.profile or '', f.start or ''}
 end
@@ -96,14 +94,9 @@ for _, worker in ipairs(redis.call('ZRANGEBYSCORE', workers, '-inf', '(' .. stri
     end
   end
 end
--- The number alone does not tell: a bus that was deleted and made anew within a millisecond numbers its entries as before.
 local function published(id, entry)
-  local got = redis.call('XRANGE', bus, entry, entry)
-  local said = got[1] and got[1][2] or {}
-  for i = 1, #said, 2 do
-    if said[i] == 'session' then return said[i + 1] == id end
-  end
-  return false
+  local said = at(entry, id)
+  return said and said[1]
 end
 -- A session that no worker has, and whose entry is not on the bus, would wait for ever. It is looked at once in a life.
 local function revive(id)

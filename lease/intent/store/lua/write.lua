@@ -21,11 +21,11 @@ local now = fields(id, 'state', 'fence', 'key', 'stop', 'owner', 'service', 'ent
 local function over()
   local entry = now[7] or ''
   local pending = redis.pcall('XPENDING', bus, group, entry, entry, 1)[1]
-  return pending and pending[2] ~= worker and redis.pcall('GET', ARGV[15]) ~= worker
+  return pending and pending[2] ~= worker and redis.pcall('GET', ARGV[15]) ~= worker and at(entry, id)
 end
 if not now[1] or now[6] ~= ARGV[14] then return 'M' end
 if now[1] == 'ENDED' then
-  done(ARGV[9])
+  done(ARGV[9], id)
   return 'O'
 end
 if now[1] == 'RUNNING' and state == 'STARTING' then return 'O' end -- sent before RUNNING, come after it: who sent it has been answered
@@ -42,7 +42,7 @@ if ARGV[10] ~= '' then
 end
 if state == 'ENDED' then
   finish(id, now[3], worker, ARGV[12], ARGV[13])
-  done(ARGV[9])
+  done(ARGV[9], id)
   return 'K'
 end
 if ARGV[9] ~= '' then redis.call('ZREM', waiting, id) end
@@ -50,5 +50,5 @@ redis.call('HSET', record(id), 'state', state, 'updated', stamp)
 if state == 'RUNNING' and now[3] and redis.pcall('GET', prefix .. 'idem:' .. now[3]) == id then
   redis.call('PERSIST', prefix .. 'idem:' .. now[3]) -- a running session answers for its key however long it runs
 end
-done(ARGV[9])
+done(ARGV[9], id)
 return now[4] and 'S' or 'K'
