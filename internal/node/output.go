@@ -51,7 +51,8 @@ type output struct {
 
 	mu      sync.Mutex
 	buf     []byte
-	writing bool // a write is under way
+	dropped int64 // lines, since there was no room for more
+	writing bool  // a write is under way
 	closed  bool
 	err     error
 	changed sync.Cond
@@ -76,15 +77,24 @@ type line struct {
 	reason  string
 
 	from, to, leader string // of an election
+	lines            int64  // dropped
 }
 
-// say queues one line.
+// say queues one line, or counts it where there is no room.
 func (o *output) say(l line) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.closed || o.err != nil || len(o.buf) > outputMax {
-		return
+	switch {
+	case o.closed || o.err != nil:
+	case len(o.buf) > outputMax:
+		o.dropped++
+	default:
+		o.add(l)
 	}
+}
+
+// add queues one line. The caller holds mu.
+func (o *output) add(l line) {
 	b := append(o.buf, `{"event":"`...)
 	b = append(b, l.event...)
 	if l.session != "" {
@@ -104,6 +114,9 @@ func (o *output) say(l line) {
 	}
 	if l.event == "ready" {
 		b = append(b, `,"protocol":1`...)
+	}
+	if l.lines != 0 {
+		b = strconv.AppendInt(append(b, `,"lines":`...), l.lines, 10)
 	}
 	for _, f := range [...]struct{ name, text string }{{`,"from":`, l.from}, {`,"to":`, l.to}, {`,"leader":`, l.leader},
 		{`,"reason":`, l.reason}} {
@@ -176,6 +189,10 @@ func (o *output) run() {
 		}
 		batch := o.buf
 		o.buf, o.writing = spare[:0], true
+		if o.dropped > 0 { // there is room again, and here they are missing
+			o.add(line{event: "dropped", lines: o.dropped, at: time.Now()})
+			o.dropped = 0
+		}
 		o.mu.Unlock()
 		_, err := o.w.Write(batch)
 		o.mu.Lock()

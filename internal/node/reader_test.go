@@ -43,6 +43,41 @@ func TestOutputThatNobodyReadsIsBounded(t *testing.T) {
 	}
 }
 
+// What was dropped while nobody read is told where it is missing, and how many lines that are.
+func TestDroppedLinesAreTold(t *testing.T) {
+	w := &slowReader{gate: make(chan struct{})}
+	o := newOutput(w, clock{base: time.Now()}, "i", func(err error) { t.Errorf("broken: %v", err) })
+	const said = 300_000
+	for i := range int64(said) {
+		o.say(line{event: "pollStart", session: "0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e", fence: i + 1, at: time.Now()})
+	}
+	close(w.gate)
+	o.flush()
+	o.close()
+	last, dropped := int64(0), int64(0)
+	for text := range bytes.Lines(bytes.Join(w.writes, nil)) {
+		var told struct {
+			Event, Instance string
+			Fence, T, Lines int64
+		}
+		if err := json.Unmarshal(text, &told); err != nil {
+			t.Fatal(err)
+		}
+		if told.Event == "dropped" {
+			dropped += told.Lines
+			last += told.Lines
+		} else {
+			last++
+		}
+		if told.Instance != "i" || told.T <= 0 || told.Fence != 0 && told.Fence != last {
+			t.Fatalf("%s follows on the line %d", text, last)
+		}
+	}
+	if dropped == 0 || last != said {
+		t.Errorf("of %d lines %d are there or dropped, of which %d are", said, last, dropped)
+	}
+}
+
 // slowReader is a standard output whose reader takes its time.
 type slowReader struct {
 	mu     sync.Mutex

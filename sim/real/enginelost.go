@@ -11,19 +11,16 @@ import (
 
 // watchEngine ends a run of which a container died of something that no plan has and no guarantee is about: what happened until then is
 // judged, as that of any run that was interrupted, unless Redis itself is gone (ErrGone), which nodes may have met before it is told.
-func (r *run) watchEngine(cancel context.CancelCauseFunc, stop <-chan struct{}) {
+func (r *run) watchEngine(stop <-chan struct{}) {
 	select {
 	case err := <-r.redis.lost:
 		if errors.Is(err, ErrGone) {
 			r.record(history.Event{Kind: history.RedisDown, Reason: brief(err)})
 		}
 		r.notef("%v", err)
-		cancel(err)
-	case err := <-r.starved:
-		r.notef("%v", err)
-		cancel(err)
+		r.end(err)
 	case <-r.rec.Full():
-		cancel(r.full())
+		r.end(r.full())
 	case <-stop:
 	}
 }

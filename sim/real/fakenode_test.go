@@ -57,6 +57,16 @@ func fakeNode() int {
 		for range 4 << 10 {
 			_, _ = os.Stderr.Write(line)
 		}
+	case "drops":
+		f.say("ready", "", 0, 0)
+		_, _ = os.Stdout.WriteString(droppedLines)
+		<-f.stop
+		return 0
+	case "drops its last words":
+		f.say("ready", "", 0, 0)
+		<-f.stop
+		_, _ = os.Stdout.WriteString(droppedLines)
+		return 0
 	case "endless":
 		f.say("ready", "", 0, 0)
 		line := bytes.Repeat([]byte("x"), 1<<20)
@@ -69,6 +79,8 @@ func fakeNode() int {
 	}
 	return f.run()
 }
+
+const droppedLines = `{"event":"dropped","lines":7}` + "\n"
 
 type fake struct {
 	id, target string

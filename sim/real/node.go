@@ -309,6 +309,10 @@ func (n *node) instanceID() string {
 }
 
 func (s *slot) handle(n *node, m message) {
+	if m.Event == dropped {
+		s.run.starve(fmt.Errorf("%w: %s dropped %d lines because its standard output was not read for a while: give the storm more "+
+			"of the machine, or fewer nodes and sessions", ErrStarved, s.name, m.Lines))
+	}
 	e, ok := s.run.clock.event(s.name, m)
 	if !ok {
 		s.keepMalformed("t is not CLOCK_MONOTONIC in ns: " + m.Event + " t=" + strconv.FormatInt(m.T, 10))

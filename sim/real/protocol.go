@@ -15,6 +15,9 @@ import (
 // lineMax bounds a line of a node, in bytes (docs/node-protocol.md).
 const lineMax = 64 << 10
 
+// dropped is the event of a node that had to drop lines because its standard output was not read: it ends the run.
+const dropped = "dropped"
+
 // malformedShown is how much of a malformed line is kept.
 const malformedShown = 200
 
@@ -38,6 +41,7 @@ type message struct {
 
 	Protocol int64 `json:"protocol"` // ready: the version that it speaks, 0: it does not say
 	Asks     bool  `json:"asks"`     // ready: it asks Redis before each use, and trusts no window
+	Lines    int64 `json:"lines"`    // dropped
 }
 
 // readEvents calls say for each line of a node and malformed for what is none, until the node closes its output. A line

@@ -1,6 +1,7 @@
 package real
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,9 +101,9 @@ type run struct {
 	owners owners
 	storm  atomic.Int64 // start of the storm, run clock; 0 before
 
-	starved chan error     // has why the harness cannot go on
-	ending  chan struct{}  // closed when the calm is over
-	tail    sync.WaitGroup // of rescues
+	end    context.CancelCauseFunc // of the run before its time
+	ending chan struct{}           // closed when the calm is over
+	tail   sync.WaitGroup          // of rescues
 
 	making  sync.Mutex       // of a slot, which takes as long as its host's start
 	awaited map[string]*slot // of those whom the plan lets join
@@ -112,6 +113,7 @@ type run struct {
 	order   []string // of slots, by their creation
 	notes   []string
 	late    int
+	starved error // why the harness cannot go on
 	unsaved error // the first of writing a log
 	active  []activeFault
 	healed  int64          // when the last fault of Redis was over, run clock
@@ -142,7 +144,7 @@ func Run(ctx context.Context, r *Redis, cfg Config, rec *history.Recorder) (Outc
 	}
 	run := &run{
 		cfg: cfg, system: r.systemOf(cfg.System), redis: r, rec: rec, clock: newClock(), slots: map[string]*slot{}, awaited: map[string]*slot{},
-		inHand: map[string]int{}, ending: make(chan struct{}), starved: make(chan error, 1),
+		inHand: map[string]int{}, ending: make(chan struct{}),
 	}
 	return run.all(ctx)
 }
@@ -186,16 +188,16 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 	defer background.Wait()
 	stop := make(chan struct{})
 	defer close(stop)
+	ctx, r.end = context.WithCancelCause(ctx)
+	defer r.end(nil)
 	if r.target, err = r.redis.site.witness(ctx, r); err != nil {
 		return out, err
 	}
 	defer r.target.close()
-	for _, watch := range []func(stop <-chan struct{}){r.watchStalls, r.watchRedis, r.watchPorts, r.watchRoom, r.report, r.countAll} {
+	for _, watch := range []func(stop <-chan struct{}){r.watchStalls, r.watchRedis, r.watchPorts, r.watchRoom, r.report, r.countAll,
+		r.watchEngine} {
 		background.Go(func() { watch(stop) })
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	background.Go(func() { r.watchEngine(cancel, stop) })
 	before := r.redis.executed(ctx)
 	defer r.closeTaps()
 	if r.redis.replicated != nil { // each attachment is a quarantine: the epoch that the run begins with is of after the first ones
@@ -252,6 +254,7 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	err = cmp.Or(err, r.starved) // of a run that was interrupted before, too
 	out.Late, out.Notes, out.Unsaved = r.late, slices.Clone(r.notes), r.unsaved
 	return out, err
 }

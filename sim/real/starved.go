@@ -1,6 +1,7 @@
 package real
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,9 +14,10 @@ import (
 )
 
 // ErrStarved: the harness has run out of open files, the machine of ports for connections, Redis of room for its data, Redis stood still
-// for longer than a TTL by no fault of the plan, more connections came to one of its ports than any fleet makes, or more was said by nodes,
-// written to Redis and asked of the target than any run of that size has. What nodes did without their way to Redis or to the target,
-// without a Redis that answers and takes writes, or what is not in the history, says nothing about them.
+// for longer than a TTL by no fault of the plan, more connections came to one of its ports than any fleet makes, more was said by nodes,
+// written to Redis and asked of the target than any run of that size has, or a node had to drop what it said. What nodes did without
+// their way to Redis or to the target, without a Redis that answers and takes writes, or what is not in the history, says nothing about
+// them.
 var ErrStarved = errors.New("the harness cannot go on, and no verdict is given")
 
 // tellExhausted tells of an error that is the harness' own want of files, or the machine's of ports, and of no other.
@@ -86,11 +88,15 @@ func crowded(at net.Addr, most int) error {
 	return fmt.Errorf("%w: %s has %d connections at once: look who makes them (ss -tnp)", ErrStarved, at, most)
 }
 
-// starve ends the run with an error. The first one counts.
+// starve ends the run with an error, also one that is ending. The first one counts.
 func (r *run) starve(err error) {
-	select {
-	case r.starved <- err:
-	default:
+	r.mu.Lock()
+	first := r.starved == nil
+	r.starved = cmp.Or(r.starved, err)
+	r.mu.Unlock()
+	if first {
+		r.notef("%v", err)
+		r.end(err)
 	}
 }
 

@@ -1,10 +1,12 @@
 package real
 
 import (
+	"context"
 	"errors"
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -141,6 +143,39 @@ func TestAFullHistoryHasNoVerdict(t *testing.T) {
 	_, err := Run(t.Context(), r, cfg, rec)
 	if !errors.Is(err, ErrStarved) || !strings.Contains(err.Error(), "the history is full") || !strings.Contains(err.Error(), "MiB are ") {
 		t.Errorf("a run that says more than is kept ends with %v", err)
+	}
+}
+
+// A run in which a node had to drop what it said says nothing of its nodes: not all of it is in the history.
+func TestARunOfWhichANodeDroppedLinesHasNoVerdict(t *testing.T) {
+	r := provision(t)
+	for _, tt := range []struct {
+		mode        string
+		storm       time.Duration
+		interrupted bool
+	}{
+		{"drops", time.Minute, false},
+		{"drops its last words", 100 * time.Millisecond, false},
+		{"drops its last words", time.Minute, true}, // which has a verdict otherwise
+	} {
+		cfg := config(t)
+		cfg.Storm = tt.storm
+		cfg.NodeEnv = append(cfg.NodeEnv, "REAL_TEST_NODE="+tt.mode)
+		ctx, cancel := context.WithCancel(t.Context())
+		cfg.Progress = func(p Progress) {
+			if p.Phase == "storm" && tt.interrupted {
+				cancel()
+			}
+		}
+		began := time.Now()
+		_, err := Run(ctx, r, cfg, history.NewRecorder())
+		cancel()
+		if !errors.Is(err, ErrStarved) || !regexp.MustCompile(`node-[12] dropped 7 lines`).MatchString(err.Error()) {
+			t.Errorf("%+v: a run of such nodes ends with %v", tt, err)
+		}
+		if took := time.Since(began); took > 30*time.Second {
+			t.Errorf("%+v: it went on for %v", tt, took)
+		}
 	}
 }
 
