@@ -166,16 +166,7 @@ func (s *shell) begin(ctx context.Context) error {
 }
 
 // run starts, and stops when ctx has ended.
-func (s *shell) run(ctx context.Context) error {
-	if err := s.start(ctx); err != nil {
-		return err
-	}
-	select {
-	case <-ctx.Done():
-	case <-s.life.Done():
-	}
-	return s.stop()
-}
+func (s *shell) run(ctx context.Context) error { return s.life.Run(ctx, s.start, s.stop) }
 
 // stop ends everything; every call waits for the end and gets the same error.
 func (s *shell) stop() error { return s.life.Stop(s.end) }

@@ -1,7 +1,10 @@
 // Package lifetime is about what is started once and stopped once, whoever asks for it and how often.
 package lifetime
 
-import "sync"
+import (
+	"context"
+	"sync"
+)
 
 // Lifetime is that of one thing. It is made with New, and safe for concurrent use.
 type Lifetime struct {
@@ -51,6 +54,18 @@ func (l *Lifetime) Stop(stop func(started bool) error) error {
 	}
 	<-l.done
 	return l.err
+}
+
+// Run starts, and stops as soon as ctx ends. It returns what start said, or else what stop said: methods that call Start and Stop.
+func (l *Lifetime) Run(ctx context.Context, start func(context.Context) error, stop func() error) error {
+	if err := start(ctx); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+	case <-l.done:
+	}
+	return stop()
 }
 
 // Done is closed when everything has ended.

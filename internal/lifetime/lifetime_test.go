@@ -1,6 +1,7 @@
 package lifetime
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -66,6 +67,36 @@ func TestStopsOnce(t *testing.T) {
 			}
 			if <-l.Done(); calls != 1 {
 				t.Errorf("stopped %d times", calls)
+			}
+		})
+	}
+}
+
+// What runs stops when its ctx ends, or when somebody else stops it, and what did not start is not stopped.
+func TestRuns(t *testing.T) {
+	for name, tt := range map[string]struct {
+		started, want error
+	}{"stopped by ctx": {nil, errOver}, "stopped by another": {nil, errOver}, "not started": {errFailed, errFailed}} {
+		synctest.Test(t, func(t *testing.T) {
+			l, stops := New(), 0
+			stop := func() error { return l.Stop(func(bool) error { stops++; return errOver }) }
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			ran := make(chan error, 1)
+			go func() {
+				ran <- l.Run(ctx, func(context.Context) error { return l.Start(errOver, func() error { return tt.started }) }, stop)
+			}()
+			synctest.Wait()
+			switch {
+			case stops > 0:
+				t.Errorf("%s: stopped while it ran", name)
+			case name == "stopped by ctx":
+				cancel()
+			case name == "stopped by another":
+				_ = stop()
+			}
+			if err := <-ran; !errors.Is(err, tt.want) || (stops == 1) != (tt.started == nil) {
+				t.Errorf("%s: %v, want %v; stopped %d times", name, err, tt.want, stops)
 			}
 		})
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/callback"
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/lifetime"
 	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 	"github.com/leasestorm/leasestorm/internal/policy"
 	"github.com/leasestorm/leasestorm/lease"
@@ -34,12 +35,9 @@ type SessionManager struct {
 	sessions *sessions // nil: they are not in Redis
 	log      *zaplog.Log
 
-	life    sync.Mutex // Start and Stop
-	begun   bool
-	stopped chan struct{} // made by the first Stop, closed when it is done
-	stopErr error
-	quit    chan struct{} // ends the scheduler
-	ended   chan struct{} // the scheduler has ended
+	life  *lifetime.Lifetime
+	quit  chan struct{} // ends the scheduler
+	ended chan struct{} // the scheduler has ended
 
 	wake chan struct{}
 
@@ -77,6 +75,7 @@ func New(client redis.UniversalClient, leases lease.Config, cfg Config) (*Sessio
 		timings: policy.Polls{Interval: core.Time(cfg.Interval), Timeout: core.Time(cfg.Timeout), Stuck: core.Time(cfg.Stuck),
 			Long: cfg.LongPolls},
 		log:        log,
+		life:       lifetime.New(),
 		publishers: map[string]*publisher{},
 		wake:       make(chan struct{}, 1),
 		quit:       make(chan struct{}),
@@ -102,36 +101,20 @@ func (m *SessionManager) Leases() *lease.Manager { return m.leases }
 // Start begins: sessions are found, placed and polled until Stop. ctx bounds the start only. Errors: those of
 // lease.Manager.Start, and lease.ErrRefused, with the rules to add, where an ACL denies the sessions.
 func (m *SessionManager) Start(ctx context.Context) error {
-	m.life.Lock()
-	defer m.life.Unlock()
-	switch {
-	case m.stopped != nil:
-		return lease.ErrStopped
-	case m.begun:
+	return m.life.Start(lease.ErrStopped, func() error {
+		if err := m.sessions.permitted(ctx); err != nil {
+			return err
+		}
+		if err := m.leases.Start(ctx); err != nil {
+			return err
+		}
+		go m.schedule()
 		return nil
-	}
-	if err := m.sessions.permitted(ctx); err != nil {
-		return err
-	}
-	if err := m.leases.Start(ctx); err != nil {
-		return err
-	}
-	m.begun = true
-	go m.schedule()
-	return nil
+	})
 }
 
 // Run is Start, and Stop as soon as ctx ends. It returns what Start said, or else what Stop said.
-func (m *SessionManager) Run(ctx context.Context) error {
-	if err := m.Start(ctx); err != nil {
-		return err
-	}
-	select {
-	case <-ctx.Done():
-	case <-m.ended:
-	}
-	return m.Stop()
-}
+func (m *SessionManager) Run(ctx context.Context) error { return m.life.Run(ctx, m.Start, m.Stop) }
 
 // Health says whether sessions can be polled here, and if not, why: for a readiness probe. Malformed sessions are counted, and
 // some are named. It asks nobody.
@@ -140,23 +123,15 @@ func (m *SessionManager) Health() lease.Health { return m.leases.Health() }
 // Stop drains: no poll begins any more, running polls may end within Config.DrainTimeout and are then cancelled, and each
 // lease is released once its poll has returned. Every call waits for the end and gets the same error: lease.ErrUnknown if
 // a poll did not return or a release was not confirmed; those leases expire. lease.ErrStuck: lease.Manager.Stop.
-func (m *SessionManager) Stop() error {
-	m.life.Lock()
-	if m.stopped != nil {
-		m.life.Unlock()
-		<-m.stopped
-		return m.stopErr
-	}
-	m.stopped = make(chan struct{})
-	m.life.Unlock()
-	defer close(m.stopped)
+func (m *SessionManager) Stop() error { return m.life.Stop(m.end) }
+
+func (m *SessionManager) end(begun bool) error {
 	defer m.sessions.close()
-	if !m.begun {
-		m.stopErr = errors.Join(m.leases.Stop(), m.logged())
-		return m.stopErr
+	if !begun {
+		return errors.Join(m.leases.Stop(), m.logged())
 	}
 	late := time.AfterFunc(m.cfg.DrainTimeout, m.cancelAll)
-	m.stopErr = m.leases.Stop()
+	err := m.leases.Stop()
 	late.Stop()
 	m.cancelAll()
 	m.mu.Lock()
@@ -171,14 +146,13 @@ func (m *SessionManager) Stop() error {
 	case <-m.idle:
 	case <-timer.C:
 		m.mu.Lock()
-		m.stopErr = errors.Join(m.stopErr, fmt.Errorf("%w: %d polls have not returned %v after their contexts ended; their "+
+		err = errors.Join(err, fmt.Errorf("%w: %d polls have not returned %v after their contexts ended; their "+
 			"leases expire", lease.ErrUnknown, m.running, m.cfg.Stuck))
 		m.mu.Unlock()
 	}
 	close(m.quit)
 	<-m.ended
-	m.stopErr = errors.Join(m.stopErr, m.logged())
-	return m.stopErr
+	return errors.Join(err, m.logged())
 }
 
 // logged waits for the log, a moment.

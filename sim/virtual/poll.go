@@ -26,6 +26,17 @@ type poll struct {
 	over     bool // the process has given it up or is gone
 }
 
+// slot is a vacant place in all, which is one longer where none was.
+func slot[T any](all *[]T, vacant *[]int32) int32 {
+	if k := len(*vacant); k > 0 {
+		i := (*vacant)[k-1]
+		*vacant = (*vacant)[:k-1]
+		return i
+	}
+	*all = append(*all, *new(T))
+	return int32(len(*all) - 1)
+}
+
 // pollTable keeps polls without allocating one for each.
 type pollTable struct {
 	polls  []poll
@@ -33,14 +44,9 @@ type pollTable struct {
 }
 
 func (p *pollTable) add(v poll) int32 {
-	if k := len(p.vacant); k > 0 {
-		i := p.vacant[k-1]
-		p.vacant = p.vacant[:k-1]
-		p.polls[i] = v
-		return i
-	}
-	p.polls = append(p.polls, v)
-	return int32(len(p.polls) - 1)
+	i := slot(&p.polls, &p.vacant)
+	p.polls[i] = v
+	return i
 }
 
 // get returns the poll if it is still the one that the event meant.

@@ -380,55 +380,48 @@ func (w *world) beginStream(s *server, empty bool) {
 // The stream is the store's tap: what is written enters it as one record each, which writes the same at a replica. Of a server that acts
 // as a master it becomes history.
 
+// tell tells history, of a server that acts as a master.
+func (p *peer) tell(say func(tap)) {
+	if p.told {
+		say(p.tap)
+	}
+}
+
 func (p *peer) granted(i int32, owner string, expire int64) {
 	p.write(func(r *redis) { r.leases[i].foreign = false; r.set(i, owner, expire) })
-	if p.told {
-		p.tap.granted(i, owner, expire)
-	}
+	p.tell(func(t tap) { t.granted(i, owner, expire) })
 }
 
 func (p *peer) extended(i int32, owner string, expire int64) {
 	p.write(func(r *redis) { r.leases[i].owner = owner; r.extend(i, expire) })
-	if p.told {
-		p.tap.extended(i, owner, expire)
-	}
+	p.tell(func(t tap) { t.extended(i, owner, expire) })
 }
 
 func (p *peer) deleted(i int32) {
 	p.write(func(r *redis) { r.deleteLease(i) })
-	if p.told {
-		p.tap.deleted(i)
-	}
+	p.tell(func(t tap) { t.deleted(i) })
 }
 
 func (p *peer) fenced(i int32, fence int64) {
 	expire := p.s.leases[i].fenceExpire
 	p.write(func(r *redis) { r.setFence(i, fence, expire) })
-	if p.told {
-		p.tap.fenced(i, fence)
-	}
+	p.tell(func(t tap) { t.fenced(i, fence) })
 }
 
 func (p *peer) epochSet(epoch string) {
 	p.write(func(r *redis) { r.setEpoch(epoch) })
-	if p.told {
-		p.tap.epochSet(epoch)
-	}
+	p.tell(func(t tap) { t.epochSet(epoch) })
 }
 
 func (p *peer) beat(i int32, expire int64) {
 	since, text := p.w.t, p.s.beats[i].text
 	p.write(func(r *redis) { r.beats[i].text = text; r.putBeat(since, i, expire) })
-	if p.told {
-		p.tap.beat(i, expire)
-	}
+	p.tell(func(t tap) { t.beat(i, expire) })
 }
 
 func (p *peer) beatGone(i int32) {
 	p.write(func(r *redis) { r.deleteBeat(i) })
-	if p.told {
-		p.tap.beatGone(i)
-	}
+	p.tell(func(t tap) { t.beatGone(i) })
 }
 
 // flushed leaves a replica's sessions: they are the application's.
@@ -438,9 +431,7 @@ func (p *peer) flushed() {
 		r.flush()
 		r.setSessions(sessions)
 	})
-	if p.told {
-		p.tap.flushed()
-	}
+	p.tell(func(t tap) { t.flushed() })
 }
 
 func (p *peer) stored(name, text string, expire int64) {
@@ -448,31 +439,23 @@ func (p *peer) stored(name, text string, expire int64) {
 		r.store(name, &object{text: text, expire: expire})
 		r.tap.stored(name, text, expire)
 	})
-	if p.told {
-		p.tap.stored(name, text, expire)
-	}
+	p.tell(func(t tap) { t.stored(name, text, expire) })
 }
 
 func (p *peer) hashed(name string, pairs []string) {
 	args := append([]string{name}, pairs...)
 	p.write(func(r *redis) { r.cmdHSet(p.w.t, args) })
-	if p.told {
-		p.tap.hashed(name, pairs)
-	}
+	p.tell(func(t tap) { t.hashed(name, pairs) })
 }
 
 // added is of a command that is executed again.
 func (p *peer) added(name string, pairs []string) {
-	if p.told {
-		p.tap.added(name, pairs)
-	}
+	p.tell(func(t tap) { t.added(name, pairs) })
 }
 
 func (p *peer) removed(name string) {
 	p.write(func(r *redis) { r.remove(name) })
-	if p.told {
-		p.tap.removed(name)
-	}
+	p.tell(func(t tap) { t.removed(name) })
 }
 
 // ran has replicas execute a command too. What it leads them to write is that one record.

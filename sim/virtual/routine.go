@@ -178,14 +178,9 @@ func (w *world) inProcess(n *node, d int64, f func()) {
 
 // keep holds f until an event takes it.
 func (w *world) keep(f func()) int32 {
-	if k := len(w.vacant); k > 0 {
-		i := w.vacant[k-1]
-		w.vacant = w.vacant[:k-1]
-		w.calls[i] = f
-		return i
-	}
-	w.calls = append(w.calls, f)
-	return int32(len(w.calls) - 1)
+	i := slot(&w.calls, &w.vacant)
+	w.calls[i] = f
+	return i
 }
 
 func (w *world) take(i int32) func() {

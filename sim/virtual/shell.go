@@ -98,14 +98,7 @@ func (w *world) tellAcquired(n *node, t *core.Tell) {
 // hold begins a term and the work that hangs on it.
 func (w *world) hold(n *node, t *core.Tell) {
 	s := w.sessIdx[t.ID]
-	var i int32
-	if k := len(n.vacant); k > 0 {
-		i = n.vacant[k-1]
-		n.vacant = n.vacant[:k-1]
-	} else {
-		i = int32(len(n.terms))
-		n.terms = append(n.terms, term{})
-	}
+	i := slot(&n.terms, &n.vacant)
 	w.gens++
 	w.out.Acquires++
 	n.terms[i] = term{

@@ -132,16 +132,7 @@ func (w *Worker) begin(ctx context.Context) error {
 }
 
 // Run is Start, and Stop as soon as ctx ends. It returns what Start said, or else what Stop said.
-func (w *Worker) Run(ctx context.Context) error {
-	if err := w.Start(ctx); err != nil {
-		return err
-	}
-	select {
-	case <-ctx.Done():
-	case <-w.life.Done():
-	}
-	return w.Stop()
-}
+func (w *Worker) Run(ctx context.Context) error { return w.life.Run(ctx, w.Start, w.Stop) }
 
 // Health says whether this worker can carry out starts, and if not, why: for a readiness probe. It asks nobody.
 func (w *Worker) Health() lease.Health {
