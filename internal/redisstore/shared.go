@@ -39,6 +39,15 @@ func LeaseKeys(options Options, id string) ([]string, error) {
 	return k.list(), nil
 }
 
+// FenceKeys returns what the fence key of a lease has before and after the rest of its name, which begins with begin.
+func FenceKeys(options Options, begin string) (before, after string) {
+	opt := options.withDefaults()
+	if hashTag(opt.LeasePrefix) != "" {
+		return opt.LeasePrefix + begin, fenceSuffix
+	}
+	return "{" + opt.LeasePrefix + begin, "}" + fenceSuffix
+}
+
 // CheckLease returns why id cannot name a lease with such options, nil if it can.
 func CheckLease(options Options, id string) error {
 	opt := options.withDefaults()

@@ -118,6 +118,7 @@ var tested = []struct {
 	{drop(intentLua+"read.lua", `n == 0`, 1, false), "I5", "TestEndedSessionsAreForgotten"},
 	{drop(intentLua+"read.lua", `n > most`, 1, false), "I5", "TestRecordTooLongToRead"},
 	{drop(intentLua+"requeue.lua", `r[1] ~= 'ENDED'`, 1, false), "I2", "TestRequeueOnlyWhatHasEnded"},
+	{drop(intentLua+"requeue.lua", `last >= 9007199254740992`, 1, true), "I5", "TestRequeuedIsAboveWhatWasGranted"},
 	{drop(intentLua+"requeue.lua", `present ~= id`, 1, true), "I2", "TestRequeueOnlyWhatHasEnded"},
 	{drop(intentLua+"stop.lua", `state == 'ENDED'`, 1, false), "I5", "TestStop"},
 	{drop(intentLua+"sweep.lua", `tonumber(since) > ms`, 1, false), "I3", "TestClockThatIsSetBack"},

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
 // DeadLetter is an entry that could not be done.
@@ -70,7 +72,8 @@ func (s *Store) Requeue(ctx context.Context, id string, ttl time.Duration) (sess
 	if err := letterID(id); err != nil {
 		return "", err
 	}
-	reply, err := s.run(ctx, requeueScript, id, ttl.Milliseconds())
+	before, after := redisstore.FenceKeys(s.opt.leaseOptions(), ServiceLease(""))
+	reply, err := s.run(ctx, requeueScript, id, ttl.Milliseconds(), before, after)
 	if err != nil {
 		return "", err
 	}

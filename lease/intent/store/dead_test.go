@@ -4,6 +4,10 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/leasestorm/leasestorm/internal/redisstore"
+	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
 // What is no ID of a dead letter is refused before Redis is asked: some of it Redis would take for another letter's.
@@ -22,5 +26,35 @@ func TestLetterID(t *testing.T) {
 	}
 	if found, err := f.store.Drop(t.Context(), "1700000000000-0"); found || err != nil {
 		t.Errorf("one that is not there: %v, %v", found, err)
+	}
+}
+
+// A start that is put back from the dead letters is who begins it then's: what was first written of it under a lease that had been granted
+// before, and comes late, changes nothing. A fence that a foreign hand wrote keeps nobody from it.
+func TestRequeuedIsAboveWhatWasGranted(t *testing.T) { // I5
+	for prefix, fence := range map[string]string{"": "100", "{x}": "100", "{y}": "9007199254740992", "{z}": "nan", "{w}": "inf"} {
+		f := setup(t)
+		f.store = f.open(Options{KeyPrefix: prefix + "v3:", Leases: lease.Config{LeasePrefix: prefix + "lease:"}})
+		b := f.bus("w")
+		s := f.put("a")
+		f.must(b.Bury(t.Context(), f.fetch(b)[0], "why", 0, intent.ReasonPipelineFailed))
+		keys, err := redisstore.LeaseKeys(f.store.opt.leaseOptions(), ServiceLease("a"))
+		f.must(err)
+		f.must(f.client.Set(t.Context(), keys[2], fence, 0).Err())
+		letters, err := f.store.DeadLetters(t.Context(), "", 1)
+		f.must(err)
+		if _, err := f.store.Requeue(t.Context(), letters[0].ID, keyTTL); err != nil {
+			t.Fatal(err)
+		}
+		late, want := Write{Session: s.ID, State: intent.StateEnded, Reason: intent.ReasonNoTuner, Fence: 100}, WroteOver
+		if fence != "100" {
+			late.State, want = intent.StateStarting, WroteOK
+		}
+		if got := f.write(b, late); got != want {
+			t.Errorf("%s after a fence of %s: %s, want %s", late.State, fence, got, want)
+		}
+		if got := f.write(b, Write{Session: s.ID, State: intent.StateRunning, Slot: "1", Fence: 101, TunerFence: 5}); got != WroteOK {
+			t.Errorf("of who is granted the lease then, after a fence of %s: %s", fence, got)
+		}
 	}
 }
