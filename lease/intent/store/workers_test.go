@@ -2,15 +2,19 @@ package store
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/leasetest"
 )
 
 // longest is a hook that notes how many bytes the longest answer has as text.
@@ -84,6 +88,69 @@ func TestLeasesOfWhoHasBeatenAreNotDeleted(t *testing.T) { // I1, I5
 			t.Errorf("%q beats: %d deleted, %q in the way, %v; %d leases are left, want %d", later, n, beats, err, left, want)
 		}
 	}
+}
+
+// slow is a Redis that answers scans a second late.
+type slow struct{ redistest.Endless }
+
+func (e slow) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	now := e.Endless.ProcessHook(next)
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if args := cmd.Args(); len(args) == 7 && args[2] == 0 { // scan.lua
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(time.Second):
+			}
+		}
+		return now(ctx, cmd)
+	}
+}
+
+// A reading of all keys that does not come to its end is told apart from a Redis that does not answer, and from a caller who has no more time;
+// and whoever beats meanwhile is in the way, also where no lease was found.
+func TestReadingOfLeasesThatDoesNotEnd(t *testing.T) { // I1
+	synctest.Test(t, func(t *testing.T) {
+		r := leasetest.New(t)
+		others, err := New(r.Client(), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer others.Close()
+		bus, err := others.Bus("other")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer bus.Close()
+		if _, _, _, err := bus.Beat(t.Context(), "{}"); err != nil {
+			t.Fatal(err)
+		}
+		for what, tt := range map[string]struct {
+			hook   redis.Hook
+			within time.Duration
+			want   error
+			beats  string
+		}{
+			"too many":            {redistest.Endless{Page: make([]string, 100_000)}, time.Hour, ErrUnfinished, "other"},
+			"too slow":            {slow{}, time.Hour, ErrUnfinished, "other"},
+			"too slow for caller": {slow{}, 10 * time.Second, ErrUnavailable, ""},
+		} {
+			st, err := New(r.Client(), Options{Leases: lease.Config{Hooks: []redis.Hook{tt.hook}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), tt.within)
+			began := time.Now()
+			n, beats, err := st.DeleteAllLeases(ctx, "me", nil)
+			if took, most := time.Since(began), 3*time.Minute; !errors.Is(err, tt.want) || beats != tt.beats || n != 0 || took > most {
+				t.Errorf("%s: %d deleted, %q in the way, %v after %v; want %q and %v", what, n, beats, err, took, tt.beats, tt.want)
+			}
+			cancel()
+			if err := st.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 }
 
 // Where the prefix of leases carries a hash tag, as on a cluster, the keys of fences begin like those of leases: they stay when the leases
