@@ -14,6 +14,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/leasetest"
 )
 
@@ -166,6 +167,43 @@ func TestFencesAreNoLeases(t *testing.T) { // G3
 	}
 	if fence := f.client.Get(t.Context(), keys[2]).Val(); fence != "7" {
 		t.Errorf("the fence is %q, want 7", fence)
+	}
+	// Nor is it the lease of a service that is called so.
+	f.must(f.client.Del(t.Context(), keys[2]).Err())
+	for phase, put := range map[int]func(context.Context, intent.Session, string, time.Duration) (string, bool, error){
+		1: tagged.PutSessionWithLease, 2: tagged.PutSessionWithIdempotency,
+	} {
+		s := session("a:fence")
+		if _, _, err := put(t.Context(), s, s.Key, time.Minute); !errors.Is(err, intent.ErrInvalid) {
+			t.Errorf("phase %d: a service with the name of a fence: %v, want ErrInvalid", phase, err)
+		}
+	}
+	if keys := f.client.Keys(t.Context(), "{x}:*").Val(); len(keys) != 0 {
+		t.Errorf("%q were written", keys)
+	}
+}
+
+// Braces in a service's name change no slot: the first ones, of the prefix, count.
+func TestServicesOfAClusterMayHaveBraces(t *testing.T) {
+	t.Parallel()
+	client := redistest.StartClustered(t, "{x}").Client()
+	st, err := New(client, Options{KeyPrefix: "{x}:v3:", Leases: lease.Config{LeasePrefix: "{x}:lease:"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	if err := lease.Bootstrap(t.Context(), client, st.Options().Leases); err != nil {
+		t.Fatal(err)
+	}
+	for _, ref := range []string{"a{b", "a}b", "{", "{}", "a{b}c", "}{"} {
+		s := session(ref)
+		id, exists, err := st.PutSessionWithLease(t.Context(), s, s.Key, time.Minute)
+		if id != s.ID || exists || err != nil {
+			t.Errorf("%q: %q %v %v", ref, id, exists, err)
+		}
+		if holder := client.Get(t.Context(), "{x}:lease:service:"+ref).Val(); holder != SessionOwner(s.ID) {
+			t.Errorf("%q: its lease is of %q", ref, holder)
+		}
 	}
 }
 
