@@ -280,7 +280,7 @@ func (m *Member) signOn(ctx context.Context) error {
 // gone with the data of Redis, or by a foreign hand, or be another's by now.
 func (m *Member) reclaim(ctx context.Context, dead []string) error {
 	freed := map[string][]string{}
-	if err := m.Store.Leases(ctx, func(names []string) error {
+	if err := m.found(m.Store.Leases(ctx, func(names []string) error {
 		for _, owner := range dead {
 			some, err := m.Evict(ctx, owner, names...)
 			if err != nil {
@@ -289,17 +289,28 @@ func (m *Member) reclaim(ctx context.Context, dead []string) error {
 			freed[owner] = append(freed[owner], some...)
 		}
 		return nil
-	}); err != nil {
+	})); err != nil {
 		return err
 	}
 	for _, owner := range dead {
 		if err := m.Bus.Leave(ctx, owner); err != nil {
 			return err
 		}
-		m.Logger.Info("an earlier process of this worker is dead; its leases are free", zap.String("worker", m.Instance),
+		m.Logger.Info("an earlier process of this worker is dead; these leases of it are free", zap.String("worker", m.Instance),
 			zap.String("dead", owner), zap.Strings("leases", freed[owner]))
 	}
 	return m.sweepAll(ctx)
+}
+
+// found returns the error of looking for the leases that Redis has, unless it is only that not all were found: who holds the others is dead
+// and does not renew them, and a worker that looked again would never start.
+func (m *Member) found(err error) error {
+	if !errors.Is(err, store.ErrUnfinished) {
+		return err
+	}
+	m.Logger.Warn("not all keys could be read for leases of workers that are dead; those not found are free when they expire",
+		zap.String("worker", m.Instance), zap.Error(err))
+	return nil
 }
 
 // company is another worker that may live, as the single writer sees it.
@@ -343,13 +354,13 @@ func (m *Member) alone(ctx context.Context, workers []store.WorkerInfo) error {
 		}
 	}
 	n, beats, err := m.Store.DeleteAllLeases(ctx, m.Instance, workers)
-	if err != nil {
+	if err := m.found(err); err != nil {
 		return err
 	}
 	if beats != "" {
 		return &company{store.WorkerInfo{Instance: beats}, m.Life, m.Life}
 	}
-	m.Logger.Info("single writer: all leases deleted", zap.String("worker", m.Instance), zap.Int("leases", n))
+	m.Logger.Info("single writer: leases deleted", zap.String("worker", m.Instance), zap.Int("leases", n))
 	for _, other := range workers {
 		if err := m.Bus.Leave(ctx, other.Instance); err != nil {
 			return err

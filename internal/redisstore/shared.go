@@ -28,7 +28,7 @@ func EpochText() string { return lifeText + epochText }
 // LeaseKeys returns the keys for such a script, in order: the epoch, the lease, its fence, and the group's record.
 func LeaseKeys(options Options, id string) ([]string, error) {
 	opt := options.withDefaults()
-	if err := checkName("lease", id); err != nil {
+	if err := CheckLease(options, id); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidOptions, err)
 	}
 	k := newKeys(4, 4*keyBytes)

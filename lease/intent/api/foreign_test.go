@@ -7,6 +7,10 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/intent"
+	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
 // A session whose key holds another type is left out of a list, which counts it; the log names it once a minute. A key that nothing
@@ -43,6 +47,26 @@ func TestForeignKeys(t *testing.T) {
 		resp, body := f.do(c)
 		if detail, _ := body["detail"].(string); resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(detail, "v3:waiting") {
 			t.Errorf("%s: %d %q, want 503 and the key", c.path, resp.StatusCode, detail)
+		}
+	}
+}
+
+// Where the prefix of leases carries a hash tag, as on a cluster, a service that is called as another's fence is refused at the door.
+func TestServiceWithTheNameOfAFence(t *testing.T) { // I4
+	for _, phase1 := range []bool{true, false} {
+		f := setup(t, Config{})
+		st, err := store.New(f.client, store.Options{KeyPrefix: "{x}:v3:", Leases: lease.Config{LeasePrefix: "{x}:lease:"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer st.Close()
+		if f.handler, err = NewHandler(st, Config{Tokens: []Token{NewToken("w", writer, intent.ScopeWrite)}, APILeases: phase1}); err != nil {
+			t.Fatal(err)
+		}
+		before := f.dump()
+		resp, body := f.do(call{body: startBody("a:fence", "hd")})
+		if detail, _ := body["detail"].(string); resp.StatusCode != http.StatusBadRequest || !strings.Contains(detail, "serviceRef") || f.dump() != before {
+			t.Errorf("phase 1 %v: %s %v, want 400 and nothing changed", phase1, resp.Status, body)
 		}
 	}
 }

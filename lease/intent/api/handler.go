@@ -354,6 +354,8 @@ func storeProblem(err error) *problem {
 			p.SessionID = id // else a worker holds it, or a foreign hand's value
 		}
 		return p
+	case errors.Is(err, intent.ErrInvalid):
+		return refused(http.StatusBadRequest, "invalid", err.Error())
 	case errors.Is(err, store.ErrNotFound):
 		return refused(http.StatusNotFound, "not-found", "there is no session of this ID, or it ended long ago")
 	case errors.Is(err, store.ErrQuarantine):

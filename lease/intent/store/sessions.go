@@ -25,8 +25,12 @@ import (
 //	accepted         session.ID, false, nil
 //	it is known      its ID, true, nil
 //	no answer        ErrUnavailable: ask again with the same session; it is accepted once
+//	no such service  intent.ErrInvalid: no lease can have its name where the prefix of leases carries a hash tag
 func (s *Store) PutSessionWithIdempotency(ctx context.Context, session intent.Session, key string, ttl time.Duration) (
 	existingID string, exists bool, err error) {
+	if err := s.servable(session.ServiceRef); err != nil {
+		return "", false, err
+	}
 	reply, err := s.run(ctx, putScript, putArgs(&session, key, ttl)...)
 	if err != nil {
 		return "", false, err
@@ -46,11 +50,22 @@ func putReply(reply any) (id string, exists bool, err error) {
 	return words[1], words[0] == "E", nil
 }
 
+// servable returns intent.ErrInvalid where no lease can have the name of such a service.
+func (s *Store) servable(ref string) error {
+	if err := redisstore.CheckLease(s.opt.leaseOptions(), ServiceLease(ref)); err != nil {
+		return fmt.Errorf("%w: serviceRef: %w", intent.ErrInvalid, err)
+	}
+	return nil
+}
+
 // PutSessionWithLease is PutSessionWithIdempotency of phase 1: the service's lease is taken in the same step, with a value
 // that names the session. *BusyError (ErrBusy) when the service is in use, also by a session of the same key, and
 // ErrQuarantine when Redis grants no leases: then nothing was changed.
 func (s *Store) PutSessionWithLease(ctx context.Context, session intent.Session, key string, ttl time.Duration) (
 	existingID string, exists bool, err error) {
+	if err := s.servable(session.ServiceRef); err != nil {
+		return "", false, err
+	}
 	lo := s.opt.leaseOptions()
 	keys, err := redisstore.LeaseKeys(lo, ServiceLease(session.ServiceRef))
 	if err != nil {

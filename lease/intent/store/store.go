@@ -38,6 +38,9 @@ var (
 	ErrOptions = errors.New("invalid options of the intent store")
 	// ErrRequeue: a dead letter cannot go back on the bus; the text says why.
 	ErrRequeue = errors.New("dead letter not requeued")
+	// ErrUnfinished: Redis answers, and the reading of all its keys for leases was given up before its end: it took more than sixty times
+	// Options.OpTimeout, or there are more than a million. What was found until then was dealt with.
+	ErrUnfinished = errors.New("not all keys were read")
 	// ErrLetterID: no dead letter can have such an ID.
 	ErrLetterID = errors.New("not the ID of a dead letter")
 )

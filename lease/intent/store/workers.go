@@ -46,13 +46,14 @@ func (s *Store) leasable(name string) bool {
 }
 
 // Leases gives take the names of the leases on services and slots that Redis has, whoever holds them, a page at a time, until take returns
-// an error. A name may come twice. What a foreign hand has put among them, at which no lease can be, is left out.
+// an error. A name may come twice. What a foreign hand has put among them, at which no lease can be, is left out. ErrUnfinished if there
+// may be others.
 func (s *Store) Leases(ctx context.Context, take func(names []string) error) error {
-	ctx, cancel := context.WithTimeout(ctx, redisstore.WholeTimes*s.opt.OpTimeout) // the keys of others are read past
+	whole, cancel := context.WithTimeout(ctx, redisstore.WholeTimes*s.opt.OpTimeout) // the keys of others are read past
 	defer cancel()
 	for _, kind := range []string{ServiceLease(""), TunerLease("")} {
 		var failed error
-		err := redisstore.Names(ctx, s.client, s.opt.Leases.LeasePrefix+kind, func(page []string) {
+		err := redisstore.Names(whole, s.client, s.opt.Leases.LeasePrefix+kind, func(page []string) {
 			var names []string
 			for _, name := range page {
 				if s.leasable(kind + name) {
@@ -66,7 +67,10 @@ func (s *Store) Leases(ctx context.Context, take func(names []string) error) err
 				cancel() // the rest is not read
 			}
 		})
-		if err != nil {
+		switch {
+		case errors.Is(err, redisstore.ErrTooMany), err != nil && whole.Err() != nil && ctx.Err() == nil:
+			err = fmt.Errorf("%w: %w", ErrUnfinished, err)
+		case err != nil:
 			err = unavailable(err)
 		}
 		if err := cmp.Or(failed, err); err != nil {
@@ -78,7 +82,7 @@ func (s *Store) Leases(ctx context.Context, take func(names []string) error) err
 
 // DeleteAllLeases deletes the leases on all services and slots, whoever holds them: for the only worker of an installation,
 // at its start. The caller vouches that of the others that Workers has returned none lives. beats is another one that has come, or beaten,
-// since: from then on nothing is deleted, in one step with looking for it (I1).
+// since: from then on nothing is deleted, in one step with looking for it (I1). ErrUnfinished if there may be leases that were not found.
 func (s *Store) DeleteAllLeases(ctx context.Context, worker string, others []WorkerInfo) (deleted int, beats string, err error) {
 	err = s.Leases(ctx, func(names []string) error {
 		n, other, err := s.deleteLeases(ctx, worker, others, names)
@@ -87,8 +91,9 @@ func (s *Store) DeleteAllLeases(ctx context.Context, worker string, others []Wor
 		}
 		return err
 	})
-	if err == nil { // where there was none, too
-		_, beats, err = s.deleteLeases(ctx, worker, others, nil)
+	if beats == "" && (err == nil || errors.Is(err, ErrUnfinished)) { // where there was none, too
+		_, other, failed := s.deleteLeases(ctx, worker, others, nil)
+		beats, err = other, cmp.Or(failed, err)
 	}
 	if errors.Is(err, errBeats) {
 		err = nil

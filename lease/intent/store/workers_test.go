@@ -8,12 +8,16 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/intent"
+	"github.com/leasestorm/leasestorm/lease/leasetest"
 )
 
 // longest is a hook that notes how many bytes the longest answer has as text.
@@ -125,6 +129,69 @@ func TestLeasesAreNotReadOn(t *testing.T) {
 	}
 }
 
+// slow is a Redis that answers scans a second late.
+type slow struct{ redistest.Endless }
+
+func (e slow) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	now := e.Endless.ProcessHook(next)
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if args := cmd.Args(); len(args) == 7 && args[2] == 0 { // scan.lua
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(time.Second):
+			}
+		}
+		return now(ctx, cmd)
+	}
+}
+
+// A reading of all keys that does not come to its end is told apart from a Redis that does not answer, and from a caller who has no more time;
+// and whoever beats meanwhile is in the way, also where no lease was found.
+func TestReadingOfLeasesThatDoesNotEnd(t *testing.T) { // I1
+	synctest.Test(t, func(t *testing.T) {
+		r := leasetest.New(t)
+		others, err := New(r.Client(), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer others.Close()
+		bus, err := others.Bus("other")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer bus.Close()
+		if _, _, _, err := bus.Beat(t.Context(), "{}"); err != nil {
+			t.Fatal(err)
+		}
+		for what, tt := range map[string]struct {
+			hook   redis.Hook
+			within time.Duration
+			want   error
+			beats  string
+		}{
+			"too many":            {redistest.Endless{Page: make([]string, 100_000)}, time.Hour, ErrUnfinished, "other"},
+			"too slow":            {slow{}, time.Hour, ErrUnfinished, "other"},
+			"too slow for caller": {slow{}, 10 * time.Second, ErrUnavailable, ""},
+		} {
+			st, err := New(r.Client(), Options{Leases: lease.Config{Hooks: []redis.Hook{tt.hook}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), tt.within)
+			began := time.Now()
+			n, beats, err := st.DeleteAllLeases(ctx, "me", nil)
+			if took, most := time.Since(began), 3*time.Minute; !errors.Is(err, tt.want) || beats != tt.beats || n != 0 || took > most {
+				t.Errorf("%s: %d deleted, %q in the way, %v after %v; want %q and %v", what, n, beats, err, took, tt.beats, tt.want)
+			}
+			cancel()
+			if err := st.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
 // Where the prefix of leases carries a hash tag, as on a cluster, the keys of fences begin like those of leases: they stay when the leases
 // are deleted.
 func TestFencesAreNoLeases(t *testing.T) { // G3
@@ -138,6 +205,43 @@ func TestFencesAreNoLeases(t *testing.T) { // G3
 	}
 	if fence := f.client.Get(t.Context(), keys[2]).Val(); fence != "7" {
 		t.Errorf("the fence is %q, want 7", fence)
+	}
+	// Nor is it the lease of a service that is called so.
+	f.must(f.client.Del(t.Context(), keys[2]).Err())
+	for phase, put := range map[int]func(context.Context, intent.Session, string, time.Duration) (string, bool, error){
+		1: tagged.PutSessionWithLease, 2: tagged.PutSessionWithIdempotency,
+	} {
+		s := session("a:fence")
+		if _, _, err := put(t.Context(), s, s.Key, time.Minute); !errors.Is(err, intent.ErrInvalid) {
+			t.Errorf("phase %d: a service with the name of a fence: %v, want ErrInvalid", phase, err)
+		}
+	}
+	if keys := f.client.Keys(t.Context(), "{x}:*").Val(); len(keys) != 0 {
+		t.Errorf("%q were written", keys)
+	}
+}
+
+// Braces in a service's name change no slot: the first ones, of the prefix, count.
+func TestServicesOfAClusterMayHaveBraces(t *testing.T) {
+	t.Parallel()
+	client := redistest.StartClustered(t, "{x}").Client()
+	st, err := New(client, Options{KeyPrefix: "{x}:v3:", Leases: lease.Config{LeasePrefix: "{x}:lease:"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	if err := lease.Bootstrap(t.Context(), client, st.Options().Leases); err != nil {
+		t.Fatal(err)
+	}
+	for _, ref := range []string{"a{b", "a}b", "{", "{}", "a{b}c", "}{"} {
+		s := session(ref)
+		id, exists, err := st.PutSessionWithLease(t.Context(), s, s.Key, time.Minute)
+		if id != s.ID || exists || err != nil {
+			t.Errorf("%q: %q %v %v", ref, id, exists, err)
+		}
+		if holder := client.Get(t.Context(), "{x}:lease:service:"+ref).Val(); holder != SessionOwner(s.ID) {
+			t.Errorf("%q: its lease is of %q", ref, holder)
+		}
 	}
 }
 
