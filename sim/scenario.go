@@ -292,8 +292,8 @@ func (c Config) Draw(supported func(fault.Kind) error) (fault.Plan, error) {
 		Mixed: c.replicated(), // what hits alone is for limits in time, which faults of servers have none of their own
 	})
 	if n := len(plan.Faults); err == nil && n > report.FaultsMax {
-		return fault.Plan{}, wrong("duration", "a storm of %d faults could not be read again, at most %d: a shorter one (--duration), one with a longer "+
-			"TTL (--ttl), or fewer nodes (--nodes)", n, report.FaultsMax)
+		return fault.Plan{}, wrong("duration", "a storm of %d faults could not be read again, at most %d: a shorter one (--duration), one "+
+			"with a longer TTL (--ttl), or fewer nodes (--nodes)", n, report.FaultsMax)
 	}
 	return plan, err
 }

@@ -199,8 +199,8 @@ func socketpair() (ours net.Conn, theirs *os.File, err error) {
 	return ours, theirs, err
 }
 
-// hold has the reaper keep a port of this process until all is taken away: nodes that outlive the simulator, as those in containers do for a
-// while, say the password of Redis to whoever listens there then.
+// hold has the reaper keep a port of this process until all is taken away: nodes that outlive the simulator, as those in containers do for
+// a while, say the password of Redis to whoever listens there then.
 func (r *reaper) hold(port *net.TCPListener) error {
 	if r == nil {
 		return nil
