@@ -92,3 +92,24 @@ func TestKeptKeepsTheFirst(t *testing.T) {
 		t.Errorf("kept is %v", k.Err)
 	}
 }
+
+// rude is an error that panics when asked for its words, and so does what it panics with.
+type rude struct{ deep bool }
+
+func (r *rude) Error() string {
+	if r.deep {
+		panic(r)
+	}
+	panic("rude")
+}
+
+func TestSaidByWhatPanics(t *testing.T) {
+	for _, c := range []struct {
+		v    any
+		want string
+	}{{io.EOF, "EOF"}, {7, "7"}, {(*rude)(nil), "<nil>"}, {&rude{}, "rude"}, {&rude{true}, "*plain.rude"}} {
+		if got := Said(c.v); !strings.Contains(got, c.want) {
+			t.Errorf("said %q, want %q in it", got, c.want)
+		}
+	}
+}

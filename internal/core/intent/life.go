@@ -87,7 +87,12 @@ func (m *Machine) launch(s *session) {
 }
 
 func (m *Machine) launched(s *session, e *Event) {
-	if s.phase != launching {
+	if s.phase != launching { // a stop of it came first
+		if e.Launch == LaunchOK {
+			m.do(Effect{Kind: Halt, Session: s.entry.Session})
+		} else {
+			m.returned(s, "")
+		}
 		return
 	}
 	if e.Launch != LaunchOK {
@@ -190,6 +195,11 @@ func (m *Machine) interrupt(s *session) bool {
 		return s.next != ending && m.interrupted(s)
 	case up, running:
 		return m.interrupted(s)
+	case launching:
+		if s.stop { // the pipeline that is being started has as long to end as one that runs
+			s.live = true
+			m.awaitEnd(s, Stopped, "stopped on request")
+		}
 	}
 	return false
 }
@@ -222,9 +232,13 @@ func (m *Machine) interrupted(s *session) bool {
 // halt asks the pipeline to end.
 func (m *Machine) halt(s *session, reason Reason, text string) {
 	m.leaveRunning(s)
+	m.awaitEnd(s, reason, text)
+	m.do(Effect{Kind: Halt, Session: s.entry.Session})
+}
+
+func (m *Machine) awaitEnd(s *session, reason Reason, text string) {
 	s.phase, s.reason, s.text = halting, reason, text
 	m.arm(s, m.now+core.Time(m.cfg.StopTimeout))
-	m.do(Effect{Kind: Halt, Session: s.entry.Session})
 }
 
 // stuck gives up a pipeline that does not return: nobody knows whether it still works, so its leases are neither renewed

@@ -17,7 +17,7 @@ const (
 	launching              // the pipeline is being started
 	up                     // the pipeline runs and RUNNING is being written
 	running                // and has been
-	halting                // the pipeline was asked to end
+	halting                // the pipeline was asked to end, or will be when it has started
 	releasing              // leases are being given back
 	ending                 // ENDED is being written
 	stranded               // ENDED was written and the pipeline has not returned
@@ -55,7 +55,7 @@ type session struct {
 	asked  bool  // a write is under way
 	sent   State // by the last write
 	acked  bool  // its entry is done with
-	live   bool  // its pipeline was launched and has not returned
+	live   bool  // its pipeline was launched and has not returned, or may yet be
 	waited bool  // it has slept until an earlier attempt's lease ran out
 	awaits bool  // it sleeps until what others do with slots is answered
 	stop   bool  // somebody asked for its end

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/queue"
 )
 
@@ -132,7 +133,7 @@ func inWords(fields []zap.Field) []zap.Field {
 	for i, f := range said {
 		switch f.Type {
 		case zapcore.ErrorType, zapcore.StringerType, zapcore.ReflectType, zapcore.ObjectMarshalerType:
-			said[i] = zap.String(f.Key, fmt.Sprint(f.Interface))
+			said[i] = zap.String(f.Key, plain.Said(f.Interface))
 		default: // plain values, and lists of the library's own
 		}
 	}

@@ -95,6 +95,7 @@ type Handler struct {
 	proxied told // requests through proxies that are not trusted
 	unknown told // refusals of who showed no token that is known
 	quotas  *quotas
+	lists   *turns
 
 	writes, stops, reads ready.Watch // starts that are new, stops, probes
 	probe                probe
@@ -148,9 +149,8 @@ func NewHandler(st Store, cfg Config) (*Handler, error) {
 		return nil, err
 	}
 	cfg.AllowedNets = unmapped(cfg.AllowedNets)
-	h := &Handler{cfg: cfg, log: log, store: st, mode: "phase2", faults: told{every: time.Second}, proxied: told{every: time.Minute},
-		foreign: told{every: time.Minute},
-		unknown: told{every: time.Second}}
+	h := &Handler{cfg: cfg, log: log, store: st, mode: "phase2", lists: newTurns(), faults: told{every: time.Second},
+		proxied: told{every: time.Minute}, foreign: told{every: time.Minute}, unknown: told{every: time.Second}}
 	if err = h.SetTokens(cfg.Tokens); err != nil {
 		return nil, err
 	}

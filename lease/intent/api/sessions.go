@@ -41,16 +41,15 @@ func view(s *intent.Session) sessionView {
 }
 
 // readable refuses who may not read.
-func (h *Handler) readable(w http.ResponseWriter, r *http.Request) *problem {
+func (h *Handler) readable(w http.ResponseWriter, r *http.Request) (*Token, *problem) {
 	if p := only(r, http.MethodGet, http.MethodHead); p != nil {
-		return p
+		return nil, p
 	}
-	_, p := h.authorize(w, r, intent.ScopeRead)
-	return p
+	return h.authorize(w, r, intent.ScopeRead)
 }
 
 func (h *Handler) session(w http.ResponseWriter, r *http.Request, id string) *problem {
-	if p := h.readable(w, r); p != nil {
+	if _, p := h.readable(w, r); p != nil {
 		return p
 	}
 	if !sessionid.Valid(id) {
@@ -72,7 +71,8 @@ type page struct {
 }
 
 func (h *Handler) list(w http.ResponseWriter, r *http.Request) *problem {
-	if p := h.readable(w, r); p != nil {
+	token, p := h.readable(w, r)
+	if p != nil {
 		return p
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
@@ -92,7 +92,11 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) *problem {
 	if cursor != "" && !sessionid.Valid(cursor) {
 		return refused(http.StatusBadRequest, "invalid", "cursor is not one that a page ended with")
 	}
-	sessions, next, err := h.store.List(r.Context(), cursor, limit)
+	var sessions []intent.Session
+	var next string
+	if p := h.lists.run(r.Context(), token, func() { sessions, next, err = h.store.List(r.Context(), cursor, limit) }); p != nil {
+		return p
+	}
 	skipped := &lease.SkippedError{}
 	if err != nil && !errors.As(err, &skipped) {
 		return h.failed(r, err)

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // puts makes n starts of different services at once; each must be answered with its own session.
@@ -153,5 +156,40 @@ func (f *fixture) queue(busy, waiting int) {
 		case <-timeout:
 			f.Fatalf("%d lanes are in use and %d wait, want %d and %d", isBusy, isWaiting, busy, waiting)
 		}
+	}
+}
+
+// asks is a hook that notes how many words the longest call had.
+type asks struct{ longest int }
+
+func (a *asks) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (a *asks) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		a.longest = max(a.longest, len(cmd.Args()))
+		return next(ctx, cmd)
+	}
+}
+
+func (a *asks) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// A page is read in calls that each ask for few records, and is whole.
+func TestPageIsReadInParts(t *testing.T) { // I5
+	f := setup(t)
+	var want []string
+	for i := range 2*readMax + 1 {
+		want = append([]string{f.put(fmt.Sprint("s", i)).ID}, want...)
+	}
+	st, longest := f.open(Options{}), &asks{}
+	st.client.AddHook(longest)
+	page, next, err := st.List(t.Context(), "", len(want))
+	var got []string
+	for _, s := range page {
+		got = append(got, s.ID)
+	}
+	if most := readMax + len(recordFields) + 10; err != nil || next != "" || !slices.Equal(got, want) || longest.longest > most {
+		t.Errorf("%d sessions (%v), %q, in calls of up to %d words; want %d, of at most %d", len(got), err, next, longest.longest, len(want), most)
 	}
 }

@@ -192,17 +192,19 @@ func (s *Store) List(ctx context.Context, cursor string, limit int) (sessions []
 	if len(ids) == 0 {
 		return nil, "", nil
 	}
-	records, foreign, err := s.read(ctx, ids...)
-	if err != nil {
-		return nil, "", err
-	}
 	skipped := &lease.SkippedError{}
-	for i, r := range records {
-		switch {
-		case foreign[i] != "":
-			skipped.Skip(plain.Name(redisstore.Hide(s.client, s.session(ids[i]))) + ": " + foreign[i])
-		case r != nil:
-			sessions = append(sessions, *r)
+	for some := range slices.Chunk(ids, readMax) {
+		records, foreign, err := s.read(ctx, some...)
+		if err != nil {
+			return nil, "", err
+		}
+		for i, r := range records {
+			switch {
+			case foreign[i] != "":
+				skipped.Skip(plain.Name(redisstore.Hide(s.client, s.session(some[i]))) + ": " + foreign[i])
+			case r != nil:
+				sessions = append(sessions, *r)
+			}
 		}
 	}
 	if skipped.Count > 0 {
@@ -210,6 +212,9 @@ func (s *Store) List(ctx context.Context, cursor string, limit int) (sessions []
 	}
 	return sessions, next, nil
 }
+
+// readMax is how many records of a list one call reads, so that a renewal waits for no more of them.
+const readMax = 25
 
 // ids returns up to n IDs of sessions, newest first, that come after the session cursor. What else a foreign hand has put among them is
 // read past: no page of an API could begin after it.

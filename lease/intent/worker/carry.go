@@ -1,9 +1,9 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"runtime/debug"
 	"sync"
 
@@ -12,6 +12,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/callback"
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
 	"github.com/leasestorm/leasestorm/internal/membership"
+	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/policy"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
@@ -182,34 +183,35 @@ func (w *Worker) launch(e core.Effect, j *job) {
 		w.post(told)
 		return
 	}
-	var p Pipeline
-	if err := w.guarded(e.Session, "NewPipeline", func() error {
-		p = w.cfg.NewPipeline(Job{
-			SessionID: e.Session, Start: j.entry.Start, Worker: w.cfg.InstanceID, Slot: e.Slot, ServiceFence: e.Fence,
-			TunerFence: e.TunerFence,
-		})
-		return nil
-	}); err != nil {
-		told.Launch, told.Text = core.LaunchFail, err.Error()
-		w.post(told)
-		return
+	what := Job{
+		SessionID: e.Session, Start: j.entry.Start, Worker: w.cfg.InstanceID, Slot: e.Slot, ServiceFence: e.Fence, TunerFence: e.TunerFence,
 	}
-	j.pipeline = p
 	w.tasks.Go(func() {
 		ctx, end := trust(service.Context(), tuner.Context())
-		err := w.guarded(e.Session, "Start", func() error { return p.Start(ctx, e.Fence) })
-		if err != nil {
-			end()
-			told.Launch, told.Text = core.LaunchFail, err.Error()
-			w.post(told)
-			return
+		var p Pipeline
+		failed := errExited // unless both return
+		defer func() { w.launched(told, j, p, failed, end) }()
+		err := w.guarded(e.Session, "NewPipeline", func() error { p = w.cfg.NewPipeline(what); return nil })
+		if err == nil {
+			err = w.guarded(e.Session, "Start", func() error { return p.Start(ctx, e.Fence) })
 		}
-		told.Launch = core.LaunchOK
-		w.post(told)
-		// The one goroutine that a running session has is a new one: this one's stack has grown, and would stay.
-		session := e.Session
-		w.tasks.Go(func() { w.await(session, p, end) })
+		failed = err
 	})
+}
+
+// launched tells how the start of a pipeline went, and waits for the end of one that runs.
+func (w *Worker) launched(told core.Event, j *job, p Pipeline, failed error, end func()) {
+	session := told.Session
+	if failed != nil {
+		end()
+		told.Launch, told.Text = core.LaunchFail, words(failed)
+		w.inbox.put(message{event: told, f: func() { w.returned(session) }})
+		return
+	}
+	told.Launch = core.LaunchOK
+	w.inbox.put(message{event: told, f: func() { j.pipeline = p }})
+	// The one goroutine that a running session has is a new one: this one's stack has grown, and would stay.
+	w.tasks.Go(func() { w.await(session, p, end) })
 }
 
 // trust returns a context that ends with either term, and with end.
@@ -222,11 +224,17 @@ func trust(service, tuner context.Context) (ctx context.Context, end func()) {
 	}
 }
 
+// errExited is the error of a method of a pipeline that called runtime.Goexit, as the FailNow of a test does.
+var errExited = errors.New("the pipeline ended its goroutine")
+
 // await waits for the end of a pipeline and tells it.
 func (w *Worker) await(session string, p Pipeline, end func()) {
-	err := w.guarded(session, "Wait", p.Wait)
-	end()
-	w.ended(session, err)
+	err := errExited // unless it returns
+	defer func() {
+		end()
+		w.ended(session, err)
+	}()
+	err = w.guarded(session, "Wait", p.Wait)
 }
 
 // ended is apart from await, as panicked is from guarded, so that what they need at the end is not part of the stack on which
@@ -236,9 +244,18 @@ func (w *Worker) await(session string, p Pipeline, end func()) {
 func (w *Worker) ended(session string, err error) {
 	back := core.Event{Kind: core.EvReturned, Session: session}
 	if err != nil {
-		back.Text = err.Error()
+		back.Text = words(err)
 	}
 	w.inbox.put(message{event: back, f: func() { w.returned(session) }})
+}
+
+// wordsMax is how many bytes of what a pipeline's error says become the detail of its session. Some quote all that a program wrote, and
+// a record longer than store.RecordMax is a foreign hand's.
+const wordsMax = 1 << 10
+
+// words returns what an error of a pipeline says, and something of one that says nothing: it has failed.
+func words(err error) string {
+	return cmp.Or(plain.Text(plain.Cut(plain.Said(err), wordsMax)), "its error says nothing")
 }
 
 // returned lets leases that were abandoned with a stuck pipeline be taken here again.
@@ -264,7 +281,7 @@ func (w *Worker) guarded(session, method string, f func() error) (err error) {
 func (w *Worker) panicked(session, method string, r any) error {
 	w.log.Error("a pipeline panicked", zap.String("session", session), zap.String("method", method),
 		zap.Reflect("panic", r), zap.ByteString("stack", debug.Stack()))
-	return fmt.Errorf("%s panicked: %v", method, r)
+	return errors.New(method + " panicked: " + plain.Said(r))
 }
 
 // bury makes an entry a dead letter.

@@ -50,7 +50,7 @@ type Job struct {
 }
 
 // Pipeline is the work of one session. Start is called once; if it returned nil, Wait once, and Stop any number of times, at
-// any time.
+// any time. A method that panics, or ends its goroutine, has failed. Of what an error says the first KiB becomes the session's Detail.
 type Pipeline interface {
 	// Start begins the work under fence, the service's. It should return within seconds. ctx ends when the trust in either
 	// lease ends, and after Wait has returned: work must not outlast it.
@@ -72,7 +72,8 @@ type Config struct {
 	InstanceID string
 	// Slots is the pool that all workers share, in the order in which it is tried.
 	Slots []string
-	// NewPipeline makes the pipeline of a job.
+	// NewPipeline makes the pipeline of a job, in the goroutine that calls its Start. A session that is to stop before both have returned
+	// has StopTimeout from then on, as one that runs.
 	NewPipeline func(Job) Pipeline
 	// Grace is how long before the trust in its leases ends a pipeline is asked to stop. 0: TTL/6.
 	Grace time.Duration

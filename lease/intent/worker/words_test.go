@@ -1,0 +1,104 @@
+package worker
+
+import (
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasestorm/leasestorm/lease/intent"
+)
+
+// deaf is an error of a caller's whose nil pointer is one too.
+type deaf struct{ text string }
+
+func (d *deaf) Error() string { return d.text }
+
+// exits is a pipeline whose Wait does not return, and ends its goroutine.
+type exits struct{ *work }
+
+func (p exits) Wait() error {
+	p.rig.leave(p.work)
+	runtime.Goexit()
+	return nil
+}
+
+// change says what is wrong with the next pipelines.
+func (r *rig) change(shape func(*work)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.shape = shape
+}
+
+// Whatever the error of a pipeline says, and if it cannot be asked, its session ends, and whoever asks finds it.
+func TestErrorsOfPipelinesAreTold(t *testing.T) { // I3
+	t.Parallel()
+	r := newRig(t)
+	cfg := r.config("w1", "1")
+	whole := cfg.NewPipeline
+	cfg.NewPipeline = func(j Job) Pipeline {
+		if j.Profile == "exits" {
+			return exits{whole(j).(*work)}
+		}
+		return whole(j)
+	}
+	r.run(cfg)
+	ends := func(id, want string) {
+		t.Helper()
+		if s := r.wait(id, intent.StateEnded, intent.ReasonPipelineFailed); !strings.HasPrefix(s.Detail, want) || len(s.Detail) > 2*wordsMax {
+			t.Errorf("a detail of %d bytes, %.100q; want %q and at most %d", len(s.Detail), s.Detail, want, 2*wordsMax)
+		}
+	}
+	long := errors.New("failed:\n" + strings.Repeat("x", 20_000))
+	for _, c := range []struct {
+		err  error
+		want string
+	}{{(*deaf)(nil), "<nil>"}, {&deaf{}, "its error says nothing"}, {long, `failed:\u000axx`}} {
+		r.change(func(p *work) { p.fail = c.err })
+		ends(r.start("a", "hd"), c.want)
+		r.change(nil)
+		b := r.start("a", "hd")
+		r.wait(b, intent.StateRunning, "")
+		r.work(b).ret <- c.err
+		ends(b, c.want)
+	}
+	ends(r.start("a", "exits"), errExited.Error())
+	r.idle()
+}
+
+// A pipeline that cannot be made, for its maker does not return, costs its own session: others go on, and a stop of it is a stop of one
+// that does not end.
+func TestPipelineThatIsNeverMade(t *testing.T) { // I3
+	t.Parallel()
+	r := newRig(t)
+	cfg := r.config("w1", "1", "2")
+	cfg.StopTimeout = 50 * time.Millisecond
+	whole := cfg.NewPipeline
+	hung := make(chan struct{})
+	cfg.NewPipeline = func(j Job) Pipeline {
+		if j.ServiceRef == "hangs" {
+			<-hung
+		}
+		return whole(j)
+	}
+	w := r.run(cfg)
+	a := r.start("a", "hd")
+	r.wait(a, intent.StateRunning, "")
+	b := r.start("hangs", "hd")
+	r.wait(b, intent.StateStarting, "")
+	r.stop(a)
+	r.wait(a, intent.StateEnded, intent.ReasonStopped)
+	r.stop(b)
+	r.wait(b, intent.StateEnded, intent.ReasonPipelineFailed)
+	if r.client.Exists(t.Context(), "lease:service:hangs").Val() != 1 {
+		t.Error("the leases of a pipeline that may still begin were given back")
+	}
+	r.wait(r.start("c", "hd"), intent.StateRunning, "")
+	close(hung) // it is made and started after all, and asked to end
+	for r.work(b) == nil {
+		runtime.Gosched()
+	}
+	<-r.work(b).quit
+	r.must(w.Stop())
+}
