@@ -32,6 +32,9 @@ const (
 
 // Config is the settings of an instance. The zero value is the specification's: leases and heartbeat of 30 s renewed every 10 s,
 // discovery every 10 s. All instances that share leases must agree on TTL, keys and channel.
+//
+// Errors, Health and the log show what Redis says, without the password of the client's options. One that comes from a credentials provider
+// is not known: nothing is shown of the arguments that Redis repeats, but a server that means harm may have it shown in other words.
 type Config struct {
 	// InstanceID names this instance; "": GenerateInstanceID(). It does not begin with leasectl-, as names of leasectl do. No two
 	// instances may ever share one, also not one after the other.
