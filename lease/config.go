@@ -259,7 +259,8 @@ func (c *Config) CheckSession(id string) error {
 // Bootstrap declares the first deployment on an empty Redis, which otherwise looks like one that lost its data: without
 // it the first instances wait for one quarantine (a TTL) before they are granted anything. It is refused while any lease
 // or heartbeat lives, or where another quarantine is agreed on already (SetQuarantine changes it). Call it once, by hand or from a
-// deployment job; never at every start.
+// deployment job; never at every start, nor on a Redis that has lost its data: nothing there shows what instances that run still believe
+// in, and others are granted it at once.
 func Bootstrap(ctx context.Context, client redis.UniversalClient, cfg Config) error {
 	st, err := storeOf(client, &cfg)
 	if err != nil {
