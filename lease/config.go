@@ -32,6 +32,9 @@ const (
 
 // Config is the settings of an instance. The zero value is the specification's: leases and heartbeat of 30 s renewed every 10 s,
 // discovery every 10 s. All instances that share leases must agree on TTL, keys and channel.
+//
+// Errors, Health and the log show what Redis says, without the password of the client's options. One that comes from a credentials provider
+// is not known: nothing is shown of the arguments that Redis repeats, but a server that means harm may have it shown in other words.
 type Config struct {
 	// InstanceID names this instance; "": GenerateInstanceID(). It does not begin with leasectl-, as names of leasectl do. No two
 	// instances may ever share one, also not one after the other.
@@ -256,7 +259,8 @@ func (c *Config) CheckSession(id string) error {
 // Bootstrap declares the first deployment on an empty Redis, which otherwise looks like one that lost its data: without
 // it the first instances wait for one quarantine (a TTL) before they are granted anything. It is refused while any lease
 // or heartbeat lives, or where another quarantine is agreed on already (SetQuarantine changes it). Call it once, by hand or from a
-// deployment job; never at every start.
+// deployment job; never at every start, nor on a Redis that has lost its data: nothing there shows what instances that run still believe
+// in, and others are granted it at once.
 func Bootstrap(ctx context.Context, client redis.UniversalClient, cfg Config) error {
 	st, err := storeOf(client, &cfg)
 	if err != nil {

@@ -16,7 +16,8 @@ func newBootstrap(f *flags) *cobra.Command {
 		Short: "Declare the first deployment on an empty Redis, once",
 		Long: `It declares that no lease was ever granted on this Redis that somebody may still believe in, so that leases are granted at once.
 Without it the first instances wait for a quarantine, as they do when Redis has lost its data. Refused while a lease or a heartbeat lives,
-and where the group has agreed on another quarantine. Never call it at every start.`,
+and where the group has agreed on another quarantine. Never call it at every start, nor where Redis has lost its data: instances that run
+may believe in what they held for up to a TTL more, which nothing there shows, and others are granted it at once: two owners.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			length, err := lengthOf(quarantine)

@@ -24,7 +24,8 @@ import (
 const about = `leasectl shows who holds which lease, says what is wrong with a Redis that carries leases, and has leases given back.
 
 status, watch and check change nothing. release asks the owner to give a lease back; where it does not answer, the lease is fenced
-off and its TTL waited out before anybody can have it. Nothing that leasectl does gives a lease two owners.
+off and its TTL waited out before anybody can have it. Nothing that leasectl does gives a lease two owners, but bootstrap on a Redis
+that has lost its data.
 
 Exit codes:
   0  fine

@@ -66,6 +66,18 @@ func TestPasswordIsNeverPrinted(t *testing.T) {
 	}
 }
 
+// A long password is not shown in part either: Redis that knows neither AUTH nor HELLO repeats what follows them, cut after 128 bytes.
+func TestLongPasswordIsNeverPrinted(t *testing.T) {
+	server := redistest.Start(t, redistest.Args("--rename-command", "AUTH", "", "--rename-command", "HELLO", ""))
+	env := []string{redisflags.URLVariable + "=redis://app@" + server.Addr(), "LEASESTORM_REDIS_PASSWORD=" + strings.Repeat("0123456789abcdef", 8)}
+	for _, words := range []string{"bootstrap", "quarantine 30s", "replicas 2", "intents bootstrap", "intents dead-letters list"} {
+		text, code := ran(t, env, strings.Fields(words)...)
+		if strings.Contains(text, "0123") || !strings.Contains(text, "ERR unknown command 'auth'") || code != exitWrong {
+			t.Errorf("%s: exit %d: %s", words, code, text)
+		}
+	}
+}
+
 // A server whose certificate is not verified is warned of once, whatever asks it.
 func TestUnverifiedServerIsTold(t *testing.T) {
 	for _, words := range []string{"bootstrap", "bootstrap --system election", "quarantine 30s", "replicas 2", "intents replicas 2", "intents bootstrap",

@@ -23,7 +23,6 @@ func derive(client redis.UniversalClient, opt *Options) (redis.UniversalClient, 
 		}
 		derived := redis.NewClient(o)
 		derived.AddHook(unbroken{})
-		derived.AddHook(respguard.Hide(o.Password))
 		return derived, nil
 	case *masterClient:
 		return newMasterClient(single(c.Options(), opt), c.master.dial, opt), nil

@@ -75,6 +75,28 @@ func TestFenceOff(t *testing.T) { // G1, G3, G10
 	}
 }
 
+// TestFenceOffAsRead: whatever a foreign hand wrote as the fence, who looks and who fences off read it alike, be it as none: else the lease
+// would count as one that was given back just now, again and again.
+func TestFenceOffAsRead(t *testing.T) { // G3
+	server := redistest.Start(t)
+	client := server.Client()
+	s, _ := bootstrapped(t, client, redisstore.Options{Quarantine: time.Minute})
+	for text, want := range map[string]int64{
+		"5": 5, "0x10": 0, "1e3": 0, "5.5": 0, " 7": 0, "7\n": 0, "+5": 0, "-5": 0, "0": 0, "007": 0, "": 0, "9007199254740991": 1<<53 - 1,
+		"9007199254740992": 0, "99999999999999999999": 0, "nan": 0, "inf": 0,
+	} {
+		client.Set(t.Context(), "poll:lease:thing", "a", time.Minute)
+		client.Set(t.Context(), "{poll:lease:thing}:fence", text, 0)
+		all, err := s.Holdings(t.Context(), "thing")
+		if err != nil || len(all) != 1 || all[0].Fence != want {
+			t.Fatalf("%q is read as %+v, %v; want fence %d", text, all, err, want)
+		}
+		if fence, err := s.FenceOff(t.Context(), "operator", all[0]); err != nil || fence <= want {
+			t.Errorf("%q: fenced off under %d, %v", text, fence, err)
+		}
+	}
+}
+
 // byRules returns a client of a user who may do what the rules say.
 func byRules(t *testing.T, server *redistest.Server, rules redisstore.Rules) *redis.Client {
 	t.Helper()

@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/leasestorm/leasestorm/internal/respguard"
 )
 
 // failoverAddr is what go-redis has for an address in the options of a failover client, whose Dialer asks the sentinels for
@@ -87,7 +85,6 @@ func newMasterClient(o *redis.Options, dial dialer, opt *Options) *masterClient 
 	o.Dialer = m.connect
 	m.client = redis.NewClient(o)
 	m.client.AddHook(unbroken{})
-	m.client.AddHook(respguard.Hide(o.Password))
 	return &masterClient{m.client, m}
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/respguard"
 )
 
 // OwnClient returns a client to the server of client that sends every command at most once and honours deadlines of
@@ -17,6 +19,8 @@ func OwnClient(client redis.UniversalClient, options Options) (redis.UniversalCl
 	for _, h := range opt.Hooks {
 		own.AddHook(h)
 	}
+	_, password := login(own)
+	own.AddHook(respguard.Hide(password)) // the innermost: the hooks before are told no password either
 	return own, nil
 }
 

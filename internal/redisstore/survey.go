@@ -216,7 +216,8 @@ func (s *Store) holdings(ctx context.Context, all []Holding, ids []string) ([]Ho
 		}
 		h := Holding{ID: id, Left: lifeOf(left[i])}
 		text, _ := v[2*i+1].(string)
-		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 && n < 1<<53 {
+		// What scripts do not write as a fence is none, as for fenceoff.lua.
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 && n < 1<<53 && strconv.FormatInt(n, 10) == text {
 			h.Fence = n
 		}
 		var held bool

@@ -13,6 +13,9 @@ import (
 	"github.com/leasestorm/leasestorm/internal/plain"
 )
 
+// repeated is what Redis says before it repeats the arguments of a command that it does not know: AUTH and HELLO, of one that has neither.
+const repeated = "with args beginning with: "
+
 // saidMax is how many bytes of a server's error are shown, and otherMax of any other: a certificate that is refused is quoted with all its
 // names, of which a server may have as many as it likes.
 const saidMax, otherMax = 500, 1000
@@ -84,12 +87,44 @@ func Hidden(err error, password string) error {
 	return shown
 }
 
-// Without is text without the password, "" for none: who stands in a server's place may say it as any name or value.
+// beginMin is how many bytes of the beginning of a password are left out of a text as the whole is: Redis cuts what it repeats after 128
+// bytes, and others may cut anywhere. Fewer may be any word.
+const beginMin = 8
+
+// spaced is text as Redis puts it into an error, which has no line ends.
+var spaced = strings.NewReplacer("\r", " ", "\n", " ")
+
+// Without is text without the password, "" for none, and without what begins like it: who stands in a server's place may say it as any name
+// or value.
 func Without(text, password string) string {
 	if password == "" {
 		return text
 	}
-	return strings.ReplaceAll(text, password, "…")
+	in, password := spaced.Replace(text), spaced.Replace(password)
+	begin := password[:min(beginMin, len(password))]
+	var left strings.Builder
+	end := 0 // of what is left out
+	for at := 0; ; at++ {
+		next := strings.Index(in[at:], begin)
+		if next < 0 {
+			left.WriteString(text[end:])
+			return left.String()
+		}
+		at += next
+		if at >= end {
+			left.WriteString(text[end:at] + "…")
+		}
+		end = max(end, at+common(in[at:], password))
+	}
+}
+
+// common is how many bytes a and b begin with alike.
+func common(a, b string) int {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
 }
 
 // Shown is how text that a server chose is shown: without the password, cut to 100 bytes, and with nothing that is not seen. In this
@@ -124,6 +159,9 @@ func (h hide) shown(err error) (error, bool) {
 	text, most := err.Error(), saidMax
 	if reply := redis.Error(nil); !errors.As(err, &reply) {
 		text, most = unread(err), otherMax
+	}
+	if before, _, ok := strings.Cut(text, repeated); ok { // a password among them may be one that a provider gave, which nobody here knows
+		text = before + repeated + "…"
 	}
 	if text = plain.Cut(Without(text, h.password), most); text == err.Error() {
 		return err, false

@@ -62,7 +62,6 @@ var tested = []struct {
 	{drop(luaDir+"epoch.lua", `epoch ~= ARGV[1]`, 1, true), "G1", "TestGroupAgreesOnQuarantine"},
 	{drop(luaDir+"epoch.lua", `noted[1] == epoch`, 1, true), "G1", "TestRecordOfGroup"},
 	{drop(luaDir+"epoch.lua", `n < 9007199254740992`, 1, true), "G3", "TestForeignFence"},
-	{drop(luaDir+"fenceoff.lua", `known <= 0`, 1, false), "G10", "TestFenceOff"},
 	{drop(luaDir+"fenceoff.lua", `known >= 9007199254740992`, 1, false), "G3", "TestFenceOff"},
 	{drop(luaDir+"fenceoff.lua", `type(holder) ~= 'string'`, 1, false), "G10", "TestFenceOff"},
 	{drop(luaDir+"fenceoff.lua", `string.sub(holder, 1, 513) ~= ARGV[1]`, 1, false), "G1", "TestFenceOff"},

@@ -3,6 +3,7 @@ package zaplog
 import (
 	"context"
 	"fmt"
+	"os"
 	"time"
 
 	"go.uber.org/zap"
@@ -82,22 +83,31 @@ func (l *Log) Panicked(message string, with any) {
 	l.Error(message, zap.String("event", "listenerPanicked"), zap.String("instance", l.instance), zap.Reflect("panic", with))
 }
 
-// write runs in the queue's own goroutine.
+// write runs in the queue's own goroutine. Where the caller's logger panics the entry is missing, and that is told where zap tells of an
+// entry that cannot be written: standard error, unless the logger has another place.
 func (l *Log) write(e queued, dropped int64) {
+	tell := zapcore.WriteSyncer(os.Stderr)
+	defer func() {
+		if r := recover(); r != nil {
+			_, _ = fmt.Fprintf(tell, "the log panicked, and misses the entry %q: %s\n", e.entry.Message, plain.Text(fmt.Sprint(r)))
+		}
+	}()
 	if dropped > 0 {
 		l.base.Error("the log is too slow: entries are missing", zap.String("event", "logDropped"),
 			zap.String("instance", l.instance), zap.Int64("entries", dropped))
 	}
 	ce := e.to.Check(e.entry.Level, e.entry.Message)
-	switch {
-	case ce == nil:
-	case e.late != nil:
+	if ce == nil {
+		return
+	}
+	tell = ce.ErrorOutput
+	if e.late != nil {
 		ce.Time = e.entry.Time
 		ce.Write(e.late()...)
-	default:
-		ce.Entry = e.entry
-		ce.Write(e.fields...)
+		return
 	}
+	ce.Entry = e.entry
+	ce.Write(e.fields...)
 }
 
 // core is a zapcore.Core that puts entries into the queue.
@@ -126,7 +136,7 @@ func (c *core) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	return nil
 }
 
-// inWords returns the fields for an entry that is written later, in a goroutine that a panic would end the program from. What may be the
+// inWords returns the fields for an entry that is written later, and would be missing after a panic. What may be the
 // caller's, such as what a function of its returned or panicked with, is put into words at once: it may panic when asked, or change.
 func inWords(fields []zap.Field) []zap.Field {
 	said := append([]zap.Field(nil), fields...)

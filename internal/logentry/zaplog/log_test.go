@@ -62,7 +62,7 @@ type notes struct{ text string }
 
 func (n *notes) Error() string { return n.text }
 
-// What is the caller's is put into words when it is said: the log's own goroutine, which nothing guards, finds words alone.
+// What is the caller's is put into words when it is said: the log's own goroutine finds words alone.
 func TestLogAsksNothingOfTheCallersLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var written strings.Builder
@@ -78,6 +78,40 @@ func TestLogAsksNothingOfTheCallersLater(t *testing.T) {
 		got := written.String()
 		if strings.Count(got, "PANIC=") != 4 || !strings.Contains(got, `"changes":"as it was"`) {
 			t.Error(got)
+		}
+	})
+}
+
+// panics is a core of the caller's that panics at some entries, and tells of the others.
+type panics struct{ zapcore.Core }
+
+func (p panics) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	return ce.AddCore(e, p)
+}
+
+func (p panics) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	if e.Message == "bad" {
+		panic("no\x1bwords")
+	}
+	return p.Core.Write(e, fields)
+}
+
+// A core, or a handler of slog, that panics at an entry misses that entry. The program and the entries that follow go on.
+func TestLogThatPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to, seen := observer.New(zap.InfoLevel)
+		var errs strings.Builder
+		l := NewLog(zap.New(panics{to}, zap.ErrorOutput(zapcore.AddSync(&errs))), "a")
+		l.Error("bad")
+		l.Info("good")
+		if !l.Flush(t.Context()) {
+			t.Fatal("not written")
+		}
+		if all := seen.All(); len(all) != 1 || all[0].Message != "good" {
+			t.Errorf("%+v", all)
+		}
+		if got := errs.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, `"bad"`) || !strings.Contains(got, `no\u001bwords`) {
+			t.Errorf("%q", got)
 		}
 	})
 }

@@ -12,8 +12,9 @@
 -- returns 1 and the new fence, or 0 where the lease is not of that owner and fence, or -1 where it never expires and the group has not
 -- agreed on how long any owner may believe in it
 local holder, last = redis.pcall('GET', KEYS[1]), redis.pcall('GET', KEYS[2])
-local known = tonumber(last) -- nil where there is none, or what is no string
-if not known or known <= 0 or known >= 9007199254740992 then last, known = '', 0 end -- as fence_of of epoch.lua
+-- A fence is what scripts write as one, as for who looks. What else Lua reads as a number, such as 0x10, a foreign hand wrote: it is none.
+local known = tonumber(last) and tonumber(string.match(last, '^[1-9]%d*$') or '') -- nil where there is none, or what is no string
+if not known or known >= 9007199254740992 then last, known = '', 0 end
 if type(holder) ~= 'string' or string.sub(holder, 1, 513) ~= ARGV[1] or last ~= ARGV[2] then return {0, ''} end
 local expires = redis.call('PTTL', KEYS[1]) >= 0
 local agreed
