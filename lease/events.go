@@ -84,6 +84,9 @@ type Vacancy struct {
 	GivenBack bool
 }
 
+// eventsMax is how many events a listener may be behind before it misses some: 10,000 leases that are renewed have twice as many.
+const eventsMax = 1 << 16
+
 // hub is the event stream: any number of listeners, each with its own queue, so that one that is slow or panics harms
 // only itself.
 type hub struct {
@@ -99,7 +102,7 @@ type subscriber struct {
 }
 
 func (b *hub) subscribe(f func(Event), changes bool, panicked func(any)) (cancel func()) {
-	q := queue.New(func(e Event, dropped int64) {
+	q := queue.New(eventsMax, func(e Event, dropped int64) {
 		e.Dropped = dropped
 		callback.Tell(f, e, panicked)
 	})

@@ -149,10 +149,11 @@ func (r *Result) meta(engine string, wall time.Duration, sum string) report.Meta
 
 // begin saves what the judge must know of a run that nobody will be there to end.
 func (r *Result) begin(engine string) error {
-	var err error
-	if r.sums, err = report.SumFiles(r.Folder); err != nil {
-		return err
+	files, err := report.ReadFiles(r.Folder)
+	if err != nil {
+		return fmt.Errorf("what was saved of it could not be judged or played again: %w", err)
 	}
+	r.sums = files.Sums()
 	p := params(r.Config, r.Plan, Outcome{Interrupted: true}, r.Redis.Kind)
 	p.Least = r.least
 	return report.New(r.meta(engine, 0, ""), p, check.Result{}).Save(r.Dir)

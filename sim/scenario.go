@@ -11,6 +11,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/report"
 	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
@@ -285,9 +286,14 @@ func (c Config) Draw(supported func(fault.Kind) error) (fault.Plan, error) {
 			return fault.Plan{}, wrong("faults", "%w", err)
 		}
 	}
-	return c.drawn(fault.DrawParams{
+	plan, err := c.drawn(fault.DrawParams{
 		Nodes: c.Nodes, Sessions: c.Sessions, Timings: c.Timings, Storm: c.Storm, Leader: c.System == SystemElection, Owns: c.owns(),
 		Kinds: kinds, Virtual: c.onVirtual(),
 		Mixed: c.replicated(), // what hits alone is for limits in time, which faults of servers have none of their own
 	})
+	if n := len(plan.Faults); err == nil && n > report.FaultsMax {
+		return fault.Plan{}, wrong("duration", "a storm of %d faults could not be read again, at most %d: a shorter one (--duration), one with a longer "+
+			"TTL (--ttl), or fewer nodes (--nodes)", n, report.FaultsMax)
+	}
+	return plan, err
 }

@@ -74,7 +74,6 @@ type intentNode struct {
 	store  *store.Store
 	api    *api.Handler // nil: a worker only
 	failed chan error
-	ready  bool // start has returned
 
 	metrics  http.Handler
 	server   *http.Server // of the API; nil: it does not listen
@@ -114,16 +113,19 @@ func serveIntents(s *intentSettings) (code int, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	started := make(chan error, 1)
-	go func() { started <- n.start(ctx) }()
-	if err := n.wait(signals, started); err != nil {
-		return 0, errors.Join(err, n.stop())
+	go func() {
+		defer close(started)
+		started <- n.start(ctx)
+	}()
+	if err = n.wait(signals, started); err == nil {
+		go endIfAskedTwice(signals)
 	}
-	go endIfAskedTwice(signals)
-	if !n.ready { // it still waits for Redis: whatever start says now, it is told to stop
-		cancel()
-		if err := <-started; err != nil && !errors.Is(err, context.Canceled) {
-			return 0, errors.Join(err, n.stop())
-		}
+	cancel() // a start that still waits, for Redis or for the address of a name
+	if last := <-started; last != nil && !errors.Is(last, context.Canceled) {
+		err = errors.Join(err, last)
+	}
+	if err != nil {
+		return 0, errors.Join(err, n.stop())
 	}
 	return n.out.stopped(n.stop()), nil
 }
@@ -176,7 +178,7 @@ func (n *intentNode) start(ctx context.Context) (err error) {
 		limit := func(l net.Listener) net.Listener {
 			return api.LimitListener(l, api.Limits{Conns: n.conns, PeerConns: n.peer, Logger: logger(&n.settings)})
 		}
-		if n.watchers, err = n.serve(n.healthAddr, healthVariable+" (--health)", n.probes(), limit); err != nil {
+		if n.watchers, err = n.serve(ctx, n.healthAddr, healthVariable+" (--health)", n.probes(), limit); err != nil {
 			return err
 		}
 		n.watchers.SetKeepAlivesEnabled(false) // nobody shows a token there
@@ -192,14 +194,17 @@ func (n *intentNode) start(ctx context.Context) (err error) {
 		if n.tokenFile != nil && n.tokenFile.stays {
 			go n.tokenFile.watch(ctx, n.api.SetTokens, logger(&n.settings))
 		}
-		n.server, err = n.serve(n.apiAddr, "LEASESTORM_API_ADDR (--api)", n.api, n.api.Listener)
+		n.server, err = n.serve(ctx, n.apiAddr, "LEASESTORM_API_ADDR (--api)", n.api, n.api.Listener)
 	}
 	return err
 }
 
-// serve has h answer at addr, the value of that setting, as many connections as limit lets through.
-func (n *intentNode) serve(addr, setting string, h http.Handler, limit func(net.Listener) net.Listener) (*http.Server, error) {
-	listener, err := net.Listen("tcp", addr)
+// serve has h answer at addr, the value of that setting, as many connections as limit lets through. Where addr has a name, ctx bounds how
+// long its address is looked for.
+func (n *intentNode) serve(ctx context.Context, addr, setting string, h http.Handler, limit func(net.Listener) net.Listener) (
+	*http.Server, error,
+) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", setting, err)
 	}
@@ -237,7 +242,7 @@ func (n *intentNode) wait(signals <-chan os.Signal, started <-chan error) error 
 			if err != nil {
 				return err
 			}
-			n.ready = true
+			started = nil
 			n.out.say(line{event: "ready", at: time.Now()})
 		case sig := <-signals:
 			if sig != syscall.SIGUSR1 {
@@ -245,9 +250,6 @@ func (n *intentNode) wait(signals <-chan os.Signal, started <-chan error) error 
 			}
 			n.tuner.pause.Store(true)
 		case err := <-n.failed:
-			if !n.ready {
-				err = errors.Join(err, <-started)
-			}
 			return err
 		}
 	}

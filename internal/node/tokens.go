@@ -18,6 +18,7 @@ import (
 const (
 	tokensMax   = 1 << 20 // more bytes than any file of tokens has
 	tokensEvery = time.Second
+	tellsMax    = 1000 // entries of the log about it that wait
 )
 
 // tokenFile is the file of an API's tokens. Not safe for concurrent use.
@@ -55,7 +56,7 @@ func (f *tokenFile) parse(text string) ([]api.Token, error) {
 // stay. What is compared is what it says: a link may lead elsewhere, and two changes may have one time.
 func (f *tokenFile) watch(ctx context.Context, set func([]api.Token) error, log *zap.Logger) {
 	// Whoever reads the log may have stalled: no token that was taken out stays for that.
-	entries := queue.New(func(write entry, _ int64) { write(log) })
+	entries := queue.New(tellsMax, func(write entry, _ int64) { write(log) })
 	ticker := time.NewTicker(tokensEvery)
 	defer ticker.Stop()
 	for {

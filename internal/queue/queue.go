@@ -3,16 +3,16 @@ package queue
 
 import "sync"
 
-// Max is how many items a reader may be behind before it misses some.
-const Max = 1 << 16
-
 // Queue hands items to one function, in order, one at a time. A goroutine runs only while there are items to hand, so that there is
-// nothing to start and nothing to end. When the reader is Max behind, new items are counted instead of kept. Safe for concurrent use.
+// nothing to start and nothing to end. When the reader is a given number behind, new items are counted instead of kept. Safe for
+// concurrent use.
 type Queue[T any] struct {
+	most   int
 	handle func(item T, dropped int64)
 
 	mu      sync.Mutex
 	items   []T
+	batch   int // items that were taken to be handled, all of which are kept until the last was
 	spare   []T // the memory of a batch that was handled
 	dropped int64
 	running bool
@@ -20,17 +20,20 @@ type Queue[T any] struct {
 	idle    chan struct{} // closed when all was handled; nil: nobody waits for that
 }
 
-// New returns a queue to handle, which is told with an item how many were missed since the last.
-func New[T any](handle func(item T, dropped int64)) *Queue[T] { return &Queue[T]{handle: handle} }
+// New returns a queue that keeps at most that many items, also those that were taken to be handled, and hands them to handle, which is
+// told with an item how many were missed since the last.
+func New[T any](most int, handle func(item T, dropped int64)) *Queue[T] {
+	return &Queue[T]{most: most, handle: handle}
+}
 
-// Put never waits.
+// Put never waits. One item is kept whatever is being handled, so that the reader is told what it missed with it.
 func (q *Queue[T]) Put(item T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
 	case q.closed:
 		return
-	case len(q.items) >= Max:
+	case len(q.items) > 0 && q.batch+len(q.items) >= q.most:
 		q.dropped++
 		return
 	}
@@ -76,7 +79,7 @@ func (q *Queue[T]) run() {
 		}
 		clear(batch) // do not keep what it refers to alive
 		q.mu.Lock()
-		q.spare = batch[:0]
+		q.batch, q.spare = 0, batch[:0]
 		q.mu.Unlock()
 	}
 }
@@ -94,6 +97,7 @@ func (q *Queue[T]) take() (batch []T, dropped int64) {
 		return nil, 0
 	}
 	batch, q.items, q.spare = q.items, q.spare, nil
+	q.batch = len(batch)
 	dropped, q.dropped = q.dropped, 0
 	return batch, dropped
 }

@@ -10,41 +10,43 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A reader that is stuck holds up nobody, gets what came in order, and learns how much it missed.
+// A reader that is stuck holds up nobody, gets what came in order, and learns how much it missed. What it is at counts.
 func TestStuckReader(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		stuck := make(chan struct{})
-		var got []int
-		missed := int64(0)
-		q := New(func(i int, dropped int64) {
-			<-stuck
-			got = append(got, i)
-			missed += dropped
+	for most, kept := range map[int]int{1: 2, 100: 100} {
+		synctest.Test(t, func(t *testing.T) {
+			stuck := make(chan struct{})
+			var got []int
+			missed := int64(0)
+			q := New(most, func(i int, dropped int64) {
+				<-stuck
+				got = append(got, i)
+				missed += dropped
+			})
+			q.Put(0)
+			synctest.Wait() // it is being handled
+			const more = 10
+			for i := range kept - 1 + more {
+				q.Put(i + 1)
+			}
+			idle := q.Idle()
+			synctest.Wait()
+			select {
+			case <-idle:
+				t.Error("idle, and the reader has not read")
+			default:
+			}
+			close(stuck)
+			<-idle
+			if len(got) != kept || !slices.IsSorted(got) || missed != more {
+				t.Errorf("%d read, missed %d; want %d in order, and %d", len(got), missed, kept, more)
+			}
+			q.Put(1 << 20) // the goroutine has ended: another begins
+			<-q.Idle()
+			if last := got[len(got)-1]; last != 1<<20 {
+				t.Errorf("last read %d", last)
+			}
 		})
-		q.Put(0)
-		synctest.Wait() // it is being handled
-		const more = 10
-		for i := range Max + more {
-			q.Put(i + 1)
-		}
-		idle := q.Idle()
-		synctest.Wait()
-		select {
-		case <-idle:
-			t.Error("idle, and the reader has not read")
-		default:
-		}
-		close(stuck)
-		<-idle
-		if len(got) != Max+1 || !slices.IsSorted(got) || missed != more {
-			t.Errorf("%d read, missed %d; want %d in order, and %d", len(got), missed, Max+1, more)
-		}
-		q.Put(1 << 20) // the goroutine has ended: another begins
-		<-q.Idle()
-		if last := got[len(got)-1]; last != 1<<20 {
-			t.Errorf("last read %d", last)
-		}
-	})
+	}
 }
 
 // Close keeps what was put, and takes nothing more.
@@ -52,7 +54,7 @@ func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := make(chan struct{})
 		n := 0
-		q := New(func(int, int64) { <-begin; n++ })
+		q := New(10, func(int, int64) { <-begin; n++ })
 		q.Put(1)
 		q.Put(2)
 		q.Close()

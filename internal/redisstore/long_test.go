@@ -34,6 +34,28 @@ func TestLongNoticesAreNotRead(t *testing.T) {
 	}
 }
 
+// The longest that an instance says is heard: it gives back as many leases as one operation may have, all of the longest names.
+func TestTheLongestNoticeIsHeard(t *testing.T) {
+	name := func(i int) string { return fmt.Sprintf("%0*d", NameMax, i) }
+	freed := wordFreed + " " + name(0)
+	for i := range ItemsMax {
+		freed += " " + name(i) + " " + name(0)
+	}
+	n, ok := ParseNotice(freed)
+	if !ok || len(n.IDs) != ItemsMax || len(n.Peers) != ItemsMax {
+		t.Errorf("%d bytes, of %d that are heard: %v, %d IDs", len(freed), noticeMax, ok, len(n.IDs))
+	}
+	op := &core.Op{Kind: core.OpAsk, Owner: name(0)}
+	for i := range 5 * ItemsMax {
+		op.Items = append(op.Items, core.Item{ID: name(i), Peer: name(0)})
+	}
+	for _, text := range AskTexts(op) {
+		if n, ok := ParseNotice(text); !ok {
+			t.Errorf("%d bytes that are asked for are not heard: %v", len(text), n.Kind)
+		}
+	}
+}
+
 // What it is cut into takes no more than it does itself, however short the words are, or none.
 func TestNoticesOfManyWordsAreNotRead(t *testing.T) {
 	for _, word := range []string{" ", " x", " x -"} {

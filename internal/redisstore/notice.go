@@ -19,9 +19,10 @@ const (
 )
 
 // noticeMax bounds a notice, in bytes, and wordsMax its words: whoever may publish can send what takes sixteen times its size when it is
-// cut into them. No instance names more: it releases ItemsMax leases at once, and cuts what it asks for (AskTexts).
+// cut into them. No instance names more: it releases ItemsMax leases at once, each with an heir, which is 514 kB of the longest names,
+// and cuts what it asks for (AskTexts). What is longer does not even reach who hears the channel (respguard.Hear).
 const (
-	noticeMax = 1 << 20
+	noticeMax = 512 << 10
 	wordsMax  = 1 << 14
 )
 

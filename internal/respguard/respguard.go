@@ -220,30 +220,29 @@ type scanner struct {
 	depth                  int
 }
 
-func (s *scanner) scan(b []byte) error {
-	for len(b) > 0 {
-		var err error
-		switch s.state {
-		case inBulk:
-			n := min(len(b), s.left)
-			b, s.left = b[n:], s.left-n
-			if s.left == 0 {
-				s.complete()
-			}
-		case inLine:
-			b, err = s.text(b)
-		case inLength:
-			err = s.length(b[0])
-			b = b[1:]
-		case atType:
-			err = s.begin(b[0])
-			b = b[1:]
-		}
-		if err != nil {
-			return err
-		}
+func (s *scanner) scan(b []byte) (err error) {
+	for len(b) > 0 && err == nil {
+		b, err = s.step(b)
 	}
-	return nil
+	return err
+}
+
+// step takes of b, which is not empty, what belongs to one state.
+func (s *scanner) step(b []byte) (rest []byte, err error) {
+	switch s.state {
+	case inBulk:
+		n := min(len(b), s.left)
+		if s.left -= n; s.left == 0 {
+			s.complete()
+		}
+		return b[n:], nil
+	case inLine:
+		return s.text(b)
+	case inLength:
+		return b[1:], s.length(b[0])
+	default: // atType
+		return b[1:], s.begin(b[0])
+	}
 }
 
 func refuse(format string, args ...any) error {

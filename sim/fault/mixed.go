@@ -22,6 +22,7 @@ func (d *drawer) mixed() {
 		if d.at+d.p.Renew/4 >= d.p.Storm {
 			return
 		}
+		d.aimed = slices.DeleteFunc(d.aimed, func(end time.Duration) bool { return end <= d.at }) // a long storm has very many
 		k, ok := d.mixedKind()
 		if !ok {
 			return

@@ -103,7 +103,7 @@ func (f *fleet) open(s *slot, stream uint64) error {
 	if err != nil {
 		return err
 	}
-	if err := f.house(s, l); err != nil {
+	if err := errors.Join(s.run.redis.reaper.hold(l.gate.listener), f.house(s, l)); err != nil {
 		l.close()
 		return err
 	}

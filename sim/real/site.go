@@ -60,7 +60,15 @@ func (p processes) way(s *slot, stream uint64) (way, error) {
 	if p.redis.replicated != nil {
 		return p.redis.replicated.open(s, stream)
 	}
-	return newLine(s.name, loopback, endpoint{"tcp", p.redis.url.Addr}, s.run.cfg.Seed, stream, s.run.starve)
+	l, err := newLine(s.name, loopback, endpoint{"tcp", p.redis.url.Addr}, s.run.cfg.Seed, stream, s.run.starve)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.redis.reaper.hold(l.gate.listener); err != nil {
+		l.close()
+		return nil, err
+	}
+	return l, nil
 }
 
 func (p processes) launch(s *slot, stdout, stderr *os.File) (program, error) {

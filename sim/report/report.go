@@ -3,6 +3,7 @@
 package report
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,8 +29,25 @@ const (
 	ScenarioName = "scenario.yaml"
 )
 
-// fileMax is many times what the report of a day's storm has.
-const fileMax = 4 << 20
+// FaultsMax is the most faults that a run has: of its plan and its report no more is read. A day with the shortest TTL has 240,000.
+const FaultsMax = 250_000
+
+// What a report and a plan may have: faults, of 115 to 200 bytes, up to eight values each, and what else there is. A value takes up to a
+// hundred times its text while it is read, so what is many is counted before.
+const (
+	fileMax    = 48 << 20 // bytes
+	objectsMax = FaultsMax + 50_000
+	valuesMax  = 8*FaultsMax + 100_000 // of objects and lists
+)
+
+// crowded returns an error that names the file if its text has more objects or values than it may have.
+func crowded(name string, text []byte) error {
+	if objects, values := bytes.Count(text, []byte("{")), bytes.Count(text, []byte(",")); objects > objectsMax || values > valuesMax {
+		return fmt.Errorf("%w: %s: too large: it has %d objects and %d values, at most %d and %d are read", ErrDamaged, name, objects, values,
+			objectsMax, valuesMax)
+	}
+	return nil
+}
 
 // fleetMax is more nodes, and more sessions, than any run has: what is reckoned from them does not overflow.
 const fleetMax = 1 << 24
@@ -191,6 +209,9 @@ func Load(in *writefile.Dir) (Report, error) {
 	}
 	if len(text) == 0 {
 		return Report{}, fmt.Errorf("%w: %s", ErrEmpty, file)
+	}
+	if err := crowded(file, text); err != nil {
+		return Report{}, err
 	}
 	var v struct {
 		Version *int `json:"version"`

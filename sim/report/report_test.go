@@ -372,20 +372,48 @@ func TestPromises(t *testing.T) {
 	}
 }
 
-// A run that is larger than what is read from elsewhere has its sums all the same.
-func TestSumsOfLargeFiles(t *testing.T) {
+// A run of as many faults as there may be has room in what is read of its report and plan. What has more values than that, which take many
+// times the room of their text, is refused.
+func TestTheLongestStormIsRead(t *testing.T) {
+	plan := fault.Draw(7, fault.DrawParams{
+		Nodes: 100, Sessions: 100, Timings: timing.Timings{TTL: 24 * time.Hour, Renew: 8 * time.Hour, Poll: time.Hour, Discovery: time.Hour},
+		Storm: 5_000 * time.Hour, Virtual: true, // the longest numbers and names that there are
+	})
 	dir := t.TempDir()
-	for name, size := range map[string]int64{PlanName: fileMax + 1, ScenarioName: ScenarioMax + 1} {
-		file := filepath.Join(dir, name)
-		if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Truncate(file, size)); err != nil {
-			t.Fatal(err)
+	_, long := saved(t, false)
+	long.Faults = plan.Faults
+	if err := errors.Join(plan.Save(filepath.Join(dir, PlanName)), long.Save(dir),
+		os.WriteFile(filepath.Join(dir, ScenarioName), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Load(heldtest.Dir(t, dir))
+	f, errFiles := ReadFiles(heldtest.Dir(t, dir))
+	again, errPlan := f.Plan()
+	n := len(plan.Faults)
+	if err != nil || errFiles != nil || errPlan != nil || n < 1000 || len(r.Faults) != n || len(again.Faults) != n {
+		t.Errorf("of %d faults, %d and %d are read: %v, %v, %v", n, len(r.Faults), len(again.Faults), err, errFiles, errPlan)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, FileName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	most := FaultsMax / n
+	if len(text)*most > fileMax || strings.Count(string(text), ",")*most > valuesMax || strings.Count(string(text), "{")*most > objectsMax {
+		t.Errorf("%d faults take %d bytes, %d values and %d objects: %d of them are not read", n, len(text), strings.Count(string(text), ","),
+			strings.Count(string(text), "{"), FaultsMax)
+	}
+	for what, one := range map[string]string{"objects": "{},", "values": "0,"} {
+		text := []byte(`{"version":2,"faults":[` + strings.Repeat(one, valuesMax+1) + `0]}`)
+		for _, name := range []string{FileName, PlanName} {
+			if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	if sums, err := SumFiles(heldtest.Dir(t, dir)); err != nil || len(sums[PlanName]) != 64 || len(sums[ScenarioName]) != 64 {
-		t.Errorf("%v, %v", sums, err)
-	}
-	if _, err := ReadFiles(heldtest.Dir(t, dir)); !errors.Is(err, ErrDamaged) {
-		t.Errorf("they are read: %v", err)
+		_, err := Load(heldtest.Dir(t, dir))
+		_, errFiles := ReadFiles(heldtest.Dir(t, dir))
+		if !errors.Is(err, ErrDamaged) || !errors.Is(errFiles, ErrDamaged) {
+			t.Errorf("%s: %v, %v", what, err, errFiles)
+		}
 	}
 }
 

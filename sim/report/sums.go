@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
-	"math"
 	"path"
 	"path/filepath"
 	"slices"
@@ -30,24 +29,16 @@ type Files struct {
 }
 
 // ReadFiles reads a run's plan and scenario. One that is missing, no regular file or too large is ErrDamaged, with its name.
-func ReadFiles(in *writefile.Dir) (Files, error) { return readFiles(in, fileMax, ScenarioMax) }
-
-// SumFiles returns the sums of a plan and a scenario that this program has just written, of any size.
-func SumFiles(in *writefile.Dir) (map[string]string, error) {
-	f, err := readFiles(in, math.MaxInt64-1, math.MaxInt64-1)
-	return f.Sums(), err
-}
-
-func readFiles(in *writefile.Dir, planMax, scenarioMax int64) (Files, error) {
-	plan, err := readfile.ReadIn(in.Root(), PlanName, planMax)
+func ReadFiles(in *writefile.Dir) (Files, error) {
+	plan, err := readfile.ReadIn(in.Root(), PlanName, fileMax)
 	var scenario []byte
 	if err == nil {
-		scenario, err = readfile.ReadIn(in.Root(), ScenarioName, scenarioMax)
+		scenario, err = readfile.ReadIn(in.Root(), ScenarioName, ScenarioMax)
 	}
 	if err != nil {
 		return Files{}, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	return Files{in.Path(), plan, scenario}, nil
+	return Files{in.Path(), plan, scenario}, crowded(filepath.Join(in.Path(), PlanName), plan)
 }
 
 // Scenario is the text of the scenario, not to be changed.

@@ -11,6 +11,11 @@ import (
 	"github.com/leasestorm/leasestorm/internal/queue"
 )
 
+// entriesMax is how many entries a log may be behind before it misses some: three rounds of renewals of 10,000 leases. An entry that waits
+// takes some 450 bytes, so a log that nobody reads takes 15 MB of the 128 MiB that a node is given, and some more until that is
+// collected.
+const entriesMax = 1 << 15
+
 // Log is the one way to a caller's logger: a queue, so that whoever logs never waits for whoever reads the log, be it under a lock or in
 // the loop that renews. Safe for concurrent use.
 type Log struct {
@@ -36,7 +41,7 @@ func NewLog(to *zap.Logger, instance string) *Log {
 		return &Log{Logger: to, base: c.to, instance: instance, q: c.q, shared: true}
 	}
 	l := &Log{base: to, instance: instance}
-	l.q = queue.New(l.write)
+	l.q = queue.New(entriesMax, l.write)
 	l.Logger = to.WithOptions(zap.WrapCore(func(zapcore.Core) zapcore.Core { return &core{to: to, q: l.q} }))
 	return l
 }

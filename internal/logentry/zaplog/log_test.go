@@ -11,8 +11,6 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
-
-	"github.com/leasestorm/leasestorm/internal/queue"
 )
 
 var errStuck = errors.New("stuck")
@@ -99,7 +97,7 @@ func TestStuckLog(t *testing.T) {
 		l := NewLog(zap.New(zapcore.NewTee(stuck, to)), "a")
 		l.Info("first")
 		synctest.Wait()
-		for range queue.Max + 5 {
+		for range entriesMax - 1 + 5 {
 			l.Info("more")
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

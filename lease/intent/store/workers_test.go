@@ -170,7 +170,7 @@ func TestReadingOfLeasesThatDoesNotEnd(t *testing.T) { // I1
 			want   error
 			beats  string
 		}{
-			"too many":            {redistest.Endless{Page: make([]string, 100_000)}, time.Hour, ErrUnfinished, "other"},
+			"too many":            {redistest.Endless{Page: slices.Repeat([]string{"\x00"}, 100_000)}, time.Hour, ErrUnfinished, "other"},
 			"too slow":            {slow{}, time.Hour, ErrUnfinished, "other"},
 			"too slow for caller": {slow{}, 10 * time.Second, ErrUnavailable, ""},
 		} {
