@@ -25,8 +25,8 @@ const (
 type Quotas struct {
 	// StartRate is how many starts a second one token may send, StartRateAll all of them together. Five seconds' worth may come at once.
 	StartRate, StartRateAll int
-	// Backlog is how many starts one token may send at once; they come back over Config.Retention, so in one such time it is twice as many, and
-	// as many in each that follows. BacklogAll is how many sessions Redis may have a record of, whoever started them.
+	// Backlog is how many starts one token may send at once; they come back over Config.Retention, so in one such time it is twice as many,
+	// and as many in each that follows. BacklogAll is how many sessions Redis may have a record of, whoever started them.
 	Backlog, BacklogAll int
 
 	_ struct{}
