@@ -178,8 +178,6 @@ func (r *redis) cmdHMGet(t int64, args []string) reply {
 	})(r, t, args)
 }
 
-func cmdHGetAll(_ *redis, _ int64, o *object, _ []string) reply { return texts(o.hash) }
-
 func cmdHDel(_ *redis, _ int64, o *object, fields []string) reply {
 	n := int64(0)
 	for _, f := range fields {
@@ -381,7 +379,6 @@ var objectVerbs = map[string]verb{
 	"HGET":    {args: 2, run: with(objHash, false, nil, cmdHGet)},
 	"HMGET":   {args: 2, run: (*redis).cmdHMGet},
 	"HSTRLEN": {args: 2, run: with(objHash, false, int64(0), cmdHStrLen)},
-	"HGETALL": {args: 1, run: with(objHash, false, []reply(nil), cmdHGetAll)},
 	"HDEL":    {args: 2, writes: true, again: true, run: with(objHash, false, int64(0), cmdHDel)},
 
 	"SADD":     {args: 2, writes: true, memory: true, again: true, run: with(objSet, true, nil, cmdSAdd)},

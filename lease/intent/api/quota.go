@@ -25,8 +25,8 @@ const (
 type Quotas struct {
 	// StartRate is how many starts a second one token may send, StartRateAll all of them together. Five seconds' worth may come at once.
 	StartRate, StartRateAll int
-	// Backlog is how many starts one token may send in Config.Retention: that is how many records of its sessions Redis has, but for
-	// those that run. BacklogAll is how many sessions Redis may have a record of, whoever started them.
+	// Backlog is how many starts one token may send at once; they come back over Config.Retention, so in one such time it is twice as many,
+	// and as many in each that follows. BacklogAll is how many sessions Redis may have a record of, whoever started them.
 	Backlog, BacklogAll int
 
 	_ struct{}
@@ -100,7 +100,7 @@ func (q *quotas) admit(ctx context.Context, t *Token, now time.Time, count func(
 		return late("rate", fmt.Sprintf("the token may send %d starts a second", q.StartRate), wait)
 	}
 	if wait := missing(s.backlog, now); wait > 0 {
-		return late("backlog", fmt.Sprintf("the token may send %d starts in %v", q.Backlog, q.retention), wait)
+		return late("backlog", fmt.Sprintf("the token may send %d starts at once, and as many in %v after that", q.Backlog, q.retention), wait)
 	}
 	if wait := missing(q.all, now); wait > 0 {
 		return late("rate", fmt.Sprintf("%d starts a second are accepted in all", q.StartRateAll), wait)

@@ -225,11 +225,13 @@ func (b *Bus) Foreign() []string {
 // Disown ends, with ReasonLeaseLost, the sessions that run at this worker by their records and do not: unknown returns which
 // of them the worker has not in hand.
 func (b *Bus) Disown(ctx context.Context, unknown func([]string) []string) error {
-	wait, cancel := context.WithTimeout(ctx, b.s.opt.OpTimeout)
-	ids, err := b.s.client.ZRange(wait, b.s.opt.KeyPrefix+"owned:"+b.worker, 0, -1).Result()
-	cancel()
+	reply, err := b.s.run(ctx, begunScript, b.worker)
 	if err != nil {
-		return unavailable(err)
+		return err
+	}
+	ids, err := wordsOf(reply, 0)
+	if err != nil {
+		return err
 	}
 	for some := range slices.Chunk(unknown(ids), sweepMax) {
 		args := []any{b.worker}

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,8 +39,6 @@ func letterID(id string) error {
 
 // DeadLetters returns up to limit dead letters, oldest first, that come after the letter cursor ("" for the first).
 func (s *Store) DeadLetters(ctx context.Context, cursor string, limit int) ([]DeadLetter, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
-	defer cancel()
 	from := "-"
 	if cursor != "" {
 		if err := letterID(cursor); err != nil {
@@ -47,20 +46,28 @@ func (s *Store) DeadLetters(ctx context.Context, cursor string, limit int) ([]De
 		}
 		from = "(" + cursor
 	}
-	messages, err := s.client.XRangeN(ctx, s.opt.KeyPrefix+"dead", from, "+", int64(limit)).Result()
+	reply, err := s.run(ctx, lettersScript, from, limit)
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, err
 	}
-	letters := make([]DeadLetter, 0, len(messages))
-	for _, m := range messages {
-		l := DeadLetter{ID: m.ID, Fields: map[string]string{}}
-		for k, v := range m.Values {
-			l.Fields[k] = fmt.Sprint(v)
+	list, ok := reply.([]any)
+	if !ok {
+		return nil, unavailable(errReply)
+	}
+	letters := make([]DeadLetter, 0, len(list))
+	for _, item := range list {
+		words, err := wordsOf(item, 1)
+		if err != nil || letterID(words[0]) != nil {
+			return nil, unavailable(errReply)
+		}
+		l := DeadLetter{ID: words[0], Fields: map[string]string{}}
+		for field := range slices.Chunk(words[1:], 2) {
+			l.Fields[field[0]] = field[len(field)-1]
 		}
 		l.Entry, l.Why, l.Session = l.Fields["entry"], l.Fields["why"], l.Fields["session"]
 		l.Tries, _ = strconv.Atoi(l.Fields["tries"])
 		var ms, seq int64
-		_, _ = fmt.Sscanf(m.ID, "%d-%d", &ms, &seq)
+		_, _ = fmt.Sscanf(l.ID, "%d-%d", &ms, &seq)
 		l.At = time.UnixMilli(ms)
 		letters = append(letters, l)
 	}

@@ -68,7 +68,8 @@ func TestForeignRecordIsLeftOut(t *testing.T) {
 	}
 }
 
-// Without the sets of stops and of what has ended, a stop is heard, a session ends, and the keys are named.
+// Without the sets of stops and of what has ended, a stop is heard, a session ends, and the keys are named; without the dead letters, what
+// cannot be done leaves the bus.
 func TestForeignSets(t *testing.T) { // I5
 	f := setup(t)
 	w := f.bus("w")
@@ -76,7 +77,7 @@ func TestForeignSets(t *testing.T) { // I5
 	entries := f.fetch(w)
 	f.write(w, Write{Session: s.ID, State: intent.StateRunning, Slot: "1", Fence: 10, TunerFence: 5, Ack: entries[0].ID})
 	f.run(w, other)
-	for _, key := range []string{"v3:stops", "v3:ended"} {
+	for _, key := range []string{"v3:stops", "v3:ended", "v3:dead"} {
 		f.must(f.client.Set(t.Context(), key, "foreign", 0).Err())
 	}
 	if ended, err := f.store.Stop(t.Context(), s.ID); err != nil || ended {
@@ -86,14 +87,19 @@ func TestForeignSets(t *testing.T) { // I5
 	if err != nil || begun != 2 || !slices.Equal(stops, []string{s.ID}) {
 		t.Errorf("beat: %v, %d, %v; want the one stop", stops, begun, err)
 	}
-	if got := w.Foreign(); !slices.Equal(got, []string{"v3:stops", "v3:ended"}) {
+	if got := w.Foreign(); !slices.Equal(got, []string{"v3:stops", "v3:ended", "v3:dead"}) {
 		t.Errorf("named: %v", got)
 	}
 	f.write(w, Write{Session: s.ID, State: intent.StateEnded, Reason: intent.ReasonStopped, Fence: 10})
 	if got := f.get(s.ID); got.State != intent.StateEnded {
 		t.Errorf("%+v, want it ended", got)
 	}
-	f.must(f.client.Del(t.Context(), "v3:stops", "v3:ended").Err())
+	buried := f.put("c")
+	f.must(w.Bury(t.Context(), f.fetch(w)[0], "why", 0, intent.ReasonPipelineFailed))
+	if got := f.get(buried.ID); got.State != intent.StateEnded || f.length("v3:bus") != 1 {
+		t.Errorf("%+v, %d entries on the bus; want it ended, and that of the other session", got, f.length("v3:bus"))
+	}
+	f.must(f.client.Del(t.Context(), "v3:stops", "v3:ended", "v3:dead").Err())
 	if _, _, _, err := w.Beat(t.Context(), "{}"); err != nil || len(w.Foreign()) != 0 {
 		t.Errorf("mended: %v %v", w.Foreign(), err)
 	}

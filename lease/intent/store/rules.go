@@ -11,7 +11,7 @@ import (
 const (
 	apiCommands = "xlen hstrlen zcard zcount zrevrangebylex get set hget hmget hset sadd xadd zadd publish"
 
-	workerCommands = "scan time exists get set del persist hget hgetall hmget hset hdel sadd srem smembers zadd zcard zrange " +
+	workerCommands = "scan time exists get set del persist hget hmget hset hdel sadd srem smembers zadd zcard zrange " +
 		"zrangebyscore zrem zscore xadd xack xclaim xdel xgroup xinfo xpending xrange xreadgroup publish subscribe"
 )
 

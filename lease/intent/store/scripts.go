@@ -24,6 +24,9 @@ var putText string
 //go:embed lua/read.lua
 var readText string
 
+//go:embed lua/list.lua
+var listText string
+
 //go:embed lua/kept.lua
 var keptText string
 
@@ -39,17 +42,26 @@ var beatText string
 //go:embed lua/leave.lua
 var leaveText string
 
+//go:embed lua/workers.lua
+var workersText string
+
 //go:embed lua/delete.lua
 var deleteText string
 
 //go:embed lua/sweep.lua
 var sweepText string
 
+//go:embed lua/begun.lua
+var begunText string
+
 //go:embed lua/disown.lua
 var disownText string
 
 //go:embed lua/bury.lua
 var buryText string
+
+//go:embed lua/letters.lua
+var lettersText string
 
 //go:embed lua/requeue.lua
 var requeueText string
@@ -58,15 +70,19 @@ var (
 	putScript       = redis.NewScript(commonText + putText)
 	putLeasedScript = redis.NewScript(commonText + busyText + redisstore.EpochText() + leaseText + putText)
 	readScript      = redis.NewScript(commonText + readText)
+	listScript      = redis.NewScript(commonText + listText)
 	keptScript      = redis.NewScript(commonText + keptText)
 	stopScript      = redis.NewScript(commonText + stopText)
 	writeScript     = redis.NewScript(commonText + writeText)
 	beatScript      = redis.NewScript(commonText + beatText)
 	leaveScript     = redis.NewScript(commonText + leaveText)
+	workersScript   = redis.NewScript(commonText + workersText)
 	deleteScript    = redis.NewScript(commonText + deleteText)
 	sweepScript     = redis.NewScript(commonText + sweepText)
+	begunScript     = redis.NewScript(commonText + begunText)
 	disownScript    = redis.NewScript(commonText + disownText)
 	buryScript      = redis.NewScript(commonText + buryText)
+	lettersScript   = redis.NewScript(commonText + lettersText)
 	requeueScript   = redis.NewScript(commonText + requeueText)
 )
 

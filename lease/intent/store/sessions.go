@@ -219,24 +219,28 @@ const readMax = 25
 // ids returns up to n IDs of sessions, newest first, that come after the session cursor. What else a foreign hand has put among them is
 // read past: no page of an API could begin after it.
 func (s *Store) ids(ctx context.Context, cursor string, n int) (ids []string, err error) {
-	by := &redis.ZRangeBy{Min: "-", Max: "+", Count: int64(n)}
+	from, count := "+", n
 	if cursor != "" {
-		by.Max = "(" + cursor
+		from = "(" + cursor
 	}
 	for {
-		some, err := s.client.ZRevRangeByLex(ctx, s.opt.KeyPrefix+"sessions", by).Result()
+		reply, err := s.run(ctx, listScript, from, count)
 		if err != nil {
-			return nil, unavailable(s.named(ctx, err))
+			return nil, err
 		}
-		for _, id := range some {
+		words, err := wordsOf(reply, 2)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range words[2:] {
 			if len(ids) < n && sessionid.Valid(id) {
 				ids = append(ids, id)
 			}
 		}
-		if len(ids) == n || len(some) < int(by.Count) {
+		if len(ids) == n || words[0] != strconv.Itoa(count) {
 			return ids, nil
 		}
-		by.Max, by.Count = "("+some[len(some)-1], pastCount
+		from, count = words[1], pastCount
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/redisstore"
@@ -22,20 +23,30 @@ type WorkerInfo struct {
 
 // Workers returns all workers of the registry, dead ones that were not dealt with yet included.
 func (s *Store) Workers(ctx context.Context) ([]WorkerInfo, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
-	defer cancel()
-	pipe := s.client.Pipeline()
-	clock := pipe.Time(ctx)
-	beats := pipe.ZRangeWithScores(ctx, s.opt.KeyPrefix+"workers", 0, -1)
-	infos := pipe.HGetAll(ctx, s.opt.KeyPrefix+"worker:info")
-	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, unavailable(err)
+	reply, err := s.run(ctx, workersScript)
+	if err != nil {
+		return nil, err
+	}
+	list, ok := reply.([]any)
+	if !ok || len(list) == 0 {
+		return nil, unavailable(errReply)
+	}
+	now, err := strconv.ParseInt(fmt.Sprint(list[0]), 10, 64)
+	if err != nil {
+		return nil, unavailable(errReply)
 	}
 	var all []WorkerInfo
-	for _, b := range beats.Val() {
-		instance := fmt.Sprint(b.Member)
-		age := clock.Val().Sub(time.UnixMilli(int64(b.Score)))
-		all = append(all, WorkerInfo{Instance: instance, Info: infos.Val()[instance], Age: age, Left: b.Score == 0, beat: b.Score})
+	for _, item := range list[1:] {
+		w, err := wordsOf(item, 3)
+		if err != nil {
+			return nil, err
+		}
+		beat, err := strconv.ParseFloat(w[1], 64)
+		if err != nil {
+			return nil, unavailable(errReply)
+		}
+		age := time.UnixMilli(now).Sub(time.UnixMilli(int64(beat)))
+		all = append(all, WorkerInfo{Instance: w[0], Info: w[2], Age: age, Left: beat == 0, beat: beat})
 	}
 	return all, nil
 }

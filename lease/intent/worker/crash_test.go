@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -284,17 +283,23 @@ type pausedOnce struct {
 	at, goOn chan struct{}
 }
 
-func (p pausedOnce) DialHook(next redis.DialHook) redis.DialHook          { return next }
-func (p pausedOnce) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-
-func (p pausedOnce) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		err := next(ctx, cmds)
-		if slices.ContainsFunc(cmds, func(c redis.Cmder) bool { return c.Name() == "hgetall" }) {
-			p.once.Do(func() { close(p.at); <-p.goOn })
+func (p pausedOnce) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (p pausedOnce) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if script, ok := cmd.(*redis.Cmd); ok {
+			if list, _ := script.Val().([]any); len(list) > 1 {
+				if of, _ := list[1].([]any); len(of) == 3 { // a worker, its beat, and what describes it: workers.lua
+					p.once.Do(func() { close(p.at); <-p.goOn })
+				}
+			}
 		}
 		return err
 	}
+}
+
+func (p pausedOnce) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
 }
 
 // A single writer that stood still, for however long, when it had found nobody deletes nothing of another that came meanwhile.

@@ -14,18 +14,15 @@ redis.call('ZADD', workers, stamp, ARGV[5])
 redis.call('HSET', info, ARGV[5], ARGV[6])
 local foreign, reply = {}, soft('SMEMBERS', stops)
 if reply then
-  local ids = {} -- a member that is longer than any ID is a foreign hand's
-  for _, id in ipairs(reply) do
-    if #id <= 64 then ids[#ids + 1] = id end
-  end
-  reply = ids
+  reply = ids(reply)
 else
   foreign, reply = {stops}, {}
-  for _, id in ipairs(redis.call('ZRANGE', owned(ARGV[5]), 0, -1)) do
+  for _, id in ipairs(ids(redis.call('ZRANGE', owned(ARGV[5]), 0, -1))) do
     if fields(id, 'stop')[1] then reply[#reply + 1] = id end
   end
 end
 if not soft('ZCARD', ended) then foreign[#foreign + 1] = ended end
+if not soft('XRANGE', dead, '0-0', '0-0') then foreign[#foreign + 1] = dead end
 table.insert(reply, 1, table.concat(foreign, ' '))
 local server = redis.pcall('INFO', 'server')
 table.insert(reply, 1, type(server) == 'string' and string.match(server, 'run_id:(%w+)') or '?')

@@ -8,7 +8,7 @@
 -- ARGV[10] deliveries
 -- ARGV[11] how many dead letters are kept, about
 -- returns 1, or 0 when the entry is not on the bus any more, or is another session's, which is left alone. Of an entry that a foreign hand
--- has made, 16 fields are kept.
+-- has made, 16 fields are kept, without what is too long to be told. Where there is another type in the place of the dead letters, none is.
 local said = at(ARGV[5], ARGV[7])
 if not said then return 0 end
 if ARGV[9] ~= '' then
@@ -20,8 +20,8 @@ if ARGV[9] ~= '' then
 end
 local letter = {'entry', ARGV[5], 'why', ARGV[6], 'tries', ARGV[10]}
 if said[1] then
-  for i = 1, math.min(#said, 32) do letter[#letter + 1] = said[i] end
-  redis.call('XADD', prefix .. 'dead', 'MAXLEN', '~', ARGV[11], '*', unpack(letter))
+  for i = 1, math.min(#said, 32) do letter[#letter + 1] = short(said[i]) end
+  soft('XADD', dead, 'MAXLEN', '~', ARGV[11], '*', unpack(letter))
 end
 done(ARGV[5], ARGV[7])
 return said[1] and 1 or 0

@@ -11,7 +11,7 @@
 -- KEYS[1], ARGV[1] and ARGV[2] are those of epoch.lua (internal/redisstore), where that is part of a script.
 local prefix, retention = ARGV[3], tonumber(ARGV[4])
 local group = 'workers'
-local bus, index, ended = prefix .. 'bus', prefix .. 'sessions', prefix .. 'ended'
+local bus, dead, index, ended = prefix .. 'bus', prefix .. 'dead', prefix .. 'sessions', prefix .. 'ended'
 local waiting, stops, workers, info = prefix .. 'waiting', prefix .. 'stops', prefix .. 'workers', prefix .. 'worker:info'
 local clock = redis.call('TIME')
 local ms = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -26,8 +26,17 @@ local function soft(...)
   if not string.find(r.err, 'WRONGTYPE', 1, true) then redis.call(...) end -- to fail as it did
 end
 local function fields(id, ...) return soft('HMGET', record(id), ...) or {} end
--- short is what is read of a value: one that is longer than a record (RecordMax) is a foreign hand's, and as good as none.
+-- short is what is told of a value: one that is longer than a record (RecordMax) is a foreign hand's, and as good as none. Whatever of Redis'
+-- keys goes into an answer, which has a limit, goes through this or through ids.
 local function short(value) return #value <= 16384 and value or '' end
+-- ids is what is told of the members of a set: one that is longer than any ID (redisstore.NameMax) is a foreign hand's, and left out.
+local function ids(members)
+  local told = {}
+  for _, id in ipairs(members) do
+    if #id <= 512 then told[#told + 1] = id end
+  end
+  return told
+end
 -- grant is what phase 1 adds to a start that is accepted (lease.lua).
 local grant = function() end
 local function owned(worker) return prefix .. 'owned:' .. worker end

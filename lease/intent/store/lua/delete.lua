@@ -7,9 +7,8 @@
 -- returns how many were deleted, or the worker that has beaten
 local beats, first = {}, 7 + 2 * ARGV[6]
 for i = 7, first - 1, 2 do beats[ARGV[i]] = tonumber(ARGV[i + 1]) end
-local present = redis.call('ZRANGE', workers, 0, -1, 'WITHSCORES')
-for i = 1, #present, 2 do
-  if present[i] ~= ARGV[5] and tonumber(present[i + 1]) ~= beats[present[i]] then return present[i] end
+for _, worker in ipairs(ids(redis.call('ZRANGE', workers, 0, -1))) do
+  if worker ~= ARGV[5] and tonumber(redis.call('ZSCORE', workers, worker)) ~= beats[worker] then return worker end
 end
 local n = 0
 for i = first, #ARGV do n = n + redis.call('DEL', ARGV[i]) end

@@ -32,7 +32,7 @@ local function tell(entry, tries, from, said)
   for i = 1, #said, 2 do f[said[i]] = short(said[i + 1]) end
   local r = fields(f.session or '', 'owner', 'fence', 'state')
   if settled[r[3]] then return done(entry, f.session or '') end
-  reply[#reply + 1] = {entry, tries, from, f.type or '', f.session or '', f.service or '', r[1] or '', r[2] or '0',
+  reply[#reply + 1] = {entry, tries, short(from), f.type or '', f.session or '', f.service or '', short(r[1] or ''), short(r[2] or '0'),
     f.profile or '', f.start or ''}
 end
 local function take(worker)
@@ -87,7 +87,7 @@ for _, worker in ipairs(redis.call('ZRANGEBYSCORE', workers, '-inf', '(' .. stri
   if worker ~= me and not alive(worker) then
     bury(worker)
     local left = #groups > 0 and redis.call('XPENDING', bus, group, '-', '+', 1, worker) or {}
-    if #left == 0 and redis.call('EXISTS', owned(worker)) == 0 then
+    if #left == 0 and (soft('ZCARD', owned(worker)) or 0) == 0 then
       if #groups > 0 then redis.call('XGROUP', 'DELCONSUMER', bus, group, worker) end
       redis.call('ZREM', workers, worker)
       redis.call('HDEL', info, worker)
