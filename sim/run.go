@@ -37,6 +37,15 @@ var ErrUnsaved = errors.New("judged, but not saved")
 // ErrHarness means that the run could not be started or saved; nothing was judged.
 var ErrHarness = errors.New("the storm did not run")
 
+// harness is an ErrHarness in words of its own: of a storm that was played it cannot be said that it did not run.
+type harness struct{ error }
+
+// Is implements what errors.Is asks.
+func (harness) Is(target error) bool { return target == ErrHarness }
+
+// Unwrap returns what is said.
+func (h harness) Unwrap() error { return h.error }
+
 // Options are what a run needs beside its Config. Engine is required.
 type Options struct {
 	Engine  Engine
@@ -124,13 +133,13 @@ func (r *Result) judge(engine string, rec *history.Recorder, wall time.Duration)
 	}
 	judged, err := check.Judge(p, events, logs)
 	if err != nil {
-		return fmt.Errorf("%w: judge %s: %w", ErrHarness, r.Dir, err)
+		return harness{fmt.Errorf("the storm has no verdict: judge %s: %w", r.Dir, err)}
 	}
 	m := r.meta(engine, wall, sum())
 	m.Sums = report.LogSums(r.sums, logs)
 	r.Report = report.New(m, p, judged)
 	if err := errors.Join(r.unsaved, r.Report.Save(r.Dir)); err != nil {
-		return fmt.Errorf("%w: %w: %w", ErrHarness, ErrUnsaved, err)
+		return harness{fmt.Errorf("%w: %w", ErrUnsaved, err)}
 	}
 	return nil
 }
@@ -232,7 +241,7 @@ func (r *Result) run(ctx context.Context, o Options, rec *history.Recorder) (sta
 	}
 	if r.Outcome, err = o.Engine.Run(ctx, storm, rec); err != nil {
 		// What was recorded may explain the error; that it could not be saved either is the smaller news.
-		return !errors.Is(err, real.ErrProject), errors.Join(fmt.Errorf("%w: %w", ErrHarness, err), r.save(rec))
+		return !errors.Is(err, real.ErrProject), errors.Join(harness{fmt.Errorf("the storm has no verdict: %w", err)}, r.save(rec))
 	}
 	r.unsaved = errors.Join(r.Outcome.Unsaved, r.save(rec))
 	return true, nil

@@ -163,8 +163,8 @@ func TestRunFails(t *testing.T) {
 			reports := t.TempDir()
 			cfg := resolved(t, Scenario{Seed: 1, Faults: []fault.Kind{fault.RedisWipe}})
 			_, err := Run(t.Context(), cfg, Options{Engine: c.engine, Reports: reports})
-			if !errors.Is(err, c.is) {
-				t.Errorf("got %v, want %v", err, c.is)
+			if !errors.Is(err, c.is) || c.left == strings.Contains(err.Error(), "did not run") && errors.Is(err, ErrHarness) {
+				t.Errorf("got %v, want %v, and it says that it did not run only if it did not", err, c.is)
 			}
 			entries, rerr := os.ReadDir(reports)
 			if rerr != nil || (len(entries) > 0) != c.left {
@@ -298,7 +298,7 @@ func TestRunJudgesWhatItCannotSave(t *testing.T) {
 		Engine: EngineVirtual, Nodes: 2, Sessions: 2, Seed: 3, Faults: []fault.Kind{fault.Crash}, Criteria: []string{"G1", "G3"},
 	})
 	r, err := Run(t.Context(), c, Options{Engine: fullDisk{NewVirtual(nil)}, Reports: t.TempDir()})
-	if !errors.Is(err, ErrUnsaved) || !errors.Is(err, ErrHarness) {
+	if !errors.Is(err, ErrUnsaved) || !errors.Is(err, ErrHarness) || strings.Contains(err.Error(), "did not run") {
 		t.Errorf("%v, want ErrUnsaved", err)
 	}
 	if r.Report.Verdict != check.Pass {

@@ -57,10 +57,12 @@ type process struct {
 	start  time.Time
 	exited chan struct{} // closed when the child has ended and its group was killed
 
-	mu   sync.Mutex
-	gone bool
-	when time.Time // of the end
-	code int       // exit code, -1 by signal
+	mu      sync.Mutex
+	asked   bool // to end, and not killed since
+	wrapper bool // others were in its group when it was asked
+	gone    bool
+	when    time.Time // of the end
+	code    int       // exit code, -1 by signal
 }
 
 // startProcess starts cmd, which must not have run yet, and tells the reaper.
@@ -76,9 +78,18 @@ func startProcess(s *spawner, r *reaper, cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
+// groupTick is how often is looked whether anybody is left of a group whose leader has ended.
+const groupTick = 5 * time.Millisecond
+
 func (p *process) wait() {
 	awaitExit(p.cmd)
 	when := time.Now()
+	// A shell that was asked to end has done so at once, and the node that it runs is still releasing what it holds. It has until who asked
+	// kills it.
+	for p.leaving() && groupLives(p.pid) {
+		time.Sleep(groupTick)
+		when = time.Now()
+	}
 	p.mu.Lock()
 	p.gone = true
 	p.when = when
@@ -86,9 +97,19 @@ func (p *process) wait() {
 	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
 	_ = p.cmd.Wait()
 	p.code = p.cmd.ProcessState.ExitCode()
+	if how, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && p.asked && p.wrapper && how.Signal() == syscall.SIGTERM {
+		p.code = 0 // how the shell ended says nothing of the node, which nobody had to kill
+	}
 	p.mu.Unlock()
 	p.reaper.drop(reapGroup, p.pid)
 	close(p.exited)
+}
+
+// leaving reports whether the group was asked to end and may take its time.
+func (p *process) leaving() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asked
 }
 
 // signal sends to the whole group; errGone after the end.
@@ -103,17 +124,27 @@ func (p *process) signal(sig syscall.Signal) error {
 
 // kill ends the group and waits for it.
 func (p *process) kill() {
+	p.mu.Lock()
+	p.asked = false
+	p.mu.Unlock()
 	_ = p.signal(syscall.SIGKILL)
 	<-p.exited
 }
 
 // stop asks the group to end, and thaws it if it is stopped.
 func (p *process) stop() {
-	_ = p.signal(syscall.SIGTERM)
-	_ = p.signal(syscall.SIGCONT)
+	wrapper := groupLives(p.pid)
+	p.mu.Lock()
+	if !p.gone {
+		p.asked, p.wrapper = true, wrapper
+		_ = syscall.Kill(-p.pid, syscall.SIGTERM)
+		_ = syscall.Kill(-p.pid, syscall.SIGCONT)
+	}
+	p.mu.Unlock()
 }
 
-// end returns when the process ended and its exit code; only valid once exited is closed.
+// end returns when the process ended, or the last of its group where it was asked to end, and its exit code; only valid once exited is
+// closed.
 func (p *process) end() (time.Time, int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -78,8 +80,43 @@ func TestProvisionRefuses(t *testing.T) {
 			}
 		})
 	}
-	if err := used.client.Load().Get(t.Context(), "session:1").Err(); err != nil {
-		t.Errorf("a refused database was touched: %v", err)
+	if keys := used.client.Load().Keys(t.Context(), "*").Val(); !slices.Equal(keys, []string{"session:1"}) {
+		t.Errorf("a refused database was touched, it has %q", keys)
+	}
+}
+
+// Of two storms that are started on one database in the same instant, one plays there, and the other is told.
+func TestOneStormHasAGivenRedis(t *testing.T) {
+	given := provision(t)
+	choice := RedisChoice{Kind: "url", URL: given.raw}
+	for range 50 {
+		var both sync.WaitGroup
+		var runs [2]*Redis
+		var errs [2]error
+		for i := range runs {
+			both.Go(func() { runs[i], errs[i] = Provision(t.Context(), choice, "") })
+		}
+		both.Wait()
+		won := slices.IndexFunc(errs[:], func(err error) bool { return err == nil })
+		if won < 0 {
+			t.Fatalf("neither has it: %v", errs)
+		}
+		if err := errs[1-won]; !errors.Is(err, ErrNotEmpty) || !strings.Contains(err.Error(), "another storm") {
+			t.Errorf("the other is told %v, want ErrNotEmpty that says another storm plays there", err)
+		}
+		if left := given.client.Load().TTL(t.Context(), claimKey).Val(); left != -1 {
+			t.Errorf("the claim of who plays ends in %v", left)
+		}
+		for _, r := range runs {
+			if r != nil {
+				if err := r.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}
+	if keys := given.client.Load().Keys(t.Context(), "*").Val(); len(keys) > 0 {
+		t.Errorf("%q are left", keys)
 	}
 }
 

@@ -235,12 +235,7 @@ func (r *Redis) provisionURL(ctx context.Context, raw string) error {
 	if err := r.check(ctx); err != nil {
 		return err
 	}
-	if err := r.refuseUsed(ctx); err != nil {
-		return err
-	}
-	r.claimed = true
-	r.reaper.add(reapKeys, raw)
-	return nil
+	return r.claim(ctx)
 }
 
 // use makes raw, which must be valid, the Redis of this run.
@@ -350,18 +345,51 @@ func atLeast(version string, major, minor int) bool {
 	return errA == nil && errB == nil && (a > major || a == major && b >= minor)
 }
 
-// usedWithin is more than a look at every key of a large database takes.
-const usedWithin = time.Minute
+// claimKey is there as long as a run plays on a given database: another that is started meanwhile, or in the same instant, finds it.
+const claimKey = "poll:storm"
 
-// refuseUsed refuses a given database that holds keys a run would read, write and remove.
-func (r *Redis) refuseUsed(ctx context.Context) error {
+const (
+	usedWithin  = time.Minute     // more than a look at every key of a large database takes
+	claimWithin = 2 * usedWithin  // how long a claim lasts of which nobody knows yet whether it stands
+	unclaim     = 5 * time.Second // what taking it back may take
+)
+
+// claim takes a given database for this run, or says why it is not to be had. Only then are the keys there its own to remove.
+func (r *Redis) claim(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, usedWithin) // a hostile server's scan has no end
 	defer cancel()
+	where, client := redisurl.Show(r.raw), r.client.Load()
+	ours, err := client.SetNX(ctx, claimKey, os.Getpid(), claimWithin).Result()
+	if err != nil {
+		return explain(where, err)
+	}
+	if !ours {
+		return fmt.Errorf("%w: another storm plays at %s, or was killed there and left %q; give another database, or remove the keys "+
+			"like %s once no storm plays there", ErrNotEmpty, where, claimKey, strings.Join(runPatterns, " "))
+	}
+	if err := r.refuseUsed(ctx); err != nil {
+		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), unclaim)
+		defer cancel()
+		_ = client.Del(back, claimKey).Err() // else it ends by itself
+		return err
+	}
+	r.claimed = true
+	r.reaper.add(reapKeys, r.raw)
+	if err := client.Set(ctx, claimKey, os.Getpid(), 0).Err(); err != nil {
+		return explain(where, err)
+	}
+	return nil
+}
+
+// refuseUsed refuses a given database that holds keys a run would read, write and remove, besides its own claim.
+func (r *Redis) refuseUsed(ctx context.Context) error {
 	for _, pattern := range runPatterns {
 		it := r.client.Load().Scan(ctx, 0, pattern, 1000).Iterator()
-		if it.Next(ctx) {
-			return fmt.Errorf("%w: %s already holds keys like %.100q, and a run uses (and at its end removes) %s; "+
-				"give an empty database", ErrNotEmpty, redisurl.Show(r.raw), it.Val(), strings.Join(runPatterns, " "))
+		for it.Next(ctx) {
+			if it.Val() != claimKey {
+				return fmt.Errorf("%w: %s already holds keys like %.100q, and a run uses (and at its end removes) %s; "+
+					"give an empty database", ErrNotEmpty, redisurl.Show(r.raw), it.Val(), strings.Join(runPatterns, " "))
+			}
 		}
 		if err := it.Err(); err != nil {
 			return explain(redisurl.Show(r.raw), err)

@@ -34,7 +34,8 @@ func TestNodesDoNotRuleTheServer(t *testing.T) {
 			for _, command := range []string{
 				"CONFIG SET dir /tmp", "CONFIG GET dir", "MODULE LOAD /tmp/x.so", "DEBUG SLEEP 0", "ACL WHOAMI", "REPLICAOF 127.0.0.1 1",
 				"SHUTDOWN NOSAVE", "SAVE", "BGSAVE", "BGREWRITEAOF", "SYNC", "PSYNC ? -1", "MIGRATE 127.0.0.1 1 k 0 10",
-				"RESTORE k 0 x", "RESTORE-ASKING k 0 x",
+				"RESTORE k 0 x", "RESTORE-ASKING k 0 x", "CLIENT PAUSE 1", "CLIENT UNPAUSE", "CLIENT NO-EVICT on", "CLIENT KILL TYPE replica",
+				"SCRIPT DEBUG YES", "SCRIPT KILL",
 			} {
 				var words []any
 				for w := range strings.FieldsSeq(command) {
@@ -43,6 +44,17 @@ func TestNodesDoNotRuleTheServer(t *testing.T) {
 				err := nodes.Do(t.Context(), words...).Err()
 				if err == nil || !strings.HasPrefix(err.Error(), want) && !strings.Contains(err.Error(), "command not allowed") {
 					t.Errorf("%s is answered %v, want %s", command, err, want)
+				}
+			}
+			if password != "" {
+				continue
+			}
+			for _, command := range [][]any{ // what libraries of leases use
+				{"SCRIPT", "LOAD", "return 1"}, {"SCRIPT", "EXISTS", "x"}, {"SCRIPT", "FLUSH"}, {"CLIENT", "SETNAME", "x"}, {"CLIENT", "GETNAME"},
+				{"CLIENT", "ID"}, {"CLIENT", "INFO"}, {"CLIENT", "LIST"}, {"CLIENT", "TRACKING", "off"},
+			} {
+				if err := nodes.Do(t.Context(), command...).Err(); err != nil {
+					t.Errorf("%v is answered %v", command, err)
 				}
 			}
 		}

@@ -56,12 +56,17 @@ const harnessUser = "leasestorm"
 
 // nodeRights are those of the default user, who has no password: the nodes, and whoever else reaches the port. It may do anything with
 // data, and nothing with files, modules, users, connections and copies of the process, which is this user's own: before Redis 7 it could
-// write any file. RESTORE takes data in Redis' own form without looking whether it is, and forged data ends or takes over the process.
+// write any file. It may not have Redis stand still for the others either, nor end their connections: the harness hears by one of them what
+// is granted. RESTORE takes data in Redis' own form without looking whether it is, and forged data ends or takes over the process.
+// What is allowed of a command's parts is listed: a Redis before 7 cannot deny one, and a newer one knows each of these.
 func nodeRights() []any {
 	return []any{
 		"+@all", "-config", "-module", "-debug", "-acl", "-replicaof", "-slaveof", "-failover", "-shutdown",
 		"-save", "-bgsave", "-bgrewriteaof", "-sync", "-psync", "-migrate", "-restore", "-restore-asking",
 		"-cluster", "+cluster|info", "+cluster|keyslot", "+cluster|myid", "+cluster|nodes", "+cluster|shards", "+cluster|slots",
+		"-client", "+client|caching", "+client|getname", "+client|getredir", "+client|id", "+client|info", "+client|list", "+client|reply",
+		"+client|setname", "+client|tracking", "+client|trackinginfo", "+client|unblock",
+		"-script", "+script|exists", "+script|flush", "+script|load",
 	}
 }
 

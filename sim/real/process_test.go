@@ -1,0 +1,80 @@
+package real
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// wrapped starts a shell that runs another one, which does script once it was asked to end, and waits until that one runs. said returns
+// the rest of what both wrote, once nobody is left who could write.
+func wrapped(t *testing.T, script string) (p *process, said func() string) {
+	t.Helper()
+	s := newSpawner()
+	t.Cleanup(s.close)
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = out.Close() })
+	cmd := exec.Command("sh", "-c", `sh -c "$1"; exit $?`, "sh", "trap '"+script+"' TERM; echo up; while :; do sleep 0.01; done")
+	cmd.Stdout = in
+	p, err = startProcess(s, nil, cmd)
+	_ = in.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.kill)
+	if _, err := io.ReadFull(out, make([]byte, len("up\n"))); err != nil {
+		t.Fatal(err)
+	}
+	return p, func() string {
+		_ = out.SetReadDeadline(time.Now().Add(10 * time.Second))
+		rest, err := io.ReadAll(out)
+		if err != nil {
+			t.Errorf("somebody of the group outlived it: %v", err)
+		}
+		return strings.TrimSpace(string(rest))
+	}
+}
+
+// A shell ends of SIGTERM at once. The node that it runs has the grace that it was promised, and ended when it did.
+func TestNodeBehindAShellStopsCleanly(t *testing.T) {
+	const takes = 300 * time.Millisecond
+	p, said := wrapped(t, "sleep 0.3; echo released; exit 0")
+	asked := time.Now()
+	if terminate(p, 20*time.Second, nil) {
+		t.Error("it was killed")
+	}
+	when, code := p.end()
+	if got := said(); got != "released" || code != 0 || when.Sub(asked) < takes {
+		t.Errorf("it said %q and ended %v later with code %d, want released, more than %v and 0", got, when.Sub(asked), code, takes)
+	}
+}
+
+func TestNodeBehindAShellIsKilledAfterTheGrace(t *testing.T) {
+	p, said := wrapped(t, "")
+	if !terminate(p, 200*time.Millisecond, nil) {
+		t.Error("nobody killed it")
+	}
+	if _, code := p.end(); said() != "" || code != -1 {
+		t.Errorf("it ended with code %d, want that of a signal", code)
+	}
+}
+
+// A crash leaves no time, not even to who was asked to end before.
+func TestCrashOfANodeBehindAShell(t *testing.T) {
+	for name, before := range map[string]func(*process){"at once": func(*process) {}, "while it stops": (*process).stop} {
+		t.Run(name, func(t *testing.T) {
+			p, said := wrapped(t, "sleep 60; echo released; exit 0")
+			before(p)
+			p.kill()
+			if _, code := p.end(); said() != "" || code != -1 {
+				t.Errorf("it ended with code %d, want that of a signal", code)
+			}
+		})
+	}
+}
