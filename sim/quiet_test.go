@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/leasestorm/leasestorm/sim/check"
 )
@@ -104,4 +105,44 @@ func budgets(t *testing.T, verdicts []check.Verdict, seed int) []check.Load {
 	}
 	t.Fatalf("seed %d: nobody's commands were counted", seed)
 	return nil
+}
+
+// Sound instances keep to their budgets (G14, E7, I7) whatever their intervals are beside each other: looks that are as rare as renewals or
+// far more frequent, clients that ask twice in an interval of renewals or twenty times, waits for a start that are short beside all of that.
+func TestLongTTLs(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		s    Scenario
+	}{
+		{"G14", Scenario{Timings: Timings{Discovery: time.Second}}},
+		{"G14, a hundred looks", Scenario{Timings: Timings{TTL: 5 * time.Minute, Discovery: time.Second}, Duration: 30 * time.Minute}},
+		{"G14, of an hour", Scenario{Timings: Timings{TTL: time.Hour}, Duration: 6 * time.Hour}},
+		{"E7", Scenario{System: SystemElection, Timings: Timings{TTL: time.Hour}, Duration: 6 * time.Hour}},
+		{"I7, clients ask often", Scenario{System: SystemIntents, Timings: Timings{Poll: 500 * time.Millisecond}}},
+		{"I7, waits are short", Scenario{System: SystemIntents, Sessions: 1, Timings: Timings{TTL: 5 * time.Minute}, Duration: 20 * time.Minute}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.s.Engine, c.s.Nodes = EngineVirtual, 4
+			if c.s.Sessions == 0 && c.s.System != SystemElection {
+				c.s.Sessions = 20
+			}
+			for c.s.Seed = 1; c.s.Seed <= 2; c.s.Seed++ {
+				cfg := resolved(t, c.s)
+				plan, err := cfg.Draw(NewVirtual(nil).Supports)
+				if err != nil {
+					t.Fatal(err)
+				}
+				verdicts, _, _, err := JudgeVirtual(t.Context(), cfg, plan, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, v := range verdicts {
+					if v.Verdict == check.Fail {
+						t.Errorf("seed %d: %s: %s", c.s.Seed, v.ID, v.Detail)
+					}
+				}
+			}
+		})
+	}
 }

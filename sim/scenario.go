@@ -45,8 +45,8 @@ type Scenario struct {
 }
 
 // Timings are the durations that the nodes work with. Those of a Scenario that are 0 have a default, at speed 1: TTL 30 s, Renew a third
-// of it, RenewTimeout a tenth, which is not chosen, Heartbeat as Renew, Discovery 10 s, Poll 5 s, PollTimeout Poll or a third of TTL,
-// whichever is less, Serve 100 ms.
+// of it, RenewTimeout a tenth, which is not chosen, Heartbeat as Renew, Discovery a third of TTL, as the nodes' own default is, Poll
+// 5 s, PollTimeout Poll or a third of TTL, whichever is less, Serve 100 ms.
 type Timings = timing.Timings
 
 // Fixed are durations taken as written, whatever the speed. Each that is not zero takes the place of the scenario's own.
@@ -90,7 +90,6 @@ const (
 
 	SpeedDefaultVirtual = 1.0
 	TTLDefault          = 30 * time.Second // at speed 1, as the durations below
-	DiscoveryDefault    = 10 * time.Second
 	PollDefault         = 5 * time.Second
 	ServeDefault        = 100 * time.Millisecond
 	DurationMinDefault  = 60 * time.Second // a default run is never shorter, whatever the speed
@@ -201,7 +200,7 @@ func (s Scenario) timings(c *Config) error {
 	c.Renew = cmp.Or(ms(s.Fixed.Renew), at(t.Renew), ms(c.TTL/3))
 	c.RenewTimeout = ms(c.TTL / 10)
 	c.Heartbeat = cmp.Or(at(t.Heartbeat), c.Renew)
-	c.Discovery = at(cmp.Or(t.Discovery, DiscoveryDefault))
+	c.Discovery = cmp.Or(at(t.Discovery), ms(c.TTL/3))
 	c.Poll = cmp.Or(ms(s.Fixed.Poll), at(cmp.Or(t.Poll, PollDefault)))
 	c.PollTimeout = cmp.Or(at(t.PollTimeout), ms(min(c.Poll, c.TTL/3)))
 	c.Serve = cmp.Or(at(t.Serve), max(time.Millisecond, ms(min(at(ServeDefault), c.PollTimeout/4))))

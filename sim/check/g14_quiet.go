@@ -18,9 +18,11 @@ type g14 struct {
 	hooks
 	needs  needs
 	bucket int64
+	pace   pace
 	loads  map[*node]*load
 
 	changes [changeKinds]int64 // when the last of each kind was; 0: there was none
+	stirs   tally              // changes of all kinds
 	moves   tally              // terms that began or ended, anybody's
 	writes  tally              // records and events that Redis was given, anybody's
 	vain    tally              // starts that found every tuner slot taken
@@ -51,6 +53,7 @@ type needs struct {
 	beats    bool               // each reads the others' heartbeats
 	look     func(g *g14) int64 // one look at everything that concerns it
 	again    int64              // looks while not all is settled, one in each tenth of an interval
+	discover bool               // it looks once in each discovery interval, however often it renews
 	asked    bool               // each of the others may have it look once more, by asking for a lease
 	own      int64              // about each of its own terms that begins or ends
 	others   float64            // about each of others'
@@ -62,7 +65,7 @@ type needs struct {
 }
 
 var pollingNeeds = needs{
-	constant: 22, start: 15, beats: true, look: lookAll, again: 12, asked: true, own: 2, others: 0.5, silence: 100,
+	constant: 22, start: 15, beats: true, look: lookAll, again: 12, discover: true, asked: true, own: 2, others: 0.5, silence: 100,
 }
 
 var electionNeeds = needs{
@@ -118,6 +121,7 @@ type touch struct {
 func (g *g14) attach(w *world, v Verdict) {
 	g.hooks.attach(w, v)
 	g.bucket, g.loads = int64(history.Bucket(w.Renew)), map[*node]*load{}
+	g.pace = g.paceOf(windowBuckets * g.bucket)
 	g.away, g.open = map[string]bool{}, map[string]bool{}
 }
 
@@ -132,7 +136,10 @@ func (g *g14) load(n *node) *load {
 
 func (g *g14) now() int64 { return g.w.now / g.bucket }
 
-func (g *g14) changed(c change) { g.changes[c] = max(1, g.w.now) }
+func (g *g14) changed(c change) {
+	g.changes[c] = max(1, g.w.now)
+	g.stirs.add(g.now(), 1)
+}
 
 // listed is how many instances one may have taken for alive in the window that ends now: those that live, and those whose heartbeat
 // stood, for one that died unannounced keeps it for a TTL.
@@ -324,12 +331,12 @@ func (g *g14) budget(l *load) budget {
 	now, look := g.now(), g.needs.look(g)
 	own, all := l.own.sum(now, sinceBuckets), g.moves.sum(now, sinceBuckets)
 	b := budget{
-		constant: g.needs.constant,
+		constant: g.needs.constant + g.pace.fetches,
 		rounds:   4 * (1 + hundreds(held) + hundreds(others)),
-		looks:    3 * look,
+		looks:    g.pace.looks * look,
 		moves:    g.needs.own*own + int64(g.needs.others*float64(all-own)),
 		work: g.needs.write*g.writes.sum(now, sinceBuckets) + g.needs.request*l.requests.sum(now, sinceBuckets) +
-			g.needs.session*int64(len(g.open)) + int64(g.w.Tuners)*g.vain.sum(now, sinceBuckets),
+			g.pace.reads*int64(len(g.open)) + int64(g.w.Tuners)*g.vain.sum(now, sinceBuckets),
 	}
 	g.acknowledged(&b, l, hundreds(held), own)
 	if g.needs.asked {
@@ -346,7 +353,7 @@ func (g *g14) budget(l *load) budget {
 		if g.needs.asked {
 			looks += min(askedMost, int64(g.listed()/askedShare))
 		}
-		b.changes = looks * look
+		b.changes = min(g.pace.spells, max(1, g.stirs.sum(now, sinceBuckets))) * looks * look
 	}
 	for f := failRefusing; f <= failRedis; f++ {
 		if g.failing(l, f) {

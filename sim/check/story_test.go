@@ -24,7 +24,7 @@ import (
 // it accepts and what it must catch. A story is the input of a "judge" command; -rewrite writes the verdicts anew, to be
 // read by a human.
 //
-//	judge G1 [tap] [virtual] [foreign] [sentinel] [replicas=2] [nodes=10] …
+//	judge G1 [tap] [virtual] [foreign] [sentinel] [replicas=2] [nodes=10] [discovery=100ms] …
 //	0 ready A                          time in ms, the event, then in any order:
 //	100 acquired A s1 f5 u3070         node A, session s1, fence 5, until 3070 ms
 //	200 faultStart n0 (crash) A        n: number, (…): reason, m250: ms of the fault
@@ -123,6 +123,12 @@ func readStory(t *testing.T, d *datadriven.TestData) (p Params, ids []string, ev
 				d.Fatalf(t, "%v", err)
 			}
 			*map[string]*int{"nodes": &p.Nodes, "sessions": &p.Sessions, "tuners": &p.Tuners, "replicas": &p.Replicas}[a.Key] = n
+		case "renew", "discovery", "poll":
+			every, err := time.ParseDuration(a.Vals[0])
+			if err != nil {
+				d.Fatalf(t, "%v", err)
+			}
+			*map[string]*time.Duration{"renew": &p.Renew, "discovery": &p.Discovery, "poll": &p.Poll}[a.Key] = every
 		default:
 			switch a.Key[0] {
 			case 'I':

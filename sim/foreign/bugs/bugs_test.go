@@ -48,6 +48,7 @@ type row struct{ bug, scenario, guarantees string }
 var table = []row{
 	{sound, "safety", ""},
 	{sound, "locks", ""},
+	{sound, "late-release", "G10"},
 	{sound, "partitions", "G1,G2,G3,G4,G10"},
 	{sound, "slow", "G1"},
 	{sound, "deleted", "G10"},
@@ -55,6 +56,7 @@ var table = []row{
 	{sound, "alone", "G3,G10"},
 	{"believe-forever", "partitions", "G1"},
 	{"release-any", "partitions", "G10"},
+	{"release-any", "late-release", "G10"},
 	{"ignore-failed", "partitions", "G4"},
 	{"poll-after-lost", "partitions", "G2"},
 	{"trust-from-answer", "slow", "G1"},
