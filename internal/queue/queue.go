@@ -12,7 +12,7 @@ type Queue[T any] struct {
 
 	mu      sync.Mutex
 	items   []T
-	batch   int // items that were taken to be handled, all of which are kept until the last was
+	batch   int // items that were taken to be handled, and were not yet
 	spare   []T // the memory of a batch that was handled
 	dropped int64
 	running bool
@@ -73,15 +73,23 @@ func (q *Queue[T]) run() {
 		if batch == nil {
 			return
 		}
-		for _, item := range batch {
+		for i, item := range batch {
 			q.handle(item, dropped)
 			dropped = 0
+			clear(batch[i : i+1]) // do not keep what it refers to alive
+			q.handled()
 		}
-		clear(batch) // do not keep what it refers to alive
 		q.mu.Lock()
-		q.batch, q.spare = 0, batch[:0]
+		q.spare = batch[:0]
 		q.mu.Unlock()
 	}
+}
+
+// handled takes note that one more of the batch was.
+func (q *Queue[T]) handled() {
+	q.mu.Lock()
+	q.batch--
+	q.mu.Unlock()
 }
 
 // take returns what is to be handled; nil: nothing, and run ends.

@@ -49,6 +49,28 @@ func TestStuckReader(t *testing.T) {
 	}
 }
 
+// A reader that was behind and catches up misses nothing of what comes then: only what is still to be handled counts.
+func TestReaderThatCatchesUp(t *testing.T) {
+	const most = 100
+	got, missed := 0, int64(0)
+	var q *Queue[int]
+	q = New(most, func(i int, dropped int64) {
+		got++
+		missed += dropped
+		if i >= most/2 && i < most { // half of the first are behind it
+			q.Put(most + i)
+		}
+	})
+	q.Put(0)
+	for i := range most - 1 {
+		q.Put(i + 1)
+	}
+	<-q.Idle()
+	if got != most+most/2 || missed != 0 {
+		t.Errorf("%d read and %d missed, want %d and none", got, missed, most+most/2)
+	}
+}
+
 // Close keeps what was put, and takes nothing more.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

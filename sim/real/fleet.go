@@ -103,7 +103,10 @@ func (f *fleet) open(s *slot, stream uint64) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(s.run.redis.reaper.hold(l.gate.listener), f.house(s, l)); err != nil {
+	if err = s.run.redis.reaper.hold(l.gate.listener); err == nil {
+		err = f.house(s, l)
+	}
+	if err != nil {
 		l.close()
 		return err
 	}

@@ -200,7 +200,7 @@ func (g *gate) listening(f func(fd int) error) error {
 	return onFile(raw, f)
 }
 
-// remove closes a gate for good, and gives up its port.
+// remove closes a gate for good, and gives up its port, which the reaper may hold still.
 func (g *gate) remove() {
 	_, _ = g.close(), g.listener.Close()
 	close(g.opened())

@@ -89,7 +89,7 @@ func (l *Log) write(e queued, dropped int64) {
 	tell := zapcore.WriteSyncer(os.Stderr)
 	defer func() {
 		if r := recover(); r != nil {
-			_, _ = fmt.Fprintf(tell, "the log panicked, and misses the entry %q: %s\n", e.entry.Message, plain.Text(fmt.Sprint(r)))
+			_, _ = fmt.Fprintf(tell, "the log panicked, and misses the entry %q: %s\n", e.entry.Message, plain.Text(plain.Said(r)))
 		}
 	}()
 	if dropped > 0 {

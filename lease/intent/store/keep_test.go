@@ -111,6 +111,15 @@ func TestBuryLeavesOthers(t *testing.T) { // I5
 	if got := f.get(ended.ID); got.Reason != intent.ReasonStopped {
 		t.Errorf("%+v", got)
 	}
+	letters := f.length("v3:dead")
+	f.again(runs)
+	f.again(ended)
+	for _, e := range f.fetch(b) { // a letter of it could be put back, and would run twice
+		f.must(b.Bury(t.Context(), e, "why", 10, intent.ReasonPipelineFailed))
+	}
+	if f.length("v3:dead") != letters || f.length("v3:bus") != 0 {
+		t.Errorf("%d dead letters of what runs or has ended, %d entries left", f.length("v3:dead")-letters, f.length("v3:bus"))
+	}
 }
 
 // Who buries an entry that another server had numbered, or a stream before, takes no start of that number off the bus; one that ends no

@@ -45,6 +45,9 @@ func TestLongMembersOfWhatIsBegun(t *testing.T) { // I5
 	if got := f.get(s.ID); !slices.Equal(told, []string{s.ID}) || got.State != intent.StateEnded {
 		t.Errorf("%.300v are told, and it is %+v; want the session, ended", told, got)
 	}
+	if n := f.client.ZCard(t.Context(), "v3:owned:w").Val(); n != 0 {
+		t.Errorf("%d count as begun, want none", n)
+	}
 }
 
 // Of the registry a worker is read as it is, whatever a foreign hand has put beside it, and it is in the way of who deletes leases.

@@ -192,6 +192,9 @@ func (w *Worker) launch(e core.Effect, j *job) {
 		failed := errExited // unless both return
 		defer func() { w.launched(told, j, p, failed, end) }()
 		err := w.guarded(e.Session, "NewPipeline", func() error { p = w.cfg.NewPipeline(what); return nil })
+		if err == nil && !(service.Valid() && tuner.Valid()) { // it may have taken any time
+			err = errDoubt
+		}
 		if err == nil {
 			err = w.guarded(e.Session, "Start", func() error { return p.Start(ctx, e.Fence) })
 		}
@@ -205,6 +208,9 @@ func (w *Worker) launched(told core.Event, j *job, p Pipeline, failed error, end
 	if failed != nil {
 		end()
 		told.Launch, told.Text = core.LaunchFail, words(failed)
+		if errors.Is(failed, errDoubt) {
+			told.Launch, told.Text = core.LaunchDoubt, ""
+		}
 		w.inbox.put(message{event: told, f: func() { w.returned(session) }})
 		return
 	}
@@ -223,6 +229,9 @@ func trust(service, tuner context.Context) (ctx context.Context, end func()) {
 		cancel(nil)
 	}
 }
+
+// errDoubt: a lease was not believed in any more when the pipeline was to be started.
+var errDoubt = errors.New("a lease is in doubt")
 
 // errExited is the error of a method of a pipeline that called runtime.Goexit, as the FailNow of a test does.
 var errExited = errors.New("the pipeline ended its goroutine")

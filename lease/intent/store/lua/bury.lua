@@ -1,4 +1,4 @@
--- bury.lua moves an entry that cannot be done to the dead letters, and ends its session, unless it runs or a newer term has it.
+-- bury.lua moves an entry that cannot be done to the dead letters, and ends its session, unless a newer term has it.
 --
 -- ARGV[5]  entry
 -- ARGV[6]  why
@@ -7,14 +7,19 @@
 -- ARGV[9]  reason with which that session ends, "" if it does not
 -- ARGV[10] deliveries
 -- ARGV[11] how many dead letters are kept, about
--- returns 1, or 0 when the entry is not on the bus any more, or is another session's, which is left alone. Of an entry that a foreign hand
+-- returns 1, or 0 when the entry is not on the bus any more, is another session's, which is left alone, or of a session that runs or has
+-- ended, which is no letter: put back, it would run again. Of an entry that a foreign hand
 -- has made, 16 fields are kept, without what is too long to be told. Where there is another type in the place of the dead letters, none is.
 local said = at(ARGV[5], ARGV[7])
 if not said then return 0 end
 if ARGV[9] ~= '' then
   local r = fields(ARGV[7], 'state', 'fence', 'key', 'owner')
   local known = tonumber(r[2] or 0) or 0
-  if r[1] and not settled[r[1]] and known <= tonumber(ARGV[8]) then
+  if settled[r[1]] then
+    done(ARGV[5], ARGV[7])
+    return 0
+  end
+  if r[1] and known <= tonumber(ARGV[8]) then
     finish(ARGV[7], r[3], r[4], ARGV[9], ARGV[6])
   end
 end

@@ -29,11 +29,12 @@ local function fields(id, ...) return soft('HMGET', record(id), ...) or {} end
 -- short is what is told of a value: one that is longer than a record (RecordMax) is a foreign hand's, and as good as none. Whatever of Redis'
 -- keys goes into an answer, which has a limit, goes through this or through ids.
 local function short(value) return #value <= 16384 and value or '' end
--- ids is what is told of the members of a set: one that is longer than any ID (redisstore.NameMax) is a foreign hand's, and left out.
-local function ids(members)
+-- ids is what is told of the members of a set: one that is longer than any ID (redisstore.NameMax) is a foreign hand's, and left out, and
+-- taken from the sorted set of that key, if one is given, where it would count for ever.
+local function ids(members, key)
   local told = {}
   for _, id in ipairs(members) do
-    if #id <= 512 then told[#told + 1] = id end
+    if #id <= 512 then told[#told + 1] = id elseif key then redis.call('ZREM', key, id) end
   end
   return told
 end
