@@ -24,7 +24,7 @@ func (g *g14) paceOf(window int64) pace {
 	p := pace{looks: usualLooks, spells: 1, reads: g.needs.session}
 	if g.needs.discover {
 		discovery := max(1, int64(g.w.Discovery))
-		p.looks = max(usualLooks, 2+window/discovery)
+		p.looks = max(usualLooks, 2+window*101/100/discovery) // its clock may run a percent fast
 		p.spells = max(1, (int64(g.w.Renew)+discovery-1)/discovery)
 	}
 	if g.needs.session > 0 {
