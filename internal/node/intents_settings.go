@@ -184,7 +184,8 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 		"connections at once from one address that is no trusted proxy; 0: no limit")
 	v.number(&s.quotas.StartRate, "start-rate", "LEASESTORM_START_RATE", api.StartRateDefault, "starts a second of one token; 0: no limit")
 	v.number(&s.quotas.StartRateAll, "start-rate-all", "LEASESTORM_START_RATE_ALL", api.StartRateAllDefault, "… of all; 0: no limit")
-	v.number(&s.quotas.Backlog, "backlog", "LEASESTORM_BACKLOG", api.BacklogDefault, "starts of one token at once, and an hour after that; 0: no limit")
+	v.number(&s.quotas.Backlog, "backlog", "LEASESTORM_BACKLOG", api.BacklogDefault,
+		"starts of one token at once, and an hour after that; 0: no limit")
 	v.number(&s.quotas.BacklogAll, "backlog-all", "LEASESTORM_BACKLOG_ALL", api.BacklogAllDefault, "sessions that Redis may have; 0: no limit")
 	v.text(&s.targetURL, "target", "LEASESTORM_TARGET_URL", "", "what serves the slots, as http://host:port; none: a dry run")
 	v.Lookup("target").DefValue = "" // --help prints it, and a password may stand there
