@@ -156,8 +156,8 @@ func (r *Result) meta(engine string, wall time.Duration, sum string) report.Meta
 	}
 }
 
-// begin saves what the judge must know of a run that nobody will be there to end.
-func (r *Result) begin(engine string) error {
+// begin saves what the judge must know of a run that nobody will be there to end, or that ended without a verdict, and why.
+func (r *Result) begin(engine, noVerdict string) error {
 	files, err := report.ReadFiles(r.Folder)
 	if err != nil {
 		return fmt.Errorf("what was saved of it could not be judged or played again: %w", err)
@@ -165,7 +165,9 @@ func (r *Result) begin(engine string) error {
 	r.sums = files.Sums()
 	p := params(r.Config, r.Plan, Outcome{Interrupted: true}, r.Redis.Kind)
 	p.Least = r.least
-	return report.New(r.meta(engine, 0, ""), p, check.Result{}).Save(r.Dir)
+	begun := report.New(r.meta(engine, 0, ""), p, check.Result{})
+	begun.NoVerdict = noVerdict
+	return begun.Save(r.Dir)
 }
 
 // params is what the judge must know of the run beside its history.
@@ -219,7 +221,7 @@ func (r *Result) run(ctx context.Context, o Options, rec *history.Recorder) (sta
 	if err := r.Config.Save(filepath.Join(r.Dir, ScenarioFile)); err != nil {
 		return false, fmt.Errorf("%w: %w", ErrHarness, err)
 	}
-	if err := r.begin(o.Engine.Name()); err != nil {
+	if err := r.begin(o.Engine.Name(), ""); err != nil {
 		return false, fmt.Errorf("%w: %w", ErrHarness, err)
 	}
 	if o.Started != nil {
@@ -241,7 +243,8 @@ func (r *Result) run(ctx context.Context, o Options, rec *history.Recorder) (sta
 	}
 	if r.Outcome, err = o.Engine.Run(ctx, storm, rec); err != nil {
 		// What was recorded may explain the error; that it could not be saved either is the smaller news.
-		return !errors.Is(err, real.ErrProject), errors.Join(harness{fmt.Errorf("the storm has no verdict: %w", err)}, r.save(rec))
+		return !errors.Is(err, real.ErrProject), errors.Join(harness{fmt.Errorf("the storm has no verdict: %w", err)}, r.save(rec),
+			r.begin(o.Engine.Name(), err.Error()))
 	}
 	r.unsaved = errors.Join(r.Outcome.Unsaved, r.save(rec))
 	return true, nil

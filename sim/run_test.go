@@ -170,6 +170,12 @@ func TestRunFails(t *testing.T) {
 			if rerr != nil || (len(entries) > 0) != c.left {
 				t.Errorf("left behind: %v, %v", entries, rerr)
 			}
+			for _, entry := range entries {
+				if _, _, err := report.Judge(heldtest.Dir(t, filepath.Join(reports, entry.Name()))); !errors.Is(err, report.ErrNoVerdict) ||
+					report.Readable(err) || !strings.Contains(err.Error(), "boom") {
+					t.Errorf("judged again: %v", err)
+				}
+			}
 			if c.engine.closed != 1 {
 				t.Errorf("closed %d times", c.engine.closed)
 			}

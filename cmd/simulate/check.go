@@ -23,8 +23,8 @@ func newCheck() *cobra.Command {
 		Long: `check reads the history, plan and logs that a run saved and judges them again: the verdict of the run's own end,
 from its files alone. Exit codes are those of a run. A history that is cut off in the middle of a line is judged as far as it goes,
 and so is that of a real storm that was killed; the first cannot pass and exits 3 unless a guarantee is broken already. A history,
-a plan or a scenario that was changed, or lacks lines, is not judged. A run that broke off exits 3 too, and so does one whose logs were cut
-off or changed: only its G12 is not judged.`,
+a plan or a scenario that was changed, or lacks lines, is not judged, nor is a storm that ended without a verdict. One that broke off exits
+3 too, and so does one whose logs were cut off or changed: only its G12 is not judged.`,
 		Example: "  simulate check reports/storm-42",
 		Args:    oneDir,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -398,7 +399,8 @@ func (r *Redis) refuseUsed(ctx context.Context) error {
 	return nil
 }
 
-// deleteRunKeys removes what a run wrote and returns how many keys it were.
+// deleteRunKeys removes what a run wrote and returns how many keys it were. That the database is taken goes last: what another storm that
+// finds it free has written by then would be removed too.
 func deleteRunKeys(ctx context.Context, c *redis.Client) (int, error) {
 	n := 0
 	for _, pattern := range runPatterns {
@@ -408,6 +410,7 @@ func deleteRunKeys(ctx context.Context, c *redis.Client) (int, error) {
 			if err != nil {
 				return n, err
 			}
+			keys = slices.DeleteFunc(keys, func(key string) bool { return key == claimKey })
 			if len(keys) > 0 {
 				if err := c.Unlink(ctx, keys...).Err(); err != nil {
 					return n, err
@@ -419,7 +422,8 @@ func deleteRunKeys(ctx context.Context, c *redis.Client) (int, error) {
 			}
 		}
 	}
-	return n, nil
+	claims, err := c.Unlink(ctx, claimKey).Result()
+	return n + int(claims), err
 }
 
 // Kind returns "server", "container", "embedded" or "url".

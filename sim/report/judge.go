@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -17,12 +18,16 @@ import (
 //
 // Where the history is cut off or damaged, what stands before is judged, the error says which line and how many events
 // were readable, and both are returned; a report without events (ErrNotFound, ErrEmpty) holds no verdict but unknown. Logs
-// that are not those of the run (ErrLogs) accuse nobody; a run that broke off (ErrBrokeOff) is judged as far as it went.
+// that are not those of the run (ErrLogs) accuse nobody; a run that broke off (ErrBrokeOff) is judged as far as it went, and one that ended
+// without a verdict is not (ErrNoVerdict).
 func Judge(in *writefile.Dir) (Report, check.Result, error) {
 	dir := in.Path()
 	saved, err := Load(in)
 	if err != nil {
 		return Report{}, check.Result{}, err
+	}
+	if saved.NoVerdict != "" {
+		return Report{}, check.Result{}, fmt.Errorf("%w: %s: %s", ErrNoVerdict, dir, plain.Text(plain.Cut(saved.NoVerdict, noVerdictMax)))
 	}
 	p := saved.Params()
 	files, err := ReadFiles(in)
@@ -91,8 +96,14 @@ func tapped(in *writefile.Dir) bool {
 // ErrLogs: the nodes' logs are not those that the report was made of. What stands in the history was judged.
 var ErrLogs = errors.New("report: lines of the nodes' logs are missing, added or changed")
 
-// ErrBrokeOff: the run ended by an error of the harness, mostly before its storm began. What there is of it was judged.
+// ErrBrokeOff: the simulator was ended before the run was. What there is of it was judged.
 var ErrBrokeOff = errors.New("report: the run broke off and was not judged")
+
+// ErrNoVerdict: the storm ended by an error of the harness, such as a machine without memory, and what it left may have holes.
+var ErrNoVerdict = errors.New("report: the run ended without a verdict, and is not judged")
+
+// noVerdictMax is how many bytes of the reason are shown.
+const noVerdictMax = 1000
 
 // ErrAltered: the history is not the one that the report was made of.
 var ErrAltered = errors.New("report: the history was changed")

@@ -73,6 +73,9 @@ type Report struct {
 	Stats      Stats           `json:"stats"`
 	Verdict    check.Outcome   `json:"verdict"`
 
+	// NoVerdict is why the storm ended without one, "" for all others. What it left is not judged: it may have holes.
+	NoVerdict string `json:"noVerdict,omitempty"`
+
 	// Sums are the SHA-256 in hexadecimal of the run's other files, by name: PlanName, ScenarioName, "logs/node-1.log". That of
 	// the history is Stats.HistorySHA256.
 	Sums map[string]string `json:"sums"`

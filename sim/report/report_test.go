@@ -223,6 +223,9 @@ func TestDamagedFolders(t *testing.T) {
 			b, _ = r.JSON()
 			return b
 		}), ErrBrokeOff, "the run broke off", true},
+		{"a run without a verdict", edit(FileName, func(b []byte) []byte {
+			return []byte(strings.Replace(string(b), `"engine": `, `"noVerdict": "no room", "engine": `, 1))
+		}), ErrNoVerdict, "no room", false},
 		{"logs cut off", edit(FileName, func(b []byte) []byte {
 			return []byte(strings.Replace(string(b), `"events": 10,`, `"events": 10, "logEntries": 3,`, 1))
 		}), ErrLogs, "hold 0 entries, report.json was made of 3", true},
