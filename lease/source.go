@@ -58,12 +58,8 @@ func (s *shell) sessions(ctx context.Context) *core.Sessions {
 		defer cancel()
 	}
 	src.asked.Store(s.question(ctx))
-	ids, err := src.ask(ctx)
+	ids, left, err := src.ask(ctx)
 	src.asked.Store(nil)
-	left := &SkippedError{}
-	if beside := (*SkippedError)(nil); errors.As(err, &beside) {
-		left, err = beside.clone(), nil
-	}
 	if err != nil {
 		s.unread(err)
 		return src.last
@@ -108,14 +104,25 @@ func (s *shell) unread(err error) {
 	}
 }
 
-// ask calls the user's function. One that panics has failed, and costs no more than that.
-func (src *source) ask(ctx context.Context) (ids []string, err error) {
+// ask calls the user's function. One that panics has failed, and costs no more than that, and so has one whose error panics when it is
+// asked, as a nil pointer in an error does.
+func (src *source) ask(ctx context.Context) (ids []string, left *SkippedError, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("Config.Sessions panicked: %v\n%s", r, debug.Stack())
 		}
 	}()
-	return src.read(ctx)
+	ids, err = src.read(ctx)
+	left = &SkippedError{}
+	if beside := (*SkippedError)(nil); errors.As(err, &beside) {
+		if err = nil; beside != nil {
+			left = beside.clone()
+		}
+	}
+	if err != nil {
+		_ = err.Error()
+	}
+	return ids, left, err
 }
 
 // onlySessions leaves out what is no session ID and reports each once.

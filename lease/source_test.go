@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -62,6 +63,23 @@ func TestSessionsThatAreGoneAreWarnedOf(t *testing.T) {
 		}
 		if h := g.health(); h.Sessions != 0 || h.Skipped != 2 {
 			t.Errorf("%d sessions, %d skipped", h.Sessions, h.Skipped)
+		}
+	})
+}
+
+// An error of Config.Sessions that is a nil pointer costs what one that panics does: nothing but that reading. That of what was skipped is none.
+func TestErrorsOfSessionsThatAreNil(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, found := reads(t, nil)
+		found.Store(&reading{err: (*fs.PathError)(nil)})
+		pass(5 * time.Second)
+		if h := g.health(); h.Sessions != 1 || !strings.Contains(h.Reason, "panicked") || len(g.entries("sessionsFailed")) != 1 {
+			t.Errorf("%+v, %+v", h, g.entries("sessionsFailed"))
+		}
+		found.Store(&reading{ids: []string{session}, err: (*SkippedError)(nil)})
+		pass(5 * time.Second)
+		if h := g.health(); h.Sessions != 1 || h.Skipped != 0 || strings.Contains(h.Reason, "panicked") {
+			t.Errorf("%+v", h)
 		}
 	})
 }

@@ -79,7 +79,7 @@ func codedWay(e *net.OpError) string {
 	text := e.Op + " " + e.Net
 	if e.Addr != nil {
 		if at, err := netip.ParseAddrPort(e.Addr.String()); err == nil {
-			text += " " + at.String()
+			text += " " + netip.AddrPortFrom(at.Addr().WithZone(""), at.Port()).String() // a zone may be any word
 		}
 	}
 	if e.Err == nil {

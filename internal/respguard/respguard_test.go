@@ -446,6 +446,7 @@ func TestOnlyTheCodeIsShown(t *testing.T) {
 		x509.UnknownAuthorityError{Cert: &x509.Certificate{Subject: pkix.Name{CommonName: secret}}},
 		x509.CertificateInvalidError{Cert: &x509.Certificate{}, Reason: x509.NameConstraintsWithoutSANs, Detail: secret},
 		&net.OpError{Op: "dial", Net: "tcp", Addr: &net.UnixAddr{Name: secret}, Err: errors.New("refused")},
+		&net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.ParseIP("fe80::1"), Port: 1, Zone: secret}, Err: errors.New("refused")},
 		fmt.Errorf("%w (of %s)", said, secret),
 		fmt.Errorf("a name of %q", secret),
 		errors.New("tls: failed to parse certificate from server: x509: cannot parse URI \"http://" + secret + "..x/\": invalid domain"),

@@ -139,6 +139,7 @@ func (n *Network) create(ctx context.Context, s Spec) (id string, err error) {
 	config := &container.Config{Image: s.Image, User: s.User, Labels: map[string]string{Label: n.run}}
 	if len(s.Command) > 0 {
 		config.Entrypoint, config.Cmd = s.Command[:1], s.Command[1:]
+		config.WorkingDir = "/" // that of the image would be made as root, also in a folder of this machine
 	}
 	for name, value := range s.Env {
 		config.Env = append(config.Env, name+"="+value)

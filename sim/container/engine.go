@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -71,6 +73,23 @@ func At(host string) (*Engine, error) {
 		return nil, fmt.Errorf("%w: %s: %w", ErrNoEngine, host, err)
 	}
 	return &Engine{api: api}, nil
+}
+
+// Environment is what a process in another folder must have of this one's environment for At: how an engine that wants TLS is reached.
+// There are no secrets in it.
+func Environment() []string {
+	env := []string{}
+	for _, name := range []string{client.EnvTLSVerify, client.EnvOverrideCertPath, client.EnvOverrideAPIVersion} {
+		value := os.Getenv(name)
+		if value == "" {
+			continue
+		}
+		if absolute, err := filepath.Abs(value); err == nil && name == client.EnvOverrideCertPath {
+			value = absolute
+		}
+		env = append(env, name+"="+value)
+	}
+	return env
 }
 
 // check asks who answers.

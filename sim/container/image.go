@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -57,6 +58,18 @@ func (e *Engine) Program(ctx context.Context, image string) (string, error) {
 		return "", nil
 	}
 	return got.Config.Cmd[0], nil
+}
+
+// Volumes returns the folders for which an image has the engine make volumes.
+func (e *Engine) Volumes(ctx context.Context, image string) ([]string, error) {
+	got, err := e.api.ImageInspect(ctx, image)
+	if err != nil {
+		return nil, said("image "+image, err)
+	}
+	if got.Config == nil {
+		return nil, nil
+	}
+	return slices.Sorted(maps.Keys(got.Config.Volumes)), nil
 }
 
 // pullSilence is how long a registry may say nothing.

@@ -27,7 +27,7 @@ type Exploration struct {
 	Resume    bool   // go on where the same exploration stopped, if it ran before
 	Reports   string // folder for the state and the folders of failing seeds; "reports" if empty
 
-	Started  func()         // called when the saved state, if there is one, was read, before the first seed; nil: not called
+	Started  func()         // called when the saved state, if there is one, was read, before any seed; nil: not called
 	Progress func(Coverage) // called about once a second from one goroutine; nil: not called
 	// Saved is called with each failing seed's run when it has a folder, from Parallel goroutines at once; nil: not called.
 	Saved func(sim.Result)
@@ -156,13 +156,13 @@ func Run(ctx context.Context, x Exploration) (Coverage, error) {
 	if err != nil {
 		return Coverage{}, err
 	}
+	if x.Started != nil {
+		x.Started()
+	}
 	if st.Old > 0 {
 		if err := x.sameProgram(ctx, st); err != nil {
 			return Coverage{}, errors.Join(err, st.unlock())
 		}
-	}
-	if x.Started != nil {
-		x.Started()
 	}
 	err = errors.Join(x.run(ctx, st), st.close())
 	return st.Coverage, err

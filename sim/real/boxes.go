@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/sim/container"
 )
 
@@ -140,8 +141,21 @@ func (r *Redis) provisionContainer(ctx context.Context, c RedisChoice, dir strin
 	return nil
 }
 
+// errVolume: the engine would make that folder as root, also where a link of the image leads into the folder of Redis' data, from which
+// this user could not remove it.
+var errVolume = errors.New("image of Redis with a volume")
+
 // binary is what the image calls its server.
 func (b *boxes) binary(ctx context.Context, image string) (string, error) {
+	volumes, err := b.engine.Volumes(ctx, image)
+	for _, volume := range volumes {
+		if path.Clean(volume) != boxData {
+			return "", fmt.Errorf("%w: %s has one at %s: build one that has none, but at %s", errVolume, image, plain.Name(volume), boxData)
+		}
+	}
+	if err != nil {
+		return "", err
+	}
 	name, err := b.engine.Program(ctx, image)
 	if err == nil && !strings.HasSuffix(path.Base(name), "-server") { // a script that does more
 		name = "redis-server"

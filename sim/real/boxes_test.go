@@ -3,9 +3,11 @@ package real
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -200,6 +202,7 @@ func TestContainersThatCannotBe(t *testing.T) {
 		"no image":   {e.Host(), "leasestorm.invalid/redis:1", containers.ErrImage, "cannot be pulled"},
 		"no name":    {e.Host(), "Redis Image", containers.ErrImage, "Redis Image"},
 		"no server":  {e.Host(), other(t, e), ErrNoServer, "redis-server"},
+		"a volume":   {e.Host(), voluminous(t, e), errVolume, "/elsewhere"},
 		"no machine": {"tcp://192.0.2.1:2375", image, containers.ErrElsewhere, "192.0.2.1"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -216,6 +219,19 @@ func TestContainersThatCannotBe(t *testing.T) {
 			}
 		})
 	}
+}
+
+// voluminous is an image for which the engine makes a volume beside that of the data.
+func voluminous(t *testing.T, e *containers.Engine) string {
+	t.Helper()
+	image := "leasestorm-volume:" + strings.ToLower(rand.Text())
+	cmd := exec.Command("docker", "--host", e.Host(), "build", "-q", "-t", image, "-")
+	cmd.Stdin = strings.NewReader("FROM " + other(t, e) + "\nVOLUME /data\nVOLUME /elsewhere\n")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	t.Cleanup(func() { _ = exec.Command("docker", "--host", e.Host(), "rmi", image).Run() })
+	return image
 }
 
 // other is an image that has no server.

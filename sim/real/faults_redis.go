@@ -85,6 +85,7 @@ func (inj *injection) back(remembers string, args ...string) {
 	// An interrupted run needs its Redis too: to count, and to let nodes release.
 	if err := inj.redis.resume(context.WithoutCancel(inj.ctx), args...); err != nil {
 		inj.failed(err)
+		inj.redis.lose(fmt.Errorf("%w: it was not started again: %w", ErrGone, err)) // what comes now is nobody's fault
 		inj.end()
 		return
 	}

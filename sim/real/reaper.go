@@ -169,7 +169,7 @@ func startReaper() (*reaper, error) {
 	defer theirs.Close()
 	cmd := exec.Command(self, reaperArg)
 	cmd.Dir = string(filepath.Separator)
-	cmd.Env = []string{} // what it needs comes through the socket; no password stays with a process that outlives this one
+	cmd.Env = container.Environment() // what it needs else comes through the socket; no password stays with a process that outlives this one
 	cmd.Stdin = theirs
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {

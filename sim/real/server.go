@@ -123,6 +123,8 @@ func (s *server) start(ctx context.Context, extra ...string) error {
 		"--port", port, "--bind", host, "--dir", s.data, "--daemonize", "no", "--save", "",
 		"--appendonly", "yes", "--appendfsync", "no", "--auto-aof-rewrite-percentage", "0",
 		"--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0", "--tcp-backlog", "4096",
+		// Who may write large values would have Redis end the connections of others by them.
+		"--client-output-buffer-limit", "replica", "0", "0", "0", "--client-output-buffer-limit", "pubsub", "0", "0", "0",
 	}, slices.Concat(socket, s.users(), extra)...)
 	if s.conf != nil {
 		file, err := s.conf()
@@ -137,9 +139,11 @@ func (s *server) start(ctx context.Context, extra ...string) error {
 	}
 	defer func() { _ = log.Close() }()
 	before, _ := log.Seek(0, 2)
-	if s.proc, err = s.launch(ctx, args, log); err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrNoServer, s.binary, err)
+	proc, err := s.launch(ctx, args, log)
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrNoServer, s.binary, err) // the one that has ended stays: whoever ends it again does nothing
 	}
+	s.proc = proc
 	within := serverStart
 	if len(extra) > 0 {
 		within = serverLoad

@@ -94,9 +94,13 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) *problem {
 	}
 	var sessions []intent.Session
 	var next string
-	if p := h.lists.run(r.Context(), token, func() { sessions, next, err = h.store.List(r.Context(), cursor, limit) }); p != nil {
-		return p
-	}
+	return h.lists.run(r.Context(), token, func() { sessions, next, err = h.store.List(r.Context(), cursor, limit) }, func() *problem {
+		return h.page(w, r, sessions, next, err)
+	})
+}
+
+// page answers with a list that was read.
+func (h *Handler) page(w http.ResponseWriter, r *http.Request, sessions []intent.Session, next string, err error) *problem {
 	skipped := &lease.SkippedError{}
 	if err != nil && !errors.As(err, &skipped) {
 		return h.failed(r, err)

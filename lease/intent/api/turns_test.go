@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,17 +76,45 @@ func TestTurnsAreGivenBack(t *testing.T) {
 	turns, token := newTurns(), NewToken("t", reader, intent.ScopeRead)
 	func() {
 		defer func() { _ = recover() }()
-		_ = turns.run(t.Context(), &token, func() { panic("list") })
+		_ = turns.run(t.Context(), &token, func() { panic("list") }, nil)
 	}()
 	gone, hangUp := context.WithCancel(t.Context())
 	hangUp()
 	var read []string
+	none := func() *problem { return nil }
 	if p := turns.run(t.Context(), &token, func() {
 		read = append(read, "first")
-		if p := turns.run(gone, &token, func() { read = append(read, "second") }); p == nil {
+		if p := turns.run(gone, &token, func() { read = append(read, "second") }, none); p == nil {
 			t.Error("two at once")
 		}
-	}); p != nil || !slices.Equal(read, []string{"first"}) {
+	}, none); p != nil || !slices.Equal(read, []string{"first"}) {
 		t.Errorf("%v, read %v", p, read)
 	}
+}
+
+// Pages that nobody reads are few, of each token.
+func TestPagesThatAreNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns, token, other := newTurns(), NewToken("t", reader, intent.ScopeRead), NewToken("o", writer, intent.ScopeRead)
+		hung, read := make(chan struct{}), atomic.Int64{}
+		var late, told atomic.Int64
+		for range 3 * pagesMax {
+			go func() {
+				if p := turns.run(t.Context(), &token, func() { read.Add(1) }, func() *problem { <-hung; return nil }); p != nil {
+					late.Add(1)
+				}
+			}()
+		}
+		synctest.Wait()
+		if p := turns.run(t.Context(), &other, func() { read.Add(1) }, func() *problem { told.Add(1); return nil }); p != nil {
+			t.Errorf("another's: %v", p)
+		}
+		<-time.After(turnPatience)
+		synctest.Wait()
+		if read.Load() != pagesMax+1 || late.Load() != 2*pagesMax || told.Load() != 1 {
+			t.Errorf("%d read, %d late, the other's told %d times; want %d, %d and 1", read.Load(), late.Load(), told.Load(), pagesMax+1, 2*pagesMax)
+		}
+		close(hung)
+		synctest.Wait()
+	})
 }

@@ -193,7 +193,7 @@ func (w *Worker) launch(e core.Effect, j *job) {
 		defer func() { w.launched(told, j, p, failed, end) }()
 		err := w.guarded(e.Session, "NewPipeline", func() error { p = w.cfg.NewPipeline(what); return nil })
 		if err == nil && !(service.Valid() && tuner.Valid()) { // it may have taken any time
-			err = errDoubt
+			err, told.Launch = errDoubt, core.LaunchDoubt
 		}
 		if err == nil {
 			err = w.guarded(e.Session, "Start", func() error { return p.Start(ctx, e.Fence) })
@@ -207,9 +207,8 @@ func (w *Worker) launched(told core.Event, j *job, p Pipeline, failed error, end
 	session := told.Session
 	if failed != nil {
 		end()
-		told.Launch, told.Text = core.LaunchFail, words(failed)
-		if errors.Is(failed, errDoubt) {
-			told.Launch, told.Text = core.LaunchDoubt, ""
+		if told.Launch != core.LaunchDoubt {
+			told.Launch, told.Text = core.LaunchFail, words(failed)
 		}
 		w.inbox.put(message{event: told, f: func() { w.returned(session) }})
 		return

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"errors"
+	"io/fs"
 	"runtime"
 	"strings"
 	"testing"
@@ -54,7 +55,7 @@ func TestErrorsOfPipelinesAreTold(t *testing.T) { // I3
 	for _, c := range []struct {
 		err  error
 		want string
-	}{{(*deaf)(nil), "<nil>"}, {&deaf{}, "its error says nothing"}, {long, `failed:\u000axx`}} {
+	}{{(*deaf)(nil), "<nil>"}, {(*fs.PathError)(nil), "<nil>"}, {&deaf{}, "its error says nothing"}, {long, `failed:\u000axx`}} {
 		r.change(func(p *work) { p.fail = c.err })
 		ends(r.start("a", "hd"), c.want)
 		r.change(nil)
