@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -225,6 +226,39 @@ func receive[T any](t *testing.T, what string, c <-chan T) T {
 	case <-timeout.C:
 		t.Fatalf("no %s", what)
 		panic("unreachable")
+	}
+}
+
+// Whoever may turn what keys become on another's connection (CLIENT TRACKING) does not keep it from hearing the channel.
+func TestTrackingIsNoEndOfASubscription(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := newStore(t, srv.Client(), redisstore.Options{OpTimeout: 20 * time.Second})
+	r := subscribe(t, s)
+	if err := receive(t, "word of the subscription", r.ups); err != nil {
+		t.Fatal(err)
+	}
+	of := regexp.MustCompile(`^id=(\d+)`).FindStringSubmatch(fmt.Sprint(srv.Do("CLIENT", "LIST", "TYPE", "pubsub")))
+	if of == nil {
+		t.Fatal("nobody hears")
+	}
+	hostile := srv.Client().Conn()
+	defer hostile.Close()
+	for _, words := range [][]any{{"CLIENT", "TRACKING", "ON", "REDIRECT", of[1]}, {"GET", "key"}} {
+		if err := hostile.Do(t.Context(), words...).Err(); err != nil && !errors.Is(err, redis.Nil) {
+			t.Fatal(err)
+		}
+	}
+	srv.Do("SET", "key", "value") // a message of a list of keys
+	srv.Do("FLUSHALL")            // one of nothing
+	srv.Do("PUBLISH", "poll:notify", "joined somebody")
+	select {
+	case n := <-r.notices:
+		if n.From != "somebody" {
+			t.Errorf("heard %+v", n)
+		}
+	case err := <-r.ups:
+		t.Errorf("the channel is not heard any more: %v", err)
 	}
 }
 

@@ -4,8 +4,9 @@ import "net"
 
 // Hear returns conn for who hears a channel: of a string that is longer than most bytes nothing is handed on but an empty one in its
 // place. It is passed over as it comes, for Redis lets whoever may publish send messages of 32 MB, of which go-redis makes a string each
-// before anybody sees how long it is. To close the connection instead would let them keep the channel closed. What is refused of
-// replies is refused here as well.
+// before anybody sees how long it is. To close the connection instead would let them keep the channel closed. So would go-redis at a
+// message without a text, which Redis sends to any connection that another one names (CLIENT TRACKING): what is none, in either version of
+// the protocol, is an empty string too. What is refused of replies is refused here as well.
 func Hear(conn net.Conn, most int) net.Conn { return &hearing{Conn: conn, most: most} }
 
 // hearing has, like any connection, one reader at a time.
@@ -58,9 +59,10 @@ func (h *hearing) pass(b []byte) error {
 			h.over = h.seen.state == inBulk
 		case h.seen.state == inLength:
 			h.header = append(h.header, part...)
-		case was == inLength && h.seen.state == inBulk && h.seen.size > h.most:
+		case h.seen.kind == '_' && h.seen.state == inLine:
+		case h.seen.kind == '_', was == inLength && (h.seen.minus || h.seen.state == inBulk && h.seen.size > h.most):
 			h.out = append(h.out, "$0\r\n\r\n"...)
-			h.header, h.over = h.header[:0], true
+			h.header, h.over = h.header[:0], h.seen.state == inBulk
 		default:
 			h.out = append(append(h.out, h.header...), part...)
 			h.header = h.header[:0]

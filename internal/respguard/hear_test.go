@@ -32,16 +32,17 @@ type source struct {
 func (s source) Read(b []byte) (int, error) { return s.Reader.Read(b) }
 func (source) Close() error                 { return nil }
 
-// What is longer than who hears may hear is an empty string, and all else is what it was, however it comes.
+// What is longer than who hears may hear is an empty string, and so is what is none, and all else is what it was, however it comes.
 func TestLongStringsArePassedOver(t *testing.T) {
 	const most = 100
 	long := strings.Repeat("*1\r\n$5\r\n", most)
-	rest := "+OK\r\n-ERR x\r\n:1\r\n$-1\r\n*-1\r\n*0\r\n$0\r\n\r\n%1\r\n+a\r\n$1\r\nb\r\n=7\r\ntxt:abc\r\n"
+	rest := "+OK\r\n-ERR x\r\n:1\r\n*0\r\n$0\r\n\r\n%1\r\n+a\r\n$1\r\nb\r\n=7\r\ntxt:abc\r\n"
 	for stream, want := range map[string]string{
 		rest:                                 rest,
 		message(strings.Repeat("x", most)):   message(strings.Repeat("x", most)),
 		message(strings.Repeat("x", most+1)): message(""),
 		rest + message(long) + message(long) + message("a") + rest:       rest + message("") + message("") + message("a") + rest,
+		"*4\r\n$1\r\na\r\n$-1\r\n*-1\r\n_\r\n":                           "*4\r\n$1\r\na\r\n" + strings.Repeat("$0\r\n\r\n", 3),
 		"*2\r\n$" + fmt.Sprint(len(long)) + "\r\n" + long + "\r\n:1\r\n": "*2\r\n$0\r\n\r\n:1\r\n",
 	} {
 		for name, in := range map[string]func(io.Reader) io.Reader{
