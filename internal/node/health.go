@@ -23,6 +23,13 @@ const healthVariable = "LEASESTORM_HEALTH_ADDR"
 // healthConns is how many connections may ask at once, a quarter of them from one address.
 const healthConns = 64
 
+// healthLimit bounds them.
+func healthLimit(s *settings) func(net.Listener) net.Listener {
+	return func(l net.Listener) net.Listener {
+		return api.LimitListener(l, api.Limits{Conns: healthConns, PeerConns: healthConns / 4, Logger: logger(s)})
+	}
+}
+
 // watched serves /healthz and /readyz at addr until the server is closed.
 func watched(s *settings, health func() lease.Health) (*http.Server, error) {
 	listener, err := net.Listen("tcp", s.healthAddr)
@@ -41,7 +48,7 @@ func watched(s *settings, health func() lease.Health) (*http.Server, error) {
 	server := api.NewServer(s.healthAddr, mux)
 	server.SetKeepAlivesEnabled(false) // nobody shows a token there
 	go func() {
-		_ = server.Serve(api.LimitListener(listener, api.Limits{Conns: healthConns, PeerConns: healthConns / 4, Logger: logger(s)}))
+		_ = server.Serve(healthLimit(s)(listener))
 	}()
 	return server, nil
 }

@@ -175,10 +175,8 @@ func (n *intentNode) build(instance string) (err error) {
 // waits for it, until ctx ends.
 func (n *intentNode) start(ctx context.Context) (err error) {
 	if n.healthAddr != "" {
-		limit := func(l net.Listener) net.Listener {
-			return api.LimitListener(l, api.Limits{Conns: n.conns, PeerConns: n.peer, Logger: logger(&n.settings)})
-		}
-		if n.watchers, err = n.serve(ctx, n.healthAddr, healthVariable+" (--health)", n.probes(), limit); err != nil {
+		n.watchers, err = n.serve(ctx, n.healthAddr, healthVariable+" (--health)", n.probes(), healthLimit(&n.settings))
+		if err != nil {
 			return err
 		}
 		n.watchers.SetKeepAlivesEnabled(false) // nobody shows a token there

@@ -137,6 +137,11 @@ func (v *variables) number(p *int, flag, variable string, def int, help string) 
 	v.IntVar(p, flag, def, help+" ("+variable+")")
 }
 
+// given reports whether the flag or its variable was.
+func (v *variables) given(flag, variable string) bool {
+	return v.Changed(flag) || v.getenv(variable) != ""
+}
+
 // unlimited makes 0 what the library calls no limit: there 0 is the default.
 func unlimited(limits ...*int) {
 	for _, n := range limits {
@@ -146,12 +151,11 @@ func unlimited(limits ...*int) {
 	}
 }
 
-// connsOf returns how many connections there may be by default, of the API and of --health each: together half of what the process may have
-// open, so that neither Redis, the file of tokens nor a pipeline lacks one.
-func connsOf(files uint64) (all, peer int) {
+// connsOf returns how many connections an API may have by default: a quarter of what the process may have open, so that neither Redis,
+// --health, the file of tokens nor a pipeline lacks one.
+func connsOf(files uint64) int {
 	const share = 4
-	all = int(max(share, min(api.ConnsDefault, files/share)))
-	return all, all / 4
+	return int(max(share, min(api.ConnsDefault, files/share)))
 }
 
 // filesMax is how many files this process may have open.
@@ -178,10 +182,10 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 		"file of the API's tokens, one a line: name sha256:<hex> scope,scope [expires]; read again when it changes")
 	v.text(&proxies, "trusted-proxies", "LEASESTORM_TRUSTED_PROXIES", "",
 		"networks whose X-Forwarded-For the API believes, as 10.0.0.1/32,…; none if empty")
-	all, peer := connsOf(filesMax())
-	v.number(&s.conns, "conns", "LEASESTORM_CONNS", all, "connections at once, of the API and of --health each; 0: no limit")
-	v.number(&s.peer, "peer-conns", "LEASESTORM_PEER_CONNS", peer,
-		"connections at once from one address that is no trusted proxy; 0: no limit")
+	all := connsOf(filesMax())
+	v.number(&s.conns, "conns", "LEASESTORM_CONNS", all, "connections of the API at once; 0: no limit")
+	v.number(&s.peer, "peer-conns", "LEASESTORM_PEER_CONNS", all/4,
+		"connections at once from one address that is no trusted proxy, a quarter of --conns if not given; 0: no limit")
 	v.number(&s.quotas.StartRate, "start-rate", "LEASESTORM_START_RATE", api.StartRateDefault, "starts a second of one token; 0: no limit")
 	v.number(&s.quotas.StartRateAll, "start-rate-all", "LEASESTORM_START_RATE_ALL", api.StartRateAllDefault, "… of all; 0: no limit")
 	v.number(&s.quotas.Backlog, "backlog", "LEASESTORM_BACKLOG", api.BacklogDefault,
@@ -214,6 +218,9 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 	}
 	if err := v.wrong(); err != nil {
 		return s, err
+	}
+	if s.conns > 0 && !v.given("peer-conns", "LEASESTORM_PEER_CONNS") {
+		s.peer = max(1, s.conns/4)
 	}
 	if err := cmp.Or(s.settings.validate(level, renewals, "", pause), s.setReplicas(replicas)); err != nil {
 		return s, err

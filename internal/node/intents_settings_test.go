@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -133,14 +134,33 @@ func TestUnguardedWaysAreTold(t *testing.T) {
 	}
 }
 
-// The API and --health have as many connections each, and together leave half of what the process may have open for all else.
+// The API leaves three quarters of what the process may have open for all else.
 func TestConnectionsLeaveFilesForTheRest(t *testing.T) {
-	for _, files := range []uint64{100, 1024, 4096, 1 << 20, math.MaxInt} {
-		if all, peer := connsOf(files); uint64(2*all) > files/2 || all < 4 || all > 1024 || peer != all/4 {
-			t.Errorf("of %d files %d are connections of each, %d of one address", files, all, peer)
+	for _, files := range []uint64{1, 100, 1024, 4096, 1 << 20, math.MaxInt} {
+		if all := connsOf(files); all > 4 && uint64(all) > files/4 || all < 4 || all > 1024 {
+			t.Errorf("of %d files %d are connections", files, all)
 		}
 	}
-	if all, peer := connsOf(1); all < 4 || peer < 1 {
-		t.Errorf("with no files to spare there may be %d connections, %d of one address", all, peer)
+}
+
+// Whoever lowers all connections alone does not leave as many to one address.
+func TestAnAddressHasAQuarter(t *testing.T) {
+	for _, c := range []struct {
+		args        []string
+		env         string
+		conns, peer int
+	}{
+		{[]string{"--conns", "100"}, "", 100, 25},
+		{[]string{"--conns", "2"}, "", 2, 1},
+		{[]string{"--conns", "100", "--peer-conns", "100"}, "", 100, 100},
+		{[]string{"--conns", "100", "--peer-conns", "0"}, "", 100, -1},
+		{[]string{"--conns", "100"}, "7", 100, 7},
+	} {
+		s, err := parseIntents(slices.Concat([]string{"--redis", "redis://127.0.0.1:1", "--role", "worker"}, c.args), func(name string) string {
+			return map[string]string{"LEASESTORM_PEER_CONNS": c.env}[name]
+		}, io.Discard, true)
+		if err != nil || s.conns != c.conns || s.peer != c.peer {
+			t.Errorf("%v, %q: %d and %d, %v; want %d and %d", c.args, c.env, s.conns, s.peer, err, c.conns, c.peer)
+		}
 	}
 }

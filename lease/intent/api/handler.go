@@ -67,7 +67,7 @@ type Config struct {
 	// Quotas bound the starts that are accepted. Retention is that of the store; 0: 1 h.
 	Quotas    Quotas
 	Retention time.Duration
-	// Conns and PeerConns are those of Limits, for Listener. 0: 1,024 and 256; below: no limit.
+	// Conns and PeerConns are those of Limits, for Listener. 0: 1,024, and a quarter of Conns (256 where that has no limit); below: no limit.
 	Conns, PeerConns int
 	// Observer counts; nil: nobody does. One that panics misses what it was told of, and the log says so.
 	Observer intent.Observer
@@ -118,8 +118,10 @@ func NewHandler(st Store, cfg Config) (*Handler, error) {
 	if cfg.Conns == 0 {
 		cfg.Conns = ConnsDefault
 	}
-	if cfg.PeerConns == 0 {
-		cfg.PeerConns = PeerConnsDefault
+	if cfg.PeerConns == 0 && cfg.Conns > 0 {
+		cfg.PeerConns = max(1, cfg.Conns/4)
+	} else if cfg.PeerConns == 0 {
+		cfg.PeerConns = ConnsDefault / 4
 	}
 	if cfg.Retention == 0 {
 		cfg.Retention = store.RetentionDefault

@@ -17,11 +17,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 )
 
-// Defaults of Limits.
-const (
-	ConnsDefault     = 1024
-	PeerConnsDefault = 256
-)
+// ConnsDefault is how many connections an API has at once, if nothing else is configured.
+const ConnsDefault = 1024
 
 // Limits bound the connections that a listener hands to its server. What is refused is closed as soon as it is accepted: it costs no
 // goroutine and, but for that instant, no file descriptor. Fewer than 1 of Conns or PeerConns is no limit.

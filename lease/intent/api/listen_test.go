@@ -409,3 +409,12 @@ func TestHeadersOfManyLinesAreRefused(t *testing.T) {
 		t.Errorf("%s, close %v", resp.Status, resp.Close)
 	}
 }
+
+// One address has a quarter of all connections, unless something else is configured.
+func TestAnAddressHasAQuarter(t *testing.T) {
+	for conns, want := range map[int]int{0: 256, -1: 256, 100: 25, 2: 1} {
+		if h := setup(t, Config{Conns: conns}).handler.(*Handler); h.cfg.PeerConns != want {
+			t.Errorf("of %d: %d, want %d", conns, h.cfg.PeerConns, want)
+		}
+	}
+}
