@@ -148,13 +148,13 @@ var errVolume = errors.New("image of Redis with a volume")
 // binary is what the image calls its server.
 func (b *boxes) binary(ctx context.Context, image string) (string, error) {
 	volumes, err := b.engine.Volumes(ctx, image)
+	if err != nil {
+		return "", err
+	}
 	for _, volume := range volumes {
 		if path.Clean(volume) != boxData {
 			return "", fmt.Errorf("%w: %s has one at %s: build one that has none, but at %s", errVolume, image, plain.Name(volume), boxData)
 		}
-	}
-	if err != nil {
-		return "", err
 	}
 	name, err := b.engine.Program(ctx, image)
 	if err == nil && !strings.HasSuffix(path.Base(name), "-server") { // a script that does more
