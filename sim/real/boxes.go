@@ -258,7 +258,8 @@ func (b box) thaw() error {
 	return errors.Join(b.do(b.Unpause), b.ask(syscall.SIGCONT))
 }
 
-func (b box) stop() {
+func (b box) stop(begin func()) {
+	begin()
 	_ = b.ask(syscall.SIGTERM)
 	_ = b.thaw()
 }

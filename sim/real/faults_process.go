@@ -113,8 +113,7 @@ func (inj *injection) leave() {
 
 func (inj *injection) stopCleanly(at *slot, n *node) {
 	at.expect(n)
-	inj.begin()
-	if terminate(n, inj.cfg.grace, inj.ctx.Done()) {
+	if terminate(n, inj.begin, inj.cfg.grace, inj.ctx.Done()) {
 		inj.notef("%s ignored SIGTERM for %v and was killed", at.name, inj.cfg.grace)
 	}
 	<-n.done
