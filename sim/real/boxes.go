@@ -231,15 +231,6 @@ func (b box) end() (time.Time, int) {
 
 const bySignal = 128
 
-func (b box) alive() bool {
-	select {
-	case <-b.Exited():
-		return false
-	default:
-		return true
-	}
-}
-
 func (b box) do(what func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), boxWithin)
 	defer cancel()

@@ -9,7 +9,6 @@ import (
 type program interface {
 	begun() time.Time // just before it could do anything
 	id() int          // of its process on this machine; 0: not known
-	alive() bool
 	ended() <-chan struct{}
 	end() (when time.Time, code int) // only valid once ended is closed
 	kill()                           // as a crash does, and waits for the end
@@ -17,6 +16,16 @@ type program interface {
 	freeze() error
 	thaw() error
 	ask(syscall.Signal) error // errGone after the end
+}
+
+// closed reports whether a channel is that nobody sends on.
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // terminate asks a program to end, just after it has called begin, and kills it after the grace, or earlier once hurry is closed. It

@@ -172,12 +172,3 @@ func (p *process) ask(sig syscall.Signal) error {
 func (p *process) id() int { return p.pid }
 
 func (p *process) begun() time.Time { return p.start }
-
-func (p *process) alive() bool {
-	select {
-	case <-p.exited:
-		return false
-	default:
-		return true
-	}
-}
