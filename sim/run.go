@@ -156,13 +156,24 @@ func (r *Result) meta(engine string, wall time.Duration, sum string) report.Meta
 	}
 }
 
-// begin saves what the judge must know of a run that nobody will be there to end, or that ended without a verdict, and why.
-func (r *Result) begin(engine, noVerdict string) error {
+// prepare saves what the run is played from, and what the judge must know of it.
+func (r *Result) prepare(engine string) error {
+	if err := r.Plan.Save(filepath.Join(r.Dir, PlanFile)); err != nil {
+		return err
+	}
+	if err := r.Config.Save(filepath.Join(r.Dir, ScenarioFile)); err != nil {
+		return err
+	}
 	files, err := report.ReadFiles(r.Folder)
 	if err != nil {
 		return fmt.Errorf("what was saved of it could not be judged or played again: %w", err)
 	}
 	r.sums = files.Sums()
+	return r.begin(engine, "")
+}
+
+// begin saves what the judge must know of a run that nobody will be there to end, or that ended without a verdict, and why.
+func (r *Result) begin(engine, noVerdict string) error {
 	p := params(r.Config, r.Plan, Outcome{Interrupted: true}, r.Redis.Kind)
 	p.Least = r.least
 	begun := report.New(r.meta(engine, 0, ""), p, check.Result{})
@@ -215,13 +226,7 @@ func (r *Result) run(ctx context.Context, o Options, rec *history.Recorder) (sta
 	if r.Plan, err = r.Config.Draw(o.Engine.Supports); err != nil {
 		return false, err
 	}
-	if err := r.Plan.Save(filepath.Join(r.Dir, PlanFile)); err != nil {
-		return false, fmt.Errorf("%w: %w", ErrHarness, err)
-	}
-	if err := r.Config.Save(filepath.Join(r.Dir, ScenarioFile)); err != nil {
-		return false, fmt.Errorf("%w: %w", ErrHarness, err)
-	}
-	if err := r.begin(o.Engine.Name(), ""); err != nil {
+	if err := r.prepare(o.Engine.Name()); err != nil {
 		return false, fmt.Errorf("%w: %w", ErrHarness, err)
 	}
 	if o.Started != nil {

@@ -150,6 +150,13 @@ func TestRunWritesIntoItsOwnFolderOnly(t *testing.T) {
 
 func TestRunFails(t *testing.T) {
 	boom := errors.New("boom")
+	change := func(dir string) {
+		name := filepath.Join(dir, PlanFile)
+		plan, err := os.ReadFile(name)
+		if err := errors.Join(err, os.WriteFile(name, append(plan, '\n'), 0o600)); err != nil {
+			t.Error(err)
+		}
+	}
 	for name, c := range map[string]struct {
 		engine *fake
 		is     error
@@ -157,7 +164,7 @@ func TestRunFails(t *testing.T) {
 	}{
 		"no Redis":           {&fake{openErr: boom}, ErrHarness, false},
 		"a fault it has not": {&fake{unsupported: fault.RedisWipe}, ErrInvalid, false},
-		"nodes do not start": {&fake{runErr: boom}, ErrHarness, true},
+		"nodes do not start": {&fake{runErr: boom, during: change}, ErrHarness, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			reports := t.TempDir()
@@ -171,7 +178,11 @@ func TestRunFails(t *testing.T) {
 				t.Errorf("left behind: %v, %v", entries, rerr)
 			}
 			for _, entry := range entries {
-				if _, _, err := report.Judge(heldtest.Dir(t, filepath.Join(reports, entry.Name()))); !errors.Is(err, report.ErrNoVerdict) ||
+				folder := heldtest.Dir(t, filepath.Join(reports, entry.Name()))
+				if _, err := LoadRun(folder); !errors.Is(err, report.ErrDamaged) {
+					t.Errorf("loaded, though its plan was changed while it ran: %v", err)
+				}
+				if _, _, err := report.Judge(folder); !errors.Is(err, report.ErrNoVerdict) ||
 					report.Readable(err) || !strings.Contains(err.Error(), "boom") {
 					t.Errorf("judged again: %v", err)
 				}

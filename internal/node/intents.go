@@ -86,17 +86,15 @@ func serveIntents(s *intentSettings) (code int, err error) {
 		return 0, err
 	}
 	defer client.Close()
-	clock, err := newClock()
-	if err != nil {
-		return 0, fmt.Errorf("read CLOCK_MONOTONIC: %w", err)
-	}
 	for _, w := range s.warnings {
 		fmt.Fprintln(terminal(os.Stderr), "node:", w)
 	}
 	n := &intentNode{intentSettings: s, client: client, failed: make(chan error, 2)}
 	instance := lease.GenerateInstanceID()
-	signals := make(chan os.Signal, signalsMax)
-	n.out = newOutput(terminal(os.Stdout), clock, instance, orphaned(signals))
+	var signals chan os.Signal
+	if n.out, signals, err = speak(instance); err != nil {
+		return 0, err
+	}
 	defer n.out.close()
 	n.tuner = &receiver{out: n.out, instance: instance, http: httpClient()}
 	n.tuner.pause.Store(s.pauseNow)

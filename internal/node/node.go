@@ -171,14 +171,12 @@ func serve(s *settings) (int, error) {
 		return 0, err
 	}
 	defer client.Close()
-	clock, err := newClock()
-	if err != nil {
-		return 0, fmt.Errorf("read CLOCK_MONOTONIC: %w", err)
-	}
 	n := &node{instance: lease.GenerateInstanceID(), target: target, http: httpClient()}
 	n.pause.Store(s.pauseNow)
-	signals := make(chan os.Signal, signalsMax)
-	n.out = newOutput(terminal(os.Stdout), clock, n.instance, orphaned(signals))
+	var signals chan os.Signal
+	if n.out, signals, err = speak(n.instance); err != nil {
+		return 0, err
+	}
 	defer n.out.close()
 	p, err := systems[s.system].join(n, client, s)
 	if err != nil {
@@ -224,14 +222,20 @@ func (n *node) live(p part, signals chan os.Signal) (int, error) {
 // signalsMax is how many signals wait to be heard, more than anybody sends at once.
 const signalsMax = 8
 
-// orphaned tells signals that nobody reads standard output any more: whoever started this node is gone, and it stops as if it was told to.
-func orphaned(signals chan<- os.Signal) func(error) {
-	return func(error) {
+// speak returns what writes the protocol, and signals, which hears when nobody reads that any more: whoever started this node is gone, and
+// it stops as if it was told to.
+func speak(instance string) (out *output, signals chan os.Signal, err error) {
+	clock, err := newClock()
+	if err != nil {
+		return nil, nil, fmt.Errorf("read CLOCK_MONOTONIC: %w", err)
+	}
+	signals = make(chan os.Signal, signalsMax)
+	return newOutput(terminal(os.Stdout), clock, instance, func(error) {
 		select {
 		case signals <- syscall.SIGPIPE:
 		default:
 		}
-	}
+	}), signals, nil
 }
 
 func endIfAskedTwice(signals <-chan os.Signal) {

@@ -49,23 +49,6 @@ func TestEndlessScansAreGivenUp(t *testing.T) {
 	}
 }
 
-// slow is a Redis that is asked only now and then what a scan or the life of a key is, and shows little of it.
-type slow struct{ redistest.Endless }
-
-func (e slow) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	now := e.Endless.ProcessHook(next)
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if args := cmd.Args(); len(args) == 7 && args[2] == 0 || cmd.Name() == "pttl" { // scan.lua
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(time.Second):
-			}
-		}
-		return now(ctx, cmd)
-	}
-}
-
 // Whoever answers a little at a time does not hold what an operator asks for, for longer than a reading of everything may take; nor for longer
 // than the caller's ctx, and says so then too.
 func TestSlowReadingsAreGivenUp(t *testing.T) {
@@ -81,7 +64,7 @@ func TestSlowReadingsAreGivenUp(t *testing.T) {
 		}
 		givenUp := func(what string, most time.Duration, begin func(*redisstore.Store) error) {
 			began := time.Now()
-			err := begin(of(slow{}))
+			err := begin(of(redistest.Endless{Pause: time.Second}))
 			if took := time.Since(began); !errors.Is(err, redisstore.ErrSlow) || took < most-2*time.Second || took > most+2*time.Second {
 				t.Errorf("%s: %v after %v, want ErrSlow after %v", what, err, took, most)
 			}

@@ -4,12 +4,16 @@ import (
 	"context"
 	"net"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
 // Endless is a hook that makes a Redis whose scans bring the names of Page again and again, as none does.
-type Endless struct{ Page []string }
+type Endless struct {
+	Page  []string
+	Pause time.Duration // before each answer to one
+}
 
 // DialHook changes nothing.
 func (e Endless) DialHook(next redis.DialHook) redis.DialHook {
@@ -21,7 +25,7 @@ func (e Endless) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if scan, ok := cmd.(*redis.ScanCmd); ok {
 			scan.SetVal(e.Page, 17)
-			return nil
+			return e.pause(ctx)
 		}
 		script, ok := cmd.(*redis.Cmd)
 		if args := cmd.Args(); ok && len(args) == 7 && args[2] == 0 { // scan.lua, of a cursor, a pattern, a count and a length
@@ -31,9 +35,19 @@ func (e Endless) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 				page[i] = prefix + name
 			}
 			script.SetVal([]any{"17", page})
-			return nil
+			return e.pause(ctx)
 		}
 		return next(ctx, cmd)
+	}
+}
+
+// pause waits before an answer.
+func (e Endless) pause(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(e.Pause):
+		return nil
 	}
 }
 

@@ -148,13 +148,13 @@ var errVolume = errors.New("image of Redis with a volume")
 // binary is what the image calls its server.
 func (b *boxes) binary(ctx context.Context, image string) (string, error) {
 	volumes, err := b.engine.Volumes(ctx, image)
+	if err != nil {
+		return "", err
+	}
 	for _, volume := range volumes {
 		if path.Clean(volume) != boxData {
 			return "", fmt.Errorf("%w: %s has one at %s: build one that has none, but at %s", errVolume, image, plain.Name(volume), boxData)
 		}
-	}
-	if err != nil {
-		return "", err
 	}
 	name, err := b.engine.Program(ctx, image)
 	if err == nil && !strings.HasSuffix(path.Base(name), "-server") { // a script that does more
@@ -231,15 +231,6 @@ func (b box) end() (time.Time, int) {
 
 const bySignal = 128
 
-func (b box) alive() bool {
-	select {
-	case <-b.Exited():
-		return false
-	default:
-		return true
-	}
-}
-
 func (b box) do(what func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), boxWithin)
 	defer cancel()
@@ -258,7 +249,8 @@ func (b box) thaw() error {
 	return errors.Join(b.do(b.Unpause), b.ask(syscall.SIGCONT))
 }
 
-func (b box) stop() {
+func (b box) stop(begin func()) {
+	begin()
 	_ = b.ask(syscall.SIGTERM)
 	_ = b.thaw()
 }

@@ -44,11 +44,19 @@ func (inj *injection) crash() {
 	inj.begin()
 	n.kill()
 	<-n.done
-	if inj.For > 0 {
-		inj.last()
-		inj.again(at)
-		inj.end()
+	inj.revive(at)
+}
+
+// revive starts processes in slots that the plan emptied when the fault is over, if it ever is.
+func (inj *injection) revive(slots ...*slot) {
+	if inj.For <= 0 {
+		return
 	}
+	inj.last()
+	for _, at := range slots {
+		inj.again(at)
+	}
+	inj.end()
 }
 
 // again starts a process in a slot that the plan emptied, unless the run is over.
@@ -78,13 +86,7 @@ func (inj *injection) crashAll() {
 		at.mu.Unlock()
 	}
 	ends.Wait()
-	if inj.For > 0 {
-		inj.last()
-		for _, at := range hit {
-			inj.again(at)
-		}
-		inj.end()
-	}
+	inj.revive(hit...)
 }
 
 func (inj *injection) terminate() {
@@ -93,11 +95,7 @@ func (inj *injection) terminate() {
 		return
 	}
 	inj.stopCleanly(at, n)
-	if inj.For > 0 {
-		inj.last()
-		inj.again(at)
-		inj.end()
-	}
+	inj.revive(at)
 }
 
 func (inj *injection) leave() {
@@ -113,8 +111,7 @@ func (inj *injection) leave() {
 
 func (inj *injection) stopCleanly(at *slot, n *node) {
 	at.expect(n)
-	inj.begin()
-	if terminate(n, inj.cfg.grace, inj.ctx.Done()) {
+	if terminate(n, inj.begin, inj.cfg.grace, inj.ctx.Done()) {
 		inj.notef("%s ignored SIGTERM for %v and was killed", at.name, inj.cfg.grace)
 	}
 	<-n.done

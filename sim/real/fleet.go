@@ -99,14 +99,11 @@ func (f *fleet) proxied() error {
 
 // open implements site: a host, and a line at the network's gateway.
 func (f *fleet) open(s *slot, stream uint64) error {
-	l, err := newLine(s.name, f.network.Gateway(), endpoint{"tcp", s.run.redis.url.Addr}, s.run.cfg.Seed, stream, s.run.starve)
+	l, err := s.run.redis.line(s, f.network.Gateway(), stream)
 	if err != nil {
 		return err
 	}
-	if err = s.run.redis.reaper.hold(l.gate.listener); err == nil {
-		err = f.house(s, l)
-	}
-	if err != nil {
+	if err := f.house(s, l); err != nil {
 		l.close()
 		return err
 	}

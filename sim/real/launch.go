@@ -9,19 +9,29 @@ import (
 type program interface {
 	begun() time.Time // just before it could do anything
 	id() int          // of its process on this machine; 0: not known
-	alive() bool
 	ended() <-chan struct{}
 	end() (when time.Time, code int) // only valid once ended is closed
 	kill()                           // as a crash does, and waits for the end
-	stop()                           // asks it to end, and thaws it; does not wait
+	stop(begin func())               // asks it to end, and thaws it, just after begin; does not wait
 	freeze() error
 	thaw() error
 	ask(syscall.Signal) error // errGone after the end
 }
 
-// terminate asks a program to end, and kills it after the grace, or earlier once hurry is closed. It reports whether it had to.
-func terminate(p program, grace time.Duration, hurry <-chan struct{}) (killed bool) {
-	p.stop()
+// closed reports whether a channel is that nobody sends on.
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// terminate asks a program to end, just after it has called begin, and kills it after the grace, or earlier once hurry is closed. It
+// reports whether it had to.
+func terminate(p program, begin func(), grace time.Duration, hurry <-chan struct{}) (killed bool) {
+	p.stop(begin)
 	t := time.NewTimer(grace)
 	defer t.Stop()
 	for {

@@ -293,14 +293,8 @@ func (s *slot) attend(n *node, out, errOut, log *os.File) {
 	s.run.notef("%s ended by itself with code %d: %s%s", s.name, code, s.stderrTail(), then)
 }
 
-func (n *node) wasReady() bool {
-	select {
-	case <-n.ready:
-		return true
-	default:
-		return false
-	}
-}
+func (n *node) alive() bool    { return !closed(n.ended()) }
+func (n *node) wasReady() bool { return closed(n.ready) }
 
 func (n *node) instanceID() string {
 	n.mu.Lock()

@@ -1,17 +1,19 @@
 package real
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
 
-// wrapped starts a shell that runs another one, which does script once it was asked to end, and waits until that one runs. said returns
-// the rest of what both wrote, once nobody is left who could write.
-func wrapped(t *testing.T, script string) (p *process, said func() string) {
+// grouped starts a shell in a group of its own. What it writes, and whom it starts, comes out.
+func grouped(t *testing.T, script string, args ...string) (p *process, out *os.File) {
 	t.Helper()
 	s := newSpawner()
 	t.Cleanup(s.close)
@@ -20,7 +22,7 @@ func wrapped(t *testing.T, script string) (p *process, said func() string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = out.Close() })
-	cmd := exec.Command("sh", "-c", `sh -c "$1"; exit $?`, "sh", "trap '"+script+"' TERM; echo up; while :; do sleep 0.01; done")
+	cmd := exec.Command("sh", append([]string{"-c", script}, args...)...)
 	cmd.Stdout = in
 	p, err = startProcess(s, nil, cmd)
 	_ = in.Close()
@@ -28,6 +30,14 @@ func wrapped(t *testing.T, script string) (p *process, said func() string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.kill)
+	return p, out
+}
+
+// wrapped starts a shell that runs another one, which does script once it was asked to end, and waits until that one runs. said returns
+// the rest of what both wrote, once nobody is left who could write.
+func wrapped(t *testing.T, script string) (p *process, said func() string) {
+	t.Helper()
+	p, out := grouped(t, `sh -c "$1"; exit $?`, "sh", "trap '"+script+"' TERM; echo up; while :; do sleep 0.01; done")
 	if _, err := io.ReadFull(out, make([]byte, len("up\n"))); err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +56,7 @@ func TestNodeBehindAShellStopsCleanly(t *testing.T) {
 	const takes = 300 * time.Millisecond
 	p, said := wrapped(t, "sleep 0.3; echo released; exit 0")
 	asked := time.Now()
-	if terminate(p, 20*time.Second, nil) {
+	if terminate(p, func() {}, 20*time.Second, nil) {
 		t.Error("it was killed")
 	}
 	when, code := p.end()
@@ -57,7 +67,7 @@ func TestNodeBehindAShellStopsCleanly(t *testing.T) {
 
 func TestNodeBehindAShellIsKilledAfterTheGrace(t *testing.T) {
 	p, said := wrapped(t, "")
-	if !terminate(p, 200*time.Millisecond, nil) {
+	if !terminate(p, func() {}, 200*time.Millisecond, nil) {
 		t.Error("nobody killed it")
 	}
 	if _, code := p.end(); said() != "" || code != -1 {
@@ -65,9 +75,32 @@ func TestNodeBehindAShellIsKilledAfterTheGrace(t *testing.T) {
 	}
 }
 
+// Who is in a group is found before the time begins that it has to stop: who ends then was there.
+func TestGroupIsKnownBeforeAStopBegins(t *testing.T) {
+	p, out := grouped(t, "sleep 60 & echo $!; exec sleep 60")
+	var child int
+	if _, err := fmt.Fscan(out, &child); err != nil {
+		t.Fatal(err)
+	}
+	end := func() {
+		if err := syscall.Kill(child, syscall.SIGKILL); err != nil {
+			t.Error(err)
+		}
+		for groupLives(p.pid) {
+			runtime.Gosched()
+		}
+	}
+	if terminate(p, end, 20*time.Second, nil) {
+		t.Error("it was killed")
+	}
+	if _, code := p.end(); code != 0 {
+		t.Errorf("it ended with code %d, want 0 of one that had others in its group", code)
+	}
+}
+
 // A crash leaves no time, not even to who was asked to end before.
 func TestCrashOfANodeBehindAShell(t *testing.T) {
-	for name, before := range map[string]func(*process){"at once": func(*process) {}, "while it stops": (*process).stop} {
+	for name, before := range map[string]func(*process){"at once": func(*process) {}, "while it stops": func(p *process) { p.stop(func() {}) }} {
 		t.Run(name, func(t *testing.T) {
 			p, said := wrapped(t, "sleep 60; echo released; exit 0")
 			before(p)

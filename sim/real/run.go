@@ -349,7 +349,7 @@ func (s *slot) finish(grace time.Duration) {
 	if n == nil {
 		return
 	}
-	if terminate(n, grace, nil) {
+	if terminate(n, func() {}, grace, nil) {
 		s.run.notef("%s ignored SIGTERM for %v and was killed", s.name, grace)
 	}
 	<-n.done

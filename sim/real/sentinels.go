@@ -93,7 +93,7 @@ func (s *sentinel) await(ctx context.Context, logFile string) error {
 	ctx, cancel := context.WithTimeout(ctx, serverStart)
 	defer cancel()
 	for {
-		if _, err := pingOnce(s.reached()); err == nil && s.proc.alive() {
+		if _, err := pingOnce(s.reached()); err == nil && !closed(s.proc.ended()) {
 			s.serves("a sentinel on " + s.addr)
 			return nil
 		}

@@ -152,7 +152,7 @@ func (s *server) start(ctx context.Context, extra ...string) error {
 	defer cancel()
 	for {
 		reply, err := pingOnce(s.reached())
-		if err == nil && !strings.HasPrefix(reply, "-LOADING") && s.proc.alive() { // else it is another server's answer
+		if err == nil && !strings.HasPrefix(reply, "-LOADING") && !closed(s.proc.ended()) { // else it is another server's answer
 			s.serves(s.binary + " on " + s.addr)
 			return nil
 		}

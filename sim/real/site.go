@@ -3,6 +3,7 @@ package real
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"slices"
@@ -60,15 +61,19 @@ func (p processes) way(s *slot, stream uint64) (way, error) {
 	if p.redis.replicated != nil {
 		return p.redis.replicated.open(s, stream)
 	}
-	l, err := newLine(s.name, loopback, endpoint{"tcp", p.redis.url.Addr}, s.run.cfg.Seed, stream, s.run.starve)
+	return p.redis.line(s, loopback, stream)
+}
+
+// line opens a slot's way to Redis at a place of this machine. The reaper holds its port.
+func (r *Redis) line(s *slot, at netip.Addr, stream uint64) (*line, error) {
+	l, err := newLine(s.name, at, endpoint{"tcp", r.url.Addr}, s.run.cfg.Seed, stream, s.run.starve)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.redis.reaper.hold(l.gate.listener); err != nil {
+	if err = r.reaper.hold(l.gate.listener); err != nil {
 		l.close()
-		return nil, err
 	}
-	return l, nil
+	return l, err
 }
 
 func (p processes) launch(s *slot, stdout, stderr *os.File) (program, error) {

@@ -156,14 +156,7 @@ func (t *tap) run(ctx context.Context) {
 	}
 }
 
-func (t *tap) everUp() bool {
-	select {
-	case <-t.up:
-		return true
-	default:
-		return false
-	}
-}
+func (t *tap) everUp() bool { return closed(t.up) }
 
 // refusal is an error answer of Redis.
 type refusal string

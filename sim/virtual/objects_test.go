@@ -23,6 +23,7 @@ var objectSteps = []string{
 	"XDEL x id%d", "XGROUP CREATE x g 0 MKSTREAM", "XGROUP DELCONSUMER x g c%d", "XREADGROUP GROUP g c%d COUNT %d STREAMS x >",
 	"XREADGROUP GROUP g c%d COUNT 1 STREAMS x >", "XACK x g id%d", "XPENDING x g", "XPENDING x g - + %d", "XPENDING x g - + 9 c%d", "XPENDING x g id%d id%d 9",
 	"XPENDING x g IDLE 100000 - + 9 c%d", "XCLAIM x g c%d 0 id%d", "XCLAIM x g c%d 100000 id%d", "DEL x", "DEL h s", "EXISTS h s z x",
+	"XPENDING s g", "XCLAIM s g c%d 0 id%d", "XREADGROUP GROUP g c%d COUNT 1 STREAMS s >",
 	"SET t v%d", "SET t v%d PX 100000", "PERSIST t", "GET t", "GET h", "PERSIST h",
 }
 

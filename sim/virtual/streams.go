@@ -231,6 +231,18 @@ func groupOf(o *object, name string) *streamGroup {
 	return o.stream.groups[name]
 }
 
+// group finds a group of a stream. no is what is said where there is none, with where it was looked for.
+func (r *redis) group(t int64, key, name, where string) (o *object, g *streamGroup, no refusal) {
+	o, wrong := r.find(t, key, objStream)
+	if wrong {
+		return nil, nil, textWrongType
+	}
+	if g = groupOf(o, name); g == nil {
+		no = noGroup(key, name) + refusal(where)
+	}
+	return o, g, no
+}
+
 func cmdXAck(_ *redis, _ int64, o *object, args []string) reply {
 	g := groupOf(o, args[0])
 	n := int64(0)
@@ -252,14 +264,11 @@ func cmdXAck(_ *redis, _ int64, o *object, args []string) reply {
 
 // cmdXPending is XPENDING, whole or with a range, IDLE and a consumer.
 func (r *redis) cmdXPending(t int64, args []string) reply {
-	o, wrong := r.find(t, args[0], objStream)
-	g := groupOf(o, args[1])
-	switch {
-	case wrong:
-		return refusal(textWrongType)
-	case g == nil:
-		return noGroup(args[0], args[1])
-	case len(args) == 2:
+	_, g, no := r.group(t, args[0], args[1], "")
+	if no != "" {
+		return no
+	}
+	if len(args) == 2 {
 		return g.summary()
 	}
 	rest, idle := args[2:], int64(0)
@@ -308,13 +317,9 @@ func (g *streamGroup) summary() reply {
 
 // cmdXClaim is XCLAIM key group consumer min-idle ID …. Entries that were deleted are forgotten.
 func (r *redis) cmdXClaim(t int64, args []string) reply {
-	o, wrong := r.find(t, args[0], objStream)
-	g := groupOf(o, args[1])
-	switch {
-	case wrong:
-		return refusal(textWrongType)
-	case g == nil:
-		return noGroup(args[0], args[1])
+	o, g, no := r.group(t, args[0], args[1], "")
+	if no != "" {
+		return no
 	}
 	idle, err := strconv.ParseInt(args[3], 10, 64)
 	if err != nil {
@@ -383,13 +388,9 @@ func (r *redis) cmdXReadGroup(t int64, args []string) reply {
 			key = args[i+1]
 		}
 	}
-	o, wrong := r.find(t, key, objStream)
-	g := groupOf(o, group)
-	switch {
-	case wrong:
-		return refusal(textWrongType)
-	case g == nil:
-		return noGroup(key, group) + " in XREADGROUP with GROUP option"
+	o, g, no := r.group(t, key, group, " in XREADGROUP with GROUP option")
+	if no != "" {
+		return no
 	}
 	fresh := g.consumer(consumer)
 	if count == 0 {

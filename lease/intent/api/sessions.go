@@ -92,11 +92,14 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) *problem {
 	if cursor != "" && !sessionid.Valid(cursor) {
 		return refused(http.StatusBadRequest, "invalid", "cursor is not one that a page ended with")
 	}
-	var sessions []intent.Session
-	var next string
-	return h.lists.run(r.Context(), token, func() { sessions, next, err = h.store.List(r.Context(), cursor, limit) }, func() *problem {
-		return h.page(w, r, sessions, next, err)
-	})
+	turn, p := h.lists.take(r.Context(), token)
+	if p != nil {
+		return p
+	}
+	defer turn.back(0)
+	sessions, next, err := h.store.List(r.Context(), cursor, limit)
+	turn.back(1) // the page has its place until it is written
+	return h.page(w, r, sessions, next, err)
 }
 
 // page answers with a list that was read.

@@ -41,34 +41,31 @@ func (t *turns) of(token *Token) *places {
 	return p
 }
 
-// run reads a list of token when its turn has come, and writes it, or says that its turn has not come in time.
-func (t *turns) run(ctx context.Context, token *Token, read func(), write func() *problem) *problem {
+// take waits for the turn of a list of token, or says that it has not come in time.
+func (t *turns) take(ctx context.Context, token *Token) (turn, *problem) {
 	wait, cancel := context.WithTimeout(ctx, turnPatience)
 	defer cancel()
-	own, in := t.of(token), false
-	var p *problem
-	if placed(wait, []chan struct{}{own.pages}, func() {
-		if in = placed(wait, []chan struct{}{own.reads, t.all}, read); in {
-			p = write()
-		}
-	}); in {
-		return p
-	}
-	p = late("rate", "lists are read one at a time, and others came first", turnPatience)
-	p.token = token
-	return p
-}
-
-// placed calls f in all of the places, when each has become free, and reports whether they were in time.
-func placed(wait context.Context, places []chan struct{}, f func()) bool {
-	for _, place := range places {
+	own, its := t.of(token), turn{}
+	for _, place := range []chan struct{}{own.pages, own.reads, t.all} {
 		select {
 		case place <- struct{}{}:
-			defer func() { <-place }()
+			its = append(its, place)
 		case <-wait.Done():
-			return false
+			its.back(0)
+			p := late("rate", "lists are read one at a time, and others came first", turnPatience)
+			p.token = token
+			return nil, p
 		}
 	}
-	f()
-	return true
+	return its, nil
+}
+
+// turn is the places that a list has: that of its page, and until it is read those of reading.
+type turn []chan struct{}
+
+// back gives places back until so many are left, the first ones.
+func (t *turn) back(left int) {
+	for ; len(*t) > left; *t = (*t)[:len(*t)-1] {
+		<-(*t)[len(*t)-1]
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -18,8 +17,8 @@ import (
 // lists is a store of which every list takes a while.
 type lists struct {
 	Store
-	take          time.Duration
-	under, atOnce int
+	take                time.Duration
+	under, atOnce, read int
 }
 
 func (s *lists) List(context.Context, string, int) ([]intent.Session, string, error) {
@@ -27,7 +26,42 @@ func (s *lists) List(context.Context, string, int) ([]intent.Session, string, er
 	s.atOnce = max(s.atOnce, s.under)
 	<-time.After(s.take)
 	s.under--
+	s.read++
 	return nil, "", nil
+}
+
+// listing is an API with two tokens.
+func listing(t *testing.T, st Store) *Handler {
+	t.Helper()
+	h, err := NewHandler(st, Config{Logger: zap.NewNop(), Tokens: []Token{NewToken("many", writer, intent.ScopeRead),
+		NewToken("one", reader, intent.ScopeRead)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// unread is an answer of which no page is read before a channel is closed.
+type unread struct {
+	*httptest.ResponseRecorder
+	until <-chan struct{}
+}
+
+func (w unread) Write(b []byte) (int, error) {
+	if w.until != nil && w.Code == http.StatusOK {
+		<-w.until
+	}
+	return w.ResponseRecorder.Write(b)
+}
+
+// ask asks for a list, whose page is read at once, or when a channel is closed.
+func ask(h *Handler, secret string, until <-chan struct{}) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodGet, "/api/v3/sessions", nil)
+	r.RemoteAddr = "127.0.0.1:5000"
+	r.Header.Set("Authorization", "Bearer "+secret)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(unread{w, until}, r)
+	return w
 }
 
 // However many lists are asked for, one is read at a time. Who waited in vain is told so, and one token's lists keep no other's waiting
@@ -35,26 +69,14 @@ func (s *lists) List(context.Context, string, int) ([]intent.Session, string, er
 func TestListsAreReadOneAtATime(t *testing.T) { // I4
 	synctest.Test(t, func(t *testing.T) {
 		st := &lists{take: 400 * time.Millisecond}
-		h, err := NewHandler(st, Config{Logger: zap.NewNop(), Tokens: []Token{NewToken("many", writer, intent.ScopeRead),
-			NewToken("one", reader, intent.ScopeRead)}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := listing(t, st)
 		answers := make(chan *httptest.ResponseRecorder, 100)
-		ask := func(secret string) *httptest.ResponseRecorder {
-			r := httptest.NewRequest(http.MethodGet, "/api/v3/sessions", nil)
-			r.RemoteAddr = "127.0.0.1:5000"
-			r.Header.Set("Authorization", "Bearer "+secret)
-			w := httptest.NewRecorder()
-			h.ServeHTTP(w, r)
-			return w
-		}
 		for range cap(answers) {
-			go func() { answers <- ask(writer) }()
+			go func() { answers <- ask(h, writer, nil) }()
 		}
 		synctest.Wait()
 		asked := time.Now()
-		if w, waited := ask(reader), time.Since(asked); w.Code != http.StatusOK || waited != 2*st.take {
+		if w, waited := ask(h, reader, nil), time.Since(asked); w.Code != http.StatusOK || waited != 2*st.take {
 			t.Errorf("the other token's: %d after %v, want it after one list and its own", w.Code, waited)
 		}
 		codes := map[int]int{}
@@ -73,46 +95,44 @@ func TestListsAreReadOneAtATime(t *testing.T) { // I4
 
 // Who hangs up waits for no turn, and a list that panics gives its turn back.
 func TestTurnsAreGivenBack(t *testing.T) {
-	turns, token := newTurns(), NewToken("t", reader, intent.ScopeRead)
-	func() {
-		defer func() { _ = recover() }()
-		_ = turns.run(t.Context(), &token, func() { panic("list") }, nil)
-	}()
+	h, token := listing(t, nil), NewToken("one", reader, intent.ScopeRead)
+	var panicked any
+	for range pagesMax {
+		func() {
+			defer func() { panicked = recover() }()
+			ask(h, reader, nil) // panics, for there is no store
+		}()
+	}
+	if _, late := h.lists.take(t.Context(), &token); late != nil || panicked == nil {
+		t.Fatalf("%v after %v", late, panicked)
+	}
 	gone, hangUp := context.WithCancel(t.Context())
 	hangUp()
-	var read []string
-	none := func() *problem { return nil }
-	if p := turns.run(t.Context(), &token, func() {
-		read = append(read, "first")
-		if p := turns.run(gone, &token, func() { read = append(read, "second") }, none); p == nil {
-			t.Error("two at once")
-		}
-	}, none); p != nil || !slices.Equal(read, []string{"first"}) {
-		t.Errorf("%v, read %v", p, read)
+	if _, late := h.lists.take(gone, &token); late == nil {
+		t.Error("two at once")
 	}
 }
 
 // Pages that nobody reads are few, of each token.
 func TestPagesThatAreNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns, token, other := newTurns(), NewToken("t", reader, intent.ScopeRead), NewToken("o", writer, intent.ScopeRead)
-		hung, read := make(chan struct{}), atomic.Int64{}
-		var late, told atomic.Int64
+		st, hung, late := &lists{}, make(chan struct{}), atomic.Int64{}
+		h := listing(t, st)
 		for range 3 * pagesMax {
 			go func() {
-				if p := turns.run(t.Context(), &token, func() { read.Add(1) }, func() *problem { <-hung; return nil }); p != nil {
+				if ask(h, writer, hung).Code == http.StatusTooManyRequests {
 					late.Add(1)
 				}
 			}()
 		}
 		synctest.Wait()
-		if p := turns.run(t.Context(), &other, func() { read.Add(1) }, func() *problem { told.Add(1); return nil }); p != nil {
-			t.Errorf("another's: %v", p)
+		if w := ask(h, reader, nil); w.Code != http.StatusOK {
+			t.Errorf("another's: %d", w.Code)
 		}
 		<-time.After(turnPatience)
 		synctest.Wait()
-		if read.Load() != pagesMax+1 || late.Load() != 2*pagesMax || told.Load() != 1 {
-			t.Errorf("%d read, %d late, the other's told %d times; want %d, %d and 1", read.Load(), late.Load(), told.Load(), pagesMax+1, 2*pagesMax)
+		if st.read != pagesMax+1 || late.Load() != 2*pagesMax {
+			t.Errorf("%d read, %d late; want %d and %d", st.read, late.Load(), pagesMax+1, 2*pagesMax)
 		}
 		close(hung)
 		synctest.Wait()

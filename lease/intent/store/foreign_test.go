@@ -135,20 +135,26 @@ func TestPagesEndWithSessions(t *testing.T) {
 		foreign = append(foreign, redis.Z{Member: fmt.Sprint("x", i)}, redis.Z{Member: fmt.Sprint(want[2], i)}, redis.Z{Member: fmt.Sprint(i)})
 	}
 	f.must(f.client.ZAdd(t.Context(), "v3:sessions", foreign...).Err())
+	f.pages(3, want...)
+}
+
+// pages reads all sessions, so many to a page: they are those, on as many pages as that takes, of which each ends with one of them.
+func (f *fixture) pages(limit int, want ...string) {
+	f.Helper()
 	var got []string
 	cursor := ""
-	for range 3 {
-		page, next, err := f.store.List(t.Context(), cursor, 3)
+	for range slices.Chunk(want, limit) {
+		page, next, err := f.store.List(f.Context(), cursor, limit)
 		f.must(err)
 		for _, s := range page {
 			got = append(got, s.ID)
 		}
 		if cursor = next; cursor != "" && !slices.Contains(want, cursor) {
-			t.Errorf("a page ends with %q", cursor)
+			f.Errorf("a page ends with %.60q", cursor)
 		}
 	}
 	if !slices.Equal(got, want) || cursor != "" {
-		t.Errorf("%v, want %v; cursor %q", got, want, cursor)
+		f.Errorf("%.300v, want %v; cursor %.60q", got, want, cursor)
 	}
 }
 

@@ -129,23 +129,6 @@ func TestLeasesAreNotReadOn(t *testing.T) {
 	}
 }
 
-// slow is a Redis that answers scans a second late.
-type slow struct{ redistest.Endless }
-
-func (e slow) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	now := e.Endless.ProcessHook(next)
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if args := cmd.Args(); len(args) == 7 && args[2] == 0 { // scan.lua
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(time.Second):
-			}
-		}
-		return now(ctx, cmd)
-	}
-}
-
 // A reading of all keys that does not come to its end is told apart from a Redis that does not answer, and from a caller who has no more time;
 // and whoever beats meanwhile is in the way, also where no lease was found.
 func TestReadingOfLeasesThatDoesNotEnd(t *testing.T) { // I1
@@ -171,8 +154,8 @@ func TestReadingOfLeasesThatDoesNotEnd(t *testing.T) { // I1
 			beats  string
 		}{
 			"too many":            {redistest.Endless{Page: slices.Repeat([]string{"\x00"}, 100_000)}, time.Hour, ErrUnfinished, "other"},
-			"too slow":            {slow{}, time.Hour, ErrUnfinished, "other"},
-			"too slow for caller": {slow{}, 10 * time.Second, ErrUnavailable, ""},
+			"too slow":            {redistest.Endless{Pause: time.Second}, time.Hour, ErrUnfinished, "other"},
+			"too slow for caller": {redistest.Endless{Pause: time.Second}, 10 * time.Second, ErrUnavailable, ""},
 		} {
 			st, err := New(r.Client(), Options{Leases: lease.Config{Hooks: []redis.Hook{tt.hook}}})
 			if err != nil {

@@ -1,4 +1,6 @@
--- bury.lua moves an entry that cannot be done to the dead letters, and ends its session, unless a newer term has it.
+-- bury.lua moves an entry that cannot be done to the dead letters, and ends its session, unless a newer term has it. Of an entry that a
+-- foreign hand has made, 16 fields are kept, without what is too long to be told. Where there is another type in the place of the dead
+-- letters, none is.
 --
 -- ARGV[5]  entry
 -- ARGV[6]  why
@@ -8,8 +10,7 @@
 -- ARGV[10] deliveries
 -- ARGV[11] how many dead letters are kept, about
 -- returns 1, or 0 when the entry is not on the bus any more, is another session's, which is left alone, or of a session that runs or has
--- ended, which is no letter: put back, it would run again. Of an entry that a foreign hand
--- has made, 16 fields are kept, without what is too long to be told. Where there is another type in the place of the dead letters, none is.
+-- ended, which is no letter: put back, it would run again
 local said = at(ARGV[5], ARGV[7])
 if not said then return 0 end
 if ARGV[9] ~= '' then
