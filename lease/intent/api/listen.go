@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"container/list"
 	"context"
+	"io"
 	"log"
 	"net"
 	"net/http"
@@ -250,11 +251,12 @@ const strangerTimeout = 4 * time.Second
 // ones of an honest client wait.
 const streamsMax = 8
 
-// NewServer returns a server for h with limits against clients that are slow or never end. Its listener is Handler.Listener's, and what
+// NewServer returns a server for h with limits against clients that are slow or never end. A body whose length is not told (chunked) is
+// refused (411). Its listener is Handler.Listener's, and what
 // sets its ConnState or ConnContext calls those it has.
 func NewServer(addr string, h http.Handler) *http.Server {
 	return &http.Server{
-		Addr: addr, Handler: h,
+		Addr: addr, Handler: sized{h},
 		ReadHeaderTimeout: strangerTimeout, ReadTimeout: strangerTimeout, WriteTimeout: 15 * time.Second,
 		IdleTimeout: time.Minute, MaxHeaderBytes: headerlines.Bytes,
 		HTTP2: &http.HTTP2Config{ // its least of what is kept of bodies, which are small
@@ -263,6 +265,28 @@ func NewServer(addr string, h http.Handler) *http.Server {
 		ConnContext: begun, ConnState: headerlines.State, ErrorLog: log.New(&errorLog{told: told{every: time.Minute}}, "", 0),
 		DisableGeneralOptionsHandler: true, // it would answer strangers from anywhere, and keep their connections
 	}
+}
+
+// sized takes bodies of a known length only. Behind one that comes in chunks there may be a trailer, of which net/http keeps 100 KB of 4,
+// also where nobody reads the body: such a request is answered, and its connection closed, before anything of its body is read.
+type sized struct{ next http.Handler }
+
+// unsized is the answer: net/http's own ways to answer read the body first.
+const unsized = "HTTP/1.1 411 Length Required\r\nConnection: close\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 49\r\n\r\n" +
+	"send Content-Length: a body in chunks is not read"
+
+func (s sized) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if len(r.TransferEncoding) == 0 {
+		s.next.ServeHTTP(w, r)
+		return
+	}
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	_ = conn.SetDeadline(time.Now().Add(time.Second))
+	_, _ = io.WriteString(conn, unsized)
+	_ = conn.Close()
 }
 
 // errorLog says what a server complains of, as net/http would have it said, but once a minute at most: strangers cause it, by what is no

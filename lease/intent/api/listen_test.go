@@ -418,3 +418,35 @@ func TestAnAddressHasAQuarter(t *testing.T) {
 		}
 	}
 }
+
+// Of a body in chunks nothing is read, nor of the trailer behind it, whoever sends it and whatever for.
+func TestChunksAreRefused(t *testing.T) {
+	f := setup(t, Config{})
+	read := false
+	srv := NewServer("", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		read = true
+		f.handler.ServeHTTP(w, r)
+	}))
+	in := make(pipes)
+	go func() { _ = srv.Serve(f.handler.(*Handler).Listener(in)) }() // until it is closed
+	t.Cleanup(func() { close(in); srv.Close() })
+	for _, head := range []string{
+		"POST /api/v3/intents HTTP/1.1\r\nAuthorization: Bearer " + writer,
+		"POST /api/v3/intents HTTP/1.1\r\nExpect: 100-continue", "GET /healthz HTTP/1.1",
+	} {
+		near, far := net.Pipe()
+		in <- from{far, "127.0.0.1:1"}
+		if err := near.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		body := "2\r\n{}\r\n0\r\n" + strings.Repeat("a:\r\n", 400) + "\r\n"
+		if _, err := io.WriteString(near, head+"\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"+body); err != nil {
+			t.Fatal(err)
+		}
+		said, err := io.ReadAll(near)
+		if err != nil || !strings.HasPrefix(string(said), "HTTP/1.1 411 ") || !strings.HasSuffix(string(said), "is not read") || read {
+			t.Errorf("%.30s: %q, %v; the handler was asked: %v", head, said, err, read)
+		}
+		near.Close()
+	}
+}
