@@ -10,23 +10,22 @@
 -- returns 1, or 0 when the entry is not on the bus any more, is another session's, which is left alone, or of a session that runs or has
 -- ended, which is no letter: put back, it would run again. Of an entry that a foreign hand
 -- has made, 16 fields are kept, without what is too long to be told. Where there is another type in the place of the dead letters, none is.
+-- The letter is written before the session ends: one who may not write it ends none.
 local said = at(ARGV[5], ARGV[7])
 if not said then return 0 end
-if ARGV[9] ~= '' then
-  local r = fields(ARGV[7], 'state', 'fence', 'key', 'owner')
-  local known = tonumber(r[2] or 0) or 0
-  if settled[r[1]] then
-    done(ARGV[5], ARGV[7])
-    return 0
-  end
-  if r[1] and known <= tonumber(ARGV[8]) then
-    finish(ARGV[7], r[3], r[4], ARGV[9], ARGV[6])
-  end
+local r = ARGV[9] ~= '' and fields(ARGV[7], 'state', 'fence', 'key', 'owner') or {}
+if settled[r[1]] then
+  done(ARGV[5], ARGV[7])
+  return 0
 end
 local letter = {'entry', ARGV[5], 'why', ARGV[6], 'tries', ARGV[10]}
 if said[1] then
   for i = 1, math.min(#said, 32) do letter[#letter + 1] = short(said[i]) end
   soft('XADD', dead, 'MAXLEN', '~', ARGV[11], '*', unpack(letter))
+end
+local known = tonumber(r[2] or 0) or 0
+if r[1] and known <= tonumber(ARGV[8]) then
+  finish(ARGV[7], r[3], r[4], ARGV[9], ARGV[6])
 end
 done(ARGV[5], ARGV[7])
 return said[1] and 1 or 0
