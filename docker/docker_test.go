@@ -40,9 +40,34 @@ type service struct {
 	Environment map[string]string    `yaml:"environment"`
 	Networks    []string             `yaml:"networks"`
 	Ports       []string             `yaml:"ports"`
-	Volumes     []string             `yaml:"volumes"`
+	Command     []string             `yaml:"command"`
+	Volumes     []volume             `yaml:"volumes"`
 	Healthcheck map[string]any       `yaml:"healthcheck"`
 	DependsOn   map[string]condition `yaml:"depends_on"`
+}
+
+// volume is one in either of its forms.
+type volume struct {
+	Source, Target string
+	ReadOnly       bool
+}
+
+// UnmarshalYAML reads "source:target[:ro]", or the mapping.
+func (v *volume) UnmarshalYAML(read func(any) error) error {
+	var long struct {
+		Source   string `yaml:"source"`
+		Target   string `yaml:"target"`
+		ReadOnly bool   `yaml:"read_only"`
+	}
+	if read(&long) == nil {
+		*v = volume{defaults(long.Source), long.Target, long.ReadOnly}
+		return nil
+	}
+	var short string
+	err := read(&short)
+	parts := strings.Split(defaults(short), ":")
+	*v = volume{parts[0], strings.Join(parts[1:min(2, len(parts))], ""), len(parts) > 2 && parts[2] == "ro"}
+	return err
 }
 
 type condition struct {
@@ -98,9 +123,9 @@ func (s service) wrong() []string {
 			out = append(out, "port "+port+" is open beyond 127.0.0.1")
 		}
 	}
-	for _, volume := range s.Volumes {
-		if strings.Contains(volume, ".sock") || strings.HasPrefix(volume, "/") {
-			out = append(out, "mounts "+volume+" of the host")
+	for _, v := range s.Volumes {
+		if strings.Contains(v.Source, ".sock") || strings.HasPrefix(v.Source, "/") {
+			out = append(out, "mounts "+v.Source+" of the host")
 		}
 	}
 	slices.Sort(out)
@@ -126,7 +151,7 @@ func loadFleet(t *testing.T) fleet {
 
 // mighty is what the profile storm may, in order: it uses the engine.
 var mighty = []string{
-	"mounts /var/run/docker.sock:/var/run/docker.sock of the host", "no network of this fleet", "privileged, or rights of its own",
+	"mounts /var/run/docker.sock of the host", "no network of this fleet", "privileged, or rights of its own",
 	"shares a namespace with the host", "user: no numbers, or root",
 }
 
@@ -182,6 +207,22 @@ func TestServicesAreConfined(t *testing.T) {
 	}
 }
 
+// A file of tokens that is mounted alone stays the old one when another takes its place: the API is given the folder, to read.
+func TestTokensAreInAFolderThatIsMounted(t *testing.T) {
+	api := loadFleet(t).Services["api"]
+	file := ""
+	for i, word := range api.Command {
+		if word == "--tokens" && i+1 < len(api.Command) {
+			file = api.Command[i+1]
+		}
+	}
+	if !slices.ContainsFunc(api.Volumes, func(v volume) bool {
+		return v.Target == filepath.Dir(file) && v.ReadOnly && v.Source == "../bin/docker/tokens.d"
+	}) {
+		t.Errorf("the tokens are %q, and mounted is %+v", file, api.Volumes)
+	}
+}
+
 // Each rule must be able to fail.
 func TestWhatIsNotConfinedIsCaught(t *testing.T) {
 	good := loadFleet(t).Services["node-1"]
@@ -198,7 +239,7 @@ func TestWhatIsNotConfinedIsCaught(t *testing.T) {
 		"latest": func(s *service) { s.Image = "redis:latest" }, "no tag": func(s *service) { s.Image = "redis" },
 		"no default": func(s *service) { s.Image = "leasestorm/node:${TAG}" }, "networks": func(s *service) { s.Networks = nil },
 		"open": func(s *service) { s.Ports = []string{"8080:8080"} }, "everywhere": func(s *service) { s.Ports = []string{"0.0.0.0:80:80"} },
-		"socket": func(s *service) { s.Volumes = []string{"/var/run/docker.sock:/var/run/docker.sock"} },
+		"socket": func(s *service) { s.Volumes = []volume{{Source: "/var/run/docker.sock"}} },
 	} {
 		s := good
 		if broken(&s); len(s.wrong()) != 1 {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -68,8 +69,8 @@ func newProject(t *testing.T) *project {
 		p.compose = []string{needs(t, "docker-compose")}
 	}
 	p.compose = append(p.compose, "-p", p.name, "-f", "compose.yaml")
-	p.env = append(os.Environ(), "TAG="+p.tag, "OUT="+out, "VERSION=", "ARCH=", "LEASESTORM_TAG="+p.tag, "LEASESTORM_TOKENS_FILE="+
-		filepath.Join(out, "tokens"), "LEASESTORM_REDIS_IMAGE=leasestorm/redis:"+p.tag, "LEASESTORM_API_PORT=0", "LEASESTORM_TARGET_PORT=0")
+	p.env = append(os.Environ(), "TAG="+p.tag, "OUT="+out, "VERSION=", "ARCH=", "LEASESTORM_TAG="+p.tag, "LEASESTORM_TOKENS_DIR="+
+		filepath.Join(out, "tokens.d"), "LEASESTORM_REDIS_IMAGE=leasestorm/redis:"+p.tag, "LEASESTORM_API_PORT=0", "LEASESTORM_TARGET_PORT=0")
 	t.Cleanup(p.remove)
 	p.must("../scripts/docker", "programs")
 	p.must("../scripts/docker", "redis")
@@ -239,18 +240,66 @@ func TestFleetLong(t *testing.T) {
 		p.until(target, whole)
 	}
 
-	resp, err := http.Get(p.url("api", 8080) + "/api/v3/sessions")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _ = resp.Body.Close(); resp.StatusCode != http.StatusUnauthorized {
-		t.Errorf("the API without a token: status %d", resp.StatusCode)
-	}
+	p.tokens()
 	http.DefaultClient.CloseIdleConnections()
 	p.do("down", "-v", "-t", "5")
 	if left, err := p.left(t.Context()); left != "" || err != nil {
 		t.Errorf("after down -v there is %q: %v", left, err)
 	}
+}
+
+// tokens has another file take the place of the API's tokens: the token that was in it is refused from then on, the new one taken.
+func (p *project) tokens() {
+	p.t.Helper()
+	first, err := os.ReadFile(filepath.Join(p.out, "token"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	url, other := p.url("api", 8080)+"/api/v3/sessions", rand.Text()
+	p.answers(url, "", http.StatusUnauthorized)
+	p.answers(url, string(first), http.StatusOK)
+	file := filepath.Join(p.out, "tokens.d", "tokens")
+	line := fmt.Sprintf("other sha256:%x v3:read\n", sha256.Sum256([]byte(other)))
+	if err := errors.Join(os.WriteFile(file+".new", []byte(line), 0o600), os.Chmod(file+".new", 0o644), os.Rename(file+".new", file)); err != nil {
+		p.t.Fatal(err)
+	}
+	p.answers(url, string(first), http.StatusUnauthorized)
+	p.answers(url, other, http.StatusOK)
+}
+
+// answers waits until who shows that token is answered so.
+func (p *project) answers(url, token string, want int) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), 40*time.Second)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		got, err := status(ctx, url, token)
+		if err == nil && got == want {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			p.t.Fatalf("%s answers %d to the token %.4s…, want %d: %v", url, got, token, want, err)
+		}
+	}
+}
+
+func status(ctx context.Context, url, token string) (int, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	return resp.StatusCode, resp.Body.Close()
 }
 
 // storm has the simulator strike the fleet from a container beside it, and judge it. Afterwards all nodes run, the killed one too.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/plain"
+	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
@@ -249,7 +250,7 @@ func (r *Result) run(ctx context.Context, o Options, rec *history.Recorder) (sta
 	if r.Outcome, err = o.Engine.Run(ctx, storm, rec); err != nil {
 		// What was recorded may explain the error; that it could not be saved either is the smaller news.
 		return !errors.Is(err, real.ErrProject), errors.Join(harness{fmt.Errorf("the storm has no verdict: %w", err)}, r.save(rec),
-			r.begin(o.Engine.Name(), err.Error()))
+			r.begin(o.Engine.Name(), redisurl.Hide(err.Error())))
 	}
 	r.unsaved = errors.Join(r.Outcome.Unsaved, r.save(rec))
 	return true, nil

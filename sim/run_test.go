@@ -149,7 +149,7 @@ func TestRunWritesIntoItsOwnFolderOnly(t *testing.T) {
 }
 
 func TestRunFails(t *testing.T) {
-	boom := errors.New("boom")
+	boom := errors.New("boom: dial redis://me:canary@127.0.0.1:1")
 	change := func(dir string) {
 		name := filepath.Join(dir, PlanFile)
 		plan, err := os.ReadFile(name)
@@ -183,7 +183,7 @@ func TestRunFails(t *testing.T) {
 					t.Errorf("loaded, though its plan was changed while it ran: %v", err)
 				}
 				if _, _, err := report.Judge(folder); !errors.Is(err, report.ErrNoVerdict) ||
-					report.Readable(err) || !strings.Contains(err.Error(), "boom") {
+					report.Readable(err) || !strings.Contains(err.Error(), "boom") || strings.Contains(err.Error(), "canary") {
 					t.Errorf("judged again: %v", err)
 				}
 			}

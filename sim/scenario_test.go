@@ -103,6 +103,7 @@ func TestResolveRefuses(t *testing.T) {
 		{Scenario{Criteria: []string{"G15"}}, "criteria", "known are G1, G2, "},
 		{Scenario{Fixed: Fixed{TTL: time.Second, Renew: time.Second}}, "timings.renew", "shorter than the TTL"},
 		{Scenario{Fixed: Fixed{TTL: time.Second, Renew: 900 * time.Millisecond}}, "timings.renew", "no time for an answer"},
+		{Scenario{System: "intents", Fixed: Fixed{TTL: 3 * time.Second, Renew: 2200 * time.Millisecond}}, "timings.renew", "asked to stop"},
 		{Scenario{Timings: Timings{Heartbeat: time.Minute}}, "timings.heartbeat", "shorter than the TTL"},
 		{Scenario{Timings: Timings{PollTimeout: time.Minute}}, "timings.pollTimeout", "longPolls: true"},
 		{Scenario{Timings: Timings{Serve: 5 * time.Second}}, "timings.serve", "shorter than the poll time-out"},

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/leasestorm/leasestorm/sim/timing"
 )
@@ -73,8 +74,12 @@ func (c Config) checkTimings() error {
 		return wrong("timings.ttl", "%v is out of bounds: %v to %v (flag --ttl; --speed divides the default)",
 			c.TTL, TTLMin, TTLMax)
 	}
+	grace := time.Duration(0)
+	if c.System == SystemIntents {
+		grace = c.TTL / 6 // of workers, by default
+	}
 	var e *timing.Error
-	if errors.As(c.Check(c.LongPolls), &e) {
+	if errors.As(c.Check(c.LongPolls, grace), &e) {
 		key := strings.ToLower(e.Field[:1]) + e.Field[1:]
 		return wrong("timings."+key, "%v %s%s", e.Value, e.Why, flagsOf[key])
 	}

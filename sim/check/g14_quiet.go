@@ -76,7 +76,8 @@ var intentNeeds = needs{
 	constant: 30, start: 10, look: func(*g14) int64 { return 2 }, again: 12, own: 5, session: 3, write: 3, request: 8, silence: 80, stuck: 3,
 }
 
-// looksRefused is how many more looks an instance may try for while it is failed: each is repeated, ever more rarely.
+// looksRefused is how many more looks an instance may try for in each interval of them while it is failed: each is repeated, ever more
+// rarely, and what it may not take stays free.
 const looksRefused = 6
 
 // lookAll is a look at all sessions and heartbeats: both are found by SCAN among all keys, of which a session has three (its
@@ -134,7 +135,8 @@ func (g *g14) load(n *node) *load {
 	return l
 }
 
-func (g *g14) now() int64 { return g.w.now / g.bucket }
+// now is the bucket that ends now, or the one that is under way: a process that ends has sent what it did in a part of it.
+func (g *g14) now() int64 { return (g.w.now - 1) / g.bucket }
 
 func (g *g14) changed(c change) {
 	g.changes[c] = max(1, g.w.now)
@@ -353,15 +355,24 @@ func (g *g14) budget(l *load) budget {
 		if g.needs.asked {
 			looks += min(askedMost, int64(g.listed()/askedShare))
 		}
-		b.changes = min(g.pace.spells, max(1, g.stirs.sum(now, sinceBuckets))) * looks * look
+		b.changes = g.spells() * looks * look
 	}
 	for f := failRefusing; f <= failRedis; f++ {
 		if g.failing(l, f) {
 			stuck := l.own.sum(now, min(tallyBuckets, int64(g.w.TTL)/g.bucket+sinceBuckets))
-			b.silence = g.needs.silence + g.waits()*12*4 + looksRefused*look + g.needs.stuck*stuck
+			b.silence = g.needs.silence + g.waits()*12*4 + g.pace.spells*looksRefused*look + g.needs.stuck*stuck
 		}
 	}
 	return b
+}
+
+// spells is in how many intervals of looks there may have been something to settle: in all of a quarantine, else for as long as each change
+// takes.
+func (g *g14) spells() int64 {
+	if g.quarantined() {
+		return g.pace.spells
+	}
+	return min(g.pace.spells, g.pace.settles*max(1, g.stirs.sum(g.now(), sinceBuckets)))
 }
 
 // acknowledged adds what acknowledgements cost: a WAIT behind each renewal and assertion, by the hundred, and behind each acquisition that

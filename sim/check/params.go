@@ -131,11 +131,17 @@ const (
 	stampAllowance    = 5 * time.Millisecond   // G4: between a check and the stamp of what follows it
 )
 
-// settle is how long after a change of the fleet it must be balanced (G6).
-func (p Params) settle() int64 { return int64(p.Discovery) * 12 / 10 }
+// settle is how long after a change of the fleet it must be balanced (G6). Looks may be far more frequent than what is tried again, which
+// waits for a quarter of a renewal interval at the longest, and than what is left to an heir, and to each other's turns.
+func (p Params) settle() int64 { return max(int64(p.Discovery)*12/10, p.takeOver()) }
 
-// settleSessions is the same after a change of the sessions.
-func (p Params) settleSessions() int64 { return 2 * int64(p.Discovery) }
+// settleSessions is the same after a change of the sessions, which is seen at the next look.
+func (p Params) settleSessions() int64 {
+	return int64(p.Discovery) + max(int64(p.Discovery), p.takeOver())
+}
+
+// takeOver is how long it takes to have what was seen to be free, or asked for, where the first attempts failed.
+func (p Params) takeOver() int64 { return int64(p.Renew/4 + failoverAllowance) }
 
 // probe is the longest pause between two questions of an instance that Redis does not answer.
 func (p Params) probe() int64 { return max(int64(p.Renew)/20, int64(10*time.Millisecond)) }

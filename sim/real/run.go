@@ -156,7 +156,7 @@ const (
 )
 
 func (c *Config) validate(r *Redis) error {
-	if err := c.Check(c.LongPolls); err != nil {
+	if err := c.Check(c.LongPolls, 0); err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	switch {

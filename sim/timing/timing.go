@@ -34,8 +34,8 @@ type Error struct {
 func (e *Error) Error() string { return fmt.Sprintf("%s is %v: it %s", e.Field, e.Value, e.Why) }
 
 // Check returns an *Error about the first timing that no run can have; nil: they fit together. long allows polls that outlast the
-// trust window as long as renewals succeed.
-func (t Timings) Check(long bool) error {
+// trust window as long as renewals succeed. grace is how long before that window ends work is asked to stop: a renewal is answered before.
+func (t Timings) Check(long bool, grace time.Duration) error {
 	for _, d := range []struct {
 		field string
 		value time.Duration
@@ -55,6 +55,9 @@ func (t Timings) Check(long bool) error {
 		return wrong("Renew", t.Renew, "must be shorter than the TTL, which is %v: a third of it is usual", t.TTL)
 	case t.Renew+t.RenewTimeout > t.TTL*99/100:
 		return wrong("Renew", t.Renew, "leaves no time for an answer (%v) before trust ends: the TTL is %v", t.RenewTimeout, t.TTL)
+	case t.Renew+t.RenewTimeout > t.TTL*99/100-grace:
+		return wrong("Renew", t.Renew, "leaves no time for an answer (%v) before pipelines are asked to stop, %v before trust ends: the TTL is %v",
+			t.RenewTimeout, grace, t.TTL)
 	case t.Heartbeat >= t.TTL:
 		return wrong("Heartbeat", t.Heartbeat, "must be shorter than the TTL, which is %v", t.TTL)
 	case t.PollTimeout > t.TTL*9/10 && !long:

@@ -13,6 +13,7 @@ func TestCheck(t *testing.T) {
 		name  string
 		spoil func(*Timings)
 		long  bool
+		grace time.Duration
 		field string // "": it is valid
 	}{
 		{name: "of the specification", spoil: func(*Timings) {}},
@@ -22,6 +23,8 @@ func TestCheck(t *testing.T) {
 		{name: "discovery once a week", spoil: func(t *Timings) { t.Discovery = 7 * Max }, field: "Discovery"},
 		{name: "renewal after expiry", spoil: func(t *Timings) { t.Renew = t.TTL }, field: "Renew"},
 		{name: "no time for an answer", spoil: func(t *Timings) { t.Renew = 28 * s }, field: "Renew"},
+		{name: "renewal before work is asked to stop", spoil: func(t *Timings) { t.Renew = 21 * s }, grace: 5 * s},
+		{name: "renewal after that", spoil: func(t *Timings) { t.Renew = 22 * s }, grace: 5 * s, field: "Renew"},
 		{name: "heartbeat after expiry", spoil: func(t *Timings) { t.Heartbeat = t.TTL }, field: "Heartbeat"},
 		{name: "poll beyond trust", spoil: func(t *Timings) { t.PollTimeout = 28 * s }, field: "PollTimeout"},
 		{name: "long poll", spoil: func(t *Timings) { t.PollTimeout = 28 * s }, long: true},
@@ -29,7 +32,7 @@ func TestCheck(t *testing.T) {
 	} {
 		bad := good
 		c.spoil(&bad)
-		err, field := bad.Check(c.long), ""
+		err, field := bad.Check(c.long, c.grace), ""
 		var e *Error
 		if errors.As(err, &e) {
 			field = e.Field

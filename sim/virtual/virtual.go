@@ -211,7 +211,7 @@ func (c Config) Validate() error {
 	case c.Clock.Drift < 0 || c.Clock.Drift > maxDrift:
 		return bad("Clock.Drift is %d ppm; 0 to %d are possible", c.Clock.Drift, maxDrift)
 	}
-	if err := c.timings().Check(c.LongPolls); err != nil {
+	if err := c.timings().Check(c.LongPolls, 0); err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	return nil

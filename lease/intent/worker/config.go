@@ -75,7 +75,8 @@ type Config struct {
 	// NewPipeline makes the pipeline of a job, in the goroutine that calls its Start. A session that is to stop before both have returned
 	// has StopTimeout from then on, as one that runs. What it has made is dropped, and not started, where a lease is in doubt by then.
 	NewPipeline func(Job) Pipeline
-	// Grace is how long before the trust in its leases ends a pipeline is asked to stop. 0: TTL/6.
+	// Grace is how long before the trust in its leases ends a pipeline is asked to stop. 0: TTL/6. A renewal, with the time that its answer
+	// may take (Store.Leases.RenewInterval and OpTimeout), must fit in before.
 	Grace time.Duration
 	// StopTimeout is how long a pipeline may take to return once asked; then its leases are left to expire. 0: TTL.
 	StopTimeout time.Duration
@@ -136,6 +137,7 @@ func (c *Config) validate() error {
 		seen[s] = true
 	}
 	ttl := c.Store.Leases.TTL
+	trust := ttl - max(ttl/100, 5*time.Millisecond) // as lease.Config has it
 	switch {
 	case c.NewPipeline == nil:
 		return bad("NewPipeline is missing")
@@ -143,11 +145,20 @@ func (c *Config) validate() error {
 		return bad("Slots is empty: no session could ever run")
 	case c.Grace < time.Millisecond || c.Grace > ttl/2:
 		return bad("Grace is %v; it must be 1ms to half of the TTL, %v", c.Grace, ttl/2)
+	case c.renewed() > trust-c.Grace:
+		return bad("Store.Leases.RenewInterval and OpTimeout, %v together, leave no time before pipelines are asked to stop: trust ends %v after "+
+			"a renewal, and Grace is %v", c.renewed(), trust, c.Grace)
 	case c.StopTimeout < time.Millisecond || c.MaxTries < 1 || c.Starting < 1:
 		return bad("StopTimeout is %v, MaxTries %d and Starting %d; at least 1ms, 1 and 1 are wanted", c.StopTimeout, c.MaxTries,
 			c.Starting)
 	}
 	return nil
+}
+
+// renewed is how long after a renewal the next has been answered, or has failed.
+func (c *Config) renewed() time.Duration {
+	l := &c.Store.Leases
+	return cmp.Or(l.RenewInterval, l.TTL/3) + cmp.Or(l.OpTimeout, l.TTL/10)
 }
 
 // core is the machine's settings; opTimeout is that of the store.

@@ -348,6 +348,8 @@ func TestConfigIsChecked(t *testing.T) {
 		{Slots: []string{"1"}}, {NewPipeline: pipeline}, {NewPipeline: pipeline, Slots: []string{"1", "1"}},
 		{NewPipeline: pipeline, Slots: []string{""}}, {NewPipeline: pipeline, Slots: []string{"a b"}},
 		{NewPipeline: pipeline, Slots: []string{"1"}, Grace: time.Minute},
+		{NewPipeline: pipeline, Slots: []string{"1"}, Grace: 15 * time.Second, Store: renewing(14 * time.Second)},
+		{NewPipeline: pipeline, Slots: []string{"1"}, Store: renewing(22 * time.Second)},
 		{NewPipeline: pipeline, Slots: []string{"1"}, StopTimeout: -1},
 		{NewPipeline: pipeline, Slots: []string{"1"}, MaxTries: -1},
 	} {
@@ -355,6 +357,17 @@ func TestConfigIsChecked(t *testing.T) {
 			t.Errorf("%+v: %v", cfg, err)
 		}
 	}
+	for _, grace := range []time.Duration{0, 15 * time.Second} { // as long as may be, with the default between renewals
+		w, err := New(c, Config{NewPipeline: pipeline, Slots: []string{"1"}, Grace: grace})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Stop()
+	}
+}
+
+func renewing(every time.Duration) store.Options {
+	return store.Options{Leases: lease.Config{RenewInterval: every}}
 }
 
 // A record by which a session runs at a worker that does not run it, as a write makes it that was long on the way, ends.
