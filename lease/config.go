@@ -58,7 +58,7 @@ type Config struct {
 	DrainTimeout time.Duration
 
 	// Sessions returns the IDs of the sessions to share, all that are not paused. With it the instance places and
-	// acquires by itself; without it leases are acquired on demand. It is called from one goroutine, must end with its
+	// acquires by itself; without it leases are acquired on demand. It is called once at a time, must end with its
 	// context, and its last good answer is used when it fails. Before it returns Redis is looked at no more, which Health tells. A
 	// *SkippedError beside the IDs is no failure: they stand, and Health counts what is malformed. Only for New.
 	Sessions func(ctx context.Context) ([]string, error)

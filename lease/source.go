@@ -3,15 +3,15 @@ package lease
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/leasestorm/leasestorm/internal/callback"
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
@@ -100,27 +100,21 @@ func (s *shell) unread(err error) {
 	if src.told.IsZero() || now.Sub(src.told) >= unreadEvery {
 		src.told = now
 		s.log.Warn("the sessions cannot be read; the last known ones stand", zap.String("event", "sessionsFailed"),
-			zap.String("instance", s.cfg.InstanceID), zap.String("since", stamp(got.since)), zap.Error(err))
+			zap.String("instance", s.cfg.InstanceID), zap.String("since", stamp(got.since)), zap.Error(err), zaplog.Stack(err))
 	}
 }
 
-// ask calls the user's function. One that panics has failed, and costs no more than that, and so has one whose error panics when it is
-// asked, as a nil pointer in an error does.
+// ask calls the user's function.
 func (src *source) ask(ctx context.Context) (ids []string, left *SkippedError, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("Config.Sessions panicked: %v\n%s", r, debug.Stack())
-		}
-	}()
-	ids, err = src.read(ctx)
+	err = callback.Apart("Config.Sessions", func() (err error) {
+		ids, err = src.read(ctx)
+		return err
+	})
 	left = &SkippedError{}
 	if beside := (*SkippedError)(nil); errors.As(err, &beside) {
 		if err = nil; beside != nil {
 			left = beside.clone()
 		}
-	}
-	if err != nil {
-		_ = err.Error()
 	}
 	return ids, left, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -80,6 +81,58 @@ func TestErrorsOfSessionsThatAreNil(t *testing.T) {
 		pass(5 * time.Second)
 		if h := g.health(); h.Sessions != 1 || h.Skipped != 0 || strings.Contains(h.Reason, "panicked") {
 			t.Errorf("%+v", h)
+		}
+	})
+}
+
+// fickle is an error that can be asked once, and then panics, as one may that another goroutine goes on writing.
+type fickle struct{ asked bool }
+
+func (f *fickle) Error() string {
+	if f.asked {
+		panic("again")
+	}
+	f.asked = true
+	return "fickle" + strings.Repeat("x", 1<<20)
+}
+
+// However Config.Sessions fails, that costs its reading; who asks for the reason finds it, again and again, and it is short.
+func TestSessionsThatFailInAnyWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var how atomic.Pointer[func() error]
+		fails := func(f func() error) { how.Store(&f) }
+		fails(func() error { return nil })
+		g := newRig(t, newFakeRedis(), "a", false, func(c *Config) {
+			c.DiscoveryInterval = time.Second
+			c.Sessions = func(context.Context) ([]string, error) { return []string{session}, (*how.Load())() }
+		})
+		pass(5 * time.Second)
+		for want, f := range map[string]func() error{
+			"fickle":                              func() error { return &fickle{} },
+			"Config.Sessions panicked: boom":      func() error { panic("boom") },
+			"Config.Sessions ended its goroutine": func() error { runtime.Goexit(); return nil },
+		} {
+			fails(f)
+			pass(5 * time.Second)
+			for range 2 {
+				if h := g.health(); !h.OK() || h.Sessions != 1 || h.Unread.IsZero() || !strings.Contains(h.Reason, want) || len(h.Reason) > 5000 {
+					t.Errorf("%.5000v; want %q", h, want)
+				}
+			}
+			fails(func() error { return nil })
+			pass(5 * time.Second)
+			if h := g.health(); !h.OK() || !h.Unread.IsZero() {
+				t.Errorf("after %q: %v", want, h)
+			}
+		}
+		stacks := 0
+		for _, e := range g.entries("sessionsFailed") {
+			if stack, _ := e.ContextMap()["stack"].(string); strings.Contains(stack, "source_test.go") {
+				stacks++
+			}
+		}
+		if stacks != 1 {
+			t.Errorf("%d entries with where it panicked", stacks)
 		}
 	})
 }

@@ -93,15 +93,18 @@ func Cut(s string, most int) string {
 // nameMax is how many bytes of a foreign name are shown.
 const nameMax = 100
 
-// Said returns what something of the caller's says, such as an error or what a function panicked with. Asked for it, it may panic, as a
-// nil pointer in an error does, and what it panics with may in turn.
+// SaidMax is how many bytes are kept of what something of the caller's says.
+const SaidMax = 4 << 10
+
+// Said returns what something of the caller's says, such as an error or what a function panicked with, cut to SaidMax. Asked for it, it may
+// panic, as a nil pointer in an error does, and what it panics with may in turn.
 func Said(v any) (s string) {
 	defer func() {
 		if recover() != nil {
 			s = fmt.Sprintf("%T", v)
 		}
 	}()
-	return fmt.Sprint(v)
+	return Cut(fmt.Sprint(v), SaidMax)
 }
 
 // Name returns a name that a foreign hand chose as Text does, cut to 100 bytes.

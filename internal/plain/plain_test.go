@@ -107,8 +107,9 @@ func TestSaidByWhatPanics(t *testing.T) {
 	for _, c := range []struct {
 		v    any
 		want string
-	}{{io.EOF, "EOF"}, {7, "7"}, {(*rude)(nil), "<nil>"}, {&rude{}, "rude"}, {&rude{true}, "*plain.rude"}} {
-		if got := Said(c.v); !strings.Contains(got, c.want) {
+	}{{io.EOF, "EOF"}, {7, "7"}, {(*rude)(nil), "<nil>"}, {&rude{}, "rude"}, {&rude{true}, "*plain.rude"},
+		{strings.Repeat("long", SaidMax), "long"}} {
+		if got := Said(c.v); !strings.Contains(got, c.want) || len(got) > SaidMax+len("…") {
 			t.Errorf("said %q, want %q in it", got, c.want)
 		}
 	}

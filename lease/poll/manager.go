@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -349,17 +348,16 @@ func (m *SessionManager) begin(p *publisher) {
 func (m *SessionManager) poll(ctx context.Context, p *publisher, r *run) {
 	s := Session{ID: p.id, Fence: r.hold.Fence(), Began: time.Now()}
 	defer m.finished(p, r)
-	defer func() {
-		if cause := recover(); cause != nil {
-			m.log.Error("Poll panicked", zap.String("event", "pollPanicked"), zap.String("instance", m.leases.InstanceID()),
-				zap.String("endpoint", s.ID), zap.Reflect("panic", cause), zap.ByteString("stack", debug.Stack()))
-		}
-	}()
 	if !policy.Turn(r.hold.Valid(), ctx.Err() != nil) {
 		r.policy = policy.Unbegun
 		return
 	}
-	err := m.cfg.Poll(ctx, s)
+	err := callback.Call("Poll", func() error { return m.cfg.Poll(ctx, s) })
+	if callback.Stack(err) != nil {
+		m.log.Error("Poll panicked", zap.String("event", "pollPanicked"), zap.String("instance", m.leases.InstanceID()),
+			zap.String("endpoint", s.ID), zap.NamedError("panic", err), zaplog.Stack(err))
+		return
+	}
 	if errors.Is(err, ErrFenced) {
 		r.policy = policy.Fenced
 	}

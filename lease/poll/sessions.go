@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
+	"github.com/leasestorm/leasestorm/internal/callback"
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/lease"
@@ -218,7 +219,10 @@ func (s *sessions) judge(key string, found value) verdict {
 	case len(found.text) > MaxSession:
 		err = fmt.Errorf("its key holds more than the %d bytes that are read of a session", MaxSession)
 	default:
-		paused, err = s.decoded(id, found.text)
+		err = callback.Call("Config.Decode", func() (err error) {
+			paused, err = s.decode(id, []byte(found.text))
+			return err
+		})
 	}
 	if err == nil {
 		if err = s.check(id); err != nil { // which names it, quoted and cut
@@ -233,16 +237,6 @@ func (s *sessions) judge(key string, found value) verdict {
 	}
 	v.polled = !paused
 	return v
-}
-
-// decoded reads a session. A decoder that panics costs this one.
-func (s *sessions) decoded(id, text string) (paused bool, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("Config.Decode panicked: %v", r)
-		}
-	}()
-	return s.decode(id, []byte(text))
 }
 
 // documented reads the form of a session that the package describes.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"io/fs"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -111,6 +112,33 @@ func TestDecode(t *testing.T) {
 	since := time.Now()
 	b.client.Set(ctx, "session:"+id, "halted", 0)
 	b.wait(lease.EventReleased, since)
+}
+
+// mute is an error that panics when it is asked.
+type mute struct{}
+
+func (mute) Error() string { panic("no words") }
+
+// A session whose decoder fails with what cannot be asked is malformed, and hides no other.
+func TestDecodeFailsWithWhatCannotBeAsked(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	errs := map[string]error{"a": nil, "b": mute{}, "c": (*fs.PathError)(nil), "d": errors.New(strings.Repeat("x", 1<<20))}
+	for id := range errs {
+		server.Do("SET", SessionPrefixDefault+id, "{}")
+	}
+	s, err := newSessions(server.Client(), &Config{SessionPrefix: SessionPrefixDefault, Decode: func(id string, _ []byte) (bool, error) {
+		return false, errs[id]
+	}}, &lease.Config{Logger: zap.NewNop(), NamedSessions: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	ids, err := s.list(t.Context())
+	var skipped *lease.SkippedError
+	if len(ids) != 1 || ids[0] != "a" || !errors.As(err, &skipped) || skipped.Count != 3 || len(err.Error()) > 2000 {
+		t.Errorf("%v, %.2000v; want one session, and three that are malformed", ids, err)
+	}
 }
 
 // Sessions that are not in Redis are polled, and nothing is looked for there.

@@ -152,7 +152,7 @@ func (m *Machine) due(s *session) {
 			m.write(s)
 		}
 		m.arm(s, m.deadline(s))
-	case halting:
+	case launching, halting:
 		m.stuck(s)
 	}
 }
@@ -195,10 +195,12 @@ func (m *Machine) interrupt(s *session) bool {
 		return s.next != ending && m.interrupted(s)
 	case up, running:
 		return m.interrupted(s)
-	case launching:
-		if s.stop { // the pipeline that is being started has as long to end as one that runs
+	case launching: // the pipeline that is being started has as long to end as one that runs
+		if s.stop {
 			s.live = true
 			m.awaitEnd(s, Stopped, "stopped on request")
+		} else if s.lost { // what the launch comes to decides until then whether the start begins anew
+			m.arm(s, m.now+core.Time(m.cfg.StopTimeout))
 		}
 	}
 	return false
@@ -244,6 +246,7 @@ func (m *Machine) awaitEnd(s *session, reason Reason, text string) {
 // stuck gives up a pipeline that does not return: nobody knows whether it still works, so its leases are neither renewed
 // nor released, and its slot is not used again here before it has returned.
 func (m *Machine) stuck(s *session) {
+	s.live = true                                                              // also while it is still being started
 	m.do(Effect{Kind: Abandon, Session: s.entry.Session, Leases: m.unhold(s)}) // those that were lost before too
 	s.reason, s.text = PipelineFailed, "the pipeline did not stop in time; its leases expire"
 	m.proceed(s)
@@ -399,8 +402,10 @@ func (m *Machine) lostLease(e *Event) {
 		if t.name == e.Lease && t.fence == e.Fence {
 			*t = term{}
 			delete(m.leases, e.Lease)
-			s.lost = true
-			m.interrupt(s)
+			if !s.lost { // with the first of two its time begins
+				s.lost = true
+				m.interrupt(s)
+			}
 			return
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/leasestorm/leasestorm/internal/callback"
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/queue"
 )
@@ -83,6 +84,14 @@ func (l *Log) Panicked(message string, with any) {
 	l.Error(message, zap.String("event", "listenerPanicked"), zap.String("instance", l.instance), zap.Reflect("panic", with))
 }
 
+// Stack is where a caller's function panicked that failed with err, if it did.
+func Stack(err error) zap.Field {
+	if stack := callback.Stack(err); stack != nil {
+		return zap.ByteString("stack", stack)
+	}
+	return zap.Skip()
+}
+
 // write runs in the queue's own goroutine. Where the caller's logger panics the entry is missing, and that is told where zap tells of an
 // entry that cannot be written: standard error, unless the logger has another place.
 func (l *Log) write(e queued, dropped int64) {
@@ -116,8 +125,12 @@ type core struct {
 	q  *queue.Queue[queued]
 }
 
-// Enabled implements zapcore.LevelEnabler.
-func (c *core) Enabled(l zapcore.Level) bool { return c.to.Core().Enabled(l) }
+// Enabled implements zapcore.LevelEnabler. Where the caller's logger panics, the entry goes to it, and so it is told.
+func (c *core) Enabled(l zapcore.Level) bool {
+	on := true
+	_ = callback.Call("the log", func() error { on = c.to.Core().Enabled(l); return nil })
+	return on
+}
 
 // With implements zapcore.Core.
 func (c *core) With(fields []zapcore.Field) zapcore.Core { return &core{c.to.With(fields...), c.q} }

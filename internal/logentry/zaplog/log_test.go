@@ -82,11 +82,18 @@ func TestLogAsksNothingOfTheCallersLater(t *testing.T) {
 	})
 }
 
-// panics is a core of the caller's that panics at some entries, and tells of the others.
+// panics is a core of the caller's that panics at some entries, or when it is asked for their level, and tells of the others.
 type panics struct{ zapcore.Core }
 
 func (p panics) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
 	return ce.AddCore(e, p)
+}
+
+func (p panics) Enabled(l zapcore.Level) bool {
+	if l == zapcore.WarnLevel {
+		panic("no level")
+	}
+	return p.Core.Enabled(l)
 }
 
 func (p panics) Write(e zapcore.Entry, fields []zapcore.Field) error {
@@ -103,6 +110,7 @@ func TestLogThatPanics(t *testing.T) {
 		var errs strings.Builder
 		l := NewLog(zap.New(panics{to}, zap.ErrorOutput(zapcore.AddSync(&errs))), "a")
 		l.Error("bad")
+		l.Warn("told on standard error")
 		l.Info("good")
 		if !l.Flush(t.Context()) {
 			t.Fatal("not written")

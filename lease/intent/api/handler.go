@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/zap"
 
+	"github.com/leasestorm/leasestorm/internal/callback"
 	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 	"github.com/leasestorm/leasestorm/internal/ready"
 	"github.com/leasestorm/leasestorm/internal/sessionid"
@@ -292,7 +293,11 @@ func (h *Handler) carryOut(w http.ResponseWriter, r *http.Request, token *Token)
 
 // publish accepts a start.
 func (h *Handler) publish(ctx context.Context, start intent.Start) (id string, replayed bool, err error) {
-	fresh, err := h.cfg.NewID()
+	var fresh uuid.UUID
+	err = callback.Call("Config.NewID", func() (err error) {
+		fresh, err = h.cfg.NewID()
+		return err
+	})
 	if err != nil {
 		return "", false, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}

@@ -1,16 +1,15 @@
 package worker
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"runtime/debug"
 	"sync"
 
 	"go.uber.org/zap"
 
 	"github.com/leasestorm/leasestorm/internal/callback"
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
+	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 	"github.com/leasestorm/leasestorm/internal/membership"
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/policy"
@@ -49,7 +48,7 @@ func (w *Worker) carry(e core.Effect) {
 		w.launch(e, j)
 	case core.Halt:
 		p := j.pipeline
-		w.tasks.Go(func() { _ = w.guarded(e.Session, "Stop", func() error { p.Stop(); return nil }) })
+		w.tasks.Go(func() { _ = w.call(e.Session, "Stop", func() error { p.Stop(); return nil }) })
 	case core.Bury:
 		var known *store.Entry
 		if j != nil {
@@ -191,12 +190,12 @@ func (w *Worker) launch(e core.Effect, j *job) {
 		var p Pipeline
 		failed := errExited // unless both return
 		defer func() { w.launched(told, j, p, failed, end) }()
-		err := w.guarded(e.Session, "NewPipeline", func() error { p = w.cfg.NewPipeline(what); return nil })
+		err := w.call(e.Session, "NewPipeline", func() error { p = w.cfg.NewPipeline(what); return nil })
 		if err == nil && !(service.Valid() && tuner.Valid()) { // it may have taken any time
 			err, told.Launch = errDoubt, core.LaunchDoubt
 		}
 		if err == nil {
-			err = w.guarded(e.Session, "Start", func() error { return p.Start(ctx, e.Fence) })
+			err = w.call(e.Session, "Start", func() error { return p.Start(ctx, e.Fence) })
 		}
 		failed = err
 	})
@@ -242,10 +241,10 @@ func (w *Worker) await(session string, p Pipeline, end func()) {
 		end()
 		w.ended(session, err)
 	}()
-	err = w.guarded(session, "Wait", p.Wait)
+	err = w.call(session, "Wait", p.Wait)
 }
 
-// ended is apart from await, as panicked is from guarded, so that what they need at the end is not part of the stack on which
+// ended is apart from await, as panicked is from call, so that what they need at the end is not part of the stack on which
 // every running session waits: 2 KiB are enough for that.
 //
 //go:noinline
@@ -261,10 +260,7 @@ func (w *Worker) ended(session string, err error) {
 // a record longer than store.RecordMax is a foreign hand's.
 const wordsMax = 1 << 10
 
-// words returns what an error of a pipeline says, and something of one that says nothing: it has failed.
-func words(err error) string {
-	return cmp.Or(plain.Text(plain.Cut(plain.Said(err), wordsMax)), "its error says nothing")
-}
+func words(err error) string { return plain.Text(plain.Cut(err.Error(), wordsMax)) }
 
 // returned lets leases that were abandoned with a stuck pipeline be taken here again.
 func (w *Worker) returned(session string) {
@@ -275,21 +271,19 @@ func (w *Worker) returned(session string) {
 	}
 }
 
-// guarded calls a method of a pipeline. One that panics has failed, and costs no more than its session.
-func (w *Worker) guarded(session, method string, f func() error) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = w.panicked(session, method, r)
-		}
-	}()
-	return f()
+// call calls a method of a pipeline, and has the log know where it panicked.
+func (w *Worker) call(session, method string, f func() error) error {
+	err := callback.Call(method, f)
+	if callback.Stack(err) != nil {
+		w.panicked(session, method, err)
+	}
+	return err
 }
 
 //go:noinline
-func (w *Worker) panicked(session, method string, r any) error {
-	w.log.Error("a pipeline panicked", zap.String("session", session), zap.String("method", method),
-		zap.Reflect("panic", r), zap.ByteString("stack", debug.Stack()))
-	return errors.New(method + " panicked: " + plain.Said(r))
+func (w *Worker) panicked(session, method string, err error) {
+	w.log.Error("a pipeline panicked", zap.String("session", session), zap.String("method", method), zap.NamedError("panic", err),
+		zaplog.Stack(err))
 }
 
 // bury makes an entry a dead letter.

@@ -72,8 +72,9 @@ type Config struct {
 	InstanceID string
 	// Slots is the pool that all workers share, in the order in which it is tried.
 	Slots []string
-	// NewPipeline makes the pipeline of a job, in the goroutine that calls its Start. A session that is to stop before both have returned
-	// has StopTimeout from then on, as one that runs. What it has made is dropped, and not started, where a lease is in doubt by then.
+	// NewPipeline makes the pipeline of a job, in the goroutine that calls its Start. A session that is to stop, or loses a lease, before
+	// both have returned has StopTimeout from then on, as one that runs; until then it counts among Starting. What NewPipeline has made
+	// is dropped, and not started, where a lease is in doubt by then.
 	NewPipeline func(Job) Pipeline
 	// Grace is how long before the trust in its leases ends a pipeline is asked to stop. 0: TTL/6. A renewal, with the time that its answer
 	// may take (Store.Leases.RenewInterval and OpTimeout), must fit in before.

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"runtime"
@@ -102,4 +103,49 @@ func TestPipelineThatIsNeverMade(t *testing.T) { // I3
 		t.Error("a pipeline was started without its leases")
 	}
 	r.must(w.Stop())
+}
+
+// A pipeline whose making or start does not return, and whose leases are lost, ends as one that does not stop: others have its place, and
+// its service stays busy here until it has returned.
+func TestStartThatHangsWithoutItsLeases(t *testing.T) { // I1, I3
+	t.Parallel()
+	for _, where := range []string{"NewPipeline", "Start"} {
+		r := newRig(t)
+		cfg := r.config("w1", "1", "2")
+		cfg.StopTimeout, cfg.Starting = 50*time.Millisecond, 1
+		whole := cfg.NewPipeline
+		hung := make(chan struct{})
+		cfg.NewPipeline = func(j Job) Pipeline {
+			switch p := whole(j); {
+			case j.ServiceRef != "a":
+				return p
+			case where == "Start":
+				return hangs{p, hung}
+			default:
+				<-hung
+				return p
+			}
+		}
+		w := r.run(cfg)
+		a := r.start("a", "hd")
+		r.wait(a, intent.StateStarting, "")
+		b := r.start("b", "hd")
+		r.must(r.client.Del(t.Context(), "lease:service:a", "lease:tuner:1").Err())
+		r.wait(a, intent.StateEnded, intent.ReasonPipelineFailed)
+		r.wait(b, intent.StateRunning, "")
+		r.wait(r.start("a", "hd"), intent.StateEnded, intent.ReasonLeaseBusy)
+		close(hung)
+		r.must(w.Stop())
+	}
+}
+
+// hangs is a pipeline whose Start returns when hung is closed.
+type hangs struct {
+	Pipeline
+	hung chan struct{}
+}
+
+func (p hangs) Start(ctx context.Context, fence int64) error {
+	<-p.hung
+	return p.Pipeline.Start(ctx, fence)
 }
