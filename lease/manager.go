@@ -39,7 +39,8 @@ func (m *Manager) Start(ctx context.Context) error { return m.s.start(ctx) }
 func (m *Manager) Run(ctx context.Context) error { return m.s.run(ctx) }
 
 // Stop implements LeaseManager. It waits for a Start under way, at most Config.DrainTimeout for work and Redis, also for one that accepts
-// and says nothing, and then a second for what the caller gave. Errors: ErrUnknown: not every release was confirmed; ErrStuck, which names what has not returned.
+// and says nothing, and then a second for what the caller gave. Errors: ErrUnknown: not every release was confirmed; ErrStuck, which
+// names what has not returned.
 func (m *Manager) Stop() error { return m.s.stop() }
 
 // TryAcquire implements LeaseManager. If ctx ends first, what is won all the same is given back, unless another caller was told to have
