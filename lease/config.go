@@ -65,10 +65,11 @@ type Config struct {
 	// NamedSessions admits IDs of sessions that are no UUIDs: 1 to 128 bytes of printable ASCII without space, braces, colon and
 	// slash. All instances that share sessions must agree on it. Only for New.
 	NamedSessions bool
-	// Notify is told every event before anything follows from it: before the next request is sent to Redis. It runs in
-	// the instance's loop, so it must return at once and never wait for a method of this package except those of Hold
+	// Notify is told every event before anything follows from it: before the next request is sent to Redis. The
+	// instance's loop waits for it, so it must return at once and never wait for a method of this package except those of Hold
 	// that say so. With Notify, work is ended by whoever listens: each EventYield must be answered by Hold.Drop once the
-	// work has returned. Subscribe is the door for everybody else.
+	// work has returned. One that panics, or ends its goroutine, misses that event, which the log tells. Subscribe is the door for
+	// everybody else.
 	Notify func(Event)
 
 	// LeasePrefix, NodePrefix, EpochKey and Channel are the names in Redis; "": "poll:lease:", "poll:node:",

@@ -33,8 +33,8 @@ var (
 	ErrNested = errors.New("the lease is held by the Do that this call is made in")
 	// ErrStopped: the instance is stopping or has stopped; make a new one.
 	ErrStopped = errors.New("stopped")
-	// ErrStuck: Stop has ended, and something of the Config has not returned: Sessions, Notify, or what Logger writes to. It goes on
-	// until it does; the leases do not.
+	// ErrStuck: Stop has ended, and something of the Config has not returned: Sessions, Notify, one of Hooks, or what Logger writes to.
+	// It goes on until it does; the leases do not.
 	ErrStuck = errors.New("stopped, and something of the configuration has not returned")
 	// ErrNotStarted: call Start first.
 	ErrNotStarted = errors.New("not started: call Start first")

@@ -68,6 +68,8 @@ type Event struct {
 	// Dropped counts the events that this listener missed just before this one, because it was slow.
 	Dropped int64
 
+	routine bool // of no change: who listens to changes is not told
+
 	_ struct{}
 }
 
@@ -104,7 +106,7 @@ type subscriber struct {
 func (b *hub) subscribe(f func(Event), changes bool, panicked func(any)) (cancel func()) {
 	q := queue.New(eventsMax, func(e Event, dropped int64) {
 		e.Dropped = dropped
-		callback.Tell(f, e, panicked)
+		callback.Tell(f, panicked, e)
 	})
 	b.mu.Lock()
 	defer b.mu.Unlock()

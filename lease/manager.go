@@ -38,8 +38,9 @@ func (m *Manager) Start(ctx context.Context) error { return m.s.start(ctx) }
 // Run is Start, and Stop as soon as ctx ends. It returns what Start said, or else what Stop said, also of a Stop by others.
 func (m *Manager) Run(ctx context.Context) error { return m.s.run(ctx) }
 
-// Stop implements LeaseManager. It waits at most Config.DrainTimeout, and then a second for what the caller gave. Errors: ErrUnknown: not
-// every release was confirmed; ErrStuck, which names what has not returned.
+// Stop implements LeaseManager. It waits for a Start under way, at most Config.DrainTimeout for work and Redis, also for one that accepts
+// and says nothing, and then a second for what the caller gave. Errors: ErrUnknown: not every release was confirmed; ErrStuck, which
+// names what has not returned.
 func (m *Manager) Stop() error { return m.s.stop() }
 
 // TryAcquire implements LeaseManager. If ctx ends first, what is won all the same is given back, unless another caller was told to have

@@ -88,6 +88,7 @@ type shell struct {
 	changing int  // requests under way that change what is held
 	listened listened
 	holds    []*Hold // carry's scratch
+	events   []Event // announced, and not published yet
 	asks     asks
 
 	stallTold core.Time // when a stall was last told

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,19 +30,19 @@ func (s *shell) end(begun bool) error {
 	}
 	last, cancel := context.WithTimeout(context.Background(), lastWait)
 	defer cancel()
-	left := s.leave(last)
+	var err error
+	if left := s.leave(last); left != "" {
+		err = s.leftBehind(left)
+	}
 	s.cancel()
 	for _, l := range s.lanes {
 		l.close()
 	}
 	s.inbox.close()
+	err = cmp.Or(err, s.store.Close()) // which ends the requests under way: a Redis that says nothing is not waited for
 	stuck := s.ended(last)
 	s.state.Store(int32(StateStopped))
 	s.hub.close()
-	err := s.store.Close()
-	if left != "" {
-		err = s.leftBehind(left)
-	}
 	return errors.Join(err, stuck, s.log.Flushed(last, ErrStuck))
 }
 
@@ -57,7 +58,7 @@ func (s *shell) leave(last context.Context) string {
 	}
 }
 
-// ended waits for the loop and for the requests under way, which are cancelled.
+// ended waits for the loop and for the requests under way, whose connections are closed.
 func (s *shell) ended(last context.Context) error {
 	all := make(chan struct{})
 	go func() {

@@ -36,6 +36,9 @@ func (s *shell) carry(tells []core.Tell) {
 			tells[i].Text = s.store.Shown(tells[i].Text)
 		}
 		s.announce(&tells[i], s.holds[i])
+	}
+	s.publish()
+	for i := range tells {
 		s.settle(&tells[i], s.holds[i])
 	}
 	clear(s.holds) // do not keep terms alive
@@ -190,24 +193,32 @@ func (s *shell) announce(t *core.Tell, h *Hold) {
 		return
 	}
 	e := Event{Kind: kind, Name: t.ID, Fence: t.Fence, At: s.time(t.At), Reason: logentry.Reason(t),
-		Cause: logentry.Cause(t), Owner: t.Owner, Hold: h}
+		Cause: logentry.Cause(t), Owner: t.Owner, Hold: h, routine: routine}
 	if t.Until != 0 {
 		e.Until = s.time(t.Until)
 	}
 	if v := t.Vacant; v != nil {
 		e.Vacancy = &Vacancy{Since: s.time(v.Since), Owner: v.Owner, GivenBack: v.GivenBack}
 	}
-	s.publish(e, routine)
+	s.events = append(s.events, e)
 }
 
-// publish hands an event to everybody, and one of the routine to who wants all.
-func (s *shell) publish(e Event, routine bool) {
-	callback.Tell(s.cfg.Notify, e, s.log.ListenerPanicked)
+// publish hands the events that were announced to everybody, and those of the routine to who wants all. Together, because each time that
+// Config.Notify is called costs a goroutine.
+func (s *shell) publish() {
+	if len(s.events) == 0 {
+		return
+	}
+	callback.Tell(s.cfg.Notify, s.log.ListenerPanicked, s.events...)
 	for _, l := range s.hub.current() {
-		if !routine || !l.changes {
-			l.Put(e)
+		for i := range s.events {
+			if !s.events[i].routine || !l.changes {
+				l.Put(s.events[i])
+			}
 		}
 	}
+	clear(s.events) // do not keep terms alive
+	s.events = s.events[:0]
 }
 
 // listened is to which events somebody listens: others are not worth building.
@@ -254,12 +265,13 @@ func (s *shell) announceAttempt(op *core.Op) {
 		return
 	}
 	for _, it := range op.Items {
-		e := Event{Kind: kind, Name: it.ID, Fence: it.Fence, At: s.time(op.Sent)}
+		e := Event{Kind: kind, Name: it.ID, Fence: it.Fence, At: s.time(op.Sent), routine: true}
 		if kind == EventRenewing {
 			e.Hold = s.table.get(it.ID)
 		}
-		s.publish(e, true)
+		s.events = append(s.events, e)
 	}
+	s.publish()
 }
 
 // logEntry is what an entry's fields are made of, by whoever writes it.

@@ -18,16 +18,22 @@ import (
 // message that is longer than any notice.
 type unbroken struct{}
 
-// hears marks the context of a subscription.
+// hears marks the context of a subscription, which its connection ends with: go-redis honours deadlines only, and holds its lock while
+// a connection is made, so that to close the subscription waits for a server that accepts and says nothing.
 type hears struct{}
 
 func (unbroken) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := next(ctx, network, addr)
+		dial, hears := dialer(next), ctx.Value(hears{}) != nil
+		if hears {
+			dial = dial.within
+		}
+		conn, err := dial(ctx, network, addr)
 		if err != nil {
 			return undialed{fmt.Errorf("no connection: %w", err)}, nil // the client takes the outermost error off
 		}
-		if ctx.Value(hears{}) != nil {
+		if hears {
+			context.AfterFunc(ctx, func() { _ = conn.Close() })
 			return respguard.Hear(conn, noticeMax), nil
 		}
 		return conn, nil
@@ -37,6 +43,33 @@ func (unbroken) DialHook(next redis.DialHook) redis.DialHook {
 func (unbroken) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
 func (unbroken) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
+}
+
+type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// within dials, and waits no longer than ctx lasts. The dialer may go on for longer, as go-redis' does with TLS: what comes of that is
+// closed.
+func (dial dialer) within(ctx context.Context, network, addr string) (net.Conn, error) {
+	type dialed struct {
+		conn net.Conn
+		err  error
+	}
+	led := make(chan dialed, 1)
+	go func() {
+		conn, err := dial(ctx, network, addr)
+		led <- dialed{conn, err}
+	}()
+	select {
+	case d := <-led:
+		return d.conn, d.err
+	case <-ctx.Done():
+		go func() {
+			if d := <-led; d.err == nil {
+				_ = d.conn.Close()
+			}
+		}()
+		return nil, ctx.Err()
+	}
 }
 
 // undialed is a connection that did not come about.

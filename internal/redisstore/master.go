@@ -36,8 +36,6 @@ const lookMin = 10 * time.Millisecond
 // errSwitched is what an operation ends with whose connection leads to a server that is no longer the master.
 var errSwitched = errors.New("connection given up: the sentinels name another master")
 
-type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
-
 // master keeps the connections of a store behind Sentinel at one server. A master that was deposed while it lived goes on to
 // accept writes for about ten seconds, until Sentinel makes a replica of it. go-redis closes the connections to it in the
 // client's pool, but says so to nobody; so this closes the store's.

@@ -33,26 +33,8 @@ func (m *master) reach(ctx context.Context, network, addr string) (net.Conn, err
 		ctx, cancel = context.WithTimeout(ctx, Patience(time.Until(end)))
 		defer cancel()
 	}
-	type dialed struct {
-		conn net.Conn
-		err  error
-	}
-	led := make(chan dialed, 1)
-	go func() {
-		conn, err := m.dial(ctx, network, addr)
-		led <- dialed{conn, err}
-	}()
-	select {
-	case d := <-led:
-		return d.conn, m.heard(d.err)
-	case <-ctx.Done():
-		go func() {
-			if d := <-led; d.err == nil {
-				_ = d.conn.Close()
-			}
-		}()
-		return nil, m.heard(ctx.Err())
-	}
+	conn, err := m.dial.within(ctx, network, addr)
+	return conn, m.heard(err)
 }
 
 // heard takes what became of a dial, and returns its error with what is known of the sentinels. Of what they said it has the codes alone:

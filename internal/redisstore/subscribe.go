@@ -68,14 +68,10 @@ func hear(ctx context.Context, client redis.UniversalClient, channel string, tim
 		_, password := login(client)
 		err = respguard.Hidden(err, password)
 	}()
-	ctx = context.WithValue(ctx, hears{}, true)
+	ctx, end := context.WithCancel(context.WithValue(ctx, hears{}, true))
+	defer end()
 	ps := client.Subscribe(ctx) // connects below, so that the error is seen
-	// Receive honours deadlines, not the end of ctx; closing the connection ends it.
-	stop := context.AfterFunc(ctx, func() { _ = ps.Close() })
-	defer func() {
-		stop()
-		_ = ps.Close()
-	}()
+	defer ps.Close()
 	if err := ps.Subscribe(ctx, channel); err != nil {
 		return err
 	}

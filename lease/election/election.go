@@ -134,7 +134,7 @@ func (e *Election) over() error {
 // Stop withdraws: IsLeader is false at once, the context of Run's function ends, and when the function has returned
 // leadership is given back, which the other members hear at once. It waits at most Config.DrainTimeout; work that has not
 // returned by then keeps its leadership until that expires, and Stop says so: lease.ErrUnknown, as when Redis did not
-// confirm. The elections of a Group are confirmed by Group.Stop.
+// confirm, for which it waits as Group.Stop does. The elections of a Group are confirmed by Group.Stop.
 func (e *Election) Stop() error {
 	if e.own {
 		return e.g.Stop()

@@ -125,7 +125,7 @@ func (l *listener) run() {
 		e := l.events[0]
 		l.events = l.events[1:]
 		l.mu.Unlock()
-		callback.Tell(l.f, e, l.panicked)
+		callback.Tell(l.f, l.panicked, e)
 	}
 }
 

@@ -128,7 +128,8 @@ func (g *Group) start(ctx context.Context) error {
 }
 
 // Stop withdraws from all elections, as Election.Stop does from one, and waits until Redis has confirmed that leadership was
-// given back. Every call waits for the end and gets the same error.
+// given back: Config.DrainTimeout at most for the work, as long again for Redis, and Config.OpTimeout for the heartbeat. Every call
+// waits for the end and gets the same error.
 func (g *Group) Stop() error { return g.life.Stop(g.end) }
 
 func (g *Group) end(begun bool) error {
@@ -158,10 +159,9 @@ func (g *Group) end(begun bool) error {
 		g.hand.finish()
 		g.workers.Wait()
 	}
-	g.hand.end()
 	last, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	errs = append(errs, g.hand.store.Close(), g.log.Flushed(last, lease.ErrStuck))
+	errs = append(errs, g.hand.close(), g.log.Flushed(last, lease.ErrStuck))
 	return errors.Join(errs...)
 }
 
@@ -184,7 +184,7 @@ func (g *Group) time(t core.Time) time.Time { return g.base.Add(time.Duration(t)
 // notify runs in the loop of the leases, before anything follows from the event: a member is leader no more before the
 // next request leaves.
 func (g *Group) notify(ev lease.Event) {
-	callback.Tell(g.cfg.Notify, ev, g.log.ListenerPanicked)
+	callback.Tell(g.cfg.Notify, g.log.ListenerPanicked, ev)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	e := g.elections[ev.Name]
@@ -264,7 +264,7 @@ func (e *Election) tell(r *rules.Event) {
 	ev := Event{Kind: EventKind(r.Kind), Election: e.key, From: State(r.From), To: State(r.To), Fence: r.Fence,
 		Leader: r.Leader, Reason: r.Reason, At: e.g.time(r.At)}
 	e.g.enter(&ev)
-	callback.Tell(e.g.cfg.Observe, ev, e.g.panicked)
+	callback.Tell(e.g.cfg.Observe, e.g.panicked, ev)
 	for _, l := range *e.listeners.Load() {
 		l.put(ev)
 	}

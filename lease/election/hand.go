@@ -16,7 +16,7 @@ type hand struct {
 	g     *Group
 	store *redisstore.Store
 	ctx   context.Context
-	end   context.CancelFunc
+	close func() error // ends what is under way
 	ended chan struct{}
 	wake  chan struct{}
 
@@ -39,7 +39,8 @@ func newHand(g *Group, st *redisstore.Store) *hand {
 	h.beating.Life = 2*g.cfg.HeartbeatInterval + g.cfg.OpTimeout // a follower beats no more
 	h.looking.Life = 2*g.cfg.ElectionInterval + g.cfg.OpTimeout  // and a leader looks no more
 	h.beating.Line, h.looking.Line = h.line, h.line
-	h.ctx, h.end = context.WithCancel(context.Background())
+	ctx, end := context.WithCancel(context.Background())
+	h.ctx, h.close = ctx, sync.OnceValue(func() error { end(); return st.Close() })
 	return h
 }
 
@@ -98,7 +99,7 @@ func (h *hand) poke() {
 
 // finish carries out what is left, for OpTimeout at most, and ends the work.
 func (h *hand) finish() {
-	timer := time.AfterFunc(h.g.cfg.OpTimeout, h.end)
+	timer := time.AfterFunc(h.g.cfg.OpTimeout, func() { _ = h.close() })
 	defer timer.Stop()
 	h.mu.Lock()
 	h.finished = true
@@ -106,7 +107,6 @@ func (h *hand) finish() {
 	h.poke()
 	h.mu.Unlock()
 	<-h.ended
-	h.end()
 }
 
 func (h *hand) work() {

@@ -3,6 +3,7 @@ package leasetest_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -37,9 +38,14 @@ type stuckSystem struct {
 	stop  func() error
 }
 
-func panics(lease.Event) { panic("a listener") }
+func panics(e lease.Event) {
+	if e.Kind%2 == 0 {
+		runtime.Goexit()
+	}
+	panic("a listener")
+}
 
-// stuckSystems are all that hold leases, each with listeners that panic, so that there is something to log everywhere.
+// stuckSystems are all that hold leases, each with listeners that panic, or end their goroutines, so that there is something to log everywhere.
 var stuckSystems = map[string]func(t *testing.T, r *leasetest.Redis, log *zap.Logger, end <-chan struct{}) stuckSystem{
 	"keeper": func(t *testing.T, r *leasetest.Redis, log *zap.Logger, _ <-chan struct{}) stuckSystem {
 		k, err := lease.NewKeeper(r.Client(), lease.Config{InstanceID: "a", Logger: log, Notify: panics})
@@ -81,7 +87,7 @@ var stuckSystems = map[string]func(t *testing.T, r *leasetest.Redis, log *zap.Lo
 	},
 	"member": func(t *testing.T, r *leasetest.Redis, log *zap.Logger, _ <-chan struct{}) stuckSystem {
 		e, err := election.New(r.Client(), election.Config{InstanceID: "a", Logger: log, Notify: panics,
-			Observe: func(election.Event) { panic("an observer") }})
+			Observe: func(e election.Event) { panics(lease.Event{Kind: lease.EventKind(e.Kind)}) }})
 		must(t, err, func() error { return e.Start(t.Context()) })
 		return stuckSystem{e.IsLeader, e.Stop}
 	},

@@ -177,7 +177,7 @@ func (m *SessionManager) Polled() []string {
 
 // notify runs in the loop of the leases: it only notes what follows.
 func (m *SessionManager) notify(e lease.Event) {
-	callback.Tell(m.cfg.Notify, e, m.log.ListenerPanicked)
+	callback.Tell(m.cfg.Notify, m.log.ListenerPanicked, e)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p := m.publishers[e.Name]

@@ -87,8 +87,13 @@ func (s *sessions) rules() redisstore.Rules {
 }
 
 // list returns the IDs of all sessions that are not paused, and beside them a *lease.SkippedError if some are malformed. Not safe
-// for concurrent use.
+// for concurrent use. Whoever cancels ctx lists no more: a request under way honours deadlines only, and ends with the client.
 func (s *sessions) list(ctx context.Context) ([]string, error) {
+	defer context.AfterFunc(ctx, func() {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			s.close()
+		}
+	})()
 	ids, err := s.read(ctx)
 	switch {
 	case !redisstore.Denies(err):

@@ -60,8 +60,14 @@ func (l *Log) Flush(ctx context.Context) bool {
 	if l.shared {
 		return true
 	}
+	idle := l.q.Idle()
 	select {
-	case <-l.q.Idle():
+	case <-idle:
+		return true
+	default: // also where ctx has ended by now
+	}
+	select {
+	case <-idle:
 		return true
 	case <-ctx.Done():
 		return false

@@ -157,3 +157,15 @@ func TestStuckLog(t *testing.T) {
 		}
 	})
 }
+
+// What was written is not said to be stuck because the time to wait for it is over.
+func TestFlushedAfterTheEnd(t *testing.T) {
+	l := NewLog(zap.NewNop(), "a")
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 100 { // a select would choose
+		if err := l.Flushed(ended, errStuck); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

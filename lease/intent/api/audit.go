@@ -29,7 +29,7 @@ func (h *Handler) audit(r *http.Request, token *Token, outcome, session string) 
 
 // observe tells the observer something.
 func (h *Handler) observe(tell func(intent.Observer)) {
-	callback.Tell(tell, h.cfg.Observer, func(with any) { h.log.Panicked("an observer of intents panicked", with) })
+	callback.Tell(tell, func(with any) { h.log.Panicked("an observer of intents panicked", with) }, h.cfg.Observer)
 }
 
 // Flush waits until what the log was told has been written, or ctx has ended, and reports whether it was: who ends the process after the

@@ -163,7 +163,7 @@ func (w *Worker) count(e core.Effect, wrote core.Wrote) {
 }
 
 func (w *Worker) observe(outcome string) {
-	callback.Tell(w.cfg.Observer.WorkerStart, outcome, w.log.ListenerPanicked)
+	callback.Tell(w.cfg.Observer.WorkerStart, w.log.ListenerPanicked, outcome)
 }
 
 func (w *Worker) fields(e core.Effect) []zap.Field {

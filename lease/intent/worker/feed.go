@@ -43,7 +43,7 @@ func (w *Worker) fetched() func(error) {
 
 // heard is told what happens to the leases.
 func (w *Worker) heard(e lease.Event) {
-	callback.Tell(w.cfg.Notify, e, w.log.ListenerPanicked)
+	callback.Tell(w.cfg.Notify, w.log.ListenerPanicked, e)
 	switch e.Kind {
 	case lease.EventRenewed:
 		w.post(core.Event{Kind: core.EvRenewed, Lease: e.Name, Fence: e.Fence, Until: w.at(e.Until)})

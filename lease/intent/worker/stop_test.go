@@ -1,11 +1,15 @@
 package worker
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
 	"github.com/leasestorm/leasestorm/internal/redistest"
@@ -94,4 +98,43 @@ func TestWorkerHealthHearsOfItsBeat(t *testing.T) {
 	if d := time.Since(at); d > 2*time.Second { // beats come every tenth of the TTL; what is forgotten by age is so after 3.6 s
 		t.Errorf("fit %v after the refusal, want at the next beat", d)
 	}
+}
+
+// beatHeld is a hook that holds up the first heartbeat of a worker after it was armed.
+type beatHeld struct {
+	armed        atomic.Bool
+	begun, going chan struct{}
+}
+
+func (*beatHeld) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *beatHeld) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if strings.Contains(fmt.Sprint(cmd.Args()...), `{"name":"w1"`) && h.armed.CompareAndSwap(true, false) {
+			close(h.begun)
+			<-h.going
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (*beatHeld) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// Leases are given back beside a heartbeat that Redis does not answer, and not after it.
+func TestBeatDoesNotHoldUpTheLeases(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	h := &beatHeld{begun: make(chan struct{}), going: make(chan struct{})}
+	cfg := r.config("w1", "1")
+	cfg.Store.Leases.Hooks = []redis.Hook{h}
+	w := r.run(cfg)
+	h.armed.Store(true)
+	<-h.begun
+	stopped := make(chan error, 1)
+	go func() { stopped <- w.Stop() }()
+	r.eventually("the leases are given back", func() bool { return w.keeper.State() == lease.StateStopped })
+	close(h.going)
+	r.must(<-stopped)
 }

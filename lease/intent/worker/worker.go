@@ -149,10 +149,10 @@ func (w *Worker) Health() lease.Health {
 
 // Stop ends all pipelines, gives their leases back, and leaves what it has not begun to other workers. It waits for the pipelines, at
 // most StopTimeout, and when they have returned for Redis: at most one time-out (Store.OpTimeout) until it has the end of each session,
-// one until it has confirmed the releases (Store.Leases.DrainTimeout), and one to sign off. What it has not said by then is left: the
-// leases expire within their TTL, and other workers end the sessions. Every call waits for the end and gets the same error: ErrStuck
-// if a pipeline did not return, and then it does not sign off either; lease.ErrUnknown with what Redis said if it did not confirm, and
-// lease.ErrRefused if it refused.
+// one until it has confirmed the releases (Store.Leases.DrainTimeout, if that is longer), and one to sign off. What it has not said by
+// then is left: the leases expire within their TTL, and other workers end the sessions. Every call waits for the end and gets the same
+// error: ErrStuck if a pipeline did not return, and then it does not sign off either; lease.ErrUnknown with what Redis said if it did not
+// confirm, and lease.ErrRefused if it refused.
 func (w *Worker) Stop() error {
 	w.ask()
 	return w.life.Stop(w.end)
@@ -167,10 +167,10 @@ func (w *Worker) end(begun bool) error {
 	}
 	w.cancel()
 	w.inbox.close()
-	w.loops.Wait()
 	if kept := w.keeper.Stop(); err == nil {
 		err = kept
 	}
+	w.loops.Wait() // a beat under way ends with its time-out: the leases do not wait for that
 	stuck := errors.Is(err, ErrStuck)
 	if !stuck { // else its leases are left to expire, and a single writer frees at once those of who has left
 		_ = w.member.SignOff(context.Background()) // it says so
