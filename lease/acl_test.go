@@ -63,7 +63,7 @@ var users = map[string]func(t *testing.T, admin, client *redis.Client) user{
 		}}
 	},
 	"worker": func(t *testing.T, admin, client *redis.Client) user {
-		opt := store.Options{Leases: lease.Config{TTL: ttl, OpTimeout: ttl / 2}}
+		opt := store.Options{Leases: lease.Config{TTL: ttl, OpTimeout: ttl * 2 / 5}}
 		st := must(store.New(admin, opt))(t)
 		w := must(worker.New(client, worker.Config{Store: opt, Slots: []string{"1"}, Logger: zap.NewNop(),
 			NewPipeline: func(worker.Job) worker.Pipeline { return idle(make(chan struct{}, 1)) }}))(t)

@@ -4,11 +4,7 @@ import (
 	"runtime"
 	"slices"
 	"testing"
-
-	"go.uber.org/goleak"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // Whatever becomes of a call, the next are made, in order, and whoever tells goes on.
 func TestAllAreTold(t *testing.T) {

@@ -61,12 +61,8 @@ func (m *Member) Attempted(e core.Event) core.Event {
 // Bury makes an entry a dead letter, and ends its session with that reason, core.NoReason for not at all. If Redis does not answer, the
 // entry is delivered again and buried then.
 func (m *Member) Bury(ctx context.Context, e store.Entry, why string, fence int64, reason core.Reason) {
-	letter, err := m.Bus.Bury(ctx, e, why, fence, reasons[reason])
-	if err != nil {
+	if err := m.Bus.Bury(ctx, e, why, fence, reasons[reason]); err != nil {
 		m.Logger.Info("entry not buried yet", zap.String("entry", e.ID), zap.Error(err))
-		return
-	}
-	if !letter { // somebody else is done with it
 		return
 	}
 	session := e.Session

@@ -268,7 +268,8 @@ func NewServer(addr string, h http.Handler) *http.Server {
 }
 
 // sized takes bodies of a known length only. Behind one that comes in chunks there may be a trailer, of which net/http keeps 100 KB of 4,
-// also where nobody reads the body: such a request is answered, and its connection closed, before anything of its body is read.
+// also where nobody reads the body: such a request is answered, and its connection closed, without its body being parsed. What is under way
+// is taken off the connection, or the client would meet a reset in place of the answer.
 type sized struct{ next http.Handler }
 
 // unsized is the answer: net/http's own ways to answer read the body first.
@@ -286,6 +287,9 @@ func (s sized) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	_ = conn.SetDeadline(time.Now().Add(time.Second))
 	_, _ = io.WriteString(conn, unsized)
+	if half, ok := conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
+		_, _ = io.Copy(io.Discard, conn)
+	}
 	_ = conn.Close()
 }
 

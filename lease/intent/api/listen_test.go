@@ -419,7 +419,7 @@ func TestAnAddressHasAQuarter(t *testing.T) {
 	}
 }
 
-// Of a body in chunks nothing is read, nor of the trailer behind it, whoever sends it and whatever for.
+// Of a body in chunks nothing is parsed, nor of the trailer behind it, whoever sends it and whatever for.
 func TestChunksAreRefused(t *testing.T) {
 	f := setup(t, Config{})
 	read := false
@@ -448,5 +448,21 @@ func TestChunksAreRefused(t *testing.T) {
 			t.Errorf("%.30s: %q, %v; the handler was asked: %v", head, said, err, read)
 		}
 		near.Close()
+	}
+}
+
+// An honest client whose body comes in chunks hears why it is refused, also while it still sends.
+func TestWhoSendsChunksIsAnswered(t *testing.T) {
+	addr := listening(t)
+	for range 20 {
+		resp, err := http.Post("http://"+addr+"/api/v3/intents", "application/json", io.MultiReader(strings.NewReader(strings.Repeat("x", 200_000))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		said, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != http.StatusLengthRequired || !strings.Contains(string(said), "Content-Length") {
+			t.Errorf("%d %q, %v", resp.StatusCode, said, err)
+		}
+		resp.Body.Close()
 	}
 }

@@ -186,11 +186,10 @@ func (b *Bus) Write(ctx context.Context, w Write) (Wrote, error) {
 }
 
 // Bury makes an entry a dead letter and ends its session with reason, "" for not at all, unless it runs or a term newer than fence has it.
-// An entry of its ID that names another session is left alone, and with it the session: another server had numbered it. letter is false where
-// there was nothing to keep: the entry is off the bus, is another session's, or its session runs or has ended.
-func (b *Bus) Bury(ctx context.Context, e Entry, why string, fence int64, reason intent.Reason) (letter bool, err error) {
-	reply, err := b.s.run(ctx, buryScript, e.ID, why, e.Session, fence, string(reason), e.Tries, b.s.opt.DeadLetters)
-	return reply == int64(1), err
+// An entry of its ID that names another session is left alone, and with it the session: another server had numbered it.
+func (b *Bus) Bury(ctx context.Context, e Entry, why string, fence int64, reason intent.Reason) error {
+	_, err := b.s.run(ctx, buryScript, e.ID, why, e.Session, fence, string(reason), e.Tries, b.s.opt.DeadLetters)
+	return err
 }
 
 // Beat keeps the worker alive in the registry. info describes it. stops are the sessions whose end was asked, begun is how

@@ -37,7 +37,7 @@ func TestRequeuedIsAboveWhatWasGranted(t *testing.T) { // I5
 		f.store = f.open(Options{KeyPrefix: prefix + "v3:", Leases: lease.Config{LeasePrefix: prefix + "lease:"}})
 		b := f.bus("w")
 		s := f.put("a")
-		f.buried(b.Bury(t.Context(), f.fetch(b)[0], "why", 0, intent.ReasonPipelineFailed))
+		f.must(b.Bury(t.Context(), f.fetch(b)[0], "why", 0, intent.ReasonPipelineFailed))
 		keys, err := redisstore.LeaseKeys(f.store.opt.leaseOptions(), ServiceLease("a"))
 		f.must(err)
 		f.must(f.client.Set(t.Context(), keys[2], fence, 0).Err())

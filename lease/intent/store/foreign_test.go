@@ -95,7 +95,7 @@ func TestForeignSets(t *testing.T) { // I5
 		t.Errorf("%+v, want it ended", got)
 	}
 	buried := f.put("c")
-	f.buried(w.Bury(t.Context(), f.fetch(w)[0], "why", 0, intent.ReasonPipelineFailed))
+	f.must(w.Bury(t.Context(), f.fetch(w)[0], "why", 0, intent.ReasonPipelineFailed))
 	if got := f.get(buried.ID); got.State != intent.StateEnded || f.length("v3:bus") != 1 {
 		t.Errorf("%+v, %d entries on the bus; want it ended, and that of the other session", got, f.length("v3:bus"))
 	}
@@ -240,7 +240,7 @@ func TestForeignFence(t *testing.T) { // I3, I5
 	if got := f.get(written.ID); got.State != intent.StateRunning || got.Fence != 10 {
 		t.Errorf("%+v, want it to run under the fence 10", got)
 	}
-	f.buried(b.Bury(t.Context(), entries[1], "why", 9, intent.ReasonPipelineFailed))
+	f.must(b.Bury(t.Context(), entries[1], "why", 9, intent.ReasonPipelineFailed))
 	if got := f.get(buried.ID); got.State != intent.StateEnded || f.length("v3:dead") != 1 {
 		t.Errorf("%+v, %d dead letters; want it ended, and its entry among them", got, f.length("v3:dead"))
 	}

@@ -26,7 +26,15 @@ func TestPutAllOrNothing(t *testing.T) { // I2
 			return f.store
 		},
 		"not permitted": func(f *fixture) *Store {
-			return f.withoutXADD()
+			f.must(f.client.Do(f.Context(), "ACL", "SETUSER", "lim", "on", ">p", "~*", "&*", "+@all", "-xadd").Err())
+			o := *f.client.Options()
+			o.Username, o.Password = "lim", "p"
+			limited := redis.NewClient(&o)
+			f.Cleanup(func() { limited.Close() })
+			st, err := New(limited, f.store.Options())
+			f.must(err)
+			f.Cleanup(func() { st.Close() })
+			return st
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -53,44 +61,6 @@ func TestPutAllOrNothing(t *testing.T) { // I2
 				t.Errorf("on the bus: %+v, want the start of %s", got, again.ID)
 			}
 		})
-	}
-}
-
-// withoutXADD is the store by a user who may not append to a stream.
-func (f *fixture) withoutXADD() *Store {
-	f.Helper()
-	f.must(f.client.Do(f.Context(), "ACL", "SETUSER", "lim", "on", ">p", "~*", "&*", "+@all", "-xadd").Err())
-	o := *f.client.Options()
-	o.Username, o.Password = "lim", "p"
-	limited := redis.NewClient(&o)
-	f.Cleanup(func() { limited.Close() })
-	st, err := New(limited, f.store.Options())
-	f.must(err)
-	f.Cleanup(func() { st.Close() })
-	return st
-}
-
-// A session of which no letter can be written does not end, and its entry stays. What was buried is a letter once.
-func TestBuryAllOrNothing(t *testing.T) { // I3
-	f := setup(t)
-	b := f.bus("w")
-	s := f.put("a")
-	e := f.fetch(b)[0]
-	limited, err := f.withoutXADD().Bus("w")
-	f.must(err)
-	defer limited.Close()
-	if letter, err := limited.Bury(t.Context(), e, "why", 0, intent.ReasonPipelineFailed); letter || !errors.Is(err, ErrUnavailable) {
-		t.Errorf("letter: %v, %v, want ErrUnavailable", letter, err)
-	}
-	if got := f.get(s.ID); got.State == intent.StateEnded || f.length("v3:bus") != 1 {
-		t.Errorf("without a letter: %+v, %d on the bus", got, f.length("v3:bus"))
-	}
-	for _, want := range []bool{true, false} {
-		letter, err := b.Bury(t.Context(), e, "why", 0, intent.ReasonPipelineFailed)
-		f.must(err)
-		if got := f.get(s.ID); letter != want || got.State != intent.StateEnded || f.length("v3:dead") != 1 || f.length("v3:bus") != 0 {
-			t.Errorf("letter: %v, want %v; %+v, %d letters", letter, want, got, f.length("v3:dead"))
-		}
 	}
 }
 

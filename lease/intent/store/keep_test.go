@@ -67,7 +67,7 @@ func TestRequeueOnlyWhatHasEnded(t *testing.T) { // I2
 	b := f.bus("w")
 	s := f.put("a")
 	f.write(b, Write{Session: s.ID, State: intent.StateStarting, Slot: "1", Fence: 10, TunerFence: 5})
-	f.buried(b.Bury(t.Context(), f.fetch(b)[0], "why", 9, intent.ReasonPipelineFailed))
+	f.must(b.Bury(t.Context(), f.fetch(b)[0], "why", 9, intent.ReasonPipelineFailed))
 	letters, err := f.store.DeadLetters(t.Context(), "", 1)
 	f.must(err)
 	if got := f.get(s.ID); got.State != intent.StateStarting {
@@ -100,7 +100,7 @@ func TestBuryLeavesOthers(t *testing.T) { // I5
 	f.write(b, Write{Session: begun.ID, Service: "c", State: intent.StateStarting, Slot: "1", Fence: 11, TunerFence: 5})
 	f.write(b, Write{Session: ended.ID, Service: "b", State: intent.StateEnded, Reason: intent.ReasonStopped, Fence: 5})
 	for _, e := range entries {
-		f.buried(b.Bury(t.Context(), e, "why", 10, intent.ReasonPipelineFailed))
+		f.must(b.Bury(t.Context(), e, "why", 10, intent.ReasonPipelineFailed))
 	}
 	if got := f.get(runs.ID); got.State != intent.StateRunning {
 		t.Errorf("%+v", got)
@@ -115,7 +115,7 @@ func TestBuryLeavesOthers(t *testing.T) { // I5
 	f.again(runs)
 	f.again(ended)
 	for _, e := range f.fetch(b) { // a letter of it could be put back, and would run twice
-		f.buried(b.Bury(t.Context(), e, "why", 10, intent.ReasonPipelineFailed))
+		f.must(b.Bury(t.Context(), e, "why", 10, intent.ReasonPipelineFailed))
 	}
 	if f.length("v3:dead") != letters || f.length("v3:bus") != 0 {
 		t.Errorf("%d dead letters of what runs or has ended, %d entries left", f.length("v3:dead")-letters, f.length("v3:bus"))
@@ -129,14 +129,14 @@ func TestBuryLeavesEntriesNumberedAlike(t *testing.T) { // I2
 	b := f.bus("w")
 	own, before := f.put("a"), f.put("b")
 	entries := f.fetch(b)
-	f.buried(b.Bury(t.Context(), entries[0], "why", 9, ""))
+	f.must(b.Bury(t.Context(), entries[0], "why", 9, ""))
 	if got := f.get(own.ID); got.State != intent.StateNew || f.length("v3:dead") != 1 {
 		t.Errorf("%+v, %d dead letters; want it NEW, and its entry among them", got, f.length("v3:dead"))
 	}
 	f.must(f.client.Del(t.Context(), "v3:bus").Err())
 	f.must(f.client.XAdd(t.Context(), &redis.XAddArgs{Stream: "v3:bus", ID: entries[1].ID, Values: []string{
 		"type", "start", "session", own.ID, "service", "a", "profile", "default", "start", "0"}}).Err())
-	f.buried(b.Bury(t.Context(), entries[1], "why", 9, intent.ReasonPipelineFailed))
+	f.must(b.Bury(t.Context(), entries[1], "why", 9, intent.ReasonPipelineFailed))
 	if f.length("v3:bus") != 1 || f.length("v3:dead") != 1 || f.get(before.ID).State != intent.StateNew {
 		t.Errorf("%d entries on the bus, %d dead letters, %+v; want the start of another left alone", f.length("v3:bus"), f.length("v3:dead"),
 			f.get(before.ID))

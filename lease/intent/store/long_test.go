@@ -83,7 +83,7 @@ func TestLongDeadLetters(t *testing.T) {
 	f.must(b.Create(t.Context()))
 	values := []string{tooLong, "a", "session", "b", "service", tooLong}
 	f.must(f.client.XAdd(t.Context(), &redis.XAddArgs{Stream: "v3:bus", Values: values}).Err())
-	f.buried(b.Bury(t.Context(), f.fetch(b)[0], "why", 0, ""))
+	f.must(b.Bury(t.Context(), f.fetch(b)[0], "why", 0, ""))
 	if kept := fmt.Sprint(f.client.XRange(t.Context(), "v3:dead", "-", "+").Val()); len(kept) > 1000 {
 		t.Errorf("the letter has %d bytes", len(kept))
 	}
@@ -110,7 +110,7 @@ func TestLongKeyIsNotToldOfARequeue(t *testing.T) {
 	f := setup(t)
 	b := f.bus("w")
 	s := f.put("a")
-	f.buried(b.Bury(t.Context(), f.fetch(b)[0], "why", 0, intent.ReasonPipelineFailed))
+	f.must(b.Bury(t.Context(), f.fetch(b)[0], "why", 0, intent.ReasonPipelineFailed))
 	f.must(f.client.Set(t.Context(), "v3:idem:"+s.Key, tooLong, 0).Err())
 	letters, err := f.store.DeadLetters(t.Context(), "", 1)
 	f.must(err)

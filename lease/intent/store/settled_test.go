@@ -43,7 +43,7 @@ func TestSweepIsDoneWithWhatIsSettled(t *testing.T) { // I3
 			if !want[e.Session] {
 				t.Errorf("%s is told of %+v", b.worker, e)
 			}
-			f.buried(living.Bury(t.Context(), e, "told", 10, ""))
+			f.must(living.Bury(t.Context(), e, "told", 10, ""))
 		}
 		for id, open := range want { // as if it waited still
 			if !open {
@@ -195,7 +195,7 @@ func TestLongEntriesAreBuried(t *testing.T) { // I3
 	} {
 		f.must(f.client.XAdd(t.Context(), &redis.XAddArgs{Stream: "v3:bus", Values: []string{"type", "start", "session", long}}).Err())
 		for _, e := range get() {
-			f.buried(w.Bury(t.Context(), e, "why", 0, ""))
+			f.must(w.Bury(t.Context(), e, "why", 0, ""))
 		}
 		if f.length("v3:bus") != 0 || f.length("v3:dead") != int64(n+1) {
 			t.Errorf("%d entries on the bus, %d dead letters; want none and %d", f.length("v3:bus"), f.length("v3:dead"), n+1)

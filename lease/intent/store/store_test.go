@@ -79,11 +79,6 @@ func (f *fixture) bus(worker string) *Bus {
 	return b
 }
 
-func (f *fixture) buried(_ bool, err error) {
-	f.Helper()
-	f.must(err)
-}
-
 func (f *fixture) must(err error) {
 	f.Helper()
 	if err != nil {
@@ -332,7 +327,7 @@ func TestDeadLetters(t *testing.T) {
 	f.must(f.client.XAdd(t.Context(), &redis.XAddArgs{Stream: "v3:bus", Values: []string{"nonsense", "1"}}).Err())
 	entries := f.fetch(b)
 	for _, e := range entries {
-		f.buried(b.Bury(t.Context(), e, "why", 0, intent.ReasonPipelineFailed))
+		f.must(b.Bury(t.Context(), e, "why", 0, intent.ReasonPipelineFailed))
 	}
 	if got := f.get(s.ID); got.State != intent.StateEnded || got.Reason != intent.ReasonPipelineFailed || got.Detail != "why" {
 		t.Errorf("%+v", got)
@@ -368,7 +363,7 @@ func TestRequeueAgainstANewerSession(t *testing.T) {
 	f := setup(t)
 	b := f.bus("w1")
 	f.put("a")
-	f.buried(b.Bury(t.Context(), f.fetch(b)[0], "why", 0, intent.ReasonPipelineFailed))
+	f.must(b.Bury(t.Context(), f.fetch(b)[0], "why", 0, intent.ReasonPipelineFailed))
 	newer := f.put("a")
 	letters, err := f.store.DeadLetters(t.Context(), "", 1)
 	f.must(err)

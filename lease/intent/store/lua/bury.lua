@@ -13,19 +13,21 @@
 -- ended, which is no letter: put back, it would run again
 local said = at(ARGV[5], ARGV[7])
 if not said then return 0 end
-local r = ARGV[9] ~= '' and fields(ARGV[7], 'state', 'fence', 'key', 'owner') or {}
-if settled[r[1]] then
-  done(ARGV[5], ARGV[7])
-  return 0
+if ARGV[9] ~= '' then
+  local r = fields(ARGV[7], 'state', 'fence', 'key', 'owner')
+  local known = tonumber(r[2] or 0) or 0
+  if settled[r[1]] then
+    done(ARGV[5], ARGV[7])
+    return 0
+  end
+  if r[1] and known <= tonumber(ARGV[8]) then
+    finish(ARGV[7], r[3], r[4], ARGV[9], ARGV[6])
+  end
 end
 local letter = {'entry', ARGV[5], 'why', ARGV[6], 'tries', ARGV[10]}
 if said[1] then
   for i = 1, math.min(#said, 32) do letter[#letter + 1] = short(said[i]) end
   soft('XADD', dead, 'MAXLEN', '~', ARGV[11], '*', unpack(letter))
-end
-local known = tonumber(r[2] or 0) or 0
-if r[1] and known <= tonumber(ARGV[8]) then
-  finish(ARGV[7], r[3], r[4], ARGV[9], ARGV[6])
 end
 done(ARGV[5], ARGV[7])
 return said[1] and 1 or 0
