@@ -102,14 +102,29 @@ func (t *turns) begins(inst string, at int64) {
 	t.begun = append(t.begun, beginning{inst, at})
 }
 
-// began returns when the poll that arrives began, as its sender reported, else what it takes to arrive before; in both without
-// what the host stalled.
+// over reports whether a poll that began at that time must have ended before this one arrived, by a clock that may run 1 % slow: a stamp says
+// only what its sender likes.
+func (x *stales) over(at int64, e *history.Event) bool {
+	w := x.g.w
+	if i := w.instances[e.Instance]; i != nil && i.node.frozenWithin(at) {
+		if i.node.frozen {
+			return false
+		}
+		at = i.node.thawedAt
+	}
+	return e.T > at+int64(w.PollTimeout)*101/100+eventAllowance+w.stall(at-eventAllowance, e.T)
+}
+
+// began returns when the poll that arrives began, as its sender reported, else, or if that one is over, what it takes to arrive before; in
+// both without what the host stalled.
 func (x *stales) began(t *turns, e *history.Event) int64 {
 	at := e.T - int64(stampAllowance)
 	for i, b := range t.begun {
 		if b.inst == e.Instance {
 			t.begun = slices.Delete(t.begun, i, i+1)
-			at = b.at
+			if !x.over(b.at, e) {
+				at = b.at
+			}
 			break
 		}
 	}

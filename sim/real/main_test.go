@@ -15,6 +15,8 @@ func TestMain(m *testing.M) {
 		os.Exit(fakeNode())
 	case "intents":
 		os.Exit(intentsNode())
+	case "leaver":
+		os.Exit(leaver())
 	case "simulator":
 		os.Exit(fakeSimulator())
 	}

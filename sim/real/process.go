@@ -119,7 +119,17 @@ func (p *process) signal(sig syscall.Signal) error {
 	if p.gone {
 		return errGone
 	}
-	return syscall.Kill(-p.pid, sig)
+	return p.send(sig)
+}
+
+// send reaches the group, and the child itself where it has left that: nobody else's ID is its own before it is reaped. One that is still in
+// it is not asked twice to end, which many programs take for an order to do so at once. The caller holds mu, and it is not gone.
+func (p *process) send(sig syscall.Signal) error {
+	err := syscall.Kill(-p.pid, sig)
+	if group, _ := syscall.Getpgid(p.pid); group != p.pid || sig == syscall.SIGKILL {
+		err = syscall.Kill(p.pid, sig)
+	}
+	return err
 }
 
 // kill ends the group and waits for it.
@@ -138,8 +148,8 @@ func (p *process) stop(begin func()) {
 	p.mu.Lock()
 	if !p.gone {
 		p.asked, p.wrapper = true, wrapper
-		_ = syscall.Kill(-p.pid, syscall.SIGTERM)
-		_ = syscall.Kill(-p.pid, syscall.SIGCONT)
+		_ = p.send(syscall.SIGTERM)
+		_ = p.send(syscall.SIGCONT)
 	}
 	p.mu.Unlock()
 }

@@ -1,10 +1,13 @@
 package real
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"runtime"
 	"strings"
 	"syscall"
@@ -110,4 +113,48 @@ func TestCrashOfANodeBehindAShell(t *testing.T) {
 			}
 		})
 	}
+}
+
+// leaver leaves the group that it leads for that of its parent, and ends when it is asked to.
+func leaver() int {
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGTERM)
+	group, err := syscall.Getpgid(syscall.Getppid())
+	if err == nil {
+		err = syscall.Setpgid(0, group)
+	}
+	fmt.Println("left:", err)
+	<-asked
+	return 0
+}
+
+// A run ends, and its faults reach their node, whatever group that has put itself into.
+func TestNodeThatLeftItsGroupIsReached(t *testing.T) {
+	left := func(t *testing.T) *process {
+		p, out := grouped(t, `REAL_TEST_PART=leaver exec "$0"`, os.Args[0])
+		t.Cleanup(func() { _ = p.ask(syscall.SIGKILL) })
+		if line, err := bufio.NewReader(out).ReadString('\n'); line != "left: <nil>\n" {
+			t.Fatal(line, err)
+		}
+		if err := errors.Join(p.freeze(), p.thaw()); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	t.Run("asked", func(t *testing.T) {
+		p := left(t)
+		if terminate(p, func() {}, 20*time.Second, nil) {
+			t.Error("it was killed")
+		}
+		if _, code := p.end(); code != 0 {
+			t.Errorf("it ended with code %d, want 0", code)
+		}
+	})
+	t.Run("killed", func(t *testing.T) {
+		p := left(t)
+		p.kill()
+		if _, code := p.end(); code != -1 {
+			t.Errorf("it ended with code %d, want that of a signal", code)
+		}
+	})
 }

@@ -269,11 +269,15 @@ func (t *tap) removeAll(_ string, keys [][]byte) {
 
 func (t *tap) remove(key []byte) {
 	kind, id := t.system.split(key)
-	e := history.Event{T: t.stamp.at(kind, 0, t.clock.now())}
+	var h held
+	if kind == keyLease || kind == keyIdem {
+		h = t.held[id]
+		delete(t.held, id)
+	}
+	e := history.Event{T: t.stamp.deleted(kind, h.until, t.clock.now())}
 	switch kind {
 	case keyLease:
-		e.Kind, e.Session, e.Instance = history.RedisDeleted, id, t.held[id].holder
-		delete(t.held, id)
+		e.Kind, e.Session, e.Instance = history.RedisDeleted, id, h.holder
 	case keyNode:
 		e.Kind, e.Instance = history.RedisBeatGone, id
 	case keyFence:
@@ -281,7 +285,6 @@ func (t *tap) remove(key []byte) {
 		return
 	case keyIdem:
 		e.Kind, e.Reason = history.RedisUnkeyed, id
-		delete(t.held, id)
 	case keyRecord:
 		e.Kind, e.Session, e.Reason = history.RedisState, id, "gone"
 	case keyBus, keyEpoch, keyOther, keyKinds:

@@ -6,7 +6,7 @@ import "time"
 // busy machine, and then a lease would seem granted after its owner believed in it. But an expiry is the moment of
 // execution plus a TTL, so that the smallest difference ever seen between reading and expiry, which is the promptest
 // reading, tells when all the others were executed. Commands without an expiry are taken to be as late as their
-// neighbours. Times never fall: the stream is in the order of execution.
+// neighbours, but for what Redis may have deleted by itself. Times never fall: the stream is in the order of execution.
 type tapStamp struct {
 	offset [keyKinds]int64 // smallest (time of reading − expiry), by kind of key
 	known  [keyKinds]bool
@@ -40,5 +40,15 @@ func (s *tapStamp) at(kind keyKind, until, now int64) int64 {
 		t = now - s.lag
 	}
 	s.last = max(s.last, t)
+	return s.last
+}
+
+// deleted returns the same of a key that is gone and had that end, 0 for none. One that has ended by now was not deleted before its end,
+// unless somebody else did it: after a stall its neighbour may have been executed when that began.
+func (s *tapStamp) deleted(kind keyKind, end, now int64) int64 {
+	s.at(kind, 0, now)
+	if end <= now {
+		s.last = max(s.last, end)
+	}
 	return s.last
 }
