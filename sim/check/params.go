@@ -132,7 +132,7 @@ const (
 )
 
 // settle is how long after a change of the fleet it must be balanced (G6). Looks may be far more frequent than what is tried again, which
-// waits for a quarter of a renewal interval at the longest, and than what is left to an heir, and to each other's turns.
+// waits for a quarter of a renewal interval at the longest, and than what is left to whom a lease is given, and to each other's turns.
 func (p Params) settle() int64 { return max(int64(p.Discovery)*12/10, p.takeOver()) }
 
 // settleSessions is the same after a change of the sessions, which is seen at the next look.

@@ -56,8 +56,8 @@ func (t Timings) Check(long bool, grace time.Duration) error {
 	case t.Renew+t.RenewTimeout > t.TTL*99/100:
 		return wrong("Renew", t.Renew, "leaves no time for an answer (%v) before trust ends: the TTL is %v", t.RenewTimeout, t.TTL)
 	case t.Renew+t.RenewTimeout > t.TTL*99/100-grace:
-		return wrong("Renew", t.Renew, "leaves no time for an answer (%v) before pipelines are asked to stop, %v before trust ends: the TTL is %v",
-			t.RenewTimeout, grace, t.TTL)
+		return wrong("Renew", t.Renew, "leaves no time for an answer (%v) before pipelines are asked to stop, %v before trust ends: the TTL "+
+			"is %v", t.RenewTimeout, grace, t.TTL)
 	case t.Heartbeat >= t.TTL:
 		return wrong("Heartbeat", t.Heartbeat, "must be shorter than the TTL, which is %v", t.TTL)
 	case t.PollTimeout > t.TTL*9/10 && !long:

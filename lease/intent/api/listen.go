@@ -273,8 +273,8 @@ func NewServer(addr string, h http.Handler) *http.Server {
 type sized struct{ next http.Handler }
 
 // unsized is the answer: net/http's own ways to answer read the body first.
-const unsized = "HTTP/1.1 411 Length Required\r\nConnection: close\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 49\r\n\r\n" +
-	"send Content-Length: a body in chunks is not read"
+const unsized = "HTTP/1.1 411 Length Required\r\nConnection: close\r\n" +
+	"Content-Type: text/plain; charset=utf-8\r\nContent-Length: 49\r\n\r\nsend Content-Length: a body in chunks is not read"
 
 func (s sized) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if len(r.TransferEncoding) == 0 {

@@ -147,8 +147,8 @@ func (c *Config) validate() error {
 	case c.Grace < time.Millisecond || c.Grace > ttl/2:
 		return bad("Grace is %v; it must be 1ms to half of the TTL, %v", c.Grace, ttl/2)
 	case c.renewed() > trust-c.Grace:
-		return bad("Store.Leases.RenewInterval and OpTimeout, %v together, leave no time before pipelines are asked to stop: trust ends %v after "+
-			"a renewal, and Grace is %v", c.renewed(), trust, c.Grace)
+		return bad("Store.Leases.RenewInterval and OpTimeout, %v together, leave no time before pipelines are asked to stop: trust ends %v "+
+			"after a renewal, and Grace is %v", c.renewed(), trust, c.Grace)
 	case c.StopTimeout < time.Millisecond || c.MaxTries < 1 || c.Starting < 1:
 		return bad("StopTimeout is %v, MaxTries %d and Starting %d; at least 1ms, 1 and 1 are wanted", c.StopTimeout, c.MaxTries,
 			c.Starting)
