@@ -102,8 +102,8 @@ func (t *turns) begins(inst string, at int64) {
 	t.begun = append(t.begun, beginning{inst, at})
 }
 
-// over reports whether a poll that began at that time must have ended before this one arrived, by a clock that may run 1 % slow: a stamp says
-// only what its sender likes.
+// over reports whether a poll that began at that time must have ended before this one arrived, by a clock that may run 1 % slow: a stamp
+// says what its sender likes.
 func (x *stales) over(at int64, e *history.Event) bool {
 	w := x.g.w
 	if i := w.instances[e.Instance]; i != nil && i.node.frozenWithin(at) {

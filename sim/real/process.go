@@ -122,8 +122,8 @@ func (p *process) signal(sig syscall.Signal) error {
 	return p.send(sig)
 }
 
-// send reaches the group, and the child itself where it has left that: nobody else's ID is its own before it is reaped. One that is still in
-// it is not asked twice to end, which many programs take for an order to do so at once. The caller holds mu, and it is not gone.
+// send reaches the group, and the child itself where it has left that: its ID is nobody else's before it is reaped. One that is still in it
+// is not asked twice to end, which many programs take for an order to do so at once. The caller holds mu, and it is not gone.
 func (p *process) send(sig syscall.Signal) error {
 	err := syscall.Kill(-p.pid, sig)
 	if group, _ := syscall.Getpgid(p.pid); group != p.pid || sig == syscall.SIGKILL {
