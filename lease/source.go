@@ -87,6 +87,9 @@ const unreadEvery = time.Minute
 
 // unread takes note that the sessions could not be read, and tells it when that begins and as long as it goes on.
 func (s *shell) unread(err error) {
+	if s.ctx.Err() != nil {
+		return // Stop has ended the reading
+	}
 	src, now := &s.source, time.Now()
 	got := sourced{}
 	if last := src.got.Load(); last != nil {

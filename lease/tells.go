@@ -27,19 +27,24 @@ func (s *shell) carry(tells []core.Tell) {
 	s.table.publish()
 	s.listened = s.whoListens()
 	over := s.now().Mono // belief in what ended, ended in the table a moment ago, not when the step began
+	settled := 0
 	for i := range tells {
+		ends := false
 		switch tells[i].Kind {
 		case core.TellUncertain, core.TellLost, core.TellReleased:
-			tells[i].At = over
+			tells[i].At, ends = over, true
 		}
 		if logentry.OfEpoch(&tells[i]) { // which the server chose
 			tells[i].Text = s.store.Shown(tells[i].Text)
 		}
 		s.announce(&tells[i], s.holds[i])
-	}
-	s.publish()
-	for i := range tells {
-		s.settle(&tells[i], s.holds[i])
+		if !ends && i < len(tells)-1 { // the context of what ends does not wait until a listener has heard of the others
+			continue
+		}
+		s.publish()
+		for ; settled <= i; settled++ {
+			s.settle(&tells[settled], s.holds[settled])
+		}
 	}
 	clear(s.holds) // do not keep terms alive
 }

@@ -20,13 +20,14 @@ import (
 // healthVariable is where /healthz and /readyz are served, and where the command health asks.
 const healthVariable = "LEASESTORM_HEALTH_ADDR"
 
-// healthConns is how many connections may ask at once, a quarter of them from one address.
+// healthConns is how many connections may ask at once, a quarter of them from one address; fewer where the process may have few files.
 const healthConns = 64
 
 // healthLimit bounds them.
 func healthLimit(s *settings) func(net.Listener) net.Listener {
 	return func(l net.Listener) net.Listener {
-		return api.LimitListener(l, api.Limits{Conns: healthConns, PeerConns: healthConns / 4, Logger: logger(s)})
+		conns := min(healthConns, connsOf(filesMax()))
+		return api.LimitListener(l, api.Limits{Conns: conns, PeerConns: conns / 4, Logger: logger(s)})
 	}
 }
 

@@ -151,8 +151,8 @@ func unlimited(limits ...*int) {
 	}
 }
 
-// connsOf returns how many connections an API may have by default: a quarter of what the process may have open, so that neither Redis,
-// --health, the file of tokens nor a pipeline lacks one.
+// connsOf returns how many connections an API may have by default, and --health at most: each a quarter of what the process may have open,
+// so that neither Redis, the file of tokens nor a pipeline lacks one.
 func connsOf(files uint64) int {
 	const share = 4
 	return int(max(share, min(api.ConnsDefault, files/share)))

@@ -149,7 +149,7 @@ func (g *g8) unwanted(e *history.Event) {
 	if !s.added || g.w.nodeOf(e) == nil {
 		return
 	}
-	limit := g.w.settleSessions() + int64(g.w.PollTimeout)
+	limit := int64(2*g.w.Discovery + g.w.PollTimeout)
 	c := promise{from: s.addedAt, base: s.addedAt, by: s.addedAt + limit, settle: limit, only: g.w.nodeOf(e)}
 	if limit, stands := g.held(c); stands == tooLate {
 		g.broke(s, "session %s was polled by %s at %s, %d ms after it had been removed or paused (limit %d ms)", s.id,

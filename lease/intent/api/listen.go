@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"container/list"
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -251,8 +253,8 @@ const strangerTimeout = 4 * time.Second
 // ones of an honest client wait.
 const streamsMax = 8
 
-// NewServer returns a server for h with limits against clients that are slow or never end. A body whose length is not told (chunked) is
-// refused (411). Its listener is Handler.Listener's, and what
+// NewServer returns a server for h with limits against clients that are slow or never end. A body in chunks, as HTTP/1.1 sends whose
+// length is not known, is refused (411). Its listener is Handler.Listener's, and what
 // sets its ConnState or ConnContext calls those it has.
 func NewServer(addr string, h http.Handler) *http.Server {
 	return &http.Server{
@@ -273,8 +275,11 @@ func NewServer(addr string, h http.Handler) *http.Server {
 type sized struct{ next http.Handler }
 
 // unsized is the answer: net/http's own ways to answer read the body first.
-const unsized = "HTTP/1.1 411 Length Required\r\nConnection: close\r\n" +
-	"Content-Type: text/plain; charset=utf-8\r\nContent-Length: 49\r\n\r\nsend Content-Length: a body in chunks is not read"
+var unsized = func() string {
+	body, _ := json.Marshal(refused(http.StatusLengthRequired, "length", "send Content-Length: a body in chunks is not read"))
+	return fmt.Sprintf("HTTP/1.1 411 Length Required\r\nConnection: close\r\nContent-Type: application/problem+json\r\nContent-Length: %d\r\n\r\n%s",
+		len(body), body)
+}()
 
 func (s sized) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if len(r.TransferEncoding) == 0 {
@@ -288,7 +293,7 @@ func (s sized) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = conn.SetDeadline(time.Now().Add(time.Second))
 	_, _ = io.WriteString(conn, unsized)
 	if half, ok := conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
-		_, _ = io.Copy(io.Discard, conn)
+		_, _ = io.CopyN(io.Discard, conn, 256<<10) // as net/http does
 	}
 	_ = conn.Close()
 }
