@@ -277,8 +277,8 @@ type sized struct{ next http.Handler }
 // unsized is the answer: net/http's own ways to answer read the body first.
 var unsized = func() string {
 	body, _ := json.Marshal(refused(http.StatusLengthRequired, "length", "send Content-Length: a body in chunks is not read"))
-	return fmt.Sprintf("HTTP/1.1 411 Length Required\r\nConnection: close\r\nContent-Type: application/problem+json\r\nContent-Length: %d\r\n\r\n%s",
-		len(body), body)
+	return fmt.Sprintf("HTTP/1.1 411 Length Required\r\nConnection: close\r\nContent-Type: application/problem+json\r\n"+
+		"Content-Length: %d\r\n\r\n%s", len(body), body)
 }()
 
 func (s sized) ServeHTTP(w http.ResponseWriter, r *http.Request) {
