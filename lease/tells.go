@@ -38,7 +38,7 @@ func (s *shell) carry(tells []core.Tell) {
 			tells[i].Text = s.store.Shown(tells[i].Text)
 		}
 		s.announce(&tells[i], s.holds[i])
-		if !ends && i < len(tells)-1 { // the context of what ends does not wait until a listener has heard of the others
+		if !ends && i < len(tells)-1 { // the context of what ends does not wait until a listener has heard of what is after it
 			continue
 		}
 		s.publish()

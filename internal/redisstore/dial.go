@@ -50,6 +50,9 @@ type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 // within dials, and waits no longer than ctx lasts. The dialer may go on for longer, as go-redis' does with TLS: what comes of that is
 // closed.
 func (dial dialer) within(ctx context.Context, network, addr string) (net.Conn, error) {
+	if ctx.Err() != nil { // of a subscription that ends: go-redis makes another connection for the one that was closed
+		return nil, ctx.Err()
+	}
 	type dialed struct {
 		conn net.Conn
 		err  error

@@ -57,6 +57,7 @@ type Redis struct {
 
 	mu        sync.Mutex
 	instances []leasedoor.Instance
+	closed    bool // m is, which nobody may dial then
 }
 
 // New returns a new Redis, which ends with the test. It must be called in a bubble of testing/synctest. As any new Redis it grants nothing
@@ -72,6 +73,9 @@ func New(t testing.TB) *Redis {
 	t.Cleanup(func() {
 		byAddr.Delete(addr)
 		_ = r.client.Close()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.closed = true
 		r.m.Close()
 	})
 	return r
@@ -182,6 +186,11 @@ func (r *Redis) made() []leasedoor.Instance {
 const info = "# Server\r\nredis_version:7.4.0\r\nrun_id:0000000000000000000000000000000000000001\r\n# Replication\r\nrole:master\r\n"
 
 func (r *Redis) dial(context.Context, string, string) (net.Conn, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed { // an instance does not wait for who dials when it stops
+		return nil, net.ErrClosed
+	}
 	conn, err := r.m.Dial()
 	if err != nil {
 		return nil, err

@@ -44,7 +44,7 @@ func (w *world) due(c promise) (until int64, by *injection) {
 	if c.session == nil || c.but == nil {
 		return until, by
 	}
-	if left := w.leftBehind(c.session); left.from <= until && left.to > c.from && left.to+c.settle > until {
+	if left := w.leftBehind(c.session); w.waits(c, until, left.from) && left.to > c.from && left.to+c.settle > until {
 		return w.reached(c, left.to+c.settle, cmp.Or(by, c.but))
 	}
 	return until, by
@@ -68,7 +68,7 @@ func (w *world) reached(c promise, until int64, by *injection) (int64, *injectio
 		return w.acquireReach(inj)
 	}
 	for inj, r := range w.reaching(c.from, c.but, reach) {
-		if r.from > until {
+		if !w.waits(c, until, r.from) {
 			break
 		}
 		if at := r.to + c.settleAfter(inj); at > until {
@@ -79,6 +79,11 @@ func (w *world) reached(c promise, until int64, by *injection) (int64, *injectio
 		}
 	}
 	return until, by
+}
+
+// waits reports whether a change that is due by an instant is still waited for at another: by as much as the host stalled it may be late.
+func (w *world) waits(c promise, until, at int64) bool {
+	return at <= until || at <= until+w.stall(c.base, at)
 }
 
 // settleAfter is how long after the end of what an injection reaches the change is due.

@@ -82,6 +82,10 @@ func (g *g7) event(e *history.Event) {
 		if m.leaver != nil || e.Node != m.injection.node.name {
 			g.stop()
 		}
+	case history.Ready: // of a process that was started before
+		if g.w.reporter.since == e.T && (m.leaver != nil || e.Node != m.injection.node.name) {
+			g.stop()
+		}
 	case history.SessionAdded, history.SessionRemoved, history.SessionPaused, history.SessionResumed:
 		g.stop() // what comes back is taken by whoever has room
 	case history.Exited:

@@ -221,6 +221,25 @@ func TestTargetWaitsForNoBody(t *testing.T) {
 	}
 }
 
+// What net/http answers by itself ends the connection too, if the rest of its body does not come.
+func TestTargetWaitsForNoBodyOfWhatItIsNotAsked(t *testing.T) {
+	url, _ := standaloneOf(t, Target{Out: &lines{}, idle: 500 * time.Millisecond})
+	for _, head := range []string{"POST /poll/a HTTP/1.1\r\nExpect: x", "OPTIONS * HTTP/1.1"} {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+		if _, err := fmt.Fprintf(conn, "%s\r\nHost: target\r\nContent-Length: 5\r\n\r\n", head); err != nil {
+			t.Fatal(err)
+		}
+		if said, err := io.ReadAll(conn); err != nil {
+			t.Errorf("%s: %q, %v: want the end of the connection", head, said, err)
+		}
+	}
+}
+
 // The trailer of a body, of which net/http keeps a hundred bytes for each of its lines, goes with it.
 func TestTargetKeepsNoTrailer(t *testing.T) {
 	kept := make(chan http.Header, 1)

@@ -102,8 +102,10 @@ func (t *target) open(listener net.Listener, mux *http.ServeMux) {
 	t.url = "http://" + listener.Addr().String()
 	mux.HandleFunc("POST /poll/{session}", t.poll)
 	newTuners(t).register(mux)
-	t.server = &http.Server{Handler: bodiless(mux, cmp.Or(t.idle, idleMax)), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: t.idle,
-		MaxHeaderBytes: headerlines.Bytes, ConnState: headerlines.State}
+	patience := cmp.Or(t.idle, idleMax)
+	t.server = &http.Server{Handler: bodiless(mux, patience), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: cmp.Or(t.idle, -1),
+		// Some requests net/http answers by itself, and then waits for the rest of their bodies.
+		ReadTimeout: patience, DisableGeneralOptionsHandler: true, MaxHeaderBytes: headerlines.Bytes, ConnState: headerlines.State}
 	go func() {
 		defer close(t.served)
 		t.ended = t.server.Serve(headerlines.Listen(listener))
