@@ -28,7 +28,7 @@ var seen = []struct {
 	{drop(luaDir+"renew.lua", `void`, 1, false), "G10", 20, sim.Scenario{}},
 	{drop(luaDir+"renew.lua", `holder == owner`, 1, true), "G10", 20, sim.Scenario{}},
 	{drop(intentLua+"common.lua", `redis.pcall('GET', prefix .. 'idem:' .. key) == id`, 1, true), "I2", 800, stormOfIntents},
-	{drop(intentLua+"sweep.lua", `known ~= run`, 1, true), "I3", 150, stormOfIntents},
+	{drop(intentLua+"sweep.lua", `known ~= run`, 1, true), "I7", 20, stormOfIntents},
 	{drop(intentLua+"sweep.lua", `math.max(beat, tonumber(since)) + tonumber(ARGV[6]) > ms`, 1, true), "I3", 150, stormOfIntents},
 	{drop(intentLua+"sweep.lua", `worker == me`, 1, true), "I3", 150, stormOfIntents},
 	{drop(intentLua+"sweep.lua", `r[1] ~= 'RUNNING'`, 1, false), "I5", 150, stormOfIntents},
