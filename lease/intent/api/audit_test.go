@@ -9,9 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
 // What changes something or is refused is in the log with the token's name, and no token ever is.
@@ -96,6 +99,52 @@ func TestEntriesOfATokenAreLimited(t *testing.T) {
 	}
 	if since, due := h.quotas.entry(token, now); !due || since != 0 {
 		t.Errorf("and then: %v, %d", due, since)
+	}
+}
+
+// left is a Store whose clients hang up as soon as it is asked for something.
+type left struct {
+	recorder
+	hangUp func()
+}
+
+func (s *left) PutSessionWithIdempotency(ctx context.Context, x intent.Session, key string, ttl time.Duration) (string, bool, error) {
+	s.hangUp()
+	id, replayed, _ := s.recorder.PutSessionWithIdempotency(ctx, x, key, ttl) // Redis has done it
+	return id, replayed, ctx.Err()
+}
+
+func (s *left) Stop(ctx context.Context, id string) (bool, error) {
+	s.hangUp()
+	ended, _ := s.recorder.Stop(ctx, id)
+	return ended, ctx.Err()
+}
+
+// Who hangs up before the answer has an entry of what he had done all the same.
+func TestWhoHangsUpIsAudited(t *testing.T) {
+	const id = "0190a8c2-8f5e-7c2a-9d7e-3b1f6a2c4d5e"
+	core, logs := observer.New(zap.InfoLevel)
+	st := &left{}
+	h, err := NewHandler(st, Config{Logger: zap.New(core), Tokens: []Token{NewToken("w", writer, intent.ScopeWrite)},
+		NewID: func() (uuid.UUID, error) { return uuid.Parse(id) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for outcome, body := range map[string]string{"accepted": startBody("a", "p"), "stopped": `{"type":"stream.stop","sessionId":"` + id + `"}`} {
+		ctx, hangUp := context.WithCancel(t.Context())
+		st.hangUp = hangUp
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/api/v3/intents", strings.NewReader(body))
+		r.Header.Set("Authorization", "Bearer "+writer)
+		r.Header.Set("Content-Type", "application/json")
+		r.RemoteAddr = "127.0.0.1:5000"
+		h.ServeHTTP(httptest.NewRecorder(), r)
+		if !h.Flush(t.Context()) {
+			t.Fatal("the log is not written")
+		}
+		got := logs.TakeAll()
+		if len(got) != 1 || got[0].ContextMap()["outcome"] != outcome || got[0].ContextMap()["session"] != id {
+			t.Errorf("%s: the log has %v", outcome, got)
+		}
 	}
 }
 

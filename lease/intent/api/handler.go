@@ -257,6 +257,8 @@ func (h *Handler) carryOut(w http.ResponseWriter, r *http.Request, token *Token)
 	if err != nil {
 		return refused(http.StatusBadRequest, "invalid", err.Error())
 	}
+	// Redis carries it out, or not, whoever hangs up meanwhile: the log is to have what became of it. The store waits OpTimeout at most.
+	r = r.WithContext(context.WithoutCancel(r.Context()))
 	var a accepted
 	outcome, mine, other := outcomeAccepted, &h.writes, &h.stops
 	sent := time.Now()
