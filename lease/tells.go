@@ -33,6 +33,8 @@ func (s *shell) carry(tells []core.Tell) {
 		switch tells[i].Kind {
 		case core.TellUncertain, core.TellLost, core.TellReleased:
 			tells[i].At, ends = over, true
+		case core.TellYield:
+			ends = true
 		}
 		if logentry.OfEpoch(&tells[i]) { // which the server chose
 			tells[i].Text = s.store.Shown(tells[i].Text)

@@ -36,8 +36,8 @@ func (i Info) Known() bool { return len(i.Fields) > 0 }
 
 var (
 	replicaLine = regexp.MustCompile(`^slave\d+:`)
-	// acknowledged is the end of a replica's line, from its port on.
-	acknowledged = regexp.MustCompile(`^\d+,state=online,offset=0*[1-9]\d*,lag=`)
+	// acknowledged is the end of a replica's line, from its port on, which Redis takes below zero, too.
+	acknowledged = regexp.MustCompile(`^-?\d+,state=online,offset=0*[1-9]\d*,lag=`)
 )
 
 // parseInfo reads INFO. Each replica names the address that its line begins with (REPLCONF ip-address), and Redis copies what it said, line

@@ -27,6 +27,7 @@ func TestWhatAReplicaPutsIntoINFO(t *testing.T) {
 		{"10.0.0.1", none, 1},
 		{"10.0.0.1", strings.Replace(acks, "online", "wait_bgsave", 1), 1},
 		{"10.0.0.1", acks + ",type=replica", 2},
+		{"10.0.0.1", strings.Replace(acks, "6380", "-5", 1), 2}, // REPLCONF listening-port takes that
 		{"x\r\nredis_version:1.0.0\r\nrun_id:zz\r\nrole:slave\r\nconnected_slaves:0\r\nsync_full:9\r\ny:z", acks, 2},
 		{"x\r\nvalkey_version:1\r\n# Server\r\nmaster_host:evil\r\nz:", none, 1},
 		{"x" + none + "\r\nslave1:ip=10.0.0.2" + none + "\r\nslave01:ip=x", acks, 2},

@@ -95,11 +95,16 @@ const beginMin = 8
 var spaced = strings.NewReplacer("\r", " ", "\n", " ")
 
 // Without is text without the password, "" for none, and without what begins like it: who stands in a server's place may say it as any name
-// or value.
+// or value, and what complains of that quotes it.
 func Without(text, password string) string {
 	if password == "" {
 		return text
 	}
+	quoted := strconv.Quote(password)
+	return without(without(text, password), quoted[1:len(quoted)-1])
+}
+
+func without(text, password string) string {
 	in, password := spaced.Replace(text), spaced.Replace(password)
 	begin := password[:min(beginMin, len(password))]
 	var left strings.Builder

@@ -82,9 +82,8 @@ func (g *g7) event(e *history.Event) {
 		if m.leaver != nil || e.Node != m.injection.node.name {
 			g.stop()
 		}
-	case history.Ready: // of a process that was started before, which may say other names later
-		i := g.w.reporter
-		if i.since == e.T && i.node != nil && i.node.ready == i && (m.leaver != nil || e.Node != m.injection.node.name) {
+	case history.Ready: // of a process that was started before
+		if g.w.reporter.since == e.T && (m.leaver != nil || e.Node != m.injection.node.name) {
 			g.stop()
 		}
 	case history.SessionAdded, history.SessionRemoved, history.SessionPaused, history.SessionResumed:

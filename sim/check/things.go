@@ -12,7 +12,6 @@ type node struct {
 	current  *instance
 	pid      int64
 	named    []*instance // by whose names its process reports
-	ready    *instance   // by whose name its process said first that it takes part
 	silenced int         // faults of it that go on and leave it alive but unheard
 	freezing int         // of these, those that stop its process
 	frozen   bool

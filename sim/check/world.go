@@ -173,9 +173,6 @@ func (w *world) nodeEvent(e *history.Event) {
 	switch e.Kind {
 	case history.Ready:
 		inst.asks = e.Reason == history.Asks
-		if n := inst.node; n != nil && n.ready == nil {
-			n.ready = inst
-		}
 		w.join(inst)
 		w.rest.ready(inst)
 	case history.Stopped:
@@ -415,7 +412,7 @@ func (w *world) harness(e *history.Event) {
 		w.rest.phase()
 	case history.Spawned:
 		n := w.node(e.Node)
-		n.pid, n.current, n.ready, n.frozen = e.N, nil, nil, false
+		n.pid, n.current, n.frozen = e.N, nil, false
 	case history.Exited:
 		w.exited(w.node(e.Node), e)
 	case history.FaultStart:
@@ -455,7 +452,7 @@ func (w *world) exited(n *node, e *history.Event) {
 	for _, i := range n.named {
 		i.process = nil
 	}
-	n.named, n.ready = nil, nil
+	n.named = nil
 	if inst == nil {
 		n.killer = nil
 		return

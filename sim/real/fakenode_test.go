@@ -57,6 +57,12 @@ func fakeNode() int {
 		for range 4 << 10 {
 			_, _ = os.Stderr.Write(line)
 		}
+	case "names itself anew":
+		f.say("ready", "", 0, 0)
+		f.id += "-other"
+		f.say("stopped", "", 0, 0)
+		<-f.stop
+		return 0
 	case "drops":
 		f.say("ready", "", 0, 0)
 		_, _ = os.Stdout.WriteString(droppedLines)

@@ -325,6 +325,10 @@ func (s *slot) handle(n *node, m message) {
 		n.foreign.Do(func() { s.run.tail.Go(n.kill) }) // who reads what it says must go on: it ends when all of it was read
 		return
 	}
+	if known := n.instanceID(); e.Kind != history.KindUnknown && known != "" && e.Instance != known {
+		s.run.starve(fmt.Errorf("%w: a process of %s was ready as %q and said %s as %q: one process has one instance ID", ErrStarved, s.name,
+			known, m.Event, e.Instance))
+	}
 	s.run.owners.see(&e)
 	s.run.rec.Add(e)
 	if e.Kind == history.Ready {

@@ -146,6 +146,16 @@ func TestAFullHistoryHasNoVerdict(t *testing.T) {
 	}
 }
 
+// What a process says under a second name would be taken for another instance, which owes nothing.
+func TestAProcessHasOneInstanceID(t *testing.T) {
+	cfg := config(t)
+	cfg.Storm, cfg.NodeEnv = time.Minute, append(cfg.NodeEnv, "REAL_TEST_NODE=names itself anew")
+	_, err := Run(t.Context(), provision(t), cfg, history.NewRecorder())
+	if !errors.Is(err, ErrStarved) || !strings.Contains(err.Error(), "-other") {
+		t.Errorf("a run of such nodes ends with %v", err)
+	}
+}
+
 // A run in which a node had to drop what it said says nothing of its nodes: not all of it is in the history.
 func TestARunOfWhichANodeDroppedLinesHasNoVerdict(t *testing.T) {
 	r := provision(t)

@@ -50,6 +50,8 @@ func TestRequestsAreAudited(t *testing.T) {
 	took("wrong scope", "r", "insufficient-scope", "")
 	f.do(call{method: http.MethodGet, path: "/api/v3/sessions", auth: "Bearer " + writer})
 	took("wrong scope to read", "w", "insufficient-scope", "")
+	f.do(call{method: http.MethodGet, path: "/api/v3/sessions?limit=0", auth: "Bearer " + reader})
+	took("a list that is refused", "r", "invalid", "")
 	f.do(call{body: startBody("a", "p"), auth: "Bearer " + stale})
 	took("expired", "", "unauthorized", "")
 	for range 100 { // in the same second

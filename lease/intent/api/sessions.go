@@ -75,6 +75,14 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) *problem {
 	if p != nil {
 		return p
 	}
+	if p = h.pageOf(w, r, token); p != nil {
+		p.token = token
+	}
+	return p
+}
+
+// pageOf answers a list of a client that may ask for it.
+func (h *Handler) pageOf(w http.ResponseWriter, r *http.Request, token *Token) *problem {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return refused(http.StatusBadRequest, "invalid", "the query is malformed")

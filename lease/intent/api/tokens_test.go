@@ -3,13 +3,26 @@ package api
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
+
+// reading is a body, of which what is called is called before its first byte.
+type reading struct {
+	io.Reader
+	began func()
+}
+
+func (r reading) Read(p []byte) (int, error) {
+	r.began()
+	return r.Reader.Read(p)
+}
 
 // A token that is taken away is refused from then on; what cannot be the tokens leaves those that were.
 func TestTokensAreReplaced(t *testing.T) {
@@ -27,6 +40,22 @@ func TestTokensAreReplaced(t *testing.T) {
 	}
 	if old, now := with(reader), with("another-secret"); old != http.StatusUnauthorized || now != http.StatusOK {
 		t.Errorf("replaced: %d, %d; want 401 and 200", old, now)
+	}
+	late := reading{strings.NewReader(startBody("a", "p")), func() {
+		if err := f.handler.(*Handler).SetTokens([]Token{other}); err != nil {
+			t.Error(err)
+		}
+	}}
+	if err := f.handler.(*Handler).SetTokens([]Token{NewToken("w", writer, intent.ScopeWrite)}); err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest(http.MethodPost, "/api/v3/intents", late)
+	r.Header.Set("Authorization", "Bearer "+writer)
+	r.Header.Set("Content-Type", "application/json")
+	r.RemoteAddr = "127.0.0.1:5000"
+	w := httptest.NewRecorder()
+	if f.handler.ServeHTTP(w, r); w.Code != http.StatusUnauthorized {
+		t.Errorf("taken away while the body is on its way: %d, want 401", w.Code)
 	}
 	for name, bad := range map[string][]Token{
 		"none": nil, "a scope": {NewToken("x", "x", "root")}, "a hash": {NewToken("x", "x", intent.ScopeRead), NewToken("y", "x", intent.ScopeRead)},

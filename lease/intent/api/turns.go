@@ -52,9 +52,7 @@ func (t *turns) take(ctx context.Context, token *Token) (turn, *problem) {
 			its = append(its, place)
 		case <-wait.Done():
 			its.back(0)
-			p := late("rate", "lists are read one at a time, and others came first", turnPatience)
-			p.token = token
-			return nil, p
+			return nil, late("rate", "lists are read one at a time, and others came first", turnPatience)
 		}
 	}
 	return its, nil

@@ -143,7 +143,7 @@ func (s *Store) read(ctx context.Context, ids ...string) (records []*intent.Sess
 	records, foreign = make([]*intent.Session, len(ids)), make([]string, len(ids))
 	for i, one := range list {
 		if why, ok := one.(string); ok {
-			foreign[i] = why
+			foreign[i] = plain.Name(redisstore.Hide(s.client, why))
 			continue
 		}
 		words, err := wordsOf(one, 0)
