@@ -388,11 +388,13 @@ func TestParseTokens(t *testing.T) {
 		t.Errorf("%+v %v", tokens, err)
 	}
 	for _, bad := range []string{
-		"ann", "ann secret v3:read", "ann sha256:ab v3:read", "ann " + sum + " v3:read", "ann sha256:" + sum + " v3:admin",
+		"ann", "ann secret v3:read", "PASSWORD=secret of another", "ann sha256:ab v3:read", "ann " + sum + " v3:read", "ann sha256:" + sum + " v3:admin",
 		"ann sha256:" + sum + " v3:read\nbob sha256:" + strings.ToUpper(sum) + " v3:write", "ann sha256:" + sum + " v3:read tomorrow", "ann sha256:" + sum + " v3:read a b", "ann sha256:" + strings.Repeat("00", 32) + " v3:read",
 	} {
 		if _, err := ParseTokens(strings.NewReader(bad)); err == nil || !strings.Contains(err.Error(), fmt.Sprint("line ", 1+strings.Count(bad, "\n"))) {
 			t.Errorf("%q: %v", bad, err)
+		} else if strings.Contains(err.Error(), "secret") { // of a file that is none of tokens
+			t.Errorf("%q is shown: %v", bad, err)
 		}
 	}
 }

@@ -307,6 +307,17 @@ func TestQuarantineIsANumber(t *testing.T) {
 	}
 }
 
+// What a key stands for is a session, or nobody is told of it.
+func TestOddSessionsAreNotTold(t *testing.T) {
+	f := setup(t)
+	s := session("a")
+	f.must(f.client.Set(t.Context(), "v3:idem:"+s.Key, "no session", 0).Err())
+	f.must(f.client.HSet(t.Context(), "v3:session:no session", "state", string(intent.StateRunning)).Err())
+	if id, _, err := f.store.PutSessionWithIdempotency(t.Context(), s, s.Key, keyTTL); !errors.Is(err, ErrUnavailable) || id != "" {
+		t.Errorf("%q, %v; want ErrUnavailable", id, err)
+	}
+}
+
 // A key that stands for what is longer than any ID stands for no session, whatever a foreign hand has put beside it: the start is a new one.
 func TestLongKeyIsNotTold(t *testing.T) { // I2
 	f := setup(t)

@@ -44,8 +44,11 @@ func putArgs(session *intent.Session, key string, ttl time.Duration) []any {
 
 func putReply(reply any) (id string, exists bool, err error) {
 	words, err := wordsOf(reply, 2)
-	if err != nil {
+	switch {
+	case err != nil:
 		return "", false, err
+	case !sessionid.Valid(words[1]):
+		return "", false, unavailable(errReply)
 	}
 	return words[1], words[0] == "E", nil
 }
