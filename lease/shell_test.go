@@ -305,6 +305,30 @@ func TestStopDuringAnOutageSaysWhatIsLeft(t *testing.T) {
 	})
 }
 
+// A leave that is lost on the way is repeated. Where none gets through, Stop ends in its time all the same: the heartbeat expires.
+func TestStopRepeatsItsLeave(t *testing.T) { // G13
+	for lost, left := range map[int]int{1: 0, 1000: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newFakeRedis()
+			g := newRig(t, r, "a", false, nil)
+			pass(time.Second)
+			sent := 0
+			g.fake.set(func(op *core.Op) (bool, bool) {
+				if op.Kind == core.OpLeave {
+					sent++
+				}
+				return op.Kind == core.OpLeave && sent <= lost, false
+			})
+			err := g.managerOf().Stop()
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if err != nil || sent < 2 || len(r.seen()) != left {
+				t.Errorf("%d lost: Stop = %v after %d leaves; %d heartbeats are left, want %d", lost, err, sent, len(r.seen()), left)
+			}
+		})
+	}
+}
+
 func TestUnconfirmedReleaseIsToldAndTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeRedis()

@@ -86,14 +86,18 @@ func (s *shell) drain() {
 	s.step(core.Event{Kind: core.EvDrain})
 }
 
-// finish gives up what is still held or being released and says what that is, "" for nothing. Runs in the loop, last.
+// finish gives up what is still held or being released and says what that is, "" for nothing: a heartbeat that may live on keeps nothing from
+// anybody. Runs in the loop, last.
 func (s *shell) finish() string {
 	select {
 	case <-s.drained:
 		return ""
 	default:
 	}
-	left := unconfirmedReleases
+	left := ""
+	if s.core.Unreleased() {
+		left = unconfirmedReleases
+	}
 	if holds := s.table.holds(); len(holds) > 0 {
 		left = fmt.Sprintf("work that has not ended under %d leases, %q first", len(holds), holds[0].name)
 		for _, h := range holds {

@@ -138,14 +138,16 @@ func (c *Core) drain() {
 	c.drainedYet()
 }
 
+// Unreleased reports whether a lease is, or may be, in this instance's name at Redis.
+func (c *Core) Unreleased() bool { return len(c.held) > 0 || c.releasing > 0 || c.acquiring > 0 }
+
 // drainedYet tells when nothing of this instance is left in Redis, as far as can be known: who stops then is not remembered.
 func (c *Core) drainedYet() {
-	if !c.draining || c.drained || len(c.held) > 0 || c.releasing > 0 || c.acquiring > 0 || c.registry.own.leave ||
-		c.ops.any(OpBeat, OpLeave) {
+	if !c.draining || c.drained || c.Unreleased() || c.registry.own.leave || c.ops.any(OpBeat, OpLeave) {
 		return
 	}
 	c.drained = true
-	c.nextRenew, c.nextProbe, c.registry.own.rejoin = 0, 0, 0
+	c.nextRenew, c.nextProbe = 0, 0
 	c.tell(Tell{Kind: TellDrained})
 }
 
@@ -204,7 +206,7 @@ func (c *Core) flush() {
 		c.batch(OpAcquire) // see Blocked
 		c.beat()
 	}
-	if own := &c.registry.own; own.leave {
+	if own := &c.registry.own; own.leave && !c.paced(OpLeave) {
 		own.leave = false
 		c.send(OpLeave, nil, nil)
 	}
@@ -353,6 +355,9 @@ func (c *Core) answer(a *Answer) {
 	case OpLook:
 		c.lookAnswered(in, a)
 	case OpLeave:
+		if a.Stale {
+			c.registry.own.leaveFailed(c.now.Mono)
+		}
 		c.drainedYet()
 	case OpAsk, OpSupersede:
 	}
@@ -376,7 +381,6 @@ func (c *Core) failed(in *inflight, a *Answer) {
 			c.failedFor(l, in, a, cause)
 		}
 	}
-	c.drainedYet()
 	switch in.op.Kind {
 	case OpAcquire:
 		if first && cause != CauseUncounted { // which is Redis' doing, and not this instance's
@@ -390,7 +394,10 @@ func (c *Core) failed(in *inflight, a *Answer) {
 		c.fleet.lookFailed(in.op.Seq)
 	case OpNodes:
 		c.registry.dueAgain(in.op.Items)
+	case OpLeave:
+		c.registry.own.leaveFailed(c.now.Mono)
 	}
+	c.drainedYet()
 }
 
 // failedFor takes an op that has no result for l.

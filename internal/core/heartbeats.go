@@ -20,7 +20,9 @@ func (c *Core) beat() {
 		}
 	}
 	c.send(OpBeat, nil, nil)
-	c.eff.Ops[len(c.eff.Ops)-1].TTL = ttl / Millisecond * Millisecond
+	op := &c.eff.Ops[len(c.eff.Ops)-1]
+	op.TTL = ttl / Millisecond * Millisecond
+	own.ends = max(own.ends, op.Deadline+Time(ttl)) // one that is refused leaves the one before
 }
 
 // readHeartbeats reads the heartbeats that are due.

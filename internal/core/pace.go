@@ -39,11 +39,13 @@ func (c *Core) setback(in *inflight, silent bool) {
 	c.slowed = max(c.slowed, p.until)
 }
 
-// resume lets releases that went unanswered be sent at once: Redis answers again, and somebody waits for what they give back. They
-// may fail again no sooner than before.
+// resume lets what went unanswered of a release or a leave be sent at once: Redis answers again, and somebody waits for what that gives
+// back. It may fail again no sooner than before.
 func (c *Core) resume() {
-	if p := &c.paces[OpRelease]; p.silent {
-		p.until = 0
+	for _, kind := range []OpKind{OpRelease, OpLeave} {
+		if p := &c.paces[kind]; p.silent {
+			p.until = 0
+		}
 	}
 }
 

@@ -27,6 +27,7 @@ type registry struct {
 type membership struct {
 	beat, leave bool // a heartbeat is to be set, or to be deleted
 	leaving     bool // for good
+	ends        Time // when every heartbeat that was sent has expired
 
 	written     bool // a heartbeat was set since the last acquisition that failed
 	othersTake  bool // another instance was seen to take a lease since then
@@ -282,7 +283,7 @@ func (r *registry) prune(owns []int32) {
 
 // leaves takes this instance out for good: whoever is still to stop is not an heir.
 func (r *registry) leaves(started bool) {
-	r.own.leaving = true
+	r.own.leaving, r.own.rejoin = true, 0
 	r.own.leave = started && !r.k.cfg.NoHeartbeat
 	r.countSelf(false)
 }
@@ -297,6 +298,9 @@ func (m *membership) beatFailed() {
 // beatEnded takes note that no heartbeat is under way any more: one that was when the instance left may have been set after it was
 // deleted.
 func (m *membership) beatEnded() { m.leave = m.leave || m.leaving }
+
+// leaveFailed has the heartbeat deleted by another attempt, unless it has expired by itself. A withdrawal is told once: it ends by a heartbeat.
+func (m *membership) leaveFailed(now Time) { m.leave = m.leave || m.leaving && now < m.ends }
 
 // countSelf takes note whether this instance may be counted on.
 func (r *registry) countSelf(counts bool) {

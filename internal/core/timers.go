@@ -148,6 +148,8 @@ func (c *Core) queued(kind OpKind) bool {
 	switch kind {
 	case OpBeat:
 		return c.registry.own.beat
+	case OpLeave:
+		return c.registry.own.leave
 	case OpLook:
 		return c.fleet.due
 	case OpNodes:

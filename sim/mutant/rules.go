@@ -202,6 +202,12 @@ var rules = []Mutant{
 		Edits: []Edit{{coreFile, "own.leave = false\n\t\tc.send(OpLeave, nil, nil)\n", "own.leave = false\n"}},
 	},
 	{
+		Name: "leaves-once", By: SkipOne,
+		Story:  "Who stops says so once: where that is lost on the way, its heartbeat lives on, and it counts for a TTL.",
+		Breaks: "G13", Package: "internal/core", Test: "TestStories",
+		Edits: []Edit{{registryFile, "m.leave = m.leave || m.leaving && now < m.ends", ""}},
+	},
+	{
 		Name: "keeps-what-is-gone", By: SkipOne,
 		Story:  "The lease of a session that was removed or paused is kept, and polled, until its owner stops.",
 		Breaks: "G8", Seeds: 100,
