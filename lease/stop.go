@@ -86,8 +86,8 @@ func (s *shell) drain() {
 	s.step(core.Event{Kind: core.EvDrain})
 }
 
-// finish gives up what is still held or being released and says what that is, "" for nothing: a heartbeat that may live on keeps nothing from
-// anybody. Runs in the loop, last.
+// finish gives up what is still held or being released and says what that is, "" for nothing: a heartbeat that may live on keeps nothing
+// from anybody. Runs in the loop, last.
 func (s *shell) finish() string {
 	select {
 	case <-s.drained:

@@ -299,7 +299,8 @@ func (m *membership) beatFailed() {
 // deleted.
 func (m *membership) beatEnded() { m.leave = m.leave || m.leaving }
 
-// leaveFailed has the heartbeat deleted by another attempt, unless it has expired by itself. A withdrawal is told once: it ends by a heartbeat.
+// leaveFailed has the heartbeat deleted by another attempt, unless it has expired by itself. A withdrawal is told once: it ends by a
+// heartbeat.
 func (m *membership) leaveFailed(now Time) { m.leave = m.leave || m.leaving && now < m.ends }
 
 // countSelf takes note whether this instance may be counted on.
