@@ -253,7 +253,7 @@ func (h *Handler) carryOut(w http.ResponseWriter, r *http.Request, token *Token)
 	if p != nil {
 		return p
 	}
-	if token, p = h.authorize(w, r, intent.ScopeWrite); p != nil { // the token may have been taken away while the body was on its way
+	if _, p = h.authorize(w, r, intent.ScopeWrite); p != nil { // the token may have been taken away while the body was on its way
 		return p
 	}
 	req, err := parse(body)
