@@ -32,10 +32,16 @@ type Hold struct {
 	mu    sync.Mutex
 	ended error // why the term is over, nil while it is not
 	ctx   context.Context
-	end   context.CancelCauseFunc
+	under []under // what ends with the term
 
-	given   bool // loop only: somebody has it who will release it
-	callers int  // loop only: who was told to have it, and has not given up since
+	given   bool  // loop only: somebody has it who will release it
+	callers int32 // loop only: who was told to have it, and has not given up since
+}
+
+// under is a context that ends with a term, among others.
+type under struct {
+	ctx context.Context
+	end context.CancelCauseFunc
 }
 
 // Name returns the lease's name: the session ID, with a Manager.
@@ -82,12 +88,32 @@ func (h *Hold) Context() context.Context {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ctx == nil {
-		h.ctx, h.end = context.WithCancelCause(context.Background())
-		if h.ended != nil {
-			h.end(h.ended)
-		}
+		ctx, end := context.WithCancelCause(context.Background())
+		h.ctx = ctx
+		h.ends(under{ctx, end})
 	}
 	return h.ctx
+}
+
+// WithHolds returns a context that ends with ctx, with the first of these terms as its Hold.Context would, and with end. It is one
+// context, where one that is derived from those of several terms is one for each of them and one more.
+func WithHolds(ctx context.Context, holds ...*Hold) (_ context.Context, end context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	for _, h := range holds {
+		h.mu.Lock()
+		h.ends(under{ctx, cancel})
+		h.mu.Unlock()
+	}
+	return ctx, func() { cancel(nil) }
+}
+
+// ends has u end with the term. What has ended otherwise is forgotten. It is called with the lock held.
+func (h *Hold) ends(u under) {
+	if h.ended != nil {
+		u.end(h.ended)
+		return
+	}
+	h.under = append(slices.DeleteFunc(h.under, func(u under) bool { return u.ctx.Err() != nil }), u)
 }
 
 // Release gives the lease back and waits until Redis has confirmed it. Call it once the work has returned. Releasing
@@ -110,16 +136,17 @@ func (h *Hold) stuck(kind core.EventKind) core.Event {
 	return core.Event{Kind: kind, ID: h.name, Fence: h.fence}
 }
 
-// finish ends the context. Called by the loop only.
+// finish ends the contexts. Called by the loop only.
 func (h *Hold) finish(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ended == nil {
 		h.ended = err
 	}
-	if h.end != nil {
-		h.end(h.ended)
+	for _, u := range h.under {
+		u.end(h.ended)
 	}
+	h.under = nil
 }
 
 // over reports whether the term has ended.

@@ -319,10 +319,8 @@ func (k *Keeper) Do(ctx context.Context, name string, f func(ctx context.Context
 		}
 		err = errors.Join(err, lost)
 	}()
-	work, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	term := h.Context()
-	defer context.AfterFunc(term, func() { cancel(context.Cause(term)) })()
+	work, end := WithHolds(ctx, h)
+	defer end()
 	return f(context.WithValue(work, doing{k.s, name}, true), h.fence)
 }
 

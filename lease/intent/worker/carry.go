@@ -186,7 +186,7 @@ func (w *Worker) launch(e core.Effect, j *job) {
 		SessionID: e.Session, Start: j.entry.Start, Worker: w.cfg.InstanceID, Slot: e.Slot, ServiceFence: e.Fence, TunerFence: e.TunerFence,
 	}
 	w.tasks.Go(func() {
-		ctx, end := trust(service.Context(), tuner.Context())
+		ctx, end := lease.WithHolds(context.Background(), service, tuner)
 		var p Pipeline
 		failed := errExited // unless both return
 		defer func() { w.launched(told, j, p, failed, end) }()
@@ -216,16 +216,6 @@ func (w *Worker) launched(told core.Event, j *job, p Pipeline, failed error, end
 	w.inbox.put(message{event: told, f: func() { j.pipeline = p }})
 	// The one goroutine that a running session has is a new one: this one's stack has grown, and would stay.
 	w.tasks.Go(func() { w.await(session, p, end) })
-}
-
-// trust returns a context that ends with either term, and with end.
-func trust(service, tuner context.Context) (ctx context.Context, end func()) {
-	ctx, cancel := context.WithCancelCause(service)
-	stop := context.AfterFunc(tuner, func() { cancel(context.Cause(tuner)) })
-	return ctx, func() {
-		stop()
-		cancel(nil)
-	}
 }
 
 // errDoubt: a lease was not believed in any more when the pipeline was to be started.

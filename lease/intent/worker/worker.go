@@ -251,10 +251,11 @@ func (b *inbox) close() {
 	b.poke()
 }
 
-func (b *inbox) take(into []message) (items []message, closed bool) {
+// take leaves no room behind: that of a burst, such as the renewals of all leases, would stay for ever.
+func (b *inbox) take() (items []message, closed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	items, b.items = b.items, into[:0]
+	items, b.items = b.items, nil
 	return items, b.closed
 }
 
@@ -264,7 +265,6 @@ func (w *Worker) post(e core.Event) { w.inbox.put(message{event: e}) }
 func (w *Worker) loop() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	var batch []message
 	for {
 		select {
 		case <-w.inbox.wake:
@@ -272,8 +272,7 @@ func (w *Worker) loop() {
 			w.step(core.Event{Kind: core.EvTick})
 		}
 		for {
-			var closed bool
-			batch, closed = w.inbox.take(batch)
+			batch, closed := w.inbox.take()
 			for i := range batch {
 				if batch[i].f != nil {
 					batch[i].f()
@@ -288,7 +287,6 @@ func (w *Worker) loop() {
 			if len(batch) == 0 {
 				break
 			}
-			clear(batch)
 		}
 		if w.machine.Idle() {
 			w.feed()
