@@ -40,7 +40,7 @@ func serve(t *testing.T) string {
 		n, err := io.Copy(io.Discard, r.Body)
 		fmt.Fprintln(w, n, err)
 	}
-	s := &http.Server{Handler: http.HandlerFunc(answer), MaxHeaderBytes: Bytes, ConnState: State, ReadHeaderTimeout: time.Minute}
+	s := Server(&http.Server{Handler: http.HandlerFunc(answer), ReadHeaderTimeout: time.Minute})
 	go func() { _ = s.Serve(Listen(l)) }() // until it is closed
 	t.Cleanup(func() { s.Close() })
 	return l.Addr().String()
@@ -123,17 +123,17 @@ func TestNothingIsReadAheadOfAnAnswer(t *testing.T) {
 		return err
 	}
 	many := strings.Repeat("\n", Most)
-	State(c, http.StateNew)
+	state(c, http.StateNew)
 	if err := read(4096, ask+"\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	State(c, http.StateActive)
+	state(c, http.StateActive)
 	for _, err := range []error{read(4096, many), read(4096, "}G / HTTP/1.1"+many), read(1, "G")} {
 		if err != nil {
 			t.Fatalf("a body: %v", err)
 		}
 	}
-	State(c, http.StateIdle)
+	state(c, http.StateIdle)
 	if n, err := near.Write([]byte("\n")); err == nil {
 		t.Errorf("%d bytes more are taken", n)
 	}

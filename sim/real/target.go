@@ -103,9 +103,10 @@ func (t *target) open(listener net.Listener, mux *http.ServeMux) {
 	mux.HandleFunc("POST /poll/{session}", t.poll)
 	newTuners(t).register(mux)
 	patience := cmp.Or(t.idle, idleMax)
-	t.server = &http.Server{Handler: bodiless(mux, patience), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: cmp.Or(t.idle, -1),
-		// Some requests net/http answers by itself, and then waits for the rest of their bodies.
-		ReadTimeout: patience, DisableGeneralOptionsHandler: true, MaxHeaderBytes: headerlines.Bytes, ConnState: headerlines.State}
+	t.server = headerlines.Server(&http.Server{
+		Handler: bodiless(mux, patience), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: cmp.Or(t.idle, -1),
+		ReadTimeout: patience, // some requests net/http answers by itself, and then waits for the rest of their bodies
+	})
 	go func() {
 		defer close(t.served)
 		t.ended = t.server.Serve(headerlines.Listen(listener))

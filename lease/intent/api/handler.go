@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -70,6 +71,8 @@ type Config struct {
 	Retention time.Duration
 	// Conns and PeerConns are those of Limits, for Listener. 0: 1,024, and a quarter of Conns (256 where that has no limit); below: no limit.
 	Conns, PeerConns int
+	// TLS is that of Limits, for Listener; nil: what is served is not encrypted.
+	TLS *tls.Config
 	// Observer counts; nil: nobody does. One that panics misses what it was told of, and the log says so.
 	Observer intent.Observer
 	// Metrics answers /metrics, without a token, and to allowed addresses only; nil: there is nothing at that path.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"container/list"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -34,6 +35,8 @@ type Limits struct {
 	Allowed []netip.Prefix
 	// Proxies are peers that stand for many: PeerConns is not theirs, and they are allowed.
 	Proxies []netip.Prefix
+	// TLS, if not nil, has the connections be of TLS, with HTTP/1.1 inside. A server of NewServer serves them by Serve.
+	TLS *tls.Config
 	// Logger is told of refused connections, once a minute at most.
 	Logger *zap.Logger
 
@@ -44,7 +47,7 @@ type Limits struct {
 func (h *Handler) Listener(l net.Listener) net.Listener {
 	c := &h.cfg
 	return LimitListener(l, Limits{
-		Conns: c.Conns, PeerConns: c.PeerConns, Allowed: c.AllowedNets, Proxies: c.TrustedProxies, Logger: c.Logger,
+		Conns: c.Conns, PeerConns: c.PeerConns, Allowed: c.AllowedNets, Proxies: c.TrustedProxies, TLS: c.TLS, Logger: c.Logger,
 	})
 }
 
@@ -54,6 +57,10 @@ func LimitListener(l net.Listener, limits Limits) net.Listener {
 		limits.Logger = zap.NewNop()
 	}
 	limits.Logger = zaplog.NewLog(limits.Logger, "").Logger // no connection waits for it
+	if limits.TLS != nil {
+		limits.TLS = limits.TLS.Clone()
+		limits.TLS.NextProtos = []string{"http/1.1"}
+	}
 	return &limited{Listener: l, limits: limits, refused: told{every: time.Minute}, peers: map[netip.Addr]int{}, strangers: list.New(),
 		tokens: map[[32]byte]int{}}
 }
@@ -88,7 +95,7 @@ func (l *limited) Accept() (net.Conn, error) {
 			why = l.enter(peer)
 		}
 		if why == "" {
-			return &counted{Conn: headerlines.New(c), of: l, peer: peer}, nil
+			return l.secured(&counted{Conn: headerlines.New(c), of: l, peer: peer}), nil
 		}
 		c.Close()
 		if more, now := l.refused.due(time.Now()); now {
@@ -204,19 +211,26 @@ type connKey struct{}
 
 // begun is a server's ConnContext.
 func begun(ctx context.Context, conn net.Conn) context.Context {
-	t, encrypted := conn.(interface{ NetConn() net.Conn })
-	if encrypted {
-		conn = t.NetConn()
+	_, secret := conn.(*encrypted)
+	if unread, ok := conn.(*tls.Conn); ok { // of ServeTLS, where nobody counts what is inside
+		_ = unread.NetConn().Close()
+		ctx.Value(http.ServerContextKey).(*http.Server).ErrorLog.Print("a connection of ServeTLS is closed: Config.TLS is for that, with Serve")
+		return ctx
 	}
 	c, ok := conn.(*counted)
-	if !ok {
-		return ctx
+	for !ok {
+		inner, more := conn.(interface{ NetConn() net.Conn })
+		if !more {
+			return ctx
+		}
+		conn = inner.NetConn()
+		c, ok = conn.(*counted)
 	}
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
 	if !c.left {
 		c.stranger = c.of.strangers.PushBack(c)
-		if encrypted { // HTTP/2 knows no ReadHeaderTimeout, and keeps a connection that nothing was asked on for IdleTimeout
+		if secret { // besides the header its client has the handshake to be slow with
 			c.silence = time.AfterFunc(strangerTimeout+time.Second/2, func() { _ = c.Close() })
 		}
 	}
@@ -249,24 +263,15 @@ func showed(ctx context.Context, token *Token) {
 // the half second that net/http waits before it closes, a connection without a token is gone within 5 s.
 const strangerTimeout = 4 * time.Second
 
-// streamsMax is how many requests of one HTTP/2 connection are under way at once, each of which takes memory as a connection does. Further
-// ones of an honest client wait.
-const streamsMax = 8
-
 // NewServer returns a server for h with limits against clients that are slow or never end. A body in chunks, as HTTP/1.1 sends whose
-// length is not known, is refused (411). Its listener is Handler.Listener's, and what
-// sets its ConnState or ConnContext calls those it has.
+// length is not known, is refused (411). Its listener is Handler.Listener's, which ends TLS where Config.TLS is set; by ServeTLS it serves
+// nobody, for what is read of a header there cannot be counted. What sets its ConnState or ConnContext calls those it has.
 func NewServer(addr string, h http.Handler) *http.Server {
-	return &http.Server{
+	return headerlines.Server(&http.Server{
 		Addr: addr, Handler: sized{h},
-		ReadHeaderTimeout: strangerTimeout, ReadTimeout: strangerTimeout, WriteTimeout: 15 * time.Second,
-		IdleTimeout: time.Minute, MaxHeaderBytes: headerlines.Bytes,
-		HTTP2: &http.HTTP2Config{ // its least of what is kept of bodies, which are small
-			MaxConcurrentStreams: streamsMax, MaxReceiveBufferPerConnection: 64 << 10, MaxReceiveBufferPerStream: 16 << 10,
-		},
-		ConnContext: begun, ConnState: headerlines.State, ErrorLog: log.New(&errorLog{told: told{every: time.Minute}}, "", 0),
-		DisableGeneralOptionsHandler: true, // it would answer strangers from anywhere, and keep their connections
-	}
+		ReadHeaderTimeout: strangerTimeout, ReadTimeout: strangerTimeout, WriteTimeout: 15 * time.Second, IdleTimeout: time.Minute,
+		ConnContext: begun, ErrorLog: log.New(&errorLog{told: told{every: time.Minute}}, "", 0),
+	})
 }
 
 // sized takes bodies of a known length only. Behind one that comes in chunks there may be a trailer, of which net/http keeps 100 KB of 4,

@@ -1,10 +1,10 @@
 package api
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"log"
@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,6 +20,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/leasestorm/leasestorm/internal/headerlines"
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
@@ -27,20 +29,22 @@ type none struct{ Store }
 
 func (none) List(context.Context, string, int) ([]intent.Session, string, error) { return nil, "", nil }
 
-// encrypted runs f with a dialler of a server of HTTP/2, in a bubble.
-func encrypted(t *testing.T, f func(t *testing.T, dial func() net.Conn)) {
+// overTLS runs f with a dialler of an API that ends TLS, in a bubble.
+func overTLS(t *testing.T, f func(t *testing.T, dial func() net.Conn)) {
 	t.Helper()
 	lends := httptest.NewTLSServer(http.NotFoundHandler())
 	lends.Close()
 	synctest.Test(t, func(t *testing.T) {
-		h, err := NewHandler(none{}, Config{Tokens: []Token{NewToken("r", reader, intent.ScopeRead)}, Logger: zap.NewNop()})
+		// A pipe keeps nothing: a ticket that nobody reads would hold up the server.
+		h, err := NewHandler(none{}, Config{
+			Tokens: []Token{NewToken("r", reader, intent.ScopeRead)}, Logger: zap.NewNop(),
+			TLS: &tls.Config{Certificates: lends.TLS.Certificates, SessionTicketsDisabled: true},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		in, srv := make(pipes), NewServer("", h)
-		// A pipe keeps nothing: a ticket that nobody reads would hold up the server.
-		srv.TLSConfig = &tls.Config{Certificates: lends.TLS.Certificates, SessionTicketsDisabled: true}
-		go func() { _ = srv.ServeTLS(h.Listener(in), "", "") }() // until it is closed
+		go func() { _ = srv.Serve(h.Listener(in)) }() // until it is closed
 		defer srv.Close()
 		defer close(in)
 		f(t, func() net.Conn {
@@ -51,18 +55,17 @@ func encrypted(t *testing.T, f func(t *testing.T, dial func() net.Conn)) {
 	})
 }
 
-var trusting = tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}
+// trusting offers HTTP/2, which no API speaks.
+var trusting = tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}}
 
-// HTTP/2 has no time-out for a header: who says nothing after the handshake, or asks nothing, is gone as soon as others are.
+// Who says nothing after the handshake, or half a header, is gone as soon as who is not encrypted.
 func TestEncryptedStrangersAreGoneSoon(t *testing.T) {
-	for name, sent := range map[string]string{
-		"silent after the handshake": "",
-		"asks nothing":               "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00",
-	} {
+	for name, sent := range map[string]string{"silent after the handshake": "", "half a header": "GET / HTTP/1.1\r\n"} {
 		t.Run(name, func(t *testing.T) {
-			encrypted(t, func(t *testing.T, dial func() net.Conn) {
+			overTLS(t, func(t *testing.T, dial func() net.Conn) {
 				began, conn := time.Now(), tls.Client(dial(), &trusting)
 				defer conn.Close()
+				<-time.After(strangerTimeout - time.Millisecond) // the handshake has as long
 				if _, err := io.WriteString(conn, sent); err != nil {
 					t.Fatal(err)
 				}
@@ -74,7 +77,7 @@ func TestEncryptedStrangersAreGoneSoon(t *testing.T) {
 		})
 	}
 	t.Run("with a token", func(t *testing.T) {
-		encrypted(t, func(t *testing.T, dial func() net.Conn) {
+		overTLS(t, func(t *testing.T, dial func() net.Conn) {
 			dialled := 0
 			transport := &http.Transport{TLSClientConfig: trusting.Clone(), ForceAttemptHTTP2: true,
 				DialContext: func(context.Context, string, string) (net.Conn, error) { dialled++; return dial(), nil }}
@@ -90,7 +93,7 @@ func TestEncryptedStrangersAreGoneSoon(t *testing.T) {
 					t.Fatal(err)
 				}
 				_, _ = io.Copy(io.Discard, resp.Body)
-				if resp.Body.Close(); resp.StatusCode != http.StatusOK || resp.ProtoMajor != 2 {
+				if resp.Body.Close(); resp.StatusCode != http.StatusOK || resp.ProtoMajor != 1 {
 					t.Fatalf("%s %s", resp.Proto, resp.Status)
 				}
 				<-time.After(30 * time.Second)
@@ -102,33 +105,68 @@ func TestEncryptedStrangersAreGoneSoon(t *testing.T) {
 	})
 }
 
-// A connection of HTTP/2 is told how many requests it may have under way, which take memory like connections.
-func TestRequestsOfAConnectionAreBounded(t *testing.T) {
-	encrypted(t, func(t *testing.T, dial func() net.Conn) {
-		conn := tls.Client(dial(), &trusting)
-		defer conn.Close()
-		if _, err := io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"); err != nil {
-			t.Fatal(err)
-		}
-		frame := make([]byte, 9)
-		if _, err := io.ReadFull(conn, frame); err != nil || frame[3] != 4 {
-			t.Fatalf("%x, %v; want SETTINGS", frame, err)
-		}
-		settings := make([]byte, int(frame[1])<<8|int(frame[2]))
-		if _, err := io.ReadFull(conn, settings); err != nil {
-			t.Fatal(err)
-		}
-		const maxConcurrentStreams = 3
-		for ; len(settings) >= 6; settings = settings[6:] {
-			if binary.BigEndian.Uint16(settings) == maxConcurrentStreams {
-				if n := binary.BigEndian.Uint32(settings[2:]); n != streamsMax {
-					t.Errorf("%d requests at once; want %d", n, streamsMax)
+// The lines of a header are counted inside of TLS as they are without.
+func TestEncryptedHeadersAreBounded(t *testing.T) {
+	for name, line := range map[string]string{
+		"of many lines": strings.Repeat("a:\r\n", headerlines.Most), "with a trailer": "Trailer: a\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			overTLS(t, func(t *testing.T, dial func() net.Conn) {
+				conn := tls.Client(dial(), &trusting)
+				defer conn.Close()
+				if _, err := io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: h\r\n"+line); err != nil { // and no end
+					t.Fatal(err)
 				}
-				return
+				resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer resp.Body.Close()
+				if resp.StatusCode != http.StatusBadRequest || !resp.Close {
+					t.Errorf("%s, close %v", resp.Status, resp.Close)
+				}
+			})
+		})
+	}
+}
+
+// Of a greeting that names thousands of protocols crypto/tls keeps ten times its bytes until the client answers.
+func TestGreetingsAreBounded(t *testing.T) {
+	for names, want := range map[int]bool{1000: true, greetingMax / 2: false} {
+		overTLS(t, func(t *testing.T, dial func() net.Conn) {
+			names := append(slices.Repeat([]string{"x"}, names), "http/1.1")
+			conn := tls.Client(dial(), &tls.Config{InsecureSkipVerify: true, NextProtos: names})
+			defer conn.Close()
+			err := conn.Handshake()
+			if (err == nil) != want {
+				t.Errorf("%d protocols: %v", len(names), err)
 			}
-		}
-		t.Error("no bound is told")
-	})
+		})
+	}
+}
+
+// ServeTLS reads headers where nobody counts their lines: it serves nobody, and says so.
+func TestServeTLSServesNobody(t *testing.T) {
+	lends := httptest.NewTLSServer(http.NotFoundHandler())
+	lends.Close()
+	var out bytes.Buffer
+	log.SetOutput(&out)
+	defer log.SetOutput(os.Stderr)
+	in, srv := make(pipes), NewServer("", http.NotFoundHandler())
+	srv.TLSConfig = lends.TLS
+	ended := make(chan error)
+	go func() { ended <- srv.ServeTLS(in, "", "") }()
+	near, far := net.Pipe()
+	in <- from{far, "127.0.0.1:1"}
+	if err := tls.Client(near, &trusting).Handshake(); err == nil {
+		t.Error("it shakes hands")
+	}
+	close(in)
+	srv.Close()
+	<-ended
+	if !strings.Contains(out.String(), "Config.TLS") {
+		t.Errorf("%q", out.String())
+	}
 }
 
 // Strangers do not fill the log; a panic is in it each time.

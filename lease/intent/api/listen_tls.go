@@ -1,0 +1,70 @@
+package api
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"time"
+
+	"github.com/leasestorm/leasestorm/internal/headerlines"
+)
+
+// secured returns c, or TLS over it with a count of the headers inside.
+func (l *limited) secured(c *counted) net.Conn {
+	if l.limits.TLS == nil {
+		return c
+	}
+	greets := &greeting{Conn: c, left: greetingMax}
+	if l.limits.TLS.ClientAuth != tls.NoClientCert {
+		greets.left += certificatesMax
+	}
+	conn := tls.Server(greets, l.limits.TLS)
+	return &encrypted{Conn: headerlines.New(conn), conn: conn, greets: greets}
+}
+
+// encrypted is a connection of TLS.
+type encrypted struct {
+	*headerlines.Conn
+	conn   *tls.Conn
+	greets *greeting
+}
+
+// ConnectionState is what net/http asks for first, and tells the handler. An error of the handshake is what is read next.
+func (e *encrypted) ConnectionState() tls.ConnectionState {
+	_ = e.conn.SetDeadline(time.Now().Add(strangerTimeout))
+	_ = e.conn.Handshake()
+	_ = e.conn.SetDeadline(time.Time{})
+	e.greets.left = -1
+	return e.conn.ConnectionState()
+}
+
+// What a client may send before a handshake is over, in bytes: its greeting, of which honest ones have two thousand, and its certificates
+// where they are asked for. crypto/tls takes 64 KiB of each, and keeps ten times that of a greeting that names many protocols until the
+// client answers.
+const (
+	greetingMax     = 4 << 10
+	certificatesMax = 16 << 10
+)
+
+// greeting is a connection whose handshake is bounded.
+type greeting struct {
+	net.Conn
+	left int // bytes; -1: no bound
+}
+
+var errGreeting = errors.New("the handshake of TLS has more bytes than any honest client sends")
+
+func (g *greeting) Read(p []byte) (int, error) {
+	if g.left < 0 {
+		return g.Conn.Read(p)
+	}
+	if g.left == 0 {
+		return 0, errGreeting
+	}
+	n, err := g.Conn.Read(p[:min(len(p), g.left)])
+	g.left -= n
+	return n, err
+}
+
+// NetConn is the connection that is read.
+func (g *greeting) NetConn() net.Conn { return g.Conn }
