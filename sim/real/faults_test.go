@@ -129,7 +129,7 @@ func paced(t *testing.T, cfg Config, examine func(t complainer, out Outcome, eve
 	t.Helper()
 	const slowest = 16
 	for pace := 1; ; pace *= 4 {
-		r, slow := provision(t), slowed(cfg, time.Duration(pace))
+		r, slow := provision(t), slowed(cfg, pace)
 		rec := history.NewRecorder()
 		out, err := Run(t.Context(), r, slow, rec)
 		events := collect(t, rec)
@@ -151,16 +151,16 @@ func paced(t *testing.T, cfg Config, examine func(t complainer, out Outcome, eve
 }
 
 // slowed is a run with all its times but those that a fault's amount says.
-func slowed(cfg Config, by time.Duration) Config {
+func slowed(cfg Config, by int) Config {
 	for _, d := range []*time.Duration{
 		&cfg.TTL, &cfg.Renew, &cfg.Heartbeat, &cfg.Discovery, &cfg.Poll, &cfg.PollTimeout, &cfg.Serve, &cfg.Storm, &cfg.Calm,
 	} {
-		*d *= by
+		*d *= time.Duration(by)
 	}
 	cfg.Plan.Faults = slices.Clone(cfg.Plan.Faults)
 	for i := range cfg.Plan.Faults {
-		cfg.Plan.Faults[i].At *= by
-		cfg.Plan.Faults[i].For *= by
+		cfg.Plan.Faults[i].At *= time.Duration(by)
+		cfg.Plan.Faults[i].For *= time.Duration(by)
 	}
 	return cfg
 }
