@@ -142,12 +142,17 @@ type checker interface {
 // An error of the sequence (a file that is cut off) or a history out of order ends the reading: the result then covers
 // what was read, nothing in it passes that a complete history could still break, and the error is returned beside it.
 func Judge(p Params, events iter.Seq2[history.Event, error], logs *Logs) (Result, error) {
+	return judging(p, logs).judge(events, logs)
+}
+
+// judging is a world with the checkers of its system.
+func judging(p Params, logs *Logs) *world {
 	w, s := newWorld(p), systemOf(p.System)
 	w.checkers = s.checkers(logs)
 	for i, c := range w.checkers {
 		c.attach(w, s.guarantees[i].Verdict)
 	}
-	return w.judge(events, logs)
+	return w
 }
 
 func (w *world) judge(events iter.Seq2[history.Event, error], logs *Logs) (Result, error) {

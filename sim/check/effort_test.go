@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"testing"
-	"time"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -64,14 +63,14 @@ func TestLaboriousHistoriesAreRefused(t *testing.T) {
 	}
 }
 
-// Histories that somebody made up of what is long over, or of what goes on while nothing comes of it, are judged as fast as others.
+// Histories that somebody made up of what is long over, or of what goes on while nothing comes of it, take no more looks for each event
+// where there is ten times as much of that, and no map keeps the room of what it held.
 func TestWhatIsOverCostsNothing(t *testing.T) {
-	const many, length, limit = 100_000, 400_000, 15 * time.Second
 	freeze := func(i int64) history.Event {
 		return history.Event{Kind: history.FaultStart, N: i, Reason: string(fault.Freeze), Node: "n"}
 	}
-	for name, at := range map[string]func(i int64) history.Event{
-		"faults that are over": func(i int64) history.Event {
+	for name, at := range map[string]func(many, i int64) history.Event{
+		"faults that are over": func(many, i int64) history.Event {
 			switch {
 			case i < many:
 				return freeze(i)
@@ -82,7 +81,7 @@ func TestWhatIsOverCostsNothing(t *testing.T) {
 			}
 			return history.Event{Kind: history.FaultEnd, N: i - 1}
 		},
-		"leases that went": func(i int64) history.Event {
+		"leases that went": func(many, i int64) history.Event {
 			e := history.Event{Kind: history.RedisBeat, Instance: "i", Until: 1}
 			switch {
 			case i < many:
@@ -98,10 +97,18 @@ func TestWhatIsOverCostsNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := storyParams()
 			p.Tap = true
-			began := time.Now()
-			r, err := Judge(p, made(length, at), nil)
-			if took := time.Since(began); err != nil || r.Stats.Events != length || took > limit {
-				t.Errorf("%d events in %v, %v", r.Stats.Events, took, err)
+			looks := func(many int64) int64 {
+				w, length := judging(p, nil), 4*many
+				r, err := w.judge(made(length, func(i int64) history.Event { return at(many, i) }), nil)
+				if err != nil || r.Stats.Events != length || w.terms.most > roomy || w.instance("i").held.most > roomy {
+					t.Errorf("%d of %d events, %v, with room for %d terms, %d of an instance", r.Stats.Events, length, err, w.terms.most,
+						w.instance("i").held.most)
+				}
+				return w.effort.looks
+			}
+			const many = 2_000
+			if few, lots := looks(many), looks(10*many); lots > 11*few {
+				t.Errorf("%d looks, and %d at ten times as much", few, lots)
 			}
 		})
 	}

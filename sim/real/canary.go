@@ -72,7 +72,7 @@ func (r *run) watchRedis(stop <-chan struct{}) {
 	for i := range r.redis.clients() {
 		p := pulse{
 			ask: func() bool { return answers(r.redis.clients()[i]) }, now: r.clock.now, inHand: r.redisInHand, stalled: r.stalled,
-			starve: r.starve, most: r.cfg.TTL,
+			starve: r.starve, most: r.cfg.TTL, waited: r.redis.waits(i),
 		}
 		all.Go(func() { p.follow(stop) })
 	}
@@ -81,6 +81,7 @@ func (r *run) watchRedis(stop <-chan struct{}) {
 // pulse asks a server again and again whether it answers.
 type pulse struct {
 	ask     func() bool
+	waited  func() time.Duration // for a core, since this was asked last
 	now     func() int64
 	inHand  func(since int64) bool // a fault had Redis in hand at any time since then
 	stalled func(from, to int64)
@@ -102,6 +103,9 @@ func (p *pulse) follow(stop <-chan struct{}) {
 		}
 		answered, before := p.ask(), silence
 		now := p.now()
+		if wait := int64(p.waited()); wait > int64(canaryStall) { // no fault does that
+			p.stalled(now-wait, now)
+		}
 		// For how long says nothing of a harness that did not run meanwhile.
 		silence += min(time.Duration(now-last), lookEvery+canaryRedisEvery)
 		last = now
@@ -133,6 +137,34 @@ func answers(client *redis.Client) bool {
 	err := client.Ping(ctx).Err()
 	var refusal redis.Error
 	return err == nil || errors.As(err, &refusal)
+}
+
+// waits returns what tells how long a server's process was ready to run and not run, since it was asked last: of a server of the run's own
+// on this machine, and where the kernel counts it.
+func (r *Redis) waits(i int) func() time.Duration {
+	if _, err := runDelay("self"); err != nil || r.kind != kindServer {
+		return func() time.Duration { return 0 }
+	}
+	pid, before := "", time.Duration(0)
+	return func() time.Duration {
+		all, err := runDelay(pid)
+		if err != nil { // it was started anew
+			pid, before = processID(r.clients()[i]), 0
+			if all, err = runDelay(pid); err != nil {
+				return 0
+			}
+		}
+		defer func() { before = all }()
+		return all - before
+	}
+}
+
+// processID is that of a server's process, "" if it does not say it at once.
+func processID(client *redis.Client) string {
+	ctx, cancel := context.WithTimeout(context.Background(), lookEvery)
+	defer cancel()
+	info, _ := client.Info(ctx, "server").Result()
+	return infoFields(info)["process_id"]
 }
 
 // redisInHand reports whether a fault of Redis or of one of its servers was there at any time since then.

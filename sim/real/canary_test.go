@@ -2,6 +2,7 @@ package real
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -68,7 +69,7 @@ func TestWhatRedisDoesNotRunIsAStall(t *testing.T) {
 			var first, last, sum int64
 			starved := 0
 			p := pulse{
-				now: now, most: 3 * time.Second,
+				now: now, most: 3 * time.Second, waited: func() time.Duration { return 0 },
 				ask: func() bool {
 					if !in(tt.silent) {
 						return true
@@ -111,6 +112,37 @@ func TestWhatRedisDoesNotRunIsAStall(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What Redis waits for a core is a stall as long as that, also where it answers in time, and where a fault has it in hand.
+func TestWhatRedisWaitsForACoreIsAStall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		waits := []time.Duration{canaryStall, 40 * time.Millisecond}
+		var told []int64
+		p := pulse{
+			ask: func() bool { return true }, now: func() int64 { return int64(time.Since(began)) }, starve: func(err error) { t.Error(err) },
+			inHand: func(int64) bool { return true }, stalled: func(from, to int64) { told = append(told, from, to) }, most: time.Second,
+			waited: func() (wait time.Duration) {
+				if len(waits) > 0 {
+					wait, waits = waits[0], waits[1:]
+				}
+				return wait
+			},
+		}
+		stop, ended := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(ended)
+			p.follow(stop)
+		}()
+		<-time.After(time.Second)
+		close(stop)
+		<-ended
+		to := int64(2 * canaryRedisEvery)
+		if want := []int64{to - int64(40*time.Millisecond), to}; !slices.Equal(told, want) {
+			t.Errorf("told %v, want %v", told, want)
+		}
+	})
 }
 
 // A Redis that a foreign hand stops for a while, in a run.

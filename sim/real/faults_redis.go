@@ -120,9 +120,19 @@ func (inj *injection) redisFreeze() {
 	inj.answers()
 }
 
-// slowScript computes for a given time and touches nothing.
-const slowScript = `local till = os.clock() + tonumber(ARGV[1]) / 1000
-while os.clock() < till do end
+// slowScript computes for a given time and touches nothing. Where Redis has Lua of the system, as Debian's, there is no os; should TIME
+// stand still there, the script ends all the same.
+const slowScript = `local ms = tonumber(ARGV[1])
+if pcall(function() return os.clock() end) then
+  local till = os.clock() + ms / 1000
+  while os.clock() < till do end
+  return 1
+end
+local from = redis.call('TIME')
+for _ = 1, ms * 2000 do
+  local now = redis.call('TIME')
+  if (now[1] - from[1]) * 1000 + (now[2] - from[2]) / 1000 >= ms then break end
+end
 return 1`
 
 func (inj *injection) redisSlow() {

@@ -1,6 +1,7 @@
 package real
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -72,30 +73,10 @@ func TestEveryKindIsInjected(t *testing.T) {
 			t.Parallel()
 			cfg := config(t, plan...)
 			cfg.Storm = plan[len(plan)-1].At + 500*ms
-			out, events := steady(t, cfg)
-			starts, ends := map[int64]int{}, map[int64]int{}
-			for _, e := range events {
-				switch e.Kind {
-				case history.FaultStart:
-					starts[e.N]++
-				case history.FaultEnd:
-					ends[e.N]++
-				}
-			}
-			for n, f := range plan {
-				lasts := f.For > 0 || f.Kind == fault.CheckSend || f.Kind == fault.RedisRestart || f.Kind == fault.RedisSlow ||
-					f.Kind == fault.RedisLoading
-				if starts[int64(n)] != 1 || (ends[int64(n)] == 1) != lasts {
-					t.Errorf("%s: %d starts, %d ends (it lasts: %v)", f.Kind, starts[int64(n)], ends[int64(n)], lasts)
-				}
-			}
-			if !out.Tap {
-				t.Error("no tap")
-			}
-			inspect[name](t, events)
-			if t.Failed() {
-				dump(t, events)
-			}
+			paced(t, cfg, func(t complainer, out Outcome, events []history.Event) {
+				hits(t, plan, out, events)
+				inspect[name](t, events)
+			})
 		})
 	}
 	for _, k := range fault.Kinds() {
@@ -105,19 +86,96 @@ func TestEveryKindIsInjected(t *testing.T) {
 	}
 }
 
-// steady plays a storm anew, twice at most, where the machine stalled, or a server was so slow to start again that it met the next
-// fault: faults that are told apart by tenths of a second would hit at once, or nobody.
-func steady(t *testing.T, cfg Config) (out Outcome, events []history.Event) {
-	t.Helper()
-	for range 3 {
-		out, events = storm(t, provision(t), cfg)
-		stalls := count(events, history.Stall, func(e history.Event) bool { return e.Until-e.T > int64(200*time.Millisecond) })
-		met := slices.ContainsFunc(out.Notes, func(n string) bool { return strings.HasSuffix(n, "Redis is under another fault") })
-		if stalls == 0 && !met {
-			break
+// hits finds each fault of a plan once, and its end where it lasts.
+func hits(t complainer, plan []fault.Fault, out Outcome, events []history.Event) {
+	starts, ends := map[int64]int{}, map[int64]int{}
+	for _, e := range events {
+		switch e.Kind {
+		case history.FaultStart:
+			starts[e.N]++
+		case history.FaultEnd:
+			ends[e.N]++
 		}
 	}
-	return out, events
+	for n, f := range plan {
+		lasts := f.For > 0 || f.Kind == fault.CheckSend || f.Kind == fault.RedisRestart || f.Kind == fault.RedisSlow ||
+			f.Kind == fault.RedisLoading
+		if starts[int64(n)] != 1 || (ends[int64(n)] == 1) != lasts {
+			t.Errorf("%s: %d starts, %d ends (it lasts: %v)", f.Kind, starts[int64(n)], ends[int64(n)], lasts)
+		}
+	}
+	if failed := slices.ContainsFunc(out.Notes, func(n string) bool { return strings.HasPrefix(n, "fault ") }); failed || !out.Tap {
+		t.Errorf("a fault did not do what it should (%v), or there is no tap (%v)", failed, !out.Tap)
+	}
+}
+
+// complainer is a test, or who keeps what it found.
+type complainer interface {
+	Error(args ...any)
+	Errorf(format string, args ...any)
+}
+
+type complaints []string
+
+func (c *complaints) Error(args ...any) { *c = append(*c, fmt.Sprint(args...)) }
+func (c *complaints) Errorf(format string, args ...any) {
+	*c = append(*c, fmt.Sprintf(format, args...))
+}
+
+// paced plays a storm on a Redis of its own and examines it. One in which something is missed, on a machine that did not run who should
+// have, is played anew four times as slowly, with all its timings, and once more: faults that are told apart by tenths of a second meet
+// there, or hit nobody, and a server takes longer to start than until the next one.
+func paced(t *testing.T, cfg Config, examine func(t complainer, out Outcome, events []history.Event)) {
+	t.Helper()
+	const slowest = 16
+	for pace := 1; ; pace *= 4 {
+		r, slow := provision(t), slowed(cfg, pace)
+		rec := history.NewRecorder()
+		out, err := Run(t.Context(), r, slow, rec)
+		events := collect(t, rec)
+		var found complaints
+		spawns(&found, events)
+		if examine(&found, out, events); err != nil {
+			found.Error(err)
+		}
+		if len(found) == 0 {
+			return
+		}
+		if pace == slowest || !starvedMachine(out, events) {
+			t.Errorf("at 1/%d of the pace: %q; notes: %q", pace, found, out.Notes)
+			dump(t, events)
+			return
+		}
+		t.Logf("at 1/%d of the pace: %q; notes: %q", pace, found, out.Notes)
+	}
+}
+
+// slowed is a run with all its times but those that a fault's amount says.
+func slowed(cfg Config, by int) Config {
+	for _, d := range []*time.Duration{
+		&cfg.TTL, &cfg.Renew, &cfg.Heartbeat, &cfg.Discovery, &cfg.Poll, &cfg.PollTimeout, &cfg.Serve, &cfg.Storm, &cfg.Calm,
+	} {
+		*d *= time.Duration(by)
+	}
+	cfg.Plan.Faults = slices.Clone(cfg.Plan.Faults)
+	for i := range cfg.Plan.Faults {
+		cfg.Plan.Faults[i].At *= time.Duration(by)
+		cfg.Plan.Faults[i].For *= time.Duration(by)
+	}
+	return cfg
+}
+
+// starvedMachine reports whether a twentieth of the run was stalls, or a fault waited for another one's server in vain.
+func starvedMachine(out Outcome, events []history.Event) bool {
+	var stalls, until int64
+	for _, e := range events {
+		if e.Kind == history.Stall {
+			stalls, until = stalls+max(0, e.Until-max(e.T, until)), max(until, e.Until)
+		}
+	}
+	return len(events) > 0 && 20*stalls > events[len(events)-1].T || slices.ContainsFunc(out.Notes, func(n string) bool {
+		return strings.HasSuffix(n, "Redis is under another fault")
+	})
 }
 
 // TestLatePauseIsThePlans: a node that has nothing to poll pauses when the fault that asked for it has given up, and it is that fault
@@ -155,8 +213,8 @@ func dump(t *testing.T, events []history.Event) {
 }
 
 // inspect holds what else must be in the histories of TestEveryKindIsInjected.
-var inspect = map[string]func(*testing.T, []history.Event){
-	"processes": func(t *testing.T, events []history.Event) {
+var inspect = map[string]func(complainer, []history.Event){
+	"processes": func(t complainer, events []history.Event) {
 		if n := count(events, history.Paused); n != 1 {
 			t.Errorf("%d pauses, want 1", n)
 		}
@@ -167,7 +225,7 @@ var inspect = map[string]func(*testing.T, []history.Event){
 			t.Errorf("%d processes ended unasked", n)
 		}
 	},
-	"network": func(t *testing.T, events []history.Event) {
+	"network": func(t complainer, events []history.Event) {
 		if n := count(events, history.Exited, func(e history.Event) bool { return e.N != 0 }); n != 0 {
 			t.Errorf("%d nodes did not end cleanly: the network was not healed", n)
 		}
@@ -175,7 +233,7 @@ var inspect = map[string]func(*testing.T, []history.Event){
 			t.Error("no node lost a lease to the network")
 		}
 	},
-	"redis": func(t *testing.T, events []history.Event) {
+	"redis": func(t complainer, events []history.Event) {
 		downs, ups := count(events, history.RedisDown), count(events, history.RedisUp)
 		if downs != ups || downs != 7 {
 			t.Errorf("Redis went down %d times and came back %d times, want 7", downs, ups)
@@ -201,7 +259,7 @@ var inspect = map[string]func(*testing.T, []history.Event){
 			t.Errorf("Redis was back %v after the start of a load of 300 ms", loaded)
 		}
 	},
-	"refusals": func(t *testing.T, events []history.Event) {
+	"refusals": func(t complainer, events []history.Event) {
 		downs, ups := count(events, history.RedisDown), count(events, history.RedisUp)
 		if downs != 6 || ups != 6 {
 			t.Errorf("Redis began to refuse %d times and ended it %d times, want 6", downs, ups)
@@ -210,7 +268,7 @@ var inspect = map[string]func(*testing.T, []history.Event){
 			t.Errorf("the tap was interrupted %d times", n)
 		}
 	},
-	"workload": func(t *testing.T, events []history.Event) {
+	"workload": func(t complainer, events []history.Event) {
 		for kind, want := range map[history.Kind]int{
 			history.SessionAdded: 6, history.SessionRemoved: 1, history.SessionPaused: 1, history.SessionResumed: 1,
 		} {

