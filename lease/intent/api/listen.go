@@ -214,7 +214,7 @@ func begun(ctx context.Context, conn net.Conn) context.Context {
 	_, secret := conn.(*encrypted)
 	if unread, ok := conn.(*tls.Conn); ok { // of ServeTLS, where nobody counts what is inside
 		_ = unread.NetConn().Close()
-		ctx.Value(http.ServerContextKey).(*http.Server).ErrorLog.Print("a connection of ServeTLS is closed: Config.TLS is for that, with Serve")
+		serveTLS.Print("a connection of ServeTLS is closed: Config.TLS is for that, with Serve")
 		return ctx
 	}
 	c, ok := conn.(*counted)
@@ -270,9 +270,14 @@ func NewServer(addr string, h http.Handler) *http.Server {
 	return headerlines.Server(&http.Server{
 		Addr: addr, Handler: sized{h},
 		ReadHeaderTimeout: strangerTimeout, ReadTimeout: strangerTimeout, WriteTimeout: 15 * time.Second, IdleTimeout: time.Minute,
-		ConnContext: begun, ErrorLog: log.New(&errorLog{told: told{every: time.Minute}}, "", 0),
+		ConnContext: begun, ErrorLog: newErrorLog(),
 	})
 }
+
+func newErrorLog() *log.Logger { return log.New(&errorLog{told: told{every: time.Minute}}, "", 0) }
+
+// serveTLS is told of connections that are closed as they are ServeTLS'.
+var serveTLS = newErrorLog()
 
 // sized takes bodies of a known length only. Behind one that comes in chunks there may be a trailer, of which net/http keeps 100 KB of 4,
 // also where nobody reads the body: such a request is answered, and its connection closed, without its body being parsed. What is under way
