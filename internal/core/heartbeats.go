@@ -22,7 +22,7 @@ func (c *Core) beat() {
 	c.send(OpBeat, nil, nil)
 	op := &c.eff.Ops[len(c.eff.Ops)-1]
 	op.TTL = ttl / Millisecond * Millisecond
-	own.ends = max(own.ends, op.Deadline+Time(ttl)) // one that is refused leaves the one before
+	own.sent(op.Deadline + Time(ttl))
 }
 
 // readHeartbeats reads the heartbeats that are due.

@@ -299,6 +299,9 @@ func (m *membership) beatFailed() {
 // deleted.
 func (m *membership) beatEnded() { m.leave = m.leave || m.leaving }
 
+// sent takes note of a heartbeat that has expired by then. One that is refused leaves the one before.
+func (m *membership) sent(ends Time) { m.ends = max(m.ends, ends) }
+
 // leaveFailed has the heartbeat deleted by another attempt, unless it has expired by itself. A withdrawal is told once: it ends by a
 // heartbeat.
 func (m *membership) leaveFailed(now Time) { m.leave = m.leave || m.leaving && now < m.ends }
