@@ -16,6 +16,7 @@ type g10 struct {
 	stores stores
 
 	fences  bool           // leases have fences
+	without string         // the first change of an owner's lease by a command that does not show what it did; "": there was none
 	changes map[string]int // of leases, by whom Redis shows as their holder
 }
 
@@ -134,6 +135,7 @@ func (g *g10) event(e *history.Event) {
 func (g *g10) granted(k *key, e *history.Event) {
 	if e.Instance == "" { // nobody's words can be held against what is not known
 		g.changes[""]++
+		g.unread(k, e)
 		k.known, k.holder, k.since, k.until, k.end, k.pushed, k.stale, k.hand = false, "", e.T, 0, 0, 0, false, false
 		return
 	}
@@ -164,8 +166,11 @@ func (g *g10) granted(k *key, e *history.Event) {
 // renews reports whether the holder's own name was set again in a key that lives, which extends it: what the stream shows of a SET does
 // not say that it was to find the key there (XX).
 func (k *key) renews(e *history.Event) bool {
-	return k.known && k.holder == e.Instance && e.Reason != snapshotReason && !k.stale && (k.end == 0 || k.end > e.T)
+	return k.known && k.holder == e.Instance && e.Reason != snapshotReason && !k.stale && k.lives(e.T)
 }
+
+// lives reports whether the lease has not ended, as Redis showed its end last.
+func (k *key) lives(at int64) bool { return k.end == 0 || k.end > at }
 
 // fenced: who has the lease and is given a fence adopts it, which is as good as a grant. A fence that is not new and comes with a grant
 // is that of a term which is asserted anew, by a renewal; with none it is kept alive.
@@ -378,6 +383,9 @@ func (g *g10) finish() {
 		} else {
 			g.exercised += n
 		}
+	}
+	if g.without != "" && g.untested == "" {
+		g.untested = g.without
 	}
 	switch {
 	case nobodys == 0:
