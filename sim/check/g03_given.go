@@ -98,7 +98,7 @@ func (g *g3) finish() {
 			continue
 		}
 		p := all[0]
-		g.broke(s, "%s polled session %s with fence %d at %s (poll %d), which nobody was given: neither did any instance say that it acquired it, nor "+
-			"did Redis show it (%d such fences)", g.w.instance(p.inst).who(), s.id, p.fence, clock(p.at), p.n, len(all))
+		g.broke(s, "%s polled session %s with fence %d at %s (poll %d), which nobody was given: neither did any instance say that it "+
+			"acquired it, nor did Redis show it (%d such fences)", g.w.instance(p.inst).who(), s.id, p.fence, clock(p.at), p.n, len(all))
 	}
 }

@@ -26,7 +26,7 @@ func (g *g10) raised(k *key, e *history.Event) {
 // compared the owner: nothing passes then.
 func (g *g10) unread(k *key, e *history.Event) {
 	if g.without == "" && g.w.shows() && k.known && k.holder != "" && !g.nobody(k.holder) && k.lives(e.T) {
-		g.without = fmt.Sprintf("at %s the lease of session %s, which %s held, was changed by a command that does not show what it did to it: it is "+
-			"not known who may do that", clock(e.T), k.session.id, g.who(k.holder))
+		g.without = fmt.Sprintf("at %s the lease of session %s, which %s held, was changed by a command that does not show what it did to "+
+			"it: it is not known who may do that", clock(e.T), k.session.id, g.who(k.holder))
 	}
 }

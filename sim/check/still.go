@@ -52,8 +52,8 @@ func (w *world) standsStill(inst string) bool {
 	return w.now > began+sentLate+w.stall(began-eventAllowance, w.now)
 }
 
-// thawedSince reports whether the instance's process went on at any moment since then, which is told when it does: what arrives just before
-// may have been sent after.
+// thawedSince reports whether the instance's process went on at any moment since then. The thaw's event follows it: what arrives just
+// before that may have been sent after.
 func (w *world) thawedSince(inst string, since int64) bool {
 	n := w.nodeOf(inst)
 	return n != nil && n.still.to >= since
