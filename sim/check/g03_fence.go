@@ -12,11 +12,13 @@ import (
 // it was watched (a fence that is set is not below one that was).
 type g3 struct {
 	hooks
-	losses  int64           // times at which Redis lost everything, so far
-	across  int             // terms that followed such a loss
-	without int             // terms whose owner gives no fence
-	late    int             // terms reported after a later one, whose key the plan had deleted
-	broken  map[string]bool // sessions of which a term has no larger fence than the one before
+	losses  int64              // times at which Redis lost everything, so far
+	across  int                // terms that followed such a loss
+	without int                // terms whose owner gives no fence
+	late    int                // terms reported after a later one, whose key the plan had deleted
+	broken  map[string]bool    // sessions of which a term has no larger fence than the one before
+	tells   map[*instance]bool // its fences, as it acquires
+	gap     bool               // in what Redis shows
 }
 
 // fences is what is known of one lease's fences.
@@ -29,11 +31,12 @@ type fences struct {
 	set    int64  // highest fence seen at Redis
 	setFor string // the instance that it was granted to
 	heldBy string // the instance that Redis shows as the owner
+	given  given
 }
 
 func (g *g3) attach(w *world, v Verdict) {
 	g.hooks.attach(w, v)
-	g.broken = map[string]bool{}
+	g.broken, g.tells = map[string]bool{}, map[*instance]bool{}
 }
 
 func (g *g3) injected(inj *injection) {
@@ -67,6 +70,7 @@ func (g *g3) began(t *term) {
 }
 
 func (g *g3) event(e *history.Event) {
+	g.heard(e)
 	switch e.Kind {
 	case history.Arrived, history.Rejected:
 		f := &g.w.subject.fences

@@ -16,6 +16,7 @@ type g10 struct {
 	stores stores
 
 	fences  bool           // leases have fences
+	without string         // the first change of an owner's lease by a command that does not show what it did; "": there was none
 	changes map[string]int // of leases, by whom Redis shows as their holder
 }
 
@@ -40,6 +41,7 @@ type key struct {
 	over          bool             // it was given while another's lasted; its fence says whether that may be
 	end           int64            // as last shown, which may be earlier than until; 0: none
 	hand          bool             // an operator has just taken it, and its fence is to be shown
+	raisedAt      int64            // when its holder was last given a new fence, which explains one extension that comes with it; 0: it has
 }
 
 // said is what an instance last said about a lease.
@@ -133,7 +135,12 @@ func (g *g10) event(e *history.Event) {
 func (g *g10) granted(k *key, e *history.Event) {
 	if e.Instance == "" { // nobody's words can be held against what is not known
 		g.changes[""]++
+		g.unread(k, e)
 		k.known, k.holder, k.since, k.until, k.end, k.pushed, k.stale, k.hand = false, "", e.T, 0, 0, 0, false, false
+		return
+	}
+	if k.renews(e) {
+		g.extended(k, e)
 		return
 	}
 	k.by(e.Instance).granted = e.T
@@ -156,8 +163,17 @@ func (g *g10) granted(k *key, e *history.Event) {
 	}
 }
 
-// fenced: who has the lease and is given a fence adopts it, which is as good as a grant. A fence that is not new
-// mostly is that of a term which is asserted anew.
+// renews reports whether the holder's own name was set again in a key that lives, which extends it: what the stream shows of a SET does
+// not say that it was to find the key there (XX).
+func (k *key) renews(e *history.Event) bool {
+	return k.known && k.holder == e.Instance && e.Reason != snapshotReason && !k.stale && k.lives(e.T)
+}
+
+// lives reports whether the lease has not ended, as Redis showed its end last.
+func (k *key) lives(at int64) bool { return k.end == 0 || k.end > at }
+
+// fenced: who has the lease and is given a fence adopts it, which is as good as a grant. A fence that is not new and comes with a grant
+// is that of a term which is asserted anew, by a renewal; with none it is kept alive.
 func (g *g10) fenced(k *key, e *history.Event) {
 	k.fenced = e.T
 	if k.known && k.holder != "" {
@@ -167,7 +183,9 @@ func (g *g10) fenced(k *key, e *history.Event) {
 		switch adopted := k.pushed != 0 && e.T <= k.pushed+int64(stampAllowance); {
 		case adopted:
 			s.unused++ // it was no renewal that extended it
-		case e.Fence <= k.fence && s.unused > 0: // where a new term has it, that is G3's
+		case e.Fence > k.fence:
+			k.raisedAt = max(e.T, 1)
+		case s.unused > 0 && k.pushed == 0 && e.T <= k.since+int64(stampAllowance): // where a new term has it, that is G3's
 			s.unused--
 		}
 	}
@@ -204,7 +222,10 @@ func (g *g10) extended(k *key, e *history.Event) {
 	}
 	g.changes[k.holder]++
 	g.unheard(k, k.holder)
-	g.used(k, e.T)
+	adopted := k.raisedAt != 0 && e.T <= k.raisedAt+int64(stampAllowance)
+	if k.raisedAt = 0; !adopted {
+		g.used(k, e.T)
+	}
 }
 
 // deleted: before its end only the holder deletes its lease, and says so.
@@ -362,6 +383,9 @@ func (g *g10) finish() {
 		} else {
 			g.exercised += n
 		}
+	}
+	if g.without != "" && g.untested == "" {
+		g.untested = g.without
 	}
 	switch {
 	case nobodys == 0:

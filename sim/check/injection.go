@@ -31,6 +31,7 @@ type injection struct {
 	jumps         bool    // Redis' clock is another's from then on
 	known         bool    // does is
 	does          fault.Effect
+	stops         bool // its process stands still by it
 	blocksAcquire bool // somebody sees only at its end that Redis' clock jumped, and acquires nothing for a TTL from then on
 }
 
@@ -204,9 +205,9 @@ func (w *world) hindered(n *node, from, to int64, but *injection) *injection {
 	})
 }
 
-// nodeOf returns the node whose instance the event names; nil: it is not known.
-func (w *world) nodeOf(e *history.Event) *node {
-	if i := w.instances[e.Instance]; i != nil {
+// nodeOf returns the node of that instance; nil: it is not known.
+func (w *world) nodeOf(inst string) *node {
+	if i := w.instances[inst]; i != nil {
 		return i.node
 	}
 	return nil
@@ -251,6 +252,7 @@ func (w *world) inject(e *history.Event) {
 		inj.session = w.created[n-1] // the plan's name for it
 	}
 	inj.open, inj.id = !inj.has(fault.Instant), inj.index
+	inj.stops = inj.node != nil && inj.has(fault.Freezes) && inj.Kind != fault.CheckSend // which stops it when it says that it pauses
 	if w.hitsServers(inj) {
 		w.challenges.injected(inj)
 		w.servers.hit(inj)
@@ -315,6 +317,9 @@ func (w *world) goesOn(inj *injection, n int) {
 	}
 	if inj.freezes() {
 		inj.node.freezing += n
+	}
+	if inj.stops {
+		w.stands(inj.node, n)
 	}
 }
 

@@ -1,0 +1,104 @@
+package check
+
+import (
+	"slices"
+
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// given is who was given which fence of one lease, by the words or by what Redis shows, and which fences the target saw that nobody was. It
+// is judged at the end, by sets: words, the stream and the target's record come in any order.
+type given struct {
+	polled  int64     // the last that the target saw of those that were given
+	fences  []int64   // the latest that were, in the order in which that was heard
+	floor   int64     // of those up to here it is not kept
+	shown   bool      // by Redis, one at least
+	strange []strange // that nobody was given yet
+}
+
+// strange is the first poll of an instance with a fence that nobody was given yet.
+type strange struct {
+	inst  string
+	fence int64
+	n, at int64
+}
+
+// givenKept is how many fences are kept of a lease, and how many strange ones: more than follow each other while a poll is on its way.
+const givenKept = 64
+
+func (x *given) give(fence int64) {
+	if fence == 0 || slices.Contains(x.fences, fence) {
+		return
+	}
+	x.strange = slices.DeleteFunc(x.strange, func(p strange) bool { return p.fence == fence })
+	if len(x.fences) == givenKept {
+		x.floor = max(x.floor, x.fences[0])
+		x.fences = slices.Delete(x.fences, 0, 1)
+	}
+	x.fences = append(x.fences, fence)
+}
+
+func (x *given) sees(e *history.Event) {
+	known := func(p strange) bool { return p.inst == e.Instance && p.fence == e.Fence }
+	switch {
+	case e.Fence == 0 || e.Fence == x.polled:
+	case e.Fence <= x.floor || slices.Contains(x.fences, e.Fence):
+		x.polled = e.Fence
+	case len(x.strange) < givenKept && !slices.ContainsFunc(x.strange, known):
+		x.strange = append(x.strange, strange{e.Instance, e.Fence, e.N, e.T})
+	}
+}
+
+// heard follows who is given fences, and who shows them.
+func (g *g3) heard(e *history.Event) {
+	if g.w.subject == nil {
+		return // a fault
+	}
+	x := &g.w.subject.fences.given
+	switch e.Kind {
+	case history.Acquired:
+		x.give(e.Fence)
+		if e.Fence != 0 {
+			g.tells[g.w.reporter] = true
+		}
+	case history.RedisFence:
+		x.shown = true
+		x.give(e.Fence)
+	case history.Arrived, history.Rejected:
+		g.w.looks(1 + len(x.strange))
+		x.sees(e)
+	case history.TapDown:
+		g.gap = true
+	}
+}
+
+// aside: another server that acts as a master gives fences too.
+func (g *g3) aside(e *history.Event) {
+	if e.Kind == history.RedisFence {
+		g.heard(e)
+	}
+}
+
+// finish: a fence that the target saw, and neither its instance's words nor Redis' stream have, is one that nobody was given. One of the
+// two must be without a gap: the last words of a process that was killed went with it.
+func (g *g3) finish() {
+	if !g.w.ends {
+		return
+	}
+	for _, s := range g.w.sessions.sorted() {
+		x := &s.fences.given
+		all := x.strange[:0]
+		for _, p := range x.strange {
+			i := g.w.instance(p.inst)
+			if g.tells[i] && !(i.gone && i.killed) || x.shown && g.w.shows() && !g.gap {
+				all = append(all, p)
+			}
+		}
+		if len(all) == 0 {
+			continue
+		}
+		p := all[0]
+		g.broke(s, "%s polled session %s with fence %d at %s (poll %d), which nobody was given: neither did any instance say that it "+
+			"acquired it, nor did Redis show it (%d such fences)", g.w.instance(p.inst).who(), s.id, p.fence, clock(p.at), p.n, len(all))
+	}
+}
