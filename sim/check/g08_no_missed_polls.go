@@ -146,11 +146,11 @@ func (g *g8) polled(p *polled, e *history.Event) {
 // unwanted judges a poll of a session that was removed or paused: who polls it sees that by its second look from then.
 func (g *g8) unwanted(e *history.Event) {
 	s := g.w.subject
-	if !s.added || g.w.nodeOf(e.Instance) == nil {
+	if !s.added || g.w.nodeOf(e) == nil {
 		return
 	}
 	limit := int64(2*g.w.Discovery + g.w.PollTimeout)
-	c := promise{from: s.addedAt, base: s.addedAt, by: s.addedAt + limit, settle: limit, only: g.w.nodeOf(e.Instance)}
+	c := promise{from: s.addedAt, base: s.addedAt, by: s.addedAt + limit, settle: limit, only: g.w.nodeOf(e)}
 	if limit, stands := g.held(c); stands == tooLate {
 		g.broke(s, "session %s was polled by %s at %s, %d ms after it had been removed or paused (limit %d ms)", s.id,
 			g.w.instance(e.Instance).who(), clock(e.T), ms(e.T-s.addedAt), ms(limit))

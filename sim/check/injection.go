@@ -31,7 +31,6 @@ type injection struct {
 	jumps         bool    // Redis' clock is another's from then on
 	known         bool    // does is
 	does          fault.Effect
-	stops         bool // its process stands still by it
 	blocksAcquire bool // somebody sees only at its end that Redis' clock jumped, and acquires nothing for a TTL from then on
 }
 
@@ -205,9 +204,9 @@ func (w *world) hindered(n *node, from, to int64, but *injection) *injection {
 	})
 }
 
-// nodeOf returns the node of that instance; nil: it is not known.
-func (w *world) nodeOf(inst string) *node {
-	if i := w.instances[inst]; i != nil {
+// nodeOf returns the node whose instance the event names; nil: it is not known.
+func (w *world) nodeOf(e *history.Event) *node {
+	if i := w.instances[e.Instance]; i != nil {
 		return i.node
 	}
 	return nil
@@ -252,7 +251,6 @@ func (w *world) inject(e *history.Event) {
 		inj.session = w.created[n-1] // the plan's name for it
 	}
 	inj.open, inj.id = !inj.has(fault.Instant), inj.index
-	inj.stops = inj.node != nil && inj.has(fault.Freezes) && inj.Kind != fault.CheckSend // which stops it when it says that it pauses
 	if w.hitsServers(inj) {
 		w.challenges.injected(inj)
 		w.servers.hit(inj)
@@ -317,9 +315,6 @@ func (w *world) goesOn(inj *injection, n int) {
 	}
 	if inj.freezes() {
 		inj.node.freezing += n
-	}
-	if inj.stops {
-		w.stands(inj.node, n)
 	}
 }
 
@@ -406,6 +401,24 @@ func (n *node) frozenWithin(from int64) bool {
 func (w *world) frozenSince(inst string, since int64) bool {
 	i := w.instances[inst]
 	return i != nil && i.node.frozenWithin(since)
+}
+
+// standsStill reports whether the instance's process has been frozen for so long that nothing of it arrives any more: it sends nothing, and
+// what was on its way has come.
+func (w *world) standsStill(inst string) bool {
+	i := w.instances[inst]
+	if i == nil || i.node == nil || !i.node.frozen {
+		return false
+	}
+	began := i.node.frozenAt
+	return w.now > began+sentLate+w.stall(began-eventAllowance, w.now)
+}
+
+// thawedSince reports whether the plan thawed the instance's process since then, which is told when it is done: what arrives just before
+// may have been sent after.
+func (w *world) thawedSince(inst string, since int64) bool {
+	i := w.instances[inst]
+	return i != nil && i.node != nil && i.node.ever && i.node.thawedAt >= since
 }
 
 // stalled adds a time in which the host did not run the harness. Stalls come in order of their beginning.

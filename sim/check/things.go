@@ -18,8 +18,6 @@ type node struct {
 	frozenAt int64      // beginning of the last freeze; meaningful if ever
 	thawedAt int64      // end of the last freeze; meaningful if ever
 	ever     bool       // it was frozen at least once
-	stopped  int        // faults by which its process stands still
-	still    span       // when it last began to, and when it last went on
 	asked    *injection // the clean stop that is under way
 	killer   *injection // the crash that was announced and not yet seen as an exit
 }

@@ -192,8 +192,6 @@ func (w *world) nodeEvent(e *history.Event) {
 			t.doubt = true
 			w.cease(t, e.T)
 		}
-	case history.Paused:
-		w.pauses(inst.node)
 	case history.Lost:
 		w.stats.Losses++
 		w.end(w.term(e), endLost)
@@ -451,7 +449,6 @@ func (w *world) exited(n *node, e *history.Event) {
 	inst := n.current
 	n.current = nil
 	n.thawed(w.now)
-	w.stopsNone(n)
 	for _, i := range n.named {
 		i.process = nil
 	}
