@@ -42,7 +42,6 @@ type arrival struct {
 	inst  string
 	fence int64
 	at    int64
-	still bool // the process that sends in its name stood still
 }
 
 // meeting is a poll that arrived while the target served another.
@@ -50,10 +49,9 @@ type meeting struct {
 	s      *session
 	first  arrival
 	second history.Event
-	still  bool // the process of the second stood still
 }
 
-// sentLate is how long after a freeze began a poll may still arrive that was sent before, and after a thaw one that was begun before.
+// sentLate is how long after a thaw a poll may still arrive that was begun before the freeze.
 const sentLate = int64(failoverAllowance)
 
 func (g *g2) attach(w *world, v Verdict) {
@@ -97,7 +95,7 @@ func (g *g2) event(e *history.Event) {
 		}
 	case history.Rejected:
 		g.rejected++
-		if g.w.frozenSince(e.Instance, e.T-sentLate) && !g.w.standsStill(e.Instance) {
+		if g.w.frozenSince(e.Instance, e.T-sentLate) {
 			g.late++
 		}
 	}
@@ -114,48 +112,37 @@ func (g *g2) arrived(t *targeted, e *history.Event) {
 	if !g.w.looks(len(t.serving) * looksServed) {
 		return
 	}
-	more, still := 0, g.w.standsStill(e.Instance)
-	for i := range t.serving {
-		if a := &t.serving[i]; a.inst != e.Instance && !g.meets(s, a, e, still) {
-			more++
+	more := 0
+	for _, a := range t.serving {
+		if a.inst == e.Instance {
+			continue
 		}
+		if g.w.frozenSince(a.inst, a.at-sentLate) || g.w.frozenSince(e.Instance, e.T-sentLate) {
+			g.frozen++
+			continue
+		}
+		if a.fence < e.Fence && g.w.deletedUnknown(s, e.T) {
+			g.deleted++
+			continue
+		}
+		met := meeting{s, a, *e}
+		if g.gone[owning{g.w.instance(a.inst), s.id}] > a.at { // its client has hung up, which is on its way to the target
+			g.meetings[a.n] = met
+			g.w.at(e.T+int64(failoverAllowance), func() { g.met(a.n) })
+			continue
+		}
+		if g.crowded() {
+			more++
+			continue
+		}
+		g.overlapped(&met)
 	}
 	if more > 0 {
 		g.together += more
 		s.turns.counted(e.N)
 		g.brokeAgain(s, more)
 	}
-	t.serving = append(t.serving, arrival{e.N, e.Instance, e.Fence, e.T, still})
-}
-
-// meets judges a poll that arrives while another is served, and reports false of one that is to be counted with many others.
-func (g *g2) meets(s *session, a *arrival, e *history.Event, still bool) bool {
-	met := meeting{s, *a, *e, still}
-	switch {
-	case !a.still && g.w.frozenSince(a.inst, a.at-sentLate), !still && g.w.frozenSince(e.Instance, e.T-sentLate):
-		g.frozen++
-	case a.fence < e.Fence && g.w.deletedUnknown(s, e.T):
-		g.deleted++
-	case still || a.still:
-		g.w.at(e.T+sentLate-1, func() { g.metStill(&met) }) // before it is judged as a stale one
-	case g.gone[owning{g.w.instance(a.inst), s.id}] > a.at: // its client has hung up, which is on its way to the target
-		g.meetings[a.n] = met
-		g.w.at(e.T+int64(failoverAllowance), func() { g.met(met.first.n) })
-	case g.crowded():
-		return false
-	default:
-		g.overlapped(&met)
-	}
-	return true
-}
-
-// metStill judges a meeting with a poll of a process that stood still, unless it has been thawed meanwhile.
-func (g *g2) metStill(m *meeting) {
-	if m.still && g.w.thawedSince(m.second.Instance, m.second.T) || m.first.still && g.w.thawedSince(m.first.inst, m.first.at) {
-		g.frozen++
-		return
-	}
-	g.overlapped(m)
+	t.serving = append(t.serving, arrival{e.N, e.Instance, e.Fence, e.T})
 }
 
 // met judges a meeting with a poll whose client had hung up, if the target has not noticed that by now.
@@ -170,14 +157,10 @@ func (g *g2) overlapped(m *meeting) {
 	a, e := &m.first, &m.second
 	g.together++
 	m.s.turns.counted(e.N)
-	why := "the plan had frozen neither"
-	if m.still || a.still {
-		why = "what the plan had frozen sends nothing"
-	}
 	g.broke(m.s, "the target served session %s to %s (poll %d%s, arrived %s, not yet answered) when the poll of %s "+
-		"(poll %d%s) arrived at %s: two pollers at once, and %s",
+		"(poll %d%s) arrived at %s: two pollers at once, and the plan had frozen neither",
 		m.s.id, g.w.instance(a.inst).who(), a.n, fenced(a.fence), clock(a.at), g.w.instance(e.Instance).who(), e.N, fenced(e.Fence),
-		clock(e.T), why)
+		clock(e.T))
 }
 
 // fenced holds the poll's fence against the highest that the target has accepted.

@@ -47,7 +47,6 @@ type suspect struct {
 	begun   int64
 	turn    holding // of another
 	shown   bool    // by Redis
-	still   bool    // its process stood still
 	cleared bool
 	exhibit *follower
 }
@@ -109,7 +108,7 @@ func (x *stales) over(at int64, e *history.Event) bool {
 	w := x.g.w
 	if i := w.instances[e.Instance]; i != nil && i.node.frozenWithin(at) {
 		if i.node.frozen {
-			return w.standsStill(e.Instance)
+			return false
 		}
 		at = i.node.thawedAt
 	}
@@ -143,16 +142,15 @@ func (x *stales) arrived(t *turns, e *history.Event) {
 		return
 	}
 	w, s := x.g.w, x.g.w.subject
-	still := w.standsStill(e.Instance)
 	switch {
-	case !still && w.frozenSince(e.Instance, e.T-sentLate):
+	case w.frozenSince(e.Instance, e.T-sentLate):
 		x.frozen++
 		return
 	case w.deletedUnknown(s, begun):
 		x.deleted++
 		return
 	}
-	p := &suspect{poll: *e, begun: begun, turn: whose, shown: t.shown.inst != "", still: still, exhibit: w.follow(s)}
+	p := &suspect{poll: *e, begun: begun, turn: whose, shown: t.shown.inst != "", exhibit: w.follow(s)}
 	i, _, _ := t.numbered(e.N)
 	t.suspects = slices.Insert(t.suspects, i, p)
 	w.at(e.T+eventAllowance+w.stall(e.T-eventAllowance, e.T), func() { x.judge(s, p) })
@@ -177,11 +175,7 @@ func (t *turns) clear(inst string, shown bool) {
 func (x *stales) judge(s *session, p *suspect) {
 	x.g.w.looks(len(s.turns.suspects))
 	s.turns.judged(p)
-	switch {
-	case p.cleared:
-		return
-	case p.still && x.g.w.thawedSince(p.poll.Instance, p.poll.T):
-		x.frozen++
+	if p.cleared {
 		return
 	}
 	x.polls++

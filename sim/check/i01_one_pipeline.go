@@ -103,7 +103,7 @@ func (g *i1) arrived(p *place, e *history.Event) {
 			"the plan had frozen neither", s.id, a.n, g.w.instance(a.inst).who(), a.fence, clock(a.at), e.N,
 			g.w.instance(e.Instance).who(), e.Fence, clock(e.T))
 	}
-	p.last = arrival{n: e.N, inst: e.Instance, fence: e.Fence, at: e.T}
+	p.last = arrival{e.N, e.Instance, e.Fence, e.T}
 	p.serving = append(p.serving, p.last)
 }
 

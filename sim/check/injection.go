@@ -403,24 +403,6 @@ func (w *world) frozenSince(inst string, since int64) bool {
 	return i != nil && i.node.frozenWithin(since)
 }
 
-// standsStill reports whether the instance's process has been frozen for so long that nothing of it arrives any more: it sends nothing, and
-// what was on its way has come.
-func (w *world) standsStill(inst string) bool {
-	i := w.instances[inst]
-	if i == nil || i.node == nil || !i.node.frozen {
-		return false
-	}
-	began := i.node.frozenAt
-	return w.now > began+sentLate+w.stall(began-eventAllowance, w.now)
-}
-
-// thawedSince reports whether the plan thawed the instance's process since then, which is told when it is done: what arrives just before
-// may have been sent after.
-func (w *world) thawedSince(inst string, since int64) bool {
-	i := w.instances[inst]
-	return i != nil && i.node != nil && i.node.ever && i.node.thawedAt >= since
-}
-
 // stalled adds a time in which the host did not run the harness. Stalls come in order of their beginning.
 func (w *world) stalled(from, to int64) {
 	if to <= from {
