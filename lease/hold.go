@@ -90,7 +90,11 @@ func (h *Hold) Context() context.Context {
 	if h.ctx == nil {
 		ctx, end := context.WithCancelCause(context.Background())
 		h.ctx = ctx
-		h.ends(under{ctx, end})
+		if h.ended != nil {
+			end(h.ended)
+		} else {
+			h.under = append(h.under, under{ctx, end})
+		}
 	}
 	return h.ctx
 }
@@ -99,21 +103,40 @@ func (h *Hold) Context() context.Context {
 // context, where one that is derived from those of several terms is one for each of them and one more.
 func WithHolds(ctx context.Context, holds ...*Hold) (_ context.Context, end context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
+	holds = slices.Clone(holds) // the caller's
 	for _, h := range holds {
-		h.mu.Lock()
-		h.ends(under{ctx, cancel})
-		h.mu.Unlock()
+		if over := h.ends(under{ctx, cancel}); over != nil {
+			cancel(over)
+		}
 	}
-	return ctx, func() { cancel(nil) }
+	return ctx, func() {
+		cancel(nil)
+		for _, h := range holds {
+			h.forget(ctx)
+		}
+	}
 }
 
-// ends has u end with the term. What has ended otherwise is forgotten. It is called with the lock held.
-func (h *Hold) ends(u under) {
+// ends has u end with the term, or says why that is over. What has ended otherwise is forgotten when there is no room.
+func (h *Hold) ends(u under) (over error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if h.ended != nil {
-		u.end(h.ended)
-		return
+		return h.ended
 	}
-	h.under = append(slices.DeleteFunc(h.under, func(u under) bool { return u.ctx.Err() != nil }), u)
+	if len(h.under) == cap(h.under) {
+		h.under = slices.DeleteFunc(h.under, func(u under) bool { return u.ctx.Err() != nil })
+		h.under = slices.Grow(h.under, len(h.under))
+	}
+	h.under = append(h.under, u)
+	return nil
+}
+
+// forget has the term not end ctx.
+func (h *Hold) forget(ctx context.Context) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.under = slices.DeleteFunc(h.under, func(u under) bool { return u.ctx == ctx })
 }
 
 // Release gives the lease back and waits until Redis has confirmed it. Call it once the work has returned. Releasing
@@ -139,14 +162,16 @@ func (h *Hold) stuck(kind core.EventKind) core.Event {
 // finish ends the contexts. Called by the loop only.
 func (h *Hold) finish(err error) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	if h.ended == nil {
 		h.ended = err
 	}
-	for _, u := range h.under {
-		u.end(h.ended)
-	}
+	err = h.ended
+	under := h.under
 	h.under = nil
+	h.mu.Unlock()
+	for _, u := range under { // without the lock: a context of the caller's own may have code that runs then
+		u.end(err)
+	}
 }
 
 // over reports whether the term has ended.

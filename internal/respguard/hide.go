@@ -101,26 +101,26 @@ func Without(text, password string) string {
 		return text
 	}
 	quoted := strconv.Quote(password)
-	return without(without(text, password), quoted[1:len(quoted)-1])
-}
-
-func without(text, password string) string {
-	in, password := spaced.Replace(text), spaced.Replace(password)
-	begin := password[:min(beginMin, len(password))]
+	forms := []string{spaced.Replace(password), quoted[1 : len(quoted)-1]}
+	in := spaced.Replace(text)
 	var left strings.Builder
 	end := 0 // of what is left out
-	for at := 0; ; at++ {
-		next := strings.Index(in[at:], begin)
-		if next < 0 {
-			left.WriteString(text[end:])
-			return left.String()
+	for at := range len(in) {
+		over := 0 // how many bytes from here on are the password's, in whichever form they begin
+		for _, form := range forms {
+			if n := common(in[at:], form); n >= min(beginMin, len(form)) {
+				over = max(over, n)
+			}
 		}
-		at += next
-		if at >= end {
-			left.WriteString(text[end:at] + "…")
+		if over > 0 {
+			if at >= end {
+				left.WriteString(text[end:at] + "…")
+			}
+			end = max(end, at+over)
 		}
-		end = max(end, at+common(in[at:], password))
 	}
+	left.WriteString(text[end:])
+	return left.String()
 }
 
 // common is how many bytes a and b begin with alike.

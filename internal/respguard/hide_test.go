@@ -30,6 +30,7 @@ func TestWithoutThePassword(t *testing.T) {
 		{"x first\r\nsec y", "first\n second", "x … y"},
 		{"end s3cret 'x", "s3cret\n", "end …'x"},
 		{`x509: cannot parse URI "http://Kq7\"can\\zz9.x/"`, `Kq7"can\zz9`, `x509: cannot parse URI "http://….x/"`},
+		{`unknown "abcdefgh\\secret\"tail" abcdefgh\sec`, `abcdefgh\secret"tail`, `unknown "…" …`},
 		{"p\x00ssword-of-m", "p\x00ssword-of-mine", "…"},
 	} {
 		if got := Without(c.text, c.password); got != c.want {

@@ -18,6 +18,7 @@ type g3 struct {
 	late    int                // terms reported after a later one, whose key the plan had deleted
 	broken  map[string]bool    // sessions of which a term has no larger fence than the one before
 	tells   map[*instance]bool // its fences, as it acquires
+	stopped map[*instance]bool // and said so, as its last word
 	gap     bool               // in what Redis shows
 }
 
@@ -36,7 +37,7 @@ type fences struct {
 
 func (g *g3) attach(w *world, v Verdict) {
 	g.hooks.attach(w, v)
-	g.broken, g.tells = map[string]bool{}, map[*instance]bool{}
+	g.broken, g.tells, g.stopped = map[string]bool{}, map[*instance]bool{}, map[*instance]bool{}
 }
 
 func (g *g3) injected(inj *injection) {

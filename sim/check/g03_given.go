@@ -51,6 +51,9 @@ func (x *given) sees(e *history.Event) {
 
 // heard follows who is given fences, and who shows them.
 func (g *g3) heard(e *history.Event) {
+	if e.Kind == history.Stopped {
+		g.stopped[g.w.reporter] = true
+	}
 	if g.w.subject == nil {
 		return // a fault
 	}
@@ -80,7 +83,7 @@ func (g *g3) aside(e *history.Event) {
 }
 
 // finish: a fence that the target saw, and neither its instance's words nor Redis' stream have, is one that nobody was given. One of the
-// two must be without a gap: the last words of a process that was killed went with it.
+// two must be without a gap: the last words of a process that did not say that it stops may have gone with it.
 func (g *g3) finish() {
 	if !g.w.ends {
 		return
@@ -90,7 +93,7 @@ func (g *g3) finish() {
 		all := x.strange[:0]
 		for _, p := range x.strange {
 			i := g.w.instance(p.inst)
-			if g.tells[i] && !(i.gone && i.killed) || x.shown && g.w.shows() && !g.gap {
+			if g.tells[i] && (!i.gone || g.stopped[i]) || x.shown && g.w.shows() && !g.gap {
 				all = append(all, p)
 			}
 		}

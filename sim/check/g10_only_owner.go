@@ -41,7 +41,6 @@ type key struct {
 	over          bool             // it was given while another's lasted; its fence says whether that may be
 	end           int64            // as last shown, which may be earlier than until; 0: none
 	hand          bool             // an operator has just taken it, and its fence is to be shown
-	raisedAt      int64            // when its holder was last given a new fence, which explains one extension that comes with it; 0: it has
 }
 
 // said is what an instance last said about a lease.
@@ -139,7 +138,7 @@ func (g *g10) granted(k *key, e *history.Event) {
 		k.known, k.holder, k.since, k.until, k.end, k.pushed, k.stale, k.hand = false, "", e.T, 0, 0, 0, false, false
 		return
 	}
-	if k.renews(e) {
+	if g.fences && k.renews(e) {
 		g.extended(k, e)
 		return
 	}
@@ -164,9 +163,10 @@ func (g *g10) granted(k *key, e *history.Event) {
 }
 
 // renews reports whether the holder's own name was set again in a key that lives, which extends it: what the stream shows of a SET does
-// not say that it was to find the key there (XX).
+// not say that it was to find the key there (XX). With a fence just before it, it is a grant.
 func (k *key) renews(e *history.Event) bool {
-	return k.known && k.holder == e.Instance && e.Reason != snapshotReason && !k.stale && k.lives(e.T)
+	return k.known && k.holder == e.Instance && e.Reason != snapshotReason && !k.stale && k.lives(e.T) &&
+		(k.fenced == 0 || k.fenced < e.T-int64(stampAllowance))
 }
 
 // lives reports whether the lease has not ended, as Redis showed its end last.
@@ -183,9 +183,7 @@ func (g *g10) fenced(k *key, e *history.Event) {
 		switch adopted := k.pushed != 0 && e.T <= k.pushed+int64(stampAllowance); {
 		case adopted:
 			s.unused++ // it was no renewal that extended it
-		case e.Fence > k.fence:
-			k.raisedAt = max(e.T, 1)
-		case s.unused > 0 && k.pushed == 0 && e.T <= k.since+int64(stampAllowance): // where a new term has it, that is G3's
+		case s.unused > 0 && e.Fence <= k.fence && k.pushed == 0 && e.T <= k.since+int64(stampAllowance): // where a new term has it, that is G3's
 			s.unused--
 		}
 	}
@@ -222,10 +220,7 @@ func (g *g10) extended(k *key, e *history.Event) {
 	}
 	g.changes[k.holder]++
 	g.unheard(k, k.holder)
-	adopted := k.raisedAt != 0 && e.T <= k.raisedAt+int64(stampAllowance)
-	if k.raisedAt = 0; !adopted {
-		g.used(k, e.T)
-	}
+	g.used(k, e.T)
 }
 
 // deleted: before its end only the holder deletes its lease, and says so.

@@ -58,8 +58,7 @@ func LimitListener(l net.Listener, limits Limits) net.Listener {
 	}
 	limits.Logger = zaplog.NewLog(limits.Logger, "").Logger // no connection waits for it
 	if limits.TLS != nil {
-		limits.TLS = limits.TLS.Clone()
-		limits.TLS.NextProtos = []string{"http/1.1"}
+		limits.TLS = http1(limits.TLS)
 	}
 	return &limited{Listener: l, limits: limits, refused: told{every: time.Minute}, peers: map[netip.Addr]int{}, strangers: list.New(),
 		tokens: map[[32]byte]int{}}

@@ -38,6 +38,39 @@ func (e *encrypted) ConnectionState() tls.ConnectionState {
 	return e.conn.ConnectionState()
 }
 
+// Read implements net.Conn, also where whoever serves it knows nothing of ConnectionState, as behind a listener of the caller's own.
+func (e *encrypted) Read(p []byte) (int, error) {
+	if e.greets.left >= 0 {
+		if err := e.conn.Handshake(); err != nil {
+			return 0, err
+		}
+		e.greets.left = -1
+	}
+	return e.Conn.Read(p)
+}
+
+// http1 is c for HTTP/1.1 alone, also where it chooses another for a client.
+func http1(c *tls.Config) *tls.Config {
+	c = c.Clone()
+	c.NextProtos = []string{"http/1.1"}
+	if choose := c.GetConfigForClient; choose != nil {
+		asks := c.ClientAuth != tls.NoClientCert
+		c.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			chosen, err := choose(hello)
+			if chosen == nil || err != nil {
+				return chosen, err
+			}
+			chosen = chosen.Clone()
+			chosen.NextProtos = c.NextProtos
+			if g, ok := hello.Conn.(*greeting); ok && !asks && chosen.ClientAuth != tls.NoClientCert {
+				g.left += certificatesMax
+			}
+			return chosen, nil
+		}
+	}
+	return c
+}
+
 // What a client may send before a handshake is over, in bytes: its greeting, of which honest ones have two thousand, and its certificates
 // where they are asked for. crypto/tls takes 64 KiB of each, and keeps ten times that of a greeting that names many protocols until the
 // client answers.

@@ -32,19 +32,24 @@ func (none) List(context.Context, string, int) ([]intent.Session, string, error)
 // overTLS runs f with a dialler of an API that ends TLS, in a bubble.
 func overTLS(t *testing.T, f func(t *testing.T, dial func() net.Conn)) {
 	t.Helper()
+	overTLSOf(t, func(*tls.Config) {}, func(l net.Listener) net.Listener { return l }, f)
+}
+
+// overTLSOf is overTLS with another configuration and another listener around.
+func overTLSOf(t *testing.T, change func(*tls.Config), around func(net.Listener) net.Listener, f func(t *testing.T, dial func() net.Conn)) {
+	t.Helper()
 	lends := httptest.NewTLSServer(http.NotFoundHandler())
 	lends.Close()
 	synctest.Test(t, func(t *testing.T) {
 		// A pipe keeps nothing: a ticket that nobody reads would hold up the server.
-		h, err := NewHandler(none{}, Config{
-			Tokens: []Token{NewToken("r", reader, intent.ScopeRead)}, Logger: zap.NewNop(),
-			TLS: &tls.Config{Certificates: lends.TLS.Certificates, SessionTicketsDisabled: true},
-		})
+		config := &tls.Config{Certificates: lends.TLS.Certificates, SessionTicketsDisabled: true}
+		change(config)
+		h, err := NewHandler(none{}, Config{Tokens: []Token{NewToken("r", reader, intent.ScopeRead)}, Logger: zap.NewNop(), TLS: config})
 		if err != nil {
 			t.Fatal(err)
 		}
 		in, srv := make(pipes), NewServer("", h)
-		go func() { _ = srv.Serve(h.Listener(in)) }() // until it is closed
+		go func() { _ = srv.Serve(around(h.Listener(in))) }() // until it is closed
 		defer srv.Close()
 		defer close(in)
 		f(t, func() net.Conn {
@@ -57,6 +62,63 @@ func overTLS(t *testing.T, f func(t *testing.T, dial func() net.Conn)) {
 
 // trusting offers HTTP/2, which no API speaks.
 var trusting = tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}}
+
+// asks sends requests, all by one connection.
+func asks(t *testing.T, dial func() net.Conn, requests int, pause time.Duration) {
+	t.Helper()
+	dialled := 0
+	transport := &http.Transport{TLSClientConfig: trusting.Clone(), ForceAttemptHTTP2: true,
+		DialContext: func(context.Context, string, string) (net.Conn, error) { dialled++; return dial(), nil }}
+	defer transport.CloseIdleConnections()
+	for range requests {
+		req, err := http.NewRequest(http.MethodGet, "https://h/api/v3/sessions", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+reader)
+		req.Header.Set("Cookie", strings.Repeat("x", 500))
+		resp, err := transport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		if resp.Body.Close(); resp.StatusCode != http.StatusOK || resp.ProtoMajor != 1 {
+			t.Fatalf("%s %s", resp.Proto, resp.Status)
+		}
+		<-time.After(pause)
+	}
+	if dialled != 1 {
+		t.Errorf("%d connections", dialled)
+	}
+}
+
+// hiding is a listener whose connections have the methods of net.Conn only, as those of who counts bytes.
+type hiding struct{ net.Listener }
+
+func (l hiding) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return struct{ net.Conn }{c}, err
+}
+
+// Honest clients are served whatever the caller puts around the listener, and whichever configuration he chooses for one of them.
+func TestTLSOfTheCallersOwn(t *testing.T) {
+	as := func(l net.Listener) net.Listener { return l }
+	for name, tt := range map[string]struct {
+		change func(*tls.Config)
+		around func(net.Listener) net.Listener
+	}{
+		"a listener around": {func(*tls.Config) {}, func(l net.Listener) net.Listener { return hiding{l} }},
+		"chosen for a client": {func(c *tls.Config) {
+			chosen := c.Clone()
+			chosen.NextProtos = []string{"h2"}
+			c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return chosen, nil }
+		}, as},
+	} {
+		t.Run(name, func(t *testing.T) {
+			overTLSOf(t, tt.change, tt.around, func(t *testing.T, dial func() net.Conn) { asks(t, dial, 20, time.Second) })
+		})
+	}
+}
 
 // Who says nothing after the handshake, or half a header, is gone as soon as who is not encrypted.
 func TestEncryptedStrangersAreGoneSoon(t *testing.T) {
@@ -78,29 +140,7 @@ func TestEncryptedStrangersAreGoneSoon(t *testing.T) {
 	}
 	t.Run("with a token", func(t *testing.T) {
 		overTLS(t, func(t *testing.T, dial func() net.Conn) {
-			dialled := 0
-			transport := &http.Transport{TLSClientConfig: trusting.Clone(), ForceAttemptHTTP2: true,
-				DialContext: func(context.Context, string, string) (net.Conn, error) { dialled++; return dial(), nil }}
-			defer transport.CloseIdleConnections()
-			for range 2 {
-				req, err := http.NewRequest(http.MethodGet, "https://h/api/v3/sessions", http.NoBody)
-				if err != nil {
-					t.Fatal(err)
-				}
-				req.Header.Set("Authorization", "Bearer "+reader)
-				resp, err := transport.RoundTrip(req)
-				if err != nil {
-					t.Fatal(err)
-				}
-				_, _ = io.Copy(io.Discard, resp.Body)
-				if resp.Body.Close(); resp.StatusCode != http.StatusOK || resp.ProtoMajor != 1 {
-					t.Fatalf("%s %s", resp.Proto, resp.Status)
-				}
-				<-time.After(30 * time.Second)
-			}
-			if dialled != 1 {
-				t.Errorf("%d connections", dialled)
-			}
+			asks(t, dial, 2, 30*time.Second)
 		})
 	})
 }
