@@ -18,7 +18,7 @@ type g3 struct {
 	late    int                // terms reported after a later one, whose key the plan had deleted
 	broken  map[string]bool    // sessions of which a term has no larger fence than the one before
 	tells   map[*instance]bool // its fences, as it acquires
-	stopped map[*instance]bool // and said so, as its last word
+	stopped map[*instance]bool // and said so
 	gap     bool               // in what Redis shows
 }
 

@@ -29,10 +29,15 @@ type encrypted struct {
 	greets *greeting
 }
 
+// handshakes is told of those that fail.
+var handshakes = newErrorLog()
+
 // ConnectionState is what net/http asks for first, and tells the handler. An error of the handshake is what is read next.
 func (e *encrypted) ConnectionState() tls.ConnectionState {
 	_ = e.conn.SetDeadline(time.Now().Add(strangerTimeout))
-	_ = e.conn.Handshake()
+	if err := e.conn.Handshake(); err != nil {
+		handshakes.Printf("http: TLS handshake error from %s: %v", e.conn.RemoteAddr(), err) // net/http says it of its own alone
+	}
 	_ = e.conn.SetDeadline(time.Time{})
 	e.greets.left = -1
 	return e.conn.ConnectionState()
