@@ -98,6 +98,7 @@ func TestPipelineThatIsNeverMade(t *testing.T) { // I3
 	}
 	r.wait(r.start("c", "hd"), intent.StateRunning, "")
 	close(hung) // it is made after all, and not started: its leases are nobody's to work under
+	r.eventually("its service is free", func() bool { return r.client.Exists(t.Context(), "lease:service:hangs").Val() == 0 })
 	r.wait(r.start("hangs", "hd"), intent.StateRunning, "")
 	if r.work(b) != nil {
 		t.Error("a pipeline was started without its leases")
