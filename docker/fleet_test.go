@@ -26,7 +26,7 @@ import (
 
 const (
 	sessions = 12         // that compose.yaml makes
-	nodeMax  = 15_000_000 // bytes of the image of a node; where the linker keeps the methods that nothing calls it is half as large again
+	nodeMax  = 16_000_000 // bytes of the image of a node; where the linker keeps the methods that nothing calls it is half as large again
 )
 
 // project is a fleet of its own, with images of its own, so that two can run at once.
