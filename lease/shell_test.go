@@ -312,18 +312,15 @@ func TestStopRepeatsItsLeave(t *testing.T) { // G13
 			r := newFakeRedis()
 			g := newRig(t, r, "a", false, nil)
 			pass(time.Second)
-			sent := 0
+			var sent atomic.Int32
 			g.fake.set(func(op *core.Op) (bool, bool) {
-				if op.Kind == core.OpLeave {
-					sent++
-				}
-				return op.Kind == core.OpLeave && sent <= lost, false
+				return op.Kind == core.OpLeave && int(sent.Add(1)) <= lost, false
 			})
 			err := g.managerOf().Stop()
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			if err != nil || sent < 2 || len(r.seen()) != left {
-				t.Errorf("%d lost: Stop = %v after %d leaves; %d heartbeats are left, want %d", lost, err, sent, len(r.seen()), left)
+			if err != nil || sent.Load() < 2 || len(r.seen()) != left {
+				t.Errorf("%d lost: Stop = %v after %d leaves; %d heartbeats are left, want %d", lost, err, sent.Load(), len(r.seen()), left)
 			}
 		})
 	}

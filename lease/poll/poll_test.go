@@ -483,12 +483,18 @@ func TestPollingGoesOnWhenTheHandoverIsTakenBack(t *testing.T) { // G9
 	b.session(other, false)
 	b.wait(lease.EventKept, asked.At)
 	close(goOn)
+	timeout := time.After(20 * time.Second)
 	for {
-		if s := receive(t, "the next poll of what was asked for", polls); s.ID == asked.Name {
-			if s.Fence != fences[s.ID] {
-				t.Errorf("fence %d, want %d: the same term", s.Fence, fences[s.ID])
+		select {
+		case s := <-polls:
+			switch {
+			case s.ID == asked.Name && s.Fence == fences[s.ID]:
+				return
+			case s.ID == asked.Name:
+				t.Fatalf("fence %d, want %d: the same term", s.Fence, fences[s.ID])
 			}
-			return
+		case <-timeout:
+			t.Fatalf("%s was not polled again within 20 s: %v", asked.Name, b.log.All())
 		}
 	}
 }
