@@ -186,19 +186,31 @@ func owners(ctx context.Context, url string) (of map[string]string, counts map[s
 // until waits for the shares of each node.
 func (p *project) until(url string, want map[string]int) map[string]string {
 	p.t.Helper()
+	var of map[string]string
+	p.waits(func(ctx context.Context) (bool, string) {
+		shares, counts, err := owners(ctx, url)
+		of = shares
+		return err == nil && fmt.Sprint(counts) == fmt.Sprint(want), fmt.Sprintf("the nodes have %v, want %v: %v", counts, want, err)
+	})
+	return of
+}
+
+// waits asks so, which says what it saw, until it is true.
+func (p *project) waits(so func(context.Context) (bool, string)) {
+	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), 40*time.Second)
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		of, counts, err := owners(ctx, url)
-		if err == nil && fmt.Sprint(counts) == fmt.Sprint(want) {
-			return of
+		ok, saw := so(ctx)
+		if ok {
+			return
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			p.t.Fatalf("the nodes have %v, want %v: %v", counts, want, err)
+			p.t.Fatal(saw)
 		}
 	}
 }
@@ -270,21 +282,10 @@ func (p *project) tokens() {
 // answers waits until who shows that token is answered so.
 func (p *project) answers(url, token string, want int) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.t.Context(), 40*time.Second)
-	defer cancel()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	p.waits(func(ctx context.Context) (bool, string) {
 		got, err := status(ctx, url, token)
-		if err == nil && got == want {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			p.t.Fatalf("%s answers %d to the token %.4s…, want %d: %v", url, got, token, want, err)
-		}
-	}
+		return err == nil && got == want, fmt.Sprintf("%s answers %d to the token %.4s…, want %d: %v", url, got, token, want, err)
+	})
 }
 
 func status(ctx context.Context, url, token string) (int, error) {

@@ -90,10 +90,8 @@ func (h *Hold) Context() context.Context {
 	if h.ctx == nil {
 		ctx, end := context.WithCancelCause(context.Background())
 		h.ctx = ctx
-		if h.ended != nil {
-			end(h.ended)
-		} else {
-			h.under = append(h.under, under{ctx, end})
+		if over := h.ends(under{ctx, end}); over != nil {
+			end(over)
 		}
 	}
 	return h.ctx
@@ -105,7 +103,10 @@ func WithHolds(ctx context.Context, holds ...*Hold) (_ context.Context, end cont
 	ctx, cancel := context.WithCancelCause(ctx)
 	holds = slices.Clone(holds) // the caller's
 	for _, h := range holds {
-		if over := h.ends(under{ctx, cancel}); over != nil {
+		h.mu.Lock()
+		over := h.ends(under{ctx, cancel})
+		h.mu.Unlock()
+		if over != nil {
 			cancel(over)
 		}
 	}
@@ -117,10 +118,8 @@ func WithHolds(ctx context.Context, holds ...*Hold) (_ context.Context, end cont
 	}
 }
 
-// ends has u end with the term, or says why that is over. What has ended otherwise is forgotten when there is no room.
+// ends has u end with the term, or says why that is over. What has ended otherwise is forgotten when there is no room. The caller holds mu.
 func (h *Hold) ends(u under) (over error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	if h.ended != nil {
 		return h.ended
 	}

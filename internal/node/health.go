@@ -27,7 +27,7 @@ const healthConns = 64
 func healthLimit(s *settings) func(net.Listener) net.Listener {
 	return func(l net.Listener) net.Listener {
 		conns := min(healthConns, connsOf(filesMax()))
-		return api.LimitListener(l, api.Limits{Conns: conns, PeerConns: conns / 4, Logger: logger(s)})
+		return api.LimitListener(l, api.Limits{Conns: conns, PeerConns: api.PeerConnsDefault(conns), Logger: logger(s)})
 	}
 }
 

@@ -184,7 +184,7 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 		"networks whose X-Forwarded-For the API believes, as 10.0.0.1/32,…; none if empty")
 	all := connsOf(filesMax())
 	v.number(&s.conns, "conns", "LEASESTORM_CONNS", all, "connections of the API at once; 0: no limit")
-	v.number(&s.peer, "peer-conns", "LEASESTORM_PEER_CONNS", all/4,
+	v.number(&s.peer, "peer-conns", "LEASESTORM_PEER_CONNS", api.PeerConnsDefault(all),
 		"connections at once from one address that is no trusted proxy, a quarter of --conns if not given; 0: no limit")
 	v.number(&s.quotas.StartRate, "start-rate", "LEASESTORM_START_RATE", api.StartRateDefault, "starts a second of one token; 0: no limit")
 	v.number(&s.quotas.StartRateAll, "start-rate-all", "LEASESTORM_START_RATE_ALL", api.StartRateAllDefault, "… of all; 0: no limit")
@@ -220,7 +220,7 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 		return s, err
 	}
 	if s.conns > 0 && !v.given("peer-conns", "LEASESTORM_PEER_CONNS") {
-		s.peer = max(1, s.conns/4)
+		s.peer = api.PeerConnsDefault(s.conns)
 	}
 	if err := cmp.Or(s.settings.validate(level, renewals, "", pause), s.setReplicas(replicas)); err != nil {
 		return s, err

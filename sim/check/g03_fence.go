@@ -12,14 +12,12 @@ import (
 // it was watched (a fence that is set is not below one that was).
 type g3 struct {
 	hooks
-	losses  int64              // times at which Redis lost everything, so far
-	across  int                // terms that followed such a loss
-	without int                // terms whose owner gives no fence
-	late    int                // terms reported after a later one, whose key the plan had deleted
-	broken  map[string]bool    // sessions of which a term has no larger fence than the one before
-	tells   map[*instance]bool // its fences, as it acquires
-	stopped map[*instance]bool // and said so
-	gap     bool               // in what Redis shows
+	losses  int64           // times at which Redis lost everything, so far
+	across  int             // terms that followed such a loss
+	without int             // terms whose owner gives no fence
+	late    int             // terms reported after a later one, whose key the plan had deleted
+	broken  map[string]bool // sessions of which a term has no larger fence than the one before
+	gap     bool            // in what Redis shows
 }
 
 // fences is what is known of one lease's fences.
@@ -37,7 +35,7 @@ type fences struct {
 
 func (g *g3) attach(w *world, v Verdict) {
 	g.hooks.attach(w, v)
-	g.broken, g.tells, g.stopped = map[string]bool{}, map[*instance]bool{}, map[*instance]bool{}
+	g.broken = map[string]bool{}
 }
 
 func (g *g3) injected(inj *injection) {

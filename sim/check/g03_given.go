@@ -52,7 +52,7 @@ func (x *given) sees(e *history.Event) {
 // heard follows who is given fences, and who shows them.
 func (g *g3) heard(e *history.Event) {
 	if e.Kind == history.Stopped {
-		g.stopped[g.w.reporter] = true
+		g.w.reporter.stopped = true
 	}
 	if g.w.subject == nil {
 		return // a fault
@@ -62,7 +62,7 @@ func (g *g3) heard(e *history.Event) {
 	case history.Acquired:
 		x.give(e.Fence)
 		if e.Fence != 0 {
-			g.tells[g.w.reporter] = true
+			g.w.reporter.tells = true
 		}
 	case history.RedisFence:
 		x.shown = true
@@ -93,7 +93,7 @@ func (g *g3) finish() {
 		all := x.strange[:0]
 		for _, p := range x.strange {
 			i := g.w.instance(p.inst)
-			if g.tells[i] && (!i.gone || g.stopped[i]) || x.shown && g.w.shows() && !g.gap {
+			if i.tells && (!i.gone || i.stopped) || x.shown && g.w.shows() && !g.gap {
 				all = append(all, p)
 			}
 		}

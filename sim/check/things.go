@@ -30,6 +30,8 @@ type instance struct {
 	ready   bool
 	since   int64 // when it said ready
 	gone    bool  // stopped or exited
+	stopped bool  // and said so (G3)
+	tells   bool  // its fences, as it acquires (G3)
 	killed  bool
 	leave   *injection               // the clean stop that it was asked for; nil: none
 	polls   int                      // that it has begun and not ended

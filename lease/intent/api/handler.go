@@ -122,10 +122,8 @@ func NewHandler(st Store, cfg Config) (*Handler, error) {
 	if cfg.Conns == 0 {
 		cfg.Conns = ConnsDefault
 	}
-	if cfg.PeerConns == 0 && cfg.Conns > 0 {
-		cfg.PeerConns = max(1, cfg.Conns/4)
-	} else if cfg.PeerConns == 0 {
-		cfg.PeerConns = ConnsDefault / 4
+	if cfg.PeerConns == 0 {
+		cfg.PeerConns = PeerConnsDefault(cfg.Conns)
 	}
 	if cfg.Retention == 0 {
 		cfg.Retention = store.RetentionDefault

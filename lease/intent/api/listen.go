@@ -24,6 +24,15 @@ import (
 // ConnsDefault is how many connections an API has at once, if nothing else is configured.
 const ConnsDefault = 1024
 
+// PeerConnsDefault is how many of conns connections one address may have, if nothing else is configured: a quarter, also of
+// ConnsDefault where conns, below 1, is no limit.
+func PeerConnsDefault(conns int) int {
+	if conns < 1 {
+		conns = ConnsDefault
+	}
+	return max(1, conns/4)
+}
+
 // Limits bound the connections that a listener hands to its server. What is refused is closed as soon as it is accepted: it costs no
 // goroutine and, but for that instant, no file descriptor. Fewer than 1 of Conns or PeerConns is no limit.
 type Limits struct {

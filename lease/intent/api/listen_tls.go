@@ -15,9 +15,7 @@ func (l *limited) secured(c *counted) net.Conn {
 		return c
 	}
 	greets := &greeting{Conn: c, left: greetingMax}
-	if l.limits.TLS.ClientAuth != tls.NoClientCert {
-		greets.left += certificatesMax
-	}
+	greets.asks(l.limits.TLS)
 	conn := tls.Server(greets, l.limits.TLS)
 	return &encrypted{Conn: headerlines.New(conn), conn: conn, greets: greets}
 }
@@ -59,7 +57,6 @@ func http1(c *tls.Config) *tls.Config {
 	c = c.Clone()
 	c.NextProtos = []string{"http/1.1"}
 	if choose := c.GetConfigForClient; choose != nil {
-		asks := c.ClientAuth != tls.NoClientCert
 		c.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 			chosen, err := choose(hello)
 			if chosen == nil || err != nil {
@@ -67,8 +64,8 @@ func http1(c *tls.Config) *tls.Config {
 			}
 			chosen = chosen.Clone()
 			chosen.NextProtos = c.NextProtos
-			if g, ok := hello.Conn.(*greeting); ok && !asks && chosen.ClientAuth != tls.NoClientCert {
-				g.left += certificatesMax
+			if g, ok := hello.Conn.(*greeting); ok {
+				g.asks(chosen)
 			}
 			return chosen, nil
 		}
@@ -88,6 +85,16 @@ const (
 type greeting struct {
 	net.Conn
 	left int // bytes; -1: no bound
+
+	asked bool // for certificates
+}
+
+// asks has room for the client's certificates where c asks for them.
+func (g *greeting) asks(c *tls.Config) {
+	if c.ClientAuth != tls.NoClientCert && !g.asked {
+		g.asked = true
+		g.left += certificatesMax
+	}
 }
 
 var errGreeting = errors.New("the handshake of TLS has more bytes than any honest client sends")
