@@ -172,7 +172,9 @@ func (w *world) nodeEvent(e *history.Event) {
 	}
 	switch e.Kind {
 	case history.Ready:
-		inst.asks = e.Reason == history.Asks
+		if !inst.ready { // once: a later one would undo what was held against it
+			inst.asks = e.Reason == history.Asks
+		}
 		w.join(inst)
 		w.rest.ready(inst)
 	case history.Stopped:

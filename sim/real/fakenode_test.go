@@ -26,6 +26,7 @@ func fakeNode() int {
 		owned:  map[string]int64{},
 		stop:   make(chan os.Signal, 1),
 	}
+	f.born = monotonic()
 	signal.Notify(f.stop, syscall.SIGTERM)
 	pause := make(chan os.Signal, 1)
 	signal.Notify(pause, syscall.SIGUSR1)
@@ -63,6 +64,8 @@ func fakeNode() int {
 		f.say("stopped", "", 0, 0)
 		<-f.stop
 		return 0
+	case "is its slot":
+		f.id = os.Getenv("LEASESTORM_NODE")
 	case "drops":
 		f.say("ready", "", 0, 0)
 		_, _ = os.Stdout.WriteString(droppedLines)
@@ -97,10 +100,15 @@ type fake struct {
 	mu    sync.Mutex
 	owned map[string]int64
 	armed bool
+
+	born int64 // CLOCK_MONOTONIC
 }
 
 func (f *fake) say(event, session string, fence int64, until time.Duration) {
 	now := monotonic()
+	if event == "paused" && os.Getenv("REAL_TEST_NODE") == "has always been paused" {
+		now = f.born
+	}
 	m := map[string]any{"event": event, "instance": f.id, "t": now}
 	if session != "" {
 		m["session"], m["fence"] = session, fence

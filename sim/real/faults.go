@@ -18,6 +18,7 @@ type injection struct {
 	ctx     context.Context // of the run: when it ends, nothing is started any more
 	storm   context.Context // ends with the storm: then the fault is healed, whatever its duration
 	session string          // that it hit
+	asked   int64           // when a node was asked to pause, run clock
 	held    string          // slot that it has in hand
 	hit     *member         // of several servers, the one that is under it
 }

@@ -165,6 +165,7 @@ func (inj *injection) checkSend() {
 		return e.Kind == history.Paused && e.Node == inj.Target
 	})
 	defer cancel()
+	inj.asked = inj.clock.now()
 	if err := n.ask(syscall.SIGUSR1); err != nil {
 		inj.skip("it does not run")
 		return
@@ -187,7 +188,7 @@ func (inj *injection) checkSend() {
 		return
 	}
 	inj.session = e.Session
-	inj.beginAt(e.T - 1) // just before the node's own event, which is explained by it
+	inj.beginAt(inj.pausedAt(e))
 	if !inj.holdUntilPassed(at, n, e, inj.storm.Done()) {
 		inj.notef("fault %d: %s did not pass on while its owner was paused", inj.n+1, inj.session)
 	}
@@ -245,6 +246,10 @@ func (r *run) holdUntilPassed(at *slot, n *node, e history.Event, stop <-chan st
 	return false
 }
 
+// pausedAt is when a pause that was asked for begins: just before the node's own event, which is explained by it, and never before it was
+// asked for, whatever the node stamps.
+func (inj *injection) pausedAt(e history.Event) int64 { return max(inj.asked, e.T-1) }
+
 // expectPause notes that the process was asked to pause and that the fault did not wait until it did.
 func (n *node) expectPause(inj *injection) {
 	n.mu.Lock()
@@ -276,7 +281,7 @@ func (r *run) rescue(at *slot, n *node, e history.Event) {
 	if inj != nil {
 		inj.session = e.Session
 		start := inj.event(history.FaultStart)
-		start.T = max(0, e.T-1) // just before the node's own event, which is explained by it
+		start.T = inj.pausedAt(e)
 		r.rec.Add(start)
 		defer inj.end()
 	}

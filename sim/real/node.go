@@ -65,6 +65,7 @@ type slot struct {
 // node is one program of a slot.
 type node struct {
 	program
+	began int64         // run clock
 	asked bool          // its end was the plan's doing; guarded by slot.mu
 	again bool          // it follows one that was turned away; guarded by slot.mu
 	ready chan struct{} // closed at its first "ready"
@@ -161,11 +162,11 @@ func (s *slot) spawn() (*node, error) {
 		_, _, _ = log.Close(), out.Close(), errOut.Close()
 		return nil, fmt.Errorf("%w: %s: %w", ErrNodeStart, s.run.nodeCmd(), err)
 	}
-	n := &node{program: p, ready: make(chan struct{}), done: make(chan struct{})}
+	n := &node{program: p, began: int64(p.begun().Sub(s.run.clock.base)), ready: make(chan struct{}), done: make(chan struct{})}
 	s.node, s.frozen = n, 0
 	// What it says at once may be stamped before it is known here that it was started.
 	s.run.rec.Add(history.Event{
-		T: int64(p.begun().Sub(s.run.clock.base)), Kind: history.Spawned, Node: s.name, N: int64(p.id()),
+		T: n.began, Kind: history.Spawned, Node: s.name, N: int64(p.id()),
 	})
 	go s.attend(n, out, errOut, log)
 	return n, nil
@@ -307,9 +308,9 @@ func (s *slot) handle(n *node, m message) {
 		s.run.starve(fmt.Errorf("%w: %s dropped %d lines because its standard output was not read for a while: give the storm more "+
 			"of the machine, or fewer nodes and sessions", ErrStarved, s.name, m.Lines))
 	}
-	e, ok := s.run.clock.event(s.name, m)
+	e, ok := s.run.clock.event(s.name, n.began, m)
 	if !ok {
-		s.keepMalformed("t is not CLOCK_MONOTONIC in ns: " + m.Event + " t=" + strconv.FormatInt(m.T, 10))
+		s.keepMalformed("t is not CLOCK_MONOTONIC in ns since its process began: " + m.Event + " t=" + strconv.FormatInt(m.T, 10))
 	}
 	if e.Kind != history.KindUnknown && e.Instance == "" {
 		if e.Instance = n.instanceID(); e.Instance == "" {
@@ -325,7 +326,12 @@ func (s *slot) handle(n *node, m message) {
 		n.foreign.Do(func() { s.run.tail.Go(n.kill) }) // who reads what it says must go on: it ends when all of it was read
 		return
 	}
-	if known := n.instanceID(); e.Kind != history.KindUnknown && known != "" && e.Instance != known {
+	switch known := n.instanceID(); {
+	case e.Kind == history.KindUnknown:
+	case known == "" && s.run.passed(e.Instance, n):
+		s.run.starve(fmt.Errorf("%w: a process of %s says %s as %q, which was one that has ended: each process has an instance ID of its own",
+			ErrStarved, s.name, m.Event, e.Instance))
+	case known != "" && e.Instance != known:
 		s.run.starve(fmt.Errorf("%w: a process of %s was ready as %q and said %s as %q: one process has one instance ID", ErrStarved, s.name,
 			known, m.Event, e.Instance))
 	}
@@ -337,6 +343,15 @@ func (s *slot) handle(n *node, m message) {
 	if !s.run.watch.tell(&e) && e.Kind == history.Paused {
 		s.run.tail.Go(func() { s.run.rescue(s, n, e) })
 	}
+}
+
+// passed notes whose instance ID that is, and reports whether it was that of a process that has ended.
+func (r *run) passed(id string, n *node) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	other := r.named[id]
+	r.named[id] = n
+	return other != nil && other != n && !other.alive()
 }
 
 // keepUnknown bounds how many events without a meaning are kept of a slot.

@@ -113,8 +113,8 @@ func init() {
 const stampSlack = int64(50e6)
 
 // event turns a node's message into an event of its slot. Without a stamp, or with one that cannot be CLOCK_MONOTONIC of
-// this host since the run's start, it is stamped now and ok is false in the latter case.
-func (c *clock) event(slot string, m message) (e history.Event, ok bool) {
+// this host since its process began, by the run's clock, it is stamped now and ok is false in the latter case.
+func (c *clock) event(slot string, began int64, m message) (e history.Event, ok bool) {
 	now := c.now()
 	e = history.Event{
 		T: now, Node: slot, Instance: m.Instance, Session: m.Session, Fence: m.Fence, Reason: m.Reason,
@@ -136,7 +136,7 @@ func (c *clock) event(slot string, m message) (e history.Event, ok bool) {
 	}
 	ok = true
 	if m.T != 0 {
-		if t := c.fromMono(m.T); t >= 0 && t <= now+stampSlack {
+		if t := c.fromMono(m.T); t >= began && t <= now+stampSlack {
 			e.T = min(t, now)
 		} else {
 			ok = false

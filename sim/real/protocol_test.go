@@ -59,7 +59,7 @@ func TestWhyALineIsNone(t *testing.T) {
 func TestStampsOfNodes(t *testing.T) {
 	c := newClock()
 	start := monotonic()
-	e, ok := c.event("node-1", message{Event: "acquired", Instance: "i", Session: "s", Fence: 2, T: start, Until: start + 100})
+	e, ok := c.event("node-1", 0, message{Event: "acquired", Instance: "i", Session: "s", Fence: 2, T: start, Until: start + 100})
 	if !ok || e.Kind != history.Acquired || e.Node != "node-1" || e.Until-e.T != 100 && e.T != 0 {
 		t.Errorf("%+v, %v", e, ok)
 	}
@@ -70,18 +70,21 @@ func TestStampsOfNodes(t *testing.T) {
 		"wall clock": time.Now().UnixNano(), "seconds": 12345, "future": start + int64(time.Hour), "negative": -5,
 	} {
 		before := c.now()
-		e, ok := c.event("node-1", message{Event: "lost", T: stamp, Until: stamp})
+		e, ok := c.event("node-1", 0, message{Event: "lost", T: stamp, Until: stamp})
 		if ok || e.T < before || e.Until != 0 {
 			t.Errorf("%s: accepted as %+v", name, e)
 		}
 	}
-	if e, ok := c.event("node-1", message{Event: "lost"}); !ok || e.T == 0 {
+	if e, ok := c.event("node-1", c.now(), message{Event: "lost", T: start}); ok || e.T < c.fromMono(start) {
+		t.Errorf("before its process began: accepted as %+v", e)
+	}
+	if e, ok := c.event("node-1", 0, message{Event: "lost"}); !ok || e.T == 0 {
 		t.Errorf("without a stamp: %+v, %v, want the time of reading", e, ok)
 	}
-	if e, _ := c.event("node-1", message{Event: "ready", Reason: "at last", Protocol: 2, Asks: true}); e.N != 2 || e.Reason != history.Asks {
+	if e, _ := c.event("node-1", 0, message{Event: "ready", Reason: "at last", Protocol: 2, Asks: true}); e.N != 2 || e.Reason != history.Asks {
 		t.Errorf("a node of version 2 that asks before each use: %+v", e)
 	}
-	if e, _ := c.event("node-1", message{Event: "arrived", Reason: "r"}); e.Kind != history.KindUnknown || e.Reason != "arrived r" {
+	if e, _ := c.event("node-1", 0, message{Event: "arrived", Reason: "r"}); e.Kind != history.KindUnknown || e.Reason != "arrived r" {
 		t.Errorf("the target's own word from a node: %+v, want it kept as unknown", e)
 	}
 }
@@ -92,7 +95,7 @@ func FuzzReadEvents(f *testing.F) {
 	c := newClock()
 	f.Fuzz(func(t *testing.T, in []byte) {
 		readEvents(strings.NewReader(string(in)), func(m message) {
-			if e, _ := c.event("n", m); e.T < 0 || e.T > c.now() {
+			if e, _ := c.event("n", 0, m); e.T < 0 || e.T > c.now() {
 				t.Errorf("event %+v is outside of the run", e)
 			}
 		}, func(string) {})

@@ -156,6 +156,36 @@ func TestAProcessHasOneInstanceID(t *testing.T) {
 	}
 }
 
+// Who comes back by the name of one that was killed would be taken for that one, which owes nothing.
+func TestAnInstanceIDIsOfOneProcess(t *testing.T) {
+	cfg := config(t, fault.Fault{At: 100 * time.Millisecond, Kind: fault.Crash, Target: "node-1", For: 100 * time.Millisecond})
+	cfg.Storm, cfg.NodeEnv = time.Minute, append(cfg.NodeEnv, "REAL_TEST_NODE=is its slot")
+	_, err := Run(t.Context(), provision(t), cfg, history.NewRecorder())
+	if !errors.Is(err, ErrStarved) || !strings.Contains(err.Error(), `says ready as "node-1", which was one that has ended`) {
+		t.Errorf("a run of such nodes ends with %v", err)
+	}
+}
+
+// A pause that a node stamps before it was asked for it would excuse what it polled since.
+func TestNoPauseBeginsBeforeItWasAskedFor(t *testing.T) { // G2
+	at := 300 * time.Millisecond
+	cfg := config(t, fault.Fault{At: at, Kind: fault.CheckSend, Target: "node-1"})
+	cfg.Nodes, cfg.Storm, cfg.NodeEnv = 1, 2*time.Second, append(cfg.NodeEnv, "REAL_TEST_NODE=has always been paused")
+	_, events := storm(t, provision(t), cfg)
+	phase, pause := int64(0), int64(0)
+	for _, e := range events {
+		switch {
+		case e.Kind == history.Phase && e.Reason == "storm":
+			phase = e.T
+		case e.Kind == history.FaultStart:
+			pause = e.T
+		}
+	}
+	if pause == 0 || pause < phase+int64(at) {
+		t.Errorf("the pause begins %v after the storm began, and was asked for at %v", time.Duration(pause-phase), at)
+	}
+}
+
 // A run in which a node had to drop what it said says nothing of its nodes: not all of it is in the history.
 func TestARunOfWhichANodeDroppedLinesHasNoVerdict(t *testing.T) {
 	r := provision(t)

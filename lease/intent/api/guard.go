@@ -75,13 +75,14 @@ func unmapped(given []netip.Prefix) (nets []netip.Prefix) {
 const forwardedFor = "X-Forwarded-For"
 
 // forwarded reports whether a header is one in which proxies and CDNs say where a request comes from, or that it came through them:
-// X-Forwarded-Proto, True-Client-IP, X-Azure-ClientIP, CF-Connecting-IPv6. name is canonical.
+// X-Forwarded-Proto, True-Client-IP, X-Azure-ClientIP, CF-Connecting-IPv6, and however it is spelt, X_Real_IP too. name is canonical.
 func forwarded(name string) bool {
+	name = http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
 	switch name {
 	case "Via", "Cdn-Loop", "X-Envoy-External-Address", "Cloudfront-Viewer-Address":
 		return true
 	}
-	if strings.Contains(name, "Forwarded") {
+	if strings.Contains(name, "orwarded") { // also behind a letter, where it is canonical in small ones
 		return true
 	}
 	for _, end := range []string{"-Ip", "-Clientip", "-Socketip", "-Ipv4", "-Ipv6"} {

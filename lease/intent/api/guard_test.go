@@ -17,7 +17,8 @@ func TestUnnamedProxyIsRefused(t *testing.T) {
 	before := f.dump()
 	for _, header := range []http.Header{
 		{"X-Forwarded-For": {"203.0.113.9"}}, {"X-Forwarded-For": {"192.168.1.7"}}, {"X-Forwarded-For": {""}},
-		{"Forwarded": {"for=203.0.113.9"}}, {"X-Real-Ip": {"203.0.113.9"}},
+		{"Forwarded": {"for=203.0.113.9"}}, {"X-Real-Ip": {"203.0.113.9"}}, {"X_real_ip": {"203.0.113.9"}},
+		{"X_forwarded_for": {"203.0.113.9"}}, {"X-Myforwarded-For": {"203.0.113.9"}},
 		{"Via": {"1.1 p"}}, {"True-Client-Ip": {"203.0.113.9"}}, {"Cf-Connecting-Ip": {"203.0.113.9"}}, {"X-Client-Ip": {"203.0.113.9"}},
 		{"X-Forwarded-Host": {"h"}}, {"X-Forwarded-Proto": {"https"}}, {"X-Forwarded-Prefix": {"/p"}}, {"Client-Ip": {"203.0.113.9"}},
 		{"Fly-Client-Ip": {"203.0.113.9"}}, {"X-Azure-Clientip": {"203.0.113.9"}}, {"X-Azure-Socketip": {"203.0.113.9"}},
