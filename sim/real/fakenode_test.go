@@ -66,6 +66,8 @@ func fakeNode() int {
 		return 0
 	case "is its slot":
 		f.id = os.Getenv("LEASESTORM_NODE")
+	case "is its host":
+		f.id = "host"
 	case "drops":
 		f.say("ready", "", 0, 0)
 		_, _ = os.Stdout.WriteString(droppedLines)

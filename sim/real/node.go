@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -349,9 +350,10 @@ func (s *slot) handle(n *node, m message) {
 func (r *run) passed(id string, n *node) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	other := r.named[id]
-	r.named[id] = n
-	return other != nil && other != n && !other.alive()
+	if !slices.Contains(r.named[id], n) {
+		r.named[id] = append(r.named[id], n)
+	}
+	return slices.ContainsFunc(r.named[id], func(other *node) bool { return other != n && !other.alive() })
 }
 
 // keepUnknown bounds how many events without a meaning are kept of a slot.

@@ -110,8 +110,8 @@ type run struct {
 
 	mu      sync.Mutex
 	slots   map[string]*slot
-	order   []string         // of slots, by their creation
-	named   map[string]*node // by the instance ID that it said last
+	order   []string           // of slots, by their creation
+	named   map[string][]*node // who said that instance ID
 	notes   []string
 	late    int
 	starved error // why the harness cannot go on
@@ -145,7 +145,7 @@ func Run(ctx context.Context, r *Redis, cfg Config, rec *history.Recorder) (Outc
 	}
 	run := &run{
 		cfg: cfg, system: r.systemOf(cfg.System), redis: r, rec: rec, clock: newClock(), slots: map[string]*slot{}, awaited: map[string]*slot{},
-		named: map[string]*node{}, inHand: map[string]int{}, ending: make(chan struct{}),
+		named: map[string][]*node{}, inHand: map[string]int{}, ending: make(chan struct{}),
 	}
 	return run.all(ctx)
 }

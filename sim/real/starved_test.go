@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -159,10 +161,13 @@ func TestAProcessHasOneInstanceID(t *testing.T) {
 // Who comes back by the name of one that was killed would be taken for that one, which owes nothing.
 func TestAnInstanceIDIsOfOneProcess(t *testing.T) {
 	cfg := config(t, fault.Fault{At: 100 * time.Millisecond, Kind: fault.Crash, Target: "node-1", For: 100 * time.Millisecond})
-	cfg.Storm, cfg.NodeEnv = time.Minute, append(cfg.NodeEnv, "REAL_TEST_NODE=is its slot")
-	_, err := Run(t.Context(), provision(t), cfg, history.NewRecorder())
-	if !errors.Is(err, ErrStarved) || !strings.Contains(err.Error(), `says ready as "node-1", which was one that has ended`) {
-		t.Errorf("a run of such nodes ends with %v", err)
+	for mode, id := range map[string]string{"is its slot": "node-1", "is its host": "host"} {
+		c := cfg
+		c.Storm, c.NodeEnv = time.Minute, append(slices.Clone(cfg.NodeEnv), "REAL_TEST_NODE="+mode)
+		_, err := Run(t.Context(), provision(t), c, history.NewRecorder())
+		if !errors.Is(err, ErrStarved) || !strings.Contains(err.Error(), "as "+strconv.Quote(id)+", which was one that has ended") {
+			t.Errorf("%s: a run of such nodes ends with %v", mode, err)
+		}
 	}
 }
 
