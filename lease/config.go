@@ -67,7 +67,7 @@ type Config struct {
 	NamedSessions bool
 	// Notify is told every event before anything follows from it: before the next request is sent to Redis. The
 	// instance's loop waits for it, so it must return at once and never wait for a method of this package except those of Hold
-	// that say so. With Notify, work is ended by whoever listens: each EventYield must be answered by Hold.Drop once the
+	// that say so. With Notify, work is ended by whoever listens: each EventYield must be answered by Hold.Drop or Hold.Yield once the
 	// work has returned. One that panics, or ends its goroutine, misses that event, which the log tells. Subscribe is the door for
 	// everybody else.
 	Notify func(Event)

@@ -40,7 +40,7 @@ func (s *shell) askedHold(asked redisstore.Give) *Hold {
 		return nil
 	}
 	h := s.table.get(asked.Lease)
-	if h == nil || h.fence != asked.Fence || h.yielding.Load() {
+	if h == nil || h.fence != asked.Fence || h.asked() {
 		return nil
 	}
 	return h

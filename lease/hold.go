@@ -27,7 +27,7 @@ type Hold struct {
 	until      atomic.Int64 // core.Time: end of the trust window itself
 	renewedAt  atomic.Int64 // core.Time of the last renewal, 0 none
 	renewals   atomic.Int64 // that succeeded
-	yielding   atomic.Bool  // its work is being ended: nothing new begins
+	yielding   atomic.Int64 // the yield that stands, by its number: its work is being ended, nothing new begins; 0: none
 
 	mu    sync.Mutex
 	ended error // why the term is over, nil while it is not
@@ -36,6 +36,7 @@ type Hold struct {
 
 	given   bool  // loop only: somebody has it who will release it
 	callers int32 // loop only: who was told to have it, and has not given up since
+	yields  int64 // loop only: how often it was asked for
 }
 
 // under is a context that ends with a term, among others.
@@ -145,6 +146,17 @@ func (h *Hold) Release(ctx context.Context) error { return h.s.release(ctx, h.na
 // Drop gives the lease back without waiting. It may be called from Config.Notify. Leases that are dropped at about the same
 // time are released together.
 func (h *Hold) Drop() { h.s.inbox.put(message{drop: h}) }
+
+// Yield is Drop for the answer to an EventYield: it gives nothing back where that is off, which EventKept has told or is about to tell, and
+// the work goes on then. Only Drop, which is no answer, is sure to give a lease back. It may be called from Config.Notify.
+func (h *Hold) Yield() {
+	if n := h.yielding.Load(); n != 0 {
+		h.s.inbox.put(message{drop: h, yield: n})
+	}
+}
+
+// asked reports whether a yield stands.
+func (h *Hold) asked() bool { return h.yielding.Load() != 0 }
 
 // Abandon says that the work is stuck: the lease is neither renewed nor released, because the work may still be going on,
 // and not acquired again by this instance before Recovered, also where this term was over already. A later term of the same lease

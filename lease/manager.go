@@ -69,7 +69,7 @@ func (m *Manager) Release(ctx context.Context, sessionID string) error {
 // IsOwned implements LeaseManager.
 func (m *Manager) IsOwned(sessionID string) bool {
 	h := m.s.table.get(sessionID)
-	return h != nil && h.Valid() && !h.yielding.Load()
+	return h != nil && h.Valid() && !h.asked()
 }
 
 // OwnedSessions implements LeaseManager.

@@ -185,10 +185,11 @@ type inbox struct {
 
 // message is a function to run, a term to give back, or an event for the core.
 type message struct {
-	run  func()
-	drop *Hold
-	ev   core.Event
-	op   *core.Op // the request that an EvAnswer answers
+	run   func()
+	drop  *Hold
+	yield int64 // of drop: only while that yield stands; 0: in any case
+	ev    core.Event
+	op    *core.Op // the request that an EvAnswer answers
 }
 
 // How many messages may wait, and how many bytes of notices, before notices are dropped.
@@ -283,7 +284,7 @@ func (s *shell) handle(batch []message) {
 	for i := range batch {
 		m := &batch[i]
 		if m.drop != nil {
-			if s.table.get(m.drop.name) == m.drop {
+			if s.table.get(m.drop.name) == m.drop && (m.yield == 0 || m.yield == m.drop.yielding.Load()) {
 				s.todo = append(s.todo, core.Event{Kind: core.EvDrop, ID: m.drop.name, Cause: core.CauseRequested})
 			}
 			continue

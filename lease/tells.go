@@ -71,13 +71,14 @@ func (s *shell) trust(t *core.Tell) *Hold {
 	case core.TellYield:
 		h := s.table.current(t.ID)
 		if h != nil {
-			h.yielding.Store(true)
+			h.yields++
+			h.yielding.Store(h.yields)
 		}
 		return h
 	case core.TellKept:
 		h := s.table.current(t.ID)
 		if h != nil {
-			h.yielding.Store(false)
+			h.yielding.Store(0)
 		}
 		return h
 	case core.TellLost, core.TellReleased:

@@ -96,7 +96,7 @@ func (s *shell) want(name string, w *waiter) {
 	switch {
 	case h == nil || s.keeper:
 		s.take(name, h, s.waiters.Want(name, w, w.wait, h != nil), s.step)
-	case h.Valid() && !h.yielding.Load():
+	case h.Valid() && !h.asked():
 		w.answer(h, nil)
 	default:
 		w.answer(nil, s.noResult(core.OpRenew, "renewal", name, "the lease is this instance's, but not certain now"))

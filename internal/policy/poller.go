@@ -18,7 +18,7 @@ type Poller struct {
 	planned core.Time // what Next was before the poll that runs
 
 	held     bool // there is a term
-	yielding bool // nothing new begins; the term is dropped once no poll runs
+	yielding bool // nothing new begins; the term is given back once no poll runs
 	fenced   bool // the target refused the term's fence: the term is dropped when the next poll would begin
 	waiting  bool // a poll is due and waits for the next renewal
 	running  bool // a poll has begun and not returned
@@ -32,6 +32,7 @@ type Step struct {
 	Begin   bool // begin a poll, whose context ends at Poller.Ends
 	Recover bool // the work that was abandoned has returned
 	Abandon bool // the work under the present term is stuck: it is neither renewed nor released
+	Yield   bool // give the term back, as was asked: while that stands
 	Drop    bool // give the term back
 	Forget  bool // nothing is left of the session here
 
@@ -82,14 +83,16 @@ func (p *Poller) Over(now core.Time, c *Polls) Step {
 // Yield says that the term is to be given back once its work has ended.
 func (p *Poller) Yield() Step {
 	p.yielding = true
-	return Step{Drop: !p.running}
+	return Step{Yield: !p.running}
 }
 
-// Kept takes a Yield back. Where no poll runs the term has been dropped by then, and nothing begins under what is about to go.
-func (p *Poller) Kept() {
+// Kept takes a Yield back. Where no poll runs the term was given back too late to count.
+func (p *Poller) Kept() Step {
+	p.yielding = false
 	if p.running {
-		p.yielding = false
+		return Step{}
 	}
+	return Step{Wake: p.Next}
 }
 
 // Stop says that the poll that runs has had all the time it gets.
@@ -175,7 +178,7 @@ func (p *Poller) Returned(r Result) Step {
 	case !p.held:
 		s.Forget = true
 	case p.yielding:
-		s.Drop = true
+		s.Yield = true
 	default:
 		p.fenced = r == Fenced && same
 		s.Wake = p.Next

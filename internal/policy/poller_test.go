@@ -79,21 +79,28 @@ func TestYieldWaitsForThePoll(t *testing.T) {
 	if s := p.Yield(); s != (Step{}) {
 		t.Errorf("while it runs: %+v", s)
 	}
-	if s := p.Returned(Polled); s != (Step{Drop: true}) {
+	if s := p.Returned(Polled); s != (Step{Yield: true}) {
 		t.Errorf("it returned: %+v", s)
 	}
 	idle := &Poller{}
 	idle.Acquired(1000)
-	if s := idle.Yield(); s != (Step{Drop: true}) {
+	if s := idle.Yield(); s != (Step{Yield: true}) {
 		t.Errorf("none runs: %+v", s)
 	}
-	idle.Kept()
 	if s := idle.Due(1000, until, true, &timings); s != (Step{}) {
-		t.Errorf("a poll begins under a term that has been dropped: %+v", s)
+		t.Errorf("a poll begins under a term that is asked for: %+v", s)
+	}
+	if s := idle.Kept(); s != (Step{Wake: 1000}) {
+		t.Errorf("taken back, none runs: %+v", s)
+	}
+	if s := idle.Due(1000, until, true, &timings); !s.Begin {
+		t.Errorf("taken back, none runs, and it is due: %+v", s)
 	}
 	kept := polling(t)
 	kept.Yield()
-	kept.Kept()
+	if s := kept.Kept(); s != (Step{}) {
+		t.Errorf("taken back while it runs: %+v", s)
+	}
 	if s := kept.Returned(Polled); s != (Step{Wake: 1100}) {
 		t.Errorf("taken back: %+v", s)
 	}

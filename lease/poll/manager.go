@@ -177,9 +177,6 @@ func (m *SessionManager) Polled() []string {
 
 // notify runs in the loop of the leases: it only notes what follows.
 func (m *SessionManager) notify(e lease.Event) {
-	if e.Kind == lease.EventKept {
-		m.kept(e)
-	}
 	callback.Tell(m.cfg.Notify, m.log.ListenerPanicked, e)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -206,15 +203,8 @@ func (m *SessionManager) notify(e lease.Event) {
 		m.do(p, p.polls.Over(m.now(), &m.timings), fmt.Errorf("%w: %s", lease.ErrLost, e.Reason))
 	case lease.EventYield:
 		m.do(p, p.polls.Yield(), nil)
-	}
-}
-
-// kept takes a yield back before anybody is told: a poll that returned while its caller listens would give the term up.
-func (m *SessionManager) kept(e lease.Event) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if p := m.publishers[e.Name]; p != nil && p.hold != nil && p.hold == e.Hold {
-		p.polls.Kept()
+	case lease.EventKept:
+		m.do(p, p.polls.Kept(), nil)
 	}
 }
 
@@ -256,6 +246,9 @@ func (m *SessionManager) do(p *publisher, s policy.Step, cause error) {
 	}
 	if s.Abandon {
 		m.abandon(p)
+	}
+	if s.Yield {
+		p.hold.Yield()
 	}
 	if s.Drop {
 		p.hold.Drop()

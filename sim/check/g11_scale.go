@@ -37,8 +37,8 @@ func (g *g11) event(e *history.Event) {
 		return
 	}
 	g.most = max(g.most, g.w.alive)
-	if e.Kind == history.Ready && g.w.phase == "storm" {
-		g.joined(g.w.instance(e.Instance))
+	if i := g.w.instance(e.Instance); e.Kind == history.Ready && g.w.phase == "storm" && i.readies == 1 {
+		g.joined(i)
 	}
 }
 

@@ -28,6 +28,7 @@ type instance struct {
 	node    *node // nil until it reported something
 	process *node // whose process reports by its name; nil: none that lives
 	ready   bool
+	readies int   // how often it said so
 	since   int64 // when it said ready
 	gone    bool  // stopped or exited
 	stopped bool  // and said so (G3)

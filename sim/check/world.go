@@ -172,7 +172,7 @@ func (w *world) nodeEvent(e *history.Event) {
 	}
 	switch e.Kind {
 	case history.Ready:
-		if !inst.ready { // once: a later one would undo what was held against it
+		if inst.readies++; inst.readies == 1 { // a later one would undo what was held against it
 			inst.asks = e.Reason == history.Asks
 		}
 		w.join(inst)

@@ -38,7 +38,7 @@ var shell = []Mutant{
 		Breaks: "G2", Seeds: 60, Scenario: sim.Scenario{Faults: []fault.Kind{
 			fault.Leave, fault.Join, fault.Terminate, fault.SessionRemove, fault.PollSlow,
 		}},
-		Edits: []Edit{{pollerFile, "return Step{Drop: !p.running}", "return Step{Drop: true}"}},
+		Edits: []Edit{{pollerFile, "return Step{Yield: !p.running}", "return Step{Yield: true}"}},
 	},
 	{
 		Name: "poll-at-the-last-moment", By: ShortenMargin,

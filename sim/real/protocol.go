@@ -109,7 +109,7 @@ func init() {
 	}
 }
 
-// stampSlack is how far a stamp may lie in the future, for clocks that are read one after the other.
+// stampSlack is how far a stamp may lie in the future, or before its process, for clocks that are read one after the other, or coarsely.
 const stampSlack = int64(50e6)
 
 // event turns a node's message into an event of its slot. Without a stamp, or with one that cannot be CLOCK_MONOTONIC of
@@ -136,8 +136,8 @@ func (c *clock) event(slot string, began int64, m message) (e history.Event, ok 
 	}
 	ok = true
 	if m.T != 0 {
-		if t := c.fromMono(m.T); t >= began && t <= now+stampSlack {
-			e.T = min(t, now)
+		if t := c.fromMono(m.T); t >= began-stampSlack && t <= now+stampSlack {
+			e.T = min(max(t, began), now)
 		} else {
 			ok = false
 		}

@@ -75,8 +75,12 @@ func TestStampsOfNodes(t *testing.T) {
 			t.Errorf("%s: accepted as %+v", name, e)
 		}
 	}
-	if e, ok := c.event("node-1", c.now(), message{Event: "lost", T: start}); ok || e.T < c.fromMono(start) {
-		t.Errorf("before its process began: accepted as %+v", e)
+	at := c.fromMono(start)
+	if e, ok := c.event("node-1", at+2*stampSlack, message{Event: "lost", T: start}); ok || e.T < at {
+		t.Errorf("long before its process began: accepted as %+v", e)
+	}
+	if e, ok := c.event("node-1", at+1, message{Event: "lost", T: start}); !ok || e.T != at+1 {
+		t.Errorf("by a clock that is coarse: %+v, %v, want it as its process began, at %d", e, ok, at+1)
 	}
 	if e, ok := c.event("node-1", 0, message{Event: "lost"}); !ok || e.T == 0 {
 		t.Errorf("without a stamp: %+v, %v, want the time of reading", e, ok)

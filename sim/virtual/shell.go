@@ -43,8 +43,8 @@ func (w *world) carryOut(n *node, t *core.Tell) {
 			w.yield(n, t.ID)
 		}
 	case core.TellKept:
-		if _, tm := n.term(t.ID); tm != nil {
-			tm.polls.Kept()
+		if i, tm := n.term(t.ID); tm != nil {
+			w.polling(n, i, tm.polls.Kept(), "")
 		}
 	case core.TellDrained:
 		if n.program != nil && n.program.drained(w, n) {
