@@ -153,7 +153,7 @@ func (f *fakeStore) CheckLease(string) error  { return nil }
 func (f *fakeStore) Shown(text string) string { return strings.ReplaceAll(text, "run", "…") }
 func (f *fakeStore) Close() error             { return nil }
 
-func (f *fakeStore) Subscribe(ctx context.Context, heard func(core.Notice), up func(error)) {
+func (f *fakeStore) Subscribe(ctx context.Context, _ time.Duration, heard func(core.Notice), up func(error)) {
 	f.r.mu.Lock()
 	f.r.seq++
 	id := f.r.seq

@@ -19,7 +19,7 @@ import (
 type store interface {
 	Do(ctx context.Context, op *core.Op) core.Answer
 	Look(ctx context.Context, op *core.Op, s *core.Sessions) core.Answer
-	Subscribe(ctx context.Context, heard func(core.Notice), up func(error))
+	Subscribe(ctx context.Context, renew time.Duration, heard func(core.Notice), up func(error))
 	Nodes(ctx context.Context) ([]core.Seen, error)
 	Pass(ctx context.Context, owner, heir string, ttl time.Duration, ids ...string) ([]string, error)
 	Check(ctx context.Context) ([]redisstore.Warning, error)
@@ -50,7 +50,8 @@ type shell struct {
 	silent atomic.Bool // Redis does not answer now
 
 	trouble   trouble
-	unchecked atomic.Bool // Redis was away when it was to be checked
+	unchecked atomic.Bool  // Redis was away when it was to be checked
+	recheckAt atomic.Int64 // core.Time: what is refused before does not have it checked again
 	deaf      deaf
 	surplus   atomic.Pointer[string] // more replicas acknowledge than configured: how many; nil: as far as is known they do not
 
@@ -157,7 +158,7 @@ func (s *shell) begin(ctx context.Context) error {
 			s.workers.Go(func() { s.work(s.lanes[i]) })
 		}
 	}
-	s.workers.Go(func() { s.store.Subscribe(s.ctx, s.heard, s.subscribed) })
+	s.workers.Go(func() { s.store.Subscribe(s.ctx, s.cfg.RenewInterval, s.heard, s.subscribed) })
 	s.workers.Go(s.loop)
 	if s.cfg.Replicas > 0 {
 		s.workers.Go(s.countReplicas)

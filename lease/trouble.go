@@ -341,7 +341,8 @@ func (s *shell) noted(op *core.Op, a *core.Answer) {
 	if redisstore.Denies(a.Err) && s.trouble.granting("") == "" {
 		s.workers.Go(func() { s.explain(a.Err, namesOf(op.Items)) })
 	}
-	if (a.Failure == core.FailNone || isRefused(a.Err)) && s.unchecked.CompareAndSwap(true, false) {
+	checkable := a.Failure == core.FailNone || isRefused(a.Err) && s.now().Mono >= core.Time(s.recheckAt.Load())
+	if checkable && s.unchecked.CompareAndSwap(true, false) {
 		s.workers.Go(s.recheck)
 	}
 }
@@ -369,6 +370,7 @@ func (s *shell) recheck() {
 		known, err := s.examine(s.ctx)
 		if err == nil || !never(err) {
 			s.trouble.denied(nil)
+			s.recheckAt.Store(int64(s.now().Mono) + int64(s.cfg.RenewInterval/4)) // one that loads refuses every probe, and the check too
 			s.unchecked.Store(!known)
 			return
 		}

@@ -64,7 +64,7 @@ func newHarness(t *testing.T, srv *redistest.Server, client redis.UniversalClien
 	up, ended := make(chan bool, 16), make(chan struct{})
 	go func() {
 		defer close(ended)
-		store.Subscribe(ctx, h.hear, func(err error) {
+		store.Subscribe(ctx, time.Second, h.hear, func(err error) {
 			select {
 			case up <- err == nil:
 			default: // nobody looks at it any more

@@ -2,8 +2,10 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -19,13 +21,22 @@ import (
 type unbroken struct{}
 
 // hears marks the context of a subscription, which its connection ends with: go-redis honours deadlines only, and holds its lock while
-// a connection is made, so that to close the subscription waits for a server that accepts and says nothing.
+// a connection is made, so that to close the subscription waits for a server that accepts and says nothing. Its value, an *atomic.Bool,
+// says whether it has dialed.
 type hears struct{}
+
+// errHeardOnce is what go-redis is told that dials anew, at once, for a subscription whose connection has failed. The next attempt is
+// another subscription, and comes after a pause: a Redis without room for one more client would be asked twice each time.
+var errHeardOnce = errors.New("a subscription has one connection")
 
 func (unbroken) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		dial, hears := dialer(next), ctx.Value(hears{}) != nil
+		dial := dialer(next)
+		dialed, hears := ctx.Value(hears{}).(*atomic.Bool)
 		if hears {
+			if dialed.Swap(true) {
+				return nil, errHeardOnce
+			}
 			dial = dial.within
 		}
 		conn, err := dial(ctx, network, addr)
@@ -50,7 +61,7 @@ type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 // within dials, and waits no longer than ctx lasts. The dialer may go on for longer, as go-redis' does with TLS: what comes of that is
 // closed.
 func (dial dialer) within(ctx context.Context, network, addr string) (net.Conn, error) {
-	if ctx.Err() != nil { // of a subscription that ends: go-redis makes another connection for the one that was closed
+	if ctx.Err() != nil { // of a subscription that ends before it has begun
 		return nil, ctx.Err()
 	}
 	type dialed struct {

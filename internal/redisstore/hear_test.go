@@ -76,7 +76,7 @@ func TestLongMessagesTakeNoMemory(t *testing.T) {
 			ups, heard, ended := make(chan error, 100), make(chan core.Notice, 100), make(chan struct{})
 			go func() {
 				defer close(ended)
-				s.Subscribe(ctx, func(n core.Notice) { heard <- n }, func(err error) { ups <- err })
+				s.Subscribe(ctx, time.Second, func(n core.Notice) { heard <- n }, func(err error) { ups <- err })
 			}()
 			defer func() { cancel(); <-ended }()
 			if err := <-ups; err != nil {

@@ -210,7 +210,7 @@ func subscribe(t *testing.T, s *redisstore.Store) recorder {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		s.Subscribe(ctx, func(n core.Notice) { r.notices <- n }, func(err error) { r.ups <- err })
+		s.Subscribe(ctx, time.Second, func(n core.Notice) { r.notices <- n }, func(err error) { r.ups <- err })
 	}()
 	t.Cleanup(func() { cancel(); <-ended })
 	return r
@@ -350,7 +350,7 @@ func TestListenOutlivesForeignMessages(t *testing.T) {
 				}})
 			defer client.Close()
 			var got error
-			redisstore.Listen(ctx, client, "x", time.Second, func(string) {}, func(err error) {
+			redisstore.Listen(ctx, client, "x", time.Second, redisstore.ResubscribeMin, func(string) {}, func(err error) {
 				got = err
 				cancel()
 			})
@@ -372,7 +372,7 @@ func TestListenIsToldOnce(t *testing.T) {
 		}})
 	defer client.Close()
 	ups := 0
-	redisstore.Listen(ctx, client, "x", time.Second, func(string) {}, func(err error) {
+	redisstore.Listen(ctx, client, "x", time.Second, redisstore.ResubscribeMin, func(string) {}, func(err error) {
 		if err == nil {
 			ups++
 			return

@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"slices"
 	"testing"
@@ -14,10 +15,13 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// However long Redis was away, the channel is tried again within a tenth of a second.
+// However long Redis was away, the channel is tried again within a tenth of a renewal interval, and of a second at usual timings.
 func TestAttemptsToListenComeSoonEnough(t *testing.T) {
 	t.Parallel()
-	for _, timeout := range []time.Duration{10 * time.Millisecond, 3 * time.Second, time.Minute} {
+	for timeout, renew := range map[time.Duration]time.Duration{
+		10 * time.Millisecond: 333 * time.Millisecond, 3 * time.Second: time.Second, time.Minute: 20 * time.Second,
+	} {
+		pause := max(renew/10, 100*time.Millisecond)
 		synctest.Test(t, func(t *testing.T) {
 			client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", DialerRetries: 1, MaxRetries: -1,
 				Dialer: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("away") }})
@@ -25,7 +29,7 @@ func TestAttemptsToListenComeSoonEnough(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			tried, last, longest := 0, time.Now(), time.Duration(0)
-			redisstore.Listen(ctx, client, "x", timeout, func(string) {}, func(err error) {
+			redisstore.Listen(ctx, client, "x", timeout, redisstore.Resubscribe(renew), func(string) {}, func(err error) {
 				if err == nil {
 					t.Error("nobody is there, and the channel is said to be heard")
 				}
@@ -33,9 +37,60 @@ func TestAttemptsToListenComeSoonEnough(t *testing.T) {
 				last = time.Now()
 				tried++
 			})
-			if tried < 10 || longest != 100*time.Millisecond {
-				t.Errorf("time-out %v: %d attempts, at most %v apart", timeout, tried, longest)
+			if tried < 10 || longest != pause {
+				t.Errorf("time-out %v: %d attempts, at most %v apart, want %v", timeout, tried, longest, pause)
 			}
+		})
+	}
+}
+
+// An attempt makes one connection, also where that was made and then failed: go-redis has another one made at once.
+func TestAttemptToListenDialsOnce(t *testing.T) {
+	t.Parallel()
+	// Each command is answered with the next of these, and with the end of the connection after the last.
+	for name, says := range map[string][]string{
+		"it is ended": nil, "there is no room": {"-ERR max number of clients reached\r\n"}, "it fails": {"-ERR\r\n", "-READONLY\r\n"},
+		"what is heard ends": {"-ERR\r\n", "*3\r\n+subscribe\r\n+x\r\n:1\r\n"},
+		"PING is refused":    {"-ERR\r\n", "*3\r\n+subscribe\r\n+x\r\n:1\r\n", "-READONLY\r\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dials := 0
+				client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Dialer: func(context.Context, string, string) (net.Conn, error) {
+					dials++
+					near, far := net.Pipe()
+					go func() {
+						defer far.Close()
+						command := make([]byte, 4096)
+						for _, said := range says {
+							if _, err := far.Read(command); err != nil {
+								return
+							}
+							_, _ = io.WriteString(far, said)
+						}
+					}()
+					return near, nil
+				}})
+				defer client.Close()
+				own, err := redisstore.OwnClient(client, redisstore.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer own.Close()
+				ctx, cancel := context.WithCancel(t.Context())
+				attempts := 0
+				redisstore.Listen(ctx, own, "x", time.Second, redisstore.ResubscribeMin, func(string) {}, func(err error) {
+					if err == nil {
+						return
+					}
+					if attempts++; attempts == 10 {
+						cancel()
+					}
+				})
+				if dials != attempts {
+					t.Errorf("%d attempts made %d connections", attempts, dials)
+				}
+			})
 		})
 	}
 }
@@ -57,11 +112,11 @@ func TestListenPausesAfterShortSubscriptions(t *testing.T) {
 		defer cancel()
 		var ended time.Time
 		var pauses []time.Duration
-		redisstore.Listen(ctx, client, "x", time.Minute, func(string) {}, func(err error) {
+		redisstore.Listen(ctx, client, "x", time.Minute, redisstore.ResubscribeMin, func(string) {}, func(err error) {
 			if err != nil {
 				ended, lives = time.Now(), time.Millisecond
 				if len(pauses) == 5 { // the next one lasts
-					lives = redisstore.ResubscribeMax
+					lives = redisstore.ResubscribeMin
 				}
 				return
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -13,9 +14,13 @@ import (
 	"github.com/leasestorm/leasestorm/internal/respguard"
 )
 
-// ResubscribeMax is the longest pause between two attempts to subscribe. It is short, whatever the timings: who hears nothing yet is given
-// leases that others, who hear, take before it and have to give on.
-const ResubscribeMax = 100 * time.Millisecond
+// ResubscribeMin is the shortest that the longest pause between two attempts to subscribe can be.
+const ResubscribeMin = 100 * time.Millisecond
+
+// Resubscribe is the longest pause between two attempts to subscribe, for who renews once in an interval. It is a small part of that: who
+// hears nothing yet is given leases that others, who hear, take before it and have to give on. And it is no less than that: a Redis that
+// refuses connections, because it has no room for more, is not asked for them at the same pace whatever the timings (G14).
+func Resubscribe(renew time.Duration) time.Duration { return max(renew/10, ResubscribeMin) }
 
 // backOffMin is the shortest.
 const backOffMin = 10 * time.Millisecond
@@ -24,21 +29,21 @@ const backOffMin = 10 * time.Millisecond
 var errNoMessage = errors.New("connection closed: no Redis says so to who hears a channel")
 
 // Subscribe hears the channel until ctx ends, as Listen does: it calls heard for each notice. Redis keeps no notices: what was
-// published meanwhile is lost.
-func (s *Store) Subscribe(ctx context.Context, heard func(core.Notice), up func(error)) {
+// published meanwhile is lost. renew is the interval between renewals, of which the pauses between attempts are a part.
+func (s *Store) Subscribe(ctx context.Context, renew time.Duration, heard func(core.Notice), up func(error)) {
 	message := func(text string) {
 		if n, ok := ParseNotice(text); ok {
 			heard(n)
 		}
 	}
-	Listen(ctx, s.client, s.wire.opt.Channel, s.wire.opt.OpTimeout, message, up)
+	Listen(ctx, s.client, s.wire.opt.Channel, s.wire.opt.OpTimeout, Resubscribe(renew), message, up)
 }
 
 // Listen hears a channel until ctx ends, on the calling goroutine: it calls message for each message, and up with nil when the
 // channel is (again) being heard, and with what was said for each attempt that ended or failed. A connection that is silent for
 // the timeout is asked for a sign of life and given up if none comes, and so is one that says what no Redis says there. Each attempt
-// waits longer than the one before, until one is heard for at least as long as the longest pause.
-func Listen(ctx context.Context, client redis.UniversalClient, channel string, timeout time.Duration, message func(string),
+// makes one connection and waits twice as long as the one before, up to the longest pause, until one is heard for at least as long as that.
+func Listen(ctx context.Context, client redis.UniversalClient, channel string, timeout, longest time.Duration, message func(string),
 	up func(error)) {
 	pause := backOffMin
 	for ctx.Err() == nil {
@@ -47,7 +52,7 @@ func Listen(ctx context.Context, client redis.UniversalClient, channel string, t
 			since = time.Now()
 			up(nil)
 		})
-		if !since.IsZero() && time.Since(since) >= ResubscribeMax {
+		if !since.IsZero() && time.Since(since) >= longest {
 			pause = backOffMin
 		}
 		up(err)
@@ -57,7 +62,7 @@ func Listen(ctx context.Context, client redis.UniversalClient, channel string, t
 		case <-wait.C:
 		}
 		wait.Stop()
-		pause = min(2*pause, ResubscribeMax)
+		pause = min(2*pause, longest)
 	}
 }
 
@@ -68,7 +73,7 @@ func hear(ctx context.Context, client redis.UniversalClient, channel string, tim
 		_, password := login(client)
 		err = respguard.Hidden(err, password)
 	}()
-	ctx, end := context.WithCancel(context.WithValue(ctx, hears{}, true))
+	ctx, end := context.WithCancel(context.WithValue(ctx, hears{}, new(atomic.Bool)))
 	defer end()
 	ps := client.Subscribe(ctx) // connects below, so that the error is seen
 	defer ps.Close()

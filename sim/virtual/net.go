@@ -294,7 +294,7 @@ func (w *world) subUp(n *node, gen uint32) {
 	s := w.servers[l.to]
 	if l.cut > 0 || s.down || s.loading > 0 || l.holdOut > 0 || l.holdIn > 0 || s.hold > 0 || !w.reaches(n, s) {
 		w.dial(n)
-		half := int64(redisstore.ResubscribeMax) / 2
+		half := int64(redisstore.ResubscribeMin) / 2
 		w.subscribe(n, half+upTo(w.net, half))
 		return
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -264,7 +265,8 @@ func (b *Bus) Listen(ctx context.Context, stop, left func(string), up func()) {
 			left(id)
 		}
 	}
-	redisstore.Listen(ctx, b.s.client, b.s.notify, b.s.opt.OpTimeout, message, func(err error) {
+	longest := redisstore.Resubscribe(cmp.Or(b.s.opt.Leases.RenewInterval, b.s.opt.Leases.TTL/3))
+	redisstore.Listen(ctx, b.s.client, b.s.notify, b.s.opt.OpTimeout, longest, message, func(err error) {
 		if err == nil {
 			up()
 		}
