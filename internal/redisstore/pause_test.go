@@ -98,41 +98,46 @@ func TestAttemptToListenDialsOnce(t *testing.T) {
 // A connection that is ended as soon as the channel is heard is made ever more rarely too, and at once again after one that lasted.
 func TestListenPausesAfterShortSubscriptions(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		lives := time.Millisecond
-		client := redis.NewClient(&redis.Options{Protocol: 2, DisableIdentity: true, MaxRetries: -1, DialerRetries: 1,
-			Dialer: func(context.Context, string, string) (net.Conn, error) {
-				near, far := net.Pipe()
-				go answer(far, "*3\r\n+subscribe\r\n+x\r\n:1\r\n")
-				time.AfterFunc(lives, func() { far.Close() })
-				return near, nil
-			}})
-		defer client.Close()
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		var ended time.Time
-		var pauses []time.Duration
-		redisstore.Listen(ctx, client, "x", time.Minute, redisstore.ResubscribeMin, func(string) {}, func(err error) {
-			if err != nil {
-				ended, lives = time.Now(), time.Millisecond
-				if len(pauses) == 5 { // the next one lasts
-					lives = redisstore.ResubscribeMin
-				}
-				return
+	for longest, want := range map[time.Duration][]time.Duration{ // in ms
+		redisstore.ResubscribeMin: {10, 20, 40, 80, 100, 100, 10}, time.Minute: {10, 20, 40, 80, 160, 320, 10},
+	} {
+		synctest.Test(t, func(t *testing.T) { pauses(t, longest, want) })
+	}
+}
+
+func pauses(t *testing.T, longest time.Duration, want []time.Duration) {
+	lives := time.Millisecond
+	client := redis.NewClient(&redis.Options{Protocol: 2, DisableIdentity: true, MaxRetries: -1, DialerRetries: 1,
+		Dialer: func(context.Context, string, string) (net.Conn, error) {
+			near, far := net.Pipe()
+			go answer(far, "*3\r\n+subscribe\r\n+x\r\n:1\r\n")
+			time.AfterFunc(lives, func() { far.Close() })
+			return near, nil
+		}})
+	defer client.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var ended time.Time
+	var paused []time.Duration
+	redisstore.Listen(ctx, client, "x", time.Minute, longest, func(string) {}, func(err error) {
+		if err != nil {
+			ended, lives = time.Now(), time.Millisecond
+			if len(paused) == 5 { // the next one lasts
+				lives = 2 * want[5] * time.Millisecond // as long as the next pause would be
 			}
-			if !ended.IsZero() {
-				pauses = append(pauses, time.Since(ended))
-			}
-			if len(pauses) == 7 {
-				cancel()
-			}
-		})
-		var want []time.Duration
-		for _, ms := range []int{10, 20, 40, 80, 100, 100, 10} {
-			want = append(want, time.Duration(ms)*time.Millisecond)
+			return
 		}
-		if !slices.Equal(pauses, want) {
-			t.Errorf("paused %v, want %v", pauses, want)
+		if !ended.IsZero() {
+			paused = append(paused, time.Since(ended))
+		}
+		if len(paused) == 7 {
+			cancel()
 		}
 	})
+	for i := range paused {
+		paused[i] /= time.Millisecond
+	}
+	if !slices.Equal(paused, want) {
+		t.Errorf("longest %v: paused %d ms, want %d", longest, paused, want)
+	}
 }

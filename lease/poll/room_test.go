@@ -64,8 +64,8 @@ func (h hearing) Write(b []byte) (int, error) {
 	return h.Conn.Write(b)
 }
 
-// A Redis that has no room for one more client, or loads, or hangs up, is asked for connections ever more rarely, of all kinds together, and
-// is used when it has room again (G14).
+// A Redis that has no room for one more client, or loads, or hangs up, is asked for connections ever more rarely, of all kinds together,
+// and is used when it has room again (G14).
 func TestConnectionsThatAreRefusedAreMadeRarely(t *testing.T) { // G14
 	const interval = 200 * time.Second // of a TTL of 10 m
 	// Of an interval: 24 probes of a silent Redis; to hear the channel after 10, 20, 40 ms, … 10.24 s, and then nine times after 20 s; where

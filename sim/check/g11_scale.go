@@ -37,7 +37,10 @@ func (g *g11) event(e *history.Event) {
 		return
 	}
 	g.most = max(g.most, g.w.alive)
-	if i := g.w.instance(e.Instance); e.Kind == history.Ready && g.w.phase == "storm" && i.readies == 1 {
+	if e.Kind != history.Ready || g.w.phase != "storm" {
+		return
+	}
+	if i := g.w.instance(e.Instance); i.readies == 1 {
 		g.joined(i)
 	}
 }
