@@ -147,8 +147,9 @@ func (h *Hold) Release(ctx context.Context) error { return h.s.release(ctx, h.na
 // time are released together.
 func (h *Hold) Drop() { h.s.inbox.put(message{drop: h}) }
 
-// Yield is Drop for the answer to the EventYield that stands when it is called: it gives nothing back where that is off, which EventKept has
-// told or is about to tell, and the work goes on then. Only Drop, which is no answer, is sure to give a lease back. It may be called from Config.Notify.
+// Yield is Drop for the answer to the EventYield that stands when it is called: it gives nothing back where that is off, which EventKept
+// has told or is about to tell, and the work goes on then. Only Drop, which is no answer, is sure to give a lease back. It may be called
+// from Config.Notify.
 func (h *Hold) Yield() {
 	if n := h.yielding.Load(); n != 0 {
 		h.s.inbox.put(message{drop: h, yield: n})

@@ -98,14 +98,15 @@ func TestAttemptToListenDialsOnce(t *testing.T) {
 // A connection that is ended as soon as the channel is heard is made ever more rarely too, and at once again after one that lasted.
 func TestListenPausesAfterShortSubscriptions(t *testing.T) {
 	t.Parallel()
-	for longest, want := range map[time.Duration][]time.Duration{ // in ms
+	for longest, want := range map[time.Duration][]int64{ // in ms
 		redisstore.ResubscribeMin: {10, 20, 40, 80, 100, 100, 10}, time.Minute: {10, 20, 40, 80, 160, 320, 10},
 	} {
 		synctest.Test(t, func(t *testing.T) { pauses(t, longest, want) })
 	}
 }
 
-func pauses(t *testing.T, longest time.Duration, want []time.Duration) {
+// pauses has the sixth attempt last as long as the next pause would be.
+func pauses(t *testing.T, longest time.Duration, want []int64) {
 	lives := time.Millisecond
 	client := redis.NewClient(&redis.Options{Protocol: 2, DisableIdentity: true, MaxRetries: -1, DialerRetries: 1,
 		Dialer: func(context.Context, string, string) (net.Conn, error) {
@@ -118,25 +119,22 @@ func pauses(t *testing.T, longest time.Duration, want []time.Duration) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var ended time.Time
-	var paused []time.Duration
+	var paused []int64 // ms
 	redisstore.Listen(ctx, client, "x", time.Minute, longest, func(string) {}, func(err error) {
 		if err != nil {
 			ended, lives = time.Now(), time.Millisecond
 			if len(paused) == 5 { // the next one lasts
-				lives = 2 * want[5] * time.Millisecond // as long as the next pause would be
+				lives = time.Duration(2*want[5]) * time.Millisecond
 			}
 			return
 		}
 		if !ended.IsZero() {
-			paused = append(paused, time.Since(ended))
+			paused = append(paused, time.Since(ended).Milliseconds())
 		}
 		if len(paused) == 7 {
 			cancel()
 		}
 	})
-	for i := range paused {
-		paused[i] /= time.Millisecond
-	}
 	if !slices.Equal(paused, want) {
 		t.Errorf("longest %v: paused %d ms, want %d", longest, paused, want)
 	}

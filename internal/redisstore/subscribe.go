@@ -42,7 +42,8 @@ func (s *Store) Subscribe(ctx context.Context, renew time.Duration, heard func(c
 // Listen hears a channel until ctx ends, on the calling goroutine: it calls message for each message, and up with nil when the
 // channel is (again) being heard, and with what was said for each attempt that ended or failed. A connection that is silent for
 // the timeout is asked for a sign of life and given up if none comes, and so is one that says what no Redis says there. Each attempt
-// makes one connection and waits twice as long as the one before, up to the longest pause, until one is heard for at least as long as it would wait now (100 ms at least).
+// makes one connection and waits twice as long as the one before, up to the longest pause, until one is heard for at least as long as it
+// would wait now (100 ms at least).
 func Listen(ctx context.Context, client redis.UniversalClient, channel string, timeout, longest time.Duration, message func(string),
 	up func(error)) {
 	pause := backOffMin
