@@ -21,7 +21,7 @@ import (
 // it misbehave.
 func fakeNode() int {
 	f := &fake{
-		id:     fmt.Sprintf("%s-%d-%d", os.Getenv("LEASESTORM_NODE"), os.Getpid(), monotonic()), // in a container PIDs are the same again
+		id:     fmt.Sprintf("%s-%d-%d", os.Getenv("LEASESTORM_NODE"), monotonic(), os.Getpid()), // in a container PIDs are the same again
 		target: os.Getenv("LEASESTORM_TARGET_URL"),
 		owned:  map[string]int64{},
 		stop:   make(chan os.Signal, 1),
