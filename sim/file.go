@@ -30,10 +30,6 @@ import (
 // what a file says comes to mean something else; a key that is added does not raise it.
 const ScenarioVersion = 1
 
-// depthMax bounds a scenario file, as report.ScenarioMax does: the YAML library takes up to some six thousand times the file's
-// size, and without this bound some seventy thousand times.
-const depthMax = 32
-
 // scenarioYAML is the form of a scenario file. Pointers tell what is absent from what is zero.
 type scenarioYAML struct {
 	Version     int            `yaml:"version,omitempty"`
@@ -156,6 +152,9 @@ func decode(data []byte) (tree *ast.File, y scenarioYAML, err error) {
 			err = errors.New("not YAML that can be read")
 		}
 	}()
+	if blank(data) > blankMax {
+		return nil, y, fmt.Errorf("more than %d lines of it are empty", blankMax)
+	}
 	tokens := lexer.Tokenize(string(data))
 	if err := shallow(tokens); err != nil {
 		return nil, y, err
@@ -174,50 +173,6 @@ func decode(data []byte) (tree *ast.File, y scenarioYAML, err error) {
 	}
 	err = yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(&y)
 	return tree, y, err
-}
-
-// shallow refuses lists and mappings within one another beyond all reason, before the parser meets them, and aliases: twenty lines
-// of them are a list of a billion.
-func shallow(tokens token.Tokens) error {
-	depth, entries, line := 0, 0, 0
-	for _, t := range tokens {
-		if t.Position != nil && t.Position.Line != line {
-			entries, line = 0, t.Position.Line
-		}
-		switch t.Type {
-		case token.SequenceStartType, token.MappingStartType:
-			depth++
-		case token.SequenceEndType, token.MappingEndType:
-			depth--
-		case token.SequenceEntryType, token.MappingKeyType:
-			entries++
-		case token.AliasType:
-			return &yaml.SyntaxError{Message: "an alias: write out what it stands for", Token: t}
-		}
-		if depth > depthMax || entries > depthMax {
-			return &yaml.SyntaxError{Message: fmt.Sprintf("more than %d lists or mappings within one another", depthMax), Token: t}
-		}
-	}
-	return nil
-}
-
-// alone refuses a second document, also an empty one: only the first would be read.
-func alone(tree *ast.File) error {
-	first := true
-	for _, d := range tree.Docs {
-		if _, directive := d.Body.(*ast.DirectiveNode); directive {
-			continue
-		}
-		if !first {
-			at := d.Start // nil after a "..."
-			if at == nil {
-				at = d.Body.GetToken()
-			}
-			return &yaml.SyntaxError{Message: "a second document begins here: a file is one scenario", Token: at}
-		}
-		first = false
-	}
-	return nil
 }
 
 // check refuses what the conversion would take for "not given", and names that exist nowhere. The rest is Resolve's.
