@@ -23,7 +23,7 @@ const regressions = "testdata/regression/*.yaml"
 var freeze = flag.String("freeze", "", "write down the run that a seed gives now: \"6053 G9\", \"7 I3 intents crash-all,redis-wipe\" "+
 	"for another system and named faults, or \"1579 E4 sentinel=2 election\" with so many replicas (cluster=2)")
 
-// TestRegressionSeeds runs the drawn storms that once broke a guarantee (docs/found.md). What each of them is about stands
+// TestRegressionSeeds runs the drawn storms that once broke a guarantee. What each of them is about stands
 // in a story too; the seed shows that the whole keeps it.
 func TestRegressionSeeds(t *testing.T) {
 	if *freeze != "" {
