@@ -222,30 +222,6 @@ func TestFencedTermIsGivenBackForAHigherOne(t *testing.T) {
 	}
 }
 
-func TestOutageCancelsThePollAndNoneBegins(t *testing.T) { // G4
-	t.Parallel()
-	b := newBench(t)
-	polls := make(chan Session, 100)
-	ended := make(chan error, 100)
-	b.start(Config{Interval: 50 * time.Millisecond, Timeout: time.Minute, LongPolls: true,
-		Poll: func(ctx context.Context, s Session) error {
-			polls <- s
-			<-ctx.Done()
-			ended <- context.Cause(ctx)
-			return ctx.Err()
-		}})
-	receive(t, "a poll", polls)
-	b.server.Kill()
-	uncertain := b.wait(lease.EventUncertain, time.Time{})
-	if err := receive(t, "the poll ends", ended); !errors.Is(err, ErrUncertain) {
-		t.Errorf("ended by %v, want ErrUncertain", err)
-	}
-	b.wait(lease.EventLost, uncertain.At)
-	if n := len(polls); n != 0 {
-		t.Errorf("%d polls began after the renewal failed", n)
-	}
-}
-
 // A poll whose goroutine gets its turn only after the lease went does not begin; it is made up for.
 func TestPollThatComesTooLateDoesNotBegin(t *testing.T) { // G4
 	b := newBench(t)
