@@ -1,7 +1,6 @@
 package archtest
 
 import (
-	"bytes"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -13,8 +12,6 @@ import (
 	"strings"
 	"testing"
 )
-
-const fileLinesMax = 500
 
 // source is one Go file of the module, tests included.
 type source struct {
@@ -57,33 +54,6 @@ func sources(t *testing.T) []source {
 		t.Fatal(err)
 	}
 	return out
-}
-
-// A file is one concern: what does not fit 500 lines is two.
-func TestFilesAreShort(t *testing.T) {
-	for _, s := range sources(t) {
-		if n := bytes.Count(s.text, []byte("\n")); n > fileLinesMax {
-			t.Errorf("%s has %d lines, at most %d are allowed: which of its concerns can stand alone?", s.path, n, fileLinesMax)
-		}
-	}
-}
-
-// A test that sleeps is slow when all is well and red when the machine is busy: wait for the thing itself.
-func TestTestsDoNotSleep(t *testing.T) {
-	for _, s := range sources(t) {
-		if !s.isTest() {
-			continue
-		}
-		ast.Inspect(s.ast, func(n ast.Node) bool {
-			if sel, ok := n.(*ast.SelectorExpr); ok && sel.Sel.Name == "Sleep" {
-				if x, ok := sel.X.(*ast.Ident); ok && x.Name == "time" {
-					t.Errorf("%s: time.Sleep: wait for the signal itself; in a synctest bubble, for a timer",
-						s.fset.Position(n.Pos()))
-				}
-			}
-			return true
-		})
-	}
 }
 
 // A package that starts goroutines proves in its tests that none is left behind.

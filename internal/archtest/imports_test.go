@@ -2,7 +2,6 @@ package archtest
 
 import (
 	"fmt"
-	"go/ast"
 	"os/exec"
 	"slices"
 	"strings"
@@ -111,38 +110,6 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// Each rule must be able to fail: a graph that breaks it in two steps is refused.
-func TestImportRulesCatch(t *testing.T) {
-	for _, r := range rules {
-		t.Run(r.Why, func(t *testing.T) {
-			never := r.Never[0] + "/broken"
-			g := graph{r.From[0]: {"internal/between", "fmt"}, "internal/between": {never}}
-			if len(r.broken(g)) != 1 {
-				t.Errorf("%v → internal/between → %v is not refused", r.From[0], never)
-			}
-			if s := r.broken(graph{r.From[0]: {"fmt"}, "elsewhere": {never}}); len(s) != 0 {
-				t.Errorf("refused without reason: %v", s)
-			}
-		})
-	}
-}
-
-// pureStd is all that the rules of leases may import: packages without I/O, clocks, locks and randomness.
-var pureStd = []string{"cmp", "errors", "iter", "maps", "math", "math/bits", "slices", "sort", "strconv", "strings", "unique"}
-
-func TestCoreImportsOnlyPurePackages(t *testing.T) {
-	for path, imports := range graphOf(loaded(t)) {
-		if !under(path, "internal/core") {
-			continue
-		}
-		for _, imp := range imports {
-			if !slices.Contains(pureStd, imp) && !under(imp, "internal/core") {
-				t.Errorf("%s imports %s: the core computes, it may import only %v", path, imp, pureStd)
-			}
-		}
-	}
-}
-
 // Who imports what holds leases compiles no metrics and no traces, by whatever way they would come.
 func TestLeasesCompileNoTelemetry(t *testing.T) {
 	cmd := exec.Command("go", "list", "-deps", "./lease", "./lease/poll", "./lease/election", "./lease/intent/worker")
@@ -158,61 +125,6 @@ func TestLeasesCompileNoTelemetry(t *testing.T) {
 	for _, path := range deps {
 		if under(path, "go.opentelemetry.io", "github.com/prometheus", module+"/lease/metrics", module+"/lease/traces") {
 			t.Errorf("%s comes along with leases", path)
-		}
-	}
-}
-
-// scenarioImports is all that a scenario needs to state a promise and read a verdict. sim/real is there for the process
-// that cleans up behind a run, which is started from the test's own binary; sim/sentinel has a storm and a verdict of its own;
-// containertest finds the engine for those that are played in containers.
-var scenarioImports = []string{"internal/containertest", "sim", "sim/check", "sim/fault", "sim/real", "sim/sentinel"}
-
-func TestScenariosHaveNoLogic(t *testing.T) {
-	seen := 0
-	for _, s := range sources(t) {
-		if !under(s.path, "scenarios") {
-			continue
-		}
-		seen++
-		for _, imp := range s.importPaths() {
-			path, inside := strings.CutPrefix(imp, module+"/")
-			if inside && !slices.Contains(scenarioImports, path) {
-				t.Errorf("%s imports %s: a scenario may use %v only", s.path, imp, scenarioImports)
-			}
-		}
-		ast.Inspect(s.ast, func(n ast.Node) bool {
-			switch n.(type) {
-			case *ast.ForStmt, *ast.GoStmt, *ast.SelectStmt, *ast.SwitchStmt:
-				t.Errorf("%s: a scenario decides nothing: the storm is sim's, the verdict too", s.fset.Position(n.Pos()))
-			}
-			return true
-		})
-	}
-	if seen == 0 {
-		t.Error("no scenarios found")
-	}
-}
-
-// tracesImports is the API of OpenTelemetry without its SDK, which a program chooses.
-var tracesImports = []string{"go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/codes", "go.opentelemetry.io/otel/trace"}
-
-// Pulling the embedded Redis, the proxies or the command line into production would be an accident.
-func TestLibraryDependencies(t *testing.T) {
-	allowed := []string{
-		"github.com/redis/go-redis/v9", "go.uber.org/zap", "github.com/google/uuid", "github.com/Masterminds/semver/v3",
-		"golang.org/x/time/rate",
-	}
-	for path, imports := range graphOf(loaded(t)) {
-		if !under(path, "lease", "internal/redisstore") || strings.HasSuffix(path, "test") {
-			continue
-		}
-		for _, imp := range imports {
-			foreign := strings.Contains(strings.Split(imp, "/")[0], ".")
-			optional := under(path, "lease/metrics", "lease/intent/metrics") && under(imp, "github.com/prometheus/client_golang") ||
-				path == "lease/traces" && slices.Contains(tracesImports, imp)
-			if foreign && !optional && !under(imp, allowed...) {
-				t.Errorf("%s imports %s: the library leans on %v only", path, imp, allowed)
-			}
 		}
 	}
 }

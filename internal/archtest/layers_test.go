@@ -3,10 +3,8 @@ package archtest
 import (
 	"fmt"
 	"go/ast"
-	"go/parser"
 	"go/token"
 	"go/types"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -101,43 +99,4 @@ func trespasses(fset *token.FileSet, files []*ast.File, info *types.Info) (all [
 		})
 	}
 	return all
-}
-
-// Both rules catch what breaks them.
-func TestLayersRulesCatch(t *testing.T) {
-	fset := token.NewFileSet()
-	files := parsed(t, fset, map[string]string{
-		"terms.go":      "package core\ntype terms struct{ until, op int }\nfunc (k *terms) f(c *Core) { c.dirty = true }\n",
-		"registry.go":   "package core\ntype registry struct{ looks, beat int }\nfunc (r *registry) f(k *terms) { k.op = r.looks }\n",
-		"registry_2.go": "package core\nfunc (r *registry) g(c *Core) { r.looks++; c.dirty = true }\n",
-		"core.go":       "package core\ntype Core struct{ dirty bool }\nfunc (*Core) f(k *terms, r *registry) { k.until = 1; k.op = 2; r.looks++; r.beat = 1 }\n",
-	})
-	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
-	if _, err := (&types.Config{}).Check("core", fset, files, info); err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, s := range trespasses(fset, files, info) {
-		got = append(got, s[strings.Index(s, " ")+1:])
-	}
-	want := []string{
-		"only terms changes until", "only registry changes looks",
-		"registry knows nothing of Core", "registry knows nothing of dirty",
-		"terms knows nothing of Core", "terms knows nothing of dirty",
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("found %q, want %q", got, want)
-	}
-}
-
-func parsed(t *testing.T, fset *token.FileSet, text map[string]string) (files []*ast.File) {
-	t.Helper()
-	for _, name := range slices.Sorted(maps.Keys(text)) {
-		f, err := parser.ParseFile(fset, name, text[name], 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files = append(files, f)
-	}
-	return files
 }

@@ -259,35 +259,3 @@ func TestSpecificationKnowsItsNumbers(t *testing.T) {
 		say(path, read(t, path))
 	}
 }
-
-// Each rule for a row must be able to fail.
-func TestSpecificationRulesCatch(t *testing.T) {
-	e := evidence{
-		guarantees: map[string]bool{"G1": true}, specs: map[string]bool{"US1-1": true}, mutants: map[string]bool{"m": true},
-		tests:  map[string]bool{"lease.TestA": true},
-		exists: func(path string) bool { return path == "docs/a.md#b" || path == "c/d.txt" },
-	}
-	for _, tt := range []struct{ id, done, proof, wrong string }{
-		{"FR-001", "as written", "G1, spec `US1-1`, mutant `m`, `lease.TestA`, [a](a.md#b), `c/d.txt`", ""},
-		{"FR-001", "**differs**: it is otherwise for a reason", "", ""},
-		{"FR-001", "**missing**: nobody has asked for it yet", "", ""},
-		{"FR-001", "as written", "", "nothing proves"},
-		{"FR-001", "", "G1", "neither"},
-		{"FR-001", "**differs**: so", "G1", "no reason"},
-		{"FR-001", "as written", "G2", "not exist"},
-		{"FR-001", "as written", "spec `US1-2`", "not exist"},
-		{"FR-001", "as written", "mutant `n`", "not exist"},
-		{"FR-001", "as written", "`lease.TestB`", "not exist"},
-		{"FR-001", "as written", "[a](a.md#c)", "not exist"},
-		{"FR-001", "as written", "`c/e.txt`", "not exist"},
-		{"FR-001", "as written", "we believe so", "no proof"},
-		{"FR-001", "as written, see [a](a.md#b)", "G1", ""},
-		{"FR-001", "as written, see [a](a.md)", "G1", "not there"},
-		{"US1-1", "as written", "G1", "same name"},
-	} {
-		if why := (specified{id: tt.id, asked: "x", done: tt.done, proof: tt.proof}).problem(e); !strings.Contains(why, tt.wrong) ||
-			(why == "") != (tt.wrong == "") {
-			t.Errorf("%+v: %q", tt, why)
-		}
-	}
-}
