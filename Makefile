@@ -4,25 +4,13 @@ SHELL := bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-# What these say may come from the name of a branch: it gets into a command, and does not get out of its quotes there. Those of
-# the linker and of images are one word.
-call := $$(
-brace := $${
-$(foreach name,VERSION TAG ARCH ONLY LABELS SEEDS,$(foreach bad,' $(call) $(brace),$(if $(findstring $(bad),$(value $(name))),\
-  $(error $(name) may not have $(bad) in it))))
-$(foreach name,VERSION TAG ARCH SEEDS,$(if $(word 2,$(value $(name))),$(error $(name) may have no space)))
-
 ARGS ?= --nodes 10 --sessions 100
 
-# A go.work in a folder above may be anybody's, as in /tmp: it would put other code under the names of the modules in go.mod.
+# A go.work in a folder above does not count.
 export GOWORK := off
 
 # Storms in ginkgo and on both engines, which have targets of their own.
 STORMS := /(scenarios|sim/engines|sim/foreign/bugs)$$
-
-# Packages that make race leaves out: those without goroutines, and those that play storms in virtual time, which the race
-# detector makes eight times slower (make long plays those with it).
-PLAIN := /(internal/core|internal/archtest|sim/fault|sim/check|sim/virtual|cmd/simulate|sim/explore)(/|$$)|/sim$$
 
 # A process that was built with the race detector sleeps for a second before it ends, and tests start hundreds.
 export GORACE ?= atexit_sleep_ms=20
@@ -47,23 +35,26 @@ engine:
 		[[ "$${CI:-}" != true ]]; }
 
 .PHONY: test
-test: setup engine unit determinism smoke ## What every change must pass, minutes: unit tests, properties, conformance, determinism, one short storm
+test: setup unit determinism smoke ## What every change must pass, about 3 minutes: unit tests, determinism, one short storm
 
 # Most packages wait for a server or a process most of their time: four at once keep two cores busy.
 .PHONY: unit
 unit: ## Tests of all packages
-	go test -short -p 4 $$(go list ./... | grep -vE '$(STORMS)')
+	go test -short -count=1 -p 4 $$(go list ./... | grep -vE '$(STORMS)')
 
-# Its own target, because it compiles everything anew: as much work again as all of make test.
 .PHONY: race
-race: setup engine ## The same under the race detector: lease, shells and engines, and the determinism of what it builds
-	go test -race -short $$(go list ./... | grep -vE '$(PLAIN)|$(STORMS)')
+race: setup ## Tests of the library and the core under the race detector
+	go test -race -short -count=1 $$(go list ./lease/... ./internal/core ./internal/policy ./internal/redisstore)
+
+.PHONY: race-all
+race-all: setup ## Tests of everything with goroutines under the race detector, and the determinism of what it builds (part of nightly)
+	go test -race -short -count=1 $$(go list ./... | grep -vE '/(internal/archtest|sim/fault|sim/check|sim/virtual)$$|$(STORMS)')
 	@scripts/determinism -race
 
 # Modules of their own, because they have Grafana's and the API server's code. -count=1: what they read is outside of them, which
 # Go's cache does not see.
 .PHONY: manifests
-manifests: ## Hold docker/monitoring against Grafana's own types, docker/k8s against a Kubernetes API server's own code and the programs' settings (compiles them once, minutes of CPU; part of .ci/run)
+manifests: ## Check docker/monitoring with Grafana's types, docker/k8s with a Kubernetes API server's code (part of nightly)
 	@cd tools/monitoring && go test -count=1 ./...
 	@cd tools/k8s && go test -count=1 ./...
 
@@ -76,44 +67,48 @@ ginkgo = go run github.com/onsi/ginkgo/v2/ginkgo --procs=3 --label-filter='$(or 
 	--randomize-all --fail-on-empty -v --no-color
 
 .PHONY: chaos
-chaos: setup ## Every scenario of the specification against real processes, about 20 minutes (LABELS="SC-002" for some)
+chaos: setup ## Every scenario of the specification against real processes, about 12 minutes (LABELS="SC-002" for some)
 	$(ginkgo) --timeout 40m --fail-on-pending ./scenarios
-	@[ -n '$(LABELS)' ] || $(MAKE) engines long
 
 .PHONY: chaos-docker
 chaos-docker: setup engine ## The same with every node and Redis in a container of its own (LABELS="SC-002" for some)
 	@LEASESTORM_LAUNCHER=container $(ginkgo) --timeout 60m ./scenarios
 
+.PHONY: nightly
+nightly: setup engine ## What is too long for every change, at most 75 minutes, a line for each part (ONLY=REGEXP for some)
+	@scripts/trials nightly '$(ONLY)'
+
+.PHONY: soak
+soak: setup engine ## What is too long for a night; before a release (ONLY=REGEXP for some)
+	@scripts/trials soak '$(ONLY)'
+
 .PHONY: engines
-engines: setup engine ## Ten plans on both engines, and in containers: the same verdicts, figures that lie alike (part of chaos)
+engines: setup ## Ten plans on both engines: the same verdicts, figures that lie alike (part of nightly)
 	go test -count=1 -timeout 20m -v ./sim/engines -args -all
 
 .PHONY: foreign
 foreign: setup ## Nodes in another language with one known fault each: each must be caught by its guarantee (ARGS="-args -all": ten seeds of each)
 	go test -count=1 -timeout 3h -v ./sim/foreign/bugs $(if $(filter file,$(origin ARGS)),,$(ARGS))
 
-# What make test leaves out: what -short skips, by its name, and the race detector on storms that are played side by side.
 .PHONY: long
-long: setup engine ## Tests too long for make test, and storms in virtual time under the race detector; some minutes (part of chaos)
-	go test -race -timeout 20m ./sim/explore
-	go test -race -timeout 20m -run 'Long$$' $$(go list -f '{{range .TestGoFiles}}{{$$.Dir}}/{{.}} {{end}}{{range .XTestGoFiles}}{{$$.Dir}}/{{.}} {{end}}' ./... | \
+long: setup ## Tests that make test leaves out by -short (part of nightly)
+	go test -count=1 -timeout 20m -p 2 -run 'Long$$' $$(go list -f '{{range .TestGoFiles}}{{$$.Dir}}/{{.}} {{end}}{{range .XTestGoFiles}}{{$$.Dir}}/{{.}} {{end}}' ./... | \
 		xargs grep -l '^func Test.*Long(' | xargs -n 1 dirname | sort -u)
 
 .PHONY: determinism
 determinism: ## The same seed gives the same history on one thread and on two (make race: and under the race detector)
 	@scripts/determinism
 
-.PHONY: explore
-explore: ## Drawn storms in virtual time that nobody has seen, at most 4 minutes (SEEDS=1-1000 for given ones)
-	@scripts/explore $(if $(SEEDS),'$(SEEDS)')
+.PHONY: seeds
+seeds: ## The same drawn storms every time: 2,000 of polling, 2,000 of elections, 300 of intents
+	@go build -o bin/simulate ./cmd/simulate
+	@bin/simulate --engine virtual --seeds 1-2000 --keep-going --report bin/seeds/polling
+	@bin/simulate --engine virtual --system election --seeds 1-2000 --keep-going --report bin/seeds/election
+	@bin/simulate --engine virtual --system intents --seeds 1-300 --keep-going --report bin/seeds/intents
 
 .PHONY: canary
 canary: ## Explore with a lease that is broken on purpose: it must turn red, else explorations see nothing (part of .ci/run)
 	@scripts/canary
-
-.PHONY: soak
-soak: setup ## Trials too long for a CI, an hour or more (ONLY=REGEXP for some, UPDATE=1 for docs/soak.md)
-	@scripts/soak $(if $(ONLY),-only '$(ONLY)') $(if $(UPDATE),-update)
 
 .PHONY: mutants
 mutants: setup ## Break leases on purpose, a third of the ways; each must be caught by the guarantee it breaks (ALL=1, ONLY=REGEXP, UPDATE=1 for docs/mutants.md)
@@ -124,10 +119,14 @@ bench: setup ## Measure the speed table of docs/performance.md, as ratios to lim
 	@scripts/bench
 
 .PHONY: lint
-lint: bin/golangci-lint ## Static checks and formatting (the import rules are a test: internal/archtest)
+lint: bin/golangci-lint ## Static checks and formatting
 	@bin/golangci-lint run ./...
 	@cd tools/k8s && ../../bin/golangci-lint run ./...
 	@cd tools/monitoring && ../../bin/golangci-lint run ./...
+
+.PHONY: figures
+figures: ## Print size and layering of each package
+	@scripts/figures
 
 .PHONY: fmt
 fmt: bin/golangci-lint ## Format all code
@@ -148,7 +147,7 @@ docker-redis: ## Build the image leasestorm/redis out of this machine's redis-se
 	@TAG='$(TAG)' scripts/docker redis
 
 .PHONY: release-check
-release-check: ## Build the commit in two clones and compare the bytes; about two minutes (part of .ci/run)
+release-check: ## Build the commit in two clones and compare the bytes; about two minutes (part of nightly)
 	@scripts/release-check
 
 .PHONY: notices

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// make test leaves out what -short skips, and make long plays it by its name: what is named otherwise would be played by nobody.
+// make test leaves out what -short skips. make long finds these tests by their names.
 func TestWhatShortSkipsIsPlayed(t *testing.T) {
 	seen := 0
 	for _, s := range sources(t) {
@@ -28,6 +28,6 @@ func TestWhatShortSkipsIsPlayed(t *testing.T) {
 		}
 	}
 	if seen == 0 {
-		t.Error("no test asks whether tests are to be short: what is make long for?")
+		t.Error("no test asks whether tests are to be short: make long would run nothing")
 	}
 }
