@@ -18,8 +18,8 @@
 //     It can be frozen, killed, wiped, flushed, restarted, made read-only, or replaced by an older copy of itself. What a
 //     SCAN shows of keys that come or go in its course is drawn; a script that it forgot costs one more round trip.
 //   - Replicas, if Redis has some (Config.Sentinel): servers with clocks, data and streams of their own, of which several may act as
-//     masters; sentinels that replace one, and clients that hear of it when they do. What replication is to leases is that of
-//     internal/replicamodel.
+//     masters; sentinels that replace one, and clients that hear of it when they do. replicas.go says what is modelled of
+//     replication.
 //   - Intents: a process runs the production API, store and membership themselves (lease/intent, internal/membership), as routines that
 //     wait for the model where they would wait for a socket; clients and tuners stand beside the network's faults.
 //   - Process: a shell that carries out what the core tells before it sends what the core asks. What it decides itself, such

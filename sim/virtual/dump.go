@@ -3,7 +3,7 @@ package virtual
 import "slices"
 
 // dump is what a replica has on disk: its data, and where they are in the stream, by which it goes on from there if its master still has
-// what came after. Held to a real server by internal/replicamodel (TestOldDump).
+// what came after. TestOldDump of internal/redisstore holds it to a real server.
 type dump struct {
 	data    *redis
 	id      int

@@ -8,10 +8,9 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// Replication as far as leases can tell, by the semantics of internal/replicamodel (node.go): replication IDs, offsets, partial and full
-// synchronization, acknowledgements, WAIT, what INFO counts. What it assumes of servers is held against real ones there
-// (TestEveryAttachmentCounts, TestWaitSpeaksOfItsConnection, TestPromotionDisconnects, TestFrozenMasterIsNotAcknowledged) and in
-// internal/redisstore (TestAcknowledged, TestAttachmentBeginsAnEpoch). Sentinels and clients are those of sentinel.go.
+// Replication as far as it concerns leases: replication IDs, offsets, partial and full synchronization, acknowledgements, WAIT, and what
+// INFO counts. internal/redisstore holds what this assumes of servers to real ones (replicas_test.go, replication_test.go). Sentinels and
+// clients are in sentinel.go.
 
 // peer is what a server is to the others: the stream of what it writes or, of a replica, has heard, and who acknowledged how much.
 type peer struct {
