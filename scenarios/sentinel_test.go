@@ -1,33 +1,49 @@
 package scenarios
 
 import (
-	"slices"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
-	. "github.com/onsi/gomega"
 
-	"github.com/leasestorm/leasestorm/sim/sentinel"
+	"github.com/leasestorm/leasestorm/sim"
+	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
+// switches are ways to get another master: it dies, it hangs, an operator wants it, an operator changes their mind, it is cut off with
+// some of its clients.
+func switches(more ...fault.Fault) []fault.Fault {
+	return append([]fault.Fault{
+		{At: settled, Kind: fault.RedisOutage, For: 60 * time.Second},
+		{At: settled + 130*time.Second, Kind: fault.RedisFreeze, For: 25 * time.Second},
+		{At: settled + 260*time.Second, Kind: fault.Failover},
+		{At: settled + 340*time.Second, Kind: fault.FailoverTwice, Ms: 500},
+		{At: settled + 420*time.Second, Kind: fault.MasterCut, For: 90 * time.Second},
+	}, more...)
+}
+
 var _ = Describe("Another server becomes the master, and no lease has two owners", Label("sentinel"), func() {
-	It("whether the old one is gone, comes back, lives on, or is named again", func() {
-		rounds := sentinel.Start(GinkgoTB(), 0).Play(sentinel.Kinds()...)
-		Expect(rounds).To(HaveLen(len(sentinel.Kinds())))
-		Expect(rounds).To(HaveEach(HaveField("Doubled", 0)))
-	})
-	It("and with Replicas also while an old master and an instance are cut off together", func() {
-		kinds := slices.Repeat(append(sentinel.Kinds(), sentinel.Cut), 2)
-		rounds := sentinel.Start(GinkgoTB(), 2).Play(kinds...)
-		Expect(rounds).To(HaveLen(len(kinds)))
-		Expect(rounds).To(HaveEach(HaveField("Doubled", 0)))
-	})
-	It("and with Replicas on a cluster also while the leases' slot moves to another shard", func() {
-		kinds := slices.Repeat(append(sentinel.Kinds(), sentinel.Move), 2)
-		rounds := sentinel.StartClustered(GinkgoTB(), 2).Play(kinds...)
-		Expect(rounds).To(HaveLen(len(kinds)))
-		Expect(rounds).To(HaveEach(HaveField("Doubled", 0)))
-	})
-	It("without Replicas leases have two owners then, which is what these trials would show", func() {
-		Expect(sentinel.Start(GinkgoTB(), 0).Play(sentinel.Cut)).To(HaveEach(HaveField("Doubled", BeNumerically(">", 0))))
-	})
+	DescribeTable("whether the old one is gone, comes back, lives on, or is named again", holds,
+		Entry("behind Sentinel, also when a replica comes back out of an old dump",
+			sim.Scenario{
+				Name: "sentinel", Topology: sim.TopologySentinel, Nodes: 4, Sessions: 20, Duration: 12 * time.Minute,
+				Plan: switches(fault.Fault{At: settled + 560*time.Second, Kind: fault.ReplicaDump, For: ttl}),
+			},
+			"G1", "G2", "G3", "G4"),
+		Entry("on a cluster, also when the leases' slot moves to another shard and when its shard goes down",
+			sim.Scenario{
+				Name: "cluster", Topology: sim.TopologyCluster, Nodes: 4, Sessions: 20, Duration: 14 * time.Minute,
+				Plan: switches(
+					fault.Fault{At: settled + 560*time.Second, Kind: fault.SlotMoved, For: ttl},
+					fault.Fault{At: settled + 640*time.Second, Kind: fault.ShardDown, For: ttl}),
+			},
+			"G1", "G2", "G3", "G4"),
+	)
+	DescribeTable("without Replicas leases have two owners then, which is what these storms would show", breaks,
+		Entry(nil, untold(builtin("old-master")), "G1"))
 })
+
+// untold is a scenario whose instances know of no replicas.
+func untold(s sim.Scenario) sim.Scenario {
+	s.Replicas = new(int)
+	return s
+}

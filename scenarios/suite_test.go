@@ -131,7 +131,7 @@ func engine(s sim.Scenario) sim.Engine {
 		launch.Containers = true
 	}
 	if c, err := s.Resolve(); err == nil {
-		redis.Servers = c.Servers()
+		redis.Servers, redis.Cluster = c.Servers(), c.Topology == sim.TopologyCluster
 	}
 	return sim.NewReal(redis, launch)
 }

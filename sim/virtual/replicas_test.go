@@ -245,6 +245,28 @@ func TestOldMasterLivesOn(t *testing.T) { // G1
 	}
 }
 
+// Where more servers acknowledge than the instances are told of, an old master and its successor can both have a majority.
+func TestMoreServersThanToldOf(t *testing.T) { // G1
+	overlaps := map[int]uint64{}
+	for _, told := range []int{2, 3} {
+		for seed := range uint64(20) {
+			cfg := Config{Nodes: 4, Sessions: 20, TTL: 5 * time.Second, Storm: time.Minute, Calm: 15 * time.Second, Sentinel: true,
+				Replicas: 3}.withDefaults()
+			w := newWorld(cfg, fault.Plan{Faults: []fault.Fault{{At: 20 * time.Second, Kind: fault.MasterCut, For: 25 * time.Second}}}, seed, nil)
+			w.cfg.Replicas = told
+			for _, s := range w.servers {
+				s.replicas = told
+				s.relive()
+			}
+			w.run()
+			overlaps[told] += w.outcome().Overlaps
+		}
+	}
+	if overlaps[2] == 0 || overlaps[3] > 0 {
+		t.Errorf("of three replicas %d overlaps where instances are told of two, %d where of all", overlaps[2], overlaps[3])
+	}
+}
+
 func TestSentinelConfig(t *testing.T) {
 	for _, c := range []struct {
 		cfg  Config
