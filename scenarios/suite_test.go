@@ -106,7 +106,7 @@ func storm(ctx context.Context, s sim.Scenario, promises []string) []check.Verdi
 	Expect(err).NotTo(HaveOccurred())
 	var table strings.Builder
 	Expect(result.Report.Table(&table)).To(Succeed())
-	Expect(result.Report.Failures(&table, result.Folder)).To(Succeed())
+	Expect(result.Report.Failures(&table, result.Dir)).To(Succeed())
 	GinkgoWriter.Print(table.String())
 	DeferCleanup(func() {
 		if CurrentSpecReport().Failed() {

@@ -125,7 +125,7 @@ func BenchmarkJudgeStorm(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	lines := func(r Result) iter.Seq2[history.Event, error] { return history.Open(r.Folder) }
+	lines := func(r Result) iter.Seq2[history.Event, error] { return history.Open(r.Dir) }
 	var decoded []history.Event
 	for e, err := range lines(short) {
 		if err != nil {

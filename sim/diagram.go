@@ -2,12 +2,13 @@ package sim
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/files"
 	"github.com/leasestorm/leasestorm/internal/plain"
-	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -41,7 +42,7 @@ const (
 )
 
 // saveDiagram draws the session of the break, from the start until soon after the break was noticed.
-func (s Shrunk) saveDiagram(in *writefile.Dir) error {
+func (s Shrunk) saveDiagram(in string) error {
 	d := diagram{
 		slots: map[string]string{}, numbers: map[string]int{}, last: map[lane]string{}, ends: map[lane]int64{},
 		near: s.Verdict.At - int64(s.TTL)/10,
@@ -84,7 +85,7 @@ func (s Shrunk) saveDiagram(in *writefile.Dir) error {
 		d.broken(s)
 	}
 	text := fmt.Sprintf("%s breaks: %v, seed %d.\n%s\n\n%s", s.Guarantee, s.To, s.Seed, folded(s.Verdict.Detail), d.String())
-	if err := in.Write(DiagramFile, []byte(text)); err != nil {
+	if err := files.Write(filepath.Join(in, DiagramFile), []byte(text)); err != nil {
 		return fmt.Errorf("%w: %w", ErrHarness, err)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path"
 	"reflect"
 	"slices"
@@ -20,10 +21,8 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
-	"github.com/leasestorm/leasestorm/internal/readfile"
-	"github.com/leasestorm/leasestorm/internal/writefile"
+	"github.com/leasestorm/leasestorm/internal/files"
 	"github.com/leasestorm/leasestorm/sim/fault"
-	"github.com/leasestorm/leasestorm/sim/report"
 )
 
 // ScenarioVersion is the format of scenario files that this program writes and the newest that it reads. It is raised when
@@ -106,7 +105,7 @@ func Load(nameOrFile string) (Scenario, error) {
 			}
 		}
 	}
-	s, err := load(nameOrFile, readBounded)
+	s, err := load(nameOrFile, os.ReadFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		var names []string
 		for _, s := range Builtin() {
@@ -116,10 +115,6 @@ func Load(nameOrFile string) (Scenario, error) {
 			ErrInvalid, nameOrFile, strings.Join(names, ", "))
 	}
 	return s, err
-}
-
-func readBounded(file string) ([]byte, error) {
-	return readfile.Read(file, report.ScenarioMax)
 }
 
 func load(file string, read func(string) ([]byte, error)) (Scenario, error) {
@@ -447,7 +442,7 @@ func (y scenarioYAML) save(file, head string) error {
 	if err != nil {
 		return fmt.Errorf("encode scenario: %w", err)
 	}
-	if err := writefile.Write(file, append([]byte(head), data...)); err != nil {
+	if err := files.Write(file, append([]byte(head), data...)); err != nil {
 		return fmt.Errorf("save scenario: %w", err)
 	}
 	return nil

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"path/filepath"
 
-	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/real"
@@ -53,7 +52,7 @@ func (e *realEngine) Run(ctx context.Context, s Storm, rec *history.Recorder) (O
 	rc := real.Config{
 		System: s.System, Replicas: s.Replicas, Nodes: s.Nodes, Sessions: s.Sessions, Timings: s.Timings, LongPolls: s.LongPolls,
 		Storm: s.Config.Storm, Calm: s.Calm, Plan: s.Plan, NodeCmd: node, NodeEnv: env, Logs: filepath.Join(s.Dir, LogsDir),
-		LogMax: check.LogMax, Seed: s.Seed,
+		Seed: s.Seed,
 		Progress: func(p real.Progress) {
 			s.Progress(Progress{
 				Elapsed: p.Elapsed, Total: p.Total, Phase: p.Phase, Alive: p.Alive, Nodes: p.Nodes,

@@ -212,7 +212,7 @@ func TestReplicasAreSaved(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := LoadRun(r.Folder)
+		again, err := LoadRun(r.Dir)
 		if err != nil || again.Topology != TopologySentinel || again.Replicas != replicas {
 			t.Fatalf("%+v, %v", again, err)
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
@@ -15,7 +16,6 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/redisurl"
-	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -75,9 +75,6 @@ type Result struct {
 	Start
 	Outcome Outcome
 	Report  report.Report // as saved in the folder
-	// Folder is the run's folder, held open: what is written below Dir goes there, also where somebody put another one in its place. Who has
-	// the Result closes it; nil after an error without a verdict.
-	Folder *writefile.Dir
 
 	least   int               // Options.Least
 	unsaved error             // why the history is not in the folder, or logs not whole
@@ -91,12 +88,11 @@ type Result struct {
 // removed again unless nodes had started, whose logs explain the error. When ctx ends, the run stops within 3 s and what
 // there is of it is judged.
 func Run(ctx context.Context, c Config, o Options) (Result, error) {
-	folder, err := newDir(o.Reports, c)
+	dir, err := newDir(o.Reports, c)
 	if err != nil {
 		return Result{}, err
 	}
-	dir := folder.Path()
-	r := Result{Start: Start{Dir: dir, Config: c}, Folder: folder, least: o.Least}
+	r := Result{Start: Start{Dir: dir, Config: c}, least: o.Least}
 	begin, rec := time.Now(), history.NewRecorder()
 	started, err := r.run(ctx, o, rec)
 	if cerr := o.Engine.Close(); err == nil && cerr != nil {
@@ -106,13 +102,9 @@ func Run(ctx context.Context, c Config, o Options) (Result, error) {
 	case err != nil && started:
 		err = fmt.Errorf("%w; the nodes' logs are in %s", err, filepath.Join(dir, LogsDir))
 	case err != nil:
-		err = errors.Join(err, folder.Discard())
+		err = errors.Join(err, os.RemoveAll(dir))
 	default:
 		err = r.judge(o.Engine.Name(), rec, time.Since(begin))
-	}
-	if err != nil && !errors.Is(err, ErrUnsaved) {
-		r.Folder = nil
-		err = errors.Join(err, folder.Close())
 	}
 	return r, err
 }
@@ -121,10 +113,7 @@ func Run(ctx context.Context, c Config, o Options) (Result, error) {
 // full costs the files, not the verdict.
 func (r *Result) judge(engine string, rec *history.Recorder, wall time.Duration) error {
 	p := r.params()
-	if r.unsaved == nil {
-		r.unsaved = r.Folder.Same() // it is saved where nobody finds it
-	}
-	events, logs := history.Open(r.Folder), check.ReadLogs(r.Folder, LogsDir)
+	events, logs := history.Open(r.Dir), check.ReadLogs(r.Dir, LogsDir)
 	if r.unsaved != nil {
 		events, logs = rec.Events(), nil // logs may have suffered from the same
 	}
@@ -165,7 +154,7 @@ func (r *Result) prepare(engine string) error {
 	if err := r.Config.Save(filepath.Join(r.Dir, ScenarioFile)); err != nil {
 		return err
 	}
-	files, err := report.ReadFiles(r.Folder)
+	files, err := report.ReadFiles(r.Dir)
 	if err != nil {
 		return fmt.Errorf("what was saved of it could not be judged or played again: %w", err)
 	}
@@ -239,9 +228,6 @@ func (r *Result) run(ctx context.Context, o Options, rec *history.Recorder) (sta
 	}
 	storm := Storm{Config: r.Config, Plan: r.Plan, Dir: r.Dir, Progress: progress}
 	if !r.Config.onVirtual() { // in virtual time the whole history is there in no time, or again from its seed
-		stormed := r.Config
-		stormed.Plan = &r.Plan
-		rec.Bound(stormed.historyMax())
 		if err := rec.Journal(r.Dir); err != nil {
 			return false, fmt.Errorf("%w: %w", ErrHarness, err)
 		}
@@ -304,52 +290,54 @@ func flushing(rec *history.Recorder) (stop func()) {
 const dirsMax = 10_000
 
 // newDir makes the run's folder, <scenario>-<seed>, with "-2" and so on where that is taken: another run may be using it.
-func newDir(reports string, c Config) (*writefile.Dir, error) {
+func newDir(reports string, c Config) (dir string, err error) {
 	if reports == "" {
 		reports = "reports"
 	}
-	if err := writefile.MakeAll(reports); err != nil {
-		return nil, fmt.Errorf("%w: report folder: %w (flag --report)", ErrHarness, err)
+	if err := os.MkdirAll(reports, 0o755); err != nil {
+		return "", fmt.Errorf("%w: report folder: %w (flag --report)", ErrHarness, err)
 	}
 	base := filepath.Join(reports, c.Name+"-"+strconv.FormatUint(c.Seed, 10))
 	for i := 1; i <= dirsMax; i++ {
-		dir := base
+		dir = base
 		if i > 1 {
 			dir += "-" + strconv.Itoa(i)
 		}
-		folder, err := writefile.NewDir(dir, LogsDir)
-		if errors.Is(err, fs.ErrExist) {
+		if err = os.Mkdir(dir, 0o755); errors.Is(err, fs.ErrExist) {
 			continue
 		}
-		if err != nil {
-			return nil, fmt.Errorf("%w: report folder: %w (flag --report)", ErrHarness, err)
+		if err == nil {
+			err = os.Mkdir(filepath.Join(dir, LogsDir), 0o755)
 		}
-		return folder, nil
+		if err != nil {
+			return "", fmt.Errorf("%w: report folder: %w (flag --report)", ErrHarness, err)
+		}
+		return dir, nil
 	}
-	return nil, fmt.Errorf("%w: report folder: %s and %d more exist: remove some or give another --report",
+	return "", fmt.Errorf("%w: report folder: %s and %d more exist: remove some or give another --report",
 		ErrHarness, base, dirsMax-1)
 }
 
 // LoadRun returns the configuration of a saved run with its plan, to run it again. Files that are not those that the run left
 // are refused (errors of packages report and history), but for the logs, of which nothing is taken.
-func LoadRun(in *writefile.Dir) (Config, error) {
-	c, err := loadRun(in)
+func LoadRun(dir string) (Config, error) {
+	c, err := loadRun(dir)
 	if err != nil {
-		return Config{}, fmt.Errorf("saved run %s: %w", in.Path(), err)
+		return Config{}, fmt.Errorf("saved run %s: %w", dir, err)
 	}
 	return c, nil
 }
 
-func loadRun(in *writefile.Dir) (Config, error) {
-	r, err := report.Load(in)
+func loadRun(dir string) (Config, error) {
+	r, err := report.Load(dir)
 	if err != nil {
 		return Config{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	files, err := report.ReadFiles(in)
+	files, err := report.ReadFiles(dir)
 	if err != nil {
 		return Config{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	s, err := load(filepath.Join(in.Path(), ScenarioFile), func(string) ([]byte, error) { return files.Scenario(), nil })
+	s, err := load(filepath.Join(dir, ScenarioFile), func(string) ([]byte, error) { return files.Scenario(), nil })
 	if err != nil {
 		return Config{}, err
 	}
@@ -365,30 +353,30 @@ func loadRun(in *writefile.Dir) (Config, error) {
 		return Config{}, fmt.Errorf("%w: %s: %w", ErrInvalid, PlanFile, err)
 	}
 	c.Plan = &plan
-	return c, intact(r, in, files)
+	return c, intact(r, dir, files)
 }
 
 // intact holds a saved run's plan and scenario against their sums, and its history where the run came to its end.
-func intact(r report.Report, in *writefile.Dir, files report.Files) error {
+func intact(r report.Report, dir string, files report.Files) error {
 	if err := r.Matches(files); err != nil {
 		return err
 	}
 	if r.Stats.HistorySHA256 == "" {
 		return nil
 	}
-	return r.Intact(in)
+	return r.Intact(dir)
 }
 
 // Retargeted returns the run with its faults of owners hitting whom they hit in the saved run in a folder, and when: they had waited
 // for an owner. n is how many did. The error is that of the history's file.
-func (c Config) Retargeted(in *writefile.Dir) (again Config, n int, err error) {
+func (c Config) Retargeted(dir string) (again Config, n int, err error) {
 	p := *c.Plan
 	p.Faults = slices.Clone(p.Faults)
 	var storm int64
-	for e, err := range history.Open(in) {
+	for e, err := range history.Open(dir) {
 		switch {
 		case err != nil:
-			return Config{}, 0, fmt.Errorf("saved run %s: %w", in.Path(), err)
+			return Config{}, 0, fmt.Errorf("saved run %s: %w", dir, err)
 		case e.Kind == history.Phase && e.Reason == "storm":
 			storm = e.T
 		case e.Kind == history.FaultStart && e.N >= 0 && e.N < int64(len(p.Faults)) && e.Node != "" && c.Plan.Faults[e.N].Aims():
@@ -401,7 +389,7 @@ func (c Config) Retargeted(in *writefile.Dir) (again Config, n int, err error) {
 	slices.SortStableFunc(p.Faults, func(a, b fault.Fault) int { return cmp.Compare(a.At, b.At) })
 	c.Plan = &p
 	if err := p.Validate(fault.Limits{Nodes: c.Nodes, Sessions: c.Sessions, Storm: c.Storm, Virtual: c.onVirtual()}); err != nil {
-		return Config{}, 0, fmt.Errorf("%w: saved run %s: whom its faults hit: %w", ErrInvalid, in.Path(), err)
+		return Config{}, 0, fmt.Errorf("%w: saved run %s: whom its faults hit: %w", ErrInvalid, dir, err)
 	}
 	return c, n, nil
 }

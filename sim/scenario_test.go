@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasestorm/leasestorm/internal/heldtest"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/report"
@@ -214,7 +213,7 @@ func TestSavedConfigIsTheSame(t *testing.T) {
 		if err := errors.Join(c.Save(filepath.Join(dir, ScenarioFile)), plan.Save(filepath.Join(dir, PlanFile))); err != nil {
 			t.Fatal(err)
 		}
-		files, err := report.ReadFiles(heldtest.Dir(t, dir))
+		files, err := report.ReadFiles(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -222,7 +221,7 @@ func TestSavedConfigIsTheSame(t *testing.T) {
 		if err := begun.Save(dir); err != nil {
 			t.Fatal(err)
 		}
-		again, err := LoadRun(heldtest.Dir(t, dir))
+		again, err := LoadRun(dir)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -396,7 +396,7 @@ func (s Shrunk) Save(ctx context.Context, reports string, bend Breaker) (Result,
 	if err != nil {
 		return r, err
 	}
-	return r, errors.Join(s.saveScenario(filepath.Join(r.Dir, ShrunkFile)), s.saveDiagram(r.Folder))
+	return r, errors.Join(s.saveScenario(filepath.Join(r.Dir, ShrunkFile)), s.saveDiagram(r.Dir))
 }
 
 // saveScenario writes the scenario with its plan, and leaves out what is the default.

@@ -12,7 +12,6 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
-	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
@@ -69,7 +68,7 @@ func (l *logFiles) write(e *virtual.LogEntry) {
 }
 
 func (l *logFiles) open(node string) (*logFile, error) {
-	file, err := writefile.New(filepath.Join(l.dir, node+".log"))
+	file, err := os.Create(filepath.Join(l.dir, node+".log"))
 	if err != nil {
 		return nil, err
 	}

@@ -40,17 +40,11 @@ a plan or a scenario that was changed, or lacks lines, is not judged, nor is a s
 
 // again judges a saved run again. Where its history is damaged, what could be read is judged and the damage is told.
 func (f *flags) again(cmd *cobra.Command, dir string) error {
-	folder, err := report.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer folder.Close()
-	guardMemory(dir, memoryFor(folder))
-	r, judged, damage := report.Judge(folder)
+	r, judged, damage := report.Judge(dir)
 	if !report.Readable(damage) {
 		return damage
 	}
-	f.folder = folder
+	f.folder = dir
 	if cmd.Flags().Changed("min-exercised") {
 		if f.least < 1 {
 			return fmt.Errorf("--min-exercised %d: must be more than zero; leave it out for what the run was asked", f.least)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/redisurl"
-	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/page"
@@ -42,18 +41,7 @@ real runs the first events part already, by their times. Exit codes: 0 they are 
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			a, err := report.Open(args[0])
-			if err != nil {
-				return err
-			}
-			defer a.Close()
-			z, err := report.Open(args[1])
-			if err != nil {
-				return err
-			}
-			defer z.Close()
-			guardMemory(args[0]+" and "+args[1], memoryFor(a)+memoryFor(z))
-			p, err := diff(a, z)
+			p, err := diff(args[0], args[1])
 			if err != nil {
 				return err
 			}
@@ -63,7 +51,7 @@ real runs the first events part already, by their times. Exit codes: 0 they are 
 				return nil
 			}
 			if !noHTML {
-				showParting(out, z, p)
+				showParting(out, args[1], p)
 			}
 			return verdictError(exitFail)
 		},
@@ -73,8 +61,8 @@ real runs the first events part already, by their times. Exit codes: 0 they are 
 }
 
 // diff says where the two runs part.
-func diff(a, z *writefile.Dir) (page.Parting, error) {
-	p := page.Parting{With: plain.Text(a.Path())}
+func diff(a, z string) (page.Parting, error) {
+	p := page.Parting{With: plain.Text(a)}
 	if err := planDiff(&p, a, z); err != nil {
 		return p, err
 	}
@@ -142,7 +130,7 @@ func printParting(out io.Writer, a, z string, p page.Parting) {
 }
 
 // showParting writes the page. One that cannot be written costs no answer.
-func showParting(out io.Writer, to *writefile.Dir, p page.Parting) {
+func showParting(out io.Writer, to string, p page.Parting) {
 	r, _, damage := report.Judge(to)
 	if !report.Readable(damage) {
 		fmt.Fprintf(out, "note: no page of it: %v\n", redisurl.Line(damage))
@@ -152,11 +140,11 @@ func showParting(out io.Writer, to *writefile.Dir, p page.Parting) {
 		fmt.Fprintf(out, "note: %v\n", redisurl.Line(err))
 		return
 	}
-	fmt.Fprintf(out, "  see it:          %s\n", plain.Text(filepath.Join(to.Path(), page.DiffName)))
+	fmt.Fprintf(out, "  see it:          %s\n", plain.Text(filepath.Join(to, page.DiffName)))
 }
 
 // planDiff says which faults only one of the runs has.
-func planDiff(p *page.Parting, a, z *writefile.Dir) error {
+func planDiff(p *page.Parting, a, z string) error {
 	x, err := report.Load(a)
 	if err != nil {
 		return err
@@ -173,8 +161,8 @@ func planDiff(p *page.Parting, a, z *writefile.Dir) error {
 			}
 		}
 	}
-	only(a.Path(), x.Faults, y.Faults)
-	only(z.Path(), y.Faults, x.Faults)
+	only(a, x.Faults, y.Faults)
+	only(z, y.Faults, x.Faults)
 	return nil
 }
 

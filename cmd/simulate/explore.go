@@ -166,18 +166,7 @@ func (f *flags) explore(cmd *cobra.Command) error {
 		x.Progress = coverageLine(stderr)
 	}
 	x.Saved = f.pageOfSeed(stderr)
-	state, runs := x.StateFile(), int64(0)
-	if _, err := os.Stat(state); err == nil && f.guard == nil { // it may have come from elsewhere, as a scenario may
-		f.guard = guardMemory(state, memoryMax)
-	}
-	f.guard.allow(memoryForShards(state))
-	if given, err := x.Scenario.Resolve(); err == nil { // what is left open is drawn small
-		runs = int64(max(1, x.Parallel)) * memoryOf(given)
-	}
-	x.Started = func() {
-		rarelyCollect()
-		f.guard.allow(memoryForShards(state) + runs)
-	}
+	x.Started = rarelyCollect
 	c, err := explore.Run(cmd.Context(), x)
 	return f.covered(c, err, stdout, stderr)
 }
@@ -219,7 +208,7 @@ func (f *flags) pageOfSeed(notes io.Writer) func(sim.Result) {
 	return func(r sim.Result) {
 		r.Report.ReplayFlags = f.replayFlags(r)
 		var said bytes.Buffer
-		f.draw(r.Report, r.Folder, &said)
+		f.draw(r.Report, r.Dir, &said)
 		mu.Lock()
 		defer mu.Unlock()
 		_, _ = said.WriteTo(notes)

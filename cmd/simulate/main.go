@@ -16,6 +16,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/leasestorm/leasestorm/internal/plain"
@@ -39,7 +40,7 @@ func main() {
 	if code, ok := hiddenMode(os.Args); ok {
 		os.Exit(code)
 	}
-	crashLoudly()
+	debug.SetTraceback("crash") // a panic ends the program by a signal: Go's exit code 2 is a verdict's
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // under nohup it is
 		ends = append(ends, syscall.SIGHUP)

@@ -5,13 +5,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,7 +26,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"simulate": main, "broken": broken, "crashing": crashing, "hungry": hungry})
+	testscript.Main(m, map[string]func(){"simulate": main, "broken": broken, "crashing": crashing})
 }
 
 // broken is a simulator whose virtual instances do not hear that a renewal failed. It exits like simulate, but for a verdict of
@@ -50,22 +48,6 @@ func crashing() {
 	bend = func(*virtual.Config) { panic("bent too far") }
 	main()
 }
-
-// hungry is a simulator whose storms in virtual time take far more memory than their size needs.
-func hungry() {
-	bend = func(*virtual.Config) {
-		var taken [][]byte
-		for range 4 << 10 {
-			taken = append(taken, make([]byte, 1<<20))
-		}
-		<-time.After(hungryFor)
-		runtime.KeepAlive(taken)
-	}
-	main()
-}
-
-// hungryFor is many times what it takes to see what was taken.
-const hungryFor = 5 * time.Second
 
 type deaf struct{ *core.Core }
 
@@ -97,7 +79,7 @@ func scripts(t *testing.T, dir string) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"refuses": refuses, "ends": ends, "interrupts": interrupts, "truncate": truncate,
 			"compress": compress, "stops": stops, "killed": killed, "sums": sums,
-			"hostile": hostile, "crashes": crashes, "escaped": escaped,
+			"foreign": foreign, "crashes": crashes, "escaped": escaped,
 		},
 	})
 }
@@ -189,55 +171,35 @@ func truncate(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.Truncate(ts.MkAbs(args[0]), size))
 }
 
-// hostile replaces a file by another kind of it: a link to a device, a FIFO, a history whose line is a bomb, one of a million names.
-func hostile(ts *testscript.TestScript, neg bool, args []string) {
+// foreign replaces a file of a run's folder by one that simulate did not write.
+func foreign(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
-		ts.Fatalf("usage: hostile kind file")
+		ts.Fatalf("usage: foreign kind file")
 	}
 	file := ts.MkAbs(args[1])
 	if err := os.Remove(file); !errors.Is(err, os.ErrNotExist) {
 		ts.Check(err)
 	}
 	switch args[0] {
-	case "zero":
-		ts.Check(os.Symlink("/dev/zero", file))
 	case "fifo":
 		ts.Check(syscall.Mkfifo(file, 0o600))
 	case "large":
 		ts.Check(os.WriteFile(file, nil, 0o600))
-		ts.Check(os.Truncate(file, 1<<30)) // a hole: nothing is written
-	case "nested":
-		ts.Check(os.WriteFile(file, bytes.Repeat([]byte("["), 50_000), 0o600))
-	case "entries":
-		ts.Check(os.WriteFile(file, bytes.Repeat([]byte("- "), 25_000), 0o600))
+		ts.Check(os.Truncate(file, 5<<30)) // a hole: nothing is written
+	case "bomb":
+		ts.Check(packed(file, func(w io.Writer) { _, _ = w.Write(make([]byte, 64<<20)) }))
 	case "escapes":
-		in, err := report.Open(ts.MkAbs("whole"))
-		ts.Check(err)
-		defer in.Close()
-		r, err := report.Load(in)
+		r, err := report.Load(ts.MkAbs("whole"))
 		ts.Check(err)
 		r.Commit = "\x1b[2J"
 		ts.Check(r.Save(filepath.Dir(file)))
-	case "bomb":
-		ts.Check(bomb(file, func(w io.Writer) {
-			zeros := make([]byte, 1<<20)
-			for range 3 << 10 {
-				_, _ = w.Write(zeros)
-			}
-		}))
-	case "names":
-		ts.Check(bomb(file, func(w io.Writer) {
-			for i := range 3_000_000 {
-				fmt.Fprintf(w, "{\"t\":1,\"ev\":\"arrived\",\"session\":\"%d\",\"n\":1}\n", i)
-			}
-		}))
 	default:
 		ts.Fatalf("no such kind")
 	}
 }
 
-// bomb writes a small file that is large when it is read.
-func bomb(file string, write func(io.Writer)) error {
+// packed writes a compressed file.
+func packed(file string, write func(io.Writer)) error {
 	f, err := os.Create(file)
 	if err != nil {
 		return err
@@ -278,12 +240,9 @@ func sums(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: sums dir")
 	}
 	dir := ts.MkAbs(args[0])
-	in, err := report.Open(dir)
+	r, err := report.Load(dir)
 	ts.Check(err)
-	defer in.Close()
-	r, err := report.Load(in)
-	ts.Check(err)
-	files, err := report.ReadFiles(in)
+	files, err := report.ReadFiles(dir)
 	ts.Check(err)
 	maps.Copy(r.Sums, files.Sums())
 	ts.Check(r.Save(dir))
@@ -295,7 +254,7 @@ func compress(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: compress file to")
 	}
 	text := ts.ReadFile(args[0])
-	ts.Check(bomb(ts.MkAbs(args[1]), func(w io.Writer) { _, _ = io.WriteString(w, text) }))
+	ts.Check(packed(ts.MkAbs(args[1]), func(w io.Writer) { _, _ = io.WriteString(w, text) }))
 }
 
 // killed runs simulate on the real engine and kills it as soon as a node's word stands in the history that is written as it goes.

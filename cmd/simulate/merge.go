@@ -41,7 +41,6 @@ cannot be read or does not belong to the others.`,
 }
 
 func merge(out io.Writer, files []string, asJSON bool) error {
-	guardMemory(strings.Join(files[:min(len(files), 3)], " "), memoryForShards(files...))
 	m, err := explore.Merge(files)
 	if err != nil {
 		return err

@@ -66,7 +66,7 @@ func (f *flags) withBug(command []string) []string {
 
 // forgets says which variables the nodes of the saved run had that those of its replay lack or have otherwise.
 func (f *flags) forgets(out io.Writer, c sim.Config) {
-	if f.saved == nil || c.Engine != sim.EngineReal {
+	if f.saved == "" || c.Engine != sim.EngineReal {
 		return
 	}
 	was, err := report.Load(f.saved)
@@ -77,7 +77,7 @@ func (f *flags) forgets(out io.Writer, c sim.Config) {
 	has, _ := sim.NodeCommand(c.NodeCmd)
 	for _, v := range had {
 		if !slices.Contains(has, v) {
-			fmt.Fprintf(out, "note: the nodes of %s had %s, these have not: this is another run\n", plain.Text(f.saved.Path()), plain.Word(v))
+			fmt.Fprintf(out, "note: the nodes of %s had %s, these have not: this is another run\n", plain.Text(f.saved), plain.Word(v))
 		}
 	}
 }
@@ -180,8 +180,8 @@ func (f *flags) allowed(cmd *cobra.Command, command []string) error {
 		return nil
 	}
 	shown := quoted(command)
-	if f.saved != nil {
-		return fmt.Errorf("%w: %s says that its nodes were %s: give --node-cmd to say what to start", errNotAllowed, f.saved.Path(), shown)
+	if f.saved != "" {
+		return fmt.Errorf("%w: %s says that its nodes were %s: give --node-cmd to say what to start", errNotAllowed, f.saved, shown)
 	}
 	if f.allowNodeCmd {
 		fmt.Fprintf(cmd.ErrOrStderr(), "the scenario starts as node: %s\n", shown)

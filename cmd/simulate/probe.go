@@ -120,8 +120,7 @@ func (f *flags) probed(cmd *cobra.Command, c sim.Config) (probing, error) {
 	case r.Outcome.Interrupted:
 		return probing{}, errors.New("interrupted: a probe takes its ten seconds")
 	}
-	defer r.Folder.Close()
-	found.Rules, err = probe.Inspect(r.Report.Params(), history.Open(r.Folder), r.Report.Guarantees)
+	found.Rules, err = probe.Inspect(r.Report.Params(), history.Open(r.Dir), r.Report.Guarantees)
 	return found, err
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/leasestorm/leasestorm/internal/plain"
-	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/report"
 )
@@ -37,7 +36,6 @@ program draws version V, as the exploration's first line said.`,
 		Args:    dirOrSeed,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := f.recalled(cmd.Flags(), args[0])
-			defer f.saved.Close()
 			if err != nil {
 				return err
 			}
@@ -86,11 +84,10 @@ func (f *flags) recalled(fs *pflag.FlagSet, arg string) (sim.Config, error) {
 	if err := f.checkRun(fs); err != nil {
 		return sim.Config{}, err
 	}
-	f.guard = guardMemory(arg, memoryMax)
-	var err error
-	if f.saved, err = openSaved(fs.Name(), arg); err != nil {
+	if err := isSaved(fs.Name(), arg); err != nil {
 		return sim.Config{}, err
 	}
+	f.saved = arg
 	c, err := sim.LoadRun(f.saved)
 	if err != nil {
 		return sim.Config{}, err
@@ -113,21 +110,19 @@ func (f *flags) recalled(fs *pflag.FlagSet, arg string) (sim.Config, error) {
 	return c, nil
 }
 
-// openSaved opens the folder of a saved run that a command is to do again.
-func openSaved(command, arg string) (*writefile.Dir, error) {
-	in, err := report.Open(arg)
-	if err == nil {
-		return in, nil
-	}
-	st, missing := os.Stat(arg)
+// isSaved returns nil if a command is given the folder that it is to do again.
+func isSaved(command, arg string) error {
+	st, err := os.Stat(arg)
 	switch {
-	case errors.Is(missing, os.ErrNotExist):
-		return nil, fmt.Errorf("%q is neither the folder of a saved run nor a seed, a whole number from 1 to %d", arg, uint64(math.MaxUint64))
-	case missing == nil && !st.IsDir():
-		return nil, fmt.Errorf("%s is a file, and not the folder of a saved run; a seed that an exploration found has a folder beside "+
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("%q is neither the folder of a saved run nor a seed, a whole number from 1 to %d", arg, uint64(math.MaxUint64))
+	case err != nil:
+		return fmt.Errorf("saved run %s: %w: %w", arg, sim.ErrInvalid, err)
+	case !st.IsDir():
+		return fmt.Errorf("%s is a file, and not the folder of a saved run; a seed that an exploration found has a folder beside "+
 			"its file, and %s takes its number too", plain.Word(arg), command)
 	}
-	return nil, fmt.Errorf("saved run %s: %w: %w", arg, sim.ErrInvalid, err)
+	return nil
 }
 
 // swarm draws a seed as an exploration with the same flags does.
@@ -170,7 +165,7 @@ var errOther = errors.New("the replay's history is not the saved one")
 // compare holds the history of a replay against the saved one, where it must be the same: in virtual time, of a run that was not
 // interrupted.
 func (f *flags) compare(r sim.Result, text io.Writer) error {
-	if f.saved == nil || r.Outcome.Interrupted || r.Config.Engine != sim.EngineVirtual {
+	if f.saved == "" || r.Outcome.Interrupted || r.Config.Engine != sim.EngineVirtual {
 		return nil
 	}
 	was, err := report.Load(f.saved)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/internal/version"
-	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
@@ -65,11 +64,10 @@ type flags struct {
 
 	shrinks bool // --criteria names what must stay broken, also of a saved run
 
-	saved      *writefile.Dir // the folder whose run is done again, held while it is read; nil: a seed
-	aimAnew    bool           // its faults of owners hit who owns now
-	retargeted int            // how many hit whom they hit then
-	folder     *writefile.Dir // of the run, held open while it is written to
-	guard      *guard         // of a folder or scenario file; nil: neither was named
+	saved      string // the folder whose run is done again; "": a seed
+	aimAnew    bool   // its faults of owners hit who owns now
+	retargeted int    // how many hit whom they hit then
+	folder     string // of the run
 }
 
 func newRoot() *cobra.Command {
@@ -191,7 +189,6 @@ func (f *flags) given(fs *pflag.FlagSet) (sim.Scenario, error) {
 	var s sim.Scenario
 	var err error
 	if f.scenario != "" {
-		f.guard = guardMemory(f.scenario, memoryMax)
 		if s, err = sim.Load(f.scenario); err != nil {
 			return sim.Scenario{}, err
 		}

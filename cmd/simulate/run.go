@@ -1,8 +1,6 @@
 package main
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -113,32 +111,6 @@ func (f *flags) ownServers(topology string) error {
 	return nil
 }
 
-// others are the nodes of a run that are not this program's own, or "".
-func (f *flags) others(c sim.Config) string {
-	if len(c.NodeCmd) > 0 {
-		return quoted(c.NodeCmd)
-	}
-	return cmp.Or(f.nodeImage, f.compose)
-}
-
-// watched has the memory watched that a run takes, and where it is too much the fleet of others left whole: end ends the run.
-func (f *flags) watched(c sim.Config, engine sim.Engine, end func()) sim.Engine {
-	limit := memoryOf(c)
-	if f.guard == nil && c.Engine == sim.EngineReal { // all that nodes say is remembered, and whatever comes to its ports
-		who := f.others(c)
-		if who == "" {
-			who, limit = ownRun, memoryOfOwn(c)
-		}
-		f.guard = guardMemory(who, limit)
-	}
-	f.guard.allow(limit)
-	if f.compose == "" {
-		return engine
-	}
-	f.guard.last.Store(&end)
-	return leaving{engine, f.guard, os.Exit}
-}
-
 // run runs the storm, has it judged and prints what came of it.
 func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 	choice, err := f.redisChoice()
@@ -161,15 +133,12 @@ func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 		return err
 	}
 	f.forgets(stderr, c)
-	ctx, cancel := context.WithCancel(cmd.Context())
-	defer cancel()
-	engine = f.watched(c, engine, cancel)
 	text := stdout // for people
 	if f.json {
 		text = stderr
 	}
 	if f.retargeted > 0 && !f.quiet {
-		fmt.Fprintf(text, "faults of owners that hit whom they hit in %s: %d (--aim-anew: who owns now)\n", plain.Text(f.saved.Path()),
+		fmt.Fprintf(text, "faults of owners that hit whom they hit in %s: %d (--aim-anew: who owns now)\n", plain.Text(f.saved),
 			f.retargeted)
 	}
 	bar := newProgress(stderr, c.Duration())
@@ -178,14 +147,13 @@ func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 		o.Started = func(s sim.Start) { pull.done(); printStart(text, s) }
 		o.Progress = bar.show
 	}
-	r, err := sim.Run(ctx, c, o)
+	r, err := sim.Run(cmd.Context(), c, o)
 	pull.done()
 	bar.done()
 	if err != nil && !errors.Is(err, sim.ErrUnsaved) {
 		return err
 	}
-	defer r.Folder.Close()
-	f.folder = r.Folder
+	f.folder = r.Dir
 	unsaved := err
 	r.Report.ReplayFlags = f.replayFlags(r)
 	printNotes(text, r)
@@ -242,8 +210,8 @@ func (f *flags) verdict(r report.Report, stdout, text io.Writer) error {
 	if err := r.Failures(text, f.folder); err != nil {
 		return fmt.Errorf("write the verdict: %w", err)
 	}
-	word := plain.Word(f.folder.Path())
-	dir := plain.Text(f.folder.Path()) // a line end in its name begins no line here
+	word := plain.Word(f.folder)
+	dir := plain.Text(f.folder) // a line end in its name begins no line here
 	if r.Verdict == check.Pass {
 		fmt.Fprintf(text, "  judge it again:  simulate check %[1]s\n  run it again:    simulate replay %[1]s%[2]s\n", word, r.Again())
 	}

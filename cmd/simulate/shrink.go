@@ -11,7 +11,6 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/redisurl"
-	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/page"
@@ -48,7 +47,6 @@ the smallest run so far saved; 3 the run breaks nothing in virtual time, or the 
 
 func (f *flags) shrink(cmd *cobra.Command, arg string, confirm bool) error {
 	c, guarantee, err := f.toShrink(cmd, arg)
-	defer f.saved.Close()
 	if err != nil {
 		return err
 	}
@@ -57,7 +55,6 @@ func (f *flags) shrink(cmd *cobra.Command, arg string, confirm bool) error {
 			return err
 		}
 	}
-	f.guard.allow(memoryOf(c))
 	nodeCmd := c.NodeCmd
 	c.NodeCmd = nil // of the real engine only; virtual instances are this program's own
 	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
@@ -70,11 +67,6 @@ func (f *flags) shrink(cmd *cobra.Command, arg string, confirm bool) error {
 	if f.json {
 		text = stderr
 	}
-	reports, err := writefile.HoldDir(f.report) // a search takes minutes
-	if err != nil {
-		return fmt.Errorf("%w: report folder: %w (flag --report)", sim.ErrHarness, err)
-	}
-	defer reports.Close()
 	progress := func(s sim.Size) { fmt.Fprintf(stderr, "still broken with %v\n", s) }
 	if f.quiet {
 		progress = nil
@@ -90,12 +82,11 @@ func (f *flags) shrink(cmd *cobra.Command, arg string, confirm bool) error {
 	if err != nil {
 		return err
 	}
-	defer r.Folder.Close()
-	f.folder, r.Report.Smallest = r.Folder, !s.Cut
+	f.folder, r.Report.Smallest = r.Dir, !s.Cut
 	if err := f.verdict(r.Report, stdout, text); err != nil {
 		return err
 	}
-	f.enlarge(text, r.Folder)
+	f.enlarge(text, r.Dir)
 	scenario := filepath.Join(r.Dir, sim.ShrunkFile)
 	fmt.Fprintf(text, "\n%s still breaks with %v (from %v, in %d runs)\n  the scenario:    simulate --engine virtual --scenario %s\n"+
 		"  what happened:   %s\n", s.Guarantee, s.To, s.From, s.Runs, scenario, filepath.Join(r.Dir, sim.DiagramFile))
@@ -110,18 +101,18 @@ func (f *flags) shrink(cmd *cobra.Command, arg string, confirm bool) error {
 }
 
 // enlarge has the page of the run that was made smaller hold the smallest one. A page that cannot be written is a note.
-func (f *flags) enlarge(text io.Writer, smaller *writefile.Dir) {
-	if f.saved == nil || f.noHTML {
+func (f *flags) enlarge(text io.Writer, smaller string) {
+	if f.saved == "" || f.noHTML {
 		return
 	}
 	r, _, err := report.Judge(f.saved)
 	if report.Readable(err) {
 		if err = page.AddSmaller(f.saved, smaller); err == nil {
-			err = page.Save(f.saved, r, true)
+			_, err = page.Save(f.saved, r, true)
 		}
 	}
 	if err != nil {
-		fmt.Fprintf(text, "note: the page of %s does not show it: %v\n", plain.Text(f.saved.Path()), redisurl.Line(err))
+		fmt.Fprintf(text, "note: the page of %s does not show it: %v\n", plain.Text(f.saved), redisurl.Line(err))
 	}
 }
 
@@ -163,7 +154,6 @@ func (f *flags) confirm(cmd *cobra.Command, s sim.Shrunk, nodeCmd []string, text
 	if err != nil {
 		return err
 	}
-	f.guard.allow(memoryOf(c))
 	fmt.Fprintf(text, "\nconfirming on the real engine, TTL %v, %v a try\n", c.TTL, c.Duration())
 	dir := ""
 	for try := 1; try <= confirmTries; try++ {
@@ -175,7 +165,6 @@ func (f *flags) confirm(cmd *cobra.Command, s sim.Shrunk, nodeCmd []string, text
 		if err != nil {
 			return err
 		}
-		_ = r.Folder.Close()
 		for _, v := range r.Report.Guarantees {
 			if v.ID == s.Guarantee && v.Verdict == check.Fail {
 				fmt.Fprintf(text, "confirmed at try %d: the real engine breaks %s too, see %s\n  %s\n", try, s.Guarantee, r.Dir, plain.Text(v.Detail))

@@ -11,7 +11,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasestorm/leasestorm/internal/queue"
-	"github.com/leasestorm/leasestorm/internal/readfile"
 	"github.com/leasestorm/leasestorm/lease/intent/api"
 )
 
@@ -33,7 +32,7 @@ type tokenFile struct {
 
 // read returns the tokens in the file, of which nothing is known yet.
 func (f *tokenFile) read() (tokens []api.Token, err error) {
-	text, stays, err := readTokens(f.name, os.Open)
+	text, stays, err := readTokens(f.name)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +87,7 @@ func (f *tokenFile) look(set func([]api.Token) error, tell func(entry)) {
 
 // again reads the file. Only what it did not say the last time is taken apart.
 func (f *tokenFile) again(set func([]api.Token) error, tell func(entry)) error {
-	text, _, err := readTokens(f.name, readfile.Open) // who puts a pipe in its place has nobody wait for it
+	text, _, err := readTokens(f.name)
 	switch {
 	case err != nil:
 		return err
@@ -115,8 +114,8 @@ func (f *tokenFile) again(set func([]api.Token) error, tell func(entry)) error {
 
 // readTokens reads a file that only its owner can write: whoever else could would give himself a token. stays: it is one that can be
 // read again.
-func readTokens(name string, open func(string) (*os.File, error)) (text string, stays bool, err error) {
-	f, err := open(name)
+func readTokens(name string) (text string, stays bool, err error) {
+	f, err := os.Open(name)
 	if err != nil {
 		return "", false, err
 	}

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/leasestorm/leasestorm/internal/readfile"
 	"github.com/leasestorm/leasestorm/lease/intent/api"
 )
 
@@ -33,31 +31,6 @@ func TestTokenFileOfOthersIsRefused(t *testing.T) {
 		if refused != (err != nil && strings.Contains(err.Error(), "chmod")) || !refused && err != nil {
 			t.Errorf("%v: %v", mode, err)
 		}
-	}
-}
-
-// A pipe in the place of a file that was read is refused, and not waited for.
-func TestTokenPipeIsNotWaitedFor(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "tokens")
-	write(t, name, "a sha256:"+hex64+" v3:read\n")
-	f := &tokenFile{name: name}
-	if _, err := f.read(); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(os.Remove(name), syscall.Mkfifo(name, 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	read := make(chan error, 1)
-	go func() {
-		read <- f.again(nil, nil)
-	}()
-	select {
-	case err := <-read:
-		if !errors.Is(err, readfile.ErrNotRegular) || !f.stays {
-			t.Errorf("%v; stays: %v", err, f.stays)
-		}
-	case <-time.After(5 * time.Second):
-		t.Error("it waits for somebody to write into the pipe")
 	}
 }
 

@@ -7,12 +7,11 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"os"
 	"regexp"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/leasestorm/leasestorm/internal/readfile"
 )
 
 // PasswordVariable and PasswordFileVariable are the environment variables of the password and of the file that holds it.
@@ -77,7 +76,7 @@ func Password(file, given string) (string, error) {
 	if file == "" {
 		return given, nil
 	}
-	f, err := readfile.Open(file)
+	f, err := os.Open(file)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrPasswordFile, err)
 	}

@@ -14,8 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/leasestorm/leasestorm/internal/readfile"
-	"github.com/leasestorm/leasestorm/internal/writefile"
+	"github.com/leasestorm/leasestorm/internal/files"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -32,8 +31,7 @@ type Logs struct {
 	err     error
 	names   map[string]string // each once; never ranged over
 
-	files  map[string]string // of a folder: SHA-256 in hexadecimal by file name
-	budget int64             // bytes of its logs that are still read
+	files map[string]string // of a folder: SHA-256 in hexadecimal by file name
 
 	last string // the instance added last, and its sums
 	sums *[saidKinds]sum
@@ -99,28 +97,21 @@ func NewLogs() *Logs {
 }
 
 // ReadLogs reads the <node>.log files of the folder of that name in a run's. One that does not exist holds no logs. What cannot be
-// read comes back as the error of Judge. Of a node whose log has LogMax bytes or more, or is longer than what is left of the limit for
-// all logs, which is 1 GiB beyond the size of the history beside the folder, nothing is read, as if it had none.
-func ReadLogs(run *writefile.Dir, name string) *Logs {
+// read comes back as the error of Judge. Of a node whose log has more than logMax bytes nothing is read, as if it had none.
+func ReadLogs(run, name string) *Logs {
 	l := NewLogs()
-	l.budget = logsMax + historySize(run)
 	l.all, l.files = false, map[string]string{}
-	var entries []os.DirEntry
-	dir, err := run.Open(name)
-	if err == nil {
-		defer dir.Close()
-		entries, err = fs.ReadDir(dir.Root().FS(), ".")
-	}
+	entries, err := os.ReadDir(filepath.Join(run, name))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		l.err = fmt.Errorf("check: logs: %s: %w", filepath.Join(run.Path(), name), err)
+		l.err = fmt.Errorf("check: logs: %w", err)
 	}
 	for _, e := range entries {
-		name, ok := strings.CutSuffix(e.Name(), logSuffix)
+		node, ok := strings.CutSuffix(e.Name(), logSuffix)
 		if !ok {
 			continue
 		}
-		if err := l.read(name, dir.Root(), e.Name()); err != nil {
-			l.err = fmt.Errorf("check: log of %s: %w", name, err)
+		if err := l.read(run, filepath.Join(name, e.Name()), node); err != nil {
+			l.err = fmt.Errorf("check: log of %s: %w", node, err)
 		}
 	}
 	return l
@@ -129,49 +120,26 @@ func ReadLogs(run *writefile.Dir, name string) *Logs {
 // logSuffix ends the name of a node's log.
 const logSuffix = ".log"
 
-// LogMax is the size of a node's log from which on it is not whole: what runs the nodes cuts it off there. At the debug level a day of
-// a hundred sessions takes some 300 MB.
-const LogMax = 512 << 20
-
-const (
-	logsMax    = 2 * LogMax
-	historyMax = 4 << 30 // that counts: a file may be long and hold nothing
-)
+// logMax is far more than the log of a node that logs at the debug level: a day of a hundred sessions takes some 300 MB.
+const logMax = 1 << 30
 
 // unread stands in the place of the sum of a log that is too large.
 const unread = "that of too large a file to be read"
 
-// historySize is that of the history in a run's folder, which has more in it than the nodes log.
-func historySize(run *writefile.Dir) int64 {
-	name, err := history.Find(run)
-	if err != nil {
-		return 0
-	}
-	st, err := run.Root().Stat(name)
-	if err != nil {
-		return 0
-	}
-	return min(st.Size(), historyMax)
-}
-
-func (l *Logs) read(node string, dir *os.Root, file string) error {
-	f, err := readfile.OpenIn(dir, file)
-	if err != nil {
+func (l *Logs) read(run, name, node string) error {
+	f, err := files.Open(run, name, logMax)
+	file := filepath.Base(name)
+	switch {
+	case errors.Is(err, files.ErrTooLarge):
+		l.nodes[node], l.files[file] = false, unread
+		return nil
+	case err != nil:
 		return err
 	}
 	defer f.Close()
 	l.nodes[node] = false
-	st, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if st.Size() >= LogMax || st.Size() > l.budget {
-		l.files[file] = unread
-		return nil
-	}
-	l.budget -= st.Size()
 	sum := sha256.New()
-	err = lines(io.TeeReader(io.LimitReader(f, st.Size()), sum), func(line []byte) {
+	err = lines(io.TeeReader(f, sum), func(line []byte) {
 		l.nodes[node] = true
 		l.line(line)
 	})

@@ -14,7 +14,6 @@ import (
 	"github.com/cockroachdb/datadriven"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/leasestorm/leasestorm/internal/heldtest"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/timing"
@@ -81,7 +80,7 @@ func judgeBothWays(t *testing.T, p Params, events []history.Event) Result {
 	if err := rec.Save(path); err != nil {
 		t.Fatal(err)
 	}
-	saved, err := Judge(p, history.Open(heldtest.Dir(t, filepath.Dir(path))), nil)
+	saved, err := Judge(p, history.Open(filepath.Dir(path)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

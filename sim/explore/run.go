@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
@@ -147,12 +147,10 @@ func Run(ctx context.Context, x Exploration) (Coverage, error) {
 	if x.Reports == "" {
 		x.Reports = "reports"
 	}
-	reports, err := writefile.HoldDir(x.Reports) // for hours: whoever may rename it has nothing written into another one
-	if err != nil {
+	if err := os.MkdirAll(x.Reports, 0o755); err != nil {
 		return Coverage{}, fmt.Errorf("%w: report folder: %w (flag --report)", sim.ErrHarness, err)
 	}
-	defer func() { _ = reports.Close() }()
-	st, err := openState(x, reports)
+	st, err := openState(x)
 	if err != nil {
 		return Coverage{}, err
 	}
@@ -308,10 +306,9 @@ func (x Exploration) save(ctx context.Context, c sim.Config, plan fault.Plan, r 
 		r.err = fmt.Errorf("seed %d breaks %s: its folder: %w", r.seed, strings.Join(r.failed.Broke, ", "), err)
 		return
 	}
-	defer saved.Folder.Close()
 	switch {
 	case saved.Outcome.Interrupted: // the seed counts as not run: nothing tells of its folder
-		r.stopped, r.err = true, saved.Folder.Discard()
+		r.stopped, r.err = true, os.RemoveAll(saved.Dir)
 		return
 	case saved.Outcome.SHA256 != r.sum:
 		r.failed.Broke = append(r.failed.Broke, brokeDeterminism)

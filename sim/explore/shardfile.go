@@ -12,13 +12,11 @@ import (
 	"hash"
 	"io"
 	"math/bits"
+	"os"
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/leasestorm/leasestorm/internal/readfile"
-	"github.com/leasestorm/leasestorm/internal/writefile"
-	"github.com/leasestorm/leasestorm/internal/zstdfile"
-
+	"github.com/leasestorm/leasestorm/internal/files"
 	"github.com/leasestorm/leasestorm/sim"
 )
 
@@ -84,7 +82,7 @@ var errVersion = errors.New("another version")
 
 // writeCoverage writes c to path, in the place of what is there.
 func writeCoverage(path string, c *Coverage) error {
-	f, err := writefile.Create(path)
+	f, err := files.Create(path)
 	if err != nil {
 		return err
 	}
@@ -105,12 +103,12 @@ func writeCoverage(path string, c *Coverage) error {
 
 // readCoverage reads what writeCoverage wrote. An error names the file; with errVersion versions and numbers are all that was read.
 func readCoverage(path string) (Coverage, error) {
-	f, err := readfile.Open(path)
+	f, err := os.Open(path)
 	if err != nil {
 		return Coverage{}, err
 	}
 	defer f.Close()
-	z, err := zstdfile.NewReader(f, shardWindow, 0) // parseCoverage takes shardFileMax
+	z, err := zstd.NewReader(f, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(shardWindow)) // parseCoverage reads shardFileMax
 	if err != nil {
 		return Coverage{}, fmt.Errorf("%s cannot be read: %w", path, err)
 	}

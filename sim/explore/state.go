@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/version"
-	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
 )
@@ -29,7 +28,6 @@ type state struct {
 	wall      int64 // ms spent before
 	told, put time.Time
 	lock      *os.File
-	reports   *writefile.Dir // where the state is
 }
 
 // How often progress is told and the state is saved.
@@ -53,7 +51,7 @@ func (x Exploration) stateName() string {
 	return filepath.Join(x.Reports, name)
 }
 
-func openState(x Exploration, reports *writefile.Dir) (*state, error) {
+func openState(x Exploration) (*state, error) {
 	scenario, err := x.Scenario.Given()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", sim.ErrHarness, err)
@@ -70,7 +68,7 @@ func openState(x Exploration, reports *writefile.Dir) (*state, error) {
 	for _, id := range check.IDs(x.Scenario.System) {
 		st.Guarantees = append(st.Guarantees, GuaranteeCount{ID: id})
 	}
-	if err := st.alone(reports, filepath.Base(x.stateName())+".lock"); err != nil {
+	if err := st.alone(x.stateName() + ".lock"); err != nil {
 		return nil, err
 	}
 	if x.Resume {
@@ -87,10 +85,9 @@ func openState(x Exploration, reports *writefile.Dir) (*state, error) {
 
 // alone keeps every other process from the state until unlock: two explorations that write the same one would each undo what
 // the other saved. On a file system without locks nothing keeps them apart.
-func (st *state) alone(reports *writefile.Dir, name string) error {
-	in := reports.Root()
+func (st *state) alone(file string) error {
 	for {
-		f, err := in.OpenFile(name, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o644) // the folder may be somebody's
+		f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o644)
 		if err != nil {
 			return fmt.Errorf("%w: %w (flag --report)", sim.ErrHarness, err)
 		}
@@ -98,9 +95,9 @@ func (st *state) alone(reports *writefile.Dir, name string) error {
 			err = fmt.Errorf("%w: another simulate explores into %s now: wait for its end, or give another --report", ErrState, st.File)
 			return errors.Join(err, f.Close())
 		}
-		there, err := in.Lstat(name)
+		there, err := os.Lstat(file)
 		if mine, merr := f.Stat(); err == nil && merr == nil && os.SameFile(mine, there) {
-			st.lock, st.reports = f, reports
+			st.lock = f
 			return nil
 		}
 		if err := f.Close(); err != nil { // who had it removed it meanwhile, and locked is what nobody else will find
@@ -110,7 +107,7 @@ func (st *state) alone(reports *writefile.Dir, name string) error {
 }
 
 func (st *state) unlock() error {
-	return errors.Join(st.reports.Remove(filepath.Base(st.lock.Name())), st.lock.Close())
+	return errors.Join(os.Remove(st.lock.Name()), st.lock.Close())
 }
 
 // ErrState: the state that an exploration left behind stands in the way of this one, or cannot be gone on from.
@@ -264,10 +261,10 @@ func (st *state) measure() {
 	st.Verdict = st.decide()
 }
 
-// save replaces the state file as a whole. Where nobody would find it the exploration ends.
+// save replaces the state file as a whole.
 func (st *state) save() error {
 	st.measure()
-	if err := errors.Join(writeCoverage(st.File, &st.Coverage), st.reports.Same()); err != nil {
+	if err := writeCoverage(st.File, &st.Coverage); err != nil {
 		return fmt.Errorf("%w: save %s: %w", sim.ErrHarness, st.File, err)
 	}
 	return nil

@@ -8,7 +8,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/leasestorm/leasestorm/internal/writefile"
+	"github.com/leasestorm/leasestorm/internal/files"
 )
 
 // Version is the format of plans that this program writes and the newest that it reads.
@@ -105,7 +105,7 @@ func (p Plan) Save(path string) error {
 	if err != nil {
 		return fmt.Errorf("encode plan: %w", err)
 	}
-	if err := writefile.Write(path, append(data, '\n')); err != nil {
+	if err := files.Write(path, append(data, '\n')); err != nil {
 		return fmt.Errorf("save plan: %w", err)
 	}
 	return nil

@@ -7,14 +7,13 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/leasestorm/leasestorm/internal/readfile"
-	"github.com/leasestorm/leasestorm/internal/writefile"
-	"github.com/leasestorm/leasestorm/internal/zstdfile"
+	"github.com/leasestorm/leasestorm/internal/files"
 )
 
 // FileName is the name of the history in a run's folder; it may have CompressedSuffix behind it.
@@ -36,7 +35,7 @@ var (
 // Writer writes a history file. It is not safe for concurrent use.
 type Writer struct {
 	path string
-	file *writefile.File
+	file *files.File
 	zst  *zstd.Encoder // nil: plain
 	buf  *bufio.Writer
 	line []byte
@@ -45,7 +44,7 @@ type Writer struct {
 
 // Create begins a history file at path, compressed if path ends in ".zst". Nothing stands at path before Close.
 func Create(path string) (*Writer, error) {
-	f, err := writefile.Create(path)
+	f, err := files.Create(path)
 	if err != nil {
 		return nil, fmt.Errorf("history: cannot write %s: %w", path, err)
 	}
@@ -91,62 +90,66 @@ func (w *Writer) Close() error {
 }
 
 // Find returns the name of the history in a run's folder. Without one: ErrNotFound.
-func Find(in *writefile.Dir) (string, error) {
+func Find(dir string) (string, error) {
 	for _, name := range []string{FileName, FileName + CompressedSuffix, JournalName} {
-		if _, err := in.Root().Lstat(name); err == nil {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
 			return name, nil
 		} else if !errors.Is(err, fs.ErrNotExist) {
-			return "", fmt.Errorf("%w: %s: %w", ErrNotFound, filepath.Join(in.Path(), name), err)
+			return "", fmt.Errorf("%w: %w", ErrNotFound, err)
 		}
 	}
-	return "", fmt.Errorf("%w in %s: it should hold %s or %s%s", ErrNotFound, in.Path(), FileName, FileName,
-		CompressedSuffix)
+	return "", fmt.Errorf("%w in %s: it should hold %s or %s%s", ErrNotFound, dir, FileName, FileName, CompressedSuffix)
 }
 
 // Open returns the events of the history that is saved in a run's folder, in the order of the file. The file is opened when
 // the sequence is walked and closed at its end, and the sequence can be walked again. An error is yielded once, as the last
 // element; errors.Is tells ErrNotFound, ErrEmpty, ErrTruncated and ErrMalformed apart.
-func Open(in *writefile.Dir) iter.Seq2[Event, error] {
+func Open(dir string) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		if err := walk(in, yield); err != nil {
+		if err := walk(dir, yield); err != nil {
 			yield(Event{}, err)
 		}
 	}
 }
 
-func walk(in *writefile.Dir, yield func(Event, error) bool) error {
-	name, err := Find(in)
+func walk(dir string, yield func(Event, error) bool) error {
+	name, err := Find(dir)
 	if err != nil {
 		return err
 	}
-	f, err := readfile.OpenIn(in.Root(), name)
+	f, err := files.Open(dir, name, sizeMax)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNotFound, err)
 	}
 	defer f.Close()
-	file := filepath.Join(in.Path(), name)
+	file := filepath.Join(dir, name)
 	switch {
 	case isJournal(file):
 		return inOrder(file, func(each func(Event, error) bool) error { return Read(f, file, each) }, yield)
 	case !strings.HasSuffix(file, CompressedSuffix):
 		return Read(f, file, yield)
 	}
-	zst, err := zstdfile.NewReader(f, windowMax, unpackedMax)
+	zst, err := zstd.NewReader(f, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(windowMax))
 	if err != nil {
 		return fmt.Errorf("history: cannot read %s: %w", file, err)
 	}
 	defer zst.Close()
-	return Read(zst, file, yield)
+	unpacked := &io.LimitedReader{R: zst, N: sizeMax}
+	err = Read(unpacked, file, yield)
+	if unpacked.N <= 0 {
+		return fmt.Errorf("%w: %s unpacks to more than %d bytes", ErrMalformed, file, int64(sizeMax))
+	}
+	return err
 }
 
 // lineMax is far more than an event takes: the longest holds what a node gave as a reason.
 const lineMax = 1 << 20
 
-// unpackedMax is how many times its size a compressed history may hold: an honest one has ten to twenty times.
-const unpackedMax = 1000
-
-// windowMax is what a compressed file may want to be remembered of itself: more than any level of compression writes.
-const windowMax = 32 << 20
+// Limits of a history, which may be somebody else's: its size, packed or not, and the window of its compression.
+const (
+	sizeMax   = 4 << 30
+	windowMax = 32 << 20
+)
 
 // Read yields the events of r, which messages call name, until yield returns false. It returns nil at the end or when
 // it was told to stop; otherwise an error that names the line and how many events were readable before it.
@@ -207,8 +210,6 @@ func broken(name string, lineNo, decoded int, err error) error {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("%w: %s ends in the middle of line %d; %d events before it are readable", ErrTruncated,
 			name, lineNo, decoded)
-	case errors.Is(err, zstdfile.ErrSize):
-		return fmt.Errorf("%w: %s line %d: %w; %d events before it are readable", ErrMalformed, name, lineNo, err, decoded)
 	}
 	return fmt.Errorf("history: cannot read %s at line %d (%d events before it are readable): %w", name, lineNo,
 		decoded, err)

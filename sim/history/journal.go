@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"github.com/leasestorm/leasestorm/internal/writefile"
 )
 
 // JournalName is the file in a run's folder to which a run writes its events as they come, in the order in which they were
@@ -30,7 +28,7 @@ var ErrUnfinished = errors.New("history: the run was ended before its history wa
 // Journal begins to write what is recorded into the run's folder too, until EndJournal.
 func (r *Recorder) Journal(dir string) error {
 	path := filepath.Join(dir, JournalName)
-	f, err := writefile.New(path)
+	f, err := os.Create(path)
 	if err != nil {
 		return fmt.Errorf("history: cannot write as it goes: %w", err)
 	}
@@ -71,7 +69,7 @@ func (r *Recorder) EndJournal(saved bool) error {
 	}
 	j.err = errors.Join(j.err, j.file.Close())
 	if saved {
-		j.err = errors.Join(j.err, writefile.Remove(j.path))
+		j.err = errors.Join(j.err, os.Remove(j.path))
 	}
 	if j.err != nil {
 		return fmt.Errorf("history: as it went: %w", j.err)

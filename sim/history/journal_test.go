@@ -5,8 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-
-	"github.com/leasestorm/leasestorm/internal/heldtest"
 )
 
 // What a run leaves behind that was killed is read in order of time, and told to be no whole history.
@@ -30,7 +28,7 @@ func TestJournal(t *testing.T) {
 	}
 	var got []int64
 	var told error
-	for e, err := range Open(heldtest.Dir(t, dir)) {
+	for e, err := range Open(dir) {
 		if err != nil {
 			told = err
 			break
@@ -49,7 +47,7 @@ func TestJournal(t *testing.T) {
 	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the journal is still there beside the history: %v", err)
 	}
-	for _, err := range Open(heldtest.Dir(t, dir)) {
+	for _, err := range Open(dir) {
 		if err != nil {
 			t.Error(err)
 		}

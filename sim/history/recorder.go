@@ -21,7 +21,6 @@ type Recorder struct {
 
 	journal *journal // nil: nothing is written as it goes
 	hear    func(*Event)
-	budget  *budget // nil: all that comes is kept
 }
 
 // compact is an Event with its strings replaced by their numbers in Recorder.names: 56 bytes for 104, and no pointers
@@ -40,15 +39,12 @@ func NewRecorder() *Recorder {
 	return &Recorder{ids: map[string]uint32{"": 0}, names: []string{""}}
 }
 
-// Add records one event, unless the recorder is full (Bound). Text that is not valid UTF-8 is made so, because the file it goes to is JSON.
+// Add records one event. Text that is not valid UTF-8 is made so, because the file it goes to is JSON.
 func (r *Recorder) Add(e Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if e.Kind >= kindCount {
 		e.Kind = KindUnknown
-	}
-	if r.budget != nil && !r.budget.take(&e, r.ids) {
-		return
 	}
 	last := len(r.chunks) - 1
 	if last < 0 || len(r.chunks[last]) == chunkLen {

@@ -19,7 +19,6 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"github.com/leasestorm/leasestorm/internal/heldtest"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/report"
@@ -62,7 +61,7 @@ func browser(t *testing.T) context.Context {
 // tab opens the page of a run and fails the test on whatever its console calls an error.
 func tab(browser context.Context, t *testing.T, dir string, r report.Report, fragment string) context.Context {
 	t.Helper()
-	if err := Save(heldtest.Dir(t, dir), r, true); err != nil {
+	if _, err := Save(dir, r, true); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := chromedp.NewContext(browser)
@@ -270,7 +269,7 @@ func TestOtherRunsOnThePage(t *testing.T) {
 	if err := smaller.Save(small); err != nil {
 		t.Fatal(err)
 	}
-	if err := AddSmaller(heldtest.Dir(t, dir), heldtest.Dir(t, small)); err != nil {
+	if err := AddSmaller(dir, small); err != nil {
 		t.Fatal(err)
 	}
 	b := browser(t)
@@ -287,7 +286,7 @@ func TestOtherRunsOnThePage(t *testing.T) {
 
 	p := Parting{With: "a" + hostile, Parts: true, Same: 3, At: 5 * second, Plans: []string{hostile}, Before: []string{hostile}, Here: []string{"here"},
 		There: []string{hostile}}
-	if err := SaveParting(heldtest.Dir(t, dir), r, p); err != nil {
+	if err := SaveParting(dir, r, p); err != nil {
 		t.Fatal(err)
 	}
 	address := url.URL{Scheme: "file", Path: filepath.ToSlash(filepath.Join(dir, DiffName))}
@@ -296,23 +295,4 @@ func TestOtherRunsOnThePage(t *testing.T) {
 		!/[\u001b\u202e]/.test(document.getElementById("parting").textContent) && !("owned" in window)`)
 	do(ctx, t, chromedp.Click("#parting button", chromedp.ByQuery))
 	holds(ctx, t, "the moment", `location.hash.includes("t=2.000-8.000")`)
-}
-
-// What stands where the smallest run is to be is not followed.
-func TestSmallerRunFollowsNoLink(t *testing.T) {
-	dir, _ := saved(t, params(), nil)
-	small, r := saved(t, params(), nil)
-	if err := r.Save(small); err != nil {
-		t.Fatal(err)
-	}
-	elsewhere := t.TempDir()
-	if err := os.Symlink(elsewhere, filepath.Join(dir, SmallerName)); err != nil {
-		t.Fatal(err)
-	}
-	if err := AddSmaller(heldtest.Dir(t, dir), heldtest.Dir(t, small)); err == nil {
-		t.Error("a link is taken for the folder")
-	}
-	if left, err := os.ReadDir(elsewhere); err != nil || len(left) > 0 {
-		t.Errorf("%d files were written through the link, %v", len(left), err)
-	}
 }

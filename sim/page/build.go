@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/plain"
-	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/report"
@@ -26,7 +25,7 @@ const (
 
 // builder makes the model of a run.
 type builder struct {
-	in *writefile.Dir
+	in string
 	r  report.Report
 	p  check.Params
 	m  *model
@@ -34,7 +33,7 @@ type builder struct {
 }
 
 // build reads the run's history. What of it cannot be read is missing from the model, which says so.
-func build(in *writefile.Dir, r report.Report) *model {
+func build(in string, r report.Report) *model {
 	b := &builder{in: in, r: r, p: r.Params(), m: &model{
 		Breaks: []drawing{}, Nodes: []node{}, Sessions: []session{}, Faults: []spell{}, Marks: []mark{},
 	}}
@@ -282,7 +281,7 @@ func (b *builder) head(failed error) {
 }
 
 func (b *builder) commands() {
-	h, dir := &b.m.Head, plain.Word(filepath.Clean(b.in.Path()))
+	h, dir := &b.m.Head, plain.Word(filepath.Clean(b.in))
 	add := func(what, command string) { h.Commands = append(h.Commands, [2]string{what, command}) }
 	var muted []string
 	add("judge again", "simulate check "+dir)

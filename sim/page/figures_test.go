@@ -9,7 +9,6 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
-	"github.com/leasestorm/leasestorm/internal/heldtest"
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
@@ -19,7 +18,7 @@ func TestFigures(t *testing.T) {
 	if dir == "" {
 		t.Skip("LEASESTORM_PAGE_OF names no run: scripts/page does")
 	}
-	r, err := report.Load(heldtest.Dir(t, dir))
+	r, err := report.Load(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,10 +2,11 @@ package page
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 
+	"github.com/leasestorm/leasestorm/internal/files"
 	"github.com/leasestorm/leasestorm/internal/plain"
-	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
@@ -23,8 +24,8 @@ type Parting struct {
 
 // SaveParting writes the page of a judged run that tells first where it parts from another, as DiffName into its folder, in
 // which it was judged. What cannot be made is an error, never a panic.
-func SaveParting(to *writefile.Dir, r report.Report, p Parting) (err error) {
-	name := filepath.Join(to.Path(), DiffName)
+func SaveParting(to string, r report.Report, p Parting) (err error) {
+	name := filepath.Join(to, DiffName)
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("page: %s cannot be made: %v", name, p)
@@ -40,7 +41,7 @@ func SaveParting(to *writefile.Dir, r report.Report, p Parting) (err error) {
 	m.Parting = &p
 	text, err := compose(m)
 	if err == nil {
-		err = to.Write(DiffName, text)
+		err = files.Write(name, text)
 	}
 	if err != nil {
 		return fmt.Errorf("page: %s cannot be written: %w", name, err)
@@ -51,40 +52,32 @@ func SaveParting(to *writefile.Dir, r report.Report, p Parting) (err error) {
 // lineMax is how many bytes of an event's line are shown.
 const lineMax = 1000
 
-// copyMax is many times what the smallest run of a storm takes.
-const copyMax = 64 << 20
-
 // AddSmaller copies the files of the smallest run that breaks the same into the folder of the run that it was made of, to: from then on the
 // page of that run holds it.
-func AddSmaller(to, smaller *writefile.Dir) error {
-	in, err := to.Folder(SmallerName)
+func AddSmaller(to, smaller string) error {
+	dir := filepath.Join(to, SmallerName)
+	err := os.RemoveAll(dir)
 	if err == nil {
-		defer in.Close()
-		err = smaller.CopyTo(in, FileName, copyMax)
+		err = os.CopyFS(dir, os.DirFS(smaller))
 	}
 	if err != nil {
-		return fmt.Errorf("page: the smaller run cannot be put into %s: %w", filepath.Join(to.Path(), SmallerName), err)
+		return fmt.Errorf("page: the smaller run cannot be put into %s: %w", dir, err)
 	}
 	return nil
 }
 
-// smaller is the model of the smallest run that breaks the same, nil where none was looked for or it cannot be read. A link in its place is
-// none: it may lead to a run that whoever put it there could not read.
+// smaller is the model of the smallest run that breaks the same, nil where none was looked for or it cannot be read.
 func (b *builder) smaller() *model {
-	if filepath.Base(b.in.Path()) == SmallerName {
+	if filepath.Base(b.in) == SmallerName {
 		return nil
 	}
-	own, err := b.in.Open(SmallerName)
-	if err != nil {
-		return nil
-	}
-	defer own.Close()
+	own := filepath.Join(b.in, SmallerName)
 	r, err := report.Load(own)
 	if err != nil {
 		return nil
 	}
 	m := build(own, r)
-	scenario := filepath.Join(own.Path(), "shrunk.yaml")
+	scenario := filepath.Join(own, "shrunk.yaml")
 	m.Head.Commands = [][2]string{{"play it", "simulate --engine virtual --scenario " + plain.Word(scenario)}}
 	m.Head.Muted = ""
 	return m

@@ -18,7 +18,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/leasestorm/leasestorm/internal/writefile"
+	"github.com/leasestorm/leasestorm/internal/files"
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
@@ -39,38 +39,20 @@ var scripts = []string{"base.js", "head.js", "fences.js", "beside.js", "break.js
 
 // Save reads a judged run once and writes into its folder what other tools show of it, SummaryName and JUnitName, and, if asked to, its
 // page. A run whose history is cut off or missing has a page that says so. What cannot be made is an error, never a panic: the run's
-// verdict must not be lost for it. The folder is the one in which the run was judged: nothing is read or written elsewhere.
-func Save(to *writefile.Dir, r report.Report, asPage bool) error {
-	_, err := SaveTold(to, r, asPage)
-	return err
-}
-
-// SaveTold is Save that returns the page's first sentence, too: what broke and why, in text that is printable.
-func SaveTold(to *writefile.Dir, r report.Report, asPage bool) (sentence string, err error) {
-	_, sentence, err = save(to, r, asPage)
-	return sentence, err
-}
-
-// SaveShown is Save that returns the page, too: who may write to the folder can put another one there.
-func SaveShown(to *writefile.Dir, r report.Report) (text []byte, err error) {
-	text, _, err = save(to, r, true)
-	return text, err
-}
-
-func save(to *writefile.Dir, r report.Report, asPage bool) (shown []byte, sentence string, err error) {
-	dir := to.Path()
+// verdict must not be lost for it. It returns the page's first sentence: what broke and why, in text that is printable.
+func Save(dir string, r report.Report, asPage bool) (sentence string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("page: what shows %s cannot be made: %v", dir, p)
 		}
 	}()
-	m := build(to, r)
+	m := build(dir, r)
 	for _, p := range m.Head.Sentence {
 		sentence += p.Text
 	}
 	write := func(name string, text []byte, err error) error {
 		if err == nil {
-			err = to.Write(name, text)
+			err = files.Write(filepath.Join(dir, name), text)
 		}
 		if err != nil {
 			return fmt.Errorf("page: %s cannot be written: %w", filepath.Join(dir, name), err)
@@ -79,13 +61,13 @@ func save(to *writefile.Dir, r report.Report, asPage bool) (shown []byte, senten
 	}
 	cases, err := junit(r)
 	err = write(JUnitName, cases, err)
-	text, terr := summary(to, r, m, asPage)
+	text, terr := summary(dir, r, m, asPage)
 	err = errors.Join(err, write(SummaryName, text, terr))
 	if asPage {
-		shown, terr = compose(m)
-		err = errors.Join(err, write(FileName, shown, terr))
+		text, terr = compose(m)
+		err = errors.Join(err, write(FileName, text, terr))
 	}
-	return shown, sentence, err
+	return sentence, err
 }
 
 func asset(name string) string {

@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasestorm/leasestorm/internal/heldtest"
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
@@ -101,13 +100,13 @@ func saved(t testing.TB, p check.Params, events []history.Event) (string, report
 }
 
 func judged(t testing.TB, p check.Params, dir string) report.Report {
-	result, _ := check.Judge(p, history.Open(heldtest.Dir(t, dir)), nil)
+	result, _ := check.Judge(p, history.Open(dir), nil)
 	return report.New(report.Meta{Engine: "real", Redis: report.Redis{Kind: "server", Version: "7.0.15"}}, p, result)
 }
 
 func rendered(t testing.TB, dir string, r report.Report) []byte {
 	t.Helper()
-	text, err := compose(build(heldtest.Dir(t, dir), r))
+	text, err := compose(build(dir, r))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +163,7 @@ func TestSentenceSaysWhoWhichHowLongAndWhy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, r := saved(t, params(), test.events)
-			m := build(heldtest.Dir(t, dir), r)
+			m := build(dir, r)
 			if got := headline(m); got != test.want {
 				t.Errorf("it says\n%s\nnot\n%s", got, test.want)
 			}
@@ -206,7 +205,7 @@ func TestSentenceOfAFailoverThatIsLate(t *testing.T) {
 	p := params()
 	p.Plan.Faults = []fault.Fault{{At: 3 * time.Second, Kind: fault.Crash, Target: "node-1", For: 0}}
 	dir, r := saved(t, p, crashed(12*second))
-	m := build(heldtest.Dir(t, dir), r)
+	m := build(dir, r)
 	want := "Session 11111111 of node-1 had no owner for 9.00 s from 3.000 s, 5.75 s longer than allowed (G5 failover). " +
 		"The last fault before it was crash on node-1, at 3.000 s. The last word about this lease until it was due was node-1’s renewed at " +
 		"2.000 s. The next was node-2’s acquired at 12.000 s."
@@ -241,7 +240,7 @@ func fallen() []history.Event {
 // What is broken at once is told in the judge's words, with why where a rule finds it, and drawn with its fences.
 func TestSentenceOfAFenceThatFell(t *testing.T) {
 	dir, r := saved(t, params(), fallen())
-	m := build(heldtest.Dir(t, dir), r)
+	m := build(dir, r)
 	at := slices.IndexFunc(m.Breaks, func(d drawing) bool { return d.Guarantee == "G3" })
 	if at < 0 {
 		t.Fatalf("G3 did not break: %+v", m.Breaks)
@@ -259,7 +258,7 @@ func TestSentenceOfAFenceThatFell(t *testing.T) {
 func tooLong(t *testing.T, events []history.Event) string {
 	t.Helper()
 	dir, r := saved(t, params(), events)
-	m := build(heldtest.Dir(t, dir), r)
+	m := build(dir, r)
 	at := slices.IndexFunc(m.Breaks, func(d drawing) bool { return d.Guarantee == "G1" && len(d.Owners) == 1 })
 	if at < 0 {
 		t.Fatalf("nobody trusted for too long: %+v", m.Breaks)
@@ -362,7 +361,7 @@ func TestWordsOfNodesArePrintable(t *testing.T) {
 		t.Fatal(err)
 	}
 	walk(all)
-	if err := Save(heldtest.Dir(t, dir), r, false); err != nil {
+	if _, err := Save(dir, r, false); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{SummaryName, JUnitName} {
@@ -416,11 +415,11 @@ func TestRunsThatAreNotWhole(t *testing.T) {
 				}
 				r = judged(t, p, dir)
 			}
-			m := build(heldtest.Dir(t, dir), r)
+			m := build(dir, r)
 			if !strings.HasPrefix(m.Head.Banner, test.want) {
 				t.Errorf("the banner is %q, not %q", m.Head.Banner, test.want)
 			}
-			if err := Save(heldtest.Dir(t, dir), r, true); err != nil {
+			if _, err := Save(dir, r, true); err != nil {
 				t.Error(err)
 			}
 		})

@@ -9,7 +9,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/leasestorm/leasestorm/internal/writefile"
+	"github.com/leasestorm/leasestorm/internal/files"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/report"
 )
@@ -48,9 +48,9 @@ const (
 
 // SaveTrace reads a judged run's history and writes TraceName into its folder: a track per node with its processes, per lease and node
 // with terms and polls, and one per fault. What cannot be written is an error, never a panic.
-func SaveTrace(to *writefile.Dir, r report.Report) (err error) {
-	name := filepath.Join(to.Path(), TraceName)
-	file, err := to.Create(TraceName)
+func SaveTrace(to string, r report.Report) (err error) {
+	name := filepath.Join(to, TraceName)
+	file, err := files.Create(name)
 	if err != nil {
 		return fmt.Errorf("page: %s cannot be written: %w", name, err)
 	}
@@ -184,7 +184,7 @@ func (t *trace) faults() {
 }
 
 // polls reads the history once more. What cannot be read of it is missing.
-func (t *trace) polls(in *writefile.Dir) {
+func (t *trace) polls(in string) {
 	nodes, sessions, instances := map[string]int{}, map[string]int{}, map[string]int{}
 	for i, n := range t.m.Nodes {
 		nodes[n.Name] = i

@@ -9,7 +9,6 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/leasestorm/leasestorm/internal/heldtest"
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
@@ -89,7 +88,7 @@ func secondsOf(ns uint64) string { return strings.TrimSuffix(when(int64(ns)), " 
 func traced(t *testing.T) []byte {
 	t.Helper()
 	dir, r := saved(t, params(), overlapped(noUntil, ""))
-	if err := SaveTrace(heldtest.Dir(t, dir), r); err != nil {
+	if err := SaveTrace(dir, r); err != nil {
 		t.Fatal(err)
 	}
 	trace, err := os.ReadFile(filepath.Join(dir, TraceName))
@@ -126,7 +125,7 @@ func TestTraceOfAHostileRun(t *testing.T) {
 		err = os.Truncate(file, info.Size()-20)
 	}
 	if err == nil {
-		err = SaveTrace(heldtest.Dir(t, dir), r)
+		err = SaveTrace(dir, r)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/leasestorm/leasestorm/internal/heldtest"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/report"
@@ -19,7 +18,7 @@ func heard(t *testing.T, p check.Params, events []history.Event, id string) (str
 	t.Helper()
 	slices.SortStableFunc(events, func(x, y history.Event) int { return cmp.Compare(x.T, y.T) })
 	dir, r := saved(t, p, events)
-	m := build(heldtest.Dir(t, dir), r)
+	m := build(dir, r)
 	at := slices.IndexFunc(m.Breaks, func(d drawing) bool { return d.Guarantee == id })
 	if at < 0 {
 		t.Fatalf("%s did not break: %+v", id, r.Guarantees)
@@ -182,7 +181,7 @@ func noisy(t *testing.T, id string, texts ...string) (string, report.Report) {
 func TestSentenceOfWhatHasNoLease(t *testing.T) {
 	dir, r := noisy(t, "G14", `node-1 (inst-1) said "lost" 0 times and logged it 26 times`, `node-2 (inst-2) said nothing`,
 		`node-1 (inst-1) said "released" 26 times and logged it 0 times`)
-	m := build(heldtest.Dir(t, dir), r)
+	m := build(dir, r)
 	says(t, headline(m), `node-1 said "lost" 0 times and logged it 26 times. node-1 said "released" 26 times and logged it 0 times.`)
 	says(t, m.Head.Sub, "the most was 1798 of 85")
 	if o := m.Breaks[0].Owners; len(o) != 1 || o[0].Name != "node-1" || o[0].Node != 0 {
@@ -236,7 +235,7 @@ func TestWhatDecidesHeadsThePage(t *testing.T) {
 		dir, r := saved(t, p, overlapped(noUntil, ""))
 		of := check.Verdict{ID: "G7", Verdict: verdict}
 		r.Verdict, r.Guarantees = verdict, []check.Verdict{of, {ID: "G8", Verdict: check.Fail, Breaks: []check.Break{{From: second, To: 2 * second, Session: lease1}}}}
-		m := build(heldtest.Dir(t, dir), r)
+		m := build(dir, r)
 		if got := headline(m); got != want {
 			t.Errorf("%s: it says\n%s\nnot\n%s", verdict, got, want)
 		}
@@ -277,7 +276,7 @@ func TestStepsOfALeaseThatIsKept(t *testing.T) {
 		r.Guarantees = []check.Verdict{{ID: "G13", Verdict: check.Fail, Breaks: []check.Break{{
 			From: 3 * second, To: 4 * second, Deadline: 4 * second, Session: lease1, Owners: []check.Owner{{Instance: "inst-1", Fence: fenceOne}},
 		}}}}
-		steps := build(heldtest.Dir(t, dir), r).Breaks[0].Steps
+		steps := build(dir, r).Breaks[0].Steps
 		if last := steps[len(steps)-1]; last.Text != over || last.At != us(9*second) {
 			t.Errorf("its last step is %+v, not %q", last, over)
 		}

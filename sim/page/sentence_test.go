@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/leasestorm/leasestorm/internal/heldtest"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -55,7 +54,7 @@ func TestSentenceTellsWhatTheTableMeasures(t *testing.T) {
 		},
 	} {
 		dir, r := saved(t, params(), c.events)
-		m := build(heldtest.Dir(t, dir), r)
+		m := build(dir, r)
 		if got := headline(m); !strings.Contains(got, c.said) || !strings.HasSuffix(got, c.end) || !strings.HasSuffix(m.Head.Sub, c.of) {
 			t.Errorf("%s: it says\n%s\n%s\nnot %q … %q and %q", name, got, m.Head.Sub, c.said, c.end, c.of)
 		}

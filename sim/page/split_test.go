@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/leasestorm/leasestorm/internal/heldtest"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -38,7 +37,7 @@ func TestSentenceOfTwoMasters(t *testing.T) {
 		"(until 8.000 s), and server 1 granted it to node-2 at 5.000 s, where the key expired at 5.000 s."
 	for kind, verb := range map[history.Kind]string{history.Acquired: "server 1 grants the lease to node-2, which acquires", history.Renewed: "node-2 renews"} {
 		dir, r := saved(t, p, twoMasters(kind))
-		m := build(heldtest.Dir(t, dir), r)
+		m := build(dir, r)
 		if got := headline(m); !strings.HasSuffix(got, want) {
 			t.Errorf("%s: it says\n%s\nnot\n%s", kind, got, want)
 		}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/plain"
-	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/report"
 )
@@ -74,7 +73,7 @@ func junit(r report.Report) ([]byte, error) {
 // summaryMax is how much of the explanation of a failure is in a summary: a comment on a pull request holds 64 kB.
 const summaryMax = 24_000
 
-func summary(in *writefile.Dir, r report.Report, m *model, asPage bool) ([]byte, error) {
+func summary(in string, r report.Report, m *model, asPage bool) ([]byte, error) {
 	var b, failures strings.Builder
 	if err := r.Failures(&plain.Writer{To: &failures}, in); err != nil {
 		return nil, err

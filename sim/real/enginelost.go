@@ -3,7 +3,6 @@ package real
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -19,8 +18,6 @@ func (r *run) watchEngine(stop <-chan struct{}) {
 		}
 		r.notef("%v", err)
 		r.end(err)
-	case <-r.rec.Full():
-		r.end(r.full())
 	case <-stop:
 	}
 }
@@ -39,13 +36,3 @@ func (r *run) engineLost(ctx context.Context) bool {
 }
 
 const lostWithin = 2 * time.Second
-
-// full returns why a history that had no room for what was told of last gives no verdict; nil: it has room.
-func (r *run) full() error {
-	select {
-	case <-r.rec.Full():
-		return fmt.Errorf("%w: the history is full, which an honest run of this size is far from: it has %s", ErrStarved, r.rec.Filled())
-	default:
-		return nil
-	}
-}

@@ -53,11 +53,6 @@ func fakeNode() int {
 		for all := [][]byte{}; ; <-time.After(time.Millisecond) {
 			all = append(all, bytes.Repeat([]byte{1}, 1<<20))
 		}
-	case "loud":
-		line := append(bytes.Repeat([]byte("x"), 1<<10-1), '\n')
-		for range 4 << 10 {
-			_, _ = os.Stderr.Write(line)
-		}
 	case "names itself anew":
 		f.say("ready", "", 0, 0)
 		f.id += "-other"

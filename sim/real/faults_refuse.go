@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
@@ -101,7 +100,7 @@ func allButEnd(end string) []any {
 // failToSave has Redis save its data where a folder is in the way. Nothing but the failure remains.
 func (r *Redis) failToSave(ctx context.Context) (err error) {
 	file := filepath.Join(r.server.files, "dump.rdb")
-	if err := writefile.RemoveAll(file); err != nil {
+	if err := os.RemoveAll(file); err != nil {
 		return err
 	}
 	if err := os.Mkdir(file, 0o700); err != nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -18,7 +17,6 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/redisurl"
-	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -58,7 +56,6 @@ type slot struct {
 	frozen    int   // freezes that hold it
 	malformed int64
 	unknown   int64
-	flooded   bool // its log is full
 
 	firstMalformed string
 }
@@ -144,7 +141,7 @@ func (s *slot) start() (*node, error) {
 
 // spawn starts the slot's next process. The caller holds mu.
 func (s *slot) spawn() (*node, error) {
-	log, err := s.logTo(writefile.Append(s.logFile()))
+	log, err := s.logTo(os.OpenFile(s.logFile(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644))
 	if err != nil {
 		return nil, fmt.Errorf("log of %s: %w", s.name, err)
 	}
@@ -186,48 +183,23 @@ func (s *slot) logTo(log *os.File, err error) (*os.File, error) {
 // keep writes what a process says on standard error to the slot's log. It reads on when there is no room for more: who writes it must
 // not be held up.
 func (s *slot) keep(from io.Reader, log *os.File) {
-	left := int64(math.MaxInt64)
-	if st, err := log.Stat(); err == nil && s.run.cfg.LogMax > 0 {
-		left = max(0, s.run.cfg.LogMax-st.Size())
-	}
-	_, _ = io.Copy(&slotLog{slot: s, log: log, left: left}, from)
+	_, _ = io.Copy(&slotLog{run: s.run, log: log}, from)
 	s.run.cutOff(log.Close())
 }
 
-// slotLog takes all that is written to it, and drops what is beyond its limit, or what comes after a disk was full: a log with a gap in it
-// would be believed.
+// slotLog takes all that is written to it, and drops what comes after a disk was full: a log with a gap in it would be believed.
 type slotLog struct {
-	slot *slot
-	log  io.Writer
-	left int64
+	run *run
+	log io.Writer
 }
 
 // Write implements io.Writer. It never fails.
 func (k *slotLog) Write(b []byte) (int, error) {
-	part := b[:min(int64(len(b)), k.left)]
-	k.left -= int64(len(part))
-	if len(part) < len(b) {
-		k.slot.flood()
-	}
-	if len(part) == 0 {
-		return len(b), nil
-	}
-	if _, err := k.log.Write(part); err != nil {
-		k.slot.run.cutOff(err)
+	if _, err := k.log.Write(b); err != nil {
+		k.run.cutOff(err)
 		k.log = io.Discard
 	}
 	return len(b), nil
-}
-
-// flood notes, once, that more was written than a log may hold.
-func (s *slot) flood() {
-	s.mu.Lock()
-	told := s.flooded
-	s.flooded = true
-	s.mu.Unlock()
-	if !told {
-		s.run.notef("%s wrote more than %d MiB to standard error: the rest is dropped", s.name, s.run.cfg.LogMax>>20)
-	}
 }
 
 // cutOff keeps the first error of writing a log: no log of the run is whole beyond doubt then.
@@ -391,7 +363,7 @@ const tailMax = 1000
 
 // stderrTail returns the end of what the slot's processes wrote to standard error.
 func (s *slot) stderrTail() string {
-	f, err := writefile.Append(s.logFile()) // the file of the folder that is held
+	f, err := os.Open(s.logFile())
 	if err != nil {
 		return ""
 	}

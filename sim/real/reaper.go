@@ -20,7 +20,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/internal/respguard"
-	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/container"
 )
 
@@ -126,7 +125,7 @@ func reap(pipe io.Reader) {
 	for dir := range left[reapDir] {
 		// A process that was just killed may still be writing its last file.
 		for range 20 {
-			if writefile.RemoveAll(dir) == nil {
+			if os.RemoveAll(dir) == nil {
 				break
 			}
 			time.Sleep(10 * time.Millisecond)

@@ -20,7 +20,6 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/internal/respguard"
-	"github.com/leasestorm/leasestorm/internal/writefile"
 )
 
 // Errors of Provision. Each is wrapped in a sentence that names the URL and what is allowed.
@@ -467,7 +466,7 @@ func (r *Redis) Close() error {
 		r.server.stop()
 	}
 	if r.server != nil {
-		if e := writefile.RemoveAll(r.server.dir); e != nil {
+		if e := os.RemoveAll(r.server.dir); e != nil {
 			err = fmt.Errorf("folder of redis-server: %w", e)
 		} else { // else the reaper tries it once more
 			r.reaper.drop(reapDir, r.server.dir)

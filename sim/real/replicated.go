@@ -18,7 +18,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/internal/respguard"
-	"github.com/leasestorm/leasestorm/internal/writefile"
 )
 
 // replicated is a Redis of one master, replicas and sentinels, or a Redis Cluster, all of them the run's own. Which server is the master
@@ -434,7 +433,7 @@ func (p *replicated) close() error {
 	}
 	var err error
 	for _, folder := range p.folders {
-		if e := writefile.RemoveAll(folder); e != nil {
+		if e := os.RemoveAll(folder); e != nil {
 			err = fmt.Errorf("folder of redis-server: %w", e)
 		} else {
 			p.redis.reaper.drop(reapDir, folder)

@@ -41,8 +41,6 @@ type Config struct {
 	NodeEnv []string // more KEY=VALUE for nodes, after those of docs/node-protocol.md
 
 	Logs string // folder, which exists: <slot>.log gets the nodes' standard error
-	// LogMax is the size at which a slot's log is cut off, bytes; 0: nowhere.
-	LogMax int64
 
 	Seed uint64 // session IDs, delays and choices of the harness are drawn from it
 
@@ -250,9 +248,6 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 	out.RedisCommands = max(0, r.redis.executed(context.Background())-before)
 	out.Tap = r.tap != nil
 	r.finalNotes()
-	if err == nil {
-		err = r.full() // of last words, too, none may be missing
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	err = cmp.Or(err, r.starved) // of a run that was interrupted before, too

@@ -15,8 +15,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/leasestorm/leasestorm/internal/writefile"
 )
 
 // server is a redis-server of the run's own. It keeps its address over restarts. Not safe for concurrent use.
@@ -229,7 +227,7 @@ func (s *server) stop() {
 // erase forgets the data of a server that is not running.
 func (s *server) erase() error {
 	for _, name := range []string{"appendonlydir", "appendonly.aof", dumpFile} {
-		if err := writefile.RemoveAll(filepath.Join(s.files, name)); err != nil {
+		if err := os.RemoveAll(filepath.Join(s.files, name)); err != nil {
 			return err
 		}
 	}

@@ -194,28 +194,6 @@ func TestEmbeddedRun(t *testing.T) {
 	}
 }
 
-// What a node writes to standard error beyond the limit is dropped, over all processes of its slot, and holds nobody up.
-func TestLogIsCutOff(t *testing.T) {
-	t.Parallel()
-	const limit = 64 << 10
-	cfg := config(t, fault.Fault{At: 100 * time.Millisecond, Kind: fault.Crash, Target: "node-1", For: 50 * time.Millisecond})
-	cfg.Storm, cfg.Calm, cfg.LogMax = 600*time.Millisecond, 300*time.Millisecond, limit
-	cfg.NodeEnv = append(cfg.NodeEnv, "REAL_TEST_NODE=loud")
-	out, events := storm(t, provision(t), cfg)
-	for _, node := range []string{"node-1", "node-2"} {
-		st, err := os.Stat(filepath.Join(cfg.Logs, node+".log"))
-		if err != nil || st.Size() != limit {
-			t.Errorf("log of %s: %v (%v), want %d bytes", node, st, err, limit)
-		}
-	}
-	if n := strings.Count(strings.Join(out.Notes, "\n"), "the rest is dropped"); n != 2 {
-		t.Errorf("notes %q, want one for each node", out.Notes)
-	}
-	if n := count(events, history.Ready); n != 3 {
-		t.Errorf("%d nodes were ready, want three", n)
-	}
-}
-
 // A log that a full disk cuts off is told of once, and who writes it is read on: he would be held up for good.
 func TestAFullDiskHoldsNobodyUp(t *testing.T) {
 	r := &run{}

@@ -135,19 +135,6 @@ func TestAStarvedRunHasNoVerdict(t *testing.T) {
 	}
 }
 
-// A run of which not all was kept says nothing of its nodes, but who said too much.
-func TestAFullHistoryHasNoVerdict(t *testing.T) {
-	r := provision(t)
-	cfg := config(t)
-	cfg.Storm = time.Minute
-	rec := history.NewRecorder()
-	rec.Bound(64 << 10)
-	_, err := Run(t.Context(), r, cfg, rec)
-	if !errors.Is(err, ErrStarved) || !strings.Contains(err.Error(), "the history is full") || !strings.Contains(err.Error(), "MiB are ") {
-		t.Errorf("a run that says more than is kept ends with %v", err)
-	}
-}
-
 // What a process says under a second name would be taken for another instance, which owes nothing.
 func TestAProcessHasOneInstanceID(t *testing.T) {
 	cfg := config(t)

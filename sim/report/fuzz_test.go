@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasestorm/leasestorm/internal/heldtest"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/timing"
@@ -38,12 +37,12 @@ func FuzzReport(f *testing.F) {
 	}
 	f.Add(good)
 	dir := f.TempDir()
-	file, in := filepath.Join(dir, FileName), heldtest.Dir(f, dir)
+	file := filepath.Join(dir, FileName)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if err := os.WriteFile(file, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		r, err := Load(in)
+		r, err := Load(dir)
 		if err != nil {
 			known := errors.Is(err, ErrEmpty) || errors.Is(err, ErrFormat) || errors.Is(err, ErrDamaged)
 			if !known || !strings.Contains(err.Error(), file) {
@@ -58,14 +57,14 @@ func FuzzReport(f *testing.F) {
 		if err := os.WriteFile(file, written, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		again, err := Load(in)
+		again, err := Load(dir)
 		if err != nil {
 			t.Fatalf("%q was written as %q and cannot be read: %v", text, written, err)
 		}
 		if twice, err := again.JSON(); err != nil || !bytes.Equal(twice, written) {
 			t.Fatalf("%q was written as %q, then as %q, %v", text, written, twice, err)
 		}
-		if err := errors.Join(r.Table(io.Discard), r.Failures(io.Discard, in)); err != nil {
+		if err := errors.Join(r.Table(io.Discard), r.Failures(io.Discard, dir)); err != nil {
 			t.Fatalf("%q: %v", text, err)
 		}
 		if err := r.Matches(Files{dir: dir}); !errors.Is(err, ErrDamaged) {

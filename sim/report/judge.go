@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/leasestorm/leasestorm/internal/plain"
-	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
@@ -20,9 +19,8 @@ import (
 // were readable, and both are returned; a report without events (ErrNotFound, ErrEmpty) holds no verdict but unknown. Logs
 // that are not those of the run (ErrLogs) accuse nobody; a run that broke off (ErrBrokeOff) is judged as far as it went, and one that ended
 // without a verdict is not (ErrNoVerdict).
-func Judge(in *writefile.Dir) (Report, check.Result, error) {
-	dir := in.Path()
-	saved, err := Load(in)
+func Judge(dir string) (Report, check.Result, error) {
+	saved, err := Load(dir)
 	if err != nil {
 		return Report{}, check.Result{}, err
 	}
@@ -30,7 +28,7 @@ func Judge(in *writefile.Dir) (Report, check.Result, error) {
 		return Report{}, check.Result{}, fmt.Errorf("%w: %s: %s", ErrNoVerdict, dir, plain.Text(plain.Cut(saved.NoVerdict, noVerdictMax)))
 	}
 	p := saved.Params()
-	files, err := ReadFiles(in)
+	files, err := ReadFiles(dir)
 	if err != nil {
 		return Report{}, check.Result{}, err
 	}
@@ -47,16 +45,16 @@ func Judge(in *writefile.Dir) (Report, check.Result, error) {
 	if err != nil {
 		return Report{}, check.Result{}, err
 	}
-	events, sum := history.Open(in), func() string { return "" }
+	events, sum := history.Open(dir), func() string { return "" }
 	if saved.Stats.HistorySHA256 != "" {
 		events, sum = history.Summed(events)
 	}
 	if saved.begun() {
-		p.Tap = tapped(in)
+		p.Tap = tapped(dir)
 	} else {
 		events = whole(events, saved.Stats, sum)
 	}
-	logs := check.ReadLogs(in, LogsName)
+	logs := check.ReadLogs(dir, LogsName)
 	var missing error
 	if !saved.begun() {
 		if missing = saved.logsMatch(dir, logs); missing != nil {
@@ -84,8 +82,8 @@ func Judge(in *writefile.Dir) (Report, check.Result, error) {
 func (r Report) begun() bool { return len(r.Guarantees) == 0 }
 
 // tapped reports whether what Redis granted is in the history, which nobody had the time to say.
-func tapped(in *writefile.Dir) bool {
-	for e, err := range history.Open(in) {
+func tapped(dir string) bool {
+	for e, err := range history.Open(dir) {
 		if err == nil && (e.Kind == history.RedisFence || e.Kind == history.RedisGranted) {
 			return true
 		}
@@ -137,8 +135,8 @@ func whole(events iter.Seq2[history.Event, error], saved Stats, sum func() strin
 
 // Intact returns nil if the folder holds the history that r was made of, else what is wrong with it. r's run was judged, and its history
 // has a sum.
-func (r Report) Intact(in *writefile.Dir) error {
-	events, sum := history.Summed(history.Open(in))
+func (r Report) Intact(dir string) error {
+	events, sum := history.Summed(history.Open(dir))
 	for _, err := range whole(events, r.Stats, sum) {
 		if err != nil {
 			return err

@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/leasestorm/leasestorm/internal/plain"
-	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
@@ -84,7 +83,7 @@ func newLanes(v check.Verdict, ttl time.Duration) *lanes {
 
 // drawings reads the history once and draws the breaks, by guarantee. A break that is seen in the drawing of one before it has none;
 // where the history cannot be read there are none.
-func (r Report) drawings(in *writefile.Dir, broken []check.Verdict) map[string]string {
+func (r Report) drawings(in string, broken []check.Verdict) map[string]string {
 	all := map[string]*lanes{}
 	var order []string
 	last := int64(0)

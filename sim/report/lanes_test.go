@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasestorm/leasestorm/internal/heldtest"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/timing"
@@ -28,7 +27,7 @@ func told(t *testing.T, events []history.Event, broken ...check.Verdict) string 
 	}
 	r := Report{Guarantees: broken, Verdict: check.Fail, Config: check.Params{Timings: timing.Timings{TTL: 3 * time.Second}, Criteria: []string{"G1", "G2", "G9"}}}
 	var b strings.Builder
-	if err := r.Failures(&b, heldtest.Dir(t, dir)); err != nil {
+	if err := r.Failures(&b, dir); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

@@ -3,7 +3,6 @@
 package report
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,8 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/leasestorm/leasestorm/internal/readfile"
-	"github.com/leasestorm/leasestorm/internal/writefile"
+	"github.com/leasestorm/leasestorm/internal/files"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
@@ -29,25 +27,11 @@ const (
 	ScenarioName = "scenario.yaml"
 )
 
-// FaultsMax is the most faults that a run has: of its plan and its report no more is read. A day with the shortest TTL has 240,000.
+// FaultsMax is the most faults of a run. A day with the shortest TTL has 240,000.
 const FaultsMax = 250_000
 
-// What a report and a plan may have: faults, of 115 to 200 bytes, up to eight values each, and what else there is. A value takes up to a
-// hundred times its text while it is read, so what is many is counted before.
-const (
-	fileMax    = 48 << 20 // bytes
-	objectsMax = FaultsMax + 50_000
-	valuesMax  = 8*FaultsMax + 100_000 // of objects and lists
-)
-
-// crowded returns an error that names the file if its text has more objects or values than it may have.
-func crowded(name string, text []byte) error {
-	if objects, values := bytes.Count(text, []byte("{")), bytes.Count(text, []byte(",")); objects > objectsMax || values > valuesMax {
-		return fmt.Errorf("%w: %s: too large: it has %d objects and %d values, at most %d and %d are read", ErrDamaged, name, objects, values,
-			objectsMax, valuesMax)
-	}
-	return nil
-}
+// fileMax is the most bytes of a report or a plan. A fault takes 115 to 200.
+const fileMax = 64 << 20
 
 // fleetMax is more nodes, and more sessions, than any run has: what is reckoned from them does not overflow.
 const fleetMax = 1 << 24
@@ -179,17 +163,10 @@ func (r Report) Save(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := writefile.Write(filepath.Join(dir, FileName), text); err != nil {
+	if err := files.Write(filepath.Join(dir, FileName), text); err != nil {
 		return fmt.Errorf("report: cannot be saved: %w", err)
 	}
 	return nil
-}
-
-// Open opens a run's folder: all that is read of the run afterwards, and written beside it, is of this folder, whatever somebody who may
-// rename it puts at its path meanwhile. Errors are those of Load.
-func Open(dir string) (*writefile.Dir, error) {
-	in, err := writefile.OpenDir(dir)
-	return in, unread(err, dir)
 }
 
 // unread is the error of a report that cannot be read, nil without one.
@@ -204,17 +181,14 @@ func unread(err error, dir string) error {
 }
 
 // Load reads report.json from a run's folder. errors.Is tells ErrNotFound, ErrEmpty and ErrFormat apart.
-func Load(in *writefile.Dir) (Report, error) {
-	file := filepath.Join(in.Path(), FileName)
-	text, err := readfile.ReadIn(in.Root(), FileName, fileMax)
-	if err := unread(err, in.Path()); err != nil {
+func Load(dir string) (Report, error) {
+	file := filepath.Join(dir, FileName)
+	text, err := files.Read(dir, FileName, fileMax)
+	if err := unread(err, dir); err != nil {
 		return Report{}, err
 	}
 	if len(text) == 0 {
 		return Report{}, fmt.Errorf("%w: %s", ErrEmpty, file)
-	}
-	if err := crowded(file, text); err != nil {
-		return Report{}, err
 	}
 	var v struct {
 		Version *int `json:"version"`

@@ -14,7 +14,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/leasestorm/leasestorm/internal/heldtest"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -69,7 +68,7 @@ func saved(t *testing.T, overlap bool) (dir string, r Report) {
 	if err := errors.Join(scenario, p.Plan.Save(filepath.Join(dir, PlanName))); err != nil {
 		t.Fatal(err)
 	}
-	files, err := ReadFiles(heldtest.Dir(t, dir))
+	files, err := ReadFiles(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +89,7 @@ func TestJudgeAgain(t *testing.T) {
 		if err := os.Mkdir(filepath.Join(dir, LogsName), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		got, result, err := Judge(heldtest.Dir(t, dir))
+		got, result, err := Judge(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +113,7 @@ func TestJudgeWithoutSumOfHistory(t *testing.T) {
 	if err := r.Save(dir); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err := Judge(heldtest.Dir(t, dir))
+	_, _, err := Judge(dir)
 	if !errors.Is(err, ErrDamaged) || Readable(err) || !strings.Contains(err.Error(), "no sum of "+history.FileName) {
 		t.Errorf("judged: %v", err)
 	}
@@ -256,7 +255,7 @@ func TestDamagedFolders(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir, _ := saved(t, true)
 			c.damage(t, dir)
-			r, result, err := Judge(heldtest.Dir(t, dir))
+			r, result, err := Judge(dir)
 			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || Readable(err) != c.readable {
 				t.Fatalf("%v (readable %v); want %v, %q, %v", err, Readable(err), c.want, c.says, c.readable)
 			}
@@ -302,7 +301,7 @@ func TestText(t *testing.T) {
 	if err := r.Table(&table); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Failures(&failures, heldtest.Dir(t, dir)); err != nil {
+	if err := r.Failures(&failures, dir); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"G1*", "one owner", "FAIL", "101", "UNKNOWN", "verdict: FAIL (seed 42"} {
@@ -326,7 +325,7 @@ func TestText(t *testing.T) {
 	_, passed := saved(t, false)
 	passed.Guarantees = nil
 	var none strings.Builder
-	if err := passed.Failures(&none, heldtest.Dir(t, dir)); err != nil || none.Len() > 0 {
+	if err := passed.Failures(&none, dir); err != nil || none.Len() > 0 {
 		t.Errorf("a run that passed has failures (%v): %s", err, none.String())
 	}
 	passed.Config.Criteria = []string{"G1"}
@@ -334,7 +333,7 @@ func TestText(t *testing.T) {
 		{ID: "G10", Verdict: check.Fail, Value: 3, Unit: "foreign changes", Detail: "a lease was deleted"},
 	}
 	want := "\nG10 only the owner, which was not asked for, broke (3 foreign changes, limit 0): a lease was deleted\n\n"
-	if err := passed.Failures(&none, heldtest.Dir(t, dir)); err != nil || none.String() != want {
+	if err := passed.Failures(&none, dir); err != nil || none.String() != want {
 		t.Errorf("of what was not asked for a run that passed says %q (%v), want %q", none.String(), err, want)
 	}
 }
@@ -356,7 +355,7 @@ func TestFailuresQuotesTheFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	if err := r.Failures(&b, heldtest.Dir(t, dir)); err != nil {
+	if err := r.Failures(&b, dir); err != nil {
 		t.Fatal(err)
 	}
 	if want := `simulate check 'my runs/it'\''s'`; !strings.Contains(b.String(), want) {
@@ -371,51 +370,6 @@ func TestPromises(t *testing.T) {
 			if check.Promise(id) == "" {
 				t.Errorf("%s of %s has no words in the table", id, system)
 			}
-		}
-	}
-}
-
-// A run of as many faults as there may be has room in what is read of its report and plan. What has more values than that, which take many
-// times the room of their text, is refused.
-func TestTheLongestStormIsRead(t *testing.T) {
-	plan := fault.Draw(7, fault.DrawParams{
-		Nodes: 100, Sessions: 100, Timings: timing.Timings{TTL: 24 * time.Hour, Renew: 8 * time.Hour, Poll: time.Hour, Discovery: time.Hour},
-		Storm: 5_000 * time.Hour, Virtual: true, // the longest numbers and names that there are
-	})
-	dir := t.TempDir()
-	_, long := saved(t, false)
-	long.Faults = plan.Faults
-	if err := errors.Join(plan.Save(filepath.Join(dir, PlanName)), long.Save(dir),
-		os.WriteFile(filepath.Join(dir, ScenarioName), nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	r, err := Load(heldtest.Dir(t, dir))
-	f, errFiles := ReadFiles(heldtest.Dir(t, dir))
-	again, errPlan := f.Plan()
-	n := len(plan.Faults)
-	if err != nil || errFiles != nil || errPlan != nil || n < 1000 || len(r.Faults) != n || len(again.Faults) != n {
-		t.Errorf("of %d faults, %d and %d are read: %v, %v, %v", n, len(r.Faults), len(again.Faults), err, errFiles, errPlan)
-	}
-	text, err := os.ReadFile(filepath.Join(dir, FileName))
-	if err != nil {
-		t.Fatal(err)
-	}
-	most := FaultsMax / n
-	if len(text)*most > fileMax || strings.Count(string(text), ",")*most > valuesMax || strings.Count(string(text), "{")*most > objectsMax {
-		t.Errorf("%d faults take %d bytes, %d values and %d objects: %d of them are not read", n, len(text), strings.Count(string(text), ","),
-			strings.Count(string(text), "{"), FaultsMax)
-	}
-	for what, one := range map[string]string{"objects": "{},", "values": "0,"} {
-		text := []byte(`{"version":2,"faults":[` + strings.Repeat(one, valuesMax+1) + `0]}`)
-		for _, name := range []string{FileName, PlanName} {
-			if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		_, err := Load(heldtest.Dir(t, dir))
-		_, errFiles := ReadFiles(heldtest.Dir(t, dir))
-		if !errors.Is(err, ErrDamaged) || !errors.Is(errFiles, ErrDamaged) {
-			t.Errorf("%s: %v, %v", what, err, errFiles)
 		}
 	}
 }

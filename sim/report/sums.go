@@ -9,8 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/leasestorm/leasestorm/internal/readfile"
-	"github.com/leasestorm/leasestorm/internal/writefile"
+	"github.com/leasestorm/leasestorm/internal/files"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
@@ -29,16 +28,16 @@ type Files struct {
 }
 
 // ReadFiles reads a run's plan and scenario. One that is missing, no regular file or too large is ErrDamaged, with its name.
-func ReadFiles(in *writefile.Dir) (Files, error) {
-	plan, err := readfile.ReadIn(in.Root(), PlanName, fileMax)
+func ReadFiles(dir string) (Files, error) {
+	plan, err := files.Read(dir, PlanName, fileMax)
 	var scenario []byte
 	if err == nil {
-		scenario, err = readfile.ReadIn(in.Root(), ScenarioName, ScenarioMax)
+		scenario, err = files.Read(dir, ScenarioName, ScenarioMax)
 	}
 	if err != nil {
 		return Files{}, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	return Files{in.Path(), plan, scenario}, crowded(filepath.Join(in.Path(), PlanName), plan)
+	return Files{dir, plan, scenario}, nil
 }
 
 // Scenario is the text of the scenario, not to be changed.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/plain"
-	"github.com/leasestorm/leasestorm/internal/writefile"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
@@ -107,7 +106,7 @@ func writeRows(w io.Writer, rows [][]string, right []bool) error {
 // Failures writes what a reader needs when a run did not pass: for each guarantee that broke its explanation and the
 // events around the first break; for each criterion that stayed unknown why; the seed; and the commands that run and judge
 // it again. in is the run's folder. Of a run that passed it says what broke without being asked for, if anything did.
-func (r Report) Failures(w io.Writer, in *writefile.Dir) error {
+func (r Report) Failures(w io.Writer, in string) error {
 	var b strings.Builder
 	if r.Verdict == check.Pass {
 		if r.others(&b); b.Len() > 0 {
@@ -137,7 +136,7 @@ func (r Report) Failures(w io.Writer, in *writefile.Dir) error {
 		fmt.Fprintf(&b, ", commit %s", plain.Text(r.Commit))
 	}
 	b.WriteByte('\n')
-	quoted := plain.Word(in.Path())
+	quoted := plain.Word(in)
 	fmt.Fprintf(&b, "  judge it again:  simulate check %s\n  run it again:    simulate replay %s%s\n", quoted, quoted, r.Again())
 	if r.Verdict == check.Fail && !r.Config.Foreign && !r.Smallest { // a program of somebody's own cannot run in virtual time
 		fmt.Fprintf(&b, "  make it small:   simulate shrink %s%s\n", quoted, r.Smaller())
