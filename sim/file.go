@@ -17,7 +17,6 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
@@ -147,14 +146,7 @@ func decode(data []byte) (tree *ast.File, y scenarioYAML, err error) {
 			err = errors.New("not YAML that can be read")
 		}
 	}()
-	if blank(data) > blankMax {
-		return nil, y, fmt.Errorf("more than %d lines of it are empty", blankMax)
-	}
-	tokens := lexer.Tokenize(string(data))
-	if err := shallow(tokens); err != nil {
-		return nil, y, err
-	}
-	if tree, err = parser.Parse(tokens, 0); err != nil {
+	if tree, err = parser.ParseBytes(data, 0); err != nil {
 		return nil, y, err
 	}
 	var v struct {
@@ -168,6 +160,25 @@ func decode(data []byte) (tree *ast.File, y scenarioYAML, err error) {
 	}
 	err = yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(&y)
 	return tree, y, err
+}
+
+// alone refuses a second document, also an empty one: only the first would be read.
+func alone(tree *ast.File) error {
+	first := true
+	for _, d := range tree.Docs {
+		if _, directive := d.Body.(*ast.DirectiveNode); directive {
+			continue
+		}
+		if !first {
+			at := d.Start // nil after a "..."
+			if at == nil {
+				at = d.Body.GetToken()
+			}
+			return &yaml.SyntaxError{Message: "a second document begins here: a file is one scenario", Token: at}
+		}
+		first = false
+	}
+	return nil
 }
 
 // check refuses what the conversion would take for "not given", and names that exist nowhere. The rest is Resolve's.
