@@ -36,8 +36,8 @@ const (
 // Errors, Health and the log show what Redis says, without the password of the client's options. One that comes from a credentials provider
 // is not known: nothing is shown of the arguments that Redis repeats, but a server that means harm may have it shown in other words.
 type Config struct {
-	// InstanceID names this instance; "": GenerateInstanceID(). It does not begin with leasectl-, as names of leasectl do. No two
-	// instances may ever share one, also not one after the other.
+	// InstanceID names this instance; "": GenerateInstanceID(). No two instances may ever share one, not even one
+	// after the other.
 	InstanceID string
 
 	// TTL is how long a lease and the heartbeat live without a renewal: it bounds failover. 100 ms to 12 h, whole
@@ -162,10 +162,6 @@ func (c *Config) validate() error {
 	}
 	if err := redisstore.CheckInstance(c.InstanceID); err != nil {
 		return configError("InstanceID: %v; choose another", err)
-	}
-	if strings.HasPrefix(c.InstanceID, redisstore.OperatorPrefix) {
-		return configError("InstanceID %s begins with %q: in such a name leasectl fences leases off; choose another",
-			brief(c.InstanceID), redisstore.OperatorPrefix)
 	}
 	return nil
 }

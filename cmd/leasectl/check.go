@@ -213,7 +213,7 @@ func ofGroup(now *redisstore.Group) (all []finding) {
 func ofLeases(st *status) (all []finding) {
 	if st.Doubtful > 0 {
 		all = append(all, finding{"doubtful", fmt.Sprintf("%d of %d leases are doubtful", st.Doubtful, st.leases()),
-			"each says why: leasectl status --help", "leasectl status --doubtful, then leasectl release <lease> where its owner hangs"})
+			"each says why: leasectl status --help", "leasectl status --doubtful; if an owner hangs, stop that instance"})
 	}
 	var least, most *instance
 	for i := range st.Instances {

@@ -3,7 +3,9 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
@@ -28,5 +30,29 @@ func TestQuarantineOfAClockAhead(t *testing.T) {
 	run(strings.Fields(mend)[1:]...)
 	if out := run("check"); strings.Contains(out, "clock was ahead") {
 		t.Errorf("%s did not end it:\n%s", mend, out)
+	}
+}
+
+// A clock that is far from this machine's is found, and one within what was measured or a second is not. A snapshot that could not be
+// written is found before Redis refuses writes for it.
+func TestCheckFindsClocksAndSnapshots(t *testing.T) {
+	g := &group{client: redistest.Start(t, redistest.AppendOnly()).Client()}
+	for _, c := range []struct {
+		ahead, within time.Duration
+		saved, found  string
+	}{
+		{time.Minute, time.Millisecond, "ok", "clock"}, {-2 * time.Second, time.Millisecond, "ok", "clock"},
+		{900 * time.Millisecond, time.Millisecond, "ok", ""}, {3 * time.Second, 2500 * time.Millisecond, "ok", ""},
+		{0, time.Millisecond, "err", "persistence"},
+	} {
+		now := &redisstore.Group{Ahead: c.ahead, Within: c.within, Info: redisstore.Info{Fields: map[string]string{
+			"aof_enabled": "1", "rdb_last_bgsave_status": c.saved, "aof_last_write_status": "ok"}}}
+		var found []string
+		for _, f := range g.server(t.Context(), now, &flags{timeout: time.Second}) {
+			found = append(found, f.Name)
+		}
+		if strings.Join(found, " ") != c.found {
+			t.Errorf("%+v: found %q", c, found)
+		}
 	}
 }

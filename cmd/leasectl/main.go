@@ -1,5 +1,5 @@
-// Command leasectl shows an operator who holds which lease, says what is wrong with a Redis that carries leases and how to mend it, and
-// has leases given back without giving any of them two owners. See leasectl --help and docs/leasectl.md.
+// Command leasectl shows an operator who owns which lease, finds what is wrong with a Redis that carries leases and how to mend it, and
+// asks owners to release leases. See leasectl --help and docs/leasectl.md.
 package main
 
 import (
@@ -64,11 +64,11 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // byHolding are the errors that what Redis holds is the cause of.
 var byHolding = []error{
-	errFindings, redisstore.ErrInUse, redisstore.ErrOutlives, redisstore.ErrFormat, redisstore.ErrNoExpiry, redisstore.ErrTooMany,
+	errFindings, redisstore.ErrInUse, redisstore.ErrOutlives, redisstore.ErrFormat, redisstore.ErrTooMany,
 }
 
 // byInput are those of what was asked for.
-var byInput = []error{errUsage, redisstore.ErrInvalidOptions, redisstore.ErrNotCurrent, redisurl.ErrPasswordFile}
+var byInput = []error{errUsage, redisstore.ErrInvalidOptions, errNotCurrent, redisurl.ErrPasswordFile}
 
 func codeOf(err error) int {
 	is := func(all []error) bool {

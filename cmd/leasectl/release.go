@@ -6,52 +6,42 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// marker begins the name in which leases are fenced off.
-const marker = redisstore.OperatorPrefix
+// errNotCurrent says that --fence names another term than the present one: nothing was done.
+var errNotCurrent = errors.New("not the present term of the lease")
 
-// fencedOff reports whether a lease is in the name of a leasectl. That lasts until it expires; one that never does was put there by
-// somebody else, and is no fence.
-func fencedOff(h *redisstore.Holding) bool {
-	return strings.HasPrefix(h.Owner, marker) && h.Left != redisstore.Forever
-}
-
-// What became of a lease. The words stay.
+// Results of a release. The words stay.
 const (
-	endFree   = "free"       // nobody had it
-	endGiven  = "given-back" // its owner gave it back, or lost it meanwhile
-	endFenced = "fenced-off" // it was fenced off, and has not expired yet
-	endFreed  = "expired"    // it was fenced off, and its TTL was waited out
-	endKept   = "kept"       // nothing was done, or it was undone
+	endFree  = "free"       // nobody owned the lease
+	endGiven = "given-back" // its owner released it, or lost it meanwhile
+	endKept  = "kept"       // its owner still has it
 )
 
-// ended is what became of a lease. The fields of its JSON stay.
+// ended is the result for one lease. The fields of its JSON stay.
 type ended struct {
 	Lease  string `json:"lease"`
 	Result string `json:"result"`
-	Owner  string `json:"owner,omitempty"` // who had it
+	Owner  string `json:"owner,omitempty"` // at the start
 	Fence  int64  `json:"fence,omitempty"` // of that term
-	Now    string `json:"now,omitempty"`   // who has it now
-	Named  string `json:"named,omitempty"` // whom its key names, where it is not known that as many replicas acknowledged that as count
-	TTLMs  int64  `json:"ttlMs,omitempty"` // of a lease that was fenced off
+	Now    string `json:"now,omitempty"`   // the owner at the end
+	Named  string `json:"named,omitempty"` // instead of Now, where too few replicas acknowledge for an owner to count
+	TTLMs  int64  `json:"ttlMs,omitempty"` // of a lease that was kept; -1: it never expires
 	TookMs int64  `json:"tookMs"`
-	Text   string `json:"text,omitempty"` // what went wrong
+	Text   string `json:"text,omitempty"` // why it was kept, and what to do
 }
 
 // releasing is a release of some leases.
 type releasing struct {
 	g      *group
-	by     string
+	asks   bool // the owners are asked
 	within time.Duration
 	began  time.Time
 	left   map[string]*term
@@ -62,22 +52,23 @@ type releasing struct {
 type term struct {
 	redisstore.Holding
 
-	fenced bool // in by's name, or in that of another leasectl
-	end    *ended
+	renewed bool // its owner has renewed it since
+	end     *ended
 }
 
 func newRelease(f *flags) *cobra.Command {
 	within, fence := 10*time.Second, int64(0)
 	cmd := &cobra.Command{
 		Use:   "release LEASE...",
-		Short: "Have leases given back: by their owners, or else by waiting out their TTLs",
-		Long: `It asks each owner to end its work and to give the lease back. An owner that does not do so within --within is fenced off: it
-cannot renew the lease any more, and nobody can have it before it expires, which it does when it would have. So its owner has ceased to
-believe in it by then, whether it lives, hangs or is dead, and no lease ever has two owners. Then whoever waits for it takes it; where
-that is the owner itself, it has it under a new fence. To keep a lease from an instance, stop the instance.
+		Short: "Ask the owners of leases to end their work and release them",
+		Long: `Ask each owner to end its work and to release the lease. For an owner that does not do so within --within, release says when the
+lease expires, or, if the owner still renews it, which instance to stop. It takes no lease from an owner.
 
-Leaders of elections and workers of intents are not asked, since they would leave for good or drop a pipeline: they lose the lease at their
-next renewal. Ctrl-C ends the wait, not what was begun. Exit code 1: a lease was not freed.`,
+The next owner is the first instance that acquires the lease, which may be the same one under a new fence. To keep a lease from an
+instance, stop the instance.
+
+Leaders of elections and workers of intents are not asked, because they would leave for good or drop a pipeline: stop the instance that
+release names. Exit code 1: an owner still has a lease.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return fmt.Errorf("%w: which lease? leasectl status lists them", errUsage)
@@ -95,25 +86,19 @@ next renewal. Ctrl-C ends the wait, not what was begun. Exit code 1: a lease was
 			if err := g.checkNames(args); err != nil {
 				return err
 			}
-			if f.system != systemPolling {
-				within = 0
-			}
 			return f.release(cmd, g, args, within, fence)
 		}),
 	}
-	cmd.Flags().DurationVar(&within, "within", within, "how long an owner may take to give a lease back; 0: none is asked")
+	cmd.Flags().DurationVar(&within, "within", within, "how long an owner may take to release a lease; 0: none is asked")
 	cmd.Flags().Int64Var(&fence, "fence", 0, "release only this term; where another is current nothing is done (exit code 3)")
 	return cmd
 }
 
-// harmless are names that a shell takes for a word whatever stands around them. Who names a lease need not be trusted, a shell inserts what
-// candidates have in common as it is and evaluates the line to complete it further, and one that is a flag would be obeyed.
+// harmless are names that a shell takes for one word. A shell inserts what candidates have in common as it is.
 var harmless = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:@/+-]*$`)
 
-// completeLeases completes the names of leases that there are, where they are harmless. Nobody has sent the line off yet: a server that it
-// names is told no password but its own, and whoever answers slowly keeps nobody waiting for more than --timeout.
+// completeLeases completes the names of leases that there are, where they are harmless.
 func (f *flags) completeLeases(cmd *cobra.Command, _ []string, begin string) ([]string, cobra.ShellCompDirective) {
-	f.TypedAlone(cmd.Flags())
 	g, err := f.open(cmd)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -135,9 +120,10 @@ func (f *flags) completeLeases(cmd *cobra.Command, _ []string, begin string) ([]
 }
 
 func (f *flags) release(cmd *cobra.Command, g *group, names []string, within time.Duration, fence int64) error {
-	r := &releasing{g: g, by: markerHere(), within: within, began: time.Now(), left: map[string]*term{}, say: func(lease, text string) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", plain.Name(lease), plain.Text(text))
-	}}
+	r := &releasing{g: g, asks: within > 0 && f.system == systemPolling, within: within, began: time.Now(), left: map[string]*term{},
+		say: func(lease, text string) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", plain.Name(lease), plain.Text(text))
+		}}
 	ends, err := r.run(cmd.Context(), names, fence)
 	if ends == nil {
 		return err
@@ -146,9 +132,9 @@ func (f *flags) release(cmd *cobra.Command, g *group, names []string, within tim
 	if f.json {
 		wrote = writeJSON(cmd, map[string]any{"leases": ends})
 	}
-	undone := false
+	kept := false
 	for _, e := range ends {
-		undone = undone || e.Result == endFenced || e.Result == endKept
+		kept = kept || e.Result == endKept
 		if !f.json && wrote == nil {
 			_, wrote = fmt.Fprintln(cmd.OutOrStdout(), e.line())
 		}
@@ -158,55 +144,40 @@ func (f *flags) release(cmd *cobra.Command, g *group, names []string, within tim
 		return err
 	case wrote != nil:
 		return wrote
-	case undone:
+	case kept:
 		return errFindings
 	}
 	return nil
 }
 
-// markerHere is a name that no other process has.
-func markerHere() string {
-	host, _ := os.Hostname()
-	name := fmt.Sprintf("%s%s-%d-%s", marker, host, os.Getpid(), uuid.NewString()[:8])
-	if redisstore.CheckInstance(name) != nil {
-		name = marker + uuid.NewString()
-	}
-	return name
-}
-
 func (e *ended) line() string {
-	name, took := plain.Name(e.Lease), (time.Duration(e.TookMs) * time.Millisecond).String()
-	now := "; free"
+	name, now := plain.Name(e.Lease), "; free"
 	switch {
 	case e.Now != "":
 		now = "; now " + plain.Name(e.Now) + "'s"
 	case e.Named != "":
-		now = "; its key names " + plain.Name(e.Named) + ", which too few replicas acknowledged to count"
+		now = "; its key names " + plain.Name(e.Named) + ", but too few replicas acknowledge for an owner to count"
 	}
 	switch e.Result {
 	case endFree:
 		return name + ": nobody has it"
 	case endGiven:
-		return name + ": no longer " + plain.Name(e.Owner) + "'s under fence " + fenceText(e.Fence) + " after " + took + now
-	case endFreed:
-		return name + ": fenced off from " + plain.Name(e.Owner) + ", and expired after " + took + now
-	case endFenced:
-		return name + ": fenced off from " + plain.Name(e.Owner) + "; nobody has it before it expires in " + leftText(e.TTLMs)
+		return name + ": no longer " + plain.Name(e.Owner) + "'s under fence " + fenceText(e.Fence) + " after " +
+			(time.Duration(e.TookMs) * time.Millisecond).String() + now
 	default:
 		return name + ": " + plain.Text(e.Text)
 	}
 }
 
-// run has the leases given back, and returns what became of each, in their order; nil with an error: nothing was done.
+// run asks for the leases and returns a result for each, in their order. nil with an error: nothing was done.
 func (r *releasing) run(ctx context.Context, names []string, fence int64) ([]*ended, error) {
 	ends := make([]*ended, 0, len(names))
 	for _, name := range names {
-		if _, twice := r.left[name]; twice {
-			continue
+		if r.left[name] == nil {
+			e := &ended{Lease: name, Result: endFree}
+			r.left[name] = &term{end: e}
+			ends = append(ends, e)
 		}
-		e := &ended{Lease: name, Result: endFree}
-		r.left[name] = &term{end: e}
-		ends = append(ends, e)
 	}
 	found, err := r.read(ctx)
 	if err != nil {
@@ -214,42 +185,41 @@ func (r *releasing) run(ctx context.Context, names []string, fence int64) ([]*en
 	}
 	if fence != 0 {
 		if h := found[names[0]]; h == nil || h.Fence != fence {
-			return nil, fmt.Errorf("%w: %q: fence %d was named, and %s", redisstore.ErrNotCurrent, names[0], fence, holderText(h))
+			return nil, fmt.Errorf("%w: %q: fence %d was named, and %s", errNotCurrent, names[0], fence, holderText(h))
 		}
 	}
 	for name, t := range r.left {
 		r.begin(ctx, name, t, found[name])
 	}
 	err = r.await(ctx)
-	for _, t := range r.left {
-		if !t.fenced {
-			t.end.Result = endKept
-			t.end.Text = "still " + plain.Name(t.Owner) + "'s under fence " + fenceText(t.Fence)
-		}
+	for name, t := range r.left {
+		t.end.Text = t.advice(r.asks, r.within)
+		r.over(name, endKept, "")
+		t.end.TTLMs = leftMs(t.Left)
 	}
-	r.doubt(ctx, ends)
-	return ends, err
+	return ends, errors.Join(err, r.doubt(ctx, ends))
 }
 
-// doubt takes back who has a lease now where that is not known to count: a key names whoever the master gave it to, also while too few
-// replicas acknowledge that.
-func (r *releasing) doubt(ctx context.Context, ends []*ended) {
-	if !slices.ContainsFunc(ends, func(e *ended) bool { return e.Now != "" }) {
-		return
+// doubt moves Now to Named where too few replicas acknowledge: the key names the owner that this server granted, which does not count.
+func (r *releasing) doubt(ctx context.Context, ends []*ended) error {
+	now, err := r.g.Group(ctx)
+	if err != nil {
+		return quiet(ctx, err)
 	}
-	if have, need, err := r.g.Acknowledged(ctx); err == nil && have >= need {
-		return
+	if n, known := now.Acknowledging(); now.Acks == 0 || known && n >= now.Acks {
+		return nil
 	}
 	for _, e := range ends {
 		e.Now, e.Named = "", e.Now
 	}
+	return nil
 }
 
 func holderText(h *redisstore.Holding) string {
 	if h == nil {
 		return "nobody has the lease"
 	}
-	return fmt.Sprintf("%q has the lease under fence %s", plain.Cut(h.Owner, 100), fenceText(h.Fence))
+	return fmt.Sprintf("%q has the lease under fence %s", h.Owner, fenceText(h.Fence))
 }
 
 // read reads the leases that are left.
@@ -282,121 +252,79 @@ func (r *releasing) begin(ctx context.Context, name string, t *term, h *redissto
 	}
 	t.Holding = *h
 	t.end.Owner, t.end.Fence = h.Owner, h.Fence
-	if fencedOff(h) {
-		t.fenced = true
-		r.say(name, "was fenced off before by "+plain.Name(h.Owner)+"; it expires in "+leftText(leftMs(h.Left)))
-		return
-	}
-	if r.within > 0 && h.Fence > 0 {
-		if err := r.g.AskBack(ctx, r.by, r.within, *h); err != nil {
+	if r.asks && h.Fence > 0 {
+		if err := r.g.AskBack(ctx, askerHere(), r.within, *h); err != nil {
 			r.say(name, "its owner cannot be asked: "+oneLine(err))
 		}
 	}
 }
 
+// askerHere names this leasectl for the owner's log.
+func askerHere() string {
+	host, _ := os.Hostname()
+	if name := fmt.Sprintf("leasectl-%s-%d", host, os.Getpid()); redisstore.CheckInstance(name) == nil {
+		return name
+	}
+	return "leasectl"
+}
+
 func (r *releasing) over(name, result, now string) {
 	e := r.left[name].end
-	e.Result, e.Now, e.TookMs, e.TTLMs = result, now, time.Since(r.began).Milliseconds(), 0
+	e.Result, e.Now, e.TookMs = result, now, time.Since(r.began).Milliseconds()
 	delete(r.left, name)
 }
 
-// Pauses between two readings: short while an owner is to answer, longer while a TTL is waited out.
-const (
-	pauseMin = 20 * time.Millisecond
-	pauseMax = 250 * time.Millisecond
-)
+// pause is the time between two readings.
+const pause = 20 * time.Millisecond
 
-// await waits until every lease is given back or has expired, and fences off those whose owners do not answer. It deletes nothing and
-// shortens no life of a key, so nobody is granted a lease sooner than without it.
+// await waits until no lease has the owner that it had, or --within has passed, or ctx ends.
 func (r *releasing) await(ctx context.Context) error {
-	for len(r.left) > 0 {
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for len(r.left) > 0 && time.Since(r.began) < r.within {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
 		found, err := r.read(ctx)
 		if err != nil {
 			return quiet(ctx, err)
 		}
-		late := time.Since(r.began) >= r.within
-		soonest := pauseMin
-		if late {
-			soonest = pauseMax
-		}
 		for name, t := range r.left {
-			if err := r.advance(ctx, name, t, found[name], late); err != nil {
-				return quiet(ctx, err)
-			}
-			if t.fenced && t.Left > 0 {
-				soonest = min(soonest, max(t.Left, time.Millisecond))
-			}
-		}
-		pause := time.NewTimer(soonest)
-		select {
-		case <-ctx.Done():
-			pause.Stop()
-			return nil
-		case <-pause.C:
+			r.advance(name, t, found[name])
 		}
 	}
 	return nil
 }
 
-// advance takes note of what Redis has of a lease, h (nil: nobody has it).
-func (r *releasing) advance(ctx context.Context, name string, t *term, h *redisstore.Holding, late bool) error {
+// advance compares a term with what Redis has of its lease, h (nil: nobody has it).
+func (r *releasing) advance(name string, t *term, h *redisstore.Holding) {
 	switch {
-	case h != nil && fencedOff(h):
-		t.fenced, t.Left, t.end.Result, t.end.TTLMs = true, h.Left, endFenced, leftMs(h.Left)
-		return nil
-	case h != nil && h.Owner == t.Owner && h.Fence == t.Fence && h.Owner != "":
-		if t.fenced {
-			r.say(name, "Redis has forgotten that it was fenced off, as after a failover; it is fenced off again")
-			t.fenced = false
-		}
-		if !late {
-			return nil
-		}
-		return r.fenceOff(ctx, name, t, h)
-	case h == nil && t.fenced:
-		r.over(name, endFreed, "")
 	case h == nil:
 		r.over(name, endGiven, "")
-	case t.fenced:
-		r.over(name, endFreed, h.Owner)
-	default:
+	case h.Owner != t.Owner || h.Fence != t.Fence:
 		r.over(name, endGiven, h.Owner)
+	default:
+		t.renewed = t.renewed || h.Left > t.Left
+		t.Left = h.Left
 	}
-	return nil
 }
 
-func (r *releasing) fenceOff(ctx context.Context, name string, t *term, h *redisstore.Holding) error {
-	fence, err := r.g.FenceOff(ctx, r.by, *h)
+// advice says why a lease is still its owner's, and what to do.
+func (t *term) advice(asked bool, within time.Duration) string {
+	owner := plain.Name(t.Owner)
+	why := owner + " was not asked"
+	if asked {
+		why = owner + " did not release it within " + within.String()
+	}
 	switch {
-	case errors.Is(err, redisstore.ErrNotCurrent): // its owner gave it back just now
-		return nil
-	case errors.Is(err, redisstore.ErrNoExpiry):
-		t.end.Text = err.Error()
-		r.over(name, endKept, h.Owner)
-		return nil
-	case errors.Is(err, redisstore.ErrUnacknowledged):
-		r.say(name, err.Error()+"; a failover may undo it")
-	case err != nil:
-		return err
+	case t.Left == redisstore.Forever:
+		return why + ", and its key never expires: if no instance is " + owner + ", delete the key"
+	case t.renewed:
+		return why + ", and renews it: stop the instance " + owner
+	default:
+		return fmt.Sprintf("%s, and has not renewed it meanwhile: it expires in %s; if %s still renews it, stop that instance", why,
+			leftText(leftMs(t.Left)), owner)
 	}
-	left, expires := r.expires(ctx, h)
-	t.fenced, t.Left, t.end.Result, t.end.TTLMs = true, left, endFenced, leftMs(left)
-	why := fmt.Sprintf("%s did not give it back within %v", plain.Name(h.Owner), r.within)
-	if r.within == 0 {
-		why = plain.Name(h.Owner) + " was not asked"
-	}
-	r.say(name, fmt.Sprintf("%s; fenced off under fence %d, it %s", why, fence, expires))
-	return nil
-}
-
-// expires is when a lease that was h, and is fenced off, expires: one that never did has the group's quarantine to live since.
-func (r *releasing) expires(ctx context.Context, h *redisstore.Holding) (left time.Duration, text string) {
-	if h.Left != redisstore.Forever {
-		return h.Left, "expires in " + leftText(leftMs(h.Left))
-	}
-	text = "never expired, and does now"
-	if now, err := r.g.Holdings(ctx, h.ID); err == nil && len(now) == 1 && now[0].Left != redisstore.Forever {
-		return now[0].Left, text + " in " + leftText(leftMs(now[0].Left)) + ", after the group's quarantine"
-	}
-	return h.Left, text + " after the group's quarantine"
 }

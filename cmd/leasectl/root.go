@@ -21,16 +21,15 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
-const about = `leasectl shows who holds which lease, says what is wrong with a Redis that carries leases, and has leases given back.
+const about = `leasectl shows who owns which lease, finds what is wrong with a Redis that carries leases, and asks owners to release leases.
 
-status, watch and check change nothing. release asks the owner to give a lease back; where it does not answer, the lease is fenced
-off and its TTL waited out before anybody can have it. Nothing that leasectl does gives a lease two owners, but bootstrap on a Redis
-that has lost its data.
+status, watch and check change nothing. release asks the owner to release a lease; if it does not, release says when the lease expires
+or which instance to stop. Nothing that leasectl does gives a lease two owners, except bootstrap on a Redis that has lost its data.
 
 Exit codes:
   0  fine
   1  findings: check found something, status or watch shows a doubtful lease, or what Redis holds does not allow what was asked (a key
-     of another format, a lease that lives where a first deployment is declared or a shorter quarantine, a lease that was not freed)
+     of another format, a lease that lives where a first deployment is declared or a shorter quarantine, a lease that was not released)
   2  Redis cannot be reached, is none, or refuses (password, ACL, read-only replica)
   3  bad input: an unknown flag, a name that no lease can have, a fence that is no longer current; nothing was done
 
@@ -63,7 +62,7 @@ func newRoot(getenv func(string) string) *cobra.Command {
 	var f flags
 	cmd := &cobra.Command{
 		Use:   "leasectl",
-		Short: "See who holds which lease on Redis, find what is wrong, and have leases given back",
+		Short: "See who owns which lease on Redis, find what is wrong, and ask owners to release leases",
 		Long:  about,
 		Example: `  leasectl status --redis redis://127.0.0.1:6379     owners, fences, TTLs, epoch, instances, doubtful leases
   leasectl watch                                     the same, as changes

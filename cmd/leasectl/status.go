@@ -18,13 +18,12 @@ import (
 
 // Doubts about a lease: what makes it more than "somebody has it, and renews it".
 const (
-	doubtForeign   = "foreign"      // its key holds no string: no instance can acquire it
-	doubtNoExpiry  = "no-expiry"    // nobody has it once its owner is dead
-	doubtNoFence   = "no-fence"     // a foreign hand took it, or deleted its fence
-	doubtOddName   = "odd-name"     // no instance can have such a name, or such an owner
-	doubtFencedOff = "fenced-off"   // by release: nobody has it until it expires
-	doubtOverdue   = "overdue"      // it has half of what others have left, or less: it is not renewed, or its TTL is shorter
-	doubtNoBeat    = "no-heartbeat" // others have heartbeats and its owner has none: dead, cut off, or a Keeper
+	doubtForeign  = "foreign"      // its key holds no string: no instance can acquire it
+	doubtNoExpiry = "no-expiry"    // nobody has it once its owner is dead
+	doubtNoFence  = "no-fence"     // a foreign hand took it, or deleted its fence
+	doubtOddName  = "odd-name"     // no instance can have such a name, or such an owner
+	doubtOverdue  = "overdue"      // it has half of what others have left, or less: it is not renewed, or its TTL is shorter
+	doubtNoBeat   = "no-heartbeat" // others have heartbeats and its owner has none: dead, cut off, or a Keeper
 )
 
 // status is what status shows. The fields of its JSON stay.
@@ -83,7 +82,6 @@ func newStatus(f *flags) *cobra.Command {
   no-expiry     its key never expires: nobody has it once its owner is dead
   no-fence      a foreign hand took it, or deleted its fence
   odd-name      no instance can have such a name, or such an owner
-  fenced-off    by leasectl release: nobody has it until it expires
   overdue       it expires in half of the time of the others, or less: it is not renewed, or its TTL is shorter than theirs
   no-heartbeat  others have heartbeats and its owner has none: it is dead or cut off, or a Keeper, which never has one`,
 		RunE: f.with(func(cmd *cobra.Command, g *group, args []string) error {
@@ -184,7 +182,7 @@ func (st *status) fill(g *group, beats []redisstore.Beat, holdings []redisstore.
 		longest = max(longest, h.Left)
 	}
 	for _, h := range holdings {
-		if h.Owner != "" && !strings.HasPrefix(h.Owner, marker) {
+		if h.Owner != "" {
 			in := of(h.Owner)
 			in.Leases++
 			in.longest = max(in.longest, h.Left)
@@ -207,9 +205,6 @@ func (g *group) doubts(h *redisstore.Holding, longest time.Duration, beats bool)
 	}
 	if h.Foreign {
 		return []string{doubtForeign}
-	}
-	if fencedOff(h) {
-		return []string{doubtFencedOff}
 	}
 	add(doubtOddName, g.CheckLease(h.ID) != nil || redisstore.CheckInstance(h.Owner) != nil)
 	add(doubtNoExpiry, h.Left == redisstore.Forever)
@@ -338,7 +333,7 @@ func (st *status) leases() (n int) {
 		n += in.Leases
 	}
 	for _, l := range st.Leases {
-		if l.Owner == "" || strings.HasPrefix(l.Owner, marker) {
+		if l.Owner == "" {
 			n++
 		}
 	}

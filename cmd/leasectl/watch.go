@@ -33,8 +33,7 @@ type change struct {
 // What can change.
 const (
 	changeBegin    = "watching"
-	changeAcquired = "acquired"   // a lease that was free, or of another, or of the same owner under another fence
-	changeFenced   = "fenced-off" // by leasectl release
+	changeAcquired = "acquired" // a lease that was free, or of another, or of the same owner under another fence
 	changeFree     = "free"
 	changeDoubts   = "doubts"
 	changeJoined   = "joined"
@@ -213,11 +212,7 @@ func moved(before, now *status) (all []change) {
 			old = &held{}
 			fallthrough
 		case old.Owner != l.Owner || old.Fence != l.Fence:
-			what := changeAcquired
-			if strings.HasPrefix(l.Owner, marker) {
-				what = changeFenced
-			}
-			all = append(all, change{Change: what, Lease: l.Lease, Owner: l.Owner, Fence: l.Fence, Before: old.Owner})
+			all = append(all, change{Change: changeAcquired, Lease: l.Lease, Owner: l.Owner, Fence: l.Fence, Before: old.Owner})
 		}
 		if !slices.Equal(old.Doubts, l.Doubts) {
 			all = append(all, change{Change: changeDoubts, Lease: l.Lease, Owner: l.Owner, Text: doubtsText(l.Doubts),

@@ -61,20 +61,6 @@ func (r *Settings) Complete() error {
 	return nil
 }
 
-// TypedAlone forgets the password that the environment has, where the server comes from the flags that were set: it is of another server.
-// It is called before Complete.
-func (r *Settings) TypedAlone(fs *pflag.FlagSet) {
-	sentinels := cmp.Or(r.Sentinels, r.envSentinels) != ""
-	if !fs.Changed("sentinels") && (sentinels || !fs.Changed("redis")) {
-		return // it comes from the environment
-	}
-	r.envPassword = ""
-	if !fs.Changed("redis-password-file") {
-		r.PasswordFile = ""
-	}
-	r.envURL = redisurl.Without(r.envURL)
-}
-
 // Client returns a client for the given Redis, and warns of one that anybody can take the place of, on warn in the name of program. It
 // connects when it is used.
 func (r *Settings) Client(program string, warn io.Writer) (*redis.Client, error) {

@@ -70,13 +70,3 @@ func TestLateDialIsRefused(t *testing.T) { // G1
 		t.Fatalf("%d connections to %s", len(m.conns), m.where())
 	}
 }
-
-// Leases and their owners count together, as what is shown of them takes memory together.
-func TestOwnersAreCounted(t *testing.T) {
-	of := []Holding{{ID: "ab", Owner: "cde"}, {ID: "f", Foreign: true}}
-	for left, want := range map[int]int{10: 4, 6: 0, 5: -1} {
-		if got := spend(left, of); got != want {
-			t.Errorf("of %d bytes %d are left; want %d", left, got, want)
-		}
-	}
-}

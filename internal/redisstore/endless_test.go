@@ -3,7 +3,6 @@ package redisstore_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -106,37 +105,5 @@ func TestMastersShareAScansLimit(t *testing.T) {
 	taken := 0
 	if err := redisstore.Names(t.Context(), cluster, "x", func(names []string) { taken += len(names) }); !errors.Is(err, redisstore.ErrTooMany) || taken > most {
 		t.Errorf("%d names, %v; want %d at most", taken, err, most)
-	}
-}
-
-// Nor do owners that are none fill the memory of who looks at all leases, or take the time in which the others are read; also of who may
-// run no script.
-func TestLongOwnersAreCut(t *testing.T) {
-	t.Parallel()
-	const leases, bytes = 20, 1 << 20
-	server := redistest.Start(t)
-	server.Do("SET", "poll:lease:good", "a", "PX", "600000")
-	owner := strings.Repeat("x", bytes)
-	for i := range leases {
-		server.Do("SET", fmt.Sprint("poll:lease:", i), owner, "PX", "600000")
-	}
-	server.Do("ACL", "SETUSER", "watcher", "on", ">p", "~*", "-@all", "+mget", "+pttl", "+scan", "+ping")
-	watcher := *server.Client().Options()
-	watcher.Username, watcher.Password = "watcher", "p"
-	for name, c := range map[string]*redis.Client{"an instance": server.Client(), "who only looks": client(t, watcher)} {
-		s, err := redisstore.New(c, redisstore.Options{OpTimeout: time.Minute}) // what is read is large, and the machine may be slow
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = s.Close() })
-		all, err := s.Holdings(t.Context())
-		if err != nil || len(all) != leases+1 || all[leases].Owner != "a" {
-			t.Fatalf("%s: %d leases, %v", name, len(all), err)
-		}
-		for _, h := range all[:leases] {
-			if h.Owner != owner[:redisstore.NameMax+1] || h.Foreign {
-				t.Errorf("%s: %q has an owner of %d bytes, foreign: %v", name, h.ID, len(h.Owner), h.Foreign)
-			}
-		}
 	}
 }

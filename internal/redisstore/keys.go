@@ -99,9 +99,6 @@ func checkName(what, id string) error {
 	return nil
 }
 
-// OperatorPrefix begins the IDs in which leasectl fences leases off. It is no instance's: what such a lease says is told otherwise.
-const OperatorPrefix = "leasectl-"
-
 // CheckInstance returns why id cannot name an instance, nil if it can.
 func CheckInstance(id string) error {
 	if id == nobody {

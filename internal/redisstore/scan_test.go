@@ -44,9 +44,6 @@ func TestLongNamesAreCut(t *testing.T) { // G8
 	if nodes, err := s.Nodes(t.Context()); err != nil || len(nodes) != 1 || nodes[0].ID != "a" {
 		t.Errorf("heartbeats %.100v, %v", nodes, err)
 	}
-	if all, err := s.Holdings(t.Context()); err != nil || len(all) != 2 || all[0].ID != "a" || all[0].Foreign || !all[1].Foreign {
-		t.Errorf("leases %.100v, %v", all, err)
-	}
 	if _, n, err := s.SweepHeartbeats(t.Context(), "beat:", &redisstore.Sweep{}, time.Hour); err != nil || n != 1 {
 		t.Errorf("%d heartbeats swept, %v", n, err)
 	}

@@ -61,12 +61,6 @@ var probeText string
 //go:embed lua/sweep.lua
 var sweepText string
 
-//go:embed lua/fenceoff.lua
-var fenceoffText string
-
-//go:embed lua/asked.lua
-var askedText string
-
 //go:embed lua/scan.lua
 var scanText string
 
@@ -99,8 +93,6 @@ var (
 	bootstrapScript  = redis.NewScript(lifeText + bootstrapText)
 	probeScript      = redis.NewScript(probeText)
 	sweepScript      = redis.NewScript(sweepText)
-	fenceOffScript   = redis.NewScript(fenceoffText)
-	askedScript      = redis.NewScript(askedText)
 	scanScript       = redis.NewScript(scanText)
 )
 

@@ -154,14 +154,14 @@ type Holding struct {
 	Fence int64         // 0: there is none, or what its key holds can be none
 	Left  time.Duration // until it expires; Forever: it never does
 
-	Foreign bool // its key holds no string, or has a name that is longer than any lease's: nothing more is known of it
+	Foreign bool // its key holds no string: nothing more is known of it
 }
 
 // Forever is the life of a key that does not expire.
 const Forever = time.Duration(-1)
 
 // Holdings reads the leases that there are, ascending by ID. Owner and fence of one are read together, and no two leases. Where
-// Options.ExactKeys leaves none to find, it reads those of ids. ErrTooMany: together they have more to show than a scan may have names.
+// Options.ExactKeys leaves none to find, it reads those of ids.
 func (s *Store) Holdings(ctx context.Context, ids ...string) ([]Holding, error) {
 	if !s.wire.opt.ExactKeys && len(ids) == 0 {
 		var err error
@@ -170,27 +170,14 @@ func (s *Store) Holdings(ctx context.Context, ids ...string) ([]Holding, error) 
 		}
 		slices.Sort(ids)
 	}
-	all, left := make([]Holding, 0, len(ids)), scanBytes
+	all := make([]Holding, 0, len(ids))
 	for page := range slices.Chunk(ids, surveyPage) {
-		read := len(all)
 		var err error
 		if all, err = s.holdings(ctx, all, page); err != nil {
 			return nil, diagnose(err)
 		}
-		if left = spend(left, all[read:]); left < 0 {
-			return nil, fmt.Errorf("%w: leases and their owners have names of more than %d MiB: delete what is no part of them", ErrTooMany,
-				scanBytes>>20)
-		}
 	}
 	return all, nil
-}
-
-// spend is what is left of so many bytes beside what these leases show.
-func spend(left int, of []Holding) int {
-	for i := range of {
-		left -= len(of[i].ID) + len(of[i].Owner)
-	}
-	return left
 }
 
 // holdings adds those of ids that there are to all.
@@ -202,21 +189,20 @@ func (s *Store) holdings(ctx context.Context, all []Holding, ids []string) ([]Ho
 		k.add(s.wire.opt.LeasePrefix, id)
 		k.fence(s.wire.opt.LeasePrefix, id, s.wire.tagged)
 	}
-	v, left, err := s.valuesAndLives(ctx, k.list(), readShown)
-	if Denies(err) { // who only looks may run no script
-		v, left, err = s.valuesAndLives(ctx, k.list(), readWhole)
+	pipe := s.client.Pipeline()
+	keys := k.list()
+	values, left := pipe.MGet(ctx, keys...), make([]*redis.DurationCmd, len(ids))
+	for i := range ids {
+		left[i] = pipe.PTTL(ctx, keys[2*i])
 	}
-	if err != nil {
+	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, err
 	}
+	v := values.Val()
 	for i, id := range ids {
-		if len(id) > NameMax { // its name was cut, so what it holds was not read
-			all = append(all, Holding{ID: id, Left: Forever, Foreign: true})
-			continue
-		}
 		h := Holding{ID: id, Left: lifeOf(left[i])}
 		text, _ := v[2*i+1].(string)
-		// What scripts do not write as a fence is none, as for fenceoff.lua.
+		// What scripts do not write as a fence is none.
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 && n < 1<<53 && strconv.FormatInt(n, 10) == text {
 			h.Fence = n
 		}
@@ -231,22 +217,6 @@ func (s *Store) holdings(ctx context.Context, all []Holding, ids []string) ([]Ho
 		all = append(all, h)
 	}
 	return all, nil
-}
-
-// valuesAndLives reads leases and their fences, by turns, and how long the leases live.
-func (s *Store) valuesAndLives(ctx context.Context, keys []string, by func(context.Context, doer, ...string) reading) ([]any,
-	[]*redis.DurationCmd, error) {
-	pipe := s.client.Pipeline()
-	read := by(ctx, pipe, keys...)
-	left := make([]*redis.DurationCmd, 0, len(keys)/2)
-	for i := 0; i < len(keys); i += 2 {
-		left = append(left, pipe.PTTL(ctx, keys[i]))
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, nil, err
-	}
-	v, err := read.values()
-	return v, left, err
 }
 
 // lifeOf is what PTTL said of a key: 0 of one that is not there.

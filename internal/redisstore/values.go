@@ -51,12 +51,6 @@ func Strings(ctx context.Context, client redis.UniversalClient, most int, keys .
 	return all, nil
 }
 
-// readWhole reads all that the keys hold: for who may run no script. go-redis' own MGET takes any number that is answered for the length of
-// a list and makes room for it: with 12 bytes anything but Redis would end the process.
-func readWhole(ctx context.Context, by doer, keys ...string) reading {
-	return reading{by.Do(ctx, command([]any{"mget"}, keys)...), len(keys)}
-}
-
 func command(begin []any, keys []string) []any {
 	args := append(make([]any, 0, len(begin)+len(keys)+1), begin...)
 	for _, key := range keys {

@@ -93,18 +93,6 @@ func Password(file, given string) (string, error) {
 	return line, nil
 }
 
-// Without returns the URL without its password; "" of what is no URL.
-func Without(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return ""
-	}
-	if _, has := u.User.Password(); has {
-		u.User = url.User(u.User.Username())
-	}
-	return u.String()
-}
-
 // With returns the URL with another password; "" leaves it as it is. Its only error is ErrURL.
 func With(raw, password string) (string, error) {
 	if password == "" {

@@ -2,14 +2,14 @@ package check
 
 import "github.com/leasestorm/leasestorm/sim/history"
 
-// inQuarantine: a fence that is new is that of a new term, and none begins while a quarantine lasts. One that is not is that of a
-// term that is asserted anew, and that of an operator's hand is none.
+// inQuarantine: a new fence is that of a new term, and none begins while a quarantine lasts. A known fence is that of a term that is
+// asserted anew.
 func (g *g10) inQuarantine(k *key, e *history.Event) {
 	first, _ := k.store.epoch.quarantine(g.w)
 	if first > 0 && k.known && k.holder != "" {
 		g.changes[k.holder]++
 	}
-	if e.Fence > max(k.fence, k.session.key.reportedFence) && e.T < first && !k.hand {
+	if e.Fence > max(k.fence, k.session.key.reportedFence) && e.T < first {
 		g.broke(k.session, "at %s Redis began a term of session %s for %s (fence %d), although the epoch of its data began at %s or later: "+
 			"nothing is granted within a TTL of that, because what it forgot may still be believed", clock(e.T), k.session.id,
 			g.who(k.holder), e.Fence, clock(k.store.epoch.since))

@@ -40,7 +40,6 @@ type key struct {
 	effects       effects          // with replicas
 	over          bool             // it was given while another's lasted; its fence says whether that may be
 	end           int64            // as last shown, which may be earlier than until; 0: none
-	hand          bool             // an operator has just taken it, and its fence is to be shown
 }
 
 // said is what an instance last said about a lease.
@@ -135,7 +134,7 @@ func (g *g10) granted(k *key, e *history.Event) {
 	if e.Instance == "" { // nobody's words can be held against what is not known
 		g.changes[""]++
 		g.unread(k, e)
-		k.known, k.holder, k.since, k.until, k.end, k.pushed, k.stale, k.hand = false, "", e.T, 0, 0, 0, false, false
+		k.known, k.holder, k.since, k.until, k.end, k.pushed, k.stale = false, "", e.T, 0, 0, 0, false
 		return
 	}
 	if g.fences && k.renews(e) {
@@ -143,10 +142,9 @@ func (g *g10) granted(k *key, e *history.Event) {
 		return
 	}
 	k.by(e.Instance).granted = e.T
-	k.hand = g.byHand(k, e)
 	if k.known && k.holder != "" && e.Reason != snapshotReason && !k.stale {
 		g.changes[k.holder]++
-		if k.holder != e.Instance && !g.w.twoOwners(k.session, e.T) && !g.asserted(k) && !k.hand && (k.until == 0 || k.until > e.T+expirySlack) {
+		if k.holder != e.Instance && !g.w.twoOwners(k.session, e.T) && !g.asserted(k) && (k.until == 0 || k.until > e.T+expirySlack) {
 			g.broke(k.session, "at %s Redis gave the lease of session %s to %s although %s held it until %s: the acquisition did not "+
 				"look whether it was free", clock(e.T), k.session.id, g.who(e.Instance), g.who(k.holder), clock(k.until))
 		}
@@ -189,7 +187,6 @@ func (g *g10) fenced(k *key, e *history.Event) {
 	}
 	g.inQuarantine(k, e)
 	g.above(k, e)
-	g.raised(k, e)
 	k.fence = max(k.fence, e.Fence)
 }
 
@@ -204,6 +201,15 @@ func (g *g10) fencing(k *key) {
 		g.broke(k.session, "at %s Redis made the lease of session %s anew for %s and set no fence: a renewal must not create what it "+
 			"is to extend", clock(since), k.session.id, g.who(holder))
 	})
+}
+
+// unread: a command that does not show what it did changed an instance's lease before its end. Nobody knows whether it compared the
+// owner, so nothing passes.
+func (g *g10) unread(k *key, e *history.Event) {
+	if g.without == "" && g.w.shows() && k.known && k.holder != "" && !g.nobody(k.holder) && k.lives(e.T) {
+		g.without = fmt.Sprintf("at %s the lease of session %s, which %s held, was changed by a command that does not show what it did to "+
+			"it: it is not known who may do that", clock(e.T), k.session.id, g.who(k.holder))
+	}
 }
 
 func (g *g10) who(inst string) string { return g.w.instance(inst).who() }

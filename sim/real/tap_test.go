@@ -146,7 +146,7 @@ func TestTapSeesAnExpiry(t *testing.T) {
 	}
 }
 
-// What an operator takes from its owner keeps its end, which the stream does not name (lua/fenceoff.lua).
+// A SET with KEEPTTL keeps the key's end, which the stream does not name.
 func TestTapKnowsWhatKeepsItsEnd(t *testing.T) {
 	r := provision(t)
 	ctx, c := t.Context(), r.client.Load()
