@@ -131,6 +131,7 @@ func TestDenialWhileRunningNamesTheRule(t *testing.T) {
 				t.Errorf("TryAcquire: %v", err)
 			}
 			says("TryAcquire", err.Error())
+			eventually(t, "Health says it", func() bool { return strings.Contains(k.Health().Reason, "grant it with") })
 			says("Health", k.Health().Reason)
 			logTaken(k.s)
 			warnings := logs.FilterField(zap.String("event", "warning")).All()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
@@ -46,33 +45,3 @@ func TestLossOfTheChannelIsTold(t *testing.T) {
 		}
 	}
 }
-
-// A channel that comes and goes is told of once in a renewal interval.
-func TestLossOfTheChannelIsToldOnceAnInterval(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		entries, logs := observer.New(zap.InfoLevel)
-		g := newRig(t, newFakeRedis(), "a", true, func(c *Config) { c.Logger = zap.New(entries) })
-		synctest.Wait() // the fake channel is heard
-		every := g.cfg.RenewInterval
-		count := func() int { synctest.Wait(); return logs.FilterField(zap.String("event", "noticesRefused")).Len() }
-		for range 3 {
-			g.subscribed(denied("NOPERM"))
-			g.subscribed(nil)
-		}
-		if n := count(); n != 1 {
-			t.Errorf("%d entries at one instant, want 1", n)
-		}
-		pass(every)
-		g.subscribed(denied("NOPERM"))
-		g.subscribed(denied("NOPERM"))
-		if n := count(); n != 2 {
-			t.Errorf("%d entries an interval later, want 2", n)
-		}
-	})
-}
-
-// denied is an error reply.
-type denied string
-
-func (d denied) Error() string { return string(d) }
-func (denied) RedisError()     {}

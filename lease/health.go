@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"errors"
 	"fmt"
 	"iter"
 	"strings"
@@ -103,75 +102,13 @@ type unhealthy struct{ Health }
 func (e unhealthy) Error() string { return e.String() }
 func (e unhealthy) Unwrap() error { return e.Err }
 
-// bar is until when nothing is acquired, and the epoch that is not believed.
-type bar struct {
-	until       core.Time
-	cause       core.Cause
-	disbelieved string
-}
-
-// health is Health of Keeper and Manager. It is safe for concurrent use and asks nobody.
+// health is Health of Keeper and Manager: what the loop published last. It is safe for concurrent use and asks nobody.
 func (s *shell) health() Health {
-	now := time.Now()
-	h := Health{State: HealthOK, Reason: "leases are granted" + s.deaf.text() + s.surplusText()}
-	if got := s.source.got.Load(); got != nil {
-		h.Sessions, h.Unread, h.Skipped, h.SkippedNames = got.sessions, got.since, got.skipped, got.names
-	}
-	switch state := State(s.state.Load()); {
-	case state >= StateDraining:
+	h := s.shown.Load().Health
+	if state := State(s.state.Load()); state >= StateDraining {
 		return h.as(HealthStopped, "this instance is "+state.String())
-	case !s.alive.Load():
-		return h.as(HealthNotStarted, "Start was not called, has not returned, or failed")
 	}
-	silentSince := s.silentFrom()
-	bar := s.bar.Load()
-	waits := bar != nil && (bar.cause == core.CauseQuarantine || bar.cause == core.CauseClock) && bar.until > core.Time(now.Sub(s.base))
-	f := s.trouble.present(0, now, s.unasked(waits)...)
-	switch {
-	case errors.Is(f.err, ErrQuarantineTooShort):
-		h.Err = f.err
-		return h.as(HealthDisagrees, f.err.Error())
-	case isRefused(f.err) || f.err != nil && never(f.err):
-		h.Err, h.Since = f.err, f.since
-		return h.as(HealthRefused, strings.TrimPrefix(f.err.Error(), ErrRefused.Error()+": "))
-	case bar != nil && bar.disbelieved != "":
-		return h.as(HealthSuperseded, fmt.Sprintf("redis has the epoch \"%s\", which is not believed: it was superseded, or an instance "+
-			"with a shorter TTL began it; another is asked for", s.store.Shown(bar.disbelieved)))
-	case silentSince != 0 || !s.met.Load() && f.err != nil:
-		h.Since, h.Err = s.time(max(silentSince, 1)), f.err
-		return h.as(HealthSilent, "redis has not answered since "+stamp(h.Since)+because(f.err))
-	case !s.met.Load():
-		return h.as(HealthNotStarted, "Start has returned a moment ago, and redis' first answer is awaited")
-	case bar != nil && bar.cause == core.CauseGroup:
-		h.Err = s.disagrees()
-		return h.as(HealthDisagrees, h.Err.Error())
-	case bar != nil && bar.cause != core.CauseFailed && bar.until > core.Time(now.Sub(s.base)):
-		return h.barred(bar.cause, s.time(bar.until), s.unused.Load(), s.attached.Load())
-	}
-	if h, failing := s.looks.health(h); failing {
-		return h
-	}
-	return s.source.health(h, now)
-}
-
-// silentFrom returns since when Redis has not answered, 0 if it does: when the first of what it has not answered was sent.
-func (s *shell) silentFrom() core.Time {
-	noticed, sent := core.Time(s.silentSince.Load()), core.Time(s.unanswered.Load())
-	if noticed != 0 && sent != 0 {
-		return min(noticed, sent)
-	}
-	return noticed
-}
-
-// unasked returns the kinds of requests that are not made before a bar ends, so that an earlier refusal says nothing of now.
-func (s *shell) unasked(barred bool) []core.OpKind {
-	switch {
-	case !barred:
-		return nil
-	case s.table.empty():
-		return []core.OpKind{core.OpAcquire, core.OpRenew, core.OpReassert}
-	}
-	return []core.OpKind{core.OpAcquire}
+	return h
 }
 
 func because(err error) string {
@@ -211,26 +148,6 @@ type sourced struct {
 // useless reports whether sessions there are, or may be, cannot be shared at all.
 func (g *sourced) useless() bool {
 	return g != nil && g.sessions == 0 && (g.skipped > 0 || g.err != nil)
-}
-
-func (src *source) health(h Health, now time.Time) Health {
-	if q := src.asked.Load(); q != nil && now.After(q.due) {
-		return h.as(HealthSessionsRefused, "Config.Sessions has not returned since "+stamp(q.since))
-	}
-	got := src.got.Load()
-	switch {
-	case src.read == nil || got == nil || got.sessions > 0 && got.err == nil:
-	case got.sessions > 0:
-		h.Reason += "; the sessions cannot be read since " + stamp(got.since) + ", those of then are shared: " + got.err.Error()
-	case got.err != nil:
-		h.Err = got.err
-		return h.as(HealthSessionsRefused, "the sessions cannot be read: "+got.err.Error())
-	case got.skipped > 0:
-		return h.as(HealthSessionsRefused, "there is no session but malformed ones")
-	default:
-		return h.as(HealthNoSessions, "there is no session to share")
-	}
-	return h
 }
 
 // skippedMax is how many malformed sessions Health names.

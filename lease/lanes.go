@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"github.com/leasestorm/leasestorm/internal/core"
-	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
 // The lanes on which requests travel. A lane's requests wait only for each other, so that renewals never stand behind a
@@ -132,17 +131,11 @@ func (s *shell) execute(op *core.Op) core.Answer {
 		s.passed.asked(op)
 		a := s.store.Do(ctx, op)
 		s.passed.answered(op, &a)
-		counted := *a.Counted(op)
-		if counted.Failure == core.FailUncounted && counted.Err == nil {
-			counted.Err = redisstore.Unacknowledged(counted.Text)
-		}
-		s.noted(op, &counted)
 		return a
 	}
-	sessions := s.sessions(ctx)
-	late := ctx.Err() != nil
-	a := s.store.Look(ctx, op, sessions)
-	s.looks.note(&a, late)
-	s.noted(op, &a)
-	return a
+	sessions := s.readSessions(ctx)
+	if ctx.Err() != nil {
+		return core.Answer{Failure: core.FailUnsent, Text: errLate.Error(), Err: errLate}
+	}
+	return s.store.Look(ctx, op, sessions)
 }

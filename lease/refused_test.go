@@ -69,7 +69,7 @@ func TestHealthHearsOfItFromAnotherRequest(t *testing.T) {
 			case "NOPERM": // the ACL is asked first
 				eventually(t, "it is fit", func() bool { return k.Health().OK() })
 			}
-			if h := k.Health(); !h.OK() || time.Since(at) >= k.s.trouble.life {
+			if h := k.Health(); !h.OK() || time.Since(at) >= k.s.failures.life {
 				t.Errorf("%v after the refusal: %v", time.Since(at), h)
 			}
 		})
@@ -98,7 +98,7 @@ func TestWhatAnAnswerClears(t *testing.T) {
 		"any answer ends a silence":   {errors.New("i/o timeout"), held, time.Second, true},
 		"Redis 6.2's words":           {refused("ERR Error running script: @user_script:9: -MISCONF Redis is"), renewed, time.Second, true},
 	} {
-		tr := trouble{life: time.Minute, kinds: map[core.OpKind]failure{}}
+		tr := newFailures(time.Minute)
 		tr.note(core.OpRelease, &core.Answer{Failure: core.FailRefused, Err: tt.err}, now, now)
 		tr.note(core.OpAcquire, tt.answer, now.Add(tt.sent), now.Add(2*time.Second))
 		if f := tr.present(0, now.Add(3*time.Second)); (f.err == nil) != tt.clear {
@@ -126,11 +126,13 @@ func TestQuarantineAfterARefusal(t *testing.T) {
 			t.Fatal(err)
 		}
 		refusal := core.Answer{Failure: core.FailRefused, Err: redisstore.Cause(redisError("READONLY You can't write"))}
-		g.trouble.note(core.OpAcquire, &refusal, time.Now(), time.Now())
+		g.post(func() { g.failures.note(core.OpAcquire, &refusal, time.Now(), time.Now()) })
+		synctest.Wait()
 		if h := g.health(); h.State != HealthQuarantine {
 			t.Errorf("in the quarantine: %v", h)
 		}
-		g.trouble.note(core.OpBeat, &refusal, time.Now(), time.Now())
+		g.post(func() { g.failures.note(core.OpBeat, &refusal, time.Now(), time.Now()) })
+		synctest.Wait()
 		if h := g.health(); h.State != HealthRefused {
 			t.Errorf("heartbeats are refused: %v", h)
 		}
@@ -199,7 +201,7 @@ func TestWhatKeptARenewal(t *testing.T) {
 		"something else is refused": {[]met{{core.OpAcquire, denied}}, nil},
 	} {
 		now := time.Now()
-		tr := trouble{life: time.Minute, kinds: map[core.OpKind]failure{}}
+		tr := newFailures(time.Minute)
 		for i, m := range tt.met {
 			now = now.Add(time.Duration(i) * time.Second)
 			tr.note(m.kind, &core.Answer{Failure: core.FailRefused, Err: m.err}, now, now)

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -13,9 +14,21 @@ import (
 
 // rights limits how often the line is asked for that grants what an ACL denies: it takes a dozen commands.
 type rights struct {
-	mu sync.Mutex // held while it is asked for
-	at time.Time  // when it was last
+	mu   sync.Mutex             // held while it is asked for
+	at   time.Time              // when it was last
+	line atomic.Pointer[string] // nil: not known
 }
+
+// known returns the line that grants what is denied, "" if it is not known.
+func (r *rights) known() string {
+	if line := r.line.Load(); line != nil {
+		return *line
+	}
+	return ""
+}
+
+// forget drops the line once nothing is denied: the next denial may be of something else.
+func (r *rights) forget() { r.line.Store(nil) }
 
 // explain asks for the line that grants what err says is denied, once in a renewal interval, and puts it into the log. names are the
 // leases that are meant.
@@ -24,11 +37,13 @@ func (s *shell) explain(err error, names []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	if s.trouble.granting("") != "" || !r.at.IsZero() && now.Sub(r.at) < s.cfg.RenewInterval {
+	if r.known() != "" || !r.at.IsZero() && now.Sub(r.at) < s.cfg.RenewInterval {
 		return
 	}
 	r.at = now
-	if line := s.trouble.granting(s.line(names)); line != "" {
+	if line := s.line(names); line != "" {
+		r.line.Store(&line)
+		s.post(func() {}) // Health shows it
 		s.log.Warn("the ACL of Redis denies what leases need", zap.String("event", "warning"),
 			zap.String("instance", s.cfg.InstanceID), zap.Error(redisstore.Granting(err, line)))
 	}
@@ -49,7 +64,7 @@ func (s *shell) explained(err error, name string) error {
 		return err
 	}
 	s.explain(err, []string{name})
-	return redisstore.Granting(err, s.trouble.granting(""))
+	return redisstore.Granting(err, s.rights.known())
 }
 
 // namesOf returns some of the leases of items: each that has to be named in a rule of its own costs Redis commands.

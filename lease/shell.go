@@ -47,25 +47,8 @@ type shell struct {
 	counts *renewalCounts
 	log    *zaplog.Log
 	state  atomic.Int32
-	silent atomic.Bool // Redis does not answer now
-
-	trouble   trouble
-	unchecked atomic.Bool  // Redis was away when it was to be checked
-	recheckAt atomic.Int64 // core.Time: what is refused before does not have it checked again
-	deaf      deaf
-	surplus   atomic.Pointer[string] // more replicas acknowledge than configured: how many; nil: as far as is known they do not
-
-	// What Health reads.
-	alive       atomic.Bool  // started
-	met         atomic.Bool  // Redis has answered
-	unused      atomic.Bool  // and had no epoch before this instance asked
-	attached    atomic.Bool  // its present epoch began because a replica attached itself
-	silentSince atomic.Int64 // core.Time; 0: it answers
-	unanswered  atomic.Int64 // core.Time: when what was not answered was sent, the first since an answer; 0: all was
-	askedRights atomic.Int64 // core.Time: when it was last asked whether an ACL still denies what it did
-	rights      rights
-	bar         atomic.Pointer[bar] // what keeps this instance from acquiring, as the core has it
-	agreed      atomic.Int64        // ns: the quarantine of the group, when it was too short
+	shown  atomic.Pointer[shown]
+	rights rights
 
 	ctx     context.Context // of all requests
 	cancel  context.CancelFunc
@@ -92,9 +75,8 @@ type shell struct {
 	events   []Event // announced, and not published yet
 	asks     asks
 
-	stallTold core.Time // when a stall was last told
+	diagnosis
 
-	looks  looks
 	source source
 }
 
@@ -127,7 +109,8 @@ func startShell(st store, cfg Config, keeper bool) *shell {
 	s.waiters.Shared = !keeper
 	s.inbox.wake = make(chan struct{}, 1)
 	s.source.read = cfg.Sessions
-	s.trouble.life, s.trouble.kinds = 2*cfg.RenewInterval+cfg.OpTimeout, map[core.OpKind]failure{}
+	s.failures = newFailures(2*cfg.RenewInterval + cfg.OpTimeout)
+	s.shown.Store(&shown{Health: Health{}.as(HealthNotStarted, "Start was not called, has not returned, or failed")})
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
@@ -151,7 +134,7 @@ func (s *shell) begin(ctx context.Context) error {
 	if err := s.checked(ctx); err != nil {
 		return err
 	}
-	s.alive.Store(true)
+	s.publishHealth()
 	for i := range s.lanes {
 		s.lanes[i] = newLane()
 		for range laneWorkers[i] {
@@ -274,8 +257,7 @@ func (s *shell) loop() {
 		if closed {
 			return
 		}
-		s.report()
-		due = s.arm(timer)
+		due = s.arm(timer, s.report())
 	}
 }
 
@@ -296,19 +278,23 @@ func (s *shell) handle(batch []message) {
 			m.run()
 		case m.ev.Notice.Kind == redisstore.NoticeGive:
 			s.give(&m.ev.Notice)
+		case m.op != nil:
+			s.noted(m.op, &m.ev.Answer)
+			s.step(m.ev)
+			s.settled(m.op, &m.ev.Answer)
 		default:
 			s.step(m.ev)
-			if m.op != nil {
-				s.settled(m.op, &m.ev.Answer)
-			}
 		}
 	}
 	s.settleTodo()
 }
 
-// arm sets the timer for when the core wants to be woken, and returns that, 0 for never.
-func (s *shell) arm(timer *time.Timer) core.Time {
+// arm sets the timer for when the core wants to be woken, or Health changes, and returns that, 0 for never.
+func (s *shell) arm(timer *time.Timer, changes core.Time) core.Time {
 	next := s.core.Next()
+	if next == 0 || changes != 0 && changes < next {
+		next = changes
+	}
 	if next == 0 {
 		timer.Stop()
 		return 0
@@ -380,21 +366,19 @@ func (s *shell) drainedYet() {
 	}
 }
 
-// report keeps State and Health up to date.
-func (s *shell) report() {
-	until, cause := s.core.Blocked()
-	if now := (bar{until, cause, s.core.Disbelieved()}); s.bar.Load() == nil || *s.bar.Load() != now {
-		s.bar.Store(&now)
-	}
+// report keeps State and Health up to date, and returns when Health changes by itself.
+func (s *shell) report() (changes core.Time) {
+	changes = s.publishHealth()
 	if s.draining {
-		return
+		return changes
 	}
 	st := StateBalancing
 	switch {
-	case s.core.Settled() && !s.source.got.Load().useless():
+	case s.core.Settled() && !s.sessions.useless():
 		st = StateSettled
 	case State(s.state.Load()) == StateStarting:
 		st = StateStarting
 	}
 	s.state.Store(int32(st))
+	return changes
 }

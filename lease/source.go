@@ -20,8 +20,8 @@ import (
 type source struct {
 	read  func(context.Context) ([]string, error)
 	last  *core.Sessions
-	told  time.Time // when it was last told that they cannot be read; zero: they can
-	got   atomic.Pointer[sourced]
+	told  time.Time       // when it was last told that they cannot be read; zero: they can
+	got   *sourced        // nil: never
 	bad   map[string]bool // IDs that were reported as no UUID
 	asked atomic.Pointer[question]
 }
@@ -42,9 +42,9 @@ func (s *shell) question(ctx context.Context) *question {
 	return q
 }
 
-// sessions returns what is to be owned. When the source fails, its last answer stands: a broken source must not look like
+// readSessions returns what is to be owned. When the source fails, its last answer stands: a broken source must not look like
 // a fleet without sessions, nor like a Redis that does not answer.
-func (s *shell) sessions(ctx context.Context) *core.Sessions {
+func (s *shell) readSessions(ctx context.Context) *core.Sessions {
 	src := &s.source
 	if src.last == nil {
 		src.last = core.NewSessions(nil)
@@ -58,6 +58,7 @@ func (s *shell) sessions(ctx context.Context) *core.Sessions {
 		defer cancel()
 	}
 	src.asked.Store(s.question(ctx))
+	s.post(func() {}) // Health changes when it is due
 	ids, left, err := src.ask(ctx)
 	src.asked.Store(nil)
 	if err != nil {
@@ -71,7 +72,7 @@ func (s *shell) sessions(ctx context.Context) *core.Sessions {
 	ids = s.onlySessions(ids, left)
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
-	src.got.Store(&sourced{sessions: len(ids), skipped: left.Count, names: left.Names})
+	s.read(sourced{sessions: len(ids), skipped: left.Count, names: left.Names})
 	if len(ids) == 0 && len(src.last.IDs) > 0 {
 		s.log.Warn("no session is left to share: those there were are gone, paused or malformed", zap.String("event", "sessionsGone"),
 			zap.String("instance", s.cfg.InstanceID), zap.Int("sessions", len(src.last.IDs)), zap.Int("skipped", left.Count))
@@ -80,6 +81,12 @@ func (s *shell) sessions(ctx context.Context) *core.Sessions {
 		src.last = core.NewSessions(ids)
 	}
 	return src.last
+}
+
+// read takes what a reading gave, and has Health show it.
+func (s *shell) read(got sourced) {
+	s.source.got = &got
+	s.post(func() { s.sessions = &got })
 }
 
 // unreadEvery is between two entries that the sessions cannot be read.
@@ -92,14 +99,14 @@ func (s *shell) unread(err error) {
 	}
 	src, now := &s.source, time.Now()
 	got := sourced{}
-	if last := src.got.Load(); last != nil {
-		got = *last
+	if src.got != nil {
+		got = *src.got
 	}
 	if got.err == nil {
 		got.since = now
 	}
 	got.err = redisstore.Cause(err)
-	src.got.Store(&got)
+	s.read(got)
 	if src.told.IsZero() || now.Sub(src.told) >= unreadEvery {
 		src.told = now
 		s.log.Warn("the sessions cannot be read; the last known ones stand", zap.String("event", "sessionsFailed"),

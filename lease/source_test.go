@@ -180,7 +180,7 @@ func TestLooksThatFailForGood(t *testing.T) {
 			for range 60 {
 				pass(time.Second + 100*time.Millisecond) // others are answered
 				h := g.health()
-				if n := g.looks.failing.Load().looks; n < failingMany && want.state == HealthSilent && !h.OK() {
+				if n := g.looks.looks; n < failingMany && want.state == HealthSilent && !h.OK() {
 					t.Errorf("%d: %v", n, h)
 				} else if n >= failingMany && (h.State != want.state || !errors.Is(h.Err, want.err) || !strings.Contains(h.Reason, words)) {
 					t.Errorf("%d: %v", n, h)

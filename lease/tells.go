@@ -133,18 +133,14 @@ func (s *shell) settle(t *core.Tell, h *Hold) {
 	case core.TellReleaseFailed:
 		s.resolveRelease(t.ID, s.noResult(core.OpRelease, "release", t.ID, t.Text))
 	case core.TellSilent:
-		s.silent.Store(true)
-		s.silentSince.Store(int64(t.At))
+		s.silentSince = t.At
 	case core.TellHeard:
-		s.silent.Store(false)
-		s.silentSince.Store(0)
+		s.silentSince = 0
 	case core.TellEpoch:
-		if s.met.Swap(true) {
-			s.unused.Store(false)
-		}
-		s.attached.Store(t.Cause == core.CauseAttached)
+		s.unused = s.unused && !s.met
+		s.met, s.attached = true, t.Cause == core.CauseAttached
 	case core.TellOutside:
-		s.agreed.Store(t.Wait)
+		s.agreed = t.Wait
 	case core.TellDrained:
 		s.allGiven = true
 	}
@@ -182,7 +178,7 @@ func (s *shell) announce(t *core.Tell, h *Hold) {
 			at = *s.cfg.RenewLogLevel
 		}
 		if s.log.Core().Enabled(at) {
-			if t.Kind == core.TellEpoch && t.Wait > 0 && s.unused.Load() && !s.met.Load() {
+			if t.Kind == core.TellEpoch && t.Wait > 0 && s.unused && !s.met {
 				message += "; " + declare
 			}
 			entry := logEntry{at: s.time(t.At), message: message, tell: *t}

@@ -65,11 +65,11 @@ func (s *shell) acquire(ctx context.Context, name string, wait bool) (*Hold, err
 
 // gaveUp is the error of a call whose context ended: the cause, and the last answer. While Redis is silent that is out of date.
 func (s *shell) gaveUp(ctx context.Context, name string, w *waiter) error {
-	last := ErrUnknown
-	if r := w.refused.Load(); r != nil && !s.silent.Load() {
+	last, now := ErrUnknown, s.shown.Load()
+	if r := w.refused.Load(); r != nil && !now.silent {
 		last = r.present()
-	} else if s.trouble.present(core.OpAcquire, time.Now()).err != nil {
-		last = s.noResult(core.OpAcquire, "acquire", name, "")
+	} else if now.acquire.err != nil {
+		last = now.acquire.noResult(core.OpAcquire, "acquire", name, "")
 	}
 	return fmt.Errorf("lease %q: gave up waiting: %w; %w (if it is won all the same, it is given back)", name,
 		context.Cause(ctx), last)
@@ -174,7 +174,7 @@ func (s *shell) refusal(t *core.Tell) error {
 		return fmt.Errorf("%w: this instance's own work under it is stuck; call Hold.Recovered once it has returned",
 			&HeldError{Name: t.ID, Owner: s.cfg.InstanceID})
 	case core.CauseQuarantine:
-		return &QuarantineError{Until: time.Now().Add(wait), unused: s.unused.Load(), attached: s.attached.Load()}
+		return &QuarantineError{Until: time.Now().Add(wait), unused: s.unused, attached: s.attached}
 	case core.CauseClock:
 		return fmt.Errorf("%w, so nothing is acquired before %s", ErrClock, time.Now().Add(wait).Format(time.RFC3339Nano))
 	case core.CauseGroup:

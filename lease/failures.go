@@ -1,0 +1,214 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
+)
+
+// failures are the last failure of each kind of request, until a request of that kind is answered, or the answer to another shows that
+// the failure is over. The loop owns them.
+type failures struct {
+	life  time.Duration // a failure that is not repeated for so long is over: nobody sends such requests any more
+	kinds map[core.OpKind]failure
+	start error // what the check of a Redis that was away at Start found later
+}
+
+// failure is the last error of a kind of request, and since when requests of that kind fail.
+type failure struct {
+	err       error
+	executed  bool // Redis may have executed the request
+	since, at time.Time
+}
+
+func newFailures(life time.Duration) failures {
+	return failures{life: life, kinds: map[core.OpKind]failure{}}
+}
+
+// note records the outcome of a request that was sent at sent.
+func (f *failures) note(kind core.OpKind, a *core.Answer, sent, now time.Time) {
+	if a.Failure == core.FailNone {
+		delete(f.kinds, kind)
+		wrote, grown := written(kind, a)
+		f.over(sent, func(err error) bool {
+			return a.Acked > 0 && errors.Is(err, ErrUnacknowledged) || wrote && redisstore.Outdated(err, grown)
+		})
+		return
+	}
+	last := f.kinds[kind]
+	if a.Err == nil || errors.Is(a.Err, context.Canceled) || timeOnly(a.Err) && len(f.kinds) > 0 {
+		return // says less than the last failure
+	}
+	since := last.since
+	if last.err == nil || now.Sub(last.at) > f.life {
+		since = now
+	}
+	f.kinds[kind] = failure{a.Err, a.Failure == core.FailUnknown || a.Failure == core.FailUncounted, since, now}
+}
+
+// over forgets failures from before sent: those of the connection, which works again, and the refusals for which is holds.
+func (f *failures) over(sent time.Time, is func(error) bool) {
+	for k, last := range f.kinds {
+		if last.at.Before(sent) && (!isRefused(last.err) || is(last.err)) {
+			delete(f.kinds, k)
+		}
+	}
+}
+
+// written reports whether Redis wrote what it was asked, and whether that took memory.
+func written(kind core.OpKind, a *core.Answer) (wrote, grown bool) {
+	if a.Stale {
+		return false, false
+	}
+	wrote, grown = kind == core.OpBeat || kind == core.OpLeave, kind == core.OpBeat
+	for i := range a.Results {
+		switch a.Results[i].Outcome {
+		case core.OutGranted:
+			return true, true
+		case core.OutAdopted, core.OutRenewed, core.OutReasserted, core.OutReleased:
+			wrote = true
+		}
+	}
+	return wrote, grown
+}
+
+// denied reports whether an ACL denied a request that has not succeeded since.
+func (f *failures) denied() bool {
+	for _, last := range f.kinds {
+		if redisstore.Denies(last.err) {
+			return true
+		}
+	}
+	return false
+}
+
+// renewals returns the last failure to renew. Probes count, because an instance sends nothing else to a silent Redis, and so do errors of
+// the connection.
+func (f *failures) renewals(now time.Time) (last failure) {
+	for k, one := range f.kinds {
+		renews := k == core.OpRenew || k == core.OpReassert || k == core.OpObserve
+		if (renews || !isRefused(one.err)) && now.Sub(one.at) <= f.life && one.at.After(last.at) {
+			last = one
+		}
+	}
+	return last
+}
+
+// present returns the failure of requests of that kind or, if there is none, of any kind but those of but: refusals before errors of the
+// connection. The zero failure: there is none.
+func (f *failures) present(kind core.OpKind, now time.Time, but ...core.OpKind) (last failure) {
+	for k, one := range f.kinds {
+		switch {
+		case now.Sub(one.at) > f.life || slices.Contains(but, k):
+		case k == kind:
+			return one
+		case last.err == nil || isRefused(one.err) && !isRefused(last.err) || isRefused(one.err) == isRefused(last.err) && one.at.After(last.at):
+			last = one
+		}
+	}
+	if last.err == nil {
+		last.err = f.start
+	}
+	return last
+}
+
+// ends returns when the first failure is over unless it is repeated, the zero time if there is none.
+func (f *failures) ends(now time.Time) (first time.Time) {
+	for _, one := range f.kinds {
+		if end := one.at.Add(f.life + 1); end.After(now) && (first.IsZero() || end.Before(first)) {
+			first = end
+		}
+	}
+	return first
+}
+
+// timeOnly reports whether err says nothing but that the time was over.
+func timeOnly(err error) bool {
+	var way *net.OpError
+	return errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &way)
+}
+
+// isRefused reports whether err is an error reply of Redis.
+func isRefused(err error) bool { return errors.Is(err, ErrRefused) }
+
+// words is what err says, without the sentence that every refusal begins with.
+func words(err error) string { return strings.TrimPrefix(err.Error(), ErrRefused.Error()+": ") }
+
+// unconfirmed says that Redis answered with an error, and what it did before is not known.
+type unconfirmed struct{ error }
+
+func (e unconfirmed) Is(target error) bool { return target == ErrUnknown }
+func (e unconfirmed) Unwrap() error        { return e.error }
+
+// resultless is the error of a read that has no result.
+func resultless(err error) error {
+	if err = redisstore.Cause(err); isRefused(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrUnknown, err)
+}
+
+// noResult is the error of a request on a lease that failed with f. text is what the core says of it.
+func (f failure) noResult(kind core.OpKind, what, name, text string) error {
+	switch {
+	case f.err == nil:
+		return fmt.Errorf("%w: %s of lease %q: %s", ErrUnknown, what, name, text)
+	case !isRefused(f.err):
+		return fmt.Errorf("%w: %s of lease %q: %w", ErrUnknown, what, name, f.err)
+	}
+	err := fmt.Errorf("%s of lease %q: %w", what, name, f.err)
+	if f.executed || kind == core.OpRelease { // a release is confirmed or it is not
+		return unconfirmed{err}
+	}
+	return err
+}
+
+// noResult is failure.noResult of what stands against such requests now. Called by the loop.
+func (s *shell) noResult(kind core.OpKind, what, name, text string) error {
+	return s.granting(s.failures.present(kind, time.Now())).noResult(kind, what, name, text)
+}
+
+// granting adds to a denial the line that grants what is denied.
+func (s *shell) granting(f failure) failure {
+	f.err = redisstore.Granting(f.err, s.rights.known())
+	return f
+}
+
+// unrenewed is what Redis, or the connection, says against renewals. Called by the loop.
+func (s *shell) unrenewed() string {
+	if f := s.granting(s.failures.renewals(time.Now())); f.err != nil {
+		return words(f.err)
+	}
+	return ""
+}
+
+// unreached adds the last error of the connection to what the core says of a request that was not answered. Called by the loop.
+func (s *shell) unreached(text string) string {
+	f := s.failures.present(0, time.Now())
+	if f.err == nil || isRefused(f.err) || strings.Contains(f.err.Error(), text) {
+		return text
+	}
+	return text + because(f.err)
+}
+
+// unconfirmedReleases is what finish says is left where all work has ended.
+const unconfirmedReleases = "releases that Redis has not confirmed"
+
+// leftBehind is the error of a stop that had to leave something, and why.
+func (s *shell) leftBehind(left string) error {
+	err := fmt.Errorf("stopped after %v with %s; what is left expires within %v", s.cfg.DrainTimeout, left, s.cfg.TTL)
+	if left == unconfirmedReleases { // else Redis is not the reason
+		if f := s.shown.Load().release; f.err != nil {
+			return unconfirmed{fmt.Errorf("%w: %w", err, f.err)}
+		}
+		err = fmt.Errorf("%w: %w", err, ErrUnknown)
+	}
+	return unconfirmed{err}
+}
