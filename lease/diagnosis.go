@@ -183,6 +183,9 @@ func (s *shell) noted(op *core.Op, a *core.Answer) {
 	if err := a.Err; redisstore.Denies(err) && s.rights.known() == "" {
 		s.workers.Go(func() { s.explain(err, namesOf(op.Items)) })
 	}
+	if !answered || !s.shown.Load().OK() { // whoever is answered next may ask Health why
+		s.publishHealth()
+	}
 	if s.unchecked && (answered || isRefused(a.Err) && s.now().Mono >= s.recheckAt) {
 		s.unchecked = false
 		s.workers.Go(s.recheck)

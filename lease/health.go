@@ -55,8 +55,8 @@ func HealthStates() iter.Seq[HealthState] {
 
 // Health is what an instance knows of itself at one moment, for a readiness probe and for people. It knows what it has asked: one that
 // only renews is OK on a Redis that is out of memory, which grants nothing and lets renewals pass, and so is one that asks nothing.
-// What Redis has refused counts until the same is done, until a later write shows that it writes again (or, after a denial, the ACL
-// allows it), or until nothing has met it for two renewal intervals.
+// What Redis has refused counts until the same is done, until a later write shows that it writes again, or until nothing has met it for
+// two renewal intervals.
 type Health struct {
 	State  HealthState
 	Reason string    // one sentence, in the server's own words where it refuses

@@ -116,15 +116,13 @@ func (s *shell) unread(err error) {
 
 // ask calls the user's function.
 func (src *source) ask(ctx context.Context) (ids []string, left *SkippedError, err error) {
-	err = callback.Apart("Config.Sessions", func() (err error) {
+	err = callback.Call("Config.Sessions", func() (err error) {
 		ids, err = src.read(ctx)
 		return err
 	})
 	left = &SkippedError{}
 	if beside := (*SkippedError)(nil); errors.As(err, &beside) {
-		if err = nil; beside != nil {
-			left = beside.clone()
-		}
+		left, err = beside.clone(), nil
 	}
 	return ids, left, err
 }

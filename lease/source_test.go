@@ -3,8 +3,6 @@ package lease
 import (
 	"context"
 	"errors"
-	"io/fs"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -68,34 +66,6 @@ func TestSessionsThatAreGoneAreWarnedOf(t *testing.T) {
 	})
 }
 
-// An error of Config.Sessions that is a nil pointer costs what one that panics does: nothing but that reading. That of what was skipped is none.
-func TestErrorsOfSessionsThatAreNil(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g, found := reads(t, nil)
-		found.Store(&reading{err: (*fs.PathError)(nil)})
-		pass(5 * time.Second)
-		if h := g.health(); h.Sessions != 1 || !strings.Contains(h.Reason, "panicked") || len(g.entries("sessionsFailed")) != 1 {
-			t.Errorf("%+v, %+v", h, g.entries("sessionsFailed"))
-		}
-		found.Store(&reading{ids: []string{session}, err: (*SkippedError)(nil)})
-		pass(5 * time.Second)
-		if h := g.health(); h.Sessions != 1 || h.Skipped != 0 || strings.Contains(h.Reason, "panicked") {
-			t.Errorf("%+v", h)
-		}
-	})
-}
-
-// fickle is an error that can be asked once, and then panics, as one may that another goroutine goes on writing.
-type fickle struct{ asked bool }
-
-func (f *fickle) Error() string {
-	if f.asked {
-		panic("again")
-	}
-	f.asked = true
-	return "fickle" + strings.Repeat("x", 1<<20)
-}
-
 // However Config.Sessions fails, that costs its reading; who asks for the reason finds it, again and again, and it is short.
 func TestSessionsThatFailInAnyWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -108,9 +78,8 @@ func TestSessionsThatFailInAnyWay(t *testing.T) {
 		})
 		pass(5 * time.Second)
 		for want, f := range map[string]func() error{
-			"fickle":                              func() error { return &fickle{} },
-			"Config.Sessions panicked: boom":      func() error { panic("boom") },
-			"Config.Sessions ended its goroutine": func() error { runtime.Goexit(); return nil },
+			"who knows":                      func() error { return errors.New("who knows") },
+			"Config.Sessions panicked: boom": func() error { panic("boom") },
 		} {
 			fails(f)
 			pass(5 * time.Second)

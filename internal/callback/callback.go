@@ -1,12 +1,18 @@
-// Package callback calls what a caller gave.
+// Package callback calls what a user gave. A function that panics or ends its goroutine harms nobody else.
 package callback
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+)
 
 // Exited is what a listener is said to have panicked with that ended its goroutine, as the FailNow of a test does.
 const Exited = "it ended its goroutine (runtime.Goexit)"
 
 // Tell tells f each of what, in order, unless f is nil, and waits until it has returned. A listener that panics, or ends its goroutine,
-// misses that one, and nobody else anything: whoever has something to do after f has been told does it all the same. panicked is told what
-// it panicked with. f runs in a goroutine that is not the caller's, for nothing keeps one from ending.
+// misses that one, and nobody else anything. panicked is told what it panicked with. f runs in a goroutine that is not the caller's, for
+// nothing keeps one from ending.
 func Tell[T any](f func(T), panicked func(any), what ...T) {
 	for f != nil && len(what) > 0 {
 		told, over := 0, make(chan struct{})
@@ -14,7 +20,7 @@ func Tell[T any](f func(T), panicked func(any), what ...T) {
 			defer close(over)
 			for told < len(what) {
 				told++
-				one(f, panicked, what[told-1])
+				guarded(func() { f(what[told-1]) }, panicked)
 			}
 		}()
 		<-over
@@ -22,16 +28,43 @@ func Tell[T any](f func(T), panicked func(any), what ...T) {
 	}
 }
 
-func one[T any](f func(T), panicked func(any), what T) {
-	with := any(Exited)
+// guarded calls f, and failed if f does not return: with what it panicked, or Exited.
+func guarded(f func(), failed func(with any)) {
+	returned := false
 	defer func() {
-		if r := recover(); r != nil {
-			with = r
+		if returned {
+			return
 		}
-		if with != nil {
-			panicked(with)
+		with := recover()
+		if with == nil {
+			with = Exited
 		}
+		failed(with)
 	}()
-	f(what)
-	with = nil
+	f()
+	returned = true
+}
+
+// Panic is the error of a function that panicked.
+type Panic struct {
+	text  string
+	stack []byte
+}
+
+// Error implements error.
+func (p *Panic) Error() string { return p.text }
+
+// Call calls f, of that name, and returns its error, or a *Panic. An f that ends its goroutine ends the caller's.
+func Call(name string, f func() error) (err error) {
+	guarded(func() { err = f() }, func(with any) { err = &Panic{fmt.Sprintf("%s panicked: %v", name, with), debug.Stack()} })
+	return err
+}
+
+// Stack returns where the function panicked that err is of, nil if it did not.
+func Stack(err error) []byte {
+	var p *Panic
+	if errors.As(err, &p) {
+		return p.stack
+	}
+	return nil
 }

@@ -1,10 +1,17 @@
 package callback
 
 import (
+	"errors"
+	"io"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
+
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // Whatever becomes of a call, the next are made, in order, and whoever tells goes on.
 func TestAllAreTold(t *testing.T) {
@@ -23,4 +30,15 @@ func TestAllAreTold(t *testing.T) {
 		t.Errorf("heard %v; panicked with %v", heard, with)
 	}
 	Tell(nil, nil, 1)
+}
+
+// An error is the function's own; a panic is an error that knows where.
+func TestCall(t *testing.T) {
+	if err := Call("F", func() error { return io.EOF }); !errors.Is(err, io.EOF) || Stack(err) != nil {
+		t.Errorf("%v", err)
+	}
+	err := Call("F", func() error { panic("boom") })
+	if err == nil || err.Error() != "F panicked: boom" || !strings.Contains(string(Stack(err)), "callback_test.go") {
+		t.Errorf("%v at %s", err, Stack(err))
+	}
 }

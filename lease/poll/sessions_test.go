@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
-	"io/fs"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,7 +12,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
@@ -38,45 +35,6 @@ func TestDocumentedForm(t *testing.T) {
 		paused, err := documented("x", []byte(tt.value))
 		if paused != tt.paused || (err != nil) != (tt.want != "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, %v; want %v and an error with %q", tt.value, paused, err, tt.paused, tt.want)
-		}
-	}
-}
-
-// However long a foreign key, or what stands in it, is: what is said of it is short.
-func TestWhatIsSkippedIsToldShortly(t *testing.T) {
-	core, logs := observer.New(zap.InfoLevel)
-	s := &sessions{prefix: "session:", decode: documented, log: zap.New(core), seed: maphash.MakeSeed()}
-	long := strings.Repeat("x", 1<<20)
-	for _, c := range [][2]string{{"session:a", `{"id":"` + long + `"}`}, {"session:" + long, `{"id":"a"}`}, {"session:b", `{"id":"b","Paused` +
-		strings.Repeat(" ", 1<<20) + `":1}`}} {
-		v := s.judge(c[0], value{text: c[1], string: true})
-		entry := logs.TakeAll()[0].ContextMap()
-		if n := len(v.problem) + len(entry["key"].(string)) + len(entry["reason"].(string)); v.problem == "" || n > 1000 {
-			t.Errorf("%.20s: %d bytes, %.60s", c[0], n, v.problem)
-		}
-	}
-}
-
-// What a hostile server says as the name of a session, or in it, may be the password: it is shown nowhere.
-func TestWhatIsSkippedShowsNoPassword(t *testing.T) {
-	for _, secret := range []string{"C4n4ry", `C4n"4ry`, "1234567", strings.Repeat("C4n4ry", 20)} {
-		core, logs := observer.New(zap.InfoLevel)
-		client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Password: secret})
-		defer client.Close()
-		s := &sessions{client: client, prefix: "session:", decode: documented, log: zap.New(core), seed: maphash.MakeSeed(),
-			check: new(lease.Config).CheckSession}
-		name := strings.ReplaceAll(secret, `"`, `\"`)
-		for _, c := range [][2]string{
-			{"x" + secret, `{"id":"x` + name + `"}`}, {"x", `{"id":1234567}`}, {"x" + secret, ""},
-			{"x" + secret, `{"id":"x` + name + `","isPaused":1234567}`},
-		} {
-			v := s.judge("session:"+c[0], value{text: c[1], string: true})
-			entry := logs.TakeAll()[0].ContextMap()
-			for _, shown := range []string{v.problem, fmt.Sprint(entry["key"], entry["reason"]), s.named("session:" + c[0])} {
-				if shown == "" || strings.Contains(shown, "4ry") || strings.Contains(shown, "1234567") && secret == "1234567" {
-					t.Errorf("%s: %q", c[1], shown)
-				}
-			}
 		}
 	}
 }
@@ -112,33 +70,6 @@ func TestDecode(t *testing.T) {
 	since := time.Now()
 	b.client.Set(ctx, "session:"+id, "halted", 0)
 	b.wait(lease.EventReleased, since)
-}
-
-// mute is an error that panics when it is asked.
-type mute struct{}
-
-func (mute) Error() string { panic("no words") }
-
-// A session whose decoder fails with what cannot be asked is malformed, and hides no other.
-func TestDecodeFailsWithWhatCannotBeAsked(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	errs := map[string]error{"a": nil, "b": mute{}, "c": (*fs.PathError)(nil), "d": errors.New(strings.Repeat("x", 1<<20))}
-	for id := range errs {
-		server.Do("SET", SessionPrefixDefault+id, "{}")
-	}
-	s, err := newSessions(server.Client(), &Config{SessionPrefix: SessionPrefixDefault, Decode: func(id string, _ []byte) (bool, error) {
-		return false, errs[id]
-	}}, &lease.Config{Logger: zap.NewNop(), NamedSessions: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.close()
-	ids, err := s.list(t.Context())
-	var skipped *lease.SkippedError
-	if len(ids) != 1 || ids[0] != "a" || !errors.As(err, &skipped) || skipped.Count != 3 || len(err.Error()) > 2000 {
-		t.Errorf("%v, %.2000v; want one session, and three that are malformed", ids, err)
-	}
 }
 
 // Sessions that are not in Redis are polled, and nothing is looked for there.
@@ -317,20 +248,5 @@ func TestSessionWithALongName(t *testing.T) { // G8
 	var skipped *lease.SkippedError
 	if len(ids) != 1 || ids[0] != id || !errors.As(err, &skipped) || skipped.Count != 1 || !strings.Contains(err.Error(), "longer than 512 bytes") {
 		t.Errorf("%.100v, %.300v; want %s, and one that is malformed", ids, err, id)
-	}
-}
-
-// What takes the place of Redis, or fills it with keys, cannot fill the memory of who looks for sessions.
-func TestEndlessSessionsAreGivenUp(t *testing.T) {
-	t.Parallel()
-	hooks := []redis.Hook{redistest.Endless{Page: make([]string, 100_000)}}
-	s, err := newSessions(redistest.Start(t).Client(), &Config{SessionPrefix: SessionPrefixDefault, Decode: documented},
-		&lease.Config{Logger: zap.NewNop(), Hooks: hooks})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.close()
-	if ids, err := s.list(t.Context()); err == nil || !strings.Contains(err.Error(), "their scan does not end") {
-		t.Errorf("%d sessions, %v", len(ids), err)
 	}
 }

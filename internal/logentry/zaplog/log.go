@@ -3,14 +3,12 @@ package zaplog
 import (
 	"context"
 	"fmt"
-	"os"
 	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
 	"github.com/leasestorm/leasestorm/internal/callback"
-	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/queue"
 )
 
@@ -87,7 +85,7 @@ func (l *Log) ListenerPanicked(with any) { l.Panicked("a listener of lease event
 
 // Panicked logs that a function which the caller gave panicked.
 func (l *Log) Panicked(message string, with any) {
-	l.Error(message, zap.String("event", "listenerPanicked"), zap.String("instance", l.instance), zap.Reflect("panic", with))
+	l.Error(message, zap.String("event", "listenerPanicked"), zap.String("instance", l.instance), zap.String("panic", fmt.Sprint(with)))
 }
 
 // Stack is where a caller's function panicked that failed with err, if it did.
@@ -98,15 +96,8 @@ func Stack(err error) zap.Field {
 	return zap.Skip()
 }
 
-// write runs in the queue's own goroutine. Where the caller's logger panics the entry is missing, and that is told where zap tells of an
-// entry that cannot be written: standard error, unless the logger has another place.
+// write runs in the queue's own goroutine.
 func (l *Log) write(e queued, dropped int64) {
-	tell := zapcore.WriteSyncer(os.Stderr)
-	defer func() {
-		if r := recover(); r != nil {
-			_, _ = fmt.Fprintf(tell, "the log panicked, and misses the entry %q: %s\n", e.entry.Message, plain.Text(plain.Said(r)))
-		}
-	}()
 	if dropped > 0 {
 		l.base.Error("the log is too slow: entries are missing", zap.String("event", "logDropped"),
 			zap.String("instance", l.instance), zap.Int64("entries", dropped))
@@ -115,7 +106,6 @@ func (l *Log) write(e queued, dropped int64) {
 	if ce == nil {
 		return
 	}
-	tell = ce.ErrorOutput
 	if e.late != nil {
 		ce.Time = e.entry.Time
 		ce.Write(e.late()...)
@@ -131,12 +121,8 @@ type core struct {
 	q  *queue.Queue[queued]
 }
 
-// Enabled implements zapcore.LevelEnabler. Where the caller's logger panics, the entry goes to it, and so it is told.
-func (c *core) Enabled(l zapcore.Level) bool {
-	on := true
-	_ = callback.Call("the log", func() error { on = c.to.Core().Enabled(l); return nil })
-	return on
-}
+// Enabled implements zapcore.LevelEnabler.
+func (c *core) Enabled(l zapcore.Level) bool { return c.to.Core().Enabled(l) }
 
 // With implements zapcore.Core.
 func (c *core) With(fields []zapcore.Field) zapcore.Core { return &core{c.to.With(fields...), c.q} }
@@ -151,22 +137,8 @@ func (c *core) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Checked
 
 // Write implements zapcore.Core.
 func (c *core) Write(e zapcore.Entry, fields []zapcore.Field) error {
-	c.q.Put(queued{to: c.to, entry: e, fields: inWords(fields)})
+	c.q.Put(queued{to: c.to, entry: e, fields: fields})
 	return nil
-}
-
-// inWords returns the fields for an entry that is written later, and would be missing after a panic. What may be the
-// caller's, such as what a function of its returned or panicked with, is put into words at once: it may panic when asked, or change.
-func inWords(fields []zap.Field) []zap.Field {
-	said := append([]zap.Field(nil), fields...)
-	for i, f := range said {
-		switch f.Type {
-		case zapcore.ErrorType, zapcore.StringerType, zapcore.ReflectType, zapcore.ObjectMarshalerType:
-			said[i] = zap.String(f.Key, plain.Said(f.Interface))
-		default: // plain values, and lists of the library's own
-		}
-	}
-	return said
 }
 
 // Sync implements zapcore.Core. Who wants to wait for the log says for how long: Flush.
