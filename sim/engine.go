@@ -36,19 +36,19 @@ type Engine interface {
 // of that project is stormed, and nothing is started.
 type RedisChoice struct {
 	Kind, URL string
-	Project   string                  // of a compose file, whose fleet is stormed
-	Image     string                  // of a container; "": RedisImage
-	Pulling   func(done, total int64) // hears how an image is fetched, in bytes; may be nil
-	Servers   int                     // as Config.Servers; they are processes, so of Kind "" or "server" only
-	Cluster   bool                    // they are a shard of a Redis Cluster
+	Project   string             // of a compose file, whose fleet is stormed
+	Image     string             // of a container; "": RedisImage
+	Pulling   func(image string) // hears that it is pulled
+	Servers   int                // as Config.Servers; they are processes, so of Kind "" or "server" only
+	Cluster   bool               // they are a shard of a Redis Cluster
 }
 
 // Launcher says how the real engine starts nodes.
 type Launcher struct {
-	Node       []string                // argument vector of the reference node, for runs whose Config names none
-	Containers bool                    // in containers, each slot with an address of its own, instead of processes of this machine
-	Image      string                  // of the nodes in containers; "": one is made of Node's program
-	Pulling    func(done, total int64) // hears how the image is fetched, in bytes; may be nil
+	Node       []string           // argument vector of the reference node, for runs whose Config names none
+	Containers bool               // in containers, each slot with an address of its own, instead of processes of this machine
+	Image      string             // of the nodes in containers; "": one is made of Node's program
+	Pulling    func(image string) // hears that it is pulled
 }
 
 // RedisCompose is the kind of a Redis that came with its fleet, on whose way there nobody counts commands.

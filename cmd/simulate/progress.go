@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"sync"
 	"time"
 
@@ -77,62 +76,6 @@ func (p *progress) done() {
 	defer p.mu.Unlock()
 	if p.bar != nil {
 		_ = p.bar.Clear()
-	}
-}
-
-// pulling shows how an image is fetched: a line that changes on a terminal, a line now and then elsewhere.
-type pulling struct {
-	out      io.Writer
-	terminal bool
-	last     time.Time
-	open     bool // the terminal's line has text
-}
-
-func newPulling(out io.Writer) *pulling {
-	f, ok := below(out).(*os.File)
-	if ok = ok && term.IsTerminal(int(f.Fd())); ok {
-		out = f
-	}
-	return &pulling{out: out, terminal: ok}
-}
-
-// pullEvery is how often a terminal's line changes.
-const pullEvery = 100 * time.Millisecond
-
-// of shows the progress of one image. p may be nil: it shows nothing.
-func (p *pulling) of(image string) func(done, total int64) {
-	if p == nil {
-		return nil
-	}
-	return func(done, total int64) { p.show(image, done, total) }
-}
-
-func (p *pulling) show(image string, done, total int64) {
-	every := plainEvery
-	if p.terminal {
-		every = pullEvery
-	}
-	if time.Since(p.last) < every {
-		return
-	}
-	p.last = time.Now()
-	text := "pulling " + strconv.Quote(image)
-	if total > 0 {
-		text += fmt.Sprintf(": %.1f of %.1f MB", float64(done)/1e6, float64(total)/1e6)
-	}
-	if !p.terminal {
-		fmt.Fprintln(p.out, text)
-		return
-	}
-	p.open = true
-	fmt.Fprintf(p.out, "\r\x1b[K%s", text)
-}
-
-// done leaves the terminal on a fresh line.
-func (p *pulling) done() {
-	if p != nil && p.open {
-		p.open = false
-		fmt.Fprint(p.out, "\r\x1b[K")
 	}
 }
 

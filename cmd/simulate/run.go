@@ -61,7 +61,7 @@ func (f *flags) bend() sim.Breaker {
 	return bend
 }
 
-func (f *flags) newEngine(c sim.Config, redis sim.RedisChoice, pull *pulling) (sim.Engine, error) {
+func (f *flags) newEngine(c sim.Config, redis sim.RedisChoice, pulling func(image string)) (sim.Engine, error) {
 	if f.compose != "" && (c.Engine != sim.EngineReal || c.System != sim.SystemPolling || len(c.NodeCmd) > 0) {
 		return nil, fmt.Errorf("--compose %s storms a fleet of real pollers: leave out another engine, system or node", f.compose)
 	}
@@ -93,7 +93,7 @@ func (f *flags) newEngine(c sim.Config, redis sim.RedisChoice, pull *pulling) (s
 			return nil, err
 		}
 	}
-	redis.Pulling, launch.Pulling = pull.of(f.redisImage), pull.of(f.nodeImage)
+	redis.Pulling, launch.Pulling = pulling, pulling
 	return sim.NewReal(redis, launch), nil
 }
 
@@ -124,11 +124,11 @@ func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 	}
 	c.NodeCmd = f.withBug(c.NodeCmd)
 	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
-	var pull *pulling
-	if !f.quiet {
-		pull = newPulling(stderr)
+	pulling := func(image string) { fmt.Fprintf(stderr, "pulling %q\n", image) }
+	if f.quiet {
+		pulling = func(string) {}
 	}
-	engine, err := f.newEngine(c, choice, pull)
+	engine, err := f.newEngine(c, choice, pulling)
 	if err != nil {
 		return err
 	}
@@ -144,11 +144,10 @@ func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 	bar := newProgress(stderr, c.Duration())
 	o := sim.Options{Engine: engine, Reports: f.report, Least: f.least}
 	if !f.quiet {
-		o.Started = func(s sim.Start) { pull.done(); printStart(text, s) }
+		o.Started = func(s sim.Start) { printStart(text, s) }
 		o.Progress = bar.show
 	}
 	r, err := sim.Run(cmd.Context(), c, o)
-	pull.done()
 	bar.done()
 	if err != nil && !errors.Is(err, sim.ErrUnsaved) {
 		return err

@@ -2,12 +2,9 @@
 package containertest
 
 import (
-	"context"
-	"crypto/rand"
 	"os"
 	"os/exec"
 	"testing"
-	"time"
 
 	"github.com/leasestorm/leasestorm/sim/container"
 )
@@ -44,18 +41,4 @@ func Redis(t testing.TB, e *container.Engine) string {
 		t.Fatal(err)
 	}
 	return image
-}
-
-// Run returns a run of its own, of which everything is removed when the test ends.
-func Run(t testing.TB, e *container.Engine) string {
-	t.Helper()
-	run := rand.Text()
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-		defer cancel()
-		if err := e.Remove(ctx, run); err != nil {
-			t.Error(err)
-		}
-	})
-	return run
 }

@@ -8,14 +8,11 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
-	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/sim/container"
 )
 
@@ -28,18 +25,17 @@ const (
 	boxPort = "6379"
 )
 
-// boxWithin bounds what an engine does at once: a start, a kill, a freeze, the removal of a run.
-const boxWithin = 10 * time.Second
+// boxWithin bounds the removal of a run.
+const boxWithin = 20 * time.Second
 
 // ErrLost: a container of the run ended that nobody here ended, of something that says nothing of what ran in it.
 var ErrLost = errors.New("container lost")
 
-// boxes are the containers of a run.
+// boxes are the containers of a run. Redis has a network of its own, which nodes do not reach: they have a proxy each.
 type boxes struct {
-	engine  *container.Engine
-	run     string
-	network *container.Network // nil before open
-	lose    func(error)        // hears why a container ended that the plan did not end
+	engine *container.Engine
+	run    string
+	lose   func(error) // hears why a container ended that the plan did not end
 }
 
 // findBoxes finds an engine. It starts nothing.
@@ -55,25 +51,10 @@ func (r *Redis) findBoxes(ctx context.Context) error {
 	return nil
 }
 
-// fetch has an image there.
-func (b *boxes) fetch(ctx context.Context, image string, pulling func(done, total int64)) error {
-	there, err := b.engine.Has(ctx, image)
-	if there || err != nil {
-		return err
-	}
-	if pulling == nil {
-		pulling = func(int64, int64) {}
-	}
-	return b.engine.Pull(ctx, image, pulling)
-}
-
-// open makes the run's network, unless there is one.
-func (b *boxes) open(ctx context.Context, r *reaper) (err error) {
-	if b.network == nil {
-		r.add(reapRun, b.engine.Host()+" "+b.run) // before there is anything
-		b.network, err = b.engine.Network(ctx, b.run)
-	}
-	return err
+// network makes a network of the run, of which the reaper is told before there is anything.
+func (r *Redis) network(ctx context.Context, name string) (*container.Network, error) {
+	r.reaper.add(reapRun, r.boxes.run)
+	return r.boxes.engine.Network(ctx, r.boxes.run, name)
 }
 
 // remove removes what the run made. What remains is left to the reaper.
@@ -82,7 +63,7 @@ func (b *boxes) remove(r *reaper) error {
 	defer cancel()
 	err := b.engine.Remove(ctx, b.run)
 	if err == nil {
-		r.drop(reapRun, b.engine.Host()+" "+b.run)
+		r.drop(reapRun, b.run)
 	}
 	return err
 }
@@ -92,7 +73,7 @@ func (r *Redis) fetchRedis(ctx context.Context, c RedisChoice) error {
 	if err := r.findBoxes(ctx); err != nil {
 		return err
 	}
-	return r.boxes.fetch(ctx, cmp.Or(c.Image, RedisImage), c.Pulling)
+	return r.boxes.engine.Fetch(ctx, cmp.Or(c.Image, RedisImage), c.Pulling)
 }
 
 func (r *Redis) provisionContainer(ctx context.Context, c RedisChoice, dir string) error {
@@ -103,29 +84,24 @@ func (r *Redis) provisionContainer(ctx context.Context, c RedisChoice, dir strin
 	if err != nil {
 		return err
 	}
-	if err := r.boxes.open(ctx, r.reaper); err != nil {
-		return err
-	}
-	address, err := r.boxes.network.Address()
-	if err != nil {
-		return err
-	}
 	files := filepath.Join(folder, "data")
 	if err := os.Mkdir(files, 0o700); err != nil {
 		return fmt.Errorf("folder for redis-server: %w", err)
 	}
-	image := cmp.Or(c.Image, RedisImage)
-	binary, err := r.boxes.binary(ctx, image)
+	network, err := r.network(ctx, "redis")
 	if err != nil {
 		return err
 	}
+	spec := container.Spec{
+		Name: "Redis", Image: cmp.Or(c.Image, RedisImage), Folders: []string{files + ":" + boxData},
+		User: strconv.Itoa(os.Getuid()) + ":" + strconv.Itoa(os.Getgid()),
+	}
+	if spec.Address, err = network.Address(); err != nil {
+		return err
+	}
 	r.server = &server{
-		daemon: daemon{lose: r.lose},
-		binary: binary + " of " + image, dir: folder, files: files, data: boxData, addr: net.JoinHostPort(address.String(), boxPort),
-		launch: r.boxes.launcher(container.Spec{
-			Name: "Redis", Image: image, Address: address, Folders: map[string]string{files: boxData},
-			Command: []string{binary}, User: strconv.Itoa(os.Getuid()) + ":" + strconv.Itoa(os.Getgid()),
-		}),
+		daemon: daemon{lose: r.lose}, binary: "redis-server of " + spec.Image, dir: folder, files: files, data: boxData,
+		addr: net.JoinHostPort(spec.Address.String(), boxPort), launch: launchBox(network, spec),
 	}
 	if err := r.server.start(ctx); err != nil {
 		return err
@@ -136,62 +112,55 @@ func (r *Redis) provisionContainer(ctx context.Context, c RedisChoice, dir strin
 	}
 	if kept, _ := filepath.Glob(filepath.Join(files, "appendonly*")); len(kept) == 0 {
 		return fmt.Errorf("%w: what its containers write to %s is not seen here; set TMPDIR to a folder that both share",
-			container.ErrElsewhere, files)
+			container.ErrNoEngine, files)
 	}
 	return nil
 }
 
-// errVolume: the engine would make that folder as root, also where a link of the image leads into the folder of Redis' data, from which
-// this user could not remove it.
-var errVolume = errors.New("image of Redis with a volume")
-
-// binary is what the image calls its server.
-func (b *boxes) binary(ctx context.Context, image string) (string, error) {
-	volumes, err := b.engine.Volumes(ctx, image)
-	if err != nil {
-		return "", err
-	}
-	for _, volume := range volumes {
-		if path.Clean(volume) != boxData {
-			return "", fmt.Errorf("%w: %s has one at %s: build one that has none, but at %s", errVolume, image, plain.Name(volume), boxData)
-		}
-	}
-	name, err := b.engine.Program(ctx, image)
-	if err == nil && !strings.HasSuffix(path.Base(name), "-server") { // a script that does more
-		name = "redis-server"
-	}
-	return name, err
-}
-
-// launcher starts the server of its in a new container.
-func (b *boxes) launcher(its container.Spec) launcher {
+// launchBox starts a redis-server in a new container.
+func launchBox(network *container.Network, spec container.Spec) launcher {
 	return func(ctx context.Context, args []string, log *os.File) (program, error) {
 		own, err := os.OpenFile(log.Name(), os.O_APPEND|os.O_WRONLY, 0) // outlives the caller's
 		if err != nil {
 			return nil, err
 		}
-		s := its
-		s.Stdout, s.Stderr = own, own
 		// Only this machine reaches the network that it is on.
-		s.Command = append(append(its.Command[:1:1], args...), "--protected-mode", "no")
-		c, err := b.network.Start(ctx, s)
+		spec.Command = append(append([]string{"redis-server"}, args...), "--protected-mode", "no")
+		b, err := startBox(ctx, network, spec, own, own, func(box) {})
 		if err != nil {
-			_ = own.Close()
 			return nil, err
 		}
-		go func() {
-			<-c.Exited()
-			_ = own.Close()
-		}()
-		return box{Container: c}, nil
+		return b, nil
 	}
 }
 
-// watch tells of an end that says nothing of the program.
-func (b *boxes) watch(s container.Spec, e container.Exit) {
-	if why := odd(ErrLost, s.Name+" ("+s.Image+")", e); why != nil {
-		b.lose(why)
+// startBox creates a container and runs it, which ends with its removal.
+func startBox(ctx context.Context, network *container.Network, spec container.Spec, stdout, stderr *os.File, then func(box)) (box, error) {
+	c, err := network.Create(ctx, spec)
+	if err != nil {
+		_, _ = stdout.Close(), stderr.Close()
+		return box{}, err
 	}
+	return runBox(c, stdout, stderr, func(b box) {
+		then(b)
+		_ = c.Remove() // else it is removed by its label
+	})
+}
+
+// runBox starts a container. Once it has ended, what it wrote to is closed and then called.
+func runBox(c *container.Container, stdout, stderr *os.File, then func(box)) (box, error) {
+	started, err := c.Start(stdout, stderr)
+	if err != nil {
+		_, _ = stdout.Close(), stderr.Close()
+		return box{}, err
+	}
+	b := box{started, started.PID()}
+	go func() {
+		<-b.Exited
+		_, _ = stdout.Close(), stderr.Close()
+		then(b)
+	}()
+	return b, nil
 }
 
 // odd returns what became of a container, if nobody here asked for it whatever ran in it; else nil. An engine that does not answer says of
@@ -208,53 +177,51 @@ func odd(what error, name string, e container.Exit) error {
 	return nil
 }
 
+// watch tells of an end that says nothing of the program.
+func (b *boxes) watch(p box) {
+	if why := odd(ErrLost, p.Name+" ("+p.Image+")", p.Exit); why != nil {
+		b.lose(why)
+	}
+}
+
 // box is a program in a container.
 type box struct {
-	*container.Container
+	*container.Running
 	pid int
 }
 
 func (b box) id() int { return b.pid }
 
-func (b box) begun() time.Time { return b.Started() }
+func (b box) begun() time.Time { return b.Started }
 
-func (b box) ended() <-chan struct{} { return b.Exited() }
+func (b box) ended() <-chan struct{} { return b.Exited }
 
 // end returns -1 for an end by a signal, as for a process. The container's init tells it by a code above 128.
 func (b box) end() (time.Time, int) {
-	e := b.Exit()
-	if e.Code > bySignal {
-		return e.When, -1
+	if b.Exit.Code > bySignal {
+		return b.Exit.When, -1
 	}
-	return e.When, e.Code
+	return b.Exit.When, b.Exit.Code
 }
 
 const bySignal = 128
 
-func (b box) do(what func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), boxWithin)
-	defer cancel()
-	err := what(ctx)
+func gone(err error) error {
 	if errors.Is(err, container.ErrEnded) {
 		return errGone
 	}
 	return err
 }
 
-func (b box) kill()         { _ = b.do(b.Kill) } // what still runs is removed by its label
-func (b box) freeze() error { return b.do(b.Pause) }
+func (b box) kill()                      { _ = b.Kill() } // what still runs is removed by its label
+func (b box) freeze() error              { return gone(b.Pause()) }
+func (b box) ask(s syscall.Signal) error { return gone(b.Signal(s)) }
 
 // thaw lets a container go on, and the program in it that stopped itself.
-func (b box) thaw() error {
-	return errors.Join(b.do(b.Unpause), b.ask(syscall.SIGCONT))
-}
+func (b box) thaw() error { return errors.Join(gone(b.Unpause()), b.ask(syscall.SIGCONT)) }
 
 func (b box) stop(begin func()) {
 	begin()
 	_ = b.ask(syscall.SIGTERM)
 	_ = b.thaw()
-}
-
-func (b box) ask(s syscall.Signal) error {
-	return b.do(func(ctx context.Context) error { return b.Signal(ctx, s) })
 }

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	canaryEvery     = time.Millisecond
-	canaryHostEvery = 5 * time.Millisecond // there are as many as nodes
-	canaryStall     = 5 * time.Millisecond
+	canaryEvery    = time.Millisecond
+	canaryBoxEvery = 5 * time.Millisecond
+	canaryStall    = 5 * time.Millisecond
 
 	canaryRedisEvery = 50 * time.Millisecond // each is a command
 	canaryRedisStall = 2 * canaryRedisEvery
@@ -50,9 +50,9 @@ func (r *run) stalled(from, to int64) {
 	r.rec.Add(history.Event{T: max(0, from), Kind: history.Stall, Until: to})
 }
 
-// hear records what the canary of a host of containers says. Containers have a share of the machine of their own: they may wait while
+// hear records what the canary in a container says. Containers have a share of the machine of their own: they may wait while
 // this process does not.
-func (r *run) hear(said *io.PipeReader) {
+func (r *run) hear(said io.ReadCloser) {
 	defer func() { _ = said.Close() }()
 	for lines := bufio.NewScanner(said); lines.Scan(); {
 		var from, to int64

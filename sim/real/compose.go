@@ -2,9 +2,11 @@ package real
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -36,7 +38,7 @@ const (
 type composed struct {
 	*boxes
 	project  string
-	services map[string]*container.Service
+	services map[string]*container.Container
 	proxy    *toxics.Client
 	claim    net.Listener // there is one storm over a fleet
 }
@@ -51,8 +53,8 @@ func (r *Redis) provisionCompose(ctx context.Context, project, dir string) error
 		return err
 	}
 	r.site = c
-	r.reaper.add(reapProject, c.toReap())
-	if err := c.mend(ctx); err != nil {
+	r.reaper.add(reapProject, project)
+	if err := c.mend(); err != nil {
 		return err
 	}
 	at, err := c.reach(ctx, serviceRedis, portRedis)
@@ -63,19 +65,19 @@ func (r *Redis) provisionCompose(ctx context.Context, project, dir string) error
 	if err != nil {
 		return err
 	}
-	running, err := c.services[serviceRedis].Adopt(nil, nil)
+	running, err := c.services[serviceRedis].Adopt(io.Discard)
 	if err != nil {
 		return err
 	}
 	r.server = &server{
-		daemon: daemon{proc: box{Container: running}, lose: r.lose},
+		daemon: daemon{proc: box{Running: running}, lose: r.lose},
 		binary: "redis of " + project, dir: folder, files: folder, addr: at.String(),
-		launch: func(ctx context.Context, _ []string, _ *os.File) (program, error) {
-			again, err := c.services[serviceRedis].Start(ctx, nil, nil)
+		launch: func(context.Context, []string, *os.File) (program, error) {
+			again, err := c.services[serviceRedis].Start(io.Discard, io.Discard)
 			if err != nil {
 				return nil, err
 			}
-			return box{Container: again}, nil
+			return box{Running: again}, nil
 		},
 	}
 	r.server.serves(r.server.binary)
@@ -106,7 +108,7 @@ func findComposed(ctx context.Context, b *boxes, project string) (*composed, err
 	c.proxy = toxics.NewClient(at.String())
 	// The kernel gives up a claim with the process that holds it, however that ends. Who hits is in this network namespace: nobody else
 	// reaches the fleet.
-	c.claim, err = net.Listen("unix", "@leasestorm-"+services[serviceProxy].ID())
+	c.claim, err = net.Listen("unix", "@leasestorm-"+services[serviceProxy].ID)
 	if err != nil {
 		return nil, fmt.Errorf("%w: another storm is over %q: wait for its end (%w)", ErrProject, project, err)
 	}
@@ -117,43 +119,34 @@ func findComposed(ctx context.Context, b *boxes, project string) (*composed, err
 const reachWithin = 3 * time.Second
 
 // reach returns an address of a service that this program reaches.
-func (c *composed) reach(ctx context.Context, name string, port uint16) (at netip.AddrPort, err error) {
+func (c *composed) reach(ctx context.Context, name string, port uint16) (netip.AddrPort, error) {
 	why := errors.New("it does not run")
 	for end := time.Now().Add(reachWithin); time.Now().Before(end) && ctx.Err() == nil; {
-		all, err := c.services[name].Addresses(ctx)
-		if err != nil {
-			return at, err
+		all, _, err := c.services[name].Look()
+		if len(all) == 0 {
+			why = cmp.Or(err, why)
+			break
 		}
 		for _, a := range all {
-			at = netip.AddrPortFrom(a, port)
-			conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", at.String())
+			at := netip.AddrPortFrom(a, port)
+			conn, err := net.DialTimeout("tcp", at.String(), time.Second)
 			if err == nil {
 				return at, conn.Close()
 			}
 			why = err
 		}
-		if len(all) == 0 {
-			break
-		}
 	}
-	return at, fmt.Errorf("%w: service %q of %q: %w (its networks are reached from this machine, or from a container with network_mode: host)",
-		ErrProject, name, c.project, why)
+	return netip.AddrPort{}, fmt.Errorf("%w: service %q of %q: %w (its networks are reached from this machine, or from a container with "+
+		"network_mode: host)", ErrProject, name, c.project, why)
 }
-
-// mendWithin bounds what an engine under load takes to start a fleet.
-const mendWithin = 30 * time.Second
 
 // mend has everything run as a fleet should, whatever a storm left behind.
-func (c *composed) mend(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, mendWithin)
-	defer cancel()
+func (c *composed) mend() error {
 	err := within(c.proxy.ResetState)
-	return errors.Join(err, each(append(c.nodes(), c.services[serviceRedis], c.services[serviceTarget]), func(s *container.Service) error {
-		return s.Begin(ctx)
-	}))
+	return errors.Join(err, each(append(c.nodes(), c.services[serviceRedis], c.services[serviceTarget]), (*container.Container).Begin))
 }
 
-func (c *composed) nodes() (all []*container.Service) {
+func (c *composed) nodes() (all []*container.Container) {
 	for name, s := range c.services {
 		if _, ok := fault.NodeIndex(name); ok {
 			all = append(all, s)
@@ -163,7 +156,7 @@ func (c *composed) nodes() (all []*container.Service) {
 }
 
 // each calls f for all at once, and returns what went wrong.
-func each(all []*container.Service, f func(*container.Service) error) (err error) {
+func each(all []*container.Container, f func(*container.Container) error) (err error) {
 	ends := make(chan error)
 	for _, s := range all {
 		go func() { ends <- f(s) }()
@@ -176,26 +169,25 @@ func each(all []*container.Service, f func(*container.Service) error) (err error
 
 // close leaves the fleet to itself.
 func (c *composed) close(redis *server, r *reaper) error {
-	err := c.mend(context.Background())
+	err := c.mend()
 	if redis != nil {
 		redis.proc.(box).Detach()
 	}
 	_ = c.claim.Close()
 	if err == nil {
-		r.drop(reapProject, c.toReap())
+		r.drop(reapProject, c.project)
 	}
 	return err
 }
 
-func (c *composed) toReap() string { return c.engine.Host() + " " + c.project }
-
 // mendProject mends the fleet of a simulator that was killed, unless another storm is over it by now, which has mended it.
-func mendProject(ctx context.Context, host, project string) error {
-	e, err := container.At(host)
+func mendProject(project string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	e, err := container.Find(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = e.Close() }()
 	c, err := findComposed(ctx, &boxes{engine: e}, project)
 	for end := time.Now().Add(reachWithin); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(end); { // who was killed ends
 		time.Sleep(10 * time.Millisecond)
@@ -204,15 +196,10 @@ func mendProject(ctx context.Context, host, project string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = c.claim.Close() }()
-	return c.mend(ctx)
+	return c.mend()
 }
 
 func (c *composed) what() string { return c.services[fault.NodeTarget(1)].Image }
-
-func (c *composed) proxied() error {
-	return errors.New("between composed nodes and Redis is a toxiproxy")
-}
 
 // fits wants the fleet to be the one that is judged: as many sessions and nodes, with those timings.
 func (c *composed) fits(ctx context.Context, r *Redis, cfg *Config) error {
@@ -220,19 +207,21 @@ func (c *composed) fits(ctx context.Context, r *Redis, cfg *Config) error {
 	if err != nil {
 		return err
 	}
-	if has := len(ids); has != cfg.Sessions {
-		return fmt.Errorf("%w: %q has %d sessions: give --sessions %d, or --scenario docker/storm.yaml", ErrProject, c.project, has, has)
-	}
 	nodes := len(c.nodes())
-	if nodes != cfg.Nodes {
-		return fmt.Errorf("%w: %q has %d nodes: give --nodes %d, or --scenario docker/storm.yaml", ErrProject, c.project, nodes, nodes)
+	for _, n := range []struct {
+		what       string
+		has, wants int
+	}{{"sessions", len(ids), cfg.Sessions}, {"nodes", nodes, cfg.Nodes}} {
+		if n.has != n.wants {
+			return fmt.Errorf("%w: %q has %d %s: give --%[4]s %[3]d, or --scenario docker/storm.yaml", ErrProject, c.project, n.has, n.what)
+		}
 	}
 	for i := range nodes {
 		name := fault.NodeTarget(i + 1)
 		if c.services[name] == nil {
 			return fmt.Errorf("%w: %q has %d nodes, and no service %q", ErrProject, c.project, nodes, name)
 		}
-		env, err := c.services[name].Env(ctx)
+		_, env, err := c.services[name].Look()
 		if err != nil {
 			return err
 		}
@@ -244,13 +233,6 @@ func (c *composed) fits(ctx context.Context, r *Redis, cfg *Config) error {
 		}
 	}
 	return nil
-}
-
-// empty stops all nodes, so that the history begins with none.
-func (c *composed) empty(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, mendWithin)
-	defer cancel()
-	return each(c.nodes(), func(s *container.Service) error { return s.Stop(ctx) })
 }
 
 // open implements site.
@@ -266,38 +248,28 @@ func (c *composed) open(s *slot, _ uint64) error {
 }
 
 func (c *composed) launch(s *slot, stdout, stderr *os.File) (program, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), boxWithin)
-	defer cancel()
-	started, err := c.services[s.name].Start(ctx, stdout, stderr)
+	b, err := runBox(c.services[s.name], stdout, stderr, c.watch)
 	if err != nil {
-		_, _ = stdout.Close(), stderr.Close()
 		return nil, err
 	}
-	go func() {
-		<-started.Exited()
-		_, _ = stdout.Close(), stderr.Close()
-		c.watch(container.Spec{Name: s.name, Image: c.services[s.name].Image}, started.Exit())
-	}()
-	pid, _ := started.PID(ctx) // it may have ended already
-	return box{started, pid}, nil
+	return b, nil
 }
 
 func (c *composed) leave(s *slot) { s.way.close() }
 
-// witness reads what the fleet's own target says.
+// witness stops all nodes, so that the history begins with none, and reads what the fleet's own target says.
 func (c *composed) witness(ctx context.Context, r *run) (*target, error) {
-	err := c.fits(ctx, r.redis, &r.cfg)
-	if err == nil {
-		err = c.empty(ctx)
+	if err := c.fits(ctx, r.redis, &r.cfg); err != nil {
+		return nil, err
 	}
-	if err != nil {
+	if err := each(c.nodes(), (*container.Container).Stop); err != nil {
 		return nil, err
 	}
 	out, in, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("polled target: %w", err)
 	}
-	running, err := c.services[serviceTarget].Adopt(in, nil)
+	running, err := c.services[serviceTarget].Adopt(in)
 	if err != nil {
 		_, _ = out.Close(), in.Close()
 		return nil, err
@@ -307,11 +279,9 @@ func (c *composed) witness(ctx context.Context, r *run) (*target, error) {
 		sessions: map[string]*polled{}, away: running.Detach,
 	}
 	go func() {
-		<-running.Exited()
+		<-running.Exited
 		_ = in.Close()
-		select {
-		case <-t.stop:
-		default:
+		if !closed(t.stop) {
 			c.lose(fmt.Errorf("%w: the target of %q ended, and nobody sees what is polled", ErrLost, c.project))
 		}
 	}()
@@ -341,9 +311,6 @@ func (r *Redis) sessions(ctx context.Context) ([]string, error) {
 	var ids []string
 	all := r.client.Load().Scan(ctx, 0, "session:*", 1000).Iterator()
 	for all.Next(ctx) {
-		if len(ids) == sessionsMax { // a hostile server's scan has no end
-			return nil, fmt.Errorf("sessions cannot be read: there are more than %d keys like %.100q", sessionsMax, all.Val())
-		}
 		ids = append(ids, strings.TrimPrefix(all.Val(), "session:"))
 	}
 	if err := all.Err(); err != nil {

@@ -26,7 +26,7 @@ func (d *daemon) serves(name string) {
 			"worth nothing", ErrGone, name, code)
 		var e container.Exit
 		if b, ok := p.(box); ok {
-			e = b.Exit()
+			e = b.Exit
 		}
 		if odd := odd(ErrGone, name, e); odd != nil {
 			why = odd

@@ -61,8 +61,6 @@ type line struct {
 	mu     sync.Mutex
 	gate   *gate
 	effect map[int]effect
-	// filter does what the network before the line can: it loses what goes either way, or refuses. nil: the line does all.
-	filter func(up, down, refuse bool) error
 	closed bool
 }
 
@@ -153,17 +151,9 @@ func (l *line) update() error {
 	for _, e := range l.effect { // order does not matter: each sum is commutative
 		all = all.plus(e)
 	}
-	up, down, cut := all.up, all.down, all.cut
-	if l.filter != nil {
-		err := l.filter(up.hold || cut, down.hold || cut, cut)
-		if err != nil {
-			return err
-		}
-		up.hold, down.hold, cut = false, false, false
-	}
-	l.up.set(up)
-	l.down.set(down)
-	if cut {
+	l.up.set(all.up)
+	l.down.set(all.down)
+	if all.cut {
 		err := l.gate.close()
 		l.up.lose()
 		l.down.lose()

@@ -17,6 +17,9 @@ func TestMain(m *testing.M) {
 		os.Exit(intentsNode())
 	case "leaver":
 		os.Exit(leaver())
+	case "dial":
+		dialPart(os.Args[2:])
+		return
 	case "simulator":
 		os.Exit(fakeSimulator())
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -44,11 +45,11 @@ const (
 
 // slot is one place of the fleet: its processes, one after another, and their line to Redis.
 type slot struct {
-	run  *run
-	name string
-	way  way    // to Redis
-	host *host  // where its programs run in containers of the run's own
-	api  string // address of its API, "" if it has none
+	run     *run
+	name    string
+	way     way        // to Redis
+	address netip.Addr // of its programs in containers of the run's own
+	api     string     // address of its API, "" if it has none
 
 	mu        sync.Mutex
 	node      *node // the process of now, or the last one

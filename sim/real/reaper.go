@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,8 +29,8 @@ const (
 	reapGroup   = "group"   // a process group: killed
 	reapDir     = "dir"     // a folder: removed with all in it
 	reapKeys    = "keys"    // a redis:// URL: the run's keys are deleted there
-	reapProject = "project" // an engine's host and a compose project: what a storm stopped there runs again
-	reapRun     = "run"     // an engine's host and a label's value: the containers, networks and volumes with it are removed
+	reapProject = "project" // a compose project: what a storm stopped there runs again
+	reapRun     = "run"     // a label's value: the containers and networks with it are removed
 )
 
 // reaperArg makes a program that calls ReaperMain first into a reaper.
@@ -40,13 +41,13 @@ const reaperArg = "__reaper"
 var hooked atomic.Bool
 
 // ReaperMain must be called first in main. It returns at once, except in the process that a run starts from the same
-// binary to clean up after it, where it waits for the simulator's end, cleans up, and exits the process, and in containers that are
-// hosts of nodes. Without that call a run has no reaper: then children still die with the simulator (Linux), but folders, keys and
+// binary to clean up after it, where it waits for the simulator's end, cleans up, and exits the process, and in the container that
+// is a canary. Without that call a run has no reaper: then children still die with the simulator (Linux), but folders, keys and
 // containers stay when it is killed.
 func ReaperMain() {
-	if len(os.Args) == 2 && os.Args[1] == hostArg {
+	if len(os.Args) == 2 && os.Args[1] == canaryArg {
 		end, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-		canary(canaryHostEvery, monotonic, end.Done(), func(from, to int64) { fmt.Println(from, to) })
+		canary(canaryBoxEvery, monotonic, end.Done(), func(from, to int64) { fmt.Println(from, to) })
 		stop()
 		os.Exit(0)
 	}
@@ -79,12 +80,6 @@ func (h handed) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// atEngine splits an engine's host, which may be the path of a socket, from what is there.
-func atEngine(both string) (host, what string) {
-	end := max(0, strings.LastIndexByte(both, ' '))
-	return both[:end], strings.TrimPrefix(both[end:], " ")
-}
-
 // reap reads what is to be taken away until the pipe ends, and then takes it away.
 func reap(pipe io.Reader) {
 	left := map[string]map[string]bool{reapGroup: {}, reapDir: {}, reapKeys: {}, reapRun: {}, reapProject: {}}
@@ -110,17 +105,13 @@ func reap(pipe io.Reader) {
 			_ = syscall.Kill(-id, syscall.SIGKILL)
 		}
 	}
-	for both := range left[reapProject] {
-		host, project := atEngine(both)
-		ctx, cancel := context.WithTimeout(context.Background(), 2*mendWithin)
-		_ = mendProject(ctx, host, project)
-		cancel()
+	for project := range left[reapProject] {
+		_ = mendProject(project)
 	}
-	for both := range left[reapRun] { // before their folders
-		host, run := atEngine(both)
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-		_ = container.RemoveAt(ctx, host, run)
-		cancel()
+	for run := range left[reapRun] { // before their folders
+		if e, err := container.Find(context.Background()); err == nil {
+			_ = (&boxes{engine: e, run: run}).remove(nil)
+		}
 	}
 	for dir := range left[reapDir] {
 		// A process that was just killed may still be writing its last file.
@@ -168,7 +159,8 @@ func startReaper() (*reaper, error) {
 	defer theirs.Close()
 	cmd := exec.Command(self, reaperArg)
 	cmd.Dir = string(filepath.Separator)
-	cmd.Env = container.Environment() // what it needs else comes through the socket; no password stays with a process that outlives this one
+	// How an engine is reached; what it needs else comes through the socket. No password stays with a process that outlives this one.
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return !strings.HasPrefix(v, "DOCKER_") })
 	cmd.Stdin = theirs
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {

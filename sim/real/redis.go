@@ -55,9 +55,9 @@ const (
 // embedded), "server", "container", "embedded", "url" with URL, or "compose" with Project.
 type RedisChoice struct {
 	Kind, URL string
-	Project   string                  // of a compose file, whose fleet is stormed
-	Image     string                  // of a container; "": RedisImage
-	Pulling   func(done, total int64) // hears how an image is fetched, in bytes; may be nil
+	Project   string             // of a compose file, whose fleet is stormed
+	Image     string             // of a container; "": RedisImage
+	Pulling   func(image string) // hears that it is pulled
 	// Servers is of how many a Redis of a master and its replicas is, watched by sentinels; 0: it is one server. It needs servers of the run's
 	// own.
 	Servers int

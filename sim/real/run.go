@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -103,8 +102,7 @@ type run struct {
 	ending chan struct{}           // closed when the calm is over
 	tail   sync.WaitGroup          // of rescues
 
-	making  sync.Mutex       // of a slot, which takes as long as its host's start
-	awaited map[string]*slot // of those whom the plan lets join
+	making sync.Mutex // of a slot
 
 	mu      sync.Mutex
 	slots   map[string]*slot
@@ -142,7 +140,7 @@ func Run(ctx context.Context, r *Redis, cfg Config, rec *history.Recorder) (Outc
 		cfg.grace = stopGrace + cfg.PollTimeout
 	}
 	run := &run{
-		cfg: cfg, system: r.systemOf(cfg.System), redis: r, rec: rec, clock: newClock(), slots: map[string]*slot{}, awaited: map[string]*slot{},
+		cfg: cfg, system: r.systemOf(cfg.System), redis: r, rec: rec, clock: newClock(), slots: map[string]*slot{},
 		named: map[string][]*node{}, inHand: map[string]int{}, ending: make(chan struct{}),
 	}
 	return run.all(ctx)
@@ -219,10 +217,7 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 	}
 	// Lines outlive the nodes: a line that is closed first is a fault that no plan knows of.
 	defer r.closeLines()
-	if err = r.await(); err == nil {
-		err = r.startFleet(ctx)
-	}
-	if err == nil {
+	if err = r.startFleet(ctx); err == nil {
 		silence := func() {}
 		if r.system.clients {
 			silence = r.startClients(ctx).close
@@ -357,13 +352,9 @@ func (r *run) addSlot(name string) (*slot, error) {
 	if s := r.slot(name); s != nil {
 		return s, nil
 	}
-	s := r.awaited[name]
-	delete(r.awaited, name)
-	if s == nil {
-		var err error
-		if s, err = r.newSlot(name, r.nextStream()); err != nil {
-			return nil, err
-		}
+	s, err := r.newSlot(name, r.nextStream())
+	if err != nil {
+		return nil, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -373,7 +364,7 @@ func (r *run) addSlot(name string) (*slot, error) {
 }
 
 // nextStream is that of the next slot's random numbers.
-func (r *run) nextStream() uint64 { return uint64(streamLines + len(r.slots) + len(r.awaited)) }
+func (r *run) nextStream() uint64 { return uint64(streamLines + len(r.slots)) }
 
 func (r *run) slot(name string) *slot {
 	r.mu.Lock()
@@ -393,7 +384,7 @@ func (r *run) allSlots() []*slot {
 
 func (r *run) closeLines() {
 	var all sync.WaitGroup
-	for _, s := range slices.AppendSeq(r.allSlots(), maps.Values(r.awaited)) {
+	for _, s := range r.allSlots() {
 		all.Go(func() { r.redis.site.leave(s) })
 	}
 	all.Wait()
@@ -433,9 +424,6 @@ func (r *run) finalNotes() {
 		if n > 0 {
 			r.notef("%s: %d malformed lines on standard output", s.name, n)
 		}
-	}
-	if why := r.redis.site.proxied(); why != nil {
-		r.notef("cuts and black holes are those of a proxy, and not of the network itself: %v", why)
 	}
 	if n := r.target.strangers.Load(); n > 0 {
 		r.notef("the target was polled %d times for sessions that do not exist", n)

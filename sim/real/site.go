@@ -20,8 +20,7 @@ type site interface {
 	leave(s *slot)
 	// witness returns the target of a run.
 	witness(ctx context.Context, r *run) (*target, error)
-	what() string   // the image of which nodes are containers; "": they are processes
-	proxied() error // why a proxy does what the network itself should; nil if it does not
+	what() string // the image of which nodes are containers; "": they are processes
 }
 
 // way is one node's way to Redis. Its methods are safe for concurrent use.
@@ -36,9 +35,8 @@ type way interface {
 // processes of this machine, each behind a line of its own.
 type processes struct{ redis *Redis }
 
-func (processes) what() string   { return "" }
-func (processes) proxied() error { return nil }
-func (processes) leave(s *slot)  { s.way.close() }
+func (processes) what() string  { return "" }
+func (processes) leave(s *slot) { s.way.close() }
 
 func (processes) witness(_ context.Context, r *run) (*target, error) { return r.serve(loopback) }
 
