@@ -384,19 +384,16 @@ func (s Shrunk) Real() (Config, error) {
 	}.Resolve()
 }
 
-// Names of what shrinking leaves in the smallest run's folder, beside a run's own files.
-const (
-	ShrunkFile  = "shrunk.yaml" // the scenario in a few lines, its plan in it
-	DiagramFile = "trace.txt"   // what happened, time down, nodes across
-)
+// ShrunkFile is the scenario in a few lines, with its plan, in the smallest run's folder.
+const ShrunkFile = "shrunk.yaml"
 
-// Save runs the smallest run once more into a folder of its own under reports, with ShrunkFile and DiagramFile.
+// Save runs the smallest run once more into a folder of its own under reports, with ShrunkFile.
 func (s Shrunk) Save(ctx context.Context, reports string, bend Breaker) (Result, error) {
 	r, err := Run(ctx, s.Config, Options{Engine: NewVirtual(bend), Reports: reports})
 	if err != nil {
 		return r, err
 	}
-	return r, errors.Join(s.saveScenario(filepath.Join(r.Dir, ShrunkFile)), s.saveDiagram(r.Dir))
+	return r, s.saveScenario(filepath.Join(r.Dir, ShrunkFile))
 }
 
 // saveScenario writes the scenario with its plan, and leaves out what is the default.

@@ -45,10 +45,9 @@ func TestShrink(t *testing.T) {
 	for _, m := range []struct {
 		breaks string
 		bend   Breaker
-		shows  string
 	}{
-		{"G3", virtualtest.ConstantFence, "OWNS"},
-		{"G4", deafToFailure, "**"},
+		{"G3", virtualtest.ConstantFence},
+		{"G4", deafToFailure},
 	} {
 		t.Run(m.breaks, func(t *testing.T) {
 			s := shrunkFirst(t, m.breaks, m.bend)
@@ -60,12 +59,6 @@ func TestShrink(t *testing.T) {
 				t.Fatalf("%s, %v", r.Report.Verdict, err)
 			}
 			sameAgain(t, r, m.bend)
-			drawn, err := os.ReadFile(filepath.Join(r.Dir, DiagramFile))
-			for _, shows := range []string{m.shows, "=== " + m.breaks + " is seen to be broken ==="} {
-				if err != nil || !strings.Contains(string(drawn), shows) {
-					t.Errorf("the drawing does not show %q, %v:\n%s", shows, err, drawn)
-				}
-			}
 		})
 	}
 }

@@ -30,9 +30,6 @@ func (f *flags) draw(r report.Report, folder string, text io.Writer) (sentence s
 	}
 	sentence, err := page.Save(folder, r, !f.noHTML)
 	note(err)
-	if f.perfetto {
-		note(page.SaveTrace(folder, r))
-	}
 	return sentence, err == nil
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
-	"github.com/leasestorm/leasestorm/sim/page"
 )
 
 // redisImageVariable names the image for Redis in a container, unless the flag does.
@@ -54,7 +53,6 @@ type flags struct {
 	report           string
 	json, quiet      bool
 	noHTML           bool
-	perfetto         bool // write trace.perfetto too
 	least            int  // times that each guarantee that decides must have been exercised
 	lua              bool // the store's scripts themselves run, not their twins
 
@@ -170,7 +168,6 @@ func (f *flags) registerRun(fs *pflag.FlagSet) {
 
 // registerJudged adds what is asked of a run that was judged, and of one that is judged again.
 func (f *flags) registerJudged(fs *pflag.FlagSet) {
-	fs.BoolVar(&f.perfetto, "perfetto", false, "write "+page.TraceName+" too, for ui.perfetto.dev")
 	fs.IntVar(&f.least, "min-exercised", 0, "`N`: unknown (exit code 2) if a guarantee that decides held, but was exercised fewer times")
 }
 

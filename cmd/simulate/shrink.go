@@ -88,8 +88,8 @@ func (f *flags) shrink(cmd *cobra.Command, arg string, confirm bool) error {
 	}
 	f.enlarge(text, r.Dir)
 	scenario := filepath.Join(r.Dir, sim.ShrunkFile)
-	fmt.Fprintf(text, "\n%s still breaks with %v (from %v, in %d runs)\n  the scenario:    simulate --engine virtual --scenario %s\n"+
-		"  what happened:   %s\n", s.Guarantee, s.To, s.From, s.Runs, scenario, filepath.Join(r.Dir, sim.DiagramFile))
+	fmt.Fprintf(text, "\n%s still breaks with %v (from %v, in %d runs)\n  the scenario:    simulate --engine virtual --scenario %s\n",
+		s.Guarantee, s.To, s.From, s.Runs, scenario)
 	switch {
 	case s.Cut:
 		fmt.Fprintf(text, "interrupted: a smaller run may break it too; to go on: simulate shrink %s\n", plain.Word(r.Dir))
