@@ -78,7 +78,7 @@ func scripts(t *testing.T, dir string) {
 		Condition: condition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"refuses": refuses, "ends": ends, "interrupts": interrupts, "truncate": truncate,
-			"compress": compress, "stops": stops, "killed": killed, "sums": sums,
+			"stops": stops, "killed": killed, "sums": sums,
 			"foreign": foreign, "crashes": crashes, "escaped": escaped,
 		},
 	})
@@ -246,15 +246,6 @@ func sums(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	maps.Copy(r.Sums, files.Sums())
 	ts.Check(r.Save(dir))
-}
-
-// compress writes the first file to the second one as a shard's file is written.
-func compress(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: compress file to")
-	}
-	text := ts.ReadFile(args[0])
-	ts.Check(packed(ts.MkAbs(args[1]), func(w io.Writer) { _, _ = io.WriteString(w, text) }))
 }
 
 // killed runs simulate on the real engine and kills it as soon as a node's word stands in the history that is written as it goes.

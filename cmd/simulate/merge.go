@@ -19,7 +19,7 @@ func newMerge() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "merge FILE…",
 		Short: "Add up the shards of an exploration, and show that no seed is missing",
-		Long: `merge reads the files that explorations of a range in shards have left (explore-….jsonl.zst), proves that they are whole,
+		Long: `merge reads the files that explorations of a range in shards have left (explore-….jsonl), proves that they are whole,
 made by the same program with the same flags, and have no seed twice, and says what they came to together: a table of what
 was put to the test, what is missing, and what failed, once for each cause.
 
@@ -27,10 +27,10 @@ The hash is that of all seeds and their histories, and the same however the rang
 
 Exit codes: 0 all shards are there and hold; 1 a guarantee failed; 2 seeds are missing, or no seed exercised a criterion; 3 a file
 cannot be read or does not belong to the others.`,
-		Example: "  simulate merge reports/explore-1-200000-shard-*.jsonl.zst",
+		Example: "  simulate merge reports/explore-1-200000-shard-*.jsonl",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return fmt.Errorf("merge: name the files of the shards, such as reports/explore-1-200000-shard-*.jsonl.zst")
+				return fmt.Errorf("merge: name the files of the shards, such as reports/explore-1-200000-shard-*.jsonl")
 			}
 			return nil
 		},

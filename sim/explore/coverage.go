@@ -12,7 +12,7 @@ import (
 
 // CoverageVersion is the format of an exploration's state that this program writes and reads. A state is resumed by the
 // program that made it and by no other, so any change of its fields raises it.
-const CoverageVersion = 5
+const CoverageVersion = 6
 
 // Coverage is what an exploration, a shard of one, or shards merged came to so far.
 type Coverage struct {

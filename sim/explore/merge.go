@@ -43,8 +43,8 @@ type Cause struct {
 // causeSeeds is how many seeds of a cause are named.
 const causeSeeds = 20
 
-// Merge adds up the files of shards. It refuses those that are not whole, that another program or another exploration made, and
-// that have a seed twice: all of them are named. Seeds that are missing are counted: then the verdict is unknown at best.
+// Merge adds up the files of shards. It refuses files of another program or another exploration, and files that overlap, and names
+// all of them. If seeds are missing the verdict is unknown at best.
 func Merge(files []string) (Merged, error) {
 	m := merging{causes: map[string]*Cause{}}
 	var wrong []error
@@ -199,23 +199,14 @@ func (m *merging) result() Merged {
 
 // missing notes that the shards from to last of a range have no file. One beyond the range's end has no seed.
 func (r *Merged) missing(seeds SeedRange, from, last, of uint64) {
-	if seeds.To < seeds.From {
-		return
+	n := uint64(0)
+	for i := from; i <= last && seeds.From <= seeds.To; i++ {
+		n += seeds.count(Shard{i, of})
 	}
-	if last = min(last, seeds.To-seeds.From+1); last < from {
-		return
+	if n > 0 {
+		last = min(last, seeds.To-seeds.From+1)
+		r.Missing = append(r.Missing, MissedPart{Seeds: seeds, Shards: SeedRange{from, last}, Of: of, Count: n})
 	}
-	n := uint64(0) // shards of one size lie beside each other: those with the remainder come first
-	for i := from; i <= last; {
-		size := seeds.count(Shard{i, of})
-		end := last
-		if rest := (seeds.To - seeds.From + 1) % of; i <= rest {
-			end = min(last, rest)
-		}
-		n += size * (end - i + 1)
-		i = end + 1
-	}
-	r.Missing = append(r.Missing, MissedPart{Seeds: seeds, Shards: SeedRange{from, last}, Of: of, Count: n})
 }
 
 func (r *Merged) decide() check.Outcome {

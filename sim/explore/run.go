@@ -43,6 +43,8 @@ type SeedRange struct {
 // SeedsMax bounds a range, so that a typing error does not run for a year.
 const SeedsMax = 1_000_000_000_000
 
+const shardsMax = 1_000_000
+
 // Shard is one of several parts of a range: every Of-th seed, beginning with the Index-th, counted from 1.
 type Shard struct {
 	Index uint64 `json:"index"`
@@ -81,8 +83,8 @@ func checkRange(seeds SeedRange, shard Shard) error {
 	case seeds.To-seeds.From >= SeedsMax || seeds.To == math.MaxUint64:
 		return wrong("seeds", "%d-%d is too many or too far: at most %d seeds, below %d", seeds.From, seeds.To,
 			SeedsMax, uint64(math.MaxUint64))
-	case shard.Of < 1 || shard.Index < 1 || shard.Index > shard.Of:
-		return wrong("shard", "%d/%d is out of range: give 1/n to n/n", shard.Index, shard.Of)
+	case shard.Of < 1 || shard.Of > shardsMax || shard.Index < 1 || shard.Index > shard.Of:
+		return wrong("shard", "%d/%d is out of range: give 1/n to n/n, n at most %d", shard.Index, shard.Of, shardsMax)
 	case seeds.count(shard) == 0:
 		return wrong("shard", "%d/%d has no seed: %d-%d has only %d", shard.Index, shard.Of, seeds.From, seeds.To,
 			seeds.To-seeds.From+1)
@@ -93,7 +95,7 @@ func checkRange(seeds SeedRange, shard Shard) error {
 // FailedSeed is a seed that broke a guarantee.
 type FailedSeed struct {
 	Seed   uint64   `json:"seed"`
-	Broke  []string `json:"broke"`         // guarantees, or what brokenBeside has
+	Broke  []string `json:"broke"`         // guarantees, or brokePanic and so on
 	Detail string   `json:"detail"`        // of the first
 	Dir    string   `json:"dir,omitempty"` // its folder, "" if it has none
 	SHA256 string   `json:"historySha256,omitempty"`
@@ -108,8 +110,6 @@ const (
 	brokeDeterminism = "determinism"
 	brokeScripts     = "scripts"
 )
-
-var brokenBeside = []string{brokePanic, brokeHang, brokeDeterminism, brokeScripts}
 
 // repeatEvery: in so many is run twice, and the histories are compared.
 const repeatEvery = 20
@@ -235,7 +235,7 @@ func (x Exploration) one(ctx, saving context.Context, i uint64) (r seedResult) {
 	var crash *sim.PanicError
 	switch {
 	case errors.As(err, &crash):
-		r.failed = &FailedSeed{Seed: r.seed, Broke: []string{brokePanic}, Detail: cutAt(crash.Error(), shardDetailMax-len("…"))}
+		r.failed = &FailedSeed{Seed: r.seed, Broke: []string{brokePanic}, Detail: cutAt(crash.Error(), detailMax-len("…"))}
 		return r
 	case err != nil:
 		r.err = fmt.Errorf("%w: seed %d: %w", sim.ErrHarness, r.seed, err)
@@ -255,7 +255,7 @@ func (x Exploration) one(ctx, saving context.Context, i uint64) (r seedResult) {
 	}
 	detail = cutAt(detail, 600)
 	if out.Fell != "" {
-		broke, detail = append(broke, fall(&out)), firstOf(detail, cutAt(out.Fell, shardDetailMax-len("…")))
+		broke, detail = append(broke, fall(&out)), firstOf(detail, cutAt(out.Fell, detailMax-len("…")))
 	}
 	if len(broke) > 0 {
 		r.failed = &FailedSeed{Seed: r.seed, Broke: broke, Detail: detail, SHA256: r.sum}

@@ -1,7 +1,6 @@
 package explore
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
@@ -9,12 +8,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"math/bits"
 	"os"
-
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/leasestorm/leasestorm/internal/files"
 	"github.com/leasestorm/leasestorm/sim"
@@ -61,148 +57,51 @@ func (h *SeedsHash) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// A shard's file is JSON lines, compressed: what it covered, then each seed that failed, then this.
-type lastLine struct {
-	End    bool   `json:"end"`
-	SHA256 string `json:"sha256"` // of the lines before
-}
-
-// What a shard's file may hold: more than a storm of a day that fails in each seed draws, and no more than fits into memory.
-const (
-	shardLineMax = 16 << 20
-	shardFileMax = 256 << 20
-	shardWindow  = 8 << 20
-
-	shardDetailMax = 64 << 10 // a panic's words and stack
-	shardDirMax    = 4 << 10
-)
+// detailMax bounds the text of a failed seed: a panic with its stack.
+const detailMax = 64 << 10
 
 // errVersion: the file is of another version of the format, or of what seeds draw.
 var errVersion = errors.New("another version")
 
-// writeCoverage writes c to path, in the place of what is there.
+// writeCoverage replaces the file at path. The file is JSON lines: the coverage, then a line for each seed that failed.
 func writeCoverage(path string, c *Coverage) error {
-	f, err := files.Create(path)
-	if err != nil {
-		return err
+	var text bytes.Buffer
+	lines := json.NewEncoder(&text)
+	first := *c
+	first.Failed = nil
+	err := lines.Encode(first)
+	for i := range c.Failed {
+		err = errors.Join(err, lines.Encode(c.Failed[i]))
 	}
-	z, err := zstd.NewWriter(f, zstd.WithEncoderConcurrency(1))
-	if err == nil {
-		sum := sha256.New()
-		lines := json.NewEncoder(io.MultiWriter(z, sum))
-		first := *c
-		first.Failed = nil
-		err = lines.Encode(first)
-		for i := range c.Failed {
-			err = errors.Join(err, lines.Encode(c.Failed[i]))
-		}
-		err = errors.Join(err, json.NewEncoder(z).Encode(lastLine{true, hex.EncodeToString(sum.Sum(nil))}), z.Close())
-	}
-	return f.Commit(err)
+	return errors.Join(err, files.Write(path, text.Bytes()))
 }
 
-// readCoverage reads what writeCoverage wrote. An error names the file; with errVersion versions and numbers are all that was read.
-func readCoverage(path string) (Coverage, error) {
-	f, err := os.Open(path)
+// readCoverage reads a file of writeCoverage. With errVersion only its versions and counts are known.
+func readCoverage(path string) (c Coverage, err error) {
+	text, err := os.ReadFile(path)
 	if err != nil {
-		return Coverage{}, err
+		return c, err
 	}
-	defer f.Close()
-	z, err := zstd.NewReader(f, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(shardWindow)) // parseCoverage reads shardFileMax
-	if err != nil {
-		return Coverage{}, fmt.Errorf("%s cannot be read: %w", path, err)
+	first, rest, _ := bytes.Cut(text, []byte("\n"))
+	if err := json.Unmarshal(first, &c); err != nil {
+		return c, fmt.Errorf("%s cannot be read: line 1: %w", path, err)
 	}
-	defer z.Close()
-	c, err := parseCoverage(z)
-	switch {
-	case errors.Is(err, errVersion):
+	if c.Version != CoverageVersion || c.Draw != sim.DrawVersion {
 		return c, fmt.Errorf("%s has version %d and draws %d (commit %q), this program reads version %d and draws %d (commit %q): %w",
 			path, c.Version, c.Draw, c.Commit, CoverageVersion, sim.DrawVersion, sim.Commit(), errVersion)
-	case err != nil:
-		return c, fmt.Errorf("%s cannot be read: %w", path, err)
 	}
 	c.File = path
-	return c, nil
-}
-
-// parseCoverage reads all lines of r and believes none before the last one.
-func parseCoverage(r io.Reader) (c Coverage, err error) {
-	in := shardLines{Scanner: bufio.NewScanner(io.LimitReader(r, shardFileMax)), sum: sha256.New()}
-	in.Buffer(nil, shardLineMax)
-	first, err := in.next()
-	if err != nil {
-		return c, err
+	if err := checkRange(c.Seeds, c.Shard); err != nil {
+		return c, fmt.Errorf("%s cannot be read: %w", path, err)
 	}
-	var v struct { // what all versions have
-		Version, Draw int
-		Commit        string
-		Total, Done   uint64
-	}
-	if err := json.Unmarshal(first, &v); err != nil {
-		return c, err
-	}
-	if v.Version != CoverageVersion || v.Draw != sim.DrawVersion {
-		return Coverage{Version: v.Version, Draw: v.Draw, Commit: v.Commit, Total: v.Total, Done: v.Done}, errVersion
-	}
-	whole := struct {
-		*Coverage
-		Failed struct{} `json:"failed"` // have lines of their own
-	}{Coverage: &c}
-	if err := json.Unmarshal(first, &whole); err != nil {
-		return c, err
-	}
-	done, err := c.consistent()
-	if err != nil {
-		return c, err
-	}
-	for {
-		before := hex.EncodeToString(in.sum.Sum(nil))
-		line, err := in.next()
-		if err != nil {
-			return c, err
-		}
-		if bytes.HasPrefix(line, []byte(`{"end":true,`)) {
-			var last lastLine
-			if err := json.Unmarshal(line, &last); err != nil {
-				return c, err
-			}
-			if last.SHA256 != before {
-				return c, fmt.Errorf("it was changed: the sha256 of its lines is %s, the last one says %s", before, last.SHA256)
-			}
-			if in.Scan() {
-				return c, errors.New("something stands behind its end")
-			}
-			return c, errors.Join(in.Err(), c.accounted())
-		}
+	for lines := json.NewDecoder(bytes.NewReader(rest)); ; {
 		var s FailedSeed
-		if err := json.Unmarshal(line, &s); err != nil {
-			return c, err
-		}
-		if err := c.admit(&s, done); err != nil {
-			return c, fmt.Errorf("line %d: %w", in.n, err)
+		switch err := lines.Decode(&s); {
+		case errors.Is(err, io.EOF):
+			return c, nil
+		case err != nil:
+			return c, fmt.Errorf("%s cannot be read: behind line %d: %w", path, len(c.Failed)+1, err)
 		}
 		c.Failed = append(c.Failed, s)
 	}
-}
-
-// shardLines reads lines and adds them to a sum.
-type shardLines struct {
-	*bufio.Scanner
-	sum hash.Hash
-	n   int
-}
-
-func (l *shardLines) next() ([]byte, error) {
-	switch {
-	case l.Scan():
-		l.n++
-		l.sum.Write(l.Bytes())
-		l.sum.Write([]byte{'\n'})
-		return l.Bytes(), nil
-	case l.Err() != nil:
-		return nil, fmt.Errorf("line %d: %w", l.n+1, l.Err())
-	case l.n == 0:
-		return nil, errors.New("it is empty")
-	}
-	return nil, fmt.Errorf("it is cut off behind line %d", l.n)
 }

@@ -37,7 +37,7 @@ const (
 )
 
 // StateFile is where the exploration is saved.
-func (x Exploration) StateFile() string { return x.stateName() + ".jsonl.zst" }
+func (x Exploration) StateFile() string { return x.stateName() + ".jsonl" }
 
 // stateName is the state file's name without its suffix.
 func (x Exploration) stateName() string {
