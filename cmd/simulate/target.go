@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/leasestorm/leasestorm/internal/httpclient"
 	"github.com/leasestorm/leasestorm/sim/real"
 )
 
@@ -26,7 +25,7 @@ func newTarget() *cobra.Command {
 		Short: "Be the polled target, for a fleet that something else has started",
 		Long: `simulate target is the polled target of a storm as a server of its own: POST /poll/<session> with X-Instance and X-Fence
 (docs/node-protocol.md), where a fence older than the highest it has seen is 409, and the tuners of intents (POST and DELETE
-/tune/<slot>). A session is known from its first poll on, up to 10,000 of them. It takes 1,024 connections at once.
+/tune/<slot>). A session is known from its first poll on.
 
 GET /sessions says who polled what last, under which fence, and how often, one JSON object a line; GET /healthz that it
 runs. Anybody who reaches it may ask.
@@ -92,14 +91,12 @@ func askTarget(ctx context.Context, addr string) error {
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	ctx, cancel := context.WithTimeout(ctx, targetWithin)
-	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+"/healthz", nil)
 	if err != nil {
 		return err
 	}
-	// What answers there is the target itself or nothing: no proxy is asked, and none other that it names.
-	resp, err := httpclient.New(&http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: 16 << 10}).Do(req)
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: targetWithin} // through no proxy
+	resp, err := client.Do(req)
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func FuzzSettings(f *testing.F) {
 }
 
 var intentVariables = []string{
-	"LEASESTORM_ROLE", "LEASESTORM_CONNS", "LEASESTORM_PEER_CONNS", "LEASESTORM_START_RATE", "LEASESTORM_BACKLOG_ALL", "LEASESTORM_TUNERS",
+	"LEASESTORM_ROLE", "LEASESTORM_CONNS", "LEASESTORM_START_RATE", "LEASESTORM_BACKLOG", "LEASESTORM_TUNERS",
 	"LEASESTORM_TTL_MS", "LEASESTORM_TRUSTED_PROXIES", "LEASESTORM_API_LEASES", "LEASESTORM_TOKENS",
 }
 
@@ -70,7 +70,7 @@ func FuzzIntentSettings(f *testing.F) {
 			}
 			return
 		}
-		if s.ttl < lease.TTLMin || s.ttl > lease.TTLMax || s.conns == 0 || s.role != roleWorker && len(s.tokens) == 0 ||
+		if s.ttl < lease.TTLMin || s.ttl > lease.TTLMax || s.conns < 0 || s.role != roleWorker && len(s.tokens) == 0 ||
 			len(s.slots) == 0 || len(s.slots) > max(tunersMax, len(value)) {
 			t.Fatalf("%s=%q: %+v", name, value, s)
 		}

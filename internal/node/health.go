@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net"
@@ -11,7 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leasestorm/leasestorm/internal/httpclient"
+	"golang.org/x/net/netutil"
+
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent/api"
@@ -20,16 +20,8 @@ import (
 // healthVariable is where /healthz and /readyz are served, and where the command health asks.
 const healthVariable = "LEASESTORM_HEALTH_ADDR"
 
-// healthConns is how many connections may ask at once, a quarter of them from one address; fewer where the process may have few files.
+// healthConns is how many connections may ask at once.
 const healthConns = 64
-
-// healthLimit bounds them.
-func healthLimit(s *settings) func(net.Listener) net.Listener {
-	return func(l net.Listener) net.Listener {
-		conns := min(healthConns, connsOf(filesMax()))
-		return api.LimitListener(l, api.Limits{Conns: conns, PeerConns: api.PeerConnsDefault(conns), Logger: logger(s)})
-	}
-}
 
 // watched serves /healthz and /readyz at addr until the server is closed.
 func watched(s *settings, health func() lease.Health) (*http.Server, error) {
@@ -47,10 +39,7 @@ func watched(s *settings, health func() lease.Health) (*http.Server, error) {
 		fmt.Fprintln(w, h)
 	})
 	server := api.NewServer(s.healthAddr, mux)
-	server.SetKeepAlivesEnabled(false) // nobody shows a token there
-	go func() {
-		_ = server.Serve(healthLimit(s)(listener))
-	}()
+	go func() { _ = server.Serve(netutil.LimitListener(listener, healthConns)) }()
 	return server, nil
 }
 
@@ -73,14 +62,8 @@ func askHealth(args []string) (int, error) {
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1" // it listens everywhere, here too
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), askWithin)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+"/readyz", nil)
-	if err != nil {
-		return 0, fmt.Errorf("health: %s: %w", healthVariable, err)
-	}
-	// What answers there is the node itself or nothing: no proxy is asked, and none other that it names.
-	resp, err := httpclient.New(&http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: headerMax}).Do(req)
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: askWithin} // through no proxy
+	resp, err := client.Get("http://" + net.JoinHostPort(host, port) + "/readyz")
 	if err != nil {
 		complain(err)
 		return exitDirty, nil

@@ -2,14 +2,12 @@ package node
 
 import (
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/leasestorm/leasestorm/internal/redistest"
-	"github.com/leasestorm/leasestorm/lease"
 )
 
 // health runs the command health, and returns its exit code and what it said.
@@ -52,32 +50,6 @@ func TestHealthOfANode(t *testing.T) {
 	}
 }
 
-// Who holds connections open and asks nothing keeps nobody else from asking.
-func TestHealthIsNotHeldUp(t *testing.T) {
-	s := &settings{healthAddr: net.JoinHostPort("127.0.0.1", freePort(t))}
-	server, err := watched(s, func() lease.Health { return lease.Health{} })
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-	other := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
-	for range 2 * healthConns {
-		c, err := other.DialContext(t.Context(), "tcp", s.healthAddr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-	}
-	resp, err := http.Get("http://" + s.healthAddr + "/healthz") // at the first attempt: the others are gone after 4 s
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		t.Error(resp.Status)
-	}
-}
-
 func TestHealthNeedsAnAddress(t *testing.T) {
 	for _, tt := range []struct {
 		env  string
@@ -88,6 +60,7 @@ func TestHealthNeedsAnAddress(t *testing.T) {
 		{"nowhere", nil, `"nowhere"`},
 		{"127.0.0.1:1", []string{"--help"}, `"--help"`},
 		{"", []string{"a:1", "b:2"}, "unexpected"},
+		{"", []string{"a:1/x"}, "host:port"}, {"", []string{"h:0"}, "host:port"}, {"", []string{"u@h:1"}, "host:port"},
 	} {
 		if code, said := health(t, tt.env, tt.args...); code != exitWrong || !strings.Contains(said, tt.want) ||
 			strings.Count(said, "\n") != 1 {

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/net/netutil"
 
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent/api"
@@ -161,7 +162,7 @@ func (n *intentNode) build(instance string) (err error) {
 		return err
 	}
 	c := api.Config{Tokens: n.tokens, TrustedProxies: n.proxies, APILeases: n.apiLeases, Observer: counters,
-		Logger: logger(&n.settings), Conns: n.conns, PeerConns: n.peer, Quotas: n.quotas}
+		Logger: logger(&n.settings), Quotas: n.quotas}
 	if n.healthAddr == "" {
 		c.Metrics = n.metrics
 	}
@@ -173,11 +174,9 @@ func (n *intentNode) build(instance string) (err error) {
 // waits for it, until ctx ends.
 func (n *intentNode) start(ctx context.Context) (err error) {
 	if n.healthAddr != "" {
-		n.watchers, err = n.serve(ctx, n.healthAddr, healthVariable+" (--health)", n.probes(), healthLimit(&n.settings))
-		if err != nil {
+		if n.watchers, err = n.serve(ctx, n.healthAddr, healthVariable+" (--health)", n.probes(), healthConns); err != nil {
 			return err
 		}
-		n.watchers.SetKeepAlivesEnabled(false) // nobody shows a token there
 	}
 	if n.worker != nil {
 		if err := n.worker.Start(ctx); errors.Is(err, worker.ErrOtherWorker) {
@@ -190,22 +189,23 @@ func (n *intentNode) start(ctx context.Context) (err error) {
 		if n.tokenFile != nil && n.tokenFile.stays {
 			go n.tokenFile.watch(ctx, n.api.SetTokens, logger(&n.settings))
 		}
-		n.server, err = n.serve(ctx, n.apiAddr, "LEASESTORM_API_ADDR (--api)", n.api, n.api.Listener)
+		n.server, err = n.serve(ctx, n.apiAddr, "LEASESTORM_API_ADDR (--api)", n.api, n.conns)
 	}
 	return err
 }
 
-// serve has h answer at addr, the value of that setting, as many connections as limit lets through. Where addr has a name, ctx bounds how
-// long its address is looked for.
-func (n *intentNode) serve(ctx context.Context, addr, setting string, h http.Handler, limit func(net.Listener) net.Listener) (
-	*http.Server, error,
-) {
+// serve has h answer at addr, the value of that setting, up to conns connections at once; 0: no limit. Where addr has a name, ctx bounds
+// how long its address is looked for.
+func (n *intentNode) serve(ctx context.Context, addr, setting string, h http.Handler, conns int) (*http.Server, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", setting, err)
 	}
+	if conns > 0 {
+		listener = netutil.LimitListener(listener, conns)
+	}
 	server := api.NewServer(addr, h)
-	go func() { n.failed <- fmt.Errorf("%s: it ended: %w", setting, server.Serve(limit(listener))) }()
+	go func() { n.failed <- fmt.Errorf("%s: it ended: %w", setting, server.Serve(listener)) }()
 	return server, nil
 }
 

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net"
 	"net/netip"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -70,7 +68,7 @@ type intentSettings struct {
 	tokens       []api.Token
 	tokenFile    *tokenFile // nil: they are in the environment
 	proxies      []netip.Prefix
-	conns, peer  int // connections in all, and of one address
+	conns        int // of the API at once
 	quotas       api.Quotas
 	apiLeases    bool
 	singleWriter bool
@@ -137,11 +135,6 @@ func (v *variables) number(p *int, flag, variable string, def int, help string) 
 	v.IntVar(p, flag, def, help+" ("+variable+")")
 }
 
-// given reports whether the flag or its variable was.
-func (v *variables) given(flag, variable string) bool {
-	return v.Changed(flag) || v.getenv(variable) != ""
-}
-
 // unlimited makes 0 what the library calls no limit: there 0 is the default.
 func unlimited(limits ...*int) {
 	for _, n := range limits {
@@ -151,21 +144,8 @@ func unlimited(limits ...*int) {
 	}
 }
 
-// connsOf returns how many connections an API may have by default, and --health at most: each a quarter of what the process may have open,
-// so that neither Redis, the file of tokens nor a pipeline lacks one.
-func connsOf(files uint64) int {
-	const share = 4
-	return int(max(share, min(api.ConnsDefault, files/share)))
-}
-
-// filesMax is how many files this process may have open.
-func filesMax() uint64 {
-	var files syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
-		return math.MaxInt
-	}
-	return uint64(files.Cur) //nolint:unconvert // it is signed elsewhere
-}
+// connsDefault is how many connections an API has at once unless it is told otherwise.
+const connsDefault = 1024
 
 // parseIntents reads the environment and then the flags. serving: a node is to run, which needs more than a command does.
 func parseIntents(args []string, getenv func(string) string, out io.Writer, serving bool) (intentSettings, error) {
@@ -182,15 +162,10 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 		"file of the API's tokens, one a line: name sha256:<hex> scope,scope [expires]; read again when it changes")
 	v.text(&proxies, "trusted-proxies", "LEASESTORM_TRUSTED_PROXIES", "",
 		"networks whose X-Forwarded-For the API believes, as 10.0.0.1/32,…; none if empty")
-	all := connsOf(filesMax())
-	v.number(&s.conns, "conns", "LEASESTORM_CONNS", all, "connections of the API at once; 0: no limit")
-	v.number(&s.peer, "peer-conns", "LEASESTORM_PEER_CONNS", api.PeerConnsDefault(all),
-		"connections at once from one address that is no trusted proxy, a quarter of --conns if not given; 0: no limit")
+	v.number(&s.conns, "conns", "LEASESTORM_CONNS", connsDefault, "connections of the API at once; 0: no limit")
 	v.number(&s.quotas.StartRate, "start-rate", "LEASESTORM_START_RATE", api.StartRateDefault, "starts a second of one token; 0: no limit")
-	v.number(&s.quotas.StartRateAll, "start-rate-all", "LEASESTORM_START_RATE_ALL", api.StartRateAllDefault, "… of all; 0: no limit")
 	v.number(&s.quotas.Backlog, "backlog", "LEASESTORM_BACKLOG", api.BacklogDefault,
 		"starts of one token at once, and an hour after that; 0: no limit")
-	v.number(&s.quotas.BacklogAll, "backlog-all", "LEASESTORM_BACKLOG_ALL", api.BacklogAllDefault, "sessions that Redis may have; 0: no limit")
 	v.text(&s.targetURL, "target", "LEASESTORM_TARGET_URL", "", "what serves the slots, as http://host:port; none: a dry run")
 	v.Lookup("target").DefValue = "" // --help prints it, and a password may stand there
 	v.text(&tuners, "tuners", "LEASESTORM_TUNERS", "4", "slots, by number (\"4\" is 1,2,3,4) or by name (\"a,b\")")
@@ -219,9 +194,6 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 	if err := v.wrong(); err != nil {
 		return s, err
 	}
-	if s.conns > 0 && !v.given("peer-conns", "LEASESTORM_PEER_CONNS") {
-		s.peer = api.PeerConnsDefault(s.conns)
-	}
 	if err := cmp.Or(s.settings.validate(level, renewals, "", pause), s.setReplicas(replicas)); err != nil {
 		return s, err
 	}
@@ -243,9 +215,8 @@ func (s *intentSettings) complete(tuners, tokens, file string, now time.Time) (e
 	switch {
 	case s.ttl < lease.TTLMin || s.ttl > lease.TTLMax:
 		return fmt.Errorf("LEASESTORM_TTL_MS (--ttl) is %v; it must be %v to %v", s.ttl, lease.TTLMin, lease.TTLMax)
-	case min(s.conns, s.peer, s.quotas.StartRate, s.quotas.StartRateAll, s.quotas.Backlog, s.quotas.BacklogAll) < 0:
-		return errors.New("--conns, --peer-conns, --start-rate, --start-rate-all, --backlog and --backlog-all must not be negative; 0 is no " +
-			"limit")
+	case min(s.conns, s.quotas.StartRate, s.quotas.Backlog) < 0:
+		return errors.New("--conns, --start-rate and --backlog must not be negative; 0 is no limit")
 	case s.role == roleAPI && s.singleWriter:
 		return errors.New("--single-writer is a worker's; with LEASESTORM_ROLE (--role) api there is none")
 	}
@@ -253,7 +224,7 @@ func (s *intentSettings) complete(tuners, tokens, file string, now time.Time) (e
 		return fmt.Errorf("LEASESTORM_ROLE (--role) is %q; it must be api, worker or both", s.role)
 	}
 	s.warnings = append(s.warnings, s.unguarded()...)
-	unlimited(&s.conns, &s.peer, &s.quotas.StartRate, &s.quotas.StartRateAll, &s.quotas.Backlog, &s.quotas.BacklogAll)
+	unlimited(&s.quotas.StartRate, &s.quotas.Backlog)
 	if s.slots, err = parseSlots(tuners); err != nil {
 		return err
 	}

@@ -21,7 +21,6 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/leasestorm/leasestorm/internal/httpclient"
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/internal/version"
@@ -256,22 +255,18 @@ func logger(s *settings) *zap.Logger {
 	return log
 }
 
-// headerMax is more bytes than an honest target sends in its headers: they are kept for each poll that runs.
-const headerMax = 8 << 10
-
-// httpClient keeps as many connections as polls run at once, each with small buffers: many nodes share a machine.
+// httpClient keeps as many connections as polls run at once, each with small buffers: many nodes share a machine. A poll's context bounds
+// each request.
 func httpClient() *http.Client {
-	return httpclient.New(&http.Transport{
-		DialContext:            (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
-		MaxIdleConns:           64,
-		MaxIdleConnsPerHost:    64,
-		IdleConnTimeout:        30 * time.Second,
-		MaxResponseHeaderBytes: headerMax,
-		ResponseHeaderTimeout:  0, // the poll's context bounds it
-		ReadBufferSize:         2048,
-		WriteBufferSize:        2048,
-		DisableCompression:     true,
-	})
+	return &http.Client{Transport: &http.Transport{
+		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+		MaxIdleConns:        64,
+		MaxIdleConnsPerHost: 64,
+		IdleConnTimeout:     30 * time.Second,
+		ReadBufferSize:      2048,
+		WriteBufferSize:     2048,
+		DisableCompression:  true,
+	}}
 }
 
 var said = map[lease.EventKind]string{
@@ -355,5 +350,13 @@ func (n *node) send(ctx context.Context, s poll.Session) error {
 	if resp.StatusCode == http.StatusConflict {
 		return errFenced
 	}
-	return httpclient.Status("target", resp)
+	return failed("target", resp)
+}
+
+// failed is the error of an answer that is none of success, else nil.
+func failed(what string, r *http.Response) error {
+	if r.StatusCode >= http.StatusMultipleChoices {
+		return fmt.Errorf("%s answered %d", what, r.StatusCode)
+	}
+	return nil
 }

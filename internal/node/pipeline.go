@@ -13,8 +13,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"github.com/leasestorm/leasestorm/internal/httpclient"
 )
 
 // tuning is what a pipeline is told: which slot serves which session, under which fences.
@@ -161,7 +159,7 @@ func (p *pipeline) askToLetGo() error {
 		return err
 	}
 	_ = resp.Body.Close()
-	return httpclient.Status("the slot", resp)
+	return failed("the slot", resp)
 }
 
 // Stop asks it to end.

@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/leasestorm/leasestorm/internal/headerlines"
-	"github.com/leasestorm/leasestorm/internal/httpclient"
 	"github.com/leasestorm/leasestorm/sim/client"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
@@ -29,11 +27,10 @@ type clients struct {
 
 // startClients starts a client for each service. They ask until close.
 func (r *run) startClients(ctx context.Context) *clients {
-	// Whoever listens in the place of an API that is down answers as he likes.
-	c := &clients{run: r, http: httpclient.New(&http.Transport{
+	c := &clients{run: r, http: &http.Client{Transport: &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: time.Second}).DialContext,
-		MaxIdleConnsPerHost: 64, DisableCompression: true, MaxResponseHeaderBytes: headerlines.Bytes,
-	})}
+		MaxIdleConnsPerHost: 64, DisableCompression: true,
+	}}}
 	c.ctx, c.cancel = context.WithCancel(ctx)
 	c.cfg = client.Config{Seed: r.cfg.Seed, TTL: r.cfg.TTL, Poll: r.cfg.Poll, Number: func() int64 { return c.number.Add(1) }}
 	for i := range r.cfg.Sessions {

@@ -75,10 +75,7 @@ func intentsEnv(s *slot) []string {
 	env := []string{
 		"LEASESTORM_ROLE=" + s.run.role(s.name), "LEASESTORM_TUNERS=" + strconv.Itoa(c.Tuners),
 		"LEASESTORM_TOKENS=writer sha256:" + hash(client.WriteToken) + " v3:write,v3:read; reader sha256:" + hash(client.ReadToken) + " v3:read",
-		// All clients are one address. How many connections there may be in all is left to the node, which knows how many files it may
-		// have: any user of the machine reaches its API, and a node without files fails at what it is judged by.
-		"LEASESTORM_PEER_CONNS=0",
-		"LEASESTORM_START_RATE=0", "LEASESTORM_START_RATE_ALL=0", "LEASESTORM_BACKLOG=0", "LEASESTORM_BACKLOG_ALL=0", // and one token
+		"LEASESTORM_START_RATE=0", "LEASESTORM_BACKLOG=0", // all clients have one token
 	}
 	if i, ok := fault.NodeIndex(s.name); ok && c.Phase1 != nil && c.Phase1(i) {
 		env = append(env, "LEASESTORM_API_LEASES=true")

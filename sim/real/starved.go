@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
 	"syscall"
 	"time"
 
@@ -100,59 +99,17 @@ func (r *run) starve(err error) {
 	}
 }
 
-// bounded is the listener of a target, with what a gate has: a bound, and an alarm when files run out.
-type bounded struct {
+// exhausting is a listener that tells when the harness has run out of files.
+type exhausting struct {
 	net.Listener
-	places  chan struct{}
-	written time.Duration // how long a write may take
-	short   func(error)
-}
-
-// writtenMax is far longer than it takes to read an answer: who does not would keep it, and his connection, for good.
-const writtenMax = 10 * time.Second
-
-func bound(l net.Listener, short func(error)) net.Listener {
-	return bounding(l, entriesMax, writtenMax, short)
-}
-
-func bounding(l net.Listener, most int, written time.Duration, short func(error)) net.Listener {
-	return &bounded{Listener: l, places: make(chan struct{}, most), written: written, short: short}
+	short func(error)
 }
 
 // Accept implements net.Listener.
-func (b *bounded) Accept() (net.Conn, error) {
-	for {
-		c, err := b.Listener.Accept()
-		if err != nil {
-			tellExhausted(err, b.short)
-			return nil, err
-		}
-		select {
-		case b.places <- struct{}{}:
-			return &placed{Conn: c, written: b.written, leave: sync.OnceFunc(func() { <-b.places })}, nil
-		default:
-			b.short(crowded(b.Addr(), cap(b.places)))
-			_ = c.Close()
-		}
+func (l exhausting) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		tellExhausted(err, l.short)
 	}
-}
-
-// placed is a connection that gives its place back when it is closed.
-type placed struct {
-	net.Conn
-	written time.Duration
-	leave   func()
-}
-
-// Write implements net.Conn. A pipeline's answer may last as long as it likes; what is written of it is read at once.
-func (p *placed) Write(b []byte) (int, error) {
-	if err := p.SetWriteDeadline(time.Now().Add(p.written)); err != nil {
-		return 0, err
-	}
-	return p.Conn.Write(b)
-}
-
-func (p *placed) Close() error {
-	defer p.leave()
-	return p.Conn.Close()
+	return c, err
 }

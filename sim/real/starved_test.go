@@ -35,7 +35,7 @@ func TestOutOfFilesIsTheHarness(t *testing.T) {
 		{&net.OpError{Op: "accept", Err: syscall.EMFILE}, true}, {syscall.ENFILE, true}, {syscall.ECONNABORTED, false}, {net.ErrClosed, false},
 	} {
 		var told error
-		l := bound(failing{err: tt.err}, func(err error) { told = err })
+		l := exhausting{failing{err: tt.err}, func(err error) { told = err }}
 		if _, err := l.Accept(); !errors.Is(err, tt.err) {
 			t.Errorf("%v: accept says %v", tt.err, err)
 		}
@@ -70,42 +70,6 @@ func TestAMachineWithoutPortsIsNoNodesFault(t *testing.T) {
 	if !errors.Is(told, ErrStarved) || !strings.Contains(told.Error(), "no port left") || dials < 3 {
 		t.Errorf("after %d dials: %v", dials, told)
 	}
-}
-
-// pipes is a listener that has any number of connections.
-type pipes struct{}
-
-func (pipes) Accept() (net.Conn, error) {
-	a, b := net.Pipe()
-	return a, b.Close()
-}
-func (pipes) Close() error   { return nil }
-func (pipes) Addr() net.Addr { return &net.TCPAddr{} }
-
-func TestATargetIsNotCrowdedOut(t *testing.T) {
-	told := make(chan error, 1)
-	l := bound(pipes{}, func(err error) { told <- err; panic(err) })
-	var first net.Conn
-	for range entriesMax {
-		c, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if first == nil {
-			first = c
-		}
-	}
-	_, _ = first.Close(), first.Close() // gives up one place, once
-	if _, err := l.Accept(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err, _ := recover().(error); !errors.Is(err, ErrStarved) || !errors.Is(<-told, ErrStarved) {
-			t.Errorf("told %v of one more", err)
-		}
-	}()
-	_, _ = l.Accept()
-	t.Error("one more was taken")
 }
 
 // A run whose harness has no files left says nothing of its nodes.

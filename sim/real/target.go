@@ -1,11 +1,9 @@
 package real
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -15,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/leasestorm/leasestorm/internal/headerlines"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -42,9 +39,7 @@ type target struct {
 
 	mu       sync.RWMutex
 	sessions map[string]*polled
-	most     int // sessions that nobody added become known by being polled while there are fewer; 0: never
-
-	idle time.Duration // how long a connection may lie between two requests; 0: as long as the run lasts
+	meets    bool // sessions that nobody added become known by being polled
 }
 
 // recorder takes what the target witnesses.
@@ -70,7 +65,7 @@ func newTarget(at netip.Addr, c *clock, rec recorder, serve time.Duration, tell 
 		return nil, fmt.Errorf("polled target: %w", err)
 	}
 	t := &target{clock: c, rec: rec, serve: serve, tell: tell}
-	t.open(bound(listener, short), http.NewServeMux())
+	t.open(exhausting{listener, short}, http.NewServeMux())
 	return t, nil
 }
 
@@ -102,33 +97,11 @@ func (t *target) open(listener net.Listener, mux *http.ServeMux) {
 	t.url = "http://" + listener.Addr().String()
 	mux.HandleFunc("POST /poll/{session}", t.poll)
 	newTuners(t).register(mux)
-	patience := cmp.Or(t.idle, idleMax)
-	t.server = headerlines.Server(&http.Server{
-		Handler: bodiless(mux, patience), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: cmp.Or(t.idle, -1),
-		ReadTimeout: patience, // some requests net/http answers by itself, and then waits for the rest of their bodies
-	})
+	t.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	go func() {
 		defer close(t.served)
-		t.ended = t.server.Serve(headerlines.Listen(listener))
+		t.ended = t.server.Serve(listener)
 	}()
-}
-
-// bodiless reads what body a request has before next sees it, in no longer than patience: net/http waits for its end without end. No
-// honest request has one that says anything. The trailer behind it is dropped: a tuner that is held would keep 100 KB of 4.
-func bodiless(next http.Handler, patience time.Duration) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength != 0 {
-			conn := http.NewResponseController(w)
-			_ = conn.SetReadDeadline(time.Now().Add(patience)) // of a connection that is gone
-			if _, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, 64<<10)); err != nil {
-				http.Error(w, "the body is too long, or did not end", http.StatusRequestEntityTooLarge)
-				return
-			}
-			_ = conn.SetReadDeadline(time.Time{})
-			r.Trailer = nil
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 // add lets the target know a session. A session that was removed stays known: late polls of it are witnessed too.
@@ -149,20 +122,12 @@ func (t *target) find(session string) *polled {
 // meet is find for one that is polled, which may become known by it.
 func (t *target) meet(session string) *polled {
 	p := t.find(session)
-	if p != nil || t.most == 0 || len(session) > nameMax {
-		return p
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if p = t.sessions[session]; p == nil && len(t.sessions) < t.most {
-		p = &polled{serving: map[string]int{}}
-		t.sessions[session] = p
+	if p == nil && t.meets {
+		t.add(session)
+		return t.find(session)
 	}
 	return p
 }
-
-// nameMax bounds the names that are kept, in bytes: a node that has said one once may mean it in every line.
-const nameMax = 512
 
 var errFence = errors.New("X-Fence is no positive number")
 
@@ -178,7 +143,7 @@ func parseFence(text string) (int64, error) {
 }
 
 func (t *target) poll(w http.ResponseWriter, req *http.Request) {
-	session, instance := strings.Clone(req.PathValue("session")), req.Header.Get("X-Instance") // who keeps it does not keep the whole request
+	session, instance := req.PathValue("session"), req.Header.Get("X-Instance")
 	fence, err := parseFence(req.Header.Get("X-Fence"))
 	p := t.meet(session)
 	switch {
@@ -186,7 +151,7 @@ func (t *target) poll(w http.ResponseWriter, req *http.Request) {
 		t.strangers.Add(1)
 		http.Error(w, "no such session", http.StatusNotFound)
 		return
-	case instance == "" || len(instance) > nameMax:
+	case instance == "":
 		http.Error(w, "header X-Instance must name the instance", http.StatusBadRequest)
 		return
 	case err != nil:

@@ -16,7 +16,7 @@ type tuners struct {
 	target *target
 
 	mu     sync.Mutex
-	places map[string]*fencedPlace // slots and services, no more than sessionsMax and one
+	places map[string]*fencedPlace // slots and services
 }
 
 // fencedPlace is a slot or a service: what serves one pipeline at a time.
@@ -61,9 +61,6 @@ func readClaim(w http.ResponseWriter, req *http.Request) (c claim, ok bool) {
 	c.fence, err = parseFence(h.Get("X-Fence"))
 	c.serviceFence, serviceErr = parseFence(h.Get("X-Service-Fence"))
 	ok = c.instance != "" && c.service != "service:" && c.session != "" && err == nil && serviceErr == nil
-	for _, name := range []string{c.instance, c.slot, c.service, c.session} { // anybody may claim, and each is kept and recorded
-		ok = ok && len(name) <= nameMax
-	}
 	if !ok {
 		http.Error(w, "wanted are X-Instance, X-Service, X-Session and positive X-Fence and X-Service-Fence", http.StatusBadRequest)
 	}
@@ -76,11 +73,7 @@ func (u *tuners) tune(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	s, newer := u.accept(c)
-	switch {
-	case s == nil && newer == 0:
-		http.Error(w, "there are more slots and services than any fleet has", http.StatusNotFound)
-		return
-	case s == nil:
+	if s == nil {
 		http.Error(w, "fence older than "+strconv.FormatInt(newer, 10), http.StatusConflict)
 		return
 	}
@@ -96,14 +89,11 @@ func (u *tuners) tune(w http.ResponseWriter, req *http.Request) {
 }
 
 // accept decides about a pipeline, for its slot and its service in one step, and records it. It returns nil and the newer
-// fence where one was seen, 0 where one more slot or service would be too many.
+// fence where one was seen.
 func (u *tuners) accept(c claim) (*pipeline, int64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	slot, service := u.place(c.slot), u.place(c.service)
-	if slot == nil || service == nil {
-		return nil, 0
-	}
 	n, now := u.target.number.Add(1), u.target.clock.now()
 	if c.fence < slot.fence || c.serviceFence < service.fence {
 		e := history.Event{T: now, Kind: history.Rejected, Session: c.slot, Instance: c.instance, Fence: c.fence, N: n}
@@ -143,10 +133,10 @@ func (u *tuners) accept(c claim) (*pipeline, int64) {
 	return s, 0
 }
 
-// place is what is known of a slot or a service; nil: there are too many to know one more. mu is held.
+// place is what is known of a slot or a service. mu is held.
 func (u *tuners) place(name string) *fencedPlace {
 	p := u.places[name]
-	if p == nil && len(u.places) <= sessionsMax {
+	if p == nil {
 		p = &fencedPlace{}
 		u.places[name] = p
 	}

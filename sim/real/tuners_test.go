@@ -4,9 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -53,39 +51,6 @@ func await(t *testing.T, rec *history.Recorder, kind history.Kind, n int64) {
 		case <-late.C:
 			t.Fatalf("%d of %d %v events after 30 s", rec.Counts()[kind], n, kind)
 		}
-	}
-}
-
-// Any user of the machine may claim slots: what is kept and recorded of that has a limit for each name, and one for all.
-func TestTunersKeepNoMoreThanFleetsHave(t *testing.T) {
-	target, rec := openTarget(t, 0)
-	u := newTuners(target)
-	mux := http.NewServeMux()
-	u.register(mux)
-	server := httptest.NewServer(mux)
-	defer server.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel() // of pipelines that were accepted
-	long := strings.Repeat("x", nameMax)
-	for _, c := range [][3]string{{long, "b", "i"}, {"1", long, "i"}, {"1", "b", long + "x"}} {
-		if r := tuneAs(ctx, t, http.MethodPost, server.URL, c[0], c[1], c[2], 1, 1); r == nil || r.StatusCode != http.StatusBadRequest {
-			t.Errorf("%.9q: %+v, want 400", c, r)
-		}
-	}
-	if r := tuneAs(ctx, t, http.MethodDelete, server.URL, "2", "b", "i", 1, 1); r == nil || r.StatusCode != http.StatusNoContent {
-		t.Errorf("DELETE of what nobody claimed: %+v", r)
-	}
-	if len(u.places) != 0 || rec.Counts()[history.Arrived] != 0 {
-		t.Errorf("%d places are kept, %d arrivals recorded, want none", len(u.places), rec.Counts()[history.Arrived])
-	}
-	for i := range sessionsMax {
-		u.accept(claim{instance: "i", slot: "tuner:" + strconv.Itoa(i), service: "service:" + strconv.Itoa(i), fence: 1, serviceFence: 1})
-	}
-	if len(u.places) > sessionsMax+1 {
-		t.Errorf("%d places are kept, want at most %d", len(u.places), sessionsMax+1)
-	}
-	if r := tuneAs(ctx, t, http.MethodPost, server.URL, "more", "more", "i", 1, 1); r == nil || r.StatusCode != http.StatusNotFound {
-		t.Errorf("one more: %+v, want 404", r)
 	}
 }
 

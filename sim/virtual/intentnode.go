@@ -191,7 +191,7 @@ func (p *intentNode) start(w *world, n *node) {
 	p.store = must(store.New(client, p.storeOptions()))
 	if p.role != roleWorker {
 		p.handler = must(api.NewHandler(p.store, api.Config{
-			Logger: zap.NewNop(), Quotas: api.Quotas{StartRate: -1, StartRateAll: -1, Backlog: -1, BacklogAll: -1},
+			Logger: zap.NewNop(), Quotas: api.Quotas{StartRate: -1, Backlog: -1},
 			Tokens: intentTokens, APILeases: w.cfg.Intents.Phase1 != nil && w.cfg.Intents.Phase1(n.slot),
 			NewID: func() (uuid.UUID, error) { return w.intents.uuid(n.clock.wallAt(w.t)), nil },
 		}))

@@ -353,7 +353,6 @@ func TestClientAddr(t *testing.T) {
 	}{
 		{"192.168.1.5:1", nil, "192.168.1.5"},
 		{"192.168.1.5:1", []string{"127.0.0.1"}, ""}, // a proxy that nobody named
-		{"192.168.1.5:1", []string{""}, ""},
 		{"[::ffff:192.168.1.5]:1", nil, "192.168.1.5"},
 		{"[fe80::1%eth0]:1", nil, "fe80::1"},
 		{"10.0.0.1:1", nil, "10.0.0.1"},
@@ -369,7 +368,6 @@ func TestClientAddr(t *testing.T) {
 		{"10.0.0.1:1", []string{"127.0.0.1, unknown"}, ""},
 		{"10.0.0.1:1", []string{"127.0.0.1,"}, ""},
 		{"10.0.0.1:1", []string{"bogus, 203.0.113.9"}, "203.0.113.9"}, // not looked at
-		{"10.0.0.1:1", []string{strings.Repeat("10.0.0.1,", 100) + "10.0.0.1"}, ""},
 		{"@", nil, ""},
 	} {
 		r := &http.Request{RemoteAddr: tt.peer, Header: http.Header{"X-Forwarded-For": tt.chain}}
@@ -405,6 +403,8 @@ func TestConfigIsChecked(t *testing.T) {
 		{}, {Tokens: []Token{{}}}, {Tokens: []Token{NewToken("w", "s", "root")}}, {Tokens: token, KeyTTL: 1},
 		{Tokens: []Token{token[0], token[0]}}, {Tokens: token, BodyMax: -1}, {Tokens: token, BodyTimeout: 1},
 		{Tokens: token, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("::/0")}},
+		{Tokens: token, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/7")}},
+		{Tokens: token, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("::ffff:10.0.0.1/128")}},
 		{Tokens: token, TrustedProxies: []netip.Prefix{{}}},
 	} {
 		if _, err := NewHandler(nil, cfg); err == nil {

@@ -132,7 +132,7 @@ func (t *Token) validate() error {
 }
 
 // authorize returns the token that a request shows, and what is wrong with it: nil if it may do what needs scope.
-func (h *Handler) authorize(w http.ResponseWriter, r *http.Request, scope string) (*Token, *problem) {
+func (h *Handler) authorize(r *http.Request, scope string) (*Token, *problem) {
 	values := r.Header.Values("Authorization")
 	if len(values) == 0 {
 		return nil, unauthorized("", "send Authorization: Bearer <token>")
@@ -148,11 +148,8 @@ func (h *Handler) authorize(w http.ResponseWriter, r *http.Request, scope string
 	case !token.Expires.IsZero() && !time.Now().Before(token.Expires):
 		return nil, unauthorized("invalid_token", "the token has expired")
 	}
-	delete(w.Header(), "Connection")
-	showed(r.Context(), token)
 	if !slices.Contains(token.Scopes, scope) {
 		p := refused(http.StatusForbidden, "insufficient-scope", "the token does not have the scope "+scope)
-		p.token = token
 		p.challenge = `Bearer error="insufficient_scope", scope="` + scope + `"`
 		return token, p
 	}

@@ -3,11 +3,8 @@ package api
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"slices"
@@ -33,8 +30,8 @@ const acceptCallers = 64
 
 // Quotas that nothing meets. The huge ones are counted all the same: what they cost is in what is measured.
 var (
-	noQuotas   = Quotas{StartRate: -1, StartRateAll: -1, Backlog: -1, BacklogAll: -1}
-	hugeQuotas = Quotas{StartRate: 1e8, StartRateAll: 1e8, Backlog: 1e9, BacklogAll: 1e9}
+	noQuotas   = Quotas{StartRate: -1, Backlog: -1}
+	hugeQuotas = Quotas{StartRate: 1e8, Backlog: 1e9}
 )
 
 // acceptRig is one Redis, one API on loopback, and a connection to each for every caller.
@@ -272,40 +269,6 @@ func BenchmarkAcceptHalf(b *testing.B) {
 		return slices.Concat(took...)
 	})
 	b.ReportMetric(acceptCallers/period.Seconds(), "starts/s")
-}
-
-// BenchmarkHandler is the handler's own cost of one start, with a store that does nothing.
-func BenchmarkHandler(b *testing.B) {
-	h, err := NewHandler(noStore{}, Config{Tokens: []Token{NewToken("w", writer, intent.ScopeWrite)}, Quotas: hugeQuotas})
-	if err != nil {
-		b.Fatal(err)
-	}
-	body := []byte(startBody("1:0:19:283D:3FB:1:C00000:0:0:0:", "hd"))
-	reader := bytes.NewReader(body)
-	req := httptest.NewRequest(http.MethodPost, "/api/v3/intents", nil)
-	req.Body, req.ContentLength, req.RemoteAddr = io.NopCloser(reader), int64(len(body)), "127.0.0.1:5000"
-	req.Header.Set("Authorization", "Bearer "+writer)
-	req.Header.Set("Content-Type", "application/json")
-	b.ReportAllocs()
-	for b.Loop() {
-		reader.Reset(body)
-		w := discard{http.Header{}}
-		h.ServeHTTP(w, req)
-	}
-}
-
-type discard struct{ header http.Header }
-
-func (d discard) Header() http.Header         { return d.header }
-func (d discard) Write(p []byte) (int, error) { return len(p), nil }
-func (d discard) WriteHeader(int)             {}
-
-type noStore struct{ Store }
-
-func (noStore) Kept(context.Context) (int, error) { return 0, nil }
-
-func (noStore) PutSessionWithIdempotency(_ context.Context, s intent.Session, _ string, _ time.Duration) (string, bool, error) {
-	return s.ID, false, nil
 }
 
 // BenchmarkStartMemory accepts 10,000 starts that no worker takes, and reports what Redis keeps of one.

@@ -5,7 +5,7 @@
 //	GET  /api/v3/sessions/{id}  one session (scope v3:read)
 //	GET  /api/v3/sessions       all, newest first, in pages (scope v3:read)
 //	GET  /api/v3/openapi.json   this interface as an OpenAPI document
-//	GET  /healthz, /readyz      no token wanted, nor an allowed address, but for what Handler.Listener refuses
+//	GET  /healthz, /readyz      no token wanted, nor an allowed address
 //	GET  /metrics               no token wanted; what Config.Metrics says, if it is given
 //
 // A request is looked at in this order, and the first thing wrong with it is its answer: address (403), path and method (404,

@@ -11,9 +11,6 @@ import (
 	"go.uber.org/zap"
 )
 
-// hopsMax is how many addresses X-Forwarded-For may hold. A longer chain is nobody's honest path.
-const hopsMax = 32
-
 // LAN returns the loopback and private networks: the default of Config.AllowedNets.
 func LAN() []netip.Prefix {
 	var nets []netip.Prefix
@@ -24,15 +21,8 @@ func LAN() []netip.Prefix {
 	return nets
 }
 
-// The widest private networks are 10.0.0.0/8 and fc00::/7. A network of proxies that is wider trusts strangers.
-const (
-	proxyBits4 = 8
-	proxyBits6 = 7
-)
-
-// ParseProxies reads Config.TrustedProxies: networks, as 10.0.0.1/32, separated by commas; none if text is empty. An IPv4 network
-// written as IPv6 (::ffff:10.0.0.1/128) is the IPv4 network. One that is wider than any private network is refused: whoever came
-// from there could say that he came from anywhere.
+// ParseProxies reads Config.TrustedProxies: networks, as 10.0.0.1/32, separated by commas; none if text is empty. A network wider than
+// any private one is refused: its hosts could claim to be anybody.
 func ParseProxies(text string) (nets []netip.Prefix, err error) {
 	if text == "" {
 		return nil, nil
@@ -44,54 +34,23 @@ func ParseProxies(text string) (nets []netip.Prefix, err error) {
 		}
 		nets = append(nets, n)
 	}
-	return proxies(nets)
+	return nets, checkProxies(nets)
 }
 
-// proxies returns networks as they are compared, and refuses those that trust strangers.
-func proxies(given []netip.Prefix) ([]netip.Prefix, error) {
-	nets := unmapped(given)
-	for i, n := range nets {
-		if !n.IsValid() || n.Addr().Is4() && n.Bits() < proxyBits4 || n.Addr().Is6() && n.Bits() < proxyBits6 || n.Addr().Is4In6() {
-			return nil, fmt.Errorf("%w: the network %v is no network of proxies: it is wider than any private one (10.0.0.0/8, fc00::/7), "+
-				"and who comes from there could say that he came from anywhere; name the proxies' addresses", ErrConfig, given[i])
+// checkProxies refuses networks that are wider than 10.0.0.0/8 and fc00::/7, and IPv4 networks written as IPv6.
+func checkProxies(nets []netip.Prefix) error {
+	for _, n := range nets {
+		if a := n.Addr(); a.Is4() && n.Bits() >= 8 || a.Is6() && !a.Is4In6() && n.Bits() >= 7 {
+			continue
 		}
+		return fmt.Errorf("%w: the network %v is not one of proxies: it is wider than any private network (10.0.0.0/8, fc00::/7), or an IPv4 "+
+			"network written as IPv6; name the proxies' addresses", ErrConfig, n)
 	}
-	return nets, nil
+	return nil
 }
 
-// unmapped makes IPv4 networks of those that are written as IPv6, as addresses are compared.
-func unmapped(given []netip.Prefix) (nets []netip.Prefix) {
-	const mapped = 96 // bits before the IPv4 address
-	for _, n := range given {
-		if n.Addr().Is4In6() && n.Bits() >= mapped {
-			n = netip.PrefixFrom(n.Addr().Unmap(), n.Bits()-mapped)
-		}
-		nets = append(nets, n)
-	}
-	return nets
-}
-
-// forwardedFor is the one header of proxies that is read.
+// forwardedFor is the header that tells the sender.
 const forwardedFor = "X-Forwarded-For"
-
-// forwarded reports whether a header is one in which proxies and CDNs say where a request comes from, or that it came through them:
-// X-Forwarded-Proto, True-Client-IP, X-Azure-ClientIP, CF-Connecting-IPv6, and however it is spelt, X_Real_IP too. name is canonical.
-func forwarded(name string) bool {
-	name = http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
-	switch name {
-	case "Via", "Cdn-Loop", "X-Envoy-External-Address", "Cloudfront-Viewer-Address":
-		return true
-	}
-	if strings.Contains(name, "orwarded") { // also behind a letter, where it is canonical in small ones
-		return true
-	}
-	for _, end := range []string{"-Ip", "-Clientip", "-Socketip", "-Ipv4", "-Ipv6"} {
-		if strings.HasSuffix(name, end) {
-			return true
-		}
-	}
-	return false
-}
 
 var (
 	errForwarded = errors.New("X-Forwarded-For is malformed")
@@ -99,46 +58,31 @@ var (
 		"X-Forwarded-For")
 )
 
-// clientAddr returns who sends a request: the peer of the connection, or if that is a trusted proxy the rightmost address of
-// X-Forwarded-For that is no trusted proxy. What stands left of it was written by that address, so it proves nothing. A peer that
-// is not trusted and says that others sent the request is a proxy that nobody named, or a liar: either way its address is not
-// that of the sender.
+// clientAddr returns the sender of a request: the peer of the connection, or if that is a trusted proxy the rightmost address of
+// X-Forwarded-For that is not. An address left of that one proves nothing, because the sender may have written it. A peer that is not
+// trusted and forwards requests hides their senders, so its requests are refused.
 func clientAddr(r *http.Request, trusted []netip.Prefix) (netip.Addr, error) {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return netip.Addr{}, errors.New("the peer has no IP address")
 	}
 	addr := plain(peer.Addr())
-	values := r.Header[forwardedFor]
-	proxy := within(addr, trusted)
-	if !proxy || strings.Join(values, "") == "" {
-		for name, said := range r.Header {
-			if own := proxy && name == forwardedFor; len(said) > 0 && forwarded(name) && !own { // its own is empty, as if it were not there
+	chain := strings.Join(r.Header[forwardedFor], ",")
+	if chain == "" || !within(addr, trusted) {
+		for _, name := range []string{forwardedFor, "Forwarded", "X-Real-Ip", "Via"} {
+			if r.Header.Get(name) != "" {
 				return addr, errUntrusted
 			}
 		}
-	}
-	if !proxy {
 		return addr, nil
 	}
-	// Several header lines are one list, in their order.
-	chain := strings.Split(strings.Join(values, ","), ",")
-	if len(chain) > hopsMax {
-		return netip.Addr{}, errForwarded
-	}
-	for i := len(chain) - 1; i >= 0; i-- {
-		hop := strings.TrimSpace(chain[i])
-		if hop == "" && len(chain) == 1 {
-			return addr, nil // no header: the proxy speaks for itself
-		}
-		if addr, err = parseHop(hop); err != nil {
+	hops := strings.Split(chain, ",")
+	for i := len(hops) - 1; i >= 0 && within(addr, trusted); i-- {
+		if addr, err = parseHop(strings.TrimSpace(hops[i])); err != nil {
 			return netip.Addr{}, errForwarded
 		}
-		if !within(addr, trusted) {
-			return addr, nil
-		}
 	}
-	return addr, nil // all are trusted: the leftmost is who began
+	return addr, nil // if all are trusted, the leftmost
 }
 
 // parseHop reads an address, with or without a port.

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -45,7 +44,6 @@ type Store interface {
 	Get(ctx context.Context, id string) (intent.Session, error)
 	// List's error may be a *lease.SkippedError beside the sessions.
 	List(ctx context.Context, cursor string, limit int) (sessions []intent.Session, next string, err error)
-	Kept(ctx context.Context) (int, error)
 	Ping(ctx context.Context) error
 }
 
@@ -56,7 +54,7 @@ type Config struct {
 	// AllowedNets are the networks that requests may come from; nil: LAN().
 	AllowedNets []netip.Prefix
 	// TrustedProxies are the peers whose X-Forwarded-For is believed; nil: none. A network wider than any private one is refused.
-	// A request of any other peer that has such a header is refused.
+	// A request that any other peer forwards is refused.
 	TrustedProxies []netip.Prefix
 	// APILeases is phase 1 of the migration: the service lease is taken before a start is accepted, and a start of a service
 	// in use is answered with 409, also one with the same key.
@@ -69,17 +67,13 @@ type Config struct {
 	// Quotas bound the starts that are accepted. Retention is that of the store; 0: 1 h.
 	Quotas    Quotas
 	Retention time.Duration
-	// Conns and PeerConns are those of Limits, for Listener. 0: 1,024, and a quarter of Conns (256 where that has no limit); below: no limit.
-	Conns, PeerConns int
-	// TLS is that of Limits, for Listener; nil: what is served is not encrypted.
-	TLS *tls.Config
 	// Observer counts; nil: nobody does. One that panics misses what it was told of, and the log says so.
 	Observer intent.Observer
 	// Metrics answers /metrics, without a token, and to allowed addresses only; nil: there is nothing at that path.
 	Metrics http.Handler
-	// Logger is told of each request that changed something or was refused, at the level info: the token's name, the outcome, the
-	// session; of those without a known token once a second at most. And it is told why requests are answered with 503, as rarely.
-	// No request waits for it (Handler.Flush). nil: warnings and errors go to standard error; zap.NewNop() silences them.
+	// Logger has an entry at the level info for each start and stop that is accepted: the token's name, the outcome, the session. At most
+	// once a second it says why requests are answered with 503. No request waits for it (Handler.Flush). nil: warnings and errors go to
+	// standard error; zap.NewNop() silences them.
 	Logger *zap.Logger
 	// NewID gives a session its ID, a UUID; nil: version 7, ordered by time, so that lists are.
 	NewID func() (uuid.UUID, error)
@@ -97,9 +91,8 @@ type Handler struct {
 	faults  told // 503
 	foreign told // keys that hold another type
 	proxied told // requests through proxies that are not trusted
-	unknown told // refusals of who showed no token that is known
 	quotas  *quotas
-	lists   *turns
+	lists   chan struct{} // those under way
 
 	writes, stops, reads ready.Watch // starts that are new, stops, probes
 	probe                probe
@@ -118,12 +111,6 @@ func NewHandler(st Store, cfg Config) (*Handler, error) {
 	}
 	if cfg.BodyTimeout == 0 {
 		cfg.BodyTimeout = BodyTimeoutDefault
-	}
-	if cfg.Conns == 0 {
-		cfg.Conns = ConnsDefault
-	}
-	if cfg.PeerConns == 0 {
-		cfg.PeerConns = PeerConnsDefault(cfg.Conns)
 	}
 	if cfg.Retention == 0 {
 		cfg.Retention = store.RetentionDefault
@@ -148,28 +135,24 @@ func NewHandler(st Store, cfg Config) (*Handler, error) {
 		return nil, fmt.Errorf("%w: BodyMax is %d and BodyTimeout %v; at least 1 and 1ms are wanted", ErrConfig, cfg.BodyMax,
 			cfg.BodyTimeout)
 	}
-	var err error
-	if cfg.TrustedProxies, err = proxies(cfg.TrustedProxies); err != nil {
+	if err := checkProxies(cfg.TrustedProxies); err != nil {
 		return nil, err
 	}
-	cfg.AllowedNets = unmapped(cfg.AllowedNets)
-	h := &Handler{cfg: cfg, log: log, store: st, mode: "phase2", lists: newTurns(), faults: told{every: time.Second},
-		proxied: told{every: time.Minute}, foreign: told{every: time.Minute}, unknown: told{every: time.Second}}
-	if err = h.SetTokens(cfg.Tokens); err != nil {
+	h := &Handler{cfg: cfg, log: log, store: st, mode: "phase2", lists: make(chan struct{}, listsMax),
+		faults: told{every: time.Second}, proxied: told{every: time.Minute}, foreign: told{every: time.Minute}}
+	if err := h.SetTokens(cfg.Tokens); err != nil {
 		return nil, err
 	}
 	if cfg.APILeases {
 		h.mode = "phase1"
 	}
 	h.writes.Life, h.stops.Life = refusedFor, refusedFor
-	h.quotas = newQuotas(cfg.Quotas.withDefaults(), cfg.Retention)
-	h.probe.err = fmt.Errorf("%w: it was not asked yet", store.ErrUnavailable)
+	h.quotas = newQuotas(cfg.Quotas, cfg.Retention)
 	return h, nil
 }
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header()["Connection"] = closes // until a token is shown
 	switch r.URL.Path {
 	case "/healthz":
 		if p := only(r, http.MethodGet, http.MethodHead); p != nil {
@@ -209,11 +192,17 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) *problem {
 	if intents && p != nil {
 		h.observe(func(o intent.Observer) { o.Intent(p.outcome, h.mode) })
 	}
-	if p != nil {
-		h.auditRefusal(r, p)
-	}
 	return p
 }
+
+// observe tells the observer something.
+func (h *Handler) observe(tell func(intent.Observer)) {
+	callback.Tell(tell, func(with any) { h.log.Panicked("an observer of intents panicked", with) }, h.cfg.Observer)
+}
+
+// Flush waits until what the log was told has been written, or ctx has ended, and reports whether it was. Call it after the last request,
+// or the process may end before its log entries are written.
+func (h *Handler) Flush(ctx context.Context) bool { return h.log.Flush(ctx) }
 
 // only refuses other methods.
 func only(r *http.Request, methods ...string) *problem {
@@ -238,23 +227,12 @@ func (h *Handler) intent(w http.ResponseWriter, r *http.Request) *problem {
 	if p := only(r, http.MethodPost); p != nil {
 		return p
 	}
-	token, p := h.authorize(w, r, intent.ScopeWrite)
+	token, p := h.authorize(r, intent.ScopeWrite)
 	if p != nil {
 		return p
 	}
-	if p = h.carryOut(w, r, token); p != nil {
-		p.token = token
-	}
-	return p
-}
-
-// carryOut does what the intent of a client asks that may ask it.
-func (h *Handler) carryOut(w http.ResponseWriter, r *http.Request, token *Token) *problem {
 	body, p := h.readBody(w, r)
 	if p != nil {
-		return p
-	}
-	if _, p = h.authorize(w, r, intent.ScopeWrite); p != nil { // the token may have been taken away while the body was on its way
 		return p
 	}
 	req, err := parse(body)
@@ -264,14 +242,14 @@ func (h *Handler) carryOut(w http.ResponseWriter, r *http.Request, token *Token)
 	// Redis carries it out, or not, whoever hangs up meanwhile: the log is to have what became of it. The store waits OpTimeout at most.
 	r = r.WithContext(context.WithoutCancel(r.Context()))
 	var a accepted
-	outcome, mine, other := outcomeAccepted, &h.writes, &h.stops
+	outcome, mine, other := "accepted", &h.writes, &h.stops
 	sent := time.Now()
 	if req.stop {
 		a.SessionID = req.session
 		a.Ended, err = h.store.Stop(r.Context(), req.session)
 		outcome, mine, other = "stopped", &h.stops, &h.writes
 	} else {
-		if p := h.quotas.admit(r.Context(), token, time.Now(), h.store.Kept); p != nil {
+		if p := h.quotas.admit(token, time.Now()); p != nil {
 			return p
 		}
 		a.SessionID, a.Replayed, err = h.publish(r.Context(), req.start)
@@ -280,8 +258,10 @@ func (h *Handler) carryOut(w http.ResponseWriter, r *http.Request, token *Token)
 	case err == nil && !a.Replayed && !a.Ended:
 		mine.Note(nil)
 		other.Wrote(sent, true)
+		h.cfg.Logger.Info("request", zap.String("token", token.Name), zap.String("outcome", outcome), zap.String("session", a.SessionID),
+			zap.String("peer", r.RemoteAddr))
 	case errors.Is(err, store.ErrUnavailable): // else it is an answer for which nothing was written, and says nothing of what is
-		note(mine, r, err)
+		mine.Note(err)
 	}
 	if err != nil {
 		return h.failed(r, err)
@@ -291,7 +271,6 @@ func (h *Handler) carryOut(w http.ResponseWriter, r *http.Request, token *Token)
 		h.observe(intent.Observer.Replay)
 	}
 	h.observe(func(o intent.Observer) { o.Intent(outcome, h.mode) })
-	h.audit(r, token, outcome, a.SessionID)
 	w.Header().Set("Location", "/api/v3/sessions/"+a.SessionID)
 	writeJSON(w, http.StatusAccepted, "application/json", &a)
 	return nil
@@ -394,17 +373,6 @@ func storeProblem(err error) *problem {
 // refusedFor is how long a start or stop that failed keeps the API from being ready. A proxy may send no other meanwhile.
 const refusedFor = 10 * time.Second
 
-// note takes the outcome of a call of the store. What is no failure of Redis is an answer, and whoever hangs up says nothing.
-func note(w *ready.Watch, r *http.Request, err error) {
-	if err != nil && r.Context().Err() != nil {
-		return
-	}
-	if !errors.Is(err, store.ErrUnavailable) {
-		err = nil
-	}
-	w.Note(err)
-}
-
 // Health says whether starts can be accepted, and if not, why, as far as requests and probes have found out: for the log and for
 // people. /readyz is the probe; it asks Redis first.
 func (h *Handler) Health() lease.Health {
@@ -421,7 +389,7 @@ func (h *Handler) Health() lease.Health {
 func (h *Handler) ready(w http.ResponseWriter, r *http.Request) {
 	p := only(r, http.MethodGet, http.MethodHead)
 	if p == nil {
-		err := h.probe.ask(r, h.store.Ping, &h.reads)
+		err := h.probe.ask(r.Context(), h.store.Ping, &h.reads)
 		if err == nil {
 			err = h.Health().Error()
 		}
@@ -436,25 +404,26 @@ func (h *Handler) ready(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, "application/json", map[string]string{"status": "ready"})
 }
 
-// probe asks Redis whether it answers, once a second at most however often anybody asks, and without a token anybody may.
+// probe asks Redis whether it answers, at most once a second: anybody may ask for it, without a token.
 type probe struct {
-	once
-	err error // what Redis said last
+	mu  sync.Mutex
+	at  time.Time // of the last answer
+	err error     // that it was
 }
 
-// ask returns what Redis says, or said last.
-func (p *probe) ask(r *http.Request, ping func(context.Context) error, watch *ready.Watch) error {
-	if !p.due(time.Now()) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
+func (p *probe) ask(ctx context.Context, ping func(context.Context) error, watch *ready.Watch) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if time.Since(p.at) < time.Second {
 		return p.err
 	}
-	err := ping(context.WithoutCancel(r.Context())) // others go by the answer; the store's time-out bounds it
-	note(watch, r, err)
-	p.mu.Lock()
-	p.err = err
-	p.mu.Unlock()
-	p.done()
+	err := ping(context.WithoutCancel(ctx)) // others go by the answer; the store's time-out bounds it
+	watched := err
+	if !errors.Is(err, store.ErrUnavailable) {
+		watched = nil // an answer, and no failure of Redis
+	}
+	watch.Note(watched)
+	p.at, p.err = time.Now(), err
 	return err
 }
 

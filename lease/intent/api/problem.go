@@ -16,7 +16,6 @@ type problem struct {
 	SessionID string `json:"sessionId,omitempty"`
 
 	outcome    string // in metrics
-	token      *Token // that was shown and is known, for the audit
 	challenge  string // WWW-Authenticate
 	allow      string // Allow
 	retryAfter int    // seconds

@@ -4,29 +4,35 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
 // A start above a quota is refused, with the time after which it is not, and changes nothing (I4).
 func TestStartsAboveQuota(t *testing.T) {
+	f := setup(t, Config{})
 	for _, tt := range []struct {
 		quotas Quotas
 		taken  int
 		code   string
 	}{
-		{Quotas{StartRate: 1, StartRateAll: -1, Backlog: -1, BacklogAll: -1}, burst, "rate"},
-		{Quotas{StartRate: -1, StartRateAll: 1, Backlog: -1, BacklogAll: -1}, burst, "rate"},
-		{Quotas{StartRate: -1, StartRateAll: -1, Backlog: 3, BacklogAll: -1}, 3, "backlog"},
-		{Quotas{StartRate: -1, StartRateAll: -1, Backlog: -1, BacklogAll: 4}, 4, "backlog"},
-		{Quotas{StartRate: 100, StartRateAll: 100, Backlog: 3, BacklogAll: 100}, 3, "backlog"},
+		{Quotas{StartRate: 1, Backlog: -1}, burst, "rate"},
+		{Quotas{StartRate: -1, Backlog: 3}, 3, "backlog"},
+		{Quotas{StartRate: 100, Backlog: 3}, 3, "backlog"},
 	} {
-		f := setup(t, Config{Quotas: tt.quotas})
+		var err error
+		if f.handler, err = NewHandler(f.store, Config{Quotas: tt.quotas, Tokens: []Token{NewToken("w", writer, intent.ScopeWrite)}}); err != nil {
+			t.Fatal(err)
+		}
 		for i := range tt.taken {
-			f.start(startBody(fmt.Sprint("s", i), "p"))
+			f.start(startBody(fmt.Sprintf("%s%d-%d", tt.code, tt.quotas.StartRate, i), "p"))
 		}
 		before := f.dump()
 		resp, body := f.do(call{body: startBody("more", "p")})
@@ -46,12 +52,12 @@ func TestStartsAboveQuota(t *testing.T) {
 
 // One token's quota is not another's, what is refused costs nothing, and what was used comes back.
 func TestQuotasAreOfTokens(t *testing.T) {
-	q := newQuotas(Quotas{StartRate: 1, StartRateAll: -1, Backlog: 20, BacklogAll: -1}, 100*time.Second)
+	q := newQuotas(Quotas{StartRate: 1, Backlog: 20}, 100*time.Second)
 	a, b := NewToken("a", "a", intent.ScopeWrite), NewToken("b", "b", intent.ScopeWrite)
 	at := time.Unix(1_000_000, 0)
 	admitted := func(tok *Token, tries int) (n int) {
 		for range tries {
-			if q.admit(context.Background(), tok, at, nil) == nil {
+			if q.admit(tok, at) == nil {
 				n++
 			}
 		}
@@ -78,50 +84,50 @@ func TestQuotasAreOfTokens(t *testing.T) {
 	}
 }
 
-// How many sessions there are is asked of Redis once a second at most; what was admitted since is counted here.
-func TestBacklogIsRemembered(t *testing.T) {
-	q := newQuotas(Quotas{StartRate: -1, StartRateAll: -1, Backlog: -1, BacklogAll: 10}, time.Hour)
-	token := NewToken("a", "a", intent.ScopeWrite)
-	asked, records := 0, 7
-	count := func(context.Context) (int, error) { asked++; return records, nil }
-	at := time.Unix(1_000_000, 0)
-	for i := range 100 {
-		if p := q.admit(t.Context(), &token, at, count); (p == nil) != (i < 3) {
-			t.Errorf("start %d: %+v", i, p)
+// lists is a store of which every list takes a while.
+type lists struct {
+	recorder
+	take          time.Duration
+	under, atOnce int
+}
+
+func (s *lists) List(context.Context, string, int) ([]intent.Session, string, error) {
+	s.under++
+	s.atOnce = max(s.atOnce, s.under)
+	<-time.After(s.take)
+	s.under--
+	return nil, "", nil
+}
+
+// However many lists are asked for, two are read at a time. A client that waits in vain is told so.
+func TestTwoListsAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &lists{take: 400 * time.Millisecond}
+		h, err := NewHandler(st, Config{Logger: zap.NewNop(), Tokens: []Token{NewToken("r", reader, intent.ScopeRead)}})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	at = at.Add(time.Second)
-	records = 9
-	if p := q.admit(t.Context(), &token, at, count); p != nil || asked != 2 {
-		t.Errorf("a second later: %+v, asked %d times", p, asked)
-	}
-}
-
-// Who hangs up while Redis is asked for all has it answer the others all the same.
-func TestBacklogIsCountedForAll(t *testing.T) {
-	q := newQuotas(Quotas{StartRate: -1, StartRateAll: -1, Backlog: -1, BacklogAll: 10}, time.Hour)
-	token := NewToken("a", "a", intent.ScopeWrite)
-	gone, hangUp := context.WithCancel(t.Context())
-	hangUp()
-	q.admit(gone, &token, time.Unix(1_000_000, 0), func(ctx context.Context) (int, error) { return 10, ctx.Err() })
-	if p := q.admit(t.Context(), &token, time.Unix(1_000_000, 0), nil); p == nil {
-		t.Error("a start was admitted although there are as many sessions as are kept")
-	}
-}
-
-// A start that was sent before another and waited longer, for how many sessions there are, earns nobody anything a second time.
-func TestQuotasEarnOnce(t *testing.T) {
-	q := newQuotas(Quotas{StartRate: 2, StartRateAll: -1, Backlog: -1, BacklogAll: -1}, time.Hour)
-	token := NewToken("a", "a", intent.ScopeWrite)
-	at, admitted := time.Unix(1_000_000, 0), 0
-	for range 100 {
-		for _, now := range []time.Time{at.Add(time.Second), at} {
-			if q.admit(t.Context(), &token, now, nil) == nil {
-				admitted++
+		answers := make(chan *httptest.ResponseRecorder, 20)
+		for range cap(answers) {
+			go func() {
+				r := httptest.NewRequest(http.MethodGet, "/api/v3/sessions", nil)
+				r.RemoteAddr = "127.0.0.1:5000"
+				r.Header.Set("Authorization", "Bearer "+reader)
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, r)
+				answers <- w
+			}()
+		}
+		codes := map[int]int{}
+		for range cap(answers) {
+			w := <-answers
+			codes[w.Code]++
+			if w.Code == http.StatusTooManyRequests && w.Header().Get("Retry-After") != "1" {
+				t.Errorf("Retry-After %q", w.Header().Get("Retry-After"))
 			}
 		}
-	}
-	if admitted != burst*2 {
-		t.Errorf("%d starts were admitted in a second, want %d", admitted, burst*2)
-	}
+		if want := map[int]int{http.StatusOK: 6, http.StatusTooManyRequests: 14}; st.atOnce != listsMax || fmt.Sprint(codes) != fmt.Sprint(want) {
+			t.Errorf("%d lists at once, answers %v; want %d and %v", st.atOnce, codes, listsMax, want)
+		}
+	})
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -40,16 +41,17 @@ func view(s *intent.Session) sessionView {
 	}
 }
 
-// readable refuses who may not read.
-func (h *Handler) readable(w http.ResponseWriter, r *http.Request) (*Token, *problem) {
+// readable refuses requests that may not read.
+func (h *Handler) readable(r *http.Request) *problem {
 	if p := only(r, http.MethodGet, http.MethodHead); p != nil {
-		return nil, p
+		return p
 	}
-	return h.authorize(w, r, intent.ScopeRead)
+	_, p := h.authorize(r, intent.ScopeRead)
+	return p
 }
 
 func (h *Handler) session(w http.ResponseWriter, r *http.Request, id string) *problem {
-	if _, p := h.readable(w, r); p != nil {
+	if p := h.readable(r); p != nil {
 		return p
 	}
 	if !sessionid.Valid(id) {
@@ -70,19 +72,17 @@ type page struct {
 	KeysForeign int `json:"keysForeign,omitempty"`
 }
 
+// A list costs Redis what two hundred reads of a session do. listsMax are read and written at a time, and one waits listPatience for its
+// turn.
+const (
+	listsMax     = 2
+	listPatience = time.Second
+)
+
 func (h *Handler) list(w http.ResponseWriter, r *http.Request) *problem {
-	token, p := h.readable(w, r)
-	if p != nil {
+	if p := h.readable(r); p != nil {
 		return p
 	}
-	if p = h.pageOf(w, r, token); p != nil {
-		p.token = token
-	}
-	return p
-}
-
-// pageOf answers a list of a client that may ask for it.
-func (h *Handler) pageOf(w http.ResponseWriter, r *http.Request, token *Token) *problem {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return refused(http.StatusBadRequest, "invalid", "the query is malformed")
@@ -100,13 +100,15 @@ func (h *Handler) pageOf(w http.ResponseWriter, r *http.Request, token *Token) *
 	if cursor != "" && !sessionid.Valid(cursor) {
 		return refused(http.StatusBadRequest, "invalid", "cursor is not one that a page ended with")
 	}
-	turn, p := h.lists.take(r.Context(), token)
-	if p != nil {
-		return p
+	wait, cancel := context.WithTimeout(r.Context(), listPatience)
+	defer cancel()
+	select {
+	case h.lists <- struct{}{}:
+		defer func() { <-h.lists }()
+	case <-wait.Done():
+		return late("rate", fmt.Sprintf("%d lists are read at a time, and others came first", listsMax), listPatience)
 	}
-	defer turn.back(0)
 	sessions, next, err := h.store.List(r.Context(), cursor, limit)
-	turn.back(1) // the page has its place until it is written
 	return h.page(w, r, sessions, next, err)
 }
 

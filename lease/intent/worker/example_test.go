@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"net"
 	"os"
 
 	"github.com/redis/go-redis/v9"
@@ -32,11 +31,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:8080")
-	if err != nil {
-		log.Fatal(err)
-	}
-	go func() { log.Fatal(api.NewServer("", h).Serve(h.Listener(l))) }() // the listener has the limits on connections
+	go func() { log.Fatal(api.NewServer("127.0.0.1:8080", h).ListenAndServe()) }()
 
 	w, err := worker.New(client, worker.Config{
 		Name: "w1", Slots: []string{"tuner-1", "tuner-2"},
