@@ -1,10 +1,6 @@
 package lease
 
 import (
-	"fmt"
-	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -18,13 +14,8 @@ import (
 // An owner whose connections break while no sentinel answers cannot find the master, which is well: the log and Health name the sentinels.
 func TestMuteSentinelsAreTold(t *testing.T) {
 	server, _ := bootstrapped(t)
-	host, port, _ := net.SplitHostPort(server.Addr())
-	conf := filepath.Join(t.TempDir(), "sentinel.conf")
-	if err := os.WriteFile(conf, fmt.Appendf(nil, "sentinel monitor boss %s %s 1\n", host, port), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	sentinel := redistest.Sentinel(t, conf)
-	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "boss", SentinelAddrs: []string{sentinel.Addr()}, MaxRetries: -1})
+	sentinel := redistest.StartSentinel(t, server)
+	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: redistest.MasterName, SentinelAddrs: []string{sentinel.Addr()}, MaxRetries: -1})
 	t.Cleanup(func() { _ = client.Close() })
 	entries, logs := observer.New(zap.InfoLevel)
 	cfg := quick("a")

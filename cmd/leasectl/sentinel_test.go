@@ -64,10 +64,7 @@ func (b *behind) finds(args []string, want ...string) {
 }
 
 // What leasectl does behind Sentinel: it finds the master, before and after a failover, and says how many replicas acknowledge.
-func TestBehindSentinelLong(t *testing.T) {
-	if testing.Short() {
-		t.Skip("three servers and three sentinels")
-	}
+func TestBehindSentinel(t *testing.T) {
 	b := &behind{t, redistest.StartReplicated(t)}
 	var out bytes.Buffer
 	code := execute(t.Context(), []string{"status", "--sentinels", b.Sentinels[0].Addr(), "--master-name", "nobody"}, &out, &out)

@@ -13,7 +13,10 @@ import (
 )
 
 // A node that is told of servers of a cluster, and of ways of its own, reaches by these whom the servers name.
-func TestClusterByOwnWays(t *testing.T) {
+func TestClusterByOwnWaysLong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a cluster of seven servers")
+	}
 	const key = "{tag}:key"
 	r := redistest.StartClustered(t, key)
 	var own, ways []string

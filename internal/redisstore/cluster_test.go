@@ -12,7 +12,10 @@ import (
 
 // On a cluster it is the replicas of the shard with the leases' slot that acknowledge, also after another server has become its master, and
 // after the slot has moved to another shard (G1).
-func TestAcknowledgedOnACluster(t *testing.T) { // G1
+func TestAcknowledgedOnAClusterLong(t *testing.T) { // G1
+	if testing.Short() {
+		t.Skip("a cluster of seven servers")
+	}
 	t.Parallel()
 	c := redistest.StartClustered(t, "{x}")
 	store, err := redisstore.New(c.Client(), redisstore.Options{Quarantine: time.Second, Replicas: 2, OpTimeout: 3 * time.Second,

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,19 +30,8 @@ type named struct {
 
 func newNamed(t *testing.T) *named {
 	n := &named{t: t, old: redistest.Start(t), new: redistest.Start(t)}
-	n.speaker = n.sentinel()
+	n.speaker = redistest.StartSentinel(t, n.old)
 	return n
-}
-
-// sentinel starts one that calls the old server the master.
-func (n *named) sentinel() *redistest.Server {
-	conf := filepath.Join(n.t.TempDir(), "sentinel.conf")
-	host, port, _ := net.SplitHostPort(n.old.Addr())
-	text := fmt.Sprintf("sentinel monitor boss %s %s 1\n", host, port)
-	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-		n.t.Fatal(err)
-	}
-	return redistest.Sentinel(n.t, conf)
 }
 
 func (n *named) client() *redis.Client {
@@ -58,9 +45,7 @@ func (n *named) client() *redis.Client {
 // switched has the sentinel call the other server the master, without a word to anybody.
 func (n *named) switched() {
 	n.t.Helper()
-	host, port, _ := net.SplitHostPort(n.new.Addr())
-	n.speaker.Do("SENTINEL", "REMOVE", "boss")
-	n.speaker.Do("SENTINEL", "MONITOR", "boss", host, port, "1")
+	n.speaker.Name(n.new)
 }
 
 // connections is how many of the store's connections a server has.
@@ -218,7 +203,7 @@ func TestSilentSentinels(t *testing.T) {
 // A sentinel that hangs is given up for another one, also where an operation has less time than the client needs for that.
 func TestHangingSentinel(t *testing.T) {
 	n := newNamed(t)
-	hanging := n.sentinel()
+	hanging := redistest.StartSentinel(t, n.old)
 	c := redis.NewFailoverClient(&redis.FailoverOptions{
 		MasterName: "boss", SentinelAddrs: []string{hanging.Addr(), n.speaker.Addr()}, ClientName: ours, MaxRetries: -1,
 		DialTimeout: 200 * time.Millisecond, ReadTimeout: 200 * time.Millisecond,

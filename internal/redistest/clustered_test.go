@@ -6,7 +6,10 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
-func TestClustered(t *testing.T) {
+func TestClusteredLong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a cluster of seven servers")
+	}
 	c := redistest.StartClustered(t, "{x}")
 	client := c.Client()
 	set := func(value string) {
@@ -27,7 +30,7 @@ func TestClustered(t *testing.T) {
 	}
 	third.Kill()
 	c.AwaitSwitch(third)
-	c.Rejoin(third)
+	third.Restart(false)
 	c.AwaitSettled()
 	c.Move()
 	c.AwaitSettled()

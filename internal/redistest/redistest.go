@@ -82,13 +82,6 @@ func Start(t testing.TB, opts ...Option) *Server {
 	return s.start("Ready to accept connections")
 }
 
-// Sentinel starts a sentinel with the given configuration file, which it rewrites; see Start.
-func Sentinel(t testing.TB, conf string) *Server {
-	t.Helper()
-	s := &Server{t: t, binary: find(t), dir: t.TempDir(), sentinel: conf}
-	return s.start("monitor master")
-}
-
 func (s *Server) start(ready string) *Server {
 	t := s.t
 	t.Helper()
@@ -379,16 +372,6 @@ func (o *output) Write(p []byte) (int, error) {
 		close(o.ready)
 	}
 	return len(p), nil
-}
-
-// Log is all that the server has said since it was last started.
-func (s *Server) Log() string {
-	if s.proc == nil {
-		return ""
-	}
-	s.proc.out.mu.Lock()
-	defer s.proc.out.mu.Unlock()
-	return s.proc.out.buf.String()
 }
 
 func (o *output) tail() string {

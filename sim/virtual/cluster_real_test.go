@@ -44,7 +44,10 @@ func modelled(w *world, p *peer, keys ...string) string {
 // What a script with several keys is answered while their slot moves: it is executed where all are, if that is where the slot comes from;
 // refused with TRYAGAIN if some have moved, with ASK if all have; and elsewhere sent away. What has no key is executed anywhere, and what is
 // published is heard at all servers. A key keeps its end, replicas lose and get what their masters do, and the life is another one.
-func TestSlotMovesAsInTheModel(t *testing.T) {
+func TestSlotMovesAsInTheModelLong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a cluster of seven servers")
+	}
 	t.Parallel()
 	c := redistest.StartClustered(t, "{x}")
 	from, to := c.Servers[0], c.Servers[3]
@@ -120,7 +123,10 @@ func TestSlotMovesAsInTheModel(t *testing.T) {
 
 // A master that sees no majority of masters goes on for the node time-out, and no longer than half a one more; once it sees one again it
 // refuses for at least half a second more. One that was started refuses for two seconds.
-func TestMinorityServesNobody(t *testing.T) {
+func TestMinorityServesNobodyLong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a cluster of seven servers")
+	}
 	t.Parallel()
 	c := redistest.StartClustered(t, "{x}")
 	master, others := c.Servers[0], []*redistest.Server{c.Servers[3], c.Servers[6]}
@@ -167,7 +173,10 @@ func TestMinorityServesNobody(t *testing.T) {
 }
 
 // An old master that was frozen hears when it goes on, and sends clients away.
-func TestFrozenMasterIsDeposed(t *testing.T) {
+func TestFrozenMasterIsDeposedLong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a cluster of seven servers")
+	}
 	t.Parallel()
 	c := redistest.StartClustered(t, "{x}")
 	old := c.Master()

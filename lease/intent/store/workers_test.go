@@ -207,7 +207,7 @@ func TestFencesAreNoLeases(t *testing.T) { // G3
 // Braces in a service's name change no slot: the first ones, of the prefix, count.
 func TestServicesOfAClusterMayHaveBraces(t *testing.T) {
 	t.Parallel()
-	client := redistest.StartClustered(t, "{x}").Client()
+	client := redistest.Start(t, redistest.Cluster()).ClusterClient()
 	st, err := New(client, Options{KeyPrefix: "{x}:v3:", Leases: lease.Config{LeasePrefix: "{x}:lease:"}})
 	if err != nil {
 		t.Fatal(err)
@@ -231,7 +231,7 @@ func TestServicesOfAClusterMayHaveBraces(t *testing.T) {
 // So it is on a cluster, where all are in one slot.
 func TestLeasesOfAClusterAreDeleted(t *testing.T) { // I1
 	t.Parallel()
-	client := redistest.StartClustered(t, "{x}").Client()
+	client := redistest.Start(t, redistest.Cluster()).ClusterClient()
 	st, err := New(client, Options{KeyPrefix: "{x}:v3:", Leases: lease.Config{LeasePrefix: "{x}:lease:"}})
 	if err != nil {
 		t.Fatal(err)

@@ -82,8 +82,7 @@ func TestOldMasterThatLivesOn(t *testing.T) { // I1
 	a := r.start("a", "hd")
 	r.wait(a, intent.StateRunning, "")
 
-	servers.Isolate(old)
-	servers.AwaitSwitch(old)
+	servers.Depose()
 	before := r.store
 	r.client = servers.Client()
 	open()
