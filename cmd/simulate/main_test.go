@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -21,12 +22,13 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/sim/mutant"
 	"github.com/leasestorm/leasestorm/sim/report"
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"simulate": main, "broken": broken, "crashing": crashing})
+	testscript.Main(m, map[string]func(){"simulate": main, "mutant": mutated, "broken": broken, "crashing": crashing})
 }
 
 // broken is a simulator whose virtual instances do not hear that a renewal failed. It exits like simulate, but for a verdict of
@@ -41,6 +43,17 @@ func broken() {
 	if code := execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr); code != exitFail {
 		os.Exit(code)
 	}
+}
+
+// mutated is a simulator whose virtual instances are the mutant that MUTANT names (scripts/canary).
+func mutated() {
+	m, err := mutant.Named(os.Getenv("MUTANT"))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(exitWrong)
+	}
+	bend = m.Bend(func() {})
+	main()
 }
 
 // crashing is a simulator that crashes as soon as it runs a storm in virtual time.

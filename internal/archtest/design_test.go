@@ -1,6 +1,7 @@
 package archtest
 
 import (
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -8,16 +9,15 @@ import (
 
 var (
 	ruleOfDesign = regexp.MustCompile(`^\*\*(I\d+)\. `)
-	mutantOfRow  = regexp.MustCompile("(?m)^\\| `([a-z0-9-]+)`: ")
 	named        = regexp.MustCompile("`([a-z0-9]+(?:-[a-z0-9]+)+)`")
 )
 
 // withoutMutant are rules that no mutant drops, and why.
 var withoutMutant = map[string]string{"I4": "a second process with one ID is in no storm; the story twin of TestStories in internal/core has it"}
 
-// TestRulesOfDesignHaveMutants: each rule of safety names a mutant that breaks without it, and docs/mutants.md knows all that are named.
+// TestRulesOfDesignHaveMutants: each rule of safety names a mutant that breaks without it, and sim/mutant has all that are named.
 func TestRulesOfDesignHaveMutants(t *testing.T) {
-	known := all(mutantOfRow.String(), read(t, "docs/mutants.md"))
+	known := mutants(t)
 	rules, rule, names := map[string]bool{}, "", 0
 	for line := range strings.Lines(read(t, "docs/design.md") + "**I0. \n") {
 		if m := ruleOfDesign.FindStringSubmatch(line); m != nil {
@@ -29,11 +29,24 @@ func TestRulesOfDesignHaveMutants(t *testing.T) {
 		}
 		for _, m := range named.FindAllStringSubmatch(line, -1) {
 			if names++; !known[m[1]] {
-				t.Errorf("%s names %q, which is no mutant of docs/mutants.md", rule, m[1])
+				t.Errorf("%s names %q, which is no mutant of sim/mutant", rule, m[1])
 			}
 		}
 	}
 	if len(rules) < 9 {
 		t.Errorf("rules found: %v", rules)
 	}
+}
+
+// mutants are the names of all.
+func mutants(t *testing.T) map[string]bool {
+	files, err := filepath.Glob("../../sim/mutant/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files of mutants (%v)", err)
+	}
+	var text strings.Builder
+	for _, f := range files {
+		text.WriteString(read(t, strings.TrimPrefix(filepath.ToSlash(f), "../../")))
+	}
+	return all(`Name: "([a-z0-9-]+)", Breaks: `, text.String())
 }

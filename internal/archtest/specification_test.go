@@ -158,7 +158,7 @@ func gather(t *testing.T) evidence {
 	t.Helper()
 	e := evidence{
 		guarantees: all(`(?m)^### ([GEI]\d+): `, read(t, "docs/guarantees.md")),
-		mutants:    all("(?m)^\\| `([a-z-]+)`: ", read(t, "docs/mutants.md")),
+		mutants:    mutants(t),
 		specs:      map[string]bool{}, tests: map[string]bool{},
 		exists: func(path string) bool {
 			file, heading, part := strings.Cut(path, "#")

@@ -1,243 +1,453 @@
 package mutant
 
 import (
-	"github.com/leasestorm/leasestorm/sim"
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"slices"
+
+	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-const (
-	coreFile     = "internal/core/core.go"
-	electionFile = "internal/core/election/machine.go"
-	keeperFile   = "internal/core/keeper.go"
-	termsFile    = "internal/core/terms.go"
-	epochFile    = "internal/core/terms_epoch.go"
-	clockFile    = "internal/core/terms_clock.go"
-	fleetFile    = "internal/core/fleet.go"
-	sessionsFile = "internal/core/sessions.go"
-	registryFile = "internal/core/registry.go"
-)
-
-// whyClock: what the judge knows of a window is when its owner said that it would end. A clock that is wrong stretches the
-// window afterwards, which shows in what is done after that end.
-const whyClock = "the judge knows a window by the end its owner told; a clock that changes later shows as polls behind it"
-
-// rules are mutants of internal/core.
+// rules are mutants of what an instance believes, asks for and does.
 var rules = []Mutant{
 	{
-		Name: "trust-from-answer", By: Replace,
-		Story:  "Trust is counted from the answer instead of the send (client-go's leader election).",
-		Breaks: "G1", Seeds: 20,
-		Edits: []Edit{
-			{termsFile, "return op.Sent + Time(k.cfg.TTL-k.margin)", "return k.now.Mono + Time(k.cfg.TTL-k.margin)"},
+		Name: "trust-from-answer", Breaks: "G1", Seeds: 20,
+		Story: "Trust is counted from the answer instead of the send (client-go's leader election).",
+		Core:  fromAnswer,
+	},
+	{
+		Name: "margin-a-tenth-short", Breaks: "G1", Seeds: 500,
+		Story: "A tenth of the margin is missing: enough for all clocks but those at the edge of what is promised.",
+		Core:  believing(func(c *core.Config, _ *core.Tell) int64 { return c.Margin() / 10 }),
+	},
+	{
+		Name: "belief-until-told", Breaks: "G1", Seeds: 20,
+		Story: "An owner believes until Redis says otherwise (redislock, Redisson: no local deadline).",
+		Core:  untilTold,
+	},
+	{
+		Name: "late-renewal-outlives-release", Breaks: "G10", Seeds: 200,
+		Story: "The answer of a renewal counts after the term was given back (redisson#7272).",
+		Core:  lateRenewals,
+	},
+	{
+		Name: "failed-renewal-ignored", Breaks: "G4", Seeds: 20,
+		Story: "A renewal that fails, or is not answered, changes nothing before the window ends.",
+		Core: func(c core.Config, ran func()) exchange {
+			return exchange{
+				op: func(op *core.Op) bool {
+					if op.Kind.Extends() {
+						op.Deadline += core.Time(100 * c.TTL) // at which belief ends without anybody having to say so
+						ran()
+					}
+					return true
+				},
+				tell: func(t *core.Tell) bool { return t.Kind != core.TellUncertain },
+			}
 		},
 	},
 	{
-		Name: "no-margin", By: ShortenMargin,
-		Story:  "Trust lasts a whole TTL: nothing is left for clocks that run at different rates.",
-		Breaks: "G1", Seeds: 100,
-		Edits: []Edit{
-			{termsFile, "op.Sent + Time(k.cfg.TTL-k.margin)", "op.Sent + Time(k.cfg.TTL)"},
+		Name: "timeout-means-acquired", Breaks: "G1", Seeds: 50,
+		Story: "An acquisition that was not answered is taken as granted.",
+		Core:  grantsUnanswered,
+	},
+	{
+		Name: "one-failure-ends-the-renewer", Breaks: "G9", Seeds: 50, Scenario: judgedBy(struck(fault.RedisFreeze, fault.RedisReadOnly), "G9"),
+		Story: "A renewal that failed is the last (Redisson's watchdog, redisson#775, #3194).",
+		Core: func(_ core.Config, ran func()) exchange {
+			failed := false
+			return exchange{
+				answer: func(op *core.Op, a *core.Answer) {
+					failed = failed || op.Kind == core.OpRenew && a.Failure != core.FailNone
+				},
+				op: func(op *core.Op) bool {
+					if !failed || op.Kind != core.OpRenew {
+						return true
+					}
+					ran()
+					return false
+				},
+			}
 		},
 	},
 	{
-		Name: "margin-a-tenth-short", By: ShortenMargin,
-		Story:  "A tenth of the margin is missing: enough for all clocks but those at the edge of what is promised.",
-		Breaks: "G1", Seeds: 500,
-		Edits: []Edit{
-			{termsFile, "op.Sent + Time(k.cfg.TTL-k.margin)", "op.Sent + Time(k.cfg.TTL-k.margin*9/10)"},
+		Name: "short-quarantine-is-joined", Breaks: "G1", Seeds: 50, Scenario: judgedBy(struck(fault.RedisWipe, fault.RedisFlush, fault.Cut), "G1"),
+		Story: "An instance takes part in an epoch whose quarantine is shorter than its TTL.",
+		Core: func(c core.Config, ran func()) exchange {
+			return exchange{
+				op: func(op *core.Op) bool {
+					op.Quarantine = c.TTL / 10
+					return true
+				},
+				answer: func(_ *core.Op, a *core.Answer) {
+					if a.Group != 0 {
+						a.Group = 0
+						ran()
+					}
+				},
+			}
 		},
 	},
 	{
-		Name: "belief-until-told", By: Replace,
-		Story:  "An owner believes until Redis says otherwise (redislock, Redisson: no local deadline).",
-		Breaks: "G1", Seeds: 20,
-		Edits: []Edit{
-			{termsFile, "op.Sent + Time(k.cfg.TTL-k.margin)", "op.Sent + Time(100*k.cfg.TTL)"},
+		Name: "quarantine-a-fifth-long", Breaks: "G9", Seeds: 50,
+		Story: "A Redis that has lost its data grants leases after a TTL and a fifth.",
+		Core: func(c core.Config, ran func()) exchange {
+			return exchange{
+				op: func(op *core.Op) bool {
+					op.Quarantine = c.TTL / 5 * 6
+					ran()
+					return true
+				},
+			}
 		},
 	},
 	{
-		Name: "timeout-means-acquired", By: Replace,
-		Story:  "An acquisition that was not answered is taken as granted.",
-		Breaks: "G1", Seeds: 50,
-		Edits: []Edit{{coreFile, "l.unanswered = true\n" +
-			"\t\tif a.Failure == FailUnknown || a.Failure == FailUncounted {\n\t\t\tc.traces.leave(l.id)\n\t\t}\n" +
-			"\t\tc.refuse(l, cause, \"\", max(c.pause(c.paces[OpAcquire].failed), c.cfg.MaxProbe), a.Text)",
-			"c.answered(l)\n\t\tc.granted(l, in, &Result{Outcome: OutGranted, Fence: c.epoch.fence + 1})"}},
+		Name: "wall-clock", Breaks: "G1", Seeds: 50,
+		Story: "Time is read from the wall clock alone: a window moves with every step of it (rueidislock sends wall-clock expiries).",
+		Core:  wallClock,
 	},
 	{
-		Name: "failed-renewal-ignored", By: DropComparison,
-		Story:  "A renewal that fails, or is not answered, changes nothing before the window ends.",
-		Breaks: "G4", Package: "lease", Test: "TestFailedRenewalStopsBeliefAtOnceAndSuccessRestoresTheSameTerm",
-		Edits: []Edit{{clockFile, "if t.phase != owned {\n\t\treturn false, false", "if true {\n\t\treturn false, false"}},
-	},
-	{
-		Name: "one-failure-ends-the-renewer", By: Forget,
-		Story:  "A renewal that failed is the last (Redisson's watchdog, redisson#775, #3194).",
-		Breaks: "G9", Seeds: 50, Scenario: sim.Scenario{Faults: []fault.Kind{fault.RedisFreeze, fault.RedisReadOnly}},
-		Edits: []Edit{
-			{keeperFile, "case l.op == 0:\n\t\t\tc.requestRenew(l)", "case l.op == 0 && !l.uncertain:\n\t\t\tc.requestRenew(l)"},
-			{"internal/core/silence.go", "if (l.uncertain || l.reassert) && l.op == 0 {", "if l.reassert && l.op == 0 {"},
-			{coreFile, "c.doubt(l, cause, a.Text)\n\t\tif !c.silence.on {", "c.doubt(l, cause, a.Text)\n\t\tif false {"},
+		Name: "clock-stops-in-suspension", Breaks: "G4", Seeds: 20, Scenario: struck(fault.Suspend),
+		Story: "Only the monotonic clock is read, which stands still while the machine sleeps (Go's, on most systems).",
+		Core: func(c core.Config, _ func()) exchange {
+			var offset int64
+			return exchange{
+				event: func(ev *core.Event) {
+					offset = cmp.Or(offset, ev.Now.Wall-int64(ev.Now.Mono))
+					ev.Now.Wall = int64(ev.Now.Mono) + offset
+				},
+				tell: func(t *core.Tell) bool {
+					if begins(t) {
+						t.UntilWall += 100 * c.TTL
+					}
+					return true
+				},
+			}
 		},
 	},
 	{
-		Name: "old-master-believed", By: DropComparison,
-		Story:  "An old master that comes back is believed, as it was before its successor granted anything.",
-		Breaks: "G1", Package: "sim/virtual", Test: "TestFailoverThatIsUndone",
-		Edits: []Edit{{epochFile, "e.past[a.Epoch]; past {", "e.past[a.Epoch]; past && false {"}},
+		Name: "given-back-while-the-poll-runs", Breaks: "G2", Seeds: 60,
+		Scenario: struck(fault.Leave, fault.Join, fault.Terminate, fault.SessionRemove, fault.PollSlow),
+		Story:    "A lease that is to be given up is released while its poll still runs (kubernetes#139991).",
+		Core:     releasedAtOnce,
 	},
 	{
-		Name: "longer-ttl-joins", By: DropComparison,
-		Story:  "An instance joins a group whose quarantine is shorter than its TTL.",
-		Breaks: "G1", Package: "lease", Test: "TestLongerTTLIsFoundOutWithTheFirstAnswer",
-		Edits: []Edit{{epochFile, "return group > 0 && group <", "return false && group <"}},
+		Name: "expiry-is-seen-a-second-late", Breaks: "G5", Seeds: 20, Scenario: struck(fault.Crash),
+		Story: "Who waits for a lease thinks that its key lives for a second more.",
+		Core:  longerKeys,
 	},
 	{
-		Name: "quota-off", By: Replace,
-		Story:  "Sessions go to whoever ranks them highest, however many it owns: plain rendezvous hashing.",
-		Breaks: "G6", Seeds: 20,
-		Edits: []Edit{{"internal/core/place.go", "p.quota[i] = q\n\t\tif k < r {", "p.quota[i] = int32(m)\n\t\tif k < 0*r {"}},
+		Name: "quota-off", Breaks: "G6", Seeds: 20,
+		Story: "Sessions go to whoever ranks them highest, however many it owns: plain rendezvous hashing.",
+		Run:   tuned(func(c *core.Config) { c.Placement = rendezvous{} }),
 	},
 	{
-		Name: "wall-clock", By: Replace,
-		Story: "Time is read from the wall clock alone: a window moves with every step of it (rueidislock sends wall-clock " +
-			"expiries).",
-		Breaks: "G1", Seeds: 50,
-		Edits: []Edit{
-			{"internal/core/clock.go", "if step == 0 {\n\t\treturn\n\t}\n",
-				"if step != 0 {\n\t\tfor _, l := range c.held {\n\t\t\tl.until -= Time(step)\n" +
-					"\t\t\tc.armLease(l, max(l.until, c.now.Mono))\n\t\t}\n\t}\n\tif true {\n\t\treturn\n\t}\n"},
-			{coreFile, "t.At = c.now.Mono", "t.At = c.now.Mono\n\tif t.Until != 0 {\n\t\tt.Until += Time(100 * c.cfg.TTL)\n\t}"},
+		Name: "gives-on-a-join-what-nobody-asked-for", Breaks: "G7", Seeds: 100, Scenario: struck(fault.Join),
+		Story: "An owner gives a lease away when it hears of a new instance, whether that lacks one or not.",
+		Core:  givesOnJoin,
+	},
+	{
+		Name: "keeps-what-is-gone", Breaks: "G8", Seeds: 100, Scenario: struck(fault.SessionRemove, fault.SessionPause),
+		Story: "A session that was removed or paused is shown in every look that follows, and polled.",
+		Core:  rememberedSessions,
+	},
+	{
+		Name: "renewal-for-longer", Breaks: "G10", Seeds: 20,
+		Story: "A renewal gives the lease a tenth more than a TTL.",
+		Core: func(_ core.Config, ran func()) exchange {
+			return exchange{op: func(op *core.Op) bool {
+				if op.Kind == core.OpRenew {
+					op.TTL = op.TTL / core.Millisecond * 11 / 10 * core.Millisecond
+					ran()
+				}
+				return true
+			}}
 		},
 	},
 	{
-		Name: "clock-stops-in-suspension", By: Replace,
-		Story:  "Only the monotonic clock is read, which stands still while the machine sleeps (Go's, on most systems).",
-		Breaks: "G4", Seeds: 20, Why: whyClock, Scenario: sim.Scenario{Faults: []fault.Kind{fault.Suspend}},
-		Edits: []Edit{
-			{clockFile, "!c.known || step <= k.margin && step >= -k.margin {", "true {"},
-			{coreFile, "t.At = c.now.Mono", "t.At = c.now.Mono\n\tif t.UntilWall != 0 {\n\t\tt.UntilWall += 100 * c.cfg.TTL\n\t}"},
+		Name: "gone-is-taken", Breaks: "G12", Seeds: 200, Scenario: struck(fault.KeyDelete),
+		Story: "An owner whose key is gone says that another has taken it.",
+		Core: func(core.Config, func()) exchange {
+			return exchange{tell: func(t *core.Tell) bool {
+				if t.Kind == core.TellLost && t.Cause == core.CauseGone {
+					t.Cause = core.CauseTaken
+				}
+				return true
+			}}
 		},
 	},
 	{
-		Name: "late-renewal-outlives-release", By: DropComparison,
-		Story:  "The answer of a renewal counts after the term was given back (redisson#7272).",
-		Breaks: "G10", Seeds: 200, Why: "a term that goes on after its last word shows before another takes it",
-		Edits: []Edit{{keeperFile, "func (c *Core) renewAnswered(in *inflight, a *Answer) {\n" +
-			"\tfor i, l := range in.leases {\n\t\tif !c.settles(&in.op, &l.term) {\n",
-			"func (c *Core) renewAnswered(in *inflight, a *Answer) {\n\tfor i, l := range in.leases {\n\t\tif !c.settles(&in.op, &l.term) {\n" +
-				"\t\t\tif !a.Stale && a.result(i).Outcome == OutRenewed {\n\t\t\t\tc.renewed(l, in)\n\t\t\t}\n"}},
-	},
-	{
-		Name: "extends-unheard", By: DropComparison,
-		Story: "After an attempt without answer it goes on extending, with no read in between: when only replies are lost, a lease " +
-			"is extended for as long as that lasts by an owner that does not work.",
-		Breaks: "G5", Package: "internal/core", Test: "TestStormUnheardOwnerLetsGo",
-		Edits: []Edit{
-			{coreFile, "case c.silence.on:\n\t\tc.holdBack()", "case false:\n\t\tc.holdBack()"},
-			{keeperFile, "case c.silence.on:\n\t\t\tc.doubt(", "case false:\n\t\t\tc.doubt("},
+		Name: "leaves-its-heartbeat", Breaks: "G13", Seeds: 100, Scenario: judgedBy(struck(fault.Leave, fault.Terminate), "G13"),
+		Story: "Who stops says so to nobody: its heartbeat lives on, and it counts for a TTL.",
+		Core: func(_ core.Config, ran func()) exchange {
+			return exchange{op: func(op *core.Op) bool {
+				if op.Kind == core.OpLeave {
+					ran()
+					return false
+				}
+				return true
+			}}
 		},
 	},
 	{
-		Name: "only-the-next-waits", By: ChangeWait,
-		Story:  "A lease that expires is waited for by the next in rank alone.",
-		Breaks: "G5", Package: "internal/core", Test: "TestStormSuccessorDiesToo",
-		Edits: []Edit{{fleetFile, "return int64(min(k, f.k.cfg.StaggerMax)) * f.k.cfg.Stagger", "return f.k.cfg.TTL + int64(k)"}},
+		Name: "releases-the-first-only", Breaks: "G6", Seeds: 20,
+		Story: "Of several leases that are released together the first is deleted, and the others are left to expire.",
+		Core:  firstReleased,
 	},
 	{
-		Name: "timeout-means-not-acquired", By: Replace,
-		Story: "An acquisition that was not answered is taken as refused, and tried again when the key would have expired, " +
-			"whatever a look shows.",
-		Breaks: "G8", Package: "internal/core", Test: "TestStormGrantThatWasNotHeard",
-		Edits: []Edit{{coreFile, `c.refuse(l, cause, "", max(c.pause(c.paces[OpAcquire].failed), c.cfg.MaxProbe), a.Text)`,
-			`c.refuse(l, cause, "", c.cfg.TTL, a.Text)`},
-			{sessionsFile, "l.place && o != 0", "l.place"}},
+		Name: "refused-at-once", Breaks: "G14", Seeds: 50, Scenario: struck(fault.RedisReadOnly, fault.RedisMemory),
+		Story: "What Redis refuses is asked again at once, however often it was refused: at the speed of the network.",
+		Core: func(core.Config, func()) exchange {
+			return exchange{again: func(_ *core.Op, a *core.Answer) bool { return a.Failure == core.FailRefused }}
+		},
 	},
-	{
-		Name: "gives-up-unasked", By: DropComparison,
-		Story:  "An instance releases what it owns above its quota although nobody who could take it has asked.",
-		Breaks: "G6", Package: "internal/core", Test: "TestStormNobodyGivesUnasked",
-		Edits: []Edit{{sessionsFile, "	if len(f.asks) == 0 {\n		return\n", `	if len(f.asks) == 0 {
-		for _, l := range append([]*lease(nil), c.held...) {
-			if i := f.sessions.find(l.id); i >= 0 && !l.yielding && f.targetOf(i) > 0 {
-				c.yield(l, c.registry.nodes[f.targetOf(i)].id, CauseRebalance)
+}
+
+func begins(t *core.Tell) bool { return t.Kind == core.TellAcquired || t.Kind == core.TellRenewed }
+
+// believing has the shell believe in each window for longer: an end that the core tells is told that much later.
+func believing(longer func(*core.Config, *core.Tell) int64) Rules {
+	return func(c core.Config, _ func()) exchange {
+		ends := map[string]core.Time{} // by lease
+		var now core.Time
+		var late []core.Tell
+		return exchange{
+			event: func(ev *core.Event) { now = ev.Now.Mono },
+			more: func(_ *core.Event, eff *core.Effects) {
+				for _, t := range eff.Tells {
+					if t.Kind == core.TellAcquired {
+						delete(ends, t.ID)
+					}
+				}
+				due := func(t core.Tell) bool { return now >= ends[t.ID] }
+				eff.Tells = slices.Concat(slices.DeleteFunc(slices.Clone(late), func(t core.Tell) bool { return !due(t) }), eff.Tells)
+				late = slices.DeleteFunc(late, due)
+			},
+			tell: func(t *core.Tell) bool {
+				switch {
+				case begins(t):
+					by := longer(&c, t)
+					t.Until, t.UntilWall = t.Until+core.Time(by), t.UntilWall+by
+					ends[t.ID] = t.Until
+				case t.Kind == core.TellLost && t.Cause == core.CauseExpired && now < ends[t.ID]:
+					late = append(late, *t)
+					return false
+				}
+				return true
+			},
+			next: func(at core.Time) core.Time {
+				for _, t := range late {
+					at = min(at, ends[t.ID])
+				}
+				return at
+			},
+		}
+	}
+}
+
+var fromAnswer = believing(func(c *core.Config, t *core.Tell) int64 { return int64(t.At-t.Until) + c.TTL - c.Margin() })
+
+// untilTold believes for ever, whatever fails.
+func untilTold(c core.Config, ran func()) exchange {
+	x := believing(func(c *core.Config, _ *core.Tell) int64 { return 100 * c.TTL })(c, ran)
+	longer := x.tell
+	x.tell = func(t *core.Tell) bool { return t.Kind != core.TellUncertain && longer(t) }
+	x.op = func(op *core.Op) bool {
+		if op.Kind.Extends() {
+			op.Deadline += core.Time(100 * c.TTL)
+		}
+		return true
+	}
+	return x
+}
+
+// grantsUnanswered grants what was not answered.
+func grantsUnanswered(_ core.Config, ran func()) exchange {
+	return exchange{answer: func(op *core.Op, a *core.Answer) {
+		if op.Kind != core.OpAcquire || a.Failure != core.FailUnknown {
+			return
+		}
+		ran()
+		*a = core.Answer{Seq: op.Seq, Epoch: op.Epoch, Results: make([]core.Result, len(op.Items))}
+		for i := range a.Results {
+			a.Results[i] = core.Result{Outcome: core.OutGranted, Owner: op.Owner, Fence: op.Fence + 1}
+		}
+	}}
+}
+
+// lateRenewals begins a term again that is over, when a renewal of it is answered.
+func lateRenewals(c core.Config, ran func()) exchange {
+	over := map[string]int64{} // lease → fence of the last term
+	var late []core.Tell
+	return exchange{
+		answer: func(op *core.Op, a *core.Answer) {
+			for i, it := range op.Items {
+				if op.Kind == core.OpRenew && it.Fence == over[it.ID] && i < len(a.Results) && a.Results[i].Outcome == core.OutRenewed {
+					late = append(late, core.Tell{
+						Kind: core.TellRenewed, ID: it.ID, Fence: it.Fence, At: op.Sent, Sent: op.Sent, Until: op.Sent + core.Time(c.TTL-c.Margin()),
+					})
+				}
+			}
+		},
+		more: func(ev *core.Event, eff *core.Effects) {
+			for _, t := range eff.Tells {
+				switch t.Kind {
+				case core.TellAcquired:
+					delete(over, t.ID)
+				case core.TellReleased, core.TellLost:
+					over[t.ID] = t.Fence
+				}
+			}
+			for _, t := range late {
+				t.UntilWall = ev.Now.Wall + int64(t.Until-ev.Now.Mono)
+				eff.Tells = append(eff.Tells, t)
+				ran()
+			}
+			late = late[:0]
+		},
+	}
+}
+
+// wallClock gives the core the wall clock for both, and the shell ends that only the wall clock has.
+func wallClock(c core.Config, ran func()) exchange {
+	var first, offset int64 // of the clocks
+	return exchange{
+		event: func(ev *core.Event) {
+			now := ev.Now.Wall - int64(ev.Now.Mono)
+			first = cmp.Or(first, now)
+			if offset != now-first {
+				ran()
+			}
+			offset = now - first
+			ev.Now.Mono += core.Time(offset)
+		},
+		op: func(op *core.Op) bool {
+			op.Sent, op.Deadline = op.Sent-core.Time(offset), op.Deadline-core.Time(offset)
+			return true
+		},
+		more: func(_ *core.Event, eff *core.Effects) {
+			for i := range eff.Tells {
+				if t := &eff.Tells[i]; begins(t) {
+					t.Until += core.Time(100 * c.TTL)
+				}
+			}
+		},
+		next: func(at core.Time) core.Time { return at - core.Time(offset) },
+	}
+}
+
+// releasedAtOnce answers for the shell that the work has ended when it is asked to end it.
+func releasedAtOnce(core.Config, func()) exchange {
+	return exchange{
+		also: func(eff *core.Effects) (drops []core.Event) {
+			for _, t := range eff.Tells {
+				if t.Kind == core.TellYield {
+					drops = append(drops, core.Event{Kind: core.EvDrop, ID: t.ID, Cause: core.CauseRequested})
+				}
+			}
+			return drops
+		},
+		tell: func(t *core.Tell) bool { return t.Kind != core.TellYield },
+	}
+}
+
+// longerKeys lets the core think that what others hold ends a second later.
+func longerKeys(_ core.Config, ran func()) exchange {
+	return exchange{answer: func(_ *core.Op, a *core.Answer) {
+		for i := range a.Results {
+			if r := &a.Results[i]; r.PTTL > 0 {
+				r.PTTL += core.Second
+				ran()
 			}
 		}
-		return
-`}},
-	},
-	{
-		Name: "suspect-rule-off", By: DropComparison,
-		Story: "An instance that has not refreshed its heartbeat when it should long have still counts: its leases have no heir " +
-			"when they expire.",
-		Breaks: "G5", Package: "internal/core", Test: "TestStormTakeoverAtTheExpiry",
-		Edits: []Edit{{registryFile, "return n.alive && !n.suspect", "return n.alive"}},
-	},
-	{
-		Name: "late-reassertion-counts", By: DropComparison,
-		Story:  "A term is asserted anew after Redis lost its data although its own window had closed before that.",
-		Breaks: "G3", Seeds: 300, Scenario: sim.Scenario{Faults: []fault.Kind{
-			fault.Crash, fault.Cut, fault.BlackHole, fault.Join, fault.RedisWipe, fault.RedisFlush, fault.RedisOutage,
-		}},
-		Edits: []Edit{{keeperFile, "c.lost(l, CauseExpired, \"\")",
-			"if c.silence.on {\n\t\t\tc.armLease(l, c.now.Mono+Time(c.cfg.MaxProbe))\n\t\t\treturn\n\t\t}\n\t\tc.lost(l, CauseExpired, \"\")"}},
-	},
-	{
-		Name: "fence-not-carried", By: Forget,
-		Story: "An acquisition does not carry the highest fence its instance has seen: what is left is Redis' clock, which is " +
-			"enough only as long as the clocks of successive masters differ by less than a TTL.",
-		Breaks: "G3", Package: "internal/core", Test: "TestStormFenceIsCarried",
-		Edits: []Edit{{termsFile, "TTL: k.cfg.TTL, Fence: k.epoch.fence,", "TTL: k.cfg.TTL,"}},
-	},
-	{
-		Name: "refused-at-once", By: ChangeWait,
-		Story:  "What Redis refuses is asked again at once, however often it was refused: at the speed of the network.",
-		Breaks: "G14", Seeds: 50, Scenario: sim.Scenario{Faults: []fault.Kind{fault.RedisReadOnly, fault.RedisMemory}},
-		Edits: []Edit{{"internal/core/pace.go", "if n < 2 {", "if n < 1_000_000 {"}},
-	},
-	{
-		Name: "leaves-its-heartbeat", By: SkipOne,
-		Story:  "Who stops says so to nobody: its heartbeat lives on, and it counts for a TTL.",
-		Breaks: "G13", Seeds: 100,
-		Edits: []Edit{{coreFile, "own.leave = false\n\t\tc.send(OpLeave, nil, nil)\n", "own.leave = false\n"}},
-	},
-	{
-		Name: "leaves-once", By: SkipOne,
-		Story:  "Who stops says so once: where that is lost on the way, its heartbeat lives on, and it counts for a TTL.",
-		Breaks: "G13", Package: "internal/core", Test: "TestStories",
-		Edits: []Edit{{registryFile, "m.leave = m.leave || m.leaving && now < m.ends", ""}},
-	},
-	{
-		Name: "keeps-what-is-gone", By: SkipOne,
-		Story:  "The lease of a session that was removed or paused is kept, and polled, until its owner stops.",
-		Breaks: "G8", Seeds: 100,
-		Edits: []Edit{{sessionsFile, "func (c *Core) dropUnwanted() {\n",
-			"func (c *Core) dropUnwanted() {\n\tif len(c.held) > 0 {\n\t\treturn\n\t}\n"}},
-	},
-	{
-		Name: "drains-the-first-only", By: SkipOne,
-		Story:  "Who stops gives back one lease, and the others when their windows end.",
-		Breaks: "G13", Seeds: 100,
-		Edits: []Edit{{coreFile, "\t\tif !l.yielding {\n\t\t\tc.yield(l, \"\", CauseDrain)\n\t\t}\n",
-			"\t\tif !l.yielding {\n\t\t\tc.yield(l, \"\", CauseDrain)\n\t\t\tbreak\n\t\t}\n"}},
-	},
-	{
-		Name: "no-expiry-means-now", By: DropComparison,
-		Story:  "A foreign hand's lease key without an expiry is taken for one that expires at once: 12,000 commands a second.",
-		Breaks: "G14", Package: "sim/virtual", Test: "TestForeignHandsKeyIsNotAskedAboutForEver",
-		Edits: []Edit{{termsFile, "if pttl <= 0 {", "if pttl < 0 {"}},
-	},
-	{
-		Name: "heartbeats-one-by-one", By: ChangeWait,
-		Story:  "Each instance reads every other's heartbeat, as it comes due, with a command of its own.",
-		Breaks: "G14", Package: "sim/virtual", Test: "TestHeartbeatsOfManyAreReadTogether",
-		Edits: []Edit{{registryFile, "soon := r.k.now.Mono + Time(r.k.cfg.Lead+r.k.cfg.Renew)", "soon := r.k.now.Mono"}},
-	},
-	{
-		Name:   "followers-have-no-doubts",
-		Story:  "A follower that sees the leader key gone waits until its lease would have ended before it asks Redis for its data.",
-		Breaks: "E4", Seeds: 1000, By: SkipOne,
-		Scenario: sim.Scenario{System: sim.SystemElection, Faults: []fault.Kind{fault.CheckSend, fault.RedisFlush}},
-		Edits:    []Edit{{electionFile, "\t\tm.eff.Doubt = true\n", ""}},
-	},
+	}}
+}
+
+// givesOnJoin asks for the end of the work of one lease when an instance joins.
+func givesOnJoin(_ core.Config, ran func()) exchange {
+	held := map[string]int64{}
+	return exchange{more: func(ev *core.Event, eff *core.Effects) {
+		for _, t := range eff.Tells {
+			switch t.Kind {
+			case core.TellAcquired:
+				held[t.ID] = t.Fence
+			case core.TellLost, core.TellReleased, core.TellYield:
+				delete(held, t.ID)
+			}
+		}
+		if ev.Kind != core.EvNotice || ev.Notice.Kind != core.NoticeJoined || len(held) == 0 {
+			return
+		}
+		ids := make([]string, 0, len(held))
+		for id := range held {
+			ids = append(ids, id)
+		}
+		id := slices.Min(ids)
+		eff.Tells = append(eff.Tells, core.Tell{Kind: core.TellYield, Cause: core.CauseRebalance, ID: id, Fence: held[id], Owner: ev.Notice.From})
+		ran()
+	}}
+}
+
+// rememberedSessions shows every session again that a look has shown.
+func rememberedSessions(_ core.Config, ran func()) exchange {
+	var seen []string
+	return exchange{answer: func(_ *core.Op, a *core.Answer) {
+		if a.Look == nil {
+			return
+		}
+		seen = slices.Compact(slices.Sorted(slices.Values(append(seen, a.Look.Sessions.IDs...))))
+		if len(seen) == len(a.Look.Sessions.IDs) {
+			return
+		}
+		ran()
+		owners := make([]string, len(seen))
+		for i, id := range seen {
+			if n, ok := slices.BinarySearch(a.Look.Sessions.IDs, id); ok {
+				owners[i] = a.Look.Owners[n]
+			}
+		}
+		a.Look = &core.Look{Sessions: core.NewSessions(seen), Owners: owners, Nodes: a.Look.Nodes}
+	}}
+}
+
+// firstReleased sends the first of several releases and answers for Redis that all are done.
+func firstReleased(_ core.Config, ran func()) exchange {
+	return exchange{
+		op: func(op *core.Op) bool {
+			if op.Kind == core.OpRelease && len(op.Items) > 1 {
+				op.Items = op.Items[:1]
+				ran()
+			}
+			return true
+		},
+		answer: func(op *core.Op, a *core.Answer) {
+			for op.Kind == core.OpRelease && a.Failure == core.FailNone && len(a.Results) < len(op.Items) {
+				a.Results = append(a.Results, core.Result{Outcome: core.OutReleased})
+			}
+		},
+	}
+}
+
+// rendezvous gives each session to the instance that ranks it highest.
+type rendezvous struct{}
+
+// Place implements core.Placement.
+func (rendezvous) Place(s *core.Sessions, instances []uint64, _ []int32) (target, quota []int32) {
+	for _, id := range s.IDs {
+		best, most := int32(0), uint64(0)
+		for i, instance := range instances {
+			h := fnv.New64a()
+			_, _ = fmt.Fprint(h, instance, id)
+			if rank := h.Sum64(); rank > most {
+				best, most = int32(i), rank
+			}
+		}
+		target = append(target, best)
+	}
+	for range instances {
+		quota = append(quota, int32(len(s.IDs)))
+	}
+	return target, quota
 }

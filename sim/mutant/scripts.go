@@ -1,165 +1,106 @@
 package mutant
 
 import (
-	"github.com/leasestorm/leasestorm/sim"
+	"strings"
+
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
-const (
-	luaDir      = "internal/redisstore/lua/"
-	acquireFile = luaDir + "acquire.lua"
-	epochLua    = luaDir + "epoch.lua"
-	renewFile   = luaDir + "renew.lua"
-	releaseFile = luaDir + "release.lua"
-)
+// replaceOnce changes a text in which e.Old stands once; else it leaves it.
+func replaceOnce(text string, e Edit) string {
+	if strings.Count(text, e.Old) != 1 {
+		return text
+	}
+	return strings.Replace(text, e.Old, e.New, 1)
+}
 
-// The words of acquire.lua that grant a fence.
+// grantFence is how acquire.lua chooses a fence.
 const grantFence = "local fence = math.max(known, seen, now - 1) + 1"
 
-// scripts are mutants of the Lua scripts. They run in an interpreter, on the model of Redis.
+// scripts are mutants of the scripts that keep leases safe, most of them a condition that is not looked at.
 var scripts = []Mutant{
 	{
-		Name: "renews-without-owner-check", By: DropComparison,
-		Story:  "A renewal extends the key whoever holds it, and tells the caller that it holds it (Sovereign: EXPIRE).",
-		Breaks: "G10", Seeds: 50,
-		Edits: []Edit{{renewFile, "if holder == owner then", "if holder then"}},
+		Name: "renews-without-owner-check", Breaks: "G10", Seeds: 50,
+		Story: "A renewal extends the key whoever holds it, and tells the caller that it holds it (Sovereign: EXPIRE).",
+		Lua:   []Edit{{"renew", "if holder == owner then", "if ran(holder) then"}},
 	},
 	{
-		Name: "expire-without-check", By: DropComparison,
-		Story:  "A renewal is an EXPIRE whose answer nobody reads.",
-		Breaks: "G10", Seeds: 50,
-		Edits: []Edit{
-			{renewFile, "if holder == owner then", "if type(holder) ~= 'table' then"},
-		},
+		Name: "renewal-of-nothing", Breaks: "G10", Seeds: 200, Scenario: struck(fault.KeyDelete),
+		Story: "A renewal that finds no key says that it renewed (EXPIRE whose 0 nobody reads).",
+		Lua:   []Edit{{"renew", "codes[i - 1] = 'l'", "codes[i - 1] = ran('r')"}},
 	},
 	{
-		Name: "renewal-for-longer", By: ChangeWait,
-		Story:  "A renewal gives the lease a tenth more than a TTL.",
-		Breaks: "G10", Seeds: 20,
-		Edits: []Edit{{renewFile, "call('PEXPIRE', lease, ttl)", "call('PEXPIRE', lease, math.floor(ttl * 1.1))"}},
+		Name: "release-by-key", Breaks: "G1", Seeds: 150, Scenario: struck(fault.Terminate, fault.Latency, fault.BlackHole),
+		Story: "A release deletes the key whoever holds it (a plain DEL).",
+		Lua:   []Edit{{"release", "holder == owner and last == ARGV[5 + 2 * i]", "ran(holder)"}},
 	},
 	{
-		Name: "refused-acquisition-extends", By: DoTwice,
-		Story:  "An acquisition that finds the lease held extends it for its holder.",
-		Breaks: "G10", Seeds: 50,
-		Edits: []Edit{{acquireFile, "    codes[#codes + 1] = 'H'\n", "    codes[#codes + 1] = 'H'\n    call('PEXPIRE', lease, ttl)\n"}},
+		Name: "acquire-takes-over", Breaks: "G10", Seeds: 150,
+		Story: "An acquisition adopts the key whoever holds it (Sovereign: forced takeover).",
+		Lua:   []Edit{{"acquire", "holder ~= owner or ARGV[8 + i / 2] == '1'", "ran(false)"}},
 	},
 	{
-		Name: "renewal-creates-the-key", By: Replace,
-		Story:  "A renewal sets the key anew if it is gone (redsync#149).",
-		Breaks: "G10", Seeds: 200,
-		Edits: []Edit{{renewFile, "elseif not holder then\n    codes[i - 1] = 'l'",
-			"elseif not holder then\n    call('SET', lease, owner, 'PX', ttl)\n    codes[i - 1] = 'r'"}},
+		Name: "no-quarantine", Breaks: "G1", Seeds: 50,
+		Story: "A Redis that has lost its data grants leases at once (every library compared).",
+		Lua:   []Edit{{"epoch", "now + agreed)", "now + ran(0))"}},
 	},
 	{
-		Name: "renewal-of-nothing", By: SwapCauses,
-		Story:  "A renewal that finds no key says that it renewed (EXPIRE whose 0 nobody reads).",
-		Breaks: "G10", Seeds: 200,
-		Edits: []Edit{{renewFile, "elseif not holder then\n    codes[i - 1] = 'l'", "elseif not holder then\n    codes[i - 1] = 'r'"}},
+		Name: "quarantine-a-twentieth-short", Breaks: "G10", Seeds: 20,
+		Story: "A Redis that has lost its data grants leases after 95 % of a TTL.",
+		Lua:   []Edit{{"epoch", "now + agreed)", "now + ran(agreed * 0.95))"}},
 	},
 	{
-		Name: "release-by-key", By: DropComparison,
-		Story:  "A release deletes the key whoever holds it (a plain DEL).",
-		Breaks: "G1", Seeds: 150,
-		Scenario: sim.Scenario{Faults: []fault.Kind{fault.Terminate, fault.Latency, fault.BlackHole}},
-		Edits:    []Edit{{releaseFile, "elseif holder == owner and last == ARGV[5 + 2 * i] then", "elseif holder then"}},
+		Name: "adoption-keeps-its-fence", Breaks: "G3", Seeds: 100,
+		Story: "An instance that finds its own key goes on under the fence that the key had.",
+		Lua:   []Edit{{"acquire", grantFence, grantFence + "\n    if holder and last then fence = ran(tonumber(last)) end"}},
 	},
 	{
-		Name: "release-without-fence", By: DropComparison,
-		Story:  "A release deletes any term of its owner's, also a later one (redsync, redislock, Redisson: the token is the process's).",
-		Breaks: "G1", Package: "internal/core", Test: "TestStormLateReleaseEndsNoLaterTerm",
-		Edits: []Edit{{releaseFile, "elseif holder == owner and last == ARGV[5 + 2 * i] then", "elseif holder == owner then"}},
+		Name: "fence-constant", Breaks: "G3", Seeds: 20,
+		Story: "Every term has the same fence (most libraries have none at all).",
+		Lua:   []Edit{{"acquire", grantFence, "local fence = ran(1)"}},
 	},
 	{
-		Name: "acquire-takes-over", By: DropComparison,
-		Story:  "An acquisition sets the key without asking whether another holds it (Sovereign: forced takeover).",
-		Breaks: "G10", Seeds: 20,
-		Edits: []Edit{
-			{acquireFile, "elseif holder and (holder ~= owner or ", "elseif holder and holder == owner and ("},
-			{acquireFile, "call('SET', lease, owner, 'NX', 'PX', ttl)", "call('SET', lease, owner, 'PX', ttl)"},
-			{acquireFile, "    if holder then\n      call('PEXPIRE'", "    if holder == owner then\n      call('PEXPIRE'"},
-		},
+		Name: "fence-not-carried", Breaks: "G3", Seeds: 300, Scenario: struck(fault.RedisFailover, fault.RedisWipe, fault.Crash),
+		Story: "An acquisition does not carry the highest fence its instance has seen, and Redis does not look at its clock.",
+		Lua:   []Edit{{"acquire", grantFence, "local fence = ran(known) + 1"}},
 	},
 	{
-		Name: "adoption-keeps-its-fence", By: Replace,
-		Story:  "An instance that finds its own key goes on under the fence that the key had.",
-		Breaks: "G3", Seeds: 100,
-		Edits: []Edit{{acquireFile, grantFence, grantFence + "\n    if holder and last then fence = tonumber(last) end"}},
+		Name: "scripts-without-epoch", Breaks: "G10", Seeds: 50,
+		Story: "A script that was sent before Redis lost its data is executed after it.",
+		Lua:   []Edit{{"epoch", "local void = epoch ~= ARGV[1]", "local void = ran(false)"}},
 	},
 	{
-		Name: "fence-constant", By: Replace,
-		Story:  "Every term has the same fence (most libraries have none at all).",
-		Breaks: "G3", Seeds: 20,
-		Edits: []Edit{{acquireFile, grantFence, "local fence = 1"}},
+		Name: "beat-without-epoch", Breaks: "G10", Seeds: 100, Scenario: struck(fault.RedisFlush),
+		Story: "A heartbeat is set whether or not its sender has heard that Redis lost its data.",
+		Lua:   []Edit{{"beat", "if void then", "if ran(false) then"}},
 	},
 	{
-		Name: "fence-restarts", By: Forget,
-		Story:  "A lease's fence lives as long as its key, so that it begins anew after every expiry.",
-		Breaks: "G3", Seeds: 50,
-		Edits: []Edit{
-			{acquireFile, grantFence, "local fence = fence_of(last) + 1"},
-			{acquireFile, "'PX', fence_life)", "'PX', ttl)"},
-		},
+		Name: "a-new-run-goes-unnoticed", Breaks: "G10", Seeds: 100, Scenario: struck(fault.RedisRestart, fault.RedisFailover, fault.Crash),
+		Story: "A Redis that was restarted, or that a replica took over, is believed to be the one before.",
+		Lua:   []Edit{{"epoch", "if known_run ~= run then", "if ran(not epoch) then"}},
 	},
 	{
-		Name: "fence-by-incr", By: Replace,
-		Story:  "The fence is a counter in Redis (Redisson's bare INCR): it falls with the data.",
-		Breaks: "G3", Seeds: 100,
-		Edits: []Edit{{acquireFile, grantFence, "local fence = call('INCR', fence_key)"}},
-	},
-	{
-		Name: "no-quarantine", By: ShortenMargin,
-		Story:  "A Redis that has lost its data grants leases at once (every library compared).",
-		Breaks: "G1", Seeds: 50,
-		Edits: []Edit{{epochLua, "now + agreed)", "now)"}},
-	},
-	{
-		Name: "half-a-quarantine", By: ShortenMargin,
-		Story:  "A Redis that has lost its data grants leases after half a TTL.",
-		Breaks: "G10", Seeds: 20,
-		Edits: []Edit{{epochLua, "now + agreed)", "now + agreed / 2)"}},
-	},
-	{
-		Name: "quarantine-a-twentieth-short", By: ShortenMargin,
-		Story:  "A Redis that has lost its data grants leases after 95 % of a TTL.",
-		Breaks: "G10", Seeds: 20,
-		Edits: []Edit{{epochLua, "now + agreed)", "now + agreed * 0.95)"}},
-	},
-	{
-		Name: "quarantine-a-fifth-long", By: ChangeWait,
-		Story:  "A Redis that has lost its data grants leases after a TTL and a fifth.",
-		Breaks: "G9", Seeds: 50,
-		Edits: []Edit{{epochLua, "now + agreed)", "now + agreed * 1.2)"}},
-	},
-	{
-		Name: "adopts-in-quarantine", By: DropComparison,
-		Story:  "An instance that finds its own key in a quarantine adopts it.",
-		Breaks: "G10", Package: "internal/redisstore", Test: "TestConformance",
-		Edits: []Edit{{acquireFile, "elseif left > 0", "elseif left > 0 and not holder"}},
-	},
-	{
-		Name: "scripts-without-epoch", By: DropComparison,
-		Story:  "A script that was sent before Redis lost its data is executed after it.",
-		Breaks: "G10", Seeds: 50,
-		Edits: []Edit{{epochLua, "local void = epoch ~= ARGV[1]", "local void = false"}},
-	},
-	{
-		Name: "beat-without-epoch", By: DropComparison,
-		Story:  "A heartbeat is set whether or not its sender has heard that Redis lost its data.",
-		Breaks: "G10", Seeds: 100,
-		Scenario: sim.Scenario{Faults: []fault.Kind{fault.RedisFlush}},
-		Edits:    []Edit{{luaDir + "beat.lua", "if void then return answer() end\n", ""}},
-	},
-	{
-		Name: "reasserts-over-a-higher-fence", By: DropComparison,
-		Story:  "A term is asserted anew although a later one was granted.",
-		Breaks: "G1", Package: "internal/redisstore", Test: "TestConformance",
-		Edits: []Edit{{luaDir + "reassert.lua", "elseif fence_of(last) <= tonumber(fence) then", "elseif true then"}},
-	},
-	{
-		Name: "releases-the-first-only", By: SkipOne,
-		Story:  "Of several leases that are released together the first is deleted, and the others are left to expire.",
-		Breaks: "G6", Seeds: 20,
-		Edits: []Edit{{releaseFile, "    call('DEL', lease)\n", "    if i == 1 then call('DEL', lease) end\n"}},
+		Name: "assertions-are-refused", Breaks: "G9", Seeds: 20,
+		Story: "A quarantine counts as over for who asserts a term.",
+		Lua:   []Edit{{"reassert", "left == 0", "ran(true)"}},
 	},
 }
+
+// others are mutants of what instances say about themselves.
+var others = []Mutant{{
+	Name: "losses-are-not-logged", Breaks: "G12", Seeds: 20,
+	Story: "A term that is lost leaves no entry in the log.",
+	Run: func(v *virtual.Config, ran func()) {
+		log := v.Log
+		v.Log = func(e *virtual.LogEntry) {
+			for _, f := range e.Fields {
+				if f.Key == "event" && f.Text == "lost" {
+					ran()
+					return
+				}
+			}
+			log(e)
+		}
+	},
+}}

@@ -73,7 +73,7 @@ func (c *campaign) drain(w *world, n *node) bool {
 
 func (c *campaign) step(w *world, n *node, in election.Input) {
 	in.Now = n.clock.now(w.t)
-	eff := guarded(n, func() election.Effects { return c.m.Step(in) })
+	eff := guarded(n, func() election.Effects { return w.cfg.Seams.election(in, c.m.Step) })
 	if w.fallen(n) {
 		return
 	}

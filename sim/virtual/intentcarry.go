@@ -393,7 +393,7 @@ func (p *intentNode) serve(req *client.Request, done func(int, []byte)) {
 			_ = r.Body.Close()
 			if answer := p.open[number]; answer != nil && !p.w.current.dead {
 				delete(p.open, number)
-				answer(out.code, out.body.Bytes())
+				answer(p.w.cfg.Seams.status(out.code), out.body.Bytes())
 				if p.stopping && len(p.open) == 0 {
 					p.silent.set()
 				}

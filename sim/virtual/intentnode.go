@@ -387,7 +387,7 @@ func (p *intentNode) pump() {
 
 func (p *intentNode) step(e intent.Event) {
 	e.Now = p.n.clock.monoAt(p.w.t)
-	effects := guarded(p.n, func() []intent.Effect { return slices.Clone(p.machine.Step(e)) })
+	effects := guarded(p.n, func() []intent.Effect { return slices.Clone(p.w.cfg.Seams.intent(e, p.machine.Step)) })
 	if p.w.fallen(p.n) {
 		return
 	}

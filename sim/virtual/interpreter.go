@@ -56,6 +56,12 @@ func newInterpreter(r *redis) *interpreter {
 		return 1
 	}))
 	l.SetGlobal("redis", api)
+	if r.seams.Ran != nil {
+		l.SetGlobal("ran", l.NewFunction(func(l *lua.LState) int {
+			r.seams.Ran()
+			return l.GetTop()
+		}))
+	}
 	// As in Redis, a script that sets a global variable fails.
 	locked := l.NewTable()
 	locked.RawSetString("__newindex", l.NewFunction(func(l *lua.LState) int {
@@ -192,7 +198,7 @@ func (in *interpreter) eval(text string, keys, args []string) (reply, error) {
 	l := in.state
 	fn, ok := in.known[text]
 	if !ok {
-		chunk, err := parse.Parse(strings.NewReader(text), "@user_script")
+		chunk, err := parse.Parse(strings.NewReader(in.r.seams.script(text)), "@user_script")
 		if err != nil {
 			return nil, refusal("ERR Error compiling script (new function): " + err.Error())
 		}

@@ -61,6 +61,7 @@ type redis struct {
 	publish func(core.Notice)
 	shout   func(channel, text string) // what is published on other channels
 	onLease func(id string)            // a lease is spoken of for the first time
+	seams   Seams
 }
 
 // leaseKey is one lease and its fence key.

@@ -86,6 +86,8 @@ type Config struct {
 	New func(core.Config) Machine
 	// Tune changes what the engine would give to New; nil: nothing.
 	Tune func(*core.Config)
+	// Seams alters what passes beside the core, in tests; the zero value alters nothing.
+	Seams Seams
 	// Stop ends the run early once it returns true; nil: never. It is asked every few thousand events, and must not change
 	// anything that the run sees.
 	Stop func() bool

@@ -139,7 +139,7 @@ func newWorld(cfg Config, plan fault.Plan, seed uint64, emit func(history.Event)
 // addServer adds a server with these data. What is the same of all of them is set here.
 func (w *world) addServer(r *redis) *server {
 	cfg := &w.cfg
-	r.replicas = cfg.Replicas
+	r.replicas, r.seams = cfg.Replicas, cfg.Seams
 	r.relive()
 	s := &server{redis: r, number: int32(len(w.servers)), scripts: map[string]string{}}
 	s.tap = &streamTap{w, s}
