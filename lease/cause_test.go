@@ -217,7 +217,7 @@ func TestHealthOfAnEpochThatIsNotBelieved(t *testing.T) {
 			g.fake.set(mute)
 			g.fake.looked.Store(&core.Answer{Epoch: "run 0", Look: &core.Look{Sessions: core.NewSessions(nil)}})
 			pass(g.cfg.DiscoveryInterval + time.Second)
-			if h := g.managerOf().Health(); h.State != HealthSuperseded || !strings.Contains(h.Reason, `"… 0"`) {
+			if h := g.managerOf().Health(); h.State != HealthSuperseded || !strings.Contains(h.Reason, `"run 0"`) {
 				t.Errorf("%s: %v", what, h)
 			}
 			g.fake.looked.Store(nil)

@@ -89,7 +89,7 @@ func (s *shell) diagnose(now time.Time) (h Health, ends time.Time) {
 		return h.as(HealthRefused, words(f.err)), ends
 	case s.core.Disbelieved() != "":
 		return h.as(HealthSuperseded, fmt.Sprintf("redis has the epoch \"%s\", which is not believed: it was superseded, or an instance "+
-			"with a shorter TTL began it; another is asked for", s.store.Shown(s.core.Disbelieved()))), ends
+			"with a shorter TTL began it; another is asked for", s.core.Disbelieved())), ends
 	case s.silentSince != 0 || !s.met && f.err != nil:
 		since := s.silentSince
 		if s.unanswered != 0 {

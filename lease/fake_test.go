@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -150,7 +149,6 @@ func (f *fakeStore) Asked(_ context.Context, g redisstore.Give) string {
 }
 
 func (f *fakeStore) CheckLease(string) error  { return nil }
-func (f *fakeStore) Shown(text string) string { return strings.ReplaceAll(text, "run", "…") }
 func (f *fakeStore) Close() error             { return nil }
 
 func (f *fakeStore) Subscribe(ctx context.Context, _ time.Duration, heard func(core.Notice), up func(error)) {

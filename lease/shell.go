@@ -27,7 +27,6 @@ type store interface {
 	Line(ctx context.Context, use redisstore.Use) string
 	CheckQuarantine(ctx context.Context) error
 	Surplus(ctx context.Context) error
-	Shown(text string) string
 	Unused(ctx context.Context) bool
 	TooShort(needs, agreed time.Duration) error
 	CheckLease(name string) error

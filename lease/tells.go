@@ -36,9 +36,6 @@ func (s *shell) carry(tells []core.Tell) {
 		case core.TellYield:
 			ends = true
 		}
-		if logentry.OfEpoch(&tells[i]) { // which the server chose
-			tells[i].Text = s.store.Shown(tells[i].Text)
-		}
 		s.announce(&tells[i], s.holds[i])
 		if !ends && i < len(tells)-1 { // the context of what ends does not wait until a listener has heard of what is after it
 			continue

@@ -145,7 +145,7 @@ func (g *group) server(ctx context.Context, now *redisstore.Group, f *flags) (al
 	}
 	for _, last := range []string{"rdb_last_bgsave_status", "aof_last_write_status"} {
 		if status := info[last]; status != "" && status != "ok" {
-			all = append(all, finding{"persistence", last + " is " + now.Info.Shown(last), "Redis may refuse writes (MISCONF), and a restart " +
+			all = append(all, finding{"persistence", last + " is " + now.Info.Fields[last], "Redis may refuse writes (MISCONF), and a restart " +
 				"loses what was not written", refusals["MISCONF"]})
 		}
 	}

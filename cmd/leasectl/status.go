@@ -152,9 +152,9 @@ func (g *group) read(ctx context.Context, names []string) (*status, error) {
 
 func (st *status) fill(g *group, beats []redisstore.Beat, holdings []redisstore.Holding) {
 	now := &st.group
-	st.Redis.Version, st.Redis.RunID, st.Redis.Role = now.Info.Shown("redis_version"), now.Info.Shown("run_id"), now.Info.Shown("role")
+	st.Redis.Version, st.Redis.RunID, st.Redis.Role = now.Info.Fields["redis_version"], now.Info.Fields["run_id"], now.Info.Fields["role"]
 	st.Redis.Time, st.Redis.ClockAheadMs, st.Redis.ClockWithinMs = now.Now.UTC(), ms(now.Ahead), ms(now.Within)
-	st.Group.Epoch, st.Group.EpochOver, st.Group.NoRecord = g.Shown(now.Epoch), now.Over, now.Versions()
+	st.Group.Epoch, st.Group.EpochOver, st.Group.NoRecord = now.Epoch, now.Over, now.Versions()
 	st.Group.Acknowledgements = now.Acks
 	if n, known := now.Acknowledging(); known && now.Acks > 0 {
 		st.Group.Acknowledging = &n

@@ -97,11 +97,6 @@ func reply(text string) bool {
 // what there is to say.
 func forgot(t *core.Tell) bool { return t.Kind == core.TellUncertain && t.Cause == core.CauseForgot }
 
-// OfEpoch reports whether the text of t is an epoch.
-func OfEpoch(t *core.Tell) bool {
-	return t.Kind == core.TellEpoch || t.Kind == core.TellRejected || forgot(t)
-}
-
 // ofRedisClock reports whether t is told of a jump of Redis' clock, and not of one of the instance's own.
 func ofRedisClock(t *core.Tell) bool { return t.Kind == core.TellClock && t.Text == "redis" }
 

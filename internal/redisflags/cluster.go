@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/pflag"
 
-	"github.com/leasestorm/leasestorm/internal/respguard"
+	"github.com/leasestorm/leasestorm/internal/redisclient"
 )
 
 const clusterVariable = "LEASESTORM_CLUSTER"
@@ -46,9 +46,12 @@ func (r *Settings) Universal(program string, warn io.Writer) (redis.UniversalCli
 	if err != nil {
 		return nil, err
 	}
-	return respguard.NewClusterClient(&redis.ClusterOptions{
+	c := redis.NewClusterClient(&redis.ClusterOptions{
 		Addrs: r.nodes, Dialer: dial, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig, DisableIdentity: o.DisableIdentity,
 		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
 		ReadBufferSize: o.ReadBufferSize, WriteBufferSize: o.WriteBufferSize,
-	}), nil
+	})
+	c.AddHook(redisclient.Masking{})
+	c.OnNewNode(func(server *redis.Client) { server.AddHook(redisclient.Masking{}) })
+	return c, nil
 }

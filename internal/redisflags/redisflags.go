@@ -12,8 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/pflag"
 
+	"github.com/leasestorm/leasestorm/internal/redisclient"
 	"github.com/leasestorm/leasestorm/internal/redisurl"
-	"github.com/leasestorm/leasestorm/internal/respguard"
 )
 
 // URLVariable is the environment variable of the URL.
@@ -71,7 +71,10 @@ func (r *Settings) Client(program string, warn io.Writer) (*redis.Client, error)
 	case len(r.addrs) > 0:
 		return r.failover(opt)
 	}
-	return respguard.NewClient(opt), nil
+	opt.Dialer = redisclient.Dialer(opt)
+	c := redis.NewClient(opt)
+	c.AddHook(redisclient.Masking{})
+	return c, nil
 }
 
 // options are those of a connection.

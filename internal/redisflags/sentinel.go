@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/pflag"
 
-	"github.com/leasestorm/leasestorm/internal/respguard"
+	"github.com/leasestorm/leasestorm/internal/redisclient"
 )
 
 const (
@@ -97,13 +97,15 @@ func (s *sentinelSettings) failover(opt *redis.Options) (*redis.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return respguard.NewFailoverClient(&redis.FailoverOptions{
+	c := redis.NewFailoverClient(&redis.FailoverOptions{
 		MasterName: s.masterName, SentinelAddrs: s.addrs,
 		Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig, DisableIdentity: o.DisableIdentity,
 		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
 		ReadBufferSize: o.ReadBufferSize, WriteBufferSize: o.WriteBufferSize,
 		Dialer: dial,
-	}), nil
+	})
+	c.AddHook(redisclient.Masking{})
+	return c, nil
 }
 
 // dialer leads to servers and sentinels by the ways of this node.
@@ -111,7 +113,7 @@ func (s *sentinelSettings) dialer(o *redis.Options) (func(ctx context.Context, n
 	if len(s.ways) > 0 && o.TLSConfig != nil {
 		return nil, errors.New(waysVariable + ": the way of another to a server of TLS is not known; leave it out")
 	}
-	dial := respguard.Dialer(o)
+	dial := redisclient.Dialer(o)
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, cmp.Or(s.ways[addr], addr))
 		if socket, ok := conn.(*net.TCPConn); ok && s.ways[addr] != "" {

@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/leasestorm/leasestorm/internal/respguard"
 )
 
 // ErrInUse says that Bootstrap found a lease or a heartbeat that lives or another quarantine that was agreed on, or Redis was used for the
@@ -46,7 +44,7 @@ func (s *Store) BootstrapNamed(ctx context.Context, leases ...string) error {
 	}
 	if len(living) > 0 {
 		return fmt.Errorf("bootstrap: %w: the key %s lives (one of %d); stop all instances and wait until their leases have "+
-			"expired, or let the quarantine of %v pass instead", ErrInUse, s.Shown(living[0]), len(living), agreed)
+			"expired, or let the quarantine of %v pass instead", ErrInUse, living[0], len(living), agreed)
 	}
 	if agreed != wanted { // the record changes only with the epoch, which the script compares
 		return fmt.Errorf("bootstrap: %w with a quarantine of %v: the instances that share %s have agreed on %v already: give that, or "+
@@ -58,8 +56,7 @@ func (s *Store) BootstrapNamed(ctx context.Context, leases ...string) error {
 		wanted.Microseconds(), s.wire.opt.acks()).Int()
 	switch {
 	case err != nil:
-		_, password := login(s.client)
-		return fmt.Errorf("bootstrap: %w", respguard.Hidden(err, password)) // no hook sees what go-redis says of a number that is none
+		return fmt.Errorf("bootstrap: %w", err)
 	case done != 1:
 		return fmt.Errorf("bootstrap: %w: another instance began to use Redis just now", ErrInUse)
 	}

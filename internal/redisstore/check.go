@@ -78,7 +78,7 @@ func Judge(said Info, replicas int) (all []Finding) {
 	info := said.Fields
 	all = judgeVersion(said)
 	if info["role"] == "slave" && info["slave_read_only"] != "0" {
-		master := said.Shown("master_host") + ":" + said.Shown("master_port")
+		master := info["master_host"] + ":" + info["master_port"]
 		err := fmt.Errorf("%w: %w (its master is %s): leases must be taken at the master", ErrRefused, ErrReadOnly, master)
 		all = append(all, Finding{Name: "role", What: "this is a read-only replica of " + master,
 			Consequence: "no lease can be taken here", Mend: "name the master (--redis), or the sentinels that know it (--sentinels)", Err: err})
@@ -88,7 +88,7 @@ func Judge(said Info, replicas int) (all []Finding) {
 			"failover, is not noticed (a loss of all data is)", Mend: "have INFO server show it"})
 	}
 	if policy := info["maxmemory_policy"]; policy != "" && policy != "noeviction" && info["maxmemory"] != "0" {
-		all = append(all, Finding{Name: "eviction", What: "maxmemory-policy " + said.Shown("maxmemory_policy") + " may evict a living lease",
+		all = append(all, Finding{Name: "eviction", What: "maxmemory-policy " + policy + " may evict a living lease",
 			Consequence: "then two instances can own it for up to one renewal interval",
 			Mend:        "CONFIG SET maxmemory-policy noeviction, and CONFIG REWRITE"})
 	}
@@ -127,7 +127,6 @@ func (s *Store) Surplus(ctx context.Context) error {
 
 func judgeVersion(info Info) []Finding {
 	version, known := info.Fields["redis_version"]
-	shown := info.Shown("redis_version")
 	unknown := Finding{Name: "version", What: "INFO shows no redis_version", Consequence: "the version is not checked",
 		Mend: "at least " + VersionMin + " is required"}
 	if !known {
@@ -136,27 +135,26 @@ func judgeVersion(info Info) []Finding {
 	v, err := semver.NewVersion(version)
 	switch {
 	case err != nil:
-		unknown.What = fmt.Sprintf("redis_version \"%s\" is no version", shown)
+		unknown.What = fmt.Sprintf("redis_version \"%s\" is no version", version)
 		return []Finding{unknown}
 	case v.LessThan(semver.MustParse(VersionMin)):
-		err := fmt.Errorf("%w: version %s; at least %s is required", ErrTooOld, shown, VersionMin)
-		return []Finding{{Name: "version", What: "Redis " + shown + " is too old", Consequence: "the scripts do not run there",
+		err := fmt.Errorf("%w: version %s; at least %s is required", ErrTooOld, version, VersionMin)
+		return []Finding{{Name: "version", What: "Redis " + version + " is too old", Consequence: "the scripts do not run there",
 			Mend: "upgrade it to " + VersionMin + " or later", Err: err}}
 	}
 	return nil
 }
 
 func (s *Store) info(ctx context.Context, sections ...string) (Info, error) {
-	_, password := login(s.client)
 	server, err := s.server(ctx)
 	if err != nil {
-		return Info{password: password}, err
+		return Info{}, err
 	}
 	text, err := server.Info(ctx, sections...).Result()
 	if err != nil {
-		return Info{password: password}, err
+		return Info{}, err
 	}
-	return parseInfo(text, password), nil
+	return parseInfo(text), nil
 }
 
 // Diagnose names the condition behind an error of Permitted, as Check does.

@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"github.com/leasestorm/leasestorm/internal/respguard"
+	"github.com/leasestorm/leasestorm/internal/redisclient"
 )
 
 // derive returns a client to the same server as client, fit for attempts that must be made at most once.
@@ -29,8 +29,10 @@ func derive(client redis.UniversalClient, opt *Options) (redis.UniversalClient, 
 	case *redis.ClusterClient:
 		if c != nil {
 			derived := redis.NewClusterClient(clustered(c.Options(), opt))
-			derived.OnNewNode(func(node *redis.Client) { node.AddHook(unbroken{}) })
-			respguard.HideInCluster(derived, c)
+			derived.OnNewNode(func(node *redis.Client) {
+				node.AddHook(unbroken{})
+				node.AddHook(redisclient.Masking{})
+			})
 			return derived, nil
 		}
 	case *redis.Ring:

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/leasestorm/leasestorm/internal/respguard"
+	"github.com/leasestorm/leasestorm/internal/redisclient"
 )
 
 // unbroken keeps go-redis from counting dials that failed. After as many as its pool has connections, whenever that was, it dials once a
@@ -45,7 +45,7 @@ func (unbroken) DialHook(next redis.DialHook) redis.DialHook {
 		}
 		if hears {
 			context.AfterFunc(ctx, func() { _ = conn.Close() })
-			return respguard.Hear(conn, noticeMax), nil
+			return redisclient.Bounded(conn, noticeMax), nil
 		}
 		return conn, nil
 	}

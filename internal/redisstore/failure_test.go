@@ -92,7 +92,7 @@ func TestJudge(t *testing.T) {
 		{"fills up", "redis_version:7.0.15\r\nrun_id:ab\r\nmaxmemory:100\r\nmaxmemory_policy:noeviction", nil, 0},
 	}
 	for _, tt := range tests {
-		warnings, err := verdict(Judge(parseInfo(tt.info, ""), 0))
+		warnings, err := verdict(Judge(parseInfo(tt.info), 0))
 		if !errors.Is(err, tt.err) || len(warnings) != tt.warnings {
 			t.Errorf("%s: %v, %q; want %v and %d warnings", tt.name, err, warnings, tt.err, tt.warnings)
 		}

@@ -100,7 +100,7 @@ func FuzzInfo(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		warnings, err := verdict(Judge(parseInfo(text, ""), 0))
+		warnings, err := verdict(Judge(parseInfo(text), 0))
 		if err != nil && (!errors.Is(err, ErrTooOld) && !errors.Is(err, ErrReadOnly) || len(warnings) != 0) {
 			t.Fatalf("%q: %q, %v", text, warnings, err)
 		}

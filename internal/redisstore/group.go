@@ -76,7 +76,7 @@ func (s *Store) SetQuarantine(ctx context.Context, length time.Duration, leases 
 		return before, fmt.Errorf("set quarantine: %w", err)
 	}
 	if after.Group != int64(length) {
-		return before, fmt.Errorf("set quarantine: the epoch \"%s\" ended meanwhile: nothing was changed, try again", s.Shown(a.Epoch))
+		return before, fmt.Errorf("set quarantine: the epoch \"%s\" ended meanwhile: nothing was changed, try again", a.Epoch)
 	}
 	return before, nil
 }
@@ -116,7 +116,7 @@ func (s *Store) SetReplicas(ctx context.Context) (before, after int, err error) 
 		return before, before, fmt.Errorf("set replicas: %w", err)
 	}
 	if acksOf(changed.Epoch) != after {
-		return before, before, fmt.Errorf("set replicas: the epoch \"%s\" ended meanwhile: nothing was changed, try again", s.Shown(a.Epoch))
+		return before, before, fmt.Errorf("set replicas: the epoch \"%s\" ended meanwhile: nothing was changed, try again", a.Epoch)
 	}
 	return before, after, nil
 }
@@ -160,7 +160,7 @@ func (s *Store) endsWithin(ctx context.Context, key string, length time.Duration
 	defer cancel()
 	left, err := s.client.PTTL(ctx, key).Result()
 	if err != nil {
-		return fmt.Errorf("how long %s lives: %w", s.Shown(key), err)
+		return fmt.Errorf("how long %s lives: %w", key, err)
 	}
 	most := length
 	if strings.HasPrefix(key, s.wire.opt.NodePrefix) {
@@ -168,7 +168,7 @@ func (s *Store) endsWithin(ctx context.Context, key string, length time.Duration
 	}
 	if left > most {
 		return fmt.Errorf("%w: %s lives for another %v, the quarantine would be %v; give every instance a TTL of at most that first",
-			ErrOutlives, s.Shown(key), left, length)
+			ErrOutlives, key, left, length)
 	}
 	return nil
 }

@@ -79,17 +79,6 @@ func TestBootstrapNamesTheQuarantineThatStands(t *testing.T) {
 	}
 }
 
-// What lives is named without the password, as which a hostile server may show it.
-func TestWhatOutlivesShowsNoPassword(t *testing.T) {
-	srv := redistest.Start(t, redistest.Password("C4n4ry"))
-	s, _ := bootstrapped(t, srv.Client(), redisstore.Options{Quarantine: 30 * time.Second})
-	srv.Do("SET", "poll:lease:xC4n4ryx", "a", "PX", "600000")
-	_, err := s.SetQuarantine(t.Context(), 10*time.Second)
-	if !errors.Is(err, redisstore.ErrOutlives) || !strings.Contains(err.Error(), "poll:lease:x…x") {
-		t.Errorf("%v", err)
-	}
-}
-
 // It is not lowered below what lives, and a lowering lets what was granted before run out.
 func TestQuarantineIsNotLoweredBelowWhatLives(t *testing.T) { // G1
 	srv := redistest.Start(t)

@@ -3,7 +3,6 @@ package redisstore_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"strings"
 	"sync"
@@ -16,7 +15,6 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/internal/redistest"
-	"github.com/leasestorm/leasestorm/internal/servetest"
 )
 
 // ours is the name of the store's connections at the servers.
@@ -157,32 +155,6 @@ func TestMuteSentinelsAreNamed(t *testing.T) {
 	})
 	n.speaker.Kill()
 	broken("one that has ended", "dial tcp ", n.speaker.Addr(), ": ")
-}
-
-// A sentinel that repeats what it refuses does not get its password shown where none of them answers.
-func TestMuteSentinelsShowNoPassword(t *testing.T) {
-	const secret = "c4n4ry"
-	sentinel := servetest.Serve(t, func(c net.Conn) {
-		for in := make([]byte, 4096); ; {
-			if _, err := c.Read(in); err != nil {
-				return
-			}
-			_, _ = io.WriteString(c, strings.Repeat("-ERR unknown command AUTH "+secret+"\r\n", 10))
-		}
-	})
-	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "boss", SentinelAddrs: []string{sentinel}, SentinelPassword: secret})
-	defer client.Close()
-	s, err := redisstore.New(client, redisstore.Options{OpTimeout: 300 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	within(t, 30*time.Second, "the sentinel is heard", func() bool {
-		a := s.Do(t.Context(), &core.Op{Kind: core.OpObserve})
-		if strings.Contains(a.Text, secret) {
-			t.Fatal(a.Text)
-		}
-		return strings.Contains(a.Text, "no sentinel answers: ERR")
-	})
 }
 
 // Sentinels that do not answer are no reason to leave a master that does.

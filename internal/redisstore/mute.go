@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/leasestorm/leasestorm/internal/respguard"
+	"github.com/leasestorm/leasestorm/internal/redisclient"
 )
 
 // mute is what is known of sentinels of which none answers. go-redis tries each several times and has no error before that, which mostly is
@@ -37,15 +37,14 @@ func (m *master) reach(ctx context.Context, network, addr string) (net.Conn, err
 	return conn, m.heard(err)
 }
 
-// heard takes what became of a dial, and returns its error with what is known of the sentinels. Of what they said it has the codes alone:
-// they are told a password that nobody here knows.
+// heard takes what became of a dial, and returns its error with what is known of the sentinels.
 func (m *master) heard(err error) error {
 	var way *net.OpError
 	if err == nil {
 		m.mute.why.Store(nil)
 		return nil
 	}
-	err = respguard.Coded(err)
+	err = redisclient.Mask(err)
 	if _, each, all := strings.Cut(err.Error(), unreachable); all && !errors.Is(err, context.DeadlineExceeded) {
 		why := strings.ReplaceAll(each, "\n", "; ")
 		m.mute.why.Store(&why)

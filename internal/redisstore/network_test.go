@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -229,39 +228,6 @@ func receive[T any](t *testing.T, what string, c <-chan T) T {
 	}
 }
 
-// Whoever may turn what keys become on another's connection (CLIENT TRACKING) does not keep it from hearing the channel.
-func TestTrackingIsNoEndOfASubscription(t *testing.T) {
-	t.Parallel()
-	srv := redistest.Start(t)
-	s := newStore(t, srv.Client(), redisstore.Options{OpTimeout: 20 * time.Second})
-	r := subscribe(t, s)
-	if err := receive(t, "word of the subscription", r.ups); err != nil {
-		t.Fatal(err)
-	}
-	of := regexp.MustCompile(`^id=(\d+)`).FindStringSubmatch(fmt.Sprint(srv.Do("CLIENT", "LIST", "TYPE", "pubsub")))
-	if of == nil {
-		t.Fatal("nobody hears")
-	}
-	hostile := srv.Client().Conn()
-	defer hostile.Close()
-	for _, words := range [][]any{{"CLIENT", "TRACKING", "ON", "REDIRECT", of[1]}, {"GET", "key"}} {
-		if err := hostile.Do(t.Context(), words...).Err(); err != nil && !errors.Is(err, redis.Nil) {
-			t.Fatal(err)
-		}
-	}
-	srv.Do("SET", "key", "value") // a message of a list of keys
-	srv.Do("FLUSHALL")            // one of nothing
-	srv.Do("PUBLISH", "poll:notify", "joined somebody")
-	select {
-	case n := <-r.notices:
-		if n.From != "somebody" {
-			t.Errorf("heard %+v", n)
-		}
-	case err := <-r.ups:
-		t.Errorf("the channel is not heard any more: %v", err)
-	}
-}
-
 func TestSubscribeAgain(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -331,76 +297,5 @@ func TestMiniredis(t *testing.T) {
 	op.Kind = core.OpAcquire
 	if a := s.Do(t.Context(), op); !a.Stale || a.Quarantine == 0 {
 		t.Fatalf("after a flush: %+v", a)
-	}
-}
-
-// A server that answers a subscription with what is no message ends the connection, not the program.
-func TestListenOutlivesForeignMessages(t *testing.T) {
-	for _, said := range []string{
-		"*2\r\n+message\r\n+x\r\n", "*1\r\n+message\r\n", "*0\r\n", "*1\r\n*0\r\n", "*3\r\n+message\r\n:1\r\n*0\r\n",
-		"*3\r\n+message\r\n$-1\r\n$-1\r\n", "*1\r\n+subscribe\r\n", "*1\r\n+pong\r\n", "*3\r\n+pmessage\r\n+x\r\n+y\r\n",
-	} {
-		t.Run(strings.ReplaceAll(said, "\r\n", " "), func(t *testing.T) {
-			ctx, cancel := context.WithCancel(t.Context())
-			client := redis.NewClient(&redis.Options{Protocol: 2, DisableIdentity: true, MaxRetries: -1,
-				Dialer: func(context.Context, string, string) (net.Conn, error) {
-					near, far := net.Pipe()
-					go answer(far, said)
-					return near, nil
-				}})
-			defer client.Close()
-			var got error
-			redisstore.Listen(ctx, client, "x", time.Second, redisstore.ResubscribeMin, func(string) {}, func(err error) {
-				got = err
-				cancel()
-			})
-			if got == nil || !strings.Contains(got.Error(), "no Redis says so") {
-				t.Errorf("Listen told %v", got)
-			}
-		})
-	}
-}
-
-// A server that says again and again that a channel is heard is believed once a connection: an instance looks at Redis for each.
-func TestListenIsToldOnce(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	client := redis.NewClient(&redis.Options{Protocol: 2, DisableIdentity: true, MaxRetries: -1,
-		Dialer: func(context.Context, string, string) (net.Conn, error) {
-			near, far := net.Pipe()
-			go answer(far, strings.Repeat("*3\r\n+subscribe\r\n+x\r\n:1\r\n", 100))
-			return near, nil
-		}})
-	defer client.Close()
-	ups := 0
-	redisstore.Listen(ctx, client, "x", time.Second, redisstore.ResubscribeMin, func(string) {}, func(err error) {
-		if err == nil {
-			ups++
-			return
-		}
-		cancel()
-		if !strings.Contains(err.Error(), "no Redis says so") {
-			t.Errorf("Listen told %v", err)
-		}
-	})
-	if ups != 1 {
-		t.Errorf("told %d times that the channel is heard, want once", ups)
-	}
-}
-
-// answer says so to who subscribes, and refuses every other command, as a server does that knows nothing newer.
-func answer(conn net.Conn, said string) {
-	command := make([]byte, 4096)
-	for {
-		n, err := conn.Read(command)
-		if err != nil {
-			return
-		}
-		text := said
-		if !strings.Contains(strings.ToLower(string(command[:n])), "\nsubscribe\r") {
-			text = strings.Repeat("-ERR unknown command\r\n", strings.Count("\n"+string(command[:n]), "\n*"))
-		}
-		if _, err := io.WriteString(conn, text); err != nil {
-			return
-		}
 	}
 }

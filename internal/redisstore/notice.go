@@ -20,7 +20,7 @@ const (
 
 // noticeMax bounds a notice, in bytes, and wordsMax its words: whoever may publish can send what takes sixteen times its size when it is
 // cut into them. No instance names more: it releases ItemsMax leases at once, each with an heir, which is 514 kB of the longest names,
-// and cuts what it asks for (AskTexts). What is longer does not even reach who hears the channel (respguard.Hear).
+// and cuts what it asks for (AskTexts). A subscription drops what is longer (redisclient.Bounded).
 const (
 	noticeMax = 512 << 10
 	wordsMax  = 1 << 14

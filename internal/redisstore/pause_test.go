@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -108,7 +109,7 @@ func TestListenPausesAfterShortSubscriptions(t *testing.T) {
 // pauses has the sixth attempt last as long as the next pause would be.
 func pauses(t *testing.T, longest time.Duration, want []int64) {
 	lives := time.Millisecond
-	client := redis.NewClient(&redis.Options{Protocol: 2, DisableIdentity: true, MaxRetries: -1, DialerRetries: 1,
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Protocol: 2, DisableIdentity: true, MaxRetries: -1, DialerRetries: 1,
 		Dialer: func(context.Context, string, string) (net.Conn, error) {
 			near, far := net.Pipe()
 			go answer(far, "*3\r\n+subscribe\r\n+x\r\n:1\r\n")
@@ -137,5 +138,23 @@ func pauses(t *testing.T, longest time.Duration, want []int64) {
 	})
 	if !slices.Equal(paused, want) {
 		t.Errorf("longest %v: paused %d ms, want %d", longest, paused, want)
+	}
+}
+
+// answer says so to who subscribes, and refuses every other command, as a server does that knows nothing newer.
+func answer(conn net.Conn, said string) {
+	command := make([]byte, 4096)
+	for {
+		n, err := conn.Read(command)
+		if err != nil {
+			return
+		}
+		text := said
+		if !strings.Contains(strings.ToLower(string(command[:n])), "\nsubscribe\r") {
+			text = strings.Repeat("-ERR unknown command\r\n", strings.Count("\n"+string(command[:n]), "\n*"))
+		}
+		if _, err := io.WriteString(conn, text); err != nil {
+			return
+		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/leasestorm/leasestorm/internal/respguard"
+	"github.com/leasestorm/leasestorm/internal/redisclient"
 )
 
 // Use is what somebody will do with a store.
@@ -32,9 +32,8 @@ func (s *Store) Permitted(ctx context.Context, use Use) error {
 		errs = append(errs, s.client.Do(ctx, "WAIT", 0, 1).Err())
 	}
 	errs = append(errs, subscribe(ctx, s.client, s.wire.opt.Channel, s.wire.opt.OpTimeout))
-	_, password := login(s.client)
-	for i, err := range errs { // no hook sees what is said on the channel's connection, or in the answer of a script
-		errs[i] = respguard.Hidden(err, password)
+	for i, err := range errs { // no hook sees what is said on the channel's connection
+		errs[i] = redisclient.Mask(err)
 	}
 	if err := Explain(ctx, s.client, rules, errs...); err != nil {
 		return err
@@ -85,6 +84,6 @@ func subscribe(ctx context.Context, client redis.UniversalClient, channel string
 	if err := ps.Subscribe(ctx, channel); err != nil {
 		return err
 	}
-	_, err := receive(ctx, ps, timeout)
+	_, err := ps.ReceiveTimeout(ctx, timeout)
 	return err
 }

@@ -258,19 +258,19 @@ func allowed(errs ...error) bool {
 }
 
 func user(client redis.UniversalClient) string {
-	if name, _ := login(client); name != "" {
+	if name := login(client); name != "" {
 		return name
 	}
 	return "default"
 }
 
-// login returns a client's user and password, "" where it has none.
-func login(client redis.UniversalClient) (name, password string) {
+// login returns a client's user, "" where it has none.
+func login(client redis.UniversalClient) string {
 	switch c := client.(type) {
 	case interface{ Options() *redis.Options }:
-		return c.Options().Username, c.Options().Password
+		return c.Options().Username
 	case *redis.ClusterClient:
-		return c.Options().Username, c.Options().Password
+		return c.Options().Username
 	}
-	return "", ""
+	return ""
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/leasestorm/leasestorm/internal/respguard"
+	"github.com/leasestorm/leasestorm/internal/redisclient"
 )
 
 // OwnClient returns a client to the server of client that sends every command at most once and honours deadlines of
@@ -19,8 +19,7 @@ func OwnClient(client redis.UniversalClient, options Options) (redis.UniversalCl
 	for _, h := range opt.Hooks {
 		own.AddHook(h)
 	}
-	_, password := login(own)
-	own.AddHook(respguard.Hide(password)) // the innermost: the hooks before are told no password either
+	own.AddHook(redisclient.Masking{}) // the innermost, so that the hooks before see no password either
 	return own, nil
 }
 

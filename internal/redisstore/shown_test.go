@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -59,30 +58,5 @@ func TestRedisCutsForeignValues(t *testing.T) {
 	g = []redisstore.Glance{{Lease: "y", Prefix: "beat:", Of: "a"}}
 	if err := s.Glances(t.Context(), g); err != nil || !g[0].Beats || len(g[0].Heartbeat) != redisstore.NameMax+1 {
 		t.Errorf("a glance shows a heartbeat of %d bytes, %v", len(g[0].Heartbeat), err)
-	}
-}
-
-// Two epochs in one look are told without either: each is text that the server chose, and may be the password.
-func TestTornLookShowsNoEpoch(t *testing.T) {
-	w, err := redisstore.NewWire(redisstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	const chunk = 1000
-	ids := make([]string, chunk+1) // which take two calls
-	for i := range ids {
-		ids[i] = strconv.Itoa(i)
-	}
-	calls := 0
-	_, err = w.LookOwners(&core.Op{Kind: core.OpLook}, core.NewSessions(ids), redisstore.Reader{Run: func(redisstore.Call) ([]any, error) {
-		calls++
-		n := chunk
-		if calls > 1 {
-			n = len(ids) - chunk
-		}
-		return []any{"secret" + strconv.Itoa(calls), int64(0), int64(1), int64(0), string(make([]byte, 2*n))}, nil
-	}})
-	if err == nil || !strings.Contains(err.Error(), "epoch changed") || strings.Contains(err.Error(), "secret") {
-		t.Errorf("%d calls: %v", calls, err)
 	}
 }

@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"sync/atomic"
 	"time"
@@ -11,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/internal/core"
-	"github.com/leasestorm/leasestorm/internal/respguard"
+	"github.com/leasestorm/leasestorm/internal/redisclient"
 )
 
 // ResubscribeMin is the shortest that the longest pause between two attempts to subscribe can be.
@@ -24,9 +23,6 @@ func Resubscribe(renew time.Duration) time.Duration { return max(renew/10, Resub
 
 // backOffMin is the shortest.
 const backOffMin = 10 * time.Millisecond
-
-// errNoMessage: a subscription was answered with what is no message. The connection is given up.
-var errNoMessage = errors.New("connection closed: no Redis says so to who hears a channel")
 
 // Subscribe hears the channel until ctx ends, as Listen does: it calls heard for each notice. Redis keeps no notices: what was
 // published meanwhile is lost. renew is the interval between renewals, of which the pauses between attempts are a part.
@@ -41,9 +37,8 @@ func (s *Store) Subscribe(ctx context.Context, renew time.Duration, heard func(c
 
 // Listen hears a channel until ctx ends, on the calling goroutine: it calls message for each message, and up with nil when the
 // channel is (again) being heard, and with what was said for each attempt that ended or failed. A connection that is silent for
-// the timeout is asked for a sign of life and given up if none comes, and so is one that says what no Redis says there. Each attempt
-// makes one connection and waits twice as long as the one before, up to the longest pause, until one is heard for at least as long as it
-// would wait now (100 ms at least).
+// the timeout is asked for a sign of life and given up if none comes. Each attempt makes one connection and waits twice as long as the one
+// before, up to the longest pause, until one is heard for at least as long as it would wait now (100 ms at least).
 func Listen(ctx context.Context, client redis.UniversalClient, channel string, timeout, longest time.Duration, message func(string),
 	up func(error)) {
 	pause := backOffMin
@@ -70,10 +65,7 @@ func Listen(ctx context.Context, client redis.UniversalClient, channel string, t
 // hear is one subscription, until it breaks. It calls up when it has come about.
 func hear(ctx context.Context, client redis.UniversalClient, channel string, timeout time.Duration, message func(string),
 	up func()) (err error) {
-	defer func() { // no hook sees these errors
-		_, password := login(client)
-		err = respguard.Hidden(err, password)
-	}()
+	defer func() { err = redisclient.Mask(err) }() // no hook sees these errors
 	ctx, end := context.WithCancel(context.WithValue(ctx, hears{}, new(atomic.Bool)))
 	defer end()
 	ps := client.Subscribe(ctx) // connects below, so that the error is seen
@@ -81,9 +73,9 @@ func hear(ctx context.Context, client redis.UniversalClient, channel string, tim
 	if err := ps.Subscribe(ctx, channel); err != nil {
 		return err
 	}
-	asked, subscribed := false, false
+	asked := false
 	for {
-		msg, err := receive(ctx, ps, timeout)
+		msg, err := ps.ReceiveTimeout(ctx, timeout)
 		if err != nil {
 			var reply redis.Error
 			if asked && errors.As(err, &reply) { // PING is refused with MISCONF, and answered all the same
@@ -100,27 +92,11 @@ func hear(ctx context.Context, client redis.UniversalClient, channel string, tim
 		asked = false
 		switch m := msg.(type) {
 		case *redis.Subscription:
-			if m.Kind != "subscribe" {
-				continue
+			if m.Kind == "subscribe" {
+				up()
 			}
-			if subscribed { // asked for once; an instance looks at Redis for each
-				return errNoMessage
-			}
-			subscribed = true
-			up()
 		case *redis.Message:
 			message(m.Payload)
 		}
 	}
-}
-
-// receive is ps.ReceiveTimeout for a server that may answer anything: go-redis takes the form of what comes for granted, and panics
-// at a message without a text.
-func receive(ctx context.Context, ps *redis.PubSub, timeout time.Duration) (msg any, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			msg, err = nil, fmt.Errorf("%w: %v", errNoMessage, p)
-		}
-	}()
-	return ps.ReceiveTimeout(ctx, timeout)
 }

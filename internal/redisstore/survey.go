@@ -12,7 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/internal/core"
-	"github.com/leasestorm/leasestorm/internal/respguard"
 )
 
 // This file reads what an operator wants to see, with commands that change nothing: no script of leases, since each begins an epoch where
@@ -103,7 +102,7 @@ func (g *Group) readEpoch(key string) error {
 	life, until, ok := strings.Cut(g.Epoch, " ")
 	us, err := strconv.ParseInt(until, 10, 64)
 	if !ok || life == "" || err != nil || us < 0 {
-		return fmt.Errorf("%w: the epoch key %s holds \"%s\", which is no epoch", ErrFormat, key, respguard.Shown(g.Epoch, g.Info.password))
+		return fmt.Errorf("%w: the epoch key %s holds \"%s\", which is no epoch", ErrFormat, key, g.Epoch)
 	}
 	g.Left = max(0, time.UnixMicro(us).Sub(g.Now))
 	run, attachments, acks := core.LifeOf(g.Epoch)

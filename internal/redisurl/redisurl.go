@@ -52,14 +52,21 @@ func Show(raw string) string {
 	return shown.String()
 }
 
-var secret = regexp.MustCompile(`(?i)(://|rediss?:).*@`)
+// secret matches a URL up to its host. "Redis: " in a sentence begins none.
+var secret = regexp.MustCompile(`(?i)(://|rediss?:)\S.*@`)
 
-// Hide leaves out of a message what may be a URL's user and password, whoever quoted the URL: rather too much than too little.
-// Wanted is nobody's, and stays.
+// Hide leaves out of a message what may be a URL's user and password, whoever quoted the URL: rather too much than too little. Examples of
+// a URL stay.
 func Hide(text string) string {
-	const example = "\x00" // in its place: one in the middle of a password goes with that
-	text = strings.ReplaceAll(text, Wanted, example)
-	return strings.ReplaceAll(secret.ReplaceAllString(text, "${1}…@"), example, Wanted)
+	examples := []string{Wanted, "redis://user:password@host"}
+	for i, example := range examples { // one in the middle of a password goes with that
+		text = strings.ReplaceAll(text, example, string(rune(i)))
+	}
+	text = secret.ReplaceAllString(text, "${1}…@")
+	for i, example := range examples {
+		text = strings.ReplaceAll(text, string(rune(i)), example)
+	}
+	return text
 }
 
 // Line is an error, that may join several, on one line of a terminal or a log, without what Hide leaves out.

@@ -40,13 +40,15 @@ func TestNothingShowsThePassword(t *testing.T) {
 	}
 	for text, want := range map[string]string{ // the example is no secret; what stands before it is hidden as without it
 		ErrURL.Error(): ErrURL.Error(), "redis://u:c4n4ry@h: " + ErrURL.Error(): "redis:…@h: " + ErrURL.Error(),
-		"redis://u:c4" + Wanted + "n4ry@h": "redis:…@h",
+		"redis://u:c4" + Wanted + "n4ry@h":                                            "redis:…@h",
+		"refused by Redis: dial redis://u:c4n4ry@h: no": "refused by Redis: dial redis:…@h: no",
 	} {
 		if got := Hide(text); got != want {
 			t.Errorf("%q became %q, want %q", text, got, want)
 		}
 	}
-	for _, text := range []string{"nodes: 3 is out of bounds", "dial tcp 127.0.0.1:6379: connection refused", "a@b"} {
+	for _, text := range []string{"nodes: 3 is out of bounds", "dial tcp 127.0.0.1:6379: connection refused", "a@b",
+		"not authenticated at Redis: give a password (in a URL: redis://user:password@host): WRONGPASS"} {
 		if got := Hide(text); got != text {
 			t.Errorf("%q became %q", text, got)
 		}

@@ -156,7 +156,7 @@ func (s *sessions) keys(ctx context.Context, skipped *lease.SkippedError) ([]str
 }
 
 // named is how a key is shown, whose name the server chose.
-func (s *sessions) named(key string) string { return plain.Name(redisstore.Hide(s.client, key)) }
+func (s *sessions) named(key string) string { return plain.Name(key) }
 
 // value is what a key holds: a string, of which at most a byte more than MaxSession was read, or something else.
 type value struct {
@@ -230,14 +230,12 @@ func (s *sessions) judge(key string, found value) verdict {
 		})
 	}
 	if err == nil {
-		if err = s.check(id); err != nil { // which names it, quoted and cut
-			err = cmp.Or(s.check(redisstore.Hide(s.client, id)), err)
-		}
+		err = s.check(id)
 	}
 	if err != nil {
-		v.problem = plain.Cut(redisstore.Hide(s.client, err.Error()), reasonMax)
+		v.problem = plain.Cut(err.Error(), reasonMax)
 		s.log.Warn("Session skipped", zap.String("event", "sessionMalformed"), zap.String("instance", s.self),
-			zap.String("key", plain.Cut(redisstore.Hide(s.client, key), reasonMax)), zap.String("reason", v.problem))
+			zap.String("key", plain.Cut(key, reasonMax)), zap.String("reason", v.problem))
 		return v
 	}
 	v.polled = !paused
@@ -254,7 +252,7 @@ func documented(id string, value []byte) (paused bool, err error) {
 		return false, fmt.Errorf("not the JSON of a session: %w", err)
 	}
 	if session.ID != id {
-		return false, errors.New("its id is not that of its key") // it may be the password, said by who stands in Redis' place
+		return false, errors.New("its id is not that of its key")
 	}
 	if session.IsPaused == nil {
 		return false, misspelt(value)

@@ -20,7 +20,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/leasestorm/leasestorm/internal/respguard"
 	"github.com/leasestorm/leasestorm/sim/container"
 )
 
@@ -127,7 +126,7 @@ func reap(pipe io.Reader) {
 		if err != nil {
 			continue
 		}
-		c := respguard.NewClient(adminOptions(opts))
+		c := adminClient(adminOptions(opts))
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		_, _ = deleteRunKeys(ctx, c)
 		cancel()

@@ -18,8 +18,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 
+	"github.com/leasestorm/leasestorm/internal/redisclient"
 	"github.com/leasestorm/leasestorm/internal/redisurl"
-	"github.com/leasestorm/leasestorm/internal/respguard"
 )
 
 // Errors of Provision. Each is wrapped in a sentence that names the URL and what is allowed.
@@ -256,9 +256,16 @@ func (r *Redis) renewClient() {
 		r.replicated.renew(r.server)
 		return
 	}
-	if old := r.client.Swap(respguard.NewClient(r.admin)); old != nil {
+	if old := r.client.Swap(adminClient(r.admin)); old != nil {
 		_ = old.Close()
 	}
+}
+
+// adminClient is a client whose errors show no password.
+func adminClient(o *redis.Options) *redis.Client {
+	c := redis.NewClient(o)
+	c.AddHook(redisclient.Masking{})
+	return c
 }
 
 // adminOptions are those of the harness's own connections: few, short time-outs, no retries, no extra commands.
@@ -284,19 +291,17 @@ func (r *Redis) check(ctx context.Context) error {
 
 // read is check for what the server says of itself.
 func (r *Redis) read(where, info string) error {
-	before, _, _ := strings.Cut(info, "\nslave0:") // what stands after it may be that replica's words
-	fields := infoFields(before)
-	shown := func(name string) string { return respguard.Shown(fields[name], r.admin.Password) }
-	r.version = cmp.Or(shown("valkey_version"), shown("redis_version"))
+	fields := infoFields(info)
+	r.version = cmp.Or(fields["valkey_version"], fields["redis_version"])
 	if r.version == "" {
 		return fmt.Errorf("%w at %s: its INFO names no version", ErrNoRedis, where)
 	}
 	if !atLeast(fields["redis_version"], 6, 2) {
-		return fmt.Errorf("%w: %s runs %s, and 6.2 or newer is needed", ErrTooOld, where, shown("redis_version"))
+		return fmt.Errorf("%w: %s runs %s, and 6.2 or newer is needed", ErrTooOld, where, fields["redis_version"])
 	}
 	if fields["role"] == "slave" {
 		return fmt.Errorf("%w: %s follows %s:%s and takes no writes; give its master's URL", ErrReplica, where,
-			shown("master_host"), shown("master_port"))
+			fields["master_host"], fields["master_port"])
 	}
 	return nil
 }

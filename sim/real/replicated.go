@@ -16,8 +16,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/leasestorm/leasestorm/internal/respguard"
 )
 
 // replicated is a Redis of one master, replicas and sentinels, or a Redis Cluster, all of them the run's own. Which server is the master
@@ -217,7 +215,7 @@ func (m *member) writeConf() (string, error) {
 func (m *member) renew() {
 	at := m.reached()
 	o := adminOptions(&redis.Options{Network: at.network, Addr: at.addr, Username: harnessUser, Password: m.secret})
-	if old := m.client.Swap(respguard.NewClient(o)); old != nil {
+	if old := m.client.Swap(adminClient(o)); old != nil {
 		_ = old.Close()
 	}
 }

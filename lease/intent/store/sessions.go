@@ -146,7 +146,7 @@ func (s *Store) read(ctx context.Context, ids ...string) (records []*intent.Sess
 	records, foreign = make([]*intent.Session, len(ids)), make([]string, len(ids))
 	for i, one := range list {
 		if why, ok := one.(string); ok {
-			foreign[i] = plain.Name(redisstore.Hide(s.client, why))
+			foreign[i] = plain.Name(why)
 			continue
 		}
 		words, err := wordsOf(one, 0)
@@ -204,7 +204,7 @@ func (s *Store) List(ctx context.Context, cursor string, limit int) (sessions []
 		for i, r := range records {
 			switch {
 			case foreign[i] != "":
-				skipped.Skip(plain.Name(redisstore.Hide(s.client, s.session(some[i]))) + ": " + foreign[i])
+				skipped.Skip(plain.Name(s.session(some[i])) + ": " + foreign[i])
 			case r != nil:
 				sessions = append(sessions, *r)
 			}

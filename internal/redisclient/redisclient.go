@@ -1,0 +1,119 @@
+// Package redisclient has what this module adds to go-redis: a dial that ends in time, a bound on what a publisher can send, and errors
+// that show no password.
+package redisclient
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Dialer is redis.NewDialer, except that ctx bounds the TLS handshake too: a silent server must not hold up a store's one dial at a time.
+func Dialer(o *redis.Options) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	dial := &net.Dialer{Timeout: cmp.Or(o.DialTimeout, 5*time.Second)} // the default of go-redis
+	if o.TLSConfig == nil {
+		return dial.DialContext
+	}
+	return (&tls.Dialer{NetDialer: dial, Config: o.TLSConfig}).DialContext
+}
+
+// Bounded returns conn for a subscription, with each string longer than limit bytes replaced by an empty one: publishers may send 512 MB,
+// and go-redis allocates that at once. Closing the connection instead would let them silence the channel.
+func Bounded(conn net.Conn, limit int) net.Conn {
+	return &bounded{Conn: conn, in: bufio.NewReader(conn), limit: limit}
+}
+
+// bounded reads RESP line by line. A read that times out loses nothing.
+type bounded struct {
+	net.Conn
+
+	in         *bufio.Reader
+	limit      int
+	line, out  []byte // read so far; to hand on
+	body, skip int    // bytes of a string to hand on after out; to drop
+}
+
+// Read implements net.Conn.
+func (b *bounded) Read(p []byte) (n int, err error) {
+	for err == nil && len(b.out) == 0 && b.body == 0 {
+		err = b.next()
+	}
+	if len(b.out) > 0 {
+		n = copy(p, b.out)
+		b.out = b.out[n:]
+	} else if err == nil {
+		n, err = b.in.Read(p[:min(len(p), b.body)])
+		b.body -= n
+	}
+	return n, err
+}
+
+// next reads a line. After a string that is dropped, that is the string's line end.
+func (b *bounded) next() error {
+	n, err := b.in.Discard(b.skip)
+	if b.skip -= n; err != nil {
+		return err
+	}
+	part, err := b.in.ReadSlice('\n')
+	if b.line = append(b.line, part...); err != nil {
+		return err
+	}
+	b.out, b.line = b.line, b.line[:0]
+	if size, err := strconv.Atoi(strings.TrimSpace(string(b.out[1:]))); err == nil && b.out[0] == '$' && size > b.limit {
+		b.out, b.skip = []byte("$0\r\n"), size
+	} else if err == nil && b.out[0] == '$' && size >= 0 {
+		b.body = size + len("\r\n")
+	}
+	return nil
+}
+
+// repeated is what Redis says before the arguments of a command that it does not know, such as a renamed AUTH or HELLO.
+var repeated = regexp.MustCompile(`(with args beginning with: )[^\n]*`)
+
+// masked is a reply with another text. It does not unwrap: the reply shows the password.
+type masked string
+
+func (m masked) Error() string { return string(m) }
+func (masked) RedisError()     {}
+
+// Mask returns err without the arguments that Redis, a Sentinel or a server of a cluster repeats: they may hold a password.
+func Mask(err error) error {
+	if err == nil || !repeated.MatchString(err.Error()) {
+		return err
+	}
+	return masked(repeated.ReplaceAllString(err.Error(), "${1}…"))
+}
+
+// Masking is a hook that masks the errors of a client's commands.
+type Masking struct{}
+
+// DialHook changes nothing.
+func (Masking) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook masks the error of a command.
+func (Masking) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := Mask(next(ctx, cmd))
+		cmd.SetErr(err)
+		return err
+	}
+}
+
+// ProcessPipelineHook masks the errors of all commands.
+func (Masking) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := Mask(next(ctx, cmds))
+		for _, cmd := range cmds {
+			cmd.SetErr(Mask(cmd.Err()))
+		}
+		return err
+	}
+}
