@@ -147,6 +147,7 @@ func TestDenialWhileRunningNamesTheRule(t *testing.T) {
 
 // Where Redis is away at Start, its first answer is when it is checked.
 func TestDeniedAfterAnOutage(t *testing.T) {
+	t.Parallel()
 	server, client := bootstrapped(t, redistest.AppendOnly())
 	server.Do("ACL", "SETUSER", "poor", "on", ">pw", "~poll:*", "+@all", "&*")
 	opt := *client.Options()

@@ -48,9 +48,9 @@ func TestLongerTTLIsRefusedAtStart(t *testing.T) { // G1
 // Where Redis is away at the start, it is found out with the first answer: nothing is granted, and Health says why. Once the
 // group has agreed on more, it takes part.
 func TestLongerTTLIsFoundOutWithTheFirstAnswer(t *testing.T) { // G1
-	server, client := bootstrapped(t)
+	server, client := bootstrappedFor(t, timed("", time.Second))
 	server.Freeze()
-	k := startKeeper(t, client, timed("long", 5*time.Second))
+	k := startKeeper(t, client, timed("long", 2*time.Second))
 	server.Thaw()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
@@ -61,9 +61,9 @@ func TestLongerTTLIsFoundOutWithTheFirstAnswer(t *testing.T) { // G1
 	if h := k.Health(); h.State != HealthDisagrees || h.OK() || !errors.Is(h.Error(), ErrQuarantineTooShort) {
 		t.Fatalf("Health = %v", h)
 	}
-	setQuarantine(t, client, 5*time.Second, 3*time.Second)
+	setQuarantine(t, client, 2*time.Second, time.Second)
 	if _, err := k.Acquire(t.Context(), "mine"); err != nil {
-		t.Fatalf("in a group of 5 s: %v", err)
+		t.Fatalf("in a group of 2 s: %v", err)
 	}
 	if h := k.Health(); !h.OK() {
 		t.Errorf("Health = %v", h)
@@ -72,7 +72,10 @@ func TestLongerTTLIsFoundOutWithTheFirstAnswer(t *testing.T) { // G1
 
 // A fleet gets a longer TTL: the quarantine is raised, which costs living owners nothing, the instances are replaced one by one,
 // and a flush in the middle of it gives nobody a second owner. Then it gets a shorter one again.
-func TestFleetChangesItsTTL(t *testing.T) { // G1, G9
+func TestFleetChangesItsTTLLong(t *testing.T) { // G1, G9
+	if testing.Short() {
+		t.Skip("it waits for seconds")
+	}
 	t.Parallel()
 	server, client := bootstrapped(t)
 	old := startKeeper(t, client, quick("old"))

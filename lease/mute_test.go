@@ -12,7 +12,10 @@ import (
 )
 
 // An owner whose connections break while no sentinel answers cannot find the master, which is well: the log and Health name the sentinels.
-func TestMuteSentinelsAreTold(t *testing.T) {
+func TestMuteSentinelsAreToldLong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for seconds")
+	}
 	server, _ := bootstrapped(t)
 	sentinel := redistest.StartSentinel(t, server)
 	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: redistest.MasterName, SentinelAddrs: []string{sentinel.Addr()}, MaxRetries: -1})

@@ -206,40 +206,6 @@ func TestRedisFlushCostsNoDuplicateAndNoGap(t *testing.T) { // G9
 	}
 }
 
-func TestRedisOutage(t *testing.T) { // G4, G9
-	t.Parallel()
-	server, client := bootstrapped(t)
-	m := startManager(t, client, quick("a"))
-	events := newHeard()
-	defer m.Subscribe(events.add)()
-	if ok, err := m.TryAcquire(t.Context(), session); !ok || err != nil {
-		t.Fatal(ok, err)
-	}
-	server.Kill()
-	e := events.wait(t, "the renewal fails", func(e Event) bool { return e.Kind == EventUncertain })
-	if m.IsOwned(session) || e.Hold.Valid() {
-		t.Error("believed after a failed renewal")
-	}
-	lost := events.wait(t, "the window ends", func(e Event) bool { return e.Kind == EventLost })
-	if lost.Reason == "" || lost.Hold != e.Hold {
-		t.Errorf("lost: %+v", lost)
-	}
-	server.Restart(true)
-	again := newHeard()
-	go func() {
-		tries := time.NewTicker(10 * time.Millisecond)
-		defer tries.Stop()
-		for t.Context().Err() == nil {
-			if ok, _ := m.TryAcquire(t.Context(), session); ok {
-				again.add(Event{Kind: EventAcquired})
-				return
-			}
-			<-tries.C
-		}
-	}()
-	again.wait(t, "acquired again after the quarantine", func(Event) bool { return true })
-}
-
 func TestRedisManagersShare(t *testing.T) { // US1, US2
 	_, client := bootstrapped(t)
 	ids := sessionIDs(9)
@@ -280,22 +246,6 @@ func TestRedisManagersShare(t *testing.T) { // US1, US2
 	info, err := ms[1].Info(t.Context(), ms[2].OwnedSessions()[0])
 	if err != nil || info.State != LeaseStateOther || info.OwnerID != "c" {
 		t.Errorf("Info of the other's lease: %+v, %v", info, err)
-	}
-}
-
-func TestRedisThatIsNone(t *testing.T) {
-	server := redistest.Start(t, redistest.Password("secret"))
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	defer client.Close()
-	m, err := New(client, quick("a"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Start(t.Context()); err == nil {
-		t.Error("started without the password")
-	}
-	if err := m.Stop(); err != nil {
-		t.Error(err)
 	}
 }
 

@@ -21,62 +21,6 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
-// accepts ends what refusals begin.
-var accepts = map[string]func(*redistest.Server){
-	"OOM":        func(s *redistest.Server) { s.Do("CONFIG", "SET", "maxmemory", "0") },
-	"NOREPLICAS": func(s *redistest.Server) { s.Do("CONFIG", "SET", "min-replicas-to-write", "0") },
-	"READONLY":   (*redistest.Server).Writable,
-	"NOPERM":     func(s *redistest.Server) { s.Do("ACL", "SETUSER", "default", "allkeys") },
-}
-
-// What one request met is over when another shows it: Health does not wait for the same to be asked again. A renewal shows nothing of
-// a Redis that is out of memory, as it takes none.
-func TestHealthHearsOfItFromAnotherRequest(t *testing.T) {
-	for words, refuse := range refusals {
-		t.Run(words, func(t *testing.T) {
-			t.Parallel()
-			server, client := bootstrapped(t)
-			cfg, events := quick("a"), newHeard()
-			cfg.TTL, cfg.Quarantine = 3*time.Second, 3*time.Second
-			if _, err := SetQuarantine(t.Context(), client, cfg, cfg.TTL); err != nil {
-				t.Fatal(err)
-			}
-			cfg.Notify = events.add
-			k := startKeeper(t, client, cfg)
-			if _, err := k.Acquire(t.Context(), "held"); err != nil {
-				t.Fatal(err)
-			}
-			refuse(server)
-			_, err := k.TryAcquire(t.Context(), "job")
-			refusedBecause(t, "TryAcquire", err, words)
-			at := time.Now()
-			if h := k.Health(); h.State != HealthRefused {
-				t.Errorf("refused: %v", h)
-			}
-			accepts[words](server)
-			var sent time.Time
-			events.wait(t, "it is being renewed", func(e Event) bool {
-				sent = e.At
-				return e.Kind == EventRenewing && e.At.After(at)
-			})
-			events.wait(t, "it is renewed", func(e Event) bool { return e.Kind == EventRenewed && !e.At.Before(sent) })
-			switch words {
-			case "OOM":
-				if h := k.Health(); h.State != HealthRefused {
-					t.Errorf("renewed: %v", h)
-				}
-				return
-			case "NOPERM": // an ACL may allow this alone
-				eventually(t, "it is fit", func() bool { return k.Health().OK() })
-				return
-			}
-			if h := k.Health(); !h.OK() || time.Since(at) >= k.s.failures.life {
-				t.Errorf("%v after the refusal: %v", time.Since(at), h)
-			}
-		})
-	}
-}
-
 // A request of another kind clears what was said before it was sent, and of that what it disproves.
 func TestWhatAnAnswerClears(t *testing.T) {
 	now := time.Now()
@@ -141,7 +85,10 @@ func TestQuarantineAfterARefusal(t *testing.T) {
 }
 
 // A term that was not renewed in time ends with what kept it from that.
-func TestLostSaysWhyItWasNotRenewed(t *testing.T) {
+func TestLostSaysWhyItWasNotRenewedLong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for seconds")
+	}
 	for words, begin := range map[string]func(*redistest.Server){
 		"NOREPLICAS": refusals["NOREPLICAS"], "NOPERM": refusals["NOPERM"], "i/o timeout": (*redistest.Server).Freeze,
 	} {
@@ -214,7 +161,10 @@ func TestWhatKeptARenewal(t *testing.T) {
 }
 
 // A Redis that refuses all writes, and with MISCONF also the PING of a subscription, still lets notices be heard.
-func TestRefusedWritesAreNotRefusedNotices(t *testing.T) {
+func TestRefusedWritesAreNotRefusedNoticesLong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for seconds")
+	}
 	t.Parallel()
 	server, client := bootstrapped(t)
 	entries, logs := observer.New(zap.InfoLevel)
@@ -256,7 +206,7 @@ func isMisconf(err error) bool { return err != nil && strings.HasPrefix(err.Erro
 func TestStopSaysWhatWasRefused(t *testing.T) {
 	server, client := bootstrapped(t)
 	cfg := quick("a")
-	cfg.DrainTimeout = 2 * time.Second
+	cfg.DrainTimeout = time.Second
 	k := startKeeper(t, client, cfg)
 	h, err := k.Acquire(t.Context(), "job")
 	if err != nil {

@@ -15,7 +15,10 @@ import (
 
 // A server that grants nothing yet is called new, and Bootstrap named, only where it had no epoch: after a restart with its data,
 // or a flush under an owner who still believes, Bootstrap would be wrong.
-func TestRestartIsNotCalledNew(t *testing.T) {
+func TestRestartIsNotCalledNewLong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for seconds")
+	}
 	t.Parallel()
 	server := redistest.Start(t, redistest.AppendOnly())
 	client := server.Client()

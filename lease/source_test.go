@@ -66,46 +66,6 @@ func TestSessionsThatAreGoneAreWarnedOf(t *testing.T) {
 	})
 }
 
-// However Config.Sessions fails, that costs its reading; who asks for the reason finds it, again and again, and it is short.
-func TestSessionsThatFailInAnyWay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var how atomic.Pointer[func() error]
-		fails := func(f func() error) { how.Store(&f) }
-		fails(func() error { return nil })
-		g := newRig(t, newFakeRedis(), "a", false, func(c *Config) {
-			c.DiscoveryInterval = time.Second
-			c.Sessions = func(context.Context) ([]string, error) { return []string{session}, (*how.Load())() }
-		})
-		pass(5 * time.Second)
-		for want, f := range map[string]func() error{
-			"who knows":                      func() error { return errors.New("who knows") },
-			"Config.Sessions panicked: boom": func() error { panic("boom") },
-		} {
-			fails(f)
-			pass(5 * time.Second)
-			for range 2 {
-				if h := g.health(); !h.OK() || h.Sessions != 1 || h.Unread.IsZero() || !strings.Contains(h.Reason, want) || len(h.Reason) > 5000 {
-					t.Errorf("%.5000v; want %q", h, want)
-				}
-			}
-			fails(func() error { return nil })
-			pass(5 * time.Second)
-			if h := g.health(); !h.OK() || !h.Unread.IsZero() {
-				t.Errorf("after %q: %v", want, h)
-			}
-		}
-		stacks := 0
-		for _, e := range g.entries("sessionsFailed") {
-			if stack, _ := e.ContextMap()["stack"].(string); strings.Contains(stack, "source_test.go") {
-				stacks++
-			}
-		}
-		if stacks != 1 {
-			t.Errorf("%d entries with where it panicked", stacks)
-		}
-	})
-}
-
 // Sessions that cannot be read any more are shared as they were, and as long as that goes on the log and Health say so.
 func TestSessionsThatCannotBeReadAnyMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -15,7 +15,10 @@ import (
 
 // Five instances and ten callers fight over three leases while connections are cut: nobody is ever inside together with
 // somebody else, and fences only grow (G1, G3).
-func TestRedisContention(t *testing.T) {
+func TestRedisContentionLong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a storm on a real server")
+	}
 	server, client := bootstrapped(t)
 	type guarded struct {
 		inside atomic.Int32

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
 )
@@ -60,27 +58,6 @@ func TestStartNamesWhatAnElectionLacks(t *testing.T) {
 	}
 }
 
-// The context of Start ends nothing once it has returned.
-func TestMemberOutlivesTheContextOfItsStart(t *testing.T) {
-	_, client := elected(t)
-	e, err := New(client, patient("a"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	if err := e.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
-	cancel()
-	eventually(t, "it leads", e.IsLeader)
-	if h := e.Health(); !h.OK() {
-		t.Errorf("Health: %v", h)
-	}
-	if err := e.Stop(); err != nil {
-		t.Error(err)
-	}
-}
-
 // A member that leads looks no more: what its last look met says nothing, and nor does a heartbeat that failed before a renewal.
 func TestLeaderForgetsItsLastLook(t *testing.T) {
 	for name, fault := range map[string]struct{ begin, end func(*redistest.Server) }{
@@ -109,31 +86,6 @@ func TestLeaderForgetsItsLastLook(t *testing.T) {
 		})
 	}
 }
-
-// A renewal shows that heartbeats that Redis refused to write can be written again.
-func TestHealthOfHeartbeatsHearsOfRenewals(t *testing.T) {
-	_, client := elected(t)
-	cfg := patient("a")
-	cfg.HeartbeatInterval = 9 * time.Second
-	a := join(t, client, cfg)
-	eventually(t, "it leads", a.IsLeader)
-	a.g.hand.beating.Note(redisstore.Cause(refusal("NOREPLICAS Not enough good replicas to write.")))
-	at := time.Now()
-	if h := a.Health(); h.State != lease.HealthRefused {
-		t.Fatalf("refused: %v", h)
-	}
-	a.g.hand.beating.Life = time.Hour
-	eventually(t, "it is fit", func() bool { return a.Health().OK() })
-	if d := time.Since(at); d > 5*time.Second {
-		t.Errorf("fit after %v, want at the next renewal", d)
-	}
-}
-
-// refusal is what a server says.
-type refusal string
-
-func (e refusal) Error() string { return string(e) }
-func (refusal) RedisError()     {}
 
 // What an ACL takes away from a follower is named with the line that grants it, as at Start.
 func TestDenialOfLooksNamesTheRule(t *testing.T) {

@@ -25,8 +25,8 @@
 // to the one before it, whose fence its successor does not know either. What leads from one to the other are attributes: the term before
 // is that of the same leasestorm.lease.name and of leasestorm.previous.instance, with the highest fence below.
 //
-// What is remembered is bounded by what the instance holds, but for terms whose end was missed (Event.Dropped): they are given up after
-// 65,536 events more.
+// What is remembered is bounded by what the instance holds: once events were missed (Event.Dropped), the terms that are over by then end as
+// unknown.
 package traces
 
 import (
@@ -52,9 +52,6 @@ type Source interface {
 // eventsMax bounds what a span that does not end grows to.
 const eventsMax = 32
 
-// behind is how many events may still come that happened before it was told that some were missed.
-const behind = 1 << 16
-
 // terms are the open spans of one source.
 type terms struct {
 	tracer   trace.Tracer
@@ -64,7 +61,6 @@ type terms struct {
 	mu      sync.Mutex
 	changed *sync.Cond // an event was taken, or the wait for more is over
 	open    map[*lease.Hold]*term
-	missing int // events to come until terms that were missed to end are given up; 0: none was
 	stopped bool
 }
 
@@ -74,7 +70,6 @@ type term struct {
 	uncertainties int64
 	events        int
 	uncertain     bool
-	missed        bool // it was over when events had been missed: its end may have been among them
 }
 
 // Watch opens a span for each term that begins from now on: call it before Start. Terms that are not sampled cost no more than a look at
@@ -110,15 +105,12 @@ func (w *terms) take(e lease.Event) {
 		return
 	}
 	if e.Dropped > 0 {
-		w.suspect()
+		w.giveUp(e.Hold)
 	}
 	if e.Kind == lease.EventAcquired {
 		w.begin(e)
 	} else if t := w.open[e.Hold]; t != nil {
 		w.goOn(t, e)
-	}
-	if w.missing > 0 {
-		w.giveUp()
 	}
 	w.changed.Broadcast()
 }
@@ -201,21 +193,10 @@ func (w *terms) end(h *lease.Hold, how string, e lease.Event) {
 	t.span.End(trace.WithTimestamp(e.At))
 }
 
-// suspect notes which terms are over, now that events were missed. The ends of most are on their way.
-func (w *terms) suspect() {
-	w.missing = behind
-	for h, t := range w.open {
-		t.missed = w.over(h)
-	}
-}
-
-// giveUp ends the spans of terms that were over when events had been missed, once all has come that was on its way then.
-func (w *terms) giveUp() {
-	if w.missing--; w.missing > 0 {
-		return
-	}
-	for h, t := range w.open {
-		if t.missed {
+// giveUp ends the spans of the terms that are over, but for but: their ends may be among the events that were missed.
+func (w *terms) giveUp(but *lease.Hold) {
+	for h := range w.open {
+		if h != but && w.over(h) {
 			w.end(h, "unknown", lease.Event{})
 		}
 	}
