@@ -83,14 +83,16 @@ func outage(t *testing.T, lasts time.Duration, until lease.EventKind) {
 	}
 	n.between(r)
 	ended := make(chan error, 100)
-	m, err := New(r.Client(), lease.Config{TTL: ttl}, Config{Interval: 50 * time.Millisecond, Timeout: time.Hour, LongPolls: true,
+	m, err := New(r.Client(), lease.Config{TTL: ttl}, Config{
+		Interval: 50 * time.Millisecond, Timeout: time.Hour, LongPolls: true, DrainTimeout: time.Second,
 		Poll: func(ctx context.Context, _ Session) error {
 			h.add("poll")
 			<-ctx.Done()
 			ended <- context.Cause(ctx)
 			return ctx.Err()
 		},
-		Notify: func(e lease.Event) { h.add(e.Kind.String()) }})
+		Notify: func(e lease.Event) { h.add(e.Kind.String()) },
+	})
 	if err == nil {
 		err = m.Start(t.Context())
 	}

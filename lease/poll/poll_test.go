@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/leasetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -42,8 +44,15 @@ type bench struct {
 }
 
 func newBench(t *testing.T) *bench {
-	b := &bench{t: t, server: redistest.Start(t), changed: make(chan struct{}, 1)}
-	b.client = b.server.Client()
+	server := redistest.Start(t)
+	return benchOf(t, server, server.Client())
+}
+
+// newBubble is newBench in a bubble of testing/synctest, on a Redis in memory.
+func newBubble(t *testing.T) *bench { return benchOf(t, nil, leasetest.New(t).Client()) }
+
+func benchOf(t *testing.T, server *redistest.Server, client *redis.Client) *bench {
+	b := &bench{t: t, server: server, client: client, changed: make(chan struct{}, 1)}
 	b.core, b.log = observer.New(zapcore.DebugLevel)
 	if err := lease.Bootstrap(t.Context(), b.client, lease.Config{TTL: ttl, OpTimeout: ttl / 2}); err != nil {
 		t.Fatal(err)
@@ -116,40 +125,42 @@ func receive[T any](t *testing.T, what string, ch <-chan T) T {
 }
 
 func TestPollsAtOnceAndThenEveryInterval(t *testing.T) {
-	b := newBench(t)
-	polls := make(chan Session, 100)
-	m := b.start(Config{Interval: 50 * time.Millisecond, Timeout: 50 * time.Millisecond,
-		Poll: func(ctx context.Context, s Session) error {
-			if deadline, ok := ctx.Deadline(); !ok || deadline.Sub(s.Began) > 50*time.Millisecond {
-				t.Errorf("deadline %v after the begin", deadline.Sub(s.Began))
-			}
-			polls <- s
-			return nil
-		}})
-	first := receive(t, "the first poll", polls)
-	got := b.wait(lease.EventAcquired, time.Time{})
-	if first.ID != id || first.Fence != got.Fence || first.Began.Before(got.At) || first.Began.After(got.Until) {
-		t.Errorf("first poll %+v under %+v", first, got)
-	}
-	last := first
-	for range 9 {
-		last = receive(t, "another poll", polls)
-	}
-	if d := last.Began.Sub(first.Began); d < 440*time.Millisecond {
-		t.Errorf("ten polls in %v, the interval is 50ms", d)
-	}
-	if p := m.Polled(); !slices.Equal(p, []string{id}) || !m.Leases().IsOwned(id) {
-		t.Errorf("polled %v", p)
-	}
-	if err := m.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	if n := b.client.Exists(t.Context(), "poll:lease:"+id).Val(); n != 0 {
-		t.Error("the lease was not released")
-	}
-	if err := m.Start(t.Context()); !errors.Is(err, lease.ErrStopped) {
-		t.Errorf("Start after Stop: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t)
+		polls := make(chan Session, 100)
+		m := b.start(Config{Interval: 50 * time.Millisecond, Timeout: 50 * time.Millisecond,
+			Poll: func(ctx context.Context, s Session) error {
+				if deadline, ok := ctx.Deadline(); !ok || deadline.Sub(s.Began) > 50*time.Millisecond {
+					t.Errorf("deadline %v after the begin", deadline.Sub(s.Began))
+				}
+				polls <- s
+				return nil
+			}})
+		first := receive(t, "the first poll", polls)
+		got := b.wait(lease.EventAcquired, time.Time{})
+		if first.ID != id || first.Fence != got.Fence || first.Began.Before(got.At) || first.Began.After(got.Until) {
+			t.Errorf("first poll %+v under %+v", first, got)
+		}
+		last := first
+		for range 9 {
+			last = receive(t, "another poll", polls)
+		}
+		if d := last.Began.Sub(first.Began); d < 440*time.Millisecond {
+			t.Errorf("ten polls in %v, the interval is 50ms", d)
+		}
+		if p := m.Polled(); !slices.Equal(p, []string{id}) || !m.Leases().IsOwned(id) {
+			t.Errorf("polled %v", p)
+		}
+		if err := m.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		if n := b.client.Exists(t.Context(), "poll:lease:"+id).Val(); n != 0 {
+			t.Error("the lease was not released")
+		}
+		if err := m.Start(t.Context()); !errors.Is(err, lease.ErrStopped) {
+			t.Errorf("Start after Stop: %v", err)
+		}
+	})
 }
 
 func TestPausedAndMalformedSessionsAreLeftOut(t *testing.T) {
@@ -202,24 +213,26 @@ func TestPanicCostsOnePoll(t *testing.T) {
 }
 
 func TestFencedTermIsGivenBackForAHigherOne(t *testing.T) {
-	b := newBench(t)
-	polls := make(chan Session, 100)
-	var first atomic.Int64
-	b.start(Config{Interval: 50 * time.Millisecond, Poll: func(_ context.Context, s Session) error {
-		polls <- s
-		if first.CompareAndSwap(0, s.Fence) {
-			return fmt.Errorf("target: %w", ErrFenced)
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t)
+		polls := make(chan Session, 100)
+		var first atomic.Int64
+		b.start(Config{Interval: 50 * time.Millisecond, Poll: func(_ context.Context, s Session) error {
+			polls <- s
+			if first.CompareAndSwap(0, s.Fence) {
+				return fmt.Errorf("target: %w", ErrFenced)
+			}
+			return nil
+		}})
+		acquired := b.wait(lease.EventAcquired, time.Time{}).At
+		if released := b.wait(lease.EventReleased, time.Time{}).At; released.Sub(acquired) < 50*time.Millisecond {
+			t.Errorf("given back %v after it was had, which a target that goes on refusing makes a loop", released.Sub(acquired))
 		}
-		return nil
-	}})
-	acquired := b.wait(lease.EventAcquired, time.Time{}).At
-	if released := b.wait(lease.EventReleased, time.Time{}).At; released.Sub(acquired) < 50*time.Millisecond {
-		t.Errorf("given back %v after it was had, which a target that goes on refusing makes a loop", released.Sub(acquired))
-	}
-	refused := receive(t, "the refused poll", polls)
-	if next := receive(t, "a poll of the next term", polls); next.Fence <= refused.Fence {
-		t.Errorf("fence %d after %d was refused", next.Fence, refused.Fence)
-	}
+		refused := receive(t, "the refused poll", polls)
+		if next := receive(t, "a poll of the next term", polls); next.Fence <= refused.Fence {
+			t.Errorf("fence %d after %d was refused", next.Fence, refused.Fence)
+		}
+	})
 }
 
 // A poll whose goroutine gets its turn only after the lease went does not begin; it is made up for.
@@ -263,29 +276,30 @@ func TestPollThatComesTooLateDoesNotBegin(t *testing.T) { // G4
 
 // A poll is begun only if its time-out fits into the window: what a target still does for it then, it does under the lease.
 func TestPollBeginsOnlyIfItFitsTheWindow(t *testing.T) { // G4
-	t.Parallel()
-	b := newBench(t)
-	type begun struct{ at, ends time.Time }
-	polls := make(chan begun, 1000)
-	b.start(Config{Interval: 20 * time.Millisecond, Timeout: 2400 * time.Millisecond,
-		Poll: func(ctx context.Context, s Session) error {
-			ends, _ := ctx.Deadline()
-			polls <- begun{s.Began, ends}
-			return nil
-		}})
-	at := time.Time{}
-	for range 4 { // renewals: between two of them most of the window has passed
-		at = b.wait(lease.EventRenewed, at.Add(1)).At
-	}
-	first := receive(t, "a poll", polls)
-	for p := first; ; p = receive(t, "another poll", polls) {
-		if until := b.windowAt(p.at); p.ends.After(until) {
-			t.Errorf("a poll that began at %v may last %v longer than its window, which ends at %v", p.at, p.ends.Sub(until), until)
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t)
+		type begun struct{ at, ends time.Time }
+		polls := make(chan begun, 1000)
+		b.start(Config{Interval: 20 * time.Millisecond, Timeout: 2400 * time.Millisecond,
+			Poll: func(ctx context.Context, s Session) error {
+				ends, _ := ctx.Deadline()
+				polls <- begun{s.Began, ends}
+				return nil
+			}})
+		at := time.Time{}
+		for range 4 { // renewals: between two of them most of the window has passed
+			at = b.wait(lease.EventRenewed, at.Add(1)).At
 		}
-		if p.at.After(at) {
-			break
+		first := receive(t, "a poll", polls)
+		for p := first; ; p = receive(t, "another poll", polls) {
+			if until := b.windowAt(p.at); p.ends.After(until) {
+				t.Errorf("a poll that began at %v may last %v longer than its window, which ends at %v", p.at, p.ends.Sub(until), until)
+			}
+			if p.at.After(at) {
+				break
+			}
 		}
-	}
+	})
 }
 
 // windowAt is the end of the latest window that was told by then, or a moment later.
@@ -302,23 +316,24 @@ func (b *bench) windowAt(at time.Time) (until time.Time) {
 }
 
 func TestLongPollOutlivesTheTTL(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	fences := make(chan int64, 10)
-	b.start(Config{Interval: 50 * time.Millisecond, Timeout: time.Minute, LongPolls: true,
-		Poll: func(ctx context.Context, s Session) error {
-			select {
-			case <-time.After(ttl + time.Second):
-				fences <- s.Fence
-			case <-ctx.Done():
-				fences <- 0
-			}
-			return nil
-		}})
-	first, second := receive(t, "the first long poll", fences), receive(t, "the second", fences)
-	if first == 0 || first != second {
-		t.Errorf("fences %d, %d; want the same term throughout", first, second)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t)
+		fences := make(chan int64, 10)
+		b.start(Config{Interval: 50 * time.Millisecond, Timeout: time.Minute, LongPolls: true,
+			Poll: func(ctx context.Context, s Session) error {
+				select {
+				case <-time.After(ttl + time.Second):
+					fences <- s.Fence
+				case <-ctx.Done():
+					fences <- 0
+				}
+				return nil
+			}})
+		first, second := receive(t, "the first long poll", fences), receive(t, "the second", fences)
+		if first == 0 || first != second {
+			t.Errorf("fences %d, %d; want the same term throughout", first, second)
+		}
+	})
 }
 
 func TestStuckPollLosesItsLeaseUntilItReturns(t *testing.T) { // G8
