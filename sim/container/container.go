@@ -34,7 +34,7 @@ type Exit struct {
 	When   time.Time
 	Code   int   // of the program; 128 + n by signal n; -1 if nobody could be asked
 	Memory bool  // the kernel killed it for memory
-	Again  bool  // its restart policy had it started again, where nobody hears it: so it was stopped. Its Code may be 0 then, whatever it was
+	Again  bool  // its restart policy had it started again, where nobody hears it: so it was stopped
 	Err    error // the engine could not be asked any more
 }
 
@@ -49,13 +49,7 @@ type Running struct {
 
 // Start starts it. What it writes goes to stdout and stderr.
 func (c *Container) Start(stdout, stderr io.Writer) (*Running, error) {
-	return c.attach(stdout, stderr, func(ctx context.Context) error {
-		if c.made != nil {
-			return c.made.Start(ctx)
-		}
-		_, err := c.engine.api.ContainerStart(ctx, c.ID, client.ContainerStartOptions{})
-		return err
-	})
+	return c.attach(stdout, stderr, c.start)
 }
 
 // Adopt is Start of one that runs: what it writes from now on goes to stdout.
@@ -149,9 +143,9 @@ func (r *Running) PID() int {
 
 // Signal sends the program a signal, which the container's init passes on. SIGSTOP cannot be passed on: Pause does what it is for.
 func (c *Container) Signal(s syscall.Signal) error {
-	return c.do(unix.SignalName(s), func(ctx context.Context) error {
-		_, err := c.engine.api.ContainerKill(ctx, c.ID, client.ContainerKillOptions{Signal: unix.SignalName(s)})
-		return err
+	name := unix.SignalName(s)
+	return c.do(name, func(ctx context.Context) error {
+		return failed(c.engine.api.ContainerKill(ctx, c.ID, client.ContainerKillOptions{Signal: name}))
 	})
 }
 
@@ -159,8 +153,7 @@ func (c *Container) Signal(s syscall.Signal) error {
 func (c *Container) Pause() (err error) {
 	for range 3 { // on a busy machine the kernel does not freeze all of it in the time that a runtime gives it
 		err = c.do("freeze", func(ctx context.Context) error {
-			_, err := c.engine.api.ContainerPause(ctx, c.ID, client.ContainerPauseOptions{})
-			return err
+			return failed(c.engine.api.ContainerPause(ctx, c.ID, client.ContainerPauseOptions{}))
 		})
 		if err == nil || errors.Is(err, ErrEnded) {
 			break
@@ -172,24 +165,24 @@ func (c *Container) Pause() (err error) {
 // Unpause lets a frozen container go on.
 func (c *Container) Unpause() error {
 	return c.do("thaw", func(ctx context.Context) error {
-		_, err := c.engine.api.ContainerUnpause(ctx, c.ID, client.ContainerUnpauseOptions{})
-		return err
+		return failed(c.engine.api.ContainerUnpause(ctx, c.ID, client.ContainerUnpauseOptions{}))
 	})
 }
 
 // Begin starts it if it does not run, lets it go on if it is frozen, and does not wait for what becomes of it.
-func (c *Container) Begin() error {
-	return errors.Join(c.Unpause(), c.do("start", func(ctx context.Context) error {
-		_, err := c.engine.api.ContainerStart(ctx, c.ID, client.ContainerStartOptions{})
-		return err
-	}))
+func (c *Container) Begin() error { return errors.Join(c.Unpause(), c.do("start", c.start)) }
+
+func (c *Container) start(ctx context.Context) error {
+	if c.made != nil {
+		return c.made.Start(ctx)
+	}
+	return failed(c.engine.api.ContainerStart(ctx, c.ID, client.ContainerStartOptions{}))
 }
 
 // Stop asks it to end, kills it after its grace, and waits for its end.
 func (c *Container) Stop() error {
 	return c.do("stop", func(ctx context.Context) error {
-		_, err := c.engine.api.ContainerStop(ctx, c.ID, client.ContainerStopOptions{})
-		return err
+		return failed(c.engine.api.ContainerStop(ctx, c.ID, client.ContainerStopOptions{}))
 	})
 }
 
@@ -197,6 +190,9 @@ func (c *Container) Stop() error {
 func (c *Container) Remove() error {
 	return c.do("removal", func(ctx context.Context) error { return c.made.Terminate(ctx, testcontainers.StopTimeout(0)) })
 }
+
+// failed drops what an engine answers where it does not refuse: nothing.
+func failed[T any](_ T, err error) error { return err }
 
 func (c *Container) do(what string, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), askWithin)

@@ -60,7 +60,7 @@ type line struct {
 
 	mu     sync.Mutex
 	gate   *gate
-	effect map[int]effect
+	effect effects
 	closed bool
 }
 
@@ -73,7 +73,7 @@ type effect struct {
 // newLine opens a way to upstream at a place of this machine. Delays are drawn from seed. short is gate.short.
 func newLine(name string, at netip.Addr, upstream endpoint, seed, stream uint64, short func(error)) (*line, error) {
 	l := &line{
-		name: fmt.Sprintf("%s-%d", name, lineNumber.Add(1)), upstream: upstream, effect: map[int]effect{}, short: short,
+		name: fmt.Sprintf("%s-%d", name, lineNumber.Add(1)), upstream: upstream, effect: effects{}, short: short,
 		up: newDirection(seed, 2*stream, short), down: newDirection(seed, 2*stream+1, short),
 	}
 	l.up.counted = true
@@ -147,10 +147,7 @@ func (l *line) update() error {
 	if l.closed {
 		return nil
 	}
-	var all effect
-	for _, e := range l.effect { // order does not matter: each sum is commutative
-		all = all.plus(e)
-	}
+	all := l.effect.sum()
 	l.up.set(all.up)
 	l.down.set(all.down)
 	if all.cut {
@@ -162,8 +159,14 @@ func (l *line) update() error {
 	return l.gate.open()
 }
 
-func (e effect) plus(f effect) effect {
-	return effect{up: e.up.plus(f.up), down: e.down.plus(f.down), cut: e.cut || f.cut}
+// effects are what faults do to a line, by the fault's number. Their order does not matter: each sum is commutative.
+type effects map[int]effect
+
+func (all effects) sum() (sum effect) {
+	for _, e := range all {
+		sum = effect{up: sum.up.plus(e.up), down: sum.down.plus(e.down), cut: sum.cut || e.cut}
+	}
+	return sum
 }
 
 func (n network) plus(m network) network {

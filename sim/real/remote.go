@@ -13,8 +13,7 @@ import (
 type remote struct {
 	mu     sync.Mutex
 	proxy  *toxics.Proxy
-	effect map[int]effect
-	isCut  bool
+	effect effects
 }
 
 // streams are the directions, as toxiproxy calls them.
@@ -27,7 +26,7 @@ func newRemote(p *toxics.Proxy) (*remote, error) {
 			return nil, err
 		}
 	}
-	return &remote{proxy: p, effect: map[int]effect{}}, nil
+	return &remote{proxy: p, effect: effects{}}, nil
 }
 
 func (w *remote) addr() string { return "" } // the fleet has it
@@ -53,32 +52,22 @@ func (w *remote) close() {
 	defer w.mu.Unlock()
 	clear(w.effect)
 	_ = within(func() error {
-		_ = w.update()
-		for _, stream := range streams {
-			_ = w.proxy.RemoveToxic(stream)
-		}
-		return nil
+		return errors.Join(w.update(), w.proxy.RemoveToxic(streams[0]), w.proxy.RemoveToxic(streams[1]))
 	})
 }
 
 // update brings the proxy to the sum of its effects. mu is held.
 func (w *remote) update() error {
-	var all effect
-	for _, e := range w.effect {
-		all = all.plus(e)
-	}
 	var err error
+	all := w.effect.sum()
 	for i, n := range []network{all.up, all.down} {
 		_, failed := w.proxy.UpdateToxic(streams[i], 1, n.latencyToxic())
 		err = errors.Join(err, failed)
 	}
-	switch {
-	case all.cut && !w.isCut:
-		err = errors.Join(err, w.proxy.Disable())
-	case !all.cut && w.isCut:
-		err = errors.Join(err, w.proxy.Enable())
+	if w.proxy.Enabled == all.cut {
+		w.proxy.Enabled = !all.cut
+		err = errors.Join(err, w.proxy.Save())
 	}
-	w.isCut = all.cut
 	return err
 }
 
