@@ -53,7 +53,7 @@ func refusing(f fault.Fault, s *system) (begin, end []any) {
 	case fault.RedisMisconf: // the last save failed (failToSave); that Redis wants to save at all is why it refuses
 		return set("save", saveSeldom), set("save", "")
 	}
-	given := user(append(nodeRights(), "allkeys")...)
+	given := user("+@all", "allkeys")
 	switch f.Deny {
 	case fault.DenyFences:
 		if s.tagged {

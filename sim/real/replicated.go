@@ -68,7 +68,7 @@ func (r *Redis) provisionReplicated(ctx context.Context, c RedisChoice, dir stri
 		return fmt.Errorf("%w; install one of Redis 7 or later, because all servers of this topology are processes of the simulator's own, "+
 			"or storm a model of them in virtual time (--engine virtual)", err)
 	}
-	if err := hasSelectors(ctx, binary); err != nil {
+	if err := hasBusPorts(ctx, binary); err != nil {
 		return err
 	}
 	p := &replicated{
@@ -130,20 +130,16 @@ func (p *replicated) watched(ctx context.Context, dir string) error {
 	})
 }
 
-// nodeChannels lets the default user hear every channel, and publish on all but those of sentinels (__sentinel__:hello): who may publish
-// there tells the sentinels where the master is, and is told their password.
-var nodeChannels = []string{"resetchannels", "&[^_]*", "(+subscribe +unsubscribe +psubscribe +punsubscribe &*)"}
-
-// hasSelectors returns nil if the server knows rights to some channels and others to all (Redis 7).
-func hasSelectors(ctx context.Context, binary string) error {
+// hasBusPorts returns nil if the bus of a server can have a port of its own (Redis 7).
+func hasBusPorts(ctx context.Context, binary string) error {
 	said, err := exec.CommandContext(ctx, binary, "--version").Output()
 	if err != nil {
 		return fmt.Errorf("%w: %s --version: %w", ErrNoServer, binary, err)
 	}
 	_, version, _ := strings.Cut(string(said), " v=")
 	if !atLeast(version, 7, 0) {
-		return fmt.Errorf("%w: %s is %.40q, and several servers have to be of 7.0 or newer, so that no other user of "+
-			"this machine leads sentinels elsewhere, and their buses have ports of their own", ErrTooOld, binary, strings.TrimSpace(string(said)))
+		return fmt.Errorf("%w: %s is %.40q, and several servers have to be of 7.0 or newer, so that their buses have "+
+			"ports of their own", ErrTooOld, binary, strings.TrimSpace(string(said)))
 	}
 	return nil
 }
@@ -180,7 +176,7 @@ func (p *replicated) addMember(ctx context.Context, binary string, number int, d
 			return err
 		}
 	}
-	m.conf, m.channels = m.writeConf, nodeChannels
+	m.conf = m.writeConf
 	_ = m.users() // draws the secret
 	p.members = append(p.members, m)
 	if err := m.first(ctx); err != nil {

@@ -34,12 +34,6 @@ type sentinel struct {
 // reached is as a server's.
 func (s *sentinel) reached() endpoint { return endpoint{"unix", s.socket} }
 
-// askRights are those of the default user at a sentinel, who has no password: the nodes, and whoever else reaches the port. It may ask, and
-// hear; what tells a sentinel anything is the other sentinels', for it tells the master's password to whom it takes for one.
-const askRights = "-@all +ping +hello +info +role +command +client|id +client|setname " +
-	"+subscribe +unsubscribe +psubscribe +punsubscribe +sentinel|get-master-addr-by-name +sentinel|master +sentinel|masters " +
-	"+sentinel|replicas +sentinel|slaves +sentinel|sentinels"
-
 // startSentinel starts one that finds the master at a door.
 func (p *replicated) startSentinel(ctx context.Context, folder string) (*sentinel, error) {
 	s := &sentinel{daemon: daemon{lose: p.redis.lose}, socket: filepath.Join(folder, "s")}
@@ -52,7 +46,7 @@ func (p *replicated) startSentinel(ctx context.Context, folder string) (*sentine
 		_ = l.Close()
 		host, port, _ := net.SplitHostPort(addr)
 		text := fmt.Sprintf("bind %s\nport %s\ndir %q\nunixsocket %q\nunixsocketperm 700\n", host, port, folder, s.socket)
-		text += fmt.Sprintf("user %s on %s ~* &* +@all\nuser default on nopass ~* &* %s\n", harnessUser, hashed(p.secret), askRights)
+		text += fmt.Sprintf("user %s on %s ~* &* +@all\nuser default on nopass ~* &* +@all\n", harnessUser, hashed(p.secret))
 		for _, set := range []string{
 			"sentinel-user " + harnessUser, "sentinel-pass " + p.secret,
 			fmt.Sprintf("monitor %s %s %d %d", masterName, loopback, p.members[0].door.port(), sentinelCount/2+1),

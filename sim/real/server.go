@@ -20,16 +20,15 @@ import (
 // server is a redis-server of the run's own. It keeps its address over restarts. Not safe for concurrent use.
 type server struct {
 	daemon
-	binary   string // for messages
-	dir      string // with its log, which a server in a container does not see: it could put a link in its place
-	files    string // with its data: dir, or for a server in a container a folder in it
-	data     string // files, as the server sees it
-	addr     string
-	socket   string                 // in dir, where only this user reaches it, instead of addr; "": the engine keeps addr from everybody
-	secret   string                 // password of harnessUser, drawn at the first start
-	channels []string               // of the default user, as an ACL; nil: all
-	conf     func() (string, error) // writes a file with more settings and names it; nil: there are none
-	launch   launcher
+	binary string // for messages
+	dir    string // with its log, which a server in a container does not see: it could put a link in its place
+	files  string // with its data: dir, or for a server in a container a folder in it
+	data   string // files, as the server sees it
+	addr   string
+	socket string                 // in dir, where only this user reaches it, instead of addr; "": the engine keeps addr from everybody
+	secret string                 // password of harnessUser, drawn at the first start
+	conf   func() (string, error) // writes a file with more settings and names it; nil: there are none
+	launch launcher
 }
 
 // launcher starts a redis-server with arguments. What it writes goes to log.
@@ -52,22 +51,6 @@ func (r *Redis) launchProcess(binary string) launcher {
 // some.
 const harnessUser = "leasestorm"
 
-// nodeRights are those of the default user, who has no password: the nodes, and whoever else reaches the port. It may do anything with
-// data, and nothing with files, modules, users, connections and copies of the process, which is this user's own: before Redis 7 it could
-// write any file. It may not have Redis stand still for the others either, nor end their connections: the harness hears by one of them what
-// is granted. RESTORE takes data in Redis' own form without looking whether it is, and forged data ends or takes over the process.
-// What is allowed of a command's parts is listed: a Redis before 7 cannot deny one, and a newer one knows each of these.
-func nodeRights() []any {
-	return []any{
-		"+@all", "-config", "-module", "-debug", "-acl", "-replicaof", "-slaveof", "-failover", "-shutdown",
-		"-save", "-bgsave", "-bgrewriteaof", "-sync", "-psync", "-migrate", "-restore", "-restore-asking",
-		"-cluster", "+cluster|info", "+cluster|keyslot", "+cluster|myid", "+cluster|nodes", "+cluster|shards", "+cluster|slots",
-		"-client", "+client|caching", "+client|getname", "+client|getredir", "+client|id", "+client|info", "+client|list", "+client|reply",
-		"+client|setname", "+client|tracking", "+client|trackinginfo", "+client|unblock",
-		"-script", "+script|exists", "+script|flush", "+script|load",
-	}
-}
-
 // hashed is how an ACL has a password.
 func hashed(secret string) string { return fmt.Sprintf("#%x", sha256.Sum256([]byte(secret))) }
 
@@ -76,15 +59,9 @@ func (s *server) users() []string {
 	if s.secret == "" {
 		s.secret = rand.Text()
 	}
-	args := []string{"--user", harnessUser, "on", hashed(s.secret), "~*", "&*", "+@all", "--user", "default", "on", "nopass", "~*"}
-	if s.channels == nil {
-		args = append(args, "&*")
+	return []string{
+		"--user", harnessUser, "on", hashed(s.secret), "~*", "&*", "+@all", "--user", "default", "on", "nopass", "~*", "&*", "+@all",
 	}
-	args = append(args, s.channels...)
-	for _, right := range nodeRights() {
-		args = append(args, right.(string))
-	}
-	return args
 }
 
 const (
