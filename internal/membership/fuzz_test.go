@@ -42,23 +42,3 @@ func FuzzEntry(f *testing.F) {
 		}
 	})
 }
-
-// FuzzIncarnation reads what any hand has written of a worker into the registry: this very process is never proven dead by it,
-// and what cannot be read proves nothing.
-func FuzzIncarnation(f *testing.F) {
-	me := WhoAmI("w")
-	f.Add(me.String())
-	f.Add(`{"name":"w","boot":"` + me.Boot + `","pidns":"` + me.PIDNS + `","pid":-1,"start":18446744073709551615}`)
-	f.Add(`{"pid":1e9}`)
-	f.Add("[]")
-	f.Fuzz(func(t *testing.T, text string) {
-		past, ok := parseIncarnation(text)
-		dead := me.FateOf(past) == Dead
-		if ok && dead && past.PID == me.PID && past.Start == me.Start {
-			t.Fatalf("%q proves this process dead", text)
-		}
-		if dead && !strings.Contains(text, me.Boot) && me.Boot != "" && !strings.Contains(text, `\`) {
-			t.Fatalf("%q proves a process dead that it does not name the boot of", text)
-		}
-	})
-}

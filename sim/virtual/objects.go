@@ -163,11 +163,6 @@ func (r *redis) cmdHSet(t int64, args []string) reply {
 
 func cmdHGet(_ *redis, _ int64, o *object, args []string) reply { return o.field(args[0]) }
 
-func cmdHStrLen(_ *redis, _ int64, o *object, args []string) reply {
-	text, _ := o.field(args[0]).(string)
-	return int64(len(text))
-}
-
 func (r *redis) cmdHMGet(t int64, args []string) reply {
 	none := make([]reply, len(args)-1)
 	return with(objHash, false, none, func(_ *redis, _ int64, o *object, fields []string) reply {
@@ -336,14 +331,6 @@ func cmdZRangeByScore(_ *redis, _ int64, o *object, args []string) reply {
 	return cut(out, args[2:])
 }
 
-func cmdZCount(_ *redis, _ int64, o *object, args []string) reply {
-	out, ok := o.scoredWithin(args)
-	if !ok {
-		return refusal(textFloatRange)
-	}
-	return int64(len(out))
-}
-
 // scoredWithin returns the members between two scores; "(" leaves a score itself out.
 func (o *object) scoredWithin(args []string) (out []reply, ok bool) {
 	from, above := strings.CutPrefix(args[0], "(")
@@ -375,11 +362,10 @@ func cmdZRevRangeByLex(_ *redis, _ int64, o *object, args []string) reply {
 
 // objectVerbs are the commands on objects. Like verbs it is never ranged over but to be added to them.
 var objectVerbs = map[string]verb{
-	"HSET":    {args: 3, writes: true, memory: true, run: (*redis).cmdHSet},
-	"HGET":    {args: 2, run: with(objHash, false, nil, cmdHGet)},
-	"HMGET":   {args: 2, run: (*redis).cmdHMGet},
-	"HSTRLEN": {args: 2, run: with(objHash, false, int64(0), cmdHStrLen)},
-	"HDEL":    {args: 2, writes: true, again: true, run: with(objHash, false, int64(0), cmdHDel)},
+	"HSET":  {args: 3, writes: true, memory: true, run: (*redis).cmdHSet},
+	"HGET":  {args: 2, run: with(objHash, false, nil, cmdHGet)},
+	"HMGET": {args: 2, run: (*redis).cmdHMGet},
+	"HDEL":  {args: 2, writes: true, again: true, run: with(objHash, false, int64(0), cmdHDel)},
 
 	"SADD":     {args: 2, writes: true, memory: true, again: true, run: with(objSet, true, nil, cmdSAdd)},
 	"SREM":     {args: 2, writes: true, again: true, run: with(objSet, false, int64(0), cmdSRem)},
@@ -391,6 +377,5 @@ var objectVerbs = map[string]verb{
 	"ZSCORE":         {args: 2, run: with(objZSet, false, nil, cmdZScore)},
 	"ZRANGE":         {args: 3, run: with(objZSet, false, []reply(nil), cmdZRange)},
 	"ZRANGEBYSCORE":  {args: 3, run: with(objZSet, false, []reply(nil), cmdZRangeByScore)},
-	"ZCOUNT":         {args: 3, run: with(objZSet, false, int64(0), cmdZCount)},
 	"ZREVRANGEBYLEX": {args: 3, run: with(objZSet, false, []reply(nil), cmdZRevRangeByLex)},
 }

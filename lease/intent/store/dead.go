@@ -57,7 +57,7 @@ func (s *Store) DeadLetters(ctx context.Context, cursor string, limit int) ([]De
 	letters := make([]DeadLetter, 0, len(list))
 	for _, item := range list {
 		words, err := wordsOf(item, 1)
-		if err != nil || letterID(words[0]) != nil {
+		if err != nil {
 			return nil, unavailable(errReply)
 		}
 		l := DeadLetter{ID: words[0], Fields: map[string]string{}}

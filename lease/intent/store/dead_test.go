@@ -32,7 +32,7 @@ func TestLetterID(t *testing.T) {
 // A start that is put back from the dead letters is who begins it then's: what was first written of it under a lease that had been granted
 // before, and comes late, changes nothing. A fence that a foreign hand wrote keeps nobody from it.
 func TestRequeuedIsAboveWhatWasGranted(t *testing.T) { // I5
-	for prefix, fence := range map[string]string{"": "100", "{x}": "100", "{y}": "9007199254740992", "{z}": "nan", "{w}": "inf"} {
+	for prefix, fence := range map[string]string{"": "100", "{x}": "100", "{y}": "9007199254740992"} {
 		f := setup(t)
 		f.store = f.open(Options{KeyPrefix: prefix + "v3:", Leases: lease.Config{LeasePrefix: prefix + "lease:"}})
 		b := f.bus("w")

@@ -9,7 +9,7 @@ import (
 
 // What the scripts of each side call, and the code beside them.
 const (
-	apiCommands = "xlen hstrlen zcard zcount zrevrangebylex get set hget hmget hset sadd xadd zadd publish"
+	apiCommands = "xlen zcard zrevrangebylex get set hget hmget hset sadd xadd zadd publish"
 
 	workerCommands = "scan time exists get set del persist hget hmget hset hdel sadd srem smembers zadd zcard zrange " +
 		"zrangebyscore zrem zscore xadd xack xclaim xdel xgroup xinfo xpending xrange xreadgroup publish subscribe"

@@ -27,9 +27,6 @@ var readText string
 //go:embed lua/list.lua
 var listText string
 
-//go:embed lua/kept.lua
-var keptText string
-
 //go:embed lua/stop.lua
 var stopText string
 
@@ -71,7 +68,6 @@ var (
 	putLeasedScript = redis.NewScript(commonText + busyText + redisstore.EpochText() + leaseText + putText)
 	readScript      = redis.NewScript(commonText + readText)
 	listScript      = redis.NewScript(commonText + listText)
-	keptScript      = redis.NewScript(commonText + keptText)
 	stopScript      = redis.NewScript(commonText + stopText)
 	writeScript     = redis.NewScript(commonText + writeText)
 	beatScript      = redis.NewScript(commonText + beatText)

@@ -122,16 +122,13 @@ func (s *Store) StopAsked(ctx context.Context, id string) (bool, error) {
 	return stop != "", nil
 }
 
-// RecordMax is how many bytes are read of a session's record; an honest one has a tenth of them. What is longer is a foreign hand's.
-const RecordMax = 16 << 10
-
 // recordFields are those of a record, as decode takes them.
 var recordFields = []string{"id", "service", "profile", "start", "key", "state", "reason", "detail", "stop", "owner", "slot", "fence",
 	"tunerFence", "created", "updated"}
 
 // read returns the records of sessions. A nil one is not there; of one that is foreign it is said why.
 func (s *Store) read(ctx context.Context, ids ...string) (records []*intent.Session, foreign []string, err error) {
-	args := []any{RecordMax, len(recordFields)}
+	args := []any{len(recordFields)}
 	for _, word := range slices.Concat(recordFields, ids) {
 		args = append(args, word)
 	}
@@ -165,7 +162,7 @@ func (s *Store) read(ctx context.Context, ids ...string) (records []*intent.Sess
 	return records, foreign, nil
 }
 
-// Get returns a session's record. ErrNotFound, also where its key holds another type or more than RecordMax, ErrUnavailable.
+// Get returns a session's record. ErrNotFound, also where its key holds another type, ErrUnavailable.
 func (s *Store) Get(ctx context.Context, id string) (intent.Session, error) {
 	records, _, err := s.read(ctx, id)
 	switch {
@@ -179,8 +176,8 @@ func (s *Store) Get(ctx context.Context, id string) (intent.Session, error) {
 
 // List returns up to limit sessions, newest first, that come after the session cursor ("" for the newest). next is the cursor
 // of the next page, "" after the last. A session that is accepted meanwhile never moves others between pages. Beside the sessions,
-// which stand, err is a *lease.SkippedError if records are left out because their keys hold another type or more than
-// RecordMax; else it is ErrUnavailable.
+// which stand, err is a *lease.SkippedError if records are left out because their keys hold another type;
+// else it is ErrUnavailable.
 func (s *Store) List(ctx context.Context, cursor string, limit int) (sessions []intent.Session, next string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 	defer cancel()
@@ -219,49 +216,17 @@ func (s *Store) List(ctx context.Context, cursor string, limit int) (sessions []
 // readMax is how many records of a list one call reads, so that a renewal waits for no more of them.
 const readMax = 25
 
-// ids returns up to n IDs of sessions, newest first, that come after the session cursor. What else a foreign hand has put among them is
-// read past: no page of an API could begin after it.
+// ids returns up to n IDs of sessions, newest first, that come after the session cursor.
 func (s *Store) ids(ctx context.Context, cursor string, n int) (ids []string, err error) {
-	from, count := "+", n
+	from := "+"
 	if cursor != "" {
 		from = "(" + cursor
 	}
-	for {
-		reply, err := s.run(ctx, listScript, from, count)
-		if err != nil {
-			return nil, err
-		}
-		words, err := wordsOf(reply, 2)
-		if err != nil {
-			return nil, err
-		}
-		for _, id := range words[2:] {
-			if len(ids) < n && sessionid.Valid(id) {
-				ids = append(ids, id)
-			}
-		}
-		if len(ids) == n || words[0] != strconv.Itoa(count) {
-			return ids, nil
-		}
-		from, count = words[1], pastCount
-	}
-}
-
-// pastCount is how many members are read at a time where there are others than sessions.
-const pastCount = 1000
-
-// Kept returns how many sessions have a record, but for those that ended longer than Options.Retention ago: they go as others end.
-// ErrUnavailable.
-func (s *Store) Kept(ctx context.Context) (int, error) {
-	reply, err := s.run(ctx, keptScript)
+	reply, err := s.run(ctx, listScript, from, n)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	n, ok := reply.(int64)
-	if !ok {
-		return 0, unavailable(errReply)
-	}
-	return int(n), nil
+	return wordsOf(reply, 0)
 }
 
 func (s *Store) session(id string) string { return s.opt.KeyPrefix + "session:" + id }

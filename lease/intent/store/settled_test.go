@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -177,31 +176,5 @@ func TestLateRunning(t *testing.T) { // I3
 		if got := f.get(s.ID); got.State != intent.StateEnded || got.Reason != intent.ReasonLeaseLost {
 			t.Errorf("%+v, want it ended with its worker", got)
 		}
-	}
-}
-
-// An entry that names what is longer than any record is a dead letter, whether it was delivered or swept, and comes once.
-func TestLongEntriesAreBuried(t *testing.T) { // I3
-	f := setup(t)
-	w := f.bus("w")
-	long := strings.Repeat("x", RecordMax+1)
-	for n, get := range []func() []Entry{
-		func() []Entry { return f.fetch(w) },
-		func() []Entry {
-			f.fetch(w)
-			got, _ := f.sweep(w)
-			return got
-		},
-	} {
-		f.must(f.client.XAdd(t.Context(), &redis.XAddArgs{Stream: "v3:bus", Values: []string{"type", "start", "session", long}}).Err())
-		for _, e := range get() {
-			f.must(w.Bury(t.Context(), e, "why", 0, ""))
-		}
-		if f.length("v3:bus") != 0 || f.length("v3:dead") != int64(n+1) {
-			t.Errorf("%d entries on the bus, %d dead letters; want none and %d", f.length("v3:bus"), f.length("v3:dead"), n+1)
-		}
-	}
-	if got, _, err := w.Sweep(t.Context(), time.Hour, 0); err != nil || len(got) != 0 {
-		t.Errorf("told again: %.300v %v", got, err)
 	}
 }

@@ -48,7 +48,7 @@ var (
 // BusyError says who uses a service.
 type BusyError struct {
 	Service string
-	Holder  string // "session:<id>" of a session that no worker has yet, or a worker's instance ID; of what is longer than one, 513 bytes
+	Holder  string // "session:<id>" of a session that no worker has yet, or a worker's instance ID
 
 	_ struct{}
 }

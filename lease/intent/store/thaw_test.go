@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -90,40 +89,5 @@ func TestClockThatIsSetBack(t *testing.T) { // I3
 	}
 	if got := f.fetch(living); len(got) != 1 || got[0].Session != lost.ID {
 		t.Errorf("%+v, want the start whose entry is gone", got)
-	}
-}
-
-// How many sessions are kept is told by the clock of Redis, which said when they ended, whatever that of the API says: here it is 2000.
-func TestKeptIsByTheClockOfRedis(t *testing.T) {
-	f := setup(t)
-	f.put("a")
-	old := f.put("b")
-	f.write(f.bus("w"), Write{Session: old.ID, Service: "b", State: intent.StateEnded, Reason: intent.ReasonStopped})
-	kept := func() (n int) {
-		synctest.Test(t, func(t *testing.T) {
-			client := redis.NewClient(&redis.Options{Addr: f.server.Addr()})
-			defer client.Close()
-			st, err := New(client, Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer st.Close()
-			if n, err = st.Kept(t.Context()); err != nil {
-				t.Error(err)
-			}
-		})
-		return n
-	}
-	if n := kept(); n != 2 {
-		t.Errorf("%d are kept, want both", n)
-	}
-	since := f.client.Time(t.Context()).Val().Add(-RetentionDefault)
-	f.must(f.client.ZAddXX(t.Context(), "v3:ended", redis.Z{Score: float64(since.UnixMilli()), Member: old.ID}).Err())
-	if n := kept(); n != 1 {
-		t.Errorf("%d are kept, want 1: a retention is over", n)
-	}
-	f.must(f.client.Set(t.Context(), "v3:ended", "foreign", 0).Err())
-	if n := kept(); n != 2 {
-		t.Errorf("%d are kept, want both: none is forgotten", n)
 	}
 }

@@ -246,8 +246,8 @@ func (w *Worker) ended(session string, err error) {
 	w.inbox.put(message{event: back, f: func() { w.returned(session) }})
 }
 
-// wordsMax is how many bytes of what a pipeline's error says become the detail of its session. Some quote all that a program wrote, and
-// a record longer than store.RecordMax is a foreign hand's.
+// wordsMax is how many bytes of what a pipeline's error says become the detail of its session. Some quote all
+// that a program wrote.
 const wordsMax = 1 << 10
 
 func words(err error) string { return plain.Text(plain.Cut(err.Error(), wordsMax)) }

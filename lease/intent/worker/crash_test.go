@@ -15,7 +15,6 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/leasestorm/leasestorm/internal/membership"
-	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
@@ -101,31 +100,6 @@ func TestRestartedWithNothingThatTells(t *testing.T) { // I6
 		t.Errorf("another's lease is now %q", owner)
 	}
 	r.wait(r.start("b", "hd"), intent.StateRunning, "")
-}
-
-// Where there are more keys than are read for leases, a worker starts all the same: what it has not found is free when it expires.
-func TestRestartedWhereNotAllKeysAreRead(t *testing.T) { // I6
-	for _, single := range []bool{false, true} {
-		r := newRig(t)
-		a := r.start("a", "hd")
-		r.kill("w1", a)
-		zc, logs := observer.New(zap.WarnLevel)
-		cfg := r.config("w1", "1")
-		cfg.SingleWriter, cfg.Logger = single, zap.New(zc)
-		cfg.Store.Leases.Hooks = []redis.Hook{redistest.Endless{Page: make([]string, 100_000)}}
-		w, err := New(r.client, cfg)
-		r.must(err)
-		t.Cleanup(func() { _ = w.Stop() })
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		defer cancel()
-		r.must(w.Start(ctx))
-		if n := logs.FilterMessageSnippet("not all keys could be read for leases").Len(); n != 1 {
-			t.Errorf("single writer %v: told %d times, want once: %v", single, n, logs.All())
-		}
-		r.wait(a, intent.StateEnded, intent.ReasonLeaseLost)
-		r.eventually("what was left is free", func() bool { return r.client.Exists(t.Context(), "lease:service:a", "lease:tuner:1").Val() == 0 })
-		r.wait(r.start("a", "hd"), intent.StateRunning, "")
-	}
 }
 
 // single starts a single writer while others live, and returns what becomes of that, once it waits for them.
@@ -247,16 +221,6 @@ func TestSingleWriterHasToHearSilence(t *testing.T) { // I1
 	if r.client.Exists(t.Context(), "lease:service:a").Val() != 1 {
 		t.Error("the lease of a living worker was deleted")
 	}
-}
-
-// A worker that died before the clock of Redis was set back keeps a single writer from starting for a TTL, and no longer.
-func TestSingleWriterWhereRedisClockIsSetBack(t *testing.T) { // I5
-	t.Parallel()
-	r := newRig(t)
-	r.beating("other", membership.Incarnation{Name: "w0", Boot: "another"})
-	hour := r.client.Time(t.Context()).Val().Add(time.Hour).UnixMilli()
-	r.must(r.client.ZAdd(t.Context(), "v3:workers", redis.Z{Member: "other", Score: float64(hour)}).Err())
-	r.must(<-r.single("w1", options))
 }
 
 // A worker with a longer TTL than the single writer's beats more seldom, and lives: each counts by its own.

@@ -110,16 +110,3 @@ func TestFloodOfStopsIsNotKept(t *testing.T) {
 	r.stop(a)
 	r.wait(a, intent.StateEnded, intent.ReasonStopped)
 }
-
-// Each renewal of 20,000 leases is a message, and together they would keep megabytes.
-func TestInboxKeepsNoRoomOfABurst(t *testing.T) {
-	b := inbox{wake: make(chan struct{}, 1)}
-	for range 2 {
-		for range 20_000 {
-			b.put(message{})
-		}
-		if items, _ := b.take(); len(items) != 20_000 || cap(b.items) != 0 {
-			t.Errorf("it gave %d messages and kept room for %d", len(items), cap(b.items))
-		}
-	}
-}

@@ -13,11 +13,9 @@ end
 redis.call('ZADD', workers, stamp, ARGV[5])
 redis.call('HSET', info, ARGV[5], ARGV[6])
 local foreign, reply = {}, soft('SMEMBERS', stops)
-if reply then
-  reply = ids(reply)
-else
+if not reply then
   foreign, reply = {stops}, {}
-  for _, id in ipairs(ids(redis.call('ZRANGE', owned(ARGV[5]), 0, -1))) do
+  for _, id in ipairs(redis.call('ZRANGE', owned(ARGV[5]), 0, -1)) do
     if fields(id, 'stop')[1] then reply[#reply + 1] = id end
   end
 end

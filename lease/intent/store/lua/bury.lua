@@ -1,6 +1,5 @@
--- bury.lua moves an entry that cannot be done to the dead letters, and ends its session, unless a newer term has it. Of an entry that a
--- foreign hand has made, 16 fields are kept, without what is too long to be told. Where there is another type in the place of the dead
--- letters, none is.
+-- bury.lua moves an entry that cannot be done to the dead letters, and ends its session, unless a newer term has it. Where there is another
+-- type in the place of the dead letters, no letter is kept.
 --
 -- ARGV[5]  entry
 -- ARGV[6]  why
@@ -26,7 +25,7 @@ if ARGV[9] ~= '' then
 end
 local letter = {'entry', ARGV[5], 'why', ARGV[6], 'tries', ARGV[10]}
 if said[1] then
-  for i = 1, math.min(#said, 32) do letter[#letter + 1] = short(said[i]) end
+  for _, word in ipairs(said) do letter[#letter + 1] = word end
   soft('XADD', dead, 'MAXLEN', '~', ARGV[11], '*', unpack(letter))
 end
 done(ARGV[5], ARGV[7])

@@ -2,11 +2,11 @@
 -- anything is written (I4).
 --
 -- KEYS[2]  lease
--- returns {'B', holder}: of one that is longer than any ID, a byte more than an ID has, as epoch.lua shows it, which begins only after this
+-- returns {'B', holder}
 local known = soft('GET', prefix .. 'idem:' .. ARGV[9])
 if known and known ~= ARGV[5] then
   local state = soft('HGET', record(known), 'state')
-  if state and state ~= 'ENDED' then return {'B', string.sub('session:' .. known, 1, 513)} end
+  if state and state ~= 'ENDED' then return {'B', 'session:' .. known} end
 end
 local holder = redis.call('GET', KEYS[2])
-if holder and holder ~= 'session:' .. ARGV[5] then return {'B', string.sub(holder, 1, 513)} end
+if holder and holder ~= 'session:' .. ARGV[5] then return {'B', holder} end

@@ -26,18 +26,6 @@ local function soft(...)
   if not string.find(r.err, 'WRONGTYPE', 1, true) then redis.call(...) end -- to fail as it did
 end
 local function fields(id, ...) return soft('HMGET', record(id), ...) or {} end
--- short is what is told of a value: one that is longer than a record (RecordMax) is a foreign hand's, and as good as none. Whatever of Redis'
--- keys goes into an answer, which has a limit, goes through this or through ids.
-local function short(value) return #value <= 16384 and value or '' end
--- ids is what is told of the members of a set: one that is longer than any ID (redisstore.NameMax) is a foreign hand's, and left out, and
--- taken from the sorted set of that key, if one is given, where it would count for ever.
-local function ids(members, key)
-  local told = {}
-  for _, id in ipairs(members) do
-    if #id <= 512 then told[#told + 1] = id elseif key then redis.call('ZREM', key, id) end
-  end
-  return told
-end
 -- grant is what phase 1 adds to a start that is accepted (lease.lua).
 local grant = function() end
 local function owned(worker) return prefix .. 'owned:' .. worker end
@@ -49,7 +37,7 @@ local function at(entry, session)
   for i = 1, #said, 2 do
     if said[i] == 'session' then named = said[i + 1] end -- the last one counts, as where entries are read
   end
-  if short(named) ~= short(session) then return nil end
+  if named ~= session then return nil end
   return said
 end
 -- settled are the states of a session of which no entry is anybody's to do: the write that says so takes its entry off the bus.

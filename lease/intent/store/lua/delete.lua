@@ -7,7 +7,7 @@
 -- returns how many were deleted, or the worker that has beaten
 local beats, first = {}, 7 + 2 * ARGV[6]
 for i = 7, first - 1, 2 do beats[ARGV[i]] = tonumber(ARGV[i + 1]) end
-for _, worker in ipairs(ids(redis.call('ZRANGE', workers, 0, -1))) do
+for _, worker in ipairs(redis.call('ZRANGE', workers, 0, -1)) do
   if worker ~= ARGV[5] and tonumber(redis.call('ZSCORE', workers, worker)) ~= beats[worker] then return worker end
 end
 local n = 0

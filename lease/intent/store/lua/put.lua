@@ -10,7 +10,6 @@
 -- returns {'N', id} for a new session, {'E', id} for the one that the key stands for
 local id, key = ARGV[5], prefix .. 'idem:' .. ARGV[9]
 local present = soft('GET', key)
-present = present and string.sub(present, 1, 513) -- longer than any ID, it is a foreign hand's, and nobody is told more of it
 if present == id then return {'N', id} end -- this very call, sent a second time
 if present then
   local state = soft('HGET', record(present), 'state')

@@ -11,13 +11,13 @@ local got = redis.call('XRANGE', dead, ARGV[5], ARGV[5])
 if not got[1] then return {'0', ''} end
 local f = {}
 for i = 1, #got[1][2], 2 do f[got[1][2][i]] = got[1][2][i + 1] end
-local id = short(f.session or '')
+local id = f.session or ''
 local r = fields(id, 'state', 'key', 'service', 'profile', 'start', 'fence')
 if not r[1] or not r[2] then return {'M', id} end
 if r[1] ~= 'ENDED' then return {'L', id} end
 local key = prefix .. 'idem:' .. r[2]
 local present = soft('GET', key)
-if present and present ~= id then return {'B', short(present)} end
+if present and present ~= id then return {'B', present} end
 local entry = start(id, r[3], r[4], r[5])
 soft('ZREM', ended, id)
 redis.call('SET', key, id, 'PX', ARGV[6])

@@ -26,13 +26,12 @@ local function alive(worker)
   return beat > 0 and math.max(beat, tonumber(since)) + tonumber(ARGV[6]) > ms
 end
 -- An entry of what is settled is there again by an older copy or a foreign hand.
--- What is too long is not told: all entries go into one answer, which has a limit. An entry of it is one that cannot be done.
 local function tell(entry, tries, from, said)
   local f = {}
-  for i = 1, #said, 2 do f[said[i]] = short(said[i + 1]) end
+  for i = 1, #said, 2 do f[said[i]] = said[i + 1] end
   local r = fields(f.session or '', 'owner', 'fence', 'state')
   if settled[r[3]] then return done(entry, f.session or '') end
-  reply[#reply + 1] = {entry, tries, short(from), f.type or '', f.session or '', f.service or '', short(r[1] or ''), short(r[2] or '0'),
+  reply[#reply + 1] = {entry, tries, from, f.type or '', f.session or '', f.service or '', r[1] or '', r[2] or '0',
     f.profile or '', f.start or ''}
 end
 local function take(worker)

@@ -2,7 +2,7 @@
 --
 -- returns {Redis' time in ms, {worker, its last beat, what describes it}, …}
 local reply = {stamp}
-for _, worker in ipairs(ids(redis.call('ZRANGE', workers, 0, -1))) do
-  reply[#reply + 1] = {worker, redis.call('ZSCORE', workers, worker), short(redis.call('HGET', info, worker) or '')}
+for _, worker in ipairs(redis.call('ZRANGE', workers, 0, -1)) do
+  reply[#reply + 1] = {worker, redis.call('ZSCORE', workers, worker), redis.call('HGET', info, worker) or ''}
 end
 return reply
