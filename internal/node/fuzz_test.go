@@ -1,7 +1,6 @@
 package node
 
 import (
-	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -81,31 +80,6 @@ func FuzzIntentSettings(f *testing.F) {
 		}
 		if sorted := slices.Compact(slices.Sorted(slices.Values(s.slots))); len(sorted) != len(s.slots) {
 			t.Fatalf("%s=%q: a slot twice in %q", name, value, s.slots)
-		}
-	})
-}
-
-// FuzzArguments gives a node any arguments: they are understood or refused, and what is refused starts nothing.
-func FuzzArguments(f *testing.F) {
-	for _, line := range []string{
-		"quarantine\n30s\n--redis\nredis://h", "quarantine\n-1s", "replicas\n2", "replicas\n-1", "bootstrap\n--ttl=1h", "--system\nintents\n--tuners=x", "--help", "-h=x",
-		"intents\ndead-letters\ndrop\n--role=x", "--", "---", "--redis=redis://h\nmore", "--version",
-	} {
-		f.Add(line)
-	}
-	none := func(string) string { return "" }
-	f.Fuzz(func(t *testing.T, line string) {
-		args := strings.Split(line, "\n")
-		if wantsIntents(args, none) {
-			return // its flags name a file
-		}
-		_, rest, err := command(args)
-		if err != nil {
-			return
-		}
-		s, err := parse(rest, none, io.Discard)
-		if err == nil && (s.URL == "" || s.system == systemIntents) || errors.Is(err, errHelp) && !strings.Contains(line, "h") {
-			t.Fatalf("%q: %+v, %v", args, s, err)
 		}
 	})
 }

@@ -41,25 +41,6 @@ func TestStopsWhileRedisDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// A node of intents that looks for the address at which it is to listen ends when it is told to.
-func TestStopsWhileItsNameIsLookedFor(t *testing.T) {
-	redis := "LEASESTORM_REDIS_URL=redis://127.0.0.1:" + freePort(t)
-	for _, args := range [][]string{{"--role=api", "--api=api.test:0"}, {"--role=worker", "--health=health.test:9480"}} {
-		c := startChild(t, []string{"LEASESTORM_TOKENS=a sha256:" + hex64 + " v3:read", redis, asNode + "=" + nameless},
-			append(args, "--system=intents")...)
-		c.wait("asked")
-		c.signal(syscall.SIGTERM)
-		select {
-		case <-c.done:
-		case <-time.After(4 * time.Second): // a server of names is given 5 s
-			t.Fatalf("%v: it did not end within 4 s", args)
-		}
-		if code := c.cmd.ProcessState.ExitCode(); code != exitOK {
-			t.Errorf("%v: exit %d, want %d: %s", args, code, exitOK, c.log.String())
-		}
-	}
-}
-
 // The counters of the specification are served beside Go's own: on the API's address, or on one of their own, where a worker that
 // waits for Redis says that it is not ready.
 func TestMetrics(t *testing.T) {

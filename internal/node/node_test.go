@@ -3,18 +3,15 @@ package node
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -33,21 +30,8 @@ import (
 // TestMain is also the node: the tests start their own binary with asNode set.
 const asNode = "LEASESTORM_TEST_AS_NODE"
 
-// nameless is asNode of a node to which no server of names answers. It says "asked" when it asks one.
-const nameless = "nameless"
-
 func TestMain(m *testing.M) {
-	switch os.Getenv(asNode) {
-	case "":
-	case nameless:
-		asked := sync.OnceFunc(func() { fmt.Println(`{"event":"asked"}`) })
-		net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			asked()
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}}
-		fallthrough
-	default:
+	if os.Getenv(asNode) != "" {
 		os.Exit(Main(os.Args[1:]))
 	}
 	goleak.VerifyTestMain(m)

@@ -68,26 +68,6 @@ func TestOnlyAWriteEndsARefusal(t *testing.T) {
 	}
 }
 
-// A probe that an ACL denies is told as what it is.
-func TestDeniedProbeIsNamed(t *testing.T) {
-	f := setup(t, Config{Logger: zap.NewNop()})
-	f.server.Do("ACL", "SETUSER", "default", "-xlen")
-	resp, body := f.do(call{method: http.MethodGet, path: "/readyz", auth: "none"})
-	if detail, _ := body["detail"].(string); resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(detail, "NOPERM: its ACL denies") {
-		t.Errorf("%d %q", resp.StatusCode, detail)
-	}
-}
-
-// A command that an ACL denies within a script is told as what it is, without the words of Redis.
-func TestDeniedCommandIsNamed(t *testing.T) {
-	f := setup(t, Config{Logger: zap.NewNop()})
-	f.server.Do("ACL", "SETUSER", "default", "-xadd")
-	resp, body := f.do(call{body: startBody("1:0:1", "hd")})
-	if detail, _ := body["detail"].(string); resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(detail, "NOPERM: its ACL denies") {
-		t.Errorf("%d %q", resp.StatusCode, detail)
-	}
-}
-
 func TestHandlerHealth(t *testing.T) {
 	f := setup(t, Config{Logger: zap.NewNop()})
 	h, err := NewHandler(f.store, Config{Tokens: []Token{NewToken("w", writer, intent.ScopeWrite)}, Logger: zap.NewNop()})
@@ -108,5 +88,19 @@ func TestHandlerHealth(t *testing.T) {
 	h.writes.Note(errors.New("i/o timeout"))
 	if got := h.Health(); got.State != lease.HealthSilent || got.OK() || !strings.Contains(got.String(), "i/o timeout") {
 		t.Errorf("no answer: %v", got)
+	}
+}
+
+// What an ACL denies, to a probe or within a script, is told as what it is, without the words of Redis.
+func TestDenialIsNamed(t *testing.T) {
+	f := setup(t, Config{Logger: zap.NewNop()})
+	for command, c := range map[string]call{
+		"-xlen": {method: http.MethodGet, path: "/readyz", auth: "none"}, "-xadd": {body: startBody("1:0:1", "hd")},
+	} {
+		f.server.Do("ACL", "SETUSER", "default", command)
+		resp, body := f.do(c)
+		if detail, _ := body["detail"].(string); resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(detail, "NOPERM: its ACL denies") {
+			t.Errorf("%s: %d %q", command, resp.StatusCode, detail)
+		}
 	}
 }
