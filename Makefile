@@ -114,6 +114,10 @@ canary: ## Explore with a lease that is broken on purpose: it must turn red, els
 mutants: ## Break promises on purpose; each mutant must be caught by the guarantee that it breaks (ONLY=REGEXP for some)
 	@MUTANTS='$(or $(ONLY),.)' go -C sim/mutant test -count=1 -parallel 2 -timeout 15m -run TestMutants
 
+.PHONY: hunt
+hunt: ## Change statements of the library, one at a time, and list those that storms do not see (SAMPLE=100; part of nightly)
+	@go build -o bin/hunt ./sim/mutant/hunt && bin/hunt -sample '$(or $(SAMPLE),100)'
+
 .PHONY: bench
 bench: setup ## Measure the speed table of docs/performance.md, as ratios to limits of the same run
 	@scripts/bench

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// change replaces the bytes from From to To of a file of the module.
+type change struct {
+	File     string
+	Line     int
+	From, To int
+	New      string
+	line     string // as it is
+	old      string
+}
+
+func (c change) String() string {
+	return fmt.Sprintf("%s:%d  %s → %s  in  %s", c.File, c.Line, oneLine(c.old), oneLine(c.New), strings.TrimSpace(c.line))
+}
+
+func oneLine(s string) string {
+	if s = strings.Join(strings.Fields(s), " "); s == "" {
+		return "nothing"
+	}
+	return s
+}
+
+// changed is the file with the change in it.
+func (c change) changed() (string, error) {
+	if c.File == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(c.File)
+	if err != nil {
+		return "", err
+	}
+	return string(text[:c.From]) + c.New + string(text[c.To:]), nil
+}
+
+// overlay writes the changed file into dir and returns what go build -overlay takes.
+func (c change) overlay(dir, text string) (string, error) {
+	file, err := filepath.Abs(c.File)
+	if err != nil {
+		return "", err
+	}
+	changed, name := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(changed, []byte(text), 0o600); err != nil {
+		return "", err
+	}
+	data, err := json.Marshal(map[string]any{"Replace": map[string]string{file: changed}})
+	if err != nil {
+		return "", err
+	}
+	return name, os.WriteFile(name, data, 0o600)
+}
+
+// accused are the folders whose code virtual time runs.
+var accused = []string{
+	"internal/core/*.go", "internal/core/election/*.go", "internal/core/intent/*.go", "internal/policy/*.go", "internal/membership/*.go",
+	"lease/intent/store/*.go", "internal/redisstore/lua/*.lua", "lease/intent/store/lua/*.lua",
+}
+
+// changes are all that can be made under root.
+func changes(root string) (all []change, err error) {
+	for _, pattern := range accused {
+		files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") || !strings.Contains(file, *only) {
+				continue
+			}
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return nil, err
+			}
+			of := ofGo
+			if strings.HasSuffix(file, ".lua") {
+				of = ofLua
+			}
+			some, err := of(string(text))
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", file, err)
+			}
+			for _, c := range some {
+				before := string(text[:c.From])
+				c.File, c.Line, c.old = file, 1+strings.Count(before, "\n"), string(text[c.From:c.To])
+				c.line, _, _ = strings.Cut(string(text[1+strings.LastIndexByte(before, '\n'):]), "\n")
+				all = append(all, c)
+			}
+		}
+	}
+	return all, nil
+}
+
+// moved is what a comparison, or what joins two, becomes.
+var moved = map[string]string{
+	"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "~=": "==", "&&": "||", "||": "&&", "and": "or", "or": "and",
+}
+
+// ofGo are the changes of a Go file: a statement dropped, a condition negated, a comparison moved, a number raised, a truth turned.
+func ofGo(text string) (all []change, err error) {
+	set := token.NewFileSet()
+	f, err := parser.ParseFile(set, "", text, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	at := func(p token.Pos) int { return set.Position(p).Offset }
+	add := func(from, to token.Pos, by string) { all = append(all, change{From: at(from), To: at(to), New: by}) }
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GenDecl:
+			return n.Tok == token.VAR
+		case *ast.ExprStmt, *ast.IncDecStmt:
+			add(n.Pos(), n.End(), "")
+		case *ast.AssignStmt:
+			if n.Tok != token.DEFINE {
+				add(n.Pos(), n.End(), "")
+			}
+		case *ast.IfStmt:
+			add(n.Cond.Pos(), n.Cond.End(), "!("+text[at(n.Cond.Pos()):at(n.Cond.End())]+")")
+		case *ast.BinaryExpr:
+			if by := moved[n.Op.String()]; by != "" {
+				add(n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), by)
+			}
+		case *ast.BasicLit:
+			if i, err := strconv.Atoi(n.Value); err == nil && n.Kind == token.INT {
+				add(n.Pos(), n.End(), strconv.Itoa(i+1))
+			}
+		case *ast.Ident:
+			if by := map[string]string{"true": "false", "false": "true"}[n.Name]; by != "" {
+				add(n.Pos(), n.End(), by)
+			}
+		}
+		return true
+	})
+	return all, nil
+}
+
+var (
+	luaBlanked   = regexp.MustCompile(`--[^\n]*|'[^'\n]*'`)
+	luaStatement = regexp.MustCompile(`(?m)^[ \t]*((?:redis\.)?p?(?:call|try)\(.*\)|[a-z]\w*\(.*\)|[a-z][\w.]*(?:\[.*\])? = .*)$`)
+	luaCondition = regexp.MustCompile(`\b(?:else)?if\b\s*(.*?)\s*\bthen\b`)
+	luaToken     = regexp.MustCompile(`[=~<>]=|[<>]|\band\b|\bor\b|\b\d+\b|\btrue\b|\bfalse\b`)
+)
+
+// ofLua are those of a script.
+func ofLua(text string) (all []change, err error) {
+	code := luaBlanked.ReplaceAllStringFunc(text, func(s string) string { return strings.Repeat("_", len(s)) })
+	for _, m := range luaStatement.FindAllStringSubmatchIndex(code, -1) {
+		all = append(all, change{From: m[2], To: m[3]})
+	}
+	for _, m := range luaCondition.FindAllStringSubmatchIndex(code, -1) {
+		all = append(all, change{From: m[2], To: m[3], New: "not (" + text[m[2]:m[3]] + ")"})
+	}
+	for _, m := range luaToken.FindAllStringIndex(code, -1) {
+		c := change{From: m[0], To: m[1]}
+		switch word := code[m[0]:m[1]]; word {
+		case "==":
+			c.New = "~="
+		case "true":
+			c.New = "false"
+		case "false":
+			c.New = "true"
+		default:
+			if c.New = moved[word]; c.New == "" {
+				n, err := strconv.Atoi(word)
+				if err != nil {
+					continue
+				}
+				c.New = strconv.Itoa(n + 1)
+			}
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
