@@ -28,7 +28,7 @@ import (
 // Errors, each wrapped in a sentence that names the engine, image or container and has the engine's own words.
 var (
 	// ErrNoEngine: nothing at DOCKER_HOST or the default socket answers this user as an engine of this machine within 2 s.
-	ErrNoEngine = errors.New("no container engine of this machine")
+	ErrNoEngine = errors.New("no container engine")
 	// ErrImage: an image is not there and cannot be pulled or built.
 	ErrImage = errors.New("no such image")
 	// ErrEngine: the engine refused a request, or ended.
