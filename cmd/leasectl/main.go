@@ -44,17 +44,17 @@ func main() {
 
 // execute runs one command line and returns the exit code.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	written := &plain.Kept{To: stdout}
+	out := &plain.Writer{To: stdout}
 	cmd := newRoot(os.Getenv)
 	cmd.SetArgs(args)
-	cmd.SetOut(&plain.Writer{To: written})
+	cmd.SetOut(out)
 	cmd.SetErr(&plain.Writer{To: stderr})
 	err := cmd.ExecuteContext(ctx)
 	switch {
-	case errors.Is(written.Err, syscall.EPIPE) && (err == nil || errors.Is(err, syscall.EPIPE)):
+	case errors.Is(out.Err, syscall.EPIPE) && (err == nil || errors.Is(err, syscall.EPIPE)):
 		return exitFine // whoever read has enough
 	case err == nil:
-		err = written.Err
+		err = out.Err
 	}
 	if err != nil && !errors.Is(err, errFindings) {
 		fmt.Fprintln(cmd.ErrOrStderr(), "leasectl:", oneLine(err))

@@ -60,15 +60,15 @@ func below(out io.Writer) io.Writer {
 
 // execute runs one command line and returns the exit code.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	written := &plain.Kept{To: stdout}
-	stdout, stderr = &plain.Writer{To: written}, &plain.Writer{To: stderr}
+	out := &plain.Writer{To: stdout}
+	stderr = &plain.Writer{To: stderr}
 	cmd := newRoot()
 	cmd.SetArgs(args)
-	cmd.SetOut(stdout)
+	cmd.SetOut(out)
 	cmd.SetErr(stderr)
 	err := cmd.ExecuteContext(ctx)
 	if err == nil { // the help says nothing of it
-		err = written.Err
+		err = out.Err
 	}
 	var verdict verdictError
 	switch {

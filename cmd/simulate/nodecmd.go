@@ -1,20 +1,16 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
 
@@ -88,7 +84,7 @@ func (f *flags) replayFlags(r sim.Result) string {
 	var b strings.Builder
 	add := func(name, value string) {
 		if value != "" {
-			b.WriteString(" --" + name + " " + shellWord(value))
+			b.WriteString(" --" + name + " " + plain.Word(value))
 		}
 	}
 	switch {
@@ -125,25 +121,20 @@ func nodeFlag(command []string) string {
 	if len(command) == 0 {
 		return ""
 	}
+	return " --node-cmd " + plain.Word(quoted(command))
+}
+
+// quoted is a command as a shell and splitCommand read it.
+func quoted(command []string) string {
 	words := make([]string, len(command))
 	for i, w := range command {
 		if name, value, ok := strings.Cut(w, "="); ok && syntax.ValidName(name) {
-			words[i] = name + "=" + shellWord(value)
+			words[i] = name + "=" + plain.Word(value)
 		} else {
-			words[i] = shellWord(w)
+			words[i] = plain.Word(w)
 		}
 	}
-	return " --node-cmd " + shellWord(strings.Join(words, " "))
-}
-
-// shellWord writes a word so that a shell, and splitCommand, read it as it is. Control characters, which it cannot write, are
-// shown, and what stands beside them is no command all the same.
-func shellWord(w string) string {
-	quotedWord, err := syntax.Quote(w, syntax.LangPOSIX)
-	if err != nil {
-		return plain.Word(w)
-	}
-	return quotedWord
+	return strings.Join(words, " ")
 }
 
 // exists returns nil if the command's program can be started here.
@@ -173,52 +164,17 @@ func (f *flags) mayStart(cmd *cobra.Command, command []string) error {
 }
 
 // allowed returns nil if command may be started as node. What the command line names may be. What a scenario file names needs
-// --allow-node-cmd or a yes at the terminal. What a saved run names is never started: whoever made the folder chose it, and the
-// flag that allows a file that was read would be given to one that was not.
+// --allow-node-cmd. What a saved run names is never started: whoever made the folder chose it.
 func (f *flags) allowed(cmd *cobra.Command, command []string) error {
-	if cmd.Flags().Changed("node-cmd") {
+	switch {
+	case cmd.Flags().Changed("node-cmd"):
 		return nil
+	case f.saved != "":
+		return fmt.Errorf("%w: %s says that its nodes were %s: give --node-cmd to say what to start", errNotAllowed, f.saved, quoted(command))
+	case !f.allowNodeCmd:
+		return fmt.Errorf("%w: scenario %s names %s as node: give --allow-node-cmd to start it, or --node-cmd", errNotAllowed, f.scenario,
+			quoted(command))
 	}
-	shown := quoted(command)
-	if f.saved != "" {
-		return fmt.Errorf("%w: %s says that its nodes were %s: give --node-cmd to say what to start", errNotAllowed, f.saved, shown)
-	}
-	if f.allowNodeCmd {
-		fmt.Fprintf(cmd.ErrOrStderr(), "the scenario starts as node: %s\n", shown)
-		return nil
-	}
-	if !terminals() {
-		return fmt.Errorf("%w: scenario %s names %s as node: give --allow-node-cmd to start it, or --node-cmd", errNotAllowed,
-			f.scenario, shown)
-	}
-	if !yes(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr(), shown) {
-		return fmt.Errorf("%w: %s", errNotAllowed, shown)
-	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "the scenario starts as node: %s\n", quoted(command))
 	return nil
-}
-
-// terminals reports whether somebody can be asked.
-func terminals() bool {
-	return term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd()))
-}
-
-// yes asks whether to start a program. No answer is no, and so is a yes after Ctrl-C, which does not end the wait (a second one
-// ends the program).
-func yes(ctx context.Context, in io.Reader, out io.Writer, shown string) bool {
-	fmt.Fprintf(out, "the scenario starts as node: %s\nstart it? (yes/no) ", shown)
-	line, _ := bufio.NewReader(io.LimitReader(in, 64)).ReadString('\n') // what there is of it at an end
-	said := strings.TrimSpace(line)
-	return ctx.Err() == nil && (said == "yes" || said == "y")
-}
-
-// quoted shows a command so that nothing in it reaches the terminal as anything but text.
-func quoted(command []string) string {
-	args := make([]string, len(command))
-	for i, a := range command {
-		args[i] = a
-		if a == "" || strings.ContainsAny(a, " '\"\\") || strconv.Quote(a) != `"`+a+`"` {
-			args[i] = strconv.Quote(a)
-		}
-	}
-	return strings.Join(args, " ")
 }

@@ -1,38 +1,11 @@
 package main
 
 import (
-	"context"
-	"io"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/leasestorm/leasestorm/sim"
 )
-
-// Nothing but a yes starts a program, and what is shown holds no control character.
-func TestAsksBeforeStarting(t *testing.T) {
-	shown := quoted([]string{"sh", "a b", "\x1b[2J", ""})
-	if want := `sh "a b" "\x1b[2J" ""`; shown != want {
-		t.Errorf("shows %s, want %s", shown, want)
-	}
-	for answer, want := range map[string]bool{
-		"yes\n": true, "y\n": true, " yes \n": true, "no\n": false, "\n": false, "": false, "yes please\n": false, "YES!\n": false,
-	} {
-		var out strings.Builder
-		if got := yes(t.Context(), strings.NewReader(answer), &out, shown); got != want {
-			t.Errorf("%q: %v", answer, got)
-		}
-		if !strings.Contains(out.String(), shown) {
-			t.Errorf("asks %q", out.String())
-		}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if yes(ctx, strings.NewReader("yes\n"), io.Discard, shown) {
-		t.Error("an interrupt is a yes")
-	}
-}
 
 // A command line is read as a shell reads it, and what is printed for a replay is read back as the same words.
 func TestCommandLines(t *testing.T) {
@@ -99,15 +72,6 @@ func TestReplayFlags(t *testing.T) {
 	} {
 		if got := test.f.replayFlags(test.r); got != test.want {
 			t.Errorf("%s: %q, not %q", name, got, test.want)
-		}
-	}
-}
-
-// What is printed to be pasted runs nothing that a word holds, also where it cannot be written as it is.
-func TestShellWordRunsNothing(t *testing.T) {
-	for in, want := range map[string]string{"\x01$(id)": `'\u0001$(id)'`, "$(id)": `'$(id)'`, "\x02`id`": "'\\u0002`id`'"} {
-		if got := shellWord(in); got != want {
-			t.Errorf("shellWord(%q) = %s, want %s", in, got, want)
 		}
 	}
 }

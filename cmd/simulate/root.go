@@ -135,7 +135,7 @@ func (f *flags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.faults, "faults", "", "draw only these faults, `A,B`, or all usual ones but `-A,-B` (an unknown one lists them all)")
 	fs.StringVar(&f.criteria, "criteria", "",
 		"guarantees that decide, `G1,G2` (default: those that the plan can exercise, and any that breaks)")
-	fs.BoolVar(&f.allowNodeCmd, "allow-node-cmd", false, "start the nodeCmd of the scenario file without asking")
+	fs.BoolVar(&f.allowNodeCmd, "allow-node-cmd", false, "start the nodeCmd of the scenario file")
 	f.registerRun(fs)
 }
 
