@@ -74,7 +74,7 @@ type effect struct {
 func newLine(name string, at netip.Addr, upstream endpoint, seed, stream uint64, short func(error)) (*line, error) {
 	l := &line{
 		name: fmt.Sprintf("%s-%d", name, lineNumber.Add(1)), upstream: upstream, effect: effects{}, short: short,
-		up: newDirection(seed, 2*stream, short), down: newDirection(seed, 2*stream+1, short),
+		up: newDirection(seed, 2*stream), down: newDirection(seed, 2*stream+1),
 	}
 	l.up.counted = true
 	directions.Store(l.name+"-up", l.up)

@@ -245,7 +245,7 @@ func TestAClosedConnectionWaitsForWhatIsUnderWay(t *testing.T) {
 
 func TestDelaysAreDrawnFromTheSeed(t *testing.T) {
 	draw := func(seed uint64) (out []time.Duration) {
-		d := newDirection(seed, 3, nil)
+		d := newDirection(seed, 3)
 		for range 20 {
 			out = append(out, d.delay(network{latency: time.Second, jitter: time.Second}))
 		}

@@ -1,7 +1,6 @@
 package real
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -28,31 +27,15 @@ type direction struct {
 	cut     chan struct{} // closed, and replaced, when what is under way is lost
 	rng     *rand.Rand    // drawn from the run's seed
 
-	room  *room       // what it shares with all other wires
-	short func(error) // gate.short
-
 	counted bool         // a node's commands come this way
 	sent    atomic.Int64 // of them, those that were not told yet, whatever becomes of them
 }
 
-func newDirection(seed, stream uint64, short func(error)) *direction {
+func newDirection(seed, stream uint64) *direction {
 	return &direction{
-		changed: make(chan struct{}), cut: make(chan struct{}), rng: rand.New(rand.NewPCG(seed, stream)), room: &wires, short: short,
+		changed: make(chan struct{}), cut: make(chan struct{}), rng: rand.New(rand.NewPCG(seed, stream)),
 	}
 }
-
-// room is what wires may keep together.
-type room struct {
-	max  int64
-	kept atomic.Int64
-}
-
-// wires is the room of all wires of this process, whose memory it is: far more than a fleet has under way. Who asks on many connections and
-// reads nothing would fill any memory.
-var wires = room{max: 256 << 20}
-
-// chunkCost is what a chunk takes beside its bytes.
-const chunkCost = 128
 
 func (d *direction) set(n network) {
 	d.mu.Lock()
@@ -144,7 +127,6 @@ func (w *wire) Pipe(stub *toxics.ToxicStub) {
 		return
 	}
 	l := &link{dir: found.(*direction), stub: stub}
-	defer l.drop()
 	l.run()
 }
 
@@ -154,7 +136,6 @@ type link struct {
 	stub  *toxics.ToxicStub
 	queue []chunk
 	bytes int       // of them
-	room  int64     // of direction.room that is in use
 	last  time.Time // when the newest chunk of the queue is due
 	ended bool      // the sender has closed
 	heard requests  // what it sent
@@ -190,14 +171,9 @@ func (l *link) run() {
 			l.stub.Close()
 			return
 		case c := <-in:
-			if !l.take(c, net) {
-				l.stub.Close()
-				l.drain()
-				return
-			}
+			l.take(c, net)
 		case out <- head:
 			l.bytes -= len(head.Data)
-			l.keep(-chunkCost - int64(len(head.Data)))
 			l.queue[0] = chunk{}
 			l.queue = l.queue[1:]
 		case <-due:
@@ -210,15 +186,9 @@ func (l *link) run() {
 // lingers returns how long what a closed connection still holds may take: it is under way first, like all that was sent before.
 func (l *link) lingers() time.Duration { return max(0, time.Until(l.last)) + wireLinger }
 
-// drop lets go of what is kept, and of its room.
-func (l *link) drop() {
-	l.queue = nil
-	l.keep(-l.room)
-}
-
 // drain lets go of what is kept, and of a sender that is still writing, until it closes.
 func (l *link) drain() {
-	l.drop()
+	l.queue = nil
 	if !l.ended {
 		drain(l.stub)
 	}
@@ -243,17 +213,11 @@ func (l *link) head(net network, timer *time.Timer) (chan<- *stream.StreamChunk,
 	return l.stub.Output, l.queue[0].StreamChunk, nil
 }
 
-// keep takes note of what is kept, and returns what all wires keep.
-func (l *link) keep(n int64) int64 {
-	l.room += n
-	return l.dir.room.kept.Add(n)
-}
-
-// take queues one chunk from the sender; nil is its end. false: there is no room for it.
-func (l *link) take(c *stream.StreamChunk, net network) bool {
+// take queues one chunk from the sender; nil is its end.
+func (l *link) take(c *stream.StreamChunk, net network) {
 	if c == nil {
 		l.ended = true
-		return true
+		return
 	}
 	l.bytes += len(c.Data)
 	if l.dir.counted {
@@ -263,11 +227,6 @@ func (l *link) take(c *stream.StreamChunk, net network) bool {
 	pieces := [][]byte{c.Data}
 	if net.fragments {
 		pieces = l.dir.pieces(c.Data)
-	}
-	if l.keep(int64(len(c.Data)+chunkCost*len(pieces))) > l.dir.room.max {
-		l.dir.short(fmt.Errorf("%w: its proxies keep more than %d MiB that nobody reads: look who connects to them (ss -tnp)",
-			ErrStarved, l.dir.room.max>>20))
-		return false
 	}
 	for i, p := range pieces {
 		if i > 0 {
@@ -282,7 +241,6 @@ func (l *link) take(c *stream.StreamChunk, net network) bool {
 		l.last = due
 		l.queue = append(l.queue, chunk{&stream.StreamChunk{Data: p, Timestamp: c.Timestamp}, due})
 	}
-	return true
 }
 
 // hurry makes what is queued due at once: the network that delayed it is not the same any more.
