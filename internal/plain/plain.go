@@ -60,17 +60,3 @@ func Word(s string) string {
 	}
 	return Text(s)
 }
-
-// SaidMax is how many bytes are kept of what something of the caller's says.
-const SaidMax = 4 << 10
-
-// Said returns what something of the caller's says, such as an error or what a function panicked with, cut to SaidMax. Asked for it, it may
-// panic, as a nil pointer in an error does, and what it panics with may in turn.
-func Said(v any) (s string) {
-	defer func() {
-		if recover() != nil {
-			s = fmt.Sprintf("%T", v)
-		}
-	}()
-	return Cut(fmt.Sprint(v), SaidMax)
-}
