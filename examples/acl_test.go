@@ -39,9 +39,12 @@ func grant(server *redistest.Server, line string) {
 	server.Do(words...)
 }
 
-// TestPollerWithACLAndTLS: with the rights of docs/redis.md alone it polls, and what is taken from it then is named by what it says of its
+// TestPollerWithACLAndTLSLong: with the rights of docs/redis.md alone it polls, and what is taken from it then is named by what it says of its
 // health, in words that docs/redis.md has; when it is given back, it goes on.
-func TestPollerWithACLAndTLS(t *testing.T) {
+func TestPollerWithACLAndTLSLong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("real processes")
+	}
 	server, env := secured(t, "poller")
 	if err := lease.Bootstrap(t.Context(), server.Client(), lease.Config{}); err != nil {
 		t.Fatal(err)
@@ -89,8 +92,11 @@ func TestPollerWithACLAndTLS(t *testing.T) {
 	}
 }
 
-// TestLeaderWithACLAndTLS: with the rights of docs/redis.md alone it leads.
-func TestLeaderWithACLAndTLS(t *testing.T) {
+// TestLeaderWithACLAndTLSLong: with the rights of docs/redis.md alone it leads.
+func TestLeaderWithACLAndTLSLong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("real processes")
+	}
 	server, env := secured(t, "election")
 	if err := election.Bootstrap(t.Context(), server.Client(), election.Config{}); err != nil {
 		t.Fatal(err)

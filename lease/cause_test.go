@@ -109,7 +109,7 @@ func TestDenialWhileRunningNamesTheRule(t *testing.T) {
 		take []any
 		rule string
 	}{
-		"a key":     {[]any{"resetkeys", "~poll:*"}, " ~{poll:lease:*}:fence +"},
+		"a key":     {[]any{"resetkeys", "~poll:*"}, " ~{poll:lease:*}:fence "},
 		"a command": {[]any{"-set"}, " +set "},
 	} {
 		t.Run(name, func(t *testing.T) {

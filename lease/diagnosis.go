@@ -26,8 +26,9 @@ type diagnosis struct {
 
 	sessions *sourced // nil: they were not read
 	looks    failing
-	surplus  string // more replicas acknowledge than configured: how many; "": not as far as is known
-	deaf     string // why notices are not heard; "": they are, or Redis is away
+	surplus  string    // more replicas acknowledge than configured: how many; "": not as far as is known
+	deniedAt time.Time // when a denial was last logged
+	deaf     string    // why notices are not heard; "": they are, or Redis is away
 }
 
 // failing are looks that failed one after the other. A look asks for more than any other request, so it may fail for good where all else
@@ -55,8 +56,8 @@ type shown struct {
 func (s *shell) publishHealth() (changes core.Time) {
 	now := time.Now()
 	h, ends := s.diagnose(now)
-	s.shown.Store(&shown{h, s.silentSince != 0, s.granting(s.failures.present(core.OpAcquire, now)),
-		s.granting(s.failures.present(core.OpRelease, now))})
+	s.shown.Store(&shown{h, s.silentSince != 0, s.failures.present(core.OpAcquire, now),
+		s.failures.present(core.OpRelease, now)})
 	for _, end := range []time.Time{s.failures.ends(now), ends} {
 		if at := core.Time(end.Sub(s.base)); end.After(now) && (changes == 0 || at < changes) {
 			changes = at
@@ -79,7 +80,7 @@ func (s *shell) diagnose(now time.Time) (h Health, ends time.Time) {
 	}
 	until, cause := s.core.Blocked()
 	barred := s.time(until).After(now)
-	f := s.granting(s.failures.present(0, now, s.unasked(barred && (cause == core.CauseQuarantine || cause == core.CauseClock))...))
+	f := s.failures.present(0, now, s.unasked(barred && (cause == core.CauseQuarantine || cause == core.CauseClock))...)
 	switch {
 	case errors.Is(f.err, ErrQuarantineTooShort):
 		h.Err = f.err
@@ -167,6 +168,12 @@ func (s *shell) noted(op *core.Op, a *core.Answer) {
 		counted.Err = redisstore.Unacknowledged(a.Text)
 		a = &counted
 	}
+	if redisstore.Denies(a.Err) {
+		denied := *a
+		denied.Err = s.granting(a.Err, namesOf(op.Items)...)
+		a = &denied
+		s.warnDenied(a.Err)
+	}
 	s.failures.note(op.Kind, a, s.time(op.Sent), time.Now())
 	answered := a.Failure == core.FailNone
 	if answered || isRefused(a.Err) {
@@ -177,18 +184,21 @@ func (s *shell) noted(op *core.Op, a *core.Answer) {
 	if op.Kind == core.OpLook && (a.Failure != core.FailUnsent || a.Err != nil) { // one that waited too long for the one before says nothing
 		s.looked(a)
 	}
-	if !s.failures.denied() {
-		s.rights.forget()
-	}
-	if err := a.Err; redisstore.Denies(err) && s.rights.known() == "" {
-		s.workers.Go(func() { s.explain(err, namesOf(op.Items)) })
-	}
 	if !answered || !s.shown.Load().OK() { // whoever is answered next may ask Health why
 		s.publishHealth()
 	}
 	if s.unchecked && (answered || isRefused(a.Err) && s.now().Mono >= s.recheckAt) {
 		s.unchecked = false
 		s.workers.Go(s.recheck)
+	}
+}
+
+// warnDenied logs what an ACL denies, once in a renewal interval at most. Called by the loop.
+func (s *shell) warnDenied(err error) {
+	if now := time.Now(); s.deniedAt.IsZero() || now.Sub(s.deniedAt) >= s.cfg.RenewInterval && !s.failures.denied() {
+		s.deniedAt = now
+		s.log.Warn("the ACL of Redis denies what leases need", zap.String("event", "warning"), zap.String("instance", s.cfg.InstanceID),
+			zap.Error(err))
 	}
 }
 
@@ -231,7 +241,7 @@ func (s *shell) subscribed(err error) {
 	} else if err = redisstore.Cause(err); !isRefused(err) || redisstore.Outdated(err, true) {
 		return // Redis is away, loads, or refuses to write, which is told of requests
 	} else {
-		err = s.explained(err, "")
+		err = s.granting(err)
 	}
 	s.post(func() { s.hears(err) })
 }

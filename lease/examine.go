@@ -15,6 +15,25 @@ import (
 // use is what this instance does with Redis, for the check of permissions.
 func (s *shell) use() redisstore.Use { return redisstore.Use{Registry: !s.keeper} }
 
+// granting adds to a denial the line that grants what this instance needs. names are the leases that are meant.
+func (s *shell) granting(err error, names ...string) error {
+	if !redisstore.Denies(err) {
+		return err
+	}
+	use := s.use()
+	use.Leases = names
+	return redisstore.Granting(err, s.store.Line(use))
+}
+
+// namesOf returns the leases of items.
+func namesOf(items []core.Item) []string {
+	names := make([]string, len(items))
+	for i := range items {
+		names[i] = items[i].ID
+	}
+	return names
+}
+
 // checked is check, and waits for what it has said: who is refused may end the process.
 func (s *shell) checked(ctx context.Context) error {
 	err := s.check(ctx)

@@ -172,18 +172,12 @@ func (f failure) noResult(kind core.OpKind, what, name, text string) error {
 
 // noResult is failure.noResult of what stands against such requests now. Called by the loop.
 func (s *shell) noResult(kind core.OpKind, what, name, text string) error {
-	return s.granting(s.failures.present(kind, time.Now())).noResult(kind, what, name, text)
-}
-
-// granting adds to a denial the line that grants what is denied.
-func (s *shell) granting(f failure) failure {
-	f.err = redisstore.Granting(f.err, s.rights.known())
-	return f
+	return s.failures.present(kind, time.Now()).noResult(kind, what, name, text)
 }
 
 // unrenewed is what Redis, or the connection, says against renewals. Called by the loop.
 func (s *shell) unrenewed() string {
-	if f := s.granting(s.failures.renewals(time.Now())); f.err != nil {
+	if f := s.failures.renewals(time.Now()); f.err != nil {
 		return words(f.err)
 	}
 	return ""

@@ -130,7 +130,7 @@ func (f *fakeStore) Unused(context.Context) bool {
 
 func (f *fakeStore) Check(context.Context) ([]redisstore.Warning, error) { return nil, nil }
 func (f *fakeStore) Permitted(context.Context, redisstore.Use) error     { return nil }
-func (f *fakeStore) Line(context.Context, redisstore.Use) string         { return "" }
+func (f *fakeStore) Line(redisstore.Use) string                          { return "" }
 func (f *fakeStore) CheckQuarantine(context.Context) error               { return nil }
 func (f *fakeStore) TooShort(time.Duration, time.Duration) error         { return ErrQuarantineTooShort }
 func (f *fakeStore) Pass(context.Context, string, string, time.Duration, ...string) ([]string, error) {

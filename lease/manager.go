@@ -155,7 +155,7 @@ func (m *Manager) Info(ctx context.Context, sessionID string) (LeaseInfo, error)
 		Items: []core.Item{{ID: sessionID}}})
 	m.s.post(func() { m.s.failures.note(core.OpObserve, &a, sent, time.Now()) })
 	if a.Failure != core.FailNone || len(a.Results) != 1 {
-		return info, failure{err: m.s.explained(a.Err, sessionID)}.noResult(core.OpObserve, "read", sessionID, a.Text)
+		return info, failure{err: m.s.granting(a.Err, sessionID)}.noResult(core.OpObserve, "read", sessionID, a.Text)
 	}
 	switch r := a.Results[0]; r.Outcome {
 	case core.OutHeld:

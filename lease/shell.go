@@ -24,7 +24,7 @@ type store interface {
 	Pass(ctx context.Context, owner, heir string, ttl time.Duration, ids ...string) ([]string, error)
 	Check(ctx context.Context) ([]redisstore.Warning, error)
 	Permitted(ctx context.Context, use redisstore.Use) error
-	Line(ctx context.Context, use redisstore.Use) string
+	Line(use redisstore.Use) string
 	CheckQuarantine(ctx context.Context) error
 	Surplus(ctx context.Context) error
 	Unused(ctx context.Context) bool
@@ -47,7 +47,6 @@ type shell struct {
 	log    *zaplog.Log
 	state  atomic.Int32
 	shown  atomic.Pointer[shown]
-	rights rights
 
 	ctx     context.Context // of all requests
 	cancel  context.CancelFunc

@@ -54,7 +54,7 @@ func (s *shell) acquire(ctx context.Context, name string, wait bool) (*Hold, err
 	s.post(func() { s.want(name, w) })
 	select {
 	case err := <-w.ch:
-		return w.hold, s.explained(err, name)
+		return w.hold, s.granting(err, name)
 	case <-ctx.Done():
 		s.post(func() { s.unwant(name, w) })
 		return nil, s.gaveUp(ctx, name, w)
@@ -227,7 +227,7 @@ func (s *shell) release(ctx context.Context, name string, h *Hold) error {
 	})
 	select {
 	case err := <-ch:
-		return s.explained(err, name)
+		return s.granting(err, name)
 	case <-ctx.Done():
 		return fmt.Errorf("release of lease %q: %w: %w", name, context.Cause(ctx), ErrUnknown)
 	case <-s.life.Done():

@@ -16,45 +16,31 @@ import (
 type Watch struct {
 	// Life is how long a failure counts without being met again; 0: until a success.
 	Life time.Duration
-	// Line, if set, is asked for the line that grants what an ACL denies, when the first of such denials in a row is met.
+	// Line, if set, returns the line that grants what an ACL denies.
 	Line func() string
 
 	mu        sync.Mutex
 	answered  bool // once at least
 	err       error
-	line      string
 	since, at time.Time
 }
 
 // Note takes the outcome of a request.
 func (w *Watch) Note(err error) {
 	if w.Line != nil && redisstore.Denies(err) {
-		err = w.granting(redisstore.Cause(err))
+		err = redisstore.Granting(redisstore.Cause(err), w.Line())
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
 	switch {
 	case err == nil:
-		w.err, w.line, w.answered = nil, "", true
+		w.err, w.answered = nil, true
 		return
 	case w.err == nil || w.over(now):
 		w.since = now
 	}
 	w.err, w.at = redisstore.Cause(err), now
-}
-
-func (w *Watch) granting(err error) error {
-	w.mu.Lock()
-	line := w.line
-	w.mu.Unlock()
-	if line == "" {
-		line = w.Line()
-		w.mu.Lock()
-		w.line = line
-		w.mu.Unlock()
-	}
-	return redisstore.Granting(err, line)
 }
 
 // Answered reports whether a request has ever succeeded.

@@ -39,7 +39,7 @@ type Warning string
 func (s *Store) Check(ctx context.Context) ([]Warning, error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
-	if err := s.client.Ping(ctx).Err(); err != nil && !deniesCommand(err) { // what is denied, Permitted tells
+	if err := s.client.Ping(ctx).Err(); err != nil && !Denies(err) { // what is denied, Permitted tells
 		return nil, diagnose(err)
 	}
 	info, err := s.info(ctx)

@@ -52,7 +52,7 @@ func (s *Store) confirmed(ctx context.Context, op *core.Op) core.Answer {
 	a := s.wire.Answer(op, reply)
 	a.Acked, err = acked.Int64()
 	s.deposed(err)
-	if isDenied(err) {
+	if Denies(err) {
 		a = fail(op, core.FailUncounted, err.Error())
 		a.Err = Cause(err)
 		return a

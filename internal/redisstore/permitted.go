@@ -1,8 +1,10 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -11,15 +13,14 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisclient"
 )
 
-// Use is what somebody will do with a store.
-type Use struct {
-	Registry bool     // set a heartbeat and look; with Options.ExactKeys, as elections do
-	Leases   []string // the leases that are known, where Options.ExactKeys leaves no other way to know their keys
-}
+// ErrDenied says that an ACL denies what leases need, or that Redis has no such command. The message ends with the line that grants what an
+// ACL denies.
+var ErrDenied = errors.New("the ACL of Redis denies what leases need")
 
-// Permitted finds out whether the user may do what leases need, and changes nothing: commands, keys, and the channel. An error
-// is ErrDenied, with the server's words and the rules to add to the user's ACL, ErrRefused with the server's words for writes
-// that are refused now, of everybody, or what went wrong on the way.
+// Permitted tries the commands, keys and the channel that use needs, and changes nothing. An error is ErrDenied, with the line that grants
+// all of them; ErrRefused with the words of Redis if it refuses writes of everybody now; or what went wrong on the way.
+//
+// It tries each command itself: the users of docs/redis.md may call neither COMMAND INFO nor ACL DRYRUN.
 func (s *Store) Permitted(ctx context.Context, use Use) error {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
@@ -35,7 +36,7 @@ func (s *Store) Permitted(ctx context.Context, use Use) error {
 	for i, err := range errs { // no hook sees what is said on the channel's connection
 		errs[i] = redisclient.Mask(err)
 	}
-	if err := Explain(ctx, s.client, rules, errs...); err != nil {
+	if err := Explain(s.client, rules, errs...); err != nil {
 		return err
 	}
 	for _, err := range errs {
@@ -46,11 +47,14 @@ func (s *Store) Permitted(ctx context.Context, use Use) error {
 	return nil
 }
 
-// probe runs the commands of the scripts on a key of each pattern, and returns what was said against it.
+// sample makes a key of a pattern.
+var sample = strings.NewReplacer(`\\`, `\`, `\*`, `*`, `\?`, `?`, `\[`, `[`, `\]`, `]`, `*`, "probe")
+
+// probe runs the commands of the scripts on a key of each pattern, and returns the errors.
 func (s *Store) probe(ctx context.Context, use Use, patterns []string) (errs []error) {
 	keys := make([]string, len(patterns))
 	for i, pattern := range patterns {
-		keys[i] = sample(pattern)
+		keys[i] = sample.Replace(pattern)
 	}
 	opt := &s.wire.opt
 	said, err := probeScript.Eval(ctx, s.client, keys, opt.Channel, use.Registry, opt.EpochKey, use.Registry && !opt.ExactKeys,
@@ -58,14 +62,16 @@ func (s *Store) probe(ctx context.Context, use Use, patterns []string) (errs []e
 	errs = append(errs, err)
 	for i := 1; i < len(said); i += 2 {
 		command, words := said[i-1], said[i]
-		if strings.Contains(words, "command") && !commandDenied.MatchString(words) {
-			words += " (" + command + ")" // within a script Redis does not say which
-		}
-		if denies(words) || refused(words) && !strings.HasPrefix(words, "WRONGTYPE") {
+		switch {
+		case strings.Contains(words, "Unknown Redis command"):
+			errs = append(errs, fmt.Errorf("%w: %w: Redis has no command %s: undo its rename-command", ErrRefused, ErrDenied, command))
+		case denies(words):
+			errs = append(errs, reply(words+" ("+command+")")) // which command it denies in a script Redis does not say
+		case refused(words) && !strings.HasPrefix(words, "WRONGTYPE"):
 			errs = append(errs, reply(words))
 		}
 	}
-	if err := probeScript.EvalSha(ctx, s.client, nil).Err(); isDenied(err) { // nothing else matters of it
+	if err := probeScript.EvalSha(ctx, s.client, nil).Err(); Denies(err) { // nothing else matters of it
 		errs = append(errs, err)
 	}
 	return errs
@@ -86,4 +92,80 @@ func subscribe(ctx context.Context, client redis.UniversalClient, channel string
 	}
 	_, err := ps.ReceiveTimeout(ctx, timeout)
 	return err
+}
+
+// denies reports whether an error reply says that an ACL does not allow something. Within a script Redis 6.2 and 7.0 say it in other words
+// than outside, and later ones again in others.
+func denies(text string) bool {
+	return strings.HasPrefix(text, "NOPERM") || strings.Contains(text, "The user executing the script can't") ||
+		strings.Contains(text, "ACL failure in script")
+}
+
+// granted is a denial with the line that grants what is denied.
+type granted struct {
+	error
+	line string
+}
+
+func (g granted) Error() string        { return g.error.Error() + "; grant it with: " + g.line }
+func (g granted) Is(target error) bool { return target == ErrDenied }
+func (g granted) Unwrap() error        { return g.error }
+
+// Granting adds to a denial the line that grants what is denied. It returns any other error as it is.
+func Granting(err error, line string) error {
+	if _, known := errors.AsType[granted](err); known || line == "" || !Denies(err) {
+		return err
+	}
+	return granted{err, line}
+}
+
+// Grant takes an ErrDenied apart: what is denied, and the line that grants it, "" where that is not known.
+func Grant(err error) (denied, line string) {
+	if g, ok := errors.AsType[granted](err); ok {
+		return g.error.Error(), g.line
+	}
+	return err.Error(), ""
+}
+
+// Denied returns the first of errs that is a denial, as ErrDenied and ErrRefused; nil if none is.
+func Denied(errs ...error) error {
+	for _, err := range errs {
+		switch {
+		case errors.Is(err, ErrDenied):
+			return err
+		case Denies(err):
+			var reply redis.Error
+			errors.As(err, &reply)
+			return fmt.Errorf("%w: %w: %w", ErrRefused, ErrDenied, reply)
+		}
+	}
+	return nil
+}
+
+// Explain is Denied with the line that grants the client's user all of rules, in place of a line that grants less.
+func Explain(client redis.UniversalClient, rules Rules, errs ...error) error {
+	denied := Denied(errs...)
+	if g, ok := errors.AsType[granted](denied); ok {
+		denied = g.error
+	}
+	return Granting(denied, Line(client, rules))
+}
+
+// Line returns the line that grants the client's user all of rules, as docs/redis.md has it.
+func Line(client redis.UniversalClient, rules Rules) string {
+	return "ACL SETUSER " + cmp.Or(login(client), "default") + " " + rules.String()
+}
+
+// Line is Line for what use needs.
+func (s *Store) Line(use Use) string { return Line(s.client, s.wire.opt.Rules(use)) }
+
+// login returns a client's user, "" where it has none.
+func login(client redis.UniversalClient) string {
+	switch c := client.(type) {
+	case interface{ Options() *redis.Options }:
+		return c.Options().Username
+	case *redis.ClusterClient:
+		return c.Options().Username
+	}
+	return ""
 }

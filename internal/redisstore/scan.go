@@ -117,7 +117,7 @@ func parseCursor(v any) (uint64, error) {
 // ScanDenied is what Redis says against a scan of the keys that begin with prefix, in the words of the command: nil, or an error of any
 // kind. It reads no name.
 func ScanDenied(ctx context.Context, client redis.UniversalClient, prefix string) error {
-	return client.Scan(ctx, 0, sample(glob(prefix)+"*"), 1).Err()
+	return client.Scan(ctx, 0, glob(prefix)+"probe", 1).Err()
 }
 
 // budget is what a scan may still read, of all servers together.

@@ -44,17 +44,15 @@ func newHand(g *Group, st *redisstore.Store) *hand {
 	return h
 }
 
-// line returns the line that grants what the elections need and an ACL denies. Each leader key costs Redis commands: a few are named.
+// line returns the line that grants what the elections need.
 func (h *hand) line() string {
 	h.g.mu.Lock()
 	var keys []string
-	for _, e := range h.g.order[:min(len(h.g.order), 3)] {
+	for _, e := range h.g.order {
 		keys = append(keys, e.key)
 	}
 	h.g.mu.Unlock()
-	ctx, cancel := context.WithTimeout(h.ctx, h.g.cfg.OpTimeout)
-	defer cancel()
-	return h.store.Line(ctx, redisstore.Use{Registry: true, Leases: keys})
+	return h.store.Line(redisstore.Use{Registry: true, Leases: keys})
 }
 
 // take notes what a step wants. It is called under g.mu and never waits.

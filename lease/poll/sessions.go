@@ -38,7 +38,6 @@ type sessions struct {
 	check  func(id string) error
 	seed   maphash.Seed
 	known  map[string]verdict // by key
-	line   string             // which grants what an ACL denies now
 }
 
 // globEscape makes a prefix stand for itself in a pattern.
@@ -75,7 +74,7 @@ func (s *sessions) permitted(ctx context.Context) error {
 	all := globEscape.Replace(s.prefix) + "*"
 	key := s.prefix + "probe"
 	_, denied := s.values(ctx, []string{key})
-	err := redisstore.Explain(ctx, s.client, s.rules(), redisstore.ScanDenied(ctx, s.client, s.prefix), denied, s.client.Type(ctx, key).Err())
+	err := redisstore.Explain(s.client, s.rules(), redisstore.ScanDenied(ctx, s.client, s.prefix), denied, s.client.Type(ctx, key).Err())
 	if err != nil {
 		return fmt.Errorf("poll: sessions %s: %w", all, err)
 	}
@@ -95,13 +94,7 @@ func (s *sessions) list(ctx context.Context) ([]string, error) {
 		}
 	})()
 	ids, err := s.read(ctx)
-	switch {
-	case !redisstore.Denies(err):
-		s.line = ""
-	case s.line == "": // asked for once, not with every look
-		s.line = redisstore.Line(ctx, s.client, s.rules())
-	}
-	return ids, redisstore.Granting(err, s.line)
+	return ids, redisstore.Granting(err, redisstore.Line(s.client, s.rules()))
 }
 
 func (s *sessions) read(ctx context.Context) ([]string, error) {

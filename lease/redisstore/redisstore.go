@@ -33,8 +33,8 @@ var (
 	ErrNotReady = redisstore.ErrNotReady
 	// ErrUnsupportedClient says that the client that was given cannot carry leases.
 	ErrUnsupportedClient = redisstore.ErrUnsupportedClient
-	// ErrDenied says that an ACL takes something away without which there are no leases; the message has the line that grants it, and
-	// then what Redis said.
+	// ErrDenied says that an ACL takes something away without which there are no leases; the message ends with the line that
+	// grants it.
 	ErrDenied = redisstore.ErrDenied
 	// ErrRefused says that Redis answered with an error, which stands in the message.
 	ErrRefused = redisstore.ErrRefused

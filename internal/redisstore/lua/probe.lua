@@ -6,8 +6,8 @@
 -- ARGV[1]  channel
 -- ARGV[2]  1: the caller looks
 -- ARGV[3]  the epoch key, which is never deleted nor given an expiry
--- ARGV[5]  the key of the group's record, a hash
 -- ARGV[4]  1: the caller has a heartbeat that is set by a script
+-- ARGV[5]  the key of the group's record, a hash
 -- returns command and error of each that Redis refused
 local refused, probed = {}, {}
 local function probe(command, ...)
@@ -22,6 +22,7 @@ end
 probe('TIME')
 local function probe_record(key)
   probe('HMGET', key, 'epoch')
+  probe('HGET', key, 'epoch')
   probe('HSET', key, 'odd', 'number', 'of')
 end
 local function probe_string(key)

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"strings"
 
 	"github.com/leasestorm/leasestorm/internal/redisstore"
@@ -34,8 +33,8 @@ func (o *Options) workerRules() redisstore.Rules {
 
 // Explain returns lease.ErrRefused, with the line that grants a worker what it needs, where err is of an ACL that denies it,
 // and err itself where it is not.
-func (s *Store) Explain(ctx context.Context, err error) error {
-	if denied := redisstore.Explain(ctx, s.client, s.opt.workerRules(), err); denied != nil {
+func (s *Store) Explain(err error) error {
+	if denied := redisstore.Explain(s.client, s.opt.workerRules(), err); denied != nil {
 		return denied
 	}
 	return err

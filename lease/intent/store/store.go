@@ -167,7 +167,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 	defer cancel()
 	err := s.client.XLen(ctx, s.bus).Err()
-	if denied := redisstore.Explain(ctx, s.client, s.opt.apiRules(), err); denied != nil {
+	if denied := redisstore.Explain(s.client, s.opt.apiRules(), err); denied != nil {
 		err = denied
 	}
 	if err != nil {

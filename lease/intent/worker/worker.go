@@ -115,10 +115,10 @@ func (w *Worker) Start(ctx context.Context) error {
 
 func (w *Worker) begin(ctx context.Context) error {
 	if err := w.keeper.Start(ctx); err != nil {
-		return w.store.Explain(ctx, err)
+		return w.store.Explain(err)
 	}
 	if err := w.member.Join(ctx); err != nil {
-		return w.store.Explain(ctx, err)
+		return w.store.Explain(err)
 	}
 	w.up.Store(true)
 	w.capacity <- struct{}{}
