@@ -73,8 +73,9 @@ var rules = []Mutant{
 		},
 	},
 	{
-		Name: "short-quarantine-is-joined", Breaks: "G1", Seeds: 50, Scenario: judgedBy(struck(fault.RedisWipe, fault.RedisFlush, fault.Cut), "G1"),
-		Story: "An instance takes part in an epoch whose quarantine is shorter than its TTL.",
+		Name: "short-quarantine-is-joined", Breaks: "G1", Seeds: 50,
+		Scenario: judgedBy(struck(fault.RedisWipe, fault.RedisFlush, fault.Cut), "G1"),
+		Story:    "An instance takes part in an epoch whose quarantine is shorter than its TTL.",
 		Core: func(c core.Config, ran func()) exchange {
 			return exchange{
 				op: func(op *core.Op) bool {
