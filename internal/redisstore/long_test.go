@@ -2,9 +2,7 @@ package redisstore
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -54,67 +52,6 @@ func TestTheLongestNoticeIsHeard(t *testing.T) {
 			t.Errorf("%d bytes that are asked for are not heard: %v", len(text), n.Kind)
 		}
 	}
-}
-
-// What it is cut into takes no more than it does itself, however short the words are, or none.
-func TestNoticesOfManyWordsAreNotRead(t *testing.T) {
-	for _, word := range []string{" ", " x", " x -"} {
-		for _, first := range []string{"freed a", "taken a", "asked a b"} {
-			text := first + strings.Repeat(word, noticeMax/len(word)-20)
-			var n core.Notice
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			for range 10 {
-				n, _ = ParseNotice(text)
-			}
-			runtime.ReadMemStats(&after)
-			if taken := (after.TotalAlloc - before.TotalAlloc) / 10; taken > noticeMax || len(n.IDs) > 0 {
-				t.Errorf("%s and %d times %q: %d IDs, and %d bytes to read them", first, noticeMax/len(word)-20, word, len(n.IDs), taken)
-			}
-		}
-	}
-	op := &core.Op{Kind: core.OpAsk, Owner: "a"}
-	for i := range 3 * wordsMax {
-		op.Items = append(op.Items, core.Item{ID: strconv.FormatInt(int64(i), 36), Peer: "b"})
-	}
-	heard := 0
-	for _, text := range AskTexts(op) {
-		n, ok := ParseNotice(text)
-		if !ok {
-			t.Errorf("%.30q… is not heard", text)
-		}
-		heard += len(n.IDs)
-	}
-	if heard != len(op.Items) {
-		t.Errorf("%d of %d names are heard", heard, len(op.Items))
-	}
-}
-
-// What is remembered of a notice, for each lease that is waited for, is who says it: neither a name of any length, nor with it the message.
-func TestOfANoticeTheNameIsKept(t *testing.T) {
-	long := strings.Repeat("x", noticeMax/2)
-	for _, text := range []string{"taken " + long + " id", "freed " + long + " id b", "joined " + long} {
-		if _, ok := ParseNotice(text); ok {
-			t.Errorf("%.20q… is heard, of a name of %d bytes", text, len(long))
-		}
-	}
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	var names []string
-	for i := range 100 {
-		n, ok := ParseNotice(fmt.Sprintf("taken somebody%d id %s", i, long))
-		if !ok {
-			t.Fatal("a notice is passed over")
-		}
-		names = append(names, n.From)
-	}
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	if kept := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) >> 20; kept > 5 {
-		t.Errorf("%d names keep %d MiB", len(names), kept)
-	}
-	runtime.KeepAlive(names)
 }
 
 // Nor can who publishes on the sentinels' channel have the words of any number of them remembered.

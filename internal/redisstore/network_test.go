@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/internal/core"
@@ -260,42 +259,5 @@ func TestSubscribeAgain(t *testing.T) {
 		if n := receive(t, "notice after "+hurt.name, r.notices); n.Kind != core.NoticeLeft || n.From != "me" {
 			t.Fatalf("%s: heard %+v", hurt.name, n)
 		}
-	}
-}
-
-// miniredis shows the program where there is no Redis, so the scripts must run there, without a run_id.
-func TestMiniredis(t *testing.T) {
-	m := miniredis.RunT(t)
-	c := client(t, redis.Options{Addr: m.Addr(), DisableIdentity: true})
-	s, epoch := bootstrapped(t, c, redisstore.Options{})
-	if _, err := s.Check(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	op := acquire(epoch, "a", "x", "y")
-	a := s.Do(t.Context(), op)
-	if a.Failure != core.FailNone || a.Results[1].Outcome != core.OutGranted || a.Results[0].Fence <= 0 {
-		t.Fatalf("acquire: %+v", a)
-	}
-	op.Items[0].Fence = a.Results[0].Fence
-	for kind, want := range map[core.OpKind]core.Outcome{core.OpRenew: core.OutRenewed, core.OpObserve: core.OutHeld} {
-		op.Kind = kind
-		if a := s.Do(t.Context(), op); a.Failure != core.FailNone || a.Results[0].Outcome != want {
-			t.Fatalf("op of kind %d: %+v", kind, a)
-		}
-	}
-	op.Kind = core.OpBeat
-	s.Do(t.Context(), op)
-	look := s.Look(t.Context(), op, core.NewSessions([]string{"x", "z"}))
-	if look.Failure != core.FailNone || look.Look.Owners[0] != "a" || look.Look.Owners[1] != "" || len(look.Look.Nodes) != 1 {
-		t.Fatalf("look: %+v", look)
-	}
-	op.Kind = core.OpRelease
-	if a := s.Do(t.Context(), op); a.Failure != core.FailNone || a.Results[0].Outcome != core.OutReleased {
-		t.Fatalf("release: %+v", a)
-	}
-	m.FlushAll()
-	op.Kind = core.OpAcquire
-	if a := s.Do(t.Context(), op); !a.Stale || a.Quarantine == 0 {
-		t.Fatalf("after a flush: %+v", a)
 	}
 }

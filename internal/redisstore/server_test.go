@@ -131,16 +131,6 @@ func TestSilentServer(t *testing.T) {
 	}
 }
 
-func TestClosedStore(t *testing.T) {
-	s, epoch := bootstrapped(t, redistest.Start(t).Client(), redisstore.Options{})
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if a := s.Do(t.Context(), acquire(epoch, "a", "x")); a.Failure != core.FailUnsent || a.Text != "the store is closed" {
-		t.Fatalf("%+v, want FailUnsent, because the store is closed", a)
-	}
-}
-
 func TestFullMemory(t *testing.T) {
 	srv := redistest.Start(t)
 	s, epoch := bootstrapped(t, srv.Client(), redisstore.Options{})
@@ -177,49 +167,6 @@ func TestDeniedCommands(t *testing.T) { // G8
 	srv.Flush()
 	if a := s.Do(t.Context(), acquire(epoch, "b", "x")); !a.Stale || a.Quarantine == 0 {
 		t.Fatalf("acquire after a flush: %+v, want it void, and a quarantine", a)
-	}
-}
-
-// Keys that look like patterns of SCAN are names like others.
-func TestPrefixIsNoPattern(t *testing.T) {
-	srv := redistest.Start(t)
-	opt := redisstore.Options{NodePrefix: `n*[a]?\:`}
-	s, epoch := bootstrapped(t, srv.Client(), opt)
-	s.Do(t.Context(), &core.Op{Kind: core.OpBeat, Epoch: epoch, Owner: "me", TTL: int64(time.Minute)})
-	srv.Do("SET", `nxxa1:you`, "1")
-	seen, err := s.Nodes(t.Context())
-	if err != nil || len(seen) != 1 || seen[0].ID != "me" {
-		t.Fatalf("Nodes: %v, %v; want me alone", seen, err)
-	}
-}
-
-// What no instance can be called is none, whatever a foreign hand calls a heartbeat or the owner of a lease: its name could not be
-// told to others, and one such owner would keep the heartbeats of all others from being read.
-func TestForeignNamesAreNoInstances(t *testing.T) {
-	srv := redistest.Start(t)
-	s, epoch := bootstrapped(t, srv.Client(), redisstore.Options{})
-	s.Do(t.Context(), &core.Op{Kind: core.OpBeat, Epoch: epoch, Owner: "me", TTL: int64(time.Minute)})
-	names := []string{"two words", "a\x1b[2J", "a\nb", "\xff", "-"}
-	items := []core.Item{{ID: "me"}}
-	for _, name := range names {
-		srv.Do("SET", "poll:node:"+name, "1")
-		items = append(items, core.Item{ID: name})
-	}
-	seen, err := s.Nodes(t.Context())
-	if err != nil || len(seen) != 1 || seen[0].ID != "me" {
-		t.Errorf("Nodes: %v, %v; want me alone", seen, err)
-	}
-	a := s.Do(t.Context(), &core.Op{Kind: core.OpNodes, Epoch: epoch, Items: items})
-	if a.Failure != core.FailNone || a.Results[0].Outcome != core.OutAlive {
-		t.Fatalf("asked after: %+v, want me alive", a)
-	}
-	for i, r := range a.Results[1:] {
-		if r.Outcome != core.OutGone {
-			t.Errorf("%q: %+v, want it gone", names[i], r)
-		}
-	}
-	if n, ok := redisstore.ParseNotice("joined a\x1b[2J"); ok {
-		t.Errorf("a notice of one: %+v", n)
 	}
 }
 
@@ -261,28 +208,4 @@ func TestFenceLives(t *testing.T) {
 	op.Kind, op.Items = core.OpRelease, []core.Item{{ID: "x", Fence: fence}}
 	s.Do(t.Context(), op)
 	lives("a release")
-}
-
-// TestForeignFence: what no fence can be counts for nothing, so that the next term has a good one.
-func TestForeignFence(t *testing.T) { // G3
-	srv := redistest.Start(t)
-	s, epoch := bootstrapped(t, srv.Client(), redisstore.Options{})
-	for _, text := range []string{"none", "-5", "nan", "inf", "1e300", "9007199254740992", "9223372036854775807"} {
-		last := int64(0)
-		for _, owner := range []string{"a", "b"} {
-			if last == 0 {
-				srv.Do("SET", "{poll:lease:x}:fence", text)
-			}
-			a := s.Do(t.Context(), acquire(epoch, owner, "x"))
-			if a.Failure != core.FailNone || a.Results[0].Outcome != core.OutGranted {
-				t.Fatalf("with %q in the fence key: %+v", text, a)
-			}
-			fence := a.Results[0].Fence
-			if fence <= last || fence >= 1<<53 {
-				t.Errorf("with %q in the fence key, fence %d was granted after %d", text, fence, last)
-			}
-			last = fence
-			srv.Do("DEL", "poll:lease:x")
-		}
-	}
 }
