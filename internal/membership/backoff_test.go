@@ -3,7 +3,6 @@ package membership
 import (
 	"context"
 	"errors"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,29 +13,6 @@ import (
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
-
-// What fails is repeated more and more rarely, each thing by itself, down to four times in a renewal interval.
-func TestFailedDoubles(t *testing.T) {
-	for _, tt := range []struct {
-		life, renew time.Duration
-		want        []time.Duration
-	}{
-		{30 * time.Second, 10 * time.Second, []time.Duration{300e6, 600e6, 1200e6, 2400e6, 2500e6, 2500e6}},
-		{30 * time.Second, time.Second, []time.Duration{300e6, 300e6}}, // a TTL of which the machine's own pause is more than that
-		{time.Second, 300 * time.Millisecond, []time.Duration{10e6, 20e6, 40e6, 75e6}},
-	} {
-		x := &Member{Life: tt.life, Renew: tt.renew}
-		x.Failed("other")
-		var got []time.Duration
-		for range tt.want {
-			got = append(got, x.Failed("s"))
-		}
-		x.Answered("s")
-		if again := x.Failed("s"); !slices.Equal(got, tt.want) || again != tt.want[0] {
-			t.Errorf("TTL %v: %v, and after an answer %v; want %v", tt.life, got, again, tt.want)
-		}
-	}
-}
 
 // A Redis that fails at once is neither read nor written at that speed (I7).
 func TestFailuresAreRepeatedRarely(t *testing.T) {
