@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
 )
 
@@ -38,52 +37,6 @@ func TestMemberHealth(t *testing.T) {
 	}
 	if h := e.Health(); h.State != lease.HealthStopped {
 		t.Errorf("after Run: %v", h)
-	}
-}
-
-// What an election needs besides the lease is checked at Start, key by key.
-func TestStartNamesWhatAnElectionLacks(t *testing.T) {
-	server, client := elected(t)
-	server.Do("ACL", "SETUSER", "default", "resetkeys", "~sovereign:leader", "~sovereign:epoch*")
-	e, err := New(client, patient("a"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = e.Start(t.Context())
-	if !errors.Is(err, lease.ErrRefused) || !strings.Contains(err.Error(), " ~{sovereign:leader}:fence ~sovereign:heartbeat:* &sovereign:notify +ping ") {
-		t.Errorf("Start: %v", err)
-	}
-	if err := e.Stop(); err != nil {
-		t.Error(err)
-	}
-}
-
-// A member that leads looks no more: what its last look met says nothing, and nor does a heartbeat that failed before a renewal.
-func TestLeaderForgetsItsLastLook(t *testing.T) {
-	for name, fault := range map[string]struct{ begin, end func(*redistest.Server) }{
-		"a right is taken away": {
-			func(s *redistest.Server) { s.Do("ACL", "SETUSER", "default", "resetkeys", "~sovereign:*") },
-			func(s *redistest.Server) { s.Do("ACL", "SETUSER", "default", "allkeys") },
-		},
-		"Redis freezes": {(*redistest.Server).Freeze, (*redistest.Server).Thaw},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server, client := elected(t)
-			a := join(t, client, quick("a"))
-			eventually(t, "it leads and is fit", func() bool { return a.IsLeader() && a.Health().OK() })
-			b := join(t, client, quick("b"))
-			eventually(t, "the standby is fit", func() bool { return b.Health().OK() })
-			fault.begin(server)
-			for _, m := range []*member{a, b} {
-				eventually(t, "looks fail", func() bool {
-					m.g.hand.looking.Note(errors.New("i/o timeout")) // also of who was not looking just then
-					return !m.IsLeader() && !m.Health().OK()
-				})
-			}
-			fault.end(server)
-			eventually(t, "the leader is fit", func() bool { return a.IsLeader() && a.Health().OK() || b.IsLeader() && b.Health().OK() })
-		})
 	}
 }
 

@@ -373,17 +373,6 @@ func TestBadHeartbeatsAreTold(t *testing.T) {
 	}
 }
 
-func TestKeyOfAnotherTypeIsToldAndOutlived(t *testing.T) {
-	_, client := elected(t)
-	client.LPush(t.Context(), "sovereign:leader", "somebody's list")
-	a := join(t, client, quick("a"))
-	if e := a.wait(EventElectionFailed); e.Reason == "" {
-		t.Errorf("%+v", e)
-	}
-	client.Del(t.Context(), "sovereign:leader")
-	a.wait(EventLeadershipAcquired)
-}
-
 func TestDuplicateInstanceIsTold(t *testing.T) {
 	t.Parallel()
 	_, client := elected(t) // by patient members: what an instance never heard of it may adopt

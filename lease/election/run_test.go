@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -209,48 +208,6 @@ func TestRunTakesUpALeadershipThatStartWon(t *testing.T) {
 		return nil
 	}); err != nil {
 		t.Error(err)
-	}
-}
-
-// pings counts the PINGs that a member sends: a look at its rights begins with one, and nothing else that it asks.
-type pings struct{ atomic.Int64 }
-
-func (*pings) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (n *pings) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() == "ping" {
-			n.Add(1)
-		}
-		return next(ctx, cmd)
-	}
-}
-
-func (*pings) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-// What Start has asked of Redis, Run, which starts it once more, does not ask again (E7).
-func TestRunAfterStartAsksNothingAgain(t *testing.T) {
-	_, client := elected(t)
-	var looks pings
-	cfg := patient("a")
-	cfg.Hooks = []redis.Hook{&looks}
-	e, err := New(client, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	before := looks.Load()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := e.Run(ctx, idle); !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
-	if n := looks.Load(); before == 0 || n != before {
-		t.Errorf("%d looks at the rights in Start, %d after Run", before, n)
 	}
 }
 

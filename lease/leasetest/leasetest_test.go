@@ -124,20 +124,6 @@ func TestKeeperIsTakenFrom(t *testing.T) {
 	})
 }
 
-// What nobody has can be taken, and what was taken ends early.
-func TestTakenBeforeAnybodyHasIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := bootstrapped(t)
-		k := keeper(t, r, "a", nil)
-		r.Take(job, "other", time.Hour)
-		if _, err := k.TryAcquire(t.Context(), "job"); !errors.Is(err, lease.ErrHeld) {
-			t.Errorf("TryAcquire = %v, want ErrHeld", err)
-		}
-		r.Lose(job)
-		acquired(t, k)
-	})
-}
-
 func TestKeeperWhenRedisForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, ends := bootstrapped(t), &told{}
@@ -178,28 +164,6 @@ func TestTakenWhileRedisForgets(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Keys are those that the configuration says.
-func TestPrefixOfItsOwn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := leasetest.New(t)
-		cfg := lease.Config{LeasePrefix: "{app}:lease:"}
-		if err := lease.Bootstrap(t.Context(), r.Client(), cfg); err != nil {
-			t.Fatal(err)
-		}
-		k, err := lease.NewKeeper(r.Client(), cfg)
-		if err == nil {
-			err = k.Start(t.Context())
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer k.Stop()
-		h := acquired(t, k)
-		r.Take("{app}:lease:job", "other", time.Minute)
-		lost(t, h)
-	})
 }
 
 // fatal is a test that ends where it is told to, and says with what.

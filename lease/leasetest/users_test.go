@@ -3,7 +3,6 @@ package leasetest_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -195,97 +194,6 @@ func TestLeaderWhenRedisForgets(t *testing.T) {
 				lost.Load(), other.IsLeader())
 		}
 	})
-}
-
-// fleet is two managers that share sessions, and what others took.
-type fleet struct {
-	t     *testing.T
-	r     *leasetest.Redis
-	ids   []string
-	all   []*lease.Manager
-	taken map[string]time.Time // until when another has it
-	owned int                  // sessions seen to be owned, over all looks
-}
-
-func newFleet(t *testing.T, sessions int) *fleet {
-	t.Helper()
-	f := &fleet{t: t, r: bootstrapped(t), taken: map[string]time.Time{}}
-	for i := range sessions {
-		f.ids = append(f.ids, fmt.Sprintf("0190a8c2-8f5e-4c2a-9d7e-%012d", i))
-	}
-	list := func(context.Context) ([]string, error) { return f.ids, nil }
-	for _, id := range []string{"a", "b"} {
-		m, err := lease.New(f.r.Client(), lease.Config{InstanceID: id, Sessions: list})
-		if err == nil {
-			err = m.Start(t.Context())
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = m.Stop() })
-		f.all = append(f.all, m)
-	}
-	return f
-}
-
-// look holds that no session has two owners, of whom the one that took it is one.
-func (f *fleet) look() {
-	f.t.Helper()
-	for _, id := range f.ids {
-		owners := 0
-		if time.Now().Before(f.taken[id]) {
-			owners++
-		}
-		for _, m := range f.all {
-			if m.IsOwned(id) {
-				owners++
-				f.owned++
-			}
-		}
-		if owners > 1 {
-			f.t.Errorf("%s has %d owners", id, owners)
-		}
-	}
-}
-
-// Whatever is done one after the other, no lease ever has two owners, and in the end all are owned again.
-func TestOwnersNeverOverlap(t *testing.T) {
-	for seed := range uint64(4) {
-		synctest.Test(t, func(t *testing.T) {
-			f, rng := newFleet(t, 6), rand.New(rand.NewPCG(seed, 1))
-			lost, took, forgot := 0, 0, 0
-			for range 60 {
-				id := f.ids[rng.IntN(len(f.ids))]
-				key := "poll:lease:" + id
-				switch n := rng.IntN(20); {
-				case n < 8 && f.r.Client().Exists(t.Context(), key).Val() == 1:
-					f.r.Lose(key)
-					delete(f.taken, id)
-					lost++
-				case n < 15:
-					d := time.Duration(1+rng.IntN(40)) * time.Second
-					f.r.Take(key, "other", d)
-					f.taken[id] = time.Now().Add(d)
-					took++
-				case n == 19:
-					f.r.Forget()
-					clear(f.taken) // it does not assert what it had
-					forgot++
-				}
-				f.look()
-				for range rng.IntN(40) {
-					pass(250 * time.Millisecond)
-					f.look()
-				}
-			}
-			pass(3 * lease.TTLDefault)
-			before := f.owned
-			f.look()
-			if f.owned-before != len(f.ids) || lost == 0 || took == 0 || forgot == 0 {
-				t.Errorf("seed %d: %d of %d owned at the end; %d lost, %d taken, forgot %d times", seed, f.owned-before, len(f.ids), lost, took, forgot)
-			}
-		})
-	}
 }
 
 // What happens to one lease on a Redis happens to no other.

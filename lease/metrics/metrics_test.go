@@ -234,44 +234,6 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// TestLags: who waited for a lease tells how long it was without an owner: given back, and left to expire. Who did not wait tells nothing.
-func TestLags(t *testing.T) {
-	server := redistest.Start(t)
-	first, firsts := keeper(t, server)
-	second, seconds := keeper(t, server)
-	passes := func(name string, end func(h *lease.Hold)) {
-		h, err := first.Acquire(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		held := series(t, seconds)["lease_acquisitions_total{result=held}"]
-		waited := make(chan error, 1)
-		go func() {
-			_, err := second.Acquire(t.Context(), name)
-			waited <- err
-		}()
-		await(t, seconds, "lease_acquisitions_total{result=held}", atLeast(held+1)) // it has read who holds the lease
-		end(h)
-		if err := <-waited; err != nil {
-			t.Fatal(err)
-		}
-	}
-	passes("given-back", func(h *lease.Hold) {
-		if err := h.Release(t.Context()); err != nil {
-			t.Error(err)
-		}
-	})
-	await(t, seconds, "lease_handover_seconds{}", exactly(1))
-	passes("left", (*lease.Hold).Abandon)
-	await(t, seconds, "lease_takeover_seconds{}", exactly(1))
-	if v := series(t, firsts); v["lease_handover_seconds{}"] != 0 || v["lease_takeover_seconds{}"] != 0 {
-		t.Errorf("%v, want none from the one that never waited", v)
-	}
-	if v := series(t, seconds); v["lease_handover_seconds{}"] != 1 || v["lease_takeover_seconds{}"] != 1 {
-		t.Errorf("%v, want one of each", v)
-	}
-}
-
 func near(a, b float64) bool { return a > b-1e-9 && a < b+1e-9 }
 
 // TestPolls: how each ended.

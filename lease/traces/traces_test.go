@@ -3,8 +3,6 @@ package traces
 import (
 	"context"
 	"fmt"
-	"os"
-	"regexp"
 	"slices"
 	"testing"
 	"time"
@@ -212,16 +210,6 @@ func TestMissedEnds(t *testing.T) {
 	says(t, r.Ended()[1], "lease.name", "late", "term.end", "released")
 }
 
-// TestNotSampled: of a term that nobody records nothing is remembered.
-func TestNotSampled(t *testing.T) {
-	p, _ := recorded(t, sdk.WithSampler(sdk.NeverSample()))
-	w := newTerms(p, "one")
-	w.take(lease.Event{Kind: lease.EventAcquired, Name: "thing", Hold: &lease.Hold{}})
-	if len(w.open) != 0 {
-		t.Errorf("%d spans are open", len(w.open))
-	}
-}
-
 // TestStop: an end that is on its way is waited for, for as long as the context allows; what is open then is ended.
 func TestStop(t *testing.T) {
 	p, r := recorded(t)
@@ -295,24 +283,5 @@ func TestElections(t *testing.T) {
 			t.Fatalf("%d spans of %s", len(r.Ended()), key)
 		}
 		says(t, r.Ended()[0], "instance", "one", "lease.name", key, "term.end", "released", "term.cause", "requested")
-	}
-}
-
-// TestDocumentation: the package's documentation lists the attributes that there are, and no other.
-func TestDocumentation(t *testing.T) {
-	text, err := os.ReadFile("traces.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := func(pattern string) (all []string) {
-		for _, m := range regexp.MustCompile(pattern).FindAllSubmatch(text, -1) {
-			all = append(all, string(m[1]))
-		}
-		slices.Sort(all)
-		return slices.Compact(all)
-	}
-	listed, said := names(`(?m)^//.*?(leasestorm\.[a-z.]*[a-z])`), names(`"(leasestorm\.[a-z.]+)"`)
-	if !slices.Equal(listed, said) || len(said) < 10 {
-		t.Errorf("listed are %v, there are %v", listed, said)
 	}
 }
