@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,22 +26,6 @@ func overtaken(t *testing.T) (*fakeRedis, *Keeper, *Hold) {
 		t.Fatal("the term goes on")
 	}
 	return r, g.keeperOf(), h
-}
-
-// Work that is stuck under a term that is over keeps its instance from the lease too.
-func TestAbandonOfATermThatIsOver(t *testing.T) { // G8
-	synctest.Test(t, func(t *testing.T) {
-		_, k, h := overtaken(t)
-		h.Abandon()
-		var held *HeldError
-		if _, err := k.TryAcquire(t.Context(), "x"); !errors.As(err, &held) || held.Owner != "a" {
-			t.Errorf("TryAcquire beside stuck work: %v, want that this instance's own work is in the way", err)
-		}
-		h.Recovered()
-		if _, err := k.TryAcquire(t.Context(), "x"); err != nil {
-			t.Errorf("TryAcquire after it returned: %v", err)
-		}
-	})
 }
 
 // Whose term is over cannot end the next caller's, nor let the lease be acquired while that one's work is stuck.

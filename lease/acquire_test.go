@@ -84,36 +84,6 @@ func TestAcquireThatGivesUpSaysWhoHoldsTheLease(t *testing.T) {
 	})
 }
 
-func TestAcquireThatGivesUpSaysThatRedisIsInQuarantine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newFakeRedis()
-		end := time.Now().Add(20 * time.Second)
-		r.quiet = end
-		err := acquireFor(t, newRig(t, r, "a", true, nil).keeperOf(), 5*time.Second)
-		gaveUp(t, err, ErrQuarantine)
-		var q *QuarantineError
-		if !errors.As(err, &q) || q.Until.Sub(end).Abs() > 10*time.Millisecond {
-			t.Errorf("err = %v, want a *QuarantineError until %v", err, end)
-		}
-	})
-}
-
-func TestAcquireThatGivesUpForgetsARefusalOnceAnAttemptIsNotAnswered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newFakeRedis()
-		a, b := newRig(t, r, "a", true, nil), newRig(t, r, "b", true, nil)
-		if _, err := a.keeperOf().Acquire(t.Context(), "job"); err != nil {
-			t.Fatal(err)
-		}
-		got := make(chan error, 1)
-		go func() { got <- acquireFor(t, b.keeperOf(), 2*time.Minute) }()
-		pass(time.Second)
-		a.fake.set(mute)
-		b.fake.set(unanswered)
-		gaveUp(t, <-got, ErrUnknown)
-	})
-}
-
 func TestAcquireThatGivesUpWhileRedisIsSilentDoesNotKnow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeRedis()

@@ -87,22 +87,6 @@ func TestErrorsOfAConnection(t *testing.T) {
 	}
 }
 
-// A user who may not do what leases need is told at Start, with the rule that is missing.
-func TestStartNamesWhatIsDenied(t *testing.T) {
-	server, client := bootstrapped(t)
-	server.Do("ACL", "SETUSER", "default", "-publish", "resetkeys", "~poll:*")
-	k, err := NewKeeper(client, quick("a"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = k.Stop() })
-	err = k.Start(t.Context())
-	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "~{poll:lease:*}:fence") ||
-		!strings.Contains(err.Error(), "+publish") {
-		t.Fatalf("Start: %v, want ErrRefused and both rules", err)
-	}
-}
-
 // What an ACL takes away while an instance runs is named by the error, by Health and by the log with the line that grants it, as at Start.
 func TestDenialWhileRunningNamesTheRule(t *testing.T) {
 	for name, tt := range map[string]struct {

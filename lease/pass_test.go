@@ -4,8 +4,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/leasestorm/leasestorm/internal/core"
 )
 
 // A lease that another holds is taken over under a higher fence, and a dead owner's leases are deleted, no others.
@@ -53,21 +51,5 @@ func TestLeasesArePassedOn(t *testing.T) {
 	}
 	if y.WindowEnd().Before(time.Now()) {
 		t.Error("the window of an evicted term ended before its time")
-	}
-}
-
-// An adoption that was never sent leaves nothing: the next attempt to acquire takes no lease in this instance's name for its own.
-func TestAdoptionThatIsNotSentLeavesNoMark(t *testing.T) {
-	_, client := bootstrapped(t)
-	k, err := NewKeeper(client, quick("a"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := k.Adopt(t.Context(), "x", "b"); err == nil {
-		t.Fatal("adopted before Start")
-	}
-	op := core.Op{Kind: core.OpAcquire, Items: []core.Item{{ID: "x", Fresh: true}}}
-	if k.s.passed.asked(&op); !op.Items[0].Fresh {
-		t.Error("marked as passed on")
 	}
 }

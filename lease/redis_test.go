@@ -248,32 +248,3 @@ func TestRedisManagersShare(t *testing.T) { // US1, US2
 		t.Errorf("Info of the other's lease: %+v, %v", info, err)
 	}
 }
-
-func TestContextOfRunStops(t *testing.T) {
-	_, client := bootstrapped(t)
-	k, err := NewKeeper(client, quick("a"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ran := make(chan error, 1)
-	go func() { ran <- k.Run(ctx) }()
-	eventually(t, "it has started", func() bool { return k.Health().OK() })
-	h, err := k.Acquire(t.Context(), "job")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cancel()
-	<-h.Context().Done()
-	defer func() {
-		if err := <-ran; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	}()
-	if err := h.Release(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if err := k.Stop(); err != nil {
-		t.Error(err)
-	}
-}

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -60,30 +57,6 @@ func (redisError) RedisError()     {}
 
 var _ redis.Error = redisError("")
 
-// In a quarantine nothing is acquired, so what an acquisition met before says nothing.
-func TestQuarantineAfterARefusal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newFakeRedis()
-		g := newRig(t, r, "a", true, nil)
-		pass(time.Second)
-		r.forget(30 * time.Second)
-		if _, err := g.keeperOf().TryAcquire(t.Context(), "job"); !errors.Is(err, ErrQuarantine) {
-			t.Fatal(err)
-		}
-		refusal := core.Answer{Failure: core.FailRefused, Err: redisstore.Cause(redisError("READONLY You can't write"))}
-		g.post(func() { g.failures.note(core.OpAcquire, &refusal, time.Now(), time.Now()) })
-		synctest.Wait()
-		if h := g.health(); h.State != HealthQuarantine {
-			t.Errorf("in the quarantine: %v", h)
-		}
-		g.post(func() { g.failures.note(core.OpBeat, &refusal, time.Now(), time.Now()) })
-		synctest.Wait()
-		if h := g.health(); h.State != HealthRefused {
-			t.Errorf("heartbeats are refused: %v", h)
-		}
-	})
-}
-
 // A term that was not renewed in time ends with what kept it from that.
 func TestLostSaysWhyItWasNotRenewedLong(t *testing.T) {
 	if testing.Short() {
@@ -128,79 +101,6 @@ func TestLostSaysWhyItWasNotRenewedLong(t *testing.T) {
 		})
 	}
 }
-
-// What kept a term from being renewed is what was met last: not a refusal from before Redis was gone, and also what a probe met, after which
-// no renewal is sent.
-func TestWhatKeptARenewal(t *testing.T) {
-	readonly, denied := redisstore.Cause(redisError("READONLY You can't write")), redisstore.Cause(redisError("NOPERM No permissions"))
-	gone := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
-	type met struct {
-		kind core.OpKind
-		err  error
-	}
-	for name, tt := range map[string]struct {
-		met  []met
-		want error
-	}{
-		"a refusal":                 {[]met{{core.OpRenew, readonly}}, readonly},
-		"a refusal, and then gone":  {[]met{{core.OpRenew, readonly}, {core.OpObserve, gone}}, gone},
-		"gone, and then a refusal":  {[]met{{core.OpObserve, gone}, {core.OpReassert, readonly}}, readonly},
-		"a probe is denied":         {[]met{{core.OpRenew, readonly}, {core.OpObserve, denied}}, denied},
-		"something else is refused": {[]met{{core.OpAcquire, denied}}, nil},
-	} {
-		now := time.Now()
-		tr := newFailures(time.Minute)
-		for i, m := range tt.met {
-			now = now.Add(time.Duration(i) * time.Second)
-			tr.note(m.kind, &core.Answer{Failure: core.FailRefused, Err: m.err}, now, now)
-		}
-		if f := tr.renewals(now.Add(time.Second)); f.err != tt.want { //nolint:errorlint // the very one
-			t.Errorf("%s: %v, want %v", name, f.err, tt.want)
-		}
-	}
-}
-
-// A Redis that refuses all writes, and with MISCONF also the PING of a subscription, still lets notices be heard.
-func TestRefusedWritesAreNotRefusedNoticesLong(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it waits for seconds")
-	}
-	t.Parallel()
-	server, client := bootstrapped(t)
-	entries, logs := observer.New(zap.InfoLevel)
-	cfg := quick("a")
-	cfg.OpTimeout = time.Second
-	cfg.Logger = zap.New(entries)
-	k := startKeeper(t, client, cfg)
-	dir, _ := client.ConfigGet(t.Context(), "dir").Result()
-	file := filepath.Join(dir["dir"], "dump.rdb")
-	_ = os.Remove(file)
-	if err := os.Mkdir(file, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	server.Do("BGSAVE")
-	server.Do("CONFIG", "SET", "save", "31536000 1")
-	eventually(t, "Redis cannot save", func() bool { return isMisconf(client.Ping(t.Context()).Err()) })
-	_, err := k.TryAcquire(t.Context(), "job")
-	refusedBecause(t, "TryAcquire", err, "MISCONF")
-	timeout := time.After(3 * k.s.cfg.OpTimeout) // silent for one, and asked for a sign of life
-	for {
-		select {
-		case <-time.After(k.s.cfg.OpTimeout / 10):
-			if h := k.Health(); strings.Contains(h.Reason, "notices") {
-				t.Fatalf("Health: %v", h)
-			}
-			continue
-		case <-timeout:
-		}
-		break
-	}
-	if n := logs.FilterField(zap.String("event", "noticesRefused")).Len(); n > 0 {
-		t.Errorf("%d entries that notices are refused", n)
-	}
-}
-
-func isMisconf(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "MISCONF") }
 
 // A stop whose releases are refused says that, and not that there was no answer.
 func TestStopSaysWhatWasRefused(t *testing.T) {

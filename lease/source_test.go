@@ -127,34 +127,6 @@ func TestLooksThatFailForGood(t *testing.T) {
 	}
 }
 
-// Config.Sessions that goes on beyond its context takes the time of the look that it is called for: that is told of it, and not of Redis.
-func TestSessionsThatComeTooLateForALook(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var late atomic.Int64
-		g := newRig(t, newFakeRedis(), "a", false, func(c *Config) {
-			c.DiscoveryInterval = time.Second
-			c.Sessions = func(context.Context) ([]string, error) {
-				<-time.After(time.Duration(late.Load()))
-				return []string{session}, nil
-			}
-		})
-		pass(5 * time.Second)
-		late.Store(int64(20 * time.Second))
-		pass(g.cfg.TTL)
-		for range 60 {
-			pass(time.Second + 100*time.Millisecond)
-			if h := g.health(); h.State != HealthSessionsRefused || !strings.Contains(h.Reason, "Config.Sessions") {
-				t.Errorf("%v", h)
-			}
-		}
-		late.Store(0)
-		pass(g.cfg.TTL)
-		if h := g.health(); !h.OK() {
-			t.Errorf("it returns in time again: %v", h)
-		}
-	})
-}
-
 // A process that stood still says how long, once in a TTL.
 func TestStallsAreWarnedOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -4,16 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap/zapcore"
 )
 
@@ -126,42 +123,6 @@ func zapString(key, value string) zapcore.Field {
 	return zapcore.Field{Key: key, Type: zapcore.StringType, String: value}
 }
 
-// tracer is a hook that notes what it sees.
-type tracer struct{ dials, calls atomic.Int64 }
-
-func (h *tracer) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		h.dials.Add(1)
-		return next(ctx, network, addr)
-	}
-}
-
-func (h *tracer) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		h.calls.Add(1)
-		return next(ctx, cmd)
-	}
-}
-
-func (h *tracer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func TestHooksSeeWhatIsSent(t *testing.T) {
-	_, client := bootstrapped(t)
-	h := &tracer{}
-	cfg := quick("a")
-	cfg.Hooks = []redis.Hook{h}
-	k := startKeeper(t, client, cfg)
-	before := h.calls.Load()
-	if _, err := k.Acquire(t.Context(), "job"); err != nil {
-		t.Fatal(err)
-	}
-	if h.dials.Load() == 0 || h.calls.Load() <= before {
-		t.Errorf("%d dials, %d calls since the start", h.dials.Load(), h.calls.Load()-before)
-	}
-}
-
 // Malformed sessions are counted, some are named, and an instance that can share none is neither settled nor fit.
 func TestHealthOfSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -213,26 +174,5 @@ func TestNamedSessions(t *testing.T) {
 		if err := named.CheckSession(id); (err == nil) != good || err != nil && !errors.Is(err, ErrSessionID) {
 			t.Errorf("%q: %v", id, err)
 		}
-	}
-}
-
-// What is said of a group with another quarantine names both.
-func TestHealthOfAGroupThatDisagrees(t *testing.T) {
-	_, client := bootstrapped(t)
-	short := startKeeper(t, client, quick("a"))
-	if _, err := short.Acquire(t.Context(), "job"); err != nil {
-		t.Fatal(err)
-	}
-	k, err := NewKeeper(client, Config{InstanceID: "b", TTL: 10 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = k.Stop() })
-	err = k.Start(t.Context())
-	if !errors.Is(err, ErrQuarantineTooShort) || !strings.Contains(err.Error(), "10s") || !strings.Contains(err.Error(), "3s") {
-		t.Errorf("Start: %v", err)
-	}
-	if h := k.Health(); h.State != HealthNotStarted {
-		t.Errorf("Health: %v", h)
 	}
 }
