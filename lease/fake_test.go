@@ -148,8 +148,8 @@ func (f *fakeStore) Asked(_ context.Context, g redisstore.Give) string {
 	return ""
 }
 
-func (f *fakeStore) CheckLease(string) error  { return nil }
-func (f *fakeStore) Close() error             { return nil }
+func (f *fakeStore) CheckLease(string) error { return nil }
+func (f *fakeStore) Close() error            { return nil }
 
 func (f *fakeStore) Subscribe(ctx context.Context, _ time.Duration, heard func(core.Notice), up func(error)) {
 	f.r.mu.Lock()
