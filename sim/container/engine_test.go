@@ -7,8 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/leasestorm/leasestorm/sim/container"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // Where no engine answers, that is said in one line, and soon.
 func TestNoEngine(t *testing.T) {

@@ -258,20 +258,6 @@ func TestTapFollowsRedisOverARestart(t *testing.T) {
 	})
 }
 
-// A Redis, or a proxy before it, that repeats what it refuses shows nobody the password, however much it says.
-func TestTapRefusedWithThePassword(t *testing.T) {
-	t.Parallel()
-	at := impostor(t, func(string) string { return "-ERR no AUTH me s3cret " + strings.Repeat("x", 4096) + "\r\n" })
-	r := &Redis{}
-	r.use(strings.Replace(at, "://", "://me:s3cret@", 1))
-	tap := newTap(r, systems[systemPolling], newClock(), history.NewRecorder().Add)
-	err := tap.wait(t.Context())
-	tap.close()
-	if !errors.Is(err, errNoTap) || !strings.Contains(err.Error(), "ERR no AUTH me …") || len(err.Error()) > 1024 {
-		t.Errorf("tap: %v, want errNoTap, and no password", err)
-	}
-}
-
 // A Redis that gives no replication stream is no reason not to run.
 func TestTapRefused(t *testing.T) {
 	t.Parallel()
