@@ -63,9 +63,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 // byHolding are the errors that what Redis holds is the cause of.
-var byHolding = []error{
-	errFindings, redisstore.ErrInUse, redisstore.ErrOutlives, redisstore.ErrFormat, redisstore.ErrTooMany,
-}
+var byHolding = []error{errFindings, redisstore.ErrInUse, redisstore.ErrOutlives, redisstore.ErrFormat}
 
 // byInput are those of what was asked for.
 var byInput = []error{errUsage, redisstore.ErrInvalidOptions, errNotCurrent, redisurl.ErrPasswordFile}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -97,8 +96,7 @@ func (f *flags) register(fs *pflag.FlagSet, getenv func(string) string) {
 	fs.StringVar(&f.epochKey, "epoch-key", "", "Config.EpochKey, likewise")
 	fs.StringVar(&f.channel, "channel", "", "Config.Channel, likewise")
 	fs.IntVar(&f.replicas, "replicas", 0, "Config.Replicas of the instances")
-	fs.DurationVar(&f.timeout, "timeout", redisstore.OpTimeoutDefault, "patience with each answer of Redis; reading everything may take "+
-		strconv.Itoa(redisstore.WholeTimes)+" times as long")
+	fs.DurationVar(&f.timeout, "timeout", redisstore.OpTimeoutDefault, "patience with each answer of Redis")
 	fs.BoolVar(&f.json, "json", false, "write JSON (docs/leasectl.md has the fields)")
 }
 

@@ -121,15 +121,7 @@ func (g *group) checkNames(names []string) error {
 }
 
 // status reads everything; names: only these leases.
-func (g *group) status(ctx context.Context, names []string) (st *status, err error) {
-	err = g.Whole(ctx, func(ctx context.Context) error {
-		st, err = g.read(ctx, names)
-		return err
-	})
-	return st, err
-}
-
-func (g *group) read(ctx context.Context, names []string) (*status, error) {
+func (g *group) status(ctx context.Context, names []string) (*status, error) {
 	st := &status{Instances: []instance{}, Leases: []held{}}
 	var err error
 	if st.group, err = g.Group(ctx); err != nil {

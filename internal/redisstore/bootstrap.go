@@ -100,11 +100,8 @@ func (s *Store) living(ctx context.Context, leases []string, all bool) ([]string
 		if len(keys) > 0 && !all {
 			break
 		}
-		var names []string
-		if err := s.Whole(ctx, func(ctx context.Context) (err error) {
-			names, err = s.scan(ctx, prefix)
-			return err
-		}); err != nil {
+		names, err := s.scan(ctx, prefix)
+		if err != nil {
 			return nil, fmt.Errorf("look for %s*: %w", prefix, err)
 		}
 		for _, name := range names {

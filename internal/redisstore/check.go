@@ -162,7 +162,7 @@ func Diagnose(err error) error { return diagnose(err) }
 
 // diagnose names the condition behind the first error of a server.
 func diagnose(err error) error {
-	for _, told := range []error{ErrDenied, ErrTooMany, ErrSlow, ErrUnreachable, ErrNotRedis, ErrAuth, ErrNotReady, ErrReadOnly} {
+	for _, told := range []error{ErrDenied, ErrUnreachable, ErrNotRedis, ErrAuth, ErrNotReady, ErrReadOnly} {
 		if errors.Is(err, told) {
 			return err
 		}

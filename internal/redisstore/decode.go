@@ -16,9 +16,6 @@ func span(n int64, unit time.Duration) int64 {
 	return min(max(0, n), spanMax/int64(unit)) * int64(unit)
 }
 
-// epochMax is the most that an epoch has: a run_id of 40 bytes, three numbers, and what is between them.
-const epochMax = 128
-
 // decodeHead reads what every guarded script answers first, and returns the rest.
 func decodeHead(reply []any, a *core.Answer) ([]any, error) {
 	if len(reply) < 5 {
@@ -31,9 +28,6 @@ func decodeHead(reply []any, a *core.Answer) ([]any, error) {
 	if !ok1 || !ok2 || !ok3 || !ok4 {
 		return nil, fmt.Errorf("the reply of Redis holds %T, %T, %T, %T for epoch, quarantine, time and the group's quarantine",
 			reply[0], reply[1], reply[2], reply[3])
-	}
-	if len(epoch) > epochMax {
-		return nil, fmt.Errorf("the reply of Redis holds %d bytes for the epoch, which has %d at most", len(epoch), epochMax)
 	}
 	a.Epoch, a.Quarantine, a.RedisNow = epoch, span(left, time.Microsecond), now
 	if agreed > 0 { // in a look, the first script may have been told what the others then know
@@ -87,6 +81,6 @@ func decodeDetail(details []any, r *core.Result) error {
 	if pttl == 0 {
 		pttl = 1 // in its last millisecond; 0 would mean that nothing is known
 	}
-	r.Owner, r.Fence, r.PTTL = Shown(owner), fence, span(pttl, time.Millisecond)
+	r.Owner, r.Fence, r.PTTL = owner, fence, span(pttl, time.Millisecond)
 	return nil
 }

@@ -144,14 +144,12 @@ func (s *Store) outlives(ctx context.Context, length time.Duration, leases []str
 	if err != nil {
 		return err
 	}
-	return s.Whole(ctx, func(ctx context.Context) error {
-		for _, key := range keys {
-			if err := s.endsWithin(ctx, key, length); err != nil {
-				return err
-			}
+	for _, key := range keys {
+		if err := s.endsWithin(ctx, key, length); err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // endsWithin returns ErrOutlives where a key lives longer than that.

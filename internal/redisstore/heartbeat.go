@@ -38,11 +38,11 @@ type Glance struct {
 }
 
 // Glances fills in all of them: one command for each, and one more where the owner is not the one expected. Keys of another
-// type count as missing, and of values that are longer than any ID Shown is read.
+// type count as missing.
 func (s *Store) Glances(ctx context.Context, all []Glance) error {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
-	read := make([]reading, len(all))
+	read := make([]*redis.SliceCmd, len(all))
 	_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i := range all {
 			k := newKeys(3, 3*keyBytes)
@@ -51,7 +51,7 @@ func (s *Store) Glances(ctx context.Context, all []Glance) error {
 			if all[i].Of != "" {
 				k.add(all[i].Prefix, all[i].Of)
 			}
-			read[i] = readShown(ctx, p, k.list()...)
+			read[i] = p.MGet(ctx, k.list()...)
 		}
 		return nil
 	})
@@ -61,10 +61,7 @@ func (s *Store) Glances(ctx context.Context, all []Glance) error {
 	var others []*Glance
 	for i := range all {
 		g := &all[i]
-		v, err := read[i].values()
-		if err != nil {
-			return err
-		}
+		v := read[i].Val()
 		g.Owner, _ = v[0].(string)
 		text, _ := v[1].(string)
 		g.Fence, _ = strconv.ParseInt(text, 10, 64)
@@ -78,10 +75,10 @@ func (s *Store) Glances(ctx context.Context, all []Glance) error {
 	if len(others) == 0 {
 		return nil
 	}
-	beats := make([]reading, len(others))
+	beats := make([]*redis.SliceCmd, len(others))
 	_, err = s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, g := range others {
-			beats[i] = readShown(ctx, p, g.Prefix+g.Owner)
+			beats[i] = p.MGet(ctx, g.Prefix+g.Owner)
 		}
 		return nil
 	})
@@ -89,25 +86,18 @@ func (s *Store) Glances(ctx context.Context, all []Glance) error {
 		return err
 	}
 	for i, g := range others {
-		v, err := beats[i].values()
-		if err != nil {
-			return err
-		}
 		g.Of = g.Owner
-		g.Heartbeat, g.Beats = v[0].(string)
+		g.Heartbeat, g.Beats = beats[i].Val()[0].(string)
 	}
 	return nil
 }
 
 // Sweep is how far a sweep has come. The zero value is its beginning.
-type Sweep struct {
-	cursor uint64
-	left   *budget
-}
+type Sweep struct{ cursor uint64 }
 
 // SweepHeartbeats deletes heartbeats of the dead on the next page of the keys that begin with prefix, and reports whether there are
 // more. A heartbeat that expires goes by itself; one that does not, and is older than age by Redis' clock, was left behind. Only 13
-// digits, a time in ms since the epoch, are a heartbeat. ErrTooMany as of Names.
+// digits, a time in ms since the epoch, are a heartbeat.
 func (s *Store) SweepHeartbeats(ctx context.Context, prefix string, w *Sweep, age time.Duration) (more bool, swept int, err error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
@@ -115,18 +105,10 @@ func (s *Store) SweepHeartbeats(ctx context.Context, prefix string, w *Sweep, ag
 	if err != nil {
 		return false, 0, err
 	}
-	if w.left == nil {
-		w.left = newBudget()
-	}
-	if !w.left.spend(names) {
-		return false, 0, tooMany(prefix)
-	}
 	w.cursor = next
 	keys := make([]string, 0, len(names))
 	for _, name := range names {
-		if len(name) <= NameMax { // else it is none, and was cut
-			keys = append(keys, prefix+name)
-		}
+		keys = append(keys, prefix+name)
 	}
 	if len(keys) > 0 {
 		swept, err = sweepScript.Run(ctx, s.client, keys, age.Milliseconds()).Int()

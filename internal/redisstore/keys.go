@@ -71,18 +71,8 @@ func (k *keys) list() []string {
 	return out
 }
 
-// NameMax is how many bytes an ID of an instance or of a lease has at most. Of what stands in the place of one no more than a byte more is
-// read, so whoever may write one key can neither take the time in which the others are read nor pass for an instance.
+// NameMax is how many bytes an ID of an instance or of a lease has at most.
 const NameMax = 512
-
-// Shown is what is read of a foreign text that stands in the place of an ID: one that is too long for an ID stays too long. epoch.lua has
-// the same.
-func Shown(text string) string {
-	if len(text) <= NameMax+1 {
-		return text
-	}
-	return strings.Clone(text[:NameMax+1]) // lest it keep the whole
-}
 
 // checkName says why id cannot name anything: a notice separates names by spaces.
 func checkName(what, id string) error {

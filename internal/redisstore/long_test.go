@@ -53,25 +53,3 @@ func TestTheLongestNoticeIsHeard(t *testing.T) {
 		}
 	}
 }
-
-// Nor can who publishes on the sentinels' channel have the words of any number of them remembered.
-func TestSentinelsAreNotRememberedWithoutEnd(t *testing.T) {
-	m, said := &master{doubted: make(chan struct{}, 1)}, map[string]string{}
-	for i := range 10 * sentinelsMax {
-		m.hello(fmt.Sprintf("127.0.0.1,26379,id%d,1,mymaster,127.0.0.1,6379,1", i), said)
-	}
-	if len(said) > sentinelsMax {
-		t.Errorf("the words of %d sentinels are kept, want at most %d", len(said), sentinelsMax)
-	}
-	clear(said)
-	m.hello("127.0.0.1,26379,long,1,mymaster,127.0.0.1,6379,"+strings.Repeat("1", helloMax), said)
-	if len(said) != 0 {
-		t.Errorf("what is longer than any sentinel's words is kept")
-	}
-	m.hello("127.0.0.1,26379,"+fmt.Sprintf("id%d", 10*sentinelsMax-1)+",1,mymaster,127.0.0.1,6379,1", said)
-	last := fmt.Sprintf("id%d", 10*sentinelsMax-1)
-	m.hello("127.0.0.1,26379,"+last+",2,mymaster,127.0.0.1,6380,2", said)
-	if len(m.doubted) != 1 {
-		t.Error("a sentinel names another master, and nobody doubts")
-	}
-}

@@ -87,7 +87,6 @@ func (w Wire) readOwners(op *core.Op, ids, owners []string, intern map[string]st
 	names := make([]string, len(rest))
 	for i, v := range rest[1:] {
 		name, _ := v.(string)
-		name = Shown(name)
 		if _, ok := intern[name]; !ok {
 			intern[name] = name
 		}

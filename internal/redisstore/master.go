@@ -23,13 +23,6 @@ const helloChannel = "__sentinel__:hello"
 // helloSilence is after what time the server is asked for a sign of life: each sentinel speaks every two seconds.
 const helloSilence = 5 * time.Second
 
-// sentinelsMax bounds those whose words are remembered, and helloMax what one says: who may publish there can make up any number, of any
-// length. A sentinel says three addresses or names and an ID.
-const (
-	sentinelsMax = 64
-	helloMax     = 4 << 10
-)
-
 // lookMin is the first pause between looks that follow a doubt; each is twice as long as the one before.
 const lookMin = 10 * time.Millisecond
 
@@ -204,9 +197,6 @@ func (m *master) hear() {
 
 // hello takes what a sentinel says: its address, port, ID and epoch, and the master's name, address, port and epoch.
 func (m *master) hello(text string, said map[string]string) {
-	if len(text) > helloMax { // it takes many times its length when it is cut into words
-		return
-	}
 	words := strings.Split(text, ",")
 	if len(words) != 8 {
 		return
@@ -214,8 +204,6 @@ func (m *master) hello(text string, said map[string]string) {
 	now := strings.Join(words[4:], ",")
 	if before, known := said[words[2]]; known && before != now {
 		m.doubt()
-	} else if !known && len(said) >= sentinelsMax {
-		clear(said)
 	}
 	said[words[2]] = now
 }

@@ -61,15 +61,6 @@ var probeText string
 //go:embed lua/sweep.lua
 var sweepText string
 
-//go:embed lua/scan.lua
-var scanText string
-
-//go:embed lua/strings.lua
-var stringsText string
-
-//go:embed lua/values.lua
-var valuesText string
-
 // script is a script with its text, which a *redis.Script keeps to itself.
 type script struct {
 	*redis.Script
@@ -93,7 +84,6 @@ var (
 	bootstrapScript  = redis.NewScript(lifeText + bootstrapText)
 	probeScript      = redis.NewScript(probeText)
 	sweepScript      = redis.NewScript(sweepText)
-	scanScript       = redis.NewScript(scanText)
 )
 
 func guarded(text string) *script {

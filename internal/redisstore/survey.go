@@ -128,16 +128,13 @@ func attached(info map[string]string) string {
 func (s *Store) readRecord(ctx context.Context, g *Group) error {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
-	reply, err := s.client.Do(ctx, "HMGET", s.wire.opt.groupKey(), "epoch", "quarantine").Result() // HMGet takes a number for a length
-	noted, _ := reply.([]any)
+	noted, err := s.client.HMGet(ctx, s.wire.opt.groupKey(), "epoch", "quarantine").Result()
 	switch {
 	case err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE"):
 		return fmt.Errorf("%w: the key %s holds no record of a group; it is somebody else's: choose another EpochKey", ErrFormat,
 			s.wire.opt.groupKey())
 	case err != nil:
 		return diagnose(err)
-	case len(noted) != 2:
-		return fmt.Errorf("%w: it answered an HMGET of 2 fields with %d values", ErrNotRedis, len(noted))
 	}
 	g.RecordEpoch, _ = noted[0].(string)
 	text, _ := noted[1].(string)
@@ -149,7 +146,7 @@ func (s *Store) readRecord(ctx context.Context, g *Group) error {
 // Holding is a lease that there is.
 type Holding struct {
 	ID    string
-	Owner string        // "" where Foreign; Shown of what is longer than any ID
+	Owner string        // "" where Foreign
 	Fence int64         // 0: there is none, or what its key holds can be none
 	Left  time.Duration // until it expires; Forever: it never does
 
@@ -212,7 +209,6 @@ func (s *Store) holdings(ctx context.Context, all []Holding, ids []string) ([]Ho
 			}
 			h.Foreign = true
 		}
-		h.Owner = Shown(h.Owner)
 		all = append(all, h)
 	}
 	return all, nil

@@ -40,7 +40,7 @@ func TestNothingShowsThePassword(t *testing.T) {
 	}
 	for text, want := range map[string]string{ // the example is no secret; what stands before it is hidden as without it
 		ErrURL.Error(): ErrURL.Error(), "redis://u:c4n4ry@h: " + ErrURL.Error(): "redis:…@h: " + ErrURL.Error(),
-		"redis://u:c4" + Wanted + "n4ry@h":                                            "redis:…@h",
+		"redis://u:c4" + Wanted + "n4ry@h":              "redis:…@h",
 		"refused by Redis: dial redis://u:c4n4ry@h: no": "refused by Redis: dial redis:…@h: no",
 	} {
 		if got := Hide(text); got != want {

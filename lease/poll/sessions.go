@@ -1,7 +1,6 @@
 package poll
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -74,7 +73,7 @@ func (s *sessions) permitted(ctx context.Context) error {
 	all := globEscape.Replace(s.prefix) + "*"
 	key := s.prefix + "probe"
 	_, denied := s.values(ctx, []string{key})
-	err := redisstore.Explain(s.client, s.rules(), redisstore.ScanDenied(ctx, s.client, s.prefix), denied, s.client.Type(ctx, key).Err())
+	err := redisstore.Explain(s.client, s.rules(), redisstore.ScanDenied(ctx, s.client, s.prefix), denied)
 	if err != nil {
 		return fmt.Errorf("poll: sessions %s: %w", all, err)
 	}
@@ -82,7 +81,7 @@ func (s *sessions) permitted(ctx context.Context) error {
 }
 
 func (s *sessions) rules() redisstore.Rules {
-	return redisstore.Rules{Keys: []string{globEscape.Replace(s.prefix) + "*"}, Commands: []string{"getrange", "type"}}.And(s.leases)
+	return redisstore.Rules{Keys: []string{globEscape.Replace(s.prefix) + "*"}}.And(s.leases)
 }
 
 // list returns the IDs of all sessions that are not paused, and beside them a *lease.SkippedError if some are malformed. Not safe
@@ -99,7 +98,7 @@ func (s *sessions) list(ctx context.Context) ([]string, error) {
 
 func (s *sessions) read(ctx context.Context) ([]string, error) {
 	skipped := &lease.SkippedError{}
-	keys, err := s.keys(ctx, skipped)
+	keys, err := s.keys(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("SCAN %s*: %w", s.prefix, err)
 	}
@@ -133,70 +132,48 @@ func (s *sessions) read(ctx context.Context) ([]string, error) {
 	return ids, nil
 }
 
-// keys returns the keys of all sessions; one may come twice. A key whose name is too long for any lease is counted in skipped.
-func (s *sessions) keys(ctx context.Context, skipped *lease.SkippedError) ([]string, error) {
-	var keys []string
-	err := redisstore.Names(ctx, s.client, s.prefix, func(names []string) {
+// keys returns the keys of all sessions; one may come twice.
+func (s *sessions) keys(ctx context.Context) (keys []string, err error) {
+	err = redisstore.Names(ctx, s.client, s.prefix, func(names []string) {
 		for _, name := range names {
-			if len(name) > redisstore.NameMax {
-				skipped.Skip(fmt.Sprintf("%s: its name is longer than %d bytes", s.named(s.prefix+name), redisstore.NameMax))
-				continue
-			}
 			keys = append(keys, s.prefix+name)
 		}
 	})
-	return keys, err // read after the call: Go leaves that order open within one statement
+	return keys, err
 }
 
-// named is how a key is shown, whose name the server chose.
+// named is how a key is shown.
 func (s *sessions) named(key string) string { return plain.Name(key) }
 
-// value is what a key holds: a string, of which at most a byte more than MaxSession was read, or something else.
+// value is what a key holds: a string, or something else.
 type value struct {
 	text   string
 	string bool
 }
 
-// values returns what the keys hold, nil where there is none. It reads no more of each than a session may be long, so whoever may write
-// one key cannot take the time or the memory in which the others are read. A key that cannot be read is an error: of a session that
-// was not read nobody knows that it is none.
+// values returns what the keys hold, nil where there is none. A key that cannot be read is an error: of a session that was not read nobody
+// knows that it is none.
 func (s *sessions) values(ctx context.Context, keys []string) ([]*value, error) {
-	held, err := redisstore.Strings(ctx, s.client, MaxSession+1, keys...)
-	if err != nil {
-		return nil, err
-	}
-	found := make([]*value, len(keys))
-	var empty []int // indexes of keys that are gone, or hold an empty string
-	for i, v := range held {
-		text, ok := v.(string)
-		err, _ := v.(error)
-		switch {
-		case ok && text != "":
-			found[i] = &value{text: text, string: true}
-		case ok:
-			empty = append(empty, i)
-		case redis.HasErrorPrefix(err, "WRONGTYPE"):
-			found[i] = &value{}
-		default:
-			return nil, fmt.Errorf("%s: %w", s.named(keys[i]), cmp.Or(err, redisstore.ErrNotRedis))
-		}
-	}
-	kinds, _ := s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error { // each command has its own error
-		for _, i := range empty {
-			pipe.Type(ctx, keys[i])
+	cmds, err := s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for _, key := range keys {
+			pipe.Get(ctx, key)
 		}
 		return nil
 	})
-	for i, cmd := range kinds {
-		kind, err := cmd.(*redis.StatusCmd).Result()
-		if err != nil {
-			return nil, err
-		}
-		if kind != "none" {
-			found[empty[i]] = &value{string: kind == "string"}
+	found := make([]*value, len(keys))
+	for i, cmd := range cmds {
+		switch e := cmd.Err(); {
+		case e == nil:
+			found[i] = &value{text: cmd.(*redis.StringCmd).Val(), string: true}
+		case redis.HasErrorPrefix(e, "WRONGTYPE"):
+			found[i], err = &value{}, nil
+		case errors.Is(e, redis.Nil):
+			err = nil
+		default:
+			return nil, fmt.Errorf("%s: %w", s.named(keys[i]), e)
 		}
 	}
-	return found, nil
+	return found, err // of a connection that did not come about, no command has the error
 }
 
 // reasonMax is how many bytes are logged of a foreign key, and of what is wrong with it.

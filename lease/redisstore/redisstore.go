@@ -40,8 +40,6 @@ var (
 	ErrRefused = redisstore.ErrRefused
 	// ErrInUse says that a first deployment was declared where a lease or a heartbeat lives, or another quarantine is agreed on.
 	ErrInUse = redisstore.ErrInUse
-	// ErrSlow says that Redis answers, and that what an operator's call reads does not come to its end.
-	ErrSlow = redisstore.ErrSlow
 	// ErrQuarantineTooShort says that the group's quarantine is shorter than this instance's TTL or quarantine.
 	ErrQuarantineTooShort = redisstore.ErrQuarantineTooShort
 	// ErrOutlives says that a lease or a heartbeat lives longer than the new quarantine.

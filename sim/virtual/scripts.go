@@ -215,7 +215,7 @@ func (r *redis) bringUp(i int32, now int64) {
 }
 
 func (r *redis) heldBy(k *leaseKey, now int64) core.Result {
-	return core.Result{Outcome: core.OutHeld, Owner: redisstore.Shown(k.owner), PTTL: k.left(now)}
+	return core.Result{Outcome: core.OutHeld, Owner: k.owner, PTTL: k.left(now)}
 }
 
 func (r *redis) expireFence(k *leaseKey, now int64) {
@@ -273,7 +273,7 @@ func (r *redis) renew(t int64, op *core.Op, a *core.Answer) {
 			res.Outcome = core.OutRenewed
 			r.extend(i, now+op.TTL/core.Millisecond)
 		case k.owner != "":
-			res.Owner, res.PTTL = redisstore.Shown(k.owner), k.left(now)
+			res.Owner, res.PTTL = k.owner, k.left(now)
 		}
 		a.Results = append(a.Results, res)
 	}
@@ -296,7 +296,7 @@ func (r *redis) reassert(t int64, op *core.Op, a *core.Answer) {
 		case k.fence > it.Fence:
 			res.Outcome = core.OutSuperseded
 			if k.owner != "" {
-				res.Owner, res.PTTL = redisstore.Shown(k.owner), k.left(now)
+				res.Owner, res.PTTL = k.owner, k.left(now)
 			}
 		default:
 			if !r.mayWrite("SET", true) {
@@ -328,7 +328,7 @@ func (r *redis) release(t int64, op *core.Op, a *core.Answer) {
 			r.refreshFence(i, now)
 			ids, heirs = append(ids, it.ID), append(heirs, it.Peer)
 		case k.owner != "":
-			res.Owner, res.PTTL = redisstore.Shown(k.owner), k.left(now)
+			res.Owner, res.PTTL = k.owner, k.left(now)
 		case k.fence != 0 && k.fence == it.Fence:
 			ids, heirs = append(ids, it.ID), append(heirs, it.Peer)
 		}
@@ -465,7 +465,7 @@ func (r *redis) readOwners(now int64) {
 		if k := &r.leases[i]; n >= 0 {
 			over = over || now > k.expire && k.there()
 			if k.owner != "" {
-				owners[n] = redisstore.Shown(k.owner)
+				owners[n] = k.owner
 				until = min(until, k.expire)
 			}
 		}

@@ -15,7 +15,7 @@ for i = 1, #holders do
       count = count + 1
       number = count
       numbers[holder] = number
-      reply[5 + count] = shown(holder)
+      reply[5 + count] = holder
     end
   end
   packed[i] = char(math.floor(number / 256), number % 256)

@@ -2,11 +2,9 @@ package storetest
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
-	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
 var observeChecks = []check{
@@ -76,25 +74,6 @@ var observeChecks = []check{
 				e.Fatalf("heartbeat of %s lives for %v", n.ID, time.Duration(n.PTTL))
 			}
 		}
-	}},
-	{name: "a value longer than any owner is shown cut, and is nobody's (G10)", run: func(e *env) {
-		me := strings.Repeat("x", redisstore.NameMax)
-		shown, foreign := me+"x", strings.Repeat("x", 100_000)
-		if e.h.SetLease("x", foreign, long); redisstore.CheckInstance(me) != nil || redisstore.CheckInstance(shown) == nil {
-			e.Fatalf("%d bytes are refused as an ID, or %d are not", len(me), len(shown))
-		}
-		for kind, want := range map[core.OpKind]core.Outcome{
-			core.OpAcquire: core.OutHeld, core.OpObserve: core.OutHeld, core.OpRenew: core.OutLost, core.OpRelease: core.OutLost,
-		} {
-			e.held(e.want(core.Op{Kind: kind, Owner: me, Items: term("x", 1)}, want)[0], shown)
-		}
-		a := e.s.Look(e.Context(), &core.Op{Kind: core.OpLook, Epoch: e.epoch}, core.NewSessions([]string{"x"}))
-		if a.Failure != core.FailNone || a.Look.Owners[0] != shown {
-			e.Fatalf("a look shows an owner of %d bytes, want %d: %s", len(a.Look.Owners[0]), len(shown), a.Text)
-		}
-		e.owned("x", foreign)
-		e.acquire(me, "y", core.OutGranted)
-		e.want(core.Op{Kind: core.OpRenew, Owner: me, Items: items("y")}, core.OutRenewed)
 	}},
 	{name: "a look of nothing", run: func(e *env) {
 		a := e.s.Look(e.Context(), &core.Op{Kind: core.OpLook, Epoch: e.epoch}, core.NewSessions(nil))

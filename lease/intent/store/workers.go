@@ -51,6 +51,9 @@ func (s *Store) Workers(ctx context.Context) ([]WorkerInfo, error) {
 	return all, nil
 }
 
+// wholeTimes is how many times Options.OpTimeout a reading of all leases may take.
+const wholeTimes = 60
+
 // leasable reports whether a lease can have that name.
 func (s *Store) leasable(name string) bool {
 	return redisstore.CheckLease(s.opt.leaseOptions(), name) == nil
@@ -60,7 +63,7 @@ func (s *Store) leasable(name string) bool {
 // an error. A name may come twice. What a foreign hand has put among them, at which no lease can be, is left out. ErrUnfinished if there
 // may be others.
 func (s *Store) Leases(ctx context.Context, take func(names []string) error) error {
-	whole, cancel := context.WithTimeout(ctx, redisstore.WholeTimes*s.opt.OpTimeout) // the keys of others are read past
+	whole, cancel := context.WithTimeout(ctx, wholeTimes*s.opt.OpTimeout) // the keys of others are read past
 	defer cancel()
 	for _, kind := range []string{ServiceLease(""), TunerLease("")} {
 		var failed error
@@ -79,7 +82,7 @@ func (s *Store) Leases(ctx context.Context, take func(names []string) error) err
 			}
 		})
 		switch {
-		case errors.Is(err, redisstore.ErrTooMany), err != nil && whole.Err() != nil && ctx.Err() == nil:
+		case err != nil && whole.Err() != nil && ctx.Err() == nil:
 			err = fmt.Errorf("%w: %w", ErrUnfinished, err)
 		case err != nil:
 			err = unavailable(err)

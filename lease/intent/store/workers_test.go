@@ -116,9 +116,8 @@ func TestReadingOfLeasesThatDoesNotEnd(t *testing.T) { // I1
 			want   error
 			beats  string
 		}{
-			"too many":            {redistest.Endless{Page: slices.Repeat([]string{"\x00"}, 100_000)}, time.Hour, ErrUnfinished, "other"},
-			"too slow":            {redistest.Endless{Pause: time.Second}, time.Hour, ErrUnfinished, "other"},
-			"too slow for caller": {redistest.Endless{Pause: time.Second}, 10 * time.Second, ErrUnavailable, ""},
+			"too slow":            {redistest.SlowScan(time.Second), time.Hour, ErrUnfinished, "other"},
+			"too slow for caller": {redistest.SlowScan(time.Second), 10 * time.Second, ErrUnavailable, ""},
 		} {
 			st, err := New(r.Client(), Options{Leases: lease.Config{Hooks: []redis.Hook{tt.hook}}})
 			if err != nil {
