@@ -58,7 +58,7 @@ func TestLeasesNeedTheMajority(t *testing.T) { // I1
 
 // A master that was deposed and hears of nothing goes on for its worker, whose pipeline must have ended before the slot is another's: the
 // tuners of the rig see both.
-func TestOldMasterThatLivesOn(t *testing.T) { // I1
+func TestOldMasterThatLivesOnLong(t *testing.T) { // I1
 	if testing.Short() {
 		t.Skip("waits for a switch of masters")
 	}
