@@ -2,9 +2,9 @@ package real
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
