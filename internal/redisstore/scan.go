@@ -37,6 +37,29 @@ func namesPage(ctx context.Context, server redis.Cmdable, prefix string, cursor 
 	return names, next, err
 }
 
+// Strings reads what keys hold, in one request. An error stands in the place of a text: redis.Nil where there is no key, WRONGTYPE where it
+// holds no string.
+func Strings(ctx context.Context, client redis.UniversalClient, keys ...string) (texts []string, errs []error) {
+	cmds, err := client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for _, key := range keys {
+			pipe.Get(ctx, key)
+		}
+		return nil
+	})
+	texts, errs = make([]string, len(keys)), make([]error, len(keys))
+	unsaid := true // of a connection that could not log in, no command has the error
+	for i, cmd := range cmds {
+		texts[i], errs[i] = cmd.(*redis.StringCmd).Result()
+		unsaid = unsaid && errs[i] == nil
+	}
+	if unsaid && err != nil {
+		for i := range errs {
+			errs[i] = err
+		}
+	}
+	return texts, errs
+}
+
 // ScanDenied is what Redis says against a scan of the keys that begin with prefix, in the words of the command: nil, or an error of any
 // kind. It reads no name.
 func ScanDenied(ctx context.Context, client redis.UniversalClient, prefix string) error {

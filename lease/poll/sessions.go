@@ -154,26 +154,19 @@ type value struct {
 // values returns what the keys hold, nil where there is none. A key that cannot be read is an error: of a session that was not read nobody
 // knows that it is none.
 func (s *sessions) values(ctx context.Context, keys []string) ([]*value, error) {
-	cmds, err := s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-		for _, key := range keys {
-			pipe.Get(ctx, key)
-		}
-		return nil
-	})
+	texts, errs := redisstore.Strings(ctx, s.client, keys...)
 	found := make([]*value, len(keys))
-	for i, cmd := range cmds {
-		switch e := cmd.Err(); {
-		case e == nil:
-			found[i] = &value{text: cmd.(*redis.StringCmd).Val(), string: true}
-		case redis.HasErrorPrefix(e, "WRONGTYPE"):
-			found[i], err = &value{}, nil
-		case errors.Is(e, redis.Nil):
-			err = nil
-		default:
-			return nil, fmt.Errorf("%s: %w", s.named(keys[i]), e)
+	for i, err := range errs {
+		switch {
+		case err == nil:
+			found[i] = &value{text: texts[i], string: true}
+		case redis.HasErrorPrefix(err, "WRONGTYPE"):
+			found[i] = &value{}
+		case !errors.Is(err, redis.Nil):
+			return nil, fmt.Errorf("%s: %w", s.named(keys[i]), err)
 		}
 	}
-	return found, err // of a connection that did not come about, no command has the error
+	return found, nil
 }
 
 // reasonMax is how many bytes are logged of a foreign key, and of what is wrong with it.
