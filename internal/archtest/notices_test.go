@@ -29,12 +29,12 @@ func linkedModules(t *testing.T, system string) []string {
 }
 
 // staleNotices returns what is wrong with a page of notices: modules that it leaves out, and ones that are linked on no system.
-func staleNotices(page string, everywhere, linux []string) []string {
+func staleNotices(page string, everywhere []string) []string {
 	var wrong []string
 	named := map[string]bool{}
 	for _, m := range library.FindAllStringSubmatch(page, -1) {
 		of := "" // the innermost of modules within each other
-		for _, module := range linux {
+		for _, module := range everywhere {
 			if path, version, _ := strings.Cut(module, " "); version == m[2] && under(m[1], path) && len(module) > len(of) {
 				of = module
 			}
@@ -55,10 +55,9 @@ func staleNotices(page string, everywhere, linux []string) []string {
 
 // THIRD_PARTY_NOTICES.md names exactly the modules that are linked, in their versions.
 func TestNoticesAreUpToDate(t *testing.T) {
-	linux := linkedModules(t, "linux")
-	everywhere := append(linkedModules(t, "darwin"), linux...)
+	everywhere := append(linkedModules(t, "darwin"), linkedModules(t, "linux")...)
 	slices.Sort(everywhere)
-	for _, s := range staleNotices(read(t, "THIRD_PARTY_NOTICES.md"), slices.Compact(everywhere), linux) {
+	for _, s := range staleNotices(read(t, "THIRD_PARTY_NOTICES.md"), slices.Compact(everywhere)) {
 		t.Errorf("THIRD_PARTY_NOTICES.md: %s; make notices writes it anew", s)
 	}
 }

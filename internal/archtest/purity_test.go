@@ -71,7 +71,7 @@ func TestOnlyTheStoreSpeaksToRedis(t *testing.T) {
 
 func redisUse(p *packages.Package, mayRead bool) []string {
 	reads := []string{
-		"Close", "Err", "Pipelined", "Result", "Type",
+		"Close", "Err", "Get", "Pipelined", "Result", "Type", "Val",
 	}
 	var out []string
 	for _, f := range p.Syntax {

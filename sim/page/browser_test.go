@@ -147,7 +147,10 @@ func states(t *testing.T) map[string]func() (string, report.Report) {
 	}
 }
 
-func TestStatesInTheBrowser(t *testing.T) {
+func TestStatesInTheBrowserLong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("in a browser: make long")
+	}
 	b := browser(t)
 	for name, run := range states(t) {
 		t.Run(name, func(t *testing.T) {
@@ -176,7 +179,10 @@ func TestStatesInTheBrowser(t *testing.T) {
 	}
 }
 
-func TestControlsDoWhatTheySay(t *testing.T) {
+func TestControlsDoWhatTheySayLong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("in a browser: make long")
+	}
 	events := overlapped(noUntil, "")
 	events[len(events)-1].T = 60 * second
 	dir, r := saved(t, params(), events)
@@ -230,7 +236,10 @@ func TestControlsDoWhatTheySay(t *testing.T) {
 }
 
 // A link shows what it was copied from.
-func TestLinkShowsTheSame(t *testing.T) {
+func TestLinkShowsTheSameLong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("in a browser: make long")
+	}
 	dir, r := saved(t, params(), overlapped(noUntil, ""))
 	ctx := tab(browser(t), t, dir, r, "t=4.000-6.000&node=node-1&session=11&broken=1")
 	holds(ctx, t, "the link's view", `document.querySelector('select[data-name="node"]').value === "node-1" &&
@@ -242,7 +251,10 @@ func TestLinkShowsTheSame(t *testing.T) {
 }
 
 // 100 nodes and 10 000 sessions can be looked at.
-func TestHugeRunInTheBrowser(t *testing.T) {
+func TestHugeRunInTheBrowserLong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("in a browser: make long")
+	}
 	b := browser(t)
 	p := params()
 	p.Nodes, p.Sessions, p.TTL, p.Duration = 100, 10_000, 30*time.Second, 10*time.Minute
@@ -262,7 +274,10 @@ func TestHugeRunInTheBrowser(t *testing.T) {
 
 // The page of a run that was made smaller shows the smallest one too, and that of two runs the event at which they part; whatever
 // the nodes of any of them said.
-func TestOtherRunsOnThePage(t *testing.T) {
+func TestOtherRunsOnThePageLong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("in a browser: make long")
+	}
 	dir, r := saved(t, params(), overlapped(noUntil, hostile))
 	small, smaller := saved(t, params(), overlapped(noUntil, hostile)[:22])
 	smaller.Config.Scenario = "shrunk" + hostile

@@ -191,7 +191,10 @@ func TestSentenceOfWhatHasNoLease(t *testing.T) {
 
 // What is of no lease is drawn too: the commands of a node that was not quiet, a session of intents with the leases that it ran under,
 // and who tried to take a lease over in vain.
-func TestBreaksWithoutALeaseAreDrawn(t *testing.T) {
+func TestBreaksWithoutALeaseAreDrawnLong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("in a browser: make long")
+	}
 	b := browser(t)
 	dir, r := noisy(t, "G14", "node-1 (inst-1) sent 1000 commands", "node-2 (inst-2) sent 90 commands")
 	ctx := tab(b, t, dir, r, "")
