@@ -106,14 +106,22 @@ func TestLooksThatFailForGood(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g, _ := reads(t, nil)
 			g.fake.looked.Store(&core.Answer{Failure: want.failure, Err: want.err, Text: words})
-			for range 60 {
+			failing := false
+			for i := range 60 {
 				pass(time.Second + 100*time.Millisecond) // others are answered
 				h := g.health()
-				if n := g.looks.looks; n < failingMany && want.state == HealthSilent && !h.OK() {
-					t.Errorf("%d: %v", n, h)
-				} else if n >= failingMany && (h.State != want.state || !errors.Is(h.Err, want.err) || !strings.Contains(h.Reason, words)) {
-					t.Errorf("%d: %v", n, h)
+				if failing = failing || !h.OK(); !failing {
+					continue
 				}
+				if h.State != want.state || !errors.Is(h.Err, want.err) || !strings.Contains(h.Reason, words) {
+					t.Errorf("%d: %v", i, h)
+				}
+				if early := g.cfg.DiscoveryInterval; want.state == HealthSilent && time.Duration(i+1)*time.Second < early {
+					t.Errorf("one failure within %v is an accident: %v", early, h)
+				}
+			}
+			if !failing {
+				t.Error("discovery never succeeds, and Health is ok")
 			}
 			if !g.table.get(session).Valid() {
 				t.Error("its lease is not renewed")

@@ -15,6 +15,7 @@ func switches(more ...fault.Fault) []fault.Fault {
 	return append([]fault.Fault{
 		{At: settled, Kind: fault.RedisOutage, For: 60 * time.Second},
 		{At: settled + 130*time.Second, Kind: fault.RedisFreeze, For: 25 * time.Second},
+		{At: settled + 195*time.Second, Kind: fault.Crash, Target: fault.Owner, For: 45 * time.Second}, // so that leases are taken over
 		{At: settled + 260*time.Second, Kind: fault.Failover},
 		{At: settled + 340*time.Second, Kind: fault.FailoverTwice, Ms: 500},
 		{At: settled + 420*time.Second, Kind: fault.MasterCut, For: 90 * time.Second},

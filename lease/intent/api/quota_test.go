@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,14 +89,21 @@ func TestQuotasAreOfTokens(t *testing.T) {
 type lists struct {
 	recorder
 	take          time.Duration
+	mu            sync.Mutex
 	under, atOnce int
 }
 
-func (s *lists) List(context.Context, string, int) ([]intent.Session, string, error) {
-	s.under++
+func (s *lists) count(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.under += n
 	s.atOnce = max(s.atOnce, s.under)
+}
+
+func (s *lists) List(context.Context, string, int) ([]intent.Session, string, error) {
+	s.count(1)
 	<-time.After(s.take)
-	s.under--
+	s.count(-1)
 	return nil, "", nil
 }
 
