@@ -78,18 +78,20 @@ func (b *bounded) next() error {
 // repeated is what Redis says before the arguments of a command that it does not know, such as a renamed AUTH or HELLO.
 var repeated = regexp.MustCompile(`(with args beginning with: )[^\n]*`)
 
-// masked is a reply with another text. It does not unwrap: the reply shows the password.
-type masked string
+// Reply is an error reply of Redis by its text alone. It wraps nothing, because the original may show a password.
+type Reply string
 
-func (m masked) Error() string { return string(m) }
-func (masked) RedisError()     {}
+func (r Reply) Error() string { return string(r) }
+
+// RedisError marks an error reply, as go-redis has it.
+func (Reply) RedisError() {}
 
 // Mask returns err without the arguments that Redis, a Sentinel or a server of a cluster repeats: they may hold a password.
 func Mask(err error) error {
 	if err == nil || !repeated.MatchString(err.Error()) {
 		return err
 	}
-	return masked(repeated.ReplaceAllString(err.Error(), "${1}…"))
+	return Reply(repeated.ReplaceAllString(err.Error(), "${1}…"))
 }
 
 // Masking is a hook that masks the errors of a client's commands.

@@ -66,9 +66,9 @@ func (s *Store) probe(ctx context.Context, use Use, patterns []string) (errs []e
 		case strings.Contains(words, "Unknown Redis command"):
 			errs = append(errs, fmt.Errorf("%w: %w: Redis has no command %s: undo its rename-command", ErrRefused, ErrDenied, command))
 		case denies(words):
-			errs = append(errs, reply(words+" ("+command+")")) // which command it denies in a script Redis does not say
+			errs = append(errs, redisclient.Reply(words+" ("+command+")")) // which command it denies in a script Redis does not say
 		case refused(words) && !strings.HasPrefix(words, "WRONGTYPE"):
-			errs = append(errs, reply(words))
+			errs = append(errs, redisclient.Reply(words))
 		}
 	}
 	if err := probeScript.EvalSha(ctx, s.client, nil).Err(); Denies(err) { // nothing else matters of it
@@ -76,12 +76,6 @@ func (s *Store) probe(ctx context.Context, use Use, patterns []string) (errs []e
 	}
 	return errs
 }
-
-// reply is an error reply that a script was given.
-type reply string
-
-func (r reply) Error() string { return string(r) }
-func (reply) RedisError()     {}
 
 // subscribe tries to hear the channel.
 func subscribe(ctx context.Context, client redis.UniversalClient, channel string, timeout time.Duration) error {
