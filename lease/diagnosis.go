@@ -2,119 +2,218 @@ package lease
 
 import (
 	"errors"
-	"fmt"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// diagnosis is what an instance has met. The loop owns it; the others read what the loop publishes from it (shown).
+// diagnosis is what an instance knows of its Redis and its sessions. Health is computed from it when somebody asks.
 type diagnosis struct {
-	failures    failures
+	mu       sync.Mutex // held to write; the loop reads without it what only the loop writes
+	failures failures
+
+	// Written by the loop.
 	met         bool      // Redis has answered
-	unused      bool      // and had no epoch before this instance asked
+	unused      bool      // Redis had no epoch when this instance started
 	attached    bool      // its present epoch began because a replica attached itself
 	silentSince core.Time // 0: it answers
-	unanswered  core.Time // when the first request since an answer was sent; 0: all were answered
+	unanswered  core.Time // when the first request since the last answer was sent; 0: all were answered
 	agreed      int64     // ns: the quarantine of the group, when it is too short
-	unchecked   bool      // Redis was away when it was to be checked
-	recheckAt   core.Time // a refusal before this time does not have it checked again
+	blocked     core.Time // nothing is acquired before
+	blockedBy   core.Cause
+	disbelieved string // the epoch that Redis claims and that is not believed
+	looks       failedLooks
 	stallTold   core.Time // when a stall was last logged
 
-	sessions *sourced // nil: they were not read
-	looks    failing
-	surplus  string    // more replicas acknowledge than configured: how many; "": not as far as is known
-	deniedAt time.Time // when a denial was last logged
-	deaf     string    // why notices are not heard; "": they are, or Redis is away
+	sessions sourced
+	unread   trouble // the sessions cannot be read
+	denied   trouble // the ACL denies a request
+	surplus  trouble // more replicas acknowledge than configured
+	deaf     trouble // notices are not heard
+	unfit    trouble // a Redis that was away at Start turned out to be unusable
 }
 
-// failing are looks that failed one after the other. A look asks for more than any other request, so it may fail for good where all else
-// succeeds: then the instance never finds anything that is free.
-type failing struct {
-	looks int
+func newDiagnosis(cfg *Config) diagnosis {
+	return diagnosis{
+		failures: newFailures(2*cfg.RenewInterval + cfg.OpTimeout),
+		unread: trouble{event: "sessionsFailed", message: "the sessions cannot be read; the last known ones are shared",
+			overEvent: "sessionsRead", overMessage: "the sessions are read again", again: true},
+		denied: trouble{event: "warning", message: "the ACL of Redis denies what leases need"},
+		surplus: trouble{event: "replicasSurplus", message: "more replicas acknowledge than configured",
+			overEvent: "replicasFit", overMessage: "no more replicas acknowledge than configured"},
+		deaf: trouble{event: "noticesRefused", message: "redis refuses to let notices be heard",
+			overEvent: "noticesHeard", overMessage: "notices are heard again"},
+		unfit: trouble{event: "warning", message: "redis cannot be used"},
+	}
+}
+
+// learn changes the diagnosis.
+func (d *diagnosis) learn(f func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f()
+}
+
+// trouble is something wrong that lasts. The log tells when it begins and, if that has an event, when it is over.
+type trouble struct {
+	event, message         string
+	overEvent, overMessage string
+	again                  bool // it is logged again while it lasts
+
+	err   error     // nil: it is over
+	since time.Time // when it began
+	told  time.Time // when it was last logged
+}
+
+// toldEvery is the least time between two entries of one trouble that is not known to be over.
+const toldEvery = time.Minute
+
+// troubled records that t goes on with err, or with nil that it is over.
+func (s *shell) troubled(t *trouble, err error) {
+	s.learn(func() { t.is(err, s.log, s.cfg.InstanceID) })
+}
+
+func (t *trouble) is(err error, log *zaplog.Log, instance string) {
+	before, now := t.err, time.Now()
+	t.err = err
+	if before == nil {
+		t.since = now
+	}
+	switch {
+	case err != nil && (before == nil || t.again) && now.Sub(t.told) >= toldEvery:
+		t.told = now
+		log.Warn(t.message, zap.String("event", t.event), zap.String("instance", instance), zap.String("since", stamp(t.since)),
+			zap.Error(err), zaplog.Stack(err))
+	case err == nil && before != nil && t.overEvent != "":
+		t.told = time.Time{}
+		log.Info(t.overMessage, zap.String("event", t.overEvent), zap.String("instance", instance))
+	}
+}
+
+// failedLooks are looks that failed one after the other. A look asks for more than any other request, so it may fail for good while
+// everything else succeeds: then the instance never finds a free lease.
+type failedLooks struct {
+	count int
 	since time.Time // when the first of them failed
 	err   error
 }
 
+// failingMany is from how many on failed looks are no accident.
+const failingMany = 2
+
 // errLate is of a look that was not sent.
 var errLate = errors.New("Config.Sessions leaves no time to look at leases and heartbeats")
 
-// failingMany is from how many on they are no accident.
-const failingMany = 2
-
-// shown is what the loop publishes for all other goroutines. It is immutable.
-type shown struct {
-	Health
-	silent           bool
-	acquire, release failure // what stands against such requests
-}
-
-// publishHealth publishes what this instance knows of itself, and returns when that changes even if nothing happens, 0 for never.
-func (s *shell) publishHealth() (changes core.Time) {
-	now := time.Now()
-	h, ends := s.diagnose(now)
-	s.shown.Store(&shown{h, s.silentSince != 0, s.failures.present(core.OpAcquire, now),
-		s.failures.present(core.OpRelease, now)})
-	for _, end := range []time.Time{s.failures.ends(now), ends} {
-		if at := core.Time(end.Sub(s.base)); end.After(now) && (changes == 0 || at < changes) {
-			changes = at
+func (l *failedLooks) note(a *core.Answer) {
+	switch {
+	case a.Failure == core.FailNone:
+		*l = failedLooks{}
+	case a.Failure == core.FailUnsent && a.Err == nil: // it waited too long for the one before
+	default:
+		if l.count == 0 {
+			l.since = time.Now()
 		}
+		l.count++
+		l.err = a.Err
 	}
-	return changes
 }
 
-// diagnose returns the present Health and when it ends, the zero time if that is not known.
-func (s *shell) diagnose(now time.Time) (h Health, ends time.Time) {
-	h = Health{State: HealthOK, Reason: "leases are granted"}
-	if s.deaf != "" {
-		h.Reason += "; notices are not heard, so a clean stop is seen only when its lease expires: " + s.deaf
+// noted records the outcome of a request on op's leases. Called by the loop before anybody hears of that outcome.
+func (s *shell) noted(op *core.Op, answer *core.Answer) {
+	a := *answer.Counted(op)
+	if a.Failure == core.FailUncounted && a.Err == nil {
+		a.Err = redisstore.Unacknowledged(a.Text)
 	}
-	if s.surplus != "" {
-		h.Reason += "; one owner is not promised: " + s.surplus
+	if redisstore.Denies(a.Err) {
+		a.Err = s.granting(a.Err, namesOf(op.Items)...)
 	}
-	if got := s.sessions; got != nil {
-		h.Sessions, h.Unread, h.Skipped, h.SkippedNames = got.sessions, got.since, got.skipped, got.names
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failures.note(op.Kind, &a, s.time(op.Sent), time.Now())
+	s.denied.is(s.failures.denied(), s.log, s.cfg.InstanceID)
+	if a.Failure == core.FailNone || isRefused(a.Err) {
+		s.unanswered = 0
+	} else if s.unanswered == 0 {
+		s.unanswered = op.Sent
 	}
-	until, cause := s.core.Blocked()
-	barred := s.time(until).After(now)
-	f := s.failures.present(0, now, s.unasked(barred && (cause == core.CauseQuarantine || cause == core.CauseClock))...)
+	if op.Kind == core.OpLook {
+		s.looks.note(&a)
+	}
+}
+
+// health is Health of Keeper and Manager. It is safe for concurrent use and sends nothing.
+func (s *shell) health() Health {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.diagnose(time.Now())
+	if state := State(s.state.Load()); state >= StateDraining {
+		return h.as(HealthStopped, "this instance is "+state.String())
+	}
+	return h
+}
+
+// silent reports whether Redis does not answer now.
+func (d *diagnosis) silent() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.silentSince != 0
+}
+
+// diagnose returns the present Health. Called with the lock held.
+func (s *shell) diagnose(now time.Time) Health {
+	h := Health{Sessions: s.sessions.count, Skipped: s.sessions.skipped, SkippedNames: s.sessions.names}
+	if s.unread.err != nil {
+		h.Unread = s.unread.since
+	}
+	until := s.time(s.blocked)
+	barred := until.After(now)
+	f := s.failures.present(0, now, s.unasked(barred)...)
+	if f.err == nil {
+		f.err = s.unfit.err
+	}
 	switch {
 	case errors.Is(f.err, ErrQuarantineTooShort):
 		h.Err = f.err
-		return h.as(HealthDisagrees, f.err.Error()), ends
+		return h.as(HealthDisagrees, f.err.Error())
 	case isRefused(f.err) || f.err != nil && never(f.err):
 		h.Err, h.Since = f.err, f.since
-		return h.as(HealthRefused, words(f.err)), ends
-	case s.core.Disbelieved() != "":
-		return h.as(HealthSuperseded, fmt.Sprintf("redis has the epoch \"%s\", which is not believed: it was superseded, or an instance "+
-			"with a shorter TTL began it; another is asked for", s.core.Disbelieved())), ends
+		return h.as(HealthRefused, words(f.err))
+	case s.disbelieved != "":
+		return h.as(HealthSuperseded, "redis claims the epoch \""+s.disbelieved+
+			"\", which was superseded or begun by an instance with a shorter TTL; this instance asks for another")
 	case s.silentSince != 0 || !s.met && f.err != nil:
 		since := s.silentSince
 		if s.unanswered != 0 {
 			since = min(since, s.unanswered)
 		}
 		h.Since, h.Err = s.time(max(since, 1)), f.err
-		return h.as(HealthSilent, "redis has not answered since "+stamp(h.Since)+because(f.err)), ends
+		return h.as(HealthSilent, "redis has not answered since "+stamp(h.Since)+because(f.err))
 	case !s.met:
-		return h.as(HealthNotStarted, "Start has returned a moment ago, and redis' first answer is awaited"), ends
-	case cause == core.CauseGroup:
+		return h.as(HealthNotStarted, "Start was not called, has not returned, or failed, or redis has not answered yet")
+	case s.blockedBy == core.CauseGroup:
 		h.Err = s.disagrees()
-		return h.as(HealthDisagrees, h.Err.Error()), ends
-	case cause != core.CauseFailed && barred:
-		return h.barred(cause, s.time(until), s.unused, s.attached), s.time(until)
-	case s.looks.looks >= failingMany:
-		return s.looks.health(h), ends
+		return h.as(HealthDisagrees, h.Err.Error())
+	case barred && s.blockedBy == core.CauseClock:
+		h.Until = until
+		return h.as(HealthClock, "redis' clock jumped forward: nothing is acquired before "+stamp(until))
+	case barred && s.blockedBy != core.CauseFailed:
+		h.Until = until
+		return h.as(HealthQuarantine, ungranting(until, s.unused, s.attached))
+	case s.looks.count >= failingMany:
+		return h.blind(&s.looks)
 	}
-	return s.found(h, now)
+	return s.shareable(h, now)
 }
 
-// unasked returns the kinds of requests that are not made before a bar ends, so that an earlier refusal says nothing of now.
+// unasked returns the kinds of requests that are not sent before a bar ends: an earlier refusal of them says nothing about now.
 func (s *shell) unasked(barred bool) []core.OpKind {
 	switch {
-	case !barred:
+	case !barred || s.blockedBy != core.CauseQuarantine && s.blockedBy != core.CauseClock:
 		return nil
 	case s.table.empty():
 		return []core.OpKind{core.OpAcquire, core.OpRenew, core.OpReassert}
@@ -122,145 +221,65 @@ func (s *shell) unasked(barred bool) []core.OpKind {
 	return []core.OpKind{core.OpAcquire}
 }
 
-func (f *failing) health(h Health) Health {
-	if errors.Is(f.err, errLate) {
-		return h.as(HealthSessionsRefused, f.err.Error()+" since "+stamp(f.since))
-	}
-	state, why := HealthSilent, ""
-	if isRefused(f.err) {
+// blind is h of an instance whose looks fail.
+func (h Health) blind(l *failedLooks) Health {
+	h.Since, h.Err = l.since, l.err
+	state := HealthSilent
+	switch {
+	case errors.Is(l.err, errLate):
+		state = HealthSessionsRefused
+	case isRefused(l.err):
 		state = HealthRefused
 	}
-	if f.err != nil {
-		why = ": " + words(f.err)
-	}
-	h.Since, h.Err = f.since, f.err
-	return h.as(state, "leases and heartbeats cannot be looked at since "+stamp(f.since)+why)
+	return h.as(state, "leases and heartbeats cannot be looked at since "+stamp(l.since)+because(l.err))
 }
 
-// found is health of the sessions that can be shared.
-func (s *shell) found(h Health, now time.Time) (_ Health, ends time.Time) {
-	if q := s.source.asked.Load(); q != nil {
-		if ends = q.due; now.After(q.due) {
-			return h.as(HealthSessionsRefused, "Config.Sessions has not returned since "+stamp(q.since)), ends
-		}
+// shareable is h of an instance that Redis serves: what is left to tell is whether there are sessions, and what is missing all the same.
+func (s *shell) shareable(h Health, now time.Time) Health {
+	if q := s.source.asked.Load(); q != nil && now.After(q.due) {
+		return h.as(HealthSessionsRefused, "Config.Sessions has not returned since "+stamp(q.since))
 	}
-	got := s.sessions
+	unread := s.unread.err
 	switch {
-	case got == nil || got.sessions > 0 && got.err == nil:
-	case got.sessions > 0:
-		h.Reason += "; the sessions cannot be read since " + stamp(got.since) + ", those of then are shared: " + got.err.Error()
-	case got.err != nil:
-		h.Err = got.err
-		h = h.as(HealthSessionsRefused, "the sessions cannot be read: "+got.err.Error())
-	case got.skipped > 0:
-		h = h.as(HealthSessionsRefused, "there is no session but malformed ones")
-	default:
+	case unread != nil && h.Sessions == 0:
+		h.Err = unread
+		return h.as(HealthSessionsRefused, "the sessions cannot be read: "+unread.Error())
+	case h.Sessions == 0 && h.Skipped > 0:
+		return h.as(HealthSessionsRefused, "every session is malformed")
+	case h.Sessions == 0 && s.sessions.read:
 		h = h.as(HealthNoSessions, "there is no session to share")
+	default:
+		h = h.as(HealthOK, "leases are granted")
 	}
-	return h, ends
+	if s.deaf.err != nil {
+		h.Reason += "; notices are not heard, so a clean stop is noticed only when its leases expire: " + s.deaf.err.Error()
+	}
+	if s.surplus.err != nil {
+		h.Reason += "; one owner is not guaranteed: " + s.surplus.err.Error()
+	}
+	if unread != nil {
+		h.Reason += "; the sessions cannot be read since " + stamp(h.Unread) + ", so the last known ones are shared: " + unread.Error()
+	}
+	return h
 }
 
-// noted records the outcome of a request on op's leases. The first answer of a Redis that was away at Start has it checked.
-func (s *shell) noted(op *core.Op, a *core.Answer) {
-	a = a.Counted(op)
-	if a.Failure == core.FailUncounted && a.Err == nil {
-		counted := *a
-		counted.Err = redisstore.Unacknowledged(a.Text)
-		a = &counted
-	}
-	if redisstore.Denies(a.Err) {
-		denied := *a
-		denied.Err = s.granting(a.Err, namesOf(op.Items)...)
-		a = &denied
-		s.warnDenied(a.Err)
-	}
-	s.failures.note(op.Kind, a, s.time(op.Sent), time.Now())
-	answered := a.Failure == core.FailNone
-	if answered || isRefused(a.Err) {
-		s.unanswered = 0
-	} else if s.unanswered == 0 {
-		s.unanswered = op.Sent
-	}
-	if op.Kind == core.OpLook && (a.Failure != core.FailUnsent || a.Err != nil) { // one that waited too long for the one before says nothing
-		s.looked(a)
-	}
-	if !answered || !s.shown.Load().OK() { // whoever is answered next may ask Health why
-		s.publishHealth()
-	}
-	if s.unchecked && (answered || isRefused(a.Err) && s.now().Mono >= s.recheckAt) {
-		s.unchecked = false
-		s.workers.Go(s.recheck)
-	}
-}
-
-// warnDenied logs what an ACL denies, once in a renewal interval at most. Called by the loop.
-func (s *shell) warnDenied(err error) {
-	if now := time.Now(); s.deniedAt.IsZero() || now.Sub(s.deniedAt) >= s.cfg.RenewInterval && !s.failures.denied() {
-		s.deniedAt = now
-		s.log.Warn("the ACL of Redis denies what leases need", zap.String("event", "warning"), zap.String("instance", s.cfg.InstanceID),
-			zap.Error(err))
-	}
-}
-
-func (s *shell) looked(a *core.Answer) {
-	if a.Failure == core.FailNone {
-		s.looks = failing{}
-		return
-	}
-	if s.looks.looks == 0 {
-		s.looks.since = time.Now()
-	}
-	s.looks.looks++
-	s.looks.err = a.Err
-}
-
-// disagrees is the error of an instance that its group's quarantine does not suit.
+// disagrees is the error of an instance whose group has too short a quarantine.
 func (s *shell) disagrees() error {
 	return s.store.TooShort(max(s.cfg.TTL, s.cfg.Quarantine), time.Duration(s.agreed))
 }
 
-// counted takes what Redis said of its replicas. An error that is not of them says nothing.
-func (s *shell) counted(err error) {
-	switch {
-	case errors.Is(err, redisstore.ErrReplicas) && s.surplus != err.Error():
-		s.surplus = err.Error()
-		s.log.Warn("more replicas acknowledge than configured", zap.String("event", "replicasSurplus"),
-			zap.String("instance", s.cfg.InstanceID), zap.Error(err))
-	case err == nil && s.surplus != "":
-		s.surplus = ""
-		s.log.Info("no more replicas acknowledge than configured", zap.String("event", "replicasFit"),
-			zap.String("instance", s.cfg.InstanceID))
-	}
-}
-
-// subscribed takes the outcome of an attempt to hear the channel, nil when it is heard. Leases are granted without notices; only a clean
-// stop is then seen no sooner than its lease expires (G13).
+// subscribed takes the outcome of an attempt to subscribe to the channel, nil once notices are heard. Leases are granted without notices.
 func (s *shell) subscribed(err error) {
 	if err == nil {
 		s.event(core.Event{Kind: core.EvSubscribed})
 	} else if err = redisstore.Cause(err); !isRefused(err) || redisstore.Outdated(err, true) {
-		return // Redis is away, loads, or refuses to write, which is told of requests
-	} else {
-		err = s.granting(err)
+		return // Redis is away, loads, or refuses to write: other requests tell that
 	}
-	s.post(func() { s.hears(err) })
+	s.troubled(&s.deaf, s.granting(err))
 }
 
-// hears logs when a refusal begins and when it has ended.
-func (s *shell) hears(err error) {
-	switch {
-	case err == nil && s.deaf != "":
-		s.deaf = ""
-		s.log.Info("notices are heard again", zap.String("event", "noticesHeard"), zap.String("instance", s.cfg.InstanceID))
-	case err != nil && s.deaf == "":
-		s.log.Warn("redis refuses to let notices be heard", zap.String("event", "noticesRefused"),
-			zap.String("instance", s.cfg.InstanceID), zap.Error(err))
-		s.deaf = err.Error()
-	}
-}
-
-// stalled warns of a loop that comes to its work more than a renewal interval after it was due: the process was stopped, or had no CPU, or
-// Config.Notify did not return. It is logged once in a TTL at most. due is 0 where nothing was.
+// stalled warns of a loop that is late by more than a renewal interval: the process was stopped or starved, or Config.Notify did not
+// return. due is when the loop was to wake up, 0 for never. It logs once in a TTL at most.
 func (s *shell) stalled(due core.Time) {
 	now := s.now().Mono
 	late := now - due

@@ -82,18 +82,19 @@ type QuarantineError struct {
 
 // Error implements error.
 func (e *QuarantineError) Error() string {
-	if e.unused {
-		return fmt.Sprintf("redis is new or has lost all its data: no lease is granted before %s (%s)", stamp(e.Until), declare)
-	}
-	return ungranting(e.attached) + ": no lease is granted before " + stamp(e.Until)
+	return ungranting(e.Until, e.unused, e.attached)
 }
 
-// ungranting is why a server that has granted leases before grants none.
-func ungranting(attached bool) string {
-	if attached {
-		return "a replica attached itself to redis, and may have acknowledged an older master"
+// ungranting says why Redis grants nothing before until.
+func ungranting(until time.Time, unused, attached bool) string {
+	why, remedy := "redis was restarted or is new, and may have lost data", ""
+	switch {
+	case unused:
+		why, remedy = "redis is new or has lost all its data", " ("+declare+")"
+	case attached:
+		why = "a replica attached itself to redis, and may have acknowledged an older master"
 	}
-	return "redis was restarted or is new, and may have lost data"
+	return why + ": nothing is granted before " + stamp(until) + remedy
 }
 
 // Is makes errors.Is(err, ErrQuarantine) true.

@@ -34,20 +34,15 @@ func namesOf(items []core.Item) []string {
 	return names
 }
 
-// checked is check, and waits for what it has said: who is refused may end the process.
-func (s *shell) checked(ctx context.Context) error {
-	err := s.check(ctx)
-	last, cancel := context.WithTimeout(ctx, lastWait)
-	defer cancel()
-	s.log.Flush(last)
-	return err
-}
-
 // check refuses a Redis that will never do. It waits for one that cannot be reached now: an instance that starts during an outage takes
 // part when it ends, and checks then. It runs before the loop.
 func (s *shell) check(ctx context.Context) error {
+	defer func() { // who is refused may end the process
+		last, cancel := context.WithTimeout(ctx, lastWait)
+		defer cancel()
+		s.log.Flush(last)
+	}()
 	known, err := s.examine(ctx)
-	s.unchecked = !known
 	switch {
 	case err == nil:
 		s.unused = s.store.Unused(ctx)
@@ -56,6 +51,9 @@ func (s *shell) check(ctx context.Context) error {
 		return fmt.Errorf("lease: not started: %w: %w", context.Cause(ctx), err)
 	case never(err):
 		return fmt.Errorf("lease: %w", err)
+	}
+	if !known {
+		s.workers.Go(s.recheck)
 	}
 	message, kind := "redis does not answer yet; trying on", core.OpObserve
 	if isRefused(err) {
@@ -96,34 +94,28 @@ func (s *shell) examine(ctx context.Context) (known bool, err error) {
 	return err == nil || isRefused(err) || never(err), err
 }
 
-// recheck is check for a Redis that was away at Start. What it denies keeps Health from being OK until it is granted.
+// recheck examines a Redis that was away at Start until it has answered. One that cannot be used is examined until it can be: somebody may
+// change its settings.
 func (s *shell) recheck() {
-	told := ""
-	for {
+	for wait := s.cfg.RenewInterval; s.sleep(wait); {
 		known, err := s.examine(s.ctx)
-		bad := err != nil && never(err)
-		s.post(func() {
-			s.failures.start = nil
-			if bad {
-				s.failures.start = err
-				return
-			}
-			s.recheckAt = s.now().Mono + core.Time(s.cfg.RenewInterval/4) // one that loads refuses every probe, and the check too
-			s.unchecked = !known
-		})
-		if !bad {
+		if wait = s.cfg.TTL; err == nil || !never(err) {
+			wait, err = s.cfg.RenewInterval, nil
+		}
+		s.troubled(&s.unfit, err)
+		if known && err == nil {
 			return
 		}
-		if err.Error() != told {
-			told = err.Error()
-			s.log.Error("redis will not do", zap.String("event", "warning"),
-				zap.String("instance", s.cfg.InstanceID), zap.Error(err))
-		}
-		select {
-		case <-time.After(s.cfg.TTL):
-		case <-s.ctx.Done():
-			return
-		}
+	}
+}
+
+// sleep waits and reports whether the instance still runs.
+func (s *shell) sleep(d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-s.ctx.Done():
+		return false
 	}
 }
 
@@ -131,17 +123,12 @@ func (s *shell) recheck() {
 // makes two majorities possible, which no acknowledgement shows (docs/replicas.md). Leases are granted all the same, because owners that
 // all stopped at once would cost more than what is only possible.
 func (s *shell) countReplicas() {
-	tick := time.NewTicker(s.cfg.TTL)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-s.ctx.Done():
-			return
-		}
+	for s.sleep(s.cfg.TTL) {
 		ctx, cancel := context.WithTimeout(s.ctx, s.cfg.OpTimeout)
 		err := s.store.Surplus(ctx)
 		cancel()
-		s.post(func() { s.counted(err) })
+		if err == nil || errors.Is(err, redisstore.ErrReplicas) { // any other error says nothing of replicas
+			s.troubled(&s.surplus, err)
+		}
 	}
 }

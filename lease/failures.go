@@ -14,11 +14,10 @@ import (
 )
 
 // failures are the last failure of each kind of request, until a request of that kind is answered, or the answer to another shows that
-// the failure is over. The loop owns them.
+// the failure is over.
 type failures struct {
 	life  time.Duration // a failure that is not repeated for so long is over: nobody sends such requests any more
 	kinds map[core.OpKind]failure
-	start error // what the check of a Redis that was away at Start found later
 }
 
 // failure is the last error of a kind of request, and since when requests of that kind fail.
@@ -79,14 +78,14 @@ func written(kind core.OpKind, a *core.Answer) (wrote, grown bool) {
 	return wrote, grown
 }
 
-// denied reports whether an ACL denied a request that has not succeeded since.
-func (f *failures) denied() bool {
+// denied returns the error of a request that an ACL denied and that has not succeeded since.
+func (f *failures) denied() error {
 	for _, last := range f.kinds {
 		if redisstore.Denies(last.err) {
-			return true
+			return last.err
 		}
 	}
-	return false
+	return nil
 }
 
 // renewals returns the last failure to renew. Probes count, because an instance sends nothing else to a silent Redis, and so do errors of
@@ -113,20 +112,14 @@ func (f *failures) present(kind core.OpKind, now time.Time, but ...core.OpKind) 
 			last = one
 		}
 	}
-	if last.err == nil {
-		last.err = f.start
-	}
 	return last
 }
 
-// ends returns when the first failure is over unless it is repeated, the zero time if there is none.
-func (f *failures) ends(now time.Time) (first time.Time) {
-	for _, one := range f.kinds {
-		if end := one.at.Add(f.life + 1); end.After(now) && (first.IsZero() || end.Before(first)) {
-			first = end
-		}
-	}
-	return first
+// failure returns what keeps requests of that kind from succeeding now, or those of any kind if those do.
+func (d *diagnosis) failure(kind core.OpKind) failure {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.failures.present(kind, time.Now())
 }
 
 // timeOnly reports whether err says nothing but that the time was over.
@@ -170,22 +163,19 @@ func (f failure) noResult(kind core.OpKind, what, name, text string) error {
 	return err
 }
 
-// noResult is failure.noResult of what stands against such requests now. Called by the loop.
-func (s *shell) noResult(kind core.OpKind, what, name, text string) error {
-	return s.failures.present(kind, time.Now()).noResult(kind, what, name, text)
-}
-
-// unrenewed is what Redis, or the connection, says against renewals. Called by the loop.
+// unrenewed is what renewals met last.
 func (s *shell) unrenewed() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if f := s.failures.renewals(time.Now()); f.err != nil {
 		return words(f.err)
 	}
 	return ""
 }
 
-// unreached adds the last error of the connection to what the core says of a request that was not answered. Called by the loop.
+// unreached adds the last error of the connection to what the core says of a request that was not answered.
 func (s *shell) unreached(text string) string {
-	f := s.failures.present(0, time.Now())
+	f := s.failure(0)
 	if f.err == nil || isRefused(f.err) || strings.Contains(f.err.Error(), text) {
 		return text
 	}
@@ -199,7 +189,7 @@ const unconfirmedReleases = "releases that Redis has not confirmed"
 func (s *shell) leftBehind(left string) error {
 	err := fmt.Errorf("stopped after %v with %s; what is left expires within %v", s.cfg.DrainTimeout, left, s.cfg.TTL)
 	if left == unconfirmedReleases { // else Redis is not the reason
-		if f := s.shown.Load().release; f.err != nil {
+		if f := s.failure(core.OpRelease); f.err != nil {
 			return unconfirmed{fmt.Errorf("%w: %w", err, f.err)}
 		}
 		err = fmt.Errorf("%w: %w", err, ErrUnknown)

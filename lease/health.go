@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/plain"
 )
 
@@ -102,20 +101,11 @@ type unhealthy struct{ Health }
 func (e unhealthy) Error() string { return e.String() }
 func (e unhealthy) Unwrap() error { return e.Err }
 
-// health is Health of Keeper and Manager: what the loop published last. It is safe for concurrent use and asks nobody.
-func (s *shell) health() Health {
-	h := s.shown.Load().Health
-	if state := State(s.state.Load()); state >= StateDraining {
-		return h.as(HealthStopped, "this instance is "+state.String())
-	}
-	return h
-}
-
 func because(err error) string {
 	if err == nil {
 		return ""
 	}
-	return ": " + err.Error()
+	return ": " + words(err)
 }
 
 func stamp(t time.Time) string { return t.Format(time.RFC3339Nano) }
@@ -123,31 +113,6 @@ func stamp(t time.Time) string { return t.Format(time.RFC3339Nano) }
 func (h Health) as(state HealthState, reason string) Health {
 	h.State, h.Reason = state, reason
 	return h
-}
-
-func (h Health) barred(cause core.Cause, until time.Time, unused, attached bool) Health {
-	h.Until = until
-	if cause == core.CauseClock {
-		return h.as(HealthClock, "redis' clock jumped forward: nothing is acquired before "+stamp(until))
-	}
-	if unused {
-		return h.as(HealthQuarantine, "redis is new or has lost all its data: nothing is granted before "+stamp(until)+" ("+declare+")")
-	}
-	return h.as(HealthQuarantine, ungranting(attached)+": nothing is granted before "+stamp(until))
-}
-
-// sourced is what the last reading of the sessions gave that did not fail, and what those since it failed with.
-type sourced struct {
-	sessions int
-	skipped  int
-	names    []string
-	err      error     // nil: they can be read
-	since    time.Time // when they first could not
-}
-
-// useless reports whether sessions there are, or may be, cannot be shared at all.
-func (g *sourced) useless() bool {
-	return g != nil && g.sessions == 0 && (g.skipped > 0 || g.err != nil)
 }
 
 // skippedMax is how many malformed sessions Health names.
@@ -175,14 +140,4 @@ func (e *SkippedError) Skip(what string) {
 	if len(e.Names) < skippedMax {
 		e.Names = append(e.Names, plain.Text(plain.Cut(what, skippedText)))
 	}
-}
-
-// clone is for another goroutine.
-func (e *SkippedError) clone() *SkippedError {
-	c := &SkippedError{}
-	for _, name := range e.Names {
-		c.Skip(name)
-	}
-	c.Count = e.Count
-	return c
 }

@@ -153,7 +153,7 @@ func (m *Manager) Info(ctx context.Context, sessionID string) (LeaseInfo, error)
 	sent := time.Now()
 	a := m.s.store.Do(ctx, &core.Op{Kind: core.OpObserve, Owner: m.s.cfg.InstanceID,
 		Items: []core.Item{{ID: sessionID}}})
-	m.s.post(func() { m.s.failures.note(core.OpObserve, &a, sent, time.Now()) })
+	m.s.learn(func() { m.s.failures.note(core.OpObserve, &a, sent, time.Now()) })
 	if a.Failure != core.FailNone || len(a.Results) != 1 {
 		return info, failure{err: m.s.granting(a.Err, sessionID)}.noResult(core.OpObserve, "read", sessionID, a.Text)
 	}
@@ -225,7 +225,7 @@ func (k *Keeper) Health() Health { return k.s.health() }
 // Wrote takes note that Redis has executed a write of the caller's own, sent at that time: Health no longer holds against it that it
 // refused to write before.
 func (k *Keeper) Wrote(sent time.Time) {
-	k.s.post(func() { k.s.failures.over(sent, func(err error) bool { return redisstore.Outdated(err, true) }) })
+	k.s.learn(func() { k.s.failures.over(sent, func(err error) bool { return redisstore.Outdated(err, true) }) })
 }
 
 // Doubt has the keeper ask Redis, once and now, whether it lost its data, because of what the caller has read there: else it would be

@@ -46,7 +46,6 @@ type shell struct {
 	counts *renewalCounts
 	log    *zaplog.Log
 	state  atomic.Int32
-	shown  atomic.Pointer[shown]
 
 	ctx     context.Context // of all requests
 	cancel  context.CancelFunc
@@ -93,22 +92,21 @@ func startShell(st store, cfg Config, keeper bool) *shell {
 	cc := cfg.core()
 	cc.NoHeartbeat = keeper
 	s := &shell{
-		cfg:     cfg,
-		keeper:  keeper,
-		store:   st,
-		counts:  newRenewals(),
-		base:    time.Now().Add(-1), // so that no reading is 0, which means never
-		core:    core.New(cc),
-		life:    lifetime.New(),
-		drained: make(chan struct{}),
-		outside: make(chan struct{}, outsideMax),
+		cfg:       cfg,
+		keeper:    keeper,
+		store:     st,
+		counts:    newRenewals(),
+		base:      time.Now().Add(-1), // so that no reading is 0, which means never
+		core:      core.New(cc),
+		diagnosis: newDiagnosis(&cfg),
+		life:      lifetime.New(),
+		drained:   make(chan struct{}),
+		outside:   make(chan struct{}, outsideMax),
 	}
 	s.log = zaplog.NewLog(cfg.Logger, cfg.InstanceID)
 	s.waiters.Shared = !keeper
 	s.inbox.wake = make(chan struct{}, 1)
 	s.source.read = cfg.Sessions
-	s.failures = newFailures(2*cfg.RenewInterval + cfg.OpTimeout)
-	s.shown.Store(&shown{Health: Health{}.as(HealthNotStarted, "Start was not called, has not returned, or failed")})
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
@@ -129,10 +127,9 @@ func (s *shell) begin(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := s.checked(ctx); err != nil {
+	if err := s.check(ctx); err != nil {
 		return err
 	}
-	s.publishHealth()
 	for i := range s.lanes {
 		s.lanes[i] = newLane()
 		for range laneWorkers[i] {
@@ -255,7 +252,8 @@ func (s *shell) loop() {
 		if closed {
 			return
 		}
-		due = s.arm(timer, s.report())
+		s.report()
+		due = s.arm(timer)
 	}
 }
 
@@ -287,12 +285,9 @@ func (s *shell) handle(batch []message) {
 	s.settleTodo()
 }
 
-// arm sets the timer for when the core wants to be woken, or Health changes, and returns that, 0 for never.
-func (s *shell) arm(timer *time.Timer, changes core.Time) core.Time {
+// arm sets the timer for when the core wants to be woken, and returns that, 0 for never.
+func (s *shell) arm(timer *time.Timer) core.Time {
 	next := s.core.Next()
-	if next == 0 || changes != 0 && changes < next {
-		next = changes
-	}
 	if next == 0 {
 		timer.Stop()
 		return 0
@@ -323,6 +318,10 @@ func (s *shell) settleTodo() {
 func (s *shell) act(ev core.Event) {
 	ev.Now = s.now()
 	eff := s.core.Step(ev)
+	s.learn(func() {
+		s.blocked, s.blockedBy = s.core.Blocked()
+		s.disbelieved = s.core.Disbelieved()
+	})
 	s.carry(eff.Tells)
 	s.dispatch(eff.Ops)
 }
@@ -364,19 +363,17 @@ func (s *shell) drainedYet() {
 	}
 }
 
-// report keeps State and Health up to date, and returns when Health changes by itself.
-func (s *shell) report() (changes core.Time) {
-	changes = s.publishHealth()
+// report keeps State up to date.
+func (s *shell) report() {
 	if s.draining {
-		return changes
+		return
 	}
 	st := StateBalancing
 	switch {
-	case s.core.Settled() && !s.sessions.useless():
+	case s.core.Settled() && !s.useless():
 		st = StateSettled
 	case State(s.state.Load()) == StateStarting:
 		st = StateStarting
 	}
 	s.state.Store(int32(st))
-	return changes
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/callback"
 	"github.com/leasestorm/leasestorm/internal/core"
-	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
@@ -20,8 +19,6 @@ import (
 type source struct {
 	read  func(context.Context) ([]string, error)
 	last  *core.Sessions
-	told  time.Time       // when it was last told that they cannot be read; zero: they can
-	got   *sourced        // nil: never
 	bad   map[string]bool // IDs that were reported as no UUID
 	asked atomic.Pointer[question]
 }
@@ -32,14 +29,19 @@ type question struct {
 	due   time.Time // one that goes on beyond this does not end with its context
 }
 
-func (s *shell) question(ctx context.Context) *question {
-	q := &question{since: time.Now()}
-	q.due = q.since
-	if deadline, ok := ctx.Deadline(); ok {
-		q.due = deadline
-	}
-	q.due = q.due.Add(s.cfg.OpTimeout)
-	return q
+// sourced is what the last successful reading of the sessions gave.
+type sourced struct {
+	read    bool // there was one
+	count   int
+	skipped int
+	names   []string
+}
+
+// useless reports whether there are, or may be, sessions of which none can be shared.
+func (s *shell) useless() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sessions.count == 0 && (s.sessions.skipped > 0 || s.unread.err != nil)
 }
 
 // readSessions returns what is to be owned. When the source fails, its last answer stands: a broken source must not look like
@@ -52,27 +54,25 @@ func (s *shell) readSessions(ctx context.Context) *core.Sessions {
 	if src.read == nil {
 		return src.last
 	}
-	if deadline, ok := ctx.Deadline(); ok { // leave half of the time to the look itself
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
-		defer cancel()
-	}
-	src.asked.Store(s.question(ctx))
-	s.post(func() {}) // Health changes when it is due
+	deadline, _ := ctx.Deadline()
+	now := time.Now()
+	due := now.Add(deadline.Sub(now) / 2) // the other half of the time is for the look itself
+	ctx, cancel := context.WithDeadline(ctx, due)
+	defer cancel()
+	src.asked.Store(&question{since: now, due: due.Add(s.cfg.OpTimeout)})
 	ids, left, err := src.ask(ctx)
 	src.asked.Store(nil)
-	if err != nil {
-		s.unread(err)
-		return src.last
+	if s.ctx.Err() != nil {
+		return src.last // Stop has ended the reading
 	}
-	if !src.told.IsZero() {
-		src.told = time.Time{}
-		s.log.Info("the sessions are read again", zap.String("event", "sessionsRead"), zap.String("instance", s.cfg.InstanceID))
+	s.troubled(&s.unread, redisstore.Cause(err))
+	if err != nil {
+		return src.last
 	}
 	ids = s.onlySessions(ids, left)
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
-	s.read(sourced{sessions: len(ids), skipped: left.Count, names: left.Names})
+	s.learn(func() { s.sessions = sourced{read: true, count: len(ids), skipped: left.Count, names: left.Names} })
 	if len(ids) == 0 && len(src.last.IDs) > 0 {
 		s.log.Warn("no session is left to share: those there were are gone, paused or malformed", zap.String("event", "sessionsGone"),
 			zap.String("instance", s.cfg.InstanceID), zap.Int("sessions", len(src.last.IDs)), zap.Int("skipped", left.Count))
@@ -83,37 +83,6 @@ func (s *shell) readSessions(ctx context.Context) *core.Sessions {
 	return src.last
 }
 
-// read takes what a reading gave, and has Health show it.
-func (s *shell) read(got sourced) {
-	s.source.got = &got
-	s.post(func() { s.sessions = &got })
-}
-
-// unreadEvery is between two entries that the sessions cannot be read.
-const unreadEvery = time.Minute
-
-// unread takes note that the sessions could not be read, and tells it when that begins and as long as it goes on.
-func (s *shell) unread(err error) {
-	if s.ctx.Err() != nil {
-		return // Stop has ended the reading
-	}
-	src, now := &s.source, time.Now()
-	got := sourced{}
-	if src.got != nil {
-		got = *src.got
-	}
-	if got.err == nil {
-		got.since = now
-	}
-	got.err = redisstore.Cause(err)
-	s.read(got)
-	if src.told.IsZero() || now.Sub(src.told) >= unreadEvery {
-		src.told = now
-		s.log.Warn("the sessions cannot be read; the last known ones stand", zap.String("event", "sessionsFailed"),
-			zap.String("instance", s.cfg.InstanceID), zap.String("since", stamp(got.since)), zap.Error(err), zaplog.Stack(err))
-	}
-}
-
 // ask calls the user's function.
 func (src *source) ask(ctx context.Context) (ids []string, left *SkippedError, err error) {
 	err = callback.Call("Config.Sessions", func() (err error) {
@@ -122,7 +91,7 @@ func (src *source) ask(ctx context.Context) (ids []string, left *SkippedError, e
 	})
 	left = &SkippedError{}
 	if beside := (*SkippedError)(nil); errors.As(err, &beside) {
-		left, err = beside.clone(), nil
+		left, err = &SkippedError{Count: beside.Count, Names: slices.Clone(beside.Names)}, nil
 	}
 	return ids, left, err
 }

@@ -105,7 +105,7 @@ func (s *shell) finish() string {
 		}
 	}
 	for _, name := range s.releases.Left() {
-		s.resolveRelease(name, s.noResult(core.OpRelease, "release", name, "the instance has stopped"))
+		s.resolveRelease(name, s.failure(core.OpRelease).noResult(core.OpRelease, "release", name, "the instance has stopped"))
 	}
 	return left
 }

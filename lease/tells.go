@@ -128,16 +128,18 @@ func (s *shell) settle(t *core.Tell, h *Hold) {
 		}
 		s.wantAgain(t.ID)
 	case core.TellReleaseFailed:
-		s.resolveRelease(t.ID, s.noResult(core.OpRelease, "release", t.ID, t.Text))
+		s.resolveRelease(t.ID, s.failure(core.OpRelease).noResult(core.OpRelease, "release", t.ID, t.Text))
 	case core.TellSilent:
-		s.silentSince = t.At
+		s.learn(func() { s.silentSince = t.At })
 	case core.TellHeard:
-		s.silentSince = 0
+		s.learn(func() { s.silentSince = 0 })
 	case core.TellEpoch:
-		s.unused = s.unused && !s.met
-		s.met, s.attached = true, t.Cause == core.CauseAttached
+		s.learn(func() {
+			s.unused = s.unused && !s.met
+			s.met, s.attached = true, t.Cause == core.CauseAttached
+		})
 	case core.TellOutside:
-		s.agreed = t.Wait
+		s.learn(func() { s.agreed = t.Wait })
 	case core.TellDrained:
 		s.allGiven = true
 	}

@@ -65,11 +65,11 @@ func (s *shell) acquire(ctx context.Context, name string, wait bool) (*Hold, err
 
 // gaveUp is the error of a call whose context ended: the cause, and the last answer. While Redis is silent that is out of date.
 func (s *shell) gaveUp(ctx context.Context, name string, w *waiter) error {
-	last, now := ErrUnknown, s.shown.Load()
-	if r := w.refused.Load(); r != nil && !now.silent {
+	last := ErrUnknown
+	if r := w.refused.Load(); r != nil && !s.silent() {
 		last = r.present()
-	} else if now.acquire.err != nil {
-		last = now.acquire.noResult(core.OpAcquire, "acquire", name, "")
+	} else if f := s.failure(core.OpAcquire); f.err != nil {
+		last = f.noResult(core.OpAcquire, "acquire", name, "")
 	}
 	return fmt.Errorf("lease %q: gave up waiting: %w; %w (if it is won all the same, it is given back)", name,
 		context.Cause(ctx), last)
@@ -99,7 +99,7 @@ func (s *shell) want(name string, w *waiter) {
 	case h.Valid() && !h.asked():
 		w.answer(h, nil)
 	default:
-		w.answer(nil, s.noResult(core.OpRenew, "renewal", name, "the lease is this instance's, but not certain now"))
+		w.answer(nil, s.failure(core.OpRenew).noResult(core.OpRenew, "renewal", name, "the lease is this instance's, but not certain now"))
 	}
 }
 
@@ -184,7 +184,7 @@ func (s *shell) refusal(t *core.Tell) error {
 	case core.CauseWrongType:
 		return fmt.Errorf("%w: %q; choose another name or Config.LeasePrefix", ErrWrongType, t.ID)
 	default:
-		return s.noResult(core.OpAcquire, "acquire", t.ID, logentry.Reason(t))
+		return s.failure(core.OpAcquire).noResult(core.OpAcquire, "acquire", t.ID, logentry.Reason(t))
 	}
 }
 
