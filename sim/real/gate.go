@@ -2,22 +2,20 @@ package real
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	"sync"
-	"syscall"
 	"time"
 )
 
-// gate is the listener of a line. It holds its port from its start to its end, also while it is shut: nodes say the password of
-// Redis to whoever listens there. Its methods are safe for concurrent use.
+// gate is the listener of a line. It holds its port from its start to its end, also while it is shut. Its methods are safe for concurrent
+// use.
 type gate struct {
 	listener *net.TCPListener
 	upstream endpoint
 	join     func(client, upstream *entered)
-	short    func(error) // hears that the harness has run out of files, or that too many have entered; must not block
+	short    func(error) // hears that the harness has run out of files; must not block
 
 	mu     sync.Mutex
 	inside map[*entered]struct{}
@@ -39,13 +37,8 @@ type entered struct {
 // acceptAgain is how long a gate that cannot accept waits.
 const acceptAgain = 5 * time.Millisecond
 
-// entriesMax is more than any node needs at once, of a gate and of a target. Who reaches the port could take all files of the harness.
-const entriesMax = 4096
-
 func newGate(addr string, upstream endpoint, join func(client, upstream *entered), short func(error)) (*gate, error) {
-	// A port that may be used again could be bound by anybody while nothing listens there.
-	c := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error { return onFile(raw, exclusive) }}
-	l, err := c.Listen(context.Background(), "tcp", addr)
+	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, err
 	}
@@ -56,15 +49,6 @@ func newGate(addr string, upstream endpoint, join func(client, upstream *entered
 	close(g.reopen)
 	go g.serve()
 	return g, nil
-}
-
-// onFile calls f with the file descriptor of raw.
-func onFile(raw syscall.RawConn, f func(fd int) error) error {
-	var err error
-	if cerr := raw.Control(func(fd uintptr) { err = f(int(fd)) }); cerr != nil {
-		return cerr
-	}
-	return err
 }
 
 func (g *gate) serve() {
@@ -96,16 +80,13 @@ func (g *gate) opened() chan struct{} {
 func (g *gate) enter(c net.Conn) *entered {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.shut && len(g.inside) < 2*entriesMax {
-		e := &entered{Conn: c, gate: g}
-		g.inside[e] = struct{}{}
-		return e
+	if g.shut {
+		reset(c)
+		return nil
 	}
-	if !g.shut {
-		g.short(crowded(g.listener.Addr(), entriesMax))
-	}
-	reset(c)
-	return nil
+	e := &entered{Conn: c, gate: g}
+	g.inside[e] = struct{}{}
+	return e
 }
 
 // lead joins a client to upstream.
@@ -197,10 +178,13 @@ func (g *gate) listening(f func(fd int) error) error {
 	if err != nil {
 		return err
 	}
-	return onFile(raw, f)
+	if failed := raw.Control(func(fd uintptr) { err = f(int(fd)) }); failed != nil {
+		return failed
+	}
+	return err
 }
 
-// remove closes a gate for good, and gives up its port, which the reaper may hold still.
+// remove closes a gate for good, and gives up its port.
 func (g *gate) remove() {
 	_, _ = g.close(), g.listener.Close()
 	close(g.opened())

@@ -72,9 +72,6 @@ func runDelay(pid string) (time.Duration, error) {
 	return waited, err
 }
 
-// exclusive keeps anybody else from binding the port of a socket that is bound, whether or not it listens.
-func exclusive(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 0) }
-
 // deaf has a listening socket refuse who comes. It stays bound. hearing takes that back.
 func deaf(fd int) error    { return unix.Shutdown(fd, unix.SHUT_RD) }
 func hearing(fd int) error { return unix.Listen(fd, unix.SOMAXCONN) }

@@ -26,6 +26,5 @@ func groupLives(int) bool { return false }
 func runDelay(string) (time.Duration, error) { return 0, errors.ErrUnsupported }
 
 // exclusive, deaf and hearing do nothing: a socket of this system listens as long as it is bound, and who comes meanwhile is reset.
-func exclusive(int) error { return nil }
-func deaf(int) error      { return nil }
-func hearing(int) error   { return nil }
+func deaf(int) error    { return nil }
+func hearing(int) error { return nil }

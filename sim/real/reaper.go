@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -55,28 +54,8 @@ func ReaperMain() {
 		return
 	}
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	reap(told(os.Stdin))
+	reap(os.Stdin)
 	os.Exit(0)
-}
-
-// told is what a reaper reads. The ports that come with it are open until it exits, which is when nothing is left that could say a password
-// there.
-func told(from *os.File) io.Reader {
-	if c, err := net.FileConn(from); err == nil {
-		if socket, ok := c.(*net.UnixConn); ok {
-			return handed{socket}
-		}
-	}
-	return from
-}
-
-// handed is a socket by which files are handed over.
-type handed struct{ *net.UnixConn }
-
-// Read implements io.Reader.
-func (h handed) Read(p []byte) (int, error) {
-	n, _, _, _, err := h.ReadMsgUnix(p, make([]byte, 64)) // room for a file
-	return n, err
 }
 
 // reap reads what is to be taken away until the pipe ends, and then takes it away.
@@ -134,7 +113,7 @@ func reap(pipe io.Reader) {
 	}
 }
 
-// reaper is the simulator's side of the socket. A nil reaper does nothing. Safe for concurrent use.
+// reaper is the simulator's side of the pipe. A nil reaper does nothing. Safe for concurrent use.
 type reaper struct {
 	mu   sync.Mutex
 	pipe io.WriteCloser
@@ -151,64 +130,20 @@ func startReaper() (*reaper, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reaper: %w", err)
 	}
-	ours, theirs, err := socketpair()
-	if err != nil {
-		return nil, fmt.Errorf("reaper: %w", err)
-	}
-	defer theirs.Close()
 	cmd := exec.Command(self, reaperArg)
 	cmd.Dir = string(filepath.Separator)
-	// How an engine is reached; what it needs else comes through the socket. No password stays with a process that outlives this one.
+	// How an engine is reached; what it needs else comes through the pipe. No password stays with a process that outlives this one.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return !strings.HasPrefix(v, "DOCKER_") })
-	cmd.Stdin = theirs
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
-		_ = ours.Close()
+	pipe, err := cmd.StdinPipe()
+	if err != nil {
 		return nil, fmt.Errorf("reaper: %w", err)
 	}
-	return &reaper{pipe: ours, cmd: cmd}, nil
-}
-
-// socketpair is a pipe by which files can be handed over.
-func socketpair() (ours net.Conn, theirs *os.File, err error) {
-	syscall.ForkLock.RLock()
-	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
-	if err == nil {
-		syscall.CloseOnExec(fds[0])
-		syscall.CloseOnExec(fds[1])
+	if err := cmd.Start(); err != nil {
+		_ = pipe.Close()
+		return nil, fmt.Errorf("reaper: %w", err)
 	}
-	syscall.ForkLock.RUnlock()
-	if err != nil {
-		return nil, nil, os.NewSyscallError("socketpair", err)
-	}
-	mine, theirs := os.NewFile(uintptr(fds[0]), "reaper"), os.NewFile(uintptr(fds[1]), "reaper")
-	defer mine.Close()
-	if ours, err = net.FileConn(mine); err != nil {
-		_ = theirs.Close()
-	}
-	return ours, theirs, err
-}
-
-// hold has the reaper keep a port of this process until all is taken away: nodes that outlive the simulator, as those in containers do for
-// a while, say the password of Redis to whoever listens there then.
-func (r *reaper) hold(port *net.TCPListener) error {
-	if r == nil {
-		return nil
-	}
-	raw, err := port.SyscallConn()
-	if err != nil {
-		return err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	socket, ok := r.pipe.(*net.UnixConn)
-	if !ok {
-		return nil
-	}
-	return onFile(raw, func(fd int) error {
-		_, _, err := socket.WriteMsgUnix([]byte("+ port\n"), syscall.UnixRights(fd), nil)
-		return err
-	})
+	return &reaper{pipe: pipe, cmd: cmd}, nil
 }
 
 func (r *reaper) add(kind string, what any)  { r.tell("+", kind, what) }

@@ -2,8 +2,6 @@ package real
 
 import (
 	"bytes"
-	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -48,46 +46,6 @@ func TestReaperRemovesWhatItIsTold(t *testing.T) {
 	for _, dir := range []string{others, kept} {
 		if _, err := os.Stat(dir); err != nil {
 			t.Errorf("%q was not to be removed: %v", dir, err)
-		}
-	}
-}
-
-// A port that the reaper holds is nobody else's while there is a reaper, though who had it is gone.
-func TestReaperHoldsPorts(t *testing.T) {
-	r, err := startReaper()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dirs := []string{filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")}
-	var ports []string
-	for _, dir := range dirs {
-		l, err := newLine("node-1", loopback, endpoint{}, 1, 1, func(err error) { t.Error(err) })
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(os.Mkdir(dir, 0o700), r.hold(l.gate.listener)); err != nil {
-			t.Fatal(err)
-		}
-		r.add(reapDir, dir)
-		ports = append(ports, l.addr())
-		l.close()
-	}
-	for _, at := range ports {
-		if l, err := net.Listen("tcp", at); err == nil {
-			_ = l.Close()
-			t.Errorf("%s was free", at)
-		}
-	}
-	r.close()
-	for i, at := range ports {
-		l, err := net.Listen("tcp", at)
-		if err != nil {
-			t.Errorf("without a reaper: %v", err)
-			continue
-		}
-		_ = l.Close()
-		if _, err := os.Stat(dirs[i]); !os.IsNotExist(err) {
-			t.Errorf("%s is left (%v)", dirs[i], err)
 		}
 	}
 }

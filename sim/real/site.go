@@ -62,16 +62,9 @@ func (p processes) way(s *slot, stream uint64) (way, error) {
 	return p.redis.line(s, loopback, stream)
 }
 
-// line opens a slot's way to Redis at a place of this machine. The reaper holds its port.
+// line opens a slot's way to Redis at a place of this machine.
 func (r *Redis) line(s *slot, at netip.Addr, stream uint64) (*line, error) {
-	l, err := newLine(s.name, at, endpoint{"tcp", r.url.Addr}, s.run.cfg.Seed, stream, s.run.starve)
-	if err != nil {
-		return nil, err
-	}
-	if err = r.reaper.hold(l.gate.listener); err != nil {
-		l.close()
-	}
-	return l, err
+	return newLine(s.name, at, endpoint{"tcp", r.url.Addr}, s.run.cfg.Seed, stream, s.run.starve)
 }
 
 func (p processes) launch(s *slot, stdout, stderr *os.File) (program, error) {

@@ -13,8 +13,7 @@ import (
 )
 
 // ErrStarved: the harness has run out of open files, the machine of ports for connections, Redis of room for its data, Redis stood still
-// for longer than a TTL by no fault of the plan, more connections came to one of its ports than any fleet makes, more was said by nodes,
-// written to Redis and asked of the target than any run of that size has, or a node had to drop what it said. What nodes did without
+// for longer than a TTL by no fault of the plan, or a node had to drop what it said. What nodes did without
 // their way to Redis or to the target, without a Redis that answers and takes writes, or what is not in the history, says nothing about
 // them.
 var ErrStarved = errors.New("the harness cannot go on, and no verdict is given")
@@ -80,11 +79,6 @@ func noRoomAt(client *redis.Client) bool {
 	defer cancel()
 	info, err := client.Info(ctx, "persistence").Result()
 	return err == nil && infoFields(info)["aof_last_write_status"] == "err"
-}
-
-// crowded says that a listener has as many connections as it may.
-func crowded(at net.Addr, most int) error {
-	return fmt.Errorf("%w: %s has %d connections at once: look who makes them (ss -tnp)", ErrStarved, at, most)
 }
 
 // starve ends the run with an error, also one that is ending. The first one counts.
