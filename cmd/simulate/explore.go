@@ -166,7 +166,7 @@ func (f *flags) explore(cmd *cobra.Command) error {
 		x.Progress = coverageLine(stderr)
 	}
 	x.Saved = f.pageOfSeed(stderr)
-	x.Started = rarelyCollect
+	rarelyCollect()
 	c, err := explore.Run(cmd.Context(), x)
 	return f.covered(c, err, stdout, stderr)
 }
@@ -314,5 +314,5 @@ func printCoverage(out io.Writer, c explore.Coverage, again string) {
 	if c.Done < c.Total {
 		fmt.Fprintf(out, "not complete: %s; the same command with --resume goes on with the other %d\n", c.Covered(), c.Total-c.Done)
 	}
-	fmt.Fprintf(out, "hash: %v\nverdict: %s (* decides)\nstate: %s\n", c.Hash, strings.ToUpper(string(c.Verdict)), c.File)
+	fmt.Fprintf(out, "hash: %x\nverdict: %s (* decides)\nstate: %s\n", c.Hash, strings.ToUpper(string(c.Verdict)), c.File)
 }

@@ -69,7 +69,7 @@ func printMerged(out io.Writer, m *explore.Merged) {
 	printGuarantees(out, &m.Coverage)
 	failed := uint64(0)
 	for i := range m.Causes {
-		c := &m.Causes[i]
+		c := m.Causes[i]
 		failed += c.Count
 		if i == failedMax {
 			fmt.Fprintf(out, "\n… and %d more causes (--json names them)\n", len(m.Causes)-i)
@@ -103,7 +103,7 @@ func printMerged(out io.Writer, m *explore.Merged) {
 	if missing := m.Coverage.Missing(); len(missing) > 0 {
 		fmt.Fprintf(out, "no seed exercised %s: more seeds might\n", strings.Join(missing, ", "))
 	}
-	fmt.Fprintf(out, "hash: %v\nverdict: %s (* decides)\n", m.Hash, strings.ToUpper(string(m.Verdict)))
+	fmt.Fprintf(out, "hash: %x\nverdict: %s (* decides)\n", m.Hash, strings.ToUpper(string(m.Verdict)))
 }
 
 // numbers lists seeds, and says that there are more.

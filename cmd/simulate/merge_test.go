@@ -10,7 +10,7 @@ import (
 
 // A seed says nothing without the version that draws it and the flags that it was given: both lines name them.
 func TestMergedSeedsCanBePlayedAgain(t *testing.T) {
-	m := explore.Merged{Causes: []explore.Cause{{Broke: []string{"G6"}, Count: 1, Seeds: []uint64{29573}, First: explore.FailedSeed{Seed: 29573}}}}
+	m := explore.Merged{Causes: []*explore.Cause{{Broke: []string{"G6"}, Count: 1, Seeds: []uint64{29573}, First: explore.FailedSeed{Seed: 29573}}}}
 	m.Draw = 2
 	var out bytes.Buffer
 	printMerged(&out, &m)

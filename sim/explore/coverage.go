@@ -48,12 +48,12 @@ type Coverage struct {
 
 // GuaranteeCount is how many seeds put a guarantee to the test, and how many broke it.
 type GuaranteeCount struct {
-	ID        string   `json:"id"`
-	Exercised uint64   `json:"exercised"`
-	Judged    uint64   `json:"judged"`              // changes, of all seeds
-	Prolonged []uint64 `json:"prolonged,omitempty"` // of those: whose limit other faults moved, by at most ½, 1, 1½ and 2 TTL
-	Excused   uint64   `json:"excused"`             // changes that no limit could be computed for, or none that judges anything
-	Broken    uint64   `json:"broken"`
+	ID        string `json:"id"`
+	Exercised uint64 `json:"exercised"`
+	Judged    uint64 `json:"judged"`              // changes, of all seeds
+	Prolonged []int  `json:"prolonged,omitempty"` // of those: whose limit other faults moved, by at most ½, 1, 1½ and 2 TTL
+	Excused   uint64 `json:"excused"`             // changes that no limit could be computed for, or none that judges anything
+	Broken    uint64 `json:"broken"`
 
 	Kinds []check.KindCount `json:"kinds,omitempty"` // the same changes, and breaks, by the kind of fault
 	Times []check.Times     `json:"times,omitempty"` // measured, of all seeds
@@ -61,23 +61,25 @@ type GuaranteeCount struct {
 
 // count adds what one seed's verdict says.
 func (g *GuaranteeCount) count(v *check.Verdict) {
-	g.Judged += uint64(v.Exercised)
-	g.Excused += uint64(v.Excused)
-	prolong(g, v.Prolonged)
-	g.join(v.Kinds, v.Times)
+	g.join(&GuaranteeCount{
+		Exercised: min(uint64(v.Exercised), 1), Judged: uint64(v.Exercised), Prolonged: v.Prolonged, Excused: uint64(v.Excused),
+		Kinds: v.Kinds, Times: v.Times,
+	})
 }
 
-func (g *GuaranteeCount) join(kinds []check.KindCount, times []check.Times) {
-	g.Kinds, g.Times = check.JoinKinds(g.Kinds, kinds), check.JoinTimes(g.Times, times)
-}
-
-func prolong[N int | uint64](g *GuaranteeCount, by []N) {
-	if g.Prolonged == nil && len(by) > 0 {
-		g.Prolonged = make([]uint64, len(by))
+// join adds the seeds of another count.
+func (g *GuaranteeCount) join(o *GuaranteeCount) {
+	g.Exercised += o.Exercised
+	g.Judged += o.Judged
+	g.Excused += o.Excused
+	g.Broken += o.Broken
+	if g.Prolonged == nil && len(o.Prolonged) > 0 {
+		g.Prolonged = make([]int, len(o.Prolonged))
 	}
-	for i, n := range by[:min(len(by), len(g.Prolonged))] {
-		g.Prolonged[i] += uint64(n)
+	for i, n := range o.Prolonged {
+		g.Prolonged[i] += n
 	}
+	g.Kinds, g.Times = check.JoinKinds(g.Kinds, o.Kinds), check.JoinTimes(g.Times, o.Times)
 }
 
 // LastSeed is a seed and the sum of its history, "" if it has none.

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -98,12 +99,16 @@ func TestExploreKeepsWhatBreaks(t *testing.T) {
 func TestExploreTellsWhatItCannotSave(t *testing.T) {
 	x := Exploration{
 		Scenario: crashes(), Seeds: SeedRange{1, 100}, Shard: Shard{1, 1}, Parallel: 1, Reports: filepath.Join(t.TempDir(), "reports"),
-		KeepGoing: true, Bend: virtualtest.ConstantFence,
+		KeepGoing: true,
 	}
-	x.Started = func() {
-		if err := errors.Join(os.RemoveAll(x.Reports), os.WriteFile(x.Reports, nil, 0o600)); err != nil {
-			t.Error(err)
-		}
+	var first sync.Once
+	x.Bend = func(v *virtual.Config) {
+		virtualtest.ConstantFence(v)
+		first.Do(func() {
+			if err := errors.Join(os.RemoveAll(x.Reports), os.WriteFile(x.Reports, nil, 0o600)); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 	c, err := Run(t.Context(), x)
 	if !errors.Is(err, sim.ErrHarness) {

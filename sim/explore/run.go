@@ -27,7 +27,6 @@ type Exploration struct {
 	Resume    bool   // go on where the same exploration stopped, if it ran before
 	Reports   string // folder for the state and the folders of failing seeds; "reports" if empty
 
-	Started  func()         // called when the saved state, if there is one, was read, before any seed; nil: not called
 	Progress func(Coverage) // called about once a second from one goroutine; nil: not called
 	// Saved is called with each failing seed's run when it has a folder, from Parallel goroutines at once; nil: not called.
 	Saved func(sim.Result)
@@ -111,6 +110,9 @@ const (
 	brokeScripts     = "scripts"
 )
 
+// detailMax bounds the text of a failed seed: a panic with its stack.
+const detailMax = 64 << 10
+
 // repeatEvery: in so many is run twice, and the histories are compared.
 const repeatEvery = 20
 
@@ -153,9 +155,6 @@ func Run(ctx context.Context, x Exploration) (Coverage, error) {
 	st, err := openState(x)
 	if err != nil {
 		return Coverage{}, err
-	}
-	if x.Started != nil {
-		x.Started()
 	}
 	if st.Old > 0 {
 		if err := x.sameProgram(ctx, st); err != nil {

@@ -215,7 +215,6 @@ func (st *state) take(r seedResult) {
 	for i := range st.Guarantees {
 		g := &st.Guarantees[i]
 		if v := slices.IndexFunc(r.verdicts, func(v check.Verdict) bool { return v.ID == g.ID }); v >= 0 {
-			g.Exercised += min(uint64(r.verdicts[v].Exercised), 1)
 			g.count(&r.verdicts[v])
 		}
 		if r.failed != nil && slices.Contains(r.failed.Broke, g.ID) {
