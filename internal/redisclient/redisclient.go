@@ -41,7 +41,6 @@ type bounded struct {
 	body, skip int    // bytes of a string to hand on after out; to drop
 }
 
-// Read implements net.Conn.
 func (b *bounded) Read(p []byte) (n int, err error) {
 	for err == nil && len(b.out) == 0 && b.body == 0 {
 		err = b.next()
