@@ -52,7 +52,7 @@ func mutated() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(exitWrong)
 	}
-	bend = m.Bend(func() {})
+	bend = m.Bend
 	main()
 }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
-// Rules makes what alters the exchange of one instance's core with the rest. ran is called where something is altered.
-type Rules func(c core.Config, ran func()) exchange
+// Rules makes what alters the exchange of one instance's core with the rest.
+type Rules func(core.Config) exchange
 
 // exchange alters what passes. A nil function alters nothing.
 type exchange struct {
@@ -22,17 +22,14 @@ type exchange struct {
 	next   func(core.Time) core.Time         // when the core wants a tick
 }
 
-func (r Rules) machine(ran func()) func(core.Config) virtual.Machine {
-	return func(c core.Config) virtual.Machine {
-		return &instance{Core: core.New(c), exchange: r(c.WithDefaults(), ran), ran: ran, sent: map[uint64]core.Op{}}
-	}
+func (r Rules) machine(c core.Config) virtual.Machine {
+	return &instance{Core: core.New(c), exchange: r(c.WithDefaults()), sent: map[uint64]core.Op{}}
 }
 
 // instance is a core behind an altered exchange.
 type instance struct {
 	*core.Core
 	exchange
-	ran  func()
 	sent map[uint64]core.Op
 }
 
@@ -44,7 +41,6 @@ func (i *instance) Step(ev core.Event) core.Effects {
 	if op, ok := i.sent[ev.Answer.Seq]; ok && ev.Kind == core.EvAnswer {
 		switch {
 		case i.again != nil && i.again(&op, &ev.Answer):
-			i.ran()
 			return core.Effects{Ops: []core.Op{op}}
 		case i.answer != nil:
 			ev.Answer.Results = slices.Clone(ev.Answer.Results)
@@ -57,35 +53,27 @@ func (i *instance) Step(ev core.Event) core.Effects {
 	}
 	if i.also != nil {
 		for _, next := range i.also(&eff) {
-			i.ran()
 			eff = core.Effects{Tells: slices.Clone(eff.Tells), Ops: slices.Clone(eff.Ops)}
 			next.Now = ev.Now
 			then := i.Core.Step(next)
 			eff.Tells, eff.Ops = append(eff.Tells, then.Tells...), append(eff.Ops, then.Ops...)
 		}
 	}
-	eff.Tells = i.kept(eff.Tells)
-	ops := eff.Ops[:0]
 	for _, op := range eff.Ops {
 		i.sent[op.Seq] = op
-		if i.op == nil || i.op(&op) {
-			ops = append(ops, op)
-		}
 	}
-	eff.Ops = ops
+	eff.Tells, eff.Ops = passed(eff.Tells, i.tell), passed(eff.Ops, i.op)
 	return eff
 }
 
-// kept are the tells that the shell is told, as it is told them.
-func (i *instance) kept(tells []core.Tell) []core.Tell {
-	kept := tells[:0]
-	for _, t := range tells {
-		was := t
-		keep := i.tell == nil || i.tell(&t)
-		if !keep || t != was {
-			i.ran()
-		}
-		if keep {
+// passed returns what pass lets through, as pass alters it.
+func passed[T any](all []T, pass func(*T) bool) []T {
+	if pass == nil {
+		return all
+	}
+	kept := all[:0]
+	for _, t := range all {
+		if pass(&t) {
 			kept = append(kept, t)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
 // rules are mutants of what an instance believes, asks for and does.
@@ -35,17 +36,8 @@ var rules = []Mutant{
 	{
 		Name: "failed-renewal-ignored", Breaks: "G4", Seeds: 20,
 		Story: "A renewal that fails, or is not answered, changes nothing before the window ends.",
-		Core: func(c core.Config, ran func()) exchange {
-			return exchange{
-				op: func(op *core.Op) bool {
-					if op.Kind.Extends() {
-						op.Deadline += core.Time(100 * c.TTL) // at which belief ends without anybody having to say so
-						ran()
-					}
-					return true
-				},
-				tell: func(t *core.Tell) bool { return t.Kind != core.TellUncertain },
-			}
+		Core: func(c core.Config) exchange {
+			return exchange{op: patient(c), tell: func(t *core.Tell) bool { return t.Kind != core.TellUncertain }}
 		},
 	},
 	{
@@ -56,19 +48,13 @@ var rules = []Mutant{
 	{
 		Name: "one-failure-ends-the-renewer", Breaks: "G9", Seeds: 50, Scenario: judgedBy(struck(fault.RedisFreeze, fault.RedisReadOnly), "G9"),
 		Story: "A renewal that failed is the last (Redisson's watchdog, redisson#775, #3194).",
-		Core: func(_ core.Config, ran func()) exchange {
+		Core: func(core.Config) exchange {
 			failed := false
 			return exchange{
 				answer: func(op *core.Op, a *core.Answer) {
 					failed = failed || op.Kind == core.OpRenew && a.Failure != core.FailNone
 				},
-				op: func(op *core.Op) bool {
-					if !failed || op.Kind != core.OpRenew {
-						return true
-					}
-					ran()
-					return false
-				},
+				op: func(op *core.Op) bool { return !failed || op.Kind != core.OpRenew },
 			}
 		},
 	},
@@ -76,32 +62,24 @@ var rules = []Mutant{
 		Name: "short-quarantine-is-joined", Breaks: "G1", Seeds: 50,
 		Scenario: judgedBy(struck(fault.RedisWipe, fault.RedisFlush, fault.Cut), "G1"),
 		Story:    "An instance takes part in an epoch whose quarantine is shorter than its TTL.",
-		Core: func(c core.Config, ran func()) exchange {
+		Core: func(c core.Config) exchange {
 			return exchange{
 				op: func(op *core.Op) bool {
 					op.Quarantine = c.TTL / 10
 					return true
 				},
-				answer: func(_ *core.Op, a *core.Answer) {
-					if a.Group != 0 {
-						a.Group = 0
-						ran()
-					}
-				},
+				answer: func(_ *core.Op, a *core.Answer) { a.Group = 0 },
 			}
 		},
 	},
 	{
 		Name: "quarantine-a-fifth-long", Breaks: "G9", Seeds: 50,
 		Story: "A Redis that has lost its data grants leases after a TTL and a fifth.",
-		Core: func(c core.Config, ran func()) exchange {
-			return exchange{
-				op: func(op *core.Op) bool {
-					op.Quarantine = c.TTL / 5 * 6
-					ran()
-					return true
-				},
-			}
+		Core: func(c core.Config) exchange {
+			return exchange{op: func(op *core.Op) bool {
+				op.Quarantine = c.TTL / 5 * 6
+				return true
+			}}
 		},
 	},
 	{
@@ -112,7 +90,7 @@ var rules = []Mutant{
 	{
 		Name: "clock-stops-in-suspension", Breaks: "G4", Seeds: 20, Scenario: struck(fault.Suspend),
 		Story: "Only the monotonic clock is read, which stands still while the machine sleeps (Go's, on most systems).",
-		Core: func(c core.Config, _ func()) exchange {
+		Core: func(c core.Config) exchange {
 			var offset int64
 			return exchange{
 				event: func(ev *core.Event) {
@@ -142,7 +120,7 @@ var rules = []Mutant{
 	{
 		Name: "quota-off", Breaks: "G6", Seeds: 20,
 		Story: "Sessions go to whoever ranks them highest, however many it owns: plain rendezvous hashing.",
-		Run:   tuned(func(c *core.Config) { c.Placement = rendezvous{} }),
+		Run:   func(v *virtual.Config) { v.Tune = func(c *core.Config) { c.Placement = rendezvous{} } },
 	},
 	{
 		Name: "gives-on-a-join-what-nobody-asked-for", Breaks: "G7", Seeds: 100, Scenario: struck(fault.Join),
@@ -157,11 +135,10 @@ var rules = []Mutant{
 	{
 		Name: "renewal-for-longer", Breaks: "G10", Seeds: 20,
 		Story: "A renewal gives the lease a tenth more than a TTL.",
-		Core: func(_ core.Config, ran func()) exchange {
+		Core: func(core.Config) exchange {
 			return exchange{op: func(op *core.Op) bool {
 				if op.Kind == core.OpRenew {
 					op.TTL = op.TTL / core.Millisecond * 11 / 10 * core.Millisecond
-					ran()
 				}
 				return true
 			}}
@@ -170,7 +147,7 @@ var rules = []Mutant{
 	{
 		Name: "gone-is-taken", Breaks: "G12", Seeds: 200, Scenario: struck(fault.KeyDelete),
 		Story: "An owner whose key is gone says that another has taken it.",
-		Core: func(core.Config, func()) exchange {
+		Core: func(core.Config) exchange {
 			return exchange{tell: func(t *core.Tell) bool {
 				if t.Kind == core.TellLost && t.Cause == core.CauseGone {
 					t.Cause = core.CauseTaken
@@ -182,14 +159,8 @@ var rules = []Mutant{
 	{
 		Name: "leaves-its-heartbeat", Breaks: "G13", Seeds: 100, Scenario: judgedBy(struck(fault.Leave, fault.Terminate), "G13"),
 		Story: "Who stops says so to nobody: its heartbeat lives on, and it counts for a TTL.",
-		Core: func(_ core.Config, ran func()) exchange {
-			return exchange{op: func(op *core.Op) bool {
-				if op.Kind == core.OpLeave {
-					ran()
-					return false
-				}
-				return true
-			}}
+		Core: func(core.Config) exchange {
+			return exchange{op: func(op *core.Op) bool { return op.Kind != core.OpLeave }}
 		},
 	},
 	{
@@ -200,7 +171,7 @@ var rules = []Mutant{
 	{
 		Name: "refused-at-once", Breaks: "G14", Seeds: 50, Scenario: struck(fault.RedisReadOnly, fault.RedisMemory),
 		Story: "What Redis refuses is asked again at once, however often it was refused: at the speed of the network.",
-		Core: func(core.Config, func()) exchange {
+		Core: func(core.Config) exchange {
 			return exchange{again: func(_ *core.Op, a *core.Answer) bool { return a.Failure == core.FailRefused }}
 		},
 	},
@@ -210,7 +181,7 @@ func begins(t *core.Tell) bool { return t.Kind == core.TellAcquired || t.Kind ==
 
 // believing has the shell believe in each window for longer: an end that the core tells is told that much later.
 func believing(longer func(*core.Config, *core.Tell) int64) Rules {
-	return func(c core.Config, _ func()) exchange {
+	return func(c core.Config) exchange {
 		ends := map[string]core.Time{} // by lease
 		var now core.Time
 		var late []core.Tell
@@ -251,26 +222,30 @@ func believing(longer func(*core.Config, *core.Tell) int64) Rules {
 var fromAnswer = believing(func(c *core.Config, t *core.Tell) int64 { return int64(t.At-t.Until) + c.TTL - c.Margin() })
 
 // untilTold believes for ever, whatever fails.
-func untilTold(c core.Config, ran func()) exchange {
-	x := believing(func(c *core.Config, _ *core.Tell) int64 { return 100 * c.TTL })(c, ran)
+func untilTold(c core.Config) exchange {
+	x := believing(func(c *core.Config, _ *core.Tell) int64 { return 100 * c.TTL })(c)
 	longer := x.tell
 	x.tell = func(t *core.Tell) bool { return t.Kind != core.TellUncertain && longer(t) }
-	x.op = func(op *core.Op) bool {
+	x.op = patient(c)
+	return x
+}
+
+// patient defers the deadline of attempts, at which belief ends without a tell.
+func patient(c core.Config) func(*core.Op) bool {
+	return func(op *core.Op) bool {
 		if op.Kind.Extends() {
 			op.Deadline += core.Time(100 * c.TTL)
 		}
 		return true
 	}
-	return x
 }
 
 // grantsUnanswered grants what was not answered.
-func grantsUnanswered(_ core.Config, ran func()) exchange {
+func grantsUnanswered(core.Config) exchange {
 	return exchange{answer: func(op *core.Op, a *core.Answer) {
 		if op.Kind != core.OpAcquire || a.Failure != core.FailUnknown {
 			return
 		}
-		ran()
 		*a = core.Answer{Seq: op.Seq, Epoch: op.Epoch, Results: make([]core.Result, len(op.Items))}
 		for i := range a.Results {
 			a.Results[i] = core.Result{Outcome: core.OutGranted, Owner: op.Owner, Fence: op.Fence + 1}
@@ -279,7 +254,7 @@ func grantsUnanswered(_ core.Config, ran func()) exchange {
 }
 
 // lateRenewals begins a term again that is over, when a renewal of it is answered.
-func lateRenewals(c core.Config, ran func()) exchange {
+func lateRenewals(c core.Config) exchange {
 	over := map[string]int64{} // lease → fence of the last term
 	var late []core.Tell
 	return exchange{
@@ -304,7 +279,6 @@ func lateRenewals(c core.Config, ran func()) exchange {
 			for _, t := range late {
 				t.UntilWall = ev.Now.Wall + int64(t.Until-ev.Now.Mono)
 				eff.Tells = append(eff.Tells, t)
-				ran()
 			}
 			late = late[:0]
 		},
@@ -312,15 +286,12 @@ func lateRenewals(c core.Config, ran func()) exchange {
 }
 
 // wallClock gives the core the wall clock for both, and the shell ends that only the wall clock has.
-func wallClock(c core.Config, ran func()) exchange {
+func wallClock(c core.Config) exchange {
 	var first, offset int64 // of the clocks
 	return exchange{
 		event: func(ev *core.Event) {
 			now := ev.Now.Wall - int64(ev.Now.Mono)
 			first = cmp.Or(first, now)
-			if offset != now-first {
-				ran()
-			}
 			offset = now - first
 			ev.Now.Mono += core.Time(offset)
 		},
@@ -340,7 +311,7 @@ func wallClock(c core.Config, ran func()) exchange {
 }
 
 // releasedAtOnce answers for the shell that the work has ended when it is asked to end it.
-func releasedAtOnce(core.Config, func()) exchange {
+func releasedAtOnce(core.Config) exchange {
 	return exchange{
 		also: func(eff *core.Effects) (drops []core.Event) {
 			for _, t := range eff.Tells {
@@ -355,19 +326,18 @@ func releasedAtOnce(core.Config, func()) exchange {
 }
 
 // longerKeys lets the core think that what others hold ends a second later.
-func longerKeys(_ core.Config, ran func()) exchange {
+func longerKeys(core.Config) exchange {
 	return exchange{answer: func(_ *core.Op, a *core.Answer) {
 		for i := range a.Results {
 			if r := &a.Results[i]; r.PTTL > 0 {
 				r.PTTL += core.Second
-				ran()
 			}
 		}
 	}}
 }
 
 // givesOnJoin asks for the end of the work of one lease when an instance joins.
-func givesOnJoin(_ core.Config, ran func()) exchange {
+func givesOnJoin(core.Config) exchange {
 	held := map[string]int64{}
 	return exchange{more: func(ev *core.Event, eff *core.Effects) {
 		for _, t := range eff.Tells {
@@ -387,12 +357,11 @@ func givesOnJoin(_ core.Config, ran func()) exchange {
 		}
 		id := slices.Min(ids)
 		eff.Tells = append(eff.Tells, core.Tell{Kind: core.TellYield, Cause: core.CauseRebalance, ID: id, Fence: held[id], Owner: ev.Notice.From})
-		ran()
 	}}
 }
 
 // rememberedSessions shows every session again that a look has shown.
-func rememberedSessions(_ core.Config, ran func()) exchange {
+func rememberedSessions(core.Config) exchange {
 	var seen []string
 	return exchange{answer: func(_ *core.Op, a *core.Answer) {
 		if a.Look == nil {
@@ -402,7 +371,6 @@ func rememberedSessions(_ core.Config, ran func()) exchange {
 		if len(seen) == len(a.Look.Sessions.IDs) {
 			return
 		}
-		ran()
 		owners := make([]string, len(seen))
 		for i, id := range seen {
 			if n, ok := slices.BinarySearch(a.Look.Sessions.IDs, id); ok {
@@ -414,12 +382,11 @@ func rememberedSessions(_ core.Config, ran func()) exchange {
 }
 
 // firstReleased sends the first of several releases and answers for Redis that all are done.
-func firstReleased(_ core.Config, ran func()) exchange {
+func firstReleased(core.Config) exchange {
 	return exchange{
 		op: func(op *core.Op) bool {
 			if op.Kind == core.OpRelease && len(op.Items) > 1 {
 				op.Items = op.Items[:1]
-				ran()
 			}
 			return true
 		},

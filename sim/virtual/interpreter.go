@@ -56,12 +56,6 @@ func newInterpreter(r *redis) *interpreter {
 		return 1
 	}))
 	l.SetGlobal("redis", api)
-	if r.seams.Ran != nil {
-		l.SetGlobal("ran", l.NewFunction(func(l *lua.LState) int {
-			r.seams.Ran()
-			return l.GetTop()
-		}))
-	}
 	// As in Redis, a script that sets a global variable fails.
 	locked := l.NewTable()
 	locked.RawSetString("__newindex", l.NewFunction(func(l *lua.LState) int {

@@ -9,7 +9,6 @@ import (
 // What a core is told and asks for is altered by the machine that Config.New makes.
 type Seams struct {
 	Script func(text string) string // a script before it is compiled (Config.Lua)
-	Ran    func()                   // a script calls it by ran(…), which returns its arguments
 
 	// Election and Intent step a machine.
 	Election func(election.Input, func(election.Input) election.Effects) election.Effects

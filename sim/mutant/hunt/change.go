@@ -103,9 +103,10 @@ func changes(root string) (all []change, err error) {
 	return all, nil
 }
 
-// moved is what a comparison, or what joins two, becomes.
+// moved is what an operator or a truth value becomes.
 var moved = map[string]string{
 	"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "~=": "==", "&&": "||", "||": "&&", "and": "or", "or": "and",
+	"true": "false", "false": "true",
 }
 
 // ofGo are the changes of a Go file: a statement dropped, a condition negated, a comparison moved, a number raised, a truth turned.
@@ -138,7 +139,7 @@ func ofGo(text string) (all []change, err error) {
 				add(n.Pos(), n.End(), strconv.Itoa(i+1))
 			}
 		case *ast.Ident:
-			if by := map[string]string{"true": "false", "false": "true"}[n.Name]; by != "" {
+			if by := moved[n.Name]; by != "" {
 				add(n.Pos(), n.End(), by)
 			}
 		}
@@ -165,21 +166,17 @@ func ofLua(text string) (all []change, err error) {
 	}
 	for _, m := range luaToken.FindAllStringIndex(code, -1) {
 		c := change{From: m[0], To: m[1]}
-		switch word := code[m[0]:m[1]]; word {
-		case "==":
+		switch word := code[m[0]:m[1]]; {
+		case word == "==":
 			c.New = "~="
-		case "true":
-			c.New = "false"
-		case "false":
-			c.New = "true"
+		case moved[word] != "":
+			c.New = moved[word]
 		default:
-			if c.New = moved[word]; c.New == "" {
-				n, err := strconv.Atoi(word)
-				if err != nil {
-					continue
-				}
-				c.New = strconv.Itoa(n + 1)
+			n, err := strconv.Atoi(word)
+			if err != nil {
+				continue
 			}
+			c.New = strconv.Itoa(n + 1)
 		}
 		all = append(all, c)
 	}

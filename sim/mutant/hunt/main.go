@@ -5,10 +5,10 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"flag"
 	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -80,7 +80,7 @@ func hunt(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// drawn is what the sample is drawn with.
+// drawn returns what the sample is drawn with.
 func drawn() (*rand.Rand, error) {
 	from := *seed
 	if from == "" {
@@ -91,42 +91,38 @@ func drawn() (*rand.Rand, error) {
 		from = strings.TrimSpace(string(commit))
 	}
 	fmt.Printf("hunt: -sample %d -seed %s\n", *sample, from)
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(from))
-	return rand.New(rand.NewPCG(h.Sum64(), 0)), nil
+	return rand.New(rand.NewChaCha8(sha256.Sum256([]byte(from)))), nil
 }
 
 // sideBySide tries changes in their order until as many as wanted were played.
 func sideBySide(ctx context.Context, dir string, all []change) (lived []change, caught int, err error) {
 	var mu sync.Mutex
 	var work sync.WaitGroup
-	next, begin := 0, time.Now()
-	take := func() (change, bool) {
+	begin, slots := time.Now(), make(chan struct{}, *parallel)
+	over := func() bool {
 		mu.Lock()
 		defer mu.Unlock()
-		if next == len(all) || caught+len(lived) >= *sample || err != nil || ctx.Err() != nil ||
-			time.Since(begin) > *most {
-			return change{}, false
-		}
-		next++
-		return all[next-1], true
+		return caught+len(lived) >= *sample || err != nil || ctx.Err() != nil || time.Since(begin) > *most
 	}
-	for range *parallel {
+	for _, c := range all {
+		slots <- struct{}{}
+		if over() {
+			break
+		}
 		work.Go(func() {
-			for c, ok := take(); ok; c, ok = take() {
-				got, failed := try(ctx, dir, c)
-				mu.Lock()
-				switch {
-				case failed != nil:
-					err = errors.Join(err, failed)
-				case got == survived:
-					lived = append(lived, c)
-				case got != unbuilt:
-					caught++
-					fmt.Printf("%-9s %s\n", got, c)
-				}
-				mu.Unlock()
+			got, failed := try(ctx, dir, c)
+			mu.Lock()
+			switch {
+			case failed != nil:
+				err = errors.Join(err, failed)
+			case got == survived:
+				lived = append(lived, c)
+			case got != unbuilt:
+				caught++
+				fmt.Printf("%-9s %s\n", got, c)
 			}
+			mu.Unlock()
+			<-slots
 		})
 	}
 	work.Wait()

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/leasestorm/leasestorm/sim"
-	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/mutant"
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
@@ -29,23 +29,13 @@ func play(ctx context.Context) error {
 		{sim.Scenario{System: sim.SystemIntents}, 10},
 	} {
 		for seed := uint64(1); seed <= storms.seeds; seed++ {
-			c, plan, err := storms.Swarm(seed)
+			broken, err := mutant.Broken(ctx, &storms.Scenario, seed, bend)
 			if err != nil {
 				return err
 			}
-			verdicts, out, _, err := sim.JudgeVirtual(ctx, c, plan, bend)
-			if err != nil {
-				return err
-			}
-			if out.Fell != "" {
-				fmt.Println("panic")
+			if len(broken) > 0 {
+				fmt.Println(broken[0].ID)
 				return nil
-			}
-			for _, v := range verdicts {
-				if v.Verdict == check.Fail {
-					fmt.Println(v.ID)
-					return nil
-				}
 			}
 		}
 	}
