@@ -32,7 +32,7 @@ func (r *requests) take(b []byte) (commands int64) {
 		case c == '\r':
 		case r.mark == 0:
 			r.mark, r.number = c, 0
-		case c >= '0' && c <= '9' && r.number < argMax:
+		case c >= '0' && c <= '9':
 			r.number = 10*r.number + int64(c-'0')
 		}
 	}

@@ -37,10 +37,6 @@ const (
 	readyWithinNode = 200 * time.Millisecond
 	// drainWithin bounds how long the output of an ended process is read: something it started may hold it open.
 	drainWithin = time.Second
-	// malformedMax bounds how many malformed lines of a slot are recorded; the rest is counted.
-	malformedMax = 1000
-	// unknownMax does the same for words that this version does not know.
-	unknownMax = 10_000
 )
 
 // slot is one place of the fleet: its processes, one after another, and their line to Redis.
@@ -56,7 +52,6 @@ type slot struct {
 	left      bool  // it left for good: never started again
 	frozen    int   // freezes that hold it
 	malformed int64
-	unknown   int64
 
 	firstMalformed string
 }
@@ -292,9 +287,6 @@ func (s *slot) handle(n *node, m message) {
 			return
 		}
 	}
-	if e.Kind == history.KindUnknown && !s.keepUnknown() {
-		return
-	}
 	if e.Kind == history.Ready && e.N != 0 && e.N != protocolVersion {
 		s.keepMalformed(fmt.Sprintf("it speaks version %d of the protocol, this program version %d", e.N, protocolVersion))
 		n.foreign.Do(func() { s.run.tail.Go(n.kill) }) // who reads what it says must go on: it ends when all of it was read
@@ -329,24 +321,13 @@ func (r *run) passed(id string, n *node) bool {
 	return slices.ContainsFunc(r.named[id], func(other *node) bool { return other != n && !other.alive() })
 }
 
-// keepUnknown bounds how many events without a meaning are kept of a slot.
-func (s *slot) keepUnknown() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.unknown++
-	return s.unknown <= unknownMax
-}
-
 func (s *slot) keepMalformed(shown string) {
 	s.mu.Lock()
 	if s.malformed++; s.malformed == 1 {
 		s.firstMalformed = shown
 	}
-	keep := s.malformed <= malformedMax
 	s.mu.Unlock()
-	if keep {
-		s.run.record(history.Event{Kind: history.Malformed, Node: s.name, Reason: shown})
-	}
+	s.run.record(history.Event{Kind: history.Malformed, Node: s.name, Reason: shown})
 }
 
 // malformedOutput tells of lines on standard output that are none of the protocol: "" without any.

@@ -73,9 +73,6 @@ func readEvents(r io.Reader, say func(message), malformed func(shown string)) {
 	}
 }
 
-// nameMax bounds the names in a line, in bytes: a node that has said its instance once means it in every line.
-const nameMax = 512
-
 // parseWord reads a line, or says why it is none of the protocol: a value of the wrong type looks right to who wrote it.
 func parseEvent(text string) (m message, why string) {
 	err := json.Unmarshal([]byte(text), &m)
@@ -91,10 +88,6 @@ func parseEvent(text string) (m message, why string) {
 		return m, "no JSON: " + err.Error()
 	case m.Event == "":
 		return m, "no event"
-	case len(m.Instance) > nameMax:
-		return m, fmt.Sprintf("instance is longer than %d bytes", nameMax)
-	case len(m.Session) > nameMax:
-		return m, fmt.Sprintf("session is longer than %d bytes", nameMax)
 	}
 	return m, ""
 }

@@ -291,8 +291,6 @@ func TestSkipSnapshot(t *testing.T) {
 		"cut off":            {in: "$50\r\nRDB", bad: true},
 		"no snapshot":        {in: "-ERR no\r\n", bad: true},
 		"negative":           {in: "$-1\r\n", bad: true},
-		"empty mark":         {in: "$EOF:\r\nxx", bad: true},
-		"long mark":          {in: "$EOF:" + mark + "m\r\n" + mark + "m", bad: true},
 	} {
 		r := bufio.NewReader(strings.NewReader(c.in))
 		err := skipSnapshot(r)
@@ -324,24 +322,6 @@ func TestReadCommand(t *testing.T) {
 		if got := string(bytes.Join(words, []byte(" "))); (err != nil) != c.bad || !c.bad && got != c.want {
 			t.Errorf("%s: %q, %v; want %q", name, got, err, c.want)
 		}
-	}
-}
-
-// TestCommandsFillNoMemory: a command of many long arguments is read to its end, and only its beginning is kept.
-func TestCommandsFillNoMemory(t *testing.T) {
-	const n = 3 * argsKeep / argKeep
-	word := fmt.Sprintf("$%d\r\n%s\r\n", argKeep, strings.Repeat("x", argKeep))
-	in := bufio.NewReader(strings.NewReader(fmt.Sprintf("*%d\r\n%s*1\r\n$4\r\nPING\r\n", n, strings.Repeat(word, n))))
-	words, err := readCommand(in, nil)
-	kept := 0
-	for _, w := range words {
-		kept += len(w)
-	}
-	if err != nil || kept < argsKeep/2 || kept > argsKeep {
-		t.Errorf("%d bytes kept, %v", kept, err)
-	}
-	if words, err = readCommand(in, words); err != nil || len(words) != 1 || string(words[0]) != "PING" {
-		t.Errorf("then %q, %v", words, err)
 	}
 }
 
