@@ -97,8 +97,10 @@ release names. Exit code 1: an owner still has a lease.`,
 // harmless are names that a shell takes for one word. A shell inserts what candidates have in common as it is.
 var harmless = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:@/+-]*$`)
 
-// completeLeases completes the names of leases that there are, where they are harmless.
+// completeLeases completes the names of leases that there are, where they are harmless. A half-typed line may name any server, so only the
+// environment's own Redis gets the environment's password.
 func (f *flags) completeLeases(cmd *cobra.Command, _ []string, begin string) ([]string, cobra.ShellCompDirective) {
+	f.WithholdPassword()
 	g, err := f.open(cmd)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp

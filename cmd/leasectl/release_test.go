@@ -119,3 +119,19 @@ func TestReleaseNamesNoOwnerThatDoesNotCount(t *testing.T) {
 		t.Error(out.String())
 	}
 }
+
+// Completion uses the environment's password for the environment's Redis alone, and not for a server that is being typed.
+func TestCompletionKeepsThePassword(t *testing.T) {
+	s := redistest.Start(t)
+	s.Do("SET", "poll:lease:job", "a", "PX", "60000")
+	s.Do("CONFIG", "SET", "requirepass", "secret")
+	t.Setenv("LEASESTORM_REDIS_PASSWORD", "secret")
+	for env, want := range map[string]bool{s.URL(): true, "redis://elsewhere": false} {
+		t.Setenv("LEASESTORM_REDIS_URL", env)
+		var out, said bytes.Buffer
+		execute(t.Context(), []string{"__complete", "release", "--redis", s.URL(), ""}, &out, &said)
+		if got := strings.HasPrefix(out.String(), "job\n"); got != want {
+			t.Errorf("the environment has %s: %q", env, &out)
+		}
+	}
+}

@@ -21,8 +21,8 @@ const URLVariable = "LEASESTORM_REDIS_URL"
 
 // Settings say where Redis is, and its password.
 type Settings struct {
-	URL, PasswordFile   string
-	envURL, envPassword string
+	URL, PasswordFile                    string
+	envURL, envPassword, envPasswordFile string
 	sentinelSettings
 	clusterSettings
 }
@@ -30,11 +30,25 @@ type Settings struct {
 // Register adds the flags that say where Redis is. What the environment says of it is no flag's default, which --help prints.
 func (r *Settings) Register(fs *pflag.FlagSet, getenv func(string) string) {
 	r.envURL, r.envPassword = getenv(URLVariable), getenv(redisurl.PasswordVariable)
+	r.envPasswordFile = getenv(redisurl.PasswordFileVariable)
 	fs.StringVar(&r.URL, "redis", "", "Redis, as redis://[user@]host:port[/db]; a password in a flag shows in the process list ("+
 		URLVariable+")")
-	fs.StringVar(&r.PasswordFile, "redis-password-file", getenv(redisurl.PasswordFileVariable), "file whose first line is the password "+
+	fs.StringVar(&r.PasswordFile, "redis-password-file", r.envPasswordFile, "file whose first line is the password "+
 		"of Redis, in the place of the URL's ("+redisurl.PasswordFileVariable+"; "+redisurl.PasswordVariable+" is the password itself)")
 	r.sentinelFlags(fs, getenv)
+}
+
+// WithholdPassword forgets the environment's password if flags name another Redis than the environment does. Call it before Complete where
+// nobody has confirmed those flags yet, as in shell completion.
+func (r *Settings) WithholdPassword() {
+	own := func(flag, env string) bool { return flag == "" || flag == env }
+	if own(r.URL, r.envURL) && own(r.Sentinels, r.envSentinels) && own(r.Cluster, r.envCluster) {
+		return
+	}
+	r.envURL, r.envPassword = "", ""
+	if r.PasswordFile == r.envPasswordFile {
+		r.PasswordFile = ""
+	}
 }
 
 // Complete fills in what no flag says. Its errors name the variable and the flag.
