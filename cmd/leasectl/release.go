@@ -264,10 +264,7 @@ func (r *releasing) begin(ctx context.Context, name string, t *term, h *redissto
 // askerHere names this leasectl for the owner's log.
 func askerHere() string {
 	host, _ := os.Hostname()
-	if name := fmt.Sprintf("leasectl-%s-%d", host, os.Getpid()); redisstore.CheckInstance(name) == nil {
-		return name
-	}
-	return "leasectl"
+	return fmt.Sprintf("leasectl-%s-%d", host, os.Getpid())
 }
 
 func (r *releasing) over(name, result, now string) {

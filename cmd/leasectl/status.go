@@ -261,7 +261,7 @@ func (st *status) majorityText() string {
 }
 
 func (st *status) epochText() string {
-	epoch := plain.Cut(st.Group.Epoch, foreignMax)
+	epoch := st.Group.Epoch
 	switch {
 	case st.Group.Epoch == "":
 		return "none: nobody has asked this Redis for a lease, or it has lost all its data"
@@ -272,9 +272,6 @@ func (st *status) epochText() string {
 	}
 	return epoch
 }
-
-// foreignMax is how many bytes are shown of what others wrote. An epoch has some 70.
-const foreignMax = 100
 
 func (st *status) table(out io.Writer) error {
 	none := func(text string) string {
@@ -302,22 +299,14 @@ func (st *status) table(out io.Writer) error {
 	}
 	if len(st.Leases) > 0 {
 		fmt.Fprintln(w, "\nLEASE\tOWNER\tFENCE\tTTL\tDOUBTS")
-		for i, l := range st.Leases {
+		for _, l := range st.Leases {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", plain.Name(l.Lease), plain.Name(l.Owner), fenceText(l.Fence), leftText(l.TTLMs),
 				strings.Join(l.Doubts, " "))
-			if i%tablePage == tablePage-1 {
-				if err = errors.Join(err, w.Flush()); err != nil {
-					return err
-				}
-			}
 		}
 		err = errors.Join(err, w.Flush())
 	}
 	return err
 }
-
-// tablePage is how many rows are aligned together, so that a long table is shown as it is made.
-const tablePage = 1000
 
 // leases counts all, also those that are not shown.
 func (st *status) leases() (n int) {

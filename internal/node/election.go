@@ -31,7 +31,7 @@ type elected struct {
 
 func (n *node) election(client redis.UniversalClient, s *settings) (part, error) {
 	cfg := s.members()
-	cfg.InstanceID, cfg.Logger, cfg.Notify, cfg.Observe = n.instance, logger(s), n.notify, n.observe
+	cfg.InstanceID, cfg.Logger, cfg.Notify, cfg.Observe = n.instance, logger(s), n.out.notify, n.observe
 	e, err := election.New(client, cfg)
 	if err != nil {
 		return nil, err

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent/api"
@@ -19,9 +17,6 @@ import (
 
 // healthVariable is where /healthz and /readyz are served, and where the command health asks.
 const healthVariable = "LEASESTORM_HEALTH_ADDR"
-
-// healthConns is how many connections may ask at once.
-const healthConns = 64
 
 // watched serves /healthz and /readyz at addr until the server is closed.
 func watched(s *settings, health func() lease.Health) (*http.Server, error) {
@@ -39,7 +34,7 @@ func watched(s *settings, health func() lease.Health) (*http.Server, error) {
 		fmt.Fprintln(w, h)
 	})
 	server := api.NewServer(s.healthAddr, mux)
-	go func() { _ = server.Serve(netutil.LimitListener(listener, healthConns)) }()
+	go func() { _ = server.Serve(listener) }()
 	return server, nil
 }
 

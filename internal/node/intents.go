@@ -129,9 +129,6 @@ func serveIntents(s *intentSettings) (code int, err error) {
 	return n.out.stopped(n.stop()), nil
 }
 
-// metricsAtOnce is how many scrapes are answered at a time, to whoever asks: each keeps all figures as text until it is read.
-const metricsAtOnce = 4
-
 // build makes the roles. Nothing runs yet.
 func (n *intentNode) build(instance string) (err error) {
 	registry := prometheus.NewRegistry()
@@ -140,10 +137,10 @@ func (n *intentNode) build(instance string) (err error) {
 	if err != nil {
 		return err
 	}
-	n.metrics = promhttp.HandlerFor(registry, promhttp.HandlerOpts{DisableCompression: true, MaxRequestsInFlight: metricsAtOnce})
+	n.metrics = promhttp.HandlerFor(registry, promhttp.HandlerOpts{DisableCompression: true})
 	if n.role != roleAPI {
 		n.worker, err = worker.New(n.client, worker.Config{
-			Store: n.storeOptions(), InstanceID: instance, Name: n.name, Slots: n.slots, Notify: n.notify,
+			Store: n.storeOptions(), InstanceID: instance, Name: n.name, Slots: n.slots, Notify: n.out.notify,
 			NewPipeline: func(j worker.Job) worker.Pipeline {
 				return n.tuner.pipeline(tuning{
 					session: j.SessionID, service: j.ServiceRef, slot: j.Slot, fence: j.TunerFence, serviceFence: j.ServiceFence,
@@ -174,7 +171,7 @@ func (n *intentNode) build(instance string) (err error) {
 // waits for it, until ctx ends.
 func (n *intentNode) start(ctx context.Context) (err error) {
 	if n.healthAddr != "" {
-		if n.watchers, err = n.serve(ctx, n.healthAddr, healthVariable+" (--health)", n.probes(), healthConns); err != nil {
+		if n.watchers, err = n.serve(ctx, n.healthAddr, healthVariable+" (--health)", n.probes(), 0); err != nil {
 			return err
 		}
 	}
@@ -286,12 +283,6 @@ func shut(server *http.Server) {
 	defer cancel()
 	if server.Shutdown(ctx) != nil {
 		_ = server.Close()
-	}
-}
-
-func (n *intentNode) notify(e lease.Event) {
-	if l, ok := leaseLine(&e); ok {
-		n.out.say(l)
 	}
 }
 

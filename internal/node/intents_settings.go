@@ -113,8 +113,17 @@ func (v *variables) duration(p *time.Duration, flag, variable string, def time.D
 	v.DurationVar(p, flag, def, help+" ("+variable+")")
 }
 
-// wrong returns what is wrong with what was read.
-func (v *variables) wrong() error {
+// read reads the flags, or prints the help. arguments says of a word that is none what could stand there.
+func (v *variables) read(args []string, help *bool, usage string, out io.Writer, arguments string) error {
+	if err := v.Parse(args); err != nil {
+		return fmt.Errorf("%w; see %s --help", err, v.Name())
+	}
+	if *help {
+		return printHelp(out, usage, v.FlagUsages())
+	}
+	if rest := v.Args(); len(rest) > 0 {
+		return fmt.Errorf("unexpected argument %q; %s", rest[0], arguments)
+	}
 	for _, within := range v.within {
 		if v.problem == nil {
 			v.problem = within()
@@ -182,16 +191,7 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 	v.text(&pause, "pause", "LEASESTORM_PAUSE", "", "check-send: stop at the first pipeline between its check and its send")
 	var help bool
 	v.BoolVarP(&help, "help", "h", false, "this text")
-	if err := v.Parse(args); err != nil {
-		return s, fmt.Errorf("%w; see node --system intents --help", err)
-	}
-	if help {
-		return s, printHelp(out, intentsUsage, v.FlagUsages())
-	}
-	if rest := v.Args(); len(rest) > 0 {
-		return s, fmt.Errorf("unexpected argument %q; see node --system intents --help", rest[0])
-	}
-	if err := v.wrong(); err != nil {
+	if err := v.read(args, &help, intentsUsage, out, "see node --system intents --help"); err != nil {
 		return s, err
 	}
 	if err := cmp.Or(s.settings.validate(level, renewals, "", pause), s.setReplicas(replicas)); err != nil {

@@ -194,7 +194,7 @@ func serve(s *settings) (int, error) {
 func (n *node) polling(client redis.UniversalClient, s *settings) (part, error) {
 	lc, pc := s.lease(), s.poll()
 	lc.InstanceID, lc.Logger = n.instance, logger(s)
-	pc.Poll, pc.Notify = n.poll, n.notify
+	pc.Poll, pc.Notify = n.poll, n.out.notify
 	return poll.New(client, lc, pc)
 }
 
@@ -275,10 +275,10 @@ var said = map[lease.EventKind]string{
 	lease.EventAcquireFailed: "acquireFailed",
 }
 
-// notify says what the node believes, before anything follows from it.
-func (n *node) notify(e lease.Event) {
+// notify says what the node believes of a lease, before anything follows from it.
+func (o *output) notify(e lease.Event) {
 	if l, ok := leaseLine(&e); ok {
-		n.out.say(l)
+		o.say(l)
 	}
 }
 
@@ -319,16 +319,24 @@ func (n *node) poll(ctx context.Context, s poll.Session) (err error) {
 // selfStop is longer than a stop signal takes to reach every thread of its own process.
 const selfStop = 50 * time.Millisecond
 
-// pausedPoll stops the process after the check and before the send, and sends when it is thawed: what no lease can
-// prevent and a fence must. The context is left out of the send, as it is when a process freezes in the write itself.
-func (n *node) pausedPoll(ctx context.Context, s poll.Session) error {
-	n.out.say(line{event: "paused", session: s.ID, fence: s.Fence, at: time.Now()})
-	n.out.flush()
+// pause says that the process stops itself, and does so. It returns when the process is thawed.
+func (o *output) pause(session string, fence int64) error {
+	o.say(line{event: "paused", session: session, fence: fence, at: time.Now()})
+	o.flush()
 	if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
 		return fmt.Errorf("pause: %w", err)
 	}
 	// In a process of several threads the stop may come a moment after the call has returned.
 	<-time.After(selfStop)
+	return nil
+}
+
+// pausedPoll stops the process after the check and before the send, and sends when it is thawed: what no lease can
+// prevent and a fence must. The context is left out of the send, as it is when a process freezes in the write itself.
+func (n *node) pausedPoll(ctx context.Context, s poll.Session) error {
+	if err := n.out.pause(s.ID, s.Fence); err != nil {
+		return err
+	}
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	return n.send(late, s)

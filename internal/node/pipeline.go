@@ -7,11 +7,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 )
 
@@ -90,13 +88,7 @@ func (p *pipeline) paused() (bool, error) {
 	if !p.pause.CompareAndSwap(true, false) {
 		return false, nil
 	}
-	p.out.say(line{event: "paused", session: "tuner:" + p.slot, fence: p.fence, at: time.Now()})
-	p.out.flush()
-	if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
-		return false, fmt.Errorf("pause: %w", err)
-	}
-	<-time.After(selfStop)
-	return true, nil
+	return true, p.out.pause("tuner:"+p.slot, p.fence)
 }
 
 // errTooLate: the slot answered when the leases, or the patience, had ended.

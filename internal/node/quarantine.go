@@ -78,7 +78,8 @@ func setReplicas(s *settings, n int) (int, error) {
 	}); err != nil {
 		return 0, err
 	}
-	return sayReplicas(before, now, n), nil
+	sayReplicas(before, now, n)
+	return exitOK, nil
 }
 
 // setIntentReplicas does so for the leases of intents.
@@ -94,15 +95,14 @@ func setIntentReplicas(s *intentSettings, n int) (int, error) {
 	})
 }
 
-func sayReplicas(before, now, n int) (code int) {
+func sayReplicas(before, now, n int) {
 	if before == now {
 		fmt.Fprintf(terminal(os.Stderr), "node: nothing was changed: what counts has to be acknowledged by %d of the replicas already; "+
 			"nodes with a higher --replicas raise that by themselves\n", before)
-		return exitOK
+		return
 	}
 	fmt.Fprintf(terminal(os.Stderr), "node: what counts had to be acknowledged by %d of the replicas, and now by %d; what is free is granted "+
 		"again after one quarantine, what is owned stays; a node that was not restarted with --replicas %d raises it again\n", before, now, n)
-	return exitOK
 }
 
 func setIntentQuarantine(s *intentSettings, length time.Duration) (int, error) {

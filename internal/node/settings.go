@@ -129,16 +129,7 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 	var help bool
 	fs.BoolVarP(&help, "help", "h", false, "this text")
 
-	if err := fs.Parse(args); err != nil {
-		return s, fmt.Errorf("%w; see node --help", err)
-	}
-	if help {
-		return s, printHelp(out, usage, fs.FlagUsages())
-	}
-	if rest := fs.Args(); len(rest) > 0 {
-		return s, fmt.Errorf("unexpected argument %q; the commands are bootstrap, quarantine, replicas and health, and come first", rest[0])
-	}
-	if err := fs.wrong(); err != nil {
+	if err := fs.read(args, &help, usage, out, "the commands are bootstrap, quarantine, replicas and health, and come first"); err != nil {
 		return s, err
 	}
 	if err := cmp.Or(s.setStartDelay(delay), s.setReplicas(replicas)); err != nil {
