@@ -62,8 +62,26 @@ func (p *epoch) follow(w *world, e *history.Event) {
 		p.lost(e.T)
 	case history.TapDown:
 		p.blind, p.down = e.T, true
+		p.stopped(w)
+	case history.RedisUp:
+		p.stopped(w)
 	case history.TapUp:
 		p.down = false
+	}
+}
+
+// shows reports whether the stream of Redis shows when the injection takes its data: it may grant for a while after the fault has begun.
+func (p *epoch) shows(w *world, inj *injection) bool { return inj.did == didPlan && w.shows() }
+
+// stopped takes the end of the server, or that it is back, for the end of its data where a fault of the plan takes them.
+func (p *epoch) stopped(w *world) {
+	if !w.shows() {
+		return
+	}
+	for _, inj := range w.open {
+		if inj.did == didPlan && inj.forgets() && p.since < inj.start {
+			p.lost(w.now)
+		}
 	}
 }
 

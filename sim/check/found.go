@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/leasestorm/leasestorm/sim/history"
 )
@@ -20,6 +21,7 @@ type hooks struct {
 	earliest  []*breach // those that were noticed first
 	notes     []string  // said in any case
 	widened   int64     // ns: the most that a limit was widened for a stalled host
+	unplaced  int       // breaks that depend on when exactly Redis did something, which is not known
 	untested  string    // why it could not be judged, if that is not simply that nothing happened
 	exercised int
 	excused   int
@@ -54,6 +56,7 @@ type breach struct {
 	to    int64       // when it was over; 0: now
 	due   int64       // the instant that was missed; 0: none is known
 	by    *injection  // the fault that caused it; nil: what the faults before it explain
+	shown bool        // it depends on when Redis did what its stream shows
 	terms []*term     // of who had a part in it; nil: those who have the lease, and had it last
 	who   []*instance // who had a part in what is of no lease
 
@@ -73,9 +76,14 @@ func (h *hooks) broke(s *session, format string, args ...any) {
 	h.breach(breach{session: s, from: h.w.now}, format, args...)
 }
 
-// breach records a break of which is known when it began, or how large it is: the largest is the one that is shown.
-func (h *hooks) breach(b breach, format string, args ...any) {
+// breach records a break of which is known when it began, or how large it is: the largest is the one that is shown. It returns false for
+// one that is none if Redis did something a moment earlier or later.
+func (h *hooks) breach(b breach, format string, args ...any) bool {
 	h.w.looks(looksNoted)
+	if (b.shown || h.v.ID == "G10") && h.w.placedBadly(b.from) {
+		h.unplaced++
+		return false
+	}
 	h.breaks++
 	if len(h.when) < whenMax {
 		h.when = append(h.when, h.w.now)
@@ -83,7 +91,7 @@ func (h *hooks) breach(b breach, format string, args ...any) {
 	largest, first := h.headline == nil || b.size > h.headline.size, h.first == nil || b.from < h.first.from
 	if !largest && !first && len(h.earliest) == textsMax && len(h.list) == breaksMax {
 		h.account(&b, false)
-		return
+		return true
 	}
 	b.at, b.text = h.w.now, fmt.Sprintf(format, args...)
 	h.account(&b, first)
@@ -99,6 +107,7 @@ func (h *hooks) breach(b breach, format string, args ...any) {
 	if len(h.earliest) < textsMax {
 		h.earliest = append(h.earliest, &b)
 	}
+	return true
 }
 
 // crowded reports whether as many breaks are described as are, so that another one that is no larger is only counted.
@@ -163,6 +172,10 @@ func (h *hooks) verdict() Verdict {
 		if s := h.headline.session; s != nil {
 			v.Session = s.id
 		}
+	case h.unplaced > 0:
+		v.Verdict = Unknown
+		say = append(say, fmt.Sprintf("the host was too busy: the stream of Redis was read %.1f s late; breaks that depend on the exact time of what "+
+			"it shows: %d", time.Duration(h.w.latest()).Seconds(), h.unplaced))
 	case h.untested != "":
 		v.Verdict = Unknown
 		say = append(say, h.untested)

@@ -29,12 +29,13 @@ func (r *grants) trusted(e *history.Event) {
 		if s.granted != l || beyond <= int64(stampAllowance) {
 			return
 		}
-		r.worst = max(r.worst, beyond)
-		b := breach{session: s, from: said.T, to: said.Until, due: l.until, size: beyond, exhibit: exhibit}
+		b := breach{session: s, from: said.T, to: said.Until, due: l.until, size: beyond, exhibit: exhibit, shown: true}
 		b.terms = []*term{{session: s, inst: w.instance(said.Instance), fence: said.Fence}} // alone: who else trusts it is an overlap's
-		r.g.breach(b, "%s said at %s that it trusts its lease of session %s%s until %s, but Redis had granted it until %s: another can "+
+		if r.g.breach(b, "%s said at %s that it trusts its lease of session %s%s until %s, but Redis had granted it until %s: another can "+
 			"own it for %d ms while it still believes", w.instance(said.Instance).who(), clock(said.T), said.Session,
-			inBrackets(said.Fence), clock(said.Until), clock(l.until), ms(beyond))
+			inBrackets(said.Fence), clock(said.Until), clock(l.until), ms(beyond)) {
+			r.worst = max(r.worst, beyond)
+		}
 	})
 }
 

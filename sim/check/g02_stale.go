@@ -178,15 +178,16 @@ func (x *stales) judge(s *session, p *suspect) {
 	if p.cleared {
 		return
 	}
-	x.polls++
 	w, e, other := x.g.w, &p.poll, x.g.w.instance(p.turn.inst).who()
 	since := fmt.Sprintf("%s said at %s that it had acquired it", other, clock(p.turn.at))
 	if p.shown {
 		since = fmt.Sprintf("Redis had granted it to %s at %s", other, clock(p.turn.at))
 	}
-	x.g.breach(breach{session: s, from: p.begun, exhibit: p.exhibit},
+	if x.g.breach(breach{session: s, from: p.begun, exhibit: p.exhibit, shown: p.shown},
 		"%s polled session %s (poll %d%s, begun %s, arrived %s), although %s: a poll of one who has lost it",
-		w.instance(e.Instance).who(), s.id, e.N, fenced(e.Fence), clock(p.begun), clock(e.T), since)
+		w.instance(e.Instance).who(), s.id, e.N, fenced(e.Fence), clock(p.begun), clock(e.T), since) {
+		x.polls++
+	}
 }
 
 // counted: the poll is reported as a break of another kind.

@@ -282,7 +282,7 @@ func (w *world) begin(inj *injection) {
 	}
 	if inj.forgets() {
 		w.loses(inj)
-		if inj.did == didPlan || w.servers.switched != inj.start {
+		if !w.epoch.shows(w, inj) && (inj.did == didPlan || w.servers.switched != inj.start) {
 			w.epoch.lost(inj.start)
 		}
 	}
@@ -415,6 +415,24 @@ func (w *world) stalled(from, to int64) {
 	}
 	w.stats.Stalled += to - from
 	w.stalls = append(w.stalls, span{from, to})
+}
+
+// placedBadly reports whether it is not known well when Redis did what it did around a break that began then.
+func (w *world) placedBadly(from int64) bool {
+	for _, late := range slices.Backward(w.unplaced) {
+		if late.to >= from-int64(w.TTL) && late.from <= w.now {
+			return true
+		}
+	}
+	return false
+}
+
+// latest is the longest time within which it is not known when Redis did something.
+func (w *world) latest() (longest int64) {
+	for _, late := range w.unplaced {
+		longest = max(longest, late.to-late.from)
+	}
+	return longest
 }
 
 // stall is how much of the time between from and to the host stalled.

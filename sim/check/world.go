@@ -41,6 +41,7 @@ type world struct {
 	open           map[int64]*injection // by index in the plan, not yet healed
 	hinders        int                  // of these, those of Redis and of processes that they leave unheard
 	stalls         []span
+	unplaced       []span // when Redis did what is in one of these is not known any better
 	timers         timers
 	seq            int64
 	rest           rest
@@ -431,6 +432,9 @@ func (w *world) harness(e *history.Event) {
 		w.appear(s, s.exists || !s.added, e.Kind == history.SessionPaused)
 	case history.Stall:
 		w.stalled(e.T, e.Until)
+	case history.StreamLate:
+		w.stalled(e.T, e.Until)
+		w.unplaced = append(w.unplaced, span{e.T, e.Until})
 	}
 }
 

@@ -64,6 +64,7 @@ const (
 	RedisDown      // Redis stopped answering by the harness's doing
 	RedisUp        // Redis answers the harness again (Reason: "kept" or "empty": what it remembers)
 	Stall          // Until: the harness's own canary was not scheduled from T to Until
+	StreamLate     // Until: when Redis did what it did between T and Until is known no better, because its stream was read late
 	Malformed      // Node, Reason: a line of a node that is no protocol line (its first 200 bytes)
 	Note           // Reason: anything a reader should know
 
@@ -149,7 +150,7 @@ var kindNames = [kindCount]string{
 	RedisBeat: "redisBeat", RedisBeatGone: "redisBeatGone", RedisFlushed: "redisFlushed", TapDown: "tapDown", TapUp: "tapUp",
 	Phase: "phase", Spawned: "spawned", Exited: "exited", FaultStart: "faultStart", FaultEnd: "faultEnd",
 	SessionAdded: "sessionAdded", SessionRemoved: "sessionRemoved", SessionPaused: "sessionPaused",
-	SessionResumed: "sessionResumed", RedisDown: "redisDown", RedisUp: "redisUp", Stall: "stall",
+	SessionResumed: "sessionResumed", RedisDown: "redisDown", RedisUp: "redisUp", Stall: "stall", StreamLate: "streamLate",
 	Malformed: "malformed", Note: "note",
 	StateChanged: "stateChanged", LeadershipAcquired: "leadershipAcquired", LeadershipLost: "leadershipLost",
 	ElectionFailed: "electionFailed", Leading: "leading",

@@ -137,9 +137,8 @@ func (t *tap) written(id string, fields [][]byte) {
 		return
 	}
 	n, _ := strconv.ParseInt(fence, 10, 64)
-	t.add(history.Event{
-		T: t.stamp.at(keyRecord, 0, t.clock.now()), Kind: history.RedisState, Session: id, Fence: n,
-		Reason: strings.TrimSpace(state + " " + reason),
+	t.show(keyRecord, 0, history.Event{
+		Kind: history.RedisState, Session: id, Fence: n, Reason: strings.TrimSpace(state + " " + reason),
 	})
 }
 
@@ -159,8 +158,6 @@ func (t *tap) published(args [][]byte) {
 		}
 	}
 	if session != "" {
-		t.add(history.Event{
-			T: t.stamp.at(keyBus, 0, t.clock.now()), Kind: history.RedisIntent, Session: session, Reason: kind,
-		})
+		t.show(keyBus, 0, history.Event{Kind: history.RedisIntent, Session: session, Reason: kind})
 	}
 }

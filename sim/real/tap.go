@@ -47,7 +47,8 @@ type tap struct {
 	fences map[string]int64 // session → fence as last set, for increments
 	gap    bool             // the stream was interrupted, or what it did to a fence not read: fences that are not in the map may exist
 	db     int              // selected by the stream
-	stamp  tapStamp
+	reader tapReader
+	stamps stamps
 	skew   time.Duration // how far Redis' wall clock is ahead of this host's
 }
 
@@ -58,8 +59,21 @@ type held struct {
 	unread bool // neither is known
 }
 
-// tapChannel carries the mark that joins a snapshot of the leases to the stream.
+// tapChannel carries the mark that joins a snapshot of the leases to the stream, and those that tell the time.
 const tapChannel = "leasestorm:tap"
+
+// timeMark begins the text of a mark that tells Redis' time, in microseconds.
+const timeMark = "time "
+
+// markScript writes Redis' time to the stream: to KEYS[1], or to the channel ARGV[1].
+const markScript = `
+local t = redis.call('TIME')
+local text = ARGV[2] .. t[1] .. string.format('%06d', t[2])
+if KEYS[1] then
+  redis.call('SET', KEYS[1], text)
+else
+  redis.call('PUBLISH', ARGV[1], text)
+end`
 
 // snapshotScript reads all keys of the patterns ARGV[3] and on, which are the epoch, leases, heartbeats and fences, and publishes a mark
 // (channel ARGV[1], text ARGV[2]), or writes it to KEYS[1], in one step. That is part of the stream, so that the stream up to the mark is
@@ -192,7 +206,8 @@ func (t *tap) follow(ctx context.Context) (flowed bool, err error) {
 	release := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer release()
 	defer func() { _ = conn.Close() }()
-	in := bufio.NewReaderSize(conn, 64<<10)
+	t.reader = tapReader{Conn: conn}
+	in := bufio.NewReaderSize(&t.reader, 64<<10)
 	if err := t.handshake(conn, in); err != nil {
 		return false, err
 	}
@@ -205,11 +220,15 @@ func (t *tap) follow(ctx context.Context) (flowed bool, err error) {
 	if t.redis.kind == kindURL { // perhaps another host's clock
 		t.skew = measureSkew(ctx, t.at.client())
 	}
+	if err := t.reader.watch(t.clock.now); err != nil {
+		return false, err
+	}
 	acks := make(chan struct{})
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer close(acks)
 	wg.Go(func() { acknowledge(conn, acks) })
+	wg.Go(func() { t.keepTime(ctx, acks) })
 	lose := func() { _ = conn.Close() }
 	t.lose.Store(&lose)
 	wg.Go(func() { t.tell(ctx) })
@@ -308,6 +327,32 @@ func acknowledge(conn net.Conn, stop <-chan struct{}) {
 	}
 }
 
+// keepTime has Redis write its time to the stream. While Redis does not answer, nothing is executed that would have to be placed.
+func (t *tap) keepTime(ctx context.Context, stop <-chan struct{}) {
+	tick := time.NewTicker(markEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+		}
+		if client := t.at.client(); client != nil {
+			timed, cancel := context.WithTimeout(ctx, lookEvery)
+			_ = client.Eval(timed, markScript, t.markKeys(), tapChannel, timeMark).Err()
+			cancel()
+		}
+	}
+}
+
+// markKeys are the keys to which marks are written, none where they are published.
+func (t *tap) markKeys() []string {
+	if t.at.mark == "" {
+		return nil
+	}
+	return []string{t.at.mark}
+}
+
 // snapshot is the epoch, all leases, heartbeats and fences at the moment of its mark.
 type snapshot struct {
 	at   int64    // when it was asked for: not later than the moment
@@ -325,12 +370,8 @@ func (t *tap) takeSnapshot(ctx context.Context, nonce string) (snapshot, error) 
 	for _, pattern := range t.system.tapped {
 		args = append(args, pattern)
 	}
-	var key []string
-	if t.at.mark != "" {
-		key = []string{t.at.mark}
-	}
 	asked := t.clock.now()
-	keys, err := client.Eval(ctx, snapshotScript, key, args...).StringSlice()
+	keys, err := client.Eval(ctx, snapshotScript, t.markKeys(), args...).StringSlice()
 	return snapshot{asked, keys}, err
 }
 
@@ -341,24 +382,30 @@ func (t *tap) stream(in *bufio.Reader) (flowed bool, err error) {
 	for {
 		words, err = readCommand(in, words)
 		if err != nil {
+			t.placed(t.clock.now())
 			return told != nil, err
 		}
 		if len(words) == 0 {
 			continue
 		}
-		m := t.mark.Load()
+		m, text := t.mark.Load(), t.marked(words)
+		if now, ok := t.timeOf(text); ok {
+			t.placed(now)
+			continue
+		}
 		if told != nil && m == told {
 			t.command(words)
 			continue
 		}
 		if told != nil {
+			t.placed(t.clock.now())
 			told, t.gap = nil, true
 			t.add(history.Event{T: t.clock.now(), Kind: history.TapDown, Reason: "the slot of the leases moves"})
 		}
 		if strings.EqualFold(string(words[0]), "select") {
 			t.command(words) // which database is selected is not in the snapshot
 		}
-		if m != nil && len(words) == 3 && string(words[1]) == cmp.Or(t.at.mark, tapChannel) && string(words[2]) == m.nonce {
+		if m != nil && text == m.nonce {
 			s, ok := awaitSnapshot(m.taken)
 			if !ok {
 				return false, errors.New("no snapshot of the leases")
@@ -367,6 +414,24 @@ func (t *tap) stream(in *bufio.Reader) (flowed bool, err error) {
 			told = m
 		}
 	}
+}
+
+// marked returns the text of a mark, "" of any other command.
+func (t *tap) marked(words [][]byte) string {
+	if len(words) != 3 || string(words[1]) != cmp.Or(t.at.mark, tapChannel) {
+		return ""
+	}
+	return string(words[2])
+}
+
+// timeOf returns the time that a mark tells, on the run's clock.
+func (t *tap) timeOf(text string) (now int64, ok bool) {
+	digits, ok := strings.CutPrefix(text, timeMark)
+	us, err := strconv.ParseInt(digits, 10, 64)
+	if !ok || err != nil {
+		return 0, false
+	}
+	return t.clock.fromWall(us*int64(time.Microsecond), t.skew), true
 }
 
 func awaitSnapshot(marked <-chan snapshot) (snapshot, bool) {
@@ -384,6 +449,7 @@ func awaitSnapshot(marked <-chan snapshot) (snapshot, bool) {
 // follows in the stream is stamped with its execution, which may be before this is read.
 func (t *tap) begin(s snapshot) {
 	now := s.at
+	t.stamps.since = max(t.stamps.since, now)
 	clear(t.held)
 	clear(t.fences)
 	t.add(history.Event{T: now, Kind: history.TapUp})

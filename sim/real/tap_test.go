@@ -56,6 +56,7 @@ func TestTapSeesFarEnds(t *testing.T) {
 		}
 		tap.command([][]byte{[]byte(verb), []byte("poll:lease:" + verb), fmt.Append(nil, n)})
 	}
+	tap.placed(tap.clock.now())
 	seen := 0
 	for e := range rec.Events() {
 		if e.Kind != history.RedisGranted && e.Kind != history.RedisExtended {

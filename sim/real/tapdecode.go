@@ -45,14 +45,18 @@ var commands = map[string]func(t *tap, verb string, args [][]byte){
 func (t *tap) command(words [][]byte) {
 	verb := strings.ToUpper(string(words[0]))
 	args := words[1:]
-	if verb == "SELECT" && len(args) == 1 {
+	switch {
+	case verb == "SELECT" && len(args) == 1:
 		t.db, _ = strconv.Atoi(string(args[0]))
+		return
+	case verb == "MULTI", verb == "EXEC":
+		t.stamps.transaction(verb == "MULTI")
 		return
 	}
 	if verb == "FLUSHALL" || verb == "FLUSHDB" && t.db == t.redis.url.DB {
 		clear(t.held)
 		clear(t.fences)
-		t.add(history.Event{T: t.stamp.at(keyOther, 0, t.clock.now()), Kind: history.RedisFlushed})
+		t.show(keyOther, 0, history.Event{Kind: history.RedisFlushed})
 		return
 	}
 	if t.db != t.redis.url.DB || len(args) == 0 {
@@ -63,6 +67,19 @@ func (t *tap) command(words [][]byte) {
 		return
 	}
 	t.unread(args...)
+}
+
+// show has an event recorded with the next mark, which says when it happened. fresh is the expiry that the command set, if it counts from
+// its execution.
+func (t *tap) show(kind keyKind, fresh int64, e history.Event) {
+	t.stamps.add(shown{event: e, kind: kind, fresh: fresh, read: span{t.reader.empty, t.clock.now()}})
+}
+
+// placed records what the stream has shown up to a mark.
+func (t *tap) placed(mark int64) {
+	for _, e := range t.stamps.mark(mark) {
+		t.add(e)
+	}
 }
 
 func (t *tap) nothing(string, [][]byte) {}
@@ -76,7 +93,7 @@ func (t *tap) unread(keys ...[]byte) {
 		switch kind, id := t.split(key); kind {
 		case keyLease:
 			t.held[id] = held{unread: true}
-			t.add(history.Event{T: t.stamp.at(kind, 0, t.clock.now()), Kind: history.RedisGranted, Session: id})
+			t.show(kind, 0, history.Event{Kind: history.RedisGranted, Session: id})
 		case keyFence:
 			delete(t.fences, id)
 			t.gap = true
@@ -201,8 +218,7 @@ func (t *tap) record(key []byte, value string, until, fresh int64) {
 	case keyRecord, keyBus, keyOther, keyKinds:
 		return
 	}
-	e.T = t.stamp.at(kind, fresh, t.clock.now())
-	t.add(e)
+	t.show(kind, fresh, e)
 }
 
 func (t *tap) extend(verb string, args [][]byte) {
@@ -225,8 +241,7 @@ func (t *tap) extend(verb string, args [][]byte) {
 	case keyFence, keyRecord, keyBus, keyEpoch, keyOther, keyKinds:
 		return
 	}
-	e.T = t.stamp.at(kind, until, t.clock.now())
-	t.add(e)
+	t.show(kind, until, e)
 }
 
 // prolong takes note of a key's end, and returns who holds it.
@@ -256,9 +271,7 @@ func (t *tap) increment(verb string, args [][]byte) {
 		return
 	}
 	t.fences[id] = last + by
-	t.add(history.Event{
-		T: t.stamp.at(kind, 0, t.clock.now()), Kind: history.RedisFence, Session: id, Fence: last + by,
-	})
+	t.show(kind, 0, history.Event{Kind: history.RedisFence, Session: id, Fence: last + by})
 }
 
 func (t *tap) removeAll(_ string, keys [][]byte) {
@@ -274,7 +287,7 @@ func (t *tap) remove(key []byte) {
 		h = t.held[id]
 		delete(t.held, id)
 	}
-	e := history.Event{T: t.stamp.deleted(kind, h.until, t.clock.now())}
+	var e history.Event
 	switch kind {
 	case keyLease:
 		e.Kind, e.Session, e.Instance = history.RedisDeleted, id, h.holder
@@ -290,5 +303,5 @@ func (t *tap) remove(key []byte) {
 	case keyBus, keyEpoch, keyOther, keyKinds:
 		return
 	}
-	t.add(e)
+	t.show(kind, 0, e)
 }

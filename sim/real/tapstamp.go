@@ -1,54 +1,130 @@
 package real
 
-import "time"
+import (
+	"time"
 
-// tapStamp says when Redis executed what the stream tells. The stream may be read late, by hundreds of milliseconds on a
-// busy machine, and then a lease would seem granted after its owner believed in it. But an expiry is the moment of
-// execution plus a TTL, so that the smallest difference ever seen between reading and expiry, which is the promptest
-// reading, tells when all the others were executed. Commands without an expiry are taken to be as late as their
-// neighbours, but for what Redis may have deleted by itself. Times never fall: the stream is in the order of execution.
-type tapStamp struct {
-	offset [keyKinds]int64 // smallest (time of reading − expiry), by kind of key
-	known  [keyKinds]bool
-	last   int64 // latest stamp given
-	lag    int64 // of the last command with an expiry
-	lagAt  int64 // when that was read
-}
-
-const (
-	// tapLagMax bounds what is believed: a kind of key whose TTLs differ would tell of lags that are none.
-	tapLagMax = int64(2 * time.Second)
-	// tapLagLife is how long a lag holds for commands without an expiry.
-	tapLagLife = int64(20 * time.Millisecond)
+	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// at returns when the command was executed that was read now and set an expiry for a key of that kind; until is 0 for one
-// that set none.
-func (s *tapStamp) at(kind keyKind, until, now int64) int64 {
-	if until != 0 {
-		x := now - until
-		if !s.known[kind] || x < s.offset[kind] {
-			s.offset[kind], s.known[kind] = x, true
-		}
-		s.lag, s.lagAt = now-(until+s.offset[kind]), now
-		if s.lag > tapLagMax {
-			s.lag = 0
-		}
-	}
-	t := now
-	if now-s.lagAt <= tapLagLife {
-		t = now - s.lag
-	}
-	s.last = max(s.last, t)
-	return s.last
+const (
+	// markEvery is how often Redis writes its own time to the stream.
+	markEvery = 50 * time.Millisecond
+	// placedWithin is how exactly the judge must know when Redis executed a command.
+	placedWithin = int64(4 * markEvery)
+	// ttlSlack is how far two expiries of one TTL may differ: Redis rounds to milliseconds, and wall clocks drift.
+	ttlSlack = int64(20 * time.Millisecond)
+)
+
+// stamps finds out when Redis executed what its replication stream shows. A busy host reads the stream late, and then a lease would seem
+// granted after its owner believed in it. So Redis writes its own time to the stream every 50 ms: a command between two such marks was
+// executed between their times, after the stream was last empty, and before it was read. An expiry narrows this interval, because it is the time of execution plus
+// a TTL, which earlier commands have shown. An event is stamped with the end of its interval. Where the interval is too wide to judge by,
+// the history says so.
+type stamps struct {
+	ttls    [keyKinds]ttl // of each kind of key, as far as expiries show it
+	since   int64         // the time of the last mark: what waits was not executed before
+	waiting []shown       // events since then
+	script  bool          // a script has begun (MULTI) and is not over (EXEC)
+	joins   bool          // the next event is of the same script as the last one
 }
 
-// deleted returns the same of a key that is gone and had that end, 0 for none. One that has ended by now was not deleted before its end,
-// unless somebody else did it: after a stall its neighbour may have been executed when that began.
-func (s *tapStamp) deleted(kind keyKind, end, now int64) int64 {
-	s.at(kind, 0, now)
-	if end <= now {
-		s.last = max(s.last, end)
+// shown is an event that waits for the next mark.
+type shown struct {
+	event history.Event
+	kind  keyKind
+	fresh int64 // the expiry that its command set, if that counts from the time of execution; else 0
+	read  span  // from when the stream was last empty to when the command was read
+	joins bool  // it was executed in one step with the event before it
+}
+
+// span is an interval of times.
+type span struct{ from, to int64 }
+
+// ttl is what is known of the TTL of a kind of key: one that lies within the span, or several.
+type ttl struct {
+	span
+	known, several bool
+}
+
+func (s *stamps) add(e shown) {
+	e.joins, s.joins = s.joins, s.script
+	s.waiting = append(s.waiting, e)
+}
+
+// transaction notes that the commands of a script begin or are over.
+func (s *stamps) transaction(begins bool) { s.script, s.joins = begins, false }
+
+// mark returns the events since the last mark, stamped; now is the time of this one.
+func (s *stamps) mark(now int64) []history.Event {
+	groups := s.groups(now)
+	latest := now
+	for i := len(groups) - 1; i >= 0; i-- { // none was executed after the next
+		latest = min(latest, groups[i].at.to)
+		groups[i].at.to = latest
 	}
-	return s.last
+	events := make([]history.Event, 0, len(s.waiting))
+	var late span
+	for _, g := range groups {
+		if s.since = max(s.since, g.at.from); g.at.to-s.since > placedWithin {
+			if late.from == 0 {
+				late.from = max(s.since, 1)
+			}
+			late.to = g.at.to
+		}
+		for _, e := range g.events {
+			e.event.T = g.at.to
+			events = append(events, e.event)
+		}
+	}
+	if late.from != 0 {
+		events = append(events, history.Event{T: late.from, Kind: history.StreamLate, Until: late.to})
+	}
+	s.waiting, s.since = s.waiting[:0], max(s.since, now)
+	return events
+}
+
+// group are the events of one script or of one command outside of scripts, and when it was executed.
+type group struct {
+	events []shown
+	at     span
+}
+
+func (s *stamps) groups(now int64) (all []group) {
+	for begin := 0; begin < len(s.waiting); {
+		end := begin + 1
+		for end < len(s.waiting) && s.waiting[end].joins {
+			end++
+		}
+		read := s.waiting[begin].read
+		to := max(s.since, min(now, read.to))
+		g := group{s.waiting[begin:end], span{min(to, max(s.since, read.from)), to}}
+		for _, e := range g.events {
+			if e.fresh != 0 {
+				g.at = s.ttls[e.kind].narrow(g.at, e.fresh)
+			}
+		}
+		all = append(all, g)
+		begin = end
+	}
+	return all
+}
+
+// narrow returns when within at a command was executed that set this expiry, and learns from it.
+func (t *ttl) narrow(at span, expiry int64) span {
+	seen := span{expiry - at.to, expiry - at.from}
+	switch {
+	case !t.known:
+		t.span, t.known = seen, true
+	case t.several:
+	case seen.from > t.to+ttlSlack, seen.to < t.from-ttlSlack:
+		t.several = true
+	default:
+		t.from = max(t.from, min(seen.from, t.to))
+		t.to = min(t.to, max(seen.to, t.from))
+	}
+	if t.several {
+		return at
+	}
+	to := max(at.from, min(at.to, expiry-t.from))
+	return span{min(to, max(at.from, expiry-t.to)), to}
 }

@@ -1,102 +1,160 @@
 package real
 
 import (
+	"io"
+	"math/rand/v2"
+	"net"
 	"testing"
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-func TestTapStampFindsTheTimeOfExecution(t *testing.T) {
+// A host that is busy reads the stream late, in bunches, and writes marks late. Each command is stamped no earlier than it was executed, the
+// stamps do not fall, and one that may be too late is announced.
+func TestStampsOfABusyHost(t *testing.T) {
+	t.Parallel()
 	ms := int64(time.Millisecond)
-	ttl := 30_000 * ms
-	var s tapStamp
-	steps := []struct {
-		name        string
-		kind        keyKind
-		exec, now   int64 // executed, read
-		expiry      bool
-		least, most int64 // of the stamp
-	}{
-		{"prompt", keyLease, 1000 * ms, 1000*ms + 100, true, 1000 * ms, 1000*ms + 100},
-		{"late by 400 ms", keyLease, 1300 * ms, 1700 * ms, true, 1300 * ms, 1300*ms + 100},
-		{"its neighbour without an expiry", keyLease, 1301 * ms, 1701 * ms, false, 1300 * ms, 1302 * ms},
-		{"the next, still late", keyLease, 1305 * ms, 1702 * ms, true, 1302 * ms, 1306 * ms},
-		{"prompt again", keyLease, 1800 * ms, 1800*ms + 100, true, 1800 * ms, 1800*ms + 100},
-		{"alone, without an expiry", keyLease, 2000 * ms, 2000*ms + 50, false, 2000*ms + 50, 2000*ms + 50},
-		{"a kind with another TTL", keyFence, 2100 * ms, 2100*ms + 70, true, 2100 * ms, 2100*ms + 70},
-		{"absurdly late", keyLease, 2100 * ms, 9000 * ms, true, 9000 * ms, 9000 * ms},
-	}
-	for _, c := range steps {
-		until := int64(0)
-		if c.expiry {
-			until = c.exec + ttl
-			if c.kind == keyFence {
-				until = c.exec + 24*3600*1000*ms
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		lag := rng.Int64N(5000) * ms // of the reader
+		gap := 50 + rng.Int64N(2000) // ms between two marks
+		several := rng.IntN(4) == 0  // TTLs
+		var s stamps
+		var executed []int64
+		var got []history.Event
+		for now := int64(1); now < 20_000; now += rng.Int64N(30) {
+			at := now * ms
+			fresh := int64(0)
+			if rng.IntN(3) > 0 {
+				if fresh = at + 3000*ms; several && rng.IntN(2) == 0 {
+					fresh = at + 9000*ms
+				}
+			}
+			executed = append(executed, at)
+			s.add(shown{kind: keyLease, fresh: fresh, read: span{0, at + rng.Int64N(lag+1)}})
+			if rng.Int64N(gap) < 15 {
+				got = append(got, s.mark(at)...)
 			}
 		}
-		if got := s.at(c.kind, until, c.now); got < c.least || got > c.most {
-			t.Errorf("%s: stamped %v, want %v to %v", c.name, time.Duration(got), time.Duration(c.least), time.Duration(c.most))
+		got = append(got, s.mark(20_000*ms)...)
+		var late []span
+		last := int64(0)
+		for _, e := range got {
+			if e.Kind == history.StreamLate {
+				late = append(late, span{e.T, e.Until})
+			}
+		}
+		for _, e := range got {
+			if e.Kind == history.StreamLate {
+				continue
+			}
+			at := executed[0]
+			executed = executed[1:]
+			if e.T < at || e.T < last {
+				t.Fatalf("seed %d: executed at %d, stamped %d after %d", seed, at, e.T, last)
+			}
+			last = e.T
+			announced := false
+			for _, l := range late {
+				announced = announced || l.from <= at && e.T <= l.to
+			}
+			if e.T-at > placedWithin && !announced {
+				t.Fatalf("seed %d: executed at %d, stamped %d: %d ms late, which nothing announces", seed, at, e.T, (e.T-at)/ms)
+			}
+		}
+		if len(executed) > 0 {
+			t.Fatalf("seed %d: %d events are missing", seed, len(executed))
 		}
 	}
 }
 
-func TestTapStampsNeverFall(t *testing.T) {
-	var s tapStamp
-	last := int64(0)
-	for i := range int64(1000) {
-		now := 1_000_000 * i
-		got := s.at(keyKind(i%3), (i%7)*(1e9+i%5*3e6)+now-(i%11)*1e7, now)
-		if got < last || got > now {
-			t.Fatalf("step %d at %d: stamped %d after %d", i, now, got, last)
-		}
-		last = got
+func TestStamps(t *testing.T) {
+	t.Parallel()
+	const ms = int64(time.Millisecond)
+	const ttl = 3000 * ms
+	lease := func(at, read int64) shown {
+		return shown{kind: keyLease, fresh: at*ms + ttl, read: span{0, read * ms}}
 	}
-}
-
-// What is read at once after a stall was executed from its beginning to its end. What Redis deletes by itself it does not delete before its
-// end; what somebody else deletes before that is not taken for it.
-func TestDeletionsOfABacklog(t *testing.T) {
-	ms := int64(time.Millisecond)
-	for _, c := range []struct {
-		name      string
-		end, want int64 // of the key, and the stamp of its deletion
+	other := func(read int64) shown { return shown{kind: keyRecord, read: span{0, read * ms}} }
+	joined := func(e shown) shown { e.joins = true; return e }
+	for name, c := range map[string]struct {
+		before []shown // whose mark is at 1000 ms
+		events []shown // whose mark is at 3000 ms
+		want   []int64 // ms, negative: the beginning of what is late
 	}{
-		{"it ended within the stall", 1300 * ms, 1300 * ms},
-		{"it ended when it was read", 1701 * ms, 1701 * ms},
-		{"it ended before", 900 * ms, 1201 * ms},
-		{"it would have ended later", 1702 * ms, 1201 * ms},
-		{"it would have had no end", 0, 1201 * ms},
+		"read at once":                         {events: []shown{other(1001), other(1500)}, want: []int64{1001, 1500, -1000}},
+		"read late, placed by the mark":        {events: []shown{other(9000)}, want: []int64{3000, -1000}},
+		"read late, placed by its expiry":      {before: []shown{lease(1000, 1000)}, events: []shown{lease(1700, 9000)}, want: []int64{1700}},
+		"before one that is placed":            {before: []shown{lease(1000, 1000)}, events: []shown{other(9000), lease(1700, 9000)}, want: []int64{1700, 1700, -1000}},
+		"in one script with one that is":       {before: []shown{lease(1000, 1000)}, events: []shown{other(9000), joined(lease(1700, 9000))}, want: []int64{1700, 1700}},
+		"after the stream was empty":           {events: []shown{{kind: keyRecord, read: span{1900 * ms, 2000 * ms}}}, want: []int64{2000}},
+		"of a kind of key that has three TTLs": {before: []shown{lease(1000, 1000), lease(-500, 1000)}, events: []shown{lease(1700, 9000)}, want: []int64{3000, -1000}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			var s tapStamp
-			ttl := 3000 * ms
-			s.at(keyNode, 1000*ms+ttl, 1000*ms)
-			s.at(keyNode, 1200*ms+ttl, 1700*ms)
-			got := s.deleted(keyLease, c.end, 1701*ms)
-			if got != c.want {
-				t.Errorf("stamped %v, want %v", time.Duration(got), time.Duration(c.want))
+		t.Run(name, func(t *testing.T) {
+			var s stamps
+			s.mark(990 * ms)
+			s.waiting = c.before
+			s.mark(1000 * ms)
+			s.waiting = c.events
+			var got []int64
+			for _, e := range s.mark(3000 * ms) {
+				if at := e.T / ms; e.Kind == history.StreamLate {
+					got = append(got, -at)
+				} else {
+					got = append(got, at)
+				}
 			}
-			if next := s.at(keyNode, 1600*ms+ttl, 1702*ms); next != max(got, 1600*ms) {
-				t.Errorf("what follows is stamped %v after %v", time.Duration(next), time.Duration(got))
+			if len(got) != len(c.want) {
+				t.Fatalf("stamped %v, want %v", got, c.want)
+			}
+			for i := range got {
+				if got[i] != c.want[i] {
+					t.Errorf("stamped %v, want %v", got, c.want)
+				}
 			}
 		})
 	}
 }
 
-func TestTapKnowsTheEndOfWhatIsDeleted(t *testing.T) {
-	r := &Redis{}
-	r.use("redis://127.0.0.1:1")
-	defer func() { _ = r.client.Load().Close() }()
-	var told history.Event
-	c := newClock()
-	end := c.now()
-	tap := &tap{
-		redis: r, system: systems[systemPolling], clock: c, add: func(e history.Event) { told = e },
-		held: map[string]held{"s": {holder: "me", until: end}}, stamp: tapStamp{lag: int64(time.Second), lagAt: end},
+func TestReaderKnowsWhenItsConnectionWasEmpty(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
 	}
-	tap.command([][]byte{[]byte("DEL"), []byte("poll:lease:s")})
-	if told.T < end || told.Instance != "me" {
-		t.Errorf("told %+v, want one of me, not before %d", told, end)
+	defer func() { _ = l.Close() }()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	peer, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := newClock()
+	r := tapReader{Conn: c}
+	if err := r.watch(clock.now); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for range 2 {
+			time.AfterFunc(3*emptyEvery, func() { _, _ = peer.Write([]byte("x")) })
+			_, _ = peer.Read(make([]byte, 1))
+		}
+		_ = peer.Close()
+	}()
+	for range 2 {
+		before := clock.now()
+		if n, err := r.Read(make([]byte, 10)); n != 1 || err != nil {
+			t.Fatalf("read %d, %v", n, err)
+		}
+		if r.empty < before || r.empty > clock.now() {
+			t.Errorf("empty at %d, not between %d and now", r.empty, before)
+		}
+		_, _ = c.Write([]byte("y"))
+	}
+	if _, err := r.Read(make([]byte, 10)); err != io.EOF {
+		t.Errorf("at the end: %v, want EOF", err)
 	}
 }

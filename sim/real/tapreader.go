@@ -1,0 +1,57 @@
+package real
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"time"
+)
+
+// emptyEvery is how often a connection on which nothing comes is looked at.
+const emptyEvery = 20 * time.Millisecond
+
+// tapReader reads a connection and knows when it was last empty: what it reads afterwards was sent after that time.
+type tapReader struct {
+	net.Conn
+	raw   syscall.RawConn // nil: nobody asks when it was empty
+	now   func() int64
+	empty int64
+}
+
+// watch has empty kept up to date from now on.
+func (r *tapReader) watch(now func() int64) (err error) {
+	r.now = now
+	r.raw, err = r.Conn.(syscall.Conn).SyscallConn()
+	return err
+}
+
+// Read implements io.Reader.
+func (r *tapReader) Read(b []byte) (n int, err error) {
+	if r.raw == nil {
+		return r.Conn.Read(b)
+	}
+	for {
+		_ = r.SetReadDeadline(time.Now().Add(emptyEvery))
+		waited := r.raw.Read(func(fd uintptr) (done bool) {
+			before := r.now()
+			if n, err = syscall.Read(int(fd), b); errors.Is(err, syscall.EAGAIN) {
+				r.empty = before
+				return false
+			}
+			return true
+		})
+		switch {
+		case errors.Is(waited, os.ErrDeadlineExceeded), waited == nil && errors.Is(err, syscall.EINTR):
+			continue
+		case waited != nil:
+			return 0, waited
+		case err != nil:
+			return 0, err
+		case n == 0:
+			return 0, io.EOF
+		}
+		return n, nil
+	}
+}
