@@ -232,7 +232,7 @@ func (h *hooks) held(c promise) (limit int64, stands standing) {
 		}
 	}
 	h.exercise(c.of())
-	h.near(took, limit)
+	h.near(took, h.applied(took, limit, c.base))
 	return limit, stands
 }
 

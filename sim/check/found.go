@@ -145,15 +145,19 @@ func (h *hooks) note(format string, args ...any) {
 
 // within holds a measured time against its limit, widened by what the host stalled in between.
 func (h *hooks) within(took, limit, from int64) bool {
-	if took <= limit {
-		return true
+	applied := h.applied(took, limit, from)
+	h.widened = max(h.widened, applied-limit)
+	return took <= applied
+}
+
+// applied is the limit for what took so long since then: what the host stalled is added where that makes the difference.
+func (h *hooks) applied(took, limit, from int64) int64 {
+	if took > limit {
+		if stall := h.w.stall(from, from+took); took <= limit+stall {
+			return limit + stall
+		}
 	}
-	stall := h.w.stall(from, from+took)
-	if took <= limit+stall {
-		h.widened = max(h.widened, stall)
-		return true
-	}
-	return false
+	return limit
 }
 
 // verdict is the common end: a break fails, nothing judged is unknown.
