@@ -40,7 +40,7 @@ test: setup unit determinism smoke ## What every change must pass, about 3 minut
 # Most packages wait for a server or a process most of their time: four at once keep two cores busy.
 .PHONY: unit
 unit: ## Tests of all packages
-	go test -short -count=1 -p 4 $$(go list ./... | grep -vE '$(STORMS)')
+	go test -short -count=1 -p 4 -timeout 30m $$(go list ./... | grep -vE '$(STORMS)')
 
 .PHONY: race
 race: setup ## Tests of the library and the core under the race detector

@@ -54,7 +54,7 @@ func TestClusterSeeds(t *testing.T) {
 // Drawn storms with replicas break nothing, and exercise all; instances that are told of no replicas are seen to have two owners, or two
 // pipelines in one slot, in the same storms.
 func TestReplicaSeeds(t *testing.T) {
-	for system, seeds := range map[string]uint64{SystemPolling: 60, SystemElection: 60, SystemIntents: 30} {
+	for system, seeds := range map[string]uint64{SystemPolling: 30, SystemElection: 30, SystemIntents: 15} {
 		for _, replicas := range []int{2, 0} {
 			broke, exercised := 0, map[string]int{}
 			for seed := uint64(1); seed <= seeds; seed++ {

@@ -111,7 +111,6 @@ func (w *world) candidateSince(but *instance) int64 {
 		return 0
 	}
 	first := int64(math.MaxInt64)
-	w.looks(len(w.instances))
 	for _, i := range w.instances {
 		if i.ready && !i.gone && i != but {
 			first = min(first, i.since)
@@ -144,7 +143,6 @@ func (h *horizon) pass(w *world) {
 	if from < h.from+h.back*int64(w.TTL)/16 {
 		return
 	}
-	w.looks(looksReach * len(h.all))
 	var all []*injection // whoever goes through those of before goes on
 	for _, inj := range h.all {
 		r, _ := w.reach(inj)
@@ -166,31 +164,15 @@ func (w *world) since(from int64) []*injection {
 	return w.injections
 }
 
-// late returns what since does for a rule that looks at each of them, and counts that: so many looks each. Nothing where no more may be
-// looked at.
-func (w *world) late(from int64, each int) []*injection {
-	late := w.since(from)
-	if !w.looks(each * len(late)) {
-		return nil
-	}
-	return late
-}
-
 // untouched reports whether an instance that could bring the change about has met no fault of its own for a TTL before it, nor since.
 func (w *world) untouched(c promise) bool {
 	since := c.from - int64(w.TTL)
 	late := w.since(since)
 next:
 	for _, n := range w.nodes {
-		if !w.looks(1) {
-			return false
-		}
 		i := n.current
 		if i == nil || !i.ready || i.gone || i.since > since || c.but != nil && c.but.node == n {
 			continue
-		}
-		if !w.looks(len(late)) {
-			return false
 		}
 		for _, inj := range late {
 			if inj.node == n && (inj.open || max(inj.start, inj.end) >= since) {

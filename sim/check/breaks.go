@@ -113,9 +113,8 @@ func (w *world) blame(b *breach) *injection {
 		return b.by
 	}
 	owners := b.owners()
-	w.looks(looksSorted * len(owners))
 	var other *injection
-	for _, inj := range slices.Backward(w.late(b.from, 1)) {
+	for _, inj := range slices.Backward(w.since(b.from)) {
 		if inj.start > b.from || !inj.open && max(inj.start, inj.end)+int64(w.TTL) < b.from || inj.has(fault.Alters) {
 			continue
 		}

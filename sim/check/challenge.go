@@ -48,7 +48,6 @@ func (c *challenges) injected(inj *injection) {
 		return
 	}
 	x := c.by(string(inj.Kind))
-	c.w.looks(looksSorted * len(c.w.terms.of))
 	for t := range c.w.terms.of { // in any order: they are counted
 		if !t.believes || !inj.hits(t) {
 			continue
@@ -122,7 +121,6 @@ func (c *challenges) taken(t *term) (by string) {
 		return ""
 	}
 	gave := last.over && last.how == endReleased
-	c.w.looks(len(last.injections))
 	for _, inj := range last.injections {
 		stops := inj.has(fault.Stops)
 		if gave == stops && (gave || inj.open || inj.ends() || inj.forgets() || c.w.outlasted(last, inj)) {

@@ -157,12 +157,7 @@ func judging(p Params, logs *Logs) *world {
 
 func (w *world) judge(events iter.Seq2[history.Event, error], logs *Logs) (Result, error) {
 	err := w.read(events)
-	if !errors.Is(err, ErrLaborious) {
-		w.finish(err)
-	}
-	if heavy := w.laborious(); heavy != nil {
-		return Result{Stats: w.stats}, heavy
-	}
+	w.finish(err)
 	r := Result{Stats: w.stats, Complete: w.complete && err == nil}
 	for _, c := range w.checkers {
 		r.Verdicts = append(r.Verdicts, c.verdict())
@@ -192,9 +187,6 @@ func (w *world) read(events iter.Seq2[history.Event, error]) error {
 				e.Kind, clock(e.T), clock(w.now))
 		}
 		w.take(&e)
-		if err := w.laborious(); err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -195,7 +195,6 @@ func (g *e6) agree() {
 	}
 	var leaders []string
 	asked := 0
-	g.w.looks(2 * looksSorted * len(g.w.instances)) // and again where they agree
 	for _, id := range sortedKeys(g.w.instances) {
 		i := g.w.instances[id]
 		if !i.ready || i.gone {

@@ -112,7 +112,6 @@ func (x *endings) cause(h *hooks, t *term, e *history.Event) {
 	case why == causeTaken:
 		s, at := h.w.subject, e.T
 		h.w.at(at+eventAllowance, func() { // Redis may be seen a little later than heard
-			h.w.looks(len(x.servers))
 			for _, server := range x.servers {
 				if g := x.taken[leaseAt{s, server}]; g != nil && (g.holder != t.inst.id || g.since >= t.since) {
 					return

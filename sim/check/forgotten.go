@@ -24,7 +24,7 @@ func (w *world) deletionKnown(s *session, t int64) int64 {
 	renewal := int64(w.Renew + w.RenewTimeout)
 	for _, inj := range s.deletes {
 		at := inj.start
-		if at > t || !w.looks(1+len(w.losses)) {
+		if at > t {
 			return 0
 		}
 		known := at + renewal
@@ -46,17 +46,14 @@ func (w *world) forgets(inj *injection) bool {
 	if inj.forgets() || !inj.ofRedis() {
 		return inj.forgets()
 	}
-	for !inj.lost && inj.asked < len(w.losses) && w.looks(1) { // what it was asked of before is as it was
-		loss := w.losses[inj.asked]
-		inj.lost = loss.start >= inj.start && (inj.open || loss.start <= inj.end)
-		inj.asked++
-	}
-	return inj.lost
+	return slices.ContainsFunc(w.losses, func(loss *injection) bool {
+		return loss.start >= inj.start && (inj.open || loss.start <= inj.end)
+	})
 }
 
 // forgotten reports whether Redis lost data so shortly before that its quarantine may not be over, by a fault of which that holds.
 func (w *world) forgotten(at int64, holds func(inj *injection, since int64) bool) bool {
-	return slices.ContainsFunc(w.late(at, looksReach), func(inj *injection) bool {
+	return slices.ContainsFunc(w.since(at), func(inj *injection) bool {
 		if !w.forgets(inj) {
 			return false
 		}

@@ -79,7 +79,6 @@ func (h *hooks) broke(s *session, format string, args ...any) {
 // breach records a break of which is known when it began, or how large it is: the largest is the one that is shown. It returns false for
 // one that is none if Redis did something a moment earlier or later.
 func (h *hooks) breach(b breach, format string, args ...any) bool {
-	h.w.looks(looksNoted)
 	if (b.shown || h.v.ID == "G10") && h.w.placedBadly(b.from) {
 		h.unplaced++
 		return false
@@ -108,18 +107,6 @@ func (h *hooks) breach(b breach, format string, args ...any) bool {
 		h.earliest = append(h.earliest, &b)
 	}
 	return true
-}
-
-// crowded reports whether as many breaks are described as are, so that another one that is no larger is only counted.
-func (h *hooks) crowded() bool {
-	return h.headline != nil && len(h.earliest) == textsMax && len(h.list) == breaksMax
-}
-
-// brokeAgain counts more breaks that begin now, where as many are described as are.
-func (h *hooks) brokeAgain(s *session, n int) {
-	h.breaks += n
-	h.when = append(h.when, slices.Repeat([]int64{h.w.now}, min(n, whenMax-len(h.when)))...)
-	h.kinds.of(h.w.blame(&breach{session: s, from: h.w.now}).name()).Broken += uint64(n)
 }
 
 // texts describes the breaks, the one of the headline first and the one that began first beside it.
@@ -224,7 +211,6 @@ func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
 
 // leases returns the sessions of which the instance has an open term, in a fixed order, and counts that.
 func (w *world) leases(i *instance) []string {
-	w.looks(looksSorted * len(i.held.of))
 	return sortedKeys(i.held.of)
 }
 
@@ -365,7 +351,6 @@ func (w *world) keep(e *history.Event) {
 	default:
 		return
 	}
-	w.looks(len(w.followers))
 	for i := 0; i < len(w.followers); i++ {
 		if f := w.followers[i]; f.wants(e) {
 			f.after = append(f.after, *e)
@@ -396,16 +381,13 @@ type follower struct {
 
 // follow begins with what was seen until now, and the faults that hit the session's owners whenever that was.
 func (w *world) follow(s *session) *follower {
-	w.looks(looksNoted)
 	f := &follower{before: w.events(&w.recent, "")}
 	f.before = slices.DeleteFunc(f.before, func(e history.Event) bool { return e.T < w.now-2*int64(w.TTL) })
 	if s != nil {
 		f.session = s.id
-		w.looks(len(s.terms))
 		for _, t := range append(slices.Clone(s.terms), s.last) {
-			w.looks(f.causes(t))
+			f.causes(t)
 		}
-		w.looks(looksSorted * len(f.before))
 		f.before = append(append(f.before, w.events(&s.recent, s.id)...), w.events(&s.polls, s.id)...)
 		f.before = append(f.before, w.unusual(s)...)
 		slices.SortStableFunc(f.before, func(a, b history.Event) int { return cmp.Compare(a.T, b.T) })
@@ -431,13 +413,12 @@ func (w *world) unusual(s *session) []history.Event {
 	return slices.DeleteFunc(all, func(e history.Event) bool { return own(e) || asked && e.Kind == history.RedisExtended })
 }
 
-// causes adds the faults that hit the term and are not there yet, and returns at how many events it looked for that.
-func (f *follower) causes(t *term) (looked int) {
+// causes adds the faults that hit the term and are not there yet.
+func (f *follower) causes(t *term) {
 	if t == nil {
-		return 0
+		return
 	}
 	for _, inj := range t.injections {
-		looked += len(f.before)
 		e := history.Event{T: inj.start, Kind: history.FaultStart, N: inj.index, Reason: string(inj.Kind)}
 		if inj.node != nil {
 			e.Node = inj.node.name
@@ -446,7 +427,6 @@ func (f *follower) causes(t *term) (looked int) {
 			f.before = append(f.before, e)
 		}
 	}
-	return looked
 }
 
 // shows reports whether what happened before has an event of that kind and number.

@@ -72,7 +72,6 @@ func (g *g1) belief(t *term, on bool) {
 		return
 	}
 	var still []*overlap
-	g.w.looks(len(g.overlaps[s]))
 	for _, o := range g.overlaps[s] {
 		if o.first != t && o.second != t {
 			still = append(still, o)
@@ -91,13 +90,9 @@ func (g *g1) belief(t *term, on bool) {
 func (g *g1) begins(t *term) {
 	s := t.session
 	var exhibit *follower
-	g.w.looks(len(s.terms))
 	for _, u := range s.terms {
 		if !u.believes || u.inst == t.inst {
 			continue
-		}
-		if !g.w.looks(looksNoted) {
-			return
 		}
 		if exhibit == nil {
 			exhibit = g.w.follow(s)

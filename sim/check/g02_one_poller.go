@@ -86,7 +86,6 @@ func (g *g2) event(e *history.Event) {
 			delete(g.gone, owning{g.w.instance(e.Instance), e.Session})
 		}
 		t := &g.w.subject.target
-		g.w.looks(len(t.serving))
 		for i := range t.serving {
 			if t.serving[i].n == e.N {
 				t.serving = append(t.serving[:i], t.serving[i+1:]...)
@@ -109,10 +108,6 @@ func (g *g2) arrived(t *targeted, e *history.Event) {
 		g.exercise(s.turns.by)
 	}
 	g.fenced(s, t, e)
-	if !g.w.looks(len(t.serving) * looksServed) {
-		return
-	}
-	more := 0
 	for _, a := range t.serving {
 		if a.inst == e.Instance {
 			continue
@@ -131,16 +126,7 @@ func (g *g2) arrived(t *targeted, e *history.Event) {
 			g.w.at(e.T+int64(failoverAllowance), func() { g.met(a.n) })
 			continue
 		}
-		if g.crowded() {
-			more++
-			continue
-		}
 		g.overlapped(&met)
-	}
-	if more > 0 {
-		g.together += more
-		s.turns.counted(e.N)
-		g.brokeAgain(s, more)
 	}
 	t.serving = append(t.serving, arrival{e.N, e.Instance, e.Fence, e.T})
 }

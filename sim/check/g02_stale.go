@@ -57,7 +57,6 @@ func (x *stales) event(e *history.Event) {
 		return // a fault
 	}
 	t := &s.turns
-	x.g.w.looks(len(t.begun) + len(t.suspects))
 	switch e.Kind {
 	case history.PollStart:
 		t.begins(e.Instance, e.T)
@@ -72,7 +71,7 @@ func (x *stales) event(e *history.Event) {
 			x.granted(t, e)
 		}
 	case history.TapDown:
-		for _, s := range x.g.w.everySession(1) {
+		for _, s := range x.g.w.sessions.all {
 			s.turns.shown = holding{}
 		}
 	case history.Arrived, history.Rejected:
@@ -151,7 +150,7 @@ func (x *stales) arrived(t *turns, e *history.Event) {
 		return
 	}
 	p := &suspect{poll: *e, begun: begun, turn: whose, shown: t.shown.inst != "", exhibit: w.follow(s)}
-	i, _, _ := t.numbered(e.N)
+	i, _ := t.numbered(e.N)
 	t.suspects = slices.Insert(t.suspects, i, p)
 	w.at(e.T+eventAllowance+w.stall(e.T-eventAllowance, e.T), func() { x.judge(s, p) })
 }
@@ -173,7 +172,6 @@ func (t *turns) clear(inst string, shown bool) {
 }
 
 func (x *stales) judge(s *session, p *suspect) {
-	x.g.w.looks(len(s.turns.suspects))
 	s.turns.judged(p)
 	if p.cleared {
 		return
@@ -192,18 +190,14 @@ func (x *stales) judge(s *session, p *suspect) {
 
 // counted: the poll is reported as a break of another kind.
 func (t *turns) counted(n int64) {
-	if i, found, _ := t.numbered(n); found {
+	if i, found := t.numbered(n); found {
 		t.suspects[i].cleared = true
 	}
 }
 
-// numbered is where the suspect with the poll of that number is, or would be, and at how many it looked.
-func (t *turns) numbered(n int64) (at int, found bool, looked int) {
-	at, found = slices.BinarySearchFunc(t.suspects, n, func(p *suspect, n int64) int {
-		looked++
-		return cmp.Compare(p.poll.N, n)
-	})
-	return at, found, looked
+// numbered is where the suspect with the poll of that number is, or would be.
+func (t *turns) numbered(n int64) (at int, found bool) {
+	return slices.BinarySearchFunc(t.suspects, n, func(p *suspect, n int64) int { return cmp.Compare(p.poll.N, n) })
 }
 
 // inBrackets writes a fence in brackets, and nothing where there is none.

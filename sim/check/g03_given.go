@@ -68,7 +68,6 @@ func (g *g3) heard(e *history.Event) {
 		x.shown = true
 		x.give(e.Fence)
 	case history.Arrived, history.Rejected:
-		g.w.looks(1 + len(x.strange))
 		x.sees(e)
 	case history.TapDown:
 		g.gap = true

@@ -55,7 +55,6 @@ func (g *g4) renewal() *renewal {
 	if all.latest != nil && all.latest.inst == inst {
 		return all.latest
 	}
-	g.w.looks(len(all.all))
 	for _, r := range all.all {
 		if r.inst == inst {
 			all.latest = r
@@ -120,8 +119,7 @@ func (g *g4) event(e *history.Event) {
 }
 
 func (g *g4) forget(e *history.Event) {
-	for _, s := range g.w.everySession(1) {
-		g.w.looks(len(s.renewals.all))
+	for _, s := range g.w.sessions.all {
 		s.renewals.latest = nil
 		s.renewals.all = slices.DeleteFunc(s.renewals.all, func(r *renewal) bool {
 			return r.inst.gone && r.inst.node != nil && r.inst.node.name == e.Node

@@ -99,7 +99,6 @@ func (g *g5) healed(inj *injection) {
 	if !g.partitions {
 		return
 	}
-	g.w.looks(looksSorted * len(g.w.sessions.all))
 	for _, s := range g.w.sessions.sorted() {
 		if to := s.takeover; to != nil && to.crash == inj && to.alive && to.late == 0 {
 			g.close(to)
@@ -190,7 +189,7 @@ func (g *g5) close(to *takeover) {
 
 func (g *g5) event(e *history.Event) {
 	if e.Kind == history.Ready && g.w.populatedSince == g.w.now { // the first after a time without any
-		for _, s := range g.w.everySession(1) {
+		for _, s := range g.w.sessions.all {
 			if to := s.takeover; to != nil {
 				to.ends = 0
 				g.rebase(to, g.w.now+int64(failoverAllowance)-g.limit, "no instance was there to take it before")
@@ -230,7 +229,7 @@ func (g *g5) event(e *history.Event) {
 
 // beat is a heartbeat of a dead instance that was under way when it died.
 func (g *g5) beat(i *instance, until int64) {
-	for _, s := range g.w.everySession(1) {
+	for _, s := range g.w.sessions.all {
 		if to := s.takeover; to != nil && to.victim.inst == i {
 			if to.ends != 0 {
 				to.ends = max(to.ends, until)

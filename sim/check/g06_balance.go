@@ -22,8 +22,7 @@ func (g *g6) rested() {
 		return
 	}
 	g.absent()
-	g.w.looks(looksSorted * len(g.w.instances))
-	for _, s := range g.w.everySession(1) {
+	for _, s := range g.w.sessions.all {
 		if !s.unpaused() {
 			continue
 		}

@@ -225,10 +225,10 @@ func (g *g8) around(by []*injection) string {
 
 // causes returns the faults that could keep the session from being polled between from and to.
 func (g *g8) causes(session string, from, to int64) (by []*injection) {
-	late := g.w.late(from, looksReach)
+	late := g.w.since(from)
 	if s := g.w.sessions.find(session); s != nil {
 		for _, inj := range s.deletes { // a deletion has no end
-			if g.w.looks(len(late)) && inj.end == 0 && inj.start <= to && !slices.Contains(late, inj) {
+			if inj.end == 0 && inj.start <= to && !slices.Contains(late, inj) {
 				by = append(by, inj)
 			}
 		}

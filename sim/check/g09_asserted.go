@@ -30,8 +30,7 @@ func (a *asserted) healed(inj *injection) {
 	if inj.did != didOutage && inj.did != didStray || w.servers.outage != nil || w.servers.late != nil {
 		return
 	}
-	for _, s := range w.everySession(1) {
-		w.looks(len(s.terms))
+	for _, s := range w.sessions.all {
 		for _, t := range s.terms {
 			if n := t.inst.node; t.doubt && n != nil && w.servers.astray[n] == nil && (inj.node == nil || inj.node == n) {
 				a.wait(t, inj)

@@ -48,7 +48,6 @@ func (g *g9) attach(w *world, v Verdict) {
 
 func (g *g9) injected(inj *injection) {
 	if inj.has(fault.Deletes) { // its owner loses it by another cause
-		g.w.looks(len(g.recoveries))
 		for _, r := range g.recoveries {
 			r.missing.drop(inj.session)
 		}
@@ -94,7 +93,6 @@ func (g *g9) healed(inj *injection) {
 
 // back is the return from one fault, if it was not seen yet.
 func (g *g9) back(inj *injection) {
-	g.w.looks(len(g.failing))
 	for i, f := range g.failing {
 		if f == inj {
 			g.failing = append(g.failing[:i], g.failing[i+1:]...)
@@ -109,7 +107,6 @@ func (g *g9) event(e *history.Event) {
 	switch e.Kind {
 	case history.RedisUp:
 		failing := g.failing
-		g.w.looks(len(failing))
 		g.failing = nil
 		for _, inj := range failing {
 			if inj.did != didPlan || inj.Kind == fault.RedisLoading {
@@ -119,7 +116,6 @@ func (g *g9) event(e *history.Event) {
 			g.returned(inj)
 		}
 	case history.Arrived:
-		g.w.looks(len(g.recoveries) * looksSorted)
 		for _, r := range g.recoveries {
 			if limit, ok := r.missing.of[e.Session]; ok {
 				r.missing.drop(e.Session)
@@ -129,7 +125,6 @@ func (g *g9) event(e *history.Event) {
 	case history.AcquireFailed:
 		g.refused(e)
 	case history.SessionRemoved, history.SessionPaused:
-		g.w.looks(len(g.recoveries) * looksSorted)
 		for _, r := range g.recoveries {
 			r.missing.drop(e.Session)
 		}
@@ -140,7 +135,6 @@ func (g *g9) event(e *history.Event) {
 // while its machine was suspended, and after that it acquires nothing for a TTL in any case.
 func (g *g9) refused(e *history.Event) {
 	_, last := g.w.quarantine()
-	g.w.looks(looksSorted * len(g.w.servers.beside))
 	for _, p := range g.w.servers.beside { // which of several masters refused is not said
 		_, other := p.quarantine(g.w)
 		last = max(last, other)
@@ -149,7 +143,6 @@ func (g *g9) refused(e *history.Event) {
 		return
 	}
 	last += int64(failoverAllowance + g.w.RenewTimeout)
-	g.w.looks(len(g.w.injections))
 	for _, inj := range g.w.injections {
 		if e.T > last && inj.node == g.w.reporter.node && inj.has(fault.BlocksAcquire) {
 			r, _ := g.w.reach(inj)
@@ -165,7 +158,7 @@ func (g *g9) refused(e *history.Event) {
 // returned begins to wait for each session's next poll.
 func (g *g9) returned(inj *injection) {
 	r := &recovery{injection: inj, back: g.w.now, late: map[string]int64{}}
-	for _, t := range g.w.everySession(looksReach) {
+	for _, t := range g.w.sessions.all {
 		if !t.unpaused() {
 			continue
 		}
@@ -187,9 +180,6 @@ func (g *g9) returned(inj *injection) {
 // takesOver lets a loss of data alone wait for what those before it waited for: they would wait for its quarantine too, and no less long.
 func (g *g9) takesOver(r *recovery) {
 	for _, before := range g.recoveries {
-		if !g.w.looks(looksSorted * len(r.missing.of)) {
-			return
-		}
 		for id := range r.missing.of {
 			before.missing.drop(id)
 		}
@@ -207,7 +197,6 @@ func (g *g9) takesOver(r *recovery) {
 func (g *g9) watch(r *recovery) {
 	g.w.await(func() (promise, bool) {
 		limit, last := int64(0), (*session)(nil)
-		g.w.looks(looksReach * len(r.missing.of))
 		for _, id := range sortedKeys(r.missing.of) {
 			s := g.w.session(id)
 			if limit = max(limit, r.missing.of[id]); last == nil || g.w.leftBehind(s).to > g.w.leftBehind(last).to {
@@ -243,7 +232,6 @@ func (g *g9) ended(t *term, how ending) {
 	if how != endReleased || t.inst.node == nil {
 		return
 	}
-	g.w.looks(len(g.recoveries))
 	for _, r := range g.recoveries {
 		if t.inst.node.asked == nil && g.w.now > r.back+int64(g.w.Renew+g.w.RenewTimeout) {
 			continue
@@ -304,7 +292,6 @@ func (g *g9) polled(r *recovery, session string, limit int64) {
 // close ends the wait for a recovery. Who goes through the recoveries meanwhile sees them as they were.
 func (g *g9) close(r *recovery) {
 	r.over = true
-	g.w.looks(len(g.recoveries))
 	g.recoveries = slices.DeleteFunc(slices.Clone(g.recoveries), func(other *recovery) bool { return other == r })
 }
 

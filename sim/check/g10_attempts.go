@@ -31,7 +31,6 @@ func (g *g10) used(k *key, at int64) {
 // refused: an adoption extends a lease too, and a script that Redis refuses half way has done so without a fence, at whichever server has
 // the lease as the instance's. It is reported when its time is over, and may be executed later.
 func (g *g10) refused(e *history.Event) {
-	g.w.looks(len(g.stores.all))
 	for _, x := range g.stores.all {
 		if k := x.key(g.w.subject); k.holder == e.Instance {
 			s := k.by(e.Instance)

@@ -31,15 +31,14 @@ type key struct {
 	went          int64  // when that was
 	since         int64
 	until         int64
-	fenced        int64            // when its fence was last set
-	fence         int64            // the highest that Redis has shown
-	reportedFence int64            // the highest that an owner has reported
-	pushed        int64            // when it was last extended, 0: nothing was done to it since that
-	said          []*said          // one an instance that said anything, to whichever server
-	byName        map[string]*said // of these all but the last few
-	effects       effects          // with replicas
-	over          bool             // it was given while another's lasted; its fence says whether that may be
-	end           int64            // as last shown, which may be earlier than until; 0: none
+	fenced        int64   // when its fence was last set
+	fence         int64   // the highest that Redis has shown
+	reportedFence int64   // the highest that an owner has reported
+	pushed        int64   // when it was last extended, 0: nothing was done to it since that
+	said          []*said // one an instance that said anything, to whichever server
+	effects       effects // with replicas
+	over          bool    // it was given while another's lasted; its fence says whether that may be
+	end           int64   // as last shown, which may be earlier than until; 0: none
 }
 
 // said is what an instance last said about a lease.
@@ -80,22 +79,13 @@ func (g *g10) key() *key { return g.stores.of(g.w.subject) }
 
 func (k *key) by(inst string) *said {
 	root := &k.session.key
-	for _, s := range slices.Backward(root.said[max(0, len(root.said)-few):]) { // it is mostly about the latest
+	for _, s := range slices.Backward(root.said) { // it is mostly about the latest
 		if s.inst == inst {
 			return s
 		}
 	}
-	if s := root.byName[inst]; s != nil {
-		return s
-	}
 	s := &said{inst: inst}
-	if root.said = append(root.said, s); len(root.said) > few {
-		if root.byName == nil {
-			root.byName = map[string]*said{}
-		}
-		old := root.said[len(root.said)-few-1]
-		root.byName[old.inst] = old
-	}
+	root.said = append(root.said, s)
 	return s
 }
 
@@ -261,7 +251,7 @@ func (g *g10) faulty(inst string, at int64) bool {
 	if i == nil || i.node == nil || i.gone && i.killed {
 		return true
 	}
-	for _, inj := range g.w.late(at-int64(g.w.TTL), looksReach) {
+	for _, inj := range g.w.since(at - int64(g.w.TTL)) {
 		if r, ok := g.w.reach(inj); ok && (inj.node == i.node || inj.ofRedis()) && r.from <= at+eventAllowance &&
 			r.to >= at-int64(g.w.TTL) {
 			return true
@@ -272,7 +262,6 @@ func (g *g10) faulty(inst string, at int64) bool {
 
 // suspect names another instance that said something about the lease at that time.
 func (g *g10) suspect(k *key, but string, at int64) string {
-	g.w.looks(looksSorted * len(k.said))
 	all := slices.SortedFunc(slices.Values(k.said), func(a, b *said) int { return cmp.Compare(a.inst, b.inst) })
 	for _, s := range all {
 		if s.inst != but && s.at >= at-int64(time.Second) && s.at <= at+int64(time.Second) {

@@ -83,7 +83,7 @@ func (x *stores) event(e *history.Event) {
 		s.acked = max(s.acked, e.Until)
 	default:
 		s.tap = s.tap && e.Kind != history.TapDown
-		for _, of := range x.w.everySession(1) {
+		for _, of := range x.w.sessions.all {
 			k := s.key(of)
 			k.known = false
 			if e.Kind == history.TapDown && e.Reason != "" { // it acts as a master on, under that name
@@ -129,7 +129,6 @@ func (g *g10) counts(s *said, e *history.Event, since int64) {
 		return
 	}
 	seen := false
-	g.w.looks(effectsMax * len(g.stores.all))
 	for _, x := range g.stores.all {
 		for _, f := range x.key(g.w.subject).effects {
 			if f.inst != s.inst || f.at < since || e.Kind == history.Acquired && f.fence != e.Fence {

@@ -49,9 +49,6 @@ func (g *g11) event(e *history.Event) {
 func (g *g11) joined(i *instance) {
 	var join *injection
 	for _, inj := range slices.Backward(g.w.injections) {
-		if !g.w.looks(1) {
-			break
-		}
 		if inj.has(fault.Starts) && inj.node != nil && inj.node == i.node {
 			join = inj
 			break

@@ -70,7 +70,6 @@ func (g *g13) takenFrom(t *term) bool {
 
 // others reports whether anybody is there to take what the node leaves, but who believes to hold it.
 func (g *g13) others(leaver *node, believes *session) bool {
-	g.w.looks(len(g.w.nodes))
 	for _, n := range g.w.nodes {
 		if n != leaver && n.current != nil && n.current.ready && !n.current.gone && n.asked == nil &&
 			g.w.now-n.current.since >= g.w.startDelay() && (believes == nil || !believes.believedBy(n.current)) {
@@ -149,7 +148,6 @@ func (g *g13) injected(inj *injection) {
 
 // polls notes that i polls s. Where another polls it still, because its lease went without its knowing, that goes on.
 func (g *g13) polls(s *session, i *instance) {
-	g.w.looks(len(s.pollers))
 	if slices.Contains(s.pollers, i) {
 		return
 	}
@@ -159,7 +157,6 @@ func (g *g13) polls(s *session, i *instance) {
 
 // polled notes the end of that.
 func (g *g13) polled(s *session, i *instance) {
-	g.w.looks(len(s.pollers))
 	k := slices.Index(s.pollers, i)
 	if k < 0 {
 		return

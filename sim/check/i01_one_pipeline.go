@@ -50,7 +50,6 @@ func (g *i1) event(e *history.Event) {
 	case history.Served, history.Aborted:
 		g.leave(g.place(e.Session), func(a arrival) bool { return a.n == e.N })
 	case history.Exited: // a process that is gone uses nothing, even if its connections are not closed yet
-		g.w.looks(looksSorted * len(g.places))
 		for _, name := range sortedKeys(g.places) {
 			g.leave(g.places[name], func(a arrival) bool { return a.inst == e.Instance })
 		}
@@ -67,7 +66,6 @@ func (g *i1) aside(e *history.Event) { g.book.aside(e) }
 
 func (g *i1) leave(p *place, match func(arrival) bool) {
 	kept := p.serving[:0]
-	g.w.looks(len(p.serving))
 	for _, a := range p.serving {
 		if !match(a) {
 			kept = append(kept, a)
@@ -90,9 +88,6 @@ func (g *i1) arrived(p *place, e *history.Event) {
 	}
 	if e.Fence > p.fence {
 		p.fence, p.holder = e.Fence, e.Instance
-	}
-	if !g.w.looks(len(p.serving) * looksReach) {
-		return
 	}
 	for _, a := range p.serving {
 		if g.w.frozenSince(a.inst, a.at-sentLate) || g.w.frozenSince(e.Instance, e.T-sentLate) {

@@ -71,7 +71,6 @@ func (g *i3) event(e *history.Event) {
 }
 
 func (g *i3) lookAtAll() {
-	g.w.looks(len(g.book.order))
 	for _, s := range g.book.order {
 		g.look(s)
 	}
@@ -98,7 +97,6 @@ func (g *i3) over(s *intent, at int64) {
 		from = max(at, g.book.lostAt+int64(g.w.TTL))
 	}
 	g.w.at(from+endAllowance+g.w.stall(at, g.w.now), func() {
-		g.w.looks(len(s.serving))
 		for _, p := range s.serving {
 			before := at - int64(g.w.TTL)
 			if s.since == at && g.led(p, before) && !g.w.frozenSince(p.inst, before) && g.w.stall(at, g.w.now) == 0 && g.w.phase != "end" {

@@ -76,7 +76,6 @@ func (g *i5) event(e *history.Event) {
 	case history.RedisDeleted:
 		g.free(g.lease(e.Session))
 	case history.RedisFlushed, history.TapDown:
-		g.w.looks(looksSorted * len(g.leases))
 		for _, name := range sortedKeys(g.leases) {
 			g.free(g.leases[name])
 		}
@@ -110,7 +109,6 @@ func (g *i5) uses(e *history.Event) {
 	case history.Arrived:
 		g.lease(e.Session).serving[e.N] = e.Instance
 	case history.Exited:
-		g.w.looks(looksSorted * len(g.leases))
 		for _, name := range sortedKeys(g.leases) {
 			maps.DeleteFunc(g.leases[name].serving, func(_ int64, by string) bool { return by == e.Instance })
 		}
@@ -148,7 +146,6 @@ func (l *held) since(t int64) bool {
 // tried is how many slots were held at some moment since then. A worker tries one after the other, so they need not have been
 // held all at once.
 func (g *i5) tried(since int64) (n int) {
-	g.w.looks(len(g.slots))
 	for _, l := range g.slots {
 		if l.since(since) {
 			n++
@@ -202,7 +199,6 @@ func (g *i5) met(s *intent) {
 
 // rivalled reports whether another session of the same service runs, as far as a Redis that lost data since can be believed.
 func (g *i5) rivalled(s *intent, v *want) bool {
-	g.w.looks(looksSorted * len(g.book.running.of))
 	for _, o := range g.book.running.of {
 		if o != s && o.want != nil && o.want.service == v.service && !g.book.forgiven(o) {
 			return true
@@ -256,7 +252,6 @@ func (g *i5) harmed(s *intent) (_ bool, why string) {
 	}
 	if id == "" {
 		n := 0
-		g.w.looks(looksReach * len(g.w.injections))
 		for _, f := range g.w.injections {
 			if r, ok := g.w.reach(f); ok && r.to >= s.created {
 				n++

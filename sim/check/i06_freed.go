@@ -81,7 +81,6 @@ func (g *i6) event(e *history.Event) {
 		g.used(e)
 	case history.RedisFlushed, history.TapDown:
 		g.keys.clear()
-		g.w.looks(looksSorted*len(g.of) + len(g.obligations))
 		for _, h := range g.of {
 			*h = holdings{} // what it held is not known, and nothing is waited for
 		}
@@ -103,7 +102,6 @@ func (g *i6) event(e *history.Event) {
 // open returns the debts that are not paid, and forgets the others.
 func (g *i6) open() []*obligation {
 	kept := g.obligations[:0]
-	g.w.looks(len(g.obligations))
 	for _, d := range g.obligations {
 		if !d.over {
 			kept = append(kept, d)
@@ -124,11 +122,7 @@ func (g *i6) exited(e *history.Event) {
 		return
 	}
 	var crash *injection
-	g.w.looks(looksSorted * len(g.keys.of))
 	for _, inj := range slices.Backward(g.w.injections) {
-		if !g.w.looks(1) {
-			break
-		}
 		if inj.has(fault.Kills) && (inj.node == inst.node || inj.Kind.Scope() == fault.ScopeNone) && inj.start <= e.T {
 			crash = inj
 			break
@@ -148,7 +142,6 @@ func (g *i6) exited(e *history.Event) {
 
 // late: the victim's own bytes, held back by a partition, arrive after its death.
 func (g *i6) late(e *history.Event) {
-	g.w.looks(len(g.obligations))
 	for _, d := range g.obligations {
 		if !d.over && d.name == e.Session && d.victim.id == e.Instance {
 			d.base = e.T

@@ -113,11 +113,7 @@ func (g *i6) kept(i *idle, worker *instance, what string) {
 // stopped: a process that was asked to stop, and ended by itself, has given back all that it held, unless it was kept from it.
 func (g *i6) stopped(inst *instance) {
 	var stop *injection
-	g.w.looks(looksSorted * len(g.keys.of))
 	for _, inj := range slices.Backward(g.w.injections) {
-		if !g.w.looks(1) {
-			break
-		}
 		if inj.has(fault.Stops) && inj.node == inst.node {
 			stop = inj
 			break

@@ -26,8 +26,6 @@ type injection struct {
 	did           did     // what it did to servers, if it is not of the plan
 	id            int64   // among those that are open
 	anew          bool    // an epoch ended while it lasted
-	asked         int     // of so many losses of data it is known whether one lies within it
-	lost          bool    // one does
 	jumps         bool    // Redis' clock is another's from then on
 	known         bool    // does is
 	does          fault.Effect
@@ -99,7 +97,7 @@ func (inj *injection) failsOver() bool {
 // server's clock may be another, and who hears so acquires nothing for a TTL. Who is not disturbed hears of it with the next
 // renewal or heartbeat; disturbances that leave less time than that between them are one.
 func (w *world) missedFailover(by *injection) bool {
-	if !w.looks(len(w.losses)) || !slices.ContainsFunc(w.losses, (*injection).failsOver) {
+	if !slices.ContainsFunc(w.losses, (*injection).failsOver) {
 		return false
 	}
 	hears := int64(max(w.Renew, w.Heartbeat) + w.RenewTimeout)
@@ -107,7 +105,7 @@ func (w *world) missedFailover(by *injection) bool {
 	lasted := func(inj *injection) bool { return inj.open || inj.end+inj.lingers()+hears >= since }
 	for was := since + 1; since < was; {
 		was = since
-		for _, inj := range slices.Backward(w.late(since-hears, looksReach)) {
+		for _, inj := range slices.Backward(w.since(since - hears)) {
 			if (inj.ofRedis() || inj.silences() && (by.node == nil || inj.node == by.node)) && lasted(inj) {
 				since = min(since, inj.start)
 			}
@@ -166,9 +164,6 @@ func (w *world) acquireReach(inj *injection) (span, bool) {
 func (w *world) reaching(from int64, but *injection, reach func(*injection) (span, bool)) iter.Seq2[*injection, span] {
 	return func(yield func(*injection, span) bool) {
 		for _, inj := range w.since(from) {
-			if !w.looks(looksReach) {
-				return
-			}
 			if inj == but || but != nil && but.Kind.Scope() == fault.ScopeNone && inj.index == but.index {
 				continue
 			}
@@ -232,7 +227,6 @@ func (w *world) lossDetected() {
 			inj.detectedAt = w.now
 		}
 	}
-	w.looks(len(w.unseen))
 	w.unseen = still
 }
 
@@ -270,7 +264,6 @@ func (w *world) inserted(all []*injection, inj *injection) []*injection {
 	for at > 0 && all[at-1].start > inj.start {
 		at--
 	}
-	w.looks(len(all) - at)
 	return slices.Insert(all, at, inj)
 }
 
@@ -327,7 +320,6 @@ func (w *world) process(inj *injection) {
 			t.deletes = append(t.deletes, inj)
 		}
 	case inj.node == nil && inj.has(fault.Kills):
-		w.looks(looksSorted * len(w.nodes))
 		for _, n := range w.nodes {
 			if n.current != nil {
 				n.killer = inj
@@ -449,7 +441,7 @@ func (w *world) longest(from, to int64) (one int64) {
 
 func (w *world) stallsWithin(from, to int64) (sum, longest int64) {
 	i := sort.Search(len(w.stalls), func(i int) bool { return w.stalls[i].to > from })
-	for ; i < len(w.stalls) && w.stalls[i].from < to && w.looks(1); i++ {
+	for ; i < len(w.stalls) && w.stalls[i].from < to; i++ {
 		one := min(w.stalls[i].to, to) - max(w.stalls[i].from, from)
 		sum, longest = sum+one, max(longest, one)
 	}

@@ -212,7 +212,6 @@ func (b *intents) take(e *history.Event) {
 		}
 	case history.Served, history.Aborted:
 		if p := b.streams[e.N]; p != nil && strings.HasPrefix(e.Session, tunerPrefix) {
-			b.w.looks(len(p.of.serving))
 			p.of.serving = slices.DeleteFunc(p.of.serving, func(q *served) bool { return q == p })
 			delete(b.streams, e.N)
 			b.touched = p.of
@@ -222,7 +221,6 @@ func (b *intents) take(e *history.Event) {
 
 // staff takes note of whether a worker is there. Who is asked for starts and has never acquired a lease is an API only.
 func (b *intents) staff() {
-	b.w.looks(len(b.w.nodes))
 	for _, n := range b.w.nodes {
 		if i := n.current; i != nil && i.ready && !i.gone && (b.acquirers[n.name] || !b.asked[n.name]) {
 			if b.staffedSince < 0 {
@@ -249,7 +247,6 @@ func (b *intents) left(e *history.Event) {
 	if i == nil || i.killed {
 		return
 	}
-	b.w.looks(len(b.w.injections))
 	for _, stop := range slices.Backward(b.w.injections) {
 		if !stop.has(fault.Stops) || stop.node != i.node {
 			continue
@@ -363,7 +360,6 @@ func (b *intents) lost() {
 	b.lostAt = b.w.now
 	b.unknown()
 	b.running.clear()
-	b.w.looks(looksSorted * len(b.order))
 	for _, s := range b.order {
 		s.state, s.reason, s.since, s.stopped = "", "", b.w.now, 0
 		b.count(s)
@@ -376,7 +372,6 @@ func (b *intents) lost() {
 // unknown: what Redis holds has to be seen again.
 func (b *intents) unknown() {
 	b.unknownAt = b.w.now
-	b.w.looks(looksSorted * len(b.wants))
 	for _, v := range b.wants {
 		v.inForce = nil
 	}

@@ -13,7 +13,6 @@ func (b *intents) follow(e *history.Event) {
 	case !b.w.replicated():
 	case e.Kind == history.TapUp:
 		b.showing = true
-		b.w.looks(len(b.order))
 		for _, s := range b.order {
 			s.seen, s.stopped = false, 0
 		}
@@ -30,7 +29,6 @@ func shows(e *history.Event) bool {
 
 // copied: all that the master holds has been shown. What is not in order at another master is waited for anew.
 func (b *intents) copied() {
-	b.w.looks(looksSorted * len(b.order))
 	another := b.w.servers.switched == b.w.now
 	for _, s := range b.order {
 		s.starts = min(s.starts, 1)

@@ -106,13 +106,11 @@ func (o *modelCheck) event(e *history.Event) {
 	switch e.Kind {
 	case history.Acquired, history.Renewed, history.RenewFailed, history.Lost, history.Released:
 		if l := o.lease(o.w.subject); l != nil && !o.w.reporter.asks { // the model knows windows only
-			o.w.looks(looksSorted * l.ending(e.T))
 			l.nodeEvent(e)
 		}
 	case history.Exited:
 		for _, id := range sortedKeys(o.leases) {
 			l := o.leases[id]
-			o.w.looks(looksSorted * len(l.holders.of))
 			for _, inst := range sortedKeys(l.holders.of) {
 				if i := o.w.instances[inst]; i != nil && i.node != nil && i.node.name == e.Node {
 					l.expire(e.T)
@@ -171,17 +169,9 @@ func (l *sampled) ends(until int64) {
 	}
 }
 
-// ending is among how many windows those are looked for whose time has come by now.
-func (l *sampled) ending(now int64) int {
-	if l.soonest == 0 || l.soonest > now {
-		return 0
-	}
-	return len(l.holders.of)
-}
-
 // expire closes the windows whose time has come by now.
 func (l *sampled) expire(now int64) {
-	if l.ending(now) == 0 {
+	if l.soonest == 0 || l.soonest > now {
 		return
 	}
 	l.soonest = 0

@@ -70,7 +70,6 @@ func (r *rest) reached() {
 		r.w.at(due, r.reached) // the host stalled meanwhile, or a poll was not answered
 		return
 	}
-	r.w.looks(looksSorted * len(r.beats.of))
 	for _, id := range sortedKeys(r.beats.of) {
 		if until := r.beats.of[id]; until != 0 && until+beatSlack < r.w.now {
 			r.forget(id) // its end was not shown: that is the change
@@ -97,7 +96,7 @@ func (r *rest) reached() {
 // leftBehind returns when the last lease of an instance ends that is gone and could not give it back, because Redis did not
 // answer it any more.
 func (r *rest) leftBehind() (until int64) {
-	for _, s := range r.w.everySession(1) {
+	for _, s := range r.w.sessions.all {
 		if k := s.granted; k != nil && k.until > until {
 			if i := r.w.instances[k.holder]; i != nil && i.gone {
 				until = k.until
@@ -119,7 +118,6 @@ func (r *rest) freed(k *grant) {
 
 // busy reports whether a fault goes on, or a process is dead whose heartbeat still says that it lives.
 func (r *rest) busy() bool {
-	r.w.looks(looksSorted * len(r.dead))
 	for id := range r.dead {
 		if _, beats := r.beats.of[id]; beats {
 			return true
@@ -262,7 +260,6 @@ func (r *rest) healed(inj *injection) {
 			settle += int64(r.w.TTL)
 		}
 		r.change(settle + inj.lingers())
-		r.w.looks(len(r.w.nodes))
 		for _, n := range r.w.nodes {
 			if inj.node == nil || inj.node == n {
 				r.back(n)
@@ -299,7 +296,7 @@ func (r *rest) forget(id string) {
 // held returns how much longer a lease may stay where it is since the last change: who is to give it on waits for a poll that
 // the target does not answer.
 func (r *rest) held() int64 {
-	for _, k := range r.w.late(r.since-int64(r.w.PollTimeout), 1) {
+	for _, k := range r.w.since(r.since - int64(r.w.PollTimeout)) {
 		if k.has(fault.Holds) && (k.open || k.end+int64(r.w.PollTimeout) >= r.since) {
 			return int64(r.w.PollTimeout)
 		}
@@ -320,7 +317,6 @@ func (r *rest) moved() {
 // live returns the instances that should own sessions now: alive, and with a heartbeat.
 func (r *rest) live() map[*instance]int64 {
 	live := map[*instance]int64{}
-	r.w.looks(looksSorted * len(r.beats.of))
 	for id := range r.beats.of {
 		if i := r.w.instances[id]; i != nil && i.ready && !i.gone {
 			live[i] = 0

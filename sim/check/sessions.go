@@ -25,15 +25,6 @@ func (s *sessions) add(id string) *session {
 	return x
 }
 
-// everySession returns all sessions for a rule that looks at each of them, and counts that: so many looks each. Nothing where no more may
-// be looked at.
-func (w *world) everySession(each int) []*session {
-	if !w.looks(each * len(w.sessions.all)) {
-		return nil
-	}
-	return w.sessions.all
-}
-
 // sorted returns them by ID.
 func (s *sessions) sorted() []*session {
 	return slices.SortedFunc(slices.Values(s.all), func(a, b *session) int { return cmp.Compare(a.id, b.id) })

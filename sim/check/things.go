@@ -99,7 +99,7 @@ func (w *world) grants(e *history.Event) {
 		w.freed(w.subject)
 		w.subject.granted = nil
 	case history.RedisFlushed, history.TapDown:
-		for _, s := range w.everySession(1) {
+		for _, s := range w.sessions.all {
 			s.left = w.leftBehind(s) // it may be there still, as the next snapshot shows
 			s.before, s.granted = cmp.Or(s.granted, s.before), nil
 		}

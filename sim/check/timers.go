@@ -54,7 +54,7 @@ func (w *world) at(t int64, f func()) {
 // elapse runs the timers that are due before t.
 func (w *world) elapse(t int64) {
 	w.next = t
-	for len(w.timers) > 0 && w.timers[0].at < t && w.looks(looksTimer) {
+	for len(w.timers) > 0 && w.timers[0].at < t {
 		x := w.timers.pop()
 		w.now = max(w.now, x.at)
 		x.run()

@@ -50,7 +50,6 @@ type world struct {
 	followers      []*follower
 
 	challenges challenges
-	effort     effort
 }
 
 func newWorld(p Params) *world {
@@ -101,7 +100,6 @@ func (w *world) take(e *history.Event) {
 	w.elapse(e.T)
 	w.now = e.T
 	w.stats.Events++
-	w.earns()
 	w.stats.LastT = e.T
 	w.find(e)
 	if w.replicated() && e.Aside() {
@@ -216,9 +214,6 @@ func (w *world) term(e *history.Event) *term {
 
 // heldBy returns the instance's open term of the session, nil if it has none.
 func (s *session) heldBy(i *instance) *term {
-	if len(s.terms) > few {
-		return i.held.of[s.id]
-	}
 	for _, t := range s.terms {
 		if t.inst == i {
 			return t
@@ -235,7 +230,6 @@ func (w *world) acquired(inst *instance, e *history.Event) {
 	}
 	t := &term{session: s, inst: inst, fence: e.Fence, since: e.T, until: e.Until, confirmedAt: e.T}
 	t.challenged = w.challenges.taken(t)
-	w.looks(len(s.terms))
 	for _, u := range s.terms {
 		switch late := t.fence != 0 && t.fence < u.fence; { // it was granted before, and its instance heard of that after
 		case u.inst == inst:
@@ -302,7 +296,6 @@ func (w *world) renewed(inst *instance, e *history.Event) {
 	}
 	t.doubt, t.confirmedAt = false, w.now
 	if t.injections != nil {
-		w.looks(len(t.injections))
 		t.survived()
 	}
 	w.trust(t)
@@ -364,7 +357,6 @@ func (w *world) end(t *term, how ending) {
 	t.inst.held.drop(t.session.id)
 	w.terms.drop(t)
 	s := t.session
-	w.looks(len(s.terms))
 	for i, u := range s.terms {
 		if u == t {
 			s.terms = append(s.terms[:i], s.terms[i+1:]...)
