@@ -129,7 +129,7 @@ func TestDenialWhileRunningNamesTheRule(t *testing.T) {
 	}
 }
 
-// Where Redis is away at Start, its first answer is when it is checked.
+// A Redis that is away at Start is checked once it answers.
 func TestDeniedAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	server, client := bootstrapped(t, redistest.AppendOnly())
