@@ -260,15 +260,25 @@ func (g *g10) faulty(inst string, at int64) bool {
 	return false
 }
 
-// suspect names another instance that said something about the lease at that time.
+// suspect names another instance that may have done it: one whose release Redis may have executed so late, else one that said something
+// about the lease at that time. Who was granted the lease afterwards is its rightful owner.
 func (g *g10) suspect(k *key, but string, at int64) string {
-	all := slices.SortedFunc(slices.Values(k.said), func(a, b *said) int { return cmp.Compare(a.inst, b.inst) })
-	for _, s := range all {
-		if s.inst != but && s.at >= at-int64(time.Second) && s.at <= at+int64(time.Second) {
-			return fmt.Sprintf(", and %s, which did not own it, renewed or released it at %s", g.who(s.inst), clock(s.at))
+	var who *said
+	var when int64
+	for _, s := range slices.SortedFunc(slices.Values(k.session.key.said), func(a, b *said) int { return cmp.Compare(a.inst, b.inst) }) {
+		released := s.released != 0 && s.released <= at+eventAllowance && at <= g.underWay(s.inst, s.released)
+		switch {
+		case s.inst == but || s.granted > at && !released:
+		case released && s.released > when:
+			who, when = s, s.released
+		case who == nil && s.at > 0 && s.at >= at-int64(time.Second) && s.at <= at+int64(time.Second):
+			who = s
 		}
 	}
-	return ""
+	if who == nil {
+		return ""
+	}
+	return fmt.Sprintf(", and %s, which did not own it, renewed or released it at %s", g.who(who.inst), clock(cmp.Or(when, who.at)))
 }
 
 // nodeEvent is what a node reports; where Redis shows that it cannot be, somebody's check is missing.

@@ -159,7 +159,7 @@ func TestSentenceSaysWhoWhichHowLongAndWhy(t *testing.T) {
 		"Redis forgot": {wiped, "node-1 and node-2 both trusted the lease of session 11111111 for 400 ms from 4.600 s. A redis-flush had erased the lease " +
 			"that node-1 held, and node-2 did not wait one TTL (until 7.500 s) before it acquired."},
 		"key deleted": {early, "node-1 and node-2 both trusted the lease of session 11111111 for 500 ms from 4.500 s. The key of node-1 was deleted at " +
-			"4.000 s, 1 s before its end, by a hand that is not known."},
+			"4.000 s, 1 s before its end, and it is not known by whom."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, r := saved(t, params(), test.events)

@@ -329,7 +329,7 @@ func (s *story) erased(granted *event) *event {
 	return key
 }
 
-// eraser says who deleted the key.
+// eraser says who deleted the key. A release that does not compare its owner may have been held up since another had the lease.
 func (s *story) eraser(key *event) string {
 	for _, e := range s.events {
 		if e.kind == history.Released && e.at >= key.at-int64(deletedBy) && e.at <= key.at+int64(deletedBy) {
@@ -341,7 +341,11 @@ func (s *story) eraser(key *event) string {
 			return "by the plan’s foreign hand (key-delete)"
 		}
 	}
-	return "by a hand that is not known"
+	late := s.before(key.at, func(e *event) bool { return e.kind == history.Released })
+	if late != nil && late.at >= key.at-2*int64(s.p.TTL) {
+		return fmt.Sprintf("when the release of %s came, %s late", s.nameOf(late.node, late.instance), plainly(key.at-late.at))
+	}
+	return "and it is not known by whom"
 }
 
 func isGrant(e *event) bool { return e.kind == history.RedisGranted }
