@@ -5,32 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/netip"
-	"slices"
 	"sync/atomic"
 	"time"
 
-	"github.com/leasestorm/leasestorm/internal/clusternodes"
+	"github.com/leasestorm/leasestorm/internal/redisfixture"
 )
 
 // cluster is what a replicated Redis that is a Redis Cluster has in the place of sentinels: two shards of a master and replicas, of which
 // one has the leases' slot, and one more master, which votes and is under no fault.
 type cluster struct {
-	shard   int          // servers of one
-	slot    int64        // of leases
+	redisfixture.Cluster
 	timeout atomic.Int64 // cluster-node-timeout, in milliseconds
 	marks   [2]string    // keys that are of each shard for ever, by which taps know where they are in the stream
 }
 
-const (
-	clusterSlots = 16384
-	// nodeTimeout is after what time of silence a server of a cluster takes another for failed, unless a run draws more.
-	nodeTimeout = sentinelDown
-)
-
-// clusterServers is how many a cluster has of whose shards each has so many.
-func clusterServers(shard int) int { return 2*shard + 1 }
+// nodeTimeout is after what time of silence a server of a cluster takes another for failed, unless a run draws more.
+const nodeTimeout = sentinelDown
 
 // clustered reports whether Redis is a cluster.
 func (r *Redis) clustered() bool { return r.replicated != nil && r.replicated.cluster != nil }
@@ -62,8 +53,6 @@ func (p *replicated) voter() *member { return p.members[len(p.members)-1] }
 type bus struct {
 	*door
 	*cluster
-	port int    // where the server itself listens
-	id   string // of the server
 }
 
 func newBus(of *cluster, short func(error)) (*bus, error) {
@@ -73,7 +62,7 @@ func newBus(of *cluster, short func(error)) (*bus, error) {
 
 // join makes the line from another server.
 func (b *bus) join(from, to *member, short func(error)) error {
-	at := endpoint{"tcp", netip.AddrPortFrom(loopback, uint16(b.port)).String()}
+	at := netip.AddrPortFrom(loopback, to.busPort()).String()
 	l, err := newLine(from.name+" to the bus of "+to.name, loopback, at, 0, uint64(from.number), short)
 	if err == nil {
 		l.up.counted = false
@@ -82,25 +71,18 @@ func (b *bus) join(from, to *member, short func(error)) error {
 	return err
 }
 
-// clusterConf are the settings of a server of a cluster. Who reaches a bus may be the master that it follows (SECURITY.md): forged data
-// is looked at. Until it has been started its bus may be anywhere.
-func (m *member) clusterConf() (string, error) {
-	if m.client.Load() == nil {
-		if err := listenLow(loopback, func(addr string) error {
-			l, err := net.Listen("tcp", addr)
-			if err != nil {
-				return err
-			}
-			m.bus.port = l.Addr().(*net.TCPAddr).Port
-			return l.Close()
-		}); err != nil {
-			return "", err
-		}
-	}
-	return fmt.Sprintf("cluster-enabled yes\ncluster-config-file nodes.conf\ncluster-port %d\ncluster-announce-ip %s\n"+
-		"cluster-announce-port %d\ncluster-announce-bus-port %d\ncluster-node-timeout %d\ncluster-allow-replica-migration no\n"+
-		"cluster-require-full-coverage no\ncluster-replica-validity-factor 0\nsanitize-dump-payload yes\n",
-		m.bus.port, loopback, m.door.port(), m.bus.door.port(), m.bus.timeout.Load()), nil
+// busPort is where the server's own bus listens.
+func (m *member) busPort() uint16 {
+	at, _ := netip.ParseAddrPort(m.addr)
+	return at.Port() + redisfixture.BusOffset
+}
+
+// clusterConf are the settings of a server of a cluster.
+func (m *member) clusterConf() string {
+	return fmt.Sprintf("cluster-enabled yes\ncluster-config-file nodes.conf\ncluster-announce-ip %s\ncluster-announce-port %d\n"+
+		"cluster-announce-bus-port %d\ncluster-node-timeout %d\ncluster-allow-replica-migration no\n"+
+		"cluster-require-full-coverage no\ncluster-replica-validity-factor 0\n",
+		loopback, m.Port, m.Bus, m.bus.timeout.Load())
 }
 
 // drawTimeout has a third of all runs take servers for failed as late as with Redis' own time-out of half a TTL of 30 s, or later: while a
@@ -118,74 +100,23 @@ func (p *replicated) drawTimeout(ctx context.Context, seed uint64, ttl time.Dura
 	return err
 }
 
-// form makes a cluster of servers that know of no other.
+// form makes a cluster of servers that know of no other, and finds the marks.
 func (p *replicated) form(ctx context.Context, _ string) error {
-	masters := []*member{p.members[0], p.members[p.cluster.shard], p.voter()}
-	if err := p.share(ctx, masters); err != nil {
-		return fmt.Errorf("%w: slots of a cluster: %w", ErrNoServer, err)
-	}
-	for i, m := range p.members {
-		id, err := m.client.Load().Do(ctx, "CLUSTER", "MYID").Text()
-		if err == nil {
-			err = m.client.Load().Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err()
-		}
-		if err == nil && i > 0 {
-			err = m.client.Load().Do(ctx, "CLUSTER", "MEET", loopback.String(), masters[0].door.port(), masters[0].bus.door.port()).Err()
-		}
-		if err != nil {
-			return fmt.Errorf("%w: a cluster of %s: %w", ErrNoServer, m.name, err)
-		}
-		m.bus.id = id
-	}
-	all := func(so func(context.Context, *member) bool) error {
-		return p.settle(ctx, func(ctx context.Context) bool {
-			return !slices.ContainsFunc(p.members, func(m *member) bool { return !so(ctx, m) })
-		})
-	}
-	if err := all(p.seesAll); err != nil {
-		return err
-	}
+	c := p.cluster
 	for _, m := range p.members {
-		if of := masters[m.shard]; m != of {
-			if err := m.followNow(ctx, of); err != nil {
-				return fmt.Errorf("%w: %s cannot be made a replica: %w", ErrNoServer, m.name, err)
-			}
-		}
+		c.Nodes = append(c.Nodes, &m.Node)
 	}
-	return all(func(ctx context.Context, m *member) bool {
-		return p.seesAll(ctx, m) && m.serves(ctx) && p.owner(m) == masters[0] &&
-			(m != masters[m.shard] || m == p.voter() || m.replicas(ctx) == p.cluster.shard-1)
-	})
-}
-
-// share gives the masters their slots, the first of them the leases', and finds the marks. Who votes needs one, else it has no vote.
-func (p *replicated) share(ctx context.Context, masters []*member) error {
-	c, client := p.cluster, masters[0].client.Load()
-	slot, err := client.ClusterKeySlot(ctx, clusterTag).Result()
-	if err != nil {
-		return err
-	}
-	c.slot = slot
-	const last = clusterSlots - 1
-	ranges := [][2]int64{{0, last / 2}, {last/2 + 1, last - 1}, {last, last}}
-	if slot > last/2 {
-		ranges[0], ranges[1] = ranges[1], ranges[0]
-	}
-	for i, m := range masters {
-		if err := m.client.Load().ClusterAddSlotsRange(ctx, int(ranges[i][0]), int(ranges[i][1])).Err(); err != nil {
-			return err
-		}
+	if err := c.Form(ctx, clusterTag); err != nil {
+		return apart(err)
 	}
 	for n := 0; c.marks[0] == "" || c.marks[1] == ""; n++ {
 		key := fmt.Sprint(tapChannel, ":", n)
-		at, err := client.ClusterKeySlot(ctx, key).Result()
+		slot, err := c.Voter().Client().ClusterKeySlot(ctx, key).Result()
 		if err != nil {
-			return err
+			return fmt.Errorf("%w: slots of a cluster: %w", ErrNoServer, err)
 		}
-		for i := range c.marks {
-			if at != slot && ranges[i][0] <= at && at <= ranges[i][1] {
-				c.marks[i] = key
-			}
+		if shard := c.Shard(slot); slot != c.Slot && shard < len(c.marks) {
+			c.marks[shard] = key
 		}
 	}
 	return nil
@@ -200,15 +131,7 @@ func (p *replicated) mark(m *member) string {
 }
 
 // serves reports whether a server of a cluster is with a majority, as far as it knows. Others always are.
-func (m *member) serves(ctx context.Context) bool {
-	if m.bus == nil {
-		return true
-	}
-	ctx, cancel := context.WithTimeout(ctx, sentinelAnswer)
-	defer cancel()
-	text, err := m.client.Load().ClusterInfo(ctx).Result()
-	return err == nil && infoFields(text)["cluster_state"] == "ok"
-}
+func (m *member) serves(ctx context.Context) bool { return m.bus == nil || m.Serves(ctx) }
 
 // servesWithin is more than a server that was started serves nobody (2 s).
 const servesWithin = 4 * time.Second
@@ -228,28 +151,10 @@ func (p *replicated) awaitServing(ctx context.Context, m *member) {
 	}
 }
 
-// seesAll reports whether a server sees all others, and none of them failed.
-func (p *replicated) seesAll(_ context.Context, by *member) bool {
-	all := by.sees()
-	return len(all) == len(p.members) && !slices.ContainsFunc(all, func(n clusternodes.Node) bool { return !n.Well() })
-}
-
-// sees is what a server tells of each. It is empty if it does not answer.
-func (m *member) sees() []clusternodes.Node {
-	ctx, cancel := context.WithTimeout(context.Background(), sentinelAnswer)
-	defer cancel()
-	text, _ := m.client.Load().ClusterNodes(ctx).Result()
-	return clusternodes.Read(text)
-}
-
 // owner is whom a server takes for the master of the leases' slot; nil: it does not say.
 func (p *replicated) owner(by *member) *member {
-	for _, n := range by.sees() {
-		if n.Owns(p.cluster.slot) {
-			if i := slices.IndexFunc(p.members, func(m *member) bool { return m.bus.id == n.ID }); i >= 0 {
-				return p.members[i]
-			}
-		}
+	if i := p.cluster.Owner(context.Background(), &by.Node); i >= 0 {
+		return p.members[i]
 	}
 	return nil
 }

@@ -181,7 +181,7 @@ func TestNodesHaveNoWayToRedisLong(t *testing.T) {
 	}
 	r, self := housed(t), os.Args[0]
 	f := r.site.(*fleet)
-	l, err := newLine("node-1", f.network.Gateway(), endpoint{"tcp", r.server.addr}, 1, 1, func(error) {})
+	l, err := newLine("node-1", f.network.Gateway(), r.server.addr, 1, 1, func(error) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,13 @@
 package real
 
 import (
+	"context"
 	"fmt"
+	"os"
 	"sync/atomic"
+	"time"
 
+	"github.com/leasestorm/leasestorm/internal/redisfixture"
 	"github.com/leasestorm/leasestorm/sim/container"
 )
 
@@ -12,6 +16,25 @@ type daemon struct {
 	proc  program
 	asked *atomic.Bool // its end is the harness' doing; nil: it never served
 	lose  func(error)  // hears of an end that is not
+}
+
+// run starts it with its output in a log file, waits until that says ready, and watches over it from then on.
+func (d *daemon) run(
+	ctx context.Context, name, logFile, ready string, within time.Duration, launch func(log *os.File) (program, error),
+) error {
+	err := redisfixture.Start(ctx, logFile, ready, within, func(log *os.File) (redisfixture.Program, error) {
+		p, err := launch(log)
+		if err != nil { // the one that has ended stays: whoever ends it again does nothing
+			return redisfixture.Program{}, err
+		}
+		d.proc = p
+		return redisfixture.Program{Ended: p.ended(), Kill: p.kill}, nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrNoServer, name, err)
+	}
+	d.serves(name)
+	return nil
 }
 
 // serves begins to watch over a program that answers. Whatever ends it but kill leaves nodes, or the servers that they lean on, without a

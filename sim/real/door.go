@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/leasestorm/leasestorm/internal/redisfixture"
 )
 
 // door is the address of a server for the other servers and the sentinels: what it tells them to reach it by. Behind it each of
@@ -22,7 +24,7 @@ type door struct {
 
 func newDoor(short func(error)) (*door, error) {
 	d := &door{servers: map[netip.Addr]*line{}, short: short}
-	err := listenLow(loopback, func(addr string) error {
+	err := redisfixture.Listen(loopback, func(addr string) error {
 		l, err := net.Listen("tcp", addr)
 		if err == nil {
 			d.listener = l.(*net.TCPListener)

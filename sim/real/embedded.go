@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+
+	"github.com/leasestorm/leasestorm/internal/redisfixture"
 )
 
 // embedded is a miniredis whose time is driven, for machines without a Redis server. It shows the program at work; no
@@ -21,7 +23,7 @@ const embeddedTick = 5 * time.Millisecond
 
 func startEmbedded() (*embedded, error) {
 	e := &embedded{m: miniredis.NewMiniRedis(), stop: make(chan struct{}), done: make(chan struct{})}
-	if err := listenLow(loopback, e.open); err != nil {
+	if err := redisfixture.Listen(loopback, e.open); err != nil {
 		return nil, fmt.Errorf("embedded Redis: %w", err)
 	}
 	go e.drive()

@@ -120,7 +120,7 @@ func (p *replicated) beginMove(ctx context.Context) *move {
 	switch {
 	case !holdAll(mv.held):
 		return nil
-	case mv.whole(ctx) && mv.set(ctx, mv.to, "IMPORTING", mv.from.bus.id) == nil && mv.set(ctx, mv.from, "MIGRATING", mv.to.bus.id) == nil:
+	case mv.whole(ctx) && mv.set(ctx, mv.to, "IMPORTING", mv.from.ID) == nil && mv.set(ctx, mv.from, "MIGRATING", mv.to.ID) == nil:
 		return mv
 	}
 	letGo(mv.held)
@@ -131,13 +131,13 @@ func (p *replicated) beginMove(ctx context.Context) *move {
 func (mv *move) set(ctx context.Context, at *member, words ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, sentinelAnswer)
 	defer cancel()
-	return at.client.Load().Do(ctx, append([]any{"CLUSTER", "SETSLOT", mv.p.cluster.slot}, words...)...).Err()
+	return at.client.Load().Do(ctx, append([]any{"CLUSTER", "SETSLOT", mv.p.cluster.Slot}, words...)...).Err()
 }
 
 // whole reports whether all of the shard are there and follow its master. The slot moves from such a shard alone: who has not heard of it
 // would go on serving (docs/replicas.md).
 func (mv *move) whole(ctx context.Context) bool {
-	if mv.from != mv.p.present() || mv.from.replicas(ctx) != mv.p.cluster.shard-1 {
+	if mv.from != mv.p.present() || mv.from.Replicas(ctx) != mv.p.cluster.Size-1 {
 		return false
 	}
 	mv.p.mu.Lock()
@@ -177,9 +177,7 @@ func (mv *move) carry(ctx context.Context, few func() int, pause func()) error {
 }
 
 func (mv *move) migrate(ctx context.Context, keys []string) error {
-	words := []any{
-		"MIGRATE", loopback.String(), mv.to.door.port(), "", 0, migrateWithin, "AUTH2", harnessUser, mv.to.secret, "KEYS",
-	}
+	words := []any{"MIGRATE", loopback.String(), mv.to.door.port(), "", 0, migrateWithin, "KEYS"}
 	for _, key := range keys {
 		words = append(words, key)
 	}
@@ -187,7 +185,7 @@ func (mv *move) migrate(ctx context.Context, keys []string) error {
 }
 
 func (mv *move) keys(ctx context.Context, at *member, n int) ([]string, error) {
-	return at.client.Load().ClusterGetKeysInSlot(ctx, int(mv.p.cluster.slot), n).Result()
+	return at.client.Load().ClusterGetKeysInSlot(ctx, int(mv.p.cluster.Slot), n).Result()
 }
 
 // heardWithin is how long all of the old shard may take to hear that the slot is another's.
@@ -213,11 +211,11 @@ func (mv *move) settle(ctx context.Context) error {
 			break
 		}
 	}
-	if err := mv.set(ctx, mv.to, "NODE", mv.to.bus.id); err != nil {
+	if err := mv.set(ctx, mv.to, "NODE", mv.to.ID); err != nil {
 		return fmt.Errorf("SETSLOT at %s: %w", mv.to.name, err)
 	}
 	for _, m := range []*member{mv.from, p.voter()} {
-		_ = mv.set(ctx, m, "NODE", mv.to.bus.id) // it hears of it anyhow
+		_ = mv.set(ctx, m, "NODE", mv.to.ID) // it hears of it anyhow
 	}
 	ctx, cancel := context.WithTimeout(ctx, heardWithin)
 	defer cancel()

@@ -13,7 +13,7 @@ import (
 // use.
 type gate struct {
 	listener *net.TCPListener
-	upstream endpoint
+	upstream string // host:port
 	join     func(client, upstream *entered)
 	short    func(error) // hears that the harness has run out of files; must not block
 
@@ -23,9 +23,6 @@ type gate struct {
 	reopen chan struct{} // closed when the gate is not shut any more
 	done   chan struct{} // closed when nobody is let in any more
 }
-
-// endpoint is where something listens: "tcp" and host:port, or "unix" and the path of a socket.
-type endpoint struct{ network, addr string }
 
 // entered is one connection at a gate, of a client or to upstream.
 type entered struct {
@@ -37,7 +34,7 @@ type entered struct {
 // acceptAgain is how long a gate that cannot accept waits.
 const acceptAgain = 5 * time.Millisecond
 
-func newGate(addr string, upstream endpoint, join func(client, upstream *entered), short func(error)) (*gate, error) {
+func newGate(addr, upstream string, join func(client, upstream *entered), short func(error)) (*gate, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, err
@@ -92,7 +89,7 @@ func (g *gate) enter(c net.Conn) *entered {
 // lead joins a client to upstream.
 func (g *gate) lead(client *entered) {
 	abrupt(client.Conn) // what ends one of them is a reset for the other, and nothing of it is left at the port, which would keep it shut
-	c, err := net.Dial(g.upstream.network, g.upstream.addr)
+	c, err := net.Dial("tcp", g.upstream)
 	if err != nil {
 		tellExhausted(err, g.short)
 		_ = client.Close()
@@ -108,7 +105,7 @@ func (g *gate) lead(client *entered) {
 	g.join(client, upstream)
 }
 
-// abrupt has a connection end without a farewell, as a cable that is cut. Of a socket of this machine every end is one.
+// abrupt has a connection end without a farewell, as a cable that is cut.
 func abrupt(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)

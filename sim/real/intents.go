@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/leasestorm/leasestorm/internal/redisfixture"
 	"github.com/leasestorm/leasestorm/sim/client"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -89,7 +90,7 @@ func intentsEnv(s *slot) []string {
 // reserve finds an address for the slot's API, which stays the same over restarts. It is below the ephemeral ports, so that
 // nothing takes it meanwhile but another run.
 func (s *slot) reserve() error {
-	return listenLow(loopback, func(addr string) error {
+	return redisfixture.Listen(loopback, func(addr string) error {
 		l, err := net.Listen("tcp", addr)
 		if err != nil {
 			return err

@@ -3,47 +3,22 @@ package real
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	toxiproxy "github.com/Shopify/toxiproxy/v2"
 	"github.com/Shopify/toxiproxy/v2/stream"
 	"github.com/rs/zerolog"
+
+	"github.com/leasestorm/leasestorm/internal/redisfixture"
 )
-
-// Ports are taken below the usual range of ephemeral ports (32768 and up), and above those of well-known services.
-const (
-	portMin = 15_000
-	portMax = 32_000
-	// portTries: even with ten runs of a hundred nodes, most of the range is free.
-	portTries = 200
-)
-
-var errNoPort = errors.New("no free port between 15000 and 32000")
-
-// errPortTaken: another port must be tried.
-var errPortTaken = errors.New("port taken")
 
 // loopback is where everything listens, unless its nodes are in containers.
-var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
-
-// listenLow calls listen with addresses at that place until one is free: as long as it returns errPortTaken or "address in use".
-func listenLow(at netip.Addr, listen func(addr string) error) error {
-	var err error
-	for range portTries {
-		err = listen(netip.AddrPortFrom(at, portMin+uint16(rand.IntN(portMax-portMin))).String())
-		if !errors.Is(err, errPortTaken) && !errors.Is(err, syscall.EADDRINUSE) {
-			return err
-		}
-	}
-	return fmt.Errorf("%w at %s: %w", errNoPort, at, err)
-}
+var loopback = redisfixture.Loopback
 
 // lineTimeout bounds every call into toxiproxy.
 const lineTimeout = 2 * time.Second
@@ -54,7 +29,7 @@ var lineNumber atomic.Uint64
 // hangs harms no other. Safe for concurrent use.
 type line struct {
 	name     string
-	upstream endpoint
+	upstream string
 	up, down *direction // node to Redis, Redis to node
 	short    func(error)
 
@@ -71,7 +46,7 @@ type effect struct {
 }
 
 // newLine opens a way to upstream at a place of this machine. Delays are drawn from seed. short is gate.short.
-func newLine(name string, at netip.Addr, upstream endpoint, seed, stream uint64, short func(error)) (*line, error) {
+func newLine(name string, at netip.Addr, upstream string, seed, stream uint64, short func(error)) (*line, error) {
 	l := &line{
 		name: fmt.Sprintf("%s-%d", name, lineNumber.Add(1)), upstream: upstream, effect: effects{}, short: short,
 		up: newDirection(seed, 2*stream), down: newDirection(seed, 2*stream+1),
@@ -79,7 +54,7 @@ func newLine(name string, at netip.Addr, upstream endpoint, seed, stream uint64,
 	l.up.counted = true
 	directions.Store(l.name+"-up", l.up)
 	directions.Store(l.name+"-down", l.down)
-	err := listenLow(at, l.open)
+	err := redisfixture.Listen(at, l.open)
 	if err != nil {
 		l.forget()
 		return nil, fmt.Errorf("proxy of %s: %w", name, err)
@@ -90,7 +65,7 @@ func newLine(name string, at netip.Addr, upstream endpoint, seed, stream uint64,
 // open starts to listen.
 func (l *line) open(addr string) error {
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	toxics := toxiproxy.NewProxy(server, l.name, addr, l.upstream.addr).Toxics
+	toxics := toxiproxy.NewProxy(server, l.name, addr, l.upstream).Toxics
 	for _, toxic := range []string{
 		`{"name":"up","type":"leasestorm-wire","stream":"upstream","attributes":{"direction":"` + l.name + `-up"}}`,
 		`{"name":"down","type":"leasestorm-wire","stream":"downstream","attributes":{"direction":"` + l.name + `-down"}}`,

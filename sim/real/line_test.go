@@ -21,7 +21,7 @@ func echo(t *testing.T) string {
 
 func openLine(t *testing.T, upstream string) *line {
 	t.Helper()
-	l, err := newLine("node-1", loopback, endpoint{"tcp", upstream}, 1, 1, func(err error) { t.Error(err) })
+	l, err := newLine("node-1", loopback, upstream, 1, 1, func(err error) { t.Error(err) })
 	if err != nil {
 		t.Fatal(err)
 	}

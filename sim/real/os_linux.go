@@ -8,17 +8,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
-
-// childAttr puts a child into a process group of its own, so that it can be stopped with all it starts, and lets it die
-// with the thread that started it.
-func childAttr() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-}
 
 // monotonic reads CLOCK_MONOTONIC in ns.
 func monotonic() int64 {

@@ -5,14 +5,10 @@ package real
 import (
 	"errors"
 	"os/exec"
-	"syscall"
 	"time"
 )
 
 var processStart = time.Now()
-
-// childAttr puts a child into a process group of its own. Here nothing but the reaper ends it with the simulator.
-func childAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 // monotonic stands in for CLOCK_MONOTONIC. Stamps of nodes cannot be compared with it: they are out of the run's range
 // and are replaced by the time of their reading.

@@ -3,48 +3,12 @@ package real
 import (
 	"errors"
 	"os/exec"
-	"runtime"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/leasestorm/leasestorm/internal/redisfixture"
 )
-
-// spawner starts children from one goroutine that keeps its thread: a parent-death signal fires when the starting
-// thread ends, not the process, and Go ends threads as it likes.
-type spawner struct {
-	requests chan spawnRequest
-	done     chan struct{}
-	once     sync.Once
-}
-
-type spawnRequest struct {
-	cmd *exec.Cmd
-	err chan error
-}
-
-func newSpawner() *spawner {
-	s := &spawner{requests: make(chan spawnRequest), done: make(chan struct{})}
-	go func() {
-		defer close(s.done)
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine, and with it children left over
-		for r := range s.requests {
-			r.err <- r.cmd.Start()
-		}
-	}()
-	return s
-}
-
-func (s *spawner) start(cmd *exec.Cmd) error {
-	r := spawnRequest{cmd, make(chan error, 1)}
-	s.requests <- r
-	return <-r.err
-}
-
-// close ends the thread, which kills children that still live (Linux). No start may follow.
-func (s *spawner) close() {
-	s.once.Do(func() { close(s.requests) })
-	<-s.done
-}
 
 // errGone: the process has ended, so that it cannot be signalled.
 var errGone = errors.New("process has ended")
@@ -66,15 +30,18 @@ type process struct {
 }
 
 // startProcess starts cmd, which must not have run yet, and tells the reaper.
-func startProcess(s *spawner, r *reaper, cmd *exec.Cmd) (*process, error) {
-	cmd.SysProcAttr = childAttr()
-	start := time.Now()
-	if err := s.start(cmd); err != nil {
+func startProcess(r *reaper, cmd *exec.Cmd) (*process, error) {
+	p, known := &process{cmd: cmd, reaper: r, start: time.Now(), exited: make(chan struct{})}, make(chan struct{})
+	err := redisfixture.Launch(cmd, func() {
+		<-known
+		p.wait()
+	})
+	if err != nil {
 		return nil, err
 	}
-	p := &process{cmd: cmd, reaper: r, pid: cmd.Process.Pid, start: start, exited: make(chan struct{})}
+	p.pid = cmd.Process.Pid
 	r.add(reapGroup, p.pid)
-	go p.wait()
+	close(known)
 	return p, nil
 }
 

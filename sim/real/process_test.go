@@ -18,8 +18,6 @@ import (
 // grouped starts a shell in a group of its own. What it writes, and whom it starts, comes out.
 func grouped(t *testing.T, script string, args ...string) (p *process, out *os.File) {
 	t.Helper()
-	s := newSpawner()
-	t.Cleanup(s.close)
 	out, in, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -27,7 +25,7 @@ func grouped(t *testing.T, script string, args ...string) (p *process, out *os.F
 	t.Cleanup(func() { _ = out.Close() })
 	cmd := exec.Command("sh", append([]string{"-c", script}, args...)...)
 	cmd.Stdout = in
-	p, err = startProcess(s, nil, cmd)
+	p, err = startProcess(nil, cmd)
 	_ = in.Close()
 	if err != nil {
 		t.Fatal(err)

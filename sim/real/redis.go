@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/leasestorm/leasestorm/internal/redisclient"
+	"github.com/leasestorm/leasestorm/internal/redisfixture"
 	"github.com/leasestorm/leasestorm/internal/redisurl"
 )
 
@@ -72,7 +72,6 @@ type Redis struct {
 	admin      *redis.Options // as the harness itself connects
 	claimed    bool           // the run's keys at a given URL are ours to remove
 	raw        string         // the URL
-	spawner    *spawner
 	reaper     *reaper
 	server     *server     // kindServer, kindContainer; of several the one that is, or was last, under a fault: who has the turn sets it
 	boxes      *boxes      // kindContainer
@@ -110,7 +109,6 @@ func Provision(ctx context.Context, c RedisChoice, dir string) (*Redis, error) {
 	if r.reaper, err = startReaper(); err != nil {
 		return nil, err
 	}
-	r.spawner = newSpawner()
 	switch r.kind {
 	case kindServer:
 		if c.Servers > 0 {
@@ -160,16 +158,12 @@ func (c RedisChoice) shown() string {
 	return c.Kind
 }
 
-// socketMax is how long the path of a socket may be everywhere.
-const socketMax = 103
-
 func findServer() (string, error) {
-	for _, name := range []string{"redis-server", "valkey-server"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path, nil
-		}
+	path, err := redisfixture.Find()
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrNoServer, err)
 	}
-	return "", fmt.Errorf("%w: neither redis-server nor valkey-server is in PATH", ErrNoServer)
+	return path, nil
 }
 
 func (r *Redis) provisionServer(ctx context.Context, dir string) error {
@@ -193,7 +187,7 @@ func (r *Redis) provisionServer(ctx context.Context, dir string) error {
 func (r *Redis) process(binary, folder string) *server {
 	return &server{
 		daemon: daemon{lose: r.lose},
-		binary: binary, dir: folder, files: folder, data: folder, socket: filepath.Join(folder, "s"), launch: r.launchProcess(binary),
+		binary: binary, dir: folder, files: folder, data: folder, launch: r.launchProcess(binary),
 	}
 }
 
@@ -242,9 +236,7 @@ func (r *Redis) use(raw string) {
 	opts, _ := redis.ParseURL(raw)
 	r.raw, r.url, r.admin = raw, opts, adminOptions(opts)
 	if r.server != nil && r.kind != kindCompose {
-		r.admin.Username, r.admin.Password = harnessUser, r.server.secret
-		at := r.server.reached()
-		r.admin.Network, r.admin.Addr = at.network, at.addr
+		r.admin = harnessOptions(r.server.addr)
 	}
 	r.renewClient()
 }
@@ -270,10 +262,15 @@ func adminClient(o *redis.Options) *redis.Client {
 // adminOptions are those of the harness's own connections: few, short time-outs, no retries, no extra commands.
 func adminOptions(o *redis.Options) *redis.Options {
 	return &redis.Options{
-		Network: o.Network, Addr: o.Addr, Username: o.Username, Password: o.Password, DB: o.DB,
+		Addr: o.Addr, Username: o.Username, Password: o.Password, DB: o.DB,
 		Protocol: 2, DisableIdentity: true, MaxRetries: -1, ContextTimeoutEnabled: true,
 		DialTimeout: 2 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second, PoolSize: 4, DialerRetries: 1,
 	}
+}
+
+// harnessOptions are those of the harness' own user of a server.
+func harnessOptions(addr string) *redis.Options {
+	return adminOptions(&redis.Options{Addr: addr, Username: harnessUser, Password: harnessPassword})
 }
 
 // check asks who answers: Redis, writable, new enough.
@@ -401,9 +398,6 @@ func (r *Redis) Close() error {
 	}
 	if r.mini != nil {
 		r.mini.close()
-	}
-	if r.spawner != nil {
-		r.spawner.close()
 	}
 	r.reaper.close()
 	return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/leasestorm/leasestorm/internal/redisfixture"
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
@@ -154,7 +155,7 @@ func (r *Redis) resume(ctx context.Context, args ...string) error {
 	}
 	var err error
 	for range 3 { // something else may hold the port for a moment
-		if err = r.server.start(ctx, args...); !errors.Is(err, errPortTaken) {
+		if err = r.server.start(ctx, args...); !errors.Is(err, redisfixture.ErrPortTaken) {
 			break
 		}
 	}

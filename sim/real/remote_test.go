@@ -13,6 +13,8 @@ import (
 	toxiproxy "github.com/Shopify/toxiproxy/v2"
 	toxics "github.com/Shopify/toxiproxy/v2/client"
 	"github.com/rs/zerolog"
+
+	"github.com/leasestorm/leasestorm/internal/redisfixture"
 )
 
 // echoed reports whether what is said to addr comes back within the time.
@@ -46,7 +48,7 @@ func TestRemoteWay(t *testing.T) {
 	}()
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	api := ""
-	err = listenLow(loopback, func(addr string) error {
+	err = redisfixture.Listen(loopback, func(addr string) error {
 		l, err := net.Listen("tcp", addr)
 		if err != nil {
 			return err

@@ -2,7 +2,6 @@ package real
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -16,6 +15,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/redisfixture"
 )
 
 // replicated is a Redis of one master, replicas and sentinels, or a Redis Cluster, all of them the run's own. Which server is the master
@@ -25,7 +26,6 @@ type replicated struct {
 	members   []*member
 	sentinels []*sentinel
 	cluster   *cluster // nil: it is none
-	secret    string   // password of harnessUser at the sentinels
 	folders   []string
 	short     atomic.Pointer[func(error)] // gate.short of the run
 
@@ -50,6 +50,7 @@ type member struct {
 	bus    *bus                         // nil: it is of no cluster
 	shard  int                          // of a cluster
 	client atomic.Pointer[redis.Client] // the harness' own
+	redisfixture.Node
 
 	hand sync.Mutex // held by the fault that has its process in hand
 	zone int        // guarded by replicated.mu
@@ -58,9 +59,6 @@ type member struct {
 // sourceHost is the last byte of the address that the first server's connections come from.
 const sourceHost = 10
 
-// settleWithin is how long servers and sentinels may take to find each other.
-const settleWithin = time.Minute
-
 // provisionReplicated starts servers, of which the first is the master, and what decides over them.
 func (r *Redis) provisionReplicated(ctx context.Context, c RedisChoice, dir string) error {
 	binary, err := findServer()
@@ -68,17 +66,17 @@ func (r *Redis) provisionReplicated(ctx context.Context, c RedisChoice, dir stri
 		return fmt.Errorf("%w; install one of Redis 7 or later, because all servers of this topology are processes of the simulator's own, "+
 			"or storm a model of them in virtual time (--engine virtual)", err)
 	}
-	if err := hasBusPorts(ctx, binary); err != nil {
+	if err := formsGroups(ctx, binary); err != nil {
 		return err
 	}
 	p := &replicated{
-		redis: r, secret: rand.Text(), stop: make(chan struct{}), done: make(chan struct{}), zones: zones{held: map[int]bool{}},
+		redis: r, stop: make(chan struct{}), done: make(chan struct{}), zones: zones{held: map[int]bool{}},
 	}
 	r.replicated = p
 	close(p.done) // nobody watches yet
 	servers, decide := c.Servers, p.watched
 	if c.Cluster {
-		p.cluster, servers, decide = &cluster{shard: c.Servers}, clusterServers(c.Servers), p.form
+		p.cluster, servers, decide = &cluster{Cluster: redisfixture.Cluster{Size: c.Servers}}, redisfixture.ClusterSize(c.Servers), p.form
 		p.cluster.timeout.Store(nodeTimeout.Milliseconds())
 	}
 	for i := range servers {
@@ -111,7 +109,7 @@ func (p *replicated) watched(ctx context.Context, dir string) error {
 			return fmt.Errorf("%w: %s cannot be made a replica: %w", ErrNoServer, m.name, err)
 		}
 	}
-	if err := p.settle(ctx, func(ctx context.Context) bool { return first.replicas(ctx) == servers-1 }); err != nil {
+	if err := p.settle(ctx, func(ctx context.Context) bool { return first.Replicas(ctx) == servers-1 }); err != nil {
 		return err
 	}
 	for range sentinelCount {
@@ -130,16 +128,15 @@ func (p *replicated) watched(ctx context.Context, dir string) error {
 	})
 }
 
-// hasBusPorts returns nil if the bus of a server can have a port of its own (Redis 7).
-func hasBusPorts(ctx context.Context, binary string) error {
+// formsGroups returns nil if groups can be formed of a server (Redis 7).
+func formsGroups(ctx context.Context, binary string) error {
 	said, err := exec.CommandContext(ctx, binary, "--version").Output()
 	if err != nil {
 		return fmt.Errorf("%w: %s --version: %w", ErrNoServer, binary, err)
 	}
 	_, version, _ := strings.Cut(string(said), " v=")
 	if !atLeast(version, 7, 0) {
-		return fmt.Errorf("%w: %s is %.40q, and several servers have to be of 7.0 or newer, so that their buses have "+
-			"ports of their own", ErrTooOld, binary, strings.TrimSpace(string(said)))
+		return fmt.Errorf("%w: %s is %q, and several servers have to be of 7.0 or newer", ErrTooOld, binary, strings.TrimSpace(string(said)))
 	}
 	return nil
 }
@@ -167,17 +164,17 @@ func (p *replicated) addMember(ctx context.Context, binary string, number int, d
 		number: number, name: fmt.Sprintf("server %d", number), door: d, from: netip.AddrFrom4(from),
 		server: p.redis.process(binary, folder),
 	}
-	if len(p.members) > 0 {
-		m.secret = p.members[0].secret
-	}
 	if p.cluster != nil {
-		m.shard = (number - 1) / p.cluster.shard
+		m.shard = (number - 1) / p.cluster.Size
 		if m.bus, err = newBus(p.cluster, p.starve); err != nil {
 			return err
 		}
 	}
 	m.conf = m.writeConf
-	_ = m.users() // draws the secret
+	m.Client, m.Port = m.client.Load, m.door.port()
+	if m.bus != nil {
+		m.Bus = m.bus.door.port()
+	}
 	p.members = append(p.members, m)
 	if err := m.first(ctx); err != nil {
 		return err
@@ -193,11 +190,10 @@ func (m *member) writeConf() (string, error) {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return "", err
 	}
-	text := fmt.Sprintf("masteruser %s\nmasterauth %s\nreplica-announce-ip %s\nreplica-announce-port %d\nbind-source-addr %s\n"+
-		"repl-ping-replica-period 1\nrepl-timeout 5\n", harnessUser, m.secret, loopback, m.door.port(), m.from)
+	text := fmt.Sprintf("replica-announce-ip %s\nreplica-announce-port %d\nbind-source-addr %s\n"+
+		"repl-ping-replica-period 1\nrepl-timeout 5\n", loopback, m.door.port(), m.from)
 	if m.bus != nil {
-		settings, err := m.clusterConf()
-		return file, errors.Join(err, os.WriteFile(file, []byte(text+settings), 0o600))
+		return file, os.WriteFile(file, []byte(text+m.clusterConf()), 0o600)
 	}
 	for l := range strings.Lines(string(before)) {
 		if strings.HasPrefix(l, "replicaof ") {
@@ -209,9 +205,7 @@ func (m *member) writeConf() (string, error) {
 
 // renew replaces the harness' own client.
 func (m *member) renew() {
-	at := m.reached()
-	o := adminOptions(&redis.Options{Network: at.network, Addr: at.addr, Username: harnessUser, Password: m.secret})
-	if old := m.client.Swap(adminClient(o)); old != nil {
+	if old := m.client.Swap(adminClient(harnessOptions(m.addr))); old != nil {
 		_ = old.Close()
 	}
 }
@@ -220,7 +214,7 @@ func (m *member) renew() {
 func (m *member) followNow(ctx context.Context, of *member) error {
 	c := m.client.Load()
 	if of.bus != nil {
-		return c.ClusterReplicate(ctx, of.bus.id).Err()
+		return c.ClusterReplicate(ctx, of.ID).Err()
 	}
 	if err := c.ReplicaOf(ctx, loopback.String(), fmt.Sprint(of.door.port())).Err(); err != nil {
 		return err
@@ -244,24 +238,10 @@ func (m *member) role(ctx context.Context) (role, of string) {
 	return f["role"], f["master_host"] + ":" + f["master_port"]
 }
 
-// replicas is how many have all data of m. The witness comes by m's socket and is none.
-func (m *member) replicas(ctx context.Context) (n int) {
-	text, err := m.client.Load().Info(ctx, "replication").Result()
-	if err != nil {
-		return 0
-	}
-	for key, value := range infoFields(text) {
-		if strings.HasPrefix(key, "slave") && strings.Contains(value, "state=online") && strings.HasPrefix(value, "ip="+loopback.String()+",") {
-			n++
-		}
-	}
-	return n
-}
-
 // connect makes the lines between the servers, and to them from the sentinels, and opens the doors.
 func (p *replicated) connect() error {
 	lead := func(name string, to *member, stream int) (*line, error) {
-		return newLine(name+" to "+to.name, loopback, to.reached(), 0, uint64(stream), p.starve)
+		return newLine(name+" to "+to.name, loopback, to.addr, 0, uint64(stream), p.starve)
 	}
 	for _, to := range p.members {
 		var err error
@@ -316,17 +296,16 @@ func (p *replicated) starve(err error) {
 
 // settle waits until it is so.
 func (p *replicated) settle(ctx context.Context, so func(context.Context) bool) error {
-	ctx, cancel := context.WithTimeout(ctx, settleWithin)
-	defer cancel()
-	for !so(ctx) {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w: servers, and sentinels, do not find each other within %v (connections of servers come from 127.0.0.%d and on, "+
-				"which this system may not have): %w", ErrNoServer, settleWithin, sourceHost+1, context.Cause(ctx))
-		case <-time.After(20 * time.Millisecond):
-		}
+	return apart(redisfixture.Settle(ctx, so))
+}
+
+// apart explains why a group of servers is not formed.
+func apart(err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%w: servers, and sentinels, do not find each other (connections of servers come from 127.0.0.%d and on, "+
+		"which this system may not have): %w", ErrNoServer, sourceHost+1, err)
 }
 
 // watchEvery is how often sentinels, or the cluster, are asked who the master is.
@@ -410,7 +389,7 @@ func (p *replicated) of(s *server) *member {
 func (p *replicated) close() error {
 	close(p.stop)
 	<-p.done
-	for _, m := range p.members { // before the sentinels: who took the port of one that has ended would be told the password of the others
+	for _, m := range p.members {
 		m.server.stop()
 	}
 	for _, s := range p.sentinels {

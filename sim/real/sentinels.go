@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/redisfixture"
 )
 
 // masterName is the name by which the sentinels know the master.
@@ -27,83 +29,39 @@ const (
 type sentinel struct {
 	daemon
 	addr   string
-	socket string // in a folder that only this user reaches, by which the harness and the nodes' lines reach it
 	client *redis.SentinelClient
 }
 
-// reached is as a server's.
-func (s *sentinel) reached() endpoint { return endpoint{"unix", s.socket} }
-
 // startSentinel starts one that finds the master at a door.
 func (p *replicated) startSentinel(ctx context.Context, folder string) (*sentinel, error) {
-	s := &sentinel{daemon: daemon{lose: p.redis.lose}, socket: filepath.Join(folder, "s")}
+	s := &sentinel{daemon: daemon{lose: p.redis.lose}}
 	conf, logFile := filepath.Join(folder, "sentinel.conf"), filepath.Join(folder, "redis.log")
-	err := listenLow(loopback, func(addr string) error {
-		l, err := net.Listen("tcp", addr)
-		if err != nil {
-			return err
-		}
-		_ = l.Close()
+	err := redisfixture.First(func(addr string) error {
 		host, port, _ := net.SplitHostPort(addr)
-		text := fmt.Sprintf("bind %s\nport %s\ndir %q\nunixsocket %q\nunixsocketperm 700\n", host, port, folder, s.socket)
-		text += fmt.Sprintf("user %s on %s ~* &* +@all\nuser default on nopass ~* &* +@all\n", harnessUser, hashed(p.secret))
+		text := fmt.Sprintf("bind %s\nport %s\ndir %q\n", host, port, folder)
 		for _, set := range []string{
-			"sentinel-user " + harnessUser, "sentinel-pass " + p.secret,
 			fmt.Sprintf("monitor %s %s %d %d", masterName, loopback, p.members[0].door.port(), sentinelCount/2+1),
 			fmt.Sprintf("down-after-milliseconds %s %d", masterName, sentinelDown.Milliseconds()),
 			fmt.Sprintf("failover-timeout %s %d", masterName, sentinelRetry.Milliseconds()),
 			fmt.Sprintf("parallel-syncs %s %d", masterName, len(p.members)),
-			fmt.Sprintf("auth-user %s %s", masterName, harnessUser),
-			fmt.Sprintf("auth-pass %s %s", masterName, p.members[0].secret),
 		} {
 			text += "sentinel " + set + "\n"
 		}
 		if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 			return err
 		}
-		log, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = log.Close() }()
-		if s.proc, err = p.redis.launchProcess(p.members[0].binary)(ctx, []string{conf, "--sentinel"}, log); err != nil {
-			return fmt.Errorf("%w: %w", ErrNoServer, err)
-		}
 		s.addr = addr
-		return s.await(ctx, logFile)
+		return s.run(ctx, "a sentinel on "+addr, logFile, redisfixture.Watching, serverStart, func(log *os.File) (program, error) {
+			return p.redis.launchProcess(p.members[0].binary)(ctx, []string{conf, "--sentinel"}, log)
+		})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("sentinel: %w", err)
 	}
-	at := s.reached()
-	o := adminOptions(&redis.Options{Network: at.network, Addr: at.addr, Username: harnessUser, Password: p.secret})
+	o := adminOptions(&redis.Options{Addr: s.addr})
 	o.ReadTimeout, o.DialTimeout = sentinelAnswer, sentinelAnswer
 	s.client = redis.NewSentinelClient(o)
 	return s, nil
-}
-
-// await returns when the sentinel answers, or why it does not.
-func (s *sentinel) await(ctx context.Context, logFile string) error {
-	ctx, cancel := context.WithTimeout(ctx, serverStart)
-	defer cancel()
-	for {
-		if _, err := pingOnce(s.reached()); err == nil && !closed(s.proc.ended()) {
-			s.serves("a sentinel on " + s.addr)
-			return nil
-		}
-		select {
-		case <-s.proc.ended():
-			said, err := lastWords(logFile, 0)
-			if err != nil {
-				return err
-			}
-			return fmt.Errorf("%w: it ended at once: %s", ErrNoServer, said)
-		case <-ctx.Done():
-			s.proc.kill()
-			return fmt.Errorf("%w: it does not answer: %w", ErrNoServer, ctx.Err())
-		case <-time.After(2 * time.Millisecond):
-		}
-	}
 }
 
 // says returns the address that the sentinel has for the master, "" if it does not answer.

@@ -64,7 +64,7 @@ func (p processes) way(s *slot, stream uint64) (way, error) {
 
 // line opens a slot's way to Redis at a place of this machine.
 func (r *Redis) line(s *slot, at netip.Addr, stream uint64) (*line, error) {
-	return newLine(s.name, at, endpoint{"tcp", r.url.Addr}, s.run.cfg.Seed, stream, s.run.starve)
+	return newLine(s.name, at, r.url.Addr, s.run.cfg.Seed, stream, s.run.starve)
 }
 
 func (p processes) launch(s *slot, stdout, stderr *os.File) (program, error) {
@@ -72,7 +72,7 @@ func (p processes) launch(s *slot, stdout, stderr *os.File) (program, error) {
 	argv := s.run.cfg.NodeCmd
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = append(surroundings(os.Environ()), s.env()...), stdout, stderr
-	started, err := startProcess(p.redis.spawner, p.redis.reaper, cmd)
+	started, err := startProcess(p.redis.reaper, cmd)
 	if err != nil {
 		return nil, err
 	}

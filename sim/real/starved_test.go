@@ -180,7 +180,7 @@ func TestARedisWithoutRoomHasNoVerdict(t *testing.T) {
 	server := redistest.Start(t)
 	server.Do("CONFIG", "SET", "maxclients", "1")
 	told := make(chan error, 10)
-	l, err := newLine("node-1", loopback, endpoint{"tcp", server.Addr()}, 1, 1, func(err error) { told <- err })
+	l, err := newLine("node-1", loopback, server.Addr(), 1, 1, func(err error) { told <- err })
 	if err != nil {
 		t.Fatal(err)
 	}

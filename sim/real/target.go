@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/redisfixture"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -57,7 +58,7 @@ type polled struct {
 // newTarget starts a target beside the proxies, at a place of this machine. short is gate.short.
 func newTarget(at netip.Addr, c *clock, rec recorder, serve time.Duration, tell func(*history.Event), short func(error)) (*target, error) {
 	var listener net.Listener
-	err := listenLow(at, func(addr string) (err error) {
+	err := redisfixture.Listen(at, func(addr string) (err error) {
 		listener, err = net.Listen("tcp", addr)
 		return err
 	})

@@ -71,12 +71,12 @@ func (p *replicated) open(s *slot, stream uint64) (*ways, error) {
 }
 
 // upstreams are where servers and sentinels listen.
-func (p *replicated) upstreams() (all []endpoint) {
+func (p *replicated) upstreams() (all []string) {
 	for _, m := range p.members {
-		all = append(all, m.reached())
+		all = append(all, m.addr)
 	}
 	for _, s := range p.sentinels {
-		all = append(all, s.reached())
+		all = append(all, s.addr)
 	}
 	return all
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -55,7 +53,7 @@ func (r *run) tapServers(ctx context.Context) {
 			continue // it never has a lease
 		}
 		at := witnessed{
-			admin:  &redis.Options{Username: harnessUser, Password: m.secret},
+			admin:  harnessOptions(m.addr),
 			client: m.client.Load,
 			master: func(ctx context.Context) bool { role, _ := m.role(ctx); return role == "master" && m.serves(ctx) },
 			mark:   p.mark(m),
@@ -65,8 +63,6 @@ func (r *run) tapServers(ctx context.Context) {
 				}
 			},
 		}
-		from := m.reached()
-		at.admin.Network, at.admin.Addr = from.network, from.addr
 		r.taps = append(r.taps, newTapAt(r.redis, at, r.system, r.clock, func(e history.Event) {
 			if e.Node = m.name; m == p.present() {
 				r.owners.see(&e)

@@ -1,0 +1,136 @@
+// Package redisfixture starts Redis servers on this machine and forms groups of them, for storms and for tests.
+package redisfixture
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// What a server writes to its log when it has started.
+const (
+	Ready    = "Ready to accept connections" // it has loaded its data
+	Loading  = "Server initialized"          // it loads its data and answers -LOADING
+	Watching = "+monitor master"             // of a Sentinel
+)
+
+var (
+	// ErrMissing: there is no server to start.
+	ErrMissing = errors.New("neither redis-server nor valkey-server is in PATH")
+	// ErrPortTaken: another port must be tried.
+	ErrPortTaken = errors.New("port taken")
+	errNoPort    = errors.New("no free port")
+)
+
+// Find returns the path of redis-server or valkey-server, or ErrMissing.
+func Find() (string, error) {
+	for _, name := range []string{"redis-server", "valkey-server"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", ErrMissing
+}
+
+const (
+	// Ports lie below the usual range of ephemeral ports (32768 and up), so that no outgoing connection takes the port of a server that is
+	// down; and above those of well-known services. The same holds for the cluster bus of a server.
+	portMin = 15_000
+	portMax = 22_000
+	// BusOffset is how far the port of a server's cluster bus lies above its own.
+	BusOffset = 10_000
+	// portTries: even with ten runs of a hundred nodes, most of the range is free.
+	portTries = 200
+)
+
+// Loopback is where servers listen, unless they are in containers.
+var Loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+
+// Listen calls listen with addresses of a host as long as it returns ErrPortTaken or "address in use".
+func Listen(host netip.Addr, listen func(addr string) error) error {
+	var err error
+	for range portTries {
+		err = listen(netip.AddrPortFrom(host, portMin+uint16(rand.IntN(portMax-portMin))).String())
+		if !errors.Is(err, ErrPortTaken) && !errors.Is(err, syscall.EADDRINUSE) {
+			return err
+		}
+	}
+	return fmt.Errorf("%w between %d and %d at %s: %w", errNoPort, portMin, portMax, host, err)
+}
+
+// First calls start, which starts a server at addr, with free addresses until the server has its port.
+func First(start func(addr string) error) error {
+	return Listen(Loopback, func(addr string) error {
+		l, err := net.Listen("tcp", addr)
+		if err != nil {
+			return err
+		}
+		_ = l.Close()
+		return start(addr)
+	})
+}
+
+// Program is a server that runs.
+type Program struct {
+	Ended <-chan struct{}
+	Kill  func()
+}
+
+// Start launches a server whose output goes to a log file, and waits until it writes ready there. If it ends instead, the
+// error has its last line, or is ErrPortTaken.
+func Start(ctx context.Context, logFile, ready string, within time.Duration, launch func(log *os.File) (Program, error)) error {
+	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o644)
+	if err != nil {
+		return fmt.Errorf("log of redis-server: %w", err)
+	}
+	defer func() { _ = log.Close() }()
+	before, err := log.Seek(0, 2)
+	if err != nil {
+		return fmt.Errorf("log of redis-server: %w", err)
+	}
+	p, err := launch(log)
+	if err != nil {
+		return err
+	}
+	said := func() []byte {
+		text, _ := os.ReadFile(logFile)
+		return text[min(int(before), len(text)):]
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !bytes.Contains(said(), []byte(ready)) {
+		select {
+		case <-tick.C:
+		case <-p.Ended:
+			return failure(string(said()))
+		case <-ctx.Done():
+			p.Kill()
+			return fmt.Errorf("it is not ready: %w: %s", context.Cause(ctx), lastLine(string(said())))
+		}
+	}
+	return nil
+}
+
+// failure says why a server ended, in the words of its log.
+func failure(log string) error {
+	if strings.Contains(log, "Address already in use") {
+		return ErrPortTaken
+	}
+	return fmt.Errorf("it ended: %s", lastLine(log))
+}
+
+func lastLine(text string) string {
+	text = strings.TrimSpace(text)
+	return text[strings.LastIndexByte(text, '\n')+1:]
+}
