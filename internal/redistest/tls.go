@@ -12,7 +12,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"testing"
 	"time"
 )
@@ -97,12 +96,12 @@ func (a *authority) write(t testing.TB, name, kind string, der []byte) {
 }
 
 // args are what a server at the port is told; a nil authority has none.
-func (a *authority) args(port int) []string {
+func (a *authority) args(port string) []string {
 	if a == nil {
 		return nil
 	}
 	return []string{
-		"--port", "0", "--tls-port", strconv.Itoa(port), "--tls-cert-file", a.path("server"), "--tls-key-file", a.path("key"),
+		"--port", "0", "--tls-port", port, "--tls-cert-file", a.path("server"), "--tls-key-file", a.path("key"),
 		"--tls-ca-cert-file", a.path("ca"), "--tls-auth-clients", "no",
 	}
 }
