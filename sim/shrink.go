@@ -422,9 +422,7 @@ func (s Shrunk) saveScenario(file string) error {
 	if *t == (timingsYAML{}) {
 		y.Timings = nil
 	}
-	for _, f := range s.Plan.Faults {
-		y.Plan = append(y.Plan, planYAML(f))
-	}
+	y.Plan = s.Plan.Faults
 	head := fmt.Sprintf("# Breaks %s. Shrunk from %s.\n", s.Guarantee, s.From)
 	if len(y.Plan) == 0 {
 		head += "plan: []\n" // no faults, not drawn ones
