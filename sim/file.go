@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -182,7 +183,7 @@ func (y scenarioYAML) check() error {
 	if t == nil {
 		t = &timingsYAML{}
 	}
-	err := first(
+	err := cmp.Or(
 		zero("nodes", y.Nodes != nil && *y.Nodes <= 0), zero("sessions", y.Sessions != nil && *y.Sessions <= 0),
 		zero("speed", y.Speed != nil && !(*y.Speed > 0)), zero("duration", y.Duration != nil && *y.Duration <= 0),
 	)
@@ -193,7 +194,7 @@ func (y scenarioYAML) check() error {
 		{"ttl", t.TTL}, {"renew", t.Renew}, {"heartbeat", t.Heartbeat}, {"discovery", t.Discovery}, {"poll", t.Poll},
 		{"pollTimeout", t.PollTimeout}, {"serve", t.Serve},
 	} {
-		err = first(err, zero("timings."+d.key, d.is != nil && *d.is <= 0))
+		err = cmp.Or(err, zero("timings."+d.key, d.is != nil && *d.is <= 0))
 	}
 	for i, f := range y.Plan { // which engine it will be, a flag may say later
 		if e := f.Kind.AvailableOn(y.Engine != EngineReal); err == nil && e != nil {
@@ -204,15 +205,6 @@ func (y scenarioYAML) check() error {
 		err = wrong(fmt.Sprintf("faults[%d]", i), "%w", e)
 	}
 	return err
-}
-
-func first(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (y scenarioYAML) scenario() Scenario {

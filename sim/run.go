@@ -348,18 +348,10 @@ func loadRun(dir string) (Config, error) {
 		return Config{}, fmt.Errorf("%w: %s: %w", ErrInvalid, PlanFile, err)
 	}
 	c.Plan = &plan
-	return c, intact(r, dir, files)
-}
-
-// intact holds a saved run's plan and scenario against their sums, and its history where the run came to its end.
-func intact(r report.Report, dir string, files report.Files) error {
-	if err := r.Matches(files); err != nil {
-		return err
+	if err := r.Matches(files); err != nil || r.Stats.HistorySHA256 == "" { // it did not come to its end
+		return c, err
 	}
-	if r.Stats.HistorySHA256 == "" {
-		return nil
-	}
-	return r.Intact(dir)
+	return c, r.Intact(dir)
 }
 
 // Retargeted returns the run with its faults of owners hitting whom they hit in the saved run in a folder, and when: they had waited
