@@ -60,14 +60,9 @@ func StartReplicated(t testing.TB, opts ...Option) *Replicated {
 	return r
 }
 
-// FailoverOptions are those of a client that asks the sentinel.
-func (r *Replicated) FailoverOptions() *redis.FailoverOptions {
-	return &redis.FailoverOptions{MasterName: MasterName, SentinelAddrs: []string{r.Sentinels[0].Addr()}}
-}
-
 // Client returns a new failover client; the test closes it at its end.
 func (r *Replicated) Client() *redis.Client {
-	c := redis.NewFailoverClient(r.FailoverOptions())
+	c := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: MasterName, SentinelAddrs: []string{r.Sentinels[0].Addr()}})
 	r.t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -113,7 +108,7 @@ func (r *Replicated) AwaitSettled() {
 // await waits until it is so, and fails the test where it is not in time.
 func await(t testing.TB, what string, so func() bool) {
 	t.Helper()
-	if err := redisfixture.Settle(context.Background(), func(context.Context) bool { return so() }); err != nil {
+	if err := redisfixture.Await(context.Background(), func(context.Context) bool { return so() }); err != nil {
 		t.Fatalf("redistest: %s: %v", what, err)
 	}
 }

@@ -25,8 +25,7 @@ type replicated struct {
 	redis     *Redis
 	members   []*member
 	sentinels []*sentinel
-	cluster   *cluster // nil: it is none
-	folders   []string
+	cluster   *cluster                    // nil: it is none
 	short     atomic.Pointer[func(error)] // gate.short of the run
 
 	stop chan struct{}
@@ -113,7 +112,7 @@ func (p *replicated) watched(ctx context.Context, dir string) error {
 		return err
 	}
 	for range sentinelCount {
-		folder, err := p.folder(dir)
+		folder, err := p.redis.folder(dir)
 		if err != nil {
 			return err
 		}
@@ -141,16 +140,8 @@ func formsGroups(ctx context.Context, binary string) error {
 	return nil
 }
 
-func (p *replicated) folder(dir string) (string, error) {
-	folder, err := p.redis.folder(dir)
-	if err == nil {
-		p.folders = append(p.folders, folder)
-	}
-	return folder, err
-}
-
 func (p *replicated) addMember(ctx context.Context, binary string, number int, dir string) error {
-	folder, err := p.folder(dir)
+	folder, err := p.redis.folder(dir)
 	if err != nil {
 		return err
 	}
@@ -296,7 +287,7 @@ func (p *replicated) starve(err error) {
 
 // settle waits until it is so.
 func (p *replicated) settle(ctx context.Context, so func(context.Context) bool) error {
-	return apart(redisfixture.Settle(ctx, so))
+	return apart(redisfixture.Await(ctx, so))
 }
 
 // apart explains why a group of servers is not formed.
@@ -385,8 +376,8 @@ func (p *replicated) of(s *server) *member {
 	return p.members[slices.IndexFunc(p.members, func(m *member) bool { return m.server == s })]
 }
 
-// close stops all and removes their folders.
-func (p *replicated) close() error {
+// close stops all.
+func (p *replicated) close() {
 	close(p.stop)
 	<-p.done
 	for _, m := range p.members {
@@ -404,13 +395,4 @@ func (p *replicated) close() error {
 			_ = c.Close()
 		}
 	}
-	var err error
-	for _, folder := range p.folders {
-		if e := os.RemoveAll(folder); e != nil {
-			err = fmt.Errorf("folder of redis-server: %w", e)
-		} else {
-			p.redis.reaper.drop(reapDir, folder)
-		}
-	}
-	return err
 }
