@@ -294,8 +294,12 @@ func (r *Redis) read(where, info string) error {
 	if r.version == "" {
 		return fmt.Errorf("%w at %s: its INFO names no version", ErrNoRedis, where)
 	}
-	if !atLeast(fields["redis_version"], 6, 2) {
-		return fmt.Errorf("%w: %s runs %s, and 6.2 or newer is needed", ErrTooOld, where, fields["redis_version"])
+	major, minor := 6, 2
+	if r.replicated != nil {
+		major, minor = 7, 0
+	}
+	if !atLeast(fields["redis_version"], major, minor) {
+		return fmt.Errorf("%w: %s runs %s, and %d.%d or newer is needed", ErrTooOld, where, fields["redis_version"], major, minor)
 	}
 	if fields["role"] == "slave" {
 		return fmt.Errorf("%w: %s follows %s:%s and takes no writes; give its master's URL", ErrReplica, where,

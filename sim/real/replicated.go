@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -65,9 +64,6 @@ func (r *Redis) provisionReplicated(ctx context.Context, c RedisChoice, dir stri
 		return fmt.Errorf("%w; install one of Redis 7 or later, because all servers of this topology are processes of the simulator's own, "+
 			"or storm a model of them in virtual time (--engine virtual)", err)
 	}
-	if err := formsGroups(ctx, binary); err != nil {
-		return err
-	}
 	p := &replicated{
 		redis: r, stop: make(chan struct{}), done: make(chan struct{}), zones: zones{held: map[int]bool{}},
 	}
@@ -125,19 +121,6 @@ func (p *replicated) watched(ctx context.Context, dir string) error {
 	return p.settle(ctx, func(ctx context.Context) bool {
 		return !slices.ContainsFunc(p.sentinels, func(s *sentinel) bool { return !s.settled(ctx, servers-1) })
 	})
-}
-
-// formsGroups returns nil if groups can be formed of a server (Redis 7).
-func formsGroups(ctx context.Context, binary string) error {
-	said, err := exec.CommandContext(ctx, binary, "--version").Output()
-	if err != nil {
-		return fmt.Errorf("%w: %s --version: %w", ErrNoServer, binary, err)
-	}
-	_, version, _ := strings.Cut(string(said), " v=")
-	if !atLeast(version, 7, 0) {
-		return fmt.Errorf("%w: %s is %q, and several servers have to be of 7.0 or newer", ErrTooOld, binary, strings.TrimSpace(string(said)))
-	}
-	return nil
 }
 
 func (p *replicated) addMember(ctx context.Context, binary string, number int, dir string) error {
