@@ -172,16 +172,18 @@ func planOf(faults []fault.Fault) planned {
 	p := make(planned, 2*len(faults))
 	for _, f := range faults {
 		_, counterpart := forms(f)
-		p[f], p[counterpart] = true, true
+		p[f], p[counterpart] = struct{}{}, struct{}{}
 	}
 	return p
 }
 
-type planned map[fault.Fault]bool
+type planned map[fault.Fault]struct{}
 
 func (p planned) has(f fault.Fault) bool {
 	own, _ := forms(f)
-	return p[f] || p[own]
+	_, same := p[f]
+	_, other := p[own]
+	return same || other
 }
 
 // forms are what a fault of an owner is, one that aims or one that names whom it hit, and what its counterpart would be.

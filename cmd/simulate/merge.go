@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -44,17 +45,24 @@ func merge(out io.Writer, files []string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
+	var text bytes.Buffer
 	if asJSON {
-		err = writeJSON(out, m)
+		lines := json.NewEncoder(&text)
+		lines.SetIndent("", "  ")
+		err = lines.Encode(m)
 	} else {
-		var text bytes.Buffer
 		printMerged(&text, &m)
+	}
+	if err == nil {
 		_, err = text.WriteTo(out)
 	}
 	if err != nil {
 		return fmt.Errorf("write what the shards came to: %w", err)
 	}
-	return exit(m.Verdict)
+	if code := m.Verdict.ExitCode(); code != exitPass {
+		return verdictError(code)
+	}
+	return nil
 }
 
 func printMerged(out io.Writer, m *explore.Merged) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -79,7 +80,10 @@ func (f *flags) probe(cmd *cobra.Command) error {
 	if err := found.print(cmd.OutOrStdout(), f.json); err != nil {
 		return err
 	}
-	return exit(found.Verdict)
+	if code := found.Verdict.ExitCode(); code != exitPass {
+		return verdictError(code)
+	}
+	return nil
 }
 
 // probing is what a probe found, as --json writes it.
@@ -122,7 +126,11 @@ func (f *flags) probed(cmd *cobra.Command, c sim.Config) (probing, error) {
 
 func (p *probing) print(out io.Writer, asJSON bool) error {
 	if asJSON {
-		return writeJSON(out, p)
+		text, err := json.MarshalIndent(p, "", "  ")
+		if err == nil {
+			_, err = fmt.Fprintf(out, "%s\n", text)
+		}
+		return err
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, r := range p.Rules {

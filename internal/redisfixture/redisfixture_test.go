@@ -2,6 +2,7 @@ package redisfixture_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"os/exec"
@@ -53,10 +54,7 @@ func TestFirstTriesOtherPorts(t *testing.T) {
 			return redisfixture.ErrPortTaken
 		}
 		l, err := net.Listen("tcp", addr)
-		if err != nil {
-			return err
-		}
-		return l.Close()
+		return errors.Join(err, l.Close())
 	})
 	if err != nil || len(tried) != 3 {
 		t.Errorf("%q: %v", tried, err)

@@ -129,37 +129,27 @@ const denseFaults = 128
 // horizon has the injections without those that are over and reach no change from then on. One that never ends, as of a process that was
 // led elsewhere and is gone, keeps no other.
 type horizon struct {
-	back int64 // how far it lies, in TTLs
-	from int64 // what the others reached lies before
+	from int64
 	all  []*injection
 }
 
-// horizons are how far they lie: nearly all that is judged is over within the first, and of the rest nearly all within the second.
-var horizons = [2]int64{4, 64}
+// horizonTTLs is how far it lies: nearly all that is judged is over within that.
+const horizonTTLs = 16
 
-// pass moves the horizon on, once that is worth it.
-func (h *horizon) pass(w *world) {
-	from := w.now - h.back*int64(w.TTL)
-	if from < h.from+h.back*int64(w.TTL)/16 {
-		return
-	}
-	var all []*injection // whoever goes through those of before goes on
-	for _, inj := range h.all {
-		r, _ := w.reach(inj)
-		if inj.open || inj.forgets() && inj.detectedAt == 0 || max(inj.end, inj.start, r.to)+int64(w.TTL) >= from {
-			all = append(all, inj)
-		}
-	}
-	h.all, h.from = all, from
-}
-
-// since returns the injections, without those that reach no change from then on as far as a horizon has passed them.
+// since returns the injections, without those that reach no change from then on as far as the horizon has passed them.
 func (w *world) since(from int64) []*injection {
-	for i := range w.near {
-		h := &w.near[i]
-		if h.pass(w); from >= h.from {
-			return h.all
+	if to := w.now - horizonTTLs*int64(w.TTL); to > w.near.from+int64(w.TTL) {
+		var all []*injection // whoever goes through those of before goes on
+		for _, inj := range w.near.all {
+			r, _ := w.reach(inj)
+			if inj.open || inj.forgets() && inj.detectedAt == 0 || max(inj.end, inj.start, r.to)+int64(w.TTL) >= to {
+				all = append(all, inj)
+			}
 		}
+		w.near = horizon{to, all}
+	}
+	if from >= w.near.from {
+		return w.near.all
 	}
 	return w.injections
 }

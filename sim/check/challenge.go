@@ -48,14 +48,16 @@ func (c *challenges) injected(inj *injection) {
 		return
 	}
 	x := c.by(string(inj.Kind))
-	for t := range c.w.terms.of { // in any order: they are counted
-		if !t.believes || !inj.hits(t) {
-			continue
-		}
-		x.Struck++
-		t.injections = append(t.injections, inj)
-		if inj.open {
-			inj.terms = append(inj.terms, t)
+	for _, s := range c.w.sessions.all {
+		for _, t := range s.terms {
+			if !t.believes || !inj.hits(t) {
+				continue
+			}
+			x.Struck++
+			t.injections = append(t.injections, inj)
+			if inj.open {
+				inj.terms = append(inj.terms, t)
+			}
 		}
 	}
 }

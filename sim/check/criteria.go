@@ -1,9 +1,7 @@
 package check
 
 import (
-	"cmp"
 	"errors"
-	"math"
 	"slices"
 	"time"
 
@@ -66,78 +64,39 @@ func (p Params) unanswered(d time.Duration, any fault.Effect) bool {
 
 // alone reports whether the plan has a fault of one of the kinds whose aftermath no fault that could delay it overlaps.
 func (p Params) alone(limit time.Duration, kinds ...fault.Kind) bool {
-	return p.apart(0, limit, func(f fault.Fault) bool { _, ok := p.planned(f); return !ok }, kinds)
+	return p.apart(0, limit, false, kinds)
 }
 
 // quiet reports the same where nothing else may change at all, before and after.
 func (p Params) quiet(limit time.Duration, kinds ...fault.Kind) bool {
-	return p.apart(time.Duration(p.settle()), limit, func(fault.Fault) bool { return false }, kinds)
+	return p.apart(time.Duration(p.settle()), limit, true, kinds)
 }
 
-func (p Params) apart(before, after time.Duration, harmless func(fault.Fault) bool, kinds []fault.Kind) bool {
-	var others reaches
+// apart reports whether the plan has a fault of one of the kinds that no other overlaps. Faults that delay nobody count if all is set.
+func (p Params) apart(before, after time.Duration, all bool, kinds []fault.Kind) bool {
+	others := map[int]span{}
 	for i, f := range p.Plan.Faults {
-		if !harmless(f) {
-			r, _ := p.planned(f)
-			others = append(others, reached{span: span{r.from, max(r.to, r.from)}, of: i})
+		if r, delays := p.planned(f); delays || all {
+			others[i] = span{r.from, max(r.to, r.from)}
 		}
 	}
-	others.order()
 	for i, f := range p.Plan.Faults {
 		if !slices.Contains(kinds, f.Kind) {
 			continue
 		}
-		from, to := f.At-before, f.At+f.For+after
+		from, to := int64(f.At-before), int64(f.At+f.For+after)
 		if f.Kind == fault.Crash || f.Kind == fault.Terminate {
-			to = f.At + after // For is when it is started again
+			to = int64(f.At + after) // For is when it is started again
 		}
-		if !others.meet(int64(from), int64(to), i) {
+		overlapped := false
+		for j, r := range others {
+			overlapped = overlapped || j != i && r.from <= to && r.to >= from
+		}
+		if !overlapped {
 			return true
 		}
 	}
 	return false
-}
-
-// reaches are those of faults, in order of their beginning: a plan may have very many, and each is held against all others.
-type reaches []reached
-
-type reached struct {
-	span
-	of     int   // the fault
-	last   int   // whose reach of these and all before ends last
-	next   int64 // when that of the others of them does that ends last
-	lastTo int64
-}
-
-func (x reaches) order() {
-	slices.SortStableFunc(x, func(a, b reached) int { return cmp.Compare(a.from, b.from) })
-	for k := range x {
-		r := &x[k]
-		r.last, r.lastTo, r.next = r.of, r.to, math.MinInt64
-		if k == 0 {
-			continue
-		}
-		if was := x[k-1]; was.lastTo >= r.to {
-			r.last, r.lastTo, r.next = was.last, was.lastTo, max(was.next, r.to)
-		} else {
-			r.next = was.lastTo
-		}
-	}
-}
-
-// meet reports whether that of another fault than the given one meets the time between from and to, ends included.
-func (x reaches) meet(from, to int64, but int) bool {
-	k, _ := slices.BinarySearchFunc(x, to, func(r reached, to int64) int {
-		if r.from <= to {
-			return -1
-		}
-		return 1
-	})
-	if k == 0 {
-		return false
-	}
-	r := x[k-1]
-	return r.lastTo >= from && (r.last != but || r.next >= from)
 }
 
 // planned is the reach of a fault if it hits and is healed as planned.

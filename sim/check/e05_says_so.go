@@ -25,7 +25,7 @@ type owning struct {
 }
 
 func (g *e5) attach(w *world, v Verdict) {
-	g.g4.attach(w, v)
+	g.hooks.attach(w, v)
 	g.keys, g.claims = map[string]*grant{}, map[owning]int64{}
 }
 

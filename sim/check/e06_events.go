@@ -159,7 +159,7 @@ func (g *e6) believes(i *instance, e *history.Event) {
 	s, at, kind := g.w.session(e.Session), e.T, e.Kind
 	g.w.at(at+int64(stampAllowance)+g.w.stall(at-eventAllowance, at), func() {
 		m := g.member(i)
-		t := i.held.of[s.id]
+		t := i.held[s.id]
 		holds := t != nil
 		if holds && m.state == stateLeader && m.led != t.fence {
 			g.broke(s, "%s acquired fence %d at %s, but its LeadershipAcquired says %d", i.who(), t.fence, clock(t.since), m.led)

@@ -165,8 +165,8 @@ func (h *hooks) verdict() Verdict {
 		}
 	case h.unplaced > 0:
 		v.Verdict = Unknown
-		say = append(say, fmt.Sprintf("the host was too busy: the stream of Redis was read %.1f s late; breaks that depend on the exact time of what "+
-			"it shows: %d", time.Duration(h.w.latest()).Seconds(), h.unplaced))
+		say = append(say, fmt.Sprintf("the host was too busy: the stream of Redis was read %.1f s late; breaks that depend on the exact time of "+
+			"what it shows: %d", time.Duration(h.w.latest()).Seconds(), h.unplaced))
 	case h.untested != "":
 		v.Verdict = Unknown
 		say = append(say, h.untested)
@@ -211,7 +211,7 @@ func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
 
 // leases returns the sessions of which the instance has an open term, in a fixed order, and counts that.
 func (w *world) leases(i *instance) []string {
-	return sortedKeys(i.held.of)
+	return sortedKeys(i.held)
 }
 
 // who names an instance for a reader: the slot, if known, and the instance.
@@ -245,74 +245,21 @@ const (
 
 // ring keeps the last events that it was given.
 type ring struct {
-	moments []moment
-	next    int
+	events []history.Event
+	next   int // the oldest, once it is full
 }
 
-// moment is an event in half the space: most have no reason, and their session and node are known.
-type moment struct {
-	t, fence int64
-	number   int64 // N or Until
-	until    bool  // it is Until
-	kind     history.Kind
-	instance string
-	whole    *history.Event // one that has more to it; nil: there is no more
-}
-
-func newRing(n int) ring { return ring{moments: make([]moment, 0, n)} }
-
-func (r *ring) add(m moment) {
-	if len(r.moments) < cap(r.moments) {
-		r.moments = append(r.moments, m)
+func (r *ring) add(e *history.Event, most int) {
+	if len(r.events) < most {
+		r.events = append(r.events, *e)
 		return
 	}
-	r.moments[r.next] = m
-	if r.next++; r.next == len(r.moments) {
-		r.next = 0
-	}
+	r.events[r.next] = *e
+	r.next = (r.next + 1) % most
 }
 
-// moment makes one of the event in hand.
-func (w *world) moment(e *history.Event) moment {
-	m := moment{t: e.T, fence: e.Fence, number: e.N, kind: e.Kind, instance: e.Instance}
-	node, known := "", true
-	if i := w.reporter; i != nil {
-		if known = i.node != nil; known {
-			node = i.node.name
-		}
-	}
-	switch {
-	case !known || e.Node != node || e.Reason != "" || e.N != 0 && e.Until != 0:
-		whole := *e
-		m.whole = &whole
-	case e.Until != 0:
-		m.until, m.number = true, e.Until
-	}
-	return m
-}
-
-// events returns those of the ring, which are of that session, in order.
-func (w *world) events(r *ring, session string) []history.Event {
-	all := make([]history.Event, 0, len(r.moments))
-	for k := range r.moments {
-		m := &r.moments[(r.next+k)%len(r.moments)]
-		if m.whole != nil {
-			all = append(all, *m.whole)
-			continue
-		}
-		e := history.Event{T: m.t, Kind: m.kind, Session: session, Instance: m.instance, Fence: m.fence}
-		if m.until {
-			e.Until = m.number
-		} else {
-			e.N = m.number
-		}
-		if i := w.instances[m.instance]; m.kind.Said() && i.node != nil {
-			e.Node = i.node.name
-		}
-		all = append(all, e)
-	}
-	return all
-}
+// all returns the events in order.
+func (r *ring) all() []history.Event { return slices.Concat(r.events[r.next:], r.events[:r.next]) }
 
 // expired is the reason that is shown of a key that went by itself.
 const expired = "expired"
@@ -339,15 +286,15 @@ func (w *world) keep(e *history.Event) {
 	case e.Session != "" && e.Kind != history.FaultStart && e.Kind != history.FaultEnd:
 		switch s := w.subject; {
 		case isPoll(e.Kind):
-			s.polls.add(w.moment(e))
+			s.polls.add(e, pollsLen)
 		case isRoutine(e.Kind):
-			s.routine.add(w.moment(e))
+			s.routine.add(e, renewalLen)
 		default:
-			s.recent.add(w.moment(e))
+			s.recent.add(e, leaseLen)
 		}
 	case e.Kind >= history.RedisFlushed && e.Kind <= history.RedisUp, e.Kind == history.RedisEpoch, e.Kind == history.Ready,
 		e.Kind == history.Stopped:
-		w.recent.add(w.moment(e))
+		w.recent.add(e, ringLen)
 	default:
 		return
 	}
@@ -381,15 +328,14 @@ type follower struct {
 
 // follow begins with what was seen until now, and the faults that hit the session's owners whenever that was.
 func (w *world) follow(s *session) *follower {
-	f := &follower{before: w.events(&w.recent, "")}
+	f := &follower{before: w.recent.all()}
 	f.before = slices.DeleteFunc(f.before, func(e history.Event) bool { return e.T < w.now-2*int64(w.TTL) })
 	if s != nil {
 		f.session = s.id
 		for _, t := range append(slices.Clone(s.terms), s.last) {
 			f.causes(t)
 		}
-		f.before = append(append(f.before, w.events(&s.recent, s.id)...), w.events(&s.polls, s.id)...)
-		f.before = append(f.before, w.unusual(s)...)
+		f.before = slices.Concat(f.before, s.recent.all(), s.polls.all(), s.unusual())
 		slices.SortStableFunc(f.before, func(a, b history.Event) int { return cmp.Compare(a.T, b.T) })
 	}
 	w.followers = append(w.followers, f)
@@ -397,7 +343,7 @@ func (w *world) follow(s *session) *follower {
 }
 
 // unusual returns the renewals that failed, or were not those of who owns the session.
-func (w *world) unusual(s *session) []history.Event {
+func (s *session) unusual() []history.Event {
 	owner := ""
 	switch {
 	case s.granted != nil:
@@ -405,7 +351,7 @@ func (w *world) unusual(s *session) []history.Event {
 	case s.last != nil:
 		owner = s.last.inst.id
 	}
-	all := w.events(&s.routine, s.id)
+	all := s.routine.all()
 	own := func(e history.Event) bool {
 		return e.Instance == owner && (e.Kind == history.RenewStart || e.Kind == history.Renewed)
 	}

@@ -39,9 +39,9 @@ func TestRingsGiveBackWhatTheyWereGiven(t *testing.T) {
 				got, want []history.Event
 				n         int
 			}{
-				"recent":  {w.events(&s.recent, id), recent[id], leaseLen},
-				"routine": {w.events(&s.routine, id), routine[id], renewalLen},
-				"polls":   {w.events(&s.polls, id), polls[id], pollsLen},
+				"recent":  {s.recent.all(), recent[id], leaseLen},
+				"routine": {s.routine.all(), routine[id], renewalLen},
+				"polls":   {s.polls.all(), polls[id], pollsLen},
 			} {
 				if want := c.want[max(0, len(c.want)-c.n):]; !slices.Equal(c.got, want) {
 					t.Fatalf("%s of %s:\n%s\nnot\n%s", what, id, fmt.Sprint(c.got), fmt.Sprint(want))

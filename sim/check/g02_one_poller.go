@@ -33,7 +33,6 @@ type targeted struct {
 	fence   int64  // highest accepted
 	holder  string // instance that was accepted with it
 	serving []arrival
-	server  [1]arrival // room for serving: mostly there is one
 }
 
 // arrival is a poll that was accepted and not yet answered.

@@ -1,9 +1,7 @@
 package check
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/leasestorm/leasestorm/sim/history"
 )
@@ -20,13 +18,12 @@ type stales struct {
 
 // turns is whose turn it is to poll one session.
 type turns struct {
-	shown    holding     // by Redis; of nobody while what it grants is not known, or is granted to no instance's name
-	reported holding     // by the nodes
-	begun    []beginning // polls that were reported and have not arrived, one an instance
-	room     [1]beginning
-	suspects []*suspect // by their polls' numbers, in which they mostly arrive
-	taken    string     // the instance that took it over from a challenged owner, until it polls; "": none
-	by       string     // what challenged that owner
+	shown    holding            // by Redis; of nobody while what it grants is not known, or is granted to no instance's name
+	reported holding            // by the nodes
+	begun    map[string]int64   // when each instance last said that it polls, until that poll arrives
+	suspects map[int64]*suspect // by the numbers of their polls
+	taken    string             // the instance that took it over from a challenged owner, until it polls; "": none
+	by       string             // what challenged that owner
 }
 
 // holding is the last grant.
@@ -34,11 +31,6 @@ type holding struct {
 	inst  string // "": not known
 	at    int64
 	fence int64 // of those that are reported
-}
-
-type beginning struct {
-	inst string
-	at   int64
 }
 
 // suspect is a poll that is stale unless Redis granted its sender the session, which may be shown a moment later.
@@ -59,7 +51,10 @@ func (x *stales) event(e *history.Event) {
 	t := &s.turns
 	switch e.Kind {
 	case history.PollStart:
-		t.begins(e.Instance, e.T)
+		if t.begun == nil {
+			t.begun = map[string]int64{}
+		}
+		t.begun[e.Instance] = e.T
 	case history.Acquired:
 		if e.Until != 0 && e.Until <= e.T || e.Fence != 0 && e.Fence < t.reported.fence {
 			return // reported late: it is over
@@ -88,19 +83,6 @@ func (x *stales) granted(t *turns, e *history.Event) {
 	}
 }
 
-func (t *turns) begins(inst string, at int64) {
-	for i := range t.begun {
-		if t.begun[i].inst == inst {
-			t.begun[i].at = at
-			return
-		}
-	}
-	if t.begun == nil {
-		t.begun = t.room[:0]
-	}
-	t.begun = append(t.begun, beginning{inst, at})
-}
-
 // over reports whether a poll that began at that time must have ended before this one arrived, by a clock that may run 1 % slow: a stamp
 // says only what its sender likes.
 func (x *stales) over(at int64, e *history.Event) bool {
@@ -118,15 +100,10 @@ func (x *stales) over(at int64, e *history.Event) bool {
 // both without what the host stalled.
 func (x *stales) began(t *turns, e *history.Event) int64 {
 	at := e.T - int64(stampAllowance)
-	for i, b := range t.begun {
-		if b.inst == e.Instance {
-			t.begun = slices.Delete(t.begun, i, i+1)
-			if !x.over(b.at, e) {
-				at = b.at
-			}
-			break
-		}
+	if said, ok := t.begun[e.Instance]; ok && !x.over(said, e) {
+		at = said
 	}
+	delete(t.begun, e.Instance)
 	return at - x.g.w.stall(at-eventAllowance, e.T)
 }
 
@@ -150,18 +127,11 @@ func (x *stales) arrived(t *turns, e *history.Event) {
 		return
 	}
 	p := &suspect{poll: *e, begun: begun, turn: whose, shown: t.shown.inst != "", exhibit: w.follow(s)}
-	i, _ := t.numbered(e.N)
-	t.suspects = slices.Insert(t.suspects, i, p)
-	w.at(e.T+eventAllowance+w.stall(e.T-eventAllowance, e.T), func() { x.judge(s, p) })
-}
-
-// judged gives up a suspect, mostly the oldest.
-func (t *turns) judged(p *suspect) {
-	if t.suspects[0] == p {
-		t.suspects[0], t.suspects = nil, t.suspects[1:]
-		return
+	if t.suspects == nil {
+		t.suspects = map[int64]*suspect{}
 	}
-	t.suspects = slices.DeleteFunc(t.suspects, func(o *suspect) bool { return o == p })
+	t.suspects[e.N] = p
+	w.at(e.T+eventAllowance+w.stall(e.T-eventAllowance, e.T), func() { x.judge(s, p) })
 }
 
 // clear: the polls of who was granted the session were its own.
@@ -172,7 +142,7 @@ func (t *turns) clear(inst string, shown bool) {
 }
 
 func (x *stales) judge(s *session, p *suspect) {
-	s.turns.judged(p)
+	delete(s.turns.suspects, p.poll.N)
 	if p.cleared {
 		return
 	}
@@ -190,14 +160,9 @@ func (x *stales) judge(s *session, p *suspect) {
 
 // counted: the poll is reported as a break of another kind.
 func (t *turns) counted(n int64) {
-	if i, found := t.numbered(n); found {
-		t.suspects[i].cleared = true
+	if p := t.suspects[n]; p != nil {
+		p.cleared = true
 	}
-}
-
-// numbered is where the suspect with the poll of that number is, or would be.
-func (t *turns) numbered(n int64) (at int, found bool) {
-	return slices.BinarySearchFunc(t.suspects, n, func(p *suspect, n int64) int { return cmp.Compare(p.poll.N, n) })
 }
 
 // inBrackets writes a fence in brackets, and nothing where there is none.

@@ -9,9 +9,8 @@ import (
 // given is who was given which fence of one lease, by the words or by what Redis shows, and which fences the target saw that nobody was. It
 // is judged at the end, by sets: words, the stream and the target's record come in any order.
 type given struct {
-	polled  int64     // the last that the target saw of those that were given
-	fences  []int64   // the latest that were, in the order in which that was heard
-	floor   int64     // of those up to here it is not kept
+	polled  int64 // the last that the target saw of those that were given
+	fences  map[int64]bool
 	shown   bool      // by Redis, one at least
 	strange []strange // that nobody was given yet
 }
@@ -23,28 +22,24 @@ type strange struct {
 	n, at int64
 }
 
-// givenKept is how many fences are kept of a lease, and how many strange ones: more than follow each other while a poll is on its way.
-const givenKept = 64
-
 func (x *given) give(fence int64) {
-	if fence == 0 || slices.Contains(x.fences, fence) {
+	if fence == 0 || x.fences[fence] {
 		return
 	}
-	x.strange = slices.DeleteFunc(x.strange, func(p strange) bool { return p.fence == fence })
-	if len(x.fences) == givenKept {
-		x.floor = max(x.floor, x.fences[0])
-		x.fences = slices.Delete(x.fences, 0, 1)
+	if x.fences == nil {
+		x.fences = map[int64]bool{}
 	}
-	x.fences = append(x.fences, fence)
+	x.strange = slices.DeleteFunc(x.strange, func(p strange) bool { return p.fence == fence })
+	x.fences[fence] = true
 }
 
 func (x *given) sees(e *history.Event) {
 	known := func(p strange) bool { return p.inst == e.Instance && p.fence == e.Fence }
 	switch {
 	case e.Fence == 0 || e.Fence == x.polled:
-	case e.Fence <= x.floor || slices.Contains(x.fences, e.Fence):
+	case x.fences[e.Fence]:
 		x.polled = e.Fence
-	case len(x.strange) < givenKept && !slices.ContainsFunc(x.strange, known):
+	case !slices.ContainsFunc(x.strange, known):
 		x.strange = append(x.strange, strange{e.Instance, e.Fence, e.N, e.T})
 	}
 }

@@ -21,12 +21,6 @@ type g4 struct {
 	asks      bool // nodes that ask before each poll: what a renewal said is not what they go by
 }
 
-// renewals are those of one session, by instance.
-type renewals struct {
-	latest *renewal // that was spoken of; nil: none
-	all    []*renewal
-}
-
 // renewal is the state of one instance's renewals and polls of one session.
 type renewal struct {
 	inst    *instance
@@ -45,25 +39,17 @@ type renewal struct {
 	overrun  int64 // end of a window that closed while a poll ran
 }
 
-func (g *g4) attach(w *world, v Verdict) {
-	g.hooks.attach(w, v)
-}
-
 // renewal is the state that the event in hand is about.
 func (g *g4) renewal() *renewal {
-	all, inst := &g.w.subject.renewals, g.w.reporter
-	if all.latest != nil && all.latest.inst == inst {
-		return all.latest
-	}
-	for _, r := range all.all {
-		if r.inst == inst {
-			all.latest = r
+	s := g.w.subject
+	for _, r := range slices.Backward(s.renewals) { // mostly it is about the latest
+		if r.inst == g.w.reporter {
 			return r
 		}
 	}
-	all.latest = &renewal{inst: inst, session: g.w.subject}
-	all.all = append(all.all, all.latest)
-	return all.latest
+	r := &renewal{inst: g.w.reporter, session: s}
+	s.renewals = append(s.renewals, r)
+	return r
 }
 
 // fail notes the event after which nothing may begin.
@@ -120,8 +106,7 @@ func (g *g4) event(e *history.Event) {
 
 func (g *g4) forget(e *history.Event) {
 	for _, s := range g.w.sessions.all {
-		s.renewals.latest = nil
-		s.renewals.all = slices.DeleteFunc(s.renewals.all, func(r *renewal) bool {
+		s.renewals = slices.DeleteFunc(s.renewals, func(r *renewal) bool {
 			return r.inst.gone && r.inst.node != nil && r.inst.node.name == e.Node
 		})
 	}

@@ -62,7 +62,7 @@ func (g *g5) ended(t *term, how ending) {
 	}
 	to := &takeover{session: s, victim: t, crash: crash, at: g.w.now, base: g.w.now}
 	if k := s.granted; k != nil && k.holder == t.inst.id && crash.Kind.Scope() == fault.ScopeNode {
-		to.ends = max(k.until, g.w.rest.beats.of[t.inst.id])
+		to.ends = max(k.until, g.w.rest.beats[t.inst.id])
 	}
 	s.takeover = to
 	g.watch(to)
@@ -75,7 +75,7 @@ func (g *g5) injected(inj *injection) {
 	case !g.partitions || inj.node == nil || inj.node.current == nil || !inj.has(silent):
 	default:
 		for _, id := range g.w.leases(inj.node.current) {
-			g.cutOff(inj.node.current.held.of[id], inj)
+			g.cutOff(inj.node.current.held[id], inj)
 		}
 	}
 }

@@ -68,7 +68,7 @@ func (g *g6) absent() {
 	}
 	for _, id := range sortedKeys(g.w.instances) {
 		if i := g.w.instances[id]; i.ready && !i.gone {
-			if _, beats := g.w.rest.beats.of[id]; !beats {
+			if _, beats := g.w.rest.beats[id]; !beats {
 				g.breach(breach{from: g.w.now, who: []*instance{i}},
 					"at %s, %s after the last change, %s has no heartbeat although it lives: nobody counts it", clock(g.w.now),
 					clock(g.w.now-g.w.rest.since), i.who())

@@ -27,8 +27,8 @@ type g9 struct {
 type recovery struct {
 	injection *injection
 	back      int64
-	missing   dwindling[string, int64] // session → its limit after back
-	late      map[string]int64         // session → how long it took
+	missing   map[string]int64 // session → its limit after back
+	late      map[string]int64 // session → how long it took
 	slowest   int64
 	limit     int64      // of the slowest
 	moved     *injection // the fault that moved a limit furthest; nil: none did
@@ -49,7 +49,7 @@ func (g *g9) attach(w *world, v Verdict) {
 func (g *g9) injected(inj *injection) {
 	if inj.has(fault.Deletes) { // its owner loses it by another cause
 		for _, r := range g.recoveries {
-			r.missing.drop(inj.session)
+			delete(r.missing, inj.session)
 		}
 	}
 	if !inj.ofRedis() {
@@ -117,8 +117,8 @@ func (g *g9) event(e *history.Event) {
 		}
 	case history.Arrived:
 		for _, r := range g.recoveries {
-			if limit, ok := r.missing.of[e.Session]; ok {
-				r.missing.drop(e.Session)
+			if limit, ok := r.missing[e.Session]; ok {
+				delete(r.missing, e.Session)
 				g.polled(r, e.Session, limit)
 			}
 		}
@@ -126,7 +126,7 @@ func (g *g9) event(e *history.Event) {
 		g.refused(e)
 	case history.SessionRemoved, history.SessionPaused:
 		for _, r := range g.recoveries {
-			r.missing.drop(e.Session)
+			delete(r.missing, e.Session)
 		}
 	}
 }
@@ -157,17 +157,17 @@ func (g *g9) refused(e *history.Event) {
 
 // returned begins to wait for each session's next poll.
 func (g *g9) returned(inj *injection) {
-	r := &recovery{injection: inj, back: g.w.now, late: map[string]int64{}}
+	r := &recovery{injection: inj, back: g.w.now, missing: map[string]int64{}, late: map[string]int64{}}
 	for _, t := range g.w.sessions.all {
 		if !t.unpaused() {
 			continue
 		}
-		r.missing.put(t.id, g.closed(inj))
+		r.missing[t.id] = g.closed(inj)
 		if trusted(t) && !g.w.deletedUnknown(t, r.back) { // who may find its key gone, and lose it, asserts nothing
-			r.missing.put(t.id, g.open())
+			r.missing[t.id] = g.open()
 		}
 	}
-	if len(r.missing.of) == 0 {
+	if len(r.missing) == 0 {
 		return
 	}
 	if g.w.forgets(inj) {
@@ -180,11 +180,11 @@ func (g *g9) returned(inj *injection) {
 // takesOver lets a loss of data alone wait for what those before it waited for: they would wait for its quarantine too, and no less long.
 func (g *g9) takesOver(r *recovery) {
 	for _, before := range g.recoveries {
-		for id := range r.missing.of {
-			before.missing.drop(id)
+		for id := range r.missing {
+			delete(before.missing, id)
 		}
 		switch {
-		case len(before.missing.of) > 0:
+		case len(before.missing) > 0:
 		case before.limit > 0:
 			g.judge(before)
 		default: // nothing of it is known, and nothing is left to wait for
@@ -197,9 +197,9 @@ func (g *g9) takesOver(r *recovery) {
 func (g *g9) watch(r *recovery) {
 	g.w.await(func() (promise, bool) {
 		limit, last := int64(0), (*session)(nil)
-		for _, id := range sortedKeys(r.missing.of) {
+		for _, id := range sortedKeys(r.missing) {
 			s := g.w.session(id)
-			if limit = max(limit, r.missing.of[id]); last == nil || g.w.leftBehind(s).to > g.w.leftBehind(last).to {
+			if limit = max(limit, r.missing[id]); last == nil || g.w.leftBehind(s).to > g.w.leftBehind(last).to {
 				last = s
 			}
 		}
@@ -207,7 +207,7 @@ func (g *g9) watch(r *recovery) {
 	}, func(limit int64, excused *injection) {
 		if excused != nil {
 			r.excused = excused
-			r.missing.clear()
+			clear(r.missing)
 		} else {
 			r.slowest, r.limit = g.w.now-g.w.availableSince(r.back), limit
 		}
@@ -236,9 +236,9 @@ func (g *g9) ended(t *term, how ending) {
 		if t.inst.node.asked == nil && g.w.now > r.back+int64(g.w.Renew+g.w.RenewTimeout) {
 			continue
 		}
-		limit, ok := r.missing.of[t.session.id]
+		limit, ok := r.missing[t.session.id]
 		if ok {
-			r.missing.put(t.session.id, max(limit, g.closed(r.injection)))
+			r.missing[t.session.id] = max(limit, g.closed(r.injection))
 		}
 	}
 }
@@ -284,7 +284,7 @@ func (g *g9) polled(r *recovery, session string, limit int64) {
 	if r.excused == nil && closer(took, limit, r.slowest, r.limit) {
 		r.slowest, r.limit = took, limit
 	}
-	if len(r.missing.of) == 0 {
+	if len(r.missing) == 0 {
 		g.judge(r)
 	}
 }
@@ -296,11 +296,11 @@ func (g *g9) close(r *recovery) {
 }
 
 func (g *g9) judge(r *recovery) {
-	if r.over || g.w.phase == "end" && len(r.missing.of) > 0 {
+	if r.over || g.w.phase == "end" && len(r.missing) > 0 {
 		return
 	}
 	g.close(r)
-	if r.excused != nil && len(r.late) == 0 && len(r.missing.of) == 0 {
+	if r.excused != nil && len(r.late) == 0 && len(r.missing) == 0 {
 		g.excuse(r.excused)
 		return
 	}
@@ -318,7 +318,7 @@ func (g *g9) judge(r *recovery) {
 		g.breach(r.breach(g.w.session(ids[0])), "after %s Redis was back at %s, but %d sessions were polled again too late: session %s after "+
 			"%d ms", r.injection, clock(r.back), len(ids), ids[0], ms(r.late[ids[0]]))
 	}
-	if ids := sortedKeys(r.missing.of); len(ids) > 0 {
+	if ids := sortedKeys(r.missing); len(ids) > 0 {
 		g.breach(r.breach(g.w.session(ids[0])), "after %s Redis was back at %s, but %d sessions were not polled again in time: session %s not "+
 			"within %d ms", r.injection, clock(r.back), len(ids), ids[0], ms(r.limit))
 	}

@@ -31,7 +31,7 @@ func (g *g10) beat(i *instance) {
 		return
 	}
 	for _, id := range g.w.leases(i) {
-		if g.deaf(x, i.held.of[id]) {
+		if g.deaf(x, i.held[id]) {
 			return
 		}
 	}

@@ -94,7 +94,7 @@ func (g *g11) began(t *term) {
 
 func (g *g11) ended(t *term, how ending) {
 	n := t.inst.node
-	if n != nil && n.asked != nil && n.asked.Kind == fault.Leave && how == endReleased && len(t.inst.held.of) == 0 {
+	if n != nil && n.asked != nil && n.asked.Kind == fault.Leave && how == endReleased && len(t.inst.held) == 0 {
 		g.leaves++
 		g.exercised++
 	}

@@ -19,9 +19,6 @@ type g12 struct {
 	blind    []string       // nodes with events and without a log
 	missing  int
 	endings  endings
-
-	last string // the instance that spoke last, and its sums
-	sums *[saidKinds]sum
 }
 
 func (g *g12) attach(w *world, v Verdict) {
@@ -34,10 +31,7 @@ func (g *g12) event(e *history.Event) {
 	if g.logs == nil || !needsEntry(e.Kind) {
 		return
 	}
-	if g.sums == nil || g.last != e.Instance {
-		g.last, g.sums = e.Instance, sumsOf(g.reported, e.Instance)
-	}
-	g.sums[e.Kind-history.AcquireFailed].add(g.logs.hash(e.Session, e.Fence), e.Reason)
+	sumsOf(g.reported, e.Instance)[e.Kind-history.AcquireFailed].add(g.logs.hash(e.Session, e.Fence), e.Reason)
 }
 
 func (g *g12) aside(e *history.Event) { g.endings.aside(&g.hooks, e) }
@@ -89,7 +83,7 @@ func (g *g12) slack(i *instance, kind history.Kind) int {
 	if kind == history.AcquireFailed {
 		return len(g.w.sessions.all) + killedSlack
 	}
-	return g.held[i.id] + len(i.held.of) + killedSlack
+	return g.held[i.id] + len(i.held) + killedSlack
 }
 
 // compare holds an instance's events against its entries.

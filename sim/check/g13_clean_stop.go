@@ -180,16 +180,16 @@ func (g *g13) drains(stop *injection, i *instance) {
 		}
 		base := max(stop.start, i.idle)
 		c := promise{from: stop.start, base: base, by: base + limit, settle: limit, only: stop.node, but: stop}
-		return c, len(i.held.of) > 0 && i.idle == idle && !i.gone && g.w.phase != "end"
+		return c, len(i.held) > 0 && i.idle == idle && !i.gone && g.w.phase != "end"
 	}, func(limit int64, excused *injection) {
 		if excused != nil {
 			g.excuse(excused)
 			return
 		}
 		g.exercised++
-		kept := i.held.of[g.w.leases(i)[0]]
+		kept := i.held[g.w.leases(i)[0]]
 		g.breach(breach{session: kept.session, terms: []*term{kept}, from: stop.start, due: stop.start + limit, by: stop},
-			"%s was asked to stop at %s and still held %d leases at %s (limit %d ms)", i.who(), clock(stop.start), len(i.held.of),
+			"%s was asked to stop at %s and still held %d leases at %s (limit %d ms)", i.who(), clock(stop.start), len(i.held),
 			clock(g.w.now), ms(limit))
 	})
 }
@@ -197,11 +197,11 @@ func (g *g13) drains(stop *injection, i *instance) {
 // left looks at what is left of an instance that stopped: its heartbeat must be gone.
 func (g *g13) left(i *instance) {
 	stop, at := i.leave, g.w.now
-	if stop == nil || g.beatless || g.w.rest.beats.of[i.id] == 0 {
+	if stop == nil || g.beatless || g.w.rest.beats[i.id] == 0 {
 		return
 	}
 	g.w.at(at+int64(failoverAllowance), func() {
-		until := g.w.rest.beats.of[i.id]
+		until := g.w.rest.beats[i.id]
 		if until <= g.w.now || g.w.phase == "end" {
 			return
 		}

@@ -146,7 +146,7 @@ func (g *g14) changed(c change) {
 // listed is how many instances one may have taken for alive in the window that ends now: those that live, and those whose heartbeat
 // stood, for one that died unannounced keeps it for a TTL.
 func (g *g14) listed() int {
-	return max(g.w.alive, len(g.w.rest.beats.of)+int(g.gone.sum(g.now(), windowBuckets)))
+	return max(g.w.alive, len(g.w.rest.beats)+int(g.gone.sum(g.now(), windowBuckets)))
 }
 
 // since reports whether t, 0 for never, lies in the window that ends now or in the interval before it.
@@ -323,7 +323,7 @@ func (b budget) String() string {
 func (g *g14) budget(l *load) budget {
 	held := 0
 	if i := l.node.current; i != nil {
-		held = len(i.held.of)
+		held = len(i.held)
 	}
 	hundreds := func(n int) int64 { return int64(n+99) / 100 }
 	others := 0

@@ -76,7 +76,7 @@ func (g *g14) state(l *load) state {
 		return stateBusy
 	case g.since(g.changes[changeMoves]):
 		return stateMoves
-	case l.node.current != nil && len(l.node.current.held.of) > 0:
+	case l.node.current != nil && len(l.node.current.held) > 0:
 		return stateHolder
 	}
 	return stateQuiet

@@ -199,7 +199,7 @@ func (g *i5) met(s *intent) {
 
 // rivalled reports whether another session of the same service runs, as far as a Redis that lost data since can be believed.
 func (g *i5) rivalled(s *intent, v *want) bool {
-	for _, o := range g.book.running.of {
+	for _, o := range g.book.running {
 		if o != s && o.want != nil && o.want.service == v.service && !g.book.forgiven(o) {
 			return true
 		}

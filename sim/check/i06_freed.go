@@ -14,7 +14,7 @@ import (
 type i6 struct {
 	hooks
 	book        *intents
-	keys        dwindling[string, *taken]
+	keys        map[string]*taken
 	of          map[string]*holdings // by instance
 	obligations []*obligation        // by crashed processes, in order
 	limit       int64
@@ -44,7 +44,7 @@ type obligation struct {
 func (g *i6) attach(w *world, v Verdict) {
 	v.Limit = (w.TTL + failoverAllowance).Milliseconds()
 	g.hooks.attach(w, v)
-	g.of, g.limit = map[string]*holdings{}, int64(w.TTL+failoverAllowance)
+	g.keys, g.of, g.limit = map[string]*taken{}, map[string]*holdings{}, int64(w.TTL+failoverAllowance)
 	g.took, g.again = g.measures("freed"), g.measures("after the same worker was ready again")
 	if !w.Tap {
 		g.untested = "what Redis granted was not recorded"
@@ -61,26 +61,26 @@ func (g *i6) event(e *history.Event) {
 	switch e.Kind {
 	case history.RedisGranted:
 		g.let(e.Session, e.Instance)
-		old := g.keys.of[e.Session]
-		g.keys.put(e.Session, &taken{grant: grant{holder: e.Instance, until: e.Until}})
+		old := g.keys[e.Session]
+		g.keys[e.Session] = &taken{grant: grant{holder: e.Instance, until: e.Until}}
 		g.free(e.Session, old)
 		g.late(e)
 	case history.RedisExtended:
-		if k := g.keys.of[e.Session]; k != nil {
+		if k := g.keys[e.Session]; k != nil {
 			k.until = max(k.until, e.Until)
 			g.late(e)
 		}
 	case history.RedisDeleted:
 		g.let(e.Session, "")
-		old := g.keys.of[e.Session]
-		g.keys.drop(e.Session)
+		old := g.keys[e.Session]
+		delete(g.keys, e.Session)
 		g.free(e.Session, old)
 	case history.Acquired, history.Renewed, history.Lost:
 		g.heard(e)
 	case history.RedisState:
 		g.used(e)
 	case history.RedisFlushed, history.TapDown:
-		g.keys.clear()
+		clear(g.keys)
 		for _, h := range g.of {
 			*h = holdings{} // what it held is not known, and nothing is waited for
 		}
@@ -131,8 +131,8 @@ func (g *i6) exited(e *history.Event) {
 	if crash == nil {
 		return
 	}
-	for _, name := range sortedKeys(g.keys.of) {
-		if k := g.keys.of[name]; k.holder == inst.id && (k.until == 0 || k.until > e.T) {
+	for _, name := range sortedKeys(g.keys) {
+		if k := g.keys[name]; k.holder == inst.id && (k.until == 0 || k.until > e.T) {
 			d := &obligation{name: name, victim: inst, crash: crash, at: e.T, base: e.T}
 			g.obligations = append(g.obligations, d)
 			g.watch(d)
@@ -169,7 +169,7 @@ func (g *i6) watch(d *obligation) {
 			g.watch(d)
 			return
 		}
-		k := g.keys.of[d.name]
+		k := g.keys[d.name]
 		switch {
 		case k == nil || k.holder != d.victim.id:
 			g.paid(d, g.w.now)
@@ -217,7 +217,7 @@ func (g *i6) let(name, to string) {
 	for _, d := range g.open() {
 		if d.name == name && d.victim.id != to {
 			at := g.w.now
-			if k := g.keys.of[name]; k != nil && k.until != 0 {
+			if k := g.keys[name]; k != nil && k.until != 0 {
 				at = min(at, k.until)
 			}
 			g.paid(d, at)

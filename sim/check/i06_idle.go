@@ -43,7 +43,7 @@ func (g *i6) holds(name, holder string, by int) {
 // heard takes note of what the holder says: of a grant that it never heard of, executed late, or of a lease that it lost, it sends no
 // release. They are left to expire.
 func (g *i6) heard(e *history.Event) {
-	k := g.keys.of[e.Session]
+	k := g.keys[e.Session]
 	if has := e.Kind != history.Lost; k != nil && k.holder == e.Instance && k.heard != has {
 		by := 1
 		if !has {
@@ -57,13 +57,13 @@ func (g *i6) heard(e *history.Event) {
 
 // serves looks whether a service is held for anybody.
 func (g *i6) serves(name string) {
-	k := g.keys.of[name]
+	k := g.keys[name]
 	if k == nil || !strings.HasPrefix(name, servicePrefix) {
 		return
 	}
 	b := g.book
 	g.wait(&k.idle, k.holder, name, func() bool {
-		return g.keys.of[name] == k && k.heard && b.inUse[name] == 0 && b.unplaced == 0 && (k.until == 0 || k.until > g.w.now)
+		return g.keys[name] == k && k.heard && b.inUse[name] == 0 && b.unplaced == 0 && (k.until == 0 || k.until > g.w.now)
 	})
 }
 
@@ -122,8 +122,8 @@ func (g *i6) stopped(inst *instance) {
 	if stop == nil || g.w.phase == "end" {
 		return
 	}
-	for _, name := range sortedKeys(g.keys.of) {
-		if k := g.keys.of[name]; k.holder != inst.id || !k.heard || k.until != 0 && k.until <= g.w.now {
+	for _, name := range sortedKeys(g.keys) {
+		if k := g.keys[name]; k.holder != inst.id || !k.heard || k.until != 0 && k.until <= g.w.now {
 			continue
 		}
 		by := g.w.hindered(inst.node, stop.start, g.w.now, stop)

@@ -18,18 +18,18 @@ type injection struct {
 	node          *node
 	session       string
 	start         int64
-	end           int64   // when it was healed; 0: not yet, or never
-	open          bool    // it goes on
-	detectedAt    int64   // when somebody wrote to Redis first after it was healed: a quarantine begins by then; 0: nobody yet
-	terms         []*term // that it hit, until it is healed
-	endedUnclean  int64   // when the process that it stopped ended without being able to sign off; 0: it did not
-	did           did     // what it did to servers, if it is not of the plan
-	id            int64   // among those that are open
-	anew          bool    // an epoch ended while it lasted
-	jumps         bool    // Redis' clock is another's from then on
-	known         bool    // does is
-	does          fault.Effect
-	blocksAcquire bool // somebody sees only at its end that Redis' clock jumped, and acquires nothing for a TTL from then on
+	end           int64        // when it was healed; 0: not yet, or never
+	open          bool         // it goes on
+	detectedAt    int64        // when somebody wrote to Redis first after it was healed: a quarantine begins by then; 0: nobody yet
+	terms         []*term      // that it hit, until it is healed
+	endedUnclean  int64        // when the process that it stopped ended without being able to sign off; 0: it did not
+	did           did          // what it did to servers, if it is not of the plan
+	id            int64        // among those that are open
+	anew          bool         // an epoch ended while it lasted
+	jumps         bool         // Redis' clock is another's from then on
+	known         bool         // does is
+	does          fault.Effect // looked up once
+	blocksAcquire bool         // somebody sees only at its end that Redis' clock jumped, and acquires nothing for a TTL from then on
 }
 
 func (inj *injection) String() string {
@@ -43,7 +43,6 @@ func (inj *injection) String() string {
 	return fmt.Sprintf("%s at %s", name, clock(inj.start))
 }
 
-// has reports whether it has at least one of the effects, which are looked up once: some rules ask it of all faults, over and over.
 func (inj *injection) has(any fault.Effect) bool {
 	if !inj.known {
 		inj.does, inj.known = inj.Kind.Effects(), true
@@ -270,9 +269,7 @@ func (w *world) inserted(all []*injection, inj *injection) []*injection {
 // begin has the injection begin to delay what it may.
 func (w *world) begin(inj *injection) {
 	w.injections = w.inserted(w.injections, inj)
-	for i := range w.near {
-		w.near[i].all = w.inserted(w.near[i].all, inj)
-	}
+	w.near.all = w.inserted(w.near.all, inj)
 	if inj.forgets() {
 		w.loses(inj)
 		if !w.epoch.shows(w, inj) && (inj.did == didPlan || w.servers.switched != inj.start) {

@@ -19,8 +19,8 @@ type intents struct {
 	wants        map[string]*want // by "service:profile:bucket"
 	byHash       map[string]*want // by idempotency key
 	sessions     map[string]*intent
-	running      dwindling[string, *intent] // of these, those whose record says so
-	order        []*intent                  // of sessions, by when they were first heard of
+	running      map[string]*intent // of these, those whose record says so
+	order        []*intent          // of sessions, by when they were first heard of
 	streams      map[int64]*served
 	touched      *intent         // whose pipeline the event in hand is; nil: it is of none
 	staffedSince int64           // since when a worker has been there all the time; -1: none is there
@@ -109,7 +109,7 @@ const (
 func newIntents() *intents {
 	return &intents{
 		requests: map[int64]*request{}, wants: map[string]*want{}, byHash: map[string]*want{},
-		sessions: map[string]*intent{}, streams: map[int64]*served{}, lostAt: -1, gapAt: -1, staffedSince: -1,
+		sessions: map[string]*intent{}, running: map[string]*intent{}, streams: map[int64]*served{}, lostAt: -1, gapAt: -1, staffedSince: -1,
 		asked: map[string]bool{}, acquirers: map[string]bool{}, inUse: map[string]int{},
 	}
 }
@@ -318,9 +318,9 @@ func (b *intents) state(e *history.Event) {
 	}
 	s.state, s.reason, s.since = state, reason, e.T
 	if state == stateRunning {
-		b.running.put(s.id, s)
+		b.running[s.id] = s
 	} else {
-		b.running.drop(s.id)
+		delete(b.running, s.id)
 	}
 	b.count(s)
 }
@@ -359,7 +359,7 @@ func (b *intents) place(s *intent, v *want) {
 func (b *intents) lost() {
 	b.lostAt = b.w.now
 	b.unknown()
-	b.running.clear()
+	clear(b.running)
 	for _, s := range b.order {
 		s.state, s.reason, s.since, s.stopped = "", "", b.w.now, 0
 		b.count(s)

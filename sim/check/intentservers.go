@@ -33,7 +33,7 @@ func (b *intents) copied() {
 	for _, s := range b.order {
 		s.starts = min(s.starts, 1)
 		if !s.seen && s.state != "" {
-			b.running.drop(s.id)
+			delete(b.running, s.id)
 			s.state, s.reason, s.since, s.starts, s.lost = "", "", b.w.now, 0, true
 			b.count(s)
 		}

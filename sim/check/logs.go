@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -29,12 +30,8 @@ type Logs struct {
 	bare    int    // entries that lack a field
 	example string // the first of them
 	err     error
-	names   map[string]string // each once; never ranged over
 
 	files map[string]string // of a folder: SHA-256 in hexadecimal by file name
-
-	last string // the instance added last, and its sums
-	sums *[saidKinds]sum
 }
 
 // saidKinds is how many kinds of events need an entry.
@@ -90,10 +87,7 @@ type LogEntry struct {
 
 // NewLogs returns the logs of nodes whose every entry will be added, at the latest with the last event that Judge reads.
 func NewLogs() *Logs {
-	return &Logs{
-		all: true, nodes: map[string]bool{}, said: map[string]*[saidKinds]sum{}, seed: maphash.MakeSeed(),
-		names: map[string]string{},
-	}
+	return &Logs{all: true, nodes: map[string]bool{}, said: map[string]*[saidKinds]sum{}, seed: maphash.MakeSeed()}
 }
 
 // ReadLogs reads the <node>.log files of the folder of that name in a run's. One that does not exist holds no logs. What cannot be
@@ -184,13 +178,35 @@ func (l *Logs) line(line []byte) {
 		return
 	}
 	var entry LogEntry
-	if !l.flat(line, &entry) && !decode(line, &entry) {
+	if !decode(line, &entry) {
 		return
 	}
 	bare := l.bare
 	if l.Add(&entry); bare == 0 && l.bare > 0 {
 		l.example = string(bytes.TrimSpace(line))
 	}
+}
+
+func decode(line []byte, e *LogEntry) bool {
+	var j struct {
+		Event    string          `json:"event"`
+		Instance string          `json:"instance"`
+		Endpoint string          `json:"endpoint"`
+		Fence    *int64          `json:"fence"`
+		Reason   string          `json:"reason"`
+		TS       json.RawMessage `json:"ts"`
+	}
+	if json.Unmarshal(line, &j) != nil {
+		return false
+	}
+	*e = LogEntry{
+		Event: j.Event, Instance: j.Instance, Endpoint: j.Endpoint, Reason: j.Reason, HasFence: j.Fence != nil,
+		HasTime: len(j.TS) > 0,
+	}
+	if j.Fence != nil {
+		e.Fence = *j.Fence
+	}
+	return true
 }
 
 // Add adds one entry. Those that no event needs are passed over.
@@ -200,10 +216,7 @@ func (l *Logs) Add(e *LogEntry) {
 		return
 	}
 	l.entries++
-	if l.sums == nil || l.last != e.Instance {
-		l.last, l.sums = e.Instance, sumsOf(l.said, e.Instance)
-	}
-	l.sums[kind-history.AcquireFailed].add(l.hash(e.Endpoint, e.Fence), e.Reason)
+	sumsOf(l.said, e.Instance)[kind-history.AcquireFailed].add(l.hash(e.Endpoint, e.Fence), e.Reason)
 	fenced := e.HasFence || kind == history.AcquireFailed // nothing was granted
 	if e.Endpoint == "" || e.Instance == "" || !fenced || !e.HasTime {
 		if l.bare++; l.bare == 1 {

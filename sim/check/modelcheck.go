@@ -32,8 +32,7 @@ const (
 
 // sampled is one lease of the sample: who believes, and what was done so far.
 type sampled struct {
-	holders dwindling[string, *window]
-	soonest int64 // when the first of their windows ends, or before; 0: none does
+	holders map[string]*window
 	ops     []porcupine.Operation
 	full    bool
 }
@@ -97,7 +96,7 @@ func (o *modelCheck) sample(id string) *sampled {
 	if h.Sum32()%o.every != 0 || len(o.leases) >= sampledLeases {
 		return notSampled
 	}
-	l := &sampled{}
+	l := &sampled{holders: map[string]*window{}}
 	o.leases[id] = l
 	return l
 }
@@ -111,7 +110,7 @@ func (o *modelCheck) event(e *history.Event) {
 	case history.Exited:
 		for _, id := range sortedKeys(o.leases) {
 			l := o.leases[id]
-			for _, inst := range sortedKeys(l.holders.of) {
+			for _, inst := range sortedKeys(l.holders) {
 				if i := o.w.instances[inst]; i != nil && i.node != nil && i.node.name == e.Node {
 					l.expire(e.T)
 					l.close(inst, e.T)
@@ -123,7 +122,7 @@ func (o *modelCheck) event(e *history.Event) {
 
 func (l *sampled) nodeEvent(e *history.Event) {
 	l.expire(e.T)
-	held := l.holders.of[e.Instance]
+	held := l.holders[e.Instance]
 	if held != nil && e.Kind != history.Acquired && e.Fence != 0 && held.fence != 0 && e.Fence != held.fence {
 		if e.Kind != history.Renewed {
 			return // a late event of an older term
@@ -143,7 +142,6 @@ func (l *sampled) nodeEvent(e *history.Event) {
 			l.opened(e)
 		} else {
 			held.until = max(held.until, e.Until)
-			l.ends(held.until)
 		}
 	default:
 		l.close(e.Instance, e.T)
@@ -157,38 +155,24 @@ func (l *sampled) opened(e *history.Event) {
 	if l.full = l.full || len(l.ops) >= sampledOps; l.full {
 		return
 	}
-	l.holders.put(e.Instance, &window{fence: e.Fence, until: e.Until})
-	l.ends(e.Until)
+	l.holders[e.Instance] = &window{fence: e.Fence, until: e.Until}
 	l.op(leaseOp{do: opens, inst: e.Instance}, e.T)
-}
-
-// ends notes that a window ends then; 0: it does not.
-func (l *sampled) ends(until int64) {
-	if until != 0 && (l.soonest == 0 || until < l.soonest) {
-		l.soonest = until
-	}
 }
 
 // expire closes the windows whose time has come by now.
 func (l *sampled) expire(now int64) {
-	if l.soonest == 0 || l.soonest > now {
-		return
-	}
-	l.soonest = 0
-	for _, inst := range sortedKeys(l.holders.of) {
-		if h := l.holders.of[inst]; h.until != 0 && h.until <= now {
+	for _, inst := range sortedKeys(l.holders) {
+		if h := l.holders[inst]; h.until != 0 && h.until <= now {
 			l.close(inst, h.until)
-		} else {
-			l.ends(h.until)
 		}
 	}
 }
 
 func (l *sampled) close(inst string, at int64) {
-	if l.holders.of[inst] == nil {
+	if l.holders[inst] == nil {
 		return
 	}
-	l.holders.drop(inst)
+	delete(l.holders, inst)
 	l.op(leaseOp{do: closes, inst: inst}, at)
 }
 

@@ -14,21 +14,21 @@ import (
 // sets a deadline; while a fault goes on, or a dead process' heartbeat lives, there is none.
 type rest struct {
 	w           *world
-	beats       dwindling[string, int64] // instance → end of its heartbeat, as Redis shows it (0: as long as the process lives)
-	dead        map[string]bool          // instances that are dead while their heartbeat lives
-	returns     map[string]bool          // instances that a fault silenced until just now: their next heartbeat is a change
-	tap         bool                     // what Redis shows is known
-	forgot      bool                     // Redis lost data, and nobody was heard there since: its quarantine is still to begin
-	due         int64                    // when the fleet must be at rest
-	since       int64                    // the last change
-	stalled     int64                    // what the host stalled between it and the time at which all had to be settled
-	pending     bool                     // a deadline runs
-	atRest      bool                     // it passed, and nothing has changed since
-	wasAtRest   bool                     // it was so when the last fault hit
-	by          *injection               // the last fault that hit, or was healed, since it was at rest; nil: none
-	left        string                   // whose heartbeat went last in the state of rest
-	leftAt      int64                    // when
-	movedAtRest bool                     // something moved in the state of rest (G6 reports it once)
+	beats       map[string]int64 // instance → end of its heartbeat, as Redis shows it (0: as long as the process lives)
+	dead        map[string]bool  // instances that are dead while their heartbeat lives
+	returns     map[string]bool  // instances that a fault silenced until just now: their next heartbeat is a change
+	tap         bool             // what Redis shows is known
+	forgot      bool             // Redis lost data, and nobody was heard there since: its quarantine is still to begin
+	due         int64            // when the fleet must be at rest
+	since       int64            // the last change
+	stalled     int64            // what the host stalled between it and the time at which all had to be settled
+	pending     bool             // a deadline runs
+	atRest      bool             // it passed, and nothing has changed since
+	wasAtRest   bool             // it was so when the last fault hit
+	by          *injection       // the last fault that hit, or was healed, since it was at rest; nil: none
+	left        string           // whose heartbeat went last in the state of rest
+	leftAt      int64            // when
+	movedAtRest bool             // something moved in the state of rest (G6 reports it once)
 	observers   []restObserver
 }
 
@@ -44,7 +44,7 @@ type restObserver interface {
 }
 
 func (r *rest) init(w *world) {
-	*r = rest{w: w, dead: map[string]bool{}, returns: map[string]bool{}, tap: w.Tap}
+	*r = rest{w: w, beats: map[string]int64{}, dead: map[string]bool{}, returns: map[string]bool{}, tap: w.Tap}
 }
 
 // change begins a new wait: everything must be settled so long after now.
@@ -70,8 +70,8 @@ func (r *rest) reached() {
 		r.w.at(due, r.reached) // the host stalled meanwhile, or a poll was not answered
 		return
 	}
-	for _, id := range sortedKeys(r.beats.of) {
-		if until := r.beats.of[id]; until != 0 && until+beatSlack < r.w.now {
+	for _, id := range sortedKeys(r.beats) {
+		if until := r.beats[id]; until != 0 && until+beatSlack < r.w.now {
 			r.forget(id) // its end was not shown: that is the change
 			r.changeAt(max(until, r.since), r.w.settle())
 			if r.due > r.w.now {
@@ -119,7 +119,7 @@ func (r *rest) freed(k *grant) {
 // busy reports whether a fault goes on, or a process is dead whose heartbeat still says that it lives.
 func (r *rest) busy() bool {
 	for id := range r.dead {
-		if _, beats := r.beats.of[id]; beats {
+		if _, beats := r.beats[id]; beats {
 			return true
 		}
 	}
@@ -137,14 +137,14 @@ func (r *rest) redis(e *history.Event) {
 			r.forgot = false
 			r.change(int64(r.w.TTL) + r.w.settleSessions())
 		}
-		_, known := r.beats.of[e.Instance]
-		r.beats.put(e.Instance, e.Until)
+		_, known := r.beats[e.Instance]
+		r.beats[e.Instance] = e.Until
 		if !known || r.returns[e.Instance] {
 			delete(r.returns, e.Instance)
 			r.change(r.w.settle())
 		}
 	case history.RedisBeatGone:
-		if _, known := r.beats.of[e.Instance]; known {
+		if _, known := r.beats[e.Instance]; known {
 			settle := r.w.settle()
 			if r.withdrew(e.Instance) {
 				settle += int64(r.w.TTL)
@@ -156,7 +156,7 @@ func (r *rest) redis(e *history.Event) {
 			r.change(settle)
 		}
 	case history.RedisFlushed:
-		r.beats.clear()
+		clear(r.beats)
 		clear(r.dead)
 		clear(r.returns)
 		r.change(r.w.settleSessions())
@@ -167,18 +167,18 @@ func (r *rest) redis(e *history.Event) {
 // was given; it keeps what it has, which the others do not get, and is back after a TTL.
 func (r *rest) withdrew(id string) bool {
 	i := r.w.instances[id]
-	return i != nil && i.node != nil && !i.gone && i.node.asked == nil && r.beats.of[id] > r.w.now
+	return i != nil && i.node != nil && !i.gone && i.node.asked == nil && r.beats[id] > r.w.now
 }
 
 func (r *rest) ready(i *instance) {
 	if !r.tap {
-		r.beats.put(i.id, 0)
+		r.beats[i.id] = 0
 	}
 	r.change(r.w.settle())
 }
 
 func (r *rest) exited(i *instance) {
-	if _, beats := r.beats.of[i.id]; beats && (i.killed || r.tap) {
+	if _, beats := r.beats[i.id]; beats && (i.killed || r.tap) {
 		r.dead[i.id] = true
 		delete(r.returns, i.id)
 		r.atRest = false
@@ -187,7 +187,7 @@ func (r *rest) exited(i *instance) {
 	}
 	delete(r.returns, i.id)
 	if !r.tap {
-		r.beats.drop(i.id)
+		delete(r.beats, i.id)
 	}
 	r.change(r.w.settle())
 }
@@ -195,12 +195,12 @@ func (r *rest) exited(i *instance) {
 // expireBeat ends a dead instance's heartbeat at the latest when it must have expired, if nothing shows it: it is watched by
 // the expiry that Redis showed, or assumed to have been set just before the death.
 func (r *rest) expireBeat(id string) {
-	due := r.beats.of[id]
+	due := r.beats[id]
 	if due == 0 {
 		due = r.w.now + int64(r.w.TTL)
 	}
 	r.w.at(due+beatSlack, func() {
-		until, beats := r.beats.of[id]
+		until, beats := r.beats[id]
 		switch {
 		case !beats:
 		case until > due:
@@ -288,7 +288,7 @@ func (r *rest) back(n *node) {
 
 // forget: the instance has no heartbeat any more.
 func (r *rest) forget(id string) {
-	r.beats.drop(id)
+	delete(r.beats, id)
 	delete(r.dead, id)
 	delete(r.returns, id)
 }
@@ -317,7 +317,7 @@ func (r *rest) moved() {
 // live returns the instances that should own sessions now: alive, and with a heartbeat.
 func (r *rest) live() map[*instance]int64 {
 	live := map[*instance]int64{}
-	for id := range r.beats.of {
+	for id := range r.beats {
 		if i := r.w.instances[id]; i != nil && i.ready && !i.gone {
 			live[i] = 0
 		}

@@ -34,12 +34,12 @@ type instance struct {
 	stopped bool  // and said so (G3)
 	tells   bool  // its fences, as it acquires (G3)
 	killed  bool
-	leave   *injection               // the clean stop that it was asked for; nil: none
-	polls   int                      // that it has begun and not ended
-	idle    int64                    // when the last of them ended
-	asks    bool                     // it asks Redis before each use, and trusts its lease for that use only
-	sends   bool                     // it says when it is about to renew
-	held    dwindling[string, *term] // by session: open terms
+	leave   *injection       // the clean stop that it was asked for; nil: none
+	polls   int              // that it has begun and not ended
+	idle    int64            // when the last of them ended
+	asks    bool             // it asks Redis before each use, and trusts its lease for that use only
+	sends   bool             // it says when it is about to renew
+	held    map[string]*term // by session: open terms
 }
 
 // session is one polling target, and what each checker keeps of it. All of it lies together, because ten thousand sessions
@@ -50,10 +50,8 @@ type session struct {
 	paused  bool
 	added   bool  // SessionAdded was seen, so that addedAt means something
 	addedAt int64 // when it came or was resumed
-	polls   ring  // of its polls
-	room    [pollsLen]moment
 
-	renewals renewals    // G4
+	renewals []*renewal  // G4, one an instance
 	target   targeted    // G2
 	turns    turns       // G2
 	polled   polled      // G8
@@ -63,15 +61,15 @@ type session struct {
 	sampled  *sampled    // G1's model check; nil: it was not asked for
 
 	terms   []*term
-	term    [1]*term     // room for terms: mostly there is one
 	last    *term        // the term that began last, open or not
 	granted *grant       // the lease as Redis holds it; nil: nobody is known to
 	before  *grant       // the one before that, of whoever held it; nil: there was none
 	left    span         // when Redis last held one of somebody who was gone, as far as it is over
 	key     key          // G10
 	deletes []*injection // of its key, by the plan
-	recent  ring         // of what befell its lease
-	routine ring         // of its renewals
+
+	// The last events: of what befell its lease, of its renewals and of its polls.
+	recent, routine, polls ring
 }
 
 // grant is a lease as Redis holds it. It is known from a grant until the tap goes down or the key goes.

@@ -1,7 +1,8 @@
 package check
 
-// timers run what is due, in order of time and, at one time, of asking. It is a binary heap; that of the standard library
-// would allocate for each.
+import "container/heap"
+
+// timers run what is due, in order of time and, at one time, of asking.
 type timers []timer
 
 type timer struct {
@@ -9,53 +10,32 @@ type timer struct {
 	run     func()
 }
 
-func (t *timer) before(o *timer) bool { return t.at < o.at || t.at == o.at && t.seq < o.seq }
-
-func (t *timers) push(x timer) {
-	h := append(*t, x)
-	*t = h
-	i := len(h) - 1
-	for i > 0 && x.before(&h[(i-1)/2]) {
-		h[i] = h[(i-1)/2]
-		i = (i - 1) / 2
-	}
-	h[i] = x
+func (t timers) Len() int { return len(t) }
+func (t timers) Less(i, j int) bool {
+	return t[i].at < t[j].at || t[i].at == t[j].at && t[i].seq < t[j].seq
 }
+func (t timers) Swap(i, j int) { t[i], t[j] = t[j], t[i] }
+func (t *timers) Push(x any)   { *t = append(*t, x.(timer)) }
 
-func (t *timers) pop() timer {
-	h := *t
-	top, last := h[0], h[len(h)-1]
-	h[len(h)-1] = timer{} // keeps nothing alive
-	h = h[:len(h)-1]
-	*t = h
-	i := 0
-	for c := 1; c < len(h); c = 2*i + 1 {
-		if c+1 < len(h) && h[c+1].before(&h[c]) {
-			c++
-		}
-		if !h[c].before(&last) {
-			break
-		}
-		h[i] = h[c]
-		i = c
-	}
-	if len(h) > 0 {
-		h[i] = last
-	}
-	return top
+func (t *timers) Pop() any {
+	last := len(*t) - 1
+	x := (*t)[last]
+	(*t)[last] = timer{} // keeps nothing alive
+	*t = (*t)[:last]
+	return x
 }
 
 // at runs f once the history is past t: after every event of that very moment, so that what happens at a limit meets it.
 func (w *world) at(t int64, f func()) {
 	w.seq++
-	w.timers.push(timer{at: t, seq: w.seq, run: f})
+	heap.Push(&w.timers, timer{at: t, seq: w.seq, run: f})
 }
 
 // elapse runs the timers that are due before t.
 func (w *world) elapse(t int64) {
 	w.next = t
 	for len(w.timers) > 0 && w.timers[0].at < t {
-		x := w.timers.pop()
+		x := heap.Pop(&w.timers).(timer)
 		w.now = max(w.now, x.at)
 		x.run()
 	}

@@ -25,16 +25,15 @@ type world struct {
 	nodes          map[string]*node
 	instances      map[string]*instance
 	sessions       sessions
-	terms          dwindling[*term, struct{}] // that are open
-	subject        *session                   // of the event in hand; that of no name if it names none
-	reporter       *instance                  // the instance that reports the event in hand; nil: none does
-	alive          int                        // instances that take part
-	populatedSince int64                      // when the first of them came, after there had been none
-	redundantSince int64                      // when the second of them came, after there had been fewer
-	existing       int                        // sessions that exist and are not paused
-	created        []string                   // sessions in the order of their creation
+	subject        *session  // of the event in hand; that of no name if it names none
+	reporter       *instance // the instance that reports the event in hand; nil: none does
+	alive          int       // instances that take part
+	populatedSince int64     // when the first of them came, after there had been none
+	redundantSince int64     // when the second of them came, after there had been fewer
+	existing       int       // sessions that exist and are not paused
+	created        []string  // sessions in the order of their creation
 	injections     []*injection
-	near           [len(horizons)]horizon // those of them that may reach what happens now, or happened not long ago
+	near           horizon // those of them that may reach what happens now, or happened not long ago
 	servers        servers
 	losses         []*injection         // those of them after which Redis comes back as another one
 	unseen         []*injection         // those of these that nobody has seen yet, and some that somebody has
@@ -46,7 +45,7 @@ type world struct {
 	seq            int64
 	rest           rest
 	epoch          epoch
-	recent         ring // of events that concern everybody
+	recent         ring // the last that concern everybody
 	followers      []*follower
 
 	challenges challenges
@@ -55,10 +54,7 @@ type world struct {
 func newWorld(p Params) *world {
 	w := &world{
 		Params: p, nodes: map[string]*node{}, instances: map[string]*instance{},
-		open: map[int64]*injection{}, recent: newRing(ringLen),
-	}
-	for i, back := range horizons {
-		w.near[i].back = back
+		open: map[int64]*injection{},
 	}
 	w.rest.init(w)
 	w.challenges = challenges{w: w, tally: map[string]*Challenge{}}
@@ -77,7 +73,7 @@ func (w *world) node(name string) *node {
 func (w *world) instance(id string) *instance {
 	i := w.instances[id]
 	if i == nil {
-		i = &instance{id: id}
+		i = &instance{id: id, held: map[string]*term{}}
 		w.instances[id] = i
 	}
 	return i
@@ -87,10 +83,6 @@ func (w *world) session(id string) *session {
 	s := w.sessions.find(id)
 	if s == nil {
 		s = w.sessions.add(id)
-		of := newRing(leaseLen + renewalLen).moments
-		s.recent, s.routine = ring{moments: of[:0:leaseLen]}, ring{moments: of[leaseLen:leaseLen]}
-		s.polls = ring{moments: s.room[:0]}
-		s.terms, s.target.serving = s.term[:0], s.target.server[:0]
 	}
 	return s
 }
@@ -253,8 +245,7 @@ func (w *world) acquired(inst *instance, e *history.Event) {
 // opens takes note of a term that begins.
 func (w *world) opens(t *term) {
 	t.session.terms = append(t.session.terms, t)
-	t.inst.held.put(t.session.id, t)
-	w.terms.put(t, struct{}{})
+	t.inst.held[t.session.id] = t
 }
 
 // uses follows an instance that asks before each use: it trusts its lease from the beginning of a poll, before which Redis
@@ -354,8 +345,7 @@ func (w *world) end(t *term, how ending) {
 	}
 	w.cease(t, w.now)
 	t.over, t.how = true, how
-	t.inst.held.drop(t.session.id)
-	w.terms.drop(t)
+	delete(t.inst.held, t.session.id)
 	s := t.session
 	for i, u := range s.terms {
 		if u == t {
@@ -461,7 +451,7 @@ func (w *world) exited(n *node, e *history.Event) {
 		w.fell = fmt.Sprintf("%s fell at %s (%s)", inst.who(), clock(e.T), how)
 	}
 	for _, s := range w.leases(inst) {
-		w.end(inst.held.of[s], endExited)
+		w.end(inst.held[s], endExited)
 	}
 	n.killer, n.asked = nil, nil
 	w.rest.exited(inst)

@@ -11,22 +11,24 @@ import (
 	"time"
 )
 
-// conn is a production client's connection to the model. Read waits for the model's answers.
+// conn is a connection of a production client to the model: what a real one would carry over a socket. Whoever reads waits
+// for the model's answers.
 type conn struct {
-	// ask sends a command and waits. If it fails, the connection is broken.
+	// ask sends a command and waits; err: there is no answer, and the connection is gone.
 	ask    func(args []string) (reply, error)
 	in     bytes.Buffer // what the client has sent
 	out    bytes.Buffer // what it has not read yet
 	broken error
 }
 
-// Errors of a connection that gives no answer.
+// errRefused, errReset and errSilent are why a connection gives no answer.
 var (
 	errRefused = errors.New(textRefused)
 	errReset   = errors.New(textReset)
 	errSilent  = errors.New(textTimeout)
 )
 
+// Write implements net.Conn.
 func (c *conn) Write(p []byte) (int, error) {
 	if c.broken != nil {
 		return 0, c.broken
@@ -34,6 +36,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	return c.in.Write(p)
 }
 
+// Read implements net.Conn.
 func (c *conn) Read(p []byte) (int, error) {
 	for c.out.Len() == 0 {
 		if c.broken != nil {
@@ -49,7 +52,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	return c.out.Read(p)
 }
 
-// answer executes a command. Greetings take no round trip.
+// answer has a command executed. A greeting is not worth a round trip.
 func (c *conn) answer(args []string) {
 	switch verb := strings.ToUpper(args[0]); verb {
 	case "HELLO":
@@ -67,7 +70,7 @@ func (c *conn) answer(args []string) {
 	writeReply(&c.out, v)
 }
 
-// readCommand reads an array of bulk strings.
+// readCommand reads one command, an array of bulk strings.
 func readCommand(in *bytes.Buffer) ([]string, error) {
 	n, err := readNumber(in, '*')
 	if err != nil {
@@ -128,7 +131,7 @@ func writeReply(out *bytes.Buffer, v reply) {
 	}
 }
 
-// Close and the following methods complete net.Conn. The world has the time-outs.
+// Close and what follows implement net.Conn. Time-outs are the world's.
 func (c *conn) Close() error {
 	c.broken = net.ErrClosed
 	return nil

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// routine runs code that blocks, of a process or a client, in virtual time. It is a coroutine of the loop: it runs until it parks again,
-// while the code that woke it waits. n is its process, if it has one.
+// routine is code that blocks, run in virtual time: production code of a process, or a client's. It is a coroutine of the loop:
+// one runs at a time, while whoever woke it waits, until it parks again. It belongs to a process or, with no node, to nobody.
 type routine struct {
 	w       *world
 	n       *node
-	all     *[]*routine // its process' or the world's
+	gen     uint32
 	f       func(*routine)
 	on      *coroutine
 	running bool
-	dead    bool // its process or the run is over, so every wait fails at once
+	dead    bool // its process or the run is over: whatever it waits for fails at once
 }
 
-// coroutine runs one routine after another, because most are short and can share a stack that has grown.
+// coroutine runs one routine after another: most are short, and a stack that has grown once serves them all.
 type coroutine struct {
 	resume func() (struct{}, bool)
 	stop   func()
@@ -38,10 +38,12 @@ func newCoroutine() *coroutine {
 	return c
 }
 
+// goes runs f until it parks.
 func (w *world) goes(n *node, f func(*routine)) {
-	r := &routine{w: w, n: n, f: f, all: &w.routines}
+	r := &routine{w: w, n: n, f: f}
+	owner := &w.routines
 	if n != nil {
-		r.all = &n.routines
+		r.gen, owner = n.gen, &n.routines
 	}
 	if k := len(w.idle); k > 0 {
 		r.on, w.idle = w.idle[k-1], w.idle[:k-1]
@@ -49,18 +51,18 @@ func (w *world) goes(n *node, f func(*routine)) {
 		r.on = newCoroutine()
 	}
 	r.on.runs = r
-	*r.all = append(*r.all, r)
+	*owner = append(*owner, r)
 	r.wake()
 }
 
-// wake runs a routine until it parks again.
+// wake runs it until it parks again.
 func (r *routine) wake() {
 	if r.dead || r.on.runs != r {
 		return // it is over, and its coroutine may run another
 	}
 	r.run()
 	if r.on.runs == nil {
-		*r.all = slices.DeleteFunc(*r.all, func(o *routine) bool { return o == r })
+		r.forget()
 	}
 }
 
@@ -74,7 +76,17 @@ func (r *routine) run() {
 	}
 }
 
-// park waits for wake. False: the routine has to end.
+func (r *routine) forget() {
+	owner := &r.w.routines
+	if r.n != nil {
+		owner = &r.n.routines
+	}
+	if i := slices.Index(*owner, r); i >= 0 {
+		*owner = slices.Delete(*owner, i, i+1)
+	}
+}
+
+// park returns when somebody wakes it; false: it is to end.
 func (r *routine) park() bool {
 	if !r.dead {
 		r.on.yield(struct{}{})
@@ -82,7 +94,7 @@ func (r *routine) park() bool {
 	return !r.dead
 }
 
-// sleep waits on the clock of the process. False: the routine has to end.
+// sleep lets time pass on the clock of its process; false: it is to end.
 func (r *routine) sleep(d time.Duration) bool {
 	if r.dead {
 		return false
@@ -95,16 +107,17 @@ func (r *routine) sleep(d time.Duration) bool {
 	return r.park()
 }
 
-// latch is a condition that one routine of a process waits for. A set before the wait counts once.
+// latch is what one routine of a process waits for. What has happened before it waits counts once.
 type latch struct {
 	on    bool
 	who   *routine
 	waits int
 }
 
+// endlessly is how long a routine waits for what must come.
 const endlessly = -1
 
-// set wakes the present or the next waiter.
+// set lets who waits go on, or who waits next.
 func (l *latch) set() {
 	l.on = true
 	if r := l.who; r != nil {
@@ -113,7 +126,7 @@ func (l *latch) set() {
 	}
 }
 
-// fire is set, but the waiter runs at once.
+// fire is set, and who waits goes on within the event that is handled.
 func (l *latch) fire() {
 	l.on = true
 	if r := l.who; r != nil {
@@ -122,7 +135,7 @@ func (l *latch) fire() {
 	}
 }
 
-// wait returns when l is set, or d later. False: the routine has to end.
+// wait returns when l is set, or d later; false: the routine is to end.
 func (l *latch) wait(r *routine, d int64) bool {
 	if !l.on {
 		l.who = r
@@ -143,7 +156,7 @@ func (l *latch) wait(r *routine, d int64) bool {
 	return true
 }
 
-// endAll ends routines by failing their waits. A running one ends by itself.
+// endAll ends routines: what they wait for fails. One that runs ends by itself.
 func endAll(all *[]*routine) {
 	for _, r := range slices.Clone(*all) {
 		if r.dead = true; !r.running {
@@ -158,11 +171,12 @@ func (w *world) after(d int64, f func()) {
 	w.q.push(event{at: w.t + max(0, d), kind: evCall, arg: w.keep(f)})
 }
 
-// inProcess calls f in a process a while from now, if it still runs then. A frozen process calls f when it is thawed.
+// inProcess calls f in a process a while from now, if that still runs; once it is thawed, if it is frozen.
 func (w *world) inProcess(n *node, d int64, f func()) {
 	w.q.push(event{at: w.t + max(0, d), kind: evProcess, node: int32(n.slot - 1), arg: w.keep(f), gen: n.gen})
 }
 
+// keep holds f until an event takes it.
 func (w *world) keep(f func()) int32 {
 	i := slot(&w.calls, &w.vacant)
 	w.calls[i] = f

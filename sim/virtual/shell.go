@@ -9,7 +9,9 @@ import (
 
 // told carries out one tell, as the production shell does: the trust table first, then what hangs on it.
 func (w *world) told(n *node, t *core.Tell) {
-	w.log(n, t)
+	if w.cfg.Log != nil {
+		w.log(n, t)
+	}
 	w.carryOut(n, t)
 	if n.program != nil {
 		n.program.told(w, n, t)
@@ -48,14 +50,16 @@ func (w *world) carryOut(n *node, t *core.Tell) {
 		if n.program != nil && n.program.drained(w, n) {
 			return
 		}
-		w.stopped(n)
+		w.say(n, history.Stopped, "", 0, "")
+		w.die(n, 0, "asked")
+		w.comeBack(n)
 	}
 }
 
 // log makes the entry that the production shell makes of the tell.
 func (w *world) log(n *node, t *core.Tell) {
 	level, message, ok := logentry.Head(t)
-	if !ok || w.cfg.Log == nil {
+	if !ok {
 		return
 	}
 	e := &w.entry
@@ -112,9 +116,12 @@ func (w *world) hold(n *node, t *core.Tell) {
 }
 
 func (w *world) tellUncertain(n *node, t *core.Tell) {
-	w.say(n, history.RenewFailed, t.ID, t.Fence, reason(t))
-	if i, tm := n.term(t.ID); tm != nil {
+	i, tm := n.term(t.ID)
+	if tm != nil {
 		tm.belief = tm.belief.After(t)
+	}
+	w.say(n, history.RenewFailed, t.ID, t.Fence, reason(t))
+	if tm != nil {
 		w.polling(n, i, tm.polls.Uncertain(n.clock.monoAt(w.t), &w.timings), reason(t))
 	}
 }
@@ -163,14 +170,18 @@ func (w *world) drop(n *node, id string) {
 }
 
 func (w *world) say(n *node, k history.Kind, id string, fence int64, why string) {
-	w.emit(history.Event{Kind: k, Node: n.name, Instance: n.instance, Session: id, Fence: fence, Reason: why})
+	if w.sink != nil {
+		w.emit(history.Event{Kind: k, Node: n.name, Instance: n.instance, Session: id, Fence: fence, Reason: why})
+	}
 }
 
 func (w *world) sayUntil(n *node, k history.Kind, t *core.Tell) {
-	w.emit(history.Event{
-		Kind: k, Node: n.name, Instance: n.instance, Session: t.ID, Fence: t.Fence,
-		Until: n.clock.windowEnd(w.t, t.Until, t.UntilWall),
-	})
+	if w.sink != nil {
+		w.emit(history.Event{
+			Kind: k, Node: n.name, Instance: n.instance, Session: t.ID, Fence: t.Fence,
+			Until: n.clock.windowEnd(w.t, t.Until, t.UntilWall),
+		})
+	}
 }
 
 // renewing says which terms an attempt is about to extend.

@@ -1,0 +1,35 @@
+package check
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// A history that breaks off says nothing of the entries that nodes logged after it.
+func TestG12OfAHistoryWithoutAnEnd(t *testing.T) {
+	events := []history.Event{
+		{T: 1, Kind: history.Ready, Node: "node-1", Instance: "i"},
+		{T: 2, Kind: history.Acquired, Node: "node-1", Instance: "i", Session: "s", Fence: 7, Until: 9},
+	}
+	logs := NewLogs()
+	for fence := range int64(2 * killedSlack) {
+		logs.Add(&LogEntry{Event: "acquired", Instance: "i", Endpoint: "s", Fence: 7 + fence, HasFence: true, HasTime: true})
+	}
+	for name, broken := range map[string]error{"ended": nil, "cut off": errors.New("line 3 is cut off")} {
+		r, _ := Judge(storyParams(), func(yield func(history.Event, error) bool) {
+			if yield(events[0], nil) && yield(events[1], nil) && broken != nil {
+				yield(history.Event{}, broken)
+			}
+		}, logs)
+		if v, _ := r.Verdict("G12"); v.Verdict != Unknown || !strings.Contains(v.Detail, "the history has no end") {
+			t.Errorf("%s: %s: %s", name, v.Verdict, v.Detail)
+		}
+	}
+	r, err := Judge(storyParams(), sequence(append(events, history.Event{T: 3, Kind: history.Phase, Reason: "end"})), logs)
+	if v, _ := r.Verdict("G12"); err != nil || v.Verdict != Fail {
+		t.Errorf("with an end: %s: %s, %v", v.Verdict, v.Detail, err)
+	}
+}
