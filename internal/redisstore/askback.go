@@ -26,11 +26,11 @@ func (s *Store) AskBack(ctx context.Context, from string, life time.Duration, h 
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
 	if err := s.client.Set(ctx, s.askKey(g.Lease), g.From+g.record(), max(life, time.Millisecond)).Err(); err != nil {
-		return diagnose(err)
+		return Diagnose(err)
 	}
 	text := fmt.Sprintf("%s %s %s %s %d", wordGive, g.From, g.Owner, g.Lease, g.Fence)
 	if err := s.client.Publish(ctx, s.wire.opt.Channel, text).Err(); err != nil {
-		return diagnose(err)
+		return Diagnose(err)
 	}
 	return nil
 }
@@ -50,7 +50,7 @@ func (s *Store) Asked(ctx context.Context, g Give) (from string) {
 // askKey is where AskBack says what it asks of a lease. By its form it is a key of fences, which instances may read, and no lease's,
 // whose names have no space.
 func (s *Store) askKey(lease string) string {
-	k := newKeys(1, keyBytes)
+	k := newKeys(1)
 	k.fence(s.wire.opt.LeasePrefix, lease+" asked", s.wire.tagged)
 	return k.list()[0]
 }

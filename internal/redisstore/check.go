@@ -40,11 +40,11 @@ func (s *Store) Check(ctx context.Context) ([]Warning, error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
 	if err := s.client.Ping(ctx).Err(); err != nil && !Denies(err) { // what is denied, Permitted tells
-		return nil, diagnose(err)
+		return nil, Diagnose(err)
 	}
 	info, err := s.info(ctx)
 	if err != nil && !strings.HasPrefix(err.Error(), "NOPERM") {
-		return nil, diagnose(err)
+		return nil, Diagnose(err)
 	}
 	return verdict(Judge(info, s.wire.opt.Replicas))
 }
@@ -146,6 +146,8 @@ func judgeVersion(info Info) []Finding {
 }
 
 func (s *Store) info(ctx context.Context, sections ...string) (Info, error) {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
 	server, err := s.server(ctx)
 	if err != nil {
 		return Info{}, err
@@ -157,11 +159,8 @@ func (s *Store) info(ctx context.Context, sections ...string) (Info, error) {
 	return parseInfo(text), nil
 }
 
-// Diagnose names the condition behind an error of Permitted, as Check does.
-func Diagnose(err error) error { return diagnose(err) }
-
-// diagnose names the condition behind the first error of a server.
-func diagnose(err error) error {
+// Diagnose names the condition behind the first error of a server.
+func Diagnose(err error) error {
 	for _, told := range []error{ErrDenied, ErrUnreachable, ErrNotRedis, ErrAuth, ErrNotReady, ErrReadOnly} {
 		if errors.Is(err, told) {
 			return err

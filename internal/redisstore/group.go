@@ -92,7 +92,7 @@ func (s *Store) SetQuarantine(ctx context.Context, length time.Duration, leases 
 func (s *Store) SetReplicas(ctx context.Context) (before, after int, err error) {
 	info, err := s.info(ctx)
 	if err != nil {
-		return 0, 0, fmt.Errorf("set replicas: %w", diagnose(err))
+		return 0, 0, fmt.Errorf("set replicas: %w", Diagnose(err))
 	}
 	if s.wire.opt.Replicas > 0 {
 		if _, err := verdict(judgeReplicas(info, s.wire.opt.Replicas)); err != nil {

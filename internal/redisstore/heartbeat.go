@@ -45,7 +45,7 @@ func (s *Store) Glances(ctx context.Context, all []Glance) error {
 	read := make([]*redis.SliceCmd, len(all))
 	_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i := range all {
-			k := newKeys(3, 3*keyBytes)
+			k := newKeys(3)
 			k.add(s.wire.opt.LeasePrefix, all[i].Lease)
 			k.fence(s.wire.opt.LeasePrefix, all[i].Lease, s.wire.tagged)
 			if all[i].Of != "" {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/leasestorm/leasestorm/internal/core"
 )
 
 const (
@@ -31,9 +33,12 @@ type keys struct {
 	ends []int
 }
 
-func newKeys(count, bytes int) *keys {
+// keyBytes is what a key of an ID of about 40 bytes takes, fence included.
+const keyBytes = 64
+
+func newKeys(count int) *keys {
 	k := &keys{ends: make([]int, 0, count)}
-	k.buf.Grow(bytes)
+	k.buf.Grow(count * keyBytes)
 	return k
 }
 
@@ -43,6 +48,12 @@ func (k *keys) add(prefix, id string) {
 	k.buf.WriteString(prefix)
 	k.buf.WriteString(id)
 	k.end()
+}
+
+func (k *keys) items(prefix string, items []core.Item) {
+	for i := range items {
+		k.add(prefix, items[i].ID)
+	}
 }
 
 // fence adds the fence key of a lease, which is in its lease's slot.

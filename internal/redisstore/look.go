@@ -68,11 +68,12 @@ func head(reply []any, a *core.Answer) ([]any, error) {
 }
 
 func (w Wire) readOwners(op *core.Op, ids, owners []string, intern map[string]string, r Reader, a *core.Answer) error {
-	call, err := w.owners(op, ids)
-	if err != nil {
-		return err
+	for _, id := range ids {
+		if err := w.CheckLease(id); err != nil {
+			return err
+		}
 	}
-	reply, err := r.Run(call)
+	reply, err := r.Run(w.named(op, ownersScript, w.opt.LeasePrefix, ids))
 	if err != nil {
 		return err
 	}
@@ -111,7 +112,7 @@ func (w Wire) readNodes(op *core.Op, r Reader, a *core.Answer) ([]core.Seen, err
 	seen := make([]core.Seen, 0, len(found))
 	for start := 0; ; start += lookChunk {
 		chunk := found[min(start, len(found)):min(start+lookChunk, len(found))]
-		reply, err := r.Run(w.nodes(op, chunk))
+		reply, err := r.Run(w.named(op, nodesScript, w.opt.NodePrefix, chunk))
 		if err != nil {
 			return nil, err
 		}

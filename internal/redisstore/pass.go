@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -27,13 +28,11 @@ func (s *Store) Pass(ctx context.Context, owner, heir string, ttl time.Duration,
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
 	var passed []string
-	for len(ids) > 0 {
-		n := min(len(ids), ItemsMax)
-		k := newKeys(n, n*keyBytes)
-		for _, id := range ids[:n] {
+	for page := range slices.Chunk(ids, ItemsMax) {
+		k := newKeys(len(page))
+		for _, id := range page {
 			k.add(s.wire.opt.LeasePrefix, id)
 		}
-		ids = ids[n:]
 		reply, err := passScript.Run(ctx, s.client, k.list(), owner, heir, ttl.Milliseconds(), s.wire.opt.Channel,
 			len(s.wire.opt.LeasePrefix)).StringSlice()
 		if err != nil {

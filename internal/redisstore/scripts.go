@@ -2,64 +2,25 @@ package redisstore
 
 import (
 	"context"
-	_ "embed"
+	"embed"
 
 	"github.com/redis/go-redis/v9"
 )
 
-//go:embed lua/life.lua
-var lifeText string
+//go:embed lua/*.lua
+var lua embed.FS
 
-//go:embed lua/epoch.lua
-var epochText string
-
-//go:embed lua/acquire.lua
-var acquireText string
-
-//go:embed lua/renew.lua
-var renewText string
-
-//go:embed lua/reassert.lua
-var reassertText string
-
-//go:embed lua/release.lua
-var releaseText string
-
-//go:embed lua/observe.lua
-var observeText string
-
-//go:embed lua/nodes.lua
-var nodesText string
-
-//go:embed lua/owners.lua
-var ownersText string
-
-//go:embed lua/beat.lua
-var beatText string
-
-//go:embed lua/leave.lua
-var leaveText string
-
-//go:embed lua/supersede.lua
-var supersedeText string
-
-//go:embed lua/replicas.lua
-var replicasText string
-
-//go:embed lua/quarantine.lua
-var quarantineText string
-
-//go:embed lua/pass.lua
-var passText string
-
-//go:embed lua/bootstrap.lua
-var bootstrapText string
-
-//go:embed lua/probe.lua
-var probeText string
-
-//go:embed lua/sweep.lua
-var sweepText string
+// Lua returns the scripts of these names, one behind the other.
+func Lua(scripts embed.FS, names ...string) (text string) {
+	for _, name := range names {
+		one, err := scripts.ReadFile("lua/" + name + ".lua")
+		if err != nil { // no file of this name was embedded
+			panic(err)
+		}
+		text += string(one)
+	}
+	return text
+}
 
 // script is a script with its text, which a *redis.Script keeps to itself.
 type script struct {
@@ -68,26 +29,26 @@ type script struct {
 }
 
 var (
-	acquireScript    = guarded(acquireText)
-	renewScript      = guarded(renewText)
-	reassertScript   = guarded(reassertText)
-	releaseScript    = guarded(releaseText)
-	observeScript    = guarded(observeText)
-	nodesScript      = guarded(nodesText)
-	ownersScript     = guarded(ownersText)
-	beatScript       = guarded(beatText)
-	leaveScript      = guarded(leaveText)
-	supersedeScript  = guarded(supersedeText)
-	quarantineScript = guarded(quarantineText)
-	replicasScript   = guarded(replicasText)
-	passScript       = redis.NewScript(passText)
-	bootstrapScript  = redis.NewScript(lifeText + bootstrapText)
-	probeScript      = redis.NewScript(probeText)
-	sweepScript      = redis.NewScript(sweepText)
+	acquireScript    = guarded("acquire")
+	renewScript      = guarded("renew")
+	reassertScript   = guarded("reassert")
+	releaseScript    = guarded("release")
+	observeScript    = guarded("observe")
+	nodesScript      = guarded("nodes")
+	ownersScript     = guarded("owners")
+	beatScript       = guarded("beat")
+	leaveScript      = guarded("leave")
+	supersedeScript  = guarded("supersede")
+	quarantineScript = guarded("quarantine")
+	replicasScript   = guarded("replicas")
+	passScript       = redis.NewScript(Lua(lua, "pass"))
+	bootstrapScript  = redis.NewScript(Lua(lua, "life", "bootstrap"))
+	probeScript      = redis.NewScript(Lua(lua, "probe"))
+	sweepScript      = redis.NewScript(Lua(lua, "sweep"))
 )
 
-func guarded(text string) *script {
-	text = EpochText() + text
+func guarded(name string) *script {
+	text := EpochText() + Lua(lua, name)
 	return &script{redis.NewScript(text), text}
 }
 

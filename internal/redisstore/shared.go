@@ -26,7 +26,7 @@ func OwnClient(client redis.UniversalClient, options Options) (redis.UniversalCl
 // EpochText returns epoch.lua, for a script that takes a lease together with something else: KEYS[1] is the epoch key and
 // the last of KEYS, which it takes off, that of the group's record; ARGV[1] the epoch that the caller knows ("" for none: then
 // void is always set), ARGV[2] the length of a quarantine in µs.
-func EpochText() string { return lifeText + epochText }
+func EpochText() string { return Lua(lua, "life", "epoch") }
 
 // LeaseKeys returns the keys for such a script, in order: the epoch, the lease, its fence, and the group's record.
 func LeaseKeys(options Options, id string) ([]string, error) {
@@ -34,7 +34,7 @@ func LeaseKeys(options Options, id string) ([]string, error) {
 	if err := CheckLease(options, id); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidOptions, err)
 	}
-	k := newKeys(4, 4*keyBytes)
+	k := newKeys(4)
 	k.add(opt.EpochKey, "")
 	k.add(opt.LeasePrefix, id)
 	k.fence(opt.LeasePrefix, id, hashTag(opt.LeasePrefix) != "")

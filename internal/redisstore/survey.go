@@ -59,14 +59,14 @@ func (s *Store) Group(ctx context.Context) (Group, error) {
 	trip := time.Since(sent)
 	g.Now, g.Within = now, trip/2
 	g.Ahead = now.Sub(sent.Add(trip / 2).Round(0))
-	if g.Info, err = s.boundedInfo(ctx); err != nil && !Denies(err) {
-		return g, diagnose(err)
+	if g.Info, err = s.info(ctx); err != nil && !Denies(err) {
+		return g, Diagnose(err)
 	}
 	if g.Epoch, err = s.epoch(ctx); err != nil {
 		if strings.Contains(err.Error(), "WRONGTYPE") {
 			return g, fmt.Errorf("%w: %w", ErrFormat, err)
 		}
-		return g, diagnose(err)
+		return g, Diagnose(err)
 	}
 	if err := g.readEpoch(s.wire.opt.EpochKey); err != nil {
 		return g, err
@@ -77,21 +77,15 @@ func (s *Store) Group(ctx context.Context) (Group, error) {
 func (s *Store) time(ctx context.Context) (time.Time, error) {
 	server, err := s.server(ctx)
 	if err != nil {
-		return time.Time{}, diagnose(err)
+		return time.Time{}, Diagnose(err)
 	}
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
 	now, err := server.Time(ctx).Result()
 	if err != nil {
-		return now, diagnose(err)
+		return now, Diagnose(err)
 	}
 	return now, nil
-}
-
-func (s *Store) boundedInfo(ctx context.Context) (Info, error) {
-	ctx, cancel := s.deadline(ctx)
-	defer cancel()
-	return s.info(ctx)
 }
 
 // readEpoch takes Epoch apart.
@@ -134,7 +128,7 @@ func (s *Store) readRecord(ctx context.Context, g *Group) error {
 		return fmt.Errorf("%w: the key %s holds no record of a group; it is somebody else's: choose another EpochKey", ErrFormat,
 			s.wire.opt.groupKey())
 	case err != nil:
-		return diagnose(err)
+		return Diagnose(err)
 	}
 	g.RecordEpoch, _ = noted[0].(string)
 	text, _ := noted[1].(string)
@@ -162,7 +156,7 @@ func (s *Store) Holdings(ctx context.Context, ids ...string) ([]Holding, error) 
 	if !s.wire.opt.ExactKeys && len(ids) == 0 {
 		var err error
 		if ids, err = s.scan(ctx, s.wire.opt.LeasePrefix); err != nil {
-			return nil, diagnose(err)
+			return nil, Diagnose(err)
 		}
 		slices.Sort(ids)
 	}
@@ -170,7 +164,7 @@ func (s *Store) Holdings(ctx context.Context, ids ...string) ([]Holding, error) 
 	for page := range slices.Chunk(ids, surveyPage) {
 		var err error
 		if all, err = s.holdings(ctx, all, page); err != nil {
-			return nil, diagnose(err)
+			return nil, Diagnose(err)
 		}
 	}
 	return all, nil
@@ -180,7 +174,7 @@ func (s *Store) Holdings(ctx context.Context, ids ...string) ([]Holding, error) 
 func (s *Store) holdings(ctx context.Context, all []Holding, ids []string) ([]Holding, error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
-	k := newKeys(2*len(ids), 2*len(ids)*keyBytes)
+	k := newKeys(2 * len(ids))
 	for _, id := range ids {
 		k.add(s.wire.opt.LeasePrefix, id)
 		k.fence(s.wire.opt.LeasePrefix, id, s.wire.tagged)
@@ -236,13 +230,13 @@ type Beat struct {
 func (s *Store) Beats(ctx context.Context) ([]Beat, error) {
 	names, err := s.scan(ctx, s.wire.opt.NodePrefix)
 	if err != nil {
-		return nil, diagnose(err)
+		return nil, Diagnose(err)
 	}
 	slices.Sort(names)
 	beats := make([]Beat, 0, len(names))
 	for page := range slices.Chunk(names, surveyPage) {
 		if beats, err = s.beats(ctx, beats, page); err != nil {
-			return nil, diagnose(err)
+			return nil, Diagnose(err)
 		}
 	}
 	return beats, nil

@@ -124,49 +124,43 @@ func (w Wire) quarantine(op *core.Op) any {
 	return w.opt.epoch(w.opt.Quarantine)
 }
 
-// keyBytes is what a key of an ID of about 40 bytes takes, fence included.
-const keyBytes = 64
-
 func (w Wire) beatKeys(op *core.Op) []string {
 	return []string{w.opt.EpochKey, w.opt.NodePrefix + op.Owner, w.opt.groupKey()}
 }
 
-func (w Wire) plainKeys(prefix string, items []core.Item) []string {
-	k := newKeys(2+len(items), (2+len(items))*keyBytes)
+// guardedKeys returns the keys of a guarded script: the epoch's, the count keys that add adds, and that of the group's record.
+func (w Wire) guardedKeys(count int, add func(*keys)) []string {
+	k := newKeys(2 + count)
 	k.add(w.opt.EpochKey, "")
-	for i := range items {
-		k.add(prefix, items[i].ID)
-	}
+	add(k)
 	k.add(w.opt.groupKey(), "")
 	return k.list()
+}
+
+func (w Wire) plainKeys(prefix string, items []core.Item) []string {
+	return w.guardedKeys(len(items), func(k *keys) { k.items(prefix, items) })
 }
 
 func (w Wire) leaseAndFenceKeys(op *core.Op) []string {
-	k := newKeys(2+2*len(op.Items), (2+2*len(op.Items))*keyBytes)
-	k.add(w.opt.EpochKey, "")
-	for i := range op.Items {
-		k.add(w.opt.LeasePrefix, op.Items[i].ID)
-		k.fence(w.opt.LeasePrefix, op.Items[i].ID, w.tagged)
-	}
-	k.add(w.opt.groupKey(), "")
-	return k.list()
+	return w.guardedKeys(2*len(op.Items), func(k *keys) {
+		for i := range op.Items {
+			k.add(w.opt.LeasePrefix, op.Items[i].ID)
+			k.fence(w.opt.LeasePrefix, op.Items[i].ID, w.tagged)
+		}
+	})
 }
 
-// renewKeys ends with one fence key of the batch. Refreshing them all would cost a third of the renewal; drawn from the
+// renewKeys ends with one fence key of the batch. Refreshing all of them would cost a third of the renewal. Drawn from the
 // op's number, each of 100 is refreshed every 1,000 s at a renewal interval of 10 s, far more often than it expires.
 func (w Wire) renewKeys(op *core.Op) []string {
-	k := newKeys(3+len(op.Items), (3+len(op.Items))*keyBytes)
-	k.add(w.opt.EpochKey, "")
-	for i := range op.Items {
-		k.add(w.opt.LeasePrefix, op.Items[i].ID)
-	}
-	if len(op.Items) == 0 {
-		k.add(w.opt.EpochKey, "-none") // no such key: the script wants one to refresh
-	} else {
-		k.fence(w.opt.LeasePrefix, op.Items[Refreshed(op)].ID, w.tagged)
-	}
-	k.add(w.opt.groupKey(), "")
-	return k.list()
+	return w.guardedKeys(1+len(op.Items), func(k *keys) {
+		k.items(w.opt.LeasePrefix, op.Items)
+		if len(op.Items) == 0 {
+			k.add(w.opt.EpochKey, "-none") // no such key: the script wants one to refresh
+		} else {
+			k.fence(w.opt.LeasePrefix, op.Items[Refreshed(op)].ID, w.tagged)
+		}
+	})
 }
 
 // Refreshed is the index of the item whose fence key a renewal refreshes. It is mixed from Op.Seq (by the finalizer of
@@ -178,29 +172,14 @@ func Refreshed(op *core.Op) int {
 	return int((x ^ x>>31) % uint64(len(op.Items)))
 }
 
-// owners is the call that reads the owners of leases.
-func (w Wire) owners(op *core.Op, ids []string) (Call, error) {
-	k := newKeys(2+len(ids), (2+len(ids))*keyBytes)
-	k.add(w.opt.EpochKey, "")
-	for _, id := range ids {
-		if err := w.CheckLease(id); err != nil {
-			return Call{}, err
+// named is the call of a script that reads keys of a prefix.
+func (w Wire) named(op *core.Op, script *script, prefix string, ids []string) Call {
+	keys := w.guardedKeys(len(ids), func(k *keys) {
+		for _, id := range ids {
+			k.add(prefix, id)
 		}
-		k.add(w.opt.LeasePrefix, id)
-	}
-	k.add(w.opt.groupKey(), "")
-	return Call{ownersScript, k.list(), []any{op.Epoch, w.quarantine(op)}}, nil
-}
-
-// nodes is the call that reads heartbeats.
-func (w Wire) nodes(op *core.Op, ids []string) Call {
-	k := newKeys(2+len(ids), (2+len(ids))*keyBytes)
-	k.add(w.opt.EpochKey, "")
-	for _, id := range ids {
-		k.add(w.opt.NodePrefix, id)
-	}
-	k.add(w.opt.groupKey(), "")
-	return Call{nodesScript, k.list(), []any{op.Epoch, w.quarantine(op)}}
+	})
+	return Call{script, keys, []any{op.Epoch, w.quarantine(op)}}
 }
 
 // Answer is what the reply to op's call means.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,22 +30,22 @@ type Election struct {
 	beatKey string // of this member's heartbeat
 	prefix  string
 
-	lead      atomic.Pointer[lease.Hold] // while this member leads and does not stop
-	started   atomic.Bool                // set under g.mu
-	state     atomic.Uint32
-	known     atomic.Pointer[rules.Leadership]
-	stats     stats
-	listeners atomic.Pointer[[]*listener] // replaced whole, under g.mu
+	lead    atomic.Pointer[lease.Hold] // while this member leads and does not stop
+	started atomic.Bool                // set under g.mu
+	state   atomic.Uint32
+	known   atomic.Pointer[rules.Leadership]
+	stats   stats
 
 	done chan struct{} // closed when the member has withdrawn
 	life context.Context
 	end  context.CancelCauseFunc // ends the contexts of Run
 
 	// Under g.mu.
-	m     *rules.Machine
-	hold  *lease.Hold
-	asked time.Time        // when the last attempt to hold the lease was sent
-	terms chan *lease.Hold // Run waits for its leaderships here; nil: nobody runs
+	m         *rules.Machine
+	listeners []*listener
+	hold      *lease.Hold
+	asked     time.Time        // when the last attempt to hold the lease was sent
+	terms     chan *lease.Hold // Run waits for its leaderships here; nil: nobody runs
 }
 
 // New makes a member of one election with connections of its own. Nothing runs before Start. The client is only read for its
@@ -245,29 +246,14 @@ func (e *Election) Listen(f func(Event), tellNow bool) (remove func()) {
 		l.put(Event{Kind: EventLeadershipAcquired, Election: e.key, Fence: own.Fence, Leader: own.Instance,
 			At: e.g.time(own.Since)})
 	}
-	e.setListeners(append(e.allListeners(), l))
+	e.listeners = append(e.listeners, l)
 	return func() {
 		l.remove()
 		e.g.mu.Lock()
 		defer e.g.mu.Unlock()
-		var rest []*listener
-		for _, x := range e.allListeners() {
-			if x != l {
-				rest = append(rest, x)
-			}
-		}
-		e.setListeners(rest)
+		e.listeners = slices.DeleteFunc(e.listeners, func(x *listener) bool { return x == l })
 	}
 }
-
-func (e *Election) allListeners() []*listener {
-	if all := e.listeners.Load(); all != nil {
-		return append([]*listener{}, *all...)
-	}
-	return nil
-}
-
-func (e *Election) setListeners(all []*listener) { e.listeners.Store(&all) }
 
 // Stats counts what happened since New.
 type Stats struct {

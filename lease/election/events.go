@@ -135,26 +135,20 @@ func (l *listener) remove() {
 	l.mu.Unlock()
 }
 
-// givenBack reports whether the end of a leadership was this member's own doing.
-func givenBack(e *Event) bool {
-	return e.Kind == EventLeadershipLost && (e.Reason == core.CauseRequested.String() || e.Reason == core.CauseDrain.String())
-}
-
+// head returns the level and the message of e's log entry.
 func head(e *Event) (zapcore.Level, string) {
-	if givenBack(e) {
-		return zapcore.InfoLevel, "Leadership given back"
+	switch e.Kind {
+	case EventStateChanged, EventElectionFailed: // what matters of them is told by the others, or by the lease
+		return zapcore.DebugLevel, messages[e.Kind]
+	case EventLeadershipLost:
+		if e.Reason == core.CauseRequested.String() || e.Reason == core.CauseDrain.String() {
+			return zapcore.InfoLevel, "Leadership given back"
+		}
+		return zapcore.WarnLevel, messages[e.Kind]
+	case EventHeartbeatStale, EventHeartbeatInvalid, EventDuplicateInstance:
+		return zapcore.WarnLevel, messages[e.Kind]
 	}
-	return levelOf(e.Kind), messages[e.Kind]
-}
-
-func levelOf(k EventKind) zapcore.Level {
-	switch k {
-	case EventStateChanged, EventElectionFailed:
-		return zapcore.DebugLevel // what matters of them is told by the others, or by the lease
-	case EventLeadershipLost, EventHeartbeatStale, EventHeartbeatInvalid, EventDuplicateInstance:
-		return zapcore.WarnLevel
-	}
-	return zapcore.InfoLevel
+	return zapcore.InfoLevel, messages[e.Kind]
 }
 
 var messages = [...]string{

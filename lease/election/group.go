@@ -94,7 +94,6 @@ func (g *Group) Election(leaderKey, heartbeatPrefix string) (*Election, error) {
 	}
 	e.stats.takeovers.Bounds, e.stats.handovers.Bounds = lags, lags
 	e.life, e.end = context.WithCancelCause(context.Background())
-	e.setListeners(nil)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
@@ -265,7 +264,7 @@ func (e *Election) tell(r *rules.Event) {
 		Leader: r.Leader, Reason: r.Reason, At: e.g.time(r.At)}
 	e.g.enter(&ev)
 	callback.Tell(e.g.cfg.Observe, e.g.panicked, ev)
-	for _, l := range *e.listeners.Load() {
+	for _, l := range e.listeners {
 		l.put(ev)
 	}
 }

@@ -2,6 +2,7 @@ package election
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -69,8 +70,7 @@ func (h *hand) take(e *Election, eff *rules.Effects) {
 		h.beats[e.beatKey] = false
 	}
 	if eff.Look {
-		l := look{e: e, glance: redisstore.Glance{Lease: e.key, Of: eff.LookOf, Prefix: e.prefix}}
-		h.looks = append(h.looks, l)
+		h.looks = append(h.looks, look{e: e, glance: redisstore.Glance{Lease: e.key, Of: eff.LookOf, Prefix: e.prefix}})
 	}
 	if eff.Sweep {
 		h.sweeps = append(h.sweeps, e)
@@ -80,12 +80,7 @@ func (h *hand) take(e *Election, eff *rules.Effects) {
 
 // leadsWith reports whether an election that this process leads uses the heartbeat key. Under g.mu.
 func (g *Group) leadsWith(key string) bool {
-	for _, e := range g.order {
-		if e.beatKey == key && e.m.State() == rules.Leader {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(g.order, func(e *Election) bool { return e.beatKey == key && e.m.State() == rules.Leader })
 }
 
 func (h *hand) poke() {
@@ -187,12 +182,8 @@ type sweep struct {
 }
 
 func (s *sweep) add(more []*Election) {
-	for _, e := range more {
-		known := false
-		for _, x := range s.queue {
-			known = known || x.prefix == e.prefix
-		}
-		if !known { // one prefix is walked once, also for a thousand elections
+	for _, e := range more { // one prefix is walked once, also for a thousand elections
+		if !slices.ContainsFunc(s.queue, func(x *Election) bool { return x.prefix == e.prefix }) {
 			s.queue = append(s.queue, e)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,12 +99,7 @@ func parseHop(s string) (netip.Addr, error) {
 func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
 func within(a netip.Addr, nets []netip.Prefix) bool {
-	for _, n := range nets {
-		if n.Contains(a) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(nets, func(n netip.Prefix) bool { return n.Contains(a) })
 }
 
 // guard refuses addresses that are not allowed.

@@ -1,12 +1,13 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -103,18 +104,10 @@ func NewHandler(st Store, cfg Config) (*Handler, error) {
 	if cfg.AllowedNets == nil {
 		cfg.AllowedNets = LAN()
 	}
-	if cfg.KeyTTL == 0 {
-		cfg.KeyTTL = KeyTTLDefault
-	}
-	if cfg.BodyMax == 0 {
-		cfg.BodyMax = BodyMaxDefault
-	}
-	if cfg.BodyTimeout == 0 {
-		cfg.BodyTimeout = BodyTimeoutDefault
-	}
-	if cfg.Retention == 0 {
-		cfg.Retention = store.RetentionDefault
-	}
+	cfg.KeyTTL = cmp.Or(cfg.KeyTTL, KeyTTLDefault)
+	cfg.BodyMax = cmp.Or(cfg.BodyMax, BodyMaxDefault)
+	cfg.BodyTimeout = cmp.Or(cfg.BodyTimeout, BodyTimeoutDefault)
+	cfg.Retention = cmp.Or(cfg.Retention, store.RetentionDefault)
 	if cfg.Observer == nil {
 		cfg.Observer = nobody{}
 	}
@@ -153,21 +146,26 @@ func NewHandler(st Store, cfg Config) (*Handler, error) {
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var p *problem
 	switch r.URL.Path {
 	case "/healthz":
-		if p := only(r, http.MethodGet, http.MethodHead); p != nil {
-			p.write(w)
-			return
-		}
-		writeJSON(w, http.StatusOK, "application/json", map[string]string{"status": "ok"})
-		return
+		p = status(w, "ok", only(r, http.MethodGet, http.MethodHead))
 	case "/readyz":
-		h.ready(w, r)
-		return
+		p = status(w, "ready", h.ready(r))
+	default:
+		p = h.serve(w, r)
 	}
-	if p := h.serve(w, r); p != nil {
+	if p != nil {
 		p.write(w)
 	}
+}
+
+// status answers a probe, unless p is what is wrong.
+func status(w http.ResponseWriter, text string, p *problem) *problem {
+	if p == nil {
+		writeJSON(w, http.StatusOK, "application/json", map[string]string{"status": text})
+	}
+	return p
 }
 
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) *problem {
@@ -206,10 +204,8 @@ func (h *Handler) Flush(ctx context.Context) bool { return h.log.Flush(ctx) }
 
 // only refuses other methods.
 func only(r *http.Request, methods ...string) *problem {
-	for _, m := range methods {
-		if r.Method == m {
-			return nil
-		}
+	if slices.Contains(methods, r.Method) {
+		return nil
 	}
 	p := refused(http.StatusMethodNotAllowed, "method", "use "+strings.Join(methods, " or "))
 	p.allow = strings.Join(methods, ", ")
@@ -386,22 +382,15 @@ func (h *Handler) Health() lease.Health {
 	return h.reads.Add(h.stops.Add(h.writes.Add(ok, "starts are not accepted"), "stops are not accepted"), "the bus cannot be read")
 }
 
-func (h *Handler) ready(w http.ResponseWriter, r *http.Request) {
-	p := only(r, http.MethodGet, http.MethodHead)
-	if p == nil {
-		err := h.probe.ask(r.Context(), h.store.Ping, &h.reads)
-		if err == nil {
-			err = h.Health().Error()
-		}
-		if err != nil {
-			p = h.failed(r, err)
-		}
+// ready returns why starts cannot be accepted, nil if they can.
+func (h *Handler) ready(r *http.Request) *problem {
+	if p := only(r, http.MethodGet, http.MethodHead); p != nil {
+		return p
 	}
-	if p != nil {
-		p.write(w)
-		return
+	if err := cmp.Or(h.probe.ask(r.Context(), h.store.Ping, &h.reads), h.Health().Error()); err != nil {
+		return h.failed(r, err)
 	}
-	writeJSON(w, http.StatusOK, "application/json", map[string]string{"status": "ready"})
+	return nil
 }
 
 // probe asks Redis whether it answers, at most once a second: anybody may ask for it, without a token.
@@ -425,14 +414,6 @@ func (p *probe) ask(ctx context.Context, ping func(context.Context) error, watch
 	watch.Note(watched)
 	p.at, p.err = time.Now(), err
 	return err
-}
-
-func limitOf(text string) (int, bool) {
-	if text == "" {
-		return PageDefault, true
-	}
-	n, err := strconv.Atoi(text)
-	return n, err == nil && n >= 1 && n <= PageMax
 }
 
 type nobody struct{}

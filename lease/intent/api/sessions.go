@@ -1,12 +1,14 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"go.uber.org/zap"
@@ -92,8 +94,8 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) *problem {
 			return refused(http.StatusBadRequest, "invalid", "the query has limit and cursor, each once at most")
 		}
 	}
-	limit, ok := limitOf(query.Get("limit"))
-	if !ok {
+	limit, err := strconv.Atoi(cmp.Or(query.Get("limit"), strconv.Itoa(PageDefault)))
+	if err != nil || limit < 1 || limit > PageMax {
 		return refused(http.StatusBadRequest, "invalid", fmt.Sprintf("limit must be 1 to %d", PageMax))
 	}
 	cursor := query.Get("cursor")

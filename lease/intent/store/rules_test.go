@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
 // No script calls a command that the rules of a worker leave out, nor one that reads for an API a command that its rules do.
@@ -12,14 +14,13 @@ func TestRulesHaveTheCommandsOfScripts(t *testing.T) {
 	opt := Options{}.withDefaults()
 	rules, api := opt.workerRules(), opt.apiRules()
 	calls := regexp.MustCompile(`(?:call|soft)\('([A-Z]+)'`)
-	for _, call := range calls.FindAllStringSubmatch(readText, -1) {
+	for _, call := range calls.FindAllStringSubmatch(redisstore.Lua(lua, "read"), -1) {
 		if !slices.Contains(api.Commands, strings.ToLower(call[1])) {
 			t.Errorf("a script that reads calls %s, which no rule of an API allows", call[1])
 		}
 	}
-	for _, text := range []string{commonText, putText, stopText, writeText, beatText, leaveText, sweepText, disownText, buryText,
-		requeueText, busyText, leaseText} {
-		for _, call := range calls.FindAllStringSubmatch(text, -1) {
+	for _, name := range []string{"common", "put", "stop", "write", "beat", "leave", "sweep", "disown", "bury", "requeue", "busy", "lease"} {
+		for _, call := range calls.FindAllStringSubmatch(redisstore.Lua(lua, name), -1) {
 			if !slices.Contains(rules.Commands, strings.ToLower(call[1])) {
 				t.Errorf("a script calls %s, which no rule allows", call[1])
 			}

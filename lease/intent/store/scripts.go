@@ -2,84 +2,36 @@ package store
 
 import (
 	"context"
-	_ "embed"
+	"embed"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-//go:embed lua/common.lua
-var commonText string
+//go:embed lua/*.lua
+var lua embed.FS
 
-//go:embed lua/busy.lua
-var busyText string
-
-//go:embed lua/lease.lua
-var leaseText string
-
-//go:embed lua/put.lua
-var putText string
-
-//go:embed lua/read.lua
-var readText string
-
-//go:embed lua/list.lua
-var listText string
-
-//go:embed lua/stop.lua
-var stopText string
-
-//go:embed lua/write.lua
-var writeText string
-
-//go:embed lua/beat.lua
-var beatText string
-
-//go:embed lua/leave.lua
-var leaveText string
-
-//go:embed lua/workers.lua
-var workersText string
-
-//go:embed lua/delete.lua
-var deleteText string
-
-//go:embed lua/sweep.lua
-var sweepText string
-
-//go:embed lua/begun.lua
-var begunText string
-
-//go:embed lua/disown.lua
-var disownText string
-
-//go:embed lua/bury.lua
-var buryText string
-
-//go:embed lua/letters.lua
-var lettersText string
-
-//go:embed lua/requeue.lua
-var requeueText string
+// scriptOf returns the script of a name, behind what all of them begin with.
+func scriptOf(name string) *redis.Script { return redis.NewScript(redisstore.Lua(lua, "common", name)) }
 
 var (
-	putScript       = redis.NewScript(commonText + putText)
-	putLeasedScript = redis.NewScript(commonText + busyText + redisstore.EpochText() + leaseText + putText)
-	readScript      = redis.NewScript(commonText + readText)
-	listScript      = redis.NewScript(commonText + listText)
-	stopScript      = redis.NewScript(commonText + stopText)
-	writeScript     = redis.NewScript(commonText + writeText)
-	beatScript      = redis.NewScript(commonText + beatText)
-	leaveScript     = redis.NewScript(commonText + leaveText)
-	workersScript   = redis.NewScript(commonText + workersText)
-	deleteScript    = redis.NewScript(commonText + deleteText)
-	sweepScript     = redis.NewScript(commonText + sweepText)
-	begunScript     = redis.NewScript(commonText + begunText)
-	disownScript    = redis.NewScript(commonText + disownText)
-	buryScript      = redis.NewScript(commonText + buryText)
-	lettersScript   = redis.NewScript(commonText + lettersText)
-	requeueScript   = redis.NewScript(commonText + requeueText)
+	putScript       = scriptOf("put")
+	putLeasedScript = redis.NewScript(redisstore.Lua(lua, "common", "busy") + redisstore.EpochText() + redisstore.Lua(lua, "lease", "put"))
+	readScript      = scriptOf("read")
+	listScript      = scriptOf("list")
+	stopScript      = scriptOf("stop")
+	writeScript     = scriptOf("write")
+	beatScript      = scriptOf("beat")
+	leaveScript     = scriptOf("leave")
+	workersScript   = scriptOf("workers")
+	deleteScript    = scriptOf("delete")
+	sweepScript     = scriptOf("sweep")
+	begunScript     = scriptOf("begun")
+	disownScript    = scriptOf("disown")
+	buryScript      = scriptOf("bury")
+	lettersScript   = scriptOf("letters")
+	requeueScript   = scriptOf("requeue")
 )
 
 // run calls a script. The keys of its own are built from the prefix; KEYS[1] says in which slot of a cluster they are.
