@@ -36,7 +36,7 @@ func (c *Core) distrusted(in *inflight, a *Answer) *Answer {
 // round trip later; everything else is looked up.
 func (c *Core) learn(in *inflight, a *Answer) {
 	if jump := c.watchRedisClock(&in.op, a); jump != 0 {
-		c.tellRedisJumped(jump)
+		c.tell(Tell{Kind: TellClock, Cause: CauseFailed, Wait: jump, Text: "redis"})
 	}
 	before, quarantined := c.epoch.value, c.epoch.quarantine > c.now.Mono
 	news := c.terms.learn(&in.op, a)
@@ -66,11 +66,6 @@ func (c *Core) learn(in *inflight, a *Answer) {
 	}
 	c.registry.own.beat = !c.cfg.NoHeartbeat
 	c.fleet.discover(discoverEpoch)
-}
-
-// tellRedisJumped tells of a jump of Redis' clock in the words that a shell knows it by: a clock that failed, and whose.
-func (c *Core) tellRedisJumped(jump int64) {
-	c.tell(Tell{Kind: TellClock, Cause: CauseFailed, Wait: jump, Text: "redis"})
 }
 
 // supersede sends for a new epoch in place of the one that was rejected.

@@ -212,39 +212,3 @@ func (f *fleet) lacks(i int32) (lacks, known bool) {
 	}
 	return f.owned[i] < f.quota[p], true
 }
-
-// preferred is PreferredOwner.
-func (f *fleet) preferred(id string) string {
-	f.placement()
-	if i := f.sessions.find(id); i >= 0 && f.k.cfg.Place {
-		if t := f.placedOn(i); t != nobody {
-			return f.r.nodes[t].id
-		}
-		if o := f.known[i].owner; o != nobody {
-			return f.r.nodes[o].id
-		}
-	}
-	best, owner, h := uint64(0), "", hashID(id)
-	for _, i := range f.live {
-		if r := rank(f.r.nodes[i].hash, h); owner == "" || r > best {
-			best, owner = r, f.r.nodes[i].id
-		}
-	}
-	return owner
-}
-
-// instances is LiveNodes.
-func (f *fleet) instances() []string {
-	f.placement()
-	ids := make([]string, 0, len(f.live))
-	for _, i := range f.live {
-		ids = append(ids, f.r.nodes[i].id)
-	}
-	return ids
-}
-
-// settled reports whether nothing is left to move: every session has an owner that counts, and none is to be given to another.
-func (f *fleet) settled() bool {
-	f.placeTurn()
-	return !f.outdated() && !slices.ContainsFunc(f.target, func(t int32) bool { return t != nobody })
-}

@@ -81,7 +81,7 @@ func (f *fleet) wanted() (asks [][]Item) {
 	}
 	f.hoped = append(f.hoped, f.waits...)
 	f.askAgain(len(f.waits))
-	if len(f.waits) == 0 || !f.mayAsk() {
+	if len(f.waits) == 0 || f.askings.add(f.k, 1) > 2 { // in a tenth of the interval: one when it joins, and one on what came of it
 		return nil
 	}
 	for _, i := range f.waits {
@@ -101,9 +101,6 @@ func (f *fleet) askOf(o int32, sessions []int32) (items []Item) {
 	}
 	return items
 }
-
-// mayAsk allows two askings in a tenth of the interval: the one that a join needs at once, and one on what came of it.
-func (f *fleet) mayAsk() bool { return f.askings.add(f.k, 1) <= 2 }
 
 // askAgain counts the looks in a row that asked for as much.
 func (f *fleet) askAgain(missing int) {

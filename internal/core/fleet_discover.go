@@ -3,139 +3,71 @@ package core
 // discoveryCause is why an instance looks at everything (OpLook).
 type discoveryCause uint8
 
-// The causes, in the order of discoveryRules.
+// The causes. Without any of them a story comes out otherwise (TestEveryDiscoveryIsNeeded).
 const (
-	discoverStart discoveryCause = iota
-	discoverInterval
-	discoverSubscribed
-	discoverSlept
-	discoverEpoch
-	discoverHeard
-	discoverHeardBriefly
-	discoverRejoined
-	discoverRecovered
-	discoverLost
-	discoverChanged
-	discoverJoined
-	discoverLeft
-	discoverGone
-	discoverGoneHeir
-	discoverUnknown
-	discoverToNobody
-	discoverFree
-	discoverVanished
-	discoverOvertaken
-	discoverHeir
-	discoverAble
-	discoverCounted
-	discoverUnwanted
-	discoverMissing
-	discoverAsked
-	discoverAsking
-	discoverBlocked
+	discoverStart        discoveryCause = iota // this instance starts
+	discoverInterval                           // an interval is over: any message may have been lost
+	discoverSubscribed                         // the channel is heard again
+	discoverSlept                              // this instance did not run for a while, so its view is old
+	discoverEpoch                              // Redis lost its data
+	discoverHeard                              // a silence is over
+	discoverHeardBriefly                       // a short silence, and not the first, is over: there is nothing new to see
+	discoverRejoined                           // this instance is back in the registry
+	discoverRecovered                          // stuck work has returned
+	discoverLost                               // a placed lease is lost
+	discoverChanged                            // a look showed other instances or sessions than before
+	discoverJoined                             // an instance says that it joins
+	discoverLeft                               // an instance says that it leaves
+	discoverGone                               // a heartbeat is gone
+	discoverGoneHeir                           // an instance seems dead that may be the heir of free sessions
+	discoverUnknown                            // a notice names an unknown session or owner
+	discoverToNobody                           // a lease was released to nobody: its session is gone
+	discoverFree                               // a look showed a session without an owner
+	discoverVanished                           // a lease vanished under a living owner, mostly by a release that went unheard
+	discoverOvertaken                          // another instance took a free lease that this one wanted
+	discoverHeir                               // this instance came too late for a lease that was released to it
+	discoverAble                               // this instance can take leases again
+	discoverCounted                            // the heartbeat is written again: until now others may have placed nothing here
+	discoverUnwanted                           // this instance won a lease whose session the last look did not show
+	discoverMissing                            // the session of a held lease is gone, for the first time
+	discoverAsked                              // another instance asks for leases of this one
+	discoverAsking                             // this instance asked others for leases
+	discoverBlocked                            // acquisition was blocked, and will be allowed again
 
 	discoveryCauses
 )
 
 // discoveryRule says when a cause has an instance look.
 type discoveryRule struct {
-	cause     string
-	share     int64                                // within Discovery / share, 0: at once
-	when      func(*fleet) (at Time, spread int64) // in place of share
-	limit     func(*fleet) bool                    // nil: whenever the cause comes about
-	guarantee string                               // that fails, or comes late, without it
-	story     string                               // of testdata/stories that comes out otherwise without it
+	share int64                                // within Discovery / share, 0: at once
+	when  func(*fleet) (at Time, spread int64) // in place of share
+	limit func(*fleet) bool                    // nil: whenever the cause comes about
 }
 
-// discoveryRules is all there is to say of when an instance looks. Looks are the dearest thing that it sends: it has one under
-// way at most, those that fail wait for their pace, and every cause is an event that somebody else pays for, an answer of its own
-// or the interval. So what an instance may send (G14) is the sum of the rows: a look an interval, ten an interval while something
-// changes, and one for each event that is looked at once.
+// discoveryRules say when an instance looks; a cause without a rule has it look at once. A look is the dearest request of all. An
+// instance has at most one under way, and a look that failed waits for its pace. What an instance may send (G14) is the sum of the
+// causes: one look an interval, ten an interval while something changes, and one for each cause without a rule.
 var discoveryRules = [discoveryCauses]discoveryRule{
-	discoverStart: {
-		cause:     "it begins",
-		guarantee: "G6", story: "join.txt"},
-	discoverInterval: {
-		cause: "an interval is over: every message may have been lost",
-		when:  (*fleet).afterInterval, guarantee: "G6", story: "crash.txt"},
-	discoverSubscribed: {
-		cause: "the channel is heard again",
-		when:  (*fleet).whenHeard, guarantee: "G6", story: "discovery.txt"},
-	discoverSlept: {
-		cause:     "it did not run for a while: what it knows is old",
-		guarantee: "G5", story: "discovery.txt"},
-	discoverEpoch: {
-		cause:     "Redis lost its data",
-		guarantee: "G9", story: "forgets.txt"},
-	discoverHeard: {
-		cause:     "a silence is over",
-		guarantee: "G8", story: "late.txt"},
-	discoverHeardBriefly: {
-		cause: "a silence is over that was short and not the first: what is repeated fails at once, and there is nothing new to see",
-		share: 10, guarantee: "G14", story: "discovery.txt"},
-	discoverRejoined: {
-		cause:     "it is back in the registry",
-		guarantee: "G6", story: "refused.txt"},
-	discoverRecovered: {
-		cause:     "work that was stuck has returned",
-		guarantee: "G8", story: "discovery.txt"},
-	discoverLost: {
-		cause:     "a placed lease is lost",
-		guarantee: "G6", story: "discovery.txt"},
-	discoverChanged: {
-		cause: "a look showed other instances or sessions than before",
-		share: 10, guarantee: "G6", story: "asked.txt"},
-	discoverJoined: {
-		cause: "an instance says that it joins",
-		share: 10, guarantee: "G6", story: "discovery.txt"},
-	discoverLeft: {
-		cause: "an instance says that it leaves",
-		share: 10, guarantee: "G13", story: "discovery.txt"},
-	discoverGone: {
-		cause: "a heartbeat is gone",
-		share: 10, guarantee: "G5", story: "discovery.txt"},
-	discoverGoneHeir: {
-		cause:     "an instance seems dead to which free sessions may have been left",
-		guarantee: "G5", story: "crash.txt"},
-	discoverUnknown: {
-		cause: "a notice names a session, or an owner, that was not seen yet",
-		share: 100, guarantee: "G6", story: "waiting.txt"},
-	discoverToNobody: {
-		cause: "a lease was released to nobody: its session went, which is yet to be seen",
-		share: 100, guarantee: "G8", story: "refused.txt"},
-	discoverFree: {
-		cause: "a look showed a session that nobody owns",
-		share: 10, guarantee: "G5", story: "waiting.txt"},
-	discoverVanished: {
-		cause: "a lease vanished under a living owner, who is asked: mostly it was a release that was not heard",
-		share: 60, guarantee: "G5", story: "discovery.txt"},
-	discoverOvertaken: {
-		cause: "another took what was free for this one, and leaves it what is free still",
-		when:  (*fleet).cheaply, guarantee: "G5", story: "join.txt"},
-	discoverHeir: {
-		cause: "it came too late for what it was to have: something else will be given",
-		share: 10, guarantee: "G6", story: "discovery.txt"},
-	discoverAble: {
-		cause: "it can take leases again, and had asked for one only to see whether it could",
-		share: 10, guarantee: "G6", story: "discovery.txt"},
-	discoverCounted: {
-		cause: "its heartbeat is written again: until now the others may have counted it out, and given it nothing",
-		share: 10, guarantee: "G6", story: "refused.txt"},
-	discoverUnwanted: {
-		cause: "it won a lease whose session was not there at the last look",
-		share: 10, guarantee: "G8", story: "unwanted.txt"},
-	discoverMissing: {
-		cause: "the session of a held lease is gone, for the first time",
-		share: 10, guarantee: "G8", story: "unwanted.txt"},
-	discoverAsked: {
-		cause: "another asks for what this one has",
-		when:  (*fleet).sinceLast, guarantee: "G6", story: "join.txt"},
-	discoverAsking: {
-		cause: "it asked others for what it lacks",
-		share: 10, limit: (*fleet).asksOn, guarantee: "G6", story: "discovery.txt"},
-	discoverBlocked: {
-		cause: "it could take nothing, and can when this is over",
-		when:  (*fleet).whenUnblocked, guarantee: "G6", story: "blocked.txt"},
+	discoverInterval:     {when: (*fleet).afterInterval},
+	discoverSubscribed:   {when: (*fleet).whenHeard},
+	discoverHeardBriefly: {share: 10},
+	discoverChanged:      {share: 10},
+	discoverJoined:       {share: 10},
+	discoverLeft:         {share: 10},
+	discoverGone:         {share: 10},
+	discoverUnknown:      {share: 100},
+	discoverToNobody:     {share: 100},
+	discoverFree:         {share: 10},
+	discoverVanished:     {share: 60},
+	discoverOvertaken:    {when: (*fleet).cheaply},
+	discoverHeir:         {share: 10},
+	discoverAble:         {share: 10},
+	discoverCounted:      {share: 10},
+	discoverUnwanted:     {share: 10},
+	discoverMissing:      {share: 10},
+	discoverAsked:        {when: (*fleet).sinceLast},
+	discoverAsking:       {share: 10, limit: (*fleet).asksOn},
+	discoverBlocked:      {when: (*fleet).whenUnblocked},
 }
 
 // starts has the fleet looked at from here on, stops until here.

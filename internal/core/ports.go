@@ -239,7 +239,7 @@ const (
 	TellKept                              // TellYield is taken back: the guarded work of ID goes on
 	TellSuspect                           // Owner's lease ID expired while its heartbeat lived
 	TellEpoch                             // Redis lost data or restarted: Text is the new epoch, Wait the quarantine left
-	TellClock                             // a clock stepped: Cause, Wait (ns, signed size of the step)
+	TellClock                             // a clock stepped: Wait (ns, signed); Cause is CauseFailed and Text "redis" for Redis' clock
 	TellRejected                          // an epoch is not believed, and another is asked for: Text, Cause, Wait its group's quarantine
 	TellOutside                           // the group's quarantine (Wait) is too short for this instance: it takes no part
 	TellSilent                            // Redis went silent for this instance (Text)

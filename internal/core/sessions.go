@@ -1,5 +1,7 @@
 package core
 
+import "slices"
+
 // lookAnswered acts on a reading of everything.
 func (c *Core) lookAnswered(in *inflight, a *Answer) {
 	f := &c.fleet
@@ -151,13 +153,41 @@ func (c *Core) dropUnwanted() {
 
 // PreferredOwner returns the instance that should own id: its owner where that keeps it, else the one it is to be given
 // to, else, for an unknown session, the live instance that ranks it highest. "" if no instance is live.
-func (c *Core) PreferredOwner(id string) string { return c.fleet.preferred(id) }
+func (c *Core) PreferredOwner(id string) string {
+	f := &c.fleet
+	f.placement()
+	if i := f.sessions.find(id); i >= 0 && c.cfg.Place {
+		if t := f.placedOn(i); t != nobody {
+			return f.r.nodes[t].id
+		}
+		if o := f.known[i].owner; o != nobody {
+			return f.r.nodes[o].id
+		}
+	}
+	best, owner, h := uint64(0), "", hashID(id)
+	for _, i := range f.live {
+		if r := rank(f.r.nodes[i].hash, h); owner == "" || r > best {
+			best, owner = r, f.r.nodes[i].id
+		}
+	}
+	return owner
+}
 
-// LiveNodes returns the IDs of the instances whose heartbeat lives, itself among them, ascending.
-func (c *Core) LiveNodes() []string { return c.fleet.instances() }
+// LiveNodes returns the IDs of the instances with a live heartbeat in ascending order, this one included.
+func (c *Core) LiveNodes() []string {
+	c.fleet.placement()
+	ids := make([]string, 0, len(c.fleet.live))
+	for _, i := range c.fleet.live {
+		ids = append(ids, c.registry.nodes[i].id)
+	}
+	return ids
+}
 
-// Settled reports whether, as far as this instance can see, nothing is left to move: every session has a live owner, and
-// none is to be given to another.
+// Settled reports whether this instance sees nothing left to move: every session has a live owner, and none is to be given to another.
 func (c *Core) Settled() bool {
-	return c.started && !c.draining && !c.silence.on && (!c.cfg.Place || c.registry.looks > 0) && c.fleet.settled()
+	if !c.started || c.draining || c.silence.on || c.cfg.Place && c.registry.looks == 0 {
+		return false
+	}
+	c.fleet.placeTurn()
+	return !c.fleet.outdated() && !slices.ContainsFunc(c.fleet.target, func(t int32) bool { return t != nobody })
 }

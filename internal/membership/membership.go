@@ -136,17 +136,7 @@ func (m *Member) Beat(ctx context.Context) error {
 	if begun < min(before, after) {
 		m.Check()
 	}
-	for more = true; more && m.Takes(); {
-		var entries []store.Entry
-		entries, more, err = m.Bus.Sweep(ctx, m.Life, BeatInterval(m.Life))
-		if err != nil {
-			return err
-		}
-		if len(entries) > 0 {
-			m.Deliver(entries)
-		}
-	}
-	return nil
+	return m.sweep(ctx, BeatInterval(m.Life), m.Takes)
 }
 
 // Join signs on and deals with this worker's own past. It tries until Redis answers or ctx ends, unless an ACL denies it. The end
@@ -369,16 +359,23 @@ func (m *Member) alone(ctx context.Context, workers []store.WorkerInfo) error {
 	return m.sweepAll(ctx)
 }
 
-// sweepAll deals with what is left behind before the first fetch. What it takes is told again by the first sweep in the loop,
-// since it is then this worker's own.
+// sweepAll deals with everything that dead workers left behind, before the first fetch. The first sweep of Beat returns the same entries
+// again, because they are this worker's own by then.
 func (m *Member) sweepAll(ctx context.Context) error {
-	for more := true; more; {
+	return m.sweep(ctx, m.Life, func() bool { return true })
+}
+
+// sweep deals with what dead workers left behind, page by page as long as goOn allows it.
+func (m *Member) sweep(ctx context.Context, idle time.Duration, goOn func() bool) error {
+	for more := true; more && goOn(); {
 		var entries []store.Entry
 		var err error
-		if entries, more, err = m.Bus.Sweep(ctx, m.Life, m.Life); err != nil {
+		if entries, more, err = m.Bus.Sweep(ctx, m.Life, idle); err != nil {
 			return err
 		}
-		m.Deliver(entries)
+		if len(entries) > 0 {
+			m.Deliver(entries)
+		}
 	}
 	return nil
 }

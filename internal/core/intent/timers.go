@@ -1,6 +1,10 @@
 package intent
 
-import "github.com/leasestorm/leasestorm/internal/core"
+import (
+	"container/heap"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+)
 
 // timer wakes s, if gen is still its own.
 type timer struct {
@@ -9,50 +13,26 @@ type timer struct {
 	s   *session
 }
 
-// timers is a binary min-heap. Timers are cancelled by making them stale.
+// timers is a heap, earliest first. Timers are cancelled by making them stale.
 type timers []timer
 
-func (h *timers) push(t timer) {
-	a := append(*h, t)
-	for i := len(a) - 1; i > 0; {
-		p := (i - 1) / 2
-		if a[p].at <= a[i].at {
-			break
-		}
-		a[p], a[i] = a[i], a[p]
-		i = p
-	}
-	*h = a
-}
+func (h timers) Len() int           { return len(h) }
+func (h timers) Less(i, j int) bool { return h[i].at < h[j].at }
+func (h timers) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *timers) Push(t any)        { *h = append(*h, t.(timer)) }
 
-func (h *timers) pop() timer {
-	a := *h
-	top := a[0]
-	n := len(a) - 1
-	a[0], a[n] = a[n], timer{}
-	a = a[:n]
-	for i := 0; ; {
-		c := 2*i + 1
-		if c >= n {
-			break
-		}
-		if c+1 < n && a[c+1].at < a[c].at {
-			c++
-		}
-		if a[i].at <= a[c].at {
-			break
-		}
-		a[i], a[c] = a[c], a[i]
-		i = c
-	}
-	*h = a
-	return top
+func (h *timers) Pop() any {
+	n := len(*h) - 1
+	t := (*h)[n]
+	(*h)[n] = timer{} // do not keep the session alive
+	*h = (*h)[:n]
+	return t
 }
 
 // arm makes s wake at at, instead of whenever it would have.
 func (m *Machine) arm(s *session, at core.Time) {
 	s.gen++
-	m.timers.push(timer{at: at, gen: s.gen, s: s})
+	heap.Push(&m.timers, timer{at: at, gen: s.gen, s: s})
 }
 
 // disarm makes s sleep on.
@@ -61,8 +41,7 @@ func (m *Machine) disarm(s *session) { s.gen++ }
 // wake runs before anything else in a step.
 func (m *Machine) wake() {
 	for len(m.timers) > 0 && m.timers[0].at <= m.now {
-		t := m.timers.pop()
-		if t.gen == t.s.gen {
+		if t := heap.Pop(&m.timers).(timer); t.gen == t.s.gen {
 			m.due(t.s)
 		}
 	}
@@ -71,7 +50,7 @@ func (m *Machine) wake() {
 // Next returns when the machine wants EvTick; zero: never.
 func (m *Machine) Next() core.Time {
 	for len(m.timers) > 0 && m.timers[0].gen != m.timers[0].s.gen {
-		m.timers.pop()
+		heap.Pop(&m.timers)
 	}
 	switch {
 	case m.drained:
