@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -46,10 +47,10 @@ type scenarioYAML struct {
 	APILeases   string         `yaml:"apiLeases,omitempty"`
 	Timings     *timingsYAML   `yaml:"timings,omitempty"`
 	Faults      []string       `yaml:"faults,omitempty"`
-	Plan        []faultYAML    `yaml:"plan,omitempty"`
+	Plan        []fault.Fault  `yaml:"plan,omitempty"`
 	Criteria    []string       `yaml:"criteria,omitempty"`
 	NodeCmd     []string       `yaml:"nodeCmd,omitempty"`
-	Virtual     *virtualYAML   `yaml:"virtual,omitempty"`
+	Virtual     *Virtual       `yaml:"virtual,omitempty"`
 }
 
 type timingsYAML struct {
@@ -60,17 +61,6 @@ type timingsYAML struct {
 	Poll        *time.Duration `yaml:"poll,omitempty"`
 	PollTimeout *time.Duration `yaml:"pollTimeout,omitempty"`
 	Serve       *time.Duration `yaml:"serve,omitempty"`
-}
-
-type faultYAML struct {
-	At     time.Duration `yaml:"at"`
-	Kind   string        `yaml:"kind"`
-	Target string        `yaml:"target,omitempty"`
-	For    time.Duration `yaml:"for,omitempty"`
-	Ms     int64         `yaml:"ms,omitempty"`
-	Jitter int64         `yaml:"jitterMs,omitempty"`
-	KBps   int64         `yaml:"kbps,omitempty"`
-	Deny   string        `yaml:"deny,omitempty"`
 }
 
 //go:embed builtin/*.yaml
@@ -193,7 +183,7 @@ func (y scenarioYAML) check() error {
 	if t == nil {
 		t = &timingsYAML{}
 	}
-	err := first(
+	err := cmp.Or(
 		zero("nodes", y.Nodes != nil && *y.Nodes <= 0), zero("sessions", y.Sessions != nil && *y.Sessions <= 0),
 		zero("speed", y.Speed != nil && !(*y.Speed > 0)), zero("duration", y.Duration != nil && *y.Duration <= 0),
 	)
@@ -204,10 +194,10 @@ func (y scenarioYAML) check() error {
 		{"ttl", t.TTL}, {"renew", t.Renew}, {"heartbeat", t.Heartbeat}, {"discovery", t.Discovery}, {"poll", t.Poll},
 		{"pollTimeout", t.PollTimeout}, {"serve", t.Serve},
 	} {
-		err = first(err, zero("timings."+d.key, d.is != nil && *d.is <= 0))
+		err = cmp.Or(err, zero("timings."+d.key, d.is != nil && *d.is <= 0))
 	}
-	for i, f := range y.Plan {
-		if e := y.available(f.Kind); err == nil && e != nil {
+	for i, f := range y.Plan { // which engine it will be, a flag may say later
+		if e := f.Kind.AvailableOn(y.Engine != EngineReal); err == nil && e != nil {
 			err = wrong(fmt.Sprintf("plan[%d].kind", i), "%w", e)
 		}
 	}
@@ -217,25 +207,12 @@ func (y scenarioYAML) check() error {
 	return err
 }
 
-// available refuses the kinds that no engine has; which engine it will be, a flag may say later.
-func (y scenarioYAML) available(k string) error {
-	return fault.Kind(k).AvailableOn(y.Engine != EngineReal)
-}
-
-func first(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (y scenarioYAML) scenario() Scenario {
 	s := Scenario{
 		Name: y.Name, Description: y.Description, System: y.System, Nodes: deref(y.Nodes), Sessions: deref(y.Sessions),
 		Speed: deref(y.Speed), Duration: deref(y.Duration), Seed: deref(y.Seed), LongPolls: y.LongPolls, APILeases: y.APILeases,
-		Criteria: y.Criteria, NodeCmd: y.NodeCmd, Engine: y.Engine, Topology: y.Topology, Replicas: y.Replicas, Virtual: y.Virtual.virtual(),
+		Criteria: y.Criteria, NodeCmd: y.NodeCmd, Engine: y.Engine, Topology: y.Topology, Replicas: y.Replicas, Virtual: deref(y.Virtual),
+		Plan: y.Plan,
 	}
 	s.Faults = kindsOf(y.Faults)
 	if t := y.Timings; t != nil {
@@ -243,15 +220,6 @@ func (y scenarioYAML) scenario() Scenario {
 			TTL: deref(t.TTL), Renew: deref(t.Renew), Heartbeat: deref(t.Heartbeat), Discovery: deref(t.Discovery),
 			Poll: deref(t.Poll), PollTimeout: deref(t.PollTimeout), Serve: deref(t.Serve),
 		}
-	}
-	if y.Plan != nil {
-		s.Plan = []fault.Fault{} // an empty plan is a plan: nothing is drawn
-	}
-	for _, f := range y.Plan {
-		s.Plan = append(s.Plan, fault.Fault{
-			At: f.At, Kind: fault.Kind(f.Kind), Target: f.Target, For: f.For, Ms: f.Ms, Jitter: f.Jitter, KBps: f.KBps,
-			Deny: f.Deny,
-		})
 	}
 	return s
 }
@@ -363,7 +331,7 @@ func (c Config) yaml() scenarioYAML {
 	total := c.Duration()
 	y := scenarioYAML{
 		Version: ScenarioVersion, Name: c.Name, System: c.System, Nodes: &c.Nodes, Sessions: &c.Sessions, Speed: &one, Duration: &total,
-		Seed: &c.Seed, LongPolls: c.LongPolls, Criteria: c.Criteria, NodeCmd: c.NodeCmd, Virtual: c.Virtual.yaml(),
+		Seed: &c.Seed, LongPolls: c.LongPolls, Criteria: c.Criteria, NodeCmd: c.NodeCmd, Virtual: some(c.Virtual),
 		Timings: &timingsYAML{
 			TTL: &c.TTL, Renew: &c.Renew, Heartbeat: &c.Heartbeat, Discovery: &c.Discovery, Poll: &c.Poll,
 			PollTimeout: &c.PollTimeout, Serve: &c.Serve,
@@ -401,7 +369,8 @@ func (s Scenario) Given() (json.RawMessage, error) {
 	y := givenYAML{scenarioYAML: scenarioYAML{
 		Name: s.Name, Engine: s.Engine, System: s.System, Nodes: some(s.Nodes), Sessions: some(s.Sessions), Speed: some(s.Speed),
 		Duration: some(s.Duration), Seed: some(s.Seed), LongPolls: s.LongPolls, APILeases: s.APILeases, Criteria: s.Criteria,
-		NodeCmd: s.NodeCmd, Virtual: s.Virtual.yaml(), Topology: s.Topology, Replicas: s.Replicas,
+		NodeCmd: s.NodeCmd, Virtual: some(s.Virtual), Topology: s.Topology, Replicas: s.Replicas,
+		Plan: s.Plan,
 	}}
 	if t != (Timings{}) {
 		y.Timings = &timingsYAML{
@@ -415,9 +384,6 @@ func (s Scenario) Given() (json.RawMessage, error) {
 	}
 	for _, k := range s.Faults {
 		y.Faults = append(y.Faults, string(k))
-	}
-	for _, f := range s.Plan {
-		y.Plan = append(y.Plan, planYAML(f))
 	}
 	text, err := yaml.Marshal(y)
 	if err == nil {
@@ -440,12 +406,6 @@ func some[T comparable](v T) *T {
 		return nil
 	}
 	return &v
-}
-
-func planYAML(f fault.Fault) faultYAML {
-	return faultYAML{
-		At: f.At, Kind: string(f.Kind), Target: f.Target, For: f.For, Ms: f.Ms, Jitter: f.Jitter, KBps: f.KBps, Deny: f.Deny,
-	}
 }
 
 func (y scenarioYAML) save(file, head string) error {

@@ -23,7 +23,7 @@ func (c Config) drawn(p fault.DrawParams) (fault.Plan, error) {
 			plan.Faults = append(plan.Faults, f)
 		}
 	}
-	err := plan.Validate(fault.Limits{Nodes: c.Nodes, Sessions: c.Sessions, Storm: c.Storm, Virtual: c.onVirtual()})
+	err := plan.Validate(c.limits())
 	if err != nil {
 		return fault.Plan{}, wrong("plan", "with what is drawn after it: %w", err)
 	}

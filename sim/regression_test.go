@@ -93,7 +93,7 @@ func frozen(t *testing.T, words []string) {
 	head := fmt.Sprintf("# Seed %d of %s as version %d of what seeds draw gave it. It broke %s.\nplan:\n", seed, c.System, DrawVersion,
 		words[1])
 	for _, f := range plan.Faults { // one on a line
-		line, err := yaml.MarshalWithOptions(planYAML(f), yaml.Flow(true))
+		line, err := yaml.MarshalWithOptions(f, yaml.Flow(true))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -286,9 +286,6 @@ func flushing(rec *history.Recorder) (stop func()) {
 	return func() { close(done); <-ended }
 }
 
-// dirsMax bounds how many runs of one scenario and seed are kept side by side.
-const dirsMax = 10_000
-
 // newDir makes the run's folder, <scenario>-<seed>, with "-2" and so on where that is taken: another run may be using it.
 func newDir(reports string, c Config) (dir string, err error) {
 	if reports == "" {
@@ -298,7 +295,7 @@ func newDir(reports string, c Config) (dir string, err error) {
 		return "", fmt.Errorf("%w: report folder: %w (flag --report)", ErrHarness, err)
 	}
 	base := filepath.Join(reports, c.Name+"-"+strconv.FormatUint(c.Seed, 10))
-	for i := 1; i <= dirsMax; i++ {
+	for i := 1; ; i++ {
 		dir = base
 		if i > 1 {
 			dir += "-" + strconv.Itoa(i)
@@ -314,8 +311,6 @@ func newDir(reports string, c Config) (dir string, err error) {
 		}
 		return dir, nil
 	}
-	return "", fmt.Errorf("%w: report folder: %s and %d more exist: remove some or give another --report",
-		ErrHarness, base, dirsMax-1)
 }
 
 // LoadRun returns the configuration of a saved run with its plan, to run it again. Files that are not those that the run left
@@ -349,22 +344,14 @@ func loadRun(dir string) (Config, error) {
 	if err != nil {
 		return Config{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	if err := plan.Validate(fault.Limits{Nodes: c.Nodes, Sessions: c.Sessions, Storm: c.Storm, Virtual: c.onVirtual()}); err != nil {
+	if err := plan.Validate(c.limits()); err != nil {
 		return Config{}, fmt.Errorf("%w: %s: %w", ErrInvalid, PlanFile, err)
 	}
 	c.Plan = &plan
-	return c, intact(r, dir, files)
-}
-
-// intact holds a saved run's plan and scenario against their sums, and its history where the run came to its end.
-func intact(r report.Report, dir string, files report.Files) error {
-	if err := r.Matches(files); err != nil {
-		return err
+	if err := r.Matches(files); err != nil || r.Stats.HistorySHA256 == "" { // it did not come to its end
+		return c, err
 	}
-	if r.Stats.HistorySHA256 == "" {
-		return nil
-	}
-	return r.Intact(dir)
+	return c, r.Intact(dir)
 }
 
 // Retargeted returns the run with its faults of owners hitting whom they hit in the saved run in a folder, and when: they had waited
@@ -388,7 +375,7 @@ func (c Config) Retargeted(dir string) (again Config, n int, err error) {
 	}
 	slices.SortStableFunc(p.Faults, func(a, b fault.Fault) int { return cmp.Compare(a.At, b.At) })
 	c.Plan = &p
-	if err := p.Validate(fault.Limits{Nodes: c.Nodes, Sessions: c.Sessions, Storm: c.Storm, Virtual: c.onVirtual()}); err != nil {
+	if err := p.Validate(c.limits()); err != nil {
 		return Config{}, 0, fmt.Errorf("%w: saved run %s: whom its faults hit: %w", ErrInvalid, dir, err)
 	}
 	return c, n, nil

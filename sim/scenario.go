@@ -233,9 +233,7 @@ func (s Scenario) plan(c *Config) error {
 		return time.Duration(float64(d) / c.Speed).Truncate(time.Millisecond)
 	}
 	upTo := func(n int) error {
-		return fault.Plan{Faults: p.Faults[:n]}.Validate(fault.Limits{
-			Nodes: c.Nodes, Sessions: c.Sessions, Storm: c.Storm, Virtual: c.onVirtual(),
-		})
+		return fault.Plan{Faults: p.Faults[:n]}.Validate(c.limits())
 	}
 	var odd error // that no such system is hit so
 	sound := len(s.Plan)
@@ -260,6 +258,11 @@ func (s Scenario) plan(c *Config) error {
 		c.Plan = &p
 	}
 	return nil
+}
+
+// limits are what a plan of the run must keep.
+func (c Config) limits() fault.Limits {
+	return fault.Limits{Nodes: c.Nodes, Sessions: c.Sessions, Storm: c.Storm, Virtual: c.onVirtual()}
 }
 
 // Draw returns the run's plan: the one given, or the one that its seed gives from the kinds for which supported returns

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
@@ -36,14 +37,8 @@ type Size struct {
 }
 
 func (s Size) String() string {
-	return fmt.Sprintf("%s, %s, %s, %v", count(s.Faults, "fault"), count(s.Nodes, "node"), count(s.Sessions, "session"), s.Duration)
-}
-
-func count(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
+	return fmt.Sprintf("%s, %s, %s, %v", plain.Count(s.Faults, "fault"), plain.Count(s.Nodes, "node"),
+		plain.Count(s.Sessions, "session"), s.Duration)
 }
 
 func size(c Config) Size { return Size{len(c.Plan.Faults), c.Nodes, c.Sessions, c.Duration()} }
@@ -131,8 +126,7 @@ func (s *shrinker) judge(c Config) ([]check.Verdict, error) {
 func (s *shrinker) try(c Config) bool { return s.tryWith(c, s.seeds) }
 
 func (s *shrinker) tryWith(c Config, seeds uint64) bool {
-	l := fault.Limits{Nodes: c.Nodes, Sessions: c.Sessions, Storm: c.Storm, Virtual: true}
-	if s.err != nil || c.Plan.Validate(l) != nil {
+	if s.err != nil || c.Plan.Validate(c.limits()) != nil {
 		return false
 	}
 	for i := range seeds {
@@ -422,9 +416,7 @@ func (s Shrunk) saveScenario(file string) error {
 	if *t == (timingsYAML{}) {
 		y.Timings = nil
 	}
-	for _, f := range s.Plan.Faults {
-		y.Plan = append(y.Plan, planYAML(f))
-	}
+	y.Plan = s.Plan.Faults
 	head := fmt.Sprintf("# Breaks %s. Shrunk from %s.\n", s.Guarantee, s.From)
 	if len(y.Plan) == 0 {
 		head += "plan: []\n" // no faults, not drawn ones

@@ -10,6 +10,9 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/foreign"
+	"github.com/leasestorm/leasestorm/sim/mutant/sovereign"
+	"github.com/leasestorm/leasestorm/sim/virtual"
 	"github.com/leasestorm/leasestorm/sim/virtual/virtualtest"
 )
 
@@ -44,7 +47,7 @@ func TestSovereignIsCaught(t *testing.T) {
 			if s.To.Faults > 3 || s.To.Nodes > 4 {
 				t.Errorf("%s shrunk from %v to %v only", c.breaks, s.From, s.To)
 			}
-			r, err := s.Save(t.Context(), t.TempDir(), Sovereign(nil))
+			r, err := s.Save(t.Context(), t.TempDir(), sovereigns(nil))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -66,7 +69,7 @@ func firstBroken(t *testing.T, breaks string, s Scenario, within uint64) (Shrunk
 			t.Fatal(err)
 		}
 		c.Plan = &plan
-		shrunk, err := Shrink(t.Context(), c, breaks, Sovereign(nil), nil)
+		shrunk, err := Shrink(t.Context(), c, breaks, sovereigns(nil), nil)
 		if err == nil {
 			return shrunk, nil
 		}
@@ -108,7 +111,7 @@ func TestSovereignPlansOfTheDocs(t *testing.T) {
 			name  string
 			bend  Breaker
 			fails bool
-		}{{"the document's members", Sovereign(nil), true}, {"this library's", nil, false}} {
+		}{{"the document's members", sovereigns(nil), true}, {"this library's", nil, false}} {
 			verdicts, _, _, err := JudgeVirtual(t.Context(), c, *c.Plan, who.bend)
 			if err != nil {
 				t.Fatal(err)
@@ -137,12 +140,12 @@ func TestElectionMutants(t *testing.T) {
 		bend   Breaker
 		within uint64 // seeds
 	}{
-		{"E1", Sovereign(nil), 5},
-		{"E2", Sovereign(nil), 5},
+		{"E1", sovereigns(nil), 5},
+		{"E2", sovereigns(nil), 5},
 		{"E3", virtualtest.ConstantFence, 5},
-		{"E4", Sovereign(nil), 10},
-		{"E5", Sovereign(nil), 5},
-		{"E6", Sovereign(nil), 20},
+		{"E4", sovereigns(nil), 10},
+		{"E5", sovereigns(nil), 5},
+		{"E6", sovereigns(nil), 20},
 	} {
 		caught := false
 		for seed := uint64(1); seed <= m.within && !caught; seed++ {
@@ -175,7 +178,7 @@ func TestSovereignAmongOurs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		bend := Sovereign(func(slot int) bool { return slot != 1 })
+		bend := sovereigns(func(slot int) bool { return slot != 1 })
 		verdicts, _, _, err := JudgeVirtual(t.Context(), c, *c.Plan, bend)
 		if err != nil {
 			t.Fatal(err)
@@ -184,6 +187,23 @@ func TestSovereignAmongOurs(t *testing.T) {
 			if v.Verdict == check.Fail {
 				t.Errorf("seed %d: %s: %s", seed, v.ID, v.Detail)
 			}
+		}
+	}
+}
+
+// sovereigns makes every instance of a virtual election a member that follows the Sovereign document to the letter: the
+// mutant that the storm must catch. Slots for which ours returns true stay this library's (nil: none does).
+func sovereigns(ours func(slot int) bool) Breaker {
+	return func(v *virtual.Config) {
+		ttl := v.TTL
+		v.Foreign = func(i virtual.Instance) foreign.Machine {
+			if ours != nil && ours(i.Slot) {
+				return nil
+			}
+			return sovereign.New(sovereign.Config{
+				Instance: i.ID, LeaderKey: leaderKey, HeartbeatPrefix: "sovereign:heartbeat:", TTL: ttl, Grace: 5 * time.Second,
+				Election: ttl / 2, Heartbeat: ttl / 3, StartDelay: i.Delay,
+			})
 		}
 	}
 }

@@ -16,9 +16,9 @@ import (
 // Virtual is how good the virtual engine's network and clocks are without faults. The zero value is a good network and
 // exact clocks. Speed divides nothing of it.
 type Virtual struct {
-	Unannounced bool // Redis was not bootstrapped: the run begins with a quarantine
-	Net         virtual.Net
-	Clock       virtual.Clock
+	Unannounced bool          `yaml:"unannounced,omitempty"` // Redis was not bootstrapped: the run begins with a quarantine
+	Net         virtual.Net   `yaml:"net,omitempty"`
+	Clock       virtual.Clock `yaml:"clock,omitempty"`
 }
 
 func (c Config) onVirtual() bool { return c.Engine == EngineVirtual }

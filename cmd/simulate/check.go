@@ -53,10 +53,7 @@ func (f *flags) again(cmd *cobra.Command, dir string) error {
 		r.Verdict = check.Decide(r.Params(), check.Result{Verdicts: r.Guarantees, Complete: judged.Complete})
 	}
 	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
-	text := stdout
-	if f.json {
-		text = stderr
-	}
+	text := f.forPeople(stdout, stderr)
 	if err := f.verdict(r, stdout, text); err != nil {
 		return err
 	}
@@ -68,7 +65,7 @@ func (f *flags) again(cmd *cobra.Command, dir string) error {
 	if damage != nil {
 		fmt.Fprintf(stderr, "simulate: judged as far as it can be read: %v\n", redisurl.Line(damage))
 	}
-	return exit(r)
+	return exit(r.Verdict)
 }
 
 // oneDir wants exactly the folder of a saved run.

@@ -172,18 +172,16 @@ func planOf(faults []fault.Fault) planned {
 	p := make(planned, 2*len(faults))
 	for _, f := range faults {
 		_, counterpart := forms(f)
-		p[f], p[counterpart] = struct{}{}, struct{}{}
+		p[f], p[counterpart] = true, true
 	}
 	return p
 }
 
-type planned map[fault.Fault]struct{}
+type planned map[fault.Fault]bool
 
 func (p planned) has(f fault.Fault) bool {
 	own, _ := forms(f)
-	_, same := p[f]
-	_, other := p[own]
-	return same || other
+	return p[f] || p[own]
 }
 
 // forms are what a fault of an owner is, one that aims or one that names whom it hit, and what its counterpart would be.

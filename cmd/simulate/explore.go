@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -177,29 +176,20 @@ func (f *flags) covered(c explore.Coverage, unsaved error, stdout, stderr io.Wri
 	if unsaved != nil && c.Verdict != check.Fail {
 		return unsaved
 	}
-	text := stdout
 	if f.json {
-		text = stderr
-		data, err := json.MarshalIndent(c, "", "  ")
-		if err == nil {
-			_, err = stdout.Write(append(data, '\n'))
-		}
-		if err != nil {
+		if err := writeJSON(stdout, c); err != nil {
 			return fmt.Errorf("write the coverage: %w", err)
 		}
 	}
 	var table bytes.Buffer
 	printCoverage(&table, c, f.luaFlag())
-	if _, err := table.WriteTo(text); err != nil {
+	if _, err := table.WriteTo(f.forPeople(stdout, stderr)); err != nil {
 		return fmt.Errorf("write what was covered, which is in %s: %w", c.File, err)
 	}
 	if unsaved != nil {
 		fmt.Fprintf(stderr, "simulate: %s\n", redisurl.Line(unsaved))
 	}
-	if code := c.Verdict.ExitCode(); code != exitPass {
-		return verdictError(code)
-	}
-	return nil
+	return exit(c.Verdict)
 }
 
 // pageOfSeed returns what shows a failing seed's run beside it as soon as it has a folder: an exploration may be ended at any time.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -45,24 +44,17 @@ func merge(out io.Writer, files []string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	var text bytes.Buffer
 	if asJSON {
-		lines := json.NewEncoder(&text)
-		lines.SetIndent("", "  ")
-		err = lines.Encode(m)
+		err = writeJSON(out, m)
 	} else {
+		var text bytes.Buffer
 		printMerged(&text, &m)
-	}
-	if err == nil {
 		_, err = text.WriteTo(out)
 	}
 	if err != nil {
 		return fmt.Errorf("write what the shards came to: %w", err)
 	}
-	if code := m.Verdict.ExitCode(); code != exitPass {
-		return verdictError(code)
-	}
-	return nil
+	return exit(m.Verdict)
 }
 
 func printMerged(out io.Writer, m *explore.Merged) {

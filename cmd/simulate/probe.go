@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -80,10 +79,7 @@ func (f *flags) probe(cmd *cobra.Command) error {
 	if err := found.print(cmd.OutOrStdout(), f.json); err != nil {
 		return err
 	}
-	if code := found.Verdict.ExitCode(); code != exitPass {
-		return verdictError(code)
-	}
-	return nil
+	return exit(found.Verdict)
 }
 
 // probing is what a probe found, as --json writes it.
@@ -126,11 +122,7 @@ func (f *flags) probed(cmd *cobra.Command, c sim.Config) (probing, error) {
 
 func (p *probing) print(out io.Writer, asJSON bool) error {
 	if asJSON {
-		text, err := json.MarshalIndent(p, "", "  ")
-		if err == nil {
-			_, err = fmt.Fprintf(out, "%s\n", text)
-		}
-		return err
+		return writeJSON(out, p)
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, r := range p.Rules {

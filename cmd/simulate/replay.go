@@ -93,8 +93,10 @@ func (f *flags) recalled(fs *pflag.FlagSet, arg string) (sim.Config, error) {
 		return sim.Config{}, err
 	}
 	model := c.Engine == sim.EngineVirtual
-	if c, err = f.elsewhere(fs, c); err != nil {
-		return sim.Config{}, err
+	if fs.Changed("engine") {
+		if c, err = c.On(f.engine); err != nil {
+			return sim.Config{}, err
+		}
 	}
 	// In virtual time they find the same owners again, as the history must be the same; a smaller run has others.
 	if !f.aimAnew && !f.shrinks && !(model && c.Engine == sim.EngineVirtual) {
@@ -149,14 +151,6 @@ func (f *flags) swarm(fs *pflag.FlagSet, seed uint64) (sim.Config, error) {
 		c.NodeCmd = nodeCmd
 	}
 	return c, err
-}
-
-// elsewhere moves a saved run to the engine that --engine names.
-func (f *flags) elsewhere(fs *pflag.FlagSet, c sim.Config) (sim.Config, error) {
-	if !fs.Changed("engine") {
-		return c, nil
-	}
-	return c.On(f.engine)
 }
 
 // errOther means that a replay in virtual time was not the saved run.

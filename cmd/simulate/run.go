@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -124,6 +125,7 @@ func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 	}
 	c.NodeCmd = f.withBug(c.NodeCmd)
 	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
+	text := f.forPeople(stdout, stderr)
 	pulling := func(image string) { fmt.Fprintf(stderr, "pulling %q\n", image) }
 	if f.quiet {
 		pulling = func(string) {}
@@ -133,10 +135,6 @@ func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 		return err
 	}
 	f.forgets(stderr, c)
-	text := stdout // for people
-	if f.json {
-		text = stderr
-	}
 	if f.retargeted > 0 && !f.quiet {
 		fmt.Fprintf(text, "faults of owners that hit whom they hit in %s: %d (--aim-anew: who owns now)\n", plain.Text(f.saved),
 			f.retargeted)
@@ -168,7 +166,7 @@ func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 	if err := f.compare(r, text); err != nil {
 		return err
 	}
-	return exit(r.Report)
+	return exit(r.Report.Verdict)
 }
 
 // printNotes says what a reader of the verdict has to know of the run.
@@ -226,10 +224,26 @@ func (f *flags) verdict(r report.Report, stdout, text io.Writer) error {
 	return nil
 }
 
+// forPeople returns where text goes: with --json nothing but that is on standard output.
+func (f *flags) forPeople(stdout, stderr io.Writer) io.Writer {
+	if f.json {
+		return stderr
+	}
+	return stdout
+}
+
 // exit turns a verdict into the program's end.
-func exit(r report.Report) error {
-	if code := r.Verdict.ExitCode(); code != exitPass {
+func exit(verdict check.Outcome) error {
+	if code := verdict.ExitCode(); code != exitPass {
 		return verdictError(code)
 	}
 	return nil
+}
+
+func writeJSON(out io.Writer, v any) error {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err == nil {
+		_, err = out.Write(append(text, '\n'))
+	}
+	return err
 }

@@ -58,14 +58,11 @@ func (f *flags) shrink(cmd *cobra.Command, arg string, confirm bool) error {
 	nodeCmd := c.NodeCmd
 	c.NodeCmd = nil // of the real engine only; virtual instances are this program's own
 	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
+	text := f.forPeople(stdout, stderr)
 	ours := ""
 	if len(nodeCmd) > 0 {
 		ours = fmt.Sprintf("the run's node is %s, but shrink accuses this program's own lease only, in virtual time", quoted(nodeCmd))
 		fmt.Fprintf(stderr, "note: %s; what breaks that node is played again by simulate replay\n", ours)
-	}
-	text := stdout
-	if f.json {
-		text = stderr
 	}
 	progress := func(s sim.Size) { fmt.Fprintf(stderr, "still broken with %v\n", s) }
 	if f.quiet {

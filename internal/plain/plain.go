@@ -50,6 +50,14 @@ func Cut(s string, most int) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
+// Count returns "1 fault", or "3 faults" of three.
+func Count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
 // Name returns a name as Text does, cut to 100 bytes.
 func Name(s string) string { return Text(Cut(s, 100)) }
 

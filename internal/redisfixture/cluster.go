@@ -82,7 +82,7 @@ func (c *Cluster) Form(ctx context.Context, tag string) error {
 			return fmt.Errorf("server %d joins a cluster: %w", i+1, err)
 		}
 	}
-	if err := Settle(ctx, func(ctx context.Context) bool {
+	if err := Await(ctx, func(ctx context.Context) bool {
 		return !slices.ContainsFunc(c.Nodes, func(n *Node) bool { return !c.seesAll(n.Sees(ctx)) })
 	}); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (c *Cluster) Form(ctx context.Context, tag string) error {
 			}
 		}
 	}
-	return Settle(ctx, c.Settled)
+	return Await(ctx, c.Settled)
 }
 
 // share gives the masters their slots. A master without slots has no vote.
@@ -149,19 +149,19 @@ func (c *Cluster) Settled(ctx context.Context) bool {
 	return owner >= 0 && replicas == followers
 }
 
-// settleWithin is how long servers may take to find each other.
-const settleWithin = 2 * time.Minute
+// awaitWithin is how long servers may take for anything.
+const awaitWithin = 2 * time.Minute
 
-// Settle waits until it is so.
-func Settle(ctx context.Context, so func(context.Context) bool) error {
-	ctx, cancel := context.WithTimeout(ctx, settleWithin)
+// Await waits until it is so.
+func Await(ctx context.Context, so func(context.Context) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, awaitWithin)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for !so(ctx) {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("not within %v: %w", settleWithin, context.Cause(ctx))
+			return context.Cause(ctx)
 		case <-tick.C:
 		}
 	}

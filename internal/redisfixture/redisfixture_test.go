@@ -2,7 +2,6 @@ package redisfixture_test
 
 import (
 	"context"
-	"errors"
 	"net"
 	"os"
 	"os/exec"
@@ -54,7 +53,10 @@ func TestFirstTriesOtherPorts(t *testing.T) {
 			return redisfixture.ErrPortTaken
 		}
 		l, err := net.Listen("tcp", addr)
-		return errors.Join(err, l.Close())
+		if err != nil {
+			return err
+		}
+		return l.Close()
 	})
 	if err != nil || len(tried) != 3 {
 		t.Errorf("%q: %v", tried, err)

@@ -3,26 +3,24 @@
 package redistest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/redisfixture"
 )
 
 // startTimeout bounds the wait for a server to be ready or to end.
@@ -61,14 +59,16 @@ type Server struct {
 	t         testing.TB
 	binary    string
 	dir       string
-	port      int
+	port      uint16
 	args      []string
 	cluster   bool
 	password  string
 	sentinel  string     // configuration file, if it is one
 	authority *authority // of its certificate; nil: it speaks no TLS
-	proc      *process
+	cmd       *exec.Cmd  // of proc
+	proc      redisfixture.Program
 	hand      *redis.Client // of Do
+	node      redisfixture.Node
 }
 
 // Start starts a server and waits until it answers. Without redis-server in PATH the test is skipped, except in CI
@@ -79,64 +79,42 @@ func Start(t testing.TB, opts ...Option) *Server {
 	for _, o := range opts {
 		o(s)
 	}
-	return s.start("Ready to accept connections")
+	return s.start(redisfixture.Ready)
 }
 
 func (s *Server) start(ready string) *Server {
 	t := s.t
 	t.Helper()
-	t.Cleanup(func() {
-		if s.proc != nil {
-			s.proc.kill()
-		}
+	t.Cleanup(s.Kill)
+	err := redisfixture.First(func(addr string) error {
+		s.port = netip.MustParseAddrPort(addr).Port()
+		return s.spawn(ready)
 	})
-	// A port may be taken between the choice and the start; then the server says so and another is tried.
-	var err error
-	for range 10 {
-		if s.port, err = freePort(); err != nil {
-			break
-		}
-		if s.proc, err = s.spawn(ready); err == nil {
-			s.hand = s.Client()
-			s.formCluster()
-			return s
-		}
+	if err != nil {
+		t.Fatalf("redistest: start redis-server: %v", err)
 	}
-	t.Fatalf("redistest: start redis-server: %v", err)
-	return nil
+	s.hand = s.Client()
+	s.node = redisfixture.Node{
+		Client: func() *redis.Client { return s.hand }, Port: int(s.port), Bus: int(s.port) + redisfixture.BusOffset,
+	}
+	s.formCluster()
+	return s
 }
 
 func find(t testing.TB) string {
 	t.Helper()
-	for _, name := range []string{"redis-server", "valkey-server"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
+	path, err := redisfixture.Find()
+	if err != nil && os.Getenv("CI") == "true" {
+		t.Fatalf("redistest: %v, and CI=true wants it tested", err)
 	}
-	if os.Getenv("CI") == "true" {
-		t.Fatal("redistest: no redis-server in PATH, and CI=true wants it tested")
+	if err != nil {
+		t.Skipf("redistest: %v", err)
 	}
-	t.Skip("redistest: no redis-server in PATH")
-	return ""
-}
-
-// freePort chooses below the usual range of ephemeral ports, so that no outgoing connection takes the port while the
-// server is down between Kill and Restart; and low enough for the cluster bus, which listens 10,000 above.
-func freePort() (int, error) {
-	var err error
-	for range 100 {
-		port := 15_000 + rand.IntN(7_000)
-		var l net.Listener
-		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-		if l, err = new(net.ListenConfig).Listen(context.Background(), "tcp", addr); err == nil {
-			return port, l.Close()
-		}
-	}
-	return 0, err
+	return path
 }
 
 // Addr returns host:port. It stays the same over Restart.
-func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
+func (s *Server) Addr() string { return netip.AddrPortFrom(redisfixture.Loopback, s.port).String() }
 
 // URL returns the server's redis:// URL, of TLS rediss://.
 func (s *Server) URL() string { return s.UserURL("", s.password) }
@@ -212,9 +190,8 @@ func (s *Server) Writable() {
 
 // Kill ends the server at once (SIGKILL) and returns when it is gone. What was not written to disk is lost.
 func (s *Server) Kill() {
-	if s.proc != nil {
-		s.proc.kill()
-		s.proc = nil
+	if s.proc.Kill != nil {
+		s.proc.Kill()
 	}
 }
 
@@ -226,7 +203,7 @@ func (s *Server) Thaw() { s.signal(syscall.SIGCONT) }
 
 func (s *Server) signal(sig syscall.Signal) {
 	s.t.Helper()
-	if err := s.proc.cmd.Process.Signal(sig); err != nil {
+	if err := s.cmd.Process.Signal(sig); err != nil {
 		s.t.Fatalf("redistest: signal redis-server: %v", err)
 	}
 }
@@ -239,8 +216,7 @@ func (s *Server) Restart(empty bool) {
 	if empty {
 		s.wipe()
 	}
-	var err error
-	if s.proc, err = s.spawn("Ready to accept connections"); err != nil {
+	if err := s.spawn(redisfixture.Ready); err != nil {
 		s.t.Fatalf("redistest: restart redis-server: %v", err)
 	}
 	s.formCluster()
@@ -252,9 +228,8 @@ func (s *Server) RestartLoading(delay time.Duration) {
 	s.t.Helper()
 	s.Do("SAVE")
 	s.Kill()
-	var err error
 	// The file of AppendOnly is read without answering anybody.
-	s.proc, err = s.spawn("Server initialized", "--appendonly", "no",
+	err := s.spawn(redisfixture.Loading, "--appendonly", "no",
 		"--key-load-delay", strconv.FormatInt(delay.Microseconds(), 10),
 		"--loading-process-events-interval-bytes", "1024")
 	if err != nil {
@@ -283,100 +258,26 @@ func (s *Server) formCluster() {
 		s.Do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
 	}
 	// Redis lets two seconds pass before a master with slots serves them.
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for range int(startTimeout / (20 * time.Millisecond)) {
-		if strings.Contains(fmt.Sprint(s.Do("CLUSTER", "INFO")), "cluster_state:ok") {
-			return
-		}
-		<-tick.C
-	}
-	s.t.Fatal("redistest: the cluster of one did not form")
+	await(s.t, "a cluster of one that serves", func() bool {
+		return strings.Contains(fmt.Sprint(s.Do("CLUSTER", "INFO")), "cluster_state:ok")
+	})
 }
 
-// process is one running redis-server.
-type process struct {
-	cmd  *exec.Cmd
-	out  *output
-	done chan struct{} // closed when it has ended
-}
-
-func (s *Server) spawn(ready string, extra ...string) (*process, error) {
+// spawn starts the server and waits until it says ready.
+func (s *Server) spawn(ready string, extra ...string) error {
+	port := strconv.Itoa(int(s.port))
 	args := []string{
-		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--daemonize", "no",
-		"--repl-diskless-sync-delay", "0",
+		"--port", port, "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--daemonize", "no", "--repl-diskless-sync-delay", "0",
 	}
 	if s.sentinel != "" {
-		args = []string{s.sentinel, "--sentinel", "--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir}
+		args = []string{s.sentinel, "--sentinel", "--port", port, "--bind", "127.0.0.1", "--dir", s.dir}
 	}
-	args = slices.Concat(args, s.authority.args(s.port), s.args, extra)
-	p := &process{
-		cmd:  exec.CommandContext(context.Background(), s.binary, args...),
-		out:  &output{want: []byte(ready), ready: make(chan struct{})},
-		done: make(chan struct{}),
-	}
-	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
-	p.cmd.SysProcAttr = sysProcAttr()
-	started := make(chan error, 1)
-	go p.run(started)
-	if err := <-started; err != nil {
-		return nil, err
-	}
-	timeout := time.NewTimer(startTimeout)
-	defer timeout.Stop()
-	select {
-	case <-p.out.ready:
-		return p, nil
-	case <-p.done:
-		return nil, fmt.Errorf("%s ended: %s", s.binary, p.out.tail())
-	case <-timeout.C:
-		p.kill()
-		return nil, fmt.Errorf("%s was not ready within %v: %s", s.binary, startTimeout, p.out.tail())
-	}
-}
-
-// run starts the process and waits for it on one thread of its own: the kernel kills a child with a parent-death signal
-// when the thread that started it ends, so that thread must live as long as the child.
-func (p *process) run(started chan<- error) {
-	runtime.LockOSThread()
-	err := p.cmd.Start()
-	started <- err
-	if err != nil {
-		return
-	}
-	_ = p.cmd.Wait()
-	close(p.done)
-}
-
-func (p *process) kill() {
-	_ = p.cmd.Process.Kill()
-	<-p.done
-}
-
-// output keeps what the server says and tells when it says that it is ready.
-type output struct {
-	mu    sync.Mutex
-	buf   bytes.Buffer
-	want  []byte
-	ready chan struct{}
-	said  bool
-}
-
-// Write implements io.Writer.
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.buf.Write(p)
-	if !o.said && bytes.Contains(o.buf.Bytes(), o.want) {
-		o.said = true
-		close(o.ready)
-	}
-	return len(p), nil
-}
-
-func (o *output) tail() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	b := o.buf.Bytes()
-	return string(b[max(0, len(b)-600):])
+	args = slices.Concat(args, s.authority.args(port), s.args, extra)
+	return redisfixture.Start(context.Background(), filepath.Join(s.dir, "redis.log"), ready, startTimeout,
+		func(log *os.File) (p redisfixture.Program, err error) {
+			s.cmd = exec.Command(s.binary, args...)
+			s.cmd.Stdout, s.cmd.Stderr = log, log
+			s.proc, err = redisfixture.Run(s.cmd)
+			return s.proc, err
+		})
 }

@@ -1,22 +1,23 @@
 package redistest
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/redisfixture"
 )
 
 // MasterName is the name under which a sentinel knows the master.
 const MasterName = "boss"
 
-// settleTimeout bounds the wait for servers to find each other.
-const settleTimeout = 2 * time.Minute
+// acknowledgeWithin is how long replicas may take to have all data, in milliseconds.
+const acknowledgeWithin = 120_000
 
 // StartSentinel starts a sentinel that names a master and never promotes another server by itself; see Start.
 func StartSentinel(t testing.TB, master *Server) *Server {
@@ -26,7 +27,7 @@ func StartSentinel(t testing.TB, master *Server) *Server {
 		t.Fatalf("redistest: %v", err)
 	}
 	s := &Server{t: t, binary: find(t), dir: t.TempDir(), sentinel: conf}
-	return s.start("monitor master")
+	return s.start(redisfixture.Watching)
 }
 
 // Name has a sentinel name another master.
@@ -52,21 +53,16 @@ func StartReplicated(t testing.TB, opts ...Option) *Replicated {
 	r := &Replicated{t: t, master: Start(t, opts...)}
 	r.Servers = []*Server{r.master}
 	for range 2 {
-		r.Servers = append(r.Servers, Start(t, append(opts, Args("--replicaof", "127.0.0.1 "+strconv.Itoa(r.master.port)))...))
+		r.Servers = append(r.Servers, Start(t, append(opts, Args("--replicaof", "127.0.0.1 "+strconv.Itoa(int(r.master.port))))...))
 	}
 	r.Sentinels = []*Server{StartSentinel(t, r.master)}
 	r.AwaitSettled()
 	return r
 }
 
-// FailoverOptions are those of a client that asks the sentinel.
-func (r *Replicated) FailoverOptions() *redis.FailoverOptions {
-	return &redis.FailoverOptions{MasterName: MasterName, SentinelAddrs: []string{r.Sentinels[0].Addr()}}
-}
-
 // Client returns a new failover client; the test closes it at its end.
 func (r *Replicated) Client() *redis.Client {
-	c := redis.NewFailoverClient(r.FailoverOptions())
+	c := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: MasterName, SentinelAddrs: []string{r.Sentinels[0].Addr()}})
 	r.t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -79,7 +75,7 @@ func (r *Replicated) Depose() *Server {
 	r.t.Helper()
 	old := r.master
 	old.Do("PING") // WAIT covers what was written before the last command of its connection
-	old.Do("WAIT", 2, settleTimeout.Milliseconds())
+	old.Do("WAIT", 2, acknowledgeWithin)
 	r.master = r.Servers[0]
 	if old == r.master {
 		r.master = r.Servers[1]
@@ -106,24 +102,13 @@ func (r *Replicated) Failover() *Server {
 // AwaitSettled waits until both replicas are attached to the master.
 func (r *Replicated) AwaitSettled() {
 	r.t.Helper()
-	await(r.t, "two replicas attached", func() bool { return r.master.replicas() == 2 })
+	await(r.t, "two replicas attached", func() bool { return r.master.node.Replicas(context.Background()) == 2 })
 }
 
-// replicas is how many replicas are attached and have all data.
-func (s *Server) replicas() int {
-	s.t.Helper()
-	return strings.Count(fmt.Sprint(s.Do("INFO", "replication")), "state=online")
-}
-
-// await asks every 20 ms until it is so, and fails the test where it is not in time.
+// await waits until it is so, and fails the test where it is not in time.
 func await(t testing.TB, what string, so func() bool) {
 	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(settleTimeout); time.Now().Before(deadline); <-tick.C {
-		if so() {
-			return
-		}
+	if err := redisfixture.Await(context.Background(), func(context.Context) bool { return so() }); err != nil {
+		t.Fatalf("redistest: %s: %v", what, err)
 	}
-	t.Fatalf("redistest: not within %v: %s", settleTimeout, what)
 }

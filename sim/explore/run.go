@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
@@ -234,7 +236,7 @@ func (x Exploration) one(ctx, saving context.Context, i uint64) (r seedResult) {
 	var crash *sim.PanicError
 	switch {
 	case errors.As(err, &crash):
-		r.failed = &FailedSeed{Seed: r.seed, Broke: []string{brokePanic}, Detail: cutAt(crash.Error(), detailMax-len("…"))}
+		r.failed = &FailedSeed{Seed: r.seed, Broke: []string{brokePanic}, Detail: plain.Cut(crash.Error(), detailMax-len("…"))}
 		return r
 	case err != nil:
 		r.err = fmt.Errorf("%w: seed %d: %w", sim.ErrHarness, r.seed, err)
@@ -249,12 +251,16 @@ func (x Exploration) one(ctx, saving context.Context, i uint64) (r seedResult) {
 	for _, v := range verdicts {
 		if v.Verdict == check.Fail && decides(v.ID, c) {
 			broke = append(broke, v.ID)
-			detail = firstOf(detail, v.ID+": "+v.Detail)
+			detail = cmp.Or(detail, v.ID+": "+v.Detail)
 		}
 	}
-	detail = cutAt(detail, 600)
+	detail = plain.Cut(detail, 600)
 	if out.Fell != "" {
-		broke, detail = append(broke, fall(&out)), firstOf(detail, cutAt(out.Fell, detailMax-len("…")))
+		what := brokePanic
+		if out.Hung {
+			what = brokeHang
+		}
+		broke, detail = append(broke, what), cmp.Or(detail, plain.Cut(out.Fell, detailMax-len("…")))
 	}
 	if len(broke) > 0 {
 		r.failed = &FailedSeed{Seed: r.seed, Broke: broke, Detail: detail, SHA256: r.sum}
@@ -263,38 +269,16 @@ func (x Exploration) one(ctx, saving context.Context, i uint64) (r seedResult) {
 	}
 	switch {
 	case r.seed%repeatEvery == 0:
-		x.repeat(ctx, c, plan, &r)
+		r.repeated = x.again(ctx, c, plan, x.Bend, brokeDeterminism, &r)
 	case r.seed%scriptsEvery == scriptsAt:
-		x.interpret(ctx, c, plan, &r)
+		r.interpreted = x.again(ctx, c, plan, sim.Interpreted(x.Bend), brokeScripts, &r)
 	}
 	return r
-}
-
-// fall is what an instance did that its own rules took down.
-func fall(o *sim.Outcome) string {
-	if o.Hung {
-		return brokeHang
-	}
-	return brokePanic
 }
 
 // decides reports whether a break of the guarantee fails a seed: those that are never excused always do.
 func decides(id string, c sim.Config) bool {
 	return slices.Contains(c.Criteria, id) || slices.Contains(check.Safety(c.System), id)
-}
-
-func firstOf(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
-}
-
-func cutAt(s string, n int) string {
-	if len(s) > n {
-		return strings.ToValidUTF8(s[:n], "") + "…"
-	}
-	return s
 }
 
 // save runs the seed once more, into a folder of its own. That there can be none does not undo what it broke.
@@ -316,16 +300,6 @@ func (x Exploration) save(ctx context.Context, c sim.Config, plan fault.Plan, r 
 	if x.Saved != nil {
 		x.Saved(saved)
 	}
-}
-
-// repeat runs the seed again and compares.
-func (x Exploration) repeat(ctx context.Context, c sim.Config, plan fault.Plan, r *seedResult) {
-	r.repeated = x.again(ctx, c, plan, x.Bend, brokeDeterminism, r)
-}
-
-// interpret runs the seed again, with the scripts themselves, and compares.
-func (x Exploration) interpret(ctx context.Context, c sim.Config, plan fault.Plan, r *seedResult) {
-	r.interpreted = x.again(ctx, c, plan, sim.Interpreted(x.Bend), brokeScripts, r)
 }
 
 // again reports whether there was a second run to compare; where its history is another one, the seed broke what.

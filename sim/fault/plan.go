@@ -16,15 +16,15 @@ var denials = []string{DenyFences, DenyLeases, DenySet}
 
 // Fault is one thing that breaks.
 type Fault struct {
-	At     time.Duration // after the start of the storm
-	Kind   Kind
-	Target string        // "node-3", "owner" (see Owner), "redis", "session-7", or ""
-	For    time.Duration // until it is healed; 0 for instant faults
-	Ms     int64         // the kind's own amount in milliseconds (or count for session-add)
-	Jitter int64         // milliseconds, latency only
-	KBps   int64         // bandwidth only
-	Deny   string        // redis-noperm only: DenyFences, DenyLeases or DenySet
-	Lone   bool          // drawn so that nothing else overlaps it and its aftermath
+	At     time.Duration `yaml:"at"` // after the start of the storm
+	Kind   Kind          `yaml:"kind"`
+	Target string        `yaml:"target,omitempty"`   // "node-3", "owner" (see Owner), "redis", "session-7", or ""
+	For    time.Duration `yaml:"for,omitempty"`      // until it is healed; 0 for instant faults
+	Ms     int64         `yaml:"ms,omitempty"`       // the kind's own amount in milliseconds (or count for session-add)
+	Jitter int64         `yaml:"jitterMs,omitempty"` // milliseconds, latency only
+	KBps   int64         `yaml:"kbps,omitempty"`     // bandwidth only
+	Deny   string        `yaml:"deny,omitempty"`     // redis-noperm only: DenyFences, DenyLeases or DenySet
+	Lone   bool          `yaml:"-"`                  // drawn so that nothing else overlaps it and its aftermath
 }
 
 // AmountsAt returns f with those of its amounts that are times divided by speed. What was given stays given: a millisecond at

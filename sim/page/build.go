@@ -261,8 +261,8 @@ func (b *builder) head(failed error) {
 	add := func(format string, args ...any) { h.Facts = append(h.Facts, shown(fmt.Sprintf(format, args...))) }
 	add("%s", cmp.Or(p.Scenario, "storm"))
 	add("seed %d", b.r.Seed)
-	add("%s", counted(p.Nodes, "node"))
-	add("%s", counted(p.Sessions, "session"))
+	add("%s", plain.Count(p.Nodes, "node"))
+	add("%s", plain.Count(p.Sessions, "session"))
 	add("%s", plainly(int64(p.Duration)))
 	add("TTL %s", plainly(int64(p.TTL)))
 	add("%s engine", b.r.Engine)

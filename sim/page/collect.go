@@ -14,17 +14,12 @@ import (
 
 // What is kept of a run at most, so that neither the page nor what it takes to make it grows with the run's length.
 const (
-	termsMax    = 250_000
-	eventsMax   = 30_000
-	notesMax    = 12
-	faultsMax   = 5_000
-	marksMax    = 2_000
-	sessionsMax = 50_000
-	nodesMax    = 1_000
-	spansMax    = 500_000 // lives of nodes and times of sessions
-	namesMax    = 200_000 // instances
-	textMax     = 200     // bytes of what a node said
-	bucketsMax  = 600
+	termsMax   = 250_000
+	eventsMax  = 30_000
+	notesMax   = 12
+	faultsMax  = 5_000
+	textMax    = 200 // bytes of what a node said
+	bucketsMax = 600
 )
 
 // How a term ended.
@@ -56,7 +51,6 @@ type collector struct {
 	used      map[string][]int // the leases under which what broke ran, where it is itself no lease
 	last      int64
 	ended     bool
-	spans     int // of m.Nodes and m.Sessions
 	dropped   struct{ terms, events, faults, notes int }
 }
 
@@ -127,7 +121,7 @@ func (c *collector) node(name string) int {
 	switch {
 	case known:
 		return n
-	case name == "" || len(c.m.Nodes) == nodesMax:
+	case name == "":
 		return -1
 	}
 	n = len(c.m.Nodes)
@@ -146,12 +140,10 @@ func (c *collector) of(e *history.Event) int {
 	}
 	n := c.node(e.Node)
 	if e.Aside() {
-		if n >= 0 {
-			c.servers[c.m.Nodes[n].Name] = true
-		}
+		c.servers[c.m.Nodes[n].Name] = true
 		return n
 	}
-	if e.Instance != "" && n >= 0 && len(c.instances) < namesMax {
+	if e.Instance != "" {
 		c.instances[e.Instance] = n
 	}
 	return n
@@ -162,7 +154,7 @@ func (c *collector) session(name string) int {
 	switch {
 	case known:
 		return n
-	case name == "" || len(c.m.Sessions) == sessionsMax:
+	case name == "":
 		return -1
 	}
 	n = len(c.m.Sessions)
@@ -219,8 +211,7 @@ func (c *collector) uses(e *history.Event) {
 func (c *collector) harness(e *history.Event, n int) {
 	switch e.Kind {
 	case history.Spawned:
-		if n >= 0 && c.spans < spansMax {
-			c.spans++
+		if n >= 0 {
 			c.m.Nodes[n].Lives = append(c.m.Nodes[n].Lives, [2]int64{ms(e.T), -1})
 		}
 	case history.Exited:
@@ -232,9 +223,7 @@ func (c *collector) harness(e *history.Event, n int) {
 			c.m.Faults[i].To = ms(e.T)
 		}
 	case history.RedisDown, history.RedisUp, history.RedisFlushed, history.TapDown, history.TapUp:
-		if len(c.m.Marks) < marksMax {
-			c.m.Marks = append(c.m.Marks, mark{ms(e.T), e.Kind.String(), shown(e.Reason)})
-		}
+		c.m.Marks = append(c.m.Marks, mark{ms(e.T), e.Kind.String(), shown(e.Reason)})
 	case history.Phase:
 		switch e.Reason {
 		case "calm":
@@ -294,8 +283,7 @@ func (c *collector) appear(e *history.Event, there bool) {
 	s := &c.m.Sessions[i]
 	last := len(s.There) - 1
 	switch {
-	case there && (last < 0 || s.There[last][1] >= 0) && c.spans < spansMax:
-		c.spans++
+	case there && (last < 0 || s.There[last][1] >= 0):
 		s.There = append(s.There, [2]int64{ms(e.T), -1})
 	case !there && last >= 0 && s.There[last][1] < 0:
 		s.There[last][1] = ms(e.T)

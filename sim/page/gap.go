@@ -53,10 +53,7 @@ func (s *story) other() ([]part, []step) {
 	if s.missed = w.due; s.due != 0 && s.missed == "" {
 		s.missed = "due by here"
 	}
-	var steps []step
-	if s.fault != nil {
-		steps = append(steps, step{s.fault.From * 1000, s.faultStep()})
-	}
+	steps := s.faultStep()
 	if e := s.withdrawn(); e != nil {
 		steps = append(steps, step{us(e.at), withdrawnWords[e.kind]})
 		w.begins = "It is still polled."
@@ -122,7 +119,7 @@ func (s *story) said(text string) string {
 
 // kind is the guarantee, or what of it broke.
 func (s *story) kind() string {
-	if s.id == "G13" && s.due != 0 && slices.ContainsFunc(s.Owners, func(o check.Owner) bool { return s.trusts(shown(o.Instance), s.due) }) {
+	if s.id == "G13" && s.due != 0 && slices.ContainsFunc(s.Owners, func(o check.Owner) bool { return s.trusts(o.Instance, s.due) }) {
 		return kept
 	}
 	return s.id
@@ -130,9 +127,7 @@ func (s *story) kind() string {
 
 // trusts reports whether the instance had said that it has the lease, and nothing else since.
 func (s *story) trusts(instance string, at int64) bool {
-	e := s.before(at, func(e *event) bool {
-		return e.instance == instance && slices.Contains([]history.Kind{history.Acquired, history.Released, history.Lost}, e.kind)
-	})
+	e := s.lastOf(instance, at, history.Acquired, history.Released, history.Lost)
 	return e != nil && e.kind == history.Acquired
 }
 
@@ -285,12 +280,8 @@ func (s *story) meanwhile() string {
 	} else if last == nil {
 		return ""
 	}
-	why := ""
-	if last.reason != "" {
-		why = " (" + plain.Cut(last.reason, 60) + ")"
-	}
 	text := fmt.Sprintf("The last word about this lease until it was due was %s’s %s at %s%s.", s.nameOf(last.node, last.instance), last.kind,
-		when(last.at), why)
+		when(last.at), inWords(last.reason))
 	for _, e := range s.events {
 		if e.at > s.due && says(&e) {
 			return text + fmt.Sprintf(" The next was %s’s %s at %s.", s.nameOf(e.node, e.instance), e.kind, when(e.at))

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/leasestorm/leasestorm/internal/files"
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/sim/report"
 )
@@ -23,14 +22,8 @@ type Parting struct {
 }
 
 // SaveParting writes the page of a judged run that tells first where it parts from another, as DiffName into its folder, in
-// which it was judged. What cannot be made is an error, never a panic.
-func SaveParting(to string, r report.Report, p Parting) (err error) {
-	name := filepath.Join(to, DiffName)
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("page: %s cannot be made: %v", name, p)
-		}
-	}()
+// which it was judged.
+func SaveParting(to string, r report.Report, p Parting) error {
 	m := build(to, r)
 	p.With = shown(p.With)
 	for _, lines := range [][]string{p.Plans, p.Before, p.Here, p.There} {
@@ -40,13 +33,7 @@ func SaveParting(to string, r report.Report, p Parting) (err error) {
 	}
 	m.Parting = &p
 	text, err := compose(m)
-	if err == nil {
-		err = files.Write(name, text)
-	}
-	if err != nil {
-		return fmt.Errorf("page: %s cannot be written: %w", name, err)
-	}
-	return nil
+	return write(to, DiffName, text, err)
 }
 
 // lineMax is how many bytes of an event's line are shown.

@@ -1,8 +1,8 @@
 // Package page draws a run: report.html, one file that shows without a network which promise broke, when, between whom and why, or
 // how near each came to its limit; and what tools read, junit.xml and summary.md.
 //
-// It reads a run's saved files only. What a node said reaches the page as data, and its script sets it as text; no memory grows with the
-// length of a history beyond fixed bounds, which the page names where they were reached.
+// It reads a run's saved files only. What a node said reaches the page as data, and its script sets it as text. Terms, faults, events and
+// notes are kept up to fixed bounds, which the page names where they were reached.
 package page
 
 import (
@@ -50,24 +50,26 @@ func Save(dir string, r report.Report, asPage bool) (sentence string, err error)
 	for _, p := range m.Head.Sentence {
 		sentence += p.Text
 	}
-	write := func(name string, text []byte, err error) error {
-		if err == nil {
-			err = files.Write(filepath.Join(dir, name), text)
-		}
-		if err != nil {
-			return fmt.Errorf("page: %s cannot be written: %w", filepath.Join(dir, name), err)
-		}
-		return nil
-	}
 	cases, err := junit(r)
-	err = write(JUnitName, cases, err)
+	err = write(dir, JUnitName, cases, err)
 	text, terr := summary(dir, r, m, asPage)
-	err = errors.Join(err, write(SummaryName, text, terr))
+	err = errors.Join(err, write(dir, SummaryName, text, terr))
 	if asPage {
 		text, terr = compose(m)
-		err = errors.Join(err, write(FileName, text, terr))
+		err = errors.Join(err, write(dir, FileName, text, terr))
 	}
 	return sentence, err
+}
+
+// write writes a file that was made unless err is set.
+func write(dir, name string, text []byte, err error) error {
+	if err == nil {
+		err = files.Write(filepath.Join(dir, name), text)
+	}
+	if err != nil {
+		return fmt.Errorf("page: %s cannot be written: %w", filepath.Join(dir, name), err)
+	}
+	return nil
 }
 
 func asset(name string) string {

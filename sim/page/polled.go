@@ -63,10 +63,7 @@ func (s *story) onward(o outlived) ([]part, []step) {
 	a := s.nameOf(o.poll.node, o.poll.instance)
 	s.owners = slices.DeleteFunc(s.owners, func(x owner) bool { return x.Node == o.poll.node })
 	s.owners = slices.Insert(s.owners, 0, owner{Node: o.poll.node, Name: a, Fence: s.fenceOf(o.poll.instance)})
-	var steps []step
-	if s.fault != nil {
-		steps = append(steps, step{s.fault.From * 1000, s.faultStep()})
-	}
+	steps := s.faultStep()
 	var over string
 	from := o.poll.at
 	if o.gone != nil {
@@ -92,7 +89,7 @@ func (s *story) onward(o outlived) ([]part, []step) {
 		{a, "a"}, {Text: " polled session "}, {s.name, "code"}, {Text: " for "}, {plainly(max(s.To-from, perMs)), "red"},
 		{Text: " " + over},
 	}
-	what := part{Text: fmt.Sprintf(" (%s, %s). ", named(s.id), counted(o.n, "poll"))}
+	what := part{Text: fmt.Sprintf(" (%s, %s). ", named(s.id), plain.Count(o.n, "poll"))}
 	switch {
 	case o.gone == nil:
 		sentence = append(append(sentence, granted...), what)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/report"
 )
@@ -55,7 +56,7 @@ func (b *builder) sentence() {
 		if len(broke) > 0 {
 			nothing = "Nothing that decides broke"
 		}
-		text := fmt.Sprintf("%s: %s under %s.", nothing, held(len(passed), len(unknown), len(broke)), counted(len(b.m.Faults), "fault"))
+		text := fmt.Sprintf("%s: %s under %s.", nothing, held(len(passed), len(unknown), len(broke)), plain.Count(len(b.m.Faults), "fault"))
 		if near, ok := closest(passed); ok {
 			text += fmt.Sprintf(" The closest call was %s: %d of %d %s (%d %%).", named(near.ID), near.Value, near.Limit, near.Unit,
 				near.Value*100/near.Limit)
@@ -65,11 +66,7 @@ func (b *builder) sentence() {
 		b.unknownSentence(append(unknown, slices.DeleteFunc(passed, func(v check.Verdict) bool { return !check.Thin(b.p, v) })...))
 	}
 	if h.Sub == "" && len(broke) > 0 {
-		names := make([]string, len(broke))
-		for i, v := range broke {
-			names[i] = named(v.ID)
-		}
-		h.Sub = "Not asked for, and broken: " + listed(names, 6) + "."
+		h.Sub = "Not asked for, and broken: " + promises(broke) + "."
 	}
 }
 
@@ -85,13 +82,6 @@ func held(passed, unknown, broke int) string {
 		return fmt.Sprintf("all %d guarantees held", passed)
 	}
 	return fmt.Sprintf("%d of %d guarantees held (the others were %s)", passed, passed+unknown+broke, strings.Join(others, ", or "))
-}
-
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // closest is the guarantee that came nearest to its limit, of those that are measured.
@@ -140,6 +130,14 @@ func clause(detail string) string {
 	return timed(shown(first))
 }
 
+func promises(of []check.Verdict) string {
+	names := make([]string, len(of))
+	for i, v := range of {
+		names[i] = named(v.ID)
+	}
+	return listed(names, 6)
+}
+
 func listed(all []string, most int) string {
 	if len(all) > most {
 		return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
@@ -149,11 +147,7 @@ func listed(all []string, most int) string {
 
 func (b *builder) brokeSentence(broke []check.Verdict) {
 	h := &b.m.Head
-	names := make([]string, len(broke))
-	for i, v := range broke {
-		names[i] = named(v.ID)
-	}
-	h.Sub = fmt.Sprintf("%d of %d guarantees broke (%s).", len(broke), len(b.r.Guarantees), listed(names, 6))
+	h.Sub = fmt.Sprintf("%d of %d guarantees broke (%s).", len(broke), len(b.r.Guarantees), promises(broke))
 	if len(b.m.Breaks) == 0 {
 		h.Sentence = []part{{named(broke[0].ID), "red"}, {Text: " broke: " + clause(broke[0].Detail) + "."}}
 		return
@@ -228,9 +222,9 @@ func (b *builder) others(v check.Verdict, shown drawing) string {
 	if n <= 1 {
 		return ""
 	}
-	text := v.ID + ": " + counted(int(n), what)
+	text := v.ID + ": " + plain.Count(int(n), what)
 	if len(sessions) > 0 {
-		text += fmt.Sprintf(" on %s%s of %d", most, counted(len(sessions), "session"), max(len(b.m.Sessions), len(sessions)))
+		text += fmt.Sprintf(" on %s%s of %d", most, plain.Count(len(sessions), "session"), max(len(b.m.Sessions), len(sessions)))
 	}
 	if text += "; this one began first"; len(shown.Owners) > 1 && what == "break" && overlaps(v) > 0 {
 		text += " of the overlaps"

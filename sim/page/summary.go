@@ -3,6 +3,7 @@ package page
 import (
 	"encoding/xml"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,10 +41,7 @@ type reason struct {
 func junit(r report.Report) ([]byte, error) {
 	s := suite{Name: shown(fmt.Sprintf("%s seed %d", r.Config.Scenario, r.Seed)), Tests: len(r.Guarantees),
 		Time: fmt.Sprintf("%.3f", (time.Duration(r.Stats.WallMs) * time.Millisecond).Seconds())}
-	decides := map[string]bool{}
-	for _, id := range check.Decides(r.Params()) {
-		decides[id] = true
-	}
+	decides := check.Decides(r.Params())
 	for _, v := range r.Guarantees {
 		c := testCase{Name: named(v.ID), Class: "guarantees"}
 		why := &reason{fmt.Sprintf("%d %s, limit %d", v.Value, shown(v.Unit), v.Limit), plain.Text(plain.Cut(v.Detail, detailMax))}
@@ -55,7 +53,7 @@ func junit(r report.Report) ([]byte, error) {
 			why.Message = fmt.Sprintf("exercised %s, at least %d is asked for", report.Times(v.Exercised), r.Config.Least)
 			c.Error = why
 			s.Errors++
-		case v.Verdict != check.Pass && decides[v.ID]:
+		case v.Verdict != check.Pass && slices.Contains(decides, v.ID):
 			why.Message = "unknown: not put to the test"
 			c.Error = why
 			s.Errors++

@@ -214,6 +214,11 @@ func (s *story) before(at int64, is func(e *event) bool) *event {
 	return nil
 }
 
+// lastOf returns the last event of those kinds that the instance told no later than then.
+func (s *story) lastOf(instance string, at int64, kinds ...history.Kind) *event {
+	return s.before(at, func(e *event) bool { return e.instance == shown(instance) && slices.Contains(kinds, e.kind) })
+}
+
 // granted is what Redis last granted the first owner before the break began, nil if that is not known.
 func (s *story) granted() *event { return s.grantOf(shown(s.Owners[0].Instance)) }
 
@@ -226,7 +231,7 @@ func (s *story) grantOf(id string) *event {
 
 // forgot returns when Redis came back without its data while the first owner had its lease; false: it did not.
 func (s *story) forgot() (at int64, what string, ok bool) {
-	since := s.before(s.From, func(e *event) bool { return e.kind == history.Acquired && e.instance == shown(s.Owners[0].Instance) })
+	since := s.lastOf(s.Owners[0].Instance, s.From, history.Acquired)
 	for _, m := range s.m.Marks {
 		t := m.At * perMs
 		empty := m.Kind == history.RedisFlushed.String() || m.Kind == history.RedisUp.String() && m.Why == "empty"
@@ -249,9 +254,7 @@ func (s *story) forgot() (at int64, what string, ok bool) {
 // because finds by rule why two owners trusted one lease. The first rule that fits says it.
 func (s *story) because() {
 	a, z := s.owners[0].Name, s.owners[1].Name
-	said := s.before(s.From, func(e *event) bool {
-		return (e.kind == history.Acquired || e.kind == history.Renewed) && e.instance == shown(s.Owners[0].Instance)
-	})
+	said := s.lastOf(s.Owners[0].Instance, s.From, history.Acquired, history.Renewed)
 	lead := func(then string) string {
 		if c := s.struck(); c != "" {
 			return c + ": " + then
@@ -363,18 +366,12 @@ func (s *story) overlap() ([]part, []step) {
 		{plainly(s.To - s.From), "red"},
 		{Text: " from " + when(s.From) + ". " + s.why},
 	}
-	var steps []step
-	if s.fault != nil {
-		steps = append(steps, step{s.fault.From * 1000, s.faultStep()})
-	}
+	steps := s.faultStep()
 	if s.due != 0 && s.step2 != "" {
 		steps = append(steps, step{us(s.due), s.step2})
 	}
 	begins := "acquires"
-	second := s.before(s.From, func(e *event) bool {
-		return (e.kind == history.Acquired || e.kind == history.Renewed) && e.instance == shown(s.Owners[1].Instance)
-	})
-	if second != nil && second.kind == history.Renewed {
+	if second := s.lastOf(s.Owners[1].Instance, s.From, history.Acquired, history.Renewed); second != nil && second.kind == history.Renewed {
 		begins = "renews"
 	}
 	third := fmt.Sprintf("%s %s while %s still trusts. Two owners from here.", z, begins, a)
@@ -387,9 +384,12 @@ func (s *story) overlap() ([]part, []step) {
 	return sentence, steps
 }
 
-// faultStep says what the fault did and until when.
-func (s *story) faultStep() string {
+// faultStep says what the fault did and until when, if there is one.
+func (s *story) faultStep() []step {
 	f := s.fault
+	if f == nil {
+		return nil
+	}
 	text := "Fault “" + f.Kind + "”"
 	if f.Node >= 0 {
 		text += " on " + s.m.Nodes[f.Node].Name
@@ -413,7 +413,7 @@ func (s *story) faultStep() string {
 			text += ". Redis executed the last renewal of " + s.owners[0].Name + " at " + when(g.at)
 		}
 	}
-	return text + "."
+	return []step{{f.From * 1000, text + "."}}
 }
 
 // ending says how the overlap ended.

@@ -141,14 +141,7 @@ func (p *replicated) awaitServing(ctx context.Context, m *member) {
 	p.renew(m.server)
 	ctx, cancel := context.WithTimeout(ctx, servesWithin)
 	defer cancel()
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	for !m.serves(ctx) && ctx.Err() == nil {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-		}
-	}
+	_ = redisfixture.Await(ctx, m.serves)
 }
 
 // owner is whom a server takes for the master of the leases' slot; nil: it does not say.

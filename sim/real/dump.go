@@ -2,11 +2,9 @@ package real
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 )
 
 // Files of a server's data, beside what it appends to: what it dumps, and what it dumped for later.
@@ -41,20 +39,8 @@ func (m *member) appendAgain(ctx context.Context) error {
 	if err := c.ConfigSet(ctx, "appendonly", "yes").Err(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, serverStart)
-	defer cancel()
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	for {
-		text, err := c.Info(ctx, "persistence").Result()
-		f := infoFields(text)
-		if f["aof_enabled"] == "1" && f["aof_rewrite_in_progress"] == "0" && f["aof_rewrite_scheduled"] == "0" {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%s does not append to its file: %w", m.name, errors.Join(context.Cause(ctx), err))
-		case <-tick.C:
-		}
+	if err := awaitFile(ctx, c); err != nil {
+		return fmt.Errorf("%s does not append to its file: %w", m.name, err)
 	}
+	return nil
 }

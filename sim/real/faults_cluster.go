@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/redisfixture"
 )
 
 // errGivenUp: a move came to nothing.
@@ -65,23 +67,15 @@ type move struct {
 
 // slotMoved moves the leases' slot to the other shard as soon as its shard is well, for as long as the fault may wait.
 func (inj *injection) slotMoved() {
-	till := time.NewTimer(inj.For)
-	defer till.Stop()
+	ctx, cancel := context.WithTimeout(inj.storm, inj.For)
+	defer cancel()
 	var mv *move
-	for mv == nil {
-		if mv = inj.redis.replicated.beginMove(inj.ctx); mv != nil {
-			break
-		}
-		again := time.NewTimer(watchEvery)
-		select {
-		case <-again.C:
-			continue
-		case <-till.C:
-			inj.skip("the shard of the leases was not well meanwhile")
-		case <-inj.storm.Done():
-			inj.skip("the shard of the leases was not well before the storm ended")
-		}
-		again.Stop()
+	err := redisfixture.Await(ctx, func(context.Context) bool {
+		mv = inj.redis.replicated.beginMove(inj.ctx)
+		return mv != nil
+	})
+	if err != nil {
+		inj.skip("the shard of the leases was not well meanwhile")
 		return
 	}
 	defer letGo(mv.held)
@@ -91,7 +85,7 @@ func (inj *injection) slotMoved() {
 		defer inj.taps[m.number-1].tell(context.WithoutCancel(inj.ctx))
 	}
 	r := inj.draws()
-	err := mv.carry(inj.ctx, func() int { return 1 + r.IntN(10) }, func() {
+	err = mv.carry(inj.ctx, func() int { return 1 + r.IntN(10) }, func() {
 		inj.pause(time.Duration(r.Int64N(int64(inj.cfg.TTL)/16 + 1)))
 	})
 	if err == nil {
@@ -219,14 +213,10 @@ func (mv *move) settle(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, heardWithin)
 	defer cancel()
-	for slices.ContainsFunc(mv.held, func(m *member) bool { return p.owner(m) != mv.to }) {
-		select {
-		case <-ctx.Done():
-			return nil // and the slot has moved
-		case <-time.After(watchEvery / 5):
-		}
-	}
-	return nil
+	_ = redisfixture.Await(ctx, func(context.Context) bool {
+		return !slices.ContainsFunc(mv.held, func(m *member) bool { return p.owner(m) != mv.to })
+	})
+	return nil // the slot has moved in any case
 }
 
 // giveUp has the slot stay, without what has gone already.

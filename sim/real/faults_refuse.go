@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/redisfixture"
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
@@ -110,22 +111,12 @@ func (r *Redis) failToSave(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	client := r.own()
-	for started := false; ; {
+	started := false
+	return redisfixture.Await(ctx, func(ctx context.Context) bool {
 		if !started { // refused while the tap is given a snapshot
 			started = client.BgSave(ctx).Err() == nil
 		}
-		info, err := client.Info(ctx, "persistence").Result()
-		if err != nil {
-			return err
-		}
-		f := infoFields(info)
-		if started && f["rdb_bgsave_in_progress"] == "0" && f["rdb_last_bgsave_status"] == "err" {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
+		f := infoFields(client.Info(ctx, "persistence").Val())
+		return started && f["rdb_bgsave_in_progress"] == "0" && f["rdb_last_bgsave_status"] == "err"
+	})
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/leasestorm/leasestorm/internal/redisfixture"
 )
 
 // streamServers is of what is drawn for faults of servers; each has its own.
@@ -51,19 +53,14 @@ func (inj *injection) order() error {
 	ctx, cancel := context.WithTimeout(inj.storm, orderWithin)
 	defer cancel()
 	force := inj.draws().IntN(2) == 0
-	for {
-		err := inj.redis.replicated.failOver(ctx, force)
-		if err == nil {
-			return nil
-		}
-		again := time.NewTimer(watchEvery)
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			again.Stop()
-			return fmt.Errorf("no failover begins: %w", err)
-		}
+	var err error
+	if redisfixture.Await(ctx, func(ctx context.Context) bool {
+		err = inj.redis.replicated.failOver(ctx, force)
+		return err == nil
+	}) != nil {
+		return fmt.Errorf("no failover begins: %w", err)
 	}
+	return nil
 }
 
 func (inj *injection) failover() {

@@ -73,6 +73,7 @@ type Redis struct {
 	claimed    bool           // the run's keys at a given URL are ours to remove
 	raw        string         // the URL
 	reaper     *reaper
+	folders    []string    // of servers
 	server     *server     // kindServer, kindContainer; of several the one that is, or was last, under a fault: who has the turn sets it
 	boxes      *boxes      // kindContainer
 	mini       *embedded   // kindEmbedded
@@ -202,6 +203,7 @@ func (r *Redis) folder(dir string) (string, error) {
 		return "", fmt.Errorf("folder for redis-server: %w", err)
 	}
 	r.reaper.add(reapDir, folder)
+	r.folders = append(r.folders, folder)
 	return folder, nil
 }
 
@@ -292,8 +294,12 @@ func (r *Redis) read(where, info string) error {
 	if r.version == "" {
 		return fmt.Errorf("%w at %s: its INFO names no version", ErrNoRedis, where)
 	}
-	if !atLeast(fields["redis_version"], 6, 2) {
-		return fmt.Errorf("%w: %s runs %s, and 6.2 or newer is needed", ErrTooOld, where, fields["redis_version"])
+	major, minor := 6, 2
+	if r.replicated != nil {
+		major, minor = 7, 0
+	}
+	if !atLeast(fields["redis_version"], major, minor) {
+		return fmt.Errorf("%w: %s runs %s, and %d.%d or newer is needed", ErrTooOld, where, fields["redis_version"], major, minor)
 	}
 	if fields["role"] == "slave" {
 		return fmt.Errorf("%w: %s follows %s:%s and takes no writes; give its master's URL", ErrReplica, where,
@@ -379,18 +385,18 @@ func (r *Redis) Close() error {
 	}
 	switch c, ok := r.site.(*composed); {
 	case r.replicated != nil:
-		err = r.replicated.close()
+		r.replicated.close()
 		r.replicated, r.server = nil, nil
 	case ok:
 		err = errors.Join(err, c.close(r.server, r.reaper))
 	case r.server != nil:
 		r.server.stop()
 	}
-	if r.server != nil {
-		if e := os.RemoveAll(r.server.dir); e != nil {
+	for _, folder := range r.folders {
+		if e := os.RemoveAll(folder); e != nil {
 			err = fmt.Errorf("folder of redis-server: %w", e)
 		} else { // else the reaper tries it once more
-			r.reaper.drop(reapDir, r.server.dir)
+			r.reaper.drop(reapDir, folder)
 		}
 	}
 	if r.boxes != nil {

@@ -171,21 +171,18 @@ func (r *Redis) compact(ctx context.Context) (keys int64, err error) {
 	if err := client.BgRewriteAOF(ctx).Err(); err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	for {
-		info, err := client.Info(ctx, "persistence").Result()
-		if err != nil {
-			return 0, err
-		}
-		f := infoFields(info)
-		if f["aof_rewrite_in_progress"] == "0" && f["aof_rewrite_scheduled"] == "0" {
-			return client.DBSize(ctx).Result()
-		}
-		select {
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		case <-time.After(5 * time.Millisecond):
-		}
+	if err := awaitFile(ctx, client); err != nil {
+		return 0, err
 	}
+	return client.DBSize(ctx).Result()
+}
+
+// awaitFile waits until a server appends to its file and does not rewrite it.
+func awaitFile(ctx context.Context, client *redis.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, serverStart)
+	defer cancel()
+	return redisfixture.Await(ctx, func(ctx context.Context) bool {
+		f := infoFields(client.Info(ctx, "persistence").Val())
+		return f["aof_enabled"] == "1" && f["aof_rewrite_in_progress"] == "0" && f["aof_rewrite_scheduled"] == "0"
+	})
 }

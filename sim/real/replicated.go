@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,8 +24,7 @@ type replicated struct {
 	redis     *Redis
 	members   []*member
 	sentinels []*sentinel
-	cluster   *cluster // nil: it is none
-	folders   []string
+	cluster   *cluster                    // nil: it is none
 	short     atomic.Pointer[func(error)] // gate.short of the run
 
 	stop chan struct{}
@@ -65,9 +63,6 @@ func (r *Redis) provisionReplicated(ctx context.Context, c RedisChoice, dir stri
 	if err != nil {
 		return fmt.Errorf("%w; install one of Redis 7 or later, because all servers of this topology are processes of the simulator's own, "+
 			"or storm a model of them in virtual time (--engine virtual)", err)
-	}
-	if err := formsGroups(ctx, binary); err != nil {
-		return err
 	}
 	p := &replicated{
 		redis: r, stop: make(chan struct{}), done: make(chan struct{}), zones: zones{held: map[int]bool{}},
@@ -113,7 +108,7 @@ func (p *replicated) watched(ctx context.Context, dir string) error {
 		return err
 	}
 	for range sentinelCount {
-		folder, err := p.folder(dir)
+		folder, err := p.redis.folder(dir)
 		if err != nil {
 			return err
 		}
@@ -128,29 +123,8 @@ func (p *replicated) watched(ctx context.Context, dir string) error {
 	})
 }
 
-// formsGroups returns nil if groups can be formed of a server (Redis 7).
-func formsGroups(ctx context.Context, binary string) error {
-	said, err := exec.CommandContext(ctx, binary, "--version").Output()
-	if err != nil {
-		return fmt.Errorf("%w: %s --version: %w", ErrNoServer, binary, err)
-	}
-	_, version, _ := strings.Cut(string(said), " v=")
-	if !atLeast(version, 7, 0) {
-		return fmt.Errorf("%w: %s is %q, and several servers have to be of 7.0 or newer", ErrTooOld, binary, strings.TrimSpace(string(said)))
-	}
-	return nil
-}
-
-func (p *replicated) folder(dir string) (string, error) {
-	folder, err := p.redis.folder(dir)
-	if err == nil {
-		p.folders = append(p.folders, folder)
-	}
-	return folder, err
-}
-
 func (p *replicated) addMember(ctx context.Context, binary string, number int, dir string) error {
-	folder, err := p.folder(dir)
+	folder, err := p.redis.folder(dir)
 	if err != nil {
 		return err
 	}
@@ -296,7 +270,7 @@ func (p *replicated) starve(err error) {
 
 // settle waits until it is so.
 func (p *replicated) settle(ctx context.Context, so func(context.Context) bool) error {
-	return apart(redisfixture.Settle(ctx, so))
+	return apart(redisfixture.Await(ctx, so))
 }
 
 // apart explains why a group of servers is not formed.
@@ -385,8 +359,8 @@ func (p *replicated) of(s *server) *member {
 	return p.members[slices.IndexFunc(p.members, func(m *member) bool { return m.server == s })]
 }
 
-// close stops all and removes their folders.
-func (p *replicated) close() error {
+// close stops all.
+func (p *replicated) close() {
 	close(p.stop)
 	<-p.done
 	for _, m := range p.members {
@@ -404,13 +378,4 @@ func (p *replicated) close() error {
 			_ = c.Close()
 		}
 	}
-	var err error
-	for _, folder := range p.folders {
-		if e := os.RemoveAll(folder); e != nil {
-			err = fmt.Errorf("folder of redis-server: %w", e)
-		} else {
-			p.redis.reaper.drop(reapDir, folder)
-		}
-	}
-	return err
 }

@@ -3,6 +3,7 @@
 package report
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -169,25 +170,16 @@ func (r Report) Save(dir string) error {
 	return nil
 }
 
-// unread is the error of a report that cannot be read, nil without one.
-func unread(err error, dir string) error {
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w in %s: is it the folder of one run?", ErrNotFound, dir)
-	case err != nil:
-		return fmt.Errorf("report: cannot be read: %w", err)
-	}
-	return nil
-}
-
 // Load reads report.json from a run's folder. errors.Is tells ErrNotFound, ErrEmpty and ErrFormat apart.
 func Load(dir string) (Report, error) {
 	file := filepath.Join(dir, FileName)
 	text, err := files.Read(dir, FileName, fileMax)
-	if err := unread(err, dir); err != nil {
-		return Report{}, err
-	}
-	if len(text) == 0 {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Report{}, fmt.Errorf("%w in %s: is it the folder of one run?", ErrNotFound, dir)
+	case err != nil:
+		return Report{}, fmt.Errorf("report: cannot be read: %w", err)
+	case len(text) == 0:
 		return Report{}, fmt.Errorf("%w: %s", ErrEmpty, file)
 	}
 	var v struct {
@@ -220,11 +212,5 @@ func lineOf(text []byte, err error) string {
 	if !errors.As(err, &syntax) || syntax.Offset > int64(len(text)) {
 		return ""
 	}
-	line := 1
-	for _, c := range text[:syntax.Offset] {
-		if c == '\n' {
-			line++
-		}
-	}
-	return fmt.Sprintf(" (line %d)", line)
+	return fmt.Sprintf(" (line %d)", 1+bytes.Count(text[:syntax.Offset], []byte("\n")))
 }

@@ -4,8 +4,8 @@ import "github.com/leasestorm/leasestorm/internal/core"
 
 const million = int64(1_000_000)
 
-// clock is what one machine reads. Both readings run at (1 + ppm/10⁶) × true time from their base; every change of rate,
-// every step and every suspension sets a new base, so a reading is always one multiplication away.
+// clock is a machine's monotonic and wall clock. Both run at (1 + ppm/10⁶) × true time from their base. Every change of rate, step and
+// suspension sets a new base.
 type clock struct {
 	base      int64 // true time at which mono and wall were right
 	mono      int64
@@ -14,8 +14,7 @@ type clock struct {
 	suspended bool // mono stands still
 }
 
-// elapsed is what a clock with this rate measures over d ns of true time. d × ppm stays far below 2⁶³ for a day of true
-// time and any rate a plan may have.
+// elapsed is what the clock measures over d ns of true time. d × ppm stays far below 2⁶³ for a day and any rate of a plan.
 func (c *clock) elapsed(d int64) int64 { return d + d*c.ppm/million }
 
 func (c *clock) monoAt(t int64) core.Time {
@@ -29,19 +28,18 @@ func (c *clock) wallAt(t int64) int64 { return c.wall + c.elapsed(t-c.base) }
 
 func (c *clock) now(t int64) core.Now { return core.Now{Mono: c.monoAt(t), Wall: c.wallAt(t)} }
 
-// rebase makes t the base, so that rate, wall or suspension can change from here on.
+// rebase makes t the base, so that rate, wall or suspension can change.
 func (c *clock) rebase(t int64) {
 	c.mono, c.wall = int64(c.monoAt(t)), c.wallAt(t)
 	c.base = t
 }
 
-// wake ends a suspension.
 func (c *clock) wake(t int64) {
 	c.rebase(t)
 	c.suspended = false
 }
 
-// trueOf is the first true time at which a reading that is at now reads at least at then, if nothing changes.
+// trueOf is how much true time passes until a reading of now becomes at least then.
 func (c *clock) trueOf(now, then int64) int64 {
 	d := then - now
 	if d <= 0 {
@@ -58,8 +56,7 @@ func (c *clock) trueOf(now, then int64) int64 {
 // when is the true time, from t on, at which the monotonic clock reads m.
 func (c *clock) when(t int64, m core.Time) int64 { return t + c.trueOf(int64(c.monoAt(t)), int64(m)) }
 
-// windowEnd is the true time at which a trust window that ends at until or untilWall, whichever its clock reads first,
-// is over.
+// windowEnd is the true time at which a trust window ends: at until or untilWall, whichever its clock reads first.
 func (c *clock) windowEnd(t int64, until core.Time, untilWall int64) int64 {
 	end := t + c.trueOf(c.wallAt(t), untilWall)
 	if !c.suspended {

@@ -9,43 +9,41 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// A Redis Cluster as far as leases can tell. All keys of a group are in one slot, so it is the shard that has the slot which matters; what
-// replication is to it is said in replicas.go, and who decides over its master in sentinel.go, where a majority of the cluster's masters
-// stands for the sentinels: those of two shards, and a third that only votes and never fails. What is different is here: a server that
-// sees no majority serves nobody after a while, redirects say that a client's map of slots is old, and the slot may move to the other
-// shard. Real servers are held to it in cluster_real_test.go.
+// A cluster models a Redis Cluster as far as leases can tell. All keys of a group are in one slot, so only the shard with that slot matters.
+// Its replication is in replicas.go. Its failover is in sentinel.go, where a majority of the cluster's masters replaces the sentinels: the
+// masters of two shards, and a third that only votes and never fails. This file has the differences: a server that sees no majority
+// stops serving after a while, redirects tell a client that its map of slots is old, and the slot may move to the other shard.
+// cluster_real_test.go compares it with real servers.
 type cluster struct {
-	wire    redisstore.Wire // says which keys a script is given
-	timeout int64           // cluster-node-timeout
-	move    *move           // of the slot; nil: it stays where it is
+	wire redisstore.Wire // knows the keys of a script
+	move *move           // of the slot; nil: none is under way
 }
 
 // member is what a server of a cluster knows of it.
 type member struct {
 	owns   bool   // it takes itself for the master of the leases' slot,
-	owned  bool   // or did: what it did then may still be acknowledged
+	owned  bool   // or did, and its writes of that time may still be acknowledged
 	turn   uint32 // counts when it lost sight of a majority, or got it back
 	alone  bool   // it sees none now,
-	failed bool   // and has found out: it serves nobody
+	failed bool   // and has noticed, so it serves nobody
 }
 
-// move is one of the slot from one master to another, key by key.
+// move moves the slot from one master to another, key by key.
 type move struct {
 	from, to *peer
-	runs     [2]uint32 // of both processes: what they know of the move ends with them
+	runs     [2]uint32 // of both processes, which forget the move when they end
 	pause    int64     // between two commands, at most
 }
 
 // Times of a cluster. The first two are constants of redis-server, mapLife is go-redis'.
 const (
-	rejoinMin, rejoinMax = int64(500 * time.Millisecond), int64(5 * time.Second) // how long a master that was alone serves nobody still
+	rejoinMin, rejoinMax = int64(500 * time.Millisecond), int64(5 * time.Second) // how long a master that was alone goes on to serve nobody
 	writable             = int64(2 * time.Second)                                // and one that was started
 	clusterCron          = int64(100 * time.Millisecond)
 	mapLife              = int64(10 * time.Second) // a client reads its map of slots anew after it
 	mapPause             = int64(200 * time.Millisecond)
 )
 
-// What a cluster answers that does not execute a script.
 const (
 	textClusterDown = "CLUSTERDOWN The cluster is down"
 	textTryAgain    = "TRYAGAIN Multiple keys request during rehashing of slot"
@@ -53,10 +51,8 @@ const (
 	textAsk         = "ASK 1 127.0.0.1:6379"
 )
 
-// clustered reports whether the servers are a cluster's.
 func (w *world) clustered() bool { return w.sentinels != nil && w.sentinels.cluster != nil }
 
-// formCluster makes a cluster of the shards.
 func (w *world) formCluster() {
 	wire, err := redisstore.NewWire(redisstore.Options{
 		Quarantine: w.cfg.TTL, LeasePrefix: w.server.names.lease, NodePrefix: w.server.names.node, EpochKey: w.server.names.epoch,
@@ -66,16 +62,16 @@ func (w *world) formCluster() {
 		panic(err) // Config.Validate refuses such a TTL
 	}
 	se := w.sentinels
-	se.cluster = &cluster{wire: wire, timeout: se.downAfter}
+	se.cluster = &cluster{wire: wire}
 	if se.r.IntN(3) == 0 { // its default is half a TTL of 30 s
-		se.cluster.timeout += upTo(se.r, int64(w.cfg.TTL)*3/2)
+		se.timeout += upTo(se.r, int64(w.cfg.TTL)*3/2)
 	}
 	se.home.master.takeSlot()
 }
 
 func (p *peer) takeSlot() { p.owns, p.owned = true, true }
 
-// of are the servers of a shard.
+// of returns the servers of a shard.
 func (se *sentinels) of(sh *shard) []*peer {
 	return slices.DeleteFunc(slices.Clone(se.peers), func(p *peer) bool { return p.shard != sh })
 }
@@ -84,7 +80,7 @@ func (se *sentinels) of(sh *shard) []*peer {
 
 const clusterMajority = 2 // of three masters
 
-// elects reports whether a majority of the masters is together to vote. Sentinels always are.
+// elects reports whether a majority of the masters can vote. Sentinels always can.
 func (w *world) elects() bool {
 	if !w.clustered() {
 		return true
@@ -98,7 +94,7 @@ func (w *world) elects() bool {
 	return votes >= clusterMajority
 }
 
-// announce has the servers of a shard hear of a new master, as those do that it can reach.
+// announce tells the servers of a shard about their new master, if it reaches them.
 func (w *world) announce(m *peer) {
 	if !w.clustered() {
 		return
@@ -114,7 +110,7 @@ func (w *world) announce(m *peer) {
 	}
 }
 
-// hearsMajority reports whether a server does. It takes itself for its shard's master if it acts as one.
+// hearsMajority reports whether a server hears a majority of the masters. One that acts as its shard's master counts itself.
 func (w *world) hearsMajority(p *peer) bool {
 	heard := 0
 	if p.zone == 0 {
@@ -129,8 +125,8 @@ func (w *world) hearsMajority(p *peer) bool {
 	return heard >= clusterMajority
 }
 
-// hearEachOther has servers find out, after each event, whether they are with a majority still. A master that is not fails after the
-// time-out by which others are taken for failed, of which a ping that was under way may have used none.
+// hearEachOther checks after each event whether servers still hear a majority. A master that does not fails after the timeout by which it
+// takes others for failed. A ping under way may not have used any of that.
 func (w *world) hearEachOther() {
 	if !w.clustered() {
 		return
@@ -146,9 +142,9 @@ func (w *world) hearEachOther() {
 	}
 }
 
-// foundOut is after what time a server acts on what it sees.
+// foundOut is how long a server takes to act on what it sees.
 func (w *world) foundOut(p *peer) int64 {
-	r, timeout := w.sentinels.r, w.sentinels.cluster.timeout
+	r, timeout := w.sentinels.r, w.sentinels.timeout
 	switch {
 	case p.alone:
 		return timeout + upTo(r, timeout/2) + upTo(r, clusterCron)
@@ -158,7 +154,7 @@ func (w *world) foundOut(p *peer) int64 {
 	return upTo(r, clusterCron)
 }
 
-// ready has a server serve after d, or not, unless it sees by then that it is otherwise.
+// ready has a server start or stop serving after d, unless it sees a change by then.
 func (w *world) ready(p *peer, serves bool, d int64) {
 	p.turn++
 	turn := p.turn
@@ -169,7 +165,7 @@ func (w *world) ready(p *peer, serves bool, d int64) {
 	})
 }
 
-// unready is a process that begins.
+// unready has a new process serve only after a while.
 func (w *world) unready(p *peer) {
 	if !w.clustered() {
 		return
@@ -184,37 +180,34 @@ func (w *world) unready(p *peer) {
 
 // Clients.
 
-// readMap has a process read the map of slots anew: what it asked was refused, or not answered. Right after it has done so it waits for a
-// moment.
+// readMap has a process read the map of slots again, because a request was refused or not answered. At times it has just read the map, and
+// waits for a moment.
 func (w *world) readMap(n *node) {
 	r := w.sentinels.r
 	w.hearSwitch(n, upTo(r, []int64{2 * int64(w.cfg.Net.Delay+w.cfg.Net.Jitter), mapPause}[r.IntN(2)]))
 }
 
-// waitsElsewhere reports whether something is under way to a server that connections do not lead to any more: a client of a cluster does
-// not give it up when it reads another map.
+// waitsElsewhere reports whether a request is pending at another server than the one of the client's map: a client of a cluster does not
+// give it up when it reads another map.
 func (w *world) waitsElsewhere(l *link) bool {
 	return w.clustered() && slices.ContainsFunc(l.flight, func(m *message) bool { return m.to != l.to && !m.told })
 }
 
-// passes reports whether what is published at one server is heard at another: in a cluster it goes to all of its servers.
+// passes reports whether a message published at one server is heard at another, as in a cluster.
 func (w *world) passes(from, to int32) bool {
 	return from == to || w.clustered() && w.meet(w.servers[from].peer, w.servers[to].peer)
 }
 
-// cutOff breaks what is under way between a machine and a server that its connections do not lead to any more.
+// cutOff breaks the pending requests of a machine to a server.
 func (w *world) cutOff(n *node, s *server) {
 	for _, m := range n.link.flight {
 		if m.to == s.number && !m.noReply {
-			m.noReply = true
-			if !m.told {
-				w.post(w.t+upTo(w.net, int64(time.Millisecond)), evTimeout, m)
-			}
+			w.breaks(m)
 		}
 	}
 }
 
-// redirected is with what a server answers a message that it does not execute, "" if it does.
+// redirected returns a server's refusal of a message, "" if it executes the message.
 func (w *world) redirected(s *server, m *message) string {
 	switch {
 	case !w.clustered():
@@ -245,7 +238,7 @@ func (w *world) redirects(p *peer, op *core.Op) string {
 	return w.redirectsKeys(p, c.wire.Call(&asked).Keys)
 }
 
-// redirectsKeys asks in the order in which Redis does. While the slot leaves it a server executes what has all of its keys there.
+// redirectsKeys checks in Redis' order. While the slot leaves a server, it executes a command only if all keys are still there.
 func (w *world) redirectsKeys(p *peer, keys []string) string {
 	move := w.sentinels.cluster.move
 	switch {
@@ -271,10 +264,7 @@ func (w *world) redirectsKeys(p *peer, keys []string) string {
 	return textTryAgain
 }
 
-// ofLeases reports whether what a master does is of the leases.
-func (p *peer) ofLeases() bool { return !p.w.clustered() || p.owned }
-
-// refusesAll reports whether a server of a cluster refuses whatever is asked. While the slot leaves it that is what it does, more or less.
+// refusesAll reports whether a server of a cluster refuses every command, as it more or less does while the slot leaves it.
 func (p *peer) refusesAll() bool {
 	c := p.w.sentinels.cluster
 	return c != nil && (p.failed || c.move != nil && c.move.from == p)
@@ -282,15 +272,15 @@ func (p *peer) refusesAll() bool {
 
 // Resharding.
 
-// whole reports whether all servers of a shard are well and know their master. The slot of leases is moved from such a shard alone
-// (docs/replicas.md): who has not heard of it would go on serving.
+// whole reports whether all servers of a shard are well and know their master. The slot may leave only such a shard (docs/replicas.md),
+// because a server that has not heard of the move would go on serving.
 func (w *world) whole(sh *shard) bool {
 	return !slices.ContainsFunc(w.sentinels.of(sh), func(p *peer) bool {
 		return !w.sees(p) || p.failed || p.s.loading > 0 || p.pinned > 0 || p != sh.master && (p.of != sh.master || !p.linked)
 	})
 }
 
-// moveSoon has an operator begin to move the slot as soon as it can be, for as long as the fault lasts.
+// moveSoon begins to move the slot as soon as that is possible, while the fault lasts.
 func (w *world) moveSoon(s *strike) {
 	se := w.sentinels
 	from, to := se.shards[0], se.shards[1]
@@ -318,7 +308,7 @@ func (w *world) beginMove(from, to *peer) {
 	w.migrate()
 }
 
-// discard deletes what a move that came to nothing has left at a server.
+// discard deletes the keys that a failed move has left at a server.
 func (w *world) discard(p *peer) {
 	defer p.untold()()
 	if s := p.s; len(w.keysOf(s)) > 0 {
@@ -328,14 +318,13 @@ func (w *world) discard(p *peer) {
 	}
 }
 
-// untold has history not told what a server does, until the function that it returns is called.
+// untold keeps a server's writes out of history, until the returned function is called.
 func (p *peer) untold() func() {
 	told := p.told
 	p.told = false
 	return func() { p.told = told }
 }
 
-// migrate is one command of the operator's.
 func (w *world) migrate() {
 	c := w.sentinels.cluster
 	m := c.move
@@ -355,7 +344,7 @@ func (w *world) migrate() {
 	w.after(1+upTo(w.sentinels.r, m.pause), w.migrate)
 }
 
-// carry is MIGRATE of some keys. History is not told that they go and come: nobody who has a lease has lost it.
+// carry is MIGRATE of some keys. History does not show it, because no owner loses a lease by it.
 func (w *world) carry(m *move, keys []key) {
 	defer m.from.untold()()
 	defer m.to.untold()()
@@ -385,7 +374,6 @@ func (w *world) carry(m *move, keys []key) {
 	}
 }
 
-// keysOf are all keys that are there.
 func (w *world) keysOf(s *server) []key {
 	now := s.nowMs(w.t)
 	var keys []key
@@ -408,7 +396,7 @@ func (w *world) keysOf(s *server) []key {
 	return keys
 }
 
-// settle is SETSLOT: the slot is the other shard's, and all of this one know.
+// settle is SETSLOT: the other shard has the slot, and all servers of this one know.
 func (w *world) settle(m *move) {
 	se := w.sentinels
 	se.cluster.move = nil

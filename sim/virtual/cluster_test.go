@@ -97,7 +97,7 @@ func TestCutOffMasterServesNobody(t *testing.T) {
 		}
 		watch()
 	})
-	timeout := w.sentinels.cluster.timeout
+	timeout := w.sentinels.timeout
 	if failed < timeout-int64(time.Millisecond) || failed > timeout*3/2+clusterCron+int64(2*time.Millisecond) {
 		t.Errorf("it served nobody %v after it was cut off, the time-out being %v", time.Duration(failed), time.Duration(timeout))
 	}

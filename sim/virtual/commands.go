@@ -11,10 +11,9 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// This file is the model as commands see it: by the names of keys, their values as text, replies as Redis gives them. The
-// scripts, interpreted, run on it; so does whoever compares the model with a real Redis command by command.
+// This file executes Redis commands on the model. Interpreted scripts call them, as do tests that compare the model with a real Redis.
 
-// reply is what a command answers: nil, int64, string, status, []reply or a refusal.
+// reply is nil, int64, string, status, []reply or a refusal.
 type reply any
 
 type status string
@@ -34,14 +33,12 @@ const (
 	keyEpoch
 )
 
-// key is a key's place in the model.
 type key struct {
 	kind keyKind
 	i    int32
 	name string
 }
 
-// value is what a key holds.
 type value struct {
 	there   bool
 	foreign bool // no string
@@ -49,16 +46,15 @@ type value struct {
 	expire  int64 // ms, or forever
 }
 
-// Keys of an election, as its scenario names them.
+// Keys of an election.
 const (
 	electionLeader = "sovereign:leader"
 	electionBeats  = "sovereign:heartbeat:"
 )
 
-// names are those that the store of leases is told.
+// names are the options of the store of leases.
 type names struct{ lease, node, epoch, channel string }
 
-// group is the key of the group's record.
 func (n names) group() string { return n.epoch + ":group" }
 
 var defaultNames = names{
@@ -74,11 +70,10 @@ func (r *redis) keyAt(name string) key {
 			return key{keyFence, r.lease(id), name}
 		}
 	}
-	if id, ok := strings.CutPrefix(name, r.names.node); ok {
-		return key{keyBeat, r.beatKey(id), name}
-	}
-	if id, ok := strings.CutPrefix(name, electionBeats); ok {
-		return key{keyBeat, r.beatKey(id), name}
+	for _, prefix := range []string{r.names.node, electionBeats} {
+		if id, ok := strings.CutPrefix(name, prefix); ok {
+			return key{keyBeat, r.beatKey(id), name}
+		}
 	}
 	switch name {
 	case electionLeader:
@@ -91,7 +86,7 @@ func (r *redis) keyAt(name string) key {
 	return key{kind: keyOther, name: name}
 }
 
-// get reads a key, which is gone from then on if its time is over.
+// get reads a key, and deletes it first if its time is over.
 func (r *redis) get(k key, now int64) value {
 	switch k.kind {
 	case keyLease:
@@ -100,7 +95,7 @@ func (r *redis) get(k key, now int64) value {
 		return value{l.there(), l.foreign, l.owner, l.expire}
 	case keyFence:
 		l := &r.leases[k.i]
-		r.expireFence(l, now)
+		l.expireFence(now)
 		text := l.fenceText
 		if l.fence != 0 {
 			text = strconv.FormatInt(l.fence, 10)
@@ -186,17 +181,15 @@ func (r *redis) del(k key) {
 	}
 }
 
-// verb is how a command is called and what it needs.
 type verb struct {
 	args   int // at least
 	writes bool
-	memory bool   // refused when memory is full
-	makes  string // with this first argument it is refused then too
-	again  bool   // replicas execute it too, if it has not been refused
+	memory bool   // it is refused when memory is full
+	makes  string // with this first argument too
+	again  bool   // replicas execute it too, if the master has not refused it
 	run    func(r *redis, t int64, args []string) reply
 }
 
-// needsMemory reports whether the command is refused when memory is full.
 func (v verb) needsMemory(args []string) bool {
 	return v.memory || v.makes != "" && strings.EqualFold(args[0], v.makes)
 }
@@ -252,7 +245,6 @@ const (
 	textWrongType  = "WRONGTYPE Operation against a key holding the wrong kind of value"
 	textNotInteger = "ERR value is not an integer or out of range"
 	textSyntax     = "ERR syntax error"
-	textFloatRange = "ERR min or max is not a float"
 )
 
 // direct executes one command of a client at true time t.
@@ -310,7 +302,7 @@ func (r *redis) cmdMGet(t int64, args []string) reply {
 	return out
 }
 
-// cmdSet knows NX, PX and EX.
+// cmdSet supports NX, PX and EX.
 func (r *redis) cmdSet(t int64, args []string) reply {
 	now := r.nowMs(t)
 	expire, fresh := forever, false
@@ -376,7 +368,7 @@ func (r *redis) cmdDel(t int64, args []string) reply {
 	return n
 }
 
-// cmdKeys knows the heartbeats of an election, and no other pattern.
+// cmdKeys supports only the pattern of an election's heartbeats.
 func (r *redis) cmdKeys(t int64, args []string) reply {
 	if args[0] != electionBeats+"*" {
 		panic(fmt.Sprintf("virtual: KEYS %s is not modelled", args[0]))
@@ -412,7 +404,7 @@ func (r *redis) cmdPTTL(t int64, args []string) reply {
 	}
 }
 
-// cmdExpire gives a key an end, n units after base; one that is not in the future deletes it at once.
+// cmdExpire has a key expire n units after base. If that is not in the future, it deletes the key.
 func (r *redis) cmdExpire(t int64, args []string, unit, base int64) reply {
 	n, err := strconv.ParseInt(args[1], 10, 64)
 	if err != nil {
@@ -440,7 +432,7 @@ func (r *redis) cmdPersist(t int64, args []string) reply {
 	return int64(1)
 }
 
-// cmdScan shows in one answer the leases whose keys begin with the pattern, and knows no other.
+// cmdScan returns all keys in one answer. It supports only patterns that are prefixes of leases.
 func (r *redis) cmdScan(t int64, args []string) reply {
 	i := slices.IndexFunc(args, func(a string) bool { return strings.EqualFold(a, "MATCH") })
 	if i < 0 || i+1 == len(args) || !strings.HasSuffix(args[i+1], "*") || !strings.HasPrefix(args[i+1], r.names.lease) {

@@ -11,24 +11,22 @@ import (
 	"time"
 )
 
-// conn is a connection of a production client to the model: what a real one would carry over a socket. Whoever reads waits
-// for the model's answers.
+// conn is a production client's connection to the model. Read waits for the model's answers.
 type conn struct {
-	// ask sends a command and waits; err: there is no answer, and the connection is gone.
+	// ask sends a command and waits. If it fails, the connection is broken.
 	ask    func(args []string) (reply, error)
 	in     bytes.Buffer // what the client has sent
 	out    bytes.Buffer // what it has not read yet
 	broken error
 }
 
-// errRefused, errReset and errSilent are why a connection gives no answer.
+// Errors of a connection that gives no answer.
 var (
 	errRefused = errors.New(textRefused)
 	errReset   = errors.New(textReset)
 	errSilent  = errors.New(textTimeout)
 )
 
-// Write implements net.Conn.
 func (c *conn) Write(p []byte) (int, error) {
 	if c.broken != nil {
 		return 0, c.broken
@@ -36,7 +34,6 @@ func (c *conn) Write(p []byte) (int, error) {
 	return c.in.Write(p)
 }
 
-// Read implements net.Conn.
 func (c *conn) Read(p []byte) (int, error) {
 	for c.out.Len() == 0 {
 		if c.broken != nil {
@@ -52,7 +49,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	return c.out.Read(p)
 }
 
-// answer has a command executed. A greeting is not worth a round trip.
+// answer executes a command. Greetings take no round trip.
 func (c *conn) answer(args []string) {
 	switch verb := strings.ToUpper(args[0]); verb {
 	case "HELLO":
@@ -70,7 +67,7 @@ func (c *conn) answer(args []string) {
 	writeReply(&c.out, v)
 }
 
-// readCommand reads one command, an array of bulk strings.
+// readCommand reads an array of bulk strings.
 func readCommand(in *bytes.Buffer) ([]string, error) {
 	n, err := readNumber(in, '*')
 	if err != nil {
@@ -131,7 +128,7 @@ func writeReply(out *bytes.Buffer, v reply) {
 	}
 }
 
-// Close and what follows implement net.Conn. Time-outs are the world's.
+// Close and the following methods complete net.Conn. The world has the time-outs.
 func (c *conn) Close() error {
 	c.broken = net.ErrClosed
 	return nil

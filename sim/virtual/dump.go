@@ -5,20 +5,14 @@ import "slices"
 // dump is what a replica has on disk: its data, and where they are in the stream, by which it goes on from there if its master still has
 // what came after. TestOldDump of internal/redisstore holds it to a real server.
 type dump struct {
-	data    *redis
-	id      int
-	id2     int
-	shared  int
-	base    int
-	records []func(*redis)
-	written []int64
+	data *redis
+	backlog
 }
 
 func (p *peer) save() *dump {
-	return &dump{
-		data: p.s.copyData(), id: p.id, id2: p.id2, shared: p.shared, base: p.base,
-		records: slices.Clip(p.records), written: slices.Clip(p.written),
-	}
+	d := &dump{p.s.copyData(), p.backlog}
+	d.records, d.written = slices.Clip(d.records), slices.Clip(d.written)
+	return d
 }
 
 // reload restarts a replica from a dump. Whether its master has what came after depends on how much that keeps (repl-backlog-size): one of
@@ -30,7 +24,7 @@ func (w *world) reload(s *server, d *dump) {
 	}
 	w.killServer(s)
 	s.restore(d.data)
-	p.id, p.id2, p.shared, p.base, p.records, p.written = d.id, d.id2, d.shared, d.base, d.records, d.written
+	p.backlog = d.backlog
 	p.acked = min(p.acked, len(p.written))
 	if w.sentinels.r.IntN(2) == 0 {
 		p.id, p.id2 = w.sentinels.newID(), 0

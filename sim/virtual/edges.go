@@ -59,7 +59,7 @@ func (w *world) held(at int64, op *core.Op) int64 {
 }
 
 // postponed moves the beginning or the end of a fault, once, by at most a renewal interval.
-func (w *world) postponed(kind eventKind, i int32, s *strike) bool {
+func (w *world) postponed(kind eventKind, s *strike) bool {
 	if w.edges == nil || s.moved[kind-evFaultStart] || s.Kind.Has(fault.FailsOver) || w.edges.r.IntN(2) == 0 {
 		return false
 	}
@@ -79,7 +79,7 @@ func (w *world) postponed(kind eventKind, i int32, s *strike) bool {
 	if at <= w.t {
 		return false
 	}
-	w.q.push(event{at: at, kind: kind, arg: i})
+	w.q.push(event{at: at, kind: kind, arg: s.number})
 	return true
 }
 

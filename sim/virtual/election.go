@@ -17,7 +17,7 @@ type Election struct {
 	Heartbeat time.Duration // between two heartbeats of the leader; default TTL / 3
 }
 
-// campaign is an instance's part in an election: the production machine, the lease of its core, and a heartbeat.
+// campaign is an instance's part in an election: the production machine and a heartbeat.
 type campaign struct {
 	plainProgram
 	m    *election.Machine
@@ -27,11 +27,11 @@ type campaign struct {
 	look looking
 }
 
-// looking is a cycle under way: one read, and another where the leader is not the one whose heartbeat was read.
+// looking is a cycle under way: one read, and a second one if the first read another instance's heartbeat than the leader's.
 type looking struct {
-	seq  uint64 // of the command that is awaited, 0: none
+	seq  uint64 // of the pending command, 0: none
 	read election.Look
-	more bool // the awaited answer is the heartbeat of read.Of
+	more bool // the pending command reads the heartbeat of read.Of
 }
 
 func (w *world) newCampaign(n *node) *campaign {
@@ -47,12 +47,7 @@ func (w *world) newCampaign(n *node) *campaign {
 
 func (c *campaign) start(w *world, n *node) { c.step(w, n, election.Input{Kind: election.Start}) }
 func (c *campaign) next() core.Time         { return c.m.Next() }
-
-func (c *campaign) tick(w *world, n *node) {
-	if next := c.m.Next(); next != 0 && n.clock.monoAt(w.t) >= next {
-		c.step(w, n, election.Input{Kind: election.Tick})
-	}
-}
+func (c *campaign) tick(w *world, n *node)  { c.step(w, n, election.Input{Kind: election.Tick}) }
 
 func (c *campaign) asks(w *world, n *node, op *core.Op) {
 	if op.Kind == core.OpAcquire {
@@ -73,7 +68,7 @@ func (c *campaign) drain(w *world, n *node) bool {
 
 func (c *campaign) step(w *world, n *node, in election.Input) {
 	in.Now = n.clock.now(w.t)
-	eff := guarded(n, func() election.Effects { return w.cfg.Seams.election(in, c.m.Step) })
+	eff := guarded(n, func() election.Effects { return through(w.cfg.Seams.Election, c.m.Step)(in) })
 	if w.fallen(n) {
 		return
 	}
@@ -110,7 +105,6 @@ func (c *campaign) send(w *world, n *node, args ...string) uint64 {
 	return c.seq
 }
 
-// lookUp reads leader key, fence and a heartbeat.
 func (c *campaign) lookUp(w *world, n *node, of string) {
 	args := []string{"MGET", c.id, "{" + c.id + "}:fence"}
 	if of != "" {
@@ -146,7 +140,7 @@ func (c *campaign) replied(w *world, n *node, r *foreign.Reply) {
 	c.step(w, n, election.Input{Kind: election.Looked, Look: l.read})
 }
 
-// publish turns an event into history, as the node protocol does.
+// publish turns an event into history.
 func (c *campaign) publish(w *world, n *node, e *election.Event) {
 	switch e.Kind {
 	case election.StateChanged:

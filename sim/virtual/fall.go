@@ -9,15 +9,15 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// This file is about rules that take their process down: they panic, or go on for ever at one instant. What they do must not take the
-// engine along: their process ends, as a real one does by itself or by whoever watches it, the others go on, and all is judged.
+// Rules that panic or go on for ever at one instant take down their process, as they would a real one, but not the engine: the other
+// processes go on, and the run is judged.
 
-// A lease in a state that the rules do not list is a defect of theirs, in whatever run it shows.
+// A lease in a state that the rules do not list is a defect of the rules.
 func init() {
 	core.Unlisted = func(lease, state string) { panic(lease + " is " + state + ": there is no such state") }
 }
 
-// fall is why the process of a node has to end; the zero value: it has not.
+// fall is why a process has to end; the zero value: it has not.
 type fall struct {
 	hang  bool // it did not panic
 	why   string
@@ -31,7 +31,7 @@ func (n *node) caught() {
 	}
 }
 
-// ask tells the core an event. The effects of one that panics are none.
+// ask gives the core an event. A core that panics has no effects.
 func (n *node) ask(ev *core.Event) core.Effects {
 	defer n.caught()
 	return n.machine.Step(*ev)
@@ -49,13 +49,13 @@ func (n *node) nextTick() core.Time {
 	return next
 }
 
-// guarded is a call of a program's rules.
+// guarded calls a program's rules.
 func guarded[T any](n *node, call func() T) T {
 	defer n.caught()
 	return call()
 }
 
-// fallen ends the process if its rules have taken it down, and reports whether they have.
+// fallen reports whether its rules have taken the process down, and ends it then.
 func (w *world) fallen(n *node) bool {
 	if n.fall.why == "" {
 		return false
@@ -79,11 +79,11 @@ func (w *world) fallen(n *node) bool {
 	return true
 }
 
-// Rules that are told what they asked for can ask for more without time passing: for a tick at once, for the end of work that has ended.
-// Sound ones tick 50 times in 100 ms at most, and do other things at one instant a few times for each lease that they hold.
+// Rules can ask for more without time passing, such as a tick at once. Sound ones tick 50 times in 100 ms at most, and repeat other things
+// at one instant a few times for each lease that they hold.
 const (
 	spinTime  = int64(100 * time.Millisecond)
-	ticksMax  = 512 // in that time: who wants one at once, over and over, has a thousand, because timers are late
+	ticksMax  = 512 // in that time; rules that want one at once, over and over, have a thousand, because timers are late
 	callsMax  = 1 << 14
 	callsHeld = 64 // more for each lease
 )
@@ -101,21 +101,14 @@ func (w *world) spun(n *node) *spin {
 	return &n.spin
 }
 
-// ticks takes note of one more tick, and reports whether the process falls by it.
-func (w *world) ticks(n *node) bool {
-	s := w.spun(n)
-	s.ticks++
-	return w.tooMany(n, s.ticks, ticksMax)
-}
-
-// called takes note of one more call of the program's own, and reports whether the process falls by it.
+// called counts a call that the program asked for, and reports whether the process falls by it.
 func (w *world) called(n *node) bool {
 	s := w.spun(n)
 	s.calls++
 	return w.repeats(n, s.calls)
 }
 
-// repeats reports whether the process falls by doing that often what it asked for itself.
+// repeats reports whether the process falls by repeating that often what it asked for itself.
 func (w *world) repeats(n *node, often int) bool {
 	return w.tooMany(n, often, callsMax+callsHeld*len(n.terms))
 }

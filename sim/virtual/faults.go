@@ -11,6 +11,7 @@ import (
 // strike is one fault of the plan and what it did.
 type strike struct {
 	fault.Fault
+	number  int32 // among world.plan
 	active  bool
 	node    int32  // -1: none
 	session int32  // -1: none
@@ -25,6 +26,9 @@ type strike struct {
 	moved   [2]bool // to an edge: its beginning, its end
 }
 
+// zone is where a fault that cuts servers off puts them.
+func (s *strike) zone() int32 { return s.number + 1 }
+
 // schedule makes events of the plan and the phases.
 func (w *world) schedule(p fault.Plan) {
 	start, calm := int64(w.cfg.Start), w.calm()
@@ -32,7 +36,7 @@ func (w *world) schedule(p fault.Plan) {
 	w.q.push(event{at: w.bucket(), kind: evCount})
 	w.q.push(event{at: start, kind: evPhase, arg: phaseStorm})
 	for i, f := range p.Faults {
-		w.plan = append(w.plan, strike{Fault: f, node: -1, session: -1})
+		w.plan = append(w.plan, strike{Fault: f, number: int32(i), node: -1, session: -1})
 		at := start + int64(f.At)
 		if at >= calm {
 			w.out.Skipped = append(w.out.Skipped, fmt.Sprintf("%s at %v: after the storm", f.Kind, f.At))
@@ -64,25 +68,25 @@ func (w *world) faultEvent(e *event) {
 	case evSnapshot:
 		s.copy = w.server.copyData()
 	case evFaultStart, evFaultEnd:
-		if w.postponed(e.kind, e.arg, s) {
+		if w.postponed(e.kind, s) {
 			return
 		}
 		if e.kind == evFaultStart {
-			w.start(e.arg, s)
+			w.start(s)
 		} else {
-			w.end(e.arg, s)
+			w.end(s)
 		}
 	case evFlap:
 		if s.active && w.nodes[s.node].gen == s.gen {
-			w.flap(e.arg, s)
+			w.flap(s)
 		}
 	}
 }
 
-func (w *world) start(i int32, s *strike) {
+func (w *world) start(s *strike) {
 	s.server = w.server
 	if !w.aim(s) {
-		if w.tryAgain(i, s) {
+		if w.tryAgain(s) {
 			return
 		}
 		text := fmt.Sprintf("%s at %v found no target", s.Kind, s.At)
@@ -91,39 +95,39 @@ func (w *world) start(i int32, s *strike) {
 		return
 	}
 	if lasts := w.lasts(s.Fault); lasts > 0 && w.t+lasts < w.calm() {
-		w.q.push(event{at: w.t + lasts, kind: evFaultEnd, arg: i})
+		w.q.push(event{at: w.t + lasts, kind: evFaultEnd, arg: s.number})
 	}
 	s.active = true
-	w.tellFault(history.FaultStart, i, s)
-	strikers[s.Kind].start(w, i, s)
+	w.tellFault(history.FaultStart, s)
+	strikers[s.Kind].start(w, s)
 }
 
 // calm is when the storm is over, true time.
 func (w *world) calm() int64 { return int64(w.cfg.Start + w.cfg.Storm) }
 
 // tryAgain has a fault of an owner wait where there is none, for a renewal interval at most.
-func (w *world) tryAgain(i int32, s *strike) bool {
+func (w *world) tryAgain(s *strike) bool {
 	next := w.t + int64(fault.Retry(w.cfg.Renew))
 	if !s.Aims() || next > int64(w.cfg.Start+s.At+w.cfg.Renew) || next >= w.calm() {
 		return false
 	}
-	w.q.push(event{at: next, kind: evFaultStart, arg: i})
+	w.q.push(event{at: next, kind: evFaultStart, arg: s.number})
 	return true
 }
 
-func (w *world) end(i int32, s *strike) {
+func (w *world) end(s *strike) {
 	if !s.active {
 		return
 	}
 	s.active = false
 	if heal := strikers[s.Kind].end; heal != nil {
-		heal(w, i, s)
+		heal(w, s)
 	}
-	w.tellFault(history.FaultEnd, i, s)
+	w.tellFault(history.FaultEnd, s)
 }
 
-func (w *world) tellFault(k history.Kind, i int32, s *strike) {
-	e := history.Event{Kind: k, N: int64(i), Reason: string(s.Kind)}
+func (w *world) tellFault(k history.Kind, s *strike) {
+	e := history.Event{Kind: k, N: int64(s.number), Reason: string(s.Kind)}
 	if s.node >= 0 {
 		e.Node, e.Instance = w.nodes[s.node].name, w.nodes[s.node].instance
 	}
@@ -137,7 +141,7 @@ func (w *world) tellFault(k history.Kind, i int32, s *strike) {
 func (w *world) healAll() {
 	for i := range w.plan {
 		if s := &w.plan[i]; s.active && w.lasts(s.Fault) > 0 {
-			w.end(int32(i), s)
+			w.end(s)
 		}
 	}
 }

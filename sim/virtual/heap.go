@@ -1,6 +1,5 @@
 package virtual
 
-// eventKind says who handles an event of the loop.
 type eventKind uint8
 
 const (
@@ -37,22 +36,22 @@ const (
 	evCount                         // a bucket is over: what the nodes sent in it is told
 )
 
-// event is one entry of the loop. It holds no pointer: two fit a cache line, and the collector has no part in the queue.
+// event holds no pointer: two fit a cache line, and the garbage collector ignores the queue.
 type event struct {
 	at   int64  // true time
 	seq  uint64 // order among equal times
 	kind eventKind
 	node int32
 	arg  int32  // in the events of messages and notices, their number
-	gen  uint32 // of what node or arg names, so that an event for something gone is dropped
+	gen  uint32 // of node or arg; an event of an old generation is dropped
 }
 
 // named reports whether e names a message.
 func (e *event) named() bool { return e.kind >= evSend && e.kind <= evTimeout }
 
-// queue gives events back in order of time. What is due within the present slot is in a heap, 4-ary for half the depth of a
-// binary one and children that share a cache line or two; what is due later waits unordered in the ring of slots, where
-// most events of a large fleet are: a poll is due in five seconds, and no sooner event is sifted past it.
+// queue orders events by time. Those of the present slot are in a heap, 4-ary for half the depth of a binary one and children that share
+// a cache line or two. Later ones wait unordered in the ring of slots: most events of a large fleet are polls that are due in seconds,
+// and no sooner event is sifted past them.
 type queue struct {
 	heap []event
 	ring [slots][]event
@@ -60,7 +59,7 @@ type queue struct {
 	seq  uint64
 }
 
-// The ring reaches 34 s ahead. What is due later waits in its farthest slot, and is put off again from there.
+// The ring reaches 34 s ahead. Later events wait in its farthest slot and are put off again from there.
 const (
 	slotBits = 26 // of ns: 67 ms
 	slots    = 512
@@ -74,15 +73,19 @@ func before(a, b *event) bool {
 	return a.seq < b.seq
 }
 
-// push adds e; events of the same instant come out in the order they were pushed.
+// push adds e. Events of the same instant come out in the order of their pushes.
 func (q *queue) push(e event) {
 	q.seq++
 	e.seq = q.seq
+	q.place(&e)
+}
+
+func (q *queue) place(e *event) {
 	if e.at>>slotBits > q.slot {
-		q.putOff(&e)
-		return
+		q.putOff(e)
+	} else {
+		q.sift(e)
 	}
-	q.sift(&e)
 }
 
 func (q *queue) putOff(e *event) {
@@ -108,27 +111,18 @@ func (q *queue) sift(e *event) {
 	h[i] = *e
 }
 
-// advance goes on to the next slot.
-func (q *queue) advance() {
-	q.slot++
-	i := q.slot % slots
-	due := q.ring[i]
-	if q.ring[i] = due[:0]; cap(due) > slotMax {
-		q.ring[i] = nil // all instances start within one slot: what that took is not kept
-	}
-	for k := range due {
-		if e := &due[k]; e.at>>slotBits > q.slot {
-			q.putOff(e)
-		} else {
-			q.sift(e)
-		}
-	}
-}
-
-// refill goes on until something is due. The queue must not be empty, but its heap.
+// refill goes on to the next slot until an event is due. The queue must not be empty.
 func (q *queue) refill() {
 	for len(q.heap) == 0 {
-		q.advance()
+		q.slot++
+		i := q.slot % slots
+		due := q.ring[i]
+		if q.ring[i] = due[:0]; cap(due) > slotMax {
+			q.ring[i] = nil // all instances start within one slot: what that took is not kept
+		}
+		for k := range due {
+			q.place(&due[k])
+		}
 	}
 }
 

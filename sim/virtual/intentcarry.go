@@ -3,7 +3,6 @@ package virtual
 import (
 	"bytes"
 	"context"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -19,8 +18,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// This file does for the machine what lease/intent/worker and the keeper of lease do: it carries out what the machine asks for,
-// and tells it what became of that.
+// This file carries out the machine's effects and reports the results to it, as lease/intent/worker and the keeper of lease do.
 
 func (p *intentNode) carry(e *intent.Effect) {
 	j, eff := p.jobs[e.Session], *e
@@ -42,7 +40,7 @@ func (p *intentNode) carry(e *intent.Effect) {
 	case intent.Launch:
 		p.launch(&eff, j)
 	case intent.Halt:
-		if c := j.pipeline; c != nil { // else it has returned, which is about to be told
+		if c := j.pipeline; c != nil { // else EvReturned is on its way
 			c.stop = true
 			c.letGo()
 		}
@@ -60,14 +58,13 @@ func (p *intentNode) carry(e *intent.Effect) {
 	}
 }
 
-// answer tells the machine what a routine brought, unless the process is gone.
 func (p *intentNode) answer(e intent.Event) {
 	if !p.w.current.dead {
 		p.tell(e)
 	}
 }
 
-// acquire makes one attempt at a lease; with From, that owner passes it on first.
+// acquire attempts to get a lease. If From is set, that owner passes the lease on first.
 func (p *intentNode) acquire(e *intent.Effect) {
 	if e.From == "" {
 		p.want(e.Session, e.Lease)
@@ -91,7 +88,7 @@ func (p *intentNode) want(session, id string) {
 	p.take(id, p.wants.Want(id, session, false, tm != nil))
 }
 
-// take carries out what was decided about those that wait for a lease. A term is the first's, and put tells it.
+// take carries out a decision about the sessions that wait for a lease. won handles the one that gets it.
 func (p *intentNode) take(id string, t policy.Reply[string, intent.Event]) {
 	for _, c := range t.Heard {
 		e := t.Why
@@ -108,11 +105,11 @@ func (p *intentNode) take(id string, t policy.Reply[string, intent.Event]) {
 		p.w.step(p.n, core.Event{Kind: core.EvWant, ID: id, Wait: t.Wait})
 	}
 	if t.Drop {
-		p.drop(id)
+		p.w.drop(p.n, id)
 	}
 }
 
-// heldHere says that another session of this process has the lease.
+// heldHere is the refusal if another session of this process has the lease.
 func (p *intentNode) heldHere(id string) intent.Event {
 	e := intent.Event{Kind: intent.EvLease, Lease: id, Outcome: intent.Held, Owner: p.n.instance}
 	if _, tm := p.n.term(id); tm != nil {
@@ -143,7 +140,7 @@ func (p *intentNode) told(w *world, n *node, t *core.Tell) {
 	}
 }
 
-// untrusted ends the contexts of what runs under a term.
+// untrusted ends the contexts of the pipelines that run under a term.
 func (p *intentNode) untrusted(t *core.Tell) {
 	for _, c := range p.running() {
 		if c.service == t.ID && c.fence == t.Fence || c.slot == t.ID && c.slotFrom == t.Fence {
@@ -152,7 +149,6 @@ func (p *intentNode) untrusted(t *core.Tell) {
 	}
 }
 
-// running returns the pipelines that have not returned, by session.
 func (p *intentNode) running() (all []*pipeline) {
 	for _, id := range slices.Sorted(maps.Keys(p.jobs)) {
 		if c := p.jobs[id].pipeline; c != nil {
@@ -170,7 +166,6 @@ func (p *intentNode) acquired(t *core.Tell) {
 	p.take(id, heard)
 }
 
-// won gives a new term to a session.
 func (p *intentNode) won(t *core.Tell, session string) {
 	id := t.ID
 	hold := intentHold{p: p, id: id, fence: t.Fence}
@@ -182,7 +177,7 @@ func (p *intentNode) won(t *core.Tell, session string) {
 			if j := p.jobs[session]; j != nil {
 				j.terms.Keep(hold)
 			} else {
-				p.drop(id)
+				p.w.drop(p.n, id)
 			}
 		},
 		event: p.member.Attempted(intent.Event{
@@ -190,8 +185,6 @@ func (p *intentNode) won(t *core.Tell, session string) {
 		}),
 	})
 }
-
-func (p *intentNode) drop(id string) { p.w.drop(p.n, id) }
 
 func (p *intentNode) refused(t *core.Tell) {
 	p.take(t.ID, p.wants.Refused(t.ID, t.Cause, func() intent.Event {
@@ -212,7 +205,7 @@ func (p *intentNode) refused(t *core.Tell) {
 	}))
 }
 
-// release gives leases back and waits for Redis' word, no longer than the store's time-out.
+// release releases leases and waits for Redis' confirmation, at most for the store's timeout.
 func (p *intentNode) release(session string, holds []intentHold) {
 	r := &intentRelease{session: session}
 	holds = slices.DeleteFunc(holds, func(h intentHold) bool { return h.term() == nil })
@@ -226,7 +219,7 @@ func (p *intentNode) release(session string, holds []intentHold) {
 	}
 	p.w.inProcess(p.n, p.n.clock.trueOf(0, int64(storePatience)), func() { p.confirmed(r) })
 	for _, h := range holds {
-		p.drop(h.id)
+		p.w.drop(p.n, h.id)
 	}
 }
 
@@ -237,7 +230,6 @@ func (p *intentNode) confirmed(r *intentRelease) {
 	}
 }
 
-// settle ends the wait for one lease of each.
 func (p *intentNode) settle(waiting []*intentRelease) {
 	for _, r := range waiting {
 		if r.left--; r.left == 0 {
@@ -253,7 +245,7 @@ func (p *intentNode) answered(_ *world, _ *node, op *core.Op, a *core.Answer) {
 	p.settle(p.releases.Answered(op, a))
 }
 
-// launch starts the pipeline if both leases are believed in at this instant.
+// launch starts the pipeline if the process believes in both leases now.
 func (p *intentNode) launch(e *intent.Effect, j *intentJob) {
 	w, n := p.w, p.n
 	service, slot := intent.ServiceLease(j.entry.ServiceRef), intent.TunerLease(e.Slot)
@@ -273,13 +265,13 @@ func (p *intentNode) launch(e *intent.Effect, j *intentJob) {
 		send()
 		return
 	}
-	// What is sent when it is thawed no lease can prevent, and a fence must.
+	// No lease can prevent the send after the thaw, so a fence must.
 	n.paused = n.pauses[0]
 	n.pauses = n.pauses[1:]
 	c.paused = true
 	w.say(n, history.Paused, slot, e.TunerFence, "")
 	n.witness = w.sessIdx[slot]
-	w.freeze(n)
+	n.frozen++
 	w.inProcess(n, 0, send)
 }
 
@@ -321,7 +313,7 @@ func (p *intentNode) drain(w *world, n *node) bool {
 	return true
 }
 
-// stop ends what start began: no new intents, then what runs, then the leases, and last the place in the registry.
+// stop ends the API, the pipelines, the leases, and the worker's entry in the registry, in this order.
 func (p *intentNode) stop(r *routine) {
 	answers := int64(0)
 	if len(p.open) > 0 {
@@ -330,7 +322,7 @@ func (p *intentNode) stop(r *routine) {
 	switch {
 	case !p.silent.wait(r, answers):
 	case p.machine == nil:
-		p.exits()
+		p.w.stopped(p.n)
 	case p.up:
 		p.w.goes(p.n, p.stopWorker)
 		p.tell(intent.Event{Kind: intent.EvDrain})
@@ -346,31 +338,25 @@ func (p *intentNode) stopWorker(r *routine) {
 		return
 	}
 	p.cancel()
-	if p.kick(); p.beating && !p.beaten.wait(r, endlessly) {
+	if p.kicked.set(); p.beating && !p.beaten.wait(r, endlessly) {
 		return
 	}
 	p.wants.Close()
 	p.w.step(p.n, core.Event{Kind: core.EvDrain})
-	// What is not confirmed by then is left to expire.
+	// Leases whose release is not confirmed by then expire.
 	timeout := membership.ReleaseTimeout(p.w.cfg.TTL, storePatience)
 	if !p.released.wait(r, p.n.clock.trueOf(0, int64(timeout))) {
 		return
 	}
-	_ = p.member.SignOff(context.Background()) // the others find out after a TTL
+	_ = p.member.SignOff(context.Background()) // else its entry expires
 	if r.sleep(0) {
-		p.exits()
+		p.w.stopped(p.n)
 	}
 }
 
 func (p *intentNode) drained(*world, *node) bool {
 	p.released.fire()
 	return true
-}
-
-func (p *intentNode) exits() {
-	p.w.say(p.n, history.Stopped, "", 0, "")
-	p.w.die(p.n, 0, "asked")
-	p.w.comeBack(p.n)
 }
 
 // serve has the API answer a request.
@@ -393,7 +379,7 @@ func (p *intentNode) serve(req *client.Request, done func(int, []byte)) {
 			_ = r.Body.Close()
 			if answer := p.open[number]; answer != nil && !p.w.current.dead {
 				delete(p.open, number)
-				answer(p.w.cfg.Seams.status(out.code), out.body.Bytes())
+				answer(altered(p.w.cfg.Seams.Status, out.code), out.Bytes())
 				if p.stopping && len(p.open) == 0 {
 					p.silent.set()
 				}
@@ -402,15 +388,11 @@ func (p *intentNode) serve(req *client.Request, done func(int, []byte)) {
 	})
 }
 
-// answerWriter is the answer of an API.
 type answerWriter struct {
+	bytes.Buffer
 	header http.Header
 	code   int
-	body   bytes.Buffer
 }
 
-var _ io.Writer = (*answerWriter)(nil)
-
-func (a *answerWriter) Header() http.Header         { return a.header }
-func (a *answerWriter) WriteHeader(code int)        { a.code = code }
-func (a *answerWriter) Write(p []byte) (int, error) { return a.body.Write(p) }
+func (a *answerWriter) Header() http.Header  { return a.header }
+func (a *answerWriter) WriteHeader(code int) { a.code = code }

@@ -29,8 +29,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// intentNode is a process of the system of intents: the production API, store, member and machine, and a shell that does for
-// the machine what lease/intent/worker does.
+// intentNode is a process of the system of intents: the production API, store, member and machine, and a shell like that of
+// lease/intent/worker.
 type intentNode struct {
 	plainProgram
 	w    *world
@@ -44,7 +44,7 @@ type intentNode struct {
 	// API.
 	handler   http.Handler
 	listening bool
-	open      map[int64]func(int, []byte) // requests under way; ranged over only to end them, in order of their numbers
+	open      map[int64]func(int, []byte) // pending requests; ranged over only in the order of their numbers
 	requests  int64
 
 	// Worker.
@@ -55,7 +55,7 @@ type intentNode struct {
 	jobs     map[string]*intentJob
 	inbox    []intentMessage
 	busy     bool // a step of the machine is carried out
-	later    bool // the inbox is looked at again once the step of the leases is over
+	later    bool // pump runs again once the step of the leases is over
 	passed   core.Passed
 	wants    policy.Waiters[string, intent.Event] // sessions that wait for the attempt at a lease
 	releases policy.Releases[*intentRelease]
@@ -73,14 +73,13 @@ type intentNode struct {
 	released latch // the leases are given back
 }
 
-// intentJob is what the shell keeps of a session.
 type intentJob struct {
 	entry    store.Entry
 	terms    policy.Terms[intentHold]
 	pipeline *pipeline
 }
 
-// intentHold is one term of a lease.
+// intentHold is a term of a lease.
 type intentHold struct {
 	p     *intentNode
 	id    string
@@ -103,13 +102,13 @@ func (h intentHold) term() *term {
 	return nil
 }
 
-// intentMessage is one thing for the machine: f runs before event is told.
+// intentMessage is input for the machine: f runs first, then the machine gets event.
 type intentMessage struct {
 	f     func()
 	event intent.Event
 }
 
-// intentRelease waits for Redis' word on leases that were given back.
+// intentRelease waits until Redis confirms that leases are released.
 type intentRelease struct {
 	session string
 	left    int
@@ -124,13 +123,13 @@ func (w *world) newIntentNode(n *node) *intentNode {
 	return p
 }
 
-// never is the patience of production code, whose time-outs are the world's.
+// never is the timeout of production code, because the world has the timeouts.
 const never = 24 * time.Hour
 
-// poolSize is more connections than a process has routines: who waits for one would hold up the world.
+// poolSize exceeds a process' routines, because a routine that waits for a connection would block the world.
 const poolSize = 1 << 12
 
-// bufferSize is small: most connections carry a few commands, and a run makes hundreds of them.
+// bufferSize is small, because a run makes hundreds of connections that carry a few commands each.
 const bufferSize = 512
 
 // dial returns a client of Redis for production code of this process.
@@ -144,7 +143,7 @@ func (p *intentNode) dial(patience time.Duration) *goredis.Client {
 	})
 }
 
-// ask sends a command on behalf of the routine that runs, and waits for its answer.
+// ask sends a command and parks the current routine until the answer.
 func (p *intentNode) ask(args []string, patience time.Duration) (v reply, err error) {
 	r := p.w.current
 	if r == nil || r.dead {
@@ -174,7 +173,7 @@ func (p *intentNode) storeOptions() store.Options {
 	}
 }
 
-// must is for what only a mistake of this engine can make fail.
+// must panics on an error, which only a bug of this engine causes.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(fmt.Sprintf("virtual: %v", err))
@@ -223,8 +222,7 @@ func (p *intentNode) start(w *world, n *node) {
 	})
 }
 
-// exit: the process ends because it cannot do what it was told.
-// exit ends the process. One that an ACL turned away is started again, as an orchestrator would (and the real engine does).
+// exit ends a process that cannot join. If an ACL denied that, it is restarted, as an orchestrator would do (and the real engine does).
 func (p *intentNode) exit(why string) {
 	if !p.n.alive || p.n.program != program(p) {
 		return
@@ -240,7 +238,6 @@ func (p *intentNode) exit(why string) {
 	}
 }
 
-// signedOn: the worker takes part from now on.
 func (p *intentNode) signedOn() {
 	if p.stopping {
 		return
@@ -274,7 +271,7 @@ func (p *intentNode) newMember() *membership.Member {
 			}
 			return passed, nil
 		},
-		// One process runs in a slot at a time: another one's number is that of a dead one.
+		// One process runs in a slot at a time, so another PID is that of a dead process.
 		FateOf: func(other membership.Incarnation) membership.Fate {
 			if other.PIDNS == n.name && other.PID != int(n.pid) {
 				return membership.Dead
@@ -284,7 +281,7 @@ func (p *intentNode) newMember() *membership.Member {
 		Deliver: func(entries []store.Entry) { p.put(intentMessage{f: func() { p.deliver(entries) }}) },
 		Stop:    func(session string) { p.tell(intent.Event{Kind: intent.EvStop, Session: session}) },
 		Check:   func() { p.tell(intent.Event{Kind: intent.EvCheck}) },
-		Running: p.machine.Running, AwaitCapacity: p.awaitCapacity, Kick: p.kick,
+		Running: p.machine.Running, AwaitCapacity: p.awaitCapacity, Kick: p.kicked.set,
 		Takes:   func() bool { return !w.current.dead && p.ctx.Err() == nil && p.machine.Takes() },
 		Unknown: func(sessions []string) []string { return slices.DeleteFunc(sessions, p.machine.Has) },
 		Pause:   p.pause,
@@ -296,10 +293,7 @@ func (p *intentNode) awaitCapacity() bool {
 	return p.capacity.wait(p.w.current, endlessly) && p.ctx.Err() == nil
 }
 
-// kick asks for a beat now.
-func (p *intentNode) kick() { p.kicked.set() }
-
-// pause is cut short where the worker stops before it has signed on.
+// pause ends early if the worker stops before it has signed on.
 func (p *intentNode) pause(_ context.Context, d time.Duration) {
 	r, d := p.w.current, max(d, 10*time.Millisecond)
 	if p.up {
@@ -314,12 +308,12 @@ func (p *intentNode) beatOver() {
 	p.beaten.set()
 }
 
-// beats is the loop of the production worker that beats.
+// beats is the heartbeat loop of the production worker.
 func (p *intentNode) beats(r *routine) {
 	every := core.Time(membership.BeatInterval(p.w.cfg.TTL))
 	for !r.dead && p.ctx.Err() == nil {
 		p.beating = true
-		_ = p.member.Beat(p.ctx) // what was not reached is tried again with the next beat
+		_ = p.member.Beat(p.ctx) // the next beat retries
 		p.beatOver()
 		now := p.n.clock.monoAt(p.w.t)
 		for p.nextBeat <= now {
@@ -329,7 +323,6 @@ func (p *intentNode) beats(r *routine) {
 	}
 }
 
-// deliver hands entries to the machine.
 func (p *intentNode) deliver(entries []store.Entry) {
 	begin := func(e store.Entry) *intentJob { return &intentJob{entry: e} }
 	membership.Deliver(p.machine, entries, p.jobs, begin, p.step, func(e store.Entry, why string) {
@@ -337,19 +330,16 @@ func (p *intentNode) deliver(entries []store.Entry) {
 	})
 }
 
-// goes runs f in a routine of the process.
 func (p *intentNode) goes(f func()) { p.w.goes(p.n, func(*routine) { f() }) }
 
 func (p *intentNode) tell(e intent.Event) { p.put(intentMessage{event: e}) }
 
-// put hands something to the loop of the machine.
 func (p *intentNode) put(m intentMessage) {
 	p.inbox = append(p.inbox, m)
 	p.pump()
 }
 
-// pump is that loop, for as long as there is something. It is not the loop of the leases: what it asks of that comes after all
-// that the step under way tells, or an attempt would get the answer to the one before.
+// pump handles the inbox. It waits until a step of the leases under way is over, or an attempt would get the answer to the one before.
 func (p *intentNode) pump() {
 	if p.busy || !p.up || !p.n.alive || p.n.program != program(p) {
 		return
@@ -387,7 +377,7 @@ func (p *intentNode) pump() {
 
 func (p *intentNode) step(e intent.Event) {
 	e.Now = p.n.clock.monoAt(p.w.t)
-	effects := guarded(p.n, func() []intent.Effect { return slices.Clone(p.w.cfg.Seams.intent(e, p.machine.Step)) })
+	effects := guarded(p.n, func() []intent.Effect { return slices.Clone(through(p.w.cfg.Seams.Intent, p.machine.Step)(e)) })
 	if p.w.fallen(p.n) {
 		return
 	}
@@ -405,11 +395,7 @@ func (p *intentNode) next() core.Time {
 	return p.machine.Next()
 }
 
-func (p *intentNode) tick(w *world, n *node) {
-	if next := p.next(); next != 0 && n.clock.monoAt(w.t) >= next {
-		p.tell(intent.Event{Kind: intent.EvTick})
-	}
-}
+func (p *intentNode) tick(*world, *node) { p.tell(intent.Event{Kind: intent.EvTick}) }
 
 func (p *intentNode) heard(_ *world, _ *node, text string) {
 	verb, id, _ := strings.Cut(text, " ")
@@ -422,10 +408,9 @@ func (p *intentNode) heard(_ *world, _ *node, text string) {
 		}
 		return
 	}
-	p.kick() // a worker left, or something may have been missed
+	p.kicked.set() // a worker left, or a message may have been missed
 }
 
-// died: what waits for this process is told that it is gone.
 func (p *intentNode) died(*world, *node) {
 	p.cancel()
 	for _, c := range p.running() {

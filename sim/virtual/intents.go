@@ -157,7 +157,7 @@ func (w *world) arrives(n *node, req *client.Request, done func(int, []byte)) {
 func (x *streamTap) stored(name, text string, expire int64) { x.tellKeyed(x.s, name, text, expire, 0) }
 
 func (w *world) tellKeyed(s *server, name, text string, expire, n int64) {
-	if id, ok := strings.CutPrefix(name, idemPrefix); ok && w.sink != nil {
+	if id, ok := strings.CutPrefix(name, idemPrefix); ok {
 		e := history.Event{Kind: history.RedisKeyed, Session: text, Reason: id, N: n}
 		if expire != forever {
 			e.Until = s.trueOf(w.t, expire)
@@ -170,7 +170,7 @@ func (x *streamTap) hashed(name string, pairs []string) { x.tellState(x.s, name,
 
 func (w *world) tellState(s *server, name string, pairs []string, n int64) {
 	id, ok := strings.CutPrefix(name, recordPrefix)
-	if !ok || w.sink == nil {
+	if !ok {
 		return
 	}
 	e := history.Event{Kind: history.RedisState, Session: id, N: n}
@@ -200,7 +200,7 @@ func (w *world) tellState(s *server, name string, pairs []string, n int64) {
 }
 
 func (x *streamTap) added(name string, pairs []string) {
-	if name != busKey || x.sink == nil {
+	if name != busKey {
 		return
 	}
 	e := history.Event{Kind: history.RedisIntent}
@@ -216,9 +216,6 @@ func (x *streamTap) added(name string, pairs []string) {
 }
 
 func (x *streamTap) removed(name string) {
-	if x.sink == nil {
-		return
-	}
 	if id, ok := strings.CutPrefix(name, idemPrefix); ok {
 		x.emitOf(x.s, history.Event{Kind: history.RedisUnkeyed, Reason: id})
 	}

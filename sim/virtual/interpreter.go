@@ -15,8 +15,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// interpreter runs the store's own scripts, as they are embedded, against the model's keys: what redis.execute does in
-// Go, in the words of the .lua files. The two are held equal, so one may stand for the other.
+// interpreter runs the store's own .lua files on the model's keys. Tests hold it equal to redis.execute, which does the same in Go.
 type interpreter struct {
 	r     *redis
 	wire  redisstore.Wire
@@ -29,7 +28,7 @@ type interpreter struct {
 	older func(op *core.Op, c redisstore.Call) (text string, keys []string, is bool)
 }
 
-// registry is how many values a script may have at hand: owners.lua unpacks a thousand keys.
+// registry limits a script's values: owners.lua unpacks a thousand keys.
 const registry = 1 << 15
 
 func newInterpreter(r *redis) *interpreter {
@@ -67,7 +66,6 @@ func newInterpreter(r *redis) *interpreter {
 	return in
 }
 
-// do is redis.do, glance redis.glance.
 func (in *interpreter) do(t int64, op *core.Op) core.Answer {
 	in.t, in.op = t, op
 	if op.Kind == core.OpLook {
@@ -105,7 +103,6 @@ func (in *interpreter) looked(op *core.Op, look func(*core.Op, *core.Sessions, r
 	return a
 }
 
-// beats names the heartbeats that are there.
 func (in *interpreter) beats() []string {
 	alive := in.r.scan(in.r.nowMs(in.t))
 	names := make([]string, len(alive))
@@ -115,7 +112,7 @@ func (in *interpreter) beats() []string {
 	return names
 }
 
-// run runs a script. The error is what Redis would reply.
+// run runs a script. The error is Redis' reply.
 func (in *interpreter) run(c redisstore.Call) ([]any, error) {
 	args := make([]string, len(c.Args))
 	for i, arg := range c.Args {
@@ -153,11 +150,10 @@ func (in *interpreter) run(c redisstore.Call) ([]any, error) {
 	return out, nil
 }
 
-// rememberedMax bounds what remembered keeps.
 const rememberedMax = 1000
 
-// remembered is string.match, which compiles its pattern each time, with its answers kept: scripts mostly ask what they have
-// asked before.
+// remembered is string.match with a cache of its results, because it compiles its pattern each time and scripts mostly repeat
+// themselves.
 func remembered(match lua.LGFunction) lua.LGFunction {
 	type question struct{ text, pattern lua.LString }
 	known := map[question][]lua.LValue{}
@@ -192,7 +188,7 @@ func (in *interpreter) eval(text string, keys, args []string) (reply, error) {
 	l := in.state
 	fn, ok := in.known[text]
 	if !ok {
-		chunk, err := parse.Parse(strings.NewReader(in.r.seams.script(text)), "@user_script")
+		chunk, err := parse.Parse(strings.NewReader(altered(in.r.seams.Script, text)), "@user_script")
 		if err != nil {
 			return nil, refusal("ERR Error compiling script (new function): " + err.Error())
 		}
@@ -210,13 +206,11 @@ func (in *interpreter) eval(text string, keys, args []string) (reply, error) {
 	in.r.dirty = false
 	if err := l.CallByParam(lua.P{Fn: fn, NRet: 1, Protect: true}); err != nil {
 		var raised *lua.ApiError
-		if errors.As(err, &raised) {
-			if t, ok := raised.Object.(*lua.LTable); ok {
-				return nil, refusal(lua.LVAsString(t.RawGetString("err")))
-			}
-			return nil, refusal("ERR " + cutText(raised.Object.String()))
+		errors.As(err, &raised) // a protected call returns no other error
+		if t, ok := raised.Object.(*lua.LTable); ok {
+			return nil, refusal(lua.LVAsString(t.RawGetString("err")))
 		}
-		return nil, refusal("ERR " + cutText(err.Error()))
+		return nil, refusal("ERR " + cutText(raised.Object.String()))
 	}
 	got := ofLua(l.Get(-1))
 	l.Pop(1)

@@ -10,13 +10,13 @@ import (
 	"github.com/leasestorm/leasestorm/sim/foreign"
 )
 
-// message is one op on its way and its answer. It is pooled; refs counts the events and lists that name it.
+// message is an op and its answer. It is pooled; refs counts the events and lists that name it.
 type message struct {
 	op       core.Op
 	ans      core.Answer
 	cmd      *foreign.Command   // instead of op: a plain command of the node's program
 	reply    reply              // to it
-	done     func(reply, error) // who asked for it, if that is not the program: the error says that there is no answer
+	done     func(reply, error) // called with reply instead of the program; error: there is no answer
 	number   int32              // among world.messages
 	node     int32
 	gen      uint32 // of the process that sent it
@@ -25,22 +25,21 @@ type message struct {
 	refs     int32
 	deadline int64 // true time
 	armed    bool  // its time-out is an event
-	told     bool  // the process has been told something
+	told     bool  // the process has got an answer or a time-out
 	noReply  bool  // its connection is gone: no answer can come
 	lost     bool  // the request died on its way
 	torn     bool  // a look whose first half is read
 	since    int64 // true time of that
 }
 
-// notice is one published message; it is shared by its deliveries, which are counted, and not changed before the last of them.
+// notice is one published message. Its deliveries share it.
 type notice struct {
 	core.Notice
-	text   string // of a message that is not the leases'
-	number int32  // among world.notices
-	refs   int32
+	text string // of a message that is not the leases'
+	refs int32  // deliveries under way
 }
 
-// link is the network between one machine and Redis. Counters, because faults may overlap.
+// link is the network between a machine and Redis. It has counters, because faults may overlap.
 type link struct {
 	cut       int
 	holdOut   int           // requests are held back
@@ -59,8 +58,8 @@ type link struct {
 	to       int32      // the server that connections lead to
 	zone     int32      // the servers in the same one can be reached;
 	anywhere bool       // or all
-	told     *server    // whom it was last told to be the master; nil: none yet
-	astray   bool       // it was not told who the master is that sentinels know, or cannot reach it, as history was told
+	told     *server    // the master that it was last told of; nil: none yet
+	astray   bool       // history says that it does not know the sentinels' master, or cannot reach it
 	hears    bool       // subscribed
 	trying   bool       // an attempt to subscribe is under way
 	sub      uint32     // counts subscriptions
@@ -68,18 +67,16 @@ type link struct {
 }
 
 func (w *world) message() *message {
-	if k := len(w.free); k > 0 {
-		m := w.free[k-1]
-		w.free = w.free[:k-1]
-		*m = message{number: m.number, ans: core.Answer{Results: m.ans.Results[:0]}}
-		return m
+	i := slot(&w.messages, &w.free)
+	m := w.messages[i]
+	if m == nil {
+		m = &message{}
+		w.messages[i] = m
 	}
-	m := &message{number: int32(len(w.messages))}
-	w.messages = append(w.messages, m)
+	*m = message{number: i, ans: core.Answer{Results: m.ans.Results[:0]}}
 	return m
 }
 
-// post schedules an event that names m.
 func (w *world) post(at int64, kind eventKind, m *message) {
 	m.refs++
 	w.q.push(event{at: at, kind: kind, node: m.node, arg: m.number})
@@ -88,34 +85,33 @@ func (w *world) post(at int64, kind eventKind, m *message) {
 func (w *world) release(m *message) {
 	if m.refs--; m.refs == 0 {
 		m.op.Items, m.ans.Look = nil, nil
-		w.free = append(w.free, m)
+		w.free = append(w.free, m.number)
 	}
 }
 
-// lose gives up an event that a machine had kept.
+// lose drops an event that a machine had kept.
 func (w *world) lose(e *event) {
 	switch {
 	case e.named():
 		w.release(w.messages[e.arg])
 	case e.kind == evNotice:
-		w.heard(w.notices[e.arg])
+		w.heard(e.arg)
 	}
 }
 
-// heard counts one delivery of a notice less.
-func (w *world) heard(shared *notice) {
-	if shared.refs--; shared.refs == 0 {
-		w.spare = append(w.spare, shared)
+func (w *world) heard(i int32) {
+	if w.notices[i].refs--; w.notices[i].refs == 0 {
+		w.spare = append(w.spare, i)
 	}
 }
 
-// narrow is a limit of bandwidth.
+// narrow is a bandwidth limit.
 type narrow struct {
 	kbps  int64 // kilobytes a second
 	until int64
 }
 
-// narrowed is how much later size bytes arrive because of the limits. What waits when the last of them is lifted goes on at once.
+// narrowed is the delay of size bytes by the limits. It ends when the last limit is lifted.
 func (l *link) narrowed(now int64, size int) int64 {
 	if len(l.narrow) == 0 {
 		return 0
@@ -143,10 +139,10 @@ func (w *world) delay(l *link, size int) int64 {
 	return d + upTo(w.net, int64(l.reorder))
 }
 
-// loses draws whether the network without faults loses a message. In the calm it does not.
+// loses draws whether the network loses a message. In the calm it loses none.
 func (w *world) loses(ppm int64) bool { return w.phase < phaseCalm && chance(w.net, ppm) }
 
-// sizeOf estimates the bytes of an op, sizeOfAnswer those of its answer: only a bandwidth limit asks.
+// sizeOf and sizeOfAnswer estimate bytes for bandwidth limits.
 func sizeOf(op *core.Op) int { return 150 + 60*len(op.Items) }
 
 func sizeOfAnswer(m *message) int {
@@ -157,8 +153,7 @@ func sizeOfAnswer(m *message) int {
 	return size
 }
 
-// send takes an op from a core. Mostly it leaves at once; sometimes the process is slow, and a freeze can fall between
-// the stamp and the send.
+// send takes an op from a core. One op of eight leaves later, so that a freeze can fall between the stamp and the send.
 func (w *world) send(n *node, op *core.Op) {
 	m := w.message()
 	m.op, m.node, m.gen = *op, int32(n.slot-1), n.gen
@@ -184,21 +179,20 @@ func (w *world) depart(n *node, m *message) {
 	m.refs++
 	l.flight = append(l.flight, m)
 	if w.loses(w.cfg.Net.Lost) {
-		w.arm(n, m)
+		w.arm(m)
 		return
 	}
 	w.post(w.held(w.t+w.delay(l, sizeOf(&m.op)), &m.op), evArrive, m)
 }
 
-// arm schedules what a client does when nothing comes: it gives the connection up at the deadline.
-func (w *world) arm(n *node, m *message) {
-	if !m.armed && !m.told {
+// arm schedules what a client does when no answer comes: it gives the connection up at the deadline.
+func (w *world) arm(m *message) {
+	if m.gen == w.nodes[m.node].gen && !m.armed && !m.told {
 		m.armed = true
 		w.post(max(w.t, m.deadline)+upTo(w.net, int64(w.cfg.Clock.Late)), evTimeout, m)
 	}
 }
 
-// landed takes m out of the flight.
 func (w *world) landed(l *link, m *message) {
 	if i := slices.Index(l.flight, m); i >= 0 {
 		l.flight = slices.Delete(l.flight, i, i+1)
@@ -206,7 +200,7 @@ func (w *world) landed(l *link, m *message) {
 	}
 }
 
-// answered handles evReply and evTimeout in a running process.
+// answered handles evReply and evTimeout.
 func (w *world) answered(n *node, e *event) {
 	m := w.messages[e.arg]
 	defer w.release(m)
@@ -233,7 +227,7 @@ func (w *world) answered(n *node, e *event) {
 		return
 	}
 	if w.t > m.deadline && !chance(w.net, w.cfg.Net.Late) {
-		w.arm(n, m)
+		w.arm(m)
 		return
 	}
 	m.told = true
@@ -241,17 +235,14 @@ func (w *world) answered(n *node, e *event) {
 	w.finished(n, m, m.ans)
 }
 
-// reset breaks every connection of a machine. What was under way out may still be executed; answers are gone.
+// reset breaks every connection of a machine. Requests under way may still be executed; answers are lost.
 func (w *world) reset(n *node) {
 	l := &n.link
 	for _, m := range l.flight {
-		m.noReply = true
 		if w.net.Int64N(2) == 0 {
 			m.lost = true
 		}
-		if !m.told {
-			w.post(w.t+upTo(w.net, int64(time.Millisecond)), evTimeout, m)
-		}
+		w.breaks(m)
 		w.release(m)
 	}
 	clear(l.flight)
@@ -261,6 +252,14 @@ func (w *world) reset(n *node) {
 	w.deafen(n)
 }
 
+// breaks ends the connection that m's answer would come by.
+func (w *world) breaks(m *message) {
+	m.noReply = true
+	if !m.told {
+		w.post(w.t+upTo(w.net, int64(time.Millisecond)), evTimeout, m)
+	}
+}
+
 func (w *world) dropHeldIn(l *link) {
 	for i := range l.heldIn {
 		w.lose(&l.heldIn[i])
@@ -268,7 +267,7 @@ func (w *world) dropHeldIn(l *link) {
 	l.heldIn = l.heldIn[:0]
 }
 
-// deafen ends the subscription; the process tries again.
+// deafen ends the subscription. The process retries.
 func (w *world) deafen(n *node) {
 	n.link.hears = false
 	n.link.sub++
@@ -307,39 +306,29 @@ func (w *world) subUp(n *node, gen uint32) {
 	}
 }
 
-// publish delivers a notice to every process that is subscribed now.
 func (w *world) publish(no core.Notice) { w.deliver(notice{Notice: no}, 0, 100+40*len(no.IDs)) }
 
 // shout delivers a message that is not the leases'.
 func (w *world) shout(from int32, text string) { w.deliver(notice{text: text}, from, 60+len(text)) }
 
-// deliver has it go from a server to all that are subscribed there.
+// deliver sends a notice to all processes that are subscribed at a server.
 func (w *world) deliver(no notice, from int32, size int) {
-	var shared *notice
-	if k := len(w.spare); k > 0 {
-		shared = w.spare[k-1]
-		w.spare = w.spare[:k-1]
-		no.number = shared.number
-	} else {
-		shared = &notice{}
-		no.number = int32(len(w.notices))
-		w.notices = append(w.notices, shared)
-	}
-	*shared = no
-	shared.refs = 1 // while it is being delivered
+	number := slot(&w.notices, &w.spare)
+	w.notices[number] = no
+	w.notices[number].refs = 1 // while it is being delivered
 	for i, n := range w.nodes {
 		l := &n.link
 		if !n.alive || !l.hears || !w.passes(from, l.to) || w.loses(w.cfg.Net.Mute) {
 			continue
 		}
 		l.noticeAt = max(l.noticeAt, w.t+w.delay(l, size))
-		shared.refs++
-		w.q.push(event{at: l.noticeAt, kind: evNotice, node: int32(i), arg: shared.number, gen: l.sub})
+		w.notices[number].refs++
+		w.q.push(event{at: l.noticeAt, kind: evNotice, node: int32(i), arg: number, gen: l.sub})
 	}
-	w.heard(shared)
+	w.heard(number)
 }
 
-// heal delivers what a link held back, in order, late.
+// heal delivers in order what a link held back.
 func (w *world) heal(n *node) {
 	l := &n.link
 	if l.holdOut == 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// node is one slot: a machine with its clocks and its link, and the process that runs on it, if one does.
+// node is a slot: a machine with its clocks and link, and its process, if one runs.
 type node struct {
 	slot  int // from 1
 	name  string
@@ -22,16 +22,16 @@ type node struct {
 	gen      uint32 // counts processes of this slot
 	alive    bool
 	draining bool
-	frozen   int
+	frozen   int // by so many faults
 	instance string
 	pid      int64
 	machine  Machine
-	program  program // nil: leases and polls are all
+	program  program // nil: it only has leases and polls
 	tickAt   int64   // true time of the earliest tick under way, 0: none
 	inbox    []event
 	fall     fall
 	spin     spin
-	todo     []core.Event // what the process tells its core as soon as the present step is carried out
+	todo     []core.Event // for the core once the present step is carried out
 	working  bool         // a step is being carried out
 	routines []*routine
 	spawned  bool // a process has run here
@@ -43,11 +43,11 @@ type node struct {
 	pauses  []int32       // check-send faults of the plan that wait for the next poll
 	again   time.Duration // restart this long after a clean stop; 0: never
 	restart bool
-	witness int32 // session whose passing on thaws the process, -1: none
-	paused  int32 // the fault that froze it then
+	witness int32 // the process is thawed once this session has another owner, -1: none
+	paused  int32 // the fault that froze it
 }
 
-// term is what the shell knows of one lease it holds.
+// term is a held lease.
 type term struct {
 	gen     uint32 // 0: vacant
 	session int32
@@ -58,7 +58,7 @@ type term struct {
 	poll    int32 // running, -1: none
 }
 
-// trusts is IsOwned.
+// trusts is the library's IsOwned.
 func (n *node) trusts(t *term, at int64) bool {
 	return t.gen != 0 && t.belief.Holds(n.clock.now(at))
 }
@@ -125,14 +125,14 @@ func (w *world) spawn(n *node) {
 	}
 }
 
-// want asks for a lease and waits for it, unless the process is about to end.
+// want asks for a lease and waits for it, unless the process is stopping.
 func (w *world) want(n *node, id string) {
 	if n.alive && !n.draining {
 		w.step(n, core.Event{Kind: core.EvWant, ID: id, Wait: true})
 	}
 }
 
-// die ends the process at once: nothing it holds is released, what it sent may still be executed.
+// die ends the process at once. It releases nothing, and Redis may still execute its requests.
 func (w *world) die(n *node, code int64, reason string) {
 	if !n.alive {
 		return
@@ -174,13 +174,12 @@ func (w *world) die(n *node, code int64, reason string) {
 	w.emit(history.Event{Kind: history.Exited, Node: n.name, Instance: n.instance, N: code, Reason: reason})
 }
 
-// nodeEvent delivers an event to a process: held back by the network, kept by the kernel while the process is frozen, or
-// handled.
+// nodeEvent handles an event of a process, unless the network holds it back or the process is frozen.
 func (w *world) nodeEvent(n *node, e *event) {
 	if l := &n.link; l.holdIn > 0 && (e.kind == evReply || e.kind == evNotice) && !w.refusedHere(e) {
 		l.heldIn = append(l.heldIn, *e)
-		if e.named() && w.messages[e.arg].gen == n.gen {
-			w.arm(n, w.messages[e.arg])
+		if e.named() {
+			w.arm(w.messages[e.arg])
 		}
 		return
 	}
@@ -191,7 +190,7 @@ func (w *world) nodeEvent(n *node, e *event) {
 	nodeEvents[e.kind](w, n, e)
 }
 
-// nodeEvents has what each event of a node does. A table that is initialized with its package would refer to itself through step.
+// nodeEvents handle the events of a node. It is set in init, because the handlers refer to it through step.
 var nodeEvents [evCount + 1]func(*world, *node, *event)
 
 func init() {
@@ -223,7 +222,7 @@ func (w *world) sent(n *node, e *event) {
 }
 
 func (w *world) notified(n *node, e *event) {
-	shared := w.notices[e.arg]
+	shared := &w.notices[e.arg]
 	switch {
 	case !n.alive || e.gen != n.link.sub:
 	case shared.text != "" && n.program != nil:
@@ -231,10 +230,9 @@ func (w *world) notified(n *node, e *event) {
 	case shared.text == "":
 		w.step(n, core.Event{Kind: core.EvNotice, Notice: shared.Notice})
 	}
-	w.heard(shared)
+	w.heard(e.arg)
 }
 
-// proceed goes on with what the process waited for.
 func (w *world) proceed(n *node, e *event) {
 	if f := w.take(e.arg); n.alive && e.gen == n.gen && !w.called(n) {
 		f()
@@ -247,7 +245,7 @@ func (w *world) wanted(n *node, e *event) {
 	}
 }
 
-// heldForLong has the process drop a term that it held for as long as it wanted to.
+// heldForLong drops a term after Config.Hold.
 func (w *world) heldForLong(n *node, e *event) {
 	if int(e.arg) >= len(n.terms) {
 		return
@@ -264,13 +262,9 @@ func (w *world) killed(n *node, e *event) {
 	}
 }
 
-// refusedHere reports whether the answer never crossed the network.
+// refusedHere reports whether the connection was refused, so that no answer crosses the network.
 func (w *world) refusedHere(e *event) bool {
-	if !e.named() {
-		return false
-	}
-	m := w.messages[e.arg]
-	return m.ans.Failure == core.FailUnsent
+	return e.named() && w.messages[e.arg].ans.Failure == core.FailUnsent
 }
 
 func (w *world) tick(n *node, e *event) {
@@ -281,18 +275,21 @@ func (w *world) tick(n *node, e *event) {
 	if n.frozen > 0 {
 		return // thaw sets it again
 	}
-	if w.ticks(n) {
+	s := w.spun(n)
+	if s.ticks++; w.tooMany(n, s.ticks, ticksMax) {
 		return
 	}
 	if n.program != nil {
-		n.program.tick(w, n)
+		if next := n.program.next(); next != 0 && n.clock.monoAt(w.t) >= next {
+			n.program.tick(w, n)
+		}
 	}
 	if n.alive {
 		w.step(n, core.Event{Kind: core.EvTick})
 	}
 }
 
-// setTick schedules the tick that the core wants, unless an earlier one is under way.
+// setTick schedules the next tick, unless an earlier one is under way.
 func (w *world) setTick(n *node) {
 	next := n.nextTick()
 	if w.fallen(n) || next == 0 || n.frozen > 0 || !n.alive {
@@ -305,7 +302,7 @@ func (w *world) setTick(n *node) {
 	}
 }
 
-// step tells the core ev and carries out what follows, tells before ops, then what the shell has to say to it.
+// step gives the core ev and carries out the effects, tells before ops. Then it does the same with the shell's own events.
 func (w *world) step(n *node, ev core.Event) {
 	if n.working {
 		n.todo = append(n.todo, ev)
@@ -346,10 +343,7 @@ func (w *world) act(n *node, ev *core.Event) {
 	}
 }
 
-// freeze stops the process; it may be frozen by several faults.
-func (w *world) freeze(n *node) { n.frozen++ }
-
-// thaw lets it run. What came meanwhile and its timers race.
+// thaw lets the process run. Kept events and timers race.
 func (w *world) thaw(n *node) {
 	if !n.alive || n.frozen == 0 {
 		return
@@ -369,7 +363,7 @@ func (w *world) thaw(n *node) {
 	w.q.push(event{at: tick, kind: evTick, node: int32(n.slot - 1), gen: n.gen})
 }
 
-// stop asks the process for a clean end; again > 0 starts a new one that long after.
+// stop asks the process for a clean end. again > 0: a new process starts that long after it.
 func (w *world) stop(n *node, again time.Duration) {
 	n.again = again
 	n.restart = again > 0
@@ -387,7 +381,14 @@ func (w *world) drain(n *node, gen uint32) {
 	}
 }
 
-// comeBack starts the next process of a slot whose stop asked for it.
+// stopped is a clean end.
+func (w *world) stopped(n *node) {
+	w.say(n, history.Stopped, "", 0, "")
+	w.die(n, 0, "asked")
+	w.comeBack(n)
+}
+
+// comeBack starts a new process if stop was asked for one.
 func (w *world) comeBack(n *node) {
 	if n.restart {
 		w.q.push(event{at: w.t + int64(n.again), kind: evSpawn, node: int32(n.slot - 1)})

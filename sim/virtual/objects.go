@@ -1,14 +1,15 @@
 package virtual
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// object is a key that the leases have no use for: the store of intents has, and scripts that were broken on purpose. Which of
-// its fields means something its kind says. Redis shows hashes and sets in no order; here they have one.
+// object is a key that leases do not use: one of the store of intents, or of scripts that are broken on purpose. Its kind says which
+// field is used. Hashes and sets have an order here; in Redis they have none.
 type object struct {
 	kind   objectKind
 	text   string
@@ -29,20 +30,13 @@ const (
 	objStream
 )
 
-// scored is a member of a sorted set.
 type scored struct {
 	member string
 	score  float64
 }
 
 func (a scored) before(b scored) int {
-	switch {
-	case a.score < b.score:
-		return -1
-	case a.score > b.score:
-		return 1
-	}
-	return strings.Compare(a.member, b.member)
+	return cmp.Or(cmp.Compare(a.score, b.score), strings.Compare(a.member, b.member))
 }
 
 func (o *object) clone() *object {
@@ -62,7 +56,7 @@ func cloneObjects(all map[string]*object) map[string]*object {
 	return c
 }
 
-// find returns an object that is there, and nil if none is; wrong reports that it is of another kind.
+// find returns an object, nil if there is none. wrong reports that it is of another kind.
 func (r *redis) find(t int64, name string, kind objectKind) (o *object, wrong bool) {
 	k := r.keyAt(name)
 	if k.kind != keyOther {
@@ -74,7 +68,7 @@ func (r *redis) find(t int64, name string, kind objectKind) (o *object, wrong bo
 	return o, o.kind != kind
 }
 
-// other returns the object of a name if its time is not over.
+// other returns an object, and deletes it first if its time is over.
 func (r *redis) other(name string, now int64) *object {
 	o := r.others[name]
 	if o != nil && now > o.expire {
@@ -97,8 +91,7 @@ func (r *redis) remove(name string) {
 	r.tap.removed(name)
 }
 
-// with runs f on the object of args[0], which is created if made is set. What f leaves empty is gone. Where there is none, the
-// answer is none.
+// with runs f on the object args[0] and deletes the object if it is empty then. If there is none, it makes one (made) or replies none.
 func with(kind objectKind, made bool, none reply, f func(r *redis, t int64, o *object, args []string) reply,
 ) func(*redis, int64, []string) reply {
 	return func(r *redis, t int64, args []string) reply {
@@ -125,7 +118,7 @@ func with(kind objectKind, made bool, none reply, f func(r *redis, t int64, o *o
 	}
 }
 
-// at is the index of a field's value in the hash, -1 for none.
+// at returns the index of a field's value, -1 for none.
 func (o *object) at(field string) int {
 	for i := 0; i < len(o.hash); i += 2 {
 		if o.hash[i] == field {
@@ -229,7 +222,7 @@ func (o *object) unscore(member string) bool {
 	return at >= 0
 }
 
-// cmdZAdd knows XX and NX.
+// cmdZAdd supports XX and NX.
 func (r *redis) cmdZAdd(t int64, args []string) reply {
 	name, pairs := args[0], args[1:]
 	var option string
@@ -304,18 +297,13 @@ func cmdZRange(_ *redis, _ int64, o *object, args []string) reply {
 	return out
 }
 
-// limitOf reads LIMIT offset count at the end of args.
-func limitOf(args []string) (offset, count int) {
-	if len(args) == 3 && strings.EqualFold(args[0], "LIMIT") {
-		offset, _ = strconv.Atoi(args[1])
-		count, _ = strconv.Atoi(args[2])
-		return offset, count
-	}
-	return 0, 1 << 30
-}
-
+// cut applies LIMIT offset count, if args are that.
 func cut(out []reply, args []string) []reply {
-	offset, count := limitOf(args)
+	if len(args) != 3 || !strings.EqualFold(args[0], "LIMIT") {
+		return out
+	}
+	offset, _ := strconv.Atoi(args[1])
+	count, _ := strconv.Atoi(args[2])
 	out = out[min(offset, len(out)):]
 	if count < 0 {
 		return out
@@ -323,32 +311,25 @@ func cut(out []reply, args []string) []reply {
 	return out[:min(count, len(out))]
 }
 
+// cmdZRangeByScore supports ( and LIMIT.
 func cmdZRangeByScore(_ *redis, _ int64, o *object, args []string) reply {
-	out, ok := o.scoredWithin(args)
-	if !ok {
-		return refusal(textFloatRange)
-	}
-	return cut(out, args[2:])
-}
-
-// scoredWithin returns the members between two scores; "(" leaves a score itself out.
-func (o *object) scoredWithin(args []string) (out []reply, ok bool) {
 	from, above := strings.CutPrefix(args[0], "(")
 	to, below := strings.CutPrefix(args[1], "(")
 	low, err := strconv.ParseFloat(from, 64)
 	high, err2 := strconv.ParseFloat(to, 64)
 	if err != nil || err2 != nil {
-		return nil, false
+		return refusal("ERR min or max is not a float")
 	}
+	var out []reply
 	for _, s := range o.zset {
 		if (s.score > low || !above && s.score == low) && (s.score < high || !below && s.score == high) {
 			out = append(out, s.member)
 		}
 	}
-	return out, true
+	return cut(out, args[2:])
 }
 
-// cmdZRevRangeByLex knows +, (x and -.
+// cmdZRevRangeByLex supports +, (x and -.
 func cmdZRevRangeByLex(_ *redis, _ int64, o *object, args []string) reply {
 	top, open := strings.CutPrefix(args[0], "(")
 	var out []reply
@@ -360,7 +341,6 @@ func cmdZRevRangeByLex(_ *redis, _ int64, o *object, args []string) reply {
 	return cut(out, args[2:])
 }
 
-// objectVerbs are the commands on objects. Like verbs it is never ranged over but to be added to them.
 var objectVerbs = map[string]verb{
 	"HSET":  {args: 3, writes: true, memory: true, run: (*redis).cmdHSet},
 	"HGET":  {args: 2, run: with(objHash, false, nil, cmdHGet)},

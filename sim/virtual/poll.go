@@ -8,7 +8,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// poll is one poll from its start in a process to the end of its request.
+// poll is a poll from its start in a process to the end of its request.
 type poll struct {
 	gen      uint32 // 0: vacant
 	node     int32
@@ -23,10 +23,10 @@ type poll struct {
 	accepted bool
 	refused  bool // by the target, because of its fence
 	ended    bool // its context has
-	over     bool // the process has given it up or is gone
+	over     bool // the process has given it up, or has ended
 }
 
-// slot is a vacant place in all, which is one longer where none was.
+// slot returns a vacant place in all, which it extends if there is none.
 func slot[T any](all *[]T, vacant *[]int32) int32 {
 	if k := len(*vacant); k > 0 {
 		i := (*vacant)[k-1]
@@ -43,13 +43,7 @@ type pollTable struct {
 	vacant []int32
 }
 
-func (p *pollTable) add(v poll) int32 {
-	i := slot(&p.polls, &p.vacant)
-	p.polls[i] = v
-	return i
-}
-
-// get returns the poll if it is still the one that the event meant.
+// get returns the poll of an event, nil if it is gone.
 func (p *pollTable) get(i int32, gen uint32) *poll {
 	if v := &p.polls[i]; v.gen == gen {
 		return v
@@ -73,7 +67,7 @@ func (w *world) pollDue(n *node, ti int32, gen uint32) {
 	}
 }
 
-// polling carries out what a term's poller decided. A poll here returns at its time-out at the latest, so none is ever stuck.
+// polling carries out what a term's poller decided. A poll here returns at its timeout at the latest, so none is ever stuck.
 func (w *world) polling(n *node, ti int32, s policy.Step, why string) {
 	t := &n.terms[ti]
 	switch {
@@ -84,7 +78,7 @@ func (w *world) polling(n *node, ti int32, s policy.Step, why string) {
 		}
 	case s.Begin:
 		w.beginPoll(n, ti)
-	case s.Yield, s.Drop: // nothing comes between what is asked and its answer here
+	case s.Yield, s.Drop:
 		w.drop(n, w.sess[t.session].id)
 	case s.Wake != 0:
 		w.q.push(event{at: n.clock.when(w.t, s.Wake), kind: evPoll, node: int32(n.slot - 1), arg: ti, gen: t.gen})
@@ -96,10 +90,11 @@ func (w *world) beginPoll(n *node, ti int32) {
 	w.gens++
 	w.out.Polls++
 	id := w.sess[t.session].id
-	pi := w.polls.add(poll{
+	pi := slot(&w.polls.polls, &w.polls.vacant)
+	w.polls.polls[pi] = poll{
 		gen: w.gens, node: int32(n.slot - 1), term: ti, termGen: t.gen, ends: n.clock.when(w.t, t.polls.Ends),
 		session: t.session, fence: t.fence, id: id, instance: n.instance,
-	})
+	}
 	t.poll = pi
 	w.say(n, history.PollStart, id, t.fence, "")
 	if len(n.pauses) > 0 {
@@ -108,7 +103,7 @@ func (w *world) beginPoll(n *node, ti int32) {
 		w.say(n, history.Paused, id, t.fence, "")
 		n.witness = t.session
 		w.polls.polls[pi].ends = 0
-		w.freeze(n)
+		n.frozen++
 		n.inbox = append(n.inbox, event{kind: evPollSend, node: int32(n.slot - 1), arg: pi, gen: w.gens})
 		return
 	}
@@ -124,13 +119,11 @@ func (w *world) pollSent(pi int32, gen uint32) {
 	}
 }
 
-// hop is how long a message between an instance and the target takes. That network has no faults: what a partitioned
-// instance can still reach is the dangerous case.
+// hop is how long a message between an instance and the target takes. That network has no faults, because a partitioned instance that
+// reaches its target is the dangerous case.
 func (w *world) hop() int64 {
 	return int64(w.cfg.Net.Delay) + upTo(w.load, int64(w.cfg.Net.Jitter))
 }
-
-func (w *world) hopMax() int64 { return int64(w.cfg.Net.Delay + w.cfg.Net.Jitter) }
 
 func (w *world) pollArrives(pi int32, gen uint32) {
 	p := w.polls.get(pi, gen)
@@ -164,13 +157,13 @@ func (w *world) pollArrives(pi int32, gen uint32) {
 	if s.hang == 0 {
 		w.q.push(event{at: w.t + serve, kind: evPollServed, arg: pi, gen: gen})
 	}
-	if s.hang > 0 || w.t+serve+w.hopMax() >= p.ends {
+	if s.hang > 0 || w.t+serve+int64(w.cfg.Net.Delay+w.cfg.Net.Jitter) >= p.ends {
 		back.kind, back.at = evPollTimeout, max(w.t, p.ends)
 		w.q.push(back)
 	}
 }
 
-// pollServed is the target's side of an end: it answered, or it noticed that the client went away.
+// pollServed is the end of a poll at the target: it answers, or notices that the client has gone.
 func (w *world) pollServed(pi int32, gen uint32) {
 	p := w.polls.get(pi, gen)
 	if p == nil {
@@ -188,7 +181,7 @@ func (w *world) pollServed(pi int32, gen uint32) {
 	w.q.push(event{at: w.t + w.hop(), kind: evPollEnd, node: p.node, arg: pi, gen: gen})
 }
 
-// pollReturned is the process's side: the answer is there, or its time-out.
+// pollReturned is the end of a poll in the process: its answer or timeout.
 func (w *world) pollReturned(n *node, e *event) {
 	p := w.polls.get(e.arg, e.gen)
 	if p == nil || p.over || !n.alive {
@@ -213,14 +206,14 @@ func (w *world) pollReturned(n *node, e *event) {
 	n.left = slices.DeleteFunc(n.left, func(l leftover) bool { return l.poll == e.arg })
 }
 
-// leftover is a poll that goes on although its term is over: the next term of its session here waits for it.
+// leftover is a poll that goes on although its term is over. The next term of its session here waits for it.
 type leftover struct {
 	session int32
 	poll    int32
 	polls   policy.Poller
 }
 
-// takeOver gives a term that begins the poll of its session that is left over.
+// takeOver gives a new term the leftover poll of its session.
 func (w *world) takeOver(n *node, ti int32) {
 	t := &n.terms[ti]
 	i := slices.IndexFunc(n.left, func(l leftover) bool { return l.session == t.session })
@@ -235,8 +228,8 @@ func (w *world) takeOver(n *node, ti int32) {
 
 const timedOut = "time-out"
 
-// cancel ends a running poll's context, and reports whether the poll returned: the process is done with it at once then, and the
-// target notices soon. Work that does not look at its context goes on until its own end or its time-out.
+// cancel ends a running poll's context, and reports whether the poll returned. The target then notices soon. A heedless poll goes on until
+// its end or timeout.
 func (w *world) cancel(n *node, pi int32, why string) (returned bool) {
 	p := &w.polls.polls[pi]
 	if !p.ended {
@@ -251,16 +244,14 @@ func (w *world) cancel(n *node, pi int32, why string) (returned bool) {
 	return true
 }
 
-// hangUp is a client that goes away.
 func (w *world) hangUp(pi int32) {
 	p := &w.polls.polls[pi]
 	p.over = true
 	if p.arrival == 0 {
-		// Still to arrive, or never sent: pollArrives or nobody takes it from here.
-		return
+		return // pollArrives removes it, if it was sent
 	}
 	w.gens++
-	p.gen = w.gens // whatever else was under way for it is void
+	p.gen = w.gens // voids its other events
 	if !p.accepted {
 		w.polls.remove(pi)
 		return
@@ -268,7 +259,7 @@ func (w *world) hangUp(pi int32) {
 	w.q.push(event{at: w.t + w.hop(), kind: evPollServed, arg: pi, gen: p.gen})
 }
 
-// thawWitness ends check-send: the lease passed on, so the frozen process may send what it had checked.
+// thawWitness ends check-send: the lease has another owner, so the frozen process sends what it has checked.
 func (w *world) thawWitness(s int32, owner string) {
 	for _, n := range w.nodes {
 		if n.witness == s && n.frozen > 0 && n.instance != owner {

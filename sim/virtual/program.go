@@ -13,34 +13,33 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// program is what a process runs beside the leases of its core and the polls that hang on them. Polling needs none.
+// program is what a process runs beside the leases of its core and their polls. Polling needs none.
 type program interface {
-	// start: the process has begun; its core, if it has one, has been started.
+	// start: the process has begun and started its core.
 	start(w *world, n *node)
-	// next is when it wants tick, on the node's monotonic clock; 0: never.
+	// next is when it wants a tick, on the node's monotonic clock; 0: never.
 	next() core.Time
-	tick(w *world, n *node)
-	// asks: an op of the core is about to leave.
+	tick(w *world, n *node) // it is due
+	// asks: the core is about to send an op.
 	asks(w *world, n *node, op *core.Op)
-	// told: the shell has carried out a tell of the core.
+	// told: the shell has carried out a tell.
 	told(w *world, n *node, t *core.Tell)
-	// replied: what became of a command of its own.
+	// replied is the result of its own command.
 	replied(w *world, n *node, r *foreign.Reply)
-	// answered: the core has been told the answer of an op.
+	// answered: the core has got the answer to an op.
 	answered(w *world, n *node, op *core.Op, a *core.Answer)
-	// heard: a message that is not the leases' came; "": messages come from now on, and some may have been missed.
+	// heard: a message that is not the leases' has come; "": it has subscribed, and may have missed some.
 	heard(w *world, n *node, text string)
 	// leases: the process has a core.
 	leases() bool
-	// drained: the core holds nothing any more. False: the process ends.
+	// drained: the core has drained. False: the process ends.
 	drained(w *world, n *node) bool
-	// died: the process is gone.
 	died(w *world, n *node)
-	// drain: the process is asked to stop. False: the core is to be drained as ever.
+	// drain: the process is asked to stop. False: the shell drains the core.
 	drain(w *world, n *node) bool
 }
 
-// plainProgram is what most programs do about what concerns few.
+// plainProgram has default methods.
 type plainProgram struct{}
 
 func (plainProgram) asks(*world, *node, *core.Op)                   {}
@@ -52,7 +51,7 @@ func (plainProgram) leases() bool                                   { return tru
 func (plainProgram) drained(*world, *node) bool                     { return false }
 func (plainProgram) died(*world, *node)                             {}
 
-// programOf makes the program of a process that begins; nil: it needs none.
+// programOf makes the program of a new process; nil: it needs none.
 func (w *world) programOf(n *node) program {
 	if w.cfg.Foreign != nil {
 		delay := time.Duration(upTo(w.load, int64(w.cfg.TTL)/3))
@@ -69,10 +68,10 @@ func (w *world) programOf(n *node) program {
 	return nil
 }
 
-// command sends a command of the node's program. It travels as an op does.
+// command sends a command of the node's program.
 func (w *world) command(n *node, c foreign.Command) { w.request(n, c, w.cfg.OpTimeout, nil) }
 
-// request sends a command and says what became of it to done or, if that is nil, to the program.
+// request sends a command and reports the result to done or, if that is nil, to the program.
 func (w *world) request(n *node, c foreign.Command, patience time.Duration, done func(reply, error)) {
 	m := w.message()
 	m.cmd, m.node, m.gen, m.done = &c, int32(n.slot-1), n.gen, done
@@ -80,7 +79,6 @@ func (w *world) request(n *node, c foreign.Command, patience time.Duration, done
 	w.depart(n, m)
 }
 
-// obey executes a command of a program.
 func (s *server) obey(t int64, c *foreign.Command) reply {
 	s.why, s.dirty = "", false
 	switch c.Args[0] {
@@ -90,7 +88,7 @@ func (s *server) obey(t int64, c *foreign.Command) reply {
 	return s.direct(t, c.Args[0], c.Args[1:])
 }
 
-// script is EVAL and EVALSHA of any script.
+// script is EVAL and EVALSHA.
 func (s *server) script(t int64, args []string) reply {
 	keys, err := strconv.Atoi(args[2])
 	if err != nil || keys > len(args)-3 {
@@ -125,7 +123,7 @@ func (s *server) forget() {
 	clear(s.scripts)
 }
 
-// told makes a reply one of a program of another making.
+// told converts a reply for another program.
 func told(v reply) foreign.Reply {
 	var plain func(reply) any
 	plain = func(v reply) any {
@@ -147,7 +145,7 @@ func told(v reply) foreign.Reply {
 	return foreign.Reply{Value: plain(v)}
 }
 
-// finished hands a node what became of a message, of its core's or of its program's.
+// finished gives the core or the program the result of its message.
 func (w *world) finished(n *node, m *message, a core.Answer) {
 	switch {
 	case m.done != nil:
@@ -172,7 +170,7 @@ func (w *world) finished(n *node, m *message, a core.Answer) {
 	}
 }
 
-// concluded tells who sent a command what became of it.
+// concluded calls done.
 func (w *world) concluded(m *message, a core.Answer) {
 	done := m.done
 	m.done = func(reply, error) {} // a socket gives every answer once
@@ -196,14 +194,14 @@ type nothing struct{}
 func (nothing) Step(core.Event) core.Effects { return core.Effects{} }
 func (nothing) Next() core.Time              { return 0 }
 
-// foreigner runs another program's machine. Its leadership is a term without an end and without a fence.
+// foreigner runs another program's machine. Its leadership is a term without end and fence.
 type foreigner struct {
 	plainProgram
 	machine foreign.Machine
 	began   core.Time
 }
 
-// endless is longer than any run: the trust of who believes until it says otherwise. Clocks take a day without overflow.
+// endless exceeds any run. Clocks take a day without overflow.
 const endless = 24 * time.Hour
 
 func (f *foreigner) start(w *world, n *node) {
@@ -219,13 +217,8 @@ func (f *foreigner) next() core.Time {
 	return f.began + core.Time(at)
 }
 
-func (f *foreigner) tick(w *world, n *node) {
-	if next := f.next(); next != 0 && n.clock.monoAt(w.t) >= next {
-		f.step(w, n, foreign.Input{})
-	}
-}
-
-func (*foreigner) leases() bool { return false }
+func (f *foreigner) tick(w *world, n *node) { f.step(w, n, foreign.Input{}) }
+func (*foreigner) leases() bool             { return false }
 
 func (f *foreigner) replied(w *world, n *node, r *foreign.Reply) {
 	f.step(w, n, foreign.Input{Reply: r})
@@ -250,15 +243,13 @@ func (f *foreigner) step(w *world, n *node, in foreign.Input) {
 		w.command(n, c)
 	}
 	if eff.Exit {
-		w.say(n, history.Stopped, "", 0, "")
-		w.die(n, 0, "asked")
-		w.comeBack(n)
+		w.stopped(n)
 		return
 	}
 	w.setTick(n)
 }
 
-// say turns a word into history, and what it means for the leader's work.
+// say turns a word into history and begins or ends the leader's work.
 func (f *foreigner) say(w *world, n *node, word *foreign.Word) {
 	id := w.sess[0].id
 	switch kind, _ := history.ParseKind(word.Event); kind {

@@ -13,8 +13,8 @@ import (
 // fenceLife is how long a fence outlives its last use, in ms.
 const fenceLife = int64(redisstore.FenceTTLDefault) / core.Millisecond
 
-// redis is the store's keys and scripts as one server executes them: atomically, on its own clock, with times in whole
-// milliseconds as Redis keeps them. It knows nothing of network or processes; redisServer puts it behind a queue.
+// redis holds a server's keys and executes the store's scripts on them, atomically and on the server's own clock. Type server adds the
+// process and its queue.
 type redis struct {
 	refusals
 
@@ -64,7 +64,7 @@ type redis struct {
 	seams   Seams
 }
 
-// leaseKey is one lease and its fence key.
+// leaseKey is a lease and its fence key.
 type leaseKey struct {
 	id           string
 	owner        string // "": the key is not there
@@ -84,15 +84,14 @@ func (k *leaseKey) fenced() bool { return k.fence != 0 || k.fenceText != "" || k
 // forever is the expiry of a key without one.
 const forever = int64(1) << 62
 
-// left is the remaining life of a held lease in ns, 0 if it has no end.
+// left is the remaining life of a held lease in ns, 0 if it does not expire.
 func (k *leaseKey) left(now int64) int64 {
 	if k.expire == forever {
 		return 0
 	}
-	return max(1, k.expire-now) * core.Millisecond // 0 would mean that nothing is known, also in the last millisecond
+	return max(1, k.expire-now) * core.Millisecond // 0 would mean unknown
 }
 
-// beatKey is one heartbeat.
 type beatKey struct {
 	id     string
 	text   string // "" stands for "1"
@@ -104,7 +103,7 @@ type beatKey struct {
 
 func (b *beatKey) left(now int64) int64 { return max(1, b.expire-now) * core.Millisecond }
 
-// tap is told what the server does, as a replica is. Times are ms of the server's clock.
+// tap learns what the server does, as a replica does. Times are ms of the server's clock.
 type tap interface {
 	granted(lease int32, owner string, expire int64)
 	extended(lease int32, owner string, expire int64)
@@ -114,12 +113,12 @@ type tap interface {
 	beat(i int32, expire int64)
 	beatGone(i int32)
 	flushed()
-	// Of keys that the leases have no use for.
+	// Of keys that leases do not use.
 	stored(name, text string, expire int64)
 	hashed(name string, pairs []string)
 	added(name string, pairs []string)
 	removed(name string)
-	// ran is a command on such a key that no word above tells whole: a replica executes it too, at that time of the master's clock, ms.
+	// ran is a command on such a key which replicas execute too, at that time of the master's clock, ms.
 	ran(verb string, args []string, now int64)
 }
 
@@ -132,7 +131,7 @@ func newRedis(quarantine int64, t tap, publish func(core.Notice)) *redis {
 	return r
 }
 
-// restart gives the server a new run, as a start of its process does.
+// restart begins a new run.
 func (r *redis) restart() {
 	r.runs++
 	r.runID, r.syncFull, r.syncPartial = "run"+r.label+strconv.Itoa(r.runs), 0, 0
@@ -140,7 +139,7 @@ func (r *redis) restart() {
 	r.version++
 }
 
-// life is life.lua: what an epoch begins with.
+// life is life.lua: the prefix of an epoch.
 func (r *redis) life() string {
 	if r.replicas == 0 {
 		return r.runID
@@ -148,20 +147,19 @@ func (r *redis) life() string {
 	return r.lived
 }
 
-// relive names the present life, which ends with the run and with each attachment.
+// relive names the present life, which ends with the run or when a replica is attached.
 func (r *redis) relive() {
 	if r.replicas > 0 {
 		r.lived = r.runID + ":" + strconv.Itoa(r.syncFull+r.syncPartial) + ":" + strconv.Itoa((r.replicas+1)/2)
 	}
 }
 
-// bootstrap declares that nothing was lost: the present run needs no quarantine.
+// bootstrap declares that no data was lost, so the present run needs no quarantine.
 func (r *redis) bootstrap() {
 	r.epoch = r.life() + " 0"
 	r.cmdHSet(0, []string{r.names.group(), "epoch", r.epoch, "quarantine", strconv.FormatInt(r.quarantine/1000, 10)})
 }
 
-// flush deletes every key.
 func (r *redis) flush() {
 	for i := range r.leases {
 		k := &r.leases[i]
@@ -185,17 +183,14 @@ func (r *redis) setSessions(set *core.Sessions) {
 	for _, id := range r.sessionSet.IDs {
 		r.sessionIdx = append(r.sessionIdx, r.lease(id))
 	}
-	r.sessionAt = make([]int32, len(r.leases))
-	for i := range r.sessionAt {
-		r.sessionAt[i] = -1
-	}
+	r.sessionAt = slices.Repeat([]int32{-1}, len(r.leases))
 	for n, i := range r.sessionIdx {
 		r.sessionAt[i] = int32(n)
 	}
 	r.version++
 }
 
-// copyData returns what a replica holds at this instant; restore makes it the data of this server.
+// copyData returns what a replica holds at this instant.
 func (r *redis) copyData() *redis {
 	c := *r
 	c.leases, c.beats, c.live = slices.Clone(r.leases), slices.Clone(r.beats), slices.Clone(r.live)
@@ -203,29 +198,25 @@ func (r *redis) copyData() *redis {
 	return &c
 }
 
-// restore takes over the leases, heartbeats and epoch of an older copy. Keys that the copy does not know are gone. The
-// sessions are the application's and stay.
+// restore replaces all keys by those of an older copy. The sessions are the application's and stay.
 func (r *redis) restore(old *redis) {
-	for i := range r.leases {
-		k := &r.leases[i]
-		timer := k.timer
+	for i, k := range r.leases {
+		restored := leaseKey{id: k.id}
 		if i < len(old.leases) {
-			*k = old.leases[i]
-		} else {
-			*k = leaseKey{id: k.id}
+			restored = old.leases[i]
 		}
-		k.timer = timer
+		restored.timer = k.timer
+		r.leases[i] = restored
 	}
 	r.live = r.live[:0]
-	for i := range r.beats {
-		b := &r.beats[i]
-		timer := b.timer
+	for i, b := range r.beats {
+		restored := beatKey{id: b.id}
 		if i < len(old.beats) {
-			*b = old.beats[i]
-		} else {
-			*b = beatKey{id: b.id}
+			restored = old.beats[i]
 		}
-		if b.timer = timer; b.set {
+		restored.timer = b.timer
+		r.beats[i] = restored
+		if restored.set {
 			r.live = append(r.live, int32(i))
 		}
 	}
@@ -239,6 +230,7 @@ func (r *redis) nowMs(t int64) int64 {
 	}
 	return r.clock.wallAt(t) / core.Millisecond
 }
+
 func (r *redis) nowUs(t int64) int64 { return r.clock.wallAt(t) / 1000 }
 
 // trueOf is the true time, not before t, at which the server's clock reads ms.
@@ -273,7 +265,7 @@ func (r *redis) beatKey(id string) int32 {
 	return i
 }
 
-// expireLease deletes the lease if its time is over. Redis takes a key as expired when its clock is past the time.
+// expireLease deletes the lease if its time is over, which in Redis means that the clock is past it.
 func (r *redis) expireLease(i int32, now int64) {
 	if k := &r.leases[i]; now > k.expire && k.there() {
 		r.deleteLease(i)
@@ -301,8 +293,7 @@ func (r *redis) deleteBeat(i int32) {
 	r.tap.beatGone(i)
 }
 
-// parseEpoch reads an epoch's value: the run that it names and the end of its quarantine in µs. What is no epoch names no
-// run.
+// parseEpoch splits an epoch's value into the run and the end of the quarantine in µs. If the value is no epoch, run is "".
 func parseEpoch(epoch string) (run string, end int64) {
 	run, digits, ok := strings.Cut(epoch, " ")
 	end, err := strconv.ParseInt(digits, 10, 64)

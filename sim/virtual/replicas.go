@@ -18,19 +18,14 @@ type peer struct {
 	s   *server
 	tap tap // what history is told
 
-	shard    *shard
-	of       *peer // whose replica it is; nil: a master
-	id       int   // of the stream (replication ID)
-	id2      int   // of the one before the last promotion,
-	shared   int   // which it shares before this offset
-	base     int   // offset of the first record
-	records  []func(*redis)
-	written  []int64 // when each was
-	acked    int     // so many of them by as many replicas as must, as far as history was told
-	told     bool    // it is told what this server does,
-	toldAs   string  // under this name
-	applying bool    // what is written now is what the master wrote,
-	again    bool    // or what a command of its writes here
+	shard *shard
+	of    *peer // whose replica it is; nil: a master
+	backlog
+	acked    int    // so many of its records by as many replicas as must, as far as history was told
+	told     bool   // it is told what this server does,
+	toldAs   string // under this name
+	applying bool   // what is written now is what the master wrote,
+	again    bool   // or what a command of its writes here
 
 	// Of a replica: its connection to the master.
 	link    uint32 // counts them
@@ -52,6 +47,16 @@ type peer struct {
 	member // of a cluster
 }
 
+// backlog is a stream, as one server has it.
+type backlog struct {
+	id      int // of the stream (replication ID)
+	id2     int // of the one before the last promotion,
+	shared  int // which it shares before this offset
+	base    int // offset of the first record
+	records []func(*redis)
+	written []int64 // when each was
+}
+
 // acknowledgement is what a master knows of a replica.
 type acknowledgement struct {
 	attached bool
@@ -65,7 +70,7 @@ type waiting struct {
 	offset int
 }
 
-func (p *peer) offset() int { return p.base + len(p.records) }
+func (b *backlog) offset() int { return b.base + len(b.records) }
 
 // write appends to the stream, and has it sent to whoever is attached. A replica writes only what it hears.
 func (p *peer) write(record func(*redis)) {
@@ -195,9 +200,7 @@ func (w *world) confirm(s *server, m *message) {
 	}
 	m.refs++
 	p.waits = append(p.waits, x)
-	if n := w.nodes[m.node]; m.gen == n.gen {
-		w.arm(n, m)
-	}
+	w.arm(m)
 	w.toServer(p, int64(redisstore.Patience(time.Duration(m.op.Deadline-m.op.Sent))), func() {
 		if i := slices.Index(p.waits, x); i >= 0 {
 			p.waits = slices.Delete(p.waits, i, i+1)
@@ -238,7 +241,7 @@ func (w *world) wake(p *peer) {
 	}
 }
 
-// unlink ends a replica's connection to its master. It tries to have another.
+// unlink ends a replica's connection to its master. One that still runs and has a master tries to have another.
 func (w *world) unlink(p *peer) {
 	p.link++
 	p.linked, p.copying, p.sent = false, false, 0
@@ -296,8 +299,7 @@ func (w *world) attach(p *peer) {
 			w.unlink(p)
 		default:
 			p.s.restore(copied)
-			p.id, p.id2, p.base, p.records = id, 0, offset, nil
-			p.written, p.acked = nil, 0
+			p.backlog, p.acked = backlog{id: id, base: offset}, 0
 			w.dropReplicas(p)
 			w.attached(p, m)
 		}
@@ -323,8 +325,8 @@ func (w *world) attached(p, m *peer) {
 
 // promote makes a replica a master.
 func (w *world) promote(p *peer) {
-	p.link++
-	p.of, p.linked, p.copying, p.sent = nil, false, false, 0
+	p.of = nil
+	w.unlink(p)
 	p.s.readonly--
 	p.id2, p.shared, p.id = p.id, p.offset()+1, w.sentinels.newID()
 	w.dropReplicas(p)
@@ -354,8 +356,7 @@ func (w *world) endStream(s *server) {
 		w.release(x.m)
 	}
 	p.waits, p.frozen, p.trying = nil, nil, false
-	p.link++
-	p.linked, p.copying, p.sent = false, false, 0
+	w.unlink(p)
 	w.dropReplicas(p)
 	w.note("%s is gone", s.name())
 	w.retap()
@@ -365,8 +366,7 @@ func (w *world) endStream(s *server) {
 func (w *world) beginStream(s *server, empty bool) {
 	p := s.peer
 	if empty {
-		p.id, p.id2, p.base, p.records = w.sentinels.newID(), 0, 0, nil
-		p.written, p.acked = nil, 0
+		p.backlog, p.acked = backlog{id: w.sentinels.newID()}, 0
 	} else if p.of == nil {
 		p.id2, p.shared, p.id = p.id, p.offset()+1, w.sentinels.newID()
 	}

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// routine is code that blocks, run in virtual time: production code of a process, or a client's. It is a coroutine of the loop:
-// one runs at a time, while whoever woke it waits, until it parks again. It belongs to a process or, with no node, to nobody.
+// routine runs code that blocks, of a process or a client, in virtual time. It is a coroutine of the loop: it runs until it parks again,
+// while the code that woke it waits. n is its process, if it has one.
 type routine struct {
 	w       *world
 	n       *node
-	gen     uint32
+	all     *[]*routine // its process' or the world's
 	f       func(*routine)
 	on      *coroutine
 	running bool
-	dead    bool // its process or the run is over: whatever it waits for fails at once
+	dead    bool // its process or the run is over, so every wait fails at once
 }
 
-// coroutine runs one routine after another: most are short, and a stack that has grown once serves them all.
+// coroutine runs one routine after another, because most are short and can share a stack that has grown.
 type coroutine struct {
 	resume func() (struct{}, bool)
 	stop   func()
@@ -38,12 +38,10 @@ func newCoroutine() *coroutine {
 	return c
 }
 
-// goes runs f until it parks.
 func (w *world) goes(n *node, f func(*routine)) {
-	r := &routine{w: w, n: n, f: f}
-	owner := &w.routines
+	r := &routine{w: w, n: n, f: f, all: &w.routines}
 	if n != nil {
-		r.gen, owner = n.gen, &n.routines
+		r.all = &n.routines
 	}
 	if k := len(w.idle); k > 0 {
 		r.on, w.idle = w.idle[k-1], w.idle[:k-1]
@@ -51,18 +49,18 @@ func (w *world) goes(n *node, f func(*routine)) {
 		r.on = newCoroutine()
 	}
 	r.on.runs = r
-	*owner = append(*owner, r)
+	*r.all = append(*r.all, r)
 	r.wake()
 }
 
-// wake runs it until it parks again.
+// wake runs a routine until it parks again.
 func (r *routine) wake() {
 	if r.dead || r.on.runs != r {
 		return // it is over, and its coroutine may run another
 	}
 	r.run()
 	if r.on.runs == nil {
-		r.forget()
+		*r.all = slices.DeleteFunc(*r.all, func(o *routine) bool { return o == r })
 	}
 }
 
@@ -76,17 +74,7 @@ func (r *routine) run() {
 	}
 }
 
-func (r *routine) forget() {
-	owner := &r.w.routines
-	if r.n != nil {
-		owner = &r.n.routines
-	}
-	if i := slices.Index(*owner, r); i >= 0 {
-		*owner = slices.Delete(*owner, i, i+1)
-	}
-}
-
-// park returns when somebody wakes it; false: it is to end.
+// park waits for wake. False: the routine has to end.
 func (r *routine) park() bool {
 	if !r.dead {
 		r.on.yield(struct{}{})
@@ -94,7 +82,7 @@ func (r *routine) park() bool {
 	return !r.dead
 }
 
-// sleep lets time pass on the clock of its process; false: it is to end.
+// sleep waits on the clock of the process. False: the routine has to end.
 func (r *routine) sleep(d time.Duration) bool {
 	if r.dead {
 		return false
@@ -107,17 +95,16 @@ func (r *routine) sleep(d time.Duration) bool {
 	return r.park()
 }
 
-// latch is what one routine of a process waits for. What has happened before it waits counts once.
+// latch is a condition that one routine of a process waits for. A set before the wait counts once.
 type latch struct {
 	on    bool
 	who   *routine
 	waits int
 }
 
-// endlessly is how long a routine waits for what must come.
 const endlessly = -1
 
-// set lets who waits go on, or who waits next.
+// set wakes the present or the next waiter.
 func (l *latch) set() {
 	l.on = true
 	if r := l.who; r != nil {
@@ -126,7 +113,7 @@ func (l *latch) set() {
 	}
 }
 
-// fire is set, and who waits goes on within the event that is handled.
+// fire is set, but the waiter runs at once.
 func (l *latch) fire() {
 	l.on = true
 	if r := l.who; r != nil {
@@ -135,7 +122,7 @@ func (l *latch) fire() {
 	}
 }
 
-// wait returns when l is set, or d later; false: the routine is to end.
+// wait returns when l is set, or d later. False: the routine has to end.
 func (l *latch) wait(r *routine, d int64) bool {
 	if !l.on {
 		l.who = r
@@ -156,7 +143,7 @@ func (l *latch) wait(r *routine, d int64) bool {
 	return true
 }
 
-// endAll ends routines: what they wait for fails. One that runs ends by itself.
+// endAll ends routines by failing their waits. A running one ends by itself.
 func endAll(all *[]*routine) {
 	for _, r := range slices.Clone(*all) {
 		if r.dead = true; !r.running {
@@ -171,12 +158,11 @@ func (w *world) after(d int64, f func()) {
 	w.q.push(event{at: w.t + max(0, d), kind: evCall, arg: w.keep(f)})
 }
 
-// inProcess calls f in a process a while from now, if that still runs; once it is thawed, if it is frozen.
+// inProcess calls f in a process a while from now, if it still runs then. A frozen process calls f when it is thawed.
 func (w *world) inProcess(n *node, d int64, f func()) {
 	w.q.push(event{at: w.t + max(0, d), kind: evProcess, node: int32(n.slot - 1), arg: w.keep(f), gen: n.gen})
 }
 
-// keep holds f until an event takes it.
 func (w *world) keep(f func()) int32 {
 	i := slot(&w.calls, &w.vacant)
 	w.calls[i] = f

@@ -10,7 +10,6 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// Texts of what else befalls an op.
 const (
 	textLoading  = "LOADING Redis is loading the dataset in memory"
 	textRefused  = "connection refused"
@@ -19,7 +18,7 @@ const (
 	textTornLook = "the epoch changed during the look"
 )
 
-// do executes one op at true time t and fills a, whose Results it reuses: one for each item, whatever happens.
+// do executes an op at true time t. a gets one result for each item, in its old slice.
 func (r *redis) do(t int64, op *core.Op, a *core.Answer) {
 	if r.lua != nil {
 		*a = r.lua.do(t, op)
@@ -32,7 +31,7 @@ func (r *redis) do(t int64, op *core.Op, a *core.Answer) {
 	}
 }
 
-// glance executes the first part of a look: the owners.
+// glance executes the first part of a look, which reads the owners.
 func (r *redis) glance(t int64, op *core.Op, a *core.Answer) {
 	if r.lua != nil {
 		*a = r.lua.glance(t, op)
@@ -90,7 +89,7 @@ func (r *redis) execute(t int64, op *core.Op, a *core.Answer) {
 	}
 }
 
-// guard is what every script begins with: it finds or writes the present epoch.
+// guard is the beginning of every script: it finds or writes the present epoch.
 func (r *redis) guard(t int64, op *core.Op, a *core.Answer) bool {
 	if r.deniesOp(op) {
 		refuse(op, a, textNoKey)
@@ -112,14 +111,13 @@ func (r *redis) guard(t int64, op *core.Op, a *core.Answer) bool {
 	return true
 }
 
-// head is what every script answers first.
 func (r *redis) head(t int64, a *core.Answer) {
 	_, end := parseEpoch(r.epoch)
 	a.Epoch, a.RedisNow = r.epoch, r.nowUs(t)
 	a.Quarantine = max(0, end-a.RedisNow) * 1000
 }
 
-// begin begins a new epoch, and its group's record.
+// begin writes a new epoch and its group's record.
 func (r *redis) begin(t int64, op *core.Op, a *core.Answer) bool {
 	length := cmp.Or(op.Quarantine, r.quarantine)
 	end := r.nowUs(t) + length/1000
@@ -146,7 +144,7 @@ func (r *redis) setEpoch(epoch string) {
 	r.tap.epochSet(epoch)
 }
 
-// agreed is the quarantine that the present epoch's group has agreed on, if its record says so.
+// agreed reads the quarantine from the present epoch's group record.
 func (r *redis) agreed(t int64) (int64, bool) {
 	noted, ok := r.cmdHMGet(t, []string{r.names.group(), "epoch", "quarantine"}).([]reply)
 	if !ok || noted[0] != r.epoch {
@@ -161,14 +159,13 @@ func (r *redis) acquire(t int64, op *core.Op, a *core.Answer) {
 	now := r.nowMs(t)
 	var taken []string
 	for _, it := range op.Items {
-		i := r.current(it.ID, now)
-		k := &r.leases[i]
+		i, k := r.current(it.ID, now)
 		var res core.Result
 		switch {
 		case k.foreign || k.fenceForeign:
 			res.Outcome = core.OutWrongType
 		case k.owner != "" && (k.owner != op.Owner || it.Fresh):
-			res = r.heldBy(k, now)
+			res = k.held(now)
 		case a.Quarantine > 0:
 			res.Outcome = core.OutQuarantine
 		default:
@@ -202,23 +199,20 @@ func (r *redis) acquire(t int64, op *core.Op, a *core.Answer) {
 	}
 }
 
-// current is the lease of an ID; it and its fence are gone if their time is over.
-func (r *redis) current(id string, now int64) int32 {
+// current finds a lease. If its time or its fence's is over, that is deleted first.
+func (r *redis) current(id string, now int64) (int32, *leaseKey) {
 	i := r.lease(id)
-	r.bringUp(i, now)
-	return i
-}
-
-func (r *redis) bringUp(i int32, now int64) {
 	r.expireLease(i, now)
-	r.expireFence(&r.leases[i], now)
+	k := &r.leases[i]
+	k.expireFence(now)
+	return i, k
 }
 
-func (r *redis) heldBy(k *leaseKey, now int64) core.Result {
+func (k *leaseKey) held(now int64) core.Result {
 	return core.Result{Outcome: core.OutHeld, Owner: k.owner, PTTL: k.left(now)}
 }
 
-func (r *redis) expireFence(k *leaseKey, now int64) {
+func (k *leaseKey) expireFence(now int64) {
 	if now > k.fenceExpire {
 		k.fence, k.fenceText, k.fenceForeign = 0, "", false
 	}
@@ -249,9 +243,7 @@ func (r *redis) setFence(i int32, fence, expire int64) {
 }
 
 // refreshFence extends the life of a fence that is there.
-func (r *redis) refreshFence(i int32, now int64) {
-	k := &r.leases[i]
-	r.expireFence(k, now)
+func (k *leaseKey) refreshFence(now int64) {
 	if k.fenced() {
 		k.fenceExpire = now + fenceLife
 	}
@@ -260,8 +252,7 @@ func (r *redis) refreshFence(i int32, now int64) {
 func (r *redis) renew(t int64, op *core.Op, a *core.Answer) {
 	now := r.nowMs(t)
 	for _, it := range op.Items {
-		i := r.current(it.ID, now)
-		k := &r.leases[i]
+		i, k := r.current(it.ID, now)
 		res := core.Result{Outcome: core.OutLost}
 		switch {
 		case k.foreign:
@@ -278,15 +269,14 @@ func (r *redis) renew(t int64, op *core.Op, a *core.Answer) {
 		a.Results = append(a.Results, res)
 	}
 	if r.mayWrite("PEXPIRE", false) && len(op.Items) > 0 {
-		r.refreshFence(r.lease(op.Items[redisstore.Refreshed(op)].ID), now)
+		r.leases[r.lease(op.Items[redisstore.Refreshed(op)].ID)].refreshFence(now)
 	}
 }
 
 func (r *redis) reassert(t int64, op *core.Op, a *core.Answer) {
 	now := r.nowMs(t)
 	for _, it := range op.Items {
-		i := r.current(it.ID, now)
-		k := &r.leases[i]
+		i, k := r.current(it.ID, now)
 		res := core.Result{Outcome: core.OutReasserted}
 		switch {
 		case k.foreign || k.fenceForeign:
@@ -313,8 +303,7 @@ func (r *redis) release(t int64, op *core.Op, a *core.Answer) {
 	now := r.nowMs(t)
 	var ids, heirs []string
 	for _, it := range op.Items {
-		i := r.current(it.ID, now)
-		k := &r.leases[i]
+		i, k := r.current(it.ID, now)
 		res := core.Result{Outcome: core.OutLost}
 		switch {
 		case k.foreign || k.fenceForeign:
@@ -325,7 +314,7 @@ func (r *redis) release(t int64, op *core.Op, a *core.Answer) {
 			}
 			res.Outcome = core.OutReleased
 			r.deleteLease(i)
-			r.refreshFence(i, now)
+			k.refreshFence(now)
 			ids, heirs = append(ids, it.ID), append(heirs, it.Peer)
 		case k.owner != "":
 			res.Owner, res.PTTL = k.owner, k.left(now)
@@ -342,14 +331,13 @@ func (r *redis) release(t int64, op *core.Op, a *core.Answer) {
 func (r *redis) observe(t int64, op *core.Op, a *core.Answer) {
 	now := r.nowMs(t)
 	for _, it := range op.Items {
-		i := r.current(it.ID, now)
-		k := &r.leases[i]
+		_, k := r.current(it.ID, now)
 		res := core.Result{Outcome: core.OutFree}
 		switch {
 		case k.foreign:
 			res.Outcome = core.OutWrongType
 		case k.owner != "":
-			res = r.heldBy(k, now)
+			res = k.held(now)
 		}
 		a.Results = append(a.Results, res)
 	}
@@ -367,7 +355,7 @@ func (r *redis) setBeat(t int64, op *core.Op) {
 	}
 }
 
-// putBeat sets a heartbeat and says whether it was not there.
+// putBeat sets a heartbeat and reports whether it is new.
 func (r *redis) putBeat(t int64, i int32, expire int64) bool {
 	b := &r.beats[i]
 	joined := !b.set
@@ -378,13 +366,8 @@ func (r *redis) putBeat(t int64, i int32, expire int64) bool {
 	}
 	b.since = t
 	r.version++
-	at := len(r.live)
-	for at > 0 && r.live[at-1] > i {
-		at--
-	}
-	r.live = append(r.live, 0)
-	copy(r.live[at+1:], r.live[at:])
-	r.live[at] = i
+	at, _ := slices.BinarySearch(r.live, i)
+	r.live = slices.Insert(r.live, at, i)
 	return true
 }
 
@@ -424,7 +407,6 @@ func (r *redis) ask(op *core.Op) {
 	r.publish(core.Notice{Kind: core.NoticeAsked, From: op.Owner, IDs: ids, Peers: []string{op.Items[0].Peer}})
 }
 
-// lookAt reads the whole namespace.
 func (r *redis) lookAt(t int64) *core.Look {
 	now := r.nowMs(t)
 	look := *r.ownersAt(t)
@@ -436,19 +418,18 @@ func (r *redis) lookAt(t int64) *core.Look {
 	return &look
 }
 
-// scan is SCAN of the heartbeats: those that are there. The slice is the model's own.
+// scan is SCAN of the heartbeats. The slice is valid until the next scan.
 func (r *redis) scan(now int64) []int32 {
 	for n := len(r.live) - 1; n >= 0; n-- {
 		r.expireBeat(r.live[n], now)
 	}
-	// By name: SCAN has no order, and the model's must not tell how the scripts were run.
+	// SCAN has no order. Names give one that does not depend on how the scripts run.
 	r.scanned = append(r.scanned[:0], r.live...)
 	slices.SortFunc(r.scanned, func(a, b int32) int { return strings.Compare(r.beats[a].id, r.beats[b].id) })
 	return r.scanned
 }
 
-// ownersAt reads sessions and owners. Looks of an unchanged namespace share what they show, as far as nothing expires in
-// between.
+// ownersAt reads sessions and owners. Looks share the result until the namespace changes or a lease expires.
 func (r *redis) ownersAt(t int64) *core.Look {
 	if now := r.nowMs(t); r.look == nil || r.lookVersion != r.version || now > r.lookUntil {
 		r.readOwners(now)
@@ -456,8 +437,8 @@ func (r *redis) ownersAt(t int64) *core.Look {
 	return r.look
 }
 
-// readOwners goes through the leases as they lie in memory, and once more by name if any of them is over: so the order of
-// their ends is what it is to whoever reads one by one.
+// readOwners goes through the leases in memory order. If one has expired, it first expires them in the order of sessions, as a script
+// does that reads one by one.
 func (r *redis) readOwners(now int64) {
 	owners := make([]string, len(r.sessionSet.IDs))
 	until, over := forever, false

@@ -5,8 +5,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core/intent"
 )
 
-// Seams is where a test alters what passes between the parts of a run, to break a promise on purpose. A nil function alters nothing.
-// What a core is told and asks for is altered by the machine that Config.New makes.
+// Seams is where a test breaks a promise on purpose, by altering what passes between the parts of a run. A nil function alters nothing.
+// To alter the events and effects of a core, set Config.New.
 type Seams struct {
 	Script func(text string) string // a script before it is compiled (Config.Lua)
 
@@ -17,30 +17,17 @@ type Seams struct {
 	Status func(code int) int // of an API's answer to a caller
 }
 
-func (s *Seams) script(text string) string {
-	if s.Script == nil {
-		return text
+// through is step as a seam alters it.
+func through[In, Out any](seam func(In, func(In) Out) Out, step func(In) Out) func(In) Out {
+	if seam == nil {
+		return step
 	}
-	return s.Script(text)
+	return func(in In) Out { return seam(in, step) }
 }
 
-func (s *Seams) election(in election.Input, step func(election.Input) election.Effects) election.Effects {
-	if s.Election == nil {
-		return step(in)
+func altered[T any](seam func(T) T, v T) T {
+	if seam == nil {
+		return v
 	}
-	return s.Election(in, step)
-}
-
-func (s *Seams) intent(e intent.Event, step func(intent.Event) []intent.Effect) []intent.Effect {
-	if s.Intent == nil {
-		return step(e)
-	}
-	return s.Intent(e, step)
-}
-
-func (s *Seams) status(code int) int {
-	if s.Status == nil {
-		return code
-	}
-	return s.Status(code)
+	return seam(v)
 }

@@ -10,18 +10,18 @@ import (
 
 const streamReplicas = 0x7265706c
 
-// sentinels decide which server is the master: one that they have not seen for a while is replaced by a replica, which the others are
-// told to follow when they are seen again. Clients hear of it at times of their own, or not before their connections break. So there
-// are masters besides the one that sentinels know: those that were cut off, or frozen, or not told yet. In a cluster it is a majority of
-// the masters that decides so (cluster.go).
+// sentinels decide which server is the master. They replace one that they have not seen for a while by a replica, and tell the others to
+// follow that when they see them again. Clients learn of it at different times, or when their connections break. So there are other
+// masters besides: those that were cut off, or frozen, or not told yet. In a cluster, a majority of the masters decides (cluster.go).
 type sentinels struct {
 	r         *rand.Rand
 	peers     []*peer  // of all servers, by number
 	shards    []*shard // one, or those of a cluster,
 	home      *shard   // of which this has the leases
 	ids       int      // of streams, so far
-	downAfter int64    // how long a master is out of sight before sentinels replace it
-	patience  int      // a server that is to follow another is told at one look of so many
+	downAfter int64    // the sentinels' timeout, and the measure of other delays
+	timeout   int64    // how long a master is out of sight before it is replaced; in a cluster cluster-node-timeout
+	patience  int      // sentinels tell a server to follow another at one look of so many
 	cluster   *cluster // nil: it is sentinels
 
 	serves bool   // the master can acknowledge what counts
@@ -36,14 +36,14 @@ type shard struct {
 	lost   int64 // true time since when it is out of sight, 0: it is in sight
 }
 
-// replicasUntold is how many replicas there are where instances are told of none.
+// replicasUntold is how many replicas there are if Config.Replicas is 0.
 const replicasUntold = 2
 
 func (se *sentinels) newID() int { se.ids++; return se.ids }
 
 func (s *server) name() string { return fmt.Sprintf("server %d", s.number+1) }
 
-// replicate adds the replicas and the sentinels. Clocks of servers differ by less than a TTL (docs/replicas.md).
+// replicate adds replicas and sentinels. Clocks of servers differ by less than a TTL (docs/replicas.md).
 func (w *world) replicate(seed uint64) {
 	r := rand.New(rand.NewPCG(seed, streamReplicas))
 	n := w.cfg.Replicas
@@ -52,6 +52,7 @@ func (w *world) replicate(seed uint64) {
 	}
 	ttl := int64(w.cfg.TTL)
 	w.sentinels = &sentinels{r: r, downAfter: ttl/40 + upTo(r, ttl/4), patience: 1 + r.IntN(8)}
+	w.sentinels.timeout = w.sentinels.downAfter
 	first, others := w.server, n
 	if w.cfg.Cluster {
 		others += n + 1
@@ -86,7 +87,7 @@ func (w *world) replicate(seed uint64) {
 	}
 }
 
-// enrol has a server be of a shard: of a new one as its master, or as a replica of the one before.
+// enrol adds a server to a shard: to a new one as its master, or as a replica to the last one.
 func (se *sentinels) enrol(p *peer, master bool) {
 	if master {
 		se.shards = append(se.shards, &shard{master: p})
@@ -97,7 +98,7 @@ func (se *sentinels) enrol(p *peer, master bool) {
 	se.peers = append(se.peers, p)
 }
 
-// watchMaster begins with replicas that have all that the master has.
+// watchMaster starts the sentinels, with replicas that have all data of their masters.
 func (w *world) watchMaster() {
 	for _, x := range w.sentinels.peers {
 		if m := x.shard.master; x != m {
@@ -109,14 +110,14 @@ func (w *world) watchMaster() {
 	w.look()
 }
 
-// sees reports whether the sentinels do.
+// sees reports whether the sentinels see a server.
 func (w *world) sees(p *peer) bool { return p.zone == 0 && !p.s.down && p.s.hold == 0 }
 
-// look is what the sentinels do now and then.
+// look is the sentinels' periodic check.
 func (w *world) look() {
 	se := w.sentinels
 	for _, sh := range se.shards {
-		if w.watchShard(sh) > se.timeout() {
+		if w.watchShard(sh) > se.timeout {
 			w.failOver(sh)
 		}
 		m := sh.master
@@ -129,15 +130,7 @@ func (w *world) look() {
 	w.after(se.downAfter/8+upTo(se.r, se.downAfter/4), w.look)
 }
 
-// timeout is how long a master is out of sight before it is replaced.
-func (se *sentinels) timeout() int64 {
-	if se.cluster != nil {
-		return se.cluster.timeout
-	}
-	return se.downAfter
-}
-
-// watchShard returns for how long the master of a shard is out of sight.
+// watchShard returns how long the master of a shard has been out of sight.
 func (w *world) watchShard(sh *shard) int64 {
 	switch {
 	case w.sees(sh.master):
@@ -150,7 +143,7 @@ func (w *world) watchShard(sh *shard) int64 {
 	return 0
 }
 
-// demote has x follow m. Who is connected to a master of before is mostly disconnected, as Sentinel does.
+// demote has x follow m. Clients of an old master are mostly disconnected, as Sentinel does.
 func (w *world) demote(x, m *peer) {
 	was := x.of == nil
 	w.follow(x, m)
@@ -163,7 +156,7 @@ func (w *world) demote(x, m *peer) {
 	}
 }
 
-// failOver has a replica take over: mostly the most advanced that is seen, at times another.
+// failOver promotes a replica that is seen, mostly the most advanced one.
 func (w *world) failOver(sh *shard) {
 	se := w.sentinels
 	if !w.elects() {
@@ -193,7 +186,7 @@ func (w *world) failOver(sh *shard) {
 	w.tellClients()
 }
 
-// tellClients has the processes hear that another server is the master.
+// tellClients informs the processes of a new master.
 func (w *world) tellClients() {
 	se := w.sentinels
 	for _, n := range w.nodes {
@@ -209,8 +202,7 @@ func (w *world) tellClients() {
 	}
 }
 
-// hearSwitch has a process learn after d who the master is, if sentinels can tell it: its connections to another are closed. One sentinel
-// of several may not have heard of a switch.
+// hearSwitch has a process learn after d who the master is, if it reaches a sentinel that knows. It closes its connections to another.
 func (w *world) hearSwitch(n *node, d int64) {
 	w.inProcess(n, d, func() {
 		if l := &n.link; w.reaches(n, nil) && l.to != w.server.number && w.sentinels.r.IntN(8) > 0 {
@@ -224,7 +216,7 @@ func (w *world) hearSwitch(n *node, d int64) {
 	})
 }
 
-// dial asks the sentinels where connections are to lead, and closes those that lead elsewhere.
+// dial asks the sentinels for the master, and closes connections to another server.
 func (w *world) dial(n *node) {
 	l := &n.link
 	if w.sentinels == nil || !w.reaches(n, nil) || l.to == w.server.number || l.told != w.server && w.sentinels.r.IntN(8) == 0 {
@@ -236,7 +228,7 @@ func (w *world) dial(n *node) {
 	}
 }
 
-// reaches reports whether a node can connect to a server, or, for nil, to the sentinels. Without sentinels there is one zone.
+// reaches reports whether a node can connect to a server or, for nil, to the sentinels. Without sentinels there is one zone.
 func (w *world) reaches(n *node, s *server) bool {
 	zone := int32(0)
 	if s != nil && s.peer != nil {
@@ -245,13 +237,13 @@ func (w *world) reaches(n *node, s *server) bool {
 	return n.link.anywhere || n.link.zone == zone
 }
 
-// isolate puts a master into a zone of its own, at times together with replicas. Of its clients some are cut off with it, some from it,
-// and some from nobody.
-func (w *world) isolate(s *server, zone int32) {
-	r := w.sentinels.r
-	s.peer.zone = zone
+// isolate puts a master into a zone of its own, at times with replicas. Of the clients, some are cut off with it, some from it, some reach
+// all servers.
+func (w *world) isolate(s *strike) {
+	r, m, zone := w.sentinels.r, s.server.peer, s.zone()
+	m.zone = zone
 	for _, x := range w.sentinels.peers {
-		if x.shard == s.peer.shard && x.of != nil && r.IntN(3) == 0 {
+		if x.shard == m.shard && x.of != nil && r.IntN(3) == 0 {
 			x.zone = zone
 		}
 	}
@@ -276,7 +268,8 @@ func (w *world) isolate(s *server, zone int32) {
 }
 
 // rejoin ends a zone.
-func (w *world) rejoin(zone int32) {
+func (w *world) rejoin(s *strike) {
+	zone := s.zone()
 	for _, p := range w.sentinels.peers {
 		if p.zone == zone {
 			p.zone = 0
@@ -290,7 +283,7 @@ func (w *world) rejoin(zone int32) {
 	}
 }
 
-// aimServer finds the server that a fault of a replicated Redis strikes.
+// aimServer finds the target of a fault of a replicated Redis.
 func (w *world) aimServer(s *strike) bool {
 	if w.sentinels == nil {
 		return false
@@ -312,7 +305,7 @@ func (w *world) aimServer(s *strike) bool {
 	return found > 0
 }
 
-// another is a master that a replica could follow instead of its own; nil: there is none.
+// another finds a master that a replica could follow instead of its own; nil: there is none.
 func (w *world) another(x *peer) *peer {
 	for _, m := range w.sentinels.peers {
 		if m.shard == x.shard && m.of == nil && m != x.of && !m.s.down {
@@ -322,18 +315,18 @@ func (w *world) another(x *peer) *peer {
 	return nil
 }
 
-// flip has a replica follow another master, an old one or the one that the sentinels know, on whichever side of a cut that is.
-func (w *world) flip(s *server) {
-	s.peer.pinned++
-	if m := w.another(s.peer); m != nil {
-		s.peer.zone = m.zone
-		w.follow(s.peer, m)
+// flip has a replica follow another master, an old one or the sentinels', on whichever side of a cut.
+func (w *world) flip(p *peer) {
+	p.pinned++
+	if m := w.another(p); m != nil {
+		p.zone = m.zone
+		w.follow(p, m)
 	}
 }
 
-// flipBack has the sentinels tell it again.
-func (w *world) flipBack(s *server) {
-	if s.peer.pinned--; s.peer.pinned == 0 {
-		s.peer.zone = 0
+// flipBack lets the sentinels tell the replica again.
+func (p *peer) flipBack() {
+	if p.pinned--; p.pinned == 0 {
+		p.zone = 0
 	}
 }

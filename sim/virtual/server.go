@@ -43,16 +43,12 @@ func (w *world) serverEvent(e *event) {
 	n := w.nodes[e.node]
 	if e.kind == evArrive && n.link.holdOut > 0 {
 		n.link.heldOut = append(n.link.heldOut, *e)
-		if m.gen == n.gen {
-			w.arm(n, m)
-		}
+		w.arm(m)
 		return
 	}
 	if s.hold > 0 {
 		s.waiting = append(s.waiting, m)
-		if m.gen == n.gen {
-			w.arm(n, m)
-		}
+		w.arm(m)
 		return
 	}
 	if e.kind == evArrive {
@@ -125,9 +121,7 @@ func (w *world) sendScript(m *message) {
 	n := w.nodes[m.node]
 	w.servers[m.to].loaded |= 1 << m.op.Kind
 	if n.link.holdIn > 0 || w.loses(w.cfg.Net.Lost) {
-		if m.gen == n.gen {
-			w.arm(n, m)
-		}
+		w.arm(m)
 		return
 	}
 	if n.gen == m.gen {
@@ -198,9 +192,7 @@ func (w *world) reply(m *message) {
 		w.hearSwitch(n, upTo(w.sentinels.r, w.sentinels.downAfter))
 	}
 	if w.loses(w.cfg.Net.Lost) {
-		if n.gen == m.gen {
-			w.arm(n, m)
-		}
+		w.arm(m)
 		return
 	}
 	back := w.t + opCost + w.delay(&n.link, sizeOfAnswer(m))
@@ -328,29 +320,23 @@ func (x *streamTap) granted(i int32, owner string, expire int64) {
 }
 
 func (w *world) tellGrant(s *server, i int32, owner string, expire int64, why string) {
-	if w.sink != nil {
-		w.emitOf(s, history.Event{
-			Kind: history.RedisGranted, Session: s.leases[i].id, Instance: owner, Until: s.trueOf(w.t, expire), Reason: why,
-		})
-	}
+	w.emitOf(s, history.Event{
+		Kind: history.RedisGranted, Session: s.leases[i].id, Instance: owner, Until: s.trueOf(w.t, expire), Reason: why,
+	})
 }
 
 func (x *streamTap) extended(i int32, owner string, expire int64) {
-	if x.sink != nil {
-		x.emitOf(x.s, history.Event{
-			Kind: history.RedisExtended, Session: x.s.leases[i].id, Instance: owner, Until: x.s.trueOf(x.t, expire),
-		})
-	}
+	x.emitOf(x.s, history.Event{
+		Kind: history.RedisExtended, Session: x.s.leases[i].id, Instance: owner, Until: x.s.trueOf(x.t, expire),
+	})
 }
 
 func (x *streamTap) deleted(i int32) {
-	if x.sink != nil {
-		x.emitOf(x.s, history.Event{Kind: history.RedisDeleted, Session: x.s.leases[i].id})
-	}
+	x.emitOf(x.s, history.Event{Kind: history.RedisDeleted, Session: x.s.leases[i].id})
 }
 
 func (x *streamTap) fenced(i int32, fence int64) {
-	if x.sink != nil && fence != 0 {
+	if fence != 0 {
 		x.emitOf(x.s, history.Event{Kind: history.RedisFence, Session: x.s.leases[i].id, Fence: fence})
 	}
 }
@@ -365,15 +351,11 @@ func (x *streamTap) beat(i int32, expire int64) {
 }
 
 func (w *world) tellBeat(s *server, i int32, expire int64, why string) {
-	if w.sink != nil {
-		w.emitOf(s, history.Event{Kind: history.RedisBeat, Instance: s.beats[i].id, Until: s.trueOf(w.t, expire), Reason: why})
-	}
+	w.emitOf(s, history.Event{Kind: history.RedisBeat, Instance: s.beats[i].id, Until: s.trueOf(w.t, expire), Reason: why})
 }
 
 func (x *streamTap) beatGone(i int32) {
-	if x.sink != nil {
-		x.emitOf(x.s, history.Event{Kind: history.RedisBeatGone, Instance: x.s.beats[i].id})
-	}
+	x.emitOf(x.s, history.Event{Kind: history.RedisBeatGone, Instance: x.s.beats[i].id})
 }
 
 func (x *streamTap) flushed() { x.emitOf(x.s, history.Event{Kind: history.RedisFlushed}) }

@@ -9,9 +9,7 @@ import (
 
 // told carries out one tell, as the production shell does: the trust table first, then what hangs on it.
 func (w *world) told(n *node, t *core.Tell) {
-	if w.cfg.Log != nil {
-		w.log(n, t)
-	}
+	w.log(n, t)
 	w.carryOut(n, t)
 	if n.program != nil {
 		n.program.told(w, n, t)
@@ -50,16 +48,14 @@ func (w *world) carryOut(n *node, t *core.Tell) {
 		if n.program != nil && n.program.drained(w, n) {
 			return
 		}
-		w.say(n, history.Stopped, "", 0, "")
-		w.die(n, 0, "asked")
-		w.comeBack(n)
+		w.stopped(n)
 	}
 }
 
 // log makes the entry that the production shell makes of the tell.
 func (w *world) log(n *node, t *core.Tell) {
 	level, message, ok := logentry.Head(t)
-	if !ok {
+	if !ok || w.cfg.Log == nil {
 		return
 	}
 	e := &w.entry
@@ -116,12 +112,9 @@ func (w *world) hold(n *node, t *core.Tell) {
 }
 
 func (w *world) tellUncertain(n *node, t *core.Tell) {
-	i, tm := n.term(t.ID)
-	if tm != nil {
-		tm.belief = tm.belief.After(t)
-	}
 	w.say(n, history.RenewFailed, t.ID, t.Fence, reason(t))
-	if tm != nil {
+	if i, tm := n.term(t.ID); tm != nil {
+		tm.belief = tm.belief.After(t)
 		w.polling(n, i, tm.polls.Uncertain(n.clock.monoAt(w.t), &w.timings), reason(t))
 	}
 }
@@ -170,18 +163,14 @@ func (w *world) drop(n *node, id string) {
 }
 
 func (w *world) say(n *node, k history.Kind, id string, fence int64, why string) {
-	if w.sink != nil {
-		w.emit(history.Event{Kind: k, Node: n.name, Instance: n.instance, Session: id, Fence: fence, Reason: why})
-	}
+	w.emit(history.Event{Kind: k, Node: n.name, Instance: n.instance, Session: id, Fence: fence, Reason: why})
 }
 
 func (w *world) sayUntil(n *node, k history.Kind, t *core.Tell) {
-	if w.sink != nil {
-		w.emit(history.Event{
-			Kind: k, Node: n.name, Instance: n.instance, Session: t.ID, Fence: t.Fence,
-			Until: n.clock.windowEnd(w.t, t.Until, t.UntilWall),
-		})
-	}
+	w.emit(history.Event{
+		Kind: k, Node: n.name, Instance: n.instance, Session: t.ID, Fence: t.Fence,
+		Until: n.clock.windowEnd(w.t, t.Until, t.UntilWall),
+	})
 }
 
 // renewing says which terms an attempt is about to extend.

@@ -9,7 +9,6 @@ import (
 	"strings"
 )
 
-// streamID is the ID of an entry.
 type streamID struct{ ms, seq int64 }
 
 func (a streamID) compare(b streamID) int {
@@ -31,7 +30,7 @@ func parseID(text string, rest int64) (id streamID, ok bool) {
 	return id, err == nil && err2 == nil
 }
 
-// idRange reads the two ends of a range of IDs, both of which are in it.
+// idRange reads both ends of a range, which are in it.
 func idRange(from, to string) (low, high streamID, ok bool) {
 	high = streamID{1 << 62, 1 << 62}
 	ok, ok2 := true, true
@@ -44,7 +43,6 @@ func idRange(from, to string) (low, high streamID, ok bool) {
 	return low, high, ok && ok2
 }
 
-// stream is a stream and its consumer groups.
 type stream struct {
 	entries []streamEntry // ascending; their fields are never changed
 	last    streamID
@@ -56,7 +54,6 @@ type streamEntry struct {
 	fields []string
 }
 
-// streamGroup is a consumer group.
 type streamGroup struct {
 	last      streamID
 	consumers []string  // ascending
@@ -90,7 +87,7 @@ func (g *streamGroup) find(id streamID) (int, bool) {
 	return slices.BinarySearchFunc(g.pending, id, func(p pending, id streamID) int { return p.id.compare(id) })
 }
 
-// consumer makes sure that there is one of that name, and reports whether there was none.
+// consumer adds a consumer, and reports whether it is new.
 func (g *streamGroup) consumer(name string) (fresh bool) {
 	at, there := slices.BinarySearch(g.consumers, name)
 	if !there {
@@ -101,7 +98,7 @@ func (g *streamGroup) consumer(name string) (fresh bool) {
 
 func (e *streamEntry) reply() reply { return []reply{e.id.String(), texts(e.fields)} }
 
-// cmdXAdd is XADD with * for an ID, and MAXLEN ~: Redis cuts off whole nodes of 100 entries only.
+// cmdXAdd supports the ID *, and MAXLEN ~, for which Redis cuts off whole nodes of 100 entries.
 func (r *redis) cmdXAdd(t int64, args []string) reply {
 	name, rest, keep := args[0], args[1:], 0
 	if len(rest) > 3 && strings.EqualFold(rest[0], "MAXLEN") && rest[1] == "~" {
@@ -139,7 +136,7 @@ func newStream() *object {
 
 func cmdXLen(_ *redis, _ int64, o *object, _ []string) reply { return int64(len(o.stream.entries)) }
 
-// cmdXDel deletes entries; who was given them still has them pending.
+// cmdXDel leaves deleted entries pending.
 func cmdXDel(_ *redis, _ int64, o *object, ids []string) reply {
 	n := int64(0)
 	for _, text := range ids {
@@ -157,7 +154,7 @@ func cmdXDel(_ *redis, _ int64, o *object, ids []string) reply {
 
 const textStreamID = "ERR Invalid stream ID specified as stream command argument"
 
-// cmdXRange knows -, +, (x and COUNT.
+// cmdXRange supports -, +, (x and COUNT.
 func cmdXRange(_ *redis, _ int64, o *object, args []string) reply {
 	from, open := strings.CutPrefix(args[0], "(")
 	low, high, ok := idRange(from, args[1])
@@ -186,7 +183,7 @@ func noGroup(key, group string) refusal {
 	return refusal(fmt.Sprintf("NOGROUP No such key '%s' or consumer group '%s'", key, group))
 }
 
-// cmdXGroup knows CREATE … 0 MKSTREAM and DELCONSUMER.
+// cmdXGroup supports CREATE … 0 MKSTREAM and DELCONSUMER.
 func (r *redis) cmdXGroup(t int64, args []string) reply {
 	verb, name, group := strings.ToUpper(args[0]), args[1], args[2]
 	o, wrong := r.find(t, name, objStream)
@@ -231,7 +228,7 @@ func groupOf(o *object, name string) *streamGroup {
 	return o.stream.groups[name]
 }
 
-// group finds a group of a stream. no is what is said where there is none, with where it was looked for.
+// group finds a consumer group. If there is none, no is the refusal, which ends with where.
 func (r *redis) group(t int64, key, name, where string) (o *object, g *streamGroup, no refusal) {
 	o, wrong := r.find(t, key, objStream)
 	if wrong {
@@ -262,7 +259,7 @@ func cmdXAck(_ *redis, _ int64, o *object, args []string) reply {
 	return n
 }
 
-// cmdXPending is XPENDING, whole or with a range, IDLE and a consumer.
+// cmdXPending supports the summary, and a range with IDLE and a consumer.
 func (r *redis) cmdXPending(t int64, args []string) reply {
 	_, g, no := r.group(t, args[0], args[1], "")
 	if no != "" {
@@ -315,7 +312,7 @@ func (g *streamGroup) summary() reply {
 	return []reply{int64(len(g.pending)), g.pending[0].id.String(), g.pending[len(g.pending)-1].id.String(), each}
 }
 
-// cmdXClaim is XCLAIM key group consumer min-idle ID …. Entries that were deleted are forgotten.
+// cmdXClaim is XCLAIM key group consumer min-idle ID …. It forgets deleted entries.
 func (r *redis) cmdXClaim(t int64, args []string) reply {
 	o, g, no := r.group(t, args[0], args[1], "")
 	if no != "" {
@@ -369,7 +366,7 @@ func (r *redis) cmdXInfo(t int64, args []string) reply {
 	return out
 }
 
-// waitFor is the reply to a command that blocks: there is none yet.
+// waitFor stands for the reply to a command that blocks.
 type waitFor struct {
 	key   string
 	block int64 // ms
@@ -418,7 +415,6 @@ func (r *redis) cmdXReadGroup(t int64, args []string) reply {
 	return nil
 }
 
-// streamVerbs are the commands on streams.
 var streamVerbs = map[string]verb{
 	"XADD":       {args: 4, writes: true, memory: true, again: true, run: (*redis).cmdXAdd},
 	"XLEN":       {args: 1, run: with(objStream, false, int64(0), cmdXLen)},

@@ -104,14 +104,14 @@ type Instance struct {
 
 // Net is the network without faults. Probabilities are parts per million of the messages.
 type Net struct {
-	Delay  time.Duration // one way, at least; default 100 µs
-	Jitter time.Duration // one way, at most this much more; default 400 µs
-	Spike  time.Duration // one message in a thousand takes up to this much more
-	Late   int64         // an answer after its deadline is delivered nevertheless, not dropped with its connection
-	Double int64         // an answer is delivered twice, the second time up to a TTL later
-	Lost   int64         // a request or an answer disappears
-	Mute   int64         // a notice disappears
-	Edge   int64         // a message is held until just before or after something that it bears on; of faults half are
+	Delay  time.Duration `yaml:"delay,omitempty"`     // one way, at least; default 100 µs
+	Jitter time.Duration `yaml:"jitter,omitempty"`    // one way, at most this much more; default 400 µs
+	Spike  time.Duration `yaml:"spike,omitempty"`     // one message in a thousand takes up to this much more
+	Late   int64         `yaml:"latePPM,omitempty"`   // an answer after its deadline is delivered nevertheless, not dropped
+	Double int64         `yaml:"doublePPM,omitempty"` // an answer is delivered twice, the second time up to a TTL later
+	Lost   int64         `yaml:"lostPPM,omitempty"`   // a request or an answer disappears
+	Mute   int64         `yaml:"mutePPM,omitempty"`   // a notice disappears
+	Edge   int64         `yaml:"edgePPM,omitempty"`   // a message is held until just before or after what it bears on; of faults half are
 }
 
 // LogEntry is one entry of an instance's structured log.
@@ -125,10 +125,10 @@ type LogEntry struct {
 
 // Clock is how wrong the clocks are without faults.
 type Clock struct {
-	Drift  int64         // each instance's and Redis' rate error is at most this, parts per million
-	Edge   bool          // it is exactly this, fast or slow
-	Offset time.Duration // and each wall clock is off by at most this
-	Late   time.Duration // timers fire at most this late; default 200 µs
+	Drift  int64         `yaml:"driftPPM,omitempty"` // each instance's and Redis' rate error is at most this, parts per million
+	Edge   bool          `yaml:"edge,omitempty"`     // the rate error is exactly Drift, fast or slow
+	Offset time.Duration `yaml:"offset,omitempty"`   // each wall clock is off by at most this
+	Late   time.Duration `yaml:"late,omitempty"`     // timers fire at most this late; default 200 µs
 }
 
 // Outcome is what a run came to.

@@ -14,7 +14,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// Streams of randomness, one a concern, so that a change of one draws nothing else differently.
+// Streams of randomness, one a concern: a change of one leaves the draws of the others.
 const (
 	streamNet   = 0x6e6574
 	streamLoad  = 0x6c6f6164
@@ -32,7 +32,7 @@ const (
 
 var phaseNames = [...]string{phaseStart: "start", phaseStorm: "storm", phaseCalm: "calm", phaseEnd: "end"}
 
-// world is everything of one run. It is driven by one loop; nothing in it is safe for concurrent use.
+// world is the state of a run. One loop drives it; nothing in it is safe for concurrent use.
 type world struct {
 	cfg  Config
 	t    int64 // true time
@@ -42,7 +42,7 @@ type world struct {
 	pick *rand.Rand // targets of faults
 	sink func(history.Event)
 
-	server    *server    // the one that there is; of several, who the sentinels take for the master
+	server    *server    // the only one, or the sentinels' master
 	servers   []*server  // all, by number
 	sentinels *sentinels // nil: Redis is one server
 	nodes     []*node    // slot i is nodes[i-1]
@@ -55,11 +55,11 @@ type world struct {
 	arrived int64 // polls that reached the target
 
 	messages []*message // that events name by number
-	free     []*message // of them
-	notices  []*notice  // likewise
-	spare    []*notice
-	calls    []func() // that events name
-	vacant   []int32  // of calls
+	free     []int32    // of messages
+	notices  []notice   // likewise
+	spare    []int32    // of notices
+	calls    []func()   // likewise
+	vacant   []int32    // of calls
 	routines []*routine
 	idle     []*coroutine // that run nothing
 	current  *routine     // that runs now
@@ -75,7 +75,7 @@ type world struct {
 	out    Outcome
 }
 
-// session is what the application, the target and the oracle know of one session. What a poll asks for stands first.
+// session is what the application, the target and the oracle know of a session. The fields of polls come first.
 type session struct {
 	id       string
 	fence    int64         // highest that the target accepted
@@ -83,14 +83,14 @@ type session struct {
 	hang     int
 	believed []believer
 	granted  int64 // highest fence that an instance was told
-	excused  int64 // true time until which overlaps count as the foreign hand's
+	excused  int64 // true time until which a foreign hand excuses overlaps
 	paused   int
 	gone     bool
 	heedless bool // its polls do not look at their context
 }
 
-// heedless reports whether the work of a session does not look at its context, as that of a quarter does not: polls that fit into the
-// window are under their lease nevertheless. Long polls must look at it.
+// heedless reports whether a session's polls ignore their context, as those of a quarter of the sessions do. A poll that fits into the
+// window is covered by its lease all the same. Long polls must heed it.
 func heedless(cfg *Config, id string) bool {
 	return cfg.Election == nil && cfg.Foreign == nil && !cfg.LongPolls && id != "" && id[len(id)-1] < '4'
 }
@@ -136,7 +136,6 @@ func newWorld(cfg Config, plan fault.Plan, seed uint64, emit func(history.Event)
 	return w
 }
 
-// addServer adds a server with these data. What is the same of all of them is set here.
 func (w *world) addServer(r *redis) *server {
 	cfg := &w.cfg
 	r.replicas, r.seams = cfg.Replicas, cfg.Seams
@@ -161,7 +160,7 @@ func (w *world) addServer(r *redis) *server {
 	return s
 }
 
-// epochNs is the wall time at true time zero: 2024-01-01. Fences are Redis' microseconds, so it must look like one.
+// epochNs is the wall time at true time zero, 2024-01-01: fences are Redis' microseconds.
 const epochNs = int64(1_704_067_200) * int64(time.Second)
 
 // spread draws from [-d, d].
@@ -183,7 +182,7 @@ func upTo(r *rand.Rand, d int64) int64 {
 // chance is true in ppm of a million draws.
 func chance(r *rand.Rand, ppm int64) bool { return ppm > 0 && r.Int64N(million) < ppm }
 
-// stopEvery is how many events lie between two questions whether to stop.
+// stopEvery is how many events lie between two calls of Config.Stop.
 const stopEvery = 1 << 12
 
 func (w *world) run() {
@@ -193,9 +192,7 @@ func (w *world) run() {
 			w.out.Stopped = true
 			return
 		}
-		if len(w.q.heap) == 0 {
-			w.q.refill()
-		}
+		w.q.refill()
 		e := w.q.pop()
 		w.t = e.at
 		w.events++
@@ -263,8 +260,8 @@ func (w *world) emit(e history.Event) {
 	}
 }
 
-// addSession creates a session, which shows in Redis at the next putSessions.
-func (w *world) addSession() int32 {
+// addSession creates a session. putSessions shows it in Redis.
+func (w *world) addSession() {
 	var raw uuid.UUID
 	binary.BigEndian.PutUint64(raw[:8], w.load.Uint64())
 	binary.BigEndian.PutUint64(raw[8:], w.load.Uint64())
@@ -273,12 +270,11 @@ func (w *world) addSession() int32 {
 	if w.cfg.Lease != "" {
 		id = w.cfg.Lease
 	}
-	i := w.server.lease(id)
+	w.server.lease(id)
 	w.emit(history.Event{Kind: history.SessionAdded, Session: id})
-	return i
 }
 
-// pause adds a pause of a session, or takes one away. It is paused for as long as any lasts, and what changes is told.
+// pause adds a pause of a session or takes one away. The session is paused while any lasts.
 func (w *world) pause(i int32, by int) {
 	s := &w.sess[i]
 	was := s.paused > 0
@@ -295,7 +291,7 @@ func (w *world) pause(i int32, by int) {
 	w.emit(history.Event{Kind: kind, Session: s.id})
 }
 
-// putSessions makes Redis show what the application has: all sessions that are neither paused nor gone.
+// putSessions makes Redis show all sessions that are neither paused nor gone.
 func (w *world) putSessions() {
 	ids := make([]string, 0, len(w.sess))
 	for i := range w.sess {
