@@ -30,7 +30,7 @@ func impostor(t *testing.T, reply func(line string) string) string {
 func info(fields string) func(string) string {
 	return func(line string) string {
 		switch strings.ToLower(line) {
-		case "hello":
+		case "hello", "eval":
 			return "-ERR unknown command\r\n"
 		case "info":
 		default:
@@ -63,6 +63,7 @@ func TestProvisionRefuses(t *testing.T) {
 		"not a Redis":      {RedisChoice{Kind: "url", URL: impostor(t, func(string) string { return "HTTP/1.1 400\r\n" })}, ErrNoRedis, "127.0.0.1"},
 		"too old":          {RedisChoice{Kind: "url", URL: impostor(t, info("redis_version:6.0.16\r\nrole:master"))}, ErrTooOld, "6.2"},
 		"a replica":        {RedisChoice{Kind: "url", URL: impostor(t, info("redis_version:7.0.15\r\nrole:slave\r\nmaster_host:h\r\nmaster_port:6379"))}, ErrReplica, "h:6379"},
+		"lacks a command":  {RedisChoice{Kind: "url", URL: impostor(t, info("redis_version:7.0.15\r\nrole:master"))}, ErrChoice, "lacks a command"},
 		"wants a password": {RedisChoice{Kind: "url", URL: locked.raw}, ErrPassword, "wants one"},
 		"wrong password":   {RedisChoice{Kind: "url", URL: strings.Replace(locked.raw, "://", "://:wrong@", 1)}, ErrPassword, "…@"},
 		"in use":           {RedisChoice{Kind: "url", URL: used.raw}, ErrNotEmpty, "session:1"},

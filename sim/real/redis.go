@@ -284,7 +284,13 @@ func (r *Redis) check(ctx context.Context) error {
 	if err != nil {
 		return explain(where, err)
 	}
-	return r.read(where, info)
+	if err := r.read(where, info); err != nil {
+		return err
+	}
+	if err := r.client.Load().Eval(ctx, "return 1", nil).Err(); err != nil { // else nodes would be accused of what Redis refuses
+		return explain(where, err)
+	}
+	return nil
 }
 
 // read is check for what the server says of itself.
@@ -320,6 +326,8 @@ func explain(where string, err error) error {
 		return fmt.Errorf("%w: %s: %v", ErrPassword, where, err)
 	case strings.HasPrefix(text, "NOPERM"):
 		return fmt.Errorf("%w: %s: the user may not do what a run needs: %v", ErrPassword, where, err)
+	case strings.HasPrefix(text, "ERR unknown command"):
+		return fmt.Errorf("%w: %s lacks a command that a run needs: %v", ErrChoice, where, err)
 	case errors.As(err, &dial) && dial.Op == "dial":
 		return fmt.Errorf("%w at %s: %v; is it running?", ErrNoRedis, where, err)
 	case errors.Is(err, context.DeadlineExceeded), os.IsTimeout(err):
