@@ -17,9 +17,9 @@ const (
 
 // stamps finds out when Redis executed what its replication stream shows. A busy host reads the stream late, and then a lease would seem
 // granted after its owner believed in it. So Redis writes its own time to the stream every 50 ms: a command between two such marks was
-// executed between their times, after the stream was last empty, and before it was read. An expiry narrows this interval, because it is the time of execution plus
-// a TTL, which earlier commands have shown. An event is stamped with the end of its interval. Where the interval is too wide to judge by,
-// the history says so.
+// executed between their times, after the stream was last empty, and before it was read. An expiry narrows this interval: it is the time
+// of execution plus a TTL, which earlier commands have shown. An event is stamped with the end of its interval. Where the interval is too
+// wide to judge by, the history says so.
 type stamps struct {
 	ttls    [keyKinds]ttl // of each kind of key, as far as expiries show it
 	since   int64         // the time of the last mark: what waits was not executed before

@@ -1,6 +1,7 @@
 package real
 
 import (
+	"errors"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -154,7 +155,7 @@ func TestReaderKnowsWhenItsConnectionWasEmpty(t *testing.T) {
 		}
 		_, _ = c.Write([]byte("y"))
 	}
-	if _, err := r.Read(make([]byte, 10)); err != io.EOF {
+	if _, err := r.Read(make([]byte, 10)); !errors.Is(err, io.EOF) {
 		t.Errorf("at the end: %v, want EOF", err)
 	}
 }
