@@ -392,7 +392,7 @@ func (p *project) misfits() {
 	before := p.state(toxiproxy) + began()
 	p.refuses(p.name, "has 3 nodes: give --nodes 3", "--nodes", "2")
 	p.refuses(p.name, "has 12 sessions: give --sessions 12", "--sessions", "13")
-	p.refuses(p.name, `LEASESTORM_TTL_MS of "node-1" is "5000", and the storm's is "7000"`, "--ttl", "7s")
+	p.refuses(p.name, `runs without LEASESTORM_TTL_MS=7000, which the storm has`, "--ttl", "7s")
 	p.refuses(p.name, `"redis-wipe"`, "--faults", "redis-wipe")
 	p.refuses(p.name+"-none", "no containers of")
 	if now := p.state(toxiproxy) + began(); now != before {

@@ -12,12 +12,12 @@ import (
 // Engine returns the engine of this machine. Without one the test is skipped, and fails where CI=true.
 func Engine(t testing.TB) *container.Engine {
 	t.Helper()
-	e, err := container.Find(t.Context())
+	e, err := container.Find(t.Context(), func(error) {})
 	for tries := 0; err != nil && os.Getenv("CI") == "true"; tries++ { // it must be there, and a busy machine lets it wait
 		if tries == 15 {
 			t.Fatal(err)
 		}
-		e, err = container.Find(t.Context())
+		e, err = container.Find(t.Context(), func(error) {})
 	}
 	if err != nil {
 		t.Skip(err)
@@ -36,7 +36,7 @@ func Redis(t testing.TB, e *container.Engine) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	image, err := e.Build(t.Context(), "redis", program)
+	image, err := e.Build(t.Context(), program)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,20 +1,23 @@
-// Package container runs programs in containers of the engine of this machine, for storms. testcontainers-go builds images, creates and
-// starts containers and removes them; a pause, a kill and the wait for an end go through the client of the engine that it uses itself.
+// Package container runs programs in containers of this machine's engine, for storms. testcontainers-go builds and pulls images, and
+// creates, starts and stops containers. A pause, a kill and the wait for an end go through the engine's client that it uses itself.
 //
-// Containers are given an environment and never this process's own. Each has an init, so that the program in it is not
-// process 1, which would ignore signals that it has no handler for.
+// A container gets an environment and never this process's own. Each has an init, because process 1 would ignore signals that it has no
+// handler for.
 package container
 
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -25,44 +28,41 @@ import (
 	"github.com/testcontainers/testcontainers-go/log"
 )
 
-// Errors, each wrapped in a sentence that names the engine, image or container and has the engine's own words.
+// Errors, each wrapped in a sentence with the engine's own words.
 var (
 	// ErrNoEngine: nothing at DOCKER_HOST or the default socket answers this user as an engine of this machine within 2 s.
 	ErrNoEngine = errors.New("no container engine")
-	// ErrImage: an image is not there and cannot be pulled or built.
+	// ErrImage: an image is missing and cannot be pulled or built.
 	ErrImage = errors.New("no such image")
-	// ErrEngine: the engine refused a request, or ended.
-	ErrEngine = errors.New("container engine")
-	// ErrEnded: the container has ended, so that it cannot be signalled.
-	ErrEnded = errors.New("container has ended")
+	// ErrLost: the engine does not answer any more, or a container ended and was started again by its restart policy.
+	ErrLost = errors.New("container lost")
 )
 
-// Labels of all containers and networks of a run, with the run as their value, and of images that Build made, which stay.
+// Label is on every container and network of a run, with the run as its value. imageLabel is on images that Build made, which stay.
 const (
 	Label      = "leasestorm.run"
 	imageLabel = "leasestorm.image"
 )
 
-const (
-	findWithin = 2 * time.Second
-	askWithin  = 15 * time.Second // bounds what an engine does at once: a start, a kill, a pause, a stop with its grace of 10 s
-)
+const findWithin = 2 * time.Second
 
-// Engine is the container engine of this machine. Its methods are safe for concurrent use.
+// Engine is the container engine of this machine, with the containers of one run. Its methods are safe for concurrent use.
 type Engine struct {
+	Run     string // value of Label
+	lost    func(error)
 	api     *client.Client
 	creator *testcontainers.DockerProvider
 }
 
-// Find returns the engine at DOCKER_HOST or the default socket. The error is ErrNoEngine.
-func Find(ctx context.Context) (*Engine, error) {
+// Find returns the engine at DOCKER_HOST or the default socket. lost, which must not block, hears ErrLost. The error is ErrNoEngine.
+func Find(ctx context.Context, lost func(error)) (*Engine, error) {
 	ctx, cancel := context.WithTimeout(ctx, findWithin)
 	defer cancel()
 	api, err := client.New(client.FromEnv)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w (environment DOCKER_HOST)", ErrNoEngine, err)
 	}
-	e := &Engine{api: api}
+	e := &Engine{Run: rand.Text(), lost: lost, api: api}
 	if _, err = api.Ping(ctx, client.PingOptions{}); err == nil {
 		_ = os.Setenv("TESTCONTAINERS_RYUK_DISABLED", "true") // it would be pulled, to remove what the caller removes by its label
 		log.SetDefault(log.NewNoopLogger())
@@ -80,12 +80,7 @@ func Find(ctx context.Context) (*Engine, error) {
 // Close ends the connections to the engine. What was started there stays.
 func (e *Engine) Close() error { return e.api.Close() }
 
-// said is an error of the engine in its own words.
-func said(what string, err error) error {
-	return fmt.Errorf("%w: %s: %s", ErrEngine, what, strings.ReplaceAll(err.Error(), "Error response from daemon: ", ""))
-}
-
-// Fetch has an image there: one that is not is pulled, which pulling hears of unless it is nil.
+// Fetch pulls an image if it is missing; pulling, unless nil, hears of that.
 func (e *Engine) Fetch(ctx context.Context, image string, pulling func(image string)) error {
 	_, err := e.api.ImageInspect(ctx, image)
 	if errdefs.IsNotFound(err) {
@@ -100,89 +95,102 @@ func (e *Engine) Fetch(ctx context.Context, image string, pulling func(image str
 	return nil
 }
 
-// Build makes an image of a program and the shared libraries that it needs, and nothing else, and returns its reference,
-// leasestorm-<name>:<hash of all that is in it>. An image that is there already is taken as it is.
-func (e *Engine) Build(ctx context.Context, name, program string) (string, error) {
-	program, err := filepath.Abs(program)
+// Build makes an image of a program and its shared libraries, which runs it as nobody, and returns its reference,
+// leasestorm-run:<hash of its content>. An image that exists is not built again.
+func (e *Engine) Build(ctx context.Context, program string) (string, error) {
+	packed, err := pack(ctx, program)
 	if err != nil {
-		return "", fmt.Errorf("%w: %w", ErrImage, err)
-	}
-	var packed bytes.Buffer
-	out := tar.NewWriter(&packed)
-	add := func(name string, data []byte, err error) error {
-		h := &tar.Header{Name: name, Mode: 0o755, Size: int64(len(data)), Typeflag: tar.TypeReg}
-		err = errors.Join(err, out.WriteHeader(h))
-		_, failed := out.Write(data)
-		return errors.Join(err, failed)
-	}
-	err = add("Dockerfile", fmt.Appendf(nil, "FROM scratch\nLABEL %s=%s\nCOPY root/ /\nCMD [%q]\n", imageLabel, name, program), nil)
-	for _, file := range append([]string{program}, libraries(ctx, program)...) {
-		data, failed := os.ReadFile(file) // of what a link leads to
-		err = errors.Join(err, add(path.Join("root", file), data, failed))
-	}
-	if err := errors.Join(err, out.Close()); err != nil {
 		return "", fmt.Errorf("%w: build of %s: %w", ErrImage, program, err)
 	}
 	image := testcontainers.FromDockerfile{
-		ContextArchive: bytes.NewReader(packed.Bytes()), Repo: "leasestorm-" + name, KeepImage: true,
-		Tag: fmt.Sprintf("%.6x", sha256.Sum256(packed.Bytes())),
+		ContextArchive: bytes.NewReader(packed), Repo: "leasestorm-run", KeepImage: true,
+		Tag: fmt.Sprintf("%.6x", sha256.Sum256(packed)),
 	}
 	ref := image.Repo + ":" + image.Tag
 	if _, err = e.api.ImageInspect(ctx, ref); errdefs.IsNotFound(err) {
 		_, err = e.creator.BuildImage(ctx, &testcontainers.ContainerRequest{FromDockerfile: image})
 	}
 	if err != nil {
-		return "", said("build of "+ref, err)
+		return "", fmt.Errorf("%w: build of %s: %w", ErrImage, ref, err)
 	}
 	return ref, nil
 }
 
-// libraries are those that the loader would take for a program. Of one that needs none ldd says that it fails.
-func libraries(ctx context.Context, program string) (files []string) {
+// pack returns an archive of a Dockerfile and the files of its image.
+func pack(ctx context.Context, program string) ([]byte, error) {
+	program, err := filepath.Abs(program)
+	if err != nil {
+		return nil, err
+	}
+	var packed bytes.Buffer
+	out := tar.NewWriter(&packed)
+	add := func(name string, data []byte) error {
+		err := out.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(data))})
+		_, failed := out.Write(data)
+		return errors.Join(err, failed)
+	}
+	err = add("Dockerfile", fmt.Appendf(nil, "FROM scratch\nLABEL %s=\nCOPY root/ /\nUSER 65534:65534\nCMD [%q]\n", imageLabel, program))
+	// ldd lists the libraries that the loader would take. It fails for a program that needs none.
 	listed, _ := exec.CommandContext(ctx, "ldd", program).Output()
-	for _, field := range strings.Fields(string(listed)) {
-		if filepath.IsAbs(field) {
-			files = append(files, field)
+	for _, file := range append([]string{program}, strings.Fields(string(listed))...) {
+		if filepath.IsAbs(file) {
+			data, failed := os.ReadFile(file)
+			err = errors.Join(err, failed, add("root"+file, data))
 		}
 	}
-	return files
+	return packed.Bytes(), errors.Join(err, out.Close())
 }
+
+// Network makes the run's internal network, and returns this machine's address there. Containers in it reach each other and that address,
+// and nothing else.
+func (e *Engine) Network(ctx context.Context) (gateway netip.Addr, err error) {
+	options := client.NetworkCreateOptions{Driver: "bridge", Internal: true, Labels: map[string]string{Label: e.Run}}
+	_, err = e.api.NetworkCreate(ctx, e.network(), options)
+	got, failed := e.api.NetworkInspect(ctx, e.network(), client.NetworkInspectOptions{})
+	if err = cmp.Or(err, failed); err != nil {
+		return gateway, fmt.Errorf("network %s: %w", e.network(), err)
+	}
+	gateway = got.Network.IPAM.Config[0].Gateway
+	// An engine in a virtual machine has its networks there.
+	l, err := net.Listen("tcp", netip.AddrPortFrom(gateway, 0).String())
+	if err != nil {
+		return gateway, fmt.Errorf("%w at %s: the gateway of its networks is no address here (%w)", ErrNoEngine, e.api.DaemonHost(), err)
+	}
+	return gateway, l.Close()
+}
+
+func (e *Engine) network() string { return "leasestorm-" + e.Run }
 
 // The engine still carries out a request whose sender has died: what it makes appears after the first look.
 const (
 	lookAgain = 200 * time.Millisecond
-	looks     = 3 // in a row that find nothing
+	looks     = 3 // without an error
 )
 
-// Remove removes every container and network of the run, whatever it is doing.
-func (e *Engine) Remove(ctx context.Context, run string) error {
-	for empty := 0; empty < looks; {
-		n, err := e.remove(ctx, run)
-		if empty++; err != nil || n > 0 {
-			empty = 0
+// Remove removes every container and network of the run.
+func (e *Engine) Remove(ctx context.Context) error {
+	for good := 0; good < looks; {
+		err := e.remove(ctx)
+		if err == nil {
+			good++
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("containers of the run remain (docker ps -a --filter label=%s=%s): %w", Label, run, errors.Join(err, ctx.Err()))
+			return fmt.Errorf("containers of the run remain (docker ps -a --filter label=%s=%s): %w", Label, e.Run, errors.Join(err, ctx.Err()))
 		case <-time.After(lookAgain):
 		}
 	}
 	return nil
 }
 
-// remove removes what there is, and returns how much it found.
-func (e *Engine) remove(ctx context.Context, run string) (found int, err error) {
-	ours := make(client.Filters).Add("label", Label+"="+run)
+// remove removes those that exist.
+func (e *Engine) remove(ctx context.Context) error {
+	ours := make(client.Filters).Add("label", Label+"="+e.Run)
 	containers, err := e.api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: ours})
 	for _, c := range containers.Items {
 		_, failed := e.api.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 		err = errors.Join(err, failed)
 	}
-	networks, failed := e.api.NetworkList(ctx, client.NetworkListOptions{Filters: ours})
-	err = errors.Join(err, failed)
-	for _, n := range networks.Items {
-		_, failed := e.api.NetworkRemove(ctx, n.ID, client.NetworkRemoveOptions{})
-		err = errors.Join(err, failed)
-	}
-	return len(containers.Items) + len(networks.Items), err
+	_, failed := e.api.NetworkPrune(ctx, client.NetworkPruneOptions{Filters: ours})
+	return errors.Join(err, failed)
 }

@@ -27,7 +27,7 @@ func TestNoEngine(t *testing.T) {
 		"unix://" + silent.Addr().String(): "deadline exceeded",
 	} {
 		t.Setenv("DOCKER_HOST", host)
-		_, err := container.Find(t.Context())
+		_, err := container.Find(t.Context(), func(error) {})
 		if !errors.Is(err, container.ErrNoEngine) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("at %s: %v, want ErrNoEngine that says %q in one line", host, err, says)
 		}

@@ -73,7 +73,7 @@ func (c *clients) APIs() []string {
 	}
 	var names []string
 	for _, s := range c.run.allSlots() {
-		if s.api != "" {
+		if s.serves() {
 			names = append(names, s.name)
 		}
 	}
@@ -85,7 +85,9 @@ func (c *clients) Send(api string, r *client.Request) (status int, body []byte) 
 	addr := ""
 	for _, s := range c.run.allSlots() {
 		if s.name == api {
+			s.mu.Lock()
 			addr = s.api
+			s.mu.Unlock()
 		}
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.Patience())

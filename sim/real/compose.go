@@ -6,17 +6,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/netip"
 	"os"
 	"slices"
 	"strings"
-	"syscall"
-	"time"
+	"sync"
 
 	toxics "github.com/Shopify/toxiproxy/v2/client"
 
+	"github.com/leasestorm/leasestorm/internal/redisfixture"
 	"github.com/leasestorm/leasestorm/sim/container"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -30,34 +28,32 @@ const (
 	serviceRedis  = "redis"
 	serviceProxy  = "toxiproxy"
 	serviceTarget = "target"
-	portRedis     = 6379
-	portProxy     = 8474
+	portRedis     = "6379"
+	portProxy     = "8474"
 )
 
 // composed is a fleet of a compose project. It is stormed from outside: its containers by the engine, its network by its toxiproxy.
 type composed struct {
-	*boxes
+	redis    *Redis
 	project  string
 	services map[string]*container.Container
 	proxy    *toxics.Client
 	claim    net.Listener // there is one storm over a fleet
 }
 
-// provisionCompose finds the fleet of a compose project, and has it whole: what is stopped, frozen or cut off there goes on.
+// provisionCompose finds the fleet of a compose project, and mends it.
 func (r *Redis) provisionCompose(ctx context.Context, project, dir string) error {
-	if err := r.findBoxes(ctx); err != nil {
-		return err
-	}
-	c, err := findComposed(ctx, r.boxes, project)
+	c, err := r.findComposed(ctx, project)
 	if err != nil {
 		return err
 	}
-	r.site = c
+	r.site, r.image = c, c.services[fault.NodeTarget(1)].Image
 	r.reaper.add(reapProject, project)
-	if err := c.mend(); err != nil {
+	if err := c.mend(ctx); err != nil {
 		return err
 	}
-	at, err := c.reach(ctx, serviceRedis, portRedis)
+	redis := c.services[serviceRedis]
+	addr, err := c.reach(ctx, redis, portRedis)
 	if err != nil {
 		return err
 	}
@@ -65,29 +61,28 @@ func (r *Redis) provisionCompose(ctx context.Context, project, dir string) error
 	if err != nil {
 		return err
 	}
-	running, err := c.services[serviceRedis].Adopt(io.Discard)
-	if err != nil {
-		return err
-	}
 	r.server = &server{
-		daemon: daemon{proc: box{Running: running}, lose: r.lose},
-		binary: "redis of " + project, dir: folder, files: folder, addr: at.String(),
-		launch: func(context.Context, []string, *os.File) (program, error) {
-			again, err := c.services[serviceRedis].Start(io.Discard, io.Discard)
-			if err != nil {
-				return nil, err
-			}
-			return box{Running: again}, nil
+		daemon: daemon{lose: r.lose}, binary: "redis of " + project, dir: folder, addr: addr,
+		launch: func(_ context.Context, _ []string, log *os.File) (program, error) {
+			return startServer(redis, log.Name())
 		},
 	}
+	if r.server.proc, err = startServer(redis, r.server.logFile()); err != nil {
+		return err
+	}
 	r.server.serves(r.server.binary)
-	r.use("redis://" + r.server.addr)
-	return r.check(ctx)
+	r.use("redis://" + addr)
+	// It may have been down.
+	err = redisfixture.Await(ctx, func(ctx context.Context) bool { return r.client.Load().Ping(ctx).Err() == nil })
+	return cmp.Or(err, r.check(ctx))
 }
 
 // findComposed finds a fleet and claims it. It touches nothing.
-func findComposed(ctx context.Context, b *boxes, project string) (*composed, error) {
-	services, err := b.engine.Project(ctx, project)
+func (r *Redis) findComposed(ctx context.Context, project string) (*composed, error) {
+	if err := r.findEngine(ctx); err != nil {
+		return nil, err
+	}
+	services, err := r.engine.Project(ctx, project)
 	if err != nil {
 		return nil, err
 	}
@@ -100,50 +95,41 @@ func findComposed(ctx context.Context, b *boxes, project string) (*composed, err
 			return nil, fmt.Errorf("%w: %q has no service %q: start docker/compose.yaml as it is in this version", ErrProject, project, name)
 		}
 	}
-	c := &composed{boxes: b, project: project, services: services}
-	at, err := c.reach(ctx, serviceProxy, portProxy)
+	c := &composed{redis: r, project: project, services: services}
+	at, err := c.reach(ctx, services[serviceProxy], portProxy)
 	if err != nil {
 		return nil, err
 	}
-	c.proxy = toxics.NewClient(at.String())
-	// The kernel gives up a claim with the process that holds it, however that ends. Who hits is in this network namespace: nobody else
-	// reaches the fleet.
-	c.claim, err = net.Listen("unix", "@leasestorm-"+services[serviceProxy].ID)
-	if err != nil {
+	c.proxy = toxics.NewClient(at)
+	// The kernel gives up a claim with the process that holds it, however that ends. All who can storm the fleet share this network namespace.
+	if c.claim, err = net.Listen("unix", "@leasestorm-"+services[serviceProxy].GetContainerID()); err != nil {
 		return nil, fmt.Errorf("%w: another storm is over %q: wait for its end (%w)", ErrProject, project, err)
 	}
 	return c, nil
 }
 
-// reachWithin bounds the wait for a service that has just been started.
-const reachWithin = 3 * time.Second
-
-// reach returns an address of a service that this program reaches.
-func (c *composed) reach(ctx context.Context, name string, port uint16) (netip.AddrPort, error) {
-	why := errors.New("it does not run")
-	for end := time.Now().Add(reachWithin); time.Now().Before(end) && ctx.Err() == nil; {
-		all, _, err := c.services[name].Look()
-		if len(all) == 0 {
-			why = cmp.Or(err, why)
-			break
-		}
-		for _, a := range all {
-			at := netip.AddrPortFrom(a, port)
-			conn, err := net.DialTimeout("tcp", at.String(), time.Second)
-			if err == nil {
-				return at, conn.Close()
-			}
-			why = err
-		}
+// reach returns where this program reaches a service.
+func (c *composed) reach(ctx context.Context, s *container.Container, port string) (string, error) {
+	all, err := s.ContainerIPs(ctx)
+	if err == nil && len(all) == 0 {
+		err = errors.New("it does not run")
 	}
-	return netip.AddrPort{}, fmt.Errorf("%w: service %q of %q: %w (its networks are reached from this machine, or from a container with "+
-		"network_mode: host)", ErrProject, name, c.project, why)
+	if err != nil {
+		return "", fmt.Errorf("%w: service %q of %q: %w", ErrProject, s.Name, c.project, err)
+	}
+	return net.JoinHostPort(all[0], port), nil
 }
 
-// mend has everything run as a fleet should, whatever a storm left behind.
-func (c *composed) mend() error {
-	err := within(c.proxy.ResetState)
-	return errors.Join(err, each(append(c.nodes(), c.services[serviceRedis], c.services[serviceTarget]), (*container.Container).Begin))
+// mend has everything run as a fleet should: what is stopped, frozen or cut off goes on.
+func (c *composed) mend(ctx context.Context) error {
+	if err := within(c.proxy.ResetState); err != nil {
+		return fmt.Errorf("%w: toxiproxy of %q, whose networks are reached from this machine, or from a container with network_mode: host: %w",
+			ErrProject, c.project, err)
+	}
+	return each(append(c.nodes(), c.services[serviceRedis], c.services[serviceTarget]), func(s *container.Container) error {
+		_ = s.Unpause()
+		return s.Container.Start(ctx)
+	})
 }
 
 func (c *composed) nodes() (all []*container.Container) {
@@ -155,80 +141,53 @@ func (c *composed) nodes() (all []*container.Container) {
 	return all
 }
 
-// each calls f for all at once, and returns what went wrong.
-func each(all []*container.Container, f func(*container.Container) error) (err error) {
-	ends := make(chan error)
-	for _, s := range all {
-		go func() { ends <- f(s) }()
+// each calls f for all at once.
+func each(all []*container.Container, f func(*container.Container) error) error {
+	errs := make([]error, len(all))
+	var group sync.WaitGroup
+	for i, s := range all {
+		group.Go(func() { errs[i] = f(s) })
 	}
-	for range all {
-		err = errors.Join(err, <-ends)
-	}
-	return err
+	group.Wait()
+	return errors.Join(errs...)
 }
 
 // close leaves the fleet to itself.
-func (c *composed) close(redis *server, r *reaper) error {
-	err := c.mend()
-	if redis != nil {
-		redis.proc.(box).Detach()
+func (c *composed) close() error {
+	err := c.mend(context.Background())
+	if c.redis.server != nil && c.redis.server.proc != nil {
+		c.redis.server.proc.(box).Detach()
 	}
 	_ = c.claim.Close()
 	if err == nil {
-		r.drop(reapProject, c.project)
+		c.redis.reaper.drop(reapProject, c.project)
 	}
 	return err
 }
 
-// mendProject mends the fleet of a simulator that was killed, unless another storm is over it by now, which has mended it.
-func mendProject(project string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	e, err := container.Find(ctx)
-	if err != nil {
-		return err
-	}
-	c, err := findComposed(ctx, &boxes{engine: e}, project)
-	for end := time.Now().Add(reachWithin); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(end); { // who was killed ends
-		time.Sleep(10 * time.Millisecond)
-		c, err = findComposed(ctx, &boxes{engine: e}, project)
-	}
-	if err != nil {
-		return err
-	}
-	return c.mend()
-}
-
-func (c *composed) what() string { return c.services[fault.NodeTarget(1)].Image }
-
 // fits wants the fleet to be the one that is judged: as many sessions and nodes, with those timings.
-func (c *composed) fits(ctx context.Context, r *Redis, cfg *Config) error {
-	ids, err := r.sessions(ctx)
+func (c *composed) fits(ctx context.Context, cfg *Config) error {
+	ids, err := c.redis.sessions(ctx)
 	if err != nil {
 		return err
 	}
-	nodes := len(c.nodes())
 	for _, n := range []struct {
 		what       string
 		has, wants int
-	}{{"sessions", len(ids), cfg.Sessions}, {"nodes", nodes, cfg.Nodes}} {
+	}{{"sessions", len(ids), cfg.Sessions}, {"nodes", len(c.nodes()), cfg.Nodes}} {
 		if n.has != n.wants {
 			return fmt.Errorf("%w: %q has %d %s: give --%[4]s %[3]d, or --scenario docker/storm.yaml", ErrProject, c.project, n.has, n.what)
 		}
 	}
-	for i := range nodes {
-		name := fault.NodeTarget(i + 1)
-		if c.services[name] == nil {
-			return fmt.Errorf("%w: %q has %d nodes, and no service %q", ErrProject, c.project, nodes, name)
-		}
-		_, env, err := c.services[name].Look()
+	for _, node := range c.nodes() {
+		s, err := node.Inspect(ctx)
 		if err != nil {
 			return err
 		}
 		for _, setting := range append(cfg.timings(), cfg.NodeEnv...) {
-			if variable, want, _ := strings.Cut(setting, "="); env[variable] != want {
-				return fmt.Errorf("%w: %s of %q is %q, and the storm's is %q: storm docker/compose.yaml of this version with the timings of "+
-					"docker/storm.yaml, or give both the same", ErrProject, variable, name, env[variable], want)
+			if !slices.Contains(s.Config.Env, setting) {
+				return fmt.Errorf("%w: %q of %q runs without %s, which the storm has: storm docker/compose.yaml of this version with the "+
+					"timings of docker/storm.yaml, or give both the same", ErrProject, node.Name, c.project, setting)
 			}
 		}
 	}
@@ -248,30 +207,24 @@ func (c *composed) open(s *slot, _ uint64) error {
 }
 
 func (c *composed) launch(s *slot, stdout, stderr *os.File) (program, error) {
-	b, err := runBox(c.services[s.name], stdout, stderr, c.watch)
-	if err != nil {
-		return nil, err
-	}
-	return b, nil
+	return startBox(c.services[s.name], stdout, stderr)
 }
-
-func (c *composed) leave(s *slot) { s.way.close() }
 
 // witness stops all nodes, so that the history begins with none, and reads what the fleet's own target says.
 func (c *composed) witness(ctx context.Context, r *run) (*target, error) {
-	if err := c.fits(ctx, r.redis, &r.cfg); err != nil {
+	if err := c.fits(ctx, &r.cfg); err != nil {
 		return nil, err
 	}
-	if err := each(c.nodes(), (*container.Container).Stop); err != nil {
+	if err := each(c.nodes(), func(s *container.Container) error { return s.Stop(ctx, nil) }); err != nil {
 		return nil, err
 	}
 	out, in, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("polled target: %w", err)
 	}
-	running, err := c.services[serviceTarget].Adopt(in)
+	running, err := c.services[serviceTarget].Start(in, in)
 	if err != nil {
-		_, _ = out.Close(), in.Close()
+		_ = out.Close()
 		return nil, err
 	}
 	t := &target{
@@ -279,45 +232,36 @@ func (c *composed) witness(ctx context.Context, r *run) (*target, error) {
 		sessions: map[string]*polled{}, away: running.Detach,
 	}
 	go func() {
-		<-running.Exited
-		_ = in.Close()
-		if !closed(t.stop) {
-			c.lose(fmt.Errorf("%w: the target of %q ended, and nobody sees what is polled", ErrLost, c.project))
-		}
-	}()
-	go func() {
 		defer close(t.served)
 		defer func() { _ = out.Close() }()
 		var decoder history.Decoder
-		lines := bufio.NewScanner(out)
-		for lines.Scan() {
+		for lines := bufio.NewScanner(out); lines.Scan(); {
 			var e history.Event
 			if decoder.Decode(lines.Bytes(), &e) != nil {
-				continue // the line that it was in the middle of
+				continue // the line that it was in the middle of, or one of its log
 			}
 			if e.T = r.clock.fromMono(e.T); e.T >= 0 {
 				t.heard(&e)
 			}
 		}
-		if err := lines.Err(); err != nil {
-			c.lose(fmt.Errorf("%w: what the target of %q says cannot be read: %w", ErrLost, c.project, err))
+		if !closed(t.stop) {
+			c.redis.lose(fmt.Errorf("%w: the target of %q ended, and nobody sees what is polled", container.ErrLost, c.project))
 		}
 	}()
 	return t, nil
 }
 
-// sessions returns those that there are, in order.
+// sessions returns the IDs of those that exist, in order.
 func (r *Redis) sessions(ctx context.Context) ([]string, error) {
-	var ids []string
-	all := r.client.Load().Scan(ctx, 0, "session:*", 1000).Iterator()
-	for all.Next(ctx) {
-		ids = append(ids, strings.TrimPrefix(all.Val(), "session:"))
-	}
-	if err := all.Err(); err != nil {
+	ids, err := r.client.Load().Keys(ctx, pollSessions+"*").Result()
+	if err != nil {
 		return nil, fmt.Errorf("sessions cannot be read: %w", err)
 	}
+	for i, key := range ids {
+		ids[i] = strings.TrimPrefix(key, pollSessions)
+	}
 	slices.Sort(ids)
-	return slices.Compact(ids), nil
+	return ids, nil
 }
 
 // find takes the sessions that a composed fleet has for the run's.

@@ -30,7 +30,7 @@ func inContainer(t *testing.T) *Redis {
 		if err := r.Close(); err != nil {
 			t.Error(err)
 		}
-		if n := left(t, r.boxes.run); n != 0 {
+		if n := left(t, r.engine.Run); n != 0 {
 			t.Errorf("%d containers and networks are left", n)
 		}
 	})
@@ -123,9 +123,9 @@ func TestFaultsOfNodesInContainersLong(t *testing.T) {
 	ms := time.Millisecond
 	plans := map[string][]fault.Fault{
 		"processes": {
-			{At: 50 * ms, Kind: fault.Terminate, Target: "node-1", For: 1500 * ms}, // node-2 owns all when it is paused
+			{At: 50 * ms, Kind: fault.Terminate, Target: "node-1", For: 1500 * ms},
+			{At: 100 * ms, Kind: fault.Join, Target: "node-3"}, // ready before node-2 is paused, and takes over
 			{At: 800 * ms, Kind: fault.CheckSend, Target: "node-2"},
-			{At: 900 * ms, Kind: fault.Join, Target: "node-3"},
 			{At: 3300 * ms, Kind: fault.Freeze, Target: "node-3", For: 400 * ms},
 			{At: 3900 * ms, Kind: fault.Leave, Target: "node-1"},
 			{At: 4100 * ms, Kind: fault.CrashAll, For: 100 * ms},
@@ -181,38 +181,41 @@ func TestNodesHaveNoWayToRedisLong(t *testing.T) {
 	}
 	r, self := housed(t), os.Args[0]
 	f := r.site.(*fleet)
-	l, err := newLine("node-1", f.network.Gateway(), r.server.addr, 1, 1, func(error) {})
+	l, err := newLine("node-1", f.gateway, r.url.Addr, 1, 1, func(error) {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.close()
+	redis, err := r.server.proc.(box).Inspect(t.Context())
+	if err != nil || len(redis.NetworkSettings.Networks) != 1 || redis.NetworkSettings.Networks["none"] == nil {
+		t.Fatalf("Redis is in the networks %v, want none (%v)", redis.NetworkSettings.Networks, err)
+	}
 	beside := provision(t) // a process on this machine
 	_, port, _ := net.SplitHostPort(beside.server.addr)
-	atGateway := net.JoinHostPort(f.network.Gateway().String(), port)
-	spec := f.canary
-	spec.Command = []string{self, "-dial", l.addr(), r.server.addr, beside.server.addr, atGateway}
-	spec.Env = map[string]string{"REAL_TEST_PART": "dial"}
-	if spec.Address, err = f.network.Address(); err != nil {
-		t.Fatal(err)
-	}
+	atGateway := net.JoinHostPort(f.gateway.String(), port)
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := startBox(t.Context(), f.network, spec, log, log, func(box) {})
+	b, err := r.startNode(t.Context(), containers.Spec{
+		Name: "node-1", Image: f.canary.Image, Command: []string{self, "-dial", l.addr(), beside.server.addr, atGateway},
+		Env: []string{"REAL_TEST_PART=dial"}, Network: true,
+	}, log, log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	<-b.ended()
 	said, err := os.ReadFile(log.Name())
-	want := fmt.Sprintf("%s true\n%s false\n%s false\n%s false\n", l.addr(), r.server.addr, beside.server.addr, atGateway)
+	want := fmt.Sprintf("%s true\n%s false\n%s false\n", l.addr(), beside.server.addr, atGateway)
 	if string(said) != want {
 		t.Errorf("from a node's container:\n%s(%v), want\n%s", said, err, want)
 	}
-	if c, err := net.DialTimeout("tcp", r.server.addr, time.Second); err != nil {
-		t.Errorf("the simulator itself does not reach Redis: %v", err)
-	} else {
-		_ = c.Close()
+	node, err := r.engine.Create(t.Context(), containers.Spec{Name: "node-1", Image: r.image, Network: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := node.Inspect(t.Context()); err != nil || len(s.Mounts) != 0 {
+		t.Errorf("a node has the folders %v (%v)", s.Mounts, err)
 	}
 }
 
@@ -222,8 +225,8 @@ func TestKilledSimulatorLeavesNoContainersLong(t *testing.T) {
 	}
 	image, dir := containertest.Redis(t, containertest.Engine(t)), t.TempDir()
 	cmd, tr := startSimulator(t, "REAL_TEST_KIND=container", "REAL_TEST_IMAGE="+image, "REAL_TEST_DIR="+dir, "REAL_TEST_LAUNCHER=container")
-	if n := left(t, tr.Run); n != 6 {
-		t.Fatalf("%d things of the run, want Redis, two nodes, a canary and two networks", n)
+	if n := left(t, tr.Run); n != 5 {
+		t.Fatalf("%d things of the run, want Redis, two nodes, a canary and a network", n)
 	}
 	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -245,7 +248,7 @@ func TestContainersThatCannotBeLong(t *testing.T) {
 	}
 	e := containertest.Engine(t)
 	image := containertest.Redis(t, e)
-	other, err := e.Build(t.Context(), "none", "/etc/hostname")
+	other, err := e.Build(t.Context(), "/etc/hostname")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,20 +295,6 @@ func TestContainersThatCannotBeLong(t *testing.T) {
 		if err := r.Close(); err != nil {
 			t.Error(err)
 		}
-	}
-}
-
-// An end of a container that says nothing of its program is told as what it is.
-func TestOddEndsOfContainers(t *testing.T) {
-	for says, e := range map[string]containers.Exit{
-		"for memory": {Code: 137, Memory: true}, "does not answer": {Err: errors.New("hung up")}, "restart policy": {Again: true},
-	} {
-		if err := odd(ErrGone, "Redis", e); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%+v: %v, want %q", e, err, says)
-		}
-	}
-	if err := odd(ErrGone, "Redis", containers.Exit{Code: 137}); err != nil {
-		t.Errorf("a kill: %v", err)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
-	"github.com/leasestorm/leasestorm/sim/container"
 )
 
 // daemon is a server or a sentinel: what serves until it is killed here.
@@ -44,19 +43,12 @@ func (d *daemon) serves(name string) {
 	d.asked = asked
 	go func() {
 		<-p.ended()
-		_, code := p.end()
-		why := fmt.Errorf("%w: %s ended with code %d (-1: by a signal; dmesg says whether the kernel had no memory): what the run shows is "+
-			"worth nothing", ErrGone, name, code)
-		var e container.Exit
-		if b, ok := p.(box); ok {
-			e = b.Exit
-		}
-		if odd := odd(ErrGone, name, e); odd != nil {
-			why = odd
-		} else if asked.Load() {
+		if asked.Load() {
 			return
 		}
-		d.lose(why)
+		_, code := p.end()
+		d.lose(fmt.Errorf("%w: %s ended with code %d (-1: by a signal; dmesg says whether the kernel had no memory): what the run shows is "+
+			"worth nothing", ErrGone, name, code))
 	}()
 }
 

@@ -18,7 +18,7 @@ func (m *member) save(ctx context.Context) error {
 	if err := m.client.Load().Save(ctx).Err(); err != nil {
 		return err
 	}
-	return os.Rename(filepath.Join(m.files, dumpFile), filepath.Join(m.files, savedFile))
+	return os.Rename(filepath.Join(m.dir, dumpFile), filepath.Join(m.dir, savedFile))
 }
 
 // reload starts a server that was killed out of what it saved. A dump says where in its master's stream it was made, which the file that
@@ -27,7 +27,7 @@ func (m *member) reload(ctx context.Context) error {
 	if err := m.erase(); err != nil {
 		return err
 	}
-	if err := os.Rename(filepath.Join(m.files, savedFile), filepath.Join(m.files, dumpFile)); err != nil {
+	if err := os.Rename(filepath.Join(m.dir, savedFile), filepath.Join(m.dir, dumpFile)); err != nil {
 		return err
 	}
 	return m.start(ctx, "--appendonly", "no")

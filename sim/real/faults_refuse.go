@@ -100,7 +100,7 @@ func allButEnd(end string) []any {
 
 // failToSave has Redis save its data where a folder is in the way. Nothing but the failure remains.
 func (r *Redis) failToSave(ctx context.Context) (err error) {
-	file := filepath.Join(r.server.files, "dump.rdb")
+	file := filepath.Join(r.server.dir, "dump.rdb")
 	if err := os.RemoveAll(file); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"sync"
 	"time"
 )
@@ -89,7 +90,7 @@ func (g *gate) enter(c net.Conn) *entered {
 // lead joins a client to upstream.
 func (g *gate) lead(client *entered) {
 	abrupt(client.Conn) // what ends one of them is a reset for the other, and nothing of it is left at the port, which would keep it shut
-	c, err := net.Dial("tcp", g.upstream)
+	c, err := net.Dial(networkOf(g.upstream), g.upstream)
 	if err != nil {
 		tellExhausted(err, g.short)
 		_ = client.Close()
@@ -103,6 +104,14 @@ func (g *gate) lead(client *entered) {
 	abrupt(upstream.Conn)
 	upstream.mute = true
 	g.join(client, upstream)
+}
+
+// networkOf is the network of an address, which is a path of a Redis in a container.
+func networkOf(addr string) string {
+	if filepath.IsAbs(addr) {
+		return "unix"
+	}
+	return "tcp"
 }
 
 // abrupt has a connection end without a farewell, as a cable that is cut.

@@ -81,7 +81,7 @@ func intentsEnv(s *slot) []string {
 	if i, ok := fault.NodeIndex(s.name); ok && c.Phase1 != nil && c.Phase1(i) {
 		env = append(env, "LEASESTORM_API_LEASES=true")
 	}
-	if s.api != "" {
+	if s.serves() {
 		env = append(env, "LEASESTORM_API_ADDR="+s.api)
 	}
 	return env
@@ -103,7 +103,7 @@ func (s *slot) reserve() error {
 // seized ends the run if somebody else listens where the slot's API should, as any user of the machine may while its node is down: a node
 // that so cannot start says nothing of itself. The port cannot be held meanwhile: whom a node may share it with, everybody may.
 func (s *slot) seized(n *node) {
-	if s.api == "" || n.wasReady() {
+	if !s.serves() || n.wasReady() {
 		return
 	}
 	s.mu.Lock()

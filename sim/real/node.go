@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -41,16 +40,15 @@ const (
 
 // slot is one place of the fleet: its processes, one after another, and their line to Redis.
 type slot struct {
-	run     *run
-	name    string
-	way     way        // to Redis
-	address netip.Addr // of its programs in containers of the run's own
-	api     string     // address of its API, "" if it has none
+	run  *run
+	name string
+	way  way // to Redis
 
 	mu        sync.Mutex
-	node      *node // the process of now, or the last one
-	left      bool  // it left for good: never started again
-	frozen    int   // freezes that hold it
+	api       string // address of its API, "" if it has none
+	node      *node  // the process of now, or the last one
+	left      bool   // it left for good: never started again
+	frozen    int    // freezes that hold it
 	malformed int64
 
 	firstMalformed string

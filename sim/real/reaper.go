@@ -18,8 +18,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/leasestorm/leasestorm/sim/container"
 )
 
 // What a reaper is told to take away.
@@ -84,11 +82,14 @@ func reap(pipe io.Reader) {
 		}
 	}
 	for project := range left[reapProject] {
-		_ = mendProject(project)
+		if r, err := Provision(context.Background(), RedisChoice{Kind: kindCompose, Project: project}, ""); err == nil {
+			_ = r.Close()
+		}
 	}
 	for run := range left[reapRun] { // before their folders
-		if e, err := container.Find(context.Background()); err == nil {
-			_ = (&boxes{engine: e, run: run}).remove(nil)
+		if r := (&Redis{}); r.findEngine(context.Background()) == nil {
+			r.engine.Run = run
+			_ = r.removeBoxes()
 		}
 	}
 	for dir := range left[reapDir] {

@@ -19,6 +19,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisclient"
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
 	"github.com/leasestorm/leasestorm/internal/redisurl"
+	"github.com/leasestorm/leasestorm/sim/container"
 )
 
 // Errors of Provision. Each is wrapped in a sentence that names the URL and what is allowed.
@@ -73,12 +74,13 @@ type Redis struct {
 	claimed    bool           // the run's keys at a given URL are ours to remove
 	raw        string         // the URL
 	reaper     *reaper
-	folders    []string    // of servers
-	server     *server     // kindServer, kindContainer; of several the one that is, or was last, under a fault: who has the turn sets it
-	boxes      *boxes      // kindContainer
-	mini       *embedded   // kindEmbedded
-	site       site        // where nodes are
-	replicated *replicated // nil: Redis is one server
+	folders    []string          // of servers
+	server     *server           // kindServer, kindContainer; of several the one that is, or was last, under a fault: who has the turn sets it
+	engine     *container.Engine // nil: the run has no containers
+	mini       *embedded         // kindEmbedded
+	site       site              // where nodes are
+	image      string            // whose containers nodes are; "": they are processes
+	replicated *replicated       // nil: Redis is one server
 	client     atomic.Pointer[redis.Client]
 	lost       chan error // has why a run is worth nothing from then on, or nothing more can be seen
 
@@ -188,7 +190,7 @@ func (r *Redis) provisionServer(ctx context.Context, dir string) error {
 func (r *Redis) process(binary, folder string) *server {
 	return &server{
 		daemon: daemon{lose: r.lose},
-		binary: binary, dir: folder, files: folder, data: folder, launch: r.launchProcess(binary),
+		binary: binary, dir: folder, launch: r.launchProcess(binary),
 	}
 }
 
@@ -238,7 +240,7 @@ func (r *Redis) use(raw string) {
 	opts, _ := redis.ParseURL(raw)
 	r.raw, r.url, r.admin = raw, opts, adminOptions(opts)
 	if r.server != nil && r.kind != kindCompose {
-		r.admin = harnessOptions(r.server.addr)
+		r.admin = harnessOptions(opts.Addr)
 	}
 	r.renewClient()
 }
@@ -388,15 +390,15 @@ func (r *Redis) Close() error {
 	if c := r.client.Swap(nil); c != nil {
 		_ = c.Close()
 	}
-	if r.boxes != nil {
-		err = r.boxes.remove(r.reaper)
+	if r.engine != nil {
+		err = r.removeBoxes()
 	}
 	switch c, ok := r.site.(*composed); {
 	case r.replicated != nil:
 		r.replicated.close()
 		r.replicated, r.server = nil, nil
 	case ok:
-		err = errors.Join(err, c.close(r.server, r.reaper))
+		err = errors.Join(err, c.close())
 	case r.server != nil:
 		r.server.stop()
 	}
@@ -407,8 +409,8 @@ func (r *Redis) Close() error {
 			r.reaper.drop(reapDir, folder)
 		}
 	}
-	if r.boxes != nil {
-		_ = r.boxes.engine.Close()
+	if r.engine != nil {
+		_ = r.engine.Close()
 	}
 	if r.mini != nil {
 		r.mini.close()

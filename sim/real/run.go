@@ -192,7 +192,7 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 	}
 	defer r.target.close()
 	for _, watch := range []func(stop <-chan struct{}){r.watchStalls, r.watchRedis, r.watchPorts, r.watchRoom, r.report, r.countAll,
-		r.watchEngine} {
+		r.watchLost} {
 		background.Go(func() { watch(stop) })
 	}
 	before := r.redis.executed(ctx)
@@ -226,9 +226,6 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 		silence()
 		if !out.Interrupted {
 			err = r.redis.gone(ctx)
-		}
-		if err != nil && r.engineLost(ctx) {
-			out.Interrupted, err = true, nil
 		}
 	} else if ctx.Err() != nil {
 		out.Interrupted, err = true, nil
@@ -385,7 +382,7 @@ func (r *run) allSlots() []*slot {
 func (r *run) closeLines() {
 	var all sync.WaitGroup
 	for _, s := range r.allSlots() {
-		all.Go(func() { r.redis.site.leave(s) })
+		all.Go(func() { s.way.close() })
 	}
 	all.Wait()
 }

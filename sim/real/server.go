@@ -17,9 +17,7 @@ import (
 type server struct {
 	daemon
 	binary string // for messages
-	dir    string // with its log, which a server in a container does not see
-	files  string // with its data: dir, or for a server in a container a folder in it
-	data   string // files, as the server sees it
+	dir    string // with its data and its log
 	addr   string
 	conf   func() (string, error) // writes a file with more settings and names it; nil: there are none
 	launch launcher
@@ -66,7 +64,7 @@ func (s *server) start(ctx context.Context, extra ...string) error {
 	// A write is in the kernel before its answer is sent, so that a killed server has all it answered for; an fsync would
 	// protect against the machine's death only.
 	args := append([]string{
-		"--port", port, "--bind", host, "--dir", s.data, "--daemonize", "no", "--save", "",
+		"--port", port, "--bind", host, "--dir", s.dir, "--daemonize", "no", "--save", "",
 		"--appendonly", "yes", "--appendfsync", "no", "--auto-aof-rewrite-percentage", "0",
 		"--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0", "--tcp-backlog", "4096",
 		"--client-output-buffer-limit", "replica", "0", "0", "0", "--client-output-buffer-limit", "pubsub", "0", "0", "0",
@@ -100,7 +98,7 @@ func (s *server) stop() {
 // erase forgets the data of a server that is not running.
 func (s *server) erase() error {
 	for _, name := range []string{"appendonlydir", "appendonly.aof", dumpFile} {
-		if err := os.RemoveAll(filepath.Join(s.files, name)); err != nil {
+		if err := os.RemoveAll(filepath.Join(s.dir, name)); err != nil {
 			return err
 		}
 	}

@@ -73,8 +73,8 @@ func fakeSimulator() int {
 		if r.server != nil {
 			tr.Dir = r.server.dir
 		}
-		if r.boxes != nil {
-			tr.Run = r.boxes.run
+		if r.engine != nil {
+			tr.Run = r.engine.Run
 		} else if r.server != nil {
 			tr.PIDs = []int{r.server.proc.(*process).pid}
 		}

@@ -16,11 +16,8 @@ type site interface {
 	open(s *slot, stream uint64) error
 	// launch starts the slot's next node. It closes what the node writes to when nobody writes there any more.
 	launch(s *slot, stdout, stderr *os.File) (program, error)
-	// leave ends the slot's way, when its last node has ended.
-	leave(s *slot)
 	// witness returns the target of a run.
 	witness(ctx context.Context, r *run) (*target, error)
-	what() string // the image of which nodes are containers; "": they are processes
 }
 
 // way is one node's way to Redis. Its methods are safe for concurrent use.
@@ -35,36 +32,29 @@ type way interface {
 // processes of this machine, each behind a line of its own.
 type processes struct{ redis *Redis }
 
-func (processes) what() string  { return "" }
-func (processes) leave(s *slot) { s.way.close() }
-
 func (processes) witness(_ context.Context, r *run) (*target, error) { return r.serve(loopback) }
 
 func (p processes) open(s *slot, stream uint64) error {
-	l, err := p.way(s, stream)
-	if err != nil {
+	var err error
+	if p.redis.replicated == nil {
+		err = p.redis.line(s, loopback, stream)
+	} else {
+		s.way, err = p.redis.replicated.open(s, stream)
+	}
+	if err != nil || !s.serves() {
 		return err
 	}
-	if s.serves() {
-		if err := s.reserve(); err != nil {
-			l.close()
-			return fmt.Errorf("API of %s: %w", s.name, err)
-		}
+	if err := s.reserve(); err != nil {
+		s.way.close()
+		return fmt.Errorf("API of %s: %w", s.name, err)
 	}
-	s.way = l
 	return nil
 }
 
-func (p processes) way(s *slot, stream uint64) (way, error) {
-	if p.redis.replicated != nil {
-		return p.redis.replicated.open(s, stream)
-	}
-	return p.redis.line(s, loopback, stream)
-}
-
 // line opens a slot's way to Redis at a place of this machine.
-func (r *Redis) line(s *slot, at netip.Addr, stream uint64) (*line, error) {
-	return newLine(s.name, at, r.url.Addr, s.run.cfg.Seed, stream, s.run.starve)
+func (r *Redis) line(s *slot, at netip.Addr, stream uint64) (err error) {
+	s.way, err = newLine(s.name, at, r.url.Addr, s.run.cfg.Seed, stream, s.run.starve)
+	return err
 }
 
 func (p processes) launch(s *slot, stdout, stderr *os.File) (program, error) {

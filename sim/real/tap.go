@@ -199,7 +199,7 @@ func (t *tap) follow(ctx context.Context) (flowed bool, err error) {
 		return false, errReplica
 	}
 	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", t.at.admin.Addr)
+	conn, err := d.DialContext(ctx, networkOf(t.at.admin.Addr), t.at.admin.Addr)
 	if err != nil {
 		return false, err
 	}
