@@ -9,7 +9,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// A cluster models a Redis Cluster as far as leases can tell. All keys of a group are in one slot, so only the shard with that slot matters.
+// A cluster models a Redis Cluster as far as leases can tell. All keys of a group are in one slot, so only its shard matters.
 // Its replication is in replicas.go. Its failover is in sentinel.go, where a majority of the cluster's masters replaces the sentinels: the
 // masters of two shards, and a third that only votes and never fails. This file has the differences: a server that sees no majority
 // stops serving after a while, redirects tell a client that its map of slots is old, and the slot may move to the other shard.
