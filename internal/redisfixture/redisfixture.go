@@ -43,9 +43,11 @@ func Find() (string, error) {
 
 const (
 	// Ports lie below the usual range of ephemeral ports (32768 and up), so that no outgoing connection takes the port of a server that is
-	// down; and above those of well-known services. The same holds for the cluster bus of a server.
-	portMin = 15_000
-	portMax = 22_000
+	// down; and above those of well-known services. The same holds for the cluster bus of a server. Servers have a range of their own, so
+	// that nothing else takes the port of one that is down.
+	serverMin = 15_000
+	portMin   = 22_000
+	portMax   = 32_000
 	// BusOffset is how far the port of a server's cluster bus lies above its own.
 	BusOffset = 10_000
 	// portTries: even with ten runs of a hundred nodes, most of the range is free.
@@ -57,19 +59,23 @@ var Loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
 // Listen calls listen with addresses of a host as long as it returns ErrPortTaken or "address in use".
 func Listen(host netip.Addr, listen func(addr string) error) error {
+	return among(portMin, portMax, host, listen)
+}
+
+func among(from, to int, host netip.Addr, listen func(addr string) error) error {
 	var err error
 	for range portTries {
-		err = listen(netip.AddrPortFrom(host, portMin+uint16(rand.IntN(portMax-portMin))).String())
+		err = listen(netip.AddrPortFrom(host, uint16(from+rand.IntN(to-from))).String())
 		if !errors.Is(err, ErrPortTaken) && !errors.Is(err, syscall.EADDRINUSE) {
 			return err
 		}
 	}
-	return fmt.Errorf("%w between %d and %d at %s: %w", errNoPort, portMin, portMax, host, err)
+	return fmt.Errorf("%w between %d and %d at %s: %w", errNoPort, from, to, host, err)
 }
 
 // First calls start, which starts a server at addr, with free addresses until the server has its port.
 func First(start func(addr string) error) error {
-	return Listen(Loopback, func(addr string) error {
+	return among(serverMin, portMin, Loopback, func(addr string) error {
 		l, err := net.Listen("tcp", addr)
 		if err != nil {
 			return err
